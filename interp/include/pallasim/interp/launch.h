@@ -1,0 +1,82 @@
+// Running a kernel: compile a module once, launch the plan many times.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "pallasim/ir/module.h"
+
+namespace pallasim::interp {
+
+struct Options {
+  enum class Policy : uint8_t { RunToBlock, Random, Replay };
+  Policy policy = Policy::RunToBlock;
+  uint64_t seed = 0;             // Random
+  std::string replay;            // Replay: the token of a report
+  int workers = 0;               // threads for independent grid units; 0 = one per core
+  bool checked = false;          // shadow state and listeners
+  bool fuse = true;              // same bytes either way
+  int64_t max_steps = 0;         // stop after so many steps in all; 0 = no limit
+  int64_t livelock_steps = 100'000'000;  // steps of all threads without progress (a store, a signal, an exit)
+  enum class Oob : uint8_t { Error, Machine };
+  Oob out_of_bounds = Oob::Error;
+  enum class Fill : uint8_t { Nan, Zero };
+  Fill uninitialized = Fill::Nan;      // NaN; INT_MIN; true — or zeros
+  int64_t max_memory = 8LL << 30;      // bytes of arenas and scratch that one launch may take
+
+  bool operator==(const Options&) const = default;
+};
+
+// One array of the caller. Row-major, sub-byte types one element per byte. Never owned.
+struct Buffer {
+  void* data = nullptr;
+  ir::DType dtype = ir::DType::F32;
+  std::vector<int64_t> dims;
+};
+
+struct Report {
+  std::vector<ir::Diagnostic> findings;  // warnings and notes of a run that ended; errors are thrown
+  std::vector<std::string> prints;       // debug_print lines in grid order
+  std::string token;                     // replays this schedule
+  int64_t steps = 0;                     // executed plan steps
+  int64_t grid_points = 0;
+  int threads = 1;                       // emulated threads
+  int units = 1;                         // units that ran independently of each other
+};
+
+// What outlives a launch: PRNG state, semaphores that live outside kernels. One per process and device set.
+class Session {
+ public:
+  Session();
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+  struct State;
+  State& state() { return *state_; }
+
+ private:
+  std::unique_ptr<State> state_;
+};
+
+class Plan;  // immutable; may be launched from several OS threads at once
+
+// Verifies and compiles. Throws DiagnosticError: unsupported operations are refused here, by name, before anything
+// runs. Modules with shape parameters are specialised at the first launch of each size.
+std::shared_ptr<const Plan> compile(ir::Module module, const Options& = {});
+// The same through the process-wide cache, keyed by text and plan options.
+std::shared_ptr<const Plan> compile_cached(std::string_view text, const Options& = {});
+
+// `args`: dynamic grid bounds, prefetch, inputs. `results`: outputs, uninitialised unless an aliased output's buffer is its
+// input's (same data pointer), which is how in-place calls arrive; an aliased output with a pointer of its own is first
+// filled with the input. Throws DiagnosticError; buffers then hold a partial result. Report-only findings are returned.
+Report launch(const Plan&, Session&, std::span<const Buffer> args, std::span<const Buffer> results, const Options& = {});
+
+const ir::Module& module_of(const Plan&);
+// Outputs' types, for callers that allocate them.
+std::vector<const ir::Type*> result_types(const Plan&);
+// The steps as text, for tests and `pallasim info --plan`.
+std::string dump(const Plan&);
+
+}  // namespace pallasim::interp

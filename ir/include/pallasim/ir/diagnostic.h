@@ -1,0 +1,63 @@
+// Findings and stops: typed, with a stable code that has a page in docs/diagnostics.
+#pragma once
+#include <cstdint>
+#include <exception>
+#include <string>
+#include <vector>
+
+namespace pallasim::ir {
+
+enum class Severity : uint8_t { Error, Warning, Note };
+
+struct SourceLine {
+  std::string file;  // empty: unknown
+  int line = 0;
+  int column = 0;
+  std::string function;
+  std::string text;  // the quoted source line, may be empty
+  bool operator==(const SourceLine&) const = default;
+};
+
+// One side of a finding: what was done and where.
+struct Site {
+  std::string what;  // "read", "write", "waits here"; empty for the main site
+  SourceLine source;
+  std::vector<SourceLine> callers;  // innermost first
+};
+
+// First line: what and where; then the numbers; then a hint.
+struct Diagnostic {
+  std::string code;      // PS-OOB-001
+  Severity severity = Severity::Error;
+  std::string message;   // one sentence without a full stop
+  std::string kernel;    // empty outside a launch
+  std::string thread;    // "core 3", empty for a single thread
+  std::vector<int64_t> grid_point;
+  bool has_grid_point = false;
+  Site site;
+  std::vector<Site> also;             // the other sides
+  std::vector<std::string> numbers;   // one fact per line
+  std::string hint;
+};
+
+struct RenderOptions {
+  bool escape_control = true;  // text from a kernel never reaches a terminal raw
+};
+// The complete report: several lines, each ends with \n.
+std::string render(const Diagnostic&, const RenderOptions& = {});
+std::string to_json(const Diagnostic&);  // one object; keys: code severity message kernel thread grid_point file line …
+
+// Every user-visible failure inside the library is this exception. It never means a corrupt process.
+class DiagnosticError : public std::exception {
+ public:
+  explicit DiagnosticError(Diagnostic d);
+  const char* what() const noexcept override { return text_.c_str(); }
+  const Diagnostic& diagnostic() const { return diagnostic_; }
+  Diagnostic& diagnostic() { return diagnostic_; }
+
+ private:
+  Diagnostic diagnostic_;
+  std::string text_;
+};
+
+}  // namespace pallasim::ir
