@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "text.h"
+
 namespace pallasim::ir {
 namespace {
 
@@ -74,7 +76,7 @@ std::string to_string(const Type& t) {
     s += ", ";
     s += name(t.scope);
   }
-  if (!t.mesh.empty()) s += ", @\"" + t.mesh + '"';
+  if (!t.mesh.empty()) append_json_string(s += ", @", t.mesh);
   return s += '>';
 }
 

@@ -137,6 +137,8 @@ struct Limits {
   int max_rank = 16;
   int64_t max_elements = 1LL << 40;  // of one type
   int64_t max_ops = 8'000'000;
+  int64_t max_values = 16'000'000;
+  int64_t max_attrs = 16'000'000;    // nodes of all attribute trees
 };
 
 // Throws DiagnosticError (PS-IR-0xx) with the position in `file_name`.

@@ -1,0 +1,38 @@
+#include "pallasim/ir/module.h"
+
+#include <algorithm>
+
+namespace pallasim::ir {
+namespace {
+constexpr std::string_view kMachines[] = {"generic", "tpu", "triton", "mosaic_gpu"};
+constexpr int kMaxCallers = 64;
+}  // namespace
+
+std::string_view name(Machine m) { return kMachines[static_cast<size_t>(m)]; }
+
+bool parse_machine(std::string_view text, Machine* out) {
+  const auto* it = std::find(std::begin(kMachines), std::end(kMachines), text);
+  if (it == std::end(kMachines)) return false;
+  *out = static_cast<Machine>(it - kMachines);
+  return true;
+}
+
+int Module::count(Operand::Kind kind) const {
+  return static_cast<int>(std::count_if(operands.begin(), operands.end(), [&](const Operand& o) { return o.kind == kind; }));
+}
+
+Site site_of(const Module& m, LocId id) {
+  Site s;
+  auto known = [&](LocId i) { return i >= 0 && i < static_cast<LocId>(m.locs.size()); };
+  if (!known(id)) return s;
+  const Loc* loc = &m.locs[static_cast<size_t>(id)];
+  s.source = loc->source;
+  // The chain comes from untrusted text and may be a cycle.
+  while (known(loc->caller) && s.callers.size() < kMaxCallers) {
+    loc = &m.locs[static_cast<size_t>(loc->caller)];
+    s.callers.push_back(loc->source);
+  }
+  return s;
+}
+
+}  // namespace pallasim::ir

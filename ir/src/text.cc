@@ -1,0 +1,103 @@
+#include "text.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace pallasim::ir {
+
+void append_json_string(std::string& out, std::string_view s) {
+  constexpr char kHex[] = "0123456789abcdef";
+  out += '"';
+  for (char ch : s) {
+    const auto c = static_cast<unsigned char>(ch);
+    switch (c) {
+      case '"': out += "\\\""; break;
+      case '\\': out += "\\\\"; break;
+      case '\n': out += "\\n"; break;
+      case '\t': out += "\\t"; break;
+      case '\r': out += "\\r"; break;
+      case '\b': out += "\\b"; break;
+      case '\f': out += "\\f"; break;
+      default:
+        if (c >= 0x20) {
+          out += ch;
+        } else {
+          out += "\\u00";
+          out += kHex[c >> 4];
+          out += kHex[c & 15];
+        }
+    }
+  }
+  out += '"';
+}
+
+std::string quoted(std::string_view s) {
+  std::string r;
+  append_json_string(r, s);
+  return r;
+}
+
+void append_utf8(std::string& out, uint32_t c) {
+  auto put = [&](uint32_t b) { out += static_cast<char>(b); };
+  if (c < 0x80) return put(c);
+  if (c < 0x800) return put(0xc0 | (c >> 6)), put(0x80 | (c & 63));
+  if (c < 0x10000) return put(0xe0 | (c >> 12)), put(0x80 | ((c >> 6) & 63)), put(0x80 | (c & 63));
+  put(0xf0 | (c >> 18)), put(0x80 | ((c >> 12) & 63)), put(0x80 | ((c >> 6) & 63)), put(0x80 | (c & 63));
+}
+
+int utf8_length(std::string_view s) {
+  if (s.empty()) return 0;
+  const auto b = [&](size_t i) { return static_cast<unsigned char>(s[i]); };
+  const unsigned c = b(0);
+  if (c < 0x80) return 1;
+  const int n = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2;
+  if (c < 0xc2 || c > 0xf4 || s.size() < static_cast<size_t>(n)) return 0;
+  for (int i = 1; i < n; ++i)
+    if ((b(static_cast<size_t>(i)) & 0xc0) != 0x80) return 0;
+  // Overlong forms, surrogates and code points past U+10FFFF.
+  if ((c == 0xe0 && b(1) < 0xa0) || (c == 0xed && b(1) > 0x9f) || (c == 0xf0 && b(1) < 0x90) || (c == 0xf4 && b(1) > 0x8f))
+    return 0;
+  return n;
+}
+
+bool is_name(std::string_view s) {
+  auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+  if (s.empty() || !letter(s[0])) return false;
+  return std::all_of(s.begin(), s.end(), [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
+}
+
+namespace {
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t above = row[j];
+      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])});
+      diagonal = above;
+    }
+  }
+  return row[b.size()];
+}
+}  // namespace
+
+std::string_view closest(std::string_view word, const std::vector<std::string_view>& candidates) {
+  if (word.size() > 64) return {};  // quadratic, and no name is that long
+  std::string_view best;
+  size_t best_distance = std::max<size_t>(1, word.size() / 3) + 1;
+  for (std::string_view c : candidates) {
+    const size_t d = edit_distance(word, c);
+    if (d < best_distance) best_distance = d, best = c;
+  }
+  return best;
+}
+
+std::string did_you_mean(std::string_view word, const std::vector<std::string_view>& candidates) {
+  const std::string_view c = closest(word, candidates);
+  return c.empty() ? std::string() : fmt::format("did you mean '{}'?", c);
+}
+
+}  // namespace pallasim::ir

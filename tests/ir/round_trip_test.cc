@@ -1,0 +1,53 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "pallasim/ir/equal.h"
+#include "pallasim/ir/module.h"
+
+namespace pallasim::ir {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string read(const fs::path& p) {
+  std::ifstream in(p, std::ios::binary);
+  std::stringstream s;
+  s << in.rdbuf();
+  return s.str();
+}
+
+std::vector<fs::path> kernels() {
+  std::vector<fs::path> r;
+  for (const auto& e : fs::directory_iterator(fs::path(PALLASIM_TESTS_DIR) / "pass"))
+    if (e.path().extension() == ".psir") r.push_back(e.path());
+  std::sort(r.begin(), r.end());
+  return r;
+}
+
+TEST(RoundTrip, CanonicalTextPrintsBackByteForByte) {
+  ASSERT_GE(kernels().size(), 10u);
+  for (const fs::path& p : kernels()) {
+    SCOPED_TRACE(p.filename().string());
+    const std::string text = read(p);
+    const Module m = parse(text, p.filename().string());
+    EXPECT_EQ(print(m), text);
+    EXPECT_TRUE(equal(m, parse(print(m))));
+  }
+}
+
+TEST(RoundTrip, CommentsAndLocationsAreOptional) {
+  for (const fs::path& p : kernels()) {
+    SCOPED_TRACE(p.filename().string());
+    const Module m = parse(read(p));
+    EXPECT_TRUE(equal(m, parse(print(m, {.literal_comments = true}))));
+    const std::string bare = print(m, {.locations = false});
+    EXPECT_EQ(bare.find("\nloc "), std::string::npos);
+    EXPECT_EQ(print(parse(bare)), bare);
+  }
+}
+
+}  // namespace
+}  // namespace pallasim::ir
