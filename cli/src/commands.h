@@ -1,0 +1,84 @@
+// The commands of `pallasim`. Each returns an exit code, writes its result to Out, and throws DiagnosticError.
+#pragma once
+#include <nlohmann/json.hpp>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "pallasim/interp/launch.h"
+#include "pallasim/ir/diagnostic.h"
+#include "pallasim/ir/module.h"
+#include "values.h"
+
+namespace pallasim::cli {
+
+using Json = nlohmann::ordered_json;
+
+// One result per command: text for people, or one JSON object.
+class Out {
+ public:
+  bool json = false;
+  Json object = Json::object();
+
+  void text(const std::string& s) {
+    if (!json) text_ += s;
+  }
+  // Findings go to standard error, or into the object's list.
+  void finding(const ir::Diagnostic&);
+  // Writes everything; throws PS-IO-002 when standard output cannot take it.
+  void flush(int exit_code);
+
+ private:
+  std::string text_, errors_;
+};
+Json to_json_object(const ir::Diagnostic&);
+
+struct RunOptions {
+  std::string file;
+  std::vector<std::string> args, dims;
+  std::string out, fill, replay, schedule = "run-to-block";
+  uint64_t seed = 0;
+  std::optional<uint64_t> schedule_seed;
+  int workers = 0, repeat = 1;
+  bool checked = false, time = false, oob_as_machine = false;
+  int64_t max_steps = 0, max_memory = 8LL << 30;
+};
+int run(const RunOptions&, Out&);
+
+struct CheckOptions {
+  std::vector<std::string> files;
+};
+int check(const CheckOptions&, Out&);
+
+struct FmtOptions {
+  std::string file;
+  bool in_place = false, check = false, literals = false, drop_comments = false;
+};
+int format(const FmtOptions&, Out&);
+
+struct InfoOptions {
+  std::string file;
+  std::vector<std::string> dims;
+  bool plan = false;
+};
+int info(const InfoOptions&, Out&);
+
+// Shared: the parsed and verified module of a file ("-": standard input).
+ir::Module load_module(const std::string& file);
+// n=128 of --dim.
+std::vector<std::pair<std::string, int64_t>> parse_dims(const std::vector<std::string>&);
+std::string kernel_name(const ir::Module&);  // for people: escaped, never empty
+std::string grid_text(const ir::Module&);    // "2 x 2", "1 point"
+
+// An operand of the call: dynamic bounds have no Operand.
+struct Argument {
+  const ir::Operand* operand = nullptr;
+  std::string name;
+  Array array;
+  std::string origin;  // "random, seed 0", "x.npy"
+};
+// Values for the call's operands, in its order; binds the module's shape parameters on the way.
+std::vector<Argument> make_arguments(ir::Module*, const RunOptions&);
+
+}  // namespace pallasim::cli

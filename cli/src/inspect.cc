@@ -1,0 +1,263 @@
+// pallasim check, fmt and info: everything that does not run the kernel.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "commands.h"
+#include "io.h"
+
+namespace pallasim::cli {
+namespace {
+
+template <class F>
+void for_each_op(const ir::Region& region, const F& f) {
+  for (const ir::Op& op : region.ops) {
+    f(op);
+    for (const ir::Region& inner : op.regions) for_each_op(inner, f);
+  }
+}
+
+// Comments outside of strings: canonical text has none, so formatting loses them.
+int count_comments(std::string_view text) {
+  int n = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\n') {
+      in_string = false;
+    } else if (in_string) {
+      if (text[i] == '\\') ++i;
+      else in_string = text[i] != '"';
+    } else if (text[i] == '"') {
+      in_string = true;
+    } else if (text[i] == '/' && i + 1 < text.size() && text[i + 1] == '/') {
+      ++n;
+      i = std::min(text.find('\n', i), text.size());
+    }
+  }
+  return n;
+}
+
+std::string read_ir(const std::string& file) { return read_input(file, ir::Limits{}.max_text_bytes); }
+std::string shown(const std::string& file) { return file == "-" ? "<stdin>" : file; }
+
+std::string block_text(const ir::Operand& p) {
+  std::string r;
+  for (const ir::BlockDim& b : p.block) {
+    r += r.empty() ? "" : ", ";
+    switch (b.kind) {
+      case ir::BlockDim::Kind::Blocked: r += fmt::format("{}", b.size); break;
+      case ir::BlockDim::Kind::Squeezed: r += "squeezed"; break;
+      case ir::BlockDim::Kind::Element: r += fmt::format("element({}, {}, {})", b.size, b.pad_lo, b.pad_hi); break;
+      case ir::BlockDim::Kind::BoundedSlice: r += fmt::format("bounded({})", b.size); break;
+      case ir::BlockDim::Kind::Indirect: r += fmt::format("indirect({})", b.size); break;
+    }
+  }
+  return "[" + r + "]";
+}
+
+// Bytes, or nothing while a shape parameter is unbound. The verifier has checked static products.
+std::optional<int64_t> bytes_of(const ir::Type& t) {
+  if (!t.is_static() || !t.members.empty()) return std::nullopt;
+  return t.num_bytes();
+}
+
+std::optional<int64_t> block_bytes(const ir::Operand& p) {
+  int64_t n = ir::byte_size(p.array->dtype);
+  for (const ir::BlockDim& b : p.block)
+    if (b.kind != ir::BlockDim::Kind::Squeezed && __builtin_mul_overflow(n, b.size, &n)) return std::nullopt;
+  return n;
+}
+
+const char* kind_name(ir::Operand::Kind k) {
+  return k == ir::Operand::Kind::Prefetch ? "prefetch" : k == ir::Operand::Kind::Input ? "input" : "output";
+}
+
+struct OpCounts {
+  std::array<int64_t, 3> by_fidelity{};
+  std::map<std::string, int64_t> by_name;
+  int64_t body = 0, index_maps = 0;
+};
+
+OpCounts count_ops(const ir::Module& m) {
+  OpCounts c;
+  for (const ir::Body& b : m.bodies) {
+    for_each_op(b.graph.region, [&](const ir::Op& op) {
+      if (op.code == ir::OpCode::yield) return;
+      ++c.body;
+      ++c.by_fidelity[static_cast<size_t>(ir::info(op.code).fidelity)];
+      ++c.by_name[std::string(ir::name(op.code))];
+    });
+  }
+  for (const ir::Operand& p : m.operands)
+    if (p.index_map)
+      for_each_op(p.index_map->region, [&](const ir::Op& op) { c.index_maps += op.code != ir::OpCode::yield; });
+  return c;
+}
+
+void show_memory(const ir::Module& m, Out& out) {
+  size_t width = 0;
+  for (const auto& p : m.operands) width = std::max(width, escaped(p.name).size());
+  for (const auto& s : m.scratch) width = std::max(width, escaped(s.name).size());
+  out.object["operands"] = Json::array();
+  for (const ir::Operand& p : m.operands) {
+    const auto whole = bytes_of(*p.array);
+    out.text(fmt::format("{:8} {:{}}  {} in {}", kind_name(p.kind), escaped(p.name), width, ir::to_string(p.array),
+                         ir::name(p.space)));
+    if (whole) out.text(", " + human_bytes(*whole));
+    Json j = {
+        {"kind", kind_name(p.kind)}, {"name", p.name}, {"type", ir::to_string(p.array)}, {"space", ir::name(p.space)}};
+    j["bytes"] = whole ? Json(*whole) : Json();
+    if (p.has_block) {
+      const auto block = block_bytes(p);
+      out.text(", block " + block_text(p) + (block ? " = " + human_bytes(*block) : ""));
+      j["block"] = block_text(p);
+      j["block_bytes"] = block ? Json(*block) : Json();
+    }
+    out.text("\n");
+    out.object["operands"].push_back(std::move(j));
+  }
+  for (const ir::Scratch& s : m.scratch) {
+    const auto bytes = bytes_of(*s.type);
+    out.text(fmt::format("scratch  {:{}}  {}", escaped(s.name), width, escaped(ir::to_string(s.type))));
+    out.text(bytes ? ", " + human_bytes(*bytes) + "\n" : "\n");
+    out.object["scratch"].push_back(
+        {{"name", s.name}, {"type", ir::to_string(s.type)}, {"bytes", bytes ? Json(*bytes) : Json()}});
+  }
+  for (const ir::Alias& a : m.aliases) {
+    out.text(fmt::format("alias    input {} and output {} share a buffer\n", a.input, a.output));
+    out.object["aliases"].push_back({{"input", a.input}, {"output", a.output}});
+  }
+}
+
+}  // namespace
+
+ir::Module load_module(const std::string& file) {
+  ir::Module m = ir::parse(read_ir(file), shown(file));
+  ir::verify(m);
+  return m;
+}
+
+std::string kernel_name(const ir::Module& m) { return m.name.empty() ? "(no name)" : escaped(m.name); }
+
+std::string grid_text(const ir::Module& m) {
+  std::string r;
+  for (const ir::GridAxis& a : m.grid) {
+    r += r.empty() ? "" : " x ";
+    r += a.dynamic >= 0 ? fmt::format("bound {}", a.dynamic) : fmt::format("{}", a.size);
+  }
+  return r.empty() ? "of 1 point" : r;
+}
+
+int check(const CheckOptions& o, Out& out) {
+  int code = kOk;
+  for (const std::string& file : o.files) {
+    Json j = {{"file", file}};
+    try {
+      ir::Module m = load_module(file);
+      const std::string kernel = kernel_name(m);
+      const int64_t ops = count_ops(m).body;
+      if (m.params.empty()) interp::compile(std::move(m));
+      out.text(fmt::format("{}: ok: kernel {}, {} {}\n", escaped(shown(file)), kernel, ops,
+                           ops == 1 ? "operation" : "operations"));
+      j["ok"] = true;
+    } catch (const ir::DiagnosticError& e) {
+      out.finding(e.diagnostic());
+      j["ok"] = false;
+      code = std::max(code, exit_code_of(e.diagnostic()));
+    }
+    out.object["files"].push_back(std::move(j));
+  }
+  return code;
+}
+
+int format(const FmtOptions& o, Out& out) {
+  const std::string text = read_ir(o.file);
+  ir::Module m = ir::parse(text, shown(o.file));
+  ir::PrintOptions print;
+  print.literal_comments = o.literals;
+  const std::string formatted = ir::print(m, print);
+  const bool same = formatted == text;
+  out.object["formatted"] = same;
+  if (o.check) {
+    if (!same) out.text(fmt::format("{}: not in canonical form\n", escaped(shown(o.file))));
+    return same ? kOk : kFinding;
+  }
+  const int comments = count_comments(text);
+  if (o.in_place) {
+    if (o.file == "-") fail("PS-CLI-001", "--in-place needs a file, not standard input");
+    if (comments > 0 && !o.drop_comments && !o.literals) {
+      fail("PS-CLI-001",
+           fmt::format("{} has {} {}, which the canonical form cannot keep", o.file, comments,
+                       comments == 1 ? "comment" : "comments"),
+           {}, "--drop-comments formats it all the same");
+    }
+    if (!same) write_file(o.file, formatted);
+    return kOk;
+  }
+  out.text(formatted);
+  out.object["text"] = formatted;
+  return kOk;
+}
+
+int info(const InfoOptions& o, Out& out) {
+  ir::Module m = load_module(o.file);
+  if (!o.dims.empty()) m = ir::bind_shapes(m, parse_dims(o.dims));
+  out.object["kernel"] = m.name;
+  out.object["machine"] = ir::name(m.machine);
+  out.text(fmt::format("kernel   {}\nmachine  {}\ngrid     {}\n", kernel_name(m), ir::name(m.machine), grid_text(m)));
+  out.object["grid"] = Json::array();
+  for (const ir::GridAxis& a : m.grid) {
+    Json j = {{"size", a.dynamic >= 0 ? Json() : Json(a.size)}};
+    if (a.dynamic >= 0) j["dynamic"] = a.dynamic;
+    if (!a.name.empty()) j["name"] = a.name;
+    if (!a.semantics.empty()) j["semantics"] = a.semantics;
+    out.object["grid"].push_back(std::move(j));
+  }
+  for (const ir::Mesh& mesh : m.meshes) {
+    std::string axes;
+    Json list = Json::array();
+    for (const ir::MeshAxis& a : mesh.axes) {
+      axes += fmt::format("{}{} {}", axes.empty() ? "" : ", ", escaped(a.name), a.size);
+      list.push_back({{"name", a.name}, {"size", a.size}});
+    }
+    out.text(fmt::format("mesh     {} of {}: {}\n", escaped(mesh.name), escaped(mesh.kind), axes));
+    out.object["meshes"].push_back({{"name", mesh.name}, {"kind", mesh.kind}, {"axes", list}});
+  }
+  for (const std::string& p : m.params) out.text(fmt::format("shape    {} is bound at the call\n", escaped(p)));
+  if (!m.params.empty()) out.object["params"] = m.params;
+  show_memory(m, out);
+
+  const OpCounts ops = count_ops(m);
+  out.text(
+      fmt::format("ops      {} in the body: {} exact, {} within a bound of ULPs, {} contractions; {} in index maps\n",
+                  ops.body, ops.by_fidelity[0], ops.by_fidelity[1], ops.by_fidelity[2], ops.index_maps));
+  out.object["ops"] = {{"body", ops.body},          {"index_maps", ops.index_maps},      {"exact", ops.by_fidelity[0]},
+                       {"ulp", ops.by_fidelity[1]}, {"contraction", ops.by_fidelity[2]}, {"by_name", ops.by_name}};
+
+  if (!m.params.empty()) {
+    out.text("runs     not known before --dim gives the shape parameters\n");
+    out.object["runs"] = nullptr;
+    return kOk;
+  }
+  try {
+    const auto plan = interp::compile(std::move(m));
+    out.text("runs     yes\n");
+    out.object["runs"] = true;
+    if (o.plan) {
+      const std::string steps = interp::dump(*plan);
+      out.text("plan\n" + steps);
+      out.object["plan"] = steps;
+    }
+  } catch (const ir::DiagnosticError& e) {
+    if (exit_code_of(e.diagnostic()) == kInternal) throw;
+    out.text(fmt::format("runs     no: {}\n", escaped(e.diagnostic().message)));
+    for (const std::string& n : e.diagnostic().numbers) out.text(fmt::format("         {}\n", escaped(n)));
+    out.object["runs"] = false;
+    out.object["why_not"] = to_json_object(e.diagnostic());
+  }
+  return kOk;
+}
+
+}  // namespace pallasim::cli

@@ -1,0 +1,126 @@
+#include "io.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <system_error>
+
+namespace pallasim::cli {
+namespace {
+namespace fs = std::filesystem;
+
+struct Close {
+  void operator()(std::FILE* f) const {
+    if (f != stdin) std::fclose(f);
+  }
+};
+using File = std::unique_ptr<std::FILE, Close>;
+
+bool starts_with(std::string_view text, std::string_view prefix) { return text.substr(0, prefix.size()) == prefix; }
+
+}  // namespace
+
+int exit_code_of(const ir::Diagnostic& d) {
+  if (d.severity != ir::Severity::Error) return kOk;
+  if (starts_with(d.code, "PS-CLI-")) return kUsage;
+  for (std::string_view family : {"PS-IO-", "PS-IR-", "PS-NPY-", "PS-ARG-", "PS-SIZE-"})
+    if (starts_with(d.code, family)) return kBadInput;
+  if (starts_with(d.code, "PS-UNSUP-")) return kUnsupported;
+  if (starts_with(d.code, "PS-BUG-")) return kInternal;
+  return kFinding;
+}
+
+void fail(std::string code, std::string message, std::vector<std::string> numbers, std::string hint) {
+  ir::Diagnostic d;
+  d.code = std::move(code);
+  d.message = std::move(message);
+  d.numbers = std::move(numbers);
+  d.hint = std::move(hint);
+  throw ir::DiagnosticError(std::move(d));
+}
+
+std::string read_input(const std::string& path, int64_t limit) {
+  const std::string shown = path == "-" ? "standard input" : path;
+  auto unreadable = [&](const std::string& why) { fail("PS-IO-001", fmt::format("cannot read {}", shown), {why}); };
+  std::error_code error;
+  if (path != "-" && fs::is_directory(path, error)) unreadable("it is a directory");
+  File file(path == "-" ? stdin : std::fopen(path.c_str(), "rb"));
+  if (!file) unreadable(std::strerror(errno));
+  std::string text;
+  // The size of a regular file is known; pipes and devices grow until the limit.
+  const auto size = path == "-" ? 0 : fs::file_size(path, error);
+  if (path != "-" && !error && size <= static_cast<uintmax_t>(limit)) text.reserve(static_cast<size_t>(size));
+  char chunk[1 << 16];
+  while (size_t n = std::fread(chunk, 1, sizeof chunk, file.get())) {
+    if (text.size() + n > static_cast<size_t>(limit))
+      fail("PS-IO-003", fmt::format("{} is too long", shown), {fmt::format("at most {} bytes are read", limit)});
+    text.append(chunk, n);
+  }
+  if (std::ferror(file.get())) unreadable(std::strerror(errno));
+  return text;
+}
+
+void write_file(const std::string& path, std::string_view bytes) {
+  auto unwritable = [&](const std::string& why) { fail("PS-IO-002", fmt::format("cannot write {}", path), {why}); };
+  std::error_code error;
+  // A link stays one: what it points at is replaced.
+  fs::path target = path;
+  if (fs::is_symlink(target, error)) target = fs::weakly_canonical(target, error);
+  if (error) unwritable(error.message());
+  const fs::path temporary = fmt::format("{}.{}.part", target.string(), ::getpid());
+  std::FILE* file = std::fopen(temporary.c_str(), "wb");
+  if (!file) unwritable(std::strerror(errno));
+  bool ok = std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
+  int why = errno;
+  if (std::fclose(file) != 0 && ok) ok = false, why = errno;
+  const auto status = fs::status(target, error);
+  if (ok && fs::exists(status)) fs::permissions(temporary, status.permissions(), error);
+  if (ok) fs::rename(temporary, target, error);
+  if (!ok || error) {
+    std::error_code ignored;
+    fs::remove(temporary, ignored);
+    unwritable(ok ? error.message() : std::strerror(why));
+  }
+}
+
+void make_directory(const std::string& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (!error && !fs::is_directory(path, error)) error = std::make_error_code(std::errc::not_a_directory);
+  if (error) fail("PS-IO-002", fmt::format("cannot make the folder {}", path), {error.message()});
+}
+
+std::string escaped(std::string_view text) {
+  std::string r;
+  for (unsigned char c : text) {
+    if (c == '\t' || (c >= 0x20 && c != 0x7f)) r += static_cast<char>(c);
+    else r += fmt::format("\\x{:02x}", c);
+  }
+  return r;
+}
+
+std::string safe_file_name(std::string_view name) {
+  std::string r;
+  for (unsigned char c : name.substr(0, 100)) {
+    const bool keep = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_' ||
+                      c == '-' || (c == '.' && !r.empty());
+    r += keep ? static_cast<char>(c) : '_';
+  }
+  return r.empty() ? "output" : r;
+}
+
+std::string human_bytes(int64_t bytes) {
+  constexpr const char* kUnits[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  if (bytes < 1024) return fmt::format("{} B", bytes);
+  double v = static_cast<double>(bytes) / 1024;
+  int unit = 0;
+  for (; v >= 1024 && unit < 5; ++unit) v /= 1024;
+  return fmt::format("{:.{}f} {}", v, v == static_cast<int64_t>(v) ? 0 : 1, kUnits[unit]);
+}
+
+}  // namespace pallasim::cli

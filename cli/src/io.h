@@ -1,0 +1,38 @@
+// Files, standard input, and text that a terminal may show.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pallasim/ir/diagnostic.h"
+
+namespace pallasim::cli {
+
+// What a shell sees; docs/cli.md and --help list them.
+enum ExitCode : int {
+  kOk = 0,
+  kFinding = 1,      // the kernel is wrong
+  kUsage = 2,        // the command line is wrong
+  kBadInput = 3,     // a file, the IR or an array is wrong
+  kUnsupported = 4,  // an operation that this version cannot run
+  kInternal = 70     // Pallasim is wrong
+};
+int exit_code_of(const ir::Diagnostic&);
+
+[[noreturn]] void fail(std::string code, std::string message, std::vector<std::string> numbers = {},
+                       std::string hint = {});
+
+// The whole file, "-" being standard input. Throws PS-IO-001 (cannot be read) and PS-IO-003 (longer than `limit`).
+std::string read_input(const std::string& path, int64_t limit);
+// Throws PS-IO-002. A file that exists is replaced at once or not at all.
+void write_file(const std::string& path, std::string_view bytes);
+void make_directory(const std::string& path);
+
+// Control characters as \xNN: text of a kernel never reaches a terminal raw.
+std::string escaped(std::string_view text);
+// A file name made of an operand's name: no separators, no leading dot.
+std::string safe_file_name(std::string_view name);
+std::string human_bytes(int64_t bytes);
+
+}  // namespace pallasim::cli

@@ -1,0 +1,189 @@
+// The command line: options, help, and the one place where exceptions end.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <new>
+
+#include "commands.h"
+#include "io.h"
+
+#ifndef PALLASIM_VERSION
+#define PALLASIM_VERSION "0.0.0"
+#endif
+
+namespace pallasim::cli {
+namespace {
+
+constexpr const char* kDescription =
+    "Pallasim runs JAX Pallas kernels without the hardware they were written for, and says what is wrong with them.";
+
+constexpr const char* kFooter = R"(
+Examples:
+  pallasim run tests/pass/add_vectors.psir                   random inputs from seed 0
+  pallasim run matmul.psir --arg x.npy --arg y.npy --out d   arrays in, d/<output>.npy out
+  pallasim run kernel.psir --arg n_ref=4 --fill iota         numbers and patterns instead of files
+  pallasim check *.psir                                      find mistakes without running
+  pallasim info kernel.psir                                  operands, blocks, bytes, and whether it runs here
+  pallasim fmt kernel.psir --in-place                        the canonical form
+A file name of - is standard input. `pallasim COMMAND --help` explains a command.
+
+Exit codes:
+  0   fine
+  1   the kernel is wrong: out of bounds, deadlock, ... (for fmt --check: not in canonical form)
+  2   the command line is wrong
+  3   the input is wrong: a file, the IR text, an array, or a size that is refused
+  4   the kernel needs an operation that this version cannot run
+  70  Pallasim is wrong: please report it
+Each finding has a code such as PS-OOB-001 with a page in docs/diagnostics.)";
+
+constexpr const char* kRunFooter = R"(
+Operands are given in the kernel's order: bounds of a dynamic grid, prefetched scalars, inputs; or by name as
+NAME=VALUE. A value is an .npy file, a number, or zeros, iota, random. Operands without a value are random (floats in
+[-1, 1), integers in [0, 8)), prefetched ones zeros; equal seeds give equal arrays on every machine.
+
+Examples:
+  pallasim run add.psir --fill iota                     0, 1, 2, ... in every input
+  pallasim run add.psir --arg y_ref=1 --arg x.npy       y is all ones, x comes from the file
+  pallasim run grid.psir --arg 4                        a dynamic grid of 4 points
+  pallasim run ring.psir --schedule random --seed 7     another interleaving of the threads
+  pallasim run matmul.psir --repeat 20 --time           how long a launch takes)";
+
+struct CommandLine {
+  CLI::App app{kDescription, "pallasim"};
+  RunOptions run;
+  CheckOptions check;
+  FmtOptions fmt;
+  InfoOptions info;
+  CLI::App *run_app, *check_app, *fmt_app, *info_app;
+  bool json = false;
+
+  CommandLine() {
+    app.footer(kFooter);
+    app.set_version_flag("--version", "pallasim " PALLASIM_VERSION);
+    app.require_subcommand(1);
+    auto command = [&](const char* name, const char* description) {
+      CLI::App* c = app.add_subcommand(name, description);
+      c->add_flag("--json", json, "One JSON object instead of text");
+      return c;
+    };
+
+    run_app = command("run", "Run a kernel and show its outputs");
+    run_app->footer(kRunFooter);
+    run_app->add_option("FILE", run.file, "The kernel (.psir)")->required();
+    run_app->add_option("--arg", run.args, "Value of the next operand, or NAME=VALUE")
+        ->allow_extra_args(false)
+        ->type_name("VALUE");
+    run_app->add_option("--dim", run.dims, "Value of a shape parameter")
+        ->allow_extra_args(false)
+        ->type_name("NAME=SIZE");
+    run_app->add_option("--fill", run.fill, "For operands without a value")
+        ->check(CLI::IsMember({"zeros", "iota", "random"}));
+    run_app->add_option("--out", run.out, "Write every output to DIR/<name>.npy")->type_name("DIR");
+    run_app->add_option("--seed", run.seed, "Of random inputs, and of --schedule random")->capture_default_str();
+    run_app->add_option("--schedule", run.schedule, "How threads interleave")
+        ->check(CLI::IsMember({"run-to-block", "random"}))
+        ->capture_default_str();
+    run_app->add_option("--schedule-seed", run.schedule_seed, "Of --schedule random, if not that of --seed");
+    run_app->add_option("--replay", run.replay, "Repeat the schedule of a report")->type_name("TOKEN");
+    run_app->add_option("--workers", run.workers, "OS threads for independent grid points; 0: one per core")
+        ->check(CLI::Range(0, 1024))
+        ->capture_default_str();
+    run_app->add_flag("--checked", run.checked, "Look for uninitialised reads and races as well; slower");
+    run_app->add_option("--max-steps", run.max_steps, "Stop after so many steps; 0: no limit")
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str();
+    run_app->add_option("--max-memory", run.max_memory, "Bytes that operands and the kernel may take")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
+    run_app->add_flag("--oob-as-machine", run.oob_as_machine, "Out of bounds: behave as the machine does and note it");
+    run_app->add_option("--repeat", run.repeat, "Launch so many times")
+        ->check(CLI::Range(1, 1000000))
+        ->capture_default_str();
+    run_app->add_flag("--time", run.time, "Show how long launches took");
+
+    check_app = command("check", "Find mistakes without running");
+    check_app->add_option("FILE", check.files, "Kernels (.psir)")->required();
+
+    fmt_app = command("fmt", "Print a kernel in canonical form");
+    fmt_app->footer("\nThe canonical form has no comments: they are not kept.");
+    fmt_app->add_option("FILE", fmt.file, "The kernel (.psir)")->required();
+    auto* in_place = fmt_app->add_flag("--in-place", fmt.in_place, "Rewrite the file");
+    fmt_app->add_flag("--check", fmt.check, "Print nothing; exit code 1 if the form differs")->excludes(in_place);
+    fmt_app->add_flag("--literals", fmt.literals, "Decimal values of literals as comments");
+    fmt_app->add_flag("--drop-comments", fmt.drop_comments, "With --in-place: also where comments are lost");
+
+    info_app = command("info", "Show operands, blocks, bytes, operations, and whether the kernel runs here");
+    info_app->add_option("FILE", info.file, "The kernel (.psir)")->required();
+    info_app->add_option("--dim", info.dims, "Value of a shape parameter")
+        ->allow_extra_args(false)
+        ->type_name("NAME=SIZE");
+    info_app->add_flag("--plan", info.plan, "Also the steps that the kernel is compiled to");
+  }
+
+  int execute(Out& out) {
+    if (run_app->parsed()) return cli::run(run, out);
+    if (check_app->parsed()) return cli::check(check, out);
+    if (fmt_app->parsed()) return cli::format(fmt, out);
+    return cli::info(info, out);
+  }
+};
+
+ir::Diagnostic internal_bug(const std::string& what) {
+  ir::Diagnostic d;
+  d.code = "PS-BUG-001";
+  d.message = "internal error: " + what;
+  d.hint = "this is a mistake in Pallasim, not in the kernel; please report it with the file that shows it";
+  return d;
+}
+
+bool wants_json(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i)
+    if (std::string_view(argv[i]) == "--json") return true;
+  return false;
+}
+
+int main_guarded(int argc, char** argv) {
+  Out out;
+  // Only what was decided before a failure belongs into its report.
+  auto failed = [&](const ir::Diagnostic& d) {
+    Out report;
+    report.json = out.json;
+    report.object["ok"] = false;
+    report.finding(d);
+    const int code = exit_code_of(d);
+    try {
+      report.flush(code);
+    } catch (const ir::DiagnosticError&) {}
+    return code;
+  };
+  try {
+    CommandLine line;
+    try {
+      line.app.parse(argc, argv);
+    } catch (const CLI::ParseError& e) {
+      if (e.get_exit_code() == 0) return line.app.exit(e);  // --help, --version
+      out.json = wants_json(argc, argv);
+      std::string what = e.what();
+      std::replace(what.begin(), what.end(), '\n', ' ');
+      fail("PS-CLI-001", what, {}, "pallasim --help shows the commands, pallasim COMMAND --help their options");
+    }
+    out.json = line.json;
+    out.object["ok"] = true;
+    const int code = line.execute(out);
+    out.object["ok"] = code == kOk;
+    out.flush(code);
+    return code;
+  } catch (const ir::DiagnosticError& e) { return failed(e.diagnostic()); } catch (const std::bad_alloc&) {
+    ir::Diagnostic d;
+    d.code = "PS-SIZE-001";
+    d.message = "out of memory";
+    return failed(d);
+  } catch (const std::exception& e) { return failed(internal_bug(e.what())); } catch (...) {
+    return failed(internal_bug("unknown exception"));
+  }
+}
+
+}  // namespace
+}  // namespace pallasim::cli
+
+int main(int argc, char** argv) { return pallasim::cli::main_guarded(argc, argv); }

@@ -1,0 +1,34 @@
+#include <cstdio>
+
+#include "commands.h"
+#include "io.h"
+
+namespace pallasim::cli {
+
+Json to_json_object(const ir::Diagnostic& d) {
+  std::string text = ir::to_json(d);
+  Json j = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!j.is_discarded()) return j;
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) >= 0x80) c = '?';  // not UTF-8
+  return Json::parse(text, nullptr, false);
+}
+
+void Out::finding(const ir::Diagnostic& d) {
+  if (json) object["findings"].push_back(to_json_object(d));
+  else errors_ += ir::render(d);
+}
+
+void Out::flush(int exit_code) {
+  if (json) {
+    object["exit"] = exit_code;
+    text_ = object.dump(2, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace) + '\n';
+  }
+  const bool ok = std::fwrite(text_.data(), 1, text_.size(), stdout) == text_.size() && std::fflush(stdout) == 0;
+  std::fwrite(errors_.data(), 1, errors_.size(), stderr);
+  text_.clear();
+  errors_.clear();
+  if (!ok) fail("PS-IO-002", "cannot write to standard output");
+}
+
+}  // namespace pallasim::cli

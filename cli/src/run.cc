@@ -1,0 +1,163 @@
+// pallasim run: operands in, outputs out.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+
+#include "commands.h"
+#include "io.h"
+#include "npy.h"
+
+namespace pallasim::cli {
+namespace {
+
+interp::Options engine_options(const RunOptions& o) {
+  interp::Options e;
+  if (!o.replay.empty()) e.policy = interp::Options::Policy::Replay;
+  else if (o.schedule == "random") e.policy = interp::Options::Policy::Random;
+  e.replay = o.replay;
+  e.seed = o.schedule_seed.value_or(o.seed);
+  e.workers = o.workers;
+  e.checked = o.checked;
+  e.max_steps = o.max_steps;
+  e.max_memory = o.max_memory;
+  if (o.oob_as_machine) e.out_of_bounds = interp::Options::Oob::Machine;
+  return e;
+}
+
+std::vector<interp::Buffer> buffers(std::vector<Argument>& all) {
+  std::vector<interp::Buffer> r;
+  for (Argument& a : all) r.push_back({a.array.data.data(), a.array.dtype, a.array.dims});
+  return r;
+}
+
+std::vector<Argument> make_results(const ir::Module& m, int64_t budget) {
+  std::vector<Argument> all;
+  std::set<std::string> names;
+  for (const ir::Operand& p : m.operands) {
+    if (p.kind != ir::Operand::Kind::Output) continue;
+    Argument a{&p, p.name, {}, {}};
+    a.array.dtype = p.array->dtype;
+    for (const ir::Dim& d : p.array->dims) a.array.dims.push_back(d.size);
+    const int64_t bytes = p.array->num_bytes();
+    if (bytes > budget) {
+      fail("PS-SIZE-001", fmt::format("output {} is too large", p.name),
+           {fmt::format("{} needs {} bytes, {} are left", ir::to_string(p.array), bytes, budget)},
+           "raise --max-memory if the machine has more");
+    }
+    budget -= bytes;
+    a.array.data.resize(static_cast<size_t>(bytes));
+    std::string file = safe_file_name(p.name);
+    for (int n = 2; !names.insert(file).second; ++n) file = fmt::format("{}_{}", safe_file_name(p.name), n);
+    a.origin = file + ".npy";
+    all.push_back(std::move(a));
+  }
+  return all;
+}
+
+std::string statistics(const Summary& s) {
+  std::string r;
+  if (s.finite) r = fmt::format("min {:.6g}  max {:.6g}  mean {:.6g}", s.min, s.max, s.mean);
+  if (s.nan) r += fmt::format("{}{} NaN", r.empty() ? "" : "  ", s.nan);
+  if (s.infinite) r += fmt::format("{}{} infinite", r.empty() ? "" : "  ", s.infinite);
+  return r;
+}
+
+Json number(double v) { return v; }
+
+Json describe(const Argument& a) {
+  Json j = {{"name", a.name}, {"dtype", ir::name(a.array.dtype)}, {"shape", a.array.dims}};
+  return j;
+}
+
+void show_times(std::vector<double> seconds, const interp::Report& report, Out& out) {
+  std::sort(seconds.begin(), seconds.end());
+  const double least = seconds.front(), median = seconds[seconds.size() / 2];
+  out.text(fmt::format("time     {} {}: least {:.3f} ms, median {:.3f} ms", seconds.size(),
+                       seconds.size() == 1 ? "launch" : "launches", least * 1e3, median * 1e3));
+  if (report.grid_points > 1)
+    out.text(fmt::format(", {:.1f} ns per grid point", least * 1e9 / static_cast<double>(report.grid_points)));
+  out.text("\n");
+  out.object["time"] = {{"launches", seconds.size()}, {"least_seconds", least}, {"median_seconds", median}};
+}
+
+}  // namespace
+
+int run(const RunOptions& o, Out& out) {
+  ir::Module m = load_module(o.file);
+  std::vector<Argument> args = make_arguments(&m, o);
+  int64_t budget = o.max_memory;
+  for (const Argument& a : args) budget -= static_cast<int64_t>(a.array.data.size());
+  const std::string kernel = kernel_name(m), grid = grid_text(m), machine(ir::name(m.machine));
+  out.object["kernel"] = m.name;
+  out.object["machine"] = machine;
+
+  const interp::Options options = engine_options(o);
+  const auto plan = interp::compile(std::move(m), options);
+  // The plan owns the module now.
+  std::vector<Argument> results = make_results(interp::module_of(*plan), budget);
+  const auto in = buffers(args), to = buffers(results);
+  interp::Report report;
+  std::vector<double> seconds;
+  for (int i = 0; i < o.repeat; ++i) {
+    interp::Session session;
+    const auto start = std::chrono::steady_clock::now();
+    report = interp::launch(*plan, session, in, to, options);
+    seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+
+  for (const std::string& line : report.prints) out.text(escaped(line) + '\n');
+  out.text(fmt::format("kernel   {} on {}, grid {}, {} {}\n", kernel, machine, grid, report.threads,
+                       report.threads == 1 ? "thread" : "threads"));
+  size_t width = 0;
+  for (const auto* list : {&args, &results})
+    for (const Argument& a : *list) width = std::max(width, escaped(a.name).size());
+  auto type_of = [](const Argument& a) {
+    return fmt::format("{}[{}]", ir::name(a.array.dtype), fmt::join(a.array.dims, ","));
+  };
+  for (const Argument& a : args) {
+    out.text(fmt::format("in       {:{}}  {}  {}\n", escaped(a.name), width, type_of(a), escaped(a.origin)));
+    Json j = describe(a);
+    j["from"] = a.origin;
+    out.object["inputs"].push_back(std::move(j));
+  }
+  if (!o.out.empty() && !results.empty()) make_directory(o.out);
+  out.object["outputs"] = Json::array();
+  for (const Argument& a : results) {
+    const Summary s = summarize(a.array);
+    out.text(fmt::format("out      {:{}}  {}  {}  {}\n", escaped(a.name), width, type_of(a), first_elements(a.array, 8),
+                         statistics(s)));
+    Json j = describe(a);
+    j["min"] = s.finite ? number(s.min) : Json();
+    j["max"] = s.finite ? number(s.max) : Json();
+    j["mean"] = s.finite ? number(s.mean) : Json();
+    j["nan"] = s.nan;
+    j["infinite"] = s.infinite;
+    j["fnv1a"] = fmt::format("{:016x}", s.hash);
+    if (!o.out.empty()) {
+      const std::string path = o.out + (o.out.back() == '/' ? "" : "/") + a.origin;
+      write_file(path, npy_file(a.array.data.data(), a.array.dtype, a.array.dims));
+      out.text(fmt::format("wrote    {}\n", escaped(path)));
+      j["file"] = path;
+    }
+    out.object["outputs"].push_back(std::move(j));
+  }
+  if (o.time) show_times(seconds, report, out);
+  out.object["prints"] = report.prints;
+  out.object["grid_points"] = report.grid_points;
+  out.object["steps"] = report.steps;
+  out.object["threads"] = report.threads;
+  out.object["token"] = report.token;
+  if (o.schedule == "random" && o.replay.empty())
+    out.text(fmt::format("schedule {}  (--replay repeats it)\n", escaped(report.token)));
+
+  int code = kOk;
+  for (const ir::Diagnostic& d : report.findings) {
+    out.finding(d);
+    code = std::max(code, exit_code_of(d));
+  }
+  return code;
+}
+
+}  // namespace pallasim::cli

@@ -1,0 +1,256 @@
+#include "values.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace pallasim::cli {
+namespace {
+
+using ir::DType;
+
+// Floats of at most 16 bits. `Ieee` has infinities; `Fn` only the NaN of all ones; `Fnuz` the NaN in place of -0;
+// `Finite` neither.
+enum class Special : uint8_t { Ieee, Fn, Fnuz, Finite, Exponent };
+struct Format {
+  int exponent, mantissa, bias;
+  Special special;
+};
+
+Format format_of(DType t) {
+  switch (t) {
+    case DType::BF16: return {8, 7, 127, Special::Ieee};
+    case DType::F16: return {5, 10, 15, Special::Ieee};
+    case DType::F8E3M4: return {3, 4, 3, Special::Ieee};
+    case DType::F8E4M3: return {4, 3, 7, Special::Ieee};
+    case DType::F8E4M3B11FNUZ: return {4, 3, 11, Special::Fnuz};
+    case DType::F8E4M3FN: return {4, 3, 7, Special::Fn};
+    case DType::F8E4M3FNUZ: return {4, 3, 8, Special::Fnuz};
+    case DType::F8E5M2: return {5, 2, 15, Special::Ieee};
+    case DType::F8E5M2FNUZ: return {5, 2, 16, Special::Fnuz};
+    case DType::F8E8M0FNU: return {8, 0, 127, Special::Exponent};
+    default: return {2, 1, 1, Special::Finite};  // F4E2M1FN
+  }
+}
+
+double decode(uint32_t bits, const Format& f) {
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  if (f.special == Special::Exponent) return bits == 0xff ? kNan : std::ldexp(1.0, static_cast<int>(bits) - f.bias);
+  const uint32_t sign_bit = 1u << (f.exponent + f.mantissa);
+  const uint32_t magnitude = bits & (sign_bit - 1), mantissa = magnitude & ((1u << f.mantissa) - 1);
+  const uint32_t top = (1u << f.exponent) - 1;
+  const int exponent = static_cast<int>(magnitude >> f.mantissa);
+  const double sign = bits & sign_bit ? -1.0 : 1.0;
+  if (f.special == Special::Fnuz && (bits & (2 * sign_bit - 1)) == sign_bit) return kNan;
+  if (f.special == Special::Fn && magnitude == sign_bit - 1) return kNan;
+  if (f.special == Special::Ieee && exponent == static_cast<int>(top))
+    return mantissa ? kNan : sign * std::numeric_limits<double>::infinity();
+  if (exponent == 0) return sign * std::ldexp(mantissa, 1 - f.bias - f.mantissa);
+  return sign * std::ldexp(mantissa + (1u << f.mantissa), exponent - f.bias - f.mantissa);
+}
+
+// Codes of one sign are ordered as their values, so the nearest is found by bisection.
+uint32_t encode(double value, const Format& f) {
+  const bool signless = f.special == Special::Exponent;
+  const uint32_t sign_bit = signless ? 256 : 1u << (f.exponent + f.mantissa);
+  if (std::isnan(value)) return f.special == Special::Fnuz ? sign_bit : f.special == Special::Finite ? 0 : sign_bit - 1;
+  uint32_t last = sign_bit - 1;
+  while (!std::isfinite(decode(last, f))) --last;
+  const double target = std::fabs(value);
+  uint32_t low = 0, high = last;
+  while (low < high) {
+    const uint32_t middle = (low + high + 1) / 2;
+    if (decode(middle, f) <= target) low = middle;
+    else high = middle - 1;
+  }
+  if (low < last) {
+    const double below = target - decode(low, f), above = decode(low + 1, f) - target;
+    if (above < below || (above == below && low % 2)) ++low;
+  }
+  const bool negative = std::signbit(value) && !signless && !(low == 0 && f.special == Special::Fnuz);
+  return low | (negative ? sign_bit : 0);
+}
+
+template <class T>
+T load(const std::byte* p) {
+  T v;
+  std::memcpy(&v, p, sizeof v);
+  return v;
+}
+template <class T>
+void save(std::byte* p, T v) {
+  std::memcpy(p, &v, sizeof v);
+}
+
+int64_t signed_value(const std::byte* p, DType t) {
+  switch (ir::byte_size(t)) {
+    case 1: {
+      const int shift = 8 - ir::bit_width(t);
+      return static_cast<int8_t>(static_cast<uint8_t>(p[0]) << shift) >> shift;
+    }
+    case 2: return load<int16_t>(p);
+    case 4: return load<int32_t>(p);
+    default: return load<int64_t>(p);
+  }
+}
+
+uint64_t unsigned_value(const std::byte* p, DType t) {
+  switch (ir::byte_size(t)) {
+    case 1: return static_cast<uint8_t>(p[0]) & ((1u << ir::bit_width(t)) - 1);
+    case 2: return load<uint16_t>(p);
+    case 4: return load<uint32_t>(p);
+    default: return load<uint64_t>(p);
+  }
+}
+
+// SplitMix64's finaliser: every element has bits of its own, whatever the order of filling.
+uint64_t mix(uint64_t x) {
+  x += 0x9e3779b97f4a7c15u;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+}  // namespace
+
+double to_double(const std::byte* p, DType t) {
+  switch (ir::info(t).cls) {
+    case ir::DTypeClass::Bool: return p[0] != std::byte{0};
+    case ir::DTypeClass::Int: return static_cast<double>(signed_value(p, t));
+    case ir::DTypeClass::UInt: return static_cast<double>(unsigned_value(p, t));
+    case ir::DTypeClass::Float:
+      if (t == DType::F32) return load<float>(p);
+      if (t == DType::F64) return load<double>(p);
+      return decode(ir::byte_size(t) == 2 ? load<uint16_t>(p) : static_cast<uint8_t>(p[0]), format_of(t));
+    case ir::DTypeClass::Complex: return t == DType::C64 ? load<float>(p) : load<double>(p);
+    default: return 0;
+  }
+}
+
+void from_double(double v, DType t, std::byte* p) {
+  const int bits = ir::bit_width(t), bytes = ir::byte_size(t);
+  switch (ir::info(t).cls) {
+    case ir::DTypeClass::Bool: save<uint8_t>(p, v != 0); break;
+    case ir::DTypeClass::Int: {
+      const double edge = std::ldexp(1.0, bits - 1);
+      const int64_t top = bits == 64 ? INT64_MAX : (int64_t{1} << (bits - 1)) - 1;
+      const int64_t n = std::isnan(v) ? 0 : v >= edge ? top : v <= -edge ? -top - 1 : static_cast<int64_t>(v);
+      std::memcpy(p, &n, static_cast<size_t>(bytes));
+      break;
+    }
+    case ir::DTypeClass::UInt: {
+      const uint64_t top = bits == 64 ? UINT64_MAX : (uint64_t{1} << bits) - 1;
+      const uint64_t n = !(v > 0) ? 0 : v >= std::ldexp(1.0, bits) ? top : static_cast<uint64_t>(v);
+      std::memcpy(p, &n, static_cast<size_t>(bytes));
+      break;
+    }
+    case ir::DTypeClass::Float:
+      if (t == DType::F32) save(p, static_cast<float>(v));
+      else if (t == DType::F64) save(p, v);
+      else if (bytes == 2) save(p, static_cast<uint16_t>(encode(v, format_of(t))));
+      else save(p, static_cast<uint8_t>(encode(v, format_of(t))));
+      break;
+    case ir::DTypeClass::Complex:
+      if (t == DType::C64) save(p, static_cast<float>(v)), save(p + 4, 0.0f);
+      else save(p, v), save(p + 8, 0.0);
+      break;
+    default: break;
+  }
+}
+
+std::string element_text(const std::byte* p, DType t) {
+  switch (ir::info(t).cls) {
+    case ir::DTypeClass::Bool: return p[0] != std::byte{0} ? "true" : "false";
+    case ir::DTypeClass::Int: return fmt::format("{}", signed_value(p, t));
+    case ir::DTypeClass::UInt: return fmt::format("{}", unsigned_value(p, t));
+    case ir::DTypeClass::Float: return fmt::format("{:.6g}", to_double(p, t));
+    case ir::DTypeClass::Complex: {
+      const double imag = t == DType::C64 ? load<float>(p + 4) : load<double>(p + 8);
+      return fmt::format("({:.6g}{:+.6g}j)", to_double(p, t), imag);
+    }
+    case ir::DTypeClass::Key: {
+      std::string s = "0x";
+      for (int i = 0; i < ir::byte_size(t); i += 4) s += fmt::format("{:08x}", load<uint32_t>(p + i));
+      return s;
+    }
+    default: return "?";
+  }
+}
+
+void fill(Array* a, Fill how, uint64_t seed, uint64_t stream) {
+  const int bytes = ir::byte_size(a->dtype);
+  const int64_t n = a->elements();
+  const auto cls = ir::info(a->dtype).cls;
+  if (how == Fill::Zeros) {
+    std::fill(a->data.begin(), a->data.end(), std::byte{0});
+    if (a->dtype == DType::F8E8M0FNU) fill_value(a, 0);
+    return;
+  }
+  const uint64_t base = mix(mix(seed) ^ stream);
+  // Narrow integers keep their sign bit clear: what they hold is most often an index or a count.
+  const uint64_t below = ir::bit_width(a->dtype) <= 3 ? 2 : 8;
+  for (int64_t i = 0; i < n; ++i) {
+    std::byte* p = a->data.data() + i * bytes;
+    if (how == Fill::Iota) {
+      from_double(static_cast<double>(i), a->dtype, p);
+      continue;
+    }
+    const uint64_t r = mix(base + static_cast<uint64_t>(i));
+    if (cls == ir::DTypeClass::Key) {
+      for (int at = 0; at < bytes; at += 8) save(p + at, at ? mix(r) : r);
+    } else if (cls == ir::DTypeClass::Float || cls == ir::DTypeClass::Complex) {
+      // 24 bits: exact in f32.
+      auto uniform = [](uint64_t bits) { return std::ldexp(static_cast<double>(bits >> 40), -23) - 1.0; };
+      from_double(uniform(r), a->dtype, p);
+      if (a->dtype == DType::C64) save(p + 4, static_cast<float>(uniform(mix(r))));
+      if (a->dtype == DType::C128) save(p + 8, uniform(mix(r)));
+    } else {
+      from_double(static_cast<double>(cls == ir::DTypeClass::Bool ? r >> 63 : (r >> 32) % below), a->dtype, p);
+    }
+  }
+}
+
+void fill_value(Array* a, double value) {
+  const int bytes = ir::byte_size(a->dtype);
+  for (size_t at = 0; at < a->data.size(); at += static_cast<size_t>(bytes)) from_double(value, a->dtype, &a->data[at]);
+}
+
+Summary summarize(const Array& a) {
+  Summary s;
+  s.hash = 0xcbf29ce484222325u;
+  for (std::byte b : a.data) s.hash = (s.hash ^ static_cast<uint8_t>(b)) * 0x100000001b3u;
+  if (ir::is_key(a.dtype)) return s;
+  const int bytes = ir::byte_size(a.dtype);
+  double sum = 0;
+  for (size_t at = 0; at < a.data.size(); at += static_cast<size_t>(bytes)) {
+    const double v = to_double(&a.data[at], a.dtype);
+    if (std::isnan(v)) {
+      ++s.nan;
+    } else if (std::isinf(v)) {
+      ++s.infinite;
+    } else {
+      s.min = s.finite ? std::min(s.min, v) : v;
+      s.max = s.finite ? std::max(s.max, v) : v;
+      sum += v;
+      ++s.finite;
+    }
+  }
+  if (s.finite) s.mean = sum / static_cast<double>(s.finite);
+  return s;
+}
+
+std::string first_elements(const Array& a, int count) {
+  std::string s = "[";
+  const int bytes = ir::byte_size(a.dtype);
+  const int64_t n = a.elements();
+  for (int64_t i = 0; i < std::min<int64_t>(n, count); ++i) {
+    if (i) s += ", ";
+    s += element_text(a.data.data() + i * bytes, a.dtype);
+  }
+  return s + (n > count ? ", ...]" : "]");
+}
+
+}  // namespace pallasim::cli

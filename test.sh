@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Every test. Installs and builds what is missing first (Debian 12). Arguments go to pytest: ./test.sh -k matmul
+. "$(dirname "${BASH_SOURCE[0]}")/scripts/setup.sh"
+started=$SECONDS
+setup
+cd "$ROOT"
+failed=
+
+# Quiet on success: the summary. On failure the whole output.
+summarised() {
+  local name=$1 pattern=$2
+  shift 2
+  say "$name"
+  if "$@" >"$LOGS/$name.log" 2>&1 </dev/null; then
+    grep -E "$pattern" "$LOGS/$name.log" | tail -n 3
+  else
+    cat "$LOGS/$name.log"
+    failed="$failed $name"
+  fi
+}
+
+jobs=$(nproc)
+summarised ctest 'tests passed|Total Test time|tests failed' \
+  ctest --test-dir "$BUILD" --output-on-failure --no-tests=error -j "$jobs"
+summarised pytest '(passed|failed|error).* in ' \
+  "$VENV/bin/python" -m pytest -q -n "$jobs" "$@" tests
+
+[ -z "$failed" ] || die "failed:$failed (logs: $LOGS)"
+say "all tests passed in $((SECONDS - started)) s"
