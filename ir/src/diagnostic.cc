@@ -34,6 +34,7 @@ std::string point(const std::vector<int64_t>& p) {
 
 void append_source(std::string& out, const SourceLine& s, const char* indent, const RenderOptions& o) {
   out += fmt::format("{}{}:{}", indent, escaped(s.file, o.escape_control), s.line);
+  if (s.column) out += fmt::format(":{}", s.column);
   if (!s.function.empty()) out += " in " + escaped(s.function, o.escape_control);
   out += '\n';
   if (!s.text.empty()) out += fmt::format("{}    {}\n", indent, escaped(s.text, o.escape_control));

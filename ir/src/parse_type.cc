@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "dim_expr.h"
 #include "parser.h"
 #include "text.h"
 
@@ -27,12 +28,6 @@ const char* end_of_ref(const char* p, const char* end) {
     if (*p == '>' && --depth == 0) return p + 1;
   }
   return nullptr;
-}
-
-bool is_dim_operation(std::string_view n) {
-  for (std::string_view o : {"add", "sub", "mul", "floordiv", "mod", "max", "min"})
-    if (o == n) return true;
-  return false;
 }
 
 }  // namespace

@@ -33,6 +33,7 @@ TEST(RoundTrip, CanonicalTextPrintsBackByteForByte) {
     SCOPED_TRACE(p.filename().string());
     const std::string text = read(p);
     const Module m = parse(text, p.filename().string());
+    EXPECT_NO_THROW(verify(m));
     EXPECT_EQ(print(m), text);
     EXPECT_TRUE(equal(m, parse(print(m))));
   }
