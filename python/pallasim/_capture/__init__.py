@@ -1,0 +1,1 @@
+"""JAX kernels as IR text. `module.pallas_call` and `module.mpmd_map` are the entry points."""

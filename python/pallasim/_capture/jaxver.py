@@ -1,0 +1,128 @@
+"""Everything that differs between JAX versions, and the lookups of optional primitives.
+
+JAX 0.10 is the oldest version. Primitives are looked up by module and name once, at import, and dispatched on as
+objects: their printed names collide ("load" is three primitives).
+"""
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import numpy as np
+from jax._src import core
+
+JAX_VERSION: tuple[int, ...] = tuple(int(p) for p in importlib.import_module("jax").__version__.split(".")[:3] if p.isdigit())
+
+Literal = core.Literal
+DropVar = core.DropVar
+
+_MODULES = {
+    "core": "jax._src.core",
+    "lax": "jax._src.lax.lax",
+    "slicing": "jax._src.lax.slicing",
+    "special": "jax._src.lax.special",
+    "conv": "jax._src.lax.convolution",
+    "parallel": "jax._src.lax.parallel",
+    "loops": "jax._src.lax.control_flow.loops",
+    "cond": "jax._src.lax.control_flow.conditionals",
+    "pjit": "jax._src.pjit",
+    "ad_util": "jax._src.ad_util",
+    "remat": "jax._src.ad_checkpoint",
+    "custom": "jax._src.custom_derivatives",
+    "batching": "jax._src.custom_batching",
+    "prng": "jax._src.prng",
+    "random_prng": "jax._src.random.prng",
+    "random": "jax._src.random",
+    "random_core": "jax._src.random.core",
+    "threefry": "jax._src.random.threefry2x32",
+    "checkify": "jax._src.checkify",
+    "debugging": "jax._src.debugging",
+    "shape_poly": "jax._src.export.shape_poly",
+    "state": "jax._src.state.primitives",
+    "discharge": "jax._src.state.discharge",
+    "pallas": "jax._src.pallas.primitives",
+    "pallas_core": "jax._src.pallas.core",
+    "pallas_call": "jax._src.pallas.pallas_call",
+    "mpmd": "jax._src.pallas.mpmd",
+    "einshape": "jax._src.pallas.einshape",
+    "fusion": "jax._src.pallas.fuser.custom_fusion_lib",
+    "fusible": "jax._src.pallas.fuser.fusible",
+    "tpu": "jax._src.pallas.mosaic.primitives",
+    "tpu_core": "jax._src.pallas.mosaic.core",
+    "tpu_pipeline": "jax._src.pallas.mosaic.pipeline",
+    "sc": "jax._src.pallas.mosaic.sc_primitives",
+    "sc_core": "jax._src.pallas.mosaic.sc_core",
+    "gpu": "jax._src.pallas.mosaic_gpu.primitives",
+    "gpu_core": "jax._src.pallas.mosaic_gpu.core",
+    "gpu_lowering": "jax._src.pallas.mosaic_gpu.lowering",
+    "triton": "jax._src.pallas.triton.primitives",
+    "triton_core": "jax._src.pallas.triton.core",
+}
+_loaded: dict[str, Any] = {}
+
+
+def module(key: str) -> Any:
+    """The JAX module behind a short name, or None where this JAX has none."""
+    if key not in _loaded:
+        try:
+            _loaded[key] = importlib.import_module(_MODULES[key])
+        except Exception:  # optional backends fail to import in many ways
+            _loaded[key] = None
+    return _loaded[key]
+
+
+def find(path: str) -> Any:
+    """`"lax.add_p"` -> the object, or None."""
+    mod, _, attr = path.partition(".")
+    return getattr(module(mod), attr, None)
+
+
+def open_jaxpr(jaxpr: Any) -> tuple[Any, tuple[Any, ...]]:
+    """Jaxpr and constants of a closed or an open jaxpr (newer JAX has one class for both)."""
+    if type(jaxpr).__name__ == "ClosedJaxpr":
+        return jaxpr.jaxpr, tuple(jaxpr.consts)
+    return jaxpr, tuple(getattr(jaxpr, "consts", ()) or ())
+
+
+def literal_array(literal: Any) -> np.ndarray:
+    """Value of a literal in the dtype of its aval."""
+    val = literal.val
+    inner = getattr(val, "val", val)
+    dtype = literal.aval.dtype
+    if type(inner) is np.ndarray and inner.dtype == dtype:
+        return inner
+    return np.asarray(inner).astype(dtype) if isinstance(inner, (np.ndarray, np.generic)) else np.asarray(inner, dtype)
+
+
+def dce(jaxpr: Any) -> Any:
+    """The jaxpr without dead code; effects stay."""
+    from jax._src.interpreters import partial_eval as pe
+
+    try:
+        return pe.dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars), instantiate=True)[0]
+    except Exception:
+        return jaxpr
+
+
+def is_user_file(name: str | None) -> bool:
+    from jax._src import source_info_util
+
+    return bool(name) and source_info_util.is_user_filename(name)
+
+
+def code_position(code: Any, lasti: int) -> tuple[int, int]:
+    """Line and column of an instruction of a code object."""
+    from jax._src.lib import xla_client
+
+    pos = xla_client.Traceback.code_addr2location(code, lasti)
+    return pos[0], pos[1]
+
+
+def mesh_axes(ctx: Any) -> tuple[tuple[str, int], ...]:
+    """Device axes that are manual where a lowering happens: `(("x", 4), ...)`, empty outside shard_map."""
+    axis_context = getattr(getattr(ctx, "module_context", None), "axis_context", None)
+    mesh = getattr(axis_context, "mesh", None)
+    if mesh is None:
+        return ()
+    shape = getattr(mesh, "shape", None)
+    return tuple((str(k), int(v)) for k, v in shape.items()) if shape else ()

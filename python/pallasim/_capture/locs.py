@@ -1,0 +1,105 @@
+"""The location table: source positions of equations, interned, with the call chain of inlined functions."""
+from __future__ import annotations
+
+import linecache
+from typing import Any
+
+from . import jaxver
+from .attrs import quote
+
+_MAX_CHAIN = 8
+_position_cache: dict[tuple[Any, int], tuple[int, int]] = {}
+
+
+def _position(code: Any, lasti: int) -> tuple[int, int]:
+    key = (code, lasti)
+    pos = _position_cache.get(key)
+    if pos is None:
+        if len(_position_cache) > 65536:
+            _position_cache.clear()
+        pos = _position_cache[key] = jaxver.code_position(code, lasti)
+    return pos
+
+
+def function_site(debug_info: Any) -> tuple[str, str]:
+    """(function name, file) of a traced function; empty strings where unknown."""
+    info = getattr(debug_info, "func_src_info", None) or ""
+    name, _, rest = info.partition(" at ")
+    return name.partition(" ")[0], rest.rpartition(":")[0]
+
+
+class Locations:
+    """Numbers locations in order of first use. `suffix(traceback)` is what follows an operation: " @3" or ""."""
+
+    def __init__(self, debug_info: Any) -> None:
+        self._rows: dict[tuple[str, int, int, str, int], int] = {}
+        self._by_traceback: dict[tuple[Any, Any, int], str] = {}
+        self._boundary: list[tuple[str, str]] = [function_site(debug_info)]
+        self._caller = -1
+
+    def suffix(self, traceback: Any) -> str:
+        """Text of the location of an equation; its row is added to the table."""
+        if traceback is None:
+            return f" @{self._caller}" if self._caller >= 0 else ""
+        if self._boundary[-1] is None:  # inside a function of a library: the call site is the location
+            return f" @{self._caller}" if self._caller >= 0 else ""
+        key = (traceback, self._boundary[-1], self._caller)
+        text = self._by_traceback.get(key)
+        if text is None:
+            row = self._row(traceback)
+            text = self._by_traceback[key] = f" @{row}" if row >= 0 else ""
+        return text
+
+    def enter(self, suffix: str, debug_info: Any) -> None:
+        """Begins an inlined function: `suffix` is the location of its call."""
+        self._saved = (self._caller, getattr(self, "_saved", None))
+        name, file = function_site(debug_info)
+        user = jaxver.is_user_file(file) and self._boundary[-1] is not None
+        self._boundary.append((name, file) if user else None)
+        self._caller = int(suffix[2:]) if suffix else -1
+
+    def leave(self) -> None:
+        self._boundary.pop()
+        self._caller, self._saved = self._saved
+
+    def _row(self, traceback: Any) -> int:
+        codes, lastis = traceback.raw_frames()
+        frames = []
+        boundary, file = self._boundary[-1]
+        for code, lasti in zip(codes, lastis):
+            if not jaxver.is_user_file(code.co_filename):
+                continue
+            frames.append((code, lasti))
+            if code.co_name == boundary and code.co_filename == file:
+                break
+            if len(frames) == _MAX_CHAIN:
+                del frames[1:]
+                break
+        else:
+            del frames[1:]  # the function's own frame is not in the traceback: its callers would mislead
+        row = self._caller
+        for code, lasti in reversed(frames):
+            line, column = _position(code, lasti)
+            row = self._intern(code.co_filename, line, column, code.co_qualname, row)
+        return row
+
+    def _intern(self, file: str, line: int, column: int, function: str, caller: int) -> int:
+        # `f.<locals>.kernel` says no more than `kernel` in a report that quotes the line.
+        key = (file, line, column, function.rpartition("<locals>.")[2], caller)
+        return self._rows.setdefault(key, len(self._rows))
+
+    def lines(self) -> list[str]:
+        """The `loc` declarations."""
+        out = []
+        for n, (file, line, column, function, caller) in enumerate(self._rows):
+            parts = [f"file = {quote(file)}", f"line = {line}"]
+            if column > 0:
+                parts.append(f"column = {column}")
+            if function:
+                parts.append(f"function = {quote(function)}")
+            if text := linecache.getline(file, line).strip():
+                parts.append(f"text = {quote(text)}")
+            if caller >= 0:
+                parts.append(f"caller = {caller}")
+            out.append(f"loc {n} {{{', '.join(parts)}}}")
+        return out

@@ -1,0 +1,334 @@
+"""pallas_call and mpmd_map parameters as a module's text."""
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from . import jaxver, rules_control, rules_gpu, rules_lax, rules_memory
+from .attrs import attr, params_dict, quote, symbol
+from .rules_control import alloc_attrs, mesh_kind
+from .types import Unsupported
+from .views import Operands, steps
+from .writer import ModuleContext, Rule, Writer, attr_list
+
+_rules: dict[Any, Rule] | None = None
+
+
+def rule_table() -> dict[Any, Rule]:
+    """Primitive -> rule of every primitive that this JAX has."""
+    global _rules
+    if _rules is None:
+        _rules = rules_lax.rules() | rules_control.rules() | rules_memory.rules() | rules_gpu.rules()
+    return _rules
+
+
+@dataclasses.dataclass
+class Captured:
+    """Text of a module and what the caller of it must know.
+
+    `aliases` are (input, output) pairs counted as the module does (prefetch operands first); `num_dynamic` operands
+    (grid bounds) come before them. `facts`: communicates, prints, checks, axes. `externs`: names without a meaning.
+    """
+
+    text: str
+    name: str
+    machine: str
+    num_dynamic: int
+    aliases: tuple[tuple[int, int], ...]
+    facts: frozenset[str]
+    externs: tuple[str, ...]
+    params: tuple[str, ...]
+    device_axes: tuple[tuple[str, int], ...]
+
+
+def choose_machine(compiler_params: Any, meshes: Sequence[Any], default: str = "generic") -> str:
+    """The machine of a launch: by the class of its compiler parameters, then by its mesh, then the default."""
+    owner = type(compiler_params).__module__ if compiler_params is not None else ""
+    for part, machine in (("mosaic_gpu", "mosaic_gpu"), ("triton", "triton"), ("mosaic", "tpu")):
+        if f".{part}." in owner or owner.endswith(f".{part}"):
+            return machine
+    for mesh in meshes:
+        kind = mesh_kind(mesh) if mesh is not None else "generic"
+        if kind in ("gpu", "warp"):
+            return "mosaic_gpu"
+        if kind != "generic":
+            return "tpu"
+    return default
+
+
+def _names(debug_info: Any, count: int) -> list[str]:
+    names = getattr(debug_info, "arg_names", None)
+    names = list(names) if names is not None and len(names) == count else [""] * count
+    return [n or "" for n in names]
+
+
+def _name_of(name: Any, debug_info: Any) -> str:
+    return str(name or getattr(debug_info, "func_name", None) or "kernel")
+
+
+def _header(cx: ModuleContext, name: str, compiler_params: Any, extra: Mapping[str, Any]) -> str:
+    items: list[tuple[str, str | None]] = [("machine", cx.machine), ("params", params_dict(compiler_params))]
+    if cx.device_axes:
+        items.append(("devices", "[" + ", ".join(f"axis({quote(n)}, {s})" for n, s in cx.device_axes) + "]"))
+    if "communicates" in cx.facts:
+        items.append(("communicates", "true"))
+    collective = getattr(compiler_params, "collective_id", None)
+    if collective is not None:
+        items.append(("collective_id", str(int(collective))))
+    items += [(k, attr(v)) for k, v in extra.items()]
+    return f"module {quote(name)}{attr_list(items)}"
+
+
+def _assemble(cx: ModuleContext, header: str, decls: Sequence[str]) -> str:
+    out = ["pallasim-ir 1", header, *[f"param {p}" for p in cx.params], *decls, *cx.locs.lines()]
+    return "\n".join(out) + "\n"
+
+
+def _captured(cx: ModuleContext, text: str, name: str, num_dynamic: int, aliases: Sequence[tuple[int, int]]) -> Captured:
+    return Captured(text, name, cx.machine, num_dynamic, tuple(aliases), frozenset(cx.facts), tuple(cx.externs), tuple(cx.params), cx.device_axes)
+
+
+# --- pallas_call ----------------------------------------------------------------------------------------------------
+def _semantics(compiler_params: Any, grid_mapping: Any) -> list[str]:
+    """Dimension semantics per grid axis: those of the user for its axes, parallel for axes added by vmap."""
+    count = len(grid_mapping.grid)
+    given = getattr(compiler_params, "dimension_semantics", None)
+    if given is None:
+        return [""] * count
+    mapped = set(grid_mapping.vmapped_dims)
+    rest = iter(given)
+    out = []
+    for i in range(count):
+        out.append("parallel" if i in mapped else symbol(next(rest, "")).strip('"'))
+    return out
+
+
+def _grid(cx: ModuleContext, grid_mapping: Any, compiler_params: Any) -> tuple[list[str], int]:
+    names = grid_mapping.grid_names or (None,) * len(grid_mapping.grid)
+    semantics = _semantics(compiler_params, grid_mapping)
+    lines, dynamic = [], 0
+    for i, (size, name) in enumerate(zip(grid_mapping.grid, names)):
+        if isinstance(size, int):
+            text = str(size)
+        else:
+            text = f"dynamic({dynamic})"
+            dynamic += 1
+        items = [("size", text), ("name", None if name is None else quote(cx.axis_name(name))), ("semantics", semantics[i] or None),
+                 ("vmapped", "true" if i in grid_mapping.vmapped_dims else None)]
+        lines.append(f"grid{attr_list(items)}")
+    return lines, dynamic
+
+
+def _block_dim(w: Writer, d: Any) -> str:
+    kind = type(d).__name__
+    if kind == "Squeezed" or d is None:
+        return "squeezed"
+    if isinstance(d, int):
+        return f"blocked({d})"
+    size = w.dim(d.block_size)
+    if kind == "Element":
+        low, high = d.padding
+        return f"element({size}, {low}, {high})"
+    name = {"Blocked": "blocked", "BoundedSlice": "bounded", "Indirect": "indirect"}.get(kind)
+    if name is None:
+        raise Unsupported(f"block dimension {kind}")
+    return f"{name}({size})"
+
+
+def _whole(bm: Any) -> bool:
+    """The kernel gets the whole array: no block, no index map."""
+    if bm.pipeline_mode is not None or tuple(bm.transforms or ()):
+        return False
+    for b, s in zip(bm.block_shape, bm.array_aval.shape):
+        if type(b).__name__ not in ("Blocked", "int") or (getattr(b, "block_size", b) != s):
+            return False
+    outs = jaxver.open_jaxpr(bm.index_map_jaxpr)[0].outvars
+    return all(isinstance(v, jaxver.Literal) and int(jaxver.literal_array(v)) == 0 for v in outs)
+
+
+def _operand(cx: ModuleContext, kind: str, name: str, bm: Any, prefetch: Sequence[tuple[str, Any]], grid_rank: int) -> str:
+    w = Writer(cx, rule_table(), rules_memory.extern)
+    array = bm.array_aval
+    array = getattr(array, "inner_aval", array)
+    space, mesh = cx.memory(bm.transformed_block_aval.memory_space)
+    head = f"{kind} {quote(name)} : {w.tensor(array.shape, array.dtype)}"
+    if _whole(bm):
+        return f"{head} {{space = {space}}}"
+    items: list[tuple[str, str | None]] = [("space", space), ("block", "[" + ", ".join(_block_dim(w, b) for b in bm.block_shape) + "]")]
+    if bm.pipeline_mode is not None:
+        items.append(("pipeline", _pipeline(bm.pipeline_mode)))
+    if tuple(bm.transforms or ()):
+        items.append(("transforms", "[" + ", ".join(steps(Operands(w), tuple(bm.transforms), None)) + "]"))
+    graph = _index_map(cx, w, bm, prefetch, grid_rank)
+    return f"{head}{attr_list(items)} {graph}"
+
+
+def _pipeline(mode: Any) -> str:
+    args = [str(int(mode.buffer_count))]
+    if getattr(mode, "use_lookahead", False):
+        args.append("lookahead")
+    revisit = getattr(mode, "revisit", None)
+    if revisit is not None and symbol(revisit) != "immediate":
+        args.append(f"revisit_{symbol(revisit)}")
+    return f"buffered({', '.join(args)})"
+
+
+def _index_map(cx: ModuleContext, w: Writer, bm: Any, prefetch: Sequence[tuple[str, Any]], grid_rank: int) -> str:
+    jaxpr, consts = jaxver.open_jaxpr(bm.index_map_jaxpr)
+    args = []
+    for i, v in enumerate(jaxpr.invars):
+        n = w.fresh()
+        w.env[v] = n
+        label = ""
+        if i < grid_rank:
+            text = "i32[]"
+        else:
+            label, aval = prefetch[i - grid_rank]
+            text = w.type(aval)
+            w.note_ref(n, aval, text)
+        args.append((n, label, text))
+    w.indent = ""
+    w.open_region("", args)
+    w.bind_consts(jaxpr, consts)
+    cx.locs.enter("", getattr(jaxpr, "debug_info", None))
+    values = w.run(jaxpr)
+    cx.locs.leave()
+    end = w.close_region(values)
+    return "\n".join([w.lines[0].lstrip(), *w.lines[1:], end])
+
+
+def pallas_call(params: Mapping[str, Any], *, machine: str = "generic", device_axes: Sequence[tuple[str, int]] = ()) -> Captured:
+    """Text of one `pallas_call`.
+
+    `params` are the primitive's parameters; `machine` is used where the compiler parameters do not name one;
+    `device_axes` are the device mesh axes around the call. Raises Unsupported.
+    """
+    gm, jaxpr = params["grid_mapping"], params["jaxpr"]
+    compiler_params = params.get("compiler_params")
+    machine = choose_machine(compiler_params, [params.get("mesh")], machine)
+    cx = ModuleContext(machine, jaxpr.debug_info, device_axes)
+    name = _name_of(params.get("name"), jaxpr.debug_info)
+    grid, num_dynamic = _grid(cx, gm, compiler_params)
+    names = _names(jaxpr.debug_info, len(jaxpr.invars))
+    n_index, n_in, n_out = gm.num_index_operands, gm.num_inputs, gm.num_outputs
+    if n_index + n_in + n_out + len(gm.scratch_avals) != len(jaxpr.invars):
+        raise Unsupported("a kernel whose arguments do not match its block mappings")
+    for i in range(len(names)):
+        names[i] = names[i] or _default_name(i, n_index, n_in, n_out)
+
+    # The body first: it collects facts and parameters that the header needs. Locations are numbered in that order.
+    w = Writer(cx, rule_table(), rules_memory.extern)
+    prefetch = [(names[i], jaxpr.invars[i].aval) for i in range(n_index)]
+    decls = list(grid)
+    for label, aval in prefetch:
+        inner = aval.inner_aval
+        decls.append(f"prefetch {quote(label)} : {w.tensor(inner.shape, inner.dtype)} {{space = {cx.memory(aval.memory_space)[0]}}}")
+    for i, bm in enumerate(gm.block_mappings):
+        decls.append(_operand(cx, "input" if i < n_in else "output", names[n_index + i], bm, prefetch, len(gm.grid)))
+    for i, v in enumerate(jaxpr.invars[n_index + n_in + n_out :]):
+        decls.append(_scratch(w, names[n_index + n_in + n_out + i], v.aval, ""))
+    aliases = [(int(i), int(o)) for i, o in params.get("input_output_aliases") or ()]
+    decls += [f"alias {{input = {i}, output = {o}}}" for i, o in aliases]
+    decls.append(_body(w, "", jaxpr, names))
+    extra = {}
+    if params.get("metadata"):
+        extra["metadata"] = {str(k): v for k, v in dict(params["metadata"]).items()}
+    text = _assemble(cx, _header(cx, name, compiler_params, extra), decls)
+    return _captured(cx, text, name, num_dynamic, aliases)
+
+
+def _default_name(i: int, n_index: int, n_in: int, n_out: int) -> str:
+    if i < n_index:
+        return f"prefetch{i}"
+    if i < n_index + n_in:
+        return f"in{i - n_index}"
+    if i < n_index + n_in + n_out:
+        return f"out{i - n_index - n_in}"
+    return f"scratch{i - n_index - n_in - n_out}"
+
+
+def _scratch(w: Writer, name: str, aval: Any, scope: str) -> str:
+    text = w.type(aval)
+    if scope and text.endswith(">") and text.count(", ") == 1:
+        text = f"{text[:-1]}, {scope}>"
+    return f"scratch {quote(name)} : {text}{attr_list(alloc_attrs(w, aval))}"
+
+
+def _body(w: Writer, mesh: str, jaxpr: Any, names: Sequence[str], prologue: Callable[[], None] | None = None) -> str:
+    args = []
+    for v, label in zip(jaxpr.invars, names):
+        n = w.fresh()
+        aval = v.aval
+        if hasattr(aval, "inner_aval"):
+            text = w.type(aval)
+            w.env[v] = n
+        else:  # a scalar that the kernel closed over: read once from a ref
+            text = f"ref<{w.type(aval)}, {'smem' if w.module.machine == 'tpu' else 'any'}>"
+        w.note_ref(n, aval, text)
+        args.append((n, label, text))
+    w.indent = ""
+    w.open_region(f"body{' ' + quote(mesh) if mesh else ''}", args)
+    for v, (n, _, _) in zip(jaxpr.invars, args):
+        if not hasattr(v.aval, "inner_aval"):
+            w.env[v] = w.emit1("get", [n], "", w.type(v.aval))
+    w.run(jaxpr)
+    end = w.close_region([])
+    return "\n".join([*w.lines, end])
+
+
+# --- mpmd_map -------------------------------------------------------------------------------------------------------
+def _mesh_decl(cx: ModuleContext, name: str, mesh: Any) -> str:
+    axes = ", ".join(f"axis({quote(cx.axis_name(k))}, {int(v)})" for k, v in mesh.shape.items())
+    items: list[tuple[str, str | None]] = [("kind", mesh_kind(mesh)), ("axes", f"[{axes}]")]
+    if mesh_kind(mesh) == "gpu":
+        items += [("grid", str(len(mesh.grid))), ("cluster", str(len(mesh.cluster))), ("threads", "1" if mesh.num_threads is not None else "0")]
+    return f"mesh {quote(name)}{attr_list(items)}"
+
+
+def mpmd_map(params: Mapping[str, Any], avals_in: Sequence[Any], *, machine: str = "generic",
+             device_axes: Sequence[tuple[str, int]] = ()) -> Captured:
+    """Text of one `mpmd_map` (pl.kernel, core_map, plgpu.kernel, SparseCore and MPMD kernels).
+
+    `avals_in` are the types of the call's operands. Raises Unsupported.
+    """
+    meshes, jaxprs = params["meshes"], [jaxver.dce(jaxver.open_jaxpr(j)[0]) for j in params["jaxprs"]]
+    compiler_params = params.get("compiler_params")
+    machine = choose_machine(compiler_params, meshes, machine)
+    cx = ModuleContext(machine, jaxprs[0].debug_info, device_axes)
+    name = _name_of(params.get("name"), jaxprs[0].debug_info)
+    mesh_names: list[str] = []
+    for m in meshes:
+        kind = mesh_kind(m)
+        mesh_names.append(kind if kind not in mesh_names else f"{kind}{len(mesh_names)}")
+    cx.mesh_names = dict(zip(meshes, mesh_names))
+    n_in, n_out = len(avals_in), len(params["out_avals"])
+    first = jaxprs[0]
+    names = _names(first.debug_info, len(first.invars))
+    for i in range(len(names)):
+        names[i] = names[i] or _default_name(i, 0, n_in, n_out)
+
+    w = Writer(cx, rule_table(), rules_memory.extern)
+    decls = [_mesh_decl(cx, n, m) for n, m in zip(mesh_names, meshes)]
+    for i, v in enumerate(first.invars):
+        aval = v.aval
+        if i >= n_in + n_out:
+            decls.append(_scratch(w, names[i], aval, _scratch_scope(cx, aval)))
+            continue
+        inner = getattr(aval, "inner_aval", aval)
+        space = cx.memory(aval.memory_space)[0] if inner is not aval else ("smem" if machine == "tpu" else "any")
+        decls.append(f"{'input' if i < n_in else 'output'} {quote(names[i])} : {w.tensor(inner.shape, inner.dtype)} {{space = {space}}}")
+    aliases = [(int(i), int(o)) for i, o in dict(params.get("input_output_aliases") or {}).items()]
+    decls += [f"alias {{input = {i}, output = {o}}}" for i, o in aliases]
+    for mesh_name, mesh, jaxpr in zip(mesh_names, meshes, jaxprs):
+        w = Writer(cx, rule_table(), rules_memory.extern)
+        w.mesh_axes = tuple(mesh.shape.items())
+        decls.append(_body(w, mesh_name, jaxpr, names))
+    extra = {"external_meshes": [cx.mesh_name(m) for m in params.get("external_meshes") or ()] or None}
+    text = _assemble(cx, _header(cx, name, compiler_params, extra), decls)
+    return _captured(cx, text, name, 0, aliases)
+
+
+def _scratch_scope(cx: ModuleContext, aval: Any) -> str:
+    space, _ = cx.memory(aval.memory_space)
+    return "grid" if space in ("hbm", "any", "gmem", "host") else ""

@@ -1,0 +1,411 @@
+"""Control flow, calls, ids."""
+from __future__ import annotations
+
+from typing import Any
+
+from . import jaxver
+from .attrs import attr, bool_text, quote, symbol
+from .types import Unsupported
+from .views import Operands, steps, view_value
+from .writer import Rule, Writer, attr_list
+
+# Primitives that call a jaxpr: parameter that holds it.
+_CALLS = {
+    "pjit.jit_p": "jaxpr", "pjit.pjit_p": "jaxpr", "core.call_p": "call_jaxpr", "core.closed_call_p": "call_jaxpr",
+    "custom.custom_jvp_call_p": "call_jaxpr", "custom.custom_vjp_call_p": "call_jaxpr",
+    "custom.custom_vjp_call_jaxpr_p": "fun_jaxpr", "custom.custom_jvp_call_jaxpr_p": "call_jaxpr",
+    "custom.remat_opt_p": "fwd_jaxpr", "custom.linear_call_p": "callee", "remat.remat_p": "jaxpr",
+    "batching.custom_vmap_p": "call", "lax.composite_p": "jaxpr", "fusible.fusible_p": "jaxpr",
+}
+
+
+def inlined(param: str) -> Rule:
+    def rule(w: Writer, eqn: Any) -> None:
+        names = [w.read(v) for v in eqn.invars]
+        for var, name in zip(eqn.outvars, w.inline(eqn.params[param], names)):
+            w.env[var] = name
+
+    return rule
+
+
+def custom_fusion(w: Writer, eqn: Any) -> None:
+    p = eqn.params
+    names = [w.read(v) for v in eqn.invars]
+    if p.get("pallas_jaxpr") is not None:
+        jaxpr, skip = p["pallas_jaxpr"], p.get("num_consts", 0)
+        n = p.get("pallas_num_consts", 0)
+        names = names[skip : skip + n] + names[skip + n :]
+        if len(names) != len(jaxver.open_jaxpr(jaxpr)[0].invars):
+            jaxpr, names = p["jaxpr"], [w.read(v) for v in eqn.invars]
+    else:
+        jaxpr = p["jaxpr"]
+    names = names[: len(jaxver.open_jaxpr(jaxpr)[0].invars)]
+    for var, name in zip(eqn.outvars, w.inline(jaxpr, names)):
+        w.env[var] = name
+
+
+# --- platforms ------------------------------------------------------------------------------------------------------
+_PLATFORMS = {
+    "tpu": ("mosaic", "tpu"), "triton": ("cuda", "gpu"), "mosaic_gpu": ("mosaic_gpu", "cuda", "gpu"), "generic": ("cpu",),
+}
+
+
+def platform_branch(machine: str, platforms: Any) -> int:
+    """The branch of a platform switch that this machine takes."""
+    for wanted in _PLATFORMS[machine]:
+        for i, names in enumerate(platforms):
+            if names is not None and wanted in names:
+                return i
+    for i, names in enumerate(platforms):
+        if names is None:
+            return i
+    return len(platforms) - 1
+
+
+def platform_index(w: Writer, eqn: Any) -> None:
+    w.env[eqn.outvars[0]] = w.i32(platform_branch(w.module.machine, eqn.params["platforms"]))
+
+
+def cond(w: Writer, eqn: Any) -> None:
+    branches = eqn.params["branches"]
+    args = eqn.invars[1:]
+    platforms = eqn.params.get("branches_platforms")
+    if platforms is not None:
+        names = [w.read(v) for v in args]
+        chosen = w.inline(branches[platform_branch(w.module.machine, platforms)], names, debug=False)
+        for var, name in zip(eqn.outvars, chosen):
+            w.env[var] = name
+        return
+    index = w.read(eqn.invars[0])
+    names = [w.read(v) for v in args]
+    loc = w.loc
+    head, types = w.open_op("cond", [index], "", eqn.outvars)
+    for branch in branches:
+        w.open_region(head, [])
+        w.loc = loc
+        head = w.close_region(w.inline(branch, names, debug=False))
+    w.close_op(head, types, loc)
+
+
+def while_(w: Writer, eqn: Any) -> None:
+    p = eqn.params
+    nc, nb = p["cond_nconsts"], p["body_nconsts"]
+    names = [w.read(v) for v in eqn.invars]
+    cond_consts, body_consts, init = names[:nc], names[nc : nc + nb], names[nc + nb :]
+    loc = w.loc
+    head, types = w.open_op("while", init, "", eqn.outvars)
+    for closed, consts in ((p["cond_jaxpr"], cond_consts), (p["body_jaxpr"], body_consts)):
+        jaxpr, _ = jaxver.open_jaxpr(closed)
+        carried = [w.fresh() for _ in init]
+        w.open_region(head, [(n, "", w.type(v.aval)) for n, v in zip(carried, jaxpr.invars[len(consts):])])
+        w.loc = loc
+        head = w.close_region(w.inline(closed, consts + carried, debug=False))
+    w.close_op(head, types, loc)
+
+
+def scan(w: Writer, eqn: Any) -> None:
+    """A counted loop. Scanned inputs are sliced by the index, stacked outputs are carried and updated in place."""
+    p = eqn.params
+    n_consts, n_carry, length = p["num_consts"], p["num_carry"], p["length"]
+    jaxpr, _ = jaxver.open_jaxpr(p["jaxpr"])
+    names = [w.read(v) for v in eqn.invars]
+    consts, init, xs = names[:n_consts], names[n_consts : n_consts + n_carry], names[n_consts + n_carry :]
+    x_avals = [v.aval for v in eqn.invars[n_consts + n_carry :]]
+    loc = w.loc
+    ys_vars = eqn.outvars[n_carry:]
+    ys_init = []
+    for v in ys_vars:
+        ys_init.append(_zeros(w, v.aval))
+    bounds = [w.i32(0), w.dim_value(length), w.i32(1)]
+    unroll = p.get("unroll", 1)
+    attrs = attr_list([("reverse", bool_text(True) if p.get("reverse") else None),
+                       ("unroll", str(int(unroll)) if unroll not in (1, False, None) else None)])
+    head, types = w.open_op("for", bounds + init + ys_init, attrs, eqn.outvars)
+    index = w.fresh()
+    carried = [w.fresh() for _ in range(n_carry)]
+    stacked = [w.fresh() for _ in ys_vars]
+    args = [(index, "", "i32[]")]
+    args += [(n, "", w.type(v.aval)) for n, v in zip(carried, jaxpr.invars[n_consts:])]
+    args += [(n, "", w.type(v.aval)) for n, v in zip(stacked, ys_vars)]
+    w.open_region(head, args)
+    w.loc = loc
+    elements = [_element(w, x, a, index) for x, a in zip(xs, x_avals)]
+    out = w.inline(p["jaxpr"], consts + carried + elements, debug=False)
+    new_carry, ys = out[:n_carry], out[n_carry:]
+    updated = []
+    for buffer, y, v in zip(stacked, ys, ys_vars):
+        shape = v.aval.shape
+        row = w.emit1("reshape", [y], "", w.tensor((1, *shape[1:]), v.aval.dtype))
+        starts = [index] + [w.i32(0)] * (len(shape) - 1)
+        updated.append(w.emit1("dynamic_update_slice", [buffer, row, *starts], "", w.tensor(shape, v.aval.dtype)))
+    w.close_op(w.close_region(new_carry + updated), types, loc)
+
+
+def _zeros(w: Writer, aval: Any) -> str:
+    import numpy as np
+
+    try:
+        zero = w.constant(np.zeros((), aval.dtype))
+    except Exception as e:
+        raise Unsupported(f"stacked outputs of type {aval.dtype}") from e
+    return w.emit1("broadcast_in_dim", [zero], " {dims = []}", w.type(aval))
+
+
+def _element(w: Writer, x: str, aval: Any, index: str) -> str:
+    shape = aval.shape
+    starts = [index] + [w.i32(0)] * (len(shape) - 1)
+    sizes = "[" + ", ".join(["1", *[w.dim(d) for d in shape[1:]]]) + "]"
+    row = w.emit1("dynamic_slice", [x, *starts], f" {{sizes = {sizes}}}", w.tensor((1, *shape[1:]), aval.dtype))
+    return w.emit1("reshape", [row], "", w.tensor(shape[1:], aval.dtype))
+
+
+def parallel_loop(w: Writer, eqn: Any) -> None:
+    p = eqn.params
+    lower, upper, step, consts, carry = p["tree"].unflatten(eqn.invars)
+    jaxpr, _ = jaxver.open_jaxpr(p["jaxpr"])
+    operands = [w.read_index(v) for v in (lower, upper, step)] + [w.read(v) for v in carry]
+    captured = [w.read(v) for v in consts]
+    loc = w.loc
+    unroll = p.get("unroll", 1)
+    head, types = w.open_op("parallel_loop", operands, attr_list([("unroll", str(unroll) if unroll != 1 else None)]), eqn.outvars)
+    args = [w.fresh() for _ in jaxpr.invars]
+    w.open_region(head, [(n, "", w.type(v.aval)) for n, v in zip(args, jaxpr.invars)])
+    w.bind(jaxpr.constvars, captured)
+    w.bind(jaxpr.invars, args)
+    w.close_op(w.close_region(w.run(jaxpr)), types, loc)
+
+
+# --- scopes ---------------------------------------------------------------------------------------------------------
+def alloc_attrs(w: Writer, aval: Any) -> list[tuple[str, str]]:
+    """Facts of an allocation that its type does not carry (barrier arrivals, TMEM layout)."""
+    dtype = getattr(getattr(aval, "inner_aval", None), "dtype", None)
+    out: list[tuple[str, str]] = []
+    if type(dtype).__name__ in ("BarrierType", "ClusterBarrierType"):
+        for k in ("num_arrivals", "orders_tensor_core", "collective_axes", "leader_tracked"):
+            value = getattr(dtype, k, None)
+            if k == "collective_axes" and value is not None:
+                names = [quote(w.axis_name(a)) for a in value]
+                out.append((k, f"[{', '.join(names)}]"))
+            elif value is not None and value is not False:
+                out.append((k, attr(value) or "none"))
+    kind = type(aval).__name__
+    if kind == "AbstractTMEMRef":
+        if (layout := attr(aval.layout)) is not None:
+            out.append(("layout", layout))
+        if aval.collective:
+            out.append(("collective", "true"))
+    elif kind == "WGMMAAbstractAccumulatorRef":
+        out.append(("accumulator", "true"))
+    return out
+
+
+def run_scoped(w: Writer, eqn: Any) -> None:
+    p = eqn.params
+    jaxpr = p["jaxpr"]
+    captured = [w.read(v) for v in eqn.invars]
+    loc = w.loc
+    axes = p.get("collective_axes") or ()
+    axes = axes if isinstance(axes, tuple) else (axes,)
+    ops = Operands(w)
+    layouts = []
+    for v, t in zip(jaxpr.invars, p.get("ref_transforms") or ()):
+        w.ref_shapes["%"] = (tuple(v.aval.shape), v.aval.dtype) if t else ((), None)
+        layouts.append(steps(ops, tuple(t), "%"))
+    allocs = [alloc_attrs(w, v.aval) for v in jaxpr.invars]
+    attrs = attr_list([
+        ("collective", "[" + ", ".join(quote(w.axis_name(a)) for a in axes) + "]" if axes else None),
+        ("transforms", "[" + ", ".join(f"[{', '.join(t)}]" for t in layouts) + "]" if any(layouts) else None),
+        ("allocs", "[" + ", ".join(_dict(a) for a in allocs) + "]" if any(allocs) else None),
+    ])
+    head, types = w.open_op("run_scoped", [], attrs, eqn.outvars)
+    scope = "cta" if axes and w.module.machine == "mosaic_gpu" else ""
+    args = _scoped_args(w, jaxpr.invars, jaxpr, scope)
+    w.open_region(head, args)
+    w.bind(jaxpr.constvars, captured)
+    w.close_op(w.close_region(w.run(jaxpr)), types, loc)
+
+
+def _scoped_args(w: Writer, variables: Any, jaxpr: Any, scope: str) -> list[tuple[str, str, str]]:
+    labels = getattr(getattr(jaxpr, "debug_info", None), "arg_names", None) or ()
+    labels = tuple(labels) if len(labels) == len(variables) else ("",) * len(variables)
+    args = []
+    for v, label in zip(variables, labels):
+        text = w.type(v.aval)
+        if scope and text.startswith("ref<") and not text.count(", ") > 1:
+            text = f"{text[:-1]}, {scope}>"
+        name = w.fresh()
+        w.env[v] = name
+        w.note_ref(name, v.aval, text)
+        args.append((name, label or "", text))
+    return args
+
+
+def _dict(items: list[tuple[str, str]]) -> str:
+    return "{" + ", ".join(f"{k} = {v}" for k, v in items) + "}" if items else "none"
+
+
+def run_state(w: Writer, eqn: Any) -> None:
+    """Refs with initial values: a scope that stores them, runs, and yields their final values."""
+    p = eqn.params
+    jaxpr, _ = jaxver.open_jaxpr(p["jaxpr"])
+    initialised = p.get("is_initialized") or (True,) * len(jaxpr.invars)
+    values = iter(eqn.invars)
+    given = [next(values) if init else None for init in initialised]
+    loc = w.loc
+    fresh = [v for v, g in zip(jaxpr.invars, given) if g is None or not hasattr(g.aval, "inner_aval")]
+    names = [None if g is None else w.read(g) for g in given]
+    head, types = w.open_op("run_scoped", [], "", eqn.outvars)
+    args = []
+    for v in fresh:
+        name, text = w.fresh(), w.type(v.aval)
+        w.env[v] = name
+        w.note_ref(name, v.aval, text)
+        args.append((name, "", text))
+    w.open_region(head, args)
+    for v, name in zip(jaxpr.invars, names):
+        if v not in fresh:
+            w.env[v] = name
+        elif name is not None:
+            w.loc = loc
+            w.line(f"store {w.env[v]}, {name}")
+    w.run(jaxpr)
+    w.loc = loc
+    out = []
+    for v, g in zip(jaxpr.invars, given):
+        ref = w.env[v]
+        if g is not None and hasattr(g.aval, "inner_aval"):
+            out.append(ref)
+        else:
+            out.append(w.emit1("get", [ref], "", w.type(v.aval.inner_aval)))
+    w.close_op(w.close_region(out), types, loc)
+
+
+def jaxpr_call(w: Writer, eqn: Any) -> None:
+    """A pipeline body: refs with transforms become views, program ids are bound."""
+    p = eqn.params
+    jaxpr, _ = jaxver.open_jaxpr(p["jaxpr"])
+    flat, names, at = list(eqn.invars), [], 0
+    for treedef in p["ref_treedefs"]:
+        ref = treedef.unflatten(flat[at : at + treedef.num_leaves])
+        at += treedef.num_leaves
+        base, transforms = ref if isinstance(ref, tuple) else (ref, ())
+        names.append(view_value(w, base, tuple(transforms)))
+    ids = p["program_ids_treedef"].unflatten(flat[at:])
+    w.program_ids.append(tuple(None if i is None else w.read_index(i) for i in ids))
+    out = w.inline(jaxpr, names, debug=False)
+    w.program_ids.pop()
+    for var, name in zip(eqn.outvars, out):
+        w.env[var] = name
+
+
+# --- nested meshes --------------------------------------------------------------------------------------------------
+def mesh_dict(w: Any, mesh: Any) -> str:
+    """`{kind = warp, axes = [axis("w", 4)]}` of an inner mesh."""
+    axes = ", ".join(f"axis({quote(w.axis_name(k))}, {int(v)})" for k, v in mesh.shape.items())
+    return f"{{kind = {mesh_kind(mesh)}, axes = [{axes}]}}"
+
+
+def mesh_kind(mesh: Any) -> str:
+    """tensorcore, scalar_subcore, vector_subcore, gpu, warp or generic."""
+    name = type(mesh).__name__
+    return {"TensorCoreMesh": "tensorcore", "ScalarSubcoreMesh": "scalar_subcore", "VectorSubcoreMesh": "vector_subcore",
+            "WarpMesh": "warp", "Mesh": "gpu"}.get(name, "generic")
+
+
+def core_map(w: Writer, eqn: Any) -> None:
+    jaxpr, _ = jaxver.open_jaxpr(eqn.params["jaxpr"])
+    captured = [w.read(v) for v in eqn.invars]
+    _spawn(w, eqn, eqn.params["mesh"], jaxpr, captured, list(jaxpr.invars))
+
+
+def inner_mpmd(w: Writer, eqn: Any) -> None:
+    """A mesh launched inside a kernel: its operands are refs of the kernel, scratch is allocated per thread."""
+    p = eqn.params
+    if len(p["jaxprs"]) != 1 or eqn.outvars:
+        raise Unsupported("mpmd_map with several meshes or results inside a kernel")
+    jaxpr, _ = jaxver.open_jaxpr(p["jaxprs"][0])
+    names = [w.read(v) for v in eqn.invars]
+    w.bind(jaxpr.invars[: len(names)], names)
+    _spawn(w, eqn, p["meshes"][0], jaxpr, [], list(jaxpr.invars[len(names):]))
+
+
+def _spawn(w: Writer, eqn: Any, mesh: Any, jaxpr: Any, captured: list[str], scratch: list[Any]) -> None:
+    loc = w.loc
+    head, types = w.open_op("spawn", [], f" {{mesh = {mesh_dict(w, mesh)}}}", eqn.outvars)
+    w.open_region(head, [])
+    w.bind(jaxpr.constvars, captured)
+    outer, w.mesh_axes = w.mesh_axes, tuple(mesh.shape.items())
+    if scratch:
+        inner, _ = w.open_op("run_scoped", [], "", [])
+        w.open_region(inner, _scoped_args(w, scratch, jaxpr, ""))
+        w.run(jaxpr)
+        w.close_op(w.close_region([]), [], loc)
+    else:
+        w.run(jaxpr)
+    w.mesh_axes = outer
+    w.close_op(w.close_region([]), types, loc)
+
+
+# --- ids ------------------------------------------------------------------------------------------------------------
+def program_id(op: str) -> Rule:
+    def rule(w: Writer, eqn: Any) -> None:
+        axis = int(eqn.params["axis"])
+        if w.program_ids and op == "program_id" and axis < len(w.program_ids[-1]):
+            bound = w.program_ids[-1][axis]
+            if bound is not None:
+                w.env[eqn.outvars[0]] = bound
+                return
+        if w.mesh_axes and axis < len(w.mesh_axes):
+            name = w.axis_name(w.mesh_axes[axis][0])
+            other = "axis_index" if op == "program_id" else "axis_size"
+            w.emit(other, [], f" {{axis = {quote(name)}}}", eqn.outvars)
+            return
+        w.emit(op, [], f" {{axis = {axis}}}", eqn.outvars)
+
+    return rule
+
+
+def axis_index(w: Writer, eqn: Any) -> None:
+    names = eqn.params["axis_name"]
+    out = eqn.outvars[0]
+    if isinstance(names, (tuple, list)) and len(names) == 1:
+        names = names[0]
+    if isinstance(names, (tuple, list)):
+        total: str | None = None
+        for n in names:
+            i = w.emit1("axis_index", [], f" {{axis = {quote(w.axis_name(n))}}}", "i32[]")
+            if total is not None:
+                size = w.emit1("axis_size", [], f" {{axis = {quote(w.axis_name(n))}}}", "i32[]")
+                total = w.emit1("mul", [total, size], "", "i32[]")
+                i = w.emit1("add", [total, i], "", "i32[]")
+            total = i
+        w.env[out] = total if total is not None else w.i32(0)
+        return
+    w.module.facts.add("axes")
+    w.emit("axis_index", [], f" {{axis = {quote(w.axis_name(names))}}}", eqn.outvars)
+
+
+def dim_as_value(w: Writer, eqn: Any) -> None:
+    w.emit("dim_value", [], f" {{dim = {w.dim(eqn.params['dim'])}}}", eqn.outvars)
+
+
+def rules() -> dict[Any, Rule]:
+    out: dict[str, Rule] = {path: inlined(param) for path, param in _CALLS.items()}
+    out |= {
+        "fusion.custom_fusion_p": custom_fusion,
+        "cond.platform_index_p": platform_index,
+        "cond.cond_p": cond,
+        "loops.while_p": while_,
+        "loops.scan_p": scan,
+        "sc.parallel_loop_p": parallel_loop,
+        "pallas.run_scoped_p": run_scoped,
+        "discharge.run_state_p": run_state,
+        "pallas.jaxpr_call_p": jaxpr_call,
+        "pallas_core.core_map_p": core_map,
+        "mpmd.mpmd_map_p": inner_mpmd,
+        "pallas.program_id_p": program_id("program_id"),
+        "pallas.num_programs_p": program_id("num_programs"),
+        "parallel.axis_index_p": axis_index,
+        "shape_poly.dim_as_value_p": dim_as_value,
+    }
+    return {prim: rule for path, rule in out.items() if (prim := jaxver.find(path)) is not None}

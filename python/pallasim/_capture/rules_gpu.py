@@ -1,0 +1,225 @@
+"""Mosaic GPU and SparseCore primitives: refs with transforms as `view($k, [...])` attributes."""
+from __future__ import annotations
+
+from typing import Any
+
+from . import jaxver
+from .attrs import attr, bool_text, quote, symbol
+from .rules_lax import simple
+from .rules_memory import plain, sem_signal, sem_wait
+from .types import Unsupported
+from .views import Operands
+from .writer import Rule, Writer, attr_list
+
+
+def _is_ref(atom: Any) -> bool:
+    return hasattr(getattr(atom, "aval", None), "inner_aval")
+
+
+def with_refs(op: str, layout: str, flat: str, *trees: str, axes: tuple[str, ...] = ()) -> Rule:
+    """Primitives whose operands are `layout` (one word each; "x?" is present when parameter "has"), followed by the
+    flattened transforms named by `flat` in order; `trees` are the parameters that unflatten them."""
+    names = layout.split()
+    owners = flat.split()
+
+    def rule(w: Writer, eqn: Any) -> None:
+        p = eqn.params
+        present = [n.rstrip("?") for n in names if not n.endswith("?") or _present(p, n[:-1])]
+        atoms = dict(zip(present, eqn.invars))
+        rest = list(eqn.invars[len(present):])
+        transforms: dict[str, Any] = {}
+        for owner, tree in zip(owners, trees):
+            treedef = p.get(tree)
+            if treedef is None:
+                continue
+            n = treedef.num_leaves
+            transforms[owner] = treedef.unflatten(rest[:n])
+            rest = rest[n:]
+        ops = Operands(w)
+        items: list[tuple[str, str | None]] = []
+        for n in present:
+            atom = atoms[n]
+            items.append((n, ops.ref(atom, transforms.get(n, ()) or ()) if _is_ref(atom) else ops.add(atom)))
+        for i, atom in enumerate(rest):
+            items.append(("predicate" if len(rest) == 1 else f"extra{i}", ops.add(atom)))
+        for k, v in p.items():
+            if k in trees or k in atoms or k.startswith("has_"):
+                continue
+            text = _axes(w, v) if k in axes else attr(v)
+            if text is not None:
+                items.append((k, text))
+        w.emit(op, ops.names, attr_list(items), eqn.outvars)
+
+    return rule
+
+
+def _present(params: Any, name: str) -> bool:
+    return {
+        "barrier": params.get("arrive"), "a_scale": params.get("scaled"), "b_scale": params.get("scaled"),
+        "a_sparse_metadata": params.get("sparse"),
+    }.get(name, True)
+
+
+def _axes(w: Writer, value: Any) -> str | None:
+    if value is None:
+        return None
+    values = value if isinstance(value, (tuple, list)) else (value,)
+    return "[" + ", ".join(str(v) if isinstance(v, int) else quote(w.axis_name(v)) for v in values) + "]"
+
+
+def inline_mgpu(w: Writer, eqn: Any) -> None:
+    """A body in Python: refused at run time unless a lowering of that name is registered."""
+    p = eqn.params
+    fn = p.get("mgpu_fn")
+    name = f"inline_mgpu.{getattr(fn, '__qualname__', 'fn')}"
+    w.module.externs[name] = None
+    ops = Operands(w)
+    n = len(p.get("flat_arg_types", ()))
+    transforms = p["pytree_ref_transforms"].unflatten(eqn.invars[n:]) if p.get("pytree_ref_transforms") is not None else [None] * n
+    args = []
+    for atom, t in zip(eqn.invars[:n], transforms):
+        args.append(ops.ref(atom, t or ()) if _is_ref(atom) else ops.add(atom))
+    items = [("name", quote(name)), ("args", f"[{', '.join(args)}]"), ("arg_types", attr(p.get("flat_arg_types"))),
+             ("result_types", attr(p.get("flat_ret_ty")))]
+    w.emit("extern", ops.names, attr_list(items), eqn.outvars)
+
+
+def signal_parallel(w: Writer, eqn: Any) -> None:
+    refs, transforms, incs, devices = eqn.params["args_tree"].unflatten(eqn.invars)
+    ops = Operands(w)
+    signals = []
+    for ref, t, inc, device in zip(refs, transforms, incs, devices):
+        text = f"{ops.ref(ref, t)}, {ops.add(inc)}"
+        if device is not None:
+            where, kind, _ = w.device_id(ops, device, "mesh")
+            text += f", {where}, {symbol(kind)}"
+        signals.append(f"signal({text})")
+    w.emit("gpu_sem_signal_parallel", ops.names, f" {{signals = [{', '.join(signals)}]}}", ())
+
+
+def signal_multicast(w: Writer, eqn: Any) -> None:
+    w.module.facts.add("communicates")
+    ref, transforms, value = eqn.params["args_tree"].unflatten(eqn.invars)
+    ops = Operands(w)
+    items = [("sem", ops.ref(ref, transforms)), ("inc", ops.add(value)), ("collective_axes", _axes(w, eqn.params["collective_axes"]))]
+    w.emit("gpu_sem_signal_multicast", ops.names, attr_list(items), ())
+
+
+def atomic_store(w: Writer, eqn: Any) -> None:
+    ref, transforms, value = eqn.params["args_tree"].unflatten(eqn.invars)
+    ops = Operands(w)
+    items = [("ref", ops.ref(ref, transforms)), ("value", ops.add(value)), ("kind", symbol(eqn.params["atomic_type"]))]
+    w.emit("gpu_atomic_store", ops.names, attr_list(items), ())
+
+
+# --- SparseCore -----------------------------------------------------------------------------------------------------
+def sc_load(w: Writer, eqn: Any) -> None:
+    p = eqn.params
+    flat = eqn.invars[1:]
+    mask = flat[-1] if p["has_mask"] else None
+    transforms = p["tree"].unflatten(flat[:-1] if p["has_mask"] else flat)
+    ops = Operands(w)
+    base, rest = ops.first_ref(eqn.invars[0], transforms)
+    w.emit("sc_load", ops.names, attr_list(_late(ops, base, rest, mask)), eqn.outvars)
+
+
+def _late(ops: Operands, base: Any, rest: Any, mask: Any) -> list[tuple[str, str | None]]:
+    return [("view", ops.view_of(base, rest)), ("mask", ops.optional(mask))]
+
+
+def sc_swap(w: Writer, eqn: Any) -> None:
+    p = eqn.params
+    flat = eqn.invars[2:]
+    mask = flat[-1] if p["has_mask"] else None
+    transforms = p["tree"].unflatten(flat[:-1] if p["has_mask"] else flat)
+    ops = Operands(w)
+    base, rest = ops.first_ref(eqn.invars[0], transforms)
+    ops.add(eqn.invars[1])
+    items = _late(ops, base, rest, mask) + [("add", bool_text(True) if p.get("add") else None)]
+    w.emit("sc_swap", ops.names, attr_list(items), eqn.outvars)
+
+
+def sc_gather(w: Writer, eqn: Any) -> None:
+    ref, transforms, indices, mask = eqn.params["tree"].unflatten(eqn.invars)
+    ops = Operands(w)
+    base, rest = ops.first_ref(ref, transforms)
+    items = [("view", ops.view_of(base, rest)), ("indices", "[" + ", ".join(ops.add(i) for i in indices) + "]"), ("mask", ops.optional(mask))]
+    w.emit("sc_gather", ops.names, attr_list(items), eqn.outvars)
+
+
+def sc_scatter(w: Writer, eqn: Any) -> None:
+    ref, transforms, indices, value, mask = eqn.params["tree"].unflatten(eqn.invars)
+    ops = Operands(w)
+    base, rest = ops.first_ref(ref, transforms)
+    ops.add(value)
+    items = [("view", ops.view_of(base, rest)), ("indices", "[" + ", ".join(ops.add(i) for i in indices) + "]"), ("mask", ops.optional(mask)),
+             ("add", bool_text(True) if eqn.params.get("add") else None)]
+    w.emit("sc_scatter", ops.names, attr_list(items), ())
+
+
+def sc_fetch_and_add(w: Writer, eqn: Any) -> None:
+    ref, value, *indices, subcore = eqn.invars
+    ops = Operands(w)
+    ops.add(ref), ops.add(value)
+    view = "[index(" + ", ".join(ops.add(i) for i in indices) + ")]" if indices else None
+    w.emit("sc_fetch_and_add", ops.names, attr_list([("view", view), ("subcore", ops.add(subcore))]), eqn.outvars)
+
+
+def emit_pipeline(w: Writer, eqn: Any) -> None:
+    raise Unsupported("emit_pipeline as a primitive (jax_use_emit_pipeline_primitive)")
+
+
+def rules() -> dict[Any, Rule]:
+    t = "_transforms_tree"
+    out: dict[str, Rule] = {
+        "gpu.copy_smem_to_gmem_p": with_refs("copy_smem_to_gmem", "src dst", "src dst", "src_transforms_treedef", "dst_transforms_treedef"),
+        "gpu.copy_gmem_to_smem_p": with_refs("copy_gmem_to_smem", "src dst barrier", "src dst barrier", "src_transforms_treedef",
+                                             "dst_transforms_treedef", "barrier_transforms_treedef", axes=("collective_axes",)),
+        "gpu.async_prefetch_p": with_refs("async_prefetch", "ref", "ref", "ref_transforms_treedef", axes=("collective_axes",)),
+        "gpu.async_store_smem_p": with_refs("async_store_smem", "value ref barrier cluster_idx", "ref barrier", "ref_transforms_treedef",
+                                            "barrier_transforms_treedef", axes=("cluster_dim",)),
+        "gpu.async_load_tmem_p": with_refs("async_load_tmem", "ref", "ref", "tree"),
+        "gpu.async_store_tmem_p": with_refs("async_store_tmem", "ref value", "ref", "tree"),
+        "gpu.wait_load_tmem_p": plain("wait_load_tmem"),
+        "gpu.commit_tmem_p": plain("commit_tmem"), "gpu.commit_smem_p": plain("commit_smem"), "gpu.commit_group_p": plain("commit_group"),
+        "gpu.wait_smem_to_gmem_p": simple("wait_smem_to_gmem", wait_read_only=("wait_read_only", bool_text)),
+        "gpu.barrier_arrive_p": with_refs("barrier_arrive", "barrier", "barrier", "transforms_treedef"),
+        "gpu.barrier_wait_p": with_refs("barrier_wait", "barrier", "barrier", "transforms_treedef"),
+        "gpu.barrier_test_p": with_refs("barrier_test", "barrier", "barrier", "transforms_treedef"),
+        "gpu.wgmma_ref_p": with_refs("wgmma_ref", "acc a b", "acc a b", "acc" + t, "a" + t, "b" + t),
+        "gpu.wgmma_p": with_refs("wgmma", "acc a b", "acc a b", "acc" + t, "a" + t, "b" + t),
+        "gpu.wgmma_wait_p": plain("wgmma_wait"),
+        "gpu.wgmma_accumulator_deref_p": simple("wgmma_accumulator_deref"),
+        "gpu.wgmma_accumulator_store_p": plain("wgmma_accumulator_store"),
+        "gpu.tcgen05_mma_p": with_refs(
+            "tcgen05_mma", "acc a b accumulate barrier? a_scale? b_scale? a_sparse_metadata?",
+            "acc a b barrier a_scale b_scale a_sparse_metadata", "acc" + t, "a" + t, "b" + t, "barrier" + t, "a_scale" + t, "b_scale" + t,
+            "a_sparse_metadata" + t, axes=("collective_axis",)),
+        "gpu.tcgen05_commit_arrive_p": with_refs("tcgen05_commit_arrive", "barrier", "barrier", "barrier" + t, axes=("collective_axis",)),
+        "gpu.load_p": with_refs("gpu_load", "ref", "ref", "tree"),
+        "gpu.atomic_store_p": atomic_store,
+        "gpu.semaphore_signal_p": sem_signal("gpu_sem_signal"), "gpu.semaphore_wait_p": sem_wait("gpu_sem_wait"),
+        "gpu.semaphore_signal_parallel_p": signal_parallel, "gpu.semaphore_signal_multicast_p": signal_multicast,
+        "gpu.multimem_store_p": with_refs("multimem_store", "value ref", "ref", "transforms_tree", axes=("collective_axes",)),
+        "gpu.multimem_load_reduce_p": with_refs("multimem_load_reduce", "ref", "ref", "tree", axes=("collective_axes",)),
+        "gpu.try_cluster_cancel_p": with_refs("try_cluster_cancel", "result barrier", "result barrier", "result" + t, "barrier" + t),
+        "gpu.query_cluster_cancel_p": with_refs("query_cluster_cancel", "result", "result", "transforms_tree", axes=("grid_names",)),
+        "gpu.griddepcontrol_wait_p": plain("griddep_wait"), "gpu.griddepcontrol_launch_dependents_p": plain("griddep_launch_dependents"),
+        "gpu.set_max_registers_p": simple("set_max_registers"),
+        "gpu.print_layout_p": with_refs("print_layout", "value", "value", "transforms_tree"),
+        "gpu.inline_mgpu_p": inline_mgpu,
+        "gpu_core.layout_cast_p": simple("layout_cast"),
+        "sc.load_p": sc_load, "sc.swap_p": sc_swap, "sc.gather_p": sc_gather, "sc.scatter_p": sc_scatter,
+        "sc.bitcast_p": plain("sc_bitcast"), "sc.barrier_p": plain("sc_barrier"), "sc.scan_count_p": plain("sc_scan_count"),
+        "sc.masked_cumsum_p": plain("sc_masked_cumsum"), "sc.masked_cummax_p": plain("sc_masked_cummax"),
+        "sc.masked_cummin_p": plain("sc_masked_cummin"),
+        "sc.masked_sort_p": simple("sc_masked_sort", descending=("descending", bool_text)),
+        "sc.pack_p": simple("sc_pack", format=("format", symbol)), "sc.unpack_p": simple("sc_unpack", format=("format", symbol)),
+        "sc.all_reduce_ffs_p": simple("sc_all_reduce_ffs"), "sc.all_reduce_population_count_p": simple("sc_all_reduce_population_count"),
+        "sc.fetch_and_add_p": sc_fetch_and_add,
+        "tpu_pipeline.emit_pipeline_p": emit_pipeline,
+    }
+    for n in ("copy_scales", "copy_smem", "copy_sparse_metadata"):
+        full = f"async_{n}_to_tmem"
+        out[f"gpu.{full}_p"] = with_refs(full, "smem tmem", "smem tmem", "smem_tree", "tmem_tree", axes=("collective_axis",))
+    return {prim: rule for path, rule in out.items() if (prim := jaxver.find(path)) is not None}

@@ -1,0 +1,289 @@
+"""lax primitives: elementwise, shape, reductions, contractions."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import jaxver
+from .attrs import array_literal, attr, bool_text, ints, symbol
+from .writer import Rule, Writer, attr_list, other_params
+
+_UNARY = (
+    "abs neg sign not ceil floor square sqrt rsqrt cbrt exp exp2 expm1 log log1p logistic sin cos tan sinh cosh tanh asin "
+    "acos atan asinh acosh atanh is_finite real imag clz population_count"
+).split()
+_BINARY = (
+    "add sub mul div rem max min pow atan2 nextafter and or xor shift_left shift_right_logical shift_right_arithmetic mulhi "
+    "complex eq ne lt le gt ge"
+).split()
+_SPECIAL = "erf erfc erf_inv lgamma digamma bessel_i0e bessel_i1e igamma igammac zeta polygamma regularized_incomplete_beta".split()
+_IGNORED = ("accuracy", "out_dtype", "sharding", "out_sharding", "unreduced", "reduced")
+
+
+def elementwise(op: str) -> Rule:
+    """Operands and result as they are; parameters that change values stay."""
+
+    def rule(w: Writer, eqn: Any) -> None:
+        invars = eqn.invars
+        if len(invars) == 2:
+            args = f"{w.read(invars[0])}, {w.read(invars[1])}"
+        elif len(invars) == 1:
+            args = w.read(invars[0])
+        else:
+            args = ", ".join([w.read(v) for v in invars])
+        var = eqn.outvars[0]
+        name = w.define(var)
+        extra = ""
+        if eqn.params:
+            accuracy = eqn.params.get("accuracy")
+            rest = other_params(eqn, *_IGNORED)
+            if accuracy is not None:
+                rest.append(("accuracy", attr(accuracy)))
+            extra = attr_list(rest)
+        w.lines.append(f"{w.indent}{name} = {op} {args}{extra} : {w.type(var.aval)}{w.loc}")
+
+    return rule
+
+
+def simple(op: str, **fields: Any) -> Rule:
+    """One operation whose attributes are parameters: `attribute=(parameter, formatter)`."""
+
+    def rule(w: Writer, eqn: Any) -> None:
+        args = [w.read(v) for v in eqn.invars]
+        items = []
+        for name, (param, fmt) in fields.items():
+            value = eqn.params.get(param)
+            items.append((name, None if value is None else fmt(value)))
+        known = [p for p, _ in fields.values()]
+        items += other_params(eqn, *known, *_IGNORED)
+        w.emit(op, args, attr_list(items), eqn.outvars)
+
+    return rule
+
+
+def identity(w: Writer, eqn: Any) -> None:
+    """No operation: the results are the operands."""
+    for out, value in zip(eqn.outvars, eqn.invars):
+        w.alias(out, value)
+
+
+def convert(w: Writer, eqn: Any) -> None:
+    x, out = eqn.invars[0], eqn.outvars[0]
+    if x.aval.dtype == out.aval.dtype:
+        w.alias(out, x)
+        return
+    w.emit("convert", [w.read(x)], "", eqn.outvars)
+
+
+def pad(w: Writer, eqn: Any) -> None:
+    config = eqn.params["padding_config"]
+    args = [w.read(v) for v in eqn.invars]
+    low, high, interior = ([c[i] for c in config] for i in range(3))
+    w.emit("pad", args, f" {{low = {ints(low)}, high = {ints(high)}, interior = {ints(interior)}}}", eqn.outvars)
+
+
+def slice_(w: Writer, eqn: Any) -> None:
+    p = eqn.params
+    strides = p.get("strides")
+    items = [("start", _dims(w, p["start_indices"])), ("limit", _dims(w, p["limit_indices"])),
+             ("stride", None if strides is None else ints(strides))]
+    w.emit("slice", [w.read(eqn.invars[0])], attr_list(items), eqn.outvars)
+
+
+def _dims(w: Writer, dims: Any) -> str:
+    return "[" + ", ".join([w.dim(d) for d in dims]) + "]"
+
+
+def dynamic_slice(w: Writer, eqn: Any) -> None:
+    args = [w.read(v) for v in eqn.invars[: 1 + len(eqn.invars[0].aval.shape)]]
+    w.emit("dynamic_slice", args, f" {{sizes = {_dims(w, eqn.params['slice_sizes'])}}}", eqn.outvars)
+
+
+def reshape(w: Writer, eqn: Any) -> None:
+    x = eqn.invars[0]
+    dims = eqn.params.get("dimensions")
+    if eqn.primitive is jaxver.find("lax.reshape_p") and dims is not None:
+        perm = w.emit1("transpose", [w.read(x)], f" {{perm = {ints(dims)}}}",
+                       w.tensor([x.aval.shape[d] for d in dims], x.aval.dtype))
+        w.emit("reshape", [perm], "", eqn.outvars)
+        return
+    w.emit("reshape", [w.read(x)], "", eqn.outvars)
+
+
+def broadcast(w: Writer, eqn: Any) -> None:
+    dims = eqn.params["broadcast_dimensions"]
+    w.emit("broadcast_in_dim", [w.read(eqn.invars[0])], f" {{dims = {ints(dims)}}}", eqn.outvars)
+
+
+def broadcast_to(w: Writer, eqn: Any) -> None:
+    x, out = eqn.invars[0], eqn.outvars[0]
+    if tuple(x.aval.shape) == tuple(out.aval.shape):
+        w.alias(out, x)
+        return
+    skip = len(out.aval.shape) - len(x.aval.shape)
+    dims = ints(range(skip, len(out.aval.shape)))
+    w.emit("broadcast_in_dim", [w.read(x)], f" {{dims = {dims}}}", eqn.outvars)
+
+
+def iota(w: Writer, eqn: Any) -> None:
+    w.emit("iota", [], f" {{axis = {int(eqn.params['dimension'])}}}", eqn.outvars)
+
+
+def arg_reduce(op: str) -> Rule:
+    def rule(w: Writer, eqn: Any) -> None:
+        axes = eqn.params["axes"]
+        axis = str(int(axes[0])) if len(axes) == 1 else ints(axes)
+        w.emit(op, [w.read(eqn.invars[0])], f" {{axis = {axis}}}", eqn.outvars)
+
+    return rule
+
+
+def precision(value: Any) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, (tuple, list)):
+        if all(v == value[0] for v in value):
+            return precision(value[0])
+        return "[" + ", ".join(precision(v) or "none" for v in value) + "]"
+    return symbol(value.name) if hasattr(value, "name") else attr(value)
+
+
+def dot_general(w: Writer, eqn: Any) -> None:
+    (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = eqn.params["dimension_numbers"]
+    args = [w.read(v) for v in eqn.invars[:2]]
+    items = [("lhs_contract", ints(lhs_contract)), ("rhs_contract", ints(rhs_contract)), ("lhs_batch", ints(lhs_batch)),
+             ("rhs_batch", ints(rhs_batch)), ("precision", precision(eqn.params.get("precision")))]
+    items += other_params(eqn, "dimension_numbers", "precision", "preferred_element_type", *_IGNORED)
+    w.emit("dot_general", args, attr_list(items), eqn.outvars)
+
+
+def gather(w: Writer, eqn: Any) -> None:
+    d, p = eqn.params["dimension_numbers"], eqn.params
+    args = [w.read(v) for v in eqn.invars]
+    fill = p.get("fill_value")
+    items = [
+        ("offset_dims", ints(d.offset_dims)), ("collapsed_slice_dims", ints(d.collapsed_slice_dims)),
+        ("start_index_map", ints(d.start_index_map)),
+        ("operand_batching_dims", _some(d, "operand_batching_dims")),
+        ("start_indices_batching_dims", _some(d, "start_indices_batching_dims")),
+        ("slice_sizes", _dims(w, p["slice_sizes"])), ("mode", symbol(p["mode"].name if p["mode"] is not None else "none")),
+        ("fill", None if fill is None else array_literal(np.asarray(fill, eqn.outvars[0].aval.dtype).reshape(()))),
+    ]
+    w.emit("gather", args, attr_list(items), eqn.outvars)
+
+
+def _some(d: Any, name: str) -> str | None:
+    value = getattr(d, name, ())
+    return ints(value) if value else None
+
+
+def scatter(op: str) -> Rule:
+    def rule(w: Writer, eqn: Any) -> None:
+        d, p = eqn.params["dimension_numbers"], eqn.params
+        args = [w.read(v) for v in eqn.invars]
+        items = [
+            ("update_window_dims", ints(d.update_window_dims)), ("inserted_window_dims", ints(d.inserted_window_dims)),
+            ("scatter_dims_to_operand_dims", ints(d.scatter_dims_to_operand_dims)),
+            ("operand_batching_dims", _some(d, "operand_batching_dims")),
+            ("scatter_indices_batching_dims", _some(d, "scatter_indices_batching_dims")),
+            ("mode", symbol(p["mode"].name if p["mode"] is not None else "none")),
+            ("unique", bool_text(True) if p.get("unique_indices") else None),
+        ]
+        w.emit(op, args, attr_list(items), eqn.outvars)
+
+    return rule
+
+
+def reduce(w: Writer, eqn: Any) -> None:
+    """A reduction with a Python monoid: the region combines two elements per operand."""
+    args = [w.read(v) for v in eqn.invars]
+    jaxpr, consts = jaxver.open_jaxpr(eqn.params["jaxpr"])
+    consts = consts or tuple(eqn.params.get("consts", ()))
+    loc = w.loc
+    head, types = w.open_op("reduce", args, f" {{axes = {ints(eqn.params['dimensions'])}}}", eqn.outvars)
+    names = [w.fresh() for _ in jaxpr.invars]
+    w.open_region(head, [(n, "", w.type(v.aval)) for n, v in zip(names, jaxpr.invars)])
+    w.bind_consts(jaxpr, consts)
+    w.bind(jaxpr.invars, names)
+    w.close_op(w.close_region(w.run(jaxpr)), types, loc)
+
+
+def rules() -> dict[Any, Rule]:
+    """Primitive -> rule."""
+    out: dict[str, Rule] = {}
+    for n in _UNARY:
+        out[f"lax.{n}_p"] = elementwise(n)
+    for n in _BINARY:
+        out[f"lax.{n}_p"] = elementwise(n)
+    for n in _SPECIAL:
+        out[f"special.{n}_p"] = elementwise(n)
+    for n in "sum prod max min and or xor".split():
+        out[f"lax.reduce_{n}_p"] = simple(f"reduce_{n}", axes=("axes", ints))
+    for n in "cumsum cumprod cummax cummin cumlogsumexp".split():
+        out[f"loops.{n}_p"] = simple(n, axis=("axis", str), reverse=("reverse", bool_text))
+    for n in ("scatter", "scatter_add", "scatter_mul", "scatter_min", "scatter_max", "scatter_sub"):
+        out[f"slicing.{n}_p"] = scatter(n)
+    for n in ("copy", "copy_p", "stage"):
+        out[f"lax.{n}_p"] = identity
+    out |= {
+        "lax.eq_to_p": elementwise("eq_total"),
+        "lax.le_to_p": elementwise("le_total"),
+        "lax.lt_to_p": elementwise("lt_total"),
+        "gpu_lowering._copysign_p": elementwise("copysign"),
+        "ad_util.add_jaxvals_p": elementwise("add"),
+        "ad_util.stop_gradient_p": elementwise("stop_gradient"),
+        "lax.conj_p": simple("conj"),
+        "lax.select_n_p": elementwise("select_n"),
+        "lax.clamp_p": elementwise("clamp"),
+        "lax.integer_pow_p": simple("integer_pow", y=("y", str)),
+        "lax.round_p": simple("round", method=("rounding_method", lambda m: symbol(m.name))),
+        "lax.reduce_precision_p": simple("reduce_precision", exponent_bits=("exponent_bits", str), mantissa_bits=("mantissa_bits", str)),
+        "lax.convert_element_type_p": convert,
+        "lax.bitcast_convert_type_p": lambda w, e: w.emit("bitcast_convert", [w.read(e.invars[0])], "", e.outvars),
+        "lax.broadcast_in_dim_p": broadcast,
+        "state.broadcast_to_p": broadcast_to,
+        "lax.reshape_p": reshape,
+        "lax.squeeze_p": reshape,
+        "lax.expand_dims_p": reshape,
+        "lax.transpose_p": simple("transpose", perm=("permutation", ints)),
+        "lax.concatenate_p": simple("concatenate", axis=("dimension", str)),
+        "lax.stack_p": simple("stack", axis=("axis", str)),
+        "lax.unstack_p": simple("unstack", axis=("axis", str)),
+        "lax.split_p": simple("split", sizes=("sizes", ints), axis=("axis", str)),
+        "lax.tile_p": simple("tile", reps=("reps", ints)),
+        "lax.rev_p": simple("rev", axes=("dimensions", ints)),
+        "lax.pad_p": pad,
+        "lax.iota_p": iota,
+        "lax.sort_p": simple("sort", axis=("dimension", str), num_keys=("num_keys", str), stable=("is_stable", bool_text)),
+        "lax.top_k_p": simple("top_k", k=("k", str), axis=("axis", str)),
+        "lax.argmax_p": arg_reduce("argmax"),
+        "lax.argmin_p": arg_reduce("argmin"),
+        "lax.reduce_p": reduce,
+        "lax.dot_general_p": dot_general,
+        "lax.optimization_barrier_p": simple("optimization_barrier"),
+        "lax.tie_p": lambda w, e: w.alias(e.outvars[0], e.invars[-1]),
+        "lax.rng_bit_generator_p": lambda w, e: w.emit(
+            "rng_bit_generator", [w.read(e.invars[0])], attr_list([("algorithm", symbol(str(e.params["algorithm"].name)))]), e.outvars),
+        "slicing.slice_p": slice_,
+        "slicing.dynamic_slice_p": dynamic_slice,
+        "slicing.dynamic_update_slice_p": simple("dynamic_update_slice"),
+        "slicing.gather_p": gather,
+        "conv.conv_general_dilated_p": simple("conv_general_dilated", precision=("precision", precision)),
+        "core.stage_p": identity,
+        "core.pvary_p": identity,
+        "core.reduced_vary_cast_p": identity,
+        "core.mutable_array_p": None,
+        "pjit.reshard_p": identity,
+        "pjit.mesh_cast_p": identity,
+        "pjit.sharding_constraint_p": identity,
+        "pjit.layout_constraint_p": identity,
+        "remat.name_p": identity,
+        "pallas_core.with_memory_space_constraint_p": simple("memory_space_constraint"),
+    }
+    found: dict[Any, Rule] = {}
+    for path, rule in out.items():
+        prim = jaxver.find(path)
+        if prim is not None and rule is not None:
+            found[prim] = rule
+    return found

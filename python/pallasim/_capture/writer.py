@@ -1,0 +1,399 @@
+"""Writes one graph (a kernel body or an index map): values, constants, regions."""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from . import jaxver
+from .attrs import array_literal, attr, is_name, quote
+from .locs import Locations
+from .types import Unsupported, dim_text, dtype_text, space_text
+
+Literal = jaxver.Literal
+DropVar = jaxver.DropVar
+Rule = Callable[["Writer", Any], None]
+
+MAX_DENSE = 64 << 10  # bytes of an array constant in the text
+
+
+class ModuleContext:
+    """What the graphs of one module share: machine, meshes, device axes, shape parameters, locations, facts."""
+
+    def __init__(self, machine: str, debug_info: Any, device_axes: Sequence[tuple[str, int]] = ()) -> None:
+        self.machine = machine
+        self.device_axes = tuple(device_axes)
+        self.locs = Locations(debug_info)
+        self.params: dict[str, None] = {}
+        self.mesh_names: dict[Any, str] = {}
+        self.facts: set[str] = set()  # communicates, prints, checks, reads_devices
+        self.externs: dict[str, None] = {}
+        self._axis_names: dict[int, str] = {}
+        self._types: dict[Any, str] = {}
+
+    def tensor_text(self, shape: Sequence[Any], dtype: Any) -> str:
+        key = (tuple(shape), dtype)
+        try:
+            return self._types[key]
+        except (KeyError, TypeError):
+            pass
+        text = f"{dtype_text(dtype)}[{','.join([dim_text(d, self.params) for d in shape])}]"
+        try:
+            self._types[key] = text
+        except TypeError:
+            pass
+        return text
+
+    def axis_name(self, name: Any) -> str:
+        """Text of an axis name; names that are no strings get a number."""
+        if isinstance(name, str):
+            return name
+        if isinstance(name, tuple) and name and all(isinstance(n, str) for n in name):
+            return ".".join(name)
+        return self._axis_names.setdefault(id(name), f"axis{len(self._axis_names)}")
+
+    def mesh_name(self, mesh: Any) -> str:
+        for known, name in self.mesh_names.items():
+            if known is mesh or known == mesh:
+                return name
+        core = getattr(getattr(mesh, "core_type", None), "name", None)
+        return str(core or type(mesh).__name__).lower()
+
+    def memory(self, space: Any, default_mesh: Any = None) -> tuple[str, str]:
+        """(space, `, @"mesh"` or "") of a Pallas memory space on this machine."""
+        text, mesh = space_text(space)
+        if text == "deflt":
+            text = {"tpu": "vmem", "triton": "gmem", "mosaic_gpu": "gsmem"}.get(self.machine, "any")
+        elif self.machine == "triton":
+            text = "gmem" if text == "any" else text
+        elif text == "any" and self.machine == "mosaic_gpu":
+            text = "gmem"
+        elif text in ("error", "index", "key") and self.machine == "tpu":
+            text = "smem"
+        suffix = ""
+        if mesh is not None and mesh is not default_mesh and len(self.mesh_names) > 1:
+            suffix = f", @{quote(self.mesh_name(mesh))}"
+        elif mesh is not None and mesh not in self.mesh_names.keys():
+            suffix = f", @{quote(self.mesh_name(mesh))}"
+        return text, suffix
+
+
+class Writer:
+    """Text of one graph under construction. `env` maps JAX variables to value names (`%3`)."""
+
+    def __init__(self, module: ModuleContext, rules: dict[Any, Rule], fallback: Rule) -> None:
+        self.module = module
+        self.rules = rules
+        self.fallback = fallback
+        self.lines: list[str] = []
+        self.env: dict[Any, str] = {}
+        self.count = 0
+        self.indent = "  "
+        self.loc = ""
+        self.constants: dict[str, str] = {}
+        self.undo: list[list[str]] = []
+        self.value_types: dict[str, str] = {}                      # refs only
+        self.ref_shapes: dict[str, tuple[tuple[Any, ...], Any]] = {}  # refs only: shape, dtype
+        self.program_ids: list[tuple[str | None, ...]] = []         # bound ids of inlined pipeline bodies
+        self.mesh_axes: tuple[tuple[Any, int], ...] = ()            # program_id counts these where there is no grid
+        self.jaxpr: Any = None                                      # the jaxpr whose equations are being written
+        self.used: dict[int, set[Any]] = {}
+
+    # --- values ---------------------------------------------------------------------------------------------------
+    def fresh(self) -> str:
+        name = f"%{self.count}"
+        self.count += 1
+        return name
+
+    def read(self, atom: Any) -> str:
+        """Name of the value of a variable or a literal (a constant is emitted where it is new)."""
+        if type(atom) is Literal:
+            return self.literal(atom)
+        try:
+            return self.env[atom]
+        except (KeyError, TypeError):
+            pass
+        if isinstance(atom, Literal):
+            return self.literal(atom)
+        if isinstance(atom, str):
+            return atom
+        if isinstance(atom, (bool, int, float, np.ndarray, np.generic)):
+            return self.constant(np.asarray(atom, np.int32) if type(atom) is int else np.asarray(atom))
+        raise Unsupported(f"a value of type {type(atom).__name__} in a kernel")
+
+    def literal(self, literal: Any) -> str:
+        return self.constant(jaxver.literal_array(literal))
+
+    def constant(self, array: np.ndarray) -> str:
+        """An array constant; equal constants of a region and of those around it are one value."""
+        if array.nbytes > MAX_DENSE and not (array.size > 1 and _is_splat(array)):
+            raise Unsupported(f"a constant of {array.nbytes} bytes captured by the kernel")
+        if array.ndim and array.size > 1 and _is_splat(array):
+            scalar = self.constant(array.reshape(-1)[0:1].reshape(()))
+            return self.emit1("broadcast_in_dim", [scalar], " {dims = []}", self.tensor(array.shape, array.dtype))
+        text = array_literal(array)
+        name = self.constants.get(text)
+        if name is None:
+            name = self.fresh()
+            self.lines.append(f"{self.indent}{name} = constant {{value = {text}}} : {self.tensor(array.shape, array.dtype)}")
+            self.constants[text] = name
+            if self.undo:
+                self.undo[-1].append(text)
+        return name
+
+    def i32(self, value: int) -> str:
+        return self.constant(np.asarray(value, np.int32))
+
+    def read_index(self, x: Any) -> str:
+        """A scalar that may be a Python number."""
+        return self.i32(int(x)) if type(x) is int else self.read(x)
+
+    def define(self, var: Any) -> str:
+        """A new value for a variable."""
+        name = f"%{self.count}"
+        self.count += 1
+        self.env[var] = name
+        aval = var.aval
+        if hasattr(aval, "inner_aval"):
+            self.note_ref(name, aval, self.type(aval))
+        return name
+
+    def note_ref(self, name: str, aval: Any, text: str) -> None:
+        self.value_types[name] = text
+        self.ref_shapes[name] = (tuple(getattr(aval, "shape", ())), getattr(aval, "dtype", None))
+
+    def alias(self, var: Any, atom: Any) -> None:
+        """The variable is the same value as an atom."""
+        self.env[var] = self.read(atom)
+
+    # --- types ----------------------------------------------------------------------------------------------------
+    def tensor(self, shape: Sequence[Any], dtype: Any) -> str:
+        return self.module.tensor_text(shape, dtype)
+
+    def dim(self, d: Any) -> str:
+        return dim_text(d, self.module.params)
+
+    def type(self, aval: Any) -> str:
+        """Type text of an aval (a tensor or a ref)."""
+        inner = getattr(aval, "inner_aval", None)
+        if inner is None:
+            shape = getattr(aval, "shape", None)
+            if shape is None:
+                if type(aval).__name__ == "AbstractToken":
+                    return "token[]"
+                raise Unsupported(f"a value of type {type(aval).__name__}")
+            return self.module.tensor_text(shape, aval.dtype)
+        space, mesh = self.module.memory(aval.memory_space)
+        if inner.dtype.__class__.__name__ in ("BarrierType", "ClusterBarrierType"):
+            space = "gsmem"
+        return f"ref<{self.tensor(inner.shape, inner.dtype)}, {space}{scope_of(self.module, space)}{mesh}>"
+
+    def ref_text(self, shape: Sequence[Any], dtype: Any, like: str | None) -> str:
+        """Ref type of a part of a ref: the space, scope and mesh of `like`."""
+        rest = like.split("]", 1)[1] if like else ", any>"
+        return f"ref<{self.tensor(shape, dtype)}{rest}"
+
+    def axis_name(self, name: Any) -> str:
+        return self.module.axis_name(name)
+
+    def dim_value(self, dim: Any) -> str:
+        """A scalar value of a dimension expression."""
+        text = self.dim(dim)
+        if text.lstrip("-").isdigit():
+            return self.i32(int(text))
+        return self.emit1("dim_value", [], f" {{dim = {text}}}", "i32[]")
+
+    # --- operations -----------------------------------------------------------------------------------------------
+    def line(self, text: str) -> None:
+        self.lines.append(f"{self.indent}{text}{self.loc}")
+
+    def emit1(self, op: str, operands: Sequence[str], attrs: str, type_text: str) -> str:
+        """An operation with one result that no variable names."""
+        name = f"%{self.count}"
+        self.count += 1
+        args = " " + ", ".join(operands) if operands else ""
+        self.lines.append(f"{self.indent}{name} = {op}{args}{attrs} : {type_text}{self.loc}")
+        return name
+
+    def emit(self, op: str, operands: Sequence[str], attrs: str, outvars: Sequence[Any]) -> None:
+        """An operation that defines variables. `attrs` is "" or " {k = v}"."""
+        args = " " + ", ".join(operands) if operands else ""
+        if not outvars:
+            self.lines.append(f"{self.indent}{op}{args}{attrs}{self.loc}")
+            return
+        names = ", ".join([self.define(v) for v in outvars])
+        types = ", ".join([self.type(v.aval) for v in outvars])
+        self.lines.append(f"{self.indent}{names} = {op}{args}{attrs} : {types}{self.loc}")
+
+    # --- regions --------------------------------------------------------------------------------------------------
+    def open_op(self, op: str, operands: Sequence[str], attrs: str, outvars: Sequence[Any]) -> tuple[str, list[str]]:
+        """Begins an operation with regions: returns its line so far and the types of its results."""
+        args = " " + ", ".join(operands) if operands else ""
+        if outvars:
+            names = ", ".join([self.define(v) for v in outvars])
+            return f"{self.indent}{names} = {op}{args}{attrs}", [self.type(v.aval) for v in outvars]
+        return f"{self.indent}{op}{args}{attrs}", []
+
+    def open_region(self, head: str, args: Sequence[tuple[str, str, str]]) -> None:
+        """Begins a region after `head`; args are (name, label, type)."""
+        inner = ", ".join([f"{n}{' ' + quote(label) if label else ''}: {t}" for n, label, t in args])
+        self.lines.append(f"{head} ({inner}) {{")
+        self.indent += "  "
+        self.undo.append([])
+
+    def close_region(self, values: Sequence[str]) -> str:
+        """Ends a region with its yield; returns the line that the next region or `close_op` continues."""
+        self.lines.append(f"{self.indent}yield{' ' + ', '.join(values) if values else ''}")
+        self.indent = self.indent[:-2]
+        for text in self.undo.pop():
+            del self.constants[text]
+        return self.indent + "}"
+
+    def close_op(self, head: str, types: Sequence[str], loc: str) -> None:
+        self.lines.append(f"{head}{' : ' + ', '.join(types) if types else ''}{loc}")
+
+    # --- jaxprs ---------------------------------------------------------------------------------------------------
+    def bind(self, variables: Sequence[Any], names: Sequence[str]) -> None:
+        for v, n in zip(variables, names, strict=True):
+            self.env[v] = n
+
+    def bind_consts(self, jaxpr: Any, consts: Sequence[Any]) -> None:
+        for v, c in zip(jaxpr.constvars, consts, strict=True):
+            self.env[v] = self.captured(c)
+
+    def captured(self, value: Any) -> str:
+        """A constant of a closed jaxpr."""
+        if isinstance(value, (jaxver.core.Var, Literal)):
+            return self.read(value)
+        array = np.asarray(value)
+        return self.constant(array)
+
+    def run(self, jaxpr: Any) -> list[str]:
+        """Emits the equations of an open jaxpr whose inputs are bound; returns the names of its outputs."""
+        rules, fallback, locs = self.rules, self.fallback, self.module.locs
+        get = rules.get
+        around = self.loc
+        outer, self.jaxpr = self.jaxpr, jaxpr
+        for eqn in jaxpr.eqns:
+            self.loc = locs.suffix(eqn.source_info.traceback) or around
+            rule = get(eqn.primitive)
+            if rule is None:
+                fallback(self, eqn)
+            else:
+                rule(self, eqn)
+        self.jaxpr = outer
+        return [self.read(v) for v in jaxpr.outvars]
+
+    def is_unused(self, var: Any) -> bool:
+        """Whether nothing in the jaxpr around reads a variable."""
+        if type(var) is DropVar:
+            return True
+        used = self.used.get(id(self.jaxpr))
+        if used is None:
+            used = {v for e in self.jaxpr.eqns for v in e.invars if type(v) is not Literal}
+            used.update(v for v in self.jaxpr.outvars if type(v) is not Literal)
+            self.used[id(self.jaxpr)] = used
+        return var not in used
+
+    def inline(self, jaxpr: Any, names: Sequence[str], debug: bool = True) -> list[str]:
+        """Emits a closed or open jaxpr in place; `names` are its inputs."""
+        inner, consts = jaxver.open_jaxpr(jaxpr)
+        loc = self.loc
+        self.bind_consts(inner, consts) if consts else None
+        self.bind(inner.invars, names)
+        locs = self.module.locs
+        if debug:
+            locs.enter(loc, getattr(inner, "debug_info", None))
+        out = self.run(inner)
+        if debug:
+            locs.leave()
+        self.loc = loc
+        return out
+
+    # --- devices --------------------------------------------------------------------------------------------------
+    def device_id(self, ops: Any, device: Any, kind: Any) -> tuple[str, str, str | None]:
+        """(device attribute, its kind, core index attribute) of a device id; mesh coordinates become a logical id
+        where the device mesh is known."""
+        self.module.facts.add("communicates")
+        kind = getattr(kind, "value", None) or str(kind or "mesh")
+        core: str | None = None
+        if isinstance(device, dict):
+            device, core = self._device_dict(ops, device)
+            if device is None:
+                return "none", kind, core
+        if isinstance(device, (tuple, list)):
+            axes = self.module.device_axes
+            if len(device) == len(axes) and axes:
+                return ops.add_value(self._linear(device, axes)), "logical", core
+            return "[" + ", ".join([ops.add(d) for d in device]) + "]", kind, core
+        if kind == "mesh" and len(self.module.device_axes) == 1:
+            kind = "logical"
+        return ops.add(device), kind, core
+
+    def _device_dict(self, ops: Any, device: dict[Any, Any]) -> tuple[Any, str | None]:
+        axes = dict(self.module.device_axes)
+        known: dict[str, Any] = {}
+        other: dict[Any, Any] = {}
+        for name, value in device.items():
+            if isinstance(name, tuple) and all(n in axes for n in name):
+                rest = self.read(value)
+                for n in reversed(name):
+                    size = self.i32(axes[n])
+                    known[n] = self.emit1("rem", [rest, size], "", "i32[]")
+                    rest = self.emit1("div", [rest, size], "", "i32[]")
+            elif name in axes:
+                known[name] = value
+            else:
+                other[name] = value
+        core = None
+        if other:
+            items = [f"axis({quote(self.axis_name(k))}, {ops.add(v)})" for k, v in other.items()]
+            core = "[" + ", ".join(items) + "]"
+        if not known:
+            return None, core
+        coords = []
+        for n, _ in self.module.device_axes:
+            coords.append(known[n] if n in known else self.emit1("axis_index", [], f" {{axis = {quote(n)}}}", "i32[]"))
+        return coords, core
+
+    def _linear(self, coords: Sequence[Any], axes: Sequence[tuple[str, int]]) -> str:
+        total: str | None = None
+        stride = 1
+        for c, (_, size) in zip(reversed(coords), reversed(axes)):
+            term = self.read_index(c) if not isinstance(c, str) else c
+            if stride != 1:
+                term = self.emit1("mul", [term, self.i32(stride)], "", "i32[]")
+            total = term if total is None else self.emit1("add", [total, term], "", "i32[]")
+            stride *= size
+        return total or self.i32(0)
+
+
+def _is_splat(array: np.ndarray) -> bool:
+    raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8).reshape(array.size, -1)
+    return bool((raw == raw[0]).all())
+
+
+def scope_of(module: ModuleContext, space: str) -> str:
+    """`, scope` of an allocation by its space, "" for one thread's own."""
+    if space == "vmem_shared":
+        return ", subcore_group"
+    return ""
+
+
+def attr_list(items: Sequence[tuple[str, str | None]]) -> str:
+    """` {k = v}` of the items that have a value."""
+    text = ", ".join([f"{k} = {v}" for k, v in items if v is not None])
+    return f" {{{text}}}" if text else ""
+
+
+def other_params(eqn: Any, *known: str) -> list[tuple[str, str | None]]:
+    """Parameters that a rule does not know, as attributes: nothing is dropped at capture."""
+    out: list[tuple[str, str | None]] = []
+    for k, v in eqn.params.items():
+        if k in known or v is None:
+            continue
+        text = attr(v)
+        if text is not None and text != "[]":
+            out.append((k if is_name(k) else f"p_{len(out)}", text))
+    return out
