@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""Keeps the generated parts of the documentation true: reports quoted from golden tests, and the index of codes.
+
+Without arguments it rewrites them; with --check it says what is out of date, which codes lack a page or a golden test,
+and exits with 1.
+"""
+
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PAGES = ROOT / "docs" / "diagnostics"
+SOURCES = ["ir", "memory_model", "hw_models", "interp", "trace", "cli", "python"]
+# Codes that no test can show: an internal error has no known example.
+NO_EXAMPLE = {"PS-BUG-001"}
+
+REPORT = re.compile(r"(<!-- report: (\S+) -->\n)```\n.*?```\n", re.S)
+INDEX = re.compile(r"(<!-- index -->\n).*?(<!-- /index -->)", re.S)
+CODE = re.compile(r"\bPS-[A-Z]+-\d{3}\b")
+
+
+def with_reports(text):
+    def quote(match):
+        path = ROOT / match.group(2)
+        body = path.read_text() if path.exists() else ""
+        return f"{match.group(1)}```\n{body}```\n"
+
+    return REPORT.sub(quote, text)
+
+
+def index():
+    rows = []
+    for page in sorted(PAGES.glob("PS-*.md")):
+        code, _, title = page.read_text().splitlines()[0].lstrip("# ").partition(": ")
+        rows.append(f"* [{code}]({page.name}): {title}\n")
+    return "".join(rows)
+
+
+def generated():
+    """Yields (path, text as it should be)."""
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+        text = with_reports(path.read_text())
+        if path == PAGES / "README.md":
+            text = INDEX.sub(lambda m: m.group(1) + index() + m.group(2), text)
+        yield path, text
+
+
+def codes_in(paths):
+    found = {}
+    for path in paths:
+        for code in CODE.findall(path.read_text(errors="replace")):
+            found.setdefault(code, path.relative_to(ROOT))
+    return found
+
+
+def problems():
+    for path, text in generated():
+        if text != path.read_text():
+            yield f"{path.relative_to(ROOT)} is out of date: run scripts/docs.py"
+        for _, report in REPORT.findall(text):
+            if not (ROOT / report).exists():
+                yield f"{path.relative_to(ROOT)} quotes {report}, which does not exist"
+    sources = [p for d in SOURCES for p in (ROOT / d).rglob("*") if p.suffix in {".cc", ".h", ".py", ".inc", ".def"}]
+    golden = [p for p in (ROOT / "tests").rglob("*") if p.suffix in {".expected", ".golden"}]
+    shown = codes_in(golden)
+    for code, where in sorted(codes_in(sources).items()):
+        if not (PAGES / f"{code}.md").exists():
+            yield f"{code} ({where}) has no page in docs/diagnostics"
+        if code not in shown and code not in NO_EXAMPLE:
+            yield f"{code} ({where}) has no golden test"
+
+
+def main():
+    if "--check" in sys.argv[1:]:
+        found = list(problems())
+        print("\n".join(found) or "documentation is up to date")
+        return 1 if found else 0
+    for path, text in generated():
+        if text != path.read_text():
+            path.write_text(text)
+            print(path.relative_to(ROOT))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
