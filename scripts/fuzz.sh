@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Builds and runs every fuzz target under both sanitizers: scripts/fuzz.sh [RUNS] [TARGET…]; needs clang.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+runs=${1:-1000000}
+[ $# -eq 0 ] || shift
+cmake --preset fuzz >/dev/null
+cmake --build --preset fuzz
+targets=("$@")
+[ ${#targets[@]} -gt 0 ] || targets=($(cd build/fuzz/tests/fuzz && find . -maxdepth 1 -type f -executable -name 'fuzz_*' -printf '%f\n' | sort))
+for t in "${targets[@]}"; do
+  corpus=build/fuzz/corpus/$t
+  mkdir -p "$corpus"
+  seeds=()
+  case $t in
+    fuzz_npy) ;;
+    *) seeds=(tests/pass tests/fail) ;;
+  esac
+  echo "== $t: $runs runs"
+  "build/fuzz/tests/fuzz/$t" -runs="$runs" -print_final_stats=1 -verbosity=0 -artifact_prefix="$corpus/../" "$corpus" "${seeds[@]}"
+done
