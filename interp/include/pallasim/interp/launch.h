@@ -36,6 +36,13 @@ struct Buffer {
   std::vector<int64_t> dims;
 };
 
+// What a checked run did to one operand.
+struct Traffic {
+  std::string name;
+  int64_t reads = 0, writes = 0;            // accesses
+  int64_t bytes_read = 0, bytes_written = 0;
+};
+
 struct Report {
   std::vector<ir::Diagnostic> findings;  // warnings and notes of a run that ended; errors are thrown
   std::vector<std::string> prints;       // debug_print lines in grid order
@@ -43,7 +50,9 @@ struct Report {
   int64_t steps = 0;                     // executed plan steps
   int64_t grid_points = 0;
   int threads = 1;                       // emulated threads
-  int units = 1;                         // units that ran independently of each other
+  int units = 1;                         // parts of the grid that ran independently of each other
+  std::string sequential_because;        // why the grid was not split; empty where it could be
+  std::vector<Traffic> traffic;          // per operand and scratch, checked runs only
 };
 
 // What outlives a launch: PRNG state, semaphores that live outside kernels. One per process and device set.
@@ -72,6 +81,9 @@ std::shared_ptr<const Plan> compile_cached(std::string_view text, const Options&
 // input's (same data pointer), which is how in-place calls arrive; an aliased output with a pointer of its own is first
 // filled with the input. Throws DiagnosticError; buffers then hold a partial result. Report-only findings are returned.
 Report launch(const Plan&, Session&, std::span<const Buffer> args, std::span<const Buffer> results, const Options& = {});
+
+// Asks every running launch to stop at its next scheduling point with a report (Ctrl-C); cleared by the stop.
+void request_interrupt();
 
 const ir::Module& module_of(const Plan&);
 // Outputs' types, for callers that allocate them.

@@ -1,0 +1,289 @@
+#include "compiler.h"
+
+#include <algorithm>
+
+#include "../run/steps.h"
+
+namespace pallasim::interp {
+
+Compiler::Compiler(Plan& plan) : plan_(plan), m_(plan.module), k_(kernels()) {
+  semantics_.nan_propagates_in_minmax = m_.machine != ir::Machine::Triton;
+  const bool gpu = m_.machine == ir::Machine::Triton || m_.machine == ir::Machine::MosaicGpu;
+  semantics_.fp8_saturates = gpu;
+  semantics_.int_rem_zero_is_x = !gpu;
+  semantics_.sign_of_nan_is_one = m_.machine == ir::Machine::MosaicGpu;
+}
+
+std::vector<int64_t> Compiler::dims_of(const ir::Type* t) const {
+  std::vector<int64_t> r;
+  for (const ir::Dim& d : t->dims) r.push_back(d.size);
+  return r;
+}
+
+Step& Compiler::emit(StepFn fn, const void* payload) {
+  Step s;
+  s.fn = fn;
+  s.payload = payload;
+  s.loc = loc_;
+  s.id = here();
+  plan_.steps.push_back(s);
+  targets_.push_back(-1);
+  return plan_.steps.back();
+}
+
+void Compiler::unsupported(const Op& op, const std::string& what) {
+  ir::Diagnostic d;
+  d.code = "PS-UNSUP-001";
+  d.kernel = m_.name;
+  d.message = "unsupported: " + what;
+  d.site = ir::site_of(m_, op.loc);
+  d.numbers.push_back("operation " + std::string(ir::name(op.code)) + " on machine " + std::string(ir::name(m_.machine)));
+  d.hint = "nothing ran; docs/ops.md lists what every operation means, `pallasim info` what a kernel needs";
+  throw ir::DiagnosticError(std::move(d));
+}
+
+void Compiler::define(ir::ValueId id, Val v) {
+  if (auto pre = preassigned_.find(id); pre != preassigned_.end() && v.kind == Val::Kind::Scalar) {
+    const bool shared = v.is_const || std::any_of(values_.begin(), values_.end(), [&](const auto& e) {
+                          return (e.second.kind == Val::Kind::Scalar || e.second.kind == Val::Kind::Splat) && e.second.slot == v.slot;
+                        });
+    Step& last = plan_.steps.back();
+    if (!shared && last.dst == v.slot) last.dst = pre->second;
+    else move_scalar(pre->second, v.slot);
+    v.slot = pre->second;
+    v.is_const = false;
+    preassigned_.erase(pre);
+  }
+  const int uses = uses_[id];
+  if (v.kind == Val::Kind::Pending && (uses > 1 || !plan_.options.fuse)) v = strided(v);
+  if (uses == 0 && v.kind == Val::Kind::Pending) return;
+  values_[id] = std::move(v);
+}
+
+// ---- regions ----
+
+namespace {
+template <typename F>
+void for_each_use(const ir::Op& op, const F& f) {
+  for (ir::ValueId v : op.operands) f(v);
+  for (const ir::Region& r : op.regions)
+    for (const ir::Op& o : r.ops) for_each_use(o, f);
+}
+}  // namespace
+
+// For every value: how often it is used, and after which operation of its own region it is dead.
+void Compiler::compute_last_uses(const Region& region) {
+  std::unordered_map<ir::ValueId, const Op*> last;
+  for (const Op& op : region.ops) {
+    for_each_use(op, [&](ir::ValueId v) { last[v] = &op; });
+    for (ir::ValueId v : op.operands) ++uses_[v];
+    for (const Region& r : op.regions) compute_last_uses(r);
+  }
+  for (const Op& op : region.ops)
+    for (ir::ValueId v : op.results) {
+      auto it = last.find(v);
+      dies_[it == last.end() ? &op : it->second].push_back(v);
+    }
+}
+
+bool Compiler::used_after(const Region& region, size_t op_index, ir::ValueId id) const {
+  bool used = false;
+  for_each_use(region.ops[op_index], [&](ir::ValueId v) { used |= v == id; });
+  return used;
+}
+
+void Compiler::compile_region_ops(const Region& region) {
+  for (size_t i = 0; i + 1 < region.ops.size(); ++i) {
+    const Op& op = region.ops[i];
+    loc_ = op.loc;
+    compile_op(op);
+    for (const Region& r : op.regions) {
+      for (ir::ValueId a : r.args) values_.erase(a);
+      for (const Op& o : r.ops)
+        for (ir::ValueId v : o.results) values_.erase(v);
+    }
+    if (auto it = dies_.find(&op); it != dies_.end())
+      for (ir::ValueId v : it->second) values_.erase(v);
+  }
+  loc_ = region.ops.back().loc;
+}
+
+void Compiler::collect_writes(const Region& region, std::set<int>* roots, bool* sync) {
+  for (const Op& op : region.ops) {
+    const ir::OpInfo& info = ir::info(op.code);
+    if (info.effects & (ir::kEffectSync | ir::kEffectAsync)) *sync = true;
+    if (info.effects & (ir::kEffectWrite | ir::kEffectAtomic))
+      for (ir::ValueId v : op.operands) {
+        auto it = values_.find(v);
+        if (it != values_.end() && it->second.kind == Val::Kind::Ref) roots->insert(it->second.root);
+      }
+    for (const Region& r : op.regions) collect_writes(r, roots, sync);
+  }
+}
+
+// Nested regions run zero or many times: what they read must be memory that they cannot change.
+void Compiler::before_region_op(const Op& op) {
+  std::set<int> roots;
+  bool sync = false;
+  for (const Region& r : op.regions) collect_writes(r, &roots, &sync);
+  for (const Region& r : op.regions)
+    for (const Op& o : r.ops)
+      for_each_use(o, [&](ir::ValueId v) {
+        auto it = values_.find(v);
+        if (it != values_.end() && it->second.kind == Val::Kind::Pending) it->second = strided(it->second);
+      });
+  if (sync) return materialize_all_views();
+  for (int root : roots) hazard_before_write(root, true);
+}
+
+// ---- structure ----
+
+void Compiler::collect_unsupported(const Region&) {}
+
+void Compiler::emit_fill_uninitialized(const Val& ref) {
+  FillPayload p{};
+  p.dst = ref.addr;
+  p.dims = {ref.elements()};
+  p.strides = {1};
+  p.size = ir::byte_size(ref.dtype);
+  uninitialized_pattern(ref.dtype, plan_.options.uninitialized, p.element);
+  emit(run::fill, plan_.own(std::move(p)));
+}
+
+void Compiler::compile_scratch() {
+  uint32_t next_buffer = plan_.num_buffers;
+  const ir::Graph& graph = m_.bodies[0].graph;
+  const size_t first = graph.region.args.size() - m_.scratch.size();
+  for (size_t i = 0; i < m_.scratch.size(); ++i) {
+    const ir::Scratch& s = m_.scratch[i];
+    Val v;
+    v.kind = Val::Kind::Ref;
+    v.dtype = s.type->dtype;
+    v.dims = dims_of(s.type);
+    v.strides = dense_strides(v.dims);
+    v.name = s.name;
+    v.root = next_root_++;
+    const bool own = s.type->scope == ir::Scope::Thread || s.type->scope == ir::Scope::Warp;
+    if (ir::is_sync(v.dtype)) {
+      v.semaphore = static_cast<int>(plan_.semaphores.size());
+      int64_t& count = own ? plan_.thread_semaphores : plan_.shared_semaphores;
+      plan_.semaphores.push_back({v.name, count, v.elements(), own});
+      count += v.elements();
+    } else if (own) {
+      v.storage = temps_.allocate(v.bytes());
+      permanent_.push_back(v.storage);
+      v.addr = {kTempBuffer, Addr::kNoSlot, v.storage->offset};
+      plan_.poison.push_back({v.storage->offset, v.elements(), v.dtype});
+    } else {
+      v.addr = {next_buffer++, Addr::kNoSlot, 0};
+      plan_.shared.push_back({v.addr.buffer, v.bytes(), v.dtype, v.elements(), v.name});
+    }
+    values_[graph.region.args[first + i]] = v;
+  }
+  plan_.num_buffers = next_buffer;
+}
+
+void Compiler::compile() {
+  // Slots of coordinates.
+  for (size_t i = 0; i < m_.grid.size(); ++i) {
+    plan_.pid_slots.push_back(new_slot());
+    plan_.size_slots.push_back(new_slot());
+  }
+  for (const ir::Mesh& mesh : m_.meshes) {
+    int64_t n = 1;
+    for (const ir::MeshAxis& a : mesh.axes) {
+      plan_.mesh_slots.push_back(new_slot());
+      n *= a.size;
+    }
+    plan_.num_threads = static_cast<int>(n);
+  }
+  plan_.num_buffers = kFirstOperandBuffer + static_cast<uint32_t>(m_.operands.size());
+  graph_ = &m_.bodies[0].graph;
+  compile_windows();
+  compile_scratch();
+  compile_body(m_.bodies[0]);
+  prove_parallel(m_.bodies[0]);
+  finish();
+}
+
+void Compiler::finish() {
+  for (size_t i = 0; i < plan_.steps.size(); ++i) {
+    plan_.steps[i].id = static_cast<int32_t>(i);
+    if (targets_[i] >= 0) plan_.steps[i].jump = &plan_.steps[static_cast<size_t>(targets_[i])];
+  }
+  plan_.entry = plan_.steps.data();
+  values_.clear();
+  plan_.temp_bytes = temps_.high_water() + 64;
+}
+
+void Compiler::compile_op(const Op& op) {
+  using C = ir::OpCode;
+  switch (op.code) {
+    case C::constant: return op_constant(op);
+    case C::iota: return op_iota(op);
+    case C::broadcast_in_dim: return op_broadcast(op);
+    case C::reshape: return op_reshape(op);
+    case C::transpose: return op_transpose(op);
+    case C::slice: return op_slice(op);
+    case C::dynamic_slice: return op_dynamic_slice(op);
+    case C::dynamic_update_slice: return op_dynamic_update(op);
+    case C::concatenate: return op_concatenate(op);
+    case C::pad: return op_pad(op);
+    case C::rev: return op_rev(op);
+    case C::tile:
+    case C::repeat: return op_tile(op);
+    case C::split: return op_split(op);
+    case C::stack: return op_stack(op);
+    case C::unstack: return op_unstack(op);
+    case C::convert: return op_convert(op);
+    case C::bitcast_convert: return op_bitcast(op);
+    case C::select_n: return op_select(op);
+    case C::reduce_sum: case C::reduce_prod: case C::reduce_max: case C::reduce_min: case C::reduce_and:
+    case C::reduce_or: case C::reduce_xor: return op_reduce(op);
+    case C::argmax: case C::argmin: return op_arg_reduce(op);
+    case C::cumsum: case C::cumprod: case C::cummax: case C::cummin: case C::cumlogsumexp: return op_cumulative(op);
+    case C::dot_general: return op_dot(op);
+    case C::get: return op_get(op);
+    case C::store: return op_store(op);
+    case C::swap: return op_swap(op);
+    case C::addupdate: return op_addupdate(op);
+    case C::masked_load: case C::masked_store: case C::masked_swap: return op_masked(op);
+    case C::view: return op_view(op);
+    case C::cond: return op_cond(op);
+    case C::while_: return op_while(op);
+    case C::for_: return op_for(op);
+    case C::run_scoped: return op_scoped(op);
+    case C::call: return op_call(op);
+    case C::program_id: case C::num_programs: case C::axis_index: case C::axis_size: return op_index(op);
+    case C::sem_signal: case C::sem_wait: case C::sem_read: return op_semaphore(op);
+    case C::debug_print: return op_print(op);
+    case C::check: return op_check(op);
+    case C::multiple_of: case C::max_contiguous: case C::optimization_barrier: case C::layout_cast:
+    case C::stop_gradient: return op_identity(op);
+    case C::touch: case C::trace_mark: case C::trace_value: case C::print_layout: case C::set_max_registers:
+    case C::delay: return;
+    default: break;
+  }
+  if (ir::info(op.code).family == ir::Family::Elementwise) return op_elementwise(op);
+  unsupported(op, op.code == C::extern_ ? "primitive " + (op.attr("name") ? op.attr("name")->s : "?") : std::string(ir::name(op.code)));
+}
+
+std::shared_ptr<Plan> compile_plan(ir::Module module, const Options& options) {
+  auto plan = std::make_shared<Plan>();
+  plan->module = std::move(module);
+  plan->options = options;
+  auto refuse = [&](const std::string& what) {
+    ir::Diagnostic d;
+    d.code = "PS-UNSUP-001";
+    d.kernel = plan->module.name;
+    d.message = "unsupported: " + what;
+    d.hint = "nothing ran";
+    throw ir::DiagnosticError(std::move(d));
+  };
+  if (plan->module.bodies.empty()) refuse("a module without a body");
+  if (plan->module.bodies.size() > 1 || plan->module.meshes.size() > 1) refuse("several meshes in one launch (MPMD)");
+  Compiler(*plan).compile();
+  return plan;
+}
+
+}  // namespace pallasim::interp

@@ -1,0 +1,169 @@
+// Module -> Plan. One object per compilation; the op families are in the .cc files beside it.
+#pragma once
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "value.h"
+
+namespace pallasim::interp {
+
+class Compiler {
+ public:
+  Compiler(Plan& plan);
+  void compile();
+
+ private:
+  friend struct OpContext;
+  using Op = ir::Op;
+  using Region = ir::Region;
+  using Attr = ir::Attr;
+
+  // -- layout --
+  uint32_t new_slot();
+  uint32_t slot_block(int n);
+  uint32_t const_slot(CType type, const void* bytes);
+  Val const_scalar(ir::DType dtype, uint64_t memory_bits);
+  Val const_int(ir::DType dtype, int64_t value);
+  Val temp(ir::DType dtype, std::vector<int64_t> dims);
+
+  // -- steps --
+  Step& emit(StepFn fn, const void* payload = nullptr);
+  int here() const { return static_cast<int>(plan_.steps.size()); }
+  void jump_to(int step, int target) { targets_[static_cast<size_t>(step)] = target; }
+
+  // -- structure (compiler.cc, grid.cc) --
+  void compile_windows();
+  void add_moving_window(const Window&);
+  void compile_scratch();
+  void compile_body(const ir::Body&);
+  void compile_grid_loop(const ir::Body&);
+  std::vector<Affine> affine_map(const ir::Operand&);
+  void prove_parallel(const ir::Body&);
+  bool full_store_first(const Region&, ir::ValueId ref, int depth, std::vector<int>* when_axes);
+  void finish();
+
+  // -- regions (compiler.cc) --
+  void compile_region_ops(const Region&);   // all ops but yield
+  void compile_op(const Op&);
+  struct LastUse { std::unordered_map<const Op*, std::vector<ir::ValueId>> dies; };
+  void compute_last_uses(const Region&);
+  void before_region_op(const Op&);
+  void hazard_before_write(int root, bool include_region_uses);
+  void materialize_all_views();
+  bool may_alias(int root_a, int root_b) const;
+  void collect_writes(const Region&, std::set<int>* roots, bool* sync);
+
+  // -- values (values.cc) --
+  Val& value(ir::ValueId v) { return values_[v]; }
+  const Val& operand(const Op& op, size_t i) { return values_[op.operands[i]]; }
+  void define(ir::ValueId v, Val value);
+  Val strided(const Val& v);                // Strided or Splat made memory; Pending emitted
+  Val dense(const Val& v);                  // contiguous row-major memory
+  Val materialized(const Val& v);           // Strided in immutable memory, whatever layout
+  void force(ir::ValueId v);                // replaces a lazy value by immutable memory
+  void copy_value(const Val& dst_ref, const Val& v);   // dst: Strided or Ref memory of the same shape
+  void emit_pending(const Val& v, const Val& dst);
+  uint32_t scalar_slot(const Val& v);
+  Val load_scalar(const Val& memory);       // rank-0 memory to slot
+  void move_scalar(uint32_t dst, uint32_t src);
+  void emit_copy(const Val& dst, const Val& src);
+  void emit_fill_uninitialized(const Val& ref);
+  void emit_elementwise(const Val& dst, const Val& v, bool writes_memory);
+  bool same_place(const Val& a, const Val& b) const;
+  bool reads_root(const Val& v, int root) const;
+
+  // -- op families: elementwise.cc scalar.cc shape.cc memory.cc control.cc reduce.cc contract.cc sync.cc --
+  void op_elementwise(const Op&);
+  void op_scalar(const Op&);
+  Val scalar_result(ir::OpCode, ir::DType operand, ir::DType result, const std::vector<Val>& args, const StripParams&);
+  Val scalar_convert(const Val&, ir::DType to);
+  Val node(ir::OpCode, ir::DType operand, ir::DType result, std::vector<Val> args, std::vector<int64_t> dims,
+           const StripParams&);
+  Val convert_value(const Val&, ir::DType to);
+  void op_select(const Op&);
+  void op_convert(const Op&);
+  void op_bitcast(const Op&);
+  void op_constant(const Op&);
+  void op_iota(const Op&);
+  void op_broadcast(const Op&);
+  void op_reshape(const Op&);
+  void op_transpose(const Op&);
+  void op_slice(const Op&);
+  void op_dynamic_slice(const Op&);
+  void op_dynamic_update(const Op&);
+  void op_concatenate(const Op&);
+  void op_pad(const Op&);
+  void op_rev(const Op&);
+  void op_tile(const Op&);
+  void op_split(const Op&);
+  void op_stack(const Op&);
+  void op_unstack(const Op&);
+  void op_reduce(const Op&);
+  void op_arg_reduce(const Op&);
+  void op_cumulative(const Op&);
+  void op_dot(const Op&);
+  void op_get(const Op&);
+  void op_store(const Op&);
+  void op_swap(const Op&);
+  void op_addupdate(const Op&);
+  void op_masked(const Op&);
+  void op_view(const Op&);
+  void op_cond(const Op&);
+  void op_while(const Op&);
+  void op_for(const Op&);
+  void op_scoped(const Op&);
+  void op_call(const Op&);
+  void op_index(const Op&);
+  void op_print(const Op&);
+  void op_check(const Op&);
+  void op_semaphore(const Op&);
+  void op_identity(const Op&);
+
+  // memory helpers
+  struct ViewResult { Val ref; bool gather = false; std::vector<GatherDim> dims; std::vector<int64_t> result_dims;
+                      std::vector<std::shared_ptr<Storage>> keep; };
+  ViewResult apply_view(const Op&, const Val& ref, const Attr* view, bool allow_gather);
+  Val index_dynamic(const Val& ref, std::vector<IndexTerm> terms);
+  void store_value(const Op&, const Val& ref, const Val& v);
+  void check_writable(const Op&, const Val& ref);
+  void gather_access(const Op&, const ViewResult&, GatherPayload::Mode, const Val* value, const Val* mask,
+                     const Val* other, Val* result);
+
+  // control helpers
+  std::vector<Val> allocate_carries(const std::vector<Val>& init);
+  void assign_carries(const std::vector<Val>& carries, const Op& yield);
+  void enter_carries(const Region&, size_t first, const std::vector<Val>& carries);
+  bool used_after(const Region&, size_t op_index, ir::ValueId) const;
+
+  [[noreturn]] void unsupported(const Op&, const std::string& what);
+  void collect_unsupported(const Region&);
+
+  const ir::Type* type(ir::ValueId v) const { return graph_->type(v); }
+  std::vector<int64_t> dims_of(const ir::Type*) const;
+
+  Plan& plan_;
+  const ir::Module& m_;
+  const ir::Graph* graph_ = nullptr;
+  const KernelTable& k_;
+  Semantics semantics_;
+  TempAllocator temps_;
+  std::unordered_map<ir::ValueId, Val> values_;
+  std::unordered_map<ir::ValueId, int> uses_;
+  std::unordered_map<const Op*, std::vector<ir::ValueId>> dies_;
+  std::vector<int> targets_;               // per step, -1 none
+  std::map<std::pair<int, uint64_t>, uint32_t> const_slots_;
+  std::set<std::pair<int, int>> aliases_;  // root pairs
+  std::vector<std::shared_ptr<Storage>> permanent_;
+  std::vector<const Region*> region_stack_;
+  std::unordered_map<ir::ValueId, const Region*> defined_in_;
+  std::unordered_map<ir::ValueId, uint32_t> preassigned_;  // scalar results that go straight to a carry's slot
+  int next_root_ = 0;
+  ir::LocId loc_ = -1;
+  bool in_index_map_ = false;
+};
+
+}  // namespace pallasim::interp

@@ -1,0 +1,204 @@
+// Block windows, index maps and the grid loop.
+#include <algorithm>
+
+#include "../run/steps.h"
+#include "compiler.h"
+
+namespace pallasim::interp {
+namespace {
+
+using AffineMap = std::unordered_map<ir::ValueId, Affine>;
+
+Affine combine(const Affine& a, const Affine& b, int64_t sign) {
+  Affine r = a;
+  r.constant += sign * b.constant;
+  for (size_t i = 0; i < r.coefficient.size(); ++i) r.coefficient[i] += sign * b.coefficient[i];
+  return r;
+}
+
+Affine scaled(const Affine& a, int64_t f) {
+  Affine r = a;
+  r.constant *= f;
+  for (int64_t& c : r.coefficient) c *= f;
+  return r;
+}
+
+bool is_constant(const Affine& a) {
+  return std::all_of(a.coefficient.begin(), a.coefficient.end(), [](int64_t c) { return c == 0; });
+}
+
+}  // namespace
+
+// The index map as constant + coefficients, per array dimension; `known` is false where it is anything else.
+std::vector<Affine> Compiler::affine_map(const ir::Operand& operand) {
+  const ir::Graph& g = *operand.index_map;
+  const size_t axes = m_.grid.size();
+  AffineMap values;
+  for (size_t i = 0; i < axes; ++i) {
+    Affine a{true, 0, std::vector<int64_t>(axes, 0)};
+    a.coefficient[i] = 1;
+    values[g.region.args[i]] = a;
+  }
+  for (const Op& op : g.region.ops) {
+    auto in = [&](size_t i) -> const Affine* {
+      auto it = values.find(op.operands[i]);
+      return it == values.end() ? nullptr : &it->second;
+    };
+    switch (op.code) {
+      case ir::OpCode::constant: {
+        const Attr& v = *op.attr("value");
+        if (!v.is(Attr::Kind::Bits) || !ir::is_int(v.dtype)) break;
+        const int shift = 64 - ir::bit_width(v.dtype);
+        const int64_t n = ir::is_signed_int(v.dtype) ? static_cast<int64_t>(static_cast<uint64_t>(v.i) << shift) >> shift : v.i;
+        values[op.results[0]] = {true, n, std::vector<int64_t>(axes, 0)};
+        break;
+      }
+      case ir::OpCode::add:
+      case ir::OpCode::sub:
+        if (in(0) && in(1)) values[op.results[0]] = combine(*in(0), *in(1), op.code == ir::OpCode::add ? 1 : -1);
+        break;
+      case ir::OpCode::mul:
+        if (in(0) && in(1) && is_constant(*in(1))) values[op.results[0]] = scaled(*in(0), in(1)->constant);
+        else if (in(0) && in(1) && is_constant(*in(0))) values[op.results[0]] = scaled(*in(1), in(0)->constant);
+        break;
+      case ir::OpCode::convert:
+        if (in(0) && ir::is_int(g.type(op.results[0])->dtype) && ir::bit_width(g.type(op.results[0])->dtype) >= 32)
+          values[op.results[0]] = *in(0);
+        break;
+      default:
+        break;
+    }
+  }
+  std::vector<Affine> r;
+  for (ir::ValueId v : g.region.ops.back().operands) {
+    auto it = values.find(v);
+    r.push_back(it == values.end() ? Affine{} : it->second);
+  }
+  return r;
+}
+
+void Compiler::compile_windows() {
+  const ir::Graph& body = m_.bodies[0].graph;
+  for (size_t i = 0; i < m_.operands.size(); ++i) {
+    const ir::Operand& o = m_.operands[i];
+    Window w;
+    w.operand = static_cast<int>(i);
+    w.buffer = kFirstOperandBuffer + static_cast<uint32_t>(i);
+    w.dims = dims_of(o.array);
+    w.strides = dense_strides(w.dims);
+    w.is_output = o.kind == ir::Operand::Kind::Output;
+    w.dtype = o.array->dtype;
+    w.element_bytes = ir::byte_size(w.dtype);
+    Val ref;
+    ref.kind = Val::Kind::Ref;
+    ref.dtype = w.dtype;
+    ref.name = o.name;
+    ref.read_only = !w.is_output;
+    ref.root = next_root_++;
+    ref.addr = {w.buffer, Addr::kNoSlot, 0};
+    if (!o.has_block) {
+      ref.dims = w.dims;
+      ref.strides = w.strides;
+    } else {
+      w.index = affine_map(o);
+      bool whole = true;
+      for (size_t d = 0; d < o.block.size(); ++d) {
+        const ir::BlockDim& b = o.block[d];
+        const bool blocked = b.kind == ir::BlockDim::Kind::Blocked || b.kind == ir::BlockDim::Kind::Squeezed;
+        if (!blocked && b.kind != ir::BlockDim::Kind::Element) {
+          ir::Diagnostic e;
+          e.code = "PS-UNSUP-001";
+          e.kernel = m_.name;
+          e.message = "unsupported: BoundedSlice or Indirect block of " + o.name + " in a grid without a pipeline";
+          e.hint = "nothing ran";
+          throw ir::DiagnosticError(std::move(e));
+        }
+        const int64_t n = b.kind == ir::BlockDim::Kind::Squeezed ? 1 : b.size;
+        w.extent.push_back(n);
+        w.scale.push_back(blocked ? n : 1);
+        w.pad_lo.push_back(b.pad_lo);
+        w.pad_hi.push_back(b.pad_hi);
+        w.affine &= w.index[d].known;
+        const bool partial = blocked ? w.dims[d] % std::max<int64_t>(n, 1) != 0 : n != w.dims[d] || b.pad_lo || b.pad_hi;
+        w.staged |= partial;
+        whole &= n == w.dims[d] && w.index[d].known && is_constant(w.index[d]) && w.index[d].constant == 0;
+        if (b.kind != ir::BlockDim::Kind::Squeezed) ref.dims.push_back(n), ref.strides.push_back(w.strides[d]);
+      }
+      if (w.staged) {
+        std::vector<int64_t> block = w.extent;
+        Val stage = temp(w.dtype, block);
+        permanent_.push_back(stage.storage);
+        w.stage_offset = stage.addr.offset;
+        w.index_slots = slot_block(static_cast<int>(w.dims.size()) + 1);
+        ref.addr = stage.addr;
+        ref.strides.clear();
+        for (size_t d = 0; d < o.block.size(); ++d)
+          if (o.block[d].kind != ir::BlockDim::Kind::Squeezed) ref.strides.push_back(stage.strides[d]);
+      } else if (!whole) {
+        w.dyn = new_slot();
+        ref.addr.dyn = w.dyn;
+        if (w.affine) add_moving_window(w);
+      }
+    }
+    values_[body.region.args[i]] = ref;
+    plan_.windows.push_back(std::move(w));
+  }
+  const int inputs = static_cast<int>(m_.operands.size()) - m_.count(ir::Operand::Kind::Output);
+  for (const ir::Alias& a : m_.aliases)
+    aliases_.insert({std::min(a.input, inputs + a.output), std::max(a.input, inputs + a.output)});
+}
+
+void Compiler::add_moving_window(const Window& w) {
+  Plan::MovingWindow m{w.dyn, 0, std::vector<int64_t>(m_.grid.size(), 0)};
+  for (size_t d = 0; d < w.dims.size(); ++d) {
+    const int64_t unit = w.scale[d] * w.strides[d] * w.element_bytes;
+    m.first += w.index[d].constant * unit;
+    for (size_t g = 0; g < m.step.size(); ++g) m.step[g] += w.index[d].coefficient[g] * unit;
+  }
+  plan_.moving.push_back(std::move(m));
+}
+
+void Compiler::compile_body(const ir::Body& body) {
+  std::unordered_map<ir::ValueId, Val> body_values = values_;
+  emit(run::grid_begin);
+  const int top = here();
+  for (Window& w : plan_.windows) {
+    if (w.index.empty()) continue;
+    const ir::Operand& o = m_.operands[static_cast<size_t>(w.operand)];
+    if (!w.affine) {
+      // The index map runs at every grid point, on the program ids and the prefetched scalars.
+      graph_ = o.index_map.get();
+      values_.clear(), uses_.clear(), dies_.clear();
+      const Region& r = graph_->region;
+      compute_last_uses(r);
+      for (size_t i = 0; i < r.args.size(); ++i) {
+        if (i < m_.grid.size()) {
+          Val pid;
+          pid.kind = Val::Kind::Scalar;
+          pid.dtype = graph_->type(r.args[i])->dtype;
+          pid.slot = plan_.pid_slots[i];
+          values_[r.args[i]] = pid;
+        } else {
+          values_[r.args[i]] = body_values[body.graph.region.args[i - m_.grid.size()]];
+        }
+      }
+      compile_region_ops(r);
+      for (ir::ValueId v : r.ops.back().operands) w.index_value.push_back(scalar_slot(scalar_convert(values_[v], ir::DType::I64)));
+    }
+    if (w.staged) emit(run::window_staged, &w);
+    else if (!w.affine) emit(run::window_indexed, &w);
+  }
+  graph_ = &body.graph;
+  values_ = std::move(body_values);
+  uses_.clear(), dies_.clear();
+  compute_last_uses(body.graph.region);
+  plan_.step_cost_ns = 10;
+  compile_region_ops(body.graph.region);
+  emit(run::grid_next);
+  jump_to(here() - 1, top);
+  for (Window& w : plan_.windows)
+    if (w.staged && w.is_output) emit(run::window_flush, &w);
+  emit(run::finish);
+}
+
+}  // namespace pallasim::interp

@@ -1,0 +1,128 @@
+// Semaphores, printing, checks, ids.
+#include "../run/steps.h"
+#include "compiler.h"
+
+namespace pallasim::interp {
+
+void Compiler::op_index(const Op& op) {
+  const ir::Type* t = type(op.results[0]);
+  Val v;
+  v.kind = Val::Kind::Scalar;
+  v.dtype = t->dtype;
+  const CType c = compute_type(t->dtype);
+  if (c != CType::I32 && c != CType::I64 && c != CType::U32) unsupported(op, "index of type " + std::string(ir::name(t->dtype)));
+  // Slots of coordinates hold i64 values; their low half is the i32.
+  if (op.code == ir::OpCode::program_id || op.code == ir::OpCode::num_programs) {
+    int64_t axis = op.attr("axis")->i;
+    for (size_t g = 0; g < m_.grid.size(); ++g) {
+      if (m_.grid[g].vmapped) continue;
+      if (axis-- != 0) continue;
+      v.slot = op.code == ir::OpCode::program_id ? plan_.pid_slots[g] : plan_.size_slots[g];
+      return define(op.results[0], v);
+    }
+    unsupported(op, std::string(ir::name(op.code)) + " of axis " + std::to_string(op.attr("axis")->i) + " in a grid of " +
+                        std::to_string(m_.grid.size()));
+  }
+  const Attr* axis = op.attr("axis");
+  const bool size = op.code == ir::OpCode::axis_size;
+  if (axis) {
+    for (size_t g = 0; g < m_.grid.size(); ++g)
+      if (!m_.grid[g].name.empty() && m_.grid[g].name == axis->s) {
+        v.slot = size ? plan_.size_slots[g] : plan_.pid_slots[g];
+        return define(op.results[0], v);
+      }
+    int index = 0;
+    for (const ir::Mesh& mesh : m_.meshes)
+      for (const ir::MeshAxis& a : mesh.axes) {
+        if (a.name == axis->s) {
+          if (size) v = const_int(t->dtype, a.size);
+          else v.slot = plan_.mesh_slots[static_cast<size_t>(index)];
+          return define(op.results[0], v);
+        }
+        ++index;
+      }
+    if (const Attr* devices = ir::find(m_.attrs, "devices"))
+      for (const Attr& d : devices->items)
+        if (d.is_call("axis") && d.items[0].s == axis->s && d.items[1].i == 1)
+          return define(op.results[0], const_int(t->dtype, size ? 1 : 0));
+  }
+  unsupported(op, std::string(ir::name(op.code)) + (axis ? " of axis \"" + axis->s + "\"" : ""));
+}
+
+void Compiler::op_semaphore(const Op& op) {
+  materialize_all_views();
+  plan_.has_sync = true;
+  const Val ref = operand(op, 0);
+  if (ref.semaphore < 0) unsupported(op, std::string(ir::name(op.code)) + " on " + std::string(ir::name(ref.dtype)));
+  if (op.attr("device_id")) unsupported(op, "semaphore on another device");
+  const Val target = apply_view(op, ref, op.attr("view"), false).ref;
+  SemPayload p;
+  p.block = ref.semaphore;
+  p.index = target.addr;
+  auto amount = [&](const char* key) {
+    const Attr* a = op.attr(key);
+    if (!a) return;
+    if (a->is_int()) {
+      p.value = a->i;
+    } else {
+      const Val& v = operand(op, static_cast<size_t>(a->i));
+      p.value_slot = scalar_slot(v);
+      p.value_wide = compute_type(v.dtype) == CType::I64;
+    }
+  };
+  if (op.code == ir::OpCode::sem_read) {
+    Step& s = emit(run::sem_read, plan_.own(p));
+    Val v;
+    v.kind = Val::Kind::Scalar;
+    v.dtype = type(op.results[0])->dtype;
+    v.slot = new_slot();
+    s.dst = v.slot;
+    return define(op.results[0], v);
+  }
+  if (op.code == ir::OpCode::sem_signal) {
+    amount("inc");
+    if (const Attr* core = op.attr("core_index"); core && core->is(Attr::Kind::Operand))
+      p.core_slot = scalar_slot(convert_value(operand(op, static_cast<size_t>(core->i)), ir::DType::I32));
+    emit(run::sem_signal, plan_.own(p));
+    return;
+  }
+  amount("value");
+  if (const Attr* d = op.attr("decrement")) p.decrement = d->is_true();
+  emit(run::sem_wait, plan_.own(p));
+}
+
+void Compiler::op_print(const Op& op) {
+  plan_.has_prints = true;
+  PrintPayload p;
+  p.format = op.attr("format")->s;
+  if (const Attr* a = op.attr("placeholders")) p.placeholders = a->is_true();
+  std::vector<Val> keep;
+  for (size_t i = 0; i < op.operands.size(); ++i) {
+    Val v = operand(op, i);
+    PrintPayload::Arg arg{};
+    arg.dtype = v.dtype;
+    if (v.is_scalar()) {
+      arg.scalar = true;
+      arg.slot = v.slot;
+    } else {
+      v = dense(v);
+      keep.push_back(v);
+      arg.addr = v.addr;
+      arg.dims = v.dims;
+    }
+    p.args.push_back(arg);
+  }
+  emit(run::print, plan_.own(std::move(p)));
+}
+
+void Compiler::op_check(const Op& op) {
+  const Val v = operand(op, 0);
+  if (!v.is_scalar()) unsupported(op, "check on an array");
+  emit(run::check, plan_.own(run::CheckPayload{op.attr("message")->s})).a = v.slot;
+}
+
+void Compiler::op_identity(const Op& op) {
+  for (size_t i = 0; i < op.results.size(); ++i) define(op.results[i], operand(op, i));
+}
+
+}  // namespace pallasim::interp

@@ -1,0 +1,221 @@
+// Values while a plan is compiled.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "../plan.h"
+
+namespace pallasim::interp {
+
+class TempAllocator;
+
+// Bytes of the temporary area, returned when the last value that sees them is gone.
+struct Storage {
+  TempAllocator* owner = nullptr;
+  int64_t offset = 0, bytes = 0;
+  Storage(TempAllocator* o, int64_t off, int64_t n) : owner(o), offset(off), bytes(n) {}
+  ~Storage();
+  Storage(const Storage&) = delete;
+  Storage& operator=(const Storage&) = delete;
+};
+
+// First-fit allocator of plan-time offsets; 64-byte granules.
+class TempAllocator {
+ public:
+  std::shared_ptr<Storage> allocate(int64_t bytes);
+  void release(int64_t offset, int64_t bytes);
+  int64_t high_water() const { return high_water_; }
+
+ private:
+  struct Range { int64_t offset, bytes; };
+  std::vector<Range> free_;
+  int64_t high_water_ = 0;
+};
+
+struct Node;
+
+inline constexpr int kNoRoot = -1;  // immutable bytes
+
+struct Val {
+  enum class Kind : uint8_t { None, Scalar, Strided, Splat, Pending, Ref };
+  Kind kind = Kind::None;
+  ir::DType dtype = ir::DType::F32;
+  std::vector<int64_t> dims;
+
+  uint32_t slot = 0;         // Scalar, Splat: the scalar's slot (compute-type form)
+  bool is_const = false;     // Scalar, Splat: known at plan time
+  uint64_t bits = 0;         // its compute-type bytes
+
+  Addr addr;                 // Strided, Ref
+  std::vector<int64_t> strides;  // elements
+  std::shared_ptr<Storage> storage;
+  int root = kNoRoot;        // the mutable memory that a lazy view or a ref shows
+
+  std::shared_ptr<Node> node;  // Pending
+
+  // Ref
+  std::string name;
+  bool read_only = false;
+  int semaphore = -1;        // index into Plan::semaphores
+
+  bool is_scalar() const { return kind == Kind::Scalar; }
+  int64_t elements() const {
+    int64_t n = 1;
+    for (int64_t d : dims) n *= d;
+    return n;
+  }
+  int64_t bytes() const { return elements() * ir::byte_size(dtype); }
+};
+
+std::vector<int64_t> dense_strides(const std::vector<int64_t>& dims);
+bool is_dense(const Val&);
+
+// A tensor operation that has not been emitted: an elementwise operation, inlined into its single consumer, or a
+// contraction or reduction that may write straight into a store's destination.
+struct Node {
+  enum class Kind : uint8_t { Elementwise, Convert, Bitcast, Contraction } kind = Kind::Elementwise;
+  ir::OpCode op = ir::OpCode::add;
+  ir::DType operand_dtype = ir::DType::F32;  // elementwise: of the first value operand
+  ir::DType dtype = ir::DType::F32;          // of the result
+  std::vector<Val> args;
+  StripParams params;
+  Contraction contraction;                   // args hold the two operands, strides already normalised
+  ir::LocId loc = -1;
+  int size = 1;                              // operations inlined below, itself included
+};
+
+// ---- payloads of the steps that the compiler emits and run/ executes ----
+
+struct EltOperand {
+  Addr addr;
+  LoadFn load = nullptr;                // null: the memory form is the register form
+  std::vector<int64_t> strides;         // elements, per loop dim
+  int element_bytes = 4;
+  uint16_t entry = 0;                   // pointer table entry
+  uint32_t buffer_root = 0;
+};
+struct EltSplat {
+  uint32_t slot;
+  CType ctype;
+  uint16_t entry;
+};
+struct EltOp {
+  StripFn fn = nullptr;
+  ConvertFn convert = nullptr;          // instead of fn
+  uint16_t dst, a, b, c;                // pointer table entries
+  StripParams params;
+};
+struct EltProgram {
+  std::vector<int64_t> dims;            // loop dims, outermost first; the last is the strip dimension
+  std::vector<EltOperand> operands;
+  std::vector<EltSplat> splats;
+  std::vector<EltOp> ops;
+  Addr dst;
+  std::vector<int64_t> dst_strides;     // elements
+  int dst_bytes = 4;
+  StoreFn store = nullptr;              // null: the last operation writes memory directly
+  uint16_t result = 0;                  // entry that holds the result
+  int entries = 0;                      // pointer table length
+  int strips = 0;                       // strip registers used
+  bool complex = false;                 // 16-byte registers: half strips
+  bool writes_memory = false;           // dst is a ref's memory, not a temporary
+  std::vector<ir::LocId> locs;          // of all operations, for checked runs
+};
+
+struct IndexTerm {
+  uint32_t slot;          // index value
+  bool wide;              // i64, else i32
+  int64_t stride;         // bytes per unit
+  int64_t last;           // largest legal value
+  int dim;                // dimension of the ref, for reports
+  int64_t extent;         // of that dimension
+  int64_t size;           // elements taken
+};
+struct IndexPayload {
+  std::vector<IndexTerm> terms;
+  std::string ref;
+  std::vector<int64_t> shape;
+};
+struct ScalarAccess {      // load or store of one element with at most one dynamic index
+  Addr addr;
+  IndexTerm term;
+  bool has_term = false;
+  std::string ref;
+  std::vector<int64_t> shape;
+  LoadFn load = nullptr;
+  StoreFn store = nullptr;
+  int bytes = 4;           // of the element
+};
+struct CopyPayload {
+  Addr dst, src;
+  std::vector<int64_t> dims, dst_strides, src_strides;
+  int size;
+  bool contiguous;
+  int64_t bytes;
+};
+struct FillPayload {
+  Addr dst;
+  std::vector<int64_t> dims, strides;
+  int size;
+  uint64_t element[2];
+  uint32_t slot = Addr::kNoSlot;  // fill with a scalar slot through `store`
+  StoreFn store = nullptr;
+};
+struct ReducePayload {
+  Addr dst, src;
+  int64_t outer, reduce, inner;
+  ReduceFn fn = nullptr;
+  ArgReduceFn arg = nullptr;
+  CumulativeFn cumulative = nullptr;
+  ir::DType index = ir::DType::I32;
+  bool reverse = false;
+  Semantics semantics;
+};
+struct ContractPayload {
+  Addr dst, a, b;
+  Contraction contraction;
+};
+struct GatherDim {         // how one dimension of the ref is addressed
+  enum class Kind : uint8_t { Range, Array } kind = Kind::Range;
+  int64_t start = 0, step = 1;
+  uint32_t start_slot = Addr::kNoSlot;
+  bool wide = false;
+  int result_dim = -1;     // Range: dimension of the result it runs over; -1: a scalar index
+  Addr array;              // Array: integer values, dense over `array_dims` of the result
+  ir::DType array_dtype = ir::DType::I32;
+  std::vector<int64_t> array_strides;  // per result dim
+  int64_t extent = 0, stride = 0;      // of the ref, elements
+};
+struct GatherPayload {
+  enum class Mode : uint8_t { Load, Store, Swap } mode = Mode::Load;
+  std::vector<int64_t> dims;           // of the accessed array
+  std::vector<GatherDim> ref_dims;
+  Addr ref;
+  Addr value;                          // dense: destination of a load, source of a store
+  Addr old;                            // Swap
+  bool has_mask = false, has_other = false;
+  Addr mask, other;
+  std::vector<int64_t> mask_strides, other_strides;
+  int size = 4;
+  uint64_t fill[2] = {0, 0};
+  std::string name;
+  std::vector<int64_t> shape;
+};
+struct PrintPayload {
+  std::string format;
+  bool placeholders = true;
+  struct Arg { bool scalar; uint32_t slot; Addr addr; ir::DType dtype; std::vector<int64_t> dims; };
+  std::vector<Arg> args;
+};
+struct SemPayload {
+  int block = 0;
+  Addr index;              // offset and dyn count semaphores, not bytes
+  uint32_t core_slot = Addr::kNoSlot;
+  uint32_t value_slot = Addr::kNoSlot;
+  bool value_wide = false;
+  int64_t value = 1;
+  bool decrement = true;
+};
+
+}  // namespace pallasim::interp

@@ -1,0 +1,240 @@
+// Lazy values: when they become memory, and where.
+#include <algorithm>
+
+#include "../run/steps.h"
+#include "compiler.h"
+
+namespace pallasim::interp {
+
+Storage::~Storage() {
+  if (owner) owner->release(offset, bytes);
+}
+
+std::shared_ptr<Storage> TempAllocator::allocate(int64_t bytes) {
+  bytes = std::max<int64_t>(64, (bytes + 63) / 64 * 64);
+  for (size_t i = 0; i < free_.size(); ++i) {
+    if (free_[i].bytes < bytes) continue;
+    const int64_t offset = free_[i].offset;
+    free_[i].offset += bytes;
+    free_[i].bytes -= bytes;
+    if (free_[i].bytes == 0) free_.erase(free_.begin() + static_cast<std::ptrdiff_t>(i));
+    return std::make_shared<Storage>(this, offset, bytes);
+  }
+  int64_t offset = high_water_;
+  if (!free_.empty() && free_.back().offset + free_.back().bytes == high_water_) {
+    offset = free_.back().offset;
+    free_.pop_back();
+  }
+  high_water_ = offset + bytes;
+  return std::make_shared<Storage>(this, offset, bytes);
+}
+
+void TempAllocator::release(int64_t offset, int64_t bytes) {
+  auto it = std::lower_bound(free_.begin(), free_.end(), offset, [](const Range& r, int64_t o) { return r.offset < o; });
+  it = free_.insert(it, {offset, bytes});
+  if (auto next = it + 1; next != free_.end() && it->offset + it->bytes == next->offset) {
+    it->bytes += next->bytes;
+    free_.erase(next);
+  }
+  if (it != free_.begin() && (it - 1)->offset + (it - 1)->bytes == it->offset) {
+    (it - 1)->bytes += it->bytes;
+    free_.erase(it);
+  }
+}
+
+std::vector<int64_t> dense_strides(const std::vector<int64_t>& dims) {
+  std::vector<int64_t> s(dims.size());
+  int64_t n = 1;
+  for (size_t i = dims.size(); i-- > 0;) {
+    s[i] = n;
+    n *= dims[i];
+  }
+  return s;
+}
+
+bool is_dense(const Val& v) {
+  if (v.elements() == 0) return true;
+  int64_t n = 1;
+  for (size_t i = v.dims.size(); i-- > 0;) {
+    if (v.dims[i] != 1 && v.strides[i] != n) return false;
+    n *= v.dims[i];
+  }
+  return true;
+}
+
+Val Compiler::temp(ir::DType dtype, std::vector<int64_t> dims) {
+  Val v;
+  v.kind = Val::Kind::Strided;
+  v.dtype = dtype;
+  v.strides = dense_strides(dims);
+  v.dims = std::move(dims);
+  v.storage = temps_.allocate(v.bytes());
+  v.addr = {kTempBuffer, Addr::kNoSlot, v.storage->offset};
+  return v;
+}
+
+bool Compiler::may_alias(int a, int b) const {
+  if (a == kNoRoot || b == kNoRoot) return false;
+  return a == b || aliases_.count({std::min(a, b), std::max(a, b)});
+}
+
+bool Compiler::same_place(const Val& a, const Val& b) const {
+  return a.addr == b.addr && a.strides == b.strides && a.dims == b.dims && a.dtype == b.dtype;
+}
+
+bool Compiler::reads_root(const Val& v, int root) const {
+  if (v.kind == Val::Kind::Strided) return may_alias(v.root, root);
+  if (v.kind != Val::Kind::Pending) return false;
+  return std::any_of(v.node->args.begin(), v.node->args.end(), [&](const Val& a) { return reads_root(a, root); });
+}
+
+namespace {
+// Whether evaluating `v` element by element into `dst` may read an element of dst's memory after it was written.
+bool overlaps_elsewhere(const Val& v, const Val& dst, const std::function<bool(int, int)>& alias,
+                        const std::function<bool(const Val&, const Val&)>& same) {
+  if (v.kind == Val::Kind::Strided) return alias(v.root, dst.root) && !same(v, dst);
+  if (v.kind != Val::Kind::Pending) return false;
+  for (const Val& a : v.node->args) {
+    if (v.node->kind == Node::Kind::Contraction ? alias(a.root, dst.root) : overlaps_elsewhere(a, dst, alias, same))
+      return true;
+  }
+  return false;
+}
+}  // namespace
+
+void Compiler::copy_value(const Val& dst, const Val& v) {
+  if (dst.elements() == 0) return;
+  const bool hazard = overlaps_elsewhere(
+      v, dst, [this](int a, int b) { return may_alias(a, b); },
+      [this](const Val& a, const Val& b) { return same_place(a, b); });
+  if (hazard) {
+    Val t = temp(v.dtype, v.dims);
+    emit_pending(v, t);
+    emit_copy(dst, t);
+    return;
+  }
+  emit_pending(v, dst);
+}
+
+// Evaluates v into dst; the caller has excluded overlap.
+void Compiler::emit_pending(const Val& v, const Val& dst) {
+  if (dst.elements() == 0) return;
+  if (v.kind == Val::Kind::Strided) return emit_copy(dst, v);
+  if (v.kind == Val::Kind::Pending && v.node->kind == Node::Kind::Contraction) {
+    const Node& n = *v.node;
+    ContractPayload p;
+    p.contraction = n.contraction;
+    p.a = n.args[0].addr;
+    p.b = n.args[1].addr;
+    Val target = dst;
+    // C is [batch][m][n] with unit column stride; other destinations go through a temporary.
+    const bool direct = is_dense(dst) || (dst.dims.size() == 2 && p.contraction.batch == 1 && dst.strides[1] == 1 &&
+                                          dst.dims[0] == p.contraction.m && dst.dims[1] == p.contraction.n);
+    if (!direct) target = temp(dst.dtype, dst.dims);
+    p.dst = target.addr;
+    if (direct && !is_dense(dst)) p.contraction.c_row = dst.strides[0];
+    emit(run::contraction, plan_.own(std::move(p))).loc = n.loc;
+    plan_.step_cost_ns += 0.02 * 2.0 * static_cast<double>(p.contraction.m * p.contraction.n) *
+                          static_cast<double>(p.contraction.k * p.contraction.batch);
+    if (!direct) emit_copy(dst, target);
+    return;
+  }
+  emit_elementwise(dst, v, dst.root != kNoRoot);
+}
+
+Val Compiler::strided(const Val& v) {
+  switch (v.kind) {
+    case Val::Kind::Strided:
+      return v;
+    case Val::Kind::Scalar:
+    case Val::Kind::Splat:
+    case Val::Kind::Pending: {
+      Val t = temp(v.dtype, v.dims);
+      emit_pending(v, t);
+      return t;
+    }
+    default:
+      break;
+  }
+  return v;
+}
+
+Val Compiler::dense(const Val& v) {
+  Val s = strided(v);
+  if (is_dense(s)) {
+    s.strides = dense_strides(s.dims);
+    return s;
+  }
+  Val t = temp(v.dtype, v.dims);
+  emit_copy(t, s);
+  return t;
+}
+
+Val Compiler::materialized(const Val& v) {
+  Val s = strided(v);
+  if (s.root == kNoRoot) return s;
+  Val t = temp(v.dtype, v.dims);
+  emit_copy(t, s);
+  return t;
+}
+
+void Compiler::force(ir::ValueId id) {
+  Val& v = values_[id];
+  if (v.kind == Val::Kind::Pending || (v.kind == Val::Kind::Strided && v.root != kNoRoot)) v = materialized(v);
+}
+
+void Compiler::hazard_before_write(int root, bool) {
+  for (auto& [id, v] : values_) {
+    const bool lazy = v.kind == Val::Kind::Pending || (v.kind == Val::Kind::Strided && v.root != kNoRoot);
+    if (lazy && reads_root(v, root)) v = materialized(v);
+  }
+}
+
+void Compiler::materialize_all_views() {
+  for (auto& [id, v] : values_) {
+    if (v.kind == Val::Kind::Pending || (v.kind == Val::Kind::Strided && v.root != kNoRoot)) v = materialized(v);
+  }
+}
+
+uint32_t Compiler::scalar_slot(const Val& v) {
+  if (v.kind == Val::Kind::Scalar || v.kind == Val::Kind::Splat) return v.slot;
+  return load_scalar(strided(v)).slot;
+}
+
+Val Compiler::load_scalar(const Val& memory) {
+  Val r;
+  r.kind = Val::Kind::Scalar;
+  r.dtype = memory.dtype;
+  r.slot = new_slot();
+  ScalarAccess p;
+  p.addr = memory.addr;
+  p.load = k_.load(memory.dtype);
+  p.bytes = ir::byte_size(memory.dtype);
+  p.ref = memory.name;
+  emit(run::load_scalar, plan_.own(std::move(p))).dst = r.slot;
+  return r;
+}
+
+void Compiler::move_scalar(uint32_t dst, uint32_t src) {
+  if (dst == src) return;
+  Step& s = emit(run::move16);
+  s.dst = dst;
+  s.a = src;
+}
+
+void Compiler::emit_copy(const Val& dst, const Val& src) {
+  if (dst.elements() == 0) return;
+  CopyPayload p;
+  p.dst = dst.addr;
+  p.src = src.addr;
+  p.size = ir::byte_size(dst.dtype);
+  p.dims = dst.dims;
+  p.dst_strides = dst.strides;
+  p.src_strides = src.strides;
+  p.contiguous = is_dense(dst) && is_dense(src);
+  p.bytes = dst.bytes();
+  plan_.step_cost_ns += 20 + 0.1 * static_cast<double>(p.bytes);
+  emit(run::copy, plan_.own(std::move(p))).b = dst.root != kNoRoot;
+}
+
+}  // namespace pallasim::interp

@@ -1,0 +1,106 @@
+// One launch in progress: threads, buffers, semaphores, grid box. Kept warm between launches of a plan.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "plan.h"
+
+namespace pallasim::interp {
+
+// A box of grid points, run in lexicographic order.
+struct GridBox {
+  std::vector<int64_t> lo, hi;
+};
+
+// Memory events of a checked run; steps emit them in program order.
+struct Access {
+  int thread;
+  uint32_t buffer;
+  bool write;
+  int64_t offset;               // bytes from the buffer's base
+  const int64_t* dims;          // elements
+  const int64_t* strides;       // elements
+  int rank;
+  int element_bytes;
+  const Step* step;
+};
+struct Listener {
+  virtual ~Listener() = default;
+  virtual void on_access(Execution&, const Access&) {}
+  virtual void on_grid_point(Execution&, std::span<const int64_t>) {}
+  virtual void finish(Execution&, std::vector<ir::Diagnostic>&) {}
+};
+
+struct Print {
+  int64_t order;  // linear grid index, then sequence
+  std::string text;
+};
+
+struct Execution {
+  explicit Execution(const Plan& plan);
+  ~Execution();
+
+  const Plan* plan = nullptr;
+  const Options* options = nullptr;
+  std::vector<int64_t> grid;        // bound extents
+  GridBox box;
+  std::vector<std::byte*> operand_bases;  // by buffer index, arena entry unused
+  std::vector<Thread> threads;
+  std::vector<std::vector<std::byte*>> bases;        // per thread
+  std::vector<std::byte*> arenas;                    // per thread, 64-byte aligned
+  std::vector<std::vector<std::byte>> shared_memory; // grid-scoped scratch
+  std::vector<int64_t> semaphores;
+  std::vector<std::vector<int32_t>> waiters;         // per semaphore
+  std::vector<int32_t> woken;
+  std::vector<int64_t> advance;     // per axis, per window: offset change when that axis steps
+  std::vector<Listener*> listeners; // empty in fast runs
+  std::vector<Print> prints;
+  int64_t steps = 0;
+  int64_t print_sequence = 0;
+  bool progressed = false;          // memory was written or a semaphore signalled since the last look
+  bool check_windows = false;       // some window leaves its array somewhere: checked at every grid point
+
+  void bind(std::span<std::byte* const> operands, std::span<const int64_t> grid_sizes);
+  void start(const GridBox& box);   // resets threads to the entry
+  // Runs `thread` for at most `budget` steps.
+  Stop run(Thread& thread, int64_t budget);
+  int64_t linear_point(const Thread&) const;
+  void signal(int64_t semaphore, int64_t amount);
+
+  struct Snapshot {
+    std::vector<std::vector<std::byte>> arenas;
+    std::vector<std::vector<std::byte>> buffers;  // operands and shared memory
+    std::vector<int64_t> semaphores;
+    std::vector<std::vector<int32_t>> waiters;
+    struct ThreadState { int32_t pc; int64_t wait_value, wait_sem; Stop stop; };
+    std::vector<ThreadState> threads;
+    int64_t steps;
+  };
+  Snapshot snapshot(std::span<const int64_t> operand_bytes) const;
+  void restore(const Snapshot&, std::span<const int64_t> operand_bytes);
+
+ private:
+  std::unique_ptr<std::byte[]> strips_;
+  std::vector<std::unique_ptr<std::byte[]>> arena_memory_;
+};
+
+// The bit pattern of memory that nobody wrote, in memory form.
+void uninitialized_pattern(ir::DType, Options::Fill, uint64_t out[2]);
+
+// Builds the diagnostic of a stop at `step` and throws.
+[[noreturn]] void fail(const Thread&, const Step*, std::string code, std::string message,
+                       std::vector<std::string> numbers = {}, std::string hint = {});
+ir::Diagnostic diagnostic_at(const Thread&, const Step*, std::string code, std::string message);
+
+// Runs all threads of `exec` to their end under the options' policy. Returns the schedule token.
+std::string run_threads(Execution& exec, const Options& options);
+
+// Ctrl-C: every run stops with a report at the next scheduling point.
+extern std::atomic<bool> interrupt_requested;
+
+}  // namespace pallasim::interp

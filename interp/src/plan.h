@@ -1,0 +1,122 @@
+// A compiled module. Immutable after compile(); launches share it.
+#pragma once
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "pallasim/interp/launch.h"
+#include "step.h"
+
+namespace pallasim::interp {
+
+// How a block of an operand is found at a grid point.
+struct Affine {  // index = constant + sum coefficient[axis] * program id
+  bool known = false;
+  int64_t constant = 0;
+  std::vector<int64_t> coefficient;
+};
+
+// The window of one operand: the part of the array that the body's ref shows at a grid point.
+struct Window {
+  int operand = 0;               // index into module.operands
+  uint32_t buffer = 0;           // base of the array
+  uint32_t dyn = Addr::kNoSlot;  // slot of the byte offset of a direct window; none: the whole array
+  bool staged = false;           // a copy in the arena (edge blocks, padding), moved when the block index changes
+  int64_t stage_offset = 0;      // arena offset of the copy
+  uint32_t index_slots = 0;      // staged: first of `rank` i64 slots with the current block start, then one "valid" slot
+  std::vector<int64_t> dims, strides;   // of the array, elements
+  std::vector<int64_t> extent;          // block extent per array dim (1 for squeezed)
+  std::vector<int64_t> scale;           // block start = index * scale - pad_lo
+  std::vector<int64_t> pad_lo, pad_hi;
+  std::vector<Affine> index;            // per array dim
+  std::vector<uint32_t> index_value;    // per array dim: slot of the index where not affine
+  bool affine = true;                   // all dims known
+  bool is_output = false;
+  bool fully_written = false;           // every element is stored before it is read: no poison needed
+  int element_bytes = 4;
+  ir::DType dtype = ir::DType::F32;
+};
+
+struct SemaphoreBlock {  // semaphores of one scratch or scoped allocation
+  std::string name;
+  int64_t first = 0;     // id of the first one; thread-scoped blocks repeat per thread
+  int64_t count = 1;
+  bool per_thread = true;
+};
+
+// Slots that are patched before a thread starts.
+struct ThreadInit {
+  uint32_t slot;
+  enum class What : uint8_t { MeshCoordinate, GridSize, ProgramId } what;
+  int index;
+};
+
+class Plan {
+ public:
+  ir::Module module;
+  Options options;                 // the parts that shaped the plan
+  std::vector<Step> steps;
+  const Step* entry = nullptr;     // prologue: constants, then the grid loop
+  std::vector<int> mesh_entry;     // step index per body, for several meshes
+
+  std::vector<std::byte> image;    // initial bytes of the slot area
+  int64_t temp_bytes = 0;           // buffer kTempBuffer
+  std::vector<std::byte> constants;  // read-only array constants, buffer kConstBuffer
+  struct Poison { int64_t offset; int64_t count; ir::DType dtype; };
+  std::vector<Poison> poison;      // thread scratch: arena ranges
+  struct Shared { uint32_t buffer; int64_t bytes; ir::DType dtype; int64_t count; std::string name; };
+  std::vector<Shared> shared;      // grid- or device-scoped scratch
+
+  uint32_t num_buffers = 0;        // length of Thread::bases
+  std::vector<Window> windows;
+  struct MovingWindow {            // direct windows with an affine map: byte offset = first + sum step[axis] * id
+    uint32_t dyn;
+    int64_t first;
+    std::vector<int64_t> step;
+  };
+  std::vector<MovingWindow> moving;
+  int max_strips = 1;
+  std::vector<uint32_t> pid_slots; // i64, per grid axis
+  std::vector<uint32_t> size_slots;
+  std::vector<uint32_t> mesh_slots;  // i64, per mesh axis of the (single) mesh
+  std::vector<SemaphoreBlock> semaphores;
+  int64_t shared_semaphores = 0, thread_semaphores = 0;
+  std::vector<int> splittable;     // grid axes along which units are independent
+  bool prefix_only = false;        // only a leading run of axes may be split
+  std::string sequential_because;  // empty when something may be split
+  double step_cost_ns = 0;         // rough cost of one grid point
+  int num_threads = 1;             // product of the mesh
+  bool has_sync = false;
+  bool has_prints = false;
+
+  // Owned payloads of steps.
+  template <typename T>
+  T* own(T value) {
+    auto p = std::make_shared<T>(std::move(value));
+    T* raw = p.get();
+    payloads_.push_back(std::move(p));
+    return raw;
+  }
+
+  // Specialisations of a module with shape parameters, by binding text.
+  mutable std::mutex mutex;
+  mutable std::unordered_map<std::string, std::shared_ptr<const Plan>> specialised;
+  mutable std::vector<std::unique_ptr<Execution>> idle;  // executions kept warm
+
+  Plan();
+  ~Plan();
+
+ private:
+  std::vector<std::shared_ptr<void>> payloads_;
+};
+
+// Buffer 0: slots. 1: read-only constants. 2: temporaries, thread scratch and staged windows, behind the slots.
+inline constexpr uint32_t kSlotBuffer = 0, kConstBuffer = 1, kTempBuffer = 2, kFirstOperandBuffer = 3;
+
+// Compiles a verified module without shape parameters.
+std::shared_ptr<Plan> compile_plan(ir::Module module, const Options& options);
+
+}  // namespace pallasim::interp

@@ -1,0 +1,116 @@
+// Listeners of checked runs: traffic per ref, and whether `parallel` axes keep their promise.
+#include "checked.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "steps.h"
+
+namespace pallasim::interp {
+
+void run::note_access(Thread& t, const Step* s, const Addr& a, const std::vector<int64_t>& dims, const std::vector<int64_t>& strides,
+                      int element_bytes, bool write) {
+  if (a.buffer < kTempBuffer) return;
+  const int64_t offset = a.offset + (a.dyn == Addr::kNoSlot ? 0 : t.slot<int64_t>(a.dyn));
+  const Access access{t.index, a.buffer, write, offset, dims.data(), strides.data(), static_cast<int>(dims.size()), element_bytes, s};
+  for (Listener* l : t.exec->listeners) l->on_access(*t.exec, access);
+}
+
+TrafficListener::TrafficListener(const Plan& plan) : traffic(plan.module.operands.size()) {
+  for (size_t i = 0; i < traffic.size(); ++i) traffic[i].name = plan.module.operands[i].name;
+}
+
+void TrafficListener::on_access(Execution& ex, const Access& a) {
+  size_t i = a.buffer - kFirstOperandBuffer;
+  if (a.buffer == kTempBuffer) {
+    // A staged window counts as its operand.
+    i = traffic.size();
+    for (const Window& w : ex.plan->windows) {
+      int64_t bytes = w.element_bytes;
+      for (int64_t n : w.extent) bytes *= n;
+      if (w.staged && a.offset >= w.stage_offset && a.offset < w.stage_offset + bytes) i = static_cast<size_t>(w.operand);
+    }
+  }
+  if (i >= traffic.size()) return;
+  int64_t bytes = a.element_bytes;
+  for (int d = 0; d < a.rank; ++d) bytes *= a.dims[d];
+  Traffic& t = traffic[i];
+  (a.write ? t.writes : t.reads) += 1;
+  (a.write ? t.bytes_written : t.bytes_read) += bytes;
+}
+
+ParallelClaim::ParallelClaim(const Plan& plan) : plan_(plan), shadow_(plan.num_buffers) {
+  for (size_t g = 0; g < plan.module.grid.size(); ++g)
+    if (plan.module.grid[g].semantics == "parallel") axes_.push_back(g);
+}
+
+void ParallelClaim::on_grid_point(Execution& ex, std::span<const int64_t> point) {
+  unit_ = 0;
+  for (size_t g : axes_) unit_ = unit_ * ex.grid[g] + point[g];
+  point_.assign(point.begin(), point.end());
+}
+
+void ParallelClaim::on_access(Execution& ex, const Access& a) {
+  if (axes_.empty()) return;
+  const Window* window = nullptr;
+  std::string name;
+  if (a.buffer >= kFirstOperandBuffer && a.buffer - kFirstOperandBuffer < plan_.windows.size()) {
+    window = &plan_.windows[a.buffer - kFirstOperandBuffer];
+    name = plan_.module.operands[static_cast<size_t>(window->operand)].name;
+  } else if (a.buffer == kTempBuffer) {
+    size_t i = 0;
+    for (const ir::Scratch& s : plan_.module.scratch) {
+      if (ir::is_sync(s.type->dtype) || i >= plan_.poison.size()) continue;
+      const Plan::Poison& p = plan_.poison[i++];
+      if (a.offset >= p.offset && a.offset < p.offset + p.count * ir::byte_size(p.dtype)) name = s.name;
+    }
+    if (name.empty()) return;
+  } else {
+    return;
+  }
+  std::vector<Mark>& shadow = shadow_[a.buffer];
+  int64_t index[16] = {};
+  int64_t count = 1;
+  for (int d = 0; d < a.rank; ++d) count *= a.dims[d];
+  for (int64_t n = 0; n < count; ++n) {
+    int64_t element = a.offset / a.element_bytes;
+    for (int d = 0; d < a.rank; ++d) element += index[d] * a.strides[d];
+    if (element >= static_cast<int64_t>(shadow.size())) shadow.resize(static_cast<size_t>(element) + 1);
+    Mark& m = shadow[static_cast<size_t>(element)];
+    if (m.unit >= 0 && m.unit != unit_ && reported_.insert(name).second) report(ex, a, name, m);
+    if (a.write) m = {static_cast<int32_t>(unit_), a.step->loc};
+    for (int d = a.rank; d-- > 0;) {
+      if (++index[d] < a.dims[d]) break;
+      index[d] = 0;
+    }
+  }
+}
+
+void ParallelClaim::report(Execution& ex, const Access& a, const std::string& name, const Mark& earlier) {
+  const Thread& t = ex.threads[static_cast<size_t>(a.thread)];
+  std::string axes;
+  for (size_t g : axes_) axes += (axes.empty() ? "" : ", ") + std::to_string(g);
+  ir::Diagnostic d = diagnostic_at(t, a.step, "PS-PAR-001",
+                                   fmt::format("false parallel claim: grid points that differ on axis {} share elements of {}", axes, name));
+  d.severity = ir::Severity::Warning;
+  d.site.what = a.write ? "written here" : "read here";
+  std::string other;
+  int64_t rest = earlier.unit;
+  for (size_t i = axes_.size(); i-- > 0;) {
+    other = fmt::format("axis {} = {}{}", axes_[i], rest % ex.grid[axes_[i]], other.empty() ? "" : ", " + other);
+    rest /= ex.grid[axes_[i]];
+  }
+  d.numbers.push_back("written before by the grid points with " + other);
+  ir::Site side = ir::site_of(plan_.module, earlier.loc);
+  side.what = "and written before here";
+  d.also.push_back(side);
+  d.hint = "declare the axis arbitrary, or give each of its points a block of its own; this run kept the order of the grid";
+  findings_.push_back(std::move(d));
+}
+
+void ParallelClaim::finish(Execution&, std::vector<ir::Diagnostic>& out) {
+  for (ir::Diagnostic& d : findings_) out.push_back(std::move(d));
+}
+
+}  // namespace pallasim::interp

@@ -1,0 +1,98 @@
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "steps.h"
+
+namespace pallasim::interp::run {
+namespace {
+
+// One element, from its register form.
+std::string element_text(const std::byte* at, ir::DType t) {
+  switch (compute_type(t)) {
+    case CType::Bool: return *reinterpret_cast<const uint8_t*>(at) ? "True" : "False";
+    case CType::I32: return std::to_string(*reinterpret_cast<const int32_t*>(at));
+    case CType::U32: return std::to_string(*reinterpret_cast<const uint32_t*>(at));
+    case CType::I64: return std::to_string(*reinterpret_cast<const int64_t*>(at));
+    case CType::U64: return std::to_string(*reinterpret_cast<const uint64_t*>(at));
+    case CType::F32: {
+      const float v = *reinterpret_cast<const float*>(at);
+      return std::isfinite(v) && v == std::floor(v) && std::fabs(v) < 1e16f ? fmt::format("{:.1f}", v) : fmt::format("{}", v);
+    }
+    case CType::F64: {
+      const double v = *reinterpret_cast<const double*>(at);
+      return std::isfinite(v) && v == std::floor(v) && std::fabs(v) < 1e16 ? fmt::format("{:.1f}", v) : fmt::format("{}", v);
+    }
+    case CType::C64: {
+      const float* v = reinterpret_cast<const float*>(at);
+      return fmt::format("({}{:+}j)", v[0], v[1]);
+    }
+    default: {
+      const double* v = reinterpret_cast<const double*>(at);
+      return fmt::format("({}{:+}j)", v[0], v[1]);
+    }
+  }
+}
+
+std::string array_text(const std::byte*& at, const PrintPayload::Arg& a, size_t d) {
+  if (d == a.dims.size()) {
+    alignas(16) std::byte reg[16];
+    kernels().load(a.dtype)(reg, at, 1, 1);
+    at += ir::byte_size(a.dtype);
+    return element_text(reg, a.dtype);
+  }
+  std::string r = "[";
+  const std::string gap = d + 1 == a.dims.size() ? " " : "\n" + std::string(d + 1, ' ');
+  for (int64_t i = 0; i < a.dims[d]; ++i) r += (i ? gap : "") + array_text(at, a, d + 1);
+  return r + "]";
+}
+
+}  // namespace
+
+const Step* print(Thread& t, const Step* s) {
+  const auto& p = *static_cast<const PrintPayload*>(s->payload);
+  std::vector<std::string> values;
+  for (const PrintPayload::Arg& a : p.args) {
+    if (a.scalar) {
+      values.push_back(element_text(t.arena + a.slot, a.dtype));
+    } else {
+      const std::byte* at = t.resolve(a.addr);
+      values.push_back(array_text(at, a, 0));
+    }
+  }
+  std::string text;
+  size_t next = 0;
+  if (p.placeholders) {
+    // "{}" and "{name}" take the next value; "{{" and "}}" are braces. Never a format string of ours.
+    for (size_t i = 0; i < p.format.size(); ++i) {
+      const char c = p.format[i];
+      if ((c == '{' || c == '}') && i + 1 < p.format.size() && p.format[i + 1] == c) {
+        text += c;
+        ++i;
+      } else if (c == '{') {
+        const size_t end = p.format.find('}', i);
+        if (end == std::string::npos) {
+          text += c;
+          continue;
+        }
+        text += next < values.size() ? values[next++] : std::string("{}");
+        i = end;
+      } else {
+        text += c;
+      }
+    }
+  } else {
+    text = p.format;
+    for (const std::string& v : values) text += (text.empty() || text.back() == ' ' ? "" : " ") + v;
+  }
+  t.exec->prints.push_back({t.exec->linear_point(t), std::move(text)});
+  return s + 1;
+}
+
+const Step* check(Thread& t, const Step* s) {
+  if (t.slot<uint8_t>(s->a)) return s + 1;
+  fail(t, s, "PS-CHK-001", "check failed: " + static_cast<const CheckPayload*>(s->payload)->message, {},
+       "the kernel's own check; its predicate was false");
+}
+
+}  // namespace pallasim::interp::run

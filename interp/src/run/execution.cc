@@ -1,0 +1,235 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <new>
+
+#include "steps.h"
+
+namespace pallasim::interp {
+
+std::atomic<bool> interrupt_requested{false};
+
+Plan::Plan() = default;
+Plan::~Plan() = default;
+
+void uninitialized_pattern(ir::DType t, Options::Fill fill, uint64_t out[2]) {
+  out[0] = out[1] = 0;
+  if (fill == Options::Fill::Zero) return;
+  const int bits = ir::bit_width(t);
+  if (ir::is_float(t) || ir::is_complex(t)) {
+    alignas(16) std::byte reg[16] = {};
+    const CType c = compute_type(t);
+    if (c == CType::F32 || c == CType::C64) {
+      const uint32_t nan[2] = {0x7fc00000u, 0x7fc00000u};
+      std::memcpy(reg, nan, 8);
+    } else {
+      const uint64_t nan[2] = {0x7ff8000000000000u, 0x7ff8000000000000u};
+      std::memcpy(reg, nan, 16);
+    }
+    kernels().store(t)(out, reg, 1, 1);
+  } else if (ir::is_signed_int(t)) {
+    out[0] = ~uint64_t{0} << (bits - 1);  // the minimum, sign-extended where a byte holds fewer bits
+  } else if (t == ir::DType::Bool) {
+    out[0] = 1;
+  }
+}
+
+Execution::Execution(const Plan& p) : plan(&p) {
+  const auto image = static_cast<int64_t>((p.image.size() + 63) / 64 * 64);
+  const int64_t bytes = image + p.temp_bytes + 64;
+  const size_t n = static_cast<size_t>(p.num_threads);
+  threads.resize(n);
+  bases.resize(n);
+  arenas.resize(n);
+  arena_memory_.resize(n);
+  strips_ = std::make_unique<std::byte[]>(static_cast<size_t>(p.max_strips) * kStripBytes + 64);
+  auto align = [](std::byte* q) { return q + (64 - reinterpret_cast<uintptr_t>(q) % 64) % 64; };
+  for (const Plan::Shared& s : p.shared) shared_memory.emplace_back(static_cast<size_t>(s.bytes) + 64);
+  for (size_t i = 0; i < n; ++i) {
+    arena_memory_[i] = std::unique_ptr<std::byte[]>(new std::byte[static_cast<size_t>(bytes)]);
+    arenas[i] = align(arena_memory_[i].get());
+    bases[i].assign(p.num_buffers, nullptr);
+    bases[i][kSlotBuffer] = arenas[i];
+    bases[i][kTempBuffer] = arenas[i] + image;
+    bases[i][kConstBuffer] = const_cast<std::byte*>(p.constants.data());
+    for (size_t k = 0; k < p.shared.size(); ++k) bases[i][p.shared[k].buffer] = align(shared_memory[k].data());
+    Thread& t = threads[i];
+    t.arena = arenas[i];
+    t.bases = bases[i].data();
+    t.exec = this;
+    t.strips = align(strips_.get());
+    t.index = static_cast<int32_t>(i);
+  }
+  const int64_t sems = p.shared_semaphores + p.thread_semaphores * p.num_threads;
+  semaphores.resize(static_cast<size_t>(sems));
+  waiters.resize(static_cast<size_t>(sems));
+  box.lo.resize(p.pid_slots.size());
+  box.hi.resize(p.pid_slots.size());
+  advance.resize(p.pid_slots.size() * p.moving.size());
+}
+
+Execution::~Execution() = default;
+
+void Execution::bind(std::span<std::byte* const> operands, std::span<const int64_t> grid_sizes) {
+  for (auto& b : bases) std::copy(operands.begin(), operands.end(), b.begin() + kFirstOperandBuffer);
+  grid.assign(grid_sizes.begin(), grid_sizes.end());
+  // Affine windows stay inside for the whole grid exactly when they do at its corners.
+  check_windows = false;
+  for (const Window& w : plan->windows) {
+    if (w.index.empty() || !w.affine) continue;
+    for (size_t d = 0; d < w.dims.size(); ++d) {
+      int64_t lo = w.index[d].constant, hi = lo;
+      for (size_t g = 0; g < grid.size(); ++g) {
+        const int64_t reach = w.index[d].coefficient[g] * std::max<int64_t>(grid[g] - 1, 0);
+        (reach < 0 ? lo : hi) += reach;
+      }
+      lo = lo * w.scale[d] - w.pad_lo[d], hi = hi * w.scale[d] - w.pad_lo[d];
+      if (lo < 0 || hi + w.extent[d] > w.dims[d]) check_windows = true;
+    }
+  }
+}
+
+void Execution::start(const GridBox& b) {
+  const Plan& p = *plan;
+  box = b;
+  std::fill(semaphores.begin(), semaphores.end(), 0);
+  for (auto& w : waiters) w.clear();
+  woken.clear();
+  prints.clear();
+  steps = 0;
+  print_sequence = 0;
+  const size_t windows = p.moving.size();
+  for (size_t g = 0; g < p.pid_slots.size(); ++g)
+    for (size_t m = 0; m < windows; ++m) {
+      int64_t by = p.moving[m].step[g];
+      for (size_t e = g + 1; e < p.pid_slots.size(); ++e) by -= p.moving[m].step[e] * (box.hi[e] - box.lo[e] - 1);
+      advance[g * windows + m] = by;
+    }
+  uint64_t element[2];
+  const Options::Fill mode = options ? options->uninitialized : Options::Fill::Nan;
+  for (size_t k = 0; k < p.shared.size(); ++k) {
+    if (ir::is_sync(p.shared[k].dtype)) continue;
+    const int64_t one = 1;
+    uninitialized_pattern(p.shared[k].dtype, mode, element);
+    fill_strided(bases[0][p.shared[k].buffer], &one, element, &p.shared[k].count, 1, ir::byte_size(p.shared[k].dtype));
+  }
+  for (Thread& t : threads) {
+    std::memcpy(t.arena, p.image.data(), p.image.size());
+    for (const Plan::Poison& q : p.poison) {
+      const int64_t one = 1;
+      uninitialized_pattern(q.dtype, mode, element);
+      fill_strided(t.bases[kTempBuffer] + q.offset, &one, element, &q.count, 1, ir::byte_size(q.dtype));
+    }
+    int64_t rest = t.index;
+    size_t slot = p.mesh_slots.size();
+    for (size_t m = p.module.meshes.size(); m-- > 0;)
+      for (size_t a = p.module.meshes[m].axes.size(); a-- > 0;) {
+        const int64_t n = p.module.meshes[m].axes[a].size;
+        t.slot<int64_t>(p.mesh_slots[--slot]) = rest % n;
+        rest /= n;
+      }
+    t.pc = p.entry;
+    t.stop = Stop::None;
+    t.wait_sem = -1;
+  }
+}
+
+Stop Execution::run(Thread& t, int64_t budget) {
+  const Step* s = t.pc;
+  t.stop = Stop::None;
+  int64_t left = budget;
+  try {
+    while (left > 0) {
+      --left;
+      const Step* next = s->fn(t, s);
+      if (!next) {
+        steps += budget - left;
+        return t.stop;
+      }
+      s = next;
+    }
+  } catch (...) {
+    steps += budget - left;
+    t.pc = s;
+    throw;
+  }
+  t.pc = s;
+  steps += budget;
+  return Stop::None;
+}
+
+int64_t Execution::linear_point(const Thread& t) const {
+  int64_t r = 0;
+  for (size_t g = 0; g < grid.size(); ++g) r = r * grid[g] + t.slot<int64_t>(plan->pid_slots[g]);
+  return r;
+}
+
+void Execution::signal(int64_t id, int64_t amount) {
+  semaphores[static_cast<size_t>(id)] += amount;
+  progressed = true;
+  auto& w = waiters[static_cast<size_t>(id)];
+  woken.insert(woken.end(), w.begin(), w.end());
+  w.clear();
+}
+
+Execution::Snapshot Execution::snapshot(std::span<const int64_t> operand_bytes) const {
+  Snapshot r;
+  const auto image = static_cast<int64_t>((plan->image.size() + 63) / 64 * 64);
+  for (const std::byte* a : arenas) r.arenas.emplace_back(a, a + image + plan->temp_bytes);
+  for (size_t i = 0; i < operand_bytes.size(); ++i) {
+    const std::byte* at = bases[0][kFirstOperandBuffer + i];
+    r.buffers.emplace_back(at, at + operand_bytes[i]);
+  }
+  for (size_t k = 0; k < shared_memory.size(); ++k) {
+    const std::byte* at = bases[0][plan->shared[k].buffer];
+    r.buffers.emplace_back(at, at + plan->shared[k].bytes);
+  }
+  r.semaphores = semaphores;
+  r.waiters = waiters;
+  for (const Thread& t : threads)
+    r.threads.push_back({static_cast<int32_t>(t.pc - plan->entry), t.wait_value, t.wait_sem, t.stop});
+  r.steps = steps;
+  return r;
+}
+
+void Execution::restore(const Snapshot& s, std::span<const int64_t> operand_bytes) {
+  for (size_t i = 0; i < arenas.size(); ++i) std::copy(s.arenas[i].begin(), s.arenas[i].end(), arenas[i]);
+  for (size_t i = 0; i < operand_bytes.size(); ++i)
+    std::copy(s.buffers[i].begin(), s.buffers[i].end(), bases[0][kFirstOperandBuffer + i]);
+  for (size_t k = 0; k < shared_memory.size(); ++k)
+    std::copy(s.buffers[operand_bytes.size() + k].begin(), s.buffers[operand_bytes.size() + k].end(), bases[0][plan->shared[k].buffer]);
+  semaphores = s.semaphores;
+  waiters = s.waiters;
+  woken.clear();
+  for (size_t i = 0; i < threads.size(); ++i) {
+    threads[i].pc = plan->entry + s.threads[i].pc;
+    threads[i].wait_value = s.threads[i].wait_value;
+    threads[i].wait_sem = s.threads[i].wait_sem;
+    threads[i].stop = s.threads[i].stop;
+  }
+  steps = s.steps;
+}
+
+ir::Diagnostic diagnostic_at(const Thread& t, const Step* s, std::string code, std::string message) {
+  const Plan& p = *t.exec->plan;
+  ir::Diagnostic d;
+  d.code = std::move(code);
+  d.message = std::move(message);
+  d.kernel = p.module.name;
+  if (p.num_threads > 1) d.thread = fmt::format("thread {} of {}", t.index, p.num_threads);
+  if (!p.pid_slots.empty()) {
+    d.has_grid_point = true;
+    for (uint32_t slot : p.pid_slots) d.grid_point.push_back(t.slot<int64_t>(slot));
+  }
+  d.site = ir::site_of(p.module, s->loc);
+  return d;
+}
+
+void fail(const Thread& t, const Step* s, std::string code, std::string message, std::vector<std::string> numbers, std::string hint) {
+  ir::Diagnostic d = diagnostic_at(t, s, std::move(code), std::move(message));
+  d.numbers = std::move(numbers);
+  d.hint = std::move(hint);
+  throw ir::DiagnosticError(std::move(d));
+}
+
+}  // namespace pallasim::interp

@@ -1,0 +1,179 @@
+// The grid as a loop in the plan; windows move by increments.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "steps.h"
+
+namespace pallasim::interp::run {
+namespace {
+
+int64_t window_index(const Thread& t, const Window& w, size_t d) {
+  if (!w.affine) return t.slot<int64_t>(w.index_value[d]);
+  const Plan& p = *t.exec->plan;
+  int64_t i = w.index[d].constant;
+  for (size_t g = 0; g < w.index[d].coefficient.size(); ++g) i += w.index[d].coefficient[g] * t.slot<int64_t>(p.pid_slots[g]);
+  return i;
+}
+
+[[noreturn]] void block_out_of_bounds(const Thread& t, const Step* s, const Window& w, size_t d, int64_t index) {
+  const ir::Operand& o = t.exec->plan->module.operands[static_cast<size_t>(w.operand)];
+  const int64_t start = index * w.scale[d] - w.pad_lo[d];
+  std::string shape, block;
+  for (size_t i = 0; i < w.dims.size(); ++i) {
+    shape += (i ? ", " : "") + std::to_string(w.dims[i]);
+    block += (i ? ", " : "") + std::to_string(w.extent[i]);
+  }
+  const ir::LocId loc = o.index_map && !o.index_map->region.ops.empty() ? o.index_map->region.ops.back().loc : -1;
+  Step at = *s;
+  if (loc >= 0) at.loc = loc;
+  fail(t, &at, "PS-OOB-002",
+       fmt::format("block index out of bounds: index map of {} returned {} for dimension {}, which has {} blocks", o.name, index, d,
+                   w.extent[d] ? (w.dims[d] + w.extent[d] - 1) / w.extent[d] : 0),
+       {fmt::format("the block covers elements {} to {} of dimension {}, which has {}", start, start + w.extent[d] - 1, d, w.dims[d]),
+        fmt::format("{} has shape ({}), blocks of ({})", o.name, shape, block)},
+       "index maps return block indices, which are multiplied by the block shape");
+}
+
+// At least one element of the block must lie inside.
+void check_window(const Thread& t, const Step* s, const Window& w) {
+  for (size_t d = 0; d < w.dims.size(); ++d) {
+    const int64_t i = window_index(t, w, d), start = i * w.scale[d] - w.pad_lo[d];
+    const bool inside = w.staged ? start + w.extent[d] > 0 && start < w.dims[d] : start >= 0 && start + w.extent[d] <= w.dims[d];
+    if (!inside && w.extent[d] > 0) block_out_of_bounds(t, s, w, d, i);
+  }
+}
+
+void at_point(Thread& t, const Step* s) {
+  Execution& ex = *t.exec;
+  if (ex.check_windows)
+    for (const Window& w : ex.plan->windows)
+      if (!w.index.empty() && w.affine) check_window(t, s, w);
+  if (!ex.listeners.empty()) {
+    std::vector<int64_t> point;
+    for (uint32_t p : ex.plan->pid_slots) point.push_back(t.slot<int64_t>(p));
+    for (Listener* l : ex.listeners) l->on_grid_point(ex, point);
+  }
+}
+
+}  // namespace
+
+const Step* grid_begin(Thread& t, const Step* s) {
+  Execution& ex = *t.exec;
+  const Plan& p = *ex.plan;
+  for (size_t g = 0; g < p.pid_slots.size(); ++g) {
+    if (ex.box.lo[g] >= ex.box.hi[g]) return finish(t, s);
+    t.slot<int64_t>(p.pid_slots[g]) = ex.box.lo[g];
+    t.slot<int64_t>(p.size_slots[g]) = ex.grid[g];
+  }
+  for (const Plan::MovingWindow& m : p.moving) {
+    int64_t offset = m.first;
+    for (size_t g = 0; g < m.step.size(); ++g) offset += m.step[g] * ex.box.lo[g];
+    t.slot<int64_t>(m.dyn) = offset;
+  }
+  at_point(t, s);
+  return s + 1;
+}
+
+const Step* grid_next(Thread& t, const Step* s) {
+  Execution& ex = *t.exec;
+  const Plan& p = *ex.plan;
+  for (size_t g = p.pid_slots.size(); g-- > 0;) {
+    int64_t& id = t.slot<int64_t>(p.pid_slots[g]);
+    if (++id < ex.box.hi[g]) {
+      const int64_t* advance = ex.advance.data() + g * p.moving.size();
+      for (size_t m = 0; m < p.moving.size(); ++m) t.slot<int64_t>(p.moving[m].dyn) += advance[m];
+      if (ex.check_windows || !ex.listeners.empty()) at_point(t, s);
+      return s->jump;
+    }
+    id = ex.box.lo[g];
+  }
+  return s + 1;
+}
+
+const Step* window_indexed(Thread& t, const Step* s) {
+  const auto& w = *static_cast<const Window*>(s->payload);
+  check_window(t, s, w);
+  int64_t offset = 0;
+  for (size_t d = 0; d < w.dims.size(); ++d) offset += t.slot<int64_t>(w.index_value[d]) * w.scale[d] * w.strides[d];
+  if (w.dyn != Addr::kNoSlot) t.slot<int64_t>(w.dyn) = offset * w.element_bytes;
+  return s + 1;
+}
+
+namespace {
+
+// The part of the block that lies inside the array.
+struct Clip {
+  int64_t first[16], count[16], array_start[16];
+  bool empty = false;
+};
+Clip clip(const Window& w, const int64_t* start) {
+  Clip c;
+  for (size_t d = 0; d < w.dims.size(); ++d) {
+    c.first[d] = std::max<int64_t>(0, -start[d]);
+    c.count[d] = std::min(w.extent[d], w.dims[d] - start[d]) - c.first[d];
+    c.array_start[d] = start[d] + c.first[d];
+    c.empty |= c.count[d] <= 0;
+  }
+  return c;
+}
+
+void move_window(Thread& t, const Window& w, const int64_t* start, bool in) {
+  std::byte* array = t.bases[w.buffer];
+  std::byte* stage = t.bases[kTempBuffer] + w.stage_offset;
+  const Clip c = clip(w, start);
+  const int rank = static_cast<int>(w.dims.size());
+  const std::vector<int64_t> stage_strides = dense_strides(w.extent);
+  bool full = true;
+  for (int d = 0; d < rank; ++d) full &= c.count[d] == w.extent[static_cast<size_t>(d)];
+  if (in && !full) {
+    uint64_t element[2];
+    uninitialized_pattern(w.dtype, t.exec->options->uninitialized, element);
+    fill_strided(stage, stage_strides.data(), element, w.extent.data(), rank, w.element_bytes);
+  }
+  if (c.empty) return;
+  int64_t stage_at = 0, array_at = 0;
+  for (size_t d = 0; d < w.dims.size(); ++d) {
+    stage_at += c.first[d] * stage_strides[d];
+    array_at += c.array_start[d] * w.strides[d];
+  }
+  stage += stage_at * w.element_bytes;
+  array += array_at * w.element_bytes;
+  if (in) copy_strided(stage, stage_strides.data(), array, w.strides.data(), c.count, rank, w.element_bytes);
+  else copy_strided(array, w.strides.data(), stage, stage_strides.data(), c.count, rank, w.element_bytes);
+}
+
+}  // namespace
+
+const Step* window_staged(Thread& t, const Step* s) {
+  const auto& w = *static_cast<const Window*>(s->payload);
+  const size_t rank = w.dims.size();
+  int64_t start[16];
+  bool same = t.slot<int64_t>(w.index_slots + 16 * static_cast<uint32_t>(rank)) != 0;
+  const bool valid = same;
+  check_window(t, s, w);
+  int64_t old[16];
+  for (size_t d = 0; d < rank; ++d) {
+    start[d] = window_index(t, w, d) * w.scale[d] - w.pad_lo[d];
+    old[d] = t.slot<int64_t>(w.index_slots + 16 * static_cast<uint32_t>(d));
+    same &= old[d] == start[d];
+  }
+  if (same) return s + 1;
+  if (valid && w.is_output) move_window(t, w, old, false);
+  move_window(t, w, start, true);
+  for (size_t d = 0; d < rank; ++d) t.slot<int64_t>(w.index_slots + 16 * static_cast<uint32_t>(d)) = start[d];
+  t.slot<int64_t>(w.index_slots + 16 * static_cast<uint32_t>(rank)) = 1;
+  return s + 1;
+}
+
+const Step* window_flush(Thread& t, const Step* s) {
+  const auto& w = *static_cast<const Window*>(s->payload);
+  const auto rank = static_cast<uint32_t>(w.dims.size());
+  if (!t.slot<int64_t>(w.index_slots + 16 * rank)) return s + 1;
+  int64_t start[16];
+  for (uint32_t d = 0; d < rank; ++d) start[d] = t.slot<int64_t>(w.index_slots + 16 * d);
+  move_window(t, w, start, false);
+  return s + 1;
+}
+
+}  // namespace pallasim::interp::run

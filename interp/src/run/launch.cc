@@ -1,0 +1,391 @@
+// Binding buffers, splitting the grid, running it.
+#include "pallasim/interp/launch.h"
+
+#include <fmt/format.h>
+#include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
+
+#include <algorithm>
+#include <functional>
+#include <list>
+#include <map>
+#include <thread>
+
+#include "checked.h"
+#include "steps.h"
+
+namespace pallasim::interp {
+
+struct Session::State {};
+Session::Session() : state_(std::make_unique<State>()) {}
+Session::~Session() = default;
+
+void request_interrupt() { interrupt_requested = true; }
+const ir::Module& module_of(const Plan& p) { return p.module; }
+
+namespace {
+
+[[noreturn]] void bad_argument(const Plan& p, std::string message, std::vector<std::string> numbers, std::string hint) {
+  ir::Diagnostic d;
+  d.code = "PS-ARG-001";
+  d.kernel = p.module.name;
+  d.message = std::move(message);
+  d.numbers = std::move(numbers);
+  d.hint = std::move(hint);
+  throw ir::DiagnosticError(std::move(d));
+}
+
+std::string type_text(const Buffer& b) {
+  std::string s(ir::name(b.dtype));
+  s += '[';
+  for (size_t i = 0; i < b.dims.size(); ++i) s += (i ? "," : "") + std::to_string(b.dims[i]);
+  return s + ']';
+}
+
+void check_buffer(const Plan& p, const Buffer& b, const ir::Operand& o) {
+  const ir::Type& t = *o.array;
+  bool same = b.dtype == t.dtype && b.dims.size() == t.dims.size();
+  for (size_t d = 0; same && d < b.dims.size(); ++d) same = b.dims[d] == t.dims[d].size;
+  if (!same)
+    bad_argument(p, fmt::format("{} is {}, the kernel was compiled for {}", o.name, type_text(b), ir::to_string(t)), {},
+                 "pass an array of the declared shape and dtype");
+  if (!b.data && t.num_elements() > 0) bad_argument(p, o.name + " has no data", {}, "pass an array");
+}
+
+int64_t read_bound(const Plan& p, const Buffer& b, int index) {
+  const bool wide = b.dtype == ir::DType::I64;
+  if (!b.dims.empty() || (!wide && b.dtype != ir::DType::I32) || !b.data)
+    bad_argument(p, fmt::format("dynamic grid bound {} is {}", index, type_text(b)), {}, "grid bounds are i32[] or i64[]");
+  return wide ? *static_cast<const int64_t*>(b.data) : *static_cast<const int32_t*>(b.data);
+}
+
+// Executions are kept per plan: launching again allocates nothing.
+class Lease {
+ public:
+  explicit Lease(const Plan& p) : plan_(p) {
+    {
+      std::lock_guard lock(p.mutex);
+      if (!p.idle.empty()) {
+        exec_ = std::move(p.idle.back());
+        p.idle.pop_back();
+      }
+    }
+    if (!exec_) exec_ = std::make_unique<Execution>(p);
+  }
+  ~Lease() {
+    exec_->listeners.clear();
+    std::lock_guard lock(plan_.mutex);
+    if (plan_.idle.size() < 16) plan_.idle.push_back(std::move(exec_));
+  }
+  Execution& operator*() { return *exec_; }
+  Execution* operator->() { return exec_.get(); }
+
+ private:
+  const Plan& plan_;
+  std::unique_ptr<Execution> exec_;
+};
+
+// Halves boxes along the longest splittable axis until there are enough.
+std::vector<GridBox> split_grid(const Plan& p, const std::vector<int64_t>& grid, size_t wanted) {
+  std::vector<GridBox> boxes(1);
+  boxes[0].lo.assign(grid.size(), 0);
+  boxes[0].hi = grid;
+  for (size_t i = 0; boxes.size() < wanted && i < boxes.size();) {
+    GridBox& b = boxes[i];
+    int axis = -1;
+    for (int a : p.splittable) {
+      const auto g = static_cast<size_t>(a);
+      if (b.hi[g] - b.lo[g] > 1 && (axis < 0 || b.hi[g] - b.lo[g] > b.hi[static_cast<size_t>(axis)] - b.lo[static_cast<size_t>(axis)])) axis = a;
+    }
+    if (axis < 0) {
+      ++i;
+      continue;
+    }
+    const auto g = static_cast<size_t>(axis);
+    GridBox right = b;
+    right.lo[g] = b.hi[g] = b.lo[g] + (b.hi[g] - b.lo[g]) / 2;
+    boxes.push_back(std::move(right));
+    i = (i + 1) % boxes.size();
+  }
+  return boxes;
+}
+
+int default_workers() {
+  static const int n = std::max(1u, std::thread::hardware_concurrency());
+  return n;
+}
+
+// What every box of a launch needs.
+struct Call {
+  const Plan& plan;
+  const Options& options;
+  std::vector<std::byte*> operands;
+  std::vector<int64_t> grid;
+};
+
+std::string run_box(Execution& ex, const Call& c, const GridBox& box) {
+  ex.options = &c.options;
+  ex.bind(c.operands, c.grid);
+  ex.start(box);
+  return run_threads(ex, c.options);
+}
+
+bool precedes(const ir::Diagnostic& a, const ir::Diagnostic& b) { return a.grid_point < b.grid_point; }
+
+// Units run independently; the error of the first grid point wins, prints come in grid order.
+void run_parallel(const Call& c, const std::vector<GridBox>& boxes, int workers, Report* report) {
+  std::mutex mutex;
+  std::unique_ptr<ir::DiagnosticError> error;
+  std::exception_ptr internal;
+  std::vector<Print> prints;
+  auto body = [&](size_t i) {
+    Lease ex(c.plan);
+    try {
+      run_box(*ex, c, boxes[i]);
+    } catch (const ir::DiagnosticError& e) {
+      std::lock_guard lock(mutex);
+      if (!error || precedes(e.diagnostic(), error->diagnostic())) error = std::make_unique<ir::DiagnosticError>(e);
+    } catch (...) {
+      std::lock_guard lock(mutex);
+      internal = std::current_exception();
+    }
+    std::lock_guard lock(mutex);
+    report->steps += ex->steps;
+    prints.insert(prints.end(), ex->prints.begin(), ex->prints.end());
+  };
+  auto loop = [&] { tbb::parallel_for(size_t{0}, boxes.size(), body, tbb::simple_partitioner()); };
+  if (workers == default_workers()) {
+    loop();
+  } else {
+    tbb::task_arena arena(workers);
+    arena.execute(loop);
+  }
+  if (internal) std::rethrow_exception(internal);
+  std::stable_sort(prints.begin(), prints.end(), [](const Print& a, const Print& b) { return a.order < b.order; });
+  for (Print& p : prints) report->prints.push_back(std::move(p.text));
+  if (error) throw *error;
+}
+
+void run_sequential(const Call& c, Report* report) {
+  Lease ex(c.plan);
+  TrafficListener traffic(c.plan);
+  ParallelClaim claim(c.plan);
+  if (c.options.checked) {
+    ex->listeners.push_back(&traffic);
+    if (!claim.empty()) ex->listeners.push_back(&claim);
+  }
+  GridBox box;
+  box.lo.assign(c.grid.size(), 0);
+  box.hi = c.grid;
+  auto finish = [&] {
+    report->steps = ex->steps;
+    for (Print& p : ex->prints) report->prints.push_back(std::move(p.text));
+    ex->prints.clear();
+    for (Listener* l : ex->listeners) l->finish(*ex, report->findings);
+    if (c.options.checked) report->traffic = traffic.traffic;
+  };
+  try {
+    report->token = run_box(*ex, c, box);
+  } catch (...) {
+    finish();
+    throw;
+  }
+  finish();
+}
+
+bool overlaps(const Buffer& a, const Buffer& b, int64_t a_bytes, int64_t b_bytes) {
+  const auto* p = static_cast<const std::byte*>(a.data);
+  const auto* q = static_cast<const std::byte*>(b.data);
+  return a_bytes > 0 && b_bytes > 0 && p < q + b_bytes && q < p + a_bytes;
+}
+
+std::shared_ptr<const Plan> specialise(const Plan& p, std::span<const Buffer> arrays) {
+  std::vector<std::pair<std::string, int64_t>> values;
+  for (const std::string& name : p.module.params) {
+    int64_t found = -1;
+    for (size_t i = 0; i < arrays.size() && i < p.module.operands.size() && found < 0; ++i) {
+      const ir::Type& t = *p.module.operands[i].array;
+      for (size_t d = 0; d < t.dims.size() && d < arrays[i].dims.size(); ++d)
+        if (t.dims[d].symbol == name) found = arrays[i].dims[d];
+    }
+    if (found < 0) bad_argument(p, "no operand's shape gives the parameter " + name, {}, "some operand must have the dimension " + name + " itself");
+    values.emplace_back(name, found);
+  }
+  std::string key;
+  for (const auto& [name, v] : values) key += name + "=" + std::to_string(v) + ";";
+  {
+    std::lock_guard lock(p.mutex);
+    if (auto it = p.specialised.find(key); it != p.specialised.end()) return it->second;
+  }
+  auto plan = compile(ir::bind_shapes(p.module, values), p.options);
+  std::lock_guard lock(p.mutex);
+  if (p.specialised.size() >= 64) p.specialised.clear();
+  return p.specialised[key] = plan;
+}
+
+void poison(const Plan& p, const Window& w, std::byte* at, const Options& o) {
+  uint64_t element[2];
+  uninitialized_pattern(w.dtype, o.uninitialized, element);
+  const int64_t n = p.module.operands[static_cast<size_t>(w.operand)].array->num_elements(), one = 1;
+  fill_strided(at, &one, element, &n, 1, w.element_bytes);
+}
+
+}  // namespace
+
+Report launch(const Plan& p, Session& session, std::span<const Buffer> args, std::span<const Buffer> results, const Options& options) {
+  const ir::Module& m = p.module;
+  const auto dynamic = static_cast<size_t>(m.num_dynamic);
+  const auto outputs = static_cast<size_t>(m.count(ir::Operand::Kind::Output));
+  const size_t inputs = m.operands.size() - outputs;
+  if (args.size() != dynamic + inputs || results.size() != outputs)
+    bad_argument(p, fmt::format("{} arrays and {} results for {} operands and {} outputs", args.size(), results.size(), dynamic + inputs, outputs),
+                 {}, "operands are dynamic grid bounds, prefetched scalars, inputs");
+  if (!m.params.empty()) return launch(*specialise(p, args.subspan(dynamic)), session, args, results, options);
+
+  Call call{p, options, {}, {}};
+  call.operands.resize(m.operands.size());
+  for (size_t i = 0; i < m.operands.size(); ++i) {
+    const Buffer& b = i < inputs ? args[dynamic + i] : results[i - inputs];
+    check_buffer(p, b, m.operands[i]);
+    call.operands[i] = static_cast<std::byte*>(b.data);
+  }
+  int64_t points = 1;
+  for (size_t g = 0; g < m.grid.size(); ++g) {
+    const ir::GridAxis& a = m.grid[g];
+    const int64_t n = a.dynamic < 0 ? a.size : read_bound(p, args[static_cast<size_t>(a.dynamic)], a.dynamic);
+    call.grid.push_back(std::max<int64_t>(n, 0));
+    if (__builtin_mul_overflow(points, call.grid.back(), &points)) bad_argument(p, "the grid has more than 2^63 points", {}, "");
+  }
+  // Aliased outputs are their inputs: one buffer, as on the device.
+  std::vector<bool> aliased(outputs, false);
+  for (const ir::Alias& a : m.aliases) {
+    const auto in = static_cast<size_t>(a.input), out = static_cast<size_t>(a.output);
+    aliased[out] = true;
+    std::byte* to = call.operands[inputs + out];
+    if (to != call.operands[in]) std::memcpy(to, call.operands[in], static_cast<size_t>(m.operands[in].array->num_bytes()));
+    call.operands[in] = to;
+  }
+  for (size_t o = 0; o < outputs; ++o) {
+    const int64_t bytes = m.operands[inputs + o].array->num_bytes();
+    for (size_t i = 0; i < inputs; ++i) {
+      bool declared = false;
+      for (const ir::Alias& a : m.aliases) declared |= static_cast<size_t>(a.input) == i && static_cast<size_t>(a.output) == o;
+      if (!declared && overlaps(results[o], args[dynamic + i], bytes, m.operands[i].array->num_bytes()))
+        bad_argument(p, fmt::format("output {} shares memory with input {}", m.operands[inputs + o].name, m.operands[i].name), {},
+                     "declare an input/output alias, or pass a buffer of its own");
+    }
+    const Window& w = p.windows[inputs + o];
+    if (!aliased[o] && (!w.fully_written || points == 0)) poison(p, w, call.operands[inputs + o], options);
+  }
+
+  Report report;
+  report.grid_points = points;
+  report.threads = p.num_threads;
+  report.sequential_because = p.sequential_because;
+  if (points == 0) return report;
+
+  const int workers = options.workers > 0 ? options.workers : default_workers();
+  constexpr double kWorthSplittingNs = 100e3;
+  const bool worth = options.workers > 0 || p.step_cost_ns * static_cast<double>(points) > kWorthSplittingNs;
+  if (!options.checked && workers > 1 && worth && !p.splittable.empty() && options.max_steps == 0) {
+    const std::vector<GridBox> boxes = split_grid(p, call.grid, static_cast<size_t>(workers) * 4);
+    if (boxes.size() > 1) {
+      report.units = static_cast<int>(boxes.size());
+      report.token = "ps1:run-to-block";
+      run_parallel(call, boxes, workers, &report);
+      return report;
+    }
+  }
+  run_sequential(call, &report);
+  return report;
+}
+
+std::vector<const ir::Type*> result_types(const Plan& p) {
+  std::vector<const ir::Type*> r;
+  for (const ir::Operand& o : p.module.operands)
+    if (o.kind == ir::Operand::Kind::Output) r.push_back(o.array);
+  return r;
+}
+
+std::shared_ptr<const Plan> compile(ir::Module module, const Options& options) {
+  ir::verify(module);
+  if (!module.params.empty()) {
+    auto plan = std::make_shared<Plan>();  // specialised at the first launch of each size
+    plan->module = std::move(module);
+    plan->options = options;
+    return plan;
+  }
+  auto plan = compile_plan(std::move(module), options);
+  const int64_t bytes = (plan->temp_bytes + static_cast<int64_t>(plan->image.size())) * plan->num_threads;
+  if (bytes > options.max_memory) {
+    ir::Diagnostic d;
+    d.code = "PS-SIZE-001";
+    d.kernel = plan->module.name;
+    d.message = fmt::format("the kernel needs {} bytes of scratch and temporaries, the limit is {}", bytes, options.max_memory);
+    d.numbers.push_back(fmt::format("{} threads of {} bytes each", plan->num_threads, bytes / plan->num_threads));
+    d.hint = "smaller blocks, or a higher max_memory";
+    throw ir::DiagnosticError(std::move(d));
+  }
+  return plan;
+}
+
+namespace {
+
+// Least recently used plans go when the texts exceed the limit.
+class PlanCache {
+ public:
+  std::shared_ptr<const Plan> get(std::string_view text, const Options& o) {
+    std::string key = fmt::format("{}{}{}{}|", o.checked, o.fuse, static_cast<int>(o.uninitialized), static_cast<int>(o.out_of_bounds));
+    key += text;
+    {
+      std::lock_guard lock(mutex_);
+      if (auto it = index_.find(key); it != index_.end()) {
+        entries_.splice(entries_.begin(), entries_, it->second);
+        return it->second->plan;
+      }
+    }
+    auto plan = compile(ir::parse(text), o);
+    std::lock_guard lock(mutex_);
+    if (auto it = index_.find(key); it != index_.end()) return it->second->plan;
+    bytes_ += key.size();
+    entries_.push_front({std::move(key), plan});
+    index_[entries_.front().key] = entries_.begin();
+    while (bytes_ > kLimit && entries_.size() > 1) {
+      bytes_ -= entries_.back().key.size();
+      index_.erase(entries_.back().key);
+      entries_.pop_back();
+    }
+    return plan;
+  }
+
+ private:
+  static constexpr size_t kLimit = 256u << 20;
+  struct Entry {
+    std::string key;
+    std::shared_ptr<const Plan> plan;
+  };
+  std::mutex mutex_;
+  std::list<Entry> entries_;
+  std::map<std::string_view, std::list<Entry>::iterator> index_;
+  size_t bytes_ = 0;
+};
+
+}  // namespace
+
+std::shared_ptr<const Plan> compile_cached(std::string_view text, const Options& o) {
+  static PlanCache cache;
+  return cache.get(text, o);
+}
+
+std::string dump(const Plan& p) {
+  std::string r = fmt::format("slots {} bytes, temporaries {} bytes, {} threads\n", p.image.size(), p.temp_bytes, p.num_threads);
+  for (const Step& s : p.steps) {
+    r += fmt::format("{:4} dst {:4} a {:4} b {:4} c {:4} imm {}", s.id, s.dst, static_cast<int32_t>(s.a), s.b, s.c, s.imm);
+    if (s.jump) r += fmt::format(" -> {}", s.jump->id);
+    r += '\n';
+  }
+  r += p.sequential_because.empty() ? fmt::format("splittable axes: {}\n", fmt::join(p.splittable, ", ")) : "sequential: " + p.sequential_because + "\n";
+  return r;
+}
+
+}  // namespace pallasim::interp

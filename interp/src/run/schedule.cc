@@ -1,0 +1,190 @@
+// Which thread runs next. A schedule is data: its token replays it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <deque>
+#include <set>
+
+#include "steps.h"
+
+namespace pallasim::interp {
+namespace {
+
+// Shuttle's three questions.
+class Policy {
+ public:
+  virtual ~Policy() = default;
+  virtual void new_execution(size_t threads) = 0;
+  // The position in `runnable` of the thread that runs next, and for how many steps.
+  virtual size_t next_thread(const std::deque<int32_t>& runnable) = 0;
+  virtual uint64_t next_random() = 0;
+  virtual int64_t budget() = 0;
+  virtual std::string token() const = 0;
+};
+
+class RunToBlock : public Policy {
+ public:
+  void new_execution(size_t threads) override { slice_ = threads > 1 ? 1 << 14 : 1 << 20; }
+  size_t next_thread(const std::deque<int32_t>&) override { return 0; }
+  uint64_t next_random() override { return 0; }
+  int64_t budget() override { return slice_; }
+  std::string token() const override { return "ps1:run-to-block"; }
+
+ private:
+  int64_t slice_ = 1 << 20;
+};
+
+class Random : public Policy {
+ public:
+  explicit Random(uint64_t seed) : seed_(seed) {}
+  void new_execution(size_t) override { state_ = seed_; }
+  size_t next_thread(const std::deque<int32_t>& runnable) override { return next_random() % runnable.size(); }
+  uint64_t next_random() override {  // splitmix64
+    uint64_t z = (state_ += 0x9e3779b97f4a7c15u);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+  }
+  int64_t budget() override { return 1 + static_cast<int64_t>(next_random() % 32); }
+  std::string token() const override { return fmt::format("ps1:random:{}", seed_); }
+
+ private:
+  uint64_t seed_, state_ = 0;
+};
+
+[[noreturn]] void bad_token(const std::string& token, const std::string& why) {
+  ir::Diagnostic d;
+  d.code = "PS-TOK-001";
+  d.message = "the schedule token cannot be replayed: " + why;
+  d.numbers.push_back("token " + token.substr(0, 80));
+  d.hint = "copy the whole token of a report of this version, e.g. ps1:random:7";
+  throw ir::DiagnosticError(std::move(d));
+}
+
+std::unique_ptr<Policy> replay_policy(const std::string& token) {
+  if (token.size() > 4096) bad_token(token, "it is longer than 4096 characters");
+  if (token.rfind("ps1:", 0) != 0) bad_token(token, "it does not start with ps1:");
+  const std::string rest = token.substr(4);
+  if (rest == "run-to-block") return std::make_unique<RunToBlock>();
+  if (rest.rfind("random:", 0) != 0) bad_token(token, "unknown policy");
+  uint64_t seed = 0;
+  const char *b = rest.data() + 7, *e = rest.data() + rest.size();
+  const auto [p, ec] = std::from_chars(b, e, seed);
+  if (ec != std::errc() || p != e || b == e) bad_token(token, "the seed is not a number");
+  return std::make_unique<Random>(seed);
+}
+
+std::unique_ptr<Policy> make_policy(const Options& o) {
+  switch (o.policy) {
+    case Options::Policy::Random: return std::make_unique<Random>(o.seed);
+    case Options::Policy::Replay: return replay_policy(o.replay);
+    default: return std::make_unique<RunToBlock>();
+  }
+}
+
+std::string semaphore_name(const Plan& p, int64_t id, int* block) {
+  int64_t local = id, core = -1;
+  if (id >= p.shared_semaphores) {
+    core = (id - p.shared_semaphores) / std::max<int64_t>(1, p.thread_semaphores);
+    local = (id - p.shared_semaphores) % std::max<int64_t>(1, p.thread_semaphores);
+  }
+  for (size_t i = 0; i < p.semaphores.size(); ++i) {
+    const SemaphoreBlock& b = p.semaphores[i];
+    if (b.per_thread != (core >= 0) || local < b.first || local >= b.first + b.count) continue;
+    *block = static_cast<int>(i);
+    std::string r = b.name.empty() ? "semaphore" : b.name;
+    if (b.count > 1) r += fmt::format("[{}]", local - b.first);
+    if (core >= 0 && p.num_threads > 1) r += fmt::format(" of thread {}", core);
+    return r;
+  }
+  return fmt::format("semaphore {}", id);
+}
+
+std::string where(const Plan& p, ir::LocId loc) {
+  const ir::Site s = ir::site_of(p.module, loc);
+  return s.source.file.empty() ? std::string("an unknown line") : fmt::format("{}:{}", s.source.file, s.source.line);
+}
+
+[[noreturn]] void deadlock(Execution& ex, const std::string& token) {
+  const Plan& p = *ex.plan;
+  std::vector<const Thread*> blocked;
+  for (const Thread& t : ex.threads)
+    if (t.stop == Stop::Blocked) blocked.push_back(&t);
+  const Thread& first = *blocked.front();
+  ir::Diagnostic d = diagnostic_at(
+      first, first.pc, "PS-DEAD-001",
+      fmt::format("deadlock: {} of {} {} and nobody is left to signal", blocked.size(), ex.threads.size(),
+                  blocked.size() == 1 ? "threads waits" : "threads wait"));
+  if (ex.threads.size() == 1) d.message = "deadlock: the kernel waits and nobody is left to signal";
+  std::set<int> blocks;
+  for (size_t i = 0; i < blocked.size() && i < 8; ++i) {
+    const Thread& t = *blocked[i];
+    int block = -1;
+    const std::string name = semaphore_name(p, t.wait_sem, &block);
+    blocks.insert(block);
+    d.numbers.push_back(fmt::format("thread {} waits for {} to reach {}, it is {} ({})", t.index, name, t.wait_value,
+                                    ex.semaphores[static_cast<size_t>(t.wait_sem)], where(p, t.pc->loc)));
+  }
+  if (blocked.size() > 8) d.numbers.push_back(fmt::format("… and {} more", blocked.size() - 8));
+  std::set<std::string> signals;
+  for (const Step& s : p.steps) {
+    if (s.fn != run::sem_signal) continue;
+    const int block = static_cast<const SemPayload*>(s.payload)->block;
+    if (blocks.count(block))
+      signals.insert(fmt::format("{} is signalled at {}", p.semaphores[static_cast<size_t>(block)].name, where(p, s.loc)));
+  }
+  for (const std::string& s : signals) d.numbers.push_back(s);
+  if (signals.empty()) d.numbers.push_back("the kernel has no signal for it");
+  d.numbers.push_back("schedule " + token);
+  d.hint = "every wait needs a signal that some thread reaches without that wait";
+  throw ir::DiagnosticError(std::move(d));
+}
+
+void check_limits(Execution& ex, const Options& o, const Thread& t, int64_t idle, const std::string& token) {
+  auto stop = [&](const char* code, std::string message, std::string hint) {
+    ir::Diagnostic d = diagnostic_at(t, t.pc, code, std::move(message));
+    d.numbers.push_back(fmt::format("{} steps executed", ex.steps));
+    d.numbers.push_back("schedule " + token);
+    d.hint = std::move(hint);
+    throw ir::DiagnosticError(std::move(d));
+  };
+  if (o.max_steps > 0 && ex.steps >= o.max_steps)
+    stop("PS-LIVE-002", fmt::format("the limit of {} steps is reached", o.max_steps), "raise max_steps, or look for a loop that does not end");
+  if (o.livelock_steps > 0 && idle >= o.livelock_steps)
+    stop("PS-LIVE-001", fmt::format("livelock: no thread wrote memory, signalled or ended for {} steps", idle),
+         "a loop condition never changes; livelock_steps sets the limit");
+  if (interrupt_requested.exchange(false)) stop("PS-INT-001", "interrupted", "the run was stopped by request");
+}
+
+}  // namespace
+
+std::string run_threads(Execution& ex, const Options& o) {
+  const std::unique_ptr<Policy> policy = make_policy(o);
+  policy->new_execution(ex.threads.size());
+  std::deque<int32_t> ready;
+  for (const Thread& t : ex.threads)
+    if (t.stop == Stop::None) ready.push_back(t.index);
+  int64_t idle = 0;
+  while (!ready.empty()) {
+    const size_t at = policy->next_thread(ready);
+    const int32_t index = ready[at];
+    ready.erase(ready.begin() + static_cast<std::ptrdiff_t>(at));
+    Thread& t = ex.threads[static_cast<size_t>(index)];
+    int64_t budget = policy->budget();
+    if (o.max_steps > 0) budget = std::max<int64_t>(1, std::min(budget, o.max_steps - ex.steps));
+    const int64_t before = ex.steps;
+    const Stop stop = ex.run(t, budget);
+    for (int32_t w : ex.woken) ready.push_back(w);
+    ex.woken.clear();
+    idle = ex.progressed || stop == Stop::Done ? 0 : idle + ex.steps - before;
+    ex.progressed = false;
+    if (stop == Stop::None || stop == Stop::Yielded) ready.push_back(index);
+    if (stop != Stop::Done) check_limits(ex, o, t, idle, policy->token());
+  }
+  for (const Thread& t : ex.threads)
+    if (t.stop == Stop::Blocked) deadlock(ex, policy->token());
+  return policy->token();
+}
+
+}  // namespace pallasim::interp

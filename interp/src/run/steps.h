@@ -1,0 +1,57 @@
+// The executable bodies that the compiler binds.
+#pragma once
+#include "../compile/value.h"
+#include "../exec.h"
+
+namespace pallasim::interp::run {
+
+// control
+const Step* jump(Thread&, const Step*);
+const Step* branch_if_false(Thread&, const Step*);     // a: bool slot
+const Step* branch_table(Thread&, const Step*);        // a: i32 slot, payload: std::vector<int32_t> of step ids
+const Step* move8(Thread&, const Step*);               // dst <- a
+const Step* move16(Thread&, const Step*);
+const Step* loop_begin(Thread&, const Step*);          // for: jumps over an empty loop; a: index, b: upper; imm bit 0: i64, bit 1: down
+const Step* loop_next(Thread&, const Step*);           // a: index, b: upper, c: step; jump: body
+const Step* finish(Thread&, const Step*);
+// grid
+const Step* grid_begin(Thread&, const Step*);
+const Step* grid_next(Thread&, const Step*);           // jump: first step of the body
+const Step* window_indexed(Thread&, const Step*);      // payload: const Window; not affine
+const Step* window_staged(Thread&, const Step*);
+const Step* window_flush(Thread&, const Step*);
+// memory
+const Step* index_bounds(Thread&, const Step*);        // payload IndexPayload; a: base dyn slot or none, dst: dyn slot
+const Step* clamp_index(Thread&, const Step*);         // payload IndexPayload: starts clamped as lax does
+const Step* load_scalar(Thread&, const Step*);         // payload ScalarAccess
+const Step* store_scalar(Thread&, const Step*);
+StepFn fast_load_scalar(int bytes);                    // memory form == register form
+StepFn fast_store_scalar(int bytes);
+const Step* copy(Thread&, const Step*);                // payload CopyPayload
+const Step* fill(Thread&, const Step*);
+const Step* gather(Thread&, const Step*);
+// arithmetic
+const Step* elementwise(Thread&, const Step*);         // payload EltProgram
+const Step* reduce(Thread&, const Step*);
+const Step* arg_reduce(Thread&, const Step*);
+const Step* cumulative(Thread&, const Step*);
+const Step* contraction(Thread&, const Step*);
+struct ScalarStrip { StripFn fn; ConvertFn convert; StripParams params; };
+const Step* scalar_strip(Thread&, const Step*);        // payload ScalarStrip; slots a, b, c -> dst
+const Step* scalar_select(Thread&, const Step*);       // a: bool, b: false, c: true; 16 bytes
+// The inline body of a scalar operation, or nullptr (then scalar_strip does it).
+StepFn scalar(ir::OpCode, CType operand);
+StepFn scalar_convert(CType from, CType to);           // conversions that are plain C++ casts only
+// synchronisation and debugging
+const Step* sem_signal(Thread&, const Step*);          // payload SemPayload
+const Step* sem_wait(Thread&, const Step*);
+const Step* sem_read(Thread&, const Step*);
+const Step* print(Thread&, const Step*);               // payload PrintPayload
+struct CheckPayload { std::string message; };
+const Step* check(Thread&, const Step*);               // a: bool slot
+
+// Memory events for checked runs.
+void note_access(Thread&, const Step*, const Addr&, const std::vector<int64_t>& dims, const std::vector<int64_t>& strides,
+                 int element_bytes, bool write);
+
+}  // namespace pallasim::interp::run

@@ -1,0 +1,67 @@
+// The executable form: flat steps over a per-thread arena of slots. A slot holds a scalar in its compute type or a
+// byte offset, never a pointer, so a thread copies as bytes.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "pallasim/interp/kernels.h"
+#include "pallasim/ir/module.h"
+
+namespace pallasim::interp {
+
+class Plan;
+struct Execution;
+struct Step;
+struct Thread;
+
+// Returns the next step, or nullptr with thread.stop set.
+using StepFn = const Step* (*)(Thread&, const Step*);
+
+struct Step {
+  StepFn fn = nullptr;
+  const void* payload = nullptr;  // owned by the plan; its type is known to fn
+  uint32_t dst = 0, a = 0, b = 0, c = 0;  // slots, or whatever fn says
+  int64_t imm = 0;
+  const Step* jump = nullptr;     // target of a branch
+  ir::LocId loc = -1;
+  int32_t id = 0;                 // position in the plan
+};
+
+// Where bytes lie: base of a buffer plus a static and an optional dynamic byte offset.
+struct Addr {
+  static constexpr uint32_t kNoSlot = ~0u;
+  uint32_t buffer = 0;          // index into Thread::bases; 0 is the thread's own arena
+  uint32_t dyn = kNoSlot;       // slot with an i64 byte offset
+  int64_t offset = 0;
+  bool operator==(const Addr&) const = default;
+};
+
+enum class Stop : uint8_t { None, Done, Blocked, Yielded };
+
+// One emulated hardware thread: program counter plus arena. Copyable as bytes (Execution::snapshot).
+struct Thread {
+  std::byte* arena = nullptr;
+  std::byte* const* bases = nullptr;  // by buffer index; bases[0] == arena
+  const Step* pc = nullptr;
+  Execution* exec = nullptr;
+  std::byte* strips = nullptr;        // scratch registers of the OS thread that runs this one
+  int64_t wait_value = 0;             // Blocked: what is awaited
+  int64_t wait_sem = -1;
+  int32_t index = 0;                  // row-major over the meshes
+  Stop stop = Stop::None;
+
+  template <typename T>
+  T& slot(uint32_t s) const { return *reinterpret_cast<T*>(arena + s); }
+  std::byte* resolve(const Addr& a) const {
+    return bases[a.buffer] + a.offset + (a.dyn == Addr::kNoSlot ? 0 : slot<int64_t>(a.dyn));
+  }
+};
+
+// Registers lie a little over 4 KiB apart, so that equal positions do not fall on one cache set.
+inline constexpr int kStripBytes = kStrip * 8 + 128;
+inline constexpr int kMaxEntries = 64;  // pointer table of one strip program
+
+}  // namespace pallasim::interp
