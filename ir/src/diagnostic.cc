@@ -37,7 +37,7 @@ void append_source(std::string& out, const SourceLine& s, const char* indent, co
   if (s.column) out += fmt::format(":{}", s.column);
   if (!s.function.empty()) out += " in " + escaped(s.function, o.escape_control);
   out += '\n';
-  if (!s.text.empty()) out += fmt::format("{}    {}\n", indent, escaped(s.text, o.escape_control));
+  if (!s.text.empty()) out += fmt::format("      {}\n", escaped(s.text, o.escape_control));
 }
 
 void append_site(std::string& out, const Site& s, const RenderOptions& o) {

@@ -139,8 +139,10 @@ void Parser::result_types(Op& o, const char* begin) {
       ++given;
     } while (accept(','));
   }
-  if (given != o.results.size())
-    fail(begin, "PS-IR-001", fmt::format("operation '{}' has {} results and {} result types", name(o.code), o.results.size(), given));
+  if (given == o.results.size()) return;
+  if (given == 0) syntax("':' and a result type");
+  fail(begin, "PS-IR-001", fmt::format("operation '{}' has {} and {}", name(o.code), plural(static_cast<int64_t>(o.results.size()), "result"),
+                                       plural(static_cast<int64_t>(given), "result type")));
 }
 
 void Parser::operands(Op& o) {

@@ -16,6 +16,7 @@ std::string quoted_line(const char* line, const char* at, const char* end) {
   const auto* stop = static_cast<const char*>(std::memchr(line, '\n', static_cast<size_t>(end - line)));
   if (!stop) stop = end;
   if (stop > line && stop[-1] == '\r') --stop;
+  while (line < at && (*line == ' ' || *line == '\t')) ++line;
   const char* from = line;
   if (at - line > static_cast<ptrdiff_t>(kQuotedWidth / 2)) from = at - kQuotedWidth / 2;
   while (from < stop && from > line && (static_cast<unsigned char>(*from) & 0xc0) == 0x80) ++from;

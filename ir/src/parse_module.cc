@@ -289,7 +289,7 @@ void Parser::loc_decl() {
 
 void Parser::check_locations() {
   if (max_loc_ < static_cast<LocId>(m_.locs.size())) return;
-  fail(max_loc_at_, "PS-IR-012", fmt::format("location {} is not in the table of {} locations", max_loc_, m_.locs.size()));
+  fail(max_loc_at_, "PS-IR-012", fmt::format("location {} is not in the table of {}", max_loc_, plural(static_cast<int64_t>(m_.locs.size()), "location")));
 }
 
 }  // namespace pallasim::ir

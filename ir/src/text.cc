@@ -87,12 +87,17 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 std::string_view closest(std::string_view word, const std::vector<std::string_view>& candidates) {
   if (word.size() > 64) return {};  // quadratic, and no name is that long
   std::string_view best;
-  size_t best_distance = std::max<size_t>(1, word.size() / 3) + 1;
+  size_t best_distance = std::max<size_t>(1, (word.size() + 1) / 3) + 1;
   for (std::string_view c : candidates) {
     const size_t d = edit_distance(word, c);
     if (d < best_distance) best_distance = d, best = c;
   }
   return best;
+}
+
+std::string plural(int64_t n, std::string_view noun) {
+  if (n == 1) return fmt::format("1 {}", noun);
+  return noun.back() == 'y' ? fmt::format("{} {}ies", n, noun.substr(0, noun.size() - 1)) : fmt::format("{} {}s", n, noun);
 }
 
 std::string did_you_mean(std::string_view word, const std::vector<std::string_view>& candidates) {

@@ -25,4 +25,7 @@ std::string_view closest(std::string_view word, const std::vector<std::string_vi
 // "did you mean 'x'?" or empty.
 std::string did_you_mean(std::string_view word, const std::vector<std::string_view>& candidates);
 
+// "1 result", "2 results", "3 entries"
+std::string plural(int64_t n, std::string_view noun);
+
 }  // namespace pallasim::ir

@@ -1,6 +1,7 @@
 // The verifier's type rules: dispatch, and the rules that are one-liners.
 #include <fmt/format.h>
 
+#include "text.h"
 #include "verify.h"
 
 namespace pallasim::ir {
@@ -57,7 +58,7 @@ void rule_declared(const OpCheck& c) {
 void rule_identity(const OpCheck& c) {
   const bool all = c.op.code == OpCode::optimization_barrier;
   if (c.num_out() > c.num_in() || (all && c.num_out() != c.num_in()))
-    c.fail("PS-IR-106", fmt::format("{} results for {} operands", c.num_out(), c.num_in()));
+    c.fail("PS-IR-106", fmt::format("{} for {}", plural(c.num_out(), "result"), plural(c.num_in(), "operand")));
   for (int i = 0; i < c.num_out(); ++i)
     if (!same_type(c.in(i), c.out(i))) c.bad_result(i, fmt::format("operand {} has type {}", i, to_string(c.in(i))));
 }

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "text.h"
 #include "verify.h"
 
 namespace pallasim::ir {
@@ -9,7 +10,7 @@ const Region& region(const OpCheck& c, size_t i) { return c.op.regions[i]; }
 
 void need_args(const OpCheck& c, size_t r, size_t n) {
   if (region(c, r).args.size() != n)
-    c.fail("PS-IR-112", fmt::format("region {} has {} arguments instead of {}", r, region(c, r).args.size(), n));
+    c.fail("PS-IR-112", fmt::format("region {} has {} instead of {}", r, plural(static_cast<int64_t>(region(c, r).args.size()), "argument"), n));
 }
 
 void need_arg(const OpCheck& c, size_t r, size_t arg, const Type& t, const std::string& what) {
@@ -24,7 +25,7 @@ const std::vector<ValueId>& yields(const OpCheck& c, size_t r) { return region(c
 void need_yields_results(const OpCheck& c, size_t r) {
   const auto& y = yields(c, r);
   if (static_cast<int>(y.size()) != c.num_out())
-    c.fail("PS-IR-112", fmt::format("region {} yields {} values for {} results", r, y.size(), c.num_out()));
+    c.fail("PS-IR-112", fmt::format("region {} yields {} for {}", r, plural(static_cast<int64_t>(y.size()), "value"), plural(c.num_out(), "result")));
   for (int i = 0; i < c.num_out(); ++i) {
     const ValueId v = y[static_cast<size_t>(i)];
     if (!same_type(*c.g.type(v), c.out(i)))
@@ -50,7 +51,7 @@ void rule_cond(const OpCheck& c) {
   if (!t.is_scalar() || (t.dtype != DType::Bool && !is_int(t.dtype))) c.bad_operand(0, "the predicate is a bool or integer scalar");
   const size_t n = c.op.regions.size();
   if (n == 0 || (t.dtype == DType::Bool && n != 2))
-    c.fail("PS-IR-102", fmt::format("{} regions under a predicate of type {}", n, to_string(t)), "a bool chooses between two regions, false first");
+    c.fail("PS-IR-102", fmt::format("{} under a predicate of type {}", plural(static_cast<int64_t>(n), "region"), to_string(t)), "a bool chooses between two regions, false first");
   for (size_t r = 0; r < n; ++r) {
     need_args(c, r, 0);
     need_yields_results(c, r);

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "print_attr.h"
+#include "text.h"
 #include "verify.h"
 
 namespace pallasim::ir {
@@ -12,14 +12,14 @@ const Dim kUnknown(std::string("?"));  // compares as undecidable; never printed
 
 std::vector<Dim> dims_of_rank(const OpCheck& c, const char* key, int rank) {
   std::vector<Dim> d = c.dims_attr(key);
-  if (static_cast<int>(d.size()) != rank) c.bad_attr(key, fmt::format("{} entries for an array of rank {}", d.size(), rank));
+  if (static_cast<int>(d.size()) != rank) c.bad_attr(key, fmt::format("{} for an array of rank {}", plural(static_cast<int64_t>(d.size()), "entry"), rank));
   return d;
 }
 
 void int_starts(const OpCheck& c, int first) {
   const int rank = c.in(0).rank();
   if (c.num_in() != first + rank)
-    c.fail("PS-IR-101", fmt::format("{} start indices for an array of rank {}", c.num_in() - first, rank));
+    c.fail("PS-IR-101", fmt::format("{} for an array of rank {}", plural(c.num_in() - first, "start operand"), rank));
   for (int i = first; i < c.num_in(); ++i) c.need_int_scalar(i);
 }
 
@@ -47,7 +47,7 @@ void rule_constant(const OpCheck& c) {
   }
   if (v.is(Attr::Kind::Dense)) {
     if (!v.type->is_static() || static_cast<int64_t>(v.s.size()) != v.type->num_bytes())
-      c.fail("PS-IR-109", fmt::format("the literal of type {} holds {} bytes", to_string(v.type), v.s.size()));
+      c.fail("PS-IR-109", fmt::format("the literal of type {} holds {}", to_string(v.type), plural(static_cast<int64_t>(v.s.size()), "byte")));
     if (!bytes_in_range(v.type->dtype, v.s)) c.fail("PS-IR-109", fmt::format("an element of the literal does not fit in {}", name(v.type->dtype)));
   }
   c.need_out(v.type->dtype, v.type->dims, "the literal");
@@ -66,7 +66,7 @@ void rule_broadcast(const OpCheck& c) {
   c.need_out_tensor();
   const Type &x = c.in(0), &r = c.out();
   const std::vector<int64_t> dims = c.axes_attr("dims", r.rank());
-  if (static_cast<int>(dims.size()) != x.rank()) c.bad_attr("dims", fmt::format("{} entries for an operand of rank {}", dims.size(), x.rank()));
+  if (static_cast<int>(dims.size()) != x.rank()) c.bad_attr("dims", fmt::format("{} for an operand of rank {}", plural(static_cast<int64_t>(dims.size()), "entry"), x.rank()));
   if (!std::is_sorted(dims.begin(), dims.end())) c.bad_attr("dims", "not in increasing order");
   if (x.dtype != r.dtype) c.bad_result(0, fmt::format("operand 0 has type {}", to_string(x)));
   for (size_t i = 0; i < dims.size(); ++i) {
@@ -89,7 +89,7 @@ void rule_transpose(const OpCheck& c) {
   c.need_tensor(0);
   const Type& x = c.in(0);
   const std::vector<int64_t> perm = c.axes_attr("perm", x.rank());
-  if (static_cast<int>(perm.size()) != x.rank()) c.bad_attr("perm", fmt::format("{} entries for an operand of rank {}", perm.size(), x.rank()));
+  if (static_cast<int>(perm.size()) != x.rank()) c.bad_attr("perm", fmt::format("{} for an operand of rank {}", plural(static_cast<int64_t>(perm.size()), "entry"), x.rank()));
   std::vector<Dim> dims;
   for (int64_t p : perm) dims.push_back(x.dims[static_cast<size_t>(p)]);
   c.need_out(x.dtype, dims, "the permutation");

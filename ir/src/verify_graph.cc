@@ -132,15 +132,15 @@ void GraphChecker::counts(const OpCheck& c) {
     const std::string range = i.max_operands == i.min_operands ? std::to_string(i.min_operands)
                               : i.max_operands < 0             ? fmt::format("at least {}", i.min_operands)
                                                                : fmt::format("{} to {}", i.min_operands, i.max_operands);
-    c.fail("PS-IR-101", fmt::format("{} operand{} instead of {}", c.num_in(), c.num_in() == 1 ? "" : "s", range));
+    c.fail("PS-IR-101", fmt::format("{} instead of {}", plural(c.num_in(), "operand"), range));
   }
   if (i.regions >= 0 && static_cast<int>(c.op.regions.size()) != i.regions)
-    c.fail("PS-IR-102", fmt::format("{} region{} instead of {}", c.op.regions.size(), c.op.regions.size() == 1 ? "" : "s", i.regions));
+    c.fail("PS-IR-102", fmt::format("{} instead of {}", plural(static_cast<int64_t>(c.op.regions.size()), "region"), i.regions));
 }
 
 void GraphChecker::attribute_tree(const OpCheck& c, const Attr& a, const std::string& key, int depth) {
   if (depth > 256) c.bad_attr(key, "nested more than 256 levels deep");
-  if (a.is(Attr::Kind::Operand) && (a.i < 0 || a.i >= c.num_in())) c.bad_attr(key, fmt::format("${} of {} operands", a.i, c.num_in()));
+  if (a.is(Attr::Kind::Operand) && (a.i < 0 || a.i >= c.num_in())) c.bad_attr(key, fmt::format("there is no ${} among {}", a.i, plural(c.num_in(), "operand")));
   if ((a.is(Attr::Kind::Symbol) || a.is(Attr::Kind::Call)) && !is_name(a.s)) c.bad_attr(key, fmt::format("{} is not a name", quoted(a.s)));
   if (a.is(Attr::Kind::Dict))
     for (const std::string& k : a.keys)

@@ -59,7 +59,7 @@ void check_blocks(const Module& m, const Operand& o) {
   if (!o.has_block) return;
   if (o.kind == Kind::Prefetch) fail_module(m, "PS-IR-115", fmt::format("{} has a block", what), "prefetched operands are whole arrays");
   if (static_cast<int>(o.block.size()) != o.array->rank())
-    fail_module(m, "PS-IR-115", fmt::format("the block of {} has {} dimensions for an array of type {}", what, o.block.size(), to_string(o.array)));
+    fail_module(m, "PS-IR-115", fmt::format("the block of {} has {} for an array of type {}", what, plural(static_cast<int64_t>(o.block.size()), "dimension"), to_string(o.array)));
   for (size_t i = 0; i < o.block.size(); ++i) {
     const BlockDim& d = o.block[i];
     if (d.size < 1) fail_module(m, "PS-IR-115", fmt::format("dimension {} of the block of {} has the size {}", i, what, d.size));
@@ -79,7 +79,8 @@ void check_index_map(const Module& m, const Operand& o) {
   const auto prefetch = static_cast<size_t>(m.count(Kind::Prefetch));
   const auto& args = g.region.args;
   if (args.size() != m.grid.size() + prefetch)
-    fail_module(m, "PS-IR-114", fmt::format("{} has {} arguments for {} grid axes and {} prefetched operands", what, args.size(), m.grid.size(), prefetch));
+    fail_module(m, "PS-IR-114", fmt::format("{} has {} for {} and {}", what, plural(static_cast<int64_t>(args.size()), "argument"),
+                                          m.grid.size() == 1 ? "1 grid axis" : fmt::format("{} grid axes", m.grid.size()), plural(static_cast<int64_t>(prefetch), "prefetched operand")));
   for (size_t i = 0; i < args.size(); ++i) {
     const Type& t = *g.type(args[i]);
     const std::string where = fmt::format("argument {} of {}", i, what);
@@ -91,7 +92,7 @@ void check_index_map(const Module& m, const Operand& o) {
   auto extra = [](const BlockDim& d) { return d.kind == BlockDim::Kind::BoundedSlice; };  // a bounded slice may yield its size, too
   const size_t most = o.block.size() + static_cast<size_t>(std::count_if(o.block.begin(), o.block.end(), extra));
   if (y.size() < o.block.size() || y.size() > most)
-    fail_module(m, "PS-IR-114", fmt::format("{} yields {} values for an array of rank {}", what, y.size(), o.block.size()));
+    fail_module(m, "PS-IR-114", fmt::format("{} yields {} for an array of rank {}", what, plural(static_cast<int64_t>(y.size()), "value"), o.block.size()));
   const bool indirect = std::any_of(o.block.begin(), o.block.end(), [](const BlockDim& d) { return d.kind == BlockDim::Kind::Indirect; });
   for (size_t i = 0; i < y.size(); ++i) {
     const Type& t = *g.type(y[i]);
@@ -123,7 +124,8 @@ void check_body_args(const Module& m, const Body& b) {
   const std::string what = b.mesh.empty() ? "the body" : fmt::format("the body of mesh {}", quoted(b.mesh));
   const auto& args = b.graph.region.args;
   if (args.size() != m.operands.size() + m.scratch.size())
-    fail_module(m, "PS-IR-113", fmt::format("{} has {} arguments for {} operands and {} scratch buffers", what, args.size(), m.operands.size(), m.scratch.size()));
+    fail_module(m, "PS-IR-113", fmt::format("{} has {} for {} and {}", what, plural(static_cast<int64_t>(args.size()), "argument"), plural(static_cast<int64_t>(m.operands.size()), "operand"),
+                                          plural(static_cast<int64_t>(m.scratch.size()), "scratch buffer")));
   for (size_t i = 0; i < args.size(); ++i) {
     const Type& t = *b.graph.type(args[i]);
     auto refuse = [&](const std::string& decl, const std::string& expected) {

@@ -5,6 +5,7 @@
 #include "dim_expr.h"
 #include "pallasim/ir/equal.h"
 #include "print_attr.h"
+#include "text.h"
 #include "verify.h"
 
 namespace pallasim::ir {
@@ -36,7 +37,7 @@ void OpCheck::bad_attr(const std::string& key, const std::string& why) const {
 }
 
 void OpCheck::need_results(int n) const {
-  if (num_out() != n) fail("PS-IR-106", fmt::format("{} result{} instead of {}", num_out(), num_out() == 1 ? "" : "s", n));
+  if (num_out() != n) fail("PS-IR-106", fmt::format("{} instead of {}", plural(num_out(), "result"), n));
 }
 
 void OpCheck::need_tensor(int i) const {

@@ -94,7 +94,7 @@ void ViewFollower::array(const Attr& e, bool from_ref) {
 // of the first integer entry when all of them are adjacent, else in front.
 void ViewFollower::index(const Attr& t) {
   if (s_.known_shape && t.items.size() != s_.dims.size())
-    fail(t, fmt::format("{} entries for a ref of rank {}", t.items.size(), s_.dims.size()));
+    fail(t, fmt::format("{} for a ref of rank {}", plural(static_cast<int64_t>(t.items.size()), "entry"), s_.dims.size()));
   gathered_.clear();
   std::vector<Dim> kept;
   size_t first = SIZE_MAX, last = 0, ints = 0, at = 0;
@@ -160,7 +160,7 @@ void ViewFollower::bitcast(const Attr& t) {
 void ViewFollower::transpose(const Attr& t) {
   const std::vector<size_t> perm = axes(t);
   if (!s_.known_shape) return;
-  if (perm.size() != s_.dims.size()) fail(t, fmt::format("{} entries for a ref of rank {}", perm.size(), s_.dims.size()));
+  if (perm.size() != s_.dims.size()) fail(t, fmt::format("{} for a ref of rank {}", plural(static_cast<int64_t>(perm.size()), "entry"), s_.dims.size()));
   std::vector<Dim> dims;
   for (size_t p : perm) dims.push_back(s_.dims[p]);
   s_.dims = std::move(dims);

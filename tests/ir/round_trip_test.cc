@@ -1,9 +1,6 @@
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
-#include <sstream>
-
+#include "files.h"
 #include "pallasim/ir/equal.h"
 #include "pallasim/ir/module.h"
 
@@ -12,20 +9,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string read(const fs::path& p) {
-  std::ifstream in(p, std::ios::binary);
-  std::stringstream s;
-  s << in.rdbuf();
-  return s.str();
-}
-
-std::vector<fs::path> kernels() {
-  std::vector<fs::path> r;
-  for (const auto& e : fs::directory_iterator(fs::path(PALLASIM_TESTS_DIR) / "pass"))
-    if (e.path().extension() == ".psir") r.push_back(e.path());
-  std::sort(r.begin(), r.end());
-  return r;
-}
+std::vector<fs::path> kernels() { return psir_files("pass"); }
 
 TEST(RoundTrip, CanonicalTextPrintsBackByteForByte) {
   ASSERT_GE(kernels().size(), 10u);
