@@ -231,7 +231,7 @@ int info(const InfoOptions& o, Out& out) {
 
   const OpCounts ops = count_ops(m);
   out.text(
-      fmt::format("ops      {} in the body: {} exact, {} within a bound of ULPs, {} contractions; {} in index maps\n",
+      fmt::format("ops      in the body {}: exact {}, within a bound of ULPs {}, contractions {}; in index maps {}\n",
                   ops.body, ops.by_fidelity[0], ops.by_fidelity[1], ops.by_fidelity[2], ops.index_maps));
   out.object["ops"] = {{"body", ops.body},          {"index_maps", ops.index_maps},      {"exact", ops.by_fidelity[0]},
                        {"ulp", ops.by_fidelity[1]}, {"contraction", ops.by_fidelity[2]}, {"by_name", ops.by_name}};

@@ -70,7 +70,7 @@ void write_file(const std::string& path, std::string_view bytes) {
   std::error_code error;
   // A link stays one: what it points at is replaced.
   fs::path target = path;
-  if (fs::is_symlink(target, error)) target = fs::weakly_canonical(target, error);
+  if (std::error_code ignored; fs::is_symlink(target, ignored)) target = fs::weakly_canonical(target, error);
   if (error) unwritable(error.message());
   const fs::path temporary = fmt::format("{}.{}.part", target.string(), ::getpid());
   std::FILE* file = std::fopen(temporary.c_str(), "wb");
@@ -78,7 +78,8 @@ void write_file(const std::string& path, std::string_view bytes) {
   bool ok = std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
   int why = errno;
   if (std::fclose(file) != 0 && ok) ok = false, why = errno;
-  const auto status = fs::status(target, error);
+  std::error_code absent;
+  const auto status = fs::status(target, absent);
   if (ok && fs::exists(status)) fs::permissions(temporary, status.permissions(), error);
   if (ok) fs::rename(temporary, target, error);
   if (!ok || error) {

@@ -17,8 +17,7 @@ namespace {
 constexpr const char* kDescription =
     "Pallasim runs JAX Pallas kernels without the hardware they were written for, and says what is wrong with them.";
 
-constexpr const char* kFooter = R"(
-Examples:
+constexpr const char* kFooter = R"(Examples:
   pallasim run tests/pass/add_vectors.psir                   random inputs from seed 0
   pallasim run matmul.psir --arg x.npy --arg y.npy --out d   arrays in, d/<output>.npy out
   pallasim run kernel.psir --arg n_ref=4 --fill iota         numbers and patterns instead of files
@@ -36,8 +35,8 @@ Exit codes:
   70  Pallasim is wrong: please report it
 Each finding has a code such as PS-OOB-001 with a page in docs/diagnostics.)";
 
-constexpr const char* kRunFooter = R"(
-Operands are given in the kernel's order: bounds of a dynamic grid, prefetched scalars, inputs; or by name as
+constexpr const char* kRunFooter =
+    R"(Operands are given in the kernel's order: bounds of a dynamic grid, prefetched scalars, inputs; or by name as
 NAME=VALUE. A value is an .npy file, a number, or zeros, iota, random. Operands without a value are random (floats in
 [-1, 1), integers in [0, 8)), prefetched ones zeros; equal seeds give equal arrays on every machine.
 
@@ -69,7 +68,7 @@ struct CommandLine {
 
     run_app = command("run", "Run a kernel and show its outputs");
     run_app->footer(kRunFooter);
-    run_app->add_option("FILE", run.file, "The kernel (.psir)")->required();
+    run_app->add_option("FILE", run.file, "The kernel (.psir)")->required()->type_name("");
     run_app->add_option("--arg", run.args, "Value of the next operand, or NAME=VALUE")
         ->allow_extra_args(false)
         ->type_name("VALUE");
@@ -77,43 +76,52 @@ struct CommandLine {
         ->allow_extra_args(false)
         ->type_name("NAME=SIZE");
     run_app->add_option("--fill", run.fill, "For operands without a value")
-        ->check(CLI::IsMember({"zeros", "iota", "random"}));
+        ->check(CLI::IsMember({"zeros", "iota", "random"}))
+        ->type_name("");
     run_app->add_option("--out", run.out, "Write every output to DIR/<name>.npy")->type_name("DIR");
-    run_app->add_option("--seed", run.seed, "Of random inputs, and of --schedule random")->capture_default_str();
+    run_app->add_option("--seed", run.seed, "Of random inputs, and of --schedule random")
+        ->type_name("N")
+        ->capture_default_str();
     run_app->add_option("--schedule", run.schedule, "How threads interleave")
         ->check(CLI::IsMember({"run-to-block", "random"}))
+        ->type_name("")
         ->capture_default_str();
-    run_app->add_option("--schedule-seed", run.schedule_seed, "Of --schedule random, if not that of --seed");
+    run_app->add_option("--schedule-seed", run.schedule_seed, "Of --schedule random, if not that of --seed")
+        ->type_name("N");
     run_app->add_option("--replay", run.replay, "Repeat the schedule of a report")->type_name("TOKEN");
     run_app->add_option("--workers", run.workers, "OS threads for independent grid points; 0: one per core")
-        ->check(CLI::Range(0, 1024))
+        ->type_name("N")
+        ->check(CLI::Range(0, 1024).description(""))
         ->capture_default_str();
     run_app->add_flag("--checked", run.checked, "Look for uninitialised reads and races as well; slower");
     run_app->add_option("--max-steps", run.max_steps, "Stop after so many steps; 0: no limit")
-        ->check(CLI::NonNegativeNumber)
+        ->type_name("N")
+        ->check(CLI::Validator(CLI::NonNegativeNumber).description(""))
         ->capture_default_str();
     run_app->add_option("--max-memory", run.max_memory, "Bytes that operands and the kernel may take")
-        ->check(CLI::PositiveNumber)
+        ->type_name("N")
+        ->check(CLI::Validator(CLI::PositiveNumber).description(""))
         ->capture_default_str();
     run_app->add_flag("--oob-as-machine", run.oob_as_machine, "Out of bounds: behave as the machine does and note it");
     run_app->add_option("--repeat", run.repeat, "Launch so many times")
-        ->check(CLI::Range(1, 1000000))
+        ->type_name("N")
+        ->check(CLI::Range(1, 1000000).description(""))
         ->capture_default_str();
     run_app->add_flag("--time", run.time, "Show how long launches took");
 
     check_app = command("check", "Find mistakes without running");
-    check_app->add_option("FILE", check.files, "Kernels (.psir)")->required();
+    check_app->add_option("FILE", check.files, "Kernels (.psir)")->required()->type_name("");
 
     fmt_app = command("fmt", "Print a kernel in canonical form");
-    fmt_app->footer("\nThe canonical form has no comments: they are not kept.");
-    fmt_app->add_option("FILE", fmt.file, "The kernel (.psir)")->required();
+    fmt_app->footer("The canonical form has no comments: they are not kept.");
+    fmt_app->add_option("FILE", fmt.file, "The kernel (.psir)")->required()->type_name("");
     auto* in_place = fmt_app->add_flag("--in-place", fmt.in_place, "Rewrite the file");
     fmt_app->add_flag("--check", fmt.check, "Print nothing; exit code 1 if the form differs")->excludes(in_place);
     fmt_app->add_flag("--literals", fmt.literals, "Decimal values of literals as comments");
     fmt_app->add_flag("--drop-comments", fmt.drop_comments, "With --in-place: also where comments are lost");
 
     info_app = command("info", "Show operands, blocks, bytes, operations, and whether the kernel runs here");
-    info_app->add_option("FILE", info.file, "The kernel (.psir)")->required();
+    info_app->add_option("FILE", info.file, "The kernel (.psir)")->required()->type_name("");
     info_app->add_option("--dim", info.dims, "Value of a shape parameter")
         ->allow_extra_args(false)
         ->type_name("NAME=SIZE");
@@ -169,6 +177,7 @@ int main_guarded(int argc, char** argv) {
     }
     out.json = line.json;
     out.object["ok"] = true;
+    out.object["findings"] = Json::array();
     const int code = line.execute(out);
     out.object["ok"] = code == kOk;
     out.flush(code);
