@@ -68,7 +68,8 @@ void ViewFollower::slice(const Attr& e, size_t axis) {
   if (e.items[0].is(Attr::Kind::Operand)) int_operand(e.items[0], "the start of a slice");
   else if (!is_dim(e.items[0])) fail(e, "the start of a slice is an integer or an operand");
   Dim size;
-  if (!is_dim(e.items[1], &size) || (size.is_static() && size.size < 0)) fail(e, "the size of a slice is a number");
+  if (e.items[1].is(Attr::Kind::Operand)) int_operand(e.items[1], "the size of a slice");
+  else if (!is_dim(e.items[1], &size) || (size.is_static() && size.size < 0)) fail(e, "the size of a slice is a number or an operand");
   if (e.items.size() == 3 && !is_dim(e.items[2])) fail(e, "the stride of a slice is a number");
   (void)axis;
 }
@@ -103,7 +104,7 @@ void ViewFollower::index(const Attr& t) {
     if (e.is_call("slice")) {
       slice(e, i);
       kept.emplace_back();
-      is_dim(e.items[1], &kept.back());
+      if (!is_dim(e.items[1], &kept.back())) kept.back() = Dim(std::string("?"));  // an extent of the run
       continue;
     }
     if (first == SIZE_MAX) first = i, at = kept.size();

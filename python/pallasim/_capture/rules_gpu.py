@@ -165,6 +165,12 @@ def sc_fetch_and_add(w: Writer, eqn: Any) -> None:
     w.emit("sc_fetch_and_add", ops.names, attr_list([("view", view), ("subcore", ops.add(subcore))]), eqn.outvars)
 
 
+def set_max_registers(w: Writer, eqn: Any) -> None:
+    n = eqn.invars[0]
+    count = str(int(jaxver.literal_array(n))) if isinstance(n, jaxver.Literal) else "none"
+    w.emit("set_max_registers", [], attr_list([("n", count), ("action", symbol(eqn.params["action"]))]), ())
+
+
 def emit_pipeline(w: Writer, eqn: Any) -> None:
     raise Unsupported("emit_pipeline as a primitive (jax_use_emit_pipeline_primitive)")
 
@@ -205,7 +211,7 @@ def rules() -> dict[Any, Rule]:
         "gpu.try_cluster_cancel_p": with_refs("try_cluster_cancel", "result barrier", "result barrier", "result" + t, "barrier" + t),
         "gpu.query_cluster_cancel_p": with_refs("query_cluster_cancel", "result", "result", "transforms_tree", axes=("grid_names",)),
         "gpu.griddepcontrol_wait_p": plain("griddep_wait"), "gpu.griddepcontrol_launch_dependents_p": plain("griddep_launch_dependents"),
-        "gpu.set_max_registers_p": simple("set_max_registers"),
+        "gpu.set_max_registers_p": set_max_registers,
         "gpu.print_layout_p": with_refs("print_layout", "value", "value", "transforms_tree"),
         "gpu.inline_mgpu_p": inline_mgpu,
         "gpu_core.layout_cast_p": simple("layout_cast"),
