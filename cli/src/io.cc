@@ -28,10 +28,11 @@ bool starts_with(std::string_view text, std::string_view prefix) { return text.s
 int exit_code_of(const ir::Diagnostic& d) {
   if (d.severity != ir::Severity::Error) return kOk;
   if (starts_with(d.code, "PS-CLI-")) return kUsage;
-  for (std::string_view family : {"PS-IO-", "PS-IR-", "PS-NPY-", "PS-ARG-", "PS-SIZE-"})
+  for (std::string_view family : {"PS-IO-", "PS-IR-", "PS-NPY-", "PS-ARG-", "PS-SIZE-", "PS-TOK-"})
     if (starts_with(d.code, family)) return kBadInput;
   if (starts_with(d.code, "PS-UNSUP-")) return kUnsupported;
   if (starts_with(d.code, "PS-BUG-")) return kInternal;
+  if (starts_with(d.code, "PS-INT-")) return kInterrupted;
   return kFinding;
 }
 

@@ -16,7 +16,8 @@ enum ExitCode : int {
   kUsage = 2,        // the command line is wrong
   kBadInput = 3,     // a file, the IR or an array is wrong
   kUnsupported = 4,  // an operation that this version cannot run
-  kInternal = 70     // Pallasim is wrong
+  kInternal = 70,    // Pallasim is wrong
+  kInterrupted = 130
 };
 int exit_code_of(const ir::Diagnostic&);
 

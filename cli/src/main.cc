@@ -1,5 +1,6 @@
 // The command line: options, help, and the one place where exceptions end.
 #include <fmt/format.h>
+#include <signal.h>
 
 #include <CLI/CLI.hpp>
 #include <new>
@@ -33,6 +34,7 @@ Exit codes:
   3   the input is wrong: a file, the IR text, an array, or a size that is refused
   4   the kernel needs an operation that this version cannot run
   70  Pallasim is wrong: please report it
+  130 interrupted
 Each finding has a code such as PS-OOB-001 with a page in docs/diagnostics.)";
 
 constexpr const char* kRunFooter =
@@ -93,10 +95,14 @@ struct CommandLine {
         ->type_name("N")
         ->check(CLI::Range(0, 1024).description(""))
         ->capture_default_str();
-    run_app->add_flag("--checked", run.checked, "Look for uninitialised reads and races as well; slower");
+    run_app->add_flag("--checked", run.checked, "Also check parallel claims, and count accesses; slower");
     run_app->add_option("--max-steps", run.max_steps, "Stop after so many steps; 0: no limit")
         ->type_name("N")
         ->check(CLI::Validator(CLI::NonNegativeNumber).description(""))
+        ->capture_default_str();
+    run_app->add_option("--livelock-steps", run.livelock_steps, "Stop after so many steps without progress; 0: never")
+        ->type_name("N")
+        ->check(CLI::Validator(CLI::NonNegativeNumber.description("")))
         ->capture_default_str();
     run_app->add_option("--max-memory", run.max_memory, "Bytes that operands and the kernel may take")
         ->type_name("N")
@@ -195,4 +201,11 @@ int main_guarded(int argc, char** argv) {
 }  // namespace
 }  // namespace pallasim::cli
 
-int main(int argc, char** argv) { return pallasim::cli::main_guarded(argc, argv); }
+int main(int argc, char** argv) {
+  // The first Ctrl-C stops the launch with a report, the second one the process.
+  struct sigaction action = {};
+  action.sa_handler = [](int) { pallasim::interp::request_interrupt(); };
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  sigaction(SIGINT, &action, nullptr);
+  return pallasim::cli::main_guarded(argc, argv);
+}

@@ -21,6 +21,7 @@ interp::Options engine_options(const RunOptions& o) {
   e.workers = o.workers;
   e.checked = o.checked;
   e.max_steps = o.max_steps;
+  e.livelock_steps = o.livelock_steps;
   e.max_memory = o.max_memory;
   if (o.oob_as_machine) e.out_of_bounds = interp::Options::Oob::Machine;
   return e;
@@ -69,6 +70,20 @@ Json number(double v) { return v; }
 Json describe(const Argument& a) {
   Json j = {{"name", a.name}, {"dtype", ir::name(a.array.dtype)}, {"shape", a.array.dims}};
   return j;
+}
+
+void show_traffic(const interp::Report& report, size_t width, Out& out) {
+  for (const interp::Traffic& t : report.traffic) width = std::max(width, escaped(t.name).size());
+  for (const interp::Traffic& t : report.traffic) {
+    out.text(fmt::format("memory   {:{}}  {} {}, {}; {} {}, {}\n", escaped(t.name), width, t.reads,
+                         t.reads == 1 ? "read" : "reads", human_bytes(t.bytes_read), t.writes,
+                         t.writes == 1 ? "write" : "writes", human_bytes(t.bytes_written)));
+    out.object["traffic"].push_back({{"name", t.name},
+                                     {"reads", t.reads},
+                                     {"bytes_read", t.bytes_read},
+                                     {"writes", t.writes},
+                                     {"bytes_written", t.bytes_written}});
+  }
 }
 
 void show_times(std::vector<double> seconds, const interp::Report& report, Out& out) {
@@ -143,11 +158,14 @@ int run(const RunOptions& o, Out& out) {
     }
     out.object["outputs"].push_back(std::move(j));
   }
+  show_traffic(report, width, out);
   if (o.time) show_times(seconds, report, out);
   out.object["prints"] = report.prints;
   out.object["grid_points"] = report.grid_points;
   out.object["steps"] = report.steps;
   out.object["threads"] = report.threads;
+  out.object["units"] = report.units;
+  out.object["sequential_because"] = report.sequential_because;
   out.object["token"] = report.token;
   if (o.schedule == "random" && o.replay.empty())
     out.text(fmt::format("schedule {}  (--replay repeats it)\n", escaped(report.token)));

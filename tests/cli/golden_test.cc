@@ -8,7 +8,8 @@
 //
 // and may hold several commands. tests/cli/*.golden are such files; tests/fail/run/NAME.psir with NAME.expected is one
 // whose command is `pallasim run` (or the command that NAME.expected begins with). Commands run from the
-// repository's root; $TMP is a fresh folder. PALLASIM_REBASE=1 writes what came instead of comparing.
+// repository's root; $TMP is a fresh folder, $PALLASIM the binary. PALLASIM_REBASE=1 writes what came instead of
+// comparing.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
@@ -48,8 +49,9 @@ std::string quoted(const std::string& s) {
 std::string transcript(const std::string& line, const fs::path& tmp) {
   const fs::path out = tmp / ".stdout", err = tmp / ".stderr";
   const std::string shell = "cd " + quoted(PALLASIM_SOURCE_DIR) + " && export TMP=" + quoted(tmp.string()) +
-                            "; pallasim() { " + quoted(PALLASIM_BINARY) + " \"$@\"; }; { " + line + "; } >" +
-                            quoted(out.string()) + " 2>" + quoted(err.string()) + " </dev/null";
+                            " PALLASIM=" + quoted(PALLASIM_BINARY) + "; pallasim() { " + quoted(PALLASIM_BINARY) +
+                            " \"$@\"; }; { " + line + "; } >" + quoted(out.string()) + " 2>" + quoted(err.string()) +
+                            " </dev/null";
   const int status = std::system(shell.c_str());
   std::string text = read(out), errors = read(err);
   std::string r = "$ " + line + "\n" + text;
