@@ -1,0 +1,44 @@
+"""Pallasim runs JAX Pallas kernels without the hardware they were written for.
+
+    import pallasim
+    with pallasim.emulate("tpu-v5e"):
+        y = f(x)                       # every Pallas kernel inside runs on the emulator, under jit, vmap, grad, ...
+
+Names are loaded on first use, so importing the package costs next to nothing.
+"""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_WHERE = {
+    "Params": "_params", "MACHINES": "_params",
+    "emulate": "_emulate", "install": "_emulate", "uninstall": "_emulate",
+    "Finding": "_findings", "SourceLine": "_findings", "Site": "_findings", "KernelError": "_findings",
+    "UnsupportedError": "_findings", "findings": "_findings", "last_report": "_findings", "launch_count": "_findings",
+    "last_run": "_findings",
+    "run": "_text", "check": "_text", "fmt": "_text", "capture_text": "_text",
+}
+__all__ = [*_WHERE, "__version__"]
+
+if TYPE_CHECKING:
+    from ._emulate import emulate, install, uninstall
+    from ._findings import Finding, KernelError, Site, SourceLine, UnsupportedError, findings, last_report, last_run, launch_count
+    from ._params import MACHINES, Params
+    from ._text import capture_text, check, fmt, run
+
+
+def __getattr__(name: str) -> Any:
+    where = _WHERE.get(name)
+    if where is None:
+        raise AttributeError(f"module 'pallasim' has no attribute '{name}'")
+    import importlib
+
+    value = getattr(importlib.import_module(f"{__name__}.{where}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,16 +1,148 @@
-"""The lowering of the two Pallas primitives: capture, then one FFI custom call."""
+"""The lowering of the two Pallas primitives on the CPU: capture, then one FFI custom call.
+
+Registered for platform "cpu" on first use. A rule acts only where the call's `interpret` is a `Params`; every other call
+goes to the rule that JAX had before.
+"""
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+TARGET = "pallasim_launch"
+
+_lock = threading.Lock()
+_registered = False
+_handlers = False
 
 
 def capture(ctx: Any, primitive: str, params: Mapping[str, Any], options: Any) -> Any:
     """The captured module (`_capture.module.Captured`) of one site; raises `_capture.types.Unsupported`."""
     from ._capture import jaxver, module
 
-    machine = getattr(options, "ir_machine", None) or "generic"
+    machine = options.ir_machine if options is not None else "generic"
     axes = jaxver.mesh_axes(ctx)
     if primitive == "pallas_call":
         return module.pallas_call(params, machine=machine, device_axes=axes)
     return module.mpmd_map(params, ctx.avals_in, machine=machine, device_axes=axes)
+
+
+def register() -> None:
+    """Puts our rules before JAX's own on the CPU. Safe to call often."""
+    global _registered
+    with _lock:
+        if _registered:
+            return
+        from jax._src.interpreters import mlir
+
+        from ._capture import jaxver
+
+        for path, name in (("pallas_call.pallas_call_p", "pallas_call"), ("mpmd.mpmd_map_p", "mpmd_map")):
+            if (prim := jaxver.find(path)) is not None:
+                _override(mlir, prim, name)
+        _registered = True
+
+
+def _override(mlir: Any, prim: Any, name: str) -> None:
+    before = mlir._platform_specific_lowerings["cpu"].get(prim) or mlir._lowerings.get(prim)
+    default = getattr(before, "rule", before)
+
+    def rule(ctx: Any, *in_nodes: Any, **params: Any) -> Sequence[Any]:
+        from ._params import Params
+
+        options = params.get("interpret")
+        if isinstance(options, Params):
+            return lower(ctx, *in_nodes, primitive=name, options=options, **params)
+        return default(ctx, *in_nodes, **params)
+
+    mlir.register_lowering(prim, rule, platform="cpu")
+
+
+def _register_handlers() -> None:
+    """Registers the custom call. The CPU client must exist before the type of its state is registered."""
+    global _handlers
+    with _lock:
+        if _handlers:
+            return
+        import jax
+        from jax._src import xla_bridge
+
+        from . import _core
+
+        xla_bridge.get_backend("cpu")
+        jax.ffi.register_ffi_type("pallasim_executable", _core.ffi_state_type(), platform="cpu")
+        jax.ffi.register_ffi_target(TARGET, _core.ffi_handlers(), platform="cpu")
+        _handlers = True
+
+
+def lower(ctx: Any, *in_nodes: Any, primitive: str, options: Any, **params: Any) -> Sequence[Any]:
+    """Lowers one site to a custom call; `options` is a Params or None for defaults.
+
+    Raises UnsupportedError for what cannot be captured or run, KernelError for a module that does not verify.
+    """
+    from jax._src.interpreters import mlir
+    from jax._src.lib.mlir import ir
+
+    from . import _core, _findings
+    from ._capture.types import Unsupported
+
+    try:
+        captured = capture(ctx, primitive, params, options)
+    except Unsupported as e:
+        raise _findings.UnsupportedError(f"pallasim cannot express kernel '{params.get('name')}': {e}") from e
+    if captured.device_axes and ("communicates" in captured.facts or "axes" in captured.facts):
+        raise _findings.UnsupportedError(f"pallasim cannot run kernel '{captured.name}' on several devices yet (axes {dict(captured.device_axes)})")
+    text = options.text() if options is not None else ""
+    if not captured.params:
+        try:
+            _core.compile(captured.text, text)
+        except _core.DiagnosticError as e:
+            found = _core.findings()
+            finding = _findings.from_dict(found[-1]) if found else None
+            kind = _findings.UnsupportedError if finding is not None and "unsupported" in finding.message else _findings.KernelError
+            raise kind(str(e), finding) from None
+    _register_handlers()
+    if getattr(ctx, "tokens_in", None) is not None:
+        ctx.set_tokens_out(ctx.tokens_in)
+    first = captured.num_dynamic
+    aliases = {first + i: o for i, o in captured.aliases}
+    types = [t for aval in ctx.avals_out for t in mlir.flatten_ir_types([mlir.aval_to_ir_type(aval)])]
+    extra = {}
+    if captured.params:
+        extra["result_shapes"] = [mlir.shape_tensor(mlir.eval_dynamic_shape(ctx, a.shape)) for a in ctx.avals_out]
+    op = mlir.custom_call(
+        TARGET, result_types=types, operands=in_nodes,
+        backend_config={"ir": ir.StringAttr.get(captured.text), "options": ir.StringAttr.get(text)},
+        has_side_effect=bool(captured.facts & {"prints", "checks", "communicates"}) or _declares_effects(params),
+        operand_output_aliases=aliases, api_version=4,
+        operand_layouts=[_row_major(v.type) for v in in_nodes], result_layouts=[_row_major(t) for t in types], **extra)
+    return list(op.results)
+
+
+def _row_major(mlir_type: Any) -> list[int]:
+    from jax._src.lib.mlir import ir
+
+    return list(range(ir.RankedTensorType(mlir_type).rank))[::-1]
+
+
+def _declares_effects(params: Mapping[str, Any]) -> bool:
+    effects = getattr(params.get("compiler_params"), "has_side_effects", False)
+    return bool(effects) and getattr(effects, "value", "") != "pure"
+
+
+def reraise(error: BaseException) -> None:
+    """Raises KernelError for JAX's error of one of our launches; returns for every other error."""
+    from . import _findings
+
+    if isinstance(error, _findings.KernelError) or type(error).__name__ not in ("JaxRuntimeError", "XlaRuntimeError"):
+        return
+    text = str(error)
+    start = text.find("error[PS-")
+    if start < 0:
+        return
+    from . import _core
+
+    found = [_findings.from_dict(d) for d in _core.findings()]
+    report = text[start:]
+    match = next((f for f in reversed(found) if f.report.strip() and f.report.strip() in report or report.startswith(f"error[{f.code}]")), None)
+    raise _findings.KernelError(match.report if match is not None else report, match) from error

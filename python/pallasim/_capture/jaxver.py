@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from jax._src import core
+from jax._src import source_info_util
 
 JAX_VERSION: tuple[int, ...] = tuple(int(p) for p in importlib.import_module("jax").__version__.split(".")[:3] if p.isdigit())
 
@@ -87,7 +88,10 @@ def open_jaxpr(jaxpr: Any) -> tuple[Any, tuple[Any, ...]]:
 def literal_array(literal: Any) -> np.ndarray:
     """Value of a literal in the dtype of its aval."""
     val = literal.val
-    inner = getattr(val, "val", val)
+    try:
+        inner = val.val
+    except AttributeError:
+        inner = val
     dtype = literal.aval.dtype
     if type(inner) is np.ndarray and inner.dtype == dtype:
         return inner
@@ -105,8 +109,7 @@ def dce(jaxpr: Any) -> Any:
 
 
 def is_user_file(name: str | None) -> bool:
-    from jax._src import source_info_util
-
+    """Whether a source file is the user's and not JAX's or Python's."""
     return bool(name) and source_info_util.is_user_filename(name)
 
 
@@ -126,3 +129,11 @@ def mesh_axes(ctx: Any) -> tuple[tuple[str, int], ...]:
         return ()
     shape = getattr(mesh, "shape", None)
     return tuple((str(k), int(v)) for k, v in shape.items()) if shape else ()
+
+
+def default_gpu_machine() -> str:
+    """What JAX makes of a GPU kernel without compiler parameters: Triton or Mosaic GPU."""
+    from jax._src import config
+
+    flag = getattr(config, "jax_pallas_use_mosaic_gpu", None)
+    return "mosaic_gpu" if flag is None or flag.value else "triton"

@@ -33,44 +33,49 @@ class Locations:
 
     def __init__(self, debug_info: Any) -> None:
         self._rows: dict[tuple[str, int, int, str, int], int] = {}
-        self._by_traceback: dict[tuple[Any, Any, int], str] = {}
+        self._caches: dict[Any, dict[Any, str]] = {}  # by (function, call site): traceback -> text
+        self._cache = self._caches.setdefault(None, {})
         self._boundary: list[tuple[str, str]] = [function_site(debug_info)]
         self._caller = -1
+        self._saved: list[tuple[int, dict[Any, str]]] = []
 
     def suffix(self, traceback: Any) -> str:
         """Text of the location of an equation; its row is added to the table."""
-        if traceback is None:
-            return f" @{self._caller}" if self._caller >= 0 else ""
-        if self._boundary[-1] is None:  # inside a function of a library: the call site is the location
-            return f" @{self._caller}" if self._caller >= 0 else ""
-        key = (traceback, self._boundary[-1], self._caller)
-        text = self._by_traceback.get(key)
-        if text is None:
+        try:
+            return self._cache[traceback]
+        except KeyError:
+            pass
+        row = self._caller
+        if traceback is not None and self._boundary[-1] is not None:  # None: a library's function is its call site
             row = self._row(traceback)
-            text = self._by_traceback[key] = f" @{row}" if row >= 0 else ""
+        text = self._cache[traceback] = f" @{row}" if row >= 0 else ""
         return text
 
     def enter(self, suffix: str, debug_info: Any) -> None:
         """Begins an inlined function: `suffix` is the location of its call."""
-        self._saved = (self._caller, getattr(self, "_saved", None))
+        self._saved.append((self._caller, self._cache))
         name, file = function_site(debug_info)
-        user = jaxver.is_user_file(file) and self._boundary[-1] is not None
+        user = self._boundary[-1] is not None and jaxver.is_user_file(file)
         self._boundary.append((name, file) if user else None)
         self._caller = int(suffix[2:]) if suffix else -1
+        self._cache = self._caches.setdefault((self._boundary[-1], self._caller), {})
 
     def leave(self) -> None:
+        """Ends the inlined function."""
         self._boundary.pop()
-        self._caller, self._saved = self._saved
+        self._caller, self._cache = self._saved.pop()
 
     def _row(self, traceback: Any) -> int:
         codes, lastis = traceback.raw_frames()
         frames = []
         boundary, file = self._boundary[-1]
+        is_user = jaxver.source_info_util.is_user_filename
         for code, lasti in zip(codes, lastis):
-            if not jaxver.is_user_file(code.co_filename):
+            name = code.co_filename
+            if not is_user(name):
                 continue
             frames.append((code, lasti))
-            if code.co_name == boundary and code.co_filename == file:
+            if code.co_name == boundary and name == file:
                 break
             if len(frames) == _MAX_CHAIN:
                 del frames[1:]

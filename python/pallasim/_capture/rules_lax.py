@@ -18,7 +18,7 @@ _BINARY = (
     "complex eq ne lt le gt ge"
 ).split()
 _SPECIAL = "erf erfc erf_inv lgamma digamma bessel_i0e bessel_i1e igamma igammac zeta polygamma regularized_incomplete_beta".split()
-_IGNORED = ("accuracy", "out_dtype", "sharding", "out_sharding", "unreduced", "reduced")
+_IGNORED = frozenset(("out_dtype", "sharding", "out_sharding", "unreduced", "reduced"))
 
 
 def elementwise(op: str) -> Rule:
@@ -26,24 +26,28 @@ def elementwise(op: str) -> Rule:
 
     def rule(w: Writer, eqn: Any) -> None:
         invars = eqn.invars
-        if len(invars) == 2:
-            args = f"{w.read(invars[0])}, {w.read(invars[1])}"
-        elif len(invars) == 1:
+        var = eqn.outvars[0]
+        if len(invars) == 1:
             args = w.read(invars[0])
         else:
-            args = ", ".join([w.read(v) for v in invars])
-        var = eqn.outvars[0]
+            shape = var.aval.shape
+            args = ", ".join([w.read(v) if v.aval.shape == shape or not v.aval.shape else _widen(w, v, shape) for v in invars])
         name = w.define(var)
         extra = ""
-        if eqn.params:
-            accuracy = eqn.params.get("accuracy")
-            rest = other_params(eqn, *_IGNORED)
-            if accuracy is not None:
-                rest.append(("accuracy", attr(accuracy)))
-            extra = attr_list(rest)
+        for k, v in eqn.params.items():
+            if v is not None and k not in _IGNORED:
+                extra = attr_list(other_params(eqn, *_IGNORED))
+                break
         w.lines.append(f"{w.indent}{name} = {op} {args}{extra} : {w.type(var.aval)}{w.loc}")
 
     return rule
+
+
+def _widen(w: Writer, atom: Any, shape: Any) -> str:
+    """An operand with extents of 1 where the result has more."""
+    aval = atom.aval
+    dims = ints(range(len(shape) - len(aval.shape), len(shape)))
+    return w.emit1("broadcast_in_dim", [w.read(atom)], f" {{dims = {dims}}}", w.tensor(shape, aval.dtype))
 
 
 def simple(op: str, **fields: Any) -> Rule:

@@ -55,10 +55,19 @@ def masked_load(w: Writer, eqn: Any) -> None:
     ops = Operands(w)
     base, rest = ops.first_ref(ref, transforms)
     view = ops.view_of(base, rest)
-    items = [("view", view), ("mask", ops.optional(mask)), ("other", ops.optional(other)),
+    items = [("view", view), ("mask", ops.optional(mask)), ("other", _other(w, ops, other, eqn.outvars[0].aval)),
              ("cache", _symbol(p.get("cache_modifier"))), ("eviction", _symbol(p.get("eviction_policy"))),
              ("volatile", bool_text(True) if p.get("is_volatile") else None)]
     w.emit("masked_load", ops.names, attr_list(items), eqn.outvars)
+
+
+def _other(w: Writer, ops: Operands, other: Any, aval: Any) -> str | None:
+    """The value of masked-off elements, in the dtype of the others."""
+    if other is None:
+        return None
+    if other.aval.dtype == aval.dtype:
+        return ops.add(other)
+    return ops.add_value(w.emit1("convert", [w.read(other)], "", w.tensor(other.aval.shape, aval.dtype)))
 
 
 def _symbol(value: Any) -> str | None:

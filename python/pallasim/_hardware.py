@@ -1,0 +1,63 @@
+"""What kernels and libraries ask the device, answered for the emulated one."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ._params import MACHINES, Machine
+
+_stack: list[Machine] = []
+_patched = False
+
+
+def push(name: str) -> None:
+    """The innermost emulated machine is the one that answers."""
+    _patch()
+    _stack.append(MACHINES[name])
+
+
+def pop() -> None:
+    _stack.pop()
+
+
+def current() -> Machine | None:
+    """The emulated machine, None where nothing is emulated or the machine is generic."""
+    return _stack[-1] if _stack and _stack[-1].ir_machine != "generic" else None
+
+
+def _answer(module: Any, name: str, value: Callable[[Machine], Any], applies: Callable[[Machine], bool]) -> None:
+    original = getattr(module, name, None)
+    if original is None:
+        return
+
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        machine = current()
+        if machine is not None and applies(machine) and not _abstract_device():
+            return value(machine)
+        return original(*args, **kwargs)
+
+    wrapped.__wrapped__ = original  # type: ignore[attr-defined]
+    setattr(module, name, wrapped)
+
+
+def _abstract_device() -> bool:
+    from jax._src import mesh
+
+    try:
+        return mesh.get_abstract_mesh().abstract_device is not None
+    except Exception:
+        return False
+
+
+def _patch() -> None:
+    global _patched
+    if _patched:
+        return
+    _patched = True
+    try:
+        from jax._src.pallas.mosaic import tpu_info
+    except ImportError:
+        return
+    is_tpu = lambda m: m.ir_machine == "tpu"  # noqa: E731
+    _answer(tpu_info, "get_device_kind", lambda m: m.device_kind, is_tpu)
+    _answer(tpu_info, "get_num_device_cores", lambda m: m.num_cores, is_tpu)

@@ -1,0 +1,97 @@
+"""Options of a run: which machine, which checks, which schedule."""
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal
+
+
+@dataclasses.dataclass(frozen=True)
+class Machine:
+    """What libraries ask a device about, and the IR machine of its kernels."""
+
+    ir_machine: str
+    device_kind: str = "cpu"
+    num_cores: int = 1            # TensorCores of a device, or SMs
+    compute_capability: str = ""  # GPUs
+
+
+MACHINES: dict[str, Machine] = {
+    "generic": Machine("generic"),
+    "tpu-v4": Machine("tpu", "TPU v4", 2),
+    "tpu-v5e": Machine("tpu", "TPU v5 lite", 1),
+    "tpu-v5p": Machine("tpu", "TPU v5", 2),
+    "tpu-v6e": Machine("tpu", "TPU v6 lite", 1),
+    "tpu-7x": Machine("tpu", "TPU7x", 1),
+    "gpu-a100": Machine("gpu", "NVIDIA A100-SXM4-80GB", 108, "8.0"),
+    "gpu-h100": Machine("gpu", "NVIDIA H100 80GB HBM3", 132, "9.0"),
+    "gpu-h200": Machine("gpu", "NVIDIA H200", 132, "9.0"),
+    "gpu-b200": Machine("gpu", "NVIDIA B200", 148, "10.0"),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Params:
+    """Runs kernels on the emulator: `pl.pallas_call(..., interpret=pallasim.Params())`.
+
+    machine: a key of `MACHINES`. `generic` refuses nothing that has a meaning.
+    detect_races: shadow memory: races, uninitialised reads, copies never awaited (slower).
+    random_seed: schedule threads at random from this seed; None runs each thread until it blocks.
+    replay: the schedule token of a report; reproduces that run.
+    uninitialized_memory: what fresh memory holds, "nan" (NaN, the least integer, true) or "zero".
+    out_of_bounds: "error" stops, "machine" does what the hardware does and notes it.
+    workers: OS threads for independent parts of a grid, 0 for one per CPU core. Results do not depend on it.
+    max_steps: stops after so many steps of all threads, 0 for no limit.
+
+    Raises ValueError for a machine or a value that does not exist.
+    """
+
+    machine: str = "generic"
+    detect_races: bool = False
+    random_seed: int | None = None
+    replay: str = ""
+    uninitialized_memory: Literal["nan", "zero"] = "nan"
+    out_of_bounds: Literal["error", "machine"] = "error"
+    workers: int = 0
+    max_steps: int = 0
+
+    def __post_init__(self) -> None:
+        if self.machine not in MACHINES:
+            raise ValueError(f"unknown machine '{self.machine}'; there are {', '.join(MACHINES)}")
+        if self.uninitialized_memory not in ("nan", "zero"):
+            raise ValueError("uninitialized_memory is 'nan' or 'zero'")
+        if self.out_of_bounds not in ("error", "machine"):
+            raise ValueError("out_of_bounds is 'error' or 'machine'")
+        if ";" in self.replay:
+            raise ValueError("replay is no schedule token")
+        from . import _lowering
+
+        _lowering.register()
+
+    @property
+    def ir_machine(self) -> str:
+        """`generic`, `tpu`, `triton` or `mosaic_gpu`: the machine of kernels that do not name one."""
+        machine = MACHINES[self.machine].ir_machine
+        if machine != "gpu":
+            return machine
+        from ._capture import jaxver
+
+        return jaxver.default_gpu_machine()
+
+    def text(self) -> str:
+        """The options of the launch in the spelling of the C++ side."""
+        items = []
+        if self.detect_races:
+            items.append("checked=1")
+        if self.random_seed is not None:
+            items += ["policy=random", f"seed={int(self.random_seed) & (2**64 - 1)}"]
+        if self.replay:
+            items.append(f"replay={self.replay}")
+        if self.uninitialized_memory != "nan":
+            items.append(f"uninitialized={self.uninitialized_memory}")
+        if self.out_of_bounds != "error":
+            items.append(f"out_of_bounds={self.out_of_bounds}")
+        if self.workers:
+            items.append(f"workers={int(self.workers)}")
+        if self.max_steps:
+            items.append(f"max_steps={int(self.max_steps)}")
+        return ";".join(items)

@@ -1,0 +1,96 @@
+"""Working with IR text: check, format, run on NumPy arrays, capture from a function."""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+_BY_NAME = {
+    "bool": "bool", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "u8": "uint8", "u16": "uint16", "u32": "uint32",
+    "u64": "uint64", "f16": "float16", "f32": "float32", "f64": "float64", "c64": "complex64", "c128": "complex128",
+    "sem": "int32", "dma_sem": "int32", "barrier_sem": "int32",
+}
+_ML = {
+    "bf16": "bfloat16", "i2": "int2", "i4": "int4", "u2": "uint2", "u4": "uint4", "f8e3m4": "float8_e3m4", "f8e4m3": "float8_e4m3",
+    "f8e4m3b11fnuz": "float8_e4m3b11fnuz", "f8e4m3fn": "float8_e4m3fn", "f8e4m3fnuz": "float8_e4m3fnuz", "f8e5m2": "float8_e5m2",
+    "f8e5m2fnuz": "float8_e5m2fnuz", "f8e8m0fnu": "float8_e8m0fnu", "f4e2m1fn": "float4_e2m1fn",
+}
+
+
+def numpy_dtype(name: str) -> np.dtype[Any]:
+    """NumPy dtype of an IR element type; raises ValueError for one that arrays cannot have."""
+    if name in _BY_NAME:
+        return np.dtype(_BY_NAME[name])
+    if name in _ML:
+        import ml_dtypes
+
+        return np.dtype(getattr(ml_dtypes, _ML[name]))
+    raise ValueError(f"no array has the element type {name}")
+
+
+def check(text: str) -> None:
+    """Raises KernelError with the report of the first violation of a module's text."""
+    from . import _core, _findings
+
+    if error := _core.check(text):
+        raise _findings.KernelError(error)
+
+
+def fmt(text: str, *, literals: bool = False) -> str:
+    """The canonical form of a module's text; `literals` adds decimals as comments."""
+    from . import _core
+
+    return _core.fmt(text, literals)
+
+
+def run(text: str, arrays: Sequence[Any] = (), options: Any = None) -> list[np.ndarray]:
+    """Runs a module on arrays (grid bounds, prefetch operands, inputs) and returns its outputs.
+
+    Arrays are converted to the declared dtypes' layout (C order) but must have the declared dtype and shape. Raises
+    KernelError with the report.
+    """
+    from . import _core, _findings
+    from ._capture.types import dtype_text
+
+    option_text = options.text() if options is not None else ""
+    ins = [np.ascontiguousarray(a) for a in arrays]
+    try:
+        _, results = _core.signature(text, option_text)
+        outs = [np.empty(dims, numpy_dtype(dtype)) for dtype, dims in results]
+        describe = lambda a: (a.ctypes.data, dtype_text(a.dtype), list(a.shape))  # noqa: E731
+        _core.run(text, option_text, [describe(a) for a in ins], [describe(a) for a in outs])
+    except _core.DiagnosticError as e:
+        raise _findings.KernelError(str(e)) from None
+    return outs
+
+
+def capture_text(f: Callable[..., Any], *args: Any, machine: str = "generic", **kwargs: Any) -> list[str]:
+    """IR text of every Pallas kernel that `f(*args, **kwargs)` launches, in the order of the trace. Nothing runs."""
+    import jax
+
+    from . import _params
+    from ._capture import jaxver, module
+
+    default = _params.Params(machine=machine).ir_machine
+    out: list[str] = []
+
+    def walk(jaxpr: Any) -> None:
+        for eqn in jaxpr.eqns:
+            if eqn.primitive is jaxver.find("pallas_call.pallas_call_p"):
+                out.append(module.pallas_call(eqn.params, machine=default).text)
+                continue
+            if eqn.primitive is jaxver.find("mpmd.mpmd_map_p"):
+                out.append(module.mpmd_map(eqn.params, [v.aval for v in eqn.invars], machine=default).text)
+                continue
+            for value in eqn.params.values():
+                for inner in value if isinstance(value, (tuple, list)) else (value,):
+                    if hasattr(inner, "jaxpr") or hasattr(inner, "eqns"):
+                        walk(jaxver.open_jaxpr(inner)[0])
+
+    from . import _emulate
+
+    with _emulate.emulate(machine):
+        closed = jax.make_jaxpr(f)(*args, **kwargs)
+    walk(jaxver.open_jaxpr(closed)[0])
+    return out

@@ -1,0 +1,45 @@
+#include "launch_call.h"
+
+#include <mutex>
+
+#include "options.h"
+#include "reports.h"
+
+namespace pallasim::python {
+namespace {
+
+// State that outlives a launch (PRNG, barrier semaphores). One per process while one device is emulated.
+interp::Session& session() {
+  static interp::Session& s = *new interp::Session;
+  return s;
+}
+
+Program::Shape shape_of(const ir::Type& t) {
+  Program::Shape s;
+  s.dtype = t.dtype;
+  s.open = !t.is_static();
+  if (!s.open)
+    for (const ir::Dim& d : t.dims) s.dims.push_back(d.size);
+  return s;
+}
+
+}  // namespace
+
+std::shared_ptr<const Program> Program::make(std::string_view text, std::string_view options) {
+  auto p = std::make_shared<Program>();
+  p->options_ = parse_options(options);
+  p->plan_ = interp::compile_cached(text, p->options_);
+  const ir::Module& m = interp::module_of(*p->plan_);
+  // Dynamic grid bounds are i32[] or i64[]: `open` leaves the dtype to the launch.
+  for (int i = 0; i < m.num_dynamic; ++i) p->args_.push_back({ir::DType::I32, {}, true});
+  for (const ir::Operand& o : m.operands)
+    (o.kind == ir::Operand::Kind::Output ? p->results_ : p->args_).push_back(shape_of(*o.array));
+  return p;
+}
+
+void Program::run(std::span<const interp::Buffer> args, std::span<const interp::Buffer> results) const {
+  note_launch();
+  note_report(interp::launch(*plan_, session(), args, results, options_));
+}
+
+}  // namespace pallasim::python

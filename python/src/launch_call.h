@@ -1,0 +1,37 @@
+// One call of a compiled kernel on the caller's buffers. Used by the XLA handlers and by `_core.run`.
+#pragma once
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "pallasim/interp/launch.h"
+
+namespace pallasim::python {
+
+// A kernel ready to run: the plan, its options and what its buffers must look like. Shared by threads.
+class Program {
+ public:
+  // Throws DiagnosticError: text that does not verify, operations that cannot run.
+  static std::shared_ptr<const Program> make(std::string_view text, std::string_view options);
+
+  struct Shape {
+    ir::DType dtype;
+    std::vector<int64_t> dims;  // empty with `open`: shape parameters decide
+    bool open = false;
+  };
+  size_t num_args() const { return args_.size(); }
+  size_t num_results() const { return results_.size(); }
+  const std::vector<Shape>& args() const { return args_; }
+  const std::vector<Shape>& results() const { return results_; }
+  const interp::Plan& plan() const { return *plan_; }
+
+  // Runs the kernel. Buffers were checked. Throws DiagnosticError.
+  void run(std::span<const interp::Buffer> args, std::span<const interp::Buffer> results) const;
+
+ private:
+  std::shared_ptr<const interp::Plan> plan_;
+  interp::Options options_;
+  std::vector<Shape> args_, results_;
+};
+
+}  // namespace pallasim::python

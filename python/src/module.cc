@@ -1,0 +1,167 @@
+// The extension module pallasim._core: text tools, direct launches, handlers for XLA, reports.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include "ffi.h"
+#include "launch_call.h"
+#include "pallasim/ir/module.h"
+#include "reports.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace pallasim::python {
+namespace {
+
+// "" when the text parses and verifies, else the report.
+std::string check(const std::string& text, const std::string& file) {
+  try {
+    ir::verify(ir::parse(text, file));
+    return {};
+  } catch (const ir::DiagnosticError& e) {
+    return e.what();
+  }
+}
+
+std::string fmt_text(const std::string& text, bool literals, bool locations) {
+  return ir::print(ir::parse(text), {.literal_comments = literals, .locations = locations});
+}
+
+using Described = std::tuple<std::string, std::vector<int64_t>>;  // dtype, dims
+std::vector<Described> describe(const std::vector<Program::Shape>& shapes) {
+  std::vector<Described> r;
+  for (const Program::Shape& s : shapes) r.emplace_back(std::string(ir::name(s.dtype)), s.dims);
+  return r;
+}
+
+using Array = std::tuple<uintptr_t, std::string, std::vector<int64_t>>;  // address, dtype, dims
+std::vector<interp::Buffer> buffers(const std::vector<Array>& arrays) {
+  std::vector<interp::Buffer> r;
+  for (const auto& [address, dtype, dims] : arrays) {
+    interp::Buffer b;
+    b.data = reinterpret_cast<void*>(address);
+    if (!ir::parse_dtype(dtype, &b.dtype)) throw nb::value_error(("unknown element type " + dtype).c_str());
+    b.dims = dims;
+    r.push_back(std::move(b));
+  }
+  return r;
+}
+
+void run(const std::string& text, const std::string& options, const std::vector<Array>& args, const std::vector<Array>& results) {
+  const std::vector<interp::Buffer> in = buffers(args), out = buffers(results);
+  nb::gil_scoped_release unlocked;
+  Program::make(text, options)->run(in, out);
+}
+
+nb::dict source_dict(const ir::SourceLine& s) {
+  nb::dict d;
+  d["file"] = s.file;
+  d["line"] = s.line;
+  d["column"] = s.column;
+  d["function"] = s.function;
+  d["text"] = s.text;
+  return d;
+}
+
+nb::dict site_dict(const ir::Site& s) {
+  nb::dict d = source_dict(s.source);
+  d["what"] = s.what;
+  nb::list callers;
+  for (const ir::SourceLine& c : s.callers) callers.append(source_dict(c));
+  d["callers"] = callers;
+  return d;
+}
+
+nb::dict finding_dict(const ir::Diagnostic& f) {
+  nb::dict d;
+  constexpr const char* kSeverities[] = {"error", "warning", "note"};
+  d["code"] = f.code;
+  d["severity"] = kSeverities[static_cast<int>(f.severity)];
+  d["message"] = f.message;
+  d["kernel"] = f.kernel;
+  d["thread"] = f.thread;
+  if (f.has_grid_point) {
+    nb::list point;
+    for (int64_t i : f.grid_point) point.append(i);
+    d["grid_point"] = nb::tuple(point);
+  } else {
+    d["grid_point"] = nb::none();
+  }
+  d["site"] = site_dict(f.site);
+  nb::list also;
+  for (const ir::Site& s : f.also) also.append(site_dict(s));
+  d["also"] = also;
+  d["numbers"] = f.numbers;
+  d["hint"] = f.hint;
+  d["report"] = ir::render(f);
+  return d;
+}
+
+nb::capsule capsule(void* p) { return nb::capsule(p, "xla._CUSTOM_CALL_TARGET"); }
+
+}  // namespace
+
+NB_MODULE(_core, m) {
+  m.doc() = "Pallasim's C++ side: IR text, launches, XLA handlers.";
+
+  static nb::object& error = *new nb::object(nb::exception<ir::DiagnosticError>(m, "DiagnosticError"));
+  (void)error;
+  nb::register_exception_translator([](const std::exception_ptr& p, void*) {
+    try {
+      std::rethrow_exception(p);
+    } catch (const ir::DiagnosticError& e) {
+      note_finding(e.diagnostic());
+      PyErr_SetString(error.ptr(), e.what());
+    }
+  });
+
+  m.def("check", &check, "text"_a, "file"_a = "<text>", "The report of the first violation of a module's text, or an empty string.");
+  m.def("fmt", &fmt_text, "text"_a, "literals"_a = false, "locations"_a = true, "The canonical form of a module's text.");
+  m.def("compile", [](const std::string& text, const std::string& options) {
+    nb::gil_scoped_release unlocked;
+    Program::make(text, options);
+  }, "text"_a, "options"_a = "", "Compiles into the process-wide cache; raises DiagnosticError.");
+  m.def("signature", [](const std::string& text, const std::string& options) {
+    auto p = Program::make(text, options);
+    return std::make_pair(describe(p->args()), describe(p->results()));
+  }, "text"_a, "options"_a = "", "(dtype, dims) of operands and of results.");
+  m.def("dump", [](const std::string& text, const std::string& options) { return interp::dump(Program::make(text, options)->plan()); },
+        "text"_a, "options"_a = "", "The steps of the plan.");
+  m.def("run", &run, "text"_a, "options"_a, "args"_a, "results"_a, "Runs a module on (address, dtype, dims) buffers.");
+
+  m.def("findings", [] {
+    nb::list r;
+    for (const ir::Diagnostic& d : take_findings()) r.append(finding_dict(d));
+    return r;
+  }, "Findings since the last call, oldest first.");
+  m.def("last_report", &last_report, "Text of the latest finding.");
+  m.def("launch_count", &launch_count, "Kernels that ran in this process.");
+  m.def("last_run", [] {
+    const LastRun r = last_run();
+    nb::dict d;
+    d["token"] = r.token;
+    d["steps"] = r.steps;
+    d["grid_points"] = r.grid_points;
+    d["threads"] = r.threads;
+    d["units"] = r.units;
+    return d;
+  }, "Schedule token and counts of the latest launch that ended.");
+
+  m.def("ffi_handlers", [] {
+    nb::dict d;
+    d["instantiate"] = capsule(instantiate_handler());
+    d["execute"] = capsule(execute_handler());
+    return d;
+  }, "Handlers of the custom call, by stage.");
+  m.def("ffi_state_type", [] {
+    nb::dict d;
+    d["type_id"] = nb::capsule(state_type_id());
+    d["type_info"] = nb::capsule(state_type_info());
+    return d;
+  }, "Registration of the handlers' state.");
+}
+
+}  // namespace pallasim::python

@@ -1,0 +1,81 @@
+#include "options.h"
+
+#include <charconv>
+
+#include <fmt/format.h>
+
+namespace pallasim::python {
+namespace {
+
+[[noreturn]] void refuse(std::string_view key, std::string_view value) {
+  ir::Diagnostic d;
+  d.code = "PS-PY-001";
+  d.message = fmt::format("option '{}' has no value '{}'", key, value);
+  throw ir::DiagnosticError(std::move(d));
+}
+
+template <typename T>
+T number(std::string_view key, std::string_view value) {
+  T n{};
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), n);
+  if (error != std::errc() || end != value.data() + value.size()) refuse(key, value);
+  return n;
+}
+
+bool flag(std::string_view key, std::string_view value) {
+  if (value == "1") return true;
+  if (value != "0") refuse(key, value);
+  return false;
+}
+
+void set(interp::Options& o, std::string_view key, std::string_view value) {
+  using Options = interp::Options;
+  if (key == "policy") {
+    if (value == "run_to_block") o.policy = Options::Policy::RunToBlock;
+    else if (value == "random") o.policy = Options::Policy::Random;
+    else if (value == "replay") o.policy = Options::Policy::Replay;
+    else refuse(key, value);
+  } else if (key == "seed") {
+    o.seed = number<uint64_t>(key, value);
+  } else if (key == "replay") {
+    o.replay = value;
+    o.policy = Options::Policy::Replay;
+  } else if (key == "workers") {
+    o.workers = number<int>(key, value);
+  } else if (key == "checked") {
+    o.checked = flag(key, value);
+  } else if (key == "fuse") {
+    o.fuse = flag(key, value);
+  } else if (key == "max_steps") {
+    o.max_steps = number<int64_t>(key, value);
+  } else if (key == "livelock_steps") {
+    o.livelock_steps = number<int64_t>(key, value);
+  } else if (key == "max_memory") {
+    o.max_memory = number<int64_t>(key, value);
+  } else if (key == "out_of_bounds") {
+    if (value != "error" && value != "machine") refuse(key, value);
+    o.out_of_bounds = value == "error" ? Options::Oob::Error : Options::Oob::Machine;
+  } else if (key == "uninitialized") {
+    if (value != "nan" && value != "zero") refuse(key, value);
+    o.uninitialized = value == "nan" ? Options::Fill::Nan : Options::Fill::Zero;
+  } else {
+    refuse(key, value);
+  }
+}
+
+}  // namespace
+
+interp::Options parse_options(std::string_view text) {
+  interp::Options o;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(';'), text.size());
+    const std::string_view item = text.substr(0, end);
+    const size_t eq = item.find('=');
+    if (eq == std::string_view::npos) refuse(item, "");
+    set(o, item.substr(0, eq), item.substr(eq + 1));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return o;
+}
+
+}  // namespace pallasim::python

@@ -1,0 +1,87 @@
+#include "reports.h"
+
+#include <atomic>
+#include <cstdio>
+#include <deque>
+#include <mutex>
+
+namespace pallasim::python {
+namespace {
+
+constexpr size_t kMaxFindings = 4096;
+
+struct Shared {
+  std::mutex mutex;
+  std::deque<ir::Diagnostic> findings;
+  std::string last;
+  LastRun run;
+};
+// Never destroyed: worker threads of XLA may outlive static destructors.
+Shared& shared() {
+  static Shared& s = *new Shared;
+  return s;
+}
+std::atomic<int64_t> g_launches{0};
+
+}  // namespace
+
+void note_launch() { g_launches.fetch_add(1, std::memory_order_relaxed); }
+int64_t launch_count() { return g_launches.load(std::memory_order_relaxed); }
+
+void note_finding(const ir::Diagnostic& d) {
+  Shared& s = shared();
+  std::string text = ir::render(d);
+  std::lock_guard lock(s.mutex);
+  s.findings.push_back(d);
+  if (s.findings.size() > kMaxFindings) s.findings.pop_front();
+  s.last = std::move(text);
+}
+
+std::vector<ir::Diagnostic> take_findings() {
+  Shared& s = shared();
+  std::lock_guard lock(s.mutex);
+  std::vector<ir::Diagnostic> r(s.findings.begin(), s.findings.end());
+  s.findings.clear();
+  return r;
+}
+
+std::string last_report() {
+  Shared& s = shared();
+  std::lock_guard lock(s.mutex);
+  return s.last;
+}
+
+std::string note_failure(const ir::Diagnostic& d) {
+  note_finding(d);
+  return ir::render(d);
+}
+
+void note_report(const interp::Report& r) {
+  for (const ir::Diagnostic& d : r.findings) note_finding(d);
+  if (!r.prints.empty()) {
+    std::string all;
+    for (const std::string& line : r.prints) {
+      all += line;
+      if (all.empty() || all.back() != '\n') all += '\n';
+    }
+    static std::mutex& output = *new std::mutex;
+    std::lock_guard lock(output);
+    std::fwrite(all.data(), 1, all.size(), stdout);
+    std::fflush(stdout);
+  }
+  Shared& s = shared();
+  std::lock_guard lock(s.mutex);
+  s.run.token = r.token;
+  s.run.steps = r.steps;
+  s.run.grid_points = r.grid_points;
+  s.run.threads = r.threads;
+  s.run.units = r.units;
+}
+
+LastRun last_run() {
+  Shared& s = shared();
+  std::lock_guard lock(s.mutex);
+  return s.run;
+}
+
+}  // namespace pallasim::python

@@ -1,0 +1,35 @@
+// What launches leave behind for Python: findings, the last report, counters.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "pallasim/interp/launch.h"
+#include "pallasim/ir/diagnostic.h"
+
+namespace pallasim::python {
+
+// Process-wide; every function may be called from any thread.
+void note_launch();
+int64_t launch_count();
+
+// Keeps findings for take_findings (the oldest are dropped beyond a bound) and the text of the last report.
+void note_finding(const ir::Diagnostic&);
+std::vector<ir::Diagnostic> take_findings();
+std::string last_report();
+
+// Findings of a run that ended; prints go to the standard output in order.
+void note_report(const interp::Report&);
+
+// The rendered report of a failure, which is also kept as a finding.
+std::string note_failure(const ir::Diagnostic&);
+
+// Schedule token and counts of the last launch that ended.
+struct LastRun {
+  std::string token;
+  int64_t steps = 0, grid_points = 0;
+  int threads = 0, units = 0;
+};
+LastRun last_run();
+
+}  // namespace pallasim::python
