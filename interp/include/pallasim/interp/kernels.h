@@ -86,6 +86,8 @@ struct KernelTable {
 };
 // The best table for this CPU; PALLASIM_ISA=avx2|avx512|baseline chooses another that it can run. Loaded once.
 const KernelTable& kernels();
+// The table of one ISA by name, nullptr where the CPU cannot run it or its file is missing (tests, benchmarks).
+const KernelTable* kernels_for(const char* isa);
 // Plain bodies, one element at a time: what every fast body is tested against; bit-equal on every machine.
 const KernelTable& reference_kernels();
 

@@ -1,0 +1,215 @@
+// Contractions: packing into a backend's form, choice of the backend, rounding of the result.
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#include "module.h"
+#include "onednn_gemm.h"
+
+#define PALLASIM_KNS common
+#include "body.h"
+
+namespace pallasim::interp {
+namespace {
+
+using common::bytes_of;
+using ir::DType;
+using ir::DTypeClass;
+
+// Grow-only scratch, aligned to a cache line.
+struct Scratch {
+  std::unique_ptr<char, decltype(&std::free)> data{nullptr, &std::free};
+  size_t size = 0;
+  void* get(size_t bytes) {
+    if (bytes > size) {
+      const size_t n = (bytes + bytes / 4 + 4095) / 4096 * 4096;
+      data.reset(static_cast<char*>(std::aligned_alloc(64, n)));
+      size = n;
+    }
+    return data.get();
+  }
+};
+enum { kPackA, kPackB, kPackC, kTurn, kScratches };
+void* scratch(int which, size_t bytes) {
+  thread_local Scratch s[kScratches];
+  return s[which].get(bytes);
+}
+
+struct Matrix {
+  const char* data;
+  DType type;
+  int64_t rows, cols, row, col;  // sizes and strides in elements
+};
+
+// rows x cols elements of `from` as `to`, row-major and dense.
+void pack(void* dst, DType to, Matrix x) {
+  const KernelTable& t = kernels();
+  const LoadFn load = t.load(x.type);
+  const ConvertFn convert = compute_type(x.type) == compute_type(to) ? nullptr : t.convert(x.type, to);
+  const int64_t esize = bytes_of(x.type), osize = bytes_of(to);
+  const Semantics sem;
+  alignas(64) char reg[kStrip * 8];
+  auto* out = static_cast<char*>(dst);
+  for (int64_t i = 0; i < x.rows; ++i) {
+    for (int64_t j = 0; j < x.cols; j += kStrip) {
+      const int64_t n = std::min<int64_t>(kStrip, x.cols - j);
+      const char* from = x.data + (i * x.row + j * x.col) * esize;
+      char* at = out + (i * x.cols + j) * osize;
+      if (convert) {
+        load(reg, from, n, x.col);
+        convert(at, reg, n, sem);
+      } else {
+        load(at, from, n, x.col);
+      }
+    }
+  }
+}
+
+// The operand as `to`, in place if it already has a form that the backend takes.
+GemmOperand operand(int slot, DType to, Matrix x, bool may_transpose) {
+  if (x.rows == 1) x.row = x.col == 1 ? std::max<int64_t>(1, x.cols) : x.row;
+  if (x.cols == 1 && x.row != 1) x.col = 1;
+  const bool plain = x.col == 1 && x.row >= std::max<int64_t>(1, x.cols);
+  const bool turned = x.row == 1 && x.col >= std::max<int64_t>(1, x.rows);
+  const size_t bytes = static_cast<size_t>(x.rows) * x.cols * bytes_of(to);
+  if (x.type == to && plain) return {x.data, x.row, false};
+  if (x.type == to && turned && may_transpose) return {x.data, x.col, true};
+  if (x.row == 1 && x.col != 1) {  // read along memory, then turn if need be
+    const Matrix y{x.data, x.type, x.cols, x.rows, x.col, x.row};
+    if (may_transpose) {
+      void* p = scratch(slot, bytes);
+      pack(p, to, y);
+      return {p, x.rows, true};
+    }
+    const void* from = x.data;
+    int64_t ld = x.col;
+    if (x.type != to) {
+      void* p = scratch(kTurn, bytes);
+      pack(p, to, y);
+      from = p, ld = x.rows;
+    }
+    void* p = scratch(slot, bytes);
+    isa_module().transpose(p, x.cols, from, ld, x.cols, x.rows, bytes_of(to));
+    return {p, x.cols, false};
+  }
+  void* p = scratch(slot, bytes);
+  pack(p, to, x);
+  return {p, x.cols, false};
+}
+
+// The type that sums are held in; Token for pairs without a meaning.
+DType accumulator(const Contraction& c) {
+  auto value = [](DType t) { return ir::DType::Token != t && (common::class_of(t) != DTypeClass::Key) && (common::class_of(t) != DTypeClass::Sync); };
+  if (!value(c.in) || !value(c.in_rhs) || !value(c.out)) return DType::Token;
+  auto cls = [](DType t) {
+    const DTypeClass k = common::class_of(t);
+    return k == DTypeClass::UInt ? DTypeClass::Int : k;
+  };
+  const DTypeClass a = cls(c.in), b = cls(c.in_rhs), o = cls(c.out);
+  if (a != b) return DType::Token;
+  if (a == DTypeClass::Float && o == DTypeClass::Float)
+    return c.in == DType::F64 || c.in_rhs == DType::F64 || c.out == DType::F64 ? DType::F64 : DType::F32;
+  if (a == DTypeClass::Int && (o == DTypeClass::Int || o == DTypeClass::Float)) {
+    const bool wide = common::bits_of(c.in) == 64 || common::bits_of(c.in_rhs) == 64 || (o == DTypeClass::Int && common::bits_of(c.out) == 64);
+    const bool is_unsigned = common::class_of(c.in) == DTypeClass::UInt && common::class_of(c.in_rhs) == DTypeClass::UInt;
+    return wide ? (is_unsigned ? DType::U64 : DType::I64) : (is_unsigned ? DType::U32 : DType::I32);
+  }
+  return DType::Token;
+}
+
+GemmBackend choose(const Contraction& c, DType acc) {
+  const double work = static_cast<double>(c.m) * static_cast<double>(c.n) * static_cast<double>(c.k);
+  if (acc == DType::F64) return work <= 4096 ? GemmBackend::Auto : GemmBackend::Eigen;
+  if (acc != DType::F32) return GemmBackend::Auto;
+  return work <= 8192 ? GemmBackend::Auto : GemmBackend::OneDnn;  // Auto here: loops of our own
+}
+
+void store_result(void* dst, int64_t row, DType out, const void* src, DType acc, int64_t m, int64_t n) {
+  const KernelTable& t = kernels();
+  const ConvertFn convert = t.convert(acc, out);
+  const StoreFn store = t.store(out);
+  const int64_t asize = bytes_of(acc), osize = bytes_of(out);
+  const Semantics sem;
+  alignas(64) char reg[kStrip * 8];
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = 0; j < n; j += kStrip) {
+      const int64_t k = std::min<int64_t>(kStrip, n - j);
+      convert(reg, static_cast<const char*>(src) + (i * n + j) * asize, k, sem);
+      store(static_cast<char*>(dst) + (i * row + j) * osize, reg, k, 1);
+    }
+  }
+}
+
+template <class T>
+void reference_gemm(int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, T* c, int64_t ldc, bool accumulate) {
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = 0; j < n; ++j) {
+      T sum = accumulate ? c[i * ldc + j] : T{0};
+      for (int64_t p = 0; p < k; ++p) sum = sum + a[i * lda + p] * b[p * ldb + j];
+      c[i * ldc + j] = sum;
+    }
+  }
+}
+
+template <class T>
+void plain(PlainGemm<T> f, const Contraction& c, GemmOperand a, GemmOperand b, void* out, int64_t ldc) {
+  f(c.m, c.n, c.k, static_cast<const T*>(a.data), a.ld, static_cast<const T*>(b.data), b.ld, static_cast<T*>(out), ldc, c.accumulate);
+}
+
+}  // namespace
+
+bool contract(const Contraction& c, void* out, const void* lhs, const void* rhs, GemmBackend backend) {
+  const DType acc = accumulator(c);
+  if (acc == DType::Token) return false;
+  const bool same_bits = c.out == acc || (common::is_word(c.out) && common::is_word(acc) && bytes_of(c.out) == bytes_of(acc));
+  if (c.accumulate && !same_bits) return false;
+  if (c.m == 0 || c.n == 0 || c.batch == 0) return true;
+  const bool automatic = backend == GemmBackend::Auto;
+  if (automatic) backend = choose(c, acc);
+  if (acc != DType::F32 && backend == GemmBackend::OneDnn) backend = GemmBackend::Eigen;
+  if (acc != DType::F32 && acc != DType::F64 && backend == GemmBackend::Eigen) backend = GemmBackend::Auto;
+  const bool bf16 = backend == GemmBackend::OneDnn && c.in == DType::BF16 && c.in_rhs == DType::BF16 && onednn_has_bf16();
+  const DType need = bf16 ? DType::BF16 : acc;
+  const bool may_transpose = backend == GemmBackend::OneDnn;
+  const int64_t ldc = same_bits ? (c.m == 1 ? c.n : c.c_row) : c.n;
+  const IsaModule& isa = isa_module();
+  GemmOperand a{}, b{};
+  for (int64_t i = 0; i < c.batch; ++i) {
+    char* target = static_cast<char*>(out) + i * c.c_batch * bytes_of(c.out);
+    void* sum = same_bits ? target : scratch(kPackC, static_cast<size_t>(c.m) * c.n * bytes_of(acc));
+    if (c.k == 0) {
+      if (!c.accumulate)
+        for (int64_t r = 0; r < c.m; ++r) std::memset(static_cast<char*>(sum) + r * ldc * bytes_of(acc), 0, static_cast<size_t>(c.n) * bytes_of(acc));
+    } else {
+      if (i == 0 || c.a_batch != 0)
+        a = operand(kPackA, need, {static_cast<const char*>(lhs) + i * c.a_batch * bytes_of(c.in), c.in, c.m, c.k, c.a_row, c.a_col}, may_transpose);
+      if (i == 0 || c.b_batch != 0)
+        b = operand(kPackB, need, {static_cast<const char*>(rhs) + i * c.b_batch * bytes_of(c.in_rhs), c.in_rhs, c.k, c.n, c.b_row, c.b_col}, may_transpose);
+      switch (acc) {
+        case DType::F32:
+          if (bf16) {
+            if (!onednn_bf16(c.m, c.n, c.k, a, b, static_cast<float*>(sum), ldc, c.accumulate)) return false;
+          } else if (backend == GemmBackend::OneDnn) {
+            if (!onednn_sgemm(c.m, c.n, c.k, a, b, static_cast<float*>(sum), ldc, c.accumulate)) return false;
+          } else {
+            plain<float>(backend == GemmBackend::Reference ? reference_gemm<float> : backend == GemmBackend::Eigen ? isa.eigen_f32 : isa.small_f32, c, a, b, sum, ldc);
+          }
+          break;
+        case DType::F64:
+          plain<double>(backend == GemmBackend::Reference ? reference_gemm<double> : backend == GemmBackend::Eigen ? isa.eigen_f64 : isa.small_f64, c, a, b, sum, ldc);
+          break;
+        case DType::I32: case DType::U32:
+          plain<uint32_t>(backend == GemmBackend::Reference ? reference_gemm<uint32_t> : isa.small_u32, c, a, b, sum, ldc);
+          break;
+        default:
+          plain<uint64_t>(backend == GemmBackend::Reference ? reference_gemm<uint64_t> : isa.small_u64, c, a, b, sum, ldc);
+          break;
+      }
+    }
+    if (!same_bits) store_result(target, c.c_row, c.out, sum, acc, c.m, c.n);
+  }
+  return true;
+}
+
+}  // namespace pallasim::interp

@@ -1,0 +1,128 @@
+// Strided copies and fills.
+#include <cstring>
+
+#include "module.h"
+
+namespace pallasim::interp {
+namespace {
+
+constexpr int kMaxRank = 16;
+struct Dim {
+  int64_t n, d, s;
+};
+
+template <class T>
+void copy_line(char* dst, int64_t ds, const char* src, int64_t ss, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    T v;
+    std::memcpy(&v, src + i * ss, sizeof v);
+    std::memcpy(dst + i * ds, &v, sizeof v);
+  }
+}
+struct Sixteen {
+  uint64_t a, b;
+};
+void copy_elements(char* dst, int64_t ds, const char* src, int64_t ss, int64_t n, int size) {
+  switch (size) {
+    case 1: return copy_line<uint8_t>(dst, ds, src, ss, n);
+    case 2: return copy_line<uint16_t>(dst, ds, src, ss, n);
+    case 4: return copy_line<uint32_t>(dst, ds, src, ss, n);
+    case 8: return copy_line<uint64_t>(dst, ds, src, ss, n);
+    default: return copy_line<Sixteen>(dst, ds, src, ss, n);
+  }
+}
+
+// Drops dimensions of one element and joins neighbours that step as one. Returns the rank left, -1 for no elements.
+int collapse(Dim* out, const int64_t* ds, const int64_t* ss, const int64_t* dims, int rank) {
+  int r = 0;
+  for (int i = 0; i < rank; ++i) {
+    if (dims[i] == 0) return -1;
+    if (dims[i] == 1) continue;
+    const Dim d{dims[i], ds[i], ss ? ss[i] : 0};
+    if (r > 0 && out[r - 1].d == d.d * d.n && out[r - 1].s == d.s * d.n) {
+      out[r - 1] = {out[r - 1].n * d.n, d.d, d.s};
+    } else {
+      out[r++] = d;
+    }
+  }
+  return r;
+}
+
+// Calls f(dst offset, src offset), in elements, for every index of the outer dimensions.
+template <class F>
+void for_outer(const Dim* dims, int rank, F&& f) {
+  int64_t index[kMaxRank] = {}, d = 0, s = 0;
+  for (;;) {
+    f(d, s);
+    int i = rank - 1;
+    for (; i >= 0; --i) {
+      d += dims[i].d, s += dims[i].s;
+      if (++index[i] < dims[i].n) break;
+      d -= dims[i].d * dims[i].n, s -= dims[i].s * dims[i].n;
+      index[i] = 0;
+    }
+    if (i < 0) return;
+  }
+}
+
+// A run of a few words: memcpy of a size unknown at compile time costs more than the bytes.
+inline void copy_run(char* d, const char* s, int64_t bytes) { std::memcpy(d, s, static_cast<size_t>(bytes)); }
+
+}  // namespace
+
+void copy_strided(void* dst, const int64_t* dst_strides, const void* src, const int64_t* src_strides, const int64_t* dims,
+                  int rank, int size) {
+  Dim d[kMaxRank];
+  const int r = collapse(d, dst_strides, src_strides, dims, rank);
+  auto* out = static_cast<char*>(dst);
+  auto* in = static_cast<const char*>(src);
+  if (r < 0) return;
+  if (r == 0) return copy_run(out, in, size);
+  const Dim last = d[r - 1];
+  if (last.d == 1 && last.s == 1) {
+    const int64_t bytes = last.n * size;
+    for_outer(d, r - 1, [&](int64_t a, int64_t b) { copy_run(out + a * size, in + b * size, bytes); });
+    return;
+  }
+  // Transposition: one side is contiguous along another dimension than the other side.
+  for (int p = r - 2; p >= 0; --p) {
+    const bool forward = d[p].d == 1 && last.s == 1, backward = d[p].s == 1 && last.d == 1;
+    if (!forward && !backward) continue;
+    Dim rest[kMaxRank];
+    int n = 0;
+    for (int i = 0; i < r - 1; ++i)
+      if (i != p) rest[n++] = d[i];
+    // rows: the dimension that is contiguous in dst.
+    const Dim rows = forward ? d[p] : last, cols = forward ? last : d[p];
+    const auto transpose = isa_module().transpose;
+    for_outer(rest, n, [&](int64_t a, int64_t b) {
+      transpose(out + a * size, cols.d, in + b * size, rows.s, rows.n, cols.n, size);
+    });
+    return;
+  }
+  for_outer(d, r - 1, [&](int64_t a, int64_t b) {
+    copy_elements(out + a * size, last.d * size, in + b * size, last.s * size, last.n, size);
+  });
+}
+
+void fill_strided(void* dst, const int64_t* dst_strides, const void* element, const int64_t* dims, int rank, int size) {
+  Dim d[kMaxRank];
+  const int r = collapse(d, dst_strides, nullptr, dims, rank);
+  auto* out = static_cast<char*>(dst);
+  char value[16];
+  if (r < 0) return;
+  std::memcpy(value, element, static_cast<size_t>(size));
+  if (r == 0) {
+    std::memcpy(out, value, static_cast<size_t>(size));
+    return;
+  }
+  const Dim last = d[r - 1];
+  bool bytes_alike = true;
+  for (int i = 1; i < size; ++i) bytes_alike &= value[i] == value[0];
+  for_outer(d, r - 1, [&](int64_t a, int64_t) {
+    if (last.d == 1 && bytes_alike) std::memset(out + a * size, value[0], static_cast<size_t>(last.n * size));
+    else copy_elements(out + a * size, last.d * size, value, 0, last.n, size);
+  });
+}
+
+}  // namespace pallasim::interp

@@ -1,0 +1,18 @@
+// oneDNN behind plain functions, single-threaded whatever the application's OpenMP settings are.
+#pragma once
+#include <cstdint>
+
+namespace pallasim::interp {
+
+// A matrix operand in memory: element (i, j) at data[i * ld + j], or [j * ld + i] if transposed.
+struct GemmOperand {
+  const void* data;
+  int64_t ld;
+  bool transposed;
+};
+bool onednn_sgemm(int64_t m, int64_t n, int64_t k, GemmOperand a, GemmOperand b, float* c, int64_t ldc, bool accumulate);
+// bf16 operands, f32 result; false where the CPU has no bf16 units (then f32 is faster).
+bool onednn_has_bf16();
+bool onednn_bf16(int64_t m, int64_t n, int64_t k, GemmOperand a, GemmOperand b, float* c, int64_t ldc, bool accumulate);
+
+}  // namespace pallasim::interp

@@ -1,0 +1,107 @@
+// Small contractions and transposition by plain loops. Each output sums over k in order from 0 (from C when it
+// accumulates): products and sums round separately.
+#include "body.h"
+
+namespace pallasim::interp::PALLASIM_KNS {
+namespace {
+
+// Rows r0.. of C in panels of columns that stay in vector registers.
+template <class T, int Rows, int Width>
+inline void panel(int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, T* c, int64_t ldc, bool accumulate) {
+  T acc[Rows][Width];
+  for (int r = 0; r < Rows; ++r)
+    for (int j = 0; j < Width; ++j) acc[r][j] = accumulate ? c[r * ldc + j] : T{0};
+  for (int64_t p = 0; p < k; ++p) {
+    const T* bp = b + p * ldb;
+    for (int r = 0; r < Rows; ++r) {
+      const T v = a[r * lda + p];
+      for (int j = 0; j < Width; ++j) acc[r][j] += v * bp[j];
+    }
+  }
+  for (int r = 0; r < Rows; ++r)
+    for (int j = 0; j < Width; ++j) c[r * ldc + j] = acc[r][j];
+}
+
+template <class T>
+inline void edge(int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, T* c, int64_t ldc,
+                 bool accumulate) {
+  for (int64_t i = 0; i < m; ++i) {
+    T* row = c + i * ldc;
+    if (!accumulate) for (int64_t j = 0; j < n; ++j) row[j] = T{0};
+    for (int64_t p = 0; p < k; ++p) {
+      const T v = a[i * lda + p];
+      const T* bp = b + p * ldb;
+      PALLASIM_VLOOP(j, n) row[j] += v * bp[j];
+    }
+  }
+}
+
+template <class T>
+void gemm(int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, T* c, int64_t ldc, bool accumulate) {
+  constexpr int kWidth = 128 / sizeof(T);
+  int64_t j = 0;
+  for (; j + kWidth <= n; j += kWidth) {
+    int64_t i = 0;
+    for (; i + 4 <= m; i += 4) panel<T, 4, kWidth>(k, a + i * lda, lda, b + j, ldb, c + i * ldc + j, ldc, accumulate);
+    for (; i < m; ++i) panel<T, 1, kWidth>(k, a + i * lda, lda, b + j, ldb, c + i * ldc + j, ldc, accumulate);
+  }
+  if (j < n) edge<T>(m, n - j, k, a, lda, b + j, ldb, c + j, ldc, accumulate);
+}
+
+template <class T>
+inline void transpose_of(T* d, int64_t dst_row, const T* s, int64_t src_row, int64_t rows, int64_t cols) {
+  constexpr int kTile = sizeof(T) >= 8 ? 8 : 16;
+  for (int64_t i = 0; i < rows; i += kTile) {
+    for (int64_t j = 0; j < cols; j += kTile) {
+      const T* from = s + i * src_row + j;
+      T* to = d + j * dst_row + i;
+      if (rows - i >= kTile && cols - j >= kTile) {
+        T tile[kTile][kTile];
+        for (int r = 0; r < kTile; ++r) std::memcpy(tile[r], from + r * src_row, sizeof tile[r]);
+        for (int q = 0; q < kTile; ++q) {
+          T line[kTile];
+          for (int r = 0; r < kTile; ++r) line[r] = tile[r][q];
+          std::memcpy(to + q * dst_row, line, sizeof line);
+        }
+      } else {
+        const int64_t rn = rows - i < kTile ? rows - i : kTile, cn = cols - j < kTile ? cols - j : kTile;
+        for (int64_t q = 0; q < cn; ++q)
+          for (int64_t r = 0; r < rn; ++r) to[q * dst_row + r] = from[r * src_row + q];
+      }
+    }
+  }
+}
+struct Wide {
+  uint64_t lo, hi;
+};
+
+}  // namespace
+
+void small_gemm_f32(int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, const float* b, int64_t ldb, float* c,
+                    int64_t ldc, bool acc) {
+  gemm<float>(m, n, k, a, lda, b, ldb, c, ldc, acc);
+}
+void small_gemm_f64(int64_t m, int64_t n, int64_t k, const double* a, int64_t lda, const double* b, int64_t ldb, double* c,
+                    int64_t ldc, bool acc) {
+  gemm<double>(m, n, k, a, lda, b, ldb, c, ldc, acc);
+}
+void small_gemm_u32(int64_t m, int64_t n, int64_t k, const uint32_t* a, int64_t lda, const uint32_t* b, int64_t ldb,
+                    uint32_t* c, int64_t ldc, bool acc) {
+  gemm<uint32_t>(m, n, k, a, lda, b, ldb, c, ldc, acc);
+}
+void small_gemm_u64(int64_t m, int64_t n, int64_t k, const uint64_t* a, int64_t lda, const uint64_t* b, int64_t ldb,
+                    uint64_t* c, int64_t ldc, bool acc) {
+  gemm<uint64_t>(m, n, k, a, lda, b, ldb, c, ldc, acc);
+}
+
+void transpose(void* dst, int64_t dst_row, const void* src, int64_t src_row, int64_t rows, int64_t cols, int size) {
+  switch (size) {
+    case 1: return transpose_of(static_cast<uint8_t*>(dst), dst_row, static_cast<const uint8_t*>(src), src_row, rows, cols);
+    case 2: return transpose_of(static_cast<uint16_t*>(dst), dst_row, static_cast<const uint16_t*>(src), src_row, rows, cols);
+    case 4: return transpose_of(static_cast<uint32_t*>(dst), dst_row, static_cast<const uint32_t*>(src), src_row, rows, cols);
+    case 8: return transpose_of(static_cast<uint64_t*>(dst), dst_row, static_cast<const uint64_t*>(src), src_row, rows, cols);
+    case 16: return transpose_of(static_cast<Wide*>(dst), dst_row, static_cast<const Wide*>(src), src_row, rows, cols);
+  }
+}
+
+}  // namespace pallasim::interp::PALLASIM_KNS
