@@ -1,0 +1,197 @@
+// Grid order, windows, edges, aliases, prefetch, dynamic bounds.
+#include "run.h"
+
+namespace pallasim::interp::test {
+namespace {
+
+TEST(Grid, AddVectors) {
+  const auto r = run(read_file("pass/add_vectors.psir"), {f32({8}, {0, 1, 2, 3, 4, 5, 6, 7}), f32({8}, {1, 1, 1, 1, 1, 1, 1, 1})});
+  EXPECT_EQ(r.results[0].as<float>(), (std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8}));
+}
+
+TEST(Grid, ProgramIdAndDynamicStoreIndex) {
+  const auto r = run(read_file("pass/iota.psir"), {});
+  EXPECT_EQ(r.results[0].as<int32_t>(), (std::vector<int32_t>{0, 1, 2, 3, 4, 5, 6, 7}));
+  EXPECT_EQ(r.report.grid_points, 8);
+}
+
+TEST(Grid, MatmulBlocksAgreeWithPlainLoops) {
+  const Array x = noise({1024, 1024}, 1), y = noise({1024, 1024}, 2);
+  const auto r = run(read_file("pass/matmul_2x2.psir"), {x, y});
+  const auto a = x.as<float>(), b = y.as<float>(), z = r.results[0].as<float>();
+  for (size_t i = 0; i < 1024; i += 97)
+    for (size_t j = 0; j < 1024; j += 101) {
+      double sum = 0;
+      for (size_t k = 0; k < 1024; ++k) sum += static_cast<double>(a[i * 1024 + k]) * b[k * 1024 + j];
+      ASSERT_NEAR(z[i * 1024 + j], sum, 1e-3) << i << "," << j;
+    }
+  EXPECT_FALSE(all_zero(r.results[0]));
+}
+
+TEST(Grid, AccumulatesInARevisitedOutput) {
+  const Array x = noise({4, 8, 128});
+  const auto r = run(read_file("pass/sum_when.psir"), {x});
+  const auto a = x.as<float>(), s = r.results[0].as<float>();
+  for (size_t i = 0; i < 1024; ++i) EXPECT_EQ(s[i], ((a[i] + a[i + 1024]) + a[i + 2048]) + a[i + 3072]);
+}
+
+TEST(Grid, PrefetchedScalarsChooseBlocks) {
+  const Array x = noise({8, 8, 128});
+  const auto r = run(read_file("pass/prefetch_gather.psir"), {i32({4}, {3, 0, 7, 3}), x});
+  const auto a = x.as<float>(), o = r.results[0].as<float>();
+  const size_t pick[] = {3, 0, 7, 3};
+  for (size_t b = 0; b < 4; ++b)
+    for (size_t i = 0; i < 1024; ++i) ASSERT_EQ(o[b * 1024 + i], a[pick[b] * 1024 + i]);
+}
+
+TEST(Grid, BlockIndexOutOfBoundsNamesOperandAndPoint) {
+  std::string report;
+  EXPECT_EQ(error_code(read_file("pass/prefetch_gather.psir"), {i32({4}, {3, 8, 0, 0}), noise({8, 8, 128})}, {}, &report), "PS-OOB-002");
+  EXPECT_NE(report.find("index map of x_ref returned 8 for dimension 0, which has 8 blocks"), std::string::npos) << report;
+  EXPECT_NE(report.find("grid point (1,)"), std::string::npos) << report;
+}
+
+TEST(Grid, DynamicBoundRunsThatManySteps) {
+  const Array x = noise({4, 128});
+  // Aliased: rows beyond the bound keep the input's values.
+  const auto r = run(read_file("pass/alias_inplace.psir"), {i32({}, {2}), x});
+  const auto a = x.as<float>(), o = r.results[0].as<float>();
+  for (size_t i = 0; i < 512; ++i) ASSERT_EQ(o[i], i < 256 ? a[i] + 1.0f : a[i]);
+}
+
+TEST(Grid, ZeroDynamicBoundRunsNothing) {
+  const Array x = noise({4, 128});
+  const auto r = run(read_file("pass/alias_inplace.psir"), {i32({}, {0}), x});
+  EXPECT_EQ(r.results[0].as<float>(), x.as<float>());
+  EXPECT_EQ(r.report.grid_points, 0);
+}
+
+TEST(Grid, AliasedBuffersAreUsedInPlace) {
+  auto plan = compile(ir::parse(read_file("pass/alias_inplace.psir")));
+  Array n = i32({}, {4}), x = noise({4, 128});
+  const auto before = x.as<float>();
+  Session s;
+  const Buffer in[] = {n.buffer(), x.buffer()}, out[] = {x.buffer()};
+  launch(*plan, s, in, out);
+  EXPECT_EQ(x.as<float>()[511], before[511] + 1.0f);
+}
+
+TEST(Grid, OverlapWithoutAliasIsRefused) {
+  auto plan = compile(ir::parse(read_file("pass/add_vectors.psir")));
+  Array x = noise({8}), y = noise({8});
+  Session s;
+  const Buffer in[] = {x.buffer(), y.buffer()}, out[] = {x.buffer()};
+  EXPECT_THROW(launch(*plan, s, in, out), ir::DiagnosticError);
+}
+
+TEST(Grid, EdgeBlocksReadPoisonAndDropWrites) {
+  const char* text = R"(pallasim-ir 1
+module "edge" {machine = generic}
+grid {size = 3}
+input "x_ref" : f32[10] {space = any, block = [blocked(4)]} (%0: i32[]) {
+  yield %0
+}
+output "o_ref" : f32[10] {space = any, block = [blocked(4)]} (%0: i32[]) {
+  yield %0
+}
+output "s_ref" : f32[3] {space = any}
+body (%0 "x_ref": ref<f32[4], any>, %1 "o_ref": ref<f32[4], any>, %2 "s_ref": ref<f32[3], any>) {
+  %3 = get %0 : f32[4]
+  %4 = add %3, %3 : f32[4]
+  store %1, %4
+  %5 = reduce_sum %3 {axes = [0]} : f32[]
+  %6 = program_id {axis = 0} : i32[]
+  store %2, %5, %6 {view = [index($2)]}
+  yield
+}
+)";
+  const auto r = run(text, {f32({10}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9})});
+  EXPECT_EQ(r.results[0].as<float>(), (std::vector<float>{0, 2, 4, 6, 8, 10, 12, 14, 16, 18}));
+  const auto sums = r.results[1].as<float>();
+  EXPECT_EQ(sums[0], 6);
+  EXPECT_EQ(sums[1], 22);
+  EXPECT_TRUE(std::isnan(sums[2]));  // two elements of the last block lie outside
+  Options zero;
+  zero.uninitialized = Options::Fill::Zero;
+  EXPECT_EQ(run(text, {f32({10}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9})}, zero).results[1].as<float>()[2], 17);
+}
+
+TEST(Grid, ElementBlocksWithPadding) {
+  const char* text = R"(pallasim-ir 1
+module "halo" {machine = generic}
+grid {size = 4}
+input "x_ref" : i32[8] {space = any, block = [element(4, 1, 1)]} (%0: i32[]) {
+  %1 = constant {value = i32 0x2} : i32[]
+  %2 = mul %0, %1 : i32[]
+  yield %2
+}
+output "o_ref" : i32[4,4] {space = any, block = [squeezed, blocked(4)]} (%0: i32[]) {
+  %1 = constant {value = i32 0x0} : i32[]
+  yield %0, %1
+}
+body (%0 "x_ref": ref<i32[4], any>, %1 "o_ref": ref<i32[4], any>) {
+  %2 = get %0 : i32[4]
+  store %1, %2
+  yield
+}
+)";
+  Options zero;
+  zero.uninitialized = Options::Fill::Zero;
+  const auto r = run(text, {i32({8}, {1, 2, 3, 4, 5, 6, 7, 8})}, zero);
+  EXPECT_EQ(r.results[0].as<int32_t>(), (std::vector<int32_t>{0, 1, 2, 3, 2, 3, 4, 5, 4, 5, 6, 7, 6, 7, 8, 0}));
+}
+
+TEST(Grid, UnwrittenOutputsArePoison) {
+  const char* text = R"(pallasim-ir 1
+module "half" {machine = generic}
+grid {size = 2}
+output "o_ref" : f32[4] {space = any, block = [blocked(1)]} (%0: i32[]) {
+  yield %0
+}
+body (%0 "o_ref": ref<f32[1], any>) {
+  %1 = constant {value = f32 0x3f800000} : f32[]
+  %2 = broadcast_in_dim %1 {dims = []} : f32[1]
+  store %0, %2
+  yield
+}
+)";
+  const auto v = run(text, {}).results[0].as<float>();
+  EXPECT_EQ(v[0], 1);
+  EXPECT_EQ(v[1], 1);
+  EXPECT_TRUE(std::isnan(v[2]) && std::isnan(v[3]));
+}
+
+TEST(Grid, ScratchAndStridedViews) {
+  std::vector<uint16_t> bits(20 * 128);
+  for (size_t i = 0; i < bits.size(); ++i) bits[i] = static_cast<uint16_t>(0x3f80 + i % 64);
+  const auto r = run(read_file("pass/scoped_scratch.psir"), {array(ir::DType::BF16, {20, 128}, bits)});
+  const auto o = r.results[0].as<float>();
+  for (size_t i = 0; i < 8 * 128; ++i) ASSERT_LE(o[i], 1.0f);
+  EXPECT_EQ(o[63], 1.0f);  // the row's maximum
+}
+
+TEST(Grid, ShapeParametersSpecialise) {
+  const char* text = R"(pallasim-ir 1
+module "sym" {machine = generic}
+param n
+input "x_ref" : f32[n] {space = any}
+output "o_ref" : f32[n] {space = any}
+body (%0 "x_ref": ref<f32[n], any>, %1 "o_ref": ref<f32[n], any>) {
+  %2 = get %0 : f32[n]
+  %3 = add %2, %2 : f32[n]
+  store %1, %3
+  yield
+}
+)";
+  auto plan = compile(ir::parse(text));
+  Session s;
+  for (int64_t n : {3, 5}) {
+    Array x = noise({n}), o = noise({n}, 9);
+    const Buffer in[] = {x.buffer()}, out[] = {o.buffer()};
+    launch(*plan, s, in, out);
+    EXPECT_EQ(o.as<float>().back(), 2 * x.as<float>().back());
+  }
+}
+
+}  // namespace
+}  // namespace pallasim::interp::test
