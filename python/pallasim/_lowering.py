@@ -1,7 +1,7 @@
 """The lowering of the two Pallas primitives on the CPU: capture, then one FFI custom call.
 
-Registered for platform "cpu" on first use. A rule acts only where the call's `interpret` is a `Params`; every other call
-goes to the rule that JAX had before.
+Registered for platform "cpu" on first use. A rule acts only under `emulate` and where the call's `interpret` is a `Params`;
+every other call goes to the rule that JAX had before.
 """
 from __future__ import annotations
 
@@ -48,9 +48,14 @@ def _override(mlir: Any, prim: Any, name: str) -> None:
     default = getattr(before, "rule", before)
 
     def rule(ctx: Any, *in_nodes: Any, **params: Any) -> Sequence[Any]:
+        from jax._src import config
+
         from ._params import Params
 
-        options = params.get("interpret")
+        # A call that was built outside the block has no `interpret` of ours, but it is lowered inside; the value is
+        # part of jit's key, so nothing compiled outside is found here.
+        active = config.pallas_tpu_interpret_mode_context_manager.value
+        options = active if isinstance(active, Params) else params.get("interpret")
         if isinstance(options, Params):
             return lower(ctx, *in_nodes, primitive=name, options=options, **params)
         return default(ctx, *in_nodes, **params)
@@ -84,6 +89,7 @@ def lower(ctx: Any, *in_nodes: Any, primitive: str, options: Any, **params: Any)
     from jax._src.lib.mlir import ir
 
     from . import _core, _findings
+    from ._capture import jaxver
     from ._capture.types import Unsupported
 
     try:
@@ -106,7 +112,7 @@ def lower(ctx: Any, *in_nodes: Any, primitive: str, options: Any, **params: Any)
         ctx.set_tokens_out(ctx.tokens_in)
     first = captured.num_dynamic
     aliases = {first + i: o for i, o in captured.aliases}
-    types = [t for aval in ctx.avals_out for t in mlir.flatten_ir_types([mlir.aval_to_ir_type(aval)])]
+    types = jaxver.ir_types(ctx, ctx.avals_out)
     extra = {}
     if captured.params:
         extra["result_shapes"] = [mlir.shape_tensor(mlir.eval_dynamic_shape(ctx, a.shape)) for a in ctx.avals_out]

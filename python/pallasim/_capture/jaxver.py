@@ -137,3 +137,14 @@ def default_gpu_machine() -> str:
 
     flag = getattr(config, "jax_pallas_use_mosaic_gpu", None)
     return "mosaic_gpu" if flag is None or flag.value else "triton"
+
+
+def ir_types(ctx: Any, avals: Any) -> list[Any]:
+    """MLIR types of values; keys have the type of their words."""
+    import inspect
+
+    from jax._src.interpreters import mlir
+
+    one = mlir.aval_to_ir_type
+    args = (ctx.module_context,) if len(inspect.signature(one).parameters) > 1 else ()
+    return [one(*args, a) for a in avals]
