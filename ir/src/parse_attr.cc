@@ -12,7 +12,8 @@ int hex_digit(char c) {
   return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-bool starts_hex(const char* p, const char* end) { return end - p > 2 && p[0] == '0' && p[1] == 'x' && hex_digit(p[2]) >= 0; }
+// An array without elements is written with no digits.
+bool starts_hex(const char* p, const char* end) { return end - p >= 2 && p[0] == '0' && p[1] == 'x'; }
 
 // The key that occurs twice, or null. Sorted: a quadratic scan would let a long dictionary stall the parser.
 template <typename Keys, typename Get>
@@ -114,6 +115,7 @@ Attr Parser::bits(DType dtype) {
     v = v << 4 | static_cast<uint64_t>(hex_digit(*p_));
     ++digits;
   }
+  if (digits == 0) syntax("hexadecimal digits after 0x");
   const uint64_t max = dtype == DType::Bool ? 1 : width >= 64 ? ~uint64_t{0} : (uint64_t{1} << width) - 1;
   if (v > max) fail(b, "PS-IR-008", fmt::format("literal 0x{:x} does not fit in {}", v, name(dtype)));
   return Attr::bits(dtype, v);
