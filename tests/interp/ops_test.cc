@@ -99,7 +99,7 @@ TEST(Memory, OutOfBoundsNamesRefIndexAndLine) {
   EXPECT_EQ(report,
             "error[PS-OOB-001]: out-of-bounds access: index 8 is outside dimension 0 of x_ref (size 8)\n"
             "  at k.py:7 in kernel\n"
-            "    o_ref[0] = x_ref[8]\n"
+            "      o_ref[0] = x_ref[8]\n"
             "  in kernel t\n"
             "  index 8 of dimension 0\n"
             "  x_ref has shape (8,)\n"

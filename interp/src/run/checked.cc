@@ -78,7 +78,9 @@ void ParallelClaim::on_access(Execution& ex, const Access& a) {
     for (int d = 0; d < a.rank; ++d) element += index[d] * a.strides[d];
     if (element >= static_cast<int64_t>(shadow.size())) shadow.resize(static_cast<size_t>(element) + 1);
     Mark& m = shadow[static_cast<size_t>(element)];
-    if (m.unit >= 0 && m.unit != unit_ && reported_.insert(name).second) report(ex, a, name, m);
+    // Every core has scratch of its own: only a value carried from one coordinate to another tells.
+    const bool conflict = m.unit >= 0 && m.unit != unit_ && (window || !a.write);
+    if (conflict && reported_.insert(name).second) report(ex, a, name, m);
     if (a.write) m = {static_cast<int32_t>(unit_), a.step->loc};
     for (int d = a.rank; d-- > 0;) {
       if (++index[d] < a.dims[d]) break;
