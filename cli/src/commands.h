@@ -68,8 +68,8 @@ int info(const InfoOptions&, Out&);
 ir::Module load_module(const std::string& file);
 // n=128 of --dim.
 std::vector<std::pair<std::string, int64_t>> parse_dims(const std::vector<std::string>&);
-std::string kernel_name(const ir::Module&);  // for people: escaped, never empty
-std::string grid_text(const ir::Module&);    // "2 x 2", "1 point"
+std::string kernel_name(const ir::Module&);                                         // for people: escaped, never empty
+std::string grid_text(const ir::Module&, const std::vector<int64_t>& bounds = {});  // "2 x 2", "of 1 point"
 
 // An operand of the call: dynamic bounds have no Operand.
 struct Argument {

@@ -141,11 +141,13 @@ ir::Module load_module(const std::string& file) {
 
 std::string kernel_name(const ir::Module& m) { return m.name.empty() ? "(no name)" : escaped(m.name); }
 
-std::string grid_text(const ir::Module& m) {
+std::string grid_text(const ir::Module& m, const std::vector<int64_t>& bounds) {
   std::string r;
   for (const ir::GridAxis& a : m.grid) {
     r += r.empty() ? "" : " x ";
-    r += a.dynamic >= 0 ? fmt::format("bound {}", a.dynamic) : fmt::format("{}", a.size);
+    const auto bound = static_cast<size_t>(a.dynamic);
+    if (a.dynamic >= 0 && bound >= bounds.size()) r += fmt::format("(bound {})", a.dynamic);
+    else r += fmt::format("{}", a.dynamic >= 0 ? bounds[bound] : a.size);
   }
   return r.empty() ? "of 1 point" : r;
 }

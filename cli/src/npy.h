@@ -31,7 +31,7 @@ NpyHeader parse_npy_header(std::string_view file, std::string_view file_name, co
 // Whether elements written as `descr` are elements of `dtype`, for the types that NumPy has and for the ways in which
 // ml_dtypes writes its own ("<V2", "<V1", "<f1", or a name).
 bool npy_descr_matches(std::string_view descr, ir::DType dtype);
-// What `dtype` is called in a file: the spelling that np.save uses.
+// What `dtype` is called in a file: a spelling that np.load reads.
 std::string npy_descr(ir::DType dtype);
 // NumPy's or ml_dtypes' name, for messages and for .view(...) after np.load: "float32", "bfloat16".
 std::string_view numpy_name(ir::DType dtype);

@@ -104,7 +104,10 @@ int run(const RunOptions& o, Out& out) {
   std::vector<Argument> args = make_arguments(&m, o);
   int64_t budget = o.max_memory;
   for (const Argument& a : args) budget -= static_cast<int64_t>(a.array.data.size());
-  const std::string kernel = kernel_name(m), grid = grid_text(m), machine(ir::name(m.machine));
+  std::vector<int64_t> bounds;
+  for (const Argument& a : args)
+    if (!a.operand) bounds.push_back(static_cast<int64_t>(to_double(a.array.data.data(), a.array.dtype)));
+  const std::string kernel = kernel_name(m), grid = grid_text(m, bounds), machine(ir::name(m.machine));
   out.object["kernel"] = m.name;
   out.object["machine"] = machine;
 
