@@ -104,7 +104,7 @@ jobs_for_build() {
 build() {
   local args=()
   for t in "$@"; do args+=(--target "$t"); done
-  if [ ! -f "$BUILD/build.ninja" ]; then
+  if [ ! -f "$BUILD/build.ninja" ] || ! grep -q "^Python_EXECUTABLE:[A-Z]*=$VENV/bin/python$" "$BUILD/CMakeCache.txt"; then
     say "configuring build/"
     quietly cmake cmake -S "$ROOT" -B "$BUILD" -G Ninja -DCMAKE_BUILD_TYPE=Release "-DPython_EXECUTABLE=$VENV/bin/python"
   fi
