@@ -68,8 +68,10 @@ void rule_variadic(const OpCheck& c) {
     c.need_results(2);
     for (int i = 0; i < c.num_in(); ++i)
       if (c.in(i).is_ref || c.in(i).dtype != DType::U32) c.bad_operand(i, "the threefry function takes u32");
+    int lead = 0;
+    while (lead < 3 && c.in(lead).is_scalar()) ++lead;
     for (int i = 0; i < 2; ++i)
-      if (!same_type(c.in(2 + i), c.out(i))) c.bad_result(i, fmt::format("operand {} has type {}", 2 + i, to_string(c.in(2 + i))));
+      if (!same_type(c.in(lead), c.out(i))) c.bad_result(i, fmt::format("operand {} has type {}", lead, to_string(c.in(lead))));
     return;
   }
   c.need_results(c.num_in());

@@ -43,7 +43,10 @@ struct OpCheck {
 // Symbolic dimensions: equal text means equal; what cannot be decided passes.
 bool may_equal(const Dim& a, const Dim& b);
 bool may_equal(const std::vector<Dim>& a, const std::vector<Dim>& b);
-bool same_type(const Type& a, const Type& b);  // tensors by may_equal, refs in full
+// By may_equal. Refs compare without scope and mesh: JAX's types of refs inside closures leave them out.
+bool same_type(const Type& a, const Type& b);
+// `any` and `deflt` are left to the compiler and match every space.
+bool same_space(Space a, Space b);
 std::string shape_text(DType dtype, const std::vector<Dim>& dims);
 
 // True for an integer or an expression over shape parameters; fills `out`.

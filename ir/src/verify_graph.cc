@@ -34,7 +34,7 @@ bool has_kind(const Attr& a, AttrKind k) {
     case AttrKind::Int: return is_dim(a);
     case AttrKind::Ints: return a.is(Kind::List) && std::all_of(a.items.begin(), a.items.end(), [](const Attr& x) { return is_dim(x); });
     case AttrKind::Bool: return a.is(Kind::Symbol) && (a.s == "true" || a.s == "false");
-    case AttrKind::Sym: return a.is(Kind::Symbol);
+    case AttrKind::Sym: return a.is(Kind::Symbol) || a.is(Kind::String);
     case AttrKind::Str: return a.is(Kind::String);
     case AttrKind::Type: return a.is(Kind::TypeOf);
     case AttrKind::Literal: return a.is(Kind::Bits) || a.is(Kind::Dense) || a.is(Kind::Blob);

@@ -138,7 +138,7 @@ void check_body_args(const Module& m, const Body& b) {
     }
     const Operand& o = m.operands[i];
     const std::vector<Dim> dims = ref_dims(o);
-    const bool space = t.space == o.space || m.machine == Machine::MosaicGpu;
+    const bool space = same_space(t.space, o.space) || m.machine == Machine::MosaicGpu;
     if (!space || !t.members.empty() || !fits(m, t, o.array->dtype, dims))
       refuse(operand_text(o), fmt::format("ref<{}, {}>", shape_text(o.array->dtype, dims), name(o.space)));
   }

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "dim_expr.h"
-#include "pallasim/ir/equal.h"
 #include "print_attr.h"
 #include "text.h"
 #include "verify.h"
@@ -101,9 +100,19 @@ bool may_equal(const std::vector<Dim>& a, const std::vector<Dim>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Dim& x, const Dim& y) { return may_equal(x, y); });
 }
 
+bool same_space(Space a, Space b) {
+  auto open = [](Space s) { return s == Space::Any || s == Space::Default; };
+  return a == b || open(a) || open(b);
+}
+
 bool same_type(const Type& a, const Type& b) {
   if (&a == &b) return true;
-  if (a.is_ref || b.is_ref) return equal(&a, &b);
+  if (a.is_ref != b.is_ref) return false;
+  if (a.is_ref) {
+    const bool members = std::equal(a.members.begin(), a.members.end(), b.members.begin(), b.members.end(),
+                                    [](const Type* x, const Type* y) { return same_type(*x, *y); });
+    return members && same_space(a.space, b.space) && a.dtype == b.dtype && may_equal(a.dims, b.dims);
+  }
   return a.dtype == b.dtype && may_equal(a.dims, b.dims);
 }
 

@@ -21,7 +21,7 @@ class ViewFollower {
  private:
   void transform(const Attr& t);
   void index(const Attr& t);
-  void slice(const Attr& e, size_t axis);
+  Dim slice(const Attr& e);
   void array(const Attr& e, bool from_ref);
   void reshape(const Attr& t);
   void bitcast(const Attr& t);
@@ -63,15 +63,16 @@ std::vector<size_t> ViewFollower::axes(const Attr& t) {
   return r;
 }
 
-void ViewFollower::slice(const Attr& e, size_t axis) {
+// The extent that is left; one of the run cannot be compared.
+Dim ViewFollower::slice(const Attr& e) {
   if (e.items.size() != 2 && e.items.size() != 3) fail(e, "a slice is slice(start, size) or slice(start, size, stride)");
   if (e.items[0].is(Attr::Kind::Operand)) int_operand(e.items[0], "the start of a slice");
   else if (!is_dim(e.items[0])) fail(e, "the start of a slice is an integer or an operand");
-  Dim size;
+  Dim size(std::string("?"));
   if (e.items[1].is(Attr::Kind::Operand)) int_operand(e.items[1], "the size of a slice");
   else if (!is_dim(e.items[1], &size) || (size.is_static() && size.size < 0)) fail(e, "the size of a slice is a number or an operand");
   if (e.items.size() == 3 && !is_dim(e.items[2])) fail(e, "the stride of a slice is a number");
-  (void)axis;
+  return size;
 }
 
 // Arrays broadcast together; a ref used as an index counts as the array that it holds.
@@ -102,9 +103,7 @@ void ViewFollower::index(const Attr& t) {
   for (size_t i = 0; i < t.items.size(); ++i) {
     const Attr& e = t.items[i];
     if (e.is_call("slice")) {
-      slice(e, i);
-      kept.emplace_back();
-      if (!is_dim(e.items[1], &kept.back())) kept.back() = Dim(std::string("?"));  // an extent of the run
+      kept.push_back(slice(e));
       continue;
     }
     if (first == SIZE_MAX) first = i, at = kept.size();

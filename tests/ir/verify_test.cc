@@ -35,6 +35,8 @@ TEST(View, Shapes) {
       {"index(array($2), slice(0, 8), 0)", "f32[5,8]"},             // an integer counts as one of them
       {"index(slice(0, 4), 0, array($2))", "f32[4,5]"},
       {"index(slice(0, 4), ref($4), slice(0, 16))", "f32[4,32,16]"},
+      {"index(slice(0, 4), ref($4, -1), slice(0, 16))", "f32[4,32,16]"},
+      {"index(slice($1, $1), slice(0, 8), slice(0, 16))", "f32[4,8,16]"},
       {"reshape(32, 16)", "f32[32,16]"},
       {"transpose(2, 0, 1)", "f32[16,4,8]"},
       {"transpose(2, 0, 1), index(slice(1, 1), 0, slice(0, 8)), squeeze(0)", "f32[8]"},
