@@ -85,6 +85,13 @@ def from_dict(d: dict[str, Any]) -> Finding:
                    tuple(_site(s) for s in d["also"]), tuple(d["numbers"]), d["hint"], d["report"])
 
 
+def from_error(error: Exception) -> KernelError:
+    """The exception for a DiagnosticError of the extension."""
+    finding = from_dict(error.finding)  # type: ignore[attr-defined]
+    kind = UnsupportedError if finding.code.startswith("PS-UNSUP") else KernelError
+    return kind(str(error), finding)
+
+
 def findings() -> list[Finding]:
     """All findings since the last call, oldest first, of every launch of this process."""
     from . import _core

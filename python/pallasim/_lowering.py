@@ -103,10 +103,7 @@ def lower(ctx: Any, *in_nodes: Any, primitive: str, options: Any, **params: Any)
         try:
             _core.compile(captured.text, text)
         except _core.DiagnosticError as e:
-            found = _core.findings()
-            finding = _findings.from_dict(found[-1]) if found else None
-            kind = _findings.UnsupportedError if finding is not None and "unsupported" in finding.message else _findings.KernelError
-            raise kind(str(e), finding) from None
+            raise _findings.from_error(e) from None
     _register_handlers()
     if getattr(ctx, "tokens_in", None) is not None:
         ctx.set_tokens_out(ctx.tokens_in)
@@ -148,7 +145,7 @@ def reraise(error: BaseException) -> None:
         return
     from . import _core
 
-    found = [_findings.from_dict(d) for d in _core.findings()]
-    report = text[start:]
-    match = next((f for f in reversed(found) if f.report.strip() and f.report.strip() in report or report.startswith(f"error[{f.code}]")), None)
-    raise _findings.KernelError(match.report if match is not None else report, match) from error
+    report, last = text[start:], _core.last_finding()
+    if last is not None and last["report"].partition("\n")[0] == report.partition("\n")[0]:
+        raise _findings.KernelError(last["report"], _findings.from_dict(last)) from error
+    raise _findings.KernelError(report) from error

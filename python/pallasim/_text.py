@@ -54,14 +54,14 @@ def run(text: str, arrays: Sequence[Any] = (), options: Any = None) -> list[np.n
     from ._capture.types import dtype_text
 
     option_text = options.text() if options is not None else ""
-    ins = [np.ascontiguousarray(a) for a in arrays]
+    ins = [np.asarray(a, order="C") for a in arrays]
     try:
         _, results = _core.signature(text, option_text)
         outs = [np.empty(dims, numpy_dtype(dtype)) for dtype, dims in results]
         describe = lambda a: (a.ctypes.data, dtype_text(a.dtype), list(a.shape))  # noqa: E731
         _core.run(text, option_text, [describe(a) for a in ins], [describe(a) for a in outs])
     except _core.DiagnosticError as e:
-        raise _findings.KernelError(str(e)) from None
+        raise _findings.from_error(e) from None
     return outs
 
 

@@ -114,7 +114,9 @@ NB_MODULE(_core, m) {
       std::rethrow_exception(p);
     } catch (const ir::DiagnosticError& e) {
       note_finding(e.diagnostic());
-      PyErr_SetString(error.ptr(), e.what());
+      nb::object value = error(e.what());
+      value.attr("finding") = finding_dict(e.diagnostic());
+      PyErr_SetObject(error.ptr(), value.ptr());
     }
   });
 
@@ -137,6 +139,11 @@ NB_MODULE(_core, m) {
     for (const ir::Diagnostic& d : take_findings()) r.append(finding_dict(d));
     return r;
   }, "Findings since the last call, oldest first.");
+  m.def("last_finding", []() -> nb::object {
+    ir::Diagnostic d;
+    if (!last_finding(&d)) return nb::none();
+    return finding_dict(d);
+  }, "The latest finding, which stays in the list.");
   m.def("last_report", &last_report, "Text of the latest finding.");
   m.def("launch_count", &launch_count, "Kernels that ran in this process.");
   m.def("last_run", [] {

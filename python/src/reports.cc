@@ -14,6 +14,7 @@ struct Shared {
   std::mutex mutex;
   std::deque<ir::Diagnostic> findings;
   std::string last;
+  ir::Diagnostic last_finding;
   LastRun run;
 };
 // Never destroyed: worker threads of XLA may outlive static destructors.
@@ -35,6 +36,14 @@ void note_finding(const ir::Diagnostic& d) {
   s.findings.push_back(d);
   if (s.findings.size() > kMaxFindings) s.findings.pop_front();
   s.last = std::move(text);
+  s.last_finding = d;
+}
+
+bool last_finding(ir::Diagnostic* out) {
+  Shared& s = shared();
+  std::lock_guard lock(s.mutex);
+  *out = s.last_finding;
+  return !s.last.empty();
 }
 
 std::vector<ir::Diagnostic> take_findings() {

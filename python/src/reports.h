@@ -17,6 +17,7 @@ int64_t launch_count();
 void note_finding(const ir::Diagnostic&);
 std::vector<ir::Diagnostic> take_findings();
 std::string last_report();
+bool last_finding(ir::Diagnostic* out);  // false: there was none
 
 // Findings of a run that ended; prints go to the standard output in order.
 void note_report(const interp::Report&);

@@ -79,6 +79,10 @@ def attr(value: Any) -> str | None:
         return quote(value)
     if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
         return f"{dtype_text(np.dtype(value))}[]"
+    if isinstance(value, type) and isinstance(getattr(value, "dtype", None), np.dtype):  # jnp.bfloat16
+        return f"{dtype_text(value.dtype)}[]"
+    if type(value).__name__ == "_ScalarMeta":
+        return f"{dtype_text(np.dtype(value.dtype))}[]"
     if isinstance(value, np.ndarray):
         return array_literal(value) if value.nbytes <= 65536 else quote(f"array {value.shape}")
     if isinstance(value, Mapping):

@@ -36,6 +36,7 @@ class Locations:
         self._caches: dict[Any, dict[Any, str]] = {}  # by (function, call site): traceback -> text
         self._cache = self._caches.setdefault(None, {})
         self._boundary: list[tuple[str, str]] = [function_site(debug_info)]
+        self._own = self._boundary[0][1]  # the kernel's file counts as the user's, wherever it is
         self._caller = -1
         self._saved: list[tuple[int, dict[Any, str]]] = []
 
@@ -55,7 +56,7 @@ class Locations:
         """Begins an inlined function: `suffix` is the location of its call."""
         self._saved.append((self._caller, self._cache))
         name, file = function_site(debug_info)
-        user = self._boundary[-1] is not None and jaxver.is_user_file(file)
+        user = self._boundary[-1] is not None and (jaxver.is_user_file(file) or file == self._own)
         self._boundary.append((name, file) if user else None)
         self._caller = int(suffix[2:]) if suffix else -1
         self._cache = self._caches.setdefault((self._boundary[-1], self._caller), {})
@@ -72,7 +73,7 @@ class Locations:
         is_user = jaxver.source_info_util.is_user_filename
         for code, lasti in zip(codes, lastis):
             name = code.co_filename
-            if not is_user(name):
+            if not is_user(name) and name != self._own:
                 continue
             frames.append((code, lasti))
             if code.co_name == boundary and name == file:

@@ -5,7 +5,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from . import jaxver, rules_control, rules_gpu, rules_lax, rules_memory
+from . import jaxver, pipelines, rules_control, rules_gpu, rules_lax, rules_memory
 from .attrs import attr, params_dict, quote, symbol
 from .rules_control import alloc_attrs, mesh_kind
 from .types import Unsupported
@@ -19,7 +19,7 @@ def rule_table() -> dict[Any, Rule]:
     """Primitive -> rule of every primitive that this JAX has."""
     global _rules
     if _rules is None:
-        _rules = rules_lax.rules() | rules_control.rules() | rules_memory.rules() | rules_gpu.rules()
+        _rules = rules_lax.rules() | rules_control.rules() | rules_memory.rules() | rules_gpu.rules() | pipelines.rules()
     return _rules
 
 

@@ -7,7 +7,6 @@ from . import jaxver
 from .attrs import attr, bool_text, quote, symbol
 from .rules_lax import simple
 from .rules_memory import plain, sem_signal, sem_wait
-from .types import Unsupported
 from .views import Operands
 from .writer import Rule, Writer, attr_list
 
@@ -171,10 +170,6 @@ def set_max_registers(w: Writer, eqn: Any) -> None:
     w.emit("set_max_registers", [], attr_list([("n", count), ("action", symbol(eqn.params["action"]))]), ())
 
 
-def emit_pipeline(w: Writer, eqn: Any) -> None:
-    raise Unsupported("emit_pipeline as a primitive (jax_use_emit_pipeline_primitive)")
-
-
 def rules() -> dict[Any, Rule]:
     t = "_transforms_tree"
     out: dict[str, Rule] = {
@@ -223,7 +218,6 @@ def rules() -> dict[Any, Rule]:
         "sc.pack_p": simple("sc_pack", format=("format", symbol)), "sc.unpack_p": simple("sc_unpack", format=("format", symbol)),
         "sc.all_reduce_ffs_p": simple("sc_all_reduce_ffs"), "sc.all_reduce_population_count_p": simple("sc_all_reduce_population_count"),
         "sc.fetch_and_add_p": sc_fetch_and_add,
-        "tpu_pipeline.emit_pipeline_p": emit_pipeline,
     }
     for n in ("copy_scales", "copy_smem", "copy_sparse_metadata"):
         full = f"async_{n}_to_tmem"

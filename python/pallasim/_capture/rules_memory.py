@@ -3,9 +3,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from . import jaxver
 from .attrs import attr, bool_text, quote, symbol
-from .types import Unsupported
+from .types import Unsupported, dtype_text
 from .views import Operands
 from .rules_lax import simple
 from .rules_control import alloc_attrs
@@ -302,10 +304,12 @@ def rules() -> dict[Any, Rule]:
         "tpu.dma_start_p": dma("dma_start"), "tpu.dma_wait_p": dma("dma_wait"),
         "pallas.semaphore_signal_p": sem_signal("sem_signal"), "pallas.semaphore_wait_p": sem_wait("sem_wait"),
         "pallas.semaphore_read_p": sem_read,
-        "tpu.bitcast_p": plain("bitcast_tpu"), "tpu.roll_p": simple("roll", axis=("axis", str), stride=("stride", str), stride_axis=("stride_axis", str)),
+        "tpu.bitcast_p": plain("bitcast_tpu"),
+        "tpu.roll_p": simple("roll", axis=("axis", str), stride=("stride", str), stride_axis=("stride_axis", str)),
         "tpu.stochastic_round_p": plain("stochastic_round"),
-        "tpu.pack_elementwise_p": simple("pack_elementwise", packed_dtype=("packed_dtype", attr)),
-        "tpu.unpack_elementwise_p": simple("unpack_elementwise", index=("index", str), packed_dtype=("packed_dtype", attr), unpacked_dtype=("unpacked_dtype", attr)),
+        "tpu.pack_elementwise_p": simple("pack_elementwise", packed_dtype=("packed_dtype", _dtype)),
+        "tpu.unpack_elementwise_p": simple(
+            "unpack_elementwise", index=("index", str), packed_dtype=("packed_dtype", _dtype), unpacked_dtype=("unpacked_dtype", _dtype)),
         "tpu.repeat_p": simple("repeat", repeats=("repeats", str), axis=("axis", str)),
         "tpu.touch_p": plain("touch"), "tpu.trace_value_p": simple("trace_value", label=("label", quote)),
         "tpu.matmul_push_rhs_p": simple("matmul_push_rhs"), "tpu.matmul_acc_lhs_p": simple("matmul_acc_lhs"),
@@ -328,6 +332,10 @@ def rules() -> dict[Any, Rule]:
         out[f"{mod}.iota_2x32_shape_p"] = plain("iota_2x32")
         out[f"{mod}.threefry2x32_p"] = plain("threefry2x32")
     return {prim: rule for path, rule in out.items() if (prim := jaxver.find(path)) is not None}
+
+
+def _dtype(value: Any) -> str:
+    return f"{dtype_text(np.dtype(value))}[]"
 
 
 def _sizes(value: Any) -> str | None:

@@ -1,0 +1,93 @@
+"""A failing kernel is an exception that quotes the kernel's line; the process stays usable."""
+from __future__ import annotations
+
+import linecache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.experimental import pallas as pl
+
+import pallasim
+
+
+def shifted_kernel(x_ref, o_ref):
+    i = pl.program_id(0)
+    o_ref[i] = x_ref[i + 4]  # reads past the end for i >= 4
+
+
+shifted = pl.pallas_call(shifted_kernel, out_shape=jax.ShapeDtypeStruct((8,), jnp.float32), grid=(8,))
+X = jnp.arange(8, dtype=jnp.float32)
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, jax.jit], ids=["eager", "jit"])
+def test_out_of_bounds_names_line_grid_point_and_ref(wrap):
+    with pytest.raises(pallasim.KernelError) as e:
+        with pallasim.emulate():
+            wrap(shifted)(X).block_until_ready()
+    text = str(e.value)
+    first = text.splitlines()[0]
+    assert first.startswith("error[PS-OOB-001]") and "x_ref" in first and "8" in first
+    f = e.value.finding
+    assert f.code == "PS-OOB-001" and f.severity == "error" and f.grid_point == (4,) and f.kernel == "shifted_kernel"
+    assert f.file == __file__ and linecache.getline(__file__, f.line).strip() == f.text
+    assert "x_ref[i + 4]" in f.text and f.text in text
+    assert pallasim.last_report() == f.report
+
+
+def test_jax_error_inside_the_block_and_findings():
+    pallasim.findings()
+    with pallasim.emulate():
+        with pytest.raises(jax.errors.JaxRuntimeError, match="PS-OOB-001"):
+            shifted(X).block_until_ready()
+    found = pallasim.findings()
+    assert [f.code for f in found] == ["PS-OOB-001"]
+    assert pallasim.findings() == []
+
+
+def test_usable_after_a_failure(emulated, same):
+    with pytest.raises(pallasim.KernelError):
+        with pallasim.emulate():
+            shifted(X).block_until_ready()
+    ok = pl.pallas_call(lambda x_ref, o_ref: o_ref.__setitem__(..., x_ref[...] + 1), out_shape=jax.ShapeDtypeStruct((8,), jnp.float32))
+    same(emulated(ok, X), np.arange(1, 9, dtype=np.float32))
+
+
+def helper(ref, i):
+    return ref[i]  # the failing line
+
+
+def test_helper_functions_keep_their_caller():
+    def kernel(x_ref, o_ref):
+        o_ref[0] = helper(x_ref, pl.program_id(0) + 20)
+
+    f = pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((8,), jnp.float32), grid=(2,))
+    with pytest.raises(pallasim.KernelError) as e:
+        with pallasim.emulate():
+            f(X).block_until_ready()
+    site = e.value.finding.site
+    assert site.source.function == "helper" and "the failing line" in site.source.text
+    assert [c.function for c in site.callers] == ["kernel"]
+
+
+def test_unknown_primitive_is_refused_by_name():
+    from jax._src import core
+
+    mystery_p = core.Primitive("mystery")
+    mystery_p.def_abstract_eval(lambda x: x)
+
+    def kernel(x_ref, o_ref):
+        o_ref[...] = mystery_p.bind(x_ref[...])
+
+    f = pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((8,), jnp.float32))
+    with pytest.raises(pallasim.KernelError, match="mystery"):
+        with pallasim.emulate():
+            f(X)
+
+
+def test_machine_and_option_names_are_checked():
+    with pytest.raises(ValueError, match="tpu-v5e"):
+        pallasim.Params(machine="tpu-v99")
+    with pytest.raises(TypeError):
+        pallasim.emulate(no_such_option=1)
