@@ -50,7 +50,7 @@ Compiler::ViewResult Compiler::apply_view(const Op& op, const Val& ref, const At
       if (arrays && !allow_gather) unsupported(op, "array index in this operation");
       std::vector<IndexTerm> terms;
       std::vector<int64_t> dims, strides;
-      size_t array_rank = 0;
+      size_t array_rank = 0, array_position = 0, slices_seen = 0;
       std::vector<Val> indices(t.items.size());
       if (arrays) {
         out.gather = true;
@@ -62,10 +62,22 @@ Compiler::ViewResult Compiler::apply_view(const Op& op, const Val& ref, const At
           out.keep.push_back(indices[i].storage);
           array_rank = std::max(array_rank, indices[i].dims.size());
         }
-        out.result_dims.assign(array_rank, 1);
+        // NumPy's placement: the arrays' dims (scalar indices count as arrays) stand where the first one does when they
+        // are adjacent, else in front.
+        size_t slices_before = 0, last_array = 0, first_array = t.items.size(), arrays_seen = 0;
+        for (size_t i = 0; i < t.items.size(); ++i) {
+          if (t.items[i].is_call("slice")) continue;
+          if (first_array == t.items.size()) first_array = i, slices_before = i;
+          last_array = i;
+          ++arrays_seen;
+        }
+        array_position = last_array - first_array + 1 == arrays_seen ? slices_before : 0;
+        for (const Attr& d : t.items)
+          if (d.is_call("slice")) out.result_dims.push_back(d.items[1].i);
+        out.result_dims.insert(out.result_dims.begin() + static_cast<std::ptrdiff_t>(array_position), array_rank, 1);
         for (const Val& v : indices)
           for (size_t k = 0; k < v.dims.size(); ++k) {
-            int64_t& n = out.result_dims[array_rank - v.dims.size() + k];
+            int64_t& n = out.result_dims[array_position + array_rank - v.dims.size() + k];
             n = std::max(n, v.dims[k]);
           }
       }
@@ -88,9 +100,10 @@ Compiler::ViewResult Compiler::apply_view(const Op& op, const Val& ref, const At
           g.kind = GatherDim::Kind::Array;
           g.array = v.addr;
           g.array_dtype = v.dtype;
-          g.array_strides.assign(array_rank, 0);
+          g.wraps = m_.machine == ir::Machine::Generic;
+          g.array_strides.assign(out.result_dims.size(), 0);
           for (size_t k = 0; k < v.dims.size(); ++k)
-            if (v.dims[k] != 1) g.array_strides[array_rank - v.dims.size() + k] = v.strides[k];
+            if (v.dims[k] != 1) g.array_strides[array_position + array_rank - v.dims.size() + k] = v.strides[k];
           out.dims.push_back(g);
           continue;
         }
@@ -119,8 +132,8 @@ Compiler::ViewResult Compiler::apply_view(const Op& op, const Val& ref, const At
             r.addr.offset += g.start * stride * size;
           if (keeps) dims.push_back(count), strides.push_back(stride * step);
         } else if (keeps) {
-          g.result_dim = static_cast<int>(out.result_dims.size());
-          out.result_dims.push_back(count);
+          g.result_dim = static_cast<int>(slices_seen < array_position ? slices_seen : slices_seen + array_rank);
+          ++slices_seen;
         }
         out.dims.push_back(g);
       }

@@ -186,6 +186,7 @@ struct GatherDim {         // how one dimension of the ref is addressed
   ir::DType array_dtype = ir::DType::I32;
   std::vector<int64_t> array_strides;  // per result dim
   int64_t extent = 0, stride = 0;      // of the ref, elements
+  bool wraps = false;                  // negative array indices count from the end, as NumPy's do (generic machine)
 };
 struct GatherPayload {
   enum class Mode : uint8_t { Load, Store, Swap } mode = Mode::Load;
