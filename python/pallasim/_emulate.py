@@ -31,9 +31,11 @@ class emulate:
         _lowering.register()
         _hardware.push(self.params.machine)
         self._previous.append(_switch().swap_local(self.params))
+        _lowering.innermost.append(self.params)
         return self.params
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        _lowering.innermost.pop()
         _switch().set_local(self._previous.pop())
         _hardware.pop()
         if error is not None:

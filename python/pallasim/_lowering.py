@@ -14,6 +14,7 @@ TARGET = "pallasim_launch"
 _lock = threading.Lock()
 _registered = False
 _handlers = False
+innermost: list[Any] = []  # Params of the `emulate` blocks that are open, innermost last
 
 
 def capture(ctx: Any, primitive: str, params: Mapping[str, Any], options: Any) -> Any:
@@ -56,6 +57,8 @@ def _override(mlir: Any, prim: Any, name: str) -> None:
         # part of jit's key, so nothing compiled outside is found here.
         active = config.pallas_tpu_interpret_mode_context_manager.value
         options = active if isinstance(active, Params) else params.get("interpret")
+        if not options and innermost:  # somebody inside the block reset JAX's switch
+            options = innermost[-1]
         if isinstance(options, Params):
             return lower(ctx, *in_nodes, primitive=name, options=options, **params)
         return default(ctx, *in_nodes, **params)
