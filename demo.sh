@@ -10,7 +10,7 @@ say "examples/lesson_01_add_vectors.py: an unmodified Pallas kernel on the emula
 echo
 say "pallasim run tests/pass/add_vectors.psir: the same kernel as a file, without Python"
 cd "$ROOT"
-"$VENV/bin/pallasim" run tests/pass/add_vectors.psir --fill iota
+"$VENV/bin/pallasim" run tests/pass/add_vectors.psir --fill iota --checked
 
 echo
 say "yours: .venv/bin/python (import pallasim) and .venv/bin/pallasim --help"

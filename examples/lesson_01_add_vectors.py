@@ -41,7 +41,7 @@ def main():
 
     print("add_vectors(x, y) =", np.asarray(out))
     print()
-    print("What the kernel did to memory, once, on one core:")
+    print("What the kernel did to memory (`pallasim run FILE --checked` counts it for a kernel in a file):")
     print(f"  {'ref':6} {'type':8} {'read':>6} {'written':>8}")
     for name, array, read, written in [("x_ref", x, 1, 0), ("y_ref", y, 1, 0), ("o_ref", out, 0, 1)]:
         kind = f"f32[{array.size}]"
