@@ -11,7 +11,8 @@ namespace {
 
 class Binder {
  public:
-  Binder(const Module& from, const std::vector<std::pair<std::string, int64_t>>& values) : from_(from), values_(values) {}
+  Binder(const Module& from, const std::vector<std::pair<std::string, int64_t>>& values)
+      : from_(from), values_(values) {}
   Module run();
 
  private:
@@ -35,7 +36,9 @@ int64_t Binder::evaluate(const std::string& symbol) {
       if (k == p) return *out = v, true;
     fail_module(from_, "PS-IR-130", fmt::format("the shape parameter '{}' has no value", p));
   };
-  if (!evaluate_dim(symbol, lookup, &n)) fail_module(from_, "PS-IR-131", fmt::format("the dimension {} has no value", symbol), "it overflows or divides by zero");
+  if (!evaluate_dim(symbol, lookup, &n))
+    fail_module(from_, "PS-IR-131", fmt::format("the dimension {} has no value", symbol),
+                "it overflows or divides by zero");
   return n;
 }
 
@@ -50,7 +53,8 @@ const Type* Binder::type(const Type* t) {
       if (d.size < 0) fail_module(from_, "PS-IR-131", fmt::format("the dimension {} is {}", symbol, d.size));
     }
     if (std::max<int64_t>(d.size, 1) > Limits().max_elements / elements)
-      fail_module(from_, "PS-IR-004", fmt::format("the type {} has more than {} elements", to_string(t), Limits().max_elements));
+      fail_module(from_, "PS-IR-004",
+                  fmt::format("the type {} has more than {} elements", to_string(t), Limits().max_elements));
     elements *= std::max<int64_t>(d.size, 1);
   }
   for (const Type*& member : r.members) member = type(member);
@@ -59,7 +63,8 @@ const Type* Binder::type(const Type* t) {
 
 // `dims`: names and operations are dimensions here, not other words that happen to be spelled the same.
 Attr Binder::attr(const Attr& a, bool dims) {
-  if (dims && a.is(Attr::Kind::Symbol) && std::find(from_.params.begin(), from_.params.end(), a.s) != from_.params.end())
+  if (dims && a.is(Attr::Kind::Symbol) &&
+      std::find(from_.params.begin(), from_.params.end(), a.s) != from_.params.end())
     return Attr::integer(evaluate(a.s));
   if (dims && a.is(Attr::Kind::Call) && is_dim_operation(a.s)) {
     Dim d;
@@ -81,9 +86,11 @@ AttrDict Binder::op_attrs(const Op& o) {
   AttrDict r;
   const OpInfo& i = info(o.code);
   for (const auto& [k, v] : o.attrs) {
-    const auto it = std::find_if(i.attrs.begin(), i.attrs.end(), [&, &key = k](const AttrSpec& s) { return s.name == key; });
+    const auto it =
+        std::find_if(i.attrs.begin(), i.attrs.end(), [&, &key = k](const AttrSpec& s) { return s.name == key; });
     const AttrKind kind = it == i.attrs.end() ? AttrKind::Sym : it->kind;
-    const bool dims = kind == AttrKind::Int || kind == AttrKind::Ints || kind == AttrKind::View || k == "view" || o.code == OpCode::dim_value;
+    const bool dims = kind == AttrKind::Int || kind == AttrKind::Ints || kind == AttrKind::View || k == "view" ||
+                      o.code == OpCode::dim_value;
     r.emplace_back(k, attr(v, dims));
   }
   return r;
@@ -147,7 +154,8 @@ Module Binder::run() {
 
 Module bind_shapes(const Module& m, const std::vector<std::pair<std::string, int64_t>>& values) {
   for (const auto& [k, v] : values) {
-    if (std::find(m.params.begin(), m.params.end(), k) == m.params.end()) fail_module(m, "PS-IR-130", fmt::format("there is no shape parameter '{}'", k));
+    if (std::find(m.params.begin(), m.params.end(), k) == m.params.end())
+      fail_module(m, "PS-IR-130", fmt::format("there is no shape parameter '{}'", k));
     if (v < 0) fail_module(m, "PS-IR-131", fmt::format("the shape parameter '{}' is {}", k, v));
   }
   for (const std::string& p : m.params)

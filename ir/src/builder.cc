@@ -95,7 +95,8 @@ Op& BodyBuilder::append(OpCode code, const Values& operands, AttrDict attrs, con
   return region_->ops.back();
 }
 
-Values BodyBuilder::op(OpCode code, const Values& operands, const std::vector<const Type*>& results, AttrDict attrs, Source at) {
+Values BodyBuilder::op(OpCode code, const Values& operands, const std::vector<const Type*>& results, AttrDict attrs,
+                       Source at) {
   Op& o = append(code, operands, std::move(attrs), at);
   Values r;
   for (const Type* t : results) {
@@ -122,7 +123,9 @@ Value BodyBuilder::constant(DType t, double value, Source at) {
   return op(OpCode::constant, {}, tensor(t, {}), {{"value", Attr::bits(t, double_to_bits(t, value))}}, at);
 }
 
-Value BodyBuilder::convert(Value x, DType t, Source at) { return op(OpCode::convert, {x}, tensor(t, x.type->dims), {}, at); }
+Value BodyBuilder::convert(Value x, DType t, Source at) {
+  return op(OpCode::convert, {x}, tensor(t, x.type->dims), {}, at);
+}
 
 Value BodyBuilder::iota(DType t, std::vector<Dim> dims, int axis, Source at) {
   return op(OpCode::iota, {}, tensor(t, std::move(dims)), {{"axis", Attr::integer(axis)}}, at);
@@ -132,7 +135,9 @@ Value BodyBuilder::broadcast(Value x, std::vector<Dim> dims, const std::vector<i
   return op(OpCode::broadcast_in_dim, {x}, tensor(x.type->dtype, std::move(dims)), {{"dims", Attr::ints(mapping)}}, at);
 }
 
-Value BodyBuilder::reshape(Value x, std::vector<Dim> dims, Source at) { return op(OpCode::reshape, {x}, tensor(x.type->dtype, std::move(dims)), {}, at); }
+Value BodyBuilder::reshape(Value x, std::vector<Dim> dims, Source at) {
+  return op(OpCode::reshape, {x}, tensor(x.type->dtype, std::move(dims)), {}, at);
+}
 
 Value BodyBuilder::transpose(Value x, const std::vector<int64_t>& perm, Source at) {
   std::vector<Dim> dims;
@@ -150,12 +155,16 @@ Value BodyBuilder::reduce(OpCode code, Value x, const std::vector<int64_t>& axes
 Value BodyBuilder::matmul(Value x, Value y, std::optional<DType> result, Source at) {
   std::vector<Dim> dims(x.type->dims.begin(), x.type->dims.end() - 1);
   dims.insert(dims.end(), y.type->dims.begin() + 1, y.type->dims.end());
-  AttrDict attrs = {{"lhs_contract", Attr::ints({x.type->rank() - 1})}, {"rhs_contract", Attr::ints({0})}, {"lhs_batch", Attr::ints({})},
+  AttrDict attrs = {{"lhs_contract", Attr::ints({x.type->rank() - 1})},
+                    {"rhs_contract", Attr::ints({0})},
+                    {"lhs_batch", Attr::ints({})},
                     {"rhs_batch", Attr::ints({})}};
   return op(OpCode::dot_general, {x, y}, tensor(result.value_or(x.type->dtype), std::move(dims)), std::move(attrs), at);
 }
 
-Value BodyBuilder::program_id(int axis, Source at) { return op(OpCode::program_id, {}, tensor(DType::I32, {}), {{"axis", Attr::integer(axis)}}, at); }
+Value BodyBuilder::program_id(int axis, Source at) {
+  return op(OpCode::program_id, {}, tensor(DType::I32, {}), {{"axis", Attr::integer(axis)}}, at);
+}
 
 Value BodyBuilder::num_programs(int axis, Source at) {
   return op(OpCode::num_programs, {}, tensor(DType::I32, {}), {{"axis", Attr::integer(axis)}}, at);
@@ -207,8 +216,9 @@ void BodyBuilder::run(Region& r, const std::vector<Arg>& args, const YieldingFn&
   region_ = outer;
 }
 
-Values BodyBuilder::op_with_regions(OpCode code, const Values& operands, const std::vector<const Type*>& results, AttrDict attrs,
-                                    const std::vector<std::vector<Arg>>& args, const std::vector<YieldingFn>& bodies, Source at) {
+Values BodyBuilder::op_with_regions(OpCode code, const Values& operands, const std::vector<const Type*>& results,
+                                    AttrDict attrs, const std::vector<std::vector<Arg>>& args,
+                                    const std::vector<YieldingFn>& bodies, Source at) {
   // The regions are built aside: operations inside may move the list that holds this one.
   std::vector<Region> regions(bodies.size());
   for (size_t i = 0; i < bodies.size(); ++i) run(regions[i], args.at(i), bodies[i]);
@@ -218,14 +228,22 @@ Values BodyBuilder::op_with_regions(OpCode code, const Values& operands, const s
 }
 
 void BodyBuilder::when(Value predicate, const RegionFn& then, Source at) {
-  cond(predicate, {}, [&](BodyBuilder& b, const Values& a) { then(b, a); return Values{}; }, [](BodyBuilder&, const Values&) { return Values{}; }, at);
+  cond(
+      predicate, {},
+      [&](BodyBuilder& b, const Values& a) {
+        then(b, a);
+        return Values{};
+      },
+      [](BodyBuilder&, const Values&) { return Values{}; }, at);
 }
 
-Values BodyBuilder::cond(Value predicate, const std::vector<const Type*>& results, const YieldingFn& on_true, const YieldingFn& on_false, Source at) {
+Values BodyBuilder::cond(Value predicate, const std::vector<const Type*>& results, const YieldingFn& on_true,
+                         const YieldingFn& on_false, Source at) {
   return op_with_regions(OpCode::cond, {predicate}, results, {}, {{}, {}}, {on_false, on_true}, at);
 }
 
-Values BodyBuilder::loop(Value lower, Value upper, Value step, const Values& carried, const YieldingFn& body, Source at) {
+Values BodyBuilder::loop(Value lower, Value upper, Value step, const Values& carried, const YieldingFn& body,
+                         Source at) {
   Values operands = {lower, upper, step};
   operands.insert(operands.end(), carried.begin(), carried.end());
   std::vector<Arg> args = {{lower.type, {}}};
@@ -234,7 +252,11 @@ Values BodyBuilder::loop(Value lower, Value upper, Value step, const Values& car
 }
 
 void BodyBuilder::scoped(const std::vector<Arg>& allocations, const RegionFn& body, Source at) {
-  op_with_regions(OpCode::run_scoped, {}, {}, {}, {allocations}, {[&](BodyBuilder& b, const Values& a) { body(b, a); return Values{}; }}, at);
+  op_with_regions(OpCode::run_scoped, {}, {}, {}, {allocations}, {[&](BodyBuilder& b, const Values& a) {
+                    body(b, a);
+                    return Values{};
+                  }},
+                  at);
 }
 
 ModuleBuilder::ModuleBuilder(std::string name, Machine machine, bool locations) : locations_(locations) {
@@ -242,7 +264,9 @@ ModuleBuilder::ModuleBuilder(std::string name, Machine machine, bool locations) 
   m_.machine = machine;
 }
 
-ModuleBuilder& ModuleBuilder::attr(std::string key, Attr value) { return m_.attrs.emplace_back(std::move(key), std::move(value)), *this; }
+ModuleBuilder& ModuleBuilder::attr(std::string key, Attr value) {
+  return m_.attrs.emplace_back(std::move(key), std::move(value)), *this;
+}
 ModuleBuilder& ModuleBuilder::param(std::string name) { return m_.params.push_back(std::move(name)), *this; }
 
 ModuleBuilder& ModuleBuilder::mesh(std::string name, std::string kind, std::vector<MeshAxis> axes) {
@@ -275,13 +299,20 @@ ModuleBuilder& ModuleBuilder::operand(Operand::Kind kind, std::string name, cons
   return *this;
 }
 
-ModuleBuilder& ModuleBuilder::prefetch(std::string name, const Type* array, Space space) { return operand(Operand::Kind::Prefetch, std::move(name), array, space); }
-ModuleBuilder& ModuleBuilder::input(std::string name, const Type* array, Space space) { return operand(Operand::Kind::Input, std::move(name), array, space); }
-ModuleBuilder& ModuleBuilder::output(std::string name, const Type* array, Space space) { return operand(Operand::Kind::Output, std::move(name), array, space); }
+ModuleBuilder& ModuleBuilder::prefetch(std::string name, const Type* array, Space space) {
+  return operand(Operand::Kind::Prefetch, std::move(name), array, space);
+}
+ModuleBuilder& ModuleBuilder::input(std::string name, const Type* array, Space space) {
+  return operand(Operand::Kind::Input, std::move(name), array, space);
+}
+ModuleBuilder& ModuleBuilder::output(std::string name, const Type* array, Space space) {
+  return operand(Operand::Kind::Output, std::move(name), array, space);
+}
 
 ModuleBuilder& ModuleBuilder::block(const std::vector<int64_t>& sizes, const YieldingFn& map) {
   std::vector<BlockDim> dims;
-  for (int64_t n : sizes) dims.push_back(n == 0 ? BlockDim{BlockDim::Kind::Squeezed, 1, 0, 0} : BlockDim{BlockDim::Kind::Blocked, n, 0, 0});
+  for (int64_t n : sizes)
+    dims.push_back(n == 0 ? BlockDim{BlockDim::Kind::Squeezed, 1, 0, 0} : BlockDim{BlockDim::Kind::Blocked, n, 0, 0});
   return block(std::move(dims), map);
 }
 
@@ -298,7 +329,9 @@ ModuleBuilder& ModuleBuilder::block(std::vector<BlockDim> dims, const YieldingFn
   return *this;
 }
 
-ModuleBuilder& ModuleBuilder::scratch(std::string name, const Type* t) { return m_.scratch.push_back({std::move(name), t, {}}), *this; }
+ModuleBuilder& ModuleBuilder::scratch(std::string name, const Type* t) {
+  return m_.scratch.push_back({std::move(name), t, {}}), *this;
+}
 ModuleBuilder& ModuleBuilder::alias(int input, int output) { return m_.aliases.push_back({input, output}), *this; }
 
 ModuleBuilder& ModuleBuilder::body(const RegionFn& f, std::string mesh) {
@@ -312,7 +345,10 @@ ModuleBuilder& ModuleBuilder::body(const RegionFn& f, std::string mesh) {
   for (const Scratch& s : m_.scratch) args.push_back({s.type, s.name});
   Body b;
   b.mesh = std::move(mesh);
-  b.graph = build(args, [&](BodyBuilder& bb, const Values& v) { f(bb, v); return Values{}; });
+  b.graph = build(args, [&](BodyBuilder& bb, const Values& v) {
+    f(bb, v);
+    return Values{};
+  });
   m_.bodies.push_back(std::move(b));
   return *this;
 }

@@ -68,7 +68,8 @@ std::string render(const Diagnostic& d, const RenderOptions& o) {
 std::string to_json(const Diagnostic& d) {
   auto site = [](const Site& s) {
     return fmt::format(R"({{"what":{},"file":{},"line":{},"function":{},"text":{}}})", json_string(s.what),
-                       json_string(s.source.file), s.source.line, json_string(s.source.function), json_string(s.source.text));
+                       json_string(s.source.file), s.source.line, json_string(s.source.function),
+                       json_string(s.source.text));
   };
   std::string numbers, also, grid;
   for (const auto& n : d.numbers) numbers += (numbers.empty() ? "" : ",") + json_string(n);

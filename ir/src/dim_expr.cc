@@ -45,7 +45,8 @@ struct Reader {
     s.remove_prefix(n);
     if (eat('(')) {
       int64_t a, b;
-      if (!is_dim_operation(word) || !read(&a) || !eat(',') || !read(&b) || !eat(')') || !apply(word, a, b, out)) return false;
+      if (!is_dim_operation(word) || !read(&a) || !eat(',') || !read(&b) || !eat(')') || !apply(word, a, b, out))
+        return false;
     } else if (word.empty() || !value(word, out)) {
       return false;
     }

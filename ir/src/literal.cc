@@ -9,7 +9,13 @@ namespace pallasim::ir {
 namespace {
 
 // What infinities and NaNs look like in a narrow format.
-enum class Special : uint8_t { Ieee, FiniteNan /* fn: all ones is NaN */, Unsigned0 /* fnuz: -0 is NaN */, None, ExponentOnly };
+enum class Special : uint8_t {
+  Ieee,
+  FiniteNan /* fn: all ones is NaN */,
+  Unsigned0 /* fnuz: -0 is NaN */,
+  None,
+  ExponentOnly
+};
 struct Format {
   int exponent, mantissa, bias;
   Special special;
@@ -57,7 +63,9 @@ uint64_t round_to(const Format& f, double v) {
   const uint64_t sign = std::signbit(v) ? sign_bit : 0;
   const double a = std::fabs(v);
   if (a == 0) return f.special == Special::Unsigned0 ? 0 : sign;
-  const uint64_t past = f.special == Special::Ieee ? (largest(f) + 1) | sign : f.special == Special::None ? largest(f) | sign : nan_bits(f);
+  const uint64_t past = f.special == Special::Ieee   ? (largest(f) + 1) | sign
+                        : f.special == Special::None ? largest(f) | sign
+                                                     : nan_bits(f);
   if (std::isinf(v)) return f.special == Special::FiniteNan ? nan_bits(f) | sign : past;
   int e;
   std::frexp(a, &e);

@@ -18,7 +18,8 @@ bool parse_machine(std::string_view text, Machine* out) {
 }
 
 int Module::count(Operand::Kind kind) const {
-  return static_cast<int>(std::count_if(operands.begin(), operands.end(), [&](const Operand& o) { return o.kind == kind; }));
+  return static_cast<int>(
+      std::count_if(operands.begin(), operands.end(), [&](const Operand& o) { return o.kind == kind; }));
 }
 
 Site site_of(const Module& m, LocId id) {

@@ -111,7 +111,9 @@ Attr Parser::bits(DType dtype) {
   uint64_t v = 0;
   int digits = 0;
   for (p_ += 2; hex_digit(peek()) >= 0; ++p_) {
-    if (v >> 60) fail(b, "PS-IR-008", "literal does not fit in 64 bits", fmt::format("wider elements are written {}[] 0x…", name(dtype)));
+    if (v >> 60)
+      fail(b, "PS-IR-008", "literal does not fit in 64 bits",
+           fmt::format("wider elements are written {}[] 0x…", name(dtype)));
     v = v << 4 | static_cast<uint64_t>(hex_digit(*p_));
     ++digits;
   }
@@ -127,10 +129,12 @@ Attr Parser::dense(const Type* type) {
   const char* digits = p_;
   while (hex_digit(peek()) >= 0) ++p_;
   const int64_t have = p_ - digits;
-  if (!type->is_static()) fail(b, "PS-IR-008", fmt::format("literal of type {}, whose shape is not static", to_string(type)));
+  if (!type->is_static())
+    fail(b, "PS-IR-008", fmt::format("literal of type {}, whose shape is not static", to_string(type)));
   const int64_t need = type->num_bytes();  // the parser bounded the product of the dims
   if (have != 2 * need)
-    fail(b, "PS-IR-008", fmt::format("literal of type {} has {} hexadecimal digits instead of {}", to_string(type), have, 2 * need));
+    fail(b, "PS-IR-008",
+         fmt::format("literal of type {} has {} hexadecimal digits instead of {}", to_string(type), have, 2 * need));
   Attr a;
   a.kind = Attr::Kind::Dense;
   a.dtype = DType::I32;
@@ -162,9 +166,7 @@ Attr Parser::call(std::string_view name) {
 std::vector<Attr> Parser::items(char close, const char* what) {
   std::vector<Attr> r;
   if (accept_nl_ok(close)) return r;
-  do {
-    r.push_back(attr());
-  } while (accept_nl_ok(','));
+  do { r.push_back(attr()); } while (accept_nl_ok(','));
   expect(close, what);
   return r;
 }

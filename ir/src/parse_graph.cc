@@ -43,7 +43,8 @@ ValueId Parser::define(const char* at, int64_t number, const Type* type) {
   count(&num_values_, limits_.max_values, "values");
   const auto id = static_cast<ValueId>(graph_->types.size());
   if (!values_->define(number, id))
-    fail(at, "PS-IR-007", fmt::format("value %{} is defined twice", number), "every value of a body or an index map has its own number");
+    fail(at, "PS-IR-007", fmt::format("value %{} is defined twice", number),
+         "every value of a body or an index map has its own number");
   graph_->types.push_back(type);
   graph_->names.emplace_back();
   return id;
@@ -64,9 +65,7 @@ void Parser::region(Region& r) {
   Nested nested(*this, "a region");
   expect('(', "before the arguments of a region");
   if (!accept_nl_ok(')')) {
-    do {
-      region_argument(r);
-    } while (accept_nl_ok(','));
+    do { region_argument(r); } while (accept_nl_ok(','));
     expect(')', "after the arguments of a region");
   }
   expect('{', "before the operations of a region");
@@ -99,7 +98,8 @@ void Parser::op(Op& o) {
   results(o);
   const char* at = p_;
   const std::string_view n = expect_name("an operation");
-  if (!parse_op(n, &o.code)) fail(at, "PS-IR-005", fmt::format("unknown operation '{}'", n), did_you_mean(n, op_names()));
+  if (!parse_op(n, &o.code))
+    fail(at, "PS-IR-005", fmt::format("unknown operation '{}'", n), did_you_mean(n, op_names()));
   operands(o);
   o.attrs = optional_attrs();
   skip_line_space();
@@ -141,8 +141,10 @@ void Parser::result_types(Op& o, const char* begin) {
   }
   if (given == o.results.size()) return;
   if (given == 0) syntax("':' and a result type");
-  fail(begin, "PS-IR-001", fmt::format("operation '{}' has {} and {}", name(o.code), plural(static_cast<int64_t>(o.results.size()), "result"),
-                                       plural(static_cast<int64_t>(given), "result type")));
+  fail(begin, "PS-IR-001",
+       fmt::format("operation '{}' has {} and {}", name(o.code),
+                   plural(static_cast<int64_t>(o.results.size()), "result"),
+                   plural(static_cast<int64_t>(given), "result type")));
 }
 
 void Parser::operands(Op& o) {
@@ -153,7 +155,8 @@ void Parser::operands(Op& o) {
     const char* at = p_;
     const int64_t number = value_number();
     ValueId id;
-    if (!values_->find(number, &id)) fail(at, "PS-IR-006", fmt::format("value %{} is used before its definition", number));
+    if (!values_->find(number, &id))
+      fail(at, "PS-IR-006", fmt::format("value %{} is used before its definition", number));
     o.operands.push_back(id);
   } while (accept(','));
 }

@@ -41,7 +41,8 @@ void Parser::fail(const char* at, const char* code, std::string message, std::st
   s.file = file_name_;
   s.line = 1;
   const char* line = begin_;
-  while (const char* nl = at > line ? static_cast<const char*>(std::memchr(line, '\n', static_cast<size_t>(at - line))) : nullptr) {
+  while (const char* nl =
+             at > line ? static_cast<const char*>(std::memchr(line, '\n', static_cast<size_t>(at - line))) : nullptr) {
     ++s.line;
     line = nl + 1;
   }
@@ -59,7 +60,8 @@ std::string Parser::found() const {
     return fmt::format("'{}'", std::string_view(p_, static_cast<size_t>(e - p_)));
   }
   const int n = utf8_length(std::string_view(p_, static_cast<size_t>(end_ - p_)));
-  if (n == 0 || static_cast<unsigned char>(*p_) < 0x20) return fmt::format("byte 0x{:02x}", static_cast<unsigned char>(*p_));
+  if (n == 0 || static_cast<unsigned char>(*p_) < 0x20)
+    return fmt::format("byte 0x{:02x}", static_cast<unsigned char>(*p_));
   return fmt::format("'{}'", std::string_view(p_, static_cast<size_t>(n)));
 }
 
@@ -187,7 +189,10 @@ uint32_t Parser::hex4() {
   uint32_t v = 0;
   for (int i = 0; i < 4; ++i, ++p_) {
     const char c = peek();
-    const int d = is_digit(c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    const int d = is_digit(c)            ? c - '0'
+                  : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                  : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                         : -1;
     if (d < 0) fail(p_, "PS-IR-008", "expected four hexadecimal digits after \\u");
     v = v * 16 + static_cast<uint32_t>(d);
   }

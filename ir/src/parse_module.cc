@@ -10,7 +10,8 @@ namespace {
 
 constexpr std::string_view kMagic = "pallasim-ir ";
 // In the order in which they may occur.
-constexpr std::string_view kDecls[] = {"module", "param", "mesh", "grid", "prefetch", "input", "output", "scratch", "alias", "body", "loc"};
+constexpr std::string_view kDecls[] = {"module", "param",   "mesh",  "grid", "prefetch", "input",
+                                       "output", "scratch", "alias", "body", "loc"};
 
 }  // namespace
 
@@ -20,10 +21,10 @@ Module parse(std::string_view text, std::string_view file_name, const Limits& li
 
 Module Parser::parse_module() {
   if (end_ - begin_ > limits_.max_text_bytes)
-    fail(begin_, "PS-IR-004", fmt::format("text of {} bytes is longer than {} bytes", end_ - begin_, limits_.max_text_bytes));
+    fail(begin_, "PS-IR-004",
+         fmt::format("text of {} bytes is longer than {} bytes", end_ - begin_, limits_.max_text_bytes));
   header();
-  while (declaration()) {
-  }
+  while (declaration()) {}
   if (decl_rank_ < 0) syntax("the declaration 'module'");
   check_locations();
   return std::move(m_);
@@ -36,7 +37,8 @@ void Parser::header() {
   const char* at = p_;
   const int64_t version = integer("the version of the format");
   if (version > kIrVersion)
-    fail(at, "PS-IR-002", fmt::format("this is pallasim-ir {}; this build reads versions up to {}", version, kIrVersion),
+    fail(at, "PS-IR-002",
+         fmt::format("this is pallasim-ir {}; this build reads versions up to {}", version, kIrVersion),
          "a newer Pallasim reads it");
   if (version != kIrVersion) fail(at, "PS-IR-003", fmt::format("there is no version {} of Pallasim IR", version));
   expect_end_of_line("the version");
@@ -49,12 +51,15 @@ bool Parser::declaration() {
   const std::string_view n = expect_name("a declaration");
   const auto* it = std::find(std::begin(kDecls), std::end(kDecls), n);
   if (it == std::end(kDecls))
-    fail(at, "PS-IR-010", fmt::format("unknown declaration '{}'", n), did_you_mean(n, {std::begin(kDecls), std::end(kDecls)}));
+    fail(at, "PS-IR-010", fmt::format("unknown declaration '{}'", n),
+         did_you_mean(n, {std::begin(kDecls), std::end(kDecls)}));
   const int rank = static_cast<int>(it - kDecls);
   if (decl_rank_ < 0 && rank != 0) fail(at, "PS-IR-010", fmt::format("'{}' stands before 'module'", n));
   if (rank == 0 && decl_rank_ >= 0) fail(at, "PS-IR-010", "a text declares one module");
-  if (rank < decl_rank_) fail(at, "PS-IR-010", fmt::format("'{}' stands after '{}'", n, kDecls[decl_rank_]),
-                              "declarations come in the order module, param, mesh, grid, prefetch, input, output, scratch, alias, body, loc");
+  if (rank < decl_rank_)
+    fail(
+        at, "PS-IR-010", fmt::format("'{}' stands after '{}'", n, kDecls[decl_rank_]),
+        "declarations come in the order module, param, mesh, grid, prefetch, input, output, scratch, alias, body, loc");
   decl_rank_ = rank;
   switch (rank) {
     case 0: module_decl(); break;
@@ -106,7 +111,8 @@ void Parser::module_decl() {
   m_.attrs = optional_attrs();
   const std::string machine = take_text(need(m_.attrs, "machine", "module", at), "machine", "module", at);
   if (!parse_machine(machine, &m_.machine))
-    fail(at, "PS-IR-009", fmt::format("unknown machine '{}'", machine), did_you_mean(machine, {"generic", "tpu", "triton", "mosaic_gpu"}));
+    fail(at, "PS-IR-009", fmt::format("unknown machine '{}'", machine),
+         did_you_mean(machine, {"generic", "tpu", "triton", "mosaic_gpu"}));
 }
 
 void Parser::param_decl() {
@@ -180,7 +186,8 @@ BlockDim Parser::block_dim(const Attr& a, const char* at) {
       if (a.s == "indirect") return {Kind::Indirect, a.items[0].i, 0, 0};
     }
   }
-  fail(at, "PS-IR-011", "a dimension of a block is blocked(n), squeezed, element(n, lo, hi), bounded(n) or indirect(n)");
+  fail(at, "PS-IR-011",
+       "a dimension of a block is blocked(n), squeezed, element(n, lo, hi), bounded(n) or indirect(n)");
 }
 
 void Parser::block(Operand& o, const Attr& a, const char* at) {
@@ -192,7 +199,8 @@ void Parser::block(Operand& o, const Attr& a, const char* at) {
   for (const Attr& d : a.items) {
     o.block.push_back(block_dim(d, at));
     const int64_t n = std::max<int64_t>(o.block.back().size, 1);
-    if (n > limits_.max_elements / elements) fail(at, "PS-IR-004", fmt::format("block has more than {} elements", limits_.max_elements));
+    if (n > limits_.max_elements / elements)
+      fail(at, "PS-IR-004", fmt::format("block has more than {} elements", limits_.max_elements));
     elements *= n;
   }
 }
@@ -229,7 +237,8 @@ void Parser::scratch_decl() {
   skip_line_space();
   const char* at = p_;
   s.type = type();
-  if (!s.type->is_ref) fail(at, "PS-IR-009", fmt::format("scratch has the type {}, which is not a ref", to_string(s.type)));
+  if (!s.type->is_ref)
+    fail(at, "PS-IR-009", fmt::format("scratch has the type {}, which is not a ref", to_string(s.type)));
   s.attrs = optional_attrs();
   m_.scratch.push_back(std::move(s));
 }
@@ -240,7 +249,8 @@ void Parser::alias_decl() {
   AttrDict d = optional_attrs();
   const int64_t in = take_int(d, "input", "alias", at), out = take_int(d, "output", "alias", at);
   if (!d.empty()) fail(at, "PS-IR-011", fmt::format("'alias' has no attribute '{}'", d[0].first));
-  if (in < 0 || in > INT32_MAX || out < 0 || out > INT32_MAX) fail(at, "PS-IR-011", "the numbers of an alias are out of range");
+  if (in < 0 || in > INT32_MAX || out < 0 || out > INT32_MAX)
+    fail(at, "PS-IR-011", "the numbers of an alias are out of range");
   m_.aliases.push_back({static_cast<int>(in), static_cast<int>(out)});
 }
 
@@ -266,7 +276,8 @@ void Parser::loc_decl() {
   auto text = [&](const char* key, std::string* out) {
     Attr a;
     if (!take(d, key, &a)) return;
-    if (!a.is(Attr::Kind::String)) fail(at, "PS-IR-011", fmt::format("the attribute '{}' of 'loc' is not a string", key));
+    if (!a.is(Attr::Kind::String))
+      fail(at, "PS-IR-011", fmt::format("the attribute '{}' of 'loc' is not a string", key));
     *out = std::move(a.s);
   };
   auto number_of = [&](const char* key, int* out) {
@@ -289,7 +300,9 @@ void Parser::loc_decl() {
 
 void Parser::check_locations() {
   if (max_loc_ < static_cast<LocId>(m_.locs.size())) return;
-  fail(max_loc_at_, "PS-IR-012", fmt::format("location {} is not in the table of {}", max_loc_, plural(static_cast<int64_t>(m_.locs.size()), "location")));
+  fail(max_loc_at_, "PS-IR-012",
+       fmt::format("location {} is not in the table of {}", max_loc_,
+                   plural(static_cast<int64_t>(m_.locs.size()), "location")));
 }
 
 }  // namespace pallasim::ir

@@ -47,7 +47,8 @@ const Type* Parser::type() {
     return ref_type();
   }
   DType d;
-  if (!parse_dtype(n, &d)) fail(b, "PS-IR-009", fmt::format("unknown element type '{}'", n), did_you_mean(n, dtype_names()));
+  if (!parse_dtype(n, &d))
+    fail(b, "PS-IR-009", fmt::format("unknown element type '{}'", n), did_you_mean(n, dtype_names()));
   return tensor_type_after(d, b);
 }
 

@@ -115,11 +115,14 @@ std::string op_text(const Graph& g, const Op& op) {
 }
 
 std::string literal_comment(const Attr& a) {
-  if (a.is(Attr::Kind::Bits) && is_float(a.dtype)) return fmt::format("{}", bits_to_double(a.dtype, static_cast<uint64_t>(a.i)));
+  if (a.is(Attr::Kind::Bits) && is_float(a.dtype))
+    return fmt::format("{}", bits_to_double(a.dtype, static_cast<uint64_t>(a.i)));
   if (!a.is(Attr::Kind::Dense) || !(is_float(a.type->dtype) || is_complex(a.type->dtype))) return {};
   constexpr size_t kShown = 4;
   const bool complex = is_complex(a.type->dtype);
-  const DType part = a.type->dtype == DType::C64 ? DType::F32 : a.type->dtype == DType::C128 ? DType::F64 : a.type->dtype;
+  const DType part = a.type->dtype == DType::C64    ? DType::F32
+                     : a.type->dtype == DType::C128 ? DType::F64
+                                                    : a.type->dtype;
   const auto size = static_cast<size_t>(byte_size(part));
   const size_t n = a.s.size() / size;
   std::string r;

@@ -56,7 +56,8 @@ int utf8_length(std::string_view s) {
   for (int i = 1; i < n; ++i)
     if ((b(static_cast<size_t>(i)) & 0xc0) != 0x80) return 0;
   // Overlong forms, surrogates and code points past U+10FFFF.
-  if ((c == 0xe0 && b(1) < 0xa0) || (c == 0xed && b(1) > 0x9f) || (c == 0xf0 && b(1) < 0x90) || (c == 0xf4 && b(1) > 0x8f))
+  if ((c == 0xe0 && b(1) < 0xa0) || (c == 0xed && b(1) > 0x9f) || (c == 0xf0 && b(1) < 0x90) ||
+      (c == 0xf4 && b(1) > 0x8f))
     return 0;
   return n;
 }
@@ -97,7 +98,8 @@ std::string_view closest(std::string_view word, const std::vector<std::string_vi
 
 std::string plural(int64_t n, std::string_view noun) {
   if (n == 1) return fmt::format("1 {}", noun);
-  return noun.back() == 'y' ? fmt::format("{} {}ies", n, noun.substr(0, noun.size() - 1)) : fmt::format("{} {}s", n, noun);
+  return noun.back() == 'y' ? fmt::format("{} {}ies", n, noun.substr(0, noun.size() - 1))
+                            : fmt::format("{} {}s", n, noun);
 }
 
 std::string did_you_mean(std::string_view word, const std::vector<std::string_view>& candidates) {

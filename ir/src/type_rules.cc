@@ -71,18 +71,21 @@ void rule_variadic(const OpCheck& c) {
     int lead = 0;
     while (lead < 3 && c.in(lead).is_scalar()) ++lead;
     for (int i = 0; i < 2; ++i)
-      if (!same_type(c.in(lead), c.out(i))) c.bad_result(i, fmt::format("operand {} has type {}", lead, to_string(c.in(lead))));
+      if (!same_type(c.in(lead), c.out(i)))
+        c.bad_result(i, fmt::format("operand {} has type {}", lead, to_string(c.in(lead))));
     return;
   }
   c.need_results(c.num_in());
   for (int i = 0; i < c.num_in(); ++i) {
     c.need_tensor(i);
-    if (!may_equal(c.in(i).dims, c.in(0).dims)) c.bad_operand(i, fmt::format("operand 0 has type {}", to_string(c.in(0))));
+    if (!may_equal(c.in(i).dims, c.in(0).dims))
+      c.bad_operand(i, fmt::format("operand 0 has type {}", to_string(c.in(0))));
     if (!same_type(c.in(i), c.out(i))) c.bad_result(i, fmt::format("operand {} has type {}", i, to_string(c.in(i))));
   }
   c.axis_attr("axis", c.in(0).rank());
   const int64_t keys = c.int_attr("num_keys");
-  if (keys < 1 || keys > c.num_in()) c.bad_attr("num_keys", fmt::format("not between 1 and the {} operands", c.num_in()));
+  if (keys < 1 || keys > c.num_in())
+    c.bad_attr("num_keys", fmt::format("not between 1 and the {} operands", c.num_in()));
 }
 
 void rule_index(const OpCheck& c) {
@@ -94,14 +97,16 @@ void rule_index(const OpCheck& c) {
 
 void rule_no_result(const OpCheck& c) {
   c.need_results(0);
-  if (c.op.code == OpCode::check && (c.in(0).is_ref || c.in(0).dtype != DType::Bool)) c.bad_operand(0, "the predicate is bool");
+  if (c.op.code == OpCode::check && (c.in(0).is_ref || c.in(0).dtype != DType::Bool))
+    c.bad_operand(0, "the predicate is bool");
   if (c.op.code == OpCode::dma_start || c.op.code == OpCode::dma_wait) {
-    const ViewShape src = check_view_attr(c, "src", *c.op.attr("src")), dst = check_view_attr(c, "dst", *c.op.attr("dst"));
+    const ViewShape src = check_view_attr(c, "src", *c.op.attr("src")),
+                    dst = check_view_attr(c, "dst", *c.op.attr("dst"));
     if (src.known_dtype && dst.known_dtype && src.dtype != dst.dtype)
       c.fail("PS-IR-107", fmt::format("source of {} and destination of {}", name(src.dtype), name(dst.dtype)));
     if (src.known_shape && dst.known_shape && !may_equal(src.dims, dst.dims))
-      c.fail("PS-IR-107", fmt::format("the source shows {}, but the destination shows {}", shape_text(src.dtype, src.dims),
-                                      shape_text(dst.dtype, dst.dims)));
+      c.fail("PS-IR-107", fmt::format("the source shows {}, but the destination shows {}",
+                                      shape_text(src.dtype, src.dims), shape_text(dst.dtype, dst.dims)));
     return;
   }
   rule_declared(c);

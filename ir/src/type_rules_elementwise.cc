@@ -5,7 +5,15 @@
 namespace pallasim::ir {
 namespace {
 
-enum : unsigned { kBool = 1, kInt = 2, kFloat = 4, kComplex = 8, kKey = 16, kNumber = kInt | kFloat | kComplex, kAny = 31 };
+enum : unsigned {
+  kBool = 1,
+  kInt = 2,
+  kFloat = 4,
+  kComplex = 8,
+  kKey = 16,
+  kNumber = kInt | kFloat | kComplex,
+  kAny = 31
+};
 
 unsigned class_of(DType t) {
   switch (info(t).cls) {
@@ -81,7 +89,8 @@ unsigned domain(OpCode op) {
 }
 
 std::string domain_text(unsigned d) {
-  constexpr std::pair<unsigned, const char*> kNames[] = {{kBool, "bool"}, {kInt, "integers"}, {kFloat, "floats"}, {kComplex, "complex numbers"}, {kKey, "keys"}};
+  constexpr std::pair<unsigned, const char*> kNames[] = {
+      {kBool, "bool"}, {kInt, "integers"}, {kFloat, "floats"}, {kComplex, "complex numbers"}, {kKey, "keys"}};
   std::string r;
   for (const auto& [bit, text] : kNames)
     if (d & bit) r += (r.empty() ? "" : ", ") + std::string(text);
@@ -90,17 +99,20 @@ std::string domain_text(unsigned d) {
 
 void need_class(const OpCheck& c, int i, unsigned allowed) {
   c.need_tensor(i);
-  if (!(class_of(c.in(i).dtype) & allowed)) c.bad_operand(i, fmt::format("'{}' takes {}", c.info.name, domain_text(allowed)));
+  if (!(class_of(c.in(i).dtype) & allowed))
+    c.bad_operand(i, fmt::format("'{}' takes {}", c.info.name, domain_text(allowed)));
 }
 
-// The operand that gives an elementwise operation its shape: the first that is not a scalar. Checks the others against it.
+// The operand that gives an elementwise operation its shape: the first that is not a scalar. Checks the others against
+// it.
 int shape_operand(const OpCheck& c, int first) {
   int lead = first;
   for (int i = first; i < c.num_in(); ++i) {
     if (c.in(i).is_scalar()) continue;
     if (c.in(lead).is_scalar()) lead = i;
     else if (!may_equal(c.in(i).dims, c.in(lead).dims))
-      c.bad_operand(i, fmt::format("operand {} has type {}", lead, to_string(c.in(lead))), "elementwise operands have one shape or are scalars");
+      c.bad_operand(i, fmt::format("operand {} has type {}", lead, to_string(c.in(lead))),
+                    "elementwise operands have one shape or are scalars");
   }
   return lead;
 }
@@ -108,7 +120,8 @@ int shape_operand(const OpCheck& c, int first) {
 void one_dtype(const OpCheck& c, int first) {
   for (int i = first + 1; i < c.num_in(); ++i)
     if (c.in(i).dtype != c.in(first).dtype)
-      c.bad_operand(i, fmt::format("operand {} has type {}", first, to_string(c.in(first))), "elementwise operands have one element type; use 'convert'");
+      c.bad_operand(i, fmt::format("operand {} has type {}", first, to_string(c.in(first))),
+                    "elementwise operands have one element type; use 'convert'");
 }
 
 DType part_of(DType t) { return t == DType::C64 ? DType::F32 : DType::F64; }
@@ -157,7 +170,8 @@ void rule_select(const OpCheck& c) {
   c.need_tensor(0);
   const Type& which = c.in(0);
   if (which.dtype != DType::Bool && which.dtype != DType::I32) c.bad_operand(0, "the predicate is bool or i32");
-  if (which.dtype == DType::Bool && c.num_in() > 3) c.fail("PS-IR-101", fmt::format("a bool predicate chooses between two cases, not {}", c.num_in() - 1));
+  if (which.dtype == DType::Bool && c.num_in() > 3)
+    c.fail("PS-IR-101", fmt::format("a bool predicate chooses between two cases, not {}", c.num_in() - 1));
   for (int i = 1; i < c.num_in(); ++i) need_class(c, i, kAny);
   one_dtype(c, 1);
   c.need_out(c.in(1).dtype, c.in(shape_operand(c, 0)).dims, "the selection");
@@ -185,13 +199,15 @@ void rule_bitcast_convert(const OpCheck& c) {
   c.need_results(1);
   c.need_out_tensor();
   const int from = bit_width(c.in(0).dtype), to = bit_width(c.out().dtype);
-  if (to == 0 || (from % to && to % from)) c.bad_result(0, fmt::format("the width of {} does not divide", name(c.in(0).dtype)));
+  if (to == 0 || (from % to && to % from))
+    c.bad_result(0, fmt::format("the width of {} does not divide", name(c.in(0).dtype)));
   std::vector<Dim> dims = c.in(0).dims;
   if (from > to) {
     dims.emplace_back(from / to);
   } else if (from < to) {
     if (dims.empty() || !may_equal(dims.back(), Dim(to / from)))
-      c.bad_operand(0, fmt::format("{} elements of {} make one {}: the last dimension must be {}", to / from, name(c.in(0).dtype), name(c.out().dtype), to / from));
+      c.bad_operand(0, fmt::format("{} elements of {} make one {}: the last dimension must be {}", to / from,
+                                   name(c.in(0).dtype), name(c.out().dtype), to / from));
     dims.pop_back();
   }
   c.need_out(c.out().dtype, dims, "the bitcast");

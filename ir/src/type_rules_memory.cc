@@ -73,7 +73,8 @@ void rule_ref_result(const OpCheck& c) {
   if (c.op.code == OpCode::view) {
     const ViewShape v = viewed(c);
     const Type& r = c.out();
-    if (r.members.empty() && ((v.known_dtype && r.dtype != v.dtype) || (v.known_shape && !may_equal(r.dims, v.dims)))) c.bad_result(0, shows(v));
+    if (r.members.empty() && ((v.known_dtype && r.dtype != v.dtype) || (v.known_shape && !may_equal(r.dims, v.dims))))
+      c.bad_result(0, shows(v));
   } else if (c.op.code == OpCode::new_ref) {
     c.need_tensor(0);
     if (c.in(0).dtype != c.out().dtype || !may_equal(c.in(0).dims, c.out().dims))

@@ -24,8 +24,10 @@ void need_number(const OpCheck& c, int i) {
 void rule_reduce(const OpCheck& c) {
   need_number(c, 0);
   const Type& x = c.in(0);
-  const bool logical = c.op.code == OpCode::reduce_and || c.op.code == OpCode::reduce_or || c.op.code == OpCode::reduce_xor;
-  if (logical && !is_int(x.dtype) && x.dtype != DType::Bool) c.bad_operand(0, fmt::format("'{}' takes bool or integers", c.info.name));
+  const bool logical =
+      c.op.code == OpCode::reduce_and || c.op.code == OpCode::reduce_or || c.op.code == OpCode::reduce_xor;
+  if (logical && !is_int(x.dtype) && x.dtype != DType::Bool)
+    c.bad_operand(0, fmt::format("'{}' takes bool or integers", c.info.name));
   c.need_out(x.dtype, without(x.dims, c.axes_attr("axes", x.rank())), "the operand without the reduced axes");
 }
 
@@ -51,10 +53,12 @@ void rule_dot(const OpCheck& c) {
   auto lc = c.axes_attr("lhs_contract", l.rank()), rc = c.axes_attr("rhs_contract", r.rank());
   auto lb = c.axes_attr("lhs_batch", l.rank()), rb = c.axes_attr("rhs_batch", r.rank());
   auto pairs = [&](const std::vector<int64_t>& a, const std::vector<int64_t>& b, const char* key, const char* what) {
-    if (a.size() != b.size()) c.bad_attr(key, fmt::format("the left operand has {} {} dimensions, the right one {}", a.size(), what, b.size()));
+    if (a.size() != b.size())
+      c.bad_attr(key, fmt::format("the left operand has {} {} dimensions, the right one {}", a.size(), what, b.size()));
     for (size_t i = 0; i < a.size(); ++i)
       if (!may_equal(l.dims[static_cast<size_t>(a[i])], r.dims[static_cast<size_t>(b[i])]))
-        c.bad_operand(1, fmt::format("its {} dimension {} does not match dimension {} of operand 0 of type {}", what, b[i], a[i], to_string(l)));
+        c.bad_operand(1, fmt::format("its {} dimension {} does not match dimension {} of operand 0 of type {}", what,
+                                     b[i], a[i], to_string(l)));
   };
   pairs(lc, rc, "rhs_contract", "contracting");
   pairs(lb, rb, "rhs_batch", "batch");
@@ -62,7 +66,8 @@ void rule_dot(const OpCheck& c) {
   for (int64_t a : lb) dims.push_back(l.dims[static_cast<size_t>(a)]);
   auto rest = [&](const Type& t, std::vector<int64_t>& contract, const std::vector<int64_t>& batch, const char* key) {
     for (int64_t a : batch)
-      if (std::find(contract.begin(), contract.end(), a) != contract.end()) c.bad_attr(key, fmt::format("axis {} is a batch axis as well", a));
+      if (std::find(contract.begin(), contract.end(), a) != contract.end())
+        c.bad_attr(key, fmt::format("axis {} is a batch axis as well", a));
     contract.insert(contract.end(), batch.begin(), batch.end());
     for (const Dim& d : without(t.dims, contract)) dims.push_back(d);
   };

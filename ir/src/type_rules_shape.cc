@@ -12,7 +12,8 @@ const Dim kUnknown(std::string("?"));  // compares as undecidable; never printed
 
 std::vector<Dim> dims_of_rank(const OpCheck& c, const char* key, int rank) {
   std::vector<Dim> d = c.dims_attr(key);
-  if (static_cast<int>(d.size()) != rank) c.bad_attr(key, fmt::format("{} for an array of rank {}", plural(static_cast<int64_t>(d.size()), "entry"), rank));
+  if (static_cast<int>(d.size()) != rank)
+    c.bad_attr(key, fmt::format("{} for an array of rank {}", plural(static_cast<int64_t>(d.size()), "entry"), rank));
   return d;
 }
 
@@ -42,13 +43,16 @@ void rule_constant(const OpCheck& c) {
   c.need_out_tensor();
   const Attr& v = *c.op.attr("value");
   if (v.is(Attr::Kind::Bits)) {
-    if (!bits_in_range(v.dtype, static_cast<uint64_t>(v.i))) c.bad_attr("value", fmt::format("does not fit in {}", name(v.dtype)));
+    if (!bits_in_range(v.dtype, static_cast<uint64_t>(v.i)))
+      c.bad_attr("value", fmt::format("does not fit in {}", name(v.dtype)));
     return c.need_out(v.dtype, {}, "the literal");
   }
   if (v.is(Attr::Kind::Dense)) {
     if (!v.type->is_static() || static_cast<int64_t>(v.s.size()) != v.type->num_bytes())
-      c.fail("PS-IR-109", fmt::format("the literal of type {} holds {}", to_string(v.type), plural(static_cast<int64_t>(v.s.size()), "byte")));
-    if (!bytes_in_range(v.type->dtype, v.s)) c.fail("PS-IR-109", fmt::format("an element of the literal does not fit in {}", name(v.type->dtype)));
+      c.fail("PS-IR-109", fmt::format("the literal of type {} holds {}", to_string(v.type),
+                                      plural(static_cast<int64_t>(v.s.size()), "byte")));
+    if (!bytes_in_range(v.type->dtype, v.s))
+      c.fail("PS-IR-109", fmt::format("an element of the literal does not fit in {}", name(v.type->dtype)));
   }
   c.need_out(v.type->dtype, v.type->dims, "the literal");
 }
@@ -66,7 +70,9 @@ void rule_broadcast(const OpCheck& c) {
   c.need_out_tensor();
   const Type &x = c.in(0), &r = c.out();
   const std::vector<int64_t> dims = c.axes_attr("dims", r.rank());
-  if (static_cast<int>(dims.size()) != x.rank()) c.bad_attr("dims", fmt::format("{} for an operand of rank {}", plural(static_cast<int64_t>(dims.size()), "entry"), x.rank()));
+  if (static_cast<int>(dims.size()) != x.rank())
+    c.bad_attr("dims", fmt::format("{} for an operand of rank {}", plural(static_cast<int64_t>(dims.size()), "entry"),
+                                   x.rank()));
   if (!std::is_sorted(dims.begin(), dims.end())) c.bad_attr("dims", "not in increasing order");
   if (x.dtype != r.dtype) c.bad_result(0, fmt::format("operand 0 has type {}", to_string(x)));
   for (size_t i = 0; i < dims.size(); ++i) {
@@ -82,14 +88,17 @@ void rule_reshape(const OpCheck& c) {
   c.need_out_tensor();
   const Type &x = c.in(0), &r = c.out();
   if (x.dtype != r.dtype || (x.is_static() && r.is_static() && x.num_elements() != r.num_elements()))
-    c.bad_result(0, fmt::format("operand 0 has type {}", to_string(x)), "a reshape keeps the element type and the number of elements");
+    c.bad_result(0, fmt::format("operand 0 has type {}", to_string(x)),
+                 "a reshape keeps the element type and the number of elements");
 }
 
 void rule_transpose(const OpCheck& c) {
   c.need_tensor(0);
   const Type& x = c.in(0);
   const std::vector<int64_t> perm = c.axes_attr("perm", x.rank());
-  if (static_cast<int>(perm.size()) != x.rank()) c.bad_attr("perm", fmt::format("{} for an operand of rank {}", plural(static_cast<int64_t>(perm.size()), "entry"), x.rank()));
+  if (static_cast<int>(perm.size()) != x.rank())
+    c.bad_attr("perm", fmt::format("{} for an operand of rank {}", plural(static_cast<int64_t>(perm.size()), "entry"),
+                                   x.rank()));
   std::vector<Dim> dims;
   for (int64_t p : perm) dims.push_back(x.dims[static_cast<size_t>(p)]);
   c.need_out(x.dtype, dims, "the permutation");
@@ -99,14 +108,17 @@ void rule_slice(const OpCheck& c) {
   c.need_tensor(0);
   const Type& x = c.in(0);
   const auto start = dims_of_rank(c, "start", x.rank()), limit = dims_of_rank(c, "limit", x.rank());
-  const auto stride = c.op.attr("stride") ? dims_of_rank(c, "stride", x.rank()) : std::vector<Dim>(start.size(), Dim(1));
+  const auto stride =
+      c.op.attr("stride") ? dims_of_rank(c, "stride", x.rank()) : std::vector<Dim>(start.size(), Dim(1));
   std::vector<Dim> dims;
   for (size_t i = 0; i < start.size(); ++i) {
     const Dim &s = start[i], &l = limit[i], &t = stride[i], &d = x.dims[i];
     if (s.is_static() && s.size < 0) c.bad_attr("start", fmt::format("{} is negative", s.size));
     if (t.is_static() && t.size < 1) c.bad_attr("stride", fmt::format("{} is not positive", t.size));
-    if (s.is_static() && l.is_static() && s.size > l.size) c.bad_attr("limit", fmt::format("{} is before the start {}", l.size, s.size));
-    if (d.is_static() && l.is_static() && l.size > d.size) c.bad_attr("limit", fmt::format("{} is past the end of dimension {} of {}", l.size, i, to_string(x)));
+    if (s.is_static() && l.is_static() && s.size > l.size)
+      c.bad_attr("limit", fmt::format("{} is before the start {}", l.size, s.size));
+    if (d.is_static() && l.is_static() && l.size > d.size)
+      c.bad_attr("limit", fmt::format("{} is past the end of dimension {} of {}", l.size, i, to_string(x)));
     const bool known = s.is_static() && l.is_static() && t.is_static();
     dims.push_back(known ? Dim((l.size - s.size) / t.size + ((l.size - s.size) % t.size != 0)) : kUnknown);
   }
@@ -148,7 +160,8 @@ void rule_concat(const OpCheck& c) {
     const Dim piece = rank ? other[axis] : Dim();
     if (rank) other[axis] = x.dims[axis];
     if (c.in(i).dtype != x.dtype || !may_equal(other, x.dims))
-      c.bad_operand(i, fmt::format("operand 0 has type {}", to_string(x)), fmt::format("operands differ in dimension {} only", axis));
+      c.bad_operand(i, fmt::format("operand 0 has type {}", to_string(x)),
+                    fmt::format("operands differ in dimension {} only", axis));
     if (!piece.is_static()) dims[axis] = kUnknown;
     int64_t sum;
     if (dims[axis].is_static() && !__builtin_add_overflow(dims[axis].size, piece.size, &sum)) dims[axis] = Dim(sum);
@@ -160,8 +173,10 @@ void rule_pad(const OpCheck& c) {
   c.need_tensor(0);
   c.need_tensor(1);
   const Type& x = c.in(0);
-  if (!c.in(1).is_scalar() || c.in(1).dtype != x.dtype) c.bad_operand(1, fmt::format("the padding value is {}[]", name(x.dtype)));
-  const auto low = dims_of_rank(c, "low", x.rank()), high = dims_of_rank(c, "high", x.rank()), interior = dims_of_rank(c, "interior", x.rank());
+  if (!c.in(1).is_scalar() || c.in(1).dtype != x.dtype)
+    c.bad_operand(1, fmt::format("the padding value is {}[]", name(x.dtype)));
+  const auto low = dims_of_rank(c, "low", x.rank()), high = dims_of_rank(c, "high", x.rank()),
+             interior = dims_of_rank(c, "interior", x.rank());
   std::vector<Dim> dims;
   for (size_t i = 0; i < low.size(); ++i) {
     const Dim& d = x.dims[i];
@@ -171,7 +186,8 @@ void rule_pad(const OpCheck& c) {
       continue;
     }
     // 128 bits: the attributes are any 64-bit numbers.
-    const __int128 n = static_cast<__int128>(d.size) + low[i].size + high[i].size + static_cast<__int128>(std::max<int64_t>(d.size - 1, 0)) * interior[i].size;
+    const __int128 n = static_cast<__int128>(d.size) + low[i].size + high[i].size +
+                       static_cast<__int128>(std::max<int64_t>(d.size - 1, 0)) * interior[i].size;
     if (n > INT64_MAX) c.bad_attr("interior", fmt::format("dimension {} becomes too large", i));
     dims.push_back(Dim(n < 0 ? 0 : static_cast<int64_t>(n)));
   }

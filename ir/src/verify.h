@@ -27,15 +27,15 @@ struct OpCheck {
   [[noreturn]] void bad_attr(const std::string& key, const std::string& why) const;
 
   void need_results(int n) const;
-  void need_tensor(int i) const;         // a tensor whose elements carry a value
-  void need_int_scalar(int i) const;     // an integer tensor of rank 0
+  void need_tensor(int i) const;      // a tensor whose elements carry a value
+  void need_int_scalar(int i) const;  // an integer tensor of rank 0
   void need_out_tensor(int i = 0) const;
   // The result must have this type; `why` names the rule: "the operand's shape without axes 1".
   void need_out(DType dtype, const std::vector<Dim>& dims, const char* why) const;
 
   // Attributes whose kinds were checked already.
   int64_t int_attr(const char* key, int64_t otherwise = 0) const;
-  std::vector<Dim> dims_attr(const char* key) const;         // a symbolic entry becomes a symbolic Dim
+  std::vector<Dim> dims_attr(const char* key) const;                // a symbolic entry becomes a symbolic Dim
   std::vector<int64_t> axes_attr(const char* key, int rank) const;  // in range, no duplicates
   int axis_attr(const char* key, int rank) const;
 };

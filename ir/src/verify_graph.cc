@@ -32,7 +32,8 @@ bool has_kind(const Attr& a, AttrKind k) {
   using Kind = Attr::Kind;
   switch (k) {
     case AttrKind::Int: return is_dim(a);
-    case AttrKind::Ints: return a.is(Kind::List) && std::all_of(a.items.begin(), a.items.end(), [](const Attr& x) { return is_dim(x); });
+    case AttrKind::Ints:
+      return a.is(Kind::List) && std::all_of(a.items.begin(), a.items.end(), [](const Attr& x) { return is_dim(x); });
     case AttrKind::Bool: return a.is(Kind::Symbol) && (a.s == "true" || a.s == "false");
     case AttrKind::Sym: return a.is(Kind::Symbol) || a.is(Kind::String);
     case AttrKind::Str: return a.is(Kind::String);
@@ -49,7 +50,8 @@ bool has_kind(const Attr& a, AttrKind k) {
 
 class GraphChecker {
  public:
-  GraphChecker(const Module& m, const Graph& g, const std::string& what) : m_(m), g_(g), what_(what), visible_(g.types.size(), 0) {}
+  GraphChecker(const Module& m, const Graph& g, const std::string& what)
+      : m_(m), g_(g), what_(what), visible_(g.types.size(), 0) {}
   void run();
 
  private:
@@ -78,7 +80,8 @@ void GraphChecker::fail(const Op* at, const char* code, std::string message, std
 // Numbers follow the text: what the printer writes, the parser reads back with the same numbers.
 void GraphChecker::define(ValueId v, const Op* owner) {
   if (v != next_ || static_cast<size_t>(v) >= g_.types.size())
-    fail(owner, "PS-IR-111", fmt::format("defines value %{} where %{} is next", v, next_), "values are numbered in the order of the text");
+    fail(owner, "PS-IR-111", fmt::format("defines value %{} where %{} is next", v, next_),
+         "values are numbered in the order of the text");
   const Type* t = g_.type(v);
   if (!t) fail(owner, "PS-IR-111", fmt::format("value %{} has no type", v));
   if (t != last_type_) {
@@ -100,9 +103,11 @@ void GraphChecker::region(const Region& r, const Op* owner, int depth) {
     visible_[static_cast<size_t>(v)] = 1;
     defined_.push_back(v);
   }
-  if (r.ops.empty() || r.ops.back().code != OpCode::yield) fail(owner, "PS-IR-100", "a region does not end with 'yield'");
+  if (r.ops.empty() || r.ops.back().code != OpCode::yield)
+    fail(owner, "PS-IR-100", "a region does not end with 'yield'");
   for (const Op& o : r.ops) {
-    if (o.code == OpCode::yield && &o != &r.ops.back()) fail(&o, "PS-IR-100", "operations follow the end of the region");
+    if (o.code == OpCode::yield && &o != &r.ops.back())
+      fail(&o, "PS-IR-100", "operations follow the end of the region");
     op(o, depth);
   }
   for (; defined_.size() > mark; defined_.pop_back()) visible_[static_cast<size_t>(defined_.back())] = 0;
@@ -112,9 +117,11 @@ void GraphChecker::op(const Op& o, int depth) {
   const OpCheck c{m_, g_, o, info(o.code)};
   for (ValueId v : o.operands) {
     if (v >= 0 && static_cast<size_t>(v) < visible_.size() && visible_[static_cast<size_t>(v)]) continue;
-    fail(&o, "PS-IR-111", fmt::format("value %{} is not visible here", v), "a value is seen in its own region and in the regions inside, after its definition");
+    fail(&o, "PS-IR-111", fmt::format("value %{} is not visible here", v),
+         "a value is seen in its own region and in the regions inside, after its definition");
   }
-  if (o.loc < -1 || o.loc >= static_cast<LocId>(m_.locs.size())) fail(&o, "PS-IR-012", fmt::format("location {} is not in the table", o.loc));
+  if (o.loc < -1 || o.loc >= static_cast<LocId>(m_.locs.size()))
+    fail(&o, "PS-IR-012", fmt::format("location {} is not in the table", o.loc));
   for (ValueId v : o.results) define(v, &o);
   counts(c);
   attributes(c);
@@ -131,17 +138,20 @@ void GraphChecker::counts(const OpCheck& c) {
   if (c.num_in() < i.min_operands || (i.max_operands >= 0 && c.num_in() > i.max_operands)) {
     const std::string range = i.max_operands == i.min_operands ? std::to_string(i.min_operands)
                               : i.max_operands < 0             ? fmt::format("at least {}", i.min_operands)
-                                                               : fmt::format("{} to {}", i.min_operands, i.max_operands);
+                                                   : fmt::format("{} to {}", i.min_operands, i.max_operands);
     c.fail("PS-IR-101", fmt::format("{} instead of {}", plural(c.num_in(), "operand"), range));
   }
   if (i.regions >= 0 && static_cast<int>(c.op.regions.size()) != i.regions)
-    c.fail("PS-IR-102", fmt::format("{} instead of {}", plural(static_cast<int64_t>(c.op.regions.size()), "region"), i.regions));
+    c.fail("PS-IR-102",
+           fmt::format("{} instead of {}", plural(static_cast<int64_t>(c.op.regions.size()), "region"), i.regions));
 }
 
 void GraphChecker::attribute_tree(const OpCheck& c, const Attr& a, const std::string& key, int depth) {
   if (depth > 256) c.bad_attr(key, "nested more than 256 levels deep");
-  if (a.is(Attr::Kind::Operand) && (a.i < 0 || a.i >= c.num_in())) c.bad_attr(key, fmt::format("there is no ${} among {}", a.i, plural(c.num_in(), "operand")));
-  if ((a.is(Attr::Kind::Symbol) || a.is(Attr::Kind::Call)) && !is_name(a.s)) c.bad_attr(key, fmt::format("{} is not a name", quoted(a.s)));
+  if (a.is(Attr::Kind::Operand) && (a.i < 0 || a.i >= c.num_in()))
+    c.bad_attr(key, fmt::format("there is no ${} among {}", a.i, plural(c.num_in(), "operand")));
+  if ((a.is(Attr::Kind::Symbol) || a.is(Attr::Kind::Call)) && !is_name(a.s))
+    c.bad_attr(key, fmt::format("{} is not a name", quoted(a.s)));
   if (a.is(Attr::Kind::Dict))
     for (const std::string& k : a.keys)
       if (!is_name(k)) c.bad_attr(key, fmt::format("{} is not a name", quoted(k)));
@@ -155,7 +165,8 @@ void GraphChecker::attributes(const OpCheck& c) {
     const Attr* a = c.op.attr(s.name);
     if (!a && s.optional) continue;
     if (!a) c.fail("PS-IR-103", fmt::format("the attribute '{}' is missing; it is {}", s.name, kind_text(s.kind)));
-    if (!has_kind(*a, s.kind)) c.fail("PS-IR-105", fmt::format("the attribute '{}' is {}, not {}", s.name, kind_text(s.kind), to_string(*a)));
+    if (!has_kind(*a, s.kind))
+      c.fail("PS-IR-105", fmt::format("the attribute '{}' is {}, not {}", s.name, kind_text(s.kind), to_string(*a)));
     ++listed;
   }
   for (const auto& [k, a] : c.op.attrs) attribute_tree(c, a, k, 0);
@@ -166,14 +177,16 @@ void GraphChecker::attributes(const OpCheck& c) {
   std::vector<std::string_view> names;
   for (const AttrSpec& s : specs) names.push_back(s.name);
   for (const auto& [k, a] : c.op.attrs)
-    if (std::find(names.begin(), names.end(), k) == names.end()) c.fail("PS-IR-104", fmt::format("there is no attribute '{}'", k), did_you_mean(k, names));
+    if (std::find(names.begin(), names.end(), k) == names.end())
+      c.fail("PS-IR-104", fmt::format("there is no attribute '{}'", k), did_you_mean(k, names));
   c.fail("PS-IR-104", "an attribute is given twice");
 }
 
 void GraphChecker::run() {
   if (g_.types.size() != g_.names.size()) fail(nullptr, "PS-IR-111", "the tables of types and names differ in length");
   region(g_.region, nullptr, 0);
-  if (static_cast<size_t>(next_) != g_.types.size()) fail(nullptr, "PS-IR-111", fmt::format("{} values are defined and {} have a type", next_, g_.types.size()));
+  if (static_cast<size_t>(next_) != g_.types.size())
+    fail(nullptr, "PS-IR-111", fmt::format("{} values are defined and {} have a type", next_, g_.types.size()));
 }
 
 }  // namespace

@@ -21,33 +21,47 @@ void check_grid(const Module& m) {
   std::vector<char> bound(static_cast<size_t>(std::max(m.num_dynamic, 0)), 0);
   for (size_t i = 0; i < m.grid.size(); ++i) {
     const GridAxis& g = m.grid[i];
-    if (g.dynamic < 0 && g.size < 0) fail_module(m, "PS-IR-118", fmt::format("grid axis {} has the size {}", i, g.size));
-    if (!g.semantics.empty() && std::find(std::begin(kSemantics), std::end(kSemantics), g.semantics) == std::end(kSemantics))
+    if (g.dynamic < 0 && g.size < 0)
+      fail_module(m, "PS-IR-118", fmt::format("grid axis {} has the size {}", i, g.size));
+    if (!g.semantics.empty() &&
+        std::find(std::begin(kSemantics), std::end(kSemantics), g.semantics) == std::end(kSemantics))
       fail_module(m, "PS-IR-118", fmt::format("grid axis {} has the unknown semantics '{}'", i, g.semantics),
                   did_you_mean(g.semantics, {std::begin(kSemantics), std::end(kSemantics)}));
     if (g.dynamic < 0) continue;
-    if (g.dynamic >= m.num_dynamic) fail_module(m, "PS-IR-118", fmt::format("grid axis {} names dynamic bound {} of {}", i, g.dynamic, m.num_dynamic));
+    if (g.dynamic >= m.num_dynamic)
+      fail_module(m, "PS-IR-118",
+                  fmt::format("grid axis {} names dynamic bound {} of {}", i, g.dynamic, m.num_dynamic));
     bound[static_cast<size_t>(g.dynamic)] = 1;
   }
   for (size_t k = 0; k < bound.size(); ++k)
-    if (!bound[k]) fail_module(m, "PS-IR-118", fmt::format("no grid axis has the size dynamic({})", k), "dynamic bounds are numbered 0, 1, 2, …");
+    if (!bound[k])
+      fail_module(m, "PS-IR-118", fmt::format("no grid axis has the size dynamic({})", k),
+                  "dynamic bounds are numbered 0, 1, 2, …");
 }
 
 void check_meshes(const Module& m) {
   for (size_t i = 0; i < m.meshes.size(); ++i) {
     for (size_t j = 0; j < i; ++j)
-      if (m.meshes[i].name == m.meshes[j].name) fail_module(m, "PS-IR-117", fmt::format("two meshes are named {}", quoted(m.meshes[i].name)));
+      if (m.meshes[i].name == m.meshes[j].name)
+        fail_module(m, "PS-IR-117", fmt::format("two meshes are named {}", quoted(m.meshes[i].name)));
     for (const MeshAxis& a : m.meshes[i].axes)
-      if (a.size < 1) fail_module(m, "PS-IR-117", fmt::format("axis {} of mesh {} has the size {}", quoted(a.name), quoted(m.meshes[i].name), a.size));
+      if (a.size < 1)
+        fail_module(
+            m, "PS-IR-117",
+            fmt::format("axis {} of mesh {} has the size {}", quoted(a.name), quoted(m.meshes[i].name), a.size));
   }
   if (m.bodies.empty()) fail_module(m, "PS-IR-117", "the module has no body");
   for (size_t i = 0; i < m.bodies.size(); ++i) {
     const std::string& mesh = m.bodies[i].mesh;
     for (size_t j = 0; j < i; ++j)
-      if (mesh == m.bodies[j].mesh) fail_module(m, "PS-IR-117", mesh.empty() ? "there are two bodies" : fmt::format("mesh {} has two bodies", quoted(mesh)));
+      if (mesh == m.bodies[j].mesh)
+        fail_module(m, "PS-IR-117",
+                    mesh.empty() ? "there are two bodies" : fmt::format("mesh {} has two bodies", quoted(mesh)));
     const bool known = std::any_of(m.meshes.begin(), m.meshes.end(), [&](const Mesh& x) { return x.name == mesh; });
     if (m.meshes.empty() ? !mesh.empty() : !known)
-      fail_module(m, "PS-IR-117", mesh.empty() ? "the body names no mesh" : fmt::format("the body names mesh {}, which is not declared", quoted(mesh)));
+      fail_module(m, "PS-IR-117",
+                  mesh.empty() ? "the body names no mesh"
+                               : fmt::format("the body names mesh {}, which is not declared", quoted(mesh)));
   }
 }
 
@@ -55,21 +69,29 @@ void check_blocks(const Module& m, const Operand& o) {
   const std::string what = operand_text(o);
   if (!o.array || o.array->is_ref) fail_module(m, "PS-IR-115", fmt::format("{} is not an array", what));
   check_params(m, *o.array, what);
-  if (o.has_block != (o.index_map != nullptr)) fail_module(m, "PS-IR-115", fmt::format("{} has a block or an index map without the other", what));
+  if (o.has_block != (o.index_map != nullptr))
+    fail_module(m, "PS-IR-115", fmt::format("{} has a block or an index map without the other", what));
   if (!o.has_block) return;
-  if (o.kind == Kind::Prefetch) fail_module(m, "PS-IR-115", fmt::format("{} has a block", what), "prefetched operands are whole arrays");
+  if (o.kind == Kind::Prefetch)
+    fail_module(m, "PS-IR-115", fmt::format("{} has a block", what), "prefetched operands are whole arrays");
   if (static_cast<int>(o.block.size()) != o.array->rank())
-    fail_module(m, "PS-IR-115", fmt::format("the block of {} has {} for an array of type {}", what, plural(static_cast<int64_t>(o.block.size()), "dimension"), to_string(o.array)));
+    fail_module(m, "PS-IR-115",
+                fmt::format("the block of {} has {} for an array of type {}", what,
+                            plural(static_cast<int64_t>(o.block.size()), "dimension"), to_string(o.array)));
   for (size_t i = 0; i < o.block.size(); ++i) {
     const BlockDim& d = o.block[i];
-    if (d.size < 1) fail_module(m, "PS-IR-115", fmt::format("dimension {} of the block of {} has the size {}", i, what, d.size));
-    if (d.pad_lo < 0 || d.pad_hi < 0) fail_module(m, "PS-IR-115", fmt::format("dimension {} of the block of {} has negative padding", i, what));
+    if (d.size < 1)
+      fail_module(m, "PS-IR-115", fmt::format("dimension {} of the block of {} has the size {}", i, what, d.size));
+    if (d.pad_lo < 0 || d.pad_hi < 0)
+      fail_module(m, "PS-IR-115", fmt::format("dimension {} of the block of {} has negative padding", i, what));
   }
 }
 
 void check_prefetch_arg(const Module& m, const Type& t, const Operand& o, const std::string& where) {
   if (!t.is_ref || !t.members.empty() || t.dtype != o.array->dtype || !may_equal(t.dims, o.array->dims))
-    fail_module(m, "PS-IR-114", fmt::format("{} has type {}, but {} has type {}", where, to_string(t), operand_text(o), to_string(o.array)));
+    fail_module(
+        m, "PS-IR-114",
+        fmt::format("{} has type {}, but {} has type {}", where, to_string(t), operand_text(o), to_string(o.array)));
 }
 
 void check_index_map(const Module& m, const Operand& o) {
@@ -79,8 +101,10 @@ void check_index_map(const Module& m, const Operand& o) {
   const auto prefetch = static_cast<size_t>(m.count(Kind::Prefetch));
   const auto& args = g.region.args;
   if (args.size() != m.grid.size() + prefetch)
-    fail_module(m, "PS-IR-114", fmt::format("{} has {} for {} and {}", what, plural(static_cast<int64_t>(args.size()), "argument"),
-                                          m.grid.size() == 1 ? "1 grid axis" : fmt::format("{} grid axes", m.grid.size()), plural(static_cast<int64_t>(prefetch), "prefetched operand")));
+    fail_module(m, "PS-IR-114",
+                fmt::format("{} has {} for {} and {}", what, plural(static_cast<int64_t>(args.size()), "argument"),
+                            m.grid.size() == 1 ? "1 grid axis" : fmt::format("{} grid axes", m.grid.size()),
+                            plural(static_cast<int64_t>(prefetch), "prefetched operand")));
   for (size_t i = 0; i < args.size(); ++i) {
     const Type& t = *g.type(args[i]);
     const std::string where = fmt::format("argument {} of {}", i, what);
@@ -89,15 +113,22 @@ void check_index_map(const Module& m, const Operand& o) {
       fail_module(m, "PS-IR-114", fmt::format("{} has type {}, but a program id is i32[]", where, to_string(t)));
   }
   const auto& y = g.region.ops.back().operands;
-  auto extra = [](const BlockDim& d) { return d.kind == BlockDim::Kind::BoundedSlice; };  // a bounded slice may yield its size, too
+  auto extra = [](const BlockDim& d) {
+    return d.kind == BlockDim::Kind::BoundedSlice;
+  };  // a bounded slice may yield its size, too
   const size_t most = o.block.size() + static_cast<size_t>(std::count_if(o.block.begin(), o.block.end(), extra));
   if (y.size() < o.block.size() || y.size() > most)
-    fail_module(m, "PS-IR-114", fmt::format("{} yields {} for an array of rank {}", what, plural(static_cast<int64_t>(y.size()), "value"), o.block.size()));
-  const bool indirect = std::any_of(o.block.begin(), o.block.end(), [](const BlockDim& d) { return d.kind == BlockDim::Kind::Indirect; });
+    fail_module(m, "PS-IR-114",
+                fmt::format("{} yields {} for an array of rank {}", what,
+                            plural(static_cast<int64_t>(y.size()), "value"), o.block.size()));
+  const bool indirect =
+      std::any_of(o.block.begin(), o.block.end(), [](const BlockDim& d) { return d.kind == BlockDim::Kind::Indirect; });
   for (size_t i = 0; i < y.size(); ++i) {
     const Type& t = *g.type(y[i]);
     if (!is_int(t.dtype) || (!indirect && !t.is_scalar()))
-      fail_module(m, "PS-IR-114", fmt::format("{} yields %{} of type {} for dimension {}; an index is an integer scalar", what, y[i], to_string(t), i));
+      fail_module(m, "PS-IR-114",
+                  fmt::format("{} yields %{} of type {} for dimension {}; an index is an integer scalar", what, y[i],
+                              to_string(t), i));
   }
 }
 
@@ -124,12 +155,16 @@ void check_body_args(const Module& m, const Body& b) {
   const std::string what = b.mesh.empty() ? "the body" : fmt::format("the body of mesh {}", quoted(b.mesh));
   const auto& args = b.graph.region.args;
   if (args.size() != m.operands.size() + m.scratch.size())
-    fail_module(m, "PS-IR-113", fmt::format("{} has {} for {} and {}", what, plural(static_cast<int64_t>(args.size()), "argument"), plural(static_cast<int64_t>(m.operands.size()), "operand"),
-                                          plural(static_cast<int64_t>(m.scratch.size()), "scratch buffer")));
+    fail_module(m, "PS-IR-113",
+                fmt::format("{} has {} for {} and {}", what, plural(static_cast<int64_t>(args.size()), "argument"),
+                            plural(static_cast<int64_t>(m.operands.size()), "operand"),
+                            plural(static_cast<int64_t>(m.scratch.size()), "scratch buffer")));
   for (size_t i = 0; i < args.size(); ++i) {
     const Type& t = *b.graph.type(args[i]);
     auto refuse = [&](const std::string& decl, const std::string& expected) {
-      fail_module(m, "PS-IR-113", fmt::format("argument {} (%{}) of {} has type {}, but {} makes it {}", i, args[i], what, to_string(t), decl, expected));
+      fail_module(m, "PS-IR-113",
+                  fmt::format("argument {} (%{}) of {} has type {}, but {} makes it {}", i, args[i], what, to_string(t),
+                              decl, expected));
     };
     if (i >= m.operands.size()) {
       const Scratch& s = m.scratch[i - m.operands.size()];
@@ -148,20 +183,26 @@ void check_aliases(const Module& m) {
   const int inputs = m.count(Kind::Prefetch) + m.count(Kind::Input), outputs = m.count(Kind::Output);
   std::vector<char> taken(static_cast<size_t>(outputs), 0);
   for (const Alias& a : m.aliases) {
-    if (a.input < 0 || a.input >= inputs) fail_module(m, "PS-IR-116", fmt::format("an alias names input {} of {}", a.input, inputs));
-    if (a.output < 0 || a.output >= outputs) fail_module(m, "PS-IR-116", fmt::format("an alias names output {} of {}", a.output, outputs));
-    if (taken[static_cast<size_t>(a.output)]++) fail_module(m, "PS-IR-116", fmt::format("output {} has two aliases", a.output));
-    const Operand &in = m.operands[static_cast<size_t>(a.input)], &out = m.operands[static_cast<size_t>(inputs + a.output)];
+    if (a.input < 0 || a.input >= inputs)
+      fail_module(m, "PS-IR-116", fmt::format("an alias names input {} of {}", a.input, inputs));
+    if (a.output < 0 || a.output >= outputs)
+      fail_module(m, "PS-IR-116", fmt::format("an alias names output {} of {}", a.output, outputs));
+    if (taken[static_cast<size_t>(a.output)]++)
+      fail_module(m, "PS-IR-116", fmt::format("output {} has two aliases", a.output));
+    const Operand &in = m.operands[static_cast<size_t>(a.input)],
+                  &out = m.operands[static_cast<size_t>(inputs + a.output)];
     if (!same_type(*in.array, *out.array))
-      fail_module(m, "PS-IR-116", fmt::format("{} of type {} cannot share the buffer of {} of type {}", operand_text(out), to_string(out.array),
-                                              operand_text(in), to_string(in.array)));
+      fail_module(m, "PS-IR-116",
+                  fmt::format("{} of type {} cannot share the buffer of {} of type {}", operand_text(out),
+                              to_string(out.array), operand_text(in), to_string(in.array)));
   }
 }
 
 void check_order(const Module& m) {
   for (size_t i = 1; i < m.operands.size(); ++i)
     if (m.operands[i].kind < m.operands[i - 1].kind)
-      fail_module(m, "PS-IR-115", fmt::format("{} stands after {}", operand_text(m.operands[i]), operand_text(m.operands[i - 1])),
+      fail_module(m, "PS-IR-115",
+                  fmt::format("{} stands after {}", operand_text(m.operands[i]), operand_text(m.operands[i - 1])),
                   "operands are prefetched ones, inputs, outputs in this order");
 }
 
@@ -182,7 +223,9 @@ void check_params(const Module& m, const Type& t, const std::string& where) {
     const bool ok = for_each_param(d.symbol, [&](std::string_view p) {
       if (std::find(m.params.begin(), m.params.end(), p) != m.params.end()) return;
       std::vector<std::string_view> known(m.params.begin(), m.params.end());
-      fail_module(m, "PS-IR-119", fmt::format("{}: the type {} uses the undeclared shape parameter '{}'", where, to_string(t), p), did_you_mean(p, known));
+      fail_module(m, "PS-IR-119",
+                  fmt::format("{}: the type {} uses the undeclared shape parameter '{}'", where, to_string(t), p),
+                  did_you_mean(p, known));
     });
     if (!ok) fail_module(m, "PS-IR-119", fmt::format("{}: '{}' is not a dimension", where, d.symbol));
   }
@@ -207,7 +250,8 @@ void verify(const Module& m) {
   for (const Body& b : m.bodies) {
     check_graph(m, b.graph, b.mesh.empty() ? "the body" : fmt::format("the body of mesh {}", quoted(b.mesh)));
     check_body_args(m, b);
-    if (!b.graph.region.ops.back().operands.empty()) fail_module(m, "PS-IR-113", "a body yields values", "a kernel returns nothing; it writes its outputs");
+    if (!b.graph.region.ops.back().operands.empty())
+      fail_module(m, "PS-IR-113", "a body yields values", "a kernel returns nothing; it writes its outputs");
   }
 }
 

@@ -21,12 +21,16 @@ void OpCheck::fail(const char* code, std::string message, std::string hint) cons
 }
 
 void OpCheck::bad_operand(int i, const std::string& expected, std::string hint) const {
-  fail("PS-IR-107", fmt::format("operand {} (%{}) has type {}, but {}", i, op.operands[static_cast<size_t>(i)], to_string(in(i)), expected),
+  fail("PS-IR-107",
+       fmt::format("operand {} (%{}) has type {}, but {}", i, op.operands[static_cast<size_t>(i)], to_string(in(i)),
+                   expected),
        std::move(hint));
 }
 
 void OpCheck::bad_result(int i, const std::string& expected, std::string hint) const {
-  fail("PS-IR-108", fmt::format("result {} (%{}) has type {}, but {}", i, op.results[static_cast<size_t>(i)], to_string(out(i)), expected),
+  fail("PS-IR-108",
+       fmt::format("result {} (%{}) has type {}, but {}", i, op.results[static_cast<size_t>(i)], to_string(out(i)),
+                   expected),
        std::move(hint));
 }
 
@@ -86,7 +90,8 @@ std::vector<int64_t> OpCheck::axes_attr(const char* key, int rank) const {
   std::vector<int64_t> r;
   uint64_t seen = 0;
   for (const Attr& a : op.attr(key)->items) {
-    if (!a.is_int() || a.i < 0 || a.i >= rank || a.i >= 64) bad_attr(key, fmt::format("{} is not an axis of an array of rank {}", to_string(a), rank));
+    if (!a.is_int() || a.i < 0 || a.i >= rank || a.i >= 64)
+      bad_attr(key, fmt::format("{} is not an axis of an array of rank {}", to_string(a), rank));
     if (seen >> a.i & 1) bad_attr(key, fmt::format("axis {} occurs twice", a.i));
     seen |= uint64_t{1} << a.i;
     r.push_back(a.i);

@@ -10,8 +10,9 @@
 namespace pallasim::ir {
 namespace {
 
-constexpr std::string_view kTransforms[] = {"index", "reshape", "bitcast", "transpose", "squeeze", "tile", "untile", "swizzle", "unswizzle",
-                                            "peer", "multicast", "cluster", "extract", "select"};
+constexpr std::string_view kTransforms[] = {"index",     "reshape", "bitcast", "transpose", "squeeze",
+                                            "tile",      "untile",  "swizzle", "unswizzle", "peer",
+                                            "multicast", "cluster", "extract", "select"};
 
 class ViewFollower {
  public:
@@ -31,7 +32,8 @@ class ViewFollower {
   void int_operand(const Attr& a, const char* what);
   std::vector<size_t> axes(const Attr& t);
   [[noreturn]] void fail(const Attr& part, const std::string& why) {
-    c_.fail("PS-IR-110", fmt::format("{} in a view: {}", to_string(part), why), s_.known_shape ? "the view so far shows " + shape_text(s_.dtype, s_.dims) : "");
+    c_.fail("PS-IR-110", fmt::format("{} in a view: {}", to_string(part), why),
+            s_.known_shape ? "the view so far shows " + shape_text(s_.dtype, s_.dims) : "");
   }
 
   const OpCheck& c_;
@@ -41,7 +43,8 @@ class ViewFollower {
 };
 
 const Type& ViewFollower::operand(const Attr& a, const char* what) {
-  if (!a.is(Attr::Kind::Operand) || a.i < 0 || a.i >= c_.num_in()) fail(a, fmt::format("{} is an operand such as $1", what));
+  if (!a.is(Attr::Kind::Operand) || a.i < 0 || a.i >= c_.num_in())
+    fail(a, fmt::format("{} is an operand such as $1", what));
   return c_.in(static_cast<int>(a.i));
 }
 
@@ -56,8 +59,10 @@ std::vector<size_t> ViewFollower::axes(const Attr& t) {
   std::vector<size_t> r;
   for (const Attr& a : t.items) {
     const auto rank = static_cast<int64_t>(s_.dims.size());
-    if (!a.is_int() || a.i < 0 || (s_.known_shape && a.i >= rank)) fail(t, fmt::format("{} is not a dimension", to_string(a)));
-    if (std::find(r.begin(), r.end(), static_cast<size_t>(a.i)) != r.end()) fail(t, fmt::format("dimension {} occurs twice", a.i));
+    if (!a.is_int() || a.i < 0 || (s_.known_shape && a.i >= rank))
+      fail(t, fmt::format("{} is not a dimension", to_string(a)));
+    if (std::find(r.begin(), r.end(), static_cast<size_t>(a.i)) != r.end())
+      fail(t, fmt::format("dimension {} occurs twice", a.i));
     r.push_back(static_cast<size_t>(a.i));
   }
   return r;
@@ -65,12 +70,14 @@ std::vector<size_t> ViewFollower::axes(const Attr& t) {
 
 // The extent that is left; one of the run cannot be compared.
 Dim ViewFollower::slice(const Attr& e) {
-  if (e.items.size() != 2 && e.items.size() != 3) fail(e, "a slice is slice(start, size) or slice(start, size, stride)");
+  if (e.items.size() != 2 && e.items.size() != 3)
+    fail(e, "a slice is slice(start, size) or slice(start, size, stride)");
   if (e.items[0].is(Attr::Kind::Operand)) int_operand(e.items[0], "the start of a slice");
   else if (!is_dim(e.items[0])) fail(e, "the start of a slice is an integer or an operand");
   Dim size(std::string("?"));
   if (e.items[1].is(Attr::Kind::Operand)) int_operand(e.items[1], "the size of a slice");
-  else if (!is_dim(e.items[1], &size) || (size.is_static() && size.size < 0)) fail(e, "the size of a slice is a number or an operand");
+  else if (!is_dim(e.items[1], &size) || (size.is_static() && size.size < 0))
+    fail(e, "the size of a slice is a number or an operand");
   if (e.items.size() == 3 && !is_dim(e.items[2])) fail(e, "the stride of a slice is a number");
   return size;
 }
@@ -80,7 +87,8 @@ void ViewFollower::array(const Attr& e, bool from_ref) {
   if (e.items.empty()) fail(e, "an index array is an operand such as $1");
   const Type& t = operand(e.items[0], "an index array");
   if (t.is_ref != from_ref) fail(e, fmt::format("operand {} has type {}", e.items[0].i, to_string(t)));
-  if (!from_ref && !is_int(t.dtype) && t.dtype != DType::Bool) fail(e, fmt::format("operand {} of type {} is no index", e.items[0].i, to_string(t)));
+  if (!from_ref && !is_int(t.dtype) && t.dtype != DType::Bool)
+    fail(e, fmt::format("operand {} of type {} is no index", e.items[0].i, to_string(t)));
   std::vector<Dim> d = t.dims;
   if (from_ref && (!t.members.empty() || e.items.size() > 1)) s_.known_shape = false;
   if (d.size() > gathered_.size()) std::swap(d, gathered_);
@@ -96,7 +104,8 @@ void ViewFollower::array(const Attr& e, bool from_ref) {
 // of the first integer entry when all of them are adjacent, else in front.
 void ViewFollower::index(const Attr& t) {
   if (s_.known_shape && t.items.size() != s_.dims.size())
-    fail(t, fmt::format("{} for a ref of rank {}", plural(static_cast<int64_t>(t.items.size()), "entry"), s_.dims.size()));
+    fail(t,
+         fmt::format("{} for a ref of rank {}", plural(static_cast<int64_t>(t.items.size()), "entry"), s_.dims.size()));
   gathered_.clear();
   std::vector<Dim> kept;
   size_t first = SIZE_MAX, last = 0, ints = 0, at = 0;
@@ -139,7 +148,8 @@ void ViewFollower::reshape(const Attr& t) {
 }
 
 void ViewFollower::bitcast(const Attr& t) {
-  if (t.items.size() != 1 || !t.items[0].is(Attr::Kind::TypeOf) || t.items[0].type->is_ref) fail(t, "a bitcast names an element type such as f32[]");
+  if (t.items.size() != 1 || !t.items[0].is(Attr::Kind::TypeOf) || t.items[0].type->is_ref)
+    fail(t, "a bitcast names an element type such as f32[]");
   const DType to = t.items[0].type->dtype;
   const int a = bit_width(s_.dtype), b = bit_width(to);
   if (!s_.known_dtype) s_.known_shape = false;
@@ -160,7 +170,8 @@ void ViewFollower::bitcast(const Attr& t) {
 void ViewFollower::transpose(const Attr& t) {
   const std::vector<size_t> perm = axes(t);
   if (!s_.known_shape) return;
-  if (perm.size() != s_.dims.size()) fail(t, fmt::format("{} for a ref of rank {}", plural(static_cast<int64_t>(perm.size()), "entry"), s_.dims.size()));
+  if (perm.size() != s_.dims.size())
+    fail(t, fmt::format("{} for a ref of rank {}", plural(static_cast<int64_t>(perm.size()), "entry"), s_.dims.size()));
   std::vector<Dim> dims;
   for (size_t p : perm) dims.push_back(s_.dims[p]);
   s_.dims = std::move(dims);
@@ -184,7 +195,8 @@ void ViewFollower::transform(const Attr& t) {
   if (t.s == "transpose") return transpose(t);
   if (t.s == "squeeze") return squeeze(t);
   if (std::find(std::begin(kTransforms), std::end(kTransforms), t.s) == std::end(kTransforms))
-    c_.fail("PS-IR-110", fmt::format("unknown transform '{}' in a view", t.s), did_you_mean(t.s, {std::begin(kTransforms), std::end(kTransforms)}));
+    c_.fail("PS-IR-110", fmt::format("unknown transform '{}' in a view", t.s),
+            did_you_mean(t.s, {std::begin(kTransforms), std::end(kTransforms)}));
   // Layout transforms end the checking of shapes.
   s_.known_shape = false;
   if (t.s == "extract" || t.s == "select") s_.known_dtype = false;
@@ -205,7 +217,8 @@ ViewShape view_shape(const OpCheck& c, const Type& ref, const Attr* transforms) 
 }
 
 ViewShape check_view_attr(const OpCheck& c, const std::string& key, const Attr& view) {
-  const bool shaped = view.is_call("view") && view.items.size() == 2 && view.items[0].is(Attr::Kind::Operand) && view.items[1].is(Attr::Kind::List);
+  const bool shaped = view.is_call("view") && view.items.size() == 2 && view.items[0].is(Attr::Kind::Operand) &&
+                      view.items[1].is(Attr::Kind::List);
   if (!shaped || view.items[0].i >= c.num_in()) c.bad_attr(key, "a view is written view($k, [transforms])");
   const auto k = static_cast<int>(view.items[0].i);
   if (!c.in(k).is_ref) c.bad_operand(k, fmt::format("attribute '{}' needs a ref", key));

@@ -10,12 +10,15 @@ using namespace pallasim::ir;
 
 namespace {
 
-constexpr const char* kFamilies[] = {"Elementwise", "Shape", "Reductions and contractions", "Control", "Memory", "Asynchronous and synchronisation",
-                                     "SparseCore", "Random numbers", "Hints, debugging, escape hatches"};
-constexpr const char* kRules[] = {"Abs", "ArgReduce", "BitcastConvert", "Broadcast", "Clamp", "Compare", "ComplexPart", "Concat", "Cond", "Constant",
-                                  "Convert", "Cumulative", "Declared", "Dot", "DynamicSlice", "DynamicUpdate", "For", "Get", "Identity", "Index", "Iota",
-                                  "MaskedLoad", "NoResult", "Pad", "Pow", "Predicate", "Reduce", "RefResult", "Reshape", "Same", "Scoped", "Select",
-                                  "Slice", "Store", "Swap", "Transpose", "Variadic", "While"};
+constexpr const char* kFamilies[] = {"Elementwise", "Shape",          "Reductions and contractions",
+                                     "Control",     "Memory",         "Asynchronous and synchronisation",
+                                     "SparseCore",  "Random numbers", "Hints, debugging, escape hatches"};
+constexpr const char* kRules[] = {
+    "Abs",   "ArgReduce", "BitcastConvert", "Broadcast",  "Clamp",    "Compare",    "ComplexPart",  "Concat",
+    "Cond",  "Constant",  "Convert",        "Cumulative", "Declared", "Dot",        "DynamicSlice", "DynamicUpdate",
+    "For",   "Get",       "Identity",       "Index",      "Iota",     "MaskedLoad", "NoResult",     "Pad",
+    "Pow",   "Predicate", "Reduce",         "RefResult",  "Reshape",  "Same",       "Scoped",       "Select",
+    "Slice", "Store",     "Swap",           "Transpose",  "Variadic", "While"};
 constexpr const char* kRuleDocs[] = {
     "the operand's type; complex gives its part's float",
     "the operand without the axis, in an integer type",
@@ -33,7 +36,8 @@ constexpr const char* kRuleDocs[] = {
     "batch dimensions, left free dimensions, right free dimensions; any number type",
     "operands x and one integer per dimension; result has the sizes",
     "operands x, update and one integer per dimension; result has x's type",
-    "integers lower, upper, step, then carried values; the region takes index and carried values and yields the carried values",
+    "integers lower, upper, step, then carried values; the region takes index and carried values and yields the "
+    "carried values",
     "the shape that the view shows",
     "each result has its operand's type",
     "one integer scalar",
@@ -58,8 +62,10 @@ constexpr const char* kRuleDocs[] = {
 };
 constexpr const char* kEngines[] = {"", "scalar", "VPU", "EUP", "XLU", "MXU", "DMA", "sync"};
 constexpr const char* kFidelity[] = {"exact", "ulp", "contraction"};
-constexpr const char* kKinds[] = {"int", "ints", "bool", "sym", "str", "type", "literal", "list", "dict", "view", "operand", "any"};
-constexpr const char* kEffects[] = {"read", "write", "atomic", "sync", "async", "control", "alloc", "print", "check", "random"};
+constexpr const char* kKinds[] = {"int",     "ints", "bool", "sym",  "str",     "type",
+                                  "literal", "list", "dict", "view", "operand", "any"};
+constexpr const char* kEffects[] = {"read",    "write", "atomic", "sync",  "async",
+                                    "control", "alloc", "print",  "check", "random"};
 
 std::string range(int lo, int hi) {
   if (hi < 0) return lo ? fmt::format("{}+", lo) : "any";
@@ -68,7 +74,9 @@ std::string range(int lo, int hi) {
 
 std::string attributes(const OpInfo& i) {
   std::string r;
-  for (const AttrSpec& a : i.attrs) r += fmt::format("{}`{}`: {}{}", r.empty() ? "" : ", ", a.name, kKinds[static_cast<int>(a.kind)], a.optional ? "?" : "");
+  for (const AttrSpec& a : i.attrs)
+    r += fmt::format("{}`{}`: {}{}", r.empty() ? "" : ", ", a.name, kKinds[static_cast<int>(a.kind)],
+                     a.optional ? "?" : "");
   if (i.open_attrs) r += r.empty() ? "as captured" : ", others as captured";
   return r;
 }
@@ -81,23 +89,33 @@ std::string effects(const OpInfo& i) {
 }
 
 void family(int f) {
-  fmt::print("\n## {}\n\n| operation | operands | regions | types | attributes | effects | engine | fidelity | meaning |\n|---|---|---|---|---|---|---|---|---|\n", kFamilies[f]);
+  fmt::print(
+      "\n## {}\n\n| operation | operands | regions | types | attributes | effects | engine | fidelity | meaning "
+      "|\n|---|---|---|---|---|---|---|---|---|\n",
+      kFamilies[f]);
   for (int k = 0; k < kNumOps; ++k) {
     const OpInfo& i = info(static_cast<OpCode>(k));
     if (static_cast<int>(i.family) != f) continue;
     fmt::print("| `{}` | {} | {} | {} | {} | {} | {} | {} | {} |\n", i.name, range(i.min_operands, i.max_operands),
-               i.regions == 0 ? "" : i.regions < 0 ? "any" : std::to_string(i.regions), kRules[static_cast<int>(i.rule)], attributes(i), effects(i),
-               kEngines[static_cast<int>(i.engine)], kFidelity[static_cast<int>(i.fidelity)], i.doc);
+               i.regions == 0  ? ""
+               : i.regions < 0 ? "any"
+                               : std::to_string(i.regions),
+               kRules[static_cast<int>(i.rule)], attributes(i), effects(i), kEngines[static_cast<int>(i.engine)],
+               kFidelity[static_cast<int>(i.fidelity)], i.doc);
   }
 }
 
 }  // namespace
 
 int main() {
-  static_assert(std::size(kRules) == static_cast<size_t>(TypeRule::While) + 1 && std::size(kRuleDocs) == std::size(kRules));
-  fmt::print("# Operations\n\nGenerated by `pallasim_op_reference` from the op table ({} operations); do not edit. A trailing ? marks an attribute that may be\n"
-             "absent. `ulp`: the result may differ from the exact one by the bound in docs/numerics.md. The grammar is in docs/ir.md.\n",
-             kNumOps);
+  static_assert(std::size(kRules) == static_cast<size_t>(TypeRule::While) + 1 &&
+                std::size(kRuleDocs) == std::size(kRules));
+  fmt::print(
+      "# Operations\n\nGenerated by `pallasim_op_reference` from the op table ({} operations); do not edit. A trailing "
+      "? marks an attribute that may be\n"
+      "absent. `ulp`: the result may differ from the exact one by the bound in docs/numerics.md. The grammar is in "
+      "docs/ir.md.\n",
+      kNumOps);
   for (int f = 0; f <= static_cast<int>(Family::Debug); ++f) family(f);
   fmt::print("\n## Type rules\n\n| rule | result types |\n|---|---|\n");
   for (size_t i = 0; i < std::size(kRules); ++i) fmt::print("| {} | {} |\n", kRules[i], kRuleDocs[i]);

@@ -1,4 +1,5 @@
-// Any bytes: parse throws DiagnosticError or gives a module that prints and parses back to an equal one. What verifies also binds.
+// Any bytes: parse throws DiagnosticError or gives a module that prints and parses back to an equal one. What verifies
+// also binds.
 //   fuzz_parser -dict=tests/fuzz/psir.dict corpus tests/pass tests/fail/ir
 #include <cstdint>
 #include <cstdlib>
@@ -35,8 +36,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     for (const std::string& p : m.params) values.emplace_back(p, 8);
     const Module bound = bind_shapes(m, values);
     parse(print(bound, {.literal_comments = true}));
-  } catch (const DiagnosticError& e) {
-    require(!e.diagnostic().code.empty());
-  }
+  } catch (const DiagnosticError& e) { require(!e.diagnostic().code.empty()); }
   return 0;
 }

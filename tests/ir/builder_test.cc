@@ -14,8 +14,12 @@ TEST(Builder, Matmul) {
   ModuleBuilder mb("matmul_kernel", Machine::Generic);
   const Type* square = mb.type(DType::F32, {1024, 1024});
   mb.grid(2).grid(2);
-  mb.input("x_ref", square).block({512, 1024}, [](BodyBuilder& b, const Values& i) { return Values{i[0], b.constant(DType::I32, 0)}; });
-  mb.input("y_ref", square).block({1024, 512}, [](BodyBuilder& b, const Values& i) { return Values{b.constant(DType::I32, 0), i[1]}; });
+  mb.input("x_ref", square).block({512, 1024}, [](BodyBuilder& b, const Values& i) {
+    return Values{i[0], b.constant(DType::I32, 0)};
+  });
+  mb.input("y_ref", square).block({1024, 512}, [](BodyBuilder& b, const Values& i) {
+    return Values{b.constant(DType::I32, 0), i[1]};
+  });
   mb.output("z_ref", square).block({512, 512}, [](BodyBuilder&, const Values& i) { return Values{i[0], i[1]}; });
   mb.body([](BodyBuilder& b, const Values& refs) {
     const Value x = b.get(refs[0]), y = b.get(refs[1]);
@@ -27,10 +31,11 @@ TEST(Builder, Matmul) {
 TEST(Builder, PredicateAndSqueezedBlock) {
   ModuleBuilder mb("sum_kernel", Machine::Generic);
   mb.grid(4, "arbitrary");
-  mb.input("x_ref", mb.type(DType::F32, {4, 8, 128}), Space::Vmem).block({0, 8, 128}, [](BodyBuilder& b, const Values& i) {
-    const Value zero = b.constant(DType::I32, 0);
-    return Values{i[0], zero, zero};
-  });
+  mb.input("x_ref", mb.type(DType::F32, {4, 8, 128}), Space::Vmem)
+      .block({0, 8, 128}, [](BodyBuilder& b, const Values& i) {
+        const Value zero = b.constant(DType::I32, 0);
+        return Values{i[0], zero, zero};
+      });
   mb.output("o_ref", mb.type(DType::F32, {8, 128}), Space::Vmem).block({8, 128}, [](BodyBuilder& b, const Values&) {
     const Value zero = b.constant(DType::I32, 0);
     return Values{zero, zero};
@@ -38,7 +43,9 @@ TEST(Builder, PredicateAndSqueezedBlock) {
   mb.body([](BodyBuilder& b, const Values& refs) {
     const Value id = b.program_id(0), zero = b.constant(DType::I32, 0);
     const Value first = b.compare(OpCode::eq, id, zero);
-    b.when(first, [&](BodyBuilder& b, const Values&) { b.store(refs[1], b.broadcast(b.constant(DType::F32, 0), {8, 128}, {})); });
+    b.when(first, [&](BodyBuilder& b, const Values&) {
+      b.store(refs[1], b.broadcast(b.constant(DType::F32, 0), {8, 128}, {}));
+    });
     const Value sum = b.get(refs[1]);
     b.store(refs[1], b.add(sum, b.get(refs[0])));
   });
@@ -55,7 +62,8 @@ TEST(Builder, LoopsScopesAndIndices) {
       return Values{b.add(v[1], b.get(refs[0], {v[0]}))};
     });
     b.store(refs[1], sum[0], {0});
-    b.scoped({{tmp, "tmp_ref"}}, [&](BodyBuilder& b, const Values& v) { b.store(v[0], b.get(refs[0], {slice(sum[0], 4, 2)})); });
+    b.scoped({{tmp, "tmp_ref"}},
+             [&](BodyBuilder& b, const Values& v) { b.store(v[0], b.get(refs[0], {slice(sum[0], 4, 2)})); });
   });
   const Module m = mb.finish();
   ASSERT_FALSE(m.locs.empty());
@@ -74,9 +82,7 @@ TEST(Builder, RefusesWrongTypes) {
   try {
     mb.finish();
     FAIL();
-  } catch (const DiagnosticError& e) {
-    EXPECT_EQ(e.diagnostic().code, "PS-IR-107");
-  }
+  } catch (const DiagnosticError& e) { EXPECT_EQ(e.diagnostic().code, "PS-IR-107"); }
 }
 
 }  // namespace

@@ -34,9 +34,7 @@ Diagnostic refusal(const fs::path& p) {
     const Module m = parse(text, p.filename().string(), limits);
     verify(m);
     if (text.find("// bind") != std::string::npos) bind_shapes(m, bindings(text));
-  } catch (const DiagnosticError& e) {
-    return e.diagnostic();
-  }
+  } catch (const DiagnosticError& e) { return e.diagnostic(); }
   ADD_FAILURE() << p << " is not refused";
   return {};
 }

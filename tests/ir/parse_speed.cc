@@ -9,13 +9,16 @@ using namespace pallasim::ir;
 
 namespace {
 std::string text_of(int n) {
-  std::string s = "pallasim-ir 1\nmodule \"k\" {machine = tpu}\noutput \"o\" : f32[8,128] {space = vmem}\n"
-                  "body (%0 \"o\": ref<f32[8,128], vmem>) {\n  %1 = get %0 : f32[8,128] @0\n";
+  std::string s =
+      "pallasim-ir 1\nmodule \"k\" {machine = tpu}\noutput \"o\" : f32[8,128] {space = vmem}\n"
+      "body (%0 \"o\": ref<f32[8,128], vmem>) {\n  %1 = get %0 : f32[8,128] @0\n";
   for (int i = 2; i < n; ++i) {
     switch (i % 4) {
       case 0: s += fmt::format("  %{} = add %{}, %1 : f32[8,128] @0\n", i, i - 1); break;
       case 1: s += fmt::format("  %{} = exp %{} : f32[8,128] @0\n", i, i - 1); break;
-      case 2: s += fmt::format("  %{} = get %0 {{view = [index(slice(0, 8), slice(0, 128))]}} : f32[8,128] @0\n", i); break;
+      case 2:
+        s += fmt::format("  %{} = get %0 {{view = [index(slice(0, 8), slice(0, 128))]}} : f32[8,128] @0\n", i);
+        break;
       default: s += fmt::format("  %{} = transpose %{} {{perm = [0, 1]}} : f32[8,128] @0\n", i, i - 1); break;
     }
   }
@@ -40,7 +43,8 @@ int main() {
     const std::string text = text_of(n);
     const Module m = parse(text);
     const double per = 100.0 / n;
-    fmt::print("{:6} ops: parse {:.4f} ms, verify {:.4f} ms, print {:.4f} ms per 100 ops\n", n, per * best_ms([&] { parse(text); }),
-               per * best_ms([&] { verify(m); }), per * best_ms([&] { print(m); }));
+    fmt::print("{:6} ops: parse {:.4f} ms, verify {:.4f} ms, print {:.4f} ms per 100 ops\n", n,
+               per * best_ms([&] { parse(text); }), per * best_ms([&] { verify(m); }),
+               per * best_ms([&] { print(m); }));
   }
 }

@@ -22,9 +22,7 @@ TEST(Property, RandomModulesRoundTrip) {
     ASSERT_EQ(print(again), text);
     try {
       verify(m);
-    } catch (const DiagnosticError&) {
-      ++refused;
-    }
+    } catch (const DiagnosticError&) { ++refused; }
   }
   EXPECT_GT(refused, 1000);
 }
@@ -33,7 +31,8 @@ TEST(Property, RandomModulesRoundTrip) {
 TEST(Property, DamagedTextIsRefusedWithAPosition) {
   const std::string text = print(RandomModule(7).make());
   for (size_t i = 0; i < text.size(); ++i) {
-    for (std::string damaged : {text.substr(0, i), text.substr(0, i) + '}' + text.substr(i + 1), text.substr(0, i) + text.substr(i + 1)}) {
+    for (std::string damaged :
+         {text.substr(0, i), text.substr(0, i) + '}' + text.substr(i + 1), text.substr(0, i) + text.substr(i + 1)}) {
       try {
         parse(damaged);
       } catch (const DiagnosticError& e) {
@@ -48,22 +47,23 @@ bool verifies(OpCode code, int operands, DType t, std::vector<Dim> second, AttrD
   ModuleBuilder mb("k", Machine::Generic);
   mb.body([&](BodyBuilder& b, const Values&) {
     Values v = {b.iota(t, {4, 2}, 0)};
-    while (static_cast<int>(v.size()) < operands) v.push_back(second.empty() ? b.reduce(OpCode::reduce_max, v[0], {0, 1}) : b.iota(t, second, 0));
+    while (static_cast<int>(v.size()) < operands)
+      v.push_back(second.empty() ? b.reduce(OpCode::reduce_max, v[0], {0, 1}) : b.iota(t, second, 0));
     b.op(code, v, b.tensor(result, {4, 2}), attrs);
   });
   try {
     mb.finish();
     return true;
-  } catch (const DiagnosticError&) {
-    return false;
-  }
+  } catch (const DiagnosticError&) { return false; }
 }
 
 AttrDict required(const OpInfo& i) {
   AttrDict d;
   for (const AttrSpec& s : i.attrs)
     if (!s.optional)
-      d.emplace_back(std::string(s.name), s.kind == AttrKind::Ints ? Attr::ints({0}) : s.kind == AttrKind::Sym ? Attr::symbol("x") : Attr::integer(1));
+      d.emplace_back(std::string(s.name), s.kind == AttrKind::Ints  ? Attr::ints({0})
+                                          : s.kind == AttrKind::Sym ? Attr::symbol("x")
+                                                                    : Attr::integer(1));
   return d;
 }
 
@@ -82,9 +82,7 @@ TEST(Property, ElementwiseRulesAcceptOneShapeAndScalarsOnly) {
       EXPECT_TRUE(verifies(i.code, i.min_operands, t, {}, required(i), r));
       EXPECT_FALSE(verifies(i.code, i.min_operands, t, {4, 2}, required(i), r == DType::F64 ? DType::F32 : DType::F64));
       EXPECT_FALSE(verifies(i.code, i.min_operands + 1, t, {4, 2}, required(i), r));
-      if (i.min_operands > 1) {
-        EXPECT_FALSE(verifies(i.code, i.min_operands, t, {2, 4}, required(i), r));
-      }
+      if (i.min_operands > 1) { EXPECT_FALSE(verifies(i.code, i.min_operands, t, {2, 4}, required(i), r)); }
       ++tried;
     }
     EXPECT_TRUE(some);
@@ -93,14 +91,12 @@ TEST(Property, ElementwiseRulesAcceptOneShapeAndScalarsOnly) {
 }
 
 TEST(Property, NarrowFloatsAreExactDoubles) {
-  for (DType t : {DType::F8E3M4, DType::F8E4M3, DType::F8E4M3B11FNUZ, DType::F8E4M3FN, DType::F8E4M3FNUZ, DType::F8E5M2, DType::F8E5M2FNUZ,
-                  DType::F8E8M0FNU, DType::F4E2M1FN, DType::F16, DType::BF16}) {
+  for (DType t : {DType::F8E3M4, DType::F8E4M3, DType::F8E4M3B11FNUZ, DType::F8E4M3FN, DType::F8E4M3FNUZ, DType::F8E5M2,
+                  DType::F8E5M2FNUZ, DType::F8E8M0FNU, DType::F4E2M1FN, DType::F16, DType::BF16}) {
     SCOPED_TRACE(std::string(name(t)));
     for (uint64_t b = 0; b < uint64_t{1} << bit_width(t); ++b) {
       const double v = bits_to_double(t, b);
-      if (!std::isnan(v)) {
-        ASSERT_EQ(double_to_bits(t, v), b) << v;
-      }
+      if (!std::isnan(v)) { ASSERT_EQ(double_to_bits(t, v), b) << v; }
     }
   }
   EXPECT_EQ(bits_to_double(DType::F8E4M3FN, 0x7e), 448);

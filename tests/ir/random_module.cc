@@ -6,13 +6,15 @@ namespace pallasim::ir {
 
 std::string RandomModule::word() {
   // Words that collide with the grammar are the interesting ones.
-  constexpr const char* kWords[] = {"x",    "ref",  "f32",  "bool", "token", "true", "blob", "yield", "body", "loc",  "view", "index",
-                                    "add",  "n",    "_",    "A9_z", "sem",   "any",  "grid", "slice", "i4",   "min",  "module"};
+  constexpr const char* kWords[] = {"x",    "ref", "f32",  "bool",  "token", "true", "blob",  "yield",
+                                    "body", "loc", "view", "index", "add",   "n",    "_",     "A9_z",
+                                    "sem",  "any", "grid", "slice", "i4",    "min",  "module"};
   return kWords[below(std::size(kWords))];
 }
 
 std::string RandomModule::text() {
-  constexpr const char* kPieces[] = {"a", "\"", "\\", "\n", "\t", "\x01", "\x1f", "é", "漢", "😀", " ", "//", "{}", "%0", "\x7f", "\r\b\f", "'"};
+  constexpr const char* kPieces[] = {"a", "\"", "\\", "\n", "\t", "\x01", "\x1f",   "é", "漢",
+                                     "😀", " ",  "//", "{}", "%0", "\x7f", "\r\b\f", "'"};
   std::string s;
   for (int n = below(6); n > 0; --n) s += kPieces[below(std::size(kPieces))];
   return s;
@@ -128,7 +130,8 @@ void RandomModule::op(Graph& g, Op& o, int depth) {
     for (int n = 0; n < want; ++n) o.operands.push_back(below(known));
   for (int n = below(3); n > 0; --n) o.results.push_back(define(g, type()));
   for (const AttrSpec& s : i.attrs)
-    if (!s.optional || chance(50)) o.attrs.emplace_back(std::string(s.name), attr_of(s.kind, static_cast<int>(o.operands.size())));
+    if (!s.optional || chance(50))
+      o.attrs.emplace_back(std::string(s.name), attr_of(s.kind, static_cast<int>(o.operands.size())));
   if (i.open_attrs || chance(5))
     for (auto& a : attrs(static_cast<int>(o.operands.size()))) o.attrs.push_back(std::move(a));
   const int regions = depth > 3 ? 0 : i.regions < 0 ? below(3) : i.regions;
@@ -146,7 +149,8 @@ void RandomModule::region(Graph& g, Region& r, int depth) {
     op(g, r.ops.back(), depth);
   }
   r.ops.emplace_back();
-  for (int n = g.types.empty() ? 0 : below(2); n > 0; --n) r.ops.back().operands.push_back(below(static_cast<int>(g.types.size())));
+  for (int n = g.types.empty() ? 0 : below(2); n > 0; --n)
+    r.ops.back().operands.push_back(below(static_cast<int>(g.types.size())));
 }
 
 Graph RandomModule::graph() {
@@ -161,7 +165,8 @@ Module RandomModule::make() {
   m_.machine = static_cast<Machine>(below(4));
   m_.attrs = attrs(0);
   m_.params = {"n", "m"};
-  for (int n = below(3); n > 0; --n) m_.meshes.push_back({text() + std::to_string(n), word(), {{text(), below(4)}}, attrs(0)});
+  for (int n = below(3); n > 0; --n)
+    m_.meshes.push_back({text() + std::to_string(n), word(), {{text(), below(4)}}, attrs(0)});
   for (int n = below(3); n > 0; --n) {
     GridAxis a;
     if (chance(30)) a.dynamic = m_.num_dynamic++;

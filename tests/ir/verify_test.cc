@@ -10,18 +10,20 @@ namespace {
 std::string refusal(const std::string& text) {
   try {
     verify(parse(text));
-  } catch (const DiagnosticError& e) {
-    return e.what();
-  }
+  } catch (const DiagnosticError& e) { return e.what(); }
   return "";
 }
 
-// A body whose ref %0 is f32[4,8,16] and whose operands %1 i32[], %2 i32[5], %3 i32[7,1], %4 ref<i32[32]> serve as indices.
+// A body whose ref %0 is f32[4,8,16] and whose operands %1 i32[], %2 i32[5], %3 i32[7,1], %4 ref<i32[32]> serve as
+// indices.
 std::string access(const std::string& view, const std::string& shape, const char* machine = "generic") {
-  return std::string("pallasim-ir 1\nmodule \"k\" {machine = ") + machine + "}\ninput \"x\" : f32[4,8,16] {space = any}\n" +
+  return std::string("pallasim-ir 1\nmodule \"k\" {machine = ") + machine +
+         "}\ninput \"x\" : f32[4,8,16] {space = any}\n" +
          "input \"i\" : i32[32] {space = any}\nbody (%0: ref<f32[4,8,16], any>, %1: ref<i32[32], any>) {\n"
-         "  %2 = constant {value = i32 0x1} : i32[]\n  %3 = iota {axis = 0} : i32[5]\n  %4 = iota {axis = 0} : i32[7,1]\n"
-         "  %5 = get %0, %2, %3, %4, %1 {view = [" + view + "]} : " + shape + "\n  yield\n}\n";
+         "  %2 = constant {value = i32 0x1} : i32[]\n  %3 = iota {axis = 0} : i32[5]\n  %4 = iota {axis = 0} : "
+         "i32[7,1]\n"
+         "  %5 = get %0, %2, %3, %4, %1 {view = [" +
+         view + "]} : " + shape + "\n  yield\n}\n";
 }
 
 TEST(View, Shapes) {
@@ -31,8 +33,8 @@ TEST(View, Shapes) {
       {"index(array($2), slice(0, 8), slice(0, 16))", "f32[5,8,16]"},
       {"index(slice(0, 4), array($2), slice(0, 16))", "f32[4,5,16]"},
       {"index(slice(0, 4), array($2), array($3))", "f32[4,7,5]"},
-      {"index(array($2), slice(0, 8), array($3))", "f32[7,5,8]"},   // not adjacent: in front
-      {"index(array($2), slice(0, 8), 0)", "f32[5,8]"},             // an integer counts as one of them
+      {"index(array($2), slice(0, 8), array($3))", "f32[7,5,8]"},  // not adjacent: in front
+      {"index(array($2), slice(0, 8), 0)", "f32[5,8]"},            // an integer counts as one of them
       {"index(slice(0, 4), 0, array($2))", "f32[4,5]"},
       {"index(slice(0, 4), ref($4), slice(0, 16))", "f32[4,32,16]"},
       {"index(slice(0, 4), ref($4, -1), slice(0, 16))", "f32[4,32,16]"},
@@ -64,42 +66,57 @@ TEST(View, Shapes) {
 }
 
 std::string body(const std::string& ops, const char* machine = "generic") {
-  return std::string("pallasim-ir 1\nmodule \"k\" {machine = ") + machine + "}\nparam n\nparam m\nbody () {\n" + ops + "  yield\n}\n";
+  return std::string("pallasim-ir 1\nmodule \"k\" {machine = ") + machine + "}\nparam n\nparam m\nbody () {\n" + ops +
+         "  yield\n}\n";
 }
 
 TEST(Verify, AcceptsWhatJaxWrites) {
-  for (const char* ops : {
-           "  %0 = iota {axis = 0} : f32[n]\n  %1 = iota {axis = 0} : f32[n]\n  %2 = add %0, %1 : f32[n]\n",
-           "  %0 = iota {axis = 0} : f32[n]\n  %1 = iota {axis = 0} : f32[8]\n  %2 = add %0, %1 : f32[8]\n",  // not decidable
-           "  %0 = iota {axis = 0} : f32[n,4]\n  %1 = reshape %0 : f32[mul(4,n)]\n  %2 = slice %1 {start = [0], limit = [n]} : f32[n]\n",
-           "  %0 = iota {axis = 0} : i64[8]\n  %1 = iota {axis = 0} : f32[8]\n  %2 = pow %1, %0 : f32[8]\n",
-           "  %0 = iota {axis = 0} : f32[8]\n  %1 = constant {value = bool 0x1} : bool[]\n  %2 = select_n %1, %0, %0 : f32[8]\n",
-           "  %0 = iota {axis = 0} : c64[8]\n  %1 = abs %0 : f32[8]\n  %2 = real %0 : f32[8]\n  %3 = complex %1, %2 : c64[8]\n",
-           "  %0 = iota {axis = 0} : i32[8]\n  %1 = bitcast_convert %0 : i8[8,4]\n  %2 = bitcast_convert %1 : u32[8]\n",
-           "  %0 = iota {axis = 0} : f32[8]\n  %1 = iota {axis = 0} : i32[8]\n  %2, %3 = sort %0, %1 {axis = 0, num_keys = 1, stable = true} : f32[8], i32[8]\n",
-           "  %0 = iota {axis = 1} : bf16[2,8,4]\n  %1 = iota {axis = 1} : f32[2,4,3]\n  %2 = dot_general %0, %1 {lhs_contract = [2], rhs_contract = [1], "
-           "lhs_batch = [0], rhs_batch = [0], precision = highest} : f32[2,8,3]\n",
-           "  %0 = constant {value = u32 0x0} : u32[]\n  %1 = iota {axis = 0} : u32[4]\n  %2, %3 = threefry2x32 %0, %0, %1, %1 : u32[4], u32[4]\n",
-           "  %0 = wgmma {anything = f(1, [a]), more = \"x\"} : f32[8]\n  extern {name = \"f\", k = 1}\n",
-           "  %0 = empty_ref : ref<[ref<f32[8], gsmem>, ref<i32[2,2], gsmem>], gsmem, cta>\n  %1 = get %0 {view = [extract(0)]} : f32[3]\n",
-           "  %0 = constant {value = key_fry[] 0x0100000002000000} : key_fry[]\n",
-           "  %0 = constant {value = blob(f32[1024], \"abc\")} : f32[1024]\n",
-           "  %0 = iota {axis = 0} : f32[0,4]\n  %1 = reshape %0 : f32[0]\n",
-       })
+  for (
+      const char* ops : {
+          "  %0 = iota {axis = 0} : f32[n]\n  %1 = iota {axis = 0} : f32[n]\n  %2 = add %0, %1 : f32[n]\n",
+          "  %0 = iota {axis = 0} : f32[n]\n  %1 = iota {axis = 0} : f32[8]\n  %2 = add %0, %1 : f32[8]\n",  // not
+                                                                                                             // decidable
+          "  %0 = iota {axis = 0} : f32[n,4]\n  %1 = reshape %0 : f32[mul(4,n)]\n  %2 = slice %1 {start = [0], limit = "
+          "[n]} : f32[n]\n",
+          "  %0 = iota {axis = 0} : i64[8]\n  %1 = iota {axis = 0} : f32[8]\n  %2 = pow %1, %0 : f32[8]\n",
+          "  %0 = iota {axis = 0} : f32[8]\n  %1 = constant {value = bool 0x1} : bool[]\n  %2 = select_n %1, %0, %0 : "
+          "f32[8]\n",
+          "  %0 = iota {axis = 0} : c64[8]\n  %1 = abs %0 : f32[8]\n  %2 = real %0 : f32[8]\n  %3 = complex %1, %2 : "
+          "c64[8]\n",
+          "  %0 = iota {axis = 0} : i32[8]\n  %1 = bitcast_convert %0 : i8[8,4]\n  %2 = bitcast_convert %1 : u32[8]\n",
+          "  %0 = iota {axis = 0} : f32[8]\n  %1 = iota {axis = 0} : i32[8]\n  %2, %3 = sort %0, %1 {axis = 0, "
+          "num_keys = 1, stable = true} : f32[8], i32[8]\n",
+          "  %0 = iota {axis = 1} : bf16[2,8,4]\n  %1 = iota {axis = 1} : f32[2,4,3]\n  %2 = dot_general %0, %1 "
+          "{lhs_contract = [2], rhs_contract = [1], "
+          "lhs_batch = [0], rhs_batch = [0], precision = highest} : f32[2,8,3]\n",
+          "  %0 = constant {value = u32 0x0} : u32[]\n  %1 = iota {axis = 0} : u32[4]\n  %2, %3 = threefry2x32 %0, %0, "
+          "%1, %1 : u32[4], u32[4]\n",
+          "  %0 = wgmma {anything = f(1, [a]), more = \"x\"} : f32[8]\n  extern {name = \"f\", k = 1}\n",
+          "  %0 = empty_ref : ref<[ref<f32[8], gsmem>, ref<i32[2,2], gsmem>], gsmem, cta>\n  %1 = get %0 {view = "
+          "[extract(0)]} : f32[3]\n",
+          "  %0 = constant {value = key_fry[] 0x0100000002000000} : key_fry[]\n",
+          "  %0 = constant {value = blob(f32[1024], \"abc\")} : f32[1024]\n",
+          "  %0 = iota {axis = 0} : f32[0,4]\n  %1 = reshape %0 : f32[0]\n",
+      })
     EXPECT_EQ(refusal(body(ops)), "") << ops;
 }
 
 TEST(Verify, DeclarationsThatLookOdd) {
   // 64-bit index maps, physical blocks of Mosaic GPU, a prefetch operand, an empty grid axis.
   const std::string map = " (%0: i64[]) {\n  yield %0, %0\n}\n";
-  EXPECT_EQ(refusal("pallasim-ir 1\nmodule \"k\" {machine = mosaic_gpu}\ngrid {size = 0, vmapped = true}\ninput \"x\" : f16[64,64] {space = gsmem, block = "
-                    "[blocked(64), blocked(64)]}" + map + "body (%0: ref<f16[8,1,8,64], gsmem>) {\n  yield\n}\n"), "");
+  EXPECT_EQ(refusal("pallasim-ir 1\nmodule \"k\" {machine = mosaic_gpu}\ngrid {size = 0, vmapped = true}\ninput \"x\" "
+                    ": f16[64,64] {space = gsmem, block = "
+                    "[blocked(64), blocked(64)]}" +
+                    map + "body (%0: ref<f16[8,1,8,64], gsmem>) {\n  yield\n}\n"),
+            "");
 }
 
 TEST(BindShapes, ReplacesEverySymbol) {
   const Module m = parse(
-      "pallasim-ir 1\nmodule \"k\" {machine = generic}\nparam n\ninput \"x\" : f32[mul(2,n)] {space = any}\nbody (%0: ref<f32[mul(2,n)], any>) {\n"
-      "  %1 = get %0 {view = [index(slice(0, n))]} : f32[n]\n  %2 = slice %1 {start = [0], limit = [floordiv(n, 2)]} : f32[floordiv(n,2)]\n"
+      "pallasim-ir 1\nmodule \"k\" {machine = generic}\nparam n\ninput \"x\" : f32[mul(2,n)] {space = any}\nbody (%0: "
+      "ref<f32[mul(2,n)], any>) {\n"
+      "  %1 = get %0 {view = [index(slice(0, n))]} : f32[n]\n  %2 = slice %1 {start = [0], limit = [floordiv(n, 2)]} : "
+      "f32[floordiv(n,2)]\n"
       "  %3 = dim_value {dim = add(n, 1)} : i32[]\n  yield\n}\n");
   verify(m);
   const Module b = bind_shapes(m, {{"n", 6}});
@@ -125,12 +142,14 @@ TEST(Module, LocationsKeepTheirCallChain) {
 
 TEST(Parser, LenientWhereItHelpsPeople) {
   const std::string text =
-      "pallasim-ir 1\r\n// a comment\n\nmodule \"k\" {\n  machine = generic, // here too\n  a = [1,\n 2]\n}\nbody () {\n  %7=iota{axis=0}:i32[ 8 ]\n"
+      "pallasim-ir 1\r\n// a comment\n\nmodule \"k\" {\n  machine = generic, // here too\n  a = [1,\n 2]\n}\nbody () "
+      "{\n  %7=iota{axis=0}:i32[ 8 ]\n"
       "  %3 = add %7 ,%7 : i32[8] // trailing\n\n  yield }\n";
   EXPECT_THROW(parse(text), DiagnosticError);  // an operation ends with its line
   const Module m = parse(text.substr(0, text.size() - 2) + "\n}\n");
-  EXPECT_EQ(print(m), "pallasim-ir 1\nmodule \"k\" {machine = generic, a = [1, 2]}\nbody () {\n  %0 = iota {axis = 0} : i32[8]\n"
-                      "  %1 = add %0, %0 : i32[8]\n  yield\n}\n");
+  EXPECT_EQ(print(m),
+            "pallasim-ir 1\nmodule \"k\" {machine = generic, a = [1, 2]}\nbody () {\n  %0 = iota {axis = 0} : i32[8]\n"
+            "  %1 = add %0, %0 : i32[8]\n  yield\n}\n");
 }
 
 TEST(Parser, LimitsHoldBeforeMemoryIsTaken) {
@@ -140,9 +159,7 @@ TEST(Parser, LimitsHoldBeforeMemoryIsTaken) {
   auto code = [&](const std::string& text, const Limits& limits) {
     try {
       parse(text, "t", limits);
-    } catch (const DiagnosticError& e) {
-      return e.diagnostic().code;
-    }
+    } catch (const DiagnosticError& e) { return e.diagnostic().code; }
     return std::string();
   };
   EXPECT_EQ(code(head + "  yield\n  yield\n  yield\n}\n", l), "");

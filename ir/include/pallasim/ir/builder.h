@@ -3,8 +3,8 @@
 //   ModuleBuilder mb("add_one", Machine::Generic);
 //   mb.input("x_ref", mb.type(DType::F32, {8}));
 //   mb.output("o_ref", mb.type(DType::F32, {8}));
-//   mb.body([](BodyBuilder& b, const Values& refs) { b.store(refs[1], b.add(b.get(refs[0]), b.constant(DType::F32, 1))); });
-//   Module m = mb.finish();   // numbered and verified
+//   mb.body([](BodyBuilder& b, const Values& refs) { b.store(refs[1], b.add(b.get(refs[0]), b.constant(DType::F32,
+//   1))); }); Module m = mb.finish();   // numbered and verified
 //
 // C++ leaves the order of a call's arguments open: name values where the order of the text matters.
 #pragma once
@@ -29,7 +29,9 @@ using Values = std::vector<Value>;
 struct CppLine {
   const char* file;
   int line;
-  static constexpr CppLine current(const char* file = __builtin_FILE(), int line = __builtin_LINE()) { return {file, line}; }
+  static constexpr CppLine current(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    return {file, line};
+  }
 };
 
 class BodyBuilder;
@@ -60,7 +62,8 @@ class BodyBuilder {
   using Source = CppLine;
 
   // Any operation. `results` are the types of its results.
-  Values op(OpCode code, const Values& operands, const std::vector<const Type*>& results, AttrDict attrs = {}, Source at = Source::current());
+  Values op(OpCode code, const Values& operands, const std::vector<const Type*>& results, AttrDict attrs = {},
+            Source at = Source::current());
   Value op(OpCode code, const Values& operands, const Type* result, AttrDict attrs = {}, Source at = Source::current());
 
   // Result type as the operands': the shape of the first that is not a scalar.
@@ -70,7 +73,8 @@ class BodyBuilder {
   Value mul(Value x, Value y, Source at = Source::current()) { return elementwise(OpCode::mul, {x, y}, at); }
   Value div(Value x, Value y, Source at = Source::current()) { return elementwise(OpCode::div, {x, y}, at); }
   Value compare(OpCode code, Value x, Value y, Source at = Source::current());
-  Value constant(DType t, double value, Source at = Source::current());  // rounded to `t`; exact for integers up to 2^53
+  Value constant(DType t, double value,
+                 Source at = Source::current());  // rounded to `t`; exact for integers up to 2^53
   Value convert(Value x, DType t, Source at = Source::current());
   Value iota(DType t, std::vector<Dim> dims, int axis, Source at = Source::current());
   Value broadcast(Value x, std::vector<Dim> dims, const std::vector<int64_t>& mapping, Source at = Source::current());
@@ -88,13 +92,16 @@ class BodyBuilder {
 
   // Control flow. Regions end with their `yield` by themselves.
   void when(Value predicate, const RegionFn& then, Source at = Source::current());
-  Values cond(Value predicate, const std::vector<const Type*>& results, const YieldingFn& on_true, const YieldingFn& on_false, Source at = Source::current());
+  Values cond(Value predicate, const std::vector<const Type*>& results, const YieldingFn& on_true,
+              const YieldingFn& on_false, Source at = Source::current());
   // `body` gets the index and the carried values and returns the new ones.
-  Values loop(Value lower, Value upper, Value step, const Values& carried, const YieldingFn& body, Source at = Source::current());
+  Values loop(Value lower, Value upper, Value step, const Values& carried, const YieldingFn& body,
+              Source at = Source::current());
   void scoped(const std::vector<Arg>& allocations, const RegionFn& body, Source at = Source::current());
   // Any operation with regions: `args` and `bodies` are parallel.
   Values op_with_regions(OpCode code, const Values& operands, const std::vector<const Type*>& results, AttrDict attrs,
-                         const std::vector<std::vector<Arg>>& args, const std::vector<YieldingFn>& bodies, Source at = Source::current());
+                         const std::vector<std::vector<Arg>>& args, const std::vector<YieldingFn>& bodies,
+                         Source at = Source::current());
 
   const Type* tensor(DType t, std::vector<Dim> dims) { return module_.types->tensor(t, std::move(dims)); }
 
