@@ -53,12 +53,21 @@ TEST(Fail, ReportsAreExact) {
 }
 
 TEST(Fail, EveryCodeHasAnExampleAndAPage) {
-  std::set<std::string> codes;
+  std::set<std::string> codes, pages;
   for (const fs::path& p : psir_files("fail/ir")) codes.insert(refusal(p).code);
-  std::set<std::string> pages;
-  for (const auto& e : fs::directory_iterator(fs::path(PALLASIM_TESTS_DIR) / "../docs/diagnostics"))
+  const fs::path docs = fs::path(PALLASIM_TESTS_DIR) / "../docs/diagnostics";
+  for (const auto& e : fs::directory_iterator(docs))
     if (e.path().filename().string().rfind("PS-IR-", 0) == 0) pages.insert(e.path().stem().string());
   EXPECT_EQ(codes, pages);
+  // A page shows one of the golden examples with its report as it is today.
+  for (const std::string& code : pages) {
+    SCOPED_TRACE(code);
+    const std::string page = read(docs / (code + ".md"));
+    const size_t from = page.find("tests/fail/ir/") + 14, to = page.find(".psir", from);
+    const fs::path example = fs::path(PALLASIM_TESTS_DIR) / "fail/ir" / page.substr(from, to - from);
+    EXPECT_NE(page.find(read(example.string() + ".psir")), std::string::npos);
+    EXPECT_NE(page.find(read(example.string() + ".expected")), std::string::npos);
+  }
 }
 
 }  // namespace
