@@ -5,7 +5,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 runs=${1:-1000000}
 [ $# -eq 0 ] || shift
 cmake --preset fuzz >/dev/null
-cmake --build --preset fuzz
+cmake --build --preset fuzz --target $(cd tests/fuzz && ls fuzz_*.cc | sed 's/[.]cc$//')
 targets=("$@")
 [ ${#targets[@]} -gt 0 ] || targets=($(cd build/fuzz/tests/fuzz && find . -maxdepth 1 -type f -executable -name 'fuzz_*' -printf '%f\n' | sort))
 for t in "${targets[@]}"; do
@@ -14,7 +14,7 @@ for t in "${targets[@]}"; do
   seeds=()
   case $t in
     fuzz_npy) ;;
-    *) seeds=(tests/pass tests/fail) ;;
+    *) seeds=(-dict=tests/fuzz/psir.dict tests/pass tests/fail) ;;
   esac
   echo "== $t: $runs runs"
   "build/fuzz/tests/fuzz/$t" -runs="$runs" -print_final_stats=1 -verbosity=0 -artifact_prefix="$corpus/../" "$corpus" "${seeds[@]}"
