@@ -54,8 +54,7 @@ struct Execution {
   std::vector<std::vector<std::byte*>> bases;        // per thread
   std::vector<std::byte*> arenas;                    // per thread, 64-byte aligned
   std::vector<std::vector<std::byte>> shared_memory; // grid-scoped scratch
-  std::vector<int64_t> semaphores;
-  std::vector<std::vector<int32_t>> waiters;         // per semaphore
+  memory::Semaphores semaphores;
   std::vector<int32_t> woken;
   std::vector<int64_t> advance;     // per axis, per window: offset change when that axis steps
   std::vector<Listener*> listeners; // empty in fast runs
@@ -70,13 +69,11 @@ struct Execution {
   // Runs `thread` for at most `budget` steps.
   Stop run(Thread& thread, int64_t budget);
   int64_t linear_point(const Thread&) const;
-  void signal(int64_t semaphore, int64_t amount);
 
   struct Snapshot {
     std::vector<std::vector<std::byte>> arenas;
     std::vector<std::vector<std::byte>> buffers;  // operands and shared memory
-    std::vector<int64_t> semaphores;
-    std::vector<std::vector<int32_t>> waiters;
+    memory::Semaphores semaphores;
     struct ThreadState { int32_t pc; int64_t wait_value, wait_sem; Stop stop; };
     std::vector<ThreadState> threads;
     int64_t steps;
@@ -89,8 +86,8 @@ struct Execution {
   std::vector<std::unique_ptr<std::byte[]>> arena_memory_;
 };
 
-// The bit pattern of memory that nobody wrote, in memory form.
-void uninitialized_pattern(ir::DType, Options::Fill, uint64_t out[2]);
+// Fills `count` elements at `at` with what nobody wrote.
+void poison(std::byte* at, int64_t count, ir::DType, Options::Fill);
 
 // Builds the diagnostic of a stop at `step` and throws.
 [[noreturn]] void fail(const Thread&, const Step*, std::string code, std::string message,

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "pallasim/interp/launch.h"
+#include "pallasim/memory/semaphores.h"
+#include "pallasim/memory/window.h"
 #include "step.h"
 
 namespace pallasim::interp {
@@ -29,6 +31,8 @@ struct Window {
   uint32_t index_slots = 0;      // staged: first of `rank` i64 slots with the current block start, then one "valid" slot
   std::vector<int64_t> dims, strides;   // of the array, elements
   std::vector<int64_t> extent;          // block extent per array dim (1 for squeezed)
+  std::vector<int64_t> block_strides;   // staged: of the copy
+  int64_t block_elements = 0;
   std::vector<int64_t> scale;           // block start = index * scale - pad_lo
   std::vector<int64_t> pad_lo, pad_hi;
   std::vector<Affine> index;            // per array dim
@@ -40,27 +44,12 @@ struct Window {
   ir::DType dtype = ir::DType::F32;
 };
 
-struct SemaphoreBlock {  // semaphores of one scratch or scoped allocation
-  std::string name;
-  int64_t first = 0;     // id of the first one; thread-scoped blocks repeat per thread
-  int64_t count = 1;
-  bool per_thread = true;
-};
-
-// Slots that are patched before a thread starts.
-struct ThreadInit {
-  uint32_t slot;
-  enum class What : uint8_t { MeshCoordinate, GridSize, ProgramId } what;
-  int index;
-};
-
 class Plan {
  public:
   ir::Module module;
   Options options;                 // the parts that shaped the plan
   std::vector<Step> steps;
   const Step* entry = nullptr;     // prologue: constants, then the grid loop
-  std::vector<int> mesh_entry;     // step index per body, for several meshes
 
   std::vector<std::byte> image;    // initial bytes of the slot area
   int64_t temp_bytes = 0;           // buffer kTempBuffer
@@ -82,8 +71,7 @@ class Plan {
   std::vector<uint32_t> pid_slots; // i64, per grid axis
   std::vector<uint32_t> size_slots;
   std::vector<uint32_t> mesh_slots;  // i64, per mesh axis of the (single) mesh
-  std::vector<SemaphoreBlock> semaphores;
-  int64_t shared_semaphores = 0, thread_semaphores = 0;
+  memory::SemaphoreLayout semaphores;
   std::vector<int> splittable;     // grid axes along which units are independent
   bool prefix_only = false;        // only a leading run of axes may be split
   std::string sequential_because;  // empty when something may be split
@@ -113,8 +101,7 @@ class Plan {
   std::vector<std::shared_ptr<void>> payloads_;
 };
 
-// Buffer 0: slots. 1: read-only constants. 2: temporaries, thread scratch and staged windows, behind the slots.
-inline constexpr uint32_t kSlotBuffer = 0, kConstBuffer = 1, kTempBuffer = 2, kFirstOperandBuffer = 3;
+using memory::kConstBuffer, memory::kFirstOperandBuffer, memory::kSlotBuffer, memory::kTempBuffer;
 
 // Compiles a verified module without shape parameters.
 std::shared_ptr<Plan> compile_plan(ir::Module module, const Options& options);

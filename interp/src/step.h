@@ -9,6 +9,7 @@
 
 #include "pallasim/interp/kernels.h"
 #include "pallasim/ir/module.h"
+#include "pallasim/memory/address.h"
 
 namespace pallasim::interp {
 
@@ -30,14 +31,7 @@ struct Step {
   int32_t id = 0;                 // position in the plan
 };
 
-// Where bytes lie: base of a buffer plus a static and an optional dynamic byte offset.
-struct Addr {
-  static constexpr uint32_t kNoSlot = ~0u;
-  uint32_t buffer = 0;          // index into Thread::bases; 0 is the thread's own arena
-  uint32_t dyn = kNoSlot;       // slot with an i64 byte offset
-  int64_t offset = 0;
-  bool operator==(const Addr&) const = default;
-};
+using memory::Addr;
 
 enum class Stop : uint8_t { None, Done, Blocked, Yielded };
 

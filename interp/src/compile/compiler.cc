@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "../run/steps.h"
+#include "pallasim/memory/uninitialized.h"
 
 namespace pallasim::interp {
 
@@ -138,15 +139,13 @@ void Compiler::before_region_op(const Op& op) {
 
 // ---- structure ----
 
-void Compiler::collect_unsupported(const Region&) {}
-
 void Compiler::emit_fill_uninitialized(const Val& ref) {
   FillPayload p{};
   p.dst = ref.addr;
   p.dims = {ref.elements()};
   p.strides = {1};
   p.size = ir::byte_size(ref.dtype);
-  uninitialized_pattern(ref.dtype, plan_.options.uninitialized, p.element);
+  p.element = memory::uninitialized(ref.dtype, plan_.options.uninitialized);
   emit(run::fill, plan_.own(std::move(p)));
 }
 
@@ -165,10 +164,7 @@ void Compiler::compile_scratch() {
     v.root = next_root_++;
     const bool own = s.type->scope == ir::Scope::Thread || s.type->scope == ir::Scope::Warp;
     if (ir::is_sync(v.dtype)) {
-      v.semaphore = static_cast<int>(plan_.semaphores.size());
-      int64_t& count = own ? plan_.thread_semaphores : plan_.shared_semaphores;
-      plan_.semaphores.push_back({v.name, count, v.elements(), own});
-      count += v.elements();
+      v.semaphore = plan_.semaphores.add(v.name, v.elements(), own);
     } else if (own) {
       v.storage = temps_.allocate(v.bytes());
       permanent_.push_back(v.storage);

@@ -140,7 +140,6 @@ class Compiler {
   bool used_after(const Region&, size_t op_index, ir::ValueId) const;
 
   [[noreturn]] void unsupported(const Op&, const std::string& what);
-  void collect_unsupported(const Region&);
 
   const ir::Type* type(ir::ValueId v) const { return graph_->type(v); }
   std::vector<int64_t> dims_of(const ir::Type*) const;

@@ -247,9 +247,7 @@ void Compiler::op_scoped(const Op& op) {
     v.root = next_root_++;
     if (ir::is_sync(t->dtype)) {
       if (t->dtype != ir::DType::Sem) unsupported(op, "scoped " + std::string(ir::name(t->dtype)));
-      v.semaphore = static_cast<int>(plan_.semaphores.size());
-      plan_.semaphores.push_back({v.name, plan_.thread_semaphores, v.elements(), true});
-      plan_.thread_semaphores += v.elements();
+      v.semaphore = plan_.semaphores.add(v.name, v.elements(), true);
       v.addr = {};
     } else {
       v.storage = temps_.allocate(v.bytes());

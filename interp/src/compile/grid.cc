@@ -129,6 +129,8 @@ void Compiler::compile_windows() {
         Val stage = temp(w.dtype, block);
         permanent_.push_back(stage.storage);
         w.stage_offset = stage.addr.offset;
+        w.block_strides = stage.strides;
+        w.block_elements = stage.elements();
         w.index_slots = slot_block(static_cast<int>(w.dims.size()) + 1);
         ref.addr = stage.addr;
         ref.strides.clear();

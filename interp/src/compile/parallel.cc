@@ -110,7 +110,7 @@ void Compiler::prove_parallel(const ir::Body& body) {
   if (plan_.num_threads > 1) return refuse("the kernel runs on a mesh");
   if (effects & (ir::kEffectSync | ir::kEffectAsync | ir::kEffectAtomic | ir::kEffectRandom))
     return refuse("the kernel synchronises, or draws from a stateful generator");
-  if (!plan_.shared.empty() || plan_.shared_semaphores || plan_.thread_semaphores) return refuse("scratch is shared by the grid");
+  if (!plan_.shared.empty() || !plan_.semaphores.empty()) return refuse("scratch is shared by the grid");
 
   // (1) An axis is a candidate when every output has a dimension whose block index moves with that axis alone.
   std::vector<int> split;

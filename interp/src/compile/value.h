@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "../plan.h"
+#include "pallasim/memory/uninitialized.h"
 
 namespace pallasim::interp {
 
@@ -68,7 +69,7 @@ struct Val {
   int64_t bytes() const { return elements() * ir::byte_size(dtype); }
 };
 
-std::vector<int64_t> dense_strides(const std::vector<int64_t>& dims);
+using memory::dense_strides;
 bool is_dense(const Val&);
 
 // A tensor operation that has not been emitted: an elementwise operation, inlined into its single consumer, or a
@@ -158,9 +159,7 @@ struct FillPayload {
   Addr dst;
   std::vector<int64_t> dims, strides;
   int size;
-  uint64_t element[2];
-  uint32_t slot = Addr::kNoSlot;  // fill with a scalar slot through `store`
-  StoreFn store = nullptr;
+  memory::Element element;
 };
 struct ReducePayload {
   Addr dst, src;

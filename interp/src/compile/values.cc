@@ -42,16 +42,6 @@ void TempAllocator::release(int64_t offset, int64_t bytes) {
   }
 }
 
-std::vector<int64_t> dense_strides(const std::vector<int64_t>& dims) {
-  std::vector<int64_t> s(dims.size());
-  int64_t n = 1;
-  for (size_t i = dims.size(); i-- > 0;) {
-    s[i] = n;
-    n *= dims[i];
-  }
-  return s;
-}
-
 bool is_dense(const Val& v) {
   if (v.elements() == 0) return true;
   int64_t n = 1;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <new>
 
+#include "pallasim/memory/uninitialized.h"
 #include "steps.h"
 
 namespace pallasim::interp {
@@ -12,26 +13,10 @@ std::atomic<bool> interrupt_requested{false};
 Plan::Plan() = default;
 Plan::~Plan() = default;
 
-void uninitialized_pattern(ir::DType t, Options::Fill fill, uint64_t out[2]) {
-  out[0] = out[1] = 0;
-  if (fill == Options::Fill::Zero) return;
-  const int bits = ir::bit_width(t);
-  if (ir::is_float(t) || ir::is_complex(t)) {
-    alignas(16) std::byte reg[16] = {};
-    const CType c = compute_type(t);
-    if (c == CType::F32 || c == CType::C64) {
-      const uint32_t nan[2] = {0x7fc00000u, 0x7fc00000u};
-      std::memcpy(reg, nan, 8);
-    } else {
-      const uint64_t nan[2] = {0x7ff8000000000000u, 0x7ff8000000000000u};
-      std::memcpy(reg, nan, 16);
-    }
-    kernels().store(t)(out, reg, 1, 1);
-  } else if (ir::is_signed_int(t)) {
-    out[0] = ~uint64_t{0} << (bits - 1);  // the minimum, sign-extended where a byte holds fewer bits
-  } else if (t == ir::DType::Bool) {
-    out[0] = 1;
-  }
+void poison(std::byte* at, int64_t count, ir::DType t, Options::Fill fill) {
+  const memory::Element e = memory::uninitialized(t, fill);
+  const int64_t one = 1;
+  fill_strided(at, &one, &e, &count, 1, ir::byte_size(t));
 }
 
 Execution::Execution(const Plan& p) : plan(&p) {
@@ -60,9 +45,7 @@ Execution::Execution(const Plan& p) : plan(&p) {
     t.strips = align(strips_.get());
     t.index = static_cast<int32_t>(i);
   }
-  const int64_t sems = p.shared_semaphores + p.thread_semaphores * p.num_threads;
-  semaphores.resize(static_cast<size_t>(sems));
-  waiters.resize(static_cast<size_t>(sems));
+  semaphores = memory::Semaphores(p.semaphores.total(p.num_threads));
   box.lo.resize(p.pid_slots.size());
   box.hi.resize(p.pid_slots.size());
   advance.resize(p.pid_slots.size() * p.moving.size());
@@ -92,8 +75,7 @@ void Execution::bind(std::span<std::byte* const> operands, std::span<const int64
 void Execution::start(const GridBox& b) {
   const Plan& p = *plan;
   box = b;
-  std::fill(semaphores.begin(), semaphores.end(), 0);
-  for (auto& w : waiters) w.clear();
+  semaphores.reset();
   woken.clear();
   prints.clear();
   steps = 0;
@@ -105,21 +87,14 @@ void Execution::start(const GridBox& b) {
       for (size_t e = g + 1; e < p.pid_slots.size(); ++e) by -= p.moving[m].step[e] * (box.hi[e] - box.lo[e] - 1);
       advance[g * windows + m] = by;
     }
-  uint64_t element[2];
   const Options::Fill mode = options ? options->uninitialized : Options::Fill::Nan;
   for (size_t k = 0; k < p.shared.size(); ++k) {
     if (ir::is_sync(p.shared[k].dtype)) continue;
-    const int64_t one = 1;
-    uninitialized_pattern(p.shared[k].dtype, mode, element);
-    fill_strided(bases[0][p.shared[k].buffer], &one, element, &p.shared[k].count, 1, ir::byte_size(p.shared[k].dtype));
+    poison(bases[0][p.shared[k].buffer], p.shared[k].count, p.shared[k].dtype, mode);
   }
   for (Thread& t : threads) {
     std::memcpy(t.arena, p.image.data(), p.image.size());
-    for (const Plan::Poison& q : p.poison) {
-      const int64_t one = 1;
-      uninitialized_pattern(q.dtype, mode, element);
-      fill_strided(t.bases[kTempBuffer] + q.offset, &one, element, &q.count, 1, ir::byte_size(q.dtype));
-    }
+    for (const Plan::Poison& q : p.poison) poison(t.bases[kTempBuffer] + q.offset, q.count, q.dtype, mode);
     int64_t rest = t.index;
     size_t slot = p.mesh_slots.size();
     for (size_t m = p.module.meshes.size(); m-- > 0;)
@@ -164,14 +139,6 @@ int64_t Execution::linear_point(const Thread& t) const {
   return r;
 }
 
-void Execution::signal(int64_t id, int64_t amount) {
-  semaphores[static_cast<size_t>(id)] += amount;
-  progressed = true;
-  auto& w = waiters[static_cast<size_t>(id)];
-  woken.insert(woken.end(), w.begin(), w.end());
-  w.clear();
-}
-
 Execution::Snapshot Execution::snapshot(std::span<const int64_t> operand_bytes) const {
   Snapshot r;
   const auto image = static_cast<int64_t>((plan->image.size() + 63) / 64 * 64);
@@ -185,7 +152,6 @@ Execution::Snapshot Execution::snapshot(std::span<const int64_t> operand_bytes) 
     r.buffers.emplace_back(at, at + plan->shared[k].bytes);
   }
   r.semaphores = semaphores;
-  r.waiters = waiters;
   for (const Thread& t : threads)
     r.threads.push_back({static_cast<int32_t>(t.pc - plan->entry), t.wait_value, t.wait_sem, t.stop});
   r.steps = steps;
@@ -199,7 +165,6 @@ void Execution::restore(const Snapshot& s, std::span<const int64_t> operand_byte
   for (size_t k = 0; k < shared_memory.size(); ++k)
     std::copy(s.buffers[operand_bytes.size() + k].begin(), s.buffers[operand_bytes.size() + k].end(), bases[0][plan->shared[k].buffer]);
   semaphores = s.semaphores;
-  waiters = s.waiters;
   woken.clear();
   for (size_t i = 0; i < threads.size(); ++i) {
     threads[i].pc = plan->entry + s.threads[i].pc;

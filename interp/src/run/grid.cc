@@ -102,45 +102,16 @@ const Step* window_indexed(Thread& t, const Step* s) {
 
 namespace {
 
-// The part of the block that lies inside the array.
-struct Clip {
-  int64_t first[16], count[16], array_start[16];
-  bool empty = false;
-};
-Clip clip(const Window& w, const int64_t* start) {
-  Clip c;
-  for (size_t d = 0; d < w.dims.size(); ++d) {
-    c.first[d] = std::max<int64_t>(0, -start[d]);
-    c.count[d] = std::min(w.extent[d], w.dims[d] - start[d]) - c.first[d];
-    c.array_start[d] = start[d] + c.first[d];
-    c.empty |= c.count[d] <= 0;
-  }
-  return c;
-}
-
 void move_window(Thread& t, const Window& w, const int64_t* start, bool in) {
-  std::byte* array = t.bases[w.buffer];
   std::byte* stage = t.bases[kTempBuffer] + w.stage_offset;
-  const Clip c = clip(w, start);
+  const memory::Clip c = memory::clip(w.dims, w.extent, start);
   const int rank = static_cast<int>(w.dims.size());
-  const std::vector<int64_t> stage_strides = dense_strides(w.extent);
-  bool full = true;
-  for (int d = 0; d < rank; ++d) full &= c.count[d] == w.extent[static_cast<size_t>(d)];
-  if (in && !full) {
-    uint64_t element[2];
-    uninitialized_pattern(w.dtype, t.exec->options->uninitialized, element);
-    fill_strided(stage, stage_strides.data(), element, w.extent.data(), rank, w.element_bytes);
-  }
+  if (in && !c.full) poison(stage, w.block_elements, w.dtype, t.exec->options->uninitialized);
   if (c.empty) return;
-  int64_t stage_at = 0, array_at = 0;
-  for (size_t d = 0; d < w.dims.size(); ++d) {
-    stage_at += c.first[d] * stage_strides[d];
-    array_at += c.array_start[d] * w.strides[d];
-  }
-  stage += stage_at * w.element_bytes;
-  array += array_at * w.element_bytes;
-  if (in) copy_strided(stage, stage_strides.data(), array, w.strides.data(), c.count, rank, w.element_bytes);
-  else copy_strided(array, w.strides.data(), stage, stage_strides.data(), c.count, rank, w.element_bytes);
+  stage += c.block_offset * w.element_bytes;
+  std::byte* array = t.bases[w.buffer] + c.array_offset * w.element_bytes;
+  if (in) copy_strided(stage, w.block_strides.data(), array, w.strides.data(), c.count, rank, w.element_bytes);
+  else copy_strided(array, w.strides.data(), stage, w.block_strides.data(), c.count, rank, w.element_bytes);
 }
 
 }  // namespace

@@ -223,13 +223,6 @@ std::shared_ptr<const Plan> specialise(const Plan& p, std::span<const Buffer> ar
   return p.specialised[key] = plan;
 }
 
-void poison(const Plan& p, const Window& w, std::byte* at, const Options& o) {
-  uint64_t element[2];
-  uninitialized_pattern(w.dtype, o.uninitialized, element);
-  const int64_t n = p.module.operands[static_cast<size_t>(w.operand)].array->num_elements(), one = 1;
-  fill_strided(at, &one, element, &n, 1, w.element_bytes);
-}
-
 }  // namespace
 
 Report launch(const Plan& p, Session& session, std::span<const Buffer> args, std::span<const Buffer> results, const Options& options) {
@@ -275,7 +268,7 @@ Report launch(const Plan& p, Session& session, std::span<const Buffer> args, std
                      "declare an input/output alias, or pass a buffer of its own");
     }
     const Window& w = p.windows[inputs + o];
-    if (!aliased[o] && (!w.fully_written || points == 0)) poison(p, w, call.operands[inputs + o], options);
+    if (!aliased[o] && (!w.fully_written || points == 0)) poison(call.operands[inputs + o], m.operands[inputs + o].array->num_elements(), w.dtype, options.uninitialized);
   }
 
   Report report;

@@ -120,7 +120,7 @@ const Step* copy(Thread& t, const Step* s) {
 
 const Step* fill(Thread& t, const Step* s) {
   const auto& p = *static_cast<const FillPayload*>(s->payload);
-  fill_strided(t.resolve(p.dst), p.strides.data(), p.element, p.dims.data(), static_cast<int>(p.dims.size()), p.size);
+  fill_strided(t.resolve(p.dst), p.strides.data(), &p.element, p.dims.data(), static_cast<int>(p.dims.size()), p.size);
   return s + 1;
 }
 

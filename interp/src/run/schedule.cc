@@ -83,24 +83,6 @@ std::unique_ptr<Policy> make_policy(const Options& o) {
   }
 }
 
-std::string semaphore_name(const Plan& p, int64_t id, int* block) {
-  int64_t local = id, core = -1;
-  if (id >= p.shared_semaphores) {
-    core = (id - p.shared_semaphores) / std::max<int64_t>(1, p.thread_semaphores);
-    local = (id - p.shared_semaphores) % std::max<int64_t>(1, p.thread_semaphores);
-  }
-  for (size_t i = 0; i < p.semaphores.size(); ++i) {
-    const SemaphoreBlock& b = p.semaphores[i];
-    if (b.per_thread != (core >= 0) || local < b.first || local >= b.first + b.count) continue;
-    *block = static_cast<int>(i);
-    std::string r = b.name.empty() ? "semaphore" : b.name;
-    if (b.count > 1) r += fmt::format("[{}]", local - b.first);
-    if (core >= 0 && p.num_threads > 1) r += fmt::format(" of thread {}", core);
-    return r;
-  }
-  return fmt::format("semaphore {}", id);
-}
-
 std::string where(const Plan& p, ir::LocId loc) {
   const ir::Site s = ir::site_of(p.module, loc);
   return s.source.file.empty() ? std::string("an unknown line") : fmt::format("{}:{}", s.source.file, s.source.line);
@@ -121,10 +103,10 @@ std::string where(const Plan& p, ir::LocId loc) {
   for (size_t i = 0; i < blocked.size() && i < 8; ++i) {
     const Thread& t = *blocked[i];
     int block = -1;
-    const std::string name = semaphore_name(p, t.wait_sem, &block);
+    const std::string name = p.semaphores.name(t.wait_sem, p.num_threads, &block);
     blocks.insert(block);
     d.numbers.push_back(fmt::format("thread {} waits for {} to reach {}, it is {} ({})", t.index, name, t.wait_value,
-                                    ex.semaphores[static_cast<size_t>(t.wait_sem)], where(p, t.pc->loc)));
+                                    ex.semaphores.count(t.wait_sem), where(p, t.pc->loc)));
   }
   if (blocked.size() > 8) d.numbers.push_back(fmt::format("… and {} more", blocked.size() - 8));
   std::set<std::string> signals;
@@ -132,7 +114,7 @@ std::string where(const Plan& p, ir::LocId loc) {
     if (s.fn != run::sem_signal) continue;
     const int block = static_cast<const SemPayload*>(s.payload)->block;
     if (blocks.count(block))
-      signals.insert(fmt::format("{} is signalled at {}", p.semaphores[static_cast<size_t>(block)].name, where(p, s.loc)));
+      signals.insert(fmt::format("{} is signalled at {}", p.semaphores.blocks()[static_cast<size_t>(block)].name, where(p, s.loc)));
   }
   for (const std::string& s : signals) d.numbers.push_back(s);
   if (signals.empty()) d.numbers.push_back("the kernel has no signal for it");

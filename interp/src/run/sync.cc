@@ -6,12 +6,8 @@ namespace pallasim::interp::run {
 namespace {
 
 int64_t semaphore_id(const Thread& t, const SemPayload& p) {
-  const Plan& plan = *t.exec->plan;
-  const SemaphoreBlock& b = plan.semaphores[static_cast<size_t>(p.block)];
   const int64_t index = p.index.offset + (p.index.dyn == Addr::kNoSlot ? 0 : t.slot<int64_t>(p.index.dyn));
-  if (!b.per_thread) return b.first + index;
-  const int64_t core = p.core_slot == Addr::kNoSlot ? t.index : t.slot<int32_t>(p.core_slot);
-  return plan.shared_semaphores + core * plan.thread_semaphores + b.first + index;
+  return t.exec->plan->semaphores.id(p.block, index, p.core_slot == Addr::kNoSlot ? t.index : t.slot<int32_t>(p.core_slot));
 }
 
 int64_t amount(const Thread& t, const SemPayload& p) {
@@ -30,20 +26,18 @@ const Step* sem_signal(Thread& t, const Step* s) {
       fail(t, s, "PS-SEM-001", fmt::format("signal to core {}, but there are {}", core, threads), {},
            "core_index counts the cores of the kernel's mesh");
   }
-  t.exec->signal(semaphore_id(t, p), amount(t, p));
+  t.exec->semaphores.signal(semaphore_id(t, p), amount(t, p), &t.exec->woken);
+  t.exec->progressed = true;
   return s + 1;
 }
 
 const Step* sem_wait(Thread& t, const Step* s) {
   const auto& p = *static_cast<const SemPayload*>(s->payload);
   const int64_t id = semaphore_id(t, p), value = amount(t, p);
-  int64_t& count = t.exec->semaphores[static_cast<size_t>(id)];
-  if (count >= value) {
-    if (p.decrement) count -= value;
+  if (t.exec->semaphores.wait(id, value, p.decrement, t.index)) {
     t.wait_sem = -1;
     return s + 1;
   }
-  t.exec->waiters[static_cast<size_t>(id)].push_back(t.index);
   t.wait_sem = id;
   t.wait_value = value;
   t.pc = s;
@@ -53,7 +47,7 @@ const Step* sem_wait(Thread& t, const Step* s) {
 
 const Step* sem_read(Thread& t, const Step* s) {
   const auto& p = *static_cast<const SemPayload*>(s->payload);
-  t.slot<int64_t>(s->dst) = t.exec->semaphores[static_cast<size_t>(semaphore_id(t, p))];
+  t.slot<int64_t>(s->dst) = t.exec->semaphores.count(semaphore_id(t, p));
   return s + 1;
 }
 

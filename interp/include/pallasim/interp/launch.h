@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "pallasim/ir/module.h"
+#include "pallasim/memory/uninitialized.h"
 
 namespace pallasim::interp {
 
@@ -22,8 +23,8 @@ struct Options {
   int64_t livelock_steps = 100'000'000;  // steps of all threads without progress (a store, a signal, an exit)
   enum class Oob : uint8_t { Error, Machine };
   Oob out_of_bounds = Oob::Error;
-  enum class Fill : uint8_t { Nan, Zero };
-  Fill uninitialized = Fill::Nan;      // NaN; INT_MIN; true — or zeros
+  using Fill = memory::Fill;
+  Fill uninitialized = Fill::Nan;      // what memory holds that nobody wrote
   int64_t max_memory = 8LL << 30;      // bytes of arenas and scratch that one launch may take
 
   bool operator==(const Options&) const = default;

@@ -1,0 +1,60 @@
+#include "pallasim/memory/semaphores.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace pallasim::memory {
+
+int SemaphoreLayout::add(std::string name, int64_t count, bool per_thread) {
+  int64_t& next = per_thread ? per_thread_ : shared_;
+  blocks_.push_back({std::move(name), next, count, per_thread});
+  next += count;
+  return static_cast<int>(blocks_.size()) - 1;
+}
+
+int64_t SemaphoreLayout::id(int block, int64_t index, int64_t thread) const {
+  const SemaphoreBlock& b = blocks_[static_cast<size_t>(block)];
+  return b.per_thread ? shared_ + thread * per_thread_ + b.first + index : b.first + index;
+}
+
+std::string SemaphoreLayout::name(int64_t id, int64_t threads, int* block) const {
+  const bool owned = id >= shared_;
+  const int64_t each = std::max<int64_t>(1, per_thread_);
+  const int64_t thread = owned ? (id - shared_) / each : -1, local = owned ? (id - shared_) % each : id;
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    const SemaphoreBlock& b = blocks_[i];
+    if (b.per_thread != owned || local < b.first || local >= b.first + b.count) continue;
+    *block = static_cast<int>(i);
+    std::string r = b.name.empty() ? "semaphore" : b.name;
+    if (b.count > 1) r += fmt::format("[{}]", local - b.first);
+    if (owned && threads > 1) r += fmt::format(" of thread {}", thread);
+    return r;
+  }
+  *block = -1;
+  return fmt::format("semaphore {}", id);
+}
+
+void Semaphores::reset() {
+  std::fill(counts_.begin(), counts_.end(), 0);
+  for (auto& w : waiters_) w.clear();
+}
+
+void Semaphores::signal(int64_t id, int64_t amount, std::vector<int32_t>* woken) {
+  counts_[static_cast<size_t>(id)] += amount;
+  auto& w = waiters_[static_cast<size_t>(id)];
+  woken->insert(woken->end(), w.begin(), w.end());
+  w.clear();
+}
+
+bool Semaphores::wait(int64_t id, int64_t value, bool decrement, int32_t thread) {
+  int64_t& count = counts_[static_cast<size_t>(id)];
+  if (count < value) {
+    waiters_[static_cast<size_t>(id)].push_back(thread);
+    return false;
+  }
+  if (decrement) count -= value;
+  return true;
+}
+
+}  // namespace pallasim::memory
