@@ -1,6 +1,7 @@
 """The location table: source positions of equations, interned, with the call chain of inlined functions."""
 from __future__ import annotations
 
+import functools
 import linecache
 from typing import Any
 
@@ -23,7 +24,11 @@ def _position(code: Any, lasti: int) -> tuple[int, int]:
 
 def function_site(debug_info: Any) -> tuple[str, str]:
     """(function name, file) of a traced function; empty strings where unknown."""
-    info = getattr(debug_info, "func_src_info", None) or ""
+    return _split_site(getattr(debug_info, "func_src_info", None) or "")
+
+
+@functools.lru_cache(maxsize=4096)
+def _split_site(info: str) -> tuple[str, str]:
     name, _, rest = info.partition(" at ")
     return name.partition(" ")[0], rest.rpartition(":")[0]
 
@@ -71,9 +76,10 @@ class Locations:
         frames = []
         boundary, file = self._boundary[-1]
         is_user = jaxver.source_info_util.is_user_filename
+        own = self._own
         for code, lasti in zip(codes, lastis):
             name = code.co_filename
-            if not is_user(name) and name != self._own:
+            if not is_user(name) and name != own:
                 continue
             frames.append((code, lasti))
             if code.co_name == boundary and name == file:

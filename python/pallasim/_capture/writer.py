@@ -13,6 +13,7 @@ from .types import Unsupported, dim_text, dtype_text, space_text
 
 Literal = jaxver.Literal
 DropVar = jaxver.DropVar
+ShapedArray = jaxver.core.ShapedArray
 Rule = Callable[["Writer", Any], None]
 
 MAX_DENSE = 64 << 10  # bytes of an array constant in the text
@@ -30,17 +31,17 @@ class ModuleContext:
         self.facts: set[str] = set()  # communicates, prints, checks, reads_devices
         self.externs: dict[str, None] = {}
         self._axis_names: dict[int, str] = {}
-        self._types: dict[Any, str] = {}
+        self.types: dict[Any, str] = {}
 
     def tensor_text(self, shape: Sequence[Any], dtype: Any) -> str:
         key = (tuple(shape), dtype)
         try:
-            return self._types[key]
+            return self.types[key]
         except (KeyError, TypeError):
             pass
         text = f"{dtype_text(dtype)}[{','.join([dim_text(d, self.params) for d in shape])}]"
         try:
-            self._types[key] = text
+            self.types[key] = text
         except TypeError:
             pass
         return text
@@ -91,8 +92,8 @@ class Writer:
         self.count = 0
         self.indent = "  "
         self.loc = ""
-        self.constants: dict[str, str] = {}
-        self.undo: list[list[str]] = []
+        self.constants: dict[Any, str] = {}
+        self.undo: list[list[Any]] = []
         self.value_types: dict[str, str] = {}                      # refs only
         self.ref_shapes: dict[str, tuple[tuple[Any, ...], Any]] = {}  # refs only: shape, dtype
         self.program_ids: list[tuple[str | None, ...]] = []         # bound ids of inlined pipeline bodies
@@ -123,7 +124,12 @@ class Writer:
         raise Unsupported(f"a value of type {type(atom).__name__} in a kernel")
 
     def literal(self, literal: Any) -> str:
-        return self.constant(jaxver.literal_array(literal))
+        array = jaxver.literal_array(literal)
+        if array.ndim == 0:
+            name = self.constants.get((array.dtype, array.tobytes()))
+            if name is not None:
+                return name
+        return self.constant(array)
 
     def constant(self, array: np.ndarray) -> str:
         """An array constant; equal constants of a region and of those around it are one value."""
@@ -132,14 +138,15 @@ class Writer:
         if array.ndim and array.size > 1 and _is_splat(array):
             scalar = self.constant(array.reshape(-1)[0:1].reshape(()))
             return self.emit1("broadcast_in_dim", [scalar], " {dims = []}", self.tensor(array.shape, array.dtype))
-        text = array_literal(array)
-        name = self.constants.get(text)
+        key = (array.dtype, array.tobytes()) if array.ndim == 0 else (array.dtype, array.shape, array.tobytes())
+        name = self.constants.get(key)
         if name is None:
             name = self.fresh()
-            self.lines.append(f"{self.indent}{name} = constant {{value = {text}}} : {self.tensor(array.shape, array.dtype)}")
-            self.constants[text] = name
+            type_text = self.tensor(array.shape, array.dtype)
+            self.lines.append(f"{self.indent}{name} = constant {{value = {array_literal(array)}}} : {type_text}")
+            self.constants[key] = name
             if self.undo:
-                self.undo[-1].append(text)
+                self.undo[-1].append(key)
         return name
 
     def i32(self, value: int) -> str:
@@ -155,7 +162,7 @@ class Writer:
         self.count += 1
         self.env[var] = name
         aval = var.aval
-        if hasattr(aval, "inner_aval"):
+        if type(aval) is not ShapedArray and hasattr(aval, "inner_aval"):
             self.note_ref(name, aval, self.type(aval))
         return name
 
@@ -176,6 +183,11 @@ class Writer:
 
     def type(self, aval: Any) -> str:
         """Type text of an aval (a tensor or a ref)."""
+        if type(aval) is ShapedArray:
+            try:
+                return self.module.types[aval.shape, aval.dtype]
+            except (KeyError, TypeError):
+                return self.module.tensor_text(aval.shape, aval.dtype)
         inner = getattr(aval, "inner_aval", None)
         if inner is None:
             shape = getattr(aval, "shape", None)
@@ -246,8 +258,8 @@ class Writer:
         """Ends a region with its yield; returns the line that the next region or `close_op` continues."""
         self.lines.append(f"{self.indent}yield{' ' + ', '.join(values) if values else ''}")
         self.indent = self.indent[:-2]
-        for text in self.undo.pop():
-            del self.constants[text]
+        for key in self.undo.pop():
+            del self.constants[key]
         return self.indent + "}"
 
     def close_op(self, head: str, types: Sequence[str], loc: str) -> None:
