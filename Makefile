@@ -1,4 +1,5 @@
-# A wrapper for those who type make; every target is one line that can be typed instead.
+# A wrapper for those who type make; every target is one line that can be typed instead. `peer` needs the folder of the
+# suites' harness: make peer HARNESS=DIR, with PEER_TESTS set.
 .PHONY: demo test bench peer fuzz format docs clean
 
 demo:
@@ -6,9 +7,9 @@ demo:
 test:
 	./test.sh
 bench:
-	cmake --preset release && cmake --build --preset release && ./scripts/bench.sh
+	cmake --preset release && cmake --build --preset release && for b in $$(find build/release/bench -type f -executable -name '*bench*'); do $$b; done
 peer:
-	./scripts/peer.sh
+	.venv/bin/python tests/peer/site_census.py build/peer --harness $(HARNESS)
 fuzz:
 	./scripts/fuzz.sh
 format:
