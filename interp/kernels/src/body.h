@@ -62,8 +62,15 @@ struct Cx {
 };
 template <class T> inline Cx<T> operator+(Cx<T> a, Cx<T> b) { return {a.re + b.re, a.im + b.im}; }
 template <class T> inline Cx<T> operator-(Cx<T> a, Cx<T> b) { return {a.re - b.re, a.im - b.im}; }
+// GCC 12 turns vectors of complex products into vfmaddsub even under -ffp-contract=off: the products are hidden from it.
+template <class T> inline T rounded(T product) {
+#if defined(__x86_64__)
+  asm("" : "+x"(product));
+#endif
+  return product;
+}
 template <class T> inline Cx<T> operator*(Cx<T> a, Cx<T> b) {
-  return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
+  return {rounded(a.re * b.re) - rounded(a.im * b.im), rounded(a.re * b.im) + rounded(a.im * b.re)};
 }
 using C64 = Cx<float>;
 using C128 = Cx<double>;

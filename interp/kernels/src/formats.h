@@ -39,7 +39,7 @@ struct Layout {
   static constexpr uint32_t kMinNormal = pow2_bits(kMinExp);
   static constexpr uint32_t kRebias = static_cast<uint32_t>(127 - F::kBias) << 23;
   static constexpr uint32_t kMaxCode = F::kKind == Kind::Ieee ? ((((1u << F::kE) - 1) << F::kM) - 1)
-                                       : F::kKind == Kind::Fn ? (1u << (F::kE + F::kM)) - 2
+                                       : F::kKind == Kind::Fn || F::kKind == Kind::Scale ? (1u << (F::kE + F::kM)) - 2
                                                               : (1u << (F::kE + F::kM)) - 1;
   static constexpr uint32_t kMax = (kMaxCode << kShift) + kRebias;  // the largest finite value as f32 bits
   static constexpr uint32_t kSign = 1u << (F::kE + F::kM);
@@ -54,7 +54,7 @@ inline float quantize(float x, bool sat) {
     // Ties go up, and everything positive below the range is the smallest scale, as ml_dtypes has it.
     const uint32_t normal = (a + 0x00400000u) & 0x7f800000u;
     uint32_t r = a < 0x00600000u ? 0x00400000u : normal;
-    r = r > 0x7f000000u ? (sat && a <= 0x7f800000u ? 0x7f000000u : 0x7fc00000u) : r;
+    r = a >= 0x7f400000u ? (sat && a <= 0x7f800000u ? 0x7f000000u : 0x7fc00000u) : r;
     return as_f32((sign != 0 || a == 0) ? 0x7fc00000u : r);
   } else {
     constexpr int s = L::kShift;

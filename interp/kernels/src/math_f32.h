@@ -34,6 +34,14 @@ inline float exp(float x) {
   const float r = std::fma(-k, kLn2Lo, std::fma(-k, kLn2Hi, c));
   return scale(exp_reduced(r), k);
 }
+// The same bits as exp where the result and its scale are normal: |x| <= kExpNormal.
+constexpr float kExpNormal = 86.5f;
+inline float exp_normal(float x) {
+  const float t = std::fma(x, kLog2e, kMagic);
+  const float k = t - kMagic;
+  const float r = std::fma(-k, kLn2Lo, std::fma(-k, kLn2Hi, x));
+  return as_f32(as_bits(exp_reduced(r)) + (as_bits(t) << 23));
+}
 inline float exp2(float x) {
   float c = x > 129.0f ? 129.0f : x;
   c = c < -151.0f ? -151.0f : c;
@@ -62,19 +70,17 @@ inline float log(float x) {
   r = x == 0.0f ? -kInf : r;
   return x < 0.0f || x != x ? kNan : r;
 }
-inline float logistic(float x) {
-  const float e = exp(-fabs_(x));
-  return (x >= 0.0f || x != x ? 1.0f : e) / (1.0f + e);
-}
+inline float logistic_of(float x, float e) { return (x >= 0.0f || x != x ? 1.0f : e) / (1.0f + e); }
+inline float logistic(float x) { return logistic_of(x, exp(-fabs_(x))); }
+inline float logistic_normal(float x) { return logistic_of(x, exp_normal(-fabs_(x))); }
 inline float tanh(float x) {
   const float a = fabs_(x), z = a * a;
   const float small = std::fma(a * z, poly(kTanhF, z), a);
   const float c = a > 10.0f ? 10.0f : a;
-  const float k = std::fma(c + c, kLog2e, kMagic) - kMagic;
-  const float r = std::fma(-k, kLn2Lo, std::fma(-k, kLn2Hi, c + c));
-  const float e = exp_reduced(r) * pow2(k);  // no overflow: k <= 29
+  const float e = exp_normal(c + c);
   const float big = 1.0f - 2.0f / (e + 1.0f);
-  return sign_of(a < 0.55f ? small : fabs_(big), x);
+  const float v = sign_of(a < 0.55f ? small : fabs_(big), x);
+  return x != x ? x : v;
 }
 
 // sin and cos reduce in f64, where the f32 argument loses nothing up to the limit of the reduction.

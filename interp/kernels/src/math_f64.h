@@ -25,6 +25,9 @@ inline double fabs_(double x) { return as_f64(as_bits(x) & ~(uint64_t{1} << 63))
 inline double sign_of(double magnitude, double s) {  // magnitude >= 0
   return as_f64(as_bits(magnitude) | (as_bits(s) & (uint64_t{1} << 63)));
 }
+// c ? a : b by bits: nested conditions as branches keep loops from vectorising.
+inline uint64_t mask(bool c) { return 0 - static_cast<uint64_t>(c); }
+inline double pick(uint64_t m, double a, double b) { return as_f64((as_bits(a) & m) | (as_bits(b) & ~m)); }
 // 2^k for an integral k in [-1022, 1023].
 inline double pow2(double k) { return as_f64(as_bits(k + (kMagic + 1023)) << 52); }
 // x 2^k for |k| <= 2100, rounding once.
@@ -46,6 +49,18 @@ inline double exp_tail(double x, double tail) {
   return scale(p, k);
 }
 inline double exp(double x) { return exp_tail(x, 0.0); }
+// The same bits as exp where the result and its scale are normal: |x| <= kExpNormal.
+constexpr double kExpNormal = 706.0;
+inline double exp_normal(double x) {
+  const double t = std::fma(x, kLog2e, kMagic);
+  const double k = t - kMagic;
+  const double hi = std::fma(-k, kLn2Hi, x);
+  const double lo = std::fma(-k, kLn2Lo, 0.0);
+  const double r = hi + lo;
+  const double err = (hi - r) + lo;
+  const double p = std::fma(r * r, poly(kExp, r), r + err) + 1.0;
+  return as_f64(as_bits(p) + (as_bits(t) << 52));
+}
 
 inline double exp2(double x) {
   double c = x > 1025.0 ? 1025.0 : x;
@@ -116,10 +131,9 @@ inline double log1p(double x) {
   return fabs_(x) < 0x1p-54 ? x : v;
 }
 
-inline double logistic(double x) {
-  const double e = exp(-fabs_(x));
-  return (x >= 0.0 || x != x ? 1.0 : e) / (1.0 + e);
-}
+inline double logistic_of(double x, double e) { return (x >= 0.0 || x != x ? 1.0 : e) / (1.0 + e); }
+inline double logistic(double x) { return logistic_of(x, exp(-fabs_(x))); }
+inline double logistic_normal(double x) { return logistic_of(x, exp_normal(-fabs_(x))); }
 inline double tanh(double x) {
   const double a = fabs_(x);
   const double t = expm1(2.0 * (a > 22.0 ? 22.0 : a));
@@ -140,17 +154,17 @@ inline double cosh(double x) {
 }
 inline double asinh(double x) {
   const double a = fabs_(x);
-  const bool big = a > 0x1p28;
-  const double s = big ? 1.0 : a;
+  const uint64_t big = mask(a > 0x1p28);
+  const double s = pick(big, 1.0, a);
   const double v = log1p(s + s * s / (1.0 + std::sqrt(std::fma(s, s, 1.0))));
   const double w = log(a) + kLn2Hi;
-  return sign_of(big ? w : v, x);
+  return sign_of(pick(big, w, v), x);
 }
 inline double acosh(double x) {
-  const bool big = x > 0x1p28;
-  const double t = (big ? 2.0 : x) - 1.0;
+  const uint64_t big = mask(x > 0x1p28);
+  const double t = pick(big, 2.0, x) - 1.0;
   const double v = log1p(t + std::sqrt(std::fma(t, t, 2.0 * t)));
-  return x < 1.0 ? kNan : big ? log(x) + kLn2Hi : v;
+  return pick(mask(x < 1.0), kNan, pick(big, log(x) + kLn2Hi, v));
 }
 inline double atanh(double x) {
   const double a = fabs_(x);
@@ -272,8 +286,8 @@ inline double cbrt(double x) {
 }
 
 // erfc(a) for a >= 0.9, with the lost part of a^2 brought back into the exponential.
-inline double erfc_outer(double a) {
-  const double c = a > 27.3 ? 27.3 : a;
+inline double erfc_outer(double a, double limit) {
+  const double c = a > limit ? limit : a;
   const double u = (c - 3.0) / (c + 3.0);
   const double s = c * c;
   const double e = exp_tail(-s, -std::fma(c, c, -s));
@@ -282,13 +296,13 @@ inline double erfc_outer(double a) {
 inline double erf(double x) {
   const double a = fabs_(x);
   const double inner = a * poly(kErf, a * a > 1.0 ? 1.0 : a * a);
-  const double outer = 1.0 - erfc_outer(a < 0.9 ? 0.9 : a);
+  const double outer = 1.0 - erfc_outer(a < 0.9 ? 0.9 : a, 6.5);
   return x != x ? x : sign_of(a < 1.0 ? inner : outer, x);
 }
 inline double erfc(double x) {
   const double a = fabs_(x);
   const double inner = 1.0 - x * poly(kErf, a * a > 1.0 ? 1.0 : a * a);
-  const double o = erfc_outer(a < 0.9 ? 0.9 : a);
+  const double o = erfc_outer(a < 0.9 ? 0.9 : a, 27.3);
   const double outer = x < 0.0 ? 2.0 - o : o;
   return x != x ? x : a < 0.9 ? inner : outer;
 }
@@ -320,22 +334,23 @@ inline Pair log_pair(double x) {
 }
 inline double pow(double x, double y) {
   const double a = fabs_(x), ay = fabs_(y);
-  const Pair l = log_pair(a == 0.0 || a == kInf || x != x ? 1.0 : a);
-  const double yc = ay > 0x1p80 ? sign_of(0x1p80, y) : y;  // stays finite, decides the same way
+  const uint64_t zero = mask(a == 0.0), inf = mask(a == kInf), nan = mask(x != x || y != y);
+  const Pair l = log_pair(pick(zero | inf | nan, 1.0, a));
+  const double yc = pick(mask(ay > 0x1p80), sign_of(0x1p80, y), y);  // stays finite, decides the same way
   const double h = l.hi * yc;
   const double lo = std::fma(l.hi, yc, -h) + l.lo * yc;
-  double v = exp_tail(h, fabs_(h) > 800.0 ? 0.0 : lo);
-  const bool integral = std::floor(y) == y;
+  double v = exp_tail(h, pick(mask(fabs_(h) > 800.0), 0.0, lo));
   const double half = 0.5 * y;
-  const bool odd = integral && std::floor(half) != half && ay < 0x1p53;
-  const bool negative = (as_bits(x) >> 63) != 0;
-  const bool zero_or_inf = a == 0.0 || a == kInf;
-  v = zero_or_inf ? ((a == 0.0) == (y < 0.0) ? kInf : 0.0) : v;
-  v = ay == kInf ? (a == 1.0 ? 1.0 : (a > 1.0) == (y > 0.0) ? kInf : 0.0) : v;
-  v = negative && odd ? -v : v;
-  v = x < 0.0 && !integral && a != kInf ? kNan : v;
-  v = x != x || y != y ? kNan : v;
-  return y == 0.0 || x == 1.0 ? 1.0 : v;
+  const uint64_t integral = mask(std::floor(y) == y);
+  const uint64_t odd = integral & mask(std::floor(half) != half) & mask(ay < 0x1p53);
+  const uint64_t down = mask(y < 0.0), below = mask(x < 0.0);
+  v = pick(zero | inf, pick(inf ^ down, kInf, 0.0), v);  // 0^-y and inf^y are infinite
+  const uint64_t grows = mask(a > 1.0) ^ down;           // |x|^inf, |x| < 1 with -inf
+  v = pick(mask(ay == kInf), pick(mask(a == 1.0), 1.0, pick(grows, kInf, 0.0)), v);
+  v = as_f64(as_bits(v) ^ (as_bits(x) & odd & (uint64_t{1} << 63)));
+  v = pick(below & ~integral & ~inf, kNan, v);
+  v = pick(nan, kNan, v);
+  return pick(mask(y == 0.0) | mask(x == 1.0), 1.0, v);
 }
 
 }  // namespace m64

@@ -17,7 +17,7 @@ struct IsaModule {
   PlainGemm<double> small_f64;
   PlainGemm<uint32_t> small_u32;
   PlainGemm<uint64_t> small_u64;
-  // Eigen compiled for this ISA.
+  // Eigen compiled for this ISA (the baseline, where no build needs its speed, has loops here).
   PlainGemm<float> eigen_f32;
   PlainGemm<double> eigen_f64;
   // dst[c][r] = src[r][c] for elements of `size` bytes; row strides in elements.

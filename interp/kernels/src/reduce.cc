@@ -99,7 +99,9 @@ void reduce_entry(void* dst, const void* src, int64_t outer, int64_t rows, int64
     if constexpr (std::is_floating_point_v<T>) {
       using N = std::conditional_t<max, MaxNan, MinNan>;
       using M = std::conditional_t<max, MaxNum, MinNum>;
-      (nan ? reduce<T, N> : reduce<T, M>)(D, id, dst, src, outer, rows, inner, sem);
+      // Where numbers win over NaN, NaN is what changes nothing.
+      const T start = nan || rows == 0 ? id : std::numeric_limits<T>::quiet_NaN();
+      (nan ? reduce<T, N> : reduce<T, M>)(D, start, dst, src, outer, rows, inner, sem);
     } else {
       reduce<T, std::conditional_t<max, MaxOf, MinOf>>(D, id, dst, src, outer, rows, inner, sem);
     }

@@ -76,6 +76,7 @@ void arg_entry(void* dst, DType index, const void* src, int64_t outer, int64_t r
 }
 
 // A running reduction: its state, the state after one more element, and what it shows.
+// Identity: 0, 1, 2 (lowest), 3 (highest), 4 (NaN: where numbers win over NaN it changes nothing).
 template <class T, class Op, int Identity>
 struct Running {
   T v;
@@ -84,6 +85,7 @@ struct Running {
     if constexpr (std::is_same_v<T, C64> || std::is_same_v<T, C128>) return {T{Identity, 0}};
     else if constexpr (Identity == 2) return {L::has_infinity ? static_cast<T>(-L::infinity()) : L::lowest()};
     else if constexpr (Identity == 3) return {L::has_infinity ? L::infinity() : L::max()};
+    else if constexpr (Identity == 4) return {L::quiet_NaN()};
     else return {T{Identity}};
   }
   T step(T x) { return v = Op::f(v, x); }
@@ -154,8 +156,9 @@ void scan_entry(void* dst, const void* src, int64_t outer, int64_t rows, int64_t
     run(static_cast<RunningLse<T>*>(nullptr));
   } else {
     constexpr bool max = O == OpCode::cummax;
+    constexpr int number = std::is_floating_point_v<T> ? 4 : max ? 2 : 3;
     if (sem.nan_propagates_in_minmax) run(static_cast<Running<T, std::conditional_t<max, MaxNan, MinNan>, max ? 2 : 3>*>(nullptr));
-    else run(static_cast<Running<T, std::conditional_t<max, MaxNum, MinNum>, max ? 2 : 3>*>(nullptr));
+    else run(static_cast<Running<T, std::conditional_t<max, MaxNum, MinNum>, number>*>(nullptr));
   }
 }
 

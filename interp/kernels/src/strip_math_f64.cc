@@ -14,15 +14,15 @@ Reduced reduce_huge(double x) {
   const uint64_t bits = as_bits(x);
   const int e = static_cast<int>((bits >> 52) & 0x7ff) - 1075;  // |x| = m 2^e
   const uint64_t m = (bits & 0x000fffffffffffffu) | (uint64_t{1} << 52);
-  // Bits of 2/pi above 2^(2 - e) give multiples of 4: skip them. first: the first bit that counts.
-  const int first = e > 2 ? e - 2 : 0;
+  // Bits of 2/pi above 2^(2 - e) give multiples of 4: skip them (or start with zeros before its fraction).
+  const int first = e - 2;
+  auto word_at = [](int i) { return i >= 0 && i < 19 ? kTwoOverPi[i] : uint64_t{0}; };
   uint64_t w[4];
   for (int i = 0; i < 4; ++i) {
-    const int at = first + 64 * i, word = at / 64, off = at % 64;
-    const uint64_t a = word < 19 ? kTwoOverPi[word] : 0, b = word + 1 < 19 ? kTwoOverPi[word + 1] : 0;
-    w[i] = off ? (a << off) | (b >> (64 - off)) : a;
+    const int at = first + 64 * i, word = at >> 6, off = at & 63;
+    w[i] = off ? (word_at(word) << off) | (word_at(word + 1) >> (64 - off)) : word_at(word);
   }
-  // The product has its binary point 256 + first - e bits from its end; e - first = 2 here (e > 2 always).
+  // The product has its binary point 256 + first - e = 254 bits from its end.
   uint64_t p[5] = {};
   W carry = 0;
   for (int i = 3; i >= 0; --i) {

@@ -23,11 +23,13 @@ StripFn strip(OpCode op, DType d) {
     case CType::F32: {
       if (StripFn fn = strip_f32(op)) return fn;
       if (StripFn fn = strip_math_f32(op)) return fn;
+      if (StripFn fn = strip_complex(op, DType::F32)) return bits_of(d) == 32 ? fn : nullptr;
       return strip_special(op, false);
     }
     case CType::F64: {
       if (StripFn fn = strip_f64(op)) return fn;
       if (StripFn fn = strip_math_f64(op)) return fn;
+      if (StripFn fn = strip_complex(op, DType::F64)) return fn;
       return strip_special(op, true);
     }
     case CType::C64: case CType::C128: return strip_complex(op, d);
@@ -43,8 +45,13 @@ const IsaModule kModule = {
     small_gemm_f64,
     small_gemm_u32,
     small_gemm_u64,
+#ifdef PALLASIM_EIGEN
     eigen_gemm_f32,
     eigen_gemm_f64,
+#else
+    small_gemm_f32,
+    small_gemm_f64,
+#endif
     transpose,
 };
 
