@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "pallasim/interp/launch.h"
+#include "pallasim/memory/saturate.h"
 #include "pallasim/memory/semaphores.h"
 #include "pallasim/memory/window.h"
 #include "step.h"

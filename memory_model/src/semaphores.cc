@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "pallasim/memory/saturate.h"
+
 #include <algorithm>
 
 namespace pallasim::memory {
@@ -41,7 +43,8 @@ void Semaphores::reset() {
 }
 
 void Semaphores::signal(int64_t id, int64_t amount, std::vector<int32_t>* woken) {
-  counts_[static_cast<size_t>(id)] += amount;
+  int64_t& count = counts_[static_cast<size_t>(id)];
+  count = add(count, amount);
   auto& w = waiters_[static_cast<size_t>(id)];
   woken->insert(woken->end(), w.begin(), w.end());
   w.clear();
@@ -53,7 +56,7 @@ bool Semaphores::wait(int64_t id, int64_t value, bool decrement, int32_t thread)
     waiters_[static_cast<size_t>(id)].push_back(thread);
     return false;
   }
-  if (decrement) count -= value;
+  if (decrement) count = add(count, value == INT64_MIN ? INT64_MAX : -value);
   return true;
 }
 

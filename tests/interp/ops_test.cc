@@ -164,6 +164,14 @@ TEST(Arguments, ShapeAndDtypeAreChecked) {
   EXPECT_EQ(error_code(text, {noise({8})}), "PS-ARG-001");
 }
 
+TEST(Fusion, RegistersOfOtherWidthsAreNotReused) {
+  const std::string body = "  %2 = get %0 : bf16[6,8]\n  %3 = get %1 : bf16[6,8]\n  %4 = gt %2, %3 : bool[6,8]\n  %5 = select_n %4, %2, %3 : bf16[6,8]\n  store %1, %5\n";
+  std::vector<uint16_t> x(48);
+  for (size_t i = 0; i < 48; ++i) x[i] = static_cast<uint16_t>(0x3f80 + i);
+  const auto r = run(kernel("bf16[6,8]", "bf16[6,8]", body), {array(ir::DType::BF16, {6, 8}, x)});
+  EXPECT_EQ(r.results[0].as<uint16_t>(), x);  // x > NaN is false
+}
+
 TEST(Fusion, ChangesNoBit) {
   for (const char* dtype : {"f32", "bf16", "f16"}) {
     std::string t = dtype;

@@ -43,6 +43,18 @@ void Compiler::unsupported(const Op& op, const std::string& what) {
   throw ir::DiagnosticError(std::move(d));
 }
 
+// Before anything of that size is allocated.
+void Compiler::require_memory(int64_t bytes, const std::string& what) {
+  if (bytes <= plan_.options.max_memory) return;
+  ir::Diagnostic d;
+  d.code = "PS-SIZE-001";
+  d.kernel = m_.name;
+  d.message = what + " needs " + std::to_string(bytes) + " bytes, the limit is " + std::to_string(plan_.options.max_memory);
+  d.site = ir::site_of(m_, loc_);
+  d.hint = "smaller blocks, or a higher max_memory";
+  throw ir::DiagnosticError(std::move(d));
+}
+
 void Compiler::define(ir::ValueId id, Val v) {
   if (auto pre = preassigned_.find(id); pre != preassigned_.end() && v.kind == Val::Kind::Scalar) {
     const bool shared = v.is_const || std::any_of(values_.begin(), values_.end(), [&](const auto& e) {
@@ -189,8 +201,9 @@ void Compiler::compile() {
     int64_t n = 1;
     for (const ir::MeshAxis& a : mesh.axes) {
       plan_.mesh_slots.push_back(new_slot());
-      n *= a.size;
+      n = memory::mul(n, std::max<int64_t>(a.size, 0));
     }
+    require_memory(memory::mul(n, 1024), "a mesh of " + std::to_string(n) + " threads");
     plan_.num_threads = static_cast<int>(n);
   }
   plan_.num_buffers = kFirstOperandBuffer + static_cast<uint32_t>(m_.operands.size());
@@ -210,6 +223,10 @@ void Compiler::finish() {
   plan_.entry = plan_.steps.data();
   values_.clear();
   plan_.temp_bytes = temps_.high_water() + 64;
+  int64_t bytes = memory::mul(plan_.temp_bytes + static_cast<int64_t>(plan_.image.size()), plan_.num_threads);
+  bytes = memory::add(bytes, memory::mul(plan_.semaphores.total(plan_.num_threads), 32));
+  for (const Plan::Shared& s : plan_.shared) bytes = memory::add(bytes, s.bytes);
+  require_memory(bytes, "the scratch and temporaries of " + std::to_string(plan_.num_threads) + (plan_.num_threads == 1 ? " thread" : " threads"));
 }
 
 void Compiler::compile_op(const Op& op) {

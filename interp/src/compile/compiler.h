@@ -139,6 +139,7 @@ class Compiler {
   void enter_carries(const Region&, size_t first, const std::vector<Val>& carries);
   bool used_after(const Region&, size_t op_index, ir::ValueId) const;
 
+  void require_memory(int64_t bytes, const std::string& what);
   [[noreturn]] void unsupported(const Op&, const std::string& what);
 
   const ir::Type* type(ir::ValueId v) const { return graph_->type(v); }

@@ -93,9 +93,15 @@ class ProgramBuilder {
     if (n.kind == Node::Kind::Convert) op.convert = k_.convert(n.operand_dtype, n.dtype);
     else if (n.kind == Node::Kind::Bitcast) op.fn = k_.bitcast(n.operand_dtype, n.dtype);
     else op.fn = k_.strip(n.op, n.operand_dtype);
-    for (size_t i = 0; i < n.args.size(); ++i)
-      if (n.args[i].kind == Val::Kind::Pending) free_.push_back(in[i]);
+    // The result may take an argument's register only where elements have one width: bodies run element by element.
+    const int width = byte_size(compute_type(n.dtype));
+    auto release = [&](bool same_width) {
+      for (size_t i = 0; i < n.args.size(); ++i)
+        if (n.args[i].kind == Val::Kind::Pending && (byte_size(compute_type(n.args[i].dtype)) == width) == same_width) free_.push_back(in[i]);
+    };
+    release(true);
     op.dst = strip();
+    release(false);
     p_.ops.push_back(op);
     p_.locs.push_back(n.loc);
     return op.dst;

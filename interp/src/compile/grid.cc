@@ -11,15 +11,15 @@ using AffineMap = std::unordered_map<ir::ValueId, Affine>;
 
 Affine combine(const Affine& a, const Affine& b, int64_t sign) {
   Affine r = a;
-  r.constant += sign * b.constant;
-  for (size_t i = 0; i < r.coefficient.size(); ++i) r.coefficient[i] += sign * b.coefficient[i];
+  r.constant = memory::add(r.constant, memory::mul(sign, b.constant));
+  for (size_t i = 0; i < r.coefficient.size(); ++i) r.coefficient[i] = memory::add(r.coefficient[i], memory::mul(sign, b.coefficient[i]));
   return r;
 }
 
 Affine scaled(const Affine& a, int64_t f) {
   Affine r = a;
-  r.constant *= f;
-  for (int64_t& c : r.coefficient) c *= f;
+  r.constant = memory::mul(r.constant, f);
+  for (int64_t& c : r.coefficient) c = memory::mul(c, f);
   return r;
 }
 
@@ -153,9 +153,9 @@ void Compiler::compile_windows() {
 void Compiler::add_moving_window(const Window& w) {
   Plan::MovingWindow m{w.dyn, 0, std::vector<int64_t>(m_.grid.size(), 0)};
   for (size_t d = 0; d < w.dims.size(); ++d) {
-    const int64_t unit = w.scale[d] * w.strides[d] * w.element_bytes;
-    m.first += w.index[d].constant * unit;
-    for (size_t g = 0; g < m.step.size(); ++g) m.step[g] += w.index[d].coefficient[g] * unit;
+    const int64_t unit = memory::mul(memory::mul(w.scale[d], w.strides[d]), w.element_bytes);
+    m.first = memory::add(m.first, memory::mul(w.index[d].constant, unit));
+    for (size_t g = 0; g < m.step.size(); ++g) m.step[g] = memory::add(m.step[g], memory::mul(w.index[d].coefficient[g], unit));
   }
   plan_.moving.push_back(std::move(m));
 }

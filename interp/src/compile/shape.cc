@@ -49,6 +49,7 @@ void Compiler::op_iota(const Op& op) {
   v.strides.assign(v.dims.size(), 0);
   v.strides[axis] = 1;
   const int64_t n = v.dims[axis];
+  require_memory(n * ir::byte_size(t->dtype), "an iota");
   const size_t at = (plan_.constants.size() + 63) / 64 * 64;
   plan_.constants.resize(at + static_cast<size_t>(n) * static_cast<size_t>(ir::byte_size(t->dtype)));
   k_.iota(plan_.constants.data() + at, t->dtype, 0, n);

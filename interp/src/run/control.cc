@@ -30,7 +30,10 @@ template <typename T>
 const Step* begin(Thread& t, const Step* s, bool down) {
   const T lo = t.slot<T>(s->a), hi = t.slot<T>(s->b), by = t.slot<T>(s->c);
   if (lo >= hi) return s->jump;
-  t.slot<T>(s->dst) = down ? static_cast<T>(lo + (hi - lo - 1) / std::max<T>(by, 1) * by) : lo;
+  // Counting down visits the same indices: the first is the last multiple of the step below the upper bound.
+  using U = std::make_unsigned_t<T>;
+  const U last = (static_cast<U>(hi) - static_cast<U>(lo) - 1) / static_cast<U>(std::max<T>(by, 1)) * static_cast<U>(std::max<T>(by, 1));
+  t.slot<T>(s->dst) = down ? static_cast<T>(static_cast<U>(lo) + last) : lo;
   return s + 1;
 }
 template <typename T>
@@ -39,7 +42,7 @@ const Step* next(Thread& t, const Step* s, bool down) {
   T& i = t.slot<T>(s->dst);
   const T by = t.slot<T>(s->c);
   if (down) {
-    if (i < t.slot<T>(s->a) + by) return s + 1;
+    if (static_cast<U>(i) - static_cast<U>(t.slot<T>(s->a)) < static_cast<U>(by)) return s + 1;
     i = static_cast<T>(static_cast<U>(i) - static_cast<U>(by));
     return s->jump;
   }

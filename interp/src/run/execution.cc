@@ -63,11 +63,12 @@ void Execution::bind(std::span<std::byte* const> operands, std::span<const int64
     for (size_t d = 0; d < w.dims.size(); ++d) {
       int64_t lo = w.index[d].constant, hi = lo;
       for (size_t g = 0; g < grid.size(); ++g) {
-        const int64_t reach = w.index[d].coefficient[g] * std::max<int64_t>(grid[g] - 1, 0);
-        (reach < 0 ? lo : hi) += reach;
+        const int64_t reach = memory::mul(w.index[d].coefficient[g], std::max<int64_t>(grid[g] - 1, 0));
+        int64_t& end = reach < 0 ? lo : hi;
+        end = memory::add(end, reach);
       }
-      lo = lo * w.scale[d] - w.pad_lo[d], hi = hi * w.scale[d] - w.pad_lo[d];
-      if (lo < 0 || hi + w.extent[d] > w.dims[d]) check_windows = true;
+      lo = memory::add(memory::mul(lo, w.scale[d]), -w.pad_lo[d]), hi = memory::add(memory::mul(hi, w.scale[d]), -w.pad_lo[d]);
+      if (lo < 0 || memory::add(hi, w.extent[d]) > w.dims[d]) check_windows = true;
     }
   }
 }
@@ -84,7 +85,8 @@ void Execution::start(const GridBox& b) {
   for (size_t g = 0; g < p.pid_slots.size(); ++g)
     for (size_t m = 0; m < windows; ++m) {
       int64_t by = p.moving[m].step[g];
-      for (size_t e = g + 1; e < p.pid_slots.size(); ++e) by -= p.moving[m].step[e] * (box.hi[e] - box.lo[e] - 1);
+      for (size_t e = g + 1; e < p.pid_slots.size(); ++e)
+        by = memory::add(by, memory::mul(p.moving[m].step[e], box.lo[e] + 1 - box.hi[e]));
       advance[g * windows + m] = by;
     }
   const Options::Fill mode = options ? options->uninitialized : Options::Fill::Nan;

@@ -12,13 +12,16 @@ int64_t window_index(const Thread& t, const Window& w, size_t d) {
   if (!w.affine) return t.slot<int64_t>(w.index_value[d]);
   const Plan& p = *t.exec->plan;
   int64_t i = w.index[d].constant;
-  for (size_t g = 0; g < w.index[d].coefficient.size(); ++g) i += w.index[d].coefficient[g] * t.slot<int64_t>(p.pid_slots[g]);
+  for (size_t g = 0; g < w.index[d].coefficient.size(); ++g)
+    i = memory::add(i, memory::mul(w.index[d].coefficient[g], t.slot<int64_t>(p.pid_slots[g])));
   return i;
 }
 
+int64_t block_start(const Window& w, size_t d, int64_t index) { return memory::add(memory::mul(index, w.scale[d]), -w.pad_lo[d]); }
+
 [[noreturn]] void block_out_of_bounds(const Thread& t, const Step* s, const Window& w, size_t d, int64_t index) {
   const ir::Operand& o = t.exec->plan->module.operands[static_cast<size_t>(w.operand)];
-  const int64_t start = index * w.scale[d] - w.pad_lo[d];
+  const int64_t start = block_start(w, d, index);
   std::string shape, block;
   for (size_t i = 0; i < w.dims.size(); ++i) {
     shape += (i ? ", " : "") + std::to_string(w.dims[i]);
@@ -30,7 +33,7 @@ int64_t window_index(const Thread& t, const Window& w, size_t d) {
   fail(t, &at, "PS-OOB-002",
        fmt::format("block index out of bounds: index map of {} returned {} for dimension {}, which has {} blocks", o.name, index, d,
                    w.extent[d] ? (w.dims[d] + w.extent[d] - 1) / w.extent[d] : 0),
-       {fmt::format("the block covers elements {} to {} of dimension {}, which has {}", start, start + w.extent[d] - 1, d, w.dims[d]),
+       {fmt::format("the block covers elements {} to {} of dimension {}, which has {}", start, memory::add(start, w.extent[d] - 1), d, w.dims[d]),
         fmt::format("{} has shape ({}), blocks of ({})", o.name, shape, block)},
        "index maps return block indices, which are multiplied by the block shape");
 }
@@ -38,8 +41,8 @@ int64_t window_index(const Thread& t, const Window& w, size_t d) {
 // At least one element of the block must lie inside.
 void check_window(const Thread& t, const Step* s, const Window& w) {
   for (size_t d = 0; d < w.dims.size(); ++d) {
-    const int64_t i = window_index(t, w, d), start = i * w.scale[d] - w.pad_lo[d];
-    const bool inside = w.staged ? start + w.extent[d] > 0 && start < w.dims[d] : start >= 0 && start + w.extent[d] <= w.dims[d];
+    const int64_t i = window_index(t, w, d), start = block_start(w, d, i), end = memory::add(start, w.extent[d]);
+    const bool inside = w.staged ? end > 0 && start < w.dims[d] : start >= 0 && end <= w.dims[d];
     if (!inside && w.extent[d] > 0) block_out_of_bounds(t, s, w, d, i);
   }
 }
@@ -66,12 +69,12 @@ const Step* grid_begin(Thread& t, const Step* s) {
     t.slot<int64_t>(p.pid_slots[g]) = ex.box.lo[g];
     t.slot<int64_t>(p.size_slots[g]) = ex.grid[g];
   }
+  at_point(t, s);
   for (const Plan::MovingWindow& m : p.moving) {
     int64_t offset = m.first;
-    for (size_t g = 0; g < m.step.size(); ++g) offset += m.step[g] * ex.box.lo[g];
+    for (size_t g = 0; g < m.step.size(); ++g) offset = memory::add(offset, memory::mul(m.step[g], ex.box.lo[g]));
     t.slot<int64_t>(m.dyn) = offset;
   }
-  at_point(t, s);
   return s + 1;
 }
 
@@ -82,7 +85,7 @@ const Step* grid_next(Thread& t, const Step* s) {
     int64_t& id = t.slot<int64_t>(p.pid_slots[g]);
     if (++id < ex.box.hi[g]) {
       const int64_t* advance = ex.advance.data() + g * p.moving.size();
-      for (size_t m = 0; m < p.moving.size(); ++m) t.slot<int64_t>(p.moving[m].dyn) += advance[m];
+      for (size_t m = 0; m < p.moving.size(); ++m) t.slot<uint64_t>(p.moving[m].dyn) += static_cast<uint64_t>(advance[m]);
       if (ex.check_windows || !ex.listeners.empty()) at_point(t, s);
       return s->jump;
     }
@@ -125,7 +128,7 @@ const Step* window_staged(Thread& t, const Step* s) {
   check_window(t, s, w);
   int64_t old[16];
   for (size_t d = 0; d < rank; ++d) {
-    start[d] = window_index(t, w, d) * w.scale[d] - w.pad_lo[d];
+    start[d] = block_start(w, d, window_index(t, w, d));
     old[d] = t.slot<int64_t>(w.index_slots + 16 * static_cast<uint32_t>(d));
     same &= old[d] == start[d];
   }

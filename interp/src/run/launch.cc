@@ -308,18 +308,7 @@ std::shared_ptr<const Plan> compile(ir::Module module, const Options& options) {
     plan->options = options;
     return plan;
   }
-  auto plan = compile_plan(std::move(module), options);
-  const int64_t bytes = (plan->temp_bytes + static_cast<int64_t>(plan->image.size())) * plan->num_threads;
-  if (bytes > options.max_memory) {
-    ir::Diagnostic d;
-    d.code = "PS-SIZE-001";
-    d.kernel = plan->module.name;
-    d.message = fmt::format("the kernel needs {} bytes of scratch and temporaries, the limit is {}", bytes, options.max_memory);
-    d.numbers.push_back(fmt::format("{} threads of {} bytes each", plan->num_threads, bytes / plan->num_threads));
-    d.hint = "smaller blocks, or a higher max_memory";
-    throw ir::DiagnosticError(std::move(d));
-  }
-  return plan;
+  return compile_plan(std::move(module), options);
 }
 
 namespace {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "pallasim/memory/saturate.h"
 #include "steps.h"
 
 namespace pallasim::interp::run {
@@ -174,7 +175,7 @@ const Step* gather(Thread& t, const Step* s) {
         if (g.kind == GatherDim::Kind::Array)
           i = integer_element(t.resolve(g.array) + dot(g.array_strides, index) * ir::byte_size(g.array_dtype), g.array_dtype);
         else
-          i = start[d] + (g.result_dim < 0 ? 0 : index[g.result_dim] * g.step);
+          i = memory::add(start[d], g.result_dim < 0 ? 0 : memory::mul(index[g.result_dim], g.step));
         if (i < 0 && g.wraps) i += g.extent;
         if (i < 0 || i >= g.extent) {
           const IndexTerm term{0, false, 0, g.extent - 1, static_cast<int>(d), g.extent, 1};
