@@ -44,6 +44,10 @@ struct Matrix {
 
 // rows x cols elements of `from` as `to`, row-major and dense.
 void pack(void* dst, DType to, Matrix x) {
+  if (x.type == to) {
+    const int64_t dims[] = {x.rows, x.cols}, from[] = {x.row, x.col}, into[] = {x.cols, 1};
+    return copy_strided(dst, into, x.data, from, dims, 2, bytes_of(to));
+  }
   const KernelTable& t = kernels();
   const LoadFn load = t.load(x.type);
   const ConvertFn convert = compute_type(x.type) == compute_type(to) ? nullptr : t.convert(x.type, to);
@@ -157,19 +161,16 @@ void plain(PlainGemm<T> f, const Contraction& c, GemmOperand a, GemmOperand b, v
   f(c.m, c.n, c.k, static_cast<const T*>(a.data), a.ld, static_cast<const T*>(b.data), b.ld, static_cast<T*>(out), ldc, c.accumulate);
 }
 
-}  // namespace
-
-bool contract(const Contraction& c, void* out, const void* lhs, const void* rhs, GemmBackend backend) {
+bool run(const Contraction& c, void* out, const void* lhs, const void* rhs, GemmBackend backend, bool may_bf16) {
   const DType acc = accumulator(c);
   if (acc == DType::Token) return false;
   const bool same_bits = c.out == acc || (common::is_word(c.out) && common::is_word(acc) && bytes_of(c.out) == bytes_of(acc));
   if (c.accumulate && !same_bits) return false;
   if (c.m == 0 || c.n == 0 || c.batch == 0) return true;
-  const bool automatic = backend == GemmBackend::Auto;
-  if (automatic) backend = choose(c, acc);
+  if (backend == GemmBackend::Auto) backend = choose(c, acc);
   if (acc != DType::F32 && backend == GemmBackend::OneDnn) backend = GemmBackend::Eigen;
   if (acc != DType::F32 && acc != DType::F64 && backend == GemmBackend::Eigen) backend = GemmBackend::Auto;
-  const bool bf16 = backend == GemmBackend::OneDnn && c.in == DType::BF16 && c.in_rhs == DType::BF16 && onednn_has_bf16();
+  const bool bf16 = backend == GemmBackend::OneDnn && c.in == DType::BF16 && c.in_rhs == DType::BF16 && may_bf16;
   const DType need = bf16 ? DType::BF16 : acc;
   const bool may_transpose = backend == GemmBackend::OneDnn;
   const int64_t ldc = same_bits ? (c.m == 1 ? c.n : c.c_row) : c.n;
@@ -189,7 +190,9 @@ bool contract(const Contraction& c, void* out, const void* lhs, const void* rhs,
       switch (acc) {
         case DType::F32:
           if (bf16) {
-            if (!onednn_bf16(c.m, c.n, c.k, a, b, static_cast<float*>(sum), ldc, c.accumulate)) return false;
+            // Refused at the first matrix or never: nothing was written yet.
+            if (!onednn_bf16(c.m, c.n, c.k, a, b, static_cast<float*>(sum), ldc, c.accumulate))
+              return run(c, out, lhs, rhs, backend, false);
           } else if (backend == GemmBackend::OneDnn) {
             if (!onednn_sgemm(c.m, c.n, c.k, a, b, static_cast<float*>(sum), ldc, c.accumulate)) return false;
           } else {
@@ -210,6 +213,12 @@ bool contract(const Contraction& c, void* out, const void* lhs, const void* rhs,
     if (!same_bits) store_result(target, c.c_row, c.out, sum, acc, c.m, c.n);
   }
   return true;
+}
+
+}  // namespace
+
+bool contract(const Contraction& c, void* out, const void* lhs, const void* rhs, GemmBackend backend) {
+  return run(c, out, lhs, rhs, backend, onednn_has_bf16());
 }
 
 }  // namespace pallasim::interp

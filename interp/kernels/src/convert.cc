@@ -1,4 +1,5 @@
 // Memory form <-> register, register <-> register, bitcasts and iota.
+#include "f16c.h"
 #include "formats.h"
 
 namespace pallasim::interp::PALLASIM_KNS {
@@ -61,6 +62,10 @@ void load(void* dst, const void* src, int64_t n, int64_t stride) {
     if constexpr (sizeof(Reg<D>) == sizeof(Mem<D>) && class_of(D) != DTypeClass::Bool) {
       std::memcpy(d, s, n * sizeof(Reg<D>));
     } else {
+#ifdef PALLASIM_F16C
+      if constexpr (D == DType::F16)
+        while (n >= 8 && f16_load8(d, s)) d += 8, s += 8, n -= 8;
+#endif
       PALLASIM_VLOOP(i, n) d[i] = from_mem<D>(s[i]);
     }
   } else if (stride == 0) {
@@ -84,6 +89,10 @@ void store(void* dst, const void* src, int64_t n, int64_t stride) {
     if constexpr (sizeof(Reg<D>) == sizeof(Mem<D>)) {
       std::memcpy(d, s, n * sizeof(Reg<D>));
     } else {
+#ifdef PALLASIM_F16C
+      if constexpr (D == DType::F16)
+        while (n >= 8 && f16_store8(d, s)) d += 8, s += 8, n -= 8;
+#endif
       PALLASIM_VLOOP(i, n) d[i] = to_mem<D>(s[i]);
     }
   } else if (n == 1) {
@@ -100,6 +109,10 @@ void store(void* dst, const void* src, int64_t n, int64_t stride) {
 
 template <DType D>
 void quantize_register(float* r, int64_t n, bool sat) {
+#ifdef PALLASIM_F16C
+  if constexpr (D == DType::F16)
+    while (n >= 8 && f16_round8(r)) r += 8, n -= 8;
+#endif
   if constexpr (may_saturate(D)) {
     if (sat) {
       PALLASIM_VLOOP(i, n) r[i] = quantize<Format<D>>(r[i], true);

@@ -60,12 +60,14 @@ struct Lanes {
 #pragma GCC unroll 8
     for (int h = kCount / 2; h > 0; h /= 2)
       for (int k = 0; k < h; ++k) v[k] = Op::template f<V>(v[k], v[k + h]);
+    return halve_vector(v[0]);
+  }
+  static T halve_vector(V r) {
     if constexpr (kWidth == 1) {
-      return v[0];
+      return r;
     } else {
       using I = std::conditional_t<sizeof(T) == 1, int8_t, std::conditional_t<sizeof(T) == 4, int32_t, int64_t>>;
       typedef I Index __attribute__((vector_size(kVectorBytes)));
-      V r = v[0];
 #pragma GCC unroll 8
       for (int h = kWidth / 2; h > 0; h /= 2) {
         Index from;
@@ -77,23 +79,34 @@ struct Lanes {
   }
 };
 
-// One block of a row.
+// One block of a row. Lanes without an element hold the identity, which changes nothing: a lane never holds -0 in a sum
+// (0 + -0 = 0). Products of complex numbers are another matter (0 * inf), their lanes are left alone.
 template <class T, class Op>
 [[gnu::noinline]] T fold_lanes(const T* x, int64_t n, T identity) {
-  Lanes<T, Op> acc(identity);
+  using L = Lanes<T, Op>;
+  if constexpr (L::kWidth > 1) {
+    if (n <= L::kWidth) {
+      T row[L::kWidth];
+      for (int l = 0; l < L::kWidth; ++l) row[l] = identity;
+      typename L::V start, y;
+      std::memcpy(&start, row, sizeof start);
+      for (int l = 0; l < n; ++l) row[l] = x[l];
+      std::memcpy(&y, row, sizeof y);
+      return L::halve_vector(Op::template f<typename L::V>(start, y));
+    }
+  }
+  L acc(identity);
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) acc.fold(x + i);
-  if (i < n) {  // identities change nothing
-    T row[kLanes];
-    for (int l = 0; l < kLanes; ++l) row[l] = identity;
-    std::memcpy(row, x + i, (n - i) * sizeof(T));
-    Lanes<T, Op> before = acc;
-    acc.fold(row);
-    // Lanes without an element stay as they are, whatever the identity does to the sign of a zero.
-    T a[kLanes];
-    std::memcpy(a, before.v, sizeof a);
-    std::memcpy(a, acc.v, (n - i) * sizeof(T));
-    std::memcpy(acc.v, a, sizeof a);
+  if (i < n) {
+    if constexpr (L::kWidth > 1) {
+      T row[kLanes];
+      for (int l = 0; l < kLanes; ++l) row[l] = identity;
+      std::memcpy(row, x + i, static_cast<size_t>(n - i) * sizeof(T));
+      acc.fold(row);
+    } else {
+      for (int l = 0; l < n - i; ++l) acc.v[l] = Op::template f<T>(acc.v[l], x[i + l]);
+    }
   }
   return acc.halve();
 }

@@ -36,15 +36,22 @@ inline void edge(int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const
   }
 }
 
+// Columns j, j + Width, … as far as whole panels go.
+template <class T, int Width>
+int64_t panels(int64_t j, int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, T* c, int64_t ldc,
+               bool accumulate) {
+  for (; j + Width <= n; j += Width) {
+    int64_t i = 0;
+    for (; i + 4 <= m; i += 4) panel<T, 4, Width>(k, a + i * lda, lda, b + j, ldb, c + i * ldc + j, ldc, accumulate);
+    for (; i < m; ++i) panel<T, 1, Width>(k, a + i * lda, lda, b + j, ldb, c + i * ldc + j, ldc, accumulate);
+  }
+  return j;
+}
+
 template <class T>
 void gemm(int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, T* c, int64_t ldc, bool accumulate) {
-  constexpr int kWidth = 128 / sizeof(T);
-  int64_t j = 0;
-  for (; j + kWidth <= n; j += kWidth) {
-    int64_t i = 0;
-    for (; i + 4 <= m; i += 4) panel<T, 4, kWidth>(k, a + i * lda, lda, b + j, ldb, c + i * ldc + j, ldc, accumulate);
-    for (; i < m; ++i) panel<T, 1, kWidth>(k, a + i * lda, lda, b + j, ldb, c + i * ldc + j, ldc, accumulate);
-  }
+  int64_t j = panels<T, 128 / sizeof(T)>(0, m, n, k, a, lda, b, ldb, c, ldc, accumulate);
+  j = panels<T, 32 / sizeof(T)>(j, m, n, k, a, lda, b, ldb, c, ldc, accumulate);
   if (j < n) edge<T>(m, n - j, k, a, lda, b + j, ldb, c + j, ldc, accumulate);
 }
 
