@@ -42,7 +42,7 @@ struct RunOptions {
   std::optional<uint64_t> schedule_seed;
   int workers = 0, repeat = 1;
   bool checked = false, time = false, oob_as_machine = false;
-  int64_t max_steps = 0, livelock_steps = 100'000'000, max_memory = 8LL << 30;
+  int64_t max_steps = 0, livelock_steps = 1'000'000'000, max_memory = 8LL << 30;
 };
 int run(const RunOptions&, Out&);
 

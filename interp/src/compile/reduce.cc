@@ -62,6 +62,7 @@ void Compiler::op_reduce(const Op& op) {
   ReducePayload p{};
   p.dst = r.addr, p.src = f.src.addr;
   p.outer = f.outer, p.reduce = f.reduce, p.inner = f.inner;
+  p.element_bytes = ir::byte_size(v.dtype);
   p.fn = fn;
   p.semantics = semantics_;
   plan_.step_cost_ns += 30 + 0.2 * static_cast<double>(f.outer * f.reduce * f.inner);
@@ -80,6 +81,7 @@ void Compiler::op_arg_reduce(const Op& op) {
   ReducePayload p{};
   p.dst = r.addr, p.src = f.src.addr;
   p.outer = f.outer, p.reduce = f.reduce, p.inner = f.inner;
+  p.element_bytes = ir::byte_size(v.dtype);
   p.arg = fn;
   p.index = t->dtype;
   plan_.step_cost_ns += 30 + 0.5 * static_cast<double>(f.outer * f.reduce * f.inner);
@@ -98,6 +100,7 @@ void Compiler::op_cumulative(const Op& op) {
   ReducePayload p{};
   p.dst = r.addr, p.src = f.src.addr;
   p.outer = f.outer, p.reduce = f.reduce, p.inner = f.inner;
+  p.element_bytes = ir::byte_size(v.dtype);
   p.cumulative = fn;
   p.reverse = op.attr("reverse")->is_true();
   p.semantics = semantics_;

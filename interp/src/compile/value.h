@@ -169,6 +169,7 @@ struct ReducePayload {
   CumulativeFn cumulative = nullptr;
   ir::DType index = ir::DType::I32;
   bool reverse = false;
+  int element_bytes = 4;   // of the operand
   Semantics semantics;
 };
 struct ContractPayload {

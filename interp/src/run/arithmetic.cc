@@ -79,26 +79,43 @@ const Step* elementwise(Thread& t, const Step* s) {
   }
 }
 
+namespace {
+void note_reduce(Thread& t, const Step* s, const ReducePayload& p) {
+  if (t.exec->listeners.empty()) return;
+  note_access(t, s, p.src, {p.outer * p.reduce * p.inner}, {1}, p.element_bytes, false);
+}
+}  // namespace
+
 const Step* reduce(Thread& t, const Step* s) {
   const auto& p = *static_cast<const ReducePayload*>(s->payload);
+  note_reduce(t, s, p);
   p.fn(t.resolve(p.dst), t.resolve(p.src), p.outer, p.reduce, p.inner, p.semantics);
   return s + 1;
 }
 
 const Step* arg_reduce(Thread& t, const Step* s) {
   const auto& p = *static_cast<const ReducePayload*>(s->payload);
+  note_reduce(t, s, p);
   p.arg(t.resolve(p.dst), p.index, t.resolve(p.src), p.outer, p.reduce, p.inner);
   return s + 1;
 }
 
 const Step* cumulative(Thread& t, const Step* s) {
   const auto& p = *static_cast<const ReducePayload*>(s->payload);
+  note_reduce(t, s, p);
   p.cumulative(t.resolve(p.dst), t.resolve(p.src), p.outer, p.reduce, p.inner, p.reverse, p.semantics);
   return s + 1;
 }
 
 const Step* contraction(Thread& t, const Step* s) {
   const auto& p = *static_cast<const ContractPayload*>(s->payload);
+  t.exec->progressed = true;
+  if (!t.exec->listeners.empty()) {
+    const Contraction& c = p.contraction;
+    note_access(t, s, p.a, {c.batch, c.m, c.k}, {c.a_batch, c.a_row, c.a_col}, ir::byte_size(c.in), false);
+    note_access(t, s, p.b, {c.batch, c.k, c.n}, {c.b_batch, c.b_row, c.b_col}, ir::byte_size(c.in_rhs), false);
+    note_access(t, s, p.dst, {c.batch, c.m, c.n}, {c.c_batch, c.c_row, 1}, ir::byte_size(c.out), true);
+  }
   contract(p.contraction, t.resolve(p.dst), t.resolve(p.a), t.resolve(p.b));
   return s + 1;
 }

@@ -20,7 +20,7 @@ struct Options {
   bool checked = false;          // shadow state and listeners
   bool fuse = true;              // same bytes either way
   int64_t max_steps = 0;         // stop after so many steps in all; 0 = no limit
-  int64_t livelock_steps = 100'000'000;  // steps of all threads without progress (a store, a signal, an exit)
+  int64_t livelock_steps = 1'000'000'000;  // steps of all threads without progress (a store, a signal, an exit)
   enum class Oob : uint8_t { Error, Machine };
   Oob out_of_bounds = Oob::Error;
   using Fill = memory::Fill;
