@@ -22,6 +22,14 @@ using ir::DType;
 using ir::DTypeClass;
 using ir::OpCode;
 
+#if defined(__AVX512F__)
+constexpr int kVectorBytes = 64;
+#elif defined(__AVX__)
+constexpr int kVectorBytes = 32;
+#else
+constexpr int kVectorBytes = 16;
+#endif
+
 constexpr DTypeClass kClass[] = {
 #define X(e, t, c, b) DTypeClass::c,
     PALLASIM_DTYPES(X)

@@ -124,9 +124,10 @@ DType accumulator(const Contraction& c) {
 
 GemmBackend choose(const Contraction& c, DType acc) {
   const double work = static_cast<double>(c.m) * static_cast<double>(c.n) * static_cast<double>(c.k);
-  if (acc == DType::F64) return work <= 4096 ? GemmBackend::Auto : GemmBackend::Eigen;
-  if (acc != DType::F32) return GemmBackend::Auto;
-  return work <= 8192 ? GemmBackend::Auto : GemmBackend::OneDnn;  // Auto here: loops of our own
+  // Auto here: loops of our own. They are best at columns that fill vectors.
+  if (acc != DType::F32 && acc != DType::F64) return GemmBackend::Auto;
+  if (work <= 8192) return c.n % 16 == 0 || work <= 256 ? GemmBackend::Auto : GemmBackend::Eigen;
+  return acc == DType::F64 ? GemmBackend::Eigen : GemmBackend::OneDnn;
 }
 
 void store_result(void* dst, int64_t row, DType out, const void* src, DType acc, int64_t m, int64_t n) {

@@ -21,13 +21,6 @@ struct OrOp { template <class T> static T f(T a, T b) { return a | b; } };
 struct XorOp { template <class T> static T f(T a, T b) { return a ^ b; } };
 
 // 64 lanes as vectors of the machine's width (complex numbers: one by one).
-#if defined(__AVX512F__)
-constexpr int kVectorBytes = 64;
-#elif defined(__AVX__)
-constexpr int kVectorBytes = 32;
-#else
-constexpr int kVectorBytes = 16;
-#endif
 template <class T> struct VectorOf {
   static constexpr int kWidth = kVectorBytes / sizeof(T);
   typedef T type __attribute__((vector_size(kVectorBytes)));

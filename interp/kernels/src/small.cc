@@ -5,21 +5,31 @@
 namespace pallasim::interp::PALLASIM_KNS {
 namespace {
 
-// Rows r0.. of C in panels of columns that stay in vector registers.
-template <class T, int Rows, int Width>
+// Rows of C in panels of columns that stay in vector registers.
+template <class T, int Rows, int Vectors>
 inline void panel(int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, T* c, int64_t ldc, bool accumulate) {
-  T acc[Rows][Width];
+  typedef T V __attribute__((vector_size(kVectorBytes)));
+  constexpr int kWidth = kVectorBytes / sizeof(T);
+  V acc[Rows][Vectors];
+#pragma GCC unroll 8
   for (int r = 0; r < Rows; ++r)
-    for (int j = 0; j < Width; ++j) acc[r][j] = accumulate ? c[r * ldc + j] : T{0};
+#pragma GCC unroll 4
+    for (int j = 0; j < Vectors; ++j) {
+      acc[r][j] = V{};
+      if (accumulate) std::memcpy(&acc[r][j], c + r * ldc + j * kWidth, sizeof(V));
+    }
   for (int64_t p = 0; p < k; ++p) {
-    const T* bp = b + p * ldb;
+    V row[Vectors];
+    std::memcpy(row, b + p * ldb, sizeof row);
+#pragma GCC unroll 8
     for (int r = 0; r < Rows; ++r) {
       const T v = a[r * lda + p];
-      for (int j = 0; j < Width; ++j) acc[r][j] += v * bp[j];
+#pragma GCC unroll 4
+      for (int j = 0; j < Vectors; ++j) acc[r][j] = acc[r][j] + v * row[j];
     }
   }
-  for (int r = 0; r < Rows; ++r)
-    for (int j = 0; j < Width; ++j) c[r * ldc + j] = acc[r][j];
+#pragma GCC unroll 8
+  for (int r = 0; r < Rows; ++r) std::memcpy(c + r * ldc, acc[r], sizeof acc[r]);
 }
 
 template <class T>
@@ -36,22 +46,23 @@ inline void edge(int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const
   }
 }
 
-// Columns j, j + Width, … as far as whole panels go.
-template <class T, int Width>
+// Columns from j as far as whole panels go; returns where they end.
+template <class T, int Rows, int Vectors>
 int64_t panels(int64_t j, int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, T* c, int64_t ldc,
                bool accumulate) {
-  for (; j + Width <= n; j += Width) {
+  constexpr int kWidth = Vectors * kVectorBytes / sizeof(T);
+  for (; j + kWidth <= n; j += kWidth) {
     int64_t i = 0;
-    for (; i + 4 <= m; i += 4) panel<T, 4, Width>(k, a + i * lda, lda, b + j, ldb, c + i * ldc + j, ldc, accumulate);
-    for (; i < m; ++i) panel<T, 1, Width>(k, a + i * lda, lda, b + j, ldb, c + i * ldc + j, ldc, accumulate);
+    for (; i + Rows <= m; i += Rows) panel<T, Rows, Vectors>(k, a + i * lda, lda, b + j, ldb, c + i * ldc + j, ldc, accumulate);
+    for (; i < m; ++i) panel<T, 1, Vectors>(k, a + i * lda, lda, b + j, ldb, c + i * ldc + j, ldc, accumulate);
   }
   return j;
 }
 
 template <class T>
 void gemm(int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, T* c, int64_t ldc, bool accumulate) {
-  int64_t j = panels<T, 128 / sizeof(T)>(0, m, n, k, a, lda, b, ldb, c, ldc, accumulate);
-  j = panels<T, 32 / sizeof(T)>(j, m, n, k, a, lda, b, ldb, c, ldc, accumulate);
+  int64_t j = panels<T, 4, 2>(0, m, n, k, a, lda, b, ldb, c, ldc, accumulate);
+  j = panels<T, 8, 1>(j, m, n, k, a, lda, b, ldb, c, ldc, accumulate);
   if (j < n) edge<T>(m, n - j, k, a, lda, b + j, ldb, c + j, ldc, accumulate);
 }
 
