@@ -99,7 +99,8 @@ def lower(ctx: Any, *in_nodes: Any, primitive: str, options: Any, **params: Any)
         captured = capture(ctx, primitive, params, options)
     except Unsupported as e:
         raise _findings.UnsupportedError(f"pallasim cannot express kernel '{params.get('name')}': {e}") from e
-    if captured.device_axes and ("communicates" in captured.facts or "axes" in captured.facts):
+    several = any(size > 1 for _, size in captured.device_axes)
+    if several and captured.facts & {"communicates", "axes"}:
         raise _findings.UnsupportedError(f"pallasim cannot run kernel '{captured.name}' on several devices yet (axes {dict(captured.device_axes)})")
     text = options.text() if options is not None else ""
     if not captured.params:

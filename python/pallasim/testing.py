@@ -18,7 +18,18 @@ def lower(ctx: Any, *in_nodes: Any, primitive: str, **params: Any) -> Sequence[A
     """
     from . import _lowering
 
-    return _lowering.lower(ctx, *in_nodes, primitive=primitive, options=None, **params)
+    return _lowering.lower(ctx, *in_nodes, primitive=primitive, options=_options(), **params)
+
+
+def _options() -> Any:
+    """Default options for the machine whose name the device of the test bears."""
+    import jax
+
+    from ._params import MACHINES, Params
+
+    kind = jax.devices()[0].device_kind
+    name = next((n for n, m in MACHINES.items() if m.device_kind == kind), "generic")
+    return Params(machine=name if kind != "cpu" else "generic")
 
 
 def launch_count() -> int:
@@ -63,7 +74,7 @@ def examine(ctx: Any, primitive: str, params: dict[str, Any]) -> dict[str, Any]:
     }
     begin = time.perf_counter()
     try:
-        captured = _lowering.capture(ctx, primitive, params, None)
+        captured = _lowering.capture(ctx, primitive, params, _options())
     except Exception as e:
         record |= {"stage": "capture", "error": f"{type(e).__name__}: {e}"[:2000]}
         if not isinstance(e, Unsupported):

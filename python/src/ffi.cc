@@ -93,6 +93,65 @@ bool fill(const Program::Shape& want, const ffi::AnyBuffer& b, const char* kind,
   return true;
 }
 
+// XLA's CPU packs sub-byte elements (the first one in the low bits); ours take a byte each.
+int packing(ir::DType t) { return ir::bit_width(t) < 8 && !ir::is_sync(t) ? 8 / ir::bit_width(t) : 1; }
+
+size_t count(const interp::Buffer& b) {
+  size_t n = 1;
+  for (int64_t d : b.dims) n *= static_cast<size_t>(d);
+  return n;
+}
+
+// The low bits of a byte, the others 0: as ml_dtypes keeps such elements.
+void unpack(ir::DType t, const uint8_t* from, size_t n, uint8_t* to) {
+  const int bits = ir::bit_width(t), per = 8 / bits;
+  const auto mask = static_cast<uint8_t>((1 << bits) - 1);
+  for (size_t i = 0; i < n; ++i)
+    to[i] = static_cast<uint8_t>(from[i / static_cast<size_t>(per)] >> (static_cast<int>(i % static_cast<size_t>(per)) * bits)) & mask;
+}
+
+void pack(ir::DType t, const uint8_t* from, size_t n, uint8_t* to) {
+  const int bits = ir::bit_width(t), per = 8 / bits;
+  const auto mask = static_cast<uint8_t>((1 << bits) - 1);
+  std::fill(to, to + (n + static_cast<size_t>(per) - 1) / static_cast<size_t>(per), uint8_t{0});
+  for (size_t i = 0; i < n; ++i)
+    to[i / static_cast<size_t>(per)] |= static_cast<uint8_t>((from[i] & mask) << (static_cast<int>(i % static_cast<size_t>(per)) * bits));
+}
+
+// Unpacked copies of the sub-byte buffers of one call. Buffers that share memory (aliases) share their copy.
+class Unpacked {
+ public:
+  void take(interp::Buffer& b, bool read) {
+    if (packing(b.dtype) == 1) return;
+    for (Copy& c : copies_)
+      if (c.packed == b.data) {
+        b.data = c.bytes.data();
+        return;
+      }
+    const size_t n = count(b);
+    copies_.push_back({static_cast<uint8_t*>(b.data), b.dtype, false, std::vector<uint8_t>(n)});
+    if (read) unpack(b.dtype, copies_.back().packed, n, copies_.back().bytes.data());
+    b.data = copies_.back().bytes.data();
+  }
+  void written(const interp::Buffer& b) {
+    for (Copy& c : copies_)
+      if (c.bytes.data() == b.data) c.write_back = true;
+  }
+  void finish() {
+    for (const Copy& c : copies_)
+      if (c.write_back) pack(c.dtype, c.bytes.data(), c.bytes.size(), c.packed);
+  }
+
+ private:
+  struct Copy {
+    uint8_t* packed;
+    ir::DType dtype;
+    bool write_back;
+    std::vector<uint8_t> bytes;
+  };
+  std::vector<Copy> copies_;
+};
+
 // Reused by the calls of one thread, so that the steady state does not allocate. A launch that starts another launch on
 // the same thread would need its own; handlers never do that.
 struct Scratch {
@@ -133,7 +192,15 @@ ffi::Error execute(Executable* e, ffi::RemainingArgs args, ffi::RemainingRets re
     if (!fill(p.results()[i], **b, "result", i, &s.results[i], &error)) return invalid(std::move(error));
   }
   try {
+    if (!p.has_sub_byte()) {
+      p.run(s.args, s.results);
+      return ffi::Error::Success();
+    }
+    Unpacked u;
+    for (interp::Buffer& b : s.args) u.take(b, true);
+    for (interp::Buffer& b : s.results) u.take(b, false), u.written(b);
     p.run(s.args, s.results);
+    u.finish();
   } catch (const ir::DiagnosticError& e) {
     return invalid(note_failure(e.diagnostic()));
   } catch (const std::bad_alloc&) {

@@ -32,8 +32,10 @@ std::shared_ptr<const Program> Program::make(std::string_view text, std::string_
   const ir::Module& m = interp::module_of(*p->plan_);
   // Dynamic grid bounds are i32[] or i64[]: `open` leaves the dtype to the launch.
   for (int i = 0; i < m.num_dynamic; ++i) p->args_.push_back({ir::DType::I32, {}, true});
-  for (const ir::Operand& o : m.operands)
+  for (const ir::Operand& o : m.operands) {
     (o.kind == ir::Operand::Kind::Output ? p->results_ : p->args_).push_back(shape_of(*o.array));
+    p->has_sub_byte_ = p->has_sub_byte_ || ir::bit_width(o.array->dtype) < 8;
+  }
   return p;
 }
 

@@ -23,6 +23,7 @@ class Program {
   size_t num_results() const { return results_.size(); }
   const std::vector<Shape>& args() const { return args_; }
   const std::vector<Shape>& results() const { return results_; }
+  bool has_sub_byte() const { return has_sub_byte_; }
   const interp::Plan& plan() const { return *plan_; }
 
   // Runs the kernel. Buffers were checked. Throws DiagnosticError.
@@ -32,6 +33,7 @@ class Program {
   std::shared_ptr<const interp::Plan> plan_;
   interp::Options options_;
   std::vector<Shape> args_, results_;
+  bool has_sub_byte_ = false;
 };
 
 }  // namespace pallasim::python

@@ -160,3 +160,16 @@ def test_emulated_tpu_answers_libraries():
         assert pltpu.get_tpu_info().num_cores == 2
     with pallasim.emulate("tpu-v5e"):
         assert pltpu.get_tpu_info().num_cores == 1
+
+
+def test_shard_map_over_one_device(emulated, same):
+    from jax.sharding import PartitionSpec as P
+
+    mesh = jax.sharding.Mesh(np.asarray(jax.devices()[:1]), ("x",))
+
+    def kernel(x_ref, o_ref):
+        o_ref[...] = x_ref[...] * 3 + jax.lax.axis_index("x")
+
+    f = pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct(X.shape, X.dtype))
+    sharded = jax.shard_map(f, mesh=mesh, in_specs=P("x"), out_specs=P("x"), check_vma=False)
+    same(emulated(jax.jit(sharded), X), 3 * np.asarray(X))

@@ -72,3 +72,21 @@ def test_matmul_of_bfloat16_accumulates_in_f32(emulated, same):
 
     got = emulated(lambda v: unary(kernel, v, jnp.float32), x)
     same(got, (np.asarray(x, np.float64) @ np.asarray(x, np.float64)).astype(np.float32), rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["int4", "uint4", "int2", "float4_e2m1fn"])
+def test_sub_byte_arrays(emulated, same, name):
+    """XLA packs these; odd sizes end in the middle of a byte."""
+    dtype = np.dtype(getattr(ml_dtypes, name))
+    low = -8 if name == "int4" else -2 if name == "int2" else 0
+    x = jnp.asarray(np.asarray([low, 1, low + 1, 0, 1, 1, low], np.int32), jnp.dtype(dtype))
+    copied = emulated(lambda v: unary(lambda x_ref, o_ref: o_ref.__setitem__(..., x_ref[...]), v), x)
+    same(copied.astype(np.float32), np.asarray(x).astype(np.float32))
+    wide = emulated(lambda v: unary(lambda x_ref, o_ref: o_ref.__setitem__(..., x_ref[...].astype(jnp.float32)), v, jnp.float32), x)
+    same(wide, np.asarray(x).astype(np.float32))
+
+
+def test_sub_byte_alias(emulated, same):
+    f = pl.pallas_call(lambda x_ref, o_ref: o_ref.__setitem__(0, x_ref[1]), out_shape=jax.ShapeDtypeStruct((5,), jnp.int4), input_output_aliases={0: 0})
+    x = jnp.asarray([1, -3, 5, -7, 2], jnp.int4)
+    same(emulated(jax.jit(f), x).astype(np.int32), np.asarray([-3, -3, 5, -7, 2], np.int32))

@@ -373,7 +373,7 @@ def axis_index(w: Writer, eqn: Any) -> None:
     if isinstance(names, (tuple, list)):
         total: str | None = None
         for n in names:
-            i = w.emit1("axis_index", [], f" {{axis = {quote(w.axis_name(n))}}}", "i32[]")
+            i = _coordinate(w, n)
             if total is not None:
                 size = w.emit1("axis_size", [], f" {{axis = {quote(w.axis_name(n))}}}", "i32[]")
                 total = w.emit1("mul", [total, size], "", "i32[]")
@@ -381,8 +381,18 @@ def axis_index(w: Writer, eqn: Any) -> None:
             total = i
         w.env[out] = total if total is not None else w.i32(0)
         return
-    w.module.facts.add("axes")
-    w.emit("axis_index", [], f" {{axis = {quote(w.axis_name(names))}}}", eqn.outvars)
+    w.env[out] = _coordinate(w, names)
+
+
+def _coordinate(w: Writer, name: Any) -> str:
+    """Coordinate on a grid, mesh or device axis; 0 on a device axis of one."""
+    own = any(n == name for n, _ in w.mesh_axes)
+    size = None if own else dict(w.module.device_axes).get(name)
+    if size == 1:
+        return w.i32(0)
+    if size is not None:
+        w.module.facts.add("axes")
+    return w.emit1("axis_index", [], f" {{axis = {quote(w.axis_name(name))}}}", "i32[]")
 
 
 def dim_as_value(w: Writer, eqn: Any) -> None:
