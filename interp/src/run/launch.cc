@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
+#include <xmmintrin.h>
 
 #include <algorithm>
 #include <functional>
@@ -123,7 +124,19 @@ struct Call {
   std::vector<int64_t> grid;
 };
 
+// XLA's threads flush subnormals to zero; the kernels keep them, on every thread.
+class FloatEnvironment {
+ public:
+  FloatEnvironment() : before_(_mm_getcsr()) { _mm_setcsr(kDefault); }
+  ~FloatEnvironment() { _mm_setcsr(before_); }
+
+ private:
+  static constexpr unsigned kDefault = 0x1f80;  // all exceptions masked, round to nearest, no flush, no denormals-are-zero
+  unsigned before_;
+};
+
 std::string run_box(Execution& ex, const Call& c, const GridBox& box) {
+  const FloatEnvironment environment;
   ex.options = &c.options;
   ex.bind(c.operands, c.grid);
   ex.start(box);

@@ -1,11 +1,12 @@
 """Everything that differs between JAX versions, and the lookups of optional primitives.
 
-JAX 0.10 is the oldest version. Primitives are looked up by module and name once, at import, and dispatched on as
+JAX 0.10 is the oldest version. Primitives are looked up by module and name, and dispatched on as
 objects: their printed names collide ("load" is three primitives).
 """
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import Any
 
 import numpy as np
@@ -62,20 +63,36 @@ _MODULES = {
 _loaded: dict[str, Any] = {}
 
 
-def module(key: str) -> Any:
-    """The JAX module behind a short name, or None where this JAX has none."""
-    if key not in _loaded:
-        try:
-            _loaded[key] = importlib.import_module(_MODULES[key])
-        except Exception:  # optional backends fail to import in many ways
-            _loaded[key] = None
-    return _loaded[key]
+def module(key: str, load: bool = False) -> Any:
+    """The JAX module behind a short name; None where this JAX has none, or where nobody imported it yet.
+
+    What nobody imported cannot occur in a kernel, and importing every backend takes most of a second. `load` imports.
+    """
+    found = _loaded.get(key)
+    if found is None:
+        found = sys.modules.get(_MODULES[key])
+        if found is None and load:
+            try:
+                found = importlib.import_module(_MODULES[key])
+            except Exception:  # optional backends fail to import in many ways
+                return None
+        if found is not None:
+            _loaded[key] = found
+    return found
 
 
-def find(path: str) -> Any:
+def imported() -> int:
+    """How many of the modules are there; rule tables made for fewer are out of date."""
+    if len(_loaded) < len(_MODULES):
+        for key in _MODULES:
+            module(key)
+    return len(_loaded)
+
+
+def find(path: str, load: bool = False) -> Any:
     """`"lax.add_p"` -> the object, or None."""
     mod, _, attr = path.partition(".")
-    return getattr(module(mod), attr, None)
+    return getattr(module(mod, load), attr, None)
 
 
 def open_jaxpr(jaxpr: Any) -> tuple[Any, tuple[Any, ...]]:

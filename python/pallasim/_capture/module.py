@@ -12,13 +12,15 @@ from .types import Unsupported
 from .views import Operands, steps
 from .writer import ModuleContext, Rule, Writer, attr_list
 
-_rules: dict[Any, Rule] | None = None
+_rules: dict[Any, Rule] = {}
+_rules_for = -1
 
 
 def rule_table() -> dict[Any, Rule]:
-    """Primitive -> rule of every primitive that this JAX has."""
-    global _rules
-    if _rules is None:
+    """Primitive -> rule of every primitive that the imported parts of JAX have."""
+    global _rules, _rules_for
+    if _rules_for != jaxver.imported():
+        _rules_for = jaxver.imported()
         _rules = rules_lax.rules() | rules_control.rules() | rules_memory.rules() | rules_gpu.rules() | pipelines.rules()
     return _rules
 

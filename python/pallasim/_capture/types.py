@@ -121,14 +121,15 @@ def _space_table() -> dict[Any, str]:
     return table
 
 
-_spaces: dict[Any, str] | None = None
+_spaces: dict[Any, str] = {}
+_spaces_for = -1
 
 
 def space_text(space: Any) -> tuple[str, Any]:
     """(space, mesh or None) of a Pallas memory space; None is "any"."""
-    global _spaces
-    if _spaces is None:
-        _spaces = _space_table()
+    global _spaces, _spaces_for
+    if _spaces_for != jaxver.imported():
+        _spaces, _spaces_for = _space_table(), jaxver.imported()
     if space is None:
         return "any", None
     text = _spaces.get(space)
