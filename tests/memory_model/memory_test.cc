@@ -1,0 +1,79 @@
+#include <gtest/gtest.h>
+
+#include "pallasim/memory/saturate.h"
+#include "pallasim/memory/semaphores.h"
+#include "pallasim/memory/uninitialized.h"
+#include "pallasim/memory/window.h"
+
+namespace pallasim::memory {
+namespace {
+
+TEST(Semaphores, WaitTakesAndSignalWakes) {
+  Semaphores s(2);
+  std::vector<int32_t> woken;
+  EXPECT_FALSE(s.wait(1, 2, true, 7));
+  s.signal(1, 1, &woken);
+  EXPECT_EQ(woken, (std::vector<int32_t>{7}));  // it tries again
+  EXPECT_FALSE(s.wait(1, 2, true, 7));
+  s.signal(1, 3, &woken);
+  EXPECT_TRUE(s.wait(1, 2, true, 7));
+  EXPECT_EQ(s.count(1), 2);
+  EXPECT_TRUE(s.wait(1, 2, false, 7));
+  EXPECT_EQ(s.count(1), 2);
+  EXPECT_EQ(s.count(0), 0);
+}
+
+TEST(Semaphores, SignalsDoNotWrap) {
+  Semaphores s(1);
+  std::vector<int32_t> woken;
+  s.signal(0, INT64_MAX, &woken);
+  s.signal(0, INT64_MAX, &woken);
+  EXPECT_EQ(s.count(0), INT64_MAX);
+}
+
+TEST(SemaphoreLayout, IdsAndNames) {
+  SemaphoreLayout l;
+  const int own = l.add("own", 2, true), shared = l.add("shared", 3, false);
+  EXPECT_EQ(l.total(4), 3 + 2 * 4);
+  int block = -1;
+  EXPECT_EQ(l.name(l.id(shared, 2, 0), 4, &block), "shared[2]");
+  EXPECT_EQ(block, shared);
+  EXPECT_EQ(l.name(l.id(own, 1, 3), 4, &block), "own[1] of thread 3");
+  EXPECT_EQ(block, own);
+  EXPECT_EQ(l.id(own, 0, 1), 3 + 2);
+}
+
+TEST(Window, ClipsAtBothEnds) {
+  const int64_t array[] = {10, 8}, block[] = {4, 8}, low[] = {-1, 0}, high[] = {8, 0}, inside[] = {4, 0}, outside[] = {10, 0};
+  Clip c = clip(array, block, low);
+  EXPECT_EQ(c.count[0], 3);
+  EXPECT_EQ(c.block_offset, 8);
+  EXPECT_EQ(c.array_offset, 0);
+  EXPECT_FALSE(c.full || c.empty);
+  c = clip(array, block, high);
+  EXPECT_EQ(c.count[0], 2);
+  EXPECT_EQ(c.array_offset, 64);
+  EXPECT_TRUE(clip(array, block, inside).full);
+  EXPECT_TRUE(clip(array, block, outside).empty);
+}
+
+TEST(Uninitialized, EveryDtypeHasAPattern) {
+  for (int i = 0; i < ir::kNumDTypes; ++i) {
+    const auto t = static_cast<ir::DType>(i);
+    const Element nan = uninitialized(t, Fill::Nan), zero = uninitialized(t, Fill::Zero);
+    EXPECT_EQ(zero.bits[0], 0u);
+    const bool marked = ir::is_signed_int(t) || ir::is_complex(t) || t == ir::DType::Bool || (ir::is_float(t) && t != ir::DType::F4E2M1FN);
+    EXPECT_EQ(nan.bits[0] != 0, marked) << ir::name(t);
+  }
+  EXPECT_EQ(uninitialized(ir::DType::F32, Fill::Nan).bits[0], 0x7fc00000u);
+}
+
+TEST(Saturate, SticksAtTheEnds) {
+  EXPECT_EQ(mul(INT64_MAX, 2), INT64_MAX);
+  EXPECT_EQ(mul(INT64_MIN, 2), INT64_MIN);
+  EXPECT_EQ(add(INT64_MIN, -1), INT64_MIN);
+  EXPECT_EQ(add(3, -5), -2);
+}
+
+}  // namespace
+}  // namespace pallasim::memory
