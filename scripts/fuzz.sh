@@ -4,10 +4,10 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 runs=${1:-1000000}
 [ $# -eq 0 ] || shift
-cmake --preset fuzz >/dev/null
-cmake --build --preset fuzz --target $(cd tests/fuzz && ls fuzz_*.cc | sed 's/[.]cc$//')
 targets=("$@")
-[ ${#targets[@]} -gt 0 ] || targets=($(cd build/fuzz/tests/fuzz && find . -maxdepth 1 -type f -executable -name 'fuzz_*' -printf '%f\n' | sort))
+[ ${#targets[@]} -gt 0 ] || targets=($(cd tests/fuzz && ls fuzz_*.cc | sed 's/[.]cc$//'))
+cmake --preset fuzz >/dev/null
+cmake --build --preset fuzz --target "${targets[@]}"
 for t in "${targets[@]}"; do
   corpus=build/fuzz/corpus/$t
   mkdir -p "$corpus"
