@@ -63,9 +63,15 @@ struct Lanes {
       typedef I Index __attribute__((vector_size(kVectorBytes)));
 #pragma GCC unroll 8
       for (int h = kWidth / 2; h > 0; h /= 2) {
+#ifdef __clang__  // no shuffle by a vector of indices
+        V rotated;
+        for (int l = 0; l < kWidth; ++l) rotated[l] = r[(l + h) % kWidth];
+#else
         Index from;
         for (int l = 0; l < kWidth; ++l) from[l] = static_cast<I>((l + h) % kWidth);
-        r = Op::template f<V>(r, __builtin_shuffle(r, from));
+        const V rotated = __builtin_shuffle(r, from);
+#endif
+        r = Op::template f<V>(r, rotated);
       }
       return r[0];
     }
