@@ -95,7 +95,7 @@ void Execution::start(const GridBox& b) {
     poison(bases[0][p.shared[k].buffer], p.shared[k].count, p.shared[k].dtype, mode);
   }
   for (Thread& t : threads) {
-    std::memcpy(t.arena, p.image.data(), p.image.size());
+    std::copy(p.image.begin(), p.image.end(), t.arena);
     for (const Plan::Poison& q : p.poison) poison(t.bases[kTempBuffer] + q.offset, q.count, q.dtype, mode);
     int64_t rest = t.index;
     size_t slot = p.mesh_slots.size();

@@ -268,7 +268,7 @@ Report launch(const Plan& p, Session& session, std::span<const Buffer> args, std
     const auto in = static_cast<size_t>(a.input), out = static_cast<size_t>(a.output);
     aliased[out] = true;
     std::byte* to = call.operands[inputs + out];
-    if (to != call.operands[in]) std::memcpy(to, call.operands[in], static_cast<size_t>(m.operands[in].array->num_bytes()));
+    if (to && to != call.operands[in]) std::memcpy(to, call.operands[in], static_cast<size_t>(m.operands[in].array->num_bytes()));
     call.operands[in] = to;
   }
   for (size_t o = 0; o < outputs; ++o) {
