@@ -31,7 +31,7 @@ def main():
     y = jnp.full(8, 0.5, jnp.float32)
 
     before = pallasim.launch_count()
-    with pallasim.emulate():
+    with pallasim.emulate(detect_races=True):  # a checked run also counts what memory did
         out = add_vectors(x, y)
     out.block_until_ready()
 
@@ -41,11 +41,12 @@ def main():
 
     print("add_vectors(x, y) =", np.asarray(out))
     print()
-    print("What the kernel did to memory (`pallasim run FILE --checked` counts it for a kernel in a file):")
-    print(f"  {'ref':6} {'type':8} {'read':>6} {'written':>8}")
-    for name, array, read, written in [("x_ref", x, 1, 0), ("y_ref", y, 1, 0), ("o_ref", out, 0, 1)]:
-        kind = f"f32[{array.size}]"
-        print(f"  {name:6} {kind:8} {read * array.nbytes:4} B {written * array.nbytes:6} B")
+    print("What the kernel did to memory:")
+    print(f"  {'ref':6} {'read':>6} {'written':>8}")
+    traffic = pallasim.last_run()["traffic"]
+    for t in traffic:
+        print(f"  {t['name']:6} {t['bytes_read']:4} B {t['bytes_written']:6} B")
+    assert [(t["bytes_read"], t["bytes_written"]) for t in traffic] == [(32, 0), (32, 0), (0, 32)]
     print("96 bytes moved for 8 additions: such a kernel is as fast as its memory, whatever computes.")
 
 

@@ -114,7 +114,10 @@ def launch_count() -> int:
 
 
 def last_run() -> dict[str, Any]:
-    """Schedule token, steps, grid points, threads and units of the latest launch that ended."""
+    """Schedule token, steps, grid points, threads and units of the latest launch that ended.
+
+    `traffic`: accesses and bytes per ref, of runs with `detect_races=True` only.
+    """
     from . import _core
 
     return _core.last_run()

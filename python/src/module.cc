@@ -154,6 +154,17 @@ NB_MODULE(_core, m) {
     d["grid_points"] = r.grid_points;
     d["threads"] = r.threads;
     d["units"] = r.units;
+    nb::list traffic;
+    for (const interp::Traffic& t : r.traffic) {
+      nb::dict e;
+      e["name"] = t.name;
+      e["reads"] = t.reads;
+      e["writes"] = t.writes;
+      e["bytes_read"] = t.bytes_read;
+      e["bytes_written"] = t.bytes_written;
+      traffic.append(e);
+    }
+    d["traffic"] = traffic;
     return d;
   }, "Schedule token and counts of the latest launch that ended.");
 

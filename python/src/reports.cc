@@ -85,6 +85,7 @@ void note_report(const interp::Report& r) {
   s.run.grid_points = r.grid_points;
   s.run.threads = r.threads;
   s.run.units = r.units;
+  s.run.traffic = r.traffic;
 }
 
 LastRun last_run() {

@@ -30,6 +30,7 @@ struct LastRun {
   std::string token;
   int64_t steps = 0, grid_points = 0;
   int threads = 0, units = 0;
+  std::vector<interp::Traffic> traffic;  // checked runs only
 };
 LastRun last_run();
 

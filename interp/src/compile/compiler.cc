@@ -49,7 +49,7 @@ void Compiler::require_memory(int64_t bytes, const std::string& what) {
   ir::Diagnostic d;
   d.code = "PS-SIZE-001";
   d.kernel = m_.name;
-  d.message = what + " needs " + std::to_string(bytes) + " bytes, the limit is " + std::to_string(plan_.options.max_memory);
+  d.message = "too much memory: " + what + ", " + std::to_string(bytes) + " bytes; the limit is " + std::to_string(plan_.options.max_memory);
   d.site = ir::site_of(m_, loc_);
   d.hint = "smaller blocks, or a higher max_memory";
   throw ir::DiagnosticError(std::move(d));
@@ -226,7 +226,7 @@ void Compiler::finish() {
   int64_t bytes = memory::mul(plan_.temp_bytes + static_cast<int64_t>(plan_.image.size()), plan_.num_threads);
   bytes = memory::add(bytes, memory::mul(plan_.semaphores.total(plan_.num_threads), 32));
   for (const Plan::Shared& s : plan_.shared) bytes = memory::add(bytes, s.bytes);
-  require_memory(bytes, "the scratch and temporaries of " + std::to_string(plan_.num_threads) + (plan_.num_threads == 1 ? " thread" : " threads"));
+  require_memory(bytes, "scratch and temporaries of " + std::to_string(plan_.num_threads) + (plan_.num_threads == 1 ? " thread" : " threads"));
 }
 
 void Compiler::compile_op(const Op& op) {
