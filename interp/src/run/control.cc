@@ -15,11 +15,6 @@ const Step* branch_table(Thread& t, const Step* s) {
   return t.exec->plan->entry + table[static_cast<size_t>(i)];
 }
 
-const Step* move8(Thread& t, const Step* s) {
-  t.slot<uint64_t>(s->dst) = t.slot<uint64_t>(s->a);
-  return s + 1;
-}
-
 const Step* move16(Thread& t, const Step* s) {
   std::memcpy(t.arena + s->dst, t.arena + s->a, 16);
   return s + 1;

@@ -9,8 +9,7 @@ namespace pallasim::interp::run {
 const Step* jump(Thread&, const Step*);
 const Step* branch_if_false(Thread&, const Step*);     // a: bool slot
 const Step* branch_table(Thread&, const Step*);        // a: i32 slot, payload: std::vector<int32_t> of step ids
-const Step* move8(Thread&, const Step*);               // dst <- a
-const Step* move16(Thread&, const Step*);
+const Step* move16(Thread&, const Step*);              // dst <- a
 const Step* loop_begin(Thread&, const Step*);          // for: jumps over an empty loop; a: index, b: upper; imm bit 0: i64, bit 1: down
 const Step* loop_next(Thread&, const Step*);           // a: index, b: upper, c: step; jump: body
 const Step* finish(Thread&, const Step*);
@@ -26,7 +25,6 @@ const Step* clamp_index(Thread&, const Step*);         // payload IndexPayload: 
 const Step* load_scalar(Thread&, const Step*);         // payload ScalarAccess
 const Step* store_scalar(Thread&, const Step*);
 StepFn fast_load_scalar(int bytes);                    // memory form == register form
-StepFn fast_store_scalar(int bytes);
 const Step* copy(Thread&, const Step*);                // payload CopyPayload
 const Step* fill(Thread&, const Step*);
 const Step* gather(Thread&, const Step*);
