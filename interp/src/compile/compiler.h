@@ -11,6 +11,14 @@
 
 namespace pallasim::interp {
 
+// The integers of a list attribute; none where it is absent.
+inline std::vector<int64_t> ints(const ir::Attr* a) {
+  std::vector<int64_t> r;
+  if (a)
+    for (const ir::Attr& x : a->items) r.push_back(x.i);
+  return r;
+}
+
 class Compiler {
  public:
   Compiler(Plan& plan);

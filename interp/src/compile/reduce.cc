@@ -7,13 +7,6 @@
 namespace pallasim::interp {
 namespace {
 
-std::vector<int64_t> ints(const ir::Attr* a) {
-  std::vector<int64_t> r;
-  if (a)
-    for (const ir::Attr& x : a->items) r.push_back(x.i);
-  return r;
-}
-
 struct Form {
   Val src;
   int64_t outer = 1, reduce = 1, inner = 1;

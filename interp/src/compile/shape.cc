@@ -6,17 +6,6 @@
 #include "compiler.h"
 
 namespace pallasim::interp {
-namespace {
-
-std::vector<int64_t> ints(const ir::Attr* a) {
-  std::vector<int64_t> r;
-  if (a)
-    for (const ir::Attr& x : a->items) r.push_back(x.i);
-  return r;
-}
-
-}  // namespace
-
 void Compiler::op_constant(const Op& op) {
   const Attr& value = *op.attr("value");
   const ir::Type* t = type(op.results[0]);
