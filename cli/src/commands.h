@@ -37,7 +37,7 @@ Json to_json_object(const ir::Diagnostic&);
 struct RunOptions {
   std::string file;
   std::vector<std::string> args, dims;
-  std::string out, fill, replay, schedule = "run-to-block";
+  std::string out, fill, replay, schedule = "run-to-block", chip = "generic";
   uint64_t seed = 0;
   std::optional<uint64_t> schedule_seed;
   int workers = 0, repeat = 1;
@@ -63,6 +63,11 @@ struct InfoOptions {
   bool plan = false;
 };
 int info(const InfoOptions&, Out&);
+
+struct ChipsOptions {
+  std::string name;  // empty: all
+};
+int chips(const ChipsOptions&, Out&);
 
 // Shared: the parsed and verified module of a file ("-": standard input).
 ir::Module load_module(const std::string& file);

@@ -55,7 +55,8 @@ struct CommandLine {
   CheckOptions check;
   FmtOptions fmt;
   InfoOptions info;
-  CLI::App *run_app, *check_app, *fmt_app, *info_app;
+  ChipsOptions chips;
+  CLI::App *run_app, *check_app, *fmt_app, *info_app, *chips_app;
   bool json = false;
 
   CommandLine() {
@@ -91,6 +92,9 @@ struct CommandLine {
     run_app->add_option("--schedule-seed", run.schedule_seed, "Of --schedule random, if not that of --seed")
         ->type_name("N");
     run_app->add_option("--replay", run.replay, "Repeat the schedule of a report")->type_name("TOKEN");
+    run_app->add_option("--chip", run.chip, "The chip whose sizes and rules hold, see pallasim chips")
+        ->type_name("NAME")
+        ->capture_default_str();
     run_app->add_option("--workers", run.workers, "OS threads for independent grid points; 0: one per core")
         ->type_name("N")
         ->check(CLI::Range(0, 1024).description(""))
@@ -132,12 +136,16 @@ struct CommandLine {
         ->allow_extra_args(false)
         ->type_name("NAME=SIZE");
     info_app->add_flag("--plan", info.plan, "Also the steps that the kernel is compiled to");
+
+    chips_app = command("chips", "Show the chips that are known, or one chip's figures with their sources");
+    chips_app->add_option("NAME", chips.name, "A chip")->type_name("");
   }
 
   int execute(Out& out) {
     if (run_app->parsed()) return cli::run(run, out);
     if (check_app->parsed()) return cli::check(check, out);
     if (fmt_app->parsed()) return cli::format(fmt, out);
+    if (chips_app->parsed()) return cli::chips(chips, out);
     return cli::info(info, out);
   }
 };

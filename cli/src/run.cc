@@ -18,6 +18,8 @@ interp::Options engine_options(const RunOptions& o) {
   else if (o.schedule == "random") e.policy = interp::Options::Policy::Random;
   e.replay = o.replay;
   e.seed = o.schedule_seed.value_or(o.seed);
+  e.chip = hw::find_profile(o.chip);
+  if (!e.chip) fail("PS-CLI-001", fmt::format("--chip {}: there is no such chip", o.chip), {}, "pallasim chips lists them");
   e.workers = o.workers;
   e.checked = o.checked;
   e.max_steps = o.max_steps;

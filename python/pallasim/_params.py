@@ -4,29 +4,21 @@ from __future__ import annotations
 import dataclasses
 from typing import Literal
 
+from . import _core
+
 
 @dataclasses.dataclass(frozen=True)
 class Machine:
     """What libraries ask a device about, and the IR machine of its kernels."""
 
-    ir_machine: str
-    device_kind: str = "cpu"
-    num_cores: int = 1            # TensorCores of a device, or SMs
-    compute_capability: str = ""  # GPUs
+    ir_machine: str               # "generic", "tpu" or "gpu"
+    device_kind: str
+    num_cores: int                # TensorCores of a device, or SMs
+    compute_capability: str       # GPUs, else ""
 
 
-MACHINES: dict[str, Machine] = {
-    "generic": Machine("generic"),
-    "tpu-v4": Machine("tpu", "TPU v4", 2),
-    "tpu-v5e": Machine("tpu", "TPU v5 lite", 1),
-    "tpu-v5p": Machine("tpu", "TPU v5", 2),
-    "tpu-v6e": Machine("tpu", "TPU v6 lite", 1),
-    "tpu-7x": Machine("tpu", "TPU7x", 1),
-    "gpu-a100": Machine("gpu", "NVIDIA A100-SXM4-80GB", 108, "8.0"),
-    "gpu-h100": Machine("gpu", "NVIDIA H100 80GB HBM3", 132, "9.0"),
-    "gpu-h200": Machine("gpu", "NVIDIA H200", 132, "9.0"),
-    "gpu-b200": Machine("gpu", "NVIDIA B200", 148, "10.0"),
-}
+# The chips of hw_models, and `generic`.
+MACHINES: dict[str, Machine] = {name: Machine(*facts) for name, *facts in _core.machines()}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,6 +72,8 @@ class Params:
     def text(self) -> str:
         """The options of the launch in the spelling of the C++ side."""
         items = []
+        if self.machine != "generic":
+            items.append(f"chip={self.machine}")
         if self.detect_races:
             items.append("checked=1")
         if self.random_seed is not None:

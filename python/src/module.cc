@@ -7,6 +7,7 @@
 
 #include "ffi.h"
 #include "launch_call.h"
+#include "pallasim/hw/chips.h"
 #include "pallasim/ir/module.h"
 #include "reports.h"
 
@@ -134,6 +135,20 @@ NB_MODULE(_core, m) {
         "text"_a, "options"_a = "", "The steps of the plan.");
   m.def("run", &run, "text"_a, "options"_a, "args"_a, "results"_a, "Runs a module on (address, dtype, dims) buffers.");
 
+  m.def("machines", [] {
+    nb::list r;
+    for (const hw::Profile& p : hw::profiles()) {
+      constexpr const char* kFamilies[] = {"generic", "tpu", "gpu"};
+      r.append(nb::make_tuple(p.name, kFamilies[static_cast<int>(p.family)], p.device_kind, p.device_cores, p.compute_capability));
+    }
+    return r;
+  }, "(name, family, device kind, cores, compute capability) of each machine.");
+  m.def("chip_figures", [](const std::string& name) {
+    nb::dict d;
+    if (const hw::Chip* chip = hw::find_chip(name))
+      for (const hw::Figure& f : chip->figures) d[f.field.c_str()] = nb::make_tuple(f.text, f.unit, f.scope, f.source);
+    return d;
+  }, "name"_a, "field -> (value, unit, scope, source) of a chip; empty for `generic`.");
   m.def("findings", [] {
     nb::list r;
     for (const ir::Diagnostic& d : take_findings()) r.append(finding_dict(d));

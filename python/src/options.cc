@@ -40,6 +40,9 @@ void set(interp::Options& o, std::string_view key, std::string_view value) {
   } else if (key == "replay") {
     o.replay = value;
     o.policy = Options::Policy::Replay;
+  } else if (key == "chip") {
+    o.chip = hw::find_profile(value);
+    if (!o.chip) refuse(key, value);
   } else if (key == "workers") {
     o.workers = number<int>(key, value);
   } else if (key == "checked") {

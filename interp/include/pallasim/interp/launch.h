@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "pallasim/hw/chips.h"
 #include "pallasim/ir/module.h"
 #include "pallasim/memory/uninitialized.h"
 
@@ -17,6 +18,7 @@ struct Options {
   uint64_t seed = 0;             // Random
   std::string replay;            // Replay: the token of a report
   int workers = 0;               // threads for independent grid units; 0 = one per core
+  const hw::Profile* chip = &hw::generic();  // of hw::profiles(): sizes and rules of the machine
   bool checked = false;          // shadow state and listeners
   bool fuse = true;              // same bytes either way
   int64_t max_steps = 0;         // stop after so many steps in all; 0 = no limit

@@ -1,0 +1,161 @@
+#include "pallasim/hw/chips.h"
+
+#include <algorithm>
+#include <charconv>
+#include <stdexcept>
+
+#include "data.h"
+
+namespace pallasim::hw {
+namespace {
+
+[[noreturn]] void malformed(const std::string& chip, size_t line, const std::string& what) {
+  throw std::runtime_error("chip " + chip + ", line " + std::to_string(line) + ": " + what);
+}
+
+// The cells of one line; `csv` loses it.
+std::vector<std::string> take_line(std::string_view* csv) {
+  std::vector<std::string> cells(1);
+  bool quoted = false;
+  size_t i = 0;
+  for (; i < csv->size(); ++i) {
+    const char c = (*csv)[i];
+    if (c == '"' && quoted && i + 1 < csv->size() && (*csv)[i + 1] == '"') cells.back() += c, ++i;
+    else if (c == '"') quoted = !quoted;
+    else if (c == ',' && !quoted) cells.emplace_back();
+    else if (c == '\n' && !quoted) break;
+    else cells.back() += c;
+  }
+  csv->remove_prefix(std::min(i + 1, csv->size()));
+  return cells;
+}
+
+struct Need {
+  const char* field;
+  int64_t Profile::*member;
+};
+constexpr Need kTpu[] = {
+    {"device_cores", &Profile::device_cores}, {"chip_cores", &Profile::chip_cores}, {"generation", &Profile::generation},
+    {"lanes", &Profile::lanes}, {"sublanes", &Profile::sublanes}, {"sparsecores", &Profile::sparsecores}};
+constexpr Need kSparseCore[] = {
+    {"subcores", &Profile::subcores}, {"subcore_lanes", &Profile::subcore_lanes},
+    {"subcore_vmem_bytes", &Profile::subcore_vmem_bytes}, {"subcore_dma_granule", &Profile::subcore_dma_granule}};
+constexpr Need kGpu[] = {
+    {"device_cores", &Profile::device_cores}, {"warps_per_sm", &Profile::warps_per_sm},
+    {"blocks_per_sm", &Profile::blocks_per_sm}, {"threads_per_block", &Profile::threads_per_block},
+    {"regs_per_sm", &Profile::regs_per_sm}, {"regs_per_thread", &Profile::regs_per_thread},
+    {"smem_per_sm_bytes", &Profile::smem_per_sm_bytes}, {"smem_reserved_bytes", &Profile::smem_reserved_bytes},
+    {"cluster_blocks", &Profile::cluster_blocks}};
+struct Capacity {
+  const char* field;
+  ir::Space space;
+};
+constexpr Capacity kTpuSpaces[] = {
+    {"vmem_bytes", ir::Space::Vmem}, {"smem_bytes", ir::Space::Smem}, {"cmem_bytes", ir::Space::Cmem}, {"hbm_bytes", ir::Space::Hbm}};
+constexpr Capacity kGpuSpaces[] = {
+    {"smem_per_block_bytes", ir::Space::GpuSmem}, {"tmem_per_sm_bytes", ir::Space::Tmem}, {"hbm_bytes", ir::Space::Gmem}};
+
+const Figure& needed(const Chip& c, std::string_view field) {
+  const Figure* f = c.find(field);
+  if (!f) throw std::runtime_error("chip " + c.name + " has no " + std::string(field));
+  return *f;
+}
+
+int64_t integer(const Chip& c, std::string_view field) {
+  const Figure& f = needed(c, field);
+  if (!f.known) return kUnknown;
+  int64_t n = 0;
+  const auto [end, error] = std::from_chars(f.text.data(), f.text.data() + f.text.size(), n);
+  if (error != std::errc() || end != f.text.data() + f.text.size() || n < 0)
+    throw std::runtime_error("chip " + c.name + ": " + f.field + " is no count");
+  return n;
+}
+
+}  // namespace
+
+const Figure* Chip::find(std::string_view field) const {
+  for (const Figure& f : figures)
+    if (f.field == field) return &f;
+  return nullptr;
+}
+
+Chip parse_chip(std::string name, std::string_view csv) {
+  Chip chip{std::move(name), {}};
+  if (take_line(&csv) != std::vector<std::string>{"field", "value", "unit", "scope", "source", "note"})
+    malformed(chip.name, 1, "the header is not field,value,unit,scope,source,note");
+  for (size_t line = 2; !csv.empty(); ++line) {
+    std::vector<std::string> cells = take_line(&csv);
+    if (cells.size() != 6) malformed(chip.name, line, std::to_string(cells.size()) + " cells instead of 6");
+    if (chip.find(cells[0])) malformed(chip.name, line, cells[0] + " is given twice");
+    for (size_t i : {0, 1, 3, 4})
+      if (cells[i].empty()) malformed(chip.name, line, "a figure needs a field, a value, a scope and a source");
+    Figure f{cells[0], cells[1], 0, cells[1] != "unknown", cells[2], cells[3], cells[4], cells[5]};
+    std::from_chars(f.text.data(), f.text.data() + f.text.size(), f.value);
+    chip.figures.push_back(std::move(f));
+  }
+  return chip;
+}
+
+Profile make_profile(const Chip& chip) {
+  Profile p;
+  p.name = chip.name;
+  const std::string& family = needed(chip, "family").text;
+  if (family != "tpu" && family != "gpu") throw std::runtime_error("chip " + chip.name + ": no family " + family);
+  p.family = family == "tpu" ? Family::Tpu : Family::Gpu;
+  p.device_kind = needed(chip, "device_kind").text;
+  auto read = [&](const auto& needs) {
+    for (const Need& n : needs) p.*n.member = integer(chip, n.field);
+  };
+  auto capacities = [&](const auto& spaces) {
+    for (const Capacity& s : spaces) p.bytes[static_cast<size_t>(s.space)] = integer(chip, s.field);
+  };
+  if (p.family == Family::Tpu) {
+    read(kTpu);
+    capacities(kTpuSpaces);
+    if (p.sparsecores > 0) read(kSparseCore);
+  } else {
+    p.compute_capability = needed(chip, "compute_capability").text;
+    read(kGpu);
+    capacities(kGpuSpaces);
+  }
+  return p;
+}
+
+int64_t Profile::resident_blocks(int64_t warps) const {
+  if (warps < 1 || warps_per_sm < 0 || blocks_per_sm < 0 || device_cores < 1) return kUnknown;
+  return std::max<int64_t>(1, device_cores * std::min(blocks_per_sm, warps_per_sm / warps));
+}
+
+const std::vector<Chip>& chips() {
+  static const std::vector<Chip> all = [] {
+    std::vector<Chip> r;
+    for (const ChipData& d : kChipData) r.push_back(parse_chip(d.name, d.csv));
+    return r;
+  }();
+  return all;
+}
+
+const std::vector<Profile>& profiles() {
+  static const std::vector<Profile> all = [] {
+    std::vector<Profile> r(1);
+    for (const Chip& c : chips()) r.push_back(make_profile(c));
+    return r;
+  }();
+  return all;
+}
+
+const Profile& generic() { return profiles().front(); }
+
+const Profile* find_profile(std::string_view name) {
+  for (const Profile& p : profiles())
+    if (p.name == name) return &p;
+  return nullptr;
+}
+
+const Chip* find_chip(std::string_view name) {
+  for (const Chip& c : chips())
+    if (c.name == name) return &c;
+  return nullptr;
+}
+
+}  // namespace pallasim::hw
