@@ -12,8 +12,8 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGES = ROOT / "docs" / "diagnostics"
 SOURCES = ["ir", "memory_model", "hw_models", "interp", "trace", "cli", "python"]
-# Codes that no kernel can show: an internal error has no known example, options of Python are tested there.
-NO_EXAMPLE = {"PS-BUG-001", "PS-PY-001"}
+# Codes that no kernel can show: an internal error has no known example.
+NO_EXAMPLE = {"PS-BUG-001"}
 
 REPORT = re.compile(r"(<!-- report: (\S+) -->\n)```\n.*?```\n", re.S)
 INDEX = re.compile(r"(<!-- index -->\n).*?(<!-- /index -->)", re.S)

@@ -14,6 +14,8 @@ for t in "${targets[@]}"; do
   seeds=()
   case $t in
     fuzz_npy) ;;
+    fuzz_capsule)
+      for kind in good deflated oob operand; do python3 tests/cli/capsules.py "$kind" "$corpus/$kind"; done ;;
     *) seeds=(-dict=tests/fuzz/psir.dict tests/pass tests/fail) ;;
   esac
   echo "== $t: $runs runs"

@@ -37,14 +37,21 @@ Json to_json_object(const ir::Diagnostic&);
 struct RunOptions {
   std::string file;
   std::vector<std::string> args, dims;
-  std::string out, fill, replay, schedule = "run-to-block", chip = "generic";
+  std::string out, fill, replay, schedule = "run-to-block", chip;  // no chip: generic, or that of the capsule
   uint64_t seed = 0;
   std::optional<uint64_t> schedule_seed;
   int workers = 0, repeat = 1;
   bool checked = false, time = false, oob_as_machine = false;
   int64_t max_steps = 0, livelock_steps = 1'000'000'000, max_memory = 8LL << 30;
+  // Capsules only.
+  int64_t launch = 0;         // 1-based; 0: all
+  double rtol = 0, atol = 0;  // both 0: exact bytes
 };
 int run(const RunOptions&, Out&);
+// The same for a capsule: `bytes` is its content.
+int replay(const RunOptions&, const std::string& bytes, Out&);
+// What the command line says about a launch; whatever it leaves open is that of `base`.
+interp::Options engine_options(const RunOptions&, interp::Options base = {});
 
 struct CheckOptions {
   std::vector<std::string> files;
@@ -69,8 +76,14 @@ struct ChipsOptions {
 };
 int chips(const ChipsOptions&, Out&);
 
-// Shared: the parsed and verified module of a file ("-": standard input).
-ir::Module load_module(const std::string& file);
+// check and info of a capsule. Throws for a capsule that cannot be read; findings of its modules go to `out`.
+int check_capsule(const std::string& file, const std::string& bytes, Out&, Json* result);
+int info_capsule(const std::string& file, const std::string& bytes, Out&);
+
+// Shared: IR text or a capsule ("-": standard input); the parsed and verified module of IR text.
+std::string read_program(const std::string& file, int64_t max_capsule_bytes = 8LL << 30);
+ir::Module load_module(const std::string& text, const std::string& file);
+std::string shown(const std::string& file);
 // n=128 of --dim.
 std::vector<std::pair<std::string, int64_t>> parse_dims(const std::vector<std::string>&);
 std::string kernel_name(const ir::Module&);                                         // for people: escaped, never empty
@@ -83,6 +96,10 @@ struct Argument {
   Array array;
   std::string origin;  // "random, seed 0", "x.npy"
 };
+std::vector<interp::Buffer> buffers(std::vector<Argument>&);
+// f32[8,128]
+std::string type_text(const Array&);
+void show_prints(const interp::Report&, Out&);
 // Values for the call's operands, in its order; binds the module's shape parameters on the way.
 std::vector<Argument> make_arguments(ir::Module*, const RunOptions&);
 

@@ -5,6 +5,7 @@
 #include <array>
 #include <map>
 
+#include "archive.h"
 #include "commands.h"
 #include "io.h"
 
@@ -38,9 +39,6 @@ int count_comments(std::string_view text) {
   }
   return n;
 }
-
-std::string read_ir(const std::string& file) { return read_input(file, ir::Limits{}.max_text_bytes); }
-std::string shown(const std::string& file) { return file == "-" ? "<stdin>" : file; }
 
 std::string block_text(const ir::Operand& p) {
   std::string r;
@@ -133,8 +131,14 @@ void show_memory(const ir::Module& m, Out& out) {
 
 }  // namespace
 
-ir::Module load_module(const std::string& file) {
-  ir::Module m = ir::parse(read_ir(file), shown(file));
+std::string shown(const std::string& file) { return file == "-" ? "<stdin>" : file; }
+
+std::string read_program(const std::string& file, int64_t max_capsule_bytes) {
+  return read_input(file, ir::Limits{}.max_text_bytes, max_capsule_bytes);
+}
+
+ir::Module load_module(const std::string& text, const std::string& file) {
+  ir::Module m = ir::parse(text, shown(file));
   ir::verify(m);
   return m;
 }
@@ -157,7 +161,13 @@ int check(const CheckOptions& o, Out& out) {
   for (const std::string& file : o.files) {
     Json j = {{"file", file}};
     try {
-      ir::Module m = load_module(file);
+      const std::string text = read_program(file);
+      if (looks_like_zip(text)) {
+        code = std::max(code, check_capsule(file, text, out, &j));
+        out.object["files"].push_back(std::move(j));
+        continue;
+      }
+      ir::Module m = load_module(text, file);
       const std::string kernel = kernel_name(m);
       const int64_t ops = count_ops(m).body;
       if (m.params.empty()) interp::compile(std::move(m));
@@ -175,7 +185,10 @@ int check(const CheckOptions& o, Out& out) {
 }
 
 int format(const FmtOptions& o, Out& out) {
-  const std::string text = read_ir(o.file);
+  const std::string text = read_program(o.file);
+  if (looks_like_zip(text))
+    fail("PS-CLI-001", fmt::format("{} is a capsule, not a kernel", escaped(o.file)), {},
+         "unzip it: its kernels are modules/*.psir");
   ir::Module m = ir::parse(text, shown(o.file));
   ir::PrintOptions print;
   print.literal_comments = o.literals;
@@ -204,7 +217,9 @@ int format(const FmtOptions& o, Out& out) {
 }
 
 int info(const InfoOptions& o, Out& out) {
-  ir::Module m = load_module(o.file);
+  const std::string text = read_program(o.file);
+  if (looks_like_zip(text)) return info_capsule(o.file, text, out);
+  ir::Module m = load_module(text, o.file);
   if (!o.dims.empty()) m = ir::bind_shapes(m, parse_dims(o.dims));
   out.object["kernel"] = m.name;
   out.object["machine"] = ir::name(m.machine);

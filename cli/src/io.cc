@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <memory>
 #include <system_error>
+
+#include "archive.h"
 
 namespace pallasim::cli {
 namespace {
@@ -28,7 +31,8 @@ bool starts_with(std::string_view text, std::string_view prefix) { return text.s
 int exit_code_of(const ir::Diagnostic& d) {
   if (d.severity != ir::Severity::Error) return kOk;
   if (starts_with(d.code, "PS-CLI-")) return kUsage;
-  for (std::string_view family : {"PS-IO-", "PS-IR-", "PS-NPY-", "PS-ARG-", "PS-SIZE-", "PS-TOK-"})
+  for (std::string_view family :
+       {"PS-IO-", "PS-IR-", "PS-NPY-", "PS-ARG-", "PS-SIZE-", "PS-TOK-", "PS-CAP-", "PS-OPT-"})
     if (starts_with(d.code, family)) return kBadInput;
   if (starts_with(d.code, "PS-UNSUP-")) return kUnsupported;
   if (starts_with(d.code, "PS-BUG-")) return kInternal;
@@ -45,7 +49,7 @@ void fail(std::string code, std::string message, std::vector<std::string> number
   throw ir::DiagnosticError(std::move(d));
 }
 
-std::string read_input(const std::string& path, int64_t limit) {
+std::string read_input(const std::string& path, int64_t limit, int64_t zip_limit) {
   const std::string shown = path == "-" ? "standard input" : path;
   auto unreadable = [&](const std::string& why) { fail("PS-IO-001", fmt::format("cannot read {}", shown), {why}); };
   std::error_code error;
@@ -58,6 +62,7 @@ std::string read_input(const std::string& path, int64_t limit) {
   if (path != "-" && !error && size <= static_cast<uintmax_t>(limit)) text.reserve(static_cast<size_t>(size));
   char chunk[1 << 16];
   while (size_t n = std::fread(chunk, 1, sizeof chunk, file.get())) {
+    if (text.empty() && looks_like_zip({chunk, n})) limit = std::max(limit, zip_limit);
     if (text.size() + n > static_cast<size_t>(limit))
       fail("PS-IO-003", fmt::format("{} is too long", shown), {fmt::format("at most {} bytes are read", limit)});
     text.append(chunk, n);

@@ -24,8 +24,9 @@ int exit_code_of(const ir::Diagnostic&);
 [[noreturn]] void fail(std::string code, std::string message, std::vector<std::string> numbers = {},
                        std::string hint = {});
 
-// The whole file, "-" being standard input. Throws PS-IO-001 (cannot be read) and PS-IO-003 (longer than `limit`).
-std::string read_input(const std::string& path, int64_t limit);
+// The whole file, "-" being standard input. Throws PS-IO-001 (cannot be read) and PS-IO-003 (longer than `limit`, or
+// for what begins as a zip archive than `zip_limit`, if that is more).
+std::string read_input(const std::string& path, int64_t limit, int64_t zip_limit = 0);
 // Throws PS-IO-002. A file that exists is replaced at once or not at all.
 void write_file(const std::string& path, std::string_view bytes);
 void make_directory(const std::string& path);

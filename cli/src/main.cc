@@ -24,6 +24,7 @@ constexpr const char* kFooter = R"(Examples:
   pallasim run kernel.psir --arg n_ref=4 --fill iota         numbers and patterns instead of files
   pallasim check *.psir                                      find mistakes without running
   pallasim info kernel.psir                                  operands, blocks, bytes, and whether it runs here
+  pallasim run bug.capsule                                   repeat a recorded program and compare its outputs
   pallasim fmt kernel.psir --in-place                        the canonical form
 A file name of - is standard input. `pallasim COMMAND --help` explains a command.
 
@@ -47,7 +48,8 @@ Examples:
   pallasim run add.psir --arg y_ref=1 --arg x.npy       y is all ones, x comes from the file
   pallasim run grid.psir --arg 4                        a dynamic grid of 4 points
   pallasim run ring.psir --schedule random --seed 7     another interleaving of the threads
-  pallasim run matmul.psir --repeat 20 --time           how long a launch takes)";
+  pallasim run matmul.psir --repeat 20 --time           how long a launch takes
+  pallasim run bug.capsule --launch 3 --rtol 1e-5       one launch of a recording, compared with a tolerance)";
 
 struct CommandLine {
   CLI::App app{kDescription, "pallasim"};
@@ -71,7 +73,7 @@ struct CommandLine {
 
     run_app = command("run", "Run a kernel and show its outputs");
     run_app->footer(kRunFooter);
-    run_app->add_option("FILE", run.file, "The kernel (.psir)")->required()->type_name("");
+    run_app->add_option("FILE", run.file, "The kernel (.psir), or a capsule")->required()->type_name("");
     run_app->add_option("--arg", run.args, "Value of the next operand, or NAME=VALUE")
         ->allow_extra_args(false)
         ->type_name("VALUE");
@@ -118,9 +120,18 @@ struct CommandLine {
         ->check(CLI::Range(1, 1000000).description(""))
         ->capture_default_str();
     run_app->add_flag("--time", run.time, "Show how long launches took");
+    run_app->add_option("--launch", run.launch, "Only this launch of a capsule, the first being 1")
+        ->type_name("N")
+        ->check(CLI::Validator(CLI::PositiveNumber).description(""));
+    run_app->add_option("--rtol", run.rtol, "Capsule: outputs may differ by R x the recorded value")
+        ->type_name("R")
+        ->check(CLI::Validator(CLI::NonNegativeNumber).description(""));
+    run_app->add_option("--atol", run.atol, "Capsule: outputs may differ by A")
+        ->type_name("A")
+        ->check(CLI::Validator(CLI::NonNegativeNumber).description(""));
 
     check_app = command("check", "Find mistakes without running");
-    check_app->add_option("FILE", check.files, "Kernels (.psir)")->required()->type_name("");
+    check_app->add_option("FILE", check.files, "Kernels (.psir) and capsules")->required()->type_name("");
 
     fmt_app = command("fmt", "Print a kernel in canonical form");
     fmt_app->footer("The canonical form has no comments: they are not kept.");
@@ -131,7 +142,7 @@ struct CommandLine {
     fmt_app->add_flag("--drop-comments", fmt.drop_comments, "With --in-place: also where comments are lost");
 
     info_app = command("info", "Show operands, blocks, bytes, operations, and whether the kernel runs here");
-    info_app->add_option("FILE", info.file, "The kernel (.psir)")->required()->type_name("");
+    info_app->add_option("FILE", info.file, "The kernel (.psir), or a capsule")->required()->type_name("");
     info_app->add_option("--dim", info.dims, "Value of a shape parameter")
         ->allow_extra_args(false)
         ->type_name("NAME=SIZE");

@@ -5,24 +5,26 @@
 #include <chrono>
 #include <set>
 
+#include "archive.h"
 #include "commands.h"
 #include "io.h"
 #include "npy.h"
 
 namespace pallasim::cli {
-namespace {
 
-interp::Options engine_options(const RunOptions& o) {
-  interp::Options e;
-  if (!o.replay.empty()) e.policy = interp::Options::Policy::Replay;
-  else if (o.schedule == "random") e.policy = interp::Options::Policy::Random;
-  e.replay = o.replay;
-  e.seed = o.schedule_seed.value_or(o.seed);
-  e.chip = hw::find_profile(o.chip);
+interp::Options engine_options(const RunOptions& o, interp::Options e) {
+  if (!o.replay.empty()) {
+    e.policy = interp::Options::Policy::Replay;
+    e.replay = o.replay;
+  } else if (o.schedule == "random") {
+    e.policy = interp::Options::Policy::Random;
+    e.seed = o.schedule_seed.value_or(o.seed);
+  }
+  if (!o.chip.empty()) e.chip = hw::find_profile(o.chip);
   if (!e.chip) fail("PS-CLI-001", fmt::format("--chip {}: there is no such chip", o.chip), {}, "pallasim chips lists them");
   e.workers = o.workers;
-  e.checked = o.checked;
-  e.max_steps = o.max_steps;
+  e.checked |= o.checked;
+  if (o.max_steps) e.max_steps = o.max_steps;
   e.livelock_steps = o.livelock_steps;
   e.max_memory = o.max_memory;
   if (o.oob_as_machine) e.out_of_bounds = interp::Options::Oob::Machine;
@@ -34,6 +36,14 @@ std::vector<interp::Buffer> buffers(std::vector<Argument>& all) {
   for (Argument& a : all) r.push_back({a.array.data.data(), a.array.dtype, a.array.dims});
   return r;
 }
+
+std::string type_text(const Array& a) { return fmt::format("{}[{}]", ir::name(a.dtype), fmt::join(a.dims, ",")); }
+
+void show_prints(const interp::Report& report, Out& out) {
+  for (const std::string& line : report.prints) out.text(escaped(line) + '\n');
+}
+
+namespace {
 
 std::vector<Argument> make_results(const ir::Module& m, int64_t budget) {
   std::vector<Argument> all;
@@ -102,7 +112,11 @@ void show_times(std::vector<double> seconds, const interp::Report& report, Out& 
 }  // namespace
 
 int run(const RunOptions& o, Out& out) {
-  ir::Module m = load_module(o.file);
+  const std::string text = read_program(o.file, o.max_memory);
+  if (looks_like_zip(text)) return replay(o, text, out);
+  if (o.launch || o.rtol != 0 || o.atol != 0)
+    fail("PS-CLI-001", "--launch, --rtol and --atol are for capsules, which have recorded outputs");
+  ir::Module m = load_module(text, o.file);
   std::vector<Argument> args = make_arguments(&m, o);
   int64_t budget = o.max_memory;
   for (const Argument& a : args) budget -= static_cast<int64_t>(a.array.data.size());
@@ -127,17 +141,14 @@ int run(const RunOptions& o, Out& out) {
     seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }
 
-  for (const std::string& line : report.prints) out.text(escaped(line) + '\n');
+  show_prints(report, out);
   out.text(fmt::format("kernel   {} on {}, grid {}, {} {}\n", kernel, machine, grid, report.threads,
                        report.threads == 1 ? "thread" : "threads"));
   size_t width = 0;
   for (const auto* list : {&args, &results})
     for (const Argument& a : *list) width = std::max(width, escaped(a.name).size());
-  auto type_of = [](const Argument& a) {
-    return fmt::format("{}[{}]", ir::name(a.array.dtype), fmt::join(a.array.dims, ","));
-  };
   for (const Argument& a : args) {
-    out.text(fmt::format("in       {:{}}  {}  {}\n", escaped(a.name), width, type_of(a), escaped(a.origin)));
+    out.text(fmt::format("in       {:{}}  {}  {}\n", escaped(a.name), width, type_text(a.array), escaped(a.origin)));
     Json j = describe(a);
     j["from"] = a.origin;
     out.object["inputs"].push_back(std::move(j));
@@ -146,8 +157,8 @@ int run(const RunOptions& o, Out& out) {
   out.object["outputs"] = Json::array();
   for (const Argument& a : results) {
     const Summary s = summarize(a.array);
-    out.text(fmt::format("out      {:{}}  {}  {}  {}\n", escaped(a.name), width, type_of(a), first_elements(a.array, 8),
-                         statistics(s)));
+    out.text(fmt::format("out      {:{}}  {}  {}  {}\n", escaped(a.name), width, type_text(a.array),
+                         first_elements(a.array, 8), statistics(s)));
     Json j = describe(a);
     j["min"] = s.finite ? number(s.min) : Json();
     j["max"] = s.finite ? number(s.max) : Json();

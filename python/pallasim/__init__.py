@@ -18,11 +18,13 @@ _WHERE = {
     "Finding": "_findings", "SourceLine": "_findings", "Site": "_findings", "KernelError": "_findings",
     "UnsupportedError": "_findings", "findings": "_findings", "last_report": "_findings", "launch_count": "_findings",
     "last_run": "_findings",
+    "capture": "_capsule", "Recording": "_capsule",
     "run": "_text", "check": "_text", "fmt": "_text", "capture_text": "_text",
 }
 __all__ = [*_WHERE, "__version__"]
 
 if TYPE_CHECKING:
+    from ._capsule import Recording, capture
     from ._emulate import emulate, install, uninstall
     from ._findings import Finding, KernelError, Site, SourceLine, UnsupportedError, findings, last_report, last_run, launch_count
     from ._params import MACHINES, Params

@@ -173,7 +173,7 @@ ffi::ErrorOr<std::unique_ptr<Executable>> instantiate(std::string_view ir, std::
   }
 }
 
-ffi::Error execute(Executable* e, ffi::RemainingArgs args, ffi::RemainingRets rets) {
+ffi::Error execute(Executable* e, int32_t device, ffi::RemainingArgs args, ffi::RemainingRets rets) {
   const Program& p = *e->program;
   if (args.size() != p.num_args() || rets.size() != p.num_results())
     return invalid(fmt::format("the call has {} operands and {} results, but the module declares {} and {}", args.size(), rets.size(), p.num_args(), p.num_results()));
@@ -193,13 +193,13 @@ ffi::Error execute(Executable* e, ffi::RemainingArgs args, ffi::RemainingRets re
   }
   try {
     if (!p.has_sub_byte()) {
-      p.run(s.args, s.results);
+      p.run(s.args, s.results, device);
       return ffi::Error::Success();
     }
     Unpacked u;
     for (interp::Buffer& b : s.args) u.take(b, true);
     for (interp::Buffer& b : s.results) u.take(b, false), u.written(b);
-    p.run(s.args, s.results);
+    p.run(s.args, s.results, device);
     u.finish();
   } catch (const ir::DiagnosticError& e) {
     return invalid(note_failure(e.diagnostic()));
@@ -215,7 +215,7 @@ XLA_FFI_DEFINE_HANDLER(kInstantiate, instantiate,
                        ffi::Ffi::BindInstantiate().Attr<std::string_view>("ir").Attr<std::string_view>("options"));
 // Attributes were read when the executable was made.
 XLA_FFI_DEFINE_HANDLER(kExecute, execute,
-                       ffi::Ffi::Bind().Ctx<ffi::State<Executable>>().RemainingArgs().RemainingRets());
+                       ffi::Ffi::Bind().Ctx<ffi::State<Executable>>().Ctx<ffi::DeviceOrdinal>().RemainingArgs().RemainingRets());
 
 }  // namespace
 

@@ -2,7 +2,8 @@
 
 #include <mutex>
 
-#include "options.h"
+#include "pallasim/interp/options.h"
+#include "recording.h"
 #include "reports.h"
 
 namespace pallasim::python {
@@ -27,7 +28,8 @@ Program::Shape shape_of(const ir::Type& t) {
 
 std::shared_ptr<const Program> Program::make(std::string_view text, std::string_view options) {
   auto p = std::make_shared<Program>();
-  p->options_ = parse_options(options);
+  p->options_ = interp::parse_options(options);
+  p->option_text_ = options;
   p->plan_ = interp::compile_cached(text, p->options_);
   const ir::Module& m = interp::module_of(*p->plan_);
   // Dynamic grid bounds are i32[] or i64[]: `open` leaves the dtype to the launch.
@@ -39,9 +41,16 @@ std::shared_ptr<const Program> Program::make(std::string_view text, std::string_
   return p;
 }
 
-void Program::run(std::span<const interp::Buffer> args, std::span<const interp::Buffer> results) const {
+void Program::run(std::span<const interp::Buffer> args, std::span<const interp::Buffer> results, int device) const {
   note_launch();
-  note_report(interp::launch(*plan_, session(), args, results, options_));
+  LaunchRecorder recorder(plan_, option_text_, device, args);
+  try {
+    note_report(interp::launch(*plan_, session(), args, results, options_));
+  } catch (const ir::DiagnosticError& e) {
+    recorder.failed(e.diagnostic(), results);
+    throw;
+  }
+  recorder.ended(results);
 }
 
 }  // namespace pallasim::python

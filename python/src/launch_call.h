@@ -26,12 +26,13 @@ class Program {
   bool has_sub_byte() const { return has_sub_byte_; }
   const interp::Plan& plan() const { return *plan_; }
 
-  // Runs the kernel. Buffers were checked. Throws DiagnosticError.
-  void run(std::span<const interp::Buffer> args, std::span<const interp::Buffer> results) const;
+  // Runs the kernel for a device of the process. Buffers were checked. Throws DiagnosticError.
+  void run(std::span<const interp::Buffer> args, std::span<const interp::Buffer> results, int device = 0) const;
 
  private:
   std::shared_ptr<const interp::Plan> plan_;
   interp::Options options_;
+  std::string option_text_;
   std::vector<Shape> args_, results_;
   bool has_sub_byte_ = false;
 };

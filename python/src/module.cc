@@ -5,10 +5,13 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <map>
+
 #include "ffi.h"
 #include "launch_call.h"
 #include "pallasim/hw/chips.h"
 #include "pallasim/ir/module.h"
+#include "recording.h"
 #include "reports.h"
 
 namespace nb = nanobind;
@@ -101,6 +104,50 @@ nb::dict finding_dict(const ir::Diagnostic& f) {
   return d;
 }
 
+nb::list recorded_arrays(const std::vector<RecordedArray>& arrays, const std::vector<std::string>& names, bool content) {
+  nb::list all;
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    nb::dict a;
+    a["name"] = names[i];
+    a["dtype"] = std::string(ir::name(arrays[i].dtype));
+    a["shape"] = arrays[i].dims;
+    if (content) a["bytes"] = nb::bytes(arrays[i].bytes.data(), arrays[i].bytes.size());
+    all.append(a);
+  }
+  return all;
+}
+
+nb::dict recorded_launch(const RecordedLaunch& l, nb::object text) {
+  const ir::Module& m = interp::module_of(*l.plan);
+  std::vector<std::string> args, results;
+  for (int i = 0; i < m.num_dynamic; ++i) args.push_back("grid bound " + std::to_string(i));
+  for (const ir::Operand& o : m.operands) (o.kind == ir::Operand::Kind::Output ? results : args).push_back(o.name);
+  nb::dict d;
+  d["kernel"] = m.name;
+  d["module"] = text;
+  d["options"] = l.options;
+  d["device"] = l.device;
+  d["arguments"] = recorded_arrays(l.args, args, true);
+  d["results"] = recorded_arrays(l.results, results, l.error.empty());
+  d["error"] = l.error;
+  d["report"] = l.report;
+  return d;
+}
+
+// (launches, launches left out). Launches of one plan share their text.
+nb::tuple take_recording() {
+  Recording recording = stop_recording();
+  std::map<const interp::Plan*, nb::object> texts;
+  nb::list launches;
+  for (RecordedLaunch& l : recording.launches) {
+    nb::object& text = texts[l.plan.get()];
+    if (!text.is_valid()) text = nb::cast(ir::print(interp::module_of(*l.plan)));
+    launches.append(recorded_launch(l, text));
+    l.args = l.results = {};  // Python has them now
+  }
+  return nb::make_tuple(launches, recording.omitted);
+}
+
 nb::capsule capsule(void* p) { return nb::capsule(p, "xla._CUSTOM_CALL_TARGET"); }
 
 }  // namespace
@@ -182,6 +229,9 @@ NB_MODULE(_core, m) {
     d["traffic"] = traffic;
     return d;
   }, "Schedule token and counts of the latest launch that ended.");
+
+  m.def("start_recording", &start_recording, "max_bytes"_a, "Records every launch from now on; False where a recording is under way.");
+  m.def("stop_recording", &take_recording, "What was recorded, as dictionaries in launch order, and how many launches were left out.");
 
   m.def("ffi_handlers", [] {
     nb::dict d;

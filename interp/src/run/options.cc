@@ -1,15 +1,15 @@
-#include "options.h"
+#include "pallasim/interp/options.h"
 
 #include <charconv>
 
 #include <fmt/format.h>
 
-namespace pallasim::python {
+namespace pallasim::interp {
 namespace {
 
 [[noreturn]] void refuse(std::string_view key, std::string_view value) {
   ir::Diagnostic d;
-  d.code = "PS-PY-001";
+  d.code = "PS-OPT-001";
   d.message = fmt::format("option '{}' has no value '{}'", key, value);
   throw ir::DiagnosticError(std::move(d));
 }
@@ -28,8 +28,7 @@ bool flag(std::string_view key, std::string_view value) {
   return false;
 }
 
-void set(interp::Options& o, std::string_view key, std::string_view value) {
-  using Options = interp::Options;
+void set(Options& o, std::string_view key, std::string_view value) {
   if (key == "policy") {
     if (value == "run_to_block") o.policy = Options::Policy::RunToBlock;
     else if (value == "random") o.policy = Options::Policy::Random;
@@ -68,8 +67,8 @@ void set(interp::Options& o, std::string_view key, std::string_view value) {
 
 }  // namespace
 
-interp::Options parse_options(std::string_view text) {
-  interp::Options o;
+Options parse_options(std::string_view text) {
+  Options o;
   while (!text.empty()) {
     const size_t end = std::min(text.find(';'), text.size());
     const std::string_view item = text.substr(0, end);
@@ -81,4 +80,4 @@ interp::Options parse_options(std::string_view text) {
   return o;
 }
 
-}  // namespace pallasim::python
+}  // namespace pallasim::interp

@@ -1,0 +1,55 @@
+// A capsule: a recorded program as a zip of IR texts, arrays and a manifest (docs/capsule.md).
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "archive.h"
+#include "pallasim/ir/dtype.h"
+#include "values.h"
+
+namespace pallasim::cli {
+
+inline constexpr int kCapsuleVersion = 1;
+
+struct CapsuleArray {
+  std::string name;  // the operand's
+  ir::DType dtype = ir::DType::F32;
+  std::vector<int64_t> dims;
+  std::string file;   // member with its elements; empty for results of a launch that failed
+  int64_t bytes = 0;  // of the elements in memory
+};
+
+struct CapsuleLaunch {
+  std::string kernel, module, options;
+  int64_t device = 0;
+  std::vector<CapsuleArray> arguments, results;
+  std::string error;  // code of the diagnostic that ended the recorded launch
+};
+
+// Reads and checks the manifest; arrays and modules are read when they are asked for.
+class Capsule {
+ public:
+  // Throws PS-CAP-0xx. `bytes` must outlive the capsule.
+  Capsule(std::string_view bytes, const std::string& file_name, int64_t max_bytes);
+
+  const std::vector<CapsuleLaunch>& launches() const { return launches_; }
+  const std::string& recorded_by() const { return recorded_by_; }  // "pallasim 0.1.0, JAX 0.10.2"
+  int64_t omitted() const { return omitted_; }                     // later launches that the recording left out
+
+  std::string module_text(const CapsuleLaunch&) const;
+  // Throws PS-CAP-006 when the member is not the array that the manifest describes. `budget` pays for it (PS-SIZE-001).
+  Array array(const CapsuleArray&, int64_t* budget) const;
+
+ private:
+  void read_manifest();
+
+  std::string file_name_;
+  ZipReader zip_;
+  int64_t max_bytes_;
+  std::vector<CapsuleLaunch> launches_;
+  std::string recorded_by_;
+  int64_t omitted_ = 0;
+};
+
+}  // namespace pallasim::cli

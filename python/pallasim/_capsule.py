@@ -1,0 +1,248 @@
+"""Capsules: a recorded program as a zip that `pallasim run` repeats without Python (docs/capsule.md)."""
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import io
+import json
+import linecache
+import os
+import re
+import zipfile
+from collections.abc import Callable, Iterable, Iterator
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+VERSION = 1
+# A plain zip directory counts to 65,534; what does not fit is left out and counted.
+_MAX_MEMBERS = 60_000
+_MAX_BYTES = 3 << 30
+_CONTEXT = 2  # lines around a quoted one
+_SYNC = {"sem": np.uint32, "dma_sem": np.uint32, "barrier_sem": np.uint32, "mbarrier": np.uint64, "cluster_barrier": np.uint64}
+
+_README = """A capsule of Pallasim: a program's Pallas kernels, with what each launch read and wrote.
+
+    pallasim run FILE      repeats every launch and compares its outputs
+    pallasim info FILE     lists the launches
+
+manifest.json   the launches in order
+modules/        the kernels as text, with the source lines they come from
+launches/       arrays of each launch (.npy); equal arrays are stored once
+sources/        the quoted lines of the kernels' sources
+"""
+
+
+def capture(f: Callable[..., Any], *args: Any, path: str | os.PathLike[str], params: Any = None, max_bytes: int = 2 << 30, **kwargs: Any) -> Any:
+    """Runs `f(*args, **kwargs)` on the emulator and writes a capsule of all its launches to `path`; returns f's result.
+
+    params: a `Params`, or a machine's name; without it, the options of the `emulate` block around the call, or none.
+    max_bytes: of the arrays that are recorded; launches beyond are left out and counted in the manifest.
+
+    A program that fails is recorded up to the launch that failed, and its error is raised again. Raises RuntimeError
+    when f launches no kernel, or when a recording is under way already.
+    """
+    import jax
+
+    recording = Recording(max_bytes)
+    recording.params = _params(params)
+    try:
+        with recording, _scope(recording.params):
+            result = jax.block_until_ready(f(*args, **kwargs))
+    except Exception as e:
+        if recording.launches:
+            recording.save(path)
+            e.add_note(f"capsule: {os.fspath(path)}")
+        raise
+    if not recording.launches:
+        raise RuntimeError("nothing to record: no Pallas kernel ran on the emulator")
+    recording.save(path)
+    return result
+
+
+class Recording:
+    """Records the launches of a `with` block, of every thread; `save` writes them as a capsule.
+
+    launches: what was recorded, in order. omitted: launches left out because `max_bytes` of arrays were exceeded.
+    """
+
+    def __init__(self, max_bytes: int = 2 << 30) -> None:
+        if not 0 < max_bytes <= _MAX_BYTES:
+            raise ValueError(f"max_bytes is between 1 and {_MAX_BYTES}")
+        self.max_bytes = max_bytes
+        self.launches: list[dict[str, Any]] = []
+        self.omitted = 0
+        self.params: Any = None
+        self._on = False
+
+    def __enter__(self) -> Recording:
+        from . import _core
+
+        if not _core.start_recording(self.max_bytes):
+            raise RuntimeError("a recording is under way already")
+        self._on = True
+        return self
+
+    def stop(self) -> None:
+        """Ends the recording; launches that have not ended are left out."""
+        if self._on:
+            from . import _core
+
+            self._on = False
+            self.launches, self.omitted = _core.stop_recording()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.stop()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the capsule; a file at `path` is replaced at once or not at all."""
+        temporary = f"{os.fspath(path)}.{os.getpid()}.part"
+        try:
+            with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+                _Writer(archive).write(self)
+            os.replace(temporary, path)
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary)
+
+
+def _params(params: Any) -> Any:
+    from . import _lowering
+    from ._params import Params
+
+    if isinstance(params, str):
+        return Params(machine=params)
+    if params is None:
+        return _lowering.innermost[-1] if _lowering.innermost else Params()
+    return params
+
+
+@contextlib.contextmanager
+def _scope(params: Any) -> Iterator[None]:
+    from . import _emulate, _lowering
+
+    if _lowering.innermost and _lowering.innermost[-1] is params:
+        yield
+        return
+    options = {field.name: getattr(params, field.name) for field in dataclasses.fields(params)}
+    with _emulate.emulate(**options):
+        yield
+
+
+def _file_name(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_.-]|^[.]", "_", name)[:80] or "unnamed"
+
+
+def _numpy(array: dict[str, Any]) -> np.ndarray:
+    """The recorded bytes as an array of its .npy file: words of keys in a trailing dimension, semaphores as words."""
+    from ._text import numpy_dtype
+
+    name, shape = array["dtype"], list(array["shape"])
+    if name.startswith("key_"):
+        return np.frombuffer(array["bytes"], np.uint32).reshape([*shape, 4 if name in ("key_rbg", "key_urbg") else 2])
+    dtype = _SYNC.get(name) or numpy_dtype(name)
+    if name == "f8e5m2":  # np.save would write '<f1', which np.load refuses
+        dtype = np.dtype("V1")
+    return np.frombuffer(array["bytes"], dtype).reshape(shape)
+
+
+class _Writer:
+    """One capsule being written."""
+
+    def __init__(self, archive: zipfile.ZipFile) -> None:
+        self._archive = archive
+        self._count = 0
+        self._arrays: dict[bytes, str] = {}   # content -> member
+        self._modules: dict[str, str] = {}    # text -> member
+        self._used: set[str] = set()
+
+    def write(self, recording: Recording) -> None:
+        launches, omitted = [], recording.omitted
+        for i, launch in enumerate(recording.launches):
+            if self._count + len(launch["arguments"]) + len(launch["results"]) > _MAX_MEMBERS:
+                omitted += len(recording.launches) - i
+                break
+            launches.append(self._launch(i + 1, launch))
+        for name, text in _sources(self._modules):
+            self._add(self._fresh(f"sources/{name}", ".txt"), text)
+        self._add("README.txt", _README)
+        self._add("manifest.json", json.dumps(_manifest(recording.params, launches, omitted), indent=1) + "\n")
+
+    def _add(self, name: str, content: str | bytes) -> str:
+        info = zipfile.ZipInfo(name)  # of 1980: equal recordings are equal files
+        info.external_attr = 0o644 << 16
+        self._archive.writestr(info, content, zipfile.ZIP_DEFLATED, 1)
+        self._count += 1
+        return name
+
+    def _fresh(self, stem: str, suffix: str) -> str:
+        name, n = stem + suffix, 2
+        while name in self._used:
+            name, n = f"{stem}_{n}{suffix}", n + 1
+        self._used.add(name)
+        return name
+
+    def _launch(self, number: int, launch: dict[str, Any]) -> dict[str, Any]:
+        text = launch["module"]
+        if text not in self._modules:
+            self._modules[text] = self._add(self._fresh(f"modules/{_file_name(launch['kernel'])}", ".psir"), text)
+        folder = f"launches/{number:04}-{_file_name(launch['kernel'])}"
+        out = {key: launch[key] for key in ("kernel", "device", "options")}
+        out["module"] = self._modules[text]
+        for key, prefix in (("arguments", "in"), ("results", "out")):
+            out[key] = [self._array(a, f"{folder}/{prefix}{i}-{_file_name(a['name'])}") for i, a in enumerate(launch[key])]
+        if launch["error"]:
+            out["error"] = {"code": launch["error"], "report": launch["report"]}
+        return out
+
+    def _array(self, array: dict[str, Any], stem: str) -> dict[str, Any]:
+        out = {key: array[key] for key in ("name", "dtype", "shape")}
+        if "bytes" not in array:
+            return out
+        key = hashlib.sha256(repr((array["dtype"], array["shape"])).encode() + array["bytes"]).digest()
+        if key not in self._arrays:
+            file = io.BytesIO()
+            np.lib.format.write_array(file, _numpy(array), allow_pickle=False)
+            self._arrays[key] = self._add(self._fresh(stem, ".npy"), file.getvalue())
+        return out | {"file": self._arrays[key]}
+
+
+def _manifest(params: Any, launches: list[dict[str, Any]], omitted: int) -> dict[str, Any]:
+    import jax
+
+    from . import __version__
+
+    manifest: dict[str, Any] = {"pallasim-capsule": VERSION, "pallasim": __version__, "jax": jax.__version__}
+    if params is not None:
+        manifest["params"] = dataclasses.asdict(params)  # machine and seed among them; each launch has its own options
+    manifest["devices"] = sorted({launch["device"] for launch in launches})
+    if omitted:
+        manifest["omitted"] = omitted
+    manifest["launches"] = launches
+    return manifest
+
+
+_LOC = re.compile(r'^loc \d+ \{file = ("(?:[^"\\]|\\.)*"), line = (\d+)', re.M)
+
+
+def _sources(modules: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """(name, text) per source file: the lines that locations name, with what stands around them."""
+    lines: dict[str, set[int]] = {}
+    for text in modules:
+        for file, line in _LOC.findall(text):
+            lines.setdefault(json.loads(file), set()).add(int(line))
+    for file, quoted in sorted(lines.items()):
+        near = sorted({n + d for n in quoted for d in range(-_CONTEXT, _CONTEXT + 1)})
+        out = [f"# {file}"]
+        last = None
+        for n in near:
+            if not (content := linecache.getline(file, n)):
+                continue
+            if last is not None and n != last + 1:
+                out.append("  ...")
+            out.append(f"{'>' if n in quoted else ' '} {n:5} | {content.rstrip()}")
+            last = n
+        if last is not None:
+            yield _file_name(os.path.basename(file)), "\n".join(out) + "\n"
