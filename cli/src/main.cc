@@ -95,8 +95,7 @@ struct CommandLine {
         ->type_name("N");
     run_app->add_option("--replay", run.replay, "Repeat the schedule of a report")->type_name("TOKEN");
     run_app->add_option("--chip", run.chip, "The chip whose sizes and rules hold, see pallasim chips")
-        ->type_name("NAME")
-        ->capture_default_str();
+        ->type_name("NAME");
     run_app->add_option("--workers", run.workers, "OS threads for independent grid points; 0: one per core")
         ->type_name("N")
         ->check(CLI::Range(0, 1024).description(""))
