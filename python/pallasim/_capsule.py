@@ -42,7 +42,7 @@ def capture(f: Callable[..., Any], *args: Any, path: str | os.PathLike[str], par
     max_bytes: of the arrays that are recorded; launches beyond are left out and counted in the manifest.
 
     A program that fails is recorded up to the launch that failed, and its error is raised again. Raises RuntimeError
-    when f launches no kernel, or when a recording is under way already.
+    when f launches no kernel.
     """
     import jax
 
@@ -63,7 +63,7 @@ def capture(f: Callable[..., Any], *args: Any, path: str | os.PathLike[str], par
 
 
 class Recording:
-    """Records the launches of a `with` block, of every thread; `save` writes them as a capsule.
+    """Records the launches of a `with` block, of every thread; `save` writes them as a capsule. Blocks may nest.
 
     launches: what was recorded, in order. omitted: launches left out because `max_bytes` of arrays were exceeded.
     """
@@ -75,23 +75,21 @@ class Recording:
         self.launches: list[dict[str, Any]] = []
         self.omitted = 0
         self.params: Any = None
-        self._on = False
+        self._number = 0
 
     def __enter__(self) -> Recording:
         from . import _core
 
-        if not _core.start_recording(self.max_bytes):
-            raise RuntimeError("a recording is under way already")
-        self._on = True
+        self._number = _core.start_recording(self.max_bytes)
         return self
 
     def stop(self) -> None:
         """Ends the recording; launches that have not ended are left out."""
-        if self._on:
+        if self._number:
             from . import _core
 
-            self._on = False
-            self.launches, self.omitted = _core.stop_recording()
+            self.launches, self.omitted = _core.stop_recording(self._number)
+            self._number = 0
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self.stop()

@@ -43,7 +43,7 @@ std::shared_ptr<const Program> Program::make(std::string_view text, std::string_
 
 void Program::run(std::span<const interp::Buffer> args, std::span<const interp::Buffer> results, int device) const {
   note_launch();
-  LaunchRecorder recorder(plan_, option_text_, device, args);
+  LaunchRecorder recorder(plan_, option_text_, device, args, results);
   try {
     note_report(interp::launch(*plan_, session(), args, results, options_));
   } catch (const ir::DiagnosticError& e) {

@@ -135,15 +135,15 @@ nb::dict recorded_launch(const RecordedLaunch& l, nb::object text) {
 }
 
 // (launches, launches left out). Launches of one plan share their text.
-nb::tuple take_recording() {
-  Recording recording = stop_recording();
+nb::tuple take_recording(uint64_t number) {
+  Recording recording = stop_recording(number);
   std::map<const interp::Plan*, nb::object> texts;
   nb::list launches;
-  for (RecordedLaunch& l : recording.launches) {
-    nb::object& text = texts[l.plan.get()];
-    if (!text.is_valid()) text = nb::cast(ir::print(interp::module_of(*l.plan)));
-    launches.append(recorded_launch(l, text));
-    l.args = l.results = {};  // Python has them now
+  for (auto& l : recording.launches) {
+    nb::object& text = texts[l->plan.get()];
+    if (!text.is_valid()) text = nb::cast(ir::print(interp::module_of(*l->plan)));
+    launches.append(recorded_launch(*l, text));
+    l.reset();  // Python has its arrays now
   }
   return nb::make_tuple(launches, recording.omitted);
 }
@@ -230,8 +230,8 @@ NB_MODULE(_core, m) {
     return d;
   }, "Schedule token and counts of the latest launch that ended.");
 
-  m.def("start_recording", &start_recording, "max_bytes"_a, "Records every launch from now on; False where a recording is under way.");
-  m.def("stop_recording", &take_recording, "What was recorded, as dictionaries in launch order, and how many launches were left out.");
+  m.def("start_recording", &start_recording, "max_bytes"_a, "Records every launch from now on; the number of the recording.");
+  m.def("stop_recording", &take_recording, "number"_a, "What was recorded, as dictionaries in launch order, and how many launches were left out.");
 
   m.def("ffi_handlers", [] {
     nb::dict d;

@@ -1,41 +1,33 @@
 #include "recording.h"
 
 #include <atomic>
+#include <map>
 #include <mutex>
 #include <utility>
 
 namespace pallasim::python {
 namespace {
 
+struct Active {
+  int64_t left;  // bytes
+  Recording recording;
+};
 struct Recorder {
   std::mutex mutex;
-  uint64_t number = 0;  // of recordings so far: a launch that outlives its recording is not mixed into the next one
-  int64_t left = 0;     // bytes
-  Recording recording;
+  uint64_t last = 0;
+  std::map<uint64_t, Active> active;
 };
 // Never destroyed: worker threads of XLA may outlive static destructors.
 Recorder& recorder() {
   static Recorder& r = *new Recorder;
   return r;
 }
-std::atomic<bool> g_on{false};
+std::atomic<int> g_active{0};
 
 int64_t byte_count(const interp::Buffer& b) {
   int64_t n = ir::byte_size(b.dtype);
   for (int64_t d : b.dims) n *= d;
   return n;
-}
-
-RecordedArray copy(const interp::Buffer& b, bool content) {
-  RecordedArray a{b.dtype, b.dims, {}};
-  if (content) a.bytes.assign(static_cast<const char*>(b.data), static_cast<size_t>(byte_count(b)));
-  return a;
-}
-
-std::vector<RecordedArray> copy(std::span<const interp::Buffer> all, bool content) {
-  std::vector<RecordedArray> r;
-  for (const interp::Buffer& b : all) r.push_back(copy(b, content));
-  return r;
 }
 
 int64_t byte_count(std::span<const interp::Buffer> all) {
@@ -44,72 +36,77 @@ int64_t byte_count(std::span<const interp::Buffer> all) {
   return n;
 }
 
-}  // namespace
-
-bool start_recording(int64_t max_bytes) {
-  Recorder& r = recorder();
-  std::lock_guard lock(r.mutex);
-  if (g_on) return false;
-  ++r.number;
-  r.left = max_bytes;
-  r.recording = {};
-  g_on = true;
-  return true;
+std::vector<RecordedArray> copy(std::span<const interp::Buffer> all, bool content) {
+  std::vector<RecordedArray> r;
+  for (const interp::Buffer& b : all) {
+    r.push_back({b.dtype, b.dims, {}});
+    if (content) r.back().bytes.assign(static_cast<const char*>(b.data), static_cast<size_t>(byte_count(b)));
+  }
+  return r;
 }
 
-Recording stop_recording() {
+}  // namespace
+
+uint64_t start_recording(int64_t max_bytes) {
   Recorder& r = recorder();
   std::lock_guard lock(r.mutex);
-  g_on = false;
-  Recording all = std::exchange(r.recording, {});
-  // What is still running has no end to record.
-  all.omitted += static_cast<int64_t>(std::erase_if(all.launches, [](const RecordedLaunch& l) { return !l.plan; }));
+  r.active[++r.last].left = max_bytes;
+  g_active = static_cast<int>(r.active.size());
+  return r.last;
+}
+
+Recording stop_recording(uint64_t number) {
+  Recorder& r = recorder();
+  std::lock_guard lock(r.mutex);
+  const auto it = r.active.find(number);
+  if (it == r.active.end()) return {};
+  Recording all = std::move(it->second.recording);
+  r.active.erase(it);
+  g_active = static_cast<int>(r.active.size());
+  all.omitted += static_cast<int64_t>(std::erase_if(all.launches, [](const auto& l) { return !l->done; }));
   return all;
 }
 
 LaunchRecorder::LaunchRecorder(const std::shared_ptr<const interp::Plan>& plan, const std::string& options, int device,
-                               std::span<const interp::Buffer> args) {
-  if (!g_on.load(std::memory_order_relaxed)) return;
-  Recorder& r = recorder();
+                               std::span<const interp::Buffer> args, std::span<const interp::Buffer> results) {
+  if (!g_active.load(std::memory_order_relaxed)) return;
+  const int64_t bytes = byte_count(args) + byte_count(results);
+  auto launch = std::make_shared<RecordedLaunch>();
   {
+    Recorder& r = recorder();
     std::lock_guard lock(r.mutex);
-    const int64_t bytes = byte_count(args);
-    // Once a launch is left out, all later ones are: a capsule is the beginning of the program.
-    if (!g_on || r.recording.omitted || bytes > r.left) {
-      r.recording.omitted += g_on;
-      return;
+    for (auto& [number, active] : r.active) {
+      // Once a launch is left out, all later ones are: a capsule is the beginning of the program.
+      if (active.recording.omitted || bytes > active.left) {
+        ++active.recording.omitted;
+        continue;
+      }
+      active.left -= bytes;
+      active.recording.launches.push_back(launch);
+      launch_ = launch;
     }
-    r.left -= bytes;
-    on_ = true;
-    recording_ = r.number;
-    place_ = r.recording.launches.size();
-    r.recording.launches.emplace_back();
   }
-  launch_.plan = plan;
-  launch_.options = options;
-  launch_.device = device;
-  launch_.args = copy(args, true);
+  if (!launch_) return;
+  launch_->plan = plan;
+  launch_->options = options;
+  launch_->device = device;
+  launch_->args = copy(args, true);
+}
+
+void LaunchRecorder::finish(std::span<const interp::Buffer> results, bool content, std::string error, std::string report) {
+  launch_->results = copy(results, content);
+  launch_->error = std::move(error);
+  launch_->report = std::move(report);
+  std::lock_guard lock(recorder().mutex);
+  launch_->done = true;
 }
 
 void LaunchRecorder::ended(std::span<const interp::Buffer> results) {
-  if (!on_) return;
-  launch_.results = copy(results, true);
-  Recorder& r = recorder();
-  std::lock_guard lock(r.mutex);
-  if (!g_on || r.number != recording_) return;
-  r.left -= byte_count(results);
-  r.recording.launches[place_] = std::move(launch_);
+  if (launch_) finish(results, true, {}, {});
 }
 
 void LaunchRecorder::failed(const ir::Diagnostic& d, std::span<const interp::Buffer> results) {
-  if (!on_) return;
-  launch_.results = copy(results, false);
-  launch_.error = d.code;
-  launch_.report = ir::render(d);
-  Recorder& r = recorder();
-  std::lock_guard lock(r.mutex);
-  if (!g_on || r.number != recording_) return;
-  r.recording.launches[place_] = std::move(launch_);
+  if (launch_) finish(results, false, d.code, ir::render(d));
 }
 
 }  // namespace pallasim::python

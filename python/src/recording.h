@@ -23,32 +23,32 @@ struct RecordedLaunch {
   int device = 0;
   std::vector<RecordedArray> args, results;
   std::string error, report;  // code and text, empty where it ended well
+  bool done = false;
 };
 
 struct Recording {
-  std::vector<RecordedLaunch> launches;  // in the order in which they began
-  int64_t omitted = 0;                   // launches after the limit was reached, and those that had not ended
+  std::vector<std::shared_ptr<const RecordedLaunch>> launches;  // in the order in which they began
+  int64_t omitted = 0;  // launches after `max_bytes` of arrays were reached, and those that had not ended
 };
 
-// Process-wide: launches of every thread are recorded from here on. False: a recording is under way already.
-bool start_recording(int64_t max_bytes);
-// What was recorded; nothing without start_recording.
-Recording stop_recording();
+// Process-wide: launches of every thread are recorded from here on. Recordings may nest and overlap.
+uint64_t start_recording(int64_t max_bytes);
+// Ends the recording of that number. Empty for an unknown one.
+Recording stop_recording(uint64_t number);
 
 // Around one launch: copies the arguments before it, results or the failure after it. Does nothing when nothing is
 // recorded.
 class LaunchRecorder {
  public:
   LaunchRecorder(const std::shared_ptr<const interp::Plan>&, const std::string& options, int device,
-                 std::span<const interp::Buffer> args);
+                 std::span<const interp::Buffer> args, std::span<const interp::Buffer> results);
   void ended(std::span<const interp::Buffer> results);
   void failed(const ir::Diagnostic&, std::span<const interp::Buffer> results);
 
  private:
-  bool on_ = false;
-  RecordedLaunch launch_;
-  uint64_t recording_ = 0;
-  size_t place_ = 0;
+  void finish(std::span<const interp::Buffer> results, bool content, std::string error, std::string report);
+
+  std::shared_ptr<RecordedLaunch> launch_;
 };
 
 }  // namespace pallasim::python

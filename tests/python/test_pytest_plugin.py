@@ -1,0 +1,134 @@
+"""`pytest --pallasim=CHIP` on test files that know nothing of the emulator."""
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+
+import pytest
+
+pytest_plugins = ["pytester"]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BINARY = os.environ.get("PALLASIM", str(ROOT / "build" / "cli" / "pallasim"))
+
+TESTS = """
+import jax, jax.numpy as jnp, numpy as np, pytest
+from jax.experimental import pallas as pl
+
+def double_kernel(x_ref, o_ref):
+    o_ref[...] = x_ref[...] * 2
+
+def late_kernel(x_ref, o_ref):
+    i = pl.program_id(0)
+    o_ref[i] = x_ref[i + 5]
+
+def double(x):
+    return pl.pallas_call(double_kernel, out_shape=x)(x)
+
+X = jnp.arange(8.0)
+
+@pytest.fixture
+def doubled():
+    return double(X)
+
+def test_right(doubled):
+    np.testing.assert_array_equal(doubled, X * 2)
+
+def test_wrong_value():
+    np.testing.assert_array_equal(double(X), X * 3)
+
+def test_out_of_bounds():
+    y = double(X)
+    jax.block_until_ready(pl.pallas_call(late_kernel, out_shape=y, grid=(8,))(y))
+
+def test_expected_error():
+    with pytest.raises(Exception, match="PS-OOB-001"):
+        jax.block_until_ready(pl.pallas_call(late_kernel, out_shape=X, grid=(8,))(X))
+
+def test_no_kernel():
+    assert False
+"""
+
+
+def run(pytester, *args, source=TESTS):
+    """The result of pytest in a process of its own, and how many kernels the emulator ran there."""
+    pytester.makepyfile(test_kernels=source)
+    pytester.makeconftest("""
+        def pytest_sessionfinish():
+            import pathlib, pallasim
+            pathlib.Path("launches").write_text(str(pallasim.launch_count()))
+    """)
+    result = pytester.runpytest_subprocess("-p", "pallasim.pytest_plugin", "-p", "no:cacheprovider", *args)
+    launches = pytester.path / "launches"
+    return result, int(launches.read_text()) if launches.exists() else 0
+
+
+def test_unmodified_tests_run_on_the_emulator(pytester):
+    result, launches = run(pytester, "--pallasim=tpu-v5e")
+    result.assert_outcomes(passed=2, failed=3)
+    assert launches == 5
+    result.stdout.fnmatch_lines(["*pallasim: tpu-v5e*", "*KernelError: error?PS-OOB-001?*", "*repeat it without Python: pallasim run *"])
+
+    folder = pytester.path / "pallasim-artifacts"
+    assert sorted(p.name for p in folder.iterdir()) == ["test_kernels.py_test_out_of_bounds", "test_kernels.py_test_wrong_value"]
+    failed = folder / "test_kernels.py_test_out_of_bounds"
+    assert "o_ref[i] = x_ref[i + 5]" in (failed / "report.txt").read_text()
+    done = subprocess.run([BINARY, "run", str(failed / "program.capsule"), "--json"], capture_output=True, text=True)
+    replayed = json.loads(done.stdout)
+    assert [launch["error"] for launch in replayed["launches"]] == [None, "PS-OOB-001"]
+    assert replayed["findings"][0]["text"] == "o_ref[i] = x_ref[i + 5]"
+    wrong = folder / "test_kernels.py_test_wrong_value"
+    assert [p.name for p in wrong.iterdir()] == ["program.capsule"]
+
+
+def test_without_the_option_nothing_changes(pytester):
+    result, launches = run(pytester, "-k", "no_kernel")
+    result.assert_outcomes(failed=1, deselected=4)
+    assert launches == 0 and "pallasim:" not in result.stdout.str() and not (pytester.path / "pallasim-artifacts").exists()
+
+
+def test_options_and_folder(pytester):
+    result, _ = run(pytester, "--pallasim=generic", "--pallasim-option", "out_of_bounds=machine", "--pallasim-artifacts=kept", "-k", "bounds or value")
+    result.assert_outcomes(passed=1, failed=1, deselected=3)
+    assert [p.name for p in (pytester.path / "kept").iterdir()] == ["test_kernels.py_test_wrong_value"]
+
+
+def test_marker(pytester):
+    source = """
+import jax.numpy as jnp, pytest, pallasim
+from jax.experimental import pallas as pl
+
+def kernel(x_ref, o_ref):
+    o_ref[...] = x_ref[...] + 1
+
+def add():
+    return pl.pallas_call(kernel, out_shape=jnp.ones(8))(jnp.ones(8))
+
+@pytest.mark.pallasim("tpu-v4", detect_races=True)
+def test_marked():
+    before = pallasim.launch_count()
+    assert add()[0] == 2 and pallasim.launch_count() == before + 1
+    assert pallasim.last_run()["traffic"]  # only checked runs have it
+
+@pytest.mark.pallasim(None)
+def test_unmarked():
+    with pytest.raises(ValueError, match="interpret"):
+        add()
+
+@pytest.mark.pallasim("tpu-v99")
+def test_unknown():
+    pass
+"""
+    result, launches = run(pytester, "--pallasim=generic", "--strict-markers", source=source)
+    result.assert_outcomes(passed=2, errors=1)
+    assert launches == 1
+    result.stdout.fnmatch_lines(["*unknown machine 'tpu-v99'*"])
+
+
+@pytest.mark.parametrize("args, text", [(["--pallasim=tpu-v99"], "unknown machine"), (["--pallasim=generic", "--pallasim-option=detect_races"], "NAME=VALUE"),
+                                        (["--pallasim=generic", "--pallasim-option=nonsense=1"], "nonsense")])
+def test_wrong_command_lines(pytester, args, text):
+    result, launches = run(pytester, *args)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR and launches == 0
+    result.stderr.fnmatch_lines([f"*{text}*"])
