@@ -51,8 +51,13 @@ struct Execution {
   GridBox box;
   std::vector<std::byte*> operand_bases;  // by buffer index, arena entry unused
   std::vector<Thread> threads;
-  std::vector<std::vector<std::byte*>> bases;        // per thread
-  std::vector<std::byte*> arenas;                    // per thread, 64-byte aligned
+  // Slots and temporaries of one thread, and where its buffers lie.
+  struct Arena {
+    std::unique_ptr<std::byte[]> memory;
+    std::byte* at = nullptr;                         // 64-byte aligned
+    std::vector<std::byte*> bases;                   // by buffer index
+  };
+  std::vector<std::unique_ptr<Arena>> arenas;        // one per thread; of programs: as many as ever ran at a time
   std::vector<std::vector<std::byte>> shared_memory; // grid-scoped scratch
   memory::Semaphores semaphores;
   std::vector<int32_t> woken;
@@ -63,9 +68,17 @@ struct Execution {
   int64_t print_sequence = 0;
   bool progressed = false;          // memory was written or a semaphore signalled since the last look
   bool check_windows = false;       // some window leaves its array somewhere: checked at every grid point
+  int64_t spins = 0;                // reads of a waiting loop that found nothing new, since something was written
+  int64_t points = 0, next_point = 0;  // programs: grid points in all, and the first that no thread has got yet
 
   void bind(std::span<std::byte* const> operands, std::span<const int64_t> grid_sizes);
   void start(const GridBox& box);   // resets threads to the entry
+  // Every grid point is a program of its own, at most `resident` of them at a time (GPUs). Arenas are taken when a program
+  // first runs, so that run-to-block needs one.
+  void start_programs(int64_t resident);
+  void begin_program(Thread&);      // before its first step; throws PS-SIZE-001 where memory would exceed the limit
+  // The thread of an ended program gets the next one; false where none is left.
+  bool next_program(Thread&);
   // Runs `thread` for at most `budget` steps.
   Stop run(Thread& thread, int64_t budget);
   int64_t linear_point(const Thread&) const;
@@ -82,8 +95,12 @@ struct Execution {
   void restore(const Snapshot&, std::span<const int64_t> operand_bytes);
 
  private:
+  std::unique_ptr<Arena> new_arena() const;
+  void enter(Thread&);              // slots and scratch as at the start of the plan
+  void bind_arena(Arena&) const;
   std::unique_ptr<std::byte[]> strips_;
-  std::vector<std::unique_ptr<std::byte[]>> arena_memory_;
+  std::vector<Arena*> free_;        // programs: arenas of ended ones
+  std::vector<std::byte*> operands_;
 };
 
 // Fills `count` elements at `at` with what nobody wrote.

@@ -27,9 +27,11 @@ struct Window {
   int operand = 0;               // index into module.operands
   uint32_t buffer = 0;           // base of the array
   uint32_t dyn = Addr::kNoSlot;  // slot of the byte offset of a direct window; none: the whole array
+  bool edge = false;             // pointers (Triton): the block may reach beyond the array, bounds are checked per access;
+                                 // index_slots hold the block's start
   bool staged = false;           // a copy in the arena (edge blocks, padding), moved when the block index changes
   int64_t stage_offset = 0;      // arena offset of the copy
-  uint32_t index_slots = 0;      // staged: first of `rank` i64 slots with the current block start, then one "valid" slot
+  uint32_t index_slots = 0;      // edge, staged: first of `rank` i64 slots with the current block start, then one "valid" slot
   std::vector<int64_t> dims, strides;   // of the array, elements
   std::vector<int64_t> extent;          // block extent per array dim (1 for squeezed)
   std::vector<int64_t> block_strides;   // staged: of the copy
@@ -80,6 +82,7 @@ class Plan {
   int num_threads = 1;             // product of the mesh
   bool has_sync = false;
   bool has_prints = false;
+  bool concurrent = false;         // programs of the grid may wait for each other, or race on purpose (Triton)
 
   // Owned payloads of steps.
   template <typename T>

@@ -44,6 +44,7 @@ struct Thread {
   std::byte* strips = nullptr;        // scratch registers of the OS thread that runs this one
   int64_t wait_value = 0;             // Blocked: what is awaited
   int64_t wait_sem = -1;
+  int64_t point = -1;                 // of a program: its grid point, row-major; -1: the thread runs the whole box
   int32_t index = 0;                  // row-major over the meshes
   Stop stop = Stop::None;
 

@@ -124,7 +124,7 @@ void Compiler::compile_region_ops(const Region& region) {
 void Compiler::collect_writes(const Region& region, std::set<int>* roots, bool* sync) {
   for (const Op& op : region.ops) {
     const ir::OpInfo& info = ir::info(op.code);
-    if (info.effects & (ir::kEffectSync | ir::kEffectAsync)) *sync = true;
+    if (info.effects & (ir::kEffectSync | ir::kEffectAsync | ir::kEffectAtomic)) *sync = true;
     if (info.effects & (ir::kEffectWrite | ir::kEffectAtomic))
       for (ir::ValueId v : op.operands) {
         auto it = values_.find(v);
@@ -261,6 +261,7 @@ void Compiler::compile_op(const Op& op) {
     case C::swap: return op_swap(op);
     case C::addupdate: return op_addupdate(op);
     case C::masked_load: case C::masked_store: case C::masked_swap: return op_masked(op);
+    case C::atomic_rmw: case C::atomic_cas: return op_atomic(op);
     case C::view: return op_view(op);
     case C::cond: return op_cond(op);
     case C::while_: return op_while(op);
@@ -274,7 +275,7 @@ void Compiler::compile_op(const Op& op) {
     case C::multiple_of: case C::max_contiguous: case C::optimization_barrier: case C::layout_cast:
     case C::stop_gradient: return op_identity(op);
     case C::touch: case C::trace_mark: case C::trace_value: case C::print_layout: case C::set_max_registers:
-    case C::delay: return;
+    case C::delay: case C::debug_barrier: return;
     default: break;
   }
   if (ir::info(op.code).family == ir::Family::Elementwise) return op_elementwise(op);

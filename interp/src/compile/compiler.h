@@ -46,6 +46,8 @@ class Compiler {
   // -- structure (compiler.cc, grid.cc) --
   void compile_windows();
   void add_moving_window(const Window&);
+  bool may_leave_array(const Window&) const;
+  bool is_aliased(int input) const;
   void compile_scratch();
   void compile_body(const ir::Body&);
   void compile_grid_loop(const ir::Body&);
@@ -119,6 +121,7 @@ class Compiler {
   void op_swap(const Op&);
   void op_addupdate(const Op&);
   void op_masked(const Op&);
+  void op_atomic(const Op&);
   void op_view(const Op&);
   void op_cond(const Op&);
   void op_while(const Op&);
@@ -138,8 +141,18 @@ class Compiler {
   Val index_dynamic(const Val& ref, std::vector<IndexTerm> terms);
   void store_value(const Op&, const Val& ref, const Val& v);
   void check_writable(const Op&, const Val& ref);
-  void gather_access(const Op&, const ViewResult&, GatherPayload::Mode, const Val* value, const Val* mask,
-                     const Val* other, Val* result);
+  struct ElementAccess {
+    GatherPayload::Mode mode;
+    const Val *value = nullptr, *mask = nullptr, *other = nullptr, *compare = nullptr;
+    AtomicFn atomic = nullptr;
+    bool spins = false;
+  };
+  ViewResult element_view(const Op&, const Val& ref, const Attr* view);
+  void add_block(ViewResult*) const;
+  void note_waiting_read(const Val& ref, bool scalar);
+  AtomicFn atomic_function(const Op&, const std::string& kind, ir::DType);
+  // `result`: where the read or former value goes; null where nobody wants it.
+  void gather_access(const Op&, const ViewResult&, const ElementAccess&, Val* result);
 
   // control helpers
   std::vector<Val> allocate_carries(const std::vector<Val>& init);
@@ -172,6 +185,7 @@ class Compiler {
   int next_root_ = 0;
   ir::LocId loc_ = -1;
   bool in_index_map_ = false;
+  int while_depth_ = 0;
 };
 
 }  // namespace pallasim::interp

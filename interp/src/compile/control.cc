@@ -155,6 +155,7 @@ void Compiler::op_while(const Op& op) {
   const std::vector<Val> carries = allocate_carries(init);
   const Region &cond = op.regions[0], &body = op.regions[1];
   const int top = here();
+  ++while_depth_;
   enter_carries(cond, 0, carries);
   compile_region_ops(cond);
   const uint32_t test = scalar_slot(operand(cond.ops.back(), 0));
@@ -166,6 +167,7 @@ void Compiler::op_while(const Op& op) {
   assign_carries(carries, body.ops.back());
   const int back = here();
   emit(run::jump);
+  --while_depth_;
   jump_to(back, top);
   jump_to(branch, here());
   for (size_t i = 0; i < carries.size(); ++i) define(op.results[i], carries[i]);

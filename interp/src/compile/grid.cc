@@ -77,6 +77,26 @@ std::vector<Affine> Compiler::affine_map(const ir::Operand& operand) {
   return r;
 }
 
+// Whether some grid point's block is not inside its array; true where the grid is not known yet.
+bool Compiler::may_leave_array(const Window& w) const {
+  if (!w.affine) return false;  // checked as a whole when the index is known
+  for (size_t d = 0; d < w.dims.size(); ++d) {
+    int64_t lo = w.index[d].constant, hi = lo;
+    for (size_t g = 0; g < m_.grid.size(); ++g) {
+      const int64_t step = w.index[d].coefficient[g];
+      if (step != 0 && m_.grid[g].dynamic >= 0) return true;
+      int64_t& end = step < 0 ? lo : hi;
+      end = memory::add(end, memory::mul(step, std::max<int64_t>(m_.grid[g].size - 1, 0)));
+    }
+    if (memory::mul(lo, w.scale[d]) < w.pad_lo[d] || memory::add(memory::mul(hi, w.scale[d]) - w.pad_lo[d], w.extent[d]) > w.dims[d]) return true;
+  }
+  return false;
+}
+
+bool Compiler::is_aliased(int input) const {
+  return std::any_of(m_.aliases.begin(), m_.aliases.end(), [&](const ir::Alias& a) { return a.input == input; });
+}
+
 void Compiler::compile_windows() {
   const ir::Graph& body = m_.bodies[0].graph;
   for (size_t i = 0; i < m_.operands.size(); ++i) {
@@ -93,7 +113,7 @@ void Compiler::compile_windows() {
     ref.kind = Val::Kind::Ref;
     ref.dtype = w.dtype;
     ref.name = o.name;
-    ref.read_only = !w.is_output;
+    ref.read_only = !w.is_output && !(m_.machine == ir::Machine::Triton && is_aliased(static_cast<int>(i)));  // one pointer
     ref.root = next_root_++;
     ref.addr = {w.buffer, Addr::kNoSlot, 0};
     if (!o.has_block) {
@@ -124,7 +144,15 @@ void Compiler::compile_windows() {
         whole &= n == w.dims[d] && w.index[d].known && is_constant(w.index[d]) && w.index[d].constant == 0;
         if (b.kind != ir::BlockDim::Kind::Squeezed) ref.dims.push_back(n), ref.strides.push_back(w.strides[d]);
       }
-      if (w.staged) {
+      const bool pointers = m_.machine == ir::Machine::Triton;
+      if (pointers && (w.staged || may_leave_array(w))) {
+        w.staged = false;
+        w.edge = true;
+        w.index_slots = slot_block(static_cast<int>(w.dims.size()));
+        w.dyn = new_slot();
+        ref.addr.dyn = w.dyn;
+        ref.edge = static_cast<int>(i);
+      } else if (w.staged) {
         std::vector<int64_t> block = w.extent;
         Val stage = temp(w.dtype, block);
         permanent_.push_back(stage.storage);
@@ -187,7 +215,8 @@ void Compiler::compile_body(const ir::Body& body) {
       compile_region_ops(r);
       for (ir::ValueId v : r.ops.back().operands) w.index_value.push_back(scalar_slot(scalar_convert(values_[v], ir::DType::I64)));
     }
-    if (w.staged) emit(run::window_staged, &w);
+    if (w.edge) emit(run::window_edge, &w);
+    else if (w.staged) emit(run::window_staged, &w);
     else if (!w.affine) emit(run::window_indexed, &w);
   }
   graph_ = &body.graph;

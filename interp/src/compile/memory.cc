@@ -44,6 +44,7 @@ Compiler::ViewResult Compiler::apply_view(const Op& op, const Val& ref, const At
   const int size = ref.semaphore >= 0 ? 1 : ir::byte_size(r.dtype);
   for (const Attr& t : view->items) {
     if (out.gather) unsupported(op, "view transform after an array index");
+    if (ref.edge >= 0 && !allow_gather) unsupported(op, "several indexers on a block that reaches beyond its array");
     if (t.is_call("index")) {
       bool arrays = false;
       for (const Attr& d : t.items) arrays |= d.is_call("array") || d.is_call("ref");
@@ -183,6 +184,12 @@ void Compiler::op_get(const Op& op) {
   const Val ref = operand(op, 0);
   const ir::Type* t = type(op.results[0]);
   const Attr* view = op.attr("view");
+  note_waiting_read(ref, t->is_scalar());
+  if (ref.edge >= 0) {
+    Val r;
+    gather_access(op, element_view(op, ref, view), {.mode = GatherPayload::Mode::Load}, &r);
+    return define(op.results[0], r);
+  }
   // One element with at most one dynamic index: a single step.
   if (t->is_scalar() && view && view->items.size() == 1 && view->items[0].is_call("index")) {
     int dynamic = 0;
@@ -226,7 +233,7 @@ void Compiler::op_get(const Op& op) {
   ViewResult v = apply_view(op, ref, view, true);
   if (v.gather) {
     Val r;
-    gather_access(op, v, GatherPayload::Mode::Load, nullptr, nullptr, nullptr, &r);
+    gather_access(op, v, {.mode = GatherPayload::Mode::Load}, &r);
     return define(op.results[0], r);
   }
   if (t->is_scalar()) return define(op.results[0], load_scalar(v.ref));
@@ -258,10 +265,10 @@ void Compiler::op_store(const Op& op) {
   if (auto it = dies_.find(&op); it != dies_.end() &&
       std::find(it->second.begin(), it->second.end(), op.operands[1]) != it->second.end() && uses_[op.operands[1]] <= 1)
     values_[op.operands[1]].kind = Val::Kind::None;
-  ViewResult view = apply_view(op, ref, op.attr("view"), true);
+  const ViewResult view = ref.edge >= 0 ? element_view(op, ref, op.attr("view")) : apply_view(op, ref, op.attr("view"), true);
   if (view.gather) {
     hazard_before_write(ref.root, false);
-    return gather_access(op, view, GatherPayload::Mode::Store, &v, nullptr, nullptr, nullptr);
+    return gather_access(op, view, {.mode = GatherPayload::Mode::Store, .value = &v}, nullptr);
   }
   store_value(op, view.ref, v);
 }
@@ -269,12 +276,12 @@ void Compiler::op_store(const Op& op) {
 void Compiler::op_swap(const Op& op) {
   const Val ref = operand(op, 0);
   check_writable(op, ref);
-  ViewResult view = apply_view(op, ref, op.attr("view"), true);
+  const ViewResult view = ref.edge >= 0 ? element_view(op, ref, op.attr("view")) : apply_view(op, ref, op.attr("view"), true);
   Val v = operand(op, 1);
   if (view.gather) {
     hazard_before_write(ref.root, false);
     Val old;
-    gather_access(op, view, GatherPayload::Mode::Swap, &v, nullptr, nullptr, &old);
+    gather_access(op, view, {.mode = GatherPayload::Mode::Swap, .value = &v}, &old);
     return define(op.results[0], old);
   }
   Val now = view.ref;
@@ -288,6 +295,13 @@ void Compiler::op_swap(const Op& op) {
 void Compiler::op_addupdate(const Op& op) {
   const Val ref = operand(op, 0);
   check_writable(op, ref);
+  if (m_.machine == ir::Machine::Triton && ref.addr.buffer >= kFirstOperandBuffer) {
+    // An atomic addition: every occurrence of an index counts.
+    hazard_before_write(ref.root, false);
+    const Val v = operand(op, 1);
+    return gather_access(op, element_view(op, ref, op.attr("view")),
+                         {.mode = GatherPayload::Mode::Atomic, .value = &v, .atomic = atomic_function(op, "add", ref.dtype)}, nullptr);
+  }
   ViewResult view = apply_view(op, ref, op.attr("view"), false);
   Val now = view.ref;
   now.kind = Val::Kind::Strided;
@@ -306,122 +320,6 @@ void Compiler::op_addupdate(const Op& op) {
 void Compiler::op_view(const Op& op) {
   const Val ref = operand(op, 0);
   define(op.results[0], apply_view(op, ref, op.attr("view"), false).ref);
-}
-
-void Compiler::op_masked(const Op& op) {
-  const Val ref = operand(op, 0);
-  const bool load = op.code == ir::OpCode::masked_load;
-  if (!load) check_writable(op, ref);
-  const Attr* mask_attr = op.attr("mask");
-  const Attr* other_attr = load ? op.attr("other") : nullptr;
-  const Attr* view = op.attr("view");
-  Val value = load ? Val{} : operand(op, 1);
-  // Masked-off lanes may lie outside: bounds are checked per element, so the view is kept in indexed form.
-  ViewResult v;
-  v.ref = ref;
-  v.gather = true;
-  if (!view || view->items.empty()) {
-    for (size_t i = 0; i < ref.dims.size(); ++i) {
-      GatherDim g;
-      g.extent = ref.dims[i], g.stride = ref.strides[i];
-      g.result_dim = static_cast<int>(i);
-      v.dims.push_back(g);
-    }
-    v.result_dims = ref.dims;
-  } else {
-    // All transforms but the last index are applied to the ref; the last one addresses elements.
-    if (!view->items.back().is_call("index")) unsupported(op, "mask after ref transform " + view->items.back().s);
-    Attr front = *view, last = Attr::list({view->items.back()});
-    front.items.pop_back();
-    v.ref = apply_view(op, ref, &front, false).ref;
-    const auto& items = last.items[0].items;
-    bool arrays = false;
-    for (const Attr& d : items) arrays |= d.is_call("array") || d.is_call("ref");
-    if (arrays) {
-      v = apply_view(op, v.ref, &last, true);
-    } else {
-      for (size_t i = 0; i < items.size(); ++i) {
-        GatherDim g;
-        g.extent = v.ref.dims[i], g.stride = v.ref.strides[i];
-        const Attr& d = items[i];
-        const Attr& start = d.is_call("slice") ? d.items[0] : d;
-        if (start.is(Attr::Kind::Operand)) {
-          const Val& s = operand(op, static_cast<size_t>(start.i));
-          g.start_slot = scalar_slot(s);
-          g.wide = is_wide(s.dtype);
-        } else {
-          g.start = start.i;
-        }
-        if (d.is_call("slice")) {
-          g.step = d.items.size() > 2 ? d.items[2].i : 1;
-          g.result_dim = static_cast<int>(v.result_dims.size());
-          v.result_dims.push_back(d.items[1].i);
-        }
-        v.dims.push_back(g);
-      }
-    }
-  }
-  Val mask, other;
-  if (mask_attr) mask = operand(op, static_cast<size_t>(mask_attr->i));
-  if (other_attr) other = operand(op, static_cast<size_t>(other_attr->i));
-  if (!load) hazard_before_write(ref.root, false);
-  Val result;
-  gather_access(op, v,
-                load ? GatherPayload::Mode::Load
-                     : op.code == ir::OpCode::masked_swap ? GatherPayload::Mode::Swap : GatherPayload::Mode::Store,
-                load ? nullptr : &value, mask_attr ? &mask : nullptr, other_attr ? &other : nullptr, &result);
-  if (!op.results.empty()) define(op.results[0], result);
-}
-
-// Element-wise addressing: array indices and masks.
-void Compiler::gather_access(const Op& op, const ViewResult& view, GatherPayload::Mode mode, const Val* value,
-                             const Val* mask, const Val* other, Val* result) {
-  GatherPayload p;
-  p.mode = mode;
-  p.dims = view.result_dims;
-  p.ref_dims = view.dims;
-  p.ref = view.ref.addr;
-  p.size = ir::byte_size(view.ref.dtype);
-  p.name = view.ref.name;
-  p.shape = view.ref.dims;
-  const ir::DType dt = view.ref.dtype;
-  auto broadcast = [&](const Val& v) {
-    Val s = v;
-    if (v.kind == Val::Kind::Scalar) s.kind = Val::Kind::Splat, s.dims.clear();
-    s = strided(s);
-    std::vector<int64_t> strides(p.dims.size(), 0);
-    const size_t lead = p.dims.size() - s.dims.size();
-    for (size_t i = 0; i < s.dims.size(); ++i)
-      if (s.dims[i] != 1) strides[lead + i] = s.strides[i];
-    s.dims = p.dims;
-    s.strides = strides;
-    return s;
-  };
-  Val kept_mask, kept_other, kept_value;
-  if (mask) {
-    kept_mask = broadcast(*mask);
-    p.has_mask = true;
-    p.mask = kept_mask.addr;
-    p.mask_strides = kept_mask.strides;
-  }
-  if (other) {
-    kept_other = broadcast(*other);
-    p.has_other = true;
-    p.other = kept_other.addr;
-    p.other_strides = kept_other.strides;
-  }
-  if (value) {
-    kept_value = dense(broadcast(*value));
-    p.value = kept_value.addr;
-  }
-  Val r;
-  if (mode != GatherPayload::Mode::Store) {
-    r = temp(dt, p.dims);
-    (mode == GatherPayload::Mode::Load ? p.value : p.old) = r.addr;
-  }
-  plan_.step_cost_ns += 50 + 5.0 * static_cast<double>(kept_value.elements() + r.elements());
-  emit(run::gather, plan_.own(std::move(p)));
-  if (result && mode != GatherPayload::Mode::Store) *result = r.dims.empty() ? load_scalar(r) : r;
 }
 
 }  // namespace pallasim::interp

@@ -108,6 +108,7 @@ void Compiler::prove_parallel(const ir::Body& body) {
   auto refuse = [&](std::string why) { plan_.sequential_because = std::move(why); };
   if (axes == 0) return refuse("the grid has one point");
   if (plan_.num_threads > 1) return refuse("the kernel runs on a mesh");
+  if (plan_.concurrent) return refuse("programs may wait for each other");
   if (effects & (ir::kEffectSync | ir::kEffectAsync | ir::kEffectAtomic | ir::kEffectRandom))
     return refuse("the kernel synchronises, or draws from a stateful generator");
   if (!plan_.shared.empty() || !plan_.semaphores.empty()) return refuse("scratch is shared by the grid");

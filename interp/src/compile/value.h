@@ -59,6 +59,7 @@ struct Val {
   std::string name;
   bool read_only = false;
   int semaphore = -1;        // index into Plan::semaphores
+  int edge = -1;             // index into Plan::windows: the block may reach beyond its array, see Window::edge
 
   bool is_scalar() const { return kind == Kind::Scalar; }
   int64_t elements() const {
@@ -186,15 +187,25 @@ struct GatherDim {         // how one dimension of the ref is addressed
   ir::DType array_dtype = ir::DType::I32;
   std::vector<int64_t> array_strides;  // per result dim
   int64_t extent = 0, stride = 0;      // of the ref, elements
+  uint32_t window_slot = Addr::kNoSlot;  // blocks that may reach beyond their array: where the block starts
+  int64_t array_extent = 0;            // … and what the array has
   bool wraps = false;                  // negative array indices count from the end, as NumPy's do (generic machine)
 };
+// One atomic operation on one element; `old` may be null. False where memory keeps its value.
+using AtomicFn = bool (*)(std::byte* at, const std::byte* value, const std::byte* compare, std::byte* old);
 struct GatherPayload {
-  enum class Mode : uint8_t { Load, Store, Swap } mode = Mode::Load;
+  enum class Mode : uint8_t { Load, Store, Swap, Atomic } mode = Mode::Load;
   std::vector<int64_t> dims;           // of the accessed array
   std::vector<GatherDim> ref_dims;
   Addr ref;
   Addr value;                          // dense: destination of a load, source of a store
-  Addr old;                            // Swap
+  Addr old;                            // Swap, Atomic (where `has_old`)
+  bool has_old = false;
+  AtomicFn atomic = nullptr;
+  Addr compare;                        // Atomic: of a compare and swap
+  bool spins = false;                  // Atomic: in a loop; where nothing changes the thread lets others run
+  int64_t array_elements = 0;          // > 0: out of bounds as a machine of pointers: what lies there, if it is the array's
+  ir::DType dtype = ir::DType::F32;
   bool has_mask = false, has_other = false;
   Addr mask, other;
   std::vector<int64_t> mask_strides, other_strides;

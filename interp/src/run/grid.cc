@@ -51,7 +51,7 @@ void at_point(Thread& t, const Step* s) {
   Execution& ex = *t.exec;
   if (ex.check_windows)
     for (const Window& w : ex.plan->windows)
-      if (!w.index.empty() && w.affine) check_window(t, s, w);
+      if (!w.index.empty() && w.affine && !w.edge) check_window(t, s, w);
   if (!ex.listeners.empty()) {
     std::vector<int64_t> point;
     for (uint32_t p : ex.plan->pid_slots) point.push_back(t.slot<int64_t>(p));
@@ -64,15 +64,17 @@ void at_point(Thread& t, const Step* s) {
 const Step* grid_begin(Thread& t, const Step* s) {
   Execution& ex = *t.exec;
   const Plan& p = *ex.plan;
-  for (size_t g = 0; g < p.pid_slots.size(); ++g) {
+  int64_t rest = t.point;
+  for (size_t g = p.pid_slots.size(); g-- > 0;) {
     if (ex.box.lo[g] >= ex.box.hi[g]) return finish(t, s);
-    t.slot<int64_t>(p.pid_slots[g]) = ex.box.lo[g];
+    t.slot<int64_t>(p.pid_slots[g]) = t.point < 0 ? ex.box.lo[g] : rest % ex.grid[g];
     t.slot<int64_t>(p.size_slots[g]) = ex.grid[g];
+    if (t.point >= 0) rest /= ex.grid[g];
   }
   at_point(t, s);
   for (const Plan::MovingWindow& m : p.moving) {
     int64_t offset = m.first;
-    for (size_t g = 0; g < m.step.size(); ++g) offset = memory::add(offset, memory::mul(m.step[g], ex.box.lo[g]));
+    for (size_t g = 0; g < m.step.size(); ++g) offset = memory::add(offset, memory::mul(m.step[g], t.slot<int64_t>(p.pid_slots[g])));
     t.slot<int64_t>(m.dyn) = offset;
   }
   return s + 1;
@@ -81,6 +83,7 @@ const Step* grid_begin(Thread& t, const Step* s) {
 const Step* grid_next(Thread& t, const Step* s) {
   Execution& ex = *t.exec;
   const Plan& p = *ex.plan;
+  if (t.point >= 0) return s + 1;
   for (size_t g = p.pid_slots.size(); g-- > 0;) {
     int64_t& id = t.slot<int64_t>(p.pid_slots[g]);
     if (++id < ex.box.hi[g]) {
@@ -137,6 +140,18 @@ const Step* window_staged(Thread& t, const Step* s) {
   move_window(t, w, start, true);
   for (size_t d = 0; d < rank; ++d) t.slot<int64_t>(w.index_slots + 16 * static_cast<uint32_t>(d)) = start[d];
   t.slot<int64_t>(w.index_slots + 16 * static_cast<uint32_t>(rank)) = 1;
+  return s + 1;
+}
+
+const Step* window_edge(Thread& t, const Step* s) {
+  const auto& w = *static_cast<const Window*>(s->payload);
+  int64_t offset = 0;
+  for (size_t d = 0; d < w.dims.size(); ++d) {
+    const int64_t start = block_start(w, d, window_index(t, w, d));
+    t.slot<int64_t>(w.index_slots + 16 * static_cast<uint32_t>(d)) = start;
+    offset = memory::add(offset, memory::mul(start, w.strides[d]));
+  }
+  t.slot<int64_t>(w.dyn) = memory::mul(offset, w.element_bytes);
   return s + 1;
 }
 

@@ -135,11 +135,30 @@ class FloatEnvironment {
   unsigned before_;
 };
 
+// Whether every grid point is a program of its own: where programs communicate, and where their order is asked for.
+bool runs_programs(const Plan& p, const Options& o) {
+  if (p.module.machine != ir::Machine::Triton || p.module.grid.empty()) return false;
+  const bool in_order = o.policy == Options::Policy::RunToBlock || (o.policy == Options::Policy::Replay && o.replay == "ps1:run-to-block");
+  return p.concurrent || !in_order;
+}
+
+// How many programs the chip holds at a time; all of them where nobody knows.
+int64_t resident_programs(const Plan& p, const Options& o) {
+  constexpr int64_t kDefaultWarps = 4, kMost = 1 << 16;
+  int64_t warps = kDefaultWarps;
+  if (const ir::Attr* params = ir::find(p.module.attrs, "params"))
+    for (size_t i = 0; i < params->keys.size(); ++i)
+      if (params->keys[i] == "num_warps" && params->items[i].is_int()) warps = params->items[i].i;
+  const int64_t resident = o.chip->resident_blocks(warps);
+  return resident == hw::kUnknown ? kMost : resident;
+}
+
 std::string run_box(Execution& ex, const Call& c, const GridBox& box) {
   const FloatEnvironment environment;
   ex.options = &c.options;
   ex.bind(c.operands, c.grid);
-  ex.start(box);
+  if (runs_programs(c.plan, c.options)) ex.start_programs(resident_programs(c.plan, c.options));
+  else ex.start(box);
   return run_threads(ex, c.options);
 }
 
@@ -192,6 +211,8 @@ void run_sequential(const Call& c, Report* report) {
   box.hi = c.grid;
   auto finish = [&] {
     report->steps = ex->steps;
+    if (ex->points > 0)
+      std::stable_sort(ex->prints.begin(), ex->prints.end(), [](const Print& a, const Print& b) { return a.order < b.order; });
     for (Print& p : ex->prints) report->prints.push_back(std::move(p.text));
     ex->prints.clear();
     for (Listener* l : ex->listeners) l->finish(*ex, report->findings);
@@ -293,7 +314,7 @@ Report launch(const Plan& p, Session& session, std::span<const Buffer> args, std
   const int workers = options.workers > 0 ? options.workers : default_workers();
   constexpr double kWorthSplittingNs = 100e3;
   const bool worth = options.workers > 0 || p.step_cost_ns * static_cast<double>(points) > kWorthSplittingNs;
-  if (!options.checked && workers > 1 && worth && !p.splittable.empty() && options.max_steps == 0) {
+  if (!options.checked && !runs_programs(p, options) && workers > 1 && worth && !p.splittable.empty() && options.max_steps == 0) {
     const std::vector<GridBox> boxes = split_grid(p, call.grid, static_cast<size_t>(workers) * 4);
     if (boxes.size() > 1) {
       report.units = static_cast<int>(boxes.size());

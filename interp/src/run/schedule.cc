@@ -15,7 +15,7 @@ namespace {
 class Policy {
  public:
   virtual ~Policy() = default;
-  virtual void new_execution(size_t threads) = 0;
+  virtual void new_execution(size_t threads, bool programs) = 0;
   // The position in `runnable` of the thread that runs next, and for how many steps.
   virtual size_t next_thread(const std::deque<int32_t>& runnable) = 0;
   virtual uint64_t next_random() = 0;
@@ -25,7 +25,8 @@ class Policy {
 
 class RunToBlock : public Policy {
  public:
-  void new_execution(size_t threads) override { slice_ = threads > 1 ? 1 << 14 : 1 << 20; }
+  // Programs rarely wait, and each that is interrupted keeps its memory: they get long turns.
+  void new_execution(size_t threads, bool programs) override { slice_ = programs ? 1 << 18 : threads > 1 ? 1 << 14 : 1 << 20; }
   size_t next_thread(const std::deque<int32_t>&) override { return 0; }
   uint64_t next_random() override { return 0; }
   int64_t budget() override { return slice_; }
@@ -38,7 +39,7 @@ class RunToBlock : public Policy {
 class Random : public Policy {
  public:
   explicit Random(uint64_t seed) : seed_(seed) {}
-  void new_execution(size_t) override { state_ = seed_; }
+  void new_execution(size_t, bool) override { state_ = seed_; }
   size_t next_thread(const std::deque<int32_t>& runnable) override { return next_random() % runnable.size(); }
   uint64_t next_random() override {  // splitmix64
     uint64_t z = (state_ += 0x9e3779b97f4a7c15u);
@@ -123,6 +124,21 @@ std::string where(const Plan& p, ir::LocId loc) {
   throw ir::DiagnosticError(std::move(d));
 }
 
+// Programs of a grid run until they end: those beyond the resident set start only when others are done.
+[[noreturn]] void waiting_programs(Execution& ex, const Thread& t, const std::string& token) {
+  const auto live = static_cast<int64_t>(std::count_if(ex.threads.begin(), ex.threads.end(), [](const Thread& x) { return x.arena != nullptr; }));
+  const int64_t unstarted = ex.points - ex.next_point;
+  ir::Diagnostic d = diagnostic_at(t, t.pc, "PS-LIVE-003", fmt::format("livelock: {} {} for a value that nobody writes", live, live == 1 ? "program waits" : "programs wait"));
+  if (unstarted > 0)
+    d.numbers.push_back(fmt::format("{} of {} programs have not started: {} are resident at a time on {}", unstarted, ex.points, ex.threads.size(), ex.options->chip->name));
+  else
+    d.numbers.push_back(fmt::format("all of the other {} programs have ended", ex.points - live));
+  d.numbers.push_back("schedule " + token);
+  d.hint = unstarted > 0 ? "a program may wait only for programs that run at the same time: launch no more programs than are resident"
+                         : "the value must be written by a program that does not wait for this one";
+  throw ir::DiagnosticError(std::move(d));
+}
+
 void check_limits(Execution& ex, const Options& o, const Thread& t, int64_t idle, const std::string& token) {
   auto stop = [&](const char* code, std::string message, std::string hint) {
     ir::Diagnostic d = diagnostic_at(t, t.pc, code, std::move(message));
@@ -133,6 +149,10 @@ void check_limits(Execution& ex, const Options& o, const Thread& t, int64_t idle
   };
   if (o.max_steps > 0 && ex.steps >= o.max_steps)
     stop("PS-LIVE-002", fmt::format("the limit of {} steps is reached", o.max_steps), "raise max_steps, or look for a loop that does not end");
+  // A turn that only finds its condition unchanged is worth many idle steps: everybody is waiting.
+  constexpr int64_t kStepsPerSpin = 1000;
+  if (o.livelock_steps > 0 && ex.spins >= std::max<int64_t>(o.livelock_steps / kStepsPerSpin, 1) && ex.spins > 4 * static_cast<int64_t>(ex.threads.size()))
+    waiting_programs(ex, t, token);
   if (o.livelock_steps > 0 && idle >= o.livelock_steps)
     stop("PS-LIVE-001", fmt::format("livelock: no thread wrote memory, signalled or ended for {} steps", idle),
          "a loop condition never changes; livelock_steps sets the limit");
@@ -143,7 +163,8 @@ void check_limits(Execution& ex, const Options& o, const Thread& t, int64_t idle
 
 std::string run_threads(Execution& ex, const Options& o) {
   const std::unique_ptr<Policy> policy = make_policy(o);
-  policy->new_execution(ex.threads.size());
+  const bool programs = ex.points > 0;
+  policy->new_execution(ex.threads.size(), programs);
   std::deque<int32_t> ready;
   for (const Thread& t : ex.threads)
     if (t.stop == Stop::None) ready.push_back(t.index);
@@ -156,11 +177,14 @@ std::string run_threads(Execution& ex, const Options& o) {
     int64_t budget = policy->budget();
     if (o.max_steps > 0) budget = std::max<int64_t>(1, std::min(budget, o.max_steps - ex.steps));
     const int64_t before = ex.steps;
+    if (programs && !t.arena) ex.begin_program(t);
     const Stop stop = ex.run(t, budget);
     for (int32_t w : ex.woken) ready.push_back(w);
     ex.woken.clear();
-    idle = ex.progressed || stop == Stop::Done ? 0 : idle + ex.steps - before;
+    if (ex.progressed || stop == Stop::Done) idle = ex.spins = 0;
+    else idle += ex.steps - before;
     ex.progressed = false;
+    if (programs && stop == Stop::Done && ex.next_program(t)) ready.push_back(index);
     if (stop == Stop::None || stop == Stop::Yielded) ready.push_back(index);
     if (stop != Stop::Done) check_limits(ex, o, t, idle, policy->token());
   }

@@ -18,6 +18,7 @@ const Step* grid_begin(Thread&, const Step*);
 const Step* grid_next(Thread&, const Step*);           // jump: first step of the body
 const Step* window_indexed(Thread&, const Step*);      // payload: const Window; not affine
 const Step* window_staged(Thread&, const Step*);
+const Step* window_edge(Thread&, const Step*);         // payload: const Window; start and offset, unchecked
 const Step* window_flush(Thread&, const Step*);
 // memory
 const Step* index_bounds(Thread&, const Step*);        // payload IndexPayload; a: base dyn slot or none, dst: dyn slot
@@ -27,7 +28,9 @@ const Step* store_scalar(Thread&, const Step*);
 StepFn fast_load_scalar(int bytes);                    // memory form == register form
 const Step* copy(Thread&, const Step*);                // payload CopyPayload
 const Step* fill(Thread&, const Step*);
-const Step* gather(Thread&, const Step*);
+const Step* gather(Thread&, const Step*);              // payload GatherPayload: array indices, masks, bounds per element
+const Step* atomic(Thread&, const Step*);              // payload GatherPayload with `atomic`
+AtomicFn atomic_function(std::string_view kind, ir::DType);  // xchg add max min and or xor cas; null: the machine has none
 // arithmetic
 const Step* elementwise(Thread&, const Step*);         // payload EltProgram
 const Step* reduce(Thread&, const Step*);

@@ -1,0 +1,195 @@
+// Accesses element by element: masks, array indices, atomics, blocks that reach beyond their array.
+#include <algorithm>
+
+#include "../run/steps.h"
+#include "compiler.h"
+
+namespace pallasim::interp {
+
+// The view in indexed form: how every dimension of the ref is addressed. Bounds are checked per element.
+Compiler::ViewResult Compiler::element_view(const Op& op, const Val& ref, const Attr* view) {
+  ViewResult v;
+  v.ref = ref;
+  v.gather = true;
+  if (!view || view->items.empty()) {
+    for (size_t i = 0; i < ref.dims.size(); ++i) {
+      GatherDim g;
+      g.extent = ref.dims[i], g.stride = ref.strides[i];
+      g.result_dim = static_cast<int>(i);
+      v.dims.push_back(g);
+    }
+    v.result_dims = ref.dims;
+  } else {
+    // All transforms but the last index are applied to the ref; the last one addresses elements.
+    if (!view->items.back().is_call("index")) unsupported(op, std::string(ir::name(op.code)) + " after ref transform " + view->items.back().s);
+    Attr front = *view, last = Attr::list({view->items.back()});
+    front.items.pop_back();
+    if (!front.items.empty()) v.ref = apply_view(op, ref, &front, false).ref;
+    const auto& items = last.items[0].items;
+    bool arrays = false;
+    for (const Attr& d : items) arrays |= d.is_call("array") || d.is_call("ref");
+    if (arrays) {
+      v = apply_view(op, v.ref, &last, true);
+    } else {
+      for (size_t i = 0; i < items.size(); ++i) {
+        GatherDim g;
+        g.extent = v.ref.dims[i], g.stride = v.ref.strides[i];
+        const Attr& d = items[i];
+        const Attr& start = d.is_call("slice") ? d.items[0] : d;
+        if (start.is(Attr::Kind::Operand)) {
+          const Val& s = operand(op, static_cast<size_t>(start.i));
+          g.start_slot = scalar_slot(s);
+          g.wide = byte_size(compute_type(s.dtype)) == 8;
+        } else {
+          g.start = start.i;
+        }
+        if (d.is_call("slice")) {
+          g.step = d.items.size() > 2 ? d.items[2].i : 1;
+          g.result_dim = static_cast<int>(v.result_dims.size());
+          v.result_dims.push_back(d.items[1].i);
+        }
+        v.dims.push_back(g);
+      }
+    }
+  }
+  if (ref.edge >= 0) add_block(&v);
+  return v;
+}
+
+// A block that may reach beyond its array: where it starts, and the dimensions that the kernel does not see.
+void Compiler::add_block(ViewResult* v) const {
+  const Window& w = plan_.windows[static_cast<size_t>(v->ref.edge)];
+  const ir::Operand& o = m_.operands[static_cast<size_t>(w.operand)];
+  size_t seen = 0;
+  for (size_t d = 0; d < w.dims.size(); ++d) {
+    const uint32_t slot = w.index_slots + 16 * static_cast<uint32_t>(d);
+    if (o.block[d].kind == ir::BlockDim::Kind::Squeezed) {
+      GatherDim g;
+      g.extent = 1;
+      v->dims.push_back(g);
+    }
+    GatherDim& g = o.block[d].kind == ir::BlockDim::Kind::Squeezed ? v->dims.back() : v->dims[seen++];
+    g.window_slot = slot;
+    g.array_extent = w.dims[d];
+  }
+}
+
+// A loop that reads what other programs write waits for them.
+void Compiler::note_waiting_read(const Val& ref, bool scalar) {
+  if (while_depth_ == 0 || !scalar || m_.machine != ir::Machine::Triton) return;
+  plan_.concurrent |= !ref.read_only;
+}
+
+AtomicFn Compiler::atomic_function(const Op& op, const std::string& kind, ir::DType t) {
+  const AtomicFn fn = run::atomic_function(kind, t);
+  if (!fn) unsupported(op, "atomic " + kind + " on " + std::string(ir::name(t)));
+  return fn;
+}
+
+void Compiler::op_masked(const Op& op) {
+  const Val ref = operand(op, 0);
+  const bool load = op.code == ir::OpCode::masked_load;
+  if (!load) check_writable(op, ref);
+  else note_waiting_read(ref, type(op.results[0])->is_scalar());
+  const Attr* mask_attr = op.attr("mask");
+  const Attr* other_attr = load ? op.attr("other") : nullptr;
+  const Val value = load ? Val{} : operand(op, 1);
+  const ViewResult v = element_view(op, ref, op.attr("view"));
+  Val mask, other;
+  if (mask_attr) mask = operand(op, static_cast<size_t>(mask_attr->i));
+  if (other_attr) other = operand(op, static_cast<size_t>(other_attr->i));
+  if (!load) hazard_before_write(ref.root, false);
+  Val result;
+  gather_access(op, v,
+                {.mode = load ? GatherPayload::Mode::Load : op.code == ir::OpCode::masked_swap ? GatherPayload::Mode::Swap : GatherPayload::Mode::Store,
+                 .value = load ? nullptr : &value,
+                 .mask = mask_attr ? &mask : nullptr,
+                 .other = other_attr ? &other : nullptr},
+                &result);
+  if (!op.results.empty()) define(op.results[0], result);
+}
+
+void Compiler::op_atomic(const Op& op) {
+  materialize_all_views();
+  plan_.concurrent |= m_.machine == ir::Machine::Triton;
+  const Val ref = operand(op, 0);
+  check_writable(op, ref);
+  const bool cas = op.code == ir::OpCode::atomic_cas;
+  const Val value = operand(op, cas ? 2 : 1), compare = cas ? operand(op, 1) : Val{};
+  const ViewResult v = element_view(op, ref, op.attr("view"));
+  Val mask;
+  const Attr* mask_attr = op.attr("mask");
+  if (mask_attr) mask = operand(op, static_cast<size_t>(mask_attr->i));
+  const bool used = uses_[op.results[0]] > 0;
+  Val old;
+  gather_access(op, v,
+                {.mode = GatherPayload::Mode::Atomic,
+                 .value = &value,
+                 .mask = mask_attr ? &mask : nullptr,
+                 .compare = cas ? &compare : nullptr,
+                 .atomic = atomic_function(op, cas ? "cas" : op.attr("kind")->s, ref.dtype),
+                 .spins = while_depth_ > 0 && used && v.result_dims.empty()},
+                used ? &old : nullptr);
+  if (used) define(op.results[0], old);
+}
+
+void Compiler::gather_access(const Op& op, const ViewResult& view, const ElementAccess& access, Val* result) {
+  using Mode = GatherPayload::Mode;
+  GatherPayload p;
+  p.mode = access.mode;
+  p.atomic = access.atomic;
+  p.spins = access.spins;
+  p.dims = view.result_dims;
+  p.ref_dims = view.dims;
+  p.ref = view.ref.addr;
+  p.size = ir::byte_size(view.ref.dtype);
+  p.name = view.ref.name;
+  p.shape = view.ref.dims;
+  p.dtype = view.ref.dtype;
+  if (m_.machine == ir::Machine::Triton && p.ref.buffer >= kFirstOperandBuffer && p.ref.buffer - kFirstOperandBuffer < m_.operands.size())
+    p.array_elements = m_.operands[p.ref.buffer - kFirstOperandBuffer].array->num_elements();
+  auto broadcast = [&](const Val& v) {
+    Val s = v;
+    if (v.kind == Val::Kind::Scalar) s.kind = Val::Kind::Splat, s.dims.clear();
+    s = strided(s);
+    std::vector<int64_t> strides(p.dims.size(), 0);
+    const size_t lead = p.dims.size() - s.dims.size();
+    for (size_t i = 0; i < s.dims.size(); ++i)
+      if (s.dims[i] != 1) strides[lead + i] = s.strides[i];
+    s.dims = p.dims;
+    s.strides = strides;
+    return s;
+  };
+  Val kept_mask, kept_other, kept_value, kept_compare;
+  if (access.mask) {
+    kept_mask = broadcast(*access.mask);
+    p.has_mask = true;
+    p.mask = kept_mask.addr;
+    p.mask_strides = kept_mask.strides;
+  }
+  if (access.other) {
+    kept_other = broadcast(*access.other);
+    p.has_other = true;
+    p.other = kept_other.addr;
+    p.other_strides = kept_other.strides;
+  }
+  if (access.value) {
+    kept_value = dense(broadcast(*access.value));
+    p.value = kept_value.addr;
+  }
+  if (access.compare) {
+    kept_compare = dense(broadcast(*access.compare));
+    p.compare = kept_compare.addr;
+  }
+  Val r;
+  if (result && p.mode != Mode::Store) {
+    r = temp(p.dtype, p.dims);
+    (p.mode == Mode::Load ? p.value : p.old) = r.addr;
+    p.has_old = p.mode != Mode::Load;
+  }
+  plan_.step_cost_ns += 50 + 5.0 * static_cast<double>(kept_value.elements() + r.elements());
+  emit(p.mode == Mode::Atomic ? run::atomic : run::gather, plan_.own(std::move(p)));
+  if (r.kind != Val::Kind::None) *result = r.dims.empty() ? load_scalar(r) : r;
+}
+
+}  // namespace pallasim::interp
