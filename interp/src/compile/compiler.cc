@@ -262,6 +262,7 @@ void Compiler::compile_op(const Op& op) {
     case C::addupdate: return op_addupdate(op);
     case C::masked_load: case C::masked_store: case C::masked_swap: return op_masked(op);
     case C::atomic_rmw: case C::atomic_cas: return op_atomic(op);
+    case C::inline_asm: return op_inline_asm(op);
     case C::view: return op_view(op);
     case C::cond: return op_cond(op);
     case C::while_: return op_while(op);

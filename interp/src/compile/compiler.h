@@ -88,7 +88,8 @@ class Compiler {
 
   // -- op families: elementwise.cc scalar.cc shape.cc memory.cc control.cc reduce.cc contract.cc sync.cc --
   void op_elementwise(const Op&);
-  void op_scalar(const Op&);
+  Val elementwise_value(ir::OpCode, ir::DType operand, const ir::Type& result, std::vector<Val> args, const StripParams&);
+  void op_inline_asm(const Op&);
   Val scalar_result(ir::OpCode, ir::DType operand, ir::DType result, const std::vector<Val>& args, const StripParams&);
   Val scalar_convert(const Val&, ir::DType to);
   Val node(ir::OpCode, ir::DType operand, ir::DType result, std::vector<Val> args, std::vector<int64_t> dims,

@@ -217,25 +217,27 @@ void Compiler::op_elementwise(const Op& op) {
   if (!k_.strip(op.code, operand_dtype)) unsupported(op, std::string(ir::name(op.code)) + " on " + std::string(ir::name(operand_dtype)));
   const StripParams params = params_of(op, operand_dtype, semantics_);
   std::vector<Val> args;
-  bool all_uniform = true;
   for (size_t i = 0; i < op.operands.size(); ++i) {
     args.push_back(operand(op, i));
-    all_uniform &= args.back().kind == Val::Kind::Scalar || args.back().kind == Val::Kind::Splat;
     // pow with an integer exponent
     if (op.code == ir::OpCode::pow && i == 1 && args[1].dtype != args[0].dtype) args[1] = convert_value(args[1], args[0].dtype);
   }
   const ir::DType dt = op.code == ir::OpCode::pow ? args[0].dtype : operand_dtype;
-  if (result->is_scalar() || all_uniform) {
-    std::vector<Val> scalars = args;
-    for (Val& s : scalars) s.kind = Val::Kind::Scalar, s.dims.clear();
-    for (size_t i = 0; i < args.size(); ++i)
-      if (args[i].kind != Val::Kind::Scalar && args[i].kind != Val::Kind::Splat) scalars[i] = load_scalar(strided(args[i]));
-    Val r = scalar_result(op.code, dt, result->dtype, scalars, params);
-    if (!result->is_scalar()) r.kind = Val::Kind::Splat, r.dims = dims_of(result);
-    define(op.results[0], std::move(r));
-    return;
+  define(op.results[0], elementwise_value(op.code, dt, *result, std::move(args), params));
+}
+
+// A scalar or a splat where all arguments are, else an operation that its consumer may inline.
+Val Compiler::elementwise_value(ir::OpCode code, ir::DType operand_dtype, const ir::Type& result, std::vector<Val> args, const StripParams& params) {
+  const bool uniform = std::all_of(args.begin(), args.end(), [](const Val& v) { return v.kind == Val::Kind::Scalar || v.kind == Val::Kind::Splat; });
+  if (!result.is_scalar() && !uniform) return node(code, operand_dtype, result.dtype, std::move(args), dims_of(&result), params);
+  for (Val& v : args) {
+    if (v.kind != Val::Kind::Scalar && v.kind != Val::Kind::Splat) v = load_scalar(strided(v));
+    v.kind = Val::Kind::Scalar;
+    v.dims.clear();
   }
-  define(op.results[0], node(op.code, dt, result->dtype, std::move(args), dims_of(result), params));
+  Val r = scalar_result(code, operand_dtype, result.dtype, args, params);
+  if (!result.is_scalar()) r.kind = Val::Kind::Splat, r.dims = dims_of(&result);
+  return r;
 }
 
 void Compiler::op_convert(const Op& op) {
