@@ -43,6 +43,14 @@ def check_alias_inplace(run):
     np.testing.assert_array_equal(out, np.concatenate([x[:3] + f32(1), x[3:]]))  # row 3 is the input's
 
 
+def check_histogram_atomic(run):
+    x = np.random.default_rng(0).integers(0, 13, 128).astype(np.int32)  # 10 and more are masked off
+    for options in [(), *(("--schedule", "random", "--seed", str(s)) for s in range(4))]:
+        (out, first), _ = run(x, np.zeros(10, np.int32), options=options)
+        np.testing.assert_array_equal(out, np.bincount(x, minlength=13)[:10])
+        assert first.max() < out.max() and first.min() >= 0
+
+
 def check_iota(run):
     (out,), result = run()
     np.testing.assert_array_equal(out, np.arange(8))
