@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
+_MODULES = ("compat", "testing")
 _WHERE = {
     "Params": "_params", "MACHINES": "_params",
     "emulate": "_emulate", "install": "_emulate", "uninstall": "_emulate",
@@ -21,9 +22,10 @@ _WHERE = {
     "capture": "_capsule", "Recording": "_capsule",
     "run": "_text", "check": "_text", "fmt": "_text", "capture_text": "_text",
 }
-__all__ = [*_WHERE, "__version__"]
+__all__ = [*_WHERE, *_MODULES, "__version__"]
 
 if TYPE_CHECKING:
+    from . import compat, testing
     from ._capsule import Recording, capture
     from ._emulate import emulate, install, uninstall
     from ._findings import Finding, KernelError, Site, SourceLine, UnsupportedError, findings, last_report, last_run, launch_count
@@ -33,10 +35,12 @@ if TYPE_CHECKING:
 
 def __getattr__(name: str) -> Any:
     where = _WHERE.get(name)
-    if where is None:
+    if where is None and name not in _MODULES:
         raise AttributeError(f"module 'pallasim' has no attribute '{name}'")
     import importlib
 
+    if where is None:
+        return importlib.import_module(f"{__name__}.{name}")
     value = getattr(importlib.import_module(f"{__name__}.{where}"), name)
     globals()[name] = value
     return value

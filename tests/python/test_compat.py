@@ -1,0 +1,247 @@
+"""Programs in the spellings of older JAX versions, as they were written."""
+from __future__ import annotations
+
+import functools
+import importlib
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import mosaic_gpu as plgpu
+from jax.experimental.pallas import tpu as pltpu
+from jax.experimental.pallas import triton as pltriton
+
+import pallasim
+from pallasim import compat
+
+X = np.random.default_rng(0).standard_normal((8, 128), dtype=np.float32)
+OUT = jax.ShapeDtypeStruct(X.shape, X.dtype)
+
+
+@pytest.fixture
+def old():
+    """Inside: older spellings, and `old(count)` warnings of ours must have come by then."""
+    with warnings.catch_warnings(record=True) as caught, compat.old_spellings():
+        warnings.simplefilter("always")
+        yield lambda text: any(text in str(w.message) and w.filename == __file__ for w in caught)
+
+
+def test_load_store_swap(emulated, same, old):
+    def kernel(x_ref, o_ref):
+        row = pl.load(x_ref, (pl.ds(2, 4), slice(None)))
+        pl.store(o_ref, (slice(0, 4), slice(None)), row)
+        pl.store(o_ref, (slice(4, 8), slice(None)), row * 2)
+        before = pl.swap(o_ref, (0, slice(None)), jnp.zeros(128, jnp.float32))
+        pl.store(o_ref, (slice(1, 2), slice(None)), before[None])
+
+    out = emulated(lambda x: pl.pallas_call(kernel, OUT)(x), X)
+    want = np.concatenate([X[2:6], X[2:6] * 2])
+    want[0], want[1] = 0, X[2]
+    same(out, want)
+    assert old("pl.load(ref, idx)") and old("pl.store(ref, idx, val)") and old("pl.swap")
+
+
+def test_masked_load_and_memory_space(emulated, same, old):
+    def kernel(x_ref, o_ref):
+        i = jnp.arange(8)
+        x = pl.load(x_ref, (i,), mask=i < 5, other=7.0, memory_space=pltpu.VMEM)
+        pl.store(o_ref, (i,), x, mask=i > 0)
+
+    out = emulated(lambda x: pl.pallas_call(kernel, jax.ShapeDtypeStruct((8,), jnp.float32))(x), jnp.arange(8.0))
+    same(out[1:], np.array([1, 2, 3, 4, 7, 7, 7], np.float32))
+    assert np.isnan(out[0])  # nobody wrote it
+
+
+@pytest.mark.parametrize("name, value, want", [("add", 3, 4), ("max", 3, 3), ("min", -3, -3), ("and", 0, 0), ("or", 2, 3), ("xor", 3, 2), ("xchg", 9, 9)])
+def test_atomics(emulated, old, name, value, want):
+    def kernel(x_ref, o_ref, before_ref):
+        before_ref[...] = getattr(pl, f"atomic_{name}")(o_ref, (), jnp.int32(value))
+
+    def f(x):
+        shape = jax.ShapeDtypeStruct((), jnp.int32)
+        return pl.pallas_call(kernel, (shape, shape), input_output_aliases={0: 0}, compiler_params=pltriton.CompilerParams())(x)
+
+    after, before = emulated(f, jnp.int32(1), machine="gpu-h100")
+    assert after == want and before == 1
+    assert old(f"pl.atomic_{name}")
+
+
+def test_atomic_cas(emulated, old):
+    def kernel(x_ref, o_ref, before_ref):
+        before_ref[...] = pl.atomic_cas(o_ref, jnp.int32(1), jnp.int32(5))
+
+    def f(x):
+        shape = jax.ShapeDtypeStruct((), jnp.int32)
+        return pl.pallas_call(kernel, (shape, shape), input_output_aliases={0: 0}, compiler_params=pltriton.CompilerParams())(x)
+
+    after, before = emulated(f, jnp.int32(1), machine="gpu-h100")
+    assert after == 5 and before == 1 and old("pl.atomic_cas")
+
+
+def double_kernel(x_ref, o_ref):
+    o_ref[...] = x_ref[...] * 2
+
+
+def machine_of(f, *args, machine="generic"):
+    (text,) = pallasim.capture_text(f, *args, machine=machine)
+    return text.splitlines()[1]
+
+
+def test_arrays_given_to_pallas_call(emulated, same, old):
+    row = jax.ShapeDtypeStruct((128,), jnp.float32)
+    out = emulated(jax.vmap(functools.partial(pl.pallas_call, double_kernel, out_shape=row)), X)
+    same(out, X * 2)
+    same(emulated(lambda x: pl.pallas_call(double_kernel, OUT, x), X), X * 2)
+    assert old("called with arrays")
+
+
+def test_dimension_semantics(emulated, same, old):
+    spec = pl.BlockSpec((1, 128), lambda i: (i, 0))
+
+    def f(x):
+        return pl.pallas_call(double_kernel, OUT, grid=(8,), in_specs=[spec], out_specs=spec, dimension_semantics=("parallel",))(x)
+
+    same(emulated(f, X, machine="tpu-v5e"), X * 2)
+    (text,) = pallasim.capture_text(f, X)
+    assert "grid {size = 8, semantics = parallel}" in text and "machine = tpu" in text and old("dimension_semantics")
+
+
+@pytest.mark.parametrize("backend, machine", [("mosaic", "tpu"), ("mosaic_tpu", "tpu"), ("triton", "triton"), ("mosaic_gpu", "mosaic_gpu")])
+def test_backend(old, backend, machine):
+    assert machine_of(lambda x: pl.pallas_call(double_kernel, OUT, backend=backend)(x), X).endswith(f"{{machine = {machine}}}")
+    assert old("backend")
+
+
+def test_backend_contradictions(old):
+    with pytest.raises(ValueError, match="there are mosaic"):
+        pl.pallas_call(double_kernel, OUT, backend="cuda")
+    with pytest.raises(ValueError, match="contradicts"):
+        pl.pallas_call(double_kernel, OUT, backend="triton", compiler_params=pltpu.CompilerParams())
+    with pytest.raises(ValueError, match="several backends"):
+        pl.pallas_call(double_kernel, OUT, compiler_params={"mosaic": {}, "triton": {}})
+
+
+def test_dictionaries_and_warps(old):
+    line = machine_of(lambda x: pl.pallas_call(double_kernel, OUT, compiler_params={"mosaic": {"dimension_semantics": ("arbitrary",)}}, grid=(1,))(x), X)
+    assert "machine = tpu," in line and "arbitrary" in line
+    line = machine_of(lambda x: pl.pallas_call(double_kernel, OUT, num_warps=4, num_stages=2)(x), X)
+    assert "machine = triton," in line and "num_warps = 4" in line and "num_stages = 2" in line
+
+
+def test_triton_call(emulated, same, old):
+    assert "machine = triton," in machine_of(lambda x: plgpu.triton_call(double_kernel, out_shape=OUT, num_warps=2)(x), X)
+    same(emulated(lambda x: plgpu.triton_call(double_kernel, out_shape=OUT)(x), X, machine="gpu-h100"), X * 2)
+    assert old("triton_call")
+
+
+def test_pipeline_params(emulated, same, old):
+    from jax.experimental.pallas import pipelines
+
+    spec = pl.BlockSpec((2, 128), lambda i: (i, 0))
+
+    def f(x):
+        return pl.pallas_call(double_kernel, OUT, grid=(4,), in_specs=[spec], out_specs=spec, pipeline_params=pipelines.PipelineParams(num_stages=3))(x)
+
+    same(emulated(f, X), X * 2)
+    assert pallasim.capture_text(f, X)[0].count("pipeline = buffered(3)") == 2 and old("pipeline_params")
+
+
+def test_block_spec_order(emulated, same, old):
+    def f(x):
+        return pl.pallas_call(double_kernel, OUT, grid=(4,), in_specs=[pl.BlockSpec(lambda i: (i, 0), (2, 128))],
+                              out_specs=pl.BlockSpec(lambda i: (i, 0), block_shape=(2, 128)))(x)
+
+    same(emulated(f, X), X * 2)
+    assert old("BlockSpec(index_map, block_shape)")
+    today = pl.BlockSpec((2, 128), lambda i: (i, 0), memory_space=pl.ANY)
+    assert isinstance(today, pl.BlockSpec) and today.block_shape == (2, 128)
+    assert pl.BlockSpec(None, lambda i: (i, 0)).block_shape is None
+
+
+def test_unblocked(emulated, same, old):
+    def kernel(x_ref, o_ref):
+        o_ref[...] = x_ref[...]
+
+    def f(x):  # rows 1-2, 3-4, 5-6: offsets of elements, which no block of two rows has
+        return pl.pallas_call(kernel, jax.ShapeDtypeStruct((6, 128), jnp.float32), grid=(3,),
+                              in_specs=[pl.BlockSpec((2, 128), lambda i: (2 * i + 1, 0), indexing_mode=pl.Unblocked())],
+                              out_specs=pl.BlockSpec((2, 128), lambda i: (i, 0)))(x)
+
+    same(emulated(f, X), X[1:7])
+    assert old("pl.Unblocked")
+
+
+def test_kernel_out_shape(emulated, same, old):
+    def f(x):
+        mesh = pltpu.create_tensorcore_mesh("core", num_cores=1)
+        scratch = [pltpu.VMEM(X.shape, jnp.float32)]
+
+        def body(x_ref, o_ref, tmp_ref):
+            tmp_ref[...] = x_ref[...]
+            o_ref[...] = tmp_ref[...] * 2
+
+        return pl.kernel(body, out_shape=OUT, mesh=mesh, scratch_shapes=scratch)(x)
+
+    same(emulated(f, X, machine="tpu-v5e"), X * 2)
+    assert old("pl.kernel(out_shape=)") and old("pl.kernel(scratch_shapes=)")
+
+
+def test_names_of_the_tpu_backend(emulated, same, old):
+    params = pltpu.TPUCompilerParams(dimension_semantics=("arbitrary",))
+    assert params == pltpu.CompilerParams(dimension_semantics=("arbitrary",)) and isinstance(params, pltpu.TPUCompilerParams)
+    assert pltpu.TPUInterpretParams() == pltpu.InterpretParams()
+    assert pltpu.TPUMemorySpace.VMEM is pltpu.VMEM and pltpu.TPUMemorySpace.ANY is pl.ANY and pltpu.ANY is pl.ANY
+    assert pltpu.KernelType is pltpu.CoreType and pltpu.delay is pl.delay
+    assert old("pltpu.TPUCompilerParams") and old("pltpu.TPUInterpretParams")
+
+    def kernel(x_ref, o_ref):
+        o_ref[...] = pltpu.repeat(x_ref[...], 2, 0)
+
+    out = emulated(lambda x: pl.pallas_call(kernel, jax.ShapeDtypeStruct((16, 128), jnp.float32))(x), X, machine="tpu-v5e")
+    same(out, np.concatenate([X, X]))
+
+
+def test_names_of_the_gpu_backends(old):
+    assert plgpu.GPUCompilerParams(approx_math=True) == plgpu.CompilerParams(approx_math=True)
+    assert plgpu.GPUMesh(grid=(2,), grid_names=("x",)) == plgpu.Mesh(grid=(2,), grid_names=("x",))
+    assert plgpu.TileTransform((8, 64)) == plgpu.TilingTransform((8, 64)) and plgpu.tcgen05_commit is plgpu.tcgen05_commit_arrive
+    barrier = plgpu.Barrier(num_threads=2, num_barriers=3)
+    assert barrier.num_arrivals == 2 and barrier.num_barriers == (3,) and isinstance(barrier, plgpu.Barrier)
+    assert plgpu.Barrier(num_arrivals=4).num_arrivals == 4
+    assert old("plgpu.GPUCompilerParams") and old("plgpu.GPUMesh") and old("plgpu.Barrier(num_threads=)")
+
+    gpu = importlib.import_module("jax.experimental.pallas.gpu")
+    assert gpu.TritonCompilerParams(num_warps=8) == pltriton.CompilerParams(num_warps=8)
+
+
+def test_partitioned_copies(old, monkeypatch):
+    seen = {}
+    monkeypatch.setattr(compat, "_original", lambda name, module: lambda *args, **kwargs: seen.update(kwargs))
+    plgpu.copy_gmem_to_smem("src", "dst", "barrier", collective_axes="x", partitioned_axis=1)
+    assert seen == {"collective_axes": "x", "leader_tracked": plgpu.CopyPartition.PARTITIONED(1)} and old("partitioned_axis")
+
+
+def test_refs(old):
+    for make in (jax.mutable_array, jax.array_ref):
+        ref = make(jnp.arange(4.0))
+        ref[1] = 7.0
+        np.testing.assert_array_equal(ref[...], [0, 7, 2, 3])
+
+
+def test_outside_jax_is_untouched():
+    before = {module: dict(vars(module)) for module in (pl, pltpu, plgpu, pltriton, jax)}
+    with compat.old_spellings(), compat.old_spellings():
+        assert hasattr(pl, "load") and pl.BlockSpec is not before[pl]["BlockSpec"]
+    for module, names in before.items():
+        assert {k: v for k, v in vars(module).items() if k in names} == names and not set(vars(module)) - set(names)
+    for name in ("load", "atomic_add"):
+        assert not hasattr(pl, name)
+    with pytest.raises(ImportError):
+        importlib.import_module("jax.experimental.pallas.pipelines")
+    with pytest.raises(RuntimeError, match="not enabled"):
+        compat.disable()
+    with pytest.raises(TypeError):
+        pl.pallas_call(double_kernel, OUT, backend="mosaic")
