@@ -116,6 +116,7 @@ def launch_count() -> int:
 def last_run() -> dict[str, Any]:
     """Schedule token, steps, grid points, threads and units of the latest launch that ended.
 
+    `races`: whether it, or a later launch that failed, had a data race or a false `parallel` claim.
     `traffic`: accesses and bytes per ref, of runs with `detect_races=True` only.
     """
     from . import _core

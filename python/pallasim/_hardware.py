@@ -4,25 +4,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from . import _context
 from ._params import MACHINES, Machine
 
-_stack: list[Machine] = []
 _patched = False
 
 
-def push(name: str) -> None:
-    """The innermost emulated machine is the one that answers."""
-    _patch()
-    _stack.append(MACHINES[name])
-
-
-def pop() -> None:
-    _stack.pop()
-
-
 def current() -> Machine | None:
-    """The emulated machine, None where nothing is emulated or the machine is generic."""
-    return _stack[-1] if _stack and _stack[-1].ir_machine != "generic" else None
+    """The emulated machine of this thread, None where nothing is emulated or the machine is generic."""
+    params = _context.active()
+    machine = None if params is None else MACHINES[params.machine]
+    return None if machine is None or machine.ir_machine == "generic" else machine
 
 
 def _answer(module: Any, name: str, value: Callable[[Machine], Any], applies: Callable[[Machine], bool]) -> None:
@@ -49,7 +41,8 @@ def _abstract_device() -> bool:
         return False
 
 
-def _patch() -> None:
+def patch() -> None:
+    """Wraps JAX's questions about the device. Safe to call often; what is not emulated gets JAX's own answer."""
     global _patched
     if _patched:
         return

@@ -1,7 +1,7 @@
 """The lowering of the two Pallas primitives on the CPU: capture, then one FFI custom call.
 
-Registered for platform "cpu" on first use. A rule acts only under `emulate` and where the call's `interpret` is a `Params`;
-every other call goes to the rule that JAX had before.
+Registered for platform "cpu" on first use. A rule acts only under `emulate` (or `install`) and where the call's `interpret`
+is a `Params`; every other call goes to the rule that JAX had before.
 """
 from __future__ import annotations
 
@@ -14,18 +14,16 @@ TARGET = "pallasim_launch"
 _lock = threading.Lock()
 _registered = False
 _handlers = False
-innermost: list[Any] = []  # Params of the `emulate` blocks that are open, innermost last
 
 
 def capture(ctx: Any, primitive: str, params: Mapping[str, Any], options: Any) -> Any:
     """The captured module (`_capture.module.Captured`) of one site; raises `_capture.types.Unsupported`."""
     from ._capture import jaxver, module
 
-    machine = options.ir_machine if options is not None else "generic"
-    axes = jaxver.mesh_axes(ctx)
+    settings = module.Settings(options.ir_machine, jaxver.mesh_axes(ctx), options.skip_floating_point_ops)
     if primitive == "pallas_call":
-        return module.pallas_call(params, machine=machine, device_axes=axes)
-    return module.mpmd_map(params, ctx.avals_in, machine=machine, device_axes=axes)
+        return module.pallas_call(params, settings)
+    return module.mpmd_map(params, ctx.avals_in, settings)
 
 
 def register() -> None:
@@ -49,19 +47,16 @@ def _override(mlir: Any, prim: Any, name: str) -> None:
     default = getattr(before, "rule", before)
 
     def rule(ctx: Any, *in_nodes: Any, **params: Any) -> Sequence[Any]:
-        from jax._src import config
-
+        from . import _context, _interpret
         from ._params import Params
 
-        # A call that was built outside the block has no `interpret` of ours, but it is lowered inside; the value is
-        # part of jit's key, so nothing compiled outside is found here.
-        active = config.pallas_tpu_interpret_mode_context_manager.value
-        options = active if isinstance(active, Params) else params.get("interpret")
-        if not options and innermost:  # somebody inside the block reset JAX's switch
-            options = innermost[-1]
-        if isinstance(options, Params):
-            return lower(ctx, *in_nodes, primitive=name, options=options, **params)
-        return default(ctx, *in_nodes, **params)
+        given = params.get("interpret")
+        options = _context.active()
+        if options is None:
+            if not isinstance(given, Params):
+                return default(ctx, *in_nodes, **params)
+            options = given
+        return lower(ctx, *in_nodes, primitive=name, options=_interpret.merge(options, given), **params)
 
     mlir.register_lowering(prim, rule, platform="cpu")
 
@@ -84,7 +79,7 @@ def _register_handlers() -> None:
 
 
 def lower(ctx: Any, *in_nodes: Any, primitive: str, options: Any, **params: Any) -> Sequence[Any]:
-    """Lowers one site to a custom call; `options` is a Params or None for defaults.
+    """Lowers one site to a custom call; `options` is a Params.
 
     Raises UnsupportedError for what cannot be captured or run, KernelError for a module that does not verify.
     """
@@ -102,7 +97,7 @@ def lower(ctx: Any, *in_nodes: Any, primitive: str, options: Any, **params: Any)
     several = any(size > 1 for _, size in captured.device_axes)
     if several and captured.facts & {"communicates", "axes"}:
         raise _findings.UnsupportedError(f"pallasim cannot run kernel '{captured.name}' on several devices yet (axes {dict(captured.device_axes)})")
-    text = options.text() if options is not None else ""
+    text = options.text()
     if not captured.params:
         try:
             _core.compile(captured.text, text)

@@ -31,6 +31,7 @@ class Params:
     replay: the schedule token of a report; reproduces that run.
     uninitialized_memory: what fresh memory holds, "nan" (NaN, the least integer, true) or "zero".
     out_of_bounds: "error" stops, "machine" does what the hardware does and notes it.
+    skip_floating_point_ops: every floating-point value of a kernel is inf and nothing computes it: control flow alone.
     workers: OS threads for independent parts of a grid, 0 for one per CPU core. Results do not depend on it.
     max_steps: stops after so many steps of all threads, 0 for no limit.
 
@@ -43,6 +44,7 @@ class Params:
     replay: str = ""
     uninitialized_memory: Literal["nan", "zero"] = "nan"
     out_of_bounds: Literal["error", "machine"] = "error"
+    skip_floating_point_ops: bool = False
     workers: int = 0
     max_steps: int = 0
 

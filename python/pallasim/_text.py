@@ -72,16 +72,16 @@ def capture_text(f: Callable[..., Any], *args: Any, machine: str = "generic", **
     from . import _params
     from ._capture import jaxver, module
 
-    default = _params.Params(machine=machine).ir_machine
+    settings = module.Settings(_params.Params(machine=machine).ir_machine)
     out: list[str] = []
 
     def walk(jaxpr: Any) -> None:
         for eqn in jaxpr.eqns:
             if eqn.primitive is jaxver.find("pallas_call.pallas_call_p"):
-                out.append(module.pallas_call(eqn.params, machine=default).text)
+                out.append(module.pallas_call(eqn.params, settings).text)
                 continue
             if eqn.primitive is jaxver.find("mpmd.mpmd_map_p"):
-                out.append(module.mpmd_map(eqn.params, [v.aval for v in eqn.invars], machine=default).text)
+                out.append(module.mpmd_map(eqn.params, [v.aval for v in eqn.invars], settings).text)
                 continue
             for value in eqn.params.values():
                 for inner in value if isinstance(value, (tuple, list)) else (value,):

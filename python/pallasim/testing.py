@@ -16,9 +16,10 @@ def lower(ctx: Any, *in_nodes: Any, primitive: str, **params: Any) -> Sequence[A
 
     `ctx` is JAX's lowering rule context, `params` are the primitive's parameters. Returns one value per output.
     """
-    from . import _lowering
+    from . import _interpret, _lowering
 
-    return _lowering.lower(ctx, *in_nodes, primitive=primitive, options=_options(), **params)
+    options = _interpret.merge(_options(), params.get("interpret"))
+    return _lowering.lower(ctx, *in_nodes, primitive=primitive, options=options, **params)
 
 
 def _options() -> Any:

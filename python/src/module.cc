@@ -216,6 +216,7 @@ NB_MODULE(_core, m) {
     d["grid_points"] = r.grid_points;
     d["threads"] = r.threads;
     d["units"] = r.units;
+    d["races"] = r.races;
     nb::list traffic;
     for (const interp::Traffic& t : r.traffic) {
       nb::dict e;

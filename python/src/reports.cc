@@ -1,5 +1,6 @@
 #include "reports.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <deque>
@@ -60,8 +61,17 @@ std::string last_report() {
   return s.last;
 }
 
+namespace {
+bool is_race(const ir::Diagnostic& d) { return d.code.starts_with("PS-RACE-") || d.code.starts_with("PS-PAR-"); }
+}  // namespace
+
 std::string note_failure(const ir::Diagnostic& d) {
   note_finding(d);
+  {
+    Shared& s = shared();
+    std::lock_guard lock(s.mutex);
+    s.run.races = is_race(d);
+  }
   return ir::render(d);
 }
 
@@ -85,6 +95,7 @@ void note_report(const interp::Report& r) {
   s.run.grid_points = r.grid_points;
   s.run.threads = r.threads;
   s.run.units = r.units;
+  s.run.races = std::any_of(r.findings.begin(), r.findings.end(), is_race);
   s.run.traffic = r.traffic;
 }
 

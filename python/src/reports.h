@@ -25,11 +25,12 @@ void note_report(const interp::Report&);
 // The rendered report of a failure, which is also kept as a finding.
 std::string note_failure(const ir::Diagnostic&);
 
-// Schedule token and counts of the last launch that ended.
+// Schedule token and counts of the last launch that ended; `races` also of one that failed.
 struct LastRun {
   std::string token;
   int64_t steps = 0, grid_points = 0;
   int threads = 0, units = 0;
+  bool races = false;  // a data race or a false `parallel` claim was found
   std::vector<interp::Traffic> traffic;  // checked runs only
 };
 LastRun last_run();

@@ -170,14 +170,21 @@ def test_array_constants():
     assert "iota {axis = 0} : i32[3]" in t and table.size == 6
 
 
-@pytest.mark.parametrize("kind", ["debug_print", "check"])
-def test_effects_are_kept(kind):
+def test_prints_are_kept():
     def kernel(x_ref, o_ref):
-        if kind == "debug_print":
-            pl.debug_print("x={}", x_ref[0, 0])
-        else:
-            pl.debug_check(x_ref[0, 0] > 0, "must be positive")
+        pl.debug_print("x={}", x_ref[0, 0])
         o_ref[...] = x_ref[...]
 
     t = text(kernel, (8, 128))
-    assert ('debug_print %' in t and '{format = "x={}", placeholders = true}' in t) if kind == "debug_print" else 'message = "must be positive"' in t
+    assert 'debug_print %' in t and '{format = "x={}", placeholders = true}' in t
+
+
+def test_debug_checks_are_kept_where_jax_enables_them():
+    def kernel(x_ref, o_ref):
+        pl.debug_check(x_ref[0, 0] > 0, "must be positive")
+        o_ref[...] = x_ref[...]
+
+    said = '{message = "must be positive"'
+    assert said not in text(kernel, (8, 128))
+    with pl.enable_debug_checks(True):
+        assert said in text(kernel, (8, 128))

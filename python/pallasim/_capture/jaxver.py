@@ -156,6 +156,21 @@ def default_gpu_machine() -> str:
     return "mosaic_gpu" if flag is None or flag.value else "triton"
 
 
+def is_float(dtype: Any) -> bool:
+    """Whether an element type is a floating-point one, the narrow ones included."""
+    from jax._src import dtypes
+
+    return bool(dtypes.issubdtype(dtype, np.floating))
+
+
+def debug_checks_enabled() -> bool:
+    """Whether `pl.debug_check` acts; without it the call does nothing, on hardware as here."""
+    from jax._src import config
+
+    flag = getattr(config, "jax_pallas_enable_debug_checks", None)
+    return flag is None or bool(flag.value)
+
+
 def ir_types(ctx: Any, avals: Any) -> list[Any]:
     """MLIR types of values; keys have the type of their words."""
     import inspect

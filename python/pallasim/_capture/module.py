@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import jaxver, pipelines, rules_control, rules_gpu, rules_lax, rules_memory
@@ -23,6 +23,19 @@ def rule_table() -> dict[Any, Rule]:
         _rules_for = jaxver.imported()
         _rules = rules_lax.rules() | rules_control.rules() | rules_memory.rules() | rules_gpu.rules() | pipelines.rules()
     return _rules
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What a capture needs to know besides the primitive's parameters.
+
+    `machine` is used where the compiler parameters do not name one; `device_axes` are the manual device mesh axes around
+    the call. `skip_floats`: floating-point values are inf and are not computed.
+    """
+
+    machine: str = "generic"
+    device_axes: tuple[tuple[str, int], ...] = ()
+    skip_floats: bool = False
 
 
 @dataclasses.dataclass
@@ -132,9 +145,9 @@ def _block_dim(w: Writer, d: Any) -> str:
     if kind == "Element":
         low, high = d.padding
         return f"element({size}, {low}, {high})"
-    name = {"Blocked": "blocked", "BoundedSlice": "bounded", "Indirect": "indirect"}.get(kind)
-    if name is None:
-        raise Unsupported(f"block dimension {kind}")
+    name = {"Blocked": "blocked", "Indirect": "indirect"}.get(kind)
+    if name is None:  # BoundedSlice: pipelines take it, pallas_call has no meaning for it on any machine
+        raise Unsupported(f"Unsupported block dimension type: {d}")
     return f"{name}({size})"
 
 
@@ -200,16 +213,12 @@ def _index_map(cx: ModuleContext, w: Writer, bm: Any, prefetch: Sequence[tuple[s
     return "\n".join([w.lines[0].lstrip(), *w.lines[1:], end])
 
 
-def pallas_call(params: Mapping[str, Any], *, machine: str = "generic", device_axes: Sequence[tuple[str, int]] = ()) -> Captured:
-    """Text of one `pallas_call`.
-
-    `params` are the primitive's parameters; `machine` is used where the compiler parameters do not name one;
-    `device_axes` are the device mesh axes around the call. Raises Unsupported.
-    """
+def pallas_call(params: Mapping[str, Any], settings: Settings = Settings()) -> Captured:
+    """Text of one `pallas_call` with the primitive's parameters. Raises Unsupported."""
     gm, jaxpr = params["grid_mapping"], params["jaxpr"]
     compiler_params = params.get("compiler_params")
-    machine = choose_machine(compiler_params, [params.get("mesh")], machine)
-    cx = ModuleContext(machine, jaxpr.debug_info, device_axes)
+    machine = choose_machine(compiler_params, [params.get("mesh")], settings.machine)
+    cx = ModuleContext(machine, jaxpr.debug_info, settings.device_axes, settings.skip_floats)
     name = _name_of(params.get("name"), jaxpr.debug_info)
     grid, num_dynamic = _grid(cx, gm, compiler_params)
     names = _names(jaxpr.debug_info, len(jaxpr.invars))
@@ -232,7 +241,8 @@ def pallas_call(params: Mapping[str, Any], *, machine: str = "generic", device_a
         decls.append(_scratch(w, names[n_index + n_in + n_out + i], v.aval, ""))
     aliases = [(int(i), int(o)) for i, o in params.get("input_output_aliases") or ()]
     decls += [f"alias {{input = {i}, output = {o}}}" for i, o in aliases]
-    decls.append(_body(w, "", jaxpr, names))
+    blocks = [None] * n_index + [bm.transformed_block_aval for bm in gm.block_mappings]
+    decls.append(_body(w, "", jaxpr, names, blocks))
     extra = {}
     if params.get("metadata"):
         extra["metadata"] = {str(k): v for k, v in dict(params["metadata"]).items()}
@@ -257,11 +267,15 @@ def _scratch(w: Writer, name: str, aval: Any, scope: str) -> str:
     return f"scratch {quote(name)} : {text}{attr_list(alloc_attrs(w, aval))}"
 
 
-def _body(w: Writer, mesh: str, jaxpr: Any, names: Sequence[str], prologue: Callable[[], None] | None = None) -> str:
+def _body(w: Writer, mesh: str, jaxpr: Any, names: Sequence[str], blocks: Sequence[Any] = ()) -> str:
+    """The region of a body. `blocks`: types that the block mappings give to the first arguments, None for no opinion."""
     args = []
-    for v, label in zip(jaxpr.invars, names):
+    for i, (v, label) in enumerate(zip(jaxpr.invars, names)):
         n = w.fresh()
         aval = v.aval
+        # A kernel over a type of many arrays is traced before its parts get their own block specs.
+        if i < len(blocks) and blocks[i] is not None and blocks[i].memory_space != getattr(aval, "memory_space", None):
+            aval = blocks[i]
         if hasattr(aval, "inner_aval"):
             text = w.type(aval)
             w.env[v] = n
@@ -288,16 +302,15 @@ def _mesh_decl(cx: ModuleContext, name: str, mesh: Any) -> str:
     return f"mesh {quote(name)}{attr_list(items)}"
 
 
-def mpmd_map(params: Mapping[str, Any], avals_in: Sequence[Any], *, machine: str = "generic",
-             device_axes: Sequence[tuple[str, int]] = ()) -> Captured:
+def mpmd_map(params: Mapping[str, Any], avals_in: Sequence[Any], settings: Settings = Settings()) -> Captured:
     """Text of one `mpmd_map` (pl.kernel, core_map, plgpu.kernel, SparseCore and MPMD kernels).
 
     `avals_in` are the types of the call's operands. Raises Unsupported.
     """
     meshes, jaxprs = params["meshes"], [jaxver.dce(jaxver.open_jaxpr(j)[0]) for j in params["jaxprs"]]
     compiler_params = params.get("compiler_params")
-    machine = choose_machine(compiler_params, meshes, machine)
-    cx = ModuleContext(machine, jaxprs[0].debug_info, device_axes)
+    machine = choose_machine(compiler_params, meshes, settings.machine)
+    cx = ModuleContext(machine, jaxprs[0].debug_info, settings.device_axes, settings.skip_floats)
     name = _name_of(params.get("name"), jaxprs[0].debug_info)
     mesh_names: list[str] = []
     for m in meshes:

@@ -22,8 +22,9 @@ MAX_DENSE = 64 << 10  # bytes of an array constant in the text
 class ModuleContext:
     """What the graphs of one module share: machine, meshes, device axes, shape parameters, locations, facts."""
 
-    def __init__(self, machine: str, debug_info: Any, device_axes: Sequence[tuple[str, int]] = ()) -> None:
+    def __init__(self, machine: str, debug_info: Any, device_axes: Sequence[tuple[str, int]] = (), skip_floats: bool = False) -> None:
         self.machine = machine
+        self.skip_floats = skip_floats  # floating-point values are inf and are not computed
         self.device_axes = tuple(device_axes)
         self.locs = Locations(debug_info)
         self.params: dict[str, None] = {}
@@ -290,12 +291,32 @@ class Writer:
         for eqn in jaxpr.eqns:
             self.loc = locs.suffix(eqn.source_info.traceback) or around
             rule = get(eqn.primitive)
+            if self.module.skip_floats and not self._with_floats(eqn):
+                continue
             if rule is None:
                 fallback(self, eqn)
             else:
                 rule(self, eqn)
+            if self.module.skip_floats:
+                self._forget_floats(eqn)
         self.jaxpr = outer
         return [self.read(v) for v in jaxpr.outvars]
+
+    def _with_floats(self, eqn: Any) -> bool:
+        """Under `skip_floats`: whether an equation is written at all. Only values that nothing else needs are skipped."""
+        pure = not eqn.effects and not any(hasattr(p, "eqns") or hasattr(p, "jaxpr") for p in eqn.params.values())
+        if not (pure and eqn.outvars and all(_is_float(v.aval) for v in eqn.outvars)):
+            return True
+        self._forget_floats(eqn)
+        return False
+
+    def _forget_floats(self, eqn: Any) -> None:
+        """Under `skip_floats`: the floating-point results of an equation are inf."""
+        for v in eqn.outvars:
+            if type(v) is not DropVar and _is_float(v.aval):
+                inf = self.constant(np.asarray(np.inf, v.aval.dtype))
+                shape = tuple(v.aval.shape)
+                self.env[v] = inf if not shape else self.emit1("broadcast_in_dim", [inf], " {dims = []}", self.tensor(shape, v.aval.dtype))
 
     def is_unused(self, var: Any) -> bool:
         """Whether nothing in the jaxpr around reads a variable."""
@@ -379,6 +400,11 @@ class Writer:
             total = term if total is None else self.emit1("add", [total, term], "", "i32[]")
             stride *= size
         return total or self.i32(0)
+
+
+def _is_float(aval: Any) -> bool:
+    dtype = getattr(aval, "dtype", None)
+    return type(aval) is ShapedArray and dtype is not None and jaxver.is_float(dtype)
 
 
 def _is_splat(array: np.ndarray) -> bool:

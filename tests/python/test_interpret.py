@@ -1,0 +1,167 @@
+"""`interpret=` in all its forms and JAX's interpreter switches, inside `emulate` and outside."""
+from __future__ import annotations
+
+import inspect
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax._src.pallas.mosaic.interpret import interpret_pallas_call as tpu_interpreter
+from jax._src.pallas.mosaic_gpu.interpret import params as gpu_params
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+
+import pallasim
+
+X = jnp.arange(1, 9, dtype=jnp.float32)
+GPU = gpu_params.InterpretGPUParams
+
+
+def double_kernel(x_ref, o_ref):
+    o_ref[...] = x_ref[...] * 2
+
+
+def double(x, **kw):
+    return pl.pallas_call(double_kernel, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype), **kw)(x)
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, jax.jit], ids=["eager", "jit"])
+@pytest.mark.parametrize("interpret", [False, True, pltpu.InterpretParams(), GPU(), pallasim.Params()], ids=lambda i: type(i).__name__ + str(bool(i)))
+def test_no_interpret_argument_leads_out_of_the_block(emulated, same, interpret, wrap):
+    same(emulated(wrap(lambda x: double(x, interpret=interpret)), X), 2 * np.asarray(X))
+
+
+@pytest.mark.parametrize("switch", [tpu_interpreter.force_tpu_interpret_mode, gpu_params.force_gpu_interpret_mode])
+def test_jaxs_context_managers(emulated, same, switch):
+    def f(x):
+        with switch():
+            return double(x)
+
+    same(emulated(f, X), 2 * np.asarray(X))
+    with switch():
+        same(emulated(double, X), 2 * np.asarray(X))
+
+
+def test_jaxs_global_switch(emulated, same):
+    tpu_interpreter.set_tpu_interpret_mode()
+    try:
+        same(emulated(double, X), 2 * np.asarray(X))
+    finally:
+        tpu_interpreter.set_tpu_interpret_mode(None)
+
+
+def test_the_block_wins_where_jaxs_switch_is_reset_inside(emulated, same):
+    def f(x):
+        with tpu_interpreter.force_tpu_interpret_mode(None):
+            return double(x)
+
+    same(emulated(f, X), 2 * np.asarray(X))
+
+
+def test_nothing_compiled_under_another_switch_is_found(same):
+    """One jitted function through every switch in turn; only what runs inside the block is ours."""
+    f = jax.jit(double)
+    begin = pallasim.launch_count()
+    for _ in range(2):
+        with tpu_interpreter.force_tpu_interpret_mode():
+            same(f(X), 2 * np.asarray(X))
+        assert pallasim.launch_count() == begin
+        with pallasim.emulate(), tpu_interpreter.force_tpu_interpret_mode():
+            same(f(X), 2 * np.asarray(X))
+        assert pallasim.launch_count() == begin + 1
+        with pallasim.emulate():
+            same(f(X), 2 * np.asarray(X))
+        assert pallasim.launch_count() == begin + 2
+        with pytest.raises(ValueError, match="interpret mode"):
+            f(X)
+        begin = pallasim.launch_count()
+
+
+def test_another_thread_is_outside_the_block(same):
+    import concurrent.futures
+
+    with pallasim.emulate("tpu-v5p"), concurrent.futures.ThreadPoolExecutor(1) as pool:
+        assert pltpu.get_tpu_info().num_cores == 2
+        with pytest.raises(ValueError, match="interpret mode"):
+            pool.submit(double, X).result()
+        with pytest.raises(ValueError):
+            pool.submit(pltpu.get_tpu_info).result()
+
+
+def test_an_interpreted_call_outside_is_jaxs_own(same):
+    begin = pallasim.launch_count()
+    with pallasim.emulate():
+        double(X).block_until_ready()
+    same(double(X, interpret=pltpu.InterpretParams()), 2 * np.asarray(X))
+    same(double(X, interpret=True), 2 * np.asarray(X))
+    assert pallasim.launch_count() == begin + 1
+
+
+# --- the meaning of JAX's options -----------------------------------------------------------------------------------
+def scratch_kernel(o_ref, t_ref):
+    o_ref[...] = t_ref[...]
+
+
+@pytest.mark.parametrize("make", [pltpu.InterpretParams, GPU])
+@pytest.mark.parametrize("fill", ["nan", "zero"])
+def test_uninitialized_memory(emulated, make, fill):
+    f = pl.pallas_call(scratch_kernel, out_shape=jax.ShapeDtypeStruct((8, 128), jnp.float32),
+                       scratch_shapes=[pltpu.VMEM((8, 128), jnp.float32)], interpret=make(uninitialized_memory=fill))
+    out = emulated(lambda: f())
+    assert np.isnan(out).all() if fill == "nan" else not np.any(out)
+
+
+def skipping_kernel(x_ref, n_ref, o_ref, count_ref):
+    y = jnp.dot(x_ref[...], x_ref[...])
+    o_ref[...] = jnp.where(n_ref[0] > 2, y, jnp.sin(y)) * 0.0
+    count_ref[0] = n_ref[0] + (y[0, 0] > 1e30).astype(jnp.int32)
+
+
+def test_skip_floating_point_ops(same):
+    """Against JAX's own interpreter: floats are inf, integers and control flow are computed."""
+    shapes = (jax.ShapeDtypeStruct((8, 8), jnp.float32), jax.ShapeDtypeStruct((1,), jnp.int32))
+    f = pl.pallas_call(skipping_kernel, out_shape=shapes, interpret=pltpu.InterpretParams(skip_floating_point_ops=True))
+    args = (jnp.ones((8, 8), jnp.float32), jnp.asarray([5], jnp.int32))
+    want = f(*args)
+    begin = pallasim.launch_count()
+    with pallasim.emulate():
+        got = f(*args)
+    assert pallasim.launch_count() == begin + 1
+    for a, b in zip(got, want):
+        same(a, b)
+    assert np.all(np.isinf(np.asarray(got[0]))) and int(got[1][0]) == 6
+
+
+def claims_parallel(o_ref, total_ref):
+    total_ref[0] = pl.program_id(0)
+    o_ref[...] = jnp.full((8, 128), total_ref[0], jnp.int32)
+
+
+def claim(semantics, interpret):
+    return pl.pallas_call(
+        claims_parallel, grid=(4,), out_shape=jax.ShapeDtypeStruct((32, 128), jnp.int32),
+        out_specs=pl.BlockSpec((8, 128), lambda i: (i // 4, 0)), scratch_shapes=[pltpu.SMEM((1,), jnp.int32)],
+        compiler_params=pltpu.CompilerParams(dimension_semantics=(semantics,)), interpret=interpret)
+
+
+@pytest.mark.parametrize("semantics, raced", [("parallel", True), ("arbitrary", False)])
+def test_detect_races_is_followed_and_jaxs_place_for_races_answers(semantics, raced):
+    pallasim.findings()
+    with pallasim.emulate("tpu-v5e"):
+        claim(semantics, pltpu.InterpretParams(detect_races=True))().block_until_ready()
+    found = pallasim.findings()
+    assert bool(found) == raced
+    assert tpu_interpreter.races.races_found is raced
+    if raced:
+        f = found[0]
+        assert f.code == "PS-PAR-001" and f.file == inspect.getsourcefile(claims_parallel)
+        assert "o_ref[...] =" in f.text and f.line > 0 and f.also
+
+
+def test_races_of_jaxs_interpreter_are_its_own_again():
+    with pallasim.emulate("tpu-v5e"):
+        claim("parallel", pltpu.InterpretParams(detect_races=True))().block_until_ready()
+    assert tpu_interpreter.races.races_found is True
+    double(jnp.ones((8, 128), jnp.float32), interpret=pltpu.InterpretParams(detect_races=True)).block_until_ready()
+    assert type(tpu_interpreter.races).__name__ == "RaceDetectionState" and tpu_interpreter.races.races_found is False
