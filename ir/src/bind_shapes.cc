@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -151,6 +152,52 @@ Module Binder::run() {
 }
 
 }  // namespace
+
+namespace {
+
+// The one parameter of `text` that has no value yet, if the dimension is linear in it and can be `size`.
+bool solve(std::string_view text, int64_t size, std::map<std::string, int64_t, std::less<>>* known) {
+  std::string unknown;
+  int unknowns = 0;
+  for_each_param(text, [&](std::string_view p) {
+    if (known->find(p) == known->end() && p != unknown) unknown = p, ++unknowns;
+  });
+  if (unknowns != 1) return false;
+  auto at = [&](int64_t n, int64_t* out) {
+    auto lookup = [&](std::string_view p, int64_t* v) {
+      const auto it = known->find(p);
+      *v = it == known->end() ? n : it->second;
+      return true;
+    };
+    return evaluate_dim(text, lookup, out);
+  };
+  int64_t f1 = 0, f2 = 0, rest = 0, found = 0;
+  if (!at(1, &f1) || !at(2, &f2) || f1 == f2 || __builtin_sub_overflow(size, f1, &rest) || rest % (f2 - f1) != 0) return false;
+  const int64_t n = 1 + rest / (f2 - f1);
+  if (n < 0 || !at(n, &found) || found != size) return false;
+  (*known)[unknown] = n;
+  return true;
+}
+
+}  // namespace
+
+std::string infer_shapes(const Module& m, const std::vector<std::vector<int64_t>>& shapes, std::vector<std::pair<std::string, int64_t>>* values) {
+  std::map<std::string, int64_t, std::less<>> known;
+  for (bool progress = true; progress;) {
+    progress = false;
+    for (size_t i = 0; i < shapes.size() && i < m.operands.size(); ++i) {
+      const std::vector<Dim>& dims = m.operands[i].array->dims;
+      for (size_t d = 0; d < dims.size() && d < shapes[i].size(); ++d)
+        if (!dims[d].is_static()) progress |= solve(dims[d].symbol, shapes[i][d], &known);
+    }
+  }
+  for (const std::string& p : m.params) {
+    const auto it = known.find(p);
+    if (it == known.end()) return p;
+    values->emplace_back(p, it->second);
+  }
+  return {};
+}
 
 Module bind_shapes(const Module& m, const std::vector<std::pair<std::string, int64_t>>& values) {
   for (const auto& [k, v] : values) {

@@ -15,7 +15,7 @@ __version__ = "0.1.0"
 _MODULES = ("compat", "testing")
 _WHERE = {
     "Params": "_params", "MACHINES": "_params",
-    "emulate": "_emulate", "install": "_emulate", "uninstall": "_emulate",
+    "emulate": "_emulate", "install": "_emulate", "uninstall": "_emulate", "prepare": "_lowering",
     "Finding": "_findings", "SourceLine": "_findings", "Site": "_findings", "KernelError": "_findings",
     "UnsupportedError": "_findings", "findings": "_findings", "last_report": "_findings", "launch_count": "_findings",
     "last_run": "_findings",
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ._capsule import Recording, capture
     from ._emulate import emulate, install, uninstall
     from ._findings import Finding, KernelError, Site, SourceLine, UnsupportedError, findings, last_report, last_run, launch_count
+    from ._lowering import prepare
     from ._params import MACHINES, Params
     from ._text import capture_text, check, fmt, run
 

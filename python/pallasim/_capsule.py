@@ -107,21 +107,21 @@ class Recording:
 
 
 def _params(params: Any) -> Any:
-    from . import _lowering
+    from . import _context
     from ._params import Params
 
     if isinstance(params, str):
         return Params(machine=params)
     if params is None:
-        return _lowering.innermost[-1] if _lowering.innermost else Params()
+        return _context.active() or Params()
     return params
 
 
 @contextlib.contextmanager
 def _scope(params: Any) -> Iterator[None]:
-    from . import _emulate, _lowering
+    from . import _context, _emulate
 
-    if _lowering.innermost and _lowering.innermost[-1] is params:
+    if _context.active() is params:
         yield
         return
     options = {field.name: getattr(params, field.name) for field in dataclasses.fields(params)}

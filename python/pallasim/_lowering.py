@@ -61,8 +61,9 @@ def _override(mlir: Any, prim: Any, name: str) -> None:
     mlir.register_lowering(prim, rule, platform="cpu")
 
 
-def _register_handlers() -> None:
-    """Registers the custom call. The CPU client must exist before the type of its state is registered."""
+def prepare() -> None:
+    """Registers the custom call, which kernels that are lowered here do by themselves: for programs that were exported
+    elsewhere (`jax.export`, with the safety check of custom call "pallasim_launch" disabled). Starts JAX's CPU client."""
     global _handlers
     with _lock:
         if _handlers:
@@ -72,7 +73,7 @@ def _register_handlers() -> None:
 
         from . import _core
 
-        xla_bridge.get_backend("cpu")
+        xla_bridge.get_backend("cpu")  # it must exist before the type of the call's state is registered
         jax.ffi.register_ffi_type("pallasim_executable", _core.ffi_state_type(), platform="cpu")
         jax.ffi.register_ffi_target(TARGET, _core.ffi_handlers(), platform="cpu")
         _handlers = True
@@ -103,15 +104,16 @@ def lower(ctx: Any, *in_nodes: Any, primitive: str, options: Any, **params: Any)
             _core.compile(captured.text, text)
         except _core.DiagnosticError as e:
             raise _findings.from_error(e) from None
-    _register_handlers()
+    prepare()
     if getattr(ctx, "tokens_in", None) is not None:
         ctx.set_tokens_out(ctx.tokens_in)
     first = captured.num_dynamic
     aliases = {first + i: o for i, o in captured.aliases}
+    in_nodes = (*in_nodes, *(mlir.ir_constant(c) for c in captured.constants))
     types = jaxver.ir_types(ctx, ctx.avals_out)
     extra = {}
     if captured.params:
-        extra["result_shapes"] = [mlir.shape_tensor(mlir.eval_dynamic_shape(ctx, a.shape)) for a in ctx.avals_out]
+        extra["result_shapes"] = [mlir.eval_dynamic_shape_as_tensor(ctx, a.shape) for a in ctx.avals_out]
     op = mlir.custom_call(
         TARGET, result_types=types, operands=in_nodes,
         backend_config={"ir": ir.StringAttr.get(captured.text), "options": ir.StringAttr.get(text)},

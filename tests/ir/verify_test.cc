@@ -129,6 +129,22 @@ TEST(BindShapes, ReplacesEverySymbol) {
   EXPECT_EQ(text.find("param"), std::string::npos);
 }
 
+TEST(InferShapes, SolvesWhatIsLinearInOneParameter) {
+  const Module m = parse(
+      "pallasim-ir 1\nmodule \"k\" {machine = generic}\nparam n\nparam k\ninput \"x\" : f32[add(mul(8,k),n),4] {space = any}\n"
+      "input \"y\" : f32[add(mul(2,n),1)] {space = any}\nbody (%0: ref<f32[add(mul(8,k),n),4], any>, %1: ref<f32[add(mul(2,n),1)], any>) {\n"
+      "  yield\n}\n");
+  using Values = std::vector<std::pair<std::string, int64_t>>;
+  Values v;
+  EXPECT_EQ(infer_shapes(m, {{43, 4}, {7}}, &v), "");  // y gives n = 3, then x gives k = 5
+  EXPECT_EQ(v, (Values{{"n", 3}, {"k", 5}}));
+  v.clear();
+  EXPECT_EQ(infer_shapes(m, {{42, 4}, {7}}, &v), "k");  // 8 k = 39
+  EXPECT_EQ(infer_shapes(m, {{43, 4}, {8}}, &v), "n");
+  EXPECT_EQ(infer_shapes(m, {{43, 4}, {-1}}, &v), "n");
+  EXPECT_TRUE(v.empty() || v.size() == 1);
+}
+
 TEST(Module, LocationsKeepTheirCallChain) {
   Module m;
   m.locs = {{{"a.py", 1, 0, "f", "x"}, 1}, {{"b.py", 2, 0, "g", "y"}, 0}};

@@ -233,6 +233,7 @@ void Compiler::compile_op(const Op& op) {
   using C = ir::OpCode;
   switch (op.code) {
     case C::constant: return op_constant(op);
+    case C::dim_value: return op_dim_value(op);
     case C::iota: return op_iota(op);
     case C::broadcast_in_dim: return op_broadcast(op);
     case C::reshape: return op_reshape(op);

@@ -99,6 +99,7 @@ class Compiler {
   void op_convert(const Op&);
   void op_bitcast(const Op&);
   void op_constant(const Op&);
+  void op_dim_value(const Op&);
   void op_iota(const Op&);
   void op_broadcast(const Op&);
   void op_reshape(const Op&);

@@ -53,6 +53,9 @@ std::vector<Affine> Compiler::affine_map(const ir::Operand& operand) {
         values[op.results[0]] = {true, n, std::vector<int64_t>(axes, 0)};
         break;
       }
+      case ir::OpCode::dim_value:
+        values[op.results[0]] = {true, op.attr("dim")->i, std::vector<int64_t>(axes, 0)};
+        break;
       case ir::OpCode::add:
       case ir::OpCode::sub:
         if (in(0) && in(1)) values[op.results[0]] = combine(*in(0), *in(1), op.code == ir::OpCode::add ? 1 : -1);

@@ -28,6 +28,11 @@ void Compiler::op_constant(const Op& op) {
   define(op.results[0], v);
 }
 
+// Shape parameters are bound before a plan is made.
+void Compiler::op_dim_value(const Op& op) {
+  define(op.results[0], const_scalar(type(op.results[0])->dtype, static_cast<uint64_t>(op.attr("dim")->i)));
+}
+
 void Compiler::op_iota(const Op& op) {
   const ir::Type* t = type(op.results[0]);
   const auto axis = static_cast<size_t>(op.attr("axis")->i);

@@ -234,17 +234,11 @@ bool overlaps(const Buffer& a, const Buffer& b, int64_t a_bytes, int64_t b_bytes
 }
 
 std::shared_ptr<const Plan> specialise(const Plan& p, std::span<const Buffer> arrays) {
+  std::vector<std::vector<int64_t>> shapes;
+  for (const Buffer& b : arrays) shapes.push_back(b.dims);
   std::vector<std::pair<std::string, int64_t>> values;
-  for (const std::string& name : p.module.params) {
-    int64_t found = -1;
-    for (size_t i = 0; i < arrays.size() && i < p.module.operands.size() && found < 0; ++i) {
-      const ir::Type& t = *p.module.operands[i].array;
-      for (size_t d = 0; d < t.dims.size() && d < arrays[i].dims.size(); ++d)
-        if (t.dims[d].symbol == name) found = arrays[i].dims[d];
-    }
-    if (found < 0) bad_argument(p, "no operand's shape gives the parameter " + name, {}, "some operand must have the dimension " + name + " itself");
-    values.emplace_back(name, found);
-  }
+  if (const std::string missing = ir::infer_shapes(p.module, shapes, &values); !missing.empty())
+    bad_argument(p, "no operand's shape gives the parameter " + missing, {}, "some operand must have a dimension that is linear in " + missing);
   std::string key;
   for (const auto& [name, v] : values) key += name + "=" + std::to_string(v) + ";";
   {

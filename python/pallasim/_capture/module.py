@@ -2,15 +2,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from . import jaxver, pipelines, rules_control, rules_gpu, rules_lax, rules_memory
 from .attrs import attr, params_dict, quote, symbol
 from .rules_control import alloc_attrs, mesh_kind
 from .types import Unsupported
 from .views import Operands, steps
-from .writer import ModuleContext, Rule, Writer, attr_list
+from .writer import ModuleContext, Rule, Writer, attr_list, constant_key
 
 _rules: dict[Any, Rule] = {}
 _rules_for = -1
@@ -44,6 +46,7 @@ class Captured:
 
     `aliases` are (input, output) pairs counted as the module does (prefetch operands first); `num_dynamic` operands
     (grid bounds) come before them. `facts`: communicates, prints, checks, axes. `externs`: names without a meaning.
+    `constants`: arrays that the kernel closed over and that are too large for the text; they follow the inputs.
     """
 
     text: str
@@ -55,6 +58,7 @@ class Captured:
     externs: tuple[str, ...]
     params: tuple[str, ...]
     device_axes: tuple[tuple[str, int], ...]
+    constants: tuple[np.ndarray, ...]
 
 
 def choose_machine(compiler_params: Any, meshes: Sequence[Any], default: str = "generic") -> str:
@@ -101,7 +105,30 @@ def _assemble(cx: ModuleContext, header: str, decls: Sequence[str]) -> str:
 
 
 def _captured(cx: ModuleContext, text: str, name: str, num_dynamic: int, aliases: Sequence[tuple[int, int]]) -> Captured:
-    return Captured(text, name, cx.machine, num_dynamic, tuple(aliases), frozenset(cx.facts), tuple(cx.externs), tuple(cx.params), cx.device_axes)
+    return Captured(text, name, cx.machine, num_dynamic, tuple(aliases), frozenset(cx.facts), tuple(cx.externs), tuple(cx.params),
+                    cx.device_axes, tuple(cx.constants))
+
+
+def _with_constants(cx: Callable[[], ModuleContext], capture: Callable[[ModuleContext], Captured]) -> Captured:
+    """Captures once; where that met constants too large for the text, again with inputs for them."""
+    first = cx()
+    captured = capture(first)
+    if not first.wanted:
+        return captured
+    second = cx()
+    second.constants = list(first.wanted.values())
+    return capture(second)
+
+
+def _constant_inputs(cx: ModuleContext) -> list[str]:
+    out = []
+    for i, array in enumerate(cx.constants):
+        out.append(f"input {quote(f'constant{i}')} : {cx.tensor_text(array.shape, array.dtype)} {{space = {_constant_space(cx)}}}")
+    return out
+
+
+def _constant_space(cx: ModuleContext) -> str:
+    return {"tpu": "vmem", "triton": "gmem", "mosaic_gpu": "gmem"}.get(cx.machine, "any")
 
 
 # --- pallas_call ----------------------------------------------------------------------------------------------------
@@ -142,6 +169,8 @@ def _block_dim(w: Writer, d: Any) -> str:
     if isinstance(d, int):
         return f"blocked({d})"
     size = w.dim(d.block_size)
+    if not size.isdigit():
+        raise Unsupported(f"a block of symbolic shape ({size}); blocks of numbers and whole arrays can be exported")
     if kind == "Element":
         low, high = d.padding
         return f"element({size}, {low}, {high})"
@@ -215,10 +244,14 @@ def _index_map(cx: ModuleContext, w: Writer, bm: Any, prefetch: Sequence[tuple[s
 
 def pallas_call(params: Mapping[str, Any], settings: Settings = Settings()) -> Captured:
     """Text of one `pallas_call` with the primitive's parameters. Raises Unsupported."""
-    gm, jaxpr = params["grid_mapping"], params["jaxpr"]
-    compiler_params = params.get("compiler_params")
+    jaxpr, compiler_params = params["jaxpr"], params.get("compiler_params")
     machine = choose_machine(compiler_params, [params.get("mesh")], settings.machine)
-    cx = ModuleContext(machine, jaxpr.debug_info, settings.device_axes, settings.skip_floats)
+    context = lambda: ModuleContext(machine, jaxpr.debug_info, settings.device_axes, settings.skip_floats)  # noqa: E731
+    return _with_constants(context, lambda cx: _pallas_call(cx, params))
+
+
+def _pallas_call(cx: ModuleContext, params: Mapping[str, Any]) -> Captured:
+    gm, jaxpr, compiler_params = params["grid_mapping"], params["jaxpr"], params.get("compiler_params")
     name = _name_of(params.get("name"), jaxpr.debug_info)
     grid, num_dynamic = _grid(cx, gm, compiler_params)
     names = _names(jaxpr.debug_info, len(jaxpr.invars))
@@ -236,13 +269,17 @@ def pallas_call(params: Mapping[str, Any], settings: Settings = Settings()) -> C
         inner = aval.inner_aval
         decls.append(f"prefetch {quote(label)} : {w.tensor(inner.shape, inner.dtype)} {{space = {cx.memory(aval.memory_space)[0]}}}")
     for i, bm in enumerate(gm.block_mappings):
+        if i == n_in:
+            decls += _constant_inputs(cx)
         decls.append(_operand(cx, "input" if i < n_in else "output", names[n_index + i], bm, prefetch, len(gm.grid)))
+    if n_out == 0:
+        decls += _constant_inputs(cx)
     for i, v in enumerate(jaxpr.invars[n_index + n_in + n_out :]):
         decls.append(_scratch(w, names[n_index + n_in + n_out + i], v.aval, ""))
     aliases = [(int(i), int(o)) for i, o in params.get("input_output_aliases") or ()]
     decls += [f"alias {{input = {i}, output = {o}}}" for i, o in aliases]
     blocks = [None] * n_index + [bm.transformed_block_aval for bm in gm.block_mappings]
-    decls.append(_body(w, "", jaxpr, names, blocks))
+    decls.append(_body(w, "", jaxpr, names, n_index + n_in, blocks))
     extra = {}
     if params.get("metadata"):
         extra["metadata"] = {str(k): v for k, v in dict(params["metadata"]).items()}
@@ -267,10 +304,12 @@ def _scratch(w: Writer, name: str, aval: Any, scope: str) -> str:
     return f"scratch {quote(name)} : {text}{attr_list(alloc_attrs(w, aval))}"
 
 
-def _body(w: Writer, mesh: str, jaxpr: Any, names: Sequence[str], blocks: Sequence[Any] = ()) -> str:
+def _body(w: Writer, mesh: str, jaxpr: Any, names: Sequence[str], num_in: int, blocks: Sequence[Any] = ()) -> str:
     """The region of a body. `blocks`: types that the block mappings give to the first arguments, None for no opinion."""
-    args = []
+    args, constants = [], []
     for i, (v, label) in enumerate(zip(jaxpr.invars, names)):
+        if i == num_in:
+            constants = _constant_args(w)
         n = w.fresh()
         aval = v.aval
         # A kernel over a type of many arrays is traced before its parts get their own block specs.
@@ -283,14 +322,24 @@ def _body(w: Writer, mesh: str, jaxpr: Any, names: Sequence[str], blocks: Sequen
             text = f"ref<{w.type(aval)}, {'smem' if w.module.machine == 'tpu' else 'any'}>"
         w.note_ref(n, aval, text)
         args.append((n, label, text))
+    constants = constants or _constant_args(w)
     w.indent = ""
-    w.open_region(f"body{' ' + quote(mesh) if mesh else ''}", args)
+    w.open_region(f"body{' ' + quote(mesh) if mesh else ''}", [*args[:num_in], *constants, *args[num_in:]])
     for v, (n, _, _) in zip(jaxpr.invars, args):
         if not hasattr(v.aval, "inner_aval"):
             w.env[v] = w.emit1("get", [n], "", w.type(v.aval))
     w.run(jaxpr)
     end = w.close_region([])
     return "\n".join([*w.lines, end])
+
+
+def _constant_args(w: Writer) -> list[tuple[str, str, str]]:
+    args = []
+    for i, array in enumerate(w.module.constants):
+        n, text = w.fresh(), f"ref<{w.tensor(array.shape, array.dtype)}, {_constant_space(w.module)}>"
+        w.constant_refs[constant_key(array)] = n
+        args.append((n, f"constant{i}", text))
+    return args
 
 
 # --- mpmd_map -------------------------------------------------------------------------------------------------------
@@ -307,17 +356,21 @@ def mpmd_map(params: Mapping[str, Any], avals_in: Sequence[Any], settings: Setti
 
     `avals_in` are the types of the call's operands. Raises Unsupported.
     """
-    meshes, jaxprs = params["meshes"], [jaxver.dce(jaxver.open_jaxpr(j)[0]) for j in params["jaxprs"]]
-    compiler_params = params.get("compiler_params")
-    machine = choose_machine(compiler_params, meshes, settings.machine)
-    cx = ModuleContext(machine, jaxprs[0].debug_info, settings.device_axes, settings.skip_floats)
+    jaxprs = [jaxver.dce(jaxver.open_jaxpr(j)[0]) for j in params["jaxprs"]]
+    machine = choose_machine(params.get("compiler_params"), params["meshes"], settings.machine)
+    context = lambda: ModuleContext(machine, jaxprs[0].debug_info, settings.device_axes, settings.skip_floats)  # noqa: E731
+    return _with_constants(context, lambda cx: _mpmd_map(cx, params, jaxprs, len(avals_in)))
+
+
+def _mpmd_map(cx: ModuleContext, params: Mapping[str, Any], jaxprs: Sequence[Any], n_in: int) -> Captured:
+    meshes, compiler_params = params["meshes"], params.get("compiler_params")
     name = _name_of(params.get("name"), jaxprs[0].debug_info)
     mesh_names: list[str] = []
     for m in meshes:
         kind = mesh_kind(m)
         mesh_names.append(kind if kind not in mesh_names else f"{kind}{len(mesh_names)}")
     cx.mesh_names = dict(zip(meshes, mesh_names))
-    n_in, n_out = len(avals_in), len(params["out_avals"])
+    n_out = len(params["out_avals"])
     first = jaxprs[0]
     names = _names(first.debug_info, len(first.invars))
     for i in range(len(names)):
@@ -327,18 +380,22 @@ def mpmd_map(params: Mapping[str, Any], avals_in: Sequence[Any], settings: Setti
     decls = [_mesh_decl(cx, n, m) for n, m in zip(mesh_names, meshes)]
     for i, v in enumerate(first.invars):
         aval = v.aval
+        if i == n_in:
+            decls += _constant_inputs(cx)
         if i >= n_in + n_out:
             decls.append(_scratch(w, names[i], aval, _scratch_scope(cx, aval)))
             continue
         inner = getattr(aval, "inner_aval", aval)
-        space = cx.memory(aval.memory_space)[0] if inner is not aval else ("smem" if machine == "tpu" else "any")
+        space = cx.memory(aval.memory_space)[0] if inner is not aval else ("smem" if cx.machine == "tpu" else "any")
         decls.append(f"{'input' if i < n_in else 'output'} {quote(names[i])} : {w.tensor(inner.shape, inner.dtype)} {{space = {space}}}")
+    if len(first.invars) == n_in:
+        decls += _constant_inputs(cx)
     aliases = [(int(i), int(o)) for i, o in dict(params.get("input_output_aliases") or {}).items()]
     decls += [f"alias {{input = {i}, output = {o}}}" for i, o in aliases]
     for mesh_name, mesh, jaxpr in zip(mesh_names, meshes, jaxprs):
         w = Writer(cx, rule_table(), rules_memory.extern)
         w.mesh_axes = tuple(mesh.shape.items())
-        decls.append(_body(w, mesh_name, jaxpr, names))
+        decls.append(_body(w, mesh_name, jaxpr, names, n_in))
     extra = {"external_meshes": [cx.mesh_name(m) for m in params.get("external_meshes") or ()] or None}
     text = _assemble(cx, _header(cx, name, compiler_params, extra), decls)
     return _captured(cx, text, name, 0, aliases)

@@ -33,6 +33,8 @@ class ModuleContext:
         self.externs: dict[str, None] = {}
         self._axis_names: dict[int, str] = {}
         self.types: dict[Any, str] = {}
+        self.constants: list[np.ndarray] = []        # too large for the text: inputs hold them
+        self.wanted: dict[Any, np.ndarray] = {}       # such constants that have no input
 
     def tensor_text(self, shape: Sequence[Any], dtype: Any) -> str:
         key = (tuple(shape), dtype)
@@ -94,6 +96,7 @@ class Writer:
         self.indent = "  "
         self.loc = ""
         self.constants: dict[Any, str] = {}
+        self.constant_refs: dict[Any, str] = {}  # inputs that hold large constants
         self.undo: list[list[Any]] = []
         self.value_types: dict[str, str] = {}                      # refs only
         self.ref_shapes: dict[str, tuple[tuple[Any, ...], Any]] = {}  # refs only: shape, dtype
@@ -134,17 +137,21 @@ class Writer:
 
     def constant(self, array: np.ndarray) -> str:
         """An array constant; equal constants of a region and of those around it are one value."""
-        if array.nbytes > MAX_DENSE and not (array.size > 1 and _is_splat(array)):
-            raise Unsupported(f"a constant of {array.nbytes} bytes captured by the kernel")
         if array.ndim and array.size > 1 and _is_splat(array):
             scalar = self.constant(array.reshape(-1)[0:1].reshape(()))
             return self.emit1("broadcast_in_dim", [scalar], " {dims = []}", self.tensor(array.shape, array.dtype))
-        key = (array.dtype, array.tobytes()) if array.ndim == 0 else (array.dtype, array.shape, array.tobytes())
+        key = constant_key(array)
         name = self.constants.get(key)
         if name is None:
-            name = self.fresh()
             type_text = self.tensor(array.shape, array.dtype)
-            self.lines.append(f"{self.indent}{name} = constant {{value = {array_literal(array)}}} : {type_text}")
+            if array.nbytes > MAX_DENSE:
+                ref = self.constant_refs.get(key)
+                if ref is None:  # this text is thrown away
+                    self.module.wanted[key] = array
+                name = self.emit1("get", [ref or "%0"], "", type_text)
+            else:
+                name = self.fresh()
+                self.lines.append(f"{self.indent}{name} = constant {{value = {array_literal(array)}}} : {type_text}")
             self.constants[key] = name
             if self.undo:
                 self.undo[-1].append(key)
@@ -400,6 +407,11 @@ class Writer:
             total = term if total is None else self.emit1("add", [total, term], "", "i32[]")
             stride *= size
         return total or self.i32(0)
+
+
+def constant_key(array: np.ndarray) -> Any:
+    """Equal for equal constants."""
+    return (array.dtype, array.tobytes()) if array.ndim == 0 else (array.dtype, array.shape, array.tobytes())
 
 
 def _is_float(aval: Any) -> bool:

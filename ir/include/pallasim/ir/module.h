@@ -156,6 +156,11 @@ void verify(const Module&);
 // Replaces shape parameters by numbers. Throws when a parameter is missing or a dimension is negative.
 Module bind_shapes(const Module&, const std::vector<std::pair<std::string, int64_t>>& values);
 
+// Values of the shape parameters that make the operands' shapes `shapes` (prefetch and inputs, in the module's order; further
+// ones are not looked at). A dimension gives a parameter where it is linear in it and its other parameters are known.
+// Returns the name of the first parameter that no dimension gives, or "".
+std::string infer_shapes(const Module&, const std::vector<std::vector<int64_t>>& shapes, std::vector<std::pair<std::string, int64_t>>* values);
+
 // Fills a diagnostic's site from the location table.
 Site site_of(const Module&, LocId);
 
