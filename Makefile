@@ -7,7 +7,7 @@ demo:
 test:
 	./test.sh
 bench:
-	cmake --preset release && cmake --build --preset release && for b in $$(find build/release/bench -type f -executable -name '*bench*'); do $$b; done
+	./scripts/bench.sh
 peer:
 	.venv/bin/python tests/peer/site_census.py build/peer --harness $(HARNESS)
 fuzz:

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "pallasim/interp/launch.h"
+#include "pallasim/ir/builder.h"
 
 namespace pallasim::interp {
 namespace {
@@ -32,6 +33,10 @@ struct Program {
   void run() { launch(*plan, session, args, results, options); }
 };
 
+benchmark::Counter per(benchmark::State& state, double count) {
+  return benchmark::Counter(static_cast<double>(state.iterations()) * count, benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+}
+
 std::string empty_grid(int64_t n) {
   return "pallasim-ir 1\nmodule \"empty\" {machine = generic}\ngrid {size = " + std::to_string(n) +
          "}\ninput \"x\" : f32[8,128] {space = any}\nbody (%0 \"x\": ref<f32[8,128], any>) {\n  yield\n}\n";
@@ -48,14 +53,14 @@ void EmptyGridStep(benchmark::State& state) {
   Program p(empty_grid(state.range(0)), {{8, 128}}, {});
   for (auto _ : state) p.run();
   state.SetItemsProcessed(state.iterations() * state.range(0));
-  state.counters["ns_per_step"] = benchmark::Counter(static_cast<double>(state.iterations() * state.range(0)), benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+  state.counters["ns_per_step"] = per(state, static_cast<double>(state.range(0)));
 }
 BENCHMARK(EmptyGridStep)->Arg(1 << 20);
 
 void WindowedGridStep(benchmark::State& state) {
   Program p(windowed_grid(state.range(0)), {{state.range(0), 8}}, {});
   for (auto _ : state) p.run();
-  state.counters["ns_per_step"] = benchmark::Counter(static_cast<double>(state.iterations() * state.range(0)), benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+  state.counters["ns_per_step"] = per(state, static_cast<double>(state.range(0)));
 }
 BENCHMARK(WindowedGridStep)->Arg(1 << 12)->Arg(1 << 16)->Arg(1 << 20);
 
@@ -82,29 +87,74 @@ body (%0 "x": ref<i32[64], smem>, %1 "o": ref<i32[1], smem>) {
 )";
   Program p(text, {{64}}, {{1}}, ir::DType::I32);
   for (auto _ : state) p.run();
-  state.counters["ns_per_op"] = benchmark::Counter(static_cast<double>(state.iterations()) * 4e6, benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+  state.counters["ns_per_op"] = per(state, 4e6);
 }
 BENCHMARK(ScalarLoop);
 
-// add of one 8x128 tile, a million times.
-void Tile8x128(benchmark::State& state) {
-  const std::string text = R"(pallasim-ir 1
-module "tile" {machine = generic}
-grid {size = 100000}
-input "x" : f32[8,128] {space = any}
-output "o" : f32[8,128] {space = any}
-body (%0 "x": ref<f32[8,128], any>, %1 "o": ref<f32[8,128], any>) {
-  %2 = get %0 : f32[8,128]
-  %3 = add %2, %2 : f32[8,128]
-  store %1, %3
-  yield
-}
-)";
-  Program p(text, {{8, 128}}, {{8, 128}});
+// A chain of 64 scalar operations in a loop: what it costs to get from one step to the next.
+void OpDispatch(benchmark::State& state) {
+  constexpr int kChain = 64, kIterations = 10000;
+  ir::ModuleBuilder mb("ops", ir::Machine::Generic);
+  mb.output("o", mb.type(ir::DType::I32, {1}), ir::Space::Smem);
+  mb.body([](ir::BodyBuilder& b, const ir::Values& refs) {
+    const ir::Value zero = b.constant(ir::DType::I32, 0), end = b.constant(ir::DType::I32, kIterations), one = b.constant(ir::DType::I32, 1);
+    const ir::Values last = b.loop(zero, end, one, {zero}, [](ir::BodyBuilder& b, const ir::Values& v) {
+      ir::Value x = v[1];
+      for (int i = 0; i < kChain; ++i) x = b.elementwise(i % 2 ? ir::OpCode::xor_ : ir::OpCode::add, {x, v[0]});
+      return ir::Values{x};
+    });
+    b.store(refs[0], last[0], {0});
+  });
+  Program p(ir::print(mb.finish()), {}, {{1}}, ir::DType::I32);
   for (auto _ : state) p.run();
-  state.counters["ns_per_tile"] = benchmark::Counter(static_cast<double>(state.iterations()) * 1e5, benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+  state.counters["ns_per_op"] = per(state, double{kChain} * kIterations);
 }
-BENCHMARK(Tile8x128);
+BENCHMARK(OpDispatch);
+
+// One operation on an 8x128 tile, a hundred thousand times.
+void TileOp(benchmark::State& state, ir::OpCode code) {
+  constexpr int kSteps = 100000;
+  const bool reduces = code == ir::OpCode::reduce_sum;
+  ir::ModuleBuilder mb("tile", ir::Machine::Generic);
+  const std::vector<ir::Dim> out = reduces ? std::vector<ir::Dim>{8} : code == ir::OpCode::transpose ? std::vector<ir::Dim>{128, 8} : std::vector<ir::Dim>{8, 128};
+  mb.grid(kSteps).input("x", mb.type(ir::DType::F32, {8, 128})).output("o", mb.type(ir::DType::F32, out));
+  mb.body([&](ir::BodyBuilder& b, const ir::Values& refs) {
+    const ir::Value x = b.get(refs[0]);
+    if (reduces) b.store(refs[1], b.reduce(code, x, {1}));
+    else if (code == ir::OpCode::transpose) b.store(refs[1], b.transpose(x, {1, 0}));
+    else b.store(refs[1], b.elementwise(code, ir::info(code).min_operands == 2 ? ir::Values{x, x} : ir::Values{x}));
+  });
+  std::vector<int64_t> dims;
+  for (const ir::Dim& d : out) dims.push_back(d.size);
+  Program p(ir::print(mb.finish()), {{8, 128}}, {dims});
+  for (auto _ : state) p.run();
+  state.counters["ns_per_tile"] = per(state, kSteps);
+}
+
+BENCHMARK_CAPTURE(TileOp, add, ir::OpCode::add);
+BENCHMARK_CAPTURE(TileOp, mul, ir::OpCode::mul);
+BENCHMARK_CAPTURE(TileOp, exp, ir::OpCode::exp);
+BENCHMARK_CAPTURE(TileOp, tanh, ir::OpCode::tanh);
+BENCHMARK_CAPTURE(TileOp, reduce_sum, ir::OpCode::reduce_sum);
+BENCHMARK_CAPTURE(TileOp, transpose, ir::OpCode::transpose);
+
+// A product of squares in one grid point, against the FLOPs it has.
+void Gemm(benchmark::State& state, ir::DType dtype) {
+  const int64_t n = state.range(0);
+  ir::ModuleBuilder mb("gemm", ir::Machine::Generic);
+  const ir::Type* square = mb.type(dtype, {n, n});
+  mb.input("x", square).input("y", square).output("o", mb.type(ir::DType::F32, {n, n}));
+  mb.body([](ir::BodyBuilder& b, const ir::Values& refs) {
+    const ir::Value x = b.get(refs[0]), y = b.get(refs[1]);
+    b.store(refs[2], b.matmul(x, y, ir::DType::F32));
+  });
+  Program p(ir::print(mb.finish()), {{n, n}, {n, n}}, {{n, n}});
+  for (interp::Buffer& a : p.args) a.dtype = dtype;  // its memory is large enough for narrower elements
+  for (auto _ : state) p.run();
+  state.counters["GFLOP/s"] = benchmark::Counter(2e-9 * static_cast<double>(n * n * n) * static_cast<double>(state.iterations()), benchmark::Counter::kIsRate);
+}
+BENCHMARK_CAPTURE(Gemm, f32, ir::DType::F32)->Arg(128)->Arg(512)->Arg(1024);
+BENCHMARK_CAPTURE(Gemm, bf16, ir::DType::BF16)->Arg(128)->Arg(512)->Arg(1024);
 
 void Launch(benchmark::State& state) {
   Program p(empty_grid(1), {{8, 128}}, {});

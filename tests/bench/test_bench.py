@@ -1,0 +1,46 @@
+"""The kernels that are measured compute what their references do, and the comparison runs."""
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+import jax
+import pytest
+
+BENCH = pathlib.Path(__file__).resolve().parents[2] / "bench"
+sys.path.insert(0, str(BENCH))
+import compare  # noqa: E402
+import kernels  # noqa: E402
+
+import pallasim  # noqa: E402
+
+
+@pytest.mark.parametrize("name", sorted(kernels.all_cases()))
+def test_kernel(name):
+    case = kernels.all_cases()[name]
+    arguments = jax.block_until_ready(case.arguments())
+    try:
+        function, _ = compare.compiled("pallasim", case, arguments)
+    except pallasim.UnsupportedError as e:
+        pytest.skip(str(e).partition("\n")[0])
+    compare.checked("pallasim", case, function, arguments)
+
+
+def test_comparison(tmp_path):
+    out = tmp_path / "results.json"
+    done = subprocess.run([sys.executable, str(BENCH / "compare.py"), "--cases", "add_1m_8_steps|histogram", "--executors", "xla,hlo,pallasim", "--rounds", "3",
+                           "--budget", "0", "--out", str(out)], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    cases = json.loads(out.read_text())["cases"]
+    add = cases["add_1m_8_steps"]
+    assert set(add["warm"]["wall_s"]) == {"xla", "hlo", "pallasim"} == set(add["warm"]["to_pallasim"])
+    assert add["warm"]["to_pallasim"]["pallasim"] == 1 and all(v > 0 for v in add["warm"]["cpu_s"].values())
+    assert all(add["cold"][e]["total_s"] > 0 for e in add["executors"])
+    # JAX's interpreter has no atomics between programs: its result is wrong, and the table says so.
+    assert "wrong result" in cases["histogram_atomics"]["warm"]["errors"]["hlo"]
+    assert "| add_1m_8_steps |" in done.stdout and "* histogram_atomics, hlo: AssertionError: wrong result" in done.stdout
