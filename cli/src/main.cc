@@ -93,6 +93,9 @@ struct CommandLine {
         ->capture_default_str();
     run_app->add_option("--schedule-seed", run.schedule_seed, "Of --schedule random, if not that of --seed")
         ->type_name("N");
+    run_app->add_option("--copies", run.copies, "When asynchronous copies move: eager, on_wait or scheduled")
+        ->check(CLI::IsMember({"eager", "on_wait", "scheduled"}).description(""))
+        ->type_name("WHEN");
     run_app->add_option("--replay", run.replay, "Repeat the schedule of a report")->type_name("TOKEN");
     run_app->add_option("--chip", run.chip, "The chip whose sizes and rules hold, see pallasim chips")
         ->type_name("NAME");

@@ -20,6 +20,9 @@ interp::Options engine_options(const RunOptions& o, interp::Options e) {
     e.policy = interp::Options::Policy::Random;
     e.seed = o.schedule_seed.value_or(o.seed);
   }
+  if (o.copies == "eager") e.copies = interp::Options::Copies::AtIssue;
+  else if (o.copies == "on_wait") e.copies = interp::Options::Copies::AtWait;
+  else if (o.copies == "scheduled") e.copies = interp::Options::Copies::Scheduled;
   if (!o.chip.empty()) e.chip = hw::find_profile(o.chip);
   if (!e.chip) fail("PS-CLI-001", fmt::format("--chip {}: there is no such chip", o.chip), {}, "pallasim chips lists them");
   e.workers = o.workers;

@@ -60,10 +60,14 @@ struct Execution {
   std::vector<std::unique_ptr<Arena>> arenas;        // one per thread; of programs: as many as ever ran at a time
   std::vector<std::vector<std::byte>> shared_memory; // grid-scoped scratch
   memory::Semaphores semaphores;
+  memory::CopyQueue copies;         // in flight
+  int64_t copies_issued = 0;
+  Options::Copies copies_move = Options::Copies::AtIssue;
   std::vector<int32_t> woken;
   std::vector<int64_t> advance;     // per axis, per window: offset change when that axis steps
   std::vector<Listener*> listeners; // empty in fast runs
   std::vector<Print> prints;
+  std::vector<ir::Diagnostic> findings;  // that did not stop the run
   int64_t steps = 0;
   int64_t print_sequence = 0;
   bool progressed = false;          // memory was written or a semaphore signalled since the last look
@@ -87,6 +91,8 @@ struct Execution {
     std::vector<std::vector<std::byte>> arenas;
     std::vector<std::vector<std::byte>> buffers;  // operands and shared memory
     memory::Semaphores semaphores;
+    memory::CopyQueue copies;
+    int64_t copies_issued;
     struct ThreadState { int32_t pc; int64_t wait_value, wait_sem; Stop stop; };
     std::vector<ThreadState> threads;
     int64_t steps;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "pallasim/interp/launch.h"
+#include "pallasim/memory/async.h"
 #include "pallasim/memory/saturate.h"
 #include "pallasim/memory/semaphores.h"
 #include "pallasim/memory/window.h"
@@ -75,6 +76,8 @@ class Plan {
   std::vector<uint32_t> size_slots;
   std::vector<uint32_t> mesh_slots;  // i64, per mesh axis of the (single) mesh
   memory::SemaphoreLayout semaphores;
+  struct OuterSemaphores { int block; int operand; bool in_place; };  // semaphores that live outside the kernel
+  std::vector<OuterSemaphores> outer_semaphores;
   std::vector<int> splittable;     // grid axes along which units are independent
   bool prefix_only = false;        // only a leading run of axes may be split
   std::string sequential_because;  // empty when something may be split

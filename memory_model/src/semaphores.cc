@@ -8,9 +8,9 @@
 
 namespace pallasim::memory {
 
-int SemaphoreLayout::add(std::string name, int64_t count, bool per_thread) {
+int SemaphoreLayout::add(std::string name, int64_t count, bool per_thread, bool bytes) {
   int64_t& next = per_thread ? per_thread_ : shared_;
-  blocks_.push_back({std::move(name), next, count, per_thread});
+  blocks_.push_back({std::move(name), next, count, per_thread, bytes});
   next += count;
   return static_cast<int>(blocks_.size()) - 1;
 }

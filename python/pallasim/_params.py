@@ -32,6 +32,8 @@ class Params:
     uninitialized_memory: what fresh memory holds, "nan" (NaN, the least integer, true) or "zero".
     out_of_bounds: "error" stops, "machine" does what the hardware does and notes it.
     skip_floating_point_ops: every floating-point value of a kernel is inf and nothing computes it: control flow alone.
+    dma_execution_mode: when the bytes of asynchronous copies move: "eager" when they start, "on_wait" when somebody
+        waits for them, "scheduled" at a moment that the schedule chooses (with `random_seed`).
     workers: OS threads for independent parts of a grid, 0 for one per CPU core. Results do not depend on it.
     max_steps: stops after so many steps of all threads, 0 for no limit.
 
@@ -45,6 +47,7 @@ class Params:
     uninitialized_memory: Literal["nan", "zero"] = "nan"
     out_of_bounds: Literal["error", "machine"] = "error"
     skip_floating_point_ops: bool = False
+    dma_execution_mode: Literal["eager", "on_wait", "scheduled"] = "eager"
     workers: int = 0
     max_steps: int = 0
 
@@ -55,6 +58,8 @@ class Params:
             raise ValueError("uninitialized_memory is 'nan' or 'zero'")
         if self.out_of_bounds not in ("error", "machine"):
             raise ValueError("out_of_bounds is 'error' or 'machine'")
+        if self.dma_execution_mode not in ("eager", "on_wait", "scheduled"):
+            raise ValueError("dma_execution_mode is 'eager', 'on_wait' or 'scheduled'")
         if ";" in self.replay:
             raise ValueError("replay is no schedule token")
         from . import _lowering
@@ -86,6 +91,8 @@ class Params:
             items.append(f"uninitialized={self.uninitialized_memory}")
         if self.out_of_bounds != "error":
             items.append(f"out_of_bounds={self.out_of_bounds}")
+        if self.dma_execution_mode != "eager":
+            items.append(f"copies={self.dma_execution_mode}")
         if self.workers:
             items.append(f"workers={int(self.workers)}")
         if self.max_steps:

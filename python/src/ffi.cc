@@ -60,7 +60,7 @@ bool dtype_of(ffi::DataType t, ir::DType* out) {
 // Keys and semaphores travel as integers: keys with their words as a trailing dimension.
 bool carries(ir::DType declared, ir::DType found) {
   if (ir::is_key(declared)) return found == ir::DType::U32;
-  if (ir::is_sync(declared)) return found == ir::DType::I32 || found == ir::DType::I16;
+  if (ir::is_sync(declared)) return found == ir::DType::I32;
   return declared == found;
 }
 

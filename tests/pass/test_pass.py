@@ -43,6 +43,13 @@ def check_alias_inplace(run):
     np.testing.assert_array_equal(out, np.concatenate([x[:3] + f32(1), x[3:]]))  # row 3 is the input's
 
 
+def check_double_buffer(run):
+    x = random((4, 128))
+    for options in ((), ("--copies", "on_wait"), ("--copies", "scheduled", "--seed", "3")):
+        (out,), _ = run(x, options=options)
+        np.testing.assert_array_equal(out, 2 * x)
+
+
 def check_histogram_atomic(run):
     x = np.random.default_rng(0).integers(0, 13, 128).astype(np.int32)  # 10 and more are masked off
     for options in [(), *(("--schedule", "random", "--seed", str(s)) for s in range(4))]:

@@ -176,7 +176,7 @@ void Compiler::compile_scratch() {
     v.root = next_root_++;
     const bool own = s.type->scope == ir::Scope::Thread || s.type->scope == ir::Scope::Warp;
     if (ir::is_sync(v.dtype)) {
-      v.semaphore = plan_.semaphores.add(v.name, v.elements(), own);
+      v.semaphore = plan_.semaphores.add(v.name, v.elements(), own, v.dtype == ir::DType::DmaSem);
     } else if (own) {
       v.storage = temps_.allocate(v.bytes());
       permanent_.push_back(v.storage);
@@ -186,6 +186,7 @@ void Compiler::compile_scratch() {
       v.addr = {next_buffer++, Addr::kNoSlot, 0};
       plan_.shared.push_back({v.addr.buffer, v.bytes(), v.dtype, v.elements(), v.name});
     }
+    add_tile_padding(&v);
     values_[graph.region.args[first + i]] = v;
   }
   plan_.num_buffers = next_buffer;
@@ -269,9 +270,15 @@ void Compiler::compile_op(const Op& op) {
     case C::while_: return op_while(op);
     case C::for_: return op_for(op);
     case C::run_scoped: return op_scoped(op);
+    case C::empty_ref: case C::new_ref: return op_new_ref(op);
+    case C::freeze: return op_freeze(op);
     case C::call: return op_call(op);
     case C::program_id: case C::num_programs: case C::axis_index: case C::axis_size: return op_index(op);
     case C::sem_signal: case C::sem_wait: case C::sem_read: return op_semaphore(op);
+    case C::get_barrier_semaphore: return op_barrier_semaphore(op);
+    case C::dma_start: return op_dma_start(op);
+    case C::dma_wait: return op_dma_wait(op);
+    case C::select_ref: return op_select_ref(op);
     case C::debug_print: return op_print(op);
     case C::check: return op_check(op);
     case C::multiple_of: case C::max_contiguous: case C::optimization_barrier: case C::layout_cast:

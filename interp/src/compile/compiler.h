@@ -48,6 +48,8 @@ class Compiler {
   void add_moving_window(const Window&);
   bool may_leave_array(const Window&) const;
   bool is_aliased(int input) const;
+  void copy_prefetch(Val* ref);
+  void outer_semaphores(const ir::Operand&, const Window&, Val* ref);
   void compile_scratch();
   void compile_body(const ir::Body&);
   void compile_grid_loop(const ir::Body&);
@@ -129,18 +131,37 @@ class Compiler {
   void op_while(const Op&);
   void op_for(const Op&);
   void op_scoped(const Op&);
+  void op_new_ref(const Op&);
+  void op_freeze(const Op&);
+  Val allocate_ref(const Op&, ir::ValueId, ScopePayload* scope);
   void op_call(const Op&);
   void op_index(const Op&);
   void op_print(const Op&);
   void op_check(const Op&);
   void op_semaphore(const Op&);
+  void op_barrier_semaphore(const Op&);
+  void op_dma_start(const Op&);
+  void op_dma_wait(const Op&);
+  void op_select_ref(const Op&);
   void op_identity(const Op&);
 
   // memory helpers
   struct ViewResult { Val ref; bool gather = false; std::vector<GatherDim> dims; std::vector<int64_t> result_dims;
                       std::vector<std::shared_ptr<Storage>> keep; };
-  ViewResult apply_view(const Op&, const Val& ref, const Attr* view, bool allow_gather);
+  // What a view is for: an access to memory, one that may have array indices, an end of a copy (extents may be known at
+  // run time only), or the extents alone (nothing is accessed: bounds do not matter).
+  enum class ViewUse : uint8_t { Access, Gather, Copy, Shape };
+  ViewResult apply_view(const Op&, const Val& ref, const Attr* view, ViewUse use);
   Val index_dynamic(const Val& ref, std::vector<IndexTerm> terms);
+  // An attribute view($k, [transforms]).
+  Val viewed_operand(const Op&, const char* key, ViewUse use);
+  void add_tile_padding(Val* ref) const;
+  uint32_t valid_slot(const Val& ref, size_t d, const IndexTerm* term, int64_t start, int64_t size, uint32_t size_slot);
+  SemPayload semaphore_operand(const Op&, const char* key);
+  void check_own_device(const Op&);
+  uint32_t core_slot(const Op&);
+  // Runs `body` once per alternative of `v`, where the plan then branches.
+  void for_each_choice(const Val& v, const std::function<void(const Val&)>& body);
   void store_value(const Op&, const Val& ref, const Val& v);
   void check_writable(const Op&, const Val& ref);
   struct ElementAccess {
@@ -181,10 +202,12 @@ class Compiler {
   std::map<std::pair<int, uint64_t>, uint32_t> const_slots_;
   std::set<std::pair<int, int>> aliases_;  // root pairs
   std::vector<std::shared_ptr<Storage>> permanent_;
+  std::vector<std::pair<Val, Val>> prefetch_copies_;  // to, from
   std::vector<const Region*> region_stack_;
   std::unordered_map<ir::ValueId, const Region*> defined_in_;
   std::unordered_map<ir::ValueId, uint32_t> preassigned_;  // scalar results that go straight to a carry's slot
   int next_root_ = 0;
+  int barrier_ = -1;                       // block of the barrier semaphore
   ir::LocId loc_ = -1;
   bool in_index_map_ = false;
   int while_depth_ = 0;

@@ -234,32 +234,69 @@ void Compiler::op_call(const Op& op) {
   for (size_t i = 0; i < op.results.size(); ++i) define(op.results[i], materialized(operand(body.ops.back(), i)));
 }
 
+// Memory or semaphores of the thread for a ref value; what it took is noted in `scope`.
+Val Compiler::allocate_ref(const Op& op, ir::ValueId id, ScopePayload* scope) {
+  const ir::Type* t = type(id);
+  Val v;
+  v.kind = Val::Kind::Ref;
+  v.dtype = t->dtype;
+  v.dims = dims_of(t);
+  v.strides = dense_strides(v.dims);
+  v.name = graph_->names[static_cast<size_t>(id)];
+  v.root = next_root_++;
+  if (ir::is_sync(t->dtype)) {
+    if (t->dtype == ir::DType::Mbarrier || t->dtype == ir::DType::ClusterBarrier)
+      unsupported(op, std::string(ir::name(op.code)) + " of " + std::string(ir::name(t->dtype)));
+    v.semaphore = plan_.semaphores.add(v.name, v.elements(), true, t->dtype == ir::DType::DmaSem);
+    v.addr = {};
+    scope->semaphores.push_back(v.semaphore);
+    return v;
+  }
+  require_memory(v.bytes(), "an allocation");
+  v.storage = temps_.allocate(v.bytes());
+  v.addr = {kTempBuffer, Addr::kNoSlot, v.storage->offset};
+  scope->memory.push_back({v.storage->offset, v.bytes()});
+  add_tile_padding(&v);
+  return v;
+}
+
+// Refs that live from here to the end of the kernel.
+void Compiler::op_new_ref(const Op& op) {
+  ScopePayload scope;
+  const Val v = allocate_ref(op, op.results[0], &scope);
+  if (v.storage) permanent_.push_back(v.storage);
+  else emit(run::scope_begin, plan_.own(std::move(scope)));
+  if (op.code == ir::OpCode::new_ref) store_value(op, v, operand(op, 0));
+  else if (v.storage) emit_fill_uninitialized(v);
+  define(op.results[0], v);
+}
+
+void Compiler::op_freeze(const Op& op) {
+  Val v = operand(op, 0);
+  if (v.semaphore >= 0) unsupported(op, "freeze of semaphores");
+  v.kind = Val::Kind::Strided;
+  define(op.results[0], v.dims.empty() ? load_scalar(v) : v);
+}
+
 void Compiler::op_scoped(const Op& op) {
   before_region_op(op);
   const Region& body = op.regions[0];
   if (!op.operands.empty()) unsupported(op, "run_scoped with initial values");
+  ScopePayload scope;
   for (ir::ValueId a : body.args) {
-    const ir::Type* t = type(a);
-    Val v;
-    v.kind = Val::Kind::Ref;
-    v.dtype = t->dtype;
-    v.dims = dims_of(t);
-    v.strides = dense_strides(v.dims);
-    v.name = graph_->names[static_cast<size_t>(a)];
-    v.root = next_root_++;
-    if (ir::is_sync(t->dtype)) {
-      if (t->dtype != ir::DType::Sem) unsupported(op, "scoped " + std::string(ir::name(t->dtype)));
-      v.semaphore = plan_.semaphores.add(v.name, v.elements(), true);
-      v.addr = {};
-    } else {
-      v.storage = temps_.allocate(v.bytes());
-      v.addr = {kTempBuffer, Addr::kNoSlot, v.storage->offset};
-      if (!full_store_first(body, a, 0, nullptr)) emit_fill_uninitialized(v);
-    }
+    const Val v = allocate_ref(op, a, &scope);
+    if (v.storage && !full_store_first(body, a, 0, nullptr)) emit_fill_uninitialized(v);
     values_[a] = v;
     defined_in_[a] = &body;
   }
+  // Only copies and semaphores can outlast a scope.
+  std::set<int> roots;
+  bool sync = false;
+  collect_writes(body, &roots, &sync);
+  const auto* payload = sync ? plan_.own(std::move(scope)) : nullptr;
+  if (payload && !payload->semaphores.empty()) emit(run::scope_begin, payload);
   compile_region_ops(body);
+  if (payload) emit(run::scope_end, payload);
   const Op& yield = body.ops.back();
   for (size_t i = 0; i < op.results.size(); ++i) {
     Val v = operand(yield, i);

@@ -24,12 +24,12 @@ Compiler::ViewResult Compiler::element_view(const Op& op, const Val& ref, const 
     if (!view->items.back().is_call("index")) unsupported(op, std::string(ir::name(op.code)) + " after ref transform " + view->items.back().s);
     Attr front = *view, last = Attr::list({view->items.back()});
     front.items.pop_back();
-    if (!front.items.empty()) v.ref = apply_view(op, ref, &front, false).ref;
+    if (!front.items.empty()) v.ref = apply_view(op, ref, &front, ViewUse::Access).ref;
     const auto& items = last.items[0].items;
     bool arrays = false;
     for (const Attr& d : items) arrays |= d.is_call("array") || d.is_call("ref");
     if (arrays) {
-      v = apply_view(op, v.ref, &last, true);
+      v = apply_view(op, v.ref, &last, ViewUse::Gather);
     } else {
       for (size_t i = 0; i < items.size(); ++i) {
         GatherDim g;

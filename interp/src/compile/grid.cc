@@ -23,6 +23,15 @@ Affine scaled(const Affine& a, int64_t f) {
   return r;
 }
 
+// Whether something in `region` may write through `ref`.
+bool writes(const ir::Region& region, ir::ValueId ref) {
+  return std::any_of(region.ops.begin(), region.ops.end(), [&](const ir::Op& op) {
+    const bool uses = std::find(op.operands.begin(), op.operands.end(), ref) != op.operands.end();
+    const bool may = ir::info(op.code).effects & (ir::kEffectWrite | ir::kEffectAtomic | ir::kEffectAsync) || op.code == ir::OpCode::view;
+    return (uses && may) || std::any_of(op.regions.begin(), op.regions.end(), [&](const ir::Region& r) { return writes(r, ref); });
+  });
+}
+
 bool is_constant(const Affine& a) {
   return std::all_of(a.coefficient.begin(), a.coefficient.end(), [](int64_t c) { return c == 0; });
 }
@@ -116,12 +125,17 @@ void Compiler::compile_windows() {
     ref.kind = Val::Kind::Ref;
     ref.dtype = w.dtype;
     ref.name = o.name;
-    ref.read_only = !w.is_output && !(m_.machine == ir::Machine::Triton && is_aliased(static_cast<int>(i)));  // one pointer
+    // An aliased input that is no block is the output's memory under another name; on a GPU every ref is a pointer.
+    ref.read_only = !w.is_output && !(is_aliased(static_cast<int>(i)) && (m_.machine == ir::Machine::Triton || !o.has_block));
     ref.root = next_root_++;
     ref.addr = {w.buffer, Addr::kNoSlot, 0};
-    if (!o.has_block) {
+    if (ir::is_sync(w.dtype)) {
+      outer_semaphores(o, w, &ref);
+    } else if (!o.has_block) {
       ref.dims = w.dims;
       ref.strides = w.strides;
+      if (o.kind == ir::Operand::Kind::Prefetch && writes(body.region, body.region.args[i])) copy_prefetch(&ref);
+      add_tile_padding(&ref);
     } else {
       w.index = affine_map(o);
       bool whole = true;
@@ -181,6 +195,31 @@ void Compiler::compile_windows() {
     aliases_.insert({std::min(a.input, inputs + a.output), std::max(a.input, inputs + a.output)});
 }
 
+// Prefetched scalars lie in SMEM of each core, where the kernel may change them; the array stays as it is.
+void Compiler::copy_prefetch(Val* ref) {
+  Val own = temp(ref->dtype, ref->dims);
+  permanent_.push_back(own.storage);
+  prefetch_copies_.push_back({own, *ref});
+  ref->addr = own.addr;
+  ref->read_only = false;
+}
+
+// Semaphores that live outside the kernel. An aliased output is its input.
+void Compiler::outer_semaphores(const ir::Operand& o, const Window& w, Val* ref) {
+  const int inputs = static_cast<int>(m_.operands.size()) - m_.count(ir::Operand::Kind::Output);
+  ref->dims = w.dims;
+  ref->strides = w.strides;
+  ref->addr = {};
+  for (const ir::Alias& a : m_.aliases)
+    if (w.is_output && w.operand == inputs + a.output)
+      for (const Plan::OuterSemaphores& s : plan_.outer_semaphores)
+        if (s.operand == a.input) ref->semaphore = s.block;
+  if (ref->semaphore >= 0) return;
+  ref->semaphore = plan_.semaphores.add(o.name, ref->elements(), false, w.dtype == ir::DType::DmaSem);
+  const bool in_place = std::any_of(m_.aliases.begin(), m_.aliases.end(), [&](const ir::Alias& a) { return a.input == w.operand; });
+  plan_.outer_semaphores.push_back({ref->semaphore, w.operand, in_place});
+}
+
 void Compiler::add_moving_window(const Window& w) {
   Plan::MovingWindow m{w.dyn, 0, std::vector<int64_t>(m_.grid.size(), 0)};
   for (size_t d = 0; d < w.dims.size(); ++d) {
@@ -193,6 +232,7 @@ void Compiler::add_moving_window(const Window& w) {
 
 void Compiler::compile_body(const ir::Body& body) {
   std::unordered_map<ir::ValueId, Val> body_values = values_;
+  for (const auto& [own, array] : prefetch_copies_) emit_copy(own, array);
   emit(run::grid_begin);
   const int top = here();
   for (Window& w : plan_.windows) {

@@ -36,10 +36,13 @@ Val Compiler::index_dynamic(const Val& ref, std::vector<IndexTerm> terms) {
   return r;
 }
 
-Compiler::ViewResult Compiler::apply_view(const Op& op, const Val& ref, const Attr* view, bool allow_gather) {
+Compiler::ViewResult Compiler::apply_view(const Op& op, const Val& ref, const Attr* view, ViewUse use) {
   ViewResult out;
   out.ref = ref;
   Val& r = out.ref;
+  const bool allow_gather = use == ViewUse::Gather, copy = use == ViewUse::Copy || use == ViewUse::Shape;
+  if (ref.choice && !copy) unsupported(op, std::string(ir::name(op.code)) + " on one of several refs");
+  if (!ref.extents.empty() && !copy) unsupported(op, std::string(ir::name(op.code)) + " on a ref whose extent is known at run time only");
   if (!view) return out;
   const int size = ref.semaphore >= 0 ? 1 : ir::byte_size(r.dtype);
   for (const Attr& t : view->items) {
@@ -51,6 +54,7 @@ Compiler::ViewResult Compiler::apply_view(const Op& op, const Val& ref, const At
       if (arrays && !allow_gather) unsupported(op, "array index in this operation");
       std::vector<IndexTerm> terms;
       std::vector<int64_t> dims, strides;
+      std::vector<uint32_t> extents, valid;
       size_t array_rank = 0, array_position = 0, slices_seen = 0;
       std::vector<Val> indices(t.items.size());
       if (arrays) {
@@ -90,12 +94,18 @@ Compiler::ViewResult Compiler::apply_view(const Op& op, const Val& ref, const At
         g.stride = stride;
         const Attr* start = &d;
         int64_t count = 1, step = 1;
+        uint32_t size_slot = Addr::kNoSlot;
         bool keeps = false;
         if (d.is_call("slice")) {
           start = &d.items[0];
           count = d.items[1].i;
           step = d.items.size() > 2 ? d.items[2].i : 1;
           keeps = true;
+          if (d.items[1].is(Attr::Kind::Operand)) {
+            if (!copy || step != 1) unsupported(op, "slice of a size that is known at run time only");
+            size_slot = scalar_slot(scalar_convert(operand(op, static_cast<size_t>(count)), ir::DType::I64));
+            count = extent;
+          }
         } else if (arrays && (d.is_call("array") || d.is_call("ref"))) {
           const Val& v = indices[i];
           g.kind = GatherDim::Kind::Array;
@@ -116,7 +126,7 @@ Compiler::ViewResult Compiler::apply_view(const Op& op, const Val& ref, const At
           const Val& v = operand(op, static_cast<size_t>(start->i));
           slot = scalar_slot(v);
           wide = is_wide(v.dtype);
-        } else if (count > 0 && (start->i < 0 || start->i + span >= extent)) {
+        } else if (size_slot != Addr::kNoSlot || (count > 0 && (start->i < 0 || start->i + span >= extent))) {
           // A static index out of bounds is a finding of the run, not of the compilation: the branch may never run.
           const Val v = const_int(ir::DType::I64, start->i);
           slot = v.slot;
@@ -127,11 +137,17 @@ Compiler::ViewResult Compiler::apply_view(const Op& op, const Val& ref, const At
         g.start_slot = slot;
         g.wide = wide;
         if (!arrays) {
-          if (slot != Addr::kNoSlot)
-            terms.push_back({slot, wide, stride * size, extent - 1 - std::max<int64_t>(span, 0), static_cast<int>(i), extent, count});
-          else
+          const bool dynamic = slot != Addr::kNoSlot;
+          if (dynamic) {
+            const int64_t pad = use == ViewUse::Copy && keeps && step == 1 && !r.padding.empty() ? r.padding[i] : 0;
+            terms.push_back({slot, wide, stride * size, extent + pad - 1 - std::max<int64_t>(span, 0), static_cast<int>(i), extent, count, size_slot, pad});
+          } else {
             r.addr.offset += g.start * stride * size;
-          if (keeps) dims.push_back(count), strides.push_back(stride * step);
+          }
+          if (keeps) {
+            dims.push_back(count), strides.push_back(stride * step), extents.push_back(size_slot);
+            valid.push_back(use == ViewUse::Copy && step == 1 ? valid_slot(r, i, dynamic ? &terms.back() : nullptr, g.start, count, size_slot) : Addr::kNoSlot);
+          }
         } else if (keeps) {
           g.result_dim = static_cast<int>(slices_seen < array_position ? slices_seen : slices_seen + array_rank);
           ++slices_seen;
@@ -140,24 +156,38 @@ Compiler::ViewResult Compiler::apply_view(const Op& op, const Val& ref, const At
       }
       if (arrays) continue;
       out.dims.clear();
-      r = index_dynamic(r, std::move(terms));
+      if (use != ViewUse::Shape) r = index_dynamic(r, std::move(terms));
       r.dims = dims;
       r.strides = strides;
+      const auto none = [](const std::vector<uint32_t>& v) { return std::all_of(v.begin(), v.end(), [](uint32_t e) { return e == Addr::kNoSlot; }); };
+      r.extents = none(extents) ? std::vector<uint32_t>() : std::move(extents);
+      r.valid = none(valid) ? std::vector<uint32_t>() : std::move(valid);
+      r.padding.clear();
     } else if (t.is_call("reshape")) {
-      if (!is_dense(r)) unsupported(op, "reshape of a ref that is not contiguous");
+      if (!r.extents.empty() || !r.valid.empty()) unsupported(op, "reshape of a ref whose extent is known at run time only");
+      r.padding.clear();
+      if (!is_dense(r) && use != ViewUse::Shape) unsupported(op, "reshape of a ref that is not contiguous");
       r.dims = call_ints(t);
       r.strides = dense_strides(r.dims);
     } else if (t.is_call("transpose")) {
       const Val v = r;
       const std::vector<int64_t> perm = call_ints(t);
-      for (size_t i = 0; i < perm.size(); ++i)
-        r.dims[i] = v.dims[static_cast<size_t>(perm[i])], r.strides[i] = v.strides[static_cast<size_t>(perm[i])];
+      for (size_t i = 0; i < perm.size(); ++i) {
+        const auto from = static_cast<size_t>(perm[i]);
+        r.dims[i] = v.dims[from], r.strides[i] = v.strides[from];
+        if (!v.extents.empty()) r.extents[i] = v.extents[from];
+        if (!v.valid.empty()) r.valid[i] = v.valid[from];
+        if (!v.padding.empty()) r.padding[i] = v.padding[from];
+      }
     } else if (t.is_call("squeeze")) {
       std::vector<int64_t> axes = call_ints(t);
       std::sort(axes.rbegin(), axes.rend());
       for (int64_t a : axes) {
         r.dims.erase(r.dims.begin() + a);
         r.strides.erase(r.strides.begin() + a);
+        if (!r.extents.empty()) r.extents.erase(r.extents.begin() + a);
+        if (!r.valid.empty()) r.valid.erase(r.valid.begin() + a);
+        if (!r.padding.empty()) r.padding.erase(r.padding.begin() + a);
       }
     } else if (t.is_call("bitcast") && !t.items.empty() && t.items[0].is(Attr::Kind::TypeOf) &&
                ir::bit_width(t.items[0].type->dtype) == ir::bit_width(r.dtype)) {
@@ -230,7 +260,7 @@ void Compiler::op_get(const Op& op) {
       return define(op.results[0], r);
     }
   }
-  ViewResult v = apply_view(op, ref, view, true);
+  ViewResult v = apply_view(op, ref, view, ViewUse::Gather);
   if (v.gather) {
     Val r;
     gather_access(op, v, {.mode = GatherPayload::Mode::Load}, &r);
@@ -265,7 +295,7 @@ void Compiler::op_store(const Op& op) {
   if (auto it = dies_.find(&op); it != dies_.end() &&
       std::find(it->second.begin(), it->second.end(), op.operands[1]) != it->second.end() && uses_[op.operands[1]] <= 1)
     values_[op.operands[1]].kind = Val::Kind::None;
-  const ViewResult view = ref.edge >= 0 ? element_view(op, ref, op.attr("view")) : apply_view(op, ref, op.attr("view"), true);
+  const ViewResult view = ref.edge >= 0 ? element_view(op, ref, op.attr("view")) : apply_view(op, ref, op.attr("view"), ViewUse::Gather);
   if (view.gather) {
     hazard_before_write(ref.root, false);
     return gather_access(op, view, {.mode = GatherPayload::Mode::Store, .value = &v}, nullptr);
@@ -276,7 +306,7 @@ void Compiler::op_store(const Op& op) {
 void Compiler::op_swap(const Op& op) {
   const Val ref = operand(op, 0);
   check_writable(op, ref);
-  const ViewResult view = ref.edge >= 0 ? element_view(op, ref, op.attr("view")) : apply_view(op, ref, op.attr("view"), true);
+  const ViewResult view = ref.edge >= 0 ? element_view(op, ref, op.attr("view")) : apply_view(op, ref, op.attr("view"), ViewUse::Gather);
   Val v = operand(op, 1);
   if (view.gather) {
     hazard_before_write(ref.root, false);
@@ -302,7 +332,7 @@ void Compiler::op_addupdate(const Op& op) {
     return gather_access(op, element_view(op, ref, op.attr("view")),
                          {.mode = GatherPayload::Mode::Atomic, .value = &v, .atomic = atomic_function(op, "add", ref.dtype)}, nullptr);
   }
-  ViewResult view = apply_view(op, ref, op.attr("view"), false);
+  ViewResult view = apply_view(op, ref, op.attr("view"), ViewUse::Access);
   Val now = view.ref;
   now.kind = Val::Kind::Strided;
   StripParams params;
@@ -319,7 +349,11 @@ void Compiler::op_addupdate(const Op& op) {
 
 void Compiler::op_view(const Op& op) {
   const Val ref = operand(op, 0);
-  define(op.results[0], apply_view(op, ref, op.attr("view"), false).ref);
+  if (!ref.choice) return define(op.results[0], apply_view(op, ref, op.attr("view"), ViewUse::Copy).ref);
+  Val v = ref;
+  v.choice = std::make_shared<Choice>(*ref.choice);
+  for (Val& r : v.choice->refs) r = apply_view(op, r, op.attr("view"), ViewUse::Copy).ref;
+  define(op.results[0], v);
 }
 
 }  // namespace pallasim::interp

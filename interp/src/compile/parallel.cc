@@ -111,6 +111,7 @@ void Compiler::prove_parallel(const ir::Body& body) {
   if (plan_.concurrent) return refuse("programs may wait for each other");
   if (effects & (ir::kEffectSync | ir::kEffectAsync | ir::kEffectAtomic | ir::kEffectRandom))
     return refuse("the kernel synchronises, or draws from a stateful generator");
+  if (!prefetch_copies_.empty()) return refuse("the kernel writes to its prefetched scalars");
   if (!plan_.shared.empty() || !plan_.semaphores.empty()) return refuse("scratch is shared by the grid");
 
   // (1) An axis is a candidate when every output has a dimension whose block index moves with that axis alone.

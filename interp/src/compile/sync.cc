@@ -54,8 +54,8 @@ void Compiler::op_semaphore(const Op& op) {
   plan_.has_sync = true;
   const Val ref = operand(op, 0);
   if (ref.semaphore < 0) unsupported(op, std::string(ir::name(op.code)) + " on " + std::string(ir::name(ref.dtype)));
-  if (op.attr("device_id")) unsupported(op, "semaphore on another device");
-  const Val target = apply_view(op, ref, op.attr("view"), false).ref;
+  check_own_device(op);
+  const Val target = apply_view(op, ref, op.attr("view"), ViewUse::Access).ref;
   SemPayload p;
   p.block = ref.semaphore;
   p.index = target.addr;
@@ -81,14 +81,24 @@ void Compiler::op_semaphore(const Op& op) {
   }
   if (op.code == ir::OpCode::sem_signal) {
     amount("inc");
-    if (const Attr* core = op.attr("core_index"); core && core->is(Attr::Kind::Operand))
-      p.core_slot = scalar_slot(convert_value(operand(op, static_cast<size_t>(core->i)), ir::DType::I32));
+    p.core_slot = core_slot(op);
     emit(run::sem_signal, plan_.own(p));
     return;
   }
   amount("value");
   if (const Attr* d = op.attr("decrement")) p.decrement = d->is_true();
   emit(run::sem_wait, plan_.own(p));
+}
+
+// One per collective id. A launch has one collective id, so it is the launch's.
+void Compiler::op_barrier_semaphore(const Op& op) {
+  Val v;
+  v.kind = Val::Kind::Ref;
+  v.dtype = ir::DType::BarrierSem;
+  v.name = "barrier semaphore";
+  if (barrier_ < 0) barrier_ = plan_.semaphores.add(v.name, 1, true);
+  v.semaphore = barrier_;
+  define(op.results[0], v);
 }
 
 void Compiler::op_print(const Op& op) {

@@ -35,6 +35,7 @@ class TempAllocator {
 };
 
 struct Node;
+struct Choice;
 
 inline constexpr int kNoRoot = -1;  // immutable bytes
 
@@ -60,6 +61,10 @@ struct Val {
   bool read_only = false;
   int semaphore = -1;        // index into Plan::semaphores
   int edge = -1;             // index into Plan::windows: the block may reach beyond its array, see Window::edge
+  std::vector<uint32_t> extents;  // run-time extents (i64 slots, kNoSlot: dims has it); empty where all are static
+  std::vector<int64_t> padding;   // elements behind each dim that its tiles have on the machine; empty: none
+  std::vector<uint32_t> valid;    // how many elements of a dim are no padding (i64 slots, kNoSlot: all); empty: all
+  std::shared_ptr<Choice> choice; // one of several refs
 
   bool is_scalar() const { return kind == Kind::Scalar; }
   int64_t elements() const {
@@ -68,6 +73,12 @@ struct Val {
     return n;
   }
   int64_t bytes() const { return elements() * ir::byte_size(dtype); }
+};
+
+// What select_ref gives: which of the refs it is shows at run time.
+struct Choice {
+  uint32_t slot = 0;  // i32
+  std::vector<Val> refs;
 };
 
 using memory::dense_strides;
@@ -133,11 +144,22 @@ struct IndexTerm {
   int dim;                // dimension of the ref, for reports
   int64_t extent;         // of that dimension
   int64_t size;           // elements taken
+  uint32_t size_slot = Addr::kNoSlot;  // i64 slot where that is known at run time only
+  int64_t padding = 0;    // elements behind `extent` that a copy may name
 };
 struct IndexPayload {
   std::vector<IndexTerm> terms;
   std::string ref;
   std::vector<int64_t> shape;
+};
+struct ValidPayload {      // how much of a slice exists
+  int64_t extent;          // of the dim it is taken from, or
+  uint32_t extent_slot;    // its i64 slot
+  int64_t start;
+  uint32_t start_slot;
+  bool wide;
+  int64_t size;
+  uint32_t size_slot;
 };
 struct ScalarAccess {      // load or store of one element with at most one dynamic index
   Addr addr;
@@ -221,13 +243,43 @@ struct PrintPayload {
   std::vector<Arg> args;
 };
 struct SemPayload {
-  int block = 0;
+  int block = -1;          // -1: none
   Addr index;              // offset and dyn count semaphores, not bytes
   uint32_t core_slot = Addr::kNoSlot;
   uint32_t value_slot = Addr::kNoSlot;
   bool value_wide = false;
   int64_t value = 1;
   bool decrement = true;
+};
+// The extents of a transfer: bounds, and i64 slots where they are known at run time only.
+struct Extents {
+  std::vector<int64_t> dims;
+  std::vector<uint32_t> slots;  // kNoSlot: dims has it; empty where all are static
+};
+struct CopySide {
+  Addr addr;
+  Extents extents;
+  std::vector<uint32_t> valid;   // i64 slots of the elements that exist, kNoSlot or empty: all
+  std::vector<int64_t> strides;  // elements
+  std::string name;
+  bool shared = false;           // lies outside the threads: the same for all of them
+};
+struct DmaPayload {
+  CopySide src, dst;
+  ir::DType dtype = ir::DType::F32;
+  SemPayload src_sem, dst_sem;
+  uint32_t core_slot = Addr::kNoSlot;  // i32: the thread whose memory and semaphore receive
+  bool add = false;
+};
+struct DmaWaitPayload {
+  SemPayload sem;
+  Extents extents;
+  int bits = 32;           // of an element on the machine
+};
+struct ScopePayload {      // what a run_scoped allocated
+  struct Range { int64_t offset, bytes; };
+  std::vector<Range> memory;   // of the thread's temporaries
+  std::vector<int> semaphores; // blocks
 };
 
 }  // namespace pallasim::interp

@@ -80,8 +80,11 @@ void Execution::start(const GridBox& b) {
   const Plan& p = *plan;
   box = b;
   semaphores.reset();
+  copies.clear();
+  copies_issued = 0;
   woken.clear();
   prints.clear();
+  findings.clear();
   steps = 0;
   print_sequence = 0;
   const size_t windows = p.moving.size();
@@ -222,6 +225,8 @@ Execution::Snapshot Execution::snapshot(std::span<const int64_t> operand_bytes) 
     r.buffers.emplace_back(at, at + plan->shared[k].bytes);
   }
   r.semaphores = semaphores;
+  r.copies = copies;
+  r.copies_issued = copies_issued;
   for (const Thread& t : threads)
     r.threads.push_back({static_cast<int32_t>(t.pc - plan->entry), t.wait_value, t.wait_sem, t.stop});
   r.steps = steps;
@@ -236,6 +241,8 @@ void Execution::restore(const Snapshot& s, std::span<const int64_t> operand_byte
     std::copy(s.buffers[operand_bytes.size() + k].begin(), s.buffers[operand_bytes.size() + k].end(),
               arenas[0]->bases[plan->shared[k].buffer]);
   semaphores = s.semaphores;
+  copies = s.copies;
+  copies_issued = s.copies_issued;
   woken.clear();
   for (size_t i = 0; i < threads.size(); ++i) {
     threads[i].pc = plan->entry + s.threads[i].pc;

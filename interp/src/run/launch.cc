@@ -17,7 +17,23 @@
 
 namespace pallasim::interp {
 
-struct Session::State {};
+// Counts of the semaphores that live outside kernels. An array of semaphores holds handles: indices of this table.
+struct Session::State {
+  static constexpr int kHandles = 1 << 16;
+  std::mutex mutex;
+  std::vector<int64_t> counts = std::vector<int64_t>(kHandles, 0);
+  int next = 1;  // 0 is no semaphore
+
+  // A handle whose count is 0, taken in turn, so that one that was given out comes back late.
+  int allocate() {
+    for (int tries = 0; tries < kHandles; ++tries) {
+      const int h = next;
+      next = next + 1 == kHandles ? 1 : next + 1;
+      if (counts[static_cast<size_t>(h)] == 0) return h;
+    }
+    return 0;
+  }
+};
 Session::Session() : state_(std::make_unique<State>()) {}
 Session::~Session() = default;
 
@@ -119,10 +135,43 @@ int default_workers() {
 // What every box of a launch needs.
 struct Call {
   const Plan& plan;
+  Session& session;
   const Options& options;
   std::vector<std::byte*> operands;
   std::vector<int64_t> grid;
 };
+
+// Semaphores that live outside the kernel come in with their counts and go out with them.
+void exchange_semaphores(Execution& ex, const Call& c, bool in) {
+  if (c.plan.outer_semaphores.empty()) return;
+  Session::State& session = c.session.state();
+  const std::lock_guard lock(session.mutex);
+  for (const Plan::OuterSemaphores& o : c.plan.outer_semaphores) {
+    auto* handles = reinterpret_cast<int32_t*>(c.operands[static_cast<size_t>(o.operand)]);
+    const memory::SemaphoreBlock& block = c.plan.semaphores.blocks()[static_cast<size_t>(o.block)];
+    for (int64_t i = 0; i < block.count; ++i) {
+      // A ref to semaphores that was made outside kernels is zeros until a kernel sees it.
+      if (handles[i] == 0 && o.in_place) handles[i] = session.allocate();
+      const int32_t h = handles[i];
+      if (h <= 0 || h >= Session::State::kHandles)
+        bad_argument(c.plan, fmt::format("{} holds no semaphore", block.name), {fmt::format("element {} is {}", i, h)},
+                     "semaphores outside kernels are made by kernels, as outputs in semaphore memory, or as refs");
+      const int64_t id = c.plan.semaphores.id(o.block, i, 0);
+      if (in) ex.semaphores.set(id, session.counts[static_cast<size_t>(h)]);
+      else session.counts[static_cast<size_t>(h)] = ex.semaphores.count(id);
+    }
+  }
+}
+
+void make_semaphores(Session::State& session, const Plan& p, const ir::Operand& o, std::byte* data) {
+  const std::lock_guard lock(session.mutex);
+  auto* handles = reinterpret_cast<int32_t*>(data);
+  const int64_t n = o.array->num_elements();
+  for (int64_t i = 0; i < n; ++i) {
+    handles[i] = session.allocate();
+    if (handles[i] == 0) bad_argument(p, "no semaphore is left for " + o.name, {fmt::format("{} exist", Session::State::kHandles - 1)}, "somebody signals semaphores and never waits");
+  }
+}
 
 // XLA's threads flush subnormals to zero; the kernels keep them, on every thread.
 class FloatEnvironment {
@@ -159,7 +208,10 @@ std::string run_box(Execution& ex, const Call& c, const GridBox& box) {
   ex.bind(c.operands, c.grid);
   if (runs_programs(c.plan, c.options)) ex.start_programs(resident_programs(c.plan, c.options));
   else ex.start(box);
-  return run_threads(ex, c.options);
+  exchange_semaphores(ex, c, true);
+  std::string token = run_threads(ex, c.options);
+  exchange_semaphores(ex, c, false);
+  return token;
 }
 
 bool precedes(const ir::Diagnostic& a, const ir::Diagnostic& b) { return a.grid_point < b.grid_point; }
@@ -215,6 +267,7 @@ void run_sequential(const Call& c, Report* report) {
       std::stable_sort(ex->prints.begin(), ex->prints.end(), [](const Print& a, const Print& b) { return a.order < b.order; });
     for (Print& p : ex->prints) report->prints.push_back(std::move(p.text));
     ex->prints.clear();
+    report->findings.insert(report->findings.end(), ex->findings.begin(), ex->findings.end());
     for (Listener* l : ex->listeners) l->finish(*ex, report->findings);
     if (c.options.checked) report->traffic = traffic.traffic;
   };
@@ -263,7 +316,7 @@ Report launch(const Plan& p, Session& session, std::span<const Buffer> args, std
                  {}, "operands are dynamic grid bounds, prefetched scalars, inputs");
   if (!m.params.empty()) return launch(*specialise(p, args.subspan(dynamic)), session, args, results, options);
 
-  Call call{p, options, {}, {}};
+  Call call{p, session, options, {}, {}};
   call.operands.resize(m.operands.size());
   for (size_t i = 0; i < m.operands.size(); ++i) {
     const Buffer& b = i < inputs ? args[dynamic + i] : results[i - inputs];
@@ -296,6 +349,10 @@ Report launch(const Plan& p, Session& session, std::span<const Buffer> args, std
                      "declare an input/output alias, or pass a buffer of its own");
     }
     const Window& w = p.windows[inputs + o];
+    if (ir::is_sync(w.dtype)) {
+      if (!aliased[o]) make_semaphores(session.state(), p, m.operands[inputs + o], call.operands[inputs + o]);
+      continue;
+    }
     if (!aliased[o] && (!w.fully_written || points == 0)) poison(call.operands[inputs + o], m.operands[inputs + o].array->num_elements(), w.dtype, options.uninitialized);
   }
 

@@ -10,9 +10,17 @@ int64_t index_value(const Thread& t, const IndexTerm& term) {
   return term.wide ? t.slot<int64_t>(term.slot) : t.slot<int32_t>(term.slot);
 }
 
+// A slice whose size is known at run time only.
+int64_t checked_range(const Thread& t, const Step* s, IndexTerm term, int64_t i, const std::string& ref, const std::vector<int64_t>& shape) {
+  term.size = t.slot<int64_t>(term.size_slot);
+  if (term.size < 0 || i < 0 || memory::add(i, term.size) > term.extent + term.padding) out_of_bounds(t, s, term, i, ref, shape);
+  return i * term.stride;
+}
+
 int64_t checked_offset(const Thread& t, const Step* s, const IndexTerm& term, const std::string& ref,
                        const std::vector<int64_t>& shape) {
   int64_t i = index_value(t, term);
+  if (term.size_slot != Addr::kNoSlot) [[unlikely]] return checked_range(t, s, term, i, ref, shape);
   if (i < 0 || i > term.last) [[unlikely]] {
     if (term.size == 0) return 0;
     if (t.exec->options->out_of_bounds == Options::Oob::Error || term.last < 0) out_of_bounds(t, s, term, i, ref, shape);

@@ -57,6 +57,11 @@ void set(Options& o, std::string_view key, std::string_view value) {
   } else if (key == "out_of_bounds") {
     if (value != "error" && value != "machine") refuse(key, value);
     o.out_of_bounds = value == "error" ? Options::Oob::Error : Options::Oob::Machine;
+  } else if (key == "copies") {
+    if (value == "eager") o.copies = Options::Copies::AtIssue;
+    else if (value == "on_wait") o.copies = Options::Copies::AtWait;
+    else if (value == "scheduled") o.copies = Options::Copies::Scheduled;
+    else refuse(key, value);
   } else if (key == "uninitialized") {
     if (value != "nan" && value != "zero") refuse(key, value);
     o.uninitialized = value == "nan" ? Options::Fill::Nan : Options::Fill::Zero;

@@ -16,8 +16,8 @@ class Policy {
  public:
   virtual ~Policy() = default;
   virtual void new_execution(size_t threads, bool programs) = 0;
-  // The position in `runnable` of the thread that runs next, and for how many steps.
-  virtual size_t next_thread(const std::deque<int32_t>& runnable) = 0;
+  // The position among `runnable` threads and then copies in flight of what goes on next; threads for how many steps.
+  virtual size_t next(size_t runnable, size_t copies) = 0;
   virtual uint64_t next_random() = 0;
   virtual int64_t budget() = 0;
   virtual std::string token() const = 0;
@@ -27,10 +27,10 @@ class RunToBlock : public Policy {
  public:
   // Programs rarely wait, and each that is interrupted keeps its memory: they get long turns.
   void new_execution(size_t threads, bool programs) override { slice_ = programs ? 1 << 18 : threads > 1 ? 1 << 14 : 1 << 20; }
-  size_t next_thread(const std::deque<int32_t>&) override { return 0; }
+  size_t next(size_t, size_t) override { return 0; }
   uint64_t next_random() override { return 0; }
   int64_t budget() override { return slice_; }
-  std::string token() const override { return "ps1:run-to-block"; }
+  std::string token() const override { return "run-to-block"; }
 
  private:
   int64_t slice_ = 1 << 20;
@@ -40,7 +40,7 @@ class Random : public Policy {
  public:
   explicit Random(uint64_t seed) : seed_(seed) {}
   void new_execution(size_t, bool) override { state_ = seed_; }
-  size_t next_thread(const std::deque<int32_t>& runnable) override { return next_random() % runnable.size(); }
+  size_t next(size_t runnable, size_t copies) override { return next_random() % (runnable + copies); }
   uint64_t next_random() override {  // splitmix64
     uint64_t z = (state_ += 0x9e3779b97f4a7c15u);
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -48,7 +48,7 @@ class Random : public Policy {
     return z ^ (z >> 31);
   }
   int64_t budget() override { return 1 + static_cast<int64_t>(next_random() % 32); }
-  std::string token() const override { return fmt::format("ps1:random:{}", seed_); }
+  std::string token() const override { return fmt::format("random:{}", seed_); }
 
  private:
   uint64_t seed_, state_ = 0;
@@ -63,30 +63,49 @@ class Random : public Policy {
   throw ir::DiagnosticError(std::move(d));
 }
 
-std::unique_ptr<Policy> replay_policy(const std::string& token) {
+// A schedule as its token says it: "ps1:" policy [":seed"] ["+copies=" when].
+struct Schedule {
+  std::unique_ptr<Policy> policy;
+  Options::Copies copies = Options::Copies::AtIssue;
+
+  std::string token() const {
+    static constexpr const char* kCopies[] = {"", "+copies=on_wait", "+copies=scheduled"};
+    return "ps1:" + policy->token() + kCopies[static_cast<int>(copies)];
+  }
+};
+
+Schedule replayed(const std::string& token) {
   if (token.size() > 4096) bad_token(token, "it is longer than 4096 characters");
   if (token.rfind("ps1:", 0) != 0) bad_token(token, "it does not start with ps1:");
-  const std::string rest = token.substr(4);
-  if (rest == "run-to-block") return std::make_unique<RunToBlock>();
+  Schedule r;
+  std::string rest = token.substr(4);
+  if (const size_t plus = rest.find('+'); plus != std::string::npos) {
+    const std::string copies = rest.substr(plus);
+    rest.resize(plus);
+    if (copies == "+copies=on_wait") r.copies = Options::Copies::AtWait;
+    else if (copies == "+copies=scheduled") r.copies = Options::Copies::Scheduled;
+    else bad_token(token, "unknown option");
+  }
+  if (rest == "run-to-block") {
+    r.policy = std::make_unique<RunToBlock>();
+    return r;
+  }
   if (rest.rfind("random:", 0) != 0) bad_token(token, "unknown policy");
   uint64_t seed = 0;
   const char *b = rest.data() + 7, *e = rest.data() + rest.size();
   const auto [p, ec] = std::from_chars(b, e, seed);
   if (ec != std::errc() || p != e || b == e) bad_token(token, "the seed is not a number");
-  return std::make_unique<Random>(seed);
+  r.policy = std::make_unique<Random>(seed);
+  return r;
 }
 
-std::unique_ptr<Policy> make_policy(const Options& o) {
-  switch (o.policy) {
-    case Options::Policy::Random: return std::make_unique<Random>(o.seed);
-    case Options::Policy::Replay: return replay_policy(o.replay);
-    default: return std::make_unique<RunToBlock>();
-  }
-}
-
-std::string where(const Plan& p, ir::LocId loc) {
-  const ir::Site s = ir::site_of(p.module, loc);
-  return s.source.file.empty() ? std::string("an unknown line") : fmt::format("{}:{}", s.source.file, s.source.line);
+Schedule make_schedule(const Options& o) {
+  if (o.policy == Options::Policy::Replay) return replayed(o.replay);
+  Schedule r;
+  if (o.policy == Options::Policy::Random) r.policy = std::make_unique<Random>(o.seed);
+  else r.policy = std::make_unique<RunToBlock>();
+  r.copies = o.copies;
+  return r;
 }
 
 [[noreturn]] void deadlock(Execution& ex, const std::string& token) {
@@ -106,18 +125,13 @@ std::string where(const Plan& p, ir::LocId loc) {
     int block = -1;
     const std::string name = p.semaphores.name(t.wait_sem, p.num_threads, &block);
     blocks.insert(block);
-    d.numbers.push_back(fmt::format("thread {} waits for {} to reach {}, it is {} ({})", t.index, name, t.wait_value,
-                                    ex.semaphores.count(t.wait_sem), where(p, t.pc->loc)));
+    const char* unit = block >= 0 && p.semaphores.blocks()[static_cast<size_t>(block)].bytes ? " bytes" : "";
+    d.numbers.push_back(fmt::format("thread {} waits for {} to reach {}{}, it is {} ({})", t.index, name, t.wait_value, unit,
+                                    ex.semaphores.count(t.wait_sem), run::where(p, t.pc->loc)));
   }
   if (blocked.size() > 8) d.numbers.push_back(fmt::format("… and {} more", blocked.size() - 8));
-  std::set<std::string> signals;
-  for (const Step& s : p.steps) {
-    if (s.fn != run::sem_signal) continue;
-    const int block = static_cast<const SemPayload*>(s.payload)->block;
-    if (blocks.count(block))
-      signals.insert(fmt::format("{} is signalled at {}", p.semaphores.blocks()[static_cast<size_t>(block)].name, where(p, s.loc)));
-  }
-  for (const std::string& s : signals) d.numbers.push_back(s);
+  const std::vector<std::string> signals = run::signallers(p, blocks);
+  d.numbers.insert(d.numbers.end(), signals.begin(), signals.end());
   if (signals.empty()) d.numbers.push_back("the kernel has no signal for it");
   d.numbers.push_back("schedule " + token);
   d.hint = "every wait needs a signal that some thread reaches without that wait";
@@ -159,22 +173,49 @@ void check_limits(Execution& ex, const Options& o, const Thread& t, int64_t idle
   if (interrupt_requested.exchange(false)) stop("PS-INT-001", "interrupted", "the run was stopped by request");
 }
 
+
+// What is left when all threads ended: copies, and counts that nobody took.
+void finish_copies(Execution& ex) {
+  while (!ex.copies.empty()) run::complete_copy(ex, 0);
+  const memory::SemaphoreLayout& layout = ex.plan->semaphores;
+  for (size_t b = 0; b < layout.blocks().size(); ++b) {
+    const memory::SemaphoreBlock& block = layout.blocks()[b];
+    const auto& outer = ex.plan->outer_semaphores;
+    if (std::any_of(outer.begin(), outer.end(), [&](const auto& o) { return o.block == static_cast<int>(b); })) continue;
+    for (Thread& t : ex.threads) {
+      for (int64_t i = 0; i < block.count; ++i) run::report_left_over(t, t.pc, layout.id(static_cast<int>(b), i, t.index));
+      if (!block.per_thread) break;
+    }
+  }
+}
+
 }  // namespace
 
 std::string run_threads(Execution& ex, const Options& o) {
-  const std::unique_ptr<Policy> policy = make_policy(o);
+  const Schedule schedule = make_schedule(o);
+  Policy& policy = *schedule.policy;
   const bool programs = ex.points > 0;
-  policy->new_execution(ex.threads.size(), programs);
+  ex.copies_move = schedule.copies;
+  policy.new_execution(ex.threads.size(), programs);
   std::deque<int32_t> ready;
   for (const Thread& t : ex.threads)
     if (t.stop == Stop::None) ready.push_back(t.index);
   int64_t idle = 0;
-  while (!ready.empty()) {
-    const size_t at = policy->next_thread(ready);
+  const bool scheduled = schedule.copies == Options::Copies::Scheduled;
+  for (;;) {
+    const size_t copies = scheduled ? ex.copies.size() : 0;
+    if (ready.empty() && copies == 0) break;
+    const size_t at = policy.next(ready.size(), copies);
+    if (at >= ready.size()) {
+      run::complete_copy(ex, at - ready.size());
+      for (int32_t w : ex.woken) ready.push_back(w);
+      ex.woken.clear();
+      continue;
+    }
     const int32_t index = ready[at];
     ready.erase(ready.begin() + static_cast<std::ptrdiff_t>(at));
     Thread& t = ex.threads[static_cast<size_t>(index)];
-    int64_t budget = policy->budget();
+    int64_t budget = policy.budget();
     if (o.max_steps > 0) budget = std::max<int64_t>(1, std::min(budget, o.max_steps - ex.steps));
     const int64_t before = ex.steps;
     if (programs && !t.arena) ex.begin_program(t);
@@ -186,11 +227,12 @@ std::string run_threads(Execution& ex, const Options& o) {
     ex.progressed = false;
     if (programs && stop == Stop::Done && ex.next_program(t)) ready.push_back(index);
     if (stop == Stop::None || stop == Stop::Yielded) ready.push_back(index);
-    if (stop != Stop::Done) check_limits(ex, o, t, idle, policy->token());
+    if (stop != Stop::Done) check_limits(ex, o, t, idle, schedule.token());
   }
   for (const Thread& t : ex.threads)
-    if (t.stop == Stop::Blocked) deadlock(ex, policy->token());
-  return policy->token();
+    if (t.stop == Stop::Blocked) deadlock(ex, schedule.token());
+  if (!ex.plan->semaphores.empty() || !ex.copies.empty()) finish_copies(ex);
+  return schedule.token();
 }
 
 }  // namespace pallasim::interp

@@ -1,5 +1,7 @@
 // The executable bodies that the compiler binds.
 #pragma once
+#include <set>
+
 #include "../compile/value.h"
 #include "../exec.h"
 
@@ -47,9 +49,26 @@ StepFn scalar_convert(CType from, CType to);           // conversions that are p
 const Step* sem_signal(Thread&, const Step*);          // payload SemPayload
 const Step* sem_wait(Thread&, const Step*);
 const Step* sem_read(Thread&, const Step*);
+const Step* valid_extent(Thread&, const Step*);        // payload ValidPayload; dst: i64 slot
+const Step* dma_start(Thread&, const Step*);           // payload DmaPayload
+const Step* dma_wait(Thread&, const Step*);            // payload DmaWaitPayload
+const Step* scope_begin(Thread&, const Step*);         // payload ScopePayload
+const Step* scope_end(Thread&, const Step*);
+int64_t semaphore_id(const Thread&, const SemPayload&);
+// Takes `value` from the semaphore, or blocks the thread until it is there.
+const Step* wait_for(Thread&, const Step*, int64_t semaphore, int64_t value, bool decrement);
+// A finding when the semaphore is not zero, which it then becomes.
+void report_left_over(Thread&, const Step*, int64_t semaphore);
 const Step* print(Thread&, const Step*);               // payload PrintPayload
 struct CheckPayload { std::string message; };
 const Step* check(Thread&, const Step*);               // a: bool slot
+
+// "file:line" of a location.
+std::string where(const Plan&, ir::LocId);
+// Who signals the semaphores of these blocks, a line each.
+std::vector<std::string> signallers(const Plan&, const std::set<int>& blocks);
+// Moves the bytes of a copy in flight and signals its semaphores.
+void complete_copy(Execution&, size_t index);
 
 // Memory events for checked runs.
 void note_access(Thread&, const Step*, const Addr&, const std::vector<int64_t>& dims, const std::vector<int64_t>& strides,

@@ -1,15 +1,17 @@
 #include <fmt/format.h>
 
+#include <set>
+
 #include "steps.h"
 
 namespace pallasim::interp::run {
-namespace {
 
 int64_t semaphore_id(const Thread& t, const SemPayload& p) {
   const int64_t index = p.index.offset + (p.index.dyn == Addr::kNoSlot ? 0 : t.slot<int64_t>(p.index.dyn));
   return t.exec->plan->semaphores.id(p.block, index, p.core_slot == Addr::kNoSlot ? t.index : t.slot<int32_t>(p.core_slot));
 }
 
+namespace {
 int64_t amount(const Thread& t, const SemPayload& p) {
   if (p.value_slot == Addr::kNoSlot) return p.value;
   return p.value_wide ? t.slot<int64_t>(p.value_slot) : t.slot<int32_t>(p.value_slot);
@@ -31,10 +33,12 @@ const Step* sem_signal(Thread& t, const Step* s) {
   return s + 1;
 }
 
-const Step* sem_wait(Thread& t, const Step* s) {
-  const auto& p = *static_cast<const SemPayload*>(s->payload);
-  const int64_t id = semaphore_id(t, p), value = amount(t, p);
-  if (t.exec->semaphores.wait(id, value, p.decrement, t.index)) {
+// Copies that move when somebody waits do so now, oldest first, as long as the count does not suffice.
+const Step* wait_for(Thread& t, const Step* s, int64_t id, int64_t value, bool decrement) {
+  Execution& ex = *t.exec;
+  if (ex.copies_move == Options::Copies::AtWait)
+    for (size_t i; ex.semaphores.count(id) < value && (i = ex.copies.first_signalling(id)) < ex.copies.size();) complete_copy(ex, i);
+  if (ex.semaphores.wait(id, value, decrement, t.index)) {
     t.wait_sem = -1;
     return s + 1;
   }
@@ -45,10 +49,70 @@ const Step* sem_wait(Thread& t, const Step* s) {
   return nullptr;
 }
 
+const Step* sem_wait(Thread& t, const Step* s) {
+  const auto& p = *static_cast<const SemPayload*>(s->payload);
+  return wait_for(t, s, semaphore_id(t, p), amount(t, p), p.decrement);
+}
+
 const Step* sem_read(Thread& t, const Step* s) {
   const auto& p = *static_cast<const SemPayload*>(s->payload);
-  t.slot<int64_t>(s->dst) = t.exec->semaphores.count(semaphore_id(t, p));
+  Execution& ex = *t.exec;
+  const int64_t id = semaphore_id(t, p);
+  // Somebody who polls waits too.
+  if (ex.copies_move == Options::Copies::AtWait)
+    for (size_t i; (i = ex.copies.first_signalling(id)) < ex.copies.size();) complete_copy(ex, i);
+  t.slot<int64_t>(s->dst) = ex.semaphores.count(id);
   return s + 1;
+}
+
+std::string where(const Plan& p, ir::LocId loc) {
+  const ir::Site site = ir::site_of(p.module, loc);
+  return site.source.file.empty() ? std::string("an unknown line") : fmt::format("{}:{}", site.source.file, site.source.line);
+}
+
+namespace {
+// note(block, how, location) of every step that adds to a semaphore.
+template <typename F>
+void for_each_signal(const Plan& p, const F& note) {
+  for (const Step& s : p.steps) {
+    if (s.fn == sem_signal) note(static_cast<const SemPayload*>(s.payload)->block, "is signalled", s.loc);
+    if (s.fn != dma_start) continue;
+    const auto& d = *static_cast<const DmaPayload*>(s.payload);
+    note(d.dst_sem.block, "counts the bytes of the copy started", s.loc);
+    if (d.src_sem.block >= 0) note(d.src_sem.block, "counts the bytes read by the copy started", s.loc);
+  }
+}
+}  // namespace
+
+std::vector<std::string> signallers(const Plan& p, const std::set<int>& blocks) {
+  std::set<std::string> lines;
+  for_each_signal(p, [&](int block, const char* how, ir::LocId loc) {
+    if (blocks.count(block)) lines.insert(fmt::format("{} {} at {}", p.semaphores.blocks()[static_cast<size_t>(block)].name, how, where(p, loc)));
+  });
+  return {lines.begin(), lines.end()};
+}
+
+void report_left_over(Thread& t, const Step* s, int64_t id) {
+  Execution& ex = *t.exec;
+  const int64_t left = ex.semaphores.count(id);
+  if (left == 0) return;
+  const Plan& p = *ex.plan;
+  ex.semaphores.set(id, 0);
+  int block = -1;
+  const std::string name = p.semaphores.name(id, p.num_threads, &block);
+  const bool bytes = block >= 0 && p.semaphores.blocks()[static_cast<size_t>(block)].bytes;
+  ir::Diagnostic d = diagnostic_at(
+      t, s, "PS-SEM-002",
+      bytes ? fmt::format("{} ends with {} bytes that nobody waited for", name, left) : fmt::format("{} ends at {} instead of 0", name, left));
+  for_each_signal(p, [&](int signalled, const char*, ir::LocId loc) {
+    if (signalled == block && d.site.source.file.empty()) d.site = ir::site_of(p.module, loc);
+  });
+  d.numbers = signallers(p, {block});
+  d.hint = bytes ? "every copy that is started needs a wait for its bytes; on hardware the next user of the semaphore goes wrong"
+                 : "signals and waits must balance; on hardware the next user of the semaphore goes wrong";
+  if (p.module.machine != ir::Machine::Generic) throw ir::DiagnosticError(std::move(d));
+  d.severity = ir::Severity::Warning;
+  ex.findings.push_back(std::move(d));
 }
 
 }  // namespace pallasim::interp::run

@@ -8,6 +8,7 @@
 
 #include "pallasim/hw/chips.h"
 #include "pallasim/ir/module.h"
+#include "pallasim/memory/async.h"
 #include "pallasim/memory/uninitialized.h"
 
 namespace pallasim::interp {
@@ -27,12 +28,15 @@ struct Options {
   Oob out_of_bounds = Oob::Error;
   using Fill = memory::Fill;
   Fill uninitialized = Fill::Nan;      // what memory holds that nobody wrote
+  using Copies = memory::CopyCompletion;
+  Copies copies = Copies::AtIssue;     // when the bytes of asynchronous copies move
   int64_t max_memory = 8LL << 30;      // bytes of arenas and scratch that one launch may take
 
   bool operator==(const Options&) const = default;
 };
 
-// One array of the caller. Row-major, sub-byte types one element per byte. Never owned.
+// One array of the caller. Row-major, sub-byte types one element per byte. Semaphores: i32 handles of the session's
+// table. Never owned.
 struct Buffer {
   void* data = nullptr;
   ir::DType dtype = ir::DType::F32;
@@ -58,7 +62,7 @@ struct Report {
   std::vector<Traffic> traffic;          // per operand and scratch, checked runs only
 };
 
-// What outlives a launch: PRNG state, semaphores that live outside kernels. One per process and device set.
+// What outlives a launch: semaphores that live outside kernels. One per process and device set.
 class Session {
  public:
   Session();

@@ -13,13 +13,14 @@ struct SemaphoreBlock {
   int64_t first = 0;     // shared: id of the first one; thread-owned: its place within the thread's
   int64_t count = 1;
   bool per_thread = true;
+  bool bytes = false;    // counts the bytes of copies
 };
 
 // Ids: the shared semaphores, then those of thread 0, thread 1, …
 class SemaphoreLayout {
  public:
   // Returns the block's index.
-  int add(std::string name, int64_t count, bool per_thread);
+  int add(std::string name, int64_t count, bool per_thread, bool bytes = false);
   const std::vector<SemaphoreBlock>& blocks() const { return blocks_; }
   int64_t total(int64_t threads) const { return shared_ + per_thread_ * threads; }
   bool empty() const { return blocks_.empty(); }
@@ -37,6 +38,8 @@ class Semaphores {
   explicit Semaphores(int64_t count = 0) : counts_(static_cast<size_t>(count)), waiters_(static_cast<size_t>(count)) {}
   void reset();
   int64_t count(int64_t id) const { return counts_[static_cast<size_t>(id)]; }
+  void set(int64_t id, int64_t value) { counts_[static_cast<size_t>(id)] = value; }
+  bool has_waiters(int64_t id) const { return !waiters_[static_cast<size_t>(id)].empty(); }
   // Adds and moves everybody who waits to `woken`; they try again.
   void signal(int64_t id, int64_t amount, std::vector<int32_t>* woken);
   // False: the count is below `value`, and `thread` waits now.

@@ -1,0 +1,153 @@
+// Asynchronous copies of the TPU: what is issued, what is waited for.
+#include <algorithm>
+
+#include "../run/steps.h"
+#include "compiler.h"
+
+namespace pallasim::interp {
+namespace {
+
+Extents extents_of(const Val& v) { return {v.dims, v.extents}; }
+
+int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to - n; }
+
+}  // namespace
+
+// Arrays lie in whole tiles on a TPU, and copies may name the padding. The tile of the two minor dims is (8, 128), fewer
+// rows where the array has fewer; of one dim 128 times what a 32-bit word packs (JAX's tpu_info.infer_tiling).
+void Compiler::add_tile_padding(Val* ref) const {
+  if (m_.machine != ir::Machine::Tpu || ref->dims.empty() || ref->semaphore >= 0) return;
+  const int64_t packing = std::max<int64_t>(1, 32 / ir::bit_width(ref->dtype));
+  const size_t minor = ref->dims.size() - 1;
+  std::vector<int64_t> padding(ref->dims.size(), 0);
+  if (minor == 0) {
+    padding[0] = round_up(ref->dims[0], 128 * packing);
+  } else {
+    int64_t rows = packing;
+    while (rows < std::min<int64_t>(ref->dims[minor - 1], 8)) rows *= 2;
+    padding[minor - 1] = round_up(ref->dims[minor - 1], rows);
+    padding[minor] = round_up(ref->dims[minor], 128);
+  }
+  if (std::any_of(padding.begin(), padding.end(), [](int64_t n) { return n > 0; })) ref->padding = std::move(padding);
+}
+
+// The slot that says how much of a slice of dim `d` exists, kNoSlot where all of it does.
+uint32_t Compiler::valid_slot(const Val& ref, size_t d, const IndexTerm* term, int64_t start, int64_t size, uint32_t size_slot) {
+  const bool partial = !ref.valid.empty() && ref.valid[d] != Addr::kNoSlot;
+  const bool padded = !ref.padding.empty() && ref.padding[d] > 0;
+  if (!partial && (!padded || (!term && start + size <= ref.dims[d]))) return Addr::kNoSlot;
+  ValidPayload p{};
+  p.extent = ref.dims[d];
+  p.extent_slot = partial ? ref.valid[d] : Addr::kNoSlot;
+  p.start = start;
+  p.start_slot = term ? term->slot : Addr::kNoSlot;
+  p.wide = term && term->wide;
+  p.size = size;
+  p.size_slot = size_slot;
+  const uint32_t slot = new_slot();
+  emit(run::valid_extent, plan_.own(p)).dst = slot;
+  return slot;
+}
+
+Val Compiler::viewed_operand(const Op& op, const char* key, ViewUse use) {
+  const Attr& view = *op.attr(key);
+  const Val& ref = operand(op, static_cast<size_t>(view.items[0].i));
+  if (!ref.choice) return apply_view(op, ref, &view.items[1], use).ref;
+  Val v = ref;
+  v.choice = std::make_shared<Choice>(*ref.choice);
+  for (Val& r : v.choice->refs) r = apply_view(op, r, &view.items[1], use).ref;
+  return v;
+}
+
+SemPayload Compiler::semaphore_operand(const Op& op, const char* key) {
+  const Val v = viewed_operand(op, key, ViewUse::Access);
+  if (v.semaphore < 0) unsupported(op, std::string(ir::name(op.code)) + " with a semaphore of type " + std::string(ir::name(v.dtype)));
+  SemPayload p;
+  p.block = v.semaphore;
+  p.index = v.addr;
+  return p;
+}
+
+// Device ids are legal where they can only name the device itself.
+void Compiler::check_own_device(const Op& op) {
+  if (!op.attr("device_id")) return;
+  if (const Attr* devices = ir::find(m_.attrs, "devices"))
+    for (const Attr& d : devices->items)
+      if (d.is_call("axis") && d.items[1].i > 1) unsupported(op, std::string(ir::name(op.code)) + " to another device");
+}
+
+uint32_t Compiler::core_slot(const Op& op) {
+  const Attr* core = op.attr("core_index");
+  if (!core) return Addr::kNoSlot;
+  if (core->is(Attr::Kind::Operand)) return scalar_slot(scalar_convert(operand(op, static_cast<size_t>(core->i)), ir::DType::I32));
+  return const_int(ir::DType::I32, core->i).slot;
+}
+
+void Compiler::for_each_choice(const Val& v, const std::function<void(const Val&)>& body) {
+  if (!v.choice) return body(v);
+  auto* table = plan_.own(std::vector<int32_t>());
+  Step& s = emit(run::branch_table, table);
+  s.a = v.choice->slot;
+  s.imm = 4;
+  std::vector<int> ends;
+  for (const Val& r : v.choice->refs) {
+    table->push_back(here());
+    body(r);
+    ends.push_back(here());
+    emit(run::jump);
+  }
+  for (int e : ends) jump_to(e, here());
+}
+
+void Compiler::op_dma_start(const Op& op) {
+  materialize_all_views();
+  plan_.has_sync = true;
+  check_own_device(op);
+  const Val src = viewed_operand(op, "src", ViewUse::Copy), dst = viewed_operand(op, "dst", ViewUse::Copy);
+  DmaPayload p;
+  p.dst_sem = semaphore_operand(op, "dst_sem");
+  if (op.attr("src_sem")) p.src_sem = semaphore_operand(op, "src_sem");
+  p.core_slot = core_slot(op);
+  if (const Attr* add = op.attr("add")) p.add = add->is_true();
+  auto side = [&](const Val& v) {
+    if (v.semaphore >= 0 || v.kind != Val::Kind::Ref) unsupported(op, "copy of " + std::string(ir::name(v.dtype)));
+    if (v.dims.size() > memory::kMaxRank) unsupported(op, "copy of rank " + std::to_string(v.dims.size()));
+    return CopySide{v.addr, extents_of(v), v.valid, v.strides, v.name, v.addr.buffer >= kFirstOperandBuffer};
+  };
+  for_each_choice(src, [&](const Val& from) {
+    for_each_choice(dst, [&](const Val& to) {
+      check_writable(op, to);
+      if (from.dtype != to.dtype) unsupported(op, "copy from " + std::string(ir::name(from.dtype)) + " to " + std::string(ir::name(to.dtype)));
+      if (p.add && !k_.strip(ir::OpCode::add, to.dtype)) unsupported(op, "adding copy of " + std::string(ir::name(to.dtype)));
+      p.dtype = from.dtype;
+      p.src = side(from);
+      p.dst = side(to);
+      emit(run::dma_start, plan_.own(p));
+    });
+  });
+}
+
+void Compiler::op_dma_wait(const Op& op) {
+  materialize_all_views();
+  plan_.has_sync = true;
+  const Val dst = viewed_operand(op, "dst", ViewUse::Shape);
+  const Val& shown = dst.choice ? dst.choice->refs[0] : dst;
+  DmaWaitPayload p;
+  p.sem = semaphore_operand(op, "dst_sem");
+  p.extents = extents_of(shown);
+  p.bits = ir::bit_width(shown.dtype);
+  emit(run::dma_wait, plan_.own(std::move(p)));
+}
+
+void Compiler::op_select_ref(const Op& op) {
+  Val v;
+  v.kind = Val::Kind::Ref;
+  v.choice = std::make_shared<Choice>();
+  v.choice->slot = scalar_slot(scalar_convert(operand(op, 0), ir::DType::I32));
+  for (size_t i = 1; i < op.operands.size(); ++i) v.choice->refs.push_back(operand(op, i));
+  v.dtype = v.choice->refs.front().dtype;
+  v.dims = v.choice->refs.front().dims;
+  define(op.results[0], v);
+}
+
+}  // namespace pallasim::interp

@@ -1,0 +1,207 @@
+// Copies in flight: issue, completion, waits, ends of scopes.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "steps.h"
+
+namespace pallasim::interp::run {
+namespace {
+
+using memory::AsyncCopy;
+
+int64_t extent(const Thread& t, const Extents& e, size_t d) {
+  return e.slots.empty() || e.slots[d] == Addr::kNoSlot ? e.dims[d] : t.slot<int64_t>(e.slots[d]);
+}
+
+int64_t machine_bytes(int64_t elements, int bits) { return (elements * bits + 7) / 8; }
+
+memory::Place place(const Thread& t, const CopySide& side, int32_t thread) {
+  return {side.shared ? 0 : thread, side.addr.buffer, side.addr.offset + (side.addr.dyn == Addr::kNoSlot ? 0 : t.slot<int64_t>(side.addr.dyn))};
+}
+
+int32_t target_thread(const Thread& t, const Step* s, uint32_t core_slot) {
+  if (core_slot == Addr::kNoSlot) return t.index;
+  const auto threads = static_cast<int32_t>(t.exec->threads.size());
+  const int32_t core = t.slot<int32_t>(core_slot);
+  if (core < 0 || core >= threads)
+    fail(t, s, "PS-SEM-001", fmt::format("copy to core {}, but there are {}", core, threads), {}, "core_index counts the cores of the kernel's mesh");
+  return core;
+}
+
+// Adds a row of the source to a row of the destination.
+void add_rows(const AsyncCopy& c, std::byte* dst, const std::byte* src, const Semantics& semantics) {
+  const KernelTable& k = kernels();
+  const LoadFn load = k.load(c.dtype);
+  const StoreFn store = k.store(c.dtype);
+  const StripFn add = k.strip(ir::OpCode::add, c.dtype);
+  StripParams params;
+  params.dtype = c.dtype;
+  params.semantics = semantics;
+  const int64_t size = ir::byte_size(c.dtype);
+  const int inner = c.rank - 1;
+  const int64_t n = c.rank == 0 ? 1 : c.dims[inner];
+  alignas(64) std::byte a[kStrip * 16], b[kStrip * 16];
+  int64_t index[memory::kMaxRank] = {};
+  for (;;) {
+    int64_t from = 0, to = 0;
+    for (int d = 0; d < inner; ++d) from += index[d] * c.src_strides[d], to += index[d] * c.dst_strides[d];
+    const int64_t ss = c.rank == 0 ? 1 : c.src_strides[inner], ds = c.rank == 0 ? 1 : c.dst_strides[inner];
+    for (int64_t i = 0; i < n; i += kStrip / 2) {
+      const int64_t m = std::min<int64_t>(kStrip / 2, n - i);
+      std::byte* at = dst + (to + i * ds) * size;
+      load(a, at, m, ds);
+      load(b, src + (from + i * ss) * size, m, ss);
+      add(a, a, b, nullptr, m, params);
+      store(at, a, m, ds);
+    }
+    int d = inner - 1;
+    for (; d >= 0; --d) {
+      if (++index[d] < c.dims[d]) break;
+      index[d] = 0;
+    }
+    if (d < 0) return;
+  }
+}
+
+void move_bytes(Execution& ex, const AsyncCopy& c) {
+  for (int d = 0; d < c.rank; ++d)
+    if (c.dims[d] <= 0) return;
+  std::byte* dst = ex.threads[static_cast<size_t>(c.dst.thread)].bases[c.dst.buffer] + c.dst.offset;
+  const std::byte* src = ex.threads[static_cast<size_t>(c.src.thread)].bases[c.src.buffer] + c.src.offset;
+  if (c.add) return add_rows(c, dst, src, Semantics{});
+  copy_strided(dst, c.dst_strides, src, c.src_strides, c.dims, c.rank, ir::byte_size(c.dtype));
+}
+
+void complete(Execution& ex, const AsyncCopy& c) {
+  move_bytes(ex, c);
+  if (c.src_sem >= 0) ex.semaphores.signal(c.src_sem, c.bytes, &ex.woken);
+  if (c.dst_sem >= 0) ex.semaphores.signal(c.dst_sem, c.bytes, &ex.woken);
+  ex.progressed = true;
+}
+
+// A copy that somebody waits for already moves now; the others wait for their turn.
+void issue(Execution& ex, const AsyncCopy& c) {
+  const Options::Copies when = ex.copies_move;
+  const bool awaited = ex.semaphores.has_waiters(c.dst_sem) || (c.src_sem >= 0 && ex.semaphores.has_waiters(c.src_sem));
+  if (when == Options::Copies::AtIssue || (when == Options::Copies::AtWait && awaited)) complete(ex, c);
+  else ex.copies.push(c);
+}
+
+// Padding of tiles is no memory of ours: what would be written there is dropped, and what would be read from there is
+// what nobody wrote.
+void clip(Thread& t, const DmaPayload& p, AsyncCopy* c) {
+  if (p.src.valid.empty() && p.dst.valid.empty()) return;
+  auto valid = [&](const CopySide& side, size_t d) {
+    return side.valid.empty() || side.valid[d] == Addr::kNoSlot ? c->dims[d] : std::min(c->dims[d], t.slot<int64_t>(side.valid[d]));
+  };
+  bool unread = false;
+  int64_t there[memory::kMaxRank], strides[memory::kMaxRank];
+  for (int d = 0; d < c->rank; ++d) {
+    const auto i = static_cast<size_t>(d);
+    there[d] = valid(p.dst, i);
+    strides[d] = c->dst_strides[d];
+    c->dims[d] = std::min(valid(p.src, i), there[d]);
+    unread = unread || c->dims[d] < there[d];
+  }
+  if (!unread || c->add || std::any_of(there, there + c->rank, [](int64_t n) { return n <= 0; })) return;
+  const memory::Element e = memory::uninitialized(c->dtype, t.exec->options->uninitialized);
+  std::byte* dst = t.exec->threads[static_cast<size_t>(c->dst.thread)].bases[c->dst.buffer] + c->dst.offset;
+  fill_strided(dst, strides, &e, there, c->rank, ir::byte_size(c->dtype));
+}
+
+std::string dims_text(const int64_t* dims, int rank) { return fmt::format("({}{})", fmt::join(dims, dims + rank, ", "), rank == 1 ? "," : ""); }
+
+}  // namespace
+
+void complete_copy(Execution& ex, size_t index) { complete(ex, ex.copies.take(index)); }
+
+const Step* valid_extent(Thread& t, const Step* s) {
+  const auto& p = *static_cast<const ValidPayload*>(s->payload);
+  const int64_t extent = p.extent_slot == Addr::kNoSlot ? p.extent : t.slot<int64_t>(p.extent_slot);
+  const int64_t start = p.start_slot == Addr::kNoSlot ? p.start : p.wide ? t.slot<int64_t>(p.start_slot) : t.slot<int32_t>(p.start_slot);
+  const int64_t size = p.size_slot == Addr::kNoSlot ? p.size : t.slot<int64_t>(p.size_slot);
+  t.slot<int64_t>(s->dst) = std::max<int64_t>(0, std::min(extent - start, size));
+  return s + 1;
+}
+
+const Step* dma_start(Thread& t, const Step* s) {
+  const auto& p = *static_cast<const DmaPayload*>(s->payload);
+  Execution& ex = *t.exec;
+  AsyncCopy c;
+  c.id = ex.copies_issued++;
+  c.step = s->id;
+  c.thread = t.index;
+  c.dtype = p.dtype;
+  c.add = p.add;
+  c.rank = static_cast<int>(p.src.strides.size());
+  int64_t n = 1, to[memory::kMaxRank];
+  bool same = p.src.strides.size() == p.dst.strides.size();
+  for (size_t d = 0; d < p.src.strides.size(); ++d) {
+    c.dims[d] = extent(t, p.src.extents, d);
+    c.src_strides[d] = p.src.strides[d];
+    n *= c.dims[d];
+  }
+  for (size_t d = 0; d < p.dst.strides.size(); ++d) {
+    to[d] = extent(t, p.dst.extents, d);
+    c.dst_strides[d] = p.dst.strides[d];
+    same = same && to[d] == c.dims[d];
+  }
+  if (!same)
+    fail(t, s, "PS-DMA-001", "a copy between views of different shapes",
+         {fmt::format("{} shows {}", p.src.name.empty() ? "the source" : p.src.name, dims_text(c.dims, c.rank)),
+          fmt::format("{} shows {}", p.dst.name.empty() ? "the destination" : p.dst.name, dims_text(to, static_cast<int>(p.dst.strides.size())))},
+         "source and destination of a copy have one shape");
+  const int32_t target = target_thread(t, s, p.core_slot);
+  c.src = place(t, p.src, t.index);
+  c.dst = place(t, p.dst, target);
+  c.bytes = machine_bytes(n, ir::bit_width(p.dtype));
+  clip(t, p, &c);
+  if (p.src_sem.block >= 0) c.src_sem = semaphore_id(t, p.src_sem);
+  c.dst_sem = p.core_slot == Addr::kNoSlot ? semaphore_id(t, p.dst_sem)
+                                           : ex.plan->semaphores.id(p.dst_sem.block, p.dst_sem.index.offset + (p.dst_sem.index.dyn == Addr::kNoSlot ? 0 : t.slot<int64_t>(p.dst_sem.index.dyn)), target);
+  if (!ex.listeners.empty()) {
+    Addr a = p.src.addr, b = p.dst.addr;
+    a.offset = c.src.offset, b.offset = c.dst.offset;
+    a.dyn = b.dyn = Addr::kNoSlot;
+    const std::vector<int64_t> dims(c.dims, c.dims + c.rank);
+    note_access(t, s, a, dims, p.src.strides, ir::byte_size(p.dtype), false);
+    note_access(t, s, b, dims, p.dst.strides, ir::byte_size(p.dtype), true);
+  }
+  issue(ex, c);
+  return s + 1;
+}
+
+const Step* dma_wait(Thread& t, const Step* s) {
+  const auto& p = *static_cast<const DmaWaitPayload*>(s->payload);
+  int64_t n = 1;
+  for (size_t d = 0; d < p.extents.dims.size(); ++d) n *= extent(t, p.extents, d);
+  return wait_for(t, s, semaphore_id(t, p.sem), machine_bytes(n, p.bits), true);
+}
+
+// Semaphores of a scope start at zero, every time.
+const Step* scope_begin(Thread& t, const Step* s) {
+  const auto& p = *static_cast<const ScopePayload*>(s->payload);
+  const memory::SemaphoreLayout& layout = t.exec->plan->semaphores;
+  for (int b : p.semaphores)
+    for (int64_t i = 0; i < layout.blocks()[static_cast<size_t>(b)].count; ++i) t.exec->semaphores.set(layout.id(b, i, t.index), 0);
+  return s + 1;
+}
+
+// Memory and semaphores are given back: copies that still use them move now, and nothing may be left in a semaphore.
+const Step* scope_end(Thread& t, const Step* s) {
+  const auto& p = *static_cast<const ScopePayload*>(s->payload);
+  Execution& ex = *t.exec;
+  const memory::SemaphoreLayout& layout = ex.plan->semaphores;
+  for (const ScopePayload::Range& r : p.memory)
+    for (size_t i; (i = ex.copies.first_using(t.index, kTempBuffer, r.offset, r.offset + r.bytes)) < ex.copies.size();) complete_copy(ex, i);
+  for (int b : p.semaphores)
+    for (int64_t i = 0; i < layout.blocks()[static_cast<size_t>(b)].count; ++i) {
+      const int64_t id = layout.id(b, i, t.index);
+      for (size_t c; (c = ex.copies.first_signalling(id)) < ex.copies.size();) complete_copy(ex, c);
+      report_left_over(t, s, id);
+    }
+  return s + 1;
+}
+
+}  // namespace pallasim::interp::run

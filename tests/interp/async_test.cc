@@ -1,0 +1,222 @@
+// Asynchronous copies: when bytes move, what waits count, what may be left.
+#include "exec.h"
+#include "run.h"
+
+namespace pallasim::interp::test {
+namespace {
+
+// Row r + 1 is fetched while row r is doubled.
+const std::string kDoubleBuffered = read_file("pass/double_buffer.psir");
+
+std::string edited(std::string text, const std::string& from, const std::string& to) {
+  const size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+Options with(Options::Copies copies, int seed = -1) {
+  Options o;
+  o.copies = copies;
+  if (seed >= 0) {
+    o.policy = Options::Policy::Random;
+    o.seed = static_cast<uint64_t>(seed);
+  }
+  return o;
+}
+
+TEST(Async, ACorrectKernelHasTheSameBytesWheneverItsCopiesMove) {
+  const Array x = noise({4, 128});
+  const auto v = x.as<float>();
+  std::vector<float> want;
+  for (float f : v) want.push_back(f + f);
+  std::vector<Options> all{with(Options::Copies::AtIssue), with(Options::Copies::AtWait)};
+  for (int seed = 0; seed < 30; ++seed) all.push_back(with(Options::Copies::Scheduled, seed));
+  for (const Options& o : all) {
+    const auto r = run(kDoubleBuffered, {x}, o);
+    EXPECT_EQ(r.results[0].as<float>(), want);
+    Options again;
+    again.policy = Options::Policy::Replay;
+    again.replay = r.report.token;
+    EXPECT_EQ(run(kDoubleBuffered, {x}, again).report.steps, r.report.steps) << r.report.token;
+  }
+}
+
+// Every second row is fetched into the slot that is in use: only late copies show it.
+TEST(Async, ASwappedSlotShowsWhenCopiesMoveEarlierThanTheirWait) {
+  const std::string text = edited(kDoubleBuffered, "dst = view($1, [index($4, slice(0, 128))]), dst_sem = view($2, [index($4)])} @1",
+                                  "dst = view($1, [index(0, slice(0, 128))]), dst_sem = view($2, [index($4)])} @1");
+  const Array x = noise({4, 128});
+  std::set<std::vector<int32_t>> seen;
+  for (int seed = 0; seed < 30; ++seed) seen.insert(run(text, {x}, with(Options::Copies::Scheduled, seed)).results[0].as<int32_t>());
+  EXPECT_GT(seen.size(), 1u);
+}
+
+TEST(Async, AMissingWaitIsReportedWithTheBytesLeft) {
+  const std::string text = edited(kDoubleBuffered, "    dma_wait %3, %1, %5, %10 {src = view($0, []), dst = view($1, [index($3, slice(0, 128))]), dst_sem = view($2, [])} @4\n", "");
+  for (auto copies : {Options::Copies::AtIssue, Options::Copies::AtWait, Options::Copies::Scheduled}) {
+    std::string report;
+    EXPECT_EQ(error_code(text, {noise({4, 128})}, with(copies), &report), "PS-SEM-002");
+    EXPECT_NE(report.find("out_sem ends with 2048 bytes that nobody waited for"), std::string::npos) << report;
+    EXPECT_NE(report.find("out_sem counts the bytes of the copy started at double.py:9"), std::string::npos) << report;
+  }
+}
+
+TEST(Async, AWaitWithoutACopyIsADeadlockInBytes) {
+  const std::string text = edited(kDoubleBuffered, "  dma_start %0, %2, %4 {src = view($0, [index(0, slice(0, 128))]), dst = view($1, [index(0, slice(0, 128))]), dst_sem = view($2, [index(0)])} @0\n", "");
+  for (auto copies : {Options::Copies::AtIssue, Options::Copies::AtWait, Options::Copies::Scheduled}) {
+    std::string report;
+    EXPECT_EQ(error_code(text, {noise({4, 128})}, with(copies), &report), "PS-DEAD-001");
+    EXPECT_NE(report.find("waits for in_sems[0] to reach 512 bytes, it is 0 (double.py:7)"), std::string::npos) << report;
+  }
+}
+
+// A copy whose extent is a run-time value: src[start, start + n) of 300 to the front of dst.
+std::string sliced(const std::string& machine) {
+  return R"(pallasim-ir 1
+module "sliced" {machine = )" + machine + R"(}
+input "range" : i32[2] {space = smem}
+input "x" : f32[300] {space = hbm}
+output "o" : f32[400] {space = hbm}
+scratch "sem" : ref<dma_sem[], semaphore>
+body (%0 "range": ref<i32[2], smem>, %1 "x": ref<f32[300], hbm>, %2 "o": ref<f32[400], hbm>, %3 "sem": ref<dma_sem[], semaphore>) {
+  %4 = get %0 {view = [index(0)]} : i32[]
+  %5 = get %0 {view = [index(1)]} : i32[]
+  dma_start %1, %2, %3, %4, %5 {src = view($0, [index(slice($3, $4))]), dst = view($1, [index(slice(0, $4))]), dst_sem = view($2, [])}
+  dma_wait %1, %2, %3, %4, %5 {src = view($0, [index(slice($3, $4))]), dst = view($1, [index(slice(0, $4))]), dst_sem = view($2, [])}
+  yield
+}
+)";
+}
+
+TEST(Async, ExtentsMayBeKnownAtRunTimeOnly) {
+  std::vector<float> x(300);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i + 1);
+  for (const auto& [start, n] : {std::pair{0, 300}, {10, 0}, {299, 1}, {17, 200}}) {
+    const auto o = run(sliced("generic"), {i32({2}, {start, n}), f32({300}, x)}).results[0].as<float>();
+    for (int i = 0; i < 400; ++i) {
+      if (i < n) ASSERT_EQ(o[static_cast<size_t>(i)], x[static_cast<size_t>(start + i)]);
+      else ASSERT_TRUE(std::isnan(o[static_cast<size_t>(i)]));
+    }
+  }
+  for (const auto& [start, n] : {std::pair{0, 301}, {-1, 4}, {200, 101}, {0, -1}})
+    EXPECT_EQ(error_code(sliced("generic"), {i32({2}, {start, n}), f32({300}, x)}), "PS-OOB-001") << start << " " << n;
+}
+
+// A TPU's array of 300 ends with a whole tile of 128: a copy may name the padding, whose bytes are nobody's.
+TEST(Async, CopiesMayNameThePaddingOfTiles) {
+  std::vector<float> x(300, 1.0f);
+  const auto o = run(sliced("tpu"), {i32({2}, {256, 128}), f32({300}, x)}).results[0].as<float>();
+  for (size_t i = 0; i < 44; ++i) ASSERT_EQ(o[i], 1.0f);
+  for (size_t i = 44; i < 400; ++i) ASSERT_TRUE(std::isnan(o[i]));
+  EXPECT_EQ(error_code(sliced("tpu"), {i32({2}, {257, 128}), f32({300}, x)}), "PS-OOB-001");
+}
+
+const char* kAdd = R"(pallasim-ir 1
+module "adding" {machine = generic}
+input "x" : DT[3,5] {space = hbm}
+input "y" : DT[3,5] {space = hbm}
+output "o" : DT[3,5] {space = hbm}
+scratch "sem" : ref<dma_sem[], semaphore>
+body (%0 "x": ref<DT[3,5], hbm>, %1 "y": ref<DT[3,5], hbm>, %2 "o": ref<DT[3,5], hbm>, %3 "sem": ref<dma_sem[], semaphore>) {
+  dma_start %0, %2, %3 {src = view($0, []), dst = view($1, []), dst_sem = view($2, [])}
+  dma_wait %0, %2, %3 {src = view($0, []), dst = view($1, []), dst_sem = view($2, [])}
+  dma_start %1, %2, %3 {src = view($0, []), dst = view($1, []), dst_sem = view($2, []), add = true}
+  dma_wait %1, %2, %3 {src = view($0, []), dst = view($1, []), dst_sem = view($2, [])}
+  yield
+}
+)";
+
+TEST(Async, AnAddingCopyAdds) {
+  std::string text = kAdd;
+  for (size_t i; (i = text.find("DT")) != std::string::npos;) text.replace(i, 2, "i32");
+  std::vector<int32_t> x, y, want;
+  for (int i = 0; i < 15; ++i) x.push_back(i * 3), y.push_back(100 - i), want.push_back(100 + 2 * i);
+  EXPECT_EQ(run(text, {i32({3, 5}, x), i32({3, 5}, y)}).results[0].as<int32_t>(), want);
+}
+
+// One kernel starts a copy, another waits for it.
+const char* kStart = R"(pallasim-ir 1
+module "start" {machine = tpu}
+input "x" : f32[256] {space = hbm}
+output "o" : f32[256] {space = hbm}
+output "sem" : dma_sem[] {space = semaphore}
+body (%0 "x": ref<f32[256], hbm>, %1 "o": ref<f32[256], hbm>, %2 "sem": ref<dma_sem[], semaphore>) {
+  dma_start %0, %1, %2 {src = view($0, []), dst = view($1, []), dst_sem = view($2, [])}
+  yield
+}
+)";
+const char* kDone = R"(pallasim-ir 1
+module "done" {machine = tpu}
+input "x" : f32[256] {space = hbm}
+input "sem" : dma_sem[] {space = semaphore}
+output "o" : f32[256] {space = hbm}
+body (%0 "x": ref<f32[256], hbm>, %1 "sem": ref<dma_sem[], semaphore>, %2 "o": ref<f32[256], hbm>) {
+  dma_wait %0, %0, %1 {src = view($0, []), dst = view($1, []), dst_sem = view($2, [])}
+  %3 = get %0 : f32[256]
+  store %2, %3
+  yield
+}
+)";
+
+TEST(Async, ACopyMayBeStartedInOneKernelAndAwaitedInTheNext) {
+  for (auto copies : {Options::Copies::AtIssue, Options::Copies::AtWait, Options::Copies::Scheduled}) {
+    const Options o = with(copies);
+    auto start = compile(ir::parse(kStart), o), done = compile(ir::parse(kDone), o);
+    Session session;
+    Array x = noise({256}), y = noise({256}, 7), z = noise({256}, 8), sem = i32({}, {0});
+    sem.dtype = ir::DType::DmaSem;
+    const Buffer in[] = {x.buffer()}, out[] = {y.buffer(), sem.buffer()};
+    launch(*start, session, in, out, o);
+    EXPECT_EQ(y.bytes, x.bytes);
+    EXPECT_GT(sem.as<int32_t>()[0], 0);
+    const Buffer in2[] = {y.buffer(), sem.buffer()}, out2[] = {z.buffer()};
+    launch(*done, session, in2, out2, o);
+    EXPECT_EQ(z.bytes, x.bytes);
+    // The bytes are taken: a second wait has nothing to wait for.
+    try {
+      launch(*done, session, in2, out2, o);
+      FAIL() << "the second wait ended";
+    } catch (const ir::DiagnosticError& e) {
+      EXPECT_EQ(e.diagnostic().code, "PS-DEAD-001");
+    }
+    Array nothing = i32({}, {0});
+    nothing.dtype = ir::DType::DmaSem;
+    const Buffer in3[] = {y.buffer(), nothing.buffer()};
+    try {
+      launch(*done, session, in3, out2, o);
+      FAIL() << "no semaphore was accepted";
+    } catch (const ir::DiagnosticError& e) {
+      EXPECT_EQ(e.diagnostic().code, "PS-ARG-001");
+    }
+  }
+}
+
+TEST(Async, CopiesInFlightArePartOfASnapshot) {
+  auto plan = compile(ir::parse(kDoubleBuffered));
+  const Array x = noise({4, 128});
+  Options options = with(Options::Copies::AtWait);
+  Array in = x, out = noise({4, 128}, 3);
+  Execution ex(*plan);
+  std::byte* bases[] = {in.bytes.data(), out.bytes.data()};
+  ex.options = &options;
+  ex.copies_move = options.copies;
+  ex.bind(bases, {});
+  ex.start({});
+  const int64_t sizes[] = {4 * 128 * 4, 4 * 128 * 4};
+  std::optional<Execution::Snapshot> with_copies;
+  while (ex.threads[0].stop != Stop::Done) {
+    ex.run(ex.threads[0], 1);
+    if (ex.copies.size() == 2) with_copies = ex.snapshot(sizes);
+  }
+  const auto want = out.bytes;
+  ASSERT_TRUE(with_copies.has_value());
+  std::fill(out.bytes.begin(), out.bytes.end(), std::byte{0});
+  ex.restore(*with_copies, sizes);
+  EXPECT_EQ(ex.copies.size(), 2u);
+  ex.threads[0].stop = Stop::None;
+  while (ex.threads[0].stop != Stop::Done) ex.run(ex.threads[0], 1);
+  EXPECT_EQ(out.bytes, want);
+}
+
+}  // namespace
+}  // namespace pallasim::interp::test
