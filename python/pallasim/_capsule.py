@@ -41,7 +41,8 @@ def capture(f: Callable[..., Any], *args: Any, path: str | os.PathLike[str], par
     params: a `Params`, or a machine's name; without it, the options of the `emulate` block around the call, or none.
     max_bytes: of the arrays that are recorded; launches beyond are left out and counted in the manifest.
 
-    A program that fails is recorded up to the launch that failed, and its error is raised again. Raises RuntimeError
+    A program that fails is recorded up to the launch that failed, or to the kernel that was refused before it could run,
+    and its error is raised again. Raises RuntimeError
     when f launches no kernel.
     """
     import jax
@@ -52,6 +53,7 @@ def capture(f: Callable[..., Any], *args: Any, path: str | os.PathLike[str], par
         with recording, _scope(recording.params):
             result = jax.block_until_ready(f(*args, **kwargs))
     except Exception as e:
+        recording.refused(e)
         if recording.launches:
             recording.save(path)
             e.add_note(f"capsule: {os.fspath(path)}")
@@ -93,6 +95,16 @@ class Recording:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self.stop()
+
+    def refused(self, error: BaseException) -> None:
+        """Adds the kernel that was refused before it ran, if `error` is about one: its text without arrays."""
+        from . import _findings
+
+        if isinstance(error, _findings.KernelError) and error.refused is not None and error.finding is not None:
+            self.stop()
+            kernel, module, options = error.refused
+            self.launches.append({"kernel": kernel, "module": module, "options": options, "device": 0, "arguments": [], "results": [],
+                                  "error": error.finding.code, "report": error.finding.report})
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the capsule; a file at `path` is replaced at once or not at all."""

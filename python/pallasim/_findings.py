@@ -60,11 +60,15 @@ class Finding:
 
 
 class KernelError(RuntimeError):
-    """A kernel did something wrong. The text is the report; `finding` has its parts where they are known."""
+    """A kernel did something wrong. The text is the report; `finding` has its parts where they are known.
+
+    `refused`: name, text and options of a kernel that was refused before it ran.
+    """
 
     def __init__(self, report: str, finding: Finding | None = None) -> None:
         super().__init__(report)
         self.finding = finding
+        self.refused: tuple[str, str, str] | None = None
 
 
 class UnsupportedError(KernelError, NotImplementedError):

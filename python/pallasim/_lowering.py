@@ -103,7 +103,9 @@ def lower(ctx: Any, *in_nodes: Any, primitive: str, options: Any, **params: Any)
         try:
             _core.compile(captured.text, text)
         except _core.DiagnosticError as e:
-            raise _findings.from_error(e) from None
+            error = _findings.from_error(e)
+            error.refused = (captured.name, captured.text, text)
+            raise error from None
     prepare()
     if getattr(ctx, "tokens_in", None) is not None:
         ctx.set_tokens_out(ctx.tokens_in)

@@ -84,11 +84,13 @@ class _Run:
     def end(self) -> None:
         self._stack.close()
 
-    def save(self, folder: pathlib.Path) -> list[pathlib.Path]:
-        """Writes what there is of report and capsule; the files."""
+    def save(self, folder: pathlib.Path, error: BaseException | None) -> list[pathlib.Path]:
+        """Writes what there is of report and capsule of a test that failed with `error`; the files."""
         import pallasim
 
         self.recording.stop()
+        if error is not None:
+            self.recording.refused(error)
         reports = [f.report for f in pallasim.findings()]
         if not reports and not self.recording.launches:
             return []
@@ -155,7 +157,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     if run is None or not report.failed or report.when == "teardown":
         return
     folder = pathlib.Path(item.config.getoption("--pallasim-artifacts")) / re.sub(r"[^A-Za-z0-9_.-]+", "_", item.nodeid)[-150:]
-    if files := run.save(folder):
+    if files := run.save(folder, call.excinfo.value if call.excinfo else None):
         lines = [f"{'report' if f.suffix == '.txt' else 'capsule'}: {f}" for f in files]
         if files[-1].suffix == ".capsule":
             lines.append(f"repeat it without Python: pallasim run {files[-1]}")

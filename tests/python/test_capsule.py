@@ -131,6 +131,22 @@ def test_a_failing_program_is_recorded_to_its_end(tmp_path):
         assert ">" in z.read("sources/test_capsule.py.txt").decode() and "o_ref[i] = x_ref[i + 5]" in z.read("sources/test_capsule.py.txt").decode()
 
 
+def test_a_refused_kernel_is_recorded_as_text(tmp_path):
+    """Writing to an input is found before anything runs: there are no arrays to record, but there is a kernel."""
+
+    def wrong_kernel(x_ref, o_ref):
+        x_ref[...] = x_ref[...] * 2
+
+    path = tmp_path / "p.capsule"
+    with pytest.raises(pallasim.KernelError, match="PS-RO-001"):
+        pallasim.capture(lambda x: pl.pallas_call(wrong_kernel, out_shape=x)(scale(x)), X, path=path)
+    m = manifest(path)
+    assert [launch["kernel"] for launch in m["launches"]][-1] == "wrong_kernel" and m["launches"][-1]["arguments"] == []
+    code, result = replay(path)
+    assert code == 1 and result["launches"][-1]["error"] == "PS-RO-001"
+    assert result["findings"][0]["text"] == "x_ref[...] = x_ref[...] * 2"
+
+
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float8_e4m3fn", "float8_e5m2", "int8", "int4", "uint4", "bool", "uint32"])
 def test_types(tmp_path, dtype):
     def copy_kernel(x_ref, o_ref):
