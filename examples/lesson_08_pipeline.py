@@ -4,13 +4,14 @@
 
 Blocks live in fast memory, arrays in slow memory. Two buffers per operand let the copy engine work during the
 computation; `pl.Buffered(n)` asks for n of them. Older texts do it with `pipelines.PipelineParams`, which JAX does not
-have: today the number of buffers belongs to the BlockSpec.
+have: today the number of buffers belongs to the BlockSpec. `pltpu.emit_pipeline` makes such a pipeline inside a kernel.
 """
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
 
 import pallasim
 
@@ -24,6 +25,17 @@ def exp_kernel(x_ref, o_ref):
 def exp(x, buffers):
     block = pl.BlockSpec((1, 128), lambda i: (i, 0), pipeline_mode=pl.Buffered(buffers))
     return pl.pallas_call(exp_kernel, out_shape=x, grid=(BLOCKS,), in_specs=[block], out_specs=block)(x)
+
+
+# The same pipeline inside a kernel: its refs are whole arrays in slow memory, and the copies are started by the kernel.
+def pipelined_kernel(x_ref, o_ref):
+    block = pl.BlockSpec((1, 128), lambda i: (i, 0))
+    pltpu.emit_pipeline(exp_kernel, grid=(BLOCKS,), in_specs=[block], out_specs=[block])(x_ref, o_ref)
+
+
+def exp_inside(x):
+    anywhere = pl.BlockSpec(memory_space=pl.ANY)
+    return pl.pallas_call(pipelined_kernel, out_shape=x, in_specs=[anywhere], out_specs=anywhere)(x)
 
 
 def schedule(buffers):
@@ -54,6 +66,11 @@ def main():
         assert [(t["reads"], t["writes"]) for t in traffic] == [(BLOCKS, 0), (0, BLOCKS)]
     np.testing.assert_allclose(outs[1], np.exp(x.astype(np.float64)), rtol=1e-6)
     np.testing.assert_array_equal(outs[0], outs[1])
+
+    with pallasim.emulate("tpu-v5e", detect_races=True):
+        inside = np.asarray(exp_inside(x))
+    np.testing.assert_array_equal(inside, outs[0])
+    assert [(t["bytes_read"], t["bytes_written"]) for t in pallasim.last_run()["traffic"][:2]] == [(x.nbytes, 0), (0, x.nbytes)]
 
     print(f"exp over {BLOCKS} blocks; each cell is the number of the block (one step per block and engine):")
     for buffers in (1, 2):

@@ -15,6 +15,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
 
 import pallasim
 
@@ -63,6 +64,7 @@ def late(x):
     return pl.pallas_call(late_kernel, out_shape=x, grid=(8,))(x)
 
 
+OUT = jax.ShapeDtypeStruct((8, 128), jnp.float32)
 X = np.random.default_rng(0).standard_normal((8, 128), dtype=np.float32)
 
 
@@ -192,6 +194,31 @@ def test_keys_and_grid_bounds_and_aliases(tmp_path):
     np.testing.assert_array_equal(np.asarray(out), np.concatenate([X[:3] + np.float32(1), X[3:]]))
     assert [a["name"] for a in manifest(path)["launches"][0]["arguments"]] == ["grid bound 0", "x_ref"]
     assert replay(path)[0] == 0
+
+
+def test_semaphores_between_launches(tmp_path):
+    """Handles of the recorded process mean nothing elsewhere: they are those of the launches that made them."""
+    anywhere, semaphore = pl.BlockSpec(memory_space=pl.ANY), pl.BlockSpec(memory_space=pltpu.SEMAPHORE)
+
+    def start_kernel(x_ref, y_ref, sem):
+        pltpu.make_async_copy(x_ref, y_ref, sem).start()
+
+    def done_kernel(x_ref, y_ref, sem, o_ref):
+        pltpu.make_async_copy(x_ref, y_ref, sem).wait()
+
+    @jax.jit
+    def f(x):
+        y, sem = pl.pallas_call(start_kernel, out_shape=(OUT, pltpu.SemaphoreType.DMA(())), in_specs=[anywhere], out_specs=(anywhere, semaphore))(x)
+        return pl.pallas_call(done_kernel, out_shape=OUT, in_specs=[anywhere, anywhere, semaphore], out_specs=anywhere, input_output_aliases={1: 0})(x, y, sem)
+
+    with pallasim.emulate("tpu-v6e"):
+        f(X)  # a handle is taken that the replay will not have
+        out = pallasim.capture(f, X, path=tmp_path / "p.capsule")
+    np.testing.assert_array_equal(np.asarray(out), X)
+    handle = manifest(tmp_path / "p.capsule")["launches"][0]["results"][1]
+    assert handle["dtype"] == "dma_sem" and array(tmp_path / "p.capsule", handle["file"]) > 1
+    code, result = replay(tmp_path / "p.capsule")
+    assert code == 0 and [launch["same"] for launch in result["launches"]] == [True, True]
 
 
 def test_options_travel(tmp_path):
