@@ -29,19 +29,24 @@ def iota_too_long(size):
 
 
 def main():
-    with pallasim.emulate():
-        out = np.asarray(iota(8))
-        np.testing.assert_array_equal(out, np.arange(8))
-        print("iota(8) =", out)
-
-        print()
-        print("A grid of 9 for 8 elements stops at the line that is wrong:")
-        try:
+    print("A grid of 9 for 8 elements stops at the line that is wrong:")
+    try:
+        with pallasim.emulate():
             jax.block_until_ready(iota_too_long(8))
-        except Exception as error:
-            print(error)
-        else:
-            raise AssertionError("the access out of bounds was not found")
+    except pallasim.KernelError as error:
+        print(error)
+    else:
+        raise AssertionError("the access out of bounds was not found")
+
+    with pallasim.emulate(detect_races=True):
+        out = np.asarray(iota(8))
+    np.testing.assert_array_equal(out, np.arange(8))
+    (traffic,) = pallasim.last_run()["traffic"]
+    assert (traffic["writes"], traffic["bytes_written"], traffic["reads"]) == (8, 32, 0)
+    print("iota(8) =", out)
+    print("What memory held after each point of a grid of 8; every point writes 4 bytes, none reads:")
+    for i in range(8):
+        print(f"  point {i}   o_ref", " ".join(str(v) if k <= i else "." for k, v in enumerate(out)))
 
 
 if __name__ == "__main__":

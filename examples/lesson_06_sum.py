@@ -42,25 +42,25 @@ def sum_blocks(x, semantics):
 def main():
     x = np.random.default_rng(0).standard_normal((BLOCKS, 128), dtype=np.float32)
     pallasim.findings()
+    print('With dimension_semantics=("parallel",), which says that no point needs another:')
+    with pallasim.emulate("tpu-v5e", detect_races=True):
+        jax.block_until_ready(sum_blocks(x, "parallel"))
+    (finding,) = pallasim.findings()
+    print(finding.report)
+    assert finding.code == "PS-PAR-001" and "o_ref[...]" in finding.text
+
     with pallasim.emulate("tpu-v5e", detect_races=True):
         out = np.asarray(sum_blocks(x, "arbitrary"))
     traffic = {t["name"]: t for t in pallasim.last_run()["traffic"]}
     np.testing.assert_allclose(out[0], x.astype(np.float64).sum(0), atol=1e-5)
     assert np.abs(out).max() > 1 and not pallasim.findings()
 
+    print('With ("arbitrary",), the truth:')
     print("point  x_ref           o_ref")
     for i in range(BLOCKS):
         print(f"  {i}    block {i}: read   block 0: {'set to zero, then ' if i == 0 else ''}read, added to, written")
     print(f"written back once, after point {BLOCKS - 1}: the block of the output never changes in between.")
     assert traffic["o_ref"]["writes"] == BLOCKS + 1 and traffic["o_ref"]["reads"] == BLOCKS
-
-    print()
-    print('The same with dimension_semantics=("parallel",), which says that no point needs another:')
-    with pallasim.emulate("tpu-v5e", detect_races=True):
-        jax.block_until_ready(sum_blocks(x, "parallel"))
-    (finding,) = pallasim.findings()
-    print(finding.report)
-    assert finding.code == "PS-PAR-001" and "o_ref[...]" in finding.text
 
 
 if __name__ == "__main__":

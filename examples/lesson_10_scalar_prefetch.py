@@ -37,6 +37,15 @@ def gather_pages(table, memory):
 def main():
     memory = np.random.default_rng(0).standard_normal((PAGES, WIDTH), dtype=np.float32)
     table = np.array([6, 1, 1, 4, 0], np.int32)
+    print("A page that does not exist:")
+    try:
+        with pallasim.emulate("tpu-v5e"):
+            jax.block_until_ready(gather_pages(jnp.array([6, 9], jnp.int32), memory))
+    except pallasim.KernelError as error:
+        print(error)
+    else:
+        raise AssertionError("the access out of bounds was not found")
+
     with pallasim.emulate("tpu-v5e", detect_races=True):
         out = np.asarray(gather_pages(jnp.asarray(table), memory))
     traffic = pallasim.last_run()["traffic"]
@@ -52,16 +61,6 @@ def main():
     print(f"Pages {sorted(set(range(PAGES)) - set(table.tolist()))} were never touched: {WIDTH * 4} B per point, not {memory.nbytes} B.")
     by_name = {t["name"]: t for t in traffic}
     assert by_name["page_ref"]["bytes_read"] == by_name["o_ref"]["bytes_written"] == len(table) * WIDTH * 4
-
-    print()
-    print("A page that does not exist:")
-    try:
-        with pallasim.emulate("tpu-v5e"):
-            jax.block_until_ready(gather_pages(jnp.array([6, 9], jnp.int32), memory))
-    except pallasim.KernelError as error:
-        print(error)
-    else:
-        raise AssertionError("the access out of bounds was not found")
 
 
 if __name__ == "__main__":
