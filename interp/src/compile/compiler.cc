@@ -247,6 +247,17 @@ void Compiler::compile_op(const Op& op) {
     case C::rev: return op_rev(op);
     case C::tile:
     case C::repeat: return op_tile(op);
+    case C::roll: return op_roll(op);
+    case C::einshape: return op_einshape(op);
+    case C::bitcast_tpu: return op_bitcast_tpu(op);
+    case C::pack_elementwise: return op_pack(op);
+    case C::unpack_elementwise: return op_unpack(op);
+    case C::stochastic_round: return op_stochastic_round(op);
+    case C::sort: return op_sort(op);
+    case C::top_k: return op_top_k(op);
+    case C::gather: return op_gather(op);
+    case C::scatter: case C::scatter_add: case C::scatter_sub: case C::scatter_mul: case C::scatter_min:
+    case C::scatter_max: return op_scatter(op);
     case C::split: return op_split(op);
     case C::stack: return op_stack(op);
     case C::unstack: return op_unstack(op);
@@ -255,6 +266,7 @@ void Compiler::compile_op(const Op& op) {
     case C::select_n: return op_select(op);
     case C::reduce_sum: case C::reduce_prod: case C::reduce_max: case C::reduce_min: case C::reduce_and:
     case C::reduce_or: case C::reduce_xor: return op_reduce(op);
+    case C::reduce: return op_reduce_region(op);
     case C::argmax: case C::argmin: return op_arg_reduce(op);
     case C::cumsum: case C::cumprod: case C::cummax: case C::cummin: case C::cumlogsumexp: return op_cumulative(op);
     case C::dot_general: return op_dot(op);
@@ -266,6 +278,11 @@ void Compiler::compile_op(const Op& op) {
     case C::atomic_rmw: case C::atomic_cas: return op_atomic(op);
     case C::inline_asm: return op_inline_asm(op);
     case C::view: return op_view(op);
+    case C::freeze: return op_freeze(op);
+    case C::matmul_push_rhs: case C::matmul_acc_lhs: case C::matmul_pop: return op_mxu(op);
+    case C::prng_seed: case C::prng_random_bits: case C::rng_bit_generator: case C::threefry2x32: case C::iota_2x32:
+    case C::random_wrap: case C::random_unwrap: case C::random_clone: case C::prng_join: case C::prng_split:
+      return op_random(op);
     case C::cond: return op_cond(op);
     case C::while_: return op_while(op);
     case C::for_: return op_for(op);
@@ -282,7 +299,7 @@ void Compiler::compile_op(const Op& op) {
     case C::debug_print: return op_print(op);
     case C::check: return op_check(op);
     case C::multiple_of: case C::max_contiguous: case C::optimization_barrier: case C::layout_cast:
-    case C::stop_gradient: return op_identity(op);
+    case C::stop_gradient: case C::memory_space_constraint: return op_identity(op);
     case C::touch: case C::trace_mark: case C::trace_value: case C::print_layout: case C::set_max_registers:
     case C::delay: case C::debug_barrier: return;
     default: break;

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "../run/array.h"
 #include "value.h"
 
 namespace pallasim::interp {
@@ -88,6 +89,24 @@ class Compiler {
   bool same_place(const Val& a, const Val& b) const;
   bool reads_root(const Val& v, int root) const;
 
+  // -- whole-array operations: arrays.cc random.cc --
+  struct ArrayResult { ir::DType dtype; std::vector<int64_t> dims; };
+  void require(const Op&, bool holds, const char* what);
+  std::vector<Val> emit_array(const std::vector<Val>& args, const std::vector<ArrayResult>& results, run::ArrayBody);
+  void define_array(const Op&, run::ArrayBody);
+  void op_roll(const Op&);
+  void op_sort(const Op&);
+  void op_top_k(const Op&);
+  void op_einshape(const Op&);
+  void op_bitcast_tpu(const Op&);
+  void op_pack(const Op&);
+  void op_unpack(const Op&);
+  void op_stochastic_round(const Op&);
+  void op_gather(const Op&);
+  void op_scatter(const Op&);
+  void op_random(const Op&);
+  Val reinterpreted(const Val&, const ir::Type*);
+
   // -- op families: elementwise.cc scalar.cc shape.cc memory.cc control.cc reduce.cc contract.cc sync.cc --
   void op_elementwise(const Op&);
   Val elementwise_value(ir::OpCode, ir::DType operand, const ir::Type& result, std::vector<Val> args, const StripParams&);
@@ -117,6 +136,7 @@ class Compiler {
   void op_stack(const Op&);
   void op_unstack(const Op&);
   void op_reduce(const Op&);
+  void op_reduce_region(const Op&);
   void op_arg_reduce(const Op&);
   void op_cumulative(const Op&);
   void op_dot(const Op&);
@@ -127,6 +147,7 @@ class Compiler {
   void op_masked(const Op&);
   void op_atomic(const Op&);
   void op_view(const Op&);
+  void op_mxu(const Op&);
   void op_cond(const Op&);
   void op_while(const Op&);
   void op_for(const Op&);
@@ -146,12 +167,19 @@ class Compiler {
   void op_identity(const Op&);
 
   // memory helpers
-  struct ViewResult { Val ref; bool gather = false; std::vector<GatherDim> dims; std::vector<int64_t> result_dims;
+  struct OpenedRef { Val base, copy; };  // memory, and its dense copy as other elements
+  struct ViewResult { std::vector<OpenedRef> opened; Val ref; bool gather = false; std::vector<GatherDim> dims; std::vector<int64_t> result_dims;
                       std::vector<std::shared_ptr<Storage>> keep; };
   // What a view is for: an access to memory, one that may have array indices, an end of a copy (extents may be known at
   // run time only), or the extents alone (nothing is accessed: bounds do not matter).
   enum class ViewUse : uint8_t { Access, Gather, Copy, Shape };
-  ViewResult apply_view(const Op&, const Val& ref, const Attr* view, ViewUse use);
+    // What becomes of a ref that is seen through a copy: refused, opened to read or to write, or left closed.
+  enum class Lens : uint8_t { Refuse, Read, Write, Keep };
+  ViewResult apply_view(const Op&, const Val& ref, const Attr* view, ViewUse, Lens = Lens::Refuse);
+  Val see_through(const Op&, const Val& ref, ir::DType, std::vector<int64_t> dims);  // refs.cc
+  Attr push_index(const Op&, Val* ref, const Attr& index);
+  Val open_ref(const Val& ref, bool write, std::vector<OpenedRef>*);
+  void write_back(const std::vector<OpenedRef>&);
   Val index_dynamic(const Val& ref, std::vector<IndexTerm> terms);
   // An attribute view($k, [transforms]).
   Val viewed_operand(const Op&, const char* key, ViewUse use);
@@ -170,7 +198,7 @@ class Compiler {
     AtomicFn atomic = nullptr;
     bool spins = false;
   };
-  ViewResult element_view(const Op&, const Val& ref, const Attr* view);
+  ViewResult element_view(const Op&, const Val& ref, const Attr* view, Lens = Lens::Refuse);
   void add_block(ViewResult*) const;
   void note_waiting_read(const Val& ref, bool scalar);
   AtomicFn atomic_function(const Op&, const std::string& kind, ir::DType);
@@ -206,6 +234,9 @@ class Compiler {
   std::vector<const Region*> region_stack_;
   std::unordered_map<ir::ValueId, const Region*> defined_in_;
   std::unordered_map<ir::ValueId, uint32_t> preassigned_;  // scalar results that go straight to a carry's slot
+  struct Mxu;                              // mxu.cc
+  std::shared_ptr<Mxu> mxu_;
+  uint32_t prng_slot_ = Addr::kNoSlot;     // the core's generator, where it is used
   int next_root_ = 0;
   int barrier_ = -1;                       // block of the barrier semaphore
   ir::LocId loc_ = -1;

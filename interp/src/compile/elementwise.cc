@@ -299,7 +299,11 @@ void Compiler::op_bitcast(const Op& op) {
     r.node->kind = Node::Kind::Bitcast;
     return define(op.results[0], r);
   }
-  if (from_bits < 8 || to_bits < 8) unsupported(op, "bitcast_convert between sub-byte types");
+  if ((from_bits < 8 || to_bits < 8) && from_bits != to_bits) {
+    // Sub-byte elements are one per byte here, packed on the machine.
+    const int64_t inner = from_bits > to_bits ? 1 : from_bits ? to_bits / from_bits : 1;
+    return define_array(op, run::regroup(v.elements() / std::max<int64_t>(inner, 1), inner, 1, v.dtype, to->dtype));
+  }
   // Widths differ: the same dense bytes under another type.
   Val d = materialized(dense(v));
   d.dtype = to->dtype;

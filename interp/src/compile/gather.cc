@@ -7,14 +7,14 @@
 namespace pallasim::interp {
 
 // The view in indexed form: how every dimension of the ref is addressed. Bounds are checked per element.
-Compiler::ViewResult Compiler::element_view(const Op& op, const Val& ref, const Attr* view) {
+Compiler::ViewResult Compiler::element_view(const Op& op, const Val& ref, const Attr* view, Lens lens) {
   ViewResult v;
   v.ref = ref;
-  v.gather = true;
   if (!view || view->items.empty()) {
+    v = apply_view(op, ref, nullptr, ViewUse::Access, lens);
     for (size_t i = 0; i < ref.dims.size(); ++i) {
       GatherDim g;
-      g.extent = ref.dims[i], g.stride = ref.strides[i];
+      g.extent = ref.dims[i], g.stride = v.ref.strides[i];
       g.result_dim = static_cast<int>(i);
       v.dims.push_back(g);
     }
@@ -24,12 +24,15 @@ Compiler::ViewResult Compiler::element_view(const Op& op, const Val& ref, const 
     if (!view->items.back().is_call("index")) unsupported(op, std::string(ir::name(op.code)) + " after ref transform " + view->items.back().s);
     Attr front = *view, last = Attr::list({view->items.back()});
     front.items.pop_back();
-    if (!front.items.empty()) v.ref = apply_view(op, ref, &front, ViewUse::Access).ref;
+    if (!front.items.empty() || ref.through) v = apply_view(op, ref, &front, ViewUse::Access, lens);
+    v.dims.clear();
     const auto& items = last.items[0].items;
     bool arrays = false;
     for (const Attr& d : items) arrays |= d.is_call("array") || d.is_call("ref");
     if (arrays) {
+      std::vector<OpenedRef> opened = std::move(v.opened);
       v = apply_view(op, v.ref, &last, ViewUse::Gather);
+      v.opened = std::move(opened);
     } else {
       for (size_t i = 0; i < items.size(); ++i) {
         GatherDim g;
@@ -52,6 +55,7 @@ Compiler::ViewResult Compiler::element_view(const Op& op, const Val& ref, const 
       }
     }
   }
+  v.gather = true;
   if (ref.edge >= 0) add_block(&v);
   return v;
 }
@@ -94,7 +98,7 @@ void Compiler::op_masked(const Op& op) {
   const Attr* mask_attr = op.attr("mask");
   const Attr* other_attr = load ? op.attr("other") : nullptr;
   const Val value = load ? Val{} : operand(op, 1);
-  const ViewResult v = element_view(op, ref, op.attr("view"));
+  const ViewResult v = element_view(op, ref, op.attr("view"), load ? Lens::Read : Lens::Write);
   Val mask, other;
   if (mask_attr) mask = operand(op, static_cast<size_t>(mask_attr->i));
   if (other_attr) other = operand(op, static_cast<size_t>(other_attr->i));
@@ -106,6 +110,7 @@ void Compiler::op_masked(const Op& op) {
                  .mask = mask_attr ? &mask : nullptr,
                  .other = other_attr ? &other : nullptr},
                 &result);
+  if (!load) write_back(v.opened);
   if (!op.results.empty()) define(op.results[0], result);
 }
 

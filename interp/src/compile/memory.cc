@@ -36,18 +36,18 @@ Val Compiler::index_dynamic(const Val& ref, std::vector<IndexTerm> terms) {
   return r;
 }
 
-Compiler::ViewResult Compiler::apply_view(const Op& op, const Val& ref, const Attr* view, ViewUse use) {
+Compiler::ViewResult Compiler::apply_view(const Op& op, const Val& ref, const Attr* view, ViewUse use, Lens lens) {
   ViewResult out;
   out.ref = ref;
   Val& r = out.ref;
   const bool allow_gather = use == ViewUse::Gather, copy = use == ViewUse::Copy || use == ViewUse::Shape;
   if (ref.choice && !copy) unsupported(op, std::string(ir::name(op.code)) + " on one of several refs");
   if (!ref.extents.empty() && !copy) unsupported(op, std::string(ir::name(op.code)) + " on a ref whose extent is known at run time only");
-  if (!view) return out;
-  const int size = ref.semaphore >= 0 ? 1 : ir::byte_size(r.dtype);
-  for (const Attr& t : view->items) {
+  for (size_t n = 0; view && n < view->items.size(); ++n) {
     if (out.gather) unsupported(op, "view transform after an array index");
     if (ref.edge >= 0 && !allow_gather) unsupported(op, "several indexers on a block that reaches beyond its array");
+    const int size = r.semaphore >= 0 ? 1 : ir::byte_size(r.dtype);
+    const Attr t = r.through && view->items[n].is_call("index") ? push_index(op, &r, view->items[n]) : view->items[n];
     if (t.is_call("index")) {
       bool arrays = false;
       for (const Attr& d : t.items) arrays |= d.is_call("array") || d.is_call("ref");
@@ -62,6 +62,7 @@ Compiler::ViewResult Compiler::apply_view(const Op& op, const Val& ref, const At
         for (size_t i = 0; i < t.items.size(); ++i) {
           if (!t.items[i].is_call("array") && !t.items[i].is_call("ref")) continue;
           Val v = operand(op, static_cast<size_t>(t.items[i].items[0].i));
+          if (v.through) v = open_ref(v, false, nullptr);
           v.kind = v.kind == Val::Kind::Ref ? Val::Kind::Strided : v.kind;
           indices[i] = dense(v);
           out.keep.push_back(indices[i].storage);
@@ -166,7 +167,7 @@ Compiler::ViewResult Compiler::apply_view(const Op& op, const Val& ref, const At
     } else if (t.is_call("reshape")) {
       if (!r.extents.empty() || !r.valid.empty()) unsupported(op, "reshape of a ref whose extent is known at run time only");
       r.padding.clear();
-      if (!is_dense(r) && use != ViewUse::Shape) unsupported(op, "reshape of a ref that is not contiguous");
+      if (!is_dense(r) && use != ViewUse::Shape) r = see_through(op, r, r.dtype, call_ints(t));
       r.dims = call_ints(t);
       r.strides = dense_strides(r.dims);
     } else if (t.is_call("transpose")) {
@@ -189,13 +190,24 @@ Compiler::ViewResult Compiler::apply_view(const Op& op, const Val& ref, const At
         if (!r.valid.empty()) r.valid.erase(r.valid.begin() + a);
         if (!r.padding.empty()) r.padding.erase(r.padding.begin() + a);
       }
-    } else if (t.is_call("bitcast") && !t.items.empty() && t.items[0].is(Attr::Kind::TypeOf) &&
-               ir::bit_width(t.items[0].type->dtype) == ir::bit_width(r.dtype)) {
-      r.dtype = t.items[0].type->dtype;
+    } else if (t.is_call("bitcast") && !t.items.empty() && t.items[0].is(Attr::Kind::TypeOf)) {
+      const ir::DType to = t.items[0].type->dtype;
+      const int from_bits = ir::bit_width(r.dtype), to_bits = ir::bit_width(to);
+      if (from_bits != to_bits) {
+        std::vector<int64_t> dims = r.dims;
+        const size_t rows = dims.size() - 2;
+        if (dims.size() < 2 || dims[rows] * from_bits % to_bits != 0 || std::max(from_bits, to_bits) > 64 || r.semaphore >= 0)
+          unsupported(op, "bitcast of a ref between these widths");
+        dims[rows] = dims[rows] * from_bits / to_bits;
+        r = see_through(op, r, to, dims);
+      }
+      r.dtype = to;
     } else {
       unsupported(op, "ref transform " + t.s);
     }
   }
+  if (r.through && lens == Lens::Refuse) unsupported(op, "a ref with other element widths or gaps");
+  if (r.through && lens != Lens::Keep) r = open_ref(r, lens == Lens::Write, &out.opened);
   return out;
 }
 
@@ -221,7 +233,7 @@ void Compiler::op_get(const Op& op) {
     return define(op.results[0], r);
   }
   // One element with at most one dynamic index: a single step.
-  if (t->is_scalar() && view && view->items.size() == 1 && view->items[0].is_call("index")) {
+  if (t->is_scalar() && !ref.through && view && view->items.size() == 1 && view->items[0].is_call("index")) {
     int dynamic = 0;
     bool simple = true;
     for (const Attr& d : view->items[0].items) {
@@ -260,7 +272,7 @@ void Compiler::op_get(const Op& op) {
       return define(op.results[0], r);
     }
   }
-  ViewResult v = apply_view(op, ref, view, ViewUse::Gather);
+  ViewResult v = apply_view(op, ref, view, ViewUse::Gather, Lens::Read);
   if (v.gather) {
     Val r;
     gather_access(op, v, {.mode = GatherPayload::Mode::Load}, &r);
@@ -295,23 +307,26 @@ void Compiler::op_store(const Op& op) {
   if (auto it = dies_.find(&op); it != dies_.end() &&
       std::find(it->second.begin(), it->second.end(), op.operands[1]) != it->second.end() && uses_[op.operands[1]] <= 1)
     values_[op.operands[1]].kind = Val::Kind::None;
-  const ViewResult view = ref.edge >= 0 ? element_view(op, ref, op.attr("view")) : apply_view(op, ref, op.attr("view"), ViewUse::Gather);
+  const ViewResult view = ref.edge >= 0 ? element_view(op, ref, op.attr("view")) : apply_view(op, ref, op.attr("view"), ViewUse::Gather, Lens::Write);
   if (view.gather) {
     hazard_before_write(ref.root, false);
-    return gather_access(op, view, {.mode = GatherPayload::Mode::Store, .value = &v}, nullptr);
+    gather_access(op, view, {.mode = GatherPayload::Mode::Store, .value = &v}, nullptr);
+  } else {
+    store_value(op, view.ref, v);
   }
-  store_value(op, view.ref, v);
+  write_back(view.opened);
 }
 
 void Compiler::op_swap(const Op& op) {
   const Val ref = operand(op, 0);
   check_writable(op, ref);
-  const ViewResult view = ref.edge >= 0 ? element_view(op, ref, op.attr("view")) : apply_view(op, ref, op.attr("view"), ViewUse::Gather);
+  const ViewResult view = ref.edge >= 0 ? element_view(op, ref, op.attr("view")) : apply_view(op, ref, op.attr("view"), ViewUse::Gather, Lens::Write);
   Val v = operand(op, 1);
   if (view.gather) {
     hazard_before_write(ref.root, false);
     Val old;
     gather_access(op, view, {.mode = GatherPayload::Mode::Swap, .value = &v}, &old);
+    write_back(view.opened);
     return define(op.results[0], old);
   }
   Val now = view.ref;
@@ -319,6 +334,7 @@ void Compiler::op_swap(const Op& op) {
   const Val old = now.dims.empty() ? load_scalar(now) : materialized(now);
   if (v.kind == Val::Kind::Pending) v = materialized(v);
   store_value(op, view.ref, v);
+  write_back(view.opened);
   define(op.results[0], old);
 }
 
@@ -332,27 +348,29 @@ void Compiler::op_addupdate(const Op& op) {
     return gather_access(op, element_view(op, ref, op.attr("view")),
                          {.mode = GatherPayload::Mode::Atomic, .value = &v, .atomic = atomic_function(op, "add", ref.dtype)}, nullptr);
   }
-  ViewResult view = apply_view(op, ref, op.attr("view"), ViewUse::Access);
+  ViewResult view = apply_view(op, ref, op.attr("view"), ViewUse::Access, Lens::Write);
   Val now = view.ref;
   now.kind = Val::Kind::Strided;
   StripParams params;
-  params.dtype = ref.dtype;
+  params.dtype = now.dtype;
   params.semantics = semantics_;
-  if (!k_.strip(ir::OpCode::add, ref.dtype)) unsupported(op, "addupdate on " + std::string(ir::name(ref.dtype)));
+  if (!k_.strip(ir::OpCode::add, now.dtype)) unsupported(op, "addupdate on " + std::string(ir::name(now.dtype)));
   if (now.dims.empty()) {
-    const Val sum = scalar_result(ir::OpCode::add, ref.dtype, ref.dtype, {load_scalar(now), operand(op, 1)}, params);
-    return store_value(op, view.ref, sum);
+    const Val sum = scalar_result(ir::OpCode::add, now.dtype, now.dtype, {load_scalar(now), operand(op, 1)}, params);
+    store_value(op, view.ref, sum);
+  } else {
+    const Val v = strided(operand(op, 1));
+    store_value(op, view.ref, node(ir::OpCode::add, now.dtype, now.dtype, {now, v}, now.dims, params));
   }
-  const Val v = strided(operand(op, 1));
-  store_value(op, view.ref, node(ir::OpCode::add, ref.dtype, ref.dtype, {now, v}, now.dims, params));
+  write_back(view.opened);
 }
 
 void Compiler::op_view(const Op& op) {
   const Val ref = operand(op, 0);
-  if (!ref.choice) return define(op.results[0], apply_view(op, ref, op.attr("view"), ViewUse::Copy).ref);
+  if (!ref.choice) return define(op.results[0], apply_view(op, ref, op.attr("view"), ViewUse::Copy, Lens::Keep).ref);
   Val v = ref;
   v.choice = std::make_shared<Choice>(*ref.choice);
-  for (Val& r : v.choice->refs) r = apply_view(op, r, op.attr("view"), ViewUse::Copy).ref;
+  for (Val& r : v.choice->refs) r = apply_view(op, r, op.attr("view"), ViewUse::Copy, Lens::Keep).ref;
   define(op.results[0], v);
 }
 

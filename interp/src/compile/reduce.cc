@@ -64,6 +64,84 @@ void Compiler::op_reduce(const Op& op) {
   define(op.results[0], r);
 }
 
+// A monoid of the kernel's own: a loop over the elements in order, one scalar run of the region per element.
+void Compiler::op_reduce_region(const Op& op) {
+  before_region_op(op);
+  const size_t n = op.operands.size() / 2;
+  const Region& region = op.regions[0];
+  const std::vector<int64_t> axes = ints(op.attr("axes"));
+  require(op, n > 0 && op.results.size() == n && region.args.size() == 2 * n && region.ops.back().operands.size() == n, "another number of results");
+  std::vector<Val> src, dst, acc;
+  for (size_t i = 0; i < n; ++i) {
+    Val v = strided(operand(op, i));
+    require(op, v.dims == operand(op, 0).dims && operand(op, n + i).dims.empty(), "operands of different shapes");
+    Val p = v;
+    p.dims.clear(), p.strides.clear();
+    auto reduced = [&](size_t d) { return std::find(axes.begin(), axes.end(), static_cast<int64_t>(d)) != axes.end(); };
+    for (int pass = 0; pass < 2; ++pass)
+      for (size_t d = 0; d < v.dims.size(); ++d)
+        if (reduced(d) == (pass == 1)) p.dims.push_back(v.dims[d]), p.strides.push_back(v.strides[d]);
+    src.push_back(dense(p));
+    dst.push_back(temp(v.dtype, dims_of(type(op.results[i]))));
+    Val a;
+    a.kind = Val::Kind::Scalar, a.dtype = v.dtype, a.slot = new_slot();
+    acc.push_back(a);
+  }
+  const int64_t rest = dst[0].elements(), total = src[0].elements();
+  require(op, rest == 0 || total % rest == 0, "another result shape");
+  const int64_t length = rest ? total / rest : 0;
+  for (const Val& d : dst) require(op, d.elements() == rest, "results of different shapes");
+  StripParams wide;
+  wide.dtype = ir::DType::I64;
+  auto loop = [&](const Val& lo, const Val& hi, const Val& index, const std::function<void()>& body) {
+    const uint32_t one = const_int(ir::DType::I64, 1).slot;
+    const int begin = here();
+    Step& b = emit(run::loop_begin);
+    b.dst = index.slot, b.a = lo.slot, b.b = hi.slot, b.c = one, b.imm = 1;
+    const int top = here();
+    body();
+    Step& e = emit(run::loop_next);
+    e.dst = index.slot, e.a = lo.slot, e.b = hi.slot, e.c = one, e.imm = 1;
+    jump_to(here() - 1, top);
+    jump_to(begin, here());
+  };
+  auto index_value = [&] {
+    Val v;
+    v.kind = Val::Kind::Scalar, v.dtype = ir::DType::I64, v.slot = new_slot();
+    return v;
+  };
+  auto element = [&](const Val& v, const Val& index) {
+    ScalarAccess p;
+    p.addr = v.addr;
+    p.has_term = true;
+    p.bytes = ir::byte_size(v.dtype);
+    p.term = {index.slot, true, p.bytes, std::max<int64_t>(v.elements() - 1, 0), 0, v.elements(), 1};
+    p.load = k_.load(v.dtype), p.store = k_.store(v.dtype);
+    return p;
+  };
+  const Val out = index_value(), in = index_value();
+  loop(const_int(ir::DType::I64, 0), const_int(ir::DType::I64, rest), out, [&] {
+    for (size_t i = 0; i < n; ++i) move_scalar(acc[i].slot, scalar_slot(operand(op, n + i)));
+    const Val lo = scalar_result(ir::OpCode::mul, ir::DType::I64, ir::DType::I64, {out, const_int(ir::DType::I64, length)}, wide);
+    const Val hi = scalar_result(ir::OpCode::add, ir::DType::I64, ir::DType::I64, {lo, const_int(ir::DType::I64, length)}, wide);
+    loop(lo, hi, in, [&] {
+      enter_carries(region, 0, acc);
+      for (size_t i = 0; i < n; ++i) {
+        Val v;
+        v.kind = Val::Kind::Scalar, v.dtype = src[i].dtype, v.slot = new_slot();
+        emit(run::load_scalar, plan_.own(element(src[i], in))).dst = v.slot;
+        values_[region.args[n + i]] = v;
+        defined_in_[region.args[n + i]] = &region;
+      }
+      compile_region_ops(region);
+      loc_ = op.loc;
+      assign_carries(acc, region.ops.back());
+    });
+    for (size_t i = 0; i < n; ++i) emit(run::store_scalar, plan_.own(element(dst[i], out))).a = acc[i].slot;
+  });
+  for (size_t i = 0; i < n; ++i) define(op.results[i], dst[i].dims.empty() ? load_scalar(dst[i]) : dst[i]);
+}
+
 void Compiler::op_arg_reduce(const Op& op) {
   const ir::Type* t = type(op.results[0]);
   const Val& v = operand(op, 0);

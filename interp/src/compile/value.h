@@ -36,6 +36,7 @@ class TempAllocator {
 
 struct Node;
 struct Choice;
+struct RefThrough;
 
 inline constexpr int kNoRoot = -1;  // immutable bytes
 
@@ -57,6 +58,7 @@ struct Val {
   std::shared_ptr<Node> node;  // Pending
 
   // Ref
+  std::shared_ptr<const RefThrough> through;
   std::string name;
   bool read_only = false;
   int semaphore = -1;        // index into Plan::semaphores
@@ -79,6 +81,14 @@ struct Val {
 struct Choice {
   uint32_t slot = 0;  // i32
   std::vector<Val> refs;
+};
+
+// A ref whose elements are no strided view of memory: other element widths, or another shape of memory with gaps. Its
+// address and strides are those of a dense copy, made for each access and written back after a write.
+struct RefThrough {
+  Val base;                  // Ref
+  ir::DType dtype;           // of the copy
+  std::vector<int64_t> dims;
 };
 
 using memory::dense_strides;

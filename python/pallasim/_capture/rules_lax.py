@@ -31,7 +31,7 @@ def elementwise(op: str) -> Rule:
             args = w.read(invars[0])
         else:
             shape = var.aval.shape
-            args = ", ".join([w.read(v) if v.aval.shape == shape or not v.aval.shape else _widen(w, v, shape) for v in invars])
+            args = ", ".join([w.read(v) if v.aval.shape == shape or not v.aval.shape else widen(w, v, shape) for v in invars])
         name = w.define(var)
         extra = ""
         for k, v in eqn.params.items():
@@ -43,7 +43,7 @@ def elementwise(op: str) -> Rule:
     return rule
 
 
-def _widen(w: Writer, atom: Any, shape: Any) -> str:
+def widen(w: Writer, atom: Any, shape: Any) -> str:
     """An operand with extents of 1 where the result has more."""
     aval = atom.aval
     dims = ints(range(len(shape) - len(aval.shape), len(shape)))
@@ -267,8 +267,6 @@ def rules() -> dict[Any, Rule]:
         "lax.dot_general_p": dot_general,
         "lax.optimization_barrier_p": simple("optimization_barrier"),
         "lax.tie_p": lambda w, e: w.alias(e.outvars[0], e.invars[-1]),
-        "lax.rng_bit_generator_p": lambda w, e: w.emit(
-            "rng_bit_generator", [w.read(e.invars[0])], attr_list([("algorithm", symbol(str(e.params["algorithm"].name)))]), e.outvars),
         "slicing.slice_p": slice_,
         "slicing.dynamic_slice_p": dynamic_slice,
         "slicing.dynamic_update_slice_p": simple("dynamic_update_slice"),

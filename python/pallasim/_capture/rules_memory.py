@@ -192,19 +192,6 @@ def sem_read(w: Writer, eqn: Any) -> None:
     w.emit("sem_read", ops.names, f" {{view = {view}}}" if view else "", eqn.outvars)
 
 
-# --- randomness -----------------------------------------------------------------------------------------------------
-def _key(op: str) -> Rule:
-    def rule(w: Writer, eqn: Any) -> None:
-        items = []
-        for k, v in eqn.params.items():
-            text = quote(v.name) if hasattr(v, "name") and k == "impl" else attr(v)
-            if text is not None:
-                items.append((k, text))
-        w.emit(op, [w.read(v) for v in eqn.invars], attr_list(items), eqn.outvars)
-
-    return rule
-
-
 def plain(op: str) -> Rule:
     """Operands and results only: the result types say the rest."""
 
@@ -316,23 +303,15 @@ def rules() -> dict[Any, Rule]:
         "tpu.touch_p": plain("touch"), "tpu.trace_value_p": simple("trace_value", label=("label", quote)),
         "tpu.matmul_push_rhs_p": simple("matmul_push_rhs"), "tpu.matmul_acc_lhs_p": simple("matmul_acc_lhs"),
         "tpu.matmul_pop_p": simple("matmul_pop"),
-        "tpu.prng_seed_p": plain("prng_seed"), "tpu.prng_random_bits_p": plain("prng_random_bits"),
-        "tpu.split_key_p": plain("prng_split"), "tpu.join_key_p": _key("prng_join"),
         "einshape.einshape_lo_p": simple("einshape", equation=("equation", quote), sizes=("sizes", _sizes),
                                          assert_is_tile_preserving=("assert_is_tile_preserving", bool_text)),
         "pallas.reciprocal_p": simple("reciprocal", approx=("approx", bool_text), full_range=("full_range", bool_text)),
         "pallas.delay_p": plain("delay"), "pallas.multiple_of_p": simple("multiple_of"),
         "triton.max_contiguous_p": simple("max_contiguous"), "triton.debug_barrier_p": plain("debug_barrier"),
         "triton.elementwise_inline_asm_p": inline_asm,
-        "threefry.threefry2x32_p": plain("threefry2x32"),
         "debugging.debug_print_p": debug_print, "debugging.debug_callback_p": debug_callback,
         "checkify.check_p": check,
     }
-    for mod in ("prng", "random_prng", "random", "random_core"):
-        for n in ("random_bits", "random_seed", "random_wrap", "random_unwrap", "random_fold_in", "random_split", "random_clone"):
-            out[f"{mod}.{n}_p"] = _key(n)
-        out[f"{mod}.iota_2x32_shape_p"] = plain("iota_2x32")
-        out[f"{mod}.threefry2x32_p"] = plain("threefry2x32")
     return {prim: rule for path, rule in out.items() if (prim := jaxver.find(path)) is not None}
 
 

@@ -1,0 +1,101 @@
+// Refs seen through a copy: other element widths, or another shape of memory with gaps.
+#include <algorithm>
+#include <numeric>
+
+#include "../run/steps.h"
+#include "compiler.h"
+
+namespace pallasim::interp {
+
+void Compiler::op_freeze(const Op& op) {
+  ViewResult view = apply_view(op, operand(op, 0), nullptr, ViewUse::Access, Lens::Read);
+  Val v = view.ref;
+  v.kind = Val::Kind::Strided;
+  define(op.results[0], v.dims.empty() ? load_scalar(v) : materialized(v));
+}
+
+Val Compiler::see_through(const Op& op, const Val& ref, ir::DType dtype, std::vector<int64_t> dims) {
+  if (ref.semaphore >= 0) unsupported(op, "this view of semaphores");
+  auto t = std::make_shared<RefThrough>();
+  t->base = ref;
+  t->dtype = dtype;
+  t->dims = dims;
+  Val r = ref;
+  r.through = std::move(t);
+  r.dtype = dtype;
+  r.strides = dense_strides(dims);
+  r.dims = std::move(dims);
+  r.addr = {kTempBuffer, Addr::kNoSlot, 0};
+  return r;
+}
+
+// An index straight after a change of width selects before it in all dimensions but the packed one: the copy is smaller.
+// Returns what is left to select.
+Compiler::Attr Compiler::push_index(const Op& op, Val* ref, const Attr& index) {
+  const RefThrough& t = *ref->through;
+  const bool untouched = ref->addr.offset == 0 && ref->addr.dyn == Addr::kNoSlot && ref->dims == t.dims && is_dense(*ref);
+  const bool widths = t.base.dtype != t.dtype && t.base.dims.size() == t.dims.size() && t.dims.size() == index.items.size();
+  bool plain = untouched && widths && !t.base.through;
+  for (const Attr& d : index.items) plain &= !d.is_call("array") && !d.is_call("ref");
+  if (!plain) return index;
+  Attr first = index, rest = index;
+  const size_t rows = t.dims.size() - 2;
+  std::vector<int64_t> dims = t.dims;
+  for (size_t d = 0; d < index.items.size(); ++d) {
+    const Attr& e = index.items[d];
+    if (d == rows) {
+      first.items[d] = Attr::call("slice", {Attr::integer(0), Attr::integer(t.base.dims[d])});
+      continue;
+    }
+    if (e.is_call("slice")) {
+      if (!e.items[1].is_int()) return index;
+      dims[d] = e.items[1].i;
+      rest.items[d] = Attr::call("slice", {Attr::integer(0), Attr::integer(dims[d])});
+    } else {
+      first.items[d] = Attr::call("slice", {e, Attr::integer(1)});
+      dims[d] = 1;
+      rest.items[d] = Attr::integer(0);
+    }
+  }
+  const Attr view = Attr::list({first});
+  *ref = see_through(op, apply_view(op, t.base, &view, ViewUse::Access).ref, t.dtype, dims);
+  return rest;
+}
+
+namespace {
+run::ArrayBody between(const Val& from, const Val& to) {
+  if (from.dims.size() < 2 || ir::bit_width(from.dtype) == ir::bit_width(to.dtype))
+    return run::regroup(1, 1, from.elements(), from.dtype, from.dtype);
+  const size_t rows = from.dims.size() - 2;
+  const int64_t block = from.dims[rows] * from.dims[rows + 1];
+  return run::regroup(block ? from.elements() / block : 0, from.dims[rows], from.dims[rows + 1], from.dtype, to.dtype);
+}
+}  // namespace
+
+Val Compiler::open_ref(const Val& ref, bool write, std::vector<OpenedRef>* opened) {
+  Val base = ref.through->base;
+  if (base.through) base = open_ref(base, write, opened);
+  Val now = base;
+  now.kind = Val::Kind::Strided;
+  Val shape;
+  shape.dtype = ref.through->dtype;
+  const Val copy = emit_array({now}, {{ref.through->dtype, ref.through->dims}}, between(now, shape))[0];
+  Val r = ref;
+  r.through = nullptr;
+  r.addr = {copy.addr.buffer, ref.addr.dyn, copy.addr.offset + ref.addr.offset};
+  r.storage = copy.storage;
+  r.root = write ? next_root_++ : kNoRoot;
+  if (opened) opened->push_back({base, copy});
+  return r;
+}
+
+void Compiler::write_back(const std::vector<OpenedRef>& opened) {
+  for (size_t i = opened.size(); i-- > 0;) {
+    const OpenedRef& o = opened[i];
+    hazard_before_write(o.base.root, false);
+    Val bytes = emit_array({o.copy}, {{o.base.dtype, o.base.dims}}, between(o.copy, o.base))[0];
+    emit_copy(o.base, bytes);
+  }
+}
+
+}  // namespace pallasim::interp
