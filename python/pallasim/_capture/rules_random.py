@@ -40,6 +40,9 @@ def steps(kind: str) -> Rule:
         p, avals = eqn.params, tuple(v.aval for v in eqn.invars)
         impl = p["impl"] if kind == "seed" else avals[0].dtype._impl
         wrapped = _pallas(impl)
+        if kind == "seed" and getattr(impl, "tag", "") == "_pl_stateful":  # a placeholder without words
+            w.emit("random_wrap", [w.read(eqn.invars[0])], "", eqn.outvars)
+            return
 
         def words(k: Any) -> Any:
             return prng.random_unwrap(k) if not wrapped else k
@@ -55,7 +58,9 @@ def steps(kind: str) -> Rule:
                 raise Unsupported(f"random_{kind} of an array of {impl.name} keys")
             if kind == "bits":
                 bits = lambda k: impl.random_bits(k, p["bit_width"], p["shape"])  # noqa: E731
-                return prng.iterated_vmap_unary(len(avals[0].shape), bits)(words(args[0]))
+                out = prng.iterated_vmap_unary(len(avals[0].shape), bits)(words(args[0]))
+                want = eqn.outvars[0].aval.dtype  # Pallas' generator draws signed words
+                return out if out.dtype == want else jax.lax.bitcast_convert_type(out, want)
             if kind == "split":
                 return key_of(prng.iterated_vmap_unary(len(avals[0].shape), lambda k: impl.split(k, p["shape"]))(words(args[0])))
             return key_of(prng.iterated_vmap_binary_bcast(avals[0].shape, avals[1].shape, impl.fold_in)(words(args[0]), args[1]))
