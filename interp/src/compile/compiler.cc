@@ -278,7 +278,6 @@ void Compiler::compile_op(const Op& op) {
     case C::atomic_rmw: case C::atomic_cas: return op_atomic(op);
     case C::inline_asm: return op_inline_asm(op);
     case C::view: return op_view(op);
-    case C::freeze: return op_freeze(op);
     case C::matmul_push_rhs: case C::matmul_acc_lhs: case C::matmul_pop: return op_mxu(op);
     case C::prng_seed: case C::prng_random_bits: case C::rng_bit_generator: case C::threefry2x32: case C::iota_2x32:
     case C::random_wrap: case C::random_unwrap: case C::random_clone: case C::prng_join: case C::prng_split:

@@ -10,18 +10,18 @@ namespace pallasim::interp {
 Compiler::ViewResult Compiler::element_view(const Op& op, const Val& ref, const Attr* view, Lens lens) {
   ViewResult v;
   v.ref = ref;
-  if (!view || view->items.empty()) {
-    v = apply_view(op, ref, nullptr, ViewUse::Access, lens);
-    for (size_t i = 0; i < ref.dims.size(); ++i) {
+  if (!view || view->items.empty() || !view->items.back().is_call("index")) {
+    v = apply_view(op, ref, view, ViewUse::Access, lens);
+    v.dims.clear();
+    for (size_t i = 0; i < v.ref.dims.size(); ++i) {
       GatherDim g;
-      g.extent = ref.dims[i], g.stride = v.ref.strides[i];
+      g.extent = v.ref.dims[i], g.stride = v.ref.strides[i];
       g.result_dim = static_cast<int>(i);
       v.dims.push_back(g);
     }
-    v.result_dims = ref.dims;
+    v.result_dims = v.ref.dims;
   } else {
     // All transforms but the last index are applied to the ref; the last one addresses elements.
-    if (!view->items.back().is_call("index")) unsupported(op, std::string(ir::name(op.code)) + " after ref transform " + view->items.back().s);
     Attr front = *view, last = Attr::list({view->items.back()});
     front.items.pop_back();
     if (!front.items.empty() || ref.through) v = apply_view(op, ref, &front, ViewUse::Access, lens);
@@ -93,6 +93,8 @@ AtomicFn Compiler::atomic_function(const Op& op, const std::string& kind, ir::DT
 void Compiler::op_masked(const Op& op) {
   const Val ref = operand(op, 0);
   const bool load = op.code == ir::OpCode::masked_load;
+  if (!op.attr("mask") && ref.edge < 0 && m_.machine != ir::Machine::Triton)
+    return load ? op_get(op) : op.code == ir::OpCode::masked_swap ? op_swap(op) : op_store(op);
   if (!load) check_writable(op, ref);
   else note_waiting_read(ref, type(op.results[0])->is_scalar());
   const Attr* mask_attr = op.attr("mask");

@@ -7,15 +7,9 @@
 
 namespace pallasim::interp {
 
-void Compiler::op_freeze(const Op& op) {
-  ViewResult view = apply_view(op, operand(op, 0), nullptr, ViewUse::Access, Lens::Read);
-  Val v = view.ref;
-  v.kind = Val::Kind::Strided;
-  define(op.results[0], v.dims.empty() ? load_scalar(v) : materialized(v));
-}
-
 Val Compiler::see_through(const Op& op, const Val& ref, ir::DType dtype, std::vector<int64_t> dims) {
-  if (ref.semaphore >= 0) unsupported(op, "this view of semaphores");
+  if (ref.semaphore >= 0 || ref.choice || !ref.extents.empty() || !ref.valid.empty())
+    unsupported(op, "a change of element width or shape of this ref");
   auto t = std::make_shared<RefThrough>();
   t->base = ref;
   t->dtype = dtype;
@@ -25,6 +19,7 @@ Val Compiler::see_through(const Op& op, const Val& ref, ir::DType dtype, std::ve
   r.dtype = dtype;
   r.strides = dense_strides(dims);
   r.dims = std::move(dims);
+  r.padding.clear();
   r.addr = {kTempBuffer, Addr::kNoSlot, 0};
   return r;
 }
