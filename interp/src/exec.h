@@ -64,6 +64,7 @@ struct Execution {
   int64_t copies_issued = 0;
   Options::Copies copies_move = Options::Copies::AtIssue;
   std::vector<int32_t> woken;
+  std::vector<int64_t> place;       // position on every axis, where Options::grid_order says what lies there
   std::vector<int64_t> advance;     // per axis, per window: offset change when that axis steps
   std::vector<Listener*> listeners; // empty in fast runs
   std::vector<Print> prints;

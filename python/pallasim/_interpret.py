@@ -2,8 +2,13 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import math
 import sys
+from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from ._params import Params
 
@@ -16,7 +21,7 @@ def merge(options: Params, given: Any) -> Params:
 
     A switch (True, False) asks for nothing more, another `Params` gives way as JAX's own argument does to JAX's context.
     Of InterpretParams and InterpretGPUParams these are followed: detect_races, uninitialized_memory, random_seed,
-    skip_floating_point_ops. Cores are those of the emulated chip, and a checked run looks at `parallel` axes for any
+    grid_point_recorder, dma_execution_mode (TPU), skip_floating_point_ops. Cores are those of the emulated chip, and a checked run looks at `parallel` axes for any
     number of them; `out_of_bounds_reads="uninitialized"` still stops at such a read; clocks and logs are not ours.
     """
     if not _is_jax_params(given):
@@ -29,13 +34,76 @@ def merge(options: Params, given: Any) -> Params:
         changes["uninitialized_memory"] = given.uninitialized_memory
     if given.skip_floating_point_ops:
         changes["skip_floating_point_ops"] = True
+    if (mode := getattr(given, "dma_execution_mode", None)) is not None:
+        changes["dma_execution_mode"] = mode
     if (seed := getattr(given, "random_seed", None)) is not None:
         changes["random_seed"] = int(seed)
+    if (recorder := getattr(given, "grid_point_recorder", None)) is not None:
+        changes["grid_point_recorder"] = Recorder(recorder, given.num_cores_or_threads)
     return dataclasses.replace(options, **changes)
 
 
 def _is_jax_params(given: Any) -> bool:
     return type(given).__name__ in ("InterpretParams", "InterpretGPUParams") and hasattr(given, "detect_races")
+
+
+# --- the grid -------------------------------------------------------------------------------------------------------
+def grid_order(seed: int | None, captured: Any) -> str:
+    """The option `grid_order` for a seed: JAX's own permutations of the `parallel` axes, "" where none is permuted."""
+    if seed is None or not captured.parallel or captured.machine not in ("generic", "tpu"):
+        return ""
+    import jax
+    import jax.numpy as jnp
+
+    orders = [""] * (1 + max(captured.parallel))
+    with jax.ensure_compile_time_eval():
+        key = jax.random.key(seed)
+        for axis, size in captured.parallel.items():
+            key, own = jax.random.split(key)
+            orders[axis] = ",".join(map(str, jax.random.permutation(own, jnp.arange(size, dtype=jnp.int32)).tolist()))
+    return "grid_order=" + "|".join(orders)
+
+
+@dataclasses.dataclass(frozen=True)
+class Recorder:
+    """A recorder of JAX's, told as many cores as its interpreter would have: each gets an equal run of the parallel axes."""
+
+    call: Callable[..., Any]
+    cores: int
+
+
+_recordings = itertools.count(1)
+
+
+def recording() -> tuple[int, str]:
+    """A new recording of grid points: its number and the option that asks for it."""
+    number = next(_recordings)
+    return number, f"record_grid={number}"
+
+
+def deliver(ctx: Any, results: Sequence[Any], recorder: Callable[..., Any], number: int, captured: Any) -> list[Any]:
+    """Adds to a program, behind a launch with these results, a call of the recorder for every grid point of that launch."""
+    from jax._src.interpreters import mlir
+    from jax.experimental import io_callback
+
+    from . import _core
+
+    parallel = math.prod(captured.parallel.values())
+    cores = recorder.cores if isinstance(recorder, Recorder) else 1
+    call = recorder.call if isinstance(recorder, Recorder) else recorder
+
+    def take(*_: Any) -> None:
+        points = _core.take_grid_points(number)
+        share = max(1, -(-parallel // cores) * (len(points) // parallel))
+        for n, point in enumerate(points):
+            call(np.int32(0), tuple(np.int32(i) for i in point), np.int32(n // share))
+
+    def behind(*outs: Any) -> Any:
+        io_callback(take, None, *[o.ravel()[:1] for o in outs[:1] if isinstance(o.dtype, np.dtype)])
+        return outs
+
+    inner = ctx.replace(primitive=None, avals_in=ctx.avals_out, tokens_in=mlir.TokenSet(), tokens_out=None)
+    return list(mlir.lower_fun(behind, multiple_results=True)(inner, *results))
 
 
 # --- races ----------------------------------------------------------------------------------------------------------

@@ -87,7 +87,7 @@ def lower(ctx: Any, *in_nodes: Any, primitive: str, options: Any, **params: Any)
     from jax._src.interpreters import mlir
     from jax._src.lib.mlir import ir
 
-    from . import _core, _findings
+    from . import _core, _findings, _interpret
     from ._capture import jaxver
     from ._capture.types import Unsupported
 
@@ -98,7 +98,11 @@ def lower(ctx: Any, *in_nodes: Any, primitive: str, options: Any, **params: Any)
     several = any(size > 1 for _, size in captured.device_axes)
     if several and captured.facts & {"communicates", "axes"}:
         raise _findings.UnsupportedError(f"pallasim cannot run kernel '{captured.name}' on several devices yet (axes {dict(captured.device_axes)})")
-    text = options.text()
+    items, recording = [options.text(), _interpret.grid_order(options.random_seed, captured)], 0
+    if options.grid_point_recorder is not None:
+        recording, option = _interpret.recording()
+        items.append(option)
+    text = ";".join(filter(None, items))
     if not captured.params:
         try:
             _core.compile(captured.text, text)
@@ -122,6 +126,8 @@ def lower(ctx: Any, *in_nodes: Any, primitive: str, options: Any, **params: Any)
         has_side_effect=bool(captured.facts & {"prints", "checks", "communicates"}) or _declares_effects(params),
         operand_output_aliases=aliases, api_version=4,
         operand_layouts=[_row_major(v.type) for v in in_nodes], result_layouts=[_row_major(t) for t in types], **extra)
+    if recording:
+        return _interpret.deliver(ctx, list(op.results), options.grid_point_recorder, recording, captured)
     return list(op.results)
 
 

@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Literal
+from collections.abc import Callable
+from typing import Any, Literal
 
 from . import _core
 
@@ -27,10 +28,13 @@ class Params:
 
     machine: a key of `MACHINES`. `generic` refuses nothing that has a meaning.
     detect_races: shadow memory: races, uninitialised reads, copies never awaited (slower).
-    random_seed: schedule threads at random from this seed; None runs each thread until it blocks.
+    random_seed: schedule threads at random from this seed, and visit `parallel` grid axes in the order that JAX's TPU
+        interpreter makes of it; None runs each thread until it blocks and every axis in ascending order.
     replay: the schedule token of a report; reproduces that run.
     uninitialized_memory: what fresh memory holds, "nan" (NaN, the least integer, true) or "zero".
     out_of_bounds: "error" stops, "machine" does what the hardware does and notes it.
+    grid_point_recorder: called after each launch for every grid point in the order of execution, as JAX's TPU interpreter
+        does: recorder(token, coordinates, core).
     skip_floating_point_ops: every floating-point value of a kernel is inf and nothing computes it: control flow alone.
     dma_execution_mode: when the bytes of asynchronous copies move: "eager" when they start, "on_wait" when somebody
         waits for them, "scheduled" at a moment that the schedule chooses (with `random_seed`).
@@ -46,6 +50,7 @@ class Params:
     replay: str = ""
     uninitialized_memory: Literal["nan", "zero"] = "nan"
     out_of_bounds: Literal["error", "machine"] = "error"
+    grid_point_recorder: Callable[..., Any] | None = None
     skip_floating_point_ops: bool = False
     dma_execution_mode: Literal["eager", "on_wait", "scheduled"] = "eager"
     workers: int = 0

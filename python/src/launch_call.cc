@@ -45,7 +45,7 @@ void Program::run(std::span<const interp::Buffer> args, std::span<const interp::
   note_launch();
   LaunchRecorder recorder(plan_, option_text_, device, args, results);
   try {
-    note_report(interp::launch(*plan_, session(), args, results, options_));
+    note_report(interp::launch(*plan_, session(), args, results, options_), options_.record_grid);
   } catch (const ir::DiagnosticError& e) {
     recorder.failed(e.diagnostic(), results);
     throw;

@@ -208,6 +208,7 @@ NB_MODULE(_core, m) {
   }, "The latest finding, which stays in the list.");
   m.def("last_report", &last_report, "Text of the latest finding.");
   m.def("launch_count", &launch_count, "Kernels that ran in this process.");
+  m.def("take_grid_points", &take_grid_points, "recording"_a, "Coordinates of the oldest run with that number that was not taken yet.");
   m.def("last_run", [] {
     const LastRun r = last_run();
     nb::dict d;

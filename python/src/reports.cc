@@ -10,6 +10,7 @@ namespace pallasim::python {
 namespace {
 
 constexpr size_t kMaxFindings = 4096;
+constexpr size_t kMaxRecorded = 256;
 
 struct Shared {
   std::mutex mutex;
@@ -17,6 +18,7 @@ struct Shared {
   std::string last;
   ir::Diagnostic last_finding;
   LastRun run;
+  std::deque<std::pair<int64_t, GridPoints>> recorded;
 };
 // Never destroyed: worker threads of XLA may outlive static destructors.
 Shared& shared() {
@@ -75,7 +77,7 @@ std::string note_failure(const ir::Diagnostic& d) {
   return ir::render(d);
 }
 
-void note_report(const interp::Report& r) {
+void note_report(const interp::Report& r, int64_t recording) {
   for (const ir::Diagnostic& d : r.findings) note_finding(d);
   if (!r.prints.empty()) {
     std::string all;
@@ -97,6 +99,19 @@ void note_report(const interp::Report& r) {
   s.run.units = r.units;
   s.run.races = std::any_of(r.findings.begin(), r.findings.end(), is_race);
   s.run.traffic = r.traffic;
+  if (recording == 0) return;
+  s.recorded.emplace_back(recording, r.points);
+  if (s.recorded.size() > kMaxRecorded) s.recorded.pop_front();
+}
+
+GridPoints take_grid_points(int64_t recording) {
+  Shared& s = shared();
+  std::lock_guard lock(s.mutex);
+  const auto it = std::find_if(s.recorded.begin(), s.recorded.end(), [&](const auto& r) { return r.first == recording; });
+  if (it == s.recorded.end()) return {};
+  GridPoints points = std::move(it->second);
+  s.recorded.erase(it);
+  return points;
 }
 
 LastRun last_run() {

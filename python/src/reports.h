@@ -19,8 +19,8 @@ std::vector<ir::Diagnostic> take_findings();
 std::string last_report();
 bool last_finding(ir::Diagnostic* out);  // false: there was none
 
-// Findings of a run that ended; prints go to the standard output in order.
-void note_report(const interp::Report&);
+// Findings of a run that ended; prints go to the standard output in order. `recording`: Options::record_grid.
+void note_report(const interp::Report&, int64_t recording = 0);
 
 // The rendered report of a failure, which is also kept as a finding.
 std::string note_failure(const ir::Diagnostic&);
@@ -34,5 +34,10 @@ struct LastRun {
   std::vector<interp::Traffic> traffic;  // checked runs only
 };
 LastRun last_run();
+
+// Grid points of the oldest run with `Options::record_grid = recording` that ended and was not taken yet; empty where there
+// is none. Of runs that nobody takes the oldest are dropped beyond a bound.
+using GridPoints = std::vector<std::vector<int64_t>>;
+GridPoints take_grid_points(int64_t recording);
 
 }  // namespace pallasim::python

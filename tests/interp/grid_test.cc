@@ -15,6 +15,23 @@ TEST(Grid, ProgramIdAndDynamicStoreIndex) {
   EXPECT_EQ(r.report.grid_points, 8);
 }
 
+TEST(Grid, OrderOfAnAxisIsFollowedAndRecorded) {
+  Options o;
+  o.record_grid = 1;
+  o.workers = 2;
+  o.grid_order = {{1, 0}};
+  const Array x = noise({1024, 1024}, 1), y = noise({1024, 1024}, 2);
+  const auto ordered = run(read_file("pass/matmul_2x2.psir"), {x, y}, o), plain = run(read_file("pass/matmul_2x2.psir"), {x, y});
+  EXPECT_EQ(ordered.report.points, (std::vector<std::vector<int64_t>>{{1, 0}, {1, 1}, {0, 0}, {0, 1}}));
+  EXPECT_EQ(ordered.results[0].as<float>(), plain.results[0].as<float>());
+  EXPECT_FALSE(all_zero(plain.results[0]));
+  EXPECT_TRUE(plain.report.points.empty());
+  for (const auto& bad : std::vector<std::vector<std::vector<int32_t>>>{{{0, 0}}, {{0}}, {{0, 2}}, {{}, {}, {0}}}) {
+    o.grid_order = bad;
+    EXPECT_EQ(error_code(read_file("pass/matmul_2x2.psir"), {x, y}, o), "PS-ARG-001");
+  }
+}
+
 TEST(Grid, MatmulBlocksAgreeWithPlainLoops) {
   const Array x = noise({1024, 1024}, 1), y = noise({1024, 1024}, 2);
   const auto r = run(read_file("pass/matmul_2x2.psir"), {x, y});

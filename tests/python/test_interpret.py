@@ -165,3 +165,57 @@ def test_races_of_jaxs_interpreter_are_its_own_again():
     assert tpu_interpreter.races.races_found is True
     double(jnp.ones((8, 128), jnp.float32), interpret=pltpu.InterpretParams(detect_races=True)).block_until_ready()
     assert type(tpu_interpreter.races).__name__ == "RaceDetectionState" and tpu_interpreter.races.races_found is False
+
+
+# --- the grid -------------------------------------------------------------------------------------------------------
+def count_kernel(n_ref, o_ref, seen_ref):
+    @pl.when(n_ref[0] < 0)
+    def _():
+        seen_ref[0] = 0
+
+    o_ref[...] = jnp.full(o_ref.shape, 4 * pl.program_id(0) + pl.program_id(1) + n_ref[0], jnp.int32)
+
+
+def counted(interpret, **kw):
+    params = pltpu.CompilerParams(dimension_semantics=("parallel", "arbitrary"))
+    f = pl.pallas_call(
+        count_kernel, grid=(4, 4), out_shape=jax.ShapeDtypeStruct((32, 512), jnp.int32), in_specs=[pl.BlockSpec(memory_space=pltpu.SMEM)],
+        out_specs=pl.BlockSpec((8, 128), lambda i, j: (i, j)), scratch_shapes=[pltpu.SMEM((1,), jnp.int32)], compiler_params=params,
+        interpret=interpret, **kw)
+    return f(jnp.asarray([7], jnp.int32))
+
+
+def recorder(points):
+    def record(token, point, core):
+        points.append((*(int(i) for i in point), int(core)))
+        return token
+
+    return record
+
+
+@pytest.mark.parametrize("seed, cores", [(12345, 1), (12345, 2), (7, 4), (0, 3)])
+def test_grid_points_come_in_the_order_of_jaxs_interpreter(same, seed, cores):
+    """The recorder's calls are those of JAX's own interpreter, core by core."""
+    def run(points):
+        params = pltpu.InterpretParams(random_seed=seed, num_cores_or_threads=cores, grid_point_recorder=recorder(points))
+        return jax.jit(lambda: counted(params))().block_until_ready()
+
+    theirs, ours = [], []
+    want, before = run(theirs), pallasim.launch_count()
+    with pallasim.emulate("tpu-v5e"):
+        got = run(ours)
+    jax.effects_barrier()
+    assert pallasim.launch_count() == before + 1
+    by_core = lambda points: sorted(points, key=lambda p: p[2])  # noqa: E731
+    assert len(ours) == 16 and by_core(ours) == by_core(theirs)
+    assert len({p[2] for p in ours}) == -(-4 // -(-4 // cores))
+    same(got, want)
+
+
+def test_a_recorder_of_ours_sees_every_launch(same):
+    points = []
+    with pallasim.emulate(grid_point_recorder=recorder(points)):
+        f = jax.jit(lambda: counted(False))
+        same(f(), f())
+    jax.effects_barrier()
+    assert points == [(i, j, 0) for i in range(4) for j in range(4)] * 2

@@ -168,6 +168,13 @@ def increment_call(ref):
     ref[...] = pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct(ref.shape, ref.dtype), input_output_aliases={0: 0})(ref[...])
 
 
+def increment_smem(ref):
+    @pl.core_map(MESH())
+    def _():
+        for i in range(ref.shape[0]):
+            ref[i] = ref[i] + 1
+
+
 @pytest.mark.parametrize("jit", [False, True])
 def test_refs_closed_over(emulated, same, jit):
     def f(x):
@@ -177,6 +184,15 @@ def test_refs_closed_over(emulated, same, jit):
         return jax.freeze(ref)
 
     same(emulated(jax.jit(f) if jit else f, X), N + 2)
+
+
+def test_refs_in_a_core_map(emulated, same):
+    def f(x):
+        ref = jax.new_ref(x, memory_space=pltpu.SMEM)
+        increment_smem(ref)
+        return jax.freeze(ref)
+
+    same(emulated(jax.jit(f), X, machine="tpu-v5e"), N + 1)
 
 
 def test_refs_passed_to_jit_keep_their_buffer(same):

@@ -59,6 +59,37 @@ void at_point(Thread& t, const Step* s) {
   }
 }
 
+// Program ids of the position `place`.
+void place_ids(Thread& t) {
+  const Execution& ex = *t.exec;
+  const auto& order = ex.options->grid_order;
+  for (size_t g = 0; g < ex.place.size(); ++g)
+    t.slot<int64_t>(ex.plan->pid_slots[g]) = g < order.size() && !order[g].empty() ? order[g][static_cast<size_t>(ex.place[g])] : ex.place[g];
+}
+
+void place_windows(Thread& t) {
+  const Plan& p = *t.exec->plan;
+  for (const Plan::MovingWindow& m : p.moving) {
+    int64_t offset = m.first;
+    for (size_t g = 0; g < m.step.size(); ++g) offset = memory::add(offset, memory::mul(m.step[g], t.slot<int64_t>(p.pid_slots[g])));
+    t.slot<int64_t>(m.dyn) = offset;
+  }
+}
+
+const Step* next_in_order(Thread& t, const Step* s) {
+  Execution& ex = *t.exec;
+  for (size_t g = ex.place.size(); g-- > 0;) {
+    if (++ex.place[g] < ex.box.hi[g]) {
+      place_ids(t);
+      place_windows(t);
+      at_point(t, s);
+      return s->jump;
+    }
+    ex.place[g] = ex.box.lo[g];
+  }
+  return s + 1;
+}
+
 }  // namespace
 
 const Step* grid_begin(Thread& t, const Step* s) {
@@ -71,12 +102,12 @@ const Step* grid_begin(Thread& t, const Step* s) {
     t.slot<int64_t>(p.size_slots[g]) = ex.grid[g];
     if (t.point >= 0) rest /= ex.grid[g];
   }
-  at_point(t, s);
-  for (const Plan::MovingWindow& m : p.moving) {
-    int64_t offset = m.first;
-    for (size_t g = 0; g < m.step.size(); ++g) offset = memory::add(offset, memory::mul(m.step[g], t.slot<int64_t>(p.pid_slots[g])));
-    t.slot<int64_t>(m.dyn) = offset;
+  if (!ex.options->grid_order.empty() && t.point < 0) {
+    ex.place = ex.box.lo;
+    place_ids(t);
   }
+  at_point(t, s);
+  place_windows(t);
   return s + 1;
 }
 
@@ -84,6 +115,7 @@ const Step* grid_next(Thread& t, const Step* s) {
   Execution& ex = *t.exec;
   const Plan& p = *ex.plan;
   if (t.point >= 0) return s + 1;
+  if (!ex.options->grid_order.empty()) [[unlikely]] return next_in_order(t, s);
   for (size_t g = p.pid_slots.size(); g-- > 0;) {
     int64_t& id = t.slot<int64_t>(p.pid_slots[g]);
     if (++id < ex.box.hi[g]) {

@@ -250,8 +250,28 @@ void run_parallel(const Call& c, const std::vector<GridBox>& boxes, int workers,
   if (error) throw *error;
 }
 
+// Grid points as they are entered.
+struct GridRecorder : Listener {
+  void on_grid_point(Execution&, std::span<const int64_t> point) override { points.emplace_back(point.begin(), point.end()); }
+  std::vector<std::vector<int64_t>> points;
+};
+
+void check_grid_order(const Plan& p, const Options& o, const std::vector<int64_t>& grid) {
+  for (size_t g = 0; g < o.grid_order.size(); ++g) {
+    std::vector<int32_t> sorted = o.grid_order[g];
+    if (sorted.empty()) continue;
+    std::sort(sorted.begin(), sorted.end());
+    bool complete = g < grid.size() && static_cast<int64_t>(sorted.size()) == grid[g];
+    for (size_t i = 0; complete && i < sorted.size(); ++i) complete = sorted[i] == static_cast<int32_t>(i);
+    if (!complete) bad_argument(p, fmt::format("the order of grid axis {} is no permutation of its coordinates", g), {}, "name every coordinate once");
+  }
+  if (!o.grid_order.empty() && p.num_threads > 1) bad_argument(p, "a kernel on a mesh has no grid to order", {}, "");
+}
+
 void run_sequential(const Call& c, Report* report) {
   Lease ex(c.plan);
+  GridRecorder recorder;
+  if (c.options.record_grid != 0) ex->listeners.push_back(&recorder);
   TrafficListener traffic(c.plan);
   ParallelClaim claim(c.plan);
   if (c.options.checked) {
@@ -270,6 +290,7 @@ void run_sequential(const Call& c, Report* report) {
     report->findings.insert(report->findings.end(), ex->findings.begin(), ex->findings.end());
     for (Listener* l : ex->listeners) l->finish(*ex, report->findings);
     if (c.options.checked) report->traffic = traffic.traffic;
+    report->points = std::move(recorder.points);
   };
   try {
     report->token = run_box(*ex, c, box);
@@ -356,6 +377,8 @@ Report launch(const Plan& p, Session& session, std::span<const Buffer> args, std
     if (!aliased[o] && (!w.fully_written || points == 0)) poison(call.operands[inputs + o], m.operands[inputs + o].array->num_elements(), w.dtype, options.uninitialized);
   }
 
+  check_grid_order(p, options, call.grid);
+
   Report report;
   report.grid_points = points;
   report.threads = p.num_threads;
@@ -365,7 +388,8 @@ Report launch(const Plan& p, Session& session, std::span<const Buffer> args, std
   const int workers = options.workers > 0 ? options.workers : default_workers();
   constexpr double kWorthSplittingNs = 100e3;
   const bool worth = options.workers > 0 || p.step_cost_ns * static_cast<double>(points) > kWorthSplittingNs;
-  if (!options.checked && !runs_programs(p, options) && workers > 1 && worth && !p.splittable.empty() && options.max_steps == 0) {
+  const bool one_piece = options.checked || options.record_grid != 0 || !options.grid_order.empty() || runs_programs(p, options);
+  if (!one_piece && workers > 1 && worth && !p.splittable.empty() && options.max_steps == 0) {
     const std::vector<GridBox> boxes = split_grid(p, call.grid, static_cast<size_t>(workers) * 4);
     if (boxes.size() > 1) {
       report.units = static_cast<int>(boxes.size());

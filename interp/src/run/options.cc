@@ -28,6 +28,22 @@ bool flag(std::string_view key, std::string_view value) {
   return false;
 }
 
+// "2,3,0,1||1,0": axes 0 and 2 permuted, axis 1 ascending.
+std::vector<std::vector<int32_t>> orders(std::string_view key, std::string_view value) {
+  std::vector<std::vector<int32_t>> r(1);
+  while (!value.empty()) {
+    if (value.front() == '|') {
+      r.emplace_back();
+      value.remove_prefix(1);
+      continue;
+    }
+    const size_t end = std::min(value.find_first_of(",|"), value.size());
+    r.back().push_back(number<int32_t>(key, value.substr(0, end)));
+    value.remove_prefix(end < value.size() && value[end] == ',' ? end + 1 : end);
+  }
+  return r;
+}
+
 void set(Options& o, std::string_view key, std::string_view value) {
   if (key == "policy") {
     if (value == "run_to_block") o.policy = Options::Policy::RunToBlock;
@@ -48,6 +64,10 @@ void set(Options& o, std::string_view key, std::string_view value) {
     o.checked = flag(key, value);
   } else if (key == "fuse") {
     o.fuse = flag(key, value);
+  } else if (key == "grid_order") {
+    o.grid_order = orders(key, value);
+  } else if (key == "record_grid") {
+    o.record_grid = number<int64_t>(key, value);
   } else if (key == "max_steps") {
     o.max_steps = number<int64_t>(key, value);
   } else if (key == "livelock_steps") {

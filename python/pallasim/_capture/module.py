@@ -47,6 +47,7 @@ class Captured:
     `aliases` are (input, output) pairs counted as the module does (prefetch operands first); `num_dynamic` operands
     (grid bounds) come before them. `facts`: communicates, prints, checks, axes. `externs`: names without a meaning.
     `constants`: arrays that the kernel closed over and that are too large for the text; they follow the inputs.
+    `parallel`: sizes of the grid axes of fixed size that claim to be `parallel`.
     """
 
     text: str
@@ -59,6 +60,7 @@ class Captured:
     params: tuple[str, ...]
     device_axes: tuple[tuple[str, int], ...]
     constants: tuple[np.ndarray, ...]
+    parallel: dict[int, int]
 
 
 def choose_machine(compiler_params: Any, meshes: Sequence[Any], default: str = "generic") -> str:
@@ -104,9 +106,10 @@ def _assemble(cx: ModuleContext, header: str, decls: Sequence[str]) -> str:
     return "\n".join(out) + "\n"
 
 
-def _captured(cx: ModuleContext, text: str, name: str, num_dynamic: int, aliases: Sequence[tuple[int, int]]) -> Captured:
+def _captured(cx: ModuleContext, text: str, name: str, num_dynamic: int, aliases: Sequence[tuple[int, int]],
+              parallel: Mapping[int, int] | None = None) -> Captured:
     return Captured(text, name, cx.machine, num_dynamic, tuple(aliases), frozenset(cx.facts), tuple(cx.externs), tuple(cx.params),
-                    cx.device_axes, tuple(cx.constants))
+                    cx.device_axes, tuple(cx.constants), dict(parallel or {}))
 
 
 def _with_constants(cx: Callable[[], ModuleContext], capture: Callable[[ModuleContext], Captured]) -> Captured:
@@ -284,7 +287,9 @@ def _pallas_call(cx: ModuleContext, params: Mapping[str, Any]) -> Captured:
     if params.get("metadata"):
         extra["metadata"] = {str(k): v for k, v in dict(params["metadata"]).items()}
     text = _assemble(cx, _header(cx, name, compiler_params, extra), decls)
-    return _captured(cx, text, name, num_dynamic, aliases)
+    semantics = zip(gm.grid, _semantics(compiler_params, gm))
+    parallel = {i: size for i, (size, kind) in enumerate(semantics) if kind == "parallel" and isinstance(size, int)}
+    return _captured(cx, text, name, num_dynamic, aliases, parallel)
 
 
 def _default_name(i: int, n_index: int, n_in: int, n_out: int) -> str:

@@ -295,16 +295,17 @@ class Writer:
         get = rules.get
         around = self.loc
         outer, self.jaxpr = self.jaxpr, jaxpr
+        skip_floats = self.module.skip_floats
         for eqn in jaxpr.eqns:
             self.loc = locs.suffix(eqn.source_info.traceback) or around
             rule = get(eqn.primitive)
-            if self.module.skip_floats and not self._with_floats(eqn):
+            if skip_floats and not self._with_floats(eqn):
                 continue
             if rule is None:
                 fallback(self, eqn)
             else:
                 rule(self, eqn)
-            if self.module.skip_floats:
+            if skip_floats:
                 self._forget_floats(eqn)
         self.jaxpr = outer
         return [self.read(v) for v in jaxpr.outvars]

@@ -32,6 +32,11 @@ struct Options {
   Copies copies = Copies::AtIssue;     // when the bytes of asynchronous copies move
   int64_t max_memory = 8LL << 30;      // bytes of arenas and scratch that one launch may take
 
+  // Per grid axis a permutation of its coordinates, empty for ascending ones; no entry at all: every axis ascends. The
+  // grid then runs in one piece, in the order of the permuted axes. Programs of a GPU have no order.
+  std::vector<std::vector<int32_t>> grid_order;
+  int64_t record_grid = 0;       // not 0: Report::points, and the grid runs in one piece; the number is the caller's
+
   bool operator==(const Options&) const = default;
 };
 
@@ -60,6 +65,7 @@ struct Report {
   int units = 1;                         // parts of the grid that ran independently of each other
   std::string sequential_because;        // why the grid was not split; empty where it could be
   std::vector<Traffic> traffic;          // per operand and scratch, checked runs only
+  std::vector<std::vector<int64_t>> points;  // coordinates in the order of their execution, where asked for
 };
 
 // What outlives a launch: semaphores that live outside kernels. One per process and device set.
