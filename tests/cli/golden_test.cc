@@ -12,6 +12,7 @@
 // comparing.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
@@ -78,7 +79,7 @@ class Golden : public testing::Test {
     ASSERT_FALSE(commands[0].empty()) << expected_ << " has no command";
 
     const auto* info = testing::UnitTest::GetInstance()->current_test_info();
-    const fs::path tmp = fs::path(testing::TempDir()) / ("pallasim-golden-" + std::string(info->name()));
+    const fs::path tmp = fs::path(testing::TempDir()) / ("pallasim-golden-" + std::string(info->name()) + "-" + std::to_string(getpid()));
     fs::remove_all(tmp);
     fs::create_directories(tmp);
     std::string got;

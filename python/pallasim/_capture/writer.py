@@ -70,7 +70,7 @@ class ModuleContext:
         if text == "deflt":
             text = {"tpu": "vmem", "triton": "gmem", "mosaic_gpu": "gsmem"}.get(self.machine, "any")
         elif self.machine == "triton":
-            text = "gmem" if text == "any" else text
+            text = "gmem" if text in ("any", "hbm", "vmem", "smem") else text  # refs are pointers to global memory
         elif text == "any" and self.machine == "mosaic_gpu":
             text = "gmem"
         elif text in ("error", "index", "key") and self.machine == "tpu":
