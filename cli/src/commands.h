@@ -41,7 +41,7 @@ struct RunOptions {
   uint64_t seed = 0;
   std::optional<uint64_t> schedule_seed;
   int workers = 0, repeat = 1;
-  bool checked = false, time = false, oob_as_machine = false;
+  bool checked = false, time = false, oob_as_machine = false, no_rules = false;
   int64_t max_steps = 0, livelock_steps = 1'000'000'000, max_memory = 8LL << 30;
   // Capsules only.
   int64_t launch = 0;         // 1-based; 0: all

@@ -116,6 +116,7 @@ struct CommandLine {
         ->type_name("N")
         ->check(CLI::Validator(CLI::PositiveNumber).description(""))
         ->capture_default_str();
+    run_app->add_flag("--no-rules", run.no_rules, "Run also what the chip's compiler refuses");
     run_app->add_flag("--oob-as-machine", run.oob_as_machine, "Out of bounds: behave as the machine does and note it");
     run_app->add_option("--repeat", run.repeat, "Launch so many times")
         ->type_name("N")

@@ -30,6 +30,7 @@ interp::Options engine_options(const RunOptions& o, interp::Options e) {
   if (o.max_steps) e.max_steps = o.max_steps;
   e.livelock_steps = o.livelock_steps;
   e.max_memory = o.max_memory;
+  if (o.no_rules) e.rules = false;
   if (o.oob_as_machine) e.out_of_bounds = interp::Options::Oob::Machine;
   return e;
 }

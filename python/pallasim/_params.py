@@ -27,6 +27,7 @@ class Params:
     """Runs kernels on the emulator: `pl.pallas_call(..., interpret=pallasim.Params())`.
 
     machine: a key of `MACHINES`. `generic` refuses nothing that has a meaning.
+    rules: refuse what the compiler of the machine's chip refuses, with the rule's name.
     detect_races: shadow memory: races, uninitialised reads, copies never awaited (slower).
     random_seed: schedule threads at random from this seed, and visit `parallel` grid axes in the order that JAX's TPU
         interpreter makes of it; None runs each thread until it blocks and every axis in ascending order.
@@ -45,6 +46,7 @@ class Params:
     """
 
     machine: str = "generic"
+    rules: bool = True
     detect_races: bool = False
     random_seed: int | None = None
     replay: str = ""
@@ -86,6 +88,8 @@ class Params:
         items = []
         if self.machine != "generic":
             items.append(f"chip={self.machine}")
+        if not self.rules:
+            items.append("rules=0")
         if self.detect_races:
             items.append("checked=1")
         if self.random_seed is not None:

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "../run/steps.h"
+#include "pallasim/hw/rules.h"
 #include "pallasim/memory/uninitialized.h"
 
 namespace pallasim::interp {
@@ -319,6 +320,7 @@ std::shared_ptr<Plan> compile_plan(ir::Module module, const Options& options) {
     d.hint = "nothing ran";
     throw ir::DiagnosticError(std::move(d));
   };
+  if (options.rules) hw::check_rules(plan->module, *options.chip);
   if (plan->module.bodies.empty()) refuse("a module without a body");
   if (plan->module.bodies.size() > 1 || plan->module.meshes.size() > 1) refuse("several meshes in one launch (MPMD)");
   Compiler(*plan).compile();

@@ -83,7 +83,8 @@ const Step* gather(Thread& t, const Step* s) {
     std::byte* v = value + n * p.size;
     std::byte* into = p.mode == Mode::Load ? v : old ? old + n * p.size : nullptr;
     if (!e.on()) {
-      if (into) masked_off(p, e, other, into);
+      // A swap gives back the value that it did not store.
+      if (into) old ? static_cast<void>(std::memcpy(into, v, size)) : masked_off(p, e, other, into);
       continue;
     }
     std::byte* at = e.address();

@@ -58,6 +58,8 @@ void set(Options& o, std::string_view key, std::string_view value) {
   } else if (key == "chip") {
     o.chip = hw::find_profile(value);
     if (!o.chip) refuse(key, value);
+  } else if (key == "rules") {
+    o.rules = flag(key, value);
   } else if (key == "workers") {
     o.workers = number<int>(key, value);
   } else if (key == "checked") {
