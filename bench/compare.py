@@ -204,6 +204,11 @@ def table(results: dict[str, Any], executors: list[str]) -> str:
             else:
                 cells.append("fails" if e in r["executors"] else "")
         rows.append(f"| {name} | " + " | ".join(cells) + " |")
+    means = []
+    for e in executors:
+        ratios = [r["warm"]["to_pallasim"][e] for r in results["cases"].values() if e in r["warm"].get("to_pallasim", {})]
+        means.append(f"({statistics.geometric_mean(ratios):.2g})" if ratios and e != "pallasim" else "")
+    rows.append("| geometric mean | " + " | ".join(means) + " |")
     for title, key, get in (("CPU time per call in ms:", "warm", lambda w, e: w.get("cpu_s", {}).get(e)),
                             ("Cold start in ms, trace to first result in a fresh process:", "cold", lambda c, e: c.get(e, {}).get("total_s"))):
         if not any(r.get(key) for r in results["cases"].values()):
