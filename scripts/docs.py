@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Keeps the generated parts of the documentation true: reports quoted from golden tests, and the index of codes.
+"""Keeps the generated parts of the documentation true: reports quoted from golden tests, the index of codes, the coverage.
 
 Without arguments it rewrites them; with --check it says what is out of date, which codes lack a page or a golden test,
 and exits with 1.
@@ -8,6 +8,9 @@ and exits with 1.
 import pathlib
 import re
 import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import op_coverage  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGES = ROOT / "docs" / "diagnostics"
@@ -39,11 +42,12 @@ def index():
 
 def generated():
     """Yields (path, text as it should be)."""
-    for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+    for path in [ROOT / "README.md", *sorted(p for p in (ROOT / "docs").rglob("*.md") if p != op_coverage.PAGE)]:
         text = with_reports(path.read_text())
         if path == PAGES / "README.md":
             text = INDEX.sub(lambda m: m.group(1) + index() + m.group(2), text)
         yield path, text
+    yield op_coverage.PAGE, op_coverage.page()
 
 
 def codes_in(paths):
@@ -56,11 +60,12 @@ def codes_in(paths):
 
 def problems():
     for path, text in generated():
-        if text != path.read_text():
+        if not path.exists() or text != path.read_text():
             yield f"{path.relative_to(ROOT)} is out of date: run scripts/docs.py"
         for _, report in REPORT.findall(text):
             if not (ROOT / report).exists():
                 yield f"{path.relative_to(ROOT)} quotes {report}, which does not exist"
+    yield from op_coverage.problems()
     sources = [p for d in SOURCES for p in (ROOT / d).rglob("*") if p.suffix in {".cc", ".h", ".py", ".inc", ".def"}]
     golden = [p for p in (ROOT / "tests").rglob("*") if p.suffix in {".expected", ".golden"}]
     shown = codes_in(golden)
@@ -77,7 +82,7 @@ def main():
         print("\n".join(found) or "documentation is up to date")
         return 1 if found else 0
     for path, text in generated():
-        if text != path.read_text():
+        if not path.exists() or text != path.read_text():
             path.write_text(text)
             print(path.relative_to(ROOT))
     return 0

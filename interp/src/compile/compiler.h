@@ -158,6 +158,7 @@ class Compiler {
   void op_call(const Op&);
   void op_index(const Op&);
   void op_print(const Op&);
+  PrintPayload printed(const Op&, const std::string& format, bool placeholders, size_t first);
   void op_check(const Op&);
   void op_semaphore(const Op&);
   void op_barrier_semaphore(const Op&);
@@ -234,6 +235,7 @@ class Compiler {
   std::vector<const Region*> region_stack_;
   std::unordered_map<ir::ValueId, const Region*> defined_in_;
   std::unordered_map<ir::ValueId, uint32_t> preassigned_;  // scalar results that go straight to a carry's slot
+  std::vector<Val> printed_;               // arrays of the text under construction: their memory is not reused
   struct Mxu;                              // mxu.cc
   std::shared_ptr<Mxu> mxu_;
   uint32_t prng_slot_ = Addr::kNoSlot;     // the core's generator, where it is used

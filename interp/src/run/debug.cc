@@ -7,22 +7,23 @@
 namespace pallasim::interp::run {
 namespace {
 
+// A float as Python writes it: "2.0" alone, "2." inside an array.
+template <typename T>
+std::string float_text(T v, bool inside) {
+  if (!std::isfinite(v) || v != std::floor(v) || std::fabs(v) >= static_cast<T>(1e16)) return fmt::format("{}", v);
+  return inside ? fmt::format("{:.0f}.", v) : fmt::format("{:.1f}", v);
+}
+
 // One element, from its register form.
-std::string element_text(const std::byte* at, ir::DType t) {
+std::string element_text(const std::byte* at, ir::DType t, bool inside = false) {
   switch (compute_type(t)) {
     case CType::Bool: return *reinterpret_cast<const uint8_t*>(at) ? "True" : "False";
     case CType::I32: return std::to_string(*reinterpret_cast<const int32_t*>(at));
     case CType::U32: return std::to_string(*reinterpret_cast<const uint32_t*>(at));
     case CType::I64: return std::to_string(*reinterpret_cast<const int64_t*>(at));
     case CType::U64: return std::to_string(*reinterpret_cast<const uint64_t*>(at));
-    case CType::F32: {
-      const float v = *reinterpret_cast<const float*>(at);
-      return std::isfinite(v) && v == std::floor(v) && std::fabs(v) < 1e16f ? fmt::format("{:.1f}", v) : fmt::format("{}", v);
-    }
-    case CType::F64: {
-      const double v = *reinterpret_cast<const double*>(at);
-      return std::isfinite(v) && v == std::floor(v) && std::fabs(v) < 1e16 ? fmt::format("{:.1f}", v) : fmt::format("{}", v);
-    }
+    case CType::F32: return float_text(*reinterpret_cast<const float*>(at), inside);
+    case CType::F64: return float_text(*reinterpret_cast<const double*>(at), inside);
     case CType::C64: {
       const float* v = reinterpret_cast<const float*>(at);
       return fmt::format("({}{:+}j)", v[0], v[1]);
@@ -39,7 +40,7 @@ std::string array_text(const std::byte*& at, const PrintPayload::Arg& a, size_t 
     alignas(16) std::byte reg[16];
     kernels().load(a.dtype)(reg, at, 1, 1);
     at += ir::byte_size(a.dtype);
-    return element_text(reg, a.dtype);
+    return element_text(reg, a.dtype, !a.dims.empty());
   }
   std::string r = "[";
   const std::string gap = d + 1 == a.dims.size() ? " " : "\n" + std::string(d + 1, ' ');
@@ -47,10 +48,7 @@ std::string array_text(const std::byte*& at, const PrintPayload::Arg& a, size_t 
   return r + "]";
 }
 
-}  // namespace
-
-const Step* print(Thread& t, const Step* s) {
-  const auto& p = *static_cast<const PrintPayload*>(s->payload);
+std::string text_of(const Thread& t, const PrintPayload& p) {
   std::vector<std::string> values;
   for (const PrintPayload::Arg& a : p.args) {
     if (a.scalar) {
@@ -85,13 +83,19 @@ const Step* print(Thread& t, const Step* s) {
     text = p.format;
     for (const std::string& v : values) text += (text.empty() || text.back() == ' ' ? "" : " ") + v;
   }
-  t.exec->prints.push_back({t.exec->linear_point(t), std::move(text)});
+  return text;
+}
+
+}  // namespace
+
+const Step* print(Thread& t, const Step* s) {
+  t.exec->prints.push_back({t.exec->linear_point(t), text_of(t, *static_cast<const PrintPayload*>(s->payload))});
   return s + 1;
 }
 
 const Step* check(Thread& t, const Step* s) {
   if (t.slot<uint8_t>(s->a)) return s + 1;
-  fail(t, s, "PS-CHK-001", "check failed: " + static_cast<const CheckPayload*>(s->payload)->message, {},
+  fail(t, s, "PS-CHK-001", "check failed: " + text_of(t, static_cast<const CheckPayload*>(s->payload)->message), {},
        "the kernel's own check; its predicate was false");
 }
 

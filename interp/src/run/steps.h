@@ -60,7 +60,7 @@ const Step* wait_for(Thread&, const Step*, int64_t semaphore, int64_t value, boo
 // A finding when the semaphore is not zero, which it then becomes.
 void report_left_over(Thread&, const Step*, int64_t semaphore);
 const Step* print(Thread&, const Step*);               // payload PrintPayload
-struct CheckPayload { std::string message; };
+struct CheckPayload { PrintPayload message; };
 const Step* check(Thread&, const Step*);               // a: bool slot
 
 // "file:line" of a location.

@@ -246,11 +246,16 @@ def check(w: Writer, eqn: Any) -> None:
     error = eqn.params["err_tree"].unflatten(eqn.invars)
     preds, trees, payloads = error._pred, error._metadata, error._payload
     for kind, pred in preds.items():
-        message, args = str(getattr(kind, "error_type", kind)), []
+        message, args, names = str(getattr(kind, "error_type", kind)), [], None
         try:
             exception = next(iter(trees.values())).unflatten(payloads[kind])
             message = getattr(exception, "fmt_string", None) or message
-            args = [a for a in getattr(exception, "args", ()) if isinstance(a, (jaxver.core.Var, jaxver.Literal))]
+            args = list(getattr(exception, "args", ()))
+            named = dict(getattr(exception, "kwargs", None) or {})
+            names = [""] * len(args) + list(named)
+            args += named.values()
+            if not all(isinstance(a, (jaxver.core.Var, jaxver.Literal)) for a in args):
+                args, names = [], None
         except Exception:
             pass
         holds = w.emit1("not", [w.read(pred)], "", w.type(pred.aval))
@@ -259,7 +264,8 @@ def check(w: Writer, eqn: Any) -> None:
         for a in args:
             ops.add(a)
         debug = bool_text(True) if eqn.params.get("debug") else None
-        w.emit("check", ops.names, attr_list([("message", quote(message)), ("debug", debug)]), ())
+        labels = "[" + ", ".join(map(quote, names)) + "]" if names and any(names) else None
+        w.emit("check", ops.names, attr_list([("message", quote(message)), ("debug", debug), ("names", labels)]), ())
 
 
 def inline_asm(w: Writer, eqn: Any) -> None:

@@ -1,0 +1,114 @@
+// Whole-array operations against values worked out by hand, refs made in a kernel, and hints that change no value.
+#include "run.h"
+
+namespace pallasim::interp::test {
+namespace {
+
+std::string kernel(const std::string& in, const std::string& out, const std::string& body, const std::string& machine = "generic") {
+  return "pallasim-ir 1\nmodule \"t\" {machine = " + machine + "}\ninput \"x_ref\" : " + in + " {space = any}\noutput \"o_ref\" : " + out +
+         " {space = any}\nbody (%0 \"x_ref\": ref<" + in + ", any>, %1 \"o_ref\": ref<" + out + ", any>) {\n" + body + "  yield\n}\n";
+}
+
+TEST(Arrays, RepeatIsTheWholeAgain) {
+  const auto r = run(kernel("f32[2]", "f32[6]", R"(  %2 = get %0 : f32[2]
+  %3 = repeat %2 {repeats = 3, axis = 0} : f32[6]
+  store %1, %3
+)"), {f32({2}, {1, 2})});
+  EXPECT_EQ(r.results[0].as<float>(), (std::vector<float>{1, 2, 1, 2, 1, 2}));
+}
+
+TEST(Arrays, RollTakesAnyShift) {
+  const auto r = run(kernel("f32[5]", "f32[5]", R"(  %2 = get %0 : f32[5]
+  %3 = constant {value = i32 0x7} : i32[]
+  %4 = roll %2, %3 {axis = 0} : f32[5]
+  store %1, %4
+)"), {f32({5}, {0, 1, 2, 3, 4})});
+  EXPECT_EQ(r.results[0].as<float>(), (std::vector<float>{3, 4, 0, 1, 2}));
+}
+
+TEST(Arrays, ResultsThatDoNotFitAreRefused) {
+  const char* body[] = {"  %3 = sort %2 {axis = 0, num_keys = 1, stable = true} : f32[4]\n  %4 = einshape %3 {equation = \"(ab)->ba\", sizes = [item(\"a\", 3)]} : f32[4]\n",
+                        "  %3 = constant {value = f32 0x0} : f32[]\n  %4 = roll %2, %3 {axis = 0} : f32[4]\n",
+                        "  %3 = iota {axis = 0} : i32[4]\n  %4 = gather %2, %3 {offset_dims = [5], collapsed_slice_dims = [0], start_index_map = [0], slice_sizes = [1], mode = clip} : f32[4]\n",
+                        "  %3, %4 = top_k %2 {k = 9} : f32[9], i32[9]\n"};
+  for (const char* b : body)
+    EXPECT_EQ(error_code(kernel("f32[4]", "f32[4]", std::string("  %2 = get %0 : f32[4]\n") + b), {f32({4}, {1, 2, 3, 4})}), "PS-UNSUP-001") << b;
+}
+
+TEST(Refs, MadeInTheKernel) {
+  const auto r = run(kernel("f32[4]", "f32[4]", R"(  %2 = get %0 : f32[4]
+  %3 = new_ref %2 : ref<f32[4], any>
+  %4 = empty_ref : ref<f32[4], any>
+  addupdate %3, %2
+  %5 = get %3 : f32[4]
+  store %4, %5
+  %6 = constant {value = bool[4] 0x01000100} : bool[4]
+  %7 = masked_swap %4, %2, %6 {mask = $2} : f32[4]
+  %8 = freeze %4 : f32[4]
+  store %1, %8
+)"), {f32({4}, {1, 2, 3, 4})});
+  EXPECT_EQ(r.results[0].as<float>(), (std::vector<float>{1, 4, 3, 8}));
+}
+
+TEST(Hints, ChangeNoValue) {
+  const auto r = run(kernel("f32[4]", "f32[4]", R"(  %2 = get %0 : f32[4]
+  %3 = constant {value = i32 0x3} : i32[]
+  delay %3
+  touch %0
+  trace_mark {label = "mark"}
+  trace_value %3 {label = "value"}
+  set_max_registers {n = 1}
+  print_layout %2
+  %4 = multiple_of %3 {values = [3]} : i32[]
+  %5 = max_contiguous %4 : i32[]
+  %6 = layout_cast %2 : f32[4]
+  %7 = memory_space_constraint %6 : f32[4]
+  %8 = broadcast_in_dim %5 {dims = []} : i32[4]
+  %9 = convert %8 : f32[4]
+  %10 = call %7, %9 (%11: f32[4], %12: f32[4]) {
+    %13 = add %11, %12 : f32[4]
+    yield %13
+  } : f32[4]
+  store %1, %10
+)"), {f32({4}, {1, 2, 3, 4})});
+  EXPECT_EQ(r.results[0].as<float>(), (std::vector<float>{4, 5, 6, 7}));
+}
+
+TEST(Random, AKeyIsItsWords) {
+  const auto r = run(kernel("u32[2]", "u32[2]", R"(  %2 = get %0 : u32[2]
+  %3 = random_wrap %2 : key_fry[]
+  %4 = random_clone %3 : key_fry[]
+  %5 = random_unwrap %4 : u32[2]
+  store %1, %5
+)"), {array<uint32_t>(ir::DType::U32, {2}, {7, 9})});
+  EXPECT_EQ(r.results[0].as<uint32_t>(), (std::vector<uint32_t>{7, 9}));
+}
+
+// Salmon et al.'s known answer for threefry2x32 with 20 rounds: key and counter of all ones.
+TEST(Random, ThreefryKnownAnswer) {
+  const auto r = run(kernel("u32[2]", "u32[2]", R"(  %2 = get %0 {view = [index(0)]} : u32[]
+  %3, %4 = threefry2x32 %2, %2, %2, %2 : u32[], u32[]
+  store %1, %3 {view = [index(0)]}
+  store %1, %4 {view = [index(1)]}
+)"), {array<uint32_t>(ir::DType::U32, {2}, {0xffffffffu, 0})});
+  EXPECT_EQ(r.results[0].as<uint32_t>(), (std::vector<uint32_t>{0x1cb996fcu, 0xbb002be7u}));
+}
+
+TEST(Grid, AxisSizeOfANamedAxis) {
+  const auto r = run(R"(pallasim-ir 1
+module "t" {machine = generic}
+grid {size = 3, name = "rows"}
+output "o_ref" : i32[3] {space = any}
+body (%0 "o_ref": ref<i32[3], any>) {
+  %1 = axis_size {axis = "rows"} : i32[]
+  %2 = axis_index {axis = "rows"} : i32[]
+  %3 = add %1, %2 : i32[]
+  store %0, %3, %2 {view = [index($2)]}
+  yield
+}
+)", {});
+  EXPECT_EQ(r.results[0].as<int32_t>(), (std::vector<int32_t>{3, 4, 5}));
+}
+
+}  // namespace
+}  // namespace pallasim::interp::test
