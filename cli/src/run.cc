@@ -31,6 +31,8 @@ interp::Options engine_options(const RunOptions& o, interp::Options e) {
   e.livelock_steps = o.livelock_steps;
   e.max_memory = o.max_memory;
   if (o.no_rules) e.rules = false;
+  if (o.numerics == "reference") e.numerics = interp::Options::Numerics::Reference;
+  if (o.numerics == "device") e.numerics = interp::Options::Numerics::Device;
   if (o.oob_as_machine) e.out_of_bounds = interp::Options::Oob::Machine;
   return e;
 }

@@ -27,6 +27,8 @@ class Params:
     """Runs kernels on the emulator: `pl.pallas_call(..., interpret=pallasim.Params())`.
 
     machine: a key of `MACHINES`. `generic` refuses nothing that has a meaning.
+    numerics: "ieee" rounds as the types say; "reference" does so one element at a time, bit-equal on every machine; "device"
+        multiplies matrices as the chip does (docs/numerics.md).
     rules: refuse what the compiler of the machine's chip refuses, with the rule's name.
     detect_races: shadow memory: races, uninitialised reads, copies never awaited (slower).
     random_seed: schedule threads at random from this seed, and visit `parallel` grid axes in the order that JAX's TPU
@@ -46,6 +48,7 @@ class Params:
     """
 
     machine: str = "generic"
+    numerics: Literal["ieee", "reference", "device"] = "ieee"
     rules: bool = True
     detect_races: bool = False
     random_seed: int | None = None
@@ -63,6 +66,8 @@ class Params:
             raise ValueError(f"unknown machine '{self.machine}'; there are {', '.join(MACHINES)}")
         if self.uninitialized_memory not in ("nan", "zero"):
             raise ValueError("uninitialized_memory is 'nan' or 'zero'")
+        if self.numerics not in ("ieee", "reference", "device"):
+            raise ValueError("numerics is 'ieee', 'reference' or 'device'")
         if self.out_of_bounds not in ("error", "machine"):
             raise ValueError("out_of_bounds is 'error' or 'machine'")
         if self.dma_execution_mode not in ("eager", "on_wait", "scheduled"):
@@ -88,6 +93,8 @@ class Params:
         items = []
         if self.machine != "generic":
             items.append(f"chip={self.machine}")
+        if self.numerics != "ieee":
+            items.append(f"numerics={self.numerics}")
         if not self.rules:
             items.append("rules=0")
         if self.detect_races:

@@ -8,7 +8,8 @@
 
 namespace pallasim::interp {
 
-Compiler::Compiler(Plan& plan) : plan_(plan), m_(plan.module), k_(kernels()) {
+Compiler::Compiler(Plan& plan)
+    : plan_(plan), m_(plan.module), k_(plan.options.numerics == Options::Numerics::Reference ? reference_kernels() : kernels()) {
   semantics_.nan_propagates_in_minmax = m_.machine != ir::Machine::Triton;
   const bool gpu = m_.machine == ir::Machine::Triton || m_.machine == ir::Machine::MosaicGpu;
   semantics_.fp8_saturates = gpu;

@@ -140,6 +140,7 @@ class Compiler {
   void op_arg_reduce(const Op&);
   void op_cumulative(const Op&);
   void op_dot(const Op&);
+  MatrixUnit matrix_unit(const Op&, const Contraction&) const;
   void op_get(const Op&);
   void op_store(const Op&);
   void op_swap(const Op&);

@@ -246,6 +246,7 @@ void Compiler::op_dot(const Op& op) {
     unsupported(op, "dot_general of " + std::string(ir::name(c.in)) + " and " + std::string(ir::name(c.in_rhs)) + " into " +
                         std::string(ir::name(c.out)));
   n->contraction = c;
+  n->unit = matrix_unit(op, c);
   n->dtype = t->dtype;
   n->loc = loc_;
   Val v;

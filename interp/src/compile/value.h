@@ -96,6 +96,16 @@ bool is_dense(const Val&);
 
 // A tensor operation that has not been emitted: an elementwise operation, inlined into its single consumer, or a
 // contraction or reduction that may write straight into a store's destination.
+// How a matrix unit multiplies (Options::Numerics::Device); see run/matrix_unit.cc.
+struct MatrixUnit {
+  enum class Format : uint8_t { Operand, Bf16, Tf32, F16 };
+  bool plain = true;               // as everywhere else
+  Format format = Format::Operand;  // what f32 operands are split into
+  int parts = 1;                   // per operand
+  int passes = 1;                  // products of parts that are summed, the smallest first
+  bool hopper = false;             // the accumulator of Hopper's tensor cores
+};
+
 struct Node {
   enum class Kind : uint8_t { Elementwise, Convert, Bitcast, Contraction } kind = Kind::Elementwise;
   ir::OpCode op = ir::OpCode::add;
@@ -103,6 +113,7 @@ struct Node {
   ir::DType dtype = ir::DType::F32;          // of the result
   std::vector<Val> args;
   StripParams params;
+  MatrixUnit unit;
   Contraction contraction;                   // args hold the two operands, strides already normalised
   ir::LocId loc = -1;
   int size = 1;                              // operations inlined below, itself included
@@ -208,6 +219,8 @@ struct ReducePayload {
 struct ContractPayload {
   Addr dst, a, b;
   Contraction contraction;
+  MatrixUnit unit;
+  bool reference = false;   // one element at a time, in order of k
 };
 struct GatherDim {         // how one dimension of the ref is addressed
   enum class Kind : uint8_t { Range, Array } kind = Kind::Range;

@@ -114,6 +114,8 @@ void Compiler::emit_pending(const Val& v, const Val& dst) {
     const Node& n = *v.node;
     ContractPayload p;
     p.contraction = n.contraction;
+    p.unit = n.unit;
+    p.reference = plan_.options.numerics == Options::Numerics::Reference;
     p.a = n.args[0].addr;
     p.b = n.args[1].addr;
     Val target = dst;

@@ -116,7 +116,8 @@ const Step* contraction(Thread& t, const Step* s) {
     note_access(t, s, p.b, {c.batch, c.k, c.n}, {c.b_batch, c.b_row, c.b_col}, ir::byte_size(c.in_rhs), false);
     note_access(t, s, p.dst, {c.batch, c.m, c.n}, {c.c_batch, c.c_row, 1}, ir::byte_size(c.out), true);
   }
-  contract(p.contraction, t.resolve(p.dst), t.resolve(p.a), t.resolve(p.b));
+  if (!p.unit.plain) matrix_unit(p, t.resolve(p.dst), t.resolve(p.a), t.resolve(p.b));
+  else contract(p.contraction, t.resolve(p.dst), t.resolve(p.a), t.resolve(p.b), p.reference ? GemmBackend::Reference : GemmBackend::Auto);
   return s + 1;
 }
 

@@ -426,7 +426,7 @@ namespace {
 class PlanCache {
  public:
   std::shared_ptr<const Plan> get(std::string_view text, const Options& o) {
-    std::string key = fmt::format("{}{}{}{}{}{}|", o.chip->name, o.rules, o.checked, o.fuse, static_cast<int>(o.uninitialized), static_cast<int>(o.out_of_bounds));
+    std::string key = fmt::format("{}{}{}{}{}{}{}|", o.chip->name, static_cast<int>(o.numerics), o.rules, o.checked, o.fuse, static_cast<int>(o.uninitialized), static_cast<int>(o.out_of_bounds));
     key += text;
     {
       std::lock_guard lock(mutex_);

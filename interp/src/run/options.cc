@@ -58,6 +58,12 @@ void set(Options& o, std::string_view key, std::string_view value) {
   } else if (key == "chip") {
     o.chip = hw::find_profile(value);
     if (!o.chip) refuse(key, value);
+  } else if (key == "numerics") {
+    using N = Options::Numerics;
+    if (value == "ieee") o.numerics = N::Ieee;
+    else if (value == "reference") o.numerics = N::Reference;
+    else if (value == "device") o.numerics = N::Device;
+    else refuse(key, value);
   } else if (key == "rules") {
     o.rules = flag(key, value);
   } else if (key == "workers") {

@@ -38,7 +38,9 @@ const Step* elementwise(Thread&, const Step*);         // payload EltProgram
 const Step* reduce(Thread&, const Step*);
 const Step* arg_reduce(Thread&, const Step*);
 const Step* cumulative(Thread&, const Step*);
-const Step* contraction(Thread&, const Step*);
+const Step* contraction(Thread&, const Step*);         // payload ContractPayload
+// The product as a chip's matrix unit forms it. Operands and result as in contract().
+void matrix_unit(const ContractPayload&, std::byte* c, const std::byte* a, const std::byte* b);
 struct ScalarStrip { StripFn fn; ConvertFn convert; StripParams params; };
 const Step* scalar_strip(Thread&, const Step*);        // payload ScalarStrip; slots a, b, c -> dst
 const Step* scalar_select(Thread&, const Step*);       // a: bool, b: false, c: true; 16 bytes

@@ -31,6 +31,10 @@ struct Options {
   Fill uninitialized = Fill::Nan;      // what memory holds that nobody wrote
   using Copies = memory::CopyCompletion;
   Copies copies = Copies::AtIssue;     // when the bytes of asynchronous copies move
+  // docs/numerics.md. Ieee: the type's rounding after every operation. Reference: the same from bodies that compute one element
+  // at a time. Device: products of matrices as the machine's units form them.
+  enum class Numerics : uint8_t { Ieee, Reference, Device };
+  Numerics numerics = Numerics::Ieee;
   int64_t max_memory = 8LL << 30;      // bytes of arenas and scratch that one launch may take
 
   // Per grid axis a permutation of its coordinates, empty for ascending ones; no entry at all: every axis ascends. The
