@@ -9,7 +9,7 @@ from jax.experimental import pallas as pl
 
 from op_cases import ARRAYS, ELEMENTWISE, KINDS, Array, dtype_of
 
-SHAPES = [(), (1,), (0, 3), (3, 5), (2, 1, 33), (2, 3, 1, 4), (8, 128)]
+SHAPES = [(), (0, 3), (2, 1, 33), (2, 3, 1, 4), (8, 128)]
 ROUNDING = {"bfloat16": 2**-7, "float16": 2**-9, "float64": 1e-12}
 
 
