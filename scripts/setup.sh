@@ -5,6 +5,7 @@ set -euo pipefail
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 BUILD=$ROOT/build
 VENV=$ROOT/.venv
+REQUIREMENTS=$ROOT/scripts/requirements.txt
 LOGS=$BUILD/logs
 
 say() { printf '== %s\n' "$*"; }
@@ -83,10 +84,10 @@ make_venv() {
     say "making .venv with $python"
     quietly venv "$python" -m venv "$VENV"
   fi
-  want=$(sha256sum <"$ROOT/scripts/requirements.txt")
+  want=$(sha256sum <"$REQUIREMENTS")
   if [ "$(cat "$stamp" 2>/dev/null || true)" != "$want" ]; then
     say "installing Python packages (jax, numpy, nanobind, pytest)"
-    quietly pip "$VENV/bin/python" -m pip install --disable-pip-version-check -r "$ROOT/scripts/requirements.txt"
+    quietly pip "$VENV/bin/python" -m pip install --disable-pip-version-check -r "$REQUIREMENTS"
     printf '%s\n' "$want" >"$stamp"
   fi
 }
