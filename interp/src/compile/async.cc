@@ -9,7 +9,8 @@ namespace {
 
 Extents extents_of(const Val& v) { return {v.dims, v.extents}; }
 
-int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to - n; }
+// What is missing to a multiple.
+int64_t missing(int64_t n, int64_t to) { return (to - n % to) % to; }
 
 }  // namespace
 
@@ -21,12 +22,12 @@ void Compiler::add_tile_padding(Val* ref) const {
   const size_t minor = ref->dims.size() - 1;
   std::vector<int64_t> padding(ref->dims.size(), 0);
   if (minor == 0) {
-    padding[0] = round_up(ref->dims[0], 128 * packing);
+    padding[0] = missing(ref->dims[0], 128 * packing);
   } else {
     int64_t rows = packing;
     while (rows < std::min<int64_t>(ref->dims[minor - 1], 8)) rows *= 2;
-    padding[minor - 1] = round_up(ref->dims[minor - 1], rows);
-    padding[minor] = round_up(ref->dims[minor], 128);
+    padding[minor - 1] = missing(ref->dims[minor - 1], rows);
+    padding[minor] = missing(ref->dims[minor], 128);
   }
   if (std::any_of(padding.begin(), padding.end(), [](int64_t n) { return n > 0; })) ref->padding = std::move(padding);
 }
@@ -51,11 +52,15 @@ uint32_t Compiler::valid_slot(const Val& ref, size_t d, const IndexTerm* term, i
 
 Val Compiler::viewed_operand(const Op& op, const char* key, ViewUse use) {
   const Attr& view = *op.attr(key);
-  const Val& ref = operand(op, static_cast<size_t>(view.items[0].i));
-  if (!ref.choice) return apply_view(op, ref, &view.items[1], use).ref;
+  return apply_view_to_each(op, operand(op, static_cast<size_t>(view.items[0].i)), &view.items[1], use);
+}
+
+// The view of a ref, or of each of those that it may be.
+Val Compiler::apply_view_to_each(const Op& op, const Val& ref, const Attr* view, ViewUse use, Lens lens) {
+  if (!ref.choice) return apply_view(op, ref, view, use, lens).ref;
   Val v = ref;
   v.choice = std::make_shared<Choice>(*ref.choice);
-  for (Val& r : v.choice->refs) r = apply_view(op, r, &view.items[1], use).ref;
+  for (Val& r : v.choice->refs) r = apply_view(op, r, view, use, lens).ref;
   return v;
 }
 
@@ -107,7 +112,7 @@ void Compiler::op_dma_start(const Op& op) {
   DmaPayload p;
   p.dst_sem = semaphore_operand(op, "dst_sem");
   if (op.attr("src_sem")) p.src_sem = semaphore_operand(op, "src_sem");
-  p.core_slot = core_slot(op);
+  p.core_slot = p.dst_sem.core_slot = core_slot(op);
   if (const Attr* add = op.attr("add")) p.add = add->is_true();
   auto side = [&](const Val& v) {
     if (v.semaphore >= 0 || v.kind != Val::Kind::Ref) unsupported(op, "copy of " + std::string(ir::name(v.dtype)));

@@ -175,7 +175,7 @@ class Compiler {
   // What a view is for: an access to memory, one that may have array indices, an end of a copy (extents may be known at
   // run time only), or the extents alone (nothing is accessed: bounds do not matter).
   enum class ViewUse : uint8_t { Access, Gather, Copy, Shape };
-    // What becomes of a ref that is seen through a copy: refused, opened to read or to write, or left closed.
+  // What becomes of a ref that is seen through a copy: refused, opened to read or to write, or left closed.
   enum class Lens : uint8_t { Refuse, Read, Write, Keep };
   ViewResult apply_view(const Op&, const Val& ref, const Attr* view, ViewUse, Lens = Lens::Refuse);
   Val see_through(const Op&, const Val& ref, ir::DType, std::vector<int64_t> dims);  // refs.cc
@@ -183,6 +183,7 @@ class Compiler {
   Val open_ref(const Val& ref, bool write, std::vector<OpenedRef>*);
   void write_back(const std::vector<OpenedRef>&);
   Val index_dynamic(const Val& ref, std::vector<IndexTerm> terms);
+  Val apply_view_to_each(const Op&, const Val& ref, const Attr* view, ViewUse, Lens = Lens::Refuse);
   // An attribute view($k, [transforms]).
   Val viewed_operand(const Op&, const char* key, ViewUse use);
   void add_tile_padding(Val* ref) const;

@@ -366,12 +366,7 @@ void Compiler::op_addupdate(const Op& op) {
 }
 
 void Compiler::op_view(const Op& op) {
-  const Val ref = operand(op, 0);
-  if (!ref.choice) return define(op.results[0], apply_view(op, ref, op.attr("view"), ViewUse::Copy, Lens::Keep).ref);
-  Val v = ref;
-  v.choice = std::make_shared<Choice>(*ref.choice);
-  for (Val& r : v.choice->refs) r = apply_view(op, r, op.attr("view"), ViewUse::Copy, Lens::Keep).ref;
-  define(op.results[0], v);
+  define(op.results[0], apply_view_to_each(op, operand(op, 0), op.attr("view"), ViewUse::Copy, Lens::Keep));
 }
 
 }  // namespace pallasim::interp

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "steps.h"
+#include "elements.h"
 
 namespace pallasim::interp::run {
 namespace {
@@ -18,15 +18,6 @@ int64_t machine_bytes(int64_t elements, int bits) { return (elements * bits + 7)
 
 memory::Place place(const Thread& t, const CopySide& side, int32_t thread) {
   return {side.shared ? 0 : thread, side.addr.buffer, side.addr.offset + (side.addr.dyn == Addr::kNoSlot ? 0 : t.slot<int64_t>(side.addr.dyn))};
-}
-
-int32_t target_thread(const Thread& t, const Step* s, uint32_t core_slot) {
-  if (core_slot == Addr::kNoSlot) return t.index;
-  const auto threads = static_cast<int32_t>(t.exec->threads.size());
-  const int32_t core = t.slot<int32_t>(core_slot);
-  if (core < 0 || core >= threads)
-    fail(t, s, "PS-SEM-001", fmt::format("copy to core {}, but there are {}", core, threads), {}, "core_index counts the cores of the kernel's mesh");
-  return core;
 }
 
 // Adds a row of the source to a row of the destination.
@@ -110,8 +101,6 @@ void clip(Thread& t, const DmaPayload& p, AsyncCopy* c) {
   fill_strided(dst, strides, &e, there, c->rank, ir::byte_size(c->dtype));
 }
 
-std::string dims_text(const int64_t* dims, int rank) { return fmt::format("({}{})", fmt::join(dims, dims + rank, ", "), rank == 1 ? "," : ""); }
-
 }  // namespace
 
 void complete_copy(Execution& ex, size_t index) { complete(ex, ex.copies.take(index)); }
@@ -149,17 +138,16 @@ const Step* dma_start(Thread& t, const Step* s) {
   }
   if (!same)
     fail(t, s, "PS-DMA-001", "a copy between views of different shapes",
-         {fmt::format("{} shows {}", p.src.name.empty() ? "the source" : p.src.name, dims_text(c.dims, c.rank)),
-          fmt::format("{} shows {}", p.dst.name.empty() ? "the destination" : p.dst.name, dims_text(to, static_cast<int>(p.dst.strides.size())))},
+         {fmt::format("{} shows {}", p.src.name.empty() ? "the source" : p.src.name, shape_text({c.dims, p.src.strides.size()})),
+          fmt::format("{} shows {}", p.dst.name.empty() ? "the destination" : p.dst.name, shape_text({to, p.dst.strides.size()}))},
          "source and destination of a copy have one shape");
-  const int32_t target = target_thread(t, s, p.core_slot);
+  const int32_t target = target_core(t, s, p.core_slot, "copy");
   c.src = place(t, p.src, t.index);
   c.dst = place(t, p.dst, target);
   c.bytes = machine_bytes(n, ir::bit_width(p.dtype));
   clip(t, p, &c);
   if (p.src_sem.block >= 0) c.src_sem = semaphore_id(t, p.src_sem);
-  c.dst_sem = p.core_slot == Addr::kNoSlot ? semaphore_id(t, p.dst_sem)
-                                           : ex.plan->semaphores.id(p.dst_sem.block, p.dst_sem.index.offset + (p.dst_sem.index.dyn == Addr::kNoSlot ? 0 : t.slot<int64_t>(p.dst_sem.index.dyn)), target);
+  c.dst_sem = semaphore_id(t, p.dst_sem);
   if (!ex.listeners.empty()) {
     Addr a = p.src.addr, b = p.dst.addr;
     a.offset = c.src.offset, b.offset = c.dst.offset;

@@ -5,9 +5,7 @@
 #include <algorithm>
 
 namespace pallasim::interp::run {
-namespace {
-
-std::string shape_text(const std::vector<int64_t>& dims) {
+std::string shape_text(std::span<const int64_t> dims) {
   std::string r = "(";
   for (size_t i = 0; i < dims.size(); ++i) r += (i ? ", " : "") + std::to_string(dims[i]);
   return r + (dims.size() == 1 ? ",)" : ")");
@@ -24,8 +22,6 @@ int64_t integer_element(const std::byte* at, ir::DType t) {
     default: return *reinterpret_cast<const int64_t*>(at);
   }
 }
-
-}  // namespace
 
 void out_of_bounds(const Thread& t, const Step* s, const IndexTerm& term, int64_t index, const std::string& ref,
                    const std::vector<int64_t>& shape, const GatherDim* block) {

@@ -1,9 +1,17 @@
 // Accesses element by element: where each element lies, and whether it lies inside.
 #pragma once
+#include <span>
+#include <string>
+
 #include "pallasim/memory/saturate.h"
 #include "steps.h"
 
 namespace pallasim::interp::run {
+
+// "(2, 3)"
+std::string shape_text(std::span<const int64_t> dims);
+// An element of an integer dtype of 8 to 64 bits, in memory form.
+int64_t integer_element(const std::byte* at, ir::DType);
 
 // Stops with PS-OOB-001. `start`: of a block that reaches beyond its array, else 0.
 [[noreturn]] void out_of_bounds(const Thread&, const Step*, const IndexTerm&, int64_t index, const std::string& ref,

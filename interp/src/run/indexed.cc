@@ -2,15 +2,10 @@
 #include <algorithm>
 
 #include "array.h"
+#include "elements.h"
 
 namespace pallasim::interp::run {
 namespace {
-
-Dims strides_of(const Dims& dims) {
-  Dims s(dims.size(), 1);
-  for (size_t i = dims.size(); i-- > 1;) s[i - 1] = s[i] * dims[i];
-  return s;
-}
 
 int64_t count(const Dims& dims) {
   int64_t n = 1;
@@ -19,18 +14,6 @@ int64_t count(const Dims& dims) {
 }
 
 bool contains(const std::vector<int>& v, int x) { return std::find(v.begin(), v.end(), x) != v.end(); }
-
-int64_t index_at(const std::byte* at, ir::DType t) {
-  switch (t) {
-    case ir::DType::I8: return *reinterpret_cast<const int8_t*>(at);
-    case ir::DType::U8: return *reinterpret_cast<const uint8_t*>(at);
-    case ir::DType::I16: return *reinterpret_cast<const int16_t*>(at);
-    case ir::DType::U16: return *reinterpret_cast<const uint16_t*>(at);
-    case ir::DType::I32: return *reinterpret_cast<const int32_t*>(at);
-    case ir::DType::U32: return *reinterpret_cast<const uint32_t*>(at);
-    default: return *reinterpret_cast<const int64_t*>(at);
-  }
-}
 
 // Which dimension of the result (or of the updates) does what.
 struct Layout {
@@ -65,7 +48,7 @@ struct Starts {
     bool inside = true;
     for (size_t k = 0; k < map.size(); ++k) {
       const auto d = static_cast<size_t>(map[k]);
-      int64_t v = index_at(indices + (offset + static_cast<int64_t>(k)) * size, dtype);
+      int64_t v = integer_element(indices + (offset + static_cast<int64_t>(k)) * size, dtype);
       const int64_t last = operand[d] - slice[d];
       if (bounds == Bounds::Clip) v = std::clamp<int64_t>(v, 0, std::max<int64_t>(last, 0));
       inside &= v >= 0 && v <= last;
@@ -94,7 +77,7 @@ void for_each(const Dims& dims, const F& f) {
 ArrayBody gather_slices(GatherShape g) {
   return [g](const ArrayCall& c) {
     const Layout l = layout_of(static_cast<int>(g.result.size()), g.offset_dims, static_cast<int>(g.operand.size()), g.collapsed, g.operand_batch);
-    const Dims strides = strides_of(g.operand), index_strides = strides_of(g.indices);
+    const Dims strides = memory::dense_strides(g.operand), index_strides = memory::dense_strides(g.indices);
     const Starts starts{g.operand, g.slice, index_strides, g.start_map, g.operand_batch, g.index_batch, g.index, g.bounds};
     const auto size = static_cast<size_t>(ir::byte_size(g.dtype));
     Dims start(g.operand.size()), at(l.batch.size());
@@ -117,7 +100,7 @@ ArrayBody gather_slices(GatherShape g) {
 ArrayBody scatter_slices(ScatterShape g) {
   return [g](const ArrayCall& c) {
     const Layout l = layout_of(static_cast<int>(g.updates.size()), g.window_dims, static_cast<int>(g.operand.size()), g.inserted, g.operand_batch);
-    const Dims strides = strides_of(g.operand), index_strides = strides_of(g.indices);
+    const Dims strides = memory::dense_strides(g.operand), index_strides = memory::dense_strides(g.indices);
     Dims slice(g.operand.size(), 1);
     for (size_t w = 0; w < l.window.size(); ++w) slice[static_cast<size_t>(l.window_to[w])] = g.updates[static_cast<size_t>(l.window[w])];
     const Starts starts{g.operand, slice, index_strides, g.start_map, g.operand_batch, g.index_batch, g.index, g.bounds};

@@ -59,6 +59,12 @@ struct Lines {
     for (size_t i = 0; i < dims.size(); ++i)
       (static_cast<int>(i) < axis ? outer : static_cast<int>(i) == axis ? n : inner) *= dims[i];
   }
+  // f(outer index, inner index, first element) of every line along the axis.
+  template <typename F>
+  void for_each(const F& f) const {
+    for (int64_t o = 0; o < outer; ++o)
+      for (int64_t k = 0; k < inner; ++k) f(o, k, o * n * inner + k);
+  }
 };
 
 }  // namespace
@@ -67,28 +73,26 @@ ArrayBody sort(Dims dims, int axis, std::vector<ir::DType> dtypes, int num_keys)
   return [=, lines = Lines(dims, axis)](const ArrayCall& c) {
     std::vector<uint64_t> keys;
     std::vector<int64_t> order(static_cast<size_t>(lines.n));
-    for (int64_t o = 0; o < lines.outer; ++o)
-      for (int64_t k = 0; k < lines.inner; ++k) {
-        const int64_t first = o * lines.n * lines.inner + k;
-        keys.clear();
-        for (int64_t i = 0; i < lines.n; ++i)
-          for (int j = 0; j < num_keys; ++j) {
-            const auto at = static_cast<size_t>(j);
-            push_keys(keys, c.in[at] + (first + i * lines.inner) * ir::byte_size(dtypes[at]), dtypes[at], false);
-          }
-        const size_t width = lines.n ? keys.size() / static_cast<size_t>(lines.n) : 0;
-        std::iota(order.begin(), order.end(), 0);
-        std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-          const uint64_t *x = keys.data() + static_cast<size_t>(a) * width, *y = keys.data() + static_cast<size_t>(b) * width;
-          return std::lexicographical_compare(x, x + width, y, y + width);
-        });
-        for (size_t j = 0; j < dtypes.size(); ++j) {
-          const int size = ir::byte_size(dtypes[j]);
-          for (int64_t i = 0; i < lines.n; ++i)
-            std::memcpy(c.out[j] + (first + i * lines.inner) * size, c.in[j] + (first + order[static_cast<size_t>(i)] * lines.inner) * size,
-                        static_cast<size_t>(size));
+    lines.for_each([&](int64_t, int64_t, int64_t first) {
+      keys.clear();
+      for (int64_t i = 0; i < lines.n; ++i)
+        for (int j = 0; j < num_keys; ++j) {
+          const auto at = static_cast<size_t>(j);
+          push_keys(keys, c.in[at] + (first + i * lines.inner) * ir::byte_size(dtypes[at]), dtypes[at], false);
         }
+      const size_t width = lines.n ? keys.size() / static_cast<size_t>(lines.n) : 0;
+      std::iota(order.begin(), order.end(), 0);
+      std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+        const uint64_t *x = keys.data() + static_cast<size_t>(a) * width, *y = keys.data() + static_cast<size_t>(b) * width;
+        return std::lexicographical_compare(x, x + width, y, y + width);
+      });
+      for (size_t j = 0; j < dtypes.size(); ++j) {
+        const int size = ir::byte_size(dtypes[j]);
+        for (int64_t i = 0; i < lines.n; ++i)
+          std::memcpy(c.out[j] + (first + i * lines.inner) * size, c.in[j] + (first + order[static_cast<size_t>(i)] * lines.inner) * size,
+                      static_cast<size_t>(size));
       }
+    });
   };
 }
 
@@ -97,19 +101,17 @@ ArrayBody top_k(Dims dims, int axis, int64_t count, ir::DType dtype, ir::DType i
     const int size = ir::byte_size(dtype), index_size = ir::byte_size(index);
     std::vector<uint64_t> keys;
     std::vector<int64_t> order(static_cast<size_t>(lines.n));
-    for (int64_t o = 0; o < lines.outer; ++o)
-      for (int64_t k = 0; k < lines.inner; ++k) {
-        const int64_t first = o * lines.n * lines.inner + k;
-        keys.clear();
-        for (int64_t i = 0; i < lines.n; ++i) push_keys(keys, c.in[0] + (first + i * lines.inner) * size, dtype, true);
-        std::iota(order.begin(), order.end(), 0);
-        std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return keys[static_cast<size_t>(a)] > keys[static_cast<size_t>(b)]; });
-        for (int64_t i = 0; i < count; ++i) {
-          const int64_t to = o * count * lines.inner + i * lines.inner + k, from = order[static_cast<size_t>(i)];
-          std::memcpy(c.out[0] + to * size, c.in[0] + (first + from * lines.inner) * size, static_cast<size_t>(size));
-          std::memcpy(c.out[1] + to * index_size, &from, static_cast<size_t>(index_size));
-        }
+    lines.for_each([&](int64_t o, int64_t k, int64_t first) {
+      keys.clear();
+      for (int64_t i = 0; i < lines.n; ++i) push_keys(keys, c.in[0] + (first + i * lines.inner) * size, dtype, true);
+      std::iota(order.begin(), order.end(), 0);
+      std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return keys[static_cast<size_t>(a)] > keys[static_cast<size_t>(b)]; });
+      for (int64_t i = 0; i < count; ++i) {
+        const int64_t to = o * count * lines.inner + i * lines.inner + k, from = order[static_cast<size_t>(i)];
+        std::memcpy(c.out[0] + to * size, c.in[0] + (first + from * lines.inner) * size, static_cast<size_t>(size));
+        std::memcpy(c.out[1] + to * index_size, &from, static_cast<size_t>(index_size));
       }
+    });
   };
 }
 

@@ -19,15 +19,19 @@ int64_t amount(const Thread& t, const SemPayload& p) {
 
 }  // namespace
 
+int32_t target_core(const Thread& t, const Step* s, uint32_t core_slot, const char* what) {
+  if (core_slot == Addr::kNoSlot) return t.index;
+  const auto cores = static_cast<int32_t>(t.exec->threads.size());
+  const int32_t core = t.slot<int32_t>(core_slot);
+  if (core < 0 || core >= cores)
+    fail(t, s, "PS-SEM-001", fmt::format("{} to core {}, but there are {}", what, core, cores), {},
+         "core_index counts the cores of the kernel's mesh");
+  return core;
+}
+
 const Step* sem_signal(Thread& t, const Step* s) {
   const auto& p = *static_cast<const SemPayload*>(s->payload);
-  const int threads = static_cast<int>(t.exec->threads.size());
-  if (p.core_slot != Addr::kNoSlot) {
-    const int32_t core = t.slot<int32_t>(p.core_slot);
-    if (core < 0 || core >= threads)
-      fail(t, s, "PS-SEM-001", fmt::format("signal to core {}, but there are {}", core, threads), {},
-           "core_index counts the cores of the kernel's mesh");
-  }
+  target_core(t, s, p.core_slot, "signal");
   t.exec->semaphores.signal(semaphore_id(t, p), amount(t, p), &t.exec->woken);
   t.exec->progressed = true;
   return s + 1;
