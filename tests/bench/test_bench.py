@@ -20,6 +20,10 @@ import kernels  # noqa: E402
 import pallasim  # noqa: E402
 
 
+# Kernels whose machine is not there yet, and what is refused by name.
+REFUSED = {"shared_memory_add": "run_scoped of mbarrier"}
+
+
 @pytest.mark.parametrize("name", sorted(kernels.all_cases()))
 def test_kernel(name):
     case = kernels.all_cases()[name]
@@ -27,7 +31,10 @@ def test_kernel(name):
     try:
         function, _ = compare.compiled("pallasim", case, arguments)
     except pallasim.UnsupportedError as e:
+        if name not in REFUSED or REFUSED[name] not in str(e):
+            raise
         pytest.skip(str(e).partition("\n")[0])
+    assert name not in REFUSED, "it runs now: take it from the list"
     compare.checked("pallasim", case, function, arguments)
 
 
