@@ -47,9 +47,10 @@ def patch() -> None:
     if _patched:
         return
     _patched = True
-    try:
-        from jax._src.pallas.mosaic import tpu_info
-    except ImportError:
+    from ._capture import jaxver
+
+    tpu_info = jaxver.module("tpu_info", load=True) or jaxver.module("tpu_info_0_10", load=True)
+    if tpu_info is None:
         return
     is_tpu = lambda m: m.ir_machine == "tpu"  # noqa: E731
     _answer(tpu_info, "get_device_kind", lambda m: m.device_kind, is_tpu)

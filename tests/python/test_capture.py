@@ -138,12 +138,7 @@ def test_platform_switch_is_resolved():
 
 
 def test_core_map_kernel():
-    mesh = pltpu.TensorCoreMesh(np.asarray([pltpu.TensorCore(0), pltpu.TensorCore(1)]) if hasattr(pltpu, "TensorCore") else np.arange(2), ("core",)) \
-        if hasattr(pltpu, "TensorCoreMesh") else None
-    if mesh is None:
-        from jax._src.pallas.mosaic import core as tpu_core
-
-        mesh = tpu_core.TensorCoreMesh(np.asarray([tpu_core.TensorCore(i) for i in range(2)]), ("core",))
+    mesh = pltpu.create_tensorcore_mesh("core", num_cores=2)
 
     @jax.jit
     def f(x):

@@ -1,6 +1,6 @@
 """The chips: the same in Python and C++, and figures that say they are JAX's are JAX's."""
 import pytest
-from jax._src.pallas.mosaic import tpu_info
+from jax.experimental.pallas import tpu as pltpu
 
 import pallasim
 from pallasim import _core
@@ -29,7 +29,7 @@ def test_launch_gets_the_chip():
 def test_figures_of_tpus_are_those_of_jax(name):
     figures = {k: v[0] for k, v in _core.chip_figures(name).items()}
     with pallasim.emulate(name):
-        info = tpu_info.get_tpu_info()
+        info = pltpu.get_tpu_info()
     assert info.num_cores == int(figures["device_cores"])
     same = {"generation": info.generation, "lanes": info.num_lanes, "sublanes": info.num_sublanes, "mxu_size": info.mxu_column_size,
             "mxus": info.num_mxus, "vmem_bytes": info.vmem_capacity_bytes, "smem_bytes": info.smem_capacity_bytes,

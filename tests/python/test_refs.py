@@ -9,6 +9,8 @@ import pytest
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
+from pallasim._capture import jaxver
+
 
 def call(kernel, out, *args, **options):
     return pl.pallas_call(kernel, out_shape=out, **options)(*args)
@@ -152,6 +154,7 @@ def test_keys_as_operands_give_jax_bits(emulated, same):
     same(got, np.stack([jax.random.uniform(k, (4, 8)) for k in keys]))
 
 
+@pytest.mark.skipif(jaxver.JAX_VERSION >= (0, 12), reason="this JAX addresses accumulators as refs, which are refused by name")
 def test_matrix_unit(emulated, same):
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(2, 16, 8)).astype(np.float32), rng.normal(size=(2, 8, 8)).astype(np.float32)

@@ -51,6 +51,8 @@ _MODULES = {
     "fusible": "jax._src.pallas.fuser.fusible",
     "tpu": "jax._src.pallas.mosaic.primitives",
     "tpu_core": "jax._src.pallas.mosaic.core",
+    "tpu_info": "jax._src.tpu_info",
+    "tpu_info_0_10": "jax._src.pallas.mosaic.tpu_info",
     "tpu_pipeline": "jax._src.pallas.mosaic.pipeline",
     "sc": "jax._src.pallas.mosaic.sc_primitives",
     "sc_core": "jax._src.pallas.mosaic.sc_core",
@@ -100,6 +102,14 @@ def open_jaxpr(jaxpr: Any) -> tuple[Any, tuple[Any, ...]]:
     if type(jaxpr).__name__ == "ClosedJaxpr":
         return jaxpr.jaxpr, tuple(jaxpr.consts)
     return jaxpr, tuple(getattr(jaxpr, "consts", ()) or ())
+
+
+def scan_split(params: Any) -> tuple[int, int]:
+    """How many constants and how many carried values a scan has (newer JAX keeps the tree of its operands)."""
+    if "num_consts" in params:
+        return params["num_consts"], params["num_carry"]
+    consts, carry, _ = params["ft_in"].unpack()
+    return len(consts), len(carry)
 
 
 def literal_array(literal: Any) -> np.ndarray:

@@ -106,7 +106,7 @@ def while_(w: Writer, eqn: Any) -> None:
 def scan(w: Writer, eqn: Any) -> None:
     """A counted loop. Scanned inputs are sliced by the index, stacked outputs are carried and updated in place."""
     p = eqn.params
-    n_consts, n_carry, length = p["num_consts"], p["num_carry"], p["length"]
+    (n_consts, n_carry), length = jaxver.scan_split(p), p["length"]
     jaxpr, _ = jaxver.open_jaxpr(p["jaxpr"])
     names = [w.read(v) for v in eqn.invars]
     consts, init, xs = names[:n_consts], names[n_consts : n_consts + n_carry], names[n_consts + n_carry :]
