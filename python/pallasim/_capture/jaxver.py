@@ -63,6 +63,7 @@ _MODULES = {
     "triton_core": "jax._src.pallas.triton.core",
 }
 _loaded: dict[str, Any] = {}
+_looked = 0  # how many modules Python had when all of them were looked for
 
 
 def module(key: str, load: bool = False) -> Any:
@@ -85,7 +86,9 @@ def module(key: str, load: bool = False) -> Any:
 
 def imported() -> int:
     """How many of the modules are there; rule tables made for fewer are out of date."""
-    if len(_loaded) < len(_MODULES):
+    global _looked
+    if _looked != len(sys.modules):
+        _looked = len(sys.modules)
         for key in _MODULES:
             module(key)
     return len(_loaded)
