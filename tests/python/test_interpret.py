@@ -8,9 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax._src.pallas.mosaic.interpret import interpret_pallas_call as tpu_interpreter
+from jax._src.pallas.mosaic_gpu.interpret import interpret_pallas_call as gpu_interpreter
 from jax._src.pallas.mosaic_gpu.interpret import params as gpu_params
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
+from jax.experimental.pallas import triton as plgpu
 
 import pallasim
 
@@ -165,6 +167,19 @@ def test_races_of_jaxs_interpreter_are_its_own_again():
     assert tpu_interpreter.races.races_found is True
     double(jnp.ones((8, 128), jnp.float32), interpret=pltpu.InterpretParams(detect_races=True)).block_until_ready()
     assert type(tpu_interpreter.races).__name__ == "RaceDetectionState" and tpu_interpreter.races.races_found is False
+
+
+@pytest.mark.parametrize("raced", [True, False])
+def test_get_races_of_the_gpu_interpreter_answers_for_programs_that_run_at_once(raced):
+    def kernel(o_ref):
+        o_ref[pl.ds(0 if raced else 16 * pl.program_id(0), 16)] = jnp.full((16,), pl.program_id(0), jnp.int32)
+
+    pallasim.findings()
+    with pallasim.emulate("gpu-h100"):
+        pl.pallas_call(kernel, grid=(4,), out_shape=jax.ShapeDtypeStruct((64,), jnp.int32), compiler_params=plgpu.CompilerParams(),
+                       interpret=GPU(detect_races=True))().block_until_ready()
+    assert gpu_interpreter.get_races().races_found is raced
+    assert [f.code for f in pallasim.findings()][:1] == (["PS-PAR-002"] if raced else [])
 
 
 # --- the grid -------------------------------------------------------------------------------------------------------

@@ -40,9 +40,10 @@ void TrafficListener::on_access(Execution& ex, const Access& a) {
   (a.write ? t.bytes_written : t.bytes_read) += bytes;
 }
 
-ParallelClaim::ParallelClaim(const Plan& plan) : plan_(plan), shadow_(plan.num_buffers) {
+ParallelClaim::ParallelClaim(const Plan& plan)
+    : plan_(plan), programs_(plan.module.machine == ir::Machine::Triton), shadow_(plan.num_buffers) {
   for (size_t g = 0; g < plan.module.grid.size(); ++g)
-    if (plan.module.grid[g].semantics == "parallel") axes_.push_back(g);
+    if (programs_ ? !plan.concurrent : plan.module.grid[g].semantics == "parallel") axes_.push_back(g);
 }
 
 void ParallelClaim::on_grid_point(Execution& ex, std::span<const int64_t> point) {
@@ -79,9 +80,12 @@ void ParallelClaim::on_access(Execution& ex, const Access& a) {
     if (element >= static_cast<int64_t>(shadow.size())) shadow.resize(static_cast<size_t>(element) + 1);
     Mark& m = shadow[static_cast<size_t>(element)];
     // Every core has scratch of its own: only a value carried from one coordinate to another tells.
-    const bool conflict = m.unit >= 0 && m.unit != unit_ && (window || !a.write);
-    if (conflict && reported_.insert(name).second) report(ex, a, name, m);
-    if (a.write) m = {static_cast<int32_t>(unit_), a.step->loc};
+    const bool after_write = m.writer >= 0 && m.writer != unit_ && (window || !a.write);
+    const bool after_read = window && a.write && m.reader >= 0 && m.reader != unit_;
+    if ((after_write || after_read) && reported_.insert(name).second)
+      report(ex, a, name, after_write ? m.writer : m.reader, after_write ? m.written : m.read, after_write);
+    (a.write ? m.writer : m.reader) = static_cast<int32_t>(unit_);
+    (a.write ? m.written : m.read) = a.step->loc;
     for (int d = a.rank; d-- > 0;) {
       if (++index[d] < a.dims[d]) break;
       index[d] = 0;
@@ -89,25 +93,28 @@ void ParallelClaim::on_access(Execution& ex, const Access& a) {
   }
 }
 
-void ParallelClaim::report(Execution& ex, const Access& a, const std::string& name, const Mark& earlier) {
+void ParallelClaim::report(Execution& ex, const Access& a, const std::string& name, int64_t earlier, ir::LocId loc, bool wrote) {
   const Thread& t = ex.threads[static_cast<size_t>(a.thread)];
   std::string axes;
   for (size_t g : axes_) axes += (axes.empty() ? "" : ", ") + std::to_string(g);
-  ir::Diagnostic d = diagnostic_at(t, a.step, "PS-PAR-001",
-                                   fmt::format("false parallel claim: grid points that differ on axis {} share elements of {}", axes, name));
+  ir::Diagnostic d = diagnostic_at(
+      t, a.step, programs_ ? "PS-PAR-002" : "PS-PAR-001",
+      programs_ ? fmt::format("race: programs that run at once share elements of {}", name)
+                : fmt::format("false parallel claim: grid points that differ on axis {} share elements of {}", axes, name));
   d.severity = ir::Severity::Warning;
   d.site.what = a.write ? "written here" : "read here";
+  const std::string_view did = wrote ? "written" : "read";
   std::string other;
-  int64_t rest = earlier.unit;
   for (size_t i = axes_.size(); i-- > 0;) {
-    other = fmt::format("axis {} = {}{}", axes_[i], rest % ex.grid[axes_[i]], other.empty() ? "" : ", " + other);
-    rest /= ex.grid[axes_[i]];
+    other = fmt::format("axis {} = {}{}", axes_[i], earlier % ex.grid[axes_[i]], other.empty() ? "" : ", " + other);
+    earlier /= ex.grid[axes_[i]];
   }
-  d.numbers.push_back("written before by the grid points with " + other);
-  ir::Site side = ir::site_of(plan_.module, earlier.loc);
-  side.what = "and written before here";
+  d.numbers.push_back(fmt::format("{} before by the {} with {}", did, programs_ ? "program" : "grid points", other));
+  ir::Site side = ir::site_of(plan_.module, loc);
+  side.what = fmt::format("and {} before here", did);
   d.also.push_back(side);
-  d.hint = "declare the axis arbitrary, or give each of its points a block of its own; this run kept the order of the grid";
+  d.hint = programs_ ? "give every program elements of its own, or use atomics; this run kept the order of the grid"
+                     : "declare the axis arbitrary, or give each of its points a block of its own; this run kept the order of the grid";
   findings_.push_back(std::move(d));
 }
 

@@ -15,7 +15,8 @@ struct TrafficListener : Listener {
   std::vector<Traffic> traffic;
 };
 
-// A `parallel` axis promises that its coordinates share no element that one of them writes.
+// Grid points that run at once share no element that one of them writes: those of a `parallel` axis by its promise, those
+// of a Triton launch because every one is a program. Programs that wait for each other are not looked at.
 class ParallelClaim : public Listener {
  public:
   explicit ParallelClaim(const Plan&);
@@ -26,11 +27,12 @@ class ParallelClaim : public Listener {
 
  private:
   struct Mark {
-    int32_t unit = -1;  // the last writer's coordinates on the parallel axes
-    ir::LocId loc = -1;
+    int32_t writer = -1, reader = -1;  // coordinates on the parallel axes
+    ir::LocId written = -1, read = -1;
   };
-  void report(Execution&, const Access&, const std::string& name, const Mark& earlier);
+  void report(Execution&, const Access&, const std::string& name, int64_t earlier, ir::LocId loc, bool wrote);
   const Plan& plan_;
+  bool programs_;
   std::vector<size_t> axes_;
   std::vector<std::vector<Mark>> shadow_;  // per buffer, per element
   std::set<std::string> reported_;

@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""Compares results of JAX's own Pallas suites with the list of cases that pass, and names every case lost.
+
+  passing.py RESULTS... [--list FILE] [--update]
+
+RESULTS are folders that the suites' harness wrote with the executor `pallasim.testing:lower`: files
+`TEST_FILE@HARDWARE[+ENVIRONMENT].jsonl`, one JSON object per case and phase (id, outcome, launches, msg). A case passes
+if no phase of it failed and a kernel ran on the emulator. A case of the list that ran and did not pass is lost: it is
+printed with its reason and the exit status is 1. `--update` adds what passes now; the list only grows.
+Lines of the list: `HARDWARE ENVIRONMENT :: NODE_ID`, sorted.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import pathlib
+import sys
+
+LIST = pathlib.Path(__file__).with_name("passing.txt")
+_ENVIRONMENT = {"": "", "0": "JAX_PALLAS_USE_MOSAIC_GPU=0", "1": "JAX_PALLAS_USE_MOSAIC_GPU=1"}
+
+
+def cases(folder: pathlib.Path) -> dict[str, tuple[bool, str]]:
+    """Whether each case of a folder passed, and why not. Skipped cases are left out."""
+    out: dict[str, tuple[bool, str]] = {}
+    for log in sorted(folder.glob("*@*.jsonl")):
+        hardware, _, environment = log.stem.rpartition("@")[2].partition("+")
+        prefix = f"{hardware.replace('-', ':', 1)} {_ENVIRONMENT[environment]} :: "
+        for text in log.read_text().splitlines():
+            record = json.loads(text)
+            key = prefix + record["id"].rpartition("tests/pallas/")[2]
+            if record["outcome"] == "skipped" or not out.get(key, (True, ""))[0]:
+                continue
+            if record["outcome"] != "passed":
+                out[key] = False, str(record.get("msg", record["outcome"])).strip().splitlines()[0][:200]
+            elif record.get("launches"):
+                out[key] = True, ""
+            else:
+                out.setdefault(key, (False, "no kernel ran on the emulator"))
+    return out
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("results", nargs="+", type=pathlib.Path)
+    parser.add_argument("--list", type=pathlib.Path, default=LIST)
+    parser.add_argument("--update", action="store_true")
+    a = parser.parse_args()
+    known = set(a.list.read_text().splitlines()) if a.list.exists() else set()
+    ran: dict[str, tuple[bool, str]] = {}
+    for folder in a.results:
+        if not folder.is_dir():
+            parser.error(f"{folder} is no folder")
+        for key, found in cases(folder).items():
+            ran[key] = max(found, ran.get(key, found))
+    lost = {key: why for key, (passed, why) in ran.items() if not passed and key in known}
+    new = {key for key, (passed, _) in ran.items() if passed} - known
+    for key in sorted(lost):
+        print(f"LOST {key}\n     {lost[key]}")
+    if a.update:
+        a.list.write_text("\n".join(sorted(known | new)) + "\n")
+    print(f"{sum(key in known for key in ran) - len(lost)} of {len(known)} known cases passed here, {len(lost)} lost, {len(new)} new"
+          f"{', added' if a.update and new else ''}")
+    return bool(lost)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
