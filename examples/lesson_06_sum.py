@@ -17,7 +17,7 @@ from jax.experimental.pallas import tpu as pltpu
 
 import pallasim
 
-BLOCKS = 8
+BLOCKS, ROWS = 8, 8
 
 
 def sum_kernel(x_ref, o_ref):
@@ -31,16 +31,16 @@ def sum_kernel(x_ref, o_ref):
 def sum_blocks(x, semantics):
     return pl.pallas_call(
         sum_kernel,
-        out_shape=jax.ShapeDtypeStruct((1, 128), x.dtype),
+        out_shape=jax.ShapeDtypeStruct((ROWS, 128), x.dtype),
         grid=(BLOCKS,),
-        in_specs=[pl.BlockSpec((1, 128), lambda i: (i, 0))],
-        out_specs=pl.BlockSpec((1, 128), lambda i: (0, 0)),
+        in_specs=[pl.BlockSpec((ROWS, 128), lambda i: (i, 0))],
+        out_specs=pl.BlockSpec((ROWS, 128), lambda i: (0, 0)),
         compiler_params=pltpu.CompilerParams(dimension_semantics=(semantics,)),
     )(x)
 
 
 def main():
-    x = np.random.default_rng(0).standard_normal((BLOCKS, 128), dtype=np.float32)
+    x = np.random.default_rng(0).standard_normal((BLOCKS * ROWS, 128), dtype=np.float32)
     pallasim.findings()
     print('With dimension_semantics=("parallel",), which says that no point needs another:')
     with pallasim.emulate("tpu-v5e", detect_races=True):
@@ -52,7 +52,7 @@ def main():
     with pallasim.emulate("tpu-v5e", detect_races=True):
         out = np.asarray(sum_blocks(x, "arbitrary"))
     traffic = {t["name"]: t for t in pallasim.last_run()["traffic"]}
-    np.testing.assert_allclose(out[0], x.astype(np.float64).sum(0), atol=1e-5)
+    np.testing.assert_allclose(out, x.astype(np.float64).reshape(BLOCKS, ROWS, 128).sum(0), atol=1e-5)
     assert np.abs(out).max() > 1 and not pallasim.findings()
 
     print('With ("arbitrary",), the truth:')

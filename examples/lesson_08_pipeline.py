@@ -15,7 +15,7 @@ from jax.experimental.pallas import tpu as pltpu
 
 import pallasim
 
-BLOCKS = 6
+BLOCKS, ROWS = 6, 8
 
 
 def exp_kernel(x_ref, o_ref):
@@ -23,13 +23,13 @@ def exp_kernel(x_ref, o_ref):
 
 
 def exp(x, buffers):
-    block = pl.BlockSpec((1, 128), lambda i: (i, 0), pipeline_mode=pl.Buffered(buffers))
+    block = pl.BlockSpec((ROWS, 128), lambda i: (i, 0), pipeline_mode=pl.Buffered(buffers))
     return pl.pallas_call(exp_kernel, out_shape=x, grid=(BLOCKS,), in_specs=[block], out_specs=block)(x)
 
 
 # The same pipeline inside a kernel: its refs are whole arrays in slow memory, and the copies are started by the kernel.
 def pipelined_kernel(x_ref, o_ref):
-    block = pl.BlockSpec((1, 128), lambda i: (i, 0))
+    block = pl.BlockSpec((ROWS, 128), lambda i: (i, 0))
     pltpu.emit_pipeline(exp_kernel, grid=(BLOCKS,), in_specs=[block], out_specs=[block])(x_ref, o_ref)
 
 
@@ -57,7 +57,7 @@ def schedule(buffers):
 
 
 def main():
-    x = np.random.default_rng(0).standard_normal((BLOCKS, 128), dtype=np.float32)
+    x = np.random.default_rng(0).standard_normal((BLOCKS * ROWS, 128), dtype=np.float32)
     outs = []
     for buffers in (1, 2):
         with pallasim.emulate("tpu-v5e", detect_races=True):
@@ -75,7 +75,7 @@ def main():
     print(f"exp over {BLOCKS} blocks; each cell is the number of the block (one step per block and engine):")
     for buffers in (1, 2):
         rows = schedule(buffers)
-        print(f"  Buffered({buffers}): {len(rows)} steps, {2 * buffers * 512} B of fast memory")
+        print(f"  Buffered({buffers}): {len(rows)} steps, {2 * buffers * ROWS * 512} B of fast memory")
         for name, column in zip(("fetch", "compute", "write back"), zip(*rows)):
             print(f"    {name:10} {' '.join(column)}")
     assert (len(schedule(1)), len(schedule(2))) == (3 * BLOCKS, BLOCKS + 2)

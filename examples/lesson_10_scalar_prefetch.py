@@ -14,7 +14,7 @@ from jax.experimental.pallas import tpu as pltpu
 
 import pallasim
 
-PAGES, WIDTH = 8, 128
+PAGES, ROWS, WIDTH = 8, 8, 128
 
 
 def copy_kernel(table_ref, page_ref, o_ref):
@@ -24,18 +24,18 @@ def copy_kernel(table_ref, page_ref, o_ref):
 def gather_pages(table, memory):
     return pl.pallas_call(
         copy_kernel,
-        out_shape=jax.ShapeDtypeStruct((len(table), WIDTH), memory.dtype),
+        out_shape=jax.ShapeDtypeStruct((len(table) * ROWS, WIDTH), memory.dtype),
         grid_spec=pltpu.PrefetchScalarGridSpec(
             num_scalar_prefetch=1,
             grid=(len(table),),
-            in_specs=[pl.BlockSpec((1, WIDTH), lambda i, table_ref: (table_ref[i], 0))],
-            out_specs=pl.BlockSpec((1, WIDTH), lambda i, table_ref: (i, 0)),
+            in_specs=[pl.BlockSpec((ROWS, WIDTH), lambda i, table_ref: (table_ref[i], 0))],
+            out_specs=pl.BlockSpec((ROWS, WIDTH), lambda i, table_ref: (i, 0)),
         ),
     )(table, memory)
 
 
 def main():
-    memory = np.random.default_rng(0).standard_normal((PAGES, WIDTH), dtype=np.float32)
+    memory = np.random.default_rng(0).standard_normal((PAGES * ROWS, WIDTH), dtype=np.float32)
     table = np.array([6, 1, 1, 4, 0], np.int32)
     print("A page that does not exist:")
     try:
@@ -49,7 +49,7 @@ def main():
     with pallasim.emulate("tpu-v5e", detect_races=True):
         out = np.asarray(gather_pages(jnp.asarray(table), memory))
     traffic = pallasim.last_run()["traffic"]
-    np.testing.assert_array_equal(out, memory[table])
+    np.testing.assert_array_equal(out, memory.reshape(PAGES, ROWS, WIDTH)[table].reshape(out.shape))
     assert np.abs(out).max() > 1
 
     print("memory " + " ".join(f"[{p}]" for p in range(PAGES)))
@@ -58,9 +58,9 @@ def main():
     print()
     for t in traffic:
         print(f"  {t['name']:9} {t['bytes_read']:5} B read {t['bytes_written']:5} B written")
-    print(f"Pages {sorted(set(range(PAGES)) - set(table.tolist()))} were never touched: {WIDTH * 4} B per point, not {memory.nbytes} B.")
+    print(f"Pages {sorted(set(range(PAGES)) - set(table.tolist()))} were never touched: {ROWS * WIDTH * 4} B per point, not {memory.nbytes} B.")
     by_name = {t["name"]: t for t in traffic}
-    assert by_name["page_ref"]["bytes_read"] == by_name["o_ref"]["bytes_written"] == len(table) * WIDTH * 4
+    assert by_name["page_ref"]["bytes_read"] == by_name["o_ref"]["bytes_written"] == len(table) * ROWS * WIDTH * 4
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ def show(title, **refs):
 
 def main():
     start = np.random.default_rng(0).integers(0, 9, N).astype(np.float32)
-    with pallasim.emulate("tpu-v5e", detect_races=True):
+    with pallasim.emulate(detect_races=True):
         mesh = pltpu.create_tensorcore_mesh("core", num_cores=1)
 
         @pl.kernel(mesh=mesh)

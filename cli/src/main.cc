@@ -119,7 +119,9 @@ struct CommandLine {
         ->type_name("N")
         ->check(CLI::Validator(CLI::PositiveNumber).description(""))
         ->capture_default_str();
-    run_app->add_flag("--no-rules", run.no_rules, "Run also what the chip's compiler refuses");
+    run_app->add_option("--rules", run.rules, "What the chip's compiler refuses: error, warn or off")
+        ->check(CLI::IsMember({"error", "warn", "off"}).description(""))
+        ->type_name("HOW");
     run_app->add_flag("--oob-as-machine", run.oob_as_machine, "Out of bounds: behave as the machine does and note it");
     run_app->add_option("--repeat", run.repeat, "Launch so many times")
         ->type_name("N")

@@ -30,7 +30,8 @@ interp::Options engine_options(const RunOptions& o, interp::Options e) {
   if (o.max_steps) e.max_steps = o.max_steps;
   e.livelock_steps = o.livelock_steps;
   e.max_memory = o.max_memory;
-  if (o.no_rules) e.rules = false;
+  if (o.rules == "off") e.rules = interp::Options::Rules::Off;
+  if (o.rules == "warn") e.rules = interp::Options::Rules::Warn;
   if (o.numerics == "reference") e.numerics = interp::Options::Numerics::Reference;
   if (o.numerics == "device") e.numerics = interp::Options::Numerics::Device;
   if (o.oob_as_machine) e.out_of_bounds = interp::Options::Oob::Machine;

@@ -4,6 +4,25 @@
 
 namespace pallasim::hw {
 
-void check_triton(const ir::Module&);
+void check_triton(const ir::Module&);  // throws for the first rule
+void check_tpu_launch(const ir::Module&, const Profile&, std::vector<ir::Diagnostic>*);
+void check_tpu_operations(const ir::Module&, const Profile&, std::vector<ir::Diagnostic>*);
+void check_tpu_capacity(const ir::Module&, const Profile&, std::vector<ir::Diagnostic>*);
+
+// The block is the whole array and the index map is all zeros.
+bool is_trivial_window(const ir::Operand&);
+
+// A broken rule of the kernel. Warnings are what a compiler may still accept.
+inline ir::Diagnostic& report(const ir::Module& m, std::vector<ir::Diagnostic>* out, const char* code, std::string message, ir::LocId loc = -1,
+                              std::string hint = {}) {
+  ir::Diagnostic d;
+  d.code = code;
+  d.kernel = m.name;
+  d.message = std::move(message);
+  d.hint = std::move(hint);
+  d.site = ir::site_of(m, loc);
+  out->push_back(std::move(d));
+  return out->back();
+}
 
 }  // namespace pallasim::hw

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -33,6 +34,10 @@ struct Listener {
   virtual ~Listener() = default;
   virtual void on_access(Execution&, const Access&) {}
   virtual void on_grid_point(Execution&, std::span<const int64_t>) {}
+  virtual void on_copy(Execution&, const memory::AsyncCopy&, const Step&) {}  // issued; its own accesses came before
+  virtual void on_taken(Execution&, int64_t /*semaphore*/, int64_t /*amount*/) {}  // by a wait that subtracts
+  // Memory of the thread's temporaries that nobody has written yet.
+  virtual void on_fresh(Execution&, const Thread&, int64_t /*offset*/, int64_t /*bytes*/, const std::string& /*name*/) {}
   virtual void finish(Execution&, std::vector<ir::Diagnostic>&) {}
 };
 
@@ -69,6 +74,7 @@ struct Execution {
   std::vector<Listener*> listeners; // empty in fast runs
   std::vector<Print> prints;
   std::vector<ir::Diagnostic> findings;  // that did not stop the run
+  std::set<const Step*> noted;      // accesses out of bounds that are among them
   int64_t steps = 0;
   int64_t print_sequence = 0;
   bool progressed = false;          // memory was written or a semaphore signalled since the last look

@@ -80,6 +80,7 @@ class Plan {
   std::vector<OuterSemaphores> outer_semaphores;
   std::vector<int> splittable;     // grid axes along which units are independent
   bool prefix_only = false;        // only a leading run of axes may be split
+  std::vector<ir::Diagnostic> findings;  // of the chip's rules, and no errors; every launch reports them
   std::string sequential_because;  // empty when something may be split
   double step_cost_ns = 0;         // rough cost of one grid point
   int num_threads = 1;             // product of the mesh

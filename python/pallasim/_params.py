@@ -29,7 +29,8 @@ class Params:
     machine: a key of `MACHINES`. `generic` refuses nothing that has a meaning.
     numerics: "ieee" rounds as the types say; "reference" does so one element at a time, bit-equal on every machine; "device"
         multiplies matrices as the chip does (docs/numerics.md).
-    rules: refuse what the compiler of the machine's chip refuses, with the rule's name.
+    rules: what the compiler of the machine's chip refuses, too much memory included, is an error before anything runs
+        (True), findings of a run (`"warn"`), or not looked at (False).
     detect_races: shadow memory: races, uninitialised reads, copies never awaited (slower).
     random_seed: schedule threads at random from this seed, and visit `parallel` grid axes in the order that JAX's TPU
         interpreter makes of it; None runs each thread until it blocks and every axis in ascending order.
@@ -49,7 +50,7 @@ class Params:
 
     machine: str = "generic"
     numerics: Literal["ieee", "reference", "device"] = "ieee"
-    rules: bool = True
+    rules: bool | Literal["warn"] = True
     detect_races: bool = False
     random_seed: int | None = None
     replay: str = ""
@@ -68,6 +69,8 @@ class Params:
             raise ValueError("uninitialized_memory is 'nan' or 'zero'")
         if self.numerics not in ("ieee", "reference", "device"):
             raise ValueError("numerics is 'ieee', 'reference' or 'device'")
+        if self.rules not in (True, False, "warn"):
+            raise ValueError("rules is True, False or 'warn'")
         if self.out_of_bounds not in ("error", "machine"):
             raise ValueError("out_of_bounds is 'error' or 'machine'")
         if self.dma_execution_mode not in ("eager", "on_wait", "scheduled"):
@@ -95,8 +98,8 @@ class Params:
             items.append(f"chip={self.machine}")
         if self.numerics != "ieee":
             items.append(f"numerics={self.numerics}")
-        if not self.rules:
-            items.append("rules=0")
+        if self.rules is not True:
+            items.append("rules=warn" if self.rules else "rules=0")
         if self.detect_races:
             items.append("checked=1")
         if self.random_seed is not None:

@@ -19,6 +19,7 @@ Options with(Options::Numerics n, const char* chip = "generic") {
   Options o;
   o.numerics = n;
   o.chip = hw::find_profile(chip);
+  o.rules = Options::Rules::Off;  // the kernels load from any memory
   return o;
 }
 constexpr auto kIeee = Options::Numerics::Ieee, kReference = Options::Numerics::Reference, kDevice = Options::Numerics::Device;

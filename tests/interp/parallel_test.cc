@@ -90,8 +90,7 @@ TEST(Parallel, CheckedRunsReportAFalseClaim) {
       EXPECT_TRUE(r.report.findings.empty()) << k.name << "\n" << ir::render(r.report.findings.front());
       continue;
     }
-    ASSERT_EQ(r.report.findings.size(), 1u) << k.name;
-    EXPECT_EQ(r.report.findings[0].code, "PS-PAR-001");
+    EXPECT_EQ(std::count_if(r.report.findings.begin(), r.report.findings.end(), [](const ir::Diagnostic& d) { return d.code == "PS-PAR-001"; }), 1) << k.name;
     ++false_claims;
   }
   EXPECT_EQ(false_claims, 2);

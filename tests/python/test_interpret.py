@@ -152,7 +152,7 @@ def test_detect_races_is_followed_and_jaxs_place_for_races_answers(semantics, ra
     pallasim.findings()
     with pallasim.emulate("tpu-v5e"):
         claim(semantics, pltpu.InterpretParams(detect_races=True))().block_until_ready()
-    found = pallasim.findings()
+    found = [f for f in pallasim.findings() if f.code != "PS-OUT-001"]  # most of the output is nobody's
     assert bool(found) == raced
     assert tpu_interpreter.races.races_found is raced
     if raced:

@@ -21,7 +21,7 @@ def double_kernel(x_ref, o_ref):
 
 def late_kernel(x_ref, o_ref):
     i = pl.program_id(0)
-    o_ref[i] = x_ref[i + 5]
+    o_ref[pl.ds(i, 1)] = x_ref[pl.ds(i + 5, 1)]
 
 def double(x):
     return pl.pallas_call(double_kernel, out_shape=x)(x)

@@ -113,9 +113,9 @@ def test_generator_goes_on_over_the_grid(emulated):
         def _():
             pltpu.prng_seed(3)
 
-        o_ref[...] = pltpu.prng_random_bits((1, 128))
+        o_ref[...] = pltpu.prng_random_bits((8, 128))
 
-    got = emulated(lambda: call(kernel, jax.ShapeDtypeStruct((4, 128), jnp.int32), grid=(4,), out_specs=pl.BlockSpec((1, 128), lambda i: (i, 0))), machine="tpu-v5e")
+    got = emulated(lambda: call(kernel, jax.ShapeDtypeStruct((32, 128), jnp.int32), grid=(4,), out_specs=pl.BlockSpec((8, 128), lambda i: (i, 0))), machine="tpu-v5e")
     assert len(np.unique(got)) == got.size
 
 
@@ -168,5 +168,5 @@ def test_matrix_unit(emulated, same):
         pltpu.matmul_acc_lhs(acc_addr=0, lhs=x_ref[0], mxu_index=0)
         o_ref[1] = pltpu.matmul_pop(acc_addr=0, shape=(16, 8), dtype=jnp.float32, mxu_index=0)
 
-    got = emulated(lambda a, b: call(kernel, jax.ShapeDtypeStruct((2, 16, 8), jnp.float32), a, b), x, y, machine="tpu-v5e")
+    got = emulated(lambda a, b: call(kernel, jax.ShapeDtypeStruct((2, 16, 8), jnp.float32), a, b), x, y, machine="tpu-7x")
     same(got, np.stack([x[0] @ y[0] + x[1] @ y[1].T, x[0] @ y[1].T]), rtol=1e-5, atol=1e-5)

@@ -3,32 +3,19 @@
 
 #include "../run/steps.h"
 #include "compiler.h"
+#include "pallasim/hw/tiles.h"
 
 namespace pallasim::interp {
 namespace {
 
 Extents extents_of(const Val& v) { return {v.dims, v.extents}; }
 
-// What is missing to a multiple.
-int64_t missing(int64_t n, int64_t to) { return (to - n % to) % to; }
-
 }  // namespace
 
-// Arrays lie in whole tiles on a TPU, and copies may name the padding. The tile of the two minor dims is (8, 128), fewer
-// rows where the array has fewer; of one dim 128 times what a 32-bit word packs (JAX's tpu_info.infer_tiling).
+// Arrays lie in whole tiles on a TPU, and copies may name the padding.
 void Compiler::add_tile_padding(Val* ref) const {
   if (m_.machine != ir::Machine::Tpu || ref->dims.empty() || ref->semaphore >= 0) return;
-  const int64_t packing = std::max<int64_t>(1, 32 / ir::bit_width(ref->dtype));
-  const size_t minor = ref->dims.size() - 1;
-  std::vector<int64_t> padding(ref->dims.size(), 0);
-  if (minor == 0) {
-    padding[0] = missing(ref->dims[0], 128 * packing);
-  } else {
-    int64_t rows = packing;
-    while (rows < std::min<int64_t>(ref->dims[minor - 1], 8)) rows *= 2;
-    padding[minor - 1] = missing(ref->dims[minor - 1], rows);
-    padding[minor] = missing(ref->dims[minor], 128);
-  }
+  std::vector<int64_t> padding = hw::tile_padding(ref->dtype, ref->dims);
   if (std::any_of(padding.begin(), padding.end(), [](int64_t n) { return n > 0; })) ref->padding = std::move(padding);
 }
 

@@ -160,6 +160,7 @@ void Compiler::emit_fill_uninitialized(const Val& ref) {
   p.strides = {1};
   p.size = ir::byte_size(ref.dtype);
   p.element = memory::uninitialized(ref.dtype, plan_.options.uninitialized);
+  p.name = ref.name.empty() ? "an allocation" : ref.name;
   emit(run::fill, plan_.own(std::move(p)));
 }
 
@@ -321,7 +322,10 @@ std::shared_ptr<Plan> compile_plan(ir::Module module, const Options& options) {
     d.hint = "nothing ran";
     throw ir::DiagnosticError(std::move(d));
   };
-  if (options.rules) hw::check_rules(plan->module, *options.chip);
+  if (options.rules == Options::Rules::Error) plan->findings = hw::check_rules(plan->module, *options.chip);
+  if (options.rules == Options::Rules::Warn) plan->findings = hw::broken_rules(plan->module, *options.chip);
+  for (ir::Diagnostic& d : plan->findings)
+    if (d.severity == ir::Severity::Error) d.severity = ir::Severity::Warning;
   if (plan->module.bodies.empty()) refuse("a module without a body");
   if (plan->module.bodies.size() > 1 || plan->module.meshes.size() > 1) refuse("several meshes in one launch (MPMD)");
   Compiler(*plan).compile();

@@ -204,6 +204,7 @@ struct FillPayload {
   std::vector<int64_t> dims, strides;
   int size;
   memory::Element element;
+  std::string name;        // of the ref that is made fresh, else empty
 };
 struct ReducePayload {
   Addr dst, src;

@@ -156,6 +156,7 @@ const Step* dma_start(Thread& t, const Step* s) {
     note_access(t, s, a, dims, p.src.strides, ir::byte_size(p.dtype), false);
     note_access(t, s, b, dims, p.dst.strides, ir::byte_size(p.dtype), true);
   }
+  for (Listener* l : ex.listeners) l->on_copy(ex, c, *s);
   issue(ex, c);
   return s + 1;
 }

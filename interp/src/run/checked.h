@@ -1,5 +1,8 @@
 // Listeners of checked runs.
 #pragma once
+#include <deque>
+#include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -39,6 +42,74 @@ class ParallelClaim : public Listener {
   std::vector<ir::Diagnostic> findings_;
   int64_t unit_ = 0;
   std::vector<int64_t> point_;
+};
+
+// Bytes from `begin` to before `end`, of the process.
+struct ByteRun {
+  const std::byte *begin, *end;
+};
+// The runs of adjacent bytes of a strided region at `at`, in ascending order of addresses where strides are not negative.
+std::vector<ByteRun> byte_runs(const std::byte* at, const int64_t* dims, const int64_t* strides, int rank, int element_bytes);
+bool overlap(const std::vector<ByteRun>&, const std::vector<ByteRun>&);
+
+// Nobody may touch what an asynchronous copy writes, or change what it reads, before the copy is awaited. A wait covers the
+// oldest copies of its semaphore, as far as its bytes go.
+class CopyWatch : public Listener {
+ public:
+  explicit CopyWatch(const Plan& plan) : plan_(plan) {}
+  void on_access(Execution&, const Access&) override;
+  void on_copy(Execution&, const memory::AsyncCopy&, const Step&) override;
+  void on_taken(Execution&, int64_t semaphore, int64_t amount) override;
+  void finish(Execution&, std::vector<ir::Diagnostic>&) override;
+
+ private:
+  struct Flight {
+    const Step* step;
+    int64_t src_sem, dst_sem;
+    int64_t src_owed, dst_owed;  // bytes that waits must take before the side is free; 0: free
+    std::vector<ByteRun> src, dst;
+  };
+  void report(Execution&, const Access&, const Flight&, bool dst);
+  const Plan& plan_;
+  std::deque<Flight> flights_;
+  std::set<std::pair<const Step*, const Step*>> reported_;
+  std::vector<ir::Diagnostic> findings_;
+};
+
+// What was written: outputs that stay as they were, blocks of an output that a TPU's window comes back to, and reads of
+// memory that nobody wrote.
+class WriteWatch : public Listener {
+ public:
+  explicit WriteWatch(const Plan& plan);
+  void on_access(Execution&, const Access&) override;
+  void on_grid_point(Execution&, std::span<const int64_t>) override;
+  void on_fresh(Execution&, const Thread&, int64_t offset, int64_t bytes, const std::string& name) override;
+  void finish(Execution&, std::vector<ir::Diagnostic>&) override;
+
+ private:
+  struct Region {
+    const std::byte* begin = nullptr;
+    std::string name;
+    std::vector<bool> written;   // per byte
+    const Window* output = nullptr;  // an output's whole array
+    const Window* stage = nullptr;   // a copy of a block of an output
+    int thread = -1;
+  };
+  struct Visits {
+    std::vector<int64_t> now;                                  // block index
+    std::map<std::vector<int64_t>, std::vector<int64_t>> seen;  // block index -> grid point
+    bool reported = false;
+  };
+  void track(Execution&);
+  Region* region_of(const std::byte*);
+  void touch(Execution&, const Access&, Region&, const std::vector<ByteRun>&);
+  void mark_stage(Execution&, const Access&, const Region&, const std::vector<ByteRun>&);
+  const Plan& plan_;
+  std::map<const std::byte*, Region> regions_;  // by begin
+  std::map<size_t, Visits> visits_;             // by window
+  std::set<std::string> reported_;
+  std::vector<ir::Diagnostic> findings_;
+  bool tracking_ = false;
 };
 
 }  // namespace pallasim::interp

@@ -45,6 +45,21 @@ void out_of_bounds(const Thread& t, const Step* s, const IndexTerm& term, int64_
        std::move(numbers), "mask the access, clamp the index, or choose a grid and block shape that divide the array");
 }
 
+void note_out_of_bounds(const Thread& t, const Step* s, const IndexTerm& term, int64_t index, int64_t used, const std::string& ref,
+                        const std::vector<int64_t>& shape) {
+  Execution& ex = *t.exec;
+  if (!ex.noted.insert(s).second) return;
+  const std::string name = ref.empty() ? "a ref" : ref;
+  ir::Diagnostic d = diagnostic_at(t, s, "PS-OOB-001",
+                                   fmt::format("out-of-bounds access: index {} is outside dimension {} of {} (size {})", index, term.dim, name, term.extent));
+  d.severity = ir::Severity::Warning;
+  d.numbers.push_back(fmt::format("{} has shape {}", name, shape_text(shape)));
+  if (used < 0) d.numbers.push_back("a read from there gave what nobody wrote, a write was dropped");
+  else d.numbers.push_back(fmt::format("{} {} was used instead, as the machine does", term.size > 1 ? "the slice from" : "index", used));
+  d.hint = "the run went on as out_of_bounds=machine asks; later accesses of the same place are not listed";
+  ex.findings.push_back(std::move(d));
+}
+
 Elements::Elements(Thread& t, const Step* s, const GatherPayload& p)
     : t_(t), s_(s), p_(p), mask_(p.has_mask ? t.resolve(p.mask) : nullptr), base_(t.resolve(p.ref)) {
   for (int64_t d : p.dims) count_ *= d;
@@ -91,8 +106,11 @@ std::byte* Elements::address() const {
         const bool in_block = i >= 0 && i < g.extent;
         out_of_bounds(t_, s_, {0, false, 0, g.extent - 1, static_cast<int>(d), g.extent, 1}, i, p_.name, p_.shape, in_block ? &g : nullptr);
       }
-      if (p_.array_elements > 0) outside = true;
-      else i = std::clamp<int64_t>(i, 0, g.extent - 1);
+      const bool pointer = p_.array_elements > 0;
+      const int64_t used = std::clamp<int64_t>(i, 0, g.extent - 1);
+      if (!pointer) note_out_of_bounds(t_, s_, {0, false, 0, g.extent - 1, static_cast<int>(d), g.extent, 1}, i, used, p_.name, p_.shape);
+      if (pointer) outside = true;
+      else i = used;
     }
     offset = memory::add(offset, memory::mul(i, g.stride));
   }
@@ -100,7 +118,10 @@ std::byte* Elements::address() const {
     // A pointer that left its row may still point into the array.
     const int64_t from_base = (t_.resolve(p_.ref) - t_.bases[p_.ref.buffer]) / p_.size;
     const int64_t element = memory::add(from_base, offset);
-    if (element < 0 || element >= p_.array_elements) return nullptr;
+    if (element < 0 || element >= p_.array_elements) {
+      note_out_of_bounds(t_, s_, {0, false, 0, p_.array_elements - 1, 0, p_.array_elements, 1}, element, -1, p_.name + " as one line of elements", {p_.array_elements});
+      return nullptr;
+    }
   }
   return (regular_ ? t_.resolve(p_.ref) : base_) + offset * p_.size;
 }

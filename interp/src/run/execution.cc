@@ -85,6 +85,7 @@ void Execution::start(const GridBox& b) {
   woken.clear();
   prints.clear();
   findings.clear();
+  noted.clear();
   steps = 0;
   print_sequence = 0;
   const size_t windows = p.moving.size();

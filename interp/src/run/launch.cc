@@ -10,6 +10,7 @@
 #include <functional>
 #include <list>
 #include <map>
+#include <set>
 #include <thread>
 
 #include "checked.h"
@@ -216,12 +217,21 @@ std::string run_box(Execution& ex, const Call& c, const GridBox& box) {
 
 bool precedes(const ir::Diagnostic& a, const ir::Diagnostic& b) { return a.grid_point < b.grid_point; }
 
+// Findings of units: of every place the one that the first grid point met.
+void add_findings(std::vector<ir::Diagnostic> findings, Report* report) {
+  std::stable_sort(findings.begin(), findings.end(), precedes);
+  std::set<std::pair<std::string, std::string>> seen;
+  for (ir::Diagnostic& d : findings)
+    if (seen.emplace(d.code, fmt::format("{}:{}:{}", d.site.source.file, d.site.source.line, d.site.source.column)).second) report->findings.push_back(std::move(d));
+}
+
 // Units run independently; the error of the first grid point wins, prints come in grid order.
 void run_parallel(const Call& c, const std::vector<GridBox>& boxes, int workers, Report* report) {
   std::mutex mutex;
   std::unique_ptr<ir::DiagnosticError> error;
   std::exception_ptr internal;
   std::vector<Print> prints;
+  std::vector<ir::Diagnostic> findings;
   auto body = [&](size_t i) {
     Lease ex(c.plan);
     try {
@@ -236,6 +246,7 @@ void run_parallel(const Call& c, const std::vector<GridBox>& boxes, int workers,
     std::lock_guard lock(mutex);
     report->steps += ex->steps;
     prints.insert(prints.end(), ex->prints.begin(), ex->prints.end());
+    findings.insert(findings.end(), ex->findings.begin(), ex->findings.end());
   };
   auto loop = [&] { tbb::parallel_for(size_t{0}, boxes.size(), body, tbb::simple_partitioner()); };
   if (workers == default_workers()) {
@@ -247,6 +258,7 @@ void run_parallel(const Call& c, const std::vector<GridBox>& boxes, int workers,
   if (internal) std::rethrow_exception(internal);
   std::stable_sort(prints.begin(), prints.end(), [](const Print& a, const Print& b) { return a.order < b.order; });
   for (Print& p : prints) report->prints.push_back(std::move(p.text));
+  add_findings(std::move(findings), report);
   if (error) throw *error;
 }
 
@@ -274,9 +286,13 @@ void run_sequential(const Call& c, Report* report) {
   if (c.options.record_grid != 0) ex->listeners.push_back(&recorder);
   TrafficListener traffic(c.plan);
   ParallelClaim claim(c.plan);
+  CopyWatch copies(c.plan);
+  WriteWatch writes(c.plan);
   if (c.options.checked) {
     ex->listeners.push_back(&traffic);
     if (!claim.empty()) ex->listeners.push_back(&claim);
+    // On a GPU a program may read what others wrote before it, and grids have no order.
+    if (c.plan.module.machine == ir::Machine::Tpu) ex->listeners.insert(ex->listeners.end(), {&copies, &writes});
   }
   GridBox box;
   box.lo.assign(c.grid.size(), 0);
@@ -383,6 +399,7 @@ Report launch(const Plan& p, Session& session, std::span<const Buffer> args, std
   report.grid_points = points;
   report.threads = p.num_threads;
   report.sequential_because = p.sequential_because;
+  report.findings = p.findings;
   if (points == 0) return report;
 
   const int workers = options.workers > 0 ? options.workers : default_workers();
@@ -426,7 +443,7 @@ namespace {
 class PlanCache {
  public:
   std::shared_ptr<const Plan> get(std::string_view text, const Options& o) {
-    std::string key = fmt::format("{}{}{}{}{}{}{}|", o.chip->name, static_cast<int>(o.numerics), o.rules, o.checked, o.fuse, static_cast<int>(o.uninitialized), static_cast<int>(o.out_of_bounds));
+    std::string key = fmt::format("{}{}{}{}{}{}{}|", o.chip->name, static_cast<int>(o.numerics), static_cast<int>(o.rules), o.checked, o.fuse, static_cast<int>(o.uninitialized), static_cast<int>(o.out_of_bounds));
     key += text;
     {
       std::lock_guard lock(mutex_);

@@ -24,7 +24,9 @@ int64_t checked_offset(const Thread& t, const Step* s, const IndexTerm& term, co
   if (i < 0 || i > term.last) [[unlikely]] {
     if (term.size == 0) return 0;
     if (t.exec->options->out_of_bounds == Options::Oob::Error || term.last < 0) out_of_bounds(t, s, term, i, ref, shape);
-    i = std::clamp<int64_t>(i, 0, term.last);
+    const int64_t used = std::clamp<int64_t>(i, 0, term.last);
+    note_out_of_bounds(t, s, term, i, used, ref, shape);
+    i = used;
   }
   return i * term.stride;
 }
@@ -108,6 +110,8 @@ const Step* copy(Thread& t, const Step* s) {
 const Step* fill(Thread& t, const Step* s) {
   const auto& p = *static_cast<const FillPayload*>(s->payload);
   fill_strided(t.resolve(p.dst), p.strides.data(), &p.element, p.dims.data(), static_cast<int>(p.dims.size()), p.size);
+  if (p.name.empty()) return s + 1;
+  for (Listener* l : t.exec->listeners) l->on_fresh(*t.exec, t, p.dst.offset, p.dims[0] * p.size, p.name);
   return s + 1;
 }
 

@@ -65,7 +65,11 @@ void set(Options& o, std::string_view key, std::string_view value) {
     else if (value == "device") o.numerics = N::Device;
     else refuse(key, value);
   } else if (key == "rules") {
-    o.rules = flag(key, value);
+    using R = Options::Rules;
+    if (value == "0") o.rules = R::Off;
+    else if (value == "warn") o.rules = R::Warn;
+    else if (value == "1") o.rules = R::Error;
+    else refuse(key, value);
   } else if (key == "workers") {
     o.workers = number<int>(key, value);
   } else if (key == "checked") {

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <charconv>
 #include <deque>
-#include <set>
 
 #include "steps.h"
 
@@ -108,36 +107,6 @@ Schedule make_schedule(const Options& o) {
   return r;
 }
 
-[[noreturn]] void deadlock(Execution& ex, const std::string& token) {
-  const Plan& p = *ex.plan;
-  std::vector<const Thread*> blocked;
-  for (const Thread& t : ex.threads)
-    if (t.stop == Stop::Blocked) blocked.push_back(&t);
-  const Thread& first = *blocked.front();
-  ir::Diagnostic d = diagnostic_at(
-      first, first.pc, "PS-DEAD-001",
-      fmt::format("deadlock: {} of {} {} and nobody is left to signal", blocked.size(), ex.threads.size(),
-                  blocked.size() == 1 ? "threads waits" : "threads wait"));
-  if (ex.threads.size() == 1) d.message = "deadlock: the kernel waits and nobody is left to signal";
-  std::set<int> blocks;
-  for (size_t i = 0; i < blocked.size() && i < 8; ++i) {
-    const Thread& t = *blocked[i];
-    int block = -1;
-    const std::string name = p.semaphores.name(t.wait_sem, p.num_threads, &block);
-    blocks.insert(block);
-    const char* unit = block >= 0 && p.semaphores.blocks()[static_cast<size_t>(block)].bytes ? " bytes" : "";
-    d.numbers.push_back(fmt::format("thread {} waits for {} to reach {}{}, it is {} ({})", t.index, name, t.wait_value, unit,
-                                    ex.semaphores.count(t.wait_sem), run::where(p, t.pc->loc)));
-  }
-  if (blocked.size() > 8) d.numbers.push_back(fmt::format("… and {} more", blocked.size() - 8));
-  const std::vector<std::string> signals = run::signallers(p, blocks);
-  d.numbers.insert(d.numbers.end(), signals.begin(), signals.end());
-  if (signals.empty()) d.numbers.push_back("the kernel has no signal for it");
-  d.numbers.push_back("schedule " + token);
-  d.hint = "every wait needs a signal that some thread reaches without that wait";
-  throw ir::DiagnosticError(std::move(d));
-}
-
 // Programs of a grid run until they end: those beyond the resident set start only when others are done.
 [[noreturn]] void waiting_programs(Execution& ex, const Thread& t, const std::string& token) {
   const auto live = static_cast<int64_t>(std::count_if(ex.threads.begin(), ex.threads.end(), [](const Thread& x) { return x.arena != nullptr; }));
@@ -230,7 +199,7 @@ std::string run_threads(Execution& ex, const Options& o) {
     if (stop != Stop::Done) check_limits(ex, o, t, idle, schedule.token());
   }
   for (const Thread& t : ex.threads)
-    if (t.stop == Stop::Blocked) deadlock(ex, schedule.token());
+    if (t.stop == Stop::Blocked) run::deadlock(ex, schedule.token());
   if (!ex.plan->semaphores.empty() || !ex.copies.empty()) finish_copies(ex);
   return schedule.token();
 }

@@ -71,6 +71,8 @@ const Step* check(Thread&, const Step*);               // a: bool slot
 std::string where(const Plan&, ir::LocId);
 // Who signals the semaphores of these blocks, a line each.
 std::vector<std::string> signallers(const Plan&, const std::set<int>& blocks);
+// Stops with PS-DEAD-001: threads wait and nothing else can happen.
+[[noreturn]] void deadlock(Execution&, const std::string& token);
 // Moves the bytes of a copy in flight and signals its semaphores.
 void complete_copy(Execution&, size_t index);
 

@@ -44,6 +44,8 @@ const Step* wait_for(Thread& t, const Step* s, int64_t id, int64_t value, bool d
     for (size_t i; ex.semaphores.count(id) < value && (i = ex.copies.first_signalling(id)) < ex.copies.size();) complete_copy(ex, i);
   if (ex.semaphores.wait(id, value, decrement, t.index)) {
     t.wait_sem = -1;
+    if (decrement)
+      for (Listener* l : ex.listeners) l->on_taken(ex, id, value);
     return s + 1;
   }
   t.wait_sem = id;
@@ -96,6 +98,25 @@ std::vector<std::string> signallers(const Plan& p, const std::set<int>& blocks) 
   return {lines.begin(), lines.end()};
 }
 
+namespace {
+// Who takes from the semaphores of a block, a line each.
+std::vector<std::string> awaiters(const Plan& p, int block) {
+  std::set<std::string> lines;
+  const std::string& name = p.semaphores.blocks()[static_cast<size_t>(block)].name;
+  for (const Step& s : p.steps) {
+    if (s.fn == sem_wait && static_cast<const SemPayload*>(s.payload)->block == block) lines.insert(fmt::format("{} is awaited at {}", name, where(p, s.loc)));
+    if (s.fn != dma_wait) continue;
+    const auto& w = *static_cast<const DmaWaitPayload*>(s.payload);
+    if (w.sem.block != block) continue;
+    int64_t n = 1;
+    for (int64_t d : w.extents.dims) n *= d;
+    lines.insert(fmt::format("{} is awaited at {}, for {}", name, where(p, s.loc), w.extents.slots.empty() ? fmt::format("{} bytes", n * w.bits / 8) : "a size known at run time"));
+  }
+  if (lines.empty()) lines.insert(name + " is never awaited");
+  return {lines.begin(), lines.end()};
+}
+}  // namespace
+
 void report_left_over(Thread& t, const Step* s, int64_t id) {
   Execution& ex = *t.exec;
   const int64_t left = ex.semaphores.count(id);
@@ -112,6 +133,8 @@ void report_left_over(Thread& t, const Step* s, int64_t id) {
     if (signalled == block && d.site.source.file.empty()) d.site = ir::site_of(p.module, loc);
   });
   d.numbers = signallers(p, {block});
+  if (block >= 0)
+    for (std::string& line : awaiters(p, block)) d.numbers.push_back(std::move(line));
   d.hint = bytes ? "every copy that is started needs a wait for its bytes; on hardware the next user of the semaphore goes wrong"
                  : "signals and waits must balance; on hardware the next user of the semaphore goes wrong";
   if (p.module.machine != ir::Machine::Generic) throw ir::DiagnosticError(std::move(d));

@@ -20,7 +20,8 @@ struct Options {
   std::string replay;            // Replay: the token of a report
   int workers = 0;               // threads for independent grid units; 0 = one per core
   const hw::Profile* chip = &hw::generic();  // of hw::profiles(): sizes and rules of the machine
-  bool rules = true;             // refuse what the chip's compiler refuses
+  enum class Rules : uint8_t { Off, Warn, Error };
+  Rules rules = Rules::Error;    // what the chip's compiler refuses: not looked at, findings, or an error before anything runs
   bool checked = false;          // shadow state and listeners
   bool fuse = true;              // same bytes either way
   int64_t max_steps = 0;         // stop after so many steps in all; 0 = no limit

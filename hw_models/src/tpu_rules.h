@@ -1,0 +1,49 @@
+// Rules on the operations of a TensorCore's kernel: tpu_op_rules.cc, tpu_access_rules.cc.
+#pragma once
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "rules.h"
+
+namespace pallasim::hw {
+
+class TpuRules {
+ public:
+  TpuRules(const ir::Module& m, const Profile& p, std::vector<ir::Diagnostic>* out) : m_(m), p_(p), out_(out) {}
+  void check();
+
+ private:
+  ir::Diagnostic& add(const char* code, std::string message, ir::LocId loc, std::string hint) { return report(m_, out_, code, std::move(message), loc, std::move(hint)); }
+  void form(const ir::Op&, const std::string& what, std::string hint = {});
+  void needs(const ir::Op&, int64_t generation, const std::string& what);
+  const ir::Type& in(const ir::Op& op, size_t i) const { return *graph_->type(op.operands[i]); }
+  const ir::Type& out(const ir::Op& op) const { return *graph_->type(op.results[0]); }
+
+  void region(const ir::Region&);
+  void operation(const ir::Op&);
+  void memory_type(ir::DType, const std::string& name);
+  void reduction(const ir::Op&);
+  void dot(const ir::Op&);
+  void gather(const ir::Op&);
+  void print(const ir::Op&);
+
+  // accesses
+  void note_blocks(const ir::Graph&);
+  void load(const ir::Op&);
+  void store(const ir::Op&);
+  void copy(const ir::Op&);
+  // `access`: the last transform, where it is an index, is the access itself.
+  void transforms(const ir::Op&, ir::ValueId ref, const ir::Attr* view, bool access);
+  bool is_loadable(const ir::Op&, const ir::Type& ref, const char* what);
+  std::string name_of(ir::ValueId) const;
+
+  const ir::Module& m_;
+  const Profile& p_;
+  std::vector<ir::Diagnostic>* out_;
+  const ir::Graph* graph_ = nullptr;
+  std::unordered_map<ir::ValueId, const ir::Op*> defined_;
+  std::unordered_map<ir::ValueId, std::vector<bool>> squeezed_;  // refs of blocks: which dims of the block the ref lacks
+};
+
+}  // namespace pallasim::hw
