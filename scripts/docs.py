@@ -5,6 +5,7 @@ Without arguments it rewrites them; with --check it says what is out of date, wh
 and exits with 1.
 """
 
+import csv
 import pathlib
 import re
 import sys
@@ -17,6 +18,9 @@ PAGES = ROOT / "docs" / "diagnostics"
 SOURCES = ["ir", "memory_model", "hw_models", "interp", "trace", "cli", "python"]
 # Codes that no kernel can show: an internal error has no known example.
 NO_EXAMPLE = {"PS-BUG-001"}
+
+# What becomes of a rule of JAX's compilers (hw_models/rules.csv).
+RULE_STATUS = {"diagnosed", "raised by JAX", "not visible", "not yet"}
 
 REPORT = re.compile(r"(<!-- report: (\S+) -->\n)```\n.*?```\n", re.S)
 INDEX = re.compile(r"(<!-- index -->\n).*?(<!-- /index -->)", re.S)
@@ -69,6 +73,11 @@ def problems():
     sources = [p for d in SOURCES for p in (ROOT / d).rglob("*") if p.suffix in {".cc", ".h", ".py", ".inc", ".def"}]
     golden = [p for p in (ROOT / "tests").rglob("*") if p.suffix in {".expected", ".golden"}]
     shown = codes_in(golden)
+    for row in csv.DictReader((ROOT / "hw_models" / "rules.csv").open()):
+        if row["status"] not in RULE_STATUS or (row["status"] == "diagnosed") != bool(row["code"]):
+            yield f"hw_models/rules.csv: {row['where']} is {row['status']} {row['code']}"
+        if row["code"] and not (PAGES / f"{row['code']}.md").exists():
+            yield f"hw_models/rules.csv names {row['code']}, which has no page"
     for code, where in sorted(codes_in(sources).items()):
         if not (PAGES / f"{code}.md").exists():
             yield f"{code} ({where}) has no page in docs/diagnostics"

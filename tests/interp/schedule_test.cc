@@ -120,5 +120,31 @@ TEST(Schedule, PlansMayBeLaunchedFromSeveralOsThreads) {
   EXPECT_EQ(wrong, 0);
 }
 
+// From the start of the launch, which is earlier than the moment in which the last thread blocks.
+TEST(Schedule, ADeadlockIsReportedWithinATenthOfASecond) {
+  for (int threads : {2, 64, 1000}) {
+    std::string text = read_file("fail/run/deadlock_pair.psir");
+    const std::string n = std::to_string(threads);
+    for (const auto& [from, to] : {std::pair<std::string, std::string>{"axis(\"core\", 2)", "axis(\"core\", " + n + ")"}, {"sem[2]", "sem[" + n + "]"}, {"i32[2]", "i32[" + n + "]"}})
+      for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) text.replace(at, from.size(), to);
+    const auto plan = compile(ir::parse(text));
+    Session session;
+    std::vector<int32_t> o(static_cast<size_t>(threads));
+    const Buffer out{o.data(), ir::DType::I32, {threads}};
+    const auto begin = std::chrono::steady_clock::now();
+    std::string report;
+    try {
+      launch(*plan, session, {}, std::span<const Buffer>(&out, 1));
+    } catch (const ir::DiagnosticError& e) {
+      report = e.what();
+    }
+    const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+    std::printf("%d threads: %.2f ms\n", threads, ms);
+    EXPECT_NE(report.find("deadlock: " + n + " of " + n + " threads wait"), std::string::npos) << report;
+    EXPECT_NE(report.find("they wait in a circle: thread 0 for thread 1, thread 1 for thread 0"), std::string::npos) << report;
+    EXPECT_LT(ms, 100);
+  }
+}
+
 }  // namespace
 }  // namespace pallasim::interp::test

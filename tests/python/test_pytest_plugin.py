@@ -73,11 +73,11 @@ def test_unmodified_tests_run_on_the_emulator(pytester):
     folder = pytester.path / "pallasim-artifacts"
     assert sorted(p.name for p in folder.iterdir()) == ["test_kernels.py_test_out_of_bounds", "test_kernels.py_test_wrong_value"]
     failed = folder / "test_kernels.py_test_out_of_bounds"
-    assert "o_ref[i] = x_ref[i + 5]" in (failed / "report.txt").read_text()
+    assert "o_ref[pl.ds(i, 1)] = x_ref[pl.ds(i + 5, 1)]" in (failed / "report.txt").read_text()
     done = subprocess.run([BINARY, "run", str(failed / "program.capsule"), "--json"], capture_output=True, text=True)
     replayed = json.loads(done.stdout)
     assert [launch["error"] for launch in replayed["launches"]] == [None, "PS-OOB-001"]
-    assert replayed["findings"][0]["text"] == "o_ref[i] = x_ref[i + 5]"
+    assert replayed["findings"][0]["text"] == "o_ref[pl.ds(i, 1)] = x_ref[pl.ds(i + 5, 1)]"
     wrong = folder / "test_kernels.py_test_wrong_value"
     assert [p.name for p in wrong.iterdir()] == ["program.capsule"]
 

@@ -248,6 +248,7 @@ def test_warnings_are_findings_of_a_run():
     pallasim.findings()
     with pytest.raises(pallasim.KernelError, match="PS-SEM-002"), pallasim.emulate("tpu-v5e"):  # the count stays, as asked
         jax.block_until_ready(f(jnp.ones((16, 128))))
+    pallasim.findings()
     f, inputs = value(lambda x, y: dot(x, y, preferred_element_type=F32), shape(16, 128, dtype=jnp.float16), shape(128, 128, dtype=jnp.float16))
     with pallasim.emulate("tpu-v6e"):
         out = jax.block_until_ready(f(*(jnp.ones(s.shape, s.dtype) for s in inputs)))

@@ -90,14 +90,15 @@ void deadlock(Execution& ex, const std::string& token) {
       fmt::format("deadlock: {} of {} {} and nobody is left to signal", waits.size(), ex.threads.size(), waits.size() == 1 ? "threads waits" : "threads wait"));
   if (ex.threads.size() == 1) d.message = "deadlock: the kernel waits and nobody is left to signal";
 
-  constexpr size_t kMost = 8;
-  std::vector<std::vector<size_t>> helpers(waits.size());
-  for (size_t i = 0; i < waits.size(); ++i) {
+  // Of thousands of threads the first tell the story.
+  constexpr size_t kMost = 8, kInCircles = 64;
+  std::vector<std::vector<size_t>> helpers(std::min(waits.size(), kInCircles));
+  for (size_t i = 0; i < helpers.size(); ++i) {
     const Wait& w = waits[i];
     const Thread& t = *w.thread;
     const auto& block = p.semaphores.blocks()[static_cast<size_t>(w.block)];
     std::string others, own;
-    for (size_t u = 0; u < waits.size(); ++u)
+    for (size_t u = 0; u < helpers.size(); ++u)
       for (const Signal& s : *waits[u].ahead) {
         if (s.block != w.block || (u != i && block.per_thread && !s.other_core)) continue;
         if (u == i) own = where(p, s.loc);
