@@ -25,7 +25,7 @@ CALLED = {
     "num_programs": "num_programs",
 }
 # Operations that run and that no test names yet. The list only gets shorter.
-UNTESTED = {"select_ref", "sem_read", "get_barrier_semaphore", "debug_barrier", "inline_asm"}
+UNTESTED = {"select_ref", "sem_read", "debug_barrier", "inline_asm"}
 
 
 def operations():

@@ -72,6 +72,7 @@ void TpuRules::load(const ir::Op& op) {
   if (op.attr("mask")) return add("PS-TPU-005", fmt::format("a load from {} under a mask", name_of(op.operands[0])), op.loc, "load all of it and select: jnp.where"), void();
   transforms(op, op.operands[0], op.attr("view"), true);
   if (!is_loadable(op, ref, "a load from")) return;
+  alignment(op, op.operands[0], op.attr("view"));
   const bool key = ir::info(ref.dtype).cls == ir::DTypeClass::Key;
   if (ref.space == Space::Smem) {
     if (!out(op).is_scalar() && !key) add("PS-TPU-005", fmt::format("a load of {} from {}, which is in smem", ir::to_string(out(op)), name_of(op.operands[0])), op.loc, "SMEM holds scalars: load them one by one, or copy to VMEM");
@@ -90,6 +91,7 @@ void TpuRules::store(const ir::Op& op) {
   if (mask && ir::bit_width(value.dtype) != 32)
     return add("PS-TPU-005", fmt::format("a store of {} to {} under a mask", ir::to_string(value), name), op.loc, "masks go with elements of 32 bits"), void();
   if (!is_loadable(op, ref, "a store to")) return;
+  alignment(op, op.operands[0], op.attr("view"));
   if (ref.space == Space::Smem) {
     if (mask) add("PS-TPU-005", fmt::format("a store to {}, which is in smem, under a mask", name), op.loc, "store under pl.when");
     else if (!value.is_scalar()) add("PS-TPU-005", fmt::format("a store of {} to {}, which is in smem", ir::to_string(value), name), op.loc, "SMEM holds scalars: store them one by one, or copy from VMEM");
@@ -110,7 +112,10 @@ void TpuRules::copy(const ir::Op& op) {
   auto side = [&](const char* key) -> const ir::Attr& { return *op.attr(key); };
   const auto ref = [&](const ir::Attr& v) { return op.operands[static_cast<size_t>(v.items[0].i)]; };
   if (graph_->type(ref(side("src")))->dtype == ir::DType::Bool) return refuse("a copy of bool", "copy integers");
-  for (const char* key : {"src", "dst"}) transforms(op, ref(side(key)), &side(key).items[1], false);
+  for (const char* key : {"src", "dst"}) {
+    transforms(op, ref(side(key)), &side(key).items[1], false);
+    alignment(op, ref(side(key)), &side(key).items[1]);
+  }
   for (const char* key : {"dst_sem", "src_sem"}) {
     if (!op.attr(key)) continue;
     const ir::DType t = graph_->type(ref(side(key)))->dtype;

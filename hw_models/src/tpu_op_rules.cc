@@ -48,9 +48,23 @@ void TpuRules::check() {
   for (const ir::Scratch& s : m_.scratch) memory_type(s.type->dtype, s.name);
   for (const ir::Body& b : m_.bodies) {
     graph_ = &b.graph;
+    defined_.clear(), loops_.clear(), squeezed_.clear();
     note_blocks(b.graph);
     region(b.graph.region);
   }
+  barrier();
+}
+
+// The barrier semaphore is chosen by collective_id (jax _src/tpu_custom_call.py, 0.10.2).
+void TpuRules::barrier() {
+  bool allowed = false;
+  if (const ir::Attr* params = ir::find(m_.attrs, "params"))
+    for (size_t i = 0; i < params->keys.size(); ++i) allowed = allowed || (params->keys[i] == "allow_collective_id_without_custom_barrier" && params->items[i].is_true());
+  const bool has_id = ir::find(m_.attrs, "collective_id");
+  if (has_barrier_ && !has_id)
+    add("PS-TPU-002", "the barrier semaphore is used without a collective_id", -1, "compiler_params=pltpu.CompilerParams(collective_id=...): kernels that run at the same time have different ones");
+  if (!has_barrier_ && has_id && !allowed)
+    add("PS-TPU-002", "a collective_id, but the barrier semaphore is not used", -1, "leave it out, or use pltpu.get_barrier_semaphore()");
 }
 
 // Every operand, once: what lies in memory as this type.
@@ -67,6 +81,8 @@ void TpuRules::memory_type(DType t, const std::string& name) {
 void TpuRules::region(const ir::Region& r) {
   for (const ir::Op& op : r.ops) {
     for (ir::ValueId v : op.results) defined_[v] = &op;
+    if (op.code == C::for_) loops_[op.regions[0].args[0]] = &op;
+    has_barrier_ |= op.code == C::get_barrier_semaphore;
     operation(op);
     for (const ir::Region& inner : op.regions) region(inner);
   }

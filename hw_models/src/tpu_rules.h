@@ -1,4 +1,4 @@
-// Rules on the operations of a TensorCore's kernel: tpu_op_rules.cc, tpu_access_rules.cc.
+// Rules on the operations of a TensorCore's kernel: tpu_op_rules.cc, tpu_access_rules.cc, tpu_align_rules.cc.
 #pragma once
 #include <string>
 #include <unordered_map>
@@ -35,6 +35,9 @@ class TpuRules {
   void copy(const ir::Op&);
   // `access`: the last transform, where it is an index, is the access itself.
   void transforms(const ir::Op&, ir::ValueId ref, const ir::Attr* view, bool access);
+  void alignment(const ir::Op&, ir::ValueId ref, const ir::Attr* view);
+  int64_t divisor(ir::ValueId, int depth = 0) const;
+  void barrier();
   bool is_loadable(const ir::Op&, const ir::Type& ref, const char* what);
   std::string name_of(ir::ValueId) const;
 
@@ -43,6 +46,8 @@ class TpuRules {
   std::vector<ir::Diagnostic>* out_;
   const ir::Graph* graph_ = nullptr;
   std::unordered_map<ir::ValueId, const ir::Op*> defined_;
+  std::unordered_map<ir::ValueId, const ir::Op*> loops_;  // by index
+  bool has_barrier_ = false;
   std::unordered_map<ir::ValueId, std::vector<bool>> squeezed_;  // refs of blocks: which dims of the block the ref lacks
 };
 

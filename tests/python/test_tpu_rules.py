@@ -93,6 +93,17 @@ def signalled(decrement):
     return kernel
 
 
+def barrier_kernel(x_ref, o_ref):
+    barrier = pltpu.get_barrier_semaphore()
+    pl.semaphore_signal(barrier, 1)
+    pl.semaphore_wait(barrier, 1)
+    o_ref[...] = x_ref[...]
+
+
+def identified(n):
+    return dict(compiler_params=pltpu.CompilerParams(collective_id=n))
+
+
 def whole(ref):
     return ref
 
@@ -123,6 +134,9 @@ BLOCKS = {
     "scalar in VMEM": ("PS-TPU-001", lambda: body(fill(lambda *_: None), shape())),
     "scalar in SMEM": (None, lambda: body(fill(lambda s, o: None), shape(), in_specs=[SMEM])),
     "semantics of another length": ("PS-TPU-002", lambda: body(copy_kernel, grid=(2,), compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", "arbitrary")))),
+    "barrier": (None, lambda: body(barrier_kernel, **identified(3))),
+    "barrier without an id": ("PS-TPU-002", lambda: body(barrier_kernel)),
+    "id without a barrier": ("PS-TPU-002", lambda: body(copy_kernel, **identified(3))),
     "semantics": (None, lambda: body(copy_kernel, grid=(2,), compiler_params=pltpu.CompilerParams(dimension_semantics=("arbitrary",)))),
 }
 
@@ -254,6 +268,59 @@ def test_warnings_are_findings_of_a_run():
         out = jax.block_until_ready(f(*(jnp.ones(s.shape, s.dtype) for s in inputs)))
     assert np.asarray(out).min() == 128
     assert [(d.code, d.severity) for d in pallasim.findings()] == [("PS-TPU-004", "warning")]
+
+
+def window(x_index, array=(32, 512), block=(8, 128), dtype=F32, copies=False):
+    """A kernel that takes a block of an array at a place that depends on the grid point."""
+    def kernel(x_ref, o_ref):
+        if copies:
+            pltpu.sync_copy(x_ref.at[x_index(pl.program_id(0))], o_ref)
+        else:
+            o_ref[...] = x_ref[x_index(pl.program_id(0))]
+
+    f = pl.pallas_call(kernel, out_shape=shape(*block, dtype=dtype), grid=(2,), in_specs=[HBM if copies else pl.BlockSpec()])
+    return f, jnp.ones(array, dtype)
+
+
+@pytest.mark.parametrize("wanted, make", [
+    (128, lambda: window(lambda i: (slice(0, 8), pl.ds(64 * i, 128)))),
+    (None, lambda: window(lambda i: (slice(0, 8), pl.ds(128 * i, 128)))),
+    (None, lambda: window(lambda i: (slice(0, 8), pl.ds(128 * (i + 1) - 128, 128)))),
+    (None, lambda: window(lambda i: (slice(0, 8), pl.ds(pl.multiple_of(64 * i * 2, 128), 128)))),
+    (None, lambda: window(lambda i: (pl.ds(i, 8), slice(0, 128)))),
+    (8, lambda: window(lambda i: (pl.ds(i, 8), slice(0, 128)), dtype=BF16)),
+    (None, lambda: window(lambda i: (pl.ds(8 * i, 8), slice(0, 128)), dtype=BF16)),
+    (128, lambda: window(lambda i: (slice(0, 8), pl.ds(i, 128)), copies=True)),
+    (None, lambda: window(lambda i: (slice(0, 8), pl.ds(256 * i, 128)), copies=True)),
+    (512, lambda: window(lambda i: (pl.ds(128 * i, 128),), (512,), (128,))),  # jax issue 36770
+    (None, lambda: window(lambda i: (i, slice(None), slice(None)), (4, 8, 128))),
+])
+def test_where_slices_begin(wanted, make):
+    f, x = make()
+    pallasim.findings()
+    with pallasim.emulate("tpu-v5e"):
+        jax.block_until_ready(f(x))
+    found = pallasim.findings()
+    if wanted is None:
+        assert found == []
+    else:
+        assert [(d.code, d.severity) for d in found] == [("PS-TPU-007", "warning")] and f"is a multiple of {wanted}" in found[0].message
+
+
+def test_semaphores_may_be_left_unchecked():
+    def kernel(x_ref, o_ref, sem):
+        pl.semaphore_signal(sem, 1)
+        o_ref[...] = x_ref[...]
+
+    def call(unchecked):
+        params = pltpu.CompilerParams(disable_semaphore_checks=unchecked)
+        f, _ = body(kernel, scratch_shapes=[pltpu.SemaphoreType.REGULAR], compiler_params=params)
+        with pallasim.emulate("tpu-v5e"):
+            return np.asarray(f(jnp.ones((16, 128))))
+
+    np.testing.assert_array_equal(call(True), 1)
+    with pytest.raises(pallasim.KernelError, match="PS-SEM-002"):
+        call(False)
 
 
 def test_what_a_generation_lacks():

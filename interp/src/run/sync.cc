@@ -117,12 +117,21 @@ std::vector<std::string> awaiters(const Plan& p, int block) {
 }
 }  // namespace
 
+// A kernel may declare that its semaphores are not to be checked.
+static bool checks_semaphores(const ir::Module& m) {
+  const ir::Attr* params = ir::find(m.attrs, "params");
+  for (size_t i = 0; params && i < params->keys.size(); ++i)
+    if (params->keys[i] == "disable_semaphore_checks" && params->items[i].is_true()) return false;
+  return true;
+}
+
 void report_left_over(Thread& t, const Step* s, int64_t id) {
   Execution& ex = *t.exec;
   const int64_t left = ex.semaphores.count(id);
   if (left == 0) return;
   const Plan& p = *ex.plan;
   ex.semaphores.set(id, 0);
+  if (!checks_semaphores(p.module)) return;
   int block = -1;
   const std::string name = p.semaphores.name(id, p.num_threads, &block);
   const bool bytes = block >= 0 && p.semaphores.blocks()[static_cast<size_t>(block)].bytes;
