@@ -106,7 +106,7 @@ struct CommandLine {
         ->type_name("N")
         ->check(CLI::Range(0, 1024).description(""))
         ->capture_default_str();
-    run_app->add_flag("--checked", run.checked, "Also check parallel claims, and count accesses; slower");
+    run_app->add_flag("--checked", run.checked, "Look at every access: parallel claims, copies in flight, what nobody wrote; slower");
     run_app->add_option("--max-steps", run.max_steps, "Stop after so many steps; 0: no limit")
         ->type_name("N")
         ->check(CLI::Validator(CLI::NonNegativeNumber).description(""))

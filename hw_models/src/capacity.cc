@@ -14,6 +14,14 @@ namespace {
 
 using ir::Space;
 
+// A compiler parameter that is a number.
+int64_t parameter(const ir::Module& m, std::string_view key) {
+  const ir::Attr* params = ir::find(m.attrs, "params");
+  for (size_t i = 0; params && i < params->keys.size(); ++i)
+    if (params->keys[i] == key && params->items[i].is_int()) return params->items[i].i;
+  return kUnknown;
+}
+
 bool is_counted(Space s) { return s == Space::Vmem || s == Space::Smem || s == Space::Cmem || s == Space::Semaphore; }
 
 int64_t bytes_in(Space s, ir::DType t, const std::vector<int64_t>& dims) {
@@ -49,6 +57,8 @@ class Walk {
   std::vector<Occupancy> run() {
     for (const ir::Operand& o : m_.operands) operand(o);
     for (const ir::Scratch& s : m_.scratch) allocate(s.name, s.type, "scratch");
+    if (const int64_t n = parameter(m_, "internal_scratch_in_bytes"); n > 0)
+      live_.push_back({Space::Vmem, {"(the compiler's own)", nullptr, {}, n, 1, "internal_scratch_in_bytes"}});
     note(-1);
     for (const ir::Body& b : m_.bodies) {
       graph_ = &b.graph;
@@ -126,6 +136,7 @@ class Walk {
 };
 
 std::string shape_text(const BufferUse& b) {
+  if (!b.type) return "";
   return fmt::format("{}[{}]", ir::name(b.type->dtype), fmt::join(b.dims, ","));
 }
 
@@ -149,13 +160,6 @@ std::vector<std::string> table(const Occupancy& o) {
   return r;
 }
 
-int64_t vmem_limit(const ir::Module& m) {
-  const ir::Attr* params = ir::find(m.attrs, "params");
-  for (size_t i = 0; params && i < params->keys.size(); ++i)
-    if (params->keys[i] == "vmem_limit_bytes" && params->items[i].is_int()) return params->items[i].i;
-  return kUnknown;
-}
-
 }  // namespace
 
 std::vector<Occupancy> occupancy(const ir::Module& m) { return Walk(m).run(); }
@@ -165,7 +169,7 @@ void check_tpu_capacity(const ir::Module& m, const Profile& p, std::vector<ir::D
     if (mesh.kind != "tensorcore") return;  // subcores have memories of their own
   for (const Occupancy& o : occupancy(m)) {
     int64_t capacity = p.capacity(o.space);
-    const int64_t asked = o.space == Space::Vmem ? vmem_limit(m) : kUnknown;
+    const int64_t asked = o.space == Space::Vmem ? parameter(m, "vmem_limit_bytes") : kUnknown;
     const bool own_limit = asked != kUnknown && (capacity == kUnknown || asked < capacity);
     if (own_limit) capacity = asked;
     if (capacity == kUnknown || o.bytes <= capacity) continue;
