@@ -8,6 +8,7 @@
 #include "archive.h"
 #include "commands.h"
 #include "io.h"
+#include "pallasim/hw/rules.h"
 
 namespace pallasim::cli {
 namespace {
@@ -216,6 +217,32 @@ int format(const FmtOptions& o, Out& out) {
   return kOk;
 }
 
+// What a TPU kernel keeps in the memories of a core, and which chips' compilers take it.
+static void show_chips(const ir::Module& m, Out& out) {
+  for (const hw::Occupancy& use : hw::occupancy(m)) {
+    std::string buffers;
+    Json list = Json::array();
+    for (const hw::BufferUse& b : use.buffers) {
+      buffers += fmt::format("{}{}{}", buffers.empty() ? "" : ", ", b.copies > 1 ? std::to_string(b.copies) + " x " : "", escaped(b.name));
+      list.push_back({{"name", b.name}, {"bytes", b.bytes}, {"copies", b.copies}, {"what", b.role}});
+    }
+    const bool counted = use.space == ir::Space::Semaphore;
+    out.text(fmt::format("fills    {} {}{}: {}\n", ir::name(use.space), counted ? std::to_string(use.bytes) : human_bytes(use.bytes), counted ? "" : " of a core", buffers));
+    out.object["occupancy"].push_back({{"space", ir::name(use.space)}, {counted ? "count" : "bytes", use.bytes}, {"buffers", list}});
+  }
+  std::string takes;
+  for (const hw::Profile& p : hw::profiles()) {
+    if (p.family != hw::Family::Tpu) continue;
+    std::string why;
+    for (const ir::Diagnostic& d : hw::broken_rules(m, p))
+      if (why.empty() && d.severity == ir::Severity::Error) why = d.code + ": " + d.message;
+    if (why.empty()) takes += (takes.empty() ? "" : ", ") + p.name;
+    else out.text(fmt::format("chip     {} refuses it: {}\n", p.name, escaped(why)));
+    out.object["chips"][p.name] = why.empty() ? Json() : Json(why);
+  }
+  if (!takes.empty()) out.text(fmt::format("chips    {} take it\n", takes));
+}
+
 int info(const InfoOptions& o, Out& out) {
   const std::string text = read_program(o.file);
   if (looks_like_zip(text)) return info_capsule(o.file, text, out);
@@ -253,6 +280,7 @@ int info(const InfoOptions& o, Out& out) {
   out.object["ops"] = {{"body", ops.body},          {"index_maps", ops.index_maps},      {"exact", ops.by_fidelity[0]},
                        {"ulp", ops.by_fidelity[1]}, {"contraction", ops.by_fidelity[2]}, {"by_name", ops.by_name}};
 
+  if (m.params.empty() && m.machine == ir::Machine::Tpu) show_chips(m, out);
   if (!m.params.empty()) {
     out.text("runs     not known before --dim gives the shape parameters\n");
     out.object["runs"] = nullptr;
