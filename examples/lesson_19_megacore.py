@@ -3,9 +3,9 @@
     .venv/bin/python examples/lesson_19_megacore.py
 
 On v4 and v5p two TensorCores are one device ("Megacore"). They share slow memory (HBM); VMEM, SMEM and semaphores are each
-core's own. `create_tensorcore_mesh` without a number asks the device for its cores, and `emit_pipeline` divides its
-`parallel` axis among them. Here each core sums its half of the rows; then core 0 adds what core 1 left in HBM. Without
-the barrier in between it could read before the other core is done.
+core's own. The kernel runs once per core of the mesh. Each core sums its half of the rows; then core 0 adds what core 1 left in
+HBM. Without the barrier in between it may read before the other core is done: some schedule shows it, and its token
+shows it again.
 """
 
 import jax
@@ -19,9 +19,8 @@ import pallasim
 ROWS, WIDTH, BLOCK = 64, 128, 8
 
 
-def sum_rows(x):
-    mesh = pltpu.create_tensorcore_mesh("core")
-    cores = mesh.shape["core"]
+def sum_rows(x, cores, wait=True):
+    mesh = pltpu.create_tensorcore_mesh("core", num_cores=cores)
     share = ROWS // cores
 
     def kernel(x_hbm, parts_hbm, o_hbm, acc, other, barrier):
@@ -34,7 +33,8 @@ def sum_rows(x):
         pltpu.emit_pipeline(add, grid=(share // BLOCK,), in_specs=[pl.BlockSpec((BLOCK, WIDTH), lambda i: (i, 0))])(
             x_hbm.at[pl.ds(pl.multiple_of(core * share, BLOCK), share)])
         pltpu.sync_copy(acc, parts_hbm.at[core])
-        pltpu.core_barrier(barrier, core_axis_name="core")
+        if wait:
+            pltpu.core_barrier(barrier, core_axis_name="core")
 
         @pl.when(core == 0)
         def _():
@@ -53,16 +53,31 @@ def main():
     x = np.random.default_rng(0).standard_normal((ROWS, WIDTH), dtype=np.float32)
     want = x.astype(np.float64).reshape(-1, BLOCK, WIDTH).sum(0)
     rows = []
-    for chip in ("tpu-v5e", "tpu-v5p"):
+    for chip, cores in (("tpu-v5e", 1), ("tpu-v5p", 2)):
         tokens = set()
         for seed in (None, 0, 1, 2):  # whichever core is ahead
             with pallasim.emulate(chip, random_seed=seed):
-                parts, out = (np.asarray(a) for a in jax.jit(sum_rows)(x))
+                parts, out = (np.asarray(a) for a in jax.jit(sum_rows, static_argnums=1)(x, cores))
             np.testing.assert_allclose(out, want, atol=1e-4)
             tokens.add(pallasim.last_run()["token"])
         assert np.abs(out).max() > 1 and len(tokens) == 4
         rows.append((chip, pallasim.last_run()["threads"], parts.shape[0]))
     assert [r[1] for r in rows] == [1, 2]
+
+    broken = jax.jit(sum_rows, static_argnums=(1, 2))
+    for seed in range(50):
+        with pallasim.emulate("tpu-v5p", random_seed=seed):
+            early = np.asarray(broken(x, 2, False)[1])
+        if not np.allclose(early, want, atol=1e-4):
+            break
+    else:
+        raise AssertionError("no schedule showed the missing barrier")
+    token = pallasim.last_run()["token"]
+    with pallasim.emulate("tpu-v5p", replay=token):
+        again = np.asarray(broken(x, 2, False)[1])
+    np.testing.assert_array_equal(early, again)
+    print(f"Without the barrier, schedule {token}: {np.count_nonzero(~np.isclose(early, want, atol=1e-4))} of {want.size} sums are wrong.")
+    print()
 
     print("chip      cores   rows of each core")
     for chip, threads, cores in rows:
