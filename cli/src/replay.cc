@@ -75,9 +75,11 @@ class Replay {
     refuse_options();
     header();
     out_.object["launches"] = Json::array();
-    for (size_t i = 0; i < launches.size(); ++i) {
-      if (options_.launch && static_cast<size_t>(options_.launch) != i + 1) continue;
-      one(launches[i], i + 1);
+    for (size_t i = 0; i < launches.size();) {
+      const size_t n = std::min(launches.size() - i, devices_of(launches[i]));
+      const auto chosen = static_cast<size_t>(options_.launch);
+      if (!chosen || (chosen > i && chosen <= i + n)) together(std::span(launches).subspan(i, n), i + 1);
+      i += n;
     }
     if (!options_.launch && capsule_.omitted())
       out_.text(fmt::format("{} later launches were not recorded\n", capsule_.omitted()));
@@ -125,6 +127,15 @@ class Replay {
     return plan;
   }
 
+  // How many recorded launches are one: those of devices that reach into each other follow each other.
+  size_t devices_of(const CapsuleLaunch& l) {
+    try {
+      return static_cast<size_t>(interp::devices_of(*plan_of(l, engine_options(options_, interp::parse_options(l.options)))));
+    } catch (const ir::DiagnosticError&) {
+      return 1;  // its own launch reports it
+    }
+  }
+
   std::vector<Argument> arguments(const CapsuleLaunch& l, int64_t* budget) {
     std::vector<Argument> all;
     for (const CapsuleArray& a : l.arguments) {
@@ -167,64 +178,86 @@ class Replay {
     return all;
   }
 
-  void one(const CapsuleLaunch& l, size_t number) {
-    Json j = {{"launch", number}, {"kernel", l.kernel}, {"device", l.device}};
-    j["error"] = nullptr;
-    std::string verdict;
+  // One launch of one device, or of all that reach into each other.
+  void together(std::span<const CapsuleLaunch> launches, size_t number) {
+    const CapsuleLaunch& l = launches[0];
+    std::vector<Json> all;
+    for (size_t i = 0; i < launches.size(); ++i)
+      all.push_back({{"launch", number + i}, {"kernel", l.kernel}, {"device", launches[i].device}, {"error", nullptr}});
+    std::vector<std::string> verdicts(launches.size());
     int64_t budget = budget_;
     try {
       const interp::Options options = engine_options(options_, interp::parse_options(l.options));
       const auto plan = plan_of(l, options);
-      std::vector<Argument> in = arguments(l, &budget), to = results(l, &budget);
-      launch(*plan, options, in, to, &j);
+      std::vector<std::vector<Argument>> in, to;
+      for (const CapsuleLaunch& device : launches) {
+        in.push_back(arguments(device, &budget));
+        to.push_back(results(device, &budget));
+      }
+      launch(*plan, options, launches, in, to, all);
+      for (size_t i = 0; i < launches.size(); ++i) {
+        verdicts[i] = l.error.empty() ? outputs(launches[i], number + i, to[i], &budget, &all[i]) : "another end than recorded";
+      }
       if (!l.error.empty()) {
         ir::Diagnostic d =
             differs("PS-DIFF-002", l, fmt::format("launch {} ended well, but failed when it was recorded", number));
         d.numbers = {fmt::format("recorded: {}", l.error)};
         finding(std::move(d));
-        verdict = "another end than recorded";
-      } else {
-        verdict = outputs(l, number, to, &budget, &j);
       }
     } catch (const ir::DiagnosticError& e) {
-      ir::Diagnostic d = e.diagnostic();
-      if (d.kernel.empty()) d.kernel = l.kernel;
-      const int exit = exit_code_of(d);
-      if (exit != kFinding && exit != kUnsupported && d.code != l.error) throw ir::DiagnosticError(std::move(d));
-      j["error"] = d.code;
-      finding(d);
-      verdict = d.code == l.error ? fmt::format("{}, as recorded", d.code) : d.code;
-      if (d.code != l.error) {
-        ir::Diagnostic other =
-            differs("PS-DIFF-002", l, fmt::format("launch {} failed, but not when it was recorded", number));
-        if (!l.error.empty()) {
-          other.message = fmt::format("launch {} failed in another way than when it was recorded", number);
-          other.numbers = {fmt::format("recorded: {}", l.error)};
-        }
-        finding(std::move(other));
+      const std::string verdict = failed(e.diagnostic(), l, number);
+      for (size_t i = 0; i < launches.size(); ++i) {
+        verdicts[i] = verdict;
+        all[i]["error"] = e.diagnostic().code;
       }
     }
-    out_.text(fmt::format("launch {:<3} {} on device {}: {}\n", number, escaped(l.kernel), l.device, verdict));
+    for (size_t i = 0; i < launches.size(); ++i) {
+      out_.text(fmt::format("launch {:<3} {} on device {}: {}\n", number + i, escaped(l.kernel), launches[i].device, verdicts[i]));
+      out_.object["launches"].push_back(std::move(all[i]));
+    }
     if (options_.time && !seconds_.empty())
       out_.text(fmt::format("           least {:.3f} ms of {}\n",
                             1e3 * *std::min_element(seconds_.begin(), seconds_.end()), seconds_.size()));
-    out_.object["launches"].push_back(std::move(j));
   }
 
-  void launch(const interp::Plan& plan, const interp::Options& options, std::vector<Argument>& in,
-              std::vector<Argument>& to, Json* j) {
+  // Reports a launch that failed; returns the verdict. Throws where the failure is not the kernel's.
+  std::string failed(ir::Diagnostic d, const CapsuleLaunch& l, size_t number) {
+    if (d.kernel.empty()) d.kernel = l.kernel;
+    const int exit = exit_code_of(d);
+    if (exit != kFinding && exit != kUnsupported && d.code != l.error) throw ir::DiagnosticError(std::move(d));
+    finding(d);
+    if (d.code == l.error) return fmt::format("{}, as recorded", d.code);
+    ir::Diagnostic other = differs("PS-DIFF-002", l, fmt::format("launch {} failed, but not when it was recorded", number));
+    if (!l.error.empty()) {
+      other.message = fmt::format("launch {} failed in another way than when it was recorded", number);
+      other.numbers = {fmt::format("recorded: {}", l.error)};
+    }
+    finding(std::move(other));
+    return d.code;
+  }
+
+  void launch(const interp::Plan& plan, const interp::Options& options, std::span<const CapsuleLaunch> launches,
+              std::vector<std::vector<Argument>>& in, std::vector<std::vector<Argument>>& to, std::vector<Json>& all) {
     seconds_.clear();
     interp::Report report;
-    const auto args = buffers(in), results = buffers(to);
+    std::vector<std::vector<interp::Buffer>> args, results;
+    for (size_t i = 0; i < launches.size(); ++i) {
+      args.push_back(buffers(in[i]));
+      results.push_back(buffers(to[i]));
+    }
+    std::vector<interp::DeviceCall> calls;
+    for (size_t i = 0; i < launches.size(); ++i) calls.push_back({static_cast<int32_t>(launches[i].device), args[i], results[i]});
     for (int i = 0; i < options_.repeat; ++i) {
       const auto start = std::chrono::steady_clock::now();
-      report = interp::launch(plan, session_, args, results, options);
+      report = interp::launch(plan, session_, calls, options);
       seconds_.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     }
     show_prints(report, out_);
-    (*j)["prints"] = report.prints;
-    (*j)["token"] = report.token;
-    (*j)["steps"] = report.steps;
+    for (Json& j : all) {
+      j["prints"] = report.prints;
+      j["token"] = report.token;
+      j["steps"] = report.steps;
+    }
     for (const ir::Diagnostic& d : report.findings) finding(d);
   }
 

@@ -52,9 +52,9 @@ struct Execution {
 
   const Plan* plan = nullptr;
   const Options* options = nullptr;
+  int32_t devices = 1, first_device = 0;
   std::vector<int64_t> grid;        // bound extents
   GridBox box;
-  std::vector<std::byte*> operand_bases;  // by buffer index, arena entry unused
   std::vector<Thread> threads;
   // Slots and temporaries of one thread, and where its buffers lie.
   struct Arena {
@@ -63,7 +63,7 @@ struct Execution {
     std::vector<std::byte*> bases;                   // by buffer index
   };
   std::vector<std::unique_ptr<Arena>> arenas;        // one per thread; of programs: as many as ever ran at a time
-  std::vector<std::vector<std::byte>> shared_memory; // grid-scoped scratch
+  std::vector<std::vector<std::byte>> shared_memory; // grid-scoped scratch, device by device
   memory::Semaphores semaphores;
   memory::CopyQueue copies;         // in flight
   int64_t copies_issued = 0;
@@ -82,7 +82,8 @@ struct Execution {
   int64_t spins = 0;                // reads of a waiting loop that found nothing new, since something was written
   int64_t points = 0, next_point = 0;  // programs: grid points in all, and the first that no thread has got yet
 
-  void bind(std::span<std::byte* const> operands, std::span<const int64_t> grid_sizes);
+  // `operands`: of each device of the launch; `first`: the number of the first device among those around the kernel.
+  void bind(std::span<const std::vector<std::byte*>> operands, std::span<const int64_t> grid_sizes, int32_t first = 0);
   void start(const GridBox& box);   // resets threads to the entry
   // Every grid point is a program of its own, at most `resident` of them at a time (GPUs). Arenas are taken when a program
   // first runs, so that run-to-block needs one.
@@ -93,6 +94,7 @@ struct Execution {
   // Runs `thread` for at most `budget` steps.
   Stop run(Thread& thread, int64_t budget);
   int64_t linear_point(const Thread&) const;
+  int32_t device_of(const Thread& t) const { return devices == 1 ? 0 : t.index / plan->num_threads; }
 
   struct Snapshot {
     std::vector<std::vector<std::byte>> arenas;
@@ -108,12 +110,13 @@ struct Execution {
   void restore(const Snapshot&, std::span<const int64_t> operand_bytes);
 
  private:
-  std::unique_ptr<Arena> new_arena() const;
+  std::unique_ptr<Arena> new_arena();
   void enter(Thread&);              // slots and scratch as at the start of the plan
-  void bind_arena(Arena&) const;
+  void bind_arena(Arena&, int32_t device) const;
+  const Arena& first_arena(int32_t device) const { return *arenas[static_cast<size_t>(device * plan->num_threads)]; }
   std::unique_ptr<std::byte[]> strips_;
   std::vector<Arena*> free_;        // programs: arenas of ended ones
-  std::vector<std::byte*> operands_;
+  std::vector<std::vector<std::byte*>> operands_;  // per device
 };
 
 // Fills `count` elements at `at` with what nobody wrote.

@@ -75,6 +75,14 @@ class Plan {
   std::vector<uint32_t> pid_slots; // i64, per grid axis
   std::vector<uint32_t> size_slots;
   std::vector<uint32_t> mesh_slots;  // i64, per mesh axis of the (single) mesh
+  struct DeviceAxis { std::string name; int64_t size; uint32_t slot; };  // slot: i64, the device's coordinate
+  std::vector<DeviceAxis> device_axes;  // around the kernel, the last one fastest
+  bool has_peers = false;          // devices reach into each other: all of them are one launch
+  int64_t num_devices() const {
+    int64_t n = 1;
+    for (const DeviceAxis& a : device_axes) n = memory::mul(n, a.size);
+    return n;
+  }
   memory::SemaphoreLayout semaphores;
   struct OuterSemaphores { int block; int operand; bool in_place; };  // semaphores that live outside the kernel
   std::vector<OuterSemaphores> outer_semaphores;

@@ -17,20 +17,23 @@ int SemaphoreLayout::add(std::string name, int64_t count, bool per_thread, bool 
 
 int64_t SemaphoreLayout::id(int block, int64_t index, int64_t thread) const {
   const SemaphoreBlock& b = blocks_[static_cast<size_t>(block)];
-  return b.per_thread ? shared_ + thread * per_thread_ + b.first + index : b.first + index;
+  const int64_t device = thread / threads_ * of_device();
+  return device + (b.per_thread ? shared_ + thread % threads_ * per_thread_ : 0) + b.first + index;
 }
 
 std::string SemaphoreLayout::name(int64_t id, int64_t threads, int* block) const {
-  const bool owned = id >= shared_;
+  const int64_t device = id / std::max<int64_t>(1, of_device()), inside = id % std::max<int64_t>(1, of_device());
+  const bool owned = inside >= shared_;
   const int64_t each = std::max<int64_t>(1, per_thread_);
-  const int64_t thread = owned ? (id - shared_) / each : -1, local = owned ? (id - shared_) % each : id;
+  const int64_t thread = owned ? (inside - shared_) / each : -1, local = owned ? (inside - shared_) % each : inside;
   for (size_t i = 0; i < blocks_.size(); ++i) {
     const SemaphoreBlock& b = blocks_[i];
     if (b.per_thread != owned || local < b.first || local >= b.first + b.count) continue;
     *block = static_cast<int>(i);
     std::string r = b.name.empty() ? "semaphore" : b.name;
     if (b.count > 1) r += fmt::format("[{}]", local - b.first);
-    if (owned && threads > 1) r += fmt::format(" of thread {}", thread);
+    if (owned && threads_ > 1) r += fmt::format(" of thread {}", thread);
+    if (threads > threads_) r += fmt::format("{} device {}", owned && threads_ > 1 ? " on" : " of", device);
     return r;
   }
   *block = -1;

@@ -95,9 +95,7 @@ def lower(ctx: Any, *in_nodes: Any, primitive: str, options: Any, **params: Any)
         captured = capture(ctx, primitive, params, options)
     except Unsupported as e:
         raise _findings.UnsupportedError(f"pallasim cannot express kernel '{params.get('name')}': {e}") from e
-    several = any(size > 1 for _, size in captured.device_axes)
-    if several and captured.facts & {"communicates", "axes"}:
-        raise _findings.UnsupportedError(f"pallasim cannot run kernel '{captured.name}' on several devices yet (axes {dict(captured.device_axes)})")
+    numbered = any(size > 1 for _, size in captured.device_axes) and bool(captured.facts & {"communicates", "axes"})
     items, recording = [options.text(), _interpret.grid_order(options.random_seed, captured)], 0
     if options.grid_point_recorder is not None:
         recording, option = _interpret.recording()
@@ -113,22 +111,40 @@ def lower(ctx: Any, *in_nodes: Any, primitive: str, options: Any, **params: Any)
     prepare()
     if getattr(ctx, "tokens_in", None) is not None:
         ctx.set_tokens_out(ctx.tokens_in)
-    first = captured.num_dynamic
+    first = captured.num_dynamic + numbered
     aliases = {first + i: o for i, o in captured.aliases}
-    in_nodes = (*in_nodes, *(mlir.ir_constant(c) for c in captured.constants))
+    number = (_device_number(ctx, captured.device_axes),) if numbered else ()
+    in_nodes = (*number, *in_nodes, *(mlir.ir_constant(c) for c in captured.constants))
     types = jaxver.ir_types(ctx, ctx.avals_out)
     extra = {}
     if captured.params:
         extra["result_shapes"] = [mlir.eval_dynamic_shape_as_tensor(ctx, a.shape) for a in ctx.avals_out]
     op = mlir.custom_call(
         TARGET, result_types=types, operands=in_nodes,
-        backend_config={"ir": ir.StringAttr.get(captured.text), "options": ir.StringAttr.get(text)},
+        backend_config={"ir": ir.StringAttr.get(captured.text), "options": ir.StringAttr.get(text), "numbered": ir.BoolAttr.get(numbered)},
         has_side_effect=bool(captured.facts & {"prints", "checks", "communicates"}) or _declares_effects(params),
         operand_output_aliases=aliases, api_version=4,
         operand_layouts=[_row_major(v.type) for v in in_nodes], result_layouts=[_row_major(t) for t in types], **extra)
     if recording:
         return _interpret.deliver(ctx, list(op.results), options.grid_point_recorder, recording, captured)
     return list(op.results)
+
+
+def _device_number(ctx: Any, axes: Sequence[tuple[str, int]]) -> Any:
+    """The number of the device that runs the program among those of the mesh around the kernel, the last axis fastest."""
+    import jax
+    import jax.numpy as jnp
+    from jax._src.interpreters import mlir
+
+    def number() -> Any:
+        n = jnp.int32(0)
+        for name, size in axes:
+            n = n * size + jax.lax.axis_index(name)
+        return n
+
+    aval = jax.core.ShapedArray((), jnp.int32)
+    inner = ctx.replace(primitive=None, avals_in=[], avals_out=[aval], tokens_in=mlir.TokenSet(), tokens_out=None)
+    return mlir.lower_fun(number, multiple_results=False)(inner)[0]
 
 
 def _row_major(mlir_type: Any) -> list[int]:

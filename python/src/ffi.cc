@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "gang.h"
 #include "launch_call.h"
 #include "reports.h"
 #include "xla/ffi/api/ffi.h"
@@ -17,6 +18,7 @@ namespace ffi = xla::ffi;
 struct Executable {
   static ffi::TypeId id;
   std::shared_ptr<const Program> program;
+  bool numbered = false;  // operand 0 is the device's number among those around the kernel
 };
 ffi::TypeId Executable::id = {};
 ffi::TypeInfo g_type_info = ffi::MakeTypeInfo<Executable>();
@@ -161,9 +163,10 @@ thread_local Scratch t_scratch;
 
 ffi::Error invalid(std::string text) { return ffi::Error(ffi::ErrorCode::kInvalidArgument, std::move(text)); }
 
-ffi::ErrorOr<std::unique_ptr<Executable>> instantiate(std::string_view ir, std::string_view options) {
+ffi::ErrorOr<std::unique_ptr<Executable>> instantiate(std::string_view ir, std::string_view options, bool numbered) {
   try {
     auto e = std::make_unique<Executable>();
+    e->numbered = numbered;
     e->program = Program::make(ir, options);
     return ffi::ErrorOr<std::unique_ptr<Executable>>(std::move(e));
   } catch (const ir::DiagnosticError& e) {
@@ -173,16 +176,27 @@ ffi::ErrorOr<std::unique_ptr<Executable>> instantiate(std::string_view ir, std::
   }
 }
 
-ffi::Error execute(Executable* e, int32_t device, ffi::RemainingArgs args, ffi::RemainingRets rets) {
+void run(const Program& p, int64_t run_id, const interp::DeviceCall& call) {
+  if (interp::devices_of(p.plan()) > 1) run_together(p, run_id, call);
+  else p.run(std::span(&call, 1));
+}
+
+ffi::Error execute(Executable* e, ffi::RunId run_id, int32_t device, ffi::RemainingArgs args, ffi::RemainingRets rets) {
   const Program& p = *e->program;
-  if (args.size() != p.num_args() || rets.size() != p.num_results())
-    return invalid(fmt::format("the call has {} operands and {} results, but the module declares {} and {}", args.size(), rets.size(), p.num_args(), p.num_results()));
+  const size_t first = e->numbered ? 1 : 0;
+  if (args.size() != p.num_args() + first || rets.size() != p.num_results())
+    return invalid(fmt::format("the call has {} operands and {} results, but the module declares {} and {}", args.size(), rets.size(), p.num_args() + first, p.num_results()));
+  if (e->numbered) {
+    auto b = args.get<ffi::BufferR0<ffi::DataType::S32>>(0);
+    if (!b) return b.error();
+    device = *b->typed_data();
+  }
   Scratch& s = t_scratch;
-  s.args.resize(args.size());
+  s.args.resize(args.size() - first);
   s.results.resize(rets.size());
   std::string error;
-  for (size_t i = 0; i < args.size(); ++i) {
-    auto b = args.get<ffi::AnyBuffer>(i);
+  for (size_t i = 0; i < s.args.size(); ++i) {
+    auto b = args.get<ffi::AnyBuffer>(first + i);
     if (!b) return b.error();
     if (!fill(p.args()[i], *b, "operand", i, &s.args[i], &error)) return invalid(std::move(error));
   }
@@ -193,16 +207,18 @@ ffi::Error execute(Executable* e, int32_t device, ffi::RemainingArgs args, ffi::
   }
   try {
     if (!p.has_sub_byte()) {
-      p.run(s.args, s.results, device);
+      run(p, run_id.run_id, {device, s.args, s.results});
       return ffi::Error::Success();
     }
     Unpacked u;
     for (interp::Buffer& b : s.args) u.take(b, true);
     for (interp::Buffer& b : s.results) u.take(b, false), u.written(b);
-    p.run(s.args, s.results, device);
+    run(p, run_id.run_id, {device, s.args, s.results});
     u.finish();
   } catch (const ir::DiagnosticError& e) {
-    return invalid(note_failure(e.diagnostic()));
+    // All devices of a launch fail as one; the first of them says it.
+    const bool another = interp::devices_of(p.plan()) > 1 && device != 0;
+    return invalid(another ? ir::render(e.diagnostic()) : note_failure(e.diagnostic()));
   } catch (const std::bad_alloc&) {
     return ffi::Error(ffi::ErrorCode::kResourceExhausted, "pallasim: out of memory");
   } catch (const std::exception& e) {
@@ -212,10 +228,10 @@ ffi::Error execute(Executable* e, int32_t device, ffi::RemainingArgs args, ffi::
 }
 
 XLA_FFI_DEFINE_HANDLER(kInstantiate, instantiate,
-                       ffi::Ffi::BindInstantiate().Attr<std::string_view>("ir").Attr<std::string_view>("options"));
+                       ffi::Ffi::BindInstantiate().Attr<std::string_view>("ir").Attr<std::string_view>("options").Attr<bool>("numbered"));
 // Attributes were read when the executable was made.
 XLA_FFI_DEFINE_HANDLER(kExecute, execute,
-                       ffi::Ffi::Bind().Ctx<ffi::State<Executable>>().Ctx<ffi::DeviceOrdinal>().RemainingArgs().RemainingRets());
+                       ffi::Ffi::Bind().Ctx<ffi::State<Executable>>().Ctx<ffi::RunId>().Ctx<ffi::DeviceOrdinal>().RemainingArgs().RemainingRets());
 
 }  // namespace
 

@@ -41,16 +41,17 @@ std::shared_ptr<const Program> Program::make(std::string_view text, std::string_
   return p;
 }
 
-void Program::run(std::span<const interp::Buffer> args, std::span<const interp::Buffer> results, int device) const {
+void Program::run(std::span<const interp::DeviceCall> devices) const {
   note_launch();
-  LaunchRecorder recorder(plan_, option_text_, device, args, results);
+  std::vector<LaunchRecorder> recorders;
+  for (const interp::DeviceCall& d : devices) recorders.emplace_back(plan_, option_text_, d.device, d.args, d.results);
   try {
-    note_report(interp::launch(*plan_, session(), args, results, options_), options_.record_grid);
+    note_report(interp::launch(*plan_, session(), devices, options_), options_.record_grid);
   } catch (const ir::DiagnosticError& e) {
-    recorder.failed(e.diagnostic(), results);
+    for (size_t i = 0; i < devices.size(); ++i) recorders[i].failed(e.diagnostic(), devices[i].results);
     throw;
   }
-  recorder.ended(results);
+  for (size_t i = 0; i < devices.size(); ++i) recorders[i].ended(devices[i].results);
 }
 
 }  // namespace pallasim::python

@@ -26,8 +26,8 @@ class Program {
   bool has_sub_byte() const { return has_sub_byte_; }
   const interp::Plan& plan() const { return *plan_; }
 
-  // Runs the kernel for a device of the process. Buffers were checked. Throws DiagnosticError.
-  void run(std::span<const interp::Buffer> args, std::span<const interp::Buffer> results, int device = 0) const;
+  // Runs the kernel for one device, or for all that reach into each other. Buffers were checked. Throws DiagnosticError.
+  void run(std::span<const interp::DeviceCall> devices) const;
 
  private:
   std::shared_ptr<const interp::Plan> plan_;

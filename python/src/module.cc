@@ -57,7 +57,8 @@ std::vector<interp::Buffer> buffers(const std::vector<Array>& arrays) {
 void run(const std::string& text, const std::string& options, const std::vector<Array>& args, const std::vector<Array>& results) {
   const std::vector<interp::Buffer> in = buffers(args), out = buffers(results);
   nb::gil_scoped_release unlocked;
-  Program::make(text, options)->run(in, out);
+  const interp::DeviceCall call{0, in, out};
+  Program::make(text, options)->run(std::span(&call, 1));
 }
 
 nb::dict source_dict(const ir::SourceLine& s) {

@@ -197,7 +197,7 @@ TEST(Async, CopiesInFlightArePartOfASnapshot) {
   Options options = with(Options::Copies::AtWait);
   Array in = x, out = noise({4, 128}, 3);
   Execution ex(*plan);
-  std::byte* bases[] = {in.bytes.data(), out.bytes.data()};
+  const std::vector<std::byte*> bases[] = {{in.bytes.data(), out.bytes.data()}};
   ex.options = &options;
   ex.copies_move = options.copies;
   ex.bind(bases, {});

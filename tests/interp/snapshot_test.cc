@@ -76,7 +76,7 @@ struct Fixture {
 
   Fixture() : plan(compile(ir::parse(kNest))), exec(*plan) {
     exec.options = &options;
-    std::byte* operands[] = {reinterpret_cast<std::byte*>(out.data())};
+    const std::vector<std::byte*> operands[] = {{reinterpret_cast<std::byte*>(out.data())}};
     exec.bind(operands, {});
     exec.start({});
   }

@@ -34,6 +34,7 @@ TEST(Semaphores, SignalsDoNotWrap) {
 TEST(SemaphoreLayout, IdsAndNames) {
   SemaphoreLayout l;
   const int own = l.add("own", 2, true), shared = l.add("shared", 3, false);
+  l.set_threads(4);
   EXPECT_EQ(l.total(4), 3 + 2 * 4);
   int block = -1;
   EXPECT_EQ(l.name(l.id(shared, 2, 0), 4, &block), "shared[2]");
@@ -41,6 +42,12 @@ TEST(SemaphoreLayout, IdsAndNames) {
   EXPECT_EQ(l.name(l.id(own, 1, 3), 4, &block), "own[1] of thread 3");
   EXPECT_EQ(block, own);
   EXPECT_EQ(l.id(own, 0, 1), 3 + 2);
+  // Thread 5 of 8 is thread 1 of the second of two devices.
+  EXPECT_EQ(l.total(8), 2 * l.total(4));
+  EXPECT_EQ(l.id(own, 0, 5), l.total(4) + 3 + 2);
+  EXPECT_EQ(l.name(l.id(own, 1, 5), 8, &block), "own[1] of thread 1 on device 1");
+  EXPECT_EQ(l.name(l.id(shared, 0, 5), 8, &block), "shared[0] of device 1");
+  EXPECT_EQ(block, shared);
 }
 
 TEST(Window, ClipsAtBothEnds) {

@@ -51,8 +51,7 @@ Val Compiler::apply_view_to_each(const Op& op, const Val& ref, const Attr* view,
   return v;
 }
 
-SemPayload Compiler::semaphore_operand(const Op& op, const char* key) {
-  const Val v = viewed_operand(op, key, ViewUse::Access);
+SemPayload Compiler::semaphore_of(const Op& op, const Val& v) {
   if (v.semaphore < 0) unsupported(op, std::string(ir::name(op.code)) + " with a semaphore of type " + std::string(ir::name(v.dtype)));
   SemPayload p;
   p.block = v.semaphore;
@@ -60,19 +59,26 @@ SemPayload Compiler::semaphore_operand(const Op& op, const char* key) {
   return p;
 }
 
-// Device ids are legal where they can only name the device itself.
-void Compiler::check_own_device(const Op& op) {
-  if (!op.attr("device_id")) return;
-  if (const Attr* devices = ir::find(m_.attrs, "devices"))
-    for (const Attr& d : devices->items)
-      if (d.is_call("axis") && d.items[1].i > 1) unsupported(op, std::string(ir::name(op.code)) + " to another device");
-}
-
-uint32_t Compiler::core_slot(const Op& op) {
-  const Attr* core = op.attr("core_index");
-  if (!core) return Addr::kNoSlot;
-  if (core->is(Attr::Kind::Operand)) return scalar_slot(scalar_convert(operand(op, static_cast<size_t>(core->i)), ir::DType::I32));
-  return const_int(ir::DType::I32, core->i).slot;
+// A logical device id counts the devices around the kernel; where there is one, it can only name itself.
+Peer Compiler::peer(const Op& op) {
+  Peer r;
+  auto slot = [&](const char* key) {
+    const Attr* a = op.attr(key);
+    if (!a || (a->is(Attr::Kind::Symbol) && a->s == "none")) return Addr::kNoSlot;
+    if (a->is(Attr::Kind::List) && a->items.size() == 1 && a->items[0].is_call("axis") && m_.meshes.size() == 1 && m_.meshes[0].axes.size() == 1)
+      a = &a->items[0].items[1];  // a coordinate on the only axis of the mesh
+    if (a->is(Attr::Kind::Operand)) return scalar_slot(scalar_convert(operand(op, static_cast<size_t>(a->i)), ir::DType::I32));
+    if (!a->is_int()) unsupported(op, std::string(ir::name(op.code)) + " with such a " + key);
+    return const_int(ir::DType::I32, a->i).slot;
+  };
+  r.core_slot = slot("core_index");
+  if (plan_.num_devices() > 1 && op.attr("device_id")) {
+    const Attr* kind = op.attr("device_id_type");
+    if (kind && kind->s != "logical") unsupported(op, std::string(ir::name(op.code)) + " with a device id of type " + kind->s);
+    r.device_slot = slot("device_id");
+    plan_.has_peers = true;
+  }
+  return r;
 }
 
 void Compiler::for_each_choice(const Val& v, const std::function<void(const Val&)>& body) {
@@ -94,27 +100,36 @@ void Compiler::for_each_choice(const Val& v, const std::function<void(const Val&
 void Compiler::op_dma_start(const Op& op) {
   materialize_all_views();
   plan_.has_sync = true;
-  check_own_device(op);
   const Val src = viewed_operand(op, "src", ViewUse::Copy), dst = viewed_operand(op, "dst", ViewUse::Copy);
   DmaPayload p;
-  p.dst_sem = semaphore_operand(op, "dst_sem");
-  if (op.attr("src_sem")) p.src_sem = semaphore_operand(op, "src_sem");
-  p.core_slot = p.dst_sem.core_slot = core_slot(op);
+  const Val dst_sem = viewed_operand(op, "dst_sem", ViewUse::Access);
+  const Val src_sem = op.attr("src_sem") ? viewed_operand(op, "src_sem", ViewUse::Access) : Val();
+  p.peer = peer(op);
   if (const Attr* add = op.attr("add")) p.add = add->is_true();
   auto side = [&](const Val& v) {
     if (v.semaphore >= 0 || v.kind != Val::Kind::Ref) unsupported(op, "copy of " + std::string(ir::name(v.dtype)));
     if (v.dims.size() > memory::kMaxRank) unsupported(op, "copy of rank " + std::to_string(v.dims.size()));
     return CopySide{v.addr, extents_of(v), v.valid, v.strides, v.name, v.addr.buffer >= kFirstOperandBuffer};
   };
+  auto start = [&](const Val& from, const Val& to, const Val& received, const Val& sent) {
+    check_writable(op, to);
+    if (from.dtype != to.dtype)
+      unsupported(op, "copy from " + std::string(ir::name(from.dtype)) + " to " + std::string(ir::name(to.dtype)));
+    if (p.add && !k_.strip(ir::OpCode::add, to.dtype))
+      unsupported(op, "adding copy of " + std::string(ir::name(to.dtype)));
+    p.dtype = from.dtype;
+    p.src = side(from);
+    p.dst = side(to);
+    p.dst_sem = semaphore_of(op, received);
+    p.dst_sem.peer = p.peer;
+    if (op.attr("src_sem")) p.src_sem = semaphore_of(op, sent);
+    emit(run::dma_start, plan_.own(p));
+  };
   for_each_choice(src, [&](const Val& from) {
     for_each_choice(dst, [&](const Val& to) {
-      check_writable(op, to);
-      if (from.dtype != to.dtype) unsupported(op, "copy from " + std::string(ir::name(from.dtype)) + " to " + std::string(ir::name(to.dtype)));
-      if (p.add && !k_.strip(ir::OpCode::add, to.dtype)) unsupported(op, "adding copy of " + std::string(ir::name(to.dtype)));
-      p.dtype = from.dtype;
-      p.src = side(from);
-      p.dst = side(to);
-      emit(run::dma_start, plan_.own(p));
+      for_each_choice(dst_sem, [&](const Val& received) {
+        for_each_choice(src_sem, [&](const Val& sent) { start(from, to, received, sent); });
+      });
     });
   });
 }
@@ -125,10 +140,12 @@ void Compiler::op_dma_wait(const Op& op) {
   const Val dst = viewed_operand(op, "dst", ViewUse::Shape);
   const Val& shown = dst.choice ? dst.choice->refs[0] : dst;
   DmaWaitPayload p;
-  p.sem = semaphore_operand(op, "dst_sem");
   p.extents = extents_of(shown);
   p.bits = ir::bit_width(shown.dtype);
-  emit(run::dma_wait, plan_.own(std::move(p)));
+  for_each_choice(viewed_operand(op, "dst_sem", ViewUse::Access), [&](const Val& sem) {
+    p.sem = semaphore_of(op, sem);
+    emit(run::dma_wait, plan_.own(p));
+  });
 }
 
 void Compiler::op_select_ref(const Op& op) {

@@ -210,6 +210,9 @@ void Compiler::compile() {
     require_memory(memory::mul(n, 1024), "a mesh of " + std::to_string(n) + " threads");
     plan_.num_threads = static_cast<int>(n);
   }
+  if (const Attr* devices = ir::find(m_.attrs, "devices"))
+    for (const Attr& d : devices->items)
+      if (d.is_call("axis")) plan_.device_axes.push_back({d.items[0].s, d.items[1].i, new_slot()});
   plan_.num_buffers = kFirstOperandBuffer + static_cast<uint32_t>(m_.operands.size());
   graph_ = &m_.bodies[0].graph;
   compile_windows();
@@ -225,6 +228,7 @@ void Compiler::finish() {
     if (targets_[i] >= 0) plan_.steps[i].jump = &plan_.steps[static_cast<size_t>(targets_[i])];
   }
   plan_.entry = plan_.steps.data();
+  plan_.semaphores.set_threads(plan_.num_threads);
   values_.clear();
   plan_.temp_bytes = temps_.high_water() + 64;
   int64_t bytes = memory::mul(plan_.temp_bytes + static_cast<int64_t>(plan_.image.size()), plan_.num_threads);

@@ -188,9 +188,8 @@ class Compiler {
   Val viewed_operand(const Op&, const char* key, ViewUse use);
   void add_tile_padding(Val* ref) const;
   uint32_t valid_slot(const Val& ref, size_t d, const IndexTerm* term, int64_t start, int64_t size, uint32_t size_slot);
-  SemPayload semaphore_operand(const Op&, const char* key);
-  void check_own_device(const Op&);
-  uint32_t core_slot(const Op&);
+  SemPayload semaphore_of(const Op&, const Val&);
+  Peer peer(const Op&);
   // Runs `body` once per alternative of `v`, where the plan then branches.
   void for_each_choice(const Val& v, const std::function<void(const Val&)>& body);
   void store_value(const Op&, const Val& ref, const Val& v);

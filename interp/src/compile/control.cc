@@ -265,7 +265,6 @@ void Compiler::op_new_ref(const Op& op) {
   ScopePayload scope;
   const Val v = allocate_ref(op, op.results[0], &scope);
   if (v.storage) permanent_.push_back(v.storage);
-  else emit(run::scope_begin, plan_.own(std::move(scope)));
   if (op.code == ir::OpCode::new_ref) store_value(op, v, operand(op, 0));
   else if (v.storage) emit_fill_uninitialized(v);
   define(op.results[0], v);
@@ -295,7 +294,6 @@ void Compiler::op_scoped(const Op& op) {
   bool sync = false;
   collect_writes(body, &roots, &sync);
   const auto* payload = sync ? plan_.own(std::move(scope)) : nullptr;
-  if (payload && !payload->semaphores.empty()) emit(run::scope_begin, payload);
   compile_region_ops(body);
   if (payload) emit(run::scope_end, payload);
   const Op& yield = body.ops.back();

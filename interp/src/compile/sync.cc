@@ -43,10 +43,12 @@ void Compiler::op_index(const Op& op) {
         }
         ++index;
       }
-    if (const Attr* devices = ir::find(m_.attrs, "devices"))
-      for (const Attr& d : devices->items)
-        if (d.is_call("axis") && d.items[0].s == axis->s && d.items[1].i == 1)
-          return define(op.results[0], const_int(t->dtype, size ? 1 : 0));
+    for (const Plan::DeviceAxis& a : plan_.device_axes)
+      if (a.name == axis->s) {
+        if (size) v = const_int(t->dtype, a.size);
+        else v.slot = a.slot;
+        return define(op.results[0], v);
+      }
   }
   unsupported(op, std::string(ir::name(op.code)) + (axis ? " of axis \"" + axis->s + "\"" : ""));
 }
@@ -56,7 +58,6 @@ void Compiler::op_semaphore(const Op& op) {
   plan_.has_sync = true;
   const Val ref = operand(op, 0);
   if (ref.semaphore < 0) unsupported(op, std::string(ir::name(op.code)) + " on " + std::string(ir::name(ref.dtype)));
-  check_own_device(op);
   const Val target = apply_view(op, ref, op.attr("view"), ViewUse::Access).ref;
   SemPayload p;
   p.block = ref.semaphore;
@@ -83,7 +84,7 @@ void Compiler::op_semaphore(const Op& op) {
   }
   if (op.code == ir::OpCode::sem_signal) {
     amount("inc");
-    p.core_slot = core_slot(op);
+    p.peer = peer(op);
     emit(run::sem_signal, plan_.own(p));
     return;
   }

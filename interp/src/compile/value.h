@@ -266,10 +266,15 @@ struct PrintPayload {
   struct Arg { bool scalar; uint32_t slot; Addr addr; ir::DType dtype; std::vector<int64_t> dims; };
   std::vector<Arg> args;
 };
+// Whose memory and semaphore: i32 slots of a device of the launch and of a core of its mesh; none: the thread's own.
+struct Peer {
+  uint32_t device_slot = Addr::kNoSlot, core_slot = Addr::kNoSlot;
+  bool elsewhere() const { return device_slot != Addr::kNoSlot || core_slot != Addr::kNoSlot; }
+};
 struct SemPayload {
   int block = -1;          // -1: none
   Addr index;              // offset and dyn count semaphores, not bytes
-  uint32_t core_slot = Addr::kNoSlot;
+  Peer peer;
   uint32_t value_slot = Addr::kNoSlot;
   bool value_wide = false;
   int64_t value = 1;
@@ -286,13 +291,13 @@ struct CopySide {
   std::vector<uint32_t> valid;   // i64 slots of the elements that exist, kNoSlot or empty: all
   std::vector<int64_t> strides;  // elements
   std::string name;
-  bool shared = false;           // lies outside the threads: the same for all of them
+  bool shared = false;           // lies outside the threads: the same for all of a device
 };
 struct DmaPayload {
   CopySide src, dst;
   ir::DType dtype = ir::DType::F32;
   SemPayload src_sem, dst_sem;
-  uint32_t core_slot = Addr::kNoSlot;  // i32: the thread whose memory and semaphore receive
+  Peer peer;               // who receives
   bool add = false;
 };
 struct DmaWaitPayload {

@@ -17,7 +17,8 @@ int64_t extent(const Thread& t, const Extents& e, size_t d) {
 int64_t machine_bytes(int64_t elements, int bits) { return (elements * bits + 7) / 8; }
 
 memory::Place place(const Thread& t, const CopySide& side, int32_t thread) {
-  return {side.shared ? 0 : thread, side.addr.buffer, side.addr.offset + (side.addr.dyn == Addr::kNoSlot ? 0 : t.slot<int64_t>(side.addr.dyn))};
+  const int32_t cores = t.exec->plan->num_threads;
+  return {side.shared ? thread / cores * cores : thread, side.addr.buffer, side.addr.offset + (side.addr.dyn == Addr::kNoSlot ? 0 : t.slot<int64_t>(side.addr.dyn))};
 }
 
 // Adds a row of the source to a row of the destination.
@@ -141,7 +142,7 @@ const Step* dma_start(Thread& t, const Step* s) {
          {fmt::format("{} shows {}", p.src.name.empty() ? "the source" : p.src.name, shape_text({c.dims, p.src.strides.size()})),
           fmt::format("{} shows {}", p.dst.name.empty() ? "the destination" : p.dst.name, shape_text({to, p.dst.strides.size()}))},
          "source and destination of a copy have one shape");
-  const int32_t target = target_core(t, s, p.core_slot, "copy");
+  const int32_t target = target_thread(t, s, p.peer, "copy");
   c.src = place(t, p.src, t.index);
   c.dst = place(t, p.dst, target);
   c.bytes = machine_bytes(n, ir::bit_width(p.dtype));
@@ -168,16 +169,8 @@ const Step* dma_wait(Thread& t, const Step* s) {
   return wait_for(t, s, semaphore_id(t, p.sem), machine_bytes(n, p.bits), true);
 }
 
-// Semaphores of a scope start at zero, every time.
-const Step* scope_begin(Thread& t, const Step* s) {
-  const auto& p = *static_cast<const ScopePayload*>(s->payload);
-  const memory::SemaphoreLayout& layout = t.exec->plan->semaphores;
-  for (int b : p.semaphores)
-    for (int64_t i = 0; i < layout.blocks()[static_cast<size_t>(b)].count; ++i) t.exec->semaphores.set(layout.id(b, i, t.index), 0);
-  return s + 1;
-}
-
-// Memory and semaphores are given back: copies that still use them move now, and nothing may be left in a semaphore.
+// Memory and semaphores are given back: copies that still use them move now, and nothing may be left in a semaphore. The next
+// scope finds it at zero, or at what another thread signalled ahead.
 const Step* scope_end(Thread& t, const Step* s) {
   const auto& p = *static_cast<const ScopePayload*>(s->payload);
   Execution& ex = *t.exec;

@@ -30,10 +30,10 @@ std::vector<Signal> ahead(const Plan& p, const Step* from) {
     todo.pop_back();
     if (s.fn == sem_signal) {
       const auto& sem = *static_cast<const SemPayload*>(s.payload);
-      r.push_back({sem.block, sem.core_slot != Addr::kNoSlot, s.loc});
+      r.push_back({sem.block, sem.peer.elsewhere(), s.loc});
     } else if (s.fn == dma_start) {
       const auto& d = *static_cast<const DmaPayload*>(s.payload);
-      r.push_back({d.dst_sem.block, d.core_slot != Addr::kNoSlot, s.loc});
+      r.push_back({d.dst_sem.block, d.peer.elsewhere(), s.loc});
       if (d.src_sem.block >= 0) r.push_back({d.src_sem.block, false, s.loc});
     } else if (s.fn == branch_table) {
       for (int32_t target : *static_cast<const std::vector<int32_t>*>(s.payload)) visit(static_cast<size_t>(target));
@@ -50,6 +50,14 @@ struct Wait {
   std::string name;
   const std::vector<Signal>* ahead;
 };
+
+// "thread 3"; of several devices "device 1" or "thread 3 of device 1".
+std::string name_of(const Thread& t) {
+  const Execution& ex = *t.exec;
+  if (ex.devices == 1) return fmt::format("thread {}", t.index);
+  const std::string device = fmt::format("device {}", ex.device_of(t));
+  return ex.plan->num_threads == 1 ? device : fmt::format("thread {} of {}", t.index % ex.plan->num_threads, device);
+}
 
 // A circle of threads that wait for each other, from its first member on; empty where there is none.
 std::vector<size_t> circle(const std::vector<std::vector<size_t>>& helpers) {
@@ -78,7 +86,7 @@ void deadlock(Execution& ex, const std::string& token) {
   for (const Thread& t : ex.threads) {
     if (t.stop != Stop::Blocked) continue;
     Wait w{&t, -1, {}, nullptr};
-    w.name = p.semaphores.name(t.wait_sem, p.num_threads, &w.block);
+    w.name = p.semaphores.name(t.wait_sem, static_cast<int64_t>(ex.threads.size()), &w.block);
     const auto [it, fresh] = signals.try_emplace(t.pc);
     if (fresh) it->second = ahead(p, t.pc);
     w.ahead = &it->second;
@@ -104,12 +112,12 @@ void deadlock(Execution& ex, const std::string& token) {
         if (u == i) own = where(p, s.loc);
         else helpers[i].push_back(u);
         if (u != i && i < kMost && helpers[i].size() <= 3)
-          others += fmt::format("{}thread {} at {}", others.empty() ? "" : ", ", waits[u].thread->index, where(p, s.loc));
+          others += fmt::format("{}{} at {}", others.empty() ? "" : ", ", name_of(*waits[u].thread), where(p, s.loc));
         break;
       }
     if (i >= kMost) continue;
     const int64_t count = ex.semaphores.count(t.wait_sem);
-    d.numbers.push_back(fmt::format("thread {} waits for {} to reach {}{}, it is {} ({})", t.index, w.name, t.wait_value, block.bytes ? " bytes" : "", count, where(p, t.pc->loc)));
+    d.numbers.push_back(fmt::format("{} waits for {} to reach {}{}, it is {} ({})", name_of(t), w.name, t.wait_value, block.bytes ? " bytes" : "", count, where(p, t.pc->loc)));
     if (const size_t n = helpers[i].size(); n > 0)
       d.numbers.push_back(fmt::format("  {}{} could signal it, but {} too", others, n > 3 ? fmt::format(" and {} more", n - 3) : "", n == 1 ? "waits" : "wait"));
     else if (!own.empty()) d.numbers.push_back(fmt::format("  only this thread comes to a signal of it, behind the wait, at {}", own));
@@ -119,7 +127,7 @@ void deadlock(Execution& ex, const std::string& token) {
   if (waits.size() > kMost) d.numbers.push_back(fmt::format("… and {} more", waits.size() - kMost));
   if (const std::vector<size_t> c = circle(helpers); !c.empty()) {
     std::string text;
-    for (size_t i = 0; i < c.size() && i < kMost; ++i) text += fmt::format("{}thread {} for thread {}", i ? ", " : "", waits[c[i]].thread->index, waits[c[(i + 1) % c.size()]].thread->index);
+    for (size_t i = 0; i < c.size() && i < kMost; ++i) text += fmt::format("{}{} for {}", i ? ", " : "", name_of(*waits[c[i]].thread), name_of(*waits[c[(i + 1) % c.size()]].thread));
     d.numbers.push_back("they wait in a circle: " + text);
   }
   if (const size_t ended = ex.threads.size() - waits.size(); ended > 0) d.numbers.push_back(fmt::format("{} {} ended", ended, ended == 1 ? "thread has" : "threads have"));

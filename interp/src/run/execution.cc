@@ -26,14 +26,12 @@ int64_t image_bytes(const Plan& p) { return static_cast<int64_t>((p.image.size()
 
 Execution::Execution(const Plan& p) : plan(&p) {
   strips_ = std::make_unique<std::byte[]>(static_cast<size_t>(p.max_strips) * kStripBytes + 64);
-  for (const Plan::Shared& s : p.shared) shared_memory.emplace_back(static_cast<size_t>(s.bytes) + 64);
-  semaphores = memory::Semaphores(p.semaphores.total(p.num_threads));
   box.lo.resize(p.pid_slots.size());
   box.hi.resize(p.pid_slots.size());
   advance.resize(p.pid_slots.size() * p.moving.size());
 }
 
-std::unique_ptr<Execution::Arena> Execution::new_arena() const {
+std::unique_ptr<Execution::Arena> Execution::new_arena() {
   const Plan& p = *plan;
   auto a = std::make_unique<Arena>();
   const int64_t image = image_bytes(p);
@@ -43,21 +41,29 @@ std::unique_ptr<Execution::Arena> Execution::new_arena() const {
   a->bases[kSlotBuffer] = a->at;
   a->bases[kTempBuffer] = a->at + image;
   a->bases[kConstBuffer] = const_cast<std::byte*>(p.constants.data());
-  for (size_t k = 0; k < p.shared.size(); ++k)
-    a->bases[p.shared[k].buffer] = align(const_cast<std::byte*>(shared_memory[k].data()));
-  bind_arena(*a);
   return a;
 }
 
-void Execution::bind_arena(Arena& a) const {
-  std::copy(operands_.begin(), operands_.end(), a.bases.begin() + kFirstOperandBuffer);
+void Execution::bind_arena(Arena& a, int32_t device) const {
+  const std::vector<std::byte*>& own = operands_[static_cast<size_t>(device)];
+  std::copy(own.begin(), own.end(), a.bases.begin() + kFirstOperandBuffer);
+  const std::vector<Plan::Shared>& shared = plan->shared;
+  for (size_t k = 0; k < shared.size(); ++k)
+    a.bases[shared[k].buffer] = align(const_cast<std::byte*>(shared_memory[static_cast<size_t>(device) * shared.size() + k].data()));
 }
 
 Execution::~Execution() = default;
 
-void Execution::bind(std::span<std::byte* const> operands, std::span<const int64_t> grid_sizes) {
+void Execution::bind(std::span<const std::vector<std::byte*>> operands, std::span<const int64_t> grid_sizes, int32_t first) {
   operands_.assign(operands.begin(), operands.end());
-  for (const auto& a : arenas) bind_arena(*a);
+  first_device = first;
+  if (const auto n = static_cast<int32_t>(operands.size()); n != devices || semaphores.size() == 0) {
+    devices = n;
+    semaphores = memory::Semaphores(plan->semaphores.total(int64_t{n} * plan->num_threads));
+  }
+  const std::vector<Plan::Shared>& shared = plan->shared;
+  while (shared_memory.size() < operands.size() * shared.size())
+    shared_memory.emplace_back(static_cast<size_t>(shared[shared_memory.size() % shared.size()].bytes) + 64);
   grid.assign(grid_sizes.begin(), grid_sizes.end());
   // Affine windows stay inside for the whole grid exactly when they do at its corners.
   check_windows = false;
@@ -97,16 +103,17 @@ void Execution::start(const GridBox& b) {
       advance[g * windows + m] = by;
     }
   const Options::Fill mode = options ? options->uninitialized : Options::Fill::Nan;
-  for (size_t k = 0; k < p.shared.size(); ++k) {
-    if (ir::is_sync(p.shared[k].dtype)) continue;
-    poison(align(shared_memory[k].data()), p.shared[k].count, p.shared[k].dtype, mode);
+  for (size_t k = 0; k < static_cast<size_t>(devices) * p.shared.size(); ++k) {
+    const Plan::Shared& s = p.shared[k % p.shared.size()];
+    if (!ir::is_sync(s.dtype)) poison(align(shared_memory[k].data()), s.count, s.dtype, mode);
   }
   points = spins = 0;
-  threads.resize(static_cast<size_t>(p.num_threads));
+  threads.resize(static_cast<size_t>(devices) * static_cast<size_t>(p.num_threads));
   while (arenas.size() < threads.size()) arenas.push_back(new_arena());
   for (size_t i = 0; i < threads.size(); ++i) {
     Thread& t = threads[i];
     t = {};
+    bind_arena(*arenas[i], static_cast<int32_t>(i) / p.num_threads);
     t.arena = arenas[i]->at;
     t.bases = arenas[i]->bases.data();
     t.exec = this;
@@ -121,7 +128,12 @@ void Execution::enter(Thread& t) {
   const Options::Fill mode = options ? options->uninitialized : Options::Fill::Nan;
   std::copy(p.image.begin(), p.image.end(), t.arena);
   for (const Plan::Poison& q : p.poison) poison(t.bases[kTempBuffer] + q.offset, q.count, q.dtype, mode);
-  int64_t rest = t.index;
+  int64_t device = first_device + device_of(t), rest = t.index;
+  for (size_t a = p.device_axes.size(); a-- > 0;) {
+    const Plan::DeviceAxis& axis = p.device_axes[a];
+    t.slot<int64_t>(axis.slot) = device % axis.size;
+    device /= axis.size;
+  }
   size_t slot = p.mesh_slots.size();
   for (size_t m = p.module.meshes.size(); m-- > 0;)
     for (size_t a = p.module.meshes[m].axes.size(); a-- > 0;) {
@@ -140,7 +152,10 @@ void Execution::start_programs(int64_t resident) {
   points = 1;
   for (int64_t n : grid) points *= n;
   free_.clear();
-  for (const auto& a : arenas) free_.push_back(a.get());
+  for (const auto& a : arenas) {
+    bind_arena(*a, 0);
+    free_.push_back(a.get());
+  }
   threads.assign(static_cast<size_t>(std::min(resident, points)), {});
   for (size_t i = 0; i < threads.size(); ++i) {
     threads[i].index = static_cast<int32_t>(i);
@@ -164,6 +179,7 @@ void Execution::begin_program(Thread& t) {
       throw ir::DiagnosticError(std::move(d));
     }
     arenas.push_back(new_arena());
+    bind_arena(*arenas.back(), 0);
     free_.push_back(arenas.back().get());
   }
   Arena& a = *free_.back();
@@ -217,13 +233,11 @@ int64_t Execution::linear_point(const Thread& t) const {
 Execution::Snapshot Execution::snapshot(std::span<const int64_t> operand_bytes) const {
   Snapshot r;
   for (const auto& a : arenas) r.arenas.emplace_back(a->at, a->at + image_bytes(*plan) + plan->temp_bytes);
-  for (size_t i = 0; i < operand_bytes.size(); ++i) {
-    const std::byte* at = arenas[0]->bases[kFirstOperandBuffer + i];
-    r.buffers.emplace_back(at, at + operand_bytes[i]);
-  }
-  for (size_t k = 0; k < shared_memory.size(); ++k) {
-    const std::byte* at = arenas[0]->bases[plan->shared[k].buffer];
-    r.buffers.emplace_back(at, at + plan->shared[k].bytes);
+  for (int32_t device = 0; device < devices; ++device) {
+    const std::vector<std::byte*>& bases = first_arena(device).bases;
+    for (size_t i = 0; i < operand_bytes.size(); ++i)
+      r.buffers.emplace_back(bases[kFirstOperandBuffer + i], bases[kFirstOperandBuffer + i] + operand_bytes[i]);
+    for (const Plan::Shared& s : plan->shared) r.buffers.emplace_back(bases[s.buffer], bases[s.buffer] + s.bytes);
   }
   r.semaphores = semaphores;
   r.copies = copies;
@@ -236,11 +250,16 @@ Execution::Snapshot Execution::snapshot(std::span<const int64_t> operand_bytes) 
 
 void Execution::restore(const Snapshot& s, std::span<const int64_t> operand_bytes) {
   for (size_t i = 0; i < arenas.size(); ++i) std::copy(s.arenas[i].begin(), s.arenas[i].end(), arenas[i]->at);
-  for (size_t i = 0; i < operand_bytes.size(); ++i)
-    std::copy(s.buffers[i].begin(), s.buffers[i].end(), arenas[0]->bases[kFirstOperandBuffer + i]);
-  for (size_t k = 0; k < shared_memory.size(); ++k)
-    std::copy(s.buffers[operand_bytes.size() + k].begin(), s.buffers[operand_bytes.size() + k].end(),
-              arenas[0]->bases[plan->shared[k].buffer]);
+  auto from = s.buffers.begin();
+  auto copy_back = [&](std::byte* to) {
+    std::copy(from->begin(), from->end(), to);
+    ++from;
+  };
+  for (int32_t device = 0; device < devices; ++device) {
+    const std::vector<std::byte*>& bases = first_arena(device).bases;
+    for (size_t i = 0; i < operand_bytes.size(); ++i) copy_back(bases[kFirstOperandBuffer + i]);
+    for (const Plan::Shared& shared : plan->shared) copy_back(bases[shared.buffer]);
+  }
   semaphores = s.semaphores;
   copies = s.copies;
   copies_issued = s.copies_issued;
@@ -260,7 +279,10 @@ ir::Diagnostic diagnostic_at(const Thread& t, const Step* s, std::string code, s
   d.code = std::move(code);
   d.message = std::move(message);
   d.kernel = p.module.name;
-  if (p.num_threads > 1) d.thread = fmt::format("thread {} of {}", t.index, p.num_threads);
+  const Execution& ex = *t.exec;
+  if (p.num_devices() > 1) d.thread = fmt::format("device {} of {}", ex.first_device + ex.device_of(t), p.num_devices());
+  if (p.num_threads > 1)
+    d.thread += fmt::format("{}thread {} of {}", d.thread.empty() ? "" : ", ", t.index % p.num_threads, p.num_threads);
   if (!p.pid_slots.empty()) {
     d.has_grid_point = true;
     for (uint32_t slot : p.pid_slots) d.grid_point.push_back(t.slot<int64_t>(slot));

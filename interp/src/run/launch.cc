@@ -138,30 +138,35 @@ struct Call {
   const Plan& plan;
   Session& session;
   const Options& options;
-  std::vector<std::byte*> operands;
+  std::vector<std::vector<std::byte*>> operands;  // per device
   std::vector<int64_t> grid;
+  int32_t first_device = 0;
 };
+
+// The handles of one device's semaphores of one operand.
+void exchange_semaphores(Execution& ex, const Call& c, const Plan::OuterSemaphores& o, size_t device, bool in) {
+  Session::State& session = c.session.state();
+  auto* handles = reinterpret_cast<int32_t*>(c.operands[device][static_cast<size_t>(o.operand)]);
+  const memory::SemaphoreBlock& block = c.plan.semaphores.blocks()[static_cast<size_t>(o.block)];
+  for (int64_t i = 0; i < block.count; ++i) {
+    // A ref to semaphores that was made outside kernels is zeros until a kernel sees it.
+    if (handles[i] == 0 && o.in_place) handles[i] = session.allocate();
+    const int32_t h = handles[i];
+    if (h <= 0 || h >= Session::State::kHandles)
+      bad_argument(c.plan, fmt::format("{} holds no semaphore", block.name), {fmt::format("element {} is {}", i, h)},
+                   "semaphores outside kernels are made by kernels, as outputs in semaphore memory, or as refs");
+    const int64_t id = c.plan.semaphores.id(o.block, i, static_cast<int64_t>(device) * c.plan.num_threads);
+    if (in) ex.semaphores.set(id, session.counts[static_cast<size_t>(h)]);
+    else session.counts[static_cast<size_t>(h)] = ex.semaphores.count(id);
+  }
+}
 
 // Semaphores that live outside the kernel come in with their counts and go out with them.
 void exchange_semaphores(Execution& ex, const Call& c, bool in) {
   if (c.plan.outer_semaphores.empty()) return;
-  Session::State& session = c.session.state();
-  const std::lock_guard lock(session.mutex);
-  for (const Plan::OuterSemaphores& o : c.plan.outer_semaphores) {
-    auto* handles = reinterpret_cast<int32_t*>(c.operands[static_cast<size_t>(o.operand)]);
-    const memory::SemaphoreBlock& block = c.plan.semaphores.blocks()[static_cast<size_t>(o.block)];
-    for (int64_t i = 0; i < block.count; ++i) {
-      // A ref to semaphores that was made outside kernels is zeros until a kernel sees it.
-      if (handles[i] == 0 && o.in_place) handles[i] = session.allocate();
-      const int32_t h = handles[i];
-      if (h <= 0 || h >= Session::State::kHandles)
-        bad_argument(c.plan, fmt::format("{} holds no semaphore", block.name), {fmt::format("element {} is {}", i, h)},
-                     "semaphores outside kernels are made by kernels, as outputs in semaphore memory, or as refs");
-      const int64_t id = c.plan.semaphores.id(o.block, i, 0);
-      if (in) ex.semaphores.set(id, session.counts[static_cast<size_t>(h)]);
-      else session.counts[static_cast<size_t>(h)] = ex.semaphores.count(id);
-    }
-  }
+  const std::lock_guard lock(c.session.state().mutex);
+  for (const Plan::OuterSemaphores& o : c.plan.outer_semaphores)
+    for (size_t device = 0; device < c.operands.size(); ++device) exchange_semaphores(ex, c, o, device, in);
 }
 
 void make_semaphores(Session::State& session, const Plan& p, const ir::Operand& o, std::byte* data) {
@@ -206,7 +211,7 @@ int64_t resident_programs(const Plan& p, const Options& o) {
 std::string run_box(Execution& ex, const Call& c, const GridBox& box) {
   const FloatEnvironment environment;
   ex.options = &c.options;
-  ex.bind(c.operands, c.grid);
+  ex.bind(c.operands, c.grid, c.first_device);
   if (runs_programs(c.plan, c.options)) ex.start_programs(resident_programs(c.plan, c.options));
   else ex.start(box);
   exchange_semaphores(ex, c, true);
@@ -290,7 +295,7 @@ void run_sequential(const Call& c, Report* report) {
   WriteWatch writes(c.plan);
   if (c.options.checked) {
     ex->listeners.push_back(&traffic);
-    if (!claim.empty()) ex->listeners.push_back(&claim);
+    if (!claim.empty() && c.operands.size() == 1) ex->listeners.push_back(&claim);
     // On a GPU a program may read what others wrote before it, and grids have no order.
     if (c.plan.module.machine == ir::Machine::Tpu) ex->listeners.insert(ex->listeners.end(), {&copies, &writes});
   }
@@ -341,63 +346,83 @@ std::shared_ptr<const Plan> specialise(const Plan& p, std::span<const Buffer> ar
   return p.specialised[key] = plan;
 }
 
-}  // namespace
-
-Report launch(const Plan& p, Session& session, std::span<const Buffer> args, std::span<const Buffer> results, const Options& options) {
+// The operands of one device, outputs prepared; binds the grid.
+std::vector<std::byte*> bind_device(const Plan& p, Session& session, const DeviceCall& d, const Options& options, std::vector<int64_t>* grid, int64_t* points) {
   const ir::Module& m = p.module;
   const auto dynamic = static_cast<size_t>(m.num_dynamic);
-  const auto outputs = static_cast<size_t>(m.count(ir::Operand::Kind::Output));
-  const size_t inputs = m.operands.size() - outputs;
-  if (args.size() != dynamic + inputs || results.size() != outputs)
-    bad_argument(p, fmt::format("{} arrays and {} results for {} operands and {} outputs", args.size(), results.size(), dynamic + inputs, outputs),
-                 {}, "operands are dynamic grid bounds, prefetched scalars, inputs");
-  if (!m.params.empty()) return launch(*specialise(p, args.subspan(dynamic)), session, args, results, options);
-
-  Call call{p, session, options, {}, {}};
-  call.operands.resize(m.operands.size());
+  const size_t outputs = d.results.size(), inputs = m.operands.size() - outputs;
+  std::vector<std::byte*> operands(m.operands.size());
   for (size_t i = 0; i < m.operands.size(); ++i) {
-    const Buffer& b = i < inputs ? args[dynamic + i] : results[i - inputs];
+    const Buffer& b = i < inputs ? d.args[dynamic + i] : d.results[i - inputs];
     check_buffer(p, b, m.operands[i]);
-    call.operands[i] = static_cast<std::byte*>(b.data);
+    operands[i] = static_cast<std::byte*>(b.data);
   }
-  int64_t points = 1;
-  for (size_t g = 0; g < m.grid.size(); ++g) {
-    const ir::GridAxis& a = m.grid[g];
-    const int64_t n = a.dynamic < 0 ? a.size : read_bound(p, args[static_cast<size_t>(a.dynamic)], a.dynamic);
-    call.grid.push_back(std::max<int64_t>(n, 0));
-    if (__builtin_mul_overflow(points, call.grid.back(), &points)) bad_argument(p, "the grid has more than 2^63 points", {}, "");
+  *points = 1;
+  grid->clear();
+  for (const ir::GridAxis& a : m.grid) {
+    const int64_t n = a.dynamic < 0 ? a.size : read_bound(p, d.args[static_cast<size_t>(a.dynamic)], a.dynamic);
+    grid->push_back(std::max<int64_t>(n, 0));
+    if (__builtin_mul_overflow(*points, grid->back(), points)) bad_argument(p, "the grid has more than 2^63 points", {}, "");
   }
   // Aliased outputs are their inputs: one buffer, as on the device.
   std::vector<bool> aliased(outputs, false);
   for (const ir::Alias& a : m.aliases) {
     const auto in = static_cast<size_t>(a.input), out = static_cast<size_t>(a.output);
     aliased[out] = true;
-    std::byte* to = call.operands[inputs + out];
-    if (to && to != call.operands[in]) std::memcpy(to, call.operands[in], static_cast<size_t>(m.operands[in].array->num_bytes()));
-    call.operands[in] = to;
+    std::byte* to = operands[inputs + out];
+    if (to && to != operands[in]) std::memcpy(to, operands[in], static_cast<size_t>(m.operands[in].array->num_bytes()));
+    operands[in] = to;
   }
   for (size_t o = 0; o < outputs; ++o) {
     const int64_t bytes = m.operands[inputs + o].array->num_bytes();
     for (size_t i = 0; i < inputs; ++i) {
       bool declared = false;
       for (const ir::Alias& a : m.aliases) declared |= static_cast<size_t>(a.input) == i && static_cast<size_t>(a.output) == o;
-      if (!declared && overlaps(results[o], args[dynamic + i], bytes, m.operands[i].array->num_bytes()))
+      if (!declared && overlaps(d.results[o], d.args[dynamic + i], bytes, m.operands[i].array->num_bytes()))
         bad_argument(p, fmt::format("output {} shares memory with input {}", m.operands[inputs + o].name, m.operands[i].name), {},
                      "declare an input/output alias, or pass a buffer of its own");
     }
     const Window& w = p.windows[inputs + o];
     if (ir::is_sync(w.dtype)) {
-      if (!aliased[o]) make_semaphores(session.state(), p, m.operands[inputs + o], call.operands[inputs + o]);
+      if (!aliased[o]) make_semaphores(session.state(), p, m.operands[inputs + o], operands[inputs + o]);
       continue;
     }
-    if (!aliased[o] && (!w.fully_written || points == 0)) poison(call.operands[inputs + o], m.operands[inputs + o].array->num_elements(), w.dtype, options.uninitialized);
+    if (!aliased[o] && (!w.fully_written || *points == 0)) poison(operands[inputs + o], m.operands[inputs + o].array->num_elements(), w.dtype, options.uninitialized);
   }
+  return operands;
+}
 
+}  // namespace
+
+int devices_of(const Plan& p) { return p.has_peers ? static_cast<int>(p.num_devices()) : 1; }
+
+Report launch(const Plan& p, Session& session, std::span<const DeviceCall> devices, const Options& options) {
+  const ir::Module& m = p.module;
+  const auto dynamic = static_cast<size_t>(m.num_dynamic);
+  const auto outputs = static_cast<size_t>(m.count(ir::Operand::Kind::Output));
+  const size_t inputs = m.operands.size() - outputs;
+  for (const DeviceCall& d : devices)
+    if (d.args.size() != dynamic + inputs || d.results.size() != outputs)
+      bad_argument(p, fmt::format("{} arrays and {} results for {} operands and {} outputs", d.args.size(), d.results.size(), dynamic + inputs, outputs),
+                   {}, "operands are dynamic grid bounds, prefetched scalars, inputs");
+  if (!m.params.empty()) return launch(*specialise(p, devices[0].args.subspan(dynamic)), session, devices, options);
+  if (static_cast<int>(devices.size()) != devices_of(p))
+    bad_argument(p, fmt::format("{} of {} devices that reach into each other", devices.size(), devices_of(p)), {}, "one launch runs them all");
+
+  Call call{p, session, options, {}, {}, devices[0].device};
+  int64_t points = 1;
+  for (const DeviceCall& d : devices) {
+    std::vector<int64_t> grid;
+    call.operands.push_back(bind_device(p, session, d, options, &grid, &points));
+    if (d.device != devices[0].device && grid != call.grid)
+      bad_argument(p, fmt::format("device {} has another grid than device {}", d.device, devices[0].device), {}, "devices that reach into each other run one grid");
+    call.grid = std::move(grid);
+  }
   check_grid_order(p, options, call.grid);
 
   Report report;
   report.grid_points = points;
-  report.threads = p.num_threads;
+  report.threads = p.num_threads * static_cast<int>(devices.size());
   report.sequential_because = p.sequential_because;
   report.findings = p.findings;
   if (points == 0) return report;

@@ -152,8 +152,8 @@ void finish_copies(Execution& ex) {
     const auto& outer = ex.plan->outer_semaphores;
     if (std::any_of(outer.begin(), outer.end(), [&](const auto& o) { return o.block == static_cast<int>(b); })) continue;
     for (Thread& t : ex.threads) {
+      if (!block.per_thread && t.index % ex.plan->num_threads != 0) continue;
       for (int64_t i = 0; i < block.count; ++i) run::report_left_over(t, t.pc, layout.id(static_cast<int>(b), i, t.index));
-      if (!block.per_thread) break;
     }
   }
 }

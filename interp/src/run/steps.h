@@ -54,11 +54,10 @@ const Step* sem_read(Thread&, const Step*);
 const Step* valid_extent(Thread&, const Step*);        // payload ValidPayload; dst: i64 slot
 const Step* dma_start(Thread&, const Step*);           // payload DmaPayload
 const Step* dma_wait(Thread&, const Step*);            // payload DmaWaitPayload
-const Step* scope_begin(Thread&, const Step*);         // payload ScopePayload
 const Step* scope_end(Thread&, const Step*);
 int64_t semaphore_id(const Thread&, const SemPayload&);
 // The thread that an i32 slot names, the own one without a slot. Stops with PS-SEM-001 where there is no such core.
-int32_t target_core(const Thread&, const Step*, uint32_t core_slot, const char* what);
+int32_t target_thread(const Thread&, const Step*, const Peer&, const char* what);
 // Takes `value` from the semaphore, or blocks the thread until it is there.
 const Step* wait_for(Thread&, const Step*, int64_t semaphore, int64_t value, bool decrement);
 // A finding when the semaphore is not zero, which it then becomes.

@@ -6,9 +6,18 @@
 
 namespace pallasim::interp::run {
 
+namespace {
+int32_t peer_thread(const Thread& t, const Peer& p) {
+  if (!p.elsewhere()) return t.index;
+  const int32_t cores = t.exec->plan->num_threads;
+  const int32_t device = p.device_slot == Addr::kNoSlot ? t.exec->device_of(t) : t.slot<int32_t>(p.device_slot);
+  return device * cores + (p.core_slot == Addr::kNoSlot ? t.index % cores : t.slot<int32_t>(p.core_slot));
+}
+}  // namespace
+
 int64_t semaphore_id(const Thread& t, const SemPayload& p) {
   const int64_t index = p.index.offset + (p.index.dyn == Addr::kNoSlot ? 0 : t.slot<int64_t>(p.index.dyn));
-  return t.exec->plan->semaphores.id(p.block, index, p.core_slot == Addr::kNoSlot ? t.index : t.slot<int32_t>(p.core_slot));
+  return t.exec->plan->semaphores.id(p.block, index, peer_thread(t, p.peer));
 }
 
 namespace {
@@ -19,19 +28,26 @@ int64_t amount(const Thread& t, const SemPayload& p) {
 
 }  // namespace
 
-int32_t target_core(const Thread& t, const Step* s, uint32_t core_slot, const char* what) {
-  if (core_slot == Addr::kNoSlot) return t.index;
-  const auto cores = static_cast<int32_t>(t.exec->threads.size());
-  const int32_t core = t.slot<int32_t>(core_slot);
-  if (core < 0 || core >= cores)
-    fail(t, s, "PS-SEM-001", fmt::format("{} to core {}, but there are {}", what, core, cores), {},
-         "core_index counts the cores of the kernel's mesh");
-  return core;
+int32_t target_thread(const Thread& t, const Step* s, const Peer& p, const char* what) {
+  const Execution& ex = *t.exec;
+  if (p.core_slot != Addr::kNoSlot) {
+    const int32_t core = t.slot<int32_t>(p.core_slot), cores = ex.plan->num_threads;
+    if (core < 0 || core >= cores)
+      fail(t, s, "PS-SEM-001", fmt::format("{} to core {}, but there are {}", what, core, cores), {},
+           "core_index counts the cores of the kernel's mesh");
+  }
+  if (p.device_slot != Addr::kNoSlot) {
+    const int32_t device = t.slot<int32_t>(p.device_slot);
+    if (device < 0 || device >= ex.devices)
+      fail(t, s, "PS-SEM-001", fmt::format("{} to device {}, but there are {}", what, device, ex.devices), {},
+           "a logical device id counts the devices of the mesh around the kernel, the last axis fastest");
+  }
+  return peer_thread(t, p);
 }
 
 const Step* sem_signal(Thread& t, const Step* s) {
   const auto& p = *static_cast<const SemPayload*>(s->payload);
-  target_core(t, s, p.core_slot, "signal");
+  target_thread(t, s, p.peer, "signal");
   t.exec->semaphores.signal(semaphore_id(t, p), amount(t, p), &t.exec->woken);
   t.exec->progressed = true;
   return s + 1;
@@ -133,7 +149,7 @@ void report_left_over(Thread& t, const Step* s, int64_t id) {
   ex.semaphores.set(id, 0);
   if (!checks_semaphores(p.module)) return;
   int block = -1;
-  const std::string name = p.semaphores.name(id, p.num_threads, &block);
+  const std::string name = p.semaphores.name(id, static_cast<int64_t>(ex.threads.size()), &block);
   const bool bytes = block >= 0 && p.semaphores.blocks()[static_cast<size_t>(block)].bytes;
   ir::Diagnostic d = diagnostic_at(
       t, s, "PS-SEM-002",

@@ -39,9 +39,10 @@ void WriteWatch::track(Execution& ex) {
   for (const Window& w : plan_.windows) {
     if (!w.is_output || ir::is_sync(w.dtype) || is_aliased(plan_.module, w.operand)) continue;
     const std::string& name = plan_.module.operands[static_cast<size_t>(w.operand)].name;
-    add(ex.threads[0].bases[w.buffer], elements_of(w.dims) * w.element_bytes, name, &w, nullptr, -1);
-    for (const Thread& t : ex.threads)
+    for (const Thread& t : ex.threads) {
+      if (t.index % plan_.num_threads == 0) add(t.bases[w.buffer], elements_of(w.dims) * w.element_bytes, name, &w, nullptr, -1);
       if (w.staged) add(t.bases[kTempBuffer] + w.stage_offset, w.block_elements * w.element_bytes, name, nullptr, &w, t.index);
+    }
   }
   for (const Thread& t : ex.threads) {
     size_t i = 0;

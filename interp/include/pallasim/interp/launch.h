@@ -96,10 +96,22 @@ std::shared_ptr<const Plan> compile(ir::Module module, const Options& = {});
 // The same through the process-wide cache, keyed by text and plan options.
 std::shared_ptr<const Plan> compile_cached(std::string_view text, const Options& = {});
 
-// `args`: dynamic grid bounds, prefetch, inputs. `results`: outputs, uninitialised unless an aliased output's buffer is its
-// input's (same data pointer), which is how in-place calls arrive; an aliased output with a pointer of its own is first
-// filled with the input. Throws DiagnosticError; buffers then hold a partial result. Report-only findings are returned.
-Report launch(const Plan&, Session&, std::span<const Buffer> args, std::span<const Buffer> results, const Options& = {});
+// The arrays of one device. `args`: dynamic grid bounds, prefetch, inputs. `results`: outputs, uninitialised unless an aliased
+// output's buffer is its input's (same data pointer), which is how in-place calls arrive; an aliased output with a pointer
+// of its own is first filled with the input.
+struct DeviceCall {
+  int32_t device = 0;  // its number among the devices around the kernel, the last axis fastest
+  std::span<const Buffer> args, results;
+};
+// How many devices one launch runs: those around the kernel where they reach into each other, else 1.
+int devices_of(const Plan&);
+// `devices`: as many as devices_of says, by number; where that is one, any one. Throws DiagnosticError; buffers then hold a
+// partial result. Report-only findings are returned.
+Report launch(const Plan&, Session&, std::span<const DeviceCall> devices, const Options& = {});
+inline Report launch(const Plan& p, Session& s, std::span<const Buffer> args, std::span<const Buffer> results, const Options& o = {}) {
+  const DeviceCall one{0, args, results};
+  return launch(p, s, std::span(&one, 1), o);
+}
 
 // Asks every running launch to stop at its next scheduling point with a report (Ctrl-C); cleared by the stop.
 void request_interrupt();

@@ -7,7 +7,7 @@
 
 namespace pallasim::memory {
 
-// The semaphores of one allocation. Thread-owned blocks exist once per thread.
+// The semaphores of one allocation. Thread-owned blocks exist once per thread, the others once per device.
 struct SemaphoreBlock {
   std::string name;      // as in the kernel's signature, may be empty
   int64_t first = 0;     // shared: id of the first one; thread-owned: its place within the thread's
@@ -16,26 +16,29 @@ struct SemaphoreBlock {
   bool bytes = false;    // counts the bytes of copies
 };
 
-// Ids: the shared semaphores, then those of thread 0, thread 1, …
+// Ids: of each device its shared semaphores, then those of its threads. Threads are counted over all devices.
 class SemaphoreLayout {
  public:
   // Returns the block's index.
   int add(std::string name, int64_t count, bool per_thread, bool bytes = false);
   const std::vector<SemaphoreBlock>& blocks() const { return blocks_; }
-  int64_t total(int64_t threads) const { return shared_ + per_thread_ * threads; }
+  void set_threads(int64_t per_device) { threads_ = per_device; }
+  int64_t total(int64_t threads) const { return threads / threads_ * shared_ + per_thread_ * threads; }
   bool empty() const { return blocks_.empty(); }
   int64_t id(int block, int64_t index, int64_t thread) const;
-  // "sems[3] of thread 1"; `block` receives the block, -1 where the id is none.
+  // "sems[3] of thread 1", "sem of device 2"; `block` receives the block, -1 where the id is none.
   std::string name(int64_t id, int64_t threads, int* block) const;
 
  private:
   std::vector<SemaphoreBlock> blocks_;
-  int64_t shared_ = 0, per_thread_ = 0;
+  int64_t of_device() const { return shared_ + per_thread_ * threads_; }
+  int64_t shared_ = 0, per_thread_ = 0, threads_ = 1;
 };
 
 class Semaphores {
  public:
   explicit Semaphores(int64_t count = 0) : counts_(static_cast<size_t>(count)), waiters_(static_cast<size_t>(count)) {}
+  size_t size() const { return counts_.size(); }
   void reset();
   int64_t count(int64_t id) const { return counts_[static_cast<size_t>(id)]; }
   void set(int64_t id, int64_t value) { counts_[static_cast<size_t>(id)] = value; }

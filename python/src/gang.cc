@@ -1,0 +1,98 @@
+#include "gang.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <exception>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace pallasim::python {
+namespace {
+
+// XLA has a thread per device in every program seen; when it has too few, the others never come.
+std::chrono::seconds patience() {
+  const char* text = std::getenv("PALLASIM_DEVICE_TIMEOUT");
+  const int64_t seconds = text ? std::atoll(text) : 0;
+  return std::chrono::seconds(seconds > 0 ? seconds : 120);
+}
+
+struct Gang {
+  std::map<int32_t, interp::DeviceCall> calls;  // by device; their arrays live while their threads wait
+  bool ended = false;
+  std::exception_ptr error;
+  std::condition_variable changed;
+};
+
+struct Meeting {
+  std::mutex mutex;
+  // A device that waits cannot come again, so that a run and a kernel have one gang at a time.
+  std::map<std::pair<int64_t, const Program*>, std::shared_ptr<Gang>> open;
+};
+Meeting& meeting() {
+  static Meeting& m = *new Meeting;
+  return m;
+}
+
+std::exception_ptr stayed_away(const Program& p, const Gang& g, int devices) {
+  std::string missing;
+  for (int d = 0; d < devices; ++d)
+    if (!g.calls.count(d)) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", d);
+  ir::Diagnostic d;
+  d.code = "PS-DEV-001";
+  d.kernel = interp::module_of(p.plan()).name;
+  d.message = fmt::format("{} of {} devices did not come to a kernel that reaches into all of them", devices - static_cast<int>(g.calls.size()), devices);
+  d.numbers.push_back("missing: " + missing);
+  d.numbers.push_back(fmt::format("waited {} s for the next one", patience().count()));
+  d.hint = "every device of the mesh must run the kernel; where many launches are queued, a larger NPROC gives XLA more threads";
+  return std::make_exception_ptr(ir::DiagnosticError(std::move(d)));
+}
+
+void end(Gang& g, std::exception_ptr error) {
+  g.ended = true;
+  g.error = std::move(error);
+  g.changed.notify_all();
+}
+
+}  // namespace
+
+void run_together(const Program& p, int64_t run, const interp::DeviceCall& call) {
+  const int devices = interp::devices_of(p.plan());
+  Meeting& m = meeting();
+  std::unique_lock lock(m.mutex);
+  const auto key = std::make_pair(run, &p);
+  std::shared_ptr<Gang>& slot = m.open[key];
+  if (!slot) slot = std::make_shared<Gang>();
+  const std::shared_ptr<Gang> gang = slot;
+  gang->calls.emplace(call.device, call);
+  if (static_cast<int>(gang->calls.size()) == devices) {
+    m.open.erase(key);
+    std::vector<interp::DeviceCall> calls;
+    for (const auto& [device, c] : gang->calls) calls.push_back(c);
+    lock.unlock();
+    std::exception_ptr error;
+    try {
+      p.run(calls);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    lock.lock();
+    end(*gang, error);
+  }
+  gang->changed.notify_all();  // somebody came: the others wait anew
+  for (size_t came = gang->calls.size(); !gang->ended;) {
+    const bool nobody = gang->changed.wait_for(lock, patience()) == std::cv_status::timeout && came == gang->calls.size();
+    if (nobody && !gang->ended && static_cast<int>(came) < devices) {
+      m.open.erase(key);
+      end(*gang, stayed_away(p, *gang, devices));
+    }
+    came = gang->calls.size();
+  }
+  if (gang->error) std::rethrow_exception(gang->error);
+}
+
+}  // namespace pallasim::python

@@ -1,0 +1,156 @@
+"""Kernels on several devices: one launch runs all that reach into each other. Each test is a process with four devices."""
+import inspect
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+PROLOGUE = """
+import jax, jax.numpy as jnp, numpy as np
+from jax import lax
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+from jax.sharding import Mesh, PartitionSpec as P
+import pallasim
+
+N = 4
+X = jnp.arange(N * 8 * 128, dtype=jnp.float32).reshape(N * 8, 128)
+ANY = pl.BlockSpec(memory_space=pl.ANY)
+
+def mesh(shape=(N,), names="x"):
+    return Mesh(np.array(jax.devices()).reshape(shape), names)
+
+def sharded(f, m, spec=P("x")):
+    return jax.jit(jax.shard_map(f, mesh=m, in_specs=spec, out_specs=spec, check_vma=False))
+
+def send_right(x_ref, o_ref, ready, send, recv):
+    me = lax.axis_index("x")
+    pl.semaphore_signal(ready, 1, device_id=lax.rem(me + N - 1, N), device_id_type=pl.DeviceIdType.LOGICAL)
+    pl.semaphore_wait(ready, 1)
+    copy = pltpu.make_async_remote_copy(x_ref, o_ref, send, recv, device_id=lax.rem(me + 1, N), device_id_type=pl.DeviceIdType.LOGICAL)
+    copy.start()
+    copy.wait()
+
+def ring(kernel=send_right):
+    return pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((8, 128), jnp.float32), in_specs=[ANY], out_specs=ANY,
+                          scratch_shapes=[pltpu.SemaphoreType.REGULAR, pltpu.SemaphoreType.DMA, pltpu.SemaphoreType.DMA])
+"""
+
+
+@pytest.fixture
+def devices():
+    """`devices(f)`: runs the body of `f` behind PROLOGUE on four devices."""
+
+    def run(f, *args):
+        body = textwrap.dedent("".join(inspect.getsource(f).splitlines(True)[1:]))
+        env = os.environ | {"JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "4"}
+        done = subprocess.run([sys.executable, "-c", PROLOGUE + body, *args], env=env, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr[-3000:]
+
+    return run
+
+
+def test_a_ring_in_one_launch(devices):
+    def body():
+        want = np.roll(np.asarray(X), 8, 0)
+        for seed in (None, 1, 2):
+            for mode in ("eager", "on_wait", "scheduled"):
+                with pallasim.emulate("tpu-v5e", random_seed=seed, dma_execution_mode=mode):
+                    before = pallasim.launch_count()
+                    np.testing.assert_array_equal(np.asarray(sharded(ring(), mesh())(X)), want)
+                    assert pallasim.launch_count() == before + 1
+
+    devices(body)
+
+
+def test_in_loops_between_collectives_and_on_a_permuted_mesh(devices):
+    def body():
+        def program(x):
+            f = ring()
+            x = lax.fori_loop(0, 3, lambda _, v: f(v), x)
+            x = x + lax.psum(jnp.sum(x), "x") * 0
+            return f(f(x))
+
+        m = Mesh(np.array(jax.devices())[[2, 0, 3, 1]], "x")
+        with pallasim.emulate("tpu-v5e"):
+            np.testing.assert_array_equal(np.asarray(sharded(program, m)(X)), np.roll(np.asarray(X), 5 * 8, 0))
+
+    devices(body)
+
+
+def test_coordinates_of_two_axes(devices):
+    def body():
+        def kernel(x_ref, o_ref, send, recv):
+            y, x = lax.axis_index("y"), lax.axis_index("x")
+            pltpu.async_remote_copy(x_ref, o_ref, send, recv, device_id={"y": 1 - y, "x": x}).wait()
+
+        f = pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((8, 128), jnp.float32), in_specs=[ANY], out_specs=ANY,
+                           scratch_shapes=[pltpu.SemaphoreType.DMA, pltpu.SemaphoreType.DMA])
+        with pallasim.emulate("tpu-v5e"):
+            got = sharded(f, mesh((2, 2), ("y", "x")), P(("y", "x")))(X)
+        np.testing.assert_array_equal(np.asarray(got), np.roll(np.asarray(X), 16, 0))
+
+        def where(o_ref):
+            o_ref[0] = 10 * lax.axis_index("y") + lax.axis_index("x")
+
+        f = pl.pallas_call(where, out_shape=jax.ShapeDtypeStruct((1,), jnp.int32))
+        with pallasim.emulate("tpu-v5e"):
+            before = pallasim.launch_count()
+            got = jax.jit(jax.shard_map(f, mesh=mesh((2, 2), ("y", "x")), in_specs=(), out_specs=P(("y", "x")), check_vma=False))()
+            assert np.asarray(got).tolist() == [0, 1, 10, 11]
+            assert pallasim.launch_count() == before + 4
+
+    devices(body)
+
+
+def test_a_deadlock_is_one_finding_and_the_next_launch_runs(devices):
+    def body():
+        def forgets(x_ref, o_ref, ready, send, recv):
+            @pl.when(lax.axis_index("x") != 2)
+            def _():
+                send_right(x_ref, o_ref, ready, send, recv)
+
+        with pallasim.emulate("tpu-v5e"):
+            pallasim.findings()
+            try:
+                jax.block_until_ready(sharded(ring(forgets), mesh())(X))
+                raise SystemExit("no error")
+            except Exception as e:
+                assert "PS-DEAD-001" in str(e) and "device" in str(e), e
+            assert [f.code for f in pallasim.findings()] == ["PS-DEAD-001"]
+            np.testing.assert_array_equal(np.asarray(sharded(ring(), mesh())(X)), np.roll(np.asarray(X), 8, 0))
+
+    devices(body)
+
+
+def test_devices_that_stay_away(devices, monkeypatch):
+    def body():
+        def some(x):
+            return lax.cond(lax.axis_index("x") < 2, ring(), lambda v: v, x)
+
+        with pallasim.emulate("tpu-v5e"):
+            try:
+                jax.block_until_ready(sharded(some, mesh())(X))
+                raise SystemExit("no error")
+            except Exception as e:
+                assert "PS-DEV-001" in str(e) and "missing: 2, 3" in str(e), e
+            np.testing.assert_array_equal(np.asarray(sharded(ring(), mesh())(X)), np.roll(np.asarray(X), 8, 0))
+
+    monkeypatch.setenv("PALLASIM_DEVICE_TIMEOUT", "2")
+    devices(body)
+
+
+def test_capsule(devices, tmp_path):
+    def body():
+        import sys
+
+        with pallasim.emulate("tpu-v5e"):
+            pallasim.capture(sharded(ring(), mesh()), X, path=sys.argv[1])
+
+    path = tmp_path / "ring.capsule"
+    devices(body, str(path))
+    done = subprocess.run([os.environ["PALLASIM"], "run", str(path)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("same bytes") == 4
