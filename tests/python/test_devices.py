@@ -95,7 +95,7 @@ def test_coordinates_of_two_axes(devices):
         def where(o_ref):
             o_ref[0] = 10 * lax.axis_index("y") + lax.axis_index("x")
 
-        f = pl.pallas_call(where, out_shape=jax.ShapeDtypeStruct((1,), jnp.int32))
+        f = pl.pallas_call(where, out_shape=jax.ShapeDtypeStruct((1,), jnp.int32), out_specs=pl.BlockSpec(memory_space=pltpu.SMEM))
         with pallasim.emulate("tpu-v5e"):
             before = pallasim.launch_count()
             got = jax.jit(jax.shard_map(f, mesh=mesh((2, 2), ("y", "x")), in_specs=(), out_specs=P(("y", "x")), check_vma=False))()
