@@ -97,6 +97,26 @@ TEST(Devices, EveryScheduleMovesTheRing) {
     }
 }
 
+// A copy adds 1 to a semaphore that does not count bytes.
+TEST(Devices, CopiesMaySignalRegularSemaphores) {
+  std::string text(kRing);
+  for (const char* name : {"scratch \"send\" : ref<dma_sem", "scratch \"recv\" : ref<dma_sem", "\"send\": ref<dma_sem", "\"recv\": ref<dma_sem"}) {
+    const std::string from = name;
+    text = replaced(text, from, from.substr(0, from.size() - 7) + "sem");
+  }
+  text = replaced(text, "dma_wait %1, %0, %3 {src = view($0, []), dst = view($1, []), dst_sem = view($2, [])}", "sem_wait %3, %10 {value = $1}");
+  text = replaced(text, "dma_wait %0, %1, %4 {src = view($0, []), dst = view($1, []), dst_sem = view($2, [])}", "sem_wait %4, %10 {value = $1}");
+  const auto plan = compile(ir::parse(text));
+  for (const Options::Copies copies : {Options::Copies::AtIssue, Options::Copies::AtWait, Options::Copies::Scheduled}) {
+    Options o;
+    o.copies = copies;
+    Session session;
+    Ring r;
+    EXPECT_TRUE(launch(*plan, session, r.calls, o).findings.empty());
+    for (size_t d = 0; d < kDevices; ++d) EXPECT_EQ(r.out[(d + 1) % kDevices].bytes, r.in[d].bytes);
+  }
+}
+
 TEST(Devices, ADeadlockNamesTheDevices) {
   Ring r;
   std::string text;

@@ -67,8 +67,8 @@ void move_bytes(Execution& ex, const AsyncCopy& c) {
 
 void complete(Execution& ex, const AsyncCopy& c) {
   move_bytes(ex, c);
-  if (c.src_sem >= 0) ex.semaphores.signal(c.src_sem, c.bytes, &ex.woken);
-  if (c.dst_sem >= 0) ex.semaphores.signal(c.dst_sem, c.bytes, &ex.woken);
+  if (c.src_sem >= 0) ex.semaphores.signal(c.src_sem, c.src_count, &ex.woken);
+  if (c.dst_sem >= 0) ex.semaphores.signal(c.dst_sem, c.dst_count, &ex.woken);
   ex.progressed = true;
 }
 
@@ -145,7 +145,12 @@ const Step* dma_start(Thread& t, const Step* s) {
   const int32_t target = target_thread(t, s, p.peer, "copy");
   c.src = place(t, p.src, t.index);
   c.dst = place(t, p.dst, target);
-  c.bytes = machine_bytes(n, ir::bit_width(p.dtype));
+  const auto count = [&](const SemPayload& sem) {
+    const bool bytes = sem.block >= 0 && ex.plan->semaphores.blocks()[static_cast<size_t>(sem.block)].bytes;
+    return bytes ? machine_bytes(n, ir::bit_width(p.dtype)) : 1;
+  };
+  c.src_count = count(p.src_sem);
+  c.dst_count = count(p.dst_sem);
   clip(t, p, &c);
   if (p.src_sem.block >= 0) c.src_sem = semaphore_id(t, p.src_sem);
   c.dst_sem = semaphore_id(t, p.dst_sem);

@@ -100,8 +100,10 @@ void for_each_signal(const Plan& p, const F& note) {
     if (s.fn == sem_signal) note(static_cast<const SemPayload*>(s.payload)->block, "is signalled", s.loc);
     if (s.fn != dma_start) continue;
     const auto& d = *static_cast<const DmaPayload*>(s.payload);
-    note(d.dst_sem.block, "counts the bytes of the copy started", s.loc);
-    if (d.src_sem.block >= 0) note(d.src_sem.block, "counts the bytes read by the copy started", s.loc);
+    const auto counts_bytes = [&](int block) { return p.semaphores.blocks()[static_cast<size_t>(block)].bytes; };
+    note(d.dst_sem.block, counts_bytes(d.dst_sem.block) ? "counts the bytes of the copy started" : "is signalled by the copy started", s.loc);
+    if (d.src_sem.block >= 0)
+      note(d.src_sem.block, counts_bytes(d.src_sem.block) ? "counts the bytes read by the copy started" : "is signalled when its source was read by the copy started", s.loc);
   }
 }
 }  // namespace

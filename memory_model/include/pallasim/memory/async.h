@@ -32,9 +32,9 @@ struct AsyncCopy {
   ir::DType dtype = ir::DType::F32;
   int rank = 0;
   int64_t dims[kMaxRank], src_strides[kMaxRank], dst_strides[kMaxRank];  // elements
-  int64_t bytes = 0;     // on the machine: what its semaphores count
-  int64_t src_sem = -1;  // receives `bytes` when the source was read; -1: none
-  int64_t dst_sem = -1;  // receives `bytes` when the destination was written
+  int64_t src_sem = -1;  // receives `src_count` when the source was read; -1: none
+  int64_t dst_sem = -1;  // receives `dst_count` when the destination was written
+  int64_t src_count = 0, dst_count = 0;  // bytes on the machine; 1 where the semaphore does not count bytes
   bool add = false;      // adds to the destination
 };
 
