@@ -12,9 +12,18 @@ namespace pallasim::hw {
 
 using ir::OpCode;
 
+static constexpr int64_t kLarge = 1 << 30;  // products of numbers up to here do not overflow
+
 // The largest number that is known to divide the value; 0: the value is 0, which everything divides.
-int64_t TpuRules::divisor(ir::ValueId v, int depth) const {
+int64_t TpuRules::divisor(ir::ValueId v, int depth) {
   if (depth > 32) return 1;
+  if (const auto known = divisors_.find(v); known != divisors_.end()) return known->second;
+  const int64_t d = derived_divisor(v, depth);
+  divisors_[v] = d;
+  return d;
+}
+
+int64_t TpuRules::derived_divisor(ir::ValueId v, int depth) {
   if (const auto loop = loops_.find(v); loop != loops_.end())
     return std::gcd(divisor(loop->second->operands[0], depth + 1), divisor(loop->second->operands[2], depth + 1));
   const auto it = defined_.find(v);
@@ -25,13 +34,13 @@ int64_t TpuRules::divisor(ir::ValueId v, int depth) const {
     case OpCode::constant: {
       const ir::Attr& a = *op.attr("value");
       if (!a.is(ir::Attr::Kind::Bits) || !ir::is_int(a.dtype)) return 1;
-      const auto bits = static_cast<uint64_t>(a.i);
-      return ir::bit_width(a.dtype) >= 64 ? std::abs(a.i) : std::abs(static_cast<int64_t>(static_cast<int32_t>(bits)));
+      const int64_t n = ir::bit_width(a.dtype) >= 64 ? a.i : static_cast<int32_t>(static_cast<uint32_t>(a.i));
+      return n < -kLarge || n > kLarge ? 1 : std::abs(n);
     }
     case OpCode::add: case OpCode::sub: case OpCode::max: case OpCode::min: return std::gcd(in(0), in(1));
     case OpCode::mul: {
       const int64_t a = in(0), b = in(1);
-      return a > (1 << 30) || b > (1 << 30) ? std::max(a, b) : a * b;
+      return a > kLarge || b > kLarge ? std::max(a, b) : a * b;
     }
     case OpCode::select_n: {
       int64_t d = 0;
@@ -40,10 +49,10 @@ int64_t TpuRules::divisor(ir::ValueId v, int depth) const {
     }
     case OpCode::convert: return ir::is_int(graph_->type(op.operands[0])->dtype) ? in(0) : 1;
     case OpCode::multiple_of: {
-      int64_t promised = 1;
-      if (const ir::Attr* values = op.attr("values"); values && !values->items.empty() && values->items[0].is_int()) promised = values->items[0].i;
       const int64_t known = in(0);
-      return known == 0 ? 0 : std::lcm(promised, known);
+      const ir::Attr* values = op.attr("values");
+      const int64_t promised = values && !values->items.empty() && values->items[0].is_int() ? values->items[0].i : 1;
+      return known == 0 || known > kLarge || promised < 1 || promised > kLarge ? known : std::lcm(promised, known);
     }
     default: return 1;
   }

@@ -48,7 +48,7 @@ void TpuRules::check() {
   for (const ir::Scratch& s : m_.scratch) memory_type(s.type->dtype, s.name);
   for (const ir::Body& b : m_.bodies) {
     graph_ = &b.graph;
-    defined_.clear(), loops_.clear(), squeezed_.clear();
+    defined_.clear(), loops_.clear(), squeezed_.clear(), divisors_.clear();
     note_blocks(b.graph);
     region(b.graph.region);
   }

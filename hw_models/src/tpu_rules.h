@@ -36,7 +36,8 @@ class TpuRules {
   // `access`: the last transform, where it is an index, is the access itself.
   void transforms(const ir::Op&, ir::ValueId ref, const ir::Attr* view, bool access);
   void alignment(const ir::Op&, ir::ValueId ref, const ir::Attr* view);
-  int64_t divisor(ir::ValueId, int depth = 0) const;
+  int64_t divisor(ir::ValueId, int depth = 0);
+  int64_t derived_divisor(ir::ValueId, int depth);
   void barrier();
   bool is_loadable(const ir::Op&, const ir::Type& ref, const char* what);
   std::string name_of(ir::ValueId) const;
@@ -47,6 +48,7 @@ class TpuRules {
   const ir::Graph* graph_ = nullptr;
   std::unordered_map<ir::ValueId, const ir::Op*> defined_;
   std::unordered_map<ir::ValueId, const ir::Op*> loops_;  // by index
+  std::unordered_map<ir::ValueId, int64_t> divisors_;
   bool has_barrier_ = false;
   std::unordered_map<ir::ValueId, std::vector<bool>> squeezed_;  // refs of blocks: which dims of the block the ref lacks
 };
