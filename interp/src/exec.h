@@ -35,6 +35,8 @@ struct Listener {
   virtual void on_access(Execution&, const Access&) {}
   virtual void on_grid_point(Execution&, std::span<const int64_t>) {}
   virtual void on_copy(Execution&, const memory::AsyncCopy&, const Step&) {}  // issued; its own accesses came before
+  virtual void on_signal(Execution&, const Thread&, int64_t /*semaphore*/) {}
+  virtual void on_seen(Execution&, const Thread&, int64_t /*semaphore*/) {}  // a wait that ended, or a look
   virtual void on_taken(Execution&, int64_t /*semaphore*/, int64_t /*amount*/) {}  // by a wait that subtracts
   // Memory of the thread's temporaries that nobody has written yet.
   virtual void on_fresh(Execution&, const Thread&, int64_t /*offset*/, int64_t /*bytes*/, const std::string& /*name*/) {}

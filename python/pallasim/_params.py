@@ -31,8 +31,8 @@ class Params:
         multiplies matrices as the chip does (docs/numerics.md).
     rules: what the compiler of the machine's chip refuses, too much memory included, is an error before anything runs
         (True), findings of a run (`"warn"`), or not looked at (False).
-    detect_races: look at every access (slower): false `parallel` claims; of TPU kernels also memory that a copy in flight uses,
-        outputs that are not written or visited again, memory that is read and that nobody wrote.
+    detect_races: look at every access (slower): false `parallel` claims; of TPU kernels also memory that a copy in flight uses, races
+        between cores, outputs that are not written or visited again, memory that is read and that nobody wrote.
     random_seed: schedule threads at random from this seed, and visit `parallel` grid axes in the order that JAX's TPU
         interpreter makes of it; None runs each thread until it blocks and every axis in ascending order.
     replay: the schedule token of a report; reproduces that run.

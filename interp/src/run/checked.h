@@ -76,6 +76,37 @@ class CopyWatch : public Listener {
   std::vector<ir::Diagnostic> findings_;
 };
 
+// Cores that use the same memory of the device without a semaphore between them. Who saw a semaphore knows what all who signalled
+// it, or started a copy that does, had done by then (vector clocks). Memory of the cores themselves is not looked at.
+class CoreRaces : public Listener {
+ public:
+  explicit CoreRaces(const Plan&);
+  bool empty() const { return clocks_.empty(); }
+  void on_access(Execution&, const Access&) override;
+  void on_copy(Execution&, const memory::AsyncCopy&, const Step&) override;
+  void on_signal(Execution&, const Thread&, int64_t semaphore) override;
+  void on_seen(Execution&, const Thread&, int64_t semaphore) override;
+  void finish(Execution&, std::vector<ir::Diagnostic>&) override;
+
+ private:
+  using Clock = std::vector<int64_t>;  // per core, what is known of it
+  struct Record {
+    int thread;
+    int64_t at;  // the thread's own clock
+    bool write;
+    const Step* step;
+    std::vector<ByteRun> runs;
+  };
+  void publish(int thread, std::initializer_list<int64_t> semaphores);
+  void report(Execution&, const Access&, const Record&);
+  const Plan& plan_;
+  std::vector<Clock> clocks_;           // per core
+  std::map<int64_t, Clock> published_;  // per semaphore
+  std::deque<Record> records_;          // that not everybody knows of yet
+  std::set<std::pair<const Step*, const Step*>> reported_;
+  std::vector<ir::Diagnostic> findings_;
+};
+
 // What was written: outputs that stay as they were, blocks of an output that a TPU's window comes back to, and reads of
 // memory that nobody wrote.
 class WriteWatch : public Listener {

@@ -293,11 +293,13 @@ void run_sequential(const Call& c, Report* report) {
   ParallelClaim claim(c.plan);
   CopyWatch copies(c.plan);
   WriteWatch writes(c.plan);
+  CoreRaces races(c.plan);
   if (c.options.checked) {
     ex->listeners.push_back(&traffic);
     if (!claim.empty() && c.operands.size() == 1) ex->listeners.push_back(&claim);
     // On a GPU a program may read what others wrote before it, and grids have no order.
     if (c.plan.module.machine == ir::Machine::Tpu) ex->listeners.insert(ex->listeners.end(), {&copies, &writes});
+    if (!races.empty()) ex->listeners.push_back(&races);
   }
   GridBox box;
   box.lo.assign(c.grid.size(), 0);

@@ -48,7 +48,9 @@ int32_t target_thread(const Thread& t, const Step* s, const Peer& p, const char*
 const Step* sem_signal(Thread& t, const Step* s) {
   const auto& p = *static_cast<const SemPayload*>(s->payload);
   target_thread(t, s, p.peer, "signal");
-  t.exec->semaphores.signal(semaphore_id(t, p), amount(t, p), &t.exec->woken);
+  const int64_t id = semaphore_id(t, p);
+  for (Listener* l : t.exec->listeners) l->on_signal(*t.exec, t, id);
+  t.exec->semaphores.signal(id, amount(t, p), &t.exec->woken);
   t.exec->progressed = true;
   return s + 1;
 }
@@ -60,8 +62,10 @@ const Step* wait_for(Thread& t, const Step* s, int64_t id, int64_t value, bool d
     for (size_t i; ex.semaphores.count(id) < value && (i = ex.copies.first_signalling(id)) < ex.copies.size();) complete_copy(ex, i);
   if (ex.semaphores.wait(id, value, decrement, t.index)) {
     t.wait_sem = -1;
-    if (decrement)
-      for (Listener* l : ex.listeners) l->on_taken(ex, id, value);
+    for (Listener* l : ex.listeners) {
+      l->on_seen(ex, t, id);
+      if (decrement) l->on_taken(ex, id, value);
+    }
     return s + 1;
   }
   t.wait_sem = id;
@@ -83,6 +87,7 @@ const Step* sem_read(Thread& t, const Step* s) {
   // Somebody who polls waits too.
   if (ex.copies_move == Options::Copies::AtWait)
     for (size_t i; (i = ex.copies.first_signalling(id)) < ex.copies.size();) complete_copy(ex, i);
+  for (Listener* l : ex.listeners) l->on_seen(ex, t, id);
   t.slot<int64_t>(s->dst) = ex.semaphores.count(id);
   return s + 1;
 }

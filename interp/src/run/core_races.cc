@@ -1,0 +1,80 @@
+// Checked runs on several cores: accesses to memory of the device that no semaphore orders.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "checked.h"
+#include "steps.h"
+
+namespace pallasim::interp {
+
+CoreRaces::CoreRaces(const Plan& plan) : plan_(plan) {
+  constexpr int kMostCores = 64;
+  const int n = plan.num_threads;
+  if (n < 2 || n > kMostCores) return;
+  clocks_.assign(static_cast<size_t>(n), Clock(static_cast<size_t>(n), 0));
+  for (int t = 0; t < n; ++t) clocks_[static_cast<size_t>(t)][static_cast<size_t>(t)] = 1;
+}
+
+// What the core did so far is known to whoever sees one of the semaphores; what it does next is not.
+void CoreRaces::publish(int thread, std::initializer_list<int64_t> semaphores) {
+  const auto t = static_cast<size_t>(thread);
+  for (int64_t s : semaphores) {
+    if (s < 0) continue;
+    Clock& c = published_.try_emplace(s, Clock(clocks_.size(), 0)).first->second;
+    for (size_t i = 0; i < c.size(); ++i) c[i] = std::max(c[i], clocks_[t][i]);
+  }
+  ++clocks_[t][t];
+}
+
+void CoreRaces::on_signal(Execution&, const Thread& t, int64_t semaphore) { publish(t.index, {semaphore}); }
+
+void CoreRaces::on_copy(Execution&, const memory::AsyncCopy& c, const Step&) { publish(c.thread, {c.src_sem, c.dst_sem}); }
+
+void CoreRaces::on_seen(Execution&, const Thread& t, int64_t semaphore) {
+  const auto it = published_.find(semaphore);
+  if (it == published_.end()) return;
+  Clock& own = clocks_[static_cast<size_t>(t.index)];
+  for (size_t i = 0; i < own.size(); ++i) own[i] = std::max(own[i], it->second[i]);
+  // What everybody knows of cannot race any more.
+  std::erase_if(records_, [&](const Record& r) {
+    return std::all_of(clocks_.begin(), clocks_.end(), [&](const Clock& c) { return c[static_cast<size_t>(r.thread)] >= r.at; });
+  });
+}
+
+void CoreRaces::on_access(Execution& ex, const Access& a) {
+  if (a.buffer < kFirstOperandBuffer) return;
+  const auto t = static_cast<size_t>(a.thread);
+  const std::byte* at = ex.threads[t].bases[a.buffer] + a.offset;
+  std::vector<ByteRun> runs = byte_runs(at, a.dims, a.strides, a.rank, a.element_bytes);
+  for (const Record& r : records_) {
+    const bool ordered = r.thread == a.thread || clocks_[t][static_cast<size_t>(r.thread)] >= r.at;
+    if (!ordered && (a.write || r.write) && overlap(runs, r.runs)) report(ex, a, r);
+  }
+  constexpr size_t kMostRecords = 1 << 14;  // the oldest give way: a race with them is then not seen
+  if (records_.size() == kMostRecords) records_.pop_front();
+  records_.push_back({a.thread, clocks_[t][t], a.write, a.step, std::move(runs)});
+}
+
+void CoreRaces::report(Execution& ex, const Access& a, const Record& r) {
+  if (!reported_.insert(std::minmax(a.step, r.step)).second) return;
+  const size_t operand = a.buffer - kFirstOperandBuffer;
+  std::string name = operand < plan_.module.operands.size() ? plan_.module.operands[operand].name : "memory";
+  for (const Plan::Shared& s : plan_.shared)
+    if (s.buffer == a.buffer) name = s.name.empty() ? "an allocation" : s.name;
+  ir::Diagnostic d = diagnostic_at(ex.threads[static_cast<size_t>(a.thread)], a.step, "PS-RACE-002",
+                                   fmt::format("{} is {} by core {} while core {} may {} it", name, a.write ? "written" : "read", a.thread, r.thread, r.write ? "write" : "read"));
+  d.severity = ir::Severity::Warning;
+  ir::Site side = ir::site_of(plan_.module, r.step->loc);
+  side.what = fmt::format("core {} {} it here", r.thread, r.write ? "writes" : "reads");
+  d.also.push_back(std::move(side));
+  d.numbers.push_back("no signal and no wait lies between the two; in another schedule they come in the other order");
+  d.hint = "let one core signal a semaphore of the other behind its access, and the other wait: pltpu.core_barrier";
+  findings_.push_back(std::move(d));
+}
+
+void CoreRaces::finish(Execution&, std::vector<ir::Diagnostic>& out) {
+  for (ir::Diagnostic& d : findings_) out.push_back(std::move(d));
+}
+
+}  // namespace pallasim::interp
