@@ -73,12 +73,12 @@ void TpuRules::load(const ir::Op& op) {
   transforms(op, op.operands[0], op.attr("view"), true);
   if (!is_loadable(op, ref, "a load from")) return;
   alignment(op, op.operands[0], op.attr("view"));
-  const bool key = ir::info(ref.dtype).cls == ir::DTypeClass::Key;
+  const bool key = ir::info(ref.dtype).cls == ir::DTypeClass::Key, hardware_key = ref.dtype == ir::DType::KeyTpu;
   if (ref.space == Space::Smem) {
     if (!out(op).is_scalar() && !key) add("PS-TPU-005", fmt::format("a load of {} from {}, which is in smem", ir::to_string(out(op)), name_of(op.operands[0])), op.loc, "SMEM holds scalars: load them one by one, or copy to VMEM");
-  } else if (key && ref.space == Space::Vmem) {
+  } else if (hardware_key && ref.space == Space::Vmem) {
     add("PS-TPU-005", fmt::format("a load of a random key from {}, which is in vmem", name_of(op.operands[0])), op.loc, "keys are given in SMEM: pl.BlockSpec(memory_space=pltpu.SMEM)");
-  } else if (ref.dims.empty() && squeezed_.find(op.operands[0]) == squeezed_.end() && ref.space == Space::Vmem) {
+  } else if (!key && ref.dims.empty() && squeezed_.find(op.operands[0]) == squeezed_.end() && ref.space == Space::Vmem) {
     add("PS-TPU-005", fmt::format("a load from the scalar {} in vmem", name_of(op.operands[0])), op.loc, "scalars live in SMEM");
   }
 }

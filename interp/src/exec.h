@@ -29,6 +29,7 @@ struct Access {
   int rank;
   int element_bytes;
   const Step* step;
+  int owner = -1;               // the thread whose memory it is; -1: `thread`
 };
 struct Listener {
   virtual ~Listener() = default;

@@ -84,6 +84,10 @@ def copied(src, dst, dtype=F32, **kw):
                 scratch_shapes=[pltpu.SemaphoreType.DMA(())])
 
 
+def drawn(key_ref, o_ref):
+    o_ref[...] = jax.random.uniform(key_ref[0], o_ref.shape)
+
+
 def signalled(decrement):
     def kernel(x_ref, o_ref, sem):
         pl.semaphore_signal(sem, 1)
@@ -202,6 +206,9 @@ ACCESSES = {
     "masked load": ("PS-TPU-005", lambda: body(fill(lambda x, o: pltpu.load(x, mask=x[...] > 0)))),
     "masked store": (None, lambda: body(fill(lambda x, o: pltpu.store(o, x[...], mask=x[...] > 0)))),
     "masked store of bf16": ("PS-TPU-005", lambda: body(fill(lambda x, o: pltpu.store(o, x[...], mask=x[...] > 0)), shape(16, 128, dtype=BF16), out=shape(16, 128, dtype=BF16))),
+    "key in VMEM": (None, lambda: body(drawn, jax.eval_shape(lambda: jax.random.key(0, impl="threefry2x32")[None]), out=shape(8, 128))),
+    "key of the TPU in VMEM": ("PS-TPU-005", lambda: body(drawn, jax.eval_shape(lambda: pltpu.to_pallas_key(jax.random.key(0))[None]), out=shape(8, 128))),
+    "key of the TPU in SMEM": (None, lambda: body(drawn, jax.eval_shape(lambda: pltpu.to_pallas_key(jax.random.key(0))[None]), out=shape(8, 128), in_specs=[SMEM])),
     "reshaped view": (None, lambda: body(fill(lambda x, o: x.reshape(32, 64)[...]))),
     "reshaped line": ("PS-TPU-005", lambda: body(fill(lambda x, o: x.reshape(8, 128)[...]), shape(1024))),
     "bitcast view": (None, lambda: body(fill(lambda x, o: x.bitcast(jnp.int16)[...]))),

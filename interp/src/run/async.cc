@@ -160,7 +160,7 @@ const Step* dma_start(Thread& t, const Step* s) {
     a.dyn = b.dyn = Addr::kNoSlot;
     const std::vector<int64_t> dims(c.dims, c.dims + c.rank);
     note_access(t, s, a, dims, p.src.strides, ir::byte_size(p.dtype), false);
-    note_access(t, s, b, dims, p.dst.strides, ir::byte_size(p.dtype), true);
+    note_access(t, s, b, dims, p.dst.strides, ir::byte_size(p.dtype), true, c.dst.thread);
   }
   for (Listener* l : ex.listeners) l->on_copy(ex, c, *s);
   issue(ex, c);

@@ -44,6 +44,11 @@ class ParallelClaim : public Listener {
   std::vector<int64_t> point_;
 };
 
+// Where the access begins.
+inline const std::byte* address(const Execution& ex, const Access& a) {
+  return ex.threads[static_cast<size_t>(a.owner < 0 ? a.thread : a.owner)].bases[a.buffer] + a.offset;
+}
+
 // Bytes from `begin` to before `end`, of the process.
 struct ByteRun {
   const std::byte *begin, *end;
@@ -76,11 +81,11 @@ class CopyWatch : public Listener {
   std::vector<ir::Diagnostic> findings_;
 };
 
-// Cores that use the same memory of the device without a semaphore between them. Who saw a semaphore knows what all who signalled
+// Cores and devices that use the same memory without a semaphore between them. Who saw a semaphore knows what all who signalled
 // it, or started a copy that does, had done by then (vector clocks). Memory of the cores themselves is not looked at.
 class CoreRaces : public Listener {
  public:
-  explicit CoreRaces(const Plan&);
+  CoreRaces(const Plan&, size_t devices);
   bool empty() const { return clocks_.empty(); }
   void on_access(Execution&, const Access&) override;
   void on_copy(Execution&, const memory::AsyncCopy&, const Step&) override;
@@ -89,7 +94,7 @@ class CoreRaces : public Listener {
   void finish(Execution&, std::vector<ir::Diagnostic>&) override;
 
  private:
-  using Clock = std::vector<int64_t>;  // per core, what is known of it
+  using Clock = std::vector<int64_t>;  // per thread, what is known of it
   struct Record {
     int thread;
     int64_t at;  // the thread's own clock
@@ -100,7 +105,7 @@ class CoreRaces : public Listener {
   void publish(int thread, std::initializer_list<int64_t> semaphores);
   void report(Execution&, const Access&, const Record&);
   const Plan& plan_;
-  std::vector<Clock> clocks_;           // per core
+  std::vector<Clock> clocks_;           // per thread
   std::map<int64_t, Clock> published_;  // per semaphore
   std::deque<Record> records_;          // that not everybody knows of yet
   std::set<std::pair<const Step*, const Step*>> reported_;

@@ -70,7 +70,7 @@ void CopyWatch::on_taken(Execution&, int64_t semaphore, int64_t amount) {
 
 void CopyWatch::on_access(Execution& ex, const Access& a) {
   if (flights_.empty()) return;
-  const std::byte* at = ex.threads[static_cast<size_t>(a.thread)].bases[a.buffer] + a.offset;
+  const std::byte* at = address(ex, a);
   const std::vector<ByteRun> runs = byte_runs(at, a.dims, a.strides, a.rank, a.element_bytes);
   for (const Flight& f : flights_) {
     if (overlap(runs, f.dst)) report(ex, a, f, true);

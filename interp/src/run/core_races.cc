@@ -1,4 +1,4 @@
-// Checked runs on several cores: accesses to memory of the device that no semaphore orders.
+// Checked runs on several cores or devices: accesses to memory of a device that no semaphore orders.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,12 +8,12 @@
 
 namespace pallasim::interp {
 
-CoreRaces::CoreRaces(const Plan& plan) : plan_(plan) {
-  constexpr int kMostCores = 64;
-  const int n = plan.num_threads;
-  if (n < 2 || n > kMostCores) return;
-  clocks_.assign(static_cast<size_t>(n), Clock(static_cast<size_t>(n), 0));
-  for (int t = 0; t < n; ++t) clocks_[static_cast<size_t>(t)][static_cast<size_t>(t)] = 1;
+CoreRaces::CoreRaces(const Plan& plan, size_t devices) : plan_(plan) {
+  constexpr size_t kMostThreads = 64;
+  const size_t n = static_cast<size_t>(plan.num_threads) * devices;
+  if (n < 2 || n > kMostThreads) return;
+  clocks_.assign(n, Clock(n, 0));
+  for (size_t t = 0; t < n; ++t) clocks_[t][t] = 1;
 }
 
 // What the core did so far is known to whoever sees one of the semaphores; what it does next is not.
@@ -45,7 +45,7 @@ void CoreRaces::on_seen(Execution&, const Thread& t, int64_t semaphore) {
 void CoreRaces::on_access(Execution& ex, const Access& a) {
   if (a.buffer < kFirstOperandBuffer) return;
   const auto t = static_cast<size_t>(a.thread);
-  const std::byte* at = ex.threads[t].bases[a.buffer] + a.offset;
+  const std::byte* at = address(ex, a);
   std::vector<ByteRun> runs = byte_runs(at, a.dims, a.strides, a.rank, a.element_bytes);
   for (const Record& r : records_) {
     const bool ordered = r.thread == a.thread || clocks_[t][static_cast<size_t>(r.thread)] >= r.at;
@@ -63,13 +63,14 @@ void CoreRaces::report(Execution& ex, const Access& a, const Record& r) {
   for (const Plan::Shared& s : plan_.shared)
     if (s.buffer == a.buffer) name = s.name.empty() ? "an allocation" : s.name;
   ir::Diagnostic d = diagnostic_at(ex.threads[static_cast<size_t>(a.thread)], a.step, "PS-RACE-002",
-                                   fmt::format("{} is {} by core {} while core {} may {} it", name, a.write ? "written" : "read", a.thread, r.thread, r.write ? "write" : "read"));
+                                   fmt::format("{} is {} by {} while {} may {} it", name, a.write ? "written" : "read", run::name_of(ex.threads[static_cast<size_t>(a.thread)]),
+                                               run::name_of(ex.threads[static_cast<size_t>(r.thread)]), r.write ? "write" : "read"));
   d.severity = ir::Severity::Warning;
   ir::Site side = ir::site_of(plan_.module, r.step->loc);
-  side.what = fmt::format("core {} {} it here", r.thread, r.write ? "writes" : "reads");
+  side.what = fmt::format("{} {} it here", run::name_of(ex.threads[static_cast<size_t>(r.thread)]), r.write ? "writes" : "reads");
   d.also.push_back(std::move(side));
   d.numbers.push_back("no signal and no wait lies between the two; in another schedule they come in the other order");
-  d.hint = "let one core signal a semaphore of the other behind its access, and the other wait: pltpu.core_barrier";
+  d.hint = "let one signal a semaphore of the other behind its access, and the other wait: pltpu.core_barrier brings cores together";
   findings_.push_back(std::move(d));
 }
 

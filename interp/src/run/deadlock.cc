@@ -51,14 +51,6 @@ struct Wait {
   const std::vector<Signal>* ahead;
 };
 
-// "thread 3"; of several devices "device 1" or "thread 3 of device 1".
-std::string name_of(const Thread& t) {
-  const Execution& ex = *t.exec;
-  if (ex.devices == 1) return fmt::format("thread {}", t.index);
-  const std::string device = fmt::format("device {}", ex.device_of(t));
-  return ex.plan->num_threads == 1 ? device : fmt::format("thread {} of {}", t.index % ex.plan->num_threads, device);
-}
-
 // A circle of threads that wait for each other, from its first member on; empty where there is none.
 std::vector<size_t> circle(const std::vector<std::vector<size_t>>& helpers) {
   for (size_t start = 0; start < helpers.size(); ++start) {
@@ -78,6 +70,13 @@ std::vector<size_t> circle(const std::vector<std::vector<size_t>>& helpers) {
 }
 
 }  // namespace
+
+std::string name_of(const Thread& t) {
+  const Execution& ex = *t.exec;
+  if (ex.devices == 1) return fmt::format("thread {}", t.index);
+  const std::string device = fmt::format("device {}", ex.device_of(t));
+  return ex.plan->num_threads == 1 ? device : fmt::format("thread {} of {}", t.index % ex.plan->num_threads, device);
+}
 
 void deadlock(Execution& ex, const std::string& token) {
   const Plan& p = *ex.plan;

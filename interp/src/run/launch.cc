@@ -293,7 +293,7 @@ void run_sequential(const Call& c, Report* report) {
   ParallelClaim claim(c.plan);
   CopyWatch copies(c.plan);
   WriteWatch writes(c.plan);
-  CoreRaces races(c.plan);
+  CoreRaces races(c.plan, c.operands.size());
   if (c.options.checked) {
     ex->listeners.push_back(&traffic);
     if (!claim.empty() && c.operands.size() == 1) ex->listeners.push_back(&claim);

@@ -77,6 +77,8 @@ void complete_copy(Execution&, size_t index);
 
 // Memory events for checked runs.
 void note_access(Thread&, const Step*, const Addr&, const std::vector<int64_t>& dims, const std::vector<int64_t>& strides,
-                 int element_bytes, bool write);
+                 int element_bytes, bool write, int owner = -1);
+// "thread 3"; of several devices "device 1" or "thread 3 of device 1".
+std::string name_of(const Thread&);
 
 }  // namespace pallasim::interp::run

@@ -120,7 +120,7 @@ void WriteWatch::touch(Execution& ex, const Access& a, Region& r, const std::vec
 
 void WriteWatch::on_access(Execution& ex, const Access& a) {
   if (!tracking_) track(ex);
-  const std::byte* at = ex.threads[static_cast<size_t>(a.thread)].bases[a.buffer] + a.offset;
+  const std::byte* at = address(ex, a);
   Region* r = region_of(at);
   if (r) touch(ex, a, *r, byte_runs(at, a.dims, a.strides, a.rank, a.element_bytes));
 }
