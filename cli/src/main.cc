@@ -99,8 +99,8 @@ struct CommandLine {
     run_app->add_option("--replay", run.replay, "Repeat the schedule of a report")->type_name("TOKEN");
     run_app->add_option("--chip", run.chip, "The chip whose sizes and rules hold, see pallasim chips")
         ->type_name("NAME");
-    run_app->add_option("--numerics", run.numerics, "How products of matrices round, see docs/numerics.md")
-        ->check(CLI::IsMember({"ieee", "reference", "device"}))
+    run_app->add_option("--numerics", run.numerics, "How arithmetic rounds, see docs/numerics.md")
+        ->check(CLI::IsMember({"ieee", "reference", "device", "oracle"}))
         ->type_name("");
     run_app->add_option("--workers", run.workers, "OS threads for independent grid points; 0: one per core")
         ->type_name("N")

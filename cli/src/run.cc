@@ -34,6 +34,7 @@ interp::Options engine_options(const RunOptions& o, interp::Options e) {
   if (o.rules == "warn") e.rules = interp::Options::Rules::Warn;
   if (o.numerics == "reference") e.numerics = interp::Options::Numerics::Reference;
   if (o.numerics == "device") e.numerics = interp::Options::Numerics::Device;
+  if (o.numerics == "oracle") e.numerics = interp::Options::Numerics::Oracle;
   if (o.oob_as_machine) e.out_of_bounds = interp::Options::Oob::Machine;
   return e;
 }

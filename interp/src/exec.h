@@ -47,6 +47,7 @@ struct Listener {
 struct Print {
   int64_t order;  // linear grid index, then sequence
   std::string text;
+  std::shared_ptr<HostCall> call;  // instead of a text
 };
 
 struct Execution {

@@ -51,6 +51,7 @@ struct Window {
 class Plan {
  public:
   ir::Module module;
+  std::unique_ptr<ir::Module> given;  // Numerics::Oracle: the module as it came
   Options options;                 // the parts that shaped the plan
   std::vector<Step> steps;
   const Step* entry = nullptr;     // prologue: constants, then the grid loop
@@ -118,6 +119,9 @@ class Plan {
 };
 
 using memory::kConstBuffer, memory::kFirstOperandBuffer, memory::kSlotBuffer, memory::kTempBuffer;
+
+// The module with every float of its bodies in f64, rounded where Numerics::Oracle says.
+ir::Module widened(const ir::Module&);
 
 // Compiles a verified module without shape parameters.
 std::shared_ptr<Plan> compile_plan(ir::Module module, const Options& options);

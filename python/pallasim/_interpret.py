@@ -21,8 +21,8 @@ def merge(options: Params, given: Any) -> Params:
 
     A switch (True, False) asks for nothing more, another `Params` gives way as JAX's own argument does to JAX's context.
     Of InterpretParams and InterpretGPUParams these are followed: detect_races, uninitialized_memory, random_seed,
-    grid_point_recorder, dma_execution_mode (TPU), skip_floating_point_ops. Cores are those of the emulated chip, and a checked run looks at `parallel` axes for any
-    number of them; `out_of_bounds_reads="uninitialized"` still stops at such a read; clocks and logs are not ours.
+    grid_point_recorder, dma_execution_mode (TPU), skip_floating_point_ops, out_of_bounds_reads. Cores are those of the
+    emulated chip, and a checked run looks at `parallel` axes for any number of them; clocks and logs are not ours.
     """
     if not _is_jax_params(given):
         return options
@@ -32,6 +32,8 @@ def merge(options: Params, given: Any) -> Params:
         changes["detect_races"] = True
     if given.uninitialized_memory != "nan":
         changes["uninitialized_memory"] = given.uninitialized_memory
+    if given.out_of_bounds_reads != "raise":
+        changes["out_of_bounds"] = given.out_of_bounds_reads
     if given.skip_floating_point_ops:
         changes["skip_floating_point_ops"] = True
     if (mode := getattr(given, "dma_execution_mode", None)) is not None:
@@ -75,35 +77,52 @@ class Recorder:
 _recordings = itertools.count(1)
 
 
-def recording() -> tuple[int, str]:
-    """A new recording of grid points: its number and the option that asks for it."""
+def recording(option: str) -> tuple[int, str]:
+    """A new recording, of `grid` points or of the `calls` of debug_callback: its number and the option that asks for it."""
     number = next(_recordings)
-    return number, f"record_grid={number}"
+    return number, f"record_{option}={number}"
 
 
-def deliver(ctx: Any, results: Sequence[Any], recorder: Callable[..., Any], number: int, captured: Any) -> list[Any]:
-    """Adds to a program, behind a launch with these results, a call of the recorder for every grid point of that launch."""
+def behind(ctx: Any, results: Sequence[Any], take: Callable[[], None]) -> list[Any]:
+    """Adds to a program, behind a launch with these results, a call of `take` on the host."""
     from jax._src.interpreters import mlir
     from jax.experimental import io_callback
 
+    def program(*outs: Any) -> Any:
+        io_callback(lambda *_: take(), None, *[o.ravel()[:1] for o in outs[:1] if isinstance(o.dtype, np.dtype)])
+        return outs
+
+    inner = ctx.replace(primitive=None, avals_in=ctx.avals_out, tokens_in=mlir.TokenSet(), tokens_out=None)
+    return list(mlir.lower_fun(program, multiple_results=True)(inner, *results))
+
+
+def tell_recorder(recorder: Callable[..., Any], number: int, captured: Any) -> Callable[[], None]:
+    """Calls the recorder for every grid point of the oldest launch of this recording."""
     from . import _core
 
     parallel = math.prod(captured.parallel.values())
     cores = recorder.cores if isinstance(recorder, Recorder) else 1
     call = recorder.call if isinstance(recorder, Recorder) else recorder
 
-    def take(*_: Any) -> None:
+    def take() -> None:
         points = _core.take_grid_points(number)
         share = max(1, -(-parallel // cores) * (len(points) // parallel))
         for n, point in enumerate(points):
             call(np.int32(0), tuple(np.int32(i) for i in point), np.int32(n // share))
 
-    def behind(*outs: Any) -> Any:
-        io_callback(take, None, *[o.ravel()[:1] for o in outs[:1] if isinstance(o.dtype, np.dtype)])
-        return outs
+    return take
 
-    inner = ctx.replace(primitive=None, avals_in=ctx.avals_out, tokens_in=mlir.TokenSet(), tokens_out=None)
-    return list(mlir.lower_fun(behind, multiple_results=True)(inner, *results))
+
+def make_calls(callbacks: Sequence[tuple[Callable[..., Any], Sequence[Any]]], number: int) -> Callable[[], None]:
+    """Makes the calls of debug_callback of the oldest launch of this recording, in the order of the grid."""
+    from . import _core
+
+    def take() -> None:
+        for index, arguments in _core.take_calls(number):
+            callback, dtypes = callbacks[index]
+            callback(*[np.frombuffer(data, dtype).reshape(dims) for dtype, (_, dims, data) in zip(dtypes, arguments)])
+
+    return take
 
 
 # --- races ----------------------------------------------------------------------------------------------------------

@@ -96,10 +96,15 @@ def lower(ctx: Any, *in_nodes: Any, primitive: str, options: Any, **params: Any)
     except Unsupported as e:
         raise _findings.UnsupportedError(f"pallasim cannot express kernel '{params.get('name')}': {e}") from e
     numbered = any(size > 1 for _, size in captured.device_axes) and bool(captured.facts & {"communicates", "axes"})
-    items, recording = [options.text(), _interpret.grid_order(options.random_seed, captured)], 0
+    items, after = [options.text(), _interpret.grid_order(options.random_seed, captured)], []
     if options.grid_point_recorder is not None:
-        recording, option = _interpret.recording()
+        number, option = _interpret.recording("grid")
         items.append(option)
+        after.append(_interpret.tell_recorder(options.grid_point_recorder, number, captured))
+    if captured.callbacks:
+        number, option = _interpret.recording("calls")
+        items.append(option)
+        after.append(_interpret.make_calls(captured.callbacks, number))
     text = ";".join(filter(None, items))
     if not captured.params:
         try:
@@ -125,9 +130,10 @@ def lower(ctx: Any, *in_nodes: Any, primitive: str, options: Any, **params: Any)
         has_side_effect=bool(captured.facts & {"prints", "checks", "communicates"}) or _declares_effects(params),
         operand_output_aliases=aliases, api_version=4,
         operand_layouts=[_row_major(v.type) for v in in_nodes], result_layouts=[_row_major(t) for t in types], **extra)
-    if recording:
-        return _interpret.deliver(ctx, list(op.results), options.grid_point_recorder, recording, captured)
-    return list(op.results)
+    results = list(op.results)
+    for take in after:
+        results = _interpret.behind(ctx, results, take)
+    return results
 
 
 def _device_number(ctx: Any, axes: Sequence[tuple[str, int]]) -> Any:

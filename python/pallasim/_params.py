@@ -28,7 +28,7 @@ class Params:
 
     machine: a key of `MACHINES`. `generic` refuses nothing that has a meaning.
     numerics: "ieee" rounds as the types say; "reference" does so one element at a time, bit-equal on every machine; "device"
-        multiplies matrices as the chip does (docs/numerics.md).
+        multiplies matrices as the chip does; "oracle" computes in f64 between loads and stores (docs/numerics.md).
     rules: what the compiler of the machine's chip refuses, too much memory included, is an error before anything runs
         (True), findings of a run (`"warn"`), or not looked at (False).
     detect_races: look at every access (slower): false `parallel` claims; of TPU kernels also memory that a copy in flight uses, races
@@ -37,7 +37,8 @@ class Params:
         interpreter makes of it; None runs each thread until it blocks and every axis in ascending order.
     replay: the schedule token of a report; reproduces that run.
     uninitialized_memory: what fresh memory holds, "nan" (NaN, the least integer, true) or "zero".
-    out_of_bounds: "error" stops, "machine" does what the hardware does and notes it.
+    out_of_bounds: "error" stops, "machine" does what the hardware does and notes it, "uninitialized" reads what fresh memory holds and stops
+        at a write, as JAX's `out_of_bounds_reads` of that name.
     grid_point_recorder: called after each launch for every grid point in the order of execution, as JAX's TPU interpreter
         does: recorder(token, coordinates, core).
     skip_floating_point_ops: every floating-point value of a kernel is inf and nothing computes it: control flow alone.
@@ -50,13 +51,13 @@ class Params:
     """
 
     machine: str = "generic"
-    numerics: Literal["ieee", "reference", "device"] = "ieee"
+    numerics: Literal["ieee", "reference", "device", "oracle"] = "ieee"
     rules: bool | Literal["warn"] = True
     detect_races: bool = False
     random_seed: int | None = None
     replay: str = ""
     uninitialized_memory: Literal["nan", "zero"] = "nan"
-    out_of_bounds: Literal["error", "machine"] = "error"
+    out_of_bounds: Literal["error", "machine", "uninitialized"] = "error"
     grid_point_recorder: Callable[..., Any] | None = None
     skip_floating_point_ops: bool = False
     dma_execution_mode: Literal["eager", "on_wait", "scheduled"] = "eager"
@@ -68,12 +69,12 @@ class Params:
             raise ValueError(f"unknown machine '{self.machine}'; there are {', '.join(MACHINES)}")
         if self.uninitialized_memory not in ("nan", "zero"):
             raise ValueError("uninitialized_memory is 'nan' or 'zero'")
-        if self.numerics not in ("ieee", "reference", "device"):
-            raise ValueError("numerics is 'ieee', 'reference' or 'device'")
+        if self.numerics not in ("ieee", "reference", "device", "oracle"):
+            raise ValueError("numerics is 'ieee', 'reference', 'device' or 'oracle'")
         if self.rules not in (True, False, "warn"):
             raise ValueError("rules is True, False or 'warn'")
-        if self.out_of_bounds not in ("error", "machine"):
-            raise ValueError("out_of_bounds is 'error' or 'machine'")
+        if self.out_of_bounds not in ("error", "machine", "uninitialized"):
+            raise ValueError("out_of_bounds is 'error', 'machine' or 'uninitialized'")
         if self.dma_execution_mode not in ("eager", "on_wait", "scheduled"):
             raise ValueError("dma_execution_mode is 'eager', 'on_wait' or 'scheduled'")
         if ";" in self.replay:

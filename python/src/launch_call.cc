@@ -46,7 +46,7 @@ void Program::run(std::span<const interp::DeviceCall> devices) const {
   std::vector<LaunchRecorder> recorders;
   for (const interp::DeviceCall& d : devices) recorders.emplace_back(plan_, option_text_, d.device, d.args, d.results);
   try {
-    note_report(interp::launch(*plan_, session(), devices, options_), options_.record_grid);
+    note_report(interp::launch(*plan_, session(), devices, options_), options_);
   } catch (const ir::DiagnosticError& e) {
     for (size_t i = 0; i < devices.size(); ++i) recorders[i].failed(e.diagnostic(), devices[i].results);
     throw;

@@ -210,6 +210,16 @@ NB_MODULE(_core, m) {
   m.def("last_report", &last_report, "Text of the latest finding.");
   m.def("launch_count", &launch_count, "Kernels that ran in this process.");
   m.def("take_grid_points", &take_grid_points, "recording"_a, "Coordinates of the oldest run with that number that was not taken yet.");
+  m.def("take_calls", [](int64_t recording) {
+    nb::list calls;
+    for (const interp::HostCall& c : take_calls(recording)) {
+      nb::list arguments;
+      for (const interp::HostCall::Array& a : c.arguments)
+        arguments.append(nb::make_tuple(std::string(ir::name(a.dtype)), a.dims, nb::bytes(a.bytes.data(), a.bytes.size())));
+      calls.append(nb::make_tuple(c.callback, arguments));
+    }
+    return calls;
+  }, "recording"_a, "(callback, [(dtype, dims, bytes), …]) per debug_callback of the oldest run with that number that was not taken yet.");
   m.def("last_run", [] {
     const LastRun r = last_run();
     nb::dict d;

@@ -19,6 +19,7 @@ struct Shared {
   ir::Diagnostic last_finding;
   LastRun run;
   std::deque<std::pair<int64_t, GridPoints>> recorded;
+  std::deque<std::pair<int64_t, std::vector<interp::HostCall>>> calls;
 };
 // Never destroyed: worker threads of XLA may outlive static destructors.
 Shared& shared() {
@@ -77,7 +78,27 @@ std::string note_failure(const ir::Diagnostic& d) {
   return ir::render(d);
 }
 
-void note_report(const interp::Report& r, int64_t recording) {
+namespace {
+
+template <typename T>
+void keep(std::deque<std::pair<int64_t, T>>& kept, int64_t recording, T what) {
+  if (recording == 0) return;
+  kept.emplace_back(recording, std::move(what));
+  if (kept.size() > kMaxRecorded) kept.pop_front();
+}
+
+template <typename T>
+T take(std::deque<std::pair<int64_t, T>>& kept, int64_t recording) {
+  const auto it = std::find_if(kept.begin(), kept.end(), [&](const auto& r) { return r.first == recording; });
+  if (it == kept.end()) return {};
+  T what = std::move(it->second);
+  kept.erase(it);
+  return what;
+}
+
+}  // namespace
+
+void note_report(interp::Report r, const interp::Options& options) {
   for (const ir::Diagnostic& d : r.findings) note_finding(d);
   if (!r.prints.empty()) {
     std::string all;
@@ -99,19 +120,20 @@ void note_report(const interp::Report& r, int64_t recording) {
   s.run.units = r.units;
   s.run.races = std::any_of(r.findings.begin(), r.findings.end(), is_race);
   s.run.traffic = r.traffic;
-  if (recording == 0) return;
-  s.recorded.emplace_back(recording, r.points);
-  if (s.recorded.size() > kMaxRecorded) s.recorded.pop_front();
+  keep(s.recorded, options.record_grid, std::move(r.points));
+  keep(s.calls, options.record_calls, std::move(r.calls));
 }
 
 GridPoints take_grid_points(int64_t recording) {
   Shared& s = shared();
   std::lock_guard lock(s.mutex);
-  const auto it = std::find_if(s.recorded.begin(), s.recorded.end(), [&](const auto& r) { return r.first == recording; });
-  if (it == s.recorded.end()) return {};
-  GridPoints points = std::move(it->second);
-  s.recorded.erase(it);
-  return points;
+  return take(s.recorded, recording);
+}
+
+std::vector<interp::HostCall> take_calls(int64_t recording) {
+  Shared& s = shared();
+  std::lock_guard lock(s.mutex);
+  return take(s.calls, recording);
 }
 
 LastRun last_run() {

@@ -19,8 +19,9 @@ std::vector<ir::Diagnostic> take_findings();
 std::string last_report();
 bool last_finding(ir::Diagnostic* out);  // false: there was none
 
-// Findings of a run that ended; prints go to the standard output in order. `recording`: Options::record_grid.
-void note_report(const interp::Report&, int64_t recording = 0);
+// Findings of a run that ended; prints go to the standard output in order. Kept for take_grid_points and take_calls under the
+// numbers of `Options::record_grid` and `record_calls`.
+void note_report(interp::Report, const interp::Options& = {});
 
 // The rendered report of a failure, which is also kept as a finding.
 std::string note_failure(const ir::Diagnostic&);
@@ -39,5 +40,7 @@ LastRun last_run();
 // is none. Of runs that nobody takes the oldest are dropped beyond a bound.
 using GridPoints = std::vector<std::vector<int64_t>>;
 GridPoints take_grid_points(int64_t recording);
+// Likewise what its debug_callbacks were given.
+std::vector<interp::HostCall> take_calls(int64_t recording);
 
 }  // namespace pallasim::python

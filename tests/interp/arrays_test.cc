@@ -26,6 +26,29 @@ TEST(Arrays, RollTakesAnyShift) {
   EXPECT_EQ(r.results[0].as<float>(), (std::vector<float>{3, 4, 0, 1, 2}));
 }
 
+TEST(Arrays, LogarithmToBase2IsExactAtPowers) {
+  const auto r = run(kernel("f32[6]", "f32[6]", R"(  %2 = get %0 : f32[6]
+  %3 = log2 %2 : f32[6]
+  store %1, %3
+)"), {f32({6}, {8, 1, 0.125f, 0x1p-149f, INFINITY, 0})});
+  EXPECT_EQ(r.results[0].as<float>(), (std::vector<float>{3, 0, -3, -149, INFINITY, -INFINITY}));
+}
+
+TEST(Arrays, ConvolutionsThatDoNotFitAreRefused) {
+  const std::string head = "  %2 = get %0 : f32[1,1,4]\n  %3 = constant {value = f32 0x3f800000} : f32[]\n  %4 = broadcast_in_dim %3 {dims = []} : f32[1,1,2]\n  %5 = conv_general_dilated %2, %4 ";
+  const auto body = [&](const std::string& attrs) {
+    return kernel("f32[1,1,4]", "f32[1,1,4]", head + "{strides = [1], low = [1], high = [0], lhs_dilation = [1], rhs_dilation = [1], " + attrs + "} : f32[1,1,4]\n  store %1, %5\n");
+  };
+  const std::string specs = "lhs_spec = [0, 1, 2], rhs_spec = [0, 1, 2], out_spec = [0, 1, 2]";
+  EXPECT_EQ(run(body(specs + ", feature_groups = 1, batch_groups = 1"), {f32({1, 1, 4}, {1, 2, 3, 4})}).results[0].as<float>(), (std::vector<float>{1, 3, 5, 7}));
+  for (const char* wrong : {"lhs_spec = [0, 1, 2], rhs_spec = [0, 1, 2], out_spec = [0, 1, 2], feature_groups = 0, batch_groups = 1",
+                            "lhs_spec = [0, 1, 2], rhs_spec = [0, 1, 2], out_spec = [0, 1, 2], feature_groups = 2, batch_groups = 1",
+                            "lhs_spec = [0, 1, 1], rhs_spec = [0, 1, 2], out_spec = [0, 1, 2], feature_groups = 1, batch_groups = 1",
+                            "lhs_spec = [0, 1, 9], rhs_spec = [0, 1, 2], out_spec = [0, 1, 2], feature_groups = 1, batch_groups = 1",
+                            "lhs_spec = [0, 1], rhs_spec = [0, 1, 2], out_spec = [0, 1, 2], feature_groups = 1, batch_groups = 1"})
+    EXPECT_EQ(error_code(body(wrong), {f32({1, 1, 4}, {1, 2, 3, 4})}), "PS-UNSUP-001") << wrong;
+}
+
 TEST(Arrays, ResultsThatDoNotFitAreRefused) {
   const char* body[] = {"  %3 = sort %2 {axis = 0, num_keys = 1, stable = true} : f32[4]\n  %4 = einshape %3 {equation = \"(ab)->ba\", sizes = [item(\"a\", 3)]} : f32[4]\n",
                         "  %3 = constant {value = f32 0x0} : f32[]\n  %4 = roll %2, %3 {axis = 0} : f32[4]\n",

@@ -137,5 +137,42 @@ body (%0 "a": ref<f32[16,32], any>, %1 "o": ref<f32[16,32], any>, %2 "s": ref<f3
     }
 }
 
+// A sum that f32 loses, kept between the load and the store; a scratch ref and a kernel's own conversion round it.
+TEST(Numerics, OracleRoundsAtStoresAndNarrowingConversions) {
+  const std::string text = R"(pallasim-ir 1
+module "k" {machine = generic}
+input "a" : f32[2] {space = any}
+output "o" : f32[2] {space = any}
+output "b" : f32[2] {space = any}
+output "c" : f32[2] {space = any}
+scratch "s" : ref<f32[2], any>
+body (%0 "a": ref<f32[2], any>, %1 "o": ref<f32[2], any>, %2 "b": ref<f32[2], any>, %3 "c": ref<f32[2], any>, %4 "s": ref<f32[2], any>) {
+  %5 = get %0 : f32[2]
+  %6 = constant {value = f32 0x4c800000} : f32[]
+  %7 = broadcast_in_dim %6 {dims = []} : f32[2]
+  %8 = add %5, %7 : f32[2]
+  %9 = sub %8, %7 : f32[2]
+  store %1, %9
+  store %4, %8
+  %10 = get %4 : f32[2]
+  %11 = sub %10, %7 : f32[2]
+  store %2, %11
+  %12 = convert %9 : bf16[2]
+  %13 = convert %12 : f32[2]
+  store %3, %13
+  yield
+}
+)";
+  const std::vector<float> x = {0.3f, 1.0078125f};
+  const auto exact = run(text, {f32({2}, x)}, with(Options::Numerics::Oracle)), plain = run(text, {f32({2}, x)});
+  EXPECT_EQ(exact.results[0].as<float>(), x);
+  EXPECT_EQ(plain.results[0].as<float>(), (std::vector<float>{0, 0}));
+  EXPECT_EQ(exact.results[1].as<float>(), (std::vector<float>{0, 0}));
+  EXPECT_EQ(exact.results[2].as<float>(), (std::vector<float>{bf16(0.3f), 1.0078125f}));
+  // What ran is what was given: reports and capsules show the kernel's own types.
+  Options o = with(Options::Numerics::Oracle);
+  EXPECT_EQ(ir::print(module_of(*compile(ir::parse(text), o))), text);
+}
+
 }  // namespace
 }  // namespace pallasim::interp::test

@@ -117,6 +117,102 @@ TEST(Convert, EveryPairOfSixteenBitsOrFewer) {
   }
 }
 
+// Integers of at most 16 bits from every code of the narrow floats and back, and among each other.
+TEST(Convert, EveryNarrowIntegerAndFloat) {
+  std::vector<DType> ints;
+  for (DType d : value_dtypes())
+    if (ir::is_int(d) && ir::bit_width(d) <= 16) ints.push_back(d);
+  ASSERT_EQ(ints.size(), 8u);
+  for (const KernelTable* t : {kernels_for("avx512"), kernels_for("avx2"), kernels_for("baseline"), &reference_kernels()}) {
+    if (!t) continue;
+    for (DType i : ints) {
+      const int bits = ir::bit_width(i);
+      const bool sgn = ir::is_signed_int(i);
+      const int64_t lo = sgn ? -(int64_t{1} << (bits - 1)) : 0, hi = lo + (int64_t{1} << bits) - 1;
+      for (const auto& [d, spec] : specs()) {
+        const uint32_t codes = 1u << ir::bit_width(d);
+        for (uint32_t at = 0; at < codes; at += kStrip) {  // floats to integers
+          const int64_t n = std::min<int64_t>(kStrip, codes - at);
+          float x[kStrip];
+          int32_t y[kStrip];
+          for (int64_t k = 0; k < n; ++k) x[k] = static_cast<float>(decode(spec, at + static_cast<uint32_t>(k)));
+          t->convert(d, i)(y, x, n, {});
+          for (int64_t k = 0; k < n; ++k) {
+            const double v = std::trunc(static_cast<double>(x[k]));
+            const int64_t want = x[k] != x[k] ? 0 : v <= static_cast<double>(lo) ? lo : v >= static_cast<double>(hi) ? hi : static_cast<int64_t>(v);
+            ASSERT_EQ(sgn ? y[k] : static_cast<int64_t>(static_cast<uint32_t>(y[k])), want) << t->isa << ' ' << ir::name(d) << "->" << ir::name(i) << ' ' << x[k];
+          }
+        }
+        for (bool sat : {false, true}) {
+          Semantics sem;
+          sem.fp8_saturates = sat;
+          for (int64_t at = lo; at <= hi; at += kStrip) {  // integers to floats
+            const int64_t n = std::min<int64_t>(kStrip, hi + 1 - at);
+            int32_t x[kStrip];
+            float y[kStrip];
+            for (int64_t k = 0; k < n; ++k) x[k] = static_cast<int32_t>(at + k);
+            t->convert(i, d)(y, x, n, sem);
+            for (int64_t k = 0; k < n; ++k)
+              ASSERT_TRUE(same_float<double>(y[k], nearest(spec, x[k], sat && ir::bit_width(d) <= 8)))
+                  << t->isa << ' ' << ir::name(i) << "->" << ir::name(d) << ' ' << x[k] << ": " << y[k];
+          }
+        }
+      }
+      for (DType to : ints) {  // integers to integers wrap
+        const int width = ir::bit_width(to);
+        for (int64_t at = lo; at <= hi; at += kStrip) {
+          const int64_t n = std::min<int64_t>(kStrip, hi + 1 - at);
+          int32_t x[kStrip], y[kStrip];
+          for (int64_t k = 0; k < n; ++k) x[k] = static_cast<int32_t>(at + k);
+          t->convert(i, to)(y, x, n, {});
+          for (int64_t k = 0; k < n; ++k) {
+            const uint64_t low = static_cast<uint64_t>(at + k) & ((uint64_t{1} << width) - 1);
+            const int64_t want = ir::is_signed_int(to) && low >> (width - 1) ? static_cast<int64_t>(low) - (int64_t{1} << width) : static_cast<int64_t>(low);
+            ASSERT_EQ(y[k], want) << t->isa << ' ' << ir::name(i) << "->" << ir::name(to) << ' ' << x[k];
+          }
+        }
+      }
+    }
+  }
+}
+
+// Every tie between two neighbours of a narrow format, and the f32 values on either side of it, of both signs.
+TEST(Convert, EveryTieFromF32) {
+  for (auto [to, unused] : specs()) {
+    const Spec& s = specs().at(to);
+    std::vector<float> xs = {0, -0.0f, INFINITY, -INFINITY, NAN, 0x1p-149f, -0x1p-149f, 0x1.fffffep127f, -0x1.fffffep127f};
+    for (uint32_t c = 0; c < 1u << (s.e + s.m); ++c) {
+      const double a = decode(s, c);
+      if (!std::isfinite(a)) continue;
+      // Beyond the largest value the next step of its binade.
+      const double next = c + 1 < 1u << (s.e + s.m) ? decode(s, c + 1) : INFINITY;
+      const double b = std::isfinite(next) ? next : s.kind == Spec::Scale ? 2 * a : 2 * a - decode(s, c - 1);
+      const auto tie = static_cast<float>(a + (b - a) / 2);
+      if (!std::isfinite(tie) || static_cast<double>(tie) != a + (b - a) / 2) continue;  // bf16 next to the end of f32, its subnormals
+      for (float v : {static_cast<float>(a), tie, std::nextafter(tie, -INFINITY), std::nextafter(tie, INFINITY)}) xs.push_back(v), xs.push_back(-v);
+    }
+    ASSERT_GT(xs.size(), 20u);
+    for (const KernelTable* t : {kernels_for("avx512"), kernels_for("avx2"), kernels_for("baseline"), &reference_kernels()}) {
+      if (!t) continue;
+      for (bool sat : {false, true}) {
+        Semantics sem;
+        sem.fp8_saturates = sat;
+        for (size_t at = 0; at < xs.size(); at += kStrip) {
+          const auto n = static_cast<int64_t>(std::min<size_t>(kStrip, xs.size() - at));
+          float y[kStrip];
+          t->convert(DType::F32, to)(y, &xs[at], n, sem);
+          for (int64_t k = 0; k < n; ++k) {
+            const float x = xs[at + static_cast<size_t>(k)];
+            const double want = nearest(s, x, sat && ir::bit_width(to) <= 8);
+            if (want == 0 && x != x) continue;  // the sign of f4's zero
+            ASSERT_TRUE(same_float<double>(y[k], want)) << t->isa << " f32->" << ir::name(to) << ' ' << x << ": " << y[k] << " not " << want;
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(Convert, RoundsOnceFromEveryWideType) {
   for (auto [to, unused] : specs()) {
     const Spec& s = specs().at(to);

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from jax.experimental import checkify
 from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
 
 import pallasim
 
@@ -52,6 +53,52 @@ def test_edge_blocks_hold_the_named_fill(emulated, same):
     filled = np.concatenate([X, np.full((4, 6), np.nan, np.float32)])
     same(emulated(f, X), filled)
     same(emulated(f, X, uninitialized_memory="zero"), np.nan_to_num(filled))
+
+
+def test_reads_outside_give_what_nobody_wrote(emulated, same):
+    def kernel(i_ref, x_ref, o_ref):
+        o_ref[pl.ds(0, 4)] = x_ref[pl.ds(i_ref[0], 4)]
+        o_ref[4] = x_ref[i_ref[0] + 9]
+        o_ref[5] = x_ref[i_ref[0] - 6]
+        o_ref[pl.ds(6, 2)] = x_ref[7 - jax.lax.iota(jnp.int32, 2) - i_ref[0]]
+
+    x, fill = np.arange(1, 7, dtype=np.float32), np.nan
+    f = pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((8,), jnp.float32))
+    start = np.array([3], np.int32)
+    expected = np.array([4, 5, 6, fill, fill, fill, 5, 4], np.float32)
+    same(emulated(f, start, x, out_of_bounds="uninitialized"), expected)
+    same(emulated(f, start, x, out_of_bounds="uninitialized", uninitialized_memory="zero"), np.nan_to_num(expected))
+    as_jax = pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((8,), jnp.float32), interpret=pltpu.InterpretParams(out_of_bounds_reads="uninitialized"))
+    same(emulated(as_jax, start, x), expected)
+    with pytest.raises(pallasim.KernelError, match="PS-OOB-001"), pallasim.emulate():
+        f(start, x)
+
+
+def test_writes_outside_stop_where_reads_do_not(emulated):
+    def kernel(i_ref, x_ref, o_ref):
+        o_ref[...] = x_ref[...]
+        o_ref[i_ref[0]] = 1.0
+
+    f = pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((4,), jnp.float32))
+    with pytest.raises(pallasim.KernelError, match="PS-OOB-001"), pallasim.emulate(out_of_bounds="uninitialized"):
+        f(np.array([4], np.int32), np.ones(4, np.float32))
+
+
+@pytest.mark.parametrize("scalars", [False, True])
+def test_blocks_outside_give_what_nobody_wrote(emulated, same, scalars):
+    def kernel(*refs):
+        refs[-1][...] = refs[-2][...]
+
+    x = np.arange(1, 7, dtype=np.float32)
+    expected = np.array([np.nan, np.nan, 3, 4, np.nan, np.nan], np.float32)  # blocks -1, 1, 3 of two elements each
+    out = jax.ShapeDtypeStruct((6,), jnp.float32)
+    if scalars:  # the index comes from memory
+        grid = pltpu.PrefetchScalarGridSpec(num_scalar_prefetch=1, grid=(3,), in_specs=[pl.BlockSpec((2,), lambda i, s: (s[i],))],
+                                            out_specs=pl.BlockSpec((2,), lambda i, s: (i,)))
+        f, args = pl.pallas_call(kernel, grid_spec=grid, out_shape=out), (np.array([-1, 1, 3], np.int32), x)
+    else:
+        f, args = pl.pallas_call(kernel, grid=(3,), in_specs=[pl.BlockSpec((2,), lambda i: (2 * i - 1,))], out_specs=pl.BlockSpec((2,), lambda i: (i,)), out_shape=out), (x,)
+    same(emulated(f, *args, out_of_bounds="uninitialized"), expected)
 
 
 def test_named_grid_and_axis_size(emulated, same):

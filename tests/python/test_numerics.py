@@ -1,6 +1,7 @@
 """`numerics`: products of matrices as the chip forms them, through Python."""
 import jax
 import jax.numpy as jnp
+import ml_dtypes
 import numpy as np
 import pytest
 from jax import lax
@@ -49,6 +50,46 @@ def test_reference_is_the_sum_in_order(emulated, same):
     for k in range(32):
         want += np.asarray(X)[:, k : k + 1] * np.asarray(Y)[k]
     same(out, want)
+
+
+def test_oracle_computes_in_f64_between_loads_and_stores(emulated, same):
+    x = np.asarray(X)
+
+    def kernel(x_ref, o_ref, s_ref):
+        v = x_ref[...]
+        total = lax.fori_loop(0, 1000, lambda i, a: a + v * np.float32(0.1), jnp.zeros_like(v))
+        rounded = total.astype(jnp.bfloat16)  # the kernel's own rounding stays
+        o_ref[...] = jnp.where(v > 0, jnp.exp(-v) + total, rounded.astype(jnp.float32) / 3)
+        s_ref[...] = jnp.dot(v, v).sum(axis=0) + jnp.cumsum(v, axis=0)[5]
+
+    shape = jax.ShapeDtypeStruct
+    f = pl.pallas_call(kernel, out_shape=(shape((32, 32), jnp.float32), shape((32,), jnp.float32)))
+    out, sums = emulated(f, X, numerics="oracle")
+    v = x.astype(np.float64)
+    total = np.zeros_like(v)
+    for _ in range(1000):
+        total = total + v * np.float64(np.float32(0.1))
+    expected = np.where(v > 0, np.exp(-v) + total, np.asarray(total.astype(ml_dtypes.bfloat16), np.float64) / 3)
+    same(out, expected.astype(np.float32))
+    np.testing.assert_allclose(sums, ((v @ v).sum(0) + v[:6].sum(0)).astype(np.float32), rtol=1e-7)
+    plain = emulated(f, X)[0]
+    assert np.abs(plain - expected).max() > 100 * np.abs(out - expected).max(), "a thousand roundings in f32 are seen"
+
+
+def test_oracle_keeps_what_looks_at_bits(emulated, same):
+    def kernel(x_ref, o_ref, i_ref, c_ref):
+        x = x_ref[...]
+        i_ref[...] = lax.bitcast_convert_type(x / 3, jnp.int32)
+        o_ref[...] = jnp.nextafter(x, jnp.inf) - x
+        c_ref[...] = lax.reduce_precision(x, 5, 3) + lax.sort(x, dimension=1)
+
+    shape = jax.ShapeDtypeStruct
+    out = (shape((32, 32), jnp.float32), shape((32, 32), jnp.int32), shape((32, 32), jnp.float32))
+    o, i, c = emulated(pl.pallas_call(kernel, out_shape=out), X, numerics="oracle")
+    x = np.asarray(X)
+    same(i, (x / np.float32(3)).view(np.int32))
+    same(o, np.nextafter(x, np.float32(np.inf)) - x)
+    same(c, (np.asarray(lax.reduce_precision(X, 5, 3), np.float64) + np.sort(x, 1)).astype(np.float32))
 
 
 def test_unknown_mode_is_refused():

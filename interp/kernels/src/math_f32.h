@@ -111,6 +111,7 @@ inline float cos(float x) {
 #define PALLASIM_WIDE(name) \
   inline float name(float x) { return static_cast<float>(m64::name(static_cast<double>(x))); }
 PALLASIM_WIDE(log1p)
+PALLASIM_WIDE(log2)
 PALLASIM_WIDE(tan)
 PALLASIM_WIDE(sinh)
 PALLASIM_WIDE(cosh)

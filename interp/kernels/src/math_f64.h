@@ -121,6 +121,10 @@ inline double log(double x) {
   const Split p = split(x);
   return log_edges(x, log_core(p.m - 1.0, p.e, 0.0));
 }
+inline double log2(double x) {  // powers of two are exact
+  const Split p = split(x);
+  return log_edges(x, std::fma(log_core(p.m - 1.0, 0.0, 0.0), 0x1.71547652b82fep+0, p.e));
+}
 inline double log1p(double x) {
   const double u = 1.0 + x;
   const double lost = x - (u - 1.0);                        // |x| < 1

@@ -71,6 +71,10 @@ Z log1p(Z z) {
   if (modulus(z) > 0.5) return l;
   return {0.5 * m64::log1p(z.re * (2 + z.re) + z.im * z.im), l.im};
 }
+Z log2(Z z) {
+  const Z l = log(z);
+  return {l.re * 0x1.71547652b82fep+0, l.im * 0x1.71547652b82fep+0};
+}
 Z rsqrt(Z z) { return quotient({1, 0}, sqrt(z)); }
 Z sign(Z z) {
   const double m = modulus(z);
@@ -157,7 +161,7 @@ StripFn complex_strip(OpCode op) {
     case OpCode::ne: return binary<CxNe, uint8_t, C, false>;
     case OpCode::integer_pow: return integer_pow<P>;
 #define X(name) case OpCode::name: return unary<Via<name>, C, C, false>;
-    X(exp) X(log) X(sqrt) X(rsqrt) X(sin) X(cos) X(tan) X(sinh) X(cosh) X(tanh) X(logistic) X(expm1) X(log1p) X(sign)
+    X(exp) X(log) X(log2) X(sqrt) X(rsqrt) X(sin) X(cos) X(tan) X(sinh) X(cosh) X(tanh) X(logistic) X(expm1) X(log1p) X(sign)
 #undef X
     default: return nullptr;
   }

@@ -7,7 +7,7 @@ namespace pallasim::interp::PALLASIM_KNS {
 namespace {
 
 #define PALLASIM_MATH1(X) \
-  X(exp2) X(expm1) X(log) X(log1p) X(tanh) X(sinh) X(cosh) X(asin) X(acos) X(atan) X(asinh) X(acosh) \
+  X(exp2) X(expm1) X(log) X(log1p) X(log2) X(tanh) X(sinh) X(cosh) X(asin) X(acos) X(atan) X(asinh) X(acosh) \
   X(atanh) X(cbrt) X(erf) X(erfc)
 #define PALLASIM_MATH2(X) X(pow) X(atan2)
 #define X(name)                                            \

@@ -277,6 +277,7 @@ void Compiler::compile_op(const Op& op) {
     case C::argmax: case C::argmin: return op_arg_reduce(op);
     case C::cumsum: case C::cumprod: case C::cummax: case C::cummin: case C::cumlogsumexp: return op_cumulative(op);
     case C::dot_general: return op_dot(op);
+    case C::conv_general_dilated: return op_convolution(op);
     case C::get: return op_get(op);
     case C::store: return op_store(op);
     case C::swap: return op_swap(op);
@@ -304,6 +305,7 @@ void Compiler::compile_op(const Op& op) {
     case C::select_ref: return op_select_ref(op);
     case C::debug_print: return op_print(op);
     case C::check: return op_check(op);
+    case C::debug_callback: return op_host_call(op);
     case C::multiple_of: case C::max_contiguous: case C::optimization_barrier: case C::layout_cast:
     case C::stop_gradient: case C::memory_space_constraint: return op_identity(op);
     case C::touch: case C::trace_mark: case C::trace_value: case C::print_layout: case C::set_max_registers:
@@ -318,6 +320,10 @@ std::shared_ptr<Plan> compile_plan(ir::Module module, const Options& options) {
   auto plan = std::make_shared<Plan>();
   plan->module = std::move(module);
   plan->options = options;
+  if (options.numerics == Options::Numerics::Oracle) {
+    plan->given = std::make_unique<ir::Module>(std::move(plan->module));
+    plan->module = widened(*plan->given);
+  }
   auto refuse = [&](const std::string& what) {
     ir::Diagnostic d;
     d.code = "PS-UNSUP-001";
@@ -326,8 +332,8 @@ std::shared_ptr<Plan> compile_plan(ir::Module module, const Options& options) {
     d.hint = "nothing ran";
     throw ir::DiagnosticError(std::move(d));
   };
-  if (options.rules == Options::Rules::Error) plan->findings = hw::check_rules(plan->module, *options.chip);
-  if (options.rules == Options::Rules::Warn) plan->findings = hw::broken_rules(plan->module, *options.chip);
+  if (options.rules == Options::Rules::Error) plan->findings = hw::check_rules(module_of(*plan), *options.chip);
+  if (options.rules == Options::Rules::Warn) plan->findings = hw::broken_rules(module_of(*plan), *options.chip);
   for (ir::Diagnostic& d : plan->findings)
     if (d.severity == ir::Severity::Error) d.severity = ir::Severity::Warning;
   if (plan->module.bodies.empty()) refuse("a module without a body");

@@ -104,6 +104,7 @@ class Compiler {
   void op_stochastic_round(const Op&);
   void op_gather(const Op&);
   void op_scatter(const Op&);
+  void op_convolution(const Op&);
   void op_random(const Op&);
   Val reinterpreted(const Val&, const ir::Type*);
 
@@ -160,7 +161,9 @@ class Compiler {
   void op_index(const Op&);
   void op_print(const Op&);
   PrintPayload printed(const Op&, const std::string& format, bool placeholders, size_t first);
+  PrintPayload::Arg shown(const Op&, size_t i);
   void op_check(const Op&);
+  void op_host_call(const Op&);
   void op_semaphore(const Op&);
   void op_barrier_semaphore(const Op&);
   void op_dma_start(const Op&);
@@ -200,6 +203,7 @@ class Compiler {
     AtomicFn atomic = nullptr;
     bool spins = false;
   };
+  bool may_read_outside(const Val& ref, const Attr* view) const;
   ViewResult element_view(const Op&, const Val& ref, const Attr* view, Lens = Lens::Refuse);
   void add_block(ViewResult*) const;
   void note_waiting_read(const Val& ref, bool scalar);

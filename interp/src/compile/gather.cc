@@ -93,7 +93,7 @@ AtomicFn Compiler::atomic_function(const Op& op, const std::string& kind, ir::DT
 void Compiler::op_masked(const Op& op) {
   const Val ref = operand(op, 0);
   const bool load = op.code == ir::OpCode::masked_load;
-  if (!op.attr("mask") && ref.edge < 0 && m_.machine != ir::Machine::Triton)
+  if (!op.attr("mask") && ref.edge < 0 && m_.machine != ir::Machine::Triton)  // an ordinary access
     return load ? op_get(op) : op.code == ir::OpCode::masked_swap ? op_swap(op) : op_store(op);
   if (!load) check_writable(op, ref);
   else note_waiting_read(ref, type(op.results[0])->is_scalar());

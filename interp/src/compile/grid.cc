@@ -162,6 +162,8 @@ void Compiler::compile_windows() {
         if (b.kind != ir::BlockDim::Kind::Squeezed) ref.dims.push_back(n), ref.strides.push_back(w.strides[d]);
       }
       const bool pointers = m_.machine == ir::Machine::Triton;
+      // Blocks outside their array are read into memory of their own, where nobody wrote what is missing.
+      if (plan_.options.out_of_bounds == Options::Oob::Uninitialized && !w.is_output && !whole) w.staged |= !w.affine || may_leave_array(w);
       if (pointers && (w.staged || may_leave_array(w))) {
         w.staged = false;
         w.edge = true;

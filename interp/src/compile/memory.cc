@@ -222,14 +222,28 @@ void Compiler::check_writable(const Op& op, const Val& ref) {
   throw ir::DiagnosticError(std::move(d));
 }
 
+// Whether a read may leave its ref and goes on where it does: it then looks at every element.
+bool Compiler::may_read_outside(const Val& ref, const Attr* view) const {
+  if (plan_.options.out_of_bounds != Options::Oob::Uninitialized || !view || view->items.empty() || !view->items.back().is_call("index")) return false;
+  const auto& index = view->items.back().items;
+  for (size_t i = 0; i < index.size(); ++i) {
+    const Attr& start = index[i].is_call("slice") ? index[i].items[0] : index[i];
+    if (!start.is_int() || start.i < 0 || view->items.size() > 1) return true;
+    const int64_t step = index[i].is_call("slice") && index[i].items.size() > 2 ? index[i].items[2].i : 1;
+    const int64_t count = index[i].is_call("slice") ? index[i].items[1].i : 1;
+    if (i >= ref.dims.size() || (count > 0 && start.i + (count - 1) * step >= ref.dims[i])) return true;
+  }
+  return false;
+}
+
 void Compiler::op_get(const Op& op) {
   const Val ref = operand(op, 0);
   const ir::Type* t = type(op.results[0]);
   const Attr* view = op.attr("view");
   note_waiting_read(ref, t->is_scalar());
-  if (ref.edge >= 0) {
+  if (ref.edge >= 0 || may_read_outside(ref, view)) {
     Val r;
-    gather_access(op, element_view(op, ref, view), {.mode = GatherPayload::Mode::Load}, &r);
+    gather_access(op, element_view(op, ref, view, Lens::Read), {.mode = GatherPayload::Mode::Load}, &r);
     return define(op.results[0], r);
   }
   // One element with at most one dynamic index: a single step.

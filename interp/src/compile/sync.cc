@@ -1,4 +1,4 @@
-// Semaphores, printing, checks, ids.
+// Semaphores and ids.
 #include <algorithm>
 
 #include "../run/steps.h"
@@ -102,72 +102,6 @@ void Compiler::op_barrier_semaphore(const Op& op) {
   if (barrier_ < 0) barrier_ = plan_.semaphores.add(v.name, 1, true);
   v.semaphore = barrier_;
   define(op.results[0], v);
-}
-
-// The operand of each placeholder of a format: "{name}" by its name, "{}" in order, "{2}" by position. Where there are
-// no placeholders, all operands in order.
-static std::vector<size_t> printed_operands(const std::string& format, const std::vector<std::string>& names, size_t count, bool placeholders) {
-  std::vector<size_t> order;
-  size_t next = 0;
-  for (size_t i = 0; placeholders && i < format.size(); ++i) {
-    const char c = format[i];
-    if ((c == '{' || c == '}') && i + 1 < format.size() && format[i + 1] == c) ++i;
-    else if (c == '{') {
-      const size_t end = format.find_first_of(":!}", i);
-      if (end == std::string::npos) break;
-      const std::string key = format.substr(i + 1, end - i - 1);
-      const auto named = std::find(names.begin(), names.end(), key);
-      const bool number = !key.empty() && key.size() < 4 && key.find_first_not_of("0123456789") == std::string::npos;
-      size_t at = key.empty() ? next++ : number ? std::stoul(key) : static_cast<size_t>(named - names.begin());
-      if (at < count) order.push_back(at);
-      i = format.find('}', i);
-      if (i == std::string::npos) break;
-    }
-  }
-  if (!placeholders)
-    for (size_t i = 0; i < count; ++i) order.push_back(i);
-  return order;
-}
-
-// A text with values of the operands from `first` on.
-PrintPayload Compiler::printed(const Op& op, const std::string& format, bool placeholders, size_t first) {
-  PrintPayload p;
-  p.format = format;
-  p.placeholders = placeholders;
-  const size_t count = op.operands.size() - first;
-  std::vector<std::string> names(count);
-  if (const Attr* a = op.attr("names"))
-    for (size_t i = 0; i < a->items.size() && i < names.size(); ++i) names[i] = a->items[i].s;
-  for (size_t i : printed_operands(p.format, names, count, placeholders)) {
-    Val v = operand(op, first + i);
-    PrintPayload::Arg arg{};
-    arg.dtype = v.dtype;
-    if (v.is_scalar()) {
-      arg.scalar = true;
-      arg.slot = v.slot;
-    } else {
-      v = dense(v);
-      printed_.push_back(v);
-      arg.addr = v.addr;
-      arg.dims = v.dims;
-    }
-    p.args.push_back(arg);
-  }
-  return p;
-}
-
-void Compiler::op_print(const Op& op) {
-  plan_.has_prints = true;
-  const Attr* a = op.attr("placeholders");
-  emit(run::print, plan_.own(printed(op, op.attr("format")->s, !a || a->is_true(), 0)));
-  printed_.clear();
-}
-
-void Compiler::op_check(const Op& op) {
-  const Val v = operand(op, 0);
-  if (!v.is_scalar()) unsupported(op, "check on an array");
-  emit(run::check, plan_.own(run::CheckPayload{printed(op, op.attr("message")->s, true, 1)})).a = v.slot;
-  printed_.clear();
 }
 
 void Compiler::op_identity(const Op& op) {

@@ -263,7 +263,14 @@ struct GatherPayload {
 struct PrintPayload {
   std::string format;
   bool placeholders = true;
-  struct Arg { bool scalar; uint32_t slot; Addr addr; ir::DType dtype; std::vector<int64_t> dims; };
+  // A Python format specification: [[fill]align][sign][#][0][width][grouping][.precision][type].
+  struct Style {
+    std::string fill = " ";
+    char align = 0, sign = 0, grouping = 0, type = 0;  // 0: none
+    bool alternate = false;
+    int width = 0, precision = -1;
+  };
+  struct Arg { bool scalar; uint32_t slot; Addr addr; ir::DType dtype; std::vector<int64_t> dims; Style style; };
   std::vector<Arg> args;
 };
 // Whose memory and semaphore: i32 slots of a device of the launch and of a core of its mesh; none: the thread's own.

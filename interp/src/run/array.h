@@ -61,6 +61,19 @@ struct ScatterShape {
 };
 ArrayBody scatter_slices(ScatterShape);
 
+// -- convolve.cc --
+// Specs name dimensions: batch, feature and the spatial ones (rhs: output and input feature first). Sums run over the
+// window in row-major order, then over features, in f32, f64 or wrapping 64-bit integers.
+struct ConvShape {
+  Dims lhs, rhs, out;
+  std::vector<int> lhs_spec, rhs_spec, out_spec;
+  Dims strides, low, high, lhs_dilation, rhs_dilation;  // per spatial dimension
+  int64_t feature_groups = 1, batch_groups = 1;
+  ir::DType in, result;
+  Semantics semantics;
+};
+ArrayBody convolution(ConvShape);
+
 // -- random.cc --
 // Strides are 0 for operands that are scalars.
 ArrayBody threefry2x32(int64_t n, std::vector<int64_t> strides);

@@ -52,7 +52,9 @@ std::string text_of(const Thread& t, const PrintPayload& p) {
   std::vector<std::string> values;
   for (const PrintPayload::Arg& a : p.args) {
     if (a.scalar) {
-      values.push_back(element_text(t.arena + a.slot, a.dtype));
+      const std::byte* at = t.arena + a.slot;
+      const bool plain = a.style.type == 0 && a.style.width == 0 && a.style.precision < 0 && !a.style.sign && !a.style.grouping;
+      values.push_back(plain ? element_text(at, a.dtype) : formatted(at, a.dtype, a.style));
     } else {
       const std::byte* at = t.resolve(a.addr);
       values.push_back(array_text(at, a, 0));
@@ -89,7 +91,24 @@ std::string text_of(const Thread& t, const PrintPayload& p) {
 }  // namespace
 
 const Step* print(Thread& t, const Step* s) {
-  t.exec->prints.push_back({t.exec->linear_point(t), text_of(t, *static_cast<const PrintPayload*>(s->payload))});
+  t.exec->prints.push_back({t.exec->linear_point(t), text_of(t, *static_cast<const PrintPayload*>(s->payload)), nullptr});
+  return s + 1;
+}
+
+const Step* host_call(Thread& t, const Step* s) {
+  Execution& ex = *t.exec;
+  if (ex.options->record_calls == 0) return s + 1;
+  auto call = std::make_shared<HostCall>();
+  call->callback = s->imm;
+  for (const PrintPayload::Arg& a : static_cast<const PrintPayload*>(s->payload)->args) {
+    int64_t n = 1;
+    for (int64_t d : a.dims) n *= d;
+    HostCall::Array array{a.dtype, a.dims, std::vector<std::byte>(static_cast<size_t>(n * ir::byte_size(a.dtype)))};
+    if (a.scalar) kernels().store(a.dtype)(array.bytes.data(), t.arena + a.slot, 1, 1);
+    else std::memcpy(array.bytes.data(), t.resolve(a.addr), array.bytes.size());
+    call->arguments.push_back(std::move(array));
+  }
+  ex.prints.push_back({ex.linear_point(t), {}, std::move(call)});
   return s + 1;
 }
 

@@ -102,7 +102,9 @@ std::byte* Elements::address() const {
     int64_t i = g.kind == GatherDim::Kind::Array ? array_index(g)
                                                  : memory::add(start_[d], g.result_dim < 0 ? 0 : memory::mul(index_[g.result_dim], g.step));
     if (!inside(g, i)) [[unlikely]] {
-      if (t_.exec->options->out_of_bounds == Options::Oob::Error || g.extent == 0) {
+      const auto policy = t_.exec->options->out_of_bounds;
+      if (policy == Options::Oob::Uninitialized && p_.mode == GatherPayload::Mode::Load) return nullptr;
+      if (policy != Options::Oob::Machine || g.extent == 0) {
         const bool in_block = i >= 0 && i < g.extent;
         out_of_bounds(t_, s_, {0, false, 0, g.extent - 1, static_cast<int>(d), g.extent, 1}, i, p_.name, p_.shape, in_block ? &g : nullptr);
       }

@@ -43,7 +43,8 @@ void check_window(const Thread& t, const Step* s, const Window& w) {
   for (size_t d = 0; d < w.dims.size(); ++d) {
     const int64_t i = window_index(t, w, d), start = block_start(w, d, i), end = memory::add(start, w.extent[d]);
     const bool inside = w.staged ? end > 0 && start < w.dims[d] : start >= 0 && end <= w.dims[d];
-    if (!inside && w.extent[d] > 0) block_out_of_bounds(t, s, w, d, i);
+    if (!inside && w.extent[d] > 0 && !(w.staged && !w.is_output && t.exec->options->out_of_bounds == Options::Oob::Uninitialized))
+      block_out_of_bounds(t, s, w, d, i);
   }
 }
 

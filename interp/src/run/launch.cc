@@ -39,7 +39,7 @@ Session::Session() : state_(std::make_unique<State>()) {}
 Session::~Session() = default;
 
 void request_interrupt() { interrupt_requested = true; }
-const ir::Module& module_of(const Plan& p) { return p.module; }
+const ir::Module& module_of(const Plan& p) { return p.given ? *p.given : p.module; }
 
 namespace {
 
@@ -230,6 +230,13 @@ void add_findings(std::vector<ir::Diagnostic> findings, Report* report) {
     if (seen.emplace(d.code, fmt::format("{}:{}:{}", d.site.source.file, d.site.source.line, d.site.source.column)).second) report->findings.push_back(std::move(d));
 }
 
+void deliver(std::vector<Print>& prints, Report* report) {
+  for (Print& p : prints) {
+    if (p.call) report->calls.push_back(std::move(*p.call));
+    else report->prints.push_back(std::move(p.text));
+  }
+}
+
 // Units run independently; the error of the first grid point wins, prints come in grid order.
 void run_parallel(const Call& c, const std::vector<GridBox>& boxes, int workers, Report* report) {
   std::mutex mutex;
@@ -262,7 +269,7 @@ void run_parallel(const Call& c, const std::vector<GridBox>& boxes, int workers,
   }
   if (internal) std::rethrow_exception(internal);
   std::stable_sort(prints.begin(), prints.end(), [](const Print& a, const Print& b) { return a.order < b.order; });
-  for (Print& p : prints) report->prints.push_back(std::move(p.text));
+  deliver(prints, report);
   add_findings(std::move(findings), report);
   if (error) throw *error;
 }
@@ -308,7 +315,7 @@ void run_sequential(const Call& c, Report* report) {
     report->steps = ex->steps;
     if (ex->points > 0)
       std::stable_sort(ex->prints.begin(), ex->prints.end(), [](const Print& a, const Print& b) { return a.order < b.order; });
-    for (Print& p : ex->prints) report->prints.push_back(std::move(p.text));
+    deliver(ex->prints, report);
     ex->prints.clear();
     report->findings.insert(report->findings.end(), ex->findings.begin(), ex->findings.end());
     for (Listener* l : ex->listeners) l->finish(*ex, report->findings);

@@ -23,7 +23,7 @@ int64_t checked_offset(const Thread& t, const Step* s, const IndexTerm& term, co
   if (term.size_slot != Addr::kNoSlot) [[unlikely]] return checked_range(t, s, term, i, ref, shape);
   if (i < 0 || i > term.last) [[unlikely]] {
     if (term.size == 0) return 0;
-    if (t.exec->options->out_of_bounds == Options::Oob::Error || term.last < 0) out_of_bounds(t, s, term, i, ref, shape);
+    if (t.exec->options->out_of_bounds != Options::Oob::Machine || term.last < 0) out_of_bounds(t, s, term, i, ref, shape);
     const int64_t used = std::clamp<int64_t>(i, 0, term.last);
     note_out_of_bounds(t, s, term, i, used, ref, shape);
     i = used;

@@ -63,6 +63,7 @@ void set(Options& o, std::string_view key, std::string_view value) {
     if (value == "ieee") o.numerics = N::Ieee;
     else if (value == "reference") o.numerics = N::Reference;
     else if (value == "device") o.numerics = N::Device;
+    else if (value == "oracle") o.numerics = N::Oracle;
     else refuse(key, value);
   } else if (key == "rules") {
     using R = Options::Rules;
@@ -80,6 +81,8 @@ void set(Options& o, std::string_view key, std::string_view value) {
     o.grid_order = orders(key, value);
   } else if (key == "record_grid") {
     o.record_grid = number<int64_t>(key, value);
+  } else if (key == "record_calls") {
+    o.record_calls = number<int64_t>(key, value);
   } else if (key == "max_steps") {
     o.max_steps = number<int64_t>(key, value);
   } else if (key == "livelock_steps") {
@@ -87,8 +90,11 @@ void set(Options& o, std::string_view key, std::string_view value) {
   } else if (key == "max_memory") {
     o.max_memory = number<int64_t>(key, value);
   } else if (key == "out_of_bounds") {
-    if (value != "error" && value != "machine") refuse(key, value);
-    o.out_of_bounds = value == "error" ? Options::Oob::Error : Options::Oob::Machine;
+    using O = Options::Oob;
+    if (value == "error") o.out_of_bounds = O::Error;
+    else if (value == "machine") o.out_of_bounds = O::Machine;
+    else if (value == "uninitialized") o.out_of_bounds = O::Uninitialized;
+    else refuse(key, value);
   } else if (key == "copies") {
     if (value == "eager") o.copies = Options::Copies::AtIssue;
     else if (value == "on_wait") o.copies = Options::Copies::AtWait;

@@ -1,6 +1,7 @@
 // The executable bodies that the compiler binds.
 #pragma once
 #include <set>
+#include <string_view>
 
 #include "../compile/value.h"
 #include "../exec.h"
@@ -63,6 +64,11 @@ const Step* wait_for(Thread&, const Step*, int64_t semaphore, int64_t value, boo
 // A finding when the semaphore is not zero, which it then becomes.
 void report_left_over(Thread&, const Step*, int64_t semaphore);
 const Step* print(Thread&, const Step*);               // payload PrintPayload
+const Step* host_call(Thread&, const Step*);           // payload PrintPayload, values only; imm: which callback
+// False where Python's format() refuses `spec` for a value of this type.
+bool parse_format(std::string_view spec, ir::DType, PrintPayload::Style*);
+// format(value, spec), from an element in register form.
+std::string formatted(const std::byte* element, ir::DType, const PrintPayload::Style&);
 struct CheckPayload { PrintPayload message; };
 const Step* check(Thread&, const Step*);               // a: bool slot
 

@@ -47,7 +47,8 @@ class Captured:
     `aliases` are (input, output) pairs counted as the module does (prefetch operands first); `num_dynamic` operands
     (grid bounds) come before them. `facts`: communicates, prints, checks, axes. `externs`: names without a meaning.
     `constants`: arrays that the kernel closed over and that are too large for the text; they follow the inputs.
-    `parallel`: sizes of the grid axes of fixed size that claim to be `parallel`.
+    `parallel`: sizes of the grid axes of fixed size that claim to be `parallel`. `callbacks`: what debug callbacks call, with
+    the dtypes of the arguments.
     """
 
     text: str
@@ -61,6 +62,7 @@ class Captured:
     device_axes: tuple[tuple[str, int], ...]
     constants: tuple[np.ndarray, ...]
     parallel: dict[int, int]
+    callbacks: tuple[tuple[Callable[..., Any], tuple[Any, ...]], ...] = ()
 
 
 def choose_machine(compiler_params: Any, meshes: Sequence[Any], default: str = "generic") -> str:
@@ -109,7 +111,7 @@ def _assemble(cx: ModuleContext, header: str, decls: Sequence[str]) -> str:
 def _captured(cx: ModuleContext, text: str, name: str, num_dynamic: int, aliases: Sequence[tuple[int, int]],
               parallel: Mapping[int, int] | None = None) -> Captured:
     return Captured(text, name, cx.machine, num_dynamic, tuple(aliases), frozenset(cx.facts), tuple(cx.externs), tuple(cx.params),
-                    cx.device_axes, tuple(cx.constants), dict(parallel or {}))
+                    cx.device_axes, tuple(cx.constants), dict(parallel or {}), tuple(cx.callbacks))
 
 
 def _with_constants(cx: Callable[[], ModuleContext], capture: Callable[[ModuleContext], Captured]) -> Captured:

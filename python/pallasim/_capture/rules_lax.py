@@ -10,7 +10,7 @@ from .attrs import array_literal, attr, bool_text, ints, symbol
 from .writer import Rule, Writer, attr_list, other_params
 
 _UNARY = (
-    "abs neg sign not ceil floor square sqrt rsqrt cbrt exp exp2 expm1 log log1p logistic sin cos tan sinh cosh tanh asin "
+    "abs neg sign not ceil floor square sqrt rsqrt cbrt exp exp2 expm1 log log2 log1p logistic sin cos tan sinh cosh tanh asin "
     "acos atan asinh acosh atanh is_finite real imag clz population_count"
 ).split()
 _BINARY = (
@@ -162,6 +162,16 @@ def dot_general(w: Writer, eqn: Any) -> None:
     w.emit("dot_general", args, attr_list(items), eqn.outvars)
 
 
+def convolution(w: Writer, eqn: Any) -> None:
+    p = eqn.params
+    d, low, high = p["dimension_numbers"], *([pair[i] for pair in p["padding"]] for i in range(2))
+    items = [("strides", ints(p["window_strides"])), ("low", ints(low)), ("high", ints(high)), ("lhs_dilation", ints(p["lhs_dilation"])),
+             ("rhs_dilation", ints(p["rhs_dilation"])), ("lhs_spec", ints(d.lhs_spec)), ("rhs_spec", ints(d.rhs_spec)),
+             ("out_spec", ints(d.out_spec)), ("feature_groups", str(int(p["feature_group_count"]))),
+             ("batch_groups", str(int(p["batch_group_count"]))), ("precision", precision(p.get("precision")))]
+    w.emit("conv_general_dilated", [w.read(v) for v in eqn.invars], attr_list(items), eqn.outvars)
+
+
 def gather(w: Writer, eqn: Any) -> None:
     d, p = eqn.params["dimension_numbers"], eqn.params
     args = [w.read(v) for v in eqn.invars]
@@ -271,7 +281,7 @@ def rules() -> dict[Any, Rule]:
         "slicing.dynamic_slice_p": dynamic_slice,
         "slicing.dynamic_update_slice_p": simple("dynamic_update_slice"),
         "slicing.gather_p": gather,
-        "conv.conv_general_dilated_p": simple("conv_general_dilated", precision=("precision", precision)),
+        "conv.conv_general_dilated_p": convolution,
         "core.stage_p": identity,
         "core.pvary_p": identity,
         "core.reduced_vary_cast_p": identity,

@@ -233,8 +233,9 @@ def debug_callback(w: Writer, eqn: Any) -> None:
     callback = eqn.params.get("callback")
     inner = getattr(callback, "func", callback)
     name = getattr(inner, "__qualname__", None) or type(inner).__qualname__
-    items = [("name", quote(name)), ("ordered", bool_text(True) if eqn.params.get("effect") is not None and
+    items = [("name", quote(name)), ("index", str(len(w.module.callbacks))), ("ordered", bool_text(True) if eqn.params.get("effect") is not None and
                                      "Ordered" in type(eqn.params["effect"]).__name__ else None)]
+    w.module.callbacks.append((callback, tuple(v.aval.dtype for v in eqn.invars)))
     w.emit("debug_callback", [w.read(v) for v in eqn.invars], attr_list(items), eqn.outvars)
 
 

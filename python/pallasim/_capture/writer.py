@@ -35,6 +35,7 @@ class ModuleContext:
         self.types: dict[Any, str] = {}
         self.constants: list[np.ndarray] = []        # too large for the text: inputs hold them
         self.wanted: dict[Any, np.ndarray] = {}       # such constants that have no input
+        self.callbacks: list[tuple[Any, tuple[Any, ...]]] = []  # of debug_callback: what to call, dtypes of its arguments
 
     def tensor_text(self, shape: Sequence[Any], dtype: Any) -> str:
         key = (tuple(shape), dtype)

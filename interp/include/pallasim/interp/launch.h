@@ -1,5 +1,6 @@
 // Running a kernel: compile a module once, launch the plan many times.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -26,15 +27,17 @@ struct Options {
   bool fuse = true;              // same bytes either way
   int64_t max_steps = 0;         // stop after so many steps in all; 0 = no limit
   int64_t livelock_steps = 1'000'000'000;  // steps of all threads without progress (a store, a signal, an exit)
-  enum class Oob : uint8_t { Error, Machine };
+  // An access outside its ref: stops; does what the machine does; or gives what memory holds that nobody wrote (writes and
+  // copies stop).
+  enum class Oob : uint8_t { Error, Machine, Uninitialized };
   Oob out_of_bounds = Oob::Error;
   using Fill = memory::Fill;
   Fill uninitialized = Fill::Nan;      // what memory holds that nobody wrote
   using Copies = memory::CopyCompletion;
   Copies copies = Copies::AtIssue;     // when the bytes of asynchronous copies move
   // docs/numerics.md. Ieee: the type's rounding after every operation. Reference: the same from bodies that compute one element
-  // at a time. Device: products of matrices as the machine's units form them.
-  enum class Numerics : uint8_t { Ieee, Reference, Device };
+  // at a time. Device: products of matrices as the machine's units form them. Oracle: floats in f64 between loads and stores.
+  enum class Numerics : uint8_t { Ieee, Reference, Device, Oracle };
   Numerics numerics = Numerics::Ieee;
   int64_t max_memory = 8LL << 30;      // bytes of arenas and scratch that one launch may take
 
@@ -42,6 +45,7 @@ struct Options {
   // grid then runs in one piece, in the order of the permuted axes. Programs of a GPU have no order.
   std::vector<std::vector<int32_t>> grid_order;
   int64_t record_grid = 0;       // not 0: Report::points, and the grid runs in one piece; the number is the caller's
+  int64_t record_calls = 0;      // not 0: Report::calls; the number is the caller's
 
   bool operator==(const Options&) const = default;
 };
@@ -61,9 +65,21 @@ struct Traffic {
   int64_t bytes_read = 0, bytes_written = 0;
 };
 
+// What a debug_callback was given.
+struct HostCall {
+  struct Array {
+    ir::DType dtype;
+    std::vector<int64_t> dims;
+    std::vector<std::byte> bytes;  // row-major
+  };
+  int64_t callback = 0;  // attribute `index` of the operation
+  std::vector<Array> arguments;
+};
+
 struct Report {
   std::vector<ir::Diagnostic> findings;  // warnings and notes of a run that ended; errors are thrown
   std::vector<std::string> prints;       // debug_print lines in grid order
+  std::vector<HostCall> calls;           // in grid order, where asked for
   std::string token;                     // replays this schedule
   int64_t steps = 0;                     // executed plan steps
   int64_t grid_points = 0;
