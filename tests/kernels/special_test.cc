@@ -99,7 +99,8 @@ TEST(Special, KnownValues) {
     float s = 0;
     params.dtype = DType::F32;
     kernels().strip(p.op, DType::F32)(&s, &a, &b, &c, 1, params);
-    EXPECT_EQ(s, static_cast<float>(p.out)) << ir::name(p.op) << ' ' << p.in[0];
+    if (p.op == OpCode::erf_inv) EXPECT_NEAR(s, p.out, 5e-6 * std::fabs(p.out)) << p.in[0];  // the machines' formula in f32
+    else EXPECT_EQ(s, static_cast<float>(p.out)) << ir::name(p.op) << ' ' << p.in[0];
   }
 }
 

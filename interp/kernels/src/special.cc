@@ -187,7 +187,7 @@ double zeta(double x, double q) {  // Euler and Maclaurin
   for (; q < 12 + x; q += 1) {  // from there on the terms below shrink by (2 pi)^2 each
     const double term = m64::pow(q, -x);
     sum += term;
-    if (q > 0 && term * q < sum * 1e-18) return sum;
+    if (q > 0 && !(term * q > m64::fabs_(sum) * 1e-18)) return sum;  // also where either is infinite, or nothing
   }
   const double power = m64::pow(q, -x);
   sum += power * q / (x - 1) + 0.5 * power;
