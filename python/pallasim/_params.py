@@ -37,8 +37,8 @@ class Params:
         interpreter makes of it; None runs each thread until it blocks and every axis in ascending order.
     replay: the schedule token of a report; reproduces that run.
     uninitialized_memory: what fresh memory holds, "nan" (NaN, the least integer, true) or "zero".
-    out_of_bounds: "error" stops, "machine" does what the hardware does and notes it, "uninitialized" reads what fresh memory holds and stops
-        at a write, as JAX's `out_of_bounds_reads` of that name.
+    out_of_bounds: "error" stops, "machine" does what the hardware does and notes it, "uninitialized" reads what fresh memory
+        holds, as JAX's `out_of_bounds_reads` of that name, and stops at a write.
     grid_point_recorder: called after each launch for every grid point in the order of execution, as JAX's TPU interpreter
         does: recorder(token, coordinates, core).
     skip_floating_point_ops: every floating-point value of a kernel is inf and nothing computes it: control flow alone.

@@ -218,5 +218,26 @@ TEST(Async, CopiesInFlightArePartOfASnapshot) {
   EXPECT_EQ(out.bytes, want);
 }
 
+// A copy from one of several refs, chosen while the kernel runs.
+TEST(Async, CopiesComeFromTheChosenRef) {
+  const std::string text = R"(pallasim-ir 1
+module "chosen" {machine = tpu}
+input "i" : i32[1] {space = smem}
+input "x" : f32[8] {space = hbm}
+input "y" : f32[8] {space = hbm}
+output "o" : f32[8] {space = hbm}
+scratch "sem" : ref<dma_sem[], semaphore>
+body (%0 "i": ref<i32[1], smem>, %1 "x": ref<f32[8], hbm>, %2 "y": ref<f32[8], hbm>, %3 "o": ref<f32[8], hbm>, %4 "sem": ref<dma_sem[], semaphore>) {
+  %5 = get %0 {view = [index(0)]} : i32[]
+  %6 = select_ref %5, %1, %2 : ref<f32[8], hbm>
+  dma_start %6, %3, %4 {src = view($0, []), dst = view($1, []), dst_sem = view($2, [])}
+  dma_wait %6, %3, %4 {src = view($0, []), dst = view($1, []), dst_sem = view($2, [])}
+  yield
+}
+)";
+  const std::vector<Array> refs = {noise({8}, 1), noise({8}, 2)};
+  for (int32_t i : {0, 1}) EXPECT_EQ(run(text, {i32({1}, {i}), refs[0], refs[1]}).results[0].bytes, refs[static_cast<size_t>(i)].bytes) << i;
+}
+
 }  // namespace
 }  // namespace pallasim::interp::test
