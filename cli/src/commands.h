@@ -37,10 +37,10 @@ Json to_json_object(const ir::Diagnostic&);
 struct RunOptions {
   std::string file;
   std::vector<std::string> args, dims;
-  std::string out, fill, replay, schedule = "run-to-block", numerics, copies, rules, chip;  // no chip: generic, or that of the capsule
+  std::string out, fill, replay, schedule = "run-to-block", numerics, copies, pipeline, rules, chip;  // no chip: generic, or that of the capsule
   uint64_t seed = 0;
   std::optional<uint64_t> schedule_seed;
-  int workers = 0, repeat = 1;
+  int workers = 0, repeat = 1, cores = 0;
   bool checked = false, time = false, oob_as_machine = false;
   int64_t max_steps = 0, livelock_steps = 1'000'000'000, max_memory = 8LL << 30;
   // Capsules only.

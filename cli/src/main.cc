@@ -96,6 +96,12 @@ struct CommandLine {
     run_app->add_option("--copies", run.copies, "When asynchronous copies move: eager, on_wait or scheduled")
         ->check(CLI::IsMember({"eager", "on_wait", "scheduled"}).description(""))
         ->type_name("WHEN");
+    run_app->add_option("--pipeline", run.pipeline, "Windows of a grid: elided, or modelled with memory and copies of their own")
+        ->check(CLI::IsMember({"elided", "modelled"}).description(""))
+        ->type_name("HOW");
+    run_app->add_option("--cores", run.cores, "TensorCores that share a grid; 0: those of the chip's device")
+        ->type_name("N")
+        ->check(CLI::Range(0, 1024).description(""));
     run_app->add_option("--replay", run.replay, "Repeat the schedule of a report")->type_name("TOKEN");
     run_app->add_option("--chip", run.chip, "The chip whose sizes and rules hold, see pallasim chips")
         ->type_name("NAME");

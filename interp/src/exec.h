@@ -18,6 +18,12 @@ struct GridBox {
   std::vector<int64_t> lo, hi;
 };
 
+// The part of the grid that one core runs.
+struct GridPart {
+  GridBox box;                      // of positions; without Options::grid_order they are the program ids
+  std::vector<int64_t> advance;     // per axis, per window: offset change when that axis steps
+};
+
 // Memory events of a checked run; steps emit them in program order.
 struct Access {
   int thread;
@@ -34,7 +40,7 @@ struct Access {
 struct Listener {
   virtual ~Listener() = default;
   virtual void on_access(Execution&, const Access&) {}
-  virtual void on_grid_point(Execution&, std::span<const int64_t>) {}
+  virtual void on_grid_point(Execution&, const Thread&, std::span<const int64_t>) {}
   virtual void on_copy(Execution&, const memory::AsyncCopy&, const Step&) {}  // issued; its own accesses came before
   virtual void on_signal(Execution&, const Thread&, int64_t /*semaphore*/) {}
   virtual void on_seen(Execution&, const Thread&, int64_t /*semaphore*/) {}  // a wait that ended, or a look
@@ -58,7 +64,7 @@ struct Execution {
   const Options* options = nullptr;
   int32_t devices = 1, first_device = 0;
   std::vector<int64_t> grid;        // bound extents
-  GridBox box;
+  std::vector<GridPart> parts;      // one per core where cores share the grid, else one
   std::vector<Thread> threads;
   // Slots and temporaries of one thread, and where its buffers lie.
   struct Arena {
@@ -73,8 +79,6 @@ struct Execution {
   int64_t copies_issued = 0;
   Options::Copies copies_move = Options::Copies::AtIssue;
   std::vector<int32_t> woken;
-  std::vector<int64_t> place;       // position on every axis, where Options::grid_order says what lies there
-  std::vector<int64_t> advance;     // per axis, per window: offset change when that axis steps
   std::vector<Listener*> listeners; // empty in fast runs
   std::vector<Print> prints;
   std::vector<ir::Diagnostic> findings;  // that did not stop the run
@@ -99,6 +103,8 @@ struct Execution {
   Stop run(Thread& thread, int64_t budget);
   int64_t linear_point(const Thread&) const;
   int32_t device_of(const Thread& t) const { return devices == 1 ? 0 : t.index / plan->num_threads; }
+  const GridPart& part(const Thread& t) const { return parts[parts.size() == 1 ? 0 : static_cast<size_t>(t.index % plan->num_threads)]; }
+  int core_of(const Thread&) const; // that runs the thread's grid point
 
   struct Snapshot {
     std::vector<std::vector<std::byte>> arenas;
@@ -115,6 +121,7 @@ struct Execution {
 
  private:
   std::unique_ptr<Arena> new_arena();
+  GridPart make_part(GridBox) const;
   void enter(Thread&);              // slots and scratch as at the start of the plan
   void bind_arena(Arena&, int32_t device) const;
   const Arena& first_arena(int32_t device) const { return *arenas[static_cast<size_t>(device * plan->num_threads)]; }

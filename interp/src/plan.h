@@ -42,6 +42,11 @@ struct Window {
   std::vector<Affine> index;            // per array dim
   std::vector<uint32_t> index_value;    // per array dim: slot of the index where not affine
   bool affine = true;                   // all dims known
+  // Options::Pipeline::Modelled: `slots` copies of the block in the arena.
+  int slots = 0;                        // 0: not modelled
+  int64_t slot_bytes = 0;
+  uint32_t state = 0;                   // i64 slots; see run/pipeline.cc
+  int semaphore = -1;                   // block: one per slot, counts the bytes of its copies
   bool is_output = false;
   bool fully_written = false;           // every element is stored before it is read: no poison needed
   int element_bytes = 4;
@@ -72,9 +77,13 @@ class Plan {
     std::vector<int64_t> step;
   };
   std::vector<MovingWindow> moving;
+  bool modelled = false;           // some window has slots
   int max_strips = 1;
   std::vector<uint32_t> pid_slots; // i64, per grid axis
   std::vector<uint32_t> size_slots;
+  std::vector<uint32_t> place_slots; // i64, per grid axis: the position, where Options::grid_order says what lies there
+  int cores = 1;                   // TensorCores that share the grid
+  int core_axis = -1;              // along this axis, in equal runs
   std::vector<uint32_t> mesh_slots;  // i64, per mesh axis of the (single) mesh
   struct DeviceAxis { std::string name; int64_t size; uint32_t slot; };  // slot: i64, the device's coordinate
   std::vector<DeviceAxis> device_axes;  // around the kernel, the last one fastest
@@ -92,7 +101,7 @@ class Plan {
   std::vector<ir::Diagnostic> findings;  // of the chip's rules, and no errors; every launch reports them
   std::string sequential_because;  // empty when something may be split
   double step_cost_ns = 0;         // rough cost of one grid point
-  int num_threads = 1;             // product of the mesh
+  int num_threads = 1;             // product of the mesh, or cores where the grid's cannot be told from one
   bool has_sync = false;
   bool has_prints = false;
   bool concurrent = false;         // programs of the grid may wait for each other, or race on purpose (Triton)

@@ -21,6 +21,7 @@ Element uninitialized(ir::DType t, Fill fill) {
     case D::F8E8M0FNU: return {{0xff, 0}};
     default: break;
   }
+  if (fill == Fill::Most && ir::is_int(t)) return {{~uint64_t{0} >> (64 - ir::bit_width(t) + (ir::is_signed_int(t) ? 1 : 0)), 0}};
   // The minimum, sign-extended where a byte holds fewer bits.
   if (ir::is_signed_int(t)) return {{~uint64_t{0} << (ir::bit_width(t) - 1), 0}};
   return {};

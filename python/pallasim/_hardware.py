@@ -33,12 +33,31 @@ def _answer(module: Any, name: str, value: Callable[[Machine], Any], applies: Ca
 
 
 def _abstract_device() -> bool:
+    """Whether the program names a device of its own; inside shard_map there is that of the process, which is none."""
+    import jax
     from jax._src import mesh
 
     try:
-        return mesh.get_abstract_mesh().abstract_device is not None
+        device = mesh.get_abstract_mesh().abstract_device
+        return device is not None and device.device_kind != jax.devices()[0].device_kind
     except Exception:
         return False
+
+
+def _count_cores(core: Any) -> None:
+    """create_tensorcore_mesh asks a device for its cores, which a CPU's has not."""
+    import jax.experimental.pallas.tpu as pltpu
+
+    original = core.create_tensorcore_mesh
+
+    def create_tensorcore_mesh(axis_name: str, devices: Any = None, num_cores: int | None = None) -> Any:
+        machine = current()
+        if devices is None and num_cores is None and machine is not None and machine.ir_machine == "tpu" and not _abstract_device():
+            num_cores = machine.num_cores
+        return original(axis_name, devices, num_cores)
+
+    create_tensorcore_mesh.__wrapped__ = original  # type: ignore[attr-defined]
+    core.create_tensorcore_mesh = pltpu.create_tensorcore_mesh = create_tensorcore_mesh
 
 
 def patch() -> None:
@@ -48,6 +67,9 @@ def patch() -> None:
         return
     _patched = True
     from ._capture import jaxver
+
+    if (core := jaxver.module("tpu_core", load=True)) is not None and hasattr(core, "create_tensorcore_mesh"):
+        _count_cores(core)
 
     tpu_info = jaxver.module("tpu_info", load=True) or jaxver.module("tpu_info_0_10", load=True)
     if tpu_info is None:

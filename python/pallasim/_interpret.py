@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import math
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -21,8 +20,9 @@ def merge(options: Params, given: Any) -> Params:
 
     A switch (True, False) asks for nothing more, another `Params` gives way as JAX's own argument does to JAX's context.
     Of InterpretParams and InterpretGPUParams these are followed: detect_races, uninitialized_memory, random_seed,
-    grid_point_recorder, dma_execution_mode (TPU), skip_floating_point_ops, out_of_bounds_reads. Cores are those of the
-    emulated chip, and a checked run looks at `parallel` axes for any number of them; clocks and logs are not ours.
+    grid_point_recorder, skip_floating_point_ops, out_of_bounds_reads; of the former also num_cores_or_threads (cores of a
+    TPU that share a grid), dma_execution_mode and buffer_bounds, and it makes a TPU of the generic machine. Clocks and logs
+    are not ours.
     """
     if not _is_jax_params(given):
         return options
@@ -30,18 +30,20 @@ def merge(options: Params, given: Any) -> Params:
     changes: dict[str, Any] = {}
     if given.detect_races:
         changes["detect_races"] = True
-    if given.uninitialized_memory != "nan":
-        changes["uninitialized_memory"] = given.uninitialized_memory
-    if given.out_of_bounds_reads != "raise":
-        changes["out_of_bounds"] = given.out_of_bounds_reads
+    changes["uninitialized_memory"] = {"nan": "most"}.get(given.uninitialized_memory, given.uninitialized_memory)
+    if given.out_of_bounds_reads == "uninitialized":
+        changes["out_of_bounds"] = "uninitialized"
     if given.skip_floating_point_ops:
         changes["skip_floating_point_ops"] = True
-    if (mode := getattr(given, "dma_execution_mode", None)) is not None:
-        changes["dma_execution_mode"] = mode
+    if type(given).__name__ == "InterpretParams":
+        changes |= {"dma_execution_mode": given.dma_execution_mode, "cores": given.num_cores_or_threads}
+        changes["padding"] = "all" if given.buffer_bounds == "padded" else "nobody"
+        if options.machine == "generic":
+            changes["kernels_for"] = "tpu"
     if (seed := getattr(given, "random_seed", None)) is not None:
         changes["random_seed"] = int(seed)
     if (recorder := getattr(given, "grid_point_recorder", None)) is not None:
-        changes["grid_point_recorder"] = Recorder(recorder, given.num_cores_or_threads)
+        changes["grid_point_recorder"] = recorder
     return dataclasses.replace(options, **changes)
 
 
@@ -66,14 +68,6 @@ def grid_order(seed: int | None, captured: Any) -> str:
     return "grid_order=" + "|".join(orders)
 
 
-@dataclasses.dataclass(frozen=True)
-class Recorder:
-    """A recorder of JAX's, told as many cores as its interpreter would have: each gets an equal run of the parallel axes."""
-
-    call: Callable[..., Any]
-    cores: int
-
-
 _recordings = itertools.count(1)
 
 
@@ -96,19 +90,13 @@ def behind(ctx: Any, results: Sequence[Any], take: Callable[[], None]) -> list[A
     return list(mlir.lower_fun(program, multiple_results=True)(inner, *results))
 
 
-def tell_recorder(recorder: Callable[..., Any], number: int, captured: Any) -> Callable[[], None]:
+def tell_recorder(recorder: Callable[..., Any], number: int) -> Callable[[], None]:
     """Calls the recorder for every grid point of the oldest launch of this recording."""
     from . import _core
 
-    parallel = math.prod(captured.parallel.values())
-    cores = recorder.cores if isinstance(recorder, Recorder) else 1
-    call = recorder.call if isinstance(recorder, Recorder) else recorder
-
     def take() -> None:
-        points = _core.take_grid_points(number)
-        share = max(1, -(-parallel // cores) * (len(points) // parallel))
-        for n, point in enumerate(points):
-            call(np.int32(0), tuple(np.int32(i) for i in point), np.int32(n // share))
+        for point, core in _core.take_grid_points(number):
+            recorder(np.int32(0), tuple(np.int32(i) for i in point), np.int32(core))
 
     return take
 

@@ -100,7 +100,7 @@ def lower(ctx: Any, *in_nodes: Any, primitive: str, options: Any, **params: Any)
     if options.grid_point_recorder is not None:
         number, option = _interpret.recording("grid")
         items.append(option)
-        after.append(_interpret.tell_recorder(options.grid_point_recorder, number, captured))
+        after.append(_interpret.tell_recorder(options.grid_point_recorder, number))
     if captured.callbacks:
         number, option = _interpret.recording("calls")
         items.append(option)

@@ -36,9 +36,16 @@ class Params:
     random_seed: schedule threads at random from this seed, and visit `parallel` grid axes in the order that JAX's TPU
         interpreter makes of it; None runs each thread until it blocks and every axis in ascending order.
     replay: the schedule token of a report; reproduces that run.
-    uninitialized_memory: what fresh memory holds, "nan" (NaN, the least integer, true) or "zero".
-    out_of_bounds: "error" stops, "machine" does what the hardware does and notes it, "uninitialized" reads what fresh memory
-        holds, as JAX's `out_of_bounds_reads` of that name, and stops at a write.
+    uninitialized_memory: what fresh memory holds, "nan" (NaN, the least integer, true), "most" (NaN, the greatest integer,
+        true) or "zero".
+    out_of_bounds: "error" stops, "machine" does what the hardware does and notes it; "uninitialized" lets reads give what
+        fresh memory holds, and writes must lie inside.
+    padding: who may name the padding of a TPU's (8, 128) tiles, where nothing is kept: "copies", as on the machine, "nobody",
+        or "all", loads and stores too.
+    pipeline: "elided" shows the kernel its blocks where they lie, "modelled" has windows in the core's memory, fetched while
+        the step before runs and written back while the step after does. A correct kernel has the same result either way.
+    cores: TensorCores that share a grid along its first `parallel` axis, 0 for those of the chip's device.
+    kernels_for: the IR machine of kernels that do not name one, "" for the machine's own.
     grid_point_recorder: called after each launch for every grid point in the order of execution, as JAX's TPU interpreter
         does: recorder(token, coordinates, core).
     skip_floating_point_ops: every floating-point value of a kernel is inf and nothing computes it: control flow alone.
@@ -56,8 +63,12 @@ class Params:
     detect_races: bool = False
     random_seed: int | None = None
     replay: str = ""
-    uninitialized_memory: Literal["nan", "zero"] = "nan"
+    uninitialized_memory: Literal["nan", "most", "zero"] = "nan"
     out_of_bounds: Literal["error", "machine", "uninitialized"] = "error"
+    padding: Literal["copies", "nobody", "all"] = "copies"
+    pipeline: Literal["elided", "modelled"] = "elided"
+    cores: int = 0
+    kernels_for: Literal["", "generic", "tpu", "triton", "mosaic_gpu"] = ""
     grid_point_recorder: Callable[..., Any] | None = None
     skip_floating_point_ops: bool = False
     dma_execution_mode: Literal["eager", "on_wait", "scheduled"] = "eager"
@@ -67,14 +78,22 @@ class Params:
     def __post_init__(self) -> None:
         if self.machine not in MACHINES:
             raise ValueError(f"unknown machine '{self.machine}'; there are {', '.join(MACHINES)}")
-        if self.uninitialized_memory not in ("nan", "zero"):
-            raise ValueError("uninitialized_memory is 'nan' or 'zero'")
+        if self.uninitialized_memory not in ("nan", "most", "zero"):
+            raise ValueError("uninitialized_memory is 'nan', 'most' or 'zero'")
         if self.numerics not in ("ieee", "reference", "device", "oracle"):
             raise ValueError("numerics is 'ieee', 'reference', 'device' or 'oracle'")
         if self.rules not in (True, False, "warn"):
             raise ValueError("rules is True, False or 'warn'")
         if self.out_of_bounds not in ("error", "machine", "uninitialized"):
             raise ValueError("out_of_bounds is 'error', 'machine' or 'uninitialized'")
+        if self.padding not in ("copies", "nobody", "all"):
+            raise ValueError("padding is 'copies', 'nobody' or 'all'")
+        if self.pipeline not in ("elided", "modelled"):
+            raise ValueError("pipeline is 'elided' or 'modelled'")
+        if not 0 <= self.cores <= 1024:
+            raise ValueError("cores is 0 to 1024")
+        if self.kernels_for not in ("", "generic", "tpu", "triton", "mosaic_gpu"):
+            raise ValueError("kernels_for is '', 'generic', 'tpu', 'triton' or 'mosaic_gpu'")
         if self.dma_execution_mode not in ("eager", "on_wait", "scheduled"):
             raise ValueError("dma_execution_mode is 'eager', 'on_wait' or 'scheduled'")
         if ";" in self.replay:
@@ -86,6 +105,8 @@ class Params:
     @property
     def ir_machine(self) -> str:
         """`generic`, `tpu`, `triton` or `mosaic_gpu`: the machine of kernels that do not name one."""
+        if self.kernels_for:
+            return self.kernels_for
         machine = MACHINES[self.machine].ir_machine
         if machine != "gpu":
             return machine
@@ -112,6 +133,12 @@ class Params:
             items.append(f"uninitialized={self.uninitialized_memory}")
         if self.out_of_bounds != "error":
             items.append(f"out_of_bounds={self.out_of_bounds}")
+        if self.padding != "copies":
+            items.append(f"padding={self.padding}")
+        if self.pipeline != "elided":
+            items.append(f"pipeline={self.pipeline}")
+        if self.cores:
+            items.append(f"cores={int(self.cores)}")
         if self.dma_execution_mode != "eager":
             items.append(f"copies={self.dma_execution_mode}")
         if self.workers:

@@ -209,7 +209,11 @@ NB_MODULE(_core, m) {
   }, "The latest finding, which stays in the list.");
   m.def("last_report", &last_report, "Text of the latest finding.");
   m.def("launch_count", &launch_count, "Kernels that ran in this process.");
-  m.def("take_grid_points", &take_grid_points, "recording"_a, "Coordinates of the oldest run with that number that was not taken yet.");
+  m.def("take_grid_points", [](int64_t recording) {
+    nb::list points;
+    for (const interp::Report::Point& p : take_grid_points(recording)) points.append(nb::make_tuple(p.ids, p.core));
+    return points;
+  }, "recording"_a, "Coordinates and core of each grid point of the oldest run with that number that was not taken yet.");
   m.def("take_calls", [](int64_t recording) {
     nb::list calls;
     for (const interp::HostCall& c : take_calls(recording)) {

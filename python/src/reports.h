@@ -38,7 +38,7 @@ LastRun last_run();
 
 // Grid points of the oldest run with `Options::record_grid = recording` that ended and was not taken yet; empty where there
 // is none. Of runs that nobody takes the oldest are dropped beyond a bound.
-using GridPoints = std::vector<std::vector<int64_t>>;
+using GridPoints = std::vector<interp::Report::Point>;
 GridPoints take_grid_points(int64_t recording);
 // Likewise what its debug_callbacks were given.
 std::vector<interp::HostCall> take_calls(int64_t recording);

@@ -22,7 +22,7 @@ TEST(Grid, OrderOfAnAxisIsFollowedAndRecorded) {
   o.grid_order = {{1, 0}};
   const Array x = noise({1024, 1024}, 1), y = noise({1024, 1024}, 2);
   const auto ordered = run(read_file("pass/matmul_2x2.psir"), {x, y}, o), plain = run(read_file("pass/matmul_2x2.psir"), {x, y});
-  EXPECT_EQ(ordered.report.points, (std::vector<std::vector<int64_t>>{{1, 0}, {1, 1}, {0, 0}, {0, 1}}));
+  EXPECT_EQ(ordered.report.points, (std::vector<Report::Point>{{{1, 0}, 0}, {{1, 1}, 0}, {{0, 0}, 0}, {{0, 1}, 0}}));
   EXPECT_EQ(ordered.results[0].as<float>(), plain.results[0].as<float>());
   EXPECT_FALSE(all_zero(plain.results[0]));
   EXPECT_TRUE(plain.report.points.empty());
@@ -64,7 +64,7 @@ TEST(Grid, PrefetchedScalarsChooseBlocks) {
 TEST(Grid, BlockIndexOutOfBoundsNamesOperandAndPoint) {
   std::string report;
   EXPECT_EQ(error_code(read_file("pass/prefetch_gather.psir"), {i32({4}, {3, 8, 0, 0}), noise({8, 8, 128})}, {}, &report), "PS-OOB-002");
-  EXPECT_NE(report.find("index map of x_ref returned 8 for dimension 0, which has 8 blocks"), std::string::npos) << report;
+  EXPECT_NE(report.find("Out-of-bounds block index 8 for input x_ref: its index map returned it for dimension 0, which has 8 blocks"), std::string::npos) << report;
   EXPECT_NE(report.find("grid point (1,)"), std::string::npos) << report;
 }
 

@@ -97,7 +97,7 @@ TEST(Memory, OutOfBoundsNamesRefIndexAndLine) {
   std::string report;
   EXPECT_EQ(error_code(text, {noise({8})}, {}, &report), "PS-OOB-001");
   EXPECT_EQ(report,
-            "error[PS-OOB-001]: out-of-bounds access: index 8 is outside dimension 0 of x_ref (size 8)\n"
+            "error[PS-OOB-001]: Out-of-bounds read: index 8 is outside dimension 0 of x_ref (size 8)\n"
             "  at k.py:7 in kernel\n"
             "      o_ref[0] = x_ref[8]\n"
             "  in kernel t\n"

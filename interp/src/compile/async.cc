@@ -12,9 +12,10 @@ Extents extents_of(const Val& v) { return {v.dims, v.extents}; }
 
 }  // namespace
 
-// Arrays lie in whole tiles on a TPU, and copies may name the padding.
-void Compiler::add_tile_padding(Val* ref) const {
-  if (m_.machine != ir::Machine::Tpu || ref->dims.empty() || ref->semaphore >= 0) return;
+// Arrays lie in whole tiles on a TPU, but for those in SMEM, and copies may name the padding.
+void Compiler::add_tile_padding(Val* ref, ir::Space space) const {
+  if (m_.machine != ir::Machine::Tpu || ref->dims.empty() || ref->semaphore >= 0 || space == ir::Space::Smem) return;
+  if (plan_.options.padding == Options::Padding::Nobody) return;
   std::vector<int64_t> padding = hw::tile_padding(ref->dtype, ref->dims);
   if (std::any_of(padding.begin(), padding.end(), [](int64_t n) { return n > 0; })) ref->padding = std::move(padding);
 }
@@ -22,7 +23,7 @@ void Compiler::add_tile_padding(Val* ref) const {
 // The slot that says how much of a slice of dim `d` exists, kNoSlot where all of it does.
 uint32_t Compiler::valid_slot(const Val& ref, size_t d, const IndexTerm* term, int64_t start, int64_t size, uint32_t size_slot) {
   const bool partial = !ref.valid.empty() && ref.valid[d] != Addr::kNoSlot;
-  const bool padded = !ref.padding.empty() && ref.padding[d] > 0;
+  const bool padded = term ? term->padding > 0 : !ref.padding.empty() && ref.padding[d] > 0;
   if (!partial && (!padded || (!term && start + size <= ref.dims[d]))) return Addr::kNoSlot;
   ValidPayload p{};
   p.extent = ref.dims[d];
@@ -37,9 +38,9 @@ uint32_t Compiler::valid_slot(const Val& ref, size_t d, const IndexTerm* term, i
   return slot;
 }
 
-Val Compiler::viewed_operand(const Op& op, const char* key, ViewUse use) {
+Val Compiler::viewed_operand(const Op& op, const char* key, ViewUse use, Lens lens) {
   const Attr& view = *op.attr(key);
-  return apply_view_to_each(op, operand(op, static_cast<size_t>(view.items[0].i)), &view.items[1], use);
+  return apply_view_to_each(op, operand(op, static_cast<size_t>(view.items[0].i)), &view.items[1], use, lens);
 }
 
 // The view of a ref, or of each of those that it may be.
@@ -97,19 +98,43 @@ void Compiler::for_each_choice(const Val& v, const std::function<void(const Val&
   for (int e : ends) jump_to(e, here());
 }
 
+// A copy from or to a ref that is seen through other element widths, or another shape of memory with gaps: its bytes move
+// when it starts, which the machine may do too.
+void Compiler::copy_through(const Op& op, const Val& src, const Val& dst, SemPayload sem) {
+  const bool plain = !src.choice && !dst.choice && src.extents.empty() && dst.extents.empty() && src.valid.empty() && dst.valid.empty();
+  if (!plain || sem.peer.elsewhere() || op.attr("src_sem") || (op.attr("add") && op.attr("add")->is_true()))
+    unsupported(op, "a copy to another core, to padding, or of an extent known at run time only, of a ref with other element widths or gaps");
+  if (src.dtype != dst.dtype || src.dims != dst.dims) unsupported(op, "a copy between refs of different types, seen with other element widths or gaps");
+  check_writable(op, dst);
+  std::vector<OpenedRef> opened;
+  const Val from = src.through ? open_ref(src, false, nullptr) : src;
+  const Val to = dst.through ? open_ref(dst, true, &opened) : dst;
+  emit_copy(to, from);
+  write_back(opened);
+  const bool bytes = plan_.semaphores.blocks()[static_cast<size_t>(sem.block)].bytes;
+  sem.value = bytes ? (dst.elements() * ir::bit_width(dst.dtype) + 7) / 8 : 1;
+  emit(run::sem_signal, plan_.own(sem));
+}
+
 void Compiler::op_dma_start(const Op& op) {
   materialize_all_views();
   plan_.has_sync = true;
-  const Val src = viewed_operand(op, "src", ViewUse::Copy), dst = viewed_operand(op, "dst", ViewUse::Copy);
+  const Val src = viewed_operand(op, "src", ViewUse::Copy, Lens::Keep), dst = viewed_operand(op, "dst", ViewUse::CopyTo, Lens::Keep);
   DmaPayload p;
   const Val dst_sem = viewed_operand(op, "dst_sem", ViewUse::Access);
   const Val src_sem = op.attr("src_sem") ? viewed_operand(op, "src_sem", ViewUse::Access) : Val();
   p.peer = peer(op);
   if (const Attr* add = op.attr("add")) p.add = add->is_true();
+  const auto copied = [](const Val& v) { return v.through || (v.choice && std::any_of(v.choice->refs.begin(), v.choice->refs.end(), [](const Val& r) { return r.through; })); };
+  if (copied(src) || copied(dst)) {
+    SemPayload sem = semaphore_of(op, dst_sem);
+    sem.peer = p.peer;
+    return copy_through(op, src, dst, sem);
+  }
   auto side = [&](const Val& v) {
     if (v.semaphore >= 0 || v.kind != Val::Kind::Ref) unsupported(op, "copy of " + std::string(ir::name(v.dtype)));
     if (v.dims.size() > memory::kMaxRank) unsupported(op, "copy of rank " + std::to_string(v.dims.size()));
-    return CopySide{v.addr, extents_of(v), v.valid, v.strides, v.name, v.addr.buffer >= kFirstOperandBuffer};
+    return CopySide{v.addr, extents_of(v), v.valid, v.gates, v.strides, v.name, v.addr.buffer >= kFirstOperandBuffer};
   };
   auto start = [&](const Val& from, const Val& to, const Val& received, const Val& sent) {
     check_writable(op, to);
@@ -137,7 +162,7 @@ void Compiler::op_dma_start(const Op& op) {
 void Compiler::op_dma_wait(const Op& op) {
   materialize_all_views();
   plan_.has_sync = true;
-  const Val dst = viewed_operand(op, "dst", ViewUse::Shape);
+  const Val dst = viewed_operand(op, "dst", ViewUse::Shape, Lens::Keep);
   const Val& shown = dst.choice ? dst.choice->refs[0] : dst;
   DmaWaitPayload p;
   p.extents = extents_of(shown);

@@ -189,10 +189,20 @@ void Compiler::compile_scratch() {
       v.addr = {next_buffer++, Addr::kNoSlot, 0};
       plan_.shared.push_back({v.addr.buffer, v.bytes(), v.dtype, v.elements(), v.name});
     }
-    add_tile_padding(&v);
+    add_tile_padding(&v, s.type->space);
     values_[graph.region.args[first + i]] = v;
   }
   plan_.num_buffers = next_buffer;
+}
+
+// TensorCores of a device share a grid along its first `parallel` axis.
+void Compiler::share_grid() {
+  const int cores = plan_.options.cores > 0 ? plan_.options.cores : static_cast<int>(plan_.options.chip->device_cores);
+  if (m_.machine != ir::Machine::Tpu || !m_.meshes.empty() || cores < 2) return;
+  for (size_t g = 0; g < m_.grid.size() && plan_.core_axis < 0; ++g)
+    if (m_.grid[g].semantics == "parallel" || m_.grid[g].semantics == "core_parallel") plan_.core_axis = static_cast<int>(g);
+  if (plan_.core_axis < 0) return;
+  plan_.num_threads = plan_.cores = cores;
 }
 
 void Compiler::compile() {
@@ -200,6 +210,7 @@ void Compiler::compile() {
   for (size_t i = 0; i < m_.grid.size(); ++i) {
     plan_.pid_slots.push_back(new_slot());
     plan_.size_slots.push_back(new_slot());
+    plan_.place_slots.push_back(new_slot());
   }
   for (const ir::Mesh& mesh : m_.meshes) {
     int64_t n = 1;
@@ -213,6 +224,7 @@ void Compiler::compile() {
   if (const Attr* devices = ir::find(m_.attrs, "devices"))
     for (const Attr& d : devices->items)
       if (d.is_call("axis")) plan_.device_axes.push_back({d.items[0].s, d.items[1].i, new_slot()});
+  share_grid();
   plan_.num_buffers = kFirstOperandBuffer + static_cast<uint32_t>(m_.operands.size());
   graph_ = &m_.bodies[0].graph;
   compile_windows();

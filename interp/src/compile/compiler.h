@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "../run/array.h"
+#include "../run/steps.h"
 #include "value.h"
 
 namespace pallasim::interp {
@@ -45,17 +46,24 @@ class Compiler {
   void jump_to(int step, int target) { targets_[static_cast<size_t>(step)] = target; }
 
   // -- structure (compiler.cc, grid.cc) --
+  void share_grid();
   void compile_windows();
   void add_moving_window(const Window&);
   bool may_leave_array(const Window&) const;
   bool is_aliased(int input) const;
+  bool needs_window(int input, const Window&) const;
   void copy_prefetch(Val* ref);
   void outer_semaphores(const ir::Operand&, const Window&, Val* ref);
   void compile_scratch();
   void compile_body(const ir::Body&);
-  void compile_grid_loop(const ir::Body&);
-  std::vector<Affine> affine_map(const ir::Operand&);
+  void compile_index_map(Window&, const std::unordered_map<ir::ValueId, Val>& body_values);
+  bool is_modelled(const ir::Operand&) const;  // pipeline.cc
+  void model_window(const ir::Operand&, Window*, Val* ref);
+  run::PipelinePayload* begin_pipeline();
+  void end_pipeline(const run::PipelinePayload*, int maps);
+  std::vector<Affine> affine_map(const ir::Operand&) const;
   void prove_parallel(const ir::Body&);
+  void find_splittable(const ir::Body&);
   bool full_store_first(const Region&, ir::ValueId ref, int depth, std::vector<int>* when_axes);
   void finish();
 
@@ -175,9 +183,9 @@ class Compiler {
   struct OpenedRef { Val base, copy; };  // memory, and its dense copy as other elements
   struct ViewResult { std::vector<OpenedRef> opened; Val ref; bool gather = false; std::vector<GatherDim> dims; std::vector<int64_t> result_dims;
                       std::vector<std::shared_ptr<Storage>> keep; };
-  // What a view is for: an access to memory, one that may have array indices, an end of a copy (extents may be known at
-  // run time only), or the extents alone (nothing is accessed: bounds do not matter).
-  enum class ViewUse : uint8_t { Access, Gather, Copy, Shape };
+  // What a view is for: an access to memory, one that may have array indices, the source or the destination of a copy
+  // (extents may be known at run time only), or the extents alone (nothing is accessed: bounds do not matter).
+  enum class ViewUse : uint8_t { Access, Gather, Copy, CopyTo, Shape };
   // What becomes of a ref that is seen through a copy: refused, opened to read or to write, or left closed.
   enum class Lens : uint8_t { Refuse, Read, Write, Keep };
   ViewResult apply_view(const Op&, const Val& ref, const Attr* view, ViewUse, Lens = Lens::Refuse);
@@ -185,11 +193,16 @@ class Compiler {
   Attr push_index(const Op&, Val* ref, const Attr& index);
   Val open_ref(const Val& ref, bool write, std::vector<OpenedRef>*);
   void write_back(const std::vector<OpenedRef>&);
-  Val index_dynamic(const Val& ref, std::vector<IndexTerm> terms);
+  Val index_dynamic(const Val& ref, std::vector<IndexTerm> terms, bool write = false);
+  // Loads and stores may leave their arrays (Options::padding, out_of_bounds): they go element by element.
+  bool lenient() const {
+    return m_.machine == ir::Machine::Tpu && (plan_.options.padding == Options::Padding::All || plan_.options.out_of_bounds == Options::Oob::Uninitialized);
+  }
   Val apply_view_to_each(const Op&, const Val& ref, const Attr* view, ViewUse, Lens = Lens::Refuse);
   // An attribute view($k, [transforms]).
-  Val viewed_operand(const Op&, const char* key, ViewUse use);
-  void add_tile_padding(Val* ref) const;
+  Val viewed_operand(const Op&, const char* key, ViewUse use, Lens lens = Lens::Refuse);
+  void copy_through(const Op&, const Val& src, const Val& dst, SemPayload sem);
+  void add_tile_padding(Val* ref, ir::Space) const;
   uint32_t valid_slot(const Val& ref, size_t d, const IndexTerm* term, int64_t start, int64_t size, uint32_t size_slot);
   SemPayload semaphore_of(const Op&, const Val&);
   Peer peer(const Op&);

@@ -253,10 +253,16 @@ Val Compiler::allocate_ref(const Op& op, ir::ValueId id, ScopePayload* scope) {
     return v;
   }
   require_memory(v.bytes(), "an allocation");
+  if (plan_.num_threads > 1 && (t->space == ir::Space::Hbm || t->space == ir::Space::Any || t->space == ir::Space::Gmem)) {
+    // Memory of the device: one allocation for all cores, which reach it at different times.
+    v.addr = {plan_.num_buffers++, Addr::kNoSlot, 0};
+    plan_.shared.push_back({v.addr.buffer, v.bytes(), v.dtype, v.elements(), v.name});
+    return v;
+  }
   v.storage = temps_.allocate(v.bytes());
   v.addr = {kTempBuffer, Addr::kNoSlot, v.storage->offset};
   scope->memory.push_back({v.storage->offset, v.bytes()});
-  add_tile_padding(&v);
+  add_tile_padding(&v, t->space);
   return v;
 }
 

@@ -37,6 +37,7 @@ Compiler::ViewResult Compiler::element_view(const Op& op, const Val& ref, const 
       for (size_t i = 0; i < items.size(); ++i) {
         GatherDim g;
         g.extent = v.ref.dims[i], g.stride = v.ref.strides[i];
+        if (plan_.options.padding == Options::Padding::All && !v.ref.padding.empty()) g.padding = v.ref.padding[i];
         const Attr& d = items[i];
         const Attr& start = d.is_call("slice") ? d.items[0] : d;
         if (start.is(Attr::Kind::Operand)) {

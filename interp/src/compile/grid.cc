@@ -25,11 +25,37 @@ Affine scaled(const Affine& a, int64_t f) {
 
 // Whether something in `region` may write through `ref`.
 bool writes(const ir::Region& region, ir::ValueId ref) {
+  auto may_write = [&](const ir::Op& op) {
+    if (op.code == ir::OpCode::dma_wait || std::find(op.operands.begin(), op.operands.end(), ref) == op.operands.end()) return false;
+    if (op.code == ir::OpCode::view || op.code == ir::OpCode::select_ref) return writes(region, op.results[0]);
+    if (op.code == ir::OpCode::dma_start) return op.operands[static_cast<size_t>(op.attr("dst")->items[0].i)] == ref;
+    return (ir::info(op.code).effects & (ir::kEffectWrite | ir::kEffectAtomic)) != 0;
+  };
   return std::any_of(region.ops.begin(), region.ops.end(), [&](const ir::Op& op) {
-    const bool uses = std::find(op.operands.begin(), op.operands.end(), ref) != op.operands.end();
-    const bool may = ir::info(op.code).effects & (ir::kEffectWrite | ir::kEffectAtomic | ir::kEffectAsync) || op.code == ir::OpCode::view;
-    return (uses && may) || std::any_of(op.regions.begin(), op.regions.end(), [&](const ir::Region& r) { return writes(r, ref); });
+    return may_write(op) || std::any_of(op.regions.begin(), op.regions.end(), [&](const ir::Region& r) { return writes(r, ref); });
   });
+}
+
+bool touches(const ir::Region& region, ir::ValueId ref) {
+  return std::any_of(region.ops.begin(), region.ops.end(), [&](const ir::Op& op) {
+    return std::find(op.operands.begin(), op.operands.end(), ref) != op.operands.end() ||
+           std::any_of(op.regions.begin(), op.regions.end(), [&](const ir::Region& r) { return touches(r, ref); });
+  });
+}
+
+// Whether `input` may be looked at after something was written to `output`.
+bool read_after_write(const ir::Region& region, ir::ValueId input, ir::ValueId output) {
+  bool written = false;
+  for (const ir::Op& op : region.ops) {
+    const bool reads = std::find(op.operands.begin(), op.operands.end(), input) != op.operands.end();
+    for (const ir::Region& r : op.regions)
+      if (touches(r, input) && (written || writes(r, output))) return true;
+    if (reads && written) return true;
+    ir::Region one;
+    one.ops = {op};
+    written = written || writes(one, output);
+  }
+  return false;
 }
 
 bool is_constant(const Affine& a) {
@@ -39,7 +65,7 @@ bool is_constant(const Affine& a) {
 }  // namespace
 
 // The index map as constant + coefficients, per array dimension; `known` is false where it is anything else.
-std::vector<Affine> Compiler::affine_map(const ir::Operand& operand) {
+std::vector<Affine> Compiler::affine_map(const ir::Operand& operand) const {
   const ir::Graph& g = *operand.index_map;
   const size_t axes = m_.grid.size();
   AffineMap values;
@@ -109,6 +135,39 @@ bool Compiler::is_aliased(int input) const {
   return std::any_of(m_.aliases.begin(), m_.aliases.end(), [&](const ir::Alias& a) { return a.input == input; });
 }
 
+// Whether the kernel can tell that the block of an input lies in a window of its own: where it writes to it, or where the
+// input's array is also an output's and a block is looked at after it, or another one in its place, was written.
+bool Compiler::needs_window(int input, const Window& w) const {
+  const ir::Operand& o = m_.operands[static_cast<size_t>(input)];
+  const bool core_memory = o.array->dtype != ir::DType::DmaSem && (o.space == ir::Space::Vmem || o.space == ir::Space::Smem);
+  if (o.kind != ir::Operand::Kind::Input || m_.machine != ir::Machine::Tpu || !core_memory) return false;
+  const ir::Region& body = m_.bodies[0].graph.region;
+  const ir::ValueId ref = body.args[static_cast<size_t>(input)];
+  const int inputs = static_cast<int>(m_.operands.size()) - m_.count(ir::Operand::Kind::Output);
+  if (!is_aliased(input)) return writes(body, ref);
+  for (const ir::Alias& a : m_.aliases) {
+    if (a.input != input) continue;
+    const auto out = static_cast<size_t>(inputs + a.output);
+    const ir::Operand& p = m_.operands[out];
+    if (!o.has_block) {
+      const bool once = std::all_of(m_.grid.begin(), m_.grid.end(), [](const ir::GridAxis& g) { return g.dynamic < 0 && g.size <= 1; });
+      if (!once || read_after_write(body, ref, body.args[out])) return true;
+      continue;
+    }
+    const std::vector<Affine> index = p.has_block ? affine_map(p) : std::vector<Affine>();
+    bool same = index.size() == w.index.size();
+    for (size_t d = 0; same && d < index.size(); ++d)
+      same = index[d].known && w.index[d].known && index[d].constant == w.index[d].constant && index[d].coefficient == w.index[d].coefficient;
+    // Every axis moves both to a block of its own.
+    for (size_t g = 0; same && g < m_.grid.size(); ++g)
+      same = m_.grid[g].size == 1 || std::any_of(index.begin(), index.end(), [&](const Affine& i) {
+               return i.coefficient[g] != 0 && std::count(i.coefficient.begin(), i.coefficient.end(), 0) + 1 == static_cast<std::ptrdiff_t>(i.coefficient.size());
+             });
+    if (!same || read_after_write(body, ref, body.args[out])) return true;
+  }
+  return writes(body, ref);
+}
+
 void Compiler::compile_windows() {
   const ir::Graph& body = m_.bodies[0].graph;
   for (size_t i = 0; i < m_.operands.size(); ++i) {
@@ -131,11 +190,14 @@ void Compiler::compile_windows() {
     ref.addr = {w.buffer, Addr::kNoSlot, 0};
     if (ir::is_sync(w.dtype)) {
       outer_semaphores(o, w, &ref);
+    } else if (is_modelled(o) && !o.has_block) {
+      model_window(o, &w, &ref);
     } else if (!o.has_block) {
       ref.dims = w.dims;
       ref.strides = w.strides;
-      if (o.kind == ir::Operand::Kind::Prefetch && writes(body.region, body.region.args[i])) copy_prefetch(&ref);
-      add_tile_padding(&ref);
+      const bool own = o.kind == ir::Operand::Kind::Prefetch ? writes(body.region, body.region.args[i]) : needs_window(static_cast<int>(i), w);
+      if (own) copy_prefetch(&ref);
+      add_tile_padding(&ref, o.space);
     } else {
       w.index = affine_map(o);
       bool whole = true;
@@ -161,10 +223,16 @@ void Compiler::compile_windows() {
         whole &= n == w.dims[d] && w.index[d].known && is_constant(w.index[d]) && w.index[d].constant == 0;
         if (b.kind != ir::BlockDim::Kind::Squeezed) ref.dims.push_back(n), ref.strides.push_back(w.strides[d]);
       }
+      if (needs_window(static_cast<int>(i), w)) {
+        w.staged = true;
+        ref.read_only = false;
+      }
       const bool pointers = m_.machine == ir::Machine::Triton;
       // Blocks outside their array are read into memory of their own, where nobody wrote what is missing.
       if (plan_.options.out_of_bounds == Options::Oob::Uninitialized && !w.is_output && !whole) w.staged |= !w.affine || may_leave_array(w);
-      if (pointers && (w.staged || may_leave_array(w))) {
+      if (is_modelled(o)) {
+        model_window(o, &w, &ref);
+      } else if (pointers && (w.staged || may_leave_array(w))) {
         w.staged = false;
         w.edge = true;
         w.index_slots = slot_block(static_cast<int>(w.dims.size()));
@@ -197,7 +265,8 @@ void Compiler::compile_windows() {
     aliases_.insert({std::min(a.input, inputs + a.output), std::max(a.input, inputs + a.output)});
 }
 
-// Prefetched scalars lie in SMEM of each core, where the kernel may change them; the array stays as it is.
+// Prefetched scalars, and inputs without blocks, lie in memory of each core, where the kernel may change them; the array
+// stays as it is.
 void Compiler::copy_prefetch(Val* ref) {
   Val own = temp(ref->dtype, ref->dims);
   permanent_.push_back(own.storage);
@@ -232,37 +301,46 @@ void Compiler::add_moving_window(const Window& w) {
   plan_.moving.push_back(std::move(m));
 }
 
+// An index map that is not affine runs at every grid point, on the program ids and the prefetched scalars.
+void Compiler::compile_index_map(Window& w, const std::unordered_map<ir::ValueId, Val>& body_values) {
+  const ir::Region& body = m_.bodies[0].graph.region;
+  graph_ = m_.operands[static_cast<size_t>(w.operand)].index_map.get();
+  values_.clear(), uses_.clear(), dies_.clear();
+  const Region& r = graph_->region;
+  compute_last_uses(r);
+  for (size_t i = 0; i < r.args.size(); ++i) {
+    if (i < m_.grid.size()) {
+      Val pid;
+      pid.kind = Val::Kind::Scalar;
+      pid.dtype = graph_->type(r.args[i])->dtype;
+      pid.slot = plan_.pid_slots[i];
+      values_[r.args[i]] = pid;
+    } else {
+      values_[r.args[i]] = body_values.at(body.args[i - m_.grid.size()]);
+    }
+  }
+  compile_region_ops(r);
+  for (ir::ValueId v : r.ops.back().operands) w.index_value.push_back(scalar_slot(scalar_convert(values_[v], ir::DType::I64)));
+}
+
 void Compiler::compile_body(const ir::Body& body) {
   std::unordered_map<ir::ValueId, Val> body_values = values_;
   for (const auto& [own, array] : prefetch_copies_) emit_copy(own, array);
   emit(run::grid_begin);
   const int top = here();
+  auto* pipeline = plan_.modelled ? begin_pipeline() : nullptr;
   for (Window& w : plan_.windows) {
     if (w.index.empty()) continue;
-    const ir::Operand& o = m_.operands[static_cast<size_t>(w.operand)];
-    if (!w.affine) {
-      // The index map runs at every grid point, on the program ids and the prefetched scalars.
-      graph_ = o.index_map.get();
-      values_.clear(), uses_.clear(), dies_.clear();
-      const Region& r = graph_->region;
-      compute_last_uses(r);
-      for (size_t i = 0; i < r.args.size(); ++i) {
-        if (i < m_.grid.size()) {
-          Val pid;
-          pid.kind = Val::Kind::Scalar;
-          pid.dtype = graph_->type(r.args[i])->dtype;
-          pid.slot = plan_.pid_slots[i];
-          values_[r.args[i]] = pid;
-        } else {
-          values_[r.args[i]] = body_values[body.graph.region.args[i - m_.grid.size()]];
-        }
-      }
-      compile_region_ops(r);
-      for (ir::ValueId v : r.ops.back().operands) w.index_value.push_back(scalar_slot(scalar_convert(values_[v], ir::DType::I64)));
-    }
+    if (!w.affine) compile_index_map(w, body_values);
+    if (w.slots) continue;
     if (w.edge) emit(run::window_edge, &w);
     else if (w.staged) emit(run::window_staged, &w);
     else if (!w.affine) emit(run::window_indexed, &w);
+  }
+  if (pipeline) {
+    emit(run::pipeline_fetch, pipeline);
+    jump_to(here() - 1, top);
+    for (const Window* w : pipeline->windows) emit(run::pipeline_await, w);
   }
   graph_ = &body.graph;
   values_ = std::move(body_values);
@@ -270,10 +348,10 @@ void Compiler::compile_body(const ir::Body& body) {
   compute_last_uses(body.graph.region);
   plan_.step_cost_ns = 10;
   compile_region_ops(body.graph.region);
-  emit(run::grid_next);
-  jump_to(here() - 1, top);
+  if (pipeline) end_pipeline(pipeline, top);
+  else emit(run::grid_next), jump_to(here() - 1, top);
   for (Window& w : plan_.windows)
-    if (w.staged && w.is_output) emit(run::window_flush, &w);
+    if (w.staged && w.is_output && !w.slots) emit(run::window_flush, &w);
   emit(run::finish);
 }
 

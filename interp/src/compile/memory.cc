@@ -21,13 +21,14 @@ std::vector<int64_t> call_ints(const ir::Attr& call) {
 }  // namespace
 
 // A dynamic byte offset for `ref`: the sum of the terms, checked.
-Val Compiler::index_dynamic(const Val& ref, std::vector<IndexTerm> terms) {
+Val Compiler::index_dynamic(const Val& ref, std::vector<IndexTerm> terms, bool write) {
   Val r = ref;
   if (terms.empty()) return r;
   IndexPayload p;
   p.terms = std::move(terms);
   p.ref = ref.name;
   p.shape = ref.dims;
+  p.write = write;
   const uint32_t dyn = new_slot();
   Step& s = emit(run::index_bounds, plan_.own(std::move(p)));
   s.a = ref.addr.dyn;
@@ -40,7 +41,10 @@ Compiler::ViewResult Compiler::apply_view(const Op& op, const Val& ref, const At
   ViewResult out;
   out.ref = ref;
   Val& r = out.ref;
-  const bool allow_gather = use == ViewUse::Gather, copy = use == ViewUse::Copy || use == ViewUse::Shape;
+  const bool allow_gather = use == ViewUse::Gather, copy = use == ViewUse::Copy || use == ViewUse::CopyTo || use == ViewUse::Shape;
+  const bool moves = use == ViewUse::Copy || use == ViewUse::CopyTo, write = use == ViewUse::CopyTo || lens == Lens::Write;
+  const bool boundless = use == ViewUse::Copy && lenient() && plan_.options.out_of_bounds == Options::Oob::Uninitialized;
+  constexpr int64_t kBoundless = INT64_MAX / 4;
   if (ref.choice && !copy) unsupported(op, std::string(ir::name(op.code)) + " on one of several refs");
   if (!ref.extents.empty() && !copy) unsupported(op, std::string(ir::name(op.code)) + " on a ref whose extent is known at run time only");
   for (size_t n = 0; view && n < view->items.size(); ++n) {
@@ -140,14 +144,18 @@ Compiler::ViewResult Compiler::apply_view(const Op& op, const Val& ref, const At
         if (!arrays) {
           const bool dynamic = slot != Addr::kNoSlot;
           if (dynamic) {
-            const int64_t pad = use == ViewUse::Copy && keeps && step == 1 && !r.padding.empty() ? r.padding[i] : 0;
+            const bool padded = moves && !r.padding.empty() && (keeps ? step == 1 : plan_.options.padding == Options::Padding::All);
+            const int64_t pad = boundless ? kBoundless : padded ? r.padding[i] : 0;
             terms.push_back({slot, wide, stride * size, extent + pad - 1 - std::max<int64_t>(span, 0), static_cast<int>(i), extent, count, size_slot, pad});
           } else {
             r.addr.offset += g.start * stride * size;
           }
+          const uint32_t exists = moves && step == 1 ? valid_slot(r, i, dynamic ? &terms.back() : nullptr, g.start, count, size_slot) : Addr::kNoSlot;
           if (keeps) {
             dims.push_back(count), strides.push_back(stride * step), extents.push_back(size_slot);
-            valid.push_back(use == ViewUse::Copy && step == 1 ? valid_slot(r, i, dynamic ? &terms.back() : nullptr, g.start, count, size_slot) : Addr::kNoSlot);
+            valid.push_back(exists);
+          } else if (exists != Addr::kNoSlot) {
+            r.gates.push_back(exists);
           }
         } else if (keeps) {
           g.result_dim = static_cast<int>(slices_seen < array_position ? slices_seen : slices_seen + array_rank);
@@ -157,7 +165,7 @@ Compiler::ViewResult Compiler::apply_view(const Op& op, const Val& ref, const At
       }
       if (arrays) continue;
       out.dims.clear();
-      if (use != ViewUse::Shape) r = index_dynamic(r, std::move(terms));
+      if (use != ViewUse::Shape) r = index_dynamic(r, std::move(terms), write);
       r.dims = dims;
       r.strides = strides;
       const auto none = [](const std::vector<uint32_t>& v) { return std::all_of(v.begin(), v.end(), [](uint32_t e) { return e == Addr::kNoSlot; }); };
@@ -241,7 +249,7 @@ void Compiler::op_get(const Op& op) {
   const ir::Type* t = type(op.results[0]);
   const Attr* view = op.attr("view");
   note_waiting_read(ref, t->is_scalar());
-  if (ref.edge >= 0 || may_read_outside(ref, view)) {
+  if (ref.edge >= 0 || may_read_outside(ref, view) || (lenient() && !ref.through)) {
     Val r;
     gather_access(op, element_view(op, ref, view, Lens::Read), {.mode = GatherPayload::Mode::Load}, &r);
     return define(op.results[0], r);
@@ -321,7 +329,8 @@ void Compiler::op_store(const Op& op) {
   if (auto it = dies_.find(&op); it != dies_.end() &&
       std::find(it->second.begin(), it->second.end(), op.operands[1]) != it->second.end() && uses_[op.operands[1]] <= 1)
     values_[op.operands[1]].kind = Val::Kind::None;
-  const ViewResult view = ref.edge >= 0 ? element_view(op, ref, op.attr("view")) : apply_view(op, ref, op.attr("view"), ViewUse::Gather, Lens::Write);
+  const bool elements = ref.edge >= 0 || (lenient() && !ref.through);
+  const ViewResult view = elements ? element_view(op, ref, op.attr("view")) : apply_view(op, ref, op.attr("view"), ViewUse::Gather, Lens::Write);
   if (view.gather) {
     hazard_before_write(ref.root, false);
     gather_access(op, view, {.mode = GatherPayload::Mode::Store, .value = &v}, nullptr);
@@ -334,7 +343,8 @@ void Compiler::op_store(const Op& op) {
 void Compiler::op_swap(const Op& op) {
   const Val ref = operand(op, 0);
   check_writable(op, ref);
-  const ViewResult view = ref.edge >= 0 ? element_view(op, ref, op.attr("view")) : apply_view(op, ref, op.attr("view"), ViewUse::Gather, Lens::Write);
+  const bool elements = ref.edge >= 0 || (lenient() && !ref.through);
+  const ViewResult view = elements ? element_view(op, ref, op.attr("view")) : apply_view(op, ref, op.attr("view"), ViewUse::Gather, Lens::Write);
   Val v = operand(op, 1);
   if (view.gather) {
     hazard_before_write(ref.root, false);

@@ -72,7 +72,19 @@ bool Compiler::full_store_first(const Region& region, ir::ValueId ref, int, std:
   return false;
 }
 
+// Cores that share the grid along an axis whose units are independent cannot be told from one core.
 void Compiler::prove_parallel(const ir::Body& body) {
+  find_splittable(body);
+  if (plan_.core_axis < 0) return;
+  if (std::count(plan_.splittable.begin(), plan_.splittable.end(), plan_.core_axis)) {
+    plan_.num_threads = 1;
+    return;
+  }
+  plan_.splittable.clear();
+  plan_.sequential_because = "cores share the grid, and " + (plan_.sequential_because.empty() ? "its parallel axis moves no block" : plan_.sequential_because);
+}
+
+void Compiler::find_splittable(const ir::Body& body) {
   const size_t axes = m_.grid.size();
   const Region& region = body.graph.region;
   std::vector<int> visible;  // program_id axis -> grid axis
@@ -107,7 +119,8 @@ void Compiler::prove_parallel(const ir::Body& body) {
   scan_effects(region, &effects);
   auto refuse = [&](std::string why) { plan_.sequential_because = std::move(why); };
   if (axes == 0) return refuse("the grid has one point");
-  if (plan_.num_threads > 1) return refuse("the kernel runs on a mesh");
+  if (plan_.num_threads > 1 && plan_.core_axis < 0) return refuse("the kernel runs on a mesh");
+  if (plan_.modelled) return refuse("the pipeline is modelled");
   if (plan_.concurrent) return refuse("programs may wait for each other");
   if (effects & (ir::kEffectSync | ir::kEffectAsync | ir::kEffectAtomic | ir::kEffectRandom))
     return refuse("the kernel synchronises, or draws from a stateful generator");

@@ -66,6 +66,7 @@ struct Val {
   std::vector<uint32_t> extents;  // run-time extents (i64 slots, kNoSlot: dims has it); empty where all are static
   std::vector<int64_t> padding;   // elements behind each dim that its tiles have on the machine; empty: none
   std::vector<uint32_t> valid;    // how many elements of a dim are no padding (i64 slots, kNoSlot: all); empty: all
+  std::vector<uint32_t> gates;    // i64 slots: 0 where a scalar index names padding, and nothing of the view exists
   std::shared_ptr<Choice> choice; // one of several refs
 
   bool is_scalar() const { return kind == Kind::Scalar; }
@@ -172,6 +173,7 @@ struct IndexPayload {
   std::vector<IndexTerm> terms;
   std::string ref;
   std::vector<int64_t> shape;
+  bool write = false;
 };
 struct ValidPayload {      // how much of a slice exists
   int64_t extent;          // of the dim it is taken from, or
@@ -189,7 +191,7 @@ struct ScalarAccess {      // load or store of one element with at most one dyna
   std::string ref;
   std::vector<int64_t> shape;
   LoadFn load = nullptr;
-  StoreFn store = nullptr;
+  StoreFn store = nullptr; // one of the two
   int bytes = 4;           // of the element
 };
 struct CopyPayload {
@@ -235,6 +237,7 @@ struct GatherDim {         // how one dimension of the ref is addressed
   int64_t extent = 0, stride = 0;      // of the ref, elements
   uint32_t window_slot = Addr::kNoSlot;  // blocks that may reach beyond their array: where the block starts
   int64_t array_extent = 0;            // … and what the array has
+  int64_t padding = 0;                 // elements behind `extent` that may be named; nothing is kept there
   bool wraps = false;                  // negative array indices count from the end, as NumPy's do (generic machine)
 };
 // One atomic operation on one element; `old` may be null. False where memory keeps its value.
@@ -296,6 +299,7 @@ struct CopySide {
   Addr addr;
   Extents extents;
   std::vector<uint32_t> valid;   // i64 slots of the elements that exist, kNoSlot or empty: all
+  std::vector<uint32_t> gates;   // i64 slots: nothing exists where one is 0
   std::vector<int64_t> strides;  // elements
   std::string name;
   bool shared = false;           // lies outside the threads: the same for all of a device

@@ -72,19 +72,25 @@ void complete(Execution& ex, const AsyncCopy& c) {
   ex.progressed = true;
 }
 
-// A copy that somebody waits for already moves now; the others wait for their turn.
-void issue(Execution& ex, const AsyncCopy& c) {
+}  // namespace
+
+void issue_copy(Execution& ex, const AsyncCopy& c) {
   const Options::Copies when = ex.copies_move;
   const bool awaited = ex.semaphores.has_waiters(c.dst_sem) || (c.src_sem >= 0 && ex.semaphores.has_waiters(c.src_sem));
   if (when == Options::Copies::AtIssue || (when == Options::Copies::AtWait && awaited)) complete(ex, c);
   else ex.copies.push(c);
 }
 
+namespace {
+
 // Padding of tiles is no memory of ours: what would be written there is dropped, and what would be read from there is
 // what nobody wrote.
 void clip(Thread& t, const DmaPayload& p, AsyncCopy* c) {
-  if (p.src.valid.empty() && p.dst.valid.empty()) return;
+  if (p.src.valid.empty() && p.dst.valid.empty() && p.src.gates.empty() && p.dst.gates.empty()) return;
+  auto closed = [&](const CopySide& side) { return std::any_of(side.gates.begin(), side.gates.end(), [&](uint32_t g) { return t.slot<int64_t>(g) == 0; }); };
+  const bool no_src = closed(p.src), no_dst = closed(p.dst);
   auto valid = [&](const CopySide& side, size_t d) {
+    if (&side == &p.src ? no_src : no_dst) return int64_t{0};
     return side.valid.empty() || side.valid[d] == Addr::kNoSlot ? c->dims[d] : std::min(c->dims[d], t.slot<int64_t>(side.valid[d]));
   };
   bool unread = false;
@@ -163,7 +169,7 @@ const Step* dma_start(Thread& t, const Step* s) {
     note_access(t, s, b, dims, p.dst.strides, ir::byte_size(p.dtype), true, c.dst.thread);
   }
   for (Listener* l : ex.listeners) l->on_copy(ex, c, *s);
-  issue(ex, c);
+  issue_copy(ex, c);
   return s + 1;
 }
 
@@ -174,8 +180,9 @@ const Step* dma_wait(Thread& t, const Step* s) {
   return wait_for(t, s, semaphore_id(t, p.sem), machine_bytes(n, p.bits), true);
 }
 
-// Memory and semaphores are given back: copies that still use them move now, and nothing may be left in a semaphore. The next
-// scope finds it at zero, or at what another thread signalled ahead.
+// Memory and semaphores are given back: copies that still use them move now, and nothing may be left in a semaphore. Where
+// there are several threads, another one may have signalled ahead: the next scope finds that, and what is left in the end is
+// looked at when the kernel ends.
 const Step* scope_end(Thread& t, const Step* s) {
   const auto& p = *static_cast<const ScopePayload*>(s->payload);
   Execution& ex = *t.exec;
@@ -186,7 +193,7 @@ const Step* scope_end(Thread& t, const Step* s) {
     for (int64_t i = 0; i < layout.blocks()[static_cast<size_t>(b)].count; ++i) {
       const int64_t id = layout.id(b, i, t.index);
       for (size_t c; (c = ex.copies.first_signalling(id)) < ex.copies.size();) complete_copy(ex, c);
-      report_left_over(t, s, id);
+      if (ex.threads.size() == 1) report_left_over(t, s, id);
     }
   return s + 1;
 }

@@ -27,7 +27,7 @@ void TrafficListener::on_access(Execution& ex, const Access& a) {
     // A staged window counts as its operand.
     i = traffic.size();
     for (const Window& w : ex.plan->windows) {
-      int64_t bytes = w.element_bytes;
+      int64_t bytes = w.element_bytes * std::max(w.slots, 1);
       for (int64_t n : w.extent) bytes *= n;
       if (w.staged && a.offset >= w.stage_offset && a.offset < w.stage_offset + bytes) i = static_cast<size_t>(w.operand);
     }
@@ -46,7 +46,7 @@ ParallelClaim::ParallelClaim(const Plan& plan)
     if (programs_ ? !plan.concurrent : plan.module.grid[g].semantics == "parallel") axes_.push_back(g);
 }
 
-void ParallelClaim::on_grid_point(Execution& ex, std::span<const int64_t> point) {
+void ParallelClaim::on_grid_point(Execution& ex, const Thread&, std::span<const int64_t> point) {
   unit_ = 0;
   for (size_t g : axes_) unit_ = unit_ * ex.grid[g] + point[g];
   point_.assign(point.begin(), point.end());

@@ -24,7 +24,7 @@ class ParallelClaim : public Listener {
  public:
   explicit ParallelClaim(const Plan&);
   bool empty() const { return axes_.empty(); }
-  void on_grid_point(Execution&, std::span<const int64_t>) override;
+  void on_grid_point(Execution&, const Thread&, std::span<const int64_t>) override;
   void on_access(Execution&, const Access&) override;
   void finish(Execution&, std::vector<ir::Diagnostic>&) override;
 
@@ -118,7 +118,7 @@ class WriteWatch : public Listener {
  public:
   explicit WriteWatch(const Plan& plan);
   void on_access(Execution&, const Access&) override;
-  void on_grid_point(Execution&, std::span<const int64_t>) override;
+  void on_grid_point(Execution&, const Thread&, std::span<const int64_t>) override;
   void on_fresh(Execution&, const Thread&, int64_t offset, int64_t bytes, const std::string& name) override;
   void finish(Execution&, std::vector<ir::Diagnostic>&) override;
 
@@ -142,7 +142,7 @@ class WriteWatch : public Listener {
   void mark_stage(Execution&, const Access&, const Region&, const std::vector<ByteRun>&);
   const Plan& plan_;
   std::map<const std::byte*, Region> regions_;  // by begin
-  std::map<size_t, Visits> visits_;             // by window
+  std::map<std::pair<int, size_t>, Visits> visits_;  // by thread and window
   std::set<std::string> reported_;
   std::vector<ir::Diagnostic> findings_;
   bool tracking_ = false;

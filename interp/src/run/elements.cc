@@ -24,8 +24,9 @@ int64_t integer_element(const std::byte* at, ir::DType t) {
 }
 
 void out_of_bounds(const Thread& t, const Step* s, const IndexTerm& term, int64_t index, const std::string& ref,
-                   const std::vector<int64_t>& shape, const GatherDim* block) {
+                   const std::vector<int64_t>& shape, bool write, const GatherDim* block) {
   const std::string name = ref.empty() ? "a ref" : ref;
+  const char* access = write ? "write" : "read";
   std::vector<std::string> numbers;
   if (term.size > 1)
     numbers.push_back(fmt::format("indices {} to {} of dimension {}", index, index + term.size - 1, term.dim));
@@ -36,12 +37,12 @@ void out_of_bounds(const Thread& t, const Step* s, const IndexTerm& term, int64_
     const int64_t start = t.slot<int64_t>(block->window_slot);
     numbers.push_back(fmt::format("the block begins at {} of the array, which has {}", start, block->array_extent));
     fail(t, s, "PS-OOB-001",
-         fmt::format("out-of-bounds access: element {} of dimension {} of the array of {} (size {})", memory::add(start, index), term.dim, name,
+         fmt::format("Out-of-bounds {}: element {} of dimension {} of the array of {} (size {})", access, memory::add(start, index), term.dim, name,
                      block->array_extent),
          std::move(numbers), "Triton neither pads nor masks blocks at the edge of an array: give the access a mask");
   }
   fail(t, s, "PS-OOB-001",
-       fmt::format("out-of-bounds access: index {} is outside dimension {} of {} (size {})", index, term.dim, name, term.extent),
+       fmt::format("Out-of-bounds {}: index {} is outside dimension {} of {} (size {})", access, index, term.dim, name, term.extent),
        std::move(numbers), "mask the access, clamp the index, or choose a grid and block shape that divide the array");
 }
 
@@ -102,11 +103,12 @@ std::byte* Elements::address() const {
     int64_t i = g.kind == GatherDim::Kind::Array ? array_index(g)
                                                  : memory::add(start_[d], g.result_dim < 0 ? 0 : memory::mul(index_[g.result_dim], g.step));
     if (!inside(g, i)) [[unlikely]] {
-      const auto policy = t_.exec->options->out_of_bounds;
-      if (policy == Options::Oob::Uninitialized && p_.mode == GatherPayload::Mode::Load) return nullptr;
+      const Options::Oob policy = t_.exec->options->out_of_bounds;
+      const bool read = p_.mode == GatherPayload::Mode::Load, in_padding = i >= g.extent && i < g.extent + g.padding;
+      if (in_padding || (read && policy == Options::Oob::Uninitialized)) return nullptr;
       if (policy != Options::Oob::Machine || g.extent == 0) {
         const bool in_block = i >= 0 && i < g.extent;
-        out_of_bounds(t_, s_, {0, false, 0, g.extent - 1, static_cast<int>(d), g.extent, 1}, i, p_.name, p_.shape, in_block ? &g : nullptr);
+        out_of_bounds(t_, s_, {0, false, 0, g.extent - 1, static_cast<int>(d), g.extent, 1}, i, p_.name, p_.shape, !read, in_block ? &g : nullptr);
       }
       const bool pointer = p_.array_elements > 0;
       const int64_t used = std::clamp<int64_t>(i, 0, g.extent - 1);

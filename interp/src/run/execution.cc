@@ -26,9 +26,6 @@ int64_t image_bytes(const Plan& p) { return static_cast<int64_t>((p.image.size()
 
 Execution::Execution(const Plan& p) : plan(&p) {
   strips_ = std::make_unique<std::byte[]>(static_cast<size_t>(p.max_strips) * kStripBytes + 64);
-  box.lo.resize(p.pid_slots.size());
-  box.hi.resize(p.pid_slots.size());
-  advance.resize(p.pid_slots.size() * p.moving.size());
 }
 
 std::unique_ptr<Execution::Arena> Execution::new_arena() {
@@ -82,9 +79,50 @@ void Execution::bind(std::span<const std::vector<std::byte*>> operands, std::spa
   }
 }
 
+GridPart Execution::make_part(GridBox box) const {
+  const Plan& p = *plan;
+  const size_t windows = p.moving.size();
+  GridPart r{std::move(box), std::vector<int64_t>(p.pid_slots.size() * windows)};
+  for (size_t g = 0; g < p.pid_slots.size(); ++g)
+    for (size_t m = 0; m < windows; ++m) {
+      int64_t by = p.moving[m].step[g];
+      for (size_t e = g + 1; e < p.pid_slots.size(); ++e)
+        by = memory::add(by, memory::mul(p.moving[m].step[e], r.box.lo[e] + 1 - r.box.hi[e]));
+      r.advance[g * windows + m] = by;
+    }
+  return r;
+}
+
+namespace {
+// Positions of the core axis that each core runs: equal runs, the last ones shorter.
+int64_t core_share(const Plan& p, const std::vector<int64_t>& grid) {
+  return std::max<int64_t>(1, (grid[static_cast<size_t>(p.core_axis)] + p.cores - 1) / p.cores);
+}
+}  // namespace
+
+int Execution::core_of(const Thread& t) const {
+  const Plan& p = *plan;
+  if (p.core_axis < 0 || p.num_threads > 1) return t.index % p.num_threads;
+  const auto g = static_cast<size_t>(p.core_axis);
+  const int64_t at = t.slot<int64_t>(options->grid_order.empty() ? p.pid_slots[g] : p.place_slots[g]);
+  return static_cast<int>(at / core_share(p, grid));
+}
+
 void Execution::start(const GridBox& b) {
   const Plan& p = *plan;
-  box = b;
+  parts.clear();
+  if (p.core_axis >= 0 && p.num_threads > 1) {
+    const auto g = static_cast<size_t>(p.core_axis);
+    const int64_t share = core_share(p, grid);
+    for (int core = 0; core < p.cores; ++core) {
+      GridBox own = b;
+      own.lo[g] = std::min(b.hi[g], core * share);
+      own.hi[g] = std::min(b.hi[g], own.lo[g] + share);
+      parts.push_back(make_part(std::move(own)));
+    }
+  } else {
+    parts.push_back(make_part(b));
+  }
   semaphores.reset();
   copies.clear();
   copies_issued = 0;
@@ -94,14 +132,6 @@ void Execution::start(const GridBox& b) {
   noted.clear();
   steps = 0;
   print_sequence = 0;
-  const size_t windows = p.moving.size();
-  for (size_t g = 0; g < p.pid_slots.size(); ++g)
-    for (size_t m = 0; m < windows; ++m) {
-      int64_t by = p.moving[m].step[g];
-      for (size_t e = g + 1; e < p.pid_slots.size(); ++e)
-        by = memory::add(by, memory::mul(p.moving[m].step[e], box.lo[e] + 1 - box.hi[e]));
-      advance[g * windows + m] = by;
-    }
   const Options::Fill mode = options ? options->uninitialized : Options::Fill::Nan;
   for (size_t k = 0; k < static_cast<size_t>(devices) * p.shared.size(); ++k) {
     const Plan::Shared& s = p.shared[k % p.shared.size()];
@@ -128,6 +158,8 @@ void Execution::enter(Thread& t) {
   const Options::Fill mode = options ? options->uninitialized : Options::Fill::Nan;
   std::copy(p.image.begin(), p.image.end(), t.arena);
   for (const Plan::Poison& q : p.poison) poison(t.bases[kTempBuffer] + q.offset, q.count, q.dtype, mode);
+  for (const Window& w : p.windows)
+    if (w.slots) poison(t.bases[kTempBuffer] + w.stage_offset, w.slots * w.slot_bytes / w.element_bytes, w.dtype, mode);
   int64_t device = first_device + device_of(t), rest = t.index;
   for (size_t a = p.device_axes.size(); a-- > 0;) {
     const Plan::DeviceAxis& axis = p.device_axes[a];

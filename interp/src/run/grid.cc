@@ -31,15 +31,20 @@ int64_t block_start(const Window& w, size_t d, int64_t index) { return memory::a
   Step at = *s;
   if (loc >= 0) at.loc = loc;
   fail(t, &at, "PS-OOB-002",
-       fmt::format("block index out of bounds: index map of {} returned {} for dimension {}, which has {} blocks", o.name, index, d,
-                   w.extent[d] ? (w.dims[d] + w.extent[d] - 1) / w.extent[d] : 0),
+       fmt::format("Out-of-bounds block index {} for {} {}: its index map returned it for dimension {}, which has {} blocks", index,
+                   w.is_output ? "output" : "input", o.name, d, w.extent[d] ? (w.dims[d] + w.extent[d] - 1) / w.extent[d] : 0),
        {fmt::format("the block covers elements {} to {} of dimension {}, which has {}", start, memory::add(start, w.extent[d] - 1), d, w.dims[d]),
         fmt::format("{} has shape ({}), blocks of ({})", o.name, shape, block)},
        "index maps return block indices, which are multiplied by the block shape");
 }
 
+}  // namespace
+
+int64_t window_start(const Thread& t, const Window& w, size_t d) { return block_start(w, d, window_index(t, w, d)); }
+
 // At least one element of the block must lie inside.
 void check_window(const Thread& t, const Step* s, const Window& w) {
+  if (w.staged && !w.is_output && t.exec->options->out_of_bounds == Options::Oob::Uninitialized) return;
   for (size_t d = 0; d < w.dims.size(); ++d) {
     const int64_t i = window_index(t, w, d), start = block_start(w, d, i), end = memory::add(start, w.extent[d]);
     const bool inside = w.staged ? end > 0 && start < w.dims[d] : start >= 0 && end <= w.dims[d];
@@ -48,24 +53,44 @@ void check_window(const Thread& t, const Step* s, const Window& w) {
   }
 }
 
-void at_point(Thread& t, const Step* s) {
+void note_point(Thread& t) {
   Execution& ex = *t.exec;
-  if (ex.check_windows)
-    for (const Window& w : ex.plan->windows)
-      if (!w.index.empty() && w.affine && !w.edge) check_window(t, s, w);
-  if (!ex.listeners.empty()) {
-    std::vector<int64_t> point;
-    for (uint32_t p : ex.plan->pid_slots) point.push_back(t.slot<int64_t>(p));
-    for (Listener* l : ex.listeners) l->on_grid_point(ex, point);
+  if (ex.listeners.empty()) return;
+  std::vector<int64_t> point;
+  for (uint32_t p : ex.plan->pid_slots) point.push_back(t.slot<int64_t>(p));
+  for (Listener* l : ex.listeners) l->on_grid_point(ex, t, point);
+}
+
+void place_ids(Thread& t) {
+  const Plan& p = *t.exec->plan;
+  const auto& order = t.exec->options->grid_order;
+  for (size_t g = 0; g < p.pid_slots.size(); ++g) {
+    const int64_t place = t.slot<int64_t>(p.place_slots[g]);
+    t.slot<int64_t>(p.pid_slots[g]) = g < order.size() && !order[g].empty() ? order[g][static_cast<size_t>(place)] : place;
   }
 }
 
-// Program ids of the position `place`.
-void place_ids(Thread& t) {
-  const Execution& ex = *t.exec;
-  const auto& order = ex.options->grid_order;
-  for (size_t g = 0; g < ex.place.size(); ++g)
-    t.slot<int64_t>(ex.plan->pid_slots[g]) = g < order.size() && !order[g].empty() ? order[g][static_cast<size_t>(ex.place[g])] : ex.place[g];
+bool next_place(Thread& t) {
+  const Plan& p = *t.exec->plan;
+  const GridBox& box = t.exec->part(t).box;
+  bool found = false;
+  for (size_t g = p.pid_slots.size(); g-- > 0 && !found;) {
+    int64_t& place = t.slot<int64_t>(p.place_slots[g]);
+    found = ++place < box.hi[g];
+    if (!found) place = box.lo[g];
+  }
+  place_ids(t);
+  return found;
+}
+
+namespace {
+
+void at_point(Thread& t, const Step* s) {
+  if (t.exec->plan->modelled) return;  // its pipeline says when a step begins
+  if (t.exec->check_windows)
+    for (const Window& w : t.exec->plan->windows)
+      if (!w.index.empty() && w.affine && !w.edge) check_window(t, s, w);
+  note_point(t);
 }
 
 void place_windows(Thread& t) {
@@ -77,36 +102,20 @@ void place_windows(Thread& t) {
   }
 }
 
-const Step* next_in_order(Thread& t, const Step* s) {
-  Execution& ex = *t.exec;
-  for (size_t g = ex.place.size(); g-- > 0;) {
-    if (++ex.place[g] < ex.box.hi[g]) {
-      place_ids(t);
-      place_windows(t);
-      at_point(t, s);
-      return s->jump;
-    }
-    ex.place[g] = ex.box.lo[g];
-  }
-  return s + 1;
-}
-
 }  // namespace
 
 const Step* grid_begin(Thread& t, const Step* s) {
   Execution& ex = *t.exec;
   const Plan& p = *ex.plan;
+  const GridBox& box = ex.part(t).box;
   int64_t rest = t.point;
   for (size_t g = p.pid_slots.size(); g-- > 0;) {
-    if (ex.box.lo[g] >= ex.box.hi[g]) return finish(t, s);
-    t.slot<int64_t>(p.pid_slots[g]) = t.point < 0 ? ex.box.lo[g] : rest % ex.grid[g];
+    if (box.lo[g] >= box.hi[g]) return finish(t, s);
+    t.slot<int64_t>(p.pid_slots[g]) = t.slot<int64_t>(p.place_slots[g]) = t.point < 0 ? box.lo[g] : rest % ex.grid[g];
     t.slot<int64_t>(p.size_slots[g]) = ex.grid[g];
     if (t.point >= 0) rest /= ex.grid[g];
   }
-  if (!ex.options->grid_order.empty() && t.point < 0) {
-    ex.place = ex.box.lo;
-    place_ids(t);
-  }
+  if (!ex.options->grid_order.empty() && t.point < 0) place_ids(t);
   at_point(t, s);
   place_windows(t);
   return s + 1;
@@ -116,16 +125,22 @@ const Step* grid_next(Thread& t, const Step* s) {
   Execution& ex = *t.exec;
   const Plan& p = *ex.plan;
   if (t.point >= 0) return s + 1;
-  if (!ex.options->grid_order.empty()) [[unlikely]] return next_in_order(t, s);
+  if (!ex.options->grid_order.empty()) [[unlikely]] {
+    if (!next_place(t)) return s + 1;
+    place_windows(t);
+    at_point(t, s);
+    return s->jump;
+  }
+  const GridPart& part = ex.part(t);
   for (size_t g = p.pid_slots.size(); g-- > 0;) {
     int64_t& id = t.slot<int64_t>(p.pid_slots[g]);
-    if (++id < ex.box.hi[g]) {
-      const int64_t* advance = ex.advance.data() + g * p.moving.size();
+    if (++id < part.box.hi[g]) {
+      const int64_t* advance = part.advance.data() + g * p.moving.size();
       for (size_t m = 0; m < p.moving.size(); ++m) t.slot<uint64_t>(p.moving[m].dyn) += static_cast<uint64_t>(advance[m]);
       if (ex.check_windows || !ex.listeners.empty()) at_point(t, s);
       return s->jump;
     }
-    id = ex.box.lo[g];
+    id = part.box.lo[g];
   }
   return s + 1;
 }

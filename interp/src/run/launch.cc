@@ -276,8 +276,10 @@ void run_parallel(const Call& c, const std::vector<GridBox>& boxes, int workers,
 
 // Grid points as they are entered.
 struct GridRecorder : Listener {
-  void on_grid_point(Execution&, std::span<const int64_t> point) override { points.emplace_back(point.begin(), point.end()); }
-  std::vector<std::vector<int64_t>> points;
+  void on_grid_point(Execution& ex, const Thread& t, std::span<const int64_t> point) override {
+    points.push_back({{point.begin(), point.end()}, ex.core_of(t)});
+  }
+  std::vector<Report::Point> points;
 };
 
 void check_grid_order(const Plan& p, const Options& o, const std::vector<int64_t>& grid) {
@@ -289,7 +291,7 @@ void check_grid_order(const Plan& p, const Options& o, const std::vector<int64_t
     for (size_t i = 0; complete && i < sorted.size(); ++i) complete = sorted[i] == static_cast<int32_t>(i);
     if (!complete) bad_argument(p, fmt::format("the order of grid axis {} is no permutation of its coordinates", g), {}, "name every coordinate once");
   }
-  if (!o.grid_order.empty() && p.num_threads > 1) bad_argument(p, "a kernel on a mesh has no grid to order", {}, "");
+  if (!o.grid_order.empty() && p.num_threads > 1 && p.core_axis < 0) bad_argument(p, "a kernel on a mesh has no grid to order", {}, "");
 }
 
 void run_sequential(const Call& c, Report* report) {
@@ -308,9 +310,7 @@ void run_sequential(const Call& c, Report* report) {
     if (c.plan.module.machine == ir::Machine::Tpu) ex->listeners.insert(ex->listeners.end(), {&copies, &writes});
     if (!races.empty()) ex->listeners.push_back(&races);
   }
-  GridBox box;
-  box.lo.assign(c.grid.size(), 0);
-  box.hi = c.grid;
+  const GridBox box{std::vector<int64_t>(c.grid.size(), 0), c.grid};
   auto finish = [&] {
     report->steps = ex->steps;
     if (ex->points > 0)
@@ -477,7 +477,9 @@ namespace {
 class PlanCache {
  public:
   std::shared_ptr<const Plan> get(std::string_view text, const Options& o) {
-    std::string key = fmt::format("{}{}{}{}{}{}{}|", o.chip->name, static_cast<int>(o.numerics), static_cast<int>(o.rules), o.checked, o.fuse, static_cast<int>(o.uninitialized), static_cast<int>(o.out_of_bounds));
+    std::string key = fmt::format("{},{},{},{},{},{},{},{},{},{}|", o.chip->name, static_cast<int>(o.numerics), static_cast<int>(o.rules), o.checked, o.fuse,
+                                  static_cast<int>(o.uninitialized), static_cast<int>(o.out_of_bounds), static_cast<int>(o.padding),
+                                  static_cast<int>(o.pipeline), o.cores);
     key += text;
     {
       std::lock_guard lock(mutex_);

@@ -11,19 +11,19 @@ int64_t index_value(const Thread& t, const IndexTerm& term) {
 }
 
 // A slice whose size is known at run time only.
-int64_t checked_range(const Thread& t, const Step* s, IndexTerm term, int64_t i, const std::string& ref, const std::vector<int64_t>& shape) {
+int64_t checked_range(const Thread& t, const Step* s, IndexTerm term, int64_t i, const std::string& ref, const std::vector<int64_t>& shape, bool write) {
   term.size = t.slot<int64_t>(term.size_slot);
-  if (term.size < 0 || i < 0 || memory::add(i, term.size) > term.extent + term.padding) out_of_bounds(t, s, term, i, ref, shape);
+  if (term.size < 0 || i < 0 || memory::add(i, term.size) > memory::add(term.extent, term.padding)) out_of_bounds(t, s, term, i, ref, shape, write);
   return i * term.stride;
 }
 
 int64_t checked_offset(const Thread& t, const Step* s, const IndexTerm& term, const std::string& ref,
-                       const std::vector<int64_t>& shape) {
+                       const std::vector<int64_t>& shape, bool write) {
   int64_t i = index_value(t, term);
-  if (term.size_slot != Addr::kNoSlot) [[unlikely]] return checked_range(t, s, term, i, ref, shape);
+  if (term.size_slot != Addr::kNoSlot) [[unlikely]] return checked_range(t, s, term, i, ref, shape, write);
   if (i < 0 || i > term.last) [[unlikely]] {
     if (term.size == 0) return 0;
-    if (t.exec->options->out_of_bounds != Options::Oob::Machine || term.last < 0) out_of_bounds(t, s, term, i, ref, shape);
+    if (t.exec->options->out_of_bounds != Options::Oob::Machine || term.last < 0) out_of_bounds(t, s, term, i, ref, shape, write);
     const int64_t used = std::clamp<int64_t>(i, 0, term.last);
     note_out_of_bounds(t, s, term, i, used, ref, shape);
     i = used;
@@ -36,7 +36,7 @@ int64_t checked_offset(const Thread& t, const Step* s, const IndexTerm& term, co
 const Step* index_bounds(Thread& t, const Step* s) {
   const auto& p = *static_cast<const IndexPayload*>(s->payload);
   int64_t offset = s->a == Addr::kNoSlot ? 0 : t.slot<int64_t>(s->a);
-  for (const IndexTerm& term : p.terms) offset += checked_offset(t, s, term, p.ref, p.shape);
+  for (const IndexTerm& term : p.terms) offset += checked_offset(t, s, term, p.ref, p.shape, p.write);
   t.slot<int64_t>(s->dst) = offset;
   return s + 1;
 }
@@ -52,7 +52,7 @@ const Step* clamp_index(Thread& t, const Step* s) {
 namespace {
 std::byte* scalar_address(Thread& t, const Step* s, const ScalarAccess& p) {
   std::byte* at = t.resolve(p.addr);
-  return p.has_term ? at + checked_offset(t, s, p.term, p.ref, p.shape) : at;
+  return p.has_term ? at + checked_offset(t, s, p.term, p.ref, p.shape, p.store != nullptr) : at;
 }
 void note_scalar(Thread& t, const Step* s, const ScalarAccess& p, const std::byte* at, int bytes, bool write) {
   if (t.exec->listeners.empty()) return;

@@ -95,14 +95,28 @@ void set(Options& o, std::string_view key, std::string_view value) {
     else if (value == "machine") o.out_of_bounds = O::Machine;
     else if (value == "uninitialized") o.out_of_bounds = O::Uninitialized;
     else refuse(key, value);
+  } else if (key == "padding") {
+    using P = Options::Padding;
+    if (value == "copies") o.padding = P::Copies;
+    else if (value == "nobody") o.padding = P::Nobody;
+    else if (value == "all") o.padding = P::All;
+    else refuse(key, value);
+  } else if (key == "pipeline") {
+    if (value != "elided" && value != "modelled") refuse(key, value);
+    o.pipeline = value == "elided" ? Options::Pipeline::Elided : Options::Pipeline::Modelled;
+  } else if (key == "cores") {
+    o.cores = number<int>(key, value);
+    if (o.cores < 0 || o.cores > 1024) refuse(key, value);
   } else if (key == "copies") {
     if (value == "eager") o.copies = Options::Copies::AtIssue;
     else if (value == "on_wait") o.copies = Options::Copies::AtWait;
     else if (value == "scheduled") o.copies = Options::Copies::Scheduled;
     else refuse(key, value);
   } else if (key == "uninitialized") {
-    if (value != "nan" && value != "zero") refuse(key, value);
-    o.uninitialized = value == "nan" ? Options::Fill::Nan : Options::Fill::Zero;
+    if (value == "nan") o.uninitialized = Options::Fill::Nan;
+    else if (value == "zero") o.uninitialized = Options::Fill::Zero;
+    else if (value == "most") o.uninitialized = Options::Fill::Most;
+    else refuse(key, value);
   } else {
     refuse(key, value);
   }

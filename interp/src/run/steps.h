@@ -23,6 +23,22 @@ const Step* window_indexed(Thread&, const Step*);      // payload: const Window;
 const Step* window_staged(Thread&, const Step*);
 const Step* window_edge(Thread&, const Step*);         // payload: const Window; start and offset, unchecked
 const Step* window_flush(Thread&, const Step*);
+inline constexpr int kPipelineFields = 4;              // of Window::state, besides block starts and bytes per slot
+struct PipelinePayload {
+  std::vector<const Window*> windows;
+  uint32_t started = 0, more = 0;  // i64 slots: a step has begun; there is a step after it
+  uint32_t saved = 0;              // i64 slots per grid axis: the step's position while the program ids are those of the next
+};
+const Step* pipeline_fetch(Thread&, const Step*);      // payload PipelinePayload; behind the index maps; jump: the index maps
+const Step* pipeline_await(Thread&, const Step*);      // payload const Window; until its slot can be used
+const Step* pipeline_next(Thread&, const Step*);       // payload PipelinePayload; behind the body; jump: the index maps
+const Step* pipeline_drain(Thread&, const Step*);      // payload const Window; until its blocks are in the array
+// Moves the thread to the next position of its part of the grid; false behind the last one, and it is at the first one.
+bool next_place(Thread&);
+void place_ids(Thread&);                               // the program ids of the thread's position
+void note_point(Thread&);                              // a grid point begins
+int64_t window_start(const Thread&, const Window&, size_t dim);  // of the block at the program ids
+void check_window(const Thread&, const Step*, const Window&);    // stops with PS-OOB-002 where the block lies outside
 // memory
 const Step* index_bounds(Thread&, const Step*);        // payload IndexPayload; a: base dyn slot or none, dst: dyn slot
 const Step* clamp_index(Thread&, const Step*);         // payload IndexPayload: starts clamped as lax does
@@ -78,6 +94,8 @@ std::string where(const Plan&, ir::LocId);
 std::vector<std::string> signallers(const Plan&, const std::set<int>& blocks);
 // Stops with PS-DEAD-001: threads wait and nothing else can happen.
 [[noreturn]] void deadlock(Execution&, const std::string& token);
+// Starts a copy: one that somebody waits for already moves now, the others wait for their turn.
+void issue_copy(Execution&, const memory::AsyncCopy&);
 // Moves the bytes of a copy in flight and signals its semaphores.
 void complete_copy(Execution&, size_t index);
 

@@ -41,7 +41,7 @@ void WriteWatch::track(Execution& ex) {
     const std::string& name = plan_.module.operands[static_cast<size_t>(w.operand)].name;
     for (const Thread& t : ex.threads) {
       if (t.index % plan_.num_threads == 0) add(t.bases[w.buffer], elements_of(w.dims) * w.element_bytes, name, &w, nullptr, -1);
-      if (w.staged) add(t.bases[kTempBuffer] + w.stage_offset, w.block_elements * w.element_bytes, name, nullptr, &w, t.index);
+      if (w.staged && !w.slots) add(t.bases[kTempBuffer] + w.stage_offset, w.block_elements * w.element_bytes, name, nullptr, &w, t.index);
     }
   }
   for (const Thread& t : ex.threads) {
@@ -126,7 +126,7 @@ void WriteWatch::on_access(Execution& ex, const Access& a) {
 }
 
 // An output's window is written back when it moves on, and not read again when it comes back.
-void WriteWatch::on_grid_point(Execution& ex, std::span<const int64_t> point) {
+void WriteWatch::on_grid_point(Execution& ex, const Thread& t, std::span<const int64_t> point) {
   if (!tracking_) track(ex);
   for (size_t i = 0; i < plan_.windows.size(); ++i) {
     const Window& w = plan_.windows[i];
@@ -137,7 +137,7 @@ void WriteWatch::on_grid_point(Execution& ex, std::span<const int64_t> point) {
       for (size_t g = 0; g < x.coefficient.size(); ++g) n = memory::add(n, memory::mul(x.coefficient[g], point[g]));
       block.push_back(n);
     }
-    Visits& v = visits_[i];
+    Visits& v = visits_[{t.index, i}];
     const bool same = v.now == block && !v.seen.empty();
     v.now = block;
     const std::vector<int64_t> here(point.begin(), point.end());

@@ -27,10 +27,19 @@ struct Options {
   bool fuse = true;              // same bytes either way
   int64_t max_steps = 0;         // stop after so many steps in all; 0 = no limit
   int64_t livelock_steps = 1'000'000'000;  // steps of all threads without progress (a store, a signal, an exit)
-  // An access outside its ref: stops; does what the machine does; or gives what memory holds that nobody wrote (writes and
-  // copies stop).
+  // An access outside its ref: stops; does what the machine does; or gives what memory holds that nobody wrote (writes stop;
+  // so do copies, but for those that read on a TPU).
   enum class Oob : uint8_t { Error, Machine, Uninitialized };
   Oob out_of_bounds = Oob::Error;
+  // Who may name the padding of a TPU's tiles, where nothing is kept: copies, as on the machine; nobody; loads and stores too.
+  enum class Padding : uint8_t { Copies, Nobody, All };
+  Padding padding = Padding::Copies;
+  // How the windows of a grid's blocks come about. Elided: refs show the arrays, which is fast. Modelled: windows lie in
+  // memory of their own, blocks are fetched while the step before runs and written back while the step after does. A
+  // program without findings has the same bytes either way.
+  enum class Pipeline : uint8_t { Elided, Modelled };
+  Pipeline pipeline = Pipeline::Elided;
+  int cores = 0;                 // TensorCores that share a grid with a `parallel` axis; 0: those of the chip's device
   using Fill = memory::Fill;
   Fill uninitialized = Fill::Nan;      // what memory holds that nobody wrote
   using Copies = memory::CopyCompletion;
@@ -87,7 +96,12 @@ struct Report {
   int units = 1;                         // parts of the grid that ran independently of each other
   std::string sequential_because;        // why the grid was not split; empty where it could be
   std::vector<Traffic> traffic;          // per operand and scratch, checked runs only
-  std::vector<std::vector<int64_t>> points;  // coordinates in the order of their execution, where asked for
+  struct Point {
+    std::vector<int64_t> ids;
+    int core = 0;
+    bool operator==(const Point&) const = default;
+  };
+  std::vector<Point> points;             // in the order of their execution, where asked for
 };
 
 // What outlives a launch: semaphores that live outside kernels. One per process and device set.

@@ -8,7 +8,8 @@ namespace pallasim::memory {
 
 enum class Fill : uint8_t {
   Nan,  // a quiet NaN; the least signed integer; 0 for unsigned and formats without NaN; true
-  Zero
+  Zero,
+  Most  // as Nan, but integers are the greatest ones: what JAX's TPU interpreter has
 };
 
 // One element in memory form, at most 16 bytes.

@@ -1,0 +1,63 @@
+// The pipeline of a grid with windows of its own (Options::Pipeline::Modelled).
+#include "compiler.h"
+
+namespace pallasim::interp {
+
+// Blocks, and whole arrays in a core's memory, are windows; the others are refs to memory that the kernel itself copies from.
+bool Compiler::is_modelled(const ir::Operand& o) const {
+  if (plan_.options.pipeline != Options::Pipeline::Modelled || !m_.meshes.empty() || o.kind == ir::Operand::Kind::Prefetch) return false;
+  if (m_.machine != ir::Machine::Tpu && m_.machine != ir::Machine::Generic) return false;
+  return o.has_block || o.space == ir::Space::Vmem || o.space == ir::Space::Smem;
+}
+
+// Memory for the slots, and what the pipeline knows of them. Blocks have two slots where nothing else is asked for.
+void Compiler::model_window(const ir::Operand& o, Window* w, Val* ref) {
+  const size_t rank = w->dims.size();
+  if (!o.has_block) {
+    w->extent = w->dims;
+    w->scale = w->dims;
+    w->pad_lo.assign(rank, 0);
+    w->pad_hi.assign(rank, 0);
+    w->index.assign(rank, Affine{true, 0, std::vector<int64_t>(m_.grid.size(), 0)});
+    ref->dims = w->dims;
+  }
+  w->slots = o.has_block ? 2 : 1;
+  if (const Attr* mode = ir::find(o.attrs, "pipeline"); mode && mode->is_call("buffered") && !mode->items.empty())
+    w->slots = static_cast<int>(std::max<int64_t>(mode->items[0].i, 1));
+  std::vector<int64_t> dims = w->extent;
+  dims.insert(dims.begin(), w->slots);
+  const Val memory = temp(w->dtype, dims);
+  permanent_.push_back(memory.storage);
+  w->staged = true;
+  w->stage_offset = memory.addr.offset;
+  w->block_strides.assign(memory.strides.begin() + 1, memory.strides.end());
+  w->slot_bytes = memory.strides[0] * w->element_bytes;
+  w->dyn = new_slot();
+  w->state = slot_block(static_cast<int>(2 * rank) + run::kPipelineFields + w->slots);
+  w->semaphore = plan_.semaphores.add("the pipeline of " + o.name, w->slots, true, true);
+  ref->read_only = false;
+  ref->addr = {memory.addr.buffer, w->dyn, memory.addr.offset};
+  ref->strides.clear();
+  for (size_t d = 0; d < rank; ++d)
+    if (!o.has_block || o.block[d].kind != ir::BlockDim::Kind::Squeezed) ref->strides.push_back(w->block_strides[d]);
+  plan_.modelled = plan_.has_sync = true;
+}
+
+run::PipelinePayload* Compiler::begin_pipeline() {
+  auto* p = plan_.own(run::PipelinePayload());
+  for (const Window& w : plan_.windows)
+    if (w.slots) p->windows.push_back(&w);
+  p->started = new_slot();
+  p->more = new_slot();
+  p->saved = slot_block(static_cast<int>(m_.grid.size()));
+  return p;
+}
+
+void Compiler::end_pipeline(const run::PipelinePayload* p, int maps) {
+  emit(run::pipeline_next, p);
+  jump_to(here() - 1, maps);
+  for (const Window* w : p->windows)
+    if (w->is_output) emit(run::pipeline_drain, w);
+}
+
+}  // namespace pallasim::interp
