@@ -148,6 +148,8 @@ bool Compiler::needs_window(int input, const Window& w) const {
   for (const ir::Alias& a : m_.aliases) {
     if (a.input != input) continue;
     const auto out = static_cast<size_t>(inputs + a.output);
+    // Refs that a mesh's kernel was given: it knows them by one name, which is the input's.
+    if (!o.has_block && !touches(body, body.args[out])) return false;
     const ir::Operand& p = m_.operands[out];
     if (!o.has_block) {
       const bool once = std::all_of(m_.grid.begin(), m_.grid.end(), [](const ir::GridAxis& g) { return g.dynamic < 0 && g.size <= 1; });
