@@ -21,6 +21,10 @@ inline std::vector<int64_t> ints(const ir::Attr* a) {
   return r;
 }
 
+// Whether an operation of the region, or one inside it, has the value as an operand.
+bool touches(const ir::Op&, ir::ValueId);
+bool touches(const ir::Region&, ir::ValueId);
+
 class Compiler {
  public:
   Compiler(Plan& plan);

@@ -36,13 +36,6 @@ bool writes(const ir::Region& region, ir::ValueId ref) {
   });
 }
 
-bool touches(const ir::Region& region, ir::ValueId ref) {
-  return std::any_of(region.ops.begin(), region.ops.end(), [&](const ir::Op& op) {
-    return std::find(op.operands.begin(), op.operands.end(), ref) != op.operands.end() ||
-           std::any_of(op.regions.begin(), op.regions.end(), [&](const ir::Region& r) { return touches(r, ref); });
-  });
-}
-
 // Whether `input` may be looked at after something was written to `output`.
 bool read_after_write(const ir::Region& region, ir::ValueId input, ir::ValueId output) {
   bool written = false;

@@ -4,7 +4,6 @@
 #include "compiler.h"
 
 namespace pallasim::interp {
-namespace {
 
 bool touches(const ir::Op& op, ir::ValueId ref) {
   if (std::find(op.operands.begin(), op.operands.end(), ref) != op.operands.end()) return true;
@@ -17,6 +16,8 @@ bool touches(const ir::Op& op, ir::ValueId ref) {
 bool touches(const ir::Region& r, ir::ValueId ref) {
   return std::any_of(r.ops.begin(), r.ops.end(), [&](const ir::Op& o) { return touches(o, ref); });
 }
+
+namespace {
 
 const ir::Op* definition(const ir::Region& r, ir::ValueId v) {
   for (const ir::Op& op : r.ops)

@@ -25,6 +25,11 @@ struct ArrayPayload {
 const Step* array_op(Thread&, const Step*);  // payload ArrayPayload; imm 1: results are memory that others see
 
 using Dims = std::vector<int64_t>;
+inline int64_t count(const Dims& dims) {
+  int64_t n = 1;
+  for (int64_t d : dims) n *= d;
+  return n;
+}
 
 // -- movement.cc --
 // Rotation of in[0] along `axis` by in[1] (an integer scalar) + stride * index along stride_axis; stride_axis -1: none.

@@ -7,12 +7,6 @@
 namespace pallasim::interp::run {
 namespace {
 
-int64_t count(const Dims& dims) {
-  int64_t n = 1;
-  for (int64_t d : dims) n *= d;
-  return n;
-}
-
 // Elements in memory form as Acc: float, double, or int64_t.
 template <typename Acc>
 std::vector<Acc> widened(const std::byte* at, int64_t n, ir::DType t) {

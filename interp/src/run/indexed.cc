@@ -7,12 +7,6 @@
 namespace pallasim::interp::run {
 namespace {
 
-int64_t count(const Dims& dims) {
-  int64_t n = 1;
-  for (int64_t d : dims) n *= d;
-  return n;
-}
-
 bool contains(const std::vector<int>& v, int x) { return std::find(v.begin(), v.end(), x) != v.end(); }
 
 // Which dimension of the result (or of the updates) does what.

@@ -37,12 +37,6 @@ std::array<uint32_t, 4> philox(Pair key, std::array<uint32_t, 4> x) {
   return x;
 }
 
-int64_t count(const Dims& dims) {
-  int64_t n = 1;
-  for (int64_t d : dims) n *= d;
-  return n;
-}
-
 uint32_t word(const std::byte* at, int64_t i) {
   uint32_t v;
   std::memcpy(&v, at + i * 4, 4);
