@@ -6,6 +6,7 @@ import sys
 import textwrap
 
 import pytest
+from test_capsule import BINARY
 
 PROLOGUE = """
 import jax, jax.numpy as jnp, numpy as np
@@ -151,6 +152,6 @@ def test_capsule(devices, tmp_path):
 
     path = tmp_path / "ring.capsule"
     devices(body, str(path))
-    done = subprocess.run([os.environ["PALLASIM"], "run", str(path)], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([BINARY, "run", str(path)], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("same bytes") == 4
