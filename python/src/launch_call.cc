@@ -32,7 +32,7 @@ std::shared_ptr<const Program> Program::make(std::string_view text, std::string_
   p->option_text_ = options;
   p->plan_ = interp::compile_cached(text, p->options_);
   const ir::Module& m = interp::module_of(*p->plan_);
-  // Dynamic grid bounds are i32[] or i64[]: `open` leaves the dtype to the launch.
+  // Dynamic grid bounds are one i32 or i64: `open` leaves dtype and shape to the launch.
   for (int i = 0; i < m.num_dynamic; ++i) p->args_.push_back({ir::DType::I32, {}, true});
   for (const ir::Operand& o : m.operands) {
     (o.kind == ir::Operand::Kind::Output ? p->results_ : p->args_).push_back(shape_of(*o.array));

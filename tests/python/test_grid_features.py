@@ -128,6 +128,7 @@ def test_dynamic_grid(emulated, same):
     got = emulated(f, jnp.int32(3), X)
     same(got[:6], np.repeat([1, 2, 3], 2)[:, None].astype(np.float32) * np.ones((1, 6), np.float32))
     assert np.isnan(got[6:]).all()
+    same(emulated(f, jnp.array([3], jnp.int32), X)[:6], np.asarray(got[:6]))  # an array of one element is a bound too
 
 
 def checked(x_ref, o_ref):

@@ -69,8 +69,9 @@ void check_buffer(const Plan& p, const Buffer& b, const ir::Operand& o) {
 
 int64_t read_bound(const Plan& p, const Buffer& b, int index) {
   const bool wide = b.dtype == ir::DType::I64;
-  if (!b.dims.empty() || (!wide && b.dtype != ir::DType::I32) || !b.data)
-    bad_argument(p, fmt::format("dynamic grid bound {} is {}", index, type_text(b)), {}, "grid bounds are i32[] or i64[]");
+  const bool one = std::all_of(b.dims.begin(), b.dims.end(), [](int64_t n) { return n == 1; });
+  if (!one || (!wide && b.dtype != ir::DType::I32) || !b.data)
+    bad_argument(p, fmt::format("dynamic grid bound {} is {}", index, type_text(b)), {}, "grid bounds are one i32 or i64");
   return wide ? *static_cast<const int64_t*>(b.data) : *static_cast<const int32_t*>(b.data);
 }
 
