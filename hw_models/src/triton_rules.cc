@@ -147,7 +147,7 @@ class TritonRules {
   static bool has(OpCode c) {
     using C = OpCode;
     static const std::set<OpCode> ops = {
-        C::abs, C::neg, C::sign, C::not_, C::ceil, C::floor, C::square, C::sqrt, C::rsqrt, C::cbrt, C::exp, C::exp2, C::expm1, C::log, C::log1p,
+        C::abs, C::neg, C::sign, C::not_, C::ceil, C::floor, C::square, C::sqrt, C::rsqrt, C::cbrt, C::exp, C::exp2, C::expm1, C::log, C::log2, C::log1p,
         C::logistic, C::sin, C::cos, C::tan, C::sinh, C::cosh, C::tanh, C::asin, C::acos, C::atan, C::asinh, C::acosh, C::atanh, C::erf_inv,
         C::integer_pow, C::clz, C::population_count, C::is_finite, C::stop_gradient, C::convert, C::bitcast_convert, C::add, C::sub, C::mul, C::div,
         C::rem, C::max, C::min, C::pow, C::atan2, C::nextafter, C::and_, C::or_, C::xor_, C::shift_left, C::shift_right_logical,

@@ -8,6 +8,7 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
 import pallasim
+from pallasim._capture import jaxver
 
 F32, BF16, I32 = jnp.float32, jnp.bfloat16, jnp.int32
 SMEM, HBM, ANY = (pl.BlockSpec(memory_space=s) for s in (pltpu.SMEM, pltpu.HBM, pl.ANY))
@@ -233,6 +234,7 @@ def refusal(f, inputs, **lowering):
     return None
 
 
+@pytest.mark.skipif(jaxver.JAX_VERSION >= (0, 11), reason="the rules are those of JAX 0.10; later ones compile more")
 @pytest.mark.parametrize("name", CASES)
 def test_we_refuse_what_jax_refuses_for_tpus(name):
     code, make = CASES[name]

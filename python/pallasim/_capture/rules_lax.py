@@ -270,7 +270,8 @@ def rules() -> dict[Any, Rule]:
         "lax.pad_p": pad,
         "lax.iota_p": iota,
         "lax.sort_p": simple("sort", axis=("dimension", str), num_keys=("num_keys", str), stable=("is_stable", bool_text)),
-        "lax.top_k_p": simple("top_k", k=("k", str), axis=("axis", str)),
+        # Ours keeps the order of equal elements, asked for (newer JAX) or not.
+        "lax.top_k_p": simple("top_k", k=("k", str), axis=("axis", str), is_stable=("is_stable", lambda _: None)),
         "lax.argmax_p": arg_reduce("argmax"),
         "lax.argmin_p": arg_reduce("argmin"),
         "lax.reduce_p": reduce,
