@@ -234,9 +234,14 @@ def refusal(f, inputs, **lowering):
     return None
 
 
-@pytest.mark.skipif(jaxver.JAX_VERSION >= (0, 11), reason="the rules are those of JAX 0.10; later ones compile more")
+# Ours are the rules of JAX 0.10; JAX 0.12 compiles these.
+LIFTED = {"reduce_precision", "argmax of bf16", "dot HIGH", "reciprocal of bf16", "print of f32", "copy of bool"}
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_we_refuse_what_jax_refuses_for_tpus(name):
+    if name in LIFTED and jaxver.JAX_VERSION >= (0, 12):
+        pytest.skip("this JAX compiles it; the rules are those of JAX 0.10")
     code, make = CASES[name]
     f, inputs = make()
     with pallasim.emulate("tpu-v5e"):

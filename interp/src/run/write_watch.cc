@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "array.h"
 #include "checked.h"
 #include "elements.h"
 
@@ -12,12 +13,6 @@ namespace {
 bool is_aliased(const ir::Module& m, int operand) {
   const int inputs = static_cast<int>(m.operands.size()) - m.count(ir::Operand::Kind::Output);
   return std::any_of(m.aliases.begin(), m.aliases.end(), [&](const ir::Alias& a) { return inputs + a.output == operand; });
-}
-
-int64_t elements_of(const std::vector<int64_t>& dims) {
-  int64_t n = 1;
-  for (int64_t d : dims) n *= d;
-  return n;
 }
 
 std::string index_text(int64_t element, const std::vector<int64_t>& dims) {
@@ -40,7 +35,7 @@ void WriteWatch::track(Execution& ex) {
     if (!w.is_output || ir::is_sync(w.dtype) || is_aliased(plan_.module, w.operand)) continue;
     const std::string& name = plan_.module.operands[static_cast<size_t>(w.operand)].name;
     for (const Thread& t : ex.threads) {
-      if (t.index % plan_.num_threads == 0) add(t.bases[w.buffer], elements_of(w.dims) * w.element_bytes, name, &w, nullptr, -1);
+      if (t.index % plan_.num_threads == 0) add(t.bases[w.buffer], run::count(w.dims) * w.element_bytes, name, &w, nullptr, -1);
       if (w.staged && !w.slots) add(t.bases[kTempBuffer] + w.stage_offset, w.block_elements * w.element_bytes, name, nullptr, &w, t.index);
     }
   }
