@@ -46,6 +46,18 @@ TEST(Copy, RandomShapesAndStrides) {
   }
 }
 
+TEST(Fill, RunsOfEveryLength) {
+  const char value[] = "0123456789abcdef";
+  const int64_t stride = 1;
+  for (int size : {1, 2, 4, 8, 16})
+    for (int64_t n : {1, 2, 255, 256, 257, 511, 512, 513, 3000}) {
+      std::vector<char> got(static_cast<size_t>((n + 1) * size), '.'), want = got;
+      for (size_t i = 0; i < static_cast<size_t>(n * size); ++i) want[i] = value[i % static_cast<size_t>(size)];
+      fill_strided(got.data(), &stride, value, &n, 1, size);
+      ASSERT_EQ(got, want) << n << " of " << size;
+    }
+}
+
 TEST(Copy, Transposition) {
   for (int size : {1, 2, 4, 8, 16}) {
     for (auto [m, n] : {std::pair<int64_t, int64_t>{1, 50}, {16, 16}, {33, 70}, {128, 128}, {5, 300}}) {

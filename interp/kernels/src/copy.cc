@@ -65,6 +65,15 @@ void for_outer(const Dim* dims, int rank, F&& f) {
   }
 }
 
+// n equal elements side by side: a block of them is written once and copied on, at the speed of memcpy.
+void fill_run(char* out, const char* value, int64_t n, int size) {
+  constexpr int64_t kBlock = 256;
+  const int64_t first = n < kBlock ? n : kBlock, end = n * size;
+  copy_elements(out, size, value, 0, first, size);
+  for (int64_t at = first * size; at < end; at += kBlock * size)
+    std::memcpy(out + at, out, static_cast<size_t>(at + kBlock * size <= end ? kBlock * size : end - at));
+}
+
 // A run of a few words: memcpy of a size unknown at compile time costs more than the bytes.
 inline void copy_run(char* d, const char* s, int64_t bytes) { std::memcpy(d, s, static_cast<size_t>(bytes)); }
 
@@ -121,6 +130,7 @@ void fill_strided(void* dst, const int64_t* dst_strides, const void* element, co
   for (int i = 1; i < size; ++i) bytes_alike &= value[i] == value[0];
   for_outer(d, r - 1, [&](int64_t a, int64_t) {
     if (last.d == 1 && bytes_alike) std::memset(out + a * size, value[0], static_cast<size_t>(last.n * size));
+    else if (last.d == 1) fill_run(out + a * size, value, last.n, size);
     else copy_elements(out + a * size, last.d * size, value, 0, last.n, size);
   });
 }
