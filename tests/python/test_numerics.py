@@ -1,4 +1,5 @@
 """`numerics`: products of matrices as the chip forms them, through Python."""
+import pathlib
 import jax
 import jax.numpy as jnp
 import ml_dtypes
@@ -95,3 +96,22 @@ def test_oracle_keeps_what_looks_at_bits(emulated, same):
 def test_unknown_mode_is_refused():
     with pytest.raises(ValueError, match="numerics"):
         pallasim.Params(numerics="fast")
+
+
+def test_erf_inv_and_the_normal_sampler_are_xlas_bit_for_bit(emulated):
+    """Where a CPU fuses multiply-adds. XLA:CPU flushes subnormal results."""
+    if "fma" not in pathlib.Path("/proc/cpuinfo").read_text():
+        pytest.skip("XLA rounds products of its own here: no fused multiply-add")
+    magnitudes = np.arange(0x00A00000, 0x3F800001, 499, dtype=np.uint32)
+    x = np.concatenate([magnitudes, magnitudes | np.uint32(1 << 31), np.float32([1, -1, 1 - 2**-24]).view(np.uint32)]).view(np.float32)
+    f = pl.pallas_call(lambda x, o: o.__setitem__(..., lax.erf_inv(x[...])), out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype))
+    want = np.asarray(jax.jit(lax.erf_inv)(x))
+    assert want.any() and np.array_equal(emulated(f, x).view(np.int32), want.view(np.int32))
+
+    def sample(words, o):
+        o[...] = jax.random.normal(jax.random.wrap_key_data(words[...]), o.shape)
+
+    words, shape = np.array([3, 14], np.uint32), (512, 256)
+    want = np.asarray(jax.random.normal(jax.random.wrap_key_data(words), shape))
+    got = emulated(pl.pallas_call(sample, out_shape=jax.ShapeDtypeStruct(shape, np.float32)), words)
+    assert want.all() and np.array_equal(got, want)

@@ -109,30 +109,6 @@ double erf_inv(double y) {
   return m64::sign_of(x, y);
 }
 
-// In f32 XLA and Mosaic use one formula on all machines (Giles, "Approximating the erfinv function"), and so do we: its rounding
-// of 1 - x^2 is felt where |x| is near 1, and samplers are made of it.
-float erf_inv_f32(float x) {
-  static constexpr float kCentral[] = {2.81022636e-08f, 3.43273939e-07f, -3.5233877e-06f, -4.39150654e-06f, 0.00021858087f,
-                                       -0.00125372503f, -0.00417768164f, 0.246640727f, 1.50140941f};
-  static constexpr float kTail[] = {-0.000200214257f, 0.000100950558f, 0.00134934322f, -0.00367342844f, 0.00573950773f,
-                                    -0.0076224613f, 0.00943887047f, 1.00167406f, 2.83297682f};
-  const float a = x < 0 ? -x : x;
-  if (x != x || a > 1) return std::numeric_limits<float>::quiet_NaN();
-  if (a == 1) return x * std::numeric_limits<float>::infinity();
-  const float square = x * x;
-  const float w = -static_cast<float>(m64::log1p(-static_cast<double>(square)));
-  const bool tail = !(w < 5.0f);
-  const float v = tail ? std::sqrt(w) - 3.0f : w - 2.5f;
-  const float* c = tail ? kTail : kCentral;
-  float p = c[0];
-  for (int i = 1; i < 9; ++i) p = std::fma(p, v, c[i]);
-  return p * x;
-}
-struct ErfInv {
-  static float f(float x) { return erf_inv_f32(x); }
-  static double f(double x) { return erf_inv(x); }
-};
-
 // x^a e^-x / gamma(a), through exponents that do not cancel where a is large and x near it.
 double gamma_density(double a, double x) {
   if (a < 20) return m64::exp(a * m64::log(x) - x - lgamma(a));
@@ -242,7 +218,7 @@ StripFn special(OpCode op) {
     case OpCode::digamma: return unary<One<digamma>, T, T>;
     case OpCode::bessel_i0e: return unary<One<bessel_i0e>, T, T>;
     case OpCode::bessel_i1e: return unary<One<bessel_i1e>, T, T>;
-    case OpCode::erf_inv: return unary<ErfInv, T, T>;
+    case OpCode::erf_inv: return unary<One<erf_inv>, T, T>;  // f64; f32 has its own
     case OpCode::igamma: return binary<Two<igamma>, T, T>;
     case OpCode::igammac: return binary<Two<igammac>, T, T>;
     case OpCode::zeta: return binary<Two<zeta>, T, T>;
