@@ -60,7 +60,7 @@ class Launch {
     std::string block;
     for (const ir::BlockDim& b : o.block) {
       block += block.empty() ? "" : ", ";
-      block += b.kind == Kind::Squeezed ? "squeezed" : b.kind == Kind::Element ? fmt::format("Element({})", b.size) : std::to_string(b.size);
+      block += b.kind == Kind::Squeezed ? "squeezed" : b.kind == Kind::Element ? fmt::format("Element({})", b.size) : b.kind == Kind::BoundedSlice ? fmt::format("BoundedSlice({})", b.size) : std::to_string(b.size);
     }
     d.numbers.push_back(fmt::format("its blocks have shape ({}{})", block, o.block.size() == 1 ? "," : ""));
   }
@@ -102,6 +102,8 @@ class Launch {
 
   void kinds(const ir::Operand& o) {
     const auto is = [&](Kind k) { return [k](const ir::BlockDim& b) { return b.kind == k; }; };
+    if (std::any_of(o.block.begin(), o.block.end(), is(Kind::BoundedSlice)))
+      return refuse_block(o, fmt::format("Unsupported block dimension type: a bounded slice in the blocks of {}", o.name), "pallas_call's own pipeline has no slices of changing size; pltpu.emit_pipeline does");
     if (std::any_of(o.block.begin(), o.block.end(), is(Kind::Element)) && std::any_of(o.block.begin(), o.block.end(), is(Kind::Blocked)))
       refuse_block(o, fmt::format("some dimensions of the blocks of {} are Elements and others are not", o.name), "make every dimension pl.Element(n), or squeezed");
   }

@@ -2,6 +2,7 @@
 #pragma once
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -83,6 +84,12 @@ struct Execution {
   std::vector<Print> prints;
   std::vector<ir::Diagnostic> findings;  // that did not stop the run
   std::set<const Step*> noted;      // accesses out of bounds that are among them
+  struct Visits {
+    std::vector<int64_t> now;                                   // the block's place
+    std::map<std::vector<int64_t>, std::vector<int64_t>> seen;  // place -> grid point
+    bool reported = false;
+  };
+  std::map<std::pair<int32_t, int>, Visits> visits;  // by thread and output: the blocks that output_visit saw
   int64_t steps = 0;
   int64_t print_sequence = 0;
   bool progressed = false;          // memory was written or a semaphore signalled since the last look

@@ -1,5 +1,6 @@
 // A compiled module. Immutable after compile(); launches share it.
 #pragma once
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -32,15 +33,16 @@ struct Window {
                                  // index_slots hold the block's start
   bool staged = false;           // a copy in the arena (edge blocks, padding), moved when the block index changes
   int64_t stage_offset = 0;      // arena offset of the copy
-  uint32_t index_slots = 0;      // edge, staged: first of `rank` i64 slots with the current block start, then one "valid" slot
+  uint32_t index_slots = 0;      // edge, staged: first of `places` i64 slots with the current place, then one "valid" slot
   std::vector<int64_t> dims, strides;   // of the array, elements
   std::vector<int64_t> extent;          // block extent per array dim (1 for squeezed)
   std::vector<int64_t> block_strides;   // staged: of the copy
   int64_t block_elements = 0;
   std::vector<int64_t> scale;           // block start = index * scale - pad_lo
   std::vector<int64_t> pad_lo, pad_hi;
-  std::vector<Affine> index;            // per array dim
-  std::vector<uint32_t> index_value;    // per array dim: slot of the index where not affine
+  std::vector<Affine> index;            // per array dim, then the sizes of bounded slices
+  std::vector<uint32_t> index_value;    // the same as slots, where not affine
+  std::vector<int> bounded;             // per array dim: where in `index` the slice's size is, -1 for a fixed extent; empty: all fixed
   bool affine = true;                   // all dims known
   // Options::Pipeline::Modelled: `slots` copies of the block in the arena.
   int slots = 0;                        // 0: not modelled
@@ -51,6 +53,11 @@ struct Window {
   bool fully_written = false;           // every element is stored before it is read: no poison needed
   int element_bytes = 4;
   ir::DType dtype = ir::DType::F32;
+
+  // What tells one block from another: where it starts in each dimension, then the sizes of bounded slices.
+  size_t places() const { return std::max(dims.size(), index.size()); }
+  // Elements of the block at a place in a dimension; where the block ends at the array's edge, some of them are not there.
+  int64_t extent_at(const int64_t* place, size_t d) const { return bounded.empty() || bounded[d] < 0 ? extent[d] : place[bounded[d]]; }
 };
 
 class Plan {
@@ -96,6 +103,9 @@ class Plan {
   memory::SemaphoreLayout semaphores;
   struct OuterSemaphores { int block; int operand; bool in_place; };  // semaphores that live outside the kernel
   std::vector<OuterSemaphores> outer_semaphores;
+  // An array outside the kernel in memory that every core has for itself: thread memory, at `offset` of the temporaries.
+  struct CoreArray { int input, output; int64_t offset, bytes; };  // operands; output -1: read only
+  std::vector<CoreArray> core_arrays;
   std::vector<int> splittable;     // grid axes along which units are independent
   bool prefix_only = false;        // only a leading run of axes may be split
   std::vector<ir::Diagnostic> findings;  // of the chip's rules, and no errors; every launch reports them

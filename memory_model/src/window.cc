@@ -14,12 +14,12 @@ std::vector<int64_t> dense_strides(const std::vector<int64_t>& dims) {
   return s;
 }
 
-Clip clip(std::span<const int64_t> array, std::span<const int64_t> block, const int64_t* start) {
+Clip clip(std::span<const int64_t> array, std::span<const int64_t> block, const int64_t* start, const int64_t* size) {
   Clip c;
   int64_t block_stride = 1, array_stride = 1;
   for (size_t d = array.size(); d-- > 0;) {
     const int64_t first = std::max<int64_t>(0, -start[d]);
-    c.count[d] = std::min(block[d], array[d] - start[d]) - first;
+    c.count[d] = std::min(size ? size[d] : block[d], array[d] - start[d]) - first;
     c.empty |= c.count[d] <= 0;
     c.full &= c.count[d] == block[d];
     c.block_offset += first * block_stride;

@@ -16,7 +16,7 @@ _MODULES = ("compat", "testing")
 _WHERE = {
     "Params": "_params", "MACHINES": "_params",
     "emulate": "_emulate", "install": "_emulate", "uninstall": "_emulate", "prepare": "_lowering",
-    "Finding": "_findings", "SourceLine": "_findings", "Site": "_findings", "KernelError": "_findings",
+    "Finding": "_findings", "SourceLine": "_findings", "Site": "_findings", "KernelError": "_findings", "RefusedError": "_findings",
     "UnsupportedError": "_findings", "findings": "_findings", "last_report": "_findings", "launch_count": "_findings",
     "last_run": "_findings",
     "capture": "_capsule", "Recording": "_capsule",
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from . import compat, testing
     from ._capsule import Recording, capture
     from ._emulate import emulate, install, uninstall
-    from ._findings import Finding, KernelError, Site, SourceLine, UnsupportedError, findings, last_report, last_run, launch_count
+    from ._findings import Finding, KernelError, RefusedError, Site, SourceLine, UnsupportedError, findings, last_report, last_run, launch_count
     from ._lowering import prepare
     from ._params import MACHINES, Params
     from ._text import capture_text, check, fmt, run

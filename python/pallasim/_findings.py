@@ -75,6 +75,10 @@ class UnsupportedError(KernelError, NotImplementedError):
     """A kernel uses something that the emulator cannot run; the text names it."""
 
 
+class RefusedError(KernelError, NotImplementedError, ValueError):
+    """What the compiler of the machine's chip refuses; JAX's own compilers raise ValueError or NotImplementedError."""
+
+
 def _source(d: dict[str, Any]) -> SourceLine:
     return SourceLine(d["file"], d["line"], d["column"], d["function"], d["text"])
 
@@ -92,7 +96,7 @@ def from_dict(d: dict[str, Any]) -> Finding:
 def from_error(error: Exception) -> KernelError:
     """The exception for a DiagnosticError of the extension."""
     finding = from_dict(error.finding)  # type: ignore[attr-defined]
-    kind = UnsupportedError if finding.code.startswith("PS-UNSUP") else KernelError
+    kind = {"PS-UNSUP": UnsupportedError, "PS-TPU": RefusedError, "PS-TRI": RefusedError}.get(finding.code.rpartition("-")[0], KernelError)
     return kind(str(error), finding)
 
 

@@ -21,8 +21,8 @@ def merge(options: Params, given: Any) -> Params:
     A switch (True, False) asks for nothing more, another `Params` gives way as JAX's own argument does to JAX's context.
     Of InterpretParams and InterpretGPUParams these are followed: detect_races, uninitialized_memory, random_seed,
     grid_point_recorder, skip_floating_point_ops, out_of_bounds_reads; of the former also num_cores_or_threads (cores of a
-    TPU that share a grid), dma_execution_mode and buffer_bounds, and it makes a TPU of the generic machine. Clocks and logs
-    are not ours.
+    TPU that share a grid), dma_execution_mode and buffer_bounds, it makes a TPU of the generic machine, and outputs are not
+    revisited; what else it refuses in a kernel is in `_jax_checks`. Clocks and logs are not ours.
     """
     if not _is_jax_params(given):
         return options
@@ -37,6 +37,7 @@ def merge(options: Params, given: Any) -> Params:
         changes["skip_floating_point_ops"] = True
     if type(given).__name__ == "InterpretParams":
         changes |= {"dma_execution_mode": given.dma_execution_mode, "cores": given.num_cores_or_threads}
+        changes["revisits"] = "error"
         changes["padding"] = "all" if given.buffer_bounds == "padded" else "nobody"
         if options.machine == "generic":
             changes["kernels_for"] = "tpu"

@@ -87,10 +87,12 @@ def lower(ctx: Any, *in_nodes: Any, primitive: str, options: Any, **params: Any)
     from jax._src.interpreters import mlir
     from jax._src.lib.mlir import ir
 
-    from . import _core, _findings, _interpret
+    from . import _core, _findings, _interpret, _jax_checks
     from ._capture import jaxver
     from ._capture.types import Unsupported
 
+    if options.rules is True:
+        _jax_checks.check(params.get("interpret"), params)
     try:
         captured = capture(ctx, primitive, params, options)
     except Unsupported as e:

@@ -44,6 +44,8 @@ class Params:
         or "all", loads and stores too.
     pipeline: "elided" shows the kernel its blocks where they lie, "modelled" has windows in the core's memory, fetched while
         the step before runs and written back while the step after does. A correct kernel has the same result either way.
+    revisits: a block of an output that a TPU's grid comes back to after others is a finding of checked runs ("note"), or
+        stops the run ("error").
     cores: TensorCores that share a grid along its first `parallel` axis, 0 for those of the chip's device.
     kernels_for: the IR machine of kernels that do not name one, "" for the machine's own.
     grid_point_recorder: called after each launch for every grid point in the order of execution, as JAX's TPU interpreter
@@ -67,6 +69,7 @@ class Params:
     out_of_bounds: Literal["error", "machine", "uninitialized"] = "error"
     padding: Literal["copies", "nobody", "all"] = "copies"
     pipeline: Literal["elided", "modelled"] = "elided"
+    revisits: Literal["note", "error"] = "note"
     cores: int = 0
     kernels_for: Literal["", "generic", "tpu", "triton", "mosaic_gpu"] = ""
     grid_point_recorder: Callable[..., Any] | None = None
@@ -90,6 +93,8 @@ class Params:
             raise ValueError("padding is 'copies', 'nobody' or 'all'")
         if self.pipeline not in ("elided", "modelled"):
             raise ValueError("pipeline is 'elided' or 'modelled'")
+        if self.revisits not in ("note", "error"):
+            raise ValueError("revisits is 'note' or 'error'")
         if not 0 <= self.cores <= 1024:
             raise ValueError("cores is 0 to 1024")
         if self.kernels_for not in ("", "generic", "tpu", "triton", "mosaic_gpu"):
@@ -137,6 +142,8 @@ class Params:
             items.append(f"padding={self.padding}")
         if self.pipeline != "elided":
             items.append(f"pipeline={self.pipeline}")
+        if self.revisits != "note":
+            items.append(f"revisits={self.revisits}")
         if self.cores:
             items.append(f"cores={int(self.cores)}")
         if self.dma_execution_mode != "eager":

@@ -207,13 +207,13 @@ ffi::Error execute(Executable* e, ffi::RunId run_id, int32_t device, ffi::Remain
   }
   try {
     if (!p.has_sub_byte()) {
-      run(p, run_id.run_id, {device, s.args, s.results});
+      run(p, run_id.run_id, {device, s.args, s.results, run_id.run_id});
       return ffi::Error::Success();
     }
     Unpacked u;
     for (interp::Buffer& b : s.args) u.take(b, true);
     for (interp::Buffer& b : s.results) u.take(b, false), u.written(b);
-    run(p, run_id.run_id, {device, s.args, s.results});
+    run(p, run_id.run_id, {device, s.args, s.results, run_id.run_id});
     u.finish();
   } catch (const ir::DiagnosticError& e) {
     // All devices of a launch fail as one; the first of them says it.

@@ -170,10 +170,3 @@ def test_prints(capfd):
     jax.effects_barrier()
     lines = capfd.readouterr().out.splitlines()
     assert lines == ["plain", "i=0 x=2.0", "row [1. 2.] of 2", "plain", "i=1 x=26.0", "row [25. 26.] of 2"]
-
-
-def test_block_kinds_of_inner_pipelines_are_refused_by_name():
-    """JAX has no meaning for bounded slices in the grid of a call; inside emit_pipeline they are plain copies."""
-    f = shift(pl.BlockSpec((pl.BoundedSlice(2), 6), lambda i: (pl.ds(i, 2), 0)))
-    with pytest.raises(pallasim.UnsupportedError, match="BoundedSlice"), pallasim.emulate():
-        f(X)

@@ -235,3 +235,85 @@ def test_a_recorder_of_ours_sees_every_launch(same):
         same(f(), f())
     jax.effects_barrier()
     assert points == [(i, j, 0) for i in range(4) for j in range(4)] * 2
+
+
+# --- what JAX's TPU interpreter refuses -----------------------------------------------------------------------------
+def in_hbm(load, store, interpret):
+    def kernel(x_ref, o_ref):
+        store(o_ref, load(x_ref) * 2)
+
+    return pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((8, 128), jnp.float32), in_specs=[pl.BlockSpec(memory_space=pltpu.HBM)],
+                          interpret=interpret)(jnp.ones((8, 128)))
+
+
+@pytest.mark.parametrize("load, name", [(lambda r: r[...], "get_p"), (pltpu.load, "load_p")], ids=["get", "load"])
+def test_loads_from_hbm_are_refused_where_jaxs_interpreter_is_asked_for(same, load, name):
+    def store(ref, value):
+        ref[...] = value
+
+    with pallasim.emulate():
+        with pytest.raises(ValueError, match=f"(?s)PS-TPU-005.*a load from .*, which is in HBM.*test_interpret.py.*{name}: ") as e:
+            in_hbm(load, store, pltpu.InterpretParams())
+        assert isinstance(e.value, pallasim.RefusedError) and e.value.finding.file == __file__
+        same(in_hbm(load, store, True), np.full((8, 128), 2, np.float32))
+    with pallasim.emulate(rules=False):
+        same(in_hbm(load, store, pltpu.InterpretParams()), np.full((8, 128), 2, np.float32))
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_hbm_in_run_scoped(same, allowed):
+    def kernel(x_ref, o_ref):
+        def through(hbm):
+            pltpu.sync_copy(x_ref, hbm)
+            pltpu.sync_copy(hbm, o_ref)
+
+        pl.run_scoped(through, pltpu.HBM(x_ref.shape, x_ref.dtype))
+
+    f = pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct(X.shape, X.dtype), interpret=pltpu.InterpretParams(allow_hbm_allocation_in_run_scoped=allowed))
+    with pallasim.emulate():
+        if allowed:
+            same(f(X), X)
+        else:
+            with pytest.raises(ValueError, match="(?s)PS-TPU-003.*Cannot allocate HBM in `run_scoped`: float32"):
+                f(X)
+
+
+def test_a_bound_of_a_parallel_axis_is_a_number(same):
+    def f(n, semantics, interpret):
+        return pl.pallas_call(double_kernel, grid=(n,), out_shape=jax.ShapeDtypeStruct((4, 128), jnp.float32), interpret=interpret,
+                              in_specs=[pl.BlockSpec((1, 128), lambda i: (i, 0))], out_specs=pl.BlockSpec((1, 128), lambda i: (i, 0)),
+                              compiler_params=pltpu.CompilerParams(dimension_semantics=(semantics,)))(jnp.ones((4, 128)))
+
+    run = jax.jit(f, static_argnums=(1, 2))
+    with pallasim.emulate():
+        with pytest.raises(jax.errors.ConcretizationTypeError, match="(?s)PS-TPU-002.*grid axis 0, which is parallel") as e:
+            run(4, "parallel", pltpu.InterpretParams())
+        assert isinstance(e.value, pallasim.KernelError)
+        for semantics, interpret in (("arbitrary", pltpu.InterpretParams()), ("parallel", True)):
+            same(run(4, semantics, interpret), np.full((4, 128), 2, np.float32))
+
+
+@pytest.mark.parametrize("index_map", [lambda i, j: (j, 0), lambda i, j: (j // 1 % 4, 0)], ids=["linear", "computed"])
+def test_blocks_are_not_revisited_in_jaxs_interpreter(index_map):
+    def f(interpret, order):
+        return pl.pallas_call(lambda o_ref: o_ref.__setitem__(..., jnp.full(o_ref.shape, pl.program_id(0), jnp.float32)), grid=(2, 4),
+                              out_shape=jax.ShapeDtypeStruct((4, 128), jnp.float32), out_specs=pl.BlockSpec((1, 128), order), interpret=interpret)()
+
+    with pytest.raises(pallasim.KernelError, match=r"(?s)PS-OUT-002.*Revisited block at \(0, 0\) of output 0 in iteration \(1, 0\)"), pallasim.emulate():
+        jax.block_until_ready(f(pltpu.InterpretParams(), index_map))
+    with pallasim.emulate():
+        np.testing.assert_array_equal(f(True, index_map)[:, 0], 1)
+        np.testing.assert_array_equal(f(pltpu.InterpretParams(), lambda i, j: (2 * i + j // 2, 0))[:, 0], [0, 0, 1, 1])
+    pallasim.findings()
+    with pallasim.emulate("tpu-v5e", rules=False, detect_races=True):
+        jax.block_until_ready(f(True, index_map))
+    assert [(d.code, d.severity) for d in pallasim.findings()] == [("PS-OUT-002", "warning")]
+
+
+def test_a_masked_store_outside_names_itself():
+    def kernel(x_ref, o_ref):
+        pltpu.store(o_ref.at[pl.ds(jnp.int32(4), 8)], x_ref[...], mask=x_ref[...] > 0)
+
+    f = pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((8, 128), jnp.float32), interpret=pltpu.InterpretParams())
+    with pytest.raises(pallasim.KernelError, match="Out-of-bounds masked swap: index 8 is outside dimension 0 of o_ref"), pallasim.emulate():
+        jax.block_until_ready(f(jnp.ones((8, 128))))

@@ -211,6 +211,41 @@ def test_memory_of_the_device_is_one_for_all_cores(same):
             same(f(x), np.asarray(x))
 
 
+def test_memory_of_a_core_lives_between_kernels(same):
+    """An array outside kernels in SMEM, which each core has for itself; JAX takes no other memory of cores there."""
+    mesh = lambda: pltpu.create_tensorcore_mesh("core")  # noqa: E731
+
+    def f():
+        own = pl.empty_ref_like(pltpu.SMEM((16,), jnp.int32))
+        out = pl.empty_ref_like(pltpu.HBM((2, 16), jnp.int32))
+
+        @pl.core_map(mesh())
+        def first():
+            core = jax.lax.axis_index("core")
+            for i in range(16):
+                own[i] = 100 * (core + 1) + i
+
+        for _ in range(2):
+
+            @pl.core_map(mesh())
+            def more():
+                own[3] = own[3] + 1
+
+        @pl.core_map(mesh())
+        def last():
+            pltpu.sync_copy(own, out.at[jax.lax.axis_index("core")])
+
+        return out[...]
+
+    want = np.int32([[100], [200]]) + np.arange(16, dtype=np.int32)
+    want[:, 3] += 2
+    with pallasim.emulate("tpu-v5p"):
+        for _ in range(2):
+            begin = pallasim.launch_count()
+            same(jax.jit(f)(), want)
+            assert pallasim.launch_count() == begin + 4
+
+
 # --- JAX's interpreter options --------------------------------------------------------------------------------------
 def test_integers_that_nobody_wrote_are_the_greatest_as_in_jaxs_interpreter():
     def f(interpret):

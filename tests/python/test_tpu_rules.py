@@ -134,6 +134,7 @@ BLOCKS = {
     "Elements": (None, lambda: blocks((64, 128), (pl.Element(8), pl.Element(128)), grid=(8,), index_map=lambda i: (8 * i, 0))),
     "Elements and blocks": ("PS-TPU-001", lambda: blocks((64, 128), (pl.Element(8), 128), grid=(8,), index_map=lambda i: (8 * i, 0))),
     "one buffer": (None, lambda: blocks((64, 128), (8, 128), pipeline_mode=pl.Buffered(1))),
+    "bounded slice": ("PS-TPU-001", lambda: blocks((64, 128), (pl.BoundedSlice(8), 128), grid=(8,), index_map=lambda i: (pl.ds(8 * i, 8), 0))),
     "three buffers": ("PS-TPU-001", lambda: blocks((64, 128), (8, 128), pipeline_mode=pl.Buffered(3))),
     "lookahead": ("PS-TPU-001", lambda: blocks((64, 128), (8, 128), pipeline_mode=pl.Buffered(2, use_lookahead=True))),
     "scalar in VMEM": ("PS-TPU-001", lambda: body(fill(lambda *_: None), shape())),

@@ -57,6 +57,10 @@ class Compiler {
   bool is_aliased(int input) const;
   bool needs_window(int input, const Window&) const;
   void copy_prefetch(Val* ref);
+  bool watches_revisits(const Window&) const;
+  bool of_cores(const ir::Operand&) const;
+  void place_in_cores(const Window&, Val* ref);
+  void refuse_block_kind(const ir::Operand&, const ir::BlockDim&) const;
   void outer_semaphores(const ir::Operand&, const Window&, Val* ref);
   void compile_scratch();
   void compile_body(const ir::Body&);

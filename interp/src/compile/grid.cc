@@ -1,4 +1,6 @@
 // Block windows, index maps and the grid loop.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "../run/steps.h"
@@ -192,20 +194,21 @@ void Compiler::compile_windows() {
       ref.strides = w.strides;
       const bool own = o.kind == ir::Operand::Kind::Prefetch ? writes(body.region, body.region.args[i]) : needs_window(static_cast<int>(i), w);
       if (own) copy_prefetch(&ref);
+      if (of_cores(o)) place_in_cores(w, &ref);
       add_tile_padding(&ref, o.space);
     } else {
       w.index = affine_map(o);
       bool whole = true;
+      size_t next_size = o.block.size();
       for (size_t d = 0; d < o.block.size(); ++d) {
         const ir::BlockDim& b = o.block[d];
         const bool blocked = b.kind == ir::BlockDim::Kind::Blocked || b.kind == ir::BlockDim::Kind::Squeezed;
-        if (!blocked && b.kind != ir::BlockDim::Kind::Element) {
-          ir::Diagnostic e;
-          e.code = "PS-UNSUP-001";
-          e.kernel = m_.name;
-          e.message = "unsupported: BoundedSlice or Indirect block of " + o.name + " in a grid without a pipeline";
-          e.hint = "nothing ran";
-          throw ir::DiagnosticError(std::move(e));
+        const bool slice = b.kind == ir::BlockDim::Kind::BoundedSlice;
+        refuse_block_kind(o, b);
+        if (slice) {
+          w.bounded.resize(o.block.size(), -1);
+          w.bounded[d] = static_cast<int>(next_size++);
+          w.affine &= w.index[static_cast<size_t>(w.bounded[d])].known;
         }
         const int64_t n = b.kind == ir::BlockDim::Kind::Squeezed ? 1 : b.size;
         w.extent.push_back(n);
@@ -213,7 +216,7 @@ void Compiler::compile_windows() {
         w.pad_lo.push_back(b.pad_lo);
         w.pad_hi.push_back(b.pad_hi);
         w.affine &= w.index[d].known;
-        const bool partial = blocked ? w.dims[d] % std::max<int64_t>(n, 1) != 0 : n != w.dims[d] || b.pad_lo || b.pad_hi;
+        const bool partial = slice || (blocked ? w.dims[d] % std::max<int64_t>(n, 1) != 0 : n != w.dims[d] || b.pad_lo || b.pad_hi);
         w.staged |= partial;
         whole &= n == w.dims[d] && w.index[d].known && is_constant(w.index[d]) && w.index[d].constant == 0;
         if (b.kind != ir::BlockDim::Kind::Squeezed) ref.dims.push_back(n), ref.strides.push_back(w.strides[d]);
@@ -241,7 +244,7 @@ void Compiler::compile_windows() {
         w.stage_offset = stage.addr.offset;
         w.block_strides = stage.strides;
         w.block_elements = stage.elements();
-        w.index_slots = slot_block(static_cast<int>(w.dims.size()) + 1);
+        w.index_slots = slot_block(static_cast<int>(w.places()) + 1);
         ref.addr = stage.addr;
         ref.strides.clear();
         for (size_t d = 0; d < o.block.size(); ++d)
@@ -260,6 +263,20 @@ void Compiler::compile_windows() {
     aliases_.insert({std::min(a.input, inputs + a.output), std::max(a.input, inputs + a.output)});
 }
 
+// Blocks that no machine fetches: indices of an array belong to a pipeline of the kernel's own, and where blocks are pointers
+// (Triton) every dimension has one extent.
+void Compiler::refuse_block_kind(const ir::Operand& o, const ir::BlockDim& b) const {
+  using Kind = ir::BlockDim::Kind;
+  const bool window = m_.machine == ir::Machine::Tpu || m_.machine == ir::Machine::Generic;
+  if (b.kind != Kind::Indirect && (b.kind != Kind::BoundedSlice || window)) return;
+  ir::Diagnostic e;
+  e.code = "PS-UNSUP-001";
+  e.kernel = m_.name;
+  e.message = fmt::format("unsupported: {} block of {} in a grid without a pipeline", b.kind == Kind::Indirect ? "Indirect" : "BoundedSlice", o.name);
+  e.hint = "nothing ran";
+  throw ir::DiagnosticError(std::move(e));
+}
+
 // Prefetched scalars, and inputs without blocks, lie in memory of each core, where the kernel may change them; the array
 // stays as it is.
 void Compiler::copy_prefetch(Val* ref) {
@@ -268,6 +285,30 @@ void Compiler::copy_prefetch(Val* ref) {
   prefetch_copies_.push_back({own, *ref});
   ref->addr = own.addr;
   ref->read_only = false;
+}
+
+// Memory that each core of a mesh has for itself, where arrays may lie between launches.
+bool Compiler::of_cores(const ir::Operand& o) const {
+  return m_.machine == ir::Machine::Tpu && !m_.meshes.empty() && plan_.num_threads > 1 && (o.space == ir::Space::Vmem || o.space == ir::Space::Smem);
+}
+
+void Compiler::place_in_cores(const Window& w, Val* ref) {
+  const int inputs = static_cast<int>(m_.operands.size()) - m_.count(ir::Operand::Kind::Output);
+  Plan::CoreArray a{w.is_output ? -1 : w.operand, w.is_output ? w.operand : -1, 0, m_.operands[static_cast<size_t>(w.operand)].array->num_bytes()};
+  for (const ir::Alias& alias : m_.aliases) {
+    if (inputs + alias.output == w.operand)
+      for (const Plan::CoreArray& input : plan_.core_arrays)
+        if (input.input == alias.input) {
+          ref->addr = {kTempBuffer, Addr::kNoSlot, input.offset};
+          return;
+        }
+    if (alias.input == w.operand) a.output = inputs + alias.output;
+  }
+  const Val own = temp(w.dtype, w.dims);
+  permanent_.push_back(own.storage);
+  a.offset = own.addr.offset;
+  ref->addr = own.addr;
+  plan_.core_arrays.push_back(a);
 }
 
 // Semaphores that live outside the kernel. An aliased output is its input.
@@ -294,6 +335,14 @@ void Compiler::add_moving_window(const Window& w) {
     for (size_t g = 0; g < m.step.size(); ++g) m.step[g] = memory::add(m.step[g], memory::mul(w.index[d].coefficient[g], unit));
   }
   plan_.moving.push_back(std::move(m));
+}
+
+// Inputs of aliased outputs come in with every visit of a block, as far as checked runs can tell.
+bool Compiler::watches_revisits(const Window& w) const {
+  if (!w.is_output || m_.machine != ir::Machine::Tpu || w.places() == 0) return false;
+  if (plan_.options.revisit_is_error) return true;
+  const int inputs = static_cast<int>(m_.operands.size()) - m_.count(ir::Operand::Kind::Output);
+  return plan_.options.checked && std::none_of(m_.aliases.begin(), m_.aliases.end(), [&](const ir::Alias& a) { return inputs + a.output == w.operand; });
 }
 
 // An index map that is not affine runs at every grid point, on the program ids and the prefetched scalars.
@@ -327,6 +376,7 @@ void Compiler::compile_body(const ir::Body& body) {
   for (Window& w : plan_.windows) {
     if (w.index.empty()) continue;
     if (!w.affine) compile_index_map(w, body_values);
+    if (watches_revisits(w)) emit(run::output_visit, &w);
     if (w.slots) continue;
     if (w.edge) emit(run::window_edge, &w);
     else if (w.staged) emit(run::window_staged, &w);

@@ -99,7 +99,7 @@ void Compiler::find_splittable(const ir::Body& body) {
     if (!full_store_first(region, region.args[static_cast<size_t>(w.operand)], 0, &when)) continue;
     std::vector<bool> used(axes, false);
     bool covered = true;
-    for (size_t d = 0; d < w.index.size() && covered; ++d) {
+    for (size_t d = 0; d < std::min(w.index.size(), w.dims.size()) && covered; ++d) {
       const Affine& a = w.index[d];
       if (!a.known) covered = false;
       if (!covered || w.dims[d] == w.extent[d]) continue;
@@ -135,7 +135,7 @@ void Compiler::find_splittable(const ir::Body& body) {
     for (const Window& w : plan_.windows) {
       if (!w.is_output) continue;
       bool disjoint = false;
-      for (size_t d = 0; d < w.index.size(); ++d) {
+      for (size_t d = 0; d < std::min(w.index.size(), w.dims.size()); ++d) {
         const Affine& a = w.index[d];
         if (!a.known || !depends_on(a, g)) continue;
         bool alone = true;

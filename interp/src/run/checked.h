@@ -112,13 +112,11 @@ class CoreRaces : public Listener {
   std::vector<ir::Diagnostic> findings_;
 };
 
-// What was written: outputs that stay as they were, blocks of an output that a TPU's window comes back to, and reads of
-// memory that nobody wrote.
+// What was written: outputs that stay as they were, and reads of memory that nobody wrote.
 class WriteWatch : public Listener {
  public:
   explicit WriteWatch(const Plan& plan);
   void on_access(Execution&, const Access&) override;
-  void on_grid_point(Execution&, const Thread&, std::span<const int64_t>) override;
   void on_fresh(Execution&, const Thread&, int64_t offset, int64_t bytes, const std::string& name) override;
   void finish(Execution&, std::vector<ir::Diagnostic>&) override;
 
@@ -131,18 +129,12 @@ class WriteWatch : public Listener {
     const Window* stage = nullptr;   // a copy of a block of an output
     int thread = -1;
   };
-  struct Visits {
-    std::vector<int64_t> now;                                  // block index
-    std::map<std::vector<int64_t>, std::vector<int64_t>> seen;  // block index -> grid point
-    bool reported = false;
-  };
   void track(Execution&);
   Region* region_of(const std::byte*);
   void touch(Execution&, const Access&, Region&, const std::vector<ByteRun>&);
   void mark_stage(Execution&, const Access&, const Region&, const std::vector<ByteRun>&);
   const Plan& plan_;
   std::map<const std::byte*, Region> regions_;  // by begin
-  std::map<std::pair<int, size_t>, Visits> visits_;  // by thread and window
   std::set<std::string> reported_;
   std::vector<ir::Diagnostic> findings_;
   bool tracking_ = false;

@@ -24,9 +24,8 @@ int64_t integer_element(const std::byte* at, ir::DType t) {
 }
 
 void out_of_bounds(const Thread& t, const Step* s, const IndexTerm& term, int64_t index, const std::string& ref,
-                   const std::vector<int64_t>& shape, bool write, const GatherDim* block) {
+                   const std::vector<int64_t>& shape, const char* access, const GatherDim* block) {
   const std::string name = ref.empty() ? "a ref" : ref;
-  const char* access = write ? "write" : "read";
   std::vector<std::string> numbers;
   if (term.size > 1)
     numbers.push_back(fmt::format("indices {} to {} of dimension {}", index, index + term.size - 1, term.dim));
@@ -108,7 +107,7 @@ std::byte* Elements::address() const {
       if (in_padding || (read && policy == Options::Oob::Uninitialized)) return nullptr;
       if (policy != Options::Oob::Machine || g.extent == 0) {
         const bool in_block = i >= 0 && i < g.extent;
-        out_of_bounds(t_, s_, {0, false, 0, g.extent - 1, static_cast<int>(d), g.extent, 1}, i, p_.name, p_.shape, !read, in_block ? &g : nullptr);
+        out_of_bounds(t_, s_, {0, false, 0, g.extent - 1, static_cast<int>(d), g.extent, 1}, i, p_.name, p_.shape, read ? "read" : p_.has_mask ? "masked swap" : "write", in_block ? &g : nullptr);
       }
       const bool pointer = p_.array_elements > 0;
       const int64_t used = std::clamp<int64_t>(i, 0, g.extent - 1);

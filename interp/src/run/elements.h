@@ -13,9 +13,9 @@ std::string shape_text(std::span<const int64_t> dims);
 // An element of an integer dtype of 8 to 64 bits, in memory form.
 int64_t integer_element(const std::byte* at, ir::DType);
 
-// Stops with PS-OOB-001. `block`: of a ref whose block reaches beyond its array.
+// Stops with PS-OOB-001. `access`: "read", "write" or "masked swap". `block`: of a ref whose block reaches beyond its array.
 [[noreturn]] void out_of_bounds(const Thread&, const Step*, const IndexTerm&, int64_t index, const std::string& ref,
-                                const std::vector<int64_t>& shape, bool write, const GatherDim* block = nullptr);
+                                const std::vector<int64_t>& shape, const char* access, const GatherDim* block = nullptr);
 // The same access where the machine goes on: a finding of the run, once per place. `used`: the index that it took instead,
 // -1: it read what nobody wrote, or wrote nothing.
 void note_out_of_bounds(const Thread&, const Step*, const IndexTerm&, int64_t index, int64_t used, const std::string& ref,

@@ -130,6 +130,7 @@ void Execution::start(const GridBox& b) {
   prints.clear();
   findings.clear();
   noted.clear();
+  visits.clear();
   steps = 0;
   print_sequence = 0;
   const Options::Fill mode = options ? options->uninitialized : Options::Fill::Nan;

@@ -8,6 +8,7 @@
 namespace pallasim::interp::run {
 namespace {
 
+// Entry `d` of the index map's result.
 int64_t window_index(const Thread& t, const Window& w, size_t d) {
   if (!w.affine) return t.slot<int64_t>(w.index_value[d]);
   const Plan& p = *t.exec->plan;
@@ -19,34 +20,68 @@ int64_t window_index(const Thread& t, const Window& w, size_t d) {
 
 int64_t block_start(const Window& w, size_t d, int64_t index) { return memory::add(memory::mul(index, w.scale[d]), -w.pad_lo[d]); }
 
-[[noreturn]] void block_out_of_bounds(const Thread& t, const Step* s, const Window& w, size_t d, int64_t index) {
+Step index_map_step(const Thread& t, const Step* s, const Window& w) {
   const ir::Operand& o = t.exec->plan->module.operands[static_cast<size_t>(w.operand)];
-  const int64_t start = block_start(w, d, index);
-  std::string shape, block;
-  for (size_t i = 0; i < w.dims.size(); ++i) {
-    shape += (i ? ", " : "") + std::to_string(w.dims[i]);
-    block += (i ? ", " : "") + std::to_string(w.extent[i]);
-  }
   const ir::LocId loc = o.index_map && !o.index_map->region.ops.empty() ? o.index_map->region.ops.back().loc : -1;
   Step at = *s;
   if (loc >= 0) at.loc = loc;
+  return at;
+}
+
+std::string shapes_text(const ir::Operand& o, const Window& w) {
+  return fmt::format("{} has shape ({}), blocks of ({})", o.name, fmt::join(w.dims, ", "), fmt::join(w.extent, ", "));
+}
+
+// A bounded slice has at most its block's size, and begins inside the array; as other blocks it may end outside.
+void check_slice(const Thread& t, const Step* s, const Window& w, size_t d, int64_t start, int64_t size) {
+  if (size == 0 || (size > 0 && size <= w.extent[d] && start >= 0 && start < w.dims[d])) return;
+  const ir::Operand& o = t.exec->plan->module.operands[static_cast<size_t>(w.operand)];
+  const Step at = index_map_step(t, s, w);
+  const std::string slice = fmt::format("pl.ds({}, {}) for dimension {} of {} {}", start, size, d, w.is_output ? "output" : "input", o.name);
+  if (size < 0 || size > w.extent[d])
+    fail(t, &at, "PS-OOB-002", fmt::format("a slice of {} elements where the block holds {}: its index map returned {}", size, w.extent[d], slice),
+         {shapes_text(o, w)}, "the size may change from step to step, up to that of pl.BoundedSlice");
+  fail(t, &at, "PS-OOB-002", fmt::format("Out-of-bounds slice: its index map returned {}, which has {} elements", slice, w.dims[d]), {shapes_text(o, w)},
+       "the start of a bounded slice counts elements, not blocks");
+}
+
+[[noreturn]] void block_out_of_bounds(const Thread& t, const Step* s, const Window& w, size_t d, int64_t index) {
+  const ir::Operand& o = t.exec->plan->module.operands[static_cast<size_t>(w.operand)];
+  const int64_t start = block_start(w, d, index);
+  const Step at = index_map_step(t, s, w);
   fail(t, &at, "PS-OOB-002",
        fmt::format("Out-of-bounds block index {} for {} {}: its index map returned it for dimension {}, which has {} blocks", index,
                    w.is_output ? "output" : "input", o.name, d, w.extent[d] ? (w.dims[d] + w.extent[d] - 1) / w.extent[d] : 0),
        {fmt::format("the block covers elements {} to {} of dimension {}, which has {}", start, memory::add(start, w.extent[d] - 1), d, w.dims[d]),
-        fmt::format("{} has shape ({}), blocks of ({})", o.name, shape, block)},
+        shapes_text(o, w)},
        "index maps return block indices, which are multiplied by the block shape");
 }
 
 }  // namespace
 
-int64_t window_start(const Thread& t, const Window& w, size_t d) { return block_start(w, d, window_index(t, w, d)); }
+void window_place(const Thread& t, const Window& w, int64_t* place) {
+  const size_t rank = w.dims.size();
+  for (size_t d = 0; d < rank; ++d) place[d] = block_start(w, d, window_index(t, w, d));
+  for (size_t d = rank; d < w.places(); ++d) place[d] = window_index(t, w, d);
+}
+
+memory::Clip clip_window(const Window& w, const int64_t* place) {
+  if (w.bounded.empty()) return memory::clip(w.dims, w.extent, place);
+  int64_t size[memory::kMaxRank];
+  for (size_t d = 0; d < w.dims.size(); ++d) size[d] = w.extent_at(place, d);
+  return memory::clip(w.dims, w.extent, place, size);
+}
 
 // At least one element of the block must lie inside.
 void check_window(const Thread& t, const Step* s, const Window& w) {
   if (w.staged && !w.is_output && t.exec->options->out_of_bounds == Options::Oob::Uninitialized) return;
   for (size_t d = 0; d < w.dims.size(); ++d) {
-    const int64_t i = window_index(t, w, d), start = block_start(w, d, i), end = memory::add(start, w.extent[d]);
+    const int64_t i = window_index(t, w, d), start = block_start(w, d, i);
+    if (!w.bounded.empty() && w.bounded[d] >= 0) {
+      check_slice(t, s, w, d, start, window_index(t, w, static_cast<size_t>(w.bounded[d])));
+      continue;
+    }
+    const int64_t end = memory::add(start, w.extent[d]);
     const bool inside = w.staged ? end > 0 && start < w.dims[d] : start >= 0 && end <= w.dims[d];
     if (!inside && w.extent[d] > 0 && !(w.staged && !w.is_output && t.exec->options->out_of_bounds == Options::Oob::Uninitialized))
       block_out_of_bounds(t, s, w, d, i);
@@ -156,9 +191,9 @@ const Step* window_indexed(Thread& t, const Step* s) {
 
 namespace {
 
-void move_window(Thread& t, const Window& w, const int64_t* start, bool in) {
+void move_window(Thread& t, const Window& w, const int64_t* place, bool in) {
   std::byte* stage = t.bases[kTempBuffer] + w.stage_offset;
-  const memory::Clip c = memory::clip(w.dims, w.extent, start);
+  const memory::Clip c = clip_window(w, place);
   const int rank = static_cast<int>(w.dims.size());
   if (in && !c.full) poison(stage, w.block_elements, w.dtype, t.exec->options->uninitialized);
   if (c.empty) return;
@@ -172,22 +207,21 @@ void move_window(Thread& t, const Window& w, const int64_t* start, bool in) {
 
 const Step* window_staged(Thread& t, const Step* s) {
   const auto& w = *static_cast<const Window*>(s->payload);
-  const size_t rank = w.dims.size();
-  int64_t start[16];
-  bool same = t.slot<int64_t>(w.index_slots + 16 * static_cast<uint32_t>(rank)) != 0;
+  const auto places = static_cast<uint32_t>(w.places());
+  int64_t place[2 * memory::kMaxRank], old[2 * memory::kMaxRank];
+  bool same = t.slot<int64_t>(w.index_slots + 16 * places) != 0;
   const bool valid = same;
   check_window(t, s, w);
-  int64_t old[16];
-  for (size_t d = 0; d < rank; ++d) {
-    start[d] = block_start(w, d, window_index(t, w, d));
-    old[d] = t.slot<int64_t>(w.index_slots + 16 * static_cast<uint32_t>(d));
-    same &= old[d] == start[d];
+  window_place(t, w, place);
+  for (uint32_t d = 0; d < places; ++d) {
+    old[d] = t.slot<int64_t>(w.index_slots + 16 * d);
+    same &= old[d] == place[d];
   }
   if (same) return s + 1;
   if (valid && w.is_output) move_window(t, w, old, false);
-  move_window(t, w, start, true);
-  for (size_t d = 0; d < rank; ++d) t.slot<int64_t>(w.index_slots + 16 * static_cast<uint32_t>(d)) = start[d];
-  t.slot<int64_t>(w.index_slots + 16 * static_cast<uint32_t>(rank)) = 1;
+  move_window(t, w, place, true);
+  for (uint32_t d = 0; d < places; ++d) t.slot<int64_t>(w.index_slots + 16 * d) = place[d];
+  t.slot<int64_t>(w.index_slots + 16 * places) = 1;
   return s + 1;
 }
 
@@ -205,11 +239,11 @@ const Step* window_edge(Thread& t, const Step* s) {
 
 const Step* window_flush(Thread& t, const Step* s) {
   const auto& w = *static_cast<const Window*>(s->payload);
-  const auto rank = static_cast<uint32_t>(w.dims.size());
-  if (!t.slot<int64_t>(w.index_slots + 16 * rank)) return s + 1;
-  int64_t start[16];
-  for (uint32_t d = 0; d < rank; ++d) start[d] = t.slot<int64_t>(w.index_slots + 16 * d);
-  move_window(t, w, start, false);
+  const auto places = static_cast<uint32_t>(w.places());
+  if (!t.slot<int64_t>(w.index_slots + 16 * places)) return s + 1;
+  int64_t place[2 * memory::kMaxRank];
+  for (uint32_t d = 0; d < places; ++d) place[d] = t.slot<int64_t>(w.index_slots + 16 * d);
+  move_window(t, w, place, false);
   return s + 1;
 }
 

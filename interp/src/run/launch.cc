@@ -7,6 +7,8 @@
 #include <xmmintrin.h>
 
 #include <algorithm>
+#include <cstring>
+#include <deque>
 #include <set>
 #include <thread>
 
@@ -21,6 +23,25 @@ struct Session::State {
   std::mutex mutex;
   std::vector<int64_t> counts = std::vector<int64_t>(kHandles, 0);
   int next = 1;  // 0 is no semaphore
+
+  // An array in memory that every core has for itself, as a launch left it. Programs know its first core's.
+  struct CoreArray {
+    int64_t run;
+    int32_t device;
+    const std::byte* array;
+    std::vector<std::vector<std::byte>> cores;
+  };
+  static constexpr size_t kCoreArrays = 64;  // the oldest ones go
+  std::deque<CoreArray> arrays;
+  const CoreArray* find(int64_t run, int32_t device, const std::byte* array) const {
+    const auto it = std::find_if(arrays.begin(), arrays.end(), [&](const CoreArray& a) { return a.run == run && a.device == device && a.array == array; });
+    return it == arrays.end() ? nullptr : &*it;
+  }
+  void keep(CoreArray a) {
+    std::erase_if(arrays, [&](const CoreArray& b) { return b.run == a.run && b.device == a.device && b.array == a.array; });
+    arrays.push_back(std::move(a));
+    if (arrays.size() > kCoreArrays) arrays.pop_front();
+  }
 
   // A handle whose count is 0, taken in turn, so that one that was given out comes back late.
   int allocate() {
@@ -139,6 +160,7 @@ struct Call {
   std::vector<std::vector<std::byte*>> operands;  // per device
   std::vector<int64_t> grid;
   int32_t first_device = 0;
+  int64_t run = 0;
 };
 
 // The handles of one device's semaphores of one operand.
@@ -165,6 +187,43 @@ void exchange_semaphores(Execution& ex, const Call& c, bool in) {
   const std::lock_guard lock(c.session.state().mutex);
   for (const Plan::OuterSemaphores& o : c.plan.outer_semaphores)
     for (size_t device = 0; device < c.operands.size(); ++device) exchange_semaphores(ex, c, o, device, in);
+}
+
+std::byte* core_memory(const Execution& ex, const Call& c, const Plan::CoreArray& a, size_t device, int core) {
+  return ex.threads[device * static_cast<size_t>(c.plan.num_threads) + static_cast<size_t>(core)].bases[kTempBuffer] + a.offset;
+}
+
+// Every core gets what it had in the program's launches before this one, as long as nobody else changed the array.
+void enter_cores(const Execution& ex, const Call& c) {
+  if (c.plan.core_arrays.empty()) return;
+  Session::State& session = c.session.state();
+  const std::lock_guard lock(session.mutex);
+  for (const Plan::CoreArray& a : c.plan.core_arrays)
+    for (size_t device = 0; device < c.operands.size(); ++device) {
+      const auto bytes = static_cast<size_t>(a.bytes);
+      const std::byte* array = c.operands[device][static_cast<size_t>(a.input >= 0 ? a.input : a.output)];
+      const Session::State::CoreArray* before = a.input < 0 ? nullptr : session.find(c.run, c.first_device + static_cast<int32_t>(device), array);
+      if (before && (static_cast<int>(before->cores.size()) != c.plan.num_threads || before->cores[0].size() != bytes || std::memcmp(before->cores[0].data(), array, bytes) != 0))
+        before = nullptr;
+      for (int core = 0; core < c.plan.num_threads; ++core) std::memcpy(core_memory(ex, c, a, device, core), before ? before->cores[static_cast<size_t>(core)].data() : array, bytes);
+    }
+}
+
+void leave_cores(const Execution& ex, const Call& c) {
+  if (c.plan.core_arrays.empty()) return;
+  Session::State& session = c.session.state();
+  const std::lock_guard lock(session.mutex);
+  for (const Plan::CoreArray& a : c.plan.core_arrays)
+    for (size_t device = 0; a.output >= 0 && device < c.operands.size(); ++device) {
+      std::byte* array = c.operands[device][static_cast<size_t>(a.output)];
+      Session::State::CoreArray left{c.run, c.first_device + static_cast<int32_t>(device), array, {}};
+      for (int core = 0; core < c.plan.num_threads; ++core) {
+        const std::byte* memory = core_memory(ex, c, a, device, core);
+        left.cores.emplace_back(memory, memory + a.bytes);
+      }
+      std::memcpy(array, left.cores[0].data(), static_cast<size_t>(a.bytes));
+      session.keep(std::move(left));
+    }
 }
 
 void make_semaphores(Session::State& session, const Plan& p, const ir::Operand& o, std::byte* data) {
@@ -213,7 +272,9 @@ std::string run_box(Execution& ex, const Call& c, const GridBox& box) {
   if (runs_programs(c.plan, c.options)) ex.start_programs(resident_programs(c.plan, c.options));
   else ex.start(box);
   exchange_semaphores(ex, c, true);
+  enter_cores(ex, c);
   std::string token = run_threads(ex, c.options);
+  leave_cores(ex, c);
   exchange_semaphores(ex, c, false);
   return token;
 }
@@ -416,7 +477,7 @@ Report launch(const Plan& p, Session& session, std::span<const DeviceCall> devic
   if (static_cast<int>(devices.size()) != devices_of(p))
     bad_argument(p, fmt::format("{} of {} devices that reach into each other", devices.size(), devices_of(p)), {}, "one launch runs them all");
 
-  Call call{p, session, options, {}, {}, devices[0].device};
+  Call call{p, session, options, {}, {}, devices[0].device, devices[0].run};
   int64_t points = 1;
   for (const DeviceCall& d : devices) {
     std::vector<int64_t> grid;
@@ -437,7 +498,7 @@ Report launch(const Plan& p, Session& session, std::span<const DeviceCall> devic
   const int workers = options.workers > 0 ? options.workers : default_workers();
   constexpr double kWorthSplittingNs = 100e3;
   const bool worth = options.workers > 0 || p.step_cost_ns * static_cast<double>(points) > kWorthSplittingNs;
-  const bool one_piece = options.checked || options.record_grid != 0 || !options.grid_order.empty() || runs_programs(p, options);
+  const bool one_piece = options.checked || options.record_grid != 0 || options.revisit_is_error || !options.grid_order.empty() || runs_programs(p, options);
   if (!one_piece && workers > 1 && worth && !p.splittable.empty() && options.max_steps == 0) {
     const std::vector<GridBox> boxes = split_grid(p, call.grid, static_cast<size_t>(workers) * 4);
     if (boxes.size() > 1) {

@@ -104,6 +104,9 @@ void set(Options& o, std::string_view key, std::string_view value) {
   } else if (key == "pipeline") {
     if (value != "elided" && value != "modelled") refuse(key, value);
     o.pipeline = value == "elided" ? Options::Pipeline::Elided : Options::Pipeline::Modelled;
+  } else if (key == "revisits") {
+    if (value != "note" && value != "error") refuse(key, value);
+    o.revisit_is_error = value == "error";
   } else if (key == "cores") {
     o.cores = number<int>(key, value);
     if (o.cores < 0 || o.cores > 1024) refuse(key, value);

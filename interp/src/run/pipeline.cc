@@ -6,14 +6,14 @@ namespace pallasim::interp::run {
 namespace {
 
 int64_t& state(Thread& t, const Window& w, size_t i) { return t.slot<int64_t>(w.state + 16 * static_cast<uint32_t>(i)); }
-// Where the block begins that the kernel sees, and the one of the next step.
+// The place of the block that the kernel sees (Window::places), and of the next step's.
 int64_t& current(Thread& t, const Window& w, size_t d) { return state(t, w, d); }
-int64_t& next(Thread& t, const Window& w, size_t d) { return state(t, w, w.dims.size() + d); }
+int64_t& next(Thread& t, const Window& w, size_t d) { return state(t, w, w.places() + d); }
 enum Field { kSlot, kNextSlot, kMoves, kFresh, kFields };
 static_assert(kFields == kPipelineFields);
-int64_t& field(Thread& t, const Window& w, Field f) { return state(t, w, 2 * w.dims.size() + f); }
+int64_t& field(Thread& t, const Window& w, Field f) { return state(t, w, 2 * w.places() + f); }
 // Bytes of the slot that are still on their way to the array.
-int64_t& leaving(Thread& t, const Window& w, int64_t slot) { return state(t, w, 2 * w.dims.size() + kFields + static_cast<size_t>(slot)); }
+int64_t& leaving(Thread& t, const Window& w, int64_t slot) { return state(t, w, 2 * w.places() + kFields + static_cast<size_t>(slot)); }
 
 int64_t semaphore(const Thread& t, const Window& w, int64_t slot) { return t.exec->plan->semaphores.id(w.semaphore, slot, t.index); }
 
@@ -24,9 +24,9 @@ int64_t bytes_on_machine(const Window& w, const memory::Clip& c) {
 }
 
 memory::Clip clip_at(Thread& t, const Window& w, bool of_next) {
-  int64_t start[memory::kMaxRank];
-  for (size_t d = 0; d < w.dims.size(); ++d) start[d] = of_next ? next(t, w, d) : current(t, w, d);
-  return memory::clip(w.dims, w.extent, start);
+  int64_t place[2 * memory::kMaxRank];
+  for (size_t d = 0; d < w.places(); ++d) place[d] = of_next ? next(t, w, d) : current(t, w, d);
+  return clip_window(w, place);
 }
 
 // Issues the copy between the array and a slot: of the part of the block that exists, the rest of the slot stays as it is.
@@ -83,7 +83,7 @@ void enter_step(Thread& t, const Step* s, const PipelinePayload& p) {
     const bool moves = field(t, *w, kMoves) != 0;
     field(t, *w, kFresh) = moves;
     field(t, *w, kSlot) = field(t, *w, kNextSlot);
-    for (size_t d = 0; d < w->dims.size(); ++d) current(t, *w, d) = next(t, *w, d);
+    for (size_t d = 0; d < w->places(); ++d) current(t, *w, d) = next(t, *w, d);
     t.slot<int64_t>(w->dyn) = field(t, *w, kSlot) * w->slot_bytes;
     if (moves && !w->is_output && w->slots == 1) move_block(t, s, *w, clip_at(t, *w, false), 0, true);
   }
@@ -101,8 +101,10 @@ const Step* pipeline_fetch(Thread& t, const Step* s) {
     if (!more) continue;
     check_window(t, s, *w);
     bool moves = first;
-    for (size_t d = 0; d < w->dims.size(); ++d) {
-      next(t, *w, d) = window_start(t, *w, d);
+    int64_t place[2 * memory::kMaxRank];
+    window_place(t, *w, place);
+    for (size_t d = 0; d < w->places(); ++d) {
+      next(t, *w, d) = place[d];
       moves = moves || next(t, *w, d) != current(t, *w, d);
     }
     const int64_t slot = field(t, *w, kSlot);

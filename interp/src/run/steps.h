@@ -23,6 +23,7 @@ const Step* window_indexed(Thread&, const Step*);      // payload: const Window;
 const Step* window_staged(Thread&, const Step*);
 const Step* window_edge(Thread&, const Step*);         // payload: const Window; start and offset, unchecked
 const Step* window_flush(Thread&, const Step*);
+const Step* output_visit(Thread&, const Step*);        // payload: const Window; behind its index map
 inline constexpr int kPipelineFields = 4;              // of Window::state, besides block starts and bytes per slot
 struct PipelinePayload {
   std::vector<const Window*> windows;
@@ -37,7 +38,8 @@ const Step* pipeline_drain(Thread&, const Step*);      // payload const Window; 
 bool next_place(Thread&);
 void place_ids(Thread&);                               // the program ids of the thread's position
 void note_point(Thread&);                              // a grid point begins
-int64_t window_start(const Thread&, const Window&, size_t dim);  // of the block at the program ids
+void window_place(const Thread&, const Window&, int64_t* place); // of the block at the program ids; Window::places() numbers
+memory::Clip clip_window(const Window&, const int64_t* place);    // what of that block lies in the array
 void check_window(const Thread&, const Step*, const Window&);    // stops with PS-OOB-002 where the block lies outside
 // memory
 const Step* index_bounds(Thread&, const Step*);        // payload IndexPayload; a: base dyn slot or none, dst: dyn slot

@@ -75,14 +75,16 @@ void WriteWatch::mark_stage(Execution& ex, const Access& a, const Region& stage,
   const Thread& t = ex.threads[static_cast<size_t>(a.thread)];
   const auto array = regions_.find(t.bases[w.buffer]);
   if (array == regions_.end()) return;
+  int64_t place[2 * memory::kMaxRank];
+  for (uint32_t d = 0; d < w.places(); ++d) place[d] = t.slot<int64_t>(w.index_slots + 16 * d);
   for (const ByteRun& run : runs)
     for (const std::byte* at = run.begin; at < run.end; at += w.element_bytes) {
       int64_t rest = (at - stage.begin) / w.element_bytes, element = 0;
       bool inside = true;
       for (size_t d = 0; d < w.dims.size(); ++d) {
-        const int64_t i = t.slot<int64_t>(w.index_slots + 16 * static_cast<uint32_t>(d)) + rest / w.block_strides[d];
+        const int64_t in_block = rest / w.block_strides[d], i = place[d] + in_block;
         rest %= w.block_strides[d];
-        inside = inside && i >= 0 && i < w.dims[d];
+        inside = inside && i >= 0 && i < w.dims[d] && in_block < w.extent_at(place, d);
         element += i * w.strides[d];
       }
       if (!inside) continue;
@@ -118,45 +120,6 @@ void WriteWatch::on_access(Execution& ex, const Access& a) {
   const std::byte* at = address(ex, a);
   Region* r = region_of(at);
   if (r) touch(ex, a, *r, byte_runs(at, a.dims, a.strides, a.rank, a.element_bytes));
-}
-
-// An output's window is written back when it moves on, and not read again when it comes back.
-void WriteWatch::on_grid_point(Execution& ex, const Thread& t, std::span<const int64_t> point) {
-  if (!tracking_) track(ex);
-  for (size_t i = 0; i < plan_.windows.size(); ++i) {
-    const Window& w = plan_.windows[i];
-    if (!w.is_output || w.index.empty() || !w.affine || is_aliased(plan_.module, w.operand)) continue;
-    std::vector<int64_t> block;
-    for (const Affine& x : w.index) {
-      int64_t n = x.constant;
-      for (size_t g = 0; g < x.coefficient.size(); ++g) n = memory::add(n, memory::mul(x.coefficient[g], point[g]));
-      block.push_back(n);
-    }
-    Visits& v = visits_[{t.index, i}];
-    const bool same = v.now == block && !v.seen.empty();
-    v.now = block;
-    const std::vector<int64_t> here(point.begin(), point.end());
-    const auto [seen, first] = v.seen.try_emplace(block, here);
-    if (!first && !same && !v.reported) {
-      v.reported = true;
-      const std::string& name = plan_.module.operands[static_cast<size_t>(w.operand)].name;
-      ir::Diagnostic d;
-      d.code = "PS-OUT-002";
-      d.severity = ir::Severity::Warning;
-      d.kernel = plan_.module.name;
-      d.has_grid_point = true;
-      d.grid_point = here;
-      d.message = fmt::format("block {} of {} is visited again after other blocks", run::shape_text(block), name);
-      const ir::Operand& o = plan_.module.operands[static_cast<size_t>(w.operand)];
-      for (const ir::Op& op : o.index_map->region.ops)
-        if (op.loc >= 0 && d.site.source.file.empty()) d.site = ir::site_of(plan_.module, op.loc);
-      d.numbers.push_back(fmt::format("last visited at grid point {}", run::shape_text(seen->second)));
-      d.numbers.push_back("a TPU wrote the block back then, and its window does not get it again; this run did");
-      d.hint = "let the grid axes that the block does not depend on be the last ones, so that its visits follow each other";
-      findings_.push_back(std::move(d));
-    }
-    seen->second = here;
-  }
 }
 
 void WriteWatch::finish(Execution& ex, std::vector<ir::Diagnostic>& out) {

@@ -179,8 +179,8 @@ def _block_dim(w: Writer, d: Any) -> str:
     if kind == "Element":
         low, high = d.padding
         return f"element({size}, {low}, {high})"
-    name = {"Blocked": "blocked", "Indirect": "indirect"}.get(kind)
-    if name is None:  # BoundedSlice: pipelines take it, pallas_call has no meaning for it on any machine
+    name = {"Blocked": "blocked", "BoundedSlice": "bounded"}.get(kind)
+    if name is None:
         raise Unsupported(f"Unsupported block dimension type: {d}")
     return f"{name}({size})"
 
@@ -241,10 +241,31 @@ def _index_map(cx: ModuleContext, w: Writer, bm: Any, prefetch: Sequence[tuple[s
     w.open_region("", args)
     w.bind_consts(jaxpr, consts)
     cx.locs.enter("", getattr(jaxpr, "debug_info", None))
-    values = w.run(jaxpr)
+    values = _block_place(w, bm, w.run(jaxpr))
     cx.locs.leave()
     end = w.close_region(values)
     return "\n".join([w.lines[0].lstrip(), *w.lines[1:], end])
+
+
+def _block_place(w: Writer, bm: Any, values: Sequence[str]) -> list[str]:
+    """The indices of a block, then the sizes of its bounded slices, whose numbers may be part of the map's structure."""
+    if not any(type(b).__name__ == "BoundedSlice" for b in bm.block_shape):
+        return list(values)
+    from jax.tree_util import tree_unflatten
+
+    def value(x: Any) -> str:
+        return w.constant(np.asarray(x, np.int32)) if isinstance(x, (int, np.integer)) else x
+
+    indices, sizes = [], []
+    for i in tree_unflatten(bm.index_map_out_tree, values):
+        if isinstance(i, str):
+            indices.append(i)
+            continue
+        if i.stride != 1:
+            raise Unsupported(f"a bounded slice with stride {i.stride}")
+        indices.append(value(i.start))
+        sizes.append(value(i.size))
+    return [*indices, *sizes]
 
 
 def pallas_call(params: Mapping[str, Any], settings: Settings = Settings()) -> Captured:

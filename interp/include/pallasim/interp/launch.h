@@ -39,6 +39,7 @@ struct Options {
   // program without findings has the same bytes either way.
   enum class Pipeline : uint8_t { Elided, Modelled };
   Pipeline pipeline = Pipeline::Elided;
+  bool revisit_is_error = false; // a block of an output that a TPU's grid comes back to stops the run; otherwise checked runs note it
   int cores = 0;                 // TensorCores that share a grid with a `parallel` axis; 0: those of the chip's device
   using Fill = memory::Fill;
   Fill uninitialized = Fill::Nan;      // what memory holds that nobody wrote
@@ -132,6 +133,7 @@ std::shared_ptr<const Plan> compile_cached(std::string_view text, const Options&
 struct DeviceCall {
   int32_t device = 0;  // its number among the devices around the kernel, the last axis fastest
   std::span<const Buffer> args, results;
+  int64_t run = 0;     // of the program that launches: what lies in the memory of its cores stays there for its later launches
 };
 // How many devices one launch runs: those around the kernel where they reach into each other, else 1.
 int devices_of(const Plan&);
@@ -139,7 +141,7 @@ int devices_of(const Plan&);
 // partial result. Report-only findings are returned.
 Report launch(const Plan&, Session&, std::span<const DeviceCall> devices, const Options& = {});
 inline Report launch(const Plan& p, Session& s, std::span<const Buffer> args, std::span<const Buffer> results, const Options& o = {}) {
-  const DeviceCall one{0, args, results};
+  const DeviceCall one{0, args, results, 0};
   return launch(p, s, std::span(&one, 1), o);
 }
 

@@ -18,6 +18,7 @@ struct Clip {
   bool empty = false;
   bool full = true;           // the whole block is inside
 };
-Clip clip(std::span<const int64_t> array, std::span<const int64_t> block, const int64_t* start);
+// `size`: how much of the block there is in each dimension, from its first element on; null: all of it.
+Clip clip(std::span<const int64_t> array, std::span<const int64_t> block, const int64_t* start, const int64_t* size = nullptr);
 
 }  // namespace pallasim::memory
