@@ -9,7 +9,6 @@ from ._params import MACHINES, Machine
 
 _patched = False
 
-
 def current() -> Machine | None:
     """The emulated machine of this thread, None where nothing is emulated or the machine is generic."""
     params = _context.active()
@@ -33,15 +32,45 @@ def _answer(module: Any, name: str, value: Callable[[Machine], Any], applies: Ca
 
 
 def _abstract_device() -> bool:
-    """Whether the program names a device of its own; inside shard_map there is that of the process, which is none."""
+    """Whether the program names a device of its own. Inside shard_map there is that of the process, which is none; it bears
+    the kind that the devices answered with when the mesh was made, emulated or not."""
     import jax
     from jax._src import mesh
 
     try:
         device = mesh.get_abstract_mesh().abstract_device
-        return device is not None and device.device_kind != jax.devices()[0].device_kind
+        return device is not None and device.platform != jax.devices()[0].platform
     except Exception:
         return False
+
+
+_ABSENT = object()
+
+
+def _attribute(device: type, name: str, value: Callable[[Machine, Any], Any], applies: Callable[[Machine], bool]) -> None:
+    """Devices of the process answer as the emulated chip where one is emulated, else as they are."""
+    original = getattr(device, name, _ABSENT)
+
+    def get(self: Any) -> Any:
+        machine = current()
+        if machine is not None and applies(machine):
+            return value(machine, self)
+        if original is _ABSENT:
+            raise AttributeError(f"'{device.__name__}' object has no attribute '{name}'")
+        return original.__get__(self)  # type: ignore[attr-defined]
+
+    setattr(device, name, property(get))
+
+
+def _device_attributes(device: type) -> None:
+    """What libraries read off `jax.devices()[0]`. Its platform stays that of the process: JAX's own code depends on it."""
+    _attribute(device, "device_kind", lambda m, d: m.device_kind, lambda m: True)
+    is_tpu: Callable[[Machine], bool] = lambda m: m.ir_machine == "tpu"  # noqa: E731
+    _attribute(device, "num_cores", lambda m, d: m.num_cores, is_tpu)
+    _attribute(device, "coords", lambda m, d: (d.id, 0, 0), is_tpu)
+    _attribute(device, "core_on_chip", lambda m, d: 0, is_tpu)
+    _attribute(device, "core_count", lambda m, d: m.num_cores, lambda m: not is_tpu(m))
+    _attribute(device, "compute_capability", lambda m, d: m.compute_capability, lambda m: not is_tpu(m))
 
 
 def _count_cores(core: Any) -> None:
@@ -68,6 +97,9 @@ def patch() -> None:
     _patched = True
     from ._capture import jaxver
 
+    from jax._src.lib import xla_client
+
+    _device_attributes(xla_client.Device)
     if (core := jaxver.module("tpu_core", load=True)) is not None and hasattr(core, "create_tensorcore_mesh"):
         _count_cores(core)
 

@@ -1,22 +1,28 @@
 #!/usr/bin/env python3
 """Compares results of JAX's own Pallas suites with the list of cases that pass, and names every case lost.
 
-  passing.py RESULTS... [--list FILE] [--update]
+  passing.py RESULTS... [--list FILE] [--reasons FILE] [--update]
 
 RESULTS are folders that the suites' harness wrote with the executor `pallasim.testing:lower`: files
 `TEST_FILE@HARDWARE[+ENVIRONMENT].jsonl`, one JSON object per case and phase (id, outcome, launches, msg). A case passes
 if no phase of it failed and a kernel ran on the emulator. A case of the list that ran and did not pass is lost: it is
 printed with its reason and the exit status is 1. `--update` adds what passes now; the list only grows.
 Lines of the list: `HARDWARE ENVIRONMENT :: NODE_ID`, sorted.
+
+Every case that fails has a reason in `failing.txt`, and one without is named (UNEXPLAINED, exit status 1): a line
+`# reason` and below it the cases, in the lines of the list, where `*` stands for any characters.
 """
 from __future__ import annotations
 
 import argparse
+import fnmatch
 import json
 import pathlib
 import sys
 
 LIST = pathlib.Path(__file__).with_name("passing.txt")
+REASONS = LIST.with_name("failing.txt")
+NO_KERNEL = "no kernel ran on the emulator"
 _ENVIRONMENT = {"": "", "0": "JAX_PALLAS_USE_MOSAIC_GPU=0", "1": "JAX_PALLAS_USE_MOSAIC_GPU=1"}
 
 
@@ -36,14 +42,28 @@ def cases(folder: pathlib.Path) -> dict[str, tuple[bool, str]]:
             elif record.get("launches"):
                 out[key] = True, ""
             else:
-                out.setdefault(key, (False, "no kernel ran on the emulator"))
+                out.setdefault(key, (False, NO_KERNEL))
     return out
+
+
+def expected_to_fail(file: pathlib.Path) -> list[str]:
+    """Patterns of the cases that fail for a known reason. Raises ValueError for a case above the first reason."""
+    patterns: list[str] = []
+    reason = False
+    for line in filter(None, map(str.strip, file.read_text().splitlines() if file.exists() else [])):
+        reason = reason or line.startswith("#")
+        if not reason:
+            raise ValueError(f"{file}: {line} has no reason above it")
+        if not line.startswith("#"):
+            patterns.append(line.replace("[", "[[]"))
+    return patterns
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", nargs="+", type=pathlib.Path)
     parser.add_argument("--list", type=pathlib.Path, default=LIST)
+    parser.add_argument("--reasons", type=pathlib.Path, default=REASONS)
     parser.add_argument("--update", action="store_true")
     a = parser.parse_args()
     known = set(a.list.read_text().splitlines()) if a.list.exists() else set()
@@ -55,13 +75,22 @@ def main() -> int:
             ran[key] = max(found, ran.get(key, found))
     lost = {key: why for key, (passed, why) in ran.items() if not passed and key in known}
     new = {key for key, (passed, _) in ran.items() if passed} - known
+    try:
+        patterns = expected_to_fail(a.reasons)
+    except ValueError as e:
+        parser.error(str(e))
+    # Cases that pass without a kernel are no failures.
+    unexplained = {key for key, (passed, why) in ran.items() if not passed and key not in lost and why != NO_KERNEL
+                   and not any(fnmatch.fnmatchcase(key, pattern) for pattern in patterns)}
+    for key in sorted(unexplained):
+        print(f"UNEXPLAINED {key}\n     {ran[key][1]}")
     for key in sorted(lost):
         print(f"LOST {key}\n     {lost[key]}")
     if a.update:
         a.list.write_text("\n".join(sorted(known | new)) + "\n")
     print(f"{sum(key in known for key in ran) - len(lost)} of {len(known)} known cases passed here, {len(lost)} lost, {len(new)} new"
           f"{', added' if a.update and new else ''}")
-    return bool(lost)
+    return bool(lost or unexplained)
 
 
 if __name__ == "__main__":

@@ -38,3 +38,14 @@ def test_a_case_that_runs_no_kernel_any_more_is_lost(tmp_path):
     run(results(tmp_path / "a", ("some_test.py::A::one", "passed", 1)), "--list", known, "--update")
     code, out = run(results(tmp_path / "b", ("some_test.py::A::one", "passed", 0)), "--list", known)
     assert code == 1 and "no kernel ran on the emulator" in out
+
+
+def test_failures_need_a_reason(tmp_path):
+    known, reasons = tmp_path / "known.txt", tmp_path / "failing.txt"
+    folder = results(tmp_path / "a", ("some_test.py::A::one[x]", "failed", 1, "AssertionError: 1"), ("some_test.py::A::two", "failed", 1, "AssertionError: 2"),
+                     ("some_test.py::A::host", "passed", 0))
+    reasons.write_text("# the reference is rounded otherwise\ntpu:v6e  :: some_test.py::A::one[x]\n")
+    code, out = run(folder, "--list", known, "--reasons", reasons)
+    assert code == 1 and "UNEXPLAINED tpu:v6e  :: some_test.py::A::two\n     AssertionError: 2" in out and "one[x]" not in out and "host" not in out
+    reasons.write_text("# because\ntpu:v6e  :: some_test.py::A::*\n")
+    assert run(folder, "--list", known, "--reasons", reasons)[0] == 0

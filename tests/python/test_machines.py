@@ -1,4 +1,6 @@
 """The chips: the same in Python and C++, and figures that say they are JAX's are JAX's."""
+import jax
+import numpy as np
 import pytest
 from jax.experimental.pallas import tpu as pltpu
 
@@ -41,3 +43,36 @@ def test_figures_of_tpus_are_those_of_jax(name):
     else:
         same["sparsecores"] = 0
     assert {k: int(figures[k]) for k in same} == same
+
+
+def test_devices_answer_as_the_chip_inside_the_block_only():
+    device = jax.devices()[0]
+    own = device.device_kind
+    with pallasim.emulate("tpu-v5p"):
+        assert (device.device_kind, device.num_cores, device.coords, device.core_on_chip) == ("TPU v5", 2, (0, 0, 0), 0)
+        assert not hasattr(device, "compute_capability")
+    with pallasim.emulate("gpu-h100"):
+        assert "H100" in device.device_kind and device.compute_capability == "9.0" and not hasattr(device, "num_cores")
+    with pallasim.emulate():
+        assert device.device_kind == own
+    assert device.device_kind == own and not hasattr(device, "num_cores") and not hasattr(device, "coords")
+
+
+def test_a_mesh_made_elsewhere_is_of_the_emulated_chip():
+    """A mesh keeps what its devices said when it was made; inside shard_map libraries are told the chip all the same."""
+    meshes = [jax.sharding.Mesh(np.array(jax.devices()[:1]), ("x",))]
+    assert meshes[0].abstract_mesh.abstract_device.device_kind == jax.devices()[0].device_kind
+    with pallasim.emulate("tpu-v5e"):
+        meshes.append(jax.make_mesh((1,), ("y",), axis_types=(jax.sharding.AxisType.Auto,)))
+        assert meshes[1].abstract_mesh.abstract_device.device_kind == "TPU v5 lite"
+    seen = []
+
+    def ask(x):
+        seen.append((pltpu.get_tpu_info().generation, pltpu.create_tensorcore_mesh("core").shape["core"]))
+        return x
+
+    for mesh in meshes:
+        with pallasim.emulate("tpu-v5p"):
+            spec = jax.sharding.PartitionSpec(mesh.axis_names[0])
+            jax.jit(jax.shard_map(ask, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False))(np.ones(1, np.float32))
+    assert seen == [(5, 2)] * 2
