@@ -9,6 +9,7 @@ import pytest
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
+import pallasim
 from pallasim._capture import jaxver
 
 
@@ -170,3 +171,16 @@ def test_matrix_unit(emulated, same):
 
     got = emulated(lambda a, b: call(kernel, jax.ShapeDtypeStruct((2, 16, 8), jnp.float32), a, b), x, y, machine="tpu-7x")
     same(got, np.stack([x[0] @ y[0] + x[1] @ y[1].T, x[0] @ y[1].T]), rtol=1e-5, atol=1e-5)
+
+
+def test_constant_indices_below_zero_count_from_the_end_where_there_is_no_chip(emulated, same):
+    x = np.arange(24, dtype=np.float32).reshape(4, 6)
+
+    def kernel(x_ref, o_ref):
+        o_ref[:4] = x_ref[:, -1]
+        o_ref[-1] = x_ref[-3, 2]
+
+    f = lambda x: call(kernel, jax.ShapeDtypeStruct((5,), x.dtype), x)  # noqa: E731
+    same(emulated(f, x), np.append(x[:, -1], x[-3, 2]))
+    with pytest.raises(pallasim.KernelError, match=r"index -1 is outside dimension 1(.|\n)*which would be 5"):
+        emulated(f, x, machine="tpu-v5e", rules=False)

@@ -40,9 +40,12 @@ void out_of_bounds(const Thread& t, const Step* s, const IndexTerm& term, int64_
                      block->array_extent),
          std::move(numbers), "Triton neither pads nor masks blocks at the edge of an array: give the access a mask");
   }
+  std::string hint = "mask the access, clamp the index, or choose a grid and block shape that divide the array";
+  if (term.size == 1 && index < 0 && index >= -term.extent)
+    hint = fmt::format("for a chip an index below zero is an address before the array; it does not count from the end, which would be {}", index + term.extent);
   fail(t, s, "PS-OOB-001",
        fmt::format("Out-of-bounds {}: index {} is outside dimension {} of {} (size {})", access, index, term.dim, name, term.extent),
-       std::move(numbers), "mask the access, clamp the index, or choose a grid and block shape that divide the array");
+       std::move(numbers), std::move(hint));
 }
 
 void note_out_of_bounds(const Thread& t, const Step* s, const IndexTerm& term, int64_t index, int64_t used, const std::string& ref,

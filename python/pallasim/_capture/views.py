@@ -164,8 +164,16 @@ def _index(ops: Operands, t: Any) -> list[str]:
                 trivial = False
         else:
             trivial = False
-            parts.append(_position(ops, i, kind))
+            parts.append(_from_the_end(ops, _position(ops, i, kind), size))
     return [] if trivial else [f"index({', '.join(parts)})"]
+
+
+def _from_the_end(ops: Operands, position: str, size: Any) -> str:
+    """A constant index below zero counts from the end, as Python's do, on the machine that has no hardware; for a chip it is an
+    address before the array."""
+    if ops.writer.module.machine == "generic" and position.startswith("-") and is_static(size) and int(position) >= -int(size):
+        return str(int(size) + int(position))
+    return position
 
 
 def _scalar(ops: Operands, x: Any) -> str:
