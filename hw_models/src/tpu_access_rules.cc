@@ -106,7 +106,24 @@ void TpuRules::store(const ir::Op& op) {
       return add("PS-TPU-005", fmt::format("a store to {} under a mask, with a stride", name), op.loc, ""), void();
 }
 
+// A device id by axes names axes of the devices or of the kernel's mesh.
+void TpuRules::receiver(const ir::Op& op) {
+  const ir::Attr* core = op.attr("core_index");
+  if (!core || !core->is(ir::Attr::Kind::List)) return;
+  for (const ir::Attr& a : core->items) {
+    if (!a.is_call("axis")) {
+      add("PS-TPU-006", "a core_index, and a device id that names the core, too", op.loc, "leave one of them out");
+      continue;
+    }
+    const bool known = std::any_of(m_.meshes.begin(), m_.meshes.end(), [&](const ir::Mesh& mesh) {
+      return std::any_of(mesh.axes.begin(), mesh.axes.end(), [&](const ir::MeshAxis& axis) { return axis.name == a.items[0].s; });
+    });
+    if (!known) add("PS-TPU-006", fmt::format("a device id on axis \"{}\", which neither the devices nor the kernel's mesh have", a.items[0].s), op.loc, "");
+  }
+}
+
 void TpuRules::copy(const ir::Op& op) {
+  receiver(op);
   auto refuse = [&](std::string what, std::string hint) { add("PS-TPU-006", std::move(what), op.loc, std::move(hint)); };
   if (const ir::Attr* a = op.attr("add"); a && a->is_true()) return refuse("a copy that adds", "TensorCores copy; add in the kernel, or on a SparseCore");
   auto side = [&](const char* key) -> const ir::Attr& { return *op.attr(key); };

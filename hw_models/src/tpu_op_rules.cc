@@ -106,6 +106,7 @@ void TpuRules::operation(const ir::Op& op) {
     case C::store: case C::swap: case C::masked_store: case C::masked_swap: return store(op);
     case C::view: return transforms(op, op.operands[0], op.attr("view"), false);
     case C::dma_start: return copy(op);
+    case C::sem_signal: return receiver(op);
     case C::sem_wait:
       if (const ir::Attr* d = op.attr("decrement"); d && !d->is_true())
         add("PS-TPU-006", "a wait that should leave the semaphore as it is: the TPU subtracts all the same", op.loc,
@@ -131,6 +132,12 @@ void TpuRules::operation(const ir::Op& op) {
       return;
     case C::bitcast_convert:
       if (ir::bit_width(in(op, 0).dtype) != ir::bit_width(out(op).dtype)) form(op, "to another width", "pltpu.bitcast changes widths");
+      return;
+    case C::random_wrap: case C::random_unwrap:
+      if (in(op, 0).dtype == DType::KeyTpu || out(op).dtype == DType::KeyTpu) form(op, "of the TPU's own keys", "pltpu.wrap_pallas_seed and pltpu.unwrap_pallas_seed take and give their words");
+      return;
+    case C::check:
+      if (const ir::Attr* d = op.attr("debug"); !d || !d->is_true()) form(op, "that is no debug check", "pl.debug_check within pl.enable_debug_checks(), or jax.experimental.checkify around the call");
       return;
     case C::population_count:
       if (out(op).is_scalar()) form(op, "of a scalar");

@@ -33,6 +33,7 @@ class TpuRules {
   void load(const ir::Op&);
   void store(const ir::Op&);
   void copy(const ir::Op&);
+  void receiver(const ir::Op&);
   // `access`: the last transform, where it is an index, is the access itself.
   void transforms(const ir::Op&, ir::ValueId ref, const ir::Attr* view, bool access);
   void alignment(const ir::Op&, ir::ValueId ref, const ir::Attr* view);

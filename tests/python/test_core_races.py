@@ -89,6 +89,34 @@ def test_what_no_semaphore_orders_is_a_race_in_every_schedule(body, races, seed)
         np.testing.assert_array_equal(out, [1, 2, 2, 1])
 
 
+@pytest.mark.parametrize("seed", [None, 0, 1])
+@pytest.mark.parametrize("cleared", ["before a barrier", "before", "never"])
+def test_scratch_of_a_core_into_which_another_one_copies(seed, cleared):
+    def kernel(x_hbm, o_hbm, row, inbox, ready, sent, came):
+        core = jax.lax.axis_index("core")
+        pltpu.sync_copy(x_hbm.at[core], row)
+        if cleared != "never":
+            inbox[...] = jnp.zeros_like(inbox)
+        if cleared == "before a barrier":
+            pltpu.core_barrier(ready, core_axis_name="core")
+        pltpu.async_remote_copy(row, inbox, sent, came, device_id={"core": 1 - core}).wait()
+        inbox[...] = inbox[...] + 1
+        pltpu.sync_copy(inbox, o_hbm.at[core])
+
+    mesh = pltpu.create_tensorcore_mesh("core", num_cores=2)
+    types = [pltpu.VMEM(ROW, jnp.float32)] * 2 + [pltpu.SemaphoreType.REGULAR] + [pltpu.SemaphoreType.DMA] * 2
+    x = jnp.arange(2 * ROW[0] * ROW[1], dtype=jnp.float32).reshape(2, *ROW)
+    pallasim.findings()
+    with pallasim.emulate("tpu-v5p", detect_races=True, random_seed=seed):
+        out = jax.block_until_ready(pl.kernel(kernel, jax.ShapeDtypeStruct((2, *ROW), jnp.float32), mesh=mesh, scratch_types=types)(x))
+    found = [f for f in pallasim.findings() if f.code == "PS-RACE-002"]
+    assert bool(found) == (cleared == "before")
+    if cleared == "before":
+        assert "inbox of thread" in found[0].message
+    else:
+        np.testing.assert_array_equal(out, x[::-1] + 1)
+
+
 def test_a_report_shows_both_sides():
     def kernel(x_hbm, o_hbm, row):
         core = jax.lax.axis_index("core")

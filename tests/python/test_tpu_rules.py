@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax.experimental import checkify
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
@@ -109,6 +110,17 @@ def identified(n):
     return dict(compiler_params=pltpu.CompilerParams(collective_id=n))
 
 
+def on_mesh(signal):
+    """A kernel on a mesh of one core that signals itself."""
+    def kernel(x_ref, o_ref, sem):
+        pl.semaphore_signal(sem, 1, **signal)
+        pl.semaphore_wait(sem, 1)
+        pltpu.sync_copy(x_ref, o_ref)
+
+    mesh = pltpu.create_tensorcore_mesh("core", num_cores=1)
+    return pl.kernel(kernel, shape(16, 128), mesh=mesh, scratch_types=[pltpu.SemaphoreType.REGULAR]), [shape(16, 128)]
+
+
 def whole(ref):
     return ref
 
@@ -190,6 +202,12 @@ OPERATIONS = {
     "print of f32 behind": (None, lambda: body(fill(lambda x, o: pl.debug_print("x", x[0, 0])))),
     "print of an array": (None, lambda: body(fill(lambda x, o: pl.debug_print("x {}", x[:8])))),
     "print of an array inside": ("PS-TPU-003", lambda: body(fill(lambda x, o: pl.debug_print("x {}!", x[:8])))),
+    "check": ("PS-TPU-003", lambda: body(fill(lambda x, o: checkify.check(x[0, 0] > 0, "no")))),
+    "debug check": (None, lambda: body(fill(lambda x, o: pl.debug_check(x[0, 0] > 0, "no")))),
+    "key of words": ("PS-TPU-003", lambda: body(fill(lambda x, o: jax.random.bits(jax.random.wrap_key_data(jnp.full((1, 2), 3, jnp.uint32), impl="pallas_tpu"), (8, 128)).astype(I32)),
+                                                out=shape(8, 128, dtype=I32))),
+    "words of a key": ("PS-TPU-003", lambda: body(fill(lambda x, o: jax.random.key_data(x[0]).astype(F32)),
+                                                  jax.eval_shape(lambda: pltpu.to_pallas_key(jax.random.key(0))[None]), in_specs=[SMEM])),
     "print of two arrays": ("PS-TPU-003", lambda: body(fill(lambda x, o: pl.debug_print("x {} {}", x[:8], x[8:])))),
 }
 
@@ -219,6 +237,10 @@ ACCESSES = {
     "copy of bool": ("PS-TPU-006", lambda: copied(whole, whole, jnp.bool_)),
     "copy that adds": ("PS-TPU-006", lambda: copied(whole, whole, add=True)),
     "copy of a strided view": ("PS-TPU-005", lambda: copied(lambda x: x.at[pl.ds(0, 8, 2)], lambda o: o.at[pl.ds(0, 8)])),
+    "device id": (None, lambda: on_mesh(dict(device_id={"core": 0}))),
+    "device id on no axis": ("PS-TPU-006", lambda: on_mesh(dict(device_id={"elsewhere": 0}))),
+    "core index": (None, lambda: on_mesh(dict(core_index=0))),
+    "core index and device id": ("PS-TPU-006", lambda: on_mesh(dict(device_id={"core": 0}, core_index=0))),
     "wait": (None, lambda: scratch(signalled(True), pltpu.SemaphoreType.REGULAR)),
 }
 

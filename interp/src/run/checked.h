@@ -82,7 +82,8 @@ class CopyWatch : public Listener {
 };
 
 // Cores and devices that use the same memory without a semaphore between them. Who saw a semaphore knows what all who signalled
-// it, or started a copy that does, had done by then (vector clocks). Memory of the cores themselves is not looked at.
+// it, or started a copy that does, had done by then (vector clocks). Of a core's own memory, scratch and allocations are looked
+// at into which some core or device copies.
 class CoreRaces : public Listener {
  public:
   CoreRaces(const Plan&, size_t devices);
@@ -91,6 +92,7 @@ class CoreRaces : public Listener {
   void on_copy(Execution&, const memory::AsyncCopy&, const Step&) override;
   void on_signal(Execution&, const Thread&, int64_t semaphore) override;
   void on_seen(Execution&, const Thread&, int64_t semaphore) override;
+  void on_fresh(Execution&, const Thread&, int64_t offset, int64_t bytes, const std::string& name) override;
   void finish(Execution&, std::vector<ir::Diagnostic>&) override;
 
  private:
@@ -102,11 +104,18 @@ class CoreRaces : public Listener {
     const Step* step;
     std::vector<ByteRun> runs;
   };
+  struct Reached {  // of a thread's temporaries: others copy to there
+    int64_t begin, end;
+    std::string name;
+  };
+  void note_reached(int64_t offset, const std::string& name);
+  const Reached* reached(const Access&) const;
   void publish(int thread, std::initializer_list<int64_t> semaphores);
   void report(Execution&, const Access&, const Record&);
   const Plan& plan_;
   std::vector<Clock> clocks_;           // per thread
   std::map<int64_t, Clock> published_;  // per semaphore
+  std::vector<Reached> reached_;
   std::deque<Record> records_;          // that not everybody knows of yet
   std::set<std::pair<const Step*, const Step*>> reported_;
   std::vector<ir::Diagnostic> findings_;
@@ -128,10 +137,12 @@ class WriteWatch : public Listener {
     const Window* output = nullptr;  // an output's whole array
     const Window* stage = nullptr;   // a copy of a block of an output
     int thread = -1;
+    std::vector<int64_t> dims;       // where known
   };
   void track(Execution&);
   Region* region_of(const std::byte*);
   void touch(Execution&, const Access&, Region&, const std::vector<ByteRun>&);
+  void report_part(Execution&, const Access&, const Region&, const std::vector<ByteRun>&);
   void mark_stage(Execution&, const Access&, const Region&, const std::vector<ByteRun>&);
   const Plan& plan_;
   std::map<const std::byte*, Region> regions_;  // by begin

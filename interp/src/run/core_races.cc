@@ -14,6 +14,34 @@ CoreRaces::CoreRaces(const Plan& plan, size_t devices) : plan_(plan) {
   if (n < 2 || n > kMostThreads) return;
   clocks_.assign(n, Clock(n, 0));
   for (size_t t = 0; t < n; ++t) clocks_[t][t] = 1;
+  for (const Step& s : plan.steps) {
+    if (s.fn != run::dma_start) continue;
+    const auto& p = *static_cast<const DmaPayload*>(s.payload);
+    if (p.peer.elsewhere() && p.dst.addr.buffer == kTempBuffer) note_reached(p.dst.addr.offset, p.dst.name);
+  }
+}
+
+// The scratch, or the allocation of a run_scoped, that holds `offset`.
+void CoreRaces::note_reached(int64_t offset, const std::string& name) {
+  auto add = [&](int64_t begin, int64_t bytes) {
+    if (offset >= begin && offset < begin + bytes) reached_.push_back({begin, begin + bytes, name});
+  };
+  for (const Plan::Poison& p : plan_.poison) add(p.offset, p.count * ir::byte_size(p.dtype));
+  for (const Step& s : plan_.steps)
+    if (s.fn == run::scope_end)
+      for (const ScopePayload::Range& r : static_cast<const ScopePayload*>(s.payload)->memory) add(r.offset, r.bytes);
+}
+
+const CoreRaces::Reached* CoreRaces::reached(const Access& a) const {
+  const auto it = std::find_if(reached_.begin(), reached_.end(), [&](const Reached& r) { return a.offset >= r.begin && a.offset < r.end; });
+  return a.buffer == kTempBuffer && it != reached_.end() ? &*it : nullptr;
+}
+
+// Memory is given out again: what was done to it before is another buffer's story.
+void CoreRaces::on_fresh(Execution&, const Thread& t, int64_t offset, int64_t bytes, const std::string&) {
+  const std::byte* begin = t.bases[kTempBuffer] + offset;
+  const std::vector<ByteRun> fresh{{begin, begin + bytes}};
+  std::erase_if(records_, [&](const Record& r) { return overlap(r.runs, fresh); });
 }
 
 // What the core did so far is known to whoever sees one of the semaphores; what it does next is not.
@@ -43,7 +71,7 @@ void CoreRaces::on_seen(Execution&, const Thread& t, int64_t semaphore) {
 }
 
 void CoreRaces::on_access(Execution& ex, const Access& a) {
-  if (a.buffer < kFirstOperandBuffer) return;
+  if (a.buffer < kFirstOperandBuffer && !reached(a)) return;
   const auto t = static_cast<size_t>(a.thread);
   const std::byte* at = address(ex, a);
   std::vector<ByteRun> runs = byte_runs(at, a.dims, a.strides, a.rank, a.element_bytes);
@@ -58,8 +86,10 @@ void CoreRaces::on_access(Execution& ex, const Access& a) {
 
 void CoreRaces::report(Execution& ex, const Access& a, const Record& r) {
   if (!reported_.insert(std::minmax(a.step, r.step)).second) return;
+  const Reached* own = reached(a);
   const size_t operand = a.buffer - kFirstOperandBuffer;
-  std::string name = operand < plan_.module.operands.size() ? plan_.module.operands[operand].name : "memory";
+  std::string name = own ? fmt::format("{} of {}", own->name, run::name_of(ex.threads[static_cast<size_t>(a.owner < 0 ? a.thread : a.owner)]))
+                     : operand < plan_.module.operands.size() ? plan_.module.operands[operand].name : "memory";
   for (const Plan::Shared& s : plan_.shared)
     if (s.buffer == a.buffer) name = s.name.empty() ? "an allocation" : s.name;
   ir::Diagnostic d = diagnostic_at(ex.threads[static_cast<size_t>(a.thread)], a.step, "PS-RACE-002",

@@ -28,14 +28,14 @@ WriteWatch::WriteWatch(const Plan& plan) : plan_(plan) {}
 // Outputs that begin as nobody's, copies of their blocks, and scratch of every thread.
 void WriteWatch::track(Execution& ex) {
   tracking_ = true;
-  auto add = [&](const std::byte* begin, int64_t bytes, std::string name, const Window* output, const Window* stage, int thread) {
-    if (bytes > 0) regions_[begin] = {begin, std::move(name), std::vector<bool>(static_cast<size_t>(bytes)), output, stage, thread};
+  auto add = [&](const std::byte* begin, int64_t bytes, std::string name, const Window* output, const Window* stage, int thread, std::vector<int64_t> dims = {}) {
+    if (bytes > 0) regions_[begin] = {begin, std::move(name), std::vector<bool>(static_cast<size_t>(bytes)), output, stage, thread, std::move(dims)};
   };
   for (const Window& w : plan_.windows) {
     if (!w.is_output || ir::is_sync(w.dtype) || is_aliased(plan_.module, w.operand)) continue;
     const std::string& name = plan_.module.operands[static_cast<size_t>(w.operand)].name;
     for (const Thread& t : ex.threads) {
-      if (t.index % plan_.num_threads == 0) add(t.bases[w.buffer], run::count(w.dims) * w.element_bytes, name, &w, nullptr, -1);
+      if (t.index % plan_.num_threads == 0) add(t.bases[w.buffer], run::count(w.dims) * w.element_bytes, name, &w, nullptr, -1, w.dims);
       if (w.staged && !w.slots) add(t.bases[kTempBuffer] + w.stage_offset, w.block_elements * w.element_bytes, name, nullptr, &w, t.index);
     }
   }
@@ -45,7 +45,9 @@ void WriteWatch::track(Execution& ex) {
       const bool own = s.type->scope == ir::Scope::Thread || s.type->scope == ir::Scope::Warp;
       if (ir::is_sync(s.type->dtype) || !own || i >= plan_.poison.size()) continue;
       const Plan::Poison& p = plan_.poison[i++];
-      add(t.bases[kTempBuffer] + p.offset, p.count * ir::byte_size(p.dtype), s.name, nullptr, nullptr, t.index);
+      std::vector<int64_t> dims;
+      for (const ir::Dim& d : s.type->dims) dims.push_back(d.size);
+      add(t.bases[kTempBuffer] + p.offset, p.count * ir::byte_size(p.dtype), s.name, nullptr, nullptr, t.index, std::move(dims));
     }
   }
 }
@@ -59,7 +61,7 @@ void WriteWatch::on_fresh(Execution& ex, const Thread& t, int64_t offset, int64_
     const bool gone = r.thread == t.index && r.begin < begin + bytes && begin < r.begin + r.written.size();
     it = gone ? regions_.erase(it) : std::next(it);
   }
-  regions_[begin] = {begin, name, std::vector<bool>(static_cast<size_t>(bytes)), nullptr, nullptr, t.index};
+  regions_[begin] = {begin, name, std::vector<bool>(static_cast<size_t>(bytes)), nullptr, nullptr, t.index, {}};
 }
 
 WriteWatch::Region* WriteWatch::region_of(const std::byte* at) {
@@ -104,7 +106,8 @@ void WriteWatch::touch(Execution& ex, const Access& a, Region& r, const std::vec
     if (r.stage) mark_stage(ex, a, r, runs);
     return;
   }
-  // Parts that nobody wrote are ordinary at the edges of arrays; all of it is not.
+  if (any && !r.stage) return report_part(ex, a, r, runs);
+  // In the copy of a block parts that nobody wrote are ordinary: the block ends at the array's edge.
   if (any || !reported_.insert(r.name).second) return;
   const bool output = r.output || r.stage;
   ir::Diagnostic d = diagnostic_at(ex.threads[static_cast<size_t>(a.thread)], a.step, "PS-UNINIT-001",
@@ -112,6 +115,28 @@ void WriteWatch::touch(Execution& ex, const Access& a, Region& r, const std::vec
   d.severity = ir::Severity::Warning;
   d.numbers.push_back(output ? "an output begins with whatever memory held" : "scratch memory begins with whatever it held before");
   d.hint = "set it first, at the first grid point that uses it: @pl.when(pl.program_id(0) == 0)";
+  findings_.push_back(std::move(d));
+}
+
+// Some elements of what is read were never written. A kernel may well throw them away: a note.
+void WriteWatch::report_part(Execution& ex, const Access& a, const Region& r, const std::vector<ByteRun>& runs) {
+  const std::string key = "part of " + r.name;
+  if (reported_.count(key)) return;
+  int64_t all = 0, missing = 0, first = -1;
+  for (const ByteRun& run : runs)
+    for (const std::byte* at = run.begin; at < run.end; at += a.element_bytes, ++all) {
+      const auto byte = static_cast<size_t>(at - r.begin);
+      if (byte >= r.written.size() || r.written[byte]) continue;
+      ++missing;
+      if (first < 0) first = static_cast<int64_t>(byte) / a.element_bytes;
+    }
+  if (missing == 0) return;
+  reported_.insert(key);
+  ir::Diagnostic d = diagnostic_at(ex.threads[static_cast<size_t>(a.thread)], a.step, "PS-UNINIT-002",
+                                   fmt::format("{} of {} elements that are read from {} were never written", missing, all, r.name));
+  d.severity = ir::Severity::Note;
+  if (!r.dims.empty()) d.numbers.push_back(fmt::format("the first is {}", index_text(first, r.dims)));
+  d.hint = "they hold whatever memory held: nothing that is kept may depend on them";
   findings_.push_back(std::move(d));
 }
 

@@ -153,11 +153,14 @@ def sem_signal(op: str) -> Rule:
         ops = Operands(w)
         base, rest = ops.first_ref(ref, transforms)
         items = [("view", ops.view_of(base, rest)), ("inc", ops.add(inc))]
+        core: str | None = None
         if device is not None:
             where, kind, core = w.device_id(ops, device, p.get("device_id_type"))
-            items += [("device_id", where), ("device_id_type", kind), ("core_index", core)]
+            items += [("device_id", where), ("device_id_type", kind)]
         if core_index is not None:
-            items.append(("core_index", ops.add(core_index)))
+            index = ops.add(core_index)
+            core = index if core is None else f"[{core[1:-1]}, {index}]"  # both: no machine takes that
+        items.append(("core_index", core))
         if p.get("memory_scope") is not None:
             items.append(("memory_scope", symbol(p["memory_scope"])))
         w.emit(op, ops.names, attr_list(items), ())
