@@ -89,6 +89,22 @@ def _count_cores(core: Any) -> None:
     core.create_tensorcore_mesh = pltpu.create_tensorcore_mesh = create_tensorcore_mesh
 
 
+def _drop_compiler_options() -> None:
+    """Options of the TPU's compiler (`xla_tpu_…`), which the CPU's does not know, are left out."""
+    from jax._src import compiler
+
+    original = compiler.get_compile_options
+
+    def get_compile_options(*args: Any, env_options_overrides: Any = None, **kwargs: Any) -> Any:
+        machine = current()
+        if env_options_overrides and machine is not None and machine.ir_machine == "tpu":
+            env_options_overrides = {k: v for k, v in env_options_overrides.items() if not k.startswith("xla_tpu_")}
+        return original(*args, env_options_overrides=env_options_overrides, **kwargs)
+
+    get_compile_options.__wrapped__ = original  # type: ignore[attr-defined]
+    compiler.get_compile_options = get_compile_options
+
+
 def patch() -> None:
     """Wraps JAX's questions about the device. Safe to call often; what is not emulated gets JAX's own answer."""
     global _patched
@@ -100,6 +116,7 @@ def patch() -> None:
     from jax._src.lib import xla_client
 
     _device_attributes(xla_client.Device)
+    _drop_compiler_options()
     if (core := jaxver.module("tpu_core", load=True)) is not None and hasattr(core, "create_tensorcore_mesh"):
         _count_cores(core)
 

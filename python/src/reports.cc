@@ -110,8 +110,9 @@ void note_report(interp::Report r, const interp::Options& options) {
     }
     static std::mutex& output = *new std::mutex;
     std::lock_guard lock(output);
-    std::fwrite(all.data(), 1, all.size(), stdout);
-    std::fflush(stdout);
+    std::FILE* log = options.chip->family == hw::Family::Tpu ? stderr : stdout;  // the log of a TPU
+    std::fwrite(all.data(), 1, all.size(), log);
+    std::fflush(log);
   }
   Shared& s = shared();
   std::lock_guard lock(s.mutex);

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
 
 import pallasim
 
@@ -25,6 +26,29 @@ def printed(capfd, template, value):
         jax.block_until_ready(pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((1,), value.dtype))(value.reshape(1)))
     assert pallasim.launch_count() > before
     return capfd.readouterr().out.splitlines()
+
+
+def test_a_tpus_log(capfd):
+    """Chips print to stderr, values as XLA writes literals; index maps may print."""
+    def row(i):
+        pl.debug_print("map of {}", i)
+        return i, 0
+
+    def kernel(x_ref, n_ref, o_ref):
+        o_ref[...] = x_ref[...]
+        pl.debug_print("plain")
+        pl.debug_print("n {} of {}", n_ref[0], n_ref[1])
+        pl.debug_print("n is ", n_ref[1])
+        pl.debug_print("{}", x_ref[:2, :3])
+
+    f = pl.pallas_call(kernel, grid=(1,), in_specs=[pl.BlockSpec((8, 128), row), pl.BlockSpec(memory_space=pltpu.SMEM)], out_specs=pl.BlockSpec((8, 128), lambda i: (i, 0)),
+                       out_shape=jax.ShapeDtypeStruct((8, 128), jnp.float32))
+    x = jnp.arange(8 * 128, dtype=jnp.float32).reshape(8, 128) / 2
+    with pallasim.emulate("tpu-v5e"):
+        jax.block_until_ready(jax.jit(f, compiler_options={"xla_tpu_enable_log_recorder": "true"})(x, jnp.array([3, 7])))
+    seen = capfd.readouterr()
+    assert seen.out == "" and seen.err.splitlines() == [
+        "map of 0", "plain", "n 3 of 7", "n is s32[] 7", "f32[2,3] {", "  {0, 0.5, 1},", "  {64, 64.5, 65}", "}"]
 
 
 FLOATS = ["{:.3f}", "{:10.2f}|", "{:<10.2f}|", "{:^11.1e}|", "{:+.0f}", "{:08.3f}", "{name:.4g}", "{:12,.1f}", "{: .2f}", "{:*>9.2f}", "{:%}", "{:E}", "{0:.1f} {0:.2f}",

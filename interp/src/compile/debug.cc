@@ -63,6 +63,7 @@ PrintPayload Compiler::printed(const Op& op, const std::string& format, bool pla
   PrintPayload p;
   p.format = format;
   p.placeholders = placeholders;
+  p.literals = m_.machine == ir::Machine::Tpu && plan_.options.chip->family == hw::Family::Tpu;
   const size_t count = op.operands.size() - first;
   std::vector<std::string> names(count);
   if (const Attr* a = op.attr("names"))

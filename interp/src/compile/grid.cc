@@ -102,9 +102,12 @@ std::vector<Affine> Compiler::affine_map(const ir::Operand& operand) const {
         break;
     }
   }
+  // A map that prints or checks runs at every grid point.
+  const bool runs = std::any_of(g.region.ops.begin(), g.region.ops.end(),
+                                [](const Op& op) { return (ir::info(op.code).effects & (ir::kEffectPrint | ir::kEffectCheck)) != 0; });
   std::vector<Affine> r;
   for (ir::ValueId v : g.region.ops.back().operands) {
-    auto it = values.find(v);
+    auto it = runs ? values.end() : values.find(v);
     r.push_back(it == values.end() ? Affine{} : it->second);
   }
   return r;

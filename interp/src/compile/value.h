@@ -266,6 +266,7 @@ struct GatherPayload {
 struct PrintPayload {
   std::string format;
   bool placeholders = true;
+  bool literals = false;  // as a TPU's log has values: "f32[] 2", arrays as XLA writes literals
   // A Python format specification: [[fill]align][sign][#][0][width][grouping][.precision][type].
   struct Style {
     std::string fill = " ";

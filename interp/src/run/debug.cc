@@ -48,10 +48,49 @@ std::string array_text(const std::byte*& at, const PrintPayload::Arg& a, size_t 
   return r + "]";
 }
 
+// XLA's name of an element type.
+std::string literal_type(const PrintPayload::Arg& a) {
+  std::string name(ir::name(a.dtype));
+  if (a.dtype == ir::DType::Bool) name = "pred";
+  else if (name[0] == 'i') name[0] = 's';
+  return fmt::format("{}[{}]", name, fmt::join(a.dims, ","));
+}
+
+std::string literal_element(const std::byte* at, ir::DType t) {
+  if (compute_type(t) == CType::F32) return fmt::format("{}", *reinterpret_cast<const float*>(at));
+  if (t == ir::DType::Bool) return *reinterpret_cast<const uint8_t*>(at) ? "true" : "false";
+  return element_text(at, t);
+}
+
+// The innermost dimension is a line, the others open and close on lines of their own.
+std::string literal_rows(const std::byte*& at, const PrintPayload::Arg& a, size_t d) {
+  const bool row = d + 1 == a.dims.size();
+  std::string r = row && d > 0 ? "  {" : "{";
+  for (int64_t i = 0; i < a.dims[d]; ++i) {
+    if (!row) {
+      r += (i ? ",\n" : "\n") + literal_rows(at, a, d + 1);
+      continue;
+    }
+    alignas(16) std::byte reg[16];
+    kernels().load(a.dtype)(reg, at, 1, 1);
+    at += ir::byte_size(a.dtype);
+    r += (i ? ", " : "") + literal_element(reg, a.dtype);
+  }
+  return r + (row ? "}" : "\n}");
+}
+
+std::string literal_text(const Thread& t, const PrintPayload& p, const PrintPayload::Arg& a) {
+  if (a.scalar) return (p.placeholders ? "" : literal_type(a) + " ") + literal_element(t.arena + a.slot, a.dtype);
+  const std::byte* at = t.resolve(a.addr);
+  return literal_type(a) + " " + literal_rows(at, a, 0);
+}
+
 std::string text_of(const Thread& t, const PrintPayload& p) {
   std::vector<std::string> values;
   for (const PrintPayload::Arg& a : p.args) {
-    if (a.scalar) {
+    if (p.literals) {
+      values.push_back(literal_text(t, p, a));
+    } else if (a.scalar) {
       const std::byte* at = t.arena + a.slot;
       const bool plain = a.style.type == 0 && a.style.width == 0 && a.style.precision < 0 && !a.style.sign && !a.style.grouping;
       values.push_back(plain ? element_text(at, a.dtype) : formatted(at, a.dtype, a.style));

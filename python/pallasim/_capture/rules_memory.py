@@ -208,7 +208,9 @@ def plain(op: str) -> Rule:
 def debug_print(w: Writer, eqn: Any) -> None:
     p = eqn.params
     w.module.facts.add("prints")
-    items = [("format", quote(p.get("fmt") or "")), ("placeholders", bool_text(True) if p.get("has_placeholders") else None),
+    text = p.get("fmt") or ""
+    placeholders = True if p.get("has_placeholders") else False if eqn.invars and "{" not in text else None
+    items = [("format", quote(text)), ("placeholders", None if placeholders is None else bool_text(placeholders)),
              ("ordered", bool_text(True) if p.get("ordered") else None)]
     static = p.get("static_args") or ()
     if static:
