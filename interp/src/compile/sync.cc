@@ -74,6 +74,7 @@ void Compiler::op_semaphore(const Op& op) {
     }
   };
   if (op.code == ir::OpCode::sem_read) {
+    p.polls = while_depth_ > 0;
     Step& s = emit(run::sem_read, plan_.own(p));
     Val v;
     v.kind = Val::Kind::Scalar;

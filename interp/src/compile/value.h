@@ -290,6 +290,7 @@ struct SemPayload {
   bool value_wide = false;
   int64_t value = 1;
   bool decrement = true;
+  bool polls = false;      // a look in a loop that may wait for a change
 };
 // The extents of a transfer: bounds, and i64 slots where they are known at run time only.
 struct Extents {

@@ -122,6 +122,22 @@ Schedule make_schedule(const Options& o) {
   throw ir::DiagnosticError(std::move(d));
 }
 
+// Threads that look at semaphores again and again, without anything else happening.
+[[noreturn]] void polling_threads(Execution& ex, const Thread& t, const std::string& token) {
+  const auto live = std::count_if(ex.threads.begin(), ex.threads.end(), [](const Thread& x) { return x.stop != Stop::Done && x.stop != Stop::Blocked; });
+  const auto blocked = std::count_if(ex.threads.begin(), ex.threads.end(), [](const Thread& x) { return x.stop == Stop::Blocked; });
+  ir::Diagnostic d = diagnostic_at(t, t.pc, "PS-LIVE-001", fmt::format("livelock: {} {} for a signal that nobody sends", live, live == 1 ? "thread polls" : "threads poll"));
+  std::set<int> looked;
+  for (const Step& s : ex.plan->steps)
+    if (s.fn == run::sem_read && static_cast<const SemPayload*>(s.payload)->polls) looked.insert(static_cast<const SemPayload*>(s.payload)->block);
+  for (std::string& line : run::signallers(*ex.plan, looked)) d.numbers.push_back(std::move(line));
+  if (d.numbers.empty()) d.numbers.push_back("nothing in the kernel signals the semaphore");
+  if (blocked > 0) d.numbers.push_back(fmt::format("{} more {} for semaphores", blocked, blocked == 1 ? "thread waits" : "threads wait"));
+  d.numbers.push_back("schedule " + token);
+  d.hint = "every loop that polls needs a signal that some thread reaches without that loop; livelock_steps sets the limit";
+  throw ir::DiagnosticError(std::move(d));
+}
+
 void check_limits(Execution& ex, const Options& o, const Thread& t, int64_t idle, const std::string& token) {
   auto stop = [&](const char* code, std::string message, std::string hint) {
     ir::Diagnostic d = diagnostic_at(t, t.pc, code, std::move(message));
@@ -134,8 +150,10 @@ void check_limits(Execution& ex, const Options& o, const Thread& t, int64_t idle
     stop("PS-LIVE-002", fmt::format("the limit of {} steps is reached", o.max_steps), "raise max_steps, or look for a loop that does not end");
   // A turn that only finds its condition unchanged is worth many idle steps: everybody is waiting.
   constexpr int64_t kStepsPerSpin = 1000;
-  if (o.livelock_steps > 0 && ex.spins >= std::max<int64_t>(o.livelock_steps / kStepsPerSpin, 1) && ex.spins > 4 * static_cast<int64_t>(ex.threads.size()))
-    waiting_programs(ex, t, token);
+  if (o.livelock_steps > 0 && ex.spins >= std::max<int64_t>(o.livelock_steps / kStepsPerSpin, 1) && ex.spins > 4 * static_cast<int64_t>(ex.threads.size())) {
+    if (ex.points > 0) waiting_programs(ex, t, token);
+    polling_threads(ex, t, token);
+  }
   if (o.livelock_steps > 0 && idle >= o.livelock_steps)
     stop("PS-LIVE-001", fmt::format("livelock: no thread wrote memory, signalled or ended for {} steps", idle),
          "a loop condition never changes; livelock_steps sets the limit");

@@ -88,8 +88,15 @@ const Step* sem_read(Thread& t, const Step* s) {
   if (ex.copies_move == Options::Copies::AtWait)
     for (size_t i; (i = ex.copies.first_signalling(id)) < ex.copies.size();) complete_copy(ex, i);
   for (Listener* l : ex.listeners) l->on_seen(ex, t, id);
-  t.slot<int64_t>(s->dst) = ex.semaphores.count(id);
-  return s + 1;
+  int64_t& seen = t.slot<int64_t>(s->dst);
+  const bool same = seen == ex.semaphores.count(id);
+  seen = ex.semaphores.count(id);
+  if (!p.polls || !same) return s + 1;
+  // Somebody else must signal what this loop waits for.
+  ++ex.spins;
+  t.pc = s + 1;
+  t.stop = Stop::Yielded;
+  return nullptr;
 }
 
 std::string where(const Plan& p, ir::LocId loc) {
