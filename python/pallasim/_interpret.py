@@ -48,6 +48,14 @@ def merge(options: Params, given: Any) -> Params:
     return dataclasses.replace(options, **changes)
 
 
+def without_bounds(options: Params, compiler_params: Any) -> Params:
+    """The options of a kernel that forbids its compiler to check bounds: what it reads outside is what fresh memory holds.
+    Writes outside stay errors."""
+    if options.out_of_bounds == "error" and getattr(compiler_params, "disable_bounds_checks", False):
+        return dataclasses.replace(options, out_of_bounds="uninitialized")
+    return options
+
+
 def _is_jax_params(given: Any) -> bool:
     return type(given).__name__ in ("InterpretParams", "InterpretGPUParams") and hasattr(given, "detect_races")
 

@@ -91,6 +91,7 @@ def lower(ctx: Any, *in_nodes: Any, primitive: str, options: Any, **params: Any)
     from ._capture import jaxver
     from ._capture.types import Unsupported
 
+    options = _interpret.without_bounds(options, params.get("compiler_params"))
     if options.rules is True:
         _jax_checks.check(params.get("interpret"), params)
     try:

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
 
 import pallasim
 
@@ -91,3 +92,25 @@ def test_machine_and_option_names_are_checked():
         pallasim.Params(machine="tpu-v99")
     with pytest.raises(TypeError):
         pallasim.emulate(no_such_option=1)
+
+
+def test_a_kernel_without_bounds_checks_reads_fresh_memory_outside(emulated, same):
+    """What CompilerParams(disable_bounds_checks=True) asks of the TPU's compiler; writes outside are errors all the same."""
+    x = np.arange(8 * 128, dtype=np.float32).reshape(8, 128)
+    unchecked = pltpu.CompilerParams(disable_bounds_checks=True)
+
+    def reads(x_ref, o_ref):
+        o_ref[...] = x_ref[pl.ds(0, 16)]
+
+    def writes(x_ref, o_ref):
+        o_ref[pl.ds(0, 16)] = jnp.concatenate([x_ref[...]] * 2)
+
+    def call(kernel, rows, **params):
+        return lambda x: pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((rows, 128), x.dtype), **params)(x)
+
+    out = emulated(call(reads, 16, compiler_params=unchecked), x, machine="tpu-v5e")
+    same(out[:8], x)
+    assert np.isnan(out[8:]).all()
+    for f in call(reads, 16), call(writes, 8, compiler_params=unchecked):
+        with pytest.raises(pallasim.KernelError, match="PS-OOB-001"):
+            emulated(f, x, machine="tpu-v5e")
