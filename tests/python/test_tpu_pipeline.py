@@ -246,6 +246,46 @@ def test_memory_of_a_core_lives_between_kernels(same):
             assert pallasim.launch_count() == begin + 4
 
 
+def test_a_semaphore_outside_kernels_is_one_per_core(same):
+    """The second core starts two copies in one kernel; in the next one each sees and awaits its own."""
+    mesh = lambda: pltpu.create_tensorcore_mesh("core")  # noqa: E731
+
+    def f(x):
+        came = pl.empty_ref_like(pltpu.SemaphoreType.DMA(()))
+        x_ref, copied = jax.new_ref(x), pl.empty_ref_like(pltpu.HBM((2, 8, 128), jnp.int32))
+        counts = pl.empty_ref_like(pltpu.HBM((2, 8, 128), jnp.int32))
+
+        @pl.core_map(mesh())
+        def first():
+            core = jax.lax.axis_index("core")
+            copy = pltpu.make_async_copy(x_ref, copied.at[core], came)
+            copy.start()
+            pl.when(core == 1)(copy.start)
+
+        @pl.core_map(mesh())
+        def last():
+            core = jax.lax.axis_index("core")
+            copy = pltpu.make_async_copy(x_ref, copied.at[core], came)
+
+            def body(rows):
+                rows[...] = jnp.full(rows.shape, pl.semaphore_read(came), jnp.int32)
+                copy.wait()
+                pl.when(core == 1)(copy.wait)
+                pltpu.sync_copy(rows, counts.at[core])
+
+            pl.run_scoped(body, pltpu.VMEM((8, 128), jnp.int32))
+
+        return counts[...][:, 0, 0], copied[...]
+
+    x = jnp.arange(1024, dtype=jnp.int32).reshape(8, 128)
+    with pallasim.emulate("tpu-v5p"):
+        begin = pallasim.launch_count()
+        counts, copied = jax.jit(f)(x)
+        assert pallasim.launch_count() == begin + 2
+    same(counts, np.int32([4096, 8192]))
+    same(copied, np.stack([x, x]))
+
+
 # --- JAX's interpreter options --------------------------------------------------------------------------------------
 def test_integers_that_nobody_wrote_are_the_greatest_as_in_jaxs_interpreter():
     def f(interpret):

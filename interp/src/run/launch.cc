@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
+#include <map>
 #include <set>
 #include <thread>
 
@@ -21,8 +22,24 @@ namespace pallasim::interp {
 struct Session::State {
   static constexpr int kHandles = 1 << 16;
   std::mutex mutex;
-  std::vector<int64_t> counts = std::vector<int64_t>(kHandles, 0);
+  std::vector<int64_t> counts = std::vector<int64_t>(kHandles, 0);  // of a device's first core
+  std::map<std::pair<int, int>, int64_t> others;                    // by handle and core: counts that are not 0
   int next = 1;  // 0 is no semaphore
+
+  int64_t count(int handle, int core) const {
+    if (core == 0) return counts[static_cast<size_t>(handle)];
+    const auto it = others.find({handle, core});
+    return it == others.end() ? 0 : it->second;
+  }
+  void set(int handle, int core, int64_t count) {
+    if (core == 0) counts[static_cast<size_t>(handle)] = count;
+    else if (count != 0) others[{handle, core}] = count;
+    else others.erase({handle, core});
+  }
+  bool is_free(int handle) const {
+    const auto it = others.lower_bound({handle, 0});
+    return counts[static_cast<size_t>(handle)] == 0 && (it == others.end() || it->first.first != handle);
+  }
 
   // An array in memory that every core has for itself, as a launch left it. Programs know its first core's.
   struct CoreArray {
@@ -48,7 +65,7 @@ struct Session::State {
     for (int tries = 0; tries < kHandles; ++tries) {
       const int h = next;
       next = next + 1 == kHandles ? 1 : next + 1;
-      if (counts[static_cast<size_t>(h)] == 0) return h;
+      if (is_free(h)) return h;
     }
     return 0;
   }
@@ -175,9 +192,11 @@ void exchange_semaphores(Execution& ex, const Call& c, const Plan::OuterSemaphor
     if (h <= 0 || h >= Session::State::kHandles)
       bad_argument(c.plan, fmt::format("{} holds no semaphore", block.name), {fmt::format("element {} is {}", i, h)},
                    "semaphores outside kernels are made by kernels, as outputs in semaphore memory, or as refs");
-    const int64_t id = c.plan.semaphores.id(o.block, i, static_cast<int64_t>(device) * c.plan.num_threads);
-    if (in) ex.semaphores.set(id, session.counts[static_cast<size_t>(h)]);
-    else session.counts[static_cast<size_t>(h)] = ex.semaphores.count(id);
+    for (int core = 0; core < (block.per_thread ? c.plan.num_threads : 1); ++core) {
+      const int64_t id = c.plan.semaphores.id(o.block, i, static_cast<int64_t>(device) * c.plan.num_threads + core);
+      if (in) ex.semaphores.set(id, session.count(h, core));
+      else session.set(h, core, ex.semaphores.count(id));
+    }
   }
 }
 
