@@ -9,6 +9,7 @@ import pytest
 from test_capsule import BINARY
 
 PROLOGUE = """
+import sys
 import jax, jax.numpy as jnp, numpy as np
 from jax import lax
 from jax.experimental import pallas as pl
@@ -104,6 +105,35 @@ def test_coordinates_of_two_axes(devices):
             assert pallasim.launch_count() == before + 4
 
     devices(body)
+
+
+@pytest.mark.parametrize("machine", ["tpu-v5p", "tpu-v6e"])
+def test_cores_of_every_device_meet(devices, machine):
+    def body():
+        chip = sys.argv[1]
+
+        def copy_by_cores(x):
+            x_ref, y_ref = jax.new_ref(x), jax.new_ref(jnp.zeros_like(x))
+
+            @pl.core_map(pltpu.create_tensorcore_mesh("core"))
+            def _():
+                cores, core = lax.axis_size("core"), lax.axis_index("core")
+
+                def inner(ready):
+                    for i in range(cores):
+                        pl.semaphore_signal(ready, 1, device_id={"core": i})
+                    pl.semaphore_wait(ready, cores)
+                    pltpu.sync_copy(x_ref.at[pl.ds(core * (8 // cores), 8 // cores)], y_ref.at[pl.ds(core * (8 // cores), 8 // cores)])
+
+                pl.run_scoped(inner, pltpu.SemaphoreType.REGULAR)
+
+            return jax.freeze(y_ref)
+
+        with pallasim.emulate(chip):
+            np.testing.assert_array_equal(sharded(copy_by_cores, mesh())(X), X)
+            assert pallasim.launch_count() == N and pallasim.last_run()["threads"] == (2 if chip == "tpu-v5p" else 1)
+
+    devices(body, machine)
 
 
 def test_a_deadlock_is_one_finding_and_the_next_launch_runs(devices):

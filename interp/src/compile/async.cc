@@ -63,9 +63,13 @@ SemPayload Compiler::semaphore_of(const Op& op, const Val& v) {
 // A logical device id counts the devices around the kernel; where there is one, it can only name itself.
 Peer Compiler::peer(const Op& op) {
   Peer r;
-  auto slot = [&](const char* key) {
+  auto named = [&](const char* key) {  // null: nobody is named
     const Attr* a = op.attr(key);
-    if (!a || (a->is(Attr::Kind::Symbol) && a->s == "none")) return Addr::kNoSlot;
+    return a && a->is(Attr::Kind::Symbol) && a->s == "none" ? nullptr : a;
+  };
+  auto slot = [&](const char* key) {
+    const Attr* a = named(key);
+    if (!a) return Addr::kNoSlot;
     if (a->is(Attr::Kind::List) && a->items.size() == 1 && a->items[0].is_call("axis") && m_.meshes.size() == 1 && m_.meshes[0].axes.size() == 1)
       a = &a->items[0].items[1];  // a coordinate on the only axis of the mesh
     if (a->is(Attr::Kind::Operand)) return scalar_slot(scalar_convert(operand(op, static_cast<size_t>(a->i)), ir::DType::I32));
@@ -73,7 +77,7 @@ Peer Compiler::peer(const Op& op) {
     return const_int(ir::DType::I32, a->i).slot;
   };
   r.core_slot = slot("core_index");
-  if (plan_.num_devices() > 1 && op.attr("device_id")) {
+  if (plan_.num_devices() > 1 && named("device_id")) {
     const Attr* kind = op.attr("device_id_type");
     if (kind && kind->s != "logical") unsupported(op, std::string(ir::name(op.code)) + " with a device id of type " + kind->s);
     r.device_slot = slot("device_id");
