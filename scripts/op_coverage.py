@@ -15,7 +15,7 @@ STEPS = {"random_bits", "random_seed", "random_fold_in", "random_split", "dim_va
 # Operations that Python tests run without naming them.
 TESTED = {
     "tests/python/test_refs.py": "prng_seed prng_random_bits prng_join prng_split random_wrap matmul_push_rhs matmul_acc_lhs matmul_pop view",
-    "tests/python/test_ops.py": "iota_2x32",
+    "tests/python/test_array_ops.py": "iota_2x32",
     "tests/python/test_debug.py": "debug_print debug_callback",
     "tests/python/test_grid_features.py": "check",
 }
@@ -44,8 +44,11 @@ def compiled():
 
 def tests():
     """Operation name -> path of a test that runs it."""
-    cases = (ROOT / "tests" / "python" / "op_cases.py").read_text()
-    found = {n: "tests/python/test_ops.py" for n in re.findall(r'"(\w+)": (?:E|_approximate)\(', cases) + re.findall(r'\bA\("(\w+)"', cases)}
+    python = ROOT / "tests" / "python"
+    found = {n: "tests/python/test_ops.py" for n in re.findall(r'"(\w+)": (?:E|_approximate)\(', (python / "op_cases.py").read_text())}
+    arrays = (python / "array_cases.py").read_text()
+    for name in re.findall(r'"(\w+)": (?:Fold)?\(', arrays) + re.findall(r'\bA\("(\w+)"', arrays):
+        found.setdefault(name, "tests/python/test_array_ops.py")
     for path, names in TESTED.items():
         if (ROOT / path).exists():
             found |= {n: path for n in names.split() if n not in found}

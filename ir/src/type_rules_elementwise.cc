@@ -178,7 +178,7 @@ void rule_select(const OpCheck& c) {
 }
 
 void rule_clamp(const OpCheck& c) {
-  for (int i = 0; i < 3; ++i) need_class(c, i, kBool | kInt | kFloat);
+  for (int i = 0; i < 3; ++i) need_class(c, i, kBool | kNumber);
   one_dtype(c, 0);
   for (int i : {0, 2})
     if (!c.in(i).is_scalar() && !may_equal(c.in(i).dims, c.in(1).dims))

@@ -2,6 +2,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <complex>
 #include <thread>
 
 #include "data.h"
@@ -125,6 +126,31 @@ TEST_P(Backends, AgreeWithPlainLoops) {
   }
 }
 INSTANTIATE_TEST_SUITE_P(All, Backends, ::testing::Values(0, 1, 2, 3));
+
+template <class T>
+void complex_product(DType d) {
+  using Z = std::complex<T>;
+  const int m = 5, n = 7, k = 9;
+  std::vector<Z> a(m * k), b(k * n), c(m * n, Z(1, -2));
+  for (size_t i = 0; i < a.size(); ++i) a[i] = Z(static_cast<T>(i % 11) - 5, static_cast<T>(i % 7) - 3);
+  for (size_t i = 0; i < b.size(); ++i) b[i] = Z(static_cast<T>(i % 5) - 2, static_cast<T>(i % 13) - 6);
+  Contraction x;
+  x.m = m, x.n = n, x.k = k, x.a_row = 1, x.a_col = m, x.b_row = n, x.b_col = 1, x.c_row = n;  // a is column-major
+  x.in = x.in_rhs = x.out = d;
+  x.accumulate = true;
+  ASSERT_TRUE(contract(x, c.data(), a.data(), b.data()));
+  for (int i = 0; i < m; ++i) {
+    for (int j = 0; j < n; ++j) {
+      Z sum(1, -2);
+      for (int p = 0; p < k; ++p) sum += a[static_cast<size_t>(p * m + i)] * b[static_cast<size_t>(p * n + j)];
+      EXPECT_EQ(c[static_cast<size_t>(i * n + j)], sum);  // small integers: exact
+    }
+  }
+}
+TEST(Contract, ComplexNumbers) {
+  complex_product<float>(DType::C64);
+  complex_product<double>(DType::C128);
+}
 
 TEST(Contract, IntegersWrap) {
   const int32_t a[] = {INT32_MAX, 2}, b[] = {2, 3};

@@ -16,7 +16,7 @@ CType result_type(OpCode op, DType d) {
   if (gives_bool(op)) return CType::Bool;
   const CType c = compute_type(d);
   if (op == OpCode::abs || op == OpCode::real || op == OpCode::imag) return c == CType::C64 ? CType::F32 : c == CType::C128 ? CType::F64 : c;
-  if (op == OpCode::complex) return c == CType::F32 ? CType::C64 : CType::C128;
+  if (op == OpCode::complex || (op == OpCode::conj && (c == CType::F32 || c == CType::F64))) return c == CType::F32 ? CType::C64 : CType::C128;
   return c;
 }
 

@@ -1,5 +1,6 @@
 """`numerics`: products of matrices as the chip forms them, through Python."""
 import pathlib
+
 import jax
 import jax.numpy as jnp
 import ml_dtypes

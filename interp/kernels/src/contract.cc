@@ -53,7 +53,7 @@ void pack(void* dst, DType to, Matrix x) {
   const ConvertFn convert = compute_type(x.type) == compute_type(to) ? nullptr : t.convert(x.type, to);
   const int64_t esize = bytes_of(x.type), osize = bytes_of(to);
   const Semantics sem;
-  alignas(64) char reg[kStrip * 8];
+  alignas(64) char reg[kStrip * 16];
   auto* out = static_cast<char*>(dst);
   for (int64_t i = 0; i < x.rows; ++i) {
     for (int64_t j = 0; j < x.cols; j += kStrip) {
@@ -114,6 +114,8 @@ DType accumulator(const Contraction& c) {
   if (a != b) return DType::Token;
   if (a == DTypeClass::Float && o == DTypeClass::Float)
     return c.in == DType::F64 || c.in_rhs == DType::F64 || c.out == DType::F64 ? DType::F64 : DType::F32;
+  if (a == DTypeClass::Complex && o == DTypeClass::Complex)
+    return c.in == DType::C64 && c.in_rhs == DType::C64 && c.out == DType::C64 ? DType::C64 : DType::C128;
   if (a == DTypeClass::Int && (o == DTypeClass::Int || o == DTypeClass::Float)) {
     const bool wide = common::bits_of(c.in) == 64 || common::bits_of(c.in_rhs) == 64 || (o == DTypeClass::Int && common::bits_of(c.out) == 64);
     const bool is_unsigned = common::class_of(c.in) == DTypeClass::UInt && common::class_of(c.in_rhs) == DTypeClass::UInt;
@@ -136,7 +138,7 @@ void store_result(void* dst, int64_t row, DType out, const void* src, DType acc,
   const StoreFn store = t.store(out);
   const int64_t asize = bytes_of(acc), osize = bytes_of(out);
   const Semantics sem;
-  alignas(64) char reg[kStrip * 8];
+  alignas(64) char reg[kStrip * 16];
   for (int64_t i = 0; i < m; ++i) {
     for (int64_t j = 0; j < n; j += kStrip) {
       const int64_t k = std::min<int64_t>(kStrip, n - j);
@@ -206,6 +208,8 @@ bool run(const Contraction& c, void* out, const void* lhs, const void* rhs, Gemm
         case DType::I32: case DType::U32:
           plain<uint32_t>(backend == GemmBackend::Reference ? reference_gemm<uint32_t> : isa.small_u32, c, a, b, sum, ldc);
           break;
+        case DType::C64: plain<common::C64>(reference_gemm<common::C64>, c, a, b, sum, ldc); break;
+        case DType::C128: plain<common::C128>(reference_gemm<common::C128>, c, a, b, sum, ldc); break;
         default:
           plain<uint64_t>(backend == GemmBackend::Reference ? reference_gemm<uint64_t> : isa.small_u64, c, a, b, sum, ldc);
           break;

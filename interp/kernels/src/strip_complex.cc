@@ -86,6 +86,36 @@ Z pow(Z z, Z w) {
   return exp(log(z) * w);
 }
 
+// Inverse functions after Kahan ("Branch cuts for complex elementary functions"): products of square roots keep the cuts.
+Z times(Z a, Z b) { return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re}; }
+Z conjugate(Z z) { return {z.re, -z.im}; }
+Z plus_i(Z z) { return {-z.im, z.re}; }   // i z
+Z minus_i(Z z) { return {z.im, -z.re}; }  // -i z
+Z asin(Z z) {
+  const Z below = sqrt(Z{1 - z.re, -z.im}), above = sqrt(Z{1 + z.re, z.im});
+  return {m64::atan2(z.re, times(below, above).re), m64::asinh(times(conjugate(below), above).im)};
+}
+Z acos(Z z) {
+  const Z below = sqrt(Z{1 - z.re, -z.im}), above = sqrt(Z{1 + z.re, z.im});
+  return {2 * m64::atan2(below.re, above.re), m64::asinh(times(conjugate(above), below).im)};
+}
+Z acosh(Z z) {
+  const Z below = sqrt(Z{z.re - 1, z.im}), above = sqrt(Z{z.re + 1, z.im});
+  return {m64::asinh(times(conjugate(below), above).re), 2 * m64::atan2(below.im, above.re)};
+}
+Z atanh(Z z) {
+  const double d = (1 - z.re) * (1 - z.re) + z.im * z.im;
+  return {0.25 * m64::log1p(4 * z.re / d), 0.5 * m64::atan2(2 * z.im, (1 - z.re) * (1 + z.re) - z.im * z.im)};
+}
+Z asinh(Z z) { return minus_i(asin(plus_i(z))); }
+Z atan(Z z) { return minus_i(atanh(plus_i(z))); }
+Z atan2(Z y, Z x) {  // -i log((x + i y) / sqrt(x^2 + y^2))
+  const Z n{x.re - y.im, x.im + y.re}, xx = times(x, x), yy = times(y, y);
+  return minus_i(log(quotient(n, sqrt(Z{xx.re + yy.re, xx.im + yy.im}))));
+}
+Z exp2(Z z) { return exp(Z{z.re * 0x1.62e42fefa39efp-1, z.im * 0x1.62e42fefa39efp-1}); }
+Z reciprocal(Z z) { return quotient({1, 0}, z); }
+
 template <Z (*G)(Z)> struct Via {
   template <class C> static C f(C x) {
     const Z r = G({x.re, x.im});
@@ -107,6 +137,12 @@ struct Square { template <class C> static C f(C a) { return a * a; } };
 struct CxEq { template <class C> static uint8_t f(C a, C b) { return a.re == b.re && a.im == b.im; } };
 struct CxNe { template <class C> static uint8_t f(C a, C b) { return a.re != b.re || a.im != b.im; } };
 
+// By the real part, then by the imaginary one; comparisons with NaN choose the second, as XLA's.
+template <class C> bool less(C a, C b) { return a.re == b.re ? a.im < b.im : a.re < b.re; }
+struct CxMax { template <class C> static C f(C a, C b) { return less(b, a) ? a : b; } };
+struct CxMin { template <class C> static C f(C a, C b) { return less(a, b) ? a : b; } };
+struct CxClamp { template <class C> static C f(C lo, C x, C hi) { return CxMin::f(CxMax::f(lo, x), hi); } };
+
 template <class P>
 void part(void* dst, const void* a, const void*, const void*, int64_t n, const StripParams&, bool imaginary) {
   for (int64_t i = 0; i < n; ++i) static_cast<P*>(dst)[i] = static_cast<const P*>(a)[2 * i + imaginary];
@@ -124,6 +160,10 @@ template <class P>
 void join(void* dst, const void* a, const void* b, const void*, int64_t n, const StripParams&) {
   auto *re = static_cast<const P*>(a), *im = static_cast<const P*>(b);
   for (int64_t i = 0; i < n; ++i) static_cast<Cx<P>*>(dst)[i] = {re[i], im[i]};
+}
+template <class P>
+void conj_of_real(void* dst, const void* a, const void*, const void*, int64_t n, const StripParams&) {
+  for (int64_t i = 0; i < n; ++i) static_cast<Cx<P>*>(dst)[i] = {static_cast<const P*>(a)[i], P{}};
 }
 template <class P>
 void integer_pow(void* dst, const void* a, const void*, const void*, int64_t n, const StripParams& p) {
@@ -151,6 +191,10 @@ StripFn complex_strip(OpCode op) {
     case OpCode::mul: return binary<Mul, C, C, false>;
     case OpCode::div: return binary<Via2<quotient>, C, C, false>;
     case OpCode::pow: return binary<Via2<pow>, C, C, false>;
+    case OpCode::atan2: return binary<Via2<atan2>, C, C, false>;
+    case OpCode::max: return binary<CxMax, C, C, false>;
+    case OpCode::min: return binary<CxMin, C, C, false>;
+    case OpCode::clamp: return ternary<CxClamp, C, false>;
     case OpCode::neg: return unary<Neg, C, C, false>;
     case OpCode::conj: return unary<Conj, C, C, false>;
     case OpCode::square: return unary<Square, C, C, false>;
@@ -162,6 +206,7 @@ StripFn complex_strip(OpCode op) {
     case OpCode::integer_pow: return integer_pow<P>;
 #define X(name) case OpCode::name: return unary<Via<name>, C, C, false>;
     X(exp) X(log) X(log2) X(sqrt) X(rsqrt) X(sin) X(cos) X(tan) X(sinh) X(cosh) X(tanh) X(logistic) X(expm1) X(log1p) X(sign)
+    X(exp2) X(asin) X(acos) X(atan) X(asinh) X(acosh) X(atanh) X(reciprocal)
 #undef X
     default: return nullptr;
   }
@@ -170,7 +215,10 @@ StripFn complex_strip(OpCode op) {
 }  // namespace
 
 StripFn strip_complex(OpCode op, DType d) {
-  if (d == DType::F32 || d == DType::F64) return op != OpCode::complex ? nullptr : d == DType::F32 ? join<float> : join<double>;
+  if (d == DType::F32 || d == DType::F64) {
+    if (op == OpCode::conj) return d == DType::F32 ? conj_of_real<float> : conj_of_real<double>;
+    return op != OpCode::complex ? nullptr : d == DType::F32 ? join<float> : join<double>;
+  }
   return ctype_of(d) == CType::C64 ? complex_strip<float>(op) : complex_strip<double>(op);
 }
 

@@ -87,7 +87,14 @@ void round_to_integral(void* dst, const void* a, const void* b, const void* c, i
   (p.imm ? unary<RoundEven, T, T, false> : unary<RoundAway, T, T, false>)(dst, a, b, c, n, p);
 }
 
-// imm = exponent bits << 8 | mantissa bits, of an IEEE-like format; values below its normal range become zero.
+inline int exponent_bits(DType d, int of_register) {
+  int e = of_register;
+  with_narrow_float(d, [&](auto t) { e = Format<decltype(t)::value>::kE; });
+  return e;
+}
+
+// imm = exponent bits << 8 | mantissa bits, of an IEEE-like format; values below its normal range become zero, unless it has
+// the exponents of the type itself.
 template <class T>
 void reduce_precision(void* dst, const void* a, const void*, const void*, int64_t n, const StripParams& p) {
   using Tr = FloatTraits<T>;
@@ -95,7 +102,7 @@ void reduce_precision(void* dst, const void* a, const void*, const void*, int64_
   const int e = static_cast<int>(p.imm >> 8), m = static_cast<int>(p.imm & 255);
   const int drop = m < Tr::kMantissa ? Tr::kMantissa - m : 0;
   const U keep = ~U{0} << drop, half = drop ? (U{1} << (drop - 1)) - 1 : 0, odd = drop ? 1 : 0;
-  const bool narrow = e < Tr::kExponent;
+  const bool narrow = e < exponent_bits(p.dtype, Tr::kExponent);
   const U bias = (U{1} << (e - 1)) - 1;
   const U top = narrow ? ((Tr::kBias + bias + 1) << Tr::kMantissa) : Tr::kInf;  // the first exponent too large
   const U bottom = narrow ? ((Tr::kBias - bias + 1) << Tr::kMantissa) : 0;      // the smallest normal value
