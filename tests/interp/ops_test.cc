@@ -1,4 +1,6 @@
 // Shape operations, reductions, contractions, memory operations, and that fusion changes no bit.
+#include <map>
+
 #include "run.h"
 
 namespace pallasim::interp::test {
@@ -155,6 +157,26 @@ TEST(Unsupported, IsRefusedByName) {
   EXPECT_EQ(error_code(kernel("f32[8]", "f32[8]", "  %2 = get %0 : f32[8]\n  %3 = extern %2 {name = \"my_primitive\"} : f32[8]\n  store %1, %3\n"),
                        {noise({8})}, {}, &report), "PS-UNSUP-001");
   EXPECT_NE(report.find("my_primitive"), std::string::npos);
+}
+
+// docs/coverage.md: a dash on all machines.
+TEST(Unsupported, IsWhatTheCoveragePageSays) {
+  const std::map<std::string, std::string> lines = {
+      {"spawn", "spawn {mesh = \"warps\"} () {\n    yield\n  }"}, {"parallel_loop", "%2 = constant {value = i32 0x1} : i32[]\n  parallel_loop %2, %2, %2 (%3: i32[]) {\n    yield\n  }"},
+      {"get_global", "%2 = get_global : ref<f32[8], vmem>"}, {"addressof", "%2 = addressof %0 : i32[]"}, {"extern", "extern {name = \"extern\"}"}};
+  std::ifstream page(PALLASIM_DOCS_DIR "/coverage.md");
+  int refused = 0;
+  for (std::string line; std::getline(page, line) && line != "## Primitives of JAX";) {
+    const size_t end = line.find("` | – | – | – |");
+    if (end == std::string::npos) continue;
+    const std::string name = line.substr(3, end - 3);
+    const auto special = lines.find(name);
+    std::string report;
+    EXPECT_EQ(error_code(kernel("f32[8]", "f32[8]", "  " + (special == lines.end() ? name : special->second) + "\n"), {noise({8})}, {}, &report), "PS-UNSUP-001") << name << '\n' << report;
+    EXPECT_NE(report.find(name), std::string::npos) << report;
+    ++refused;
+  }
+  EXPECT_GT(refused, 40);
 }
 
 TEST(Arguments, ShapeAndDtypeAreChecked) {

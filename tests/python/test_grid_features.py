@@ -74,6 +74,25 @@ def test_reads_outside_give_what_nobody_wrote(emulated, same):
         f(start, x)
 
 
+@pytest.mark.parametrize("machine", ["generic", "tpu-v5e"])
+def test_every_index_of_a_read_may_lie_outside(emulated, same, machine):
+    """Array indices, too, after earlier indices of a view."""
+    def kernel(i_ref, x_ref, o_ref):
+        lanes = jax.lax.iota(jnp.int32, 2)
+        o_ref[0] = x_ref.at[i_ref[0]][lanes + 3]         # the second lane is outside
+        o_ref[1] = x_ref.at[i_ref[0] + 5][lanes]         # the row is
+        o_ref[2] = x_ref.at[pl.ds(1, 2)][1 - lanes, i_ref[0]]
+        o_ref[3] = x_ref.at[pl.ds(1, 2), i_ref[0]][pl.ds(i_ref[0] - 1, 2)]
+
+    x, fill = np.arange(1, 13, dtype=np.float32).reshape(3, 4), np.nan
+    f = pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((4, 2), jnp.float32))
+    start = np.array([2], np.int32)
+    expected = np.array([[12, fill], [fill, fill], [11, 7], [11, fill]], np.float32)
+    same(emulated(f, start, x, machine=machine, rules=False, out_of_bounds="uninitialized"), expected)
+    with pytest.raises(pallasim.KernelError, match="PS-OOB-001"), pallasim.emulate(machine, rules=False):
+        f(start, x)
+
+
 def test_writes_outside_stop_where_reads_do_not(emulated):
     def kernel(i_ref, x_ref, o_ref):
         o_ref[...] = x_ref[...]

@@ -202,10 +202,6 @@ class Compiler {
   Val open_ref(const Val& ref, bool write, std::vector<OpenedRef>*);
   void write_back(const std::vector<OpenedRef>&);
   Val index_dynamic(const Val& ref, std::vector<IndexTerm> terms, bool write = false);
-  // Loads and stores may leave their arrays (Options::padding, out_of_bounds): they go element by element.
-  bool lenient() const {
-    return m_.machine == ir::Machine::Tpu && (plan_.options.padding == Options::Padding::All || plan_.options.out_of_bounds == Options::Oob::Uninitialized);
-  }
   Val apply_view_to_each(const Op&, const Val& ref, const Attr* view, ViewUse, Lens = Lens::Refuse);
   // An attribute view($k, [transforms]).
   Val viewed_operand(const Op&, const char* key, ViewUse use, Lens lens = Lens::Refuse);
@@ -224,8 +220,9 @@ class Compiler {
     AtomicFn atomic = nullptr;
     bool spins = false;
   };
-  bool may_read_outside(const Val& ref, const Attr* view) const;
+  bool may_leave(const Val& ref, const Attr* view, bool read) const;
   ViewResult element_view(const Op&, const Val& ref, const Attr* view, Lens = Lens::Refuse);
+  bool pick_elements(const Op&, Val* ref, const Attr& front, std::vector<GatherDim>*);
   void add_block(ViewResult*) const;
   void note_waiting_read(const Val& ref, bool scalar);
   AtomicFn atomic_function(const Op&, const std::string& kind, ir::DType);

@@ -24,7 +24,9 @@ Compiler::ViewResult Compiler::element_view(const Op& op, const Val& ref, const 
     // All transforms but the last index are applied to the ref; the last one addresses elements.
     Attr front = *view, last = Attr::list({view->items.back()});
     front.items.pop_back();
-    if (!front.items.empty() || ref.through) v = apply_view(op, ref, &front, ViewUse::Access, lens);
+    std::vector<GatherDim> picked;
+    if ((!front.items.empty() || ref.through) && !(lens == Lens::Read && pick_elements(op, &v.ref, front, &picked)))
+      v = apply_view(op, ref, &front, ViewUse::Access, lens);
     v.dims.clear();
     const auto& items = last.items[0].items;
     bool arrays = false;
@@ -55,10 +57,50 @@ Compiler::ViewResult Compiler::element_view(const Op& op, const Val& ref, const 
         v.dims.push_back(g);
       }
     }
+    v.dims.insert(v.dims.end(), picked.begin(), picked.end());
   }
   v.gather = true;
   if (ref.edge >= 0) add_block(&v);
   return v;
+}
+
+// Earlier indices of a read that may go outside and on (out_of_bounds): single elements become dimensions that are checked
+// with the others, static slices narrow the ref. False, and nothing done, where there is more to them.
+bool Compiler::pick_elements(const Op& op, Val* ref, const Attr& front, std::vector<GatherDim>* picked) {
+  if (plan_.options.out_of_bounds != Options::Oob::Uninitialized || ref->through || ref->edge >= 0) return false;
+  Val r = *ref;
+  std::vector<GatherDim> dims;
+  for (const Attr& t : front.items) {
+    if (!t.is_call("index")) return false;
+    std::vector<int64_t> extents, strides;
+    for (size_t i = 0; i < t.items.size(); ++i) {
+      const Attr& d = t.items[i];
+      if (d.is_call("slice")) {
+        const int64_t step = d.items.size() > 2 ? d.items[2].i : 1;
+        if (!d.items[0].is_int() || !d.items[1].is_int() || d.items[0].i < 0 || d.items[0].i + (d.items[1].i - 1) * step >= r.dims[i]) return false;
+        r.addr.offset += d.items[0].i * r.strides[i] * ir::byte_size(r.dtype);
+        extents.push_back(d.items[1].i), strides.push_back(r.strides[i] * step);
+        continue;
+      }
+      GatherDim g;
+      g.extent = r.dims[i], g.stride = r.strides[i];
+      if (d.is(Attr::Kind::Operand)) {
+        const Val& s = operand(op, static_cast<size_t>(d.i));
+        g.start_slot = scalar_slot(s);
+        g.wide = byte_size(compute_type(s.dtype)) == 8;
+      } else if (d.is_int()) {
+        g.start = d.i;
+      } else {
+        return false;
+      }
+      dims.push_back(g);
+    }
+    r.dims = std::move(extents), r.strides = std::move(strides);
+    r.padding.clear(), r.valid.clear();
+  }
+  *ref = std::move(r);
+  *picked = std::move(dims);
+  return true;
 }
 
 // A block that may reach beyond its array: where it starts, and the dimensions that the kernel does not see.

@@ -43,7 +43,7 @@ Compiler::ViewResult Compiler::apply_view(const Op& op, const Val& ref, const At
   Val& r = out.ref;
   const bool allow_gather = use == ViewUse::Gather, copy = use == ViewUse::Copy || use == ViewUse::CopyTo || use == ViewUse::Shape;
   const bool moves = use == ViewUse::Copy || use == ViewUse::CopyTo, write = use == ViewUse::CopyTo || lens == Lens::Write;
-  const bool boundless = use == ViewUse::Copy && lenient() && plan_.options.out_of_bounds == Options::Oob::Uninitialized;
+  const bool boundless = use == ViewUse::Copy && m_.machine == ir::Machine::Tpu && plan_.options.out_of_bounds == Options::Oob::Uninitialized;
   constexpr int64_t kBoundless = INT64_MAX / 4;
   if (ref.choice && !copy) unsupported(op, std::string(ir::name(op.code)) + " on one of several refs");
   if (!ref.extents.empty() && !copy) unsupported(op, std::string(ir::name(op.code)) + " on a ref whose extent is known at run time only");
@@ -230,9 +230,12 @@ void Compiler::check_writable(const Op& op, const Val& ref) {
   throw ir::DiagnosticError(std::move(d));
 }
 
-// Whether a read may leave its ref and goes on where it does: it then looks at every element.
-bool Compiler::may_read_outside(const Val& ref, const Attr* view) const {
-  if (plan_.options.out_of_bounds != Options::Oob::Uninitialized || !view || view->items.empty() || !view->items.back().is_call("index")) return false;
+// Whether an access may leave its ref and goes on where it does (Options::padding, out_of_bounds): it then looks at every element.
+bool Compiler::may_leave(const Val& ref, const Attr* view, bool read) const {
+  if (ref.edge >= 0) return true;
+  const bool padded = m_.machine == ir::Machine::Tpu && plan_.options.padding == Options::Padding::All && !ref.through;
+  const bool unwritten = read && plan_.options.out_of_bounds == Options::Oob::Uninitialized;
+  if (!(padded || unwritten) || !view || view->items.empty() || !view->items.back().is_call("index")) return false;
   const auto& index = view->items.back().items;
   for (size_t i = 0; i < index.size(); ++i) {
     const Attr& start = index[i].is_call("slice") ? index[i].items[0] : index[i];
@@ -249,7 +252,7 @@ void Compiler::op_get(const Op& op) {
   const ir::Type* t = type(op.results[0]);
   const Attr* view = op.attr("view");
   note_waiting_read(ref, t->is_scalar());
-  if (ref.edge >= 0 || may_read_outside(ref, view) || (lenient() && !ref.through)) {
+  if (may_leave(ref, view, true)) {
     Val r;
     gather_access(op, element_view(op, ref, view, Lens::Read), {.mode = GatherPayload::Mode::Load}, &r);
     return define(op.results[0], r);
@@ -329,8 +332,7 @@ void Compiler::op_store(const Op& op) {
   if (auto it = dies_.find(&op); it != dies_.end() &&
       std::find(it->second.begin(), it->second.end(), op.operands[1]) != it->second.end() && uses_[op.operands[1]] <= 1)
     values_[op.operands[1]].kind = Val::Kind::None;
-  const bool elements = ref.edge >= 0 || (lenient() && !ref.through);
-  const ViewResult view = elements ? element_view(op, ref, op.attr("view")) : apply_view(op, ref, op.attr("view"), ViewUse::Gather, Lens::Write);
+  const ViewResult view = may_leave(ref, op.attr("view"), false) ? element_view(op, ref, op.attr("view")) : apply_view(op, ref, op.attr("view"), ViewUse::Gather, Lens::Write);
   if (view.gather) {
     hazard_before_write(ref.root, false);
     gather_access(op, view, {.mode = GatherPayload::Mode::Store, .value = &v}, nullptr);
@@ -343,8 +345,7 @@ void Compiler::op_store(const Op& op) {
 void Compiler::op_swap(const Op& op) {
   const Val ref = operand(op, 0);
   check_writable(op, ref);
-  const bool elements = ref.edge >= 0 || (lenient() && !ref.through);
-  const ViewResult view = elements ? element_view(op, ref, op.attr("view")) : apply_view(op, ref, op.attr("view"), ViewUse::Gather, Lens::Write);
+  const ViewResult view = may_leave(ref, op.attr("view"), false) ? element_view(op, ref, op.attr("view")) : apply_view(op, ref, op.attr("view"), ViewUse::Gather, Lens::Write);
   Val v = operand(op, 1);
   if (view.gather) {
     hazard_before_write(ref.root, false);
