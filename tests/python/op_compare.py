@@ -50,12 +50,14 @@ def bits(x: np.ndarray) -> np.ndarray:
     return x.view(np.uint8).reshape(*x.shape, x.dtype.itemsize) if x.size else x
 
 
+@np.errstate(all="ignore")
 def is_nan(x: np.ndarray) -> np.ndarray:
     if is_integer(x.dtype):
         return np.zeros(x.shape, bool)
     return np.isnan(x.astype(np.complex128 if x.dtype.kind == "c" else np.float64))
 
 
+@np.errstate(all="ignore")
 def subnormal(x: np.ndarray) -> np.ndarray:
     """XLA:CPU flushes these."""
     if x.dtype.name not in ("float32", "float64", "bfloat16", "float8_e8m0fnu"):
@@ -75,6 +77,7 @@ def tolerance(dtype: np.dtype, rtol: float, rtol64: float) -> tuple[float, float
     return r, r * 1e-2
 
 
+@np.errstate(all="ignore")
 def difference(got: np.ndarray, expected: np.ndarray, within: tuple[float, float] | None, skip: np.ndarray | bool = False) -> str:
     """Says where got differs from expected: bit for bit, or beyond (rtol, atol). Empty where it does not."""
     got, expected = np.asarray(got), np.asarray(expected)
@@ -85,8 +88,7 @@ def difference(got: np.ndarray, expected: np.ndarray, within: tuple[float, float
     if within is None or is_integer(got.dtype):
         good = (bits(got) == bits(expected)).all(-1) | (is_nan(got) & is_nan(expected))
     else:
-        with np.errstate(all="ignore"):
-            wide = np.complex128 if got.dtype.kind == "c" else np.float64
-            good = np.isclose(got.astype(wide), expected.astype(wide), rtol=within[0], atol=within[1], equal_nan=True)
+        wide = np.complex128 if got.dtype.kind == "c" else np.float64
+        good = np.isclose(got.astype(wide), expected.astype(wide), rtol=within[0], atol=within[1], equal_nan=True)
     bad = ~(good | skip)
     return f"{bad.sum()} of {bad.size} differ, among them {got[bad][:3]} for {expected[bad][:3]} at {np.argwhere(bad)[0]}" if bad.any() else ""
