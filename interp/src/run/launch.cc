@@ -7,78 +7,21 @@
 #include <xmmintrin.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
-#include <deque>
-#include <map>
 #include <set>
 #include <thread>
 
 #include "checked.h"
+#include "session.h"
 #include "steps.h"
 
 namespace pallasim::interp {
 
-// Counts of the semaphores that live outside kernels. An array of semaphores holds handles: indices of this table.
-struct Session::State {
-  static constexpr int kHandles = 1 << 16;
-  std::mutex mutex;
-  std::vector<int64_t> counts = std::vector<int64_t>(kHandles, 0);  // of a device's first core
-  std::map<std::pair<int, int>, int64_t> others;                    // by handle and core: counts that are not 0
-  int next = 1;  // 0 is no semaphore
-
-  int64_t count(int handle, int core) const {
-    if (core == 0) return counts[static_cast<size_t>(handle)];
-    const auto it = others.find({handle, core});
-    return it == others.end() ? 0 : it->second;
-  }
-  void set(int handle, int core, int64_t count) {
-    if (core == 0) counts[static_cast<size_t>(handle)] = count;
-    else if (count != 0) others[{handle, core}] = count;
-    else others.erase({handle, core});
-  }
-  bool is_free(int handle) const {
-    const auto it = others.lower_bound({handle, 0});
-    return counts[static_cast<size_t>(handle)] == 0 && (it == others.end() || it->first.first != handle);
-  }
-
-  // An array in memory that every core has for itself, as a launch left it. Programs know its first core's.
-  struct CoreArray {
-    int64_t run;
-    int32_t device;
-    const std::byte* array;
-    std::vector<std::vector<std::byte>> cores;
-  };
-  static constexpr size_t kCoreArrays = 64;  // the oldest ones go
-  std::deque<CoreArray> arrays;
-  const CoreArray* find(int64_t run, int32_t device, const std::byte* array) const {
-    const auto it = std::find_if(arrays.begin(), arrays.end(), [&](const CoreArray& a) { return a.run == run && a.device == device && a.array == array; });
-    return it == arrays.end() ? nullptr : &*it;
-  }
-  void keep(CoreArray a) {
-    std::erase_if(arrays, [&](const CoreArray& b) { return b.run == a.run && b.device == a.device && b.array == a.array; });
-    arrays.push_back(std::move(a));
-    if (arrays.size() > kCoreArrays) arrays.pop_front();
-  }
-
-  // A handle whose count is 0, taken in turn, so that one that was given out comes back late.
-  int allocate() {
-    for (int tries = 0; tries < kHandles; ++tries) {
-      const int h = next;
-      next = next + 1 == kHandles ? 1 : next + 1;
-      if (is_free(h)) return h;
-    }
-    return 0;
-  }
-};
-Session::Session() : state_(std::make_unique<State>()) {}
-Session::~Session() = default;
-
 void request_interrupt() { interrupt_requested = true; }
 const ir::Module& module_of(const Plan& p) { return p.given ? *p.given : p.module; }
 
-namespace {
-
-[[noreturn]] void bad_argument(const Plan& p, std::string message, std::vector<std::string> numbers, std::string hint) {
+void bad_argument(const Plan& p, std::string message, std::vector<std::string> numbers, std::string hint) {
   ir::Diagnostic d;
   d.code = "PS-ARG-001";
   d.kernel = p.module.name;
@@ -87,6 +30,8 @@ namespace {
   d.hint = std::move(hint);
   throw ir::DiagnosticError(std::move(d));
 }
+
+namespace {
 
 std::string type_text(const Buffer& b) {
   std::string s(ir::name(b.dtype));
@@ -169,92 +114,6 @@ int default_workers() {
   return n;
 }
 
-// What every box of a launch needs.
-struct Call {
-  const Plan& plan;
-  Session& session;
-  const Options& options;
-  std::vector<std::vector<std::byte*>> operands;  // per device
-  std::vector<int64_t> grid;
-  int32_t first_device = 0;
-  int64_t run = 0;
-};
-
-// The handles of one device's semaphores of one operand.
-void exchange_semaphores(Execution& ex, const Call& c, const Plan::OuterSemaphores& o, size_t device, bool in) {
-  Session::State& session = c.session.state();
-  auto* handles = reinterpret_cast<int32_t*>(c.operands[device][static_cast<size_t>(o.operand)]);
-  const memory::SemaphoreBlock& block = c.plan.semaphores.blocks()[static_cast<size_t>(o.block)];
-  for (int64_t i = 0; i < block.count; ++i) {
-    // A ref to semaphores that was made outside kernels is zeros until a kernel sees it.
-    if (handles[i] == 0 && o.in_place) handles[i] = session.allocate();
-    const int32_t h = handles[i];
-    if (h <= 0 || h >= Session::State::kHandles)
-      bad_argument(c.plan, fmt::format("{} holds no semaphore", block.name), {fmt::format("element {} is {}", i, h)},
-                   "semaphores outside kernels are made by kernels, as outputs in semaphore memory, or as refs");
-    for (int core = 0; core < (block.per_thread ? c.plan.num_threads : 1); ++core) {
-      const int64_t id = c.plan.semaphores.id(o.block, i, static_cast<int64_t>(device) * c.plan.num_threads + core);
-      if (in) ex.semaphores.set(id, session.count(h, core));
-      else session.set(h, core, ex.semaphores.count(id));
-    }
-  }
-}
-
-// Semaphores that live outside the kernel come in with their counts and go out with them.
-void exchange_semaphores(Execution& ex, const Call& c, bool in) {
-  if (c.plan.outer_semaphores.empty()) return;
-  const std::lock_guard lock(c.session.state().mutex);
-  for (const Plan::OuterSemaphores& o : c.plan.outer_semaphores)
-    for (size_t device = 0; device < c.operands.size(); ++device) exchange_semaphores(ex, c, o, device, in);
-}
-
-std::byte* core_memory(const Execution& ex, const Call& c, const Plan::CoreArray& a, size_t device, int core) {
-  return ex.threads[device * static_cast<size_t>(c.plan.num_threads) + static_cast<size_t>(core)].bases[kTempBuffer] + a.offset;
-}
-
-// Every core gets what it had in the program's launches before this one, as long as nobody else changed the array.
-void enter_cores(const Execution& ex, const Call& c) {
-  if (c.plan.core_arrays.empty()) return;
-  Session::State& session = c.session.state();
-  const std::lock_guard lock(session.mutex);
-  for (const Plan::CoreArray& a : c.plan.core_arrays)
-    for (size_t device = 0; device < c.operands.size(); ++device) {
-      const auto bytes = static_cast<size_t>(a.bytes);
-      const std::byte* array = c.operands[device][static_cast<size_t>(a.input >= 0 ? a.input : a.output)];
-      const Session::State::CoreArray* before = a.input < 0 ? nullptr : session.find(c.run, c.first_device + static_cast<int32_t>(device), array);
-      if (before && (static_cast<int>(before->cores.size()) != c.plan.num_threads || before->cores[0].size() != bytes || std::memcmp(before->cores[0].data(), array, bytes) != 0))
-        before = nullptr;
-      for (int core = 0; core < c.plan.num_threads; ++core) std::memcpy(core_memory(ex, c, a, device, core), before ? before->cores[static_cast<size_t>(core)].data() : array, bytes);
-    }
-}
-
-void leave_cores(const Execution& ex, const Call& c) {
-  if (c.plan.core_arrays.empty()) return;
-  Session::State& session = c.session.state();
-  const std::lock_guard lock(session.mutex);
-  for (const Plan::CoreArray& a : c.plan.core_arrays)
-    for (size_t device = 0; a.output >= 0 && device < c.operands.size(); ++device) {
-      std::byte* array = c.operands[device][static_cast<size_t>(a.output)];
-      Session::State::CoreArray left{c.run, c.first_device + static_cast<int32_t>(device), array, {}};
-      for (int core = 0; core < c.plan.num_threads; ++core) {
-        const std::byte* memory = core_memory(ex, c, a, device, core);
-        left.cores.emplace_back(memory, memory + a.bytes);
-      }
-      std::memcpy(array, left.cores[0].data(), static_cast<size_t>(a.bytes));
-      session.keep(std::move(left));
-    }
-}
-
-void make_semaphores(Session::State& session, const Plan& p, const ir::Operand& o, std::byte* data) {
-  const std::lock_guard lock(session.mutex);
-  auto* handles = reinterpret_cast<int32_t*>(data);
-  const int64_t n = o.array->num_elements();
-  for (int64_t i = 0; i < n; ++i) {
-    handles[i] = session.allocate();
-    if (handles[i] == 0) bad_argument(p, "no semaphore is left for " + o.name, {fmt::format("{} exist", Session::State::kHandles - 1)}, "somebody signals semaphores and never waits");
-  }
-}
-
 // XLA's threads flush subnormals to zero; the kernels keep them, on every thread.
 class FloatEnvironment {
  public:
@@ -290,11 +149,9 @@ std::string run_box(Execution& ex, const Call& c, const GridBox& box) {
   ex.bind(c.operands, c.grid, c.first_device);
   if (runs_programs(c.plan, c.options)) ex.start_programs(resident_programs(c.plan, c.options));
   else ex.start(box);
-  exchange_semaphores(ex, c, true);
-  enter_cores(ex, c);
+  enter_session(ex, c);
   std::string token = run_threads(ex, c.options);
-  leave_cores(ex, c);
-  exchange_semaphores(ex, c, false);
+  leave_session(ex, c);
   return token;
 }
 
@@ -315,42 +172,73 @@ void deliver(std::vector<Print>& prints, Report* report) {
   }
 }
 
-// Units run independently; the error of the first grid point wins, prints come in grid order.
-void run_parallel(const Call& c, const std::vector<GridBox>& boxes, int workers, Report* report) {
-  std::mutex mutex;
-  std::unique_ptr<ir::DiagnosticError> error;
-  std::exception_ptr internal;
-  std::vector<Print> prints;
-  std::vector<ir::Diagnostic> findings;
-  auto body = [&](size_t i) {
-    Lease ex(c.plan);
-    try {
-      run_box(*ex, c, boxes[i]);
-    } catch (const ir::DiagnosticError& e) {
-      std::lock_guard lock(mutex);
-      if (!error || precedes(e.diagnostic(), error->diagnostic())) error = std::make_unique<ir::DiagnosticError>(e);
-    } catch (...) {
-      std::lock_guard lock(mutex);
-      internal = std::current_exception();
+// TBB orders its tasks after the thread that starts them and before its going on, but ThreadSanitizer does not see into its
+// library. This is the same order where it sees it; what hands a task to us is not looked at.
+class HandOver {
+ public:
+  void give() { edge_.fetch_add(1, std::memory_order_release); }
+  void take() { edge_.load(std::memory_order_acquire); }
+
+ private:
+  std::atomic<int> edge_{0};
+};
+#define PALLASIM_UNSEEN __attribute__((no_sanitize("thread")))
+
+// Independent pieces of one grid on several OS threads: the error of the first grid point wins, prints come in grid order.
+class ParallelRun {
+ public:
+  ParallelRun(const Call& c, const std::vector<GridBox>& boxes, Report* report) : call_(c), boxes_(boxes), report_(report) {}
+
+  void run(int workers) {
+    hand_over_.give();
+    auto loop = [&] { tbb::parallel_for(size_t{0}, boxes_.size(), [this](size_t i) PALLASIM_UNSEEN { task(i); }, tbb::simple_partitioner()); };
+    if (workers == default_workers()) {
+      loop();
+    } else {
+      tbb::task_arena arena(workers);
+      arena.execute(loop);
     }
-    std::lock_guard lock(mutex);
-    report->steps += ex->steps;
-    prints.insert(prints.end(), ex->prints.begin(), ex->prints.end());
-    findings.insert(findings.end(), ex->findings.begin(), ex->findings.end());
-  };
-  auto loop = [&] { tbb::parallel_for(size_t{0}, boxes.size(), body, tbb::simple_partitioner()); };
-  if (workers == default_workers()) {
-    loop();
-  } else {
-    tbb::task_arena arena(workers);
-    arena.execute(loop);
+    hand_over_.take();
+    if (internal_) std::rethrow_exception(internal_);
+    std::stable_sort(prints_.begin(), prints_.end(), [](const Print& a, const Print& b) { return a.order < b.order; });
+    deliver(prints_, report_);
+    add_findings(std::move(findings_), report_);
+    if (error_) throw *error_;
   }
-  if (internal) std::rethrow_exception(internal);
-  std::stable_sort(prints.begin(), prints.end(), [](const Print& a, const Print& b) { return a.order < b.order; });
-  deliver(prints, report);
-  add_findings(std::move(findings), report);
-  if (error) throw *error;
-}
+
+ private:
+  void task(size_t i) {
+    hand_over_.take();
+    box(boxes_[i]);
+    hand_over_.give();
+  }
+  void box(const GridBox& b) {
+    Lease ex(call_.plan);
+    try {
+      run_box(*ex, call_, b);
+    } catch (const ir::DiagnosticError& e) {
+      const std::lock_guard lock(mutex_);
+      if (!error_ || precedes(e.diagnostic(), error_->diagnostic())) error_ = std::make_unique<ir::DiagnosticError>(e);
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      internal_ = std::current_exception();
+    }
+    const std::lock_guard lock(mutex_);
+    report_->steps += ex->steps;
+    prints_.insert(prints_.end(), ex->prints.begin(), ex->prints.end());
+    findings_.insert(findings_.end(), ex->findings.begin(), ex->findings.end());
+  }
+
+  const Call& call_;
+  const std::vector<GridBox>& boxes_;
+  Report* report_;
+  HandOver hand_over_;
+  std::mutex mutex_;
+  std::unique_ptr<ir::DiagnosticError> error_;
+  std::exception_ptr internal_;
+  std::vector<Print> prints_;
+  std::vector<ir::Diagnostic> findings_;
+};
 
 // Grid points as they are entered.
 struct GridRecorder : Listener {
@@ -523,7 +411,7 @@ Report launch(const Plan& p, Session& session, std::span<const DeviceCall> devic
     if (boxes.size() > 1) {
       report.units = static_cast<int>(boxes.size());
       report.token = "ps1:run-to-block";
-      run_parallel(call, boxes, workers, &report);
+      ParallelRun(call, boxes, &report).run(workers);
       return report;
     }
   }
