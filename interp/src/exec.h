@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "pallasim/memory/coverage.h"
 #include "plan.h"
 
 namespace pallasim::interp {
@@ -83,6 +84,15 @@ struct Execution {
   std::vector<Listener*> listeners; // empty in fast runs
   std::vector<Print> prints;
   std::vector<ir::Diagnostic> findings;  // that did not stop the run
+  // Outputs of Window::copies_only, which are poisoned where copies wrote nothing once the run is over.
+  struct Unwritten {
+    uint32_t buffer;
+    std::byte* at;
+    int64_t bytes;
+    ir::DType dtype;
+    memory::Coverage written;
+  };
+  std::vector<Unwritten> unwritten;
   std::set<const Step*> noted;      // accesses out of bounds that are among them
   struct Visits {
     std::vector<int64_t> now;                                   // the block's place
@@ -99,6 +109,7 @@ struct Execution {
 
   // `operands`: of each device of the launch; `first`: the number of the first device among those around the kernel.
   void bind(std::span<const std::vector<std::byte*>> operands, std::span<const int64_t> grid_sizes, int32_t first = 0);
+  void poison_gaps(const Unwritten&) const;
   void start(const GridBox& box);   // resets threads to the entry
   // Every grid point is a program of its own, at most `resident` of them at a time (GPUs). Arenas are taken when a program
   // first runs, so that run-to-block needs one.

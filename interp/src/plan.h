@@ -51,6 +51,7 @@ struct Window {
   int semaphore = -1;                   // block: one per slot, counts the bytes of its copies
   bool is_output = false;
   bool fully_written = false;           // every element is stored before it is read: no poison needed
+  bool copies_only = false;             // an output that local copies write and nothing reads: poison can wait until they are done
   int element_bytes = 4;
   ir::DType dtype = ir::DType::F32;
 

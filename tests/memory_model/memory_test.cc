@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <random>
+
+#include "pallasim/memory/coverage.h"
 #include "pallasim/memory/saturate.h"
 #include "pallasim/memory/semaphores.h"
 #include "pallasim/memory/uninitialized.h"
@@ -48,6 +51,29 @@ TEST(SemaphoreLayout, IdsAndNames) {
   EXPECT_EQ(l.name(l.id(own, 1, 5), 8, &block), "own[1] of thread 1 on device 1");
   EXPECT_EQ(l.name(l.id(shared, 0, 5), 8, &block), "shared[0] of device 1");
   EXPECT_EQ(block, shared);
+}
+
+TEST(Coverage, GapsAreWhatNobodyWrote) {
+  std::mt19937_64 rng(5);
+  for (int round = 0; round < 300; ++round) {
+    const int64_t size = 1 + static_cast<int64_t>(rng() % 60);
+    Coverage c;
+    std::vector<bool> written(static_cast<size_t>(size)), seen(static_cast<size_t>(size), true);
+    for (auto n = rng() % 12; n-- > 0;) {
+      const auto begin = static_cast<int64_t>(rng() % static_cast<uint64_t>(size));
+      const auto end = begin + static_cast<int64_t>(rng() % static_cast<uint64_t>(size - begin + 1));
+      c.add(begin, end);
+      for (int64_t i = begin; i < end; ++i) written[static_cast<size_t>(i)] = true;
+    }
+    int64_t last = -1;
+    c.for_gaps(size, [&](int64_t begin, int64_t end) {
+      EXPECT_LT(last, begin);
+      EXPECT_LT(begin, end);
+      last = end;
+      for (int64_t i = begin; i < end; ++i) seen[static_cast<size_t>(i)] = false;
+    });
+    EXPECT_EQ(seen, written) << round;
+  }
 }
 
 TEST(Window, ClipsAtBothEnds) {

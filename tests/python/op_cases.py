@@ -74,7 +74,7 @@ ELEMENTWISE: dict[str, Elementwise] = {
     "atan": _approximate(lax.atan), "asinh": _approximate(lax.asinh, rtol=1e-5), "acosh": _approximate(lax.acosh, rtol=1e-5),
     "atanh": _approximate(lax.atanh, rtol=1e-5), "erf": _approximate(lax.erf), "erfc": _approximate(lax.erfc, rtol=1e-5),
     "erf_inv": _approximate(lax.erf_inv, rtol=4e-7), "lgamma": _approximate(lax.lgamma, rtol=1e-4, domain=(0.1, 30)),
-    "digamma": _approximate(lax.digamma, rtol=1e-4, domain=(0.1, 30)), "bessel_i0e": _approximate(lax.bessel_i0e, rtol=1e-5),
+    "digamma": _approximate(lax.digamma, rtol=1e-4, domain=(0.3, 30)), "bessel_i0e": _approximate(lax.bessel_i0e, rtol=1e-5),
     "bessel_i1e": _approximate(lax.bessel_i1e, rtol=1e-5), "integer_pow": _approximate(lambda x: lax.integer_pow(x, 3)),
     "clz": E(lax.clz), "population_count": E(lax.population_count, integers=lambda x: _unsigned(x, lambda v: np.bitwise_count(v))), "is_finite": E(lax.is_finite), "real": E(lax.real), "imag": E(lax.imag),
     "conj": E(lax.conj), "stop_gradient": E(lax.stop_gradient), "reduce_precision": E(lambda x: lax.reduce_precision(x, 5, 3), native=True),

@@ -60,10 +60,10 @@ def test_devices_answer_as_the_chip_inside_the_block_only():
 
 def test_a_mesh_made_elsewhere_is_of_the_emulated_chip():
     """A mesh keeps what its devices said when it was made; inside shard_map libraries are told the chip all the same."""
-    meshes = [jax.sharding.Mesh(np.array(jax.devices()[:1]), ("x",))]
+    meshes = [jax.sharding.Mesh(np.array(jax.devices()[:1]), ("made_outside",))]
     assert meshes[0].abstract_mesh.abstract_device.device_kind == jax.devices()[0].device_kind
     with pallasim.emulate("tpu-v5e"):
-        meshes.append(jax.make_mesh((1,), ("y",), axis_types=(jax.sharding.AxisType.Auto,)))
+        meshes.append(jax.make_mesh((1,), ("made_inside",), axis_types=(jax.sharding.AxisType.Auto,)))
         assert meshes[1].abstract_mesh.abstract_device.device_kind == "TPU v5 lite"
     seen = []
 

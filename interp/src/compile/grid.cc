@@ -38,6 +38,21 @@ bool writes(const ir::Region& region, ir::ValueId ref) {
   });
 }
 
+// Whether nothing but copies within the device touches `ref`, as their destination.
+bool copied_into_alone(const ir::Region& region, ir::ValueId ref) {
+  auto allowed = [&](const ir::Op& op) {
+    const auto uses = std::count(op.operands.begin(), op.operands.end(), ref);
+    if (uses == 0 || op.code == ir::OpCode::dma_wait) return true;
+    if (op.code != ir::OpCode::dma_start || uses > 1 || op.attr("device_id")) return false;
+    const ir::Attr* add = op.attr("add");
+    const int64_t dst = op.attr("dst")->items[0].i;
+    return op.operands[static_cast<size_t>(dst)] == ref && op.attr("src")->items[0].i != dst && !(add && add->is_true());
+  };
+  return std::all_of(region.ops.begin(), region.ops.end(), [&](const ir::Op& op) {
+    return allowed(op) && std::all_of(op.regions.begin(), op.regions.end(), [&](const ir::Region& r) { return copied_into_alone(r, ref); });
+  });
+}
+
 // Whether `input` may be looked at after something was written to `output`.
 bool read_after_write(const ir::Region& region, ir::ValueId input, ir::ValueId output) {
   bool written = false;
@@ -258,6 +273,8 @@ void Compiler::compile_windows() {
         if (w.affine) add_moving_window(w);
       }
     }
+    w.copies_only = w.is_output && !ir::is_sync(w.dtype) && !is_modelled(o) && m_.bodies.size() == 1 && ref.addr.buffer == w.buffer &&
+                    ref.addr.dyn == Addr::kNoSlot && copied_into_alone(body.region, body.region.args[i]);
     values_[body.region.args[i]] = ref;
     plan_.windows.push_back(std::move(w));
   }

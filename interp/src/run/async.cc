@@ -56,9 +56,26 @@ void add_rows(const AsyncCopy& c, std::byte* dst, const std::byte* src, const Se
   }
 }
 
+// What a copy writes to an output whose poison waits. Rows that do not follow each other are not kept track of: the poison
+// comes now.
+void note_written(Execution& ex, const AsyncCopy& c) {
+  const auto u = std::find_if(ex.unwritten.begin(), ex.unwritten.end(), [&](const Execution::Unwritten& o) { return o.buffer == c.dst.buffer; });
+  if (u == ex.unwritten.end()) return;
+  const int64_t size = ir::byte_size(c.dtype);
+  int64_t elements = 1;
+  for (int d = c.rank; d-- > 0; elements *= c.dims[d])
+    if (c.dims[d] != 1 && c.dst_strides[d] != elements) {
+      ex.poison_gaps(*u);
+      ex.unwritten.erase(u);
+      return;
+    }
+  u->written.add(c.dst.offset, c.dst.offset + elements * size);
+}
+
 void move_bytes(Execution& ex, const AsyncCopy& c) {
   for (int d = 0; d < c.rank; ++d)
     if (c.dims[d] <= 0) return;
+  if (!ex.unwritten.empty()) note_written(ex, c);
   std::byte* dst = ex.threads[static_cast<size_t>(c.dst.thread)].bases[c.dst.buffer] + c.dst.offset;
   const std::byte* src = ex.threads[static_cast<size_t>(c.src.thread)].bases[c.src.buffer] + c.src.offset;
   if (c.add) return add_rows(c, dst, src, Semantics{});

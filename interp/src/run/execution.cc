@@ -19,6 +19,11 @@ void poison(std::byte* at, int64_t count, ir::DType t, Options::Fill fill) {
   fill_strided(at, &one, &e, &count, 1, ir::byte_size(t));
 }
 
+void Execution::poison_gaps(const Unwritten& u) const {
+  const int64_t size = ir::byte_size(u.dtype);
+  u.written.for_gaps(u.bytes, [&](int64_t begin, int64_t end) { poison(u.at + begin, (end - begin) / size, u.dtype, options->uninitialized); });
+}
+
 namespace {
 std::byte* align(std::byte* q) { return q + (64 - reinterpret_cast<uintptr_t>(q) % 64) % 64; }
 int64_t image_bytes(const Plan& p) { return static_cast<int64_t>((p.image.size() + 63) / 64 * 64); }

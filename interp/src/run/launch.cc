@@ -149,9 +149,15 @@ std::string run_box(Execution& ex, const Call& c, const GridBox& box) {
   ex.bind(c.operands, c.grid, c.first_device);
   if (runs_programs(c.plan, c.options)) ex.start_programs(resident_programs(c.plan, c.options));
   else ex.start(box);
+  ex.unwritten.clear();
+  for (const int o : c.unwritten) {
+    const ir::Type& t = *c.plan.module.operands[static_cast<size_t>(o)].array;
+    ex.unwritten.push_back({c.plan.windows[static_cast<size_t>(o)].buffer, c.operands[0][static_cast<size_t>(o)], t.num_bytes(), t.dtype, {}});
+  }
   enter_session(ex, c);
   std::string token = run_threads(ex, c.options);
   leave_session(ex, c);
+  for (const Execution::Unwritten& u : ex.unwritten) ex.poison_gaps(u);
   return token;
 }
 
@@ -322,7 +328,8 @@ std::shared_ptr<const Plan> specialise(const Plan& p, std::span<const Buffer> ar
 }
 
 // The operands of one device, outputs prepared; binds the grid.
-std::vector<std::byte*> bind_device(const Plan& p, Session& session, const DeviceCall& d, const Options& options, std::vector<int64_t>* grid, int64_t* points) {
+std::vector<std::byte*> bind_device(const Plan& p, Session& session, const DeviceCall& d, const Options& options, std::vector<int64_t>* grid, int64_t* points,
+                                    std::vector<int>* unwritten) {
   const ir::Module& m = p.module;
   const auto dynamic = static_cast<size_t>(m.num_dynamic);
   const size_t outputs = d.results.size(), inputs = m.operands.size() - outputs;
@@ -362,7 +369,9 @@ std::vector<std::byte*> bind_device(const Plan& p, Session& session, const Devic
       if (!aliased[o]) make_semaphores(session.state(), p, m.operands[inputs + o], operands[inputs + o]);
       continue;
     }
-    if (!aliased[o] && (!w.fully_written || *points == 0)) poison(operands[inputs + o], m.operands[inputs + o].array->num_elements(), w.dtype, options.uninitialized);
+    if (aliased[o] || (w.fully_written && *points != 0)) continue;
+    if (w.copies_only && unwritten && *points != 0) unwritten->push_back(w.operand);
+    else poison(operands[inputs + o], m.operands[inputs + o].array->num_elements(), w.dtype, options.uninitialized);
   }
   return operands;
 }
@@ -384,11 +393,11 @@ Report launch(const Plan& p, Session& session, std::span<const DeviceCall> devic
   if (static_cast<int>(devices.size()) != devices_of(p))
     bad_argument(p, fmt::format("{} of {} devices that reach into each other", devices.size(), devices_of(p)), {}, "one launch runs them all");
 
-  Call call{p, session, options, {}, {}, devices[0].device, devices[0].run};
+  Call call{p, session, options, {}, {}, devices[0].device, devices[0].run, {}};
   int64_t points = 1;
   for (const DeviceCall& d : devices) {
     std::vector<int64_t> grid;
-    call.operands.push_back(bind_device(p, session, d, options, &grid, &points));
+    call.operands.push_back(bind_device(p, session, d, options, &grid, &points, devices.size() == 1 && !options.checked ? &call.unwritten : nullptr));
     if (d.device != devices[0].device && grid != call.grid)
       bad_argument(p, fmt::format("device {} has another grid than device {}", d.device, devices[0].device), {}, "devices that reach into each other run one grid");
     call.grid = std::move(grid);
