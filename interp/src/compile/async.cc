@@ -131,7 +131,7 @@ void Compiler::op_dma_start(const Op& op) {
   if (const Attr* add = op.attr("add")) p.add = add->is_true();
   const auto copied = [](const Val& v) { return v.through || (v.choice && std::any_of(v.choice->refs.begin(), v.choice->refs.end(), [](const Val& r) { return r.through; })); };
   if (copied(src) || copied(dst)) {
-    if (dst.addr.buffer >= kFirstOperandBuffer) plan_.windows[dst.addr.buffer - kFirstOperandBuffer].copies_only = false;
+    for (Window& w : plan_.windows) w.copies_only = false;  // these are not seen as copies when they run
     SemPayload sem = semaphore_of(op, dst_sem);
     sem.peer = p.peer;
     return copy_through(op, src, dst, sem);
