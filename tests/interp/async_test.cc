@@ -276,5 +276,38 @@ body (%0 "i": ref<i32[1], smem>, %1 "x": ref<f32[8], hbm>, %2 "y": ref<f32[8], h
   for (int32_t i : {0, 1}) EXPECT_EQ(run(text, {i32({1}, {i}), refs[0], refs[1]}).results[0].bytes, refs[static_cast<size_t>(i)].bytes) << i;
 }
 
+// One of several of several, of parts of rows, seen with a dimension more.
+TEST(Async, AChosenRefMayBeAChoiceItself) {
+  const std::string text = R"(pallasim-ir 1
+module "chosen" {machine = tpu}
+input "i" : i32[2] {space = smem}
+input "x" : f32[8,256] {space = hbm}
+input "y" : f32[8,256] {space = hbm}
+output "o" : f32[8,128] {space = hbm}
+scratch "sem" : ref<dma_sem[], semaphore>
+body (%0 "i": ref<i32[2], smem>, %1 "x": ref<f32[8,256], hbm>, %2 "y": ref<f32[8,256], hbm>, %3 "o": ref<f32[8,128], hbm>, %4 "sem": ref<dma_sem[], semaphore>) {
+  %5 = get %0 {view = [index(0)]} : i32[]
+  %6 = get %0 {view = [index(1)]} : i32[]
+  %7 = view %1 {view = [index(slice(0, 8), slice(0, 128))]} : ref<f32[8,128], hbm>
+  %8 = view %1 {view = [index(slice(0, 8), slice(128, 128))]} : ref<f32[8,128], hbm>
+  %9 = view %2 {view = [index(slice(0, 8), slice(0, 128))]} : ref<f32[8,128], hbm>
+  %10 = select_ref %6, %7, %8 : ref<f32[8,128], hbm>
+  %11 = select_ref %5, %10, %9 : ref<f32[8,128], hbm>
+  dma_start %11, %3, %4 {src = view($0, [reshape(8, 1, 128)]), dst = view($1, [reshape(8, 1, 128)]), dst_sem = view($2, [])}
+  dma_wait %11, %3, %4 {src = view($0, [reshape(8, 1, 128)]), dst = view($1, [reshape(8, 1, 128)]), dst_sem = view($2, [])}
+  yield
+}
+)";
+  const std::vector<Array> refs = {noise({8, 256}, 1), noise({8, 256}, 2)};
+  for (int32_t i : {0, 1})
+    for (int32_t j : {0, 1}) {
+      const std::vector<float> from = refs[static_cast<size_t>(i)].as<float>();
+      std::vector<float> want;
+      for (size_t r = 0; r < 8; ++r)
+        for (size_t c = 0; c < 128; ++c) want.push_back(from[r * 256 + (i == 0 && j == 1 ? 128 : 0) + c]);
+      EXPECT_EQ(run(text, {i32({2}, {i, j}), refs[0], refs[1]}).results[0].as<float>(), want) << i << j;
+    }
+}
+
 }  // namespace
 }  // namespace pallasim::interp::test

@@ -48,7 +48,7 @@ Val Compiler::apply_view_to_each(const Op& op, const Val& ref, const Attr* view,
   if (!ref.choice) return apply_view(op, ref, view, use, lens).ref;
   Val v = ref;
   v.choice = std::make_shared<Choice>(*ref.choice);
-  for (Val& r : v.choice->refs) r = apply_view(op, r, view, use, lens).ref;
+  for (Val& r : v.choice->refs) r = apply_view_to_each(op, r, view, use, lens);
   return v;
 }
 
@@ -95,7 +95,7 @@ void Compiler::for_each_choice(const Val& v, const std::function<void(const Val&
   std::vector<int> ends;
   for (const Val& r : v.choice->refs) {
     table->push_back(here());
-    body(r);
+    for_each_choice(r, body);  // a ref may itself be one of several
     ends.push_back(here());
     emit(run::jump);
   }
@@ -129,7 +129,7 @@ void Compiler::op_dma_start(const Op& op) {
   const Val src_sem = op.attr("src_sem") ? viewed_operand(op, "src_sem", ViewUse::Access) : Val();
   p.peer = peer(op);
   if (const Attr* add = op.attr("add")) p.add = add->is_true();
-  const auto copied = [](const Val& v) { return v.through || (v.choice && std::any_of(v.choice->refs.begin(), v.choice->refs.end(), [](const Val& r) { return r.through; })); };
+  const std::function<bool(const Val&)> copied = [&](const Val& v) { return v.through || (v.choice && std::any_of(v.choice->refs.begin(), v.choice->refs.end(), copied)); };
   if (copied(src) || copied(dst)) {
     for (Window& w : plan_.windows) w.copies_only = false;  // these are not seen as copies when they run
     SemPayload sem = semaphore_of(op, dst_sem);

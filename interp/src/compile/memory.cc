@@ -1,5 +1,6 @@
 // Reads and writes through views of refs.
 #include <algorithm>
+#include <optional>
 
 #include "../run/steps.h"
 #include "compiler.h"
@@ -16,6 +17,22 @@ std::vector<int64_t> call_ints(const ir::Attr& call) {
   std::vector<int64_t> r;
   for (const ir::Attr& a : call.items) r.push_back(a.i);
   return r;
+}
+
+// Strides of `ref` in the shape `to` where the two differ in dimensions of one element alone.
+std::optional<std::vector<int64_t>> same_but_for_ones(const Val& ref, const std::vector<int64_t>& to) {
+  std::vector<int64_t> strides(to.size(), 1);
+  size_t from = 0;
+  auto skip_ones = [&] { while (from < ref.dims.size() && ref.dims[from] == 1) ++from; };
+  for (size_t d = 0; d < to.size(); ++d) {
+    if (to[d] == 1) continue;
+    skip_ones();
+    if (from == ref.dims.size() || ref.dims[from] != to[d]) return std::nullopt;
+    strides[d] = ref.strides[from++];
+  }
+  skip_ones();
+  if (from != ref.dims.size()) return std::nullopt;
+  return strides;
 }
 
 }  // namespace
@@ -175,9 +192,14 @@ Compiler::ViewResult Compiler::apply_view(const Op& op, const Val& ref, const At
     } else if (t.is_call("reshape")) {
       if (!r.extents.empty() || !r.valid.empty()) unsupported(op, "reshape of a ref whose extent is known at run time only");
       r.padding.clear();
-      if (!is_dense(r) && use != ViewUse::Shape) r = see_through(op, r, r.dtype, call_ints(t));
-      r.dims = call_ints(t);
-      r.strides = dense_strides(r.dims);
+      std::vector<int64_t> to = call_ints(t);
+      if (std::optional<std::vector<int64_t>> strides = same_but_for_ones(r, to)) {
+        r.strides = std::move(*strides);
+      } else {
+        if (!is_dense(r) && use != ViewUse::Shape) r = see_through(op, r, r.dtype, to);
+        r.strides = dense_strides(to);
+      }
+      r.dims = std::move(to);
     } else if (t.is_call("transpose")) {
       const Val v = r;
       const std::vector<int64_t> perm = call_ints(t);
