@@ -363,8 +363,7 @@ void Compiler::add_moving_window(const Window& w) {
 bool Compiler::watches_revisits(const Window& w) const {
   if (!w.is_output || m_.machine != ir::Machine::Tpu || w.places() == 0) return false;
   if (plan_.options.revisit_is_error) return true;
-  const int inputs = static_cast<int>(m_.operands.size()) - m_.count(ir::Operand::Kind::Output);
-  return plan_.options.checked && std::none_of(m_.aliases.begin(), m_.aliases.end(), [&](const ir::Alias& a) { return inputs + a.output == w.operand; });
+  return plan_.options.checked && !run::is_aliased_output(m_, w.operand);
 }
 
 // An index map that is not affine runs at every grid point, on the program ids and the prefetched scalars.

@@ -59,6 +59,11 @@ void check_slice(const Thread& t, const Step* s, const Window& w, size_t d, int6
 
 }  // namespace
 
+bool is_aliased_output(const ir::Module& m, int operand) {
+  const int inputs = static_cast<int>(m.operands.size()) - m.count(ir::Operand::Kind::Output);
+  return std::any_of(m.aliases.begin(), m.aliases.end(), [&](const ir::Alias& a) { return inputs + a.output == operand; });
+}
+
 void window_place(const Thread& t, const Window& w, int64_t* place) {
   const size_t rank = w.dims.size();
   for (size_t d = 0; d < rank; ++d) place[d] = block_start(w, d, window_index(t, w, d));

@@ -1,6 +1,8 @@
 #include "pallasim/interp/options.h"
 
 #include <charconv>
+#include <initializer_list>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -28,6 +30,16 @@ bool flag(std::string_view key, std::string_view value) {
   return false;
 }
 
+template <typename T>
+void choose(std::string_view key, std::string_view value, T* field, std::initializer_list<std::pair<std::string_view, T>> names) {
+  for (const auto& [name, meaning] : names)
+    if (name == value) {
+      *field = meaning;
+      return;
+    }
+  refuse(key, value);
+}
+
 // "2,3,0,1||1,0": axes 0 and 2 permuted, axis 1 ascending.
 std::vector<std::vector<int32_t>> orders(std::string_view key, std::string_view value) {
   std::vector<std::vector<int32_t>> r(1);
@@ -46,10 +58,8 @@ std::vector<std::vector<int32_t>> orders(std::string_view key, std::string_view 
 
 void set(Options& o, std::string_view key, std::string_view value) {
   if (key == "policy") {
-    if (value == "run_to_block") o.policy = Options::Policy::RunToBlock;
-    else if (value == "random") o.policy = Options::Policy::Random;
-    else if (value == "replay") o.policy = Options::Policy::Replay;
-    else refuse(key, value);
+    using P = Options::Policy;
+    choose(key, value, &o.policy, {{"run_to_block", P::RunToBlock}, {"random", P::Random}, {"replay", P::Replay}});
   } else if (key == "seed") {
     o.seed = number<uint64_t>(key, value);
   } else if (key == "replay") {
@@ -60,17 +70,10 @@ void set(Options& o, std::string_view key, std::string_view value) {
     if (!o.chip) refuse(key, value);
   } else if (key == "numerics") {
     using N = Options::Numerics;
-    if (value == "ieee") o.numerics = N::Ieee;
-    else if (value == "reference") o.numerics = N::Reference;
-    else if (value == "device") o.numerics = N::Device;
-    else if (value == "oracle") o.numerics = N::Oracle;
-    else refuse(key, value);
+    choose(key, value, &o.numerics, {{"ieee", N::Ieee}, {"reference", N::Reference}, {"device", N::Device}, {"oracle", N::Oracle}});
   } else if (key == "rules") {
     using R = Options::Rules;
-    if (value == "0") o.rules = R::Off;
-    else if (value == "warn") o.rules = R::Warn;
-    else if (value == "1") o.rules = R::Error;
-    else refuse(key, value);
+    choose(key, value, &o.rules, {{"0", R::Off}, {"warn", R::Warn}, {"1", R::Error}});
   } else if (key == "workers") {
     o.workers = number<int>(key, value);
   } else if (key == "checked") {
@@ -91,35 +94,24 @@ void set(Options& o, std::string_view key, std::string_view value) {
     o.max_memory = number<int64_t>(key, value);
   } else if (key == "out_of_bounds") {
     using O = Options::Oob;
-    if (value == "error") o.out_of_bounds = O::Error;
-    else if (value == "machine") o.out_of_bounds = O::Machine;
-    else if (value == "uninitialized") o.out_of_bounds = O::Uninitialized;
-    else refuse(key, value);
+    choose(key, value, &o.out_of_bounds, {{"error", O::Error}, {"machine", O::Machine}, {"uninitialized", O::Uninitialized}});
   } else if (key == "padding") {
     using P = Options::Padding;
-    if (value == "copies") o.padding = P::Copies;
-    else if (value == "nobody") o.padding = P::Nobody;
-    else if (value == "all") o.padding = P::All;
-    else refuse(key, value);
+    choose(key, value, &o.padding, {{"copies", P::Copies}, {"nobody", P::Nobody}, {"all", P::All}});
   } else if (key == "pipeline") {
-    if (value != "elided" && value != "modelled") refuse(key, value);
-    o.pipeline = value == "elided" ? Options::Pipeline::Elided : Options::Pipeline::Modelled;
+    using P = Options::Pipeline;
+    choose(key, value, &o.pipeline, {{"elided", P::Elided}, {"modelled", P::Modelled}});
   } else if (key == "revisits") {
-    if (value != "note" && value != "error") refuse(key, value);
-    o.revisit_is_error = value == "error";
+    choose(key, value, &o.revisit_is_error, {{"note", false}, {"error", true}});
   } else if (key == "cores") {
     o.cores = number<int>(key, value);
     if (o.cores < 0 || o.cores > 1024) refuse(key, value);
   } else if (key == "copies") {
-    if (value == "eager") o.copies = Options::Copies::AtIssue;
-    else if (value == "on_wait") o.copies = Options::Copies::AtWait;
-    else if (value == "scheduled") o.copies = Options::Copies::Scheduled;
-    else refuse(key, value);
+    using C = Options::Copies;
+    choose(key, value, &o.copies, {{"eager", C::AtIssue}, {"on_wait", C::AtWait}, {"scheduled", C::Scheduled}});
   } else if (key == "uninitialized") {
-    if (value == "nan") o.uninitialized = Options::Fill::Nan;
-    else if (value == "zero") o.uninitialized = Options::Fill::Zero;
-    else if (value == "most") o.uninitialized = Options::Fill::Most;
-    else refuse(key, value);
+    using F = Options::Fill;
+    choose(key, value, &o.uninitialized, {{"nan", F::Nan}, {"zero", F::Zero}, {"most", F::Most}});
   } else {
     refuse(key, value);
   }

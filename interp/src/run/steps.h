@@ -39,6 +39,7 @@ bool next_place(Thread&);
 void place_ids(Thread&);                               // the program ids of the thread's position
 void note_point(Thread&);                              // a grid point begins
 void window_place(const Thread&, const Window&, int64_t* place); // of the block at the program ids; Window::places() numbers
+bool is_aliased_output(const ir::Module&, int operand); // whether an output begins as one of the inputs
 memory::Clip clip_window(const Window&, const int64_t* place);    // what of that block lies in the array
 void check_window(const Thread&, const Step*, const Window&);    // stops with PS-OOB-002 where the block lies outside
 // memory

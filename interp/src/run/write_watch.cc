@@ -10,11 +10,6 @@
 namespace pallasim::interp {
 namespace {
 
-bool is_aliased(const ir::Module& m, int operand) {
-  const int inputs = static_cast<int>(m.operands.size()) - m.count(ir::Operand::Kind::Output);
-  return std::any_of(m.aliases.begin(), m.aliases.end(), [&](const ir::Alias& a) { return inputs + a.output == operand; });
-}
-
 std::string index_text(int64_t element, const std::vector<int64_t>& dims) {
   std::vector<int64_t> at(dims.size());
   for (size_t d = dims.size(); d-- > 0;) at[d] = element % dims[d], element /= dims[d];
@@ -32,7 +27,7 @@ void WriteWatch::track(Execution& ex) {
     if (bytes > 0) regions_[begin] = {begin, std::move(name), std::vector<bool>(static_cast<size_t>(bytes)), output, stage, thread, std::move(dims)};
   };
   for (const Window& w : plan_.windows) {
-    if (!w.is_output || ir::is_sync(w.dtype) || is_aliased(plan_.module, w.operand)) continue;
+    if (!w.is_output || ir::is_sync(w.dtype) || run::is_aliased_output(plan_.module, w.operand)) continue;
     const std::string& name = plan_.module.operands[static_cast<size_t>(w.operand)].name;
     for (const Thread& t : ex.threads) {
       if (t.index % plan_.num_threads == 0) add(t.bases[w.buffer], run::count(w.dims) * w.element_bytes, name, &w, nullptr, -1, w.dims);
