@@ -121,7 +121,7 @@ void Compiler::copy_through(const Op& op, const Val& src, const Val& dst, SemPay
 }
 
 void Compiler::op_dma_start(const Op& op) {
-  materialize_all_views();
+  about_to_write(everything());
   plan_.has_sync = true;
   const Val src = viewed_operand(op, "src", ViewUse::Copy, Lens::Keep), dst = viewed_operand(op, "dst", ViewUse::CopyTo, Lens::Keep);
   DmaPayload p;
@@ -165,7 +165,7 @@ void Compiler::op_dma_start(const Op& op) {
 }
 
 void Compiler::op_dma_wait(const Op& op) {
-  materialize_all_views();
+  about_to_write(everything());
   plan_.has_sync = true;
   const Val dst = viewed_operand(op, "dst", ViewUse::Shape, Lens::Keep);
   const Val& shown = dst.choice ? dst.choice->refs[0] : dst;

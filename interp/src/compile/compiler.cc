@@ -57,24 +57,6 @@ void Compiler::require_memory(int64_t bytes, const std::string& what) {
   throw ir::DiagnosticError(std::move(d));
 }
 
-void Compiler::define(ir::ValueId id, Val v) {
-  if (auto pre = preassigned_.find(id); pre != preassigned_.end() && v.kind == Val::Kind::Scalar) {
-    const bool shared = v.is_const || std::any_of(values_.begin(), values_.end(), [&](const auto& e) {
-                          return (e.second.kind == Val::Kind::Scalar || e.second.kind == Val::Kind::Splat) && e.second.slot == v.slot;
-                        });
-    Step& last = plan_.steps.back();
-    if (!shared && last.dst == v.slot) last.dst = pre->second;
-    else move_scalar(pre->second, v.slot);
-    v.slot = pre->second;
-    v.is_const = false;
-    preassigned_.erase(pre);
-  }
-  const int uses = uses_[id];
-  if (v.kind == Val::Kind::Pending && (uses > 1 || !plan_.options.fuse)) v = strided(v);
-  if (uses == 0 && v.kind == Val::Kind::Pending) return;
-  values_[id] = std::move(v);
-}
-
 // ---- regions ----
 
 namespace {
@@ -101,17 +83,14 @@ void Compiler::compute_last_uses(const Region& region) {
     }
 }
 
-bool Compiler::used_after(const Region& region, size_t op_index, ir::ValueId id) const {
-  bool used = false;
-  for_each_use(region.ops[op_index], [&](ir::ValueId v) { used |= v == id; });
-  return used;
-}
-
 void Compiler::compile_region_ops(const Region& region) {
   for (size_t i = 0; i + 1 < region.ops.size(); ++i) {
     const Op& op = region.ops[i];
     loc_ = op.loc;
+    const Current outer = now_;
+    now_ = {&op, plan_.image.size(), plan_.steps.size()};
     compile_op(op);
+    now_ = outer;
     for (const Region& r : op.regions) {
       for (ir::ValueId a : r.args) values_.erase(a);
       for (const Op& o : r.ops)
@@ -123,32 +102,11 @@ void Compiler::compile_region_ops(const Region& region) {
   loc_ = region.ops.back().loc;
 }
 
-void Compiler::collect_writes(const Region& region, std::set<int>* roots, bool* sync) {
-  for (const Op& op : region.ops) {
-    const ir::OpInfo& info = ir::info(op.code);
-    if (info.effects & (ir::kEffectSync | ir::kEffectAsync | ir::kEffectAtomic)) *sync = true;
-    if (info.effects & (ir::kEffectWrite | ir::kEffectAtomic))
-      for (ir::ValueId v : op.operands) {
-        auto it = values_.find(v);
-        if (it != values_.end() && it->second.kind == Val::Kind::Ref) roots->insert(it->second.root);
-      }
-    for (const Region& r : op.regions) collect_writes(r, roots, sync);
-  }
-}
-
-// Nested regions run zero or many times: what they read must be memory that they cannot change.
-void Compiler::before_region_op(const Op& op) {
-  std::set<int> roots;
-  bool sync = false;
-  for (const Region& r : op.regions) collect_writes(r, &roots, &sync);
-  for (const Region& r : op.regions)
-    for (const Op& o : r.ops)
-      for_each_use(o, [&](ir::ValueId v) {
-        auto it = values_.find(v);
-        if (it != values_.end() && it->second.kind == Val::Kind::Pending) it->second = strided(it->second);
-      });
-  if (sync) return materialize_all_views();
-  for (int root : roots) hazard_before_write(root, true);
+void Compiler::set_graph(const ir::Graph& graph) {
+  graph_ = &graph;
+  writes_ = std::make_unique<analysis::Writes>(graph);
+  uses_.clear(), dies_.clear();
+  compute_last_uses(graph.region);
 }
 
 // ---- structure ----
@@ -176,7 +134,7 @@ void Compiler::compile_scratch() {
     v.dims = dims_of(s.type);
     v.strides = dense_strides(v.dims);
     v.name = s.name;
-    v.root = next_root_++;
+    v.origin = graph.region.args[first + i];
     const bool own = s.type->scope == ir::Scope::Thread || s.type->scope == ir::Scope::Warp;
     if (ir::is_sync(v.dtype)) {
       v.semaphore = plan_.semaphores.add(v.name, v.elements(), own, v.dtype == ir::DType::DmaSem);
@@ -190,7 +148,7 @@ void Compiler::compile_scratch() {
       plan_.shared.push_back({v.addr.buffer, v.bytes(), v.dtype, v.elements(), v.name});
     }
     add_tile_padding(&v, s.type->space);
-    values_[graph.region.args[first + i]] = v;
+    bind(graph.region.args[first + i], v);
   }
   plan_.num_buffers = next_buffer;
 }
@@ -227,6 +185,7 @@ void Compiler::compile() {
   share_grid();
   plan_.num_buffers = kFirstOperandBuffer + static_cast<uint32_t>(m_.operands.size());
   graph_ = &m_.bodies[0].graph;
+  next_origin_ = static_cast<int>(graph_->types.size());
   compile_windows();
   compile_scratch();
   compile_body(m_.bodies[0]);

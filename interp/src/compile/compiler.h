@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "../analysis/writes.h"
 #include "../run/array.h"
 #include "../run/steps.h"
 #include "value.h"
@@ -31,10 +32,16 @@ class Compiler {
   void compile();
 
  private:
-  friend struct OpContext;
   using Op = ir::Op;
   using Region = ir::Region;
   using Attr = ir::Attr;
+
+  // A value that may still be used. Lazy is every one whose bytes are not its own: an operation that was not emitted, a view of
+  // a ref, a second name of a slot.
+  struct Live {
+    Val val;
+    int depth = 0;  // of the region that it was born in; regions that run exactly once, where they stand, do not count
+  };
 
   // -- layout --
   uint32_t new_slot();
@@ -64,7 +71,7 @@ class Compiler {
   void outer_semaphores(const ir::Operand&, const Window&, Val* ref);
   void compile_scratch();
   void compile_body(const ir::Body&);
-  void compile_index_map(Window&, const std::unordered_map<ir::ValueId, Val>& body_values);
+  void compile_index_map(Window&, const std::unordered_map<ir::ValueId, Live>& body_values);
   bool is_modelled(const ir::Operand&) const;  // pipeline.cc
   void model_window(const ir::Operand&, Window*, Val* ref);
   run::PipelinePayload* begin_pipeline();
@@ -78,22 +85,39 @@ class Compiler {
   // -- regions (compiler.cc) --
   void compile_region_ops(const Region&);   // all ops but yield
   void compile_op(const Op&);
-  struct LastUse { std::unordered_map<const Op*, std::vector<ir::ValueId>> dies; };
   void compute_last_uses(const Region&);
-  void before_region_op(const Op&);
-  void hazard_before_write(int root, bool include_region_uses);
-  void materialize_all_views();
-  bool may_alias(int root_a, int root_b) const;
-  void collect_writes(const Region&, std::set<int>* roots, bool* sync);
+  void set_graph(const ir::Graph&);
+
+  // -- lazy values (lazy.cc); DESIGN section 3 has the invariant --
+  static const analysis::WriteSet& everything();
+  analysis::WriteSet written(const Val& ref) const;
+  // The only way to a step that writes to memory which lazy values may show: makes those memory whose place is written. The
+  // step's own operands come back as it may use them: as they were where they read nothing that is written, or where
+  // `in_place` (the place of an elementwise result) is read at the element that is written; else as memory.
+  std::vector<Val> about_to_write(const analysis::WriteSet&, std::vector<Val> operands = {}, const Val* in_place = nullptr);
+  Val apart_from(const analysis::WriteSet&, const Val& operand);  // memory of its own where it shows what is written
+  // Before the regions of `op`, which run never, once or many times: what they read is memory that they do not write.
+  void before_regions(const Op& op);
+  bool shows(const Val&, const analysis::WriteSet&) const;  // does the lazy value read memory of the set?
+  bool may_alias(int origin_a, int origin_b) const;
+  bool overlaps_elsewhere(const Val& v, const Val& dst) const;
+  bool dies_here(ir::ValueId) const;
+  bool slot_is_read(uint32_t slot, ir::ValueId but_for) const;
+  // The number of a scalar carry's slot may be the slot of its next value, computed there.
+  struct Preassigned {
+    uint32_t slot;
+    ir::ValueId carry;
+  };
+  void preassign_carries(const Region& body, size_t first, const std::vector<Val>& carries);
+  void take_preassigned_slot(ir::ValueId, Val*);
+  void bind(ir::ValueId id, Val v) { values_[id] = {std::move(v), depth_}; }
+  void define(ir::ValueId v, Val value);
 
   // -- values (values.cc) --
-  Val& value(ir::ValueId v) { return values_[v]; }
-  const Val& operand(const Op& op, size_t i) { return values_[op.operands[i]]; }
-  void define(ir::ValueId v, Val value);
+  const Val& operand(const Op& op, size_t i) { return values_[op.operands[i]].val; }
   Val strided(const Val& v);                // Strided or Splat made memory; Pending emitted
   Val dense(const Val& v);                  // contiguous row-major memory
   Val materialized(const Val& v);           // Strided in immutable memory, whatever layout
-  void force(ir::ValueId v);                // replaces a lazy value by immutable memory
   void copy_value(const Val& dst_ref, const Val& v);   // dst: Strided or Ref memory of the same shape
   void emit_pending(const Val& v, const Val& dst);
   uint32_t scalar_slot(const Val& v);
@@ -102,8 +126,6 @@ class Compiler {
   void emit_copy(const Val& dst, const Val& src);
   void emit_fill_uninitialized(const Val& ref);
   void emit_elementwise(const Val& dst, const Val& v, bool writes_memory);
-  bool same_place(const Val& a, const Val& b) const;
-  bool reads_root(const Val& v, int root) const;
 
   // -- whole-array operations: arrays.cc random.cc --
   struct ArrayResult { ir::DType dtype; std::vector<int64_t> dims; };
@@ -213,6 +235,7 @@ class Compiler {
   // Runs `body` once per alternative of `v`, where the plan then branches.
   void for_each_choice(const Val& v, const std::function<void(const Val&)>& body);
   void store_value(const Op&, const Val& ref, const Val& v);
+  ViewResult view_to_write(const Op&, const Val& ref);
   void check_writable(const Op&, const Val& ref);
   struct ElementAccess {
     GatherPayload::Mode mode;
@@ -233,7 +256,6 @@ class Compiler {
   std::vector<Val> allocate_carries(const std::vector<Val>& init);
   void assign_carries(const std::vector<Val>& carries, const Op& yield);
   void enter_carries(const Region&, size_t first, const std::vector<Val>& carries);
-  bool used_after(const Region&, size_t op_index, ir::ValueId) const;
 
   void require_memory(int64_t bytes, const std::string& what);
   [[noreturn]] void unsupported(const Op&, const std::string& what);
@@ -247,22 +269,26 @@ class Compiler {
   const KernelTable& k_;
   Semantics semantics_;
   TempAllocator temps_;
-  std::unordered_map<ir::ValueId, Val> values_;
+  std::unordered_map<ir::ValueId, Live> values_;
+  int depth_ = 0;                          // of regions that run any number of times
   std::unordered_map<ir::ValueId, int> uses_;
   std::unordered_map<const Op*, std::vector<ir::ValueId>> dies_;
   std::vector<int> targets_;               // per step, -1 none
   std::map<std::pair<int, uint64_t>, uint32_t> const_slots_;
-  std::set<std::pair<int, int>> aliases_;  // root pairs
+  std::unique_ptr<analysis::Writes> writes_;  // of graph_
+  std::set<std::pair<int, int>> aliases_;  // pairs of origins that are one buffer
   std::vector<std::shared_ptr<Storage>> permanent_;
   std::vector<std::pair<Val, Val>> prefetch_copies_;  // to, from
-  std::vector<const Region*> region_stack_;
-  std::unordered_map<ir::ValueId, const Region*> defined_in_;
-  std::unordered_map<ir::ValueId, uint32_t> preassigned_;  // scalar results that go straight to a carry's slot
+  std::unordered_map<ir::ValueId, Preassigned> preassigned_;  // by the value that may take the slot
+  struct Current {                         // the operation under compilation
+    const Op* op = nullptr;
+    size_t first_slot = 0, first_step = 0;  // of its own
+  } now_;
   std::vector<Val> printed_;               // arrays of the text under construction: their memory is not reused
   struct Mxu;                              // mxu.cc
   std::shared_ptr<Mxu> mxu_;
   uint32_t prng_slot_ = Addr::kNoSlot;     // the core's generator, where it is used
-  int next_root_ = 0;
+  int next_origin_ = 0;                    // of memory that no ref of the graph was born with
   int barrier_ = -1;                       // block of the barrier semaphore
   ir::LocId loc_ = -1;
   bool in_index_map_ = false;

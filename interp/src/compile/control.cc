@@ -7,7 +7,7 @@
 namespace pallasim::interp {
 
 void Compiler::op_cond(const Op& op) {
-  before_region_op(op);
+  before_regions(op);
   std::vector<Val> results;
   for (ir::ValueId r : op.results) {
     const ir::Type* t = type(r);
@@ -27,6 +27,7 @@ void Compiler::op_cond(const Op& op) {
   const int n = static_cast<int>(op.regions.size());
   std::vector<int> ends;
   auto compile_branch = [&](const Region& region) {
+    ++depth_;
     compile_region_ops(region);
     const Op& yield = region.ops.back();
     loc_ = op.loc;
@@ -35,6 +36,7 @@ void Compiler::op_cond(const Op& op) {
       if (results[i].is_scalar()) move_scalar(results[i].slot, scalar_slot(v));
       else copy_value(results[i], v);
     }
+    --depth_;
   };
   if (n == 2 && pred.dtype == ir::DType::Bool) {
     // Region 1 is the taken one: fall through into it.
@@ -87,10 +89,7 @@ std::vector<Val> Compiler::allocate_carries(const std::vector<Val>& init) {
 }
 
 void Compiler::enter_carries(const Region& region, size_t first, const std::vector<Val>& carries) {
-  for (size_t i = 0; i < carries.size(); ++i) {
-    values_[region.args[first + i]] = carries[i];
-    defined_in_[region.args[first + i]] = &region;
-  }
+  for (size_t i = 0; i < carries.size(); ++i) bind(region.args[first + i], carries[i]);
 }
 
 // Parallel assignment of a region's results to the carries.
@@ -149,13 +148,13 @@ void Compiler::assign_carries(const std::vector<Val>& carries, const Op& yield) 
 }
 
 void Compiler::op_while(const Op& op) {
-  before_region_op(op);
+  before_regions(op);
   std::vector<Val> init;
   for (size_t i = 0; i < op.operands.size(); ++i) init.push_back(operand(op, i));
   const std::vector<Val> carries = allocate_carries(init);
   const Region &cond = op.regions[0], &body = op.regions[1];
   const int top = here();
-  ++while_depth_;
+  ++while_depth_, ++depth_;
   enter_carries(cond, 0, carries);
   compile_region_ops(cond);
   const uint32_t test = scalar_slot(operand(cond.ops.back(), 0));
@@ -167,14 +166,14 @@ void Compiler::op_while(const Op& op) {
   assign_carries(carries, body.ops.back());
   const int back = here();
   emit(run::jump);
-  --while_depth_;
+  --while_depth_, --depth_;
   jump_to(back, top);
   jump_to(branch, here());
   for (size_t i = 0; i < carries.size(); ++i) define(op.results[i], carries[i]);
 }
 
 void Compiler::op_for(const Op& op) {
-  before_region_op(op);
+  before_regions(op);
   std::vector<Val> init;
   for (size_t i = 3; i < op.operands.size(); ++i) init.push_back(operand(op, i));
   const Attr* reverse = op.attr("reverse");
@@ -188,33 +187,22 @@ void Compiler::op_for(const Op& op) {
   index.kind = Val::Kind::Scalar;
   index.dtype = lower.dtype;
   index.slot = new_slot();
-  // The kernel may see the index slot; the bounds are copied because their slots may be reassigned in the body.
   const Region& body = op.regions[0];
+  // The bounds stay where they are: a slot is written again by the loop that carries it alone, and theirs are born outside.
   const uint32_t lo = scalar_slot(lower), hi = scalar_slot(upper), by = scalar_slot(step);
   const int begin = here();
   Step& b = emit(run::loop_begin);
   b.dst = index.slot, b.a = lo, b.b = hi, b.c = by;
   b.imm = (wide ? 1 : 0) | (down ? 2 : 0);
-  values_[body.args[0]] = index;
-  defined_in_[body.args[0]] = &body;
+  ++depth_;
+  bind(body.args[0], index);
   enter_carries(body, 1, carries);
   const int top = here();
-  // A scalar result may be computed straight into its carry where the old value is not read afterwards.
-  const Op& yield = body.ops.back();
-  for (size_t i = 0; i < carries.size() && body.ops.size() > 1; ++i) {
-    const ir::ValueId v = yield.operands[i];
-    if (!carries[i].is_scalar() || std::count(yield.operands.begin(), yield.operands.end(), v) > 1) continue;
-    size_t def = body.ops.size();
-    for (size_t k = 0; k + 1 < body.ops.size(); ++k)
-      if (body.ops[k].results.size() == 1 && body.ops[k].results[0] == v && body.ops[k].regions.empty()) def = k;
-    if (def == body.ops.size()) continue;
-    bool later = false;
-    for (size_t k = def + 1; k < body.ops.size() && !later; ++k) later = used_after(body, k, body.args[i + 1]);
-    if (!later) preassigned_[v] = carries[i].slot;
-  }
+  preassign_carries(body, 1, carries);
   compile_region_ops(body);
   loc_ = op.loc;
-  assign_carries(carries, yield);
+  assign_carries(carries, body.ops.back());
+  --depth_;
   Step& e = emit(run::loop_next);
   e.dst = index.slot, e.a = lo, e.b = hi, e.c = by;
   e.imm = (wide ? 1 : 0) | (down ? 2 : 0);
@@ -224,14 +212,10 @@ void Compiler::op_for(const Op& op) {
 }
 
 void Compiler::op_call(const Op& op) {
-  before_region_op(op);
   const Region& body = op.regions[0];
-  for (size_t i = 0; i < body.args.size(); ++i) {
-    values_[body.args[i]] = operand(op, i);
-    defined_in_[body.args[i]] = &body;
-  }
+  for (size_t i = 0; i < body.args.size(); ++i) define(body.args[i], operand(op, i));
   compile_region_ops(body);
-  for (size_t i = 0; i < op.results.size(); ++i) define(op.results[i], materialized(operand(body.ops.back(), i)));
+  for (size_t i = 0; i < op.results.size(); ++i) define(op.results[i], operand(body.ops.back(), i));
 }
 
 // Memory or semaphores of the thread for a ref value; what it took is noted in `scope`.
@@ -243,7 +227,7 @@ Val Compiler::allocate_ref(const Op& op, ir::ValueId id, ScopePayload* scope) {
   v.dims = dims_of(t);
   v.strides = dense_strides(v.dims);
   v.name = graph_->names[static_cast<size_t>(id)];
-  v.root = next_root_++;
+  v.origin = id;
   if (ir::is_sync(t->dtype)) {
     if (t->dtype == ir::DType::Mbarrier || t->dtype == ir::DType::ClusterBarrier)
       unsupported(op, std::string(ir::name(op.code)) + " of " + std::string(ir::name(t->dtype)));
@@ -285,30 +269,25 @@ void Compiler::op_freeze(const Op& op) {
 }
 
 void Compiler::op_scoped(const Op& op) {
-  before_region_op(op);
   const Region& body = op.regions[0];
   if (!op.operands.empty()) unsupported(op, "run_scoped with initial values");
   ScopePayload scope;
   for (ir::ValueId a : body.args) {
     const Val v = allocate_ref(op, a, &scope);
     if (v.storage && !full_store_first(body, a, 0, nullptr)) emit_fill_uninitialized(v);
-    values_[a] = v;
-    defined_in_[a] = &body;
+    bind(a, v);
+  }
+  compile_region_ops(body);
+  loc_ = op.loc;
+  std::vector<Val> results;
+  for (ir::ValueId y : body.ops.back().operands) {
+    const Val& v = values_[y].val;
+    if (v.kind == Val::Kind::Ref) unsupported(op, "run_scoped that yields a ref");
+    results.push_back(v.is_scalar() ? v : materialized(v));
   }
   // Only copies and semaphores can outlast a scope.
-  std::set<int> roots;
-  bool sync = false;
-  collect_writes(body, &roots, &sync);
-  const auto* payload = sync ? plan_.own(std::move(scope)) : nullptr;
-  compile_region_ops(body);
-  if (payload) emit(run::scope_end, payload);
-  const Op& yield = body.ops.back();
-  for (size_t i = 0; i < op.results.size(); ++i) {
-    Val v = operand(yield, i);
-    if (v.kind == Val::Kind::Ref) unsupported(op, "run_scoped that yields a ref");
-    if (!v.is_scalar()) v = materialized(v);
-    define(op.results[i], v);
-  }
+  if (writes_->of(op).everything) emit(run::scope_end, plan_.own(std::move(scope)));
+  for (size_t i = 0; i < op.results.size(); ++i) define(op.results[i], results[i]);
 }
 
 }  // namespace pallasim::interp

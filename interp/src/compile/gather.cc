@@ -147,7 +147,6 @@ void Compiler::op_masked(const Op& op) {
   Val mask, other;
   if (mask_attr) mask = operand(op, static_cast<size_t>(mask_attr->i));
   if (other_attr) other = operand(op, static_cast<size_t>(other_attr->i));
-  if (!load) hazard_before_write(ref.root, false);
   Val result;
   gather_access(op, v,
                 {.mode = load ? GatherPayload::Mode::Load : op.code == ir::OpCode::masked_swap ? GatherPayload::Mode::Swap : GatherPayload::Mode::Store,
@@ -160,7 +159,7 @@ void Compiler::op_masked(const Op& op) {
 }
 
 void Compiler::op_atomic(const Op& op) {
-  materialize_all_views();
+  about_to_write(everything());
   plan_.concurrent |= m_.machine == ir::Machine::Triton;
   const Val ref = operand(op, 0);
   check_writable(op, ref);
@@ -198,6 +197,11 @@ void Compiler::gather_access(const Op& op, const ViewResult& view, const Element
   p.dtype = view.ref.dtype;
   if (m_.machine == ir::Machine::Triton && p.ref.buffer >= kFirstOperandBuffer && p.ref.buffer - kFirstOperandBuffer < m_.operands.size())
     p.array_elements = m_.operands[p.ref.buffer - kFirstOperandBuffer].array->num_elements();
+  // The step reads its operands element by element while it writes: none of them may show what it writes.
+  const analysis::WriteSet writes = p.mode == Mode::Load ? analysis::WriteSet() : p.mode == Mode::Atomic ? everything() : written(view.ref);
+  const auto given = [](const Val* v) { return v ? *v : Val(); };
+  const std::vector<Val> operands =
+      about_to_write(writes, {given(access.mask), given(access.other), given(access.value), given(access.compare)});
   auto broadcast = [&](const Val& v) {
     Val s = v;
     if (v.kind == Val::Kind::Scalar) s.kind = Val::Kind::Splat, s.dims.clear();
@@ -212,23 +216,23 @@ void Compiler::gather_access(const Op& op, const ViewResult& view, const Element
   };
   Val kept_mask, kept_other, kept_value, kept_compare;
   if (access.mask) {
-    kept_mask = broadcast(*access.mask);
+    kept_mask = broadcast(operands[0]);
     p.has_mask = true;
     p.mask = kept_mask.addr;
     p.mask_strides = kept_mask.strides;
   }
   if (access.other) {
-    kept_other = broadcast(*access.other);
+    kept_other = broadcast(operands[1]);
     p.has_other = true;
     p.other = kept_other.addr;
     p.other_strides = kept_other.strides;
   }
   if (access.value) {
-    kept_value = dense(broadcast(*access.value));
+    kept_value = dense(broadcast(operands[2]));
     p.value = kept_value.addr;
   }
   if (access.compare) {
-    kept_compare = dense(broadcast(*access.compare));
+    kept_compare = dense(broadcast(operands[3]));
     p.compare = kept_compare.addr;
   }
   Val r;

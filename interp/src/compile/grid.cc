@@ -201,7 +201,7 @@ void Compiler::compile_windows() {
     ref.name = o.name;
     // An aliased input that is no block is the output's memory under another name; on a GPU every ref is a pointer.
     ref.read_only = !w.is_output && !(is_aliased(static_cast<int>(i)) && (m_.machine == ir::Machine::Triton || !o.has_block));
-    ref.root = next_root_++;
+    ref.origin = body.region.args[i];
     ref.addr = {w.buffer, Addr::kNoSlot, 0};
     if (ir::is_sync(w.dtype)) {
       outer_semaphores(o, w, &ref);
@@ -275,12 +275,14 @@ void Compiler::compile_windows() {
     }
     w.copies_only = w.is_output && !ir::is_sync(w.dtype) && !is_modelled(o) && m_.bodies.size() == 1 && ref.addr.buffer == w.buffer &&
                     ref.addr.dyn == Addr::kNoSlot && copied_into_alone(body.region, body.region.args[i]);
-    values_[body.region.args[i]] = ref;
+    bind(body.region.args[i], ref);
     plan_.windows.push_back(std::move(w));
   }
   const int inputs = static_cast<int>(m_.operands.size()) - m_.count(ir::Operand::Kind::Output);
-  for (const ir::Alias& a : m_.aliases)
-    aliases_.insert({std::min(a.input, inputs + a.output), std::max(a.input, inputs + a.output)});
+  for (const ir::Alias& a : m_.aliases) {
+    const auto [low, high] = std::minmax(body.region.args[static_cast<size_t>(a.input)], body.region.args[static_cast<size_t>(inputs + a.output)]);
+    aliases_.insert({low, high});
+  }
 }
 
 // Blocks that no machine fetches: indices of an array belong to a pipeline of the kernel's own, and where blocks are pointers
@@ -367,29 +369,30 @@ bool Compiler::watches_revisits(const Window& w) const {
 }
 
 // An index map that is not affine runs at every grid point, on the program ids and the prefetched scalars.
-void Compiler::compile_index_map(Window& w, const std::unordered_map<ir::ValueId, Val>& body_values) {
+void Compiler::compile_index_map(Window& w, const std::unordered_map<ir::ValueId, Live>& body_values) {
   const ir::Region& body = m_.bodies[0].graph.region;
-  graph_ = m_.operands[static_cast<size_t>(w.operand)].index_map.get();
-  values_.clear(), uses_.clear(), dies_.clear();
+  values_.clear();
+  set_graph(*m_.operands[static_cast<size_t>(w.operand)].index_map);
   const Region& r = graph_->region;
-  compute_last_uses(r);
   for (size_t i = 0; i < r.args.size(); ++i) {
     if (i < m_.grid.size()) {
       Val pid;
       pid.kind = Val::Kind::Scalar;
       pid.dtype = graph_->type(r.args[i])->dtype;
       pid.slot = plan_.pid_slots[i];
-      values_[r.args[i]] = pid;
+      bind(r.args[i], pid);
     } else {
-      values_[r.args[i]] = body_values.at(body.args[i - m_.grid.size()]);
+      Val ref = body_values.at(body.args[i - m_.grid.size()]).val;
+      ref.origin = r.args[i];
+      bind(r.args[i], ref);
     }
   }
   compile_region_ops(r);
-  for (ir::ValueId v : r.ops.back().operands) w.index_value.push_back(scalar_slot(scalar_convert(values_[v], ir::DType::I64)));
+  for (ir::ValueId v : r.ops.back().operands) w.index_value.push_back(scalar_slot(scalar_convert(values_[v].val, ir::DType::I64)));
 }
 
 void Compiler::compile_body(const ir::Body& body) {
-  std::unordered_map<ir::ValueId, Val> body_values = values_;
+  std::unordered_map<ir::ValueId, Live> body_values = values_;
   for (const auto& [own, array] : prefetch_copies_) emit_copy(own, array);
   emit(run::grid_begin);
   const int top = here();
@@ -408,10 +411,8 @@ void Compiler::compile_body(const ir::Body& body) {
     jump_to(here() - 1, top);
     for (const Window* w : pipeline->windows) emit(run::pipeline_await, w);
   }
-  graph_ = &body.graph;
   values_ = std::move(body_values);
-  uses_.clear(), dies_.clear();
-  compute_last_uses(body.graph.region);
+  set_graph(body.graph);
   plan_.step_cost_ns = 10;
   compile_region_ops(body.graph.region);
   if (pipeline) end_pipeline(pipeline, top);

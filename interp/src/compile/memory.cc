@@ -85,7 +85,9 @@ Compiler::ViewResult Compiler::apply_view(const Op& op, const Val& ref, const At
           Val v = operand(op, static_cast<size_t>(t.items[i].items[0].i));
           if (v.through) v = open_ref(v, false, nullptr);
           v.kind = v.kind == Val::Kind::Ref ? Val::Kind::Strided : v.kind;
-          indices[i] = dense(v);
+          // The elements are written one by one: an index must not show what was written before its turn.
+          const bool writes = (ir::info(op.code).effects & (ir::kEffectWrite | ir::kEffectAtomic)) != 0;
+          indices[i] = dense(writes ? apart_from(written(ref), v) : v);
           out.keep.push_back(indices[i].storage);
           array_rank = std::max(array_rank, indices[i].dims.size());
         }
@@ -331,8 +333,8 @@ void Compiler::op_get(const Op& op) {
   define(op.results[0], r);
 }
 
-void Compiler::store_value(const Op& op, const Val& ref, const Val& v) {
-  hazard_before_write(ref.root, false);
+void Compiler::store_value(const Op& op, const Val& ref, const Val& value) {
+  const Val v = about_to_write(written(ref), {value}, &ref)[0];
   if (ref.dims.empty()) {
     ScalarAccess p;
     p.addr = ref.addr;
@@ -343,44 +345,34 @@ void Compiler::store_value(const Op& op, const Val& ref, const Val& v) {
     emit(run::store_scalar, plan_.own(std::move(p))).a = slot;
     return;
   }
-  copy_value(ref, v);
+  emit_pending(v, ref);
+}
+
+Compiler::ViewResult Compiler::view_to_write(const Op& op, const Val& ref) {
+  check_writable(op, ref);
+  if (may_leave(ref, op.attr("view"), false)) return element_view(op, ref, op.attr("view"));
+  return apply_view(op, ref, op.attr("view"), ViewUse::Gather, Lens::Write);
 }
 
 void Compiler::op_store(const Op& op) {
-  const Val ref = operand(op, 0);
-  check_writable(op, ref);
-  Val v = operand(op, 1);
-  // The stored value's own entry must not be made memory by the hazard check when it ends here.
-  if (auto it = dies_.find(&op); it != dies_.end() &&
-      std::find(it->second.begin(), it->second.end(), op.operands[1]) != it->second.end() && uses_[op.operands[1]] <= 1)
-    values_[op.operands[1]].kind = Val::Kind::None;
-  const ViewResult view = may_leave(ref, op.attr("view"), false) ? element_view(op, ref, op.attr("view")) : apply_view(op, ref, op.attr("view"), ViewUse::Gather, Lens::Write);
-  if (view.gather) {
-    hazard_before_write(ref.root, false);
-    gather_access(op, view, {.mode = GatherPayload::Mode::Store, .value = &v}, nullptr);
-  } else {
-    store_value(op, view.ref, v);
-  }
+  const ViewResult view = view_to_write(op, operand(op, 0));
+  const Val v = operand(op, 1);
+  if (view.gather) gather_access(op, view, {.mode = GatherPayload::Mode::Store, .value = &v}, nullptr);
+  else store_value(op, view.ref, v);
   write_back(view.opened);
 }
 
 void Compiler::op_swap(const Op& op) {
-  const Val ref = operand(op, 0);
-  check_writable(op, ref);
-  const ViewResult view = may_leave(ref, op.attr("view"), false) ? element_view(op, ref, op.attr("view")) : apply_view(op, ref, op.attr("view"), ViewUse::Gather, Lens::Write);
-  Val v = operand(op, 1);
+  const ViewResult view = view_to_write(op, operand(op, 0));
+  Val v = operand(op, 1), old;
   if (view.gather) {
-    hazard_before_write(ref.root, false);
-    Val old;
     gather_access(op, view, {.mode = GatherPayload::Mode::Swap, .value = &v}, &old);
-    write_back(view.opened);
-    return define(op.results[0], old);
+  } else {
+    Val now = view.ref;
+    now.kind = Val::Kind::Strided;
+    old = now.dims.empty() ? load_scalar(now) : materialized(now);
+    store_value(op, view.ref, v);
   }
-  Val now = view.ref;
-  now.kind = Val::Kind::Strided;
-  const Val old = now.dims.empty() ? load_scalar(now) : materialized(now);
-  if (v.kind == Val::Kind::Pending) v = materialized(v);
-  store_value(op, view.ref, v);
   write_back(view.opened);
   define(op.results[0], old);
 }
@@ -390,7 +382,6 @@ void Compiler::op_addupdate(const Op& op) {
   check_writable(op, ref);
   if (m_.machine == ir::Machine::Triton && ref.addr.buffer >= kFirstOperandBuffer) {
     // An atomic addition: every occurrence of an index counts.
-    hazard_before_write(ref.root, false);
     const Val v = operand(op, 1);
     return gather_access(op, element_view(op, ref, op.attr("view")),
                          {.mode = GatherPayload::Mode::Atomic, .value = &v, .atomic = atomic_function(op, "add", ref.dtype)}, nullptr);

@@ -66,7 +66,7 @@ void Compiler::op_reduce(const Op& op) {
 
 // A monoid of the kernel's own: a loop over the elements in order, one scalar run of the region per element.
 void Compiler::op_reduce_region(const Op& op) {
-  before_region_op(op);
+  before_regions(op);
   const size_t n = op.operands.size() / 2;
   const Region& region = op.regions[0];
   const std::vector<int64_t> axes = ints(op.attr("axes"));
@@ -125,17 +125,18 @@ void Compiler::op_reduce_region(const Op& op) {
     const Val lo = scalar_result(ir::OpCode::mul, ir::DType::I64, ir::DType::I64, {out, const_int(ir::DType::I64, length)}, wide);
     const Val hi = scalar_result(ir::OpCode::add, ir::DType::I64, ir::DType::I64, {lo, const_int(ir::DType::I64, length)}, wide);
     loop(lo, hi, in, [&] {
+      ++depth_;
       enter_carries(region, 0, acc);
       for (size_t i = 0; i < n; ++i) {
         Val v;
         v.kind = Val::Kind::Scalar, v.dtype = src[i].dtype, v.slot = new_slot();
         emit(run::load_scalar, plan_.own(element(src[i], in))).dst = v.slot;
-        values_[region.args[n + i]] = v;
-        defined_in_[region.args[n + i]] = &region;
+        bind(region.args[n + i], v);
       }
       compile_region_ops(region);
       loc_ = op.loc;
       assign_carries(acc, region.ops.back());
+      --depth_;
     });
     for (size_t i = 0; i < n; ++i) emit(run::store_scalar, plan_.own(element(dst[i], out))).a = acc[i].slot;
   });

@@ -79,7 +79,7 @@ Val Compiler::open_ref(const Val& ref, bool write, std::vector<OpenedRef>* opene
   r.through = nullptr;
   r.addr = {copy.addr.buffer, ref.addr.dyn, copy.addr.offset + ref.addr.offset};
   r.storage = copy.storage;
-  r.root = write ? next_root_++ : kNoRoot;
+  r.origin = write ? next_origin_++ : kNoOrigin;
   if (opened) opened->push_back({base, copy});
   return r;
 }
@@ -87,7 +87,7 @@ Val Compiler::open_ref(const Val& ref, bool write, std::vector<OpenedRef>* opene
 void Compiler::write_back(const std::vector<OpenedRef>& opened) {
   for (size_t i = opened.size(); i-- > 0;) {
     const OpenedRef& o = opened[i];
-    hazard_before_write(o.base.root, false);
+    about_to_write(written(o.base));
     Val bytes = emit_array({o.copy}, {{o.base.dtype, o.base.dims}}, between(o.copy, o.base))[0];
     emit_copy(o.base, bytes);
   }

@@ -54,7 +54,7 @@ void Compiler::op_index(const Op& op) {
 }
 
 void Compiler::op_semaphore(const Op& op) {
-  materialize_all_views();
+  about_to_write(everything());
   plan_.has_sync = true;
   const Val ref = operand(op, 0);
   if (ref.semaphore < 0) unsupported(op, std::string(ir::name(op.code)) + " on " + std::string(ir::name(ref.dtype)));

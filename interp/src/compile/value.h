@@ -38,7 +38,7 @@ struct Node;
 struct Choice;
 struct RefThrough;
 
-inline constexpr int kNoRoot = -1;  // immutable bytes
+inline constexpr int kNoOrigin = -1;  // immutable bytes
 
 struct Val {
   enum class Kind : uint8_t { None, Scalar, Strided, Splat, Pending, Ref };
@@ -53,7 +53,7 @@ struct Val {
   Addr addr;                 // Strided, Ref
   std::vector<int64_t> strides;  // elements
   std::shared_ptr<Storage> storage;
-  int root = kNoRoot;        // the mutable memory that a lazy view or a ref shows
+  int origin = kNoOrigin;    // the mutable memory that a lazy view or a ref shows (analysis/writes.h)
 
   std::shared_ptr<Node> node;  // Pending
 
@@ -94,6 +94,7 @@ struct RefThrough {
 
 using memory::dense_strides;
 bool is_dense(const Val&);
+bool same_place(const Val&, const Val&);
 
 // A tensor operation that has not been emitted: an elementwise operation, inlined into its single consumer, or a
 // contraction or reduction that may write straight into a store's destination.
@@ -128,7 +129,6 @@ struct EltOperand {
   std::vector<int64_t> strides;         // elements, per loop dim
   int element_bytes = 4;
   uint16_t entry = 0;                   // pointer table entry
-  uint32_t buffer_root = 0;
 };
 struct EltSplat {
   uint32_t slot;

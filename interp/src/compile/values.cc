@@ -1,4 +1,4 @@
-// Lazy values: when they become memory, and where.
+// Values and their memory: temporaries, copies, evaluation.
 #include <algorithm>
 
 #include "../run/steps.h"
@@ -63,47 +63,13 @@ Val Compiler::temp(ir::DType dtype, std::vector<int64_t> dims) {
   return v;
 }
 
-bool Compiler::may_alias(int a, int b) const {
-  if (a == kNoRoot || b == kNoRoot) return false;
-  return a == b || aliases_.count({std::min(a, b), std::max(a, b)});
-}
-
-bool Compiler::same_place(const Val& a, const Val& b) const {
+bool same_place(const Val& a, const Val& b) {
   return a.addr == b.addr && a.strides == b.strides && a.dims == b.dims && a.dtype == b.dtype;
 }
 
-bool Compiler::reads_root(const Val& v, int root) const {
-  if (v.kind == Val::Kind::Strided) return may_alias(v.root, root);
-  if (v.kind != Val::Kind::Pending) return false;
-  return std::any_of(v.node->args.begin(), v.node->args.end(), [&](const Val& a) { return reads_root(a, root); });
-}
-
-namespace {
-// Whether evaluating `v` element by element into `dst` may read an element of dst's memory after it was written.
-bool overlaps_elsewhere(const Val& v, const Val& dst, const std::function<bool(int, int)>& alias,
-                        const std::function<bool(const Val&, const Val&)>& same) {
-  if (v.kind == Val::Kind::Strided) return alias(v.root, dst.root) && !same(v, dst);
-  if (v.kind != Val::Kind::Pending) return false;
-  for (const Val& a : v.node->args) {
-    if (v.node->kind == Node::Kind::Contraction ? alias(a.root, dst.root) : overlaps_elsewhere(a, dst, alias, same))
-      return true;
-  }
-  return false;
-}
-}  // namespace
-
 void Compiler::copy_value(const Val& dst, const Val& v) {
   if (dst.elements() == 0) return;
-  const bool hazard = overlaps_elsewhere(
-      v, dst, [this](int a, int b) { return may_alias(a, b); },
-      [this](const Val& a, const Val& b) { return same_place(a, b); });
-  if (hazard) {
-    Val t = temp(v.dtype, v.dims);
-    emit_pending(v, t);
-    emit_copy(dst, t);
-    return;
-  }
-  emit_pending(v, dst);
+  emit_pending(overlaps_elsewhere(v, dst) ? materialized(v) : v, dst);
 }
 
 // Evaluates v into dst; the caller has excluded overlap.
@@ -131,7 +97,7 @@ void Compiler::emit_pending(const Val& v, const Val& dst) {
     if (!direct) emit_copy(dst, target);
     return;
   }
-  emit_elementwise(dst, v, dst.root != kNoRoot);
+  emit_elementwise(dst, v, dst.origin != kNoOrigin);
 }
 
 Val Compiler::strided(const Val& v) {
@@ -164,28 +130,10 @@ Val Compiler::dense(const Val& v) {
 
 Val Compiler::materialized(const Val& v) {
   Val s = strided(v);
-  if (s.root == kNoRoot) return s;
+  if (s.origin == kNoOrigin) return s;
   Val t = temp(v.dtype, v.dims);
   emit_copy(t, s);
   return t;
-}
-
-void Compiler::force(ir::ValueId id) {
-  Val& v = values_[id];
-  if (v.kind == Val::Kind::Pending || (v.kind == Val::Kind::Strided && v.root != kNoRoot)) v = materialized(v);
-}
-
-void Compiler::hazard_before_write(int root, bool) {
-  for (auto& [id, v] : values_) {
-    const bool lazy = v.kind == Val::Kind::Pending || (v.kind == Val::Kind::Strided && v.root != kNoRoot);
-    if (lazy && reads_root(v, root)) v = materialized(v);
-  }
-}
-
-void Compiler::materialize_all_views() {
-  for (auto& [id, v] : values_) {
-    if (v.kind == Val::Kind::Pending || (v.kind == Val::Kind::Strided && v.root != kNoRoot)) v = materialized(v);
-  }
 }
 
 uint32_t Compiler::scalar_slot(const Val& v) {
@@ -226,7 +174,7 @@ void Compiler::emit_copy(const Val& dst, const Val& src) {
   p.contiguous = is_dense(dst) && is_dense(src);
   p.bytes = dst.bytes();
   plan_.step_cost_ns += 20 + 0.1 * static_cast<double>(p.bytes);
-  emit(run::copy, plan_.own(std::move(p))).b = dst.root != kNoRoot;
+  emit(run::copy, plan_.own(std::move(p))).b = dst.origin != kNoOrigin;
 }
 
 }  // namespace pallasim::interp
