@@ -133,5 +133,17 @@ body (%0 "o_ref": ref<i32[3], any>) {
   EXPECT_EQ(r.results[0].as<int32_t>(), (std::vector<int32_t>{3, 4, 5}));
 }
 
+// lax clamps starts: an unsigned one is never below zero.
+TEST(Arrays, UnsignedStartsBeyondTheEnd) {
+  for (const char* type : {"u32", "u8"}) {
+    const std::string t = type, big = t == "u32" ? "0xfffffffe" : "0xfe";
+    const std::string text = "pallasim-ir 1\nmodule \"t\" {machine = generic}\ninput \"x_ref\" : i32[8] {space = any}\noutput \"o_ref\" : i32[8] {space = any}\n"
+        "body (%0 \"x_ref\": ref<i32[8], any>, %1 \"o_ref\": ref<i32[8], any>) {\n  %2 = get %0 : i32[8]\n  %3 = constant {value = " + t + " " + big + "} : " + t +
+        "[]\n  %4 = dynamic_slice %2, %3 {sizes = [2]} : i32[2]\n  %5 = constant {value = " + t + " 0x1} : " + t +
+        "[]\n  %6 = dynamic_update_slice %2, %4, %5 : i32[8]\n  %7 = dynamic_update_slice %6, %4, %3 : i32[8]\n  store %1, %7\n  yield\n}\n";
+    EXPECT_EQ(run(text, {i32({8}, {0, 1, 2, 3, 4, 5, 6, 7})}).results[0].as<int32_t>(), (std::vector<int32_t>{0, 6, 7, 3, 4, 5, 6, 7}));
+  }
+}
+
 }  // namespace
 }  // namespace pallasim::interp::test

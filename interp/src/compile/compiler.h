@@ -165,6 +165,7 @@ class Compiler {
   void op_reshape(const Op&);
   void op_transpose(const Op&);
   void op_slice(const Op&);
+  IndexPayload clamped_starts(const Op&, size_t first, const Val&, const std::vector<int64_t>& sizes);
   void op_dynamic_slice(const Op&);
   void op_dynamic_update(const Op&);
   void op_concatenate(const Op&);

@@ -149,16 +149,23 @@ void Compiler::op_rev(const Op& op) {
   define(op.results[0], v);
 }
 
-// Starts are clamped so that the slice stays inside.
-static IndexPayload clamped_terms(const std::vector<Val>& starts, const std::vector<uint32_t>& slots, const Val& v,
-                                  const std::vector<int64_t>& sizes) {
+// Starts, operands of `op` from `first` on, clamped so that a slice of `sizes` stays inside `v`.
+IndexPayload Compiler::clamped_starts(const Op& op, size_t first, const Val& v, const std::vector<int64_t>& sizes) {
   IndexPayload p;
   p.shape = v.dims;
-  for (size_t i = 0; i < starts.size(); ++i) {
-    const int64_t last = v.dims[i] - sizes[i];
+  for (size_t d = 0; d < v.dims.size(); ++d) {
+    const int64_t last = v.dims[d] - sizes[d];
     if (last <= 0) continue;
-    p.terms.push_back({slots[i], compute_type(starts[i].dtype) == CType::I64 || compute_type(starts[i].dtype) == CType::U64,
-                       v.strides[i] * ir::byte_size(v.dtype), last, static_cast<int>(i), v.dims[i], sizes[i]});
+    Val start = operand(op, first + d);
+    const CType c = compute_type(start.dtype);
+    if (c == CType::U32 || c == CType::U64) {  // the step reads signed numbers: what lies beyond the end is put at the end
+      StripParams params;
+      params.dtype = start.dtype;
+      const int64_t greatest = ir::bit_width(start.dtype) < 32 ? (int64_t{1} << ir::bit_width(start.dtype)) - 1 : INT32_MAX;
+      start = scalar_result(ir::OpCode::min, start.dtype, start.dtype, {start, const_int(start.dtype, std::min(last, greatest))}, params);
+    }
+    const bool wide = c == CType::I64 || c == CType::U64;
+    p.terms.push_back({scalar_slot(start), wide, v.strides[d] * ir::byte_size(v.dtype), last, static_cast<int>(d), v.dims[d], sizes[d]});
   }
   return p;
 }
@@ -171,10 +178,7 @@ void Compiler::op_dynamic_slice(const Op& op) {
     return define(op.results[0], v);
   }
   v = strided(v);
-  std::vector<Val> starts;
-  std::vector<uint32_t> slots;
-  for (size_t i = 1; i < op.operands.size(); ++i) starts.push_back(operand(op, i)), slots.push_back(scalar_slot(starts.back()));
-  IndexPayload p = clamped_terms(starts, slots, v, sizes);
+  IndexPayload p = clamped_starts(op, 1, v, sizes);
   if (!p.terms.empty()) {
     const uint32_t dyn = new_slot();
     Step& s = emit(run::clamp_index, plan_.own(std::move(p)));
@@ -192,12 +196,9 @@ void Compiler::op_dynamic_update(const Op& op) {
   if (base.dims.empty()) return define(op.results[0], update);
   Val r = temp(base.dtype, base.dims);
   emit_pending(base, r);
-  std::vector<Val> starts;
-  std::vector<uint32_t> slots;
-  for (size_t i = 2; i < op.operands.size(); ++i) starts.push_back(operand(op, i)), slots.push_back(scalar_slot(starts.back()));
   Val part = r;
   part.dims = update.dims;
-  IndexPayload p = clamped_terms(starts, slots, r, update.dims);
+  IndexPayload p = clamped_starts(op, 2, r, update.dims);
   if (!p.terms.empty()) {
     const uint32_t dyn = new_slot();
     Step& s = emit(run::clamp_index, plan_.own(std::move(p)));
