@@ -211,5 +211,29 @@ TEST(Fusion, ChangesNoBit) {
   }
 }
 
+// min(max(x, lo), hi), also where lo is above hi: for scalars as for arrays.
+TEST(Ops, ClampBetweenCrossedBounds) {
+  const std::string text = R"(pallasim-ir 1
+module "t" {machine = generic}
+input "x_ref" : i32[4] {space = any}
+output "o_ref" : i32[4] {space = any}
+output "s_ref" : i32[4] {space = any}
+body (%0 "x_ref": ref<i32[4], any>, %1 "o_ref": ref<i32[4], any>, %2 "s_ref": ref<i32[4], any>) {
+  %3 = constant {value = i32 0x5} : i32[]
+  %4 = constant {value = i32 0x2} : i32[]
+  %5 = get %0 : i32[4]
+  %6 = clamp %3, %5, %4 : i32[4]
+  store %1, %6
+  %7 = clamp %3, %3, %4 : i32[]
+  %8 = broadcast_in_dim %7 {dims = []} : i32[4]
+  store %2, %8
+  yield
+}
+)";
+  const auto r = run(text, {i32({4}, {0, 3, 5, 9})}).results;
+  EXPECT_EQ(r[0].as<int32_t>(), std::vector<int32_t>(4, 2));
+  EXPECT_EQ(r[1].as<int32_t>(), std::vector<int32_t>(4, 2));
+}
+
 }  // namespace
 }  // namespace pallasim::interp::test

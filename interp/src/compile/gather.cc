@@ -198,7 +198,8 @@ void Compiler::gather_access(const Op& op, const ViewResult& view, const Element
   if (m_.machine == ir::Machine::Triton && p.ref.buffer >= kFirstOperandBuffer && p.ref.buffer - kFirstOperandBuffer < m_.operands.size())
     p.array_elements = m_.operands[p.ref.buffer - kFirstOperandBuffer].array->num_elements();
   // The step reads its operands element by element while it writes: none of them may show what it writes.
-  const analysis::WriteSet writes = p.mode == Mode::Load ? analysis::WriteSet() : p.mode == Mode::Atomic ? everything() : written(view.ref);
+  const bool waited_for = (ir::info(op.code).effects & ir::kEffectAtomic) != 0;  // other programs may act on it
+  const analysis::WriteSet writes = p.mode == Mode::Load ? analysis::WriteSet() : waited_for ? everything() : written(view.ref);
   const auto given = [](const Val* v) { return v ? *v : Val(); };
   const std::vector<Val> operands =
       about_to_write(writes, {given(access.mask), given(access.other), given(access.value), given(access.compare)});

@@ -1,4 +1,5 @@
 // Scalar operations on slots. One function per operation and type; bits equal those of the strip bodies.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <type_traits>
@@ -49,7 +50,7 @@ struct Body {
       return static_cast<U>(b) >= sizeof(T) * 8 ? T{0} : static_cast<T>(static_cast<U>(a) << static_cast<U>(b));
     else if constexpr (op == OpCode::shift_right_logical)
       return static_cast<U>(b) >= sizeof(T) * 8 ? T{0} : static_cast<T>(static_cast<U>(a) >> static_cast<U>(b));
-    else if constexpr (op == OpCode::clamp) return b < a ? a : (b > c ? c : b);
+    else if constexpr (op == OpCode::clamp) return std::min(std::max(a, b), c);
     else if constexpr (op == OpCode::eq) return static_cast<uint8_t>(a == b);
     else if constexpr (op == OpCode::ne) return static_cast<uint8_t>(a != b);
     else if constexpr (op == OpCode::lt) return static_cast<uint8_t>(a < b);
