@@ -32,7 +32,8 @@ struct PipelinePayload {
 };
 const Step* pipeline_fetch(Thread&, const Step*);      // payload PipelinePayload; behind the index maps; jump: the index maps
 const Step* pipeline_await(Thread&, const Step*);      // payload const Window; until its slot can be used
-const Step* pipeline_next(Thread&, const Step*);       // payload PipelinePayload; behind the body; jump: the index maps
+const Step* pipeline_leave(Thread&, const Step*);      // payload PipelinePayload; behind the body: blocks that the next step leaves
+const Step* pipeline_next(Thread&, const Step*);       // payload PipelinePayload; the next step begins; jump: the index maps
 const Step* pipeline_drain(Thread&, const Step*);      // payload const Window; until its blocks are in the array
 // Moves the thread to the next position of its part of the grid; false behind the last one, and it is at the first one.
 bool next_place(Thread&);
