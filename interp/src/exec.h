@@ -38,6 +38,7 @@ struct Access {
   int element_bytes;
   const Step* step;
   int owner = -1;               // the thread whose memory it is; -1: `thread`
+  bool unwritten = false;       // a write of what nobody wrote: nothing of the access is traffic
 };
 struct Listener {
   virtual ~Listener() = default;

@@ -190,6 +190,15 @@ void Compiler::op_dma_wait(const Op& op) {
   DmaWaitPayload p;
   p.extents = extents_of(shown);
   p.bits = ir::bit_width(shown.dtype);
+  p.name = shown.name;
+  // What the view was given has been looked at; what is taken here has the bounds of the copy.
+  const Val& given = operand(op, static_cast<size_t>(op.attr("dst")->items[0].i));
+  const std::vector<uint32_t>& before = given.choice ? given.choice->refs[0].extents : given.extents;
+  const bool boundless = m_.machine == ir::Machine::Tpu && plan_.options.out_of_bounds == Options::Oob::Uninitialized;
+  for (size_t d = 0; d < shown.extents.size(); ++d) {
+    const bool known = boundless || std::find(before.begin(), before.end(), shown.extents[d]) != before.end();
+    p.most.push_back(known ? INT64_MAX : shown.dims[d]);
+  }
   for_each_choice(viewed_operand(op, "dst_sem", ViewUse::Access), [&](const Val& sem) {
     p.sem = semaphore_of(op, sem);
     emit(run::dma_wait, plan_.own(p));

@@ -18,11 +18,19 @@ void run::note_access(Thread& t, const Step* s, const Addr& a, const std::vector
   for (Listener* l : t.exec->listeners) l->on_access(*t.exec, access);
 }
 
+void run::note_unwritten(Thread& t, const Step* s, const Addr& a, const std::vector<int64_t>& dims, const std::vector<int64_t>& strides,
+                         int element_bytes, int owner) {
+  if (a.buffer < kTempBuffer) return;
+  const Access access{t.index, a.buffer, true, a.offset, dims.data(), strides.data(), static_cast<int>(dims.size()), element_bytes, s, owner, true};
+  for (Listener* l : t.exec->listeners) l->on_access(*t.exec, access);
+}
+
 TrafficListener::TrafficListener(const Plan& plan) : traffic(plan.module.operands.size()) {
   for (size_t i = 0; i < traffic.size(); ++i) traffic[i].name = plan.module.operands[i].name;
 }
 
 void TrafficListener::on_access(Execution& ex, const Access& a) {
+  if (a.unwritten) return;
   size_t i = a.buffer - kFirstOperandBuffer;
   if (a.buffer == kTempBuffer) {
     // A staged window counts as its operand.
@@ -124,14 +132,6 @@ void ParallelClaim::on_access(Execution& ex, const Access& a) {
   }
 }
 
-void ParallelClaim::report(Execution& ex, const Access& a, const std::string& name, int64_t earlier, ir::LocId loc, bool wrote) {
-  const Thread& t = ex.threads[static_cast<size_t>(a.thread)];
-  std::string axes;
-  for (size_t g : axes_) axes += (axes.empty() ? "" : ", ") + std::to_string(g);
-  ir::Diagnostic d = diagnostic_at(
-      t, a.step, programs_ ? "PS-PAR-002" : "PS-PAR-001",
-      programs_ ? fmt::format("race: programs that run at once share elements of {}", name)
-                : fmt::format("false parallel claim: grid points that differ on axis {} share elements of {}", axes, name));
 void ParallelClaim::mark(Execution& ex, const Access& a, const Shadow& s, Mark* m) {
   const auto thread = static_cast<size_t>(a.thread);
   const int64_t unit = thread < units_.size() ? units_[thread] : 0;
@@ -145,6 +145,14 @@ void ParallelClaim::mark(Execution& ex, const Access& a, const Shadow& s, Mark* 
   (a.write ? m->written : m->read) = a.step->loc;
 }
 
+void ParallelClaim::report(Execution& ex, const Access& a, const std::string& name, int64_t earlier, ir::LocId loc, bool wrote) {
+  const Thread& t = ex.threads[static_cast<size_t>(a.thread)];
+  std::string axes;
+  for (size_t g : axes_) axes += (axes.empty() ? "" : ", ") + std::to_string(g);
+  ir::Diagnostic d = diagnostic_at(
+      t, a.step, programs_ ? "PS-PAR-002" : "PS-PAR-001",
+      programs_ ? fmt::format("race: programs that run at once share elements of {}", name)
+                : fmt::format("false parallel claim: grid points that differ on axis {} share elements of {}", axes, name));
   d.severity = ir::Severity::Warning;
   d.site.what = a.write ? "written here" : "read here";
   const std::string_view did = wrote ? "written" : "read";

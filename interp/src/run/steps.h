@@ -106,6 +106,8 @@ void complete_copy(Execution&, size_t index);
 // Memory events for checked runs.
 void note_access(Thread&, const Step*, const Addr&, const std::vector<int64_t>& dims, const std::vector<int64_t>& strides,
                  int element_bytes, bool write, int owner = -1);
+// What nobody wrote is written.
+void note_unwritten(Thread&, const Step*, const Addr&, const std::vector<int64_t>& dims, const std::vector<int64_t>& strides, int element_bytes, int owner);
 // "thread 3"; of several devices "device 1" or "thread 3 of device 1".
 std::string name_of(const Thread&);
 
