@@ -38,6 +38,7 @@ struct Access {
   int element_bytes;
   const Step* step;
   int owner = -1;               // the thread whose memory it is; -1: `thread`
+  bool unwritten = false;       // a write of what nobody wrote: nothing of the access is traffic
 };
 struct Listener {
   virtual ~Listener() = default;
@@ -144,7 +145,7 @@ struct Execution {
   void bind_arena(Arena&, int32_t device) const;
   const Arena& first_arena(int32_t device) const { return *arenas[static_cast<size_t>(device * plan->num_threads)]; }
   std::unique_ptr<std::byte[]> strips_;
-  std::vector<Arena*> free_;        // programs: arenas of ended ones
+  std::vector<int32_t> free_;       // programs: arenas of ended ones
   std::vector<std::vector<std::byte*>> operands_;  // per device
 };
 

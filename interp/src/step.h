@@ -46,6 +46,7 @@ struct Thread {
   int64_t wait_sem = -1;
   int64_t point = -1;                 // of a program: its grid point, row-major; -1: the thread runs the whole box
   int32_t index = 0;                  // row-major over the meshes
+  int32_t home = -1;                  // of a program: its place among Execution::arenas
   Stop stop = Stop::None;
 
   template <typename T>

@@ -27,12 +27,12 @@ size_t CopyQueue::first_using(int32_t thread, uint32_t buffer, int64_t begin, in
 }
 
 Span span_of(const AsyncCopy& c, bool dst) {
-  const int64_t* strides = dst ? c.dst_strides : c.src_strides;
+  const int64_t *strides = dst ? c.dst_strides : c.src_strides, *dims = dst ? c.dst_dims() : c.dims;
   const int64_t size = ir::byte_size(c.dtype);
   Span s{0, size};
   for (int d = 0; d < c.rank; ++d) {
-    if (c.dims[d] == 0) return {0, 0};
-    const int64_t reach = (c.dims[d] - 1) * strides[d] * size;
+    if (dims[d] == 0) return {0, 0};
+    const int64_t reach = (dims[d] - 1) * strides[d] * size;
     (reach < 0 ? s.begin : s.end) += reach;
   }
   return s;

@@ -148,6 +148,71 @@ TEST(Async, CopiesMayNameThePaddingOfTiles) {
   EXPECT_EQ(error_code(sliced("tpu"), {i32({2}, {257, 128}), f32({300}, x)}), "PS-OOB-001");
 }
 
+// A copy of 4 elements, and a wait for as many as the caller says.
+std::string waits_for_some(const std::string& machine) {
+  return R"(pallasim-ir 1
+module "waits" {machine = )" + machine + R"(}
+input "n" : i32[1] {space = smem}
+input "x" : f32[300] {space = hbm}
+output "o" : f32[400] {space = hbm}
+scratch "sem" : ref<dma_sem[], semaphore>
+body (%0 "n": ref<i32[1], smem>, %1 "x": ref<f32[300], hbm>, %2 "o": ref<f32[400], hbm>, %3 "sem": ref<dma_sem[], semaphore>) {
+  %4 = get %0 {view = [index(0)]} : i32[]
+  dma_start %1, %2, %3 {src = view($0, [index(slice(0, 4))]), dst = view($1, [index(slice(0, 4))]), dst_sem = view($2, [])}
+  dma_wait %1, %2, %3, %4 {src = view($0, [index(slice(0, $3))]), dst = view($1, [index(slice(0, $3))]), dst_sem = view($2, [])}
+  yield
+}
+)";
+}
+
+TEST(Async, AWaitOfASizeThatNoCopyCanHaveIsOutOfBounds) {
+  const Array x = f32({300}, std::vector<float>(300, 1.0f));
+  for (const char* machine : {"generic", "tpu"}) {
+    const bool tiles = std::string(machine) == "tpu";
+    for (const auto& [n, code] : std::vector<std::pair<int, std::string>>{
+             {4, ""}, {-1, "PS-OOB-001"}, {-1024, "PS-OOB-001"}, {INT32_MIN, "PS-OOB-001"}, {5, "PS-DEAD-001"}, {400, "PS-DEAD-001"},
+             {401, tiles ? "PS-DEAD-001" : "PS-OOB-001"}, {512, tiles ? "PS-DEAD-001" : "PS-OOB-001"}, {513, "PS-OOB-001"}})
+      EXPECT_EQ(error_code(waits_for_some(machine), {i32({1}, {n}), x}), code) << machine << " " << n;
+  }
+}
+
+// What lies behind the 5 rows of the source arrives when the copy does.
+TEST(Async, PaddingArrivesWithTheCopyThatNamesIt) {
+  const std::string text = R"(pallasim-ir 1
+module "late" {machine = tpu}
+input "x" : f32[5,128] {space = hbm}
+output "o" : f32[2,128] {space = vmem}
+scratch "buf" : ref<f32[8,128], vmem>
+scratch "sem" : ref<dma_sem[], semaphore>
+body (%0 "x": ref<f32[5,128], hbm>, %1 "o": ref<f32[2,128], vmem>, %2 "buf": ref<f32[8,128], vmem>, %3 "sem": ref<dma_sem[], semaphore>) {
+  %4 = constant {value = f32 0x40a00000} : f32[]
+  %5 = broadcast_in_dim %4 {dims = []} : f32[8,128]
+  store %2, %5
+  dma_start %0, %2, %3 {src = view($0, [index(slice(0, 8), slice(0, 128))]), dst = view($1, []), dst_sem = view($2, [])}
+  %6 = get %2 {view = [index(6, slice(0, 128))]} : f32[128]
+  store %1, %6 {view = [index(0, slice(0, 128))]}
+  dma_wait %0, %2, %3 {src = view($0, [index(slice(0, 8), slice(0, 128))]), dst = view($1, []), dst_sem = view($2, [])}
+  %7 = get %2 {view = [index(6, slice(0, 128))]} : f32[128]
+  store %1, %7 {view = [index(1, slice(0, 128))]}
+  yield
+}
+)";
+  const Array x = noise({5, 128});
+  for (auto copies : {Options::Copies::AtIssue, Options::Copies::AtWait}) {
+    Options o = with(copies);
+    o.checked = true;
+    const Outcome r = run(text, {x}, o);
+    const auto v = r.results[0].as<float>();
+    EXPECT_TRUE(std::isnan(v[128]));
+    if (copies == Options::Copies::AtWait) EXPECT_EQ(v[0], 5.0f);
+    else EXPECT_TRUE(std::isnan(v[0]));
+    std::multiset<std::string> codes;
+    for (const ir::Diagnostic& d : r.report.findings) codes.insert(d.code);
+    EXPECT_EQ(codes.count("PS-RACE-001"), 1u);   // the read of row 6 before the wait
+    EXPECT_EQ(codes.count("PS-UNINIT-001") + codes.count("PS-UNINIT-002"), 1u);  // and of what came from behind the source
+  }
+}
+
 const char* kAdd = R"(pallasim-ir 1
 module "adding" {machine = generic}
 input "x" : DT[3,5] {space = hbm}

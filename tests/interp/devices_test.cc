@@ -161,5 +161,46 @@ body (%0 "o_ref": ref<i32[3], smem>) {
   }
 }
 
+// A signal to one device and a copy to another. Operand 2 and 3 of the signal, 3 and 4 of the copy are given at run time.
+std::string alone(const std::string& signalled, const std::string& copied, const std::string& kind) {
+  return R"(pallasim-ir 1
+module "alone" {machine = tpu}
+input "who" : i32[2] {space = smem}
+input "x" : f32[8,128] {space = hbm}
+output "o" : f32[8,128] {space = hbm}
+scratch "came" : ref<dma_sem[], semaphore>
+scratch "ready" : ref<sem[], semaphore>
+body (%0 "who": ref<i32[2], smem>, %1 "x": ref<f32[8,128], hbm>, %2 "o": ref<f32[8,128], hbm>, %3 "came": ref<dma_sem[], semaphore>, %4 "ready": ref<sem[], semaphore>) {
+  %5 = get %0 {view = [index(0)]} : i32[]
+  %6 = get %0 {view = [index(1)]} : i32[]
+  %7 = constant {value = i32 0x1} : i32[]
+  sem_signal %4, %7, %5, %6 {inc = $1, device_id = )" + signalled + ", device_id_type = " + kind + R"(}
+  sem_wait %4, %7 {value = $1}
+  dma_start %1, %2, %3, %5, %6 {src = view($0, []), dst = view($1, []), dst_sem = view($2, []), device_id = )" + copied + ", device_id_type = " + kind + R"(}
+  dma_wait %1, %2, %3 {src = view($0, []), dst = view($1, []), dst_sem = view($2, [])}
+  yield
+}
+)";
+}
+
+TEST(Devices, WhereThereIsOneDeviceNobodyElseReceives) {
+  const Array x = noise({8, 128});
+  for (const char* id : {"0", "none"}) EXPECT_EQ(run(alone(id, id, "logical"), {i32({2}, {0, 0}), x}).results[0].bytes, x.bytes) << id;
+  EXPECT_EQ(run(alone("$2", "$3", "logical"), {i32({2}, {0, 7}), x}).results[0].bytes, x.bytes);
+  EXPECT_EQ(run(alone("[$2, $3]", "[$3, $4]", "mesh"), {i32({2}, {0, 0}), x}).results[0].bytes, x.bytes);
+  for (const auto& [signalled, copied] : std::vector<std::pair<std::string, std::string>>{{"$2", "0"}, {"0", "$3"}})
+    for (const int who : {1, -1, 1 << 30}) EXPECT_EQ(error_code(alone(signalled, copied, "logical"), {i32({2}, {who, 0}), x}), "PS-SEM-001") << who;
+  for (const std::string id : {"1", "-1", "4294967296"}) {
+    EXPECT_EQ(error_code(alone(id, "0", "logical"), {i32({2}, {0, 0}), x}), "PS-SEM-001") << id;
+    std::string report;
+    EXPECT_EQ(error_code(alone("0", id, "logical"), {i32({2}, {0, 0}), x}, {}, &report), "PS-SEM-001") << id;
+    EXPECT_NE(report.find("but there is 1"), std::string::npos) << report;
+  }
+  for (const auto& who : {std::vector<int32_t>{1, 0}, {0, 1}, {3, -3}})
+    EXPECT_EQ(error_code(alone("[$2, $3]", "0", "mesh"), {i32({2}, who), x}), "PS-SEM-001") << who[0];
+  EXPECT_EQ(error_code(alone("[0, 1]", "0", "mesh"), {i32({2}, {0, 0}), x}), "PS-SEM-001");
+  EXPECT_EQ(error_code(alone("[1, $2]", "0", "mesh"), {i32({2}, {0, 0}), x}), "PS-SEM-001");
+}
+
 }  // namespace
 }  // namespace pallasim::interp::test

@@ -121,6 +121,30 @@ TEST(Pipeline, APrefetchedBlockIsOlderThanTheStepBeforeItsOwn) {
   EXPECT_GT(seen.size(), 1u);
 }
 
+// A window of one slot overlaps with nothing: the step before has ended, and its block has arrived, when the fetch begins.
+TEST(Pipeline, AWindowOfOneSlotIsFetchedWhenTheStepBeforeHasEnded) {
+  const Array zeros = f32({4, 8, 128}, std::vector<float>(4 * 8 * 128, 0.f));
+  std::string text = with_pipeline(kShifted, ", pipeline = buffered(1)");
+  const std::string output = "blocked(128)]}";
+  text.replace(text.find(output), output.size(), "blocked(128)], pipeline = buffered(1)}");
+  for (const Options& o : all_modelled()) {
+    const auto r = run(text, {zeros}, o).results[0].as<float>();
+    EXPECT_EQ((std::vector<float>{r[0], r[1024], r[2048], r[3072]}), (std::vector<float>{0, 1, 2, 3})) << static_cast<int>(o.copies) << " " << o.seed;
+  }
+}
+
+TEST(Pipeline, MoreSlotsThanMemoryHoldsAreRefused) {
+  const Array x = noise({10, 128});
+  for (const char* n : {"2147483648", "4294967295", "4294967297", "4398046511105", "9223372036854775807"})
+    for (const int64_t limit : {int64_t{8} << 30, INT64_MAX}) {
+      Options o = modelled();
+      o.max_memory = limit;
+      std::string report;
+      EXPECT_EQ(error_code(with_pipeline(kEdge, std::string(", pipeline = buffered(") + n + ")"), {x}, o, &report), "PS-SIZE-001") << n;
+      EXPECT_NE(report.find(std::string(n) + " slots for the blocks of x"), std::string::npos) << report;
+    }
+}
+
 // Block k of the output is what the core counted so far; `first` begins at 0 on each core where it is the first step.
 const std::string kCount = R"(pallasim-ir 1
 module "count" {machine = tpu}

@@ -60,29 +60,46 @@ SemPayload Compiler::semaphore_of(const Op& op, const Val& v) {
   return p;
 }
 
-// A logical device id counts the devices around the kernel; where there is one, it can only name itself.
+// A logical device id counts the devices around the kernel; where there is one, every id of it, by number or by coordinates,
+// is 0. Ids are compared with what there is when the step runs.
 Peer Compiler::peer(const Op& op) {
   Peer r;
   auto named = [&](const char* key) {  // null: nobody is named
     const Attr* a = op.attr(key);
     return a && a->is(Attr::Kind::Symbol) && a->s == "none" ? nullptr : a;
   };
+  auto scalar = [&](const Attr& a, const char* key) {
+    if (a.is(Attr::Kind::Operand)) return scalar_convert(operand(op, static_cast<size_t>(a.i)), ir::DType::I32);
+    if (!a.is_int()) unsupported(op, std::string(ir::name(op.code)) + " with such a " + key);
+    return const_int(ir::DType::I32, std::clamp<int64_t>(a.i, INT32_MIN, INT32_MAX));
+  };
   auto slot = [&](const char* key) {
     const Attr* a = named(key);
     if (!a) return Addr::kNoSlot;
     if (a->is(Attr::Kind::List) && a->items.size() == 1 && a->items[0].is_call("axis") && m_.meshes.size() == 1 && m_.meshes[0].axes.size() == 1)
       a = &a->items[0].items[1];  // a coordinate on the only axis of the mesh
-    if (a->is(Attr::Kind::Operand)) return scalar_slot(scalar_convert(operand(op, static_cast<size_t>(a->i)), ir::DType::I32));
-    if (!a->is_int()) unsupported(op, std::string(ir::name(op.code)) + " with such a " + key);
-    return const_int(ir::DType::I32, a->i).slot;
+    return scalar_slot(scalar(*a, key));
   };
   r.core_slot = slot("core_index");
-  if (plan_.num_devices() > 1 && named("device_id")) {
+  const Attr* device = named("device_id");
+  if (!device) return r;
+  if (plan_.num_devices() > 1) {
     const Attr* kind = op.attr("device_id_type");
     if (kind && kind->s != "logical") unsupported(op, std::string(ir::name(op.code)) + " with a device id of type " + kind->s);
     r.device_slot = slot("device_id");
     plan_.has_peers = true;
+    return r;
   }
+  StripParams params;
+  params.dtype = ir::DType::I32;
+  params.semantics = semantics_;
+  Val id = const_int(ir::DType::I32, 0);
+  for (const Attr& coordinate : device->is(Attr::Kind::List) ? device->items : std::vector<Attr>{*device}) {
+    const Val v = scalar(coordinate, "device_id");  // any coordinate but 0 shows in the bits of all of them
+    id = id.is_const && id.bits == 0 ? v : scalar_result(ir::OpCode::or_, ir::DType::I32, ir::DType::I32, {id, v}, params);
+  }
+  const bool own = id.is_const && id.bits == 0;
+  if (!own) r.device_slot = scalar_slot(id);
   return r;
 }
 
@@ -106,7 +123,8 @@ void Compiler::for_each_choice(const Val& v, const std::function<void(const Val&
 // when it starts, which the machine may do too.
 void Compiler::copy_through(const Op& op, const Val& src, const Val& dst, SemPayload sem) {
   const bool plain = !src.choice && !dst.choice && src.extents.empty() && dst.extents.empty() && src.valid.empty() && dst.valid.empty();
-  if (!plain || sem.peer.elsewhere() || op.attr("src_sem") || (op.attr("add") && op.attr("add")->is_true()))
+  const bool away = sem.peer.core_slot != Addr::kNoSlot || (sem.peer.elsewhere() && plan_.num_devices() > 1);
+  if (!plain || away || op.attr("src_sem") || (op.attr("add") && op.attr("add")->is_true()))
     unsupported(op, "a copy to another core, to padding, or of an extent known at run time only, of a ref with other element widths or gaps");
   if (src.dtype != dst.dtype || src.dims != dst.dims) unsupported(op, "a copy between refs of different types, seen with other element widths or gaps");
   check_writable(op, dst);
@@ -172,6 +190,15 @@ void Compiler::op_dma_wait(const Op& op) {
   DmaWaitPayload p;
   p.extents = extents_of(shown);
   p.bits = ir::bit_width(shown.dtype);
+  p.name = shown.name;
+  // What the view was given has been looked at; what is taken here has the bounds of the copy.
+  const Val& given = operand(op, static_cast<size_t>(op.attr("dst")->items[0].i));
+  const std::vector<uint32_t>& before = given.choice ? given.choice->refs[0].extents : given.extents;
+  const bool boundless = m_.machine == ir::Machine::Tpu && plan_.options.out_of_bounds == Options::Oob::Uninitialized;
+  for (size_t d = 0; d < shown.extents.size(); ++d) {
+    const bool known = boundless || std::find(before.begin(), before.end(), shown.extents[d]) != before.end();
+    p.most.push_back(known ? INT64_MAX : shown.dims[d]);
+  }
   for_each_choice(viewed_operand(op, "dst_sem", ViewUse::Access), [&](const Val& sem) {
     p.sem = semaphore_of(op, sem);
     emit(run::dma_wait, plan_.own(p));

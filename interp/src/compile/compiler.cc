@@ -47,7 +47,10 @@ void Compiler::unsupported(const Op& op, const std::string& what) {
 
 // Before anything of that size is allocated.
 void Compiler::require_memory(int64_t bytes, const std::string& what) {
-  if (bytes <= plan_.options.max_memory) return;
+  if (bytes > plan_.options.max_memory) too_much_memory(bytes, what);
+}
+
+void Compiler::too_much_memory(int64_t bytes, const std::string& what) {
   ir::Diagnostic d;
   d.code = "PS-SIZE-001";
   d.kernel = m_.name;

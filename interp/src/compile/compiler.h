@@ -74,6 +74,7 @@ class Compiler {
   void compile_index_map(Window&, const std::unordered_map<ir::ValueId, Live>& body_values);
   bool is_modelled(const ir::Operand&) const;  // pipeline.cc
   void model_window(const ir::Operand&, Window*, Val* ref);
+  int slot_count(const ir::Operand&, const Window&, int64_t wanted);
   run::PipelinePayload* begin_pipeline();
   void end_pipeline(const run::PipelinePayload*, int maps);
   std::vector<Affine> affine_map(const ir::Operand&) const;
@@ -259,6 +260,7 @@ class Compiler {
   void enter_carries(const Region&, size_t first, const std::vector<Val>& carries);
 
   void require_memory(int64_t bytes, const std::string& what);
+  [[noreturn]] void too_much_memory(int64_t bytes, const std::string& what);
   [[noreturn]] void unsupported(const Op&, const std::string& what);
 
   const ir::Type* type(ir::ValueId v) const { return graph_->type(v); }

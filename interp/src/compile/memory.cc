@@ -128,7 +128,7 @@ Compiler::ViewResult Compiler::apply_view(const Op& op, const Val& ref, const At
           if (d.items[1].is(Attr::Kind::Operand)) {
             if (!copy || step != 1) unsupported(op, "slice of a size that is known at run time only");
             size_slot = scalar_slot(scalar_convert(operand(op, static_cast<size_t>(count)), ir::DType::I64));
-            count = extent;
+            count = extent + (use == ViewUse::Shape && !r.padding.empty() ? r.padding[i] : 0);
           }
         } else if (arrays && (d.is_call("array") || d.is_call("ref"))) {
           const Val& v = indices[i];

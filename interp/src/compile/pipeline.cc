@@ -1,4 +1,6 @@
 // The pipeline of a grid with windows of its own (Options::Pipeline::Modelled).
+#include <fmt/format.h>
+
 #include "compiler.h"
 
 namespace pallasim::interp {
@@ -8,6 +10,18 @@ bool Compiler::is_modelled(const ir::Operand& o) const {
   if (plan_.options.pipeline != Options::Pipeline::Modelled || !m_.meshes.empty() || o.kind == ir::Operand::Kind::Prefetch) return false;
   if (m_.machine != ir::Machine::Tpu && m_.machine != ir::Machine::Generic) return false;
   return o.has_block || o.space == ir::Space::Vmem || o.space == ir::Space::Smem;
+}
+
+// Slots of a window that asks for `n`, as far as there is memory for them.
+int Compiler::slot_count(const ir::Operand& o, const Window& w, int64_t n) {
+  constexpr int64_t kState = 64;  // bytes of a slot's place and semaphore
+  int64_t bytes = w.element_bytes;
+  for (int64_t d : w.extent) bytes = memory::mul(bytes, d);
+  bytes = memory::mul(memory::add(bytes, kState), std::max<int64_t>(n, 1));
+  const std::string what = fmt::format("{} slots for the blocks of {}", n, o.name);
+  require_memory(bytes, what);
+  if (n > INT32_MAX / kState) too_much_memory(bytes, what);  // whatever the limit is
+  return static_cast<int>(std::max<int64_t>(n, 1));
 }
 
 // Memory for the slots, and what the pipeline knows of them. Blocks have two slots where nothing else is asked for.
@@ -23,7 +37,7 @@ void Compiler::model_window(const ir::Operand& o, Window* w, Val* ref) {
   }
   w->slots = o.has_block ? 2 : 1;
   if (const Attr* mode = ir::find(o.attrs, "pipeline"); mode && mode->is_call("buffered") && !mode->items.empty())
-    w->slots = static_cast<int>(std::max<int64_t>(mode->items[0].i, 1));
+    w->slots = slot_count(o, *w, mode->items[0].i);
   std::vector<int64_t> dims = w->extent;
   dims.insert(dims.begin(), w->slots);
   const Val memory = temp(w->dtype, dims);
@@ -54,6 +68,9 @@ run::PipelinePayload* Compiler::begin_pipeline() {
 }
 
 void Compiler::end_pipeline(const run::PipelinePayload* p, int maps) {
+  emit(run::pipeline_leave, p);
+  for (const Window* w : p->windows)
+    if (w->is_output && w->slots == 1) emit(run::pipeline_drain, w);
   emit(run::pipeline_next, p);
   jump_to(here() - 1, maps);
   for (const Window* w : p->windows)

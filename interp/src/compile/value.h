@@ -316,6 +316,8 @@ struct DmaPayload {
 struct DmaWaitPayload {
   SemPayload sem;
   Extents extents;
+  std::vector<int64_t> most;  // the largest size of each dim that is known at run time only
+  std::string name;           // of the ref
   int bits = 32;           // of an element on the machine
 };
 struct ScopePayload {      // what a run_scoped allocated

@@ -14,7 +14,7 @@ int64_t extent(const Thread& t, const Extents& e, size_t d) {
   return e.slots.empty() || e.slots[d] == Addr::kNoSlot ? e.dims[d] : t.slot<int64_t>(e.slots[d]);
 }
 
-int64_t machine_bytes(int64_t elements, int bits) { return (elements * bits + 7) / 8; }
+int64_t machine_bytes(int64_t elements, int bits) { return memory::mul(elements, bits) / 8 + (elements % 8 * bits % 8 != 0); }
 
 memory::Place place(const Thread& t, const CopySide& side, int32_t thread) {
   const int32_t cores = t.exec->plan->num_threads;
@@ -73,10 +73,14 @@ void note_written(Execution& ex, const AsyncCopy& c) {
 }
 
 void move_bytes(Execution& ex, const AsyncCopy& c) {
+  std::byte* dst = ex.threads[static_cast<size_t>(c.dst.thread)].bases[c.dst.buffer] + c.dst.offset;
+  if (c.fills) {
+    const memory::Element e = memory::uninitialized(c.dtype, ex.options->uninitialized);
+    fill_strided(dst, c.dst_strides, &e, c.whole, c.rank, ir::byte_size(c.dtype));
+  }
   for (int d = 0; d < c.rank; ++d)
     if (c.dims[d] <= 0) return;
   if (!ex.unwritten.empty()) note_written(ex, c);
-  std::byte* dst = ex.threads[static_cast<size_t>(c.dst.thread)].bases[c.dst.buffer] + c.dst.offset;
   const std::byte* src = ex.threads[static_cast<size_t>(c.src.thread)].bases[c.src.buffer] + c.src.offset;
   if (c.add) return add_rows(c, dst, src, Semantics{});
   copy_strided(dst, c.dst_strides, src, c.src_strides, c.dims, c.rank, ir::byte_size(c.dtype));
@@ -111,18 +115,13 @@ void clip(Thread& t, const DmaPayload& p, AsyncCopy* c) {
     return side.valid.empty() || side.valid[d] == Addr::kNoSlot ? c->dims[d] : std::min(c->dims[d], t.slot<int64_t>(side.valid[d]));
   };
   bool unread = false;
-  int64_t there[memory::kMaxRank], strides[memory::kMaxRank];
   for (int d = 0; d < c->rank; ++d) {
     const auto i = static_cast<size_t>(d);
-    there[d] = valid(p.dst, i);
-    strides[d] = c->dst_strides[d];
-    c->dims[d] = std::min(valid(p.src, i), there[d]);
-    unread = unread || c->dims[d] < there[d];
+    c->whole[d] = valid(p.dst, i);
+    c->dims[d] = std::min(valid(p.src, i), c->whole[d]);
+    unread = unread || c->dims[d] < c->whole[d];
   }
-  if (!unread || c->add || std::any_of(there, there + c->rank, [](int64_t n) { return n <= 0; })) return;
-  const memory::Element e = memory::uninitialized(c->dtype, t.exec->options->uninitialized);
-  std::byte* dst = t.exec->threads[static_cast<size_t>(c->dst.thread)].bases[c->dst.buffer] + c->dst.offset;
-  fill_strided(dst, strides, &e, there, c->rank, ir::byte_size(c->dtype));
+  c->fills = unread && !c->add && std::none_of(c->whole, c->whole + c->rank, [](int64_t n) { return n <= 0; });
 }
 
 }  // namespace
@@ -153,7 +152,7 @@ const Step* dma_start(Thread& t, const Step* s) {
   for (size_t d = 0; d < p.src.strides.size(); ++d) {
     c.dims[d] = extent(t, p.src.extents, d);
     c.src_strides[d] = p.src.strides[d];
-    n *= c.dims[d];
+    n = memory::mul(n, c.dims[d]);
   }
   for (size_t d = 0; d < p.dst.strides.size(); ++d) {
     to[d] = extent(t, p.dst.extents, d);
@@ -183,6 +182,7 @@ const Step* dma_start(Thread& t, const Step* s) {
     a.dyn = b.dyn = Addr::kNoSlot;
     const std::vector<int64_t> dims(c.dims, c.dims + c.rank);
     note_access(t, s, a, dims, p.src.strides, ir::byte_size(p.dtype), false);
+    if (c.fills) note_unwritten(t, s, b, {c.whole, c.whole + c.rank}, p.dst.strides, ir::byte_size(p.dtype), c.dst.thread);
     note_access(t, s, b, dims, p.dst.strides, ir::byte_size(p.dtype), true, c.dst.thread);
   }
   for (Listener* l : ex.listeners) l->on_copy(ex, c, *s);
@@ -193,7 +193,16 @@ const Step* dma_start(Thread& t, const Step* s) {
 const Step* dma_wait(Thread& t, const Step* s) {
   const auto& p = *static_cast<const DmaWaitPayload*>(s->payload);
   int64_t n = 1;
-  for (size_t d = 0; d < p.extents.dims.size(); ++d) n *= extent(t, p.extents, d);
+  for (size_t d = 0; d < p.extents.dims.size(); ++d) {
+    const int64_t size = extent(t, p.extents, d);
+    if (!p.most.empty() && p.extents.slots[d] != Addr::kNoSlot && (size < 0 || size > p.most[d]))
+      fail(t, s, "PS-OOB-001", fmt::format("Out-of-bounds wait: {} elements of dimension {} of {}", size, d, p.name.empty() ? "a ref" : p.name),
+           {fmt::format("the dimension has {}", p.most[d])}, "a wait takes the bytes of a copy of the same size");
+    n = memory::mul(n, size);
+  }
+  if (memory::mul(n, p.bits) == INT64_MAX)
+    fail(t, s, "PS-OOB-001", fmt::format("Out-of-bounds wait: more bytes of {} than memory can have", p.name.empty() ? "a ref" : p.name), {},
+         "a wait takes the bytes of a copy of the same size");
   return wait_for(t, s, semaphore_id(t, p.sem), machine_bytes(n, p.bits), true);
 }
 

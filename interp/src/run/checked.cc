@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "steps.h"
 
@@ -17,11 +18,19 @@ void run::note_access(Thread& t, const Step* s, const Addr& a, const std::vector
   for (Listener* l : t.exec->listeners) l->on_access(*t.exec, access);
 }
 
+void run::note_unwritten(Thread& t, const Step* s, const Addr& a, const std::vector<int64_t>& dims, const std::vector<int64_t>& strides,
+                         int element_bytes, int owner) {
+  if (a.buffer < kTempBuffer) return;
+  const Access access{t.index, a.buffer, true, a.offset, dims.data(), strides.data(), static_cast<int>(dims.size()), element_bytes, s, owner, true};
+  for (Listener* l : t.exec->listeners) l->on_access(*t.exec, access);
+}
+
 TrafficListener::TrafficListener(const Plan& plan) : traffic(plan.module.operands.size()) {
   for (size_t i = 0; i < traffic.size(); ++i) traffic[i].name = plan.module.operands[i].name;
 }
 
 void TrafficListener::on_access(Execution& ex, const Access& a) {
+  if (a.unwritten) return;
   size_t i = a.buffer - kFirstOperandBuffer;
   if (a.buffer == kTempBuffer) {
     // A staged window counts as its operand.
@@ -40,57 +49,100 @@ void TrafficListener::on_access(Execution& ex, const Access& a) {
   (a.write ? t.bytes_written : t.bytes_read) += bytes;
 }
 
-ParallelClaim::ParallelClaim(const Plan& plan)
-    : plan_(plan), programs_(plan.module.machine == ir::Machine::Triton), shadow_(plan.num_buffers) {
+ParallelClaim::ParallelClaim(const Plan& plan) : plan_(plan), programs_(plan.module.machine == ir::Machine::Triton) {
   for (size_t g = 0; g < plan.module.grid.size(); ++g)
     if (programs_ ? !plan.concurrent : plan.module.grid[g].semantics == "parallel") axes_.push_back(g);
 }
 
-void ParallelClaim::on_grid_point(Execution& ex, const Thread&, std::span<const int64_t> point) {
-  unit_ = 0;
-  for (size_t g : axes_) unit_ = unit_ * ex.grid[g] + point[g];
-  point_.assign(point.begin(), point.end());
+void ParallelClaim::on_grid_point(Execution& ex, const Thread& t, std::span<const int64_t> point) {
+  const auto thread = static_cast<size_t>(t.index);
+  if (thread >= units_.size()) units_.resize(thread + 1, 0);
+  units_[thread] = 0;
+  for (size_t g : axes_) units_[thread] = units_[thread] * ex.grid[g] + point[g];
+}
+
+// The operand, or the scratch, that the access is to; null where nobody else can share it.
+ParallelClaim::Shadow* ParallelClaim::shadow_of(const Access& a) {
+  const size_t operands = plan_.windows.size();
+  if (a.buffer >= kFirstOperandBuffer) {
+    const size_t i = a.buffer - kFirstOperandBuffer;
+    if (i >= operands) return nullptr;
+    Shadow& s = shadows_[{-1, i}];
+    if (s.name.empty()) s.name = plan_.module.operands[static_cast<size_t>(plan_.windows[i].operand)].name;
+    return &s;
+  }
+  size_t i = 0;
+  for (const ir::Scratch& scratch : plan_.module.scratch) {
+    if (ir::is_sync(scratch.type->dtype) || i >= plan_.poison.size()) continue;
+    const Plan::Poison& p = plan_.poison[i++];
+    if (a.offset < p.offset || a.offset >= p.offset + p.count * ir::byte_size(p.dtype)) continue;
+    Shadow& s = shadows_[{a.owner < 0 ? a.thread : a.owner, operands + i}];
+    s.name = scratch.name;
+    s.begin = p.offset;
+    return &s;
+  }
+  return nullptr;
+}
+
+void ParallelClaim::grow(const Execution& ex, Shadow* s, size_t marks) {
+  if (marks <= s->marks.size()) return;
+  marks_ += static_cast<int64_t>(marks - s->marks.size());
+  const int64_t bytes = memory::mul(marks_, sizeof(Mark));
+  if (bytes > ex.options->max_memory) {
+    ir::Diagnostic d;
+    d.code = "PS-SIZE-001";
+    d.kernel = plan_.module.name;
+    d.message = fmt::format("too much memory: what a checked run remembers of {}, {} bytes; the limit is {}", s->name, bytes, ex.options->max_memory);
+    d.hint = "check a smaller case, or raise max_memory";
+    throw ir::DiagnosticError(std::move(d));
+  }
+  s->marks.resize(marks);
+}
+
+// Marks of narrower elements than those seen before.
+void ParallelClaim::refine(const Execution& ex, Shadow* s, int64_t grain) {
+  if (s->grain == 0) s->grain = grain;
+  if (s->grain % grain == 0 && s->grain != grain) {
+    const auto parts = static_cast<size_t>(s->grain / grain);
+    const size_t n = s->marks.size();
+    grow(ex, s, n * parts);
+    for (size_t i = n * parts; i-- > 0;) s->marks[i] = s->marks[i / parts];
+    s->grain = grain;
+  }
 }
 
 void ParallelClaim::on_access(Execution& ex, const Access& a) {
   if (axes_.empty()) return;
-  const Window* window = nullptr;
-  std::string name;
-  if (a.buffer >= kFirstOperandBuffer && a.buffer - kFirstOperandBuffer < plan_.windows.size()) {
-    window = &plan_.windows[a.buffer - kFirstOperandBuffer];
-    name = plan_.module.operands[static_cast<size_t>(window->operand)].name;
-  } else if (a.buffer == kTempBuffer) {
-    size_t i = 0;
-    for (const ir::Scratch& s : plan_.module.scratch) {
-      if (ir::is_sync(s.type->dtype) || i >= plan_.poison.size()) continue;
-      const Plan::Poison& p = plan_.poison[i++];
-      if (a.offset >= p.offset && a.offset < p.offset + p.count * ir::byte_size(p.dtype)) name = s.name;
-    }
-    if (name.empty()) return;
-  } else {
-    return;
-  }
-  std::vector<Mark>& shadow = shadow_[a.buffer];
+  Shadow* s = shadow_of(a);
+  if (!s) return;
+  refine(ex, s, std::gcd(a.element_bytes, (a.offset - s->begin) | a.element_bytes));
   int64_t index[16] = {};
   int64_t count = 1;
   for (int d = 0; d < a.rank; ++d) count *= a.dims[d];
   for (int64_t n = 0; n < count; ++n) {
-    int64_t element = a.offset / a.element_bytes;
-    for (int d = 0; d < a.rank; ++d) element += index[d] * a.strides[d];
-    if (element >= static_cast<int64_t>(shadow.size())) shadow.resize(static_cast<size_t>(element) + 1);
-    Mark& m = shadow[static_cast<size_t>(element)];
-    // Every core has scratch of its own: only a value carried from one coordinate to another tells.
-    const bool after_write = m.writer >= 0 && m.writer != unit_ && (window || !a.write);
-    const bool after_read = window && a.write && m.reader >= 0 && m.reader != unit_;
-    if ((after_write || after_read) && reported_.insert(name).second)
-      report(ex, a, name, after_write ? m.writer : m.reader, after_write ? m.written : m.read, after_write);
-    (a.write ? m.writer : m.reader) = static_cast<int32_t>(unit_);
-    (a.write ? m.written : m.read) = a.step->loc;
+    int64_t at = a.offset - s->begin;
+    for (int d = 0; d < a.rank; ++d) at += index[d] * a.strides[d] * a.element_bytes;
+    const auto first = static_cast<size_t>(at / s->grain), end = first + static_cast<size_t>(a.element_bytes / s->grain);
+    if (end > s->marks.size()) grow(ex, s, end);
+    for (size_t m = first; m < end; ++m) mark(ex, a, *s, &s->marks[m]);
     for (int d = a.rank; d-- > 0;) {
       if (++index[d] < a.dims[d]) break;
       index[d] = 0;
     }
   }
+}
+
+void ParallelClaim::mark(Execution& ex, const Access& a, const Shadow& s, Mark* m) {
+  const auto thread = static_cast<size_t>(a.thread);
+  const int64_t unit = thread < units_.size() ? units_[thread] : 0;
+  // Every core has scratch of its own: only a value carried from one coordinate to another tells.
+  const bool operand = a.buffer >= kFirstOperandBuffer;
+  const bool after_write = m->writer >= 0 && m->writer != unit && (operand || !a.write);
+  const bool after_read = operand && a.write && m->reader >= 0 && m->reader != unit;
+  if ((after_write || after_read) && reported_.insert(s.name).second)
+    report(ex, a, s.name, after_write ? m->writer : m->reader, after_write ? m->written : m->read, after_write);
+  (a.write ? m->writer : m->reader) = static_cast<int32_t>(unit);
+  (a.write ? m->written : m->read) = a.step->loc;
 }
 
 void ParallelClaim::report(Execution& ex, const Access& a, const std::string& name, int64_t earlier, ir::LocId loc, bool wrote) {

@@ -19,7 +19,8 @@ struct TrafficListener : Listener {
 };
 
 // Grid points that run at once share no element that one of them writes: those of a `parallel` axis by its promise, those
-// of a Triton launch because every one is a program. Programs that wait for each other are not looked at.
+// of a Triton launch because every one is a program. Programs that wait for each other are not looked at. Throws PS-SIZE-001
+// where what is remembered of the accesses exceeds Options::max_memory.
 class ParallelClaim : public Listener {
  public:
   explicit ParallelClaim(const Plan&);
@@ -33,15 +34,26 @@ class ParallelClaim : public Listener {
     int32_t writer = -1, reader = -1;  // coordinates on the parallel axes
     ir::LocId written = -1, read = -1;
   };
+  // An operand, or the scratch of one thread. A mark stands for `grain` bytes, the narrowest element seen.
+  struct Shadow {
+    std::string name;
+    int64_t begin = 0;                 // of the buffer's bytes
+    int64_t grain = 0;
+    std::vector<Mark> marks;
+  };
+  Shadow* shadow_of(const Access&);
+  void refine(const Execution&, Shadow*, int64_t grain);
+  void grow(const Execution&, Shadow*, size_t marks);
+  void mark(Execution&, const Access&, const Shadow&, Mark*);
   void report(Execution&, const Access&, const std::string& name, int64_t earlier, ir::LocId loc, bool wrote);
   const Plan& plan_;
   bool programs_;
   std::vector<size_t> axes_;
-  std::vector<std::vector<Mark>> shadow_;  // per buffer, per element
+  std::map<std::pair<int, size_t>, Shadow> shadows_;  // by owner (-1: all threads) and operand or scratch
+  int64_t marks_ = 0;
   std::set<std::string> reported_;
   std::vector<ir::Diagnostic> findings_;
-  int64_t unit_ = 0;
-  std::vector<int64_t> point_;
+  std::vector<int64_t> units_;         // of each thread: the coordinates on the parallel axes of its grid point, row-major
 };
 
 // Where the access begins.

@@ -190,9 +190,9 @@ void Execution::start_programs(int64_t resident) {
   points = 1;
   for (int64_t n : grid) points *= n;
   free_.clear();
-  for (const auto& a : arenas) {
-    bind_arena(*a, 0);
-    free_.push_back(a.get());
+  for (size_t i = 0; i < arenas.size(); ++i) {
+    bind_arena(*arenas[i], 0);
+    free_.push_back(static_cast<int32_t>(i));
   }
   threads.assign(static_cast<size_t>(std::min(resident, points)), {});
   for (size_t i = 0; i < threads.size(); ++i) {
@@ -218,18 +218,19 @@ void Execution::begin_program(Thread& t) {
     }
     arenas.push_back(new_arena());
     bind_arena(*arenas.back(), 0);
-    free_.push_back(arenas.back().get());
+    free_.push_back(static_cast<int32_t>(arenas.size()) - 1);
   }
-  Arena& a = *free_.back();
+  t.home = free_.back();
   free_.pop_back();
+  Arena& a = *arenas[static_cast<size_t>(t.home)];
   t.arena = a.at;
   t.bases = a.bases.data();
   enter(t);
 }
 
 bool Execution::next_program(Thread& t) {
-  for (const auto& a : arenas)
-    if (a->at == t.arena) free_.push_back(a.get());
+  if (t.home >= 0) free_.push_back(t.home);
+  t.home = -1;
   t.arena = nullptr;
   t.pc = nullptr;
   if (next_point >= points) return false;

@@ -1,5 +1,6 @@
 // The pipeline of a grid as the machine has it: windows in the core's memory, each with one slot or more. While a step runs,
-// the blocks of the next one are fetched into other slots and those of the step before are written back.
+// the blocks of the next one are fetched into other slots and those of the step before are written back. A window of one slot
+// overlaps with nothing: its block is fetched when its step begins and has been written back when its step ends.
 #include "steps.h"
 
 namespace pallasim::interp::run {
@@ -85,9 +86,11 @@ void enter_step(Thread& t, const Step* s, const PipelinePayload& p) {
     field(t, *w, kSlot) = field(t, *w, kNextSlot);
     for (size_t d = 0; d < w->places(); ++d) current(t, *w, d) = next(t, *w, d);
     t.slot<int64_t>(w->dyn) = field(t, *w, kSlot) * w->slot_bytes;
-    if (moves && !w->is_output && w->slots == 1) move_block(t, s, *w, clip_at(t, *w, false), 0, true);
   }
   note_point(t);
+  // A block that has one slot is fetched by its own step.
+  for (const Window* w : p.windows)
+    if (field(t, *w, kFresh) && !w->is_output && w->slots == 1) move_block(t, s, *w, clip_at(t, *w, false), 0, true);
 }
 
 }  // namespace
@@ -133,13 +136,18 @@ const Step* pipeline_await(Thread& t, const Step* s) {
   return then;
 }
 
-const Step* pipeline_next(Thread& t, const Step* s) {
+const Step* pipeline_leave(Thread& t, const Step* s) {
   const auto& p = *static_cast<const PipelinePayload*>(s->payload);
   const bool more = t.slot<int64_t>(p.more) != 0;
   for (const Window* w : p.windows)
     if (w->is_output && (!more || field(t, *w, kMoves)))
       leaving(t, *w, field(t, *w, kSlot)) = move_block(t, s, *w, clip_at(t, *w, false), field(t, *w, kSlot), false);
-  if (!more) return s + 1;
+  return s + 1;
+}
+
+const Step* pipeline_next(Thread& t, const Step* s) {
+  const auto& p = *static_cast<const PipelinePayload*>(s->payload);
+  if (t.slot<int64_t>(p.more) == 0) return s + 1;
   next_place(t);
   enter_step(t, s, p);
   look_ahead(t, p);

@@ -4,6 +4,7 @@
 #include <list>
 #include <map>
 #include <mutex>
+#include <tuple>
 
 #include "../plan.h"
 #include "pallasim/ir/module.h"
@@ -23,13 +24,25 @@ std::shared_ptr<const Plan> compile(ir::Module module, const Options& options) {
 
 namespace {
 
+// What a plan depends on besides its text. Every option is named, so that a new one has to be put on one side or the other.
+std::string plan_key(const Options& o) {
+  const auto& [policy, seed, replay, workers, chip, rules, checked, fuse, max_steps, livelock_steps, out_of_bounds, padding, pipeline, revisit_is_error,
+               cores, uninitialized, copies, numerics, max_memory, grid_order, record_grid, record_calls] = o;
+  const auto number = [](auto v) { return static_cast<int64_t>(v); };
+  std::string key(chip->name);
+  for (int64_t v : {number(rules), number(checked), number(fuse), number(out_of_bounds), number(padding), number(pipeline), number(revisit_is_error),
+                    number(cores), number(uninitialized), number(numerics), max_memory})
+    key += fmt::format(",{}", v);
+  // How a plan is run, and what is kept of that.
+  static_cast<void>(std::tie(policy, seed, replay, workers, max_steps, livelock_steps, copies, grid_order, record_grid, record_calls));
+  return key + "|";
+}
+
 // Least recently used plans go when the texts exceed the limit.
 class PlanCache {
  public:
   std::shared_ptr<const Plan> get(std::string_view text, const Options& o) {
-    std::string key = fmt::format("{},{},{},{},{},{},{},{},{},{},{}|", o.chip->name, static_cast<int>(o.numerics), static_cast<int>(o.rules), o.checked, o.fuse,
-                                  static_cast<int>(o.uninitialized), static_cast<int>(o.out_of_bounds), static_cast<int>(o.padding),
-                                  static_cast<int>(o.pipeline), o.cores, o.revisit_is_error);
+    std::string key = plan_key(o);
     key += text;
     {
       std::lock_guard lock(mutex_);

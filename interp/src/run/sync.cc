@@ -30,18 +30,14 @@ int64_t amount(const Thread& t, const SemPayload& p) {
 
 int32_t target_thread(const Thread& t, const Step* s, const Peer& p, const char* what) {
   const Execution& ex = *t.exec;
-  if (p.core_slot != Addr::kNoSlot) {
-    const int32_t core = t.slot<int32_t>(p.core_slot), cores = ex.plan->num_threads;
-    if (core < 0 || core >= cores)
-      fail(t, s, "PS-SEM-001", fmt::format("{} to core {}, but there are {}", what, core, cores), {},
-           "core_index counts the cores of the kernel's mesh");
-  }
-  if (p.device_slot != Addr::kNoSlot) {
-    const int32_t device = t.slot<int32_t>(p.device_slot);
-    if (device < 0 || device >= ex.devices)
-      fail(t, s, "PS-SEM-001", fmt::format("{} to device {}, but there are {}", what, device, ex.devices), {},
-           "a logical device id counts the devices of the mesh around the kernel, the last axis fastest");
-  }
+  const auto check = [&](uint32_t slot, int32_t count, const char* of, const char* hint) {
+    if (slot == Addr::kNoSlot) return;
+    const int32_t i = t.slot<int32_t>(slot);
+    if (i < 0 || i >= count)
+      fail(t, s, "PS-SEM-001", fmt::format("{} to {} {}, but there {} {}", what, of, i, count == 1 ? "is" : "are", count), {}, hint);
+  };
+  check(p.core_slot, ex.plan->num_threads, "core", "core_index counts the cores of the kernel's mesh");
+  check(p.device_slot, ex.devices, "device", "a logical device id counts the devices of the mesh around the kernel, the last axis fastest");
   return peer_thread(t, p);
 }
 

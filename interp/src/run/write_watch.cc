@@ -94,11 +94,11 @@ void WriteWatch::touch(Execution& ex, const Access& a, Region& r, const std::vec
   for (const ByteRun& run : runs) {
     const auto begin = run.begin - r.begin, end = std::min<std::ptrdiff_t>(run.end - r.begin, static_cast<std::ptrdiff_t>(r.written.size()));
     if (begin < 0) return;
-    if (a.write) std::fill(r.written.begin() + begin, r.written.begin() + std::max(begin, end), true);
+    if (a.write) std::fill(r.written.begin() + begin, r.written.begin() + std::max(begin, end), !a.unwritten);
     else any = any || std::find(r.written.begin() + begin, r.written.begin() + std::max(begin, end), true) != r.written.begin() + std::max(begin, end);
   }
   if (a.write) {
-    if (r.stage) mark_stage(ex, a, r, runs);
+    if (r.stage && !a.unwritten) mark_stage(ex, a, r, runs);
     return;
   }
   if (any && !r.stage) return report_part(ex, a, r, runs);

@@ -36,6 +36,11 @@ struct AsyncCopy {
   int64_t dst_sem = -1;  // receives `dst_count` when the destination was written
   int64_t src_count = 0, dst_count = 0;  // bytes on the machine; 1 where the semaphore does not count bytes
   bool add = false;      // adds to the destination
+  // The source ends before the destination does: there arrives what nobody wrote. `whole`: elements of the destination.
+  bool fills = false;
+  int64_t whole[kMaxRank] = {};
+
+  const int64_t* dst_dims() const { return fills ? whole : dims; }
 };
 
 // Copies whose bytes have not moved yet, oldest first.
