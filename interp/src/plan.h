@@ -108,7 +108,6 @@ class Plan {
   struct CoreArray { int input, output; int64_t offset, bytes; };  // operands; output -1: read only
   std::vector<CoreArray> core_arrays;
   std::vector<int> splittable;     // grid axes along which units are independent
-  bool prefix_only = false;        // only a leading run of axes may be split
   std::vector<ir::Diagnostic> findings;  // of the chip's rules, and no errors; every launch reports them
   std::string sequential_because;  // empty when something may be split
   double step_cost_ns = 0;         // rough cost of one grid point

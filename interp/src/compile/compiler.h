@@ -22,10 +22,6 @@ inline std::vector<int64_t> ints(const ir::Attr* a) {
   return r;
 }
 
-// Whether an operation of the region, or one inside it, has the value as an operand.
-bool touches(const ir::Op&, ir::ValueId);
-bool touches(const ir::Region&, ir::ValueId);
-
 class Compiler {
  public:
   Compiler(Plan& plan);
@@ -77,9 +73,8 @@ class Compiler {
   int slot_count(const ir::Operand&, const Window&, int64_t wanted);
   run::PipelinePayload* begin_pipeline();
   void end_pipeline(const run::PipelinePayload*, int maps);
-  std::vector<Affine> affine_map(const ir::Operand&) const;
   void prove_parallel(const ir::Body&);
-  void find_splittable(const ir::Body&);
+  void find_splittable();
   bool full_store_first(const Region&, ir::ValueId ref, int depth, std::vector<int>* when_axes);
   void finish();
 

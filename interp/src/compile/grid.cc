@@ -3,40 +3,13 @@
 
 #include <algorithm>
 
+#include "../analysis/affine.h"
+#include "../analysis/refs.h"
 #include "../run/steps.h"
 #include "compiler.h"
 
 namespace pallasim::interp {
 namespace {
-
-using AffineMap = std::unordered_map<ir::ValueId, Affine>;
-
-Affine combine(const Affine& a, const Affine& b, int64_t sign) {
-  Affine r = a;
-  r.constant = memory::add(r.constant, memory::mul(sign, b.constant));
-  for (size_t i = 0; i < r.coefficient.size(); ++i) r.coefficient[i] = memory::add(r.coefficient[i], memory::mul(sign, b.coefficient[i]));
-  return r;
-}
-
-Affine scaled(const Affine& a, int64_t f) {
-  Affine r = a;
-  r.constant = memory::mul(r.constant, f);
-  for (int64_t& c : r.coefficient) c = memory::mul(c, f);
-  return r;
-}
-
-// Whether something in `region` may write through `ref`.
-bool writes(const ir::Region& region, ir::ValueId ref) {
-  auto may_write = [&](const ir::Op& op) {
-    if (op.code == ir::OpCode::dma_wait || std::find(op.operands.begin(), op.operands.end(), ref) == op.operands.end()) return false;
-    if (op.code == ir::OpCode::view || op.code == ir::OpCode::select_ref) return writes(region, op.results[0]);
-    if (op.code == ir::OpCode::dma_start) return op.operands[static_cast<size_t>(op.attr("dst")->items[0].i)] == ref;
-    return (ir::info(op.code).effects & (ir::kEffectWrite | ir::kEffectAtomic)) != 0;
-  };
-  return std::any_of(region.ops.begin(), region.ops.end(), [&](const ir::Op& op) {
-    return may_write(op) || std::any_of(op.regions.begin(), op.regions.end(), [&](const ir::Region& r) { return writes(r, ref); });
-  });
-}
 
 // Whether nothing but copies within the device touches `ref`, as their destination.
 bool copied_into_alone(const ir::Region& region, ir::ValueId ref) {
@@ -59,74 +32,16 @@ bool read_after_write(const ir::Region& region, ir::ValueId input, ir::ValueId o
   for (const ir::Op& op : region.ops) {
     const bool reads = std::find(op.operands.begin(), op.operands.end(), input) != op.operands.end();
     for (const ir::Region& r : op.regions)
-      if (touches(r, input) && (written || writes(r, output))) return true;
+      if (analysis::touches(r, input) && (written || analysis::may_write(r, output))) return true;
     if (reads && written) return true;
     ir::Region one;
     one.ops = {op};
-    written = written || writes(one, output);
+    written = written || analysis::may_write(one, output);
   }
   return false;
 }
 
-bool is_constant(const Affine& a) {
-  return std::all_of(a.coefficient.begin(), a.coefficient.end(), [](int64_t c) { return c == 0; });
-}
-
 }  // namespace
-
-// The index map as constant + coefficients, per array dimension; `known` is false where it is anything else.
-std::vector<Affine> Compiler::affine_map(const ir::Operand& operand) const {
-  const ir::Graph& g = *operand.index_map;
-  const size_t axes = m_.grid.size();
-  AffineMap values;
-  for (size_t i = 0; i < axes; ++i) {
-    Affine a{true, 0, std::vector<int64_t>(axes, 0)};
-    a.coefficient[i] = 1;
-    values[g.region.args[i]] = a;
-  }
-  for (const Op& op : g.region.ops) {
-    auto in = [&](size_t i) -> const Affine* {
-      auto it = values.find(op.operands[i]);
-      return it == values.end() ? nullptr : &it->second;
-    };
-    switch (op.code) {
-      case ir::OpCode::constant: {
-        const Attr& v = *op.attr("value");
-        if (!v.is(Attr::Kind::Bits) || !ir::is_int(v.dtype)) break;
-        const int shift = 64 - ir::bit_width(v.dtype);
-        const int64_t n = ir::is_signed_int(v.dtype) ? static_cast<int64_t>(static_cast<uint64_t>(v.i) << shift) >> shift : v.i;
-        values[op.results[0]] = {true, n, std::vector<int64_t>(axes, 0)};
-        break;
-      }
-      case ir::OpCode::dim_value:
-        values[op.results[0]] = {true, op.attr("dim")->i, std::vector<int64_t>(axes, 0)};
-        break;
-      case ir::OpCode::add:
-      case ir::OpCode::sub:
-        if (in(0) && in(1)) values[op.results[0]] = combine(*in(0), *in(1), op.code == ir::OpCode::add ? 1 : -1);
-        break;
-      case ir::OpCode::mul:
-        if (in(0) && in(1) && is_constant(*in(1))) values[op.results[0]] = scaled(*in(0), in(1)->constant);
-        else if (in(0) && in(1) && is_constant(*in(0))) values[op.results[0]] = scaled(*in(1), in(0)->constant);
-        break;
-      case ir::OpCode::convert:
-        if (in(0) && ir::is_int(g.type(op.results[0])->dtype) && ir::bit_width(g.type(op.results[0])->dtype) >= 32)
-          values[op.results[0]] = *in(0);
-        break;
-      default:
-        break;
-    }
-  }
-  // A map that prints or checks runs at every grid point.
-  const bool runs = std::any_of(g.region.ops.begin(), g.region.ops.end(),
-                                [](const Op& op) { return (ir::info(op.code).effects & (ir::kEffectPrint | ir::kEffectCheck)) != 0; });
-  std::vector<Affine> r;
-  for (ir::ValueId v : g.region.ops.back().operands) {
-    auto it = runs ? values.end() : values.find(v);
-    r.push_back(it == values.end() ? Affine{} : it->second);
-  }
-  return r;
-}
 
 // Whether some grid point's block is not inside its array; true where the grid is not known yet.
 bool Compiler::may_leave_array(const Window& w) const {
@@ -157,19 +72,19 @@ bool Compiler::needs_window(int input, const Window& w) const {
   const ir::Region& body = m_.bodies[0].graph.region;
   const ir::ValueId ref = body.args[static_cast<size_t>(input)];
   const int inputs = static_cast<int>(m_.operands.size()) - m_.count(ir::Operand::Kind::Output);
-  if (!is_aliased(input)) return writes(body, ref);
+  if (!is_aliased(input)) return analysis::may_write(body, ref);
   for (const ir::Alias& a : m_.aliases) {
     if (a.input != input) continue;
     const auto out = static_cast<size_t>(inputs + a.output);
     // Refs that a mesh's kernel was given: it knows them by one name, which is the input's.
-    if (!o.has_block && !touches(body, body.args[out])) return false;
+    if (!o.has_block && !analysis::touches(body, body.args[out])) return false;
     const ir::Operand& p = m_.operands[out];
     if (!o.has_block) {
       const bool once = std::all_of(m_.grid.begin(), m_.grid.end(), [](const ir::GridAxis& g) { return g.dynamic < 0 && g.size <= 1; });
       if (!once || read_after_write(body, ref, body.args[out])) return true;
       continue;
     }
-    const std::vector<Affine> index = p.has_block ? affine_map(p) : std::vector<Affine>();
+    const std::vector<Affine> index = p.has_block ? analysis::affine_map(m_, p) : std::vector<Affine>();
     bool same = index.size() == w.index.size();
     for (size_t d = 0; same && d < index.size(); ++d)
       same = index[d].known && w.index[d].known && index[d].constant == w.index[d].constant && index[d].coefficient == w.index[d].coefficient;
@@ -180,7 +95,7 @@ bool Compiler::needs_window(int input, const Window& w) const {
              });
     if (!same || read_after_write(body, ref, body.args[out])) return true;
   }
-  return writes(body, ref);
+  return analysis::may_write(body, ref);
 }
 
 void Compiler::compile_windows() {
@@ -210,12 +125,12 @@ void Compiler::compile_windows() {
     } else if (!o.has_block) {
       ref.dims = w.dims;
       ref.strides = w.strides;
-      const bool own = o.kind == ir::Operand::Kind::Prefetch ? writes(body.region, body.region.args[i]) : needs_window(static_cast<int>(i), w);
+      const bool own = o.kind == ir::Operand::Kind::Prefetch ? analysis::may_write(body.region, body.region.args[i]) : needs_window(static_cast<int>(i), w);
       if (own) copy_prefetch(&ref);
       if (of_cores(o)) place_in_cores(w, &ref);
       add_tile_padding(&ref, o.space);
     } else {
-      w.index = affine_map(o);
+      w.index = analysis::affine_map(m_, o);
       bool whole = true;
       size_t next_size = o.block.size();
       for (size_t d = 0; d < o.block.size(); ++d) {
@@ -236,7 +151,7 @@ void Compiler::compile_windows() {
         w.affine &= w.index[d].known;
         const bool partial = slice || (blocked ? w.dims[d] % std::max<int64_t>(n, 1) != 0 : n != w.dims[d] || b.pad_lo || b.pad_hi);
         w.staged |= partial;
-        whole &= n == w.dims[d] && w.index[d].known && is_constant(w.index[d]) && w.index[d].constant == 0;
+        whole &= n == w.dims[d] && w.index[d].known && analysis::is_constant(w.index[d]) && w.index[d].constant == 0;
         if (b.kind != ir::BlockDim::Kind::Squeezed) ref.dims.push_back(n), ref.strides.push_back(w.strides[d]);
       }
       if (needs_window(static_cast<int>(i), w)) {

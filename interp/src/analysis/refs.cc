@@ -1,0 +1,66 @@
+#include "refs.h"
+
+#include <algorithm>
+
+#include "predicates.h"
+
+namespace pallasim::interp::analysis {
+
+bool touches(const ir::Op& op, ir::ValueId ref) {
+  return std::find(op.operands.begin(), op.operands.end(), ref) != op.operands.end() ||
+         std::any_of(op.regions.begin(), op.regions.end(), [&](const ir::Region& r) { return touches(r, ref); });
+}
+
+bool touches(const ir::Region& r, ir::ValueId ref) {
+  return std::any_of(r.ops.begin(), r.ops.end(), [&](const ir::Op& o) { return touches(o, ref); });
+}
+
+namespace {
+
+bool op_may_write(const ir::Region& region, const ir::Op& op, ir::ValueId ref) {
+  if (op.code == ir::OpCode::dma_wait || std::find(op.operands.begin(), op.operands.end(), ref) == op.operands.end()) return false;
+  if (op.code == ir::OpCode::view || op.code == ir::OpCode::select_ref) return may_write(region, op.results[0]);
+  if (op.code == ir::OpCode::dma_start) return op.operands[static_cast<size_t>(op.attr("dst")->items[0].i)] == ref;
+  // The region knows the ref by another name.
+  if (!op.regions.empty()) return true;
+  return (ir::info(op.code).effects & (ir::kEffectWrite | ir::kEffectAtomic)) != 0;
+}
+
+}  // namespace
+
+bool may_write(const ir::Region& region, ir::ValueId ref) {
+  return std::any_of(region.ops.begin(), region.ops.end(), [&](const ir::Op& op) {
+    return op_may_write(region, op, ref) || std::any_of(op.regions.begin(), op.regions.end(), [&](const ir::Region& r) { return may_write(r, ref); });
+  });
+}
+
+bool full_store_first(const ir::Graph& graph, const ir::Region& region, ir::ValueId ref, std::vector<int>* when_axes) {
+  for (const ir::Op& op : region.ops) {
+    if (!touches(op, ref)) continue;
+    if (op.code == ir::OpCode::store && op.operands[0] == ref && op.operands[1] != ref) {
+      const ir::Attr* view = op.attr("view");
+      return !view || view->items.empty();
+    }
+    const bool direct = std::find(op.operands.begin(), op.operands.end(), ref) != op.operands.end();
+    if (direct) return false;
+    if (op.code == ir::OpCode::cond && op.regions.size() == 2 && when_axes && !touches(op.regions[0], ref)) {
+      const auto axes = zero_axes(graph, Definitions(region), op.operands[0]);
+      if (!axes || !full_store_first(graph, op.regions[1], ref, nullptr)) return false;
+      when_axes->insert(when_axes->end(), axes->begin(), axes->end());
+      return true;
+    }
+    return op.code == ir::OpCode::run_scoped && full_store_first(graph, op.regions[0], ref, nullptr);
+  }
+  return false;
+}
+
+uint16_t effects_of(const ir::Region& r) {
+  uint16_t effects = 0;
+  for (const ir::Op& op : r.ops) {
+    effects |= ir::info(op.code).effects;
+    for (const ir::Region& inner : op.regions) effects |= effects_of(inner);
+  }
+  return effects;
+}
+
+}  // namespace pallasim::interp::analysis

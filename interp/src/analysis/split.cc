@@ -1,0 +1,177 @@
+#include "split.h"
+
+#include "affine.h"
+#include "refs.h"
+
+namespace pallasim::interp::analysis {
+namespace {
+
+// program_id axis -> grid axis: vmapped axes are hidden from the kernel.
+std::vector<size_t> visible_axes(const ir::Module& m) {
+  std::vector<size_t> r;
+  for (size_t g = 0; g < m.grid.size(); ++g)
+    if (!m.grid[g].vmapped) r.push_back(g);
+  return r;
+}
+
+bool has_one_point(const ir::GridAxis& a) { return a.dynamic < 0 && a.size <= 1; }
+
+size_t array_dims(const Window& w) { return std::min(w.index.size(), w.dims.size()); }
+
+// Whether blocks of two values of `axis` share no element, whatever the other axes are.
+bool disjoint_along(const Window& w, size_t axis) {
+  for (size_t d = 0; d < array_dims(w); ++d) {
+    if (!moves_alone(w.index[d], axis)) continue;
+    const int64_t step = memory::mul(w.index[d].coefficient[axis], w.scale[d]);
+    if (step >= w.extent[d] || step <= memory::mul(-1, w.extent[d])) return true;
+  }
+  return false;
+}
+
+// Whether two values of `axis` never show the same block.
+bool moved_by(const Window& w, size_t axis) {
+  for (size_t d = 0; d < array_dims(w); ++d)
+    if (moves_alone(w.index[d], axis) && w.scale[d] != 0) return true;
+  return false;
+}
+
+bool same_blocks(const Window& a, const Window& b) {
+  if (a.index.empty() || a.index.size() != b.index.size() || a.dims != b.dims || a.extent != b.extent || a.scale != b.scale || a.pad_lo != b.pad_lo)
+    return false;
+  for (size_t d = 0; d < a.index.size(); ++d)
+    if (!a.index[d].known || !b.index[d].known || a.index[d].constant != b.index[d].constant || a.index[d].coefficient != b.index[d].coefficient) return false;
+  return true;
+}
+
+class Proof {
+ public:
+  Proof(const ir::Module& m, const Options& o, std::span<const Window> windows)
+      : m_(m), options_(o), windows_(windows), graph_(m.bodies[0].graph), inputs_(windows.size() - static_cast<size_t>(m.count(ir::Operand::Kind::Output))) {}
+
+  Split run() {
+    const bool proven = grid_can_be_split() && no_shared_effects() && outputs_disjoint() && aliases_stay_inside() && windows_start_anew() && scratch_starts_anew();
+    if (!proven) split_.axes.clear();
+    return split_;
+  }
+
+ private:
+  bool refuse(std::string why) {
+    split_.refused = std::move(why);
+    return false;
+  }
+  bool is_aliased(const Window& w) const {
+    const auto i = static_cast<size_t>(w.operand);
+    return std::any_of(m_.aliases.begin(), m_.aliases.end(), [&](const ir::Alias& a) {
+      return static_cast<size_t>(a.input) == i || inputs_ + static_cast<size_t>(a.output) == i;
+    });
+  }
+  bool written(const Window& w) const { return w.is_output || may_write(graph_.region, graph_.region.args[static_cast<size_t>(w.operand)]); }
+
+  bool grid_can_be_split() {
+    if (m_.grid.empty()) return refuse("the grid has one point");
+    if (m_.bodies.size() != 1) return refuse("the kernel has several bodies");
+    return true;
+  }
+
+  // (4) Nothing but memory passes between grid points.
+  bool no_shared_effects() {
+    uint16_t effects = effects_of(graph_.region);
+    for (const ir::Operand& o : m_.operands)
+      if (o.index_map) effects |= effects_of(o.index_map->region);
+    if (effects & (ir::kEffectSync | ir::kEffectAsync | ir::kEffectAtomic | ir::kEffectRandom))
+      return refuse("the kernel synchronises, or draws from a stateful generator");
+    // There a pointer that left its block goes on to its neighbours'.
+    if (m_.machine == ir::Machine::Triton && options_.out_of_bounds == Options::Oob::Machine) return refuse("an access may leave its block for another one's");
+    return true;
+  }
+
+  // (1) An axis is a candidate where it moves a dimension of every output's block alone, by a block at least.
+  bool outputs_disjoint() {
+    for (size_t g = 0; g < m_.grid.size(); ++g)
+      if (std::all_of(windows_.begin(), windows_.end(), [&](const Window& w) { return !w.is_output || disjoint_along(w, g); })) split_.axes.push_back(static_cast<int>(g));
+    return !split_.axes.empty() || refuse("no grid axis moves every output's block");
+  }
+
+  // (2) Reads of an aliased operand must stay inside the unit's own blocks: the same index map as the output's.
+  bool aliases_stay_inside() {
+    for (const ir::Alias& a : m_.aliases)
+      if (!same_blocks(windows_[static_cast<size_t>(a.input)], windows_[inputs_ + static_cast<size_t>(a.output)]))
+        return refuse("an aliased input is read through another window than its output");
+    return true;
+  }
+
+  // (3) A copy of a block stays as it is until the block moves. Where its bytes may differ from those of the array (the kernel
+  // wrote to the copy or to the array, or the block ends outside), a unit must meet the same moves as in the whole grid.
+  bool windows_start_anew() {
+    for (const Window& w : windows_) {
+      if (!w.staged || !(is_aliased(w) || written(w))) continue;
+      std::erase_if(split_.axes, [&](int g) { return !moved_by(w, static_cast<size_t>(g)); });
+      if (!keep_contiguous()) return refuse("a window may carry values between units");
+    }
+    return true;
+  }
+
+  // (3) Scratch is written before it is read inside every unit: at its first point, where all other axes are 0.
+  bool scratch_starts_anew() {
+    const std::vector<size_t> visible = visible_axes(m_);
+    const ir::Region& region = graph_.region;
+    for (size_t i = 0; i < m_.scratch.size(); ++i) {
+      const ir::ValueId ref = region.args[region.args.size() - m_.scratch.size() + i];
+      if (!touches(region, ref)) continue;
+      std::vector<int> when;
+      if (!full_store_first(graph_, region, ref, &when)) return refuse("scratch " + m_.scratch[i].name + " may carry values between units");
+      for (int k : when) {
+        const size_t first = static_cast<size_t>(k) < visible.size() ? visible[static_cast<size_t>(k)] : 0;
+        if (has_one_point(m_.grid[first])) continue;
+        std::erase_if(split_.axes, [&](int g) { return static_cast<size_t>(g) >= first; });
+      }
+      if (!keep_contiguous()) return refuse("scratch is initialised along the only axes that could be split");
+    }
+    return true;
+  }
+
+  // Keeps the leading axes: units are then runs of the grid's order. False where none is left.
+  bool keep_contiguous() {
+    size_t kept = 0;
+    for (size_t g = 0; g < m_.grid.size() && kept < split_.axes.size(); ++g) {
+      if (split_.axes[kept] == static_cast<int>(g)) ++kept;
+      else if (!has_one_point(m_.grid[g])) break;
+    }
+    split_.axes.resize(kept);
+    return kept > 0;
+  }
+
+  const ir::Module& m_;
+  const Options& options_;
+  std::span<const Window> windows_;
+  const ir::Graph& graph_;
+  const size_t inputs_;
+  Split split_;
+};
+
+}  // namespace
+
+Split find_split(const ir::Module& m, const Options& o, std::span<const Window> windows) { return Proof(m, o, windows).run(); }
+
+bool fully_written(const ir::Module& m, const Window& w) {
+  if (!w.is_output || w.staged) return false;
+  const ir::Graph& body = m.bodies[0].graph;
+  std::vector<int> when;
+  if (!full_store_first(body, body.region, body.region.args[static_cast<size_t>(w.operand)], &when)) return false;
+  // Blocks cover the array when each dimension is one block, or an axis of its own walks over all of them.
+  std::vector<bool> used(m.grid.size(), false);
+  for (size_t d = 0; d < array_dims(w); ++d) {
+    const Affine& a = w.index[d];
+    if (!a.known || a.constant != 0) return false;
+    if (is_constant(a) && w.dims[d] == w.extent[d]) continue;
+    const auto moving = std::find_if(a.coefficient.begin(), a.coefficient.end(), [](int64_t c) { return c != 0; });
+    const auto g = static_cast<size_t>(moving - a.coefficient.begin());
+    if (g == m.grid.size() || used[g] || *moving != 1 || !moves_alone(a, g) || w.scale[d] != w.extent[d]) return false;
+    if (m.grid[g].dynamic >= 0 || memory::mul(m.grid[g].size, w.extent[d]) != w.dims[d]) return false;
+    used[g] = true;
+  }
+  const std::vector<size_t> visible = visible_axes(m);
+  return std::all_of(when.begin(), when.end(), [&](int k) { return static_cast<size_t>(k) < visible.size() && !used[visible[static_cast<size_t>(k)]]; });
+}
+
+}  // namespace pallasim::interp::analysis

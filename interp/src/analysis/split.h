@@ -1,0 +1,24 @@
+// Which grid axes may be split over workers without anybody being able to tell (DESIGN.md section 3). A unit is all grid
+// points with the same coordinates on the split axes, run in the order of the grid.
+#pragma once
+#include <span>
+#include <string>
+#include <vector>
+
+#include "../plan.h"
+
+namespace pallasim::interp::analysis {
+
+struct Split {
+  std::vector<int> axes;  // ascending; empty where nothing may be split
+  std::string refused;    // why not
+};
+
+// `windows`: of the module's operands, in their order. What follows from how the body runs (threads, a modelled pipeline,
+// copies of arrays) is the caller's to refuse.
+Split find_split(const ir::Module&, const Options&, std::span<const Window> windows);
+
+// Whether the kernel stores every element of an output before anything reads it, so that it need not begin as poison.
+bool fully_written(const ir::Module&, const Window&);
+
+}  // namespace pallasim::interp::analysis
