@@ -75,7 +75,6 @@ class Compiler {
   void end_pipeline(const run::PipelinePayload*, int maps);
   void prove_parallel(const ir::Body&);
   void find_splittable();
-  bool full_store_first(const Region&, ir::ValueId ref, int depth, std::vector<int>* when_axes);
   void finish();
 
   // -- regions (compiler.cc) --

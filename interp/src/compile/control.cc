@@ -1,6 +1,7 @@
 // Structured control flow becomes jumps; carried values have fixed places.
 #include <algorithm>
 
+#include "../analysis/refs.h"
 #include "../run/steps.h"
 #include "compiler.h"
 
@@ -274,7 +275,7 @@ void Compiler::op_scoped(const Op& op) {
   ScopePayload scope;
   for (ir::ValueId a : body.args) {
     const Val v = allocate_ref(op, a, &scope);
-    if (v.storage && !full_store_first(body, a, 0, nullptr)) emit_fill_uninitialized(v);
+    if (v.storage && !analysis::full_store_first(*graph_, body, a, nullptr)) emit_fill_uninitialized(v);
     bind(a, v);
   }
   compile_region_ops(body);

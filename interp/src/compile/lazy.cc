@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "../analysis/refs.h"
 #include "../run/steps.h"
 #include "compiler.h"
 
@@ -120,7 +121,7 @@ void Compiler::preassign_carries(const Region& body, size_t first, const std::ve
     const auto makes = [&](const Op& op) { return op.regions.empty() && op.results.size() == 1 && op.results[0] == next; };
     const auto def = std::find_if(body.ops.begin(), body.ops.end() - 1, makes);
     if (def == body.ops.end() - 1) continue;
-    if (std::none_of(def + 1, body.ops.end(), [&](const Op& op) { return touches(op, carry); })) preassigned_[next] = {carries[i].slot, carry};
+    if (std::none_of(def + 1, body.ops.end(), [&](const Op& op) { return analysis::touches(op, carry); })) preassigned_[next] = {carries[i].slot, carry};
   }
 }
 

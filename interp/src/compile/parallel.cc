@@ -7,10 +7,6 @@
 
 namespace pallasim::interp {
 
-bool Compiler::full_store_first(const Region& region, ir::ValueId ref, int, std::vector<int>* when_axes) {
-  return analysis::full_store_first(*graph_, region, ref, when_axes);
-}
-
 // Cores that share the grid along an axis whose units are independent cannot be told from one core.
 void Compiler::prove_parallel(const ir::Body&) {
   for (Window& w : plan_.windows) w.fully_written = analysis::fully_written(m_, w);
