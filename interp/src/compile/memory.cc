@@ -59,7 +59,7 @@ Compiler::ViewResult Compiler::apply_view(const Op& op, const Val& ref, const At
   out.ref = ref;
   Val& r = out.ref;
   const bool allow_gather = use == ViewUse::Gather, copy = use == ViewUse::Copy || use == ViewUse::CopyTo || use == ViewUse::Shape;
-  const bool moves = use == ViewUse::Copy || use == ViewUse::CopyTo, write = use == ViewUse::CopyTo || lens == Lens::Write;
+  const bool moves = use == ViewUse::Copy || use == ViewUse::CopyTo, write = use == ViewUse::CopyTo || (lens != Lens::Read && lens != Lens::Refuse && lens != Lens::Keep);
   const bool boundless = use == ViewUse::Copy && m_.machine == ir::Machine::Tpu && plan_.options.out_of_bounds == Options::Oob::Uninitialized;
   constexpr int64_t kBoundless = INT64_MAX / 4;
   if (ref.choice && !copy) unsupported(op, std::string(ir::name(op.code)) + " on one of several refs");
@@ -83,7 +83,7 @@ Compiler::ViewResult Compiler::apply_view(const Op& op, const Val& ref, const At
         for (size_t i = 0; i < t.items.size(); ++i) {
           if (!t.items[i].is_call("array") && !t.items[i].is_call("ref")) continue;
           Val v = operand(op, static_cast<size_t>(t.items[i].items[0].i));
-          if (v.through) v = open_ref(v, false, nullptr);
+          if (v.through) v = open_ref(v, Lens::Read, nullptr);
           v.kind = v.kind == Val::Kind::Ref ? Val::Kind::Strided : v.kind;
           indices[i] = dense(v);
           out.keep.push_back(indices[i].storage);
@@ -237,7 +237,7 @@ Compiler::ViewResult Compiler::apply_view(const Op& op, const Val& ref, const At
     }
   }
   if (r.through && lens == Lens::Refuse) unsupported(op, "a ref with other element widths or gaps");
-  if (r.through && lens != Lens::Keep) r = open_ref(r, lens == Lens::Write, &out.opened);
+  if (r.through && lens != Lens::Keep) r = open_ref(r, out.gather && write ? Lens::Some : lens, &out.opened);
   return out;
 }
 
@@ -354,7 +354,7 @@ void Compiler::op_store(const Op& op) {
   if (auto it = dies_.find(&op); it != dies_.end() &&
       std::find(it->second.begin(), it->second.end(), op.operands[1]) != it->second.end() && uses_[op.operands[1]] <= 1)
     values_[op.operands[1]].kind = Val::Kind::None;
-  const ViewResult view = may_leave(ref, op.attr("view"), false) ? element_view(op, ref, op.attr("view")) : apply_view(op, ref, op.attr("view"), ViewUse::Gather, Lens::Write);
+  const ViewResult view = may_leave(ref, op.attr("view"), false) ? element_view(op, ref, op.attr("view")) : apply_view(op, ref, op.attr("view"), ViewUse::Gather, Lens::Overwrite);
   if (view.gather) {
     hazard_before_write(ref.root, false);
     gather_access(op, view, {.mode = GatherPayload::Mode::Store, .value = &v}, nullptr);
