@@ -129,8 +129,8 @@ void Compiler::copy_through(const Op& op, const Val& src, const Val& dst, SemPay
   if (src.dtype != dst.dtype || src.dims != dst.dims) unsupported(op, "a copy between refs of different types, seen with other element widths or gaps");
   check_writable(op, dst);
   std::vector<OpenedRef> opened;
-  const Val from = src.through ? open_ref(src, false, nullptr) : src;
-  const Val to = dst.through ? open_ref(dst, true, &opened) : dst;
+  const Val from = src.through ? open_ref(src, Lens::Read, nullptr) : src;
+  const Val to = dst.through ? open_ref(dst, Lens::Overwrite, &opened) : dst;
   emit_copy(to, from);
   write_back(opened);
   const bool bytes = plan_.semaphores.blocks()[static_cast<size_t>(sem.block)].bytes;

@@ -206,18 +206,23 @@ class Compiler {
   void op_identity(const Op&);
 
   // memory helpers
-  struct OpenedRef { Val base, copy; };  // memory, and its dense copy as other elements
+  struct OpenedRef {
+    Val base, copy;                     // memory, and its dense copy as other elements
+    const LensPayload* lens = nullptr;  // where not all of the base is shown
+  };
   struct ViewResult { std::vector<OpenedRef> opened; Val ref; bool gather = false; std::vector<GatherDim> dims; std::vector<int64_t> result_dims;
                       std::vector<std::shared_ptr<Storage>> keep; };
   // What a view is for: an access to memory, one that may have array indices, the source or the destination of a copy
   // (extents may be known at run time only), or the extents alone (nothing is accessed: bounds do not matter).
   enum class ViewUse : uint8_t { Access, Gather, Copy, CopyTo, Shape };
   // What becomes of a ref that is seen through a copy: refused, opened to read or to write, or left closed.
-  enum class Lens : uint8_t { Refuse, Read, Write, Keep };
+  // Overwrite: all elements of the view are written, none is read. Some: which ones are written is known at run time.
+  enum class Lens : uint8_t { Refuse, Read, Write, Overwrite, Some, Keep };
   ViewResult apply_view(const Op&, const Val& ref, const Attr* view, ViewUse, Lens = Lens::Refuse);
   Val see_through(const Op&, const Val& ref, ir::DType, std::vector<int64_t> dims);  // refs.cc
   Attr push_index(const Op&, Val* ref, const Attr& index);
-  Val open_ref(const Val& ref, bool write, std::vector<OpenedRef>*);
+  Val open_ref(const Val& ref, Lens, std::vector<OpenedRef>*);
+  Val open_part(const Val& ref, Lens, std::vector<OpenedRef>*);
   void write_back(const std::vector<OpenedRef>&);
   Val index_dynamic(const Val& ref, std::vector<IndexTerm> terms, bool write = false);
   Val apply_view_to_each(const Op&, const Val& ref, const Attr* view, ViewUse, Lens = Lens::Refuse);
@@ -231,7 +236,7 @@ class Compiler {
   // Runs `body` once per alternative of `v`, where the plan then branches.
   void for_each_choice(const Val& v, const std::function<void(const Val&)>& body);
   void store_value(const Op&, const Val& ref, const Val& v);
-  ViewResult view_to_write(const Op&, const Val& ref);
+  ViewResult view_to_write(const Op&, const Val& ref, Lens);
   void check_writable(const Op&, const Val& ref);
   struct ElementAccess {
     GatherPayload::Mode mode;

@@ -264,7 +264,7 @@ void Compiler::op_new_ref(const Op& op) {
 void Compiler::op_freeze(const Op& op) {
   Val v = operand(op, 0);
   if (v.semaphore >= 0) unsupported(op, "freeze of semaphores");
-  if (v.through) v = open_ref(v, false, nullptr);
+  if (v.through) v = open_ref(v, Lens::Read, nullptr);
   v.kind = Val::Kind::Strided;
   define(op.results[0], v.dims.empty() ? load_scalar(v) : v);
 }

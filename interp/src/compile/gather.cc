@@ -10,6 +10,7 @@ namespace pallasim::interp {
 Compiler::ViewResult Compiler::element_view(const Op& op, const Val& ref, const Attr* view, Lens lens) {
   ViewResult v;
   v.ref = ref;
+  if (lens == Lens::Write) lens = Lens::Some;
   if (!view || view->items.empty() || !view->items.back().is_call("index")) {
     v = apply_view(op, ref, view, ViewUse::Access, lens);
     v.dims.clear();

@@ -59,7 +59,7 @@ Compiler::ViewResult Compiler::apply_view(const Op& op, const Val& ref, const At
   out.ref = ref;
   Val& r = out.ref;
   const bool allow_gather = use == ViewUse::Gather, copy = use == ViewUse::Copy || use == ViewUse::CopyTo || use == ViewUse::Shape;
-  const bool moves = use == ViewUse::Copy || use == ViewUse::CopyTo, write = use == ViewUse::CopyTo || lens == Lens::Write;
+  const bool moves = use == ViewUse::Copy || use == ViewUse::CopyTo, write = use == ViewUse::CopyTo || (lens != Lens::Read && lens != Lens::Refuse && lens != Lens::Keep);
   const bool boundless = use == ViewUse::Copy && m_.machine == ir::Machine::Tpu && plan_.options.out_of_bounds == Options::Oob::Uninitialized;
   constexpr int64_t kBoundless = INT64_MAX / 4;
   if (ref.choice && !copy) unsupported(op, std::string(ir::name(op.code)) + " on one of several refs");
@@ -83,7 +83,7 @@ Compiler::ViewResult Compiler::apply_view(const Op& op, const Val& ref, const At
         for (size_t i = 0; i < t.items.size(); ++i) {
           if (!t.items[i].is_call("array") && !t.items[i].is_call("ref")) continue;
           Val v = operand(op, static_cast<size_t>(t.items[i].items[0].i));
-          if (v.through) v = open_ref(v, false, nullptr);
+          if (v.through) v = open_ref(v, Lens::Read, nullptr);
           v.kind = v.kind == Val::Kind::Ref ? Val::Kind::Strided : v.kind;
           // The elements are written one by one: an index must not show what was written before its turn.
           const bool writes = (ir::info(op.code).effects & (ir::kEffectWrite | ir::kEffectAtomic)) != 0;
@@ -239,7 +239,7 @@ Compiler::ViewResult Compiler::apply_view(const Op& op, const Val& ref, const At
     }
   }
   if (r.through && lens == Lens::Refuse) unsupported(op, "a ref with other element widths or gaps");
-  if (r.through && lens != Lens::Keep) r = open_ref(r, lens == Lens::Write, &out.opened);
+  if (r.through && lens != Lens::Keep) r = open_ref(r, out.gather && write ? Lens::Some : lens, &out.opened);
   return out;
 }
 
@@ -348,14 +348,14 @@ void Compiler::store_value(const Op& op, const Val& ref, const Val& value) {
   emit_pending(v, ref);
 }
 
-Compiler::ViewResult Compiler::view_to_write(const Op& op, const Val& ref) {
+Compiler::ViewResult Compiler::view_to_write(const Op& op, const Val& ref, Lens lens) {
   check_writable(op, ref);
   if (may_leave(ref, op.attr("view"), false)) return element_view(op, ref, op.attr("view"));
-  return apply_view(op, ref, op.attr("view"), ViewUse::Gather, Lens::Write);
+  return apply_view(op, ref, op.attr("view"), ViewUse::Gather, lens);
 }
 
 void Compiler::op_store(const Op& op) {
-  const ViewResult view = view_to_write(op, operand(op, 0));
+  const ViewResult view = view_to_write(op, operand(op, 0), Lens::Overwrite);
   const Val v = operand(op, 1);
   if (view.gather) gather_access(op, view, {.mode = GatherPayload::Mode::Store, .value = &v}, nullptr);
   else store_value(op, view.ref, v);
@@ -363,7 +363,7 @@ void Compiler::op_store(const Op& op) {
 }
 
 void Compiler::op_swap(const Op& op) {
-  const ViewResult view = view_to_write(op, operand(op, 0));
+  const ViewResult view = view_to_write(op, operand(op, 0), Lens::Write);
   Val v = operand(op, 1), old;
   if (view.gather) {
     gather_access(op, view, {.mode = GatherPayload::Mode::Swap, .value = &v}, &old);

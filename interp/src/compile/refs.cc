@@ -67,20 +67,71 @@ run::ArrayBody between(const Val& from, const Val& to) {
 }
 }  // namespace
 
-Val Compiler::open_ref(const Val& ref, bool write, std::vector<OpenedRef>* opened) {
+namespace {
+// Whether a ref shows all of the dense array behind it, in its order.
+bool shows_all(const Val& ref) {
+  const RefThrough& t = *ref.through;
+  return ref.addr.offset == 0 && ref.addr.dyn == Addr::kNoSlot && is_dense(ref) && ref.elements() == run::count(t.dims);
+}
+}  // namespace
+
+Val Compiler::open_ref(const Val& ref, Lens lens, std::vector<OpenedRef>* opened) {
+  if (!shows_all(ref) || lens == Lens::Some) return open_part(ref, lens, opened);
   Val base = ref.through->base;
-  if (base.through) base = open_ref(base, write, opened);
+  if (base.through) base = open_ref(base, lens, opened);
   Val now = base;
   now.kind = Val::Kind::Strided;
   Val shape;
   shape.dtype = ref.through->dtype;
-  const Val copy = emit_array({now}, {{ref.through->dtype, ref.through->dims}}, between(now, shape))[0];
+  const Val copy = lens == Lens::Overwrite ? temp(ref.through->dtype, ref.through->dims)
+                                           : emit_array({now}, {{ref.through->dtype, ref.through->dims}}, between(now, shape))[0];
   Val r = ref;
   r.through = nullptr;
   r.addr = {copy.addr.buffer, ref.addr.dyn, copy.addr.offset + ref.addr.offset};
   r.storage = copy.storage;
-  r.origin = write ? next_origin_++ : kNoOrigin;
+  r.origin = lens != Lens::Read ? next_origin_++ : kNoOrigin;
   if (opened) opened->push_back({base, copy});
+  return r;
+}
+
+// A part of what lies behind the ref: only the bytes of its elements are read, and written.
+Val Compiler::open_part(const Val& ref, Lens lens, std::vector<OpenedRef>* opened) {
+  LensPayload p;
+  const Val* v = &ref;
+  for (;; v = &v->through->base) {
+    LensPayload::Level level{v->addr, v->dims, v->strides, ir::bit_width(v->dtype), ir::byte_size(v->dtype)};
+    if (v->through && v->through->dims.size() >= 2) {
+      level.rows = v->through->dims[v->through->dims.size() - 2];
+      level.inner = v->through->dims.back();
+    }
+    p.levels.push_back(std::move(level));
+    if (!v->through) break;
+  }
+  const auto bytes_of = [&] { return temp(ref.through->dtype, ref.through->dims); };
+  const Val copy = bytes_of();
+  p.copy = copy.addr;
+  plan_.step_cost_ns += 50 + 20.0 * static_cast<double>(ref.elements());
+  if (lens != Lens::Overwrite) emit(run::lens, plan_.own(p));
+  Val r = ref;
+  r.through = nullptr;
+  r.addr = {copy.addr.buffer, ref.addr.dyn, copy.addr.offset + ref.addr.offset};
+  r.storage = copy.storage;
+  r.origin = lens != Lens::Read ? next_origin_++ : kNoOrigin;
+  if (lens == Lens::Read || !opened) return r;
+  OpenedRef o{*v, copy};
+  p.write = true;
+  if (lens == Lens::Some) {
+    const Val before = bytes_of();
+    LensPayload was = p;
+    was.write = false;
+    was.copy = before.addr;
+    emit(run::lens, plan_.own(std::move(was)));
+    p.before = before.addr;
+    p.has_before = true;
+    o.copy.storage = std::shared_ptr<Storage>(copy.storage.get(), [a = copy.storage, b = before.storage](Storage*) {});
+  }
+  o.lens = plan_.own(std::move(p));
+  opened->push_back(std::move(o));
   return r;
 }
 
@@ -88,6 +139,10 @@ void Compiler::write_back(const std::vector<OpenedRef>& opened) {
   for (size_t i = opened.size(); i-- > 0;) {
     const OpenedRef& o = opened[i];
     about_to_write(written(o.base));
+    if (o.lens) {
+      emit(run::lens, o.lens);
+      continue;
+    }
     Val bytes = emit_array({o.copy}, {{o.base.dtype, o.base.dims}}, between(o.copy, o.base))[0];
     emit_copy(o.base, bytes);
   }

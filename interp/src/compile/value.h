@@ -263,6 +263,21 @@ struct GatherPayload {
   std::string name;
   std::vector<int64_t> shape;
 };
+// Moves the elements of a view between a dense copy and memory, and touches no other bytes of either. Level 0 is the view of the
+// copy; every level shows the dense array of `rows` x `inner` elements behind it in other widths or another shape; the last
+// one is memory.
+struct LensPayload {
+  struct Level {
+    Addr addr;                           // of the view: within the dense array, and at last in memory
+    std::vector<int64_t> dims, strides;  // elements
+    int bits = 32, bytes = 4;            // of an element: on the machine, here
+    int64_t rows = 1, inner = 1;         // the last two dims of the dense array
+  };
+  std::vector<Level> levels;
+  Addr copy, before;                     // the dense copy, and the same as it was read
+  bool write = false;
+  bool has_before = false;               // what did not change is not written
+};
 struct PrintPayload {
   std::string format;
   bool placeholders = true;

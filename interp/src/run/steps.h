@@ -51,6 +51,7 @@ const Step* store_scalar(Thread&, const Step*);
 StepFn fast_load_scalar(int bytes);                    // memory form == register form
 const Step* copy(Thread&, const Step*);                // payload CopyPayload
 const Step* fill(Thread&, const Step*);
+const Step* lens(Thread&, const Step*);                // payload LensPayload
 const Step* gather(Thread&, const Step*);              // payload GatherPayload: array indices, masks, bounds per element
 const Step* atomic(Thread&, const Step*);              // payload GatherPayload with `atomic`
 AtomicFn atomic_function(std::string_view kind, ir::DType);  // xchg add max min and or xor cas; null: the machine has none
