@@ -27,9 +27,9 @@ namespace {
 class PlanCache {
  public:
   std::shared_ptr<const Plan> get(std::string_view text, const Options& o) {
-    std::string key = fmt::format("{},{},{},{},{},{},{},{},{},{},{}|", o.chip->name, static_cast<int>(o.numerics), static_cast<int>(o.rules), o.checked, o.fuse,
+    std::string key = fmt::format("{},{},{},{},{},{},{},{},{},{},{},{}|", o.chip->name, static_cast<int>(o.numerics), static_cast<int>(o.rules), o.checked, o.fuse,
                                   static_cast<int>(o.uninitialized), static_cast<int>(o.out_of_bounds), static_cast<int>(o.padding),
-                                  static_cast<int>(o.pipeline), o.cores, o.revisit_is_error);
+                                  static_cast<int>(o.pipeline), o.cores, o.revisit_is_error, o.verify_split);
     key += text;
     {
       std::lock_guard lock(mutex_);
