@@ -57,11 +57,18 @@ Outcome with_workers(const std::string& text, const std::vector<Array>& args, in
   return run(text, args, o);
 }
 
+Options judged() {
+  Options o;
+  o.verify_split = true;
+  return o;
+}
+
 void expect_sequential(const std::string& text, const std::vector<Array>& args) {
   const Outcome one = with_workers(text, args, 1);
   EXPECT_NE(one.report.sequential_because, "");
   for (int workers : {2, 8})
     for (int repeat = 0; repeat < 3; ++repeat) EXPECT_EQ(with_workers(text, args, workers).results[0].bytes, one.results[0].bytes);
+  EXPECT_EQ(error_code(text, args, judged()), "");
 }
 
 Array flag(bool on) { return array<uint8_t>(ir::DType::Bool, {1}, {on}); }
@@ -117,12 +124,6 @@ TEST(Split, FindingsAreTheSameForEveryWorkerCount) {
 }
 
 // ---- the judge ----
-
-Options judged() {
-  Options o;
-  o.verify_split = true;
-  return o;
-}
 
 // The report of a run that is split along `axes`, whatever can be proven; "" where it ends.
 std::string judge(const std::string& text, std::vector<Array> args, std::vector<int> axes, bool unpoisoned = false) {
