@@ -402,7 +402,8 @@ std::vector<std::byte*> bind_device(const Plan& p, Session& session, const Devic
     }
     for (size_t other = 0; other < o; ++other)
       if (overlaps(d.results[o], d.results[other], bytes, m.operands[inputs + other].array->num_bytes()))
-        bad_argument(p, fmt::format("output {} shares memory with output {}", m.operands[inputs + o].name, m.operands[inputs + other].name), {}, "pass a buffer of its own");
+        bad_argument(p, fmt::format("output {} shares memory with output {}", m.operands[inputs + o].name, m.operands[inputs + other].name), {},
+                     "pass a buffer of its own");
     const Window& w = p.windows[inputs + o];
     if (ir::is_sync(w.dtype)) {
       if (!aliased[o]) make_semaphores(session.state(), p, m.operands[inputs + o], operands[inputs + o]);

@@ -188,7 +188,8 @@ void SplitJudge::compare(const Report& one_piece, const std::vector<std::vector<
   };
   const std::vector<std::string> want = texts(one_piece), have = texts(units);
   if (want == have) return;
-  const size_t i = static_cast<size_t>(std::mismatch(want.begin(), want.begin() + static_cast<std::ptrdiff_t>(std::min(want.size(), have.size())), have.begin()).first - want.begin());
+  size_t i = 0;
+  while (i < want.size() && i < have.size() && want[i] == have[i]) ++i;
   stop(std::move(d), "prints and findings come in the order of the grid",
        {"in one piece: " + (i < want.size() ? want[i] : "nothing more"), "in units: " + (i < have.size() ? have[i] : "nothing more")});
 }
