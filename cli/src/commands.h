@@ -40,6 +40,7 @@ struct RunOptions {
   std::string out, fill, replay, schedule = "run-to-block", numerics, copies, pipeline, rules, chip;  // no chip: generic, or that of the capsule
   uint64_t seed = 0;
   std::optional<uint64_t> schedule_seed;
+  bool verify_split = false;
   int workers = 0, repeat = 1, cores = 0;
   bool checked = false, time = false, oob_as_machine = false;
   int64_t max_steps = 0, livelock_steps = 1'000'000'000, max_memory = 8LL << 30;

@@ -113,6 +113,7 @@ struct CommandLine {
         ->check(CLI::Range(0, 1024).description(""))
         ->capture_default_str();
     run_app->add_flag("--checked", run.checked, "Look at every access: parallel claims, copies in flight, what nobody wrote; slower");
+    run_app->add_flag("--verify-split", run.verify_split, "Judge the proof that grid points are independent: slower, in one thread");
     run_app->add_option("--max-steps", run.max_steps, "Stop after so many steps; 0: no limit")
         ->type_name("N")
         ->check(CLI::Validator(CLI::NonNegativeNumber).description(""))

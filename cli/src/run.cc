@@ -29,6 +29,7 @@ interp::Options engine_options(const RunOptions& o, interp::Options e) {
   if (!e.chip) fail("PS-CLI-001", fmt::format("--chip {}: there is no such chip", o.chip), {}, "pallasim chips lists them");
   e.workers = o.workers;
   e.checked |= o.checked;
+  e.verify_split |= o.verify_split;
   if (o.max_steps) e.max_steps = o.max_steps;
   e.livelock_steps = o.livelock_steps;
   e.max_memory = o.max_memory;

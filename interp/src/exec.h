@@ -43,6 +43,10 @@ struct Access {
 struct Listener {
   virtual ~Listener() = default;
   virtual void on_access(Execution&, const Access&) {}
+  // Of temporaries and operands that on_access does not tell of: results of reductions, masks, index arrays, what is printed.
+  virtual void on_temporary(Execution&, const Access&) {}
+  // A block of an array goes to its copy in the arena, or back.
+  virtual void on_block(Execution&, const Thread&, const Step&, const Window&, const memory::Clip&, bool /*in*/) {}
   virtual void on_grid_point(Execution&, const Thread&, std::span<const int64_t>) {}
   virtual void on_copy(Execution&, const memory::AsyncCopy&, const Step&) {}  // issued; its own accesses came before
   virtual void on_signal(Execution&, const Thread&, int64_t /*semaphore*/) {}
@@ -94,7 +98,7 @@ struct Execution {
     memory::Coverage written;
   };
   std::vector<Unwritten> unwritten;
-  std::set<const Step*> noted;      // accesses out of bounds that are among them
+  std::map<const Step*, size_t> noted;  // accesses out of bounds that are among them, and where
   struct Visits {
     std::vector<int64_t> now;                                   // the block's place
     std::map<std::vector<int64_t>, std::vector<int64_t>> seen;  // place -> grid point

@@ -154,7 +154,7 @@ bool same(const Array& a, const Array& b) {
 }
 
 TEST(Generated, BitsDependOnTheProgramAlone) {
-  std::vector<std::pair<const char*, Options>> variants(8);
+  std::vector<std::pair<const char*, Options>> variants(9);
   variants[0].first = "not fused", variants[0].second.fuse = false;
   variants[1].first = "two workers", variants[1].second.workers = 2;
   variants[2].first = "eight workers", variants[2].second.workers = 8;
@@ -163,6 +163,7 @@ TEST(Generated, BitsDependOnTheProgramAlone) {
   variants[5].first = "reference bodies", variants[5].second.numerics = Options::Numerics::Reference;
   variants[6].first = "modelled pipeline", variants[6].second.pipeline = Options::Pipeline::Modelled;
   variants[7].first = "random schedule", variants[7].second.policy = Options::Policy::Random, variants[7].second.seed = 3;
+  variants[8].first = "judged split", variants[8].second.verify_split = true;
   int meaningful = 0, split = 0;
   for (uint32_t seed = 1; seed <= 120; ++seed) {
     Generator g(seed);

@@ -104,6 +104,18 @@ TEST(Parallel, CheckedAndFastAgree) {
   }
 }
 
+TEST(Parallel, TheJudgeAgrees) {
+  for (const Kernel& k : kernels_under_test()) {
+    Options one, judged;
+    one.workers = 1;
+    judged.verify_split = true;
+    const Outcome want = run(k.text, k.args, one), got = run(k.text, k.args, judged);
+    EXPECT_EQ(got.results[0].bytes, want.results[0].bytes) << k.name;
+    EXPECT_EQ(got.report.prints, want.report.prints) << k.name;
+    EXPECT_EQ(got.report.units > 1, k.splits) << k.name;
+  }
+}
+
 TEST(Parallel, TheFirstErrorInGridOrderIsReported) {
   const std::string body = "  %3 = program_id {axis = 0} : i32[]\n  %4 = get %0, %3 {view = [index($1)]} : f32[]\n  %5 = program_id {axis = 1} : i32[]\n"
                            "  %6 = constant {value = i32 0x8} : i32[]\n  %7 = mul %3, %6 : i32[]\n  %8 = get %0, %7 {view = [index($1)]} : f32[]\n"
@@ -122,6 +134,11 @@ TEST(Parallel, TheFirstErrorInGridOrderIsReported) {
     if (first.empty()) first = report;
     EXPECT_EQ(report, first);
   }
+  Options judged;
+  judged.verify_split = true;
+  std::string report;
+  EXPECT_EQ(error_code(text, {noise({4, 8, 16})}, judged, &report), "PS-OOB-001");
+  EXPECT_EQ(report, first);
 }
 
 }  // namespace

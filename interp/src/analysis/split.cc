@@ -36,20 +36,25 @@ bool moved_by(const Window& w, size_t axis) {
 }
 
 bool same_blocks(const Window& a, const Window& b) {
-  if (a.index.empty() || a.index.size() != b.index.size() || a.dims != b.dims || a.extent != b.extent || a.scale != b.scale || a.pad_lo != b.pad_lo)
+  if (a.index.empty() || a.index.size() != b.index.size() || a.dims != b.dims || a.extent != b.extent ||
+      a.scale != b.scale || a.pad_lo != b.pad_lo)
     return false;
   for (size_t d = 0; d < a.index.size(); ++d)
-    if (!a.index[d].known || !b.index[d].known || a.index[d].constant != b.index[d].constant || a.index[d].coefficient != b.index[d].coefficient) return false;
+    if (!a.index[d].known || !b.index[d].known || a.index[d].constant != b.index[d].constant ||
+        a.index[d].coefficient != b.index[d].coefficient)
+      return false;
   return true;
 }
 
 class Proof {
  public:
   Proof(const ir::Module& m, const Options& o, std::span<const Window> windows)
-      : m_(m), options_(o), windows_(windows), graph_(m.bodies[0].graph), inputs_(windows.size() - static_cast<size_t>(m.count(ir::Operand::Kind::Output))) {}
+      : m_(m), options_(o), windows_(windows), graph_(m.bodies[0].graph),
+        inputs_(windows.size() - static_cast<size_t>(m.count(ir::Operand::Kind::Output))) {}
 
   Split run() {
-    const bool proven = grid_can_be_split() && no_shared_effects() && outputs_disjoint() && aliases_stay_inside() && windows_start_anew() && scratch_starts_anew();
+    const bool proven = grid_can_be_split() && no_shared_effects() && outputs_disjoint() && aliases_stay_inside() &&
+                        windows_start_anew() && scratch_starts_anew();
     if (!proven) split_.axes.clear();
     return split_;
   }
@@ -88,7 +93,8 @@ class Proof {
   // (1) An axis is a candidate where it moves a dimension of every output's block alone, by a block at least.
   bool outputs_disjoint() {
     for (size_t g = 0; g < m_.grid.size(); ++g)
-      if (std::all_of(windows_.begin(), windows_.end(), [&](const Window& w) { return !w.is_output || disjoint_along(w, g); })) split_.axes.push_back(static_cast<int>(g));
+      if (std::all_of(windows_.begin(), windows_.end(), [&](const Window& w) { return !w.is_output || disjoint_along(w, g); }))
+        split_.axes.push_back(static_cast<int>(g));
     return !split_.axes.empty() || refuse("no grid axis moves every output's block");
   }
 

@@ -317,7 +317,7 @@ void Compiler::op_get(const Op& op) {
       p.bytes = ir::byte_size(t->dtype);
       const int bytes = byte_size(compute_type(t->dtype));
       const bool same_form = bytes == ir::byte_size(t->dtype) && t->dtype != ir::DType::F16 && t->dtype != ir::DType::BF16;
-      emit(same_form && !plan_.options.checked ? run::fast_load_scalar(bytes) : run::load_scalar, plan_.own(std::move(p))).dst = r.slot;
+      emit(same_form && !plan_.options.checked && !plan_.options.verify_split ? run::fast_load_scalar(bytes) : run::load_scalar, plan_.own(std::move(p))).dst = r.slot;
       return define(op.results[0], r);
     }
   }

@@ -80,29 +80,30 @@ const Step* elementwise(Thread& t, const Step* s) {
 }
 
 namespace {
-void note_reduce(Thread& t, const Step* s, const ReducePayload& p) {
+void note_reduce(Thread& t, const Step* s, const ReducePayload& p, int64_t results, int result_bytes) {
   if (t.exec->listeners.empty()) return;
   note_access(t, s, p.src, {p.outer * p.reduce * p.inner}, {1}, p.element_bytes, false);
+  note_temporary(t, s, p.dst, {results}, {1}, result_bytes, true);
 }
 }  // namespace
 
 const Step* reduce(Thread& t, const Step* s) {
   const auto& p = *static_cast<const ReducePayload*>(s->payload);
-  note_reduce(t, s, p);
+  note_reduce(t, s, p, p.outer * p.inner, p.element_bytes);
   p.fn(t.resolve(p.dst), t.resolve(p.src), p.outer, p.reduce, p.inner, p.semantics);
   return s + 1;
 }
 
 const Step* arg_reduce(Thread& t, const Step* s) {
   const auto& p = *static_cast<const ReducePayload*>(s->payload);
-  note_reduce(t, s, p);
+  note_reduce(t, s, p, p.outer * p.inner, ir::byte_size(p.index));
   p.arg(t.resolve(p.dst), p.index, t.resolve(p.src), p.outer, p.reduce, p.inner);
   return s + 1;
 }
 
 const Step* cumulative(Thread& t, const Step* s) {
   const auto& p = *static_cast<const ReducePayload*>(s->payload);
-  note_reduce(t, s, p);
+  note_reduce(t, s, p, p.outer * p.reduce * p.inner, p.element_bytes);
   p.cumulative(t.resolve(p.dst), t.resolve(p.src), p.outer, p.reduce, p.inner, p.reverse, p.semantics);
   return s + 1;
 }

@@ -134,6 +134,7 @@ const Step* atomic(Thread& t, const Step* s) {
   std::byte* old = p.has_old ? t.resolve(p.old) : nullptr;
   const bool compares = p.compare.buffer != kSlotBuffer;
   const std::byte* compare = compares ? t.resolve(p.compare) : nullptr;
+  if (old && !t.exec->listeners.empty()) note_temporary(t, s, p.old, p.dims, dense_strides(p.dims), p.size, true);
   bool changed = false;
   for (int64_t n = 0; n < e.count(); ++n, e.next()) {
     std::byte* into = old ? old + n * p.size : nullptr;

@@ -127,9 +127,16 @@ std::string text_of(const Thread& t, const PrintPayload& p) {
   return text;
 }
 
+void note_arguments(Thread& t, const Step* s) {
+  if (t.exec->listeners.empty()) return;
+  for (const PrintPayload::Arg& a : static_cast<const PrintPayload*>(s->payload)->args)
+    if (!a.scalar) note_temporary(t, s, a.addr, a.dims, dense_strides(a.dims), ir::byte_size(a.dtype), false);
+}
+
 }  // namespace
 
 const Step* print(Thread& t, const Step* s) {
+  note_arguments(t, s);
   t.exec->prints.push_back({t.exec->linear_point(t), text_of(t, *static_cast<const PrintPayload*>(s->payload)), nullptr});
   return s + 1;
 }
@@ -137,6 +144,7 @@ const Step* print(Thread& t, const Step* s) {
 const Step* host_call(Thread& t, const Step* s) {
   Execution& ex = *t.exec;
   if (ex.options->record_calls == 0) return s + 1;
+  note_arguments(t, s);
   auto call = std::make_shared<HostCall>();
   call->callback = s->imm;
   for (const PrintPayload::Arg& a : static_cast<const PrintPayload*>(s->payload)->args) {

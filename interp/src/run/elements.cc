@@ -51,7 +51,7 @@ void out_of_bounds(const Thread& t, const Step* s, const IndexTerm& term, int64_
 void note_out_of_bounds(const Thread& t, const Step* s, const IndexTerm& term, int64_t index, int64_t used, const std::string& ref,
                         const std::vector<int64_t>& shape) {
   Execution& ex = *t.exec;
-  if (!ex.noted.insert(s).second) return;
+  if (!ex.noted.emplace(s, ex.findings.size()).second) return;
   const std::string name = ref.empty() ? "a ref" : ref;
   ir::Diagnostic d = diagnostic_at(t, s, "PS-OOB-001",
                                    fmt::format("out-of-bounds access: index {} is outside dimension {} of {} (size {})", index, term.dim, name, term.extent));

@@ -61,6 +61,17 @@ void masked_off(const GatherPayload& p, const Elements& e, const std::byte* othe
   else std::memcpy(into, p.fill, std::min<size_t>(size, 16));
 }
 
+// The operands beside the ref itself.
+void note_operands(Thread& t, const Step* s, const GatherPayload& p) {
+  const std::vector<int64_t> dense = dense_strides(p.dims);
+  note_temporary(t, s, p.value, p.dims, dense, p.size, p.mode == Mode::Load);
+  if (p.mode == Mode::Swap) note_temporary(t, s, p.old, p.dims, dense, p.size, true);
+  if (p.has_mask) note_temporary(t, s, p.mask, p.dims, p.mask_strides, 1, false);
+  if (p.has_other) note_temporary(t, s, p.other, p.dims, p.other_strides, p.size, false);
+  for (const GatherDim& g : p.ref_dims)
+    if (g.kind == GatherDim::Kind::Array) note_temporary(t, s, g.array, p.dims, g.array_strides, ir::byte_size(g.array_dtype), false);
+}
+
 }  // namespace
 
 const Step* gather(Thread& t, const Step* s) {
@@ -70,6 +81,7 @@ const Step* gather(Thread& t, const Step* s) {
   std::byte* old = p.mode == Mode::Swap ? t.resolve(p.old) : nullptr;
   t.exec->progressed |= p.mode != Mode::Load;
   if (e.count() == 0) return s + 1;
+  if (!t.exec->listeners.empty()) note_operands(t, s, p);
   if (e.regular() && t.exec->listeners.empty()) {
     if (!p.has_mask) {
       copy_regular(t, p, e, value, old);

@@ -196,10 +196,11 @@ const Step* window_indexed(Thread& t, const Step* s) {
 
 namespace {
 
-void move_window(Thread& t, const Window& w, const int64_t* place, bool in) {
+void move_window(Thread& t, const Step* s, const Window& w, const int64_t* place, bool in) {
   std::byte* stage = t.bases[kTempBuffer] + w.stage_offset;
   const memory::Clip c = clip_window(w, place);
   const int rank = static_cast<int>(w.dims.size());
+  for (Listener* l : t.exec->listeners) l->on_block(*t.exec, t, *s, w, c, in);
   if (in && !c.full) poison(stage, w.block_elements, w.dtype, t.exec->options->uninitialized);
   if (c.empty) return;
   stage += c.block_offset * w.element_bytes;
@@ -223,8 +224,8 @@ const Step* window_staged(Thread& t, const Step* s) {
     same &= old[d] == place[d];
   }
   if (same) return s + 1;
-  if (valid && w.is_output) move_window(t, w, old, false);
-  move_window(t, w, place, true);
+  if (valid && w.is_output) move_window(t, s, w, old, false);
+  move_window(t, s, w, place, true);
   for (uint32_t d = 0; d < places; ++d) t.slot<int64_t>(w.index_slots + 16 * d) = place[d];
   t.slot<int64_t>(w.index_slots + 16 * places) = 1;
   return s + 1;
@@ -248,7 +249,7 @@ const Step* window_flush(Thread& t, const Step* s) {
   if (!t.slot<int64_t>(w.index_slots + 16 * places)) return s + 1;
   int64_t place[2 * memory::kMaxRank];
   for (uint32_t d = 0; d < places; ++d) place[d] = t.slot<int64_t>(w.index_slots + 16 * d);
-  move_window(t, w, place, false);
+  move_window(t, s, w, place, false);
   return s + 1;
 }
 

@@ -9,12 +9,15 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <optional>
 #include <set>
 #include <thread>
 
 #include "checked.h"
 #include "session.h"
+#include "split_judge.h"
 #include "steps.h"
+#include "units.h"
 
 namespace pallasim::interp {
 
@@ -84,31 +87,6 @@ class Lease {
   std::unique_ptr<Execution> exec_;
 };
 
-// Halves boxes along the longest splittable axis until there are enough.
-std::vector<GridBox> split_grid(const Plan& p, const std::vector<int64_t>& grid, size_t wanted) {
-  std::vector<GridBox> boxes(1);
-  boxes[0].lo.assign(grid.size(), 0);
-  boxes[0].hi = grid;
-  for (size_t i = 0; boxes.size() < wanted && i < boxes.size();) {
-    GridBox& b = boxes[i];
-    int axis = -1;
-    for (int a : p.splittable) {
-      const auto g = static_cast<size_t>(a);
-      if (b.hi[g] - b.lo[g] > 1 && (axis < 0 || b.hi[g] - b.lo[g] > b.hi[static_cast<size_t>(axis)] - b.lo[static_cast<size_t>(axis)])) axis = a;
-    }
-    if (axis < 0) {
-      ++i;
-      continue;
-    }
-    const auto g = static_cast<size_t>(axis);
-    GridBox right = b;
-    right.lo[g] = b.hi[g] = b.lo[g] + (b.hi[g] - b.lo[g]) / 2;
-    boxes.push_back(std::move(right));
-    i = (i + 1) % boxes.size();
-  }
-  return boxes;
-}
-
 int default_workers() {
   static const int n = std::max(1u, std::thread::hardware_concurrency());
   return n;
@@ -163,12 +141,18 @@ std::string run_box(Execution& ex, const Call& c, const GridBox& box) {
 
 bool precedes(const ir::Diagnostic& a, const ir::Diagnostic& b) { return a.grid_point < b.grid_point; }
 
-// Findings of units: of every place the one that the first grid point met.
-void add_findings(std::vector<ir::Diagnostic> findings, Report* report) {
-  std::stable_sort(findings.begin(), findings.end(), precedes);
-  std::set<std::pair<std::string, std::string>> seen;
-  for (ir::Diagnostic& d : findings)
-    if (seen.emplace(d.code, fmt::format("{}:{}:{}", d.site.source.file, d.site.source.line, d.site.source.column)).second) report->findings.push_back(std::move(d));
+// A finding of one unit, and the step that reports no more than one in a run; null: reports all.
+struct UnitFinding {
+  ir::Diagnostic diagnostic;
+  const Step* step = nullptr;
+};
+
+// Findings of units: of every step the one that the first grid point met.
+void add_findings(std::vector<UnitFinding> findings, Report* report) {
+  std::stable_sort(findings.begin(), findings.end(), [](const UnitFinding& a, const UnitFinding& b) { return precedes(a.diagnostic, b.diagnostic); });
+  std::set<const Step*> seen;
+  for (UnitFinding& f : findings)
+    if (!f.step || seen.insert(f.step).second) report->findings.push_back(std::move(f.diagnostic));
 }
 
 void deliver(std::vector<Print>& prints, Report* report) {
@@ -205,14 +189,29 @@ class ParallelRun {
       arena.execute(loop);
     }
     hand_over_.take();
+    finish();
+  }
+
+  // The same in one thread, before a judge.
+  void run(SplitJudge& judge) {
+    judge_ = &judge;
+    for (const GridBox& b : boxes_) {
+      judge.begin(b);
+      box(b);
+      if (judge.verdict()) throw *judge.verdict();
+    }
+    finish();
+    judge.end(call_.operands[0]);
+  }
+
+ private:
+  void finish() {
     if (internal_) std::rethrow_exception(internal_);
     std::stable_sort(prints_.begin(), prints_.end(), [](const Print& a, const Print& b) { return a.order < b.order; });
     deliver(prints_, report_);
     add_findings(std::move(findings_), report_);
     if (error_) throw *error_;
   }
-
- private:
   void task(size_t i) {
     hand_over_.take();
     box(boxes_[i]);
@@ -220,6 +219,7 @@ class ParallelRun {
   }
   void box(const GridBox& b) {
     Lease ex(call_.plan);
+    if (judge_) ex->listeners.push_back(judge_);
     try {
       run_box(*ex, call_, b);
     } catch (const ir::DiagnosticError& e) {
@@ -232,18 +232,21 @@ class ParallelRun {
     const std::lock_guard lock(mutex_);
     report_->steps += ex->steps;
     prints_.insert(prints_.end(), ex->prints.begin(), ex->prints.end());
-    findings_.insert(findings_.end(), ex->findings.begin(), ex->findings.end());
+    const size_t first = findings_.size();
+    for (const ir::Diagnostic& d : ex->findings) findings_.push_back({d});
+    for (const auto& [step, i] : ex->noted) findings_[first + i].step = step;
   }
 
   const Call& call_;
   const std::vector<GridBox>& boxes_;
   Report* report_;
+  SplitJudge* judge_ = nullptr;
   HandOver hand_over_;
   std::mutex mutex_;
   std::unique_ptr<ir::DiagnosticError> error_;
   std::exception_ptr internal_;
   std::vector<Print> prints_;
-  std::vector<ir::Diagnostic> findings_;
+  std::vector<UnitFinding> findings_;
 };
 
 // Grid points as they are entered.
@@ -301,6 +304,39 @@ void run_sequential(const Call& c, Report* report) {
     throw;
   }
   finish();
+}
+
+// Runs the grid in one piece on copies of the outputs, then its units before the judge, who compares the two.
+void judge_against_one_piece(const Call& c, const std::vector<GridBox>& units, SplitJudge& judge, Report* report) {
+  Call one = c;
+  std::vector<std::vector<std::byte>> copies;
+  std::vector<std::span<const std::byte>> results;
+  for (size_t o = 0; o < c.operands[0].size(); ++o) {
+    if (!c.plan.windows[o].is_output) continue;
+    std::byte* at = c.operands[0][o];
+    const auto bytes = static_cast<size_t>(c.plan.module.operands[o].array->num_bytes());
+    results.emplace_back(at, bytes);
+    copies.emplace_back(at, at + bytes);
+    // Aliased inputs are the output's memory.
+    for (std::byte*& p : one.operands[0])
+      if (bytes > 0 && p == at) p = copies.back().data();
+  }
+  Report wanted;
+  wanted.findings = report->findings;
+  std::optional<ir::DiagnosticError> stop;
+  try {
+    run_sequential(one, &wanted);
+  } catch (const ir::DiagnosticError& e) {
+    stop = e;
+  }
+  try {
+    ParallelRun(c, units, report).run(judge);
+  } catch (const ir::DiagnosticError& e) {
+    if (!judge.verdict()) judge.compare_stops(stop, e);
+    throw;
+  }
+  judge.compare_stops(stop, std::nullopt);
+  judge.compare(wanted, copies, *report, results);
 }
 
 bool overlaps(const Buffer& a, const Buffer& b, int64_t a_bytes, int64_t b_bytes) {
@@ -364,6 +400,10 @@ std::vector<std::byte*> bind_device(const Plan& p, Session& session, const Devic
         bad_argument(p, fmt::format("output {} shares memory with input {}", m.operands[inputs + o].name, m.operands[i].name), {},
                      "declare an input/output alias, or pass a buffer of its own");
     }
+    for (size_t other = 0; other < o; ++other)
+      if (overlaps(d.results[o], d.results[other], bytes, m.operands[inputs + other].array->num_bytes()))
+        bad_argument(p, fmt::format("output {} shares memory with output {}", m.operands[inputs + o].name, m.operands[inputs + other].name), {},
+                     "pass a buffer of its own");
     const Window& w = p.windows[inputs + o];
     if (ir::is_sync(w.dtype)) {
       if (!aliased[o]) make_semaphores(session.state(), p, m.operands[inputs + o], operands[inputs + o]);
@@ -415,6 +455,15 @@ Report launch(const Plan& p, Session& session, std::span<const DeviceCall> devic
   constexpr double kWorthSplittingNs = 100e3;
   const bool worth = options.workers > 0 || p.step_cost_ns * static_cast<double>(points) > kWorthSplittingNs;
   const bool one_piece = options.checked || options.record_grid != 0 || options.revisit_is_error || !options.grid_order.empty() || runs_programs(p, options);
+  if (options.verify_split && !one_piece && devices.size() == 1 && p.num_threads == 1) {
+    const std::vector<GridBox> units = units_of(p, call.grid);
+    report.units = static_cast<int>(units.size());
+    report.token = "ps1:run-to-block";
+    SplitJudge judge(p, call.grid, !p.splittable.empty());
+    if (units.size() > 1) judge_against_one_piece(call, units, judge, &report);
+    else ParallelRun(call, units, &report).run(judge);
+    return report;
+  }
   if (!one_piece && workers > 1 && worth && !p.splittable.empty() && options.max_steps == 0) {
     const std::vector<GridBox> boxes = split_grid(p, call.grid, static_cast<size_t>(workers) * 4);
     if (boxes.size() > 1) {

@@ -110,7 +110,10 @@ const Step* copy(Thread& t, const Step* s) {
 const Step* fill(Thread& t, const Step* s) {
   const auto& p = *static_cast<const FillPayload*>(s->payload);
   fill_strided(t.resolve(p.dst), p.strides.data(), &p.element, p.dims.data(), static_cast<int>(p.dims.size()), p.size);
-  if (p.name.empty()) return s + 1;
+  if (p.name.empty()) {
+    if (!t.exec->listeners.empty()) note_temporary(t, s, p.dst, p.dims, p.strides, p.size, true);
+    return s + 1;
+  }
   for (Listener* l : t.exec->listeners) l->on_fresh(*t.exec, t, p.dst.offset, p.dims[0] * p.size, p.name);
   return s + 1;
 }

@@ -109,6 +109,9 @@ void note_access(Thread&, const Step*, const Addr&, const std::vector<int64_t>& 
                  int element_bytes, bool write, int owner = -1);
 // What nobody wrote is written.
 void note_unwritten(Thread&, const Step*, const Addr&, const std::vector<int64_t>& dims, const std::vector<int64_t>& strides, int element_bytes, int owner);
+// Those that only listeners of temporaries want; before the step where it reads, behind it or before where it writes.
+void note_temporary(Thread&, const Step*, const Addr&, const std::vector<int64_t>& dims, const std::vector<int64_t>& strides,
+                    int element_bytes, bool write);
 // "thread 3"; of several devices "device 1" or "thread 3 of device 1".
 std::string name_of(const Thread&);
 

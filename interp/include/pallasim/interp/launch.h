@@ -40,6 +40,9 @@ struct Options {
   enum class Pipeline : uint8_t { Elided, Modelled };
   Pipeline pipeline = Pipeline::Elided;
   bool revisit_is_error = false; // a block of an output that a TPU's grid comes back to stops the run; otherwise checked runs note it
+  // Whether the units of a grid that may be split over workers are independent of each other: they run one after another in one
+  // thread, as if each had a worker of its own, and every access is compared. Stops with PS-BUG-002 where they are not.
+  bool verify_split = false;
   int cores = 0;                 // TensorCores that share a grid with a `parallel` axis; 0: those of the chip's device
   using Fill = memory::Fill;
   Fill uninitialized = Fill::Nan;      // what memory holds that nobody wrote
