@@ -89,10 +89,12 @@ TEST(Agrees, EveryModuleOfPass) {
     EXPECT_EQ(want.end, End::Done) << want.what;
     const Outcome got = engine(text, args);
     ASSERT_EQ(got.results.size(), want.results.size());
-    for (size_t i = 0; i < got.results.size(); ++i) EXPECT_TRUE(same(got.results[i], want.results[i])) << "result " << i;
+    for (size_t i = 0; i < got.results.size(); ++i)
+      EXPECT_TRUE(same(got.results[i], want.results[i])) << "result " << i;
     EXPECT_EQ(got.prints, want.prints);
     const Outcome other = evaluate(m, args, {{7, 5, 3, 1}});
-    for (size_t i = 0; i < other.results.size(); ++i) EXPECT_TRUE(other.results[i].bytes == want.results[i].bytes) << "result " << i << " in another order";
+    for (size_t i = 0; i < other.results.size(); ++i)
+      EXPECT_TRUE(other.results[i].bytes == want.results[i].bytes) << "result " << i << " in another order";
     ++modules;
   }
   EXPECT_GE(modules, 12);

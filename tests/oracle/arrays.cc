@@ -1,8 +1,4 @@
 // Dense arrays: elementwise operations by the reference table, and operations that move elements.
-#include <algorithm>
-#include <cstring>
-#include <numeric>
-
 #include "machine.h"
 
 namespace pallasim::oracle {
@@ -55,7 +51,7 @@ void canonical(DType t, std::byte* first, int64_t n) {
   if (bits == 0 || bits >= 8) return;
   for (int64_t i = 0; i < n; ++i) {
     const auto v = static_cast<uint8_t>(static_cast<uint8_t>(first[i]) << (8 - bits));
-    first[i] = static_cast<std::byte>(ir::is_signed_int(t) ? static_cast<uint8_t>(static_cast<int8_t>(v) >> (8 - bits)) : v >> (8 - bits));
+    first[i] = static_cast<std::byte>((ir::is_signed_int(t) ? static_cast<int8_t>(v) : v) >> (8 - bits));
   }
 }
 
@@ -109,24 +105,33 @@ void fill_unwritten(std::vector<std::byte>& bytes, DType t, bool noise, uint64_t
   if (size == 1) canonical(t, bytes.data(), static_cast<int64_t>(bytes.size()));
 }
 
-Array elementwise(OpCode code, DType operand, DType result, const Dims& dims, const std::vector<const Array*>& args,
-                  interp::StripParams params) {
+// f(reg): from the registers 0, 1, 2 of the operands' elements to register 3. An operand may be a scalar.
+template <typename F>
+static Array by_element(const Arrays& args, DType to, const Dims& dims, const F& f) {
   const auto& k = reference_kernels();
-  const interp::StripFn fn = k.strip(code, operand);
-  const interp::StoreFn store = k.store(result);
-  if (!fn || !store) throw Lack{std::string(ir::name(code)) + " on " + std::string(ir::name(operand))};
-  Array r = empty_array(result, dims);
+  if (!k.store(to)) throw Lack{"a result of type " + std::string(ir::name(to))};
+  Array r = empty_array(to, dims);
   alignas(64) std::byte reg[4][16];
   for (int64_t n = 0, total = count(dims); n < total; ++n) {
     for (size_t a = 0; a < args.size(); ++a) {
       const int64_t at = args[a]->dims.empty() ? 0 : n;
       k.load(args[a]->dtype)(reg[a], args[a]->bytes.data() + at * ir::byte_size(args[a]->dtype), 1, 1);
     }
-    fn(reg[3], reg[0], args.size() > 1 ? reg[1] : reg[0], args.size() > 2 ? reg[2] : reg[0], 1, params);
-    store(r.bytes.data() + n * ir::byte_size(result), reg[3], 1, 1);
+    f(reg);
+    k.store(to)(r.bytes.data() + n * ir::byte_size(to), reg[3], 1, 1);
   }
-  canonical(result, r.bytes.data(), count(dims));
+  canonical(to, r.bytes.data(), count(dims));
   return r;
+}
+
+Array elementwise(OpCode code, DType operand, DType result, const Dims& dims, const Arrays& args,
+                  interp::StripParams params) {
+  const auto& k = reference_kernels();
+  const interp::StripFn fn = k.strip(code, operand);
+  if (!fn) throw Lack{std::string(ir::name(code)) + " on " + std::string(ir::name(operand))};
+  return by_element(args, result, dims, [&](auto& reg) {
+    fn(reg[3], reg[0], args.size() > 1 ? reg[1] : reg[0], args.size() > 2 ? reg[2] : reg[0], 1, params);
+  });
 }
 
 Array convert(const Array& x, DType to, const interp::Semantics& semantics) {
@@ -134,15 +139,7 @@ Array convert(const Array& x, DType to, const interp::Semantics& semantics) {
   const auto& k = reference_kernels();
   const interp::ConvertFn fn = k.convert(x.dtype, to);
   if (!fn) throw Lack{"convert from " + std::string(ir::name(x.dtype)) + " to " + std::string(ir::name(to))};
-  Array r = empty_array(to, x.dims);
-  alignas(64) std::byte reg[2][16];
-  for (int64_t n = 0, total = count(x.dims); n < total; ++n) {
-    k.load(x.dtype)(reg[0], x.bytes.data() + n * ir::byte_size(x.dtype), 1, 1);
-    fn(reg[1], reg[0], 1, semantics);
-    k.store(to)(r.bytes.data() + n * ir::byte_size(to), reg[1], 1, 1);
-  }
-  canonical(to, r.bytes.data(), count(r.dims));
-  return r;
+  return by_element({&x}, to, x.dims, [&](auto& reg) { fn(reg[3], reg[0], 1, semantics); });
 }
 
 int64_t dot(const Dims& a, const Dims& b) { return std::inner_product(a.begin(), a.end(), b.begin(), int64_t{0}); }
@@ -154,7 +151,7 @@ Array strided(const Array& x, Dims dims, const Dims& step, int64_t base) {
 Array permuted(const Array& x, const Dims& order) {
   Dims dims, step;
   const Dims strides = strides_of(x.dims);
-  for (int64_t d : order) dims.push_back(x.dims[static_cast<size_t>(d)]), step.push_back(strides[static_cast<size_t>(d)]);
+  for (int64_t d : order) dims.push_back(x.dims[d]), step.push_back(strides[d]);
   return strided(x, dims, step);
 }
 
@@ -162,7 +159,7 @@ Array permuted(const Array& x, const Dims& order) {
 static Array broadcast(const Array& x, const Dims& dims, const Dims& map) {
   Dims step(dims.size(), 0);
   const Dims strides = strides_of(x.dims);
-  for (size_t d = 0; d < map.size(); ++d) step[static_cast<size_t>(map[d])] = x.dims[d] == 1 ? 0 : strides[d];
+  for (size_t d = 0; d < map.size(); ++d) step[map[d]] = x.dims[d] == 1 ? 0 : strides[d];
   return strided(x, dims, step);
 }
 
@@ -175,24 +172,21 @@ Array spread(const Array& x, const Dims& dims) {
 Array regroup(const Array& x, DType to, int64_t outer, int64_t rows, int64_t inner) {
   const int from_bits = ir::bit_width(x.dtype), to_bits = ir::bit_width(to);
   const int narrow = std::min(from_bits, to_bits);
-  Array r{to, {}, std::vector<std::byte>(static_cast<size_t>(outer * rows * inner * from_bits / to_bits * ir::byte_size(to)))};
-  auto part = [&](const std::byte* at, int size, int index) {
-    uint64_t v = 0;
-    std::memcpy(&v, at, static_cast<size_t>(size));
-    return narrow == 64 ? v : v >> (index * narrow) & ((uint64_t{1} << narrow) - 1);
-  };
+  Array r = empty_array(to, {outer * rows * inner * from_bits / to_bits});
+  const int from_size = ir::byte_size(x.dtype), to_size = ir::byte_size(to);
   const int split = from_bits / narrow, join = to_bits / narrow;
   // Pieces of `narrow` bits of one column, in order of rows, lie in both arrays in the same order.
   for (int64_t piece = 0; piece < outer * rows * split; ++piece)
     for (int64_t k = 0; k < inner; ++k) {
-      const uint64_t v = part(x.bytes.data() + (piece / split * inner + k) * ir::byte_size(x.dtype), ir::byte_size(x.dtype), static_cast<int>(piece % split));
-      std::byte* at = r.bytes.data() + (piece / join * inner + k) * ir::byte_size(to);
-      uint64_t word = 0;
-      std::memcpy(&word, at, static_cast<size_t>(ir::byte_size(to)));
-      word |= v << (piece % join * narrow);
-      std::memcpy(at, &word, static_cast<size_t>(ir::byte_size(to)));
+      uint64_t from = 0, word = 0;
+      std::memcpy(&from, x.bytes.data() + (piece / split * inner + k) * from_size, static_cast<size_t>(from_size));
+      from = from >> (piece % split * narrow) & ~uint64_t{0} >> (64 - narrow);
+      std::byte* at = r.bytes.data() + (piece / join * inner + k) * to_size;
+      std::memcpy(&word, at, static_cast<size_t>(to_size));
+      word |= from << (piece % join * narrow);
+      std::memcpy(at, &word, static_cast<size_t>(to_size));
     }
-  canonical(to, r.bytes.data(), static_cast<int64_t>(r.bytes.size()) / ir::byte_size(to));
+  canonical(to, r.bytes.data(), count(r.dims));
   return r;
 }
 
@@ -211,7 +205,7 @@ Array bitcast(const Array& x, const ir::Type* to) {
   return r;
 }
 
-Array select(const Array& which, const std::vector<const Array*>& cases, const Dims& dims) {
+Array select(const Array& which, const Arrays& cases, const Dims& dims) {
   Array r = empty_array(cases[0]->dtype, dims);
   for (int64_t n = 0, total = count(dims); n < total; ++n) {
     const int64_t c = integer(which, which.dims.empty() ? 0 : n);
@@ -247,28 +241,28 @@ Array roll(const Array& x, int64_t shift, const Op& op) {
   const int64_t n = x.dims[axis], by_row = stride && stride->is_int() && along && along->is_int() ? stride->i : 0;
   const Dims strides = strides_of(x.dims);
   return pick(x, x.dims, [&](Dims index) {
-    const int64_t by = shift + (by_row ? by_row * index[static_cast<size_t>(along->i)] : 0);
+    const int64_t by = shift + (by_row ? by_row * index[along->i] : 0);
     index[axis] = ((index[axis] - by) % n + n) % n;
     return dot(index, strides);
   });
 }
 
 // The start of a slice of `sizes`, clamped so that it lies inside.
-Dims clamped(const std::vector<const Array*>& starts, size_t first, const Dims& dims, const Dims& sizes) {
+Dims clamped(const Arrays& starts, size_t first, const Dims& dims, const Dims& sizes) {
   Dims r;
-  for (size_t d = 0; d < dims.size(); ++d) r.push_back(std::clamp<int64_t>(integer(*starts[first + d]), 0, std::max<int64_t>(dims[d] - sizes[d], 0)));
+  for (size_t d = 0; d < dims.size(); ++d)
+    r.push_back(std::clamp<int64_t>(integer(*starts[first + d]), 0, dims[d] - sizes[d]));
   return r;
 }
 
 // lax.gather: slices at the places that index vectors (the last dimension of `where`) name.
 Array gather(const Array& x, const Array& where, const Op& op, const Dims& dims) {
-  const Dims offset = ints(op.attr("offset_dims")), collapsed = ints(op.attr("collapsed_slice_dims")), map = ints(op.attr("start_index_map")),
-             x_batch = ints(op.attr("operand_batching_dims")), i_batch = ints(op.attr("start_indices_batching_dims")), sizes = ints(op.attr("slice_sizes"));
-  if (op.attr("fill")) throw Lack{"gather with a fill value"};
-  const bool drop = op.attr("mode")->s == "fill_or_drop";
+  const Dims offset = ints(op.attr("offset_dims")), collapsed = ints(op.attr("collapsed_slice_dims")),
+             map = ints(op.attr("start_index_map")), x_batch = ints(op.attr("operand_batching_dims")),
+             i_batch = ints(op.attr("start_indices_batching_dims")), sizes = ints(op.attr("slice_sizes"));
+  if (op.attr("mode")->s == "fill_or_drop") throw Lack{"gather that drops"};
   auto has = [](const Dims& v, size_t d) { return std::find(v.begin(), v.end(), static_cast<int64_t>(d)) != v.end(); };
   const Dims strides = strides_of(x.dims), where_strides = strides_of(where.dims);
-  if (drop) throw Lack{"gather that drops"};
   return pick(x, dims, [&](const Dims& index) {
     Dims batch, inside, start(x.dims.size(), 0);
     for (size_t d = 0; d < index.size(); ++d) (has(offset, d) ? inside : batch).push_back(index[d]);
@@ -278,7 +272,7 @@ Array gather(const Array& x, const Array& where, const Op& op, const Dims& dims)
       const auto d = static_cast<size_t>(map[k]);
       start[d] = std::clamp<int64_t>(integer(where, vector + static_cast<int64_t>(k)), 0, x.dims[d] - sizes[d]);
     }
-    for (size_t k = 0; k < x_batch.size(); ++k) start[static_cast<size_t>(x_batch[k])] = batch[static_cast<size_t>(i_batch[k])];
+    for (size_t k = 0; k < x_batch.size(); ++k) start[x_batch[k]] = batch[i_batch[k]];
     for (size_t d = 0, w = 0; d < x.dims.size(); ++d)
       at += (start[d] + (has(collapsed, d) || has(x_batch, d) ? 0 : inside[w++])) * strides[d];
     return at;
@@ -295,13 +289,14 @@ Dims without(Dims d, size_t axis) {
 bool Machine::elementwise_op(Thread& t, const Op& op) {
   if (ir::info(op.code).family != ir::Family::Elementwise) return false;
   const ir::Type* to = type(t, op);
-  std::vector<const Array*> args;
+  Arrays args;
   for (size_t i = 0; i < op.operands.size(); ++i) args.push_back(&in(t, op, i));
   const interp::Semantics& semantics = semantics_of(m_.machine);
   if (op.code == OpCode::stop_gradient) return out(t, op, *args[0]), true;
   if (op.code == OpCode::convert) return out(t, op, convert(*args[0], to->dtype, semantics)), true;
   if (op.code == OpCode::bitcast_convert) return out(t, op, bitcast(*args[0], to)), true;
-  if (op.code == OpCode::select_n) return out(t, op, select(*args[0], {args.begin() + 1, args.end()}, dims_of(to))), true;
+  if (op.code == OpCode::select_n)
+    return out(t, op, select(*args[0], {args.begin() + 1, args.end()}, dims_of(to))), true;
   interp::StripParams p;
   Array exponent;
   DType dtype = args.back()->dtype;
@@ -320,9 +315,9 @@ bool Machine::elementwise_op(Thread& t, const Op& op) {
 }
 
 bool Machine::shape_op(Thread& t, const Op& op) {
-  std::vector<const Array*> x;
+  Arrays x;
   for (size_t i = 0; i < op.operands.size(); ++i) {
-    x.push_back(t.env[static_cast<size_t>(op.operands[i])].array.get());
+    x.push_back(t.env[op.operands[i]].array.get());
     if (!x.back()) return false;
   }
   const ir::Type* to = op.results.empty() ? nullptr : type(t, op);
@@ -410,9 +405,8 @@ bool Machine::shape_op(Thread& t, const Op& op) {
     case OpCode::roll: return out(t, op, roll(*x[0], integer(*x[1]), op)), true;
     case OpCode::gather: return out(t, op, gather(*x[0], *x[1], op, dims)), true;
     case OpCode::bitcast_tpu: {
-      const size_t rows = x[0]->dims.size() - 2;
-      const int64_t block = x[0]->dims[rows] * x[0]->dims[rows + 1];
-      Array r = regroup(*x[0], to->dtype, block ? count(x[0]->dims) / block : 0, x[0]->dims[rows], x[0]->dims[rows + 1]);
+      const int64_t inner = x[0]->dims.back(), rows = x[0]->dims[dims.size() - 2], block = rows * inner;
+      Array r = regroup(*x[0], to->dtype, block ? count(x[0]->dims) / block : 0, rows, inner);
       r.dims = dims;
       return out(t, op, std::move(r)), true;
     }

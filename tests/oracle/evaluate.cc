@@ -1,9 +1,4 @@
 // A launch: arrays, threads, the grid and its blocks.
-#include "evaluate.h"
-
-#include <algorithm>
-#include <cstring>
-
 #include "machine.h"
 
 namespace pallasim::oracle {
@@ -35,7 +30,8 @@ bool is_partial(const ir::BlockDim& b, int64_t dim) {
 }  // namespace
 
 bool Machine::is_aliased(size_t input) const {
-  return std::any_of(m_.aliases.begin(), m_.aliases.end(), [&](const ir::Alias& a) { return static_cast<size_t>(a.input) == input; });
+  const auto& all = m_.aliases;
+  return std::any_of(all.begin(), all.end(), [&](const ir::Alias& a) { return a.input == static_cast<int>(input); });
 }
 
 std::shared_ptr<Memory> Machine::new_memory(const ir::Type& t, const std::string& name) {
@@ -54,34 +50,36 @@ std::shared_ptr<Memory> Machine::new_memory(const ir::Type& t, const std::string
   return memory;
 }
 
-// What an operation or declaration allocates: afresh at every visit, but semaphores keep what others signalled ahead, and
-// memory of the device is one for all of its threads.
+// What an operation or declaration allocates: afresh at every visit, but semaphores keep what others signalled ahead,
+// and memory of the device is one for all of its threads.
 Value Machine::allocated(Thread& t, const ir::Type* type, const void* site, const std::string& name) {
-  if (type->dtype == DType::Mbarrier || type->dtype == DType::ClusterBarrier || !type->members.empty()) throw Lack{"an allocation of " + ir::to_string(type)};
+  if (type->dtype == DType::Mbarrier || type->dtype == DType::ClusterBarrier || !type->members.empty())
+    throw Lack{"an allocation of " + ir::to_string(type)};
   Family& f = families_[site];
   const bool of_thread = type->scope == ir::Scope::Thread || type->scope == ir::Scope::Warp;
-  const bool of_device = type->space == ir::Space::Hbm || type->space == ir::Space::Any || type->space == ir::Space::Gmem;
-  const bool scratch = std::any_of(m_.scratch.begin(), m_.scratch.end(), [&](const ir::Scratch& s) { return &s == site; });
+  const ir::Space s = type->space;
+  const bool of_device = s == ir::Space::Hbm || s == ir::Space::Any || s == ir::Space::Gmem;
   const bool sync = ir::is_sync(type->dtype);
+  const bool scratch = std::any_of(m_.scratch.begin(), m_.scratch.end(), [&](const auto& x) { return &x == site; });
   f.shared = threads_.size() > 1 && (!of_thread || (of_device && !scratch && !sync));
   f.type = type;
   f.name = name;
   f.of.resize(threads_.size());
-  auto& mine = f.of[static_cast<size_t>(t.index)];
+  auto& mine = f.of[t.index];
   if (!mine || !(sync || f.shared)) {
     auto memory = new_memory(*type, name);
     memory->family = &f;
     mine = memory;
-    for (int core = 0; f.shared && core < cores_; ++core) f.of[static_cast<size_t>(t.device * cores_ + core)] = memory;
+    for (int core = 0; f.shared && core < cores_; ++core) f.of[t.device * cores_ + core] = memory;
   }
-  return {nullptr, std::make_shared<const Ref>(whole_ref(mine, type->dtype, dims_of(type)))};
+  return value_of(whole_ref(mine, type->dtype, dims_of(type)));
 }
 
 // Memory of the thread that begins as the operand's array.
 std::shared_ptr<Memory> Machine::private_copy(Thread& t, size_t i) {
   const ir::Operand& o = m_.operands[i];
   const Value v = allocated(t, m_.bodies[0].graph.type(m_.bodies[0].graph.region.args[i]), &o.name, o.name);
-  v.ref->memory->bytes = devices_[static_cast<size_t>(t.device)].arrays[i]->bytes;
+  v.ref->memory->bytes = devices_[t.device][i]->bytes;
   return v.ref->memory;
 }
 
@@ -89,33 +87,34 @@ std::shared_ptr<Memory> Machine::private_copy(Thread& t, size_t i) {
 Value Machine::operand_ref(Thread& t, size_t i) {
   const ir::Operand& o = m_.operands[i];
   const ir::Region& body = m_.bodies[0].graph.region;
-  const size_t inputs = m_.operands.size() - static_cast<size_t>(m_.count(ir::Operand::Kind::Output));
-  if (is_tpu() && !m_.meshes.empty() && cores_ > 1 && in_core_memory(o) && (i >= inputs || is_aliased(i))) throw Lack{"results in the memory of several cores"};
-  bool own = o.kind == ir::Operand::Kind::Prefetch || (i < inputs && is_tpu() && in_core_memory(o));
+  if (is_tpu() && cores_ > 1 && in_core_memory(o) && (i >= inputs() || is_aliased(i)))
+    throw Lack{"results in the memory of several cores"};
+  bool own = o.kind == ir::Operand::Kind::Prefetch || (i < inputs() && is_tpu() && in_core_memory(o));
   if (o.kind == ir::Operand::Kind::Prefetch && is_aliased(i)) throw Lack{"an aliased prefetch operand"};
   // A kernel that was given a ref knows it by one name, which is the input's.
   for (const ir::Alias& a : m_.aliases)
-    if (static_cast<size_t>(a.input) == i && !uses(body, body.args[inputs + static_cast<size_t>(a.output)])) own = false;
-  auto memory = own ? private_copy(t, i) : devices_[static_cast<size_t>(t.device)].arrays[i];
+    if (a.input == static_cast<int>(i) && !uses(body, body.args[inputs() + a.output])) own = false;
+  auto memory = own ? private_copy(t, i) : devices_[t.device][i];
   Ref r = whole_ref(std::move(memory), o.array->dtype, dims_of(o.array));
-  r.read_only = i < inputs && !own && !is_aliased(i);
-  return {nullptr, std::make_shared<const Ref>(std::move(r))};
+  r.read_only = i < inputs() && !own && !is_aliased(i);
+  return value_of(std::move(r));
 }
 
-// On a TPU blocks of inputs lie in the core's memory, and so does everywhere what may be incomplete; other blocks are a part
-// of the array.
+// On a TPU blocks of inputs lie in the core's memory, and so does everywhere what may be incomplete; other blocks are a
+// part of the array.
 Machine::Window Machine::make_window(Thread& t, size_t i) {
   using Kind = ir::BlockDim::Kind;
   const ir::Operand& o = m_.operands[i];
   Window w;
   w.operand = i;
   w.output = o.kind == ir::Operand::Kind::Output;
-  w.array = devices_[static_cast<size_t>(t.device)].arrays[i];
+  w.array = devices_[t.device][i];
   const bool core = is_tpu() && in_core_memory(o) && !w.output;
   bool staged = core;
   for (size_t d = 0; d < o.block.size(); ++d) {
     const ir::BlockDim& b = o.block[d];
-    if (b.kind == Kind::Indirect || (b.kind == Kind::BoundedSlice && !is_tpu() && m_.machine != ir::Machine::Generic)) throw Lack{"a block of this kind"};
+    const bool bounded = b.kind == Kind::BoundedSlice && !is_tpu() && m_.machine != ir::Machine::Generic;
+    if (b.kind == Kind::Indirect || bounded) throw Lack{"a block of this kind"};
     w.extent.push_back(b.kind == Kind::Squeezed ? 1 : b.size);
     if (b.kind != Kind::Squeezed) w.shown.push_back(b.size);
     staged |= is_partial(b, o.array->dims[d].size);
@@ -149,7 +148,7 @@ void Machine::move(Window& w, bool in) {
   if (in) fill_unwritten(w.stage->bytes, w.array->dtype, setting_.fuzzy_uninitialized, &noise_);
   each_place(w, dims_of(m_.operands[w.operand].array), [&](int64_t n, int64_t at) {
     if (at < 0) return;
-    std::byte *here = w.stage->bytes.data() + static_cast<size_t>(n) * size, *there = w.array->bytes.data() + static_cast<size_t>(at) * size;
+    std::byte *here = w.stage->bytes.data() + n * size, *there = w.array->bytes.data() + at * size;
     std::memcpy(in ? here : there, in ? there : here, size);
   });
 }
@@ -158,13 +157,13 @@ void Machine::move(Window& w, bool in) {
 void Machine::place_windows(Thread& t, std::vector<Window>& windows, std::vector<Value>& body) {
   using Kind = ir::BlockDim::Kind;
   std::vector<std::pair<Dims, Dims>> next;
+  auto stays = [&](size_t i) { return windows[i].start == next[i].first && windows[i].size == next[i].second; };
   for (Window& w : windows) {
     const ir::Operand& o = m_.operands[w.operand];
     std::vector<Value> args;
     for (size_t i = 0; i < o.index_map->region.args.size(); ++i) {
       const ir::Type* type = o.index_map->type(o.index_map->region.args[i]);
-      if (i < grid_.size()) args.push_back({std::make_shared<const Array>(integer_scalar(type->dtype, t.point[i])), nullptr});
-      else args.push_back(body[i - grid_.size()]);
+      args.push_back(i < grid_.size() ? value_of(integer_scalar(type->dtype, t.point[i])) : body[i - grid_.size()]);
     }
     t.graph = o.index_map.get();
     t.env.assign(t.graph->types.size(), {});
@@ -176,21 +175,22 @@ void Machine::place_windows(Thread& t, std::vector<Window>& windows, std::vector
       start.push_back(b.kind == Kind::Blocked ? index * b.size : index - b.pad_lo);
       if (b.kind == Kind::BoundedSlice) {
         size[d] = integer(*values[bounded++].array);
-        if (size[d] != 0 && (size[d] < 0 || size[d] > b.size || start[d] < 0 || start[d] >= dim)) throw Stop{"out of bounds: slice of " + o.name};
+        if (size[d] != 0 && (size[d] < 0 || size[d] > b.size || start[d] < 0 || start[d] >= dim))
+          throw Stop{"out of bounds: slice of " + o.name};
         continue;
       }
-      const bool inside = w.stage ? start[d] + w.extent[d] > 0 && start[d] < dim : start[d] >= 0 && start[d] + w.extent[d] <= dim;
+      const int64_t end = start[d] + w.extent[d];
+      const bool inside = w.stage ? end > 0 && start[d] < dim : start[d] >= 0 && end <= dim;
       if (!inside && !is_triton() && w.extent[d] > 0) throw Stop{"out of bounds: block of " + o.name};
     }
     next.emplace_back(std::move(start), std::move(size));
   }
   for (size_t i = 0; i < windows.size(); ++i)
-    if (Window& w = windows[i]; w.valid && w.output && w.stage && (w.start != next[i].first || w.size != next[i].second)) move(w, false);
+    if (windows[i].valid && windows[i].output && windows[i].stage && !stays(i)) move(windows[i], false);
   for (size_t i = 0; i < windows.size(); ++i) {
     Window& w = windows[i];
-    const bool same = w.valid && w.start == next[i].first && w.size == next[i].second;
-    w.start = next[i].first, w.size = next[i].second;
-    if (same) continue;
+    if (w.valid && stays(i)) continue;
+    std::tie(w.start, w.size) = next[i];
     w.valid = true;
     Ref r;
     if (w.stage) {
@@ -199,11 +199,13 @@ void Machine::place_windows(Thread& t, std::vector<Window>& windows, std::vector
     } else {
       r.memory = w.array;
       r.dtype = w.array->dtype;
-      each_place(w, dims_of(m_.operands[w.operand].array), [&](int64_t, int64_t at) { r.at.push_back(at < 0 ? at : at * 8 * ir::byte_size(r.dtype)); });
+      const int64_t bits = 8 * ir::byte_size(r.dtype);
+      each_place(w, dims_of(m_.operands[w.operand].array),
+                 [&](int64_t, int64_t at) { r.at.push_back(at < 0 ? at : at * bits); });
     }
     r.dims = w.shown;
     r.read_only = w.read_only;
-    body[w.operand] = {nullptr, std::make_shared<const Ref>(std::move(r))};
+    body[w.operand] = value_of(std::move(r));
   }
 }
 
@@ -221,26 +223,26 @@ void Machine::run_thread(Thread& t, std::vector<Value>& body, std::vector<Window
 }
 
 void Machine::bind_device(std::span<const Array> args) {
-  const size_t outputs = static_cast<size_t>(m_.count(ir::Operand::Kind::Output)), inputs = m_.operands.size() - outputs;
-  Device device;
+  std::vector<std::shared_ptr<Memory>> device;
   for (size_t i = 0; i < m_.operands.size(); ++i) {
     const ir::Operand& o = m_.operands[i];
     if (ir::is_sync(o.array->dtype)) throw Lack{"an operand of semaphores"};
     std::shared_ptr<Memory> memory;
     for (const ir::Alias& a : m_.aliases)
-      if (i == inputs + static_cast<size_t>(a.output)) memory = device.arrays[static_cast<size_t>(a.input)];
+      if (i == inputs() + static_cast<size_t>(a.output)) memory = device[a.input];
     if (!memory) {
       memory = new_memory(*o.array, o.name);
       memory->space = o.space;
       memory->operand = true;
     }
-    if (i < inputs) {
+    if (i < inputs()) {
       const Array& a = args[static_cast<size_t>(m_.num_dynamic) + i];
-      if (a.dtype != o.array->dtype || a.dims != dims_of(o.array) || a.bytes.size() != memory->bytes.size()) throw Stop{"another array than declared for " + o.name};
+      if (a.dtype != o.array->dtype || a.dims != dims_of(o.array) || a.bytes.size() != memory->bytes.size())
+        throw Stop{"another array than declared for " + o.name};
       memory->bytes = a.bytes;
       canonical(a.dtype, memory->bytes.data(), count(a.dims));
     }
-    device.arrays.push_back(std::move(memory));
+    device.push_back(std::move(memory));
   }
   devices_.push_back(std::move(device));
 }
@@ -251,13 +253,16 @@ void Machine::bind() {
   if (const Attr* devices = ir::find(m_.attrs, "devices"))
     for (const Attr& d : devices->items)
       if (d.is_call("axis")) device_axes_.emplace_back(d.items[0].s, d.items[1].i), peers *= d.items[1].i;
-  const size_t each = static_cast<size_t>(m_.num_dynamic) + m_.operands.size() - static_cast<size_t>(m_.count(ir::Operand::Kind::Output));
+  const size_t each = static_cast<size_t>(m_.num_dynamic) + inputs();
   const size_t n = each ? args_.size() / each : is_peered(m_.bodies[0].graph.region) ? static_cast<size_t>(peers) : 1;
-  if (n == 0 || n * each != args_.size() || n > static_cast<size_t>(peers)) throw Stop{"another number of arrays than declared"};
+  if (n == 0 || n * each != args_.size() || n > static_cast<size_t>(peers))
+    throw Stop{"another number of arrays than declared"};
   for (size_t d = 0; d < n; ++d) bind_device(args_.subspan(d * each, each));
-  for (const ir::GridAxis& a : m_.grid) grid_.push_back(std::max<int64_t>(0, a.dynamic < 0 ? a.size : integer(args_[static_cast<size_t>(a.dynamic)])));
+  for (const ir::GridAxis& a : m_.grid)
+    grid_.push_back(std::max<int64_t>(0, a.dynamic < 0 ? a.size : integer(args_[a.dynamic])));
   if (!m_.meshes.empty())
-    for (const ir::MeshAxis& a : m_.meshes[0].axes) cores_ *= static_cast<int>(a.size);
+    for (const ir::MeshAxis& a : m_.meshes[0].axes) cores_ *= static_cast<int>(std::clamp<int64_t>(a.size, 0, 1024));
+  if (cores_ * static_cast<int64_t>(n) > 64) throw Lack{"more than 64 threads"};
 }
 
 // Coordinates run with the last axis fastest.
@@ -286,7 +291,8 @@ void Machine::left_over(const Memory& memory) {
   const Attr* params = ir::find(m_.attrs, "params");
   for (size_t i = 0; params && i < params->keys.size(); ++i)
     if (params->keys[i] == "disable_semaphore_checks" && params->items[i].is_true()) return;
-  if (m_.machine != ir::Machine::Generic && std::any_of(memory.counts.begin(), memory.counts.end(), [](int64_t n) { return n != 0; }))
+  const auto zeros = std::count(memory.counts.begin(), memory.counts.end(), 0);
+  if (m_.machine != ir::Machine::Generic && zeros != static_cast<std::ptrdiff_t>(memory.counts.size()))
     throw Stop{"a semaphore of " + memory.name + " ends with a count"};
 }
 
@@ -309,7 +315,7 @@ Outcome Machine::run() {
     }
     for (size_t i = 0; i < m_.operands.size(); ++i) {
       Family& f = families_[&m_.operands[i]];
-      for (auto& t : threads_) f.of.push_back(devices_[static_cast<size_t>(t->device)].arrays[i]);
+      for (auto& t : threads_) f.of.push_back(devices_[t->device][i]);
       for (auto& memory : f.of)
         if (!memory->family) memory->family = &f;
     }
@@ -324,11 +330,11 @@ Outcome Machine::run() {
     outcome_.end = End::Missing, outcome_.what = l.what;
   }
   if (outcome_.end != End::Done) return std::move(outcome_);
-  for (const Device& d : devices_)
+  for (const auto& d : devices_)
     for (size_t i = 0; i < m_.operands.size(); ++i) {
       if (m_.operands[i].kind != ir::Operand::Kind::Output) continue;
       const ir::Type* t = m_.operands[i].array;
-      Array a{t->dtype, dims_of(t), d.arrays[i]->bytes};
+      Array a{t->dtype, dims_of(t), d[i]->bytes};
       canonical(a.dtype, a.bytes.data(), count(a.dims));
       outcome_.results.push_back(std::move(a));
     }
@@ -340,7 +346,7 @@ Outcome evaluate(const ir::Module& m, std::span<const Array> args, const Setting
   std::vector<std::vector<int64_t>> shapes;
   for (size_t i = static_cast<size_t>(m.num_dynamic); i < args.size(); ++i) shapes.push_back(args[i].dims);
   std::vector<std::pair<std::string, int64_t>> values;
-  if (!ir::infer_shapes(m, shapes, &values).empty()) return {End::Stopped, "a shape parameter that no array gives", {}, {}};
+  if (!ir::infer_shapes(m, shapes, &values).empty()) return {End::Stopped, "a parameter that no array gives", {}, {}};
   const ir::Module bound = ir::bind_shapes(m, values);
   return Machine(bound, args, setting).run();
 }

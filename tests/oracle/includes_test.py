@@ -36,4 +36,3 @@ def test_size():
     lines = {p.name: len(p.read_text().splitlines()) for p in OWN}
     assert sum(lines.values()) < 2000, lines
     assert all(n < 500 for n in lines.values()), lines
-    assert all(len(line) <= 120 for p in OWN for line in p.read_text().splitlines()), "a line of more than 120 columns"

@@ -1,11 +1,15 @@
 // What the evaluator keeps while it walks: values, memory, threads.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <condition_variable>
+#include <cstring>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <numeric>
+#include <tuple>
 
 #include "evaluate.h"
 #include "pallasim/interp/kernels.h"
@@ -59,6 +63,9 @@ struct Value {
   std::shared_ptr<const Ref> ref;
 };
 
+inline Value value_of(Array a) { return {std::make_shared<const Array>(std::move(a)), nullptr}; }
+inline Value value_of(Ref r) { return {nullptr, std::make_shared<const Ref>(std::move(r))}; }
+
 struct Thread {
   int index = 0, device = 0, core = 0;
   std::vector<int64_t> coordinates, device_coordinates;
@@ -97,7 +104,8 @@ void canonical(DType, std::byte* first, int64_t n);
 int64_t integer(const Array&, int64_t n = 0);
 Array integer_scalar(DType, int64_t);
 void fill_unwritten(std::vector<std::byte>&, DType, bool noise, uint64_t* state);
-Array elementwise(OpCode, DType operand, DType result, const Dims&, const std::vector<const Array*>&, interp::StripParams);
+using Arrays = std::vector<const Array*>;
+Array elementwise(OpCode, DType operand, DType result, const Dims&, const Arrays&, interp::StripParams);
 Array convert(const Array&, DType to, const interp::Semantics&);
 int64_t dot(const Dims&, const Dims&);
 // The elements x[base + index . step], x with its dimensions in another order.
@@ -112,14 +120,14 @@ Array pick(const Array& x, Dims dims, const F& from) {
   const auto size = static_cast<size_t>(ir::byte_size(x.dtype));
   each_index(r.dims, [&](const Dims& index, int64_t n) {
     const auto at = static_cast<size_t>(from(index));
-    std::copy_n(x.bytes.data() + at * size, size, r.bytes.data() + static_cast<size_t>(n) * size);
+    std::copy_n(x.bytes.data() + at * size, size, r.bytes.data() + n * size);
   });
   return r;
 }
 // x[n] = y[m]
 inline void put(Array& x, int64_t n, const Array& y, int64_t m) {
   const auto size = static_cast<size_t>(ir::byte_size(x.dtype));
-  std::copy_n(y.bytes.data() + static_cast<size_t>(m) * size, size, x.bytes.data() + static_cast<size_t>(n) * size);
+  std::copy_n(y.bytes.data() + m * size, size, x.bytes.data() + n * size);
 }
 
 // Regroups bits through the second minor dimension, as a TPU packs narrow elements: rows of one column share a word.
@@ -138,7 +146,8 @@ class Machine {
 
  private:
   struct Window;
-  struct Device;
+  using OpBody = void(Thread&, const Op&);
+  using OpFamily = bool(Thread&, const Op&);  // false: not an operation of this family
   // evaluate.cc
   void bind();
   void bind_device(std::span<const Array> args);
@@ -153,62 +162,50 @@ class Machine {
   std::shared_ptr<Memory> new_memory(const ir::Type&, const std::string& name);
   std::shared_ptr<Memory> private_copy(Thread&, size_t i);
   Value allocated(Thread&, const ir::Type*, const void* site, const std::string& name);
-  // control.cc
+  // control.cc, arrays.cc, reduce.cc, memory.cc, sync.cc, print.cc
+  void tick();
   std::vector<Value> region(Thread&, const ir::Region&, const std::vector<Value>& args);
   std::vector<Value> walk(Thread&, const ir::Region&);
-  void tick();
-  void step(Thread&, const Op&);
-  void op_cond(Thread&, const Op&);
-  void op_while(Thread&, const Op&);
-  void op_for(Thread&, const Op&);
-  void op_scoped(Thread&, const Op&);
-  void op_reduce_region(Thread&, const Op&);
-  void op_index(Thread&, const Op&);
-  bool control(Thread&, const Op&);
-  void op_print(Thread&, const Op&);
+  OpFamily control, elementwise_op, shape_op, reduce_op, memory_op, sync_op;
+  OpBody step, op_cond, op_while, op_for, op_scoped, op_index, op_reduce_region, op_access, op_atomic, op_copy;
+  OpBody op_print;
   std::string text_of(Thread&, const Op&, const std::string& format, bool placeholders, size_t first);
-  // arrays.cc, reduce.cc
-  bool elementwise_op(Thread&, const Op&);
-  bool shape_op(Thread&, const Op&);
-  bool reduce_op(Thread&, const Op&);
-  // memory.cc
-  bool memory_op(Thread&, const Op&);
   Ref view(Thread&, const Op&, const Ref&, const Attr* transforms);
   Ref index_view(Thread&, const Op&, const Ref&, const Attr&);
-  void op_access(Thread&, const Op&);
-  void op_atomic(Thread&, const Op&);
-  // sync.cc
-  bool sync_op(Thread&, const Op&);
   Ref keyed_view(Thread&, const Op&, const char* key);
   int peer(Thread&, const Op&, const char* what);
   Ref at_thread(const Ref&, int thread);
   int64_t& semaphore(const Ref&);
-  void op_copy(Thread&, const Op&);
   void wait(Thread&, int64_t& count, int64_t value, bool take);
   void schedule(const std::vector<std::function<void()>>& bodies);
   int next_thread(int after);
   void hand_over(Thread&, std::function<bool()> ready, bool polls);
 
-  const Array& in(Thread& t, const Op& op, size_t i) const { return *t.env[static_cast<size_t>(op.operands[i])].array; }
+  const Array& in(Thread& t, const Op& op, size_t i) const { return *t.env[op.operands[i]].array; }
   const Ref& ref(Thread& t, const Op& op, size_t i) const {
-    const Value& v = t.env[static_cast<size_t>(op.operands[i])];
+    const Value& v = t.env[op.operands[i]];
     if (!v.ref) throw Lack{std::string(ir::name(op.code)) + " of this operand"};
     return *v.ref;
   }
-  void out(Thread& t, const Op& op, Array a, size_t i = 0) {
-    t.env[static_cast<size_t>(op.results[i])] = {std::make_shared<const Array>(std::move(a)), nullptr};
+  std::vector<Value> operands(Thread& t, const Op& op) const {
+    std::vector<Value> r;
+    for (ir::ValueId v : op.operands) r.push_back(t.env[v]);
+    return r;
   }
-  void out(Thread& t, const Op& op, Ref r) {
-    t.env[static_cast<size_t>(op.results[0])] = {nullptr, std::make_shared<const Ref>(std::move(r))};
+  void define(Thread& t, const Op& op, const std::vector<Value>& values) {
+    for (size_t i = 0; i < op.results.size(); ++i) t.env[op.results[i]] = values[i];
   }
+  void out(Thread& t, const Op& op, Array a, size_t i = 0) { t.env[op.results[i]] = value_of(std::move(a)); }
+  void out(Thread& t, const Op& op, Ref r) { t.env[op.results[0]] = value_of(std::move(r)); }
   const ir::Type* type(Thread& t, const Op& op, size_t i = 0) const { return t.graph->type(op.results[i]); }
+  size_t inputs() const { return m_.operands.size() - static_cast<size_t>(m_.count(ir::Operand::Kind::Output)); }
   bool is_tpu() const { return m_.machine == ir::Machine::Tpu; }
   bool is_triton() const { return m_.machine == ir::Machine::Triton; }
 
   const ir::Module& m_;
   std::span<const Array> args_;
   Setting setting_;
-  std::vector<Device> devices_;
+  std::vector<std::vector<std::shared_ptr<Memory>>> devices_;  // the operands' arrays, of each device
   std::vector<std::unique_ptr<Thread>> threads_;
   int cores_ = 1;
   std::vector<std::pair<std::string, int64_t>> device_axes_;
@@ -224,10 +221,6 @@ class Machine {
   std::vector<std::function<bool()>> ready_;  // by thread: whether it can go on; null: it has ended
   int running_ = -1;
   bool over_ = false;
-};
-
-struct Machine::Device {
-  std::vector<std::shared_ptr<Memory>> arrays;  // of the operands
 };
 
 // A block of an operand in memory of its own, or as a part of the array.

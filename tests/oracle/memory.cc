@@ -1,8 +1,5 @@
 // Refs: every element by its place. Views make new lists of places; accesses go element by element.
-#include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <numeric>
 
 #include "machine.h"
 
@@ -63,13 +60,15 @@ void write_element(const Ref& r, int64_t n, const std::byte* from) {
 
 Array read(const Ref& r) {
   Array a = empty_array(r.dtype, r.dims);
-  for (int64_t n = 0, total = count(r.dims); n < total; ++n) read_element(r, n, a.bytes.data() + n * ir::byte_size(r.dtype));
+  const int size = ir::byte_size(r.dtype);
+  for (int64_t n = 0, total = count(r.dims); n < total; ++n) read_element(r, n, a.bytes.data() + n * size);
   return a;
 }
 
 void write(const Ref& r, const Array& a) {
   if (r.read_only) throw Stop{"write to " + r.memory->name + ", which is an input"};
-  for (int64_t n = 0, total = count(r.dims); n < total; ++n) write_element(r, n, a.bytes.data() + n * ir::byte_size(r.dtype));
+  const int size = ir::byte_size(r.dtype);
+  for (int64_t n = 0, total = count(r.dims); n < total; ++n) write_element(r, n, a.bytes.data() + n * size);
 }
 
 namespace {
@@ -83,20 +82,20 @@ Ref picked(const Ref& r, Dims dims, const F& from) {
   v.at.assign(static_cast<size_t>(count(v.dims)) * parts, kOutside);
   each_index(v.dims, [&](const Dims& index, int64_t n) {
     const int64_t m = from(index);
-    for (size_t p = 0; p < parts; ++p) v.at[static_cast<size_t>(n) * parts + p] = m < 0 ? m : r.at[static_cast<size_t>(m) * parts + p];
+    for (size_t p = 0; p < parts; ++p) v.at[n * parts + p] = m < 0 ? m : r.at[m * parts + p];
   });
   return v;
 }
 
-// Element widths change through the second minor dimension: narrow elements of one column and successive rows share a word.
+// Widths change through the second minor dimension: narrow elements of one column and successive rows share a word.
 Ref bitcast_ref(const Ref& r, DType to) {
   const int a = ir::bit_width(r.dtype), b = ir::bit_width(to);
   Ref v = r;
   v.dtype = to;
   if (a == b) return v;
-  if (r.dims.size() < 2 || std::max(a, b) > 64 || ir::is_sync(r.dtype)) throw Lack{"bitcast of a ref between these widths"};
   const size_t rows = r.dims.size() - 2;
-  if (r.dims[rows] * a % b != 0) throw Lack{"bitcast of a ref between these widths"};
+  if (r.dims.size() < 2 || std::max(a, b) > 64 || ir::is_sync(r.dtype) || r.dims[rows] * a % b != 0)
+    throw Lack{"bitcast of a ref between these widths"};
   v.dims[rows] = r.dims[rows] * a / b;
   const int bits = r.bits ? r.bits : a;
   v.bits = std::min(bits, b);
@@ -109,7 +108,7 @@ Ref bitcast_ref(const Ref& r, DType to) {
       const int64_t bit = index[rows] * b + p * v.bits;
       int64_t from = 0;
       for (size_t d = 0; d < index.size(); ++d) from += (d == rows ? bit / a : index[d]) * strides[d];
-      const int64_t place = r.at[static_cast<size_t>(from * r.parts + bit % a / bits)];
+      const int64_t place = r.at[from * r.parts + bit % a / bits];
       v.at.push_back(place < 0 ? place : place + bit % bits);
     }
   });
@@ -118,7 +117,7 @@ Ref bitcast_ref(const Ref& r, DType to) {
 
 bool is_call(const Attr& a, const char* x, const char* y) { return a.is_call(x) || a.is_call(y); }
 
-// One dimension of an index: where it starts, how it goes on along a dimension of the result, or the array that says it.
+// One dimension of an index: where it starts and how it goes on along a dimension of the result, or an array.
 struct Axis {
   int64_t start = 0, step = 1;
   int along = -1;
@@ -129,7 +128,7 @@ struct Axis {
 }  // namespace
 
 Ref Machine::index_view(Thread& t, const Op& op, const Ref& r, const Attr& list) {
-  auto number = [&](const Attr& a) { return a.is(Attr::Kind::Operand) ? integer(in(t, op, static_cast<size_t>(a.i))) : a.i; };
+  auto number = [&](const Attr& a) { return a.is(Attr::Kind::Operand) ? integer(in(t, op, a.i)) : a.i; };
   std::vector<Axis> axes(list.items.size());
   Dims dims, shared;  // of the slices; of the arrays, broadcast together
   bool arrays = false;
@@ -158,7 +157,8 @@ Ref Machine::index_view(Thread& t, const Op& op, const Ref& r, const Attr& list)
     arrays = a.has_array = true;
     Dims& x = a.array.dims;
     if (x.size() > shared.size()) shared.insert(shared.begin(), x.size() - shared.size(), 1);
-    for (size_t i = 0; i < x.size(); ++i) shared[shared.size() - x.size() + i] = std::max(shared[shared.size() - x.size() + i], x[i]);
+    for (size_t i = 0, lead = shared.size() - x.size(); i < x.size(); ++i)
+      if (x[i] != 1) shared[lead + i] = x[i];
   }
   // NumPy: the arrays' dimensions stand where the first integer entry does if all of them are adjacent, else in front.
   const size_t at = arrays && last - first + 1 == single ? slices_before : 0;
@@ -173,7 +173,7 @@ Ref Machine::index_view(Thread& t, const Op& op, const Ref& r, const Attr& list)
     int64_t from = 0, outside = 0;
     for (size_t d = 0; d < rank; ++d) {
       const Axis& a = axes[d];
-      int64_t i = a.start + (a.along < 0 ? 0 : index[static_cast<size_t>(a.along)] * a.step);
+      int64_t i = a.start + (a.along < 0 ? 0 : index[a.along] * a.step);
       if (a.has_array) {
         int64_t n = 0;
         for (size_t k = 0; k < shared.size(); ++k) n += index[at + k] * shared_strides[k];
@@ -182,8 +182,8 @@ Ref Machine::index_view(Thread& t, const Op& op, const Ref& r, const Attr& list)
       }
       if (i < 0 || i >= r.dims[d]) {
         const int64_t tile = rank == 1 ? 4096 : d + 1 == rank ? 128 : d + 2 == rank ? 32 : 1;
-        const bool padded = is_tpu() && r.memory->space != ir::Space::Smem && i >= 0 && i < (r.dims[d] + tile - 1) / tile * tile;
-        if (!padded) return kOutside;
+        const bool in_tile = i >= 0 && i < (r.dims[d] + tile - 1) / tile * tile;
+        if (!is_tpu() || r.memory->space == ir::Space::Smem || !in_tile) return kOutside;
         outside = kPadding;
         continue;
       }
@@ -205,7 +205,7 @@ Ref Machine::view(Thread& t, const Op& op, const Ref& ref, const Attr* transform
       r.dims = n;
     } else if (f.is_call("transpose")) {
       Dims dims, step, strides = strides_of(r.dims);
-      for (int64_t d : n) dims.push_back(r.dims[static_cast<size_t>(d)]), step.push_back(strides[static_cast<size_t>(d)]);
+      for (int64_t d : n) dims.push_back(r.dims[d]), step.push_back(strides[d]);
       r = picked(r, dims, [&](const Dims& index) { return dot(index, step); });
     } else if (f.is_call("squeeze")) {
       std::sort(n.rbegin(), n.rend());
@@ -219,8 +219,8 @@ Ref Machine::view(Thread& t, const Op& op, const Ref& ref, const Attr* transform
   return r;
 }
 
-// Reads, writes, swaps; masked ones too. Elements follow each other in row-major order, so that of several writes to one
-// place the last one stays.
+// Reads, writes, swaps; masked ones too. Elements follow each other in row-major order, so that of several writes to
+// one place the last one stays.
 void Machine::op_access(Thread& t, const Op& op) {
   const bool load = op.code == OpCode::get || op.code == OpCode::masked_load;
   const bool gives_old = op.code == OpCode::swap || op.code == OpCode::masked_swap;
@@ -229,14 +229,14 @@ void Machine::op_access(Thread& t, const Op& op) {
   if (!load && r.read_only) throw Stop{"write to " + r.memory->name + ", which is an input"};
   auto side = [&](const char* key) {
     const Attr* a = op.attr(key);
-    return a && a->is(Attr::Kind::Operand) ? spread(in(t, op, static_cast<size_t>(a->i)), r.dims) : Array();
+    return a && a->is(Attr::Kind::Operand) ? spread(in(t, op, a->i), r.dims) : Array();
   };
   const Array mask = side("mask"), other = load ? side("other") : Array();
   const Array value = load ? Array() : spread(in(t, op, 1), r.dims);
   Array old = empty_array(r.dtype, r.dims);  // zeros where nothing is read and there is no `other`
   alignas(16) std::byte e[16];
   for (int64_t n = 0, total = count(r.dims); n < total; ++n) {
-    const bool on = mask.bytes.empty() || mask.bytes[static_cast<size_t>(n)] != std::byte{0};
+    const bool on = mask.bytes.empty() || mask.bytes[n] != std::byte{0};
     const int64_t at = n * ir::byte_size(r.dtype);
     if (!on) {
       if (load && !other.bytes.empty()) put(old, n, other, n);
@@ -261,8 +261,8 @@ T get_as(const std::byte* at) {
   return v;
 }
 
-// Floats in the order of their bits, as Triton compares them: a value without a sign as a signed number, one with a sign
-// as an unsigned one and the other way round.
+// Floats in the order of their bits, as Triton compares them: a value without a sign as a signed number, one with a
+// sign as an unsigned one and the other way round.
 template <typename S>
 bool replaces(const std::byte* now, const std::byte* value, bool max) {
   using U = std::make_unsigned_t<S>;
@@ -279,20 +279,17 @@ Array element(DType t, const std::byte* at) {
 // What an atomic leaves in memory.
 Array combined(const std::string& kind, const Array& now, const Array& value, const interp::Semantics& semantics) {
   const DType d = now.dtype;
-  const bool narrow = d == DType::F16 || d == DType::BF16;
-  if (!(d == DType::I32 || d == DType::U32 || d == DType::I64 || d == DType::U64 || d == DType::F32 || d == DType::F64 || (narrow && kind == "add")))
+  const bool narrow = d == DType::F16 || d == DType::BF16, number = ir::is_int(d) || d == DType::F32 || d == DType::F64;
+  if (!(number && ir::bit_width(d) >= 32) && !(narrow && kind == "add"))
     throw Lack{"atomic " + kind + " on " + std::string(ir::name(d))};
   if (kind == "xchg") return value;
-  if (kind == "max" || kind == "min") {
-    const bool max = kind == "max", wide = ir::byte_size(d) == 8;
-    if (ir::is_float(d)) {
-      const bool r = wide ? replaces<int64_t>(now.bytes.data(), value.bytes.data(), max) : replaces<int32_t>(now.bytes.data(), value.bytes.data(), max);
-      return r ? value : now;
-    }
+  if (ir::is_float(d) && (kind == "max" || kind == "min")) {
+    const auto replace = ir::byte_size(d) == 8 ? replaces<int64_t> : replaces<int32_t>;
+    return replace(now.bytes.data(), value.bytes.data(), kind == "max") ? value : now;
   }
   OpCode code;
-  if (kind != "add" && kind != "max" && kind != "min" && kind != "and" && kind != "or" && kind != "xor") throw Lack{"atomic " + kind};
-  if (!ir::parse_op(kind, &code)) throw Lack{"atomic " + kind};
+  const bool known = kind == "add" || kind == "max" || kind == "min" || kind == "and" || kind == "or" || kind == "xor";
+  if (!known || !ir::parse_op(kind, &code)) throw Lack{"atomic " + kind};
   interp::StripParams p;
   p.dtype = d;
   p.semantics = semantics;
@@ -316,21 +313,22 @@ void Machine::op_atomic(Thread& t, const Op& op) {
   if (r.read_only) throw Stop{"write to " + r.memory->name + ", which is an input"};
   const Array value = spread(in(t, op, cas ? 2 : 1), r.dims), expected = cas ? spread(in(t, op, 1), r.dims) : Array();
   const Attr* m = op.attr("mask");
-  const Array mask = m ? spread(in(t, op, static_cast<size_t>(m->i)), r.dims) : Array();
+  const Array mask = m ? spread(in(t, op, m->i), r.dims) : Array();
   const std::string kind = cas ? "cas" : gives_old ? op.attr("kind")->s : "add";
   Array old = empty_array(r.dtype, r.dims);
   const auto size = static_cast<size_t>(ir::byte_size(r.dtype));
   alignas(16) std::byte e[16];
   for (int64_t n = 0, total = count(r.dims); n < total; ++n) {
-    if (m && mask.bytes[static_cast<size_t>(n)] == std::byte{0}) continue;
-    const auto at = static_cast<size_t>(n) * size;
+    if (m && mask.bytes[n] == std::byte{0}) continue;
+    const auto at = n * size;
     read_element(r, n, e);
     std::memcpy(old.bytes.data() + at, e, size);
     if (cas) {
       if (std::memcmp(e, expected.bytes.data() + at, size) == 0) write_element(r, n, value.bytes.data() + at);
       continue;
     }
-    write_element(r, n, combined(kind, element(r.dtype, e), element(r.dtype, value.bytes.data() + at), semantics_of(m_.machine)).bytes.data());
+    const Array now = element(r.dtype, e), by = element(r.dtype, value.bytes.data() + at);
+    write_element(r, n, combined(kind, now, by, semantics_of(m_.machine)).bytes.data());
   }
   if (gives_old) out(t, op, std::move(old));
 }
@@ -352,7 +350,8 @@ bool Machine::memory_op(Thread& t, const Op& op) {
     case OpCode::atomic_rmw: case OpCode::atomic_cas: return op_atomic(t, op), true;
     case OpCode::view: {
       Ref r = view(t, op, ref(t, op, 0), op.attr("view"));
-      if (!is_triton() && std::count(r.at.begin(), r.at.end(), kOutside)) throw Stop{"out of bounds: view of " + r.memory->name};
+      if (!is_triton() && std::count(r.at.begin(), r.at.end(), kOutside))
+        throw Stop{"out of bounds: view of " + r.memory->name};
       return out(t, op, std::move(r)), true;
     }
     case OpCode::select_ref: {
@@ -363,7 +362,7 @@ bool Machine::memory_op(Thread& t, const Op& op) {
     case OpCode::new_ref: case OpCode::empty_ref: {
       const Value v = allocated(t, type(t, op), &op, "an allocation");
       if (op.code == OpCode::new_ref) write(*v.ref, in(t, op, 0));
-      t.env[static_cast<size_t>(op.results[0])] = v;
+      t.env[op.results[0]] = v;
       return true;
     }
     default: return false;

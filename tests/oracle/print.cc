@@ -1,9 +1,7 @@
 // What debug_print shows: values as Python writes them.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "machine.h"
 
@@ -30,8 +28,6 @@ std::string element_text(const Array& a, int64_t n) {
   switch (interp::compute_type(a.dtype)) {
     case interp::CType::F32: return float_text(value(0.0f, 0), inside);
     case interp::CType::F64: return float_text(value(0.0, 0), inside);
-    case interp::CType::C64: return fmt::format("({}{:+}j)", value(0.0f, 0), value(0.0f, 4));
-    case interp::CType::C128: return fmt::format("({}{:+}j)", value(0.0, 0), value(0.0, 8));
     default: throw Lack{"print of " + std::string(ir::name(a.dtype))};
   }
 }
@@ -53,7 +49,8 @@ std::string Machine::text_of(Thread& t, const Op& op, const std::string& format,
     return i < total ? array_text(in(t, op, first + i), 0, &n) : std::string("{}");
   };
   std::string text = placeholders ? "" : format;
-  for (size_t i = 0; !placeholders && i < total; ++i) text += (text.empty() || text.back() == ' ' ? "" : " ") + shown(i);
+  for (size_t i = 0; !placeholders && i < total; ++i)
+    text += (text.empty() || text.back() == ' ' ? "" : " ") + shown(i);
   std::vector<std::string> names;
   if (const Attr* a = op.attr("names"))
     for (const Attr& n : a->items) names.push_back(n.s);
@@ -71,7 +68,8 @@ std::string Machine::text_of(Thread& t, const Op& op, const std::string& format,
     if (key.find_first_of(":!") != std::string::npos) throw Lack{"a format specification"};
     const auto named = std::find(names.begin(), names.end(), key);
     const bool number = !key.empty() && key.size() < 4 && key.find_first_not_of("0123456789") == std::string::npos;
-    text += shown(key.empty() ? next++ : number ? std::stoul(key) : named == names.end() ? total : static_cast<size_t>(named - names.begin()));
+    const size_t at = named == names.end() ? total : static_cast<size_t>(named - names.begin());
+    text += shown(key.empty() ? next++ : number ? std::stoul(key) : at);
     i = end;
   }
   return text;

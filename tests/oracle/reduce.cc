@@ -1,8 +1,4 @@
 // Reductions, scans, contractions, sorting: brought into the normal forms of the reference table.
-#include <algorithm>
-#include <cstring>
-#include <numeric>
-
 #include "machine.h"
 
 namespace pallasim::oracle {
@@ -69,39 +65,22 @@ Array contracted(const Array& l, const Array& r, const Op& op, DType to, const D
   return z;
 }
 
-// Whether element i stands before element j: -0 equals 0, NaN comes last, complex numbers by real part first.
-template <typename T>
-int order(T a, T b) {
-  if constexpr (std::is_floating_point_v<T>)
-    if (a != a || b != b) return (a != a) - (b != b);
-  return (a > b) - (a < b);
+bool holds(OpCode code, const Array& a, const Array& b) {
+  interp::StripParams p;
+  p.dtype = a.dtype;
+  return elementwise(code, a.dtype, DType::Bool, {}, {&a, &b}, p).bytes[0] != std::byte{0};
 }
 
+// Below 0 where element i stands before element j: -0 equals 0, NaN comes last.
 int compare(const Array& x, int64_t i, int64_t j) {
-  alignas(16) std::byte a[16], b[16];
-  const auto load = reference_kernels().load(x.dtype);
-  load(a, x.bytes.data() + i * ir::byte_size(x.dtype), 1, 1);
-  load(b, x.bytes.data() + j * ir::byte_size(x.dtype), 1, 1);
-  auto of = [&]<typename T>(T, size_t at = 0) {
-    T p, q;
-    std::memcpy(&p, a + at, sizeof(T));
-    std::memcpy(&q, b + at, sizeof(T));
-    return order(p, q);
-  };
-  switch (interp::compute_type(x.dtype)) {
-    case interp::CType::Bool: return of(uint8_t{});
-    case interp::CType::I32: return of(int32_t{});
-    case interp::CType::U32: return of(uint32_t{});
-    case interp::CType::I64: return of(int64_t{});
-    case interp::CType::U64: return of(uint64_t{});
-    case interp::CType::F32: return of(float{});
-    case interp::CType::F64: return of(double{});
-    case interp::CType::C64: return of(float{}) ? of(float{}) : of(float{}, 4);
-    default: return of(double{}) ? of(double{}) : of(double{}, 8);
-  }
+  Array a = empty_array(x.dtype, {}), b = a;
+  put(a, 0, x, i);
+  put(b, 0, x, j);
+  const bool nan = holds(OpCode::ne, a, a), other_nan = holds(OpCode::ne, b, b);
+  return nan || other_nan ? nan - other_nan : holds(OpCode::lt, b, a) - holds(OpCode::lt, a, b);
 }
 
-std::vector<Array> sorted(const std::vector<const Array*>& x, size_t axis, size_t keys) {
+std::vector<Array> sorted(const Arrays& x, int64_t axis, int64_t keys) {
   std::vector<Array> r;
   for (const Array* a : x) r.push_back(*a);
   const Dims& dims = x[0]->dims;
@@ -111,12 +90,12 @@ std::vector<Array> sorted(const std::vector<const Array*>& x, size_t axis, size_
     std::vector<int64_t> order(static_cast<size_t>(n));
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), [&](int64_t i, int64_t j) {
-      for (size_t k = 0; k < keys; ++k)
+      for (int64_t k = 0; k < keys; ++k)
         if (const int c = compare(*x[k], first + i * step, first + j * step)) return c < 0;
       return false;
     });
     for (size_t k = 0; k < x.size(); ++k)
-      for (int64_t i = 0; i < n; ++i) put(r[k], first + i * step, *x[k], first + order[static_cast<size_t>(i)] * step);
+      for (int64_t i = 0; i < n; ++i) put(r[k], first + i * step, *x[k], first + order[i] * step);
   });
   return r;
 }
@@ -138,12 +117,12 @@ void Machine::op_reduce_region(Thread& t, const Op& op) {
   const int64_t rest = count(results[0].dims), length = rest ? count(forms[0].x.dims) / rest : 0;
   for (int64_t o = 0; o < rest; ++o) {
     std::vector<Value> args(2 * n);
-    for (size_t i = 0; i < n; ++i) args[i] = t.env[static_cast<size_t>(op.operands[n + i])];
+    for (size_t i = 0; i < n; ++i) args[i] = t.env[op.operands[n + i]];
     for (int64_t k = 0; k < length; ++k) {
       for (size_t i = 0; i < n; ++i) {
         Array e = empty_array(forms[i].x.dtype, {});
         put(e, 0, forms[i].x, o * length + k);
-        args[n + i] = {std::make_shared<const Array>(std::move(e)), nullptr};
+        args[n + i] = value_of(std::move(e));
       }
       std::vector<Value> next = region(t, op.regions[0], args);
       std::copy(next.begin(), next.end(), args.begin());
@@ -155,25 +134,25 @@ void Machine::op_reduce_region(Thread& t, const Op& op) {
 
 bool Machine::reduce_op(Thread& t, const Op& op) {
   if (op.code == OpCode::sort) {
-    std::vector<const Array*> x;
+    Arrays x;
     for (size_t i = 0; i < op.operands.size(); ++i) x.push_back(&in(t, op, i));
-    std::vector<Array> r = sorted(x, static_cast<size_t>(op.attr("axis")->i), static_cast<size_t>(op.attr("num_keys")->i));
+    std::vector<Array> r = sorted(x, op.attr("axis")->i, op.attr("num_keys")->i);
     for (size_t i = 0; i < r.size(); ++i) out(t, op, std::move(r[i]), i);
     return true;
   }
   if (ir::info(op.code).family != ir::Family::Reduction) return false;
   const auto& k = reference_kernels();
   const interp::Semantics& semantics = semantics_of(m_.machine);
-  auto lacking = [&]() -> Lack { return {std::string(ir::name(op.code)) + " on " + std::string(ir::name(in(t, op, 0).dtype))}; };
   if (op.code == OpCode::reduce) return op_reduce_region(t, op), true;
   if (op.code == OpCode::conv_general_dilated) return false;
   const ir::Type* to = type(t, op);
   const Array& x = in(t, op, 0);
+  const Lack lacking{std::string(ir::name(op.code)) + " on " + std::string(ir::name(x.dtype))};
   if (op.code == OpCode::dot_general) return out(t, op, contracted(x, in(t, op, 1), op, to->dtype, dims_of(to))), true;
   Array r = empty_array(to->dtype, dims_of(to));
   if (op.attr("axes")) {
     const interp::ReduceFn fn = k.reduce(op.code, x.dtype);
-    if (!fn) throw lacking();
+    if (!fn) throw lacking;
     if (x.dims.empty()) return out(t, op, x), true;
     const Form f = form_of(x, ints(op.attr("axes")));
     fn(r.bytes.data(), f.x.bytes.data(), f.outer, f.reduce, f.inner, semantics);
@@ -181,11 +160,11 @@ bool Machine::reduce_op(Thread& t, const Op& op) {
     const Form f = form_of(x, {op.attr("axis")->i});
     if (op.code == OpCode::argmax || op.code == OpCode::argmin) {
       const interp::ArgReduceFn fn = k.arg_reduce(op.code, x.dtype);
-      if (!fn) throw lacking();
+      if (!fn) throw lacking;
       fn(r.bytes.data(), to->dtype, f.x.bytes.data(), f.outer, f.reduce, f.inner);
     } else {
       const interp::CumulativeFn fn = k.cumulative(op.code, x.dtype);
-      if (!fn) throw lacking();
+      if (!fn) throw lacking;
       fn(r.bytes.data(), f.x.bytes.data(), f.outer, f.reduce, f.inner, op.attr("reverse")->is_true(), semantics);
     }
   }

@@ -1,29 +1,24 @@
 // Semaphores, copies, and the threads that wait for each other: one runs at a time, until it waits or ends.
-#include <algorithm>
 #include <thread>
 
 #include "machine.h"
 
 namespace pallasim::oracle {
-namespace {
 
-bool names_nobody(const Attr* a) { return !a || (a->is(Attr::Kind::Symbol) && a->s == "none"); }
-
-bool counts_bytes(const Ref& r) { return r.memory->dtype == DType::DmaSem; }
-
-}  // namespace
+static bool names_nobody(const Attr* a) { return !a || (a->is(Attr::Kind::Symbol) && a->s == "none"); }
 
 Ref Machine::keyed_view(Thread& t, const Op& op, const char* key) {
   const Attr& v = *op.attr(key);
-  return view(t, op, ref(t, op, static_cast<size_t>(v.items[0].i)), &v.items[1]);
+  return view(t, op, ref(t, op, v.items[0].i), &v.items[1]);
 }
 
 // The thread that device_id and core_index name; the running one where nobody is named.
 int Machine::peer(Thread& t, const Op& op, const char* what) {
   auto number = [&](const Attr* a) -> int64_t {
-    if (a->is(Attr::Kind::List) && a->items.size() == 1 && a->items[0].is_call("axis") && m_.meshes.size() == 1 && m_.meshes[0].axes.size() == 1)
+    const bool one_axis = m_.meshes.size() == 1 && m_.meshes[0].axes.size() == 1;
+    if (one_axis && a->is(Attr::Kind::List) && a->items.size() == 1 && a->items[0].is_call("axis"))
       a = &a->items[0].items[1];
-    if (a->is(Attr::Kind::Operand)) return integer(in(t, op, static_cast<size_t>(a->i)));
+    if (a->is(Attr::Kind::Operand)) return integer(in(t, op, a->i));
     if (!a->is_int()) throw Lack{std::string(ir::name(op.code)) + " with such a peer"};
     return a->i;
   };
@@ -32,7 +27,8 @@ int Machine::peer(Thread& t, const Op& op, const char* what) {
     const Attr* kind = op.attr("device_id_type");
     if (kind && kind->s != "logical") throw Lack{"a device id of type " + kind->s};
     device = number(a);
-    if (device < 0 || device >= static_cast<int64_t>(devices_.size())) throw Stop{std::string(what) + " to a device that does not exist"};
+    if (device < 0 || device >= static_cast<int64_t>(devices_.size()))
+      throw Stop{std::string(what) + " to a device that does not exist"};
   }
   if (const Attr* a = op.attr("core_index"); !names_nobody(a)) {
     core = number(a);
@@ -44,7 +40,7 @@ int Machine::peer(Thread& t, const Op& op, const char* what) {
 Ref Machine::at_thread(const Ref& r, int thread) {
   Family* f = r.memory->family;
   if (!f) throw Lack{"a block in another thread's memory"};
-  auto& there = f->of[static_cast<size_t>(thread)];
+  auto& there = f->of[thread];
   if (!there) {
     there = new_memory(*f->type, f->name);
     there->family = f;
@@ -57,7 +53,7 @@ Ref Machine::at_thread(const Ref& r, int thread) {
 int64_t& Machine::semaphore(const Ref& r) {
   if (!ir::is_sync(r.dtype) || r.memory->counts.empty() || r.at.size() != 1) throw Lack{"a semaphore of this kind"};
   if (r.at[0] < 0) throw Stop{"out of bounds: semaphore of " + r.memory->name};
-  return r.memory->counts[static_cast<size_t>(r.at[0])];
+  return r.memory->counts[r.at[0]];
 }
 
 void Machine::op_copy(Thread& t, const Op& op) {
@@ -81,16 +77,17 @@ void Machine::op_copy(Thread& t, const Op& op) {
   const int64_t moved = (count(src.dims) * ir::bit_width(src.dtype) + 7) / 8;
   if (op.attr("src_sem")) {
     const Ref sent = keyed_view(t, op, "src_sem");
-    semaphore(sent) += counts_bytes(sent) ? moved : 1;
+    semaphore(sent) += sent.memory->dtype == DType::DmaSem ? moved : 1;
   }
-  semaphore(received) += counts_bytes(received) ? moved : 1;
+  semaphore(received) += received.memory->dtype == DType::DmaSem ? moved : 1;
 }
 
 bool Machine::sync_op(Thread& t, const Op& op) {
   auto amount = [&](const char* key) {
     const Attr* a = op.attr(key);
-    return !a ? 1 : a->is(Attr::Kind::Operand) ? integer(in(t, op, static_cast<size_t>(a->i))) : a->i;
+    return !a ? 1 : a->is(Attr::Kind::Operand) ? integer(in(t, op, a->i)) : a->i;
   };
+  auto here = [&] { return view(t, op, ref(t, op, 0), op.attr("view")); };
   switch (op.code) {
     case OpCode::dma_start: return op_copy(t, op), true;
     case OpCode::dma_wait: {
@@ -99,22 +96,20 @@ bool Machine::sync_op(Thread& t, const Op& op) {
       return true;
     }
     case OpCode::sem_signal: {
-      const Ref here = view(t, op, ref(t, op, 0), op.attr("view"));
       const int target = peer(t, op, "signal");
-      semaphore(target == t.index ? here : at_thread(here, target)) += amount("inc");
+      semaphore(target == t.index ? here() : at_thread(here(), target)) += amount("inc");
       return true;
     }
     case OpCode::sem_wait: {
       const Attr* take = op.attr("decrement");
-      wait(t, semaphore(view(t, op, ref(t, op, 0), op.attr("view"))), amount("value"), !take || take->is_true());
-      return true;
+      return wait(t, semaphore(here()), amount("value"), !take || take->is_true()), true;
     }
     case OpCode::sem_read:
       // Who looks again and again waits for somebody else.
       if (t.while_depth > 0 && threads_.size() > 1) hand_over(t, [] { return true; }, true);
-      return out(t, op, integer_scalar(type(t, op)->dtype, semaphore(view(t, op, ref(t, op, 0), op.attr("view"))))), true;
+      return out(t, op, integer_scalar(type(t, op)->dtype, semaphore(here()))), true;
     case OpCode::get_barrier_semaphore:
-      t.env[static_cast<size_t>(op.results[0])] = allocated(t, type(t, op), &m_.bodies, "the barrier semaphore");
+      t.env[op.results[0]] = allocated(t, type(t, op), &m_.bodies, "the barrier semaphore");
       return true;
     default: return false;
   }
@@ -133,13 +128,13 @@ int Machine::next_thread(int after) {
   const auto from = after < 0 ? order.begin() : std::find(order.begin(), order.end(), after) + 1;
   std::rotate(order.begin(), from, order.end());
   for (int i : order)
-    if (i >= 0 && i < static_cast<int>(ready_.size()) && ready_[static_cast<size_t>(i)] && ready_[static_cast<size_t>(i)]()) return i;
+    if (i >= 0 && i < static_cast<int>(ready_.size()) && ready_[i] && ready_[i]()) return i;
   return -1;
 }
 
 void Machine::hand_over(Thread& t, std::function<bool()> ready, bool polls) {
   std::unique_lock lock(mutex_);
-  auto& mine = ready_[static_cast<size_t>(t.index)];
+  auto& mine = ready_[t.index];
   mine = std::move(ready);
   running_ = next_thread(polls ? t.index : -1);
   if (running_ < 0) throw Stop{"deadlock: every thread waits"};
