@@ -44,7 +44,7 @@ std::shared_ptr<Memory> Machine::new_memory(const ir::Type& t, const std::string
     memory->counts.assign(n, 0);
     return memory;
   }
-  if (n > (size_t{1} << 28)) throw Lack{"an allocation of " + std::to_string(n) + " elements"};
+  if (n > (size_t{1} << 25)) throw Lack{"an allocation of " + std::to_string(n) + " elements"};
   memory->bytes.resize(n * static_cast<size_t>(ir::byte_size(t.dtype)));
   fill_unwritten(memory->bytes, t.dtype, setting_.fuzzy_uninitialized, &noise_);
   return memory;
@@ -212,6 +212,7 @@ void Machine::place_windows(Thread& t, std::vector<Window>& windows, std::vector
 void Machine::run_thread(Thread& t, std::vector<Value>& body, std::vector<Window>& windows) {
   if (count(grid_) == 0) return;
   each_index(grid_, [&](const Dims& point, int64_t) {
+    tick();
     t.point = point;
     place_windows(t, windows, body);
     t.graph = &m_.bodies[0].graph;

@@ -120,6 +120,7 @@ Array pick(const Array& x, Dims dims, const F& from) {
   const auto size = static_cast<size_t>(ir::byte_size(x.dtype));
   each_index(r.dims, [&](const Dims& index, int64_t n) {
     const auto at = static_cast<size_t>(from(index));
+    if (at >= x.bytes.size() / size) throw Lack{"attributes that name elements which an operand lacks"};
     std::copy_n(x.bytes.data() + at * size, size, r.bytes.data() + n * size);
   });
   return r;
