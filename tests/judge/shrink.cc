@@ -1,0 +1,4 @@
+#include "judge.h"
+namespace pallasim::judge {
+Case shrink(const Case& c, const Verdict&) { return c; }
+}  // namespace pallasim::judge
