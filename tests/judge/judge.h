@@ -5,6 +5,8 @@
 
 namespace pallasim::judge {
 
+constexpr unsigned kSecondsPerModule = 20;  // a module takes milliseconds; one that takes this long hangs
+
 struct Verdict {
   enum class Kind : uint8_t {
     Same,        // every configuration gives the evaluator's bytes and prints, without findings
@@ -14,6 +16,7 @@ struct Verdict {
     Refused,     // a configuration stops on a right program
     Accepted,    // a wrong program runs to its end
     Stopped,     // the evaluator stops on what should be a right program
+    Crash,       // the process breaks off, or the module hangs
     Invalid,     // the text does not parse or verify, or depends on memory that nobody wrote: the generator's mistake
   };
   Kind kind = Kind::Same;
@@ -24,7 +27,10 @@ struct Verdict {
 };
 const char* name_of(Verdict::Kind);
 
-Verdict judge(const Case&);
+// `only`: of the configurations this one and, where the evaluator lacks an operation, the first; empty for all.
+Verdict judge(const Case&, const std::string& only = "");
+// The same in a process of its own, which may break off or hang.
+Verdict judge_apart(const Case&, const std::string& only = "");
 
 // The smallest program found whose verdict has the same kind as `v`.
 Case shrink(const Case&, const Verdict& v);

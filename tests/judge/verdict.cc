@@ -1,11 +1,16 @@
 #include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <stdexcept>
 
 #include "judge.h"
 
 namespace pallasim::judge {
 
 const char* name_of(Verdict::Kind k) {
-  static constexpr const char* kNames[] = {"same", "missing", "different", "finding", "refused", "accepted", "stopped", "invalid"};
+  static constexpr const char* kNames[] = {"same", "missing", "different", "finding", "refused", "accepted", "stopped", "crash", "invalid"};
   return kNames[static_cast<size_t>(k)];
 }
 
@@ -26,7 +31,7 @@ std::string print_difference(const std::vector<std::string>& want, const std::ve
 
 }  // namespace
 
-Verdict judge(const Case& c) {
+Verdict judge(const Case& c, const std::string& only) {
   using Kind = Verdict::Kind;
   Verdict v;
   const auto say = [&](Kind k, std::string text, std::string config = "") {
@@ -54,6 +59,7 @@ Verdict judge(const Case& c) {
   Engine engine(c);
   bool first = missing;
   for (const Config& config : configurations(m, c.seed)) {
+    if (!only.empty() && config.name != only && !first) continue;
     const EngineOutcome got = engine.run(config);
     ++v.runs;
     if (c.wrong) {
@@ -71,6 +77,36 @@ Verdict judge(const Case& c) {
     if (!d.empty()) return say(Kind::Different, config.name + ": " + d, config.name);
   }
   if (missing) return say(Kind::Missing, want.what);
+  return v;
+}
+
+Verdict judge_apart(const Case& c, const std::string& only) {
+  int fd[2];
+  if (pipe(fd) != 0) throw std::runtime_error("no pipe");
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(kSecondsPerModule);
+    const Verdict v = judge(c, only);
+    const std::string line = fmt::format("{}\n{}\n{}\n", static_cast<int>(v.kind), v.config, v.text);
+    _exit(write(fd[1], line.data(), line.size()) == static_cast<ssize_t>(line.size()) ? 0 : 1);
+  }
+  close(fd[1]);
+  std::string all;
+  char part[4096];
+  for (ssize_t n; (n = read(fd[0], part, sizeof part)) > 0;) all.append(part, static_cast<size_t>(n));
+  close(fd[0]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  Verdict v;
+  const size_t first = all.find('\n'), second = all.find('\n', first + 1);
+  if (status != 0 || second == std::string::npos) {
+    v.kind = Verdict::Kind::Crash;
+    v.text = WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? "hangs" : fmt::format("breaks off (status {})", status);
+    return v;
+  }
+  v.kind = static_cast<Verdict::Kind>(std::stoi(all));
+  v.config = all.substr(first + 1, second - first - 1);
+  v.text = all.substr(second + 1, all.size() - second - 2);
   return v;
 }
 
