@@ -1,0 +1,133 @@
+// Regions, branches, loops, scopes, ids.
+#include <algorithm>
+
+#include "machine.h"
+
+namespace pallasim::oracle {
+
+std::vector<Value> Machine::region(Thread& t, const ir::Region& r, const std::vector<Value>& args) {
+  for (size_t i = 0; i < r.args.size(); ++i) t.env[static_cast<size_t>(r.args[i])] = args.at(i);
+  return walk(t, r);
+}
+
+// What the region yields.
+std::vector<Value> Machine::walk(Thread& t, const ir::Region& r) {
+  for (size_t i = 0; i + 1 < r.ops.size(); ++i) step(t, r.ops[i]);
+  std::vector<Value> values;
+  for (ir::ValueId v : r.ops.back().operands) values.push_back(t.env[static_cast<size_t>(v)]);
+  return values;
+}
+
+void Machine::tick() {
+  constexpr int64_t kMost = 20'000'000;
+  if (++steps_ > kMost) throw Stop{"no end within " + std::to_string(kMost) + " operations"};
+}
+
+void Machine::step(Thread& t, const Op& op) {
+  tick();
+  const bool known = control(t, op) || elementwise_op(t, op) || reduce_op(t, op) || memory_op(t, op) || sync_op(t, op) || shape_op(t, op);
+  if (!known) throw Lack{std::string(ir::name(op.code))};
+}
+
+void Machine::op_cond(Thread& t, const Op& op) {
+  const int64_t last = static_cast<int64_t>(op.regions.size()) - 1;
+  const int64_t chosen = std::clamp<int64_t>(integer(in(t, op, 0)), 0, last);
+  const std::vector<Value> values = walk(t, op.regions[static_cast<size_t>(chosen)]);
+  for (size_t i = 0; i < op.results.size(); ++i) t.env[static_cast<size_t>(op.results[i])] = values[i];
+}
+
+void Machine::op_while(Thread& t, const Op& op) {
+  std::vector<Value> carried;
+  for (ir::ValueId v : op.operands) carried.push_back(t.env[static_cast<size_t>(v)]);
+  ++t.while_depth;
+  while (integer(*region(t, op.regions[0], carried)[0].array) != 0) {
+    tick();
+    carried = region(t, op.regions[1], carried);
+  }
+  --t.while_depth;
+  for (size_t i = 0; i < op.results.size(); ++i) t.env[static_cast<size_t>(op.results[i])] = carried[i];
+}
+
+void Machine::op_for(Thread& t, const Op& op) {
+  const int64_t lower = integer(in(t, op, 0)), upper = integer(in(t, op, 1)), by = integer(in(t, op, 2));
+  const DType dtype = in(t, op, 0).dtype;
+  if (by <= 0 && lower < upper) throw Stop{"a loop whose step is not positive"};
+  const Attr* reverse = op.attr("reverse");
+  const int64_t n = lower < upper ? (upper - lower - 1) / by + 1 : 0;
+  std::vector<Value> carried(op.operands.size() - 2);
+  for (size_t i = 3; i < op.operands.size(); ++i) carried[i - 2] = t.env[static_cast<size_t>(op.operands[i])];
+  for (int64_t k = 0; k < n; ++k) {
+    const int64_t i = lower + (reverse && reverse->is_true() ? n - 1 - k : k) * by;
+    carried[0] = {std::make_shared<const Array>(integer_scalar(dtype, i)), nullptr};
+    const std::vector<Value> next = region(t, op.regions[0], carried);
+    std::copy(next.begin(), next.end(), carried.begin() + 1);
+    tick();
+  }
+  for (size_t i = 0; i < op.results.size(); ++i) t.env[static_cast<size_t>(op.results[i])] = carried[i + 1];
+}
+
+void Machine::op_scoped(Thread& t, const Op& op) {
+  if (!op.operands.empty()) throw Lack{"run_scoped with initial values"};
+  std::vector<Value> refs;
+  for (ir::ValueId a : op.regions[0].args)
+    refs.push_back(allocated(t, t.graph->type(a), &op.regions[0].args[refs.size()], t.graph->names[static_cast<size_t>(a)]));
+  const std::vector<Value> values = region(t, op.regions[0], refs);
+  // Where there are several threads another one may have signalled ahead, for the next scope.
+  for (const Value& v : refs)
+    if (threads_.size() == 1 && ir::is_sync(v.ref->dtype)) {
+      left_over(*v.ref->memory);
+      std::fill(v.ref->memory->counts.begin(), v.ref->memory->counts.end(), 0);
+    }
+  for (size_t i = 0; i < op.results.size(); ++i) t.env[static_cast<size_t>(op.results[i])] = values[i];
+}
+
+void Machine::op_index(Thread& t, const Op& op) {
+  const DType dtype = type(t, op)->dtype;
+  const bool size = op.code == OpCode::axis_size || op.code == OpCode::num_programs;
+  auto give = [&](int64_t place, int64_t extent) { out(t, op, integer_scalar(dtype, size ? extent : place)); };
+  if (op.code == OpCode::program_id || op.code == OpCode::num_programs) {
+    int64_t axis = op.attr("axis")->i;
+    for (size_t g = 0; g < m_.grid.size(); ++g)
+      if (!m_.grid[g].vmapped && axis-- == 0) return give(t.point[g], grid_[g]);
+    throw Lack{std::string(ir::name(op.code)) + " of an axis that the grid lacks"};
+  }
+  const std::string& name = op.attr("axis")->s;
+  for (size_t g = 0; g < m_.grid.size(); ++g)
+    if (!name.empty() && m_.grid[g].name == name) return give(t.point[g], grid_[g]);
+  for (size_t a = 0; !m_.meshes.empty() && a < m_.meshes[0].axes.size(); ++a)
+    if (m_.meshes[0].axes[a].name == name) return give(t.coordinates[a], m_.meshes[0].axes[a].size);
+  for (size_t a = 0; a < device_axes_.size(); ++a)
+    if (device_axes_[a].first == name) return give(t.device_coordinates[a], device_axes_[a].second);
+  throw Lack{"axis " + name};
+}
+
+bool Machine::control(Thread& t, const Op& op) {
+  switch (op.code) {
+    case OpCode::cond: return op_cond(t, op), true;
+    case OpCode::while_: return op_while(t, op), true;
+    case OpCode::for_: return op_for(t, op), true;
+    case OpCode::run_scoped: return op_scoped(t, op), true;
+    case OpCode::call: {
+      std::vector<Value> args;
+      for (ir::ValueId v : op.operands) args.push_back(t.env[static_cast<size_t>(v)]);
+      const std::vector<Value> values = region(t, op.regions[0], args);
+      for (size_t i = 0; i < op.results.size(); ++i) t.env[static_cast<size_t>(op.results[i])] = values[i];
+      return true;
+    }
+    case OpCode::program_id: case OpCode::num_programs: case OpCode::axis_index: case OpCode::axis_size: return op_index(t, op), true;
+    case OpCode::multiple_of: case OpCode::max_contiguous: case OpCode::optimization_barrier: case OpCode::layout_cast:
+    case OpCode::memory_space_constraint:
+      for (size_t i = 0; i < op.results.size(); ++i) t.env[static_cast<size_t>(op.results[i])] = t.env[static_cast<size_t>(op.operands[i])];
+      return true;
+    case OpCode::touch: case OpCode::trace_mark: case OpCode::trace_value: case OpCode::print_layout: case OpCode::set_max_registers:
+    case OpCode::delay: case OpCode::debug_barrier:
+      return true;
+    case OpCode::debug_print: return op_print(t, op), true;
+    case OpCode::check:
+      if (integer(in(t, op, 0)) == 0) throw Stop{"check failed: " + text_of(t, op, op.attr("message")->s, true, 1)};
+      return true;
+    default: return false;
+  }
+}
+
+}  // namespace pallasim::oracle

@@ -1,0 +1,240 @@
+// What the evaluator keeps while it walks: values, memory, threads.
+#pragma once
+#include <array>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "evaluate.h"
+#include "pallasim/interp/kernels.h"
+
+namespace pallasim::oracle {
+
+using Dims = std::vector<int64_t>;
+using ir::Attr;
+using ir::DType;
+using ir::Op;
+using ir::OpCode;
+
+// Why a run ends early.
+struct Stop { std::string what; };  // the kernel is wrong
+struct Lack { std::string what; };  // the evaluator cannot do it
+struct Abandon {};                  // another thread ended the run
+
+struct Memory;
+// The same allocation of every thread: what a remote copy or signal reaches.
+struct Family {
+  std::vector<std::shared_ptr<Memory>> of;  // by thread
+  const ir::Type* type = nullptr;
+  std::string name;
+  bool shared = false;  // by the threads of a device
+};
+struct Memory {
+  std::vector<std::byte> bytes;
+  std::vector<int64_t> counts;  // of semaphores
+  DType dtype = DType::F32;     // of the elements that it was allocated for
+  ir::Space space = ir::Space::Any;
+  bool operand = false;         // an array of the call
+  std::string name;
+  Family* family = nullptr;
+};
+
+constexpr int64_t kOutside = -1, kPadding = -2;
+
+// Every element by its place: the address in bits of each of its parts, row-major; semaphores: their number.
+struct Ref {
+  std::shared_ptr<Memory> memory;
+  DType dtype = DType::F32;
+  Dims dims;
+  std::vector<int64_t> at;  // kOutside: no such element; kPadding: perhaps padding of a TPU's tile
+  int parts = 1;
+  int bits = 0;             // of a part; 0: an element is one element of the memory
+  bool read_only = false;
+};
+
+struct Value {
+  std::shared_ptr<const Array> array;
+  std::shared_ptr<const Ref> ref;
+};
+
+struct Thread {
+  int index = 0, device = 0, core = 0;
+  std::vector<int64_t> coordinates, device_coordinates;
+  const ir::Graph* graph = nullptr;
+  std::vector<Value> env;
+  std::vector<int64_t> point;  // of the grid
+  int while_depth = 0;
+};
+
+inline int64_t count(const Dims& d) {
+  int64_t n = 1;
+  for (int64_t x : d) n *= x;
+  return n;
+}
+Dims strides_of(const Dims&);
+Dims dims_of(const ir::Type*);
+Dims ints(const Attr*);
+const interp::Semantics& semantics_of(ir::Machine);
+
+// f(index, n) for every index, row-major.
+template <typename F>
+void each_index(const Dims& dims, const F& f) {
+  if (count(dims) == 0) return;
+  Dims index(dims.size(), 0);
+  for (int64_t n = 0;; ++n) {
+    f(static_cast<const Dims&>(index), n);
+    size_t d = dims.size();
+    while (d > 0 && ++index[d - 1] == dims[d - 1]) index[--d] = 0;
+    if (d == 0) return;
+  }
+}
+
+Array empty_array(DType, Dims);
+// One form per value of a sub-byte type: sign-extended or zero-extended.
+void canonical(DType, std::byte* first, int64_t n);
+int64_t integer(const Array&, int64_t n = 0);
+Array integer_scalar(DType, int64_t);
+void fill_unwritten(std::vector<std::byte>&, DType, bool noise, uint64_t* state);
+Array elementwise(OpCode, DType operand, DType result, const Dims&, const std::vector<const Array*>&, interp::StripParams);
+Array convert(const Array&, DType to, const interp::Semantics&);
+// The value seen in the shape `dims`, trailing dimensions aligned as NumPy does.
+Array spread(const Array&, const Dims& dims);
+// The elements x[from(index)].
+template <typename F>
+Array pick(const Array& x, Dims dims, const F& from) {
+  Array r = empty_array(x.dtype, std::move(dims));
+  const auto size = static_cast<size_t>(ir::byte_size(x.dtype));
+  each_index(r.dims, [&](const Dims& index, int64_t n) {
+    const auto at = static_cast<size_t>(from(index));
+    std::copy_n(x.bytes.data() + at * size, size, r.bytes.data() + static_cast<size_t>(n) * size);
+  });
+  return r;
+}
+// x[n] = y[m]
+inline void put(Array& x, int64_t n, const Array& y, int64_t m) {
+  const auto size = static_cast<size_t>(ir::byte_size(x.dtype));
+  std::copy_n(y.bytes.data() + static_cast<size_t>(m) * size, size, x.bytes.data() + static_cast<size_t>(n) * size);
+}
+
+// Regroups bits through the second minor dimension, as a TPU packs narrow elements: rows of one column share a word.
+Array regroup(const Array&, DType to, int64_t outer, int64_t rows, int64_t inner);
+
+Ref whole_ref(std::shared_ptr<Memory>, DType, Dims);
+Array read(const Ref&);
+void write(const Ref&, const Array&);
+void read_element(const Ref&, int64_t n, std::byte* out);
+void write_element(const Ref&, int64_t n, const std::byte* from);
+
+class Machine {
+ public:
+  Machine(const ir::Module& m, std::span<const Array> args, const Setting& s) : m_(m), args_(args), setting_(s) {}
+  Outcome run();
+
+ private:
+  struct Window;
+  struct Device;
+  // evaluate.cc
+  void bind();
+  void bind_device(std::span<const Array> args);
+  void make_threads();
+  void run_thread(Thread&, std::vector<Value>& body, std::vector<Window>&);
+  Value operand_ref(Thread&, size_t i);
+  Window make_window(Thread&, size_t i);
+  void place_windows(Thread&, std::vector<Window>&, std::vector<Value>& body);
+  void fetch(Window&);
+  void write_back(Window&);
+  void left_over(const Memory&);
+  bool is_aliased(size_t input) const;
+  std::shared_ptr<Memory> new_memory(const ir::Type&, const std::string& name);
+  std::shared_ptr<Memory> private_copy(Thread&, size_t i);
+  Value allocated(Thread&, const ir::Type*, const void* site, const std::string& name);
+  // control.cc
+  std::vector<Value> region(Thread&, const ir::Region&, const std::vector<Value>& args);
+  std::vector<Value> walk(Thread&, const ir::Region&);
+  void tick();
+  void step(Thread&, const Op&);
+  void op_cond(Thread&, const Op&);
+  void op_while(Thread&, const Op&);
+  void op_for(Thread&, const Op&);
+  void op_scoped(Thread&, const Op&);
+  void op_reduce_region(Thread&, const Op&);
+  void op_index(Thread&, const Op&);
+  bool control(Thread&, const Op&);
+  void op_print(Thread&, const Op&);
+  std::string text_of(Thread&, const Op&, const std::string& format, bool placeholders, size_t first);
+  // arrays.cc, reduce.cc
+  bool elementwise_op(Thread&, const Op&);
+  bool shape_op(Thread&, const Op&);
+  bool reduce_op(Thread&, const Op&);
+  // memory.cc
+  bool memory_op(Thread&, const Op&);
+  Ref view(Thread&, const Op&, const Ref&, const Attr* transforms);
+  Ref index_view(Thread&, const Op&, const Ref&, const Attr&);
+  void op_access(Thread&, const Op&);
+  void op_atomic(Thread&, const Op&);
+  // sync.cc
+  bool sync_op(Thread&, const Op&);
+  Ref keyed_view(Thread&, const Op&, const char* key);
+  int peer(Thread&, const Op&, const char* what);
+  Ref at_thread(const Ref&, int thread);
+  int64_t& semaphore(const Ref&);
+  void op_copy(Thread&, const Op&);
+  void wait(Thread&, int64_t& count, int64_t value, bool take);
+  void schedule(const std::vector<std::function<void()>>& bodies);
+  int next_thread(int after);
+  void hand_over(Thread&, std::function<bool()> ready, bool polls);
+
+  const Array& in(Thread& t, const Op& op, size_t i) const { return *t.env[static_cast<size_t>(op.operands[i])].array; }
+  const Ref& ref(Thread& t, const Op& op, size_t i) const {
+    const Value& v = t.env[static_cast<size_t>(op.operands[i])];
+    if (!v.ref) throw Lack{std::string(ir::name(op.code)) + " of this operand"};
+    return *v.ref;
+  }
+  void out(Thread& t, const Op& op, Array a, size_t i = 0) {
+    t.env[static_cast<size_t>(op.results[i])] = {std::make_shared<const Array>(std::move(a)), nullptr};
+  }
+  void out(Thread& t, const Op& op, Ref r) {
+    t.env[static_cast<size_t>(op.results[0])] = {nullptr, std::make_shared<const Ref>(std::move(r))};
+  }
+  const ir::Type* type(Thread& t, const Op& op, size_t i = 0) const { return t.graph->type(op.results[i]); }
+  bool is_tpu() const { return m_.machine == ir::Machine::Tpu; }
+  bool is_triton() const { return m_.machine == ir::Machine::Triton; }
+
+  const ir::Module& m_;
+  std::span<const Array> args_;
+  Setting setting_;
+  std::vector<Device> devices_;
+  std::vector<std::unique_ptr<Thread>> threads_;
+  int cores_ = 1;
+  std::vector<std::pair<std::string, int64_t>> device_axes_;
+  std::vector<int64_t> grid_;
+  std::map<const void*, Family> families_;
+  uint64_t noise_ = 1;
+  int64_t steps_ = 0;
+  Outcome outcome_;
+
+  // One thread runs at a time; the baton says which.
+  std::mutex mutex_;
+  std::condition_variable turn_;
+  std::vector<std::function<bool()>> ready_;  // by thread: whether it can go on; null: it has ended
+  int running_ = -1;
+  bool over_ = false;
+};
+
+struct Machine::Device {
+  std::vector<std::shared_ptr<Memory>> arrays;  // of the operands
+};
+
+// A block of an operand in memory of its own, or as a part of the array.
+struct Machine::Window {
+  size_t operand = 0;
+  std::shared_ptr<Memory> array, stage;  // no stage: the kernel sees the array
+  bool output = false, valid = false;
+  Dims start, size;  // where it lies in the array, and how many elements of each dimension belong to it
+  Dims extent, shown;  // with and without squeezed dimensions
+  bool read_only = false;
+};
+
+}  // namespace pallasim::oracle

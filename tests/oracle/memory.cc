@@ -1,0 +1,377 @@
+// Refs: every element by its place. Views make new lists of places; accesses go element by element.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include "machine.h"
+
+namespace pallasim::oracle {
+
+Ref whole_ref(std::shared_ptr<Memory> memory, DType t, Dims dims) {
+  Ref r;
+  r.at.resize(static_cast<size_t>(count(dims)));
+  const int64_t unit = ir::is_sync(t) ? 1 : 8 * ir::byte_size(t);
+  for (size_t n = 0; n < r.at.size(); ++n) r.at[n] = static_cast<int64_t>(n) * unit;
+  r.memory = std::move(memory);
+  r.dtype = t;
+  r.dims = std::move(dims);
+  return r;
+}
+
+void read_element(const Ref& r, int64_t n, std::byte* out) {
+  const int64_t* at = r.at.data() + n * r.parts;
+  if (*at < 0) throw Stop{"out of bounds: read of " + r.memory->name};
+  const auto size = static_cast<size_t>(ir::byte_size(r.dtype));
+  if (r.bits == 0) {
+    std::memcpy(out, r.memory->bytes.data() + *at / 8, size);
+    return canonical(r.dtype, out, 1);
+  }
+  uint64_t word = 0;
+  for (int p = 0; p < r.parts; ++p) {
+    uint64_t v = 0;
+    std::memcpy(&v, r.memory->bytes.data() + at[p] / 8, static_cast<size_t>(std::max(1, r.bits / 8)));
+    v >>= at[p] % 8;
+    if (r.bits < 64) v &= (uint64_t{1} << r.bits) - 1;
+    word |= v << (p * r.bits);
+  }
+  std::memcpy(out, &word, size);
+  canonical(r.dtype, out, 1);
+}
+
+void write_element(const Ref& r, int64_t n, const std::byte* from) {
+  const int64_t* at = r.at.data() + n * r.parts;
+  if (*at < 0) throw Stop{"out of bounds: write to " + r.memory->name};
+  std::byte* bytes = r.memory->bytes.data();
+  if (r.bits == 0) {
+    std::memcpy(bytes + *at / 8, from, static_cast<size_t>(ir::byte_size(r.dtype)));
+    return;
+  }
+  uint64_t word = 0;
+  std::memcpy(&word, from, static_cast<size_t>(ir::byte_size(r.dtype)));
+  for (int p = 0; p < r.parts; ++p, word = r.bits < 64 ? word >> r.bits : 0) {
+    std::byte* to = bytes + at[p] / 8;
+    if (r.bits >= 8) {
+      std::memcpy(to, &word, static_cast<size_t>(r.bits / 8));
+      continue;
+    }
+    const int shift = static_cast<int>(at[p] % 8), mask = ((1 << r.bits) - 1) << shift;
+    *to = static_cast<std::byte>((static_cast<int>(*to) & ~mask) | (static_cast<int>(word << shift) & mask));
+    canonical(r.memory->dtype, to, 1);
+  }
+}
+
+Array read(const Ref& r) {
+  Array a = empty_array(r.dtype, r.dims);
+  for (int64_t n = 0, total = count(r.dims); n < total; ++n) read_element(r, n, a.bytes.data() + n * ir::byte_size(r.dtype));
+  return a;
+}
+
+void write(const Ref& r, const Array& a) {
+  if (r.read_only) throw Stop{"write to " + r.memory->name + ", which is an input"};
+  for (int64_t n = 0, total = count(r.dims); n < total; ++n) write_element(r, n, a.bytes.data() + n * ir::byte_size(r.dtype));
+}
+
+namespace {
+
+// A view whose element n has the parts of element from(index) of `r`; negative: no such element.
+template <typename F>
+Ref picked(const Ref& r, Dims dims, const F& from) {
+  Ref v = r;
+  v.dims = std::move(dims);
+  const auto parts = static_cast<size_t>(r.parts);
+  v.at.assign(static_cast<size_t>(count(v.dims)) * parts, kOutside);
+  each_index(v.dims, [&](const Dims& index, int64_t n) {
+    const int64_t m = from(index);
+    for (size_t p = 0; p < parts; ++p) v.at[static_cast<size_t>(n) * parts + p] = m < 0 ? m : r.at[static_cast<size_t>(m) * parts + p];
+  });
+  return v;
+}
+
+// Element widths change through the second minor dimension: narrow elements of one column and successive rows share a word.
+Ref bitcast_ref(const Ref& r, DType to) {
+  const int a = ir::bit_width(r.dtype), b = ir::bit_width(to);
+  Ref v = r;
+  v.dtype = to;
+  if (a == b) return v;
+  if (r.dims.size() < 2 || std::max(a, b) > 64 || ir::is_sync(r.dtype)) throw Lack{"bitcast of a ref between these widths"};
+  const size_t rows = r.dims.size() - 2;
+  if (r.dims[rows] * a % b != 0) throw Lack{"bitcast of a ref between these widths"};
+  v.dims[rows] = r.dims[rows] * a / b;
+  const int bits = r.bits ? r.bits : a;
+  v.bits = std::min(bits, b);
+  v.parts = b / v.bits;
+  v.at.clear();
+  const Dims strides = strides_of(r.dims);
+  each_index(v.dims, [&](const Dims& index, int64_t) {
+    for (int p = 0; p < v.parts; ++p) {
+      // Bit `bit` of the column: in which row's element it lies, and in which of its parts.
+      const int64_t bit = index[rows] * b + p * v.bits;
+      int64_t from = 0;
+      for (size_t d = 0; d < index.size(); ++d) from += (d == rows ? bit / a : index[d]) * strides[d];
+      const int64_t place = r.at[static_cast<size_t>(from * r.parts + bit % a / bits)];
+      v.at.push_back(place < 0 ? place : place + bit % bits);
+    }
+  });
+  return v;
+}
+
+bool is_call(const Attr& a, const char* x, const char* y) { return a.is_call(x) || a.is_call(y); }
+
+// One dimension of an index: where it starts, how it goes on along a dimension of the result, or the array that says it.
+struct Axis {
+  int64_t start = 0, step = 1;
+  int along = -1;
+  Array array;
+  bool has_array = false;
+};
+
+}  // namespace
+
+Ref Machine::index_view(Thread& t, const Op& op, const Ref& r, const Attr& list) {
+  auto number = [&](const Attr& a) { return a.is(Attr::Kind::Operand) ? integer(in(t, op, static_cast<size_t>(a.i))) : a.i; };
+  std::vector<Axis> axes(list.items.size());
+  Dims dims, shared;  // of the slices; of the arrays, broadcast together
+  bool arrays = false;
+  size_t first = SIZE_MAX, last = 0, single = 0, slices_before = 0;
+  for (size_t d = 0; d < axes.size(); ++d) {
+    const Attr& e = list.items[d];
+    Axis& a = axes[d];
+    if (e.is_call("slice")) {
+      const int64_t n = number(e.items[1]);
+      if (n < 0) throw Stop{"out of bounds: a slice of negative size of " + r.memory->name};
+      a.start = number(e.items[0]);
+      a.step = e.items.size() > 2 ? e.items[2].i : 1;
+      a.along = static_cast<int>(dims.size());
+      dims.push_back(n);
+      continue;
+    }
+    if (first == SIZE_MAX) first = d, slices_before = dims.size();
+    last = d, ++single;
+    if (!is_call(e, "array", "ref")) {
+      a.start = number(e);
+      continue;
+    }
+    if (e.items.size() != 1) throw Lack{"an index read through a view"};
+    const auto k = static_cast<size_t>(e.items[0].i);
+    a.array = e.is_call("ref") ? read(ref(t, op, k)) : in(t, op, k);
+    arrays = a.has_array = true;
+    Dims& x = a.array.dims;
+    if (x.size() > shared.size()) shared.insert(shared.begin(), x.size() - shared.size(), 1);
+    for (size_t i = 0; i < x.size(); ++i) shared[shared.size() - x.size() + i] = std::max(shared[shared.size() - x.size() + i], x[i]);
+  }
+  // NumPy: the arrays' dimensions stand where the first integer entry does if all of them are adjacent, else in front.
+  const size_t at = arrays && last - first + 1 == single ? slices_before : 0;
+  dims.insert(dims.begin() + static_cast<std::ptrdiff_t>(at), shared.begin(), shared.end());
+  for (Axis& a : axes) {
+    if (a.along >= static_cast<int>(at)) a.along += static_cast<int>(shared.size());
+    if (a.has_array) a.array = spread(a.array, shared);
+  }
+  const Dims strides = strides_of(r.dims), shared_strides = strides_of(shared);
+  const size_t rank = r.dims.size();
+  return picked(r, dims, [&](const Dims& index) {
+    int64_t from = 0, outside = 0;
+    for (size_t d = 0; d < rank; ++d) {
+      const Axis& a = axes[d];
+      int64_t i = a.start + (a.along < 0 ? 0 : index[static_cast<size_t>(a.along)] * a.step);
+      if (a.has_array) {
+        int64_t n = 0;
+        for (size_t k = 0; k < shared.size(); ++k) n += index[at + k] * shared_strides[k];
+        i = integer(a.array, n);
+        if (i < 0 && m_.machine == ir::Machine::Generic) i += r.dims[d];
+      }
+      if (i < 0 || i >= r.dims[d]) {
+        const int64_t tile = rank == 1 ? 4096 : d + 1 == rank ? 128 : d + 2 == rank ? 32 : 1;
+        const bool padded = is_tpu() && r.memory->space != ir::Space::Smem && i >= 0 && i < (r.dims[d] + tile - 1) / tile * tile;
+        if (!padded) return kOutside;
+        outside = kPadding;
+        continue;
+      }
+      from += i * strides[d];
+    }
+    return outside ? outside : from;
+  });
+}
+
+Ref Machine::view(Thread& t, const Op& op, const Ref& ref, const Attr* transforms) {
+  Ref r = ref;
+  for (size_t k = 0; transforms && k < transforms->items.size(); ++k) {
+    const Attr& f = transforms->items[k];
+    Dims n;
+    for (const Attr& a : f.items) n.push_back(a.i);
+    if (f.is_call("index")) {
+      r = index_view(t, op, r, f);
+    } else if (f.is_call("reshape")) {
+      r.dims = n;
+    } else if (f.is_call("transpose")) {
+      Dims dims, strides = strides_of(r.dims);
+      for (int64_t d : n) dims.push_back(r.dims[static_cast<size_t>(d)]);
+      r = picked(r, dims, [&](const Dims& index) {
+        int64_t at = 0;
+        for (size_t d = 0; d < index.size(); ++d) at += index[d] * strides[static_cast<size_t>(n[d])];
+        return at;
+      });
+    } else if (f.is_call("squeeze")) {
+      std::sort(n.rbegin(), n.rend());
+      for (int64_t d : n) r.dims.erase(r.dims.begin() + d);
+    } else if (f.is_call("bitcast") && !f.items.empty() && f.items[0].is(Attr::Kind::TypeOf)) {
+      r = bitcast_ref(r, f.items[0].type->dtype);
+    } else {
+      throw Lack{"ref transform " + f.s};
+    }
+  }
+  return r;
+}
+
+// Reads, writes, swaps; masked ones too. Elements follow each other in row-major order, so that of several writes to one
+// place the last one stays.
+void Machine::op_access(Thread& t, const Op& op) {
+  const bool load = op.code == OpCode::get || op.code == OpCode::masked_load;
+  const bool gives_old = op.code == OpCode::swap || op.code == OpCode::masked_swap;
+  const Ref r = view(t, op, ref(t, op, 0), op.attr("view"));
+  if (ir::is_sync(r.dtype)) throw Lack{std::string(ir::name(op.code)) + " of semaphores"};
+  if (!load && r.read_only) throw Stop{"write to " + r.memory->name + ", which is an input"};
+  auto side = [&](const char* key) {
+    const Attr* a = op.attr(key);
+    return a && a->is(Attr::Kind::Operand) ? spread(in(t, op, static_cast<size_t>(a->i)), r.dims) : Array();
+  };
+  const Array mask = side("mask"), other = load ? side("other") : Array();
+  const Array value = load ? Array() : spread(in(t, op, 1), r.dims);
+  Array old = empty_array(r.dtype, r.dims);  // zeros where nothing is read and there is no `other`
+  alignas(16) std::byte e[16];
+  for (int64_t n = 0, total = count(r.dims); n < total; ++n) {
+    const bool on = mask.bytes.empty() || mask.bytes[static_cast<size_t>(n)] != std::byte{0};
+    const int64_t at = n * ir::byte_size(r.dtype);
+    if (!on) {
+      if (load && !other.bytes.empty()) put(old, n, other, n);
+      if (gives_old) put(old, n, value, n);
+      continue;
+    }
+    if (load || gives_old) {
+      read_element(r, n, e);
+      std::memcpy(old.bytes.data() + at, e, static_cast<size_t>(ir::byte_size(r.dtype)));
+    }
+    if (!load) write_element(r, n, value.bytes.data() + at);
+  }
+  if (load || gives_old) out(t, op, std::move(old));
+}
+
+namespace {
+
+template <typename T>
+T get_as(const std::byte* at) {
+  T v;
+  std::memcpy(&v, at, sizeof(T));
+  return v;
+}
+
+// Floats in the order of their bits, as Triton compares them: a value without a sign as a signed number, one with a sign
+// as an unsigned one and the other way round.
+template <typename S>
+bool replaces(const std::byte* now, const std::byte* value, bool max) {
+  using U = std::make_unsigned_t<S>;
+  if (get_as<S>(value) >= 0) return max ? get_as<S>(value) > get_as<S>(now) : get_as<S>(value) < get_as<S>(now);
+  return max ? get_as<U>(value) < get_as<U>(now) : get_as<U>(value) > get_as<U>(now);
+}
+
+Array element(DType t, const std::byte* at) {
+  Array a = empty_array(t, {});
+  std::memcpy(a.bytes.data(), at, a.bytes.size());
+  return a;
+}
+
+// What an atomic leaves in memory.
+Array combined(const std::string& kind, const Array& now, const Array& value, const interp::Semantics& semantics) {
+  const DType d = now.dtype;
+  const bool narrow = d == DType::F16 || d == DType::BF16;
+  if (!(d == DType::I32 || d == DType::U32 || d == DType::I64 || d == DType::U64 || d == DType::F32 || d == DType::F64 || (narrow && kind == "add")))
+    throw Lack{"atomic " + kind + " on " + std::string(ir::name(d))};
+  if (kind == "xchg") return value;
+  if (kind == "max" || kind == "min") {
+    const bool max = kind == "max", wide = ir::byte_size(d) == 8;
+    if (ir::is_float(d)) {
+      const bool r = wide ? replaces<int64_t>(now.bytes.data(), value.bytes.data(), max) : replaces<int32_t>(now.bytes.data(), value.bytes.data(), max);
+      return r ? value : now;
+    }
+  }
+  OpCode code;
+  if (kind != "add" && kind != "max" && kind != "min" && kind != "and" && kind != "or" && kind != "xor") throw Lack{"atomic " + kind};
+  if (!ir::parse_op(kind, &code)) throw Lack{"atomic " + kind};
+  interp::StripParams p;
+  p.dtype = d;
+  p.semantics = semantics;
+  if (d != DType::F32) return elementwise(code, d, d, {}, {&now, &value}, p);
+  // f32 additions flush subnormal operands and results to a zero of their sign.
+  auto flushed = [](Array a) {
+    float v = get_as<float>(a.bytes.data());
+    if (std::fpclassify(v) == FP_SUBNORMAL) v = std::copysign(0.0f, v);
+    std::memcpy(a.bytes.data(), &v, 4);
+    return a;
+  };
+  const Array x = flushed(now), y = flushed(value);
+  return flushed(elementwise(code, d, d, {}, {&x, &y}, p));
+}
+
+}  // namespace
+
+void Machine::op_atomic(Thread& t, const Op& op) {
+  const bool cas = op.code == OpCode::atomic_cas, gives_old = op.code != OpCode::addupdate;
+  const Ref r = view(t, op, ref(t, op, 0), op.attr("view"));
+  if (r.read_only) throw Stop{"write to " + r.memory->name + ", which is an input"};
+  const Array value = spread(in(t, op, cas ? 2 : 1), r.dims), expected = cas ? spread(in(t, op, 1), r.dims) : Array();
+  const Attr* m = op.attr("mask");
+  const Array mask = m ? spread(in(t, op, static_cast<size_t>(m->i)), r.dims) : Array();
+  const std::string kind = cas ? "cas" : gives_old ? op.attr("kind")->s : "add";
+  Array old = empty_array(r.dtype, r.dims);
+  const auto size = static_cast<size_t>(ir::byte_size(r.dtype));
+  alignas(16) std::byte e[16];
+  for (int64_t n = 0, total = count(r.dims); n < total; ++n) {
+    if (m && mask.bytes[static_cast<size_t>(n)] == std::byte{0}) continue;
+    const auto at = static_cast<size_t>(n) * size;
+    read_element(r, n, e);
+    std::memcpy(old.bytes.data() + at, e, size);
+    if (cas) {
+      if (std::memcmp(e, expected.bytes.data() + at, size) == 0) write_element(r, n, value.bytes.data() + at);
+      continue;
+    }
+    write_element(r, n, combined(kind, element(r.dtype, e), element(r.dtype, value.bytes.data() + at), semantics_of(m_.machine)).bytes.data());
+  }
+  if (gives_old) out(t, op, std::move(old));
+}
+
+bool Machine::memory_op(Thread& t, const Op& op) {
+  switch (op.code) {
+    case OpCode::get: case OpCode::store: case OpCode::swap:
+    case OpCode::masked_load: case OpCode::masked_store: case OpCode::masked_swap:
+      return op_access(t, op), true;
+    case OpCode::addupdate: {
+      if (is_triton() && ref(t, op, 0).memory->operand) return op_atomic(t, op), true;
+      const Ref r = view(t, op, ref(t, op, 0), op.attr("view"));
+      const Array now = read(r), value = spread(in(t, op, 1), r.dims);
+      interp::StripParams p;
+      p.dtype = r.dtype;
+      p.semantics = semantics_of(m_.machine);
+      return write(r, elementwise(OpCode::add, r.dtype, r.dtype, r.dims, {&now, &value}, p)), true;
+    }
+    case OpCode::atomic_rmw: case OpCode::atomic_cas: return op_atomic(t, op), true;
+    case OpCode::view: {
+      Ref r = view(t, op, ref(t, op, 0), op.attr("view"));
+      if (!is_triton() && std::count(r.at.begin(), r.at.end(), kOutside)) throw Stop{"out of bounds: view of " + r.memory->name};
+      return out(t, op, std::move(r)), true;
+    }
+    case OpCode::select_ref: {
+      const int64_t k = std::clamp<int64_t>(integer(in(t, op, 0)), 0, static_cast<int64_t>(op.operands.size()) - 2);
+      return out(t, op, ref(t, op, static_cast<size_t>(k) + 1)), true;
+    }
+    case OpCode::freeze: return out(t, op, read(ref(t, op, 0))), true;
+    case OpCode::new_ref: case OpCode::empty_ref: {
+      const Value v = allocated(t, type(t, op), &op, "an allocation");
+      if (op.code == OpCode::new_ref) write(*v.ref, in(t, op, 0));
+      t.env[static_cast<size_t>(op.results[0])] = v;
+      return true;
+    }
+    default: return false;
+  }
+}
+
+}  // namespace pallasim::oracle

@@ -1,0 +1,193 @@
+// Semaphores, copies, and the threads that wait for each other: one runs at a time, until it waits or ends.
+#include <algorithm>
+#include <thread>
+
+#include "machine.h"
+
+namespace pallasim::oracle {
+namespace {
+
+bool names_nobody(const Attr* a) { return !a || (a->is(Attr::Kind::Symbol) && a->s == "none"); }
+
+bool counts_bytes(const Ref& r) { return r.memory->dtype == DType::DmaSem; }
+
+}  // namespace
+
+Ref Machine::keyed_view(Thread& t, const Op& op, const char* key) {
+  const Attr& v = *op.attr(key);
+  return view(t, op, ref(t, op, static_cast<size_t>(v.items[0].i)), &v.items[1]);
+}
+
+// The thread that device_id and core_index name; the running one where nobody is named.
+int Machine::peer(Thread& t, const Op& op, const char* what) {
+  auto number = [&](const Attr* a) -> int64_t {
+    if (a->is(Attr::Kind::List) && a->items.size() == 1 && a->items[0].is_call("axis") && m_.meshes.size() == 1 && m_.meshes[0].axes.size() == 1)
+      a = &a->items[0].items[1];
+    if (a->is(Attr::Kind::Operand)) return integer(in(t, op, static_cast<size_t>(a->i)));
+    if (!a->is_int()) throw Lack{std::string(ir::name(op.code)) + " with such a peer"};
+    return a->i;
+  };
+  int64_t device = t.device, core = t.core;
+  if (const Attr* a = op.attr("device_id"); !names_nobody(a)) {
+    const Attr* kind = op.attr("device_id_type");
+    if (kind && kind->s != "logical") throw Lack{"a device id of type " + kind->s};
+    device = number(a);
+    if (device < 0 || device >= static_cast<int64_t>(devices_.size())) throw Stop{std::string(what) + " to a device that does not exist"};
+  }
+  if (const Attr* a = op.attr("core_index"); !names_nobody(a)) {
+    core = number(a);
+    if (core < 0 || core >= cores_) throw Stop{std::string(what) + " to a core that does not exist"};
+  }
+  return static_cast<int>(device) * cores_ + static_cast<int>(core);
+}
+
+Ref Machine::at_thread(const Ref& r, int thread) {
+  Family* f = r.memory->family;
+  if (!f) throw Lack{"a block in another thread's memory"};
+  auto& there = f->of[static_cast<size_t>(thread)];
+  if (!there) {
+    there = new_memory(*f->type, f->name);
+    there->family = f;
+  }
+  Ref moved = r;
+  moved.memory = there;
+  return moved;
+}
+
+int64_t& Machine::semaphore(const Ref& r) {
+  if (!ir::is_sync(r.dtype) || r.memory->counts.empty() || r.at.size() != 1) throw Lack{"a semaphore of this kind"};
+  if (r.at[0] < 0) throw Stop{"out of bounds: semaphore of " + r.memory->name};
+  return r.memory->counts[static_cast<size_t>(r.at[0])];
+}
+
+void Machine::op_copy(Thread& t, const Op& op) {
+  const Ref src = keyed_view(t, op, "src");
+  Ref dst = keyed_view(t, op, "dst");
+  Ref received = keyed_view(t, op, "dst_sem");
+  if (src.dims != dst.dims) throw Stop{"a copy between views of different shapes"};
+  if (src.dtype != dst.dtype || ir::is_sync(src.dtype)) throw Lack{"a copy that changes the type"};
+  for (const Ref* r : {&src, static_cast<const Ref*>(&dst)})
+    if (std::count(r->at.begin(), r->at.end(), kPadding)) throw Lack{"padding of tiles"};
+  const int target = peer(t, op, "copy");
+  if (target != t.index) dst = at_thread(dst, target), received = at_thread(received, target);
+  Array bytes = read(src);
+  if (const Attr* add = op.attr("add"); add && add->is_true()) {
+    interp::StripParams p;
+    p.dtype = dst.dtype;
+    const Array now = read(dst);
+    bytes = elementwise(OpCode::add, dst.dtype, dst.dtype, dst.dims, {&now, &bytes}, p);
+  }
+  write(dst, bytes);
+  const int64_t moved = (count(src.dims) * ir::bit_width(src.dtype) + 7) / 8;
+  if (op.attr("src_sem")) {
+    const Ref sent = keyed_view(t, op, "src_sem");
+    semaphore(sent) += counts_bytes(sent) ? moved : 1;
+  }
+  semaphore(received) += counts_bytes(received) ? moved : 1;
+}
+
+bool Machine::sync_op(Thread& t, const Op& op) {
+  auto amount = [&](const char* key) {
+    const Attr* a = op.attr(key);
+    return !a ? 1 : a->is(Attr::Kind::Operand) ? integer(in(t, op, static_cast<size_t>(a->i))) : a->i;
+  };
+  switch (op.code) {
+    case OpCode::dma_start: return op_copy(t, op), true;
+    case OpCode::dma_wait: {
+      const Ref dst = keyed_view(t, op, "dst"), sem = keyed_view(t, op, "dst_sem");
+      wait(t, semaphore(sem), (count(dst.dims) * ir::bit_width(dst.dtype) + 7) / 8, true);
+      return true;
+    }
+    case OpCode::sem_signal: {
+      const Ref here = view(t, op, ref(t, op, 0), op.attr("view"));
+      const int target = peer(t, op, "signal");
+      semaphore(target == t.index ? here : at_thread(here, target)) += amount("inc");
+      return true;
+    }
+    case OpCode::sem_wait: {
+      const Attr* take = op.attr("decrement");
+      wait(t, semaphore(view(t, op, ref(t, op, 0), op.attr("view"))), amount("value"), !take || take->is_true());
+      return true;
+    }
+    case OpCode::sem_read:
+      // Who looks again and again waits for somebody else.
+      if (t.while_depth > 0 && threads_.size() > 1) hand_over(t, [] { return true; }, true);
+      return out(t, op, integer_scalar(type(t, op)->dtype, semaphore(view(t, op, ref(t, op, 0), op.attr("view"))))), true;
+    case OpCode::get_barrier_semaphore:
+      t.env[static_cast<size_t>(op.results[0])] = allocated(t, type(t, op), &m_.bodies, "the barrier semaphore");
+      return true;
+    default: return false;
+  }
+}
+
+void Machine::wait(Thread& t, int64_t& now, int64_t value, bool take) {
+  if (now < value) hand_over(t, [&now, value] { return now >= value; }, false);
+  if (take) now -= value;
+}
+
+// The first thread of the order that can go on; behind `after` where somebody polls. -1: nobody.
+int Machine::next_thread(int after) {
+  std::vector<int> order = setting_.order;
+  for (int i = 0; i < static_cast<int>(threads_.size()); ++i)
+    if (std::find(order.begin(), order.end(), i) == order.end()) order.push_back(i);
+  const auto from = after < 0 ? order.begin() : std::find(order.begin(), order.end(), after) + 1;
+  std::rotate(order.begin(), from, order.end());
+  for (int i : order)
+    if (i >= 0 && i < static_cast<int>(ready_.size()) && ready_[static_cast<size_t>(i)] && ready_[static_cast<size_t>(i)]()) return i;
+  return -1;
+}
+
+void Machine::hand_over(Thread& t, std::function<bool()> ready, bool polls) {
+  std::unique_lock lock(mutex_);
+  auto& mine = ready_[static_cast<size_t>(t.index)];
+  mine = std::move(ready);
+  running_ = next_thread(polls ? t.index : -1);
+  if (running_ < 0) throw Stop{"deadlock: every thread waits"};
+  turn_.notify_all();
+  turn_.wait(lock, [&] { return over_ || running_ == t.index; });
+  if (over_) throw Abandon{};
+  mine = [] { return true; };
+}
+
+void Machine::schedule(const std::vector<std::function<void()>>& bodies) {
+  ready_.assign(bodies.size(), [] { return true; });
+  auto end = [this](End how, std::string what) {
+    const std::lock_guard lock(mutex_);
+    if (!over_) outcome_.end = how, outcome_.what = std::move(what);
+    over_ = true;
+    turn_.notify_all();
+  };
+  auto guarded = [&](size_t i) {
+    try {
+      bodies[i]();
+      const std::lock_guard lock(mutex_);
+      ready_[i] = nullptr;
+      running_ = next_thread(-1);
+      const bool all = std::none_of(ready_.begin(), ready_.end(), [](const auto& r) { return static_cast<bool>(r); });
+      if (running_ < 0 && !all) throw Stop{"deadlock: every thread waits"};
+      turn_.notify_all();
+    } catch (const Stop& s) {
+      end(End::Stopped, s.what);
+    } catch (const Lack& l) {
+      end(End::Missing, l.what);
+    } catch (const Abandon&) {
+    } catch (const std::exception& e) {
+      end(End::Missing, e.what());
+    }
+  };
+  running_ = next_thread(-1);
+  if (bodies.size() == 1) return guarded(0);
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < bodies.size(); ++i)
+    threads.emplace_back([&, i] {
+      {
+        std::unique_lock lock(mutex_);
+        turn_.wait(lock, [&] { return over_ || running_ == static_cast<int>(i); });
+        if (over_) return;
+      }
+      guarded(i);
+    });
+  for (std::thread& t : threads) t.join();
+}
+
+}  // namespace pallasim::oracle
