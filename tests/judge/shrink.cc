@@ -47,18 +47,17 @@ bool used(ir::Graph& g, ValueId v) {
 void sweep(ir::Graph& g) {
   for (bool again = true; again;) {
     again = false;
-    for (Region* r : regions(g)) {
-      const size_t n = r->ops.size();
-      std::erase_if(r->ops, [&](const Op& op) {
+    std::vector<bool> looked(g.types.size(), false);
+    for (Region* r : regions(g))
+      for (const Op& op : r->ops)
+        for (ValueId v : op.operands) looked[static_cast<size_t>(v)] = true;
+    each_region(g.region, [&](Region& r) {
+      again = std::erase_if(r.ops, [&](const Op& op) {
         const uint32_t e = ir::info(op.code).effects & ~static_cast<uint32_t>(ir::kEffectRead);
         if (op.code == OpCode::yield || !op.regions.empty() || e || op.results.empty()) return false;
-        return std::none_of(op.results.begin(), op.results.end(), [&](ValueId v) { return used(g, v); });
-      });
-      if (r->ops.size() != n) {
-        again = true;
-        break;
-      }
-    }
+        return std::none_of(op.results.begin(), op.results.end(), [&](ValueId v) { return looked[static_cast<size_t>(v)]; });
+      }) || again;
+    });
   }
 }
 
@@ -220,13 +219,13 @@ class Shrinker {
   bool accept(Module& m, Case c) {
     for (ir::Body& b : m.bodies) sweep(b.graph);
     try {
-      ir::verify(m);
-      c.text = ir::print(m);
-      if (c.text == best_.text) return false;
-      c.text = ir::print(ir::parse(c.text));
+      const Module numbered = ir::parse(ir::print(m));
+      ir::verify(numbered);
+      c.text = ir::print(numbered);
     } catch (const std::exception&) {
       return false;
     }
+    if (c.text == best_.text) return false;
     if (tried_++ > 20000 || judge_apart(c, want_.config).kind != want_.kind) return false;
     best_ = std::move(c);
     return true;
