@@ -30,7 +30,8 @@ struct Ref {
   Type type;
   int root = 0;
   std::string space;
-  bool apart = false;  // a part that the copies under way on its root do not touch
+  bool single = false;  // a block that may reach beyond its array, as far as the engine knows: one indexer at a time
+  bool apart = false;   // a part that the copies under way on its root do not touch
 };
 
 // What `view = […]` says, with the operands that it names.
@@ -86,6 +87,7 @@ class Body {
   const Ref* writable();
   bool can_read(const Ref& r) const { return r.apart || roots[static_cast<size_t>(r.root)].writing == 0; }
   bool can_write(const Ref& r) const;
+  bool can_add(DType t) const;
   View view(const Ref& r, int first, bool transforms = true);
   View window(const Ref& r, const Dims& sizes, int first);
   Value get(const Ref& r, const View& v);

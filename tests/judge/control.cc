@@ -318,10 +318,10 @@ void Body::kept_read_step() {
   // The write: plain, in a branch, through a view made there, through the argument of a call, in a loop.
   const auto kind = rng.below(6);
   const auto through = [&](const Ref& to) {
-    if (rng.chance(50)) return write(to);
+    if (to.single || rng.chance(40)) return write(to);
     const size_t n = refs.size();
     const View v = view(to, 1);
-    const Ref part{w.op("view " + name(to.id) + (v.operands.empty() ? "" : ", " + names(v.operands)) + " {view = [" + v.text + "]}", ref_type(v.type, to.space)), v.type, to.root, to.space, to.apart};
+    const Ref part{w.op("view " + name(to.id) + (v.operands.empty() ? "" : ", " + names(v.operands)) + " {view = [" + v.text + "]}", ref_type(v.type, to.space)), v.type, to.root, to.space, to.single, to.apart};
     write(part);
     refs.resize(n);
   };

@@ -33,16 +33,19 @@ Type Frame::block_type() {
 }
 
 // One index of an index map, within the extent of the axis; injective ones hit every block once.
-int Frame::axis_index(Writer& w, int axis, bool injective) {
+int Frame::axis_index(Writer& w, int axis, bool injective, bool* odd) {
   const int64_t n = grid_[static_cast<size_t>(axis)];
   const auto number = [&](int64_t v) { return w.op("constant {value = " + literal(DType::I32, static_cast<double>(v)) + "}", "i32[]"); };
   const auto op = [&](const char* o, int a, int b) { return w.op(fmt::format("{} {}, {}", o, name(a), name(b)), "i32[]"); };
   for (size_t k = 0; k < prefetch_.size(); ++k)
     if (prefetch_[k].permutation && prefetch_[k].array.dims[0] == n && rng_.chance(40)) {
       ++c_.terms["index map reads prefetch"];
+      *odd = true;
       return w.op(fmt::format("get {}, {} {{view = [index($1)]}}", name(static_cast<int>(grid_.size() + k)), name(axis)), "i32[]");
     }
-  switch (rng_.below(injective ? 4 : 7)) {
+  const auto kind = rng_.below(injective ? 4 : 7);
+  if (kind == 1 || kind == 5 || kind == 6) *odd = true;
+  switch (kind) {
     case 0: return op("sub", number(n - 1), axis);
     case 1: return op("rem", op("add", axis, number(rng_.below(n + 1))), number(n));
     case 4: return number(rng_.below(n));
@@ -52,14 +55,14 @@ int Frame::axis_index(Writer& w, int axis, bool injective) {
   }
 }
 
-std::string Frame::index_map(int depends, size_t rank, bool injective, bool plain) {
+std::string Frame::index_map(int depends, size_t rank, bool injective, bool plain, bool* odd) {
   Writer w;
   std::string args;
   for (size_t a = 0; a < grid_.size(); ++a) args += (args.empty() ? "" : ", ") + name(w.fresh()) + ": i32[]";
   for (const Operand& p : prefetch_) args += (args.empty() ? "" : ", ") + name(w.fresh()) + ": " + ref_type(p.array, p.space);
   std::vector<int> at;
   const int zero = w.op("constant {value = i32 0x0}", "i32[]");
-  for (int a = 0; a < depends; ++a) at.push_back(plain ? a : axis_index(w, a, injective));
+  for (int a = 0; a < depends; ++a) at.push_back(plain ? a : axis_index(w, a, injective, odd));
   while (at.size() < rank) at.push_back(zero);
   w.line("yield " + names(at));
   return " (" + args + ") {\n" + w.text() + "}";
@@ -84,7 +87,7 @@ Frame::Operand Frame::operand(const std::string& kind, const std::string& name, 
   block.resize(block.size() - 2);
   o.block = ", block = [" + block + "]";
   if (machine_ == ir::Machine::Tpu && rng_.chance(30)) o.block += fmt::format(", pipeline = buffered({})", rng_.in(1, kind == "input" ? 3 : 2));
-  o.map = index_map(depends, o.array.dims.size(), kind == "output", edge);
+  o.map = index_map(depends, o.array.dims.size(), kind == "output", edge, &o.odd);
   return o;
 }
 
@@ -221,7 +224,7 @@ void Frame::begin_body() {
   for (const Operand& o : outputs_)
     if (o.alias >= 0) aliased[static_cast<size_t>(o.alias)] = true;
   const auto add = [&](const Operand& o, bool writable) {
-    body_.refs.push_back({o.id, o.seen, static_cast<int>(body_.roots.size()), o.space});
+    body_.refs.push_back({o.id, o.seen, static_cast<int>(body_.roots.size()), o.space, o.odd});
     body_.roots.push_back({writable, o.permutation});
   };
   for (const Operand& o : prefetch_) add(o, false);
@@ -234,7 +237,7 @@ void Frame::begin_body() {
 // All memory that is read has been written: at every point, or at the first of those that share it.
 void Frame::first_writes() {
   const auto first = [&](const Operand& o, int from) {
-    const Ref r{o.id, o.seen, static_cast<int>(body_.roots.size()), o.space};
+    const Ref r{o.id, o.seen, static_cast<int>(body_.roots.size()), o.space, o.odd};
     const int opened = when_first(from);
     const Body::Mark m = body_.enter();
     if (o.alias >= 0) {

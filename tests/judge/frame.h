@@ -19,14 +19,15 @@ class Frame {
     bool whole = true;
     int alias = -1;       // outputs: number of the input that shares the memory
     bool edge = false;
+    bool odd = false;     // the index map is no affine function
     bool permutation = false;
   };
 
   void choose_grid();
   void choose_operands();
   Operand operand(const std::string& kind, const std::string& name, Type seen, int depends, bool edge);
-  std::string index_map(int depends, size_t rank, bool injective, bool plain);
-  int axis_index(Writer& w, int axis, bool injective);
+  std::string index_map(int depends, size_t rank, bool injective, bool plain, bool* odd);
+  int axis_index(Writer& w, int axis, bool injective, bool* odd);
   void begin_body();
   void first_writes();
   void edges();

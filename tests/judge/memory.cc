@@ -25,6 +25,12 @@ bool Body::can_write(const Ref& r) const {
   return root.writable && !root.permutation && (r.apart || (root.reading == 0 && root.writing == 0));
 }
 
+// Atomic on Triton, where narrow types have none.
+bool Body::can_add(DType t) const {
+  if (machine == ir::Machine::Triton) return t == DType::I32 || t == DType::U32 || t == DType::F32;
+  return t != DType::Bool;
+}
+
 const Ref* Body::readable() {
   std::vector<const Ref*> l;
   for (const Ref& r : refs)
@@ -95,7 +101,7 @@ View Body::view(const Ref& r, int first, bool transforms) {
   if (dims.size() == 2 && rng.chance(20)) {
     v.text += ", transpose(1, 0)";
     std::swap(v.type.dims[0], v.type.dims[1]);
-  } else if (dims.size() == 1 && dims[0] > 1 && rng.chance(10)) {
+  } else if (!r.single && dims.size() == 1 && dims[0] > 1 && rng.chance(10)) {
     const int64_t size = rng.in(1, dims[0]);  // a view of the view
     v.text += fmt::format(", index(slice({}, {}))", rng.in(0, dims[0] - size), size);
     v.type.dims = {size};
@@ -140,7 +146,7 @@ void Body::store_step() {
   ++terms["store"];
   if (rng.chance(20)) {
     keep(w.op("swap " + rest, str(v.type)), v.type);
-  } else if (rng.chance(20) && v.type.dtype != DType::Bool) {
+  } else if (rng.chance(20) && can_add(v.type.dtype)) {
     w.line("addupdate " + rest);
   } else {
     w.line("store " + rest);
@@ -322,7 +328,7 @@ void Body::overlap_step() {
     const std::string rest = o + ", " + name(x.id) + operands(to) + with_view(to);
     const auto kind = rng.below(4);
     if (kind == 0) keep(w.op("swap " + rest, str(to.type)), to.type);
-    else if (kind == 1 && to.type.dtype != DType::Bool) w.line("addupdate " + rest);
+    else if (kind == 1 && can_add(to.type.dtype)) w.line("addupdate " + rest);
     else w.line("store " + rest);
   }
   --budget;
@@ -349,11 +355,11 @@ void Body::own_mask_step() {
 void Body::alias_step() {
   std::vector<const Ref*> l;
   for (const Ref& r : refs)
-    if (!roots[static_cast<size_t>(r.root)].permutation && !r.type.scalar()) l.push_back(&r);
+    if (!roots[static_cast<size_t>(r.root)].permutation && !r.type.scalar() && !r.single) l.push_back(&r);
   if (l.empty()) return;
   const Ref r = *rng.of(l);
   const View v = view(r, 1);
-  const Ref part{w.op("view " + name(r.id) + operands(v) + " {view = [" + v.text + "]}", ref_type(v.type, r.space)), v.type, r.root, r.space, r.apart};
+  const Ref part{w.op("view " + name(r.id) + operands(v) + " {view = [" + v.text + "]}", ref_type(v.type, r.space)), v.type, r.root, r.space, r.single, r.apart};
   refs.push_back(part);
   ++terms["view"];
   --budget;

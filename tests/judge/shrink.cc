@@ -61,16 +61,36 @@ void sweep(ir::Graph& g) {
   }
 }
 
-Op zero_of(Module& m, const ir::Type* t, ValueId result) {
+// Zeros of type t, as a constant and, for arrays, its broadcast.
+void add_zero(Module& m, ir::Graph& g, const ir::Type* t, ValueId result, std::vector<Op>* ops) {
   Op c;
   c.code = OpCode::constant;
   c.results = {result};
-  Attr a = Attr::bits(t->dtype, 0);
+  c.attrs = {{"value", Attr::bits(t->dtype, 0)}};
   if (!t->dims.empty()) {
-    a.kind = Attr::Kind::Dense, a.type = t, a.s.assign(static_cast<size_t>(t->num_bytes()), '\0');
+    c.results = {static_cast<ValueId>(g.types.size())};
+    g.types.push_back(m.types->scalar(t->dtype)), g.names.emplace_back();
   }
-  c.attrs = {{"value", a}};
-  return c;
+  ops->push_back(c);
+  if (t->dims.empty()) return;
+  Op b;
+  b.code = OpCode::broadcast_in_dim;
+  b.operands = c.results, b.results = {result};
+  b.attrs = {{"dims", Attr::ints({})}};
+  ops->push_back(b);
+}
+
+// Loops keep a step, whatever else becomes zero.
+bool steps_of_zero(ir::Graph& g) {
+  std::vector<bool> zero(g.types.size(), false);
+  bool found = false;
+  each_region(g.region, [&](Region& r) {
+    for (const Op& op : r.ops) {
+      if (op.code == OpCode::constant && op.attrs[0].second.is(Attr::Kind::Bits) && op.attrs[0].second.i == 0) zero[static_cast<size_t>(op.results[0])] = true;
+      if (op.code == OpCode::for_ && zero[static_cast<size_t>(op.operands[2])]) found = true;
+    }
+  });
+  return found;
 }
 
 // The operations of one region of `op` in its place: one round of a loop, one branch.
@@ -96,9 +116,9 @@ bool inline_region(ir::Graph& g, Region& r, size_t at, size_t which) {
   return true;
 }
 
-bool is_zero(const Op& op) {
-  const Attr* a = op.attr("value");
-  return op.code == OpCode::constant && a && ((a->is(Attr::Kind::Bits) && a->i == 0) || (a->is(Attr::Kind::Dense) && a->s.find_first_not_of('\0') == std::string::npos));
+bool is_zero(ir::Graph& g, const Op& op) {
+  if (op.code == OpCode::constant) return op.attrs[0].second.is(Attr::Kind::Bits) && op.attrs[0].second.i == 0;
+  return op.code == OpCode::broadcast_in_dim && g.type(op.operands[0])->dims.empty();
 }
 
 // Edit `variant` of operation `at`: false where it has no meaning there.
@@ -106,12 +126,12 @@ bool edit(Module& m, ir::Graph& g, Region& r, size_t at, int variant) {
   Op& op = r.ops[at];
   if (op.code == OpCode::yield) return false;
   if (variant == 0) {  // gone; zeros for its results
-    if (is_zero(op)) return false;
+    if (is_zero(g, op)) return false;
     std::vector<Op> zeros;
     for (ValueId v : op.results) {
       const ir::Type* t = g.type(v);
       if (t->is_ref || t->num_elements() > 4096) return false;
-      zeros.push_back(zero_of(m, t, v));
+      add_zero(m, g, t, v, &zeros);
     }
     r.ops.erase(r.ops.begin() + static_cast<ptrdiff_t>(at));
     r.ops.insert(r.ops.begin() + static_cast<ptrdiff_t>(at), zeros.begin(), zeros.end());
@@ -217,7 +237,10 @@ class Shrinker {
 
  private:
   bool accept(Module& m, Case c) {
-    for (ir::Body& b : m.bodies) sweep(b.graph);
+    for (ir::Body& b : m.bodies) {
+      sweep(b.graph);
+      if (steps_of_zero(b.graph)) return false;
+    }
     try {
       const Module numbered = ir::parse(ir::print(m));
       ir::verify(numbered);

@@ -236,7 +236,9 @@ void Body::elementwise(const Type& t) {
       return put(fmt::format("select_n {}, {}, {}", name(p.id), x, name(b.id)), std::max(a.mag, b.mag));
     }
     case 2: {
-      const Value lo = fresh({t.dtype, {}}), hi = fresh({t.dtype, {}});
+      const bool flt = ir::is_float(t.dtype);
+      const double low = flt ? -1.5 : 0;
+      const Value lo = constant(t.dtype, low), hi = rng.chance(4) ? constant(t.dtype, flt ? -2 : 0) : constant(t.dtype, low + static_cast<double>(rng.in(0, 9)));
       return put(fmt::format("clamp {}, {}, {}", name(lo.id), x, name(hi.id)), 8);
     }
     case 3: return void(derived(a));
