@@ -145,14 +145,31 @@ Array convert(const Array& x, DType to, const interp::Semantics& semantics) {
   return r;
 }
 
-Array spread(const Array& x, const Dims& dims) {
+int64_t dot(const Dims& a, const Dims& b) { return std::inner_product(a.begin(), a.end(), b.begin(), int64_t{0}); }
+
+Array strided(const Array& x, Dims dims, const Dims& step, int64_t base) {
+  return pick(x, std::move(dims), [&](const Dims& index) { return base + dot(index, step); });
+}
+
+Array permuted(const Array& x, const Dims& order) {
+  Dims dims, step;
   const Dims strides = strides_of(x.dims);
-  const size_t lead = dims.size() - x.dims.size();
-  return pick(x, dims, [&](const Dims& index) {
-    int64_t at = 0;
-    for (size_t d = 0; d < x.dims.size(); ++d) at += x.dims[d] == 1 ? 0 : index[lead + d] * strides[d];
-    return at;
-  });
+  for (int64_t d : order) dims.push_back(x.dims[static_cast<size_t>(d)]), step.push_back(strides[static_cast<size_t>(d)]);
+  return strided(x, dims, step);
+}
+
+// Dimension d of x becomes dimension map[d]; those of one element are repeated.
+static Array broadcast(const Array& x, const Dims& dims, const Dims& map) {
+  Dims step(dims.size(), 0);
+  const Dims strides = strides_of(x.dims);
+  for (size_t d = 0; d < map.size(); ++d) step[static_cast<size_t>(map[d])] = x.dims[d] == 1 ? 0 : strides[d];
+  return strided(x, dims, step);
+}
+
+Array spread(const Array& x, const Dims& dims) {
+  Dims map(x.dims.size());
+  std::iota(map.begin(), map.end(), static_cast<int64_t>(dims.size() - map.size()));
+  return broadcast(x, dims, map);
 }
 
 Array regroup(const Array& x, DType to, int64_t outer, int64_t rows, int64_t inner) {
@@ -204,19 +221,9 @@ Array select(const Array& which, const std::vector<const Array*>& cases, const D
   return r;
 }
 
-Array concatenate(const std::vector<const Array*>& parts, size_t axis, const Dims& dims) {
-  Array r = empty_array(parts[0]->dtype, dims);
-  const Dims strides = strides_of(dims);
-  int64_t start = 0;
-  for (const Array* p : parts) {
-    each_index(p->dims, [&](const Dims& index, int64_t n) {
-      int64_t at = start * strides[axis];
-      for (size_t d = 0; d < index.size(); ++d) at += index[d] * strides[d];
-      put(r, at, *p, n);
-    });
-    start += p->dims[axis];
-  }
-  return r;
+// r[base + index . step] = x[index]
+void place(Array& r, const Array& x, const Dims& step, int64_t base) {
+  each_index(x.dims, [&](const Dims& index, int64_t n) { put(r, base + dot(index, step), x, n); });
 }
 
 Array pad(const Array& x, const Array& value, const Op& op, const Dims& dims) {
@@ -242,7 +249,7 @@ Array roll(const Array& x, int64_t shift, const Op& op) {
   return pick(x, x.dims, [&](Dims index) {
     const int64_t by = shift + (by_row ? by_row * index[static_cast<size_t>(along->i)] : 0);
     index[axis] = ((index[axis] - by) % n + n) % n;
-    return std::inner_product(index.begin(), index.end(), strides.begin(), int64_t{0});
+    return dot(index, strides);
   });
 }
 
@@ -251,15 +258,6 @@ Dims clamped(const std::vector<const Array*>& starts, size_t first, const Dims& 
   Dims r;
   for (size_t d = 0; d < dims.size(); ++d) r.push_back(std::clamp<int64_t>(integer(*starts[first + d]), 0, std::max<int64_t>(dims[d] - sizes[d], 0)));
   return r;
-}
-
-Array moved(const Array& x, const Dims& dims, const Dims& start, const Dims& step) {
-  const Dims strides = strides_of(x.dims);
-  return pick(x, dims, [&](const Dims& index) {
-    int64_t at = 0;
-    for (size_t d = 0; d < index.size(); ++d) at += (start[d] + index[d] * step[d]) * strides[d];
-    return at;
-  });
 }
 
 // lax.gather: slices at the places that index vectors (the last dimension of `where`) name.
@@ -287,14 +285,9 @@ Array gather(const Array& x, const Array& where, const Op& op, const Dims& dims)
   });
 }
 
-// The piece i of x along the axis, without it where `squeeze`.
-Array piece(const Array& x, size_t axis, int64_t start, const Dims& dims, bool squeeze) {
-  Dims full = dims, at(x.dims.size(), 0);
-  if (squeeze) full.insert(full.begin() + static_cast<std::ptrdiff_t>(axis), 1);
-  at[axis] = start;
-  Array r = moved(x, full, at, Dims(x.dims.size(), 1));
-  r.dims = dims;
-  return r;
+Dims without(Dims d, size_t axis) {
+  d.erase(d.begin() + static_cast<std::ptrdiff_t>(axis));
+  return d;
 }
 
 }  // namespace
@@ -333,7 +326,7 @@ bool Machine::shape_op(Thread& t, const Op& op) {
     if (!x.back()) return false;
   }
   const ir::Type* to = op.results.empty() ? nullptr : type(t, op);
-  const Dims dims = to ? dims_of(to) : Dims();
+  const Dims dims = to ? dims_of(to) : Dims(), strides = x.empty() ? Dims() : strides_of(x[0]->dims);
   const auto axis = static_cast<size_t>(op.attr("axis") && op.attr("axis")->is_int() ? op.attr("axis")->i : 0);
   switch (op.code) {
     case OpCode::constant: {
@@ -352,54 +345,50 @@ bool Machine::shape_op(Thread& t, const Op& op) {
       canonical(row.dtype, row.bytes.data(), dims[axis]);
       return out(t, op, pick(row, dims, [&](const Dims& i) { return i[axis]; })), true;
     }
-    case OpCode::broadcast_in_dim: {
-      const Dims map = ints(op.attr("dims")), strides = strides_of(x[0]->dims);
-      return out(t, op, pick(*x[0], dims, [&](const Dims& i) {
-               int64_t at = 0;
-               for (size_t d = 0; d < map.size(); ++d) at += x[0]->dims[d] == 1 ? 0 : i[static_cast<size_t>(map[d])] * strides[d];
-               return at;
-             })), true;
-    }
+    case OpCode::broadcast_in_dim: return out(t, op, broadcast(*x[0], dims, ints(op.attr("dims")))), true;
     case OpCode::reshape: {
       Array r = *x[0];
       r.dims = dims;
       return out(t, op, std::move(r)), true;
     }
-    case OpCode::transpose: {
-      const Dims perm = ints(op.attr("perm")), strides = strides_of(x[0]->dims);
-      return out(t, op, pick(*x[0], dims, [&](const Dims& i) {
-               int64_t at = 0;
-               for (size_t d = 0; d < perm.size(); ++d) at += i[d] * strides[static_cast<size_t>(perm[d])];
-               return at;
-             })), true;
-    }
+    case OpCode::transpose: return out(t, op, permuted(*x[0], ints(op.attr("perm")))), true;
     case OpCode::slice: {
-      Dims stride = ints(op.attr("stride"));
-      stride.resize(dims.size(), 1);
-      return out(t, op, moved(*x[0], dims, ints(op.attr("start")), stride)), true;
+      Dims step = ints(op.attr("stride"));
+      step.resize(dims.size(), 1);
+      for (size_t d = 0; d < dims.size(); ++d) step[d] *= strides[d];
+      return out(t, op, strided(*x[0], dims, step, dot(ints(op.attr("start")), strides))), true;
     }
-    case OpCode::dynamic_slice: return out(t, op, moved(*x[0], dims, clamped(x, 1, x[0]->dims, dims), Dims(dims.size(), 1))), true;
+    case OpCode::dynamic_slice:
+      return out(t, op, strided(*x[0], dims, strides, dot(clamped(x, 1, x[0]->dims, dims), strides))), true;
     case OpCode::dynamic_update_slice: {
       Array r = *x[0];
-      const Dims start = clamped(x, 2, r.dims, x[1]->dims), strides = strides_of(r.dims);
-      each_index(x[1]->dims, [&](const Dims& i, int64_t n) {
-        int64_t at = 0;
-        for (size_t d = 0; d < i.size(); ++d) at += (start[d] + i[d]) * strides[d];
-        put(r, at, *x[1], n);
-      });
+      place(r, *x[1], strides, dot(clamped(x, 2, r.dims, x[1]->dims), strides));
       return out(t, op, std::move(r)), true;
     }
-    case OpCode::concatenate: return out(t, op, concatenate(x, axis, dims)), true;
+    case OpCode::concatenate:
+    case OpCode::stack: {
+      Array r = empty_array(to->dtype, dims);
+      const Dims to_strides = strides_of(dims);
+      int64_t start = 0;
+      for (const Array* part : x) {
+        const bool joins = op.code == OpCode::concatenate;
+        place(r, *part, joins ? to_strides : without(to_strides, axis), start * to_strides[axis]);
+        start += joins ? part->dims[axis] : 1;
+      }
+      return out(t, op, std::move(r)), true;
+    }
     case OpCode::pad: return out(t, op, pad(*x[0], *x[1], op, dims)), true;
     case OpCode::rev: {
-      const Dims axes = ints(op.attr("axes"));
-      Dims start(dims.size(), 0), step(dims.size(), 1);
-      for (int64_t a : axes) start[static_cast<size_t>(a)] = dims[static_cast<size_t>(a)] - 1, step[static_cast<size_t>(a)] = -1;
-      return out(t, op, moved(*x[0], dims, start, step)), true;
+      Dims step = strides;
+      int64_t base = 0;
+      for (int64_t a : ints(op.attr("axes"))) {
+        const auto d = static_cast<size_t>(a);
+        base += (dims[d] - 1) * strides[d], step[d] = -strides[d];
+      }
+      return out(t, op, strided(*x[0], dims, step, base)), true;
     }
     case OpCode::tile:
     case OpCode::repeat: {
-      const Dims strides = strides_of(x[0]->dims);
       const size_t lead = dims.size() - x[0]->dims.size();
       return out(t, op, pick(*x[0], dims, [&](const Dims& i) {
                int64_t at = 0;
@@ -410,23 +399,13 @@ bool Machine::shape_op(Thread& t, const Op& op) {
     case OpCode::split:
     case OpCode::unstack: {
       int64_t start = 0;
-      const bool squeeze = op.code == OpCode::unstack;
+      const bool splits = op.code == OpCode::split;
       for (size_t i = 0; i < op.results.size(); ++i) {
         const Dims d = dims_of(type(t, op, i));
-        out(t, op, piece(*x[0], axis, start, d, squeeze), i);
-        start += squeeze ? 1 : d[axis];
+        out(t, op, strided(*x[0], d, splits ? strides : without(strides, axis), start * strides[axis]), i);
+        start += splits ? d[axis] : 1;
       }
       return true;
-    }
-    case OpCode::stack: {
-      std::vector<Array> copies;
-      for (const Array* a : x) {
-        copies.push_back(*a);
-        copies.back().dims.insert(copies.back().dims.begin() + static_cast<std::ptrdiff_t>(axis), 1);
-      }
-      std::vector<const Array*> parts;
-      for (const Array& a : copies) parts.push_back(&a);
-      return out(t, op, concatenate(parts, axis, dims)), true;
     }
     case OpCode::roll: return out(t, op, roll(*x[0], integer(*x[1]), op)), true;
     case OpCode::gather: return out(t, op, gather(*x[0], *x[1], op, dims)), true;

@@ -143,20 +143,14 @@ static void each_place(const W& w, const Dims& dims, const F& f) {
   });
 }
 
-void Machine::fetch(Window& w) {
-  const Dims dims = dims_of(m_.operands[w.operand].array);
+// From the array into the window, where what does not exist is unwritten, or back.
+void Machine::move(Window& w, bool in) {
   const auto size = static_cast<size_t>(ir::byte_size(w.array->dtype));
-  fill_unwritten(w.stage->bytes, w.array->dtype, setting_.fuzzy_uninitialized, &noise_);
-  each_place(w, dims, [&](int64_t n, int64_t at) {
-    if (at >= 0) std::memcpy(w.stage->bytes.data() + static_cast<size_t>(n) * size, w.array->bytes.data() + static_cast<size_t>(at) * size, size);
-  });
-}
-
-void Machine::write_back(Window& w) {
-  const Dims dims = dims_of(m_.operands[w.operand].array);
-  const auto size = static_cast<size_t>(ir::byte_size(w.array->dtype));
-  each_place(w, dims, [&](int64_t n, int64_t at) {
-    if (at >= 0) std::memcpy(w.array->bytes.data() + static_cast<size_t>(at) * size, w.stage->bytes.data() + static_cast<size_t>(n) * size, size);
+  if (in) fill_unwritten(w.stage->bytes, w.array->dtype, setting_.fuzzy_uninitialized, &noise_);
+  each_place(w, dims_of(m_.operands[w.operand].array), [&](int64_t n, int64_t at) {
+    if (at < 0) return;
+    std::byte *here = w.stage->bytes.data() + static_cast<size_t>(n) * size, *there = w.array->bytes.data() + static_cast<size_t>(at) * size;
+    std::memcpy(in ? here : there, in ? there : here, size);
   });
 }
 
@@ -191,7 +185,7 @@ void Machine::place_windows(Thread& t, std::vector<Window>& windows, std::vector
     next.emplace_back(std::move(start), std::move(size));
   }
   for (size_t i = 0; i < windows.size(); ++i)
-    if (Window& w = windows[i]; w.valid && w.output && w.stage && (w.start != next[i].first || w.size != next[i].second)) write_back(w);
+    if (Window& w = windows[i]; w.valid && w.output && w.stage && (w.start != next[i].first || w.size != next[i].second)) move(w, false);
   for (size_t i = 0; i < windows.size(); ++i) {
     Window& w = windows[i];
     const bool same = w.valid && w.start == next[i].first && w.size == next[i].second;
@@ -200,7 +194,7 @@ void Machine::place_windows(Thread& t, std::vector<Window>& windows, std::vector
     w.valid = true;
     Ref r;
     if (w.stage) {
-      fetch(w);
+      move(w, true);
       r = whole_ref(w.stage, w.array->dtype, w.extent);
     } else {
       r.memory = w.array;
@@ -223,7 +217,7 @@ void Machine::run_thread(Thread& t, std::vector<Value>& body, std::vector<Window
     region(t, t.graph->region, body);
   });
   for (Window& w : windows)
-    if (w.output && w.stage) write_back(w);
+    if (w.output && w.stage) move(w, false);
 }
 
 void Machine::bind_device(std::span<const Array> args) {

@@ -99,6 +99,10 @@ Array integer_scalar(DType, int64_t);
 void fill_unwritten(std::vector<std::byte>&, DType, bool noise, uint64_t* state);
 Array elementwise(OpCode, DType operand, DType result, const Dims&, const std::vector<const Array*>&, interp::StripParams);
 Array convert(const Array&, DType to, const interp::Semantics&);
+int64_t dot(const Dims&, const Dims&);
+// The elements x[base + index . step], x with its dimensions in another order.
+Array strided(const Array& x, Dims dims, const Dims& step, int64_t base = 0);
+Array permuted(const Array& x, const Dims& order);
 // The value seen in the shape `dims`, trailing dimensions aligned as NumPy does.
 Array spread(const Array&, const Dims& dims);
 // The elements x[from(index)].
@@ -143,8 +147,7 @@ class Machine {
   Value operand_ref(Thread&, size_t i);
   Window make_window(Thread&, size_t i);
   void place_windows(Thread&, std::vector<Window>&, std::vector<Value>& body);
-  void fetch(Window&);
-  void write_back(Window&);
+  void move(Window&, bool in);
   void left_over(const Memory&);
   bool is_aliased(size_t input) const;
   std::shared_ptr<Memory> new_memory(const ir::Type&, const std::string& name);

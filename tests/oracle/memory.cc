@@ -204,13 +204,9 @@ Ref Machine::view(Thread& t, const Op& op, const Ref& ref, const Attr* transform
     } else if (f.is_call("reshape")) {
       r.dims = n;
     } else if (f.is_call("transpose")) {
-      Dims dims, strides = strides_of(r.dims);
-      for (int64_t d : n) dims.push_back(r.dims[static_cast<size_t>(d)]);
-      r = picked(r, dims, [&](const Dims& index) {
-        int64_t at = 0;
-        for (size_t d = 0; d < index.size(); ++d) at += index[d] * strides[static_cast<size_t>(n[d])];
-        return at;
-      });
+      Dims dims, step, strides = strides_of(r.dims);
+      for (int64_t d : n) dims.push_back(r.dims[static_cast<size_t>(d)]), step.push_back(strides[static_cast<size_t>(d)]);
+      r = picked(r, dims, [&](const Dims& index) { return dot(index, step); });
     } else if (f.is_call("squeeze")) {
       std::sort(n.rbegin(), n.rend());
       for (int64_t d : n) r.dims.erase(r.dims.begin() + d);

@@ -11,18 +11,15 @@ using interp::reference_kernels;
 
 namespace {
 
-Array permuted(const Array& x, const std::vector<size_t>& order) {
-  Dims dims;
-  const Dims strides = strides_of(x.dims);
-  for (size_t d : order) dims.push_back(x.dims[d]);
-  return pick(x, dims, [&](const Dims& i) {
-    int64_t at = 0;
-    for (size_t d = 0; d < order.size(); ++d) at += i[d] * strides[order[d]];
-    return at;
-  });
-}
-
 bool has(const Dims& v, size_t d) { return std::find(v.begin(), v.end(), static_cast<int64_t>(d)) != v.end(); }
+
+Dims reduced_last(const Array& x, const Dims& axes) {
+  Dims order;
+  for (size_t d = 0; d < x.dims.size(); ++d)
+    if (!has(axes, d)) order.push_back(static_cast<int64_t>(d));
+  order.insert(order.end(), axes.begin(), axes.end());
+  return order;
+}
 
 // [outer][reduce][inner]; axes that are not adjacent come last.
 struct Form {
@@ -34,11 +31,7 @@ Form form_of(const Array& x, Dims axes) {
   std::sort(axes.begin(), axes.end());
   Form f{x};
   const bool adjacent = axes.empty() || axes.back() - axes.front() + 1 == static_cast<int64_t>(axes.size());
-  std::vector<size_t> order;
-  for (size_t d = 0; d < x.dims.size(); ++d)
-    if (!has(axes, d)) order.push_back(d);
-  for (int64_t a : axes) order.push_back(static_cast<size_t>(a));
-  if (!adjacent) f.x = permuted(x, order);
+  if (!adjacent) f.x = permuted(x, reduced_last(x, axes));
   for (size_t d = 0; d < x.dims.size(); ++d) {
     if (has(axes, d)) f.reduce *= x.dims[d];
     else if (!adjacent || axes.empty() || static_cast<int64_t>(d) < axes.front()) f.outer *= x.dims[d];
@@ -49,16 +42,17 @@ Form form_of(const Array& x, Dims axes) {
 
 // [batch][free][contract], dense; extents of the three groups.
 Array side(const Array& x, const Dims& batch, const Dims& contract, std::array<int64_t, 3>* n) {
-  std::vector<size_t> order;
+  Dims order = batch, all = batch;
+  all.insert(all.end(), contract.begin(), contract.end());
+  const Dims last = reduced_last(x, all);
+  order.insert(order.end(), last.begin(), last.end() - static_cast<std::ptrdiff_t>(all.size()));
+  order.insert(order.end(), contract.begin(), contract.end());
   *n = {1, 1, 1};
-  for (int64_t b : batch) order.push_back(static_cast<size_t>(b)), (*n)[0] *= x.dims[order.back()];
-  for (size_t d = 0; d < x.dims.size(); ++d)
-    if (!has(batch, d) && !has(contract, d)) order.push_back(d), (*n)[1] *= x.dims[d];
-  for (int64_t c : contract) order.push_back(static_cast<size_t>(c)), (*n)[2] *= x.dims[order.back()];
+  for (size_t d = 0; d < x.dims.size(); ++d) (*n)[has(batch, d) ? 0 : has(contract, d) ? 2 : 1] *= x.dims[d];
   return permuted(x, order);
 }
 
-Array dot(const Array& l, const Array& r, const Op& op, DType to, const Dims& dims) {
+Array contracted(const Array& l, const Array& r, const Op& op, DType to, const Dims& dims) {
   std::array<int64_t, 3> a{}, b{};
   const Array x = side(l, ints(op.attr("lhs_batch")), ints(op.attr("lhs_contract")), &a);
   const Array y = side(r, ints(op.attr("rhs_batch")), ints(op.attr("rhs_contract")), &b);
@@ -138,11 +132,7 @@ void Machine::op_reduce_region(Thread& t, const Op& op) {
     const Array& x = in(t, op, i);
     Dims axes = ints(op.attr("axes"));
     std::sort(axes.begin(), axes.end());
-    std::vector<size_t> order;
-    for (size_t d = 0; d < x.dims.size(); ++d)
-      if (!has(axes, d)) order.push_back(d);
-    for (int64_t a : axes) order.push_back(static_cast<size_t>(a));
-    forms.push_back({permuted(x, order)});
+    forms.push_back({permuted(x, reduced_last(x, axes))});
     results.push_back(empty_array(x.dtype, dims_of(type(t, op, i))));
   }
   const int64_t rest = count(results[0].dims), length = rest ? count(forms[0].x.dims) / rest : 0;
@@ -179,7 +169,7 @@ bool Machine::reduce_op(Thread& t, const Op& op) {
   if (op.code == OpCode::conv_general_dilated) return false;
   const ir::Type* to = type(t, op);
   const Array& x = in(t, op, 0);
-  if (op.code == OpCode::dot_general) return out(t, op, dot(x, in(t, op, 1), op, to->dtype, dims_of(to))), true;
+  if (op.code == OpCode::dot_general) return out(t, op, contracted(x, in(t, op, 1), op, to->dtype, dims_of(to))), true;
   Array r = empty_array(to->dtype, dims_of(to));
   if (op.attr("axes")) {
     const interp::ReduceFn fn = k.reduce(op.code, x.dtype);
