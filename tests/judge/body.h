@@ -120,8 +120,15 @@ class Body {
   void print_step();
 
   // async.cc
+  struct Lock { int src, dst; };
+  Lock lock(const Ref& src, const Ref& dst);
+  void unlock(const Lock&);
+  bool copy_pair(Ref* src, Ref* dst, bool whole);
   void copy_step();
   void slots_step();
+  void semaphore_step();
+  void exchange_step(int me, int devices);
+  void meeting_step(int me, int cores, const Ref& shared);
 };
 
 std::string joined(const std::vector<Type>& types);

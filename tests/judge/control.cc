@@ -380,7 +380,7 @@ void Body::step() {
   struct Term {
     int weight;
     void (Body::*make)();
-    bool region;
+    bool region, copies = false;
   };
   static constexpr Term kTerms[] = {
       {14, nullptr, false},
@@ -402,16 +402,20 @@ void Body::step() {
       {8, &Body::cond_step, true},
       {4, &Body::call_step, true},
       {4, &Body::scoped_step, true},
+      {6, &Body::copy_step, true, true},
+      {4, &Body::slots_step, true, true},
+      {2, &Body::semaphore_step, true, true},
   };
+  const auto possible = [&](const Term& t) { return (nesting < 3 || !t.region) && (copies || !t.copies); };
   int total = 0;
-  for (const Term& t : kTerms) total += nesting < 3 || !t.region ? t.weight : 0;
+  for (const Term& t : kTerms) total += possible(t) ? t.weight : 0;
   auto at = static_cast<int>(rng.below(total + 8));
   if (at >= total) {  // a read that later writes meet
     if (const Ref* r = readable()) read(Ref(*r));
     return;
   }
   for (const Term& t : kTerms) {
-    if (nesting >= 3 && t.region) continue;
+    if (!possible(t)) continue;
     if (at < t.weight) return t.make ? (this->*t.make)() : elementwise(any_type());
     at -= t.weight;
   }

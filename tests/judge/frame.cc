@@ -19,10 +19,18 @@ void Frame::choose_grid() {
   for (int64_t k = rng_.below(3); k > 0; --k)
     body_.dtypes.push_back(rng_.of({DType::BF16, DType::F16, DType::I8, DType::U8, DType::I16, DType::U32, DType::F8E4M3FN, DType::F8E5M2}));
   if (machine_ == ir::Machine::Generic && rng_.chance(15)) body_.dtypes.push_back(rng_.of({DType::I64, DType::F64}));
-  const auto axes = rng_.of({0, 0, 0, 1, 1, 1, 2, 2, 3});
+  auto axes = rng_.of({0, 0, 0, 1, 1, 1, 2, 2, 3});
+  body_.copies = machine_ == ir::Machine::Tpu && rng_.chance(60);
+  if (machine_ == ir::Machine::Tpu && axes == 0) {
+    const auto many = rng_.below(10);
+    if (many < 3) devices_ = static_cast<int>(rng_.in(2, 3)), body_.copies = true;
+    else if (many < 5) cores_ = static_cast<int>(rng_.in(2, 3));
+  }
+  c_.devices = devices_;
   for (int a = 0; a < axes; ++a) grid_.push_back(rng_.in(1, axes == 1 ? 5 : 3));
   parallel_ = machine_ == ir::Machine::Triton ? axes : axes > 0 && rng_.chance(50) ? static_cast<int>(rng_.in(1, axes)) : 0;
   dynamic_ = axes > 0 && rng_.chance(12);
+  c_.wrong = rng_.below(1000) < 15;
 }
 
 Type Frame::block_type() {
@@ -87,11 +95,30 @@ Frame::Operand Frame::operand(const std::string& kind, const std::string& name, 
   block.resize(block.size() - 2);
   o.block = ", block = [" + block + "]";
   if (machine_ == ir::Machine::Tpu && rng_.chance(30)) o.block += fmt::format(", pipeline = buffered({})", rng_.in(1, kind == "input" ? 3 : 2));
+  o.odd = dynamic_;
   o.map = index_map(depends, o.array.dims.size(), kind == "output", edge, &o.odd);
   return o;
 }
 
+// Cores share inputs and outputs and have scratch of their own: outputs have a row for each core.
+void Frame::choose_operands_of_cores() {
+  const auto whole = [&](const std::string& kind, const std::string& n, Type t) { return Operand{kind, n, "any", "", "", t, t}; };
+  const auto rows = [&](Type t) {
+    t.dims.insert(t.dims.begin(), cores_);
+    return t;
+  };
+  for (int64_t k = 0, n = rng_.in(1, 2); k < n; ++k) inputs_.push_back(whole("input", "x" + std::to_string(k), block_type()));
+  for (int64_t k = 0, n = rng_.in(1, 2); k < n; ++k) outputs_.push_back(whole("output", "met" + std::to_string(k), rows(block_type())));
+  for (int64_t k = 0, n = rng_.in(1, 3); k < n; ++k) {
+    Operand s{"scratch", "s" + std::to_string(k), "vmem", "", "", {}, block_type()};
+    scratch_.push_back(s);
+    dumps_.push_back(outputs_.size());
+    outputs_.push_back(whole("output", "end_" + s.name, rows(s.seen)));
+  }
+}
+
 void Frame::choose_operands() {
+  if (cores_ > 1) return choose_operands_of_cores();
   const auto axes = static_cast<int>(grid_.size());
   const bool triton = machine_ == ir::Machine::Triton;
   const std::string whole_space = triton ? "gmem" : machine_ == ir::Machine::Tpu ? rng_.of({"vmem", "any", "smem"}) : "any";
@@ -220,6 +247,10 @@ void Frame::begin_body() {
     ids_.push_back(v);
     body_.values.push_back(v);
   }
+  if (devices_ > 1 || cores_ > 1) {
+    me_ = w_.op(fmt::format("axis_index {{axis = \"{}\"}}", devices_ > 1 ? "x" : "core"), "i32[]");
+    body_.values.push_back({me_, {DType::I32, {}}, 0, std::max(devices_, cores_) - 1, 4});
+  }
   std::vector<bool> aliased(inputs_.size(), false);
   for (const Operand& o : outputs_)
     if (o.alias >= 0) aliased[static_cast<size_t>(o.alias)] = true;
@@ -262,7 +293,7 @@ void Frame::first_writes() {
   };
   for (size_t k = 0; k < outputs_.size(); ++k) {
     const Operand& o = outputs_[k];
-    if (o.edge || std::find(dumps_.begin(), dumps_.end(), k) != dumps_.end()) continue;
+    if (o.edge || cores_ > 1 || std::find(dumps_.begin(), dumps_.end(), k) != dumps_.end()) continue;
     first(o, o.whole ? 0 : o.depends);
   }
   for (const Operand& s : scratch_) first(s, rng_.chance(30) ? static_cast<int>(grid_.size()) : s.depends);
@@ -300,15 +331,19 @@ void Frame::results() {
   }
   for (size_t k = 0; k < dumps_.size(); ++k) {
     const Operand& o = outputs_[dumps_[k]];
-    const int v = w_.op("get " + name(scratch_[k].id), str(o.seen));
-    w_.line("store " + name(o.id) + ", " + name(v));
+    const int v = w_.op("get " + name(scratch_[k].id), str(scratch_[k].seen));
+    std::string row;
+    for (int64_t n : scratch_[k].seen.dims) row += fmt::format(", slice(0, {})", n);
+    if (cores_ > 1) w_.line(fmt::format("store {}, {}, {} {{view = [index($2{})]}}", name(o.id), name(v), name(me_), row));
+    else w_.line("store " + name(o.id) + ", " + name(v));
   }
 }
 
 void Frame::arguments() {
   const auto add = [&](const Type& t, std::vector<double> v) { c_.args.push_back({t.dtype, t.dims, encode(t.dtype, v)}); };
   if (dynamic_) add({DType::I32, {}}, {static_cast<double>(grid_[0])});
-  for (const auto* list : {&prefetch_, &inputs_})
+  for (int d = 0; d < devices_; ++d)
+   for (const auto* list : {&prefetch_, &inputs_})
     for (const Operand& o : *list) {
       std::vector<double> v;
       if (o.permutation) {
@@ -322,7 +357,10 @@ void Frame::arguments() {
 }
 
 std::string Frame::text() const {
-  std::string t = fmt::format("pallasim-ir 1\nmodule \"judged_{}\" {{machine = {}}}\n", c_.seed, machine_name(machine_));
+  std::string t = fmt::format("pallasim-ir 1\nmodule \"judged_{}\" {{machine = {}", c_.seed, machine_name(machine_));
+  if (devices_ > 1) t += fmt::format(", devices = [axis(\"x\", {})], communicates = true", devices_);
+  t += "}\n";
+  if (cores_ > 1) t += fmt::format("mesh \"cores\" {{kind = tensorcore, axes = [axis(\"core\", {})]}}\n", cores_);
   for (size_t a = 0; a < grid_.size(); ++a) {
     const std::string size = a == 0 && dynamic_ ? "dynamic(0)" : std::to_string(grid_[a]);
     const bool says = machine_ != ir::Machine::Triton;
@@ -337,7 +375,7 @@ std::string Frame::text() const {
     }
   for (size_t k = 0; k < outputs_.size(); ++k)
     if (outputs_[k].alias >= 0) t += fmt::format("alias {{input = {}, output = {}}}\n", static_cast<size_t>(outputs_[k].alias) + prefetch_.size(), k);
-  return t + "body (" + args + ") {\n" + w_.text() + "  yield\n}\n";
+  return t + "body " + (cores_ > 1 ? "\"cores\" (" : "(") + args + ") {\n" + w_.text() + "  yield\n}\n";
 }
 
 void Frame::make() {
@@ -350,12 +388,50 @@ void Frame::make() {
   body_.budget = whole;
   while (body_.budget > 0) {
     if (rng_.chance(15)) odd_predicates();
+    if (rng_.chance(20)) exchange();
     body_.step();
     --body_.budget;
   }
+  exchange();
+  if (c_.wrong) mistake();
   results();
   arguments();
   c_.text = text();
+}
+
+void Frame::exchange() {
+  if (devices_ > 1) body_.exchange_step(me_, devices_);
+  if (cores_ == 1 || met_ == outputs_.size() - dumps_.size()) return;
+  const Operand& o = outputs_[met_++];  // each once: nobody knows when the others have read it
+  body_.meeting_step(me_, cores_, {o.id, o.seen, -1, o.space});
+}
+
+// One mistake whose outcome is known: an index behind the end, a device that does not exist, a wait for nobody.
+void Frame::mistake() {
+  const auto kind = machine_ == ir::Machine::Tpu ? rng_.below(4) : 0;
+  const int one = body_.number(1);
+  if (kind >= 2) {
+    const int sem = w_.fresh();
+    w_.open(fmt::format("run_scoped ({}: ref<sem[], semaphore>) {{", name(sem)));
+    if (kind == 2) w_.line(fmt::format("sem_wait {}, {} {{value = $1}}", name(sem), name(one)));
+    else w_.line(fmt::format("sem_signal {}, {}, {} {{inc = $1, device_id = $2, device_id_type = logical}}", name(sem), name(one), name(body_.number(devices_ + rng_.below(3)))));
+    w_.line("yield");
+    w_.close("}");
+    ++c_.terms[kind == 2 ? "wrong: deadlock" : "wrong: no such device"];
+    return;
+  }
+  for (const Ref& r : body_.refs) {
+    if (r.type.scalar() || !body_.can_read(r)) continue;
+    std::string rest;
+    for (size_t i = 1; i < r.type.dims.size(); ++i) rest += fmt::format(", slice(0, {})", r.type.dims[i]);
+    const Type row{r.type.dtype, {r.type.dims.begin() + 1, r.type.dims.end()}};
+    const int at = rng_.chance(50) ? body_.number(r.type.dims[0] + rng_.below(3)) : body_.number(-1 - rng_.below(2));
+    body_.keep(w_.op(fmt::format("get {}, {} {{view = [index($1{})]}}", name(r.id), name(at), rest), str(row)), row);
+    body_.late_use({body_.values.back(), body_.values.back(), body_.values.back()});
+    ++c_.terms["wrong: out of bounds"];
+    return;
+  }
+  c_.wrong = false;
 }
 
 Case generate(uint64_t seed) {

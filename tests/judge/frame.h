@@ -25,6 +25,7 @@ class Frame {
 
   void choose_grid();
   void choose_operands();
+  void choose_operands_of_cores();
   Operand operand(const std::string& kind, const std::string& name, Type seen, int depends, bool edge);
   std::string index_map(int depends, size_t rank, bool injective, bool plain, bool* odd);
   int axis_index(Writer& w, int axis, bool injective, bool* odd);
@@ -35,6 +36,8 @@ class Frame {
   Value first_visit(int from);
   void odd_predicates();
   void results();
+  void mistake();
+  void exchange();
   void arguments();
   std::string text() const;
   Type block_type();
@@ -44,11 +47,14 @@ class Frame {
   Writer w_;
   Body body_;
   ir::Machine machine_ = ir::Machine::Generic;
+  int devices_ = 1, cores_ = 1;
+  int me_ = -1;            // number of the device or core
   Dims grid_;
   int parallel_ = 0;       // leading axes that are declared parallel
   bool dynamic_ = false;   // the first extent is an operand
   std::vector<Operand> prefetch_, inputs_, outputs_, scratch_;
   std::vector<Value> ids_;
+  size_t met_ = 0;         // outputs through which cores have met
   std::vector<size_t> dumps_;  // outputs that take a scratch ref at the end of each point
 };
 

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/wait.h>
+#include <tbb/global_control.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -160,6 +161,7 @@ int one(const Arguments& a) {
 
 int main(int argc, char** argv) {
   using namespace pallasim::judge;
+  const tbb::global_control threads(tbb::global_control::max_allowed_parallelism, 8);  // as many as a configuration asks for
   Arguments a;
   for (int i = 1; i < argc; ++i) {
     const std::string k = argv[i];

@@ -97,7 +97,7 @@ View Body::view(const Ref& r, int first, bool transforms) {
   }
   v.type.dims = dims;
   v.text += "index(" + entries + ")";
-  if (!transforms) return v;
+  if (!transforms || r.single) return v;
   if (dims.size() == 2 && rng.chance(20)) {
     v.text += ", transpose(1, 0)";
     std::swap(v.type.dims[0], v.type.dims[1]);
