@@ -167,7 +167,7 @@ void Body::semaphore_step() {
 // On every device alike: what `src` holds goes into `dst` of the next device, which said that it waits for it.
 void Body::exchange_step(int me, int devices) {
   Ref src, dst;
-  if (!copy_pair(&src, &dst, true)) return;
+  const bool copying = copy_pair(&src, &dst, true);  // else they only meet
   ++terms["exchange between devices"];
   const int count = number(devices), ahead = number(rng.in(1, devices - 1)), one = number(1);
   const auto op = [&](const char* o, int a, int b) { return w.op(fmt::format("{} {}, {}", o, name(a), name(b)), "i32[]"); };
@@ -176,6 +176,16 @@ void Body::exchange_step(int me, int devices) {
   w.open(fmt::format("run_scoped ({}: ref<dma_sem[], semaphore>, {}: ref<dma_sem[], semaphore>, {}: ref<sem[], semaphore>) {{", name(send), name(receive), name(ready)));
   const Mark m = enter();
   w.line(fmt::format("sem_signal {}, {}, {} {{inc = $1, device_id = $2, device_id_type = logical}}", name(ready), name(one), name(from)));
+  const auto end = [&] {
+    inside(3);
+    w.line("yield");
+    leave(m);
+    w.close("}");
+  };
+  if (!copying) {
+    w.line(fmt::format("sem_wait {}, {} {{value = $1}}", name(ready), name(one)));
+    return end();
+  }
   const Lock l = lock(src, dst);
   if (rng.chance(50)) inside(3);
   w.line(fmt::format("sem_wait {}, {} {{value = $1}}", name(ready), name(one)));
@@ -188,10 +198,7 @@ void Body::exchange_step(int me, int devices) {
   w.line(waits[first]);
   w.line(waits[1 - first]);
   unlock(l);
-  inside(3);
-  w.line("yield");
-  leave(m);
-  w.close("}");
+  end();
 }
 
 // Cores of one device: each shows a row of shared memory to the next one, after it said that the row is there.

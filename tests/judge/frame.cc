@@ -392,7 +392,8 @@ void Frame::make() {
     body_.step();
     --body_.budget;
   }
-  exchange();
+  do exchange();
+  while (cores_ > 1 && met_ < outputs_.size() - dumps_.size());
   if (c_.wrong) mistake();
   results();
   arguments();

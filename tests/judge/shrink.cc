@@ -268,6 +268,7 @@ class Shrinker {
             Module m = ir::parse(best_.text);
             all = regions(m.bodies[body].graph);
             if (r >= all.size() || at >= all[r]->ops.size()) break;
+            if (keep_writes_ && variant == 0 && whole_store(all[r]->ops[at])) continue;
             if (edit(m, m.bodies[body].graph, *all[r], at, variant) && accept(m, best_)) {
               any = true;
               break;
@@ -302,8 +303,12 @@ class Shrinker {
     return any;
   }
 
+  // Without its first writes every program reads what nobody wrote.
+  static bool whole_store(const Op& op) { return (op.code == OpCode::store && !op.attr("view")) || op.code == OpCode::cond; }
+
   Case best_;
   Verdict want_;
+  bool keep_writes_ = want_.kind == Verdict::Kind::Finding;
   int tried_ = 0;
 };
 
