@@ -21,7 +21,7 @@ struct Arguments {
   int64_t modules = 1000;
   uint64_t seed = 1;
   int jobs = 1;
-  std::string dump;
+  std::string dump, file;
   bool only = false, stats = false, shrink = false, text = false;
 };
 
@@ -81,7 +81,7 @@ Job start(const Arguments& a, uint64_t first, uint64_t end, uint64_t step) {
 }
 
 // Reads events of one job until it ends or breaks off.
-void follow(Job& j, Totals& t) {
+void follow(const Arguments& a, Job& j, Totals& t) {
   char* line = nullptr;
   size_t room = 0;
   while (getline(&line, &room, j.in) > 0) {
@@ -111,6 +111,7 @@ void follow(Job& j, Totals& t) {
   const std::string how = WIFSIGNALED(status) ? WTERMSIG(status) == SIGALRM ? "hangs" : fmt::format("crashes (signal {})", WTERMSIG(status)) : fmt::format("exits ({})", status);
   ++t.failures, ++t.kinds["crash or hang"];
   fmt::print("seed {}: {}\n", j.at, how);
+  save(a, generate(j.at), how);
 }
 
 // Each worker runs in a process of its own; where one breaks off, its seed is named and the next seed goes on.
@@ -119,15 +120,13 @@ int run(const Arguments& a) {
   Totals t;
   const auto step = static_cast<uint64_t>(a.jobs);
   const uint64_t end = a.seed + static_cast<uint64_t>(a.modules);
-  std::vector<std::pair<pid_t, FILE*>> collectors;
-  // One collecting process per job keeps the readers apart; its totals come back as the same kind of lines.
   std::vector<Job> jobs;
   for (uint64_t j = 0; j < step && a.seed + j < end; ++j) jobs.push_back(start(a, a.seed + j, end, step));
   for (size_t j = 0; j < jobs.size(); ++j) {
-    follow(jobs[j], t);
+    follow(a, jobs[j], t);
     while (!jobs[j].ended && jobs[j].at + step < end) {
       jobs[j] = start(a, jobs[j].at + step, end, step);
-      follow(jobs[j], t);
+      follow(a, jobs[j], t);
     }
   }
   const double s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -142,7 +141,7 @@ int run(const Arguments& a) {
 }
 
 int one(const Arguments& a) {
-  const Case c = generate(a.seed);
+  const Case c = a.file.empty() ? generate(a.seed) : read_case(a.file);
   if (a.text) return fmt::print("{}", c.text), 0;
   const Verdict v = judge_apart(c);
   fmt::print("seed {}: {} {}\n", c.seed, name_of(v.kind), v.text);
@@ -171,10 +170,11 @@ int main(int argc, char** argv) {
     else if (k == "--jobs" && more) a.jobs = std::max(1, std::atoi(argv[++i]));
     else if (k == "--dump" && more) a.dump = argv[++i];
     else if (k == "--only" && more) a.only = true, a.seed = std::strtoull(argv[++i], nullptr, 10);
+    else if (k == "--file" && more) a.only = true, a.file = argv[++i];
     else if (k == "--stats") a.stats = true;
     else if (k == "--shrink") a.shrink = true;
     else if (k == "--text") a.text = true;
-    else return fmt::print(stderr, "usage: pallasim_judge [--modules N] [--seed S] [--jobs J] [--dump DIR] [--stats] [--only SEED [--shrink] [--text]]\n"), 2;
+    else return fmt::print(stderr, "usage: pallasim_judge [--modules N] [--seed S] [--jobs J] [--dump DIR] [--stats] [--only SEED | --file NAME.psir [--shrink] [--text]]\n"), 2;
   }
   return a.only ? one(a) : run(a);
 }

@@ -37,5 +37,7 @@ Case shrink(const Case&, const Verdict& v);
 
 // The operands, one per line, as numbers.
 std::string describe(const Case&);
+// NAME.psir with the operands that `describe` wrote into NAME.txt; further lines of it are not looked at. Throws std::runtime_error.
+Case read_case(const std::string& psir);
 
 }  // namespace pallasim::judge

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <csignal>
+#include <fstream>
+#include <sstream>
 #include <stdexcept>
 
 #include "judge.h"
@@ -121,6 +123,31 @@ std::string describe(const Case& c) {
     r += "\n";
   }
   return r;
+}
+
+Case read_case(const std::string& psir) {
+  const auto whole = [](const std::string& name) {
+    std::ifstream f(name);
+    if (!f) throw std::runtime_error("cannot read " + name);
+    std::stringstream s;
+    s << f.rdbuf();
+    return s.str();
+  };
+  Case c;
+  c.text = whole(psir);
+  std::ifstream f(psir.substr(0, psir.rfind('.')) + ".txt");
+  for (std::string line; std::getline(f, line);) {
+    if (line.rfind("devices ", 0) == 0) c.devices = std::stoi(line.substr(8));
+    const size_t open = line.find('['), close = line.find("] 0x");
+    ir::DType t;
+    if (close == std::string::npos || open > close || !ir::parse_dtype(line.substr(0, open), &t)) continue;
+    oracle::Array a{t, {}, {}};
+    std::stringstream dims(line.substr(open + 1, close - open - 1));
+    for (std::string d; std::getline(dims, d, ',');) a.dims.push_back(std::stoll(d));
+    for (size_t i = close + 4; i + 1 < line.size(); i += 2) a.bytes.push_back(static_cast<std::byte>(std::stoi(line.substr(i, 2), nullptr, 16)));
+    c.args.push_back(std::move(a));
+  }
+  return c;
 }
 
 }  // namespace pallasim::judge
