@@ -93,6 +93,7 @@ EngineOutcome Engine::run(const Config& config) {
     interp::Session session;
     const interp::Report report = interp::launch(*plan, session, calls, config.options);
     out.prints = report.prints;
+    out.units = report.units;
     for (const ir::Diagnostic& f : report.findings) out.findings.push_back(f.code + " " + f.message);
     out.done = true;
   } catch (const ir::DiagnosticError& e) {

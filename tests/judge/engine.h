@@ -22,6 +22,7 @@ struct EngineOutcome {
   std::string code, message;           // of the error, where it stopped
   std::vector<oracle::Array> results;  // of each device one after another
   std::vector<std::string> prints, findings;
+  int units = 1;  // parts of the grid that ran on their own
 };
 
 // Compiles once for the configurations that share a plan.

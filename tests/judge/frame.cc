@@ -27,8 +27,10 @@ void Frame::choose_grid() {
     else if (many < 5) cores_ = static_cast<int>(rng_.in(2, 3));
   }
   c_.devices = devices_;
+  units_ = machine_ != ir::Machine::Triton && axes > 0 && rng_.chance(30);
+  if (units_) axes = std::max(axes, 2), body_.copies = false, ++c_.terms["units that look independent"];
   for (int a = 0; a < axes; ++a) grid_.push_back(rng_.in(1, axes == 1 ? 5 : 3));
-  parallel_ = machine_ == ir::Machine::Triton ? axes : axes > 0 && rng_.chance(50) ? static_cast<int>(rng_.in(1, axes)) : 0;
+  parallel_ = machine_ == ir::Machine::Triton ? axes : axes > 0 && rng_.chance(units_ ? 15 : 50) ? static_cast<int>(rng_.in(1, axes)) : 0;
   dynamic_ = axes > 0 && rng_.chance(12);
   c_.wrong = rng_.below(1000) < 15;
 }
@@ -96,7 +98,7 @@ Frame::Operand Frame::operand(const std::string& kind, const std::string& name, 
   o.block = ", block = [" + block + "]";
   if (machine_ == ir::Machine::Tpu && rng_.chance(30)) o.block += fmt::format(", pipeline = buffered({})", rng_.in(1, kind == "input" ? 3 : 2));
   o.odd = dynamic_;
-  o.map = index_map(depends, o.array.dims.size(), kind == "output", edge, &o.odd);
+  o.map = index_map(depends, o.array.dims.size(), kind == "output", edge || (units_ && kind == "output" && rng_.chance(80)), &o.odd);
   return o;
 }
 
@@ -146,7 +148,7 @@ void Frame::choose_operands() {
     Type t = block_type();
     const bool permutation = rng_.chance(12);
     if (permutation) t = {DType::I32, {rng_.of(body_.extents)}};
-    if (axes && (triton || parallel_ || rng_.chance(75))) outputs_.push_back(operand("output", nm, t, triton ? axes : static_cast<int>(rng_.in(parallel_, axes)), false));
+    if (axes && (triton || parallel_ || units_ || rng_.chance(75))) outputs_.push_back(operand("output", nm, t, triton ? axes : static_cast<int>(rng_.in(units_ ? 1 : parallel_, axes)), false));
     else outputs_.push_back(whole("output", nm, t));
     outputs_.back().permutation = permutation;
     Operand& o = outputs_.back();
@@ -168,9 +170,9 @@ void Frame::choose_operands() {
     ++c_.terms["edge block"];
   }
   if (!triton)
-    for (int64_t k = 0, n = rng_.below(3); k < n; ++k) {
+    for (int64_t k = 0, n = units_ ? rng_.in(1, 2) : rng_.below(3); k < n; ++k) {
       Operand s{"scratch", "s" + std::to_string(k), machine_ == ir::Machine::Tpu ? "vmem" : "any", "", "", {}, block_type()};
-      s.depends = static_cast<int>(rng_.in(parallel_, axes));
+      s.depends = units_ && rng_.chance(60) ? parallel_ : static_cast<int>(rng_.in(parallel_, axes));
       scratch_.push_back(s);
       Operand o = axes ? operand("output", "end_" + s.name, s.seen, axes, false) : whole("output", "end_" + s.name, s.seen);
       dumps_.push_back(outputs_.size());
@@ -197,10 +199,34 @@ Value Frame::first_visit(int from) {
   return all;
 }
 
+// True at the very first point, and at others too, though not at the start of every run along the last axes.
+Value Frame::odd_first_visit() {
+  ++c_.terms["odd first visit"];
+  const auto scalar = [&](const std::string& op) { return w_.op(op, "bool[]"); };
+  const auto n = static_cast<int64_t>(ids_.size());
+  int64_t a = rng_.below(n), b = (a + 1 + rng_.below(n - 1)) % n;
+  if (units_ && rng_.chance(70)) a = n - 1, b = rng_.below(n - 1);
+  const std::string k = name(ids_[static_cast<size_t>(a)].id), i = name(ids_[static_cast<size_t>(b)].id), zero = name(body_.number(0));
+  const int start = scalar("eq " + k + ", " + zero);
+  int flag = -1;
+  switch (rng_.below(4)) {
+    case 0: flag = scalar("gt " + i + ", " + zero); break;
+    case 1: flag = scalar("convert " + i); break;
+    case 2: flag = body_.constant(DType::Bool, 0).id; break;
+    default: flag = scalar("ne " + i + ", " + zero);
+  }
+  const std::string s = name(start), f = name(flag);
+  switch (rng_.below(4)) {
+    case 0: return {scalar("xor " + s + ", " + f), {DType::Bool, {}}};
+    case 1: return {scalar("eq " + s + ", " + name(scalar("not " + f))), {DType::Bool, {}}};
+    default: return {scalar("ne " + s + ", " + f), {DType::Bool, {}}};
+  }
+}
+
 // Opens a region that runs at the first visit only; 0 where nothing needs to be opened. Returns what closes it.
 int Frame::when_first(int from) {
   if (from >= static_cast<int>(grid_.size())) return 0;
-  const Value p = first_visit(from);
+  const Value p = from == 0 && parallel_ == 0 && ids_.size() > 1 && rng_.chance(50) ? odd_first_visit() : first_visit(from);
   if (rng_.chance(30)) {
     const int n = w_.op("not " + name(p.id), "bool[]");
     w_.open("cond " + name(n) + " () {");
@@ -296,7 +322,7 @@ void Frame::first_writes() {
     if (o.edge || cores_ > 1 || std::find(dumps_.begin(), dumps_.end(), k) != dumps_.end()) continue;
     first(o, o.whole ? 0 : o.depends);
   }
-  for (const Operand& s : scratch_) first(s, rng_.chance(30) ? static_cast<int>(grid_.size()) : s.depends);
+  for (const Operand& s : scratch_) first(s, rng_.chance(units_ ? 10 : 30) ? static_cast<int>(grid_.size()) : s.depends);
 }
 
 // Elementwise on a block that reaches beyond its array, and its part inside the array made into an ordinary value.

@@ -34,6 +34,7 @@ class Frame {
   void edges();
   int when_first(int from);
   Value first_visit(int from);
+  Value odd_first_visit();
   void odd_predicates();
   void results();
   void mistake();
@@ -51,6 +52,7 @@ class Frame {
   int me_ = -1;            // number of the device or core
   Dims grid_;
   int parallel_ = 0;       // leading axes that are declared parallel
+  bool units_ = false;     // points along the first axis look independent and may not be
   bool dynamic_ = false;   // the first extent is an operand
   std::vector<Operand> prefetch_, inputs_, outputs_, scratch_;
   std::vector<Value> ids_;

@@ -67,6 +67,7 @@ Verdict judge(const Case& c, const std::string& only) {
     if (!only.empty() && config.name != only && !first) continue;
     const EngineOutcome got = engine.run(config);
     ++v.runs;
+    v.operations["(runs in several units)"] += got.units > 1;
     if (c.wrong) {
       if (got.done) return say(Kind::Accepted, config.name + " runs to the end", config.name);
       continue;
