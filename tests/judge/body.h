@@ -31,6 +31,7 @@ struct Ref {
   int root = 0;
   std::string space;
   bool single = false;  // a block that may reach beyond its array, as far as the engine knows: one indexer at a time
+  bool part = false;    // made by a view: its rows may have gaps between them
   bool apart = false;   // a part that the copies under way on its root do not touch
 };
 

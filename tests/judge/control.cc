@@ -321,7 +321,7 @@ void Body::kept_read_step() {
     if (to.single || rng.chance(40)) return write(to);
     const size_t n = refs.size();
     const View v = view(to, 1);
-    const Ref part{w.op("view " + name(to.id) + (v.operands.empty() ? "" : ", " + names(v.operands)) + " {view = [" + v.text + "]}", ref_type(v.type, to.space)), v.type, to.root, to.space, to.single, to.apart};
+    const Ref part{w.op("view " + name(to.id) + (v.operands.empty() ? "" : ", " + names(v.operands)) + " {view = [" + v.text + "]}", ref_type(v.type, to.space)), v.type, to.root, to.space, to.single, true, to.apart};
     write(part);
     refs.resize(n);
   };

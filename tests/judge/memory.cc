@@ -62,9 +62,9 @@ View Body::window(const Ref& r, const Dims& sizes, int first) {
 View Body::view(const Ref& r, int first, bool transforms) {
   View v{r.type, "", {}};
   if (r.type.scalar() || rng.chance(30)) return v;
-  if (transforms && rng.chance(5) && r.type.dtype == DType::I32) {
+  if (transforms && !r.single && rng.chance(5) && r.type.dtype == DType::I32) {
     v.text = "bitcast(u32[]), ", v.type.dtype = DType::U32;
-  } else if (transforms && machine == ir::Machine::Tpu && rng.chance(10) && r.type.dtype == DType::I32 && r.type.dims.size() >= 2) {
+  } else if (transforms && !r.single && !r.part && machine == ir::Machine::Tpu && rng.chance(10) && r.type.dtype == DType::I32 && r.type.dims.size() >= 2) {
     v.type.dtype = rng.of({DType::I8, DType::I16});
     v.type.dims[r.type.dims.size() - 2] *= 4 / ir::byte_size(v.type.dtype);
     v.text = fmt::format("bitcast({}[]), ", ir::name(v.type.dtype));
@@ -359,7 +359,7 @@ void Body::alias_step() {
   if (l.empty()) return;
   const Ref r = *rng.of(l);
   const View v = view(r, 1);
-  const Ref part{w.op("view " + name(r.id) + operands(v) + " {view = [" + v.text + "]}", ref_type(v.type, r.space)), v.type, r.root, r.space, r.single, r.apart};
+  const Ref part{w.op("view " + name(r.id) + operands(v) + " {view = [" + v.text + "]}", ref_type(v.type, r.space)), v.type, r.root, r.space, r.single, true, r.apart};
   refs.push_back(part);
   ++terms["view"];
   --budget;
