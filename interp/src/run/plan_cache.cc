@@ -26,8 +26,8 @@ namespace {
 
 // What a plan depends on besides its text. Every option is named, so that a new one has to be put on one side or the other.
 std::string plan_key(const Options& o) {
-  const auto& [policy, seed, replay, workers, chip, rules, checked, fuse, max_steps, livelock_steps, out_of_bounds, padding, pipeline, revisit_is_error,
-               cores, uninitialized, copies, numerics, max_memory, verify_split, grid_order, record_grid, record_calls] = o;
+  const auto& [policy, seed, replay, workers, chip, rules, checked, fuse, max_steps, livelock_steps, out_of_bounds, padding, pipeline, revisit_is_error, verify_split,
+               cores, uninitialized, copies, numerics, max_memory, grid_order, record_grid, record_calls] = o;
   const auto number = [](auto v) { return static_cast<int64_t>(v); };
   std::string key(chip->name);
   for (int64_t v : {number(rules), number(checked), number(fuse), number(out_of_bounds), number(padding), number(pipeline), number(revisit_is_error),

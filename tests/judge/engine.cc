@@ -1,0 +1,123 @@
+#include "engine.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+namespace pallasim::judge {
+
+using interp::Options;
+
+std::vector<Config> configurations(const ir::Module& m, uint64_t seed) {
+  std::vector<Config> r;
+  const auto add = [&](const char* name, auto change) {
+    Config c{name, {}};
+    c.options.workers = 1;
+    change(c.options);
+    r.push_back(std::move(c));
+  };
+  add("default", [](Options&) {});
+  add("not fused", [](Options& o) { o.fuse = false; });
+  add("checked", [](Options& o) { o.checked = true; });
+  add("reference", [](Options& o) { o.numerics = Options::Numerics::Reference; });
+  if (!m.grid.empty()) {
+    add("2 workers", [](Options& o) { o.workers = 2; });
+    add("8 workers", [](Options& o) { o.workers = 8; });
+  }
+  // verify_split goes here: add("verify split", [](Options& o) { o.verify_split = true; });
+  const bool tpu = m.machine == ir::Machine::Tpu, concurrent = tpu || m.machine == ir::Machine::Triton || !m.meshes.empty();
+  if (concurrent) {
+    add("random schedule, copies at wait", [&](Options& o) { o.policy = Options::Policy::Random, o.seed = seed, o.copies = Options::Copies::AtWait; });
+    add("random schedule, copies scheduled", [&](Options& o) { o.policy = Options::Policy::Random, o.seed = seed + 1, o.copies = Options::Copies::Scheduled; });
+  }
+  if (tpu && !m.grid.empty()) {
+    add("modelled", [](Options& o) { o.pipeline = Options::Pipeline::Modelled; });
+    add("modelled, copies scheduled", [&](Options& o) {
+      o.pipeline = Options::Pipeline::Modelled, o.policy = Options::Policy::Random, o.seed = seed, o.copies = Options::Copies::Scheduled;
+    });
+  }
+  return r;
+}
+
+namespace {
+
+// What a plan is made of; everything else belongs to the launch.
+bool same_plan(const Options& a, const Options& b) {
+  return a.checked == b.checked && a.fuse == b.fuse && a.numerics == b.numerics && a.pipeline == b.pipeline && a.cores == b.cores && a.uninitialized == b.uninitialized;
+}
+
+oracle::Array empty_like(const ir::Type& t) {
+  oracle::Array a{t.dtype, {}, std::vector<std::byte>(static_cast<size_t>(t.num_bytes()), std::byte{0xA5})};
+  for (const ir::Dim& d : t.dims) a.dims.push_back(d.size);
+  return a;
+}
+
+interp::Buffer buffer(oracle::Array& a) { return {a.bytes.data(), a.dtype, a.dims}; }
+
+bool is_nan(ir::DType t, const std::byte* p) {
+  uint64_t v = 0;
+  std::memcpy(&v, p, static_cast<size_t>(ir::byte_size(t)));
+  switch (t) {
+    case ir::DType::F32: return (v & 0x7FFFFFFF) > 0x7F800000;
+    case ir::DType::F64: return (v & ~(1ull << 63)) > 0x7FF0000000000000ull;
+    case ir::DType::BF16: return (v & 0x7FFF) > 0x7F80;
+    case ir::DType::F16: return (v & 0x7FFF) > 0x7C00;
+    case ir::DType::F8E5M2: return (v & 0x7F) > 0x7C;
+    case ir::DType::F8E4M3FN: return (v & 0x7F) == 0x7F;
+    default: return false;
+  }
+}
+
+}  // namespace
+
+EngineOutcome Engine::run(const Config& config) {
+  EngineOutcome out;
+  try {
+    std::shared_ptr<const interp::Plan> plan;
+    for (const Compiled& c : plans_)
+      if (same_plan(c.options, config.options)) plan = c.plan;
+    if (!plan) {
+      plan = interp::compile(ir::parse(case_.text), config.options);
+      plans_.push_back({config.options, plan});
+    }
+    std::vector<oracle::Array> args = case_.args;
+    const auto devices = static_cast<size_t>(case_.devices);
+    const auto types = interp::result_types(*plan);
+    for (size_t d = 0; d < devices; ++d)
+      for (const ir::Type* t : types) out.results.push_back(empty_like(*t));
+    std::vector<std::vector<interp::Buffer>> in(devices), res(devices);
+    for (size_t k = 0; k < args.size(); ++k) in[k / (args.size() / devices)].push_back(buffer(args[k]));
+    for (size_t k = 0; k < out.results.size(); ++k) res[k / types.size()].push_back(buffer(out.results[k]));
+    std::vector<interp::DeviceCall> calls;
+    for (size_t d = 0; d < devices; ++d) calls.push_back({static_cast<int32_t>(d), in[d], res[d], 0});
+    interp::Session session;
+    const interp::Report report = interp::launch(*plan, session, calls, config.options);
+    out.prints = report.prints;
+    out.units = report.units;
+    for (const ir::Diagnostic& f : report.findings) out.findings.push_back(f.code + " " + f.message);
+    out.done = true;
+  } catch (const ir::DiagnosticError& e) {
+    out.code = e.diagnostic().code;
+    out.message = e.diagnostic().message;
+  }
+  return out;
+}
+
+std::string difference(const std::vector<oracle::Array>& want, const std::vector<oracle::Array>& got) {
+  if (want.size() != got.size()) return fmt::format("{} results instead of {}", got.size(), want.size());
+  for (size_t k = 0; k < want.size(); ++k) {
+    const oracle::Array &a = want[k], &b = got[k];
+    if (a.bytes == b.bytes) continue;
+    const auto w = static_cast<size_t>(ir::byte_size(a.dtype));
+    for (size_t i = 0; i * w < a.bytes.size(); ++i) {
+      const std::byte *x = a.bytes.data() + i * w, *y = b.bytes.data() + i * w;
+      if (std::memcmp(x, y, w) == 0 || (is_nan(a.dtype, x) && is_nan(a.dtype, y))) continue;
+      uint64_t p = 0, q = 0;
+      std::memcpy(&p, x, w), std::memcpy(&q, y, w);
+      return fmt::format("result {} ({}) element {}: expected 0x{:x}, got 0x{:x}", k, ir::name(a.dtype), i, p, q);
+    }
+  }
+  return "";
+}
+
+}  // namespace pallasim::judge

@@ -1,0 +1,180 @@
+// Holds every configuration of the engine against the eager evaluator, on generated programs.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <tbb/global_control.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+
+#include "judge.h"
+
+namespace pallasim::judge {
+namespace {
+
+struct Arguments {
+  int64_t modules = 1000;
+  uint64_t seed = 1;
+  int jobs = 1;
+  std::string dump, file;
+  bool only = false, stats = false, shrink = false, text = false;
+};
+
+void save(const Arguments& a, const Case& c, const std::string& why) {
+  if (a.dump.empty()) return;
+  std::filesystem::create_directories(a.dump);
+  const std::string base = fmt::format("{}/{}", a.dump, c.seed);
+  std::ofstream(base + ".psir") << c.text;
+  std::ofstream(base + ".txt") << why << "\n" << describe(c);
+}
+
+// One worker: seeds first, first + step, … A line per event goes to `out`: what the parent counts.
+void work(const Arguments& a, uint64_t first, uint64_t end, uint64_t step, FILE* out) {
+  for (uint64_t s = first; s < end; s += step) {
+    fprintf(out, "S %llu\n", static_cast<unsigned long long>(s));
+    fflush(out);
+    alarm(kSecondsPerModule);
+    const Case c = generate(s);
+    const Verdict v = judge(c);
+    alarm(0);
+    for (const auto& [k, n] : c.terms) fprintf(out, "T %d %s\n", n, k.c_str());
+    for (const auto& [k, n] : v.operations) fprintf(out, "O %d %s\n", n, k.c_str());
+    fprintf(out, "V %d %d %s\n", static_cast<int>(v.kind), v.runs, v.text.c_str());
+    if (v.kind != Verdict::Kind::Same && v.kind != Verdict::Kind::Missing) save(a, c, v.text);
+  }
+  fprintf(out, "E\n");
+  fflush(out);
+}
+
+struct Totals {
+  int64_t modules = 0, runs = 0, failures = 0;
+  std::map<std::string, int64_t> terms, operations, missing, kinds;
+  std::vector<std::string> lines;
+};
+
+struct Job {
+  pid_t pid = -1;
+  FILE* in = nullptr;
+  uint64_t next = 0, at = 0;
+  bool ended = false;
+};
+
+Job start(const Arguments& a, uint64_t first, uint64_t end, uint64_t step) {
+  int fd[2];
+  if (pipe(fd) != 0) throw std::runtime_error("pipe");
+  Job j;
+  j.next = first;
+  j.pid = fork();
+  if (j.pid == 0) {
+    close(fd[0]);
+    work(a, first, end, step, fdopen(fd[1], "w"));
+    _exit(0);
+  }
+  close(fd[1]);
+  j.in = fdopen(fd[0], "r");
+  return j;
+}
+
+// Reads events of one job until it ends or breaks off.
+void follow(const Arguments& a, Job& j, Totals& t) {
+  char* line = nullptr;
+  size_t room = 0;
+  while (getline(&line, &room, j.in) > 0) {
+    line[strcspn(line, "\n")] = 0;
+    int n = 0, runs = 0, at = 0;
+    switch (line[0]) {
+      case 'S': j.at = strtoull(line + 2, nullptr, 10); break;
+      case 'T': sscanf(line + 2, "%d %n", &n, &at), t.terms[line + 2 + at] += n; break;
+      case 'O': sscanf(line + 2, "%d %n", &n, &at), t.operations[line + 2 + at] += n; break;
+      case 'E': j.ended = true; break;
+      default: {
+        sscanf(line + 2, "%d %d %n", &n, &runs, &at);
+        ++t.modules, t.runs += runs;
+        const auto kind = static_cast<Verdict::Kind>(n);
+        const std::string what = line + 2 + at;
+        ++t.kinds[name_of(kind)];
+        if (kind == Verdict::Kind::Missing) ++t.missing[what];
+        else if (kind != Verdict::Kind::Same) ++t.failures, t.lines.push_back(fmt::format("seed {}: {}: {}", j.at, name_of(kind), what)), fmt::print("{}\n", t.lines.back());
+      }
+    }
+  }
+  free(line);
+  fclose(j.in);
+  int status = 0;
+  waitpid(j.pid, &status, 0);
+  if (j.ended) return;
+  const std::string how = WIFSIGNALED(status) ? WTERMSIG(status) == SIGALRM ? "hangs" : fmt::format("crashes (signal {})", WTERMSIG(status)) : fmt::format("exits ({})", status);
+  ++t.failures, ++t.kinds["crash or hang"];
+  fmt::print("seed {}: {}\n", j.at, how);
+  save(a, generate(j.at), how);
+}
+
+// Each worker runs in a process of its own; where one breaks off, its seed is named and the next seed goes on.
+int run(const Arguments& a) {
+  const auto begin = std::chrono::steady_clock::now();
+  Totals t;
+  const auto step = static_cast<uint64_t>(a.jobs);
+  const uint64_t end = a.seed + static_cast<uint64_t>(a.modules);
+  std::vector<Job> jobs;
+  for (uint64_t j = 0; j < step && a.seed + j < end; ++j) jobs.push_back(start(a, a.seed + j, end, step));
+  for (size_t j = 0; j < jobs.size(); ++j) {
+    follow(a, jobs[j], t);
+    while (!jobs[j].ended && jobs[j].at + step < end) {
+      jobs[j] = start(a, jobs[j].at + step, end, step);
+      follow(a, jobs[j], t);
+    }
+  }
+  const double s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  fmt::print("{} modules, {} runs of the engine, {:.1f} s ({:.0f} modules/s/core)\n", t.modules, t.runs, s, static_cast<double>(t.modules) / s / static_cast<double>(jobs.size()));
+  for (const auto& [k, n] : t.kinds) fmt::print("  {}: {}\n", k, n);
+  for (const auto& [k, n] : t.missing) fmt::print("  missing: {} ({})\n", k, n);
+  if (a.stats) {
+    for (const auto& [k, n] : t.terms) fmt::print("term {:>8}  {}\n", n, k);
+    for (const auto& [k, n] : t.operations) fmt::print("op   {:>8}  {}\n", n, k);
+  }
+  return t.failures ? 1 : 0;
+}
+
+int one(const Arguments& a) {
+  const Case c = a.file.empty() ? generate(a.seed) : read_case(a.file);
+  if (a.text) return fmt::print("{}", c.text), 0;
+  const Verdict v = judge_apart(c);
+  fmt::print("seed {}: {} {}\n", c.seed, name_of(v.kind), v.text);
+  const bool failed = v.kind != Verdict::Kind::Same && v.kind != Verdict::Kind::Missing;
+  if (failed) {
+    Case small = c;
+    if (a.shrink) small = shrink(c, v);
+    save(a, small, judge_apart(small).text);
+    fmt::print("{}\n{}", small.text, describe(small));
+  }
+  return failed ? 1 : 0;
+}
+
+}  // namespace
+}  // namespace pallasim::judge
+
+int main(int argc, char** argv) {
+  using namespace pallasim::judge;
+  const tbb::global_control threads(tbb::global_control::max_allowed_parallelism, 8);  // as many as a configuration asks for
+  Arguments a;
+  for (int i = 1; i < argc; ++i) {
+    const std::string k = argv[i];
+    const bool more = i + 1 < argc;
+    if (k == "--modules" && more) a.modules = std::atoll(argv[++i]);
+    else if (k == "--seed" && more) a.seed = std::strtoull(argv[++i], nullptr, 10);
+    else if (k == "--jobs" && more) a.jobs = std::max(1, std::atoi(argv[++i]));
+    else if (k == "--dump" && more) a.dump = argv[++i];
+    else if (k == "--only" && more) a.only = true, a.seed = std::strtoull(argv[++i], nullptr, 10);
+    else if (k == "--file" && more) a.only = true, a.file = argv[++i];
+    else if (k == "--stats") a.stats = true;
+    else if (k == "--shrink") a.shrink = true;
+    else if (k == "--text") a.text = true;
+    else return fmt::print(stderr, "usage: pallasim_judge [--modules N] [--seed S] [--jobs J] [--dump DIR] [--stats] [--only SEED | --file NAME.psir [--shrink] [--text]]\n"), 2;
+  }
+  return a.only ? one(a) : run(a);
+}

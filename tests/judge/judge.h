@@ -1,0 +1,43 @@
+// The verdict on one program, and the smallest program with the same verdict.
+#pragma once
+#include "case.h"
+#include "engine.h"
+
+namespace pallasim::judge {
+
+constexpr unsigned kSecondsPerModule = 20;  // a module takes milliseconds; one that takes this long hangs
+
+struct Verdict {
+  enum class Kind : uint8_t {
+    Same,        // every configuration gives the evaluator's bytes and prints, without findings
+    Missing,     // the evaluator lacks an operation; the configurations agree with each other
+    Different,   // bytes or prints
+    Finding,     // a checked run reports something about a right program
+    Refused,     // a configuration stops on a right program
+    Accepted,    // a wrong program runs to its end
+    Stopped,     // the evaluator stops on what should be a right program
+    Crash,       // the process breaks off, or the module hangs
+    Invalid,     // the text does not parse or verify, or depends on memory that nobody wrote: the generator's mistake
+  };
+  Kind kind = Kind::Same;
+  std::string text;    // one line
+  std::string config;  // of the configuration that differs
+  int runs = 0;        // of the engine
+  std::map<std::string, int> operations;
+};
+const char* name_of(Verdict::Kind);
+
+// `only`: of the configurations this one and, where the evaluator lacks an operation, the first; empty for all.
+Verdict judge(const Case&, const std::string& only = "");
+// The same in a process of its own, which may break off or hang.
+Verdict judge_apart(const Case&, const std::string& only = "");
+
+// The smallest program found whose verdict has the same kind as `v`.
+Case shrink(const Case&, const Verdict& v);
+
+// The operands, one per line, as numbers.
+std::string describe(const Case&);
+// NAME.psir with the operands that `describe` wrote into NAME.txt; further lines of it are not looked at. Throws std::runtime_error.
+Case read_case(const std::string& psir);
+
+}  // namespace pallasim::judge

@@ -1,0 +1,154 @@
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
+
+#include "judge.h"
+
+namespace pallasim::judge {
+
+const char* name_of(Verdict::Kind k) {
+  static constexpr const char* kNames[] = {"same", "missing", "different", "finding", "refused", "accepted", "stopped", "crash", "invalid"};
+  return kNames[static_cast<size_t>(k)];
+}
+
+namespace {
+
+void count(const ir::Region& r, std::map<std::string, int>& operations) {
+  for (const ir::Op& op : r.ops) {
+    ++operations[std::string(ir::name(op.code))];
+    for (const ir::Region& inner : op.regions) count(inner, operations);
+  }
+}
+
+// Threads print when they please: only the order within one is the program's.
+std::string print_difference(std::vector<std::string> want, std::vector<std::string> got, bool threads) {
+  if (threads) std::sort(want.begin(), want.end()), std::sort(got.begin(), got.end());
+  for (size_t i = 0; i < std::min(want.size(), got.size()); ++i)
+    if (want[i] != got[i]) return fmt::format("print {}: expected \"{}\", got \"{}\"", i, want[i], got[i]);
+  return want.size() == got.size() ? "" : fmt::format("{} prints instead of {}", got.size(), want.size());
+}
+
+}  // namespace
+
+Verdict judge(const Case& c, const std::string& only) {
+  using Kind = Verdict::Kind;
+  Verdict v;
+  const auto say = [&](Kind k, std::string text, std::string config = "") {
+    v.kind = k, v.text = std::move(text), v.config = std::move(config);
+    return v;
+  };
+  ir::Module m;
+  try {
+    m = ir::parse(c.text);
+    ir::verify(m);
+  } catch (const ir::DiagnosticError& e) {
+    return say(Kind::Invalid, e.diagnostic().code + " " + e.diagnostic().message);
+  }
+  for (const ir::Body& b : m.bodies) count(b.graph.region, v.operations);
+  oracle::Outcome want = oracle::evaluate(m, c.args);
+  const bool missing = want.end == oracle::End::Missing;
+  if (want.end == oracle::End::Stopped && !c.wrong) return say(Kind::Stopped, want.what);
+  if (want.end == oracle::End::Done && c.wrong) return say(Kind::Stopped, "the evaluator accepts a wrong program");
+  if (want.end == oracle::End::Done) {
+    oracle::Setting fuzzy;
+    fuzzy.fuzzy_uninitialized = true;
+    const oracle::Outcome other = oracle::evaluate(m, c.args, fuzzy);
+    if (const std::string d = difference(want.results, other.results); !d.empty()) return say(Kind::Invalid, "depends on memory that nobody wrote: " + d);
+  }
+  Engine engine(c);
+  bool first = missing;
+  for (const Config& config : configurations(m, c.seed)) {
+    if (!only.empty() && config.name != only && !first) continue;
+    const EngineOutcome got = engine.run(config);
+    ++v.runs;
+    v.operations["(runs in several units)"] += got.units > 1;
+    if (c.wrong) {
+      if (got.done) return say(Kind::Accepted, config.name + " runs to the end", config.name);
+      continue;
+    }
+    if (!got.done) return say(Kind::Refused, fmt::format("{}: {} {}", config.name, got.code, got.message), config.name);
+    if (!got.findings.empty()) return say(Kind::Finding, fmt::format("{}: {}", config.name, got.findings[0]), config.name);
+    if (first) {
+      want.results = got.results, want.prints = got.prints, first = false;
+      continue;
+    }
+    std::string d = difference(want.results, got.results);
+    if (d.empty()) d = print_difference(want.prints, got.prints, c.devices > 1 || !m.meshes.empty());
+    if (!d.empty()) return say(Kind::Different, config.name + ": " + d, config.name);
+  }
+  if (missing) return say(Kind::Missing, want.what);
+  return v;
+}
+
+Verdict judge_apart(const Case& c, const std::string& only) {
+  int fd[2];
+  if (pipe(fd) != 0) throw std::runtime_error("no pipe");
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(kSecondsPerModule);
+    const Verdict v = judge(c, only);
+    const std::string line = fmt::format("{}\n{}\n{}\n", static_cast<int>(v.kind), v.config, v.text);
+    _exit(write(fd[1], line.data(), line.size()) == static_cast<ssize_t>(line.size()) ? 0 : 1);
+  }
+  close(fd[1]);
+  std::string all;
+  char part[4096];
+  for (ssize_t n; (n = read(fd[0], part, sizeof part)) > 0;) all.append(part, static_cast<size_t>(n));
+  close(fd[0]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  Verdict v;
+  const size_t first = all.find('\n'), second = all.find('\n', first + 1);
+  if (status != 0 || second == std::string::npos) {
+    v.kind = Verdict::Kind::Crash;
+    v.text = WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? "hangs" : fmt::format("breaks off (status {})", status);
+    return v;
+  }
+  v.kind = static_cast<Verdict::Kind>(std::stoi(all));
+  v.config = all.substr(first + 1, second - first - 1);
+  v.text = all.substr(second + 1, all.size() - second - 2);
+  return v;
+}
+
+std::string describe(const Case& c) {
+  std::string r = fmt::format("devices {}\n", c.devices);
+  for (const oracle::Array& a : c.args) {
+    r += fmt::format("{}[{}] 0x", ir::name(a.dtype), fmt::join(a.dims, ","));
+    for (std::byte b : a.bytes) r += fmt::format("{:02x}", static_cast<int>(b));
+    r += "\n";
+  }
+  return r;
+}
+
+Case read_case(const std::string& psir) {
+  const auto whole = [](const std::string& name) {
+    std::ifstream f(name);
+    if (!f) throw std::runtime_error("cannot read " + name);
+    std::stringstream s;
+    s << f.rdbuf();
+    return s.str();
+  };
+  Case c;
+  c.text = whole(psir);
+  std::ifstream f(psir.substr(0, psir.rfind('.')) + ".txt");
+  for (std::string line; std::getline(f, line);) {
+    if (line.rfind("devices ", 0) == 0) c.devices = std::stoi(line.substr(8));
+    const size_t open = line.find('['), close = line.find("] 0x");
+    ir::DType t;
+    if (close == std::string::npos || open > close || !ir::parse_dtype(line.substr(0, open), &t)) continue;
+    oracle::Array a{t, {}, {}};
+    std::stringstream dims(line.substr(open + 1, close - open - 1));
+    for (std::string d; std::getline(dims, d, ',');) a.dims.push_back(std::stoll(d));
+    for (size_t i = close + 4; i + 1 < line.size(); i += 2) a.bytes.push_back(static_cast<std::byte>(std::stoi(line.substr(i, 2), nullptr, 16)));
+    c.args.push_back(std::move(a));
+  }
+  return c;
+}
+
+}  // namespace pallasim::judge
