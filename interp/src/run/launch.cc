@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "checked.h"
+#include "idle.h"
 #include "session.h"
 #include "steps.h"
 
@@ -58,29 +59,20 @@ int64_t read_bound(const Plan& p, const Buffer& b, int index) {
   return wide ? *static_cast<const int64_t*>(b.data) : *static_cast<const int32_t*>(b.data);
 }
 
-// Executions are kept per plan: launching again allocates nothing.
+// An execution for one run.
 class Lease {
  public:
-  explicit Lease(const Plan& p) : plan_(p) {
-    {
-      std::lock_guard lock(p.mutex);
-      if (!p.idle.empty()) {
-        exec_ = std::move(p.idle.back());
-        p.idle.pop_back();
-      }
-    }
+  explicit Lease(const Plan& p) : exec_(idle_executions().take(p)) {
     if (!exec_) exec_ = std::make_unique<Execution>(p);
   }
   ~Lease() {
     exec_->listeners.clear();
-    std::lock_guard lock(plan_.mutex);
-    if (plan_.idle.size() < 16) plan_.idle.push_back(std::move(exec_));
+    idle_executions().give(std::move(exec_));
   }
   Execution& operator*() { return *exec_; }
   Execution* operator->() { return exec_.get(); }
 
  private:
-  const Plan& plan_;
   std::unique_ptr<Execution> exec_;
 };
 
