@@ -133,6 +133,30 @@ class CoreRaces : public Listener {
   std::vector<ir::Diagnostic> findings_;
 };
 
+// On `generic` an aliased input and its output are one buffer: a read through the input's name of what the output wrote shows the
+// new value, where other ways to run the kernel show the old one. Blocks that are copies of their own (at an array's edge) are
+// not looked at.
+class AliasWatch : public Listener {
+ public:
+  explicit AliasWatch(const Plan&);
+  bool empty() const { return pairs_.empty(); }
+  void on_access(Execution&, const Access&) override;
+  void finish(Execution&, std::vector<ir::Diagnostic>&) override;
+
+ private:
+  struct Written {
+    const std::byte* end;
+    const Step* step;
+  };
+  void cut(const ByteRun&);  // of what is written
+  void report(Execution&, const Access&, int input, const std::byte* at, const Step* writer);
+  const Plan& plan_;
+  std::map<int, int> pairs_;                       // operands, input to output and output to input
+  std::map<const std::byte*, Written> written_;    // by begin: what outputs wrote last
+  std::set<int> reported_;
+  std::vector<ir::Diagnostic> findings_;
+};
+
 // What was written: outputs that stay as they were, and reads of memory that nobody wrote.
 class WriteWatch : public Listener {
  public:

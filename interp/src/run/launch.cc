@@ -266,12 +266,14 @@ void run_sequential(const Call& c, Report* report) {
   ParallelClaim claim(c.plan);
   CopyWatch copies(c.plan);
   WriteWatch writes(c.plan);
+  AliasWatch aliases(c.plan);
   CoreRaces races(c.plan, c.operands.size());
   if (c.options.checked) {
     ex->listeners.push_back(&traffic);
     if (!claim.empty() && c.operands.size() == 1) ex->listeners.push_back(&claim);
     // On a GPU a program may read what others wrote before it, and grids have no order.
     if (c.plan.module.machine == ir::Machine::Tpu) ex->listeners.insert(ex->listeners.end(), {&copies, &writes});
+    if (!aliases.empty()) ex->listeners.push_back(&aliases);
     if (!races.empty()) ex->listeners.push_back(&races);
   }
   const GridBox box{std::vector<int64_t>(c.grid.size(), 0), c.grid};
