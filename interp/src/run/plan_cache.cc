@@ -12,7 +12,8 @@
 namespace pallasim::interp {
 
 int64_t Plan::bytes() const {
-  int64_t n = static_cast<int64_t>(sizeof(Plan) + image.size() + constants.size() + steps.capacity() * sizeof(Step)) + payload_bytes_;
+  const size_t own = sizeof(Plan) + image.size() + constants.size() + steps.capacity() * sizeof(Step);
+  int64_t n = static_cast<int64_t>(own) + payload_bytes_;
   const std::lock_guard lock(mutex);
   for (const auto& [sizes, plan] : specialised) n += plan->bytes();
   return n;
@@ -31,17 +32,19 @@ std::shared_ptr<const Plan> compile(ir::Module module, const Options& options) {
 
 namespace {
 
-// What a plan depends on besides its text. Every option is named, so that a new one has to be put on one side or the other.
+// What a plan depends on besides its text. Every option is named: a new one has to be put on one side or the other.
 std::string plan_key(const Options& o) {
-  const auto& [policy, seed, replay, workers, chip, rules, checked, fuse, max_steps, livelock_steps, out_of_bounds, padding, pipeline, revisit_is_error,
-               cores, uninitialized, copies, numerics, max_memory, grid_order, record_grid, record_calls] = o;
+  const auto& [policy, seed, replay, workers, chip, rules, checked, fuse, max_steps, livelock_steps, out_of_bounds, padding,
+               pipeline, revisit_is_error, cores, uninitialized, copies, numerics, max_memory, grid_order, record_grid,
+               record_calls] = o;
   const auto number = [](auto v) { return static_cast<int64_t>(v); };
   std::string key(chip->name);
-  for (int64_t v : {number(rules), number(checked), number(fuse), number(out_of_bounds), number(padding), number(pipeline), number(revisit_is_error),
-                    number(cores), number(uninitialized), number(numerics), max_memory})
+  for (int64_t v : {number(rules), number(checked), number(fuse), number(out_of_bounds), number(padding), number(pipeline),
+                    number(revisit_is_error), number(cores), number(uninitialized), number(numerics), max_memory})
     key += fmt::format(",{}", v);
   // How a plan is run, and what is kept of that.
-  static_cast<void>(std::tie(policy, seed, replay, workers, max_steps, livelock_steps, copies, grid_order, record_grid, record_calls));
+  static_cast<void>(std::tie(policy, seed, replay, workers, max_steps, livelock_steps, copies, grid_order, record_grid,
+                             record_calls));
   return key + "|";
 }
 
