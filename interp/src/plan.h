@@ -119,6 +119,8 @@ class Plan {
   // Owned payloads of steps.
   template <typename T>
   T* own(T value) {
+    constexpr int64_t kBeside = 256;  // of vectors and names that a payload holds
+    payload_bytes_ += static_cast<int64_t>(sizeof(T)) + kBeside;
     auto p = std::make_shared<T>(std::move(value));
     T* raw = p.get();
     payloads_.push_back(std::move(p));
@@ -128,16 +130,21 @@ class Plan {
   // Specialisations of a module with shape parameters, by binding text.
   mutable std::mutex mutex;
   mutable std::unordered_map<std::string, std::shared_ptr<const Plan>> specialised;
-  mutable std::vector<std::unique_ptr<Execution>> idle;  // executions kept warm
+
+  int64_t bytes() const;           // that the plan holds, about; specialisations too
 
   Plan();
   ~Plan();
 
  private:
   std::vector<std::shared_ptr<void>> payloads_;
+  int64_t payload_bytes_ = 0;
 };
 
 using memory::kConstBuffer, memory::kFirstOperandBuffer, memory::kSlotBuffer, memory::kTempBuffer;
+
+// Texts and plans that compile_cached() keeps, bytes.
+inline constexpr int64_t kPlanCacheBytes = 512LL << 20;
 
 // The module with every float of its bodies in f64, rounded where Numerics::Oracle says.
 ir::Module widened(const ir::Module&);

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "exec.h"
+#include "run/idle.h"
 #include "run.h"
 
 namespace pallasim::interp::test {
@@ -50,6 +51,46 @@ std::set<std::string> shared_between_points(const std::string& text, Options o =
   for (const ir::Diagnostic& d : run(text, {}, o).report.findings)
     if (d.code == "PS-PAR-001") r.insert(d.message.substr(d.message.rfind(' ') + 1));
   return r;
+}
+
+TEST(Limits, IdleExecutionsGiveTheirMemoryBack) {
+  constexpr int64_t kEach = 200 << 20;
+  const int64_t before = idle_executions().bytes();
+  std::vector<std::shared_ptr<const Plan>> plans;
+  Session session;
+  Array x = noise({8}), o = noise({8}, 2);
+  const std::vector<Buffer> args{x.buffer()}, results{o.buffer()};
+  for (int i = 0; i < 5; ++i) {
+    plans.push_back(compile(ir::parse(with_scratch(fmt::format("big{}", i), kEach))));
+    launch(*plans.back(), session, args, results);
+    EXPECT_EQ(o.as<float>()[3], x.as<float>()[3] + 1.0f);
+    EXPECT_GE(idle_executions().bytes_of(*plans.back()), kEach);
+    EXPECT_LE(idle_executions().bytes(), IdleExecutions::kLimit);
+  }
+  EXPECT_EQ(idle_executions().bytes_of(*plans[0]), 0);  // used least recently
+  launch(*plans[0], session, args, results);
+  EXPECT_GE(idle_executions().bytes_of(*plans[0]), kEach);
+  plans.clear();
+  EXPECT_LE(idle_executions().bytes(), before);
+  const auto huge = compile(ir::parse(with_scratch("huge", IdleExecutions::kLimit + 64)));
+  launch(*huge, session, args, results);
+  EXPECT_EQ(idle_executions().bytes_of(*huge), 0);
+}
+
+TEST(Limits, CachedPlansHaveALimitInBytes) {
+  std::weak_ptr<const Plan> first;
+  for (int i = 0; i < 3; ++i) {
+    const auto plan = compile_cached(with_scratch(fmt::format("cached{}", i), 64));
+    EXPECT_GT(plan->bytes(), 0);
+    EXPECT_LT(plan->bytes(), 1 << 20);
+    if (i == 0) first = plan;
+  }
+  EXPECT_FALSE(first.expired());
+  std::string text = with_scratch("padded", 64);
+  text += "// " + std::string(static_cast<size_t>(kPlanCacheBytes / 8), 'x') + "\n";
+  const auto large = compile_cached(text);
+  EXPECT_TRUE(first.expired());                    // made room
+  EXPECT_EQ(compile_cached(text), large);          // the last one stays whatever it takes
 }
 
 // In elements of their own widths, a[256] and b[0] have one number.

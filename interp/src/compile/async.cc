@@ -60,8 +60,8 @@ SemPayload Compiler::semaphore_of(const Op& op, const Val& v) {
   return p;
 }
 
-// A logical device id counts the devices around the kernel; where there is one, every id of it, by number or by coordinates,
-// is 0. Ids are compared with what there is when the step runs.
+// A logical device id counts the devices around the kernel; where there is one, its id is 0, by number or by coordinates. Ids
+// are compared with what there is when the step runs.
 Peer Compiler::peer(const Op& op) {
   Peer r;
   auto named = [&](const char* key) {  // null: nobody is named
@@ -96,7 +96,8 @@ Peer Compiler::peer(const Op& op) {
   Val id = const_int(ir::DType::I32, 0);
   for (const Attr& coordinate : device->is(Attr::Kind::List) ? device->items : std::vector<Attr>{*device}) {
     const Val v = scalar(coordinate, "device_id");  // any coordinate but 0 shows in the bits of all of them
-    id = id.is_const && id.bits == 0 ? v : scalar_result(ir::OpCode::or_, ir::DType::I32, ir::DType::I32, {id, v}, params);
+    const bool first = id.is_const && id.bits == 0;
+    id = first ? v : scalar_result(ir::OpCode::or_, ir::DType::I32, ir::DType::I32, {id, v}, params);
   }
   const bool own = id.is_const && id.bits == 0;
   if (!own) r.device_slot = scalar_slot(id);

@@ -59,7 +59,8 @@ Compiler::ViewResult Compiler::apply_view(const Op& op, const Val& ref, const At
   out.ref = ref;
   Val& r = out.ref;
   const bool allow_gather = use == ViewUse::Gather, copy = use == ViewUse::Copy || use == ViewUse::CopyTo || use == ViewUse::Shape;
-  const bool moves = use == ViewUse::Copy || use == ViewUse::CopyTo, write = use == ViewUse::CopyTo || (lens != Lens::Read && lens != Lens::Refuse && lens != Lens::Keep);
+  const bool opens_to_write = lens == Lens::Write || lens == Lens::Overwrite || lens == Lens::Some;
+  const bool moves = use == ViewUse::Copy || use == ViewUse::CopyTo, write = use == ViewUse::CopyTo || opens_to_write;
   const bool boundless = use == ViewUse::Copy && m_.machine == ir::Machine::Tpu && plan_.options.out_of_bounds == Options::Oob::Uninitialized;
   constexpr int64_t kBoundless = INT64_MAX / 4;
   if (ref.choice && !copy) unsupported(op, std::string(ir::name(op.code)) + " on one of several refs");

@@ -83,8 +83,8 @@ Val Compiler::open_ref(const Val& ref, Lens lens, std::vector<OpenedRef>* opened
   now.kind = Val::Kind::Strided;
   Val shape;
   shape.dtype = ref.through->dtype;
-  const Val copy = lens == Lens::Overwrite ? temp(ref.through->dtype, ref.through->dims)
-                                           : emit_array({now}, {{ref.through->dtype, ref.through->dims}}, between(now, shape))[0];
+  const ArrayResult dense{ref.through->dtype, ref.through->dims};
+  const Val copy = lens == Lens::Overwrite ? temp(dense.dtype, dense.dims) : emit_array({now}, {dense}, between(now, shape))[0];
   Val r = ref;
   r.through = nullptr;
   r.addr = {copy.addr.buffer, ref.addr.dyn, copy.addr.offset + ref.addr.offset};

@@ -14,7 +14,9 @@ int64_t extent(const Thread& t, const Extents& e, size_t d) {
   return e.slots.empty() || e.slots[d] == Addr::kNoSlot ? e.dims[d] : t.slot<int64_t>(e.slots[d]);
 }
 
-int64_t machine_bytes(int64_t elements, int bits) { return memory::mul(elements, bits) / 8 + (elements % 8 * bits % 8 != 0); }
+int64_t machine_bytes(int64_t elements, int bits) {
+  return memory::mul(elements, bits) / 8 + (elements % 8 * bits % 8 != 0);
+}
 
 memory::Place place(const Thread& t, const CopySide& side, int32_t thread) {
   const int32_t cores = t.exec->plan->num_threads;
@@ -182,7 +184,8 @@ const Step* dma_start(Thread& t, const Step* s) {
     a.dyn = b.dyn = Addr::kNoSlot;
     const std::vector<int64_t> dims(c.dims, c.dims + c.rank);
     note_access(t, s, a, dims, p.src.strides, ir::byte_size(p.dtype), false);
-    if (c.fills) note_unwritten(t, s, b, {c.whole, c.whole + c.rank}, p.dst.strides, ir::byte_size(p.dtype), c.dst.thread);
+    if (c.fills)
+      note_unwritten(t, s, b, {c.whole, c.whole + c.rank}, p.dst.strides, ir::byte_size(p.dtype), c.dst.thread);
     note_access(t, s, b, dims, p.dst.strides, ir::byte_size(p.dtype), true, c.dst.thread);
   }
   for (Listener* l : ex.listeners) l->on_copy(ex, c, *s);
@@ -192,16 +195,17 @@ const Step* dma_start(Thread& t, const Step* s) {
 
 const Step* dma_wait(Thread& t, const Step* s) {
   const auto& p = *static_cast<const DmaWaitPayload*>(s->payload);
+  const std::string name = p.name.empty() ? "a ref" : p.name;
   int64_t n = 1;
   for (size_t d = 0; d < p.extents.dims.size(); ++d) {
     const int64_t size = extent(t, p.extents, d);
     if (!p.most.empty() && p.extents.slots[d] != Addr::kNoSlot && (size < 0 || size > p.most[d]))
-      fail(t, s, "PS-OOB-001", fmt::format("Out-of-bounds wait: {} elements of dimension {} of {}", size, d, p.name.empty() ? "a ref" : p.name),
+      fail(t, s, "PS-OOB-001", fmt::format("Out-of-bounds wait: {} elements of dimension {} of {}", size, d, name),
            {fmt::format("the dimension has {}", p.most[d])}, "a wait takes the bytes of a copy of the same size");
     n = memory::mul(n, size);
   }
   if (memory::mul(n, p.bits) == INT64_MAX)
-    fail(t, s, "PS-OOB-001", fmt::format("Out-of-bounds wait: more bytes of {} than memory can have", p.name.empty() ? "a ref" : p.name), {},
+    fail(t, s, "PS-OOB-001", fmt::format("Out-of-bounds wait: more bytes of {} than memory can have", name), {},
          "a wait takes the bytes of a copy of the same size");
   return wait_for(t, s, semaphore_id(t, p.sem), machine_bytes(n, p.bits), true);
 }

@@ -18,10 +18,11 @@ void run::note_access(Thread& t, const Step* s, const Addr& a, const std::vector
   for (Listener* l : t.exec->listeners) l->on_access(*t.exec, access);
 }
 
-void run::note_unwritten(Thread& t, const Step* s, const Addr& a, const std::vector<int64_t>& dims, const std::vector<int64_t>& strides,
-                         int element_bytes, int owner) {
+void run::note_unwritten(Thread& t, const Step* s, const Addr& a, const std::vector<int64_t>& dims,
+                         const std::vector<int64_t>& strides, int element_bytes, int owner) {
   if (a.buffer < kTempBuffer) return;
-  const Access access{t.index, a.buffer, true, a.offset, dims.data(), strides.data(), static_cast<int>(dims.size()), element_bytes, s, owner, true};
+  const auto rank = static_cast<int>(dims.size());
+  const Access access{t.index, a.buffer, true, a.offset, dims.data(), strides.data(), rank, element_bytes, s, owner, true};
   for (Listener* l : t.exec->listeners) l->on_access(*t.exec, access);
 }
 
@@ -92,7 +93,8 @@ void ParallelClaim::grow(const Execution& ex, Shadow* s, size_t marks) {
     ir::Diagnostic d;
     d.code = "PS-SIZE-001";
     d.kernel = plan_.module.name;
-    d.message = fmt::format("too much memory: what a checked run remembers of {}, {} bytes; the limit is {}", s->name, bytes, ex.options->max_memory);
+    d.message = fmt::format("too much memory: what a checked run remembers of {}, {} bytes; the limit is {}", s->name, bytes,
+                            ex.options->max_memory);
     d.hint = "check a smaller case, or raise max_memory";
     throw ir::DiagnosticError(std::move(d));
   }
@@ -122,7 +124,8 @@ void ParallelClaim::on_access(Execution& ex, const Access& a) {
   for (int64_t n = 0; n < count; ++n) {
     int64_t at = a.offset - s->begin;
     for (int d = 0; d < a.rank; ++d) at += index[d] * a.strides[d] * a.element_bytes;
-    const auto first = static_cast<size_t>(at / s->grain), end = first + static_cast<size_t>(a.element_bytes / s->grain);
+    const auto first = static_cast<size_t>(at / s->grain);
+    const size_t end = first + static_cast<size_t>(a.element_bytes / s->grain);
     if (end > s->marks.size()) grow(ex, s, end);
     for (size_t m = first; m < end; ++m) mark(ex, a, *s, &s->marks[m]);
     for (int d = a.rank; d-- > 0;) {

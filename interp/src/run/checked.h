@@ -19,8 +19,8 @@ struct TrafficListener : Listener {
 };
 
 // Grid points that run at once share no element that one of them writes: those of a `parallel` axis by its promise, those
-// of a Triton launch because every one is a program. Programs that wait for each other are not looked at. Throws PS-SIZE-001
-// where what is remembered of the accesses exceeds Options::max_memory.
+// of a Triton launch because every one is a program. Programs that wait for each other are not looked at. Throws
+// PS-SIZE-001 where what is remembered of the accesses exceeds Options::max_memory.
 class ParallelClaim : public Listener {
  public:
   explicit ParallelClaim(const Plan&);
@@ -53,7 +53,7 @@ class ParallelClaim : public Listener {
   int64_t marks_ = 0;
   std::set<std::string> reported_;
   std::vector<ir::Diagnostic> findings_;
-  std::vector<int64_t> units_;         // of each thread: the coordinates on the parallel axes of its grid point, row-major
+  std::vector<int64_t> units_;  // of each thread: the coordinates on the parallel axes of its grid point, row-major
 };
 
 // Where the access begins.
@@ -130,6 +130,30 @@ class CoreRaces : public Listener {
   std::vector<Reached> reached_;
   std::deque<Record> records_;          // that not everybody knows of yet
   std::set<std::pair<const Step*, const Step*>> reported_;
+  std::vector<ir::Diagnostic> findings_;
+};
+
+// On `generic` an aliased input and its output are one buffer: a read through the input's name of what the output wrote
+// shows the new value, where other ways to run the kernel show the old one. Blocks that are copies of their own (at an
+// array's edge) are not looked at.
+class AliasWatch : public Listener {
+ public:
+  explicit AliasWatch(const Plan&);
+  bool empty() const { return pairs_.empty(); }
+  void on_access(Execution&, const Access&) override;
+  void finish(Execution&, std::vector<ir::Diagnostic>&) override;
+
+ private:
+  struct Written {
+    const std::byte* end;
+    const Step* step;
+  };
+  void cut(const ByteRun&);  // of what is written
+  void report(Execution&, const Access&, int input, const std::byte* at, const Step* writer);
+  const Plan& plan_;
+  std::map<int, int> pairs_;                       // operands, input to output and output to input
+  std::map<const std::byte*, Written> written_;    // by begin: what outputs wrote last
+  std::set<int> reported_;
   std::vector<ir::Diagnostic> findings_;
 };
 

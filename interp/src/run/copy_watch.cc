@@ -51,7 +51,8 @@ void CopyWatch::on_copy(Execution& ex, const memory::AsyncCopy& c, const Step& s
     const std::byte* at = ex.threads[static_cast<size_t>(p.thread)].bases[p.buffer] + p.offset;
     return byte_runs(at, dims, strides, c.rank, ir::byte_size(c.dtype));
   };
-  flights_.push_back({&s, c.src_sem, c.dst_sem, c.src_count, c.dst_count, runs(c.src, c.dims, c.src_strides), runs(c.dst, c.dst_dims(), c.dst_strides)});
+  flights_.push_back({&s, c.src_sem, c.dst_sem, c.src_count, c.dst_count, runs(c.src, c.dims, c.src_strides),
+                      runs(c.dst, c.dst_dims(), c.dst_strides)});
 }
 
 void CopyWatch::on_taken(Execution&, int64_t semaphore, int64_t amount) {

@@ -4,6 +4,7 @@
 #include <new>
 
 #include "pallasim/memory/uninitialized.h"
+#include "idle.h"
 #include "steps.h"
 
 namespace pallasim::interp {
@@ -11,7 +12,7 @@ namespace pallasim::interp {
 std::atomic<bool> interrupt_requested{false};
 
 Plan::Plan() = default;
-Plan::~Plan() = default;
+Plan::~Plan() { idle_executions().forget(*this); }
 
 void poison(std::byte* at, int64_t count, ir::DType t, Options::Fill fill) {
   const memory::Element e = memory::uninitialized(t, fill);

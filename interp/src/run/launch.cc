@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "checked.h"
+#include "idle.h"
 #include "session.h"
 #include "split_judge.h"
 #include "steps.h"
@@ -61,29 +62,20 @@ int64_t read_bound(const Plan& p, const Buffer& b, int index) {
   return wide ? *static_cast<const int64_t*>(b.data) : *static_cast<const int32_t*>(b.data);
 }
 
-// Executions are kept per plan: launching again allocates nothing.
+// An execution for one run.
 class Lease {
  public:
-  explicit Lease(const Plan& p) : plan_(p) {
-    {
-      std::lock_guard lock(p.mutex);
-      if (!p.idle.empty()) {
-        exec_ = std::move(p.idle.back());
-        p.idle.pop_back();
-      }
-    }
+  explicit Lease(const Plan& p) : exec_(idle_executions().take(p)) {
     if (!exec_) exec_ = std::make_unique<Execution>(p);
   }
   ~Lease() {
     exec_->listeners.clear();
-    std::lock_guard lock(plan_.mutex);
-    if (plan_.idle.size() < 16) plan_.idle.push_back(std::move(exec_));
+    idle_executions().give(std::move(exec_));
   }
   Execution& operator*() { return *exec_; }
   Execution* operator->() { return exec_.get(); }
 
  private:
-  const Plan& plan_;
   std::unique_ptr<Execution> exec_;
 };
 
@@ -277,12 +269,14 @@ void run_sequential(const Call& c, Report* report) {
   ParallelClaim claim(c.plan);
   CopyWatch copies(c.plan);
   WriteWatch writes(c.plan);
+  AliasWatch aliases(c.plan);
   CoreRaces races(c.plan, c.operands.size());
   if (c.options.checked) {
     ex->listeners.push_back(&traffic);
     if (!claim.empty() && c.operands.size() == 1) ex->listeners.push_back(&claim);
     // On a GPU a program may read what others wrote before it, and grids have no order.
     if (c.plan.module.machine == ir::Machine::Tpu) ex->listeners.insert(ex->listeners.end(), {&copies, &writes});
+    if (!aliases.empty()) ex->listeners.push_back(&aliases);
     if (!races.empty()) ex->listeners.push_back(&races);
   }
   const GridBox box{std::vector<int64_t>(c.grid.size(), 0), c.grid};

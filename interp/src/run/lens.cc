@@ -1,4 +1,4 @@
-// Elements of a ref that is seen through copies (RefThrough), between its dense copy and the bytes that they are in memory.
+// Elements of a ref that is seen through copies (RefThrough), between its dense copy and their bytes in memory.
 #include <algorithm>
 
 #include "steps.h"
@@ -6,8 +6,7 @@
 namespace pallasim::interp::run {
 namespace {
 
-// Bits [from, from + bits) of an element lie at bit `first` of the byte at `at`, which no piece but one within a byte leaves
-// at another bit than 0.
+// Bits [from, from + bits) of an element lie at bit `first` of the byte at `at`: 0 but for a piece within a byte.
 struct Piece {
   std::byte* at;
   int first, from, bits;
@@ -28,7 +27,7 @@ class Pieces {
     return v.addr.offset + (v.addr.dyn == Addr::kNoSlot ? 0 : t_.slot<int64_t>(v.addr.dyn)) + element * v.bytes;
   }
 
-  // Calls f(piece) for what memory holds of bits [lo, lo + bits) of element `n` of a level; they are bits `from` on of the value.
+  // Calls f(piece) for what memory holds of bits [lo, lo + bits) of element `n` of a level: bits `from` on of the value.
   template <typename F>
   void visit(size_t level, int64_t n, int lo, int bits, int from, const F& f) const {
     const LensPayload::Level& v = p_.levels[level];
@@ -46,7 +45,8 @@ class Pieces {
     const int ratio = v.bits / below;
     for (int q = 0; q < ratio; ++q) {
       const int begin = std::max(lo, q * below), end = std::min(lo + bits, (q + 1) * below);
-      if (begin < end) visit(level + 1, (outer * v.rows * ratio + row * ratio + q) * inner + column, begin - q * below, end - begin, from + begin - lo, f);
+      const int64_t element = (outer * v.rows * ratio + row * ratio + q) * inner + column;
+      if (begin < end) visit(level + 1, element, begin - q * below, end - begin, from + begin - lo, f);
     }
   }
 
@@ -71,7 +71,8 @@ void write(const Piece& p, const std::byte* value, bool whole) {
     std::memcpy(p.at, value + p.from / 8, static_cast<size_t>(p.bits / 8));
     return;
   }
-  const unsigned mask = (1u << p.bits) - 1, part = (std::to_integer<unsigned>(value[p.from / 8]) >> (p.from % 8)) & mask;
+  const unsigned mask = (1u << p.bits) - 1;
+  const unsigned part = (std::to_integer<unsigned>(value[p.from / 8]) >> (p.from % 8)) & mask;
   const unsigned rest = whole ? 0 : std::to_integer<unsigned>(*p.at) & ~(mask << p.first);
   *p.at = static_cast<std::byte>(rest | part << p.first);
 }

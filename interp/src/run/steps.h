@@ -32,8 +32,8 @@ struct PipelinePayload {
 };
 const Step* pipeline_fetch(Thread&, const Step*);      // payload PipelinePayload; behind the index maps; jump: the index maps
 const Step* pipeline_await(Thread&, const Step*);      // payload const Window; until its slot can be used
-const Step* pipeline_leave(Thread&, const Step*);      // payload PipelinePayload; behind the body: blocks that the next step leaves
-const Step* pipeline_next(Thread&, const Step*);       // payload PipelinePayload; the next step begins; jump: the index maps
+const Step* pipeline_leave(Thread&, const Step*);      // payload PipelinePayload; behind the body: writes blocks back
+const Step* pipeline_next(Thread&, const Step*);       // payload PipelinePayload; the next step; jump: the index maps
 const Step* pipeline_drain(Thread&, const Step*);      // payload const Window; until its blocks are in the array
 // Moves the thread to the next position of its part of the grid; false behind the last one, and it is at the first one.
 bool next_place(Thread&);
@@ -108,7 +108,8 @@ void complete_copy(Execution&, size_t index);
 void note_access(Thread&, const Step*, const Addr&, const std::vector<int64_t>& dims, const std::vector<int64_t>& strides,
                  int element_bytes, bool write, int owner = -1);
 // What nobody wrote is written.
-void note_unwritten(Thread&, const Step*, const Addr&, const std::vector<int64_t>& dims, const std::vector<int64_t>& strides, int element_bytes, int owner);
+void note_unwritten(Thread&, const Step*, const Addr&, const std::vector<int64_t>& dims, const std::vector<int64_t>& strides,
+                    int element_bytes, int owner);
 // Those that only listeners of temporaries want; before the step where it reads, behind it or before where it writes.
 void note_temporary(Thread&, const Step*, const Addr&, const std::vector<int64_t>& dims, const std::vector<int64_t>& strides,
                     int element_bytes, bool write);

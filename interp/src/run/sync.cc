@@ -34,10 +34,12 @@ int32_t target_thread(const Thread& t, const Step* s, const Peer& p, const char*
     if (slot == Addr::kNoSlot) return;
     const int32_t i = t.slot<int32_t>(slot);
     if (i < 0 || i >= count)
-      fail(t, s, "PS-SEM-001", fmt::format("{} to {} {}, but there {} {}", what, of, i, count == 1 ? "is" : "are", count), {}, hint);
+      fail(t, s, "PS-SEM-001",
+           fmt::format("{} to {} {}, but there {} {}", what, of, i, count == 1 ? "is" : "are", count), {}, hint);
   };
   check(p.core_slot, ex.plan->num_threads, "core", "core_index counts the cores of the kernel's mesh");
-  check(p.device_slot, ex.devices, "device", "a logical device id counts the devices of the mesh around the kernel, the last axis fastest");
+  check(p.device_slot, ex.devices, "device",
+        "a logical device id counts the devices of the mesh around the kernel, the last axis fastest");
   return peer_thread(t, p);
 }
 
