@@ -57,6 +57,28 @@ void Body::copy_step() {
   Ref src, dst;
   if (!copy_pair(&src, &dst, false)) return;
   ++terms["copy"];
+  if (rng.chance(15)) {  // out of one of two refs, chosen by a number that is known at run time only
+    std::vector<Ref> like;
+    for (const Ref& r : refs)
+      if (r.type == src.type && r.space == src.space && r.root != dst.root && r.id != src.id && can_read(r) &&
+          !r.single)
+        like.push_back(r);
+    if (!like.empty()) {
+      const Ref other = rng.of(like);
+      ++terms["copy out of a chosen ref"];
+      const int which = index_in(1);
+      copy(Ref{w.op(fmt::format("select_ref {}, {}, {}", name(which), name(src.id), name(other.id)),
+                    ref_type(src.type, src.space)),
+               src.type, src.root, src.space},
+           dst, {src, other});
+      return;
+    }
+  }
+  copy(src, dst, {src});
+}
+
+// Starts a copy of a part of `src`, does other things, waits. `sources`: whose memory `src` may be.
+void Body::copy(const Ref& src, const Ref& dst, const std::vector<Ref>& sources) {
   CopyText c;
   std::string from, to;
   const bool by_size = rng.chance(30);
@@ -80,10 +102,11 @@ void Body::copy_step() {
   w.open(fmt::format("run_scoped ({}: ref<dma_sem[], semaphore>) {{", name(sem)));
   const Mark m = enter();
   w.line("dma_start " + names(c.operands) + " {" + c.attrs + "}");
-  const Lock l = lock(src, dst);
+  std::vector<Lock> l;
+  for (const Ref& r : sources) l.push_back(lock(r, dst));
   inside(5);
   w.line("dma_wait " + names(c.operands) + " {" + c.attrs + "}");
-  unlock(l);
+  for (const Lock& k : l) unlock(k);
   inside(3);
   late_use({});
   w.line("yield");

@@ -84,6 +84,11 @@ class Body {
   void fold_step();
   void dot_step();
 
+  // arrays.cc
+  void scatter_step();
+  void arrange_step();
+  void atomic_step(const Ref& shared, const std::string& kind);
+
   // memory.cc
   const Ref* readable();
   const Ref* writable();
@@ -131,6 +136,7 @@ class Body {
   void unlock(const Lock&);
   bool copy_pair(Ref* src, Ref* dst, bool whole);
   void copy_step();
+  void copy(const Ref& src, const Ref& dst, const std::vector<Ref>& sources);
   void slots_step();
   void semaphore_step();
   void exchange_step(int me, int devices);

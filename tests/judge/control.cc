@@ -334,8 +334,7 @@ void Body::kept_read_step() {
                    to.root,
                    to.space,
                    to.single,
-                   true,
-                   to.apart};
+                   true};
     write(part);
     refs.resize(n);
   };
@@ -401,6 +400,8 @@ void Body::step() {
       {8, &Body::shape_step, false},
       {4, &Body::fold_step, false},
       {2, &Body::dot_step, false},
+      {2, &Body::scatter_step, false},
+      {4, &Body::arrange_step, false},
       {12, &Body::store_step, false},
       {7, &Body::masked_step, false},
       {6, &Body::gather_step, false},

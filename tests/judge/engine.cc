@@ -24,6 +24,14 @@ std::vector<Config> configurations(const ir::Module& m, uint64_t seed) {
     add("2 workers", [](Options& o) { o.workers = 2; });
     add("8 workers", [](Options& o) { o.workers = 8; });
   }
+  add("memory begins with zeros", [](Options& o) { o.uninitialized = Options::Fill::Zero; });
+  if (!m.grid.empty() && m.grid[0].semantics == "parallel" && m.grid[0].size > 1) {
+    add("first axis backwards", [&](Options& o) {
+      o.grid_order.resize(m.grid.size());
+      for (int64_t i = m.grid[0].size; i-- > 0;) o.grid_order[0].push_back(static_cast<int32_t>(i));
+    });
+    if (m.machine == ir::Machine::Tpu) add("2 cores share the grid", [](Options& o) { o.cores = 2; });
+  }
   if (!m.grid.empty()) add("verify split", [](Options& o) { o.verify_split = true; });
   const bool tpu = m.machine == ir::Machine::Tpu,
              concurrent = tpu || m.machine == ir::Machine::Triton || !m.meshes.empty();

@@ -162,7 +162,9 @@ void Frame::first_writes() {
   };
   for (size_t k = 0; k < outputs_.size(); ++k) {
     const Operand& o = outputs_[k];
-    if (o.edge || cores_ > 1 || std::find(dumps_.begin(), dumps_.end(), k) != dumps_.end()) continue;
+    if (o.edge || cores_ > 1 || static_cast<int>(k) == shared_ ||
+        std::find(dumps_.begin(), dumps_.end(), k) != dumps_.end())
+      continue;
     first(o, o.whole ? 0 : o.depends);
   }
   for (const Operand& s : scratch_)
@@ -270,9 +272,14 @@ void Frame::make() {
   begin_body();
   edges();
   body_.budget = whole;
+  const std::string update = rng_.of({"add", "max", "min", "or", "and", "xor"});
   while (body_.budget > 0) {
     if (rng_.chance(15)) odd_predicates();
     if (rng_.chance(20)) exchange();
+    if (shared_ >= 0 && rng_.chance(15)) {
+      const Operand& o = outputs_[static_cast<size_t>(shared_)];
+      body_.atomic_step({o.id, o.seen, -1, o.space}, update);
+    }
     body_.step();
     --body_.budget;
   }

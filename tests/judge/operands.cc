@@ -200,6 +200,12 @@ void Frame::choose_operands() {
     inputs_.push_back(x), outputs_.push_back(o);
     ++c_.terms["edge block"];
   }
+  if (triton && rng_.chance(30)) {  // shared by all programs
+    Operand h = whole("input", "shared_in", {DType::I32, {rng_.of(body_.extents)}}), o = h;
+    o.kind = "output", o.name = "shared", o.alias = static_cast<int>(inputs_.size());
+    shared_ = static_cast<int>(outputs_.size());
+    inputs_.push_back(h), outputs_.push_back(o);
+  }
   if (!triton)
     for (int64_t k = 0, n = units_ ? rng_.in(1, 2) : rng_.below(3); k < n; ++k) {
       Operand s{"scratch",   "s" + std::to_string(k), machine_ == ir::Machine::Tpu ? "vmem" : "any", "", "", {},

@@ -82,7 +82,9 @@ Verdict judge(const Case& c, const std::string& only) {
       continue;
     }
     std::string d = difference(want.results, got.results);
-    if (d.empty()) d = print_difference(want.prints, got.prints, c.devices > 1 || !m.meshes.empty());
+    if (d.empty())
+      d = print_difference(want.prints, got.prints,
+                           c.devices > 1 || !m.meshes.empty() || !config.options.grid_order.empty());
     if (!d.empty()) return say(Kind::Different, config.name + ": " + d, config.name);
   }
   if (missing) return say(Kind::Missing, want.what);

@@ -1,0 +1,98 @@
+// Whole-array operations beyond slices and reshapes.
+#include <fmt/format.h>
+
+#include "body.h"
+
+namespace pallasim::judge {
+
+// Updates at places that are all different, or a sum of integers, whose order does not matter.
+void Body::scatter_step() {
+  if (!rng.chance(4)) return arrange_step();  // the evaluator lacks it: such programs compare configurations only
+  const int64_t n = rng.of(extents);
+  const bool sum = rng.chance(40);
+  Type t{rng.of(dtypes), {n}};
+  if (sum) t.dtype = DType::I32;
+  const Value x = some(t);
+  Value at = sum ? indices({rng.of(extents)}, n) : permutation(n);
+  if (!sum && rng.chance(50)) {
+    const int64_t m = rng.in(1, n);
+    const Type part{DType::I32, {m}};
+    at = keep(w.op(fmt::format("slice {} {{start = [0], limit = [{}]}}", name(at.id), m), str(part)), part);
+  }
+  const int64_t m = at.type.dims[0];
+  const Value u = some({t.dtype, {m}});
+  const int column = w.op("reshape " + name(at.id), str(Type{DType::I32, {m, 1}}));
+  ++terms["scatter"];
+  keep(w.op(fmt::format("{} {}, {}, {} {{update_window_dims = [], inserted_window_dims = [0], "
+                        "scatter_dims_to_operand_dims = [0], mode = clip}}",
+                        sum ? "scatter_add" : "scatter", name(x.id), name(column), name(u.id)),
+            str(t)),
+       t, std::max(x.mag, u.mag));
+}
+
+void Body::arrange_step() {
+  Type t{rng.of(dtypes), {rng.of(extents)}};
+  if (rng.chance(40)) t.dims.push_back(rng.of(extents));
+  const Value x = some(t);
+  const std::string v = name(x.id);
+  const auto rank = static_cast<int64_t>(t.dims.size());
+  const auto axis = static_cast<size_t>(rng.below(rank));
+  Type r = t;
+  switch (rng.below(6)) {
+    case 0: {  // keys and what goes with them
+      const Value y = some({rng.of(dtypes), t.dims});
+      const int a = w.fresh(), b = w.fresh();
+      w.line(fmt::format("{}, {} = sort {}, {} {{axis = {}, num_keys = 1, stable = true}} : {}, {}", name(a), name(b),
+                         v, name(y.id), axis, str(t), str(y.type)));
+      keep(a, t, x.mag), keep(b, y.type, y.mag);
+      return;
+    }
+    case 1: {
+      Dims reps;
+      for (int64_t& d : r.dims) reps.push_back(rng.in(1, 2)), d *= reps.back();
+      keep(w.op(fmt::format("tile {} {{reps = [{}]}}", v, str(reps)), str(r)), r, x.mag);
+      return;
+    }
+    case 2: {
+      const int64_t n = rng.in(1, 3);
+      r.dims[axis] *= n;
+      keep(w.op(fmt::format("repeat {} {{repeats = {}, axis = {}}}", v, n, axis), str(r)), r, x.mag);
+      return;
+    }
+    case 3: {
+      const Value y = some(t);
+      r.dims.insert(r.dims.begin() + static_cast<ptrdiff_t>(axis), 2);
+      keep(w.op(fmt::format("stack {}, {} {{axis = {}}}", v, name(y.id), axis), str(r)), r, std::max(x.mag, y.mag));
+      return;
+    }
+    case 4: {
+      if (t.dims[axis] < 2) return;
+      Type b = t;
+      const int64_t n = rng.in(1, t.dims[axis] - 1);
+      r.dims[axis] = n, b.dims[axis] -= n;
+      const int first = w.fresh(), second = w.fresh();
+      w.line(fmt::format("{}, {} = split {} {{sizes = [{}, {}], axis = {}}} : {}, {}", name(first), name(second), v, n,
+                         b.dims[axis], axis, str(r), str(b)));
+      keep(first, r, x.mag), keep(second, b, x.mag);
+      return;
+    }
+    default: {
+      if (!ir::is_int(t.dtype) || ir::byte_size(t.dtype) != 4) return;
+      r.dtype = t.dtype == DType::I32 ? DType::U32 : DType::I32;
+      keep(w.op("bitcast_convert " + v, str(r)), r);
+    }
+  }
+}
+
+// Programs of a GPU add to shared memory in any order: one kind of update per ref, results unused.
+void Body::atomic_step(const Ref& shared, const std::string& kind) {
+  const int64_t m = rng.of(extents);
+  const Value at = indices({m}, shared.type.dims[0]), x = some({DType::I32, {m}});
+  const Value on = mask({m});
+  ++terms["atomic"];
+  w.op(fmt::format("atomic_rmw {}, {}, {}, {} {{kind = {}, view = [index(array($2))], mask = $3}}", name(shared.id),
+                   name(x.id), name(at.id), name(on.id), kind),
+       str(x.type));
+}
+
+}  // namespace pallasim::judge
