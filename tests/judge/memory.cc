@@ -108,8 +108,8 @@ View Body::view(const Ref& r, int first, bool transforms) {
     const int64_t size = rng.in(1, dims[0]);  // a view of the view
     v.text += fmt::format(", index(slice({}, {}))", rng.in(0, dims[0] - size), size);
     v.type.dims = {size};
-  } else if (!dims.empty() && v.operands.empty() && entries.find("2)") == std::string::npos && dims == r.type.dims &&
-             rng.chance(30)) {
+  } else if (!r.part && !dims.empty() && v.operands.empty() && entries.find("2)") == std::string::npos &&
+             dims == r.type.dims && rng.chance(30)) {
     v.type.dims = {v.type.size()};
     v.text += fmt::format(", reshape({})", v.type.size());
   }
@@ -325,7 +325,7 @@ void Body::overlap_step() {
   const Ref r = *p;
   ++terms["overlap in place"];
   const std::string o = name(r.id);
-  if (r.type.dims.size() == 2 && r.type.dims[0] == r.type.dims[1] && rng.chance(60)) {
+  if (r.type.dims.size() == 2 && r.type.dims[0] == r.type.dims[1] && !r.single && rng.chance(60)) {
     const Value x =
         rng.chance(50)
             ? keep(w.op("transpose " + name(get(r, {r.type, "", {}}).id) + " {perm = [1, 0]}", str(r.type)), r.type)

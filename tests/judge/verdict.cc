@@ -83,8 +83,9 @@ Verdict judge(const Case& c, const std::string& only) {
     }
     std::string d = difference(want.results, got.results);
     if (d.empty())
-      d = print_difference(want.prints, got.prints,
-                           c.devices > 1 || !m.meshes.empty() || !config.options.grid_order.empty());
+      d = print_difference(
+          want.prints, got.prints,
+          c.devices > 1 || !m.meshes.empty() || !config.options.grid_order.empty() || config.options.cores > 1);
     if (!d.empty()) return say(Kind::Different, config.name + ": " + d, config.name);
   }
   if (missing) return say(Kind::Missing, want.what);
