@@ -269,10 +269,10 @@ def _block_place(w: Writer, bm: Any, values: Sequence[str]) -> list[str]:
     return [*indices, *sizes]
 
 
-# What the primitives are bound with. The last line is for compilers and costs, or is what the blocks say again.
+# What the primitives are bound with. The last line is for compilers and costs, or is what the kernel and its blocks say again.
 _PALLAS_CALL = accounts.Account(frozenset(
     "jaxpr grid_mapping compiler_params input_output_aliases mesh metadata name"
-    " backend cost_estimate debug interpret out_avals".split()))
+    " backend cost_estimate debug interpret kernel_arg_transforms out_avals".split()))
 _MPMD_MAP = accounts.Account(frozenset(
     "jaxprs meshes compiler_params input_output_aliases external_meshes out_avals name"
     " cost_estimate debug interpret metadata".split()))

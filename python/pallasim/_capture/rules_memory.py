@@ -142,11 +142,12 @@ def dma(op: str) -> Rule:
     def rule(w: Writer, eqn: Any) -> None:
         p = eqn.params
         src, dst, dst_sem, src_sem, device = p["tree"].unflatten(eqn.invars)
+        kind_of_id = p["device_id_type"]
         ops = Operands(w)
         items = [("src", ops.ref(src)), ("dst", ops.ref(dst)), ("dst_sem", ops.ref(dst_sem)),
                  ("src_sem", ops.ref(src_sem) if src_sem is not None else None)]
         if device is not None:
-            where, kind, core = w.device_id(ops, device, p["device_id_type"])
+            where, kind, core = w.device_id(ops, device, kind_of_id)
             items += [("device_id", where), ("device_id_type", kind), ("core_index", core)]
         if op == "dma_start":
             if p.get("priority"):
