@@ -21,6 +21,10 @@ class Builder(Statements):
         self.grid: tuple[int, ...] = r.choice([(), (), (2,), (3,), (4,), (2, 2), (2, 3), (3, 2)])
         self.prefetch = bool(self.grid) and r.random() < 0.25
         self.local = bool(self.grid) and not self.prefetch and r.random() < 0.2
+        self.beyond = r.randrange(1, self.rows)  # rows of the last block that no array has
+        if self.local:  # every array ends in the same place, where the grid ends; rows stay rows
+            self.columns = 16
+            self.shapes = [(self.rows, 16), (self.rows, 16), (self.rows,), ()]
         self.inputs: list[Operand] = []
         self.specs: dict[str, str] = {}
         self.maps: dict[str, str] = {}
@@ -36,10 +40,10 @@ class Builder(Statements):
             self.specs[name] = f"pl.BlockSpec({shape}, lambda {args}: ({zeros},))" if self.grid else "pl.BlockSpec()"
             return shape
         steps = self.grid[0]
-        where = r.choice(["i", f"{steps - 1} - i", *(["p[i]"] * 3 if self.prefetch else [])])
+        where = "i" if self.local else r.choice(["i", f"{steps - 1} - i", *(["p[i]"] * 3 if self.prefetch else [])])
         if not output and not self.local and len(self.grid) == 2 and r.random() < 0.4:
             where, steps = f"i * {self.grid[1]} + k", steps * self.grid[1]
-        extent = shape[0] * steps - (r.randrange(1, shape[0]) if self.local else 0)
+        extent = shape[0] * steps - (self.beyond if self.local else 0)
         rest = "".join(", 0" for _ in shape[1:])
         self.maps[name] = where
         if not self.local and where != "p[i]" and r.random() < 0.2:  # a dimension of its own, squeezed

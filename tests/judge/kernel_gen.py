@@ -223,7 +223,7 @@ class Statements(Expressions):
 
     def counted(self) -> None:
         r = self.rng
-        if r.random() < 0.25:
+        if r.random() < 0.4:
             return self.decay()
         init, inner = self.carries(r.randint(1, 4))
         texts = self.init_texts(init, inner)
@@ -251,15 +251,19 @@ class Statements(Expressions):
         s0 = self.normal(s, "f32", 1, 4.0) if s.exact else "jnp.float32(1)"
         f, n = self.name("body"), r.randint(2, 4)
         scale, acc, old = self.name("c"), self.name("c"), self.name("v")
-        lines = [f"{acc} = {acc} + {x.name} * {scale}", f"{old} = {scale}", f"{scale} = {scale} * 0.5", f"{acc} = {acc} + {old}"]
-        if r.random() < 0.5:
-            lines = [lines[1], lines[2], lines[0], lines[3]]
+        add, halve = f"{acc} = {acc} + {x.name} * {scale}", f"{scale} = {scale} * 0.5"
+        lines = r.choice([
+            [add, halve], [halve, add], [f"{old} = {scale}", halve, add, f"{acc} = {acc} + {old}"],
+            [f"{old} = lax.optimization_barrier({scale})", halve, f"{acc} = {acc} + {old}"],
+            [f"{old} = jnp.broadcast_to({scale}, {shape})", halve, f"{acc} = {acc} * {r.choice([1, 1, 0.5])} + {old} + {x.name}"],
+            [f"{old} = {x.name} * {scale}", halve, f"{acc} = lax.fori_loop(0, 2, lambda j, a: a + {old}, {acc})"],
+            [f"{old} = {x.name} - {scale}", add, halve, f"{acc} = jnp.maximum({acc}, {old})"]])
         body: list[Any] = [Line(t) for t in lines]
         order = r.random() < 0.5
         carried = f"{acc}, {scale}" if order else f"{scale}, {acc}"
         block = Block(f"def {f}(i, c):\n    {carried} = c", body, f"return {carried}")
         zero = f"jnp.zeros({shape}, jnp.float32)"
-        a = Value(self.name(), shape, "f32", 2 + n, 40.0 * n)
+        a = Value(self.name(), shape, "f32", 2 + 2 * n, 72.0 * n)
         b = Value(self.name(), (), "f32", 1 + n, 4.0)
         names, init = (f"{a.name}, {b.name}", f"({zero}, {s0})") if order else (f"{b.name}, {a.name}", f"({s0}, {zero})")
         self.emit([block, Line(f"{names} = lax.fori_loop(0, {n}, {f}, {init})")], [a, b])

@@ -210,7 +210,7 @@ class Expressions:
         ways = [f"{a.name} + {b.name}", f"{a.name} - {b.name}", f"{a.name} * {b.name}", f"jnp.maximum({a.name}, {b.name})",
                 f"jnp.minimum({a.name}, {b.name})", f"{a.name} & {b.name}", f"{a.name} | {b.name}", f"{a.name} ^ {b.name}", f"{a.name} // {k}",
                 f"{a.name} % {k}", f"{a.name} << {r.randrange(4)}", f"{a.name} >> {r.randrange(4)}", f"~{a.name}", f"{a.name} + {k}",
-                f"lax.population_count({a.name})", f"jnp.where({self.value(shape, 'bool').name}, {a.name}, {b.name})"]
+                f"lax.population_count({a.name})", f"lax.optimization_barrier({a.name})", f"jnp.where({self.value(shape, 'bool').name}, {a.name}, {b.name})"]
         if dtype != "u32":
             ways += [f"-{a.name}", f"jnp.abs({a.name})", f"jnp.clip({a.name}, -{k}, {k})", f"jnp.sign({a.name})"]
         if dtype == "i32" and shape and not self.local:
@@ -229,7 +229,8 @@ class Expressions:
             (f"{a.name} + {b.name}", q, a.m + b.m, exact), (f"{a.name} - {b.name}", q, a.m + b.m, exact),
             (f"{a.name} * {b.name}", a.q + b.q, a.m * b.m, exact), (f"{a.name} * {c}", a.q + 2, a.m * abs(c), a.exact),
             (f"jnp.maximum({a.name}, {b.name})", q, m, exact), (f"jnp.minimum({a.name}, {b.name})", q, m, exact),
-            (f"-{a.name}", a.q, a.m, a.exact), (f"jnp.abs({a.name})", a.q, a.m, a.exact),
+            (f"-{a.name}", a.q, a.m, a.exact), (f"lax.optimization_barrier({a.name})", a.q, a.m, a.exact),
+            (f"jnp.abs({a.name})", a.q, a.m, a.exact),
             (f"jnp.where({self.value(shape, 'bool').name}, {a.name}, {b.name})", q, m, exact),
             (f"jnp.clip({a.name}, -2.0, 3.5)", max(a.q, 1), 3.5, a.exact)]
         if a.exact:
