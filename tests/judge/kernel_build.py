@@ -21,6 +21,8 @@ class Builder(Statements):
         self.grid: tuple[int, ...] = r.choice([(), (), (2,), (3,), (4,), (2, 2), (2, 3), (3, 2)])
         self.prefetch = bool(self.grid) and r.random() < 0.25
         self.local = bool(self.grid) and not self.prefetch and r.random() < 0.2
+        # Only a scratch that is not always cleared ties the rows of the grid together.
+        self.apart = len(self.grid) == 2 and not self.local and r.random() < 0.4
         self.beyond = r.randrange(1, self.rows)  # rows of the last block that no array has
         if self.local:  # every array ends in the same place, where the grid ends; rows stay rows
             self.columns = 16
@@ -35,7 +37,7 @@ class Builder(Statements):
         r = self.rng
         args = ", ".join(["i", "k"][: len(self.grid)] + (["p"] if self.prefetch else []))
         zeros = ", ".join("0" for _ in shape)
-        if not self.grid or (r.random() < 0.25 and not self.local):
+        if not self.grid or (r.random() < 0.25 and not self.local and not (output and self.apart)):
             self.maps[name] = "whole"
             self.specs[name] = f"pl.BlockSpec({shape}, lambda {args}: ({zeros},))" if self.grid else "pl.BlockSpec()"
             return shape
@@ -108,7 +110,7 @@ class Builder(Statements):
             outputs.append(Ref(name, shape, dtype, q, m, exact))
             shapes.append((whole, dtype, exact))
         scratch = []
-        for j in range(r.choice([0, 0, 1, 2])):
+        for j in range(r.choice([0, 0, 1, 2]) or self.apart):
             dtype = r.choice([d for d in self.dtypes if d != "bool"])
             scratch.append(Ref(f"s{j}_ref", r.choice(arrays), dtype, 2 if dtype == "f32" else 1, 32.0, True))
         self.body(inputs, outputs, scratch, hidden, aliases)
@@ -136,14 +138,27 @@ class Builder(Statements):
             else:
                 self.start(ref, revisited if r.random() < 0.8 else 0)
         for ref in scratch:
-            if len(self.grid) == 2 and not self.local and r.random() < 0.5 and ref.dtype != "bf16":
+            if len(self.grid) == 2 and not self.local and r.random() < (0.8 if self.apart else 0.3) and ref.dtype != "bf16":
                 self.restarted(ref)
             else:
-                self.start(ref, len(self.grid) if self.grid and r.random() < 0.6 else 0)
+                self.start(ref, len(self.grid) if self.grid and not self.apart and r.random() < 0.6 else 0)
         self.refs += outputs + scratch
         self.statements(r.randint(3, 9))
+        for ref in scratch:
+            self.reveal(ref)
         for ref in outputs:
             self.observe(ref)
+
+    def reveal(self, ref: Ref) -> None:
+        """What is left in a scratch, as values that an output can take."""
+        v = self.assign(f"{ref.name}[...]", ref.shape, ref.dtype, ref.q, ref.m)
+        if self.local or v.dtype == "bf16":
+            return
+        top = self.assign(f"jnp.max({v.name})", (), v.dtype, v.q, v.m)
+        if v.is_float:
+            self.assign(f"jnp.floor({top.name}).astype(jnp.int32)", (), "i32")
+        else:
+            self.assign(f"({top.name} & 15).astype(jnp.float32)", (), "f32", 0, 16.0)
 
     def observe(self, ref: Ref) -> None:
         """Makes an output depend on what was computed."""
