@@ -14,7 +14,7 @@ import jax_kernels  # noqa: E402
 import kernel_build  # noqa: E402
 import kernel_tree  # noqa: E402
 
-SAMPLE = int(os.environ.get("PALLASIM_JUDGE_KERNELS", "160"))
+SAMPLE = int(os.environ.get("PALLASIM_JUDGE_KERNELS", "120"))
 
 
 def test_a_sample_agrees_with_jax():
