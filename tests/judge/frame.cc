@@ -148,7 +148,7 @@ void Frame::choose_operands() {
     Type t = block_type();
     const bool permutation = rng_.chance(12);
     if (permutation) t = {DType::I32, {rng_.of(body_.extents)}};
-    if (axes && (triton || parallel_ || units_ || rng_.chance(75))) outputs_.push_back(operand("output", nm, t, triton ? axes : static_cast<int>(rng_.in(units_ ? 1 : parallel_, axes)), false));
+    if (axes && (triton || parallel_ || units_ || rng_.chance(75))) outputs_.push_back(operand("output", nm, t, triton ? axes : static_cast<int>(rng_.in(units_ ? std::max(1, parallel_) : parallel_, axes)), false));
     else outputs_.push_back(whole("output", nm, t));
     outputs_.back().permutation = permutation;
     Operand& o = outputs_.back();
@@ -223,10 +223,10 @@ Value Frame::odd_first_visit() {
   }
 }
 
-// Opens a region that runs at the first visit only; 0 where nothing needs to be opened. Returns what closes it.
-int Frame::when_first(int from) {
+// Opens a region that runs at the first visit and, where `again` allows it, perhaps at later ones; 0 where nothing needs to be opened. Returns what closes it.
+int Frame::when_first(int from, bool again) {
   if (from >= static_cast<int>(grid_.size())) return 0;
-  const Value p = from == 0 && parallel_ == 0 && ids_.size() > 1 && rng_.chance(50) ? odd_first_visit() : first_visit(from);
+  const Value p = again && from == 0 && parallel_ == 0 && ids_.size() > 1 && rng_.chance(50) ? odd_first_visit() : first_visit(from);
   if (rng_.chance(30)) {
     const int n = w_.op("not " + name(p.id), "bool[]");
     w_.open("cond " + name(n) + " () {");
@@ -295,7 +295,7 @@ void Frame::begin_body() {
 void Frame::first_writes() {
   const auto first = [&](const Operand& o, int from) {
     const Ref r{o.id, o.seen, static_cast<int>(body_.roots.size()), o.space, o.odd};
-    const int opened = when_first(from);
+    const int opened = when_first(from, o.alias < 0);
     const Body::Mark m = body_.enter();
     if (o.alias >= 0) {
       Value x = body_.keep(w_.op("get " + name(inputs_[static_cast<size_t>(o.alias)].id), str(o.seen)), o.seen);

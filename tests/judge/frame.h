@@ -32,7 +32,7 @@ class Frame {
   void begin_body();
   void first_writes();
   void edges();
-  int when_first(int from);
+  int when_first(int from, bool again);
   Value first_visit(int from);
   Value odd_first_visit();
   void odd_predicates();
