@@ -402,9 +402,9 @@ void Body::step() {
       {8, &Body::cond_step, true},
       {4, &Body::call_step, true},
       {4, &Body::scoped_step, true},
-      {6, &Body::copy_step, true, true},
-      {4, &Body::slots_step, true, true},
-      {2, &Body::semaphore_step, true, true},
+      {16, &Body::copy_step, true, true},
+      {12, &Body::slots_step, true, true},
+      {3, &Body::semaphore_step, true, true},
   };
   const auto possible = [&](const Term& t) { return (nesting < 3 || !t.region) && (copies || !t.copies); };
   int total = 0;

@@ -18,9 +18,10 @@ void Frame::choose_grid() {
   if (machine_ == ir::Machine::Triton) body_.extents = {4, 8, 16};
   for (int64_t k = rng_.below(3); k > 0; --k)
     body_.dtypes.push_back(rng_.of({DType::BF16, DType::F16, DType::I8, DType::U8, DType::I16, DType::U32, DType::F8E4M3FN, DType::F8E5M2}));
+  if (rng_.chance(50)) std::swap(body_.dtypes[0], body_.dtypes[1]);  // the one that copies prefer
   if (machine_ == ir::Machine::Generic && rng_.chance(15)) body_.dtypes.push_back(rng_.of({DType::I64, DType::F64}));
   auto axes = rng_.of({0, 0, 0, 1, 1, 1, 2, 2, 3});
-  body_.copies = machine_ == ir::Machine::Tpu && rng_.chance(60);
+  body_.copies = machine_ == ir::Machine::Tpu && rng_.chance(70);
   if (machine_ == ir::Machine::Tpu && axes == 0) {
     const auto many = rng_.below(10);
     if (many < 3) devices_ = static_cast<int>(rng_.in(2, 3)), body_.copies = true;
@@ -38,6 +39,11 @@ void Frame::choose_grid() {
 Type Frame::block_type() {
   Type t{rng_.of(body_.dtypes), {}};
   if (rng_.chance(8)) t.dtype = DType::Bool;
+  if (body_.copies && rng_.chance(60)) {  // pairs that copies can connect
+    t = {body_.dtypes[0], {body_.extents[0]}};
+    if (rng_.chance(50)) t.dims.push_back(body_.extents.back());
+    return t;
+  }
   for (int64_t k = rng_.chance(60) ? 1 : 2; k > 0; --k) t.dims.push_back(rng_.of(body_.extents));
   return t;
 }
