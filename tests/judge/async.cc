@@ -1,4 +1,5 @@
-// Copies and semaphores: waits before use, and between start and wait nobody touches what the copy writes or changes what it reads.
+// Copies and semaphores: waits before use, and between start and wait nobody touches what the copy writes or changes
+// what it reads.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -40,8 +41,10 @@ bool Body::copy_pair(Ref* src, Ref* dst, bool whole) {
   std::vector<std::pair<const Ref*, const Ref*>> l;
   for (const Ref& a : refs)
     for (const Ref& b : refs) {
-      const bool apart = a.root != b.root && can_read(a) && can_write(b) && a.space != "smem" && b.space != "smem" && !a.apart && !b.apart && !a.single && !b.single;
-      const bool alike = a.type.dtype == b.type.dtype && a.type.dims.size() == b.type.dims.size() && !a.type.scalar() && (!whole || a.type == b.type);
+      const bool apart = a.root != b.root && can_read(a) && can_write(b) && a.space != "smem" && b.space != "smem" &&
+                         !a.single && !b.single;
+      const bool alike = a.type.dtype == b.type.dtype && a.type.dims.size() == b.type.dims.size() && !a.type.scalar() &&
+                         (!whole || a.type == b.type);
       if (apart && alike && a.type.dtype != DType::Bool) l.push_back({&a, &b});
     }
   if (l.empty()) return false;
@@ -72,7 +75,8 @@ void Body::copy_step() {
   }
   const int sem = w.fresh();
   const int q = c.at(sem);
-  c.attrs = fmt::format("src = view(${}, [index({})]), dst = view(${}, [index({})]), dst_sem = view(${}, [])", s, from, d, to, q);
+  c.attrs = fmt::format("src = view(${}, [index({})]), dst = view(${}, [index({})]), dst_sem = view(${}, [])", s, from,
+                        d, to, q);
   w.open(fmt::format("run_scoped ({}: ref<dma_sem[], semaphore>) {{", name(sem)));
   const Mark m = enter();
   w.line("dma_start " + names(c.operands) + " {" + c.attrs + "}");
@@ -92,7 +96,9 @@ void Body::copy_step() {
 void Body::slots_step() {
   std::vector<const Ref*> l;
   for (const Ref& r : refs)
-    if (can_read(r) && r.space != "smem" && r.type.dims.size() == 2 && r.type.dims[0] >= 2 && !r.apart && !r.single && r.type.dtype != DType::Bool) l.push_back(&r);
+    if (can_read(r) && r.space != "smem" && r.type.dims.size() == 2 && r.type.dims[0] >= 2 && !r.single &&
+        r.type.dtype != DType::Bool)
+      l.push_back(&r);
   if (l.empty() || nesting > 1) return;
   ++terms["two slots"];
   const Ref src = *rng.of(l);
@@ -100,11 +106,14 @@ void Body::slots_step() {
   const Type row{src.type.dtype, {n}}, slots{src.type.dtype, {2, 1, n}};
   const bool wide = src.type.dtype == DType::I32 || src.type.dtype == DType::U32;
   const int buffer = w.fresh(), sems = w.fresh();
-  w.open(fmt::format("run_scoped ({}: {}, {}: ref<dma_sem[2], semaphore>) {{", name(buffer), ref_type(slots, "vmem"), name(sems)));
+  w.open(fmt::format("run_scoped ({}: {}, {}: ref<dma_sem[2], semaphore>) {{", name(buffer), ref_type(slots, "vmem"),
+                     name(sems)));
   const Mark m = enter();
   const auto copy = [&](const char* op, int i, int slot) {
-    w.line(fmt::format("{} {}, {}, {}, {}, {} {{src = view($0, [index(slice($3, 1), slice(0, {}))]), dst = view($1, [index($4, slice(0, 1), slice(0, {}))]), dst_sem = view($2, [index($4)])}}",
-                       op, name(src.id), name(buffer), name(sems), name(i), name(slot), n, n));
+    w.line(
+        fmt::format("{} {}, {}, {}, {}, {} {{src = view($0, [index(slice($3, 1), slice(0, {}))]), dst = view($1, "
+                    "[index($4, slice(0, 1), slice(0, {}))]), dst_sem = view($2, [index($4)])}}",
+                    op, name(src.id), name(buffer), name(sems), name(i), name(slot), n, n));
   };
   const int zero = number(0), one = number(1), two = number(2), end = number(rows);
   copy("dma_start", zero, zero);
@@ -113,8 +122,10 @@ void Body::slots_step() {
   w.open(fmt::format("for {}, {}, {} ({}: i32[]) {{", name(zero), name(end), name(one), name(i)));
   const Mark inner = enter();
   values.push_back({i, {DType::I32, {}}, 0, rows - 1, 8});
-  const int slot = rng.chance(50) ? w.op(fmt::format("rem {}, {}", name(i), name(two)), "i32[]") : w.op(fmt::format("and {}, {}", name(i), name(one)), "i32[]");
-  const int next = w.op(fmt::format("add {}, {}", name(i), name(one)), "i32[]"), other = w.op(fmt::format("sub {}, {}", name(one), name(slot)), "i32[]");
+  const int slot = rng.chance(50) ? w.op(fmt::format("rem {}, {}", name(i), name(two)), "i32[]")
+                                  : w.op(fmt::format("and {}, {}", name(i), name(one)), "i32[]");
+  const int next = w.op(fmt::format("add {}, {}", name(i), name(one)), "i32[]"),
+            other = w.op(fmt::format("sub {}, {}", name(one), name(slot)), "i32[]");
   const int more = w.op(fmt::format("lt {}, {}", name(next), name(end)), "bool[]");
   w.open("cond " + name(more) + " () {");
   w.line("yield");
@@ -123,7 +134,9 @@ void Body::slots_step() {
   w.line("yield");
   w.close("}");
   copy("dma_wait", i, slot);
-  const Value x = keep(w.op(fmt::format("get {}, {} {{view = [index($1, 0, slice(0, {}))]}}", name(buffer), name(slot), n), str(row)), row);
+  const Value x = keep(
+      w.op(fmt::format("get {}, {} {{view = [index($1, 0, slice(0, {}))]}}", name(buffer), name(slot), n), str(row)),
+      row);
   std::vector<Value> old{x};
   if (rng.chance(60)) old.push_back(derived(x));
   if (rng.chance(50)) inside(3);
@@ -133,11 +146,17 @@ void Body::slots_step() {
     const int64_t ratio = 4 / ir::byte_size(narrow);
     const Type t{narrow, {ratio, n}};
     const Value z = rng.chance(50) ? fresh(t) : some(t);
-    w.line(fmt::format("store {}, {}, {} {{view = [index($2, slice(0, 1), slice(0, {})), bitcast({}[])]}}", name(buffer), name(z.id), name(slot), n, ir::name(narrow)));
-    if (rng.chance(50)) old.push_back(keep(w.op(fmt::format("get {}, {} {{view = [index($1, 0, slice(0, {}))]}}", name(buffer), name(slot), n), str(row)), row));
+    w.line(fmt::format("store {}, {}, {} {{view = [index($2, slice(0, 1), slice(0, {})), bitcast({}[])]}}",
+                       name(buffer), name(z.id), name(slot), n, ir::name(narrow)));
+    if (rng.chance(50))
+      old.push_back(
+          keep(w.op(fmt::format("get {}, {} {{view = [index($1, 0, slice(0, {}))]}}", name(buffer), name(slot), n),
+                    str(row)),
+               row));
   } else if (rng.chance(50)) {
     const Value z = some(row);
-    w.line(fmt::format("store {}, {}, {} {{view = [index($2, 0, slice(0, {}))]}}", name(buffer), name(z.id), name(slot), n));
+    w.line(fmt::format("store {}, {}, {} {{view = [index($2, 0, slice(0, {}))]}}", name(buffer), name(z.id), name(slot),
+                       n));
   }
   late_use(old);
   w.line("yield");
@@ -170,12 +189,18 @@ void Body::exchange_step(int me, int devices) {
   const bool copying = copy_pair(&src, &dst, true);  // else they only meet
   ++terms["exchange between devices"];
   const int count = number(devices), ahead = number(rng.in(1, devices - 1)), one = number(1);
-  const auto op = [&](const char* o, int a, int b) { return w.op(fmt::format("{} {}, {}", o, name(a), name(b)), "i32[]"); };
-  const int to = op("rem", op("add", me, ahead), count), from = op("rem", op("add", me, op("sub", count, ahead)), count);
+  const auto op = [&](const char* o, int a, int b) {
+    return w.op(fmt::format("{} {}, {}", o, name(a), name(b)), "i32[]");
+  };
+  const int to = op("rem", op("add", me, ahead), count),
+            from = op("rem", op("add", me, op("sub", count, ahead)), count);
   const int send = w.fresh(), receive = w.fresh(), ready = w.fresh();
-  w.open(fmt::format("run_scoped ({}: ref<dma_sem[], semaphore>, {}: ref<dma_sem[], semaphore>, {}: ref<sem[], semaphore>) {{", name(send), name(receive), name(ready)));
+  w.open(fmt::format(
+      "run_scoped ({}: ref<dma_sem[], semaphore>, {}: ref<dma_sem[], semaphore>, {}: ref<sem[], semaphore>) {{",
+      name(send), name(receive), name(ready)));
   const Mark m = enter();
-  w.line(fmt::format("sem_signal {}, {}, {} {{inc = $1, device_id = $2, device_id_type = logical}}", name(ready), name(one), name(from)));
+  w.line(fmt::format("sem_signal {}, {}, {} {{inc = $1, device_id = $2, device_id_type = logical}}", name(ready),
+                     name(one), name(from)));
   const auto end = [&] {
     inside(3);
     w.line("yield");
@@ -189,11 +214,16 @@ void Body::exchange_step(int me, int devices) {
   const Lock l = lock(src, dst);
   if (rng.chance(50)) inside(3);
   w.line(fmt::format("sem_wait {}, {} {{value = $1}}", name(ready), name(one)));
-  w.line(fmt::format("dma_start {}, {}, {}, {}, {} {{src = view($0, []), dst = view($1, []), dst_sem = view($2, []), src_sem = view($3, []), device_id = $4, device_id_type = logical}}",
-                     name(src.id), name(dst.id), name(receive), name(send), name(to)));
+  w.line(
+      fmt::format("dma_start {}, {}, {}, {}, {} {{src = view($0, []), dst = view($1, []), dst_sem = view($2, []), "
+                  "src_sem = view($3, []), device_id = $4, device_id_type = logical}}",
+                  name(src.id), name(dst.id), name(receive), name(send), name(to)));
   inside(6);
-  const std::string waits[] = {fmt::format("dma_wait {}, {}, {} {{src = view($0, []), dst = view($1, []), dst_sem = view($2, [])}}", name(src.id), name(dst.id), name(send)),
-                               fmt::format("dma_wait {}, {}, {} {{src = view($0, []), dst = view($1, []), dst_sem = view($2, [])}}", name(src.id), name(dst.id), name(receive))};
+  const std::string waits[] = {
+      fmt::format("dma_wait {}, {}, {} {{src = view($0, []), dst = view($1, []), dst_sem = view($2, [])}}",
+                  name(src.id), name(dst.id), name(send)),
+      fmt::format("dma_wait {}, {}, {} {{src = view($0, []), dst = view($1, []), dst_sem = view($2, [])}}",
+                  name(src.id), name(dst.id), name(receive))};
   const auto first = static_cast<size_t>(rng.below(2));
   w.line(waits[first]);
   w.line(waits[1 - first]);
@@ -205,8 +235,11 @@ void Body::exchange_step(int me, int devices) {
 void Body::meeting_step(int me, int cores, const Ref& shared) {
   ++terms["exchange between cores"];
   const int count = number(cores), one = number(1);
-  const auto op = [&](const char* o, int a, int b) { return w.op(fmt::format("{} {}, {}", o, name(a), name(b)), "i32[]"); };
-  const int next = op("rem", op("add", me, one), count), before = op("rem", op("add", me, op("sub", count, one)), count);
+  const auto op = [&](const char* o, int a, int b) {
+    return w.op(fmt::format("{} {}, {}", o, name(a), name(b)), "i32[]");
+  };
+  const int next = op("rem", op("add", me, one), count),
+            before = op("rem", op("add", me, op("sub", count, one)), count);
   const Type row{shared.type.dtype, {shared.type.dims.begin() + 1, shared.type.dims.end()}};
   std::string rest;
   for (int64_t n : row.dims) rest += fmt::format(", slice(0, {})", n);
@@ -218,7 +251,8 @@ void Body::meeting_step(int me, int cores, const Ref& shared) {
   w.line(fmt::format("sem_signal {}, {}, {} {{inc = $1, core_index = $2}}", name(ready), name(one), name(next)));
   inside(5);
   w.line(fmt::format("sem_wait {}, {} {{value = $1}}", name(ready), name(one)));
-  std::vector<Value> old{keep(w.op(fmt::format("get {}, {} {{view = [index($1{})]}}", name(shared.id), name(before), rest), str(row)), row)};
+  std::vector<Value> old{keep(
+      w.op(fmt::format("get {}, {} {{view = [index($1{})]}}", name(shared.id), name(before), rest), str(row)), row)};
   if (rng.chance(60)) old.push_back(derived(old[0]));
   inside(4);
   late_use(old);

@@ -1,4 +1,5 @@
-// Writes the operations of one kernel body: which values and refs are in sight, what may be done to them, and the terms.
+// Writes the operations of one kernel body: which values and refs are in sight, what may be done to them, and the
+// terms.
 #pragma once
 #include <map>
 #include <string>
@@ -32,7 +33,6 @@ struct Ref {
   std::string space;
   bool single = false;  // a block that may reach beyond its array, as far as the engine knows: one indexer at a time
   bool part = false;    // made by a view: its rows may have gaps between them
-  bool apart = false;   // a part that the copies under way on its root do not touch
 };
 
 // What `view = […]` says, with the operands that it names.
@@ -44,7 +44,8 @@ struct View {
 
 class Body {
  public:
-  Body(Rng& rng, Writer& w, ir::Machine machine, std::map<std::string, int>& terms) : rng(rng), w(w), machine(machine), terms(terms) {}
+  Body(Rng& rng, Writer& w, ir::Machine machine, std::map<std::string, int>& terms)
+      : rng(rng), w(w), machine(machine), terms(terms) {}
 
   Rng& rng;
   Writer& w;
@@ -57,7 +58,7 @@ class Body {
   std::vector<int64_t> extents{8};  // lengths that shapes of this module are made of
   int budget = 30;                  // operations still to come, about
   int nesting = 0;
-  bool copies = false;              // copies and semaphores may be used
+  bool copies = false;  // copies and semaphores may be used
 
   void steps(int n);
   void step();
@@ -66,8 +67,8 @@ class Body {
   Value keep(int id, Type t, double mag = 64);
   Value constant(DType t, double v);
   int number(int64_t v) { return constant(DType::I32, static_cast<double>(v)).id; }
-  Value fresh(const Type& t);                  // from nothing: constants and iotas
-  Value some(const Type& t);                   // any value of this type, made to fit where there is none
+  Value fresh(const Type& t);  // from nothing: constants and iotas
+  Value some(const Type& t);   // any value of this type, made to fit where there is none
   Value fit(const Value& v, const Type& t);
   Value convert(const Value& v, DType t);
   Value calm(const Value& v);                  // floats: cut down to +-8
@@ -76,7 +77,7 @@ class Body {
   Value indices(const Dims& dims, int64_t n);  // i32 in [0, n)
   Value mask(const Dims& dims);
   Type any_type();
-  Value derived(const Value& v);               // something lazy made of v: the same type
+  Value derived(const Value& v);  // something lazy made of v: the same type
   void elementwise(const Type& t);
   Value combine(const Value& a, const Value& b);
   void shape_step();
@@ -86,7 +87,7 @@ class Body {
   // memory.cc
   const Ref* readable();
   const Ref* writable();
-  bool can_read(const Ref& r) const { return r.apart || roots[static_cast<size_t>(r.root)].writing == 0; }
+  bool can_read(const Ref& r) const { return roots[static_cast<size_t>(r.root)].writing == 0; }
   bool can_write(const Ref& r) const;
   bool can_add(DType t) const;
   View view(const Ref& r, int first, bool transforms = true);
@@ -102,13 +103,15 @@ class Body {
   void permute_step();
   void overlap_step();
   void own_mask_step();
-  void alias_step();                           // a further ref to part of a ref, through `view`
+  void alias_step();  // a further ref to part of a ref, through `view`
 
   // control.cc
-  struct Mark { size_t values, refs, roots; };
+  struct Mark {
+    size_t values, refs, roots;
+  };
   Mark enter();
   void leave(const Mark& m);
-  void inside(int share);                      // operations of a region
+  void inside(int share);                        // operations of a region
   void late_use(const std::vector<Value>& old);  // uses of values made earlier
   std::vector<Type> result_types(int most);
   void loop_step();
@@ -117,11 +120,13 @@ class Body {
   void call_step();
   void scoped_step();
   void new_ref_step();
-  void kept_read_step();                       // a read that stays alive across writes in regions
+  void kept_read_step();  // a read that stays alive across writes in regions
   void print_step();
 
   // async.cc
-  struct Lock { int src, dst; };
+  struct Lock {
+    int src, dst;
+  };
   Lock lock(const Ref& src, const Ref& dst);
   void unlock(const Lock&);
   bool copy_pair(Ref* src, Ref* dst, bool whole);

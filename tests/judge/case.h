@@ -12,13 +12,13 @@ namespace pallasim::judge {
 struct Case {
   uint64_t seed = 0;
   std::string text;
-  std::vector<oracle::Array> args;   // of each device one after another, as oracle::evaluate takes them
+  std::vector<oracle::Array> args;  // of each device one after another, as oracle::evaluate takes them
   int devices = 1;
   bool wrong = false;                // a mistake was put in: both sides must stop
   std::map<std::string, int> terms;  // how often each kind of situation was generated
 };
 
-// The same seed gives the same program on every machine.
+// The same seed gives the same program in every run of one build.
 Case generate(uint64_t seed);
 
 }  // namespace pallasim::judge

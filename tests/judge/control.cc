@@ -50,7 +50,8 @@ void Body::late_use(const std::vector<Value>& old) {
     const Ref r = *p;
     const View to = view(r, 2, false);
     const Value x = v.type == to.type ? v : fit(v, to.type);
-    w.line("store " + name(r.id) + ", " + name(x.id) + (to.operands.empty() ? "" : ", " + names(to.operands)) + (to.text.empty() ? "" : " {view = [" + to.text + "]}"));
+    w.line("store " + name(r.id) + ", " + name(x.id) + (to.operands.empty() ? "" : ", " + names(to.operands)) +
+           (to.text.empty() ? "" : " {view = [" + to.text + "]}"));
     --budget;
   }
 }
@@ -65,7 +66,8 @@ void Body::loop_step() {
   const int64_t lower = rng.of({0, 0, 0, 1, -1}), trips = rng.of({0, 1, 2, 3, 3, 4, 5}), step = rng.of({1, 1, 1, 2});
   const int lo = number(lower);
   const bool dynamic = rng.chance(30);
-  const int hi = dynamic ? index_in(4) : number(lower + trips * step - (step > 1 ? rng.below(2) : 0)), by = number(step);
+  const int hi = dynamic ? index_in(4) : number(lower + trips * step - (step > 1 ? rng.below(2) : 0)),
+            by = number(step);
   const Mark m = enter();
   std::string results, args;
   std::vector<int> out;
@@ -78,8 +80,9 @@ void Body::loop_step() {
     args += ", " + name(carried.back().id) + ": " + str(t);
   }
   const bool reverse = rng.chance(20);
-  w.open((out.empty() ? "" : names(out) + " = ") + fmt::format("for {}, {}, {}{}{} ({}) {{", name(lo), name(hi), name(by), ids.empty() ? "" : ", " + names(ids),
-         reverse ? " {reverse = true}" : "", args));
+  w.open((out.empty() ? "" : names(out) + " = ") + fmt::format("for {}, {}, {}{}{} ({}) {{", name(lo), name(hi),
+                                                               name(by), ids.empty() ? "" : ", " + names(ids),
+                                                               reverse ? " {reverse = true}" : "", args));
   Value i{index, {DType::I32, {}}, std::min<int64_t>(lower, 0), 8, 8};
   values.push_back(i);
   for (const Value& c : carried) values.push_back(c);
@@ -159,7 +162,9 @@ void Body::while_step() {
   const int one = number(1);
   next.push_back(w.op("add " + name(c[0].id) + ", " + name(one), "i32[]"));
   for (size_t k = 1; k < c.size(); ++k) {
-    const Value v = rng.chance(50) ? combine(c[k], some({c[k].type.dtype, {}})) : rng.chance(50) ? some(c[k].type) : c[static_cast<size_t>(rng.below(static_cast<int64_t>(c.size())))];
+    const Value v = rng.chance(50)   ? combine(c[k], some({c[k].type.dtype, {}}))
+                    : rng.chance(50) ? some(c[k].type)
+                                     : c[static_cast<size_t>(rng.below(static_cast<int64_t>(c.size())))];
     next.push_back(calm(v.type == c[k].type ? v : fit(v, c[k].type)).id);
   }
   inside(6);
@@ -312,7 +317,8 @@ void Body::kept_read_step() {
   const auto write = [&](const Ref& to) {
     const View v = view(to, 2, false);
     const Value x = rng.chance(70) ? fresh(v.type) : source(to, v.type);
-    w.line("store " + name(to.id) + ", " + name(x.id) + (v.operands.empty() ? "" : ", " + names(v.operands)) + (v.text.empty() ? "" : " {view = [" + v.text + "]}"));
+    w.line("store " + name(to.id) + ", " + name(x.id) + (v.operands.empty() ? "" : ", " + names(v.operands)) +
+           (v.text.empty() ? "" : " {view = [" + v.text + "]}"));
     --budget;
   };
   // The write: plain, in a branch, through a view made there, through the argument of a call, in a loop.
@@ -321,7 +327,15 @@ void Body::kept_read_step() {
     if (to.single || rng.chance(40)) return write(to);
     const size_t n = refs.size();
     const View v = view(to, 1);
-    const Ref part{w.op("view " + name(to.id) + (v.operands.empty() ? "" : ", " + names(v.operands)) + " {view = [" + v.text + "]}", ref_type(v.type, to.space)), v.type, to.root, to.space, to.single, true, to.apart};
+    const Ref part{w.op("view " + name(to.id) + (v.operands.empty() ? "" : ", " + names(v.operands)) + " {view = [" +
+                            v.text + "]}",
+                        ref_type(v.type, to.space)),
+                   v.type,
+                   to.root,
+                   to.space,
+                   to.single,
+                   true,
+                   to.apart};
     write(part);
     refs.resize(n);
   };

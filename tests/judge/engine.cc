@@ -25,15 +25,20 @@ std::vector<Config> configurations(const ir::Module& m, uint64_t seed) {
     add("8 workers", [](Options& o) { o.workers = 8; });
   }
   if (!m.grid.empty()) add("verify split", [](Options& o) { o.verify_split = true; });
-  const bool tpu = m.machine == ir::Machine::Tpu, concurrent = tpu || m.machine == ir::Machine::Triton || !m.meshes.empty();
+  const bool tpu = m.machine == ir::Machine::Tpu,
+             concurrent = tpu || m.machine == ir::Machine::Triton || !m.meshes.empty();
   if (concurrent) {
-    add("random schedule, copies at wait", [&](Options& o) { o.policy = Options::Policy::Random, o.seed = seed, o.copies = Options::Copies::AtWait; });
-    add("random schedule, copies scheduled", [&](Options& o) { o.policy = Options::Policy::Random, o.seed = seed + 1, o.copies = Options::Copies::Scheduled; });
+    add("random schedule, copies at wait",
+        [&](Options& o) { o.policy = Options::Policy::Random, o.seed = seed, o.copies = Options::Copies::AtWait; });
+    add("random schedule, copies scheduled", [&](Options& o) {
+      o.policy = Options::Policy::Random, o.seed = seed + 1, o.copies = Options::Copies::Scheduled;
+    });
   }
   if (tpu && !m.grid.empty()) {
     add("modelled", [](Options& o) { o.pipeline = Options::Pipeline::Modelled; });
     add("modelled, copies scheduled", [&](Options& o) {
-      o.pipeline = Options::Pipeline::Modelled, o.policy = Options::Policy::Random, o.seed = seed, o.copies = Options::Copies::Scheduled;
+      o.pipeline = Options::Pipeline::Modelled, o.policy = Options::Policy::Random, o.seed = seed,
+      o.copies = Options::Copies::Scheduled;
     });
   }
   return r;
@@ -43,8 +48,8 @@ namespace {
 
 // What a plan is made of; everything else belongs to the launch.
 bool same_plan(const Options& a, const Options& b) {
-  return a.checked == b.checked && a.fuse == b.fuse && a.numerics == b.numerics && a.pipeline == b.pipeline && a.cores == b.cores && a.uninitialized == b.uninitialized &&
-         a.verify_split == b.verify_split;
+  return a.checked == b.checked && a.fuse == b.fuse && a.numerics == b.numerics && a.pipeline == b.pipeline &&
+         a.cores == b.cores && a.uninitialized == b.uninitialized && a.verify_split == b.verify_split;
 }
 
 oracle::Array empty_like(const ir::Type& t) {

@@ -1,4 +1,5 @@
-// The declarations around a body: grid, operands with blocks and index maps, prefetch, scratch, aliases; and the first writes.
+// The declarations around a body: grid, operands with blocks and index maps, prefetch, scratch, aliases; and the first
+// writes.
 #pragma once
 #include "body.h"
 #include "case.h"
@@ -14,12 +15,12 @@ class Frame {
   struct Operand {
     std::string kind, name, space, block, map;  // block: the attributes after `space`; map: the graph of the index map
     Type array, seen;
-    int id = -1;          // of the body's argument
-    int depends = 0;      // outputs: leading grid axes that choose the block
+    int id = -1;      // of the body's argument
+    int depends = 0;  // outputs: leading grid axes that choose the block
     bool whole = true;
-    int alias = -1;       // outputs: number of the input that shares the memory
+    int alias = -1;  // outputs: number of the input that shares the memory
     bool edge = false;
-    bool odd = false;     // the index map is no affine function
+    bool odd = false;  // the index map is no affine function
     bool permutation = false;
   };
 
@@ -49,14 +50,14 @@ class Frame {
   Body body_;
   ir::Machine machine_ = ir::Machine::Generic;
   int devices_ = 1, cores_ = 1;
-  int me_ = -1;            // number of the device or core
+  int me_ = -1;  // number of the device or core
   Dims grid_;
-  int parallel_ = 0;       // leading axes that are declared parallel
-  bool units_ = false;     // points along the first axis look independent and may not be
-  bool dynamic_ = false;   // the first extent is an operand
+  int parallel_ = 0;      // leading axes that are declared parallel
+  bool units_ = false;    // points along the first axis look independent and may not be
+  bool dynamic_ = false;  // the first extent is an operand
   std::vector<Operand> prefetch_, inputs_, outputs_, scratch_;
   std::vector<Value> ids_;
-  size_t met_ = 0;         // outputs through which cores have met
+  size_t met_ = 0;             // outputs through which cores have met
   std::vector<size_t> dumps_;  // outputs that take a scratch ref at the end of each point
 };
 

@@ -99,7 +99,9 @@ void follow(const Arguments& a, Job& j, Totals& t) {
         const std::string what = line + 2 + at;
         ++t.kinds[name_of(kind)];
         if (kind == Verdict::Kind::Missing) ++t.missing[what];
-        else if (kind != Verdict::Kind::Same) ++t.failures, t.lines.push_back(fmt::format("seed {}: {}: {}", j.at, name_of(kind), what)), fmt::print("{}\n", t.lines.back());
+        else if (kind != Verdict::Kind::Same)
+          ++t.failures, t.lines.push_back(fmt::format("seed {}: {}: {}", j.at, name_of(kind), what)),
+              fmt::print("{}\n", t.lines.back());
       }
     }
   }
@@ -108,7 +110,9 @@ void follow(const Arguments& a, Job& j, Totals& t) {
   int status = 0;
   waitpid(j.pid, &status, 0);
   if (j.ended) return;
-  const std::string how = WIFSIGNALED(status) ? WTERMSIG(status) == SIGALRM ? "hangs" : fmt::format("crashes (signal {})", WTERMSIG(status)) : fmt::format("exits ({})", status);
+  const std::string how =
+      WIFSIGNALED(status) ? WTERMSIG(status) == SIGALRM ? "hangs" : fmt::format("crashes (signal {})", WTERMSIG(status))
+                          : fmt::format("exits ({})", status);
   ++t.failures, ++t.kinds["crash or hang"];
   fmt::print("seed {}: {}\n", j.at, how);
   save(a, generate(j.at), how);
@@ -130,7 +134,8 @@ int run(const Arguments& a) {
     }
   }
   const double s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  fmt::print("{} modules, {} runs of the engine, {:.1f} s ({:.0f} modules/s/core)\n", t.modules, t.runs, s, static_cast<double>(t.modules) / s / static_cast<double>(jobs.size()));
+  fmt::print("{} modules, {} runs of the engine, {:.1f} s ({:.0f} modules/s/core)\n", t.modules, t.runs, s,
+             static_cast<double>(t.modules) / s / static_cast<double>(jobs.size()));
   for (const auto& [k, n] : t.kinds) fmt::print("  {}: {}\n", k, n);
   for (const auto& [k, n] : t.missing) fmt::print("  missing: {} ({})\n", k, n);
   if (a.stats) {
@@ -160,7 +165,8 @@ int one(const Arguments& a) {
 
 int main(int argc, char** argv) {
   using namespace pallasim::judge;
-  const tbb::global_control threads(tbb::global_control::max_allowed_parallelism, 8);  // as many as a configuration asks for
+  const tbb::global_control threads(tbb::global_control::max_allowed_parallelism,
+                                    8);  // as many as a configuration asks for
   Arguments a;
   for (int i = 1; i < argc; ++i) {
     const std::string k = argv[i];
@@ -174,7 +180,11 @@ int main(int argc, char** argv) {
     else if (k == "--stats") a.stats = true;
     else if (k == "--shrink") a.shrink = true;
     else if (k == "--text") a.text = true;
-    else return fmt::print(stderr, "usage: pallasim_judge [--modules N] [--seed S] [--jobs J] [--dump DIR] [--stats] [--only SEED | --file NAME.psir [--shrink] [--text]]\n"), 2;
+    else
+      return fmt::print(stderr,
+                        "usage: pallasim_judge [--modules N] [--seed S] [--jobs J] [--dump DIR] [--stats] [--only SEED "
+                        "| --file NAME.psir [--shrink] [--text]]\n"),
+             2;
   }
   return a.only ? one(a) : run(a);
 }

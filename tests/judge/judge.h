@@ -9,15 +9,15 @@ constexpr unsigned kSecondsPerModule = 20;  // a module takes milliseconds; one 
 
 struct Verdict {
   enum class Kind : uint8_t {
-    Same,        // every configuration gives the evaluator's bytes and prints, without findings
-    Missing,     // the evaluator lacks an operation; the configurations agree with each other
-    Different,   // bytes or prints
-    Finding,     // a checked run reports something about a right program
-    Refused,     // a configuration stops on a right program
-    Accepted,    // a wrong program runs to its end
-    Stopped,     // the evaluator stops on what should be a right program
-    Crash,       // the process breaks off, or the module hangs
-    Invalid,     // the text does not parse or verify, or depends on memory that nobody wrote: the generator's mistake
+    Same,       // every configuration gives the evaluator's bytes and prints, without findings
+    Missing,    // the evaluator lacks an operation; the configurations agree with each other
+    Different,  // bytes or prints
+    Finding,    // a checked run reports something about a right program
+    Refused,    // a configuration stops on a right program
+    Accepted,   // a wrong program runs to its end
+    Stopped,    // the evaluator stops on what should be a right program
+    Crash,      // the process breaks off, or the module hangs
+    Invalid,    // the text does not parse or verify, or depends on memory that nobody wrote: the generator's mistake
   };
   Kind kind = Kind::Same;
   std::string text;    // one line
@@ -37,7 +37,8 @@ Case shrink(const Case&, const Verdict& v);
 
 // The operands, one per line, as numbers.
 std::string describe(const Case&);
-// NAME.psir with the operands that `describe` wrote into NAME.txt; further lines of it are not looked at. Throws std::runtime_error.
+// NAME.psir with the operands that `describe` wrote into NAME.txt; further lines of it are not looked at. Throws
+// std::runtime_error.
 Case read_case(const std::string& psir);
 
 }  // namespace pallasim::judge

@@ -16,13 +16,15 @@ std::string with_view(const View& v, const std::string& others = "") {
 
 std::string operands(const View& v) { return v.operands.empty() ? "" : ", " + names(v.operands); }
 
-std::string dollar(int first, const View& v) { return "$" + std::to_string(first + static_cast<int>(v.operands.size()) - 1); }
+std::string dollar(int first, const View& v) {
+  return "$" + std::to_string(first + static_cast<int>(v.operands.size()) - 1);
+}
 
 }  // namespace
 
 bool Body::can_write(const Ref& r) const {
   const Root& root = roots[static_cast<size_t>(r.root)];
-  return root.writable && !root.permutation && (r.apart || (root.reading == 0 && root.writing == 0));
+  return root.writable && !root.permutation && root.reading == 0 && root.writing == 0;
 }
 
 // Atomic on Triton, where narrow types have none.
@@ -64,7 +66,8 @@ View Body::view(const Ref& r, int first, bool transforms) {
   if (r.type.scalar() || rng.chance(30)) return v;
   if (transforms && !r.single && rng.chance(5) && r.type.dtype == DType::I32) {
     v.text = "bitcast(u32[]), ", v.type.dtype = DType::U32;
-  } else if (transforms && !r.single && !r.part && machine == ir::Machine::Tpu && rng.chance(10) && r.type.dtype == DType::I32 && r.type.dims.size() >= 2) {
+  } else if (transforms && !r.single && !r.part && machine == ir::Machine::Tpu && rng.chance(10) &&
+             r.type.dtype == DType::I32 && r.type.dims.size() >= 2) {
     v.type.dtype = rng.of({DType::I8, DType::I16});
     v.type.dims[r.type.dims.size() - 2] *= 4 / ir::byte_size(v.type.dtype);
     v.text = fmt::format("bitcast({}[]), ", ir::name(v.type.dtype));
@@ -105,14 +108,17 @@ View Body::view(const Ref& r, int first, bool transforms) {
     const int64_t size = rng.in(1, dims[0]);  // a view of the view
     v.text += fmt::format(", index(slice({}, {}))", rng.in(0, dims[0] - size), size);
     v.type.dims = {size};
-  } else if (!dims.empty() && v.operands.empty() && entries.find("2)") == std::string::npos && dims == r.type.dims && rng.chance(30)) {
+  } else if (!dims.empty() && v.operands.empty() && entries.find("2)") == std::string::npos && dims == r.type.dims &&
+             rng.chance(30)) {
     v.type.dims = {v.type.size()};
     v.text += fmt::format(", reshape({})", v.type.size());
   }
   return v;
 }
 
-Value Body::get(const Ref& r, const View& v) { return keep(w.op("get " + name(r.id) + operands(v) + with_view(v), str(v.type)), v.type); }
+Value Body::get(const Ref& r, const View& v) {
+  return keep(w.op("get " + name(r.id) + operands(v) + with_view(v), str(v.type)), v.type);
+}
 
 Value Body::read(const Ref& r) { return get(r, view(r, 1)); }
 
@@ -162,14 +168,18 @@ void Body::masked_step() {
   const View v = view(r, load ? 1 : 2);
   if (v.type.scalar()) return;
   View all = v;
-  Value m = rng.chance(40) && can_read(r) ? fit(read_as(r, {r.type.dtype, v.type.dims}), {DType::Bool, v.type.dims}) : mask(v.type.dims);
+  Value m = rng.chance(40) && can_read(r) ? fit(read_as(r, {r.type.dtype, v.type.dims}), {DType::Bool, v.type.dims})
+                                          : mask(v.type.dims);
   ++terms[load ? "masked load" : "masked store"];
   if (load) {
     const Value other = rng.chance(40) ? some({v.type.dtype, {}}) : source(r, v.type);
     all.operands.push_back(m.id);
     const std::string mk = dollar(1, all);
     all.operands.push_back(other.id);
-    keep(w.op("masked_load " + name(r.id) + operands(all) + with_view(v, fmt::format("mask = {}, other = {}", mk, dollar(1, all))), str(v.type)), v.type);
+    keep(w.op("masked_load " + name(r.id) + operands(all) +
+                  with_view(v, fmt::format("mask = {}, other = {}", mk, dollar(1, all))),
+              str(v.type)),
+         v.type);
     return;
   }
   const Value x = source(r, v.type);
@@ -192,16 +202,21 @@ void Body::gather_step() {
   View v{{r.type.dtype, {}}, "", {}};
   Value at;
   if (load) {
-    at = rng.chance(40) && r.type.dtype == DType::I32 ? [&] {
-      const Value own = read_as(r, {DType::I32, {rng.of(extents)}});
-      const int lo = number(0), hi = number(r.type.dims[axis] - 1);
-      return keep(w.op(fmt::format("clamp {}, {}, {}", name(lo), name(own.id), name(hi)), str(own.type)), own.type);
-    }() : indices(rng.chance(20) ? Dims{2, rng.of(extents)} : Dims{rng.of(extents)}, r.type.dims[axis]);
+    at = rng.chance(40) && r.type.dtype == DType::I32
+             ? [&] {
+                 const Value own = read_as(r, {DType::I32, {rng.of(extents)}});
+                 const int lo = number(0), hi = number(r.type.dims[axis] - 1);
+                 return keep(w.op(fmt::format("clamp {}, {}, {}", name(lo), name(own.id), name(hi)), str(own.type)),
+                             own.type);
+               }()
+             : indices(rng.chance(20) ? Dims{2, rng.of(extents)} : Dims{rng.of(extents)}, r.type.dims[axis]);
   } else {
     at = permutation(r.type.dims[axis]);
     if (rng.chance(40)) {
       const int64_t n = rng.in(1, at.type.dims[0]), start = rng.in(0, at.type.dims[0] - n);
-      at = keep(w.op(fmt::format("slice {} {{start = [{}], limit = [{}]}}", name(at.id), start, start + n), str(Type{DType::I32, {n}})), {DType::I32, {n}});
+      at = keep(w.op(fmt::format("slice {} {{start = [{}], limit = [{}]}}", name(at.id), start, start + n),
+                     str(Type{DType::I32, {n}})),
+                {DType::I32, {n}});
     }
   }
   Dims kept;
@@ -236,12 +251,17 @@ void Body::gather_step() {
     all.operands.push_back(m.id);
     const std::string mk = dollar(1, all);
     all.operands.push_back(other.id);
-    keep(w.op("masked_load " + name(r.id) + operands(all) + with_view(v, fmt::format("mask = {}, other = {}", mk, dollar(1, all))), str(v.type)), v.type);
+    keep(w.op("masked_load " + name(r.id) + operands(all) +
+                  with_view(v, fmt::format("mask = {}, other = {}", mk, dollar(1, all))),
+              str(v.type)),
+         v.type);
     return;
   }
   if (load) return void(get(r, v));
   const Value x = source(r, v.type);
-  const auto rest = [&](const View& all, const std::string& mk) { return name(r.id) + ", " + name(x.id) + operands(all) + with_view(v, mk); };
+  const auto rest = [&](const View& all, const std::string& mk) {
+    return name(r.id) + ", " + name(x.id) + operands(all) + with_view(v, mk);
+  };
   if (rng.chance(30)) {
     const Value m = mask(kept);
     View all = v;
@@ -281,7 +301,8 @@ void Body::permute_step() {
   --budget;
   if (holds && rng.chance(40)) {
     const Value at = own(), i = keep(w.op("iota {axis = 0}", str(t)), t);
-    if (rng.chance(30)) keep(w.op("swap " + o + ", " + name(i.id) + ", " + name(at.id) + " {view = [index(array($2))]}", str(t)), t);
+    if (rng.chance(30))
+      keep(w.op("swap " + o + ", " + name(i.id) + ", " + name(at.id) + " {view = [index(array($2))]}", str(t)), t);
     else w.line("store " + o + ", " + name(i.id) + ", " + name(at.id) + " {view = [index(array($2))]}");
     return;
   }
@@ -305,8 +326,10 @@ void Body::overlap_step() {
   ++terms["overlap in place"];
   const std::string o = name(r.id);
   if (r.type.dims.size() == 2 && r.type.dims[0] == r.type.dims[1] && rng.chance(60)) {
-    const Value x = rng.chance(50) ? keep(w.op("transpose " + name(get(r, {r.type, "", {}}).id) + " {perm = [1, 0]}", str(r.type)), r.type)
-                                   : get(r, {r.type, "transpose(1, 0)", {}});
+    const Value x =
+        rng.chance(50)
+            ? keep(w.op("transpose " + name(get(r, {r.type, "", {}}).id) + " {perm = [1, 0]}", str(r.type)), r.type)
+            : get(r, {r.type, "transpose(1, 0)", {}});
     w.line("store " + o + ", " + name(x.id));
     --budget;
     return;
@@ -359,7 +382,12 @@ void Body::alias_step() {
   if (l.empty()) return;
   const Ref r = *rng.of(l);
   const View v = view(r, 1);
-  const Ref part{w.op("view " + name(r.id) + operands(v) + " {view = [" + v.text + "]}", ref_type(v.type, r.space)), v.type, r.root, r.space, r.single, true, r.apart};
+  const Ref part{w.op("view " + name(r.id) + operands(v) + " {view = [" + v.text + "]}", ref_type(v.type, r.space)),
+                 v.type,
+                 r.root,
+                 r.space,
+                 r.single,
+                 true};
   refs.push_back(part);
   ++terms["view"];
   --budget;

@@ -38,7 +38,8 @@ void replace(ir::Graph& g, ValueId from, ValueId to) {
 bool used(ir::Graph& g, ValueId v) {
   bool found = false;
   each_region(g.region, [&](Region& r) {
-    for (const Op& op : r.ops) found = found || std::find(op.operands.begin(), op.operands.end(), v) != op.operands.end();
+    for (const Op& op : r.ops)
+      found = found || std::find(op.operands.begin(), op.operands.end(), v) != op.operands.end();
   });
   return found;
 }
@@ -52,11 +53,15 @@ void sweep(ir::Graph& g) {
       for (const Op& op : r->ops)
         for (ValueId v : op.operands) looked[static_cast<size_t>(v)] = true;
     each_region(g.region, [&](Region& r) {
-      again = std::erase_if(r.ops, [&](const Op& op) {
-        const uint32_t e = ir::info(op.code).effects & ~static_cast<uint32_t>(ir::kEffectRead);
-        if (op.code == OpCode::yield || !op.regions.empty() || e || op.results.empty()) return false;
-        return std::none_of(op.results.begin(), op.results.end(), [&](ValueId v) { return looked[static_cast<size_t>(v)]; });
-      }) || again;
+      again = std::erase_if(r.ops,
+                            [&](const Op& op) {
+                              const uint32_t e = ir::info(op.code).effects & ~static_cast<uint32_t>(ir::kEffectRead);
+                              if (op.code == OpCode::yield || !op.regions.empty() || e || op.results.empty())
+                                return false;
+                              return std::none_of(op.results.begin(), op.results.end(),
+                                                  [&](ValueId v) { return looked[static_cast<size_t>(v)]; });
+                            }) ||
+              again;
     });
   }
 }
@@ -86,7 +91,8 @@ bool steps_of_zero(ir::Graph& g) {
   bool found = false;
   each_region(g.region, [&](Region& r) {
     for (const Op& op : r.ops) {
-      if (op.code == OpCode::constant && op.attrs[0].second.is(Attr::Kind::Bits) && op.attrs[0].second.i == 0) zero[static_cast<size_t>(op.results[0])] = true;
+      if (op.code == OpCode::constant && op.attrs[0].second.is(Attr::Kind::Bits) && op.attrs[0].second.i == 0)
+        zero[static_cast<size_t>(op.results[0])] = true;
       if (op.code == OpCode::for_ && zero[static_cast<size_t>(op.operands[2])]) found = true;
     }
   });
@@ -101,7 +107,8 @@ bool inline_region(ir::Graph& g, Region& r, size_t at, size_t which) {
   Region inner = op.regions[which];
   const std::vector<ValueId> yields = inner.ops.back().operands;
   std::vector<ValueId> given;
-  if (op.code == OpCode::for_) given = {op.operands[0]}, given.insert(given.end(), op.operands.begin() + 3, op.operands.end());
+  if (op.code == OpCode::for_)
+    given = {op.operands[0]}, given.insert(given.end(), op.operands.begin() + 3, op.operands.end());
   else if (op.code == OpCode::while_ || op.code == OpCode::call) given = op.operands;
   if (given.size() != inner.args.size() || yields.size() != op.results.size()) return false;
   inner.ops.pop_back();
@@ -139,7 +146,8 @@ bool edit(Module& m, ir::Graph& g, Region& r, size_t at, int variant) {
   }
   if (variant <= 3) {  // an operand for the result
     const auto k = static_cast<size_t>(variant - 1);
-    if (op.results.size() != 1 || k >= op.operands.size() || g.type(op.operands[k]) != g.type(op.results[0])) return false;
+    if (op.results.size() != 1 || k >= op.operands.size() || g.type(op.operands[k]) != g.type(op.results[0]))
+      return false;
     const ValueId from = op.results[0], to = op.operands[k];
     r.ops.erase(r.ops.begin() + static_cast<ptrdiff_t>(at));
     replace(g, from, to);
@@ -204,7 +212,9 @@ bool drop_declaration(Module& m, Case& c, size_t k) {
     const auto kind = m.operands[k].kind;
     const auto inputs = static_cast<size_t>(m.count(ir::Operand::Kind::Prefetch) + m.count(ir::Operand::Kind::Input));
     const bool output = kind == ir::Operand::Kind::Output;
-    if (kind == ir::Operand::Kind::Prefetch && std::any_of(m.operands.begin(), m.operands.end(), [](const ir::Operand& o) { return o.has_block; })) return false;
+    if (kind == ir::Operand::Kind::Prefetch &&
+        std::any_of(m.operands.begin(), m.operands.end(), [](const ir::Operand& o) { return o.has_block; }))
+      return false;
     const auto n = static_cast<int>(output ? k - inputs : k);
     std::erase_if(m.aliases, [&](const ir::Alias& a) { return (output ? a.output : a.input) == n; });
     for (ir::Alias& a : m.aliases) {
@@ -245,9 +255,7 @@ class Shrinker {
       const Module numbered = ir::parse(ir::print(m));
       ir::verify(numbered);
       c.text = ir::print(numbered);
-    } catch (const std::exception&) {
-      return false;
-    }
+    } catch (const std::exception&) { return false; }
     if (c.text == best_.text) return false;
     if (tried_++ > 20000 || judge_apart(c, want_.config).kind != want_.kind) return false;
     best_ = std::move(c);
@@ -304,7 +312,9 @@ class Shrinker {
   }
 
   // Without its first writes every program reads what nobody wrote.
-  static bool whole_store(const Op& op) { return (op.code == OpCode::store && !op.attr("view")) || op.code == OpCode::cond; }
+  static bool whole_store(const Op& op) {
+    return (op.code == OpCode::store && !op.attr("view")) || op.code == OpCode::cond;
+  }
 
   Case best_;
   Verdict want_;

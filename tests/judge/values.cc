@@ -29,7 +29,9 @@ Value Body::constant(DType t, double v) {
 Value Body::fresh(const Type& t) {
   if (t.scalar()) {
     if (t.dtype == DType::Bool) return constant(t.dtype, static_cast<double>(rng.below(2)));
-    return constant(t.dtype, ir::is_float(t.dtype) ? static_cast<double>(rng.in(-8, 8)) / 4 : static_cast<double>(rng.in(ir::is_unsigned_int(t.dtype) ? 0 : -9, 9)));
+    return constant(t.dtype, ir::is_float(t.dtype)
+                                 ? static_cast<double>(rng.in(-8, 8)) / 4
+                                 : static_cast<double>(rng.in(ir::is_unsigned_int(t.dtype) ? 0 : -9, 9)));
   }
   const int64_t n = t.size();
   if (t.dtype != DType::Bool && rng.chance(40)) {
@@ -38,7 +40,9 @@ Value Body::fresh(const Type& t) {
   if (n <= 64 && rng.chance(60)) {
     std::vector<double> v;
     for (int64_t i = 0; i < n; ++i)
-      v.push_back(t.dtype == DType::Bool ? static_cast<double>(rng.below(2)) : ir::is_float(t.dtype) ? static_cast<double>(rng.in(-8, 8)) / 2 : static_cast<double>(rng.in(0, 20)));
+      v.push_back(t.dtype == DType::Bool  ? static_cast<double>(rng.below(2))
+                  : ir::is_float(t.dtype) ? static_cast<double>(rng.in(-8, 8)) / 2
+                                          : static_cast<double>(rng.in(0, 20)));
     return keep(w.op("constant {value = " + dense(t, v) + "}", str(t)), t, 20);
   }
   const Value c = fresh({t.dtype, {}});
@@ -70,16 +74,21 @@ Value Body::fit(const Value& from, const Type& t) {
     if (fixed) {
       Dims start, limit;
       for (int64_t n : d) start.push_back(rng.below(n)), limit.push_back(start.back() + 1);
-      v = keep(w.op(fmt::format("slice {} {{start = [{}], limit = [{}]}}", name(v.id), str(start), str(limit)), str(Type{t.dtype, ones})), {t.dtype, ones}, v.mag);
+      v = keep(w.op(fmt::format("slice {} {{start = [{}], limit = [{}]}}", name(v.id), str(start), str(limit)),
+                    str(Type{t.dtype, ones})),
+               {t.dtype, ones}, v.mag);
     } else {
       for (int64_t n : d) starts += ", " + name(index_in(n - 1));
-      v = keep(w.op(fmt::format("dynamic_slice {}{} {{sizes = [{}]}}", name(v.id), starts, str(ones)), str(Type{t.dtype, ones})), {t.dtype, ones}, v.mag);
+      v = keep(w.op(fmt::format("dynamic_slice {}{} {{sizes = [{}]}}", name(v.id), starts, str(ones)),
+                    str(Type{t.dtype, ones})),
+               {t.dtype, ones}, v.mag);
     }
     return keep(w.op("reshape " + name(v.id), str(t)), t, v.mag);
   }
   if (v.type.size() == t.size()) {
     Dims r(d.rbegin(), d.rend());
-    if (d.size() == 2 && r == t.dims && rng.chance(70)) return keep(w.op("transpose " + name(v.id) + " {perm = [1, 0]}", str(t)), t, v.mag);
+    if (d.size() == 2 && r == t.dims && rng.chance(70))
+      return keep(w.op("transpose " + name(v.id) + " {perm = [1, 0]}", str(t)), t, v.mag);
     return keep(w.op("reshape " + name(v.id), str(t)), t, v.mag);
   }
   if (tail_of(d, t.dims)) {
@@ -91,14 +100,20 @@ Value Body::fit(const Value& from, const Type& t) {
   for (size_t i = 0; smaller && i < d.size(); ++i) smaller = d[i] >= t.dims[i];
   if (smaller) {
     Dims start, limit;
-    for (size_t i = 0; i < d.size(); ++i) start.push_back(rng.below(d[i] - t.dims[i] + 1)), limit.push_back(start.back() + t.dims[i]);
-    return keep(w.op(fmt::format("slice {} {{start = [{}], limit = [{}]}}", name(v.id), str(start), str(limit)), str(t)), t, v.mag);
+    for (size_t i = 0; i < d.size(); ++i)
+      start.push_back(rng.below(d[i] - t.dims[i] + 1)), limit.push_back(start.back() + t.dims[i]);
+    return keep(
+        w.op(fmt::format("slice {} {{start = [{}], limit = [{}]}}", name(v.id), str(start), str(limit)), str(t)), t,
+        v.mag);
   }
   if (d.size() == 1 && t.dims.size() == 2 && d[0] == t.dims[0])
     return keep(w.op(fmt::format("broadcast_in_dim {} {{dims = [0]}}", name(v.id)), str(t)), t, v.mag);
   if (d.size() == 1 && t.dims.size() == 1 && d[0] < t.dims[0]) {
     const Value z = fresh({t.dtype, {}});
-    return keep(w.op(fmt::format("pad {}, {} {{low = [{}], high = [{}], interior = [0]}}", name(v.id), name(z.id), 0, t.dims[0] - d[0]), str(t)), t, std::max(v.mag, z.mag));
+    return keep(w.op(fmt::format("pad {}, {} {{low = [{}], high = [{}], interior = [0]}}", name(v.id), name(z.id), 0,
+                                 t.dims[0] - d[0]),
+                     str(t)),
+                t, std::max(v.mag, z.mag));
   }
   return fit(fit(v, {t.dtype, {}}), t);
 }
@@ -108,7 +123,8 @@ Value Body::some(const Type& t) {
   for (size_t i = 0; i < values.size(); ++i)
     if (values[i].type == t) same.push_back(i);
   if (!same.empty() && rng.chance(75)) return values[rng.of(same)];
-  if (!values.empty() && rng.chance(65)) return fit(values[static_cast<size_t>(rng.below(static_cast<int64_t>(values.size())))], t);
+  if (!values.empty() && rng.chance(65))
+    return fit(values[static_cast<size_t>(rng.below(static_cast<int64_t>(values.size())))], t);
   if (const Ref* r = readable(); r && rng.chance(50)) return read_as(*r, t);
   return fresh(t);
 }
@@ -163,8 +179,10 @@ Value Body::mask(const Dims& dims) {
   const Type t{DType::Bool, dims};
   if (rng.chance(30)) return some(t);
   const DType on = rng.of({DType::I32, DType::F32});
-  const Value a = some({on, dims}), b = rng.chance(50) ? some({on, {}}) : constant(on, static_cast<double>(rng.in(-2, 6)));
-  return keep(w.op(fmt::format("{} {}, {}", rng.of({"lt", "le", "gt", "ge", "eq", "ne"}), name(a.id), name(b.id)), str(t)), t);
+  const Value a = some({on, dims}),
+              b = rng.chance(50) ? some({on, {}}) : constant(on, static_cast<double>(rng.in(-2, 6)));
+  return keep(
+      w.op(fmt::format("{} {}, {}", rng.of({"lt", "le", "gt", "ge", "eq", "ne"}), name(a.id), name(b.id)), str(t)), t);
 }
 
 Type Body::any_type() {
@@ -194,7 +212,9 @@ Value Body::derived(const Value& v) {
     }
     case 3:
       if (v.type.scalar()) return keep(w.op("stop_gradient " + x, t), v.type, v.mag);
-      return keep(w.op(fmt::format("rev {} {{axes = [{}]}}", x, rng.below(static_cast<int64_t>(v.type.dims.size()))), t), v.type, v.mag);
+      return keep(
+          w.op(fmt::format("rev {} {{axes = [{}]}}", x, rng.below(static_cast<int64_t>(v.type.dims.size()))), t),
+          v.type, v.mag);
     default: return combine(v, some({v.type.dtype, {}}));
   }
 }
@@ -211,7 +231,8 @@ Value Body::combine(const Value& a, const Value& b) {
     mag = std::string(op) == "mul" ? a.mag * b.mag : a.mag + b.mag;
     if (mag > 4096) op = rng.of({"max", "min", "copysign"}), mag = std::max(a.mag, b.mag);
   } else {
-    op = rng.of({"add", "sub", "mul", "max", "min", "and", "or", "xor", "add", "sub", "rem", "div", "shift_left", "shift_right_logical", "shift_right_arithmetic"});
+    op = rng.of({"add", "sub", "mul", "max", "min", "and", "or", "xor", "add", "sub", "rem", "div", "shift_left",
+                 "shift_right_logical", "shift_right_arithmetic"});
   }
   return keep(w.op(fmt::format("{} {}, {}", op, name(a.id), name(b.id)), str(a.type)), a.type, mag);
 }
@@ -228,7 +249,8 @@ void Body::elementwise(const Type& t) {
   }
   switch (rng.below(8)) {
     case 0: {
-      if (ir::is_float(t.dtype)) return put(fmt::format("{} {}", rng.of({"neg", "abs", "floor", "ceil", "sign"}), x), std::max(1.0, a.mag));
+      if (ir::is_float(t.dtype))
+        return put(fmt::format("{} {}", rng.of({"neg", "abs", "floor", "ceil", "sign"}), x), std::max(1.0, a.mag));
       return put(fmt::format("{} {}", rng.of({"neg", "abs", "not", "population_count", "clz", "sign"}), x), 64);
     }
     case 1: {
@@ -238,7 +260,9 @@ void Body::elementwise(const Type& t) {
     case 2: {
       const bool flt = ir::is_float(t.dtype);
       const double low = flt ? -1.5 : 0;
-      const Value lo = constant(t.dtype, low), hi = rng.chance(4) ? constant(t.dtype, flt ? -2 : 0) : constant(t.dtype, low + static_cast<double>(rng.in(0, 9)));
+      const Value lo = constant(t.dtype, low), hi = rng.chance(4)
+                                                        ? constant(t.dtype, flt ? -2 : 0)
+                                                        : constant(t.dtype, low + static_cast<double>(rng.in(0, 9)));
       return put(fmt::format("clamp {}, {}, {}", name(lo.id), x, name(hi.id)), 8);
     }
     case 3: return void(derived(a));
@@ -246,7 +270,8 @@ void Body::elementwise(const Type& t) {
       if (rng.chance(30)) {
         const Value p = indices(rng.chance(50) ? Dims{} : t.dims, 3);
         const Value b = some(t), c = some(t);
-        return put(fmt::format("select_n {}, {}, {}, {}", name(p.id), x, name(b.id), name(c.id)), std::max({a.mag, b.mag, c.mag}));
+        return put(fmt::format("select_n {}, {}, {}, {}", name(p.id), x, name(b.id), name(c.id)),
+                   std::max({a.mag, b.mag, c.mag}));
       }
       [[fallthrough]];
     default: combine(a, rng.chance(35) ? some({t.dtype, {}}) : some(t));
@@ -263,9 +288,14 @@ void Body::fold_step() {
     v = convert(calm(v), DType::F32);
     v = keep(w.op("floor " + name(v.id), str(v.type)), v.type, 8);
     t = v.type;
-    if (rng.chance(50)) v = keep(w.op("reduce_sum " + name(v.id) + fmt::format(" {{axes = [{}]}}", axis), "f32[" + (t.dims.size() == 2 ? std::to_string(t.dims[static_cast<size_t>(1 - axis)]) : "") + "]"),
-                                 {DType::F32, t.dims.size() == 2 ? Dims{t.dims[static_cast<size_t>(1 - axis)]} : Dims{}}, 1024);
-    else keep(w.op(fmt::format("cumsum {} {{axis = {}, reverse = {}}}", name(v.id), axis, rng.of({"true", "false"})), str(t)), t, 1024);
+    if (rng.chance(50))
+      v = keep(w.op("reduce_sum " + name(v.id) + fmt::format(" {{axes = [{}]}}", axis),
+                    "f32[" + (t.dims.size() == 2 ? std::to_string(t.dims[static_cast<size_t>(1 - axis)]) : "") + "]"),
+               {DType::F32, t.dims.size() == 2 ? Dims{t.dims[static_cast<size_t>(1 - axis)]} : Dims{}}, 1024);
+    else
+      keep(w.op(fmt::format("cumsum {} {{axis = {}, reverse = {}}}", name(v.id), axis, rng.of({"true", "false"})),
+                str(t)),
+           t, 1024);
     return;
   }
   Dims rest;
@@ -279,11 +309,15 @@ void Body::fold_step() {
     }
     case 1: {
       const char* op = exact ? rng.of({"cumsum", "cummax", "cummin"}) : rng.of({"cummax", "cummin"});
-      keep(w.op(fmt::format("{} {} {{axis = {}, reverse = {}}}", op, name(v.id), axis, rng.of({"true", "false"})), str(t)), t, v.mag);
+      keep(w.op(fmt::format("{} {} {{axis = {}, reverse = {}}}", op, name(v.id), axis, rng.of({"true", "false"})),
+                str(t)),
+           t, v.mag);
       return;
     }
     default: {
-      const char* op = exact ? rng.of({"reduce_sum", "reduce_max", "reduce_min", "reduce_xor", "reduce_and", "reduce_or"}) : rng.of({"reduce_max", "reduce_min"});
+      const char* op = exact
+                           ? rng.of({"reduce_sum", "reduce_max", "reduce_min", "reduce_xor", "reduce_and", "reduce_or"})
+                           : rng.of({"reduce_max", "reduce_min"});
       const Type r{t.dtype, rest};
       keep(w.op(fmt::format("{} {} {{axes = [{}]}}", op, name(v.id), axis), str(r)), r, v.mag);
     }
@@ -304,7 +338,10 @@ void Body::dot_step() {
   };
   const Value a = small({m, k}), b = small({k, n});
   const Type r{DType::F32, {m, n}};
-  keep(w.op(fmt::format("dot_general {}, {} {{lhs_contract = [1], rhs_contract = [0], lhs_batch = [], rhs_batch = []}}", name(a.id), name(b.id)), str(r)), r, 1024);
+  keep(w.op(fmt::format("dot_general {}, {} {{lhs_contract = [1], rhs_contract = [0], lhs_batch = [], rhs_batch = []}}",
+                        name(a.id), name(b.id)),
+            str(r)),
+       r, 1024);
 }
 
 void Body::shape_step() {
@@ -319,10 +356,14 @@ void Body::shape_step() {
     case 0: {  // a strided slice
       Dims start, limit, stride;
       for (size_t i = 0; i < t.dims.size(); ++i) {
-        start.push_back(rng.below(t.dims[i])), limit.push_back(rng.in(start[i] + 1, t.dims[i])), stride.push_back(rng.in(1, 2));
+        start.push_back(rng.below(t.dims[i])), limit.push_back(rng.in(start[i] + 1, t.dims[i])),
+            stride.push_back(rng.in(1, 2));
         r.dims[i] = (limit[i] - start[i] + stride[i] - 1) / stride[i];
       }
-      keep(w.op(fmt::format("slice {} {{start = [{}], limit = [{}], stride = [{}]}}", x, str(start), str(limit), str(stride)), str(r)), r, v.mag);
+      keep(w.op(fmt::format("slice {} {{start = [{}], limit = [{}], stride = [{}]}}", x, str(start), str(limit),
+                            str(stride)),
+                str(r)),
+           r, v.mag);
       return;
     }
     case 1: {  // rotated by one: concatenate(x[1:], x[:1])
@@ -351,7 +392,8 @@ void Body::shape_step() {
       for (int64_t& d : r.dims) d = rng.in(1, d);
       const Value u = some(r);
       for (size_t i = 0; i < t.dims.size(); ++i) starts += ", " + name(some({DType::I32, {}}).id);
-      keep(w.op(fmt::format("dynamic_update_slice {}, {}{}", x, name(u.id), starts), str(t)), t, std::max(v.mag, u.mag));
+      keep(w.op(fmt::format("dynamic_update_slice {}, {}{}", x, name(u.id), starts), str(t)), t,
+           std::max(v.mag, u.mag));
       return;
     }
     case 4: {
@@ -364,11 +406,15 @@ void Body::shape_step() {
       const Value p = some({t.dtype, {}});
       Dims low, high, interior;
       for (size_t i = 0; i < t.dims.size(); ++i) {
-        low.push_back(rng.in(-1, 2)), high.push_back(rng.in(t.dims[i] > 2 ? -1 : 0, 2)), interior.push_back(rng.chance(25));
+        low.push_back(rng.in(-1, 2)), high.push_back(rng.in(t.dims[i] > 2 ? -1 : 0, 2)),
+            interior.push_back(rng.chance(25));
         r.dims[i] = low[i] + high[i] + t.dims[i] + (t.dims[i] - 1) * interior[i];
         if (r.dims[i] < 1) return;
       }
-      keep(w.op(fmt::format("pad {}, {} {{low = [{}], high = [{}], interior = [{}]}}", x, name(p.id), str(low), str(high), str(interior)), str(r)), r, std::max(v.mag, p.mag));
+      keep(w.op(fmt::format("pad {}, {} {{low = [{}], high = [{}], interior = [{}]}}", x, name(p.id), str(low),
+                            str(high), str(interior)),
+                str(r)),
+           r, std::max(v.mag, p.mag));
       return;
     }
     case 6: {
@@ -376,7 +422,11 @@ void Body::shape_step() {
       const Value i = indices({rng.of(extents)}, t.dims[0]);
       const int at = w.op("reshape " + name(i.id), str(Type{DType::I32, {i.type.dims[0], 1}}));
       r.dims = i.type.dims;
-      keep(w.op(fmt::format("gather {}, {} {{offset_dims = [], collapsed_slice_dims = [0], start_index_map = [0], slice_sizes = [1], mode = clip}}", x, name(at)), str(r)), r, v.mag);
+      keep(w.op(fmt::format("gather {}, {} {{offset_dims = [], collapsed_slice_dims = [0], start_index_map = [0], "
+                            "slice_sizes = [1], mode = clip}}",
+                            x, name(at)),
+                str(r)),
+           r, v.mag);
       return;
     }
     case 7:

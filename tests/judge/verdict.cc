@@ -13,7 +13,8 @@
 namespace pallasim::judge {
 
 const char* name_of(Verdict::Kind k) {
-  static constexpr const char* kNames[] = {"same", "missing", "different", "finding", "refused", "accepted", "stopped", "crash", "invalid"};
+  static constexpr const char* kNames[] = {"same",     "missing", "different", "finding", "refused",
+                                           "accepted", "stopped", "crash",     "invalid"};
   return kNames[static_cast<size_t>(k)];
 }
 
@@ -59,7 +60,8 @@ Verdict judge(const Case& c, const std::string& only) {
     oracle::Setting fuzzy;
     fuzzy.fuzzy_uninitialized = true;
     const oracle::Outcome other = oracle::evaluate(m, c.args, fuzzy);
-    if (const std::string d = difference(want.results, other.results); !d.empty()) return say(Kind::Invalid, "depends on memory that nobody wrote: " + d);
+    if (const std::string d = difference(want.results, other.results); !d.empty())
+      return say(Kind::Invalid, "depends on memory that nobody wrote: " + d);
   }
   Engine engine(c);
   bool first = missing;
@@ -73,7 +75,8 @@ Verdict judge(const Case& c, const std::string& only) {
       continue;
     }
     if (!got.done) return say(Kind::Refused, fmt::format("{}: {} {}", config.name, got.code, got.message), config.name);
-    if (!got.findings.empty()) return say(Kind::Finding, fmt::format("{}: {}", config.name, got.findings[0]), config.name);
+    if (!got.findings.empty())
+      return say(Kind::Finding, fmt::format("{}: {}", config.name, got.findings[0]), config.name);
     if (first) {
       want.results = got.results, want.prints = got.prints, first = false;
       continue;
@@ -107,7 +110,8 @@ Verdict judge_apart(const Case& c, const std::string& only) {
   const size_t first = all.find('\n'), second = all.find('\n', first + 1);
   if (status != 0 || second == std::string::npos) {
     v.kind = Verdict::Kind::Crash;
-    v.text = WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? "hangs" : fmt::format("breaks off (status {})", status);
+    v.text =
+        WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? "hangs" : fmt::format("breaks off (status {})", status);
     return v;
   }
   v.kind = static_cast<Verdict::Kind>(std::stoi(all));
@@ -145,7 +149,8 @@ Case read_case(const std::string& psir) {
     oracle::Array a{t, {}, {}};
     std::stringstream dims(line.substr(open + 1, close - open - 1));
     for (std::string d; std::getline(dims, d, ',');) a.dims.push_back(std::stoll(d));
-    for (size_t i = close + 4; i + 1 < line.size(); i += 2) a.bytes.push_back(static_cast<std::byte>(std::stoi(line.substr(i, 2), nullptr, 16)));
+    for (size_t i = close + 4; i + 1 < line.size(); i += 2)
+      a.bytes.push_back(static_cast<std::byte>(std::stoi(line.substr(i, 2), nullptr, 16)));
     c.args.push_back(std::move(a));
   }
   return c;

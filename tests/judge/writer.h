@@ -26,9 +26,13 @@ class Rng {
   int64_t in(int64_t lo, int64_t hi) { return lo + below(hi - lo + 1); }
   bool chance(int percent) { return below(100) < percent; }
   template <typename T>
-  T of(std::initializer_list<T> l) { return *(l.begin() + below(static_cast<int64_t>(l.size()))); }
+  T of(std::initializer_list<T> l) {
+    return *(l.begin() + below(static_cast<int64_t>(l.size())));
+  }
   template <typename C>
-  auto& of(C& c) { return c[static_cast<size_t>(below(static_cast<int64_t>(c.size())))]; }
+  auto& of(C& c) {
+    return c[static_cast<size_t>(below(static_cast<int64_t>(c.size())))];
+  }
   std::vector<int64_t> permutation(int64_t n);
 
  private:
@@ -43,9 +47,9 @@ struct Type {
   int64_t size() const;
 };
 std::string str(const Type&);
-std::string str(const Dims&);             // 3, 4
+std::string str(const Dims&);  // 3, 4
 std::string ref_type(const Type&, const std::string& space);
-std::string name(int id);                 // %7
+std::string name(int id);  // %7
 std::string names(const std::vector<int>& ids);
 // The bits of a number in a type, as the text has them: f32 0x3f800000.
 std::string literal(DType, double value);
