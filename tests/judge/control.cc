@@ -334,8 +334,7 @@ void Body::kept_read_step() {
                    to.root,
                    to.space,
                    to.single,
-                   true,
-                   to.apart};
+                   true};
     write(part);
     refs.resize(n);
   };

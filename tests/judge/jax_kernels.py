@@ -34,6 +34,7 @@ CONFIGURATIONS: list[tuple[str, dict[str, Any]]] = [
     ("generic", {"workers": 1}), ("generic", {"uninitialized_memory": "most"}),
     ("tpu-v5e", {"rules": False}), ("tpu-v5e", {"rules": False, "detect_races": True}), ("tpu-v5e", {"rules": False, "pipeline": "modelled"}),
     ("tpu-v5e", {"rules": False, "workers": 2}), ("tpu-v5e", {"rules": False, "random_seed": 1}),
+    ("generic", {"verify_split": True}), ("tpu-v5e", {"rules": False, "verify_split": True}),
 ]
 
 
