@@ -39,6 +39,7 @@ def register() -> None:
         for path, name in (("pallas_call.pallas_call_p", "pallas_call"), ("mpmd.mpmd_map_p", "mpmd_map")):
             if (prim := jaxver.find(path, load=True)) is not None:
                 _override(mlir, prim, name)
+        jaxver.keep_parallel_loops()
         _registered = True
 
 

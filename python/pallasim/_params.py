@@ -54,6 +54,8 @@ class Params:
     dma_execution_mode: when the bytes of asynchronous copies move: "eager" when they start, "on_wait" when somebody
         waits for them, "scheduled" at a moment that the schedule chooses (with `random_seed`).
     workers: OS threads for independent parts of a grid, 0 for one per CPU core. Results do not depend on it.
+    verify_split: runs the parts of a grid that may be split over workers one after another and compares all that they touch; a part
+        that could tell is an internal error (PS-BUG-002).
     max_steps: stops after so many steps of all threads, 0 for no limit.
 
     Raises ValueError for a machine or a value that does not exist.
@@ -76,6 +78,7 @@ class Params:
     skip_floating_point_ops: bool = False
     dma_execution_mode: Literal["eager", "on_wait", "scheduled"] = "eager"
     workers: int = 0
+    verify_split: bool = False
     max_steps: int = 0
 
     def __post_init__(self) -> None:
@@ -150,6 +153,8 @@ class Params:
             items.append(f"copies={self.dma_execution_mode}")
         if self.workers:
             items.append(f"workers={int(self.workers)}")
+        if self.verify_split:
+            items.append("verify_split=1")
         if self.max_steps:
             items.append(f"max_steps={int(self.max_steps)}")
         return ";".join(items)

@@ -235,5 +235,33 @@ body (%0 "x_ref": ref<i32[4], any>, %1 "o_ref": ref<i32[4], any>, %2 "s_ref": re
   EXPECT_EQ(r[1].as<int32_t>(), std::vector<int32_t>(4, 2));
 }
 
+// The result of pow has the dtype of its base, whatever the exponent's is, also before it is stored.
+TEST(Ops, PowWithAnIntegerExponentRoundsToItsBase) {
+  const std::string text = R"(pallasim-ir 1
+module "t" {machine = generic}
+input "x_ref" : bf16[4] {space = any}
+output "o_ref" : f32[4] {space = any}
+output "s_ref" : bf16[4] {space = any}
+body (%0 "x_ref": ref<bf16[4], any>, %1 "o_ref": ref<f32[4], any>, %2 "s_ref": ref<bf16[4], any>) {
+  %3 = get %0 : bf16[4]
+  %4 = constant {value = i32 0x3} : i32[]
+  %5 = pow %3, %4 : bf16[4]
+  %6 = convert %5 : f32[4]
+  store %1, %6
+  %7 = pow %3, %4 : bf16[4]
+  store %2, %7
+  yield
+}
+)";
+  const std::vector<uint16_t> x{0x3f8d, 0x3fc7, 0x4049, 0xbfd3};
+  const auto r = run(text, {array(ir::DType::BF16, {4}, x)}).results;
+  for (size_t i = 0; i < 4; ++i) {
+    uint32_t stored = static_cast<uint32_t>(r[1].as<uint16_t>()[i]) << 16, seen;
+    std::memcpy(&seen, &r[0].as<float>()[i], 4);
+    EXPECT_EQ(seen, stored);
+    EXPECT_NE(seen, 0u);
+  }
+}
+
 }  // namespace
 }  // namespace pallasim::interp::test

@@ -10,6 +10,9 @@ import pytest
 
 import pallasim
 
+import capture_account
+
+capture_account.install()  # every kernel that these tests capture is accounted for
 pallasim.launch_count()  # fails at once where the extension is not built
 
 

@@ -213,17 +213,14 @@ StripParams params_of(const ir::Op& op, ir::DType dtype, const Semantics& semant
 
 void Compiler::op_elementwise(const Op& op) {
   const ir::Type* result = type(op.results[0]);
-  const ir::DType operand_dtype = type(op.operands.back())->dtype;
+  // The exponent of pow may be an integer.
+  const ir::DType operand_dtype = type(op.code == ir::OpCode::pow ? op.operands.front() : op.operands.back())->dtype;
   if (!k_.strip(op.code, operand_dtype)) unsupported(op, std::string(ir::name(op.code)) + " on " + std::string(ir::name(operand_dtype)));
   const StripParams params = params_of(op, operand_dtype, semantics_);
   std::vector<Val> args;
-  for (size_t i = 0; i < op.operands.size(); ++i) {
-    args.push_back(operand(op, i));
-    // pow with an integer exponent
-    if (op.code == ir::OpCode::pow && i == 1 && args[1].dtype != args[0].dtype) args[1] = convert_value(args[1], args[0].dtype);
-  }
-  const ir::DType dt = op.code == ir::OpCode::pow ? args[0].dtype : operand_dtype;
-  define(op.results[0], elementwise_value(op.code, dt, *result, std::move(args), params));
+  for (size_t i = 0; i < op.operands.size(); ++i)
+    args.push_back(op.code == ir::OpCode::pow ? convert_value(operand(op, i), operand_dtype) : operand(op, i));
+  define(op.results[0], elementwise_value(op.code, operand_dtype, *result, std::move(args), params));
 }
 
 // A scalar or a splat where all arguments are, else an operation that its consumer may inline.

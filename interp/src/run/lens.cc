@@ -91,6 +91,10 @@ const Step* lens(Thread& t, const Step* s) {
   for (int64_t d : view.dims) n *= d;
   for (int64_t i = 0; i < n; ++i) {
     const int64_t at = pieces.offset(0, i);
+    if (listened) {
+      note_temporary(t, s, {p.copy.buffer, Addr::kNoSlot, p.copy.offset + at}, {1}, {1}, view.bytes, !p.write);
+      if (before) note_temporary(t, s, {p.before.buffer, Addr::kNoSlot, p.before.offset + at}, {1}, {1}, view.bytes, false);
+    }
     if (p.write && before && std::memcmp(copy + at, before + at, size) == 0) continue;
     std::byte value[16] = {};
     if (p.write) std::memcpy(value, copy + at, size);

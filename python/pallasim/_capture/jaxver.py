@@ -129,13 +129,60 @@ def literal_array(literal: Any) -> np.ndarray:
 
 
 def dce(jaxpr: Any) -> Any:
-    """The jaxpr without dead code; effects stay."""
+    """The jaxpr without dead code. What writes, communicates or reports stays, whatever an equation around it declares."""
     from jax._src.interpreters import partial_eval as pe
 
     try:
-        return pe.dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars), instantiate=True)[0]
+        out = pe.dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars), instantiate=True)[0]
     except Exception:
         return jaxpr
+    return out if actions(out) == actions(jaxpr) else jaxpr
+
+
+def sub_jaxprs(eqn: Any) -> list[Any]:
+    """The open jaxprs among the parameters of an equation."""
+    out = []
+    for value in eqn.params.values():
+        for v in value if isinstance(value, (tuple, list)) else (value,):
+            inner = open_jaxpr(v)[0] if hasattr(v, "jaxpr") or hasattr(v, "eqns") else None
+            if hasattr(inner, "eqns"):
+                out.append(inner)
+    return out
+
+
+def actions(jaxpr: Any) -> dict[str, int]:
+    """How often each primitive occurs that does more than to compute values or to read, in sub-jaxprs too."""
+    out: dict[str, int] = {}
+    for eqn in jaxpr.eqns:
+        inner = sub_jaxprs(eqn)
+        for j in inner:
+            for name, n in actions(j).items():
+                out[name] = out.get(name, 0) + n
+        silent = not eqn.outvars and any(hasattr(v.aval, "inner_aval") for v in eqn.invars)
+        if not inner and (silent or any(type(e).__name__ != "ReadEffect" for e in eqn.effects)):
+            out[eqn.primitive.name] = out.get(eqn.primitive.name, 0) + 1
+    return out
+
+
+def keep_parallel_loops() -> None:
+    """Makes SparseCore's parallel_loop declare what its body does to the refs that it closes over.
+
+    JAX counts the body's arguments only, so that a loop without results seems to do nothing: dead code to JAX while it
+    traces a kernel, long before capture.
+    """
+    prim = find("sc.parallel_loop_p", load=True)
+    if prim is None or getattr(prim, "declares_captured", False):
+        return
+    before = prim.abstract_eval
+
+    def abstract_eval(*args: Any, jaxpr: Any, **params: Any) -> Any:
+        out, found = before(*args, jaxpr=jaxpr, **params)
+        place = {v: 3 + i for i, v in enumerate(getattr(jaxpr, "constvars", ()))}  # after the bounds and the step
+        captured = {e.replace(place[e.input]) for e in jaxpr.effects if getattr(e, "input", None) in place}
+        return out, found | captured
+
+    prim.def_effectful_abstract_eval(abstract_eval)
+    prim.declares_captured = True
 
 
 def is_user_file(name: str | None) -> bool:

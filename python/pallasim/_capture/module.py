@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from . import jaxver, pipelines, rules_control, rules_gpu, rules_lax, rules_memory, rules_random
+from . import accounts, jaxver, pipelines, rules_control, rules_gpu, rules_lax, rules_memory, rules_random
 from .attrs import attr, params_dict, quote, symbol
 from .rules_control import alloc_attrs, mesh_kind
 from .types import Unsupported
@@ -23,7 +23,8 @@ def rule_table() -> dict[Any, Rule]:
     global _rules, _rules_for
     if _rules_for != jaxver.imported():
         _rules_for = jaxver.imported()
-        _rules = rules_lax.rules() | rules_control.rules() | rules_memory.rules() | rules_random.rules() | rules_gpu.rules() | pipelines.rules()
+        found = rules_lax.rules() | rules_control.rules() | rules_memory.rules() | rules_random.rules() | rules_gpu.rules() | pipelines.rules()
+        _rules = {prim: accounts.guarded(prim, rule) for prim, rule in found.items()}
     return _rules
 
 
@@ -268,8 +269,18 @@ def _block_place(w: Writer, bm: Any, values: Sequence[str]) -> list[str]:
     return [*indices, *sizes]
 
 
+# What the primitives are bound with. The last line is for compilers and costs, or is what the kernel and its blocks say again.
+_PALLAS_CALL = accounts.Account(frozenset(
+    "jaxpr grid_mapping compiler_params input_output_aliases mesh metadata name"
+    " backend cost_estimate debug interpret kernel_arg_transforms out_avals".split()))
+_MPMD_MAP = accounts.Account(frozenset(
+    "jaxprs meshes compiler_params input_output_aliases external_meshes out_avals name"
+    " cost_estimate debug interpret metadata".split()))
+
+
 def pallas_call(params: Mapping[str, Any], settings: Settings = Settings()) -> Captured:
     """Text of one `pallas_call` with the primitive's parameters. Raises Unsupported."""
+    accounts.check("pallas_call", params, _PALLAS_CALL)
     jaxpr, compiler_params = params["jaxpr"], params.get("compiler_params")
     machine = choose_machine(compiler_params, [params.get("mesh")], settings.machine)
     context = lambda: ModuleContext(machine, jaxpr.debug_info, settings.device_axes, settings.skip_floats)  # noqa: E731
@@ -384,6 +395,7 @@ def mpmd_map(params: Mapping[str, Any], avals_in: Sequence[Any], settings: Setti
 
     `avals_in` are the types of the call's operands. Raises Unsupported.
     """
+    accounts.check("mpmd_map", params, _MPMD_MAP)
     jaxprs = [jaxver.dce(jaxver.open_jaxpr(j)[0]) for j in params["jaxprs"]]
     machine = choose_machine(params.get("compiler_params"), params["meshes"], settings.machine)
     context = lambda: ModuleContext(machine, jaxprs[0].debug_info, settings.device_axes, settings.skip_floats)  # noqa: E731

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from . import jaxver
+from .accounts import takes
 from .types import Unsupported
 from .views import view_value
 from .writer import Rule, Writer
@@ -63,6 +64,7 @@ def _expand(w: Writer, eqn: Any) -> Any:
     return jaxpr
 
 
+@takes(rest=True)  # JAX's own expansion gets every parameter
 def emit_pipeline(w: Writer, eqn: Any) -> None:
     names = [w.read(v) for v in eqn.invars]
     jaxpr = _expand(w, eqn)
@@ -70,6 +72,7 @@ def emit_pipeline(w: Writer, eqn: Any) -> None:
     w.inline(jaxpr, names, debug=False)
 
 
+@takes("jaxpr in_tree", ignores="num_inputs")
 def pipeline_body(w: Writer, eqn: Any) -> None:
     """One step: windows become views, program ids are the step's indices."""
     p = eqn.params

@@ -4,30 +4,39 @@ from __future__ import annotations
 from typing import Any
 
 from . import jaxver
+from .accounts import takes
 from .attrs import attr, bool_text, quote, symbol
 from .types import Unsupported
 from .views import Operands, steps, view_value
 from .writer import Rule, Writer, attr_list
 
-# Primitives that call a jaxpr: parameter that holds it.
+_JIT = "in_shardings out_shardings in_layouts out_layouts donated_invars ctx_mesh name keep_unused inline compiler_options_kvs"
+_DERIVATIVES = "jvp_jaxpr_fun jvp_jaxpr_thunk fwd_jaxpr_thunk bwd num_consts out_trees symbolic_zeros subfuns"
+# Primitives that call a jaxpr: parameter that holds it, and those that say nothing about the values.
 _CALLS = {
-    "pjit.jit_p": "jaxpr", "pjit.pjit_p": "jaxpr", "core.call_p": "call_jaxpr", "core.closed_call_p": "call_jaxpr",
-    "custom.custom_jvp_call_p": "call_jaxpr", "custom.custom_vjp_call_p": "call_jaxpr",
-    "custom.custom_vjp_call_jaxpr_p": "fun_jaxpr", "custom.custom_jvp_call_jaxpr_p": "call_jaxpr",
-    "custom.remat_opt_p": "fwd_jaxpr", "custom.linear_call_p": "callee", "remat.remat_p": "jaxpr",
-    "batching.custom_vmap_p": "call", "lax.composite_p": "jaxpr", "fusible.fusible_p": "jaxpr",
+    "pjit.jit_p": ("jaxpr", _JIT), "pjit.pjit_p": ("jaxpr", _JIT), "core.call_p": ("call_jaxpr", "name"), "core.closed_call_p": ("call_jaxpr", "name"),
+    "custom.custom_jvp_call_p": ("call_jaxpr", _DERIVATIVES), "custom.custom_vjp_call_p": ("call_jaxpr", _DERIVATIVES),
+    "custom.custom_vjp_call_jaxpr_p": ("fun_jaxpr", _DERIVATIVES), "custom.custom_jvp_call_jaxpr_p": ("call_jaxpr", _DERIVATIVES),
+    "custom.remat_opt_p": ("fwd_jaxpr", "num_consts num_res fun_jaxpr_thunk"),
+    "custom.linear_call_p": ("callee", "transpose transpose_thunk num_callee_consts num_transpose_consts num_res"),
+    "remat.remat_p": ("jaxpr", "prevent_cse differentiated policy"), "batching.custom_vmap_p": ("call", "rule in_tree out_tree"),
+    "lax.composite_p": ("jaxpr", "name attributes version"),
+    "fusible.fusible_p": ("jaxpr", "num_consts in_tree out_tree func output_fusion_prefix"),
 }
 
 
-def inlined(param: str) -> Rule:
+def inlined(param: str, ignores: str) -> Rule:
+    @takes(param, ignores=ignores)
     def rule(w: Writer, eqn: Any) -> None:
         names = [w.read(v) for v in eqn.invars]
-        for var, name in zip(eqn.outvars, w.inline(eqn.params[param], names)):
+        for var, name in zip(eqn.outvars, w.inline(eqn.params[param], names), strict=True):
             w.env[var] = name
 
     return rule
 
 
+@takes("jaxpr num_consts pallas_jaxpr pallas_num_consts",
+       ignores="eval_rule pull_block_spec_rule push_block_spec_rule in_tree out_tree kernel_out_tree")
 def custom_fusion(w: Writer, eqn: Any) -> None:
     p = eqn.params
     names = [w.read(v) for v in eqn.invars]
@@ -62,10 +71,12 @@ def platform_branch(machine: str, platforms: Any) -> int:
     return len(platforms) - 1
 
 
+@takes("platforms", ignores="has_default")
 def platform_index(w: Writer, eqn: Any) -> None:
     w.env[eqn.outvars[0]] = w.i32(platform_branch(w.module.machine, eqn.params["platforms"]))
 
 
+@takes("branches branches_platforms", ignores="linear")
 def cond(w: Writer, eqn: Any) -> None:
     branches = eqn.params["branches"]
     args = eqn.invars[1:]
@@ -87,6 +98,7 @@ def cond(w: Writer, eqn: Any) -> None:
     w.close_op(head, types, loc)
 
 
+@takes("cond_nconsts cond_jaxpr body_nconsts body_jaxpr")
 def while_(w: Writer, eqn: Any) -> None:
     p = eqn.params
     nc, nb = p["cond_nconsts"], p["body_nconsts"]
@@ -103,6 +115,7 @@ def while_(w: Writer, eqn: Any) -> None:
     w.close_op(head, types, loc)
 
 
+@takes("jaxpr length reverse unroll num_consts num_carry ft_in", ignores="ft_out linear _split_transpose")
 def scan(w: Writer, eqn: Any) -> None:
     """A counted loop. Scanned inputs are sliced by the index, stacked outputs are carried and updated in place."""
     p = eqn.params
@@ -159,19 +172,21 @@ def _element(w: Writer, x: str, aval: Any, index: str) -> str:
     return w.emit1("reshape", [row], "", w.tensor(shape[1:], aval.dtype))
 
 
+@takes("jaxpr tree", ignores="unroll")
 def parallel_loop(w: Writer, eqn: Any) -> None:
-    p = eqn.params
-    lower, upper, step, consts, carry = p["tree"].unflatten(eqn.invars)
-    jaxpr, _ = jaxver.open_jaxpr(p["jaxpr"])
-    operands = [w.read_index(v) for v in (lower, upper, step)] + [w.read(v) for v in carry]
+    """A loop whose iterations may come in any order: here in ascending order. Unrolling changes nothing."""
+    lower, upper, step, consts, carry = eqn.params["tree"].unflatten(eqn.invars)
+    jaxpr, _ = jaxver.open_jaxpr(eqn.params["jaxpr"])
+    init = [w.read(v) for v in carry]
+    operands = [w.read_index(v) for v in (lower, upper, step)] + init
     captured = [w.read(v) for v in consts]
     loc = w.loc
-    unroll = p.get("unroll", 1)
-    head, types = w.open_op("parallel_loop", operands, attr_list([("unroll", str(unroll) if unroll != 1 else None)]), eqn.outvars)
-    args = [w.fresh() for _ in jaxpr.invars]
-    w.open_region(head, [(n, "", w.type(v.aval)) for n, v in zip(args, jaxpr.invars)])
-    w.bind(jaxpr.constvars, captured)
-    w.bind(jaxpr.invars, args)
+    head, types = w.open_op("for", operands, "", eqn.outvars)
+    args = [w.fresh() for _ in range(1 + len(init))]
+    inner = jaxpr.invars[len(jaxpr.invars) - len(args):]  # newer JAX has the captured values before them
+    w.open_region(head, [(n, "", w.type(v.aval)) for n, v in zip(args, inner, strict=True)])
+    w.bind([*jaxpr.constvars, *jaxpr.invars[: len(jaxpr.invars) - len(args)]], captured)
+    w.bind(inner, args)
     w.close_op(w.close_region(w.run(jaxpr)), types, loc)
 
 
@@ -199,6 +214,7 @@ def alloc_attrs(w: Writer, aval: Any) -> list[tuple[str, str]]:
     return out
 
 
+@takes("jaxpr collective_axes ref_transforms")
 def run_scoped(w: Writer, eqn: Any) -> None:
     p = eqn.params
     jaxpr = p["jaxpr"]
@@ -244,6 +260,7 @@ def _dict(items: list[tuple[str, str]]) -> str:
     return "{" + ", ".join(f"{k} = {v}" for k, v in items) + "}" if items else "none"
 
 
+@takes("jaxpr is_initialized", ignores="which_linear")
 def run_state(w: Writer, eqn: Any) -> None:
     """Refs with initial values: a scope that stores them, runs, and yields their final values."""
     p = eqn.params
@@ -280,6 +297,7 @@ def run_state(w: Writer, eqn: Any) -> None:
     w.close_op(w.close_region(out), types, loc)
 
 
+@takes("jaxpr ref_treedefs program_ids_treedef")
 def jaxpr_call(w: Writer, eqn: Any) -> None:
     """A pipeline body: refs with transforms become views, program ids are bound."""
     p = eqn.params
@@ -298,6 +316,10 @@ def jaxpr_call(w: Writer, eqn: Any) -> None:
         w.env[var] = name
 
 
+# How a launch inside a kernel is compiled and called: the launch around it says that.
+_LAUNCH = "compiler_params interpret debug debug_info cost_estimate name metadata"
+
+
 # --- nested meshes --------------------------------------------------------------------------------------------------
 def mesh_dict(w: Any, mesh: Any) -> str:
     """`{kind = warp, axes = [axis("w", 4)]}` of an inner mesh."""
@@ -312,12 +334,14 @@ def mesh_kind(mesh: Any) -> str:
             "WarpMesh": "warp", "Mesh": "gpu"}.get(name, "generic")
 
 
+@takes("jaxpr mesh", ignores=_LAUNCH)
 def core_map(w: Writer, eqn: Any) -> None:
     jaxpr, _ = jaxver.open_jaxpr(eqn.params["jaxpr"])
     captured = [w.read(v) for v in eqn.invars]
     _spawn(w, eqn, eqn.params["mesh"], jaxpr, captured, list(jaxpr.invars))
 
 
+@takes("jaxprs meshes", ignores="out_avals " + _LAUNCH, only={"input_output_aliases": ({}, (), []), "external_meshes": ((), [])})
 def inner_mpmd(w: Writer, eqn: Any) -> None:
     """A mesh launched inside a kernel: its operands are refs of the kernel, scratch is allocated per thread."""
     p = eqn.params
@@ -348,6 +372,7 @@ def _spawn(w: Writer, eqn: Any, mesh: Any, jaxpr: Any, captured: list[str], scra
 
 # --- ids ------------------------------------------------------------------------------------------------------------
 def program_id(op: str) -> Rule:
+    @takes("axis")
     def rule(w: Writer, eqn: Any) -> None:
         axis = int(eqn.params["axis"])
         if w.program_ids and op == "program_id" and axis < len(w.program_ids[-1]):
@@ -365,6 +390,7 @@ def program_id(op: str) -> Rule:
     return rule
 
 
+@takes("axis_name")
 def axis_index(w: Writer, eqn: Any) -> None:
     names = eqn.params["axis_name"]
     out = eqn.outvars[0]
@@ -395,12 +421,13 @@ def _coordinate(w: Writer, name: Any) -> str:
     return w.emit1("axis_index", [], f" {{axis = {quote(w.axis_name(name))}}}", "i32[]")
 
 
+@takes("dim")
 def dim_as_value(w: Writer, eqn: Any) -> None:
     w.emit("dim_value", [], f" {{dim = {w.dim(eqn.params['dim'])}}}", eqn.outvars)
 
 
 def rules() -> dict[Any, Rule]:
-    out: dict[str, Rule] = {path: inlined(param) for path, param in _CALLS.items()}
+    out: dict[str, Rule] = {path: inlined(*call) for path, call in _CALLS.items()}
     out |= {
         "fusion.custom_fusion_p": custom_fusion,
         "cond.platform_index_p": platform_index,

@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import jaxver
+from .accounts import takes
 from .attrs import attr, bool_text, quote, symbol
 from .rules_lax import simple
 from .rules_memory import plain, sem_signal, sem_wait
@@ -21,6 +22,7 @@ def with_refs(op: str, layout: str, flat: str, *trees: str, axes: tuple[str, ...
     names = layout.split()
     owners = flat.split()
 
+    @takes(rest=True)
     def rule(w: Writer, eqn: Any) -> None:
         p = eqn.params
         present = [n.rstrip("?") for n in names if not n.endswith("?") or _present(p, n[:-1])]
@@ -42,7 +44,7 @@ def with_refs(op: str, layout: str, flat: str, *trees: str, axes: tuple[str, ...
         for i, atom in enumerate(rest):
             items.append(("predicate" if len(rest) == 1 else f"extra{i}", ops.add(atom)))
         for k, v in p.items():
-            if k in trees or k in atoms or k.startswith("has_"):
+            if k in trees or k == "has_user_predicate":  # the operand left over is the predicate
                 continue
             text = _axes(w, v) if k in axes else attr(v)
             if text is not None:
@@ -66,6 +68,7 @@ def _axes(w: Writer, value: Any) -> str | None:
     return "[" + ", ".join(str(v) if isinstance(v, int) else quote(w.axis_name(v)) for v in values) + "]"
 
 
+@takes("mgpu_fn flat_arg_types flat_ret_ty pytree_ref_transforms", ignores="pytree_args pytree_ret_ty")
 def inline_mgpu(w: Writer, eqn: Any) -> None:
     """A body in Python: refused at run time unless a lowering of that name is registered."""
     p = eqn.params
@@ -83,6 +86,7 @@ def inline_mgpu(w: Writer, eqn: Any) -> None:
     w.emit("extern", ops.names, attr_list(items), eqn.outvars)
 
 
+@takes("args_tree")
 def signal_parallel(w: Writer, eqn: Any) -> None:
     refs, transforms, incs, devices = eqn.params["args_tree"].unflatten(eqn.invars)
     ops = Operands(w)
@@ -96,6 +100,7 @@ def signal_parallel(w: Writer, eqn: Any) -> None:
     w.emit("gpu_sem_signal_parallel", ops.names, f" {{signals = [{', '.join(signals)}]}}", ())
 
 
+@takes("args_tree collective_axes")
 def signal_multicast(w: Writer, eqn: Any) -> None:
     w.module.facts.add("communicates")
     ref, transforms, value = eqn.params["args_tree"].unflatten(eqn.invars)
@@ -104,6 +109,7 @@ def signal_multicast(w: Writer, eqn: Any) -> None:
     w.emit("gpu_sem_signal_multicast", ops.names, attr_list(items), ())
 
 
+@takes("args_tree atomic_type")
 def atomic_store(w: Writer, eqn: Any) -> None:
     ref, transforms, value = eqn.params["args_tree"].unflatten(eqn.invars)
     ops = Operands(w)
@@ -112,6 +118,7 @@ def atomic_store(w: Writer, eqn: Any) -> None:
 
 
 # --- SparseCore -----------------------------------------------------------------------------------------------------
+@takes("tree has_mask")
 def sc_load(w: Writer, eqn: Any) -> None:
     p = eqn.params
     flat = eqn.invars[1:]
@@ -126,6 +133,7 @@ def _late(ops: Operands, base: Any, rest: Any, mask: Any) -> list[tuple[str, str
     return [("view", ops.view_of(base, rest)), ("mask", ops.optional(mask))]
 
 
+@takes("tree has_mask add", only={"compress": (False,)})
 def sc_swap(w: Writer, eqn: Any) -> None:
     p = eqn.params
     flat = eqn.invars[2:]
@@ -138,6 +146,7 @@ def sc_swap(w: Writer, eqn: Any) -> None:
     w.emit("sc_swap", ops.names, attr_list(items), eqn.outvars)
 
 
+@takes("tree")
 def sc_gather(w: Writer, eqn: Any) -> None:
     ref, transforms, indices, mask = eqn.params["tree"].unflatten(eqn.invars)
     ops = Operands(w)
@@ -146,6 +155,7 @@ def sc_gather(w: Writer, eqn: Any) -> None:
     w.emit("sc_gather", ops.names, attr_list(items), eqn.outvars)
 
 
+@takes("tree add")
 def sc_scatter(w: Writer, eqn: Any) -> None:
     ref, transforms, indices, value, mask = eqn.params["tree"].unflatten(eqn.invars)
     ops = Operands(w)
@@ -156,6 +166,7 @@ def sc_scatter(w: Writer, eqn: Any) -> None:
     w.emit("sc_scatter", ops.names, attr_list(items), ())
 
 
+@takes()
 def sc_fetch_and_add(w: Writer, eqn: Any) -> None:
     ref, value, *indices, subcore = eqn.invars
     ops = Operands(w)
@@ -164,9 +175,22 @@ def sc_fetch_and_add(w: Writer, eqn: Any) -> None:
     w.emit("sc_fetch_and_add", ops.names, attr_list([("view", view), ("subcore", ops.add(subcore))]), eqn.outvars)
 
 
+def counted(op: str, flag: str = "") -> Rule:
+    """A wait for all but n groups: n is an operand, or a parameter in newer JAX."""
+
+    @takes(f"n {flag}")
+    def rule(w: Writer, eqn: Any) -> None:
+        operands = [w.read(v) for v in eqn.invars] or [w.i32(int(eqn.params["n"]))]
+        value = eqn.params.get(flag)
+        w.emit(op, operands, attr_list([(flag, None if value is None else bool_text(value))]), eqn.outvars)
+
+    return rule
+
+
+@takes("action n")
 def set_max_registers(w: Writer, eqn: Any) -> None:
-    n = eqn.invars[0]
-    count = str(int(jaxver.literal_array(n))) if isinstance(n, jaxver.Literal) else "none"
+    n = eqn.invars[0] if eqn.invars else eqn.params["n"]  # newer JAX has it as a parameter
+    count = str(int(jaxver.literal_array(n))) if isinstance(n, jaxver.Literal) else str(n) if isinstance(n, int) else "none"
     w.emit("set_max_registers", [], attr_list([("n", count), ("action", symbol(eqn.params["action"]))]), ())
 
 
@@ -183,13 +207,13 @@ def rules() -> dict[Any, Rule]:
         "gpu.async_store_tmem_p": with_refs("async_store_tmem", "ref value", "ref", "tree"),
         "gpu.wait_load_tmem_p": plain("wait_load_tmem"),
         "gpu.commit_tmem_p": plain("commit_tmem"), "gpu.commit_smem_p": plain("commit_smem"), "gpu.commit_group_p": plain("commit_group"),
-        "gpu.wait_smem_to_gmem_p": simple("wait_smem_to_gmem", wait_read_only=("wait_read_only", bool_text)),
+        "gpu.wait_smem_to_gmem_p": counted("wait_smem_to_gmem", "wait_read_only"),
         "gpu.barrier_arrive_p": with_refs("barrier_arrive", "barrier", "barrier", "transforms_treedef"),
         "gpu.barrier_wait_p": with_refs("barrier_wait", "barrier", "barrier", "transforms_treedef"),
         "gpu.barrier_test_p": with_refs("barrier_test", "barrier", "barrier", "transforms_treedef"),
         "gpu.wgmma_ref_p": with_refs("wgmma_ref", "acc a b", "acc a b", "acc" + t, "a" + t, "b" + t),
         "gpu.wgmma_p": with_refs("wgmma", "acc a b", "acc a b", "acc" + t, "a" + t, "b" + t),
-        "gpu.wgmma_wait_p": plain("wgmma_wait"),
+        "gpu.wgmma_wait_p": counted("wgmma_wait"),
         "gpu.wgmma_accumulator_deref_p": simple("wgmma_accumulator_deref"),
         "gpu.wgmma_accumulator_store_p": plain("wgmma_accumulator_store"),
         "gpu.tcgen05_mma_p": with_refs(
@@ -211,7 +235,7 @@ def rules() -> dict[Any, Rule]:
         "gpu.inline_mgpu_p": inline_mgpu,
         "gpu_core.layout_cast_p": simple("layout_cast"),
         "sc.load_p": sc_load, "sc.swap_p": sc_swap, "sc.gather_p": sc_gather, "sc.scatter_p": sc_scatter,
-        "sc.bitcast_p": plain("sc_bitcast"), "sc.barrier_p": plain("sc_barrier"), "sc.scan_count_p": plain("sc_scan_count"),
+        "sc.bitcast_p": plain("sc_bitcast", "dtype"), "sc.barrier_p": plain("sc_barrier"), "sc.scan_count_p": plain("sc_scan_count"),
         "sc.masked_cumsum_p": plain("sc_masked_cumsum"), "sc.masked_cummax_p": plain("sc_masked_cummax"),
         "sc.masked_cummin_p": plain("sc_masked_cummin"),
         "sc.masked_sort_p": simple("sc_masked_sort", descending=("descending", bool_text)),

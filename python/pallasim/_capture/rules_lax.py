@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from . import jaxver
+from .accounts import takes
 from .attrs import array_literal, attr, bool_text, ints, symbol
 from .writer import Rule, Writer, attr_list, other_params
 
@@ -18,12 +19,14 @@ _BINARY = (
     "complex eq ne lt le gt ge"
 ).split()
 _SPECIAL = "erf erfc erf_inv lgamma digamma bessel_i0e bessel_i1e igamma igammac zeta polygamma regularized_incomplete_beta".split()
-_IGNORED = frozenset(("out_dtype", "sharding", "out_sharding", "unreduced", "reduced"))
+_TYPE_SAYS = "out_dtype sharding out_sharding unreduced reduced"  # the result's type has it, or there is one device
+_IGNORED = frozenset(_TYPE_SAYS.split())
 
 
 def elementwise(op: str) -> Rule:
     """Operands and result as they are; parameters that change values stay."""
 
+    @takes(ignores=_TYPE_SAYS, rest=True)
     def rule(w: Writer, eqn: Any) -> None:
         invars = eqn.invars
         var = eqn.outvars[0]
@@ -53,6 +56,7 @@ def widen(w: Writer, atom: Any, shape: Any) -> str:
 def simple(op: str, **fields: Any) -> Rule:
     """One operation whose attributes are parameters: `attribute=(parameter, formatter)`."""
 
+    @takes(" ".join([p for p, _ in fields.values()]), ignores=_TYPE_SAYS, rest=True)
     def rule(w: Writer, eqn: Any) -> None:
         args = [w.read(v) for v in eqn.invars]
         items = []
@@ -66,12 +70,18 @@ def simple(op: str, **fields: Any) -> Rule:
     return rule
 
 
-def identity(w: Writer, eqn: Any) -> None:
+def identity(ignores: str = "") -> Rule:
     """No operation: the results are the operands."""
-    for out, value in zip(eqn.outvars, eqn.invars):
-        w.alias(out, value)
+
+    @takes(ignores=ignores)
+    def rule(w: Writer, eqn: Any) -> None:
+        for out, value in zip(eqn.outvars, eqn.invars, strict=True):
+            w.alias(out, value)
+
+    return rule
 
 
+@takes(ignores="new_dtype weak_type sharding")
 def convert(w: Writer, eqn: Any) -> None:
     x, out = eqn.invars[0], eqn.outvars[0]
     if x.aval.dtype == out.aval.dtype:
@@ -80,6 +90,17 @@ def convert(w: Writer, eqn: Any) -> None:
     w.emit("convert", [w.read(x)], "", eqn.outvars)
 
 
+@takes(ignores="new_dtype")
+def bitcast(w: Writer, eqn: Any) -> None:
+    w.emit("bitcast_convert", [w.read(eqn.invars[0])], "", eqn.outvars)
+
+
+@takes()
+def tie(w: Writer, eqn: Any) -> None:
+    w.alias(eqn.outvars[0], eqn.invars[-1])
+
+
+@takes("padding_config")
 def pad(w: Writer, eqn: Any) -> None:
     config = eqn.params["padding_config"]
     args = [w.read(v) for v in eqn.invars]
@@ -87,6 +108,7 @@ def pad(w: Writer, eqn: Any) -> None:
     w.emit("pad", args, f" {{low = {ints(low)}, high = {ints(high)}, interior = {ints(interior)}}}", eqn.outvars)
 
 
+@takes("start_indices limit_indices strides")
 def slice_(w: Writer, eqn: Any) -> None:
     p = eqn.params
     strides = p.get("strides")
@@ -99,11 +121,13 @@ def _dims(w: Writer, dims: Any) -> str:
     return "[" + ", ".join([w.dim(d) for d in dims]) + "]"
 
 
+@takes("slice_sizes")
 def dynamic_slice(w: Writer, eqn: Any) -> None:
     args = [w.read(v) for v in eqn.invars[: 1 + len(eqn.invars[0].aval.shape)]]
     w.emit("dynamic_slice", args, f" {{sizes = {_dims(w, eqn.params['slice_sizes'])}}}", eqn.outvars)
 
 
+@takes("dimensions", ignores="new_sizes sharding")
 def reshape(w: Writer, eqn: Any) -> None:
     x = eqn.invars[0]
     dims = eqn.params.get("dimensions")
@@ -115,11 +139,13 @@ def reshape(w: Writer, eqn: Any) -> None:
     w.emit("reshape", [w.read(x)], "", eqn.outvars)
 
 
+@takes("broadcast_dimensions", ignores="shape sharding")
 def broadcast(w: Writer, eqn: Any) -> None:
     dims = eqn.params["broadcast_dimensions"]
     w.emit("broadcast_in_dim", [w.read(eqn.invars[0])], f" {{dims = {ints(dims)}}}", eqn.outvars)
 
 
+@takes(ignores="shape sharding")
 def broadcast_to(w: Writer, eqn: Any) -> None:
     x, out = eqn.invars[0], eqn.outvars[0]
     if tuple(x.aval.shape) == tuple(out.aval.shape):
@@ -130,11 +156,13 @@ def broadcast_to(w: Writer, eqn: Any) -> None:
     w.emit("broadcast_in_dim", [w.read(x)], f" {{dims = {dims}}}", eqn.outvars)
 
 
+@takes("dimension", ignores="dtype shape sharding")
 def iota(w: Writer, eqn: Any) -> None:
     w.emit("iota", [], f" {{axis = {int(eqn.params['dimension'])}}}", eqn.outvars)
 
 
 def arg_reduce(op: str) -> Rule:
+    @takes("axes", ignores="index_dtype out_sharding")
     def rule(w: Writer, eqn: Any) -> None:
         axes = eqn.params["axes"]
         axis = str(int(axes[0])) if len(axes) == 1 else ints(axes)
@@ -153,6 +181,7 @@ def precision(value: Any) -> str | None:
     return symbol(value.name) if hasattr(value, "name") else attr(value)
 
 
+@takes("dimension_numbers precision", ignores="preferred_element_type " + _TYPE_SAYS, rest=True)
 def dot_general(w: Writer, eqn: Any) -> None:
     (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = eqn.params["dimension_numbers"]
     args = [w.read(v) for v in eqn.invars[:2]]
@@ -162,6 +191,8 @@ def dot_general(w: Writer, eqn: Any) -> None:
     w.emit("dot_general", args, attr_list(items), eqn.outvars)
 
 
+@takes("dimension_numbers padding window_strides lhs_dilation rhs_dilation feature_group_count batch_group_count precision",
+       ignores="preferred_element_type")
 def convolution(w: Writer, eqn: Any) -> None:
     p = eqn.params
     d, low, high = p["dimension_numbers"], *([pair[i] for pair in p["padding"]] for i in range(2))
@@ -172,6 +203,7 @@ def convolution(w: Writer, eqn: Any) -> None:
     w.emit("conv_general_dilated", [w.read(v) for v in eqn.invars], attr_list(items), eqn.outvars)
 
 
+@takes("dimension_numbers slice_sizes mode fill_value", ignores="indices_are_sorted unique_indices")
 def gather(w: Writer, eqn: Any) -> None:
     d, p = eqn.params["dimension_numbers"], eqn.params
     args = [w.read(v) for v in eqn.invars]
@@ -193,6 +225,10 @@ def _some(d: Any, name: str) -> str | None:
 
 
 def scatter(op: str) -> Rule:
+    """The primitive's own combination; `update_jaxpr` repeats it, but where elements are replaced it would be a function of the user."""
+    combination = "" if op == "scatter" else " update_jaxpr"
+
+    @takes("dimension_numbers mode unique_indices", ignores="indices_are_sorted update_consts" + combination)
     def rule(w: Writer, eqn: Any) -> None:
         d, p = eqn.params["dimension_numbers"], eqn.params
         args = [w.read(v) for v in eqn.invars]
@@ -209,6 +245,7 @@ def scatter(op: str) -> Rule:
     return rule
 
 
+@takes("jaxpr consts dimensions", ignores="computation out_sharding")
 def reduce(w: Writer, eqn: Any) -> None:
     """A reduction with a Python monoid: the region combines two elements per operand."""
     args = [w.read(v) for v in eqn.invars]
@@ -239,7 +276,7 @@ def rules() -> dict[Any, Rule]:
     for n in ("scatter", "scatter_add", "scatter_mul", "scatter_min", "scatter_max", "scatter_sub"):
         out[f"slicing.{n}_p"] = scatter(n)
     for n in ("copy", "copy_p", "stage"):
-        out[f"lax.{n}_p"] = identity
+        out[f"lax.{n}_p"] = identity()
     out |= {
         "lax.eq_to_p": elementwise("eq_total"),
         "lax.le_to_p": elementwise("le_total"),
@@ -254,7 +291,7 @@ def rules() -> dict[Any, Rule]:
         "lax.round_p": simple("round", method=("rounding_method", lambda m: symbol(m.name))),
         "lax.reduce_precision_p": simple("reduce_precision", exponent_bits=("exponent_bits", str), mantissa_bits=("mantissa_bits", str)),
         "lax.convert_element_type_p": convert,
-        "lax.bitcast_convert_type_p": lambda w, e: w.emit("bitcast_convert", [w.read(e.invars[0])], "", e.outvars),
+        "lax.bitcast_convert_type_p": bitcast,
         "lax.broadcast_in_dim_p": broadcast,
         "state.broadcast_to_p": broadcast_to,
         "lax.reshape_p": reshape,
@@ -277,21 +314,21 @@ def rules() -> dict[Any, Rule]:
         "lax.reduce_p": reduce,
         "lax.dot_general_p": dot_general,
         "lax.optimization_barrier_p": simple("optimization_barrier"),
-        "lax.tie_p": lambda w, e: w.alias(e.outvars[0], e.invars[-1]),
+        "lax.tie_p": tie,
         "slicing.slice_p": slice_,
         "slicing.dynamic_slice_p": dynamic_slice,
         "slicing.dynamic_update_slice_p": simple("dynamic_update_slice"),
         "slicing.gather_p": gather,
         "conv.conv_general_dilated_p": convolution,
-        "core.stage_p": identity,
-        "core.pvary_p": identity,
-        "core.reduced_vary_cast_p": identity,
+        "core.stage_p": identity(),
+        "core.pvary_p": identity("axes"),
+        "core.reduced_vary_cast_p": identity("axes"),
         "core.mutable_array_p": None,
-        "pjit.reshard_p": identity,
-        "pjit.mesh_cast_p": identity,
-        "pjit.sharding_constraint_p": identity,
-        "pjit.layout_constraint_p": identity,
-        "remat.name_p": identity,
+        "pjit.reshard_p": identity("dst_sharding concrete_mesh"),
+        "pjit.mesh_cast_p": identity("dst_sharding"),
+        "pjit.sharding_constraint_p": identity("sharding layout context_mesh unconstrained_dims"),
+        "pjit.layout_constraint_p": identity("layout"),
+        "remat.name_p": identity("name"),
         "pallas_core.with_memory_space_constraint_p": simple("memory_space_constraint"),
     }
     found: dict[Any, Rule] = {}

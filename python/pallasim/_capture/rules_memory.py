@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from . import jaxver
+from .accounts import takes
 from .attrs import attr, bool_text, quote, symbol
 from .types import Unsupported, dtype_text
 from .views import Operands
@@ -14,6 +15,7 @@ from .rules_control import alloc_attrs
 from .writer import Rule, Writer, attr_list, other_params
 
 
+@takes("tree")
 def get(w: Writer, eqn: Any) -> None:
     p = eqn.params
     invars = eqn.invars
@@ -27,6 +29,7 @@ def get(w: Writer, eqn: Any) -> None:
     w.emit("get", ops.names, f" {{view = {view}}}" if view else "", eqn.outvars)
 
 
+@takes("tree")
 def swap(w: Writer, eqn: Any) -> None:
     """A store, or a swap where the old value is used."""
     invars = eqn.invars
@@ -42,6 +45,7 @@ def swap(w: Writer, eqn: Any) -> None:
         w.emit("swap", ops.names, attrs, eqn.outvars)
 
 
+@takes("tree")
 def addupdate(w: Writer, eqn: Any) -> None:
     invars = eqn.invars
     ops = Operands(w)
@@ -51,6 +55,7 @@ def addupdate(w: Writer, eqn: Any) -> None:
     w.emit("addupdate", ops.names, f" {{view = {view}}}" if view else "", ())
 
 
+@takes("args_tree cache_modifier eviction_policy is_volatile")
 def masked_load(w: Writer, eqn: Any) -> None:
     p = eqn.params
     ref, transforms, mask, other = p["args_tree"].unflatten(eqn.invars)
@@ -76,6 +81,7 @@ def _symbol(value: Any) -> str | None:
     return None if value in (None, "") else symbol(value)
 
 
+@takes("args_tree eviction_policy")
 def masked_swap(w: Writer, eqn: Any) -> None:
     p = eqn.params
     ref, transforms, value, mask = p["args_tree"].unflatten(eqn.invars)
@@ -88,6 +94,7 @@ def masked_swap(w: Writer, eqn: Any) -> None:
     w.emit("masked_store" if dropped else "masked_swap", ops.names, attr_list(items), () if dropped else eqn.outvars)
 
 
+@takes("args_tree atomic_type")
 def atomic_rmw(w: Writer, eqn: Any) -> None:
     p = eqn.params
     ref, transforms, value, mask = p["args_tree"].unflatten(eqn.invars)
@@ -100,8 +107,9 @@ def atomic_rmw(w: Writer, eqn: Any) -> None:
 
 
 def allocation(op: str) -> Rule:
-    """Operations that make a ref."""
+    """Operations that make a ref; its type says of what kind."""
 
+    @takes(ignores="what memory_space ty kind")
     def rule(w: Writer, eqn: Any) -> None:
         aval = eqn.outvars[0].aval
         items = [(k, v) for k, v in alloc_attrs(w, aval)]
@@ -121,20 +129,25 @@ def allocation(op: str) -> Rule:
     return rule
 
 
+@takes()
 def freeze(w: Writer, eqn: Any) -> None:
     w.emit("freeze", [w.read(eqn.invars[0])], "", eqn.outvars)
 
 
 # --- copies and semaphores ------------------------------------------------------------------------------------------
 def dma(op: str) -> Rule:
+    # A dummy device is how JAX's compiler tells two of its waits apart.
+    @takes("tree device_id_type" + (" priority add" if op == "dma_start" else ""), ignores="insert_dummy_device" if op == "dma_wait" else "",
+           only={"is_wait_send": (False,)})
     def rule(w: Writer, eqn: Any) -> None:
         p = eqn.params
         src, dst, dst_sem, src_sem, device = p["tree"].unflatten(eqn.invars)
+        kind_of_id = p["device_id_type"]
         ops = Operands(w)
         items = [("src", ops.ref(src)), ("dst", ops.ref(dst)), ("dst_sem", ops.ref(dst_sem)),
                  ("src_sem", ops.ref(src_sem) if src_sem is not None else None)]
         if device is not None:
-            where, kind, core = w.device_id(ops, device, p["device_id_type"])
+            where, kind, core = w.device_id(ops, device, kind_of_id)
             items += [("device_id", where), ("device_id_type", kind), ("core_index", core)]
         if op == "dma_start":
             if p.get("priority"):
@@ -147,6 +160,7 @@ def dma(op: str) -> Rule:
 
 
 def sem_signal(op: str) -> Rule:
+    @takes("args_tree device_id_type memory_scope")
     def rule(w: Writer, eqn: Any) -> None:
         p = eqn.params
         ref, transforms, inc, device, core_index = p["args_tree"].unflatten(eqn.invars)
@@ -169,6 +183,7 @@ def sem_signal(op: str) -> Rule:
 
 
 def sem_wait(op: str) -> Rule:
+    @takes("args_tree memory_scope")
     def rule(w: Writer, eqn: Any) -> None:
         p = eqn.params
         ref, transforms, value, decrement = p["args_tree"].unflatten(eqn.invars)
@@ -187,6 +202,7 @@ def _not_true(x: Any) -> str | None:
     return None if x is True else bool_text(x)
 
 
+@takes("args_tree")
 def sem_read(w: Writer, eqn: Any) -> None:
     ref, transforms = eqn.params["args_tree"].unflatten(eqn.invars)
     ops = Operands(w)
@@ -195,9 +211,10 @@ def sem_read(w: Writer, eqn: Any) -> None:
     w.emit("sem_read", ops.names, f" {{view = {view}}}" if view else "", eqn.outvars)
 
 
-def plain(op: str) -> Rule:
-    """Operands and results only: the result types say the rest."""
+def plain(op: str, typed: str = "") -> Rule:
+    """Operands and results only: the result types say what the parameters `typed` do."""
 
+    @takes(ignores=typed)
     def rule(w: Writer, eqn: Any) -> None:
         w.emit(op, [w.read(v) for v in eqn.invars], "", eqn.outvars)
 
@@ -205,6 +222,7 @@ def plain(op: str) -> Rule:
 
 
 # --- debugging ------------------------------------------------------------------------------------------------------
+@takes("fmt ordered in_tree static_args has_placeholders", ignores="partitioned np_printoptions logging_record")
 def debug_print(w: Writer, eqn: Any) -> None:
     p = eqn.params
     w.module.facts.add("prints")
@@ -233,6 +251,7 @@ def _call_names(tree: Any, n: int) -> str | None:
     return "[" + ", ".join(quote(order.get(i, "")) for i in range(n)) + "]"
 
 
+@takes("callback effect", ignores="partitioned")
 def debug_callback(w: Writer, eqn: Any) -> None:
     w.module.facts.add("prints")
     callback = eqn.params.get("callback")
@@ -244,6 +263,7 @@ def debug_callback(w: Writer, eqn: Any) -> None:
     w.emit("debug_callback", [w.read(v) for v in eqn.invars], attr_list(items), eqn.outvars)
 
 
+@takes("err_tree debug")
 def check(w: Writer, eqn: Any) -> None:
     """A check fails where its JAX predicate is true; ours states what must hold. Debug checks exist where JAX enables them."""
     if eqn.params.get("debug") and not jaxver.debug_checks_enabled():
@@ -274,12 +294,14 @@ def check(w: Writer, eqn: Any) -> None:
         w.emit("check", ops.names, attr_list([("message", quote(message)), ("debug", debug), ("names", labels)]), ())
 
 
+@takes("asm constraints pack", ignores="result_shape_dtypes")
 def inline_asm(w: Writer, eqn: Any) -> None:
     p = eqn.params
     items = [("asm", quote(p["asm"])), ("constraints", attr(p.get("constraints"))), ("pack", attr(p.get("pack")))]
     w.emit("inline_asm", [w.read(v) for v in eqn.invars], attr_list(items), eqn.outvars)
 
 
+@takes(rest=True)
 def extern(w: Writer, eqn: Any) -> None:
     """A primitive without an operation of ours: its name, its types and what its parameters say."""
     name = eqn.primitive.name
@@ -305,9 +327,9 @@ def rules() -> dict[Any, Rule]:
         "tpu.dma_start_p": dma("dma_start"), "tpu.dma_wait_p": dma("dma_wait"),
         "pallas.semaphore_signal_p": sem_signal("sem_signal"), "pallas.semaphore_wait_p": sem_wait("sem_wait"),
         "pallas.semaphore_read_p": sem_read,
-        "tpu.bitcast_p": plain("bitcast_tpu"),
+        "tpu.bitcast_p": plain("bitcast_tpu", "ty"),
         "tpu.roll_p": simple("roll", axis=("axis", str), stride=("stride", str), stride_axis=("stride_axis", str)),
-        "tpu.stochastic_round_p": plain("stochastic_round"),
+        "tpu.stochastic_round_p": plain("stochastic_round", "target_dtype"),
         "tpu.pack_elementwise_p": simple("pack_elementwise", packed_dtype=("packed_dtype", _dtype)),
         "tpu.unpack_elementwise_p": simple(
             "unpack_elementwise", index=("index", str), packed_dtype=("packed_dtype", _dtype), unpacked_dtype=("unpacked_dtype", _dtype)),

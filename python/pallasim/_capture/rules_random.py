@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import jaxver
+from .accounts import takes
 from .attrs import symbol
 from .rules_lax import widen
 from .rules_memory import plain
@@ -33,6 +34,7 @@ def _trace(key: Any, f: Callable[..., Any], avals: tuple[Any, ...]) -> Any:
 def steps(kind: str) -> Rule:
     """The implementation of an operation on keys, written in place."""
 
+    @takes({"seed": "impl", "bits": "bit_width shape", "split": "shape", "fold_in": ""}[kind])
     def rule(w: Writer, eqn: Any) -> None:
         import jax
 
@@ -73,12 +75,14 @@ def steps(kind: str) -> Rule:
     return rule
 
 
+@takes()
 def threefry2x32(w: Writer, eqn: Any) -> None:
     shape = eqn.outvars[0].aval.shape
     args = [w.read(v) if v.aval.shape in (shape, ()) else widen(w, v, shape) for v in eqn.invars]
     w.emit("threefry2x32", args, "", eqn.outvars)
 
 
+@takes("algorithm", ignores="shape dtype out_sharding")
 def rng_bit_generator(w: Writer, eqn: Any) -> None:
     items = attr_list([("algorithm", symbol(str(eqn.params["algorithm"].name)))])
     w.emit("rng_bit_generator", [w.read(eqn.invars[0])], items, eqn.outvars)
@@ -86,15 +90,15 @@ def rng_bit_generator(w: Writer, eqn: Any) -> None:
 
 def rules() -> dict[Any, Rule]:
     out: dict[str, Rule] = {
-        "tpu.prng_seed_p": plain("prng_seed"), "tpu.prng_random_bits_p": plain("prng_random_bits"),
-        "tpu.split_key_p": plain("prng_split"), "tpu.join_key_p": plain("prng_join"),
+        "tpu.prng_seed_p": plain("prng_seed"), "tpu.prng_random_bits_p": plain("prng_random_bits", "shape"),
+        "tpu.split_key_p": plain("prng_split"), "tpu.join_key_p": plain("prng_join", "impl"),
         "threefry.threefry2x32_p": threefry2x32, "lax.rng_bit_generator_p": rng_bit_generator,
     }
     for mod in ("prng", "random_prng", "random", "random_core"):
         for n in ("bits", "seed", "fold_in", "split"):
             out[f"{mod}.random_{n}_p"] = steps(n)
         for n in ("random_wrap", "random_unwrap", "random_clone"):
-            out[f"{mod}.{n}_p"] = plain(n)
-        out[f"{mod}.iota_2x32_shape_p"] = plain("iota_2x32")
+            out[f"{mod}.{n}_p"] = plain(n, "impl")
+        out[f"{mod}.iota_2x32_shape_p"] = plain("iota_2x32", "shape")
         out[f"{mod}.threefry2x32_p"] = threefry2x32
     return {prim: rule for path, rule in out.items() if (prim := jaxver.find(path)) is not None}
