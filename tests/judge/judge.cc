@@ -22,7 +22,7 @@ struct Arguments {
   uint64_t seed = 1;
   int jobs = 1;
   std::string dump, file;
-  bool only = false, stats = false, shrink = false, text = false;
+  bool only = false, stats = false, shrink = false, text = false, first = false;
 };
 
 void save(const Arguments& a, const Case& c, const std::string& why) {
@@ -45,7 +45,9 @@ void work(const Arguments& a, uint64_t first, uint64_t end, uint64_t step, FILE*
     for (const auto& [k, n] : c.terms) fprintf(out, "T %d %s\n", n, k.c_str());
     for (const auto& [k, n] : v.operations) fprintf(out, "O %d %s\n", n, k.c_str());
     fprintf(out, "V %d %d %s\n", static_cast<int>(v.kind), v.runs, v.text.c_str());
-    if (v.kind != Verdict::Kind::Same && v.kind != Verdict::Kind::Missing) save(a, c, v.text);
+    if (v.kind == Verdict::Kind::Same || v.kind == Verdict::Kind::Missing) continue;
+    save(a, c, v.text);
+    if (a.first) break;
   }
   fprintf(out, "E\n");
   fflush(out);
@@ -54,7 +56,12 @@ void work(const Arguments& a, uint64_t first, uint64_t end, uint64_t step, FILE*
 struct Totals {
   int64_t modules = 0, runs = 0, failures = 0;
   std::map<std::string, int64_t> terms, operations, missing, kinds;
-  std::vector<std::string> lines;
+  std::map<uint64_t, std::string> failed;  // seed: what differs
+  void fail(uint64_t seed, std::string what, bool tell) {
+    ++failures;
+    if (tell) fmt::print("seed {}: {}\n", seed, what);
+    failed.emplace(seed, std::move(what));
+  }
 };
 
 struct Job {
@@ -99,9 +106,7 @@ void follow(const Arguments& a, Job& j, Totals& t) {
         const std::string what = line + 2 + at;
         ++t.kinds[name_of(kind)];
         if (kind == Verdict::Kind::Missing) ++t.missing[what];
-        else if (kind != Verdict::Kind::Same)
-          ++t.failures, t.lines.push_back(fmt::format("seed {}: {}: {}", j.at, name_of(kind), what)),
-              fmt::print("{}\n", t.lines.back());
+        else if (kind != Verdict::Kind::Same) t.fail(j.at, fmt::format("{}: {}", name_of(kind), what), !a.first);
       }
     }
   }
@@ -113,31 +118,44 @@ void follow(const Arguments& a, Job& j, Totals& t) {
   const std::string how =
       WIFSIGNALED(status) ? WTERMSIG(status) == SIGALRM ? "hangs" : fmt::format("crashes (signal {})", WTERMSIG(status))
                           : fmt::format("exits ({})", status);
-  ++t.failures, ++t.kinds["crash or hang"];
-  fmt::print("seed {}: {}\n", j.at, how);
+  ++t.kinds["crash or hang"];
+  t.fail(j.at, how, !a.first);
   save(a, generate(j.at), how);
 }
 
-// Each worker runs in a process of its own; where one breaks off, its seed is named and the next seed goes on.
+// Seeds begin, begin + 1, … Each worker runs in a process of its own; where one breaks off, its seed is named and the next
+// seed goes on, unless the first one is all that is asked for.
+void pass(const Arguments& a, uint64_t begin, uint64_t end, Totals& t) {
+  const auto step = static_cast<uint64_t>(a.jobs);
+  std::vector<Job> jobs;
+  for (uint64_t j = 0; j < step && begin + j < end; ++j) jobs.push_back(start(a, begin + j, end, step));
+  for (Job& job : jobs) {
+    follow(a, job, t);
+    while (!job.ended && !a.first && job.at + step < end) {
+      job = start(a, job.at + step, end, step);
+      follow(a, job, t);
+    }
+  }
+}
+
 int run(const Arguments& a) {
   const auto begin = std::chrono::steady_clock::now();
   Totals t;
-  const auto step = static_cast<uint64_t>(a.jobs);
   const uint64_t end = a.seed + static_cast<uint64_t>(a.modules);
-  std::vector<Job> jobs;
-  for (uint64_t j = 0; j < step && a.seed + j < end; ++j) jobs.push_back(start(a, a.seed + j, end, step));
-  for (size_t j = 0; j < jobs.size(); ++j) {
-    follow(a, jobs[j], t);
-    while (!jobs[j].ended && jobs[j].at + step < end) {
-      jobs[j] = start(a, jobs[j].at + step, end, step);
-      follow(a, jobs[j], t);
-    }
+  // Pieces that grow: the smallest seed that fails is the same one for any number of jobs.
+  uint64_t piece = 50;
+  for (uint64_t at = a.seed; at < end && !(a.first && t.failures); at += piece) {
+    piece = a.first ? std::min<uint64_t>(2 * piece, 2000) : end - at;
+    pass(a, at, std::min(end, at + piece), t);
   }
   const double s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   fmt::print("{} modules, {} runs of the engine, {:.1f} s ({:.0f} modules/s/core)\n", t.modules, t.runs, s,
-             static_cast<double>(t.modules) / s / static_cast<double>(jobs.size()));
+             static_cast<double>(t.modules) / s / a.jobs);
   for (const auto& [k, n] : t.kinds) fmt::print("  {}: {}\n", k, n);
   for (const auto& [k, n] : t.missing) fmt::print("  missing: {} ({})\n", k, n);
+  if (a.first && t.failures)
+    fmt::print("first: {} programs, seed {}: {}\n", t.failed.begin()->first - a.seed + 1, t.failed.begin()->first,
+               t.failed.begin()->second);
   if (a.stats) {
     for (const auto& [k, n] : t.terms) fmt::print("term {:>8}  {}\n", n, k);
     for (const auto& [k, n] : t.operations) fmt::print("op   {:>8}  {}\n", n, k);
@@ -177,13 +195,14 @@ int main(int argc, char** argv) {
     else if (k == "--dump" && more) a.dump = argv[++i];
     else if (k == "--only" && more) a.only = true, a.seed = std::strtoull(argv[++i], nullptr, 10);
     else if (k == "--file" && more) a.only = true, a.file = argv[++i];
+    else if (k == "--first") a.first = true;
     else if (k == "--stats") a.stats = true;
     else if (k == "--shrink") a.shrink = true;
     else if (k == "--text") a.text = true;
     else
       return fmt::print(stderr,
-                        "usage: pallasim_judge [--modules N] [--seed S] [--jobs J] [--dump DIR] [--stats] [--only SEED "
-                        "| --file NAME.psir [--shrink] [--text]]\n"),
+                        "usage: pallasim_judge [--modules N] [--seed S] [--jobs J] [--dump DIR] [--stats] [--first] "
+                        "[--only SEED | --file NAME.psir [--shrink] [--text]]\n"),
              2;
   }
   return a.only ? one(a) : run(a);
