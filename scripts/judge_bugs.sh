@@ -13,14 +13,14 @@ head=$(git rev-parse HEAD)
 mkdir -p "$work"
 [ -d "$tree" ] || git clone -q --shared --no-checkout "$root" "$tree" || exit 2
 git -C "$tree" fetch -q origin "$head" && git -C "$tree" checkout -q -f --detach "$head" || exit 2
-[ -f "$work/build/build.ninja" ] ||
-  cmake -S "$tree" -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DPALLASIM_PYTHON=OFF > "$log" 2>&1 || { cat "$log"; exit 2; }
+[ -f "$tree/build/build.ninja" ] ||
+  cmake -S "$tree" -B "$tree/build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DPALLASIM_PYTHON=OFF > "$log" 2>&1 || { cat "$log"; exit 2; }
 
-build() { cmake --build "$work/build" -j "$jobs" --target "$1" > "$log" 2>&1 || { tail -40 "$log"; return 2; }; }
+build() { cmake --build "$tree/build" -j "$jobs" --target "$1" > "$log" 2>&1 || { tail -40 "$log"; return 2; }; }
 
 by_modules() {
   build pallasim_judge || return 2
-  "$work/build/tests/judge/pallasim_judge" --modules "$programs" --seed 1 --jobs "$jobs" --first > "$log" 2>&1
+  "$tree/build/tests/judge/pallasim_judge" --modules "$programs" --seed 1 --jobs "$jobs" --first > "$log" 2>&1
   first=$(sed -n 's/^first: //p' "$log")
   [ -n "$first" ] || { found="NOT FOUND in $programs programs" what=; return 1; }
   found=${first%%: *} what=${first#*: }
@@ -35,7 +35,7 @@ by_test() {
     [ $? -eq 1 ] && what=$(grep '^E  ' "$log" | head -1 | sed 's/^E *//')
   else
     build "$1" || return 2
-    "$work/build/tests/interp/$1" --gtest_filter="$2" > "$log" 2>&1
+    "$tree/build/tests/interp/$1" --gtest_filter="$2" > "$log" 2>&1
     [ $? -ne 0 ] && what=$(grep -A3 'Failure$' "$log" | sed -n '2,3s/^ *//p' | tr '\n' ' ')
   fi || { found="NOT FOUND by $2" what=; return 1; }
 }
