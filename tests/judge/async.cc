@@ -192,6 +192,45 @@ void Body::slots_step() {
   budget -= 4;
 }
 
+// A copy fills the first rows of a buffer while the others are cleared through another element width.
+void Body::rows_step() {
+  std::vector<const Ref*> l;
+  for (const Ref& r : refs)
+    if (can_read(r) && r.space != "smem" && r.type.dims.size() == 2 && !r.single && r.type.dtype == DType::I32)
+      l.push_back(&r);
+  if (l.empty() || nesting > 1 || machine != ir::Machine::Tpu) return;
+  ++terms["rows cleared through another width"];
+  const Ref src = *rng.of(l);
+  const int64_t rows = src.type.dims[0], n = src.type.dims[1];
+  const Type twice{DType::I32, {2 * rows, n}};
+  const int buffer = w.fresh(), sem = w.fresh();
+  w.open(fmt::format("run_scoped ({}: {}, {}: ref<dma_sem[], semaphore>) {{", name(buffer), ref_type(twice, "vmem"),
+                     name(sem)));
+  const Mark m = enter();
+  const auto copy = [&](const char* op) {
+    w.line(fmt::format("{} {}, {}, {} {{src = view($0, []), dst = view($1, [index(slice(0, {}), slice(0, {}))]), "
+                       "dst_sem = view($2, [])}}",
+                       op, name(src.id), name(buffer), name(sem), rows, n));
+  };
+  copy("dma_start");
+  ++roots[static_cast<size_t>(src.root)].reading;
+  const DType narrow = rng.of({DType::I8, DType::I16});
+  const int64_t ratio = 4 / ir::byte_size(narrow);
+  const Value z = some({narrow, {ratio * rows, n}});
+  const bool dynamic = rng.chance(40);
+  const int start = dynamic ? number(ratio * rows) : -1;
+  w.line(fmt::format("store {}, {}{} {{view = [bitcast({}[]), index(slice({}, {}), slice(0, {}))]}}", name(buffer),
+                     name(z.id), dynamic ? ", " + name(start) : "", ir::name(narrow),
+                     dynamic ? "$2" : std::to_string(ratio * rows), ratio * rows, n));
+  copy("dma_wait");
+  --roots[static_cast<size_t>(src.root)].reading;
+  late_use({keep(w.op("get " + name(buffer), str(twice)), twice)});
+  w.line("yield");
+  leave(m);
+  w.close("}");
+  budget -= 2;
+}
+
 void Body::semaphore_step() {
   ++terms["semaphore"];
   const int sem = w.fresh(), n = number(rng.in(1, 3));

@@ -83,6 +83,7 @@ class Body {
   void shape_step();
   void fold_step();
   void dot_step();
+  void power_step();
 
   // arrays.cc
   void scatter_step();
@@ -108,6 +109,7 @@ class Body {
   void permute_step();
   void overlap_step();
   void own_mask_step();
+  void nothing_step();  // views of no element
   void alias_step();  // a further ref to part of a ref, through `view`
 
   // control.cc
@@ -138,6 +140,7 @@ class Body {
   void copy_step();
   void copy(const Ref& src, const Ref& dst, const std::vector<Ref>& sources);
   void slots_step();
+  void rows_step();
   void semaphore_step();
   void exchange_step(int me, int devices);
   void meeting_step(int me, int cores, const Ref& shared);

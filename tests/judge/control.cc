@@ -100,6 +100,10 @@ void Body::loop_step() {
     else if (kind < 6) n = some(c.type);
     else if (kind < 8) n = carried[static_cast<size_t>(rng.below(static_cast<int64_t>(carried.size())))];
     else n = derived(c);
+    if (c.type.scalar() && rng.chance(20)) {  // the new carry is a second name of a value that is used later
+      old.push_back(combine(c, fresh(c.type)));
+      n = keep(w.op("optimization_barrier " + name(old.back().id), str(c.type)), c.type, old.back().mag);
+    }
     next.push_back(n.type == c.type ? n : fit(n, c.type));
   }
   inside(8);
@@ -411,6 +415,8 @@ void Body::step() {
       {2, &Body::alias_step, false},
       {2, &Body::new_ref_step, false},
       {1, &Body::print_step, false},
+      {2, &Body::power_step, false},
+      {1, &Body::nothing_step, false},
       {8, &Body::kept_read_step, true},
       {9, &Body::loop_step, true},
       {5, &Body::while_step, true},
@@ -419,6 +425,7 @@ void Body::step() {
       {4, &Body::scoped_step, true},
       {16, &Body::copy_step, true, true},
       {12, &Body::slots_step, true, true},
+      {5, &Body::rows_step, true, true},
       {3, &Body::semaphore_step, true, true},
   };
   const auto possible = [&](const Term& t) { return (nesting < 3 || !t.region) && (copies || !t.copies); };

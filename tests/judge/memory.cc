@@ -358,6 +358,27 @@ void Body::overlap_step() {
 }
 
 // A ref that is its own mask.
+void Body::nothing_step() {
+  const Ref *from = readable(), *p = writable();
+  if (!from || !p || from->single || p->single || from->type.scalar() || p->type.scalar()) return;
+  ++terms["no elements"];
+  const auto none = [&](const Ref& r) {
+    std::string e;
+    for (size_t i = 0; i < r.type.dims.size(); ++i)
+      e += fmt::format("{}slice(0, {})", i ? ", " : "", i ? r.type.dims[i] : 0);
+    return " {view = [index(" + e + ")]}";
+  };
+  const Ref to = *p;
+  Type t = from->type;
+  t.dims[0] = 0;
+  const int v = w.op("get " + name(from->id) + none(*from), str(t));
+  const int n = w.op("optimization_barrier " + name(v), str(t));
+  if (t.dtype != to.type.dtype || t.dims.size() != to.type.dims.size()) return;
+  for (size_t i = 1; i < t.dims.size(); ++i)
+    if (t.dims[i] != to.type.dims[i]) return;
+  w.line("store " + name(to.id) + ", " + name(n) + none(to));
+}
+
 void Body::own_mask_step() {
   std::vector<const Ref*> l;
   for (const Ref& r : refs)

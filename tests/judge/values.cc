@@ -260,9 +260,10 @@ void Body::elementwise(const Type& t) {
     case 2: {
       const bool flt = ir::is_float(t.dtype);
       const double low = flt ? -1.5 : 0;
-      const Value lo = constant(t.dtype, low), hi = rng.chance(4)
-                                                        ? constant(t.dtype, flt ? -2 : 0)
-                                                        : constant(t.dtype, low + static_cast<double>(rng.in(0, 9)));
+      const bool crossed = rng.chance(10);
+      if (crossed) ++terms["crossed bounds"];
+      const Value lo = constant(t.dtype, crossed ? 5 : low),
+                  hi = constant(t.dtype, crossed ? 3 : low + static_cast<double>(rng.in(0, 9)));
       return put(fmt::format("clamp {}, {}, {}", name(lo.id), x, name(hi.id)), 8);
     }
     case 3: return void(derived(a));
@@ -324,6 +325,20 @@ void Body::fold_step() {
   }
 }
 
+// Small whole numbers: their powers are exact before they are rounded to the type.
+void Body::power_step() {
+  const DType d = rng.of(dtypes);
+  if (!ir::is_float(d) || ir::byte_size(d) < 2) return;
+  ++terms["pow"];
+  const Type t = any_type(), f{d, t.dims}, e{DType::I32, t.dims};
+  const Value base = keep(w.op("floor " + name(calm(some(f)).id), str(f)), f, 8);
+  const Value lo = constant(DType::I32, 0), hi = constant(DType::I32, 3);
+  const Value n = some(e);
+  const int y = w.op(fmt::format("clamp {}, {}, {}", name(lo.id), name(n.id), name(hi.id)), str(e));
+  const Value p = keep(w.op(fmt::format("pow {}, {}", name(base.id), name(y)), str(f)), f, 512);
+  keep(w.op("sub " + name(p.id) + ", " + name(some(f).id), str(f)), f, 1024);
+}
+
 void Body::dot_step() {
   const int64_t m = rng.of(extents), k = rng.of(extents), n = rng.of(extents);
   const auto small = [&](Dims d) {
@@ -380,9 +395,13 @@ void Body::shape_step() {
     }
     case 2: {
       std::string starts;
+      const bool natural = rng.chance(30);  // starts without a sign: what was below zero is far behind the end
+      if (natural) ++terms["unsigned starts"];
+      const DType index = natural ? rng.of({DType::U32, DType::U32, DType::U8}) : DType::I32;
       for (size_t i = 0; i < t.dims.size(); ++i) {
         r.dims[i] = rng.in(1, t.dims[i]);
-        starts += ", " + name(rng.chance(70) ? some({DType::I32, {}}).id : index_in(t.dims[i] - r.dims[i]));
+        const bool any = natural || rng.chance(70);
+        starts += ", " + name(any ? convert(some({DType::I32, {}}), index).id : index_in(t.dims[i] - r.dims[i]));
       }
       keep(w.op(fmt::format("dynamic_slice {}{} {{sizes = [{}]}}", x, starts, str(r.dims)), str(r)), r, v.mag);
       return;
