@@ -83,7 +83,7 @@ void Body::loop_step() {
   w.open((out.empty() ? "" : names(out) + " = ") + fmt::format("for {}, {}, {}{}{} ({}) {{", name(lo), name(hi),
                                                                name(by), ids.empty() ? "" : ", " + names(ids),
                                                                reverse ? " {reverse = true}" : "", args));
-  Value i{index, {DType::I32, {}}, std::min<int64_t>(lower, 0), 8, 8};
+  Value i{index, {DType::I32, {}}, std::min<int64_t>(lower, 0), 9, 9};
   values.push_back(i);
   for (const Value& c : carried) values.push_back(c);
   // Values made of the old carries, then the new carries, then what still shows the old ones is used.

@@ -162,7 +162,7 @@ void Frame::first_writes() {
   };
   for (size_t k = 0; k < outputs_.size(); ++k) {
     const Operand& o = outputs_[k];
-    if (o.edge || cores_ > 1 || static_cast<int>(k) == shared_ ||
+    if (o.edge || cores_ > 1 || static_cast<int>(k) == shared_ || static_cast<int>(k) == chain_ ||
         std::find(dumps_.begin(), dumps_.end(), k) != dumps_.end())
       continue;
     first(o, o.whole ? 0 : o.depends);
@@ -264,13 +264,51 @@ std::string Frame::text() const {
   return t + "body " + (cores_ > 1 ? "\"cores\" (" : "(") + args + ") {\n" + w_.text() + "  yield\n}\n";
 }
 
+// Blocks of an array that is changed in place: each is what an earlier step left there, changed once more.
+void Frame::choose_chain() {
+  if (machine_ != ir::Machine::Tpu || grid_.empty() || parallel_ || devices_ > 1 || dynamic_ || !rng_.chance(25)) return;
+  ++c_.terms["blocks written by earlier steps"];
+  const size_t axis = grid_.size() - 1;
+  const int64_t shift = rng_.below(2), n = rng_.of(body_.extents);
+  const Type array{DType::I32, {grid_[axis] + 1, n}}, seen{DType::I32, {n}};
+  const auto map = [&](int64_t by) {
+    Writer w;
+    std::string args;
+    for (size_t a = 0; a < grid_.size(); ++a) args += (args.empty() ? "" : ", ") + name(w.fresh()) + ": i32[]";
+    for (const Operand& p : prefetch_) args += ", " + name(w.fresh()) + ": " + ref_type(p.array, p.space);
+    const int zero = w.op("constant {value = i32 0x0}", "i32[]");
+    const int step = w.op("constant {value = " + literal(DType::I32, static_cast<double>(by)) + "}", "i32[]");
+    const int at = w.op("add " + name(static_cast<int>(axis)) + ", " + name(step), "i32[]");
+    w.line("yield " + names({at, zero}));
+    return " (" + args + ") {\n" + w.text() + "}";
+  };
+  // One slot each: nothing is fetched before the step before has ended.
+  const std::string block = fmt::format(", block = [squeezed, blocked({})], pipeline = buffered(1)", n);
+  chain_ = static_cast<int>(outputs_.size());
+  Operand o{"output", "chain_out", "vmem", block, map(shift), array, seen};
+  o.alias = static_cast<int>(inputs_.size());
+  inputs_.push_back({"input", "chain_in", "vmem", block, map(0), array, seen});
+  outputs_.push_back(o);
+}
+
+void Frame::chain_step() {
+  if (chain_ < 0) return;
+  const Operand& o = outputs_[static_cast<size_t>(chain_)];
+  const int x = w_.op("get " + name(inputs_[static_cast<size_t>(o.alias)].id), str(o.seen));
+  const Value c = body_.fresh(o.seen);
+  w_.line("store " + name(o.id) + ", " +
+          name(w_.op(fmt::format("{} {}, {}", rng_.of({"add", "xor"}), name(x), name(c.id)), str(o.seen))));
+}
+
 void Frame::make() {
   choose_grid();
   choose_operands();
+  choose_chain();
   body_.budget = static_cast<int>(rng_.in(12, 45));
   const int whole = body_.budget;
   begin_body();
   edges();
+  chain_step();
   body_.budget = whole;
   const std::string update = rng_.of({"add", "max", "min", "or", "and", "xor"});
   while (body_.budget > 0) {
@@ -308,7 +346,8 @@ void Frame::mistake() {
     if (kind == 2) w_.line(fmt::format("sem_wait {}, {} {{value = $1}}", name(sem), name(one)));
     else
       w_.line(fmt::format("sem_signal {}, {}, {} {{inc = $1, device_id = $2, device_id_type = logical}}", name(sem),
-                          name(one), name(body_.number(devices_ + rng_.below(3)))));
+                          name(one), name(body_.number(devices_ + rng_.below(3))))),
+          w_.line(fmt::format("sem_wait {}, {} {{value = $1}}", name(sem), name(one)));  // nobody else complains
     w_.line("yield");
     w_.close("}");
     ++c_.terms[kind == 2 ? "wrong: deadlock" : "wrong: no such device"];
