@@ -129,7 +129,12 @@ void Frame::begin_body() {
   };
   for (const Operand& o : prefetch_) add(o, false);
   for (size_t k = 0; k < inputs_.size(); ++k)
-    if (!aliased[k] && !inputs_[k].edge) add(inputs_[k], false);
+    if (!aliased[k] && !inputs_[k].edge) {
+      // The core has its own copy of a block, which stays as the kernel leaves it until another one comes in.
+      const bool own = machine_ == ir::Machine::Tpu && parallel_ == 0 && !inputs_[k].block.empty() && rng_.chance(25);
+      if (own) ++c_.terms["block of an input is written"];
+      add(inputs_[k], own);
+    }
   for (int64_t k = rng_.below(3); k > 0; --k) body_.elementwise(body_.any_type());
   first_writes();
 }
