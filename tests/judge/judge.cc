@@ -123,8 +123,8 @@ void follow(const Arguments& a, Job& j, Totals& t) {
   save(a, generate(j.at), how);
 }
 
-// Seeds begin, begin + 1, … Each worker runs in a process of its own; where one breaks off, its seed is named and the next
-// seed goes on, unless the first one is all that is asked for.
+// Seeds begin, begin + 1, … Each worker runs in a process of its own; where one breaks off, its seed is named and the
+// next seed goes on, unless the first one is all that is asked for.
 void pass(const Arguments& a, uint64_t begin, uint64_t end, Totals& t) {
   const auto step = static_cast<uint64_t>(a.jobs);
   std::vector<Job> jobs;

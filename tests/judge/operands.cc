@@ -89,6 +89,16 @@ std::string Frame::index_map(int depends, size_t rank, bool injective, bool plai
   std::vector<int> at;
   const int zero = w.op("constant {value = i32 0x0}", "i32[]");
   for (int a = 0; a < depends; ++a) at.push_back(plain ? a : axis_index(w, a, injective, odd));
+  if (at.size() < rank && !plain && !grid_.empty() && rng_.chance(3)) {  // 0 after it has wrapped, whatever the axis is
+    ++c_.terms["index that wraps"];
+    *odd = true;
+    const auto number = [&](int64_t v) {
+      return w.op("constant {value = " + literal(DType::I32, static_cast<double>(v)) + "}", "i32[]");
+    };
+    const int axis = static_cast<int>(rng_.below(static_cast<int64_t>(grid_.size())));
+    const int high = w.op("mul " + name(axis) + ", " + name(number(1 << 30)), "i32[]");
+    at.push_back(w.op("mul " + name(high) + ", " + name(number(4)), "i32[]"));
+  }
   while (at.size() < rank) at.push_back(zero);
   w.line("yield " + names(at));
   return " (" + args + ") {\n" + w.text() + "}";
