@@ -276,5 +276,52 @@ body (%0 "x_ref": ref<i32[8], any>, %1 "y_ref": ref<i32[8], any>, %2 "o_ref": re
   EXPECT_EQ(run(text, {x, y}).results[0].as<int32_t>(), kCount);
 }
 
+// What one branch keeps lazily is nothing that another branch could make memory of.
+TEST(Lazy, ABranchDoesNotTouchWhatAnotherOneRead) {
+  const std::string text = R"(pallasim-ir 1
+module "offset_of_the_other_branch" {machine = generic}
+grid {size = 3, semantics = arbitrary}
+input "x" : i32[12,8] {space = vmem, block = [blocked(4), blocked(8)]} (%0: i32[]) {
+  %1 = constant {value = i32 0x0} : i32[]
+  yield %0, %1
+}
+output "o" : i32[12,8] {space = vmem, block = [blocked(4), blocked(8)]} (%0: i32[]) {
+  %1 = constant {value = i32 0x0} : i32[]
+  yield %0, %1
+}
+output "p" : i32[12,4] {space = vmem, block = [blocked(4), blocked(4)]} (%0: i32[]) {
+  %1 = constant {value = i32 0x0} : i32[]
+  yield %0, %1
+}
+body (%0 "x": ref<i32[4,8], vmem>, %1 "o": ref<i32[4,8], vmem>, %2 "p": ref<i32[4,4], vmem>) {
+  %3 = constant {value = i32 0x0} : i32[]
+  %4 = get %0 : i32[4,8]
+  store %1, %4
+  %5 = constant {value = bool 0x0} : bool[]
+  %6 = cond %5 () {
+    %9 = broadcast_in_dim %3 {dims = []} : i32[8]
+    store %1, %9, %3 {view = [index($2, slice(0, 8))]}
+    %10 = broadcast_in_dim %3 {dims = []} : i32[4,4]
+    yield %10
+  } () {
+    %7 = get %1, %3 {view = [index(slice(0, 4), slice($1, 4))]} : i32[4,4]
+    %8 = neg %7 : i32[4,4]
+    yield %8
+  } : i32[4,4]
+  store %2, %6
+  yield
+}
+)";
+  std::vector<int32_t> x(96);
+  for (int i = 0; i < 96; ++i) x[static_cast<size_t>(i)] = i;
+  Options o;
+  o.verify_split = true;  // compares everything that the units of the grid touch
+  const std::vector<Array> r = run(text, {i32({12, 8}, x)}, o).results;
+  std::vector<int32_t> expected = x;
+  for (int k = 0; k < 12; k += 4) std::fill_n(expected.begin() + 8 * k, 8, 0);
+  EXPECT_EQ(r[0].as<int32_t>(), expected);
+  EXPECT_TRUE(all_zero(r[1]));
+}
+
 }  // namespace
 }  // namespace pallasim::interp::test

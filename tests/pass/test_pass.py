@@ -43,6 +43,36 @@ def check_alias_inplace(run):
     np.testing.assert_array_equal(out, np.concatenate([x[:3] + f32(1), x[3:]]))  # row 3 is the input's
 
 
+def check_branches_apart(run):
+    x = np.arange(1, 97, dtype=np.int32).reshape(12, 8)
+    want = x.copy()
+    want[::4] = 0
+    for options in ((), ("--checked",), ("--verify-split",)):
+        (out, p), _ = run(x, options=options)
+        np.testing.assert_array_equal(out, want)
+        assert not p.any()
+
+
+def check_call_outer_scalar(run):
+    x = np.array([4, -1, 0, 7], np.int32)
+    (out,), _ = run(x)
+    np.testing.assert_array_equal(out, 3 * x + 3)
+
+
+def check_clamp_crossed(run):
+    (out,), _ = run()
+    np.testing.assert_array_equal(out, [2, 2, 2, 2])  # min(max(i, 5), 2)
+
+
+def check_decaying_scale(run):
+    x = random(8)
+    (out,), _ = run(x)
+    want = np.zeros(8, f32)
+    for scale in (1, 0.5, 0.25, 0.125):
+        want = want + x * f32(scale)
+    np.testing.assert_array_equal(out, want)
+
+
 def check_double_buffer(run):
     x = random((4, 128))
     for options in ((), ("--copies", "on_wait"), ("--copies", "scheduled", "--seed", "3")):
@@ -87,6 +117,14 @@ def check_matmul_2x2(run):
     assert (np.abs(out - exact) <= bound).all() and np.abs(out).max() > 1
 
 
+def check_permute_in_place(run):
+    x = np.arange(10, 18, dtype=np.int32)
+    (out,), _ = run(x)
+    want = x.copy()
+    want[(3 * np.arange(8) + 1) % 8] = x
+    np.testing.assert_array_equal(out, want)
+
+
 def check_prefetch_gather(run):
     x, idx = random((8, 8, 128)), np.array([7, 0, 3, 3], np.int32)
     (out,), _ = run(idx, x)
@@ -118,6 +156,11 @@ def check_semaphore_ring(run):
         assert again["steps"] == result["steps"]
 
 
+def check_shift_in_place(run):
+    (out,), _ = run(np.arange(1, 9, dtype=np.int32))
+    np.testing.assert_array_equal(out, [1, 1, 2, 3, 4, 5, 7, 8])
+
+
 def check_sum_when(run):
     x = random((4, 8, 128))
     (out,), _ = run(x)
@@ -125,6 +168,12 @@ def check_sum_when(run):
     for part in x:
         want = want + part
     np.testing.assert_array_equal(out, want)
+
+
+def check_view_in_branch(run):
+    x = np.arange(1, 9, dtype=np.int32)
+    (out,), _ = run(x)
+    np.testing.assert_array_equal(out, [[1, 2, 3, 4, 0, 0, 0, 0], [0] * 8])
 
 
 @pytest.mark.parametrize("name", sorted(p.stem for p in (ROOT / "tests" / "pass").glob("*.psir")))

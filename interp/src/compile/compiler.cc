@@ -94,15 +94,18 @@ void Compiler::compile_region_ops(const Region& region) {
     now_ = {&op, plan_.image.size(), plan_.steps.size()};
     compile_op(op);
     now_ = outer;
-    for (const Region& r : op.regions) {
-      for (ir::ValueId a : r.args) values_.erase(a);
-      for (const Op& o : r.ops)
-        for (ir::ValueId v : o.results) values_.erase(v);
-    }
+    for (const Region& r : op.regions) forget(r);
     if (auto it = dies_.find(&op); it != dies_.end())
       for (ir::ValueId v : it->second) values_.erase(v);
   }
   loc_ = region.ops.back().loc;
+}
+
+// The values of a region end with it: what follows may run without it.
+void Compiler::forget(const Region& region) {
+  for (ir::ValueId a : region.args) values_.erase(a);
+  for (const Op& op : region.ops)
+    for (ir::ValueId v : op.results) values_.erase(v);
 }
 
 void Compiler::set_graph(const ir::Graph& graph) {

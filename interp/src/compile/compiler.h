@@ -80,6 +80,7 @@ class Compiler {
   // -- regions (compiler.cc) --
   void compile_region_ops(const Region&);   // all ops but yield
   void compile_op(const Op&);
+  void forget(const Region&);
   void compute_last_uses(const Region&);
   void set_graph(const ir::Graph&);
 

@@ -37,6 +37,7 @@ void Compiler::op_cond(const Op& op) {
       if (results[i].is_scalar()) move_scalar(results[i].slot, scalar_slot(v));
       else copy_value(results[i], v);
     }
+    forget(region);
     --depth_;
   };
   if (n == 2 && pred.dtype == ir::DType::Bool) {
@@ -161,6 +162,7 @@ void Compiler::op_while(const Op& op) {
   const uint32_t test = scalar_slot(operand(cond.ops.back(), 0));
   const int branch = here();
   emit(run::branch_if_false).a = test;
+  forget(cond);
   enter_carries(body, 0, carries);
   compile_region_ops(body);
   loc_ = op.loc;
