@@ -289,6 +289,8 @@ void Frame::choose_chain() {
   };
   // One slot each: nothing is fetched before the step before has ended.
   const std::string block = fmt::format(", block = [squeezed, blocked({})], pipeline = buffered(1)", n);
+  const bool edge = std::any_of(inputs_.begin(), inputs_.end(), [](const Operand& x) { return x.edge; });
+  if (grid_.size() > 1 && scratch_.empty() && !edge && rng_.chance(50)) outputs_.clear();  // nothing else orders the grid
   chain_ = static_cast<int>(outputs_.size());
   Operand o{"output", "chain_out", "vmem", block, map(shift), array, seen};
   o.alias = static_cast<int>(inputs_.size());
