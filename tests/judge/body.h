@@ -1,6 +1,7 @@
 // Writes the operations of one kernel body: which values and refs are in sight, what may be done to them, and the
 // terms.
 #pragma once
+#include <deque>
 #include <map>
 #include <string>
 #include <vector>
@@ -51,8 +52,8 @@ class Body {
   Writer& w;
   ir::Machine machine;
   std::map<std::string, int>& terms;
-  std::vector<Value> values;
-  std::vector<Ref> refs;
+  std::deque<Value> values;  // a deque: references stay valid while more are made
+  std::deque<Ref> refs;
   std::vector<Root> roots;
   std::vector<DType> dtypes{DType::F32, DType::I32};
   std::vector<int64_t> extents{8};  // lengths that shapes of this module are made of

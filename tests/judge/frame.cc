@@ -86,7 +86,7 @@ void Frame::odd_predicates() {
   if (ids_.empty()) return;
   ++c_.terms["odd predicate"];
   const auto scalar = [&](const std::string& op, DType t) { return body_.keep(w_.op(op, str(Type{t, {}})), {t, {}}); };
-  const Value& k = ids_[static_cast<size_t>(rng_.below(static_cast<int64_t>(ids_.size())))];
+  const Value k = ids_[static_cast<size_t>(rng_.below(static_cast<int64_t>(ids_.size())))];
   const std::string zero = name(body_.number(0));
   const Value first = scalar(fmt::format("{} {}, {}", rng_.of({"eq", "ne"}), name(k.id), zero), DType::Bool);
   Value flag = body_.constant(DType::Bool, static_cast<double>(rng_.below(2)));
