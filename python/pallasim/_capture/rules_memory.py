@@ -136,9 +136,10 @@ def freeze(w: Writer, eqn: Any) -> None:
 
 # --- copies and semaphores ------------------------------------------------------------------------------------------
 def dma(op: str) -> Rule:
-    # A dummy device is how JAX's compiler tells two of its waits apart.
-    @takes("tree device_id_type" + (" priority add" if op == "dma_start" else ""), ignores="insert_dummy_device" if op == "dma_wait" else "",
-           only={"is_wait_send": (False,)})
+    # A dummy device is how JAX's compiler tells two of its waits apart; a wait for the sender names what is awaited as its
+    # destination (newer JAX says so besides).
+    @takes("tree device_id_type" + (" priority add" if op == "dma_start" else ""),
+           ignores="insert_dummy_device is_wait_send" if op == "dma_wait" else "")
     def rule(w: Writer, eqn: Any) -> None:
         p = eqn.params
         src, dst, dst_sem, src_sem, device = p["tree"].unflatten(eqn.invars)
@@ -327,7 +328,8 @@ def rules() -> dict[Any, Rule]:
         "tpu.dma_start_p": dma("dma_start"), "tpu.dma_wait_p": dma("dma_wait"),
         "pallas.semaphore_signal_p": sem_signal("sem_signal"), "pallas.semaphore_wait_p": sem_wait("sem_wait"),
         "pallas.semaphore_read_p": sem_read,
-        "tpu.bitcast_p": plain("bitcast_tpu", "ty"),
+        # The result's shape says which dimension is packed; another one than the second minor is refused by name.
+        "tpu.bitcast_p": plain("bitcast_tpu", "ty dim"),
         "tpu.roll_p": simple("roll", axis=("axis", str), stride=("stride", str), stride_axis=("stride_axis", str)),
         "tpu.stochastic_round_p": plain("stochastic_round", "target_dtype"),
         "tpu.pack_elementwise_p": simple("pack_elementwise", packed_dtype=("packed_dtype", _dtype)),
