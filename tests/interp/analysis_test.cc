@@ -1,7 +1,7 @@
 // Facts about a module before anything is emitted.
-#include "../../interp/src/analysis/affine.h"
-#include "../../interp/src/analysis/predicates.h"
-#include "../../interp/src/analysis/refs.h"
+#include "analysis/affine.h"
+#include "analysis/predicates.h"
+#include "analysis/refs.h"
 #include "run.h"
 
 namespace pallasim::interp::test {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <random>
 
-#include "exec.h"
+#include "ops/execution.h"
 #include "run.h"
 
 namespace pallasim::interp::test {

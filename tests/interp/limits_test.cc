@@ -1,8 +1,8 @@
 // What a launch may take of memory, and what of it stays behind.
 #include <fmt/format.h>
 
-#include "exec.h"
-#include "run/idle.h"
+#include "ops/execution.h"
+#include "launch/idle.h"
 #include "run.h"
 
 namespace pallasim::interp::test {

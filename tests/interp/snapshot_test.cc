@@ -1,5 +1,5 @@
 // Frames suspend at every step of any nesting; threads copy as bytes.
-#include "exec.h"
+#include "engine/engine.h"
 #include "run.h"
 
 namespace pallasim::interp::test {

@@ -1,5 +1,5 @@
 // Which grids may be split, and the judge of that: verify_split compares what units do.
-#include "plan.h"
+#include "plan/plan.h"
 #include "run.h"
 
 namespace pallasim::interp::test {

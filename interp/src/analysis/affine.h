@@ -2,7 +2,7 @@
 #pragma once
 #include <vector>
 
-#include "../plan.h"
+#include "../plan/plan.h"
 
 namespace pallasim::interp::analysis {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "../plan.h"
+#include "../plan/plan.h"
 
 namespace pallasim::interp::analysis {
 

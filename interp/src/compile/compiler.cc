@@ -1,8 +1,10 @@
 #include "compiler.h"
 
+#include "compile.h"
+
 #include <algorithm>
 
-#include "../run/steps.h"
+#include "../plan/steps.h"
 #include "pallasim/hw/rules.h"
 #include "pallasim/memory/uninitialized.h"
 
@@ -125,7 +127,7 @@ void Compiler::emit_fill_uninitialized(const Val& ref) {
   p.size = ir::byte_size(ref.dtype);
   p.element = memory::uninitialized(ref.dtype, plan_.options.uninitialized);
   p.name = ref.name.empty() ? "an allocation" : ref.name;
-  emit(run::fill, plan_.own(std::move(p)));
+  emit(ops::fill, plan_.own(std::move(p)));
 }
 
 void Compiler::compile_scratch() {

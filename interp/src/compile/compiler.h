@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "../analysis/writes.h"
-#include "../run/array.h"
-#include "../run/steps.h"
+#include "../plan/array.h"
+#include "../plan/steps.h"
 #include "value.h"
 
 namespace pallasim::interp {
@@ -71,8 +71,8 @@ class Compiler {
   bool is_modelled(const ir::Operand&) const;  // pipeline.cc
   void model_window(const ir::Operand&, Window*, Val* ref);
   int slot_count(const ir::Operand&, const Window&, int64_t wanted);
-  run::PipelinePayload* begin_pipeline();
-  void end_pipeline(const run::PipelinePayload*, int maps);
+  ops::PipelinePayload* begin_pipeline();
+  void end_pipeline(const ops::PipelinePayload*, int maps);
   void prove_parallel(const ir::Body&);
   void find_splittable();
   void finish();
@@ -126,8 +126,8 @@ class Compiler {
   // -- whole-array operations: arrays.cc random.cc --
   struct ArrayResult { ir::DType dtype; std::vector<int64_t> dims; };
   void require(const Op&, bool holds, const char* what);
-  std::vector<Val> emit_array(const std::vector<Val>& args, const std::vector<ArrayResult>& results, run::ArrayBody);
-  void define_array(const Op&, run::ArrayBody);
+  std::vector<Val> emit_array(const std::vector<Val>& args, const std::vector<ArrayResult>& results, ops::ArrayBody);
+  void define_array(const Op&, ops::ArrayBody);
   void op_roll(const Op&);
   void op_sort(const Op&);
   void op_top_k(const Op&);

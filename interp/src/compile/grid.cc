@@ -5,7 +5,7 @@
 
 #include "../analysis/affine.h"
 #include "../analysis/refs.h"
-#include "../run/steps.h"
+#include "../plan/steps.h"
 #include "compiler.h"
 
 namespace pallasim::interp {
@@ -280,7 +280,7 @@ void Compiler::add_moving_window(const Window& w) {
 bool Compiler::watches_revisits(const Window& w) const {
   if (!w.is_output || m_.machine != ir::Machine::Tpu || w.places() == 0) return false;
   if (plan_.options.revisit_is_error) return true;
-  return plan_.options.checked && !run::is_aliased_output(m_, w.operand);
+  return plan_.options.checked && !is_aliased_output(m_, w.operand);
 }
 
 // An index map that is not affine runs at every grid point, on the program ids and the prefetched scalars.
@@ -309,32 +309,32 @@ void Compiler::compile_index_map(Window& w, const std::unordered_map<ir::ValueId
 void Compiler::compile_body(const ir::Body& body) {
   std::unordered_map<ir::ValueId, Live> body_values = values_;
   for (const auto& [own, array] : prefetch_copies_) emit_copy(own, array);
-  emit(run::grid_begin);
+  emit(ops::grid_begin);
   const int top = here();
   auto* pipeline = plan_.modelled ? begin_pipeline() : nullptr;
   for (Window& w : plan_.windows) {
     if (w.index.empty()) continue;
     if (!w.affine) compile_index_map(w, body_values);
-    if (watches_revisits(w)) emit(run::output_visit, &w);
+    if (watches_revisits(w)) emit(ops::output_visit, &w);
     if (w.slots) continue;
-    if (w.edge) emit(run::window_edge, &w);
-    else if (w.staged) emit(run::window_staged, &w);
-    else if (!w.affine) emit(run::window_indexed, &w);
+    if (w.edge) emit(ops::window_edge, &w);
+    else if (w.staged) emit(ops::window_staged, &w);
+    else if (!w.affine) emit(ops::window_indexed, &w);
   }
   if (pipeline) {
-    emit(run::pipeline_fetch, pipeline);
+    emit(ops::pipeline_fetch, pipeline);
     jump_to(here() - 1, top);
-    for (const Window* w : pipeline->windows) emit(run::pipeline_await, w);
+    for (const Window* w : pipeline->windows) emit(ops::pipeline_await, w);
   }
   values_ = std::move(body_values);
   set_graph(body.graph);
   plan_.step_cost_ns = 10;
   compile_region_ops(body.graph.region);
   if (pipeline) end_pipeline(pipeline, top);
-  else emit(run::grid_next), jump_to(here() - 1, top);
+  else emit(ops::grid_next), jump_to(here() - 1, top);
   for (Window& w : plan_.windows)
-    if (w.staged && w.is_output && !w.slots) emit(run::window_flush, &w);
-  emit(run::finish);
+    if (w.staged && w.is_output && !w.slots) emit(ops::window_flush, &w);
+  emit(ops::finish);
 }
 
 }  // namespace pallasim::interp

@@ -4,7 +4,7 @@
 #include <stdexcept>
 
 #include "../analysis/refs.h"
-#include "../run/steps.h"
+#include "../plan/steps.h"
 #include "compiler.h"
 
 namespace pallasim::interp {

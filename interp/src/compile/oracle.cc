@@ -1,6 +1,6 @@
 // Options::Numerics::Oracle: a module whose kernel body holds every float in f64 (complex in c128). Values are rounded to their
 // own type where they are stored, where the kernel itself converts to a narrower type, and by operations that look at bits.
-#include "../plan.h"
+#include "compile.h"
 
 namespace pallasim::interp {
 namespace {

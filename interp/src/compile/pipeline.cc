@@ -47,7 +47,7 @@ void Compiler::model_window(const ir::Operand& o, Window* w, Val* ref) {
   w->block_strides.assign(memory.strides.begin() + 1, memory.strides.end());
   w->slot_bytes = memory.strides[0] * w->element_bytes;
   w->dyn = new_slot();
-  w->state = slot_block(static_cast<int>(2 * w->places()) + run::kPipelineFields + w->slots);
+  w->state = slot_block(static_cast<int>(2 * w->places()) + ops::kPipelineFields + w->slots);
   w->semaphore = plan_.semaphores.add("the pipeline of " + o.name, w->slots, true, true);
   ref->read_only = false;
   ref->addr = {memory.addr.buffer, w->dyn, memory.addr.offset};
@@ -57,8 +57,8 @@ void Compiler::model_window(const ir::Operand& o, Window* w, Val* ref) {
   plan_.modelled = plan_.has_sync = true;
 }
 
-run::PipelinePayload* Compiler::begin_pipeline() {
-  auto* p = plan_.own(run::PipelinePayload());
+ops::PipelinePayload* Compiler::begin_pipeline() {
+  auto* p = plan_.own(ops::PipelinePayload());
   for (const Window& w : plan_.windows)
     if (w.slots) p->windows.push_back(&w);
   p->started = new_slot();
@@ -67,14 +67,14 @@ run::PipelinePayload* Compiler::begin_pipeline() {
   return p;
 }
 
-void Compiler::end_pipeline(const run::PipelinePayload* p, int maps) {
-  emit(run::pipeline_leave, p);
+void Compiler::end_pipeline(const ops::PipelinePayload* p, int maps) {
+  emit(ops::pipeline_leave, p);
   for (const Window* w : p->windows)
-    if (w->is_output && w->slots == 1) emit(run::pipeline_drain, w);
-  emit(run::pipeline_next, p);
+    if (w->is_output && w->slots == 1) emit(ops::pipeline_drain, w);
+  emit(ops::pipeline_next, p);
   jump_to(here() - 1, maps);
   for (const Window* w : p->windows)
-    if (w->is_output) emit(run::pipeline_drain, w);
+    if (w->is_output) emit(ops::pipeline_drain, w);
 }
 
 }  // namespace pallasim::interp

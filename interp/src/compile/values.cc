@@ -1,7 +1,7 @@
 // Values and their memory: temporaries, copies, evaluation.
 #include <algorithm>
 
-#include "../run/steps.h"
+#include "../plan/steps.h"
 #include "compiler.h"
 
 namespace pallasim::interp {
@@ -91,7 +91,7 @@ void Compiler::emit_pending(const Val& v, const Val& dst) {
     if (!direct) target = temp(dst.dtype, dst.dims);
     p.dst = target.addr;
     if (direct && !is_dense(dst)) p.contraction.c_row = dst.strides[0];
-    emit(run::contraction, plan_.own(std::move(p))).loc = n.loc;
+    emit(ops::contraction, plan_.own(std::move(p))).loc = n.loc;
     plan_.step_cost_ns += 0.02 * 2.0 * static_cast<double>(p.contraction.m * p.contraction.n) *
                           static_cast<double>(p.contraction.k * p.contraction.batch);
     if (!direct) emit_copy(dst, target);
@@ -151,13 +151,13 @@ Val Compiler::load_scalar(const Val& memory) {
   p.load = k_.load(memory.dtype);
   p.bytes = ir::byte_size(memory.dtype);
   p.ref = memory.name;
-  emit(run::load_scalar, plan_.own(std::move(p))).dst = r.slot;
+  emit(ops::load_scalar, plan_.own(std::move(p))).dst = r.slot;
   return r;
 }
 
 void Compiler::move_scalar(uint32_t dst, uint32_t src) {
   if (dst == src) return;
-  Step& s = emit(run::move16);
+  Step& s = emit(ops::move16);
   s.dst = dst;
   s.a = src;
 }
@@ -174,7 +174,7 @@ void Compiler::emit_copy(const Val& dst, const Val& src) {
   p.contiguous = is_dense(dst) && is_dense(src);
   p.bytes = dst.bytes();
   plan_.step_cost_ns += 20 + 0.1 * static_cast<double>(p.bytes);
-  emit(run::copy, plan_.own(std::move(p))).b = dst.origin != kNoOrigin;
+  emit(ops::copy, plan_.own(std::move(p))).b = dst.origin != kNoOrigin;
 }
 
 }  // namespace pallasim::interp

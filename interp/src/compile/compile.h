@@ -1,0 +1,15 @@
+// The plan compiler: a verified module becomes a plan.
+#pragma once
+#include <memory>
+
+#include "../plan/plan.h"
+
+namespace pallasim::interp {
+
+// The module with every float of its bodies in f64, rounded where Numerics::Oracle says.
+ir::Module widened(const ir::Module&);
+
+// Compiles a verified module without shape parameters.
+std::shared_ptr<Plan> compile_plan(ir::Module module, const Options& options);
+
+}  // namespace pallasim::interp

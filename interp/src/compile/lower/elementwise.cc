@@ -1,0 +1,313 @@
+// Elementwise tensor operations: expression trees become strip programs over collapsed loops.
+#include <algorithm>
+#include <array>
+
+#include "../../plan/steps.h"
+#include "../compiler.h"
+
+namespace pallasim::interp {
+namespace {
+
+constexpr int kMaxInlined = 16;
+
+// Collapses loop dims that are contiguous with each other for every operand.
+struct Loops {
+  std::vector<int64_t> dims;
+  std::vector<std::vector<int64_t>> strides;  // per operand
+};
+
+Loops collapse(const std::vector<int64_t>& dims, const std::vector<std::vector<int64_t>>& strides) {
+  Loops r;
+  r.strides.resize(strides.size());
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (dims[d] == 1) continue;
+    bool merge = !r.dims.empty();
+    for (size_t o = 0; merge && o < strides.size(); ++o) merge = r.strides[o].back() == strides[o][d] * dims[d];
+    if (merge) {
+      r.dims.back() *= dims[d];
+      for (size_t o = 0; o < strides.size(); ++o) r.strides[o].back() = strides[o][d];
+      continue;
+    }
+    r.dims.push_back(dims[d]);
+    for (size_t o = 0; o < strides.size(); ++o) r.strides[o].push_back(strides[o][d]);
+  }
+  if (r.dims.empty()) {
+    r.dims.push_back(1);
+    for (auto& s : r.strides) s.push_back(1);
+  }
+  return r;
+}
+
+bool register_form_is_memory_form(ir::DType t) {
+  switch (t) {
+    case ir::DType::Bool: case ir::DType::I32: case ir::DType::U32: case ir::DType::I64: case ir::DType::U64:
+    case ir::DType::F32: case ir::DType::F64: case ir::DType::C64: case ir::DType::C128:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Builds one program from an expression tree.
+class ProgramBuilder {
+ public:
+  ProgramBuilder(const KernelTable& k, EltProgram& p, std::vector<std::vector<int64_t>>& strides) : k_(k), p_(p), strides_(strides) {}
+
+  uint16_t value(const Val& v) {
+    switch (v.kind) {
+      case Val::Kind::Scalar:
+      case Val::Kind::Splat: {
+        const CType c = compute_type(v.dtype);
+        for (const EltSplat& s : p_.splats)
+          if (s.slot == v.slot && s.ctype == c) return s.entry;
+        p_.splats.push_back({v.slot, c, fresh()});
+        return p_.splats.back().entry;
+      }
+      case Val::Kind::Strided: {
+        for (size_t i = 0; i < p_.operands.size(); ++i)
+          if (vals_[i].addr == v.addr && vals_[i].strides == v.strides && vals_[i].dtype == v.dtype) return p_.operands[i].entry;
+        EltOperand o;
+        o.addr = v.addr;
+        o.element_bytes = ir::byte_size(v.dtype);
+        o.load = k_.load(v.dtype);
+        o.entry = fresh();
+        if (register_form_is_memory_form(v.dtype)) direct_candidates_.push_back(p_.operands.size());
+        p_.operands.push_back(o);
+        strides_.push_back(v.strides);
+        vals_.push_back(v);
+        return o.entry;
+      }
+      default:
+        return operation(*v.node);
+    }
+  }
+
+  uint16_t operation(const Node& n) {
+    EltOp op{};
+    std::array<uint16_t, 3> in{};
+    for (size_t i = 0; i < n.args.size(); ++i) in[i] = value(n.args[i]);
+    op.a = in[0];
+    op.b = in[1];
+    op.c = in[2];
+    op.params = n.params;
+    if (n.kind == Node::Kind::Convert) op.convert = k_.convert(n.operand_dtype, n.dtype);
+    else if (n.kind == Node::Kind::Bitcast) op.fn = k_.bitcast(n.operand_dtype, n.dtype);
+    else op.fn = k_.strip(n.op, n.operand_dtype);
+    // The result may take an argument's register only where elements have one width: bodies run element by element.
+    const int width = byte_size(compute_type(n.dtype));
+    auto release = [&](bool same_width) {
+      for (size_t i = 0; i < n.args.size(); ++i)
+        if (n.args[i].kind == Val::Kind::Pending && (byte_size(compute_type(n.args[i].dtype)) == width) == same_width) free_.push_back(in[i]);
+    };
+    release(true);
+    op.dst = strip();
+    release(false);
+    p_.ops.push_back(op);
+    p_.locs.push_back(n.loc);
+    return op.dst;
+  }
+
+  const std::vector<size_t>& direct_candidates() const { return direct_candidates_; }
+
+ private:
+  // Operands are loaded before the first operation, so they never share a register with a result.
+  uint16_t fresh() { return static_cast<uint16_t>(p_.entries++); }
+  uint16_t strip() {
+    if (!free_.empty()) {
+      const uint16_t e = free_.back();
+      free_.pop_back();
+      return e;
+    }
+    return fresh();
+  }
+
+  const KernelTable& k_;
+  EltProgram& p_;
+  std::vector<std::vector<int64_t>>& strides_;
+  std::vector<Val> vals_;
+  std::vector<uint16_t> free_;
+  std::vector<size_t> direct_candidates_;
+};
+
+}  // namespace
+
+void Compiler::emit_elementwise(const Val& dst, const Val& v, bool writes_memory) {
+  EltProgram p;
+  std::vector<std::vector<int64_t>> strides;
+  ProgramBuilder b(k_, p, strides);
+  p.result = b.value(v);
+  strides.push_back(dst.strides);
+  Loops loops = collapse(dst.dims, strides);
+  p.dims = loops.dims;
+  p.dst_strides = loops.strides.back();
+  for (size_t i = 0; i < p.operands.size(); ++i) p.operands[i].strides = loops.strides[i];
+  for (size_t i : b.direct_candidates())
+    if (p.operands[i].strides.back() == 1) p.operands[i].load = nullptr;
+  p.dst = dst.addr;
+  p.dst_bytes = ir::byte_size(dst.dtype);
+  // The last operation may write memory directly; a bare operand or a splat is stored instead.
+  const bool direct = register_form_is_memory_form(dst.dtype) && p.dst_strides.back() == 1 && !p.ops.empty();
+  p.store = direct ? nullptr : k_.store(dst.dtype);
+  if (direct) p.result = p.ops.back().dst = static_cast<uint16_t>(p.entries++);  // nothing else writes this entry
+  p.strips = p.entries;
+  for (const EltOp& o : p.ops) p.complex |= ir::is_complex(o.params.dtype);
+  for (const EltSplat& e : p.splats) p.complex |= byte_size(e.ctype) == 16;
+  plan_.max_strips = std::max(plan_.max_strips, p.strips);
+  p.writes_memory = writes_memory;
+  plan_.step_cost_ns += 30 + 0.15 * static_cast<double>(dst.elements()) * static_cast<double>(p.ops.size() + 1);
+  const ir::LocId loc = p.locs.empty() ? loc_ : p.locs.back();
+  emit(ops::elementwise, plan_.own(std::move(p))).loc = writes_memory ? loc_ : loc;
+}
+
+Val Compiler::node(ir::OpCode op, ir::DType operand, ir::DType result, std::vector<Val> args, std::vector<int64_t> dims,
+                   const StripParams& params) {
+  auto n = std::make_shared<Node>();
+  n->op = op;
+  n->operand_dtype = operand;
+  n->dtype = result;
+  n->params = params;
+  n->loc = loc_;
+  for (Val& a : args) {
+    // Arguments that are not worth inlining, or too many, become memory first.
+    if (a.kind == Val::Kind::Pending &&
+        (a.node->kind == Node::Kind::Contraction || n->size + a.node->size > kMaxInlined || !plan_.options.fuse))
+      a = strided(a);
+    if (a.kind == Val::Kind::Pending) n->size += a.node->size;
+  }
+  n->args = std::move(args);
+  Val v;
+  v.kind = Val::Kind::Pending;
+  v.dtype = result;
+  v.dims = std::move(dims);
+  v.node = std::move(n);
+  return v;
+}
+
+Val Compiler::convert_value(const Val& v, ir::DType to) {
+  if (v.dtype == to) return v;
+  if (v.kind == Val::Kind::Scalar || v.kind == Val::Kind::Splat) {
+    Val r = scalar_convert(v, to);
+    r.kind = v.kind;
+    r.dims = v.dims;
+    return r;
+  }
+  StripParams params;
+  params.semantics = semantics_;
+  params.dtype = to;
+  Val r = node(ir::OpCode::convert, v.dtype, to, {v}, v.dims, params);
+  r.node->kind = Node::Kind::Convert;
+  return r;
+}
+
+namespace {
+StripParams params_of(const ir::Op& op, ir::DType dtype, const Semantics& semantics) {
+  StripParams p;
+  p.dtype = dtype;
+  p.semantics = semantics;
+  if (op.code == ir::OpCode::integer_pow) p.imm = op.attr("y")->i;
+  if (op.code == ir::OpCode::round) p.imm = op.attr("method")->s == "to_nearest_even";
+  if (op.code == ir::OpCode::reduce_precision) p.imm = op.attr("exponent_bits")->i << 8 | op.attr("mantissa_bits")->i;
+  return p;
+}
+}  // namespace
+
+void Compiler::op_elementwise(const Op& op) {
+  const ir::Type* result = type(op.results[0]);
+  // The exponent of pow may be an integer.
+  const ir::DType operand_dtype = type(op.code == ir::OpCode::pow ? op.operands.front() : op.operands.back())->dtype;
+  if (!k_.strip(op.code, operand_dtype)) unsupported(op, std::string(ir::name(op.code)) + " on " + std::string(ir::name(operand_dtype)));
+  const StripParams params = params_of(op, operand_dtype, semantics_);
+  std::vector<Val> args;
+  for (size_t i = 0; i < op.operands.size(); ++i)
+    args.push_back(op.code == ir::OpCode::pow ? convert_value(operand(op, i), operand_dtype) : operand(op, i));
+  define(op.results[0], elementwise_value(op.code, operand_dtype, *result, std::move(args), params));
+}
+
+// A scalar or a splat where all arguments are, else an operation that its consumer may inline.
+Val Compiler::elementwise_value(ir::OpCode code, ir::DType operand_dtype, const ir::Type& result, std::vector<Val> args, const StripParams& params) {
+  const bool uniform = std::all_of(args.begin(), args.end(), [](const Val& v) { return v.kind == Val::Kind::Scalar || v.kind == Val::Kind::Splat; });
+  if (!result.is_scalar() && !uniform) return node(code, operand_dtype, result.dtype, std::move(args), dims_of(&result), params);
+  for (Val& v : args) {
+    if (v.kind != Val::Kind::Scalar && v.kind != Val::Kind::Splat) v = load_scalar(strided(v));
+    v.kind = Val::Kind::Scalar;
+    v.dims.clear();
+  }
+  Val r = scalar_result(code, operand_dtype, result.dtype, args, params);
+  if (!result.is_scalar()) r.kind = Val::Kind::Splat, r.dims = dims_of(&result);
+  return r;
+}
+
+void Compiler::op_convert(const Op& op) {
+  const ir::DType to = type(op.results[0])->dtype;
+  const Val& v = operand(op, 0);
+  if (v.dtype != to && !k_.convert(v.dtype, to))
+    unsupported(op, "convert from " + std::string(ir::name(v.dtype)) + " to " + std::string(ir::name(to)));
+  define(op.results[0], convert_value(v, to));
+}
+
+void Compiler::op_select(const Op& op) {
+  const ir::Type* result = type(op.results[0]);
+  const ir::DType dt = result->dtype;
+  if (!k_.strip(ir::OpCode::select_n, dt)) unsupported(op, "select_n on " + std::string(ir::name(dt)));
+  StripParams params;
+  params.dtype = dt;
+  params.semantics = semantics_;
+  const Val pred = operand(op, 0);
+  auto choose = [&](const Val& p, const Val& no, const Val& yes) {
+    if (result->is_scalar()) return scalar_result(ir::OpCode::select_n, dt, dt, {p, no, yes}, params);
+    return node(ir::OpCode::select_n, dt, dt, {p, no, yes}, dims_of(result), params);
+  };
+  if (pred.dtype == ir::DType::Bool) {
+    if (op.operands.size() == 2) return define(op.results[0], operand(op, 1));
+    return define(op.results[0], choose(pred, operand(op, 1), operand(op, 2)));
+  }
+  // An integer predicate: case k replaces the running choice where the predicate equals k.
+  Val chosen = operand(op, 1);
+  const Val which = pred.kind == Val::Kind::Pending ? strided(pred) : pred;
+  for (size_t c = 2; c < op.operands.size(); ++c) {
+    const Val k = const_int(pred.dtype, static_cast<int64_t>(c) - 1);
+    StripParams eq = params;
+    eq.dtype = pred.dtype;
+    const Val is = pred.is_scalar() ? scalar_result(ir::OpCode::eq, pred.dtype, ir::DType::Bool, {which, k}, eq)
+                                    : node(ir::OpCode::eq, pred.dtype, ir::DType::Bool, {which, k}, pred.dims, eq);
+    chosen = choose(is, chosen, operand(op, c));
+  }
+  define(op.results[0], chosen);
+}
+
+void Compiler::op_bitcast(const Op& op) {
+  const ir::Type* to = type(op.results[0]);
+  Val v = operand(op, 0);
+  if (v.dtype == to->dtype) return define(op.results[0], v);
+  const int from_bits = ir::bit_width(v.dtype), to_bits = ir::bit_width(to->dtype);
+  if (from_bits == to_bits && k_.bitcast(v.dtype, to->dtype)) {
+    if (v.kind == Val::Kind::Scalar || v.kind == Val::Kind::Splat) {
+      Val r;
+      r.kind = v.kind;
+      r.dims = v.dims;
+      r.dtype = to->dtype;
+      r.slot = new_slot();
+      Step& s = emit(ops::scalar_strip, plan_.own(ops::ScalarStrip{k_.bitcast(v.dtype, to->dtype), nullptr, {}}));
+      s.dst = r.slot;
+      s.a = s.b = s.c = v.slot;
+      return define(op.results[0], r);
+    }
+    Val r = node(op.code, v.dtype, to->dtype, {v}, v.dims, {});
+    r.node->kind = Node::Kind::Bitcast;
+    return define(op.results[0], r);
+  }
+  if ((from_bits < 8 || to_bits < 8) && from_bits != to_bits) {
+    // Sub-byte elements are one per byte here, packed on the machine.
+    const int64_t inner = from_bits > to_bits ? 1 : from_bits ? to_bits / from_bits : 1;
+    return define_array(op, ops::regroup(v.elements() / std::max<int64_t>(inner, 1), inner, 1, v.dtype, to->dtype));
+  }
+  // Widths differ: the same dense bytes under another type.
+  Val d = materialized(dense(v));
+  d.dtype = to->dtype;
+  d.dims = dims_of(to);
+  d.strides = dense_strides(d.dims);
+  if (d.dims.empty()) d = load_scalar(d);
+  define(op.results[0], d);
+}
+
+}  // namespace pallasim::interp

@@ -1,0 +1,266 @@
+// Reductions, scans and contractions: operands are brought into the kernels' normal forms.
+#include <algorithm>
+
+#include "../../plan/steps.h"
+#include "../compiler.h"
+
+namespace pallasim::interp {
+namespace {
+
+struct Form {
+  Val src;
+  int64_t outer = 1, reduce = 1, inner = 1;
+};
+
+}  // namespace
+
+// [outer][reduce][inner]; the reduced axes are made adjacent (last) where they are not.
+static Form normal_form(const Val& v, std::vector<int64_t> axes, const std::function<Val(const Val&)>& dense) {
+  Form f;
+  std::sort(axes.begin(), axes.end());
+  const bool adjacent = axes.empty() || axes.back() - axes.front() == static_cast<int64_t>(axes.size()) - 1;
+  if (adjacent) {
+    f.src = dense(v);
+    const int64_t first = axes.empty() ? static_cast<int64_t>(v.dims.size()) : axes.front();
+    for (int64_t i = 0; i < static_cast<int64_t>(v.dims.size()); ++i) {
+      const int64_t n = v.dims[static_cast<size_t>(i)];
+      (i < first ? f.outer : i < first + static_cast<int64_t>(axes.size()) ? f.reduce : f.inner) *= n;
+    }
+    return f;
+  }
+  Val p = v;
+  p.dims.clear(), p.strides.clear();
+  for (size_t i = 0; i < v.dims.size(); ++i) {
+    if (std::find(axes.begin(), axes.end(), static_cast<int64_t>(i)) != axes.end()) continue;
+    p.dims.push_back(v.dims[i]), p.strides.push_back(v.strides[i]);
+    f.outer *= v.dims[i];
+  }
+  for (int64_t a : axes) {
+    const auto i = static_cast<size_t>(a);
+    p.dims.push_back(v.dims[i]), p.strides.push_back(v.strides[i]);
+    f.reduce *= v.dims[i];
+  }
+  f.src = dense(p);
+  return f;
+}
+
+void Compiler::op_reduce(const Op& op) {
+  const ir::Type* t = type(op.results[0]);
+  const Val& v = operand(op, 0);
+  const ReduceFn fn = k_.reduce(op.code, v.dtype);
+  if (!fn) unsupported(op, std::string(ir::name(op.code)) + " on " + std::string(ir::name(v.dtype)));
+  if (v.is_scalar()) return define(op.results[0], v);
+  const Form f = normal_form(strided(v), ints(op.attr("axes")), [this](const Val& x) { return dense(x); });
+  Val r = temp(t->dtype, dims_of(t));
+  ReducePayload p{};
+  p.dst = r.addr, p.src = f.src.addr;
+  p.outer = f.outer, p.reduce = f.reduce, p.inner = f.inner;
+  p.element_bytes = ir::byte_size(v.dtype);
+  p.fn = fn;
+  p.semantics = semantics_;
+  plan_.step_cost_ns += 30 + 0.2 * static_cast<double>(f.outer * f.reduce * f.inner);
+  emit(ops::reduce, plan_.own(p));
+  if (r.dims.empty()) r = load_scalar(r);
+  define(op.results[0], r);
+}
+
+// A monoid of the kernel's own: a loop over the elements in order, one scalar run of the region per element.
+void Compiler::op_reduce_region(const Op& op) {
+  before_regions(op);
+  const size_t n = op.operands.size() / 2;
+  const Region& region = op.regions[0];
+  const std::vector<int64_t> axes = ints(op.attr("axes"));
+  require(op, n > 0 && op.results.size() == n && region.args.size() == 2 * n && region.ops.back().operands.size() == n, "another number of results");
+  std::vector<Val> src, dst, acc;
+  for (size_t i = 0; i < n; ++i) {
+    Val v = strided(operand(op, i));
+    require(op, v.dims == operand(op, 0).dims && operand(op, n + i).dims.empty(), "operands of different shapes");
+    Val p = v;
+    p.dims.clear(), p.strides.clear();
+    auto reduced = [&](size_t d) { return std::find(axes.begin(), axes.end(), static_cast<int64_t>(d)) != axes.end(); };
+    for (int pass = 0; pass < 2; ++pass)
+      for (size_t d = 0; d < v.dims.size(); ++d)
+        if (reduced(d) == (pass == 1)) p.dims.push_back(v.dims[d]), p.strides.push_back(v.strides[d]);
+    src.push_back(dense(p));
+    dst.push_back(temp(v.dtype, dims_of(type(op.results[i]))));
+    Val a;
+    a.kind = Val::Kind::Scalar, a.dtype = v.dtype, a.slot = new_slot();
+    acc.push_back(a);
+  }
+  const int64_t rest = dst[0].elements(), total = src[0].elements();
+  require(op, rest == 0 || total % rest == 0, "another result shape");
+  const int64_t length = rest ? total / rest : 0;
+  for (const Val& d : dst) require(op, d.elements() == rest, "results of different shapes");
+  StripParams wide;
+  wide.dtype = ir::DType::I64;
+  auto loop = [&](const Val& lo, const Val& hi, const Val& index, const std::function<void()>& body) {
+    const uint32_t one = const_int(ir::DType::I64, 1).slot;
+    const int begin = here();
+    Step& b = emit(ops::loop_begin);
+    b.dst = index.slot, b.a = lo.slot, b.b = hi.slot, b.c = one, b.imm = 1;
+    const int top = here();
+    body();
+    Step& e = emit(ops::loop_next);
+    e.dst = index.slot, e.a = lo.slot, e.b = hi.slot, e.c = one, e.imm = 1;
+    jump_to(here() - 1, top);
+    jump_to(begin, here());
+  };
+  auto index_value = [&] {
+    Val v;
+    v.kind = Val::Kind::Scalar, v.dtype = ir::DType::I64, v.slot = new_slot();
+    return v;
+  };
+  auto element = [&](const Val& v, const Val& index) {
+    ScalarAccess p;
+    p.addr = v.addr;
+    p.has_term = true;
+    p.bytes = ir::byte_size(v.dtype);
+    p.term = {index.slot, true, p.bytes, std::max<int64_t>(v.elements() - 1, 0), 0, v.elements(), 1};
+    p.load = k_.load(v.dtype), p.store = k_.store(v.dtype);
+    return p;
+  };
+  const Val out = index_value(), in = index_value();
+  loop(const_int(ir::DType::I64, 0), const_int(ir::DType::I64, rest), out, [&] {
+    for (size_t i = 0; i < n; ++i) move_scalar(acc[i].slot, scalar_slot(operand(op, n + i)));
+    const Val lo = scalar_result(ir::OpCode::mul, ir::DType::I64, ir::DType::I64, {out, const_int(ir::DType::I64, length)}, wide);
+    const Val hi = scalar_result(ir::OpCode::add, ir::DType::I64, ir::DType::I64, {lo, const_int(ir::DType::I64, length)}, wide);
+    loop(lo, hi, in, [&] {
+      ++depth_;
+      enter_carries(region, 0, acc);
+      for (size_t i = 0; i < n; ++i) {
+        Val v;
+        v.kind = Val::Kind::Scalar, v.dtype = src[i].dtype, v.slot = new_slot();
+        emit(ops::load_scalar, plan_.own(element(src[i], in))).dst = v.slot;
+        bind(region.args[n + i], v);
+      }
+      compile_region_ops(region);
+      loc_ = op.loc;
+      assign_carries(acc, region.ops.back());
+      --depth_;
+    });
+    for (size_t i = 0; i < n; ++i) emit(ops::store_scalar, plan_.own(element(dst[i], out))).a = acc[i].slot;
+  });
+  for (size_t i = 0; i < n; ++i) define(op.results[i], dst[i].dims.empty() ? load_scalar(dst[i]) : dst[i]);
+}
+
+void Compiler::op_arg_reduce(const Op& op) {
+  const ir::Type* t = type(op.results[0]);
+  const Val& v = operand(op, 0);
+  const ArgReduceFn fn = k_.arg_reduce(op.code, v.dtype);
+  if (!fn) unsupported(op, std::string(ir::name(op.code)) + " on " + std::string(ir::name(v.dtype)));
+  const Form f = normal_form(strided(v), {op.attr("axis")->i}, [this](const Val& x) { return dense(x); });
+  Val r = temp(t->dtype, dims_of(t));
+  ReducePayload p{};
+  p.dst = r.addr, p.src = f.src.addr;
+  p.outer = f.outer, p.reduce = f.reduce, p.inner = f.inner;
+  p.element_bytes = ir::byte_size(v.dtype);
+  p.arg = fn;
+  p.index = t->dtype;
+  plan_.step_cost_ns += 30 + 0.5 * static_cast<double>(f.outer * f.reduce * f.inner);
+  emit(ops::arg_reduce, plan_.own(p));
+  if (r.dims.empty()) r = load_scalar(r);
+  define(op.results[0], r);
+}
+
+void Compiler::op_cumulative(const Op& op) {
+  const ir::Type* t = type(op.results[0]);
+  const Val& v = operand(op, 0);
+  const CumulativeFn fn = k_.cumulative(op.code, v.dtype);
+  if (!fn) unsupported(op, std::string(ir::name(op.code)) + " on " + std::string(ir::name(v.dtype)));
+  const Form f = normal_form(strided(v), {op.attr("axis")->i}, [this](const Val& x) { return dense(x); });
+  Val r = temp(t->dtype, dims_of(t));
+  ReducePayload p{};
+  p.dst = r.addr, p.src = f.src.addr;
+  p.outer = f.outer, p.reduce = f.reduce, p.inner = f.inner;
+  p.element_bytes = ir::byte_size(v.dtype);
+  p.cumulative = fn;
+  p.reverse = op.attr("reverse")->is_true();
+  p.semantics = semantics_;
+  plan_.step_cost_ns += 30 + 1.0 * static_cast<double>(f.outer * f.reduce * f.inner);
+  emit(ops::cumulative, plan_.own(p));
+  define(op.results[0], r);
+}
+
+// dot_general as batch x [m,k] x [k,n]. Groups of dimensions that do not collapse into one stride are copied.
+void Compiler::op_dot(const Op& op) {
+  const ir::Type* t = type(op.results[0]);
+  const std::vector<int64_t> lc = ints(op.attr("lhs_contract")), rc = ints(op.attr("rhs_contract"));
+  const std::vector<int64_t> lb = ints(op.attr("lhs_batch")), rb = ints(op.attr("rhs_batch"));
+  Contraction c;
+  auto side = [&](const Val& v, const std::vector<int64_t>& batch, const std::vector<int64_t>& contract, bool lhs, Val* out) {
+    std::vector<size_t> groups[3];  // batch, free, contract
+    for (int64_t b : batch) groups[0].push_back(static_cast<size_t>(b));
+    for (size_t i = 0; i < v.dims.size(); ++i) {
+      const auto is = [&](const std::vector<int64_t>& g) { return std::find(g.begin(), g.end(), static_cast<int64_t>(i)) != g.end(); };
+      if (!is(batch) && !is(contract)) groups[1].push_back(i);
+    }
+    for (int64_t k : contract) groups[2].push_back(static_cast<size_t>(k));
+    Val s = strided(v);
+    int64_t size[3], stride[3];
+    auto collapse = [&]() {
+      for (int g = 0; g < 3; ++g) {
+        size[g] = 1, stride[g] = 0;
+        int64_t expected = 0;
+        bool first = true;
+        for (size_t i = groups[g].size(); i-- > 0;) {
+          const size_t d = groups[g][i];
+          if (s.dims[d] == 1) continue;
+          if (!first && s.strides[d] != expected) return false;
+          if (first) stride[g] = s.strides[d];
+          first = false;
+          size[g] *= s.dims[d];
+          expected = s.strides[d] * s.dims[d];
+        }
+        if (first) stride[g] = g == 2 ? 1 : 0;
+      }
+      return true;
+    };
+    if (!collapse()) {
+      Val p = s;
+      p.dims.clear(), p.strides.clear();
+      for (auto& g : groups)
+        for (size_t d : g) p.dims.push_back(s.dims[d]), p.strides.push_back(s.strides[d]);
+      size_t next = 0;
+      for (auto& g : groups)
+        for (size_t& d : g) d = next++;
+      s = temp(v.dtype, p.dims);
+      emit_copy(s, p);
+      collapse();
+    }
+    c.batch = size[0], c.k = size[2];
+    if (lhs) c.m = size[1], c.a_batch = stride[0], c.a_row = stride[1], c.a_col = stride[2], c.in = v.dtype;
+    else c.n = size[1], c.b_batch = stride[0], c.b_row = stride[2], c.b_col = stride[1], c.in_rhs = v.dtype;
+    *out = s;
+  };
+  auto n = std::make_shared<Node>();
+  n->kind = Node::Kind::Contraction;
+  n->args.resize(2);
+  side(operand(op, 0), lb, lc, true, &n->args[0]);
+  side(operand(op, 1), rb, rc, false, &n->args[1]);
+  c.out = t->dtype;
+  c.c_row = c.n;
+  c.c_batch = c.m * c.n;
+  // A zero-sized probe tells whether the backends know the dtypes.
+  Contraction probe = c;
+  probe.batch = probe.m = probe.n = probe.k = 0;
+  if (!contract(probe, nullptr, nullptr, nullptr))
+    unsupported(op, "dot_general of " + std::string(ir::name(c.in)) + " and " + std::string(ir::name(c.in_rhs)) + " into " +
+                        std::string(ir::name(c.out)));
+  n->contraction = c;
+  n->unit = matrix_unit(op, c);
+  n->dtype = t->dtype;
+  n->loc = loc_;
+  Val v;
+  v.kind = Val::Kind::Pending;
+  v.dtype = t->dtype;
+  v.dims = dims_of(t);
+  v.node = std::move(n);
+  if (v.dims.empty()) {
+    Val r = temp(v.dtype, {});
+    emit_pending(v, r);
+    v = load_scalar(r);
+  }
+  define(op.results[0], v);
+}
+
+}  // namespace pallasim::interp

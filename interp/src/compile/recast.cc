@@ -1,0 +1,151 @@
+// Refs seen through a copy: other element widths, or another shape of memory with gaps.
+#include <algorithm>
+#include <numeric>
+
+#include "../plan/steps.h"
+#include "compiler.h"
+
+namespace pallasim::interp {
+
+Val Compiler::see_through(const Op& op, const Val& ref, ir::DType dtype, std::vector<int64_t> dims) {
+  if (ref.semaphore >= 0 || ref.choice || !ref.extents.empty() || !ref.valid.empty())
+    unsupported(op, "a change of element width or shape of this ref");
+  auto t = std::make_shared<RefThrough>();
+  t->base = ref;
+  t->dtype = dtype;
+  t->dims = dims;
+  Val r = ref;
+  r.through = std::move(t);
+  r.dtype = dtype;
+  r.strides = dense_strides(dims);
+  r.dims = std::move(dims);
+  r.padding.clear();
+  r.addr = {kTempBuffer, Addr::kNoSlot, 0};
+  return r;
+}
+
+// An index straight after a change of width selects before it in all dimensions but the packed one: the copy is smaller.
+// Returns what is left to select.
+Compiler::Attr Compiler::push_index(const Op& op, Val* ref, const Attr& index) {
+  const RefThrough& t = *ref->through;
+  const bool untouched = ref->addr.offset == 0 && ref->addr.dyn == Addr::kNoSlot && ref->dims == t.dims && is_dense(*ref);
+  const bool widths = t.base.dtype != t.dtype && t.base.dims.size() == t.dims.size() && t.dims.size() == index.items.size();
+  bool plain = untouched && widths && !t.base.through;
+  for (const Attr& d : index.items) plain &= !d.is_call("array") && !d.is_call("ref");
+  if (!plain) return index;
+  Attr first = index, rest = index;
+  const size_t rows = t.dims.size() - 2;
+  std::vector<int64_t> dims = t.dims;
+  for (size_t d = 0; d < index.items.size(); ++d) {
+    const Attr& e = index.items[d];
+    if (d == rows) {
+      first.items[d] = Attr::call("slice", {Attr::integer(0), Attr::integer(t.base.dims[d])});
+      continue;
+    }
+    if (e.is_call("slice")) {
+      if (!e.items[1].is_int()) return index;
+      dims[d] = e.items[1].i;
+      rest.items[d] = Attr::call("slice", {Attr::integer(0), Attr::integer(dims[d])});
+    } else {
+      first.items[d] = Attr::call("slice", {e, Attr::integer(1)});
+      dims[d] = 1;
+      rest.items[d] = Attr::integer(0);
+    }
+  }
+  const Attr view = Attr::list({first});
+  *ref = see_through(op, apply_view(op, t.base, &view, ViewUse::Access).ref, t.dtype, dims);
+  return rest;
+}
+
+namespace {
+ops::ArrayBody between(const Val& from, const Val& to) {
+  if (from.dims.size() < 2 || ir::bit_width(from.dtype) == ir::bit_width(to.dtype))
+    return ops::regroup(1, 1, from.elements(), from.dtype, from.dtype);
+  const size_t rows = from.dims.size() - 2;
+  const int64_t block = from.dims[rows] * from.dims[rows + 1];
+  return ops::regroup(block ? from.elements() / block : 0, from.dims[rows], from.dims[rows + 1], from.dtype, to.dtype);
+}
+}  // namespace
+
+namespace {
+// Whether a ref shows all of the dense array behind it, in its order.
+bool shows_all(const Val& ref) {
+  const RefThrough& t = *ref.through;
+  return ref.addr.offset == 0 && ref.addr.dyn == Addr::kNoSlot && is_dense(ref) && ref.elements() == ops::count(t.dims);
+}
+}  // namespace
+
+Val Compiler::open_ref(const Val& ref, Lens lens, std::vector<OpenedRef>* opened) {
+  if (!shows_all(ref) || lens == Lens::Some) return open_part(ref, lens, opened);
+  Val base = ref.through->base;
+  if (base.through) base = open_ref(base, lens, opened);
+  Val now = base;
+  now.kind = Val::Kind::Strided;
+  Val shape;
+  shape.dtype = ref.through->dtype;
+  const ArrayResult dense{ref.through->dtype, ref.through->dims};
+  const Val copy = lens == Lens::Overwrite ? temp(dense.dtype, dense.dims) : emit_array({now}, {dense}, between(now, shape))[0];
+  Val r = ref;
+  r.through = nullptr;
+  r.addr = {copy.addr.buffer, ref.addr.dyn, copy.addr.offset + ref.addr.offset};
+  r.storage = copy.storage;
+  r.origin = lens != Lens::Read ? next_origin_++ : kNoOrigin;
+  if (opened) opened->push_back({base, copy});
+  return r;
+}
+
+// A part of what lies behind the ref: only the bytes of its elements are read, and written.
+Val Compiler::open_part(const Val& ref, Lens lens, std::vector<OpenedRef>* opened) {
+  LensPayload p;
+  const Val* v = &ref;
+  for (;; v = &v->through->base) {
+    LensPayload::Level level{v->addr, v->dims, v->strides, ir::bit_width(v->dtype), ir::byte_size(v->dtype)};
+    if (v->through && v->through->dims.size() >= 2) {
+      level.rows = v->through->dims[v->through->dims.size() - 2];
+      level.inner = v->through->dims.back();
+    }
+    p.levels.push_back(std::move(level));
+    if (!v->through) break;
+  }
+  const auto bytes_of = [&] { return temp(ref.through->dtype, ref.through->dims); };
+  const Val copy = bytes_of();
+  p.copy = copy.addr;
+  plan_.step_cost_ns += 50 + 20.0 * static_cast<double>(ref.elements());
+  if (lens != Lens::Overwrite) emit(ops::lens, plan_.own(p));
+  Val r = ref;
+  r.through = nullptr;
+  r.addr = {copy.addr.buffer, ref.addr.dyn, copy.addr.offset + ref.addr.offset};
+  r.storage = copy.storage;
+  r.origin = lens != Lens::Read ? next_origin_++ : kNoOrigin;
+  if (lens == Lens::Read || !opened) return r;
+  OpenedRef o{*v, copy};
+  p.write = true;
+  if (lens == Lens::Some) {
+    const Val before = bytes_of();
+    LensPayload was = p;
+    was.write = false;
+    was.copy = before.addr;
+    emit(ops::lens, plan_.own(std::move(was)));
+    p.before = before.addr;
+    p.has_before = true;
+    o.copy.storage = std::shared_ptr<Storage>(copy.storage.get(), [a = copy.storage, b = before.storage](Storage*) {});
+  }
+  o.lens = plan_.own(std::move(p));
+  opened->push_back(std::move(o));
+  return r;
+}
+
+void Compiler::write_back(const std::vector<OpenedRef>& opened) {
+  for (size_t i = opened.size(); i-- > 0;) {
+    const OpenedRef& o = opened[i];
+    about_to_write(written(o.base));
+    if (o.lens) {
+      emit(ops::lens, o.lens);
+      continue;
+    }
+    Val bytes = emit_array({o.copy}, {{o.base.dtype, o.base.dims}}, between(o.copy, o.base))[0];
+    emit_copy(o.base, bytes);
+  }
+}
+
+}  // namespace pallasim::interp

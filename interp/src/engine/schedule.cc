@@ -1,0 +1,188 @@
+// Which thread runs next. A schedule is data: its token replays it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <deque>
+
+#include "../ops/bodies.h"
+#include "../ops/findings.h"
+#include "engine.h"
+
+namespace pallasim::interp {
+namespace {
+
+// Shuttle's three questions.
+class Policy {
+ public:
+  virtual ~Policy() = default;
+  virtual void new_execution(size_t threads, bool programs) = 0;
+  // The position among `runnable` threads and then copies in flight of what goes on next; threads for how many steps.
+  virtual size_t next(size_t runnable, size_t copies) = 0;
+  virtual uint64_t next_random() = 0;
+  virtual int64_t budget() = 0;
+  virtual std::string token() const = 0;
+};
+
+class RunToBlock : public Policy {
+ public:
+  // Programs rarely wait, and each that is interrupted keeps its memory: they get long turns.
+  void new_execution(size_t threads, bool programs) override { slice_ = programs ? 1 << 18 : threads > 1 ? 1 << 14 : 1 << 20; }
+  size_t next(size_t, size_t) override { return 0; }
+  uint64_t next_random() override { return 0; }
+  int64_t budget() override { return slice_; }
+  std::string token() const override { return "run-to-block"; }
+
+ private:
+  int64_t slice_ = 1 << 20;
+};
+
+class Random : public Policy {
+ public:
+  explicit Random(uint64_t seed) : seed_(seed) {}
+  void new_execution(size_t, bool) override { state_ = seed_; }
+  size_t next(size_t runnable, size_t copies) override { return next_random() % (runnable + copies); }
+  uint64_t next_random() override {  // splitmix64
+    uint64_t z = (state_ += 0x9e3779b97f4a7c15u);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+  }
+  int64_t budget() override { return 1 + static_cast<int64_t>(next_random() % 32); }
+  std::string token() const override { return fmt::format("random:{}", seed_); }
+
+ private:
+  uint64_t seed_, state_ = 0;
+};
+
+[[noreturn]] void bad_token(const std::string& token, const std::string& why) {
+  ir::Diagnostic d;
+  d.code = "PS-TOK-001";
+  d.message = "the schedule token cannot be replayed: " + why;
+  d.numbers.push_back("token " + token.substr(0, 80));
+  d.hint = "copy the whole token of a report of this version, e.g. ps1:random:7";
+  throw ir::DiagnosticError(std::move(d));
+}
+
+// A schedule as its token says it: "ps1:" policy [":seed"] ["+copies=" when].
+struct Schedule {
+  std::unique_ptr<Policy> policy;
+  Options::Copies copies = Options::Copies::AtIssue;
+
+  std::string token() const {
+    static constexpr const char* kCopies[] = {"", "+copies=on_wait", "+copies=scheduled"};
+    return "ps1:" + policy->token() + kCopies[static_cast<int>(copies)];
+  }
+};
+
+Schedule replayed(const std::string& token) {
+  if (token.size() > 4096) bad_token(token, "it is longer than 4096 characters");
+  if (token.rfind("ps1:", 0) != 0) bad_token(token, "it does not start with ps1:");
+  Schedule r;
+  std::string rest = token.substr(4);
+  if (const size_t plus = rest.find('+'); plus != std::string::npos) {
+    const std::string copies = rest.substr(plus);
+    rest.resize(plus);
+    if (copies == "+copies=on_wait") r.copies = Options::Copies::AtWait;
+    else if (copies == "+copies=scheduled") r.copies = Options::Copies::Scheduled;
+    else bad_token(token, "unknown option");
+  }
+  if (rest == "run-to-block") {
+    r.policy = std::make_unique<RunToBlock>();
+    return r;
+  }
+  if (rest.rfind("random:", 0) != 0) bad_token(token, "unknown policy");
+  uint64_t seed = 0;
+  const char *b = rest.data() + 7, *e = rest.data() + rest.size();
+  const auto [p, ec] = std::from_chars(b, e, seed);
+  if (ec != std::errc() || p != e || b == e) bad_token(token, "the seed is not a number");
+  r.policy = std::make_unique<Random>(seed);
+  return r;
+}
+
+Schedule make_schedule(const Options& o) {
+  if (o.policy == Options::Policy::Replay) return replayed(o.replay);
+  Schedule r;
+  if (o.policy == Options::Policy::Random) r.policy = std::make_unique<Random>(o.seed);
+  else r.policy = std::make_unique<RunToBlock>();
+  r.copies = o.copies;
+  return r;
+}
+
+void check_limits(Execution& ex, const Options& o, const Thread& t, int64_t idle, const std::string& token) {
+  if (o.max_steps > 0 && ex.steps >= o.max_steps)
+    step_limit(ex, t, token);
+  // A turn that only finds its condition unchanged is worth many idle steps: everybody is waiting.
+  constexpr int64_t kStepsPerSpin = 1000;
+  if (o.livelock_steps > 0 && ex.spins >= std::max<int64_t>(o.livelock_steps / kStepsPerSpin, 1) && ex.spins > 4 * static_cast<int64_t>(ex.threads.size())) {
+    if (ex.points > 0) waiting_programs(ex, t, token);
+    polling_threads(ex, t, token);
+  }
+  if (o.livelock_steps > 0 && idle >= o.livelock_steps)
+    no_progress(ex, t, idle, token);
+  if (interrupt_requested.exchange(false)) interrupted(ex, t, token);
+}
+
+
+// What is left when all threads ended: copies, and counts that nobody took.
+void finish_copies(Execution& ex) {
+  while (!ex.copies.empty()) ops::complete_copy(ex, 0);
+  const memory::SemaphoreLayout& layout = ex.plan->semaphores;
+  for (size_t b = 0; b < layout.blocks().size(); ++b) {
+    const memory::SemaphoreBlock& block = layout.blocks()[b];
+    const auto& outer = ex.plan->outer_semaphores;
+    if (std::any_of(outer.begin(), outer.end(), [&](const auto& o) { return o.block == static_cast<int>(b); })) continue;
+    for (Thread& t : ex.threads) {
+      if (!block.per_thread && t.index % ex.plan->num_threads != 0) continue;
+      for (int64_t i = 0; i < block.count; ++i) ops::left_over(t, t.pc, layout.id(static_cast<int>(b), i, t.index));
+    }
+  }
+}
+
+}  // namespace
+
+std::string run_threads(Execution& ex, const Options& o) {
+  const Schedule schedule = make_schedule(o);
+  Policy& policy = *schedule.policy;
+  const bool programs = ex.points > 0;
+  ex.copies_move = schedule.copies;
+  policy.new_execution(ex.threads.size(), programs);
+  std::deque<int32_t> ready;
+  for (const Thread& t : ex.threads)
+    if (t.stop == Stop::None) ready.push_back(t.index);
+  int64_t idle = 0;
+  const bool scheduled = schedule.copies == Options::Copies::Scheduled;
+  for (;;) {
+    const size_t copies = scheduled ? ex.copies.size() : 0;
+    if (ready.empty() && copies == 0) break;
+    const size_t at = policy.next(ready.size(), copies);
+    if (at >= ready.size()) {
+      ops::complete_copy(ex, at - ready.size());
+      for (int32_t w : ex.woken) ready.push_back(w);
+      ex.woken.clear();
+      continue;
+    }
+    const int32_t index = ready[at];
+    ready.erase(ready.begin() + static_cast<std::ptrdiff_t>(at));
+    Thread& t = ex.threads[static_cast<size_t>(index)];
+    int64_t budget = policy.budget();
+    if (o.max_steps > 0) budget = std::max<int64_t>(1, std::min(budget, o.max_steps - ex.steps));
+    const int64_t before = ex.steps;
+    if (programs && !t.arena) ex.begin_program(t);
+    const Stop stop = ex.run(t, budget);
+    for (int32_t w : ex.woken) ready.push_back(w);
+    ex.woken.clear();
+    if (ex.progressed || stop == Stop::Done) idle = ex.spins = 0;
+    else idle += ex.steps - before;
+    ex.progressed = false;
+    if (programs && stop == Stop::Done && ex.next_program(t)) ready.push_back(index);
+    if (stop == Stop::None || stop == Stop::Yielded) ready.push_back(index);
+    if (stop != Stop::Done) check_limits(ex, o, t, idle, schedule.token());
+  }
+  for (const Thread& t : ex.threads)
+    if (t.stop == Stop::Blocked) deadlock(ex, schedule.token());
+  if (!ex.plan->semaphores.empty() || !ex.copies.empty()) finish_copies(ex);
+  return schedule.token();
+}
+
+}  // namespace pallasim::interp

@@ -1,0 +1,82 @@
+#include "idle.h"
+
+#include <algorithm>
+
+namespace pallasim::interp {
+
+int64_t bytes_held(const Execution& ex) {
+  const auto image = static_cast<int64_t>(ex.plan->image.size());
+  int64_t n = static_cast<int64_t>(sizeof(Execution)) + int64_t{ex.plan->max_strips} * kStripBytes;
+  n += static_cast<int64_t>(ex.arenas.size()) * (image + ex.plan->temp_bytes + 128);
+  n += static_cast<int64_t>(ex.threads.capacity() * sizeof(Thread));
+  for (const std::vector<std::byte>& m : ex.shared_memory) n += static_cast<int64_t>(m.capacity());
+  return n;
+}
+
+Plan::~Plan() { idle_executions().forget(*this); }
+
+IdleExecutions& idle_executions() {
+  static auto* all = new IdleExecutions;  // outlives the plans of other statics
+  return *all;
+}
+
+std::unique_ptr<Execution> IdleExecutions::remove(Place p) {
+  bytes_ -= p->bytes;
+  std::unique_ptr<Execution> e = std::move(p->execution);
+  entries_.erase(p);
+  return e;
+}
+
+std::unique_ptr<Execution> IdleExecutions::take(const Plan& plan) {
+  const std::lock_guard lock(mutex_);
+  const auto it = places_.find(&plan);
+  if (it == places_.end() || it->second.empty()) return nullptr;
+  const Place last = it->second.back();
+  it->second.pop_back();
+  return remove(last);
+}
+
+void IdleExecutions::give(std::unique_ptr<Execution> e) {
+  std::vector<std::unique_ptr<Execution>> gone;  // ends outside of the lock
+  const int64_t bytes = bytes_held(*e);
+  const std::lock_guard lock(mutex_);
+  std::vector<Place>& own = places_[e->plan];
+  if (bytes > kLimit || own.size() >= kMostOfAPlan) {
+    gone.push_back(std::move(e));
+    return;
+  }
+  entries_.push_front({std::move(e), bytes});
+  own.push_back(entries_.begin());
+  bytes_ += bytes;
+  while (bytes_ > kLimit) {
+    const Place oldest = std::prev(entries_.end());
+    std::vector<Place>& of_plan = places_[oldest->execution->plan];
+    std::erase(of_plan, oldest);
+    gone.push_back(remove(oldest));
+  }
+}
+
+void IdleExecutions::forget(const Plan& plan) {
+  std::vector<std::unique_ptr<Execution>> gone;
+  const std::lock_guard lock(mutex_);
+  const auto it = places_.find(&plan);
+  if (it == places_.end()) return;
+  for (const Place p : it->second) gone.push_back(remove(p));
+  places_.erase(it);
+}
+
+int64_t IdleExecutions::bytes() const {
+  const std::lock_guard lock(mutex_);
+  return bytes_;
+}
+
+int64_t IdleExecutions::bytes_of(const Plan& plan) const {
+  const std::lock_guard lock(mutex_);
+  const auto it = places_.find(&plan);
+  int64_t n = 0;
+  if (it != places_.end())
+    for (const Place p : it->second) n += p->bytes;
+  return n;
+}
+
+}  // namespace pallasim::interp

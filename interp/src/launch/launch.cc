@@ -1,0 +1,492 @@
+// Binding buffers, splitting the grid, running it.
+#include "pallasim/interp/launch.h"
+
+#include <fmt/format.h>
+#include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
+#include <xmmintrin.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <optional>
+#include <set>
+#include <thread>
+
+#include "../engine/engine.h"
+#include "../report/checked.h"
+#include "idle.h"
+#include "session.h"
+#include "split_judge.h"
+#include "units.h"
+
+namespace pallasim::interp {
+
+void request_interrupt() { interrupt_requested = true; }
+const ir::Module& module_of(const Plan& p) { return p.given ? *p.given : p.module; }
+
+void bad_argument(const Plan& p, std::string message, std::vector<std::string> numbers, std::string hint) {
+  ir::Diagnostic d;
+  d.code = "PS-ARG-001";
+  d.kernel = p.module.name;
+  d.message = std::move(message);
+  d.numbers = std::move(numbers);
+  d.hint = std::move(hint);
+  throw ir::DiagnosticError(std::move(d));
+}
+
+namespace {
+
+std::string type_text(const Buffer& b) {
+  std::string s(ir::name(b.dtype));
+  s += '[';
+  for (size_t i = 0; i < b.dims.size(); ++i) s += (i ? "," : "") + std::to_string(b.dims[i]);
+  return s + ']';
+}
+
+void check_buffer(const Plan& p, const Buffer& b, const ir::Operand& o) {
+  const ir::Type& t = *o.array;
+  bool same = b.dtype == t.dtype && b.dims.size() == t.dims.size();
+  for (size_t d = 0; same && d < b.dims.size(); ++d) same = b.dims[d] == t.dims[d].size;
+  if (!same)
+    bad_argument(p, fmt::format("{} is {}, the kernel was compiled for {}", o.name, type_text(b), ir::to_string(t)), {},
+                 "pass an array of the declared shape and dtype");
+  if (!b.data && t.num_elements() > 0) bad_argument(p, o.name + " has no data", {}, "pass an array");
+}
+
+int64_t read_bound(const Plan& p, const Buffer& b, int index) {
+  const bool wide = b.dtype == ir::DType::I64;
+  const bool one = std::all_of(b.dims.begin(), b.dims.end(), [](int64_t n) { return n == 1; });
+  if (!one || (!wide && b.dtype != ir::DType::I32) || !b.data)
+    bad_argument(p, fmt::format("dynamic grid bound {} is {}", index, type_text(b)), {}, "grid bounds are one i32 or i64");
+  return wide ? *static_cast<const int64_t*>(b.data) : *static_cast<const int32_t*>(b.data);
+}
+
+// An execution for one run.
+class Lease {
+ public:
+  explicit Lease(const Plan& p) : exec_(idle_executions().take(p)) {
+    if (!exec_) exec_ = std::make_unique<Execution>(p);
+  }
+  ~Lease() {
+    exec_->listeners.clear();
+    idle_executions().give(std::move(exec_));
+  }
+  Execution& operator*() { return *exec_; }
+  Execution* operator->() { return exec_.get(); }
+
+ private:
+  std::unique_ptr<Execution> exec_;
+};
+
+int default_workers() {
+  static const int n = std::max(1u, std::thread::hardware_concurrency());
+  return n;
+}
+
+// XLA's threads flush subnormals to zero; the kernels keep them, on every thread.
+class FloatEnvironment {
+ public:
+  FloatEnvironment() : before_(_mm_getcsr()) { _mm_setcsr(kDefault); }
+  ~FloatEnvironment() { _mm_setcsr(before_); }
+
+ private:
+  static constexpr unsigned kDefault = 0x1f80;  // all exceptions masked, round to nearest, no flush, no denormals-are-zero
+  unsigned before_;
+};
+
+// Whether every grid point is a program of its own: where programs communicate, and where their order is asked for.
+bool runs_programs(const Plan& p, const Options& o) {
+  if (p.module.machine != ir::Machine::Triton || p.module.grid.empty()) return false;
+  const bool in_order = o.policy == Options::Policy::RunToBlock || (o.policy == Options::Policy::Replay && o.replay == "ps1:run-to-block");
+  return p.concurrent || !in_order;
+}
+
+// How many programs the chip holds at a time; all of them where nobody knows.
+int64_t resident_programs(const Plan& p, const Options& o) {
+  constexpr int64_t kDefaultWarps = 4, kMost = 1 << 16;
+  int64_t warps = kDefaultWarps;
+  if (const ir::Attr* params = ir::find(p.module.attrs, "params"))
+    for (size_t i = 0; i < params->keys.size(); ++i)
+      if (params->keys[i] == "num_warps" && params->items[i].is_int()) warps = params->items[i].i;
+  const int64_t resident = o.chip->resident_blocks(warps);
+  return resident == hw::kUnknown ? kMost : resident;
+}
+
+std::string run_box(Execution& ex, const Call& c, const GridBox& box) {
+  const FloatEnvironment environment;
+  ex.options = &c.options;
+  ex.bind(c.operands, c.grid, c.first_device);
+  if (runs_programs(c.plan, c.options)) ex.start_programs(resident_programs(c.plan, c.options));
+  else ex.start(box);
+  ex.unwritten.clear();
+  for (const int o : c.unwritten) {
+    const ir::Type& t = *c.plan.module.operands[static_cast<size_t>(o)].array;
+    ex.unwritten.push_back({c.plan.windows[static_cast<size_t>(o)].buffer, c.operands[0][static_cast<size_t>(o)], t.num_bytes(), t.dtype, {}});
+  }
+  enter_session(ex, c);
+  std::string token = run_threads(ex, c.options);
+  leave_session(ex, c);
+  for (const Execution::Unwritten& u : ex.unwritten) ex.poison_gaps(u);
+  return token;
+}
+
+bool precedes(const ir::Diagnostic& a, const ir::Diagnostic& b) { return a.grid_point < b.grid_point; }
+
+// A finding of one unit, and the step that reports no more than one in a run; null: reports all.
+struct UnitFinding {
+  ir::Diagnostic diagnostic;
+  const Step* step = nullptr;
+};
+
+// Findings of units: of every step the one that the first grid point met.
+void add_findings(std::vector<UnitFinding> findings, Report* report) {
+  std::stable_sort(findings.begin(), findings.end(), [](const UnitFinding& a, const UnitFinding& b) { return precedes(a.diagnostic, b.diagnostic); });
+  std::set<const Step*> seen;
+  for (UnitFinding& f : findings)
+    if (!f.step || seen.insert(f.step).second) report->findings.push_back(std::move(f.diagnostic));
+}
+
+void deliver(std::vector<Print>& prints, Report* report) {
+  for (Print& p : prints) {
+    if (p.call) report->calls.push_back(std::move(*p.call));
+    else report->prints.push_back(std::move(p.text));
+  }
+}
+
+// TBB orders its tasks after the thread that starts them and before its going on, but ThreadSanitizer does not see into its
+// library. This is the same order where it sees it; what hands a task to us is not looked at.
+class HandOver {
+ public:
+  void give() { edge_.fetch_add(1, std::memory_order_release); }
+  void take() { edge_.load(std::memory_order_acquire); }
+
+ private:
+  std::atomic<int> edge_{0};
+};
+#define PALLASIM_UNSEEN __attribute__((no_sanitize("thread")))
+
+// Independent pieces of one grid on several OS threads: the error of the first grid point wins, prints come in grid order.
+class ParallelRun {
+ public:
+  ParallelRun(const Call& c, const std::vector<GridBox>& boxes, Report* report) : call_(c), boxes_(boxes), report_(report) {}
+
+  void run(int workers) {
+    hand_over_.give();
+    auto loop = [&] { tbb::parallel_for(size_t{0}, boxes_.size(), [this](size_t i) PALLASIM_UNSEEN { task(i); }, tbb::simple_partitioner()); };
+    if (workers == default_workers()) {
+      loop();
+    } else {
+      tbb::task_arena arena(workers);
+      arena.execute(loop);
+    }
+    hand_over_.take();
+    finish();
+  }
+
+  // The same in one thread, before a judge.
+  void run(SplitJudge& judge) {
+    judge_ = &judge;
+    for (const GridBox& b : boxes_) {
+      judge.begin(b);
+      box(b);
+      if (judge.verdict()) throw *judge.verdict();
+    }
+    finish();
+    judge.end(call_.operands[0]);
+  }
+
+ private:
+  void finish() {
+    if (internal_) std::rethrow_exception(internal_);
+    std::stable_sort(prints_.begin(), prints_.end(), [](const Print& a, const Print& b) { return a.order < b.order; });
+    deliver(prints_, report_);
+    add_findings(std::move(findings_), report_);
+    if (error_) throw *error_;
+  }
+  void task(size_t i) {
+    hand_over_.take();
+    box(boxes_[i]);
+    hand_over_.give();
+  }
+  void box(const GridBox& b) {
+    Lease ex(call_.plan);
+    if (judge_) ex->listeners.push_back(judge_);
+    try {
+      run_box(*ex, call_, b);
+    } catch (const ir::DiagnosticError& e) {
+      const std::lock_guard lock(mutex_);
+      if (!error_ || precedes(e.diagnostic(), error_->diagnostic())) error_ = std::make_unique<ir::DiagnosticError>(e);
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      internal_ = std::current_exception();
+    }
+    const std::lock_guard lock(mutex_);
+    report_->steps += ex->steps;
+    prints_.insert(prints_.end(), ex->prints.begin(), ex->prints.end());
+    const size_t first = findings_.size();
+    for (const ir::Diagnostic& d : ex->findings) findings_.push_back({d});
+    for (const auto& [step, i] : ex->noted) findings_[first + i].step = step;
+  }
+
+  const Call& call_;
+  const std::vector<GridBox>& boxes_;
+  Report* report_;
+  SplitJudge* judge_ = nullptr;
+  HandOver hand_over_;
+  std::mutex mutex_;
+  std::unique_ptr<ir::DiagnosticError> error_;
+  std::exception_ptr internal_;
+  std::vector<Print> prints_;
+  std::vector<UnitFinding> findings_;
+};
+
+// Grid points as they are entered.
+struct GridRecorder : Listener {
+  void on_grid_point(Execution& ex, const Thread& t, std::span<const int64_t> point) override {
+    points.push_back({{point.begin(), point.end()}, ex.core_of(t)});
+  }
+  std::vector<Report::Point> points;
+};
+
+void check_grid_order(const Plan& p, const Options& o, const std::vector<int64_t>& grid) {
+  for (size_t g = 0; g < o.grid_order.size(); ++g) {
+    std::vector<int32_t> sorted = o.grid_order[g];
+    if (sorted.empty()) continue;
+    std::sort(sorted.begin(), sorted.end());
+    bool complete = g < grid.size() && static_cast<int64_t>(sorted.size()) == grid[g];
+    for (size_t i = 0; complete && i < sorted.size(); ++i) complete = sorted[i] == static_cast<int32_t>(i);
+    if (!complete) bad_argument(p, fmt::format("the order of grid axis {} is no permutation of its coordinates", g), {}, "name every coordinate once");
+  }
+  if (!o.grid_order.empty() && p.num_threads > 1 && p.core_axis < 0) bad_argument(p, "a kernel on a mesh has no grid to order", {}, "");
+}
+
+void run_sequential(const Call& c, Report* report) {
+  Lease ex(c.plan);
+  GridRecorder recorder;
+  if (c.options.record_grid != 0) ex->listeners.push_back(&recorder);
+  TrafficListener traffic(c.plan);
+  ParallelClaim claim(c.plan);
+  CopyWatch copies(c.plan);
+  WriteWatch writes(c.plan);
+  AliasWatch aliases(c.plan);
+  CoreRaces races(c.plan, c.operands.size());
+  if (c.options.checked) {
+    ex->listeners.push_back(&traffic);
+    if (!claim.empty() && c.operands.size() == 1) ex->listeners.push_back(&claim);
+    // On a GPU a program may read what others wrote before it, and grids have no order.
+    if (c.plan.module.machine == ir::Machine::Tpu) ex->listeners.insert(ex->listeners.end(), {&copies, &writes});
+    if (!aliases.empty()) ex->listeners.push_back(&aliases);
+    if (!races.empty()) ex->listeners.push_back(&races);
+  }
+  const GridBox box{std::vector<int64_t>(c.grid.size(), 0), c.grid};
+  auto finish = [&] {
+    report->steps = ex->steps;
+    if (ex->points > 0)
+      std::stable_sort(ex->prints.begin(), ex->prints.end(), [](const Print& a, const Print& b) { return a.order < b.order; });
+    deliver(ex->prints, report);
+    ex->prints.clear();
+    report->findings.insert(report->findings.end(), ex->findings.begin(), ex->findings.end());
+    for (Listener* l : ex->listeners) l->finish(*ex, report->findings);
+    if (c.options.checked) report->traffic = traffic.traffic;
+    report->points = std::move(recorder.points);
+  };
+  try {
+    report->token = run_box(*ex, c, box);
+  } catch (...) {
+    finish();
+    throw;
+  }
+  finish();
+}
+
+// Runs the grid in one piece on copies of the outputs, then its units before the judge, who compares the two.
+void judge_against_one_piece(const Call& c, const std::vector<GridBox>& units, SplitJudge& judge, Report* report) {
+  Call one = c;
+  std::vector<std::vector<std::byte>> copies;
+  std::vector<std::span<const std::byte>> results;
+  for (size_t o = 0; o < c.operands[0].size(); ++o) {
+    if (!c.plan.windows[o].is_output) continue;
+    std::byte* at = c.operands[0][o];
+    const auto bytes = static_cast<size_t>(c.plan.module.operands[o].array->num_bytes());
+    results.emplace_back(at, bytes);
+    copies.emplace_back(at, at + bytes);
+    // Aliased inputs are the output's memory.
+    for (std::byte*& p : one.operands[0])
+      if (bytes > 0 && p == at) p = copies.back().data();
+  }
+  Report wanted;
+  wanted.findings = report->findings;
+  std::optional<ir::DiagnosticError> stop;
+  try {
+    run_sequential(one, &wanted);
+  } catch (const ir::DiagnosticError& e) {
+    stop = e;
+  }
+  try {
+    ParallelRun(c, units, report).run(judge);
+  } catch (const ir::DiagnosticError& e) {
+    if (!judge.verdict()) judge.compare_stops(stop, e);
+    throw;
+  }
+  judge.compare_stops(stop, std::nullopt);
+  judge.compare(wanted, copies, *report, results);
+}
+
+bool overlaps(const Buffer& a, const Buffer& b, int64_t a_bytes, int64_t b_bytes) {
+  const auto* p = static_cast<const std::byte*>(a.data);
+  const auto* q = static_cast<const std::byte*>(b.data);
+  return a_bytes > 0 && b_bytes > 0 && p < q + b_bytes && q < p + a_bytes;
+}
+
+std::shared_ptr<const Plan> specialise(const Plan& p, std::span<const Buffer> arrays) {
+  std::vector<std::vector<int64_t>> shapes;
+  for (const Buffer& b : arrays) shapes.push_back(b.dims);
+  std::vector<std::pair<std::string, int64_t>> values;
+  if (const std::string missing = ir::infer_shapes(p.module, shapes, &values); !missing.empty())
+    bad_argument(p, "no operand's shape gives the parameter " + missing, {}, "some operand must have a dimension that is linear in " + missing);
+  std::string key;
+  for (const auto& [name, v] : values) key += name + "=" + std::to_string(v) + ";";
+  {
+    std::lock_guard lock(p.mutex);
+    if (auto it = p.specialised.find(key); it != p.specialised.end()) return it->second;
+  }
+  auto plan = compile(ir::bind_shapes(p.module, values), p.options);
+  std::lock_guard lock(p.mutex);
+  if (p.specialised.size() >= 64) p.specialised.clear();
+  return p.specialised[key] = plan;
+}
+
+// The operands of one device, outputs prepared; binds the grid.
+std::vector<std::byte*> bind_device(const Plan& p, Session& session, const DeviceCall& d, const Options& options, std::vector<int64_t>* grid, int64_t* points,
+                                    std::vector<int>* unwritten) {
+  const ir::Module& m = p.module;
+  const auto dynamic = static_cast<size_t>(m.num_dynamic);
+  const size_t outputs = d.results.size(), inputs = m.operands.size() - outputs;
+  std::vector<std::byte*> operands(m.operands.size());
+  for (size_t i = 0; i < m.operands.size(); ++i) {
+    const Buffer& b = i < inputs ? d.args[dynamic + i] : d.results[i - inputs];
+    check_buffer(p, b, m.operands[i]);
+    operands[i] = static_cast<std::byte*>(b.data);
+  }
+  *points = 1;
+  grid->clear();
+  for (const ir::GridAxis& a : m.grid) {
+    const int64_t n = a.dynamic < 0 ? a.size : read_bound(p, d.args[static_cast<size_t>(a.dynamic)], a.dynamic);
+    grid->push_back(std::max<int64_t>(n, 0));
+    if (__builtin_mul_overflow(*points, grid->back(), points)) bad_argument(p, "the grid has more than 2^63 points", {}, "");
+  }
+  // Aliased outputs are their inputs: one buffer, as on the device.
+  std::vector<bool> aliased(outputs, false);
+  for (const ir::Alias& a : m.aliases) {
+    const auto in = static_cast<size_t>(a.input), out = static_cast<size_t>(a.output);
+    aliased[out] = true;
+    std::byte* to = operands[inputs + out];
+    if (to && to != operands[in]) std::memcpy(to, operands[in], static_cast<size_t>(m.operands[in].array->num_bytes()));
+    operands[in] = to;
+  }
+  for (size_t o = 0; o < outputs; ++o) {
+    const int64_t bytes = m.operands[inputs + o].array->num_bytes();
+    for (size_t i = 0; i < inputs; ++i) {
+      bool declared = false;
+      for (const ir::Alias& a : m.aliases) declared |= static_cast<size_t>(a.input) == i && static_cast<size_t>(a.output) == o;
+      if (!declared && overlaps(d.results[o], d.args[dynamic + i], bytes, m.operands[i].array->num_bytes()))
+        bad_argument(p, fmt::format("output {} shares memory with input {}", m.operands[inputs + o].name, m.operands[i].name), {},
+                     "declare an input/output alias, or pass a buffer of its own");
+    }
+    for (size_t other = 0; other < o; ++other)
+      if (overlaps(d.results[o], d.results[other], bytes, m.operands[inputs + other].array->num_bytes()))
+        bad_argument(p, fmt::format("output {} shares memory with output {}", m.operands[inputs + o].name, m.operands[inputs + other].name), {},
+                     "pass a buffer of its own");
+    const Window& w = p.windows[inputs + o];
+    if (ir::is_sync(w.dtype)) {
+      if (!aliased[o]) make_semaphores(session.state(), p, m.operands[inputs + o], operands[inputs + o]);
+      continue;
+    }
+    if (aliased[o] || (w.fully_written && *points != 0)) continue;
+    if (w.copies_only && unwritten && *points != 0) unwritten->push_back(w.operand);
+    else poison(operands[inputs + o], m.operands[inputs + o].array->num_elements(), w.dtype, options.uninitialized);
+  }
+  return operands;
+}
+
+}  // namespace
+
+int devices_of(const Plan& p) { return p.has_peers ? static_cast<int>(p.num_devices()) : 1; }
+
+Report launch(const Plan& p, Session& session, std::span<const DeviceCall> devices, const Options& options) {
+  const ir::Module& m = p.module;
+  const auto dynamic = static_cast<size_t>(m.num_dynamic);
+  const auto outputs = static_cast<size_t>(m.count(ir::Operand::Kind::Output));
+  const size_t inputs = m.operands.size() - outputs;
+  for (const DeviceCall& d : devices)
+    if (d.args.size() != dynamic + inputs || d.results.size() != outputs)
+      bad_argument(p, fmt::format("{} arrays and {} results for {} operands and {} outputs", d.args.size(), d.results.size(), dynamic + inputs, outputs),
+                   {}, "operands are dynamic grid bounds, prefetched scalars, inputs");
+  if (!m.params.empty()) return launch(*specialise(p, devices[0].args.subspan(dynamic)), session, devices, options);
+  if (static_cast<int>(devices.size()) != devices_of(p))
+    bad_argument(p, fmt::format("{} of {} devices that reach into each other", devices.size(), devices_of(p)), {}, "one launch runs them all");
+
+  Call call{p, session, options, {}, {}, devices[0].device, devices[0].run, {}};
+  int64_t points = 1;
+  for (const DeviceCall& d : devices) {
+    std::vector<int64_t> grid;
+    call.operands.push_back(bind_device(p, session, d, options, &grid, &points, devices.size() == 1 && !options.checked ? &call.unwritten : nullptr));
+    if (d.device != devices[0].device && grid != call.grid)
+      bad_argument(p, fmt::format("device {} has another grid than device {}", d.device, devices[0].device), {}, "devices that reach into each other run one grid");
+    call.grid = std::move(grid);
+  }
+  check_grid_order(p, options, call.grid);
+
+  Report report;
+  report.grid_points = points;
+  report.threads = p.num_threads * static_cast<int>(devices.size());
+  report.sequential_because = p.sequential_because;
+  report.findings = p.findings;
+  if (points == 0) return report;
+
+  const int workers = options.workers > 0 ? options.workers : default_workers();
+  constexpr double kWorthSplittingNs = 100e3;
+  const bool worth = options.workers > 0 || p.step_cost_ns * static_cast<double>(points) > kWorthSplittingNs;
+  const bool one_piece = options.checked || options.record_grid != 0 || options.revisit_is_error || !options.grid_order.empty() || runs_programs(p, options);
+  if (options.verify_split && !one_piece && devices.size() == 1 && p.num_threads == 1) {
+    const std::vector<GridBox> units = units_of(p, call.grid);
+    report.units = static_cast<int>(units.size());
+    report.token = "ps1:run-to-block";
+    SplitJudge judge(p, call.grid, !p.splittable.empty());
+    if (units.size() > 1) judge_against_one_piece(call, units, judge, &report);
+    else ParallelRun(call, units, &report).run(judge);
+    return report;
+  }
+  if (!one_piece && workers > 1 && worth && !p.splittable.empty() && options.max_steps == 0) {
+    const std::vector<GridBox> boxes = split_grid(p, call.grid, static_cast<size_t>(workers) * 4);
+    if (boxes.size() > 1) {
+      report.units = static_cast<int>(boxes.size());
+      report.token = "ps1:run-to-block";
+      ParallelRun(call, boxes, &report).run(workers);
+      return report;
+    }
+  }
+  run_sequential(call, &report);
+  return report;
+}
+
+std::vector<const ir::Type*> result_types(const Plan& p) {
+  std::vector<const ir::Type*> r;
+  for (const ir::Operand& o : p.module.operands)
+    if (o.kind == ir::Operand::Kind::Output) r.push_back(o.array);
+  return r;
+}
+
+std::string dump(const Plan& p) {
+  std::string r = fmt::format("slots {} bytes, temporaries {} bytes, {} threads\n", p.image.size(), p.temp_bytes, p.num_threads);
+  for (const Step& s : p.steps) {
+    r += fmt::format("{:4} dst {:4} a {:4} b {:4} c {:4} imm {}", s.id, s.dst, static_cast<int32_t>(s.a), s.b, s.c, s.imm);
+    if (s.jump) r += fmt::format(" -> {}", s.jump->id);
+    r += '\n';
+  }
+  r += p.sequential_because.empty() ? fmt::format("splittable axes: {}\n", fmt::join(p.splittable, ", ")) : "sequential: " + p.sequential_because + "\n";
+  return r;
+}
+
+}  // namespace pallasim::interp

@@ -1,0 +1,125 @@
+#include <algorithm>
+
+#include "bodies.h"
+
+namespace pallasim::interp::ops {
+namespace {
+
+void splat(std::byte* dst, const std::byte* value, int size, int64_t n) {
+  switch (size) {
+    case 1: std::memset(dst, static_cast<int>(*value), static_cast<size_t>(n)); return;
+    case 4: std::fill_n(reinterpret_cast<uint32_t*>(dst), n, *reinterpret_cast<const uint32_t*>(value)); return;
+    case 8: std::fill_n(reinterpret_cast<uint64_t*>(dst), n, *reinterpret_cast<const uint64_t*>(value)); return;
+    default:
+      for (int64_t i = 0; i < n; ++i) std::memcpy(dst + i * size, value, static_cast<size_t>(size));
+  }
+}
+
+struct Row {
+  std::byte* at;
+};
+
+// One row: the innermost loop in strips.
+void run_row(const EltProgram& p, void** entry, const Row* rows, std::byte* dst, int64_t strip) {
+  const int64_t inner = p.dims.back();
+  for (int64_t i = 0; i < inner; i += strip) {
+    const int64_t n = std::min(strip, inner - i);
+    for (size_t o = 0; o < p.operands.size(); ++o) {
+      const EltOperand& x = p.operands[o];
+      std::byte* at = rows[o].at + i * x.strides.back() * x.element_bytes;
+      if (x.load) x.load(entry[x.entry], at, n, x.strides.back());
+      else entry[x.entry] = at;
+    }
+    std::byte* out = dst + i * p.dst_strides.back() * p.dst_bytes;
+    if (!p.store) entry[p.result] = out;
+    for (const EltOp& op : p.ops) {
+      if (op.convert) op.convert(entry[op.dst], entry[op.a], n, op.params.semantics);
+      else op.fn(entry[op.dst], entry[op.a], entry[op.b], entry[op.c], n, op.params);
+    }
+    if (p.store) p.store(out, entry[p.result], n, p.dst_strides.back());
+  }
+}
+
+}  // namespace
+
+const Step* elementwise(Thread& t, const Step* s) {
+  const auto& p = *static_cast<const EltProgram*>(s->payload);
+  void* entry[kMaxEntries];
+  for (int i = 0; i < p.strips; ++i) entry[i] = t.strips + i * kStripBytes;
+  const int64_t strip = p.complex ? kStrip / 2 : kStrip;
+  for (const EltSplat& e : p.splats)
+    splat(static_cast<std::byte*>(entry[e.entry]), t.arena + e.slot, byte_size(e.ctype), std::min(strip, p.dims.back()));
+  Row rows[kMaxEntries];
+  for (size_t o = 0; o < p.operands.size(); ++o) rows[o].at = t.resolve(p.operands[o].addr);
+  std::byte* dst = t.resolve(p.dst);
+  t.exec->progressed |= p.writes_memory;
+  if (!t.exec->listeners.empty()) {
+    for (const EltOperand& o : p.operands) note_access(t, s, o.addr, p.dims, o.strides, o.element_bytes, false);
+    note_access(t, s, p.dst, p.dims, p.dst_strides, p.dst_bytes, true);
+  }
+  const size_t outer = p.dims.size() - 1;
+  if (outer == 0) {
+    run_row(p, entry, rows, dst, strip);
+    return s + 1;
+  }
+  int64_t index[16] = {};
+  for (;;) {
+    run_row(p, entry, rows, dst, strip);
+    size_t d = outer;
+    for (;;) {
+      if (d == 0) return s + 1;
+      --d;
+      const bool more = ++index[d] < p.dims[d];
+      const int64_t by = more ? 1 : 1 - p.dims[d];
+      for (size_t o = 0; o < p.operands.size(); ++o) rows[o].at += by * p.operands[o].strides[d] * p.operands[o].element_bytes;
+      dst += by * p.dst_strides[d] * p.dst_bytes;
+      if (more) break;
+      index[d] = 0;
+    }
+  }
+}
+
+namespace {
+void note_reduce(Thread& t, const Step* s, const ReducePayload& p, int64_t results, int result_bytes) {
+  if (t.exec->listeners.empty()) return;
+  note_access(t, s, p.src, {p.outer * p.reduce * p.inner}, {1}, p.element_bytes, false);
+  note_temporary(t, s, p.dst, {results}, {1}, result_bytes, true);
+}
+}  // namespace
+
+const Step* reduce(Thread& t, const Step* s) {
+  const auto& p = *static_cast<const ReducePayload*>(s->payload);
+  note_reduce(t, s, p, p.outer * p.inner, p.element_bytes);
+  p.fn(t.resolve(p.dst), t.resolve(p.src), p.outer, p.reduce, p.inner, p.semantics);
+  return s + 1;
+}
+
+const Step* arg_reduce(Thread& t, const Step* s) {
+  const auto& p = *static_cast<const ReducePayload*>(s->payload);
+  note_reduce(t, s, p, p.outer * p.inner, ir::byte_size(p.index));
+  p.arg(t.resolve(p.dst), p.index, t.resolve(p.src), p.outer, p.reduce, p.inner);
+  return s + 1;
+}
+
+const Step* cumulative(Thread& t, const Step* s) {
+  const auto& p = *static_cast<const ReducePayload*>(s->payload);
+  note_reduce(t, s, p, p.outer * p.reduce * p.inner, p.element_bytes);
+  p.cumulative(t.resolve(p.dst), t.resolve(p.src), p.outer, p.reduce, p.inner, p.reverse, p.semantics);
+  return s + 1;
+}
+
+const Step* contraction(Thread& t, const Step* s) {
+  const auto& p = *static_cast<const ContractPayload*>(s->payload);
+  t.exec->progressed = true;
+  if (!t.exec->listeners.empty()) {
+    const Contraction& c = p.contraction;
+    note_access(t, s, p.a, {c.batch, c.m, c.k}, {c.a_batch, c.a_row, c.a_col}, ir::byte_size(c.in), false);
+    note_access(t, s, p.b, {c.batch, c.k, c.n}, {c.b_batch, c.b_row, c.b_col}, ir::byte_size(c.in_rhs), false);
+    note_access(t, s, p.dst, {c.batch, c.m, c.n}, {c.c_batch, c.c_row, 1}, ir::byte_size(c.out), true);
+  }
+  if (!p.unit.plain) matrix_unit(p, t.resolve(p.dst), t.resolve(p.a), t.resolve(p.b));
+  else contract(p.contraction, t.resolve(p.dst), t.resolve(p.a), t.resolve(p.b), p.reference ? GemmBackend::Reference : GemmBackend::Auto);
+  return s + 1;
+}
+
+}  // namespace pallasim::interp::ops

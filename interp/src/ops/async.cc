@@ -1,0 +1,226 @@
+// Copies in flight: issue, completion, waits, ends of scopes.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "elements.h"
+#include "findings.h"
+
+namespace pallasim::interp::ops {
+namespace {
+
+using memory::AsyncCopy;
+
+int64_t extent(const Thread& t, const Extents& e, size_t d) {
+  return e.slots.empty() || e.slots[d] == Addr::kNoSlot ? e.dims[d] : t.slot<int64_t>(e.slots[d]);
+}
+
+int64_t machine_bytes(int64_t elements, int bits) {
+  return memory::mul(elements, bits) / 8 + (elements % 8 * bits % 8 != 0);
+}
+
+memory::Place place(const Thread& t, const CopySide& side, int32_t thread) {
+  const int32_t cores = t.exec->plan->num_threads;
+  return {side.shared ? thread / cores * cores : thread, side.addr.buffer, side.addr.offset + (side.addr.dyn == Addr::kNoSlot ? 0 : t.slot<int64_t>(side.addr.dyn))};
+}
+
+// Adds a row of the source to a row of the destination.
+void add_rows(const AsyncCopy& c, std::byte* dst, const std::byte* src, const Semantics& semantics) {
+  const KernelTable& k = kernels();
+  const LoadFn load = k.load(c.dtype);
+  const StoreFn store = k.store(c.dtype);
+  const StripFn add = k.strip(ir::OpCode::add, c.dtype);
+  StripParams params;
+  params.dtype = c.dtype;
+  params.semantics = semantics;
+  const int64_t size = ir::byte_size(c.dtype);
+  const int inner = c.rank - 1;
+  const int64_t n = c.rank == 0 ? 1 : c.dims[inner];
+  alignas(64) std::byte a[kStrip * 16], b[kStrip * 16];
+  int64_t index[memory::kMaxRank] = {};
+  for (;;) {
+    int64_t from = 0, to = 0;
+    for (int d = 0; d < inner; ++d) from += index[d] * c.src_strides[d], to += index[d] * c.dst_strides[d];
+    const int64_t ss = c.rank == 0 ? 1 : c.src_strides[inner], ds = c.rank == 0 ? 1 : c.dst_strides[inner];
+    for (int64_t i = 0; i < n; i += kStrip / 2) {
+      const int64_t m = std::min<int64_t>(kStrip / 2, n - i);
+      std::byte* at = dst + (to + i * ds) * size;
+      load(a, at, m, ds);
+      load(b, src + (from + i * ss) * size, m, ss);
+      add(a, a, b, nullptr, m, params);
+      store(at, a, m, ds);
+    }
+    int d = inner - 1;
+    for (; d >= 0; --d) {
+      if (++index[d] < c.dims[d]) break;
+      index[d] = 0;
+    }
+    if (d < 0) return;
+  }
+}
+
+// What a copy writes to an output whose poison waits. Rows that do not follow each other are not kept track of: the poison
+// comes now.
+void note_written(Execution& ex, const AsyncCopy& c) {
+  const auto u = std::find_if(ex.unwritten.begin(), ex.unwritten.end(), [&](const Execution::Unwritten& o) { return o.buffer == c.dst.buffer; });
+  if (u == ex.unwritten.end()) return;
+  const int64_t size = ir::byte_size(c.dtype);
+  int64_t elements = 1;
+  for (int d = c.rank; d-- > 0; elements *= c.dims[d])
+    if (c.dims[d] != 1 && c.dst_strides[d] != elements) {
+      ex.poison_gaps(*u);
+      ex.unwritten.erase(u);
+      return;
+    }
+  u->written.add(c.dst.offset, c.dst.offset + elements * size);
+}
+
+void move_bytes(Execution& ex, const AsyncCopy& c) {
+  std::byte* dst = ex.threads[static_cast<size_t>(c.dst.thread)].bases[c.dst.buffer] + c.dst.offset;
+  if (c.fills) {
+    const memory::Element e = memory::uninitialized(c.dtype, ex.options->uninitialized);
+    fill_strided(dst, c.dst_strides, &e, c.whole, c.rank, ir::byte_size(c.dtype));
+  }
+  for (int d = 0; d < c.rank; ++d)
+    if (c.dims[d] <= 0) return;
+  if (!ex.unwritten.empty()) note_written(ex, c);
+  const std::byte* src = ex.threads[static_cast<size_t>(c.src.thread)].bases[c.src.buffer] + c.src.offset;
+  if (c.add) return add_rows(c, dst, src, Semantics{});
+  copy_strided(dst, c.dst_strides, src, c.src_strides, c.dims, c.rank, ir::byte_size(c.dtype));
+}
+
+void complete(Execution& ex, const AsyncCopy& c) {
+  move_bytes(ex, c);
+  if (c.src_sem >= 0) ex.semaphores.signal(c.src_sem, c.src_count, &ex.woken);
+  if (c.dst_sem >= 0) ex.semaphores.signal(c.dst_sem, c.dst_count, &ex.woken);
+  ex.progressed = true;
+}
+
+}  // namespace
+
+void issue_copy(Execution& ex, const AsyncCopy& c) {
+  const Options::Copies when = ex.copies_move;
+  const bool awaited = ex.semaphores.has_waiters(c.dst_sem) || (c.src_sem >= 0 && ex.semaphores.has_waiters(c.src_sem));
+  if (when == Options::Copies::AtIssue || (when == Options::Copies::AtWait && awaited)) complete(ex, c);
+  else ex.copies.push(c);
+}
+
+namespace {
+
+// Padding of tiles is no memory of ours: what would be written there is dropped, and what would be read from there is
+// what nobody wrote.
+void clip(Thread& t, const DmaPayload& p, AsyncCopy* c) {
+  if (p.src.valid.empty() && p.dst.valid.empty() && p.src.gates.empty() && p.dst.gates.empty()) return;
+  auto closed = [&](const CopySide& side) { return std::any_of(side.gates.begin(), side.gates.end(), [&](uint32_t g) { return t.slot<int64_t>(g) == 0; }); };
+  const bool no_src = closed(p.src), no_dst = closed(p.dst);
+  auto valid = [&](const CopySide& side, size_t d) {
+    if (&side == &p.src ? no_src : no_dst) return int64_t{0};
+    return side.valid.empty() || side.valid[d] == Addr::kNoSlot ? c->dims[d] : std::min(c->dims[d], t.slot<int64_t>(side.valid[d]));
+  };
+  bool unread = false;
+  for (int d = 0; d < c->rank; ++d) {
+    const auto i = static_cast<size_t>(d);
+    c->whole[d] = valid(p.dst, i);
+    c->dims[d] = std::min(valid(p.src, i), c->whole[d]);
+    unread = unread || c->dims[d] < c->whole[d];
+  }
+  c->fills = unread && !c->add && std::none_of(c->whole, c->whole + c->rank, [](int64_t n) { return n <= 0; });
+}
+
+}  // namespace
+
+void complete_copy(Execution& ex, size_t index) { complete(ex, ex.copies.take(index)); }
+
+const Step* valid_extent(Thread& t, const Step* s) {
+  const auto& p = *static_cast<const ValidPayload*>(s->payload);
+  const int64_t extent = p.extent_slot == Addr::kNoSlot ? p.extent : t.slot<int64_t>(p.extent_slot);
+  const int64_t start = p.start_slot == Addr::kNoSlot ? p.start : p.wide ? t.slot<int64_t>(p.start_slot) : t.slot<int32_t>(p.start_slot);
+  const int64_t size = p.size_slot == Addr::kNoSlot ? p.size : t.slot<int64_t>(p.size_slot);
+  t.slot<int64_t>(s->dst) = std::max<int64_t>(0, std::min(extent - start, size));
+  return s + 1;
+}
+
+const Step* dma_start(Thread& t, const Step* s) {
+  const auto& p = *static_cast<const DmaPayload*>(s->payload);
+  Execution& ex = *t.exec;
+  AsyncCopy c;
+  c.id = ex.copies_issued++;
+  c.step = s->id;
+  c.thread = t.index;
+  c.dtype = p.dtype;
+  c.add = p.add;
+  c.rank = static_cast<int>(p.src.strides.size());
+  int64_t n = 1, to[memory::kMaxRank];
+  bool same = p.src.strides.size() == p.dst.strides.size();
+  for (size_t d = 0; d < p.src.strides.size(); ++d) {
+    c.dims[d] = extent(t, p.src.extents, d);
+    c.src_strides[d] = p.src.strides[d];
+    n = memory::mul(n, c.dims[d]);
+  }
+  for (size_t d = 0; d < p.dst.strides.size(); ++d) {
+    to[d] = extent(t, p.dst.extents, d);
+    c.dst_strides[d] = p.dst.strides[d];
+    same = same && to[d] == c.dims[d];
+  }
+  if (!same)
+    copy_shapes_differ(t, s, p, {c.dims, p.src.strides.size()}, {to, p.dst.strides.size()});
+  const int32_t target = target_thread(t, s, p.peer, "copy");
+  c.src = place(t, p.src, t.index);
+  c.dst = place(t, p.dst, target);
+  const auto count = [&](const SemPayload& sem) {
+    const bool bytes = sem.block >= 0 && ex.plan->semaphores.blocks()[static_cast<size_t>(sem.block)].bytes;
+    return bytes ? machine_bytes(n, ir::bit_width(p.dtype)) : 1;
+  };
+  c.src_count = count(p.src_sem);
+  c.dst_count = count(p.dst_sem);
+  clip(t, p, &c);
+  if (p.src_sem.block >= 0) c.src_sem = semaphore_id(t, p.src_sem);
+  c.dst_sem = semaphore_id(t, p.dst_sem);
+  if (!ex.listeners.empty()) {
+    Addr a = p.src.addr, b = p.dst.addr;
+    a.offset = c.src.offset, b.offset = c.dst.offset;
+    a.dyn = b.dyn = Addr::kNoSlot;
+    const std::vector<int64_t> dims(c.dims, c.dims + c.rank);
+    note_access(t, s, a, dims, p.src.strides, ir::byte_size(p.dtype), false);
+    if (c.fills)
+      note_unwritten(t, s, b, {c.whole, c.whole + c.rank}, p.dst.strides, ir::byte_size(p.dtype), c.dst.thread);
+    note_access(t, s, b, dims, p.dst.strides, ir::byte_size(p.dtype), true, c.dst.thread);
+  }
+  for (Listener* l : ex.listeners) l->on_copy(ex, c, *s);
+  issue_copy(ex, c);
+  return s + 1;
+}
+
+const Step* dma_wait(Thread& t, const Step* s) {
+  const auto& p = *static_cast<const DmaWaitPayload*>(s->payload);
+  int64_t n = 1;
+  for (size_t d = 0; d < p.extents.dims.size(); ++d) {
+    const int64_t size = extent(t, p.extents, d);
+    if (!p.most.empty() && p.extents.slots[d] != Addr::kNoSlot && (size < 0 || size > p.most[d]))
+      wait_outside(t, s, p, size, d, p.most[d]);
+    n = memory::mul(n, size);
+  }
+  if (memory::mul(n, p.bits) == INT64_MAX)
+    wait_too_large(t, s, p);
+  return wait_for(t, s, semaphore_id(t, p.sem), machine_bytes(n, p.bits), true);
+}
+
+// Memory and semaphores are given back: copies that still use them move now, and nothing may be left in a semaphore. Where
+// there are several threads, another one may have signalled ahead: the next scope finds that, and what is left in the end is
+// looked at when the kernel ends.
+const Step* scope_end(Thread& t, const Step* s) {
+  const auto& p = *static_cast<const ScopePayload*>(s->payload);
+  Execution& ex = *t.exec;
+  const memory::SemaphoreLayout& layout = ex.plan->semaphores;
+  for (const ScopePayload::Range& r : p.memory)
+    for (size_t i; (i = ex.copies.first_using(t.index, kTempBuffer, r.offset, r.offset + r.bytes)) < ex.copies.size();) complete_copy(ex, i);
+  for (int b : p.semaphores)
+    for (int64_t i = 0; i < layout.blocks()[static_cast<size_t>(b)].count; ++i) {
+      const int64_t id = layout.id(b, i, t.index);
+      for (size_t c; (c = ex.copies.first_signalling(id)) < ex.copies.size();) complete_copy(ex, c);
+      if (ex.threads.size() == 1) left_over(t, s, id);
+    }
+  return s + 1;
+}
+
+}  // namespace pallasim::interp::ops

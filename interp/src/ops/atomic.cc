@@ -1,0 +1,159 @@
+// Atomic read-modify-write operations. A step is never interrupted, so each element's operation is atomic; the elements of
+// one operation follow each other in row-major order.
+#include <bit>
+#include <cmath>
+#include <type_traits>
+
+#include "elements.h"
+
+namespace pallasim::interp::ops {
+namespace {
+
+template <typename T>
+T read(const std::byte* at) {
+  T v;
+  std::memcpy(&v, at, sizeof(T));
+  return v;
+}
+
+// `T` is the type in which F combines what memory has with the value.
+template <typename T, typename F>
+bool modify(std::byte* at, const std::byte* value, std::byte* old, F f) {
+  const T before = read<T>(at);
+  const T after = f(before, read<T>(value));
+  if (old) std::memcpy(old, &before, sizeof(T));
+  std::memcpy(at, &after, sizeof(T));
+  return std::memcmp(&before, &after, sizeof(T)) != 0;
+}
+
+template <typename T>
+bool exchange(std::byte* at, const std::byte* v, const std::byte*, std::byte* old) {
+  return modify<T>(at, v, old, [](T, T b) { return b; });
+}
+
+template <typename T>
+bool compare_and_swap(std::byte* at, const std::byte* v, const std::byte* compare, std::byte* old) {
+  const T expected = read<T>(compare);
+  return modify<T>(at, v, old, [=](T a, T b) { return a == expected ? b : a; });
+}
+
+template <typename T>
+T flushed(T x) {
+  return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(T{0}, x) : x;
+}
+
+// Integers wrap. f32 flushes subnormal operands and results, as the hardware's atomic does and its other additions do not.
+template <typename T>
+bool add(std::byte* at, const std::byte* v, const std::byte*, std::byte* old) {
+  return modify<T>(at, v, old, [](T a, T b) -> T {
+    if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<std::make_unsigned_t<T>>(a) + static_cast<std::make_unsigned_t<T>>(b));
+    else if constexpr (std::is_same_v<T, float>) return flushed(flushed(a) + flushed(b));
+    else return a + b;
+  });
+}
+
+template <ir::DType D>
+bool add_narrow(std::byte* at, const std::byte* v, const std::byte*, std::byte* old) {
+  static const LoadFn load = kernels().load(D);
+  static const StoreFn store = kernels().store(D);
+  return modify<uint16_t>(at, v, old, [](uint16_t a, uint16_t b) {
+    float x, y;
+    load(&x, reinterpret_cast<const std::byte*>(&a), 1, 1);
+    load(&y, reinterpret_cast<const std::byte*>(&b), 1, 1);
+    const float sum = x + y;
+    uint16_t r;
+    store(reinterpret_cast<std::byte*>(&r), &sum, 1, 1);
+    return r;
+  });
+}
+
+template <typename T>
+bool maximum(std::byte* at, const std::byte* v, const std::byte*, std::byte* old) {
+  return modify<T>(at, v, old, [](T a, T b) { return b > a ? b : a; });
+}
+template <typename T>
+bool minimum(std::byte* at, const std::byte* v, const std::byte*, std::byte* old) {
+  return modify<T>(at, v, old, [](T a, T b) { return b < a ? b : a; });
+}
+
+// Floats by the order of their bits, as Triton does it: a value without a sign is compared signed, one with a sign unsigned
+// and the other way round. So a NaN in memory stays in a maximum, and a minimum ignores it.
+template <typename Signed, bool Max>
+bool float_extreme(std::byte* at, const std::byte* v, const std::byte* c, std::byte* old) {
+  using Unsigned = std::make_unsigned_t<Signed>;
+  if (read<Signed>(v) >= 0) return Max ? maximum<Signed>(at, v, c, old) : minimum<Signed>(at, v, c, old);
+  return Max ? minimum<Unsigned>(at, v, c, old) : maximum<Unsigned>(at, v, c, old);
+}
+
+template <typename T>
+AtomicFn bitwise(std::string_view kind) {
+  if (kind == "and") return [](std::byte* at, const std::byte* v, const std::byte*, std::byte* old) { return modify<T>(at, v, old, [](T a, T b) -> T { return a & b; }); };
+  if (kind == "or") return [](std::byte* at, const std::byte* v, const std::byte*, std::byte* old) { return modify<T>(at, v, old, [](T a, T b) -> T { return a | b; }); };
+  if (kind == "xor") return [](std::byte* at, const std::byte* v, const std::byte*, std::byte* old) { return modify<T>(at, v, old, [](T a, T b) -> T { return a ^ b; }); };
+  return nullptr;
+}
+
+template <typename T>
+AtomicFn number(std::string_view kind) {
+  using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+  if (kind == "cas") return compare_and_swap<Bits>;
+  if (kind == "xchg") return exchange<Bits>;
+  if (kind == "add") return add<T>;
+  if constexpr (std::is_integral_v<T>) {
+    if (kind == "max") return maximum<T>;
+    if (kind == "min") return minimum<T>;
+    return bitwise<T>(kind);
+  } else {
+    using Signed = std::make_signed_t<Bits>;
+    if (kind == "max") return float_extreme<Signed, true>;
+    if (kind == "min") return float_extreme<Signed, false>;
+    return nullptr;
+  }
+}
+
+}  // namespace
+
+AtomicFn atomic_function(std::string_view kind, ir::DType t) {
+  switch (t) {
+    case ir::DType::I32: return number<int32_t>(kind);
+    case ir::DType::U32: return number<uint32_t>(kind);
+    case ir::DType::I64: return number<int64_t>(kind);
+    case ir::DType::U64: return number<uint64_t>(kind);
+    case ir::DType::F32: return number<float>(kind);
+    case ir::DType::F64: return number<double>(kind);
+    case ir::DType::F16: return kind == "cas" ? compare_and_swap<uint16_t> : kind == "add" ? add_narrow<ir::DType::F16> : nullptr;
+    case ir::DType::BF16: return kind == "cas" ? compare_and_swap<uint16_t> : kind == "add" ? add_narrow<ir::DType::BF16> : nullptr;
+    default: return nullptr;
+  }
+}
+
+const Step* atomic(Thread& t, const Step* s) {
+  const auto& p = *static_cast<const GatherPayload*>(s->payload);
+  Elements e(t, s, p);
+  std::byte* value = t.resolve(p.value);
+  std::byte* old = p.has_old ? t.resolve(p.old) : nullptr;
+  const bool compares = p.compare.buffer != kSlotBuffer;
+  const std::byte* compare = compares ? t.resolve(p.compare) : nullptr;
+  if (old && !t.exec->listeners.empty()) note_temporary(t, s, p.old, p.dims, dense_strides(p.dims), p.size, true);
+  bool changed = false;
+  for (int64_t n = 0; n < e.count(); ++n, e.next()) {
+    std::byte* into = old ? old + n * p.size : nullptr;
+    std::byte* at = e.on() ? e.address() : nullptr;
+    if (!at) {
+      if (into) std::memset(into, 0, static_cast<size_t>(p.size));
+      continue;
+    }
+    e.note(at, false);
+    e.note(at, true);
+    changed |= p.atomic(at, value + n * p.size, compare, into);
+  }
+  t.exec->progressed |= changed;
+  if (changed || !p.spins) return s + 1;
+  // Somebody else must write what this loop waits for.
+  ++t.exec->spins;
+  t.pc = s + 1;
+  t.stop = Stop::Yielded;
+  return nullptr;
+}
+
+}  // namespace pallasim::interp::ops

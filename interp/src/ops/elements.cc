@@ -1,0 +1,104 @@
+#include "elements.h"
+#include "findings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace pallasim::interp::ops {
+std::string shape_text(std::span<const int64_t> dims) {
+  std::string r = "(";
+  for (size_t i = 0; i < dims.size(); ++i) r += (i ? ", " : "") + std::to_string(dims[i]);
+  return r + (dims.size() == 1 ? ",)" : ")");
+}
+
+int64_t integer_element(const std::byte* at, ir::DType t) {
+  switch (t) {
+    case ir::DType::I8: return *reinterpret_cast<const int8_t*>(at);
+    case ir::DType::U8: return *reinterpret_cast<const uint8_t*>(at);
+    case ir::DType::I16: return *reinterpret_cast<const int16_t*>(at);
+    case ir::DType::U16: return *reinterpret_cast<const uint16_t*>(at);
+    case ir::DType::I32: return *reinterpret_cast<const int32_t*>(at);
+    case ir::DType::U32: return *reinterpret_cast<const uint32_t*>(at);
+    default: return *reinterpret_cast<const int64_t*>(at);
+  }
+}
+
+Elements::Elements(Thread& t, const Step* s, const GatherPayload& p)
+    : t_(t), s_(s), p_(p), mask_(p.has_mask ? t.resolve(p.mask) : nullptr), base_(t.resolve(p.ref)) {
+  for (int64_t d : p.dims) count_ *= d;
+  int64_t offset = 0;
+  for (size_t d = 0; d < p.ref_dims.size(); ++d) {
+    const GatherDim& g = p.ref_dims[d];
+    if (g.kind == GatherDim::Kind::Array) {
+      regular_ = false;
+      continue;
+    }
+    start_[d] = g.start_slot == Addr::kNoSlot ? g.start : g.wide ? t.slot<int64_t>(g.start_slot) : t.slot<int32_t>(g.start_slot);
+    const int64_t span = g.result_dim < 0 ? 0 : memory::mul(p.dims[static_cast<size_t>(g.result_dim)] - 1, g.step);
+    if (!inside(g, start_[d]) || !inside(g, memory::add(start_[d], span))) regular_ = false;
+    if (!regular_) continue;
+    offset += start_[d] * g.stride;
+    if (g.result_dim >= 0) strides_[g.result_dim] = g.step * g.stride;
+  }
+  if (regular_) base_ += offset * p.size;
+}
+
+bool Elements::inside(const GatherDim& g, int64_t i) const {
+  if (i < 0 || i >= g.extent) return false;
+  if (g.window_slot == Addr::kNoSlot) return true;
+  const int64_t at = memory::add(block_start(g), i);
+  return at >= 0 && at < g.array_extent;
+}
+
+int64_t Elements::array_index(const GatherDim& g) const {
+  int64_t element = 0;
+  for (size_t i = 0; i < g.array_strides.size(); ++i) element += g.array_strides[i] * index_[i];
+  const int64_t i = integer_element(t_.resolve(g.array) + element * ir::byte_size(g.array_dtype), g.array_dtype);
+  return i < 0 && g.wraps ? i + g.extent : i;
+}
+
+std::byte* Elements::address() const {
+  int64_t offset = 0;
+  bool outside = false;
+  for (size_t d = 0; d < p_.ref_dims.size(); ++d) {
+    const GatherDim& g = p_.ref_dims[d];
+    int64_t i = g.kind == GatherDim::Kind::Array ? array_index(g)
+                                                 : memory::add(start_[d], g.result_dim < 0 ? 0 : memory::mul(index_[g.result_dim], g.step));
+    if (!inside(g, i)) [[unlikely]] {
+      const Options::Oob policy = t_.exec->options->out_of_bounds;
+      const bool read = p_.mode == GatherPayload::Mode::Load, in_padding = i >= g.extent && i < g.extent + g.padding;
+      if (in_padding || (read && policy == Options::Oob::Uninitialized)) return nullptr;
+      if (policy != Options::Oob::Machine || g.extent == 0) {
+        const bool in_block = i >= 0 && i < g.extent;
+        out_of_bounds(t_, s_, {0, false, 0, g.extent - 1, static_cast<int>(d), g.extent, 1}, i, p_.name, p_.shape, read ? "read" : p_.has_mask ? "masked swap" : "write", in_block ? &g : nullptr);
+      }
+      const bool pointer = p_.array_elements > 0;
+      const int64_t used = std::clamp<int64_t>(i, 0, g.extent - 1);
+      if (!pointer) note_out_of_bounds(t_, s_, {0, false, 0, g.extent - 1, static_cast<int>(d), g.extent, 1}, i, used, p_.name, p_.shape);
+      if (pointer) outside = true;
+      else i = used;
+    }
+    offset = memory::add(offset, memory::mul(i, g.stride));
+  }
+  if (outside) {
+    // A pointer that left its row may still point into the array.
+    const int64_t from_base = (t_.resolve(p_.ref) - t_.bases[p_.ref.buffer]) / p_.size;
+    const int64_t element = memory::add(from_base, offset);
+    if (element < 0 || element >= p_.array_elements) {
+      note_out_of_bounds(t_, s_, {0, false, 0, p_.array_elements - 1, 0, p_.array_elements, 1}, element, -1, p_.name + " as one line of elements", {p_.array_elements});
+      return nullptr;
+    }
+  }
+  return (regular_ ? t_.resolve(p_.ref) : base_) + offset * p_.size;
+}
+
+void Elements::note(const std::byte* at, bool write) const {
+  if (t_.exec->listeners.empty()) return;
+  Addr a = p_.ref;
+  a.dyn = Addr::kNoSlot;
+  a.offset = at - t_.bases[a.buffer];
+  note_access(t_, s_, a, {1}, {1}, p_.size, write);
+}
+
+}  // namespace pallasim::interp::ops

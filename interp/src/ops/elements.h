@@ -1,0 +1,55 @@
+// Accesses element by element: where each element lies, and whether it lies inside.
+#pragma once
+#include <span>
+#include <string>
+
+#include "pallasim/memory/saturate.h"
+#include "bodies.h"
+
+namespace pallasim::interp::ops {
+
+// "(2, 3)"
+std::string shape_text(std::span<const int64_t> dims);
+// An element of an integer dtype of 8 to 64 bits, in memory form.
+int64_t integer_element(const std::byte* at, ir::DType);
+
+class Elements {
+ public:
+  Elements(Thread&, const Step*, const GatherPayload&);
+  int64_t count() const { return count_; }
+  // No array indices, and everything is inside: `base()` and `strides()` (per result dim, elements) say it all.
+  bool regular() const { return regular_; }
+  std::byte* base() const { return base_; }
+  const int64_t* strides() const { return strides_; }
+
+  // Address of the element at the current position. Null: outside, on a machine where nobody stops that.
+  std::byte* address() const;
+  bool on() const { return !mask_ || static_cast<bool>(mask_[dot(p_.mask_strides)]); }
+  int64_t dot(const std::vector<int64_t>& strides) const {
+    int64_t r = 0;
+    for (size_t i = 0; i < strides.size(); ++i) r += strides[i] * index_[i];
+    return r;
+  }
+  void next() {
+    for (size_t d = p_.dims.size(); d-- > 0;) {
+      if (++index_[d] < p_.dims[d]) return;
+      index_[d] = 0;
+    }
+  }
+  void note(const std::byte* at, bool write) const;  // tells the listeners
+
+ private:
+  int64_t array_index(const GatherDim&) const;
+  bool inside(const GatherDim&, int64_t i) const;
+  int64_t block_start(const GatherDim& g) const { return g.window_slot == Addr::kNoSlot ? 0 : t_.slot<int64_t>(g.window_slot); }
+  Thread& t_;
+  const Step* s_;
+  const GatherPayload& p_;
+  const std::byte* mask_;
+  std::byte* base_;
+  int64_t count_ = 1;
+  bool regular_ = true;
+  int64_t start_[16], strides_[16] = {}, index_[16] = {};
+};
+
+}  // namespace pallasim::interp::ops

@@ -1,0 +1,217 @@
+// The grid as a loop in the plan; windows move by increments.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "bodies.h"
+#include "findings.h"
+
+namespace pallasim::interp::ops {
+namespace {
+
+// Entry `d` of the index map's result.
+int64_t window_index(const Thread& t, const Window& w, size_t d) {
+  if (!w.affine) return t.slot<int64_t>(w.index_value[d]);
+  const Plan& p = *t.exec->plan;
+  int64_t i = w.index[d].constant;
+  for (size_t g = 0; g < w.index[d].coefficient.size(); ++g)
+    i = memory::add(i, memory::mul(w.index[d].coefficient[g], t.slot<int64_t>(p.pid_slots[g])));
+  return i;
+}
+
+int64_t block_start(const Window& w, size_t d, int64_t index) { return memory::add(memory::mul(index, w.scale[d]), -w.pad_lo[d]); }
+
+}  // namespace
+
+void window_place(const Thread& t, const Window& w, int64_t* place) {
+  const size_t rank = w.dims.size();
+  for (size_t d = 0; d < rank; ++d) place[d] = block_start(w, d, window_index(t, w, d));
+  for (size_t d = rank; d < w.places(); ++d) place[d] = window_index(t, w, d);
+}
+
+memory::Clip clip_window(const Window& w, const int64_t* place) {
+  if (w.bounded.empty()) return memory::clip(w.dims, w.extent, place);
+  int64_t size[memory::kMaxRank];
+  for (size_t d = 0; d < w.dims.size(); ++d) size[d] = w.extent_at(place, d);
+  return memory::clip(w.dims, w.extent, place, size);
+}
+
+// At least one element of the block must lie inside.
+void check_window(const Thread& t, const Step* s, const Window& w) {
+  if (w.staged && !w.is_output && t.exec->options->out_of_bounds == Options::Oob::Uninitialized) return;
+  for (size_t d = 0; d < w.dims.size(); ++d) {
+    const int64_t i = window_index(t, w, d), start = block_start(w, d, i);
+    if (!w.bounded.empty() && w.bounded[d] >= 0) {
+      // A bounded slice has at most its block's size, and begins inside the array; as other blocks it may end outside.
+      const int64_t size = window_index(t, w, static_cast<size_t>(w.bounded[d]));
+      if (size != 0 && (size < 0 || size > w.extent[d] || start < 0 || start >= w.dims[d])) slice_outside(t, s, w, d, start, size);
+      continue;
+    }
+    const int64_t end = memory::add(start, w.extent[d]);
+    const bool inside = w.staged ? end > 0 && start < w.dims[d] : start >= 0 && end <= w.dims[d];
+    if (!inside && w.extent[d] > 0 && !(w.staged && !w.is_output && t.exec->options->out_of_bounds == Options::Oob::Uninitialized))
+      block_outside(t, s, w, d, i);
+  }
+}
+
+void note_point(Thread& t) {
+  Execution& ex = *t.exec;
+  if (ex.listeners.empty()) return;
+  std::vector<int64_t> point;
+  for (uint32_t p : ex.plan->pid_slots) point.push_back(t.slot<int64_t>(p));
+  for (Listener* l : ex.listeners) l->on_grid_point(ex, t, point);
+}
+
+void place_ids(Thread& t) {
+  const Plan& p = *t.exec->plan;
+  const auto& order = t.exec->options->grid_order;
+  for (size_t g = 0; g < p.pid_slots.size(); ++g) {
+    const int64_t place = t.slot<int64_t>(p.place_slots[g]);
+    t.slot<int64_t>(p.pid_slots[g]) = g < order.size() && !order[g].empty() ? order[g][static_cast<size_t>(place)] : place;
+  }
+}
+
+bool next_place(Thread& t) {
+  const Plan& p = *t.exec->plan;
+  const GridBox& box = t.exec->part(t).box;
+  bool found = false;
+  for (size_t g = p.pid_slots.size(); g-- > 0 && !found;) {
+    int64_t& place = t.slot<int64_t>(p.place_slots[g]);
+    found = ++place < box.hi[g];
+    if (!found) place = box.lo[g];
+  }
+  place_ids(t);
+  return found;
+}
+
+namespace {
+
+void at_point(Thread& t, const Step* s) {
+  if (t.exec->plan->modelled) return;  // its pipeline says when a step begins
+  if (t.exec->check_windows)
+    for (const Window& w : t.exec->plan->windows)
+      if (!w.index.empty() && w.affine && !w.edge) check_window(t, s, w);
+  note_point(t);
+}
+
+void place_windows(Thread& t) {
+  const Plan& p = *t.exec->plan;
+  for (const Plan::MovingWindow& m : p.moving) {
+    int64_t offset = m.first;
+    for (size_t g = 0; g < m.step.size(); ++g) offset = memory::add(offset, memory::mul(m.step[g], t.slot<int64_t>(p.pid_slots[g])));
+    t.slot<int64_t>(m.dyn) = offset;
+  }
+}
+
+}  // namespace
+
+const Step* grid_begin(Thread& t, const Step* s) {
+  Execution& ex = *t.exec;
+  const Plan& p = *ex.plan;
+  const GridBox& box = ex.part(t).box;
+  int64_t rest = t.point;
+  for (size_t g = p.pid_slots.size(); g-- > 0;) {
+    if (box.lo[g] >= box.hi[g]) return finish(t, s);
+    t.slot<int64_t>(p.pid_slots[g]) = t.slot<int64_t>(p.place_slots[g]) = t.point < 0 ? box.lo[g] : rest % ex.grid[g];
+    t.slot<int64_t>(p.size_slots[g]) = ex.grid[g];
+    if (t.point >= 0) rest /= ex.grid[g];
+  }
+  if (!ex.options->grid_order.empty() && t.point < 0) place_ids(t);
+  at_point(t, s);
+  place_windows(t);
+  return s + 1;
+}
+
+const Step* grid_next(Thread& t, const Step* s) {
+  Execution& ex = *t.exec;
+  const Plan& p = *ex.plan;
+  if (t.point >= 0) return s + 1;
+  if (!ex.options->grid_order.empty()) [[unlikely]] {
+    if (!next_place(t)) return s + 1;
+    place_windows(t);
+    at_point(t, s);
+    return s->jump;
+  }
+  const GridPart& part = ex.part(t);
+  for (size_t g = p.pid_slots.size(); g-- > 0;) {
+    int64_t& id = t.slot<int64_t>(p.pid_slots[g]);
+    if (++id < part.box.hi[g]) {
+      const int64_t* advance = part.advance.data() + g * p.moving.size();
+      for (size_t m = 0; m < p.moving.size(); ++m) t.slot<uint64_t>(p.moving[m].dyn) += static_cast<uint64_t>(advance[m]);
+      if (ex.check_windows || !ex.listeners.empty()) at_point(t, s);
+      return s->jump;
+    }
+    id = part.box.lo[g];
+  }
+  return s + 1;
+}
+
+const Step* window_indexed(Thread& t, const Step* s) {
+  const auto& w = *static_cast<const Window*>(s->payload);
+  check_window(t, s, w);
+  int64_t offset = 0;
+  for (size_t d = 0; d < w.dims.size(); ++d) offset += t.slot<int64_t>(w.index_value[d]) * w.scale[d] * w.strides[d];
+  if (w.dyn != Addr::kNoSlot) t.slot<int64_t>(w.dyn) = offset * w.element_bytes;
+  return s + 1;
+}
+
+namespace {
+
+void move_window(Thread& t, const Step* s, const Window& w, const int64_t* place, bool in) {
+  std::byte* stage = t.bases[kTempBuffer] + w.stage_offset;
+  const memory::Clip c = clip_window(w, place);
+  const int rank = static_cast<int>(w.dims.size());
+  for (Listener* l : t.exec->listeners) l->on_block(*t.exec, t, *s, w, c, in);
+  if (in && !c.full) poison(stage, w.block_elements, w.dtype, t.exec->options->uninitialized);
+  if (c.empty) return;
+  stage += c.block_offset * w.element_bytes;
+  std::byte* array = t.bases[w.buffer] + c.array_offset * w.element_bytes;
+  if (in) copy_strided(stage, w.block_strides.data(), array, w.strides.data(), c.count, rank, w.element_bytes);
+  else copy_strided(array, w.strides.data(), stage, w.block_strides.data(), c.count, rank, w.element_bytes);
+}
+
+}  // namespace
+
+const Step* window_staged(Thread& t, const Step* s) {
+  const auto& w = *static_cast<const Window*>(s->payload);
+  const auto places = static_cast<uint32_t>(w.places());
+  int64_t place[2 * memory::kMaxRank], old[2 * memory::kMaxRank];
+  bool same = t.slot<int64_t>(w.index_slots + 16 * places) != 0;
+  const bool valid = same;
+  check_window(t, s, w);
+  window_place(t, w, place);
+  for (uint32_t d = 0; d < places; ++d) {
+    old[d] = t.slot<int64_t>(w.index_slots + 16 * d);
+    same &= old[d] == place[d];
+  }
+  if (same) return s + 1;
+  if (valid && w.is_output) move_window(t, s, w, old, false);
+  move_window(t, s, w, place, true);
+  for (uint32_t d = 0; d < places; ++d) t.slot<int64_t>(w.index_slots + 16 * d) = place[d];
+  t.slot<int64_t>(w.index_slots + 16 * places) = 1;
+  return s + 1;
+}
+
+const Step* window_edge(Thread& t, const Step* s) {
+  const auto& w = *static_cast<const Window*>(s->payload);
+  int64_t offset = 0;
+  for (size_t d = 0; d < w.dims.size(); ++d) {
+    const int64_t start = block_start(w, d, window_index(t, w, d));
+    t.slot<int64_t>(w.index_slots + 16 * static_cast<uint32_t>(d)) = start;
+    offset = memory::add(offset, memory::mul(start, w.strides[d]));
+  }
+  t.slot<int64_t>(w.dyn) = memory::mul(offset, w.element_bytes);
+  return s + 1;
+}
+
+const Step* window_flush(Thread& t, const Step* s) {
+  const auto& w = *static_cast<const Window*>(s->payload);
+  const auto places = static_cast<uint32_t>(w.places());
+  if (!t.slot<int64_t>(w.index_slots + 16 * places)) return s + 1;
+  int64_t place[2 * memory::kMaxRank];
+  for (uint32_t d = 0; d < places; ++d) place[d] = t.slot<int64_t>(w.index_slots + 16 * d);
+  move_window(t, s, w, place, false);
+  return s + 1;
+}
+
+}  // namespace pallasim::interp::ops

@@ -1,0 +1,122 @@
+#include <algorithm>
+
+#include "pallasim/memory/saturate.h"
+#include "elements.h"
+#include "findings.h"
+
+namespace pallasim::interp::ops {
+namespace {
+
+int64_t index_value(const Thread& t, const IndexTerm& term) {
+  return term.wide ? t.slot<int64_t>(term.slot) : t.slot<int32_t>(term.slot);
+}
+
+// A slice whose size is known at run time only.
+int64_t checked_range(const Thread& t, const Step* s, IndexTerm term, int64_t i, const std::string& ref, const std::vector<int64_t>& shape, bool write) {
+  term.size = t.slot<int64_t>(term.size_slot);
+  if (term.size < 0 || i < 0 || memory::add(i, term.size) > memory::add(term.extent, term.padding)) out_of_bounds(t, s, term, i, ref, shape, write ? "write" : "read");
+  return i * term.stride;
+}
+
+int64_t checked_offset(const Thread& t, const Step* s, const IndexTerm& term, const std::string& ref,
+                       const std::vector<int64_t>& shape, bool write) {
+  int64_t i = index_value(t, term);
+  if (term.size_slot != Addr::kNoSlot) [[unlikely]] return checked_range(t, s, term, i, ref, shape, write);
+  if (i < 0 || i > term.last) [[unlikely]] {
+    if (term.size == 0) return 0;
+    if (t.exec->options->out_of_bounds != Options::Oob::Machine || term.last < 0) out_of_bounds(t, s, term, i, ref, shape, write ? "write" : "read");
+    const int64_t used = std::clamp<int64_t>(i, 0, term.last);
+    note_out_of_bounds(t, s, term, i, used, ref, shape);
+    i = used;
+  }
+  return i * term.stride;
+}
+
+}  // namespace
+
+const Step* index_bounds(Thread& t, const Step* s) {
+  const auto& p = *static_cast<const IndexPayload*>(s->payload);
+  int64_t offset = s->a == Addr::kNoSlot ? 0 : t.slot<int64_t>(s->a);
+  for (const IndexTerm& term : p.terms) offset += checked_offset(t, s, term, p.ref, p.shape, p.write);
+  t.slot<int64_t>(s->dst) = offset;
+  return s + 1;
+}
+
+const Step* clamp_index(Thread& t, const Step* s) {
+  const auto& p = *static_cast<const IndexPayload*>(s->payload);
+  int64_t offset = s->a == Addr::kNoSlot ? 0 : t.slot<int64_t>(s->a);
+  for (const IndexTerm& term : p.terms) offset += std::clamp<int64_t>(index_value(t, term), 0, term.last) * term.stride;
+  t.slot<int64_t>(s->dst) = offset;
+  return s + 1;
+}
+
+namespace {
+std::byte* scalar_address(Thread& t, const Step* s, const ScalarAccess& p) {
+  std::byte* at = t.resolve(p.addr);
+  return p.has_term ? at + checked_offset(t, s, p.term, p.ref, p.shape, p.store != nullptr) : at;
+}
+void note_scalar(Thread& t, const Step* s, const ScalarAccess& p, const std::byte* at, int bytes, bool write) {
+  if (t.exec->listeners.empty()) return;
+  Addr a = p.addr;
+  a.offset = at - t.bases[a.buffer];
+  a.dyn = Addr::kNoSlot;
+  note_access(t, s, a, {1}, {1}, bytes, write);
+}
+}  // namespace
+
+const Step* load_scalar(Thread& t, const Step* s) {
+  const auto& p = *static_cast<const ScalarAccess*>(s->payload);
+  const std::byte* at = scalar_address(t, s, p);
+  note_scalar(t, s, p, at, p.bytes, false);
+  p.load(t.arena + s->dst, at, 1, 1);
+  return s + 1;
+}
+
+const Step* store_scalar(Thread& t, const Step* s) {
+  const auto& p = *static_cast<const ScalarAccess*>(s->payload);
+  std::byte* at = scalar_address(t, s, p);
+  note_scalar(t, s, p, at, p.bytes, true);
+  p.store(at, t.arena + s->a, 1, 1);
+  t.exec->progressed = true;
+  return s + 1;
+}
+
+namespace {
+template <typename T>
+const Step* load_fast(Thread& t, const Step* s) {
+  const auto& p = *static_cast<const ScalarAccess*>(s->payload);
+  t.slot<T>(s->dst) = *reinterpret_cast<const T*>(scalar_address(t, s, p));
+  return s + 1;
+}
+}  // namespace
+
+StepFn fast_load_scalar(int bytes) {
+  return bytes == 1 ? load_fast<uint8_t> : bytes == 4 ? load_fast<uint32_t> : bytes == 8 ? load_fast<uint64_t> : load_scalar;
+}
+
+const Step* copy(Thread& t, const Step* s) {
+  const auto& p = *static_cast<const CopyPayload*>(s->payload);
+  std::byte* dst = t.resolve(p.dst);
+  const std::byte* src = t.resolve(p.src);
+  t.exec->progressed |= s->b != 0;
+  if (!t.exec->listeners.empty()) {
+    note_access(t, s, p.src, p.dims, p.src_strides, p.size, false);
+    note_access(t, s, p.dst, p.dims, p.dst_strides, p.size, true);
+  }
+  if (p.contiguous) std::memmove(dst, src, static_cast<size_t>(p.bytes));
+  else copy_strided(dst, p.dst_strides.data(), src, p.src_strides.data(), p.dims.data(), static_cast<int>(p.dims.size()), p.size);
+  return s + 1;
+}
+
+const Step* fill(Thread& t, const Step* s) {
+  const auto& p = *static_cast<const FillPayload*>(s->payload);
+  fill_strided(t.resolve(p.dst), p.strides.data(), &p.element, p.dims.data(), static_cast<int>(p.dims.size()), p.size);
+  if (p.name.empty()) {
+    if (!t.exec->listeners.empty()) note_temporary(t, s, p.dst, p.dims, p.strides, p.size, true);
+    return s + 1;
+  }
+  for (Listener* l : t.exec->listeners) l->on_fresh(*t.exec, t, p.dst.offset, p.dims[0] * p.size, p.name);
+  return s + 1;
+}
+
+}  // namespace pallasim::interp::ops

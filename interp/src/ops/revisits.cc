@@ -1,0 +1,28 @@
+// Blocks of outputs that the grid comes back to.
+#include <fmt/format.h>
+
+#include "elements.h"
+#include "bodies.h"
+#include "findings.h"
+
+namespace pallasim::interp::ops {
+// An output's window is written back when it moves on, and not read again when it comes back.
+const Step* output_visit(Thread& t, const Step* s) {
+  const auto& w = *static_cast<const Window*>(s->payload);
+  Execution& ex = *t.exec;
+  std::vector<int64_t> block(w.places()), here;
+  window_place(t, w, block.data());
+  for (uint32_t p : ex.plan->pid_slots) here.push_back(t.slot<int64_t>(p));
+  Execution::Visits& v = ex.visits[{t.index, w.operand}];
+  const bool same = v.now == block && !v.seen.empty();
+  v.now = block;
+  const auto [seen, first] = v.seen.try_emplace(block, here);
+  if (!first && !same && !v.reported) {
+    v.reported = true;
+    revisited(t, s, w, block, seen->second);
+  }
+  seen->second = std::move(here);
+  return s + 1;
+}
+
+}  // namespace pallasim::interp::ops

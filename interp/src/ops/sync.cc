@@ -1,0 +1,99 @@
+#include <fmt/format.h>
+
+#include <set>
+
+#include "bodies.h"
+#include "findings.h"
+
+namespace pallasim::interp::ops {
+
+namespace {
+int32_t peer_thread(const Thread& t, const Peer& p) {
+  if (!p.elsewhere()) return t.index;
+  const int32_t cores = t.exec->plan->num_threads;
+  const int32_t device = p.device_slot == Addr::kNoSlot ? t.exec->device_of(t) : t.slot<int32_t>(p.device_slot);
+  return device * cores + (p.core_slot == Addr::kNoSlot ? t.index % cores : t.slot<int32_t>(p.core_slot));
+}
+}  // namespace
+
+int64_t semaphore_id(const Thread& t, const SemPayload& p) {
+  const int64_t index = p.index.offset + (p.index.dyn == Addr::kNoSlot ? 0 : t.slot<int64_t>(p.index.dyn));
+  return t.exec->plan->semaphores.id(p.block, index, peer_thread(t, p.peer));
+}
+
+namespace {
+int64_t amount(const Thread& t, const SemPayload& p) {
+  if (p.value_slot == Addr::kNoSlot) return p.value;
+  return p.value_wide ? t.slot<int64_t>(p.value_slot) : t.slot<int32_t>(p.value_slot);
+}
+
+}  // namespace
+
+int32_t target_thread(const Thread& t, const Step* s, const Peer& p, const char* what) {
+  const Execution& ex = *t.exec;
+  const auto check = [&](uint32_t slot, int32_t count, const char* of) {
+    if (slot == Addr::kNoSlot) return;
+    const int32_t i = t.slot<int32_t>(slot);
+    if (i < 0 || i >= count)
+      no_such_unit(t, s, what, of, i, count);
+  };
+  check(p.core_slot, ex.plan->num_threads, "core");
+  check(p.device_slot, ex.devices, "device");
+  return peer_thread(t, p);
+}
+
+const Step* sem_signal(Thread& t, const Step* s) {
+  const auto& p = *static_cast<const SemPayload*>(s->payload);
+  target_thread(t, s, p.peer, "signal");
+  const int64_t id = semaphore_id(t, p);
+  for (Listener* l : t.exec->listeners) l->on_signal(*t.exec, t, id);
+  t.exec->semaphores.signal(id, amount(t, p), &t.exec->woken);
+  t.exec->progressed = true;
+  return s + 1;
+}
+
+// Copies that move when somebody waits do so now, oldest first, as long as the count does not suffice.
+const Step* wait_for(Thread& t, const Step* s, int64_t id, int64_t value, bool decrement) {
+  Execution& ex = *t.exec;
+  if (ex.copies_move == Options::Copies::AtWait)
+    for (size_t i; ex.semaphores.count(id) < value && (i = ex.copies.first_signalling(id)) < ex.copies.size();) complete_copy(ex, i);
+  if (ex.semaphores.wait(id, value, decrement, t.index)) {
+    t.wait_sem = -1;
+    for (Listener* l : ex.listeners) {
+      l->on_seen(ex, t, id);
+      if (decrement) l->on_taken(ex, id, value);
+    }
+    return s + 1;
+  }
+  t.wait_sem = id;
+  t.wait_value = value;
+  t.pc = s;
+  t.stop = Stop::Blocked;
+  return nullptr;
+}
+
+const Step* sem_wait(Thread& t, const Step* s) {
+  const auto& p = *static_cast<const SemPayload*>(s->payload);
+  return wait_for(t, s, semaphore_id(t, p), amount(t, p), p.decrement);
+}
+
+const Step* sem_read(Thread& t, const Step* s) {
+  const auto& p = *static_cast<const SemPayload*>(s->payload);
+  Execution& ex = *t.exec;
+  const int64_t id = semaphore_id(t, p);
+  // Somebody who polls waits too.
+  if (ex.copies_move == Options::Copies::AtWait)
+    for (size_t i; (i = ex.copies.first_signalling(id)) < ex.copies.size();) complete_copy(ex, i);
+  for (Listener* l : ex.listeners) l->on_seen(ex, t, id);
+  int64_t& seen = t.slot<int64_t>(s->dst);
+  const bool same = seen == ex.semaphores.count(id);
+  seen = ex.semaphores.count(id);
+  if (!p.polls || !same) return s + 1;
+  // Somebody else must signal what this loop waits for.
+  ++ex.spins;
+  t.pc = s + 1;
+  t.stop = Stop::Yielded;
+  return nullptr;
+}
+
+}  // namespace pallasim::interp::ops

@@ -1,0 +1,93 @@
+// Whole-array operations without a fast body: dense row-major operands in, dense results out, in memory form.
+#pragma once
+#include <functional>
+#include <vector>
+
+#include "plan.h"
+
+namespace pallasim::interp::ops {
+
+struct ArrayArg {
+  Addr addr;
+  int64_t elements = 0;
+  int element_bytes = 4;
+};
+struct ArrayCall {
+  Thread& thread;
+  const std::byte* const* in;
+  std::byte* const* out;
+};
+using ArrayBody = std::function<void(const ArrayCall&)>;
+struct ArrayPayload {
+  std::vector<ArrayArg> in, out;
+  ArrayBody body;
+};
+const Step* array_op(Thread&, const Step*);  // payload ArrayPayload; imm 1: results are memory that others see
+
+using Dims = std::vector<int64_t>;
+inline int64_t count(const Dims& dims) {
+  int64_t n = 1;
+  for (int64_t d : dims) n *= d;
+  return n;
+}
+
+// -- movement.cc --
+// Rotation of in[0] along `axis` by in[1] (an integer scalar) + stride * index along stride_axis; stride_axis -1: none.
+ArrayBody roll(Dims dims, int axis, int64_t stride, int stride_axis, ir::DType dtype, ir::DType shift);
+// Bits of [outer][rows][inner] elements regrouped along the rows: narrow rows of one word lie low bits first.
+ArrayBody regroup(int64_t outer, int64_t rows, int64_t inner, ir::DType from, ir::DType to);
+// Element k of every operand becomes bits [k * width, (k + 1) * width) of a word.
+ArrayBody pack(int64_t n, ir::DType from, ir::DType packed, int sources);
+ArrayBody unpack(int64_t n, ir::DType word, ir::DType packed, ir::DType to, int index);
+// f32 to a narrower float: rounds away from zero where the discarded part is at least the random bits below it.
+ArrayBody stochastic_round(int64_t n, ir::DType to);
+
+// -- sort.cc --
+ArrayBody sort(Dims dims, int axis, std::vector<ir::DType> dtypes, int keys);
+ArrayBody top_k(Dims dims, int axis, int64_t k, ir::DType dtype, ir::DType index);
+
+// -- indexed.cc --
+enum class Bounds { Clip, Drop };
+struct GatherShape {
+  Dims operand, indices, result, slice;
+  std::vector<int> offset_dims, collapsed, start_map, operand_batch, index_batch;
+  ir::DType dtype, index;
+  Bounds bounds = Bounds::Clip;
+  std::byte fill[16] = {};  // memory form
+};
+ArrayBody gather_slices(GatherShape);
+struct ScatterShape {
+  Dims operand, indices, updates;
+  std::vector<int> window_dims, inserted, start_map, operand_batch, index_batch;
+  ir::DType dtype, index;
+  Bounds bounds = Bounds::Drop;
+  StripFn combine = nullptr;  // null: the update replaces
+  StripParams params;
+};
+ArrayBody scatter_slices(ScatterShape);
+
+// -- convolve.cc --
+// Specs name dimensions: batch, feature and the spatial ones (rhs: output and input feature first). Sums run over the
+// window in row-major order, then over features, in f32, f64 or wrapping 64-bit integers.
+struct ConvShape {
+  Dims lhs, rhs, out;
+  std::vector<int> lhs_spec, rhs_spec, out_spec;
+  Dims strides, low, high, lhs_dilation, rhs_dilation;  // per spatial dimension
+  int64_t feature_groups = 1, batch_groups = 1;
+  ir::DType in, result;
+  Semantics semantics;
+};
+ArrayBody convolution(ConvShape);
+
+// -- random.cc --
+// Strides are 0 for operands that are scalars.
+ArrayBody threefry2x32(int64_t n, std::vector<int64_t> strides);
+ArrayBody iota_2x32(int64_t n);
+enum class RngAlgorithm { ThreeFry, Philox };
+// in[0]: the state, u32[4] or u64[2] (key, counter); out: next state, bits.
+ArrayBody rng_bits(RngAlgorithm, Dims result, ir::DType dtype);
+// A core's generator (docs/numerics.md): a slot holds the key (two u32 words) and how often it was drawn from (u64).
+ArrayBody prng_seed(uint32_t slot, std::vector<int64_t> seed_words);
+ArrayBody prng_draw(uint32_t slot, int64_t n);
+
+}  // namespace pallasim::interp::ops

@@ -1,0 +1,82 @@
+// Checked runs: aliased inputs that are read after their output was written.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "checked.h"
+#include "../ops/elements.h"
+#include "report.h"
+
+namespace pallasim::interp {
+
+AliasWatch::AliasWatch(const Plan& plan) : plan_(plan) {
+  if (plan.module.machine != ir::Machine::Generic) return;
+  const int inputs = static_cast<int>(plan.module.operands.size()) - plan.module.count(ir::Operand::Kind::Output);
+  for (const ir::Alias& a : plan.module.aliases) {
+    if (ir::is_sync(plan.windows[static_cast<size_t>(a.input)].dtype)) continue;
+    pairs_[a.input] = inputs + a.output;
+    pairs_[inputs + a.output] = a.input;
+  }
+}
+
+void AliasWatch::cut(const ByteRun& run) {
+  auto it = written_.upper_bound(run.begin);
+  if (it != written_.begin()) --it;
+  while (it != written_.end() && it->first < run.end) {
+    const auto [begin, w] = *it;
+    if (w.end <= run.begin) {
+      ++it;
+      continue;
+    }
+    it = written_.erase(it);
+    if (begin < run.begin) written_[begin] = {run.begin, w.step};
+    if (w.end > run.end) it = written_.insert_or_assign(run.end, Written{w.end, w.step}).first;
+  }
+}
+
+void AliasWatch::on_access(Execution& ex, const Access& a) {
+  if (a.buffer < kFirstOperandBuffer) return;
+  const int operand = static_cast<int>(a.buffer - kFirstOperandBuffer);
+  if (!pairs_.count(operand)) return;
+  const bool output = plan_.windows[static_cast<size_t>(operand)].is_output;
+  if (!a.write && (output || reported_.count(operand))) return;
+  for (const ByteRun& run : byte_runs(address(ex, a), a.dims, a.strides, a.rank, a.element_bytes)) {
+    if (!a.write) {
+      auto it = written_.upper_bound(run.begin);
+      if (it != written_.begin() && std::prev(it)->second.end > run.begin) --it;
+      if (it == written_.end() || it->first >= run.end) continue;
+      return report(ex, a, operand, std::max(it->first, run.begin), it->second.step);
+    }
+    cut(run);  // what is written through the input's own name is the input's
+    if (output) written_[run.begin] = {run.end, a.step};
+  }
+}
+
+void AliasWatch::report(Execution& ex, const Access& a, int input, const std::byte* at, const Step* writer) {
+  reported_.insert(input);
+  const ir::Module& m = plan_.module;
+  const Window& w = plan_.windows[static_cast<size_t>(input)];
+  const std::string& name = m.operands[static_cast<size_t>(input)].name;
+  const std::string& other = m.operands[static_cast<size_t>(pairs_[input])].name;
+  const Thread& t = ex.threads[static_cast<size_t>(a.thread)];
+  int64_t element = (at - t.bases[a.buffer]) / w.element_bytes;
+  std::vector<int64_t> index(w.dims.size());
+  for (size_t d = index.size(); d-- > 0;) index[d] = element % w.dims[d], element /= w.dims[d];
+  ir::Diagnostic d = diagnostic_at(t, a.step, "PS-ALIAS-001",
+                                   fmt::format("{} is read where {} was written before: the two are one buffer", name, other));
+  d.severity = ir::Severity::Warning;
+  ir::Site side = ir::site_of(m, writer->loc);
+  side.what = fmt::format("{} was written here", other);
+  d.also.push_back(std::move(side));
+  d.numbers.push_back(fmt::format("the first such element is {}", ops::shape_text(index)));
+  d.numbers.push_back("this run showed the new value; the HLO interpreter shows the old one, and a TPU what its window held when "
+                      "the block was fetched");
+  d.hint = fmt::format("read {} before {} is written, or read {} where the new value is meant", name, other, other);
+  findings_.push_back(std::move(d));
+}
+
+void AliasWatch::finish(Execution&, std::vector<ir::Diagnostic>& out) {
+  for (ir::Diagnostic& d : findings_) out.push_back(std::move(d));
+}
+
+}  // namespace pallasim::interp

@@ -1,0 +1,92 @@
+// Semaphores in words: who signals, who waits, what is left.
+#include <fmt/format.h>
+
+#include "../ops/findings.h"
+#include "../plan/steps.h"
+#include "report.h"
+
+namespace pallasim::interp {
+
+std::string where(const Plan& p, ir::LocId loc) {
+  const ir::Site site = ir::site_of(p.module, loc);
+  return site.source.file.empty() ? std::string("an unknown line") : fmt::format("{}:{}", site.source.file, site.source.line);
+}
+
+namespace {
+// note(block, how, location) of every step that adds to a semaphore.
+template <typename F>
+void for_each_signal(const Plan& p, const F& note) {
+  for (const Step& s : p.steps) {
+    if (s.fn == ops::sem_signal) note(static_cast<const SemPayload*>(s.payload)->block, "is signalled", s.loc);
+    if (s.fn != ops::dma_start) continue;
+    const auto& d = *static_cast<const DmaPayload*>(s.payload);
+    const auto counts_bytes = [&](int block) { return p.semaphores.blocks()[static_cast<size_t>(block)].bytes; };
+    note(d.dst_sem.block, counts_bytes(d.dst_sem.block) ? "counts the bytes of the copy started" : "is signalled by the copy started", s.loc);
+    if (d.src_sem.block >= 0)
+      note(d.src_sem.block, counts_bytes(d.src_sem.block) ? "counts the bytes read by the copy started" : "is signalled when its source was read by the copy started", s.loc);
+  }
+}
+}  // namespace
+
+std::vector<std::string> signallers(const Plan& p, const std::set<int>& blocks) {
+  std::set<std::string> lines;
+  for_each_signal(p, [&](int block, const char* how, ir::LocId loc) {
+    if (blocks.count(block)) lines.insert(fmt::format("{} {} at {}", p.semaphores.blocks()[static_cast<size_t>(block)].name, how, where(p, loc)));
+  });
+  return {lines.begin(), lines.end()};
+}
+
+namespace {
+// Who takes from the semaphores of a block, a line each.
+std::vector<std::string> awaiters(const Plan& p, int block) {
+  std::set<std::string> lines;
+  const std::string& name = p.semaphores.blocks()[static_cast<size_t>(block)].name;
+  for (const Step& s : p.steps) {
+    if (s.fn == ops::sem_wait && static_cast<const SemPayload*>(s.payload)->block == block) lines.insert(fmt::format("{} is awaited at {}", name, where(p, s.loc)));
+    if (s.fn != ops::dma_wait) continue;
+    const auto& w = *static_cast<const DmaWaitPayload*>(s.payload);
+    if (w.sem.block != block) continue;
+    int64_t n = 1;
+    for (int64_t d : w.extents.dims) n *= d;
+    lines.insert(fmt::format("{} is awaited at {}, for {}", name, where(p, s.loc), w.extents.slots.empty() ? fmt::format("{} bytes", n * w.bits / 8) : "a size known at run time"));
+  }
+  if (lines.empty()) lines.insert(name + " is never awaited");
+  return {lines.begin(), lines.end()};
+}
+}  // namespace
+
+// A kernel may declare that its semaphores are not to be checked.
+static bool checks_semaphores(const ir::Module& m) {
+  const ir::Attr* params = ir::find(m.attrs, "params");
+  for (size_t i = 0; params && i < params->keys.size(); ++i)
+    if (params->keys[i] == "disable_semaphore_checks" && params->items[i].is_true()) return false;
+  return true;
+}
+
+void ops::left_over(Thread& t, const Step* s, int64_t id) {
+  Execution& ex = *t.exec;
+  const int64_t left = ex.semaphores.count(id);
+  if (left == 0) return;
+  const Plan& p = *ex.plan;
+  ex.semaphores.set(id, 0);
+  if (!checks_semaphores(p.module)) return;
+  int block = -1;
+  const std::string name = p.semaphores.name(id, static_cast<int64_t>(ex.threads.size()), &block);
+  const bool bytes = block >= 0 && p.semaphores.blocks()[static_cast<size_t>(block)].bytes;
+  ir::Diagnostic d = diagnostic_at(
+      t, s, "PS-SEM-002",
+      bytes ? fmt::format("{} ends with {} bytes that nobody waited for", name, left) : fmt::format("{} ends at {} instead of 0", name, left));
+  for_each_signal(p, [&](int signalled, const char*, ir::LocId loc) {
+    if (signalled == block && d.site.source.file.empty()) d.site = ir::site_of(p.module, loc);
+  });
+  d.numbers = signallers(p, {block});
+  if (block >= 0)
+    for (std::string& line : awaiters(p, block)) d.numbers.push_back(std::move(line));
+  d.hint = bytes ? "every copy that is started needs a wait for its bytes; on hardware the next user of the semaphore goes wrong"
+                 : "signals and waits must balance; on hardware the next user of the semaphore goes wrong";
+  if (p.module.machine != ir::Machine::Generic) throw ir::DiagnosticError(std::move(d));
+  d.severity = ir::Severity::Warning;
+  ex.findings.push_back(std::move(d));
+}
+
+}  // namespace pallasim::interp
