@@ -249,7 +249,13 @@ class Replay {
     for (size_t i = 0; i < launches.size(); ++i) calls.push_back({static_cast<int32_t>(launches[i].device), args[i], results[i]});
     for (int i = 0; i < options_.repeat; ++i) {
       const auto start = std::chrono::steady_clock::now();
-      report = interp::launch(plan, session_, calls, options);
+      interp::Outcome outcome = interp::try_launch(plan, session_, calls, options);
+      report = std::move(outcome.report);
+      if (outcome.stop) {
+        show_prints(report, out_);
+        for (const ir::Diagnostic& d : report.findings) finding(d);
+        throw ir::DiagnosticError(std::move(*outcome.stop));
+      }
       seconds_.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     }
     show_prints(report, out_);

@@ -120,6 +120,14 @@ void show_times(std::vector<double> seconds, const interp::Report& report, Out& 
   out.object["time"] = {{"launches", seconds.size()}, {"least_seconds", least}, {"median_seconds", median}};
 }
 
+// What was seen before the stop comes first.
+[[noreturn]] void stopped(const interp::Report& report, const ir::Diagnostic& why, Out& out) {
+  show_prints(report, out);
+  out.object["prints"] = report.prints;
+  for (const ir::Diagnostic& d : report.findings) out.finding(d);
+  throw ir::DiagnosticError(why);
+}
+
 }  // namespace
 
 int run(const RunOptions& o, Out& out) {
@@ -148,7 +156,10 @@ int run(const RunOptions& o, Out& out) {
   for (int i = 0; i < o.repeat; ++i) {
     interp::Session session;
     const auto start = std::chrono::steady_clock::now();
-    report = interp::launch(*plan, session, in, to, options);
+    const interp::DeviceCall call{0, in, to, 0};
+    interp::Outcome outcome = interp::try_launch(*plan, session, std::span(&call, 1), options);
+    report = std::move(outcome.report);
+    if (outcome.stop) stopped(report, *outcome.stop, out);
     seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }
 

@@ -45,11 +45,11 @@ void Program::run(std::span<const interp::DeviceCall> devices) const {
   note_launch();
   std::vector<LaunchRecorder> recorders;
   for (const interp::DeviceCall& d : devices) recorders.emplace_back(plan_, option_text_, d.device, d.args, d.results);
-  try {
-    note_report(interp::launch(*plan_, session(), devices, options_), options_);
-  } catch (const ir::DiagnosticError& e) {
-    for (size_t i = 0; i < devices.size(); ++i) recorders[i].failed(e.diagnostic(), devices[i].results);
-    throw;
+  interp::Outcome outcome = interp::try_launch(*plan_, session(), devices, options_);
+  note_report(std::move(outcome.report), options_);
+  if (outcome.stop) {
+    for (size_t i = 0; i < devices.size(); ++i) recorders[i].failed(*outcome.stop, devices[i].results);
+    throw ir::DiagnosticError(std::move(*outcome.stop));
   }
   for (size_t i = 0; i < devices.size(); ++i) recorders[i].ended(devices[i].results);
 }

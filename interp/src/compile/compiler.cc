@@ -31,9 +31,16 @@ Step& Compiler::emit(StepFn fn, const void* payload) {
   s.payload = payload;
   s.loc = loc_;
   s.id = here();
+  s.info = &kPlainStep;
   plan_.steps.push_back(s);
   targets_.push_back(-1);
   return plan_.steps.back();
+}
+
+Step& Compiler::emit(const StepInfo& info, const void* payload) {
+  Step& s = emit(info.fn, payload);
+  s.info = &info;
+  return s;
 }
 
 void Compiler::unsupported(const Op& op, const std::string& what) {

@@ -49,6 +49,7 @@ class Compiler {
 
   // -- steps --
   Step& emit(StepFn fn, const void* payload = nullptr);
+  Step& emit(const StepInfo&, const void* payload = nullptr);  // one that others reason about
   int here() const { return static_cast<int>(plan_.steps.size()); }
   void jump_to(int step, int target) { targets_[static_cast<size_t>(step)] = target; }
 

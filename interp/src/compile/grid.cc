@@ -334,7 +334,7 @@ void Compiler::compile_body(const ir::Body& body) {
   else emit(ops::grid_next), jump_to(here() - 1, top);
   for (Window& w : plan_.windows)
     if (w.staged && w.is_output && !w.slots) emit(ops::window_flush, &w);
-  emit(ops::finish);
+  emit(ops::kFinish);
 }
 
 }  // namespace pallasim::interp

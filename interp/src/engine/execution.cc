@@ -9,7 +9,7 @@
 
 namespace pallasim::interp {
 
-std::atomic<bool> interrupt_requested{false};
+std::atomic<uint64_t> g_interrupt_epoch{0};
 
 void poison(std::byte* at, int64_t count, ir::DType t, Options::Fill fill) {
   const memory::Element e = memory::uninitialized(t, fill);
@@ -235,8 +235,9 @@ Stop Execution::run(Thread& t, int64_t budget) {
   const Step* s = t.pc;
   t.stop = Stop::None;
   int64_t left = budget;
+  const uint64_t epoch = interrupt_epoch;
   try {
-    while (left > 0) {
+    while (left > 0 && g_interrupt_epoch.load(std::memory_order_relaxed) == epoch) {
       --left;
       const Step* next = s->fn(t, s);
       if (!next) {
@@ -251,7 +252,7 @@ Stop Execution::run(Thread& t, int64_t budget) {
     throw;
   }
   t.pc = s;
-  steps += budget;
+  steps += budget - left;
   return Stop::None;
 }
 

@@ -120,7 +120,7 @@ void check_limits(Execution& ex, const Options& o, const Thread& t, int64_t idle
   }
   if (o.livelock_steps > 0 && idle >= o.livelock_steps)
     no_progress(ex, t, idle, token);
-  if (interrupt_requested.exchange(false)) interrupted(ex, t, token);
+  if (g_interrupt_epoch.load(std::memory_order_relaxed) != ex.interrupt_epoch) interrupted(ex, t, token);
 }
 
 

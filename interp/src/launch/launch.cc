@@ -22,7 +22,8 @@
 
 namespace pallasim::interp {
 
-void request_interrupt() { interrupt_requested = true; }
+void request_interrupt() { g_interrupt_epoch.fetch_add(1, std::memory_order_relaxed); }
+uint64_t interrupt_epoch() { return g_interrupt_epoch.load(std::memory_order_relaxed); }
 const ir::Module& module_of(const Plan& p) { return p.given ? *p.given : p.module; }
 
 void bad_argument(const Plan& p, std::string message, std::vector<std::string> numbers, std::string hint) {
@@ -116,6 +117,7 @@ int64_t resident_programs(const Plan& p, const Options& o) {
 std::string run_box(Execution& ex, const Call& c, const GridBox& box) {
   const FloatEnvironment environment;
   ex.options = &c.options;
+  ex.interrupt_epoch = c.interrupt_epoch;
   ex.bind(c.operands, c.grid, c.first_device);
   if (runs_programs(c.plan, c.options)) ex.start_programs(resident_programs(c.plan, c.options));
   else ex.start(box);
@@ -199,10 +201,20 @@ class ParallelRun {
  private:
   void finish() {
     if (internal_) std::rethrow_exception(internal_);
+    if (error_) forget_later();
     std::stable_sort(prints_.begin(), prints_.end(), [](const Print& a, const Print& b) { return a.order < b.order; });
     deliver(prints_, report_);
     add_findings(std::move(findings_), report_);
     if (error_) throw *error_;
+  }
+  // What the grid in one piece would not have come to.
+  void forget_later() {
+    const std::vector<int64_t>& stop = error_->diagnostic().grid_point;
+    if (stop.size() != call_.grid.size()) return;
+    int64_t last = 0;
+    for (size_t g = 0; g < stop.size(); ++g) last = last * call_.grid[g] + stop[g];
+    std::erase_if(prints_, [&](const Print& p) { return p.order > last; });
+    std::erase_if(findings_, [&](const UnitFinding& f) { return precedes(error_->diagnostic(), f.diagnostic); });
   }
   void task(size_t i) {
     hand_over_.take();
@@ -414,7 +426,11 @@ std::vector<std::byte*> bind_device(const Plan& p, Session& session, const Devic
 
 int devices_of(const Plan& p) { return p.has_peers ? static_cast<int>(p.num_devices()) : 1; }
 
-Report launch(const Plan& p, Session& session, std::span<const DeviceCall> devices, const Options& options) {
+namespace {
+
+// Throws where the launch stops; the report holds what was seen until then.
+void run_launch(const Plan& p, Session& session, std::span<const DeviceCall> devices, const Options& options, Report* out) {
+  const uint64_t epoch = interrupt_epoch();
   const ir::Module& m = p.module;
   const auto dynamic = static_cast<size_t>(m.num_dynamic);
   const auto outputs = static_cast<size_t>(m.count(ir::Operand::Kind::Output));
@@ -423,11 +439,11 @@ Report launch(const Plan& p, Session& session, std::span<const DeviceCall> devic
     if (d.args.size() != dynamic + inputs || d.results.size() != outputs)
       bad_argument(p, fmt::format("{} arrays and {} results for {} operands and {} outputs", d.args.size(), d.results.size(), dynamic + inputs, outputs),
                    {}, "operands are dynamic grid bounds, prefetched scalars, inputs");
-  if (!m.params.empty()) return launch(*specialise(p, devices[0].args.subspan(dynamic)), session, devices, options);
+  if (!m.params.empty()) return run_launch(*specialise(p, devices[0].args.subspan(dynamic)), session, devices, options, out);
   if (static_cast<int>(devices.size()) != devices_of(p))
     bad_argument(p, fmt::format("{} of {} devices that reach into each other", devices.size(), devices_of(p)), {}, "one launch runs them all");
 
-  Call call{p, session, options, {}, {}, devices[0].device, devices[0].run, {}};
+  Call call{p, session, options, {}, {}, devices[0].device, devices[0].run, epoch, {}};
   int64_t points = 1;
   for (const DeviceCall& d : devices) {
     std::vector<int64_t> grid;
@@ -438,12 +454,12 @@ Report launch(const Plan& p, Session& session, std::span<const DeviceCall> devic
   }
   check_grid_order(p, options, call.grid);
 
-  Report report;
+  Report& report = *out;
   report.grid_points = points;
   report.threads = p.num_threads * static_cast<int>(devices.size());
   report.sequential_because = p.sequential_because;
   report.findings = p.findings;
-  if (points == 0) return report;
+  if (points == 0) return;
 
   const int workers = options.workers > 0 ? options.workers : default_workers();
   constexpr double kWorthSplittingNs = 100e3;
@@ -456,7 +472,7 @@ Report launch(const Plan& p, Session& session, std::span<const DeviceCall> devic
     SplitJudge judge(p, call.grid, !p.splittable.empty());
     if (units.size() > 1) judge_against_one_piece(call, units, judge, &report);
     else ParallelRun(call, units, &report).run(judge);
-    return report;
+    return;
   }
   if (!one_piece && workers > 1 && worth && !p.splittable.empty() && options.max_steps == 0) {
     const std::vector<GridBox> boxes = split_grid(p, call.grid, static_cast<size_t>(workers) * 4);
@@ -464,11 +480,28 @@ Report launch(const Plan& p, Session& session, std::span<const DeviceCall> devic
       report.units = static_cast<int>(boxes.size());
       report.token = "ps1:run-to-block";
       ParallelRun(call, boxes, &report).run(workers);
-      return report;
+      return;
     }
   }
   run_sequential(call, &report);
-  return report;
+}
+
+}  // namespace
+
+Outcome try_launch(const Plan& p, Session& session, std::span<const DeviceCall> devices, const Options& options) {
+  Outcome r;
+  try {
+    run_launch(p, session, devices, options, &r.report);
+  } catch (const ir::DiagnosticError& e) {
+    r.stop = e.diagnostic();
+  }
+  return r;
+}
+
+Report launch(const Plan& p, Session& session, std::span<const DeviceCall> devices, const Options& options) {
+  Outcome r = try_launch(p, session, devices, options);
+  if (r.stop) throw ir::DiagnosticError(std::move(*r.stop));
+  return std::move(r.report);
 }
 
 std::vector<const ir::Type*> result_types(const Plan& p) {

@@ -70,6 +70,7 @@ struct Call {
   std::vector<int64_t> grid;
   int32_t first_device = 0;
   int64_t run = 0;
+  uint64_t interrupt_epoch = 0;                   // when the launch began
   std::vector<int> unwritten;                     // outputs (operands of Window::copies_only) that are not poisoned yet; one device
 };
 

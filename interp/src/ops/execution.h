@@ -69,6 +69,7 @@ struct Execution {
 
   const Plan* plan = nullptr;
   const Options* options = nullptr;
+  uint64_t interrupt_epoch = 0;     // when the launch began
   int32_t devices = 1, first_device = 0;
   std::vector<int64_t> grid;        // bound extents
   std::vector<GridPart> parts;      // one per core where cores share the grid, else one
@@ -156,7 +157,7 @@ struct Execution {
 // Fills `count` elements at `at` with what nobody wrote.
 void poison(std::byte* at, int64_t count, ir::DType, Options::Fill);
 
-// Ctrl-C: every run stops with a report at the next scheduling point.
-extern std::atomic<bool> interrupt_requested;
+// Requests to stop (Ctrl-C) so far: a run compares it with what it was when its launch began.
+extern std::atomic<uint64_t> g_interrupt_epoch;
 
 }  // namespace pallasim::interp

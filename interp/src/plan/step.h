@@ -16,6 +16,7 @@ namespace pallasim::interp {
 class Plan;
 struct Execution;
 struct Step;
+struct StepInfo;
 struct Thread;
 
 // Returns the next step, or nullptr with thread.stop set.
@@ -29,6 +30,7 @@ struct Step {
   const Step* jump = nullptr;     // target of a branch
   ir::LocId loc = -1;
   int32_t id = 0;                 // position in the plan
+  const StepInfo* info = nullptr; // what others may know of it; never null in a plan
 };
 
 using memory::Addr;

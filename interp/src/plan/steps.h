@@ -3,8 +3,12 @@
 #include <string_view>
 
 #include "payload.h"
+#include "step_info.h"
 
 namespace pallasim::interp::ops {
+
+// Steps that others reason about (step_info.h).
+extern const StepInfo kJump, kBranchTable, kFinish, kSemSignal, kSemWait, kSemRead, kDmaStart, kDmaWait;
 
 // control
 const Step* jump(Thread&, const Step*);
@@ -64,7 +68,7 @@ const Step* sem_read(Thread&, const Step*);
 const Step* valid_extent(Thread&, const Step*);        // payload ValidPayload; dst: i64 slot
 const Step* dma_start(Thread&, const Step*);           // payload DmaPayload
 const Step* dma_wait(Thread&, const Step*);            // payload DmaWaitPayload
-const Step* scope_end(Thread&, const Step*);
+const Step* scope_end(Thread&, const Step*);           // payload ScopePayload
 const Step* print(Thread&, const Step*);               // payload PrintPayload
 const Step* host_call(Thread&, const Step*);           // payload PrintPayload, values only; imm: which callback
 // False where Python's format() refuses `spec` for a value of this type.

@@ -82,9 +82,9 @@ void CopyWatch::on_access(Execution& ex, const Access& a) {
 
 void CopyWatch::report(Execution& ex, const Access& a, const Flight& f, bool dst) {
   if (!reported_.insert({f.step, a.step}).second) return;
-  const auto& copy = *static_cast<const DmaPayload*>(f.step->payload);
-  const std::string& name = dst ? copy.dst.name : copy.src.name;
-  const bool by_copy = a.step->fn == ops::dma_start;
+  const SideNames copy = f.step->info->starts(*f.step);
+  const std::string& name = dst ? copy.writes : copy.reads;
+  const bool by_copy = a.step->info->starts != nullptr;
   const char* what = a.write ? "written" : "read";
   ir::Diagnostic d = diagnostic_at(
       ex.threads[static_cast<size_t>(a.thread)], a.step, "PS-RACE-001",
@@ -94,8 +94,8 @@ void CopyWatch::report(Execution& ex, const Access& a, const Flight& f, bool dst
   ir::Site side = ir::site_of(plan_.module, f.step->loc);
   side.what = "the copy was started here";
   d.also.push_back(std::move(side));
-  d.numbers.push_back(fmt::format("the copy moves {} to {}, {} bytes of it are not awaited", copy.src.name.empty() ? "a ref" : copy.src.name,
-                                  copy.dst.name.empty() ? "a ref" : copy.dst.name, dst ? f.dst_owed : f.src_owed));
+  d.numbers.push_back(fmt::format("the copy moves {} to {}, {} bytes of it are not awaited", copy.reads.empty() ? "a ref" : copy.reads,
+                                  copy.writes.empty() ? "a ref" : copy.writes, dst ? f.dst_owed : f.src_owed));
   d.hint = dst ? "wait for the copy before its destination is used; another slot of the buffer may be meant"
                : "wait for the copy before its source is changed; another slot of the buffer may be meant";
   findings_.push_back(std::move(d));

@@ -20,28 +20,20 @@ struct Signal {
 // Signals that a thread may come to from `from` on.
 std::vector<Signal> ahead(const Plan& p, const Step* from) {
   std::vector<bool> seen(p.steps.size() + 1);
-  std::vector<size_t> todo;
-  auto visit = [&](size_t i) {
-    if (i < p.steps.size() && !seen[i]) seen[i] = true, todo.push_back(i);
+  std::vector<int32_t> todo;
+  auto visit = [&](int32_t i) {
+    const auto at = static_cast<size_t>(i);
+    if (at < p.steps.size() && !seen[at]) seen[at] = true, todo.push_back(i);
   };
-  visit(static_cast<size_t>(from - p.entry) + 1);
+  visit(static_cast<int32_t>(from - p.entry) + 1);
   std::vector<Signal> r;
   while (!todo.empty()) {
-    const Step& s = p.steps[todo.back()];
-    const size_t at = todo.back();
+    const Step& s = p.steps[static_cast<size_t>(todo.back())];
     todo.pop_back();
-    if (s.fn == ops::sem_signal) {
-      const auto& sem = *static_cast<const SemPayload*>(s.payload);
-      r.push_back({sem.block, sem.peer.elsewhere(), s.loc});
-    } else if (s.fn == ops::dma_start) {
-      const auto& d = *static_cast<const DmaPayload*>(s.payload);
-      r.push_back({d.dst_sem.block, d.peer.elsewhere(), s.loc});
-      if (d.src_sem.block >= 0) r.push_back({d.src_sem.block, false, s.loc});
-    } else if (s.fn == ops::branch_table) {
-      for (int32_t target : *static_cast<const std::vector<int32_t>*>(s.payload)) visit(static_cast<size_t>(target));
-    }
-    if (s.jump) visit(static_cast<size_t>(s.jump->id));
-    if (s.fn != ops::jump && s.fn != ops::finish) visit(at + 1);
+    for (const SyncUse& u : sync_uses(s))
+      if (u.role == SyncUse::Role::Signal || u.role == SyncUse::Role::Written || u.role == SyncUse::Role::Read)
+        r.push_back({u.block, u.elsewhere, s.loc});
+    for (int32_t next : successors(s)) visit(next);
   }
   return r;
 }

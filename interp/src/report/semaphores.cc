@@ -13,19 +13,25 @@ std::string where(const Plan& p, ir::LocId loc) {
 }
 
 namespace {
+
+const char* how(const Plan& p, const SyncUse& u) {
+  const bool bytes = p.semaphores.blocks()[static_cast<size_t>(u.block)].bytes;
+  switch (u.role) {
+    case SyncUse::Role::Signal: return "is signalled";
+    case SyncUse::Role::Written: return bytes ? "counts the bytes of the copy started" : "is signalled by the copy started";
+    case SyncUse::Role::Read: return bytes ? "counts the bytes read by the copy started" : "is signalled when its source was read by the copy started";
+    default: return nullptr;
+  }
+}
+
 // note(block, how, location) of every step that adds to a semaphore.
 template <typename F>
 void for_each_signal(const Plan& p, const F& note) {
-  for (const Step& s : p.steps) {
-    if (s.fn == ops::sem_signal) note(static_cast<const SemPayload*>(s.payload)->block, "is signalled", s.loc);
-    if (s.fn != ops::dma_start) continue;
-    const auto& d = *static_cast<const DmaPayload*>(s.payload);
-    const auto counts_bytes = [&](int block) { return p.semaphores.blocks()[static_cast<size_t>(block)].bytes; };
-    note(d.dst_sem.block, counts_bytes(d.dst_sem.block) ? "counts the bytes of the copy started" : "is signalled by the copy started", s.loc);
-    if (d.src_sem.block >= 0)
-      note(d.src_sem.block, counts_bytes(d.src_sem.block) ? "counts the bytes read by the copy started" : "is signalled when its source was read by the copy started", s.loc);
-  }
+  for (const Step& s : p.steps)
+    for (const SyncUse& u : sync_uses(s))
+      if (const char* adds = how(p, u)) note(u.block, adds, s.loc);
 }
+
 }  // namespace
 
 std::vector<std::string> signallers(const Plan& p, const std::set<int>& blocks) {
@@ -41,15 +47,14 @@ namespace {
 std::vector<std::string> awaiters(const Plan& p, int block) {
   std::set<std::string> lines;
   const std::string& name = p.semaphores.blocks()[static_cast<size_t>(block)].name;
-  for (const Step& s : p.steps) {
-    if (s.fn == ops::sem_wait && static_cast<const SemPayload*>(s.payload)->block == block) lines.insert(fmt::format("{} is awaited at {}", name, where(p, s.loc)));
-    if (s.fn != ops::dma_wait) continue;
-    const auto& w = *static_cast<const DmaWaitPayload*>(s.payload);
-    if (w.sem.block != block) continue;
-    int64_t n = 1;
-    for (int64_t d : w.extents.dims) n *= d;
-    lines.insert(fmt::format("{} is awaited at {}, for {}", name, where(p, s.loc), w.extents.slots.empty() ? fmt::format("{} bytes", n * w.bits / 8) : "a size known at run time"));
-  }
+  for (const Step& s : p.steps)
+    for (const SyncUse& u : sync_uses(s)) {
+      if (u.role != SyncUse::Role::Await || u.block != block) continue;
+      std::string line = fmt::format("{} is awaited at {}", name, where(p, s.loc));
+      if (u.bytes == SyncUse::kAnyBytes) line += ", for a size known at run time";
+      else if (u.bytes > 0) line += fmt::format(", for {} bytes", u.bytes);
+      lines.insert(std::move(line));
+    }
   if (lines.empty()) lines.insert(name + " is never awaited");
   return {lines.begin(), lines.end()};
 }

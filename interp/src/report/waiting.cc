@@ -32,7 +32,8 @@ void polling_threads(Execution& ex, const Thread& t, const std::string& token) {
   ir::Diagnostic d = diagnostic_at(t, t.pc, "PS-LIVE-001", fmt::format("livelock: {} {} for a signal that nobody sends", live, live == 1 ? "thread polls" : "threads poll"));
   std::set<int> looked;
   for (const Step& s : ex.plan->steps)
-    if (s.fn == ops::sem_read && static_cast<const SemPayload*>(s.payload)->polls) looked.insert(static_cast<const SemPayload*>(s.payload)->block);
+    for (const SyncUse& u : sync_uses(s))
+      if (u.role == SyncUse::Role::Poll) looked.insert(u.block);
   for (std::string& line : signallers(*ex.plan, looked)) d.numbers.push_back(std::move(line));
   if (d.numbers.empty()) d.numbers.push_back("nothing in the kernel signals the semaphore");
   if (blocked > 0) d.numbers.push_back(fmt::format("{} more {} for semaphores", blocked, blocked == 1 ? "thread waits" : "threads wait"));

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -140,16 +141,24 @@ struct DeviceCall {
 };
 // How many devices one launch runs: those around the kernel where they reach into each other, else 1.
 int devices_of(const Plan&);
-// `devices`: as many as devices_of says, by number; where that is one, any one. Throws DiagnosticError; buffers then hold a
-// partial result. Report-only findings are returned.
+// What a launch saw, to its end or to where it stopped; buffers then hold a partial result.
+struct Outcome {
+  Report report;                       // prints, findings and traffic before the stop, too
+  std::optional<ir::Diagnostic> stop;  // the error of the first grid point that has one
+};
+// `devices`: as many as devices_of says, by number; where that is one, any one. Throws nothing that a kernel or its arguments cause.
+Outcome try_launch(const Plan&, Session&, std::span<const DeviceCall> devices, const Options& = {});
+// The same for callers who want no report of a run that stopped: throws DiagnosticError.
 Report launch(const Plan&, Session&, std::span<const DeviceCall> devices, const Options& = {});
 inline Report launch(const Plan& p, Session& s, std::span<const Buffer> args, std::span<const Buffer> results, const Options& o = {}) {
   const DeviceCall one{0, args, results, 0};
   return launch(p, s, std::span(&one, 1), o);
 }
 
-// Asks every running launch to stop at its next scheduling point with a report (Ctrl-C); cleared by the stop.
+// Ctrl-C: all launches that run now stop at their next step with PS-INT-001; those that begin later do not notice. Async-signal-safe.
 void request_interrupt();
+// How many requests there were; who waits for a launch to come about compares it.
+uint64_t interrupt_epoch();
 
 const ir::Module& module_of(const Plan&);
 // Outputs' types, for callers that allocate them.

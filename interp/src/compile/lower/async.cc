@@ -107,7 +107,7 @@ Peer Compiler::peer(const Op& op) {
 void Compiler::for_each_choice(const Val& v, const std::function<void(const Val&)>& body) {
   if (!v.choice) return body(v);
   auto* table = plan_.own(std::vector<int32_t>());
-  Step& s = emit(ops::branch_table, table);
+  Step& s = emit(ops::kBranchTable, table);
   s.a = v.choice->slot;
   s.imm = 4;
   std::vector<int> ends;
@@ -115,7 +115,7 @@ void Compiler::for_each_choice(const Val& v, const std::function<void(const Val&
     table->push_back(here());
     for_each_choice(r, body);  // a ref may itself be one of several
     ends.push_back(here());
-    emit(ops::jump);
+    emit(ops::kJump);
   }
   for (int e : ends) jump_to(e, here());
 }
@@ -136,7 +136,7 @@ void Compiler::copy_through(const Op& op, const Val& src, const Val& dst, SemPay
   write_back(opened);
   const bool bytes = plan_.semaphores.blocks()[static_cast<size_t>(sem.block)].bytes;
   sem.value = bytes ? (dst.elements() * ir::bit_width(dst.dtype) + 7) / 8 : 1;
-  emit(ops::sem_signal, plan_.own(sem));
+  emit(ops::kSemSignal, plan_.own(sem));
 }
 
 void Compiler::op_dma_start(const Op& op) {
@@ -172,7 +172,7 @@ void Compiler::op_dma_start(const Op& op) {
     p.dst_sem = semaphore_of(op, received);
     p.dst_sem.peer = p.peer;
     if (op.attr("src_sem")) p.src_sem = semaphore_of(op, sent);
-    emit(ops::dma_start, plan_.own(p));
+    emit(ops::kDmaStart, plan_.own(p));
   };
   for_each_choice(src, [&](const Val& from) {
     for_each_choice(dst, [&](const Val& to) {
@@ -202,7 +202,7 @@ void Compiler::op_dma_wait(const Op& op) {
   }
   for_each_choice(viewed_operand(op, "dst_sem", ViewUse::Access), [&](const Val& sem) {
     p.sem = semaphore_of(op, sem);
-    emit(ops::dma_wait, plan_.own(p));
+    emit(ops::kDmaWait, plan_.own(p));
   });
 }
 

@@ -49,7 +49,7 @@ void Compiler::op_cond(const Op& op) {
     int over = -1;
     if (has_else) {
       over = here();
-      emit(ops::jump);
+      emit(ops::kJump);
     }
     jump_to(branch, here());
     if (has_else) {
@@ -58,14 +58,14 @@ void Compiler::op_cond(const Op& op) {
     }
   } else {
     auto* table = plan_.own(std::vector<int32_t>());
-    Step& s = emit(ops::branch_table, table);
+    Step& s = emit(ops::kBranchTable, table);
     s.a = slot;
     s.imm = pred.dtype == ir::DType::Bool ? 1 : compute_type(pred.dtype) == CType::I64 ? 8 : 4;
     for (const Region& region : op.regions) {
       table->push_back(here());
       compile_branch(region);
       ends.push_back(here());
-      emit(ops::jump);
+      emit(ops::kJump);
     }
     for (int e : ends) jump_to(e, here());
   }
@@ -168,7 +168,7 @@ void Compiler::op_while(const Op& op) {
   loc_ = op.loc;
   assign_carries(carries, body.ops.back());
   const int back = here();
-  emit(ops::jump);
+  emit(ops::kJump);
   --while_depth_, --depth_;
   jump_to(back, top);
   jump_to(branch, here());

@@ -75,7 +75,7 @@ void Compiler::op_semaphore(const Op& op) {
   };
   if (op.code == ir::OpCode::sem_read) {
     p.polls = while_depth_ > 0;
-    Step& s = emit(ops::sem_read, plan_.own(p));
+    Step& s = emit(ops::kSemRead, plan_.own(p));
     Val v;
     v.kind = Val::Kind::Scalar;
     v.dtype = type(op.results[0])->dtype;
@@ -86,12 +86,12 @@ void Compiler::op_semaphore(const Op& op) {
   if (op.code == ir::OpCode::sem_signal) {
     amount("inc");
     p.peer = peer(op);
-    emit(ops::sem_signal, plan_.own(p));
+    emit(ops::kSemSignal, plan_.own(p));
     return;
   }
   amount("value");
   if (const Attr* d = op.attr("decrement")) p.decrement = d->is_true();
-  emit(ops::sem_wait, plan_.own(p));
+  emit(ops::kSemWait, plan_.own(p));
 }
 
 // One per collective id. A launch has one collective id, so it is the launch's.

@@ -1,0 +1,64 @@
+#include "step_info.h"
+
+#include "steps.h"
+
+namespace pallasim::interp {
+namespace {
+
+using Uses = std::vector<SyncUse>;
+using Role = SyncUse::Role;
+
+const SemPayload& semaphore(const Step& s) { return *static_cast<const SemPayload*>(s.payload); }
+
+void signal_uses(const Step& s, Uses* out) { out->push_back({Role::Signal, semaphore(s).block, semaphore(s).peer.elsewhere()}); }
+void wait_uses(const Step& s, Uses* out) { out->push_back({Role::Await, semaphore(s).block}); }
+void read_uses(const Step& s, Uses* out) {
+  if (semaphore(s).polls) out->push_back({Role::Poll, semaphore(s).block});
+}
+void copy_uses(const Step& s, Uses* out) {
+  const auto& p = *static_cast<const DmaPayload*>(s.payload);
+  out->push_back({Role::Written, p.dst_sem.block, p.peer.elsewhere()});
+  if (p.src_sem.block >= 0) out->push_back({Role::Read, p.src_sem.block});
+}
+void copy_wait_uses(const Step& s, Uses* out) {
+  const auto& p = *static_cast<const DmaWaitPayload*>(s.payload);
+  int64_t n = 1;
+  for (int64_t d : p.extents.dims) n *= d;
+  out->push_back({Role::Await, p.sem.block, false, p.extents.slots.empty() ? n * p.bits / 8 : SyncUse::kAnyBytes});
+}
+SideNames copy_sides(const Step& s) {
+  const auto& p = *static_cast<const DmaPayload*>(s.payload);
+  return {p.src.name, p.dst.name};
+}
+
+}  // namespace
+
+using Flow = StepInfo::Flow;
+const StepInfo kPlainStep{"step"};
+
+namespace ops {
+const StepInfo kJump{"jump", jump, Flow::Jump};
+const StepInfo kBranchTable{"branch_table", branch_table, Flow::Table};
+const StepInfo kFinish{"finish", finish, Flow::End};
+const StepInfo kSemSignal{"sem_signal", sem_signal, Flow::Next, signal_uses};
+const StepInfo kSemWait{"sem_wait", sem_wait, Flow::Next, wait_uses};
+const StepInfo kSemRead{"sem_read", sem_read, Flow::Next, read_uses};
+const StepInfo kDmaStart{"dma_start", dma_start, Flow::Next, copy_uses, copy_sides};
+const StepInfo kDmaWait{"dma_wait", dma_wait, Flow::Next, copy_wait_uses};
+}  // namespace ops
+
+std::vector<SyncUse> sync_uses(const Step& s) {
+  std::vector<SyncUse> r;
+  if (s.info->sync) s.info->sync(s, &r);
+  return r;
+}
+
+std::vector<int32_t> successors(const Step& s) {
+  std::vector<int32_t> r;
+  if (s.info->flow == Flow::Table) r = *static_cast<const std::vector<int32_t>*>(s.payload);
+  if (s.jump) r.push_back(s.jump->id);
+  if (s.info->flow == Flow::Next || s.info->flow == Flow::Table) r.push_back(s.id + 1);
+  return r;
+}
+
+}  // namespace pallasim::interp
