@@ -120,11 +120,6 @@ void Order::clear(int64_t semaphore) { semaphores_.erase(semaphore); }
 
 void Order::arrive(Actor who, int64_t barrier) { barriers_[barrier].arriving.join(release(who)); }
 
-void Order::arrive_stream(int64_t stream, int64_t barrier) {
-  const auto it = streams_.find(stream);
-  if (it != streams_.end()) barriers_[barrier].arriving.join(it->second.so_far.writes);
-}
-
 void Order::end_phase(int64_t barrier) {
   Barrier& b = barriers_[barrier];
   b.arriving.all.share();
@@ -162,23 +157,25 @@ Actor Order::line(int32_t t, const Knowledge& at_issue) {
 
 Issued Order::issue(int32_t t, int64_t stream, bool in_order, bool two_sided) {
   Knowledge k = release(t);
+  // Lines that this operation follows because somebody saw what they released, not because a stream puts it behind them.
+  Issued r;
+  r.reads = r.writes = line(t, k);
+  ++lines_[static_cast<size_t>(-1 - r.reads)].time;
+  if (two_sided) {
+    r.writes = line(t, k);
+    ++lines_[static_cast<size_t>(-1 - r.writes)].time;
+  }
   Stream* s = stream < 0 ? nullptr : &streams_[stream];
   if (s && in_order) k.join(s->last);
-  Issued r;
-  const auto begin = [&] {
-    const Actor a = line(t, k);
+  for (const Actor a : {r.reads, r.writes}) {
     Line& l = lines_[static_cast<size_t>(-1 - a)];
-    k.raise({a, ++l.time});
+    k.raise({a, l.time});
     l.knows = k;
-    return a;
-  };
-  r.reads = begin();
-  r.writes = two_sided ? begin() : r.reads;
-  if (s) {
-    if (in_order) s->last = k;
-    s->so_far.reads.join(lines_[static_cast<size_t>(-1 - r.reads)].knows);
-    s->so_far.writes.join(k);
   }
+  if (!s) return r;
+  if (in_order) s->last = k;
+  s->so_far.reads.join(lines_[static_cast<size_t>(-1 - r.reads)].knows);
+  s->so_far.writes.join(k);
   return r;
 }
 

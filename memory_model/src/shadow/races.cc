@@ -53,7 +53,7 @@ void Races::meet(const Now& now, const Mark& earlier, Range bytes) {
   found_.push_back({kind, party(earlier), party(now.mark), now.instance, bytes});
 }
 
-// Takes the place of the actor's last mark of the kind. Before the list grows, marks that this one follows go: who is not
+// Takes the place of the actor's last mark of the kind. Whenever the list doubled, marks that this one follows go: who is not
 // ordered after them and meets them meets this one too, if it is a plain read, or atomic and reads or writes at least as much.
 void Races::insert(const Now& now, std::vector<Mark>* marks) {
   auto it = place_of(*marks, now.mark);
@@ -61,7 +61,7 @@ void Races::insert(const Now& now, std::vector<Mark>* marks) {
     *it = now.mark;
     return;
   }
-  if (marks->size() == marks->capacity() && !marks->empty()) {
+  if (const size_t n = marks->size(); n > 0 && (n & (n - 1)) == 0) {
     std::erase_if(*marks, [&](const Mark& m) { return (now.mark.write || !m.write) && now.sees(m); });
     it = place_of(*marks, now.mark);
   }

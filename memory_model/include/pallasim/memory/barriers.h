@@ -51,7 +51,7 @@ class Barriers {
   bool arrive(int64_t id, int64_t count, int32_t thread, std::vector<int32_t>* woken);
   bool expect(int64_t id, int64_t bytes, std::vector<int32_t>* woken);
   bool deliver(int64_t id, int64_t bytes, std::vector<int32_t>* woken);
-  // An arrival that brings an expectation of bytes.
+  // An arrival that brings an expectation of bytes; no phase ends between the two.
   bool arrive_expecting(int64_t id, int64_t bytes, int32_t thread, std::vector<int32_t>* woken);
 
   // `seen`: phases of this barrier whose ends the waiter saw; kept by the waiter, 0 at first. True: phase `seen` ended, and

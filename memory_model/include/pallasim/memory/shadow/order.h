@@ -15,8 +15,9 @@
 //   choice; the rule orders the waiter after the one of this run, and after no other. Orders of other runs are other schedules'
 //   to find. A sum over all that was ever signalled would order it after signallers nobody waited for.
 // * Barrier. Who sees the end of phase p is ordered after all arrivals at p, and after operations whose bytes it got.
-// * Stream. An operation of an ordered stream comes after its predecessor. Who waits for a group is ordered after the
-//   operations of this group and of those before, as far as their reads or their writes go.
+// * Stream. An operation of an ordered stream comes after its predecessor; what arrives at a barrier when all of them are
+//   complete is one more operation, which reads and writes nothing. Who waits for a group is ordered after the operations of
+//   this group and of those before, as far as their reads or their writes go.
 // * Asynchronous operation. It comes after its issue and before nothing; what its completion releases carries what it read or
 //   wrote. Reads may be complete before writes: two actors. An actor serves again for an operation that is ordered after its
 //   last one, so that clocks grow with operations in flight, not with operations.
@@ -62,11 +63,11 @@ class Order {
 
   // Barriers. `phase`: that ended, counted from 0; who waits for phase p calls passed(…, p).
   void arrive(Actor who, int64_t barrier);
-  void arrive_stream(int64_t stream, int64_t barrier);  // everything issued to the stream so far
   void end_phase(int64_t barrier);
   void passed(int32_t thread, int64_t barrier, int64_t phase);
 
-  // Asynchronous operations. `stream` -1: none. `two_sided`: reads complete by themselves.
+  // Asynchronous operations. `stream` -1: none. `two_sided`: reads complete by themselves. A side releases all that its
+  // completion releases before anybody waits for any of it: then its actor may serve again.
   Issued issue(int32_t thread, int64_t stream = -1, bool in_order = false, bool two_sided = false);
   void commit(int64_t stream);
   // At most `outstanding` groups are left: the thread knows of the others' reads, or writes. Of groups before the last 256

@@ -88,7 +88,7 @@ class Races {
   struct State {
     Mark write;
     std::vector<Mark> reads, atomics;
-    int64_t heap_bytes() const { return static_cast<int64_t>((reads.capacity() + atomics.capacity()) * sizeof(Mark)); }
+    int64_t heap_bytes() const { return static_cast<int64_t>((reads.size() + atomics.size()) * sizeof(Mark)); }
     bool operator==(const State&) const = default;
   };
   struct Now;
