@@ -33,7 +33,7 @@ struct Maker {
       c.kind = Completion::Kind::Semaphore;
       c.object = below(p.semaphores);
       c.count = 1 + below(2);
-    } else if (what == 1 && !reads && !p.barriers.empty()) {
+    } else if (what <= 2 && !reads && !p.barriers.empty()) {
       c.kind = Completion::Kind::Barrier;
       c.object = below(static_cast<int64_t>(p.barriers.size()));
       c.bytes = one_in(3) ? 0 : 8;
@@ -59,23 +59,23 @@ struct Maker {
   Instruction any() {
     Instruction i{Kind::Access};
     const auto barriers = static_cast<int64_t>(p.barriers.size()), streams = static_cast<int64_t>(p.streams.size());
-    switch (below(12)) {
-      case 0: case 1: case 2:
+    switch (below(13)) {
+      case 0: case 1: case 2: case 12:
         i.part = part(), i.write = one_in(2), i.atomic = one_in(5);
         return i;
-      case 3:
+      case 3: case 5:
         i.kind = Kind::Signal, i.object = below(p.semaphores), i.amount = one_in(12) ? -1 : 1 + below(2);
         return i;
-      case 4: case 5:
+      case 4:
         i.kind = Kind::Wait, i.object = below(p.semaphores), i.amount = 1 + below(2), i.flag = !one_in(4);
         return i;
       case 6: case 7:
         if (barriers == 0) return any();
         i.object = below(barriers);
-        switch (below(6)) {
+        switch (below(12)) {
           case 0: i.kind = Kind::Expect, i.amount = 8; return i;
-          case 1: i.kind = Kind::ArriveExpecting, i.amount = 8; return i;
-          case 2: case 3: i.kind = Kind::Arrive, i.amount = 1 + one_in(6); return i;
+          case 1: case 2: i.kind = Kind::ArriveExpecting, i.amount = 8; return i;
+          case 3: case 4: case 5: case 6: case 7: i.kind = Kind::Arrive, i.amount = 1 + one_in(6); return i;
           default: i.kind = Kind::BarrierWait; return i;
         }
       case 8: case 9: return copy();
@@ -93,6 +93,50 @@ struct Maker {
           i.part = part(), i.write = true;
         }
         return i;
+    }
+  }
+  // A block that the thread has to itself in this round: one of 6 rows of one of 2 arrays, now and then somebody else's.
+  Part own(size_t thread, int64_t round) {
+    const auto place = one_in(40) ? below(12) : (static_cast<int64_t>(thread) + round) % 12;
+    Part q{static_cast<int32_t>(place / 6), place % 6, 0, 1, 8};
+    if (one_in(4)) q.columns = 4, q.column = one_in(2) ? 4 : 0;
+    return q;
+  }
+  // Threads that work on blocks of their own, meet, and go on to the next: barrier 0, or a round of signals, orders them.
+  void rounds() {
+    const auto n = static_cast<int64_t>(p.threads.size());
+    if (p.barriers.empty()) p.barriers.emplace_back();
+    p.barriers[0].expected = n;
+    p.semaphores = 2 * n;  // of each thread: one for signals, one for its copies
+    for (int64_t round = 0, end = 2 + below(4); round < end; ++round) {
+      const bool signals = one_in(3), fences = p.proxies && !one_in(8);
+      for (size_t t = 0; t < p.threads.size(); ++t) {
+        auto& out = p.threads[t];
+        const auto me = static_cast<int64_t>(t);
+        for (int64_t k = 1 + below(3); k > 0; --k) {
+          Instruction i{one_in(3) ? Kind::Copy : Kind::Access};
+          i.part = own(t, round), i.to = own(t, round);
+          i.write = one_in(2);
+          if (i.kind == Kind::Copy) {
+            i.proxy = p.proxies && one_in(2);
+            if (i.proxy && fences) out.push_back({Kind::Fence});
+            i.after_write = {Completion::Kind::Semaphore, n + me, 2, 0};
+          }
+          out.push_back(i);
+          if (i.kind != Kind::Copy) continue;
+          Instruction wait{Kind::Wait, n + me, 2, true};
+          out.push_back(wait);
+        }
+        if (fences) out.push_back({Kind::Fence});
+        if (signals) {
+          for (int64_t u = 0; u < n; ++u)
+            if (u != me) out.push_back({Kind::Signal, u, 1});
+          out.push_back({Kind::Wait, me, n - 1, true});
+        } else {
+          out.push_back({Kind::Arrive, 0, 1});
+          out.push_back({Kind::BarrierWait, 0});
+        }
+      }
     }
   }
 };
@@ -113,6 +157,10 @@ Program random_program(std::mt19937_64& rng) {
   p.policy = static_cast<CopyCompletion>(m.below(3));
   p.proxies = m.one_in(3);
   p.threads.resize(static_cast<size_t>(2 + m.below(4)));
+  if (m.one_in(3)) {
+    m.rounds();
+    return p;
+  }
   for (auto& t : p.threads)
     for (int64_t n = 4 + m.below(20); n > 0; --n) t.push_back(m.any());
   return p;
