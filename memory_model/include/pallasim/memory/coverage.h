@@ -1,6 +1,7 @@
 // Which bytes of a buffer were written.
 #pragma once
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <map>
@@ -21,18 +22,45 @@ class Coverage {
     }
     runs_.emplace_hint(it, begin, end);
   }
-  // Calls f(begin, end) for every run of [0, size) in which nothing was written, in ascending order.
+  // Bytes [begin, end) are as if nobody had written them.
+  void remove(int64_t begin, int64_t end) {
+    if (begin >= end) return;
+    auto it = first_behind(begin);
+    while (it != runs_.end() && it->first < end) {
+      const auto [from, to] = *it;
+      it = runs_.erase(it);
+      if (from < begin) runs_.emplace_hint(it, from, begin);
+      if (to > end) it = runs_.emplace_hint(it, end, to);
+    }
+  }
+  // Was a byte of [begin, end) written?
+  bool any(int64_t begin, int64_t end) const {
+    const auto it = first_behind(begin);
+    return it != runs_.end() && it->first < end;
+  }
+  // Calls f(begin, end) for every run of [first, last) in which nothing was written, in ascending order.
+  template <class F>
+  void for_gaps(int64_t first, int64_t last, F&& f) const {
+    int64_t at = first;
+    for (auto it = first_behind(first); it != runs_.end() && it->first < last; ++it) {
+      if (at < it->first) f(at, it->first);
+      at = it->second;
+    }
+    if (at < last) f(at, last);
+  }
   template <class F>
   void for_gaps(int64_t size, F&& f) const {
-    int64_t at = 0;
-    for (const auto& [begin, end] : runs_) {
-      if (at < begin) f(at, begin);
-      at = end;
-    }
-    if (at < size) f(at, size);
+    for_gaps(0, size, f);
   }
+  size_t runs() const { return runs_.size(); }
+  bool operator==(const Coverage&) const = default;
 
  private:
+  // The first run that ends behind `at`.
+  std::map<int64_t, int64_t>::const_iterator first_behind(int64_t at) const {
+    auto it = runs_.upper_bound(at);
+    return it != runs_.begin() && std::prev(it)->second > at ? std::prev(it) : it;
+  }
   std::map<int64_t, int64_t> runs_;  // begin -> end
 };
 

@@ -1,0 +1,115 @@
+// Barriers: they have phases, not counts. A phase ends when everybody arrived and no bytes are due any more; then the next
+// begins. mbarriers, barriers of a cluster, of subcores, named barriers and joins are kinds of it.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "pallasim/memory/units.h"
+
+namespace pallasim::memory {
+
+struct Barrier {
+  int64_t expected = 1;   // arrivals per phase, at least 1
+  int64_t arrived = 0;    // in this phase
+  int64_t bytes_due = 0;  // negative: bytes came before they were expected
+  int64_t phase = 0;      // phases that ended
+  int64_t observed = 0;   // phases whose end somebody saw: 1 + the last of them
+  // Waiters know a phase by its parity alone: to who is two phases behind, the barrier looks as if nothing had ended.
+  bool parity = false;
+  bool operator==(const Barrier&) const = default;
+};
+
+// Misuse, as data; `barrier` is an id of Barriers.
+struct BarrierFinding {
+  enum class Kind : uint8_t {
+    OverArrival,    // `amount` arrivals more than the phase expects; they are dropped
+    Unwaited,       // phase `phase` ended, and nobody waited for the end of the one before
+    PassedPhase,    // thread `thread` waits for phase `phase`, but `amount` later ones ended, too
+    Unobserved,     // at the end: nobody saw the ends of the last `amount` phases
+    BytesLeft,      // at the end: `amount` bytes are due, or came that nobody expected (negative)
+    ArrivalsLeft    // at the end: `amount` arrivals of a phase that did not end
+  };
+  Kind kind;
+  int64_t barrier = 0, phase = 0, amount = 0;
+  int32_t thread = -1;  // who came too often, or late; -1: no thread did it
+  bool operator==(const BarrierFinding&) const = default;
+};
+
+// The barriers of a launch, with who waits for them.
+class Barriers {
+ public:
+  explicit Barriers(std::vector<Barrier> barriers = {}) : barriers_(std::move(barriers)), waiters_(barriers_.size()) {}
+  size_t size() const { return barriers_.size(); }
+  const Barrier& operator[](int64_t id) const { return barriers_[static_cast<size_t>(id)]; }
+  // A barrier as at its start: nobody arrived, phase 0. Who waits stays.
+  void init(int64_t id, int64_t expected);
+
+  // Each returns whether the phase ended by it; then who waits is moved to `woken` and tries again. `thread`: -1 where an
+  // asynchronous operation arrives. Bytes are not negative; those of one call come at once.
+  bool arrive(int64_t id, int64_t count, int32_t thread, std::vector<int32_t>* woken);
+  bool expect(int64_t id, int64_t bytes, std::vector<int32_t>* woken);
+  bool deliver(int64_t id, int64_t bytes, std::vector<int32_t>* woken);
+  // An arrival that brings an expectation of bytes; no phase ends between the two.
+  bool arrive_expecting(int64_t id, int64_t bytes, int32_t thread, std::vector<int32_t>* woken);
+
+  // `seen`: phases of this barrier whose ends the waiter saw; kept by the waiter, 0 at first. True: phase `seen` ended, and
+  // `seen` is one more. False: `thread` waits now.
+  bool wait(int64_t id, int64_t* seen, int32_t thread);
+  // As wait, for who looks and goes on: nobody is put to wait.
+  bool test(int64_t id, int64_t* seen, int32_t thread);
+  bool has_waiters(int64_t id) const { return !waiters_[static_cast<size_t>(id)].empty(); }
+
+  // Of what happened so far, in order; the first thousand.
+  const std::vector<BarrierFinding>& findings() const { return findings_; }
+  // What is left of a barrier when its life ends.
+  std::vector<BarrierFinding> left_over(int64_t id) const;
+  bool operator==(const Barriers&) const = default;
+
+ private:
+  bool settle(int64_t id, std::vector<int32_t>* woken);
+  void note(BarrierFinding f);
+  std::vector<Barrier> barriers_;
+  std::vector<std::vector<int32_t>> waiters_;
+  std::vector<BarrierFinding> findings_;
+};
+
+// The barriers of one allocation: `count` of them for every unit of a level, of one mesh or of all.
+struct BarrierBlock {
+  std::string name;  // as in the kernel's signature, may be empty
+  int64_t count = 1;
+  Level owner = Level::Device;
+  int mesh = -1;     // -1: all
+  int64_t expected = 1;
+  bool parity = false;
+  int64_t first = 0;  // within the device's
+  bool operator==(const BarrierBlock&) const = default;
+};
+
+// Ids: device by device, of each block the barriers of its first owner, then those of the next.
+class BarrierLayout {
+ public:
+  explicit BarrierLayout(Units units = Units()) : units_(std::move(units)) {}
+  // Returns the block's index. `first` is not looked at.
+  int add(BarrierBlock);
+  const std::vector<BarrierBlock>& blocks() const { return blocks_; }
+  int64_t total() const { return per_device_ * units_.devices(); }
+  bool empty() const { return blocks_.empty(); }
+  // `unit`: of the block's level, and of its mesh where it names one.
+  int64_t id(int block, int64_t index, int64_t unit) const;
+  // The barrier of the unit that the thread belongs to.
+  int64_t id_of_thread(int block, int64_t index, int64_t thread) const;
+  // "bars[3] of thread 1", "bar of device 2"; `block` receives the block, -1 where the id is none.
+  std::string name(int64_t id, int* block) const;
+  Barriers make() const;
+  bool operator==(const BarrierLayout&) const = default;
+
+ private:
+  int64_t owners(const BarrierBlock&) const;  // on one device
+  Units units_;
+  std::vector<BarrierBlock> blocks_;
+  int64_t per_device_ = 0;
+};
+
+}  // namespace pallasim::memory

@@ -1,0 +1,45 @@
+// Vector clocks for any number of threads: what somebody knows of what others have done.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <unordered_set>
+#include <vector>
+
+namespace pallasim::memory::shadow {
+
+// A thread (>= 0), or a line of asynchronous operations that follow each other (< 0).
+using Actor = int32_t;
+
+// A moment of an actor. Time 0: never.
+struct Epoch {
+  Actor actor = 0;
+  int64_t time = 0;
+  bool operator==(const Epoch&) const = default;
+};
+
+// Per actor the last moment known. Sparse: who is not named is known of nothing. Clocks that came out of one another, such as
+// those of all who left a barrier, share what they have in common, so that n threads do not hold n times n entries.
+class Clock {
+ public:
+  int64_t at(Actor) const;
+  bool knows(Epoch e) const { return at(e.actor) >= e.time; }
+  // Knows the epoch from now on.
+  void raise(Epoch);
+  void join(const Clock&);
+  // Before many take copies: they share what this one knows.
+  void share();
+  size_t size() const;
+  bool operator==(const Clock&) const;
+  // Memory in bytes, about; what clocks share counts once per `seen`.
+  int64_t memory(std::unordered_set<const void*>* seen) const;
+
+ private:
+  using Entries = std::vector<Epoch>;  // by actor
+  Entries all() const;
+  bool covers(const Clock&) const;
+  void settle();
+  std::shared_ptr<const Entries> base_;
+  Entries own_;  // where it differs from the base
+};
+
+}  // namespace pallasim::memory::shadow

@@ -1,0 +1,80 @@
+// Accesses to memory that an asynchronous operation in flight uses: what it writes nobody may touch, and what it reads nobody
+// may change, before its completion was awaited. This also judges one thread by itself, where `races` needs an order.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <set>
+#include <unordered_map>
+#include <vector>
+
+#include "pallasim/memory/async.h"
+#include "pallasim/memory/shadow/races.h"
+
+namespace pallasim::memory::shadow {
+
+// A side of an operation: bytes of an instance.
+struct FlightSide {
+  int32_t instance = 0;
+  Box box;
+  bool write = false;
+  bool operator==(const FlightSide&) const = default;
+};
+
+// What must be awaited before a side is free.
+struct Owed {
+  Completion::Kind kind = Completion::Kind::Semaphore;
+  int64_t object = -1;         // semaphore, barrier or stream
+  int64_t units = 1;           // of a semaphore that waits must take; otherwise 1
+  int64_t number = INT64_MAX;  // of the phase or group whose end frees it; not known yet: INT64_MAX
+  bool operator==(const Owed&) const = default;
+};
+
+struct Flight {
+  int32_t site = 0;  // where it was issued
+  std::vector<FlightSide> sides;
+  std::vector<Owed> after_read, after_write;  // nothing after read: what it reads is free with what it writes
+  bool operator==(const Flight&) const = default;
+};
+
+struct InFlightUse {
+  int64_t operation = 0;
+  int32_t issued = 0;       // site
+  Party access;
+  bool writes = false;      // the side that is met: the operation writes it
+  int64_t owed = 0;         // units that are not awaited: bytes where the semaphore counts bytes
+  int32_t instance = 0;
+  Range bytes;              // of the access, from the first to behind the last
+  bool operator==(const InFlightUse&) const = default;
+};
+
+class InFlight {
+ public:
+  // Operations are issued in the order of their ids.
+  void start(int64_t id, Flight flight);
+  // A wait took units of a semaphore: they are those of the oldest operations that owe it.
+  void taken(int64_t semaphore, int64_t units);
+  // The bytes or arrivals that the operation owes a barrier counted in this phase.
+  void counted(int64_t id, int64_t barrier, int64_t phase);
+  // Somebody saw the end of a barrier's phase: it and those before are awaited. Of a stream: groups up to this one, as far as
+  // their reads or (by that, too) their writes go.
+  void saw_phase(int64_t barrier, int64_t phase);
+  void saw_groups(int64_t stream, int64_t last, bool reads);
+  // The operation is over for a reason of its own, such as the end of a scope.
+  void over(int64_t id);
+  // `thread`: who accesses, or issued the operation that does.
+  void access(const Access&, int32_t thread);
+  bool empty() const { return flights_.empty(); }
+  size_t size() const { return flights_.size(); }
+  const std::vector<InFlightUse>& found() const { return found_; }
+  bool operator==(const InFlight&) const = default;
+
+ private:
+  void free_what_is_awaited();
+  void remove(int64_t id);
+  std::map<int64_t, Flight> flights_;
+  std::unordered_map<int32_t, std::vector<int64_t>> users_;  // operations by instance
+  std::vector<InFlightUse> found_;
+  std::set<std::pair<int32_t, int32_t>> told_;  // sites
+};
+
+}  // namespace pallasim::memory::shadow

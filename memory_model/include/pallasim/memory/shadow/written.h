@@ -1,0 +1,35 @@
+// Which bytes of an allocation were written: what is read before that, and what stays as it was.
+#pragma once
+#include <cstdint>
+#include <unordered_set>
+
+#include "pallasim/memory/coverage.h"
+#include "pallasim/memory/shadow/box.h"
+
+namespace pallasim::memory::shadow {
+
+class Written {
+ public:
+  void write(const Box&);
+  // Bytes [begin, end) are given out again, or get what nobody wrote.
+  void clear(int64_t begin, int64_t end);
+  void clear(const Box&);
+  // Was any byte of it written?
+  bool any(const Box&) const;
+  // Elements whose first byte nobody wrote. `first`: the offset of the lowest one in bytes; -1: there is none.
+  struct Missing {
+    int64_t elements = 0, first = -1;
+    bool operator==(const Missing&) const = default;
+  };
+  // The box's elements are `element_bytes` long and do not overlap each other.
+  Missing missing(const Box&, int64_t element_bytes);
+  size_t runs() const { return bytes_.runs(); }
+  bool operator==(const Written& o) const { return bytes_ == o.bytes_; }
+
+ private:
+  void remember(const Box&);
+  Coverage bytes_;
+  std::unordered_set<Box, BoxHash> full_;  // boxes that are known to be written as a whole
+};
+
+}  // namespace pallasim::memory::shadow

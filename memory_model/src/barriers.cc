@@ -1,0 +1,131 @@
+#include "pallasim/memory/barriers.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace pallasim::memory {
+
+void Barriers::init(int64_t id, int64_t expected) {
+  Barrier& b = barriers_[static_cast<size_t>(id)];
+  const bool parity = b.parity;
+  b = {};
+  b.expected = expected;
+  b.parity = parity;
+}
+
+// A loop that errs errs each time alike; the first ones tell it.
+void Barriers::note(BarrierFinding f) {
+  constexpr size_t kMost = 1000;
+  if (findings_.size() < kMost) findings_.push_back(f);
+}
+
+bool Barriers::settle(int64_t id, std::vector<int32_t>* woken) {
+  Barrier& b = barriers_[static_cast<size_t>(id)];
+  if (b.arrived < b.expected || b.bytes_due != 0) return false;
+  if (b.observed < b.phase) note({BarrierFinding::Kind::Unwaited, id, b.phase, 0, -1});
+  ++b.phase;
+  b.arrived = 0;
+  auto& w = waiters_[static_cast<size_t>(id)];
+  woken->insert(woken->end(), w.begin(), w.end());
+  w.clear();
+  return true;
+}
+
+bool Barriers::arrive(int64_t id, int64_t count, int32_t thread, std::vector<int32_t>* woken) {
+  Barrier& b = barriers_[static_cast<size_t>(id)];
+  const int64_t most = b.expected - b.arrived;
+  if (count > most) note({BarrierFinding::Kind::OverArrival, id, b.phase, count - most, thread});
+  b.arrived += std::min(count, most);
+  return settle(id, woken);
+}
+
+bool Barriers::expect(int64_t id, int64_t bytes, std::vector<int32_t>* woken) {
+  barriers_[static_cast<size_t>(id)].bytes_due += bytes;
+  return settle(id, woken);
+}
+
+bool Barriers::deliver(int64_t id, int64_t bytes, std::vector<int32_t>* woken) {
+  barriers_[static_cast<size_t>(id)].bytes_due -= bytes;
+  return settle(id, woken);
+}
+
+bool Barriers::arrive_expecting(int64_t id, int64_t bytes, int32_t thread, std::vector<int32_t>* woken) {
+  barriers_[static_cast<size_t>(id)].bytes_due += bytes;
+  return arrive(id, 1, thread, woken);
+}
+
+bool Barriers::test(int64_t id, int64_t* seen, int32_t thread) {
+  Barrier& b = barriers_[static_cast<size_t>(id)];
+  const int64_t later = b.phase - *seen - 1;
+  if (later < 0) return false;
+  if (later > 0) note({BarrierFinding::Kind::PassedPhase, id, *seen, later, thread});
+  if (b.parity && later % 2 != 0) return false;
+  ++*seen;
+  b.observed = std::max(b.observed, *seen);
+  return true;
+}
+
+bool Barriers::wait(int64_t id, int64_t* seen, int32_t thread) {
+  if (test(id, seen, thread)) return true;
+  waiters_[static_cast<size_t>(id)].push_back(thread);
+  return false;
+}
+
+std::vector<BarrierFinding> Barriers::left_over(int64_t id) const {
+  const Barrier& b = barriers_[static_cast<size_t>(id)];
+  std::vector<BarrierFinding> r;
+  if (b.observed < b.phase) r.push_back({BarrierFinding::Kind::Unobserved, id, b.observed, b.phase - b.observed, -1});
+  if (b.bytes_due != 0) r.push_back({BarrierFinding::Kind::BytesLeft, id, b.phase, b.bytes_due, -1});
+  if (b.arrived != 0) r.push_back({BarrierFinding::Kind::ArrivalsLeft, id, b.phase, b.arrived, -1});
+  return r;
+}
+
+int64_t BarrierLayout::owners(const BarrierBlock& b) const {
+  return b.owner == Level::Device ? 1 : b.mesh < 0 ? units_.per_device(b.owner) : units_.per_mesh(b.owner, b.mesh);
+}
+
+int BarrierLayout::add(BarrierBlock b) {
+  b.first = per_device_;
+  per_device_ += b.count * owners(b);
+  blocks_.push_back(std::move(b));
+  return static_cast<int>(blocks_.size()) - 1;
+}
+
+int64_t BarrierLayout::id(int block, int64_t index, int64_t unit) const {
+  const BarrierBlock& b = blocks_[static_cast<size_t>(block)];
+  const int64_t device = units_.device_of(b.owner, unit);
+  return device * per_device_ + b.first + (unit - units_.first(b.owner, std::max(0, b.mesh), device)) * b.count + index;
+}
+
+int64_t BarrierLayout::id_of_thread(int block, int64_t index, int64_t thread) const {
+  return id(block, index, units_.unit_of(blocks_[static_cast<size_t>(block)].owner, thread));
+}
+
+std::string BarrierLayout::name(int64_t id, int* block) const {
+  *block = -1;
+  const int64_t each = std::max<int64_t>(1, per_device_), device = id / each, inside = id % each;
+  for (size_t i = 0; i < blocks_.size() && id >= 0 && device < units_.devices(); ++i) {
+    const BarrierBlock& b = blocks_[i];
+    if (inside < b.first || inside >= b.first + b.count * owners(b)) continue;
+    *block = static_cast<int>(i);
+    const int64_t unit = units_.first(b.owner, std::max(0, b.mesh), device) + (inside - b.first) / b.count;
+    const std::string index = b.count > 1 ? fmt::format("[{}]", (inside - b.first) % b.count) : "";
+    return (b.name.empty() ? "barrier" : b.name) + index + units_.of(b.owner, unit);
+  }
+  return fmt::format("barrier {}", id);
+}
+
+Barriers BarrierLayout::make() const {
+  std::vector<Barrier> r;
+  for (int64_t d = 0; d < units_.devices(); ++d)
+    for (const BarrierBlock& b : blocks_) {
+      Barrier one;
+      one.expected = b.expected;
+      one.parity = b.parity;
+      r.insert(r.end(), static_cast<size_t>(b.count * owners(b)), one);
+    }
+  return Barriers(std::move(r));
+}
+
+}  // namespace pallasim::memory

@@ -1,0 +1,55 @@
+#include "pallasim/memory/shadow/claims.h"
+
+namespace pallasim::memory::shadow {
+
+void Claims::Users::add(Shared::Use use) {
+  if (last.unit != use.unit) other = last;
+  last = use;
+}
+
+const Shared::Use* Claims::Users::not_of(int64_t unit) const {
+  if (last.unit >= 0 && last.unit != unit) return &last;
+  return other.unit >= 0 && other.unit != unit ? &other : nullptr;
+}
+
+void Claims::step(int64_t unit, const Access& a, bool kept, State& s, Range bytes) {
+  const Shared::Use* met = s.writers.not_of(unit);
+  bool wrote = met != nullptr;
+  const auto look = [&](const Users& users, bool write) {
+    if (!met && (met = users.not_of(unit))) wrote = write;
+  };
+  if (kept) {
+    // What another unit wrote here before this one did is gone.
+    if (a.write || met != &s.writers.last) met = nullptr;
+  } else {
+    if (!a.atomic) look(s.atomic_writers, true);
+    if (a.write) look(s.readers, false);
+    if (a.write && !a.atomic) look(s.atomic_readers, false);
+  }
+  if (met && told_.insert({a.instance, met->site, a.site}).second)
+    found_.push_back({*met, {unit, a.site}, wrote, a.write, a.instance, bytes});
+  Users& users = a.atomic ? (a.write ? s.atomic_writers : s.atomic_readers) : a.write ? s.writers : s.readers;
+  users.add({unit, a.site});
+}
+
+bool Claims::access(int64_t unit, const Access& a, bool kept) {
+  if (limit_) return false;
+  const Box box = a.box();
+  Regions<State>& regions = instances_[a.instance];
+  const int64_t held = regions.memory();
+  regions.visit(box, [&](State& s, Range bytes) { step(unit, a, kept, s, bytes); });
+  memory_ += regions.memory() - held;
+  if (memory_ <= max_bytes_) return true;
+  limit_ = Races::Limit{a.instance, memory_, max_bytes_};
+  return false;
+}
+
+void Claims::fresh(int32_t instance, int64_t begin, int64_t end) {
+  const auto it = instances_.find(instance);
+  if (it == instances_.end()) return;
+  const int64_t held = it->second.memory();
+  it->second.forget(begin, end);
+  memory_ += it->second.memory() - held;
+}
+
+}  // namespace pallasim::memory::shadow

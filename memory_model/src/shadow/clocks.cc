@@ -1,0 +1,107 @@
+#include "pallasim/memory/shadow/clocks.h"
+
+#include <algorithm>
+
+namespace pallasim::memory::shadow {
+namespace {
+
+bool by_actor(const Epoch& e, Actor a) { return e.actor < a; }
+
+int64_t find(const std::vector<Epoch>& entries, Actor a) {
+  const auto it = std::lower_bound(entries.begin(), entries.end(), a, by_actor);
+  return it != entries.end() && it->actor == a ? it->time : 0;
+}
+
+std::vector<Epoch> merged(const std::vector<Epoch>& a, const std::vector<Epoch>& b) {
+  std::vector<Epoch> r;
+  r.reserve(a.size() + b.size());
+  auto i = a.begin(), j = b.begin();
+  while (i != a.end() || j != b.end()) {
+    if (j == b.end() || (i != a.end() && i->actor < j->actor)) r.push_back(*i++);
+    else if (i == a.end() || j->actor < i->actor) r.push_back(*j++);
+    else {
+      r.push_back(i->time >= j->time ? *i : *j);
+      ++i, ++j;
+    }
+  }
+  return r;
+}
+
+}  // namespace
+
+int64_t Clock::at(Actor a) const {
+  if (const int64_t own = find(own_, a)) return own;
+  return base_ ? find(*base_, a) : 0;
+}
+
+void Clock::raise(Epoch e) {
+  if (at(e.actor) >= e.time) return;
+  const auto it = std::lower_bound(own_.begin(), own_.end(), e.actor, by_actor);
+  if (it != own_.end() && it->actor == e.actor) it->time = e.time;
+  else own_.insert(it, e);
+  settle();
+}
+
+// Many entries of its own: they become a base that others can share.
+void Clock::settle() {
+  if (own_.size() > 16 + (base_ ? base_->size() / 4 : 0)) share();
+}
+
+void Clock::share() {
+  if (own_.empty()) return;
+  base_ = std::make_shared<const Entries>(all());
+  own_.clear();
+}
+
+Clock::Entries Clock::all() const { return base_ ? merged(*base_, own_) : own_; }
+
+bool Clock::covers(const Clock& o) const {
+  const auto known = [&](const Epoch& e) { return at(e.actor) >= e.time; };
+  if (!std::all_of(o.own_.begin(), o.own_.end(), known)) return false;
+  if (!o.base_ || o.base_ == base_) return true;
+  if (o.base_->size() > own_.size() + (base_ ? base_->size() : 0)) return false;
+  // Side by side: both are in the order of actors. Where the base is not enough, an own entry may be.
+  const Entries none;
+  const Entries& base = base_ ? *base_ : none;
+  auto b = base.begin();
+  auto own = own_.begin();
+  for (const Epoch& e : *o.base_) {
+    while (b != base.end() && b->actor < e.actor) ++b;
+    while (own != own_.end() && own->actor < e.actor) ++own;
+    const bool in_base = b != base.end() && b->actor == e.actor && b->time >= e.time;
+    if (!in_base && (own == own_.end() || own->actor != e.actor || own->time < e.time)) return false;
+  }
+  return true;
+}
+
+void Clock::join(const Clock& o) {
+  if (base_ == o.base_ || !o.base_) {
+    if (o.own_.empty()) return;
+    // Above one base, or one that the other does not have: an entry of ours below the base's would hide it.
+    for (const Epoch& e : o.own_) {
+      if (at(e.actor) >= e.time) continue;
+      const auto it = std::lower_bound(own_.begin(), own_.end(), e.actor, by_actor);
+      if (it != own_.end() && it->actor == e.actor) it->time = e.time;
+      else own_.insert(it, e);
+    }
+    return settle();
+  }
+  if (o.covers(*this)) {
+    *this = o;
+  } else if (!covers(o)) {
+    base_ = std::make_shared<const Entries>(merged(all(), o.all()));
+    own_.clear();
+  }
+}
+
+size_t Clock::size() const { return all().size(); }
+
+bool Clock::operator==(const Clock& o) const { return (base_ == o.base_ && own_ == o.own_) || all() == o.all(); }
+
+int64_t Clock::memory(std::unordered_set<const void*>* seen) const {
+  int64_t n = static_cast<int64_t>(own_.capacity() * sizeof(Epoch));
+  if (base_ && seen->insert(base_.get()).second) n += static_cast<int64_t>(base_->capacity() * sizeof(Epoch));
+  return n;
+}
+
+}  // namespace pallasim::memory::shadow

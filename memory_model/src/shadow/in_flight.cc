@@ -1,0 +1,101 @@
+#include "pallasim/memory/shadow/in_flight.h"
+
+#include <algorithm>
+
+namespace pallasim::memory::shadow {
+namespace {
+
+int64_t left(const std::vector<Owed>& owed) {
+  int64_t n = 0;
+  for (const Owed& o : owed) n += o.units;
+  return n;
+}
+
+}  // namespace
+
+void InFlight::start(int64_t id, Flight flight) {
+  for (const FlightSide& side : flight.sides) {
+    std::vector<int64_t>& users = users_[side.instance];
+    if (users.empty() || users.back() != id) users.push_back(id);
+  }
+  flights_.insert_or_assign(id, std::move(flight));
+}
+
+void InFlight::remove(int64_t id) {
+  const auto it = flights_.find(id);
+  for (const FlightSide& side : it->second.sides) {
+    const auto users = users_.find(side.instance);
+    if (users == users_.end()) continue;
+    std::erase(users->second, id);
+    if (users->second.empty()) users_.erase(users);
+  }
+  flights_.erase(it);
+}
+
+// An operation without anything to await stays until it is over().
+void InFlight::free_what_is_awaited() {
+  std::vector<int64_t> done;
+  for (const auto& [id, f] : flights_)
+    if (!f.after_write.empty() && left(f.after_write) <= 0) done.push_back(id);
+  for (int64_t id : done) remove(id);
+}
+
+void InFlight::taken(int64_t semaphore, int64_t units) {
+  for (auto& [id, f] : flights_)
+    for (std::vector<Owed>* side : {&f.after_read, &f.after_write})
+      for (Owed& o : *side) {
+        if (o.kind != Completion::Kind::Semaphore || o.object != semaphore) continue;
+        const int64_t n = std::min(units, o.units);
+        units -= n;
+        o.units -= n;
+      }
+  free_what_is_awaited();
+}
+
+void InFlight::counted(int64_t id, int64_t barrier, int64_t phase) {
+  const auto it = flights_.find(id);
+  if (it == flights_.end()) return;
+  for (std::vector<Owed>* side : {&it->second.after_read, &it->second.after_write})
+    for (Owed& o : *side)
+      if (o.kind == Completion::Kind::Barrier && o.object == barrier) o.number = phase;
+}
+
+void InFlight::saw_phase(int64_t barrier, int64_t phase) {
+  for (auto& [id, f] : flights_)
+    for (std::vector<Owed>* side : {&f.after_read, &f.after_write})
+      for (Owed& o : *side)
+        if (o.kind == Completion::Kind::Barrier && o.object == barrier && o.number <= phase) o.units = 0;
+  free_what_is_awaited();
+}
+
+void InFlight::saw_groups(int64_t stream, int64_t last, bool reads) {
+  for (auto& [id, f] : flights_)
+    for (std::vector<Owed>* side : {&f.after_read, &f.after_write})
+      for (Owed& o : *side)
+        if ((!reads || side == &f.after_read) && o.kind == Completion::Kind::Group && o.object == stream && o.number <= last) o.units = 0;
+  free_what_is_awaited();
+}
+
+void InFlight::over(int64_t id) {
+  if (flights_.count(id)) remove(id);
+}
+
+void InFlight::access(const Access& a, int32_t thread) {
+  const auto users = users_.find(a.instance);
+  if (users == users_.end()) return;
+  const Box box = a.box();
+  for (int64_t id : users->second) {
+    const Flight& f = flights_.at(id);
+    const int64_t read_owed = f.after_read.empty() ? std::max<int64_t>(1, left(f.after_write)) : left(f.after_read);
+    const FlightSide* met = nullptr;
+    for (const FlightSide& side : f.sides) {
+      const bool matters = side.write || (a.write && read_owed > 0);
+      if (side.instance == a.instance && matters && (!met || side.write) && overlap(side.box, box)) met = &side;
+    }
+    if (!met || !told_.insert({f.site, a.site}).second) continue;
+    const Party party{thread, a.who < 0, a.site, a.write, a.atomic};
+    found_.push_back({id, f.site, party, met->write, met->write ? left(f.after_write) : read_owed, a.instance, box.hull()});
+  }
+}
+
+}  // namespace pallasim::memory::shadow

@@ -1,0 +1,111 @@
+#include "pallasim/memory/shadow/races.h"
+
+#include <algorithm>
+
+namespace pallasim::memory::shadow {
+
+struct Races::Now {
+  const Order& order;
+  Mark mark;
+  int32_t instance;
+
+  bool follows(const Mark& m) const { return order.ordered(m.at, mark.at.actor); }
+  // Follows it, and sees what it wrote.
+  bool sees(const Mark& m) const {
+    const bool fence = order.proxies() && mark.proxy && !m.proxy && m.write;
+    return follows(m) && (!fence || order.ordered(m.at, mark.at.actor, true));
+  }
+};
+
+namespace {
+
+template <class Mark>
+auto place_of(std::vector<Mark>& marks, const Mark& m) {
+  return std::lower_bound(marks.begin(), marks.end(), m, [](const Mark& a, const Mark& b) {
+    return a.at.actor != b.at.actor ? a.at.actor < b.at.actor : a.write < b.write;
+  });
+}
+
+template <class Mark>
+bool has(const std::vector<Mark>& marks, const Mark& m) {
+  const auto it = place_of(const_cast<std::vector<Mark>&>(marks), m);
+  return it != marks.end() && it->at == m.at && it->write == m.write;
+}
+
+}  // namespace
+
+// Has the actor been here since it last synchronised, with nothing left that this access would add? Who came in between has
+// looked at that mark.
+bool Races::known(const State& s, const Mark& m) const {
+  if (m.write && !m.atomic) return s.write.at == m.at && s.reads.empty() && s.atomics.empty();
+  return s.write.at == m.at || has(m.atomic ? s.atomics : s.reads, m);
+}
+
+void Races::meet(const Now& now, const Mark& earlier, Range bytes) {
+  if (earlier.at.time == 0) return;  // nobody
+  if (now.sees(earlier)) return;
+  const auto kind = now.follows(earlier) ? Race::Kind::Unfenced : Race::Kind::Unordered;
+  const auto [a, b] = std::minmax(earlier.site, now.mark.site);
+  if (!told_.insert({kind, a, b}).second && !options_.every) return;
+  const auto party = [&](const Mark& m) {
+    return Party{now.order.thread_of(m.at.actor), m.at.actor < 0, m.site, m.write, m.atomic};
+  };
+  found_.push_back({kind, party(earlier), party(now.mark), now.instance, bytes});
+}
+
+// Takes the place of the actor's last mark of the kind. Whenever the list doubled, marks that this one follows go: who is not
+// ordered after them and meets them meets this one too, if it is a plain read, or atomic and reads or writes at least as much.
+void Races::insert(const Now& now, std::vector<Mark>* marks) {
+  auto it = place_of(*marks, now.mark);
+  if (it != marks->end() && it->at.actor == now.mark.at.actor && it->write == now.mark.write) {
+    *it = now.mark;
+    return;
+  }
+  if (const size_t n = marks->size(); n > 0 && (n & (n - 1)) == 0) {
+    std::erase_if(*marks, [&](const Mark& m) { return (now.mark.write || !m.write) && now.sees(m); });
+    it = place_of(*marks, now.mark);
+  }
+  marks->insert(it, now.mark);
+}
+
+void Races::step(const Now& now, State& s, Range bytes) {
+  const Mark& m = now.mark;
+  if (known(s, m)) return;
+  meet(now, s.write, bytes);
+  if (m.write)
+    for (const Mark& r : s.reads) meet(now, r, bytes);
+  if (!m.atomic)
+    for (const Mark& a : s.atomics)
+      if (m.write || a.write) meet(now, a, bytes);
+  if (m.write && !m.atomic) {
+    s.write = m;
+    s.reads.clear();
+    s.atomics.clear();
+  } else {
+    insert(now, m.atomic ? &s.atomics : &s.reads);
+  }
+}
+
+bool Races::access(Order& order, const Access& a) {
+  if (limit_) return false;
+  const Box box = a.box();
+  if (box.empty()) return true;
+  Regions<State>& regions = instances_[a.instance];
+  const int64_t held = regions.memory();
+  const Now now{order, {order.now(a.who), a.site, a.write, a.atomic, a.proxy}, a.instance};
+  regions.visit(box, [&](State& s, Range bytes) { step(now, s, bytes); });
+  memory_ += regions.memory() - held;
+  if (memory_ <= options_.max_bytes) return true;
+  limit_ = Limit{a.instance, memory_, options_.max_bytes};
+  return false;
+}
+
+void Races::fresh(int32_t instance, int64_t begin, int64_t end) {
+  const auto it = instances_.find(instance);
+  if (it == instances_.end()) return;
+  const int64_t held = it->second.memory();
+  it->second.forget(begin, end);
+  memory_ += it->second.memory() - held;
+}
+
+}  // namespace pallasim::memory::shadow
