@@ -8,33 +8,46 @@
 
 namespace pallasim::memory {
 
-int SemaphoreLayout::add(std::string name, int64_t count, bool per_thread, bool bytes) {
-  int64_t& next = per_thread ? per_thread_ : shared_;
-  blocks_.push_back({std::move(name), next, count, per_thread, bytes});
-  next += count;
+int SemaphoreLayout::add(std::string name, int64_t count, Level owner, bool bytes) {
+  blocks_.push_back({std::move(name), count, owner, bytes, 0});
+  set_units(std::move(units_));
   return static_cast<int>(blocks_.size()) - 1;
+}
+
+int64_t SemaphoreLayout::owners(int block) const { return units_.per_device(blocks_[static_cast<size_t>(block)].owner); }
+
+void SemaphoreLayout::set_units(Units units) {
+  units_ = std::move(units);
+  threads_ = units_.per_device(Level::Thread);
+  per_device_ = 0;
+  for (size_t b = 0; b < blocks_.size(); ++b) {
+    blocks_[b].first = per_device_;
+    per_device_ = memory::add(per_device_, mul(blocks_[b].count, owners(static_cast<int>(b))));
+  }
 }
 
 int64_t SemaphoreLayout::id(int block, int64_t index, int64_t thread) const {
   const SemaphoreBlock& b = blocks_[static_cast<size_t>(block)];
-  const int64_t device = thread / threads_ * of_device();
-  return device + (b.per_thread ? shared_ + thread % threads_ * per_thread_ : 0) + b.first + index;
+  const int64_t device = thread / threads_, local = thread % threads_;
+  const int64_t unit = b.owner == Level::Thread ? local : b.owner == Level::Device ? 0 : units_.unit_of(b.owner, local);
+  return device * per_device_ + b.first + unit * b.count + index;
 }
 
-std::string SemaphoreLayout::name(int64_t id, int64_t threads, int* block) const {
-  const int64_t device = id / std::max<int64_t>(1, of_device()), inside = id % std::max<int64_t>(1, of_device());
-  const bool owned = inside >= shared_;
-  const int64_t each = std::max<int64_t>(1, per_thread_);
-  const int64_t thread = owned ? (inside - shared_) / each : -1, local = owned ? (inside - shared_) % each : inside;
+int64_t SemaphoreLayout::id_of_unit(int block, int64_t index, int64_t device, int64_t unit) const {
+  const SemaphoreBlock& b = blocks_[static_cast<size_t>(block)];
+  return device * per_device_ + b.first + unit * b.count + index;
+}
+
+std::string SemaphoreLayout::name(int64_t id, int64_t devices, int* block) const {
+  const int64_t device = id / std::max<int64_t>(1, per_device_), inside = id % std::max<int64_t>(1, per_device_);
   for (size_t i = 0; i < blocks_.size(); ++i) {
     const SemaphoreBlock& b = blocks_[i];
-    if (b.per_thread != owned || local < b.first || local >= b.first + b.count) continue;
+    const int64_t local = inside - b.first;
+    if (local < 0 || local >= b.count * owners(static_cast<int>(i))) continue;
     *block = static_cast<int>(i);
     std::string r = b.name.empty() ? "semaphore" : b.name;
-    if (b.count > 1) r += fmt::format("[{}]", local - b.first);
-    if (owned && threads_ > 1) r += fmt::format(" of thread {}", thread);
-    if (threads > threads_) r += fmt::format("{} device {}", owned && threads_ > 1 ? " on" : " of", device);
-    return r;
+    if (b.count > 1) r += fmt::format("[{}]", local % b.count);
+    return r + Units(units_.meshes(), devices).of(b.owner, device * units_.per_device(b.owner) + local / b.count);
   }
   *block = -1;
   return fmt::format("semaphore {}", id);

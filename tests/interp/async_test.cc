@@ -5,7 +5,7 @@
 #include <cmath>
 #include <random>
 
-#include "ops/execution.h"
+#include "engine/snapshot.h"
 #include "run.h"
 
 namespace pallasim::interp::test {
@@ -305,18 +305,17 @@ TEST(Async, CopiesInFlightArePartOfASnapshot) {
   ex.bind(bases, {});
   ex.start({});
   const int64_t sizes[] = {4 * 128 * 4, 4 * 128 * 4};
-  std::optional<Execution::Snapshot> with_copies;
-  while (ex.threads[0].stop != Stop::Done) {
-    ex.run(ex.threads[0], 1);
-    if (ex.copies.size() == 2) with_copies = ex.snapshot(sizes);
-  }
+  std::optional<Snapshot> with_copies;
+  Scheduler scheduler(ex, options);
+  while (scheduler.turn(1))
+    if (ex.copies.size() == 2) with_copies = take_snapshot(ex, scheduler, sizes);
   const auto want = out.bytes;
   ASSERT_TRUE(with_copies.has_value());
   std::fill(out.bytes.begin(), out.bytes.end(), std::byte{0});
-  ex.restore(*with_copies, sizes);
+  restore(*with_copies, ex, scheduler, sizes);
   EXPECT_EQ(ex.copies.size(), 2u);
-  ex.threads[0].stop = Stop::None;
-  while (ex.threads[0].stop != Stop::Done) ex.run(ex.threads[0], 1);
+  while (scheduler.turn(1)) {
+  }
   EXPECT_EQ(out.bytes, want);
 }
 

@@ -131,8 +131,18 @@ input "x" : f32[65536] {space = any}
 output "o" : f32[2] {space = any}
 body (%0 "x": ref<f32[65536], any>, %1 "o": ref<f32[2], any>) {
   %2 = program_id {axis = 0} : i32[]
-  %3 = get %0 {view = [index(65535)]} : f32[]
-  store %1, %3, %2 {view = [index($2)]}
+  %3 = constant {value = i32 0x0} : i32[]
+  %4 = constant {value = i32 0x1000} : i32[]
+  %5 = constant {value = i32 0x1} : i32[]
+  %6 = constant {value = i32 0x3} : i32[]
+  %7 = constant {value = f32 0x0} : f32[]
+  %8 = for %3, %4, %5, %7 (%9: i32[], %10: f32[]) {
+    %11 = mul %9, %6 : i32[]
+    %12 = get %0, %11 {view = [index($1)]} : f32[]
+    %13 = add %10, %12 : f32[]
+    yield %13
+  } : f32[]
+  store %1, %8, %2 {view = [index($2)]}
   yield
 }
 )";

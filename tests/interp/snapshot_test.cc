@@ -1,5 +1,8 @@
 // Frames suspend at every step of any nesting; threads copy as bytes.
+#include <filesystem>
+
 #include "engine/engine.h"
+#include "engine/snapshot.h"
 #include "run.h"
 
 namespace pallasim::interp::test {
@@ -102,36 +105,75 @@ TEST(Snapshot, SuspendedAfterEveryStepResumesToTheSameBytes) {
   }
 }
 
-TEST(Snapshot, RestoreGivesTheSameBytesFromEveryPoint) {
+TEST(Snapshot, RestoreGivesTheSameBytesFromEveryStep) {
   Fixture whole;
   run_threads(whole.exec, whole.options);
-  int points = 0;
-  for (int64_t cut = 1; cut < whole.exec.steps; cut += 13, ++points) {
+  for (auto policy : {Options::Policy::RunToBlock, Options::Policy::Random}) {
     Fixture f;
-    // Run to the cut, one step at a time, first runnable thread first.
-    std::deque<int32_t> ready = {0, 1};
-    auto advance = [&](int64_t until) {
-      while (!ready.empty() && f.exec.steps < until) {
-        const int32_t i = ready.front();
-        ready.pop_front();
-        const Stop stop = f.exec.run(f.exec.threads[static_cast<size_t>(i)], 1);
-        for (int32_t w : f.exec.woken) ready.push_back(w);
-        f.exec.woken.clear();
-        if (stop == Stop::None) ready.push_back(i);
-      }
-    };
-    advance(cut);
-    const std::deque<int32_t> ready_then = ready;
-    const Execution::Snapshot snapshot = f.exec.snapshot(std::span(&f.bytes, 1));
-    advance(INT64_MAX);
-    const auto first = f.out;
-    f.exec.restore(snapshot, std::span(&f.bytes, 1));
-    ready = ready_then;
-    advance(INT64_MAX);
-    EXPECT_EQ(f.out, first) << "cut at step " << cut;
-    EXPECT_EQ(f.out, whole.out) << "cut at step " << cut;
+    f.options.policy = policy;
+    f.options.seed = 7;
+    run_restoring(f.exec, f.options, 1);  // throws where something differs
+    EXPECT_EQ(f.out, whole.out);
   }
-  EXPECT_GT(points, 10);
+}
+
+// Every part of a snapshot counts: what is left out of a restored one shows.
+TEST(Snapshot, WhatIsNotRestoredIsSeen) {
+  Fixture f;
+  Scheduler scheduler(f.exec, f.options);
+  for (int i = 0; i < 40; ++i) scheduler.turn(1);
+  const std::span<const int64_t> bytes(&f.bytes, 1);
+  const Snapshot here = take_snapshot(f.exec, scheduler, bytes);
+  auto differs = [&](auto&& change) {
+    Snapshot other = here;
+    change(other);
+    return difference(here, other);
+  };
+  EXPECT_EQ(differs([](Snapshot&) {}), "");
+  EXPECT_EQ(differs([](Snapshot& s) { s.operands[0][3] ^= std::byte{1}; }), "operands");
+  EXPECT_EQ(differs([](Snapshot& s) { s.arenas[1][9] ^= std::byte{1}; }), "arenas");
+  EXPECT_EQ(differs([](Snapshot& s) { s.semaphores.set(0, 77); }), "semaphores");
+  EXPECT_EQ(differs([](Snapshot& s) { s.prints.push_back({0, "text", nullptr}); }), "prints");
+  EXPECT_EQ(differs([](Snapshot& s) { s.findings.emplace_back(); }), "findings");
+  EXPECT_EQ(differs([](Snapshot& s) { ++s.steps; }), "counts");
+  EXPECT_EQ(differs([](Snapshot& s) { ++s.threads[0].wait_value; }), "threads");
+  EXPECT_EQ(differs([](Snapshot& s) { s.copies_issued = 9; }), "copies in flight");
+  EXPECT_EQ(differs([](Snapshot& s) { s.turn.policy = 5; }), "whose turn it is");
+}
+
+// Every kernel of tests/pass, from snapshots of its whole run, copies in flight and programs included.
+TEST(Snapshot, KernelsOfTestsPassEndAlikeFromSnapshots) {
+  int runs = 0;
+  for (const auto& file : std::filesystem::directory_iterator(std::string(PALLASIM_TESTS_DIR) + "/pass")) {
+    if (file.path().extension() != ".psir") continue;
+    const std::string text = read_file("pass/" + file.path().filename().string());
+    const ir::Module m = ir::parse(text);
+    if (!m.params.empty() || m.num_dynamic > 0 || !ir::find(m.attrs, "devices") == false) continue;
+    for (auto when : {Options::Copies::AtIssue, Options::Copies::AtWait, Options::Copies::Scheduled})
+      for (auto policy : {Options::Policy::RunToBlock, Options::Policy::Random}) {
+        Options o;
+        o.copies = when;
+        o.policy = policy;
+        o.seed = 3;
+        std::vector<Array> args;
+        for (const ir::Operand& operand : m.operands)
+          if (operand.kind != ir::Operand::Kind::Output) {
+            Array a{operand.array->dtype, {}, std::vector<std::byte>(static_cast<size_t>(operand.array->num_bytes()))};
+            for (const ir::Dim& d : operand.array->dims) a.dims.push_back(d.size);
+            args.push_back(std::move(a));
+          }
+        try {
+          const int64_t steps = run(text, args, o).report.steps;
+          if (steps > 20'000) continue;  // the rest is run twice from five places
+          o.verify_restore = std::max<int64_t>(1, steps / 5);
+          run(text, args, o);
+          ++runs;
+        } catch (const ir::DiagnosticError& e) {
+          EXPECT_NE(e.diagnostic().code, "PS-BUG-003") << file.path() << e.what();
+        }
+      }
+  }
+  EXPECT_GT(runs, 60);
 }
 
 }  // namespace

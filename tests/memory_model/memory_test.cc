@@ -2,6 +2,7 @@
 
 #include <random>
 
+#include "pallasim/memory/allocation.h"
 #include "pallasim/memory/coverage.h"
 #include "pallasim/memory/saturate.h"
 #include "pallasim/memory/semaphores.h"
@@ -36,21 +37,57 @@ TEST(Semaphores, SignalsDoNotWrap) {
 
 TEST(SemaphoreLayout, IdsAndNames) {
   SemaphoreLayout l;
-  const int own = l.add("own", 2, true), shared = l.add("shared", 3, false);
-  l.set_threads(4);
-  EXPECT_EQ(l.total(4), 3 + 2 * 4);
+  const int own = l.add("own", 2, Level::Thread), shared = l.add("shared", 3, Level::Device);
+  l.set_units(Units(4));
+  EXPECT_EQ(l.total(1), 3 + 2 * 4);
   int block = -1;
-  EXPECT_EQ(l.name(l.id(shared, 2, 0), 4, &block), "shared[2]");
+  EXPECT_EQ(l.name(l.id(shared, 2, 0), 1, &block), "shared[2]");
   EXPECT_EQ(block, shared);
-  EXPECT_EQ(l.name(l.id(own, 1, 3), 4, &block), "own[1] of thread 3");
+  EXPECT_EQ(l.name(l.id(own, 1, 3), 1, &block), "own[1] of thread 3");
   EXPECT_EQ(block, own);
-  EXPECT_EQ(l.id(own, 0, 1), 3 + 2);
+  EXPECT_EQ(l.id(own, 0, 1), 2);
+  EXPECT_EQ(l.id_of_unit(own, 0, 0, 1), 2);
   // Thread 5 of 8 is thread 1 of the second of two devices.
-  EXPECT_EQ(l.total(8), 2 * l.total(4));
-  EXPECT_EQ(l.id(own, 0, 5), l.total(4) + 3 + 2);
-  EXPECT_EQ(l.name(l.id(own, 1, 5), 8, &block), "own[1] of thread 1 on device 1");
-  EXPECT_EQ(l.name(l.id(shared, 0, 5), 8, &block), "shared[0] of device 1");
+  EXPECT_EQ(l.total(2), 2 * l.total(1));
+  EXPECT_EQ(l.id(own, 0, 5), l.total(1) + 2);
+  EXPECT_EQ(l.name(l.id(own, 1, 5), 2, &block), "own[1] of thread 1 on device 1");
+  EXPECT_EQ(l.name(l.id(shared, 0, 5), 2, &block), "shared[0] of device 1");
   EXPECT_EQ(block, shared);
+}
+
+TEST(SemaphoreLayout, CoresOwnTheirs) {
+  Mesh m;
+  m.cores = {2};
+  m.threads = 3;
+  m.core = "SparseCore", m.thread = "subcore";
+  SemaphoreLayout l;
+  const int own = l.add("own", 1, Level::Thread), core = l.add("core", 2, Level::Core);
+  l.set_units(Units({m}));
+  EXPECT_EQ(l.total(1), 6 + 4);
+  EXPECT_EQ(l.id(core, 1, 0), l.id(core, 1, 2));  // subcores of one SparseCore
+  EXPECT_NE(l.id(core, 1, 2), l.id(core, 1, 3));
+  int block = -1;
+  EXPECT_EQ(l.name(l.id(core, 1, 5), 1, &block), "core[1] of SparseCore 1");
+  EXPECT_EQ(l.name(l.id(own, 0, 4), 1, &block), "own of subcore 1 of SparseCore 1");
+}
+
+TEST(Allocations, AddressesDecode) {
+  Allocations all;
+  all.add({"acc", ir::Space::Vmem, Level::Thread, Allocation::Lifetime::Launch, 2, 64, 128, ir::DType::F32, {32}});
+  all.add({"", ir::Space::Vmem, Level::Thread, Allocation::Lifetime::Scope, 2, 192, 64, ir::DType::I8, {64}});
+  all.add({"tmp", ir::Space::Vmem, Level::Thread, Allocation::Lifetime::Scope, 2, 192, 32, ir::DType::I8, {32}});
+  all.add({"shared", ir::Space::VmemShared, Level::Core, Allocation::Lifetime::Launch, 7, 0, 16, ir::DType::F32, {4}});
+  EXPECT_EQ(all.at(2, 0), nullptr);
+  EXPECT_EQ(all.at(2, 191)->name, "acc");
+  EXPECT_EQ(all.at(2, 192)->name, "tmp");  // two scopes: the one that has a name
+  EXPECT_EQ(all.at(2, 230)->bytes, 64);
+  EXPECT_EQ(all.at(2, 256), nullptr);
+  EXPECT_EQ(all.at(7, 15)->name, "shared");
+  EXPECT_FALSE(all.at(7, 15)->private_to_thread());
+  EXPECT_EQ(owner_level(ir::Scope::Thread, ir::Space::VmemShared), Level::Core);
+  EXPECT_EQ(owner_level(ir::Scope::SubcoreGroup, ir::Space::Vmem), Level::Core);
+  EXPECT_EQ(owner_level(ir::Scope::Thread, ir::Space::Vmem), Level::Thread);
+  EXPECT_EQ(owner_level(ir::Scope::Grid, ir::Space::Vmem), Level::Device);
 }
 
 TEST(Coverage, GapsAreWhatNobodyWrote) {

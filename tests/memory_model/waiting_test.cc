@@ -22,14 +22,14 @@ TEST(Units, PlainThreadsHaveTheNamesTheyHad) {
   for (const int64_t threads : {1, 2, 5})
     for (const int64_t devices : {1, 3}) {
       SemaphoreLayout semaphores;
-      const int own = semaphores.add("s", 1, true), shared = semaphores.add("s", 1, false);
-      semaphores.set_threads(threads);
+      const int own = semaphores.add("s", 1, Level::Thread), shared = semaphores.add("s", 1, Level::Device);
+      semaphores.set_units(Units(threads));
       const Units units(threads, devices);
       int block = -1;
       for (int64_t t = 0; t < threads * devices; ++t) {
-        EXPECT_EQ("s" + units.of(Level::Thread, t), semaphores.name(semaphores.id(own, 0, t), threads * devices, &block));
+        EXPECT_EQ("s" + units.of(Level::Thread, t), semaphores.name(semaphores.id(own, 0, t), devices, &block));
         EXPECT_EQ("s" + units.of(Level::Device, units.unit_of(Level::Device, t)),
-                  semaphores.name(semaphores.id(shared, 0, t), threads * devices, &block));
+                  semaphores.name(semaphores.id(shared, 0, t), devices, &block));
       }
     }
 }

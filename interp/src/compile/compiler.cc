@@ -150,17 +150,17 @@ void Compiler::compile_scratch() {
     v.strides = dense_strides(v.dims);
     v.name = s.name;
     v.origin = graph.region.args[first + i];
-    const bool own = s.type->scope == ir::Scope::Thread || s.type->scope == ir::Scope::Warp;
+    const memory::Level owner = memory::owner_level(s.type->scope, s.type->space);
     if (ir::is_sync(v.dtype)) {
-      v.semaphore = plan_.semaphores.add(v.name, v.elements(), own, v.dtype == ir::DType::DmaSem);
-    } else if (own) {
+      v.semaphore = plan_.semaphores.add(v.name, v.elements(), owner, v.dtype == ir::DType::DmaSem);
+    } else if (owner == memory::Level::Thread || owner == memory::Level::Warp) {
       v.storage = temps_.allocate(v.bytes());
       permanent_.push_back(v.storage);
       v.addr = {kTempBuffer, Addr::kNoSlot, v.storage->offset};
-      plan_.poison.push_back({v.storage->offset, v.elements(), v.dtype});
+      note_allocation(v, s.type->space, owner, memory::Allocation::Lifetime::Launch);
     } else {
       v.addr = {next_buffer++, Addr::kNoSlot, 0};
-      plan_.shared.push_back({v.addr.buffer, v.bytes(), v.dtype, v.elements(), v.name});
+      note_allocation(v, s.type->space, owner, memory::Allocation::Lifetime::Launch);
     }
     add_tile_padding(&v, s.type->space);
     bind(graph.region.args[first + i], v);
@@ -175,7 +175,28 @@ void Compiler::share_grid() {
   for (size_t g = 0; g < m_.grid.size() && plan_.core_axis < 0; ++g)
     if (m_.grid[g].semantics == "parallel" || m_.grid[g].semantics == "core_parallel") plan_.core_axis = static_cast<int>(g);
   if (plan_.core_axis < 0) return;
-  plan_.num_threads = plan_.cores = cores;
+  plan_.cores = cores;
+  memory::Mesh mesh;
+  mesh.cores = {cores};
+  plan_.set_units(memory::Units({mesh}));
+}
+
+// What users call the units of a mesh.
+static memory::Mesh units_of(const ir::Mesh& mesh) {
+  memory::Mesh r;
+  r.cores.clear();
+  for (const ir::MeshAxis& a : mesh.axes) r.cores.push_back(std::max<int64_t>(a.size, 1));
+  if (mesh.kind == "scalar_subcore" || mesh.kind == "vector_subcore") r.core = "SparseCore", r.thread = "subcore";
+  if (mesh.kind == "vector_subcore" && !r.cores.empty()) {
+    r.threads = r.cores.back();
+    r.cores.pop_back();
+  }
+  if (r.cores.empty()) r.cores = {1};
+  return r;
+}
+
+void Compiler::note_allocation(const Val& v, ir::Space space, memory::Level owner, memory::Allocation::Lifetime lifetime) {
+  plan_.allocations.add({v.name, space, owner, lifetime, v.addr.buffer, v.addr.offset, v.bytes(), v.dtype, v.dims});
 }
 
 void Compiler::compile() {
@@ -192,7 +213,7 @@ void Compiler::compile() {
       n = memory::mul(n, std::max<int64_t>(a.size, 0));
     }
     require_memory(memory::mul(n, 1024), "a mesh of " + std::to_string(n) + " threads");
-    plan_.num_threads = static_cast<int>(n);
+    plan_.set_units(memory::Units({units_of(mesh)}));
   }
   if (const Attr* devices = ir::find(m_.attrs, "devices"))
     for (const Attr& d : devices->items)
@@ -214,12 +235,12 @@ void Compiler::finish() {
     if (targets_[i] >= 0) plan_.steps[i].jump = &plan_.steps[static_cast<size_t>(targets_[i])];
   }
   plan_.entry = plan_.steps.data();
-  plan_.semaphores.set_threads(plan_.num_threads);
   values_.clear();
   plan_.temp_bytes = temps_.high_water() + 64;
   int64_t bytes = memory::mul(plan_.temp_bytes + static_cast<int64_t>(plan_.image.size()), plan_.num_threads);
-  bytes = memory::add(bytes, memory::mul(plan_.semaphores.total(plan_.num_threads), 32));
-  for (const Plan::Shared& s : plan_.shared) bytes = memory::add(bytes, s.bytes);
+  bytes = memory::add(bytes, memory::mul(plan_.semaphores.total(1), 32));
+  for (const memory::Allocation& a : plan_.allocations)
+    if (!a.private_to_thread()) bytes = memory::add(bytes, memory::mul(a.bytes, plan_.units.per_device(a.owner)));
   require_memory(bytes, "scratch and temporaries of " + std::to_string(plan_.num_threads) + (plan_.num_threads == 1 ? " thread" : " threads"));
 }
 

@@ -67,6 +67,7 @@ class Compiler {
   void refuse_block_kind(const ir::Operand&, const ir::BlockDim&) const;
   void outer_semaphores(const ir::Operand&, const Window&, Val* ref);
   void compile_scratch();
+  void note_allocation(const Val&, ir::Space, memory::Level owner, memory::Allocation::Lifetime);
   void compile_body(const ir::Body&);
   void compile_index_map(Window&, const std::unordered_map<ir::ValueId, Live>& body_values);
   bool is_modelled(const ir::Operand&) const;  // pipeline.cc

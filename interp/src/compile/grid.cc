@@ -261,7 +261,7 @@ void Compiler::outer_semaphores(const ir::Operand& o, const Window& w, Val* ref)
   if (ref->semaphore >= 0) return;
   // On a mesh of TensorCores every core has one of its own under the handle.
   const bool of_cores = m_.machine == ir::Machine::Tpu && !m_.meshes.empty();
-  ref->semaphore = plan_.semaphores.add(o.name, ref->elements(), of_cores, w.dtype == ir::DType::DmaSem);
+  ref->semaphore = plan_.semaphores.add(o.name, ref->elements(), of_cores ? memory::Level::Thread : memory::Level::Device, w.dtype == ir::DType::DmaSem);
   const bool in_place = std::any_of(m_.aliases.begin(), m_.aliases.end(), [&](const ir::Alias& a) { return a.input == w.operand; });
   plan_.outer_semaphores.push_back({ref->semaphore, w.operand, in_place});
 }

@@ -13,7 +13,7 @@ void Compiler::prove_parallel(const ir::Body&) {
   find_splittable();
   if (plan_.core_axis < 0) return;
   if (std::count(plan_.splittable.begin(), plan_.splittable.end(), plan_.core_axis)) {
-    plan_.num_threads = 1;
+    plan_.set_units(memory::Units(1));
     return;
   }
   plan_.splittable.clear();
@@ -29,7 +29,8 @@ void Compiler::find_splittable() {
   if (plan_.has_peers) return refuse("devices reach into each other");
   if (!prefetch_copies_.empty()) return refuse("the kernel writes to its prefetched scalars");
   if (!plan_.core_arrays.empty()) return refuse("arrays lie in memory of the cores");
-  if (!plan_.shared.empty() || !plan_.semaphores.empty()) return refuse("scratch is shared by the grid");
+  const bool shared = std::any_of(plan_.allocations.begin(), plan_.allocations.end(), [](const memory::Allocation& a) { return !a.private_to_thread(); });
+  if (shared || !plan_.semaphores.empty()) return refuse("scratch is shared by the grid");
   analysis::Split split = analysis::find_split(m_, plan_.options, plan_.windows);
   plan_.splittable = std::move(split.axes);
   plan_.sequential_because = std::move(split.refused);

@@ -48,7 +48,7 @@ void Compiler::model_window(const ir::Operand& o, Window* w, Val* ref) {
   w->slot_bytes = memory.strides[0] * w->element_bytes;
   w->dyn = new_slot();
   w->state = slot_block(static_cast<int>(2 * w->places()) + ops::kPipelineFields + w->slots);
-  w->semaphore = plan_.semaphores.add("the pipeline of " + o.name, w->slots, true, true);
+  w->semaphore = plan_.semaphores.add("the pipeline of " + o.name, w->slots, memory::Level::Thread, true);
   ref->read_only = false;
   ref->addr = {memory.addr.buffer, w->dyn, memory.addr.offset};
   ref->strides.clear();

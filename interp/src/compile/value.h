@@ -5,33 +5,11 @@
 #include <vector>
 
 #include "../plan/payload.h"
+#include "pallasim/memory/layout.h"
 
 namespace pallasim::interp {
 
-class TempAllocator;
-
-// Bytes of the temporary area, returned when the last value that sees them is gone.
-struct Storage {
-  TempAllocator* owner = nullptr;
-  int64_t offset = 0, bytes = 0;
-  Storage(TempAllocator* o, int64_t off, int64_t n) : owner(o), offset(off), bytes(n) {}
-  ~Storage();
-  Storage(const Storage&) = delete;
-  Storage& operator=(const Storage&) = delete;
-};
-
-// First-fit allocator of plan-time offsets; 64-byte granules.
-class TempAllocator {
- public:
-  std::shared_ptr<Storage> allocate(int64_t bytes);
-  void release(int64_t offset, int64_t bytes);
-  int64_t high_water() const { return high_water_; }
-
- private:
-  struct Range { int64_t offset, bytes; };
-  std::vector<Range> free_;
-  int64_t high_water_ = 0;
-};
+using memory::Storage, memory::TempAllocator;
 
 struct Node;
 struct Choice;

@@ -16,6 +16,7 @@ std::string run_threads(Execution& exec, const Options& options);
 [[noreturn]] void no_progress(Execution&, const Thread&, int64_t idle_steps, const std::string& token);  // PS-LIVE-001
 [[noreturn]] void step_limit(Execution&, const Thread&, const std::string& token);            // PS-LIVE-002: Options::max_steps
 [[noreturn]] void interrupted(Execution&, const Thread&, const std::string& token);           // PS-INT-001
+[[noreturn]] void restored_differs(const Execution&, int64_t step, const std::string& what);  // PS-BUG-003
 [[noreturn]] void too_many_programs(const Execution&, int64_t bytes_each);                    // PS-SIZE-001: Options::max_memory
 
 }  // namespace pallasim::interp

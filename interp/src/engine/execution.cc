@@ -28,6 +28,8 @@ int64_t image_bytes(const Plan& p) { return static_cast<int64_t>((p.image.size()
 }  // namespace
 
 Execution::Execution(const Plan& p) : plan(&p) {
+  for (size_t i = 0; i < p.allocations.size(); ++i)
+    if (!p.allocations[i].private_to_thread()) shared_memory.push_back({i, {}});
   strips_ = std::make_unique<std::byte[]>(static_cast<size_t>(p.max_strips) * kStripBytes + 64);
 }
 
@@ -44,26 +46,30 @@ std::unique_ptr<Execution::Arena> Execution::new_arena() {
   return a;
 }
 
-void Execution::bind_arena(Arena& a, int32_t device) const {
-  const std::vector<std::byte*>& own = operands_[static_cast<size_t>(device)];
+void Execution::bind_arena(Arena& a, int32_t thread) const {
+  const std::vector<std::byte*>& own = operands[static_cast<size_t>(units.device_of(memory::Level::Thread, thread))];
   std::copy(own.begin(), own.end(), a.bases.begin() + kFirstOperandBuffer);
-  const std::vector<Plan::Shared>& shared = plan->shared;
-  for (size_t k = 0; k < shared.size(); ++k)
-    a.bases[shared[k].buffer] = align(const_cast<std::byte*>(shared_memory[static_cast<size_t>(device) * shared.size() + k].data()));
+  for (const SharedMemory& m : shared_memory) {
+    const memory::Allocation& of = plan->allocations[m.allocation];
+    a.bases[of.buffer] = align(const_cast<std::byte*>(m.of_units[static_cast<size_t>(units.unit_of(of.owner, thread))].data()));
+  }
 }
 
 Execution::~Execution() = default;
 
-void Execution::bind(std::span<const std::vector<std::byte*>> operands, std::span<const int64_t> grid_sizes, int32_t first) {
-  operands_.assign(operands.begin(), operands.end());
+void Execution::bind(std::span<const std::vector<std::byte*>> arrays, std::span<const int64_t> grid_sizes, int32_t first) {
+  operands.assign(arrays.begin(), arrays.end());
   first_device = first;
-  if (const auto n = static_cast<int32_t>(operands.size()); n != devices || semaphores.size() == 0) {
+  if (const auto n = static_cast<int32_t>(operands.size()); n != devices || !bound) {
+    bound = true;
     devices = n;
-    semaphores = memory::Semaphores(plan->semaphores.total(int64_t{n} * plan->num_threads));
+    semaphores = memory::Semaphores(plan->semaphores.total(n));
+    units = memory::Units(plan->units.meshes(), devices);
   }
-  const std::vector<Plan::Shared>& shared = plan->shared;
-  while (shared_memory.size() < operands.size() * shared.size())
-    shared_memory.emplace_back(static_cast<size_t>(shared[shared_memory.size() % shared.size()].bytes) + 64);
+  for (SharedMemory& m : shared_memory) {
+    const memory::Allocation& of = plan->allocations[m.allocation];
+    while (static_cast<int64_t>(m.of_units.size()) < units.count(of.owner)) m.of_units.emplace_back(static_cast<size_t>(of.bytes) + 64);
+  }
   grid.assign(grid_sizes.begin(), grid_sizes.end());
   // Affine windows stay inside for the whole grid exactly when they do at its corners.
   check_windows = false;
@@ -137,9 +143,9 @@ void Execution::start(const GridBox& b) {
   steps = 0;
   print_sequence = 0;
   const Options::Fill mode = options ? options->uninitialized : Options::Fill::Nan;
-  for (size_t k = 0; k < static_cast<size_t>(devices) * p.shared.size(); ++k) {
-    const Plan::Shared& s = p.shared[k % p.shared.size()];
-    if (!ir::is_sync(s.dtype)) poison(align(shared_memory[k].data()), s.count, s.dtype, mode);
+  for (SharedMemory& m : shared_memory) {
+    const memory::Allocation& of = p.allocations[m.allocation];
+    for (std::vector<std::byte>& one : m.of_units) poison(align(one.data()), of.elements(), of.dtype, mode);
   }
   points = spins = 0;
   threads.resize(static_cast<size_t>(devices) * static_cast<size_t>(p.num_threads));
@@ -147,7 +153,7 @@ void Execution::start(const GridBox& b) {
   for (size_t i = 0; i < threads.size(); ++i) {
     Thread& t = threads[i];
     t = {};
-    bind_arena(*arenas[i], static_cast<int32_t>(i) / p.num_threads);
+    bind_arena(*arenas[i], static_cast<int32_t>(i));
     t.arena = arenas[i]->at;
     t.bases = arenas[i]->bases.data();
     t.exec = this;
@@ -161,7 +167,9 @@ void Execution::enter(Thread& t) {
   const Plan& p = *plan;
   const Options::Fill mode = options ? options->uninitialized : Options::Fill::Nan;
   std::copy(p.image.begin(), p.image.end(), t.arena);
-  for (const Plan::Poison& q : p.poison) poison(t.bases[kTempBuffer] + q.offset, q.count, q.dtype, mode);
+  for (const memory::Allocation& a : p.allocations)
+    if (a.private_to_thread() && a.lifetime == memory::Allocation::Lifetime::Launch)
+      poison(t.bases[kTempBuffer] + a.offset, a.elements(), a.dtype, mode);
   for (const Window& w : p.windows)
     if (w.slots) poison(t.bases[kTempBuffer] + w.stage_offset, w.slots * w.slot_bytes / w.element_bytes, w.dtype, mode);
   int64_t device = first_device + device_of(t), rest = t.index;
@@ -187,10 +195,10 @@ void Execution::start_programs(int64_t resident) {
   start(whole);
   points = 1;
   for (int64_t n : grid) points *= n;
-  free_.clear();
+  free_arenas.clear();
   for (size_t i = 0; i < arenas.size(); ++i) {
     bind_arena(*arenas[i], 0);
-    free_.push_back(static_cast<int32_t>(i));
+    free_arenas.push_back(static_cast<int32_t>(i));
   }
   threads.assign(static_cast<size_t>(std::min(resident, points)), {});
   for (size_t i = 0; i < threads.size(); ++i) {
@@ -203,17 +211,17 @@ void Execution::start_programs(int64_t resident) {
 }
 
 void Execution::begin_program(Thread& t) {
-  if (free_.empty()) {
+  if (free_arenas.empty()) {
     const int64_t each = image_bytes(*plan) + plan->temp_bytes;
     if (memory::mul(each, static_cast<int64_t>(arenas.size()) + 1) > options->max_memory) {
       too_many_programs(*this, each);
     }
     arenas.push_back(new_arena());
     bind_arena(*arenas.back(), 0);
-    free_.push_back(static_cast<int32_t>(arenas.size()) - 1);
+    free_arenas.push_back(static_cast<int32_t>(arenas.size()) - 1);
   }
-  t.home = free_.back();
-  free_.pop_back();
+  t.home = free_arenas.back();
+  free_arenas.pop_back();
   Arena& a = *arenas[static_cast<size_t>(t.home)];
   t.arena = a.at;
   t.bases = a.bases.data();
@@ -221,7 +229,7 @@ void Execution::begin_program(Thread& t) {
 }
 
 bool Execution::next_program(Thread& t) {
-  if (t.home >= 0) free_.push_back(t.home);
+  if (t.home >= 0) free_arenas.push_back(t.home);
   t.home = -1;
   t.arena = nullptr;
   t.pc = nullptr;
@@ -260,49 +268,6 @@ int64_t Execution::linear_point(const Thread& t) const {
   int64_t r = 0;
   for (size_t g = 0; g < grid.size(); ++g) r = r * grid[g] + t.slot<int64_t>(plan->pid_slots[g]);
   return r;
-}
-
-Execution::Snapshot Execution::snapshot(std::span<const int64_t> operand_bytes) const {
-  Snapshot r;
-  for (const auto& a : arenas) r.arenas.emplace_back(a->at, a->at + image_bytes(*plan) + plan->temp_bytes);
-  for (int32_t device = 0; device < devices; ++device) {
-    const std::vector<std::byte*>& bases = first_arena(device).bases;
-    for (size_t i = 0; i < operand_bytes.size(); ++i)
-      r.buffers.emplace_back(bases[kFirstOperandBuffer + i], bases[kFirstOperandBuffer + i] + operand_bytes[i]);
-    for (const Plan::Shared& s : plan->shared) r.buffers.emplace_back(bases[s.buffer], bases[s.buffer] + s.bytes);
-  }
-  r.semaphores = semaphores;
-  r.copies = copies;
-  r.copies_issued = copies_issued;
-  for (const Thread& t : threads)
-    r.threads.push_back({static_cast<int32_t>(t.pc - plan->entry), t.wait_value, t.wait_sem, t.stop});
-  r.steps = steps;
-  return r;
-}
-
-void Execution::restore(const Snapshot& s, std::span<const int64_t> operand_bytes) {
-  for (size_t i = 0; i < arenas.size(); ++i) std::copy(s.arenas[i].begin(), s.arenas[i].end(), arenas[i]->at);
-  auto from = s.buffers.begin();
-  auto copy_back = [&](std::byte* to) {
-    std::copy(from->begin(), from->end(), to);
-    ++from;
-  };
-  for (int32_t device = 0; device < devices; ++device) {
-    const std::vector<std::byte*>& bases = first_arena(device).bases;
-    for (size_t i = 0; i < operand_bytes.size(); ++i) copy_back(bases[kFirstOperandBuffer + i]);
-    for (const Plan::Shared& shared : plan->shared) copy_back(bases[shared.buffer]);
-  }
-  semaphores = s.semaphores;
-  copies = s.copies;
-  copies_issued = s.copies_issued;
-  woken.clear();
-  for (size_t i = 0; i < threads.size(); ++i) {
-    threads[i].pc = plan->entry + s.threads[i].pc;
-    threads[i].wait_value = s.threads[i].wait_value;
-    threads[i].wait_sem = s.threads[i].wait_sem;
-    threads[i].stop = s.threads[i].stop;
-  }
-  steps = s.steps;
 }
 
 }  // namespace pallasim::interp

@@ -8,6 +8,7 @@
 #include "../ops/bodies.h"
 #include "../ops/findings.h"
 #include "engine.h"
+#include "schedule.h"
 
 namespace pallasim::interp {
 namespace {
@@ -22,6 +23,9 @@ class Policy {
   virtual uint64_t next_random() = 0;
   virtual int64_t budget() = 0;
   virtual std::string token() const = 0;
+  // What later answers depend on; a snapshot has it.
+  virtual uint64_t state() const { return 0; }
+  virtual void restore(uint64_t) {}
 };
 
 class RunToBlock : public Policy {
@@ -50,6 +54,8 @@ class Random : public Policy {
   }
   int64_t budget() override { return 1 + static_cast<int64_t>(next_random() % 32); }
   std::string token() const override { return fmt::format("random:{}", seed_); }
+  uint64_t state() const override { return state_; }
+  void restore(uint64_t s) override { state_ = s; }
 
  private:
   uint64_t seed_, state_ = 0;
@@ -132,8 +138,8 @@ void finish_copies(Execution& ex) {
     const memory::SemaphoreBlock& block = layout.blocks()[b];
     const auto& outer = ex.plan->outer_semaphores;
     if (std::any_of(outer.begin(), outer.end(), [&](const auto& o) { return o.block == static_cast<int>(b); })) continue;
-    for (Thread& t : ex.threads) {
-      if (!block.per_thread && t.index % ex.plan->num_threads != 0) continue;
+    for (int64_t unit = 0; unit < ex.units.count(block.owner); ++unit) {
+      Thread& t = ex.threads[static_cast<size_t>(ex.units.threads_of(block.owner, unit).first)];
       for (int64_t i = 0; i < block.count; ++i) ops::left_over(t, t.pc, layout.id(static_cast<int>(b), i, t.index));
     }
   }
@@ -141,48 +147,71 @@ void finish_copies(Execution& ex) {
 
 }  // namespace
 
-std::string run_threads(Execution& ex, const Options& o) {
-  const Schedule schedule = make_schedule(o);
-  Policy& policy = *schedule.policy;
-  const bool programs = ex.points > 0;
-  ex.copies_move = schedule.copies;
-  policy.new_execution(ex.threads.size(), programs);
-  std::deque<int32_t> ready;
+struct Scheduler::Order : Schedule {};
+
+Scheduler::Scheduler(Execution& ex, const Options& o) : ex_(ex), options_(o), order_(new Order{make_schedule(o)}) {
+  ex.copies_move = order_->copies;
+  order_->policy->new_execution(ex.threads.size(), ex.points > 0);
   for (const Thread& t : ex.threads)
-    if (t.stop == Stop::None) ready.push_back(t.index);
-  int64_t idle = 0;
-  const bool scheduled = schedule.copies == Options::Copies::Scheduled;
-  for (;;) {
-    const size_t copies = scheduled ? ex.copies.size() : 0;
-    if (ready.empty() && copies == 0) break;
-    const size_t at = policy.next(ready.size(), copies);
-    if (at >= ready.size()) {
-      ops::complete_copy(ex, at - ready.size());
-      for (int32_t w : ex.woken) ready.push_back(w);
-      ex.woken.clear();
-      continue;
-    }
-    const int32_t index = ready[at];
-    ready.erase(ready.begin() + static_cast<std::ptrdiff_t>(at));
-    Thread& t = ex.threads[static_cast<size_t>(index)];
-    int64_t budget = policy.budget();
-    if (o.max_steps > 0) budget = std::max<int64_t>(1, std::min(budget, o.max_steps - ex.steps));
-    const int64_t before = ex.steps;
-    if (programs && !t.arena) ex.begin_program(t);
-    const Stop stop = ex.run(t, budget);
-    for (int32_t w : ex.woken) ready.push_back(w);
-    ex.woken.clear();
-    if (ex.progressed || stop == Stop::Done) idle = ex.spins = 0;
-    else idle += ex.steps - before;
-    ex.progressed = false;
-    if (programs && stop == Stop::Done && ex.next_program(t)) ready.push_back(index);
-    if (stop == Stop::None || stop == Stop::Yielded) ready.push_back(index);
-    if (stop != Stop::Done) check_limits(ex, o, t, idle, schedule.token());
+    if (t.stop == Stop::None) ready_.push_back(t.index);
+}
+
+Scheduler::~Scheduler() = default;
+
+std::string Scheduler::token() const { return order_->token(); }
+Scheduler::State Scheduler::state() const { return {ready_, idle_, order_->policy->state()}; }
+void Scheduler::restore(const State& s) {
+  ready_ = s.ready;
+  idle_ = s.idle;
+  order_->policy->restore(s.policy);
+}
+
+void Scheduler::wake() {
+  for (int32_t w : ex_.woken) ready_.push_back(w);
+  ex_.woken.clear();
+}
+
+bool Scheduler::turn(int64_t most) {
+  const size_t copies = order_->copies == Options::Copies::Scheduled ? ex_.copies.size() : 0;
+  if (ready_.empty() && copies == 0) return false;
+  Policy& policy = *order_->policy;
+  const size_t at = policy.next(ready_.size(), copies);
+  if (at >= ready_.size()) {
+    ops::complete_copy(ex_, at - ready_.size());
+    wake();
+    return true;
   }
-  for (const Thread& t : ex.threads)
-    if (t.stop == Stop::Blocked) deadlock(ex, schedule.token());
-  if (!ex.plan->semaphores.empty() || !ex.copies.empty()) finish_copies(ex);
-  return schedule.token();
+  const int32_t index = ready_[at];
+  ready_.erase(ready_.begin() + static_cast<std::ptrdiff_t>(at));
+  Thread& t = ex_.threads[static_cast<size_t>(index)];
+  int64_t budget = std::min(policy.budget(), most);
+  if (options_.max_steps > 0) budget = std::max<int64_t>(1, std::min(budget, options_.max_steps - ex_.steps));
+  const int64_t before = ex_.steps;
+  const bool programs = ex_.points > 0;
+  if (programs && !t.arena) ex_.begin_program(t);
+  const Stop stop = ex_.run(t, budget);
+  wake();
+  if (ex_.progressed || stop == Stop::Done) idle_ = ex_.spins = 0;
+  else idle_ += ex_.steps - before;
+  ex_.progressed = false;
+  if (programs && stop == Stop::Done && ex_.next_program(t)) ready_.push_back(index);
+  if (stop == Stop::None || stop == Stop::Yielded) ready_.push_back(index);
+  if (stop != Stop::Done) check_limits(ex_, options_, t, idle_, token());
+  return true;
+}
+
+void Scheduler::finish() {
+  for (const Thread& t : ex_.threads)
+    if (t.stop == Stop::Blocked) deadlock(ex_, token());
+  if (!ex_.plan->semaphores.empty() || !ex_.copies.empty()) finish_copies(ex_);
+}
+
+std::string run_threads(Execution& ex, const Options& o) {
+  Scheduler scheduler(ex, o);
+  while (scheduler.turn()) {
+  }
+  scheduler.finish();
+  return scheduler.token();
 }
 
 }  // namespace pallasim::interp

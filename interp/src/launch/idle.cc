@@ -9,7 +9,8 @@ int64_t bytes_held(const Execution& ex) {
   int64_t n = static_cast<int64_t>(sizeof(Execution)) + int64_t{ex.plan->max_strips} * kStripBytes;
   n += static_cast<int64_t>(ex.arenas.size()) * (image + ex.plan->temp_bytes + 128);
   n += static_cast<int64_t>(ex.threads.capacity() * sizeof(Thread));
-  for (const std::vector<std::byte>& m : ex.shared_memory) n += static_cast<int64_t>(m.capacity());
+  for (const Execution::SharedMemory& m : ex.shared_memory)
+    for (const std::vector<std::byte>& one : m.of_units) n += static_cast<int64_t>(one.capacity());
   return n;
 }
 

@@ -14,7 +14,9 @@
 #include <thread>
 
 #include "../engine/engine.h"
+#include "../engine/snapshot.h"
 #include "../report/checked.h"
+#include "../report/race_watch.h"
 #include "idle.h"
 #include "session.h"
 #include "split_judge.h"
@@ -127,7 +129,9 @@ std::string run_box(Execution& ex, const Call& c, const GridBox& box) {
     ex.unwritten.push_back({c.plan.windows[static_cast<size_t>(o)].buffer, c.operands[0][static_cast<size_t>(o)], t.num_bytes(), t.dtype, {}});
   }
   enter_session(ex, c);
-  std::string token = run_threads(ex, c.options);
+  for (Listener* l : ex.listeners) l->on_start(ex);
+  const bool restoring = c.options.verify_restore > 0 && ex.listeners.empty();
+  std::string token = restoring ? run_restoring(ex, c.options, c.options.verify_restore) : run_threads(ex, c.options);
   leave_session(ex, c);
   for (const Execution::Unwritten& u : ex.unwritten) ex.poison_gaps(u);
   return token;
@@ -278,11 +282,11 @@ void run_sequential(const Call& c, Report* report) {
   GridRecorder recorder;
   if (c.options.record_grid != 0) ex->listeners.push_back(&recorder);
   TrafficListener traffic(c.plan);
-  ParallelClaim claim(c.plan);
-  CopyWatch copies(c.plan);
+  ClaimWatch claim(c.plan, c.options);
+  FlightWatch copies(c.plan);
   WriteWatch writes(c.plan);
   AliasWatch aliases(c.plan);
-  CoreRaces races(c.plan, c.operands.size());
+  RaceWatch races(c.plan, c.operands.size(), c.options);
   if (c.options.checked) {
     ex->listeners.push_back(&traffic);
     if (!claim.empty() && c.operands.size() == 1) ex->listeners.push_back(&claim);
@@ -464,7 +468,7 @@ void run_launch(const Plan& p, Session& session, std::span<const DeviceCall> dev
   const int workers = options.workers > 0 ? options.workers : default_workers();
   constexpr double kWorthSplittingNs = 100e3;
   const bool worth = options.workers > 0 || p.step_cost_ns * static_cast<double>(points) > kWorthSplittingNs;
-  const bool one_piece = options.checked || options.record_grid != 0 || options.revisit_is_error || !options.grid_order.empty() || runs_programs(p, options);
+  const bool one_piece = options.checked || options.record_grid != 0 || options.revisit_is_error || options.verify_restore > 0 || !options.grid_order.empty() || runs_programs(p, options);
   if (options.verify_split && !one_piece && devices.size() == 1 && p.num_threads == 1) {
     const std::vector<GridBox> units = units_of(p, call.grid);
     report.units = static_cast<int>(units.size());

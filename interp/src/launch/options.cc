@@ -105,6 +105,9 @@ void set(Options& o, std::string_view key, std::string_view value) {
     choose(key, value, &o.revisit_is_error, {{"note", false}, {"error", true}});
   } else if (key == "verify_split") {
     o.verify_split = flag(key, value);
+  } else if (key == "verify_restore") {
+    o.verify_restore = number<int64_t>(key, value);
+    if (o.verify_restore < 0) refuse(key, value);
   } else if (key == "cores") {
     o.cores = number<int>(key, value);
     if (o.cores < 0 || o.cores > 1024) refuse(key, value);

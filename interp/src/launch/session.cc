@@ -26,8 +26,8 @@ void exchange_semaphores(Execution& ex, const Call& c, const Plan::OuterSemaphor
     if (h <= 0 || h >= Session::State::kHandles)
       bad_argument(c.plan, fmt::format("{} holds no semaphore", block.name), {fmt::format("element {} is {}", i, h)},
                    "semaphores outside kernels are made by kernels, as outputs in semaphore memory, or as refs");
-    for (int core = 0; core < (block.per_thread ? c.plan.num_threads : 1); ++core) {
-      const int64_t id = c.plan.semaphores.id(o.block, i, static_cast<int64_t>(device) * c.plan.num_threads + core);
+    for (int core = 0; core < c.plan.semaphores.owners(o.block); ++core) {
+      const int64_t id = c.plan.semaphores.id_of_unit(o.block, i, static_cast<int64_t>(device), core);
       if (in) ex.semaphores.set(id, session.count(h, core));
       else session.set(h, core, ex.semaphores.count(id));
     }

@@ -132,8 +132,9 @@ void SplitJudge::on_fresh(Execution& ex, const Thread& t, int64_t offset, int64_
 }
 
 void SplitJudge::on_copy(Execution& ex, const memory::AsyncCopy& c, const Step&) { synchronises(ex, ex.threads[static_cast<size_t>(c.thread)], "copies"); }
-void SplitJudge::on_signal(Execution& ex, const Thread& t, int64_t) { synchronises(ex, t, "signals"); }
-void SplitJudge::on_seen(Execution& ex, const Thread& t, int64_t) { synchronises(ex, t, "waits"); }
+void SplitJudge::on_signal(Execution& ex, const Thread& t, int64_t, int64_t) { synchronises(ex, t, "signals"); }
+void SplitJudge::on_taken(Execution& ex, const Thread& t, int64_t, int64_t) { synchronises(ex, t, "waits"); }
+void SplitJudge::on_looked(Execution& ex, const Thread& t, int64_t, int64_t) { synchronises(ex, t, "waits"); }
 
 void SplitJudge::synchronises(Execution& ex, const Thread& t, const char* what) {
   if (!split_) return;
@@ -200,12 +201,8 @@ std::string SplitJudge::name_of(const Access& a) const {
     const size_t operand = a.buffer - kFirstOperandBuffer;
     return operand < plan_.module.operands.size() ? plan_.module.operands[operand].name : "shared memory";
   }
-  size_t i = 0;
-  for (const ir::Scratch& s : plan_.module.scratch) {
-    if (ir::is_sync(s.type->dtype) || i >= plan_.poison.size()) continue;
-    const Plan::Poison& p = plan_.poison[i++];
-    if (a.offset >= p.offset && a.offset < p.offset + p.count * ir::byte_size(p.dtype)) return s.name;
-  }
+  const memory::Allocation* scratch = plan_.allocations.at(a.buffer, a.offset);
+  if (scratch && scratch->lifetime == memory::Allocation::Lifetime::Launch) return scratch->name;
   for (const Window& w : plan_.windows)
     if (w.staged && a.offset >= w.stage_offset && a.offset < w.stage_offset + w.block_elements * w.element_bytes)
       return "the window of " + plan_.module.operands[static_cast<size_t>(w.operand)].name;

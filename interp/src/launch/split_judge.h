@@ -35,8 +35,9 @@ class SplitJudge : public Listener {
   void on_block(Execution&, const Thread&, const Step&, const Window&, const memory::Clip&, bool in) override;
   void on_fresh(Execution&, const Thread&, int64_t offset, int64_t bytes, const std::string& name) override;
   void on_copy(Execution&, const memory::AsyncCopy&, const Step&) override;
-  void on_signal(Execution&, const Thread&, int64_t semaphore) override;
-  void on_seen(Execution&, const Thread&, int64_t semaphore) override;
+  void on_signal(Execution&, const Thread&, int64_t semaphore, int64_t amount) override;
+  void on_taken(Execution&, const Thread&, int64_t semaphore, int64_t amount) override;
+  void on_looked(Execution&, const Thread&, int64_t semaphore, int64_t value) override;
 
  private:
   struct Event {

@@ -20,8 +20,7 @@ int64_t machine_bytes(int64_t elements, int bits) {
 }
 
 memory::Place place(const Thread& t, const CopySide& side, int32_t thread) {
-  const int32_t cores = t.exec->plan->num_threads;
-  return {side.shared ? thread / cores * cores : thread, side.addr.buffer, side.addr.offset + (side.addr.dyn == Addr::kNoSlot ? 0 : t.slot<int64_t>(side.addr.dyn))};
+  return {thread, side.addr.buffer, side.addr.offset + (side.addr.dyn == Addr::kNoSlot ? 0 : t.slot<int64_t>(side.addr.dyn))};
 }
 
 // Adds a row of the source to a row of the destination.
@@ -91,6 +90,7 @@ void move_bytes(Execution& ex, const AsyncCopy& c) {
 
 void complete(Execution& ex, const AsyncCopy& c) {
   move_bytes(ex, c);
+  for (Listener* l : ex.listeners) l->on_complete(ex, c);
   if (c.src_sem >= 0) ex.semaphores.signal(c.src_sem, c.src_count, &ex.woken);
   if (c.dst_sem >= 0) ex.semaphores.signal(c.dst_sem, c.dst_count, &ex.woken);
   ex.progressed = true;

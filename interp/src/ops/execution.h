@@ -42,6 +42,7 @@ struct Access {
 };
 struct Listener {
   virtual ~Listener() = default;
+  virtual void on_start(Execution&) {}  // memory is bound, semaphores have what they hold from before
   virtual void on_access(Execution&, const Access&) {}
   // Of temporaries and operands that on_access does not tell of: results of reductions, masks, index arrays, what is printed.
   virtual void on_temporary(Execution&, const Access&) {}
@@ -49,9 +50,10 @@ struct Listener {
   virtual void on_block(Execution&, const Thread&, const Step&, const Window&, const memory::Clip&, bool /*in*/) {}
   virtual void on_grid_point(Execution&, const Thread&, std::span<const int64_t>) {}
   virtual void on_copy(Execution&, const memory::AsyncCopy&, const Step&) {}  // issued; its own accesses came before
-  virtual void on_signal(Execution&, const Thread&, int64_t /*semaphore*/) {}
-  virtual void on_seen(Execution&, const Thread&, int64_t /*semaphore*/) {}  // a wait that ended, or a look
-  virtual void on_taken(Execution&, int64_t /*semaphore*/, int64_t /*amount*/) {}  // by a wait that subtracts
+  virtual void on_complete(Execution&, const memory::AsyncCopy&) {}           // its bytes moved; its semaphores are not signalled yet
+  virtual void on_signal(Execution&, const Thread&, int64_t /*semaphore*/, int64_t /*amount*/) {}
+  virtual void on_taken(Execution&, const Thread&, int64_t /*semaphore*/, int64_t /*amount*/) {}   // by a wait that subtracts
+  virtual void on_looked(Execution&, const Thread&, int64_t /*semaphore*/, int64_t /*value*/) {}   // by who takes nothing
   // Memory of the thread's temporaries that nobody has written yet.
   virtual void on_fresh(Execution&, const Thread&, int64_t /*offset*/, int64_t /*bytes*/, const std::string& /*name*/) {}
   virtual void finish(Execution&, std::vector<ir::Diagnostic>&) {}
@@ -71,6 +73,7 @@ struct Execution {
   const Options* options = nullptr;
   uint64_t interrupt_epoch = 0;     // when the launch began
   int32_t devices = 1, first_device = 0;
+  bool bound = false;               // units and semaphores are those of `devices`
   std::vector<int64_t> grid;        // bound extents
   std::vector<GridPart> parts;      // one per core where cores share the grid, else one
   std::vector<Thread> threads;
@@ -81,7 +84,12 @@ struct Execution {
     std::vector<std::byte*> bases;                   // by buffer index
   };
   std::vector<std::unique_ptr<Arena>> arenas;        // one per thread; of programs: as many as ever ran at a time
-  std::vector<std::vector<std::byte>> shared_memory; // grid-scoped scratch, device by device
+  memory::Units units;               // of all devices of the launch
+  struct SharedMemory {              // an allocation that threads share
+    size_t allocation;               // index into Plan::allocations
+    std::vector<std::vector<std::byte>> of_units;  // one per owner
+  };
+  std::vector<SharedMemory> shared_memory;
   memory::Semaphores semaphores;
   memory::CopyQueue copies;         // in flight
   int64_t copies_issued = 0;
@@ -114,7 +122,7 @@ struct Execution {
   int64_t points = 0, next_point = 0;  // programs: grid points in all, and the first that no thread has got yet
 
   // `operands`: of each device of the launch; `first`: the number of the first device among those around the kernel.
-  void bind(std::span<const std::vector<std::byte*>> operands, std::span<const int64_t> grid_sizes, int32_t first = 0);
+  void bind(std::span<const std::vector<std::byte*>> arrays, std::span<const int64_t> grid_sizes, int32_t first = 0);
   void poison_gaps(const Unwritten&) const;
   void start(const GridBox& box);   // resets threads to the entry
   // Every grid point is a program of its own, at most `resident` of them at a time (GPUs). Arenas are taken when a program
@@ -130,28 +138,15 @@ struct Execution {
   const GridPart& part(const Thread& t) const { return parts[parts.size() == 1 ? 0 : static_cast<size_t>(t.index % plan->num_threads)]; }
   int core_of(const Thread&) const; // that runs the thread's grid point
 
-  struct Snapshot {
-    std::vector<std::vector<std::byte>> arenas;
-    std::vector<std::vector<std::byte>> buffers;  // operands and shared memory
-    memory::Semaphores semaphores;
-    memory::CopyQueue copies;
-    int64_t copies_issued;
-    struct ThreadState { int32_t pc; int64_t wait_value, wait_sem; Stop stop; };
-    std::vector<ThreadState> threads;
-    int64_t steps;
-  };
-  Snapshot snapshot(std::span<const int64_t> operand_bytes) const;
-  void restore(const Snapshot&, std::span<const int64_t> operand_bytes);
+  std::vector<int32_t> free_arenas;                // programs: of ended ones
+  std::vector<std::vector<std::byte*>> operands;   // per device
 
  private:
   std::unique_ptr<Arena> new_arena();
   GridPart make_part(GridBox) const;
   void enter(Thread&);              // slots and scratch as at the start of the plan
-  void bind_arena(Arena&, int32_t device) const;
-  const Arena& first_arena(int32_t device) const { return *arenas[static_cast<size_t>(device * plan->num_threads)]; }
+  void bind_arena(Arena&, int32_t thread) const;
   std::unique_ptr<std::byte[]> strips_;
-  std::vector<int32_t> free_;       // programs: arenas of ended ones
-  std::vector<std::vector<std::byte*>> operands_;  // per device
 };
 
 // Fills `count` elements at `at` with what nobody wrote.

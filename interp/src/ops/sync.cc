@@ -46,8 +46,9 @@ const Step* sem_signal(Thread& t, const Step* s) {
   const auto& p = *static_cast<const SemPayload*>(s->payload);
   target_thread(t, s, p.peer, "signal");
   const int64_t id = semaphore_id(t, p);
-  for (Listener* l : t.exec->listeners) l->on_signal(*t.exec, t, id);
-  t.exec->semaphores.signal(id, amount(t, p), &t.exec->woken);
+  const int64_t n = amount(t, p);
+  for (Listener* l : t.exec->listeners) l->on_signal(*t.exec, t, id, n);
+  t.exec->semaphores.signal(id, n, &t.exec->woken);
   t.exec->progressed = true;
   return s + 1;
 }
@@ -60,8 +61,8 @@ const Step* wait_for(Thread& t, const Step* s, int64_t id, int64_t value, bool d
   if (ex.semaphores.wait(id, value, decrement, t.index)) {
     t.wait_sem = -1;
     for (Listener* l : ex.listeners) {
-      l->on_seen(ex, t, id);
-      if (decrement) l->on_taken(ex, id, value);
+      if (decrement) l->on_taken(ex, t, id, value);
+      else l->on_looked(ex, t, id, value);
     }
     return s + 1;
   }
@@ -84,7 +85,7 @@ const Step* sem_read(Thread& t, const Step* s) {
   // Somebody who polls waits too.
   if (ex.copies_move == Options::Copies::AtWait)
     for (size_t i; (i = ex.copies.first_signalling(id)) < ex.copies.size();) complete_copy(ex, i);
-  for (Listener* l : ex.listeners) l->on_seen(ex, t, id);
+  for (Listener* l : ex.listeners) l->on_looked(ex, t, id, ex.semaphores.count(id));
   int64_t& seen = t.slot<int64_t>(s->dst);
   const bool same = seen == ex.semaphores.count(id);
   seen = ex.semaphores.count(id);

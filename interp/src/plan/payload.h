@@ -216,7 +216,6 @@ struct CopySide {
   std::vector<uint32_t> gates;   // i64 slots: nothing exists where one is 0
   std::vector<int64_t> strides;  // elements
   std::string name;
-  bool shared = false;           // lies outside the threads: the same for all of a device
 };
 struct DmaPayload {
   CopySide src, dst;

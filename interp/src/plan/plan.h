@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "pallasim/interp/launch.h"
+#include "pallasim/memory/allocation.h"
 #include "pallasim/memory/async.h"
 #include "pallasim/memory/saturate.h"
 #include "pallasim/memory/semaphores.h"
@@ -72,10 +73,7 @@ class Plan {
   std::vector<std::byte> image;    // initial bytes of the slot area
   int64_t temp_bytes = 0;           // buffer kTempBuffer
   std::vector<std::byte> constants;  // read-only array constants, buffer kConstBuffer
-  struct Poison { int64_t offset; int64_t count; ir::DType dtype; };
-  std::vector<Poison> poison;      // thread scratch: arena ranges
-  struct Shared { uint32_t buffer; int64_t bytes; ir::DType dtype; int64_t count; std::string name; };
-  std::vector<Shared> shared;      // grid- or device-scoped scratch
+  memory::Allocations allocations;  // scratch and what run_scoped allocates; those of Launch lifetime begin as poison
 
   uint32_t num_buffers = 0;        // length of Thread::bases
   std::vector<Window> windows;
@@ -111,7 +109,14 @@ class Plan {
   std::vector<ir::Diagnostic> findings;  // of the chip's rules, and no errors; every launch reports them
   std::string sequential_because;  // empty when something may be split
   double step_cost_ns = 0;         // rough cost of one grid point
-  int num_threads = 1;             // product of the mesh, or cores where the grid's cannot be told from one
+  // Of one device: the mesh of the kernel, or the cores that share its grid where they can be told from one.
+  memory::Units units;
+  int num_threads = 1;             // of one device
+  void set_units(memory::Units u) {
+    num_threads = static_cast<int>(u.per_device(memory::Level::Thread));
+    semaphores.set_units(u);
+    units = std::move(u);
+  }
   bool has_sync = false;
   bool has_prints = false;
   bool concurrent = false;         // programs of the grid may wait for each other, or race on purpose (Triton)

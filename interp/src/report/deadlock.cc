@@ -72,7 +72,7 @@ void deadlock(Execution& ex, const std::string& token) {
   for (const Thread& t : ex.threads) {
     if (t.stop != Stop::Blocked) continue;
     Wait w{&t, -1, {}, nullptr};
-    w.name = p.semaphores.name(t.wait_sem, static_cast<int64_t>(ex.threads.size()), &w.block);
+    w.name = p.semaphores.name(t.wait_sem, ex.devices, &w.block);
     const auto [it, fresh] = signals.try_emplace(t.pc);
     if (fresh) it->second = ahead(p, t.pc);
     w.ahead = &it->second;
@@ -94,7 +94,7 @@ void deadlock(Execution& ex, const std::string& token) {
     std::string others, own;
     for (size_t u = 0; u < helpers.size(); ++u)
       for (const Signal& s : *waits[u].ahead) {
-        if (s.block != w.block || (u != i && block.per_thread && !s.other_core)) continue;
+        if (s.block != w.block || (u != i && block.private_to_thread() && !s.other_core)) continue;
         if (u == i) own = where(p, s.loc);
         else helpers[i].push_back(u);
         if (u != i && i < kMost && helpers[i].size() <= 3)

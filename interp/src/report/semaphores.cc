@@ -76,7 +76,7 @@ void ops::left_over(Thread& t, const Step* s, int64_t id) {
   ex.semaphores.set(id, 0);
   if (!checks_semaphores(p.module)) return;
   int block = -1;
-  const std::string name = p.semaphores.name(id, static_cast<int64_t>(ex.threads.size()), &block);
+  const std::string name = p.semaphores.name(id, ex.devices, &block);
   const bool bytes = block >= 0 && p.semaphores.blocks()[static_cast<size_t>(block)].bytes;
   ir::Diagnostic d = diagnostic_at(
       t, s, "PS-SEM-002",

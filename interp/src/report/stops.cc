@@ -32,11 +32,18 @@ void fail(const Thread& t, const Step* s, std::string code, std::string message,
   throw ir::DiagnosticError(std::move(d));
 }
 
+void too_much_remembered(const Execution& ex, const std::string& what, int64_t bytes) {
+  ir::Diagnostic d;
+  d.code = "PS-SIZE-001";
+  d.kernel = ex.plan->module.name;
+  d.message = fmt::format("too much memory: what a checked run remembers of {}, {} bytes; the limit is {}", what, bytes, ex.options->max_memory);
+  d.hint = "check a smaller case, or raise max_memory";
+  throw ir::DiagnosticError(std::move(d));
+}
+
 std::string name_of(const Thread& t) {
   const Execution& ex = *t.exec;
-  if (ex.devices == 1) return fmt::format("thread {}", t.index);
-  const std::string device = fmt::format("device {}", ex.device_of(t));
-  return ex.plan->num_threads == 1 ? device : fmt::format("thread {} of {}", t.index % ex.plan->num_threads, device);
+  return ex.points > 0 ? fmt::format("thread {}", t.index) : ex.units.name(memory::Level::Thread, t.index);  // programs have no place in a mesh
 }
 
 namespace ops {

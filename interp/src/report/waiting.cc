@@ -62,6 +62,16 @@ void interrupted(Execution& ex, const Thread& t, const std::string& token) {
   stop_at(ex, t, "PS-INT-001", "interrupted", token, "the run was stopped by request");
 }
 
+void restored_differs(const Execution& ex, int64_t step, const std::string& what) {
+  ir::Diagnostic d;
+  d.code = "PS-BUG-003";
+  d.kernel = ex.plan->module.name;
+  d.message = fmt::format("internal: a run that was restored at step {} ends otherwise than the first time", step);
+  d.numbers.push_back("what differs: " + what);
+  d.hint = "please report this with the kernel";
+  throw ir::DiagnosticError(std::move(d));
+}
+
 void too_many_programs(const Execution& ex, int64_t each) {
   ir::Diagnostic d;
   d.code = "PS-SIZE-001";

@@ -44,6 +44,9 @@ struct Options {
   // Whether the units of a grid that may be split over workers are independent of each other: they run one after another in one
   // thread, as if each had a worker of its own, and every access is compared. Stops with PS-BUG-002 where they are not.
   bool verify_split = false;
+  // Whether snapshots are whole: every so many steps the rest of a run is run twice from one, and must end alike (PS-BUG-003).
+  // 0: not looked at. Unchecked runs only; the grid runs in one piece.
+  int64_t verify_restore = 0;
   int cores = 0;                 // TensorCores that share a grid with a `parallel` axis; 0: those of the chip's device
   using Fill = memory::Fill;
   Fill uninitialized = Fill::Nan;      // what memory holds that nobody wrote

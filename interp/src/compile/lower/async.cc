@@ -158,7 +158,7 @@ void Compiler::op_dma_start(const Op& op) {
   auto side = [&](const Val& v) {
     if (v.semaphore >= 0 || v.kind != Val::Kind::Ref) unsupported(op, "copy of " + std::string(ir::name(v.dtype)));
     if (v.dims.size() > memory::kMaxRank) unsupported(op, "copy of rank " + std::to_string(v.dims.size()));
-    return CopySide{v.addr, extents_of(v), v.valid, v.gates, v.strides, v.name, v.addr.buffer >= kFirstOperandBuffer};
+    return CopySide{v.addr, extents_of(v), v.valid, v.gates, v.strides, v.name};
   };
   auto start = [&](const Val& from, const Val& to, const Val& received, const Val& sent) {
     check_writable(op, to);

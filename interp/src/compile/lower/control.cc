@@ -234,21 +234,24 @@ Val Compiler::allocate_ref(const Op& op, ir::ValueId id, ScopePayload* scope) {
   if (ir::is_sync(t->dtype)) {
     if (t->dtype == ir::DType::Mbarrier || t->dtype == ir::DType::ClusterBarrier)
       unsupported(op, std::string(ir::name(op.code)) + " of " + std::string(ir::name(t->dtype)));
-    v.semaphore = plan_.semaphores.add(v.name, v.elements(), true, t->dtype == ir::DType::DmaSem);
+    v.semaphore = plan_.semaphores.add(v.name, v.elements(), memory::Level::Thread, t->dtype == ir::DType::DmaSem);
     v.addr = {};
     scope->semaphores.push_back(v.semaphore);
     return v;
   }
   require_memory(v.bytes(), "an allocation");
-  if (plan_.num_threads > 1 && (t->space == ir::Space::Hbm || t->space == ir::Space::Any || t->space == ir::Space::Gmem)) {
-    // Memory of the device: one allocation for all cores, which reach it at different times.
+  const bool of_device = t->space == ir::Space::Hbm || t->space == ir::Space::Any || t->space == ir::Space::Gmem;
+  const memory::Level owner = of_device ? memory::Level::Device : memory::owner_level(ir::Scope::Thread, t->space);
+  if (plan_.num_threads > 1 && owner != memory::Level::Thread) {
+    // One allocation for all below its owner, who reach it at different times.
     v.addr = {plan_.num_buffers++, Addr::kNoSlot, 0};
-    plan_.shared.push_back({v.addr.buffer, v.bytes(), v.dtype, v.elements(), v.name});
+    note_allocation(v, t->space, owner, memory::Allocation::Lifetime::Launch);
     return v;
   }
   v.storage = temps_.allocate(v.bytes());
   v.addr = {kTempBuffer, Addr::kNoSlot, v.storage->offset};
   scope->memory.push_back({v.storage->offset, v.bytes()});
+  note_allocation(v, t->space, memory::Level::Thread, memory::Allocation::Lifetime::Scope);
   add_tile_padding(&v, t->space);
   return v;
 }

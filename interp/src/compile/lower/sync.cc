@@ -100,7 +100,7 @@ void Compiler::op_barrier_semaphore(const Op& op) {
   v.kind = Val::Kind::Ref;
   v.dtype = ir::DType::BarrierSem;
   v.name = "barrier semaphore";
-  if (barrier_ < 0) barrier_ = plan_.semaphores.add(v.name, 1, true);
+  if (barrier_ < 0) barrier_ = plan_.semaphores.add(v.name, 1, memory::Level::Thread);
   v.semaphore = barrier_;
   define(op.results[0], v);
 }

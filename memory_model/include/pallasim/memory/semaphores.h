@@ -5,34 +5,42 @@
 #include <string>
 #include <vector>
 
+#include "pallasim/memory/units.h"
+
 namespace pallasim::memory {
 
-// The semaphores of one allocation. Thread-owned blocks exist once per thread, the others once per device.
+// The semaphores of one allocation: `count` of them for every unit of a level.
 struct SemaphoreBlock {
   std::string name;      // as in the kernel's signature, may be empty
-  int64_t first = 0;     // shared: id of the first one; thread-owned: its place within the thread's
   int64_t count = 1;
-  bool per_thread = true;
+  Level owner = Level::Thread;
   bool bytes = false;    // counts the bytes of copies
+  int64_t first = 0;     // within the device's
+
+  bool private_to_thread() const { return owner == Level::Thread || owner == Level::Warp; }
 };
 
-// Ids: of each device its shared semaphores, then those of its threads. Threads are counted over all devices.
+// Ids: device by device, of each block the semaphores of its first owner, then those of the next. Threads are counted over all devices.
 class SemaphoreLayout {
  public:
   // Returns the block's index.
-  int add(std::string name, int64_t count, bool per_thread, bool bytes = false);
+  int add(std::string name, int64_t count, Level owner, bool bytes = false);
   const std::vector<SemaphoreBlock>& blocks() const { return blocks_; }
-  void set_threads(int64_t per_device) { threads_ = per_device; }
-  int64_t total(int64_t threads) const { return threads / threads_ * shared_ + per_thread_ * threads; }
+  // The units of one device; ids are known from then on.
+  void set_units(Units);
+  int64_t total(int64_t devices) const { return devices * per_device_; }
   bool empty() const { return blocks_.empty(); }
+  // Of the unit that the thread belongs to.
   int64_t id(int block, int64_t index, int64_t thread) const;
+  int64_t id_of_unit(int block, int64_t index, int64_t device, int64_t unit) const;  // unit: within the device
+  int64_t owners(int block) const;  // on one device
   // "sems[3] of thread 1", "sem of device 2"; `block` receives the block, -1 where the id is none.
-  std::string name(int64_t id, int64_t threads, int* block) const;
+  std::string name(int64_t id, int64_t devices, int* block) const;
 
  private:
   std::vector<SemaphoreBlock> blocks_;
-  int64_t of_device() const { return shared_ + per_thread_ * threads_; }
-  int64_t shared_ = 0, per_thread_ = 0, threads_ = 1;
+  Units units_;
+  int64_t threads_ = 1, per_device_ = 0;
 };
 
 class Semaphores {

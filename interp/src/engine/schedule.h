@@ -1,0 +1,43 @@
+// Whose turn it is. A schedule is data: its token replays it, its state is part of a snapshot.
+#pragma once
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+
+#include "../ops/execution.h"
+
+namespace pallasim::interp {
+
+class Scheduler {
+ public:
+  // All threads that can run, in their order, under the options' policy. Throws PS-TOK-001 for a token that is none.
+  Scheduler(Execution&, const Options&);
+  ~Scheduler();
+  Scheduler(const Scheduler&) = delete;
+  // One thread runs until its turn ends, at most `most` steps, or one copy moves; false: nothing is left that could.
+  bool turn(int64_t most = INT64_MAX);
+  // After the last turn: copies that are left move. Throws PS-DEAD-001, or what is left in semaphores.
+  void finish();
+  std::string token() const;
+
+  struct State {
+    std::deque<int32_t> ready;
+    int64_t idle = 0;
+    uint64_t policy = 0;
+    bool operator==(const State&) const = default;
+  };
+  State state() const;
+  void restore(const State&);
+
+ private:
+  struct Order;
+  void wake();
+  Execution& ex_;
+  const Options& options_;
+  std::unique_ptr<Order> order_;
+  std::deque<int32_t> ready_;
+  int64_t idle_ = 0;
+};
+
+}  // namespace pallasim::interp

@@ -1,0 +1,46 @@
+#include "instances.h"
+
+namespace pallasim::interp {
+
+int32_t Instances::of(const Execution& ex, int32_t thread, uint32_t buffer) {
+  const std::byte* base = ex.threads[static_cast<size_t>(thread)].bases[buffer];
+  return bases_.try_emplace(base, static_cast<int32_t>(bases_.size())).first->second;
+}
+
+memory::shadow::Access Instances::access(const Execution& ex, const Access& a, memory::shadow::Actor who) {
+  memory::shadow::Access r;
+  r.who = who;
+  r.instance = of(ex, a.owner < 0 ? a.thread : a.owner, a.buffer);
+  r.offset = a.offset;
+  r.dims = a.dims;
+  r.strides = a.strides;
+  r.rank = a.rank;
+  r.element_bytes = a.element_bytes;
+  r.write = a.write;
+  r.site = a.step->id;
+  return r;
+}
+
+memory::shadow::Access Instances::side(const Execution& ex, const memory::AsyncCopy& c, bool dst, memory::shadow::Actor who) {
+  const memory::Place& p = dst ? c.dst : c.src;
+  memory::shadow::Access r;
+  r.who = who;
+  r.instance = of(ex, p.thread, p.buffer);
+  r.offset = p.offset;
+  r.dims = dst ? c.dst_dims() : c.dims;
+  r.strides = dst ? c.dst_strides : c.src_strides;
+  r.rank = c.rank;
+  r.element_bytes = ir::byte_size(c.dtype);
+  r.write = dst;
+  r.site = c.step;
+  return r;
+}
+
+std::string allocation_name(const Plan& p, uint32_t buffer, int64_t offset) {
+  const size_t operand = buffer - kFirstOperandBuffer;
+  if (buffer >= kFirstOperandBuffer && operand < p.module.operands.size()) return p.module.operands[operand].name;
+  const memory::Allocation* a = p.allocations.at(buffer, offset);
+  return a ? a->name : std::string();
+}
+
+}  // namespace pallasim::interp

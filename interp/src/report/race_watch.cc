@@ -1,0 +1,144 @@
+#include "race_watch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "../plan/step_info.h"
+#include "checked.h"
+#include "report.h"
+
+namespace pallasim::interp {
+namespace shadow = memory::shadow;
+
+RaceWatch::RaceWatch(const Plan& plan, size_t devices, const Options& o)
+    : plan_(plan), active_(static_cast<size_t>(plan.num_threads) * devices > 1), races_({o.max_memory, false}) {
+  for (const Step& s : plan.steps)
+    for (const SyncUse& u : sync_uses(s)) reached_ = reached_ || (u.role == SyncUse::Role::Written && u.elsewhere);
+}
+
+// What semaphores hold from the start orders nobody.
+void RaceWatch::on_start(Execution& ex) {
+  for (size_t i = 0; i < ex.semaphores.size(); ++i)
+    if (const int64_t n = ex.semaphores.count(static_cast<int64_t>(i)); n != 0) order_.preset(static_cast<int64_t>(i), n);
+}
+
+void RaceWatch::on_access(Execution& ex, const Access& a) {
+  if (a.step->info->starts) return;  // the sides of a copy are actors of their own
+  if (a.buffer < kFirstOperandBuffer && !reached_) return;
+  look(ex, instances_.access(ex, a, a.thread), {a.thread, a.owner < 0 ? a.thread : a.owner, a.buffer, a.offset});
+}
+
+void RaceWatch::on_copy(Execution& ex, const memory::AsyncCopy& c, const Step&) {
+  const shadow::Issued who = order_.issue(c.thread, -1, false, c.src_sem >= 0);
+  issued_[c.id] = who;
+  for (bool dst : {false, true}) {
+    const memory::Place& p = dst ? c.dst : c.src;
+    if (p.buffer < kFirstOperandBuffer && !reached_) continue;
+    const int64_t* dims = dst ? c.dst_dims() : c.dims;
+    if (std::any_of(dims, dims + c.rank, [](int64_t n) { return n <= 0; })) continue;
+    look(ex, instances_.side(ex, c, dst, dst ? who.writes : who.reads), {c.thread, p.thread, p.buffer, p.offset});
+  }
+}
+
+void RaceWatch::on_complete(Execution&, const memory::AsyncCopy& c) {
+  const auto it = issued_.find(c.id);
+  // Copies of a pipeline are the thread's own business.
+  const shadow::Issued who = it == issued_.end() ? shadow::Issued{c.thread, c.thread} : it->second;
+  if (c.src_sem >= 0) order_.signal(who.reads, c.src_sem, c.src_count, it != issued_.end());
+  if (c.dst_sem >= 0) order_.signal(who.writes, c.dst_sem, c.dst_count, it != issued_.end());
+  if (it != issued_.end()) issued_.erase(it);
+}
+
+void RaceWatch::on_signal(Execution&, const Thread& t, int64_t semaphore, int64_t amount) { order_.signal(t.index, semaphore, amount); }
+void RaceWatch::on_taken(Execution&, const Thread& t, int64_t semaphore, int64_t amount) { order_.take(t.index, semaphore, amount); }
+void RaceWatch::on_looked(Execution&, const Thread& t, int64_t semaphore, int64_t value) { order_.look(t.index, semaphore, value); }
+
+// Memory is given out again: what was done to it before is another buffer's story.
+void RaceWatch::on_fresh(Execution& ex, const Thread& t, int64_t offset, int64_t bytes, const std::string&) {
+  races_.fresh(instances_.of(ex, t.index, kTempBuffer), offset, offset + bytes);
+}
+
+void RaceWatch::look(Execution& ex, const shadow::Access& a, const Where& w) {
+  if (races_.limit()) return;
+  const size_t before = races_.found().size();
+  const bool fits = races_.access(order_, a);
+  for (size_t i = before; i < races_.found().size(); ++i) report(ex, races_.found()[i], w);
+  if (!fits) too_much_remembered(ex, "accesses of several threads", races_.limit()->bytes);
+}
+
+void RaceWatch::report(Execution& ex, const shadow::Race& r, const Where& w) {
+  const auto thread = [&](int32_t i) -> const Thread& { return ex.threads[static_cast<size_t>(i)]; };
+  const Step* step = &plan_.steps[static_cast<size_t>(r.later.site)];
+  std::string name = allocation_name(plan_, w.buffer, w.offset);
+  if (name.empty()) name = w.buffer >= kFirstOperandBuffer ? "an allocation" : "memory";
+  if (w.buffer == kTempBuffer) name = fmt::format("{} of {}", name, name_of(thread(w.owner)));
+  ir::Diagnostic d = diagnostic_at(thread(w.thread), step, "PS-RACE-002",
+                                   fmt::format("{} is {} by {} while {} may {} it", name, r.later.write ? "written" : "read", name_of(thread(w.thread)),
+                                               name_of(thread(r.earlier.thread)), r.earlier.write ? "write" : "read"));
+  d.severity = ir::Severity::Warning;
+  ir::Site side = ir::site_of(plan_.module, plan_.steps[static_cast<size_t>(r.earlier.site)].loc);
+  side.what = fmt::format("{} {} it here", name_of(thread(r.earlier.thread)), r.earlier.write ? "writes" : "reads");
+  d.also.push_back(std::move(side));
+  d.numbers.push_back("no signal and no wait lies between the two; in another schedule they come in the other order");
+  d.hint = "let one signal a semaphore of the other behind its access, and the other wait: pltpu.core_barrier brings cores together";
+  findings_.push_back(std::move(d));
+}
+
+void RaceWatch::finish(Execution&, std::vector<ir::Diagnostic>& out) {
+  for (ir::Diagnostic& d : findings_) out.push_back(std::move(d));
+}
+
+void FlightWatch::on_access(Execution& ex, const Access& a) {
+  if (flights_.empty() || a.step->info->starts) return;
+  look(ex, instances_.access(ex, a, a.thread), a.thread);
+}
+
+void FlightWatch::on_copy(Execution& ex, const memory::AsyncCopy& c, const Step& s) {
+  shadow::Flight f;
+  f.site = s.id;
+  for (bool dst : {false, true}) {
+    const shadow::Access side = instances_.side(ex, c, dst, c.thread);
+    const bool none = std::any_of(side.dims, side.dims + side.rank, [](int64_t n) { return n <= 0; });
+    if (none) continue;
+    if (!flights_.empty()) look(ex, side, c.thread);
+    f.sides.push_back({side.instance, side.box(), dst});
+  }
+  if (c.src_sem >= 0) f.after_read.push_back({memory::Completion::Kind::Semaphore, c.src_sem, c.src_count, INT64_MAX});
+  if (c.dst_sem >= 0) f.after_write.push_back({memory::Completion::Kind::Semaphore, c.dst_sem, c.dst_count, INT64_MAX});
+  flights_.start(c.id, std::move(f));
+}
+
+void FlightWatch::on_taken(Execution&, const Thread&, int64_t semaphore, int64_t amount) { flights_.taken(semaphore, amount); }
+
+void FlightWatch::look(Execution& ex, const shadow::Access& a, int32_t thread) {
+  const size_t before = flights_.found().size();
+  flights_.access(a, thread);
+  for (size_t i = before; i < flights_.found().size(); ++i) report(ex, flights_.found()[i]);
+}
+
+void FlightWatch::report(Execution& ex, const shadow::InFlightUse& u) {
+  const Step& issued = plan_.steps[static_cast<size_t>(u.issued)];
+  const Step& used = plan_.steps[static_cast<size_t>(u.access.site)];
+  const SideNames copy = issued.info->starts(issued);
+  const std::string& name = u.writes ? copy.writes : copy.reads;
+  ir::Diagnostic d = diagnostic_at(
+      ex.threads[static_cast<size_t>(u.access.thread)], &used, "PS-RACE-001",
+      fmt::format("{} is {}{} while a copy that nobody awaited yet {} it", name.empty() ? "memory" : name, u.access.write ? "written" : "read",
+                  used.info->starts ? " by a copy" : "", u.writes ? "writes" : "reads"));
+  d.severity = ir::Severity::Warning;
+  ir::Site side = ir::site_of(plan_.module, issued.loc);
+  side.what = "the copy was started here";
+  d.also.push_back(std::move(side));
+  d.numbers.push_back(fmt::format("the copy moves {} to {}, {} bytes of it are not awaited", copy.reads.empty() ? "a ref" : copy.reads,
+                                  copy.writes.empty() ? "a ref" : copy.writes, u.owed));
+  d.hint = u.writes ? "wait for the copy before its destination is used; another slot of the buffer may be meant"
+                    : "wait for the copy before its source is changed; another slot of the buffer may be meant";
+  findings_.push_back(std::move(d));
+}
+
+void FlightWatch::finish(Execution&, std::vector<ir::Diagnostic>& out) {
+  for (ir::Diagnostic& d : findings_) out.push_back(std::move(d));
+}
+
+}  // namespace pallasim::interp
