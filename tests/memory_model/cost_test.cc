@@ -1,5 +1,5 @@
-// What an access costs a checked run: 128 x 128 blocks of a 1024 x 1024 array of f32. No allocation once a block was seen, and
-// the same time after thousands of steps as after a few.
+// What an access costs a checked run: 128 x 128 blocks of a 1024 x 1024 array of f32. No allocation once a block was
+// seen, and the same time after thousands of steps as after a few.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Random programs on the objects of memory_model, run twice: on the classes (Machine), and on a reference that keeps every
-// event, all of happens-before and every byte (Reference). The two share the program and nothing else.
+// Random programs on the objects of memory_model, run twice: on the classes (Machine), and on a reference that keeps
+// every event, all of happens-before and every byte (Reference). The two share the program and nothing else.
 #pragma once
 #include <bitset>
 #include <map>

@@ -95,14 +95,16 @@ struct Maker {
         return i;
     }
   }
-  // A block that the thread has to itself in this round: one of 6 rows of one of 2 arrays, now and then somebody else's.
+  // A block that the thread has to itself in this round: one of 6 rows of one of 2 arrays, now and then somebody
+  // else's.
   Part own(size_t thread, int64_t round) {
     const auto place = one_in(40) ? below(12) : (static_cast<int64_t>(thread) + round) % 12;
     Part q{static_cast<int32_t>(place / 6), place % 6, 0, 1, 8};
     if (one_in(4)) q.columns = 4, q.column = one_in(2) ? 4 : 0;
     return q;
   }
-  // Threads that work on blocks of their own, meet, and go on to the next: barrier 0, or a round of signals, orders them.
+  // Threads that work on blocks of their own, meet, and go on to the next: barrier 0, or a round of signals, orders
+  // them.
   void rounds() {
     const auto n = static_cast<int64_t>(p.threads.size());
     if (p.barriers.empty()) p.barriers.emplace_back();

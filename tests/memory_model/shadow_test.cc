@@ -90,6 +90,22 @@ TEST(Box, SetsOfBytes) {
   }
 }
 
+TEST(Box, WhatIsLeftBesideABlock) {
+  Random rng(7);
+  int cut = 0;
+  for (int round = 0; round < 50000; ++round) {
+    const Box a = box_of(rng.view()), b = box_of(rng.view());
+    std::vector<Box> rest;
+    if (a.empty() || b.empty() || !surely_inside(a, b) || !a.nested() || !b.nested() || !subtract(a, b, &rest)) continue;
+    ++cut;
+    Bytes sum = bytes_of(b);
+    for (const Box& r : rest)
+      for (int64_t x : bytes_of(r)) ASSERT_TRUE(sum.insert(x).second) << round;
+    ASSERT_EQ(sum, bytes_of(a)) << round;
+  }
+  EXPECT_GT(cut, 1000);
+}
+
 TEST(Box, OneFormForOneSet) {
   const int64_t whole[] = {4, 8}, dense[] = {8, 1}, turned_dims[] = {8, 4}, turned[] = {1, 8}, back[] = {-8, -1};
   EXPECT_EQ(Box(0, whole, dense, 2, 4), Box(0, 128));
@@ -157,13 +173,27 @@ TEST(Regions, BlocksStayBlocks) {
   EXPECT_EQ(regions.regions(), 64u);
   regions.visit(Box(0, 4 << 20), [](Count& c, Range) { c = {}; });
   EXPECT_EQ(regions.regions(), 1u);
-  // A block of it: rows, until what is visited is one again.
-  regions.visit(block(0, 0), [](Count& c, Range) { ++c.visits; });
-  EXPECT_EQ(regions.regions(), 1u);
-  EXPECT_EQ(regions.runs(), 128u);
-  for (int64_t j = 1; j < 8; ++j) regions.visit(block(0, j), [](Count& c, Range) { ++c.visits; });
-  EXPECT_EQ(regions.regions(), 8u);
+  // A block of it, wherever: beside it are boxes, of which other blocks are parts.
+  regions.visit(block(3, 5), [](Count& c, Range) { ++c.visits; });
+  EXPECT_EQ(regions.regions(), 5u);  // and above, below, to both sides
+  for (int64_t i = 0; i < 8; ++i)
+    for (int64_t j = 0; j < 8; ++j) regions.visit(block(j, i), [&](Count& c, Range) { c.last = i * 8 + j; });
+  EXPECT_EQ(regions.regions(), 64u);
+  EXPECT_EQ(regions.runs(), 0u);
+  // A box across two of them: rows.
+  regions.visit(Box(4 * 64, 4 * 192), [](Count& c, Range) { ++c.visits; });
+  EXPECT_EQ(regions.regions(), 62u);
+  EXPECT_EQ(regions.runs(), 258u);
+}
+
+TEST(Regions, ElementsGrowTogether) {
+  Regions<Count> regions;
+  for (int64_t i = 0; i < 1000; ++i) regions.visit(Box(4 * i, 4 * i + 4), [](Count& c, Range) { c.visits = 1; });
   EXPECT_EQ(regions.runs(), 1u);
+  for (int64_t i = 0; i < 1000; ++i) regions.visit(Box(4 * i, 4 * i + 4), [](Count& c, Range) { c.visits = 2; });
+  EXPECT_EQ(regions.runs(), 1u);
+  EXPECT_EQ(regions.regions(), 0u);
+  EXPECT_LT(regions.memory(), 1000);
 }
 
 TEST(Clock, JoinsAsMapsDo) {

@@ -157,7 +157,8 @@ Actor Order::line(int32_t t, const Knowledge& at_issue) {
 
 Issued Order::issue(int32_t t, int64_t stream, bool in_order, bool two_sided) {
   Knowledge k = release(t);
-  // Lines that this operation follows because somebody saw what they released, not because a stream puts it behind them.
+  // Lines that this operation follows because somebody saw what they released, not because a stream puts it behind
+  // them.
   Issued r;
   r.reads = r.writes = line(t, k);
   ++lines_[static_cast<size_t>(-1 - r.reads)].time;

@@ -1,5 +1,5 @@
-// Barriers: they have phases, not counts. A phase ends when everybody arrived and no bytes are due any more; then the next
-// begins. mbarriers, barriers of a cluster, of subcores, named barriers and joins are kinds of it.
+// Barriers: they have phases, not counts. A phase ends when everybody arrived and no bytes are due any more; then the
+// next begins. mbarriers, barriers of a cluster, of subcores, named barriers and joins are kinds of it.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -46,16 +46,16 @@ class Barriers {
   // A barrier as at its start: nobody arrived, phase 0. Who waits stays.
   void init(int64_t id, int64_t expected);
 
-  // Each returns whether the phase ended by it; then who waits is moved to `woken` and tries again. `thread`: -1 where an
-  // asynchronous operation arrives. Bytes are not negative; those of one call come at once.
+  // Each returns whether the phase ended by it; then who waits is moved to `woken` and tries again. `thread`: -1 where
+  // an asynchronous operation arrives. Bytes are not negative; those of one call come at once.
   bool arrive(int64_t id, int64_t count, int32_t thread, std::vector<int32_t>* woken);
   bool expect(int64_t id, int64_t bytes, std::vector<int32_t>* woken);
   bool deliver(int64_t id, int64_t bytes, std::vector<int32_t>* woken);
   // An arrival that brings an expectation of bytes; no phase ends between the two.
   bool arrive_expecting(int64_t id, int64_t bytes, int32_t thread, std::vector<int32_t>* woken);
 
-  // `seen`: phases of this barrier whose ends the waiter saw; kept by the waiter, 0 at first. True: phase `seen` ended, and
-  // `seen` is one more. False: `thread` waits now.
+  // `seen`: phases of this barrier whose ends the waiter saw; kept by the waiter, 0 at first. True: phase `seen` ended,
+  // and `seen` is one more. False: `thread` waits now.
   bool wait(int64_t id, int64_t* seen, int32_t thread);
   // As wait, for who looks and goes on: nobody is put to wait.
   bool test(int64_t id, int64_t* seen, int32_t thread);

@@ -21,8 +21,8 @@ struct Mesh {
   bool operator==(const Mesh&) const = default;
 };
 
-// Several meshes lie side by side on each device. Units of a level are counted device by device, within it mesh by mesh, within
-// it in row-major order: so the threads below one unit follow each other. Arguments are in range.
+// Several meshes lie side by side on each device. Units of a level are counted device by device, within it mesh by
+// mesh, within it in row-major order: so the threads below one unit follow each other. Arguments are in range.
 class Units {
  public:
   // One mesh of plain threads.
@@ -50,8 +50,8 @@ class Units {
 
   // "thread 3", "device 1", "thread 3 of device 1", "subcore 3 of SparseCore 1", "cluster (2,0), CTA x=1, warpgroup 1".
   std::string name(Level, int64_t unit) const;
-  // What follows the name of an object that the unit owns: " of thread 1 on device 1", " of device 1", or nothing where there
-  // is but one owner.
+  // What follows the name of an object that the unit owns: " of thread 1 on device 1", " of device 1", or nothing where
+  // there is but one owner.
   std::string of(Level, int64_t unit) const;
 
   bool operator==(const Units&) const = default;

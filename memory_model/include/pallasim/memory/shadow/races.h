@@ -1,7 +1,7 @@
-// Data races: two accesses to a byte, one of them a write, that nothing orders. Epochs per region as in FastTrack: of what
-// was ordered only the last is remembered, so that an access to a box that was seen before costs the same however long the
-// run is. Every byte that has a race is found, and every pair that is reported is one; of the further pairs on such a byte
-// some are not told of.
+// Data races: two accesses to a byte, one of them a write, that nothing orders. Epochs per region as in FastTrack: of
+// what was ordered only the last is remembered, so that an access to a box that was seen before costs the same however
+// long the run is. Every byte that has a race is found, and every pair that is reported is one; of the further pairs on
+// such a byte some are not told of.
 #pragma once
 #include <cstdint>
 #include <optional>
