@@ -4,7 +4,8 @@
 
 namespace pallasim::memory::shadow {
 
-Box::Box(int64_t at, const int64_t* extents, const int64_t* strides, int r, int64_t element_bytes) : offset(at), run(element_bytes) {
+Box::Box(int64_t at, const int64_t* extents, const int64_t* strides, int r, int64_t element_bytes)
+    : offset(at), run(element_bytes) {
   for (int d = 0; d < r; ++d) {
     if (extents[d] <= 0) {
       *this = Box(at, at);
@@ -165,7 +166,8 @@ bool surely_inside(const Box& outer, const Box& inner) {
   for (int i = 0; i < outer.rank; ++i) {
     const int64_t stride = outer.dims[i].stride;
     if (j < inner.rank && inner.dims[j].stride > stride) return false;
-    const int64_t digit = rest / stride, count = j < inner.rank && inner.dims[j].stride == stride ? inner.dims[j++].count : 1;
+    const int64_t digit = rest / stride,
+                  count = j < inner.rank && inner.dims[j].stride == stride ? inner.dims[j++].count : 1;
     if (digit + count > outer.dims[i].count) return false;
     rest -= digit * stride;
   }
@@ -216,7 +218,8 @@ bool subtract(const Box& outer, const Box& inner, std::vector<Box>* rest) {
     begin += digit * stride;
     cutter.push(count, stride);
   }
-  // What is left of the outer box is a run; rows of the inner one lie in it. They are cut where rows of the array begin.
+  // What is left of the outer box is a run; rows of the inner one lie in it. They are cut where rows of the array
+  // begin.
   int64_t end = begin + outer.run;
   for (; j < inner.rank; ++j) {
     const auto [count, stride] = inner.dims[j];

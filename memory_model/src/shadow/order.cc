@@ -206,7 +206,9 @@ void Order::fence(int32_t t) {
 int64_t Order::memory() const {
   std::unordered_set<const void*> seen;
   int64_t n = 0;
-  const auto add = [&](const Knowledge& k) { n += static_cast<int64_t>(sizeof k) + k.all.memory(&seen) + k.fenced.memory(&seen); };
+  const auto add = [&](const Knowledge& k) {
+    n += static_cast<int64_t>(sizeof k) + k.all.memory(&seen) + k.fenced.memory(&seen);
+  };
   for (const Thread& t : threads_) add(t.knows), n += static_cast<int64_t>(sizeof t + t.lines.size() * sizeof(Actor));
   for (const Line& l : lines_) add(l.knows);
   for (const auto& [id, s] : semaphores_) {

@@ -24,12 +24,12 @@ struct Barrier {
 // Misuse, as data; `barrier` is an id of Barriers.
 struct BarrierFinding {
   enum class Kind : uint8_t {
-    OverArrival,    // `amount` arrivals more than the phase expects; they are dropped
-    Unwaited,       // phase `phase` ended, and nobody waited for the end of the one before
-    PassedPhase,    // thread `thread` waits for phase `phase`, but `amount` later ones ended, too
-    Unobserved,     // at the end: nobody saw the ends of the last `amount` phases
-    BytesLeft,      // at the end: `amount` bytes are due, or came that nobody expected (negative)
-    ArrivalsLeft    // at the end: `amount` arrivals of a phase that did not end
+    OverArrival,  // `amount` arrivals more than the phase expects; they are dropped
+    Unwaited,     // phase `phase` ended, and nobody waited for the end of the one before
+    PassedPhase,  // thread `thread` waits for phase `phase`, but `amount` later ones ended, too
+    Unobserved,   // at the end: nobody saw the ends of the last `amount` phases
+    BytesLeft,    // at the end: `amount` bytes are due, or came that nobody expected (negative)
+    ArrivalsLeft  // at the end: `amount` arrivals of a phase that did not end
   };
   Kind kind;
   int64_t barrier = 0, phase = 0, amount = 0;
@@ -80,7 +80,7 @@ struct BarrierBlock {
   std::string name;  // as in the kernel's signature, may be empty
   int64_t count = 1;
   Level owner = Level::Device;
-  int mesh = -1;     // -1: all
+  int mesh = -1;  // -1: all
   int64_t expected = 1;
   bool parity = false;
   int64_t first = 0;  // within the device's

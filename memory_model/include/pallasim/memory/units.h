@@ -11,13 +11,15 @@ enum class Level : uint8_t { Device, Cluster, Core, Thread, Warp };
 // One mesh of every device: clusters of cores of threads of warps. A TensorCore and a Triton program are cores with one
 // thread, a SparseCore has its subcores as threads, a CTA its warpgroups. Extents are at least 1.
 struct Mesh {
-  std::vector<int64_t> clusters;        // extents of the grid of clusters; empty: there is one, which has no name
-  std::vector<int64_t> cores{1};        // extents of the cores of one cluster
-  int64_t threads = 1;                  // of one core
-  int64_t warps = 1;                    // of one thread
-  std::string core, thread = "thread";  // as users say: "SparseCore", "subcore"; core "": threads are counted through the mesh
-  std::vector<std::string> core_axes;   // "x": a core of a cluster is told by its place on these axes; empty: by a number
-  std::string first_thread;             // thread 0 of a core, where it is of another sort: "scalar subcore"
+  std::vector<int64_t> clusters;  // extents of the grid of clusters; empty: there is one, which has no name
+  std::vector<int64_t> cores{1};  // extents of the cores of one cluster
+  int64_t threads = 1;            // of one core
+  int64_t warps = 1;              // of one thread
+  std::string core,
+      thread = "thread";  // as users say: "SparseCore", "subcore"; core "": threads are counted through the mesh
+  std::vector<std::string>
+      core_axes;             // "x": a core of a cluster is told by its place on these axes; empty: by a number
+  std::string first_thread;  // thread 0 of a core, where it is of another sort: "scalar subcore"
   bool operator==(const Mesh&) const = default;
 };
 

@@ -22,7 +22,7 @@ struct Shared {
   Use earlier, later;  // in this run
   bool earlier_wrote = false, later_wrote = false;
   int32_t instance = 0;
-  Range bytes;         // from the first to behind the last at which they meet
+  Range bytes;  // from the first to behind the last at which they meet
   bool operator==(const Shared&) const = default;
 };
 

@@ -39,12 +39,12 @@ struct Flight {
 
 struct InFlightUse {
   int64_t operation = 0;
-  int32_t issued = 0;       // site
+  int32_t issued = 0;  // site
   Party access;
-  bool writes = false;      // the side that is met: the operation writes it
-  int64_t owed = 0;         // units that are not awaited: bytes where the semaphore counts bytes
+  bool writes = false;  // the side that is met: the operation writes it
+  int64_t owed = 0;     // units that are not awaited: bytes where the semaphore counts bytes
   int32_t instance = 0;
-  Range bytes;              // of the access, from the first to behind the last
+  Range bytes;  // of the access, from the first to behind the last
   bool operator==(const InFlightUse&) const = default;
 };
 

@@ -52,9 +52,11 @@ class Regions {
   template <class F>
   void look(const Box& box, F&& f) const {
     if (box.empty()) return;
-    if (const auto it = exact_.find(box); it != exact_.end()) return f(states_[at(regions_[at(it->second)].state)], box.hull());
+    if (const auto it = exact_.find(box); it != exact_.end())
+      return f(states_[at(regions_[at(it->second)].state)], box.hull());
     for_near(box.hull(), [&](int32_t r) {
-      if (overlap(regions_[at(r)].box, box)) f(states_[at(regions_[at(r)].state)], common(regions_[at(r)].box.hull(), box.hull()));
+      if (overlap(regions_[at(r)].box, box))
+        f(states_[at(regions_[at(r)].state)], common(regions_[at(r)].box.hull(), box.hull()));
     });
     if (near_runs(box.hull()))
       for (const Range& row : box.rows())
@@ -80,7 +82,8 @@ class Regions {
   // Memory held, about.
   int64_t memory() const {
     constexpr int64_t kNode = 48;  // of a tree or a hash table
-    return static_cast<int64_t>(states_.size() * (sizeof(State) + 8) + exact_.size() * (2 * sizeof(Region) + 3 * kNode)) +
+    return static_cast<int64_t>(states_.size() * (sizeof(State) + 8) +
+                                exact_.size() * (2 * sizeof(Region) + 3 * kNode)) +
            static_cast<int64_t>(runs_.size()) * (kNode + 24) + heap_;
   }
   size_t regions() const { return exact_.size(); }
@@ -158,7 +161,8 @@ class Regions {
   bool cut_out(int32_t r, const Box& box, Visit* v) {
     const Region whole = regions_[at(r)];
     std::vector<Box> rest;
-    if (!surely_inside(whole.box, box) || !whole.box.nested() || !box.nested() || !subtract(whole.box, box, &rest)) return false;
+    if (!surely_inside(whole.box, box) || !whole.box.nested() || !box.nested() || !subtract(whole.box, box, &rest))
+      return false;
     ++shares_[at(whole.state)];
     remove_region(r);
     for (const Box& b : rest) insert_region(b, whole.state);
