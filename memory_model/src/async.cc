@@ -63,8 +63,11 @@ Span Side::span(int64_t size) const {
 }
 
 bool AsyncOperation::completes(Completion::Kind k, int64_t object) const {
-  const auto match = [&](const Completion& c) { return c.kind == k && (k == Completion::Kind::Group ? stream : c.object) == object; };
-  return std::any_of(after_read.begin(), after_read.end(), match) || std::any_of(after_write.begin(), after_write.end(), match);
+  const auto match = [&](const Completion& c) {
+    return c.kind == k && (k == Completion::Kind::Group ? stream : c.object) == object;
+  };
+  return std::any_of(after_read.begin(), after_read.end(), match) ||
+         std::any_of(after_write.begin(), after_write.end(), match);
 }
 
 AsyncOperation AsyncQueue::take(size_t i) {
@@ -88,9 +91,9 @@ std::vector<size_t> AsyncQueue::eligible(CopyCompletion policy, const Awaited* a
       return r;
     case CopyCompletion::AtWait:
       for (size_t i = 0; awaited && i < size() && r.empty(); ++i) {
-        const bool group = awaited->kind == Completion::Kind::Group;
-        if (operations_[i].completes(awaited->kind, awaited->object) && (!group || operations_[i].group <= awaited->last_group))
-          r.push_back(head_of(i));
+        const AsyncOperation& op = operations_[i];
+        const bool late = awaited->kind == Completion::Kind::Group && op.group > awaited->last_group;
+        if (!late && op.completes(awaited->kind, awaited->object)) r.push_back(head_of(i));
       }
       return r;
     case CopyCompletion::Scheduled:

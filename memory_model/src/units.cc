@@ -8,7 +8,9 @@
 namespace pallasim::memory {
 namespace {
 
-int64_t product(const std::vector<int64_t>& v) { return std::accumulate(v.begin(), v.end(), int64_t{1}, std::multiplies<>()); }
+int64_t product(const std::vector<int64_t>& v) {
+  return std::accumulate(v.begin(), v.end(), int64_t{1}, std::multiplies<>());
+}
 
 std::vector<int64_t> place(int64_t index, const std::vector<int64_t>& extents) {
   std::vector<int64_t> r(extents.size());
@@ -20,7 +22,8 @@ std::string core_name(const Mesh& m, int64_t core) {
   if (m.core_axes.empty()) return fmt::format("{} {}", m.core, core);
   const std::vector<int64_t> at = place(core, m.cores);
   std::string r = m.core;
-  for (size_t d = 0; d < at.size() && d < m.core_axes.size(); ++d) r += fmt::format("{}{}={}", d ? ", " : " ", m.core_axes[d], at[d]);
+  for (size_t d = 0; d < at.size() && d < m.core_axes.size(); ++d)
+    r += fmt::format("{}{}={}", d ? ", " : " ", m.core_axes[d], at[d]);
   return r;
 }
 
@@ -75,7 +78,8 @@ int64_t Units::unit_of(Level l, int64_t thread) const {
   const int64_t device = device_of(Level::Thread, thread);
   if (l == Level::Device) return device;
   const int m = mesh_of(Level::Thread, thread);
-  const int64_t local = thread - first(Level::Thread, m, device), threads = per_mesh(Level::Thread, m), units = per_mesh(l, m);
+  const int64_t local = thread - first(Level::Thread, m, device), threads = per_mesh(Level::Thread, m),
+                units = per_mesh(l, m);
   return first(l, m, device) + (l == Level::Warp ? local * (units / threads) : local / (threads / units));
 }
 
@@ -107,7 +111,8 @@ std::string Units::name(Level l, int64_t unit) const {
   }
   if (l == Level::Thread) local /= m.threads;
   const int64_t cores = product(m.cores), cluster = l == Level::Cluster ? local : local / cores;
-  const std::string in_grid = m.clusters.empty() ? "" : fmt::format("cluster ({})", fmt::join(place(cluster, m.clusters), ","));
+  const std::string in_grid =
+      m.clusters.empty() ? "" : fmt::format("cluster ({})", fmt::join(place(cluster, m.clusters), ","));
   if (l == Level::Cluster) return (in_grid.empty() ? fmt::format("cluster {}", cluster) : in_grid) + of_device;
   const std::string core = m.core.empty() ? fmt::format("core {}", local % cores) : core_name(m, local % cores);
   const bool has_threads = l == Level::Thread && (m.threads > 1 || !m.first_thread.empty());

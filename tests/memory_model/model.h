@@ -1,5 +1,5 @@
-// Random programs on the objects of memory_model, run twice: on the classes (Machine), and on a reference that keeps every
-// event, all of happens-before and every byte (Reference). The two share the program and nothing else.
+// Random programs on the objects of memory_model, run twice: on the classes (Machine), and on a reference that keeps
+// every event, all of happens-before and every byte (Reference). The two share the program and nothing else.
 #pragma once
 #include <bitset>
 #include <map>
@@ -25,14 +25,27 @@ struct Part {
 };
 
 struct Instruction {
-  enum class Kind { Access, Fresh, Signal, Wait, Arrive, Expect, ArriveExpecting, BarrierWait, Copy, Commit, GroupWait, Fence };
+  enum class Kind {
+    Access,
+    Fresh,
+    Signal,
+    Wait,
+    Arrive,
+    Expect,
+    ArriveExpecting,
+    BarrierWait,
+    Copy,
+    Commit,
+    GroupWait,
+    Fence
+  };
   Kind kind;
-  int64_t object = 0;          // semaphore, barrier, stream
-  int64_t amount = 0;          // units, arrivals, bytes, groups
-  bool flag = false;           // Wait: takes; GroupWait: reads
+  int64_t object = 0;  // semaphore, barrier, stream
+  int64_t amount = 0;  // units, arrivals, bytes, groups
+  bool flag = false;   // Wait: takes; GroupWait: reads
   bool write = false, atomic = false;
-  Part part, to;               // Access, Fresh; Copy: from and to
-  int64_t stream = -1;         // Copy
+  Part part, to;                                        // Access, Fresh; Copy: from and to
+  int64_t stream = -1;                                  // Copy
   bool in_order = false, proxy = false, empty = false;  // empty: moves nothing
   Completion after_read, after_write;
 };
@@ -102,8 +115,12 @@ class Machine {
 
 class Reference {
  public:
-  explicit Reference(const Program& p) : program_(p), threads_(p.threads.size()), semaphores_(static_cast<size_t>(p.semaphores)),
-      barriers_(p.barriers.size()), streams_(p.streams.size()) {}
+  explicit Reference(const Program& p)
+      : program_(p),
+        threads_(p.threads.size()),
+        semaphores_(static_cast<size_t>(p.semaphores)),
+        barriers_(p.barriers.size()),
+        streams_(p.streams.size()) {}
   bool would_block(size_t thread) const;
   void step(size_t thread);
   void complete(int64_t operation);
@@ -119,8 +136,8 @@ class Reference {
   using Past = std::bitset<kMost>;
   struct Thread {
     size_t pc = 0;
-    int last = -1;                       // event
-    std::map<int64_t, int64_t> passed;   // barriers
+    int last = -1;                      // event
+    std::map<int64_t, int64_t> passed;  // barriers
   };
   struct Unit {
     int event;  // -1: orders nobody

@@ -10,13 +10,19 @@ constexpr int64_t kRow = 8, kStrides[] = {kRow, 1};
 }  // namespace
 
 std::string text(const Status& s) {
-  return fmt::format("pc {} counts {} phases {} groups {} completed {} movable {} over {} unwaited {} passed {}", s.pc, s.counts,
-                     s.phases, s.groups, s.completed, s.movable, s.over_arrivals, s.unwaited, s.passed);
+  return fmt::format("pc {} counts {} phases {} groups {} completed {} movable {} over {} unwaited {} passed {}", s.pc,
+                     s.counts, s.phases, s.groups, s.completed, s.movable, s.over_arrivals, s.unwaited, s.passed);
 }
 
 Machine::Machine(const Program& p)
-    : program_(&p), pc_(p.threads.size()), waiting_(p.threads.size()), seen_(p.threads.size()), semaphores_(p.semaphores),
-      barriers_(p.barriers), order_(p.proxies), races_({.every = true}) {
+    : program_(&p),
+      pc_(p.threads.size()),
+      waiting_(p.threads.size()),
+      seen_(p.threads.size()),
+      semaphores_(p.semaphores),
+      barriers_(p.barriers),
+      order_(p.proxies),
+      races_({.every = true}) {
   std::vector<Stream> streams;
   for (const bool in_order : p.streams) {
     streams.emplace_back();
@@ -106,7 +112,8 @@ bool Machine::barrier_wait(size_t t, const Instruction& i) {
 
 bool Machine::group_wait(size_t t, const Instruction& i) {
   const Awaited a{Completion::Kind::Group, i.object, streams_.last_awaited(i.object, i.amount)};
-  for (size_t left = queue_.size() + 1; streams_[i.object].outstanding(i.flag) > i.amount && left > 0; --left) satisfy(a);
+  for (size_t left = queue_.size() + 1; streams_[i.object].outstanding(i.flag) > i.amount && left > 0; --left)
+    satisfy(a);
   if (!streams_.wait(i.object, i.amount, i.flag, static_cast<int32_t>(t))) return false;
   order_.wait_group(static_cast<int32_t>(t), i.object, i.amount, i.flag);
   in_flight_.saw_groups(i.object, a.last_group, i.flag);
@@ -115,7 +122,8 @@ bool Machine::group_wait(size_t t, const Instruction& i) {
 
 void Machine::access(shadow::Actor who, const Part& p, const Instruction& i, bool write, int32_t thread) {
   const int64_t dims[] = {p.rows, p.columns};
-  shadow::Access a{who, p.array, (p.row * kRow + p.column) * 4, dims, kStrides, 2, 4, write, i.atomic, i.proxy, sites_++};
+  shadow::Access a{who,     p.array, (p.row * kRow + p.column) * 4, dims, kStrides, 2, 4, write, i.atomic,
+                   i.proxy, sites_++};
   in_flight_.access(a, thread);
   races_.access(order_, a);
   if (write) written_[p.array].write(a.box());
@@ -143,8 +151,11 @@ void Machine::copy(size_t t, const Instruction& i) {
       return shadow::FlightSide{p.array, shadow::Box((p.row * kRow + p.column) * 4, dims, kStrides, 2, 4), write};
     };
     f.sides = {side(i.part, false), side(i.to, true)};
-    const auto owed = [&](const Completion& c) { return shadow::Owed{c.kind, c.kind == Completion::Kind::Group ? op.stream : c.object,
-        c.kind == Completion::Kind::Semaphore ? c.count : 1, c.kind == Completion::Kind::Group ? op.group : INT64_MAX}; };
+    const auto owed = [&](const Completion& c) {
+      return shadow::Owed{c.kind, c.kind == Completion::Kind::Group ? op.stream : c.object,
+                          c.kind == Completion::Kind::Semaphore ? c.count : 1,
+                          c.kind == Completion::Kind::Group ? op.group : INT64_MAX};
+    };
     for (const Completion& c : op.after_read) f.after_read.push_back(owed(c));
     for (const Completion& c : op.after_write) f.after_write.push_back(owed(c));
     in_flight_.start(op.id, f);
@@ -159,7 +170,8 @@ void Machine::copy(size_t t, const Instruction& i) {
   }
   queue_.push(op);
   if (program_->policy == CopyCompletion::AtIssue)
-    for (std::vector<size_t> next; !(next = queue_.eligible(CopyCompletion::AtIssue)).empty();) finish(queue_.take(next.front()));
+    for (std::vector<size_t> next; !(next = queue_.eligible(CopyCompletion::AtIssue)).empty();)
+      finish(queue_.take(next.front()));
 }
 
 bool Machine::run(size_t t, const Instruction& i) {

@@ -60,25 +60,34 @@ struct Maker {
     Instruction i{Kind::Access};
     const auto barriers = static_cast<int64_t>(p.barriers.size()), streams = static_cast<int64_t>(p.streams.size());
     switch (below(13)) {
-      case 0: case 1: case 2: case 12:
-        i.part = part(), i.write = one_in(2), i.atomic = one_in(5);
-        return i;
-      case 3: case 5:
+      case 0:
+      case 1:
+      case 2:
+      case 12: i.part = part(), i.write = one_in(2), i.atomic = one_in(5); return i;
+      case 3:
+      case 5:
         i.kind = Kind::Signal, i.object = below(p.semaphores), i.amount = one_in(12) ? -1 : 1 + below(2);
         return i;
       case 4:
         i.kind = Kind::Wait, i.object = below(p.semaphores), i.amount = 1 + below(2), i.flag = !one_in(4);
         return i;
-      case 6: case 7:
+      case 6:
+      case 7:
         if (barriers == 0) return any();
         i.object = below(barriers);
         switch (below(12)) {
           case 0: i.kind = Kind::Expect, i.amount = 8; return i;
-          case 1: case 2: i.kind = Kind::ArriveExpecting, i.amount = 8; return i;
-          case 3: case 4: case 5: case 6: case 7: i.kind = Kind::Arrive, i.amount = 1 + one_in(6); return i;
+          case 1:
+          case 2: i.kind = Kind::ArriveExpecting, i.amount = 8; return i;
+          case 3:
+          case 4:
+          case 5:
+          case 6:
+          case 7: i.kind = Kind::Arrive, i.amount = 1 + one_in(6); return i;
           default: i.kind = Kind::BarrierWait; return i;
         }
-      case 8: case 9: return copy();
+      case 8:
+      case 9: return copy();
       case 10:
         if (streams == 0) return any();
         i.object = below(streams);
@@ -95,14 +104,16 @@ struct Maker {
         return i;
     }
   }
-  // A block that the thread has to itself in this round: one of 6 rows of one of 2 arrays, now and then somebody else's.
+  // A block that the thread has to itself in this round: one of 6 rows of one of 2 arrays, now and then somebody
+  // else's.
   Part own(size_t thread, int64_t round) {
     const auto place = one_in(40) ? below(12) : (static_cast<int64_t>(thread) + round) % 12;
     Part q{static_cast<int32_t>(place / 6), place % 6, 0, 1, 8};
     if (one_in(4)) q.columns = 4, q.column = one_in(2) ? 4 : 0;
     return q;
   }
-  // Threads that work on blocks of their own, meet, and go on to the next: barrier 0, or a round of signals, orders them.
+  // Threads that work on blocks of their own, meet, and go on to the next: barrier 0, or a round of signals, orders
+  // them.
   void rounds() {
     const auto n = static_cast<int64_t>(p.threads.size());
     if (p.barriers.empty()) p.barriers.emplace_back();

@@ -92,7 +92,8 @@ int64_t Reference::outstanding(size_t stream, bool reads) const {
 std::vector<int> Reference::front(const Semaphore& s, int64_t units) const {
   std::vector<int> r;
   if (units > 0) r = s.paid;
-  for (int64_t n = 0; n < units && n < static_cast<int64_t>(s.units.size()); ++n) r.push_back(s.units[static_cast<size_t>(n)].event);
+  for (int64_t n = 0; n < units && n < static_cast<int64_t>(s.units.size()); ++n)
+    r.push_back(s.units[static_cast<size_t>(n)].event);
   return r;
 }
 
@@ -131,7 +132,8 @@ bool Reference::would_block(size_t t) const {
 
 bool Reference::behind_another(const Operation& op) const {
   if (!op.what->in_order) return false;
-  return std::any_of(operations_.begin(), operations_.end(), [&](const Operation& o) { return !o.done && o.what->stream == op.what->stream && o.id < op.id; });
+  return std::any_of(operations_.begin(), operations_.end(),
+                     [&](const Operation& o) { return !o.done && o.what->stream == op.what->stream && o.id < op.id; });
 }
 
 // Which operation a waiter makes move: of those that it waits for the oldest, or what that one stands behind.
@@ -141,7 +143,8 @@ int64_t Reference::next_on_the_way(const Instruction& i) const {
     const auto is = [&](const Completion& c) {
       if (i.kind == Kind::Wait) return c.kind == Completion::Kind::Semaphore && c.object == i.object;
       if (i.kind == Kind::BarrierWait) return c.kind == Completion::Kind::Barrier && c.object == i.object;
-      return c.kind == Completion::Kind::Group && op.what->stream == i.object && op.group < streams_[static_cast<size_t>(i.object)].group - i.amount;
+      return c.kind == Completion::Kind::Group && op.what->stream == i.object &&
+             op.group < streams_[static_cast<size_t>(i.object)].group - i.amount;
     };
     if (!is(op.what->after_read) && !is(op.what->after_write)) continue;
     for (const Operation& o : operations_)
@@ -184,7 +187,8 @@ void Reference::issue(size_t t, const Instruction& i) {
   std::vector<int> after{issued};
   if (i.stream >= 0) {
     Stream& s = streams_[static_cast<size_t>(i.stream)];
-    if (i.in_order && !s.operations.empty()) after.push_back(operations_[static_cast<size_t>(s.operations.back())].writes);
+    if (i.in_order && !s.operations.empty())
+      after.push_back(operations_[static_cast<size_t>(s.operations.back())].writes);
     s.operations.push_back(op.id);
     op.group = s.group;
   }

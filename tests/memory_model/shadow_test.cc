@@ -1,170 +1,14 @@
 #include <gtest/gtest.h>
 
-#include <random>
-#include <set>
+#include <map>
 
 #include "pallasim/memory/shadow/claims.h"
 #include "pallasim/memory/shadow/in_flight.h"
 #include "pallasim/memory/shadow/races.h"
-#include "pallasim/memory/shadow/written.h"
+#include "views.h"
 
 namespace pallasim::memory::shadow {
 namespace {
-
-using Bytes = std::set<int64_t>;
-
-struct View {
-  std::vector<int64_t> dims, strides;
-  int64_t offset, element;
-};
-
-// Bytes one by one, without a box.
-void visit(const View& v, size_t d, int64_t at, Bytes* r) {
-  if (d == v.dims.size()) {
-    for (int64_t b = 0; b < v.element; ++b) r->insert(at + b);
-    return;
-  }
-  for (int64_t i = 0; i < v.dims[d]; ++i) visit(v, d + 1, at + i * v.strides[d] * v.element, r);
-}
-Bytes bytes_of(const View& v) {
-  Bytes r;
-  visit(v, 0, v.offset, &r);
-  return r;
-}
-Box box_of(const View& v) { return Box(v.offset, v.dims.data(), v.strides.data(), static_cast<int>(v.dims.size()), v.element); }
-Bytes bytes_of(const Box& b) {
-  Bytes r;
-  for (const Range& x : b.rows())
-    for (int64_t i = x.begin; i < x.end; ++i) r.insert(i);
-  return r;
-}
-bool meet(const Bytes& a, const Bytes& b) {
-  return std::any_of(a.begin(), a.end(), [&](int64_t x) { return b.count(x) > 0; });
-}
-
-class Random {
- public:
-  explicit Random(uint64_t seed) : rng_(seed) {}
-  int64_t below(int64_t n) { return static_cast<int64_t>(rng_() % static_cast<uint64_t>(n)); }
-  // Mostly parts of one 6 x 8 array of elements of 4 bytes, as kernels have them; sometimes anything.
-  View view() {
-    View v;
-    v.element = below(8) == 0 ? 1 + below(8) : 4;
-    if (below(5) == 0) {
-      for (int64_t n = below(4); n > 0; --n) v.dims.push_back(below(4) + (below(6) > 0)), v.strides.push_back(below(13) - 4);
-      v.offset = 200 + below(100);
-      return v;
-    }
-    const int64_t r = below(6), c = below(8), rs = 1 + (below(4) == 0), cs = 1 + (below(4) == 0);
-    v.dims = {1 + below((6 - r + rs - 1) / rs), 1 + below((8 - c + cs - 1) / cs)};
-    v.strides = {8 * rs, cs};
-    v.offset = (r * 8 + c) * 4;
-    if (below(4) == 0) std::swap(v.dims[0], v.dims[1]), std::swap(v.strides[0], v.strides[1]);
-    v.element = 4;
-    return v;
-  }
-
- private:
-  std::mt19937_64 rng_;
-};
-
-TEST(Box, SetsOfBytes) {
-  Random rng(1);
-  for (int round = 0; round < 20000; ++round) {
-    const View v = rng.view(), w = rng.view();
-    const Bytes bv = bytes_of(v), bw = bytes_of(w);
-    const Box a = box_of(v), b = box_of(w);
-    ASSERT_EQ(bytes_of(a), bv) << round;
-    ASSERT_EQ(a.empty(), bv.empty());
-    ASSERT_EQ(overlap(a, b), meet(bv, bw)) << round;
-    if (surely_inside(a, b)) {
-      ASSERT_TRUE(std::includes(bv.begin(), bv.end(), bw.begin(), bw.end())) << round;
-    }
-    if (!bv.empty()) {
-      ASSERT_EQ(a.hull(), (Range{*bv.begin(), *bv.rbegin() + 1}));
-    }
-    if (a == b) {
-      ASSERT_EQ(bv, bw);
-      ASSERT_EQ(a.hash(), b.hash());
-    }
-  }
-}
-
-TEST(Box, OneFormForOneSet) {
-  const int64_t whole[] = {4, 8}, dense[] = {8, 1}, turned_dims[] = {8, 4}, turned[] = {1, 8}, back[] = {-8, -1};
-  EXPECT_EQ(Box(0, whole, dense, 2, 4), Box(0, 128));
-  EXPECT_EQ(Box(0, turned_dims, turned, 2, 4), Box(0, 128));
-  EXPECT_EQ(Box(124, whole, back, 2, 4), Box(0, 128));
-  const int64_t part[] = {4, 2};
-  const Box p(0, part, dense, 2, 4);
-  EXPECT_EQ(p.rank, 1);
-  EXPECT_EQ(p.run, 8);
-  EXPECT_TRUE(surely_inside(Box(0, 128), p));
-  EXPECT_FALSE(surely_inside(p, Box(0, 128)));
-}
-
-// How often each byte was visited, and by whom last.
-struct Count {
-  int64_t visits = 0, last = -1;
-  int64_t heap_bytes() const { return 0; }
-  bool operator==(const Count&) const = default;
-};
-
-TEST(Regions, EveryByteHasItsState) {
-  Random rng(2);
-  for (int round = 0; round < 400; ++round) {
-    Regions<Count> regions;
-    std::map<int64_t, Count> naive;
-    for (int64_t n = 0; n < 40; ++n) {
-      if (rng.below(12) == 0) {
-        const int64_t begin = rng.below(220), end = begin + rng.below(100);
-        regions.forget(begin, end);
-        std::erase_if(naive, [&](const auto& e) { return e.first >= begin && e.first < end; });
-        continue;
-      }
-      const View v = rng.view();
-      const bool forgets = rng.below(2) == 0;
-      const Bytes bytes = bytes_of(v);
-      regions.visit(box_of(v), [&](Count& c, Range hull) {
-        EXPECT_GE(hull.begin, *bytes.begin());
-        EXPECT_LE(hull.end, *bytes.rbegin() + 1);
-        c = forgets ? Count{1, n} : Count{c.visits + 1, c.last};
-      });
-      for (int64_t b : bytes) naive[b] = forgets ? Count{1, n} : Count{naive[b].visits + 1, naive[b].last};
-      std::map<int64_t, Count> got;
-      for (int64_t b = -200; b < 1000; ++b) regions.look(Box(b, b + 1), [&](const Count& c, Range) { got[b] = c; });
-      ASSERT_EQ(got.size(), naive.size()) << round << " " << n;
-      for (const auto& [b, c] : naive) ASSERT_EQ(got.at(b), c) << round << " " << n << " byte " << b;
-    }
-    const Regions<Count> copy = regions;
-    EXPECT_EQ(copy, regions);
-    regions.forget(-200, 1000);
-    EXPECT_EQ(regions.regions() + regions.runs(), 0u);
-  }
-}
-
-TEST(Regions, BlocksStayBlocks) {
-  Regions<Count> regions;
-  const int64_t dims[] = {128, 128}, strides[] = {1024, 1};
-  const auto block = [&](int64_t i, int64_t j) { return Box((i * 128 * 1024 + j * 128) * 4, dims, strides, 2, 4); };
-  for (int64_t i = 0; i < 8; ++i)
-    for (int64_t j = 0; j < 8; ++j) regions.visit(block(i, j), [](Count& c, Range) { ++c.visits; });
-  EXPECT_EQ(regions.regions(), 64u);
-  EXPECT_EQ(regions.runs(), 0u);
-  // The whole array: its blocks stay where they differ from each other, and become one where they do not.
-  regions.visit(block(3, 3), [](Count& c, Range) { ++c.visits; });
-  regions.visit(Box(0, 4 << 20), [](Count& c, Range) { ++c.visits; });
-  EXPECT_EQ(regions.regions(), 64u);
-  regions.visit(Box(0, 4 << 20), [](Count& c, Range) { c = {}; });
-  EXPECT_EQ(regions.regions(), 1u);
-  // A block of it: rows, until what is visited is one again.
-  regions.visit(block(0, 0), [](Count& c, Range) { ++c.visits; });
-  EXPECT_EQ(regions.regions(), 1u);
-  EXPECT_EQ(regions.runs(), 128u);
-  for (int64_t j = 1; j < 8; ++j) regions.visit(block(0, j), [](Count& c, Range) { ++c.visits; });
-  EXPECT_EQ(regions.regions(), 8u);
-  EXPECT_EQ(regions.runs(), 1u);
-}
 
 TEST(Clock, JoinsAsMapsDo) {
   Random rng(3);
@@ -233,7 +77,8 @@ TEST(Order, UnitsAreTakenInTheOrderOfSignals) {
   EXPECT_TRUE(races.found().empty());
   races.access(order, element(2, false, 5, 4));  // one unit was enough: the second signaller may come later
   ASSERT_EQ(races.found().size(), 1u);
-  EXPECT_EQ(races.found()[0], (Race{Race::Kind::Unordered, {1, false, 2, true, false}, {2, false, 5, false, false}, 0, {4, 8}}));
+  EXPECT_EQ(races.found()[0],
+            (Race{Race::Kind::Unordered, {1, false, 2, true, false}, {2, false, 5, false, false}, 0, {4, 8}}));
   order.take(2, 5, 1);
   races.access(order, element(2, true, 6, 4));
   EXPECT_EQ(races.found().size(), 1u);
@@ -301,9 +146,7 @@ TEST(Order, TheAsynchronousProxyNeedsAFence) {
     a.proxy = true;
     races.access(order, a);
     ASSERT_EQ(races.found().size(), fenced ? 0u : 1u);
-    if (!fenced) {
-      EXPECT_EQ(races.found()[0].kind, Race::Kind::Unfenced);
-    }
+    if (!fenced) { EXPECT_EQ(races.found()[0].kind, Race::Kind::Unfenced); }
   }
 }
 
@@ -410,36 +253,6 @@ TEST(InFlight, PhasesAndGroupsFree) {
   EXPECT_TRUE(f.empty());
 }
 
-TEST(Written, AgreesWithBytes) {
-  Random rng(4);
-  for (int round = 0; round < 300; ++round) {
-    Written w;
-    Bytes naive;
-    for (int n = 0; n < 40; ++n) {
-      const View v = rng.view();
-      const Bytes bytes = bytes_of(v);
-      const Box box = box_of(v);
-      const int64_t what = rng.below(8);
-      if (what < 4) {
-        w.write(box);
-        naive.insert(bytes.begin(), bytes.end());
-      } else if (what == 4) {
-        w.clear(box);
-        for (int64_t b : bytes) naive.erase(b);
-      }
-      ASSERT_EQ(w.any(box), meet(bytes, naive));
-      Written::Missing want;
-      for (const Range& r : box.rows())
-        for (int64_t at = r.begin; at < r.end; at += 4)
-          if (!naive.count(at)) {
-            if (want.first < 0) want.first = at;
-            ++want.elements;
-          }
-      ASSERT_EQ(w.missing(box, 4), want) << round << " " << n;
-    }
-  }
-}
-
 TEST(Claims, AgreesWithEveryPair) {
   Random rng(6);
   struct Seen {
@@ -475,7 +288,8 @@ TEST(Claims, AgreesWithEveryPair) {
           any = true;
           pairs.insert({s.site, n});
         }
-        if (kept && !now.write && last_writer && last_writer->unit != now.unit) any = true, pairs.insert({last_writer->site, n});
+        if (kept && !now.write && last_writer && last_writer->unit != now.unit)
+          any = true, pairs.insert({last_writer->site, n});
       }
       ASSERT_EQ(claims.found().size() > before, any) << round << " " << n;
       for (size_t i = before; i < claims.found().size(); ++i) {

@@ -27,7 +27,12 @@ TEST(Units, PlainThreadsHaveTheNamesTheyHad) {
       const Units units(threads, devices);
       int block = -1;
       for (int64_t t = 0; t < threads * devices; ++t) {
+<<<<<<< HEAD
         EXPECT_EQ("s" + units.of(Level::Thread, t), semaphores.name(semaphores.id(own, 0, t), devices, &block));
+=======
+        EXPECT_EQ("s" + units.of(Level::Thread, t),
+                  semaphores.name(semaphores.id(own, 0, t), threads * devices, &block));
+>>>>>>> shadow
         EXPECT_EQ("s" + units.of(Level::Device, units.unit_of(Level::Device, t)),
                   semaphores.name(semaphores.id(shared, 0, t), devices, &block));
       }
@@ -126,7 +131,8 @@ TEST_F(OneBarrier, WhoComesTooOften) {
   EXPECT_FALSE(b.arrive(0, 1, 3, &woken));
   using Kind = BarrierFinding::Kind;
   EXPECT_EQ(b.findings(), (std::vector<BarrierFinding>{{Kind::OverArrival, 0, 0, 1, 3}}));
-  EXPECT_EQ(b.left_over(0), (std::vector<BarrierFinding>{{Kind::BytesLeft, 0, 0, 8, -1}, {Kind::ArrivalsLeft, 0, 0, 2, -1}}));
+  EXPECT_EQ(b.left_over(0),
+            (std::vector<BarrierFinding>{{Kind::BytesLeft, 0, 0, 8, -1}, {Kind::ArrivalsLeft, 0, 0, 2, -1}}));
 }
 
 TEST_F(OneBarrier, EndsThatNobodyWaitedFor) {
@@ -164,7 +170,8 @@ TEST(BarrierLayout, EveryOwnerHasItsOwn) {
     for (int64_t i = 0; i < 3; ++i) {
       const int64_t id = l.id_of_thread(cta, i, t);
       ids.insert(id);
-      EXPECT_EQ(l.name(id, &block), "full[" + std::to_string(i) + "] of " + units.name(Level::Core, units.unit_of(Level::Core, t)));
+      EXPECT_EQ(l.name(id, &block),
+                "full[" + std::to_string(i) + "] of " + units.name(Level::Core, units.unit_of(Level::Core, t)));
       EXPECT_EQ(block, cta);
     }
     ids.insert(l.id_of_thread(all, 0, t));
@@ -172,7 +179,8 @@ TEST(BarrierLayout, EveryOwnerHasItsOwn) {
   }
   EXPECT_EQ(static_cast<int64_t>(ids.size()), l.total());
   EXPECT_EQ(l.name(l.id(all, 0, 1), &block), "done of device 1");
-  EXPECT_EQ(l.name(l.id(cluster, 0, units.first(Level::Cluster, 0, 1)), &block), "barrier of cluster (0,0) of device 1");
+  EXPECT_EQ(l.name(l.id(cluster, 0, units.first(Level::Cluster, 0, 1)), &block),
+            "barrier of cluster (0,0) of device 1");
   EXPECT_EQ(l.name(l.total(), &block), "barrier 86");
   EXPECT_EQ(block, -1);
   const Barriers b = l.make();

@@ -4,7 +4,8 @@
 
 namespace pallasim::memory::shadow {
 
-Box::Box(int64_t at, const int64_t* extents, const int64_t* strides, int r, int64_t element_bytes) : offset(at), run(element_bytes) {
+Box::Box(int64_t at, const int64_t* extents, const int64_t* strides, int r, int64_t element_bytes)
+    : offset(at), run(element_bytes) {
   for (int d = 0; d < r; ++d) {
     if (extents[d] <= 0) {
       *this = Box(at, at);
@@ -20,6 +21,11 @@ Box::Box(int64_t at, const int64_t* extents, const int64_t* strides, int r, int6
     for (; i > 0 && dims[i - 1].stride < stride; --i) dims[i] = dims[i - 1];
     dims[i] = {extents[d], stride};
   }
+  settle();
+}
+
+void Box::settle() {
+  rank = static_cast<int>(std::remove_if(dims, dims + rank, [](const Dim& d) { return d.count == 1; }) - dims);
   // From the innermost dimension on: into the run, as long as there is no gap.
   while (rank > 0 && dims[rank - 1].stride <= run) {
     run += (dims[rank - 1].count - 1) * dims[rank - 1].stride;
@@ -116,8 +122,8 @@ struct Choice {
   int64_t reach_lo, reach_hi;
 };
 
-// Is there a choice of multiples that sums up to within what `distance` + (-run_b, run_a) leaves? Strides descend, so that
-// almost always one or two multiples are near enough.
+// Is there a choice of multiples that sums up to within what `distance` + (-run_b, run_a) leaves? Strides descend, so
+// that almost always one or two multiples are near enough.
 bool reaches(const Choice* c, int n, int64_t distance, int64_t run_a, int64_t run_b) {
   if (n == 0) return distance > -run_b && distance < run_a;
   const int64_t rest_lo = n > 1 ? c[1].reach_lo : 0, rest_hi = n > 1 ? c[1].reach_hi : 0;
@@ -160,12 +166,81 @@ bool surely_inside(const Box& outer, const Box& inner) {
   for (int i = 0; i < outer.rank; ++i) {
     const int64_t stride = outer.dims[i].stride;
     if (j < inner.rank && inner.dims[j].stride > stride) return false;
-    const int64_t digit = rest / stride, count = j < inner.rank && inner.dims[j].stride == stride ? inner.dims[j++].count : 1;
+    const int64_t digit = rest / stride,
+                  count = j < inner.rank && inner.dims[j].stride == stride ? inner.dims[j++].count : 1;
     if (digit + count > outer.dims[i].count) return false;
     rest -= digit * stride;
   }
   for (; j < inner.rank; ++j) span += (inner.dims[j].count - 1) * inner.dims[j].stride;
   return rest >= 0 && rest + span <= outer.run;
+}
+
+namespace {
+
+// The box that is cut away, dimension by dimension, and what is left beside it.
+struct Cutter {
+  std::vector<Box>* rest;
+  Box prefix;  // the dimensions that are cut already
+
+  void add(Box b, int64_t offset, int64_t run) const {
+    b.offset = offset;
+    b.run = run;
+    if (run <= 0) return;
+    b.settle();
+    rest->push_back(b);
+  }
+  void add_run(int64_t begin, int64_t end) const { add(prefix, begin, end - begin); }
+  // `count` steps of the outer box's dimension i, with all within.
+  void add_slab(const Box& outer, int i, int64_t offset, int64_t count) const {
+    if (count <= 0) return;
+    Box b = prefix;
+    b.dims[b.rank++] = {count, outer.dims[i].stride};
+    for (int d = i + 1; d < outer.rank; ++d) b.dims[b.rank++] = outer.dims[d];
+    add(b, offset, outer.run);
+  }
+  void push(int64_t count, int64_t stride) {
+    if (count > 1) prefix.dims[prefix.rank++] = {count, stride};
+  }
+};
+
+}  // namespace
+
+bool subtract(const Box& outer, const Box& inner, std::vector<Box>* rest) {
+  const size_t before = rest->size();
+  Cutter cutter{rest, {}};
+  int64_t begin = outer.offset;
+  int j = 0;
+  for (int i = 0; i < outer.rank; ++i) {
+    const int64_t stride = outer.dims[i].stride, digit = (inner.offset - begin) / stride;
+    const int64_t count = j < inner.rank && inner.dims[j].stride == stride ? inner.dims[j++].count : 1;
+    cutter.add_slab(outer, i, begin, digit);
+    cutter.add_slab(outer, i, begin + (digit + count) * stride, outer.dims[i].count - digit - count);
+    begin += digit * stride;
+    cutter.push(count, stride);
+  }
+  // What is left of the outer box is a run; rows of the inner one lie in it. They are cut where rows of the array
+  // begin.
+  int64_t end = begin + outer.run;
+  for (; j < inner.rank; ++j) {
+    const auto [count, stride] = inner.dims[j];
+    int64_t row = inner.run;
+    for (int d = j + 1; d < inner.rank; ++d) row += (inner.dims[d].count - 1) * inner.dims[d].stride;
+    const int64_t first = floor_div(inner.offset, stride) * stride;
+    if (first < begin || first + count * stride > end || inner.offset - first + row > stride) {
+      rest->resize(before);
+      return false;
+    }
+    cutter.add_run(begin, first);
+    cutter.add_run(first + count * stride, end);
+    cutter.push(count, stride);
+    cutter.add_run(first, inner.offset);
+    cutter.add_run(inner.offset + row, first + stride);
+    begin = inner.offset;
+    end = begin + row;
+  }
+  cutter.add_run(begin, inner.offset);
+  cutter.add_run(inner.offset + inner.run, end);
+  return true;
 }
 
 }  // namespace pallasim::memory::shadow

@@ -72,7 +72,9 @@ void InFlight::saw_groups(int64_t stream, int64_t last, bool reads) {
   for (auto& [id, f] : flights_)
     for (std::vector<Owed>* side : {&f.after_read, &f.after_write})
       for (Owed& o : *side)
-        if ((!reads || side == &f.after_read) && o.kind == Completion::Kind::Group && o.object == stream && o.number <= last) o.units = 0;
+        if ((!reads || side == &f.after_read) && o.kind == Completion::Kind::Group && o.object == stream &&
+            o.number <= last)
+          o.units = 0;
   free_what_is_awaited();
 }
 
@@ -94,7 +96,8 @@ void InFlight::access(const Access& a, int32_t thread) {
     }
     if (!met || !told_.insert({f.site, a.site}).second) continue;
     const Party party{thread, a.who < 0, a.site, a.write, a.atomic};
-    found_.push_back({id, f.site, party, met->write, met->write ? left(f.after_write) : read_owed, a.instance, box.hull()});
+    found_.push_back(
+        {id, f.site, party, met->write, met->write ? left(f.after_write) : read_owed, a.instance, box.hull()});
   }
 }
 

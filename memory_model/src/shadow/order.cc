@@ -157,7 +157,8 @@ Actor Order::line(int32_t t, const Knowledge& at_issue) {
 
 Issued Order::issue(int32_t t, int64_t stream, bool in_order, bool two_sided) {
   Knowledge k = release(t);
-  // Lines that this operation follows because somebody saw what they released, not because a stream puts it behind them.
+  // Lines that this operation follows because somebody saw what they released, not because a stream puts it behind
+  // them.
   Issued r;
   r.reads = r.writes = line(t, k);
   ++lines_[static_cast<size_t>(-1 - r.reads)].time;
@@ -205,7 +206,9 @@ void Order::fence(int32_t t) {
 int64_t Order::memory() const {
   std::unordered_set<const void*> seen;
   int64_t n = 0;
-  const auto add = [&](const Knowledge& k) { n += static_cast<int64_t>(sizeof k) + k.all.memory(&seen) + k.fenced.memory(&seen); };
+  const auto add = [&](const Knowledge& k) {
+    n += static_cast<int64_t>(sizeof k) + k.all.memory(&seen) + k.fenced.memory(&seen);
+  };
   for (const Thread& t : threads_) add(t.knows), n += static_cast<int64_t>(sizeof t + t.lines.size() * sizeof(Actor));
   for (const Line& l : lines_) add(l.knows);
   for (const auto& [id, s] : semaphores_) {

@@ -34,8 +34,8 @@ bool has(const std::vector<Mark>& marks, const Mark& m) {
 
 }  // namespace
 
-// Has the actor been here since it last synchronised, with nothing left that this access would add? Who came in between has
-// looked at that mark.
+// Has the actor been here since it last synchronised, with nothing left that this access would add? Who came in between
+// has looked at that mark.
 bool Races::known(const State& s, const Mark& m) const {
   if (m.write && !m.atomic) return s.write.at == m.at && s.reads.empty() && s.atomics.empty();
   return s.write.at == m.at || has(m.atomic ? s.atomics : s.reads, m);
@@ -53,8 +53,9 @@ void Races::meet(const Now& now, const Mark& earlier, Range bytes) {
   found_.push_back({kind, party(earlier), party(now.mark), now.instance, bytes});
 }
 
-// Takes the place of the actor's last mark of the kind. Whenever the list doubled, marks that this one follows go: who is not
-// ordered after them and meets them meets this one too, if it is a plain read, or atomic and reads or writes at least as much.
+// Takes the place of the actor's last mark of the kind. Whenever the list doubled, marks that this one follows go: who
+// is not ordered after them and meets them meets this one too, if it is a plain read, or atomic and reads or writes at
+// least as much.
 void Races::insert(const Now& now, std::vector<Mark>* marks) {
   auto it = place_of(*marks, now.mark);
   if (it != marks->end() && it->at.actor == now.mark.at.actor && it->write == now.mark.write) {

@@ -1,5 +1,6 @@
-// Asynchronous operations: issued, they read, write and complete later than the step that issued them; what they complete tells
-// others. What is in flight is plain data (buffers and offsets, no pointers), so it is part of a snapshot.
+// Asynchronous operations: issued, they read, write and complete later than the step that issued them; what they
+// complete tells others. What is in flight is plain data (buffers and offsets, no pointers), so it is part of a
+// snapshot.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -53,7 +54,8 @@ class CopyQueue {
   void push(AsyncCopy c) { copies_.push_back(c); }
   AsyncCopy take(size_t i);
   void clear() { copies_.clear(); }
-  // The oldest copy that will signal the semaphore, or that uses a part of the thread's buffer; size() if there is none.
+  // The oldest copy that will signal the semaphore, or that uses a part of the thread's buffer; size() if there is
+  // none.
   size_t first_signalling(int64_t semaphore) const;
   size_t first_using(int32_t thread, uint32_t buffer, int64_t begin, int64_t end) const;
 
@@ -67,8 +69,8 @@ struct Span {
 };
 Span span_of(const AsyncCopy&, bool dst);
 
-// What an operation reads or writes: a strided shape at a place, or rows of it. `rows`: where given, element (i, …) lies where
-// element (rows[i], …) of the shape would, and rows.size() is the first extent.
+// What an operation reads or writes: a strided shape at a place, or rows of it. `rows`: where given, element (i, …)
+// lies where element (rows[i], …) of the shape would, and rows.size() is the first extent.
 struct Side {
   Place place;
   std::vector<int64_t> dims, strides;  // elements
@@ -103,7 +105,8 @@ struct Completion {
   bool operator==(const Completion&) const = default;
 };
 
-// One asynchronous operation of whatever kind. Who issued it knows from `step` what moves; here is what others can tell by.
+// One asynchronous operation of whatever kind. Who issued it knows from `step` what moves; here is what others can tell
+// by.
 struct AsyncOperation {
   int64_t id = 0;      // in order of issue
   int32_t step = -1;   // that issued it
@@ -139,9 +142,9 @@ class AsyncQueue {
   void push(AsyncOperation op) { operations_.push_back(std::move(op)); }
   AsyncOperation take(size_t i);
   void clear() { operations_.clear(); }
-  // Which of them may move now, in ascending order. AtIssue: the oldest, until none is left. AtWait: the next one on the way
-  // to what is awaited, its ordered stream's predecessors first; nothing where nobody waits, or nothing of it is in flight.
-  // Scheduled: all but those behind others of an ordered stream.
+  // Which of them may move now, in ascending order. AtIssue: the oldest, until none is left. AtWait: the next one on
+  // the way to what is awaited, its ordered stream's predecessors first; nothing where nobody waits, or nothing of it
+  // is in flight. Scheduled: all but those behind others of an ordered stream.
   std::vector<size_t> eligible(CopyCompletion policy, const Awaited* awaited = nullptr) const;
   // The oldest operation that uses a part of the thread's buffer, bytes [begin, end); size() if there is none.
   size_t first_using(int32_t thread, uint32_t buffer, int64_t begin, int64_t end) const;

@@ -1,5 +1,5 @@
-// Barriers: they have phases, not counts. A phase ends when everybody arrived and no bytes are due any more; then the next
-// begins. mbarriers, barriers of a cluster, of subcores, named barriers and joins are kinds of it.
+// Barriers: they have phases, not counts. A phase ends when everybody arrived and no bytes are due any more; then the
+// next begins. mbarriers, barriers of a cluster, of subcores, named barriers and joins are kinds of it.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -24,12 +24,12 @@ struct Barrier {
 // Misuse, as data; `barrier` is an id of Barriers.
 struct BarrierFinding {
   enum class Kind : uint8_t {
-    OverArrival,    // `amount` arrivals more than the phase expects; they are dropped
-    Unwaited,       // phase `phase` ended, and nobody waited for the end of the one before
-    PassedPhase,    // thread `thread` waits for phase `phase`, but `amount` later ones ended, too
-    Unobserved,     // at the end: nobody saw the ends of the last `amount` phases
-    BytesLeft,      // at the end: `amount` bytes are due, or came that nobody expected (negative)
-    ArrivalsLeft    // at the end: `amount` arrivals of a phase that did not end
+    OverArrival,  // `amount` arrivals more than the phase expects; they are dropped
+    Unwaited,     // phase `phase` ended, and nobody waited for the end of the one before
+    PassedPhase,  // thread `thread` waits for phase `phase`, but `amount` later ones ended, too
+    Unobserved,   // at the end: nobody saw the ends of the last `amount` phases
+    BytesLeft,    // at the end: `amount` bytes are due, or came that nobody expected (negative)
+    ArrivalsLeft  // at the end: `amount` arrivals of a phase that did not end
   };
   Kind kind;
   int64_t barrier = 0, phase = 0, amount = 0;
@@ -46,16 +46,16 @@ class Barriers {
   // A barrier as at its start: nobody arrived, phase 0. Who waits stays.
   void init(int64_t id, int64_t expected);
 
-  // Each returns whether the phase ended by it; then who waits is moved to `woken` and tries again. `thread`: -1 where an
-  // asynchronous operation arrives. Bytes are not negative; those of one call come at once.
+  // Each returns whether the phase ended by it; then who waits is moved to `woken` and tries again. `thread`: -1 where
+  // an asynchronous operation arrives. Bytes are not negative; those of one call come at once.
   bool arrive(int64_t id, int64_t count, int32_t thread, std::vector<int32_t>* woken);
   bool expect(int64_t id, int64_t bytes, std::vector<int32_t>* woken);
   bool deliver(int64_t id, int64_t bytes, std::vector<int32_t>* woken);
   // An arrival that brings an expectation of bytes; no phase ends between the two.
   bool arrive_expecting(int64_t id, int64_t bytes, int32_t thread, std::vector<int32_t>* woken);
 
-  // `seen`: phases of this barrier whose ends the waiter saw; kept by the waiter, 0 at first. True: phase `seen` ended, and
-  // `seen` is one more. False: `thread` waits now.
+  // `seen`: phases of this barrier whose ends the waiter saw; kept by the waiter, 0 at first. True: phase `seen` ended,
+  // and `seen` is one more. False: `thread` waits now.
   bool wait(int64_t id, int64_t* seen, int32_t thread);
   // As wait, for who looks and goes on: nobody is put to wait.
   bool test(int64_t id, int64_t* seen, int32_t thread);
@@ -80,7 +80,7 @@ struct BarrierBlock {
   std::string name;  // as in the kernel's signature, may be empty
   int64_t count = 1;
   Level owner = Level::Device;
-  int mesh = -1;     // -1: all
+  int mesh = -1;  // -1: all
   int64_t expected = 1;
   bool parity = false;
   int64_t first = 0;  // within the device's

@@ -43,7 +43,8 @@ class Streams {
 
   // An operation joins the open group; returns the group's number.
   int64_t issue(int64_t id);
-  // Its reads are complete, or its writes, and by that its reads. Who waits is moved to `woken` if a group completed by it.
+  // Its reads are complete, or its writes, and by that its reads. Who waits is moved to `woken` if a group completed by
+  // it.
   void reads_done(int64_t id, int64_t group, std::vector<int32_t>* woken);
   void writes_done(int64_t id, int64_t group, bool reads_were_done, std::vector<int32_t>* woken);
   // Closes the open group; returns its number.

@@ -11,18 +11,20 @@ enum class Level : uint8_t { Device, Cluster, Core, Thread, Warp };
 // One mesh of every device: clusters of cores of threads of warps. A TensorCore and a Triton program are cores with one
 // thread, a SparseCore has its subcores as threads, a CTA its warpgroups. Extents are at least 1.
 struct Mesh {
-  std::vector<int64_t> clusters;        // extents of the grid of clusters; empty: there is one, which has no name
-  std::vector<int64_t> cores{1};        // extents of the cores of one cluster
-  int64_t threads = 1;                  // of one core
-  int64_t warps = 1;                    // of one thread
-  std::string core, thread = "thread";  // as users say: "SparseCore", "subcore"; core "": threads are counted through the mesh
-  std::vector<std::string> core_axes;   // "x": a core of a cluster is told by its place on these axes; empty: by a number
-  std::string first_thread;             // thread 0 of a core, where it is of another sort: "scalar subcore"
+  std::vector<int64_t> clusters;  // extents of the grid of clusters; empty: there is one, which has no name
+  std::vector<int64_t> cores{1};  // extents of the cores of one cluster
+  int64_t threads = 1;            // of one core
+  int64_t warps = 1;              // of one thread
+  std::string core,
+      thread = "thread";  // as users say: "SparseCore", "subcore"; core "": threads are counted through the mesh
+  std::vector<std::string>
+      core_axes;             // "x": a core of a cluster is told by its place on these axes; empty: by a number
+  std::string first_thread;  // thread 0 of a core, where it is of another sort: "scalar subcore"
   bool operator==(const Mesh&) const = default;
 };
 
-// Several meshes lie side by side on each device. Units of a level are counted device by device, within it mesh by mesh, within
-// it in row-major order: so the threads below one unit follow each other. Arguments are in range.
+// Several meshes lie side by side on each device. Units of a level are counted device by device, within it mesh by
+// mesh, within it in row-major order: so the threads below one unit follow each other. Arguments are in range.
 class Units {
  public:
   // One mesh of plain threads.
@@ -50,8 +52,8 @@ class Units {
 
   // "thread 3", "device 1", "thread 3 of device 1", "subcore 3 of SparseCore 1", "cluster (2,0), CTA x=1, warpgroup 1".
   std::string name(Level, int64_t unit) const;
-  // What follows the name of an object that the unit owns: " of thread 1 on device 1", " of device 1", or nothing where there
-  // is but one owner.
+  // What follows the name of an object that the unit owns: " of thread 1 on device 1", " of device 1", or nothing where
+  // there is but one owner.
   std::string of(Level, int64_t unit) const;
 
   bool operator==(const Units&) const = default;

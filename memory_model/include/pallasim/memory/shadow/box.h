@@ -1,4 +1,5 @@
-// Sets of bytes of an allocation: strided boxes in one canonical form, so that equal sets of ordinary views compare equal.
+// Sets of bytes of an allocation: strided boxes in one canonical form, so that equal sets of ordinary views compare
+// equal.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -14,8 +15,8 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
-// The bytes offset + i0 * stride0 + i1 * stride1 + … + b with 0 <= ik < countk and 0 <= b < run. Counts are at least 2, strides
-// positive and descending; dimensions that follow each other without a gap are one. No bytes: run = 0.
+// The bytes offset + i0 * stride0 + i1 * stride1 + … + b with 0 <= ik < countk and 0 <= b < run. Counts are at least 2,
+// strides positive and descending; dimensions that follow each other without a gap are one. No bytes: run = 0.
 struct Box {
   struct Dim {
     int64_t count, stride;  // stride: bytes
@@ -47,12 +48,18 @@ struct Box {
 
   // The runs, ascending and disjoint.
   std::vector<Range> rows() const;
+  // Brings dimensions of positive strides, in descending order, into the form that is said above.
+  void settle();
 };
 
 // Have they a byte in common? Exact.
 bool overlap(const Box&, const Box&);
 // Are all bytes of `inner` in `outer`? True is certain; boxes of unlike strides may be refused although they are.
 bool surely_inside(const Box& outer, const Box& inner);
+
+// Appends boxes that make up what of `outer` is not in `inner`, which lies surely inside; both are nested. False, and
+// nothing appended: they are not of one array's rows and columns.
+bool subtract(const Box& outer, const Box& inner, std::vector<Box>* rest);
 
 struct BoxHash {
   size_t operator()(const Box& b) const { return b.hash(); }

@@ -1,4 +1,5 @@
-// Units of a grid that share elements: of those that claim to run at once no two may use an element that one of them writes.
+// Units of a grid that share elements: of those that claim to run at once no two may use an element that one of them
+// writes.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -21,16 +22,16 @@ struct Shared {
   Use earlier, later;  // in this run
   bool earlier_wrote = false, later_wrote = false;
   int32_t instance = 0;
-  Range bytes;         // from the first to behind the last at which they meet
+  Range bytes;  // from the first to behind the last at which they meet
   bool operator==(const Shared&) const = default;
 };
 
 class Claims {
  public:
   explicit Claims(int64_t max_bytes = INT64_MAX) : max_bytes_(max_bytes) {}
-  // `unit`: coordinates on the axes of the claim, as one number from 0 on. `kept`: memory of which every worker has its own, so
-  // that only a value which one unit finds and another one left there matters. Access::who and ::proxy are not looked at.
-  // False: the limit is reached (see limit()); nothing is looked at from now on, and the caller says so.
+  // `unit`: coordinates on the axes of the claim, as one number from 0 on. `kept`: memory of which every worker has its
+  // own, so that only a value which one unit finds and another one left there matters. Access::who and ::proxy are not
+  // looked at. False: the limit is reached (see limit()); nothing is looked at from now on, and the caller says so.
   bool access(int64_t unit, const Access&, bool kept = false);
   void fresh(int32_t instance, int64_t begin, int64_t end);
   // Once per instance and pair of sites.

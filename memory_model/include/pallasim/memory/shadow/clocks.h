@@ -17,8 +17,9 @@ struct Epoch {
   bool operator==(const Epoch&) const = default;
 };
 
-// Per actor the last moment known. Sparse: who is not named is known of nothing. Clocks that came out of one another, such as
-// those of all who left a barrier, share what they have in common, so that n threads do not hold n times n entries.
+// Per actor the last moment known. Sparse: who is not named is known of nothing. Clocks that came out of one another,
+// such as those of all who left a barrier, share what they have in common, so that n threads do not hold n times n
+// entries.
 class Clock {
  public:
   int64_t at(Actor) const;

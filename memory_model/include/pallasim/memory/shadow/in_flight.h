@@ -1,5 +1,6 @@
-// Accesses to memory that an asynchronous operation in flight uses: what it writes nobody may touch, and what it reads nobody
-// may change, before its completion was awaited. This also judges one thread by itself, where `races` needs an order.
+// Accesses to memory that an asynchronous operation in flight uses: what it writes nobody may touch, and what it reads
+// nobody may change, before its completion was awaited. This also judges one thread by itself, where `races` needs an
+// order.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -38,12 +39,12 @@ struct Flight {
 
 struct InFlightUse {
   int64_t operation = 0;
-  int32_t issued = 0;       // site
+  int32_t issued = 0;  // site
   Party access;
-  bool writes = false;      // the side that is met: the operation writes it
-  int64_t owed = 0;         // units that are not awaited: bytes where the semaphore counts bytes
+  bool writes = false;  // the side that is met: the operation writes it
+  int64_t owed = 0;     // units that are not awaited: bytes where the semaphore counts bytes
   int32_t instance = 0;
-  Range bytes;              // of the access, from the first to behind the last
+  Range bytes;  // of the access, from the first to behind the last
   bool operator==(const InFlightUse&) const = default;
 };
 
@@ -55,8 +56,8 @@ class InFlight {
   void taken(int64_t semaphore, int64_t units);
   // The bytes or arrivals that the operation owes a barrier counted in this phase.
   void counted(int64_t id, int64_t barrier, int64_t phase);
-  // Somebody saw the end of a barrier's phase: it and those before are awaited. Of a stream: groups up to this one, as far as
-  // their reads or (by that, too) their writes go.
+  // Somebody saw the end of a barrier's phase: it and those before are awaited. Of a stream: groups up to this one, as
+  // far as their reads or (by that, too) their writes go.
   void saw_phase(int64_t barrier, int64_t phase);
   void saw_groups(int64_t stream, int64_t last, bool reads);
   // The operation is over for a reason of its own, such as the end of a scope.

@@ -1,28 +1,32 @@
-// Who has to come before whom: happens-before among threads and asynchronous operations, as signals, barriers, groups and
-// fences make it. Plain data: a copy is a snapshot.
+// Who has to come before whom: happens-before among threads and asynchronous operations, as signals, barriers, groups
+// and fences make it. Plain data: a copy is a snapshot.
 //
 // Program order orders what one thread does. Beyond that:
-// * Semaphore. Units stand in the order in which they were signalled, and are taken from the front. Who takes n units is
-//   ordered after the signallers of just these n; a look for `value` (a wait that takes nothing) after those of the first
-//   `value` units that are there. A unit that no wait needed orders nobody.
-//   Units that asynchronous operations add (`whole`) say that a part of the bytes came; that the operation is complete is known
-//   to who takes, or looks at, the last of them. A signal of n < 0 takes -n units as a wait would (the signaller is ordered
-//   after them); units it finds no more of are owed, and who takes anything later is also ordered after the units that paid.
-//   Why no false race: put the steps of a run in any other order that keeps program order and this one. A take still finds its
-//   own units, since they come before it and everybody else takes other ones; so this order can happen, and in it two accesses
-//   that are not ordered stand side by side. (A look can find that another took what it looked for: then that program can hang.)
-//   Why none is missed that the rule can know of: units are alike, so which of two signallers woke a waiter is the schedule's
-//   choice; the rule orders the waiter after the one of this run, and after no other. Orders of other runs are other schedules'
-//   to find. A sum over all that was ever signalled would order it after signallers nobody waited for.
+// * Semaphore. Units stand in the order in which they were signalled, and are taken from the front. Who takes n units
+//   is ordered after the signallers of just these n; a look for `value` (a wait that takes nothing) after those of the
+//   first `value` units that are there. A unit that no wait needed orders nobody.
+//   - Units that asynchronous operations add (`whole`) say that a part of the bytes came; that the operation is
+//   complete
+//     is known to who takes, or looks at, the last of them.
+//   - A signal of n < 0 takes -n units as a wait would (the signaller is ordered after them); units it finds no more of
+//     are owed, and who takes anything later is also ordered after the units that paid.
+//   - Why no false race: put the steps of a run in any other order that keeps program order and this one. A take still
+//     finds its own units, since they come before it and everybody else takes other ones. So this order can happen, and
+//     in one such order two accesses that are not ordered stand side by side. (A look can find that another took what
+//     it looked for: then that program can hang.)
+//   - Why none is missed that the rule can know of: units are alike, so which of two signallers woke a waiter is the
+//     schedule's choice. The rule orders the waiter after the one of this run, and after no other; what follows from
+//     another choice is for another schedule to find. A sum over all that was ever signalled would order the waiter
+//     after signallers it did not wait for.
 // * Barrier. Who sees the end of phase p is ordered after all arrivals at p, and after operations whose bytes it got.
-// * Stream. An operation of an ordered stream comes after its predecessor; what arrives at a barrier when all of them are
-//   complete is one more operation, which reads and writes nothing. Who waits for a group is ordered after the operations of
-//   this group and of those before, as far as their reads or their writes go.
-// * Asynchronous operation. It comes after its issue and before nothing; what its completion releases carries what it read or
-//   wrote. Reads may be complete before writes: two actors. An actor serves again for an operation that is ordered after its
-//   last one, so that clocks grow with operations in flight, not with operations.
-// * Asynchronous proxy. A write of the generic proxy is visible to an operation of the asynchronous proxy if a fence lies
-//   between: after the write, before the issue, by whichever thread. Otherwise being ordered is not enough.
+// * Stream. An operation of an ordered stream comes after its predecessor; what arrives at a barrier when all of them
+//   are complete is one more operation, which reads and writes nothing. Who waits for a group is ordered after the
+//   operations of this group and of those before, as far as their reads or their writes go.
+// * Asynchronous operation. It comes after its issue and before nothing; what its completion releases carries what it
+//   read or wrote. Reads may be complete before writes: two actors. An actor serves again for an operation that is
+//   ordered after its last one, so that clocks grow with operations in flight, not with operations.
+// * Asynchronous proxy. A write of the generic proxy is visible to an operation of the asynchronous proxy if a fence
+//   lies between: after the write, before the issue, by whichever thread. Otherwise being ordered is not enough.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -39,7 +43,8 @@ struct Issued {
   bool operator==(const Issued&) const = default;
 };
 
-// A thread id stands for one program: who reuses the arena of an ended one is another thread. Threads need no announcement.
+// A thread id stands for one program: who reuses the arena of an ended one is another thread. Threads need no
+// announcement.
 class Order {
  public:
   explicit Order(bool proxies = false) : proxies_(proxies) {}
@@ -70,8 +75,8 @@ class Order {
   // completion releases before anybody waits for any of it: then its actor may serve again.
   Issued issue(int32_t thread, int64_t stream = -1, bool in_order = false, bool two_sided = false);
   void commit(int64_t stream);
-  // At most `outstanding` groups are left: the thread knows of the others' reads, or writes. Of groups before the last 256
-  // only their sum is kept.
+  // At most `outstanding` groups are left: the thread knows of the others' reads, or writes. Of groups before the last
+  // 256 only their sum is kept.
   void wait_group(int32_t thread, int64_t stream, int64_t outstanding, bool reads);
   void fence(int32_t thread);
 
@@ -86,7 +91,7 @@ class Order {
     bool operator==(const Knowledge&) const = default;
   };
   struct Thread {
-    Knowledge knows;          // of others
+    Knowledge knows;  // of others
     int64_t time = 1;
     bool released = false;    // at `time`: what comes next is later
     std::deque<Actor> lines;  // of its operations, the oldest first

@@ -1,7 +1,8 @@
-// Data races: two accesses to a byte, one of them a write, that nothing orders. Epochs per region as in FastTrack: of what
-// was ordered only the last is remembered, so that an access to a box that was seen before costs the same however long the
-// run is. Every byte that has a race is found, and every pair that is reported is one; of the further pairs on such a byte
-// some are not told of.
+// Data races: two accesses to a byte, one of them a write, that nothing orders. Epochs per region as in FastTrack: of
+// what was ordered only the last is remembered, so that an access to a box that was seen before costs the same however
+// long the run is, and allocates nothing (single elements, of up to 32 bytes, may allocate a node of a tree). Every
+// byte that has a race is found, and every pair that is reported is one; of the further pairs on such a byte some are
+// not told of.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -17,23 +18,23 @@ namespace pallasim::memory::shadow {
 
 // A part of an allocation of one owner, as a step or a side of an asynchronous operation touches it.
 struct Access {
-  Actor who = 0;               // a thread, or Issued::reads or ::writes
-  int32_t instance = 0;        // the allocation of one owner
-  int64_t offset = 0;          // bytes
+  Actor who = 0;                     // a thread, or Issued::reads or ::writes
+  int32_t instance = 0;              // the allocation of one owner
+  int64_t offset = 0;                // bytes
   const int64_t* dims = nullptr;     // elements
   const int64_t* strides = nullptr;  // elements
-  int rank = 0;                // at most kMaxRank
+  int rank = 0;                      // at most kMaxRank
   int element_bytes = 1;
   bool write = false;
-  bool atomic = false;         // two atomic accesses do not race
-  bool proxy = false;          // by the asynchronous proxy
-  int32_t site = 0;            // the caller's: step, line
+  bool atomic = false;  // two atomic accesses do not race
+  bool proxy = false;   // by the asynchronous proxy
+  int32_t site = 0;     // the caller's: step, line
 
   Box box() const { return Box(offset, dims, strides, rank, element_bytes); }
 };
 
 struct Party {
-  int32_t thread = 0;          // issuer of the operation, if it is one
+  int32_t thread = 0;  // issuer of the operation, if it is one
   bool asynchronous = false;
   int32_t site = 0;
   bool write = false, atomic = false;
@@ -44,9 +45,9 @@ struct Race {
   // Unfenced: ordered, but the asynchronous proxy need not see the earlier write.
   enum class Kind : uint8_t { Unordered, Unfenced };
   Kind kind = Kind::Unordered;
-  Party earlier, later;        // in this run
+  Party earlier, later;  // in this run
   int32_t instance = 0;
-  Range bytes;                 // from the first to behind the last one at which they meet
+  Range bytes;  // from the first to behind the last one at which they meet
   bool operator==(const Race&) const = default;
 };
 

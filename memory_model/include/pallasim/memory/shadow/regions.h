@@ -1,5 +1,6 @@
-// What is known of the bytes of one allocation, per region: disjoint boxes with a state each. Who comes again to a box finds its
-// region at once. Where another box overlaps, regions become runs of bytes; what a visit leaves in one state is one box again.
+// What is known of the bytes of one allocation, per region: disjoint boxes with a state each. Who comes again to a box
+// finds its region at once. Where another box overlaps, regions become runs of bytes; what a visit leaves in one state
+// is one box again.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -15,20 +16,22 @@
 namespace pallasim::memory::shadow {
 
 // State: copies, compares, State{} is that of bytes nobody came to; heap_bytes(): memory that it holds besides itself.
-// A box that is a region already: one look-up, no allocation but the state's own. Another one: as many steps as it overlaps
-// regions, and rows where it overlaps them in part.
+// A box that is a region already: one look-up, no allocation but the state's own. Another one: as many steps as it
+// overlaps regions, and rows where it overlaps them in part and is no block of them. Single elements are kept as runs,
+// which grow together where they are in one state.
 template <class State>
 class Regions {
  public:
-  // f(State&, Range hull) once for each state that bytes of the box are in; it may change the state, by a rule that sees the
-  // state alone. `hull`: from the first to behind the last of these bytes.
+  // f(State&, Range hull) once for each state that bytes of the box are in; it may change the state, by a rule that
+  // sees the state alone. `hull`: from the first to behind the last of these bytes.
   template <class F>
   void visit(const Box& box, F&& f) {
     if (box.empty()) return;
-    if (const auto it = exact_.find(box); it != exact_.end()) return change(&regions_[at(it->second)].state, box.hull(), f);
+    const bool small = box.rank == 0 && box.run <= kSmall;
+    if (small ? visit_in_run(box.hull(), f) : visit_region(box, f)) return;
     Visit v;
     find_parts(box, &v);
-    if (v.inside.empty() && !near_runs(box.hull())) {
+    if (!small && v.inside.empty() && !near_runs(box.hull())) {
       const int32_t s = new_state(State{});
       change_in_place(s, box.hull(), f);
       insert_region(box, s);
@@ -41,15 +44,19 @@ class Regions {
     for (int32_t r : v.inside) move_to(&regions_[at(r)].state, v.renewed(regions_[at(r)].state));
     for (const Range& row : v.rows) renew_runs(row, v);
     release_parts(&v);
-    if (v.uniform) unite(box, v);
+    if (v.uniform && !small) unite(box, v);
+    if (v.uniform && small) drop(std::exchange(keep_, -1));
+    if (small) merge_borders(box.hull());
   }
   // As visit, but looks only; bytes nobody came to are not told of.
   template <class F>
   void look(const Box& box, F&& f) const {
     if (box.empty()) return;
-    if (const auto it = exact_.find(box); it != exact_.end()) return f(states_[at(regions_[at(it->second)].state)], box.hull());
+    if (const auto it = exact_.find(box); it != exact_.end())
+      return f(states_[at(regions_[at(it->second)].state)], box.hull());
     for_near(box.hull(), [&](int32_t r) {
-      if (overlap(regions_[at(r)].box, box)) f(states_[at(regions_[at(r)].state)], common(regions_[at(r)].box.hull(), box.hull()));
+      if (overlap(regions_[at(r)].box, box))
+        f(states_[at(regions_[at(r)].state)], common(regions_[at(r)].box.hull(), box.hull()));
     });
     if (near_runs(box.hull()))
       for (const Range& row : box.rows())
@@ -75,7 +82,8 @@ class Regions {
   // Memory held, about.
   int64_t memory() const {
     constexpr int64_t kNode = 48;  // of a tree or a hash table
-    return static_cast<int64_t>(states_.size() * (sizeof(State) + 8) + exact_.size() * (2 * sizeof(Region) + 3 * kNode)) +
+    return static_cast<int64_t>(states_.size() * (sizeof(State) + 8) +
+                                exact_.size() * (2 * sizeof(Region) + 3 * kNode)) +
            static_cast<int64_t>(runs_.size()) * (kNode + 24) + heap_;
   }
   size_t regions() const { return exact_.size(); }
@@ -108,6 +116,61 @@ class Regions {
     bool uniform = false;
     int32_t renewed(int32_t state) const { return parts[part.at(state)].after; }
   };
+
+  static constexpr int64_t kSmall = 32;  // bytes
+
+  template <class F>
+  bool visit_region(const Box& box, F&& f) {
+    const auto it = exact_.find(box);
+    if (it != exact_.end()) change(&regions_[at(it->second)].state, box.hull(), f);
+    return it != exact_.end();
+  }
+  // A few bytes in one run: only if their state changes the run is cut.
+  template <class F>
+  bool visit_in_run(Range bytes, F&& f) {
+    auto it = runs_.upper_bound(bytes.begin);
+    if (it == runs_.begin() || (--it)->second.end < bytes.end) return false;
+    if (it->first == bytes.begin && it->second.end == bytes.end) {
+      change(&it->second.state, bytes, f);
+      merge_borders(bytes);
+      return true;
+    }
+    scratch_ = states_[at(it->second.state)];
+    f(scratch_, bytes);
+    if (scratch_ == states_[at(it->second.state)]) return true;
+    cut(bytes.begin);
+    cut(bytes.end);
+    move_to(&runs_.find(bytes.begin)->second.state, new_state(scratch_));
+    merge_borders(bytes);
+    return true;
+  }
+  // The runs at both ends of the row and those beside them are one where they are in one state.
+  void merge_borders(Range row) {
+    for (const int64_t border : {row.end, row.begin}) {
+      const auto right = runs_.find(border);
+      if (right == runs_.end() || right == runs_.begin()) continue;
+      const auto left = std::prev(right);
+      const int32_t a = left->second.state, b = right->second.state;
+      if (left->second.end != border || (a != b && !(states_[at(a)] == states_[at(b)]))) continue;
+      left->second.end = right->second.end;
+      drop(b);
+      runs_.erase(right);
+    }
+  }
+  // A block of the region becomes one by itself, with what is left around it.
+  bool cut_out(int32_t r, const Box& box, Visit* v) {
+    const Region whole = regions_[at(r)];
+    std::vector<Box> rest;
+    if (!surely_inside(whole.box, box) || !whole.box.nested() || !box.nested() || !subtract(whole.box, box, &rest))
+      return false;
+    ++shares_[at(whole.state)];
+    remove_region(r);
+    for (const Box& b : rest) insert_region(b, whole.state);
+    v->inside.push_back(insert_region(box, whole.state));
+    v->bytes += box.bytes();
+    drop(whole.state);
+    return true;
+  }
 
   static size_t at(int32_t i) { return static_cast<size_t>(i); }
   static Range common(Range a, Range b) { return {std::max(a.begin, b.begin), std::min(a.end, b.end)}; }
@@ -151,7 +214,7 @@ class Regions {
 
   // The index of regions by where they begin, in classes of like spans, so that few come into question.
   static int span_class(const Range& h) { return 63 - __builtin_clzll(static_cast<uint64_t>(h.end - h.begin)); }
-  void insert_region(const Box& box, int32_t state) {
+  int32_t insert_region(const Box& box, int32_t state) {
     int32_t r;
     if (free_regions_.empty()) {
       r = static_cast<int32_t>(regions_.size());
@@ -164,6 +227,7 @@ class Regions {
     ++shares_[at(state)];
     exact_.emplace(box, r);
     near_[span_class(box.hull())].insert({box.offset, r});
+    return r;
   }
   void remove_region(int32_t r) {
     Region& region = regions_[at(r)];
@@ -194,7 +258,7 @@ class Regions {
         v->inside.push_back(r);
         v->bytes += regions_[at(r)].box.bytes();
         v->exact = v->exact && regions_[at(r)].box.nested();
-      } else {
+      } else if (!cut_out(r, box, v)) {
         to_runs(r);
       }
     }
@@ -334,6 +398,7 @@ class Regions {
   std::map<int, std::set<std::pair<int64_t, int32_t>>> near_;
   std::map<int64_t, Run> runs_;  // by begin
   int32_t untouched_ = -1, keep_ = -1;
+  State scratch_;
   int64_t heap_ = 0;
 };
 
