@@ -30,7 +30,7 @@ void Compiler::find_splittable() {
   if (!prefetch_copies_.empty()) return refuse("the kernel writes to its prefetched scalars");
   if (!plan_.core_arrays.empty()) return refuse("arrays lie in memory of the cores");
   if (!plan_.shared.empty() || !plan_.semaphores.empty()) return refuse("scratch is shared by the grid");
-  analysis::Split split = analysis::find_split(m_, plan_.options, plan_.windows);
+  analysis::Split split = analysis::find_split(m_, model_, plan_.options, plan_.windows);
   plan_.splittable = std::move(split.axes);
   plan_.sequential_because = std::move(split.refused);
 }

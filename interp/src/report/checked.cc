@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "../ops/bodies.h"
+#include "pallasim/hw/machine.h"
 #include "report.h"
 
 namespace pallasim::interp {
@@ -35,7 +36,7 @@ void TrafficListener::on_access(Execution& ex, const Access& a) {
   (a.write ? t.bytes_written : t.bytes_read) += bytes;
 }
 
-ParallelClaim::ParallelClaim(const Plan& plan) : plan_(plan), programs_(plan.module.machine == ir::Machine::Triton) {
+ParallelClaim::ParallelClaim(const Plan& plan) : plan_(plan), programs_(!plan.model->in_order()) {
   for (size_t g = 0; g < plan.module.grid.size(); ++g)
     if (programs_ ? !plan.concurrent : plan.module.grid[g].semantics == "parallel") axes_.push_back(g);
 }
