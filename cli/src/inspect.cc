@@ -8,6 +8,7 @@
 #include "archive.h"
 #include "commands.h"
 #include "io.h"
+#include "pallasim/hw/machine.h"
 #include "pallasim/hw/rules.h"
 
 namespace pallasim::cli {
@@ -217,9 +218,9 @@ int format(const FmtOptions& o, Out& out) {
   return kOk;
 }
 
-// What a TPU kernel keeps in the memories of a core, and which chips' compilers take it.
-static void show_chips(const ir::Module& m, Out& out) {
-  for (const hw::Occupancy& use : hw::occupancy(m)) {
+// What a kernel keeps in the memories of a core, and which of its machine's chips' compilers take it.
+static void show_chips(const ir::Module& m, hw::Family family, Out& out) {
+  for (const hw::SpaceUse& use : hw::space_use(m)) {
     std::string buffers;
     Json list = Json::array();
     for (const hw::BufferUse& b : use.buffers) {
@@ -232,7 +233,7 @@ static void show_chips(const ir::Module& m, Out& out) {
   }
   std::string takes;
   for (const hw::Profile& p : hw::profiles()) {
-    if (p.family != hw::Family::Tpu) continue;
+    if (p.family != family) continue;
     std::string why;
     for (const ir::Diagnostic& d : hw::broken_rules(m, p))
       if (why.empty() && d.severity == ir::Severity::Error) why = d.code + ": " + d.message;
@@ -280,7 +281,8 @@ int info(const InfoOptions& o, Out& out) {
   out.object["ops"] = {{"body", ops.body},          {"index_maps", ops.index_maps},      {"exact", ops.by_fidelity[0]},
                        {"ulp", ops.by_fidelity[1]}, {"contraction", ops.by_fidelity[2]}, {"by_name", ops.by_name}};
 
-  if (m.params.empty() && m.machine == ir::Machine::Tpu) show_chips(m, out);
+  const hw::Family family = hw::model(m).family;
+  if (m.params.empty() && family != hw::Family::Generic) show_chips(m, family, out);
   if (!m.params.empty()) {
     out.text("runs     not known before --dim gives the shape parameters\n");
     out.object["runs"] = nullptr;

@@ -40,20 +40,15 @@ constexpr Need kTpu[] = {
 constexpr Need kSparseCore[] = {
     {"subcores", &Profile::subcores}, {"subcore_lanes", &Profile::subcore_lanes},
     {"subcore_vmem_bytes", &Profile::subcore_vmem_bytes}, {"subcore_dma_granule", &Profile::subcore_dma_granule}};
-constexpr Need kGpu[] = {
-    {"device_cores", &Profile::device_cores}, {"warps_per_sm", &Profile::warps_per_sm},
-    {"blocks_per_sm", &Profile::blocks_per_sm}, {"threads_per_block", &Profile::threads_per_block},
-    {"regs_per_sm", &Profile::regs_per_sm}, {"regs_per_thread", &Profile::regs_per_thread},
-    {"smem_per_sm_bytes", &Profile::smem_per_sm_bytes}, {"smem_reserved_bytes", &Profile::smem_reserved_bytes},
-    {"cluster_blocks", &Profile::cluster_blocks}};
-struct Capacity {
-  const char* field;
-  ir::Space space;
-};
-constexpr Capacity kTpuSpaces[] = {
-    {"vmem_bytes", ir::Space::Vmem}, {"smem_bytes", ir::Space::Smem}, {"cmem_bytes", ir::Space::Cmem}, {"hbm_bytes", ir::Space::Hbm}};
-constexpr Capacity kGpuSpaces[] = {
-    {"smem_per_block_bytes", ir::Space::GpuSmem}, {"tmem_per_sm_bytes", ir::Space::Tmem}, {"hbm_bytes", ir::Space::Gmem}};
+constexpr Need kGpu[] = {{"device_cores", &Profile::device_cores},
+                         {"warps_per_sm", &Profile::warps_per_sm},
+                         {"blocks_per_sm", &Profile::blocks_per_sm},
+                         {"threads_per_block", &Profile::threads_per_block},
+                         {"regs_per_sm", &Profile::regs_per_sm},
+                         {"regs_per_thread", &Profile::regs_per_thread},
+                         {"smem_per_sm_bytes", &Profile::smem_per_sm_bytes},
+                         {"smem_reserved_bytes", &Profile::smem_reserved_bytes},
+                         {"cluster_blocks", &Profile::cluster_blocks}};
 
 const Figure& needed(const Chip& c, std::string_view field) {
   const Figure* f = c.find(field);
@@ -106,24 +101,30 @@ Profile make_profile(const Chip& chip) {
   auto read = [&](const auto& needs) {
     for (const Need& n : needs) p.*n.member = integer(chip, n.field);
   };
-  auto capacities = [&](const auto& spaces) {
-    for (const Capacity& s : spaces) p.bytes[static_cast<size_t>(s.space)] = integer(chip, s.field);
-  };
+  for (const Figure& f : chip.figures)
+    if (f.unit == "B") p.bytes.emplace_back(f.field, integer(chip, f.field));
   if (p.family == Family::Tpu) {
     read(kTpu);
-    capacities(kTpuSpaces);
     if (p.sparsecores > 0) read(kSparseCore);
   } else {
     p.compute_capability = needed(chip, "compute_capability").text;
     read(kGpu);
-    capacities(kGpuSpaces);
+    const Figure& sum = needed(chip, "tensor_sum");
+    if (sum.known && sum.text != "aligned")
+      throw std::runtime_error("chip " + chip.name + ": no tensor_sum " + sum.text);
+    if (sum.known) p.tensor_sum = TensorSum::Aligned;
+    const Figure& operands = needed(chip, "product_operands");
+    if (operands.known && operands.text != "both")
+      throw std::runtime_error("chip " + chip.name + ": no product_operands " + operands.text);
+    p.holds_both_operands = operands.known;
   }
   return p;
 }
 
-int64_t Profile::resident_blocks(int64_t warps) const {
-  if (warps < 1 || warps_per_sm < 0 || blocks_per_sm < 0 || device_cores < 1) return kUnknown;
-  return std::max<int64_t>(1, device_cores * std::min(blocks_per_sm, warps_per_sm / warps));
+int64_t Profile::capacity(std::string_view field) const {
+  for (const auto& [name, n] : bytes)
+    if (name == field) return n;
+  return kUnknown;
 }
 
 const std::vector<Chip>& chips() {

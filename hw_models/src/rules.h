@@ -7,7 +7,7 @@ namespace pallasim::hw {
 void check_triton(const ir::Module&);  // throws for the first rule
 void check_tpu_launch(const ir::Module&, const Profile&, std::vector<ir::Diagnostic>*);
 void check_tpu_operations(const ir::Module&, const Profile&, std::vector<ir::Diagnostic>*);
-void check_tpu_capacity(const ir::Module&, const Profile&, std::vector<ir::Diagnostic>*);
+void check_capacity(const ir::Module&, const Profile&, std::vector<ir::Diagnostic>*);
 
 // The block is the whole array and the index map is all zeros.
 bool is_trivial_window(const ir::Operand&);

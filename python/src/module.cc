@@ -10,6 +10,7 @@
 #include "ffi.h"
 #include "launch_call.h"
 #include "pallasim/hw/chips.h"
+#include "pallasim/hw/machine.h"
 #include "pallasim/ir/module.h"
 #include "recording.h"
 #include "reports.h"
@@ -191,6 +192,19 @@ NB_MODULE(_core, m) {
     }
     return r;
   }, "(name, family, device kind, cores, compute capability) of each machine.");
+  m.def(
+      "default_spaces",
+      [](const std::string& machine) {
+        ir::Machine parsed{};
+        if (!ir::parse_machine(machine, &parsed)) throw nb::value_error(("no machine '" + machine + "'").c_str());
+        const hw::DefaultSpaces& spaces = hw::model(parsed).defaults;
+        nb::dict d;
+        const auto set = [&](const char* key, ir::Space s) { d[key] = std::string(ir::name(s)); };
+        set("unnamed", spaces.unnamed), set("any", spaces.any), set("constants", spaces.constants),
+            set("scalars", spaces.scalars);
+        return d;
+      },
+      "machine"_a, "Where operands lie on the machine that no space was given to: unnamed, any, constants, scalars.");
   m.def("chip_figures", [](const std::string& name) {
     nb::dict d;
     if (const hw::Chip* chip = hw::find_chip(name))

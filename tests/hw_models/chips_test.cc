@@ -50,35 +50,30 @@ TEST(Profiles, CarryTheFiguresOfTheFile) {
   ASSERT_TRUE(v5e);
   EXPECT_EQ(v5e->family, Family::Tpu);
   EXPECT_EQ(v5e->device_kind, "TPU v5 lite");
-  EXPECT_EQ(v5e->capacity(ir::Space::Vmem), 128 << 20);
-  EXPECT_EQ(v5e->capacity(ir::Space::Smem), 1 << 20);
+  EXPECT_EQ(v5e->capacity("vmem_bytes"), 128 << 20);
+  EXPECT_EQ(v5e->capacity("smem_bytes"), 1 << 20);
   EXPECT_EQ(v5e->sparsecores, 0);
   EXPECT_EQ(v5e->subcores, kUnknown);
-  EXPECT_EQ(v5e->capacity(ir::Space::GpuSmem), kUnknown);
+  EXPECT_EQ(v5e->capacity("smem_per_block_bytes"), kUnknown);
   const Profile* h100 = find_profile("gpu-h100");
   ASSERT_TRUE(h100);
   EXPECT_EQ(h100->family, Family::Gpu);
   EXPECT_EQ(h100->compute_capability, "9.0");
   EXPECT_EQ(h100->device_cores, 132);
-  EXPECT_EQ(h100->capacity(ir::Space::GpuSmem), 232448);
+  EXPECT_EQ(h100->capacity("smem_per_block_bytes"), 232448);
+  EXPECT_EQ(h100->tensor_sum, TensorSum::Aligned);
+  EXPECT_EQ(find_profile("gpu-a100")->tensor_sum, TensorSum::Unknown);
+  EXPECT_EQ(h100->capacity("l2_latency"), kUnknown);  // no bytes
   EXPECT_EQ(find_profile("tpu-7x")->device_cores, 1);
   EXPECT_EQ(find_profile("tpu-v5p")->device_cores, 2);
   EXPECT_EQ(find_profile("tpu-v9"), nullptr);
 }
 
-TEST(Profiles, ResidentBlocks) {
-  const Profile& h100 = *find_profile("gpu-h100");
-  EXPECT_EQ(h100.resident_blocks(4), 132 * 16);
-  EXPECT_EQ(h100.resident_blocks(1), 132 * 32);  // blocks per SM bind, not warps
-  EXPECT_EQ(h100.resident_blocks(64), 132);
-  EXPECT_EQ(generic().resident_blocks(4), kUnknown);
-  EXPECT_EQ(find_profile("tpu-v4")->resident_blocks(4), kUnknown);
-}
-
 TEST(Profiles, GenericComesFirstAndKnowsNothing) {
   EXPECT_EQ(&profiles().front(), &generic());
   EXPECT_EQ(generic().name, "generic");
-  for (int64_t b : generic().bytes) EXPECT_EQ(b, kUnknown);
+  EXPECT_TRUE(generic().bytes.empty());
+  EXPECT_EQ(generic().capacity("hbm_bytes"), kUnknown);
 }
 
 constexpr const char* kHeader = "field,value,unit,scope,source,note\n";

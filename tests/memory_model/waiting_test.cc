@@ -27,12 +27,7 @@ TEST(Units, PlainThreadsHaveTheNamesTheyHad) {
       const Units units(threads, devices);
       int block = -1;
       for (int64_t t = 0; t < threads * devices; ++t) {
-<<<<<<< HEAD
         EXPECT_EQ("s" + units.of(Level::Thread, t), semaphores.name(semaphores.id(own, 0, t), devices, &block));
-=======
-        EXPECT_EQ("s" + units.of(Level::Thread, t),
-                  semaphores.name(semaphores.id(own, 0, t), threads * devices, &block));
->>>>>>> shadow
         EXPECT_EQ("s" + units.of(Level::Device, units.unit_of(Level::Device, t)),
                   semaphores.name(semaphores.id(shared, 0, t), devices, &block));
       }

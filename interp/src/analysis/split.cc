@@ -1,6 +1,7 @@
 #include "split.h"
 
 #include "affine.h"
+#include "pallasim/hw/machine.h"
 #include "refs.h"
 
 namespace pallasim::interp::analysis {
@@ -48,8 +49,12 @@ bool same_blocks(const Window& a, const Window& b) {
 
 class Proof {
  public:
-  Proof(const ir::Module& m, const Options& o, std::span<const Window> windows)
-      : m_(m), options_(o), windows_(windows), graph_(m.bodies[0].graph),
+  Proof(const ir::Module& m, const hw::MachineModel& model, const Options& o, std::span<const Window> windows)
+      : m_(m),
+        model_(model),
+        options_(o),
+        windows_(windows),
+        graph_(m.bodies[0].graph),
         inputs_(windows.size() - static_cast<size_t>(m.count(ir::Operand::Kind::Output))) {}
 
   Split run() {
@@ -85,8 +90,9 @@ class Proof {
       if (o.index_map) effects |= effects_of(o.index_map->region);
     if (effects & (ir::kEffectSync | ir::kEffectAsync | ir::kEffectAtomic | ir::kEffectRandom))
       return refuse("the kernel synchronises, or draws from a stateful generator");
-    // There a pointer that left its block goes on to its neighbours'.
-    if (m_.machine == ir::Machine::Triton && options_.out_of_bounds == Options::Oob::Machine) return refuse("an access may leave its block for another one's");
+    // A pointer that left its block goes on to its neighbours'.
+    if (model_.spaces.has(hw::BlockAccess::Pointer) && options_.out_of_bounds == Options::Oob::Machine)
+      return refuse("an access may leave its block for another one's");
     return true;
   }
 
@@ -148,6 +154,7 @@ class Proof {
   }
 
   const ir::Module& m_;
+  const hw::MachineModel& model_;
   const Options& options_;
   std::span<const Window> windows_;
   const ir::Graph& graph_;
@@ -157,7 +164,10 @@ class Proof {
 
 }  // namespace
 
-Split find_split(const ir::Module& m, const Options& o, std::span<const Window> windows) { return Proof(m, o, windows).run(); }
+Split find_split(const ir::Module& m, const hw::MachineModel& model, const Options& o,
+                 std::span<const Window> windows) {
+  return Proof(m, model, o, windows).run();
+}
 
 bool fully_written(const ir::Module& m, const Window& w) {
   if (!w.is_output || w.staged) return false;

@@ -5,19 +5,28 @@
 #include <algorithm>
 
 #include "../plan/steps.h"
+#include "pallasim/hw/machine.h"
 #include "pallasim/hw/rules.h"
 #include "pallasim/memory/uninitialized.h"
 
 namespace pallasim::interp {
 
-Compiler::Compiler(Plan& plan)
-    : plan_(plan), m_(plan.module), k_(plan.options.numerics == Options::Numerics::Reference ? reference_kernels() : kernels()) {
-  semantics_.nan_propagates_in_minmax = m_.machine != ir::Machine::Triton;
-  const bool gpu = m_.machine == ir::Machine::Triton || m_.machine == ir::Machine::MosaicGpu;
-  semantics_.fp8_saturates = gpu;
-  semantics_.int_rem_zero_is_x = !gpu;
-  semantics_.sign_of_nan_is_one = m_.machine == ir::Machine::MosaicGpu;
+namespace {
+
+// Every flag is named: a new one has to be handed on.
+Semantics semantics_of(const hw::Arithmetic& a) {
+  const auto& [nan_propagates_in_minmax, fp8_saturates, int_rem_zero_is_x, sign_of_nan_is_one] = a;
+  return {nan_propagates_in_minmax, fp8_saturates, int_rem_zero_is_x, sign_of_nan_is_one};
 }
+
+}  // namespace
+
+Compiler::Compiler(Plan& plan)
+    : plan_(plan),
+      m_(plan.module),
+      model_(*plan.model),
+      k_(plan.options.numerics == Options::Numerics::Reference ? reference_kernels() : kernels()),
+      semantics_(semantics_of(model_.arithmetic)) {}
 
 std::vector<int64_t> Compiler::dims_of(const ir::Type* t) const {
   std::vector<int64_t> r;
@@ -168,10 +177,10 @@ void Compiler::compile_scratch() {
   plan_.num_buffers = next_buffer;
 }
 
-// TensorCores of a device share a grid along its first `parallel` axis.
+// Cores of a device share a grid along its first `parallel` axis.
 void Compiler::share_grid() {
   const int cores = plan_.options.cores > 0 ? plan_.options.cores : static_cast<int>(plan_.options.chip->device_cores);
-  if (m_.machine != ir::Machine::Tpu || !m_.meshes.empty() || cores < 2) return;
+  if (!model_.cores_share_grid || !m_.meshes.empty() || cores < 2) return;
   for (size_t g = 0; g < m_.grid.size() && plan_.core_axis < 0; ++g)
     if (m_.grid[g].semantics == "parallel" || m_.grid[g].semantics == "core_parallel") plan_.core_axis = static_cast<int>(g);
   if (plan_.core_axis < 0) return;
@@ -230,6 +239,17 @@ void Compiler::compile() {
 }
 
 void Compiler::finish() {
+  // Programs that exist at once are one thread each, and semaphores belong to threads of the whole grid.
+  if (plan_.concurrent && (plan_.num_threads > 1 || !plan_.semaphores.empty())) {
+    ir::Diagnostic d;
+    d.code = "PS-UNSUP-001";
+    d.kernel = m_.name;
+    d.message =
+        "unsupported: programs that may wait for each other and have several threads, semaphores or a modelled "
+        "pipeline";
+    d.hint = "nothing ran";
+    throw ir::DiagnosticError(std::move(d));
+  }
   for (size_t i = 0; i < plan_.steps.size(); ++i) {
     plan_.steps[i].id = static_cast<int32_t>(i);
     if (targets_[i] >= 0) plan_.steps[i].jump = &plan_.steps[static_cast<size_t>(targets_[i])];
@@ -345,6 +365,7 @@ std::shared_ptr<Plan> compile_plan(ir::Module module, const Options& options) {
     if (d.severity == ir::Severity::Error) d.severity = ir::Severity::Warning;
   if (plan->module.bodies.empty()) refuse("a module without a body");
   if (plan->module.bodies.size() > 1 || plan->module.meshes.size() > 1) refuse("several meshes in one launch (MPMD)");
+  plan->model = options.model ? options.model : &hw::model(plan->module, plan->module.bodies.front());
   Compiler(*plan).compile();
   return plan;
 }

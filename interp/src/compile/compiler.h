@@ -59,6 +59,7 @@ class Compiler {
   void add_moving_window(const Window&);
   bool may_leave_array(const Window&) const;
   bool is_aliased(int input) const;
+  bool by_pointer(const ir::Operand&) const;
   bool needs_window(int input, const Window&) const;
   void copy_prefetch(Val* ref);
   bool watches_revisits(const Window&) const;
@@ -233,6 +234,7 @@ class Compiler {
   Val viewed_operand(const Op&, const char* key, ViewUse use, Lens lens = Lens::Refuse);
   void copy_through(const Op&, const Val& src, const Val& dst, SemPayload sem);
   void add_tile_padding(Val* ref, ir::Space) const;
+  bool copies_read_on() const;
   uint32_t valid_slot(const Val& ref, size_t d, const IndexTerm* term, int64_t start, int64_t size, uint32_t size_slot);
   SemPayload semaphore_of(const Op&, const Val&);
   Peer peer(const Op&);
@@ -270,6 +272,7 @@ class Compiler {
 
   Plan& plan_;
   const ir::Module& m_;
+  const hw::MachineModel& model_;
   const ir::Graph* graph_ = nullptr;
   const KernelTable& k_;
   Semantics semantics_;

@@ -7,6 +7,7 @@
 #include "../analysis/refs.h"
 #include "../plan/steps.h"
 #include "compiler.h"
+#include "pallasim/hw/machine.h"
 
 namespace pallasim::interp {
 namespace {
@@ -59,6 +60,10 @@ bool Compiler::may_leave_array(const Window& w) const {
   return false;
 }
 
+bool Compiler::by_pointer(const ir::Operand& o) const {
+  return model_.spaces[o.space].blocks == hw::BlockAccess::Pointer;
+}
+
 bool Compiler::is_aliased(int input) const {
   return std::any_of(m_.aliases.begin(), m_.aliases.end(), [&](const ir::Alias& a) { return a.input == input; });
 }
@@ -67,8 +72,8 @@ bool Compiler::is_aliased(int input) const {
 // input's array is also an output's and a block is looked at after it, or another one in its place, was written.
 bool Compiler::needs_window(int input, const Window& w) const {
   const ir::Operand& o = m_.operands[static_cast<size_t>(input)];
-  const bool core_memory = o.array->dtype != ir::DType::DmaSem && (o.space == ir::Space::Vmem || o.space == ir::Space::Smem);
-  if (o.kind != ir::Operand::Kind::Input || m_.machine != ir::Machine::Tpu || !core_memory) return false;
+  const bool core_memory = o.array->dtype != ir::DType::DmaSem && model_.spaces[o.space].owner == ir::Scope::Thread;
+  if (o.kind != ir::Operand::Kind::Input || !model_.input_copies || !core_memory) return false;
   const ir::Region& body = m_.bodies[0].graph.region;
   const ir::ValueId ref = body.args[static_cast<size_t>(input)];
   const int inputs = static_cast<int>(m_.operands.size()) - m_.count(ir::Operand::Kind::Output);
@@ -114,8 +119,8 @@ void Compiler::compile_windows() {
     ref.kind = Val::Kind::Ref;
     ref.dtype = w.dtype;
     ref.name = o.name;
-    // An aliased input that is no block is the output's memory under another name; on a GPU every ref is a pointer.
-    ref.read_only = !w.is_output && !(is_aliased(static_cast<int>(i)) && (m_.machine == ir::Machine::Triton || !o.has_block));
+    // An aliased input that is no block, or that is reached by a pointer, is the output's memory under another name.
+    ref.read_only = !w.is_output && !(is_aliased(static_cast<int>(i)) && (by_pointer(o) || !o.has_block));
     ref.origin = body.region.args[i];
     ref.addr = {w.buffer, Addr::kNoSlot, 0};
     if (ir::is_sync(w.dtype)) {
@@ -158,12 +163,11 @@ void Compiler::compile_windows() {
         w.staged = true;
         ref.read_only = false;
       }
-      const bool pointers = m_.machine == ir::Machine::Triton;
       // Blocks outside their array are read into memory of their own, where nobody wrote what is missing.
       if (plan_.options.out_of_bounds == Options::Oob::Uninitialized && !w.is_output && !whole) w.staged |= !w.affine || may_leave_array(w);
       if (is_modelled(o)) {
         model_window(o, &w, &ref);
-      } else if (pointers && (w.staged || may_leave_array(w))) {
+      } else if (by_pointer(o) && (w.staged || may_leave_array(w))) {
         w.staged = false;
         w.edge = true;
         w.index_slots = slot_block(static_cast<int>(w.dims.size()));
@@ -200,12 +204,11 @@ void Compiler::compile_windows() {
   }
 }
 
-// Blocks that no machine fetches: indices of an array belong to a pipeline of the kernel's own, and where blocks are pointers
-// (Triton) every dimension has one extent.
+// Blocks that the machine does not fetch: indices of an array belong to a pipeline of the kernel's own, and sizes that
+// are known at run time only need one that takes them.
 void Compiler::refuse_block_kind(const ir::Operand& o, const ir::BlockDim& b) const {
   using Kind = ir::BlockDim::Kind;
-  const bool window = m_.machine == ir::Machine::Tpu || m_.machine == ir::Machine::Generic;
-  if (b.kind != Kind::Indirect && (b.kind != Kind::BoundedSlice || window)) return;
+  if (b.kind != Kind::Indirect && (b.kind != Kind::BoundedSlice || model_.bounded_slices)) return;
   ir::Diagnostic e;
   e.code = "PS-UNSUP-001";
   e.kernel = m_.name;
@@ -226,7 +229,8 @@ void Compiler::copy_prefetch(Val* ref) {
 
 // Memory that each core of a mesh has for itself, where arrays may lie between launches.
 bool Compiler::of_cores(const ir::Operand& o) const {
-  return m_.machine == ir::Machine::Tpu && !m_.meshes.empty() && plan_.num_threads > 1 && (o.space == ir::Space::Vmem || o.space == ir::Space::Smem);
+  return model_.core_arrays && !m_.meshes.empty() && plan_.num_threads > 1 &&
+         model_.spaces[o.space].owner == ir::Scope::Thread;
 }
 
 void Compiler::place_in_cores(const Window& w, Val* ref) {
@@ -259,9 +263,9 @@ void Compiler::outer_semaphores(const ir::Operand& o, const Window& w, Val* ref)
       for (const Plan::OuterSemaphores& s : plan_.outer_semaphores)
         if (s.operand == a.input) ref->semaphore = s.block;
   if (ref->semaphore >= 0) return;
-  // On a mesh of TensorCores every core has one of its own under the handle.
-  const bool of_cores = m_.machine == ir::Machine::Tpu && !m_.meshes.empty();
-  ref->semaphore = plan_.semaphores.add(o.name, ref->elements(), of_cores ? memory::Level::Thread : memory::Level::Device, w.dtype == ir::DType::DmaSem);
+  // On a mesh every core may have one of its own under the handle.
+  const memory::Level owner = model_.core_arrays && !m_.meshes.empty() ? memory::Level::Thread : memory::Level::Device;
+  ref->semaphore = plan_.semaphores.add(o.name, ref->elements(), owner, w.dtype == ir::DType::DmaSem);
   const bool in_place = std::any_of(m_.aliases.begin(), m_.aliases.end(), [&](const ir::Alias& a) { return a.input == w.operand; });
   plan_.outer_semaphores.push_back({ref->semaphore, w.operand, in_place});
 }
@@ -278,7 +282,7 @@ void Compiler::add_moving_window(const Window& w) {
 
 // Inputs of aliased outputs come in with every visit of a block, as far as checked runs can tell.
 bool Compiler::watches_revisits(const Window& w) const {
-  if (!w.is_output || m_.machine != ir::Machine::Tpu || w.places() == 0) return false;
+  if (!w.is_output || !model_.checks.revisited_outputs || w.places() == 0) return false;
   if (plan_.options.revisit_is_error) return true;
   return plan_.options.checked && !is_aliased_output(m_, w.operand);
 }

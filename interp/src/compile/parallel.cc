@@ -29,9 +29,10 @@ void Compiler::find_splittable() {
   if (plan_.has_peers) return refuse("devices reach into each other");
   if (!prefetch_copies_.empty()) return refuse("the kernel writes to its prefetched scalars");
   if (!plan_.core_arrays.empty()) return refuse("arrays lie in memory of the cores");
-  const bool shared = std::any_of(plan_.allocations.begin(), plan_.allocations.end(), [](const memory::Allocation& a) { return !a.private_to_thread(); });
-  if (shared || !plan_.semaphores.empty()) return refuse("scratch is shared by the grid");
-  analysis::Split split = analysis::find_split(m_, plan_.options, plan_.windows);
+  const auto is_shared = [](const memory::Allocation& a) { return !a.private_to_thread(); };
+  if (std::any_of(plan_.allocations.begin(), plan_.allocations.end(), is_shared) || !plan_.semaphores.empty())
+    return refuse("scratch is shared by the grid");
+  analysis::Split split = analysis::find_split(m_, model_, plan_.options, plan_.windows);
   plan_.splittable = std::move(split.axes);
   plan_.sequential_because = std::move(split.refused);
 }

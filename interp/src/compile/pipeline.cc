@@ -2,14 +2,15 @@
 #include <fmt/format.h>
 
 #include "compiler.h"
+#include "pallasim/hw/machine.h"
 
 namespace pallasim::interp {
 
 // Blocks, and whole arrays in a core's memory, are windows; the others are refs to memory that the kernel itself copies from.
 bool Compiler::is_modelled(const ir::Operand& o) const {
   if (plan_.options.pipeline != Options::Pipeline::Modelled || !m_.meshes.empty() || o.kind == ir::Operand::Kind::Prefetch) return false;
-  if (m_.machine != ir::Machine::Tpu && m_.machine != ir::Machine::Generic) return false;
-  return o.has_block || o.space == ir::Space::Vmem || o.space == ir::Space::Smem;
+  if (!model_.grid_pipeline || by_pointer(o)) return false;
+  return o.has_block || model_.spaces[o.space].owner == ir::Scope::Thread;
 }
 
 // Slots of a window that asks for `n`, as far as there is memory for them.

@@ -18,6 +18,8 @@
 #include "../report/checked.h"
 #include "../report/race_watch.h"
 #include "idle.h"
+#include "pallasim/hw/machine.h"
+#include "pallasim/hw/occupancy.h"
 #include "session.h"
 #include "split_judge.h"
 #include "units.h"
@@ -98,21 +100,19 @@ class FloatEnvironment {
   unsigned before_;
 };
 
-// Whether every grid point is a program of its own: where programs communicate, and where their order is asked for.
+// Whether every grid point is a program of its own: where the machine has no order of them, and they communicate or an
+// order is asked for.
 bool runs_programs(const Plan& p, const Options& o) {
-  if (p.module.machine != ir::Machine::Triton || p.module.grid.empty()) return false;
+  if (p.model->in_order() || p.module.grid.empty()) return false;
+  if (p.num_threads > 1 || !p.semaphores.empty()) return false;  // see Compiler::finish
   const bool in_order = o.policy == Options::Policy::RunToBlock || (o.policy == Options::Policy::Replay && o.replay == "ps1:run-to-block");
   return p.concurrent || !in_order;
 }
 
 // How many programs the chip holds at a time; all of them where nobody knows.
 int64_t resident_programs(const Plan& p, const Options& o) {
-  constexpr int64_t kDefaultWarps = 4, kMost = 1 << 16;
-  int64_t warps = kDefaultWarps;
-  if (const ir::Attr* params = ir::find(p.module.attrs, "params"))
-    for (size_t i = 0; i < params->keys.size(); ++i)
-      if (params->keys[i] == "num_warps" && params->items[i].is_int()) warps = params->items[i].i;
-  const int64_t resident = o.chip->resident_blocks(warps);
+  constexpr int64_t kMost = 1 << 16;
+  const int64_t resident = hw::residency(hw::block_needs(p.module), *o.chip).blocks;
   return resident == hw::kUnknown ? kMost : resident;
 }
 
@@ -290,8 +290,9 @@ void run_sequential(const Call& c, Report* report) {
   if (c.options.checked) {
     ex->listeners.push_back(&traffic);
     if (!claim.empty() && c.operands.size() == 1) ex->listeners.push_back(&claim);
-    // On a GPU a program may read what others wrote before it, and grids have no order.
-    if (c.plan.module.machine == ir::Machine::Tpu) ex->listeners.insert(ex->listeners.end(), {&copies, &writes});
+    const hw::Checks& checks = c.plan.model->checks;
+    if (checks.copies_in_flight) ex->listeners.push_back(&copies);
+    if (checks.written_before_read) ex->listeners.push_back(&writes);
     if (!aliases.empty()) ex->listeners.push_back(&aliases);
     if (!races.empty()) ex->listeners.push_back(&races);
   }

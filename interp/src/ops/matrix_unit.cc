@@ -89,7 +89,8 @@ Accumulator accumulator_of(const Contraction& c, Format f) {
   return {16, 25, 23};
 }
 
-void hopper_pass(const Contraction& c, const Accumulator& rule, const float* a, const float* b, float* sum) {
+// Hopper's rule: see hw::TensorSum::Aligned.
+void aligned_pass(const Contraction& c, const Accumulator& rule, const float* a, const float* b, float* sum) {
   for (int64_t g = 0; g < c.batch; ++g)
     for (int64_t i = 0; i < c.m; ++i)
       for (int64_t j = 0; j < c.n; ++j) {
@@ -125,7 +126,7 @@ void matrix_unit(const ContractPayload& p, std::byte* out, const std::byte* a, c
   pass.accumulate = true;
   for (const auto& [i, j] : pairs(p.unit)) {
     const float *x = left[static_cast<size_t>(i)].data(), *y = right[static_cast<size_t>(j)].data();
-    if (p.unit.hopper) hopper_pass(c, accumulator_of(c, p.unit.format), x, y, sum.data());
+    if (p.unit.aligned) aligned_pass(c, accumulator_of(c, p.unit.format), x, y, sum.data());
     else contract(pass, sum.data(), x, y);
   }
   const StoreFn store = kernels().store(c.out);

@@ -17,7 +17,7 @@ struct MatrixUnit {
   Format format = Format::Operand;  // what f32 operands are split into
   int parts = 1;                   // per operand
   int passes = 1;                  // products of parts that are summed, the smallest first
-  bool hopper = false;             // the accumulator of Hopper's tensor cores
+  bool aligned = false;            // sums as hw::TensorSum::Aligned says
 };
 
 struct EltOperand {

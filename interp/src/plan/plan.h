@@ -67,6 +67,7 @@ class Plan {
   ir::Module module;
   std::unique_ptr<ir::Module> given;  // Numerics::Oracle: the module as it came
   Options options;                 // the parts that shaped the plan
+  const hw::MachineModel* model = nullptr;  // of the cores that run the body; null where shape parameters are not bound
   std::vector<Step> steps;
   const Step* entry = nullptr;     // prologue: constants, then the grid loop
 

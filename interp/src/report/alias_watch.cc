@@ -3,14 +3,15 @@
 
 #include <algorithm>
 
-#include "checked.h"
 #include "../ops/elements.h"
+#include "checked.h"
+#include "pallasim/hw/machine.h"
 #include "report.h"
 
 namespace pallasim::interp {
 
 AliasWatch::AliasWatch(const Plan& plan) : plan_(plan) {
-  if (plan.module.machine != ir::Machine::Generic) return;
+  if (!plan.model->checks.aliased_inputs) return;
   const int inputs = static_cast<int>(plan.module.operands.size()) - plan.module.count(ir::Operand::Kind::Output);
   for (const ir::Alias& a : plan.module.aliases) {
     if (ir::is_sync(plan.windows[static_cast<size_t>(a.input)].dtype)) continue;

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "../ops/bodies.h"
+#include "pallasim/hw/machine.h"
 #include "report.h"
 
 namespace pallasim::interp {
@@ -35,7 +36,7 @@ void TrafficListener::on_access(Execution& ex, const Access& a) {
 }
 
 ClaimWatch::ClaimWatch(const Plan& plan, const Options& o)
-    : plan_(plan), programs_(plan.module.machine == ir::Machine::Triton), claims_(o.max_memory) {
+    : plan_(plan), programs_(!plan.model->in_order()), claims_(o.max_memory) {
   for (size_t g = 0; g < plan.module.grid.size(); ++g)
     if (programs_ ? !plan.concurrent : plan.module.grid[g].semantics == "parallel") axes_.push_back(g);
 }

@@ -3,6 +3,7 @@
 
 #include "../ops/findings.h"
 #include "../plan/steps.h"
+#include "pallasim/hw/machine.h"
 #include "report.h"
 
 namespace pallasim::interp {
@@ -89,8 +90,8 @@ void ops::left_over(Thread& t, const Step* s, int64_t id) {
     for (std::string& line : awaiters(p, block)) d.numbers.push_back(std::move(line));
   d.hint = bytes ? "every copy that is started needs a wait for its bytes; on hardware the next user of the semaphore goes wrong"
                  : "signals and waits must balance; on hardware the next user of the semaphore goes wrong";
-  if (p.module.machine != ir::Machine::Generic) throw ir::DiagnosticError(std::move(d));
-  d.severity = ir::Severity::Warning;
+  d.severity = p.model->left_in_semaphores;
+  if (d.severity == ir::Severity::Error) throw ir::DiagnosticError(std::move(d));
   ex.findings.push_back(std::move(d));
 }
 

@@ -6,9 +6,17 @@
 
 #include "../engine/engine.h"
 #include "../plan/steps.h"
+#include "pallasim/hw/occupancy.h"
 #include "report.h"
 
 namespace pallasim::interp {
+
+// ": 2 per SM, limited by warps (32 of 64 warps)".
+static std::string limited_by(const Execution& ex) {
+  const hw::Residency r = hw::residency(hw::block_needs(ex.plan->module), *ex.options->chip);
+  if (r.limits.empty()) return "";
+  return fmt::format(": {} per SM, limited by {} ({})", r.per_sm, r.limits.front().resource, r.limits.front().why);
+}
 
 // Programs of a grid run until they end: those beyond the resident set start only when others are done.
 void waiting_programs(Execution& ex, const Thread& t, const std::string& token) {
@@ -16,7 +24,8 @@ void waiting_programs(Execution& ex, const Thread& t, const std::string& token) 
   const int64_t unstarted = ex.points - ex.next_point;
   ir::Diagnostic d = diagnostic_at(t, t.pc, "PS-LIVE-003", fmt::format("livelock: {} {} for a value that nobody writes", live, live == 1 ? "program waits" : "programs wait"));
   if (unstarted > 0)
-    d.numbers.push_back(fmt::format("{} of {} programs have not started: {} are resident at a time on {}", unstarted, ex.points, ex.threads.size(), ex.options->chip->name));
+    d.numbers.push_back(fmt::format("{} of {} programs have not started: {} are resident at a time on {}{}", unstarted,
+                                    ex.points, ex.threads.size(), ex.options->chip->name, limited_by(ex)));
   else
     d.numbers.push_back(fmt::format("all of the other {} programs have ended", ex.points - live));
   d.numbers.push_back("schedule " + token);

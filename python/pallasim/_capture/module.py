@@ -134,7 +134,7 @@ def _constant_inputs(cx: ModuleContext) -> list[str]:
 
 
 def _constant_space(cx: ModuleContext) -> str:
-    return {"tpu": "vmem", "triton": "gmem", "mosaic_gpu": "gmem"}.get(cx.machine, "any")
+    return cx.spaces["constants"]
 
 
 # --- pallas_call ----------------------------------------------------------------------------------------------------
@@ -358,7 +358,7 @@ def _body(w: Writer, mesh: str, jaxpr: Any, names: Sequence[str], num_in: int, b
             text = w.type(aval)
             w.env[v] = n
         else:  # a scalar that the kernel closed over: read once from a ref
-            text = f"ref<{w.type(aval)}, {'smem' if w.module.machine == 'tpu' else 'any'}>"
+            text = f"ref<{w.type(aval)}, {w.module.spaces['scalars']}>"
         w.note_ref(n, aval, text)
         args.append((n, label, text))
     constants = constants or _constant_args(w)
@@ -426,7 +426,7 @@ def _mpmd_map(cx: ModuleContext, params: Mapping[str, Any], jaxprs: Sequence[Any
             decls.append(_scratch(w, names[i], aval, _scratch_scope(cx, aval)))
             continue
         inner = getattr(aval, "inner_aval", aval)
-        space = cx.memory(aval.memory_space)[0] if inner is not aval else ("smem" if cx.machine == "tpu" else "any")
+        space = cx.memory(aval.memory_space)[0] if inner is not aval else cx.spaces["scalars"]
         decls.append(f"{'input' if i < n_in else 'output'} {quote(names[i])} : {w.tensor(inner.shape, inner.dtype)} {{space = {space}}}")
     if len(first.invars) == n_in:
         decls += _constant_inputs(cx)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import _core
 from . import jaxver
 from .attrs import array_literal, attr, is_name, quote
 from .locs import Locations
@@ -24,6 +25,7 @@ class ModuleContext:
 
     def __init__(self, machine: str, debug_info: Any, device_axes: Sequence[tuple[str, int]] = (), skip_floats: bool = False) -> None:
         self.machine = machine
+        self.spaces: dict[str, str] = _core.default_spaces(machine)
         self.skip_floats = skip_floats  # floating-point values are inf and are not computed
         self.device_axes = tuple(device_axes)
         self.locs = Locations(debug_info)
@@ -69,11 +71,11 @@ class ModuleContext:
         """(space, `, @"mesh"` or "") of a Pallas memory space on this machine."""
         text, mesh = space_text(space)
         if text == "deflt":
-            text = {"tpu": "vmem", "triton": "gmem", "mosaic_gpu": "gsmem"}.get(self.machine, "any")
+            text = self.spaces["unnamed"]
         elif self.machine == "triton":
             text = "gmem" if text in ("any", "hbm", "vmem", "smem") else text  # refs are pointers to global memory
-        elif text == "any" and self.machine == "mosaic_gpu":
-            text = "gmem"
+        elif text == "any":
+            text = self.spaces["any"]
         elif text in ("error", "index", "key") and self.machine == "tpu":
             text = "smem"
         suffix = ""

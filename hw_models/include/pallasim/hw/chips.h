@@ -1,12 +1,10 @@
 // The chips that Pallasim knows: every figure with its source, and the profile that the engine runs with.
 #pragma once
-#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
-
-#include "pallasim/ir/type.h"
 
 namespace pallasim::hw {
 
@@ -30,11 +28,13 @@ struct Chip {
 
 enum class Family : uint8_t { Generic, Tpu, Gpu };
 
-inline constexpr int64_t kUnknown = -1;
+// How a tensor core adds the products of one instruction to its accumulator.
+enum class TensorSum : uint8_t {
+  Unknown,  // taken as a sum in f32
+  Aligned,  // exact products and the accumulator aligned to the largest of their exponents, truncated, added, truncated
+};
 
-#define X(e, t) +1
-inline constexpr size_t kSpaces = 0 PALLASIM_SPACES(X);
-#undef X
+inline constexpr int64_t kUnknown = -1;
 
 // What execution and legality depend on, as numbers. kUnknown: nobody published it, or the machine is generic.
 struct Profile {
@@ -43,8 +43,8 @@ struct Profile {
   std::string device_kind = "cpu";   // what JAX reports
   std::string compute_capability;    // GPUs: "9.0"
   int64_t device_cores = 1;          // TensorCores of one JAX device, or SMs
-  // Bytes of each space for one owner: a TensorCore (vmem, smem, cmem), a block (gsmem), an SM (tmem), a device (hbm, gmem).
-  std::array<int64_t, kSpaces> bytes = filled();
+  // Every figure in bytes by its field, in the order of the file: "vmem_bytes" of a TensorCore, "hbm_bytes", …
+  std::vector<std::pair<std::string, int64_t>> bytes;
 
   // TPU
   int64_t chip_cores = kUnknown;           // TensorCores of the chip
@@ -62,18 +62,11 @@ struct Profile {
   int64_t regs_per_sm = kUnknown, regs_per_thread = kUnknown;  // of 32 bits
   int64_t smem_per_sm_bytes = kUnknown, smem_reserved_bytes = kUnknown;  // the latter per block
   int64_t cluster_blocks = kUnknown;
+  TensorSum tensor_sum = TensorSum::Unknown;
+  bool holds_both_operands = false;  // of products in shared memory, where they are of 16 bits or i8
 
-  int64_t capacity(ir::Space s) const { return bytes[static_cast<size_t>(s)]; }
-  // Blocks of `warps` warps each that the device holds at a time: SMs x min(blocks per SM, warps per SM / warps). Registers
-  // and shared memory, which a compiler chooses, may lower it on the chip. kUnknown where a factor is; at least 1 otherwise.
-  int64_t resident_blocks(int64_t warps) const;
-
- private:
-  static constexpr std::array<int64_t, kSpaces> filled() {
-    std::array<int64_t, kSpaces> r{};
-    for (int64_t& b : r) b = kUnknown;
-    return r;
-  }
+  // Of `bytes`; kUnknown where the file has no such field, or no figure.
+  int64_t capacity(std::string_view field) const;
 };
 
 // All chips, TPUs first. Throws std::runtime_error where a data file is malformed (a defect of the build; tested).

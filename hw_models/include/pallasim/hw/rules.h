@@ -3,35 +3,36 @@
 #include <vector>
 
 #include "pallasim/hw/chips.h"
+#include "pallasim/hw/machine.h"
 #include "pallasim/ir/module.h"
 
 namespace pallasim::hw {
 
 // Every rule that the kernel breaks; none on `generic`. hw_models/rules.csv says where each rule comes from.
-// TPUs: PS-TPU-001 (blocks), PS-TPU-002 (launches), PS-TPU-003 (operations), PS-TPU-004 (element types), PS-TPU-005 (accesses),
-// PS-TPU-006 (copies and semaphores), PS-TPU-007 (alignment, warnings), PS-MEM-001 (capacities). GPUs, Triton: PS-TRI-001 (sizes), PS-TRI-002
-// (launches), PS-TRI-003 (operations); of these the first only.
+// TPUs: PS-TPU-001 (blocks), PS-TPU-002 (launches), PS-TPU-003 (operations), PS-TPU-004 (element types), PS-TPU-005
+// (accesses), PS-TPU-006 (copies and semaphores), PS-TPU-007 (alignment, warnings). GPUs, Triton: PS-TRI-001 (sizes),
+// PS-TRI-002 (launches), PS-TRI-003 (operations); of these the first only. All: PS-MEM-001 (capacities).
 std::vector<ir::Diagnostic> broken_rules(const ir::Module&, const Profile&);
 
 // Throws DiagnosticError for the first error among them; the others are counted in it. Returns what is no error.
 std::vector<ir::Diagnostic> check_rules(const ir::Module&, const Profile&);
 
-// What a launch keeps in one memory of a TensorCore while most of it is in use.
+// What a launch keeps in one memory while most of it is in use.
 struct BufferUse {
   std::string name;             // as in the kernel's signature
   const ir::Type* type = nullptr;
   std::vector<int64_t> dims;    // of one copy
-  int64_t bytes = 0;            // of one copy, padded to whole tiles in VMEM
+  int64_t bytes = 0;            // of one copy, as the space lays it out
   int64_t copies = 1;           // of windows: how many blocks are held at a time
   const char* role = "";        // "input window", "scratch", "run_scoped", …
 };
-struct Occupancy {
+struct SpaceUse {
   ir::Space space = ir::Space::Vmem;
   int64_t bytes = 0;            // of all buffers; of semaphores: how many
   ir::LocId loc = -1;           // of the scope in which it happens; -1: the launch itself
   std::vector<BufferUse> buffers;
 };
-// VMEM, SMEM, CMEM and semaphores, as far as the launch uses them.
-std::vector<Occupancy> occupancy(const ir::Module&);
+// The memories that a launch fills itself while it runs the module's body of that number on the chip; semaphores, too.
+std::vector<SpaceUse> space_use(const ir::Module&, size_t body = 0, const Profile& = generic());
 
 }  // namespace pallasim::hw

@@ -13,6 +13,10 @@
 #include "pallasim/memory/async.h"
 #include "pallasim/memory/uninitialized.h"
 
+namespace pallasim::hw {
+struct MachineModel;
+}
+
 namespace pallasim::interp {
 
 struct Options {
@@ -63,6 +67,9 @@ struct Options {
   std::vector<std::vector<int32_t>> grid_order;
   int64_t record_grid = 0;       // not 0: Report::points, and the grid runs in one piece; the number is the caller's
   int64_t record_calls = 0;      // not 0: Report::calls; the number is the caller's
+  // Not null: the machine that the kernel runs on instead of the one that its module names. It outlives the plans. For
+  // machines that no module can name.
+  const hw::MachineModel* model = nullptr;
 
   bool operator==(const Options&) const = default;
 };

@@ -3,6 +3,7 @@
 
 #include "../../plan/steps.h"
 #include "../compiler.h"
+#include "pallasim/hw/machine.h"
 #include "pallasim/hw/tiles.h"
 
 namespace pallasim::interp {
@@ -12,9 +13,9 @@ Extents extents_of(const Val& v) { return {v.dims, v.extents}; }
 
 }  // namespace
 
-// Arrays lie in whole tiles on a TPU, but for those in SMEM, and copies may name the padding.
+// Where arrays lie in whole tiles, copies may name the padding.
 void Compiler::add_tile_padding(Val* ref, ir::Space space) const {
-  if (m_.machine != ir::Machine::Tpu || ref->dims.empty() || ref->semaphore >= 0 || space == ir::Space::Smem) return;
+  if (model_.spaces[space].layout != hw::Layout::Tiles || ref->dims.empty() || ref->semaphore >= 0) return;
   if (plan_.options.padding == Options::Padding::Nobody) return;
   std::vector<int64_t> padding = hw::tile_padding(ref->dtype, ref->dims);
   if (std::any_of(padding.begin(), padding.end(), [](int64_t n) { return n > 0; })) ref->padding = std::move(padding);
@@ -183,6 +184,12 @@ void Compiler::op_dma_start(const Op& op) {
   });
 }
 
+// Whether a copy may take what lies behind its source's end.
+bool Compiler::copies_read_on() const {
+  return plan_.options.out_of_bounds == Options::Oob::Uninitialized &&
+         model_.outside.copy_sources == hw::Outside::Undefined;
+}
+
 void Compiler::op_dma_wait(const Op& op) {
   about_to_write(everything());
   plan_.has_sync = true;
@@ -195,9 +202,8 @@ void Compiler::op_dma_wait(const Op& op) {
   // What the view was given has been looked at; what is taken here has the bounds of the copy.
   const Val& given = operand(op, static_cast<size_t>(op.attr("dst")->items[0].i));
   const std::vector<uint32_t>& before = given.choice ? given.choice->refs[0].extents : given.extents;
-  const bool boundless = m_.machine == ir::Machine::Tpu && plan_.options.out_of_bounds == Options::Oob::Uninitialized;
   for (size_t d = 0; d < shown.extents.size(); ++d) {
-    const bool known = boundless || std::find(before.begin(), before.end(), shown.extents[d]) != before.end();
+    const bool known = copies_read_on() || std::find(before.begin(), before.end(), shown.extents[d]) != before.end();
     p.most.push_back(known ? INT64_MAX : shown.dims[d]);
   }
   for_each_choice(viewed_operand(op, "dst_sem", ViewUse::Access), [&](const Val& sem) {

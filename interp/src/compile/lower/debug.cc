@@ -3,6 +3,7 @@
 
 #include "../../plan/steps.h"
 #include "../compiler.h"
+#include "pallasim/hw/machine.h"
 
 namespace pallasim::interp {
 namespace {
@@ -63,7 +64,7 @@ PrintPayload Compiler::printed(const Op& op, const std::string& format, bool pla
   PrintPayload p;
   p.format = format;
   p.placeholders = placeholders;
-  p.literals = m_.machine == ir::Machine::Tpu && plan_.options.chip->family == hw::Family::Tpu;
+  p.literals = model_.prints == hw::PrintStyle::Literals && plan_.options.chip->family == model_.family;
   const size_t count = op.operands.size() - first;
   std::vector<std::string> names(count);
   if (const Attr* a = op.attr("names"))

@@ -3,6 +3,7 @@
 
 #include "../../plan/steps.h"
 #include "../compiler.h"
+#include "pallasim/hw/machine.h"
 
 namespace pallasim::interp {
 
@@ -124,7 +125,7 @@ void Compiler::add_block(ViewResult* v) const {
 
 // A loop that reads what other programs write waits for them.
 void Compiler::note_waiting_read(const Val& ref, bool scalar) {
-  if (while_depth_ == 0 || !scalar || m_.machine != ir::Machine::Triton) return;
+  if (while_depth_ == 0 || !scalar || model_.in_order()) return;
   plan_.concurrent |= !ref.read_only;
 }
 
@@ -137,7 +138,8 @@ AtomicFn Compiler::atomic_function(const Op& op, const std::string& kind, ir::DT
 void Compiler::op_masked(const Op& op) {
   const Val ref = operand(op, 0);
   const bool load = op.code == ir::OpCode::masked_load;
-  if (!op.attr("mask") && ref.edge < 0 && m_.machine != ir::Machine::Triton)  // an ordinary access
+  const bool pointer = model_.spaces[type(op.operands[0])->space].blocks == hw::BlockAccess::Pointer;
+  if (!op.attr("mask") && ref.edge < 0 && !pointer)  // an ordinary access
     return load ? op_get(op) : op.code == ir::OpCode::masked_swap ? op_swap(op) : op_store(op);
   if (!load) check_writable(op, ref);
   else note_waiting_read(ref, type(op.results[0])->is_scalar());
@@ -161,7 +163,7 @@ void Compiler::op_masked(const Op& op) {
 
 void Compiler::op_atomic(const Op& op) {
   about_to_write(everything());
-  plan_.concurrent |= m_.machine == ir::Machine::Triton;
+  plan_.concurrent |= !model_.in_order();
   const Val ref = operand(op, 0);
   check_writable(op, ref);
   const bool cas = op.code == ir::OpCode::atomic_cas;
@@ -196,8 +198,9 @@ void Compiler::gather_access(const Op& op, const ViewResult& view, const Element
   p.name = view.ref.name;
   p.shape = view.ref.dims;
   p.dtype = view.ref.dtype;
-  if (m_.machine == ir::Machine::Triton && p.ref.buffer >= kFirstOperandBuffer && p.ref.buffer - kFirstOperandBuffer < m_.operands.size())
-    p.array_elements = m_.operands[p.ref.buffer - kFirstOperandBuffer].array->num_elements();
+  if (const size_t o = p.ref.buffer - kFirstOperandBuffer;
+      p.ref.buffer >= kFirstOperandBuffer && o < m_.operands.size() && by_pointer(m_.operands[o]))
+    p.array_elements = m_.operands[o].array->num_elements();
   // The step reads its operands element by element while it writes: none of them may show what it writes.
   const bool waited_for = (ir::info(op.code).effects & ir::kEffectAtomic) != 0;  // other programs may act on it
   const analysis::WriteSet writes = p.mode == Mode::Load ? analysis::WriteSet() : waited_for ? everything() : written(view.ref);

@@ -2,6 +2,7 @@
 #include <string>
 
 #include "../compiler.h"
+#include "pallasim/hw/machine.h"
 
 namespace pallasim::interp {
 namespace {
@@ -45,19 +46,19 @@ MatrixUnit Compiler::matrix_unit(const Op& op, const Contraction& c) const {
   if (compute_type(c.in) != CType::F32 || compute_type(c.in_rhs) != CType::F32 || compute_type(c.out) != CType::F32) return unit;
   const bool f32 = c.in == ir::DType::F32 && c.in_rhs == ir::DType::F32;
   const std::string name = precision_name(op.attr("precision"));
-  if (m_.machine == ir::Machine::Tpu) {
+  if (model_.matrix == hw::MatrixRule::Bfloat16Parts) {
     if (!f32 || algorithm(name, &unit)) return unit;
     return name == "highest" ? split(Format::Bf16, 3, 6) : name == "high" ? split(Format::Bf16, 2, 3) : split(Format::Bf16, 1, 1);
   }
-  if (m_.machine != ir::Machine::Triton) return unit;
+  if (model_.matrix != hw::MatrixRule::TensorCores) return unit;
   if (f32) {
     if (!algorithm(name, &unit) && (name == "default" || name == "high")) unit = split(Format::Tf32, 1, 1);
     if (unit.plain) return unit;  // f32 multiply and add
   } else {
     unit.plain = false;
   }
-  unit.hopper = plan_.options.chip->compute_capability == "9.0";
-  unit.plain = unit.format == Format::Operand && !unit.hopper;
+  unit.aligned = plan_.options.chip->tensor_sum == hw::TensorSum::Aligned;
+  unit.plain = unit.format == Format::Operand && !unit.aligned;
   return unit;
 }
 

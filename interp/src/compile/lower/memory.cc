@@ -4,6 +4,7 @@
 
 #include "../../plan/steps.h"
 #include "../compiler.h"
+#include "pallasim/hw/machine.h"
 
 namespace pallasim::interp {
 namespace {
@@ -61,7 +62,7 @@ Compiler::ViewResult Compiler::apply_view(const Op& op, const Val& ref, const At
   const bool allow_gather = use == ViewUse::Gather, copy = use == ViewUse::Copy || use == ViewUse::CopyTo || use == ViewUse::Shape;
   const bool opens_to_write = lens == Lens::Write || lens == Lens::Overwrite || lens == Lens::Some;
   const bool moves = use == ViewUse::Copy || use == ViewUse::CopyTo, write = use == ViewUse::CopyTo || opens_to_write;
-  const bool boundless = use == ViewUse::Copy && m_.machine == ir::Machine::Tpu && plan_.options.out_of_bounds == Options::Oob::Uninitialized;
+  const bool boundless = use == ViewUse::Copy && copies_read_on();
   constexpr int64_t kBoundless = INT64_MAX / 4;
   if (ref.choice && !copy) unsupported(op, std::string(ir::name(op.code)) + " on one of several refs");
   if (!ref.extents.empty() && !copy) unsupported(op, std::string(ir::name(op.code)) + " on a ref whose extent is known at run time only");
@@ -136,7 +137,7 @@ Compiler::ViewResult Compiler::apply_view(const Op& op, const Val& ref, const At
           g.kind = GatherDim::Kind::Array;
           g.array = v.addr;
           g.array_dtype = v.dtype;
-          g.wraps = m_.machine == ir::Machine::Generic;
+          g.wraps = model_.negative_indices == hw::NegativeIndex::FromEnd;
           g.array_strides.assign(out.result_dims.size(), 0);
           for (size_t k = 0; k < v.dims.size(); ++k)
             if (v.dims[k] != 1) g.array_strides[array_position + array_rank - v.dims.size() + k] = v.strides[k];
@@ -258,8 +259,10 @@ void Compiler::check_writable(const Op& op, const Val& ref) {
 // Whether an access may leave its ref and goes on where it does (Options::padding, out_of_bounds): it then looks at every element.
 bool Compiler::may_leave(const Val& ref, const Attr* view, bool read) const {
   if (ref.edge >= 0) return true;
-  const bool padded = m_.machine == ir::Machine::Tpu && plan_.options.padding == Options::Padding::All && !ref.through;
-  const bool unwritten = read && plan_.options.out_of_bounds == Options::Oob::Uninitialized;
+  const bool padded =
+      model_.spaces.has(hw::Layout::Tiles) && plan_.options.padding == Options::Padding::All && !ref.through;
+  const bool unwritten = read && plan_.options.out_of_bounds == Options::Oob::Uninitialized &&
+                         model_.outside.loads == hw::Outside::Undefined;
   if (!(padded || unwritten) || !view || view->items.empty() || !view->items.back().is_call("index")) return false;
   const auto& index = view->items.back().items;
   for (size_t i = 0; i < index.size(); ++i) {
@@ -381,8 +384,7 @@ void Compiler::op_swap(const Op& op) {
 void Compiler::op_addupdate(const Op& op) {
   const Val ref = operand(op, 0);
   check_writable(op, ref);
-  if (m_.machine == ir::Machine::Triton && ref.addr.buffer >= kFirstOperandBuffer) {
-    // An atomic addition: every occurrence of an index counts.
+  if (model_.atomic_addupdate && ref.addr.buffer >= kFirstOperandBuffer) {
     const Val v = operand(op, 1);
     return gather_access(op, element_view(op, ref, op.attr("view")),
                          {.mode = GatherPayload::Mode::Atomic, .value = &v, .atomic = atomic_function(op, "add", ref.dtype)}, nullptr);

@@ -1,0 +1,45 @@
+// GPUs as Mosaic GPU programs them: warpgroups of thread blocks in clusters, copies and barriers in the kernel's hands.
+#include "machines.h"
+
+namespace pallasim::hw {
+
+const MachineModel& mosaic_gpu() {
+  using ir::Scope, ir::Space;
+  constexpr SpaceInfo kHbm{.name = "HBM",
+                           .capacity = {.figure = "hbm_bytes", .holder = "a device", .advice = kArraysAdvice}};
+  constexpr const char* kAdvice =
+      "take smaller blocks, fewer of them at a time (max_concurrent_steps), or leave the array in GMEM and copy parts "
+      "of it";
+  static const MachineModel m{
+      .family = Family::Gpu,
+      .arithmetic = {.fp8_saturates = true, .int_rem_zero_is_x = false, .sign_of_nan_is_one = true},
+      .programs = Programs::Cooperative,
+      .grid_pipeline = false,
+      .bounded_slices = false,
+      .window_copies = 1,
+      .window_copies_parameter = "max_concurrent_steps",
+      // Multiples: what the compiler aligns each allocation to, and 8 of tensor memory's columns (JAX 0.10.2,
+      // pallas/mosaic_gpu).
+      .spaces = {{},
+                 {{Space::Gmem, kHbm},
+                  {Space::Any, kHbm},
+                  {Space::GpuSmem,
+                   {.owner = Scope::Cta,
+                    .name = "SMEM",
+                    .granule = 1024,
+                    .capacity = {.figure = "smem_per_block_bytes", .holder = "a thread block", .advice = kAdvice}}},
+                  {Space::Tmem,
+                   {.owner = Scope::Cta,
+                    .name = "TMEM",
+                    .granule = 8 * 128 * 4,
+                    .capacity = {.figure = "tmem_per_sm_bytes",
+                                 .holder = "an SM",
+                                 .advice = "take smaller accumulators, or fewer of them at a time"}}},
+                  {Space::Regs, {.owner = Scope::Thread}}}},
+      .defaults = {.unnamed = Space::GpuSmem, .any = Space::Gmem, .constants = Space::Gmem},
+      .arrays = Space::Gmem,
+  };
+  return m;
+}
+
+}  // namespace pallasim::hw
