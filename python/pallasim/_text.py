@@ -50,10 +50,11 @@ def run(text: str, arrays: Sequence[Any] = (), options: Any = None) -> list[np.n
     Arrays are converted to the declared dtypes' layout (C order) but must have the declared dtype and shape. Raises
     KernelError with the report.
     """
-    from . import _core, _findings
+    from . import _core, _deliver, _findings
     from ._capture.types import dtype_text
 
-    option_text = options.text() if options is not None else ""
+    _deliver.start()
+    option_text = ";".join(filter(None, [options.text(), options.delivery()])) if options is not None else ""
     ins = [np.asarray(a, order="C") for a in arrays]
     try:
         _, results = _core.signature(text, option_text)

@@ -1,0 +1,14 @@
+// One cause, one report: the findings of a launch in the order in which they are worth reading.
+#pragma once
+#include <vector>
+
+#include "pallasim/ir/diagnostic.h"
+
+namespace pallasim::trace {
+
+// Warnings before notes, what others follow from first. A false `parallel` claim (PS-PAR) at the line that reads memory which
+// nobody wrote (PS-UNINIT-001) is no report of its own: what one coordinate left there, the next one found. It becomes a
+// line of the other, so that nothing is hidden. Findings without a location stay as they are.
+std::vector<ir::Diagnostic> by_cause(std::vector<ir::Diagnostic> findings);
+
+}  // namespace pallasim::trace
