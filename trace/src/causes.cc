@@ -3,34 +3,41 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
-#include <span>
 
 namespace pallasim::trace {
 namespace {
 
+bool is_race(const ir::Diagnostic& d) { return d.code.starts_with("PS-RACE-"); }
+bool is_unset(const ir::Diagnostic& d) { return d.code == "PS-UNINIT-001"; }
 bool is_claim(const ir::Diagnostic& d) { return d.code.starts_with("PS-PAR-"); }
-bool is_root(const ir::Diagnostic& d) { return d.code == "PS-UNINIT-001"; }
 
+// Reasons come first: a value of another core that is not there yet is memory that nobody wrote, and what one coordinate
+// left in memory that it did not set is what the next one finds there.
 int rank(const ir::Diagnostic& d) {
-  if (d.severity == ir::Severity::Note) return 3;
+  if (d.severity == ir::Severity::Note) return 4;
   if (d.severity == ir::Severity::Error) return 0;
-  return is_root(d) ? 1 : 2;
+  if (is_race(d)) return 1;
+  return is_unset(d) ? 2 : 3;
 }
 
-bool same_place(const ir::Diagnostic& a, const ir::Diagnostic& b) { return !a.site.source.file.empty() && a.site.source == b.site.source; }
+bool same_place(const ir::Site& a, const ir::Site& b) { return !a.source.file.empty() && a.source == b.source; }
+
+bool follows(const ir::Diagnostic& d, const ir::Diagnostic& reason) {
+  if (is_claim(d)) return is_unset(reason) && same_place(d.site, reason.site);
+  if (!is_unset(d) || !is_race(reason)) return false;
+  return same_place(d.site, reason.site) || std::any_of(reason.also.begin(), reason.also.end(), [&](const ir::Site& s) { return same_place(d.site, s); });
+}
 
 }  // namespace
 
 std::vector<ir::Diagnostic> by_cause(std::vector<ir::Diagnostic> findings) {
-  const auto claims = std::stable_partition(findings.begin(), findings.end(), [](const ir::Diagnostic& d) { return !is_claim(d); });
-  std::vector<ir::Diagnostic> kept(std::make_move_iterator(findings.begin()), std::make_move_iterator(claims));
-  for (ir::Diagnostic& d : std::span(claims, findings.end())) {
-    const auto root = std::find_if(kept.begin(), kept.end(), [&](const ir::Diagnostic& k) { return is_root(k) && same_place(k, d); });
-    if (root == kept.end()) kept.push_back(std::move(d));
-    else root->numbers.push_back(fmt::format("{} follows here: {}", d.code, d.message));
+  std::stable_sort(findings.begin(), findings.end(), [](const ir::Diagnostic& a, const ir::Diagnostic& b) { return rank(a) < rank(b); });
+  std::vector<ir::Diagnostic> kept;
+  for (ir::Diagnostic& d : findings) {
+    const auto reason = std::find_if(kept.begin(), kept.end(), [&](const ir::Diagnostic& k) { return follows(d, k); });
+    if (reason == kept.end()) kept.push_back(std::move(d));
+    else reason->numbers.push_back(fmt::format("{} follows: {}", d.code, d.message));
   }
-  std::stable_sort(kept.begin(), kept.end(), [](const ir::Diagnostic& a, const ir::Diagnostic& b) { return rank(a) < rank(b); });
   return kept;
 }
 
