@@ -124,6 +124,8 @@ def adopt(error: BaseException) -> bool:
     known = _core.finding_of(text[start:])
     error.__class__ = _launch_error(type(error))
     error.args = (known["report"] if known is not None else text[start:],)
+    if notes := getattr(error, "__notes__", None):  # what JAX says about its own frames
+        error.__notes__ = [n for n in notes if "JAX_TRACEBACK_FILTERING" not in n]
     error.finding = from_dict(known) if known is not None else None  # type: ignore[attr-defined]
     return True
 

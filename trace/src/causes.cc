@@ -22,7 +22,15 @@ int rank(const ir::Diagnostic& d) {
 
 bool same_place(const ir::Site& a, const ir::Site& b) { return !a.source.file.empty() && a.source == b.source; }
 
+// Cores that race because an axis claims to be parallel: the claim is what is wrong.
+bool races_by_claim(const ir::Diagnostic& race, const std::vector<ir::Diagnostic>& all) {
+  const auto here = [&](const ir::Diagnostic& d) { return same_place(d.site, race.site); };
+  return is_race(race) && std::any_of(all.begin(), all.end(), [&](const ir::Diagnostic& d) { return is_claim(d) && here(d); }) &&
+         std::none_of(all.begin(), all.end(), [&](const ir::Diagnostic& d) { return is_unset(d) && here(d); });
+}
+
 bool follows(const ir::Diagnostic& d, const ir::Diagnostic& reason) {
+  if (is_race(d)) return is_claim(reason) && same_place(d.site, reason.site);
   if (is_claim(d)) return is_unset(reason) && same_place(d.site, reason.site);
   if (!is_unset(d) || !is_race(reason)) return false;
   return same_place(d.site, reason.site) || std::any_of(reason.also.begin(), reason.also.end(), [&](const ir::Site& s) { return same_place(d.site, s); });
@@ -32,6 +40,8 @@ bool follows(const ir::Diagnostic& d, const ir::Diagnostic& reason) {
 
 std::vector<ir::Diagnostic> by_cause(std::vector<ir::Diagnostic> findings) {
   std::stable_sort(findings.begin(), findings.end(), [](const ir::Diagnostic& a, const ir::Diagnostic& b) { return rank(a) < rank(b); });
+  const std::vector<ir::Diagnostic> all = findings;
+  std::stable_partition(findings.begin(), findings.end(), [&](const ir::Diagnostic& d) { return !races_by_claim(d, all); });
   std::vector<ir::Diagnostic> kept;
   for (ir::Diagnostic& d : findings) {
     const auto reason = std::find_if(kept.begin(), kept.end(), [&](const ir::Diagnostic& k) { return follows(d, k); });

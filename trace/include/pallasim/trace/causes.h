@@ -7,8 +7,8 @@
 namespace pallasim::trace {
 
 // Warnings before notes, reasons before what follows from them. A false `parallel` claim (PS-PAR) at the line that reads memory
-// which nobody wrote (PS-UNINIT-001) is no report of its own, nor is such a read at one side of a race (PS-RACE): it becomes a
-// line of its reason's report, so that nothing is hidden. Findings without a location stay as they are.
+// which nobody wrote (PS-UNINIT-001) is no report of its own, nor is such a read at one side of a race (PS-RACE), nor a race at the line
+// of a claim: it becomes a line of its reason's report, so that nothing is hidden. Findings without a location stay as they are.
 std::vector<ir::Diagnostic> by_cause(std::vector<ir::Diagnostic> findings);
 
 }  // namespace pallasim::trace
