@@ -103,11 +103,42 @@ def from_dict(d: dict[str, Any]) -> Finding:
                    tuple(_site(s) for s in d["also"]), tuple(d["numbers"]), d["hint"], d["report"])
 
 
+def report_of(code: str, message: str, kernel: str, line: SourceLine, numbers: tuple[str, ...] = (), hint: str = "") -> Finding:
+    """An error that is found before anything becomes a module, with its report in the form of the others."""
+    at = [f"  at {line.file}:{line.line}{f':{line.column}' if line.column else ''}{f' in {line.function}' if line.function else ''}"] if line.file else []
+    if line.text:
+        at.append(f"      {line.text}")
+    rows = [f"error[{code}]: {message}", *at, f"  in kernel {kernel}", *(f"  {n}" for n in numbers), *([f"  hint: {hint}"] if hint else [])]
+    return Finding(code, "error", message, kernel, site=Site(source=line), numbers=numbers, hint=hint, report="\n".join(rows) + "\n")
+
+
+def launch_line() -> SourceLine:
+    """The user's line that launches the kernel which is lowered now; an empty one where nobody knows."""
+    import linecache
+
+    from ._capture import locs
+
+    site = locs.launch_site()
+    return SourceLine() if site is None else SourceLine(*site, linecache.getline(site[0], site[1]).strip())
+
+
+def unsupported(kernel: str, error: Any) -> UnsupportedError:
+    """The exception for a kernel that cannot be captured: `error` is a `_capture.types.Unsupported`."""
+    line = SourceLine(*error.at) if error.at is not None else launch_line()
+    finding = report_of("PS-UNSUP-001", f"unsupported: {error}", kernel, line, hint="nothing ran; this is a limit of Pallasim, not a mistake of the kernel")
+    return UnsupportedError(finding.report, finding)
+
+
 def from_error(error: Exception) -> KernelError:
     """The exception for a DiagnosticError of the extension."""
     finding = from_dict(error.finding)  # type: ignore[attr-defined]
+    if finding.code.startswith("PS-IR-") and finding.file:
+        # What the user wrote is the kernel, not the text that it became.
+        shown = [n for n in finding.numbers if n.startswith("operation: ")]
+        report = "".join(row for row in finding.report.splitlines(True) if row.strip() not in shown)
+        finding = dataclasses.replace(finding, numbers=tuple(n for n in finding.numbers if n not in shown), report=report)
     kind = {"PS-UNSUP": UnsupportedError, "PS-TPU": RefusedError, "PS-TRI": RefusedError}.get(finding.code.rpartition("-")[0], KernelError)
-    return kind(str(error), finding)
+    return kind(finding.report, finding)
 
 
 def adopt(error: BaseException) -> bool:

@@ -19,9 +19,9 @@ _handlers = False
 
 def capture(ctx: Any, primitive: str, params: Mapping[str, Any], options: Any) -> Any:
     """The captured module (`_capture.module.Captured`) of one site; raises `_capture.types.Unsupported`."""
-    from ._capture import jaxver, module
+    from ._capture import jaxver, locs, module
 
-    settings = module.Settings(options.ir_machine, jaxver.mesh_axes(ctx), options.skip_floating_point_ops)
+    settings = module.Settings(options.ir_machine, jaxver.mesh_axes(ctx), options.skip_floating_point_ops, locs.launch_site())
     if primitive == "pallas_call":
         return module.pallas_call(params, settings)
     return module.mpmd_map(params, ctx.avals_in, settings)
@@ -113,7 +113,7 @@ def lower(ctx: Any, *in_nodes: Any, primitive: str, options: Any, **params: Any)
     try:
         captured = capture(ctx, primitive, params, options)
     except Unsupported as e:
-        raise _findings.UnsupportedError(f"pallasim cannot express kernel '{params.get('name')}': {e}") from e
+        raise _findings.unsupported(str(params.get("name") or "kernel"), e) from None
     numbered = any(size > 1 for _, size in captured.device_axes) and bool(captured.facts & {"communicates", "axes"})
     items, after = [options.text(), _interpret.grid_order(options.random_seed, captured)], []
     if options.grid_point_recorder is not None:

@@ -71,13 +71,14 @@ def capture_text(f: Callable[..., Any], *args: Any, machine: str = "generic", **
     import jax
 
     from . import _params
-    from ._capture import jaxver, module
+    from ._capture import jaxver, locs, module
 
-    settings = module.Settings(_params.Params(machine=machine).ir_machine)
+    machine_name = _params.Params(machine=machine).ir_machine
     out: list[str] = []
 
     def walk(jaxpr: Any) -> None:
         for eqn in jaxpr.eqns:
+            settings = module.Settings(machine_name, call=locs.call_site(eqn.source_info.traceback))
             if eqn.primitive is jaxver.find("pallas_call.pallas_call_p"):
                 out.append(module.pallas_call(eqn.params, settings).text)
                 continue

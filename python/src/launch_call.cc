@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "pallasim/interp/options.h"
+#include "pallasim/trace/causes.h"
 #include "recording.h"
 #include "reports.h"
 
@@ -78,6 +79,12 @@ PlanTimes& plan_times() {
   return t;
 }
 
+// The error of text that may not be a module.
+ir::DiagnosticError placed(ir::Diagnostic d, std::string_view text) {
+  if (!d.code.starts_with("PS-IR-0")) trace::place(d, ir::parse(text));
+  return ir::DiagnosticError(std::move(d));
+}
+
 double seconds_since(std::chrono::steady_clock::time_point t) { return std::chrono::duration<double>(std::chrono::steady_clock::now() - t).count(); }
 
 }  // namespace
@@ -88,7 +95,11 @@ std::shared_ptr<const Program> Program::make(std::string_view text, std::string_
   p->delivery_ = take_delivery(&p->option_text_);
   p->options_ = interp::parse_options(p->option_text_);
   const auto begin = std::chrono::steady_clock::now();
-  p->plan_ = interp::compile_cached(text, p->options_);
+  try {
+    p->plan_ = interp::compile_cached(text, p->options_);
+  } catch (const ir::DiagnosticError& e) {
+    throw placed(e.diagnostic(), text);
+  }
   plan_times().made(p->plan_, seconds_since(begin));
   const ir::Module& m = interp::module_of(*p->plan_);
   // Dynamic grid bounds are one i32 or i64: `open` leaves dtype and shape to the launch.
@@ -113,11 +124,14 @@ void Program::run(std::span<const interp::DeviceCall> devices) const {
   try {
     report = interp::launch(*plan_, session(), devices, options_);
   } catch (const ir::DiagnosticError& e) {
-    for (size_t i = 0; i < devices.size(); ++i) recorders[i].failed(e.diagnostic(), devices[i].results);
+    ir::Diagnostic d = e.diagnostic();
+    trace::place(d, interp::module_of(*plan_));
+    for (size_t i = 0; i < devices.size(); ++i) recorders[i].failed(d, devices[i].results);
     run.seconds = seconds_since(begin);
-    note_failed(std::move(run), e.diagnostic());
-    throw;
+    note_failed(std::move(run), d);
+    throw ir::DiagnosticError(std::move(d));
   }
+  for (ir::Diagnostic& d : report.findings) trace::place(d, interp::module_of(*plan_));
   run.seconds = seconds_since(begin);
   for (size_t i = 0; i < devices.size(); ++i) recorders[i].ended(devices[i].results);
   note_report(std::move(run), std::move(report), options_, delivery_);

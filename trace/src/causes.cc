@@ -51,4 +51,12 @@ std::vector<ir::Diagnostic> by_cause(std::vector<ir::Diagnostic> findings) {
   return kept;
 }
 
+void place(ir::Diagnostic& d, const ir::Module& m) {
+  const ir::Attr* call = ir::find(m.attrs, "call");
+  if (!d.site.source.file.empty() || !call || !call->is_int() || call->i < 0 || call->i >= static_cast<int64_t>(m.locs.size())) return;
+  std::string what = std::move(d.site.what);
+  d.site = ir::site_of(m, static_cast<ir::LocId>(call->i));
+  d.site.what = std::move(what);
+}
+
 }  // namespace pallasim::trace

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "pallasim/ir/diagnostic.h"
+#include "pallasim/ir/module.h"
 
 namespace pallasim::trace {
 
@@ -10,5 +11,9 @@ namespace pallasim::trace {
 // which nobody wrote (PS-UNINIT-001) is no report of its own, nor is such a read at one side of a race (PS-RACE), nor a race at the line
 // of a claim: it becomes a line of its reason's report, so that nothing is hidden. Findings without a location stay as they are.
 std::vector<ir::Diagnostic> by_cause(std::vector<ir::Diagnostic> findings);
+
+// A finding about a launch as a whole (memory, unwritten outputs, what its compiler refuses) has the line that launches it, where the
+// module's attribute `call` says which location that is.
+void place(ir::Diagnostic&, const ir::Module&);
 
 }  // namespace pallasim::trace
