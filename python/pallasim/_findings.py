@@ -132,11 +132,6 @@ def unsupported(kernel: str, error: Any) -> UnsupportedError:
 def from_error(error: Exception) -> KernelError:
     """The exception for a DiagnosticError of the extension."""
     finding = from_dict(error.finding)  # type: ignore[attr-defined]
-    if finding.code.startswith("PS-IR-") and finding.file:
-        # What the user wrote is the kernel, not the text that it became.
-        shown = [n for n in finding.numbers if n.startswith("operation: ")]
-        report = "".join(row for row in finding.report.splitlines(True) if row.strip() not in shown)
-        finding = dataclasses.replace(finding, numbers=tuple(n for n in finding.numbers if n not in shown), report=report)
     kind = {"PS-UNSUP": UnsupportedError, "PS-TPU": RefusedError, "PS-TRI": RefusedError}.get(finding.code.rpartition("-")[0], KernelError)
     return kind(finding.report, finding)
 

@@ -79,9 +79,10 @@ PlanTimes& plan_times() {
   return t;
 }
 
-// The error of text that may not be a module.
+// The error of text that may not be a module. Where it has a line of the kernel, that says more than the operation it became.
 ir::DiagnosticError placed(ir::Diagnostic d, std::string_view text) {
   if (!d.code.starts_with("PS-IR-0")) trace::place(d, ir::parse(text));
+  if (!d.site.source.file.empty()) std::erase_if(d.numbers, [](const std::string& n) { return n.starts_with("operation: "); });
   return ir::DiagnosticError(std::move(d));
 }
 
