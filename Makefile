@@ -17,7 +17,7 @@ format:
 docs:
 	.venv/bin/python scripts/docs.py
 site:
-	.venv/bin/python scripts/site.py
+	.venv/bin/python scripts/make_site.py
 wheel:
 	.venv/bin/python -m pip wheel . --no-deps -w build/wheels
 clean:

@@ -10,7 +10,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
-spec = importlib.util.spec_from_file_location("pallasim_site", ROOT / "scripts" / "site.py")
+spec = importlib.util.spec_from_file_location("pallasim_site", ROOT / "scripts" / "make_site.py")
 site = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(site)
 
@@ -23,5 +23,5 @@ def test_broken_links_are_found(tmp_path):
 
 def test_the_site_has_no_broken_links():
     pytest.importorskip("mkdocs")
-    done = subprocess.run([sys.executable, str(ROOT / "scripts" / "site.py")], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, str(ROOT / "scripts" / "make_site.py")], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
