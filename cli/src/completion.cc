@@ -3,8 +3,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <numeric>
 
 #include "io.h"
@@ -20,7 +20,8 @@ size_t distance(const std::string& a, const std::string& b) {
   for (size_t i = 1; i <= a.size(); ++i)
     for (size_t j = 1; j <= b.size(); ++j) {
       d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1])});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
     }
   return d[a.size()][b.size()];
 }
@@ -35,7 +36,8 @@ std::string nearest(const std::string& word, const std::vector<std::string>& wor
 
 std::vector<std::string> commands_of(const ::CLI::App& app) {
   std::vector<std::string> names;
-  for (const ::CLI::App* c : app.get_subcommands([](const ::CLI::App*) { return true; })) names.push_back(c->get_name());
+  for (const ::CLI::App* c : app.get_subcommands([](const ::CLI::App*) { return true; }))
+    names.push_back(c->get_name());
   return names;
 }
 
@@ -50,7 +52,8 @@ std::string joined(const std::vector<std::string>& words) { return fmt::format("
 
 std::string bash(const ::CLI::App& app) {
   std::string cases;
-  for (const std::string& c : commands_of(app)) cases += fmt::format("    {}) words=\"{}\" ;;\n", c, joined(options_of(*app.get_subcommand(c))));
+  for (const std::string& c : commands_of(app))
+    cases += fmt::format("    {}) words=\"{}\" ;;\n", c, joined(options_of(*app.get_subcommand(c))));
   return fmt::format(R"sh(# bash: eval "$(pallasim completion bash)"
 _pallasim() {{
   local current="${{COMP_WORDS[COMP_CWORD]}}" words=""
@@ -68,7 +71,8 @@ complete -o filenames -F _pallasim pallasim
 
 std::string zsh(const ::CLI::App& app) {
   // zsh runs functions that are written for bash.
-  return "# zsh: eval \"$(pallasim completion zsh)\"\nautoload -U +X compinit bashcompinit\ncompinit\nbashcompinit\n" + bash(app);
+  return "# zsh: eval \"$(pallasim completion zsh)\"\nautoload -U +X compinit bashcompinit\ncompinit\nbashcompinit\n" +
+         bash(app);
 }
 
 // A description inside single quotes.
@@ -86,7 +90,8 @@ std::string fish(const ::CLI::App& app) {
     r += fmt::format("complete -c pallasim -f -n {} -a {} -d {}\n", quoted(none), c, quoted(command.get_description()));
     for (const ::CLI::Option* o : command.get_options())
       for (const std::string& name : o->get_lnames())
-        r += fmt::format("complete -c pallasim -n '__fish_seen_subcommand_from {}' -l {} -d {}\n", c, name, quoted(o->get_description()));
+        r += fmt::format("complete -c pallasim -n '__fish_seen_subcommand_from {}' -l {} -d {}\n", c, name,
+                         quoted(o->get_description()));
   }
   return r;
 }

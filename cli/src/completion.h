@@ -11,8 +11,8 @@ namespace pallasim::cli {
 
 bool is_command(const ::CLI::App&, const std::string& name);
 
-// The command or option that the first unknown one of `words` (the command line without the program) is nearest to; empty where
-// none is near.
+// The command or option that the first unknown one of `words` (the command line without the program) is nearest to;
+// empty where none is near.
 std::string meant(const ::CLI::App&, const std::vector<std::string>& words);
 
 // A script for bash, zsh or fish that completes commands, options and files.

@@ -3,8 +3,8 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdlib>
 #include <new>
 
@@ -96,18 +96,28 @@ struct CommandLine {
     return c;
   }
   void add_error_on_warning(CLI::App* c) {
-    c->add_flag("--error-on-warning", error_on_warning, "A warning ends with exit code 1, as an error does")->group(kReports);
+    c->add_flag("--error-on-warning", error_on_warning, "A warning ends with exit code 1, as an error does")
+        ->group(kReports);
   }
 
   void add_operands() {
     constexpr const char* kGroup = "Operands and results";
-    run_app->add_option("--arg", run.args, "Value of the next operand, or NAME=VALUE")->allow_extra_args(false)->type_name("VALUE")->group(kGroup);
-    run_app->add_option("--dim", run.dims, "Value of a shape parameter")->allow_extra_args(false)->type_name("NAME=SIZE")->group(kGroup);
+    run_app->add_option("--arg", run.args, "Value of the next operand, or NAME=VALUE")
+        ->allow_extra_args(false)
+        ->type_name("VALUE")
+        ->group(kGroup);
+    run_app->add_option("--dim", run.dims, "Value of a shape parameter")
+        ->allow_extra_args(false)
+        ->type_name("NAME=SIZE")
+        ->group(kGroup);
     run_app->add_option("--fill", run.fill, "For operands without a value")
         ->check(CLI::IsMember({"zeros", "iota", "random"}))
         ->type_name("")
         ->group(kGroup);
-    run_app->add_option("--seed", run.seed, "Of random inputs, and of --schedule random")->type_name("N")->capture_default_str()->group(kGroup);
+    run_app->add_option("--seed", run.seed, "Of random inputs, and of --schedule random")
+        ->type_name("N")
+        ->capture_default_str()
+        ->group(kGroup);
     run_app->add_option("--out", run.out, "Write every output to DIR/<name>.npy")->type_name("DIR")->group(kGroup);
     run_app->add_option("--repeat", run.repeat, "Launch so many times")
         ->type_name("N")
@@ -119,7 +129,9 @@ struct CommandLine {
 
   void add_machine() {
     constexpr const char* kGroup = "Machine";
-    run_app->add_option("--chip", run.chip, "The chip whose sizes and rules hold, see pallasim chips")->type_name("NAME")->group(kGroup);
+    run_app->add_option("--chip", run.chip, "The chip whose sizes and rules hold, see pallasim chips")
+        ->type_name("NAME")
+        ->group(kGroup);
     run_app->add_option("--rules", run.rules, "What the chip's compiler refuses: error, warn or off")
         ->check(CLI::IsMember({"error", "warn", "off"}).description(""))
         ->type_name("HOW")
@@ -136,7 +148,9 @@ struct CommandLine {
         ->check(CLI::IsMember({"eager", "on_wait", "scheduled"}).description(""))
         ->type_name("WHEN")
         ->group(kGroup);
-    run_app->add_option("--pipeline", run.pipeline, "Windows of a grid: elided, or modelled with memory and copies of their own")
+    run_app
+        ->add_option("--pipeline", run.pipeline,
+                     "Windows of a grid: elided, or modelled with memory and copies of their own")
         ->check(CLI::IsMember({"elided", "modelled"}).description(""))
         ->type_name("HOW")
         ->group(kGroup);
@@ -149,7 +163,9 @@ struct CommandLine {
         ->type_name("")
         ->capture_default_str()
         ->group(kGroup);
-    run_app->add_option("--schedule-seed", run.schedule_seed, "Of --schedule random, if not that of --seed")->type_name("N")->group(kGroup);
+    run_app->add_option("--schedule-seed", run.schedule_seed, "Of --schedule random, if not that of --seed")
+        ->type_name("N")
+        ->group(kGroup);
     run_app->add_option("--replay", run.replay, "Repeat the schedule of a report")->type_name("TOKEN")->group(kGroup);
     run_app->add_option("--workers", run.workers, "OS threads for independent grid points; 0: one per core")
         ->type_name("N")
@@ -160,9 +176,16 @@ struct CommandLine {
 
   void add_checks() {
     constexpr const char* kGroup = "Checks";
-    run_app->add_flag("--checked", run.checked, "Look at every access: parallel claims, copies in flight, what nobody wrote; slower")->group(kGroup);
-    run_app->add_flag("--oob-as-machine", run.oob_as_machine, "Out of bounds: behave as the machine does and note it")->group(kGroup);
-    run_app->add_flag("--verify-split", run.verify_split, "Judge the proof that grid points are independent: slower, in one thread")->group(kGroup);
+    run_app
+        ->add_flag("--checked", run.checked,
+                   "Look at every access: parallel claims, copies in flight, what nobody wrote; slower")
+        ->group(kGroup);
+    run_app->add_flag("--oob-as-machine", run.oob_as_machine, "Out of bounds: behave as the machine does and note it")
+        ->group(kGroup);
+    run_app
+        ->add_flag("--verify-split", run.verify_split,
+                   "Judge the proof that grid points are independent: slower, in one thread")
+        ->group(kGroup);
     add_error_on_warning(run_app);
   }
 
@@ -215,15 +238,22 @@ struct CommandLine {
 
     info_app = command("info", "Show operands, blocks, bytes, operations, and whether the kernel runs here");
     info_app->add_option("FILE", info.file, "The kernel (.psir), or a capsule")->required()->type_name("");
-    info_app->add_option("--dim", info.dims, "Value of a shape parameter")->allow_extra_args(false)->type_name("NAME=SIZE");
+    info_app->add_option("--dim", info.dims, "Value of a shape parameter")
+        ->allow_extra_args(false)
+        ->type_name("NAME=SIZE");
     info_app->add_flag("--plan", info.plan, "Also the steps that the kernel is compiled to");
 
     chips_app = command("chips", "Show the chips that are known, or one chip's figures with their sources");
     chips_app->add_option("NAME", chips.name, "A chip")->type_name("");
 
     completion_app = command("completion", "Print a script that completes commands and options in a shell");
-    completion_app->footer("  bash  eval \"$(pallasim completion bash)\"\n  zsh   eval \"$(pallasim completion zsh)\"\n  fish  pallasim completion fish | source");
-    completion_app->add_option("SHELL", shell, "bash, zsh or fish")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}).description(""))->type_name("");
+    completion_app->footer(
+        "  bash  eval \"$(pallasim completion bash)\"\n  zsh   eval \"$(pallasim completion zsh)\"\n  fish  pallasim "
+        "completion fish | source");
+    completion_app->add_option("SHELL", shell, "bash, zsh or fish")
+        ->required()
+        ->check(CLI::IsMember({"bash", "zsh", "fish"}).description(""))
+        ->type_name("");
   }
 
   int execute(Out& out) {
@@ -241,7 +271,8 @@ struct CommandLine {
   }
 };
 
-// Findings have colours where people read them, unless NO_COLOR (https://no-color.org) or a terminal without them says otherwise.
+// Findings have colours where people read them, unless NO_COLOR (https://no-color.org) or a terminal without them says
+// otherwise.
 bool wants_colours(const std::string& when) {
   if (when != "auto") return when == "always";
   const char *none = std::getenv("NO_COLOR"), *terminal = std::getenv("TERM");

@@ -66,7 +66,7 @@ def _check_bounds(kernel: str, mapping: Any, compiler_params: Any) -> None:
     axes = [size for i, size in enumerate(mapping.grid) if i not in mapping.vmapped_dims]
     for i, (size, kind) in enumerate(zip(axes, semantics)):
         if symbol(kind).strip('"') == "parallel" and not isinstance(size, int):
-            raise _unknown_bound(name, i)
+            raise _unknown_bound(kernel, i)
 
 
 def _unknown_bound(kernel: str, axis: int) -> KernelError:

@@ -191,7 +191,8 @@ class PipelineParams:
     def buffers(self) -> int:
         ahead = None if self.prefetch is None else int(self.prefetch) + 1
         if ahead is not None and self.num_stages not in (None, ahead):
-            raise ValueError(f"PipelineParams(num_stages={self.num_stages}, prefetch={self.prefetch}): {self.num_stages} stages fetch {self.num_stages - 1} blocks ahead")
+            raise ValueError(f"PipelineParams(num_stages={self.num_stages}, prefetch={self.prefetch}): "
+                             f"{self.num_stages} stages fetch {self.num_stages - 1} blocks ahead")
         return ahead if ahead is not None else 2 if self.num_stages is None else self.num_stages
 
 
@@ -292,7 +293,8 @@ def _translate(options: dict[str, Any]) -> None:
     if pipeline is not None:
         buffers = pipeline.buffers
         if buffers > 2 and _is_for_tpu(options["compiler_params"]):
-            warnings.warn(f"PipelineParams: {buffers} buffers per block are two here: the pipeline of a TPU's pallas_call has no more", UserWarning, stacklevel=4)
+            warnings.warn(f"PipelineParams: {buffers} buffers per block are two here: the pipeline of a TPU's pallas_call has no more",
+                          UserWarning, stacklevel=4)
             buffers = 2
         for name in ("in_specs", "out_specs"):
             if name in options:
@@ -395,7 +397,8 @@ def _renamed(cls: type, old: str, today: str) -> type:
     return _construct(cls, translate)
 
 
-_MOVED_TO_PL = ("delay", "run_scoped", "semaphore_signal", "semaphore_wait", "semaphore_read", "DeviceIdType", "CostEstimate", "MemoryRef", "ds", "when", "HOST")
+_MOVED_TO_PL = ("delay", "run_scoped", "semaphore_signal", "semaphore_wait", "semaphore_read", "DeviceIdType", "CostEstimate", "MemoryRef",
+                "ds", "when", "HOST")
 
 
 def _patch() -> None:

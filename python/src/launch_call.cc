@@ -51,8 +51,8 @@ Delivery take_delivery(std::string* options) {
   throw ir::DiagnosticError(std::move(d));
 }
 
-// What making a plan took, told to its first launch. Plans live as long as their cache keeps them: an address that is used
-// again belongs to another plan.
+// What making a plan took, told to its first launch. Plans live as long as their cache keeps them: an address that is
+// used again belongs to another plan.
 struct PlanTimes {
   struct Entry {
     std::weak_ptr<const interp::Plan> plan;
@@ -79,14 +79,18 @@ PlanTimes& plan_times() {
   return t;
 }
 
-// The error of text that may not be a module. Where it has a line of the kernel, that says more than the operation it became.
+// The error of text that may not be a module. Where it has a line of the kernel, that says more than the operation it
+// became.
 ir::DiagnosticError placed(ir::Diagnostic d, std::string_view text) {
   if (!d.code.starts_with("PS-IR-0")) trace::place(d, ir::parse(text));
-  if (!d.site.source.file.empty()) std::erase_if(d.numbers, [](const std::string& n) { return n.starts_with("operation: "); });
+  if (!d.site.source.file.empty())
+    std::erase_if(d.numbers, [](const std::string& n) { return n.starts_with("operation: "); });
   return ir::DiagnosticError(std::move(d));
 }
 
-double seconds_since(std::chrono::steady_clock::time_point t) { return std::chrono::duration<double>(std::chrono::steady_clock::now() - t).count(); }
+double seconds_since(std::chrono::steady_clock::time_point t) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - t).count();
+}
 
 }  // namespace
 
@@ -98,9 +102,7 @@ std::shared_ptr<const Program> Program::make(std::string_view text, std::string_
   const auto begin = std::chrono::steady_clock::now();
   try {
     p->plan_ = interp::compile_cached(text, p->options_);
-  } catch (const ir::DiagnosticError& e) {
-    throw placed(e.diagnostic(), text);
-  }
+  } catch (const ir::DiagnosticError& e) { throw placed(e.diagnostic(), text); }
   plan_times().made(p->plan_, seconds_since(begin));
   const ir::Module& m = interp::module_of(*p->plan_);
   // Dynamic grid bounds are one i32 or i64: `open` leaves dtype and shape to the launch.

@@ -28,8 +28,8 @@ class Program {
   bool has_sub_byte() const { return has_sub_byte_; }
   const interp::Plan& plan() const { return *plan_; }
 
-  // Runs the kernel for one device, or for all that reach into each other, and tells what it found. Buffers were checked.
-  // Throws DiagnosticError.
+  // Runs the kernel for one device, or for all that reach into each other, and tells what it found. Buffers were
+  // checked. Throws DiagnosticError.
   void run(std::span<const interp::DeviceCall> devices) const;
 
  private:

@@ -177,10 +177,12 @@ void note_report(Run run, interp::Report r, const interp::Options& options, Deli
   run.threads = r.threads;
   run.units = r.units;
   run.checked = options.checked;
-  run.races = std::any_of(r.findings.begin(), r.findings.end(), [&](const ir::Diagnostic& d) { return raced(d, options.cores); });
+  run.races = std::any_of(r.findings.begin(), r.findings.end(),
+                          [&](const ir::Diagnostic& d) { return raced(d, options.cores); });
   run.traffic = r.traffic;
   run.findings = trace::by_cause(std::move(r.findings));
-  const bool raise = delivery == Delivery::Raise && !run.findings.empty() && run.findings.front().severity != ir::Severity::Note;
+  const bool raise =
+      delivery == Delivery::Raise && !run.findings.empty() && run.findings.front().severity != ir::Severity::Note;
   if (raise) run.findings.front().severity = ir::Severity::Error;
   run.failed = raise;
   const std::vector<ir::Diagnostic> findings = run.findings;

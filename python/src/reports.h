@@ -9,8 +9,8 @@
 
 namespace pallasim::python {
 
-// What becomes of the warnings and notes of a launch: told at once (each place once), kept for take_findings only, or the
-// first of them fails the launch.
+// What becomes of the warnings and notes of a launch: told at once (each place once), kept for take_findings only, or
+// the first of them fails the launch.
 enum class Delivery : uint8_t { Warn, Collect, Raise };
 
 // One launch that ended, well or not.
@@ -18,8 +18,8 @@ struct Run {
   int64_t number = 0;  // launches are counted from 1
   std::string kernel, chip, token;
   double seconds = 0;
-  bool planned = false;        // its plan was made for it; else an earlier launch had left it in the cache
-  double plan_seconds = 0;     // what that took; 0 where it was not
+  bool planned = false;     // its plan was made for it; else an earlier launch had left it in the cache
+  double plan_seconds = 0;  // what that took; 0 where it was not
   int64_t steps = 0, grid_points = 0;
   int threads = 0, units = 0;
   bool races = false;  // a data race or a false `parallel` claim was found
@@ -36,11 +36,12 @@ int64_t launch_count();
 void note_finding(const ir::Diagnostic&);
 std::vector<ir::Diagnostic> take_findings();
 std::string last_report();
-// The finding whose report `text` begins with: the latest of such. False: there is none among those that are remembered.
+// The finding whose report `text` begins with: the latest of such. False: there is none among those that are
+// remembered.
 bool finding_of(const std::string& text, ir::Diagnostic* out);
 
-// Calls `tell` for the findings of launches that end, from the launch's thread; null: they go to standard error as they are.
-// Returns when no call of the former one is under way.
+// Calls `tell` for the findings of launches that end, from the launch's thread; null: they go to standard error as they
+// are. Returns when no call of the former one is under way.
 using Tell = void (*)(const std::vector<ir::Diagnostic>&);
 void tell_with(Tell tell);
 
@@ -59,8 +60,8 @@ std::string note_failure(const ir::Diagnostic&);
 std::vector<Run> runs();
 Run last_run();
 
-// Grid points of the oldest run with `Options::record_grid = recording` that ended and was not taken yet; empty where there
-// is none. Of runs that nobody takes the oldest are dropped beyond a bound.
+// Grid points of the oldest run with `Options::record_grid = recording` that ended and was not taken yet; empty where
+// there is none. Of runs that nobody takes the oldest are dropped beyond a bound.
 using GridPoints = std::vector<interp::Report::Point>;
 GridPoints take_grid_points(int64_t recording);
 // Likewise what its debug_callbacks were given.
