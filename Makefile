@@ -1,6 +1,6 @@
 # A wrapper for those who type make; every target is one line that can be typed instead. `peer` needs the folder of the
 # suites' harness: make peer HARNESS=DIR, with PEER_TESTS set.
-.PHONY: demo test bench peer fuzz format docs wheel clean
+.PHONY: demo test bench peer fuzz format docs site wheel clean
 
 demo:
 	./demo.sh
@@ -16,6 +16,8 @@ format:
 	git ls-files '*.h' '*.cc' | xargs clang-format -i
 docs:
 	.venv/bin/python scripts/docs.py
+site:
+	.venv/bin/python scripts/make_site.py
 wheel:
 	.venv/bin/python -m pip wheel . --no-deps -w build/wheels
 clean:

@@ -19,13 +19,15 @@ using Json = nlohmann::ordered_json;
 class Out {
  public:
   bool json = false;
+  bool error_on_warning = false;  // a warning is as bad as an error
+  bool colours = false;           // of findings on standard error
   Json object = Json::object();
 
   void text(const std::string& s) {
     if (!json) text_ += s;
   }
-  // Findings go to standard error, or into the object's list.
-  void finding(const ir::Diagnostic&);
+  // Findings go to standard error, or into the object's list. The exit code that one asks for.
+  int finding(const ir::Diagnostic&);
   // Writes everything; throws PS-IO-002 when standard output cannot take it.
   void flush(int exit_code);
 

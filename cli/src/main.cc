@@ -1,11 +1,15 @@
 // The command line: options, help, and the one place where exceptions end.
 #include <fmt/format.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdlib>
 #include <new>
 
 #include "commands.h"
+#include "completion.h"
 #include "io.h"
 
 #ifndef PALLASIM_VERSION
@@ -24,13 +28,15 @@ constexpr const char* kFooter = R"(Examples:
   pallasim run kernel.psir --arg n_ref=4 --fill iota         numbers and patterns instead of files
   pallasim check *.psir                                      find mistakes without running
   pallasim info kernel.psir                                  operands, blocks, bytes, and whether it runs here
+  pallasim run kernel.psir --checked --error-on-warning      for scripts: a race is exit code 1
   pallasim run bug.capsule                                   repeat a recorded program and compare its outputs
   pallasim fmt kernel.psir --in-place                        the canonical form
 A file name of - is standard input. `pallasim COMMAND --help` explains a command.
 
 Exit codes:
   0   fine
-  1   the kernel is wrong: out of bounds, deadlock, ... (for fmt --check: not in canonical form)
+  1   the kernel is wrong: out of bounds, deadlock, ... (for fmt --check: not in canonical form);
+      with --error-on-warning also where a run only warned
   2   the command line is wrong
   3   the input is wrong: a file, the IR text, an array, or a size that is refused
   4   the kernel needs an operation that this version cannot run
@@ -51,6 +57,8 @@ Examples:
   pallasim run matmul.psir --repeat 20 --time           how long a launch takes
   pallasim run bug.capsule --launch 3 --rtol 1e-5       one launch of a recording, compared with a tolerance)";
 
+constexpr const char* kReports = "Reports";
+
 struct CommandLine {
   CLI::App app{kDescription, "pallasim"};
   RunOptions run;
@@ -58,93 +66,165 @@ struct CommandLine {
   FmtOptions fmt;
   InfoOptions info;
   ChipsOptions chips;
-  CLI::App *run_app, *check_app, *fmt_app, *info_app, *chips_app;
-  bool json = false;
+  std::string shell, color = "auto";
+  CLI::App *run_app, *check_app, *fmt_app, *info_app, *chips_app, *completion_app;
+  bool json = false, error_on_warning = false;
 
   CommandLine() {
     app.footer(kFooter);
     app.set_version_flag("--version", "pallasim " PALLASIM_VERSION);
     app.require_subcommand(1);
-    auto command = [&](const char* name, const char* description) {
-      CLI::App* c = app.add_subcommand(name, description);
-      c->add_flag("--json", json, "One JSON object instead of text");
-      return c;
-    };
-
     run_app = command("run", "Run a kernel and show its outputs");
     run_app->footer(kRunFooter);
     run_app->add_option("FILE", run.file, "The kernel (.psir), or a capsule")->required()->type_name("");
+    add_operands();
+    add_machine();
+    add_schedule();
+    add_checks();
+    add_limits();
+    add_capsules();
+    add_other_commands();
+  }
+
+  CLI::App* command(const char* name, const char* description) {
+    CLI::App* c = app.add_subcommand(name, description);
+    c->add_flag("--json", json, "One JSON object instead of text")->group(kReports);
+    c->add_option("--color", color, "Of findings: auto (on a terminal), always or never")
+        ->check(CLI::IsMember({"auto", "always", "never"}).description(""))
+        ->type_name("WHEN")
+        ->group(kReports);
+    return c;
+  }
+  void add_error_on_warning(CLI::App* c) {
+    c->add_flag("--error-on-warning", error_on_warning, "A warning ends with exit code 1, as an error does")
+        ->group(kReports);
+  }
+
+  void add_operands() {
+    constexpr const char* kGroup = "Operands and results";
     run_app->add_option("--arg", run.args, "Value of the next operand, or NAME=VALUE")
         ->allow_extra_args(false)
-        ->type_name("VALUE");
+        ->type_name("VALUE")
+        ->group(kGroup);
     run_app->add_option("--dim", run.dims, "Value of a shape parameter")
         ->allow_extra_args(false)
-        ->type_name("NAME=SIZE");
+        ->type_name("NAME=SIZE")
+        ->group(kGroup);
     run_app->add_option("--fill", run.fill, "For operands without a value")
         ->check(CLI::IsMember({"zeros", "iota", "random"}))
-        ->type_name("");
-    run_app->add_option("--out", run.out, "Write every output to DIR/<name>.npy")->type_name("DIR");
+        ->type_name("")
+        ->group(kGroup);
     run_app->add_option("--seed", run.seed, "Of random inputs, and of --schedule random")
         ->type_name("N")
-        ->capture_default_str();
-    run_app->add_option("--schedule", run.schedule, "How threads interleave")
-        ->check(CLI::IsMember({"run-to-block", "random"}))
-        ->type_name("")
-        ->capture_default_str();
-    run_app->add_option("--schedule-seed", run.schedule_seed, "Of --schedule random, if not that of --seed")
-        ->type_name("N");
-    run_app->add_option("--copies", run.copies, "When asynchronous copies move: eager, on_wait or scheduled")
-        ->check(CLI::IsMember({"eager", "on_wait", "scheduled"}).description(""))
-        ->type_name("WHEN");
-    run_app->add_option("--pipeline", run.pipeline, "Windows of a grid: elided, or modelled with memory and copies of their own")
-        ->check(CLI::IsMember({"elided", "modelled"}).description(""))
-        ->type_name("HOW");
-    run_app->add_option("--cores", run.cores, "TensorCores that share a grid; 0: those of the chip's device")
-        ->type_name("N")
-        ->check(CLI::Range(0, 1024).description(""));
-    run_app->add_option("--replay", run.replay, "Repeat the schedule of a report")->type_name("TOKEN");
-    run_app->add_option("--chip", run.chip, "The chip whose sizes and rules hold, see pallasim chips")
-        ->type_name("NAME");
-    run_app->add_option("--numerics", run.numerics, "How arithmetic rounds, see docs/numerics.md")
-        ->check(CLI::IsMember({"ieee", "reference", "device", "oracle"}))
-        ->type_name("");
-    run_app->add_option("--workers", run.workers, "OS threads for independent grid points; 0: one per core")
-        ->type_name("N")
-        ->check(CLI::Range(0, 1024).description(""))
-        ->capture_default_str();
-    run_app->add_flag("--checked", run.checked, "Look at every access: parallel claims, copies in flight, what nobody wrote; slower");
-    run_app->add_flag("--verify-split", run.verify_split, "Judge the proof that grid points are independent: slower, in one thread");
-    run_app->add_option("--max-steps", run.max_steps, "Stop after so many steps; 0: no limit")
-        ->type_name("N")
-        ->check(CLI::Validator(CLI::NonNegativeNumber).description(""))
-        ->capture_default_str();
-    run_app->add_option("--livelock-steps", run.livelock_steps, "Stop after so many steps without progress; 0: never")
-        ->type_name("N")
-        ->check(CLI::Validator(CLI::NonNegativeNumber.description("")))
-        ->capture_default_str();
-    run_app->add_option("--max-memory", run.max_memory, "Bytes that operands and the kernel may take")
-        ->type_name("N")
-        ->check(CLI::Validator(CLI::PositiveNumber).description(""))
-        ->capture_default_str();
-    run_app->add_option("--rules", run.rules, "What the chip's compiler refuses: error, warn or off")
-        ->check(CLI::IsMember({"error", "warn", "off"}).description(""))
-        ->type_name("HOW");
-    run_app->add_flag("--oob-as-machine", run.oob_as_machine, "Out of bounds: behave as the machine does and note it");
+        ->capture_default_str()
+        ->group(kGroup);
+    run_app->add_option("--out", run.out, "Write every output to DIR/<name>.npy")->type_name("DIR")->group(kGroup);
     run_app->add_option("--repeat", run.repeat, "Launch so many times")
         ->type_name("N")
         ->check(CLI::Range(1, 1000000).description(""))
-        ->capture_default_str();
-    run_app->add_flag("--time", run.time, "Show how long launches took");
-    run_app->add_option("--launch", run.launch, "Only this launch of a capsule, the first being 1")
-        ->type_name("N")
-        ->check(CLI::Validator(CLI::PositiveNumber).description(""));
-    run_app->add_option("--rtol", run.rtol, "Capsule: outputs may differ by R x the recorded value")
-        ->type_name("R")
-        ->check(CLI::Validator(CLI::NonNegativeNumber).description(""));
-    run_app->add_option("--atol", run.atol, "Capsule: outputs may differ by A")
-        ->type_name("A")
-        ->check(CLI::Validator(CLI::NonNegativeNumber).description(""));
+        ->capture_default_str()
+        ->group(kGroup);
+    run_app->add_flag("--time", run.time, "Show how long launches took")->group(kGroup);
+  }
 
+  void add_machine() {
+    constexpr const char* kGroup = "Machine";
+    run_app->add_option("--chip", run.chip, "The chip whose sizes and rules hold, see pallasim chips")
+        ->type_name("NAME")
+        ->group(kGroup);
+    run_app->add_option("--rules", run.rules, "What the chip's compiler refuses: error, warn or off")
+        ->check(CLI::IsMember({"error", "warn", "off"}).description(""))
+        ->type_name("HOW")
+        ->group(kGroup);
+    run_app->add_option("--cores", run.cores, "TensorCores that share a grid; 0: those of the chip's device")
+        ->type_name("N")
+        ->check(CLI::Range(0, 1024).description(""))
+        ->group(kGroup);
+    run_app->add_option("--numerics", run.numerics, "How arithmetic rounds, see docs/numerics.md")
+        ->check(CLI::IsMember({"ieee", "reference", "device", "oracle"}))
+        ->type_name("")
+        ->group(kGroup);
+    run_app->add_option("--copies", run.copies, "When asynchronous copies move: eager, on_wait or scheduled")
+        ->check(CLI::IsMember({"eager", "on_wait", "scheduled"}).description(""))
+        ->type_name("WHEN")
+        ->group(kGroup);
+    run_app
+        ->add_option("--pipeline", run.pipeline,
+                     "Windows of a grid: elided, or modelled with memory and copies of their own")
+        ->check(CLI::IsMember({"elided", "modelled"}).description(""))
+        ->type_name("HOW")
+        ->group(kGroup);
+  }
+
+  void add_schedule() {
+    constexpr const char* kGroup = "Schedule";
+    run_app->add_option("--schedule", run.schedule, "How threads interleave")
+        ->check(CLI::IsMember({"run-to-block", "random"}))
+        ->type_name("")
+        ->capture_default_str()
+        ->group(kGroup);
+    run_app->add_option("--schedule-seed", run.schedule_seed, "Of --schedule random, if not that of --seed")
+        ->type_name("N")
+        ->group(kGroup);
+    run_app->add_option("--replay", run.replay, "Repeat the schedule of a report")->type_name("TOKEN")->group(kGroup);
+    run_app->add_option("--workers", run.workers, "OS threads for independent grid points; 0: one per core")
+        ->type_name("N")
+        ->check(CLI::Range(0, 1024).description(""))
+        ->capture_default_str()
+        ->group(kGroup);
+  }
+
+  void add_checks() {
+    constexpr const char* kGroup = "Checks";
+    run_app
+        ->add_flag("--checked", run.checked,
+                   "Look at every access: parallel claims, copies in flight, what nobody wrote; slower")
+        ->group(kGroup);
+    run_app->add_flag("--oob-as-machine", run.oob_as_machine, "Out of bounds: behave as the machine does and note it")
+        ->group(kGroup);
+    run_app
+        ->add_flag("--verify-split", run.verify_split,
+                   "Judge the proof that grid points are independent: slower, in one thread")
+        ->group(kGroup);
+    add_error_on_warning(run_app);
+  }
+
+  void add_limits() {
+    constexpr const char* kGroup = "Limits";
+    run_app->add_option("--max-steps", run.max_steps, "Stop after so many steps; 0: no limit")
+        ->type_name("N")
+        ->check(CLI::Validator(CLI::NonNegativeNumber).description(""))
+        ->capture_default_str()
+        ->group(kGroup);
+    run_app->add_option("--livelock-steps", run.livelock_steps, "Stop after so many steps without progress; 0: never")
+        ->type_name("N")
+        ->check(CLI::Validator(CLI::NonNegativeNumber.description("")))
+        ->capture_default_str()
+        ->group(kGroup);
+    run_app->add_option("--max-memory", run.max_memory, "Bytes that operands and the kernel may take")
+        ->type_name("N")
+        ->check(CLI::Validator(CLI::PositiveNumber).description(""))
+        ->capture_default_str()
+        ->group(kGroup);
+  }
+
+  void add_capsules() {
+    constexpr const char* kGroup = "Capsules";
+    run_app->add_option("--launch", run.launch, "Only this launch, the first being 1")
+        ->type_name("N")
+        ->check(CLI::Validator(CLI::PositiveNumber).description(""))
+        ->group(kGroup);
+    run_app->add_option("--rtol", run.rtol, "Outputs may differ by R x the recorded value")
+        ->type_name("R")
+        ->check(CLI::Validator(CLI::NonNegativeNumber).description(""))
+        ->group(kGroup);
+    run_app->add_option("--atol", run.atol, "Outputs may differ by A")
+        ->type_name("A")
+        ->check(CLI::Validator(CLI::NonNegativeNumber).description(""))
+        ->group(kGroup);
+  }
+
+  void add_other_commands() {
     check_app = command("check", "Find mistakes without running");
     check_app->add_option("FILE", check.files, "Kernels (.psir) and capsules")->required()->type_name("");
 
@@ -165,6 +245,15 @@ struct CommandLine {
 
     chips_app = command("chips", "Show the chips that are known, or one chip's figures with their sources");
     chips_app->add_option("NAME", chips.name, "A chip")->type_name("");
+
+    completion_app = command("completion", "Print a script that completes commands and options in a shell");
+    completion_app->footer(
+        "  bash  eval \"$(pallasim completion bash)\"\n  zsh   eval \"$(pallasim completion zsh)\"\n  fish  pallasim "
+        "completion fish | source");
+    completion_app->add_option("SHELL", shell, "bash, zsh or fish")
+        ->required()
+        ->check(CLI::IsMember({"bash", "zsh", "fish"}).description(""))
+        ->type_name("");
   }
 
   int execute(Out& out) {
@@ -172,9 +261,32 @@ struct CommandLine {
     if (check_app->parsed()) return cli::check(check, out);
     if (fmt_app->parsed()) return cli::format(fmt, out);
     if (chips_app->parsed()) return cli::chips(chips, out);
+    if (completion_app->parsed()) {
+      const std::string script = completion(app, shell);
+      out.text(script);
+      out.object["script"] = script;
+      return kOk;
+    }
     return cli::info(info, out);
   }
 };
+
+// Findings have colours where people read them, unless NO_COLOR (https://no-color.org) or a terminal without them says
+// otherwise.
+bool wants_colours(const std::string& when) {
+  if (when != "auto") return when == "always";
+  const char *none = std::getenv("NO_COLOR"), *terminal = std::getenv("TERM");
+  return ::isatty(STDERR_FILENO) && !(none && *none) && !(terminal && std::string_view(terminal) == "dumb");
+}
+
+// What the parser says, and what may have been meant.
+[[noreturn]] void fail_usage(const CLI::App& app, std::string what, int argc, char** argv) {
+  std::replace(what.begin(), what.end(), '\n', ' ');
+  const std::string near = meant(app, std::vector<std::string>(argv + 1, argv + argc));
+  if (argc > 1 && argv[1][0] != '-' && !is_command(app, argv[1])) what = fmt::format("there is no command {}", argv[1]);
+  const std::string help = "pallasim --help shows the commands, pallasim COMMAND --help their options";
+  fail("PS-CLI-001", what, {}, near.empty() ? help : fmt::format("did you mean {}? {}", near, help));
+}
 
 ir::Diagnostic internal_bug(const std::string& what) {
   ir::Diagnostic d;
@@ -196,6 +308,7 @@ int main_guarded(int argc, char** argv) {
   auto failed = [&](const ir::Diagnostic& d) {
     Out report;
     report.json = out.json;
+    report.colours = out.colours;
     report.object["ok"] = false;
     report.finding(d);
     const int code = exit_code_of(d);
@@ -211,11 +324,12 @@ int main_guarded(int argc, char** argv) {
     } catch (const CLI::ParseError& e) {
       if (e.get_exit_code() == 0) return line.app.exit(e);  // --help, --version
       out.json = wants_json(argc, argv);
-      std::string what = e.what();
-      std::replace(what.begin(), what.end(), '\n', ' ');
-      fail("PS-CLI-001", what, {}, "pallasim --help shows the commands, pallasim COMMAND --help their options");
+      out.colours = wants_colours("auto");
+      fail_usage(line.app, e.what(), argc, argv);
     }
     out.json = line.json;
+    out.error_on_warning = line.error_on_warning;
+    out.colours = wants_colours(line.color);
     out.object["ok"] = true;
     out.object["findings"] = Json::array();
     const int code = line.execute(out);

@@ -14,9 +14,26 @@ Json to_json_object(const ir::Diagnostic& d) {
   return Json::parse(text, nullptr, false);
 }
 
-void Out::finding(const ir::Diagnostic& d) {
+namespace {
+// The first line in the colour of its severity, the advice in green.
+std::string coloured(const ir::Diagnostic& d) {
+  constexpr const char* kColours[] = {"\x1b[1;31m", "\x1b[1;33m", "\x1b[1;34m"};
+  constexpr const char *kGreen = "\x1b[32m", *kPlain = "\x1b[0m";
+  std::string text = ir::render(d);
+  if (const size_t hint = text.rfind("\n  hint: "); hint != std::string::npos) {
+    text.insert(text.size() - 1, kPlain);
+    text.insert(hint + 1, kGreen);
+  }
+  const size_t head = text.find("]:");
+  text.insert(head == std::string::npos ? 0 : head + 2, kPlain);
+  return kColours[static_cast<int>(d.severity)] + text;
+}
+}  // namespace
+
+int Out::finding(const ir::Diagnostic& d) {
   if (json) object["findings"].push_back(to_json_object(d));
-  else errors_ += ir::render(d);
+  else errors_ += colours ? coloured(d) : ir::render(d);
+  return error_on_warning && d.severity == ir::Severity::Warning ? kFinding : exit_code_of(d);
 }
 
 void Out::flush(int exit_code) {

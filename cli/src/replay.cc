@@ -13,6 +13,7 @@
 #include "io.h"
 #include "npy.h"
 #include "pallasim/interp/options.h"
+#include "pallasim/trace/causes.h"
 
 namespace pallasim::cli {
 namespace {
@@ -107,8 +108,7 @@ class Replay {
   }
 
   void finding(ir::Diagnostic d) {
-    code_ = std::max(code_, exit_code_of(d));
-    out_.finding(d);
+    code_ = std::max(code_, out_.finding(d));
   }
 
   static ir::Diagnostic differs(std::string code, const CapsuleLaunch& l, std::string message) {
@@ -264,7 +264,7 @@ class Replay {
       j["token"] = report.token;
       j["steps"] = report.steps;
     }
-    for (const ir::Diagnostic& d : report.findings) finding(d);
+    for (const ir::Diagnostic& d : trace::by_cause(std::move(report.findings))) finding(d);
   }
 
   // Compares the outputs with the recorded ones, reports and writes them. Returns the verdict in words.

@@ -9,6 +9,7 @@
 #include "commands.h"
 #include "io.h"
 #include "npy.h"
+#include "pallasim/trace/causes.h"
 
 namespace pallasim::cli {
 
@@ -209,10 +210,7 @@ int run(const RunOptions& o, Out& out) {
     out.text(fmt::format("schedule {}  (--replay repeats it)\n", escaped(report.token)));
 
   int code = kOk;
-  for (const ir::Diagnostic& d : report.findings) {
-    out.finding(d);
-    code = std::max(code, exit_code_of(d));
-  }
+  for (const ir::Diagnostic& d : trace::by_cause(std::move(report.findings))) code = std::max(code, out.finding(d));
   return code;
 }
 

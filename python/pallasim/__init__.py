@@ -18,7 +18,7 @@ _WHERE = {
     "emulate": "_emulate", "install": "_emulate", "uninstall": "_emulate", "prepare": "_lowering",
     "Finding": "_findings", "SourceLine": "_findings", "Site": "_findings", "KernelError": "_findings", "RefusedError": "_findings",
     "UnsupportedError": "_findings", "findings": "_findings", "last_report": "_findings", "launch_count": "_findings",
-    "last_run": "_findings",
+    "last_run": "_findings", "runs": "_findings", "Run": "_findings", "Traffic": "_findings",
     "capture": "_capsule", "Recording": "_capsule",
     "run": "_text", "check": "_text", "fmt": "_text", "capture_text": "_text",
 }
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from . import compat, testing
     from ._capsule import Recording, capture
     from ._emulate import emulate, install, uninstall
-    from ._findings import Finding, KernelError, RefusedError, Site, SourceLine, UnsupportedError, findings, last_report, last_run, launch_count
+    from ._findings import (Finding, KernelError, RefusedError, Run, Site, SourceLine, Traffic, UnsupportedError, findings, last_report, last_run,
+                            launch_count, runs)
     from ._lowering import prepare
     from ._params import MACHINES, Params
     from ._text import capture_text, check, fmt, run

@@ -86,6 +86,10 @@ class Recording:
         self._number = _core.start_recording(self.max_bytes)
         return self
 
+    def __repr__(self) -> str:
+        state = "recording" if self._number else f"{len(self.launches)} launches"
+        return f"<pallasim.Recording: {state}{f', {self.omitted} left out' if self.omitted else ''}>"
+
     def stop(self) -> None:
         """Ends the recording; launches that have not ended are left out."""
         if self._number:

@@ -1,45 +1,85 @@
-"""Switching the emulator on: for a block of code, or for the process."""
+"""Switching the emulator on: for a block of code, a function, or the process."""
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-from . import _context, _hardware, _lowering
+from . import _chip_needed, _context, _findings, _hardware, _lowering
 from ._params import Params
 
 
 class emulate:
-    """`with pallasim.emulate("tpu-v5e", detect_races=True): ...`
+    """`with pallasim.emulate("tpu-v5e", detect_races=True): ...`, or as a decorator of a function.
 
-    Pallas kernels that are traced inside run on the emulator; outside, JAX's own rules are untouched. Options are those
-    of `Params`. A call's own `interpret=` and JAX's interpreter switches do not lead out of the block; the options of
-    JAX's InterpretParams are followed. Libraries that ask the device for its kind, cores or coordinates see the emulated one
-    (its platform stays that of the process). A failing kernel raises `KernelError` when the error leaves the block (JAX's
-    own JaxRuntimeError inside it), with the report as its text.
+    Pallas kernels that are traced inside run on the emulator; outside, JAX's own rules are untouched. It holds for the
+    thread that enters it: what other threads run is decorated as well (`pool.map(pallasim.emulate("tpu-v5e")(f), xs)`),
+    or the process is switched (`install`). Options are those of `Params`. A call's own `interpret=` and JAX's interpreter
+    switches do not lead out of the block; the options of JAX's InterpretParams are followed. Libraries that ask the device for
+    its kind, cores or coordinates see the emulated one (its platform stays that of the process). A failing kernel's error is
+    JAX's own JaxRuntimeError inside the block, and also a `KernelError` with the report as its text once it leaves it.
     """
+
+    def __new__(cls, machine: Any = "generic", **options: Any) -> Any:
+        if callable(machine) and not options:  # @pallasim.emulate
+            return cls()(machine)
+        return super().__new__(cls)
 
     def __init__(self, machine: str = "generic", **options: Any) -> None:
         self.params = Params(machine=machine, **options)
         self._entered: list[Any] = []
 
     def __enter__(self) -> Params:
-        _lowering.register()
-        _hardware.patch()
-        block = _context.value()(self.params)
+        _switch_on()
+        block = _context.block(self.params)
         block.__enter__()
         self._entered.append(block)
         return self.params
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        self._entered.pop().__exit__(kind, error, tb)
+        self._entered.pop().__exit__(None, None, None)
         if error is not None:
-            _lowering.reraise(error)
+            _findings.adopt(error)
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function, whose calls run inside a block of their own. Raises TypeError for a generator or a coroutine function,
+        which would run outside."""
+        if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+            raise TypeError(f"{function.__qualname__} returns before it runs: write `with pallasim.emulate(...)` inside of it")
+
+        @functools.wraps(function)
+        def emulated(*args: Any, **kwargs: Any) -> Any:
+            with _again(self.params):
+                return function(*args, **kwargs)
+
+        return emulated
+
+    def __repr__(self) -> str:
+        return f"<pallasim.emulate {self.params!r}{', entered' if self._entered else ''}>"
+
+
+def _again(params: Params) -> emulate:
+    """A block of these options: blocks are not shared by threads."""
+    block = object.__new__(emulate)
+    block.params, block._entered = params, []
+    return block
+
+
+def _switch_on() -> None:
+    _lowering.register()
+    _hardware.patch()
+    _chip_needed.patch()
 
 
 def install(machine: str = "generic", **options: Any) -> Params:
-    """Runs all Pallas kernels of the process on the emulator from now on; `uninstall()` ends that."""
+    """Runs all Pallas kernels of the process, of every thread, on the emulator from now on; `uninstall()` ends that.
+
+    An `emulate` block inside has its own options. Returns the options; installing again replaces them.
+    """
     params = Params(machine=machine, **options)
-    _hardware.patch()
+    _switch_on()
     _context.value().set_global(params)
     return params
 

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any
 
 
@@ -45,6 +46,10 @@ class Finding:
     hint: str = ""
     report: str = ""
 
+    def __repr__(self) -> str:
+        where = f" at {self.file}:{self.line}" if self.file else ""
+        return f"<{self.severity} {self.code}{where}: {self.message}>"
+
     @property
     def file(self) -> str:
         return self.site.source.file
@@ -65,10 +70,15 @@ class KernelError(RuntimeError):
     `refused`: name, text and options of a kernel that was refused before it ran.
     """
 
+    finding: Finding | None = None
+    refused: tuple[str, str, str] | None = None
+
     def __init__(self, report: str, finding: Finding | None = None) -> None:
         super().__init__(report)
         self.finding = finding
-        self.refused: tuple[str, str, str] | None = None
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
 
 
 class UnsupportedError(KernelError, NotImplementedError):
@@ -93,11 +103,62 @@ def from_dict(d: dict[str, Any]) -> Finding:
                    tuple(_site(s) for s in d["also"]), tuple(d["numbers"]), d["hint"], d["report"])
 
 
+def report_of(code: str, message: str, kernel: str, line: SourceLine, numbers: tuple[str, ...] = (), hint: str = "") -> Finding:
+    """An error that is found before anything becomes a module, with its report in the form of the others."""
+    at = [f"  at {line.file}:{line.line}{f':{line.column}' if line.column else ''}{f' in {line.function}' if line.function else ''}"] if line.file else []
+    if line.text:
+        at.append(f"      {line.text}")
+    rows = [f"error[{code}]: {message}", *at, f"  in kernel {kernel}", *(f"  {n}" for n in numbers), *([f"  hint: {hint}"] if hint else [])]
+    return Finding(code, "error", message, kernel, site=Site(source=line), numbers=numbers, hint=hint, report="\n".join(rows) + "\n")
+
+
+def launch_line() -> SourceLine:
+    """The user's line that launches the kernel which is lowered now; an empty one where nobody knows."""
+    import linecache
+
+    from ._capture import locs
+
+    site = locs.launch_site()
+    return SourceLine() if site is None else SourceLine(*site, linecache.getline(site[0], site[1]).strip())
+
+
+def unsupported(kernel: str, error: Any) -> UnsupportedError:
+    """The exception for a kernel that cannot be captured: `error` is a `_capture.types.Unsupported`."""
+    line = SourceLine(*error.at) if error.at is not None else launch_line()
+    finding = report_of("PS-UNSUP-001", f"unsupported: {error}", kernel, line, hint="nothing ran; this is a limit of Pallasim, not a mistake of the kernel")
+    return UnsupportedError(finding.report, finding)
+
+
 def from_error(error: Exception) -> KernelError:
     """The exception for a DiagnosticError of the extension."""
     finding = from_dict(error.finding)  # type: ignore[attr-defined]
     kind = {"PS-UNSUP": UnsupportedError, "PS-TPU": RefusedError, "PS-TRI": RefusedError}.get(finding.code.rpartition("-")[0], KernelError)
-    return kind(str(error), finding)
+    return kind(finding.report, finding)
+
+
+def adopt(error: BaseException) -> bool:
+    """Makes JAX's error of one of our launches a `KernelError` in place, so that it has one text and one traceback: that of
+    the user's call. It stays an error of JAX's type as well. False: it is another error, and untouched."""
+    if isinstance(error, KernelError) or type(error).__name__ not in ("JaxRuntimeError", "XlaRuntimeError"):
+        return False
+    text = str(error)
+    start = text.find("error[PS-")
+    if start < 0:
+        return False
+    from . import _core
+
+    known = _core.finding_of(text[start:])
+    error.__class__ = _launch_error(type(error))
+    error.args = (known["report"] if known is not None else text[start:],)
+    if notes := getattr(error, "__notes__", None):  # what JAX says about its own frames
+        error.__notes__ = [n for n in notes if "JAX_TRACEBACK_FILTERING" not in n]
+    error.finding = from_dict(known) if known is not None else None  # type: ignore[attr-defined]
+    return True
+
+
+@functools.cache
+def _launch_error(jax_error: type[BaseException]) -> type[BaseException]:
+    return type("KernelError", (KernelError, jax_error), {"__module__": "pallasim", "__doc__": KernelError.__doc__})
 
 
 def findings() -> list[Finding]:
@@ -108,7 +169,7 @@ def findings() -> list[Finding]:
 
 
 def last_report() -> str:
-    """Text of the latest finding, empty when there was none."""
+    """Text of the latest finding of the process, empty when there was none. `runs()` has those of each launch."""
     from . import _core
 
     return _core.last_report()
@@ -121,11 +182,68 @@ def launch_count() -> int:
     return _core.launch_count()
 
 
-def last_run() -> dict[str, Any]:
-    """Schedule token, steps, grid points, threads and units of the latest launch that ended.
+@dataclasses.dataclass(frozen=True)
+class Traffic:
+    """What a checked run did to one operand or scratch: accesses, and their bytes."""
 
-    `races`: whether it, or a later launch that failed, had a data race or a false `parallel` claim.
-    `traffic`: accesses and bytes per ref, of runs with `detect_races=True` only.
+    name: str
+    reads: int
+    writes: int
+    bytes_read: int
+    bytes_written: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """One launch that ended.
+
+    number: counts the launches of the process that ended, from 1. chip: the machine. seconds: wall time of the launch.
+    planned: whether its plan was made for it, in `plan_seconds`; else an earlier launch had left it in the cache.
+    findings: what others follow from first; of a launch that `failed`, its error. races: a data race or a false `parallel`
+    claim was found. traffic: per ref, of runs with `detect_races=True` only. token: replays the schedule.
+    """
+
+    number: int
+    kernel: str
+    chip: str
+    seconds: float
+    planned: bool
+    plan_seconds: float
+    token: str
+    steps: int
+    grid_points: int
+    threads: int
+    units: int
+    races: bool
+    checked: bool
+    failed: bool
+    findings: tuple[Finding, ...]
+    traffic: tuple[Traffic, ...]
+
+    def __repr__(self) -> str:
+        plan = f"planned in {self.plan_seconds * 1e3:.1f} ms" if self.planned else "plan from the cache"
+        found = ", ".join(f.code for f in self.findings) or "nothing found"
+        points = "" if self.failed else f", {self.grid_points} grid point{'s' * (self.grid_points != 1)}"
+        return (f"<run {self.number}: {self.kernel} on {self.chip}{points}, {self.seconds * 1e3:.3f} ms, {plan}"
+                f"{', checked' if self.checked else ''}{', failed' if self.failed else ''}: {found}>")
+
+
+def runs() -> list[Run]:
+    """The latest launches that ended, in the order of their ends: at most 256."""
+    from . import _core
+
+    return [_run(d) for d in _core.runs()]
+
+
+def _run(d: dict[str, Any]) -> Run:
+    return Run(**d | {"findings": tuple(map(from_dict, d["findings"])), "traffic": tuple(Traffic(**t) for t in d["traffic"])})
+
+
+def last_run() -> dict[str, Any]:
+    """The latest launch that ended as a dictionary: what `runs()[-1]` has.
+
+    `races`: whether it had a data race or a false `parallel` claim. `traffic`: accesses and bytes per ref, of runs with
+    `detect_races=True` only.
     """
     from . import _core
 

@@ -5,11 +5,12 @@ back to are an option of the launch (`Params.revisits`).
 """
 from __future__ import annotations
 
+import linecache
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ._findings import Finding, KernelError, RefusedError, Site, SourceLine
+from ._findings import Finding, KernelError, RefusedError, SourceLine, launch_line, report_of
 
 
 def check(given: Any, params: Mapping[str, Any]) -> None:
@@ -65,21 +66,21 @@ def _check_bounds(kernel: str, mapping: Any, compiler_params: Any) -> None:
     axes = [size for i, size in enumerate(mapping.grid) if i not in mapping.vmapped_dims]
     for i, (size, kind) in enumerate(zip(axes, semantics)):
         if symbol(kind).strip('"') == "parallel" and not isinstance(size, int):
-            raise _unknown_bound(f"error[PS-TPU-002]: the bound of grid axis {i}, which is parallel, is not known before the kernel runs\n"
-                                 f"  in kernel {kernel}\n"
-                                 "  hint: parallel axes are divided among cores while JAX traces: give the bound as an int, or let the axis be arbitrary")
+            raise _unknown_bound(kernel, i)
 
 
-def _unknown_bound(report: str) -> KernelError:
+def _unknown_bound(kernel: str, axis: int) -> KernelError:
     import jax
 
     class UnknownBoundError(KernelError, jax.errors.ConcretizationTypeError):
         """A bound that must be a number is an array."""
 
-        def __init__(self, report: str) -> None:
-            KernelError.__init__(self, report)
+        def __init__(self, report: str, finding: Finding) -> None:
+            KernelError.__init__(self, report, finding)
 
-    return UnknownBoundError(report)
+    finding = report_of("PS-TPU-002", f"the bound of grid axis {axis}, which is parallel, is not known before the kernel runs", kernel, launch_line(),
+                        hint="parallel axes are divided among cores while JAX traces: give the bound as an int, or let the axis be arbitrary")
+    return UnknownBoundError(finding.report, finding)
 
 
 def _is_hbm(aval: Any) -> bool:
@@ -107,7 +108,9 @@ def _refused(code: str, message: str, kernel: str, eqn: Any, hint: str, numbers:
     from jax._src import source_info_util
 
     frame = source_info_util.user_frame(eqn.source_info.traceback)
-    line = SourceLine() if frame is None else SourceLine(frame.file_name, frame.start_line, frame.start_column, frame.function_name)
-    at = [] if frame is None else [f"at {line.file}:{line.line} in {line.function}"]
-    report = "\n  ".join([f"error[{code}]: {message}", *at, f"in kernel {kernel}", *(numbers or []), f"hint: {hint}"])
-    return RefusedError(report, Finding(code, "error", message, kernel, site=Site(source=line), numbers=tuple(numbers or []), hint=hint, report=report))
+    line = SourceLine()
+    if frame is not None:
+        text = linecache.getline(frame.file_name, frame.start_line).strip()
+        line = SourceLine(frame.file_name, frame.start_line, frame.start_column, frame.function_name, text)
+    finding = report_of(code, message, kernel, line, tuple(numbers or ()), hint)
+    return RefusedError(finding.report, finding)

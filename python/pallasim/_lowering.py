@@ -5,6 +5,7 @@ is a `Params`; every other call goes to the rule that JAX had before.
 """
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,9 +19,9 @@ _handlers = False
 
 def capture(ctx: Any, primitive: str, params: Mapping[str, Any], options: Any) -> Any:
     """The captured module (`_capture.module.Captured`) of one site; raises `_capture.types.Unsupported`."""
-    from ._capture import jaxver, module
+    from ._capture import jaxver, locs, module
 
-    settings = module.Settings(options.ir_machine, jaxver.mesh_axes(ctx), options.skip_floating_point_ops)
+    settings = module.Settings(options.ir_machine, jaxver.mesh_axes(ctx), options.skip_floating_point_ops, locs.launch_site())
     if primitive == "pallas_call":
         return module.pallas_call(params, settings)
     return module.mpmd_map(params, ctx.avals_in, settings)
@@ -34,13 +35,24 @@ def register() -> None:
             return
         from jax._src.interpreters import mlir
 
+        from . import _deliver
         from ._capture import jaxver
 
+        _hide_frames()
+        _deliver.start()
         for path, name in (("pallas_call.pallas_call_p", "pallas_call"), ("mpmd.mpmd_map_p", "mpmd_map")):
             if (prim := jaxver.find(path, load=True)) is not None:
                 _override(mlir, prim, name)
         jaxver.keep_parallel_loops()
         _registered = True
+
+
+def _hide_frames() -> None:
+    """JAX leaves our frames out of tracebacks where it leaves out its own."""
+    from jax._src import traceback_util
+
+    if hide := getattr(traceback_util, "register_exclusion", None):
+        hide(os.path.dirname(__file__))
 
 
 def _override(mlir: Any, prim: Any, name: str) -> None:
@@ -55,8 +67,11 @@ def _override(mlir: Any, prim: Any, name: str) -> None:
         options = _context.active()
         if options is None:
             if not isinstance(given, Params):
-                return default(ctx, *in_nodes, **params)
+                with _context.explained(params):
+                    return default(ctx, *in_nodes, **params)
             options = given
+        else:
+            _context.note(params)
         return lower(ctx, *in_nodes, primitive=name, options=_interpret.merge(options, given), **params)
 
     mlir.register_lowering(prim, rule, platform="cpu")
@@ -98,7 +113,7 @@ def lower(ctx: Any, *in_nodes: Any, primitive: str, options: Any, **params: Any)
     try:
         captured = capture(ctx, primitive, params, options)
     except Unsupported as e:
-        raise _findings.UnsupportedError(f"pallasim cannot express kernel '{params.get('name')}': {e}") from e
+        raise _findings.unsupported(str(params.get("name") or "kernel"), e) from None
     numbered = any(size > 1 for _, size in captured.device_axes) and bool(captured.facts & {"communicates", "axes"})
     items, after = [options.text(), _interpret.grid_order(options.random_seed, captured)], []
     if options.grid_point_recorder is not None:
@@ -117,6 +132,7 @@ def lower(ctx: Any, *in_nodes: Any, primitive: str, options: Any, **params: Any)
             error = _findings.from_error(e)
             error.refused = (captured.name, captured.text, text)
             raise error from None
+    text = ";".join(filter(None, [text, options.delivery()]))
     prepare()
     if getattr(ctx, "tokens_in", None) is not None:
         ctx.set_tokens_out(ctx.tokens_in)
@@ -166,21 +182,3 @@ def _row_major(mlir_type: Any) -> list[int]:
 def _declares_effects(params: Mapping[str, Any]) -> bool:
     effects = getattr(params.get("compiler_params"), "has_side_effects", False)
     return bool(effects) and getattr(effects, "value", "") != "pure"
-
-
-def reraise(error: BaseException) -> None:
-    """Raises KernelError for JAX's error of one of our launches; returns for every other error."""
-    from . import _findings
-
-    if isinstance(error, _findings.KernelError) or type(error).__name__ not in ("JaxRuntimeError", "XlaRuntimeError"):
-        return
-    text = str(error)
-    start = text.find("error[PS-")
-    if start < 0:
-        return
-    from . import _core
-
-    report, last = text[start:], _core.last_finding()
-    if last is not None and last["report"].partition("\n")[0] == report.partition("\n")[0]:
-        raise _findings.KernelError(last["report"], _findings.from_dict(last)) from error
-    raise _findings.KernelError(report) from error

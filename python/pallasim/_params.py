@@ -22,7 +22,7 @@ class Machine:
 MACHINES: dict[str, Machine] = {name: Machine(*facts) for name, *facts in _core.machines()}
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Params:
     """Runs kernels on the emulator: `pl.pallas_call(..., interpret=pallasim.Params())`.
 
@@ -31,6 +31,9 @@ class Params:
         multiplies matrices as the chip does; "oracle" computes in f64 between loads and stores (docs/numerics.md).
     rules: what the compiler of the machine's chip refuses, too much memory included, is an error before anything runs
         (True), findings of a run (`"warn"`), or not looked at (False).
+    findings: what becomes of warnings and notes of a launch. "warn": they are printed when it ends, on standard error or in a
+        notebook as a box, each line of a kernel once per code and process; "collect": only `findings()` and `runs()` have
+        them; "raise": the first warning fails the launch, the others are printed.
     detect_races: look at every access (slower): false `parallel` claims; of TPU kernels also memory that a copy in flight uses, races
         between cores, outputs that are not written or visited again, memory that is read and that nobody wrote.
     random_seed: schedule threads at random from this seed, and visit `parallel` grid axes in the order that JAX's TPU
@@ -64,6 +67,7 @@ class Params:
     machine: str = "generic"
     numerics: Literal["ieee", "reference", "device", "oracle"] = "ieee"
     rules: bool | Literal["warn"] = True
+    findings: Literal["warn", "collect", "raise"] = "warn"
     detect_races: bool = False
     random_seed: int | None = None
     replay: str = ""
@@ -90,6 +94,8 @@ class Params:
             raise ValueError("numerics is 'ieee', 'reference', 'device' or 'oracle'")
         if self.rules not in (True, False, "warn"):
             raise ValueError("rules is True, False or 'warn'")
+        if self.findings not in ("warn", "collect", "raise"):
+            raise ValueError("findings is 'warn', 'collect' or 'raise'")
         if self.out_of_bounds not in ("error", "machine", "uninitialized"):
             raise ValueError("out_of_bounds is 'error', 'machine' or 'uninitialized'")
         if self.padding not in ("copies", "nobody", "all"):
@@ -110,6 +116,10 @@ class Params:
 
         _lowering.register()
 
+    def __repr__(self) -> str:
+        changed = [f for f in dataclasses.fields(self)[1:] if getattr(self, f.name) != f.default]
+        return f"Params({', '.join([repr(self.machine), *(f'{f.name}={getattr(self, f.name)!r}' for f in changed)])})"
+
     @property
     def ir_machine(self) -> str:
         """`generic`, `tpu`, `triton` or `mosaic_gpu`: the machine of kernels that do not name one."""
@@ -122,8 +132,12 @@ class Params:
 
         return jaxver.default_gpu_machine()
 
+    def delivery(self) -> str:
+        """What becomes of findings, as the launch reads it; capsules do not keep it."""
+        return "" if self.findings == "warn" else f"findings={self.findings}"
+
     def text(self) -> str:
-        """The options of the launch in the spelling of the C++ side."""
+        """The options of the launch in the spelling of the engine."""
         items = []
         if self.machine != "generic":
             items.append(f"chip={self.machine}")

@@ -50,10 +50,11 @@ def run(text: str, arrays: Sequence[Any] = (), options: Any = None) -> list[np.n
     Arrays are converted to the declared dtypes' layout (C order) but must have the declared dtype and shape. Raises
     KernelError with the report.
     """
-    from . import _core, _findings
+    from . import _core, _deliver, _findings
     from ._capture.types import dtype_text
 
-    option_text = options.text() if options is not None else ""
+    _deliver.start()
+    option_text = ";".join(filter(None, [options.text(), options.delivery()])) if options is not None else ""
     ins = [np.asarray(a, order="C") for a in arrays]
     try:
         _, results = _core.signature(text, option_text)
@@ -70,13 +71,14 @@ def capture_text(f: Callable[..., Any], *args: Any, machine: str = "generic", **
     import jax
 
     from . import _params
-    from ._capture import jaxver, module
+    from ._capture import jaxver, locs, module
 
-    settings = module.Settings(_params.Params(machine=machine).ir_machine)
+    machine_name = _params.Params(machine=machine).ir_machine
     out: list[str] = []
 
     def walk(jaxpr: Any) -> None:
         for eqn in jaxpr.eqns:
+            settings = module.Settings(machine_name, call=locs.call_site(eqn.source_info.traceback))
             if eqn.primitive is jaxver.find("pallas_call.pallas_call_p"):
                 out.append(module.pallas_call(eqn.params, settings).text)
                 continue

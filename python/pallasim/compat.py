@@ -14,11 +14,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import inspect
 import sys
 import types
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
+
+from . import _compat_names, _compat_slices
 
 _DROPPED = object()
 
@@ -40,8 +43,8 @@ def load(ref: Any, idx: Any = None, *, mask: Any = None, other: Any = None, memo
     return primitives.load(ref, idx, mask=mask, other=other, **hints)
 
 
-def store(ref: Any, idx: Any, val: Any, *, mask: Any = None, **hints: Any) -> None:
-    """`pl.store(ref, idx, val, mask=)`: `ref[idx] = val` where the mask is true."""
+def store(ref: Any, idx: Any, val: Any, *, mask: Any = None, memory_space: Any = None, **hints: Any) -> None:
+    """`pl.store(ref, idx, val, mask=)`: `ref[idx] = val` where the mask is true. A ref lies where it lies: `memory_space` says nothing."""
     from jax._src.pallas import primitives
 
     _older("pl.store(ref, idx, val)", "ref[idx] = val, or pltriton.store(ref.at[idx], val, mask=...)")
@@ -67,7 +70,34 @@ def _triton(name: str) -> Callable[..., Any]:
     return call
 
 
-_TRITON = ("atomic_add", "atomic_max", "atomic_min", "atomic_and", "atomic_or", "atomic_xor", "atomic_xchg", "atomic_cas", "max_contiguous")
+def _atomic(name: str) -> Callable[..., Any]:
+    def call(ref: Any, *args: Any, mask: Any = None) -> Any:
+        from jax.experimental.pallas import triton
+
+        _older(f"pl.atomic_{name}", f"jax.experimental.pallas.triton.atomic_{name}")
+        if not 1 <= len(args) <= 2:
+            raise TypeError(f"pl.atomic_{name}(ref, idx, val) or (ref, val), not {1 + len(args)} arguments")
+        idx, val = args if len(args) == 2 else ((), args[0])
+        return getattr(triton, f"atomic_{name}")(ref, idx, val, mask=mask)
+
+    call.__name__ = f"atomic_{name}"
+    return call
+
+
+def atomic_cas(ref: Any, *args: Any) -> Any:
+    """`pl.atomic_cas(ref, cmp, val)`, and `(ref, (), cmp, val)`: the ref has one element."""
+    from jax.experimental.pallas import triton
+
+    _older("pl.atomic_cas", "jax.experimental.pallas.triton.atomic_cas")
+    if len(args) == 3 and args[0] in ((), ...):
+        args = args[1:]
+    if len(args) != 2 or getattr(ref, "shape", ()) != ():
+        raise TypeError("pl.atomic_cas(ref, cmp, val) takes a ref of one element, of shape (): give the call a block of shape () for it")
+    return triton.atomic_cas(ref, *args)
+
+
+_ATOMIC = ("add", "max", "min", "and", "or", "xor", "xchg")
+_TRITON = ("max_contiguous", "dot", "approx_tanh", "debug_barrier", "elementwise_inline_asm")
 
 
 def repeat(x: Any, repeats: int, axis: int) -> Any:
@@ -122,6 +152,22 @@ def _block_spec(*args: Any, indexing_mode: Any = None, **kwargs: Any) -> tuple[t
     return args, kwargs
 
 
+def _grid_spec(*args: Any, scratch_specs: Any = None, **kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    if scratch_specs is not None:
+        warnings.warn("GridSpec(scratch_specs=) is an older spelling; today: GridSpec(scratch_shapes=)", DeprecationWarning, stacklevel=3)
+        kwargs["scratch_shapes"] = scratch_specs
+    if _is_block_spec(kwargs.get("in_specs")):
+        warnings.warn("a bare in_specs=BlockSpec(...) is an older spelling; today: in_specs=[BlockSpec(...)]", DeprecationWarning, stacklevel=3)
+        kwargs["in_specs"] = [kwargs["in_specs"]]
+    return args, kwargs
+
+
+def _is_block_spec(spec: Any) -> bool:
+    from jax.experimental import pallas as pl
+
+    return isinstance(spec, _original("BlockSpec", pl))
+
+
 def _barrier(num_threads: int | None = None, **kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     if num_threads is not None:
         warnings.warn("plgpu.Barrier(num_threads=) is an older spelling; today: plgpu.Barrier(num_arrivals=)", DeprecationWarning, stacklevel=3)
@@ -133,10 +179,21 @@ def _barrier(num_threads: int | None = None, **kwargs: Any) -> tuple[tuple[Any, 
 class PipelineParams:
     """`pallas_call(pipeline_params=PipelineParams(num_stages=n))`: today `BlockSpec(..., pipeline_mode=pl.Buffered(n))`.
 
-    JAX never had it; texts use it. `num_stages` is the number of buffers per block.
+    JAX never had it; texts use it. `num_stages` is the number of buffers per block; `prefetch` how many blocks are fetched
+    ahead, one less (True: one). The pipeline of a TPU's `pallas_call` has two buffers at most: more are two there. Raises
+    ValueError where the two contradict each other.
     """
 
-    num_stages: int = 2
+    num_stages: int | None = None
+    prefetch: int | bool | None = None
+
+    @property
+    def buffers(self) -> int:
+        ahead = None if self.prefetch is None else int(self.prefetch) + 1
+        if ahead is not None and self.num_stages not in (None, ahead):
+            raise ValueError(f"PipelineParams(num_stages={self.num_stages}, prefetch={self.prefetch}): "
+                             f"{self.num_stages} stages fetch {self.num_stages - 1} blocks ahead")
+        return ahead if ahead is not None else 2 if self.num_stages is None else self.num_stages
 
 
 # --- launches -----------------------------------------------------------------------------------------------------------
@@ -185,46 +242,112 @@ def _buffered(specs: Any, count: int) -> Any:
     return jax.tree.map(one, specs, is_leaf=lambda s: isinstance(s, block_spec))
 
 
+_ARGUMENTS = {  # of pallas_call, and what they are today
+    "dimension_semantics": "compiler_params=pltpu.CompilerParams(dimension_semantics=...)",
+    "num_warps": "compiler_params=pltriton.CompilerParams(num_warps=...)",
+    "num_stages": "compiler_params=pltriton.CompilerParams(num_stages=...)",
+    "backend": "the class of compiler_params",
+    "pipeline_params": "BlockSpec(..., pipeline_mode=pl.Buffered(n))",
+    "scratch_specs": "scratch_shapes=",
+}
+
+
 def pallas_call(kernel: Callable[..., None], *args: Any, **options: Any) -> Any:
     """`pl.pallas_call` with the arguments of older epochs.
 
     `dimension_semantics=`, `num_warps=`, `num_stages=`, `backend=` and dictionaries as `compiler_params` become today's
-    compiler parameters; `pipeline_params=` the buffers of the block specs. Arrays among the arguments are the call's
-    operands: `jax.vmap(partial(pl.pallas_call, kernel, out_shape=...))(x)` calls the kernel at once.
+    compiler parameters; `pipeline_params=` the buffers of the block specs; a bare block spec as `in_specs` is that of every
+    operand. Arrays among the arguments are the call's operands: `jax.vmap(partial(pl.pallas_call, kernel,
+    out_shape=...))(x)` calls the kernel at once. Raises TypeError for an argument that pallas_call never had.
     """
     from jax.experimental import pallas as pl
 
+    original = _original("pallas_call", pl)
+    _compat_names.refuse_arguments("pallas_call", options, [*inspect.signature(original).parameters, *_ARGUMENTS])
     if "out_shape" not in options:
         if not args:
             raise TypeError("pallas_call needs out_shape")
         options["out_shape"], *rest = args
         args = tuple(rest)
-    for name, today in (("dimension_semantics", "compiler_params=pltpu.CompilerParams(dimension_semantics=...)"),
-                        ("num_warps", "compiler_params=pltriton.CompilerParams(num_warps=...)"),
-                        ("num_stages", "compiler_params=pltriton.CompilerParams(num_stages=...)"),
-                        ("backend", "the class of compiler_params"), ("pipeline_params", "BlockSpec(..., pipeline_mode=pl.Buffered(n))")):
+    for name, today in _ARGUMENTS.items():
         if name in options:
             _older(f"pallas_call({name}=)", today)
-    if (pipeline := options.pop("pipeline_params", None)) is not None:
-        for name in ("in_specs", "out_specs"):
-            if name in options:
-                options[name] = _buffered(options[name], pipeline.num_stages)
     if isinstance(options.get("compiler_params"), Mapping):
         _older("compiler_params={...}", "pltpu.CompilerParams(...), pltriton.CompilerParams(...) or plgpu.CompilerParams(...)")
-    options["compiler_params"] = _compiler_params(options.get("compiler_params"), options)
-    call = _original("pallas_call", pl)(kernel, **options)
+    if _is_block_spec(options.get("in_specs")):
+        _older("a bare in_specs=BlockSpec(...)", "in_specs=[BlockSpec(...)]")
+    _translate(options)
+    call = _call_with_specs(original, kernel, options)
     if not args:
         return call
     _older("pallas_call(kernel, ...) called with arrays", "pallas_call(kernel, ...)(arrays)")
     return call(*args)
 
 
-def triton_call(kernel: Callable[..., None], *args: Any, **options: Any) -> Any:
-    """`plgpu.triton_call(kernel, out_shape=, grid=, num_warps=, num_stages=)`, which JAX never had; texts use it."""
+def _translate(options: dict[str, Any]) -> None:
+    """The options of pallas_call as they are today, but for a bare block spec."""
+    if (scratch := options.pop("scratch_specs", None)) is not None:
+        options["scratch_shapes"] = scratch
+    pipeline = options.pop("pipeline_params", None)
+    options["compiler_params"] = _compiler_params(options.get("compiler_params"), options)
+    if pipeline is not None:
+        buffers = pipeline.buffers
+        if buffers > 2 and _is_for_tpu(options["compiler_params"]):
+            warnings.warn(f"PipelineParams: {buffers} buffers per block are two here: the pipeline of a TPU's pallas_call has no more",
+                          UserWarning, stacklevel=4)
+            buffers = 2
+        for name in ("in_specs", "out_specs"):
+            if name in options:
+                options[name] = _buffered(options[name], buffers)
+
+
+def _is_for_tpu(compiler_params: Any) -> bool:
+    from . import _context
+    from ._capture.module import choose_machine
+
+    active = _context.active()
+    return choose_machine(compiler_params, [], "" if active is None else active.ir_machine) == "tpu"
+
+
+def _call_with_specs(original: Callable[..., Any], kernel: Callable[..., None], options: dict[str, Any]) -> Callable[..., Any]:
+    """The call; a bare block spec is that of every operand, whose number the call knows."""
+    spec = options.get("in_specs")
+    if not _is_block_spec(spec):
+        return original(kernel, **options)
+
+    def call(*operands: Any) -> Any:
+        return original(kernel, **options | {"in_specs": [spec] * len(operands)})(*operands)
+
+    return call
+
+
+def triton_call(kernel: Callable[..., None] | None = None, *args: Any, **options: Any) -> Any:
+    """`plgpu.triton_call(kernel, out_shape=, grid=, num_warps=, num_stages=)`, which JAX never had; texts use it, also as a
+    decorator: `@triton_call(out_shape=..., grid=...)`."""
     _older("triton_call", "pl.pallas_call(..., compiler_params=pltriton.CompilerParams(...))")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        return pallas_call(kernel, *args, backend="triton", **options)
+
+    def called(kernel: Callable[..., None]) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            return pallas_call(kernel, *args, backend="triton", **options)
+
+    return called if kernel is None else called(kernel)
+
+
+def gpu_kernel(*args: Any, **options: Any) -> Any:
+    """`plgpu.kernel(body, out_shape=, scratch_shapes=, grid=)` without names of the axes: they are "x", "y", "z", or "axis0", ..."""
+    from jax.experimental.pallas import mosaic_gpu as plgpu
+
+    for old, today in (("out_shape", "out_type"), ("scratch_shapes", "scratch_types")):
+        if old in options:
+            _older(f"plgpu.kernel({old}=)", f"{today}=")
+            options[today] = options.pop(old)
+    for sizes, names, three in (("grid", "grid_names", "xyz"), ("cluster", "cluster_names", "uvw")):
+        if options.get(sizes) and names not in options:
+            _older(f"plgpu.kernel({sizes}=) without {names}", f"{names}=(...)")
+            count = len(options[sizes])
+            options[names] = tuple(three[:count]) if count <= 3 else tuple(f"axis{i}" for i in range(count))
+    return _original("kernel", plgpu)(*args, **options)
 
 
 def kernel(*args: Any, **options: Any) -> Any:
@@ -274,14 +397,20 @@ def _renamed(cls: type, old: str, today: str) -> type:
     return _construct(cls, translate)
 
 
+_MOVED_TO_PL = ("delay", "run_scoped", "semaphore_signal", "semaphore_wait", "semaphore_read", "DeviceIdType", "CostEstimate", "MemoryRef",
+                "ds", "when", "HOST")
+
+
 def _patch() -> None:
     import jax
+    from jax._src.state import indexing
     from jax.experimental import pallas as pl
     from jax.experimental.pallas import mosaic_gpu as plgpu
     from jax.experimental.pallas import tpu as pltpu
     from jax.experimental.pallas import triton as pltriton
 
-    for name, value in (("load", load), ("store", store), ("swap", swap), *((n, _triton(n)) for n in _TRITON), ("pallas_call", pallas_call), ("kernel", kernel),
+    for name, value in (("load", load), ("store", store), ("swap", swap), ("atomic_cas", atomic_cas), *((f"atomic_{n}", _atomic(n)) for n in _ATOMIC),
+                        *((n, _triton(n)) for n in _TRITON), ("pallas_call", pallas_call), ("kernel", kernel), ("GridSpec", _construct(pl.GridSpec, _grid_spec)),
                         ("BlockSpec", _construct(pl.BlockSpec, _block_spec)), ("Unblocked", Unblocked), ("unblocked", Unblocked())):
         _put(pl, name, value)
 
@@ -289,13 +418,16 @@ def _patch() -> None:
     spaces = types.SimpleNamespace(ANY=pl.ANY, **{s.name: s for s in pltpu.MemorySpace})
     for name, value in (("TPUCompilerParams", _renamed(pltpu.CompilerParams, "pltpu.TPUCompilerParams", "pltpu.CompilerParams")),
                         ("TPUInterpretParams", _renamed(pltpu.InterpretParams, "pltpu.TPUInterpretParams", "pltpu.InterpretParams")),
-                        ("TPUMemorySpace", spaces), ("KernelType", pltpu.CoreType), ("ANY", pl.ANY), ("delay", pl.delay), ("repeat", repeat)):
+                        ("TPUMemorySpace", spaces), ("KernelType", pltpu.CoreType), ("ANY", pl.ANY), ("repeat", repeat),
+                        ("PrefetchScalarGridSpec", _construct(pltpu.PrefetchScalarGridSpec, _grid_spec)),
+                        *((n, getattr(pl, n)) for n in _MOVED_TO_PL if hasattr(pl, n))):
         _put(pltpu, name, value)
 
     gpu_params = _renamed(plgpu.CompilerParams, "plgpu.GPUCompilerParams", "plgpu.CompilerParams")
     for name, value in (("GPUCompilerParams", gpu_params), ("GPUMesh", _renamed(plgpu.Mesh, "plgpu.GPUMesh", "plgpu.Mesh")), ("TileTransform", plgpu.TilingTransform),
                         ("tcgen05_commit", plgpu.tcgen05_commit_arrive), ("Barrier", _construct(plgpu.Barrier, _barrier)),
-                        ("copy_gmem_to_smem", copy_gmem_to_smem), ("triton_call", triton_call)):
+                        ("copy_gmem_to_smem", copy_gmem_to_smem), ("triton_call", triton_call), ("kernel", gpu_kernel), ("GPUMemorySpace", plgpu.MemorySpace),
+                        ("GPUBlockSpec", plgpu.BlockSpec), ("wait_barrier", plgpu.barrier_wait)):
         _put(plgpu, name, value)
 
     triton_params = _renamed(pltriton.CompilerParams, "TritonCompilerParams", "pltriton.CompilerParams")
@@ -309,6 +441,19 @@ def _patch() -> None:
         sys.modules[f"jax.experimental.pallas.{name}"] = module
     for name in ("mutable_array", "array_ref"):
         _put(jax, name, jax.new_ref)
+    _put(indexing.Slice, "from_slice", classmethod(_compat_slices.from_slice(indexing.Slice.from_slice.__func__, _traced_bounds)))
+    for short, module in (("pl", pl), ("pltpu", pltpu), ("plgpu", plgpu), ("pltriton", pltriton)):
+        _put(module, "__getattr__", _compat_names.refuse(short, vars(module).get("__getattr__")))
+
+
+def _traced_bounds() -> None:
+    import jax
+
+    frame, level = sys._getframe(1), 2  # the first one that is neither ours nor JAX's
+    own = tuple(m.__file__.rpartition("/")[0] + "/" for m in (jax, sys.modules[__name__]))  # type: ignore[union-attr]
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(own):
+        frame, level = frame.f_back, level + 1
+    warnings.warn("ref[start:stop] with traced bounds is an older spelling; today: ref[pl.ds(start, size)]", DeprecationWarning, stacklevel=level)
 
 
 def _unpatch() -> None:

@@ -11,6 +11,8 @@
 #include <mutex>
 #include <vector>
 
+#include "pallasim/trace/causes.h"
+
 namespace pallasim::python {
 namespace {
 
@@ -49,6 +51,7 @@ std::exception_ptr stayed_away(const Program& p, const Gang& g, int devices) {
   d.numbers.push_back("missing: " + missing);
   d.numbers.push_back(fmt::format("waited {} s for the next one", patience().count()));
   d.hint = "every device of the mesh must run the kernel; where many launches are queued, a larger NPROC gives XLA more threads";
+  trace::place(d, interp::module_of(p.plan()));
   return std::make_exception_ptr(ir::DiagnosticError(std::move(d)));
 }
 

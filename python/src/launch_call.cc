@@ -1,8 +1,13 @@
 #include "launch_call.h"
 
+#include <algorithm>
+#include <chrono>
+#include <map>
 #include <mutex>
+#include <utility>
 
 #include "pallasim/interp/options.h"
+#include "pallasim/trace/causes.h"
 #include "recording.h"
 #include "reports.h"
 
@@ -26,11 +31,79 @@ Program::Shape shape_of(const ir::Type& t) {
 
 }  // namespace
 
+namespace {
+
+// Takes `findings=` out of the options, which the engine does not know.
+Delivery take_delivery(std::string* options) {
+  constexpr std::string_view key = "findings=";
+  const size_t at = options->starts_with(key) ? 0 : options->find(";" + std::string(key));
+  if (at == std::string::npos) return Delivery::Warn;
+  const size_t value = at + key.size() + (at > 0), end = std::min(options->find(';', value), options->size());
+  const std::string mode = options->substr(value, end - value);
+  options->erase(at, end - at + (at == 0 && end < options->size()));
+  if (mode == "warn") return Delivery::Warn;
+  if (mode == "collect") return Delivery::Collect;
+  if (mode == "raise") return Delivery::Raise;
+  ir::Diagnostic d;
+  d.code = "PS-OPT-001";
+  d.message = "option findings cannot be '" + mode + "'";
+  d.hint = "findings is warn, collect or raise";
+  throw ir::DiagnosticError(std::move(d));
+}
+
+// What making a plan took, told to its first launch. Plans live as long as their cache keeps them: an address that is
+// used again belongs to another plan.
+struct PlanTimes {
+  struct Entry {
+    std::weak_ptr<const interp::Plan> plan;
+    double seconds = 0;
+    bool launched = false;
+  };
+  std::mutex mutex;
+  std::map<const interp::Plan*, Entry> entries;
+
+  void made(const std::shared_ptr<const interp::Plan>& plan, double seconds) {
+    std::lock_guard lock(mutex);
+    Entry& e = entries[plan.get()];
+    if (e.plan.expired()) e = {plan, seconds, false};
+  }
+  bool first_launch(const interp::Plan* plan, double* seconds) {
+    std::lock_guard lock(mutex);
+    Entry& e = entries[plan];
+    *seconds = e.launched ? 0 : e.seconds;
+    return !std::exchange(e.launched, true);
+  }
+};
+PlanTimes& plan_times() {
+  static PlanTimes& t = *new PlanTimes;
+  return t;
+}
+
+// The error of text that may not be a module. Where it has a line of the kernel, that says more than the operation it
+// became.
+ir::DiagnosticError placed(ir::Diagnostic d, std::string_view text) {
+  if (!d.code.starts_with("PS-IR-0")) trace::place(d, ir::parse(text));
+  if (!d.site.source.file.empty())
+    std::erase_if(d.numbers, [](const std::string& n) { return n.starts_with("operation: "); });
+  return ir::DiagnosticError(std::move(d));
+}
+
+double seconds_since(std::chrono::steady_clock::time_point t) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - t).count();
+}
+
+}  // namespace
+
 std::shared_ptr<const Program> Program::make(std::string_view text, std::string_view options) {
   auto p = std::make_shared<Program>();
-  p->options_ = interp::parse_options(options);
   p->option_text_ = options;
-  p->plan_ = interp::compile_cached(text, p->options_);
+  p->delivery_ = take_delivery(&p->option_text_);
+  p->options_ = interp::parse_options(p->option_text_);
+  const auto begin = std::chrono::steady_clock::now();
+  try {
+    p->plan_ = interp::compile_cached(text, p->options_);
+  } catch (const ir::DiagnosticError& e) { throw placed(e.diagnostic(), text); }
+  plan_times().made(p->plan_, seconds_since(begin));
   const ir::Module& m = interp::module_of(*p->plan_);
   // Dynamic grid bounds are one i32 or i64: `open` leaves dtype and shape to the launch.
   for (int i = 0; i < m.num_dynamic; ++i) p->args_.push_back({ir::DType::I32, {}, true});
@@ -45,13 +118,23 @@ void Program::run(std::span<const interp::DeviceCall> devices) const {
   note_launch();
   std::vector<LaunchRecorder> recorders;
   for (const interp::DeviceCall& d : devices) recorders.emplace_back(plan_, option_text_, d.device, d.args, d.results);
+  Run run;
+  run.kernel = interp::module_of(*plan_).name;
+  run.chip = options_.chip->name;
+  run.planned = plan_times().first_launch(plan_.get(), &run.plan_seconds);
+  const auto begin = std::chrono::steady_clock::now();
   interp::Outcome outcome = interp::try_launch(*plan_, session(), devices, options_);
-  note_report(std::move(outcome.report), options_);
+  run.seconds = seconds_since(begin);
+  for (ir::Diagnostic& d : outcome.report.findings) trace::place(d, interp::module_of(*plan_));
   if (outcome.stop) {
-    for (size_t i = 0; i < devices.size(); ++i) recorders[i].failed(*outcome.stop, devices[i].results);
-    throw ir::DiagnosticError(std::move(*outcome.stop));
+    ir::Diagnostic& d = *outcome.stop;
+    trace::place(d, interp::module_of(*plan_));
+    for (size_t i = 0; i < devices.size(); ++i) recorders[i].failed(d, devices[i].results);
+    note_report(std::move(run), std::move(outcome.report), options_, delivery_, &d);
+    throw ir::DiagnosticError(std::move(d));
   }
   for (size_t i = 0; i < devices.size(); ++i) recorders[i].ended(devices[i].results);
+  note_report(std::move(run), std::move(outcome.report), options_, delivery_);
 }
 
 }  // namespace pallasim::python

@@ -5,12 +5,14 @@
 #include <vector>
 
 #include "pallasim/interp/launch.h"
+#include "reports.h"
 
 namespace pallasim::python {
 
 // A kernel ready to run: the plan, its options and what its buffers must look like. Shared by threads.
 class Program {
  public:
+  // `options` as interp::parse_options reads them, and `findings=warn`, `collect` or `raise`: what becomes of warnings.
   // Throws DiagnosticError: text that does not verify, operations that cannot run.
   static std::shared_ptr<const Program> make(std::string_view text, std::string_view options);
 
@@ -26,13 +28,15 @@ class Program {
   bool has_sub_byte() const { return has_sub_byte_; }
   const interp::Plan& plan() const { return *plan_; }
 
-  // Runs the kernel for one device, or for all that reach into each other. Buffers were checked. Throws DiagnosticError.
+  // Runs the kernel for one device, or for all that reach into each other, and tells what it found. Buffers were
+  // checked. Throws DiagnosticError.
   void run(std::span<const interp::DeviceCall> devices) const;
 
  private:
   std::shared_ptr<const interp::Plan> plan_;
   interp::Options options_;
-  std::string option_text_;
+  std::string option_text_;  // without `findings`
+  Delivery delivery_ = Delivery::Warn;
   std::vector<Shape> args_, results_;
   bool has_sub_byte_ = false;
 };

@@ -106,6 +106,55 @@ nb::dict finding_dict(const ir::Diagnostic& f) {
   return d;
 }
 
+nb::list finding_dicts(const std::vector<ir::Diagnostic>& findings) {
+  nb::list r;
+  for (const ir::Diagnostic& f : findings) r.append(finding_dict(f));
+  return r;
+}
+
+nb::dict run_dict(const Run& r) {
+  nb::dict d;
+  d["number"] = r.number;
+  d["kernel"] = r.kernel;
+  d["chip"] = r.chip;
+  d["seconds"] = r.seconds;
+  d["planned"] = r.planned;
+  d["plan_seconds"] = r.plan_seconds;
+  d["token"] = r.token;
+  d["steps"] = r.steps;
+  d["grid_points"] = r.grid_points;
+  d["threads"] = r.threads;
+  d["units"] = r.units;
+  d["races"] = r.races;
+  d["checked"] = r.checked;
+  d["failed"] = r.failed;
+  d["findings"] = finding_dicts(r.findings);
+  nb::list traffic;
+  for (const interp::Traffic& t : r.traffic) {
+    nb::dict e;
+    e["name"] = t.name;
+    e["reads"] = t.reads;
+    e["writes"] = t.writes;
+    e["bytes_read"] = t.bytes_read;
+    e["bytes_written"] = t.bytes_written;
+    traffic.append(e);
+  }
+  d["traffic"] = traffic;
+  return d;
+}
+
+nb::object* g_told = nullptr;
+
+// In the launch's thread, which may hold the interpreter's lock or not.
+void tell_python(const std::vector<ir::Diagnostic>& findings) {
+  nb::gil_scoped_acquire locked;
+  try {
+    (*g_told)(finding_dicts(findings));
+  } catch (nb::python_error& e) {
+    e.discard_as_unraisable("telling what a kernel did wrong");
+  }
+}
+
 nb::list recorded_arrays(const std::vector<RecordedArray>& arrays, const std::vector<std::string>& names, bool content) {
   nb::list all;
   for (size_t i = 0; i < arrays.size(); ++i) {
@@ -211,16 +260,22 @@ NB_MODULE(_core, m) {
       for (const hw::Figure& f : chip->figures) d[f.field.c_str()] = nb::make_tuple(f.text, f.unit, f.scope, f.source);
     return d;
   }, "name"_a, "field -> (value, unit, scope, source) of a chip; empty for `generic`.");
-  m.def("findings", [] {
-    nb::list r;
-    for (const ir::Diagnostic& d : take_findings()) r.append(finding_dict(d));
-    return r;
-  }, "Findings since the last call, oldest first.");
-  m.def("last_finding", []() -> nb::object {
+  m.def("findings", [] { return finding_dicts(take_findings()); }, "Findings since the last call, oldest first.");
+  m.def("finding_of", [](const std::string& text) -> nb::object {
     ir::Diagnostic d;
-    if (!last_finding(&d)) return nb::none();
+    if (!finding_of(text, &d)) return nb::none();
     return finding_dict(d);
-  }, "The latest finding, which stays in the list.");
+  }, "text"_a, "The finding whose report the text begins with, None for none.");
+  m.def("tell_with", [](nb::object tell) {
+    static nb::object& told = *new nb::object;
+    {
+      nb::gil_scoped_release unlocked;
+      tell_with(nullptr);
+    }
+    told = tell;
+    g_told = &told;
+    if (!tell.is_none()) tell_with(&tell_python);
+  }, "tell"_a.none(), "Calls tell([finding, …]) for the findings of launches from now on; None: they go to standard error.");
   m.def("last_report", &last_report, "Text of the latest finding.");
   m.def("launch_count", &launch_count, "Kernels that ran in this process.");
   m.def("take_grid_points", [](int64_t recording) {
@@ -238,28 +293,12 @@ NB_MODULE(_core, m) {
     }
     return calls;
   }, "recording"_a, "(callback, [(dtype, dims, bytes), …]) per debug_callback of the oldest run with that number that was not taken yet.");
-  m.def("last_run", [] {
-    const LastRun r = last_run();
-    nb::dict d;
-    d["token"] = r.token;
-    d["steps"] = r.steps;
-    d["grid_points"] = r.grid_points;
-    d["threads"] = r.threads;
-    d["units"] = r.units;
-    d["races"] = r.races;
-    nb::list traffic;
-    for (const interp::Traffic& t : r.traffic) {
-      nb::dict e;
-      e["name"] = t.name;
-      e["reads"] = t.reads;
-      e["writes"] = t.writes;
-      e["bytes_read"] = t.bytes_read;
-      e["bytes_written"] = t.bytes_written;
-      traffic.append(e);
-    }
-    d["traffic"] = traffic;
-    return d;
-  }, "Schedule token and counts of the latest launch that ended.");
+  m.def("last_run", [] { return run_dict(last_run()); }, "Schedule token and counts of the latest launch that ended.");
+  m.def("runs", [] {
+    nb::list all;
+    for (const Run& r : runs()) all.append(run_dict(r));
+    return all;
+  }, "The latest launches that ended, oldest first.");
 
   m.def("start_recording", &start_recording, "max_bytes"_a, "Records every launch from now on; the number of the recording.");
   m.def("stop_recording", &take_recording, "number"_a, "What was recorded, as dictionaries in launch order, and how many launches were left out.");

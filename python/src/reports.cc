@@ -2,24 +2,33 @@
 
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
 #include <cstdio>
 #include <deque>
 #include <mutex>
+#include <string_view>
+
+#include "pallasim/trace/causes.h"
 
 namespace pallasim::python {
 namespace {
 
 constexpr size_t kMaxFindings = 4096;
 constexpr size_t kMaxRecorded = 256;
+constexpr size_t kMaxRuns = 256;
 
 struct Shared {
   std::mutex mutex;
-  std::deque<ir::Diagnostic> findings;
-  std::string last;
-  ir::Diagnostic last_finding;
-  LastRun run;
+  std::deque<ir::Diagnostic> findings;                            // not yet taken
+  std::deque<std::pair<std::string, ir::Diagnostic>> remembered;  // with their reports
+  std::deque<Run> runs;
+  int64_t ended = 0;
   std::deque<std::pair<int64_t, GridPoints>> recorded;
   std::deque<std::pair<int64_t, std::vector<interp::HostCall>>> calls;
+
+  Tell tell = nullptr;
+  int telling = 0;
+  std::condition_variable told;
 };
 // Never destroyed: worker threads of XLA may outlive static destructors.
 Shared& shared() {
@@ -27,6 +36,19 @@ Shared& shared() {
   return s;
 }
 std::atomic<int64_t> g_launches{0};
+
+bool is_race(const ir::Diagnostic& d) { return d.code.starts_with("PS-RACE-") || d.code.starts_with("PS-PAR-"); }
+// Where one core was asked for, a false claim is a finding, but nothing races.
+bool raced(const ir::Diagnostic& d, int cores) { return is_race(d) && !(cores == 1 && d.code.starts_with("PS-PAR-")); }
+
+// Their order is that of the ends of launches.
+void keep_run(Run run) {
+  Shared& s = shared();
+  std::lock_guard lock(s.mutex);
+  run.number = ++s.ended;
+  s.runs.push_back(std::move(run));
+  if (s.runs.size() > kMaxRuns) s.runs.pop_front();
+}
 
 }  // namespace
 
@@ -39,15 +61,21 @@ void note_finding(const ir::Diagnostic& d) {
   std::lock_guard lock(s.mutex);
   s.findings.push_back(d);
   if (s.findings.size() > kMaxFindings) s.findings.pop_front();
-  s.last = std::move(text);
-  s.last_finding = d;
+  s.remembered.emplace_back(std::move(text), d);
+  if (s.remembered.size() > kMaxRecorded) s.remembered.pop_front();
 }
 
-bool last_finding(ir::Diagnostic* out) {
+bool finding_of(const std::string& text, ir::Diagnostic* out) {
   Shared& s = shared();
   std::lock_guard lock(s.mutex);
-  *out = s.last_finding;
-  return !s.last.empty();
+  for (auto it = s.remembered.rbegin(); it != s.remembered.rend(); ++it) {
+    std::string_view report = it->first;
+    while (report.ends_with('\n')) report.remove_suffix(1);
+    if (!text.starts_with(report)) continue;
+    *out = it->second;
+    return true;
+  }
+  return false;
 }
 
 std::vector<ir::Diagnostic> take_findings() {
@@ -61,22 +89,40 @@ std::vector<ir::Diagnostic> take_findings() {
 std::string last_report() {
   Shared& s = shared();
   std::lock_guard lock(s.mutex);
-  return s.last;
+  return s.remembered.empty() ? std::string() : s.remembered.back().first;
+}
+
+void tell_with(Tell tell) {
+  Shared& s = shared();
+  std::unique_lock lock(s.mutex);
+  s.tell = tell;
+  s.told.wait(lock, [&] { return s.telling == 0; });
 }
 
 namespace {
-bool is_race(const ir::Diagnostic& d) { return d.code.starts_with("PS-RACE-") || d.code.starts_with("PS-PAR-"); }
-// Where one core was asked for, a false claim is a finding, but nothing races.
-bool raced(const ir::Diagnostic& d, int cores) { return is_race(d) && !(cores == 1 && d.code.starts_with("PS-PAR-")); }
+void say(const std::vector<ir::Diagnostic>& findings) {
+  if (findings.empty()) return;
+  Shared& s = shared();
+  std::unique_lock lock(s.mutex);
+  const Tell tell = s.tell;
+  if (!tell) {
+    for (const ir::Diagnostic& d : findings) {
+      const std::string text = ir::render(d);
+      std::fwrite(text.data(), 1, text.size(), stderr);
+    }
+    return;
+  }
+  ++s.telling;
+  lock.unlock();
+  tell(findings);
+  lock.lock();
+  --s.telling;
+  s.told.notify_all();
+}
 }  // namespace
 
 std::string note_failure(const ir::Diagnostic& d) {
   note_finding(d);
-  {
-    Shared& s = shared();
-    std::lock_guard lock(s.mutex);
-    s.run.races = is_race(d);
-  }
   return ir::render(d);
 }
 
@@ -100,31 +146,55 @@ T take(std::deque<std::pair<int64_t, T>>& kept, int64_t recording) {
 
 }  // namespace
 
-void note_report(interp::Report r, const interp::Options& options) {
-  for (const ir::Diagnostic& d : r.findings) note_finding(d);
-  if (!r.prints.empty()) {
-    std::string all;
-    for (const std::string& line : r.prints) {
-      all += line;
-      if (all.empty() || all.back() != '\n') all += '\n';
-    }
-    static std::mutex& output = *new std::mutex;
-    std::lock_guard lock(output);
-    std::FILE* log = options.chip->family == hw::Family::Tpu ? stderr : stdout;  // the log of a TPU
-    std::fwrite(all.data(), 1, all.size(), log);
-    std::fflush(log);
+namespace {
+void show(const std::vector<std::string>& prints, const interp::Options& options) {
+  if (prints.empty()) return;
+  std::string all;
+  for (const std::string& line : prints) {
+    all += line;
+    if (all.empty() || all.back() != '\n') all += '\n';
   }
-  Shared& s = shared();
-  std::lock_guard lock(s.mutex);
-  s.run.token = r.token;
-  s.run.steps = r.steps;
-  s.run.grid_points = r.grid_points;
-  s.run.threads = r.threads;
-  s.run.units = r.units;
-  s.run.races = std::any_of(r.findings.begin(), r.findings.end(), [&](const ir::Diagnostic& d) { return raced(d, options.cores); });
-  s.run.traffic = r.traffic;
-  keep(s.recorded, options.record_grid, std::move(r.points));
-  keep(s.calls, options.record_calls, std::move(r.calls));
+  static std::mutex& output = *new std::mutex;
+  std::lock_guard lock(output);
+  std::FILE* log = options.chip->family == hw::Family::Tpu ? stderr : stdout;  // the log of a TPU
+  std::fwrite(all.data(), 1, all.size(), log);
+  std::fflush(log);
+}
+}  // namespace
+
+void note_report(Run run, interp::Report r, const interp::Options& options, Delivery delivery, const ir::Diagnostic* stop) {
+  show(r.prints, options);
+  run.token = r.token;
+  run.steps = r.steps;
+  run.grid_points = r.grid_points;
+  run.threads = r.threads;
+  run.units = r.units;
+  run.checked = options.checked;
+  run.races = std::any_of(r.findings.begin(), r.findings.end(),
+                          [&](const ir::Diagnostic& d) { return raced(d, options.cores); });
+  run.traffic = r.traffic;
+  if (stop) r.findings.push_back(*stop);
+  if (stop) run.races = run.races || is_race(*stop);
+  run.findings = trace::by_cause(std::move(r.findings));
+  const bool raise =
+      !stop && delivery == Delivery::Raise && !run.findings.empty() && run.findings.front().severity != ir::Severity::Note;
+  if (raise) run.findings.front().severity = ir::Severity::Error;
+  run.failed = raise || stop;
+  const std::vector<ir::Diagnostic> findings = run.findings;
+  keep_run(std::move(run));
+  {
+    Shared& s = shared();
+    std::lock_guard lock(s.mutex);
+    keep(s.recorded, options.record_grid, std::move(r.points));
+    keep(s.calls, options.record_calls, std::move(r.calls));
+  }
+  // The one that is raised, or stopped the launch, is kept by who catches it.
+  std::vector<ir::Diagnostic> told;
+  for (size_t i = raise; i < findings.size(); ++i)
+    if (!stop || findings[i].severity != ir::Severity::Error) told.push_back(findings[i]);
+  for (const ir::Diagnostic& d : told) note_finding(d);
+  if (delivery != Delivery::Collect) say(told);
+  if (raise) throw ir::DiagnosticError(findings.front());
 }
 
 GridPoints take_grid_points(int64_t recording) {
@@ -139,10 +209,16 @@ std::vector<interp::HostCall> take_calls(int64_t recording) {
   return take(s.calls, recording);
 }
 
-LastRun last_run() {
+std::vector<Run> runs() {
   Shared& s = shared();
   std::lock_guard lock(s.mutex);
-  return s.run;
+  return {s.runs.begin(), s.runs.end()};
+}
+
+Run last_run() {
+  Shared& s = shared();
+  std::lock_guard lock(s.mutex);
+  return s.runs.empty() ? Run{} : s.runs.back();
 }
 
 }  // namespace pallasim::python

@@ -3,12 +3,14 @@ from __future__ import annotations
 
 import functools
 import linecache
+import sys
 from typing import Any
 
 from . import jaxver
 from .attrs import quote
 
 _MAX_CHAIN = 8
+_PACKAGE = __file__.rpartition("_capture")[0]  # our frames are nobody's
 _position_cache: dict[tuple[Any, int], tuple[int, int]] = {}
 
 
@@ -25,6 +27,30 @@ def _position(code: Any, lasti: int) -> tuple[int, int]:
 def function_site(debug_info: Any) -> tuple[str, str]:
     """(function name, file) of a traced function; empty strings where unknown."""
     return _split_site(getattr(debug_info, "func_src_info", None) or "")
+
+
+def call_site(traceback: Any) -> tuple[str, int, int, str] | None:
+    """(file, line, column, function) of the user's innermost frame: where a launch was called, None where nobody knows."""
+    if traceback is None:
+        return None
+    for code, lasti in zip(*traceback.raw_frames()):
+        if _is_users(code.co_filename):
+            return (code.co_filename, *_position(code, lasti), code.co_qualname)
+    return None
+
+
+def launch_site() -> tuple[str, int, int, str] | None:
+    """The same for the launch that is lowered now: of an eager one JAX knows no frame of the user, but they are running."""
+    if (site := call_site(jaxver.source_info_util.current().traceback)) is not None:
+        return site
+    frame = sys._getframe(1)
+    while frame is not None and not _is_users(frame.f_code.co_filename):
+        frame = frame.f_back  # type: ignore[assignment]
+    return None if frame is None else (frame.f_code.co_filename, frame.f_lineno, 0, frame.f_code.co_qualname)
+
+
+def _is_users(file: str) -> bool:
+    return jaxver.is_user_file(file) and not file.startswith(_PACKAGE)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -44,6 +70,29 @@ class Locations:
         self._own = self._boundary[0][1]  # the kernel's file counts as the user's, wherever it is
         self._caller = -1
         self._saved: list[tuple[int, dict[Any, str]]] = []
+        self.call: tuple[str, int, int, str] | None = None  # file, line, column and function of the launch
+
+    def call_row(self) -> int:
+        """The row of the line that launches the kernel, -1 where it is unknown."""
+        return -1 if self.call is None else self._intern(*self.call, -1)
+
+    def function_suffix(self, debug_info: Any, what: str) -> str:
+        """Text of the location of a function as a whole, `what` in reports: its first line, or that of the launch where it
+        is not the user's."""
+        file, line = function_site(debug_info)[1], getattr(debug_info, "func_src_info", None) or ""
+        number = line.rpartition(":")[2]
+        if not number.isdigit() or not (jaxver.is_user_file(file) or file == self._own):
+            row = self.call_row()
+        else:
+            row = self._intern(file, int(number), 0, what, -1)
+        return f" @{row}" if row >= 0 else ""
+
+    def source(self, suffix: str) -> tuple[str, int, int, str, str] | None:
+        """(file, line, column, function, text) of a location's text, None for "" ."""
+        if not suffix:
+            return None
+        file, line, column, function, _ = list(self._rows)[int(suffix[2:])]
+        return file, line, column, function, linecache.getline(file, line).strip()
 
     def suffix(self, traceback: Any) -> str:
         """Text of the location of an equation; its row is added to the table."""

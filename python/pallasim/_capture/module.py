@@ -33,12 +33,14 @@ class Settings:
     """What a capture needs to know besides the primitive's parameters.
 
     `machine` is used where the compiler parameters do not name one; `device_axes` are the manual device mesh axes around
-    the call. `skip_floats`: floating-point values are inf and are not computed.
+    the call. `skip_floats`: floating-point values are inf and are not computed. `call`: file, line, column and
+    function of the launch.
     """
 
     machine: str = "generic"
     device_axes: tuple[tuple[str, int], ...] = ()
     skip_floats: bool = False
+    call: tuple[str, int, int, str] | None = None
 
 
 @dataclasses.dataclass
@@ -101,6 +103,8 @@ def _header(cx: ModuleContext, name: str, compiler_params: Any, extra: Mapping[s
     if collective is not None:
         items.append(("collective_id", str(int(collective))))
     items += [(k, attr(v)) for k, v in extra.items()]
+    if (row := cx.locs.call_row()) >= 0:
+        items.append(("call", str(row)))
     return f"module {quote(name)}{attr_list(items)}"
 
 
@@ -113,6 +117,12 @@ def _captured(cx: ModuleContext, text: str, name: str, num_dynamic: int, aliases
               parallel: Mapping[int, int] | None = None) -> Captured:
     return Captured(text, name, cx.machine, num_dynamic, tuple(aliases), frozenset(cx.facts), tuple(cx.externs), tuple(cx.params),
                     cx.device_axes, tuple(cx.constants), dict(parallel or {}), tuple(cx.callbacks))
+
+
+def _context(machine: str, debug_info: Any, settings: Settings) -> ModuleContext:
+    cx = ModuleContext(machine, debug_info, settings.device_axes, settings.skip_floats)
+    cx.locs.call = settings.call
+    return cx
 
 
 def _with_constants(cx: Callable[[], ModuleContext], capture: Callable[[ModuleContext], Captured]) -> Captured:
@@ -210,7 +220,7 @@ def _operand(cx: ModuleContext, kind: str, name: str, bm: Any, prefetch: Sequenc
         items.append(("pipeline", _pipeline(bm.pipeline_mode)))
     if tuple(bm.transforms or ()):
         items.append(("transforms", "[" + ", ".join(steps(Operands(w), tuple(bm.transforms), None)) + "]"))
-    graph = _index_map(cx, w, bm, prefetch, grid_rank)
+    graph = _index_map(cx, w, bm, prefetch, grid_rank, name)
     return f"{head}{attr_list(items)} {graph}"
 
 
@@ -224,7 +234,7 @@ def _pipeline(mode: Any) -> str:
     return f"buffered({', '.join(args)})"
 
 
-def _index_map(cx: ModuleContext, w: Writer, bm: Any, prefetch: Sequence[tuple[str, Any]], grid_rank: int) -> str:
+def _index_map(cx: ModuleContext, w: Writer, bm: Any, prefetch: Sequence[tuple[str, Any]], grid_rank: int, name: str) -> str:
     jaxpr, consts = jaxver.open_jaxpr(bm.index_map_jaxpr)
     args = []
     for i, v in enumerate(jaxpr.invars):
@@ -244,7 +254,7 @@ def _index_map(cx: ModuleContext, w: Writer, bm: Any, prefetch: Sequence[tuple[s
     cx.locs.enter("", getattr(jaxpr, "debug_info", None))
     values = _block_place(w, bm, w.run(jaxpr))
     cx.locs.leave()
-    end = w.close_region(values)
+    end = w.close_region(values, cx.locs.function_suffix(getattr(jaxpr, "debug_info", None), f"the BlockSpec of {name}"))
     return "\n".join([w.lines[0].lstrip(), *w.lines[1:], end])
 
 
@@ -283,8 +293,7 @@ def pallas_call(params: Mapping[str, Any], settings: Settings = Settings()) -> C
     accounts.check("pallas_call", params, _PALLAS_CALL)
     jaxpr, compiler_params = params["jaxpr"], params.get("compiler_params")
     machine = choose_machine(compiler_params, [params.get("mesh")], settings.machine)
-    context = lambda: ModuleContext(machine, jaxpr.debug_info, settings.device_axes, settings.skip_floats)  # noqa: E731
-    return _with_constants(context, lambda cx: _pallas_call(cx, params))
+    return _with_constants(lambda: _context(machine, jaxpr.debug_info, settings), lambda cx: _pallas_call(cx, params))
 
 
 def _pallas_call(cx: ModuleContext, params: Mapping[str, Any]) -> Captured:
@@ -398,8 +407,7 @@ def mpmd_map(params: Mapping[str, Any], avals_in: Sequence[Any], settings: Setti
     accounts.check("mpmd_map", params, _MPMD_MAP)
     jaxprs = [jaxver.dce(jaxver.open_jaxpr(j)[0]) for j in params["jaxprs"]]
     machine = choose_machine(params.get("compiler_params"), params["meshes"], settings.machine)
-    context = lambda: ModuleContext(machine, jaxprs[0].debug_info, settings.device_axes, settings.skip_floats)  # noqa: E731
-    return _with_constants(context, lambda cx: _mpmd_map(cx, params, jaxprs, len(avals_in)))
+    return _with_constants(lambda: _context(machine, jaxprs[0].debug_info, settings), lambda cx: _mpmd_map(cx, params, jaxprs, len(avals_in)))
 
 
 def _mpmd_map(cx: ModuleContext, params: Mapping[str, Any], jaxprs: Sequence[Any], n_in: int) -> Captured:

@@ -27,7 +27,10 @@ BITS = {
 
 
 class Unsupported(Exception):
-    """Something that the IR cannot express; the message names it."""
+    """Something that the IR cannot express; the message names it. `at`: (file, line, column, function, text) of the line of
+    the kernel that asks for it, None where the launch does."""
+
+    at: tuple[str, int, int, str, str] | None = None
 
 
 _dtype_cache: dict[Any, str] = {}

@@ -265,9 +265,9 @@ class Writer:
         self.indent += "  "
         self.undo.append([])
 
-    def close_region(self, values: Sequence[str]) -> str:
+    def close_region(self, values: Sequence[str], loc: str = "") -> str:
         """Ends a region with its yield; returns the line that the next region or `close_op` continues."""
-        self.lines.append(f"{self.indent}yield{' ' + ', '.join(values) if values else ''}")
+        self.lines.append(f"{self.indent}yield{' ' + ', '.join(values) if values else ''}{loc}")
         self.indent = self.indent[:-2]
         for key in self.undo.pop():
             del self.constants[key]
@@ -299,17 +299,21 @@ class Writer:
         around = self.loc
         outer, self.jaxpr = self.jaxpr, jaxpr
         skip_floats = self.module.skip_floats
-        for eqn in jaxpr.eqns:
-            self.loc = locs.suffix(eqn.source_info.traceback) or around
-            rule = get(eqn.primitive)
-            if skip_floats and not self._with_floats(eqn):
-                continue
-            if rule is None:
-                fallback(self, eqn)
-            else:
-                rule(self, eqn)
-            if skip_floats:
-                self._forget_floats(eqn)
+        try:
+            for eqn in jaxpr.eqns:
+                self.loc = locs.suffix(eqn.source_info.traceback) or around
+                rule = get(eqn.primitive)
+                if skip_floats and not self._with_floats(eqn):
+                    continue
+                if rule is None:
+                    fallback(self, eqn)
+                else:
+                    rule(self, eqn)
+                if skip_floats:
+                    self._forget_floats(eqn)
+        except Unsupported as e:
+            e.at = e.at or locs.source(self.loc)
+            raise
         self.jaxpr = outer
         return [self.read(v) for v in jaxpr.outvars]
 
