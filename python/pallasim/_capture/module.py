@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from . import accounts, jaxver, pipelines, rules_control, rules_gpu, rules_lax, rules_memory, rules_random
+from . import accounts, jaxver, pipelines, rules_control, rules_gpu, rules_lax, rules_memory, rules_newer, rules_random
 from .attrs import attr, params_dict, quote, symbol
 from .rules_control import alloc_attrs, mesh_kind
 from .types import Unsupported
@@ -23,7 +23,8 @@ def rule_table() -> dict[Any, Rule]:
     global _rules, _rules_for
     if _rules_for != jaxver.imported():
         _rules_for = jaxver.imported()
-        found = rules_lax.rules() | rules_control.rules() | rules_memory.rules() | rules_random.rules() | rules_gpu.rules() | pipelines.rules()
+        found = rules_lax.rules() | rules_control.rules() | rules_memory.rules() | rules_random.rules() | rules_gpu.rules()
+        found |= pipelines.rules() | rules_newer.rules()
         _rules = {prim: accounts.guarded(prim, rule) for prim, rule in found.items()}
     return _rules
 
