@@ -13,8 +13,8 @@ class emulate:
 
     Pallas kernels that are traced inside run on the emulator; outside, JAX's own rules are untouched. Options are those
     of `Params`. A call's own `interpret=` and JAX's interpreter switches do not lead out of the block; the options of
-    JAX's InterpretParams are followed. Libraries that ask the device for its kind, cores or coordinates see the emulated one
-    (its platform stays that of the process). A failing kernel raises `KernelError` when the error leaves the block (JAX's
+    JAX's InterpretParams are followed. Libraries that ask for the platform, or a device for its kind, cores or coordinates,
+    see the emulated one (`platform=False`: the platform of the process). A failing kernel raises `KernelError` when the error leaves the block (JAX's
     own JaxRuntimeError inside it), with the report as its text.
     """
 
