@@ -20,6 +20,7 @@ _WHERE = {
     "UnsupportedError": "_findings", "findings": "_findings", "last_report": "_findings", "launch_count": "_findings",
     "last_run": "_findings",
     "capture": "_capsule", "Recording": "_capsule",
+    "replay": "_replay", "Replay": "_replay", "ReplayedLaunch": "_replay",
     "run": "_text", "check": "_text", "fmt": "_text", "capture_text": "_text",
 }
 __all__ = [*_WHERE, *_MODULES, "__version__"]
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from ._findings import Finding, KernelError, RefusedError, Site, SourceLine, UnsupportedError, findings, last_report, last_run, launch_count
     from ._lowering import prepare
     from ._params import MACHINES, Params
+    from ._replay import Replay, ReplayedLaunch, replay
     from ._text import capture_text, check, fmt, run
 
 
