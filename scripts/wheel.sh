@@ -101,7 +101,9 @@ try_all() {
   if [ "$(id -u)" = 0 ] && command -v debootstrap >/dev/null; then
     say "in an empty Debian 12"
     debian_root
-    try_in debian chroot "$BUILD/debian12" /usr/bin/env -i HOME=/root PATH=/usr/bin:/bin LANG=C.UTF-8 sh /wheels/trial.sh /wheels /usr/bin/python3
+    # The loader finds a program's own folder through /proc, which every running system has.
+    try_in debian unshare --mount sh -c 'mount -t proc proc "$0/proc"; exec chroot "$0" "$@"' "$BUILD/debian12" \
+      /usr/bin/env -i HOME=/root PATH=/usr/bin:/bin LANG=C.UTF-8 sh /wheels/trial.sh /wheels /usr/bin/python3
   else
     say "no debootstrap, or not root: no empty Debian 12 to try the wheel in"
   fi

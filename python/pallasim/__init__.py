@@ -20,6 +20,7 @@ _WHERE = {
     "UnsupportedError": "_findings", "findings": "_findings", "last_report": "_findings", "launch_count": "_findings",
     "last_run": "_findings",
     "capture": "_capsule", "Recording": "_capsule",
+    "Check": "_check", "KernelCheck": "_check",
     "replay": "_replay", "Replay": "_replay", "ReplayedLaunch": "_replay",
     "run": "_text", "check": "_text", "fmt": "_text", "capture_text": "_text",
 }
@@ -28,6 +29,7 @@ __all__ = [*_WHERE, *_MODULES, "__version__"]
 if TYPE_CHECKING:
     from . import compat, testing
     from ._capsule import Recording, capture
+    from ._check import Check, KernelCheck
     from ._emulate import emulate, install, uninstall
     from ._findings import Finding, KernelError, RefusedError, Site, SourceLine, UnsupportedError, findings, last_report, last_run, launch_count
     from ._lowering import prepare
