@@ -2,10 +2,15 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _context, _hardware, _lowering
 from ._params import Params
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from ._options import Options
 
 
 class emulate:
@@ -18,7 +23,7 @@ class emulate:
     own JaxRuntimeError inside it), with the report as its text.
     """
 
-    def __init__(self, machine: str = "generic", **options: Any) -> None:
+    def __init__(self, machine: str = "generic", **options: Unpack[Options]) -> None:
         self.params = Params(machine=machine, **options)
         self._entered: list[Any] = []
 
@@ -36,7 +41,7 @@ class emulate:
             _lowering.reraise(error)
 
 
-def install(machine: str = "generic", **options: Any) -> Params:
+def install(machine: str = "generic", **options: Unpack[Options]) -> Params:
     """Runs all Pallas kernels of the process on the emulator from now on; `uninstall()` ends that."""
     params = Params(machine=machine, **options)
     _hardware.patch()

@@ -1,6 +1,8 @@
 """An installation: its program, the variable that emulates in every process, capsules repeated from Python, types."""
+import dataclasses
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -11,6 +13,7 @@ from jax.experimental import pallas as pl
 
 import pallasim
 from pallasim import _program, _start
+from pallasim._options import Options
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -107,3 +110,25 @@ def test_what_is_no_capsule_is_refused(tmp_path):
 
 def test_names_and_options_are_typed():
     assert (pathlib.Path(pallasim.__file__).parent / "py.typed").exists()
+
+
+SAMPLE = pathlib.Path(__file__).with_name("typed_sample.py")
+
+
+@pytest.mark.parametrize("checker", [["mypy", "--strict", "--no-incremental", "--follow-imports=silent", "--python-executable", sys.executable], ["pyright", "--pythonpath", sys.executable]], ids=lambda c: c[0])
+def test_type_checkers_accept_the_sample_and_nothing_else(checker, tmp_path):
+    program = pathlib.Path(sys.executable).with_name(checker[0])
+    if not program.exists():
+        pytest.skip(f"{checker[0]} is not installed")
+    (tmp_path / "pallasim").symlink_to(ROOT / "python" / "pallasim")
+    said = subprocess.run([program, *checker[1:], SAMPLE], capture_output=True, text=True, cwd=tmp_path,
+                          env=os.environ | {"PYTHONPATH": str(tmp_path), "MYPYPATH": str(tmp_path)})
+    assert said.returncode == 1, (said.stdout, said.stderr)
+    wrong = {i for i, line in enumerate(SAMPLE.read_text().splitlines(), 1) if line.endswith("# wrong")}
+    found = {int(m[1]) for m in re.finditer(r"typed_sample\.py:(\d+).*error", said.stdout)}
+    assert found == wrong, said.stdout
+
+
+def test_every_option_has_a_type():
+    fields = {f.name for f in dataclasses.fields(pallasim.Params)} - {"machine"}
+    assert set(Options.__annotations__) - {"findings"} == fields - {"findings"}
