@@ -17,6 +17,6 @@ format:
 docs:
 	.venv/bin/python scripts/docs.py
 wheel:
-	.venv/bin/python -m pip wheel . --no-deps -w build/wheels
+	./scripts/wheel.sh
 clean:
 	rm -rf build
