@@ -19,6 +19,6 @@ docs:
 site:
 	.venv/bin/python scripts/make_site.py
 wheel:
-	.venv/bin/python -m pip wheel . --no-deps -w build/wheels
+	./scripts/wheel.sh
 clean:
 	rm -rf build

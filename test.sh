@@ -24,6 +24,8 @@ summarised ctest 'tests passed|Total Test time|tests failed' \
   ctest --test-dir "$BUILD" --output-on-failure --no-tests=error -j "$jobs"
 summarised pytest '(passed|failed|error).* in ' \
   "$VENV/bin/python" -m pytest -q -n "$jobs" "$@" tests
+# The Python tests once more with the newest JAX, where a Python for it is at hand.
+summarised newest-jax '(passed|failed|error).* in |nothing to test' "$ROOT/scripts/test_newest_jax.sh" "$@"
 
 [ -z "$failed" ] || die "failed:$failed (logs: $LOGS)"
 say "all tests passed in $((SECONDS - started)) s"

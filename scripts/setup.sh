@@ -2,6 +2,7 @@
 # result is already there.
 set -euo pipefail
 
+CMAKE_OPTIONS=${CMAKE_OPTIONS:-}
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 BUILD=$ROOT/build
 VENV=$ROOT/.venv
@@ -101,13 +102,15 @@ jobs_for_build() {
   [ "$cpus" -le "$mem" ] && echo "$cpus" || echo "$mem"
 }
 
-# build [target…]: everything without targets.
+# build [target…]: everything without targets. CMAKE_OPTIONS: further definitions, of one word.
 build() {
   local args=()
   for t in "$@"; do args+=(--target "$t"); done
-  if [ ! -f "$BUILD/build.ninja" ] || ! grep -q "^Python_EXECUTABLE:[A-Z]*=$VENV/bin/python$" "$BUILD/CMakeCache.txt"; then
+  if [ ! -f "$BUILD/build.ninja" ] || ! grep -q "^Python_EXECUTABLE:[A-Z]*=$VENV/bin/python$" "$BUILD/CMakeCache.txt" ||
+    ! grep -qF -- "${CMAKE_OPTIONS##*=}" "$BUILD/CMakeCache.txt"; then
     say "configuring build/"
-    quietly cmake cmake -S "$ROOT" -B "$BUILD" -G Ninja -DCMAKE_BUILD_TYPE=Release "-DPython_EXECUTABLE=$VENV/bin/python"
+    quietly cmake cmake -S "$ROOT" -B "$BUILD" -G Ninja -DCMAKE_BUILD_TYPE=Release "-DPython_EXECUTABLE=$VENV/bin/python" \
+      $CMAKE_OPTIONS
   fi
   say "building (some minutes the first time)"
   if [ -t 1 ]; then
@@ -117,12 +120,12 @@ build() {
   fi
 }
 
-# The venv sees the build tree: `import pallasim` and `pallasim` on its PATH.
+# The venv sees the build tree: `import pallasim`, PALLASIM_EMULATE, and `pallasim` on its PATH.
 link_venv() {
   local site
   site=$("$VENV/bin/python" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')
-  printf '%s\n' "$BUILD/python" >"$site/pallasim.pth"
-  ln -sfn ../../build/cli/pallasim "$VENV/bin/pallasim"
+  { printf '%s\n' "$BUILD/python"; cat "$ROOT/python/pallasim_emulate.pth"; } >"$site/pallasim.pth"
+  ln -sfn "$(realpath --relative-to="$VENV/bin" "$BUILD")/cli/pallasim" "$VENV/bin/pallasim"
 }
 
 setup() {

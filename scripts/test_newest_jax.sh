@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# The Python tests with the newest JAX on Python 3.12 or later, where one is at hand (or named in PALLASIM_PYTHON).
-# Arguments go to pytest. Everything lies in build/newest-jax; .venv and build/ stay as they are.
+# The Python tests with the newest JAX on Python 3.12 or later, where one is at hand (or named in PALLASIM_PYTHON), or with the
+# version in PALLASIM_JAX (PALLASIM_JAX=0.11.2). Arguments go to pytest. Everything lies in build/newest-jax (build/jax-VERSION);
+# .venv and build/ stay as they are.
 . "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
-BUILD=$ROOT/build/newest-jax
+BUILD=$ROOT/build/${PALLASIM_JAX:+jax-$PALLASIM_JAX}
+[ -n "${PALLASIM_JAX:-}" ] || BUILD=$ROOT/build/newest-jax
 VENV=$BUILD/venv
 LOGS=$BUILD/logs
 REQUIREMENTS=$BUILD/requirements.txt
@@ -19,13 +21,31 @@ find_new_python() {
   done
 }
 
+# An older jaxlib refuses what is built with the FFI headers of a newer one: those of the oldest serve all.
+oldest_headers() {
+  local version into=$BUILD/ffi-headers
+  version=$(sed -n 's/^jaxlib==//p' "$ROOT/scripts/requirements.txt")
+  if [ ! -e "$into/jaxlib/include" ]; then
+    quietly headers "$VENV/bin/python" -m pip download --disable-pip-version-check --no-deps -d "$into" "jaxlib==$version"
+    "$VENV/bin/python" - "$into" <<'PY'
+import glob, sys, zipfile
+(wheel,) = glob.glob(f"{sys.argv[1]}/jaxlib-*.whl")
+with zipfile.ZipFile(wheel) as z:
+    z.extractall(sys.argv[1], [n for n in z.namelist() if n.startswith("jaxlib/include/")])
+PY
+    rm "$into"/jaxlib-*.whl
+  fi
+  CMAKE_OPTIONS=-DPALLASIM_XLA_INCLUDE=$into/jaxlib/include
+}
+
 PALLASIM_PYTHON=$(find_new_python)
 [ -n "$PALLASIM_PYTHON" ] || { say "no Python 3.12 or later with headers here: nothing to test"; exit 0; }
 mkdir -p "$LOGS"
-sed -E 's/^(jax|jaxlib)==.*/\1/' "$ROOT/scripts/requirements.txt" >"$REQUIREMENTS"
+sed -E "s/^(jax|jaxlib)==.*/\1${PALLASIM_JAX:+==$PALLASIM_JAX}/" "$ROOT/scripts/requirements.txt" >"$REQUIREMENTS"
 make_venv
+oldest_headers
 build pallasim_python pallasim
-printf '%s\n' "$BUILD/python" >"$("$VENV/bin/python" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')/pallasim.pth"
+link_venv
 say "pytest with JAX $("$VENV/bin/python" -c 'import jax; print(jax.__version__)')"
 cd "$ROOT"
 PALLASIM=$BUILD/cli/pallasim exec "$VENV/bin/python" -m pytest -q -n "$(nproc)" "$@" tests/python

@@ -1,5 +1,7 @@
 // One checker per compiler.
 #pragma once
+#include <cstdlib>
+
 #include "pallasim/hw/rules.h"
 
 namespace pallasim::hw {
@@ -8,6 +10,13 @@ void check_triton(const ir::Module&);  // throws for the first rule
 void check_tpu_launch(const ir::Module&, const Profile&, std::vector<ir::Diagnostic>*);
 void check_tpu_operations(const ir::Module&, const Profile&, std::vector<ir::Diagnostic>*);
 void check_capacity(const ir::Module&, const Profile&, std::vector<ir::Diagnostic>*);
+
+// The minor version of the JAX whose compiler is held: 12 for 0.12.0; 10, the oldest known, for a module that names none (`jax`).
+inline int64_t jax_minor(const ir::Module& m) {
+  const ir::Attr* version = ir::find(m.attrs, "jax");
+  const size_t dot = version ? version->s.find('.') : std::string::npos;
+  return dot == std::string::npos ? 10 : std::strtoll(version->s.c_str() + dot + 1, nullptr, 10);
+}
 
 // The block is the whole array and the index map is all zeros.
 bool is_trivial_window(const ir::Operand&);

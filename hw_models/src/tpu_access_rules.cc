@@ -128,7 +128,7 @@ void TpuRules::copy(const ir::Op& op) {
   if (const ir::Attr* a = op.attr("add"); a && a->is_true()) return refuse("a copy that adds", "TensorCores copy; add in the kernel, or on a SparseCore");
   auto side = [&](const char* key) -> const ir::Attr& { return *op.attr(key); };
   const auto ref = [&](const ir::Attr& v) { return op.operands[static_cast<size_t>(v.items[0].i)]; };
-  if (graph_->type(ref(side("src")))->dtype == ir::DType::Bool) return refuse("a copy of bool", "copy integers");
+  if (jax_ < 11 && graph_->type(ref(side("src")))->dtype == ir::DType::Bool) return refuse("a copy of bool", "copy integers");
   for (const char* key : {"src", "dst"}) {
     transforms(op, ref(side(key)), &side(key).items[1], false);
     alignment(op, ref(side(key)), &side(key).items[1]);

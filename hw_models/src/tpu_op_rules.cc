@@ -1,5 +1,6 @@
 // Rules of JAX's TPU lowering for TensorCores (jax _src/pallas/mosaic/lowering.py, 0.10.2) on operations and element
 // types. What depends on the chip is what JAX's own tests say that a generation has (tests/pallas/tpu_*_test.py, 0.10.2).
+// `jax_` ends the rules that are gone in the same file of 0.11.2 or 0.12.0.1.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +15,9 @@ using ir::DType;
 using ir::OpCode;
 using C = OpCode;
 
-bool is_compiled(OpCode c) {
+bool is_compiled(OpCode c, int64_t jax) {
+  if (jax >= 11 && (c == C::reduce_precision || c == C::conv_general_dilated)) return true;
+  if (jax >= 12 && c == C::mulhi) return true;
   static const std::set<OpCode> missing = {
       C::cbrt, C::expm1, C::sinh, C::cosh, C::asin, C::acos, C::atan, C::asinh, C::acosh, C::atanh, C::erfc, C::lgamma, C::digamma, C::bessel_i0e,
       C::bessel_i1e, C::real, C::imag, C::conj, C::complex, C::reduce_precision, C::igamma, C::igammac, C::zeta, C::polygamma, C::copysign, C::mulhi,
@@ -93,13 +96,15 @@ void TpuRules::form(const ir::Op& op, const std::string& what, std::string hint)
       hint.empty() ? "write it with the operations that TensorCores have; docs/diagnostics/PS-TPU-003.md lists what is missing" : std::move(hint));
 }
 
+const char* TpuRules::floats_that_compile() const { return jax_ >= 11 ? "f32 and bf16 only" : "f32 only"; }
+
 void TpuRules::needs(const ir::Op& op, int64_t generation, const std::string& what) {
   if (p_.generation >= generation) return;
   add("PS-TPU-003", fmt::format("{} needs a TPU of generation {} or later, {} is of generation {}", what, generation, p_.name, p_.generation), op.loc, "");
 }
 
 void TpuRules::operation(const ir::Op& op) {
-  if (!is_compiled(op.code)) return form(op, "");
+  if (!is_compiled(op.code, jax_)) return form(op, "");
   if (op.attr("accuracy")) form(op, "with an accuracy");
   switch (op.code) {
     case C::get: case C::masked_load: return load(op);
@@ -122,11 +127,13 @@ void TpuRules::operation(const ir::Op& op) {
       return;
     case C::reduce_sum: case C::reduce_max: case C::reduce_min: return reduction(op);
     case C::argmax: case C::argmin:
-      if (in(op, 0).dtype != DType::F32) form(op, fmt::format("of {}; f32 only", ir::name(in(op, 0).dtype)));
+      if (const DType t = in(op, 0).dtype; t != DType::F32 && !(jax_ >= 11 && t == DType::BF16)) form(op, fmt::format("of {}; {}", ir::name(t), floats_that_compile()));
       else if (!op.attr("axis")->is_int()) form(op, "over several axes");
-      else if (out(op).dtype != DType::I32) form(op, fmt::format("with indices of {}; i32 only", ir::name(out(op).dtype)));
+      else if (const DType i = out(op).dtype; i != DType::I32 && !(jax_ >= 11 && in(op, 0).dtype == DType::BF16 && i == DType::I16))
+        form(op, fmt::format("with indices of {}; i32 only", ir::name(i)));
       return;
     case C::dot_general: return dot(op);
+    case C::conv_general_dilated: return convolution(op);
     case C::convert:
       if (ir::bit_width(out(op).dtype) > 32) add("PS-TPU-004", fmt::format("a conversion to {}", ir::name(out(op).dtype)), op.loc, "TensorCores have no 64-bit values");
       return;
@@ -149,7 +156,7 @@ void TpuRules::operation(const ir::Op& op) {
       if (const ir::Attr* a = op.attr("method"); a->s != "away_from_zero" && a->s != "to_nearest_even" && !(a->is_int() && a->i < 2)) form(op, "by method " + a->s);
       return;
     case C::reciprocal:
-      if (in(op, 0).dtype != DType::F32) form(op, fmt::format("of {}; f32 only", ir::name(in(op, 0).dtype)));
+      if (const DType t = in(op, 0).dtype; t != DType::F32 && !(jax_ >= 11 && t == DType::BF16)) form(op, fmt::format("of {}; {}", ir::name(t), floats_that_compile()));
       return;
     case C::stochastic_round:
       needs(op, 5, "stochastic rounding");
@@ -202,7 +209,7 @@ void TpuRules::dot(const ir::Op& op) {
     return;
   }
   if (const ir::Attr* precision = op.attr("precision")) {
-    auto known = [](const ir::Attr& x) { return x.s == "default" || x.s == "highest"; };
+    auto known = [&](const ir::Attr& x) { return x.s == "default" || x.s == "highest" || (jax_ >= 11 && x.s == "high"); };
     if (precision->is(ir::Attr::Kind::List)) {
       if (precision->items.size() != 2 || precision->items[0] != precision->items[1]) return form(op, "with a precision per operand");
       if (!known(precision->items[0])) return form(op, "with precision " + precision->items[0].s);
@@ -215,6 +222,15 @@ void TpuRules::dot(const ir::Op& op) {
   add("PS-TPU-004", fmt::format("the matrix unit of {} does not multiply {} by {}", p_.name, ir::name(a.dtype), ir::name(b.dtype)), op.loc,
       is_f8(a.dtype) || is_f8(b.dtype) ? "the compiler converts them first, at the price of the wider type" : "the compiler converts them first, or refuses")
       .severity = ir::Severity::Warning;
+}
+
+// Where it is compiled at all.
+void TpuRules::convolution(const ir::Op& op) {
+  for (size_t i = 0; i < 2; ++i)
+    if (ir::is_unsigned_int(in(op, i).dtype)) return form(op, fmt::format("of {}", ir::name(in(op, i).dtype)), "convert to a signed type first");
+  const ir::Attr* precision = op.attr("precision");
+  if (precision && precision->s != "none" && precision->s != "default" && precision->s != "highest")
+    form(op, "with precision " + precision->s, "precision DEFAULT or HIGHEST");
 }
 
 void TpuRules::gather(const ir::Op& op) {
@@ -249,7 +265,7 @@ void TpuRules::print(const ir::Op& op) {
     return;
   }
   for (size_t i = 0; formatted && i < n; ++i)
-    if (!ir::is_int(in(op, i).dtype) || ir::bit_width(in(op, i).dtype) != 32)
+    if ((!ir::is_int(in(op, i).dtype) || ir::bit_width(in(op, i).dtype) != 32) && !(jax_ >= 11 && in(op, i).dtype == DType::F32))
       return form(op, fmt::format("of {} in a placeholder", ir::name(in(op, i).dtype)), "placeholders take 32-bit integers; without them any value is printed behind the text");
 }
 

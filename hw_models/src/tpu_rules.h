@@ -10,10 +10,11 @@ namespace pallasim::hw {
 
 class TpuRules {
  public:
-  TpuRules(const ir::Module& m, const Profile& p, std::vector<ir::Diagnostic>* out) : m_(m), p_(p), out_(out) {}
+  TpuRules(const ir::Module& m, const Profile& p, std::vector<ir::Diagnostic>* out) : m_(m), p_(p), out_(out), jax_(jax_minor(m)) {}
   void check();
 
  private:
+  const char* floats_that_compile() const;
   ir::Diagnostic& add(const char* code, std::string message, ir::LocId loc, std::string hint) { return report(m_, out_, code, std::move(message), loc, std::move(hint)); }
   void form(const ir::Op&, const std::string& what, std::string hint = {});
   void needs(const ir::Op&, int64_t generation, const std::string& what);
@@ -25,6 +26,7 @@ class TpuRules {
   void memory_type(ir::DType, const std::string& name);
   void reduction(const ir::Op&);
   void dot(const ir::Op&);
+  void convolution(const ir::Op&);
   void gather(const ir::Op&);
   void print(const ir::Op&);
 
@@ -46,6 +48,7 @@ class TpuRules {
   const ir::Module& m_;
   const Profile& p_;
   std::vector<ir::Diagnostic>* out_;
+  const int64_t jax_;  // rules that a later JAX lifted end with it
   const ir::Graph* graph_ = nullptr;
   std::unordered_map<ir::ValueId, const ir::Op*> defined_;
   std::unordered_map<ir::ValueId, const ir::Op*> loops_;  // by index

@@ -20,32 +20,40 @@ _WHERE = {
     "UnsupportedError": "_findings", "findings": "_findings", "last_report": "_findings", "launch_count": "_findings",
     "last_run": "_findings", "runs": "_findings", "Run": "_findings", "Traffic": "_findings",
     "capture": "_capsule", "Recording": "_capsule",
+    "Check": "_check", "KernelCheck": "_check",
+    "replay": "_replay", "Replay": "_replay", "ReplayedLaunch": "_replay",
     "run": "_text", "check": "_text", "fmt": "_text", "capture_text": "_text",
 }
 __all__ = [*_WHERE, *_MODULES, "__version__"]
 
-if TYPE_CHECKING:
-    from . import compat, testing
-    from ._capsule import Recording, capture
-    from ._emulate import emulate, install, uninstall
-    from ._findings import (Finding, KernelError, RefusedError, Run, Site, SourceLine, Traffic, UnsupportedError, findings, last_report, last_run,
-                            launch_count, runs)
-    from ._lowering import prepare
-    from ._params import MACHINES, Params
-    from ._text import capture_text, check, fmt, run
+if TYPE_CHECKING:  # `as` exports a name to checkers
+    from . import compat as compat, testing as testing
+    from ._capsule import Recording as Recording, capture as capture
+    from ._check import Check as Check, KernelCheck as KernelCheck
+    from ._emulate import emulate as emulate, install as install, uninstall as uninstall
+    from ._findings import (
+        Finding as Finding, KernelError as KernelError, RefusedError as RefusedError, Run as Run, Site as Site,
+        SourceLine as SourceLine, UnsupportedError as UnsupportedError, findings as findings,
+        Traffic as Traffic, last_report as last_report, last_run as last_run, launch_count as launch_count, runs as runs,
+    )
+    from ._lowering import prepare as prepare
+    from ._params import MACHINES as MACHINES, Params as Params
+    from ._replay import Replay as Replay, ReplayedLaunch as ReplayedLaunch, replay as replay
+    from ._text import capture_text as capture_text, check as check, fmt as fmt, run as run
 
 
-def __getattr__(name: str) -> Any:
-    where = _WHERE.get(name)
-    if where is None and name not in _MODULES:
-        raise AttributeError(f"module 'pallasim' has no attribute '{name}'")
-    import importlib
+if not TYPE_CHECKING:  # to a checker, a name that is not imported above does not exist
+    def __getattr__(name: str) -> Any:
+        where = _WHERE.get(name)
+        if where is None and name not in _MODULES:
+            raise AttributeError(f"module 'pallasim' has no attribute '{name}'")
+        import importlib
 
-    if where is None:
-        return importlib.import_module(f"{__name__}.{name}")
-    value = getattr(importlib.import_module(f"{__name__}.{where}"), name)
-    globals()[name] = value
-    return value
+        if where is None:
+            return importlib.import_module(f"{__name__}.{name}")
+        value = getattr(importlib.import_module(f"{__name__}.{where}"), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

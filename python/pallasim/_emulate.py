@@ -5,10 +5,15 @@ import functools
 import inspect
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _chip_needed, _context, _findings, _hardware, _lowering
 from ._params import Params
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from ._options import Options
 
 
 class emulate:
@@ -17,8 +22,8 @@ class emulate:
     Pallas kernels that are traced inside run on the emulator; outside, JAX's own rules are untouched. It holds for the
     thread that enters it: what other threads run is decorated as well (`pool.map(pallasim.emulate("tpu-v5e")(f), xs)`),
     or the process is switched (`install`). Options are those of `Params`. A call's own `interpret=` and JAX's interpreter
-    switches do not lead out of the block; the options of JAX's InterpretParams are followed. Libraries that ask the device for
-    its kind, cores or coordinates see the emulated one (its platform stays that of the process). A failing kernel's error is
+    switches do not lead out of the block; the options of JAX's InterpretParams are followed. Libraries that ask for the
+    platform, or a device for its kind, cores or coordinates, see the emulated one (`platform=False`: the platform of the process). A failing kernel's error is
     JAX's own JaxRuntimeError inside the block, and also a `KernelError` with the report as its text once it leaves it.
     """
 
@@ -27,7 +32,7 @@ class emulate:
             return cls()(machine)
         return super().__new__(cls)
 
-    def __init__(self, machine: str = "generic", **options: Any) -> None:
+    def __init__(self, machine: str = "generic", **options: Unpack[Options]) -> None:
         self.params = Params(machine=machine, **options)
         self._entered: list[Any] = []
 
@@ -73,7 +78,7 @@ def _switch_on() -> None:
     _chip_needed.patch()
 
 
-def install(machine: str = "generic", **options: Any) -> Params:
+def install(machine: str = "generic", **options: Unpack[Options]) -> Params:
     """Runs all Pallas kernels of the process, of every thread, on the emulator from now on; `uninstall()` ends that.
 
     An `emulate` block inside has its own options. Returns the options; installing again replaces them.

@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from . import _context
+from . import _context, _platform
 from ._params import MACHINES, Machine
 
 _patched = False
@@ -63,11 +63,12 @@ def _attribute(device: type, name: str, value: Callable[[Machine, Any], Any], ap
 
 
 def _device_attributes(device: type) -> None:
-    """What libraries read off `jax.devices()[0]`. Its platform stays that of the process: JAX's own code depends on it."""
+    """What libraries read off `jax.devices()[0]`; its platform, which JAX's own code depends on, is in `_platform`."""
     _attribute(device, "device_kind", lambda m, d: m.device_kind, lambda m: True)
     is_tpu: Callable[[Machine], bool] = lambda m: m.ir_machine == "tpu"  # noqa: E731
     _attribute(device, "num_cores", lambda m, d: m.num_cores, is_tpu)
     _attribute(device, "coords", lambda m, d: (d.id, 0, 0), is_tpu)
+    _attribute(device, "slice_index", lambda m, d: 0, is_tpu)
     _attribute(device, "core_on_chip", lambda m, d: 0, is_tpu)
     _attribute(device, "core_count", lambda m, d: m.num_cores, lambda m: not is_tpu(m))
     _attribute(device, "compute_capability", lambda m, d: m.compute_capability, lambda m: not is_tpu(m))
@@ -116,6 +117,7 @@ def patch() -> None:
     from jax._src.lib import xla_client
 
     _device_attributes(xla_client.Device)
+    _platform.patch()
     _drop_compiler_options()
     if (core := jaxver.module("tpu_core", load=True)) is not None and hasattr(core, "create_tensorcore_mesh"):
         _count_cores(core)

@@ -20,9 +20,10 @@ def merge(options: Params, given: Any) -> Params:
 
     A switch (True, False) asks for nothing more, another `Params` gives way as JAX's own argument does to JAX's context.
     Of InterpretParams and InterpretGPUParams these are followed: detect_races, uninitialized_memory, random_seed,
-    grid_point_recorder, skip_floating_point_ops, out_of_bounds_reads; of the former also num_cores_or_threads (cores of a
-    TPU that share a grid), dma_execution_mode and buffer_bounds, it makes a TPU of the generic machine, and outputs are not
-    revisited; what else it refuses in a kernel is in `_jax_checks`. Clocks and logs are not ours.
+    grid_point_recorder, skip_floating_point_ops, out_of_bounds_reads; the former makes a TPU of the generic machine, the latter a GPU
+    with Mosaic's kernels. Of the former also num_cores_or_threads (cores of a TPU that share a grid), dma_execution_mode and
+    buffer_bounds, and outputs are not revisited; what else it refuses in a kernel is in `_jax_checks`. Clocks and logs are not ours,
+    races are findings whatever on_race says, and inline_mgpu="ignore" is not followed: such a body is refused by name.
     """
     if not _is_jax_params(given):
         return options
@@ -39,8 +40,8 @@ def merge(options: Params, given: Any) -> Params:
         changes |= {"dma_execution_mode": given.dma_execution_mode, "cores": given.num_cores_or_threads}
         changes["revisits"] = "error"
         changes["padding"] = "all" if given.buffer_bounds == "padded" else "nobody"
-        if options.machine == "generic":
-            changes["kernels_for"] = "tpu"
+    if options.machine == "generic":
+        changes["kernels_for"] = "tpu" if type(given).__name__ == "InterpretParams" else "mosaic_gpu"
     if (seed := getattr(given, "random_seed", None)) is not None:
         changes["random_seed"] = int(seed)
     if (recorder := getattr(given, "grid_point_recorder", None)) is not None:

@@ -59,6 +59,8 @@ class Params:
     workers: OS threads for independent parts of a grid, 0 for one per CPU core. Results do not depend on it.
     verify_split: runs the parts of a grid that may be split over workers one after another and compares all that they touch; a part
         that could tell is an internal error (PS-BUG-002).
+    platform: whether code outside JAX is told that it runs on the chip's platform (`jax.default_backend()`, `device.platform`);
+        JAX itself is told the truth.
     max_steps: stops after so many steps of all threads, 0 for no limit.
 
     Raises ValueError for a machine or a value that does not exist.
@@ -84,6 +86,7 @@ class Params:
     workers: int = 0
     verify_split: bool = False
     max_steps: int = 0
+    platform: bool = True
 
     def __post_init__(self) -> None:
         if self.machine not in MACHINES:

@@ -2,9 +2,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from ._check import Check
 
 _BY_NAME = {
     "bool": "bool", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "u8": "uint8", "u16": "uint16", "u32": "uint32",
@@ -29,12 +32,28 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
     raise ValueError(f"no array has the element type {name}")
 
 
-def check(text: str) -> None:
-    """Raises KernelError with the report of the first violation of a module's text."""
-    from . import _core, _findings
+@overload
+def check(f: str) -> None: ...
+@overload
+def check(f: Callable[..., Any], *args: Any, chips: Sequence[str] = (), **kwargs: Any) -> Check: ...
+def check(f: Any, *args: Any, chips: Sequence[str] = (), **kwargs: Any) -> Check | None:
+    """Whether the kernels of `f(*args, **kwargs)` are legal on chips, what they keep in memory, move and compute, before anything runs.
 
-    if error := _core.check(text):
-        raise _findings.KernelError(error)
+    Arguments may be jax.ShapeDtypeStruct. chips: keys of `pallasim.MACHINES`; without it that of the `emulate` block around the call,
+    else all TPUs. The result is text, `.json()`, or a table of a notebook; `.ok` says whether every kernel is legal on every chip.
+    Raises ValueError for a chip that does not exist, and what f raises while it is traced.
+
+    Of a module's text instead of a function: raises KernelError with the report of its first violation.
+    """
+    if isinstance(f, str):
+        from . import _core, _findings
+
+        if error := _core.check(f):
+            raise _findings.KernelError(error)
+        return None
+    from . import _check
+
+    return _check.check(f, *args, chips=chips, **kwargs)
 
 
 def fmt(text: str, *, literals: bool = False) -> str:

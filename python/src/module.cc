@@ -8,6 +8,7 @@
 #include <map>
 
 #include "ffi.h"
+#include "inspect.h"
 #include "launch_call.h"
 #include "pallasim/hw/chips.h"
 #include "pallasim/hw/machine.h"
@@ -300,6 +301,7 @@ NB_MODULE(_core, m) {
     return all;
   }, "The latest launches that ended, oldest first.");
 
+  define_inspection(m);
   m.def("start_recording", &start_recording, "max_bytes"_a, "Records every launch from now on; the number of the recording.");
   m.def("stop_recording", &take_recording, "number"_a, "What was recorded, as dictionaries in launch order, and how many launches were left out.");
 

@@ -317,3 +317,12 @@ def test_a_masked_store_outside_names_itself():
     f = pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((8, 128), jnp.float32), interpret=pltpu.InterpretParams())
     with pytest.raises(pallasim.KernelError, match="Out-of-bounds masked swap: index 8 is outside dimension 0 of o_ref"), pallasim.emulate():
         jax.block_until_ready(f(jnp.ones((8, 128))))
+
+
+def test_options_of_jaxs_gpu_interpreter_make_kernels_of_mosaic_gpu():
+    f = pl.pallas_call(skipping_kernel, out_shape=(jax.ShapeDtypeStruct((8, 8), jnp.float32), jax.ShapeDtypeStruct((1,), jnp.int32)),
+                       interpret=GPU(skip_floating_point_ops=True))
+    with pallasim.emulate(), pallasim.Recording() as recording:
+        jax.block_until_ready(f(jnp.ones((8, 8), jnp.float32), jnp.asarray([5], jnp.int32)))
+    (launch,) = recording.launches
+    assert "machine = mosaic_gpu" in launch["module"]

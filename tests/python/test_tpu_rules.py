@@ -257,15 +257,15 @@ def refusal(f, inputs, **lowering):
     return None
 
 
-# Ours are the rules of JAX 0.10; JAX 0.12 compiles these.
+# What JAX 0.10 refuses and later ones compile.
 LIFTED = {"reduce_precision", "argmax of bf16", "dot HIGH", "reciprocal of bf16", "print of f32", "copy of bool"}
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_we_refuse_what_jax_refuses_for_tpus(name):
-    if name in LIFTED and jaxver.JAX_VERSION >= (0, 12):
-        pytest.skip("this JAX compiles it; the rules are those of JAX 0.10")
     code, make = CASES[name]
+    if name in LIFTED and jaxver.JAX_VERSION >= (0, 11):
+        code = None
     f, inputs = make()
     with pallasim.emulate("tpu-v5e"):
         theirs = refusal(f, inputs, lowering_platforms=("tpu",))

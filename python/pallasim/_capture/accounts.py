@@ -5,7 +5,7 @@ A newer JAX adds parameters to primitives that a rule knows, and a kernel must n
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
 from .types import Unsupported
@@ -39,6 +39,11 @@ def takes(used: str = "", *, ignores: str = "", only: Mapping[str, tuple[Any, ..
     return mark
 
 
+def _is_empty(value: Any) -> bool:
+    """Whether a value is a collection, of whatever class, that holds nothing."""
+    return isinstance(value, Collection) and not isinstance(value, str) and not len(value)
+
+
 def check(name: str, params: Mapping[str, Any], account: Account) -> None:
     """Raises Unsupported for a parameter that the account does not have. None says nothing, whatever its name."""
     for k, v in params.items():
@@ -48,7 +53,7 @@ def check(name: str, params: Mapping[str, Any], account: Account) -> None:
             if account.rest:
                 continue
             raise Unsupported(f"parameter '{k}' of {name}, which this version of Pallasim does not know")
-        if not any(v is x or (type(v) is type(x) and v == x) for x in account.only[k]):
+        if not any(v is x or (type(v) is type(x) and v == x) or (_is_empty(v) and _is_empty(x)) for x in account.only[k]):
             raise Unsupported(f"parameter '{k}' of {name} with the value {str(v)[:80]}")
 
 

@@ -66,6 +66,11 @@ _loaded: dict[str, Any] = {}
 _looked = 0  # how many modules Python had when all of them were looked for
 
 
+def rules_of(machine: str) -> str | None:
+    """The version whose compiler says what a kernel may contain, as a module names it; the oldest is not named."""
+    return f'"{importlib.import_module("jax").__version__}"' if machine == "tpu" and JAX_VERSION >= (0, 11) else None
+
+
 def module(key: str, load: bool = False) -> Any:
     """The JAX module behind a short name; None where this JAX has none, or where nobody imported it yet.
 

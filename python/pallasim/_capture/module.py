@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from . import accounts, jaxver, pipelines, rules_control, rules_gpu, rules_lax, rules_memory, rules_random
+from . import accounts, jaxver, pipelines, rules_control, rules_gpu, rules_lax, rules_memory, rules_newer, rules_random
 from .attrs import attr, params_dict, quote, symbol
 from .rules_control import alloc_attrs, mesh_kind
 from .types import Unsupported
@@ -23,7 +23,8 @@ def rule_table() -> dict[Any, Rule]:
     global _rules, _rules_for
     if _rules_for != jaxver.imported():
         _rules_for = jaxver.imported()
-        found = rules_lax.rules() | rules_control.rules() | rules_memory.rules() | rules_random.rules() | rules_gpu.rules() | pipelines.rules()
+        found = rules_lax.rules() | rules_control.rules() | rules_memory.rules() | rules_random.rules() | rules_gpu.rules()
+        found |= pipelines.rules() | rules_newer.rules()
         _rules = {prim: accounts.guarded(prim, rule) for prim, rule in found.items()}
     return _rules
 
@@ -94,7 +95,7 @@ def _name_of(name: Any, debug_info: Any) -> str:
 
 
 def _header(cx: ModuleContext, name: str, compiler_params: Any, extra: Mapping[str, Any]) -> str:
-    items: list[tuple[str, str | None]] = [("machine", cx.machine), ("params", params_dict(compiler_params))]
+    items: list[tuple[str, str | None]] = [("machine", cx.machine), ("jax", jaxver.rules_of(cx.machine)), ("params", params_dict(compiler_params))]
     if cx.device_axes:
         items.append(("devices", "[" + ", ".join(f"axis({quote(n)}, {s})" for n, s in cx.device_axes) + "]"))
     if "communicates" in cx.facts:

@@ -8,6 +8,7 @@ from .accounts import takes
 from .attrs import attr, bool_text, quote, symbol
 from .rules_lax import simple
 from .rules_memory import plain, sem_signal, sem_wait
+from .types import Unsupported
 from .views import Operands
 from .writer import Rule, Writer, attr_list
 
@@ -36,6 +37,8 @@ def with_refs(op: str, layout: str, flat: str, *trees: str, axes: tuple[str, ...
             n = treedef.num_leaves
             transforms[owner] = treedef.unflatten(rest[:n])
             rest = rest[n:]
+        if eqn.params.get("has_barrier") is False:
+            raise Unsupported(f"{op} without a barrier: copies by cp.async, of GPUs before Hopper")
         ops = Operands(w)
         items: list[tuple[str, str | None]] = []
         for n in present:
@@ -44,7 +47,7 @@ def with_refs(op: str, layout: str, flat: str, *trees: str, axes: tuple[str, ...
         for i, atom in enumerate(rest):
             items.append(("predicate" if len(rest) == 1 else f"extra{i}", ops.add(atom)))
         for k, v in p.items():
-            if k in trees or k == "has_user_predicate":  # the operand left over is the predicate
+            if k in trees or k in ("has_user_predicate", "has_barrier"):  # the operand left over is the predicate
                 continue
             text = _axes(w, v) if k in axes else attr(v)
             if text is not None:
@@ -133,7 +136,7 @@ def _late(ops: Operands, base: Any, rest: Any, mask: Any) -> list[tuple[str, str
     return [("view", ops.view_of(base, rest)), ("mask", ops.optional(mask))]
 
 
-@takes("tree has_mask add", only={"compress": (False,)})
+@takes("tree has_mask add compress")
 def sc_swap(w: Writer, eqn: Any) -> None:
     p = eqn.params
     flat = eqn.invars[2:]
@@ -142,6 +145,9 @@ def sc_swap(w: Writer, eqn: Any) -> None:
     ops = Operands(w)
     base, rest = ops.first_ref(eqn.invars[0], transforms)
     ops.add(eqn.invars[1])
+    # A masked store is a compressed one; older JAX has no word for it.
+    if mask is not None and not p.get("compress", True):
+        raise Unsupported("a masked store of a SparseCore that is not compressed")
     items = _late(ops, base, rest, mask) + [("add", bool_text(True) if p.get("add") else None)]
     w.emit("sc_swap", ops.names, attr_list(items), eqn.outvars)
 
@@ -203,7 +209,6 @@ def rules() -> dict[Any, Rule]:
         "gpu.async_prefetch_p": with_refs("async_prefetch", "ref", "ref", "ref_transforms_treedef", axes=("collective_axes",)),
         "gpu.async_store_smem_p": with_refs("async_store_smem", "value ref barrier cluster_idx", "ref barrier", "ref_transforms_treedef",
                                             "barrier_transforms_treedef", axes=("cluster_dim",)),
-        "gpu.async_load_tmem_p": with_refs("async_load_tmem", "ref", "ref", "tree"),
         "gpu.async_store_tmem_p": with_refs("async_store_tmem", "ref value", "ref", "tree"),
         "gpu.wait_load_tmem_p": plain("wait_load_tmem"),
         "gpu.commit_tmem_p": plain("commit_tmem"), "gpu.commit_smem_p": plain("commit_smem"), "gpu.commit_group_p": plain("commit_group"),

@@ -252,6 +252,14 @@ def _peer(ops: Operands, t: Any) -> list[str]:
     return [f"peer({device}, {symbol(kind)})"]
 
 
+def _assumptions(ops: Operands, t: Any) -> list[str]:
+    """Claims about accesses. What is sound whatever the kernel does says nothing here; nobody checks the others."""
+    unsound = [n for n in ("no_store", "no_hazard_no_deps") if getattr(t.assumption, n)]
+    if unsound:
+        raise Unsupported(f"annotate({unsound[0]}=True), a claim that is not checked")
+    return []
+
+
 def _dims(name: str, field: str) -> Any:
     def handler(ops: Operands, t: Any) -> list[str]:
         return [f"{name}({', '.join([ops.writer.dim(d) for d in getattr(t, field)])})"]
@@ -280,5 +288,6 @@ _HANDLERS: dict[str, Any] = {
     "MulticastRef": _multicast,
     "PeerMemRef": _peer,
     "IdentityTransform": lambda ops, t: [],
+    "AccessAssumptionTransform": _assumptions,
 }
 _NEEDS_SHAPE = frozenset(("ExpandLeadingBatchDimensionsTransform", "CollapseLeadingBatchDimensionsTransform"))

@@ -1,0 +1,318 @@
+"""Answers before anything runs: whether a program's kernels are legal on chips, what they keep in which memory, move and compute."""
+from __future__ import annotations
+
+import dataclasses
+import html
+import json
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from . import _cost
+
+_FACTOR = 2  # a CostEstimate that is off by more is said
+
+
+@dataclasses.dataclass(frozen=True)
+class Remark:
+    """Something that a chip's compiler, or the emulator, says about a kernel. severity: error, warning or note."""
+
+    code: str
+    severity: str
+    message: str
+    file: str = ""
+    line: int = 0
+    text: str = ""
+    hint: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Buffer:
+    """A part of a core's memory. bytes: of one copy, in whole tiles where the memory has them; of semaphores their number."""
+
+    name: str
+    role: str
+    dtype: str
+    shape: tuple[int, ...]
+    bytes: int
+    copies: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Memory:
+    """One memory of a core while most of it is in use. capacity: of the chip, or what the kernel's vmem_limit_bytes allows; None if
+    nobody published it. fits: what would bring it below its capacity."""
+
+    space: str
+    bytes: int
+    capacity: int | None
+    buffers: tuple[Buffer, ...]
+    fits: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Cost:
+    """What the kernel says of itself (pl.CostEstimate; None: nothing) against what is counted. bytes counts the blocks that a grid moves and is
+    None where the kernel or the run decides. bound: "", "at most" or "at least"."""
+
+    quantity: str
+    counted: int | None
+    declared: int | None
+    bound: str = ""
+
+    @property
+    def differs(self) -> bool:
+        """Whether the estimate is off by more than a factor of 2."""
+        if self.counted is None or self.declared is None or self.bound == "at least":
+            return False
+        high, low = max(self.counted, self.declared), min(self.counted, self.declared)
+        return high > _FACTOR * low and not (self.bound == "at most" and self.declared < self.counted)
+
+
+@dataclasses.dataclass(frozen=True)
+class KernelCheck:
+    """One kernel on one chip. grid: its sizes, None for those of run time."""
+
+    kernel: str
+    chip: str
+    machine: str
+    grid: tuple[int | None, ...]
+    remarks: tuple[Remark, ...]
+    memories: tuple[Memory, ...]
+    traffic: tuple[_cost.Moved, ...]
+    costs: tuple[Cost, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing refuses it."""
+        return not any(r.severity == "error" for r in self.remarks)
+
+
+@dataclasses.dataclass(frozen=True)
+class Check:
+    """What `check` found: text with `str`, JSON with `json()`, a table in notebooks."""
+
+    kernels: tuple[KernelCheck, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether every kernel is legal on every chip."""
+        return all(k.ok for k in self.kernels)
+
+    def json(self, indent: int | None = 2) -> str:
+        kernels = [dataclasses.asdict(k) | {"ok": k.ok} for k in self.kernels]
+        return json.dumps({"ok": self.ok, "kernels": kernels}, indent=indent)
+
+    def __str__(self) -> str:
+        return "\n\n".join("\n".join(_text(k)) for k in self.kernels) if self.kernels else "no Pallas kernel"
+
+    def _repr_html_(self) -> str:
+        return "".join(f"<details {'open' if not k.ok else ''}><summary>{html.escape(_head(k))}</summary><pre>{html.escape(chr(10).join(_text(k)[1:]))}"
+                       "</pre></details>" for k in self.kernels) or "<p>no Pallas kernel</p>"
+
+
+def check(f: Callable[..., Any], *args: Any, chips: Sequence[str] = (), **kwargs: Any) -> Check:
+    """Traces `f(*args, **kwargs)` and holds each of its Pallas kernels against chips. Nothing runs: arguments may be jax.ShapeDtypeStruct.
+
+    chips: keys of `pallasim.MACHINES`; without it that of the `emulate` block around the call, else all TPUs. A program is traced once per
+    chip, as it may choose its kernels by chip.
+    Raises ValueError for a chip that does not exist, and what f raises.
+    """
+    return Check(tuple(k for chip in _chips(chips) for k in _on_chip(f, args, kwargs, chip)))
+
+
+def _chips(chips: Sequence[str]) -> tuple[str, ...]:
+    from . import _context
+    from ._params import MACHINES
+
+    if isinstance(chips, str):
+        chips = (chips,)
+    for name in chips:
+        if name not in MACHINES:
+            raise ValueError(f"unknown machine '{name}'; there are {', '.join(MACHINES)}")
+    if chips:
+        return tuple(chips)
+    active = _context.active()
+    if active is not None and MACHINES[active.machine].ir_machine != "generic":
+        return (active.machine,)
+    return tuple(name for name, m in MACHINES.items() if m.ir_machine == "tpu")
+
+
+def _on_chip(f: Callable[..., Any], args: Any, kwargs: Any, chip: str) -> Iterator[KernelCheck]:
+    import jax
+
+    from . import _emulate
+    from ._capture import jaxver
+
+    with _emulate.emulate(chip) as params:
+        closed = jax.make_jaxpr(lambda *a, **k: f(*a, **k))(*args, **kwargs)
+        for eqn, axes in launches(jaxver.open_jaxpr(closed)[0]):
+            yield _kernel(eqn, axes, chip, params.ir_machine)
+
+
+def launches(jaxpr: Any, axes: tuple[tuple[str, int], ...] = ()) -> Iterator[tuple[Any, tuple[tuple[str, int], ...]]]:
+    """Equations of a program that launch kernels, with the device axes around each, in the order of the trace."""
+    from ._capture import jaxver
+
+    ours = [p for p in (jaxver.find("pallas_call.pallas_call_p"), jaxver.find("mpmd.mpmd_map_p")) if p is not None]
+    for eqn in jaxpr.eqns:
+        if eqn.primitive in ours:
+            yield eqn, axes
+            continue
+        mesh = eqn.params.get("mesh") if eqn.primitive.name == "shard_map" else None
+        inside = axes if mesh is None else tuple((str(k), int(v)) for k, v in mesh.shape.items())
+        for inner in jaxver.sub_jaxprs(eqn):
+            yield from launches(inner, inside)
+
+
+def _kernel(eqn: Any, axes: tuple[tuple[str, int], ...], chip: str, machine: str) -> KernelCheck:
+    from ._capture import module
+    from ._capture.types import Unsupported
+
+    p = eqn.params
+    mapping = p.get("grid_mapping")
+    grid = tuple(n if isinstance(n, int) else None for n in mapping.grid) if mapping is not None else _mesh_sizes(p)
+    settings = module.Settings(machine, axes)
+    name = str(p.get("name") or "kernel")
+    try:
+        captured = (module.pallas_call(p, settings) if mapping is not None else module.mpmd_map(p, [v.aval for v in eqn.invars], settings))
+    except Unsupported as e:
+        return KernelCheck(name, chip, machine, grid, (Remark("PS-UNSUP-001", "error", str(e)),), (), (), ())
+    remarks, memories = _legality(captured, chip)
+    traffic: list[_cost.Moved] = []
+    if mapping is not None:
+        traffic = _cost.traffic(mapping, _operand_names(p), captured.machine != "triton")
+    return KernelCheck(captured.name, chip, captured.machine, grid, remarks, memories, tuple(traffic), tuple(_costs(p, grid, traffic)))
+
+
+def _mesh_sizes(p: Any) -> tuple[int | None, ...]:
+    return tuple(int(n) for m in (p.get("meshes") or ())[:1] for n in m.shape.values())
+
+
+def _operand_names(p: Any) -> list[str]:
+    """As in the kernel's signature."""
+    mapping = p["grid_mapping"]
+    names = list(getattr(getattr(p["jaxpr"], "debug_info", None), "arg_names", None) or ())
+    names = names[mapping.num_index_operands:] if len(names) == len(p["jaxpr"].invars) else []
+    return [str((names[i] if i < len(names) else "") or getattr(b, "origin", "") or f"operand {i}") for i, b in enumerate(mapping.block_mappings)]
+
+
+def _legality(captured: Any, chip: str) -> tuple[tuple[Remark, ...], tuple[Memory, ...]]:
+    from . import _core
+    from ._params import MACHINES
+
+    family = MACHINES[chip].ir_machine
+    if captured.machine != "generic" and family != "generic" and (captured.machine == "tpu") != (family == "tpu"):
+        return (Remark("PS-ARG-001", "error", f"a kernel for {'TPUs' if captured.machine == 'tpu' else 'GPUs'}, which {chip} is not"),), ()
+    try:
+        remarks = [Remark(d["code"], d["severity"], d["message"], d["file"], d["line"], d["text"], d["hint"]) for d in _core.broken_rules(captured.text, chip)]
+        if not captured.params:
+            _core.compile(captured.text, f"chip={chip};rules=0")
+        memories = tuple(_memory(o, captured.text, chip) for o in _core.occupancy(captured.text)) if captured.machine in ("tpu", "generic") else ()
+        if captured.machine == "mosaic_gpu":
+            remarks += _mosaic_gpu(captured.text)
+    except _core.DiagnosticError as e:
+        d = e.finding
+        line = d["site"]
+        return (Remark(d["code"], "error", d["message"], line["file"], line["line"], line["text"], d["hint"]),), ()
+    return tuple(remarks), memories
+
+
+def _mosaic_gpu(text: str) -> list[Remark]:
+    found = sorted(set(re.findall(r"(?:, |space = )(vmem|vmem_shared|smem|cmem|hbm)\b", text)))
+    if found:
+        return [Remark("PS-ARG-001", "error", f"memory that a GPU has not: {', '.join(found)}", hint="plgpu.SMEM, plgpu.GMEM, plgpu.TMEM")]
+    return [Remark("", "note", "the rules of Mosaic GPU's compiler are not known here: that nothing is refused proves little")]
+
+
+def _memory(o: dict[str, Any], text: str, chip: str) -> Memory:
+    from . import _core
+
+    capacity = _core.capacities(chip).get(o["space"])
+    limit = re.search(r"\bvmem_limit_bytes = (\d+)", text.split("\n", 2)[1]) if o["space"] == "vmem" else None
+    if limit is not None and (capacity is None or int(limit[1]) < capacity):
+        capacity = int(limit[1])
+    buffers = tuple(Buffer(b["name"], b["role"], b["dtype"], tuple(b["shape"]), b["bytes"], b["copies"]) for b in o["buffers"])
+    fits = _what_fits(buffers, o["bytes"], capacity) if capacity is not None and o["bytes"] > capacity else ()
+    return Memory(o["space"], o["bytes"], capacity, buffers, fits)
+
+
+def _what_fits(buffers: Sequence[Buffer], total: int, capacity: int) -> tuple[str, ...]:
+    """Changes, each alone, that bring a memory below its capacity."""
+    out = []
+    for b in buffers:
+        if b.copies > 1 and total - (b.copies - 1) * b.bytes <= capacity:
+            out.append(f"one copy of {b.name} (pipeline_mode=pl.Buffered(1)): {total - (b.copies - 1) * b.bytes} bytes")
+        elif b.bytes * b.copies > 1 and total - b.bytes * b.copies < capacity:
+            part = next(k for k in (2 ** i for i in range(1, 64)) if total - b.bytes * b.copies + b.bytes * b.copies // k <= capacity)
+            out.append(f"blocks of {b.name} of 1/{part} of the size: {total - b.bytes * b.copies + b.bytes * b.copies // part} bytes")
+    windows = sum(b.bytes * b.copies for b in buffers if "window" in b.role)
+    if windows and total - windows < capacity:
+        part = next(k for k in (2 ** i for i in range(1, 64)) if total - windows + windows // k <= capacity)
+        out.append(f"all windows of 1/{part} of the size: {total - windows + windows // part} bytes")
+    return tuple(out) or ("nothing that changes one buffer alone: leave arrays in HBM and copy parts of them",)
+
+
+def _costs(p: Any, grid: Sequence[int | None], traffic: Sequence[_cost.Moved]) -> Iterator[Cost]:
+    said = p.get("cost_estimate")
+    bodies = p.get("jaxprs") or (p["jaxpr"],)
+    known = [n for n in grid if n is not None]
+    count = sum((_cost.of_jaxpr(j) for j in bodies), _cost.Count()).times(math.prod(known))
+    bound = "at least" if count.at_least or len(known) < len(grid) else "at most" if count.at_most else ""
+    yield Cost("flops", count.flops, getattr(said, "flops", None), bound)
+    yield Cost("transcendentals", count.transcendentals, getattr(said, "transcendentals", None), bound)
+    moved = [m.bytes for m in traffic]
+    total = None if not moved or None in moved else sum(m for m in moved if m is not None)
+    yield Cost("bytes_accessed", total, getattr(said, "bytes_accessed", None))
+
+
+# --- text -----------------------------------------------------------------------------------------------------------
+def _head(k: KernelCheck) -> str:
+    errors = sum(r.severity == "error" for r in k.remarks)
+    verdict = "nothing refuses it" if k.ok else f"refused, {errors} {'reason' if errors == 1 else 'reasons'}"
+    return f"{k.kernel} on {k.chip}: {verdict}"
+
+
+def _text(k: KernelCheck) -> list[str]:
+    grid = " x ".join("?" if n is None else str(n) for n in k.grid) or "one point"
+    lines = [_head(k), f"  grid {grid}"]
+    for r in k.remarks:
+        lines.append(f"  {r.severity}{f'[{r.code}]' if r.code else ''}: {r.message}")
+        if r.file:
+            lines += [f"    at {r.file}:{r.line}", f"        {r.text}"]
+        if r.hint:
+            lines.append(f"    hint: {r.hint}")
+    for m in k.memories:
+        lines += _memory_text(m)
+    if k.traffic:
+        rows = [("operand", "block", "blocks", "bytes", "")]
+        rows += [(m.name, _shape(m.dtype, m.block or m.shape), _number(m.blocks), _number(m.bytes), m.why or m.kind) for m in k.traffic]
+        lines += ["  moved by the grid", *_table(rows)]
+    rows = [("cost", "counted", "CostEstimate", "")]
+    for c in k.costs:
+        rows.append((c.quantity, f"{c.bound} {_number(c.counted)}".strip(), _number(c.declared), "differs" if c.differs else ""))
+    return lines + (_table(rows) if k.costs else [])
+
+
+def _memory_text(m: Memory) -> list[str]:
+    of = "unknown" if m.capacity is None else f"{m.capacity:,}"
+    unit = "" if m.space == "semaphore" else " bytes"
+    rows = [("buffer", "shape", "each", "copies", "total", "")]
+    rows += [(b.name, _shape(b.dtype, b.shape), f"{b.bytes:,}", str(b.copies), f"{b.bytes * b.copies:,}", b.role)
+             for b in sorted(m.buffers, key=lambda b: -b.bytes * b.copies)]
+    return [f"  {m.space.upper()}: {m.bytes:,} of {of}{unit}", *_table(rows), *(f"    would fit: {w}" for w in m.fits)]
+
+
+def _shape(dtype: str, shape: Sequence[int]) -> str:
+    return f"{dtype}[{','.join(map(str, shape))}]" if dtype else ""
+
+
+def _number(n: int | None) -> str:
+    return "?" if n is None else f"{n:,}"
+
+
+def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    widths = [max(len(r[i]) for r in rows) for i in range(len(rows[0]))]
+    numbers = [all(not r[i] or r[i][-1].isdigit() or r[i] == "?" for r in rows[1:]) for i in range(len(widths))]
+    return ["    " + "  ".join(c.rjust(w) if n else c.ljust(w) for c, w, n in zip(r, widths, numbers)).rstrip() for r in rows]

@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""Public libraries that choose their kernels by platform, unmodified, on emulated chips: which of them ran kernels, and how far
+their results are from their own code without kernels.
+
+    pip install tokamax recurrentgemma flywheel-tpu deltanet-tpu gdn2-pallas ejkernel     (what is not installed is left out)
+    python scripts/libraries.py [WORD]     cases whose name contains WORD
+
+Exit status 1 where a case that should run a kernel ran none, failed, or is off by more than its bound.
+"""
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import pallasim
+
+Case = tuple[str, str, Callable[[], Any], Callable[[], Any], float]  # name, machine, on the chip, reference, bound
+
+
+def normal(seed: int, *shape: int, dtype: Any = jnp.float32) -> jax.Array:
+    return jax.random.normal(jax.random.key(seed), shape, dtype)
+
+
+def unit(x: jax.Array) -> jax.Array:
+    return x / jnp.linalg.norm(x, axis=-1, keepdims=True)
+
+
+def attention(q: jax.Array, k: jax.Array, v: jax.Array, spec: str) -> jax.Array:
+    """Softmax attention in f32; `spec` orders batch, heads and positions: "bhq" or "bqh"."""
+    q, k, v = (x.astype(jnp.float32) for x in (q, k, v))
+    scores = jnp.einsum(f"{spec}d,{spec.replace('q', 'k')}d->bhqk", q, k) / q.shape[-1] ** 0.5
+    return jnp.einsum(f"bhqk,{spec.replace('q', 'k')}d->{spec}d", jax.nn.softmax(scores), v)
+
+
+def tokamax(m: Any) -> Iterator[Case]:
+    q, k, v = (normal(i, 1, 256, 4, 128, dtype=jnp.bfloat16) for i in range(3))
+    for machine in ("tpu-v6e", "gpu-h100"):
+        yield "dot_product_attention", machine, lambda: m.dot_product_attention(q, k, v), lambda: attention(q, k, v, "bqh"), 0.03
+    x, w, sizes = normal(3, 512, 256, dtype=jnp.bfloat16), normal(4, 4, 256, 256, dtype=jnp.bfloat16), jnp.array([128, 100, 156, 128], jnp.int32)
+    yield ("ragged_dot", "tpu-v6e", lambda: m.ragged_dot(x, w, group_sizes=sizes),
+           lambda: m.ragged_dot(x, w, group_sizes=sizes, implementation="xla"), 0.5)
+    x, w, labels = normal(5, 1024, 256), 0.05 * normal(6, 256, 1024), jax.random.randint(jax.random.key(7), (1024,), 0, 1024)
+    yield ("linear_softmax_cross_entropy_loss", "tpu-v6e", lambda: m.linear_softmax_cross_entropy_loss(x, labels, w),
+           lambda: m.linear_softmax_cross_entropy_loss(x, labels, w, implementation="xla"), 0.01)
+
+
+def recurrentgemma(m: Any) -> Iterator[Case]:
+    scan, kinds = importlib.import_module("recurrentgemma.jax.scan"), importlib.import_module("recurrentgemma.common").ScanType
+    x, a = normal(0, 2, 64, 1024), jax.nn.sigmoid(normal(1, 2, 64, 1024))
+    for machine in ("tpu-v5e", "tpu-v6e"):
+        yield ("linear_scan", machine, lambda: scan.linear_scan(x, a, scan_type=kinds.AUTO),
+               lambda: scan.linear_scan(x, a, scan_type=kinds.LINEAR_NATIVE), 1e-5)
+
+
+def flywheel_tpu(m: Any) -> Iterator[Case]:
+    flash = importlib.import_module("flywheel_tpu.flash_attn_interface").flash_attn_func
+    q, k, v = (normal(i, 1, 2, 256, 128, dtype=jnp.bfloat16) for i in range(3))
+    yield "flash_attn_func", "tpu-v6e", lambda: flash(q, k, v), lambda: attention(q, k, v, "bhq"), 0.03
+
+
+def _gated() -> list[jax.Array]:
+    """q, k, v, log decay, erase and write gates of a gated delta network."""
+    q, k, v, g, b, w = (normal(i, 1, 512, 2, 128) for i in range(6))
+    return [unit(q), unit(k), v, -0.1 * jax.nn.softplus(g), jax.nn.sigmoid(b), jax.nn.sigmoid(w)]
+
+
+def deltanet_tpu(m: Any) -> Iterator[Case]:
+    q, *rest = _gated()
+
+    def f(q: jax.Array, **how: Any) -> jax.Array:
+        return m.chunk_gdn2(q, *rest, precision="fp32", **how)
+
+    yield "chunk_gdn2", "tpu-v5e", lambda: f(q), lambda: f(q, fallback_scan=True), 1e-5
+    yield "chunk_gdn2, gradient", "tpu-v5e", lambda: jax.grad(lambda q: f(q).sum())(q), lambda: jax.grad(lambda q: f(q, fallback_scan=True).sum())(q), 1e-4
+
+
+def atomic_ops(m: Any) -> Iterator[Case]:
+    q, k, v, g, b, w = _gated()
+    f = lambda: m.gdn2_forward(q, k, v, w, b, g, 128 ** -0.5)  # noqa: E731
+    yield "gdn2_forward", "tpu-v5e", f, f, 1e-3
+
+
+def ejkernel(m: Any) -> Iterator[Case]:
+    modules = importlib.import_module("ejkernel.modules")
+    q, k, v = (normal(i, 1, 256, 4, 128, dtype=jnp.bfloat16) for i in range(3))
+    yield "flash_attention", "tpu-v5e", lambda: modules.flash_attention(q, k, v), lambda: attention(q, k, v, "bqh"), 0.03
+
+
+def difference(a: Any, b: Any) -> float:
+    """The largest absolute difference between two trees of arrays."""
+    pairs = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
+    return max(float(np.max(np.abs(np.asarray(x, np.float64) - np.asarray(y, np.float64)))) for x, y in pairs)
+
+
+def run(library: str, case: Case) -> bool:
+    name, machine, f, reference, bound = case
+    before = pallasim.launch_count()
+    try:
+        with pallasim.emulate(machine):
+            got = jax.block_until_ready(f())
+        launches, off = pallasim.launch_count() - before, difference(got, reference())
+    except Exception as e:  # a library's own error is a result
+        print(f"{library:15} {name:34} {machine:9} {type(e).__name__}: {' '.join(str(e).split())[:300]}", flush=True)
+        return False
+    held = launches > 0 and off <= bound
+    print(f"{library:15} {name:34} {machine:9} {launches:4} launches, off by at most {off:.1e} {'' if held else 'WRONG'}", flush=True)
+    return held
+
+
+def main() -> int:
+    word, held = " ".join(sys.argv[1:]), True
+    for cases in (tokamax, recurrentgemma, flywheel_tpu, deltanet_tpu, atomic_ops, ejkernel):
+        try:
+            library = importlib.import_module(cases.__name__)
+        except ImportError as e:
+            print(f"{cases.__name__:15} is not here: {e}")
+            continue
+        for case in cases(library):
+            if word in f"{cases.__name__} {case[0]}":
+                held &= run(cases.__name__, case)
+    return 0 if held else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

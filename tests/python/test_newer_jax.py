@@ -1,0 +1,129 @@
+"""What JAX 0.11 and 0.12 added to Pallas: run, captured, or refused by name."""
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import mosaic_gpu as plgpu
+from jax.experimental.pallas import tpu as pltpu
+
+import pallasim
+from pallasim._capture import jaxver
+
+newer = pytest.mark.skipif(jaxver.JAX_VERSION < (0, 12), reason="of newer JAX")
+X = np.arange(1, 8 * 128 + 1, dtype=np.float32).reshape(8, 128) / 64
+
+
+def call(kernel, out, *args, **options):
+    return pl.pallas_call(kernel, out_shape=out, **options)(*args)
+
+
+def like(x, shape=None):
+    return jax.ShapeDtypeStruct(x.shape if shape is None else shape, x.dtype)
+
+
+@newer
+@pytest.mark.parametrize("op", ["sum", "max", "min", "prod"])
+def test_gpu_reductions(emulated, same, op):
+    x = 1 + X / 1024
+
+    def kernel(x_ref, o_ref):
+        o_ref[...] = getattr(plgpu, op)(x_ref[...], axis=1, accumulator_ilp=2)
+
+    got = emulated(lambda x: call(kernel, like(x, (8,)), x, compiler_params=plgpu.CompilerParams()), x, machine="gpu-h100")
+    same(got, getattr(np, op)(x, axis=1), rtol=1e-5)
+
+
+@newer
+def test_gpu_store_and_mma(emulated, same):
+    a, b = X[:, :16].astype(np.float16), X[:8, 16:32].T.astype(np.float16)
+
+    def kernel(a_ref, b_ref, o_ref):
+        plgpu.store(o_ref, plgpu.mma(jnp.full((8, 8), 2, jnp.float32), a_ref[...], b_ref[...]), optimized=False)
+
+    f = lambda a, b: call(kernel, jax.ShapeDtypeStruct((8, 8), jnp.float32), a, b, compiler_params=plgpu.CompilerParams())  # noqa: E731
+    same(emulated(f, a, b, machine="gpu-h100"), 2 + a.astype(np.float32) @ b.astype(np.float32), rtol=1e-6)
+
+
+@newer
+def test_claims_about_accesses(emulated, same):
+    def run(**claims):
+        def kernel(x_ref, o_ref):
+            o_ref[...] = pltpu.annotate(x_ref.at[pl.ds(0, 8)], **claims)[...] + 1
+
+        in_vmem = [pl.BlockSpec(memory_space=pltpu.VMEM)]
+        return emulated(lambda x: call(kernel, like(x), x, in_specs=in_vmem), X, machine="tpu-v5e")
+
+    same(run(no_bank_conflict=True, no_hazard=True), X + 1)
+    for claim in ("no_store", "no_hazard_no_deps"):
+        with pytest.raises(pallasim.UnsupportedError, match=f"annotate\\({claim}=True\\)"):
+            run(**{claim: True})
+
+
+@newer
+def test_where_an_operand_lies(emulated, same):
+    def kernel(x_ref, o_ref, scratch, sem):
+        pltpu.async_copy(x_ref, scratch, sem).wait()
+        in_hbm = pltpu.has_memory_space(x_ref, pltpu.MemorySpace.HBM)
+        in_vmem = pltpu.has_memory_space(x_ref, pltpu.MemorySpace.VMEM)
+        o_ref[...] = scratch[...] + jnp.where(in_hbm, 1.0, 0.0) + jnp.where(in_vmem, 10.0, 0.0)
+
+    got = emulated(lambda x: call(kernel, like(x), x, in_specs=[pl.BlockSpec(memory_space=pl.ANY)],
+                                  scratch_shapes=[pltpu.VMEM(X.shape, X.dtype), pltpu.SemaphoreType.DMA]), X, machine="tpu-v5e")
+    same(got, X + 1)
+
+
+@newer
+@pytest.mark.parametrize("accumulated", [False, True])
+def test_convolution(emulated, same, accumulated):
+    x, k = X.reshape(1, 8, 16, 8), X[:, :24].reshape(3, 1, 8, 8)
+    numbers = ("NHWC", "HWIO", "NHWC")
+    expected = np.asarray(jax.lax.conv_general_dilated(x, k, (1, 1), "SAME", dimension_numbers=numbers))
+
+    def kernel(x_ref, k_ref, o_ref):
+        acc = jnp.full(expected.shape, 3, jnp.float32) if accumulated else None
+        o_ref[...] = pltpu.conv(x_ref[...], k_ref[...], acc, dimension_numbers=numbers, padding="SAME")
+
+    got = emulated(lambda x, k: call(kernel, like(expected), x, k), x, k)
+    same(got, expected + 3 * accumulated, rtol=1e-5)
+
+
+@newer
+def test_matrix_units_with_a_queue_are_refused_by_name():
+    def kernel(x_ref, o_ref):
+        pltpu.matmul_lhs_fifo(x_ref[...], 0)
+        o_ref[...] = pltpu.matmul_pop_fifo((8, 128), jnp.float32, 0)
+
+    with pallasim.emulate("tpu-7x"), pytest.raises(pallasim.KernelError, match="matmul_lhs_fifo"):
+        jax.block_until_ready(call(kernel, like(X), X))
+
+
+@newer
+def test_barriers_and_loads_of_tensor_memory_are_captured():
+    def kernel(x_ref, o_ref, barrier, tmem):
+        plgpu.barrier_arrive_and_wait(barrier)
+        value, largest = plgpu.async_load_tmem(tmem, reduce="absmax")
+        plgpu.async_store_tmem(tmem, value)
+        plgpu.set_max_registers(40, action="decrease")
+        plgpu.wgmma_wait(1)
+        o_ref[...] = largest
+
+    f = plgpu.kernel(kernel, out_type=jax.ShapeDtypeStruct((128,), jnp.float32), scratch_types=[
+        plgpu.Barrier(), plgpu.TMEM((128, 128), jnp.float32)])
+    (text,) = pallasim.capture_text(f, jax.ShapeDtypeStruct((128,), jnp.float32), machine="gpu-b200")
+    for pattern in (r"barrier_arrive .*\n.*barrier_wait ", r"= async_load_tmem %\d+ .*: f32\[128,128\]", r"= abs %", r"reduce_max %\d+ \{axes = \[1\]\}",
+                    r"set_max_registers \{n = 40, action = decrease\}", r"wgmma_wait %"):
+        assert re.search(pattern, text), (pattern, text)
+
+
+@newer
+def test_copies_of_older_gpus_are_refused_by_name():
+    def kernel(x_ref, o_ref, smem):
+        plgpu.copy_gmem_to_smem(x_ref, smem)
+        o_ref[...] = smem[...]
+
+    f = plgpu.kernel(kernel, out_type=like(X), scratch_types=[plgpu.SMEM(X.shape, X.dtype)])
+    with pallasim.emulate("gpu-a100"), pytest.raises(pallasim.UnsupportedError, match=r"copy_gmem_to_smem without a barrier"):
+        jax.block_until_ready(f(X))
