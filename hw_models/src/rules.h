@@ -11,7 +11,8 @@ void check_tpu_launch(const ir::Module&, const Profile&, std::vector<ir::Diagnos
 void check_tpu_operations(const ir::Module&, const Profile&, std::vector<ir::Diagnostic>*);
 void check_capacity(const ir::Module&, const Profile&, std::vector<ir::Diagnostic>*);
 
-// The minor version of the JAX whose compiler is held: 12 for 0.12.0; 10, the oldest known, for a module that names none (`jax`).
+// The minor version of the JAX whose compiler is held: 12 for 0.12.0; 10, the oldest known, for a module that names
+// none (`jax`).
 inline int64_t jax_minor(const ir::Module& m) {
   const ir::Attr* version = ir::find(m.attrs, "jax");
   const size_t dot = version ? version->s.find('.') : std::string::npos;

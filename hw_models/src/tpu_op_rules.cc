@@ -127,9 +127,11 @@ void TpuRules::operation(const ir::Op& op) {
       return;
     case C::reduce_sum: case C::reduce_max: case C::reduce_min: return reduction(op);
     case C::argmax: case C::argmin:
-      if (const DType t = in(op, 0).dtype; t != DType::F32 && !(jax_ >= 11 && t == DType::BF16)) form(op, fmt::format("of {}; {}", ir::name(t), floats_that_compile()));
+      if (const DType t = in(op, 0).dtype; t != DType::F32 && !(jax_ >= 11 && t == DType::BF16))
+        form(op, fmt::format("of {}; {}", ir::name(t), floats_that_compile()));
       else if (!op.attr("axis")->is_int()) form(op, "over several axes");
-      else if (const DType i = out(op).dtype; i != DType::I32 && !(jax_ >= 11 && in(op, 0).dtype == DType::BF16 && i == DType::I16))
+      else if (const DType i = out(op).dtype;
+               i != DType::I32 && !(jax_ >= 11 && in(op, 0).dtype == DType::BF16 && i == DType::I16))
         form(op, fmt::format("with indices of {}; i32 only", ir::name(i)));
       return;
     case C::dot_general: return dot(op);
@@ -156,7 +158,8 @@ void TpuRules::operation(const ir::Op& op) {
       if (const ir::Attr* a = op.attr("method"); a->s != "away_from_zero" && a->s != "to_nearest_even" && !(a->is_int() && a->i < 2)) form(op, "by method " + a->s);
       return;
     case C::reciprocal:
-      if (const DType t = in(op, 0).dtype; t != DType::F32 && !(jax_ >= 11 && t == DType::BF16)) form(op, fmt::format("of {}; {}", ir::name(t), floats_that_compile()));
+      if (const DType t = in(op, 0).dtype; t != DType::F32 && !(jax_ >= 11 && t == DType::BF16))
+        form(op, fmt::format("of {}; {}", ir::name(t), floats_that_compile()));
       return;
     case C::stochastic_round:
       needs(op, 5, "stochastic rounding");

@@ -43,7 +43,7 @@ nb::list broken_rules(const std::string& text, const std::string& chip) {
 nb::list occupancy(const std::string& text) {
   const ir::Module m = ir::parse(text);
   nb::list r;
-  for (const hw::Occupancy& o : hw::occupancy(m)) {
+  for (const hw::SpaceUse& o : hw::space_use(m)) {
     nb::list buffers;
     for (const hw::BufferUse& b : o.buffers) {
       nb::dict e;
@@ -68,8 +68,8 @@ nb::dict capacities(const std::string& chip) {
   const hw::Profile* profile = hw::find_profile(chip);
   if (!profile) throw nb::value_error(("unknown machine " + chip).c_str());
   nb::dict r;
-  for (const ir::Space s : {ir::Space::Vmem, ir::Space::Smem, ir::Space::Cmem, ir::Space::Semaphore, ir::Space::Hbm, ir::Space::Gmem,
-                            ir::Space::GpuSmem, ir::Space::Tmem})
+  for (const ir::Space s : {ir::Space::Vmem, ir::Space::Smem, ir::Space::Cmem, ir::Space::Semaphore, ir::Space::Hbm,
+                            ir::Space::Gmem, ir::Space::GpuSmem, ir::Space::Tmem})
     if (const int64_t n = profile->capacity(s); n != hw::kUnknown) r[std::string(ir::name(s)).c_str()] = n;
   return r;
 }
@@ -77,8 +77,10 @@ nb::dict capacities(const std::string& chip) {
 }  // namespace
 
 void define_inspection(nb::module_& m) {
-  m.def("broken_rules", &broken_rules, "text"_a, "chip"_a, "Every rule of the chip's compiler that a module breaks, as dictionaries. Raises DiagnosticError.");
-  m.def("occupancy", &occupancy, "text"_a, "What a launch keeps in each memory of a TensorCore: space, bytes, buffers (bytes of one copy).");
+  m.def("broken_rules", &broken_rules, "text"_a, "chip"_a,
+        "Every rule of the chip's compiler that a module breaks, as dictionaries. Raises DiagnosticError.");
+  m.def("occupancy", &occupancy, "text"_a,
+        "What a launch keeps in each memory of a TensorCore: space, bytes, buffers (bytes of one copy).");
   m.def("capacities", &capacities, "chip"_a, "Memory space -> bytes for one owner, as far as they are known.");
 }
 
