@@ -43,7 +43,7 @@ def main():
     x = np.random.default_rng(0).standard_normal((BLOCKS * ROWS, 128), dtype=np.float32)
     pallasim.findings()
     print('With dimension_semantics=("parallel",), which says that no point needs another:')
-    with pallasim.emulate("tpu-v5e", detect_races=True):
+    with pallasim.emulate("tpu-v5e", detect_races=True, findings="collect"):
         jax.block_until_ready(sum_blocks(x, "parallel"))
     (finding,) = pallasim.findings()
     print(finding.report)

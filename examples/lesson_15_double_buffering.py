@@ -72,7 +72,7 @@ def main():
     traffic = {t["name"]: t for t in pallasim.last_run()["traffic"]}
     assert traffic["x_ref"]["bytes_read"] == x.nbytes and traffic["x_ref"]["reads"] == ROWS
 
-    with pallasim.emulate("tpu-v5e", dma_execution_mode="on_wait", detect_races=True):
+    with pallasim.emulate("tpu-v5e", dma_execution_mode="on_wait", detect_races=True, findings="collect"):
         wrong = np.asarray(run(swapped_kernel, x))
     assert not np.array_equal(wrong, 2 * np.asarray(x))
     found = {d.code: d for d in pallasim.findings()}

@@ -61,7 +61,7 @@ def finding_of(f, x):
     """The finding of a launch that is stopped, or that only reports."""
     pallasim.findings()
     try:
-        with pallasim.emulate("tpu-v5e", detect_races=True):
+        with pallasim.emulate("tpu-v5e", detect_races=True, findings="collect"):
             jax.block_until_ready(f(x))
     except pallasim.KernelError as e:
         return e.finding, "stopped"

@@ -66,7 +66,7 @@ def main():
 
     broken = jax.jit(sum_rows, static_argnums=(1, 2))
     pallasim.findings()
-    with pallasim.emulate("tpu-v5p", detect_races=True):
+    with pallasim.emulate("tpu-v5p", detect_races=True, findings="collect"):
         jax.block_until_ready(jax.jit(sum_rows, static_argnums=1)(x, 2))
         assert pallasim.findings() == []
         jax.block_until_ready(broken(x, 2, False))
