@@ -7,6 +7,7 @@
 #include <string>
 
 #include "pallasim/hw/chips.h"
+#include "pallasim/hw/machine.h"
 #include "pallasim/hw/rules.h"
 #include "pallasim/ir/module.h"
 
@@ -68,9 +69,15 @@ nb::dict capacities(const std::string& chip) {
   const hw::Profile* profile = hw::find_profile(chip);
   if (!profile) throw nb::value_error(("unknown machine " + chip).c_str());
   nb::dict r;
-  for (const ir::Space s : {ir::Space::Vmem, ir::Space::Smem, ir::Space::Cmem, ir::Space::Semaphore, ir::Space::Hbm,
-                            ir::Space::Gmem, ir::Space::GpuSmem, ir::Space::Tmem})
-    if (const int64_t n = profile->capacity(s); n != hw::kUnknown) r[std::string(ir::name(s)).c_str()] = n;
+  for (const ir::Machine machine : {ir::Machine::Tpu, ir::Machine::Triton, ir::Machine::MosaicGpu}) {
+    const hw::MachineModel& model = hw::model(machine);
+    if (model.family != profile->family) continue;
+    for (size_t s = 0; s < hw::kSpaces; ++s) {
+      const char* figure = model.spaces[static_cast<ir::Space>(s)].capacity.figure;
+      const int64_t n = figure ? profile->capacity(figure) : hw::kUnknown;
+      if (n != hw::kUnknown) r[std::string(ir::name(static_cast<ir::Space>(s))).c_str()] = n;
+    }
+  }
   return r;
 }
 
