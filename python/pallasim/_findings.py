@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import time
 from typing import Any
 
 
@@ -139,6 +140,8 @@ def from_error(error: Exception) -> KernelError:
 def adopt(error: BaseException) -> bool:
     """Makes JAX's error of one of our launches a `KernelError` in place, so that it has one text and one traceback: that of
     the user's call. It stays an error of JAX's type as well. False: it is another error, and untouched."""
+    if isinstance(error, KeyboardInterrupt):
+        return _say_where(error)
     if isinstance(error, KernelError) or type(error).__name__ not in ("JaxRuntimeError", "XlaRuntimeError"):
         return False
     text = str(error)
@@ -153,6 +156,27 @@ def adopt(error: BaseException) -> bool:
     if notes := getattr(error, "__notes__", None):  # what JAX says about its own frames
         error.__notes__ = [n for n in notes if "JAX_TRACEBACK_FILTERING" not in n]
     error.finding = from_dict(known) if known is not None else None  # type: ignore[attr-defined]
+    return True
+
+
+def _say_where(error: KeyboardInterrupt) -> bool:
+    """Gives Ctrl-C the place where the kernel was: JAX's error of the stopped launch has it, if it came to be; else it is the
+    latest finding of the process. False: no kernel was stopped."""
+    stopped: BaseException | None = error.__context__
+    while stopped is not None and "error[PS-INT-001]" not in str(stopped):
+        stopped = stopped.__context__
+    if stopped is not None:
+        adopt(stopped)
+    report = str(stopped) if stopped is not None else last_report()
+    for _ in range(20):  # launches of other threads notice within milliseconds
+        if report.startswith("error[PS-INT-001]"):
+            break
+        time.sleep(0.01)
+        report = last_report()
+    if not report.startswith("error[PS-INT-001]"):
+        return False
+    error.args = (report,)
+    error.__suppress_context__ = True
     return True
 
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "gang.h"
+#include "interrupt.h"
 #include "launch_call.h"
 #include "reports.h"
 #include "xla/ffi/api/ffi.h"
@@ -176,7 +177,9 @@ ffi::ErrorOr<std::unique_ptr<Executable>> instantiate(std::string_view ir, std::
   }
 }
 
+// Throws PS-INT-001 where the execution was stopped between two of its launches.
 void run(const Program& p, int64_t run_id, const interp::DeviceCall& call) {
+  if (watch_interrupts(run_id)) throw ir::DiagnosticError(interrupted(p));
   if (interp::devices_of(p.plan()) > 1) run_together(p, run_id, call);
   else p.run(std::span(&call, 1));
 }

@@ -20,7 +20,7 @@ namespace {
 std::chrono::seconds patience() {
   const char* text = std::getenv("PALLASIM_DEVICE_TIMEOUT");
   const int64_t seconds = text ? std::atoll(text) : 0;
-  return std::chrono::seconds(seconds > 0 ? seconds : 120);
+  return std::chrono::seconds(seconds > 0 ? seconds : 10);
 }
 
 struct Gang {
@@ -63,6 +63,16 @@ void end(Gang& g, std::exception_ptr error) {
 
 }  // namespace
 
+ir::Diagnostic interrupted(const Program& p) {
+  ir::Diagnostic d;
+  d.code = "PS-INT-001";
+  d.kernel = interp::module_of(p.plan()).name;
+  d.message = "interrupted";
+  d.numbers.push_back("the kernel had not begun");
+  d.hint = "the run was stopped by request";
+  return d;
+}
+
 void run_together(const Program& p, int64_t run, const interp::DeviceCall& call) {
   const int devices = interp::devices_of(p.plan());
   Meeting& m = meeting();
@@ -87,13 +97,19 @@ void run_together(const Program& p, int64_t run, const interp::DeviceCall& call)
     end(*gang, error);
   }
   gang->changed.notify_all();  // somebody came: the others wait anew
+  const uint64_t epoch = interp::interrupt_epoch();
+  constexpr auto kLook = std::chrono::milliseconds(50);
+  auto patient_until = std::chrono::steady_clock::now() + patience();
   for (size_t came = gang->calls.size(); !gang->ended;) {
-    const bool nobody = gang->changed.wait_for(lock, patience()) == std::cv_status::timeout && came == gang->calls.size();
-    if (nobody && !gang->ended && static_cast<int>(came) < devices) {
-      m.open.erase(key);
-      end(*gang, stayed_away(p, *gang, devices));
-    }
+    gang->changed.wait_for(lock, kLook);
+    const bool complete = static_cast<int>(gang->calls.size()) == devices;
+    if (gang->ended || complete) continue;  // the launch itself notices a request to stop
+    const bool stop = interp::interrupt_epoch() != epoch;
+    if (came != gang->calls.size()) patient_until = std::chrono::steady_clock::now() + patience();
     came = gang->calls.size();
+    if (!stop && std::chrono::steady_clock::now() < patient_until) continue;
+    m.open.erase(key);
+    end(*gang, stop ? std::make_exception_ptr(ir::DiagnosticError(interrupted(p))) : stayed_away(p, *gang, devices));
   }
   if (gang->error) std::rethrow_exception(gang->error);
 }

@@ -12,8 +12,9 @@ FOLDERS = {
     "memory_model": {"ir", "memory"},
     "hw_models": {"ir", "memory", "hw"},
     "interp": {"ir", "memory", "hw", "interp"},
-    "cli": {"ir", "memory", "hw", "interp"},
-    "python": {"ir", "memory", "hw", "interp"},
+    "trace": {"ir", "memory", "hw", "interp", "trace"},
+    "cli": {"ir", "memory", "hw", "interp", "trace"},
+    "python": {"ir", "memory", "hw", "interp", "trace"},
 }
 # Room of interp -> rooms that it may include.
 ROOMS = {

@@ -302,8 +302,8 @@ CASES = {
 }
 ELSEWHERE = {
     "PS-ARG-001": "arrays of pallasim.run, which takes a module's text",
-    "PS-BUG-001": "a mistake of Pallasim", "PS-BUG-002": "a mistake of Pallasim",
-    "PS-DEV-001": "two minutes until a device is missed; it has the line of the launch",
+    "PS-BUG-001": "a mistake of Pallasim", "PS-BUG-002": "a mistake of Pallasim", "PS-BUG-003": "a mistake of Pallasim",
+    "PS-DEV-001": "ten seconds until a device is missed; it has the line of the launch",
     "PS-DMA-001": "needs an extent that is known at run time only, which JAX's own copies do not have",
     "PS-INT-001": "Ctrl-C",
     "PS-LIVE-001": "after a thousand million steps", "PS-LIVE-003": "after millions of steps of a whole chip's programs",

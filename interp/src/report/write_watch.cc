@@ -17,6 +17,26 @@ std::string index_text(int64_t element, const std::vector<int64_t>& dims) {
   return ops::shape_text(at);
 }
 
+// Does the output's block move when the axis does? Index maps that are not affine move with every axis.
+bool moves(const Window& w, size_t axis) {
+  return !w.affine || std::any_of(w.index.begin(), w.index.end(), [&](const Affine& a) { return axis < a.coefficient.size() && a.coefficient[axis] != 0; });
+}
+
+// When a value is set that later grid points find: at the first point of those at which the output's block, or those of all
+// outputs for scratch, stays.
+std::string when_to_set(const Plan& p, const Window* block, const std::string& name) {
+  std::vector<std::string> first;
+  for (size_t g = 0; g < p.module.grid.size(); ++g) {
+    const ir::GridAxis& axis = p.module.grid[g];
+    if (axis.dynamic < 0 && axis.size == 1) continue;
+    const bool stays = block ? !moves(*block, g) : std::none_of(p.windows.begin(), p.windows.end(), [&](const Window& w) { return w.is_output && moves(w, g); });
+    if (stays) first.push_back(fmt::format("pl.program_id({}) == 0", g));
+  }
+  if (first.empty()) return fmt::format("set it before it is read: {0}[...] = jnp.zeros_like({0})", name.empty() ? "ref" : name);
+  const std::string condition = first.size() == 1 ? first[0] : "(" + fmt::format("{}", fmt::join(first, ") & (")) + ")";
+  return fmt::format("set it at the first of the grid points that share it: @pl.when({})", condition);
+}
+
 }  // namespace
 
 void WriteWatch::add(int32_t instance, Part p) {
@@ -105,7 +125,8 @@ void WriteWatch::read(Execution& ex, const Access& a, Memory& m, const Part& p, 
                                    fmt::format("{} is read before anybody wrote to it", p.name));
   d.severity = ir::Severity::Warning;
   d.numbers.push_back(output ? "an output begins with whatever memory held" : "scratch memory begins with whatever it held before");
-  d.hint = "set it first, at the first grid point that uses it: @pl.when(pl.program_id(0) == 0)";
+  const Window* block = p.output ? p.output : p.stage;
+  d.hint = when_to_set(plan_, block, p.name);
   findings_.push_back(std::move(d));
 }
 

@@ -1,0 +1,108 @@
+"""Ctrl-C stops a kernel that runs, from wherever it was started; the next launch is right."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import pytest
+
+# Runs for days. `quick` is the next launch.
+KERNEL = """
+import os, sys, threading, time
+import jax, jax.numpy as jnp
+from jax.experimental import pallas as pl
+import pallasim
+
+def count(o_ref):
+    def more(i, c):
+        o_ref[...] = jax.lax.fori_loop(0, 1000, lambda j, v: v * 0.5 + 1.0, o_ref[...])
+        return c
+    o_ref[...] = jnp.zeros_like(o_ref)
+    jax.lax.fori_loop(0, 2**30, more, 0)
+
+def forever(points=4):
+    return pl.pallas_call(count, grid=(points,), out_specs=pl.BlockSpec((8,), lambda i: (i,)),
+                          out_shape=jax.ShapeDtypeStruct((8 * points,), jnp.float32))()
+
+def quick():
+    double = lambda x_ref, o_ref: o_ref.__setitem__(..., x_ref[...] * 2)
+    x = jnp.arange(8.0)
+    return bool((pl.pallas_call(double, out_shape=jax.ShapeDtypeStruct((8,), jnp.float32))(x) == 2 * x).all())
+
+def watch():
+    while pallasim.launch_count() == 0: time.sleep(0.01)
+    time.sleep(0.1)
+    print("running", flush=True)
+
+threading.Thread(target=watch, daemon=True).start()
+"""
+STOPPED = """
+except KeyboardInterrupt as e:
+    print("stopped", "PS-INT-001" in str(e) and "count" in str(e), flush=True)
+with pallasim.emulate():
+    print("next", quick(), pallasim.launch_count() > 1, flush=True)
+"""
+WAYS = {
+    "eager": ("workers=1", "forever()"),
+    "jit": ("workers=1", "jax.jit(forever)()"),
+    "two_workers": ("workers=2", "forever()"),
+    "checked": ("detect_races=True", "forever()"),
+}
+
+
+def stopped(options, call):
+    return f"try:\n    with pallasim.emulate({options}):\n        jax.block_until_ready({call})" + STOPPED
+
+
+def interrupted(script: str, env: dict[str, str] | None = None) -> tuple[float, list[str]]:
+    """Seconds from the signal to the word "stopped", and all lines that the script printed."""
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                               env={**os.environ, **(env or {})})
+    lines = []
+    asked = took = 0.0
+    for line in process.stdout:
+        lines.append(line.strip())
+        if line.startswith("running") and not asked:
+            asked = time.monotonic()
+            process.send_signal(signal.SIGINT)
+        if line.startswith("stopped"):
+            took = time.monotonic() - asked
+    process.wait(60)
+    return took, lines
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_ctrl_c_stops_the_kernel_and_nothing_later(way):
+    took, lines = interrupted(KERNEL + stopped(*WAYS[way]))
+    assert "stopped True" in lines and "next True True" in lines, "\n".join(lines)
+    assert 0 < took < 30  # without the signal: days
+
+
+def test_ctrl_c_stops_all_devices():
+    script = KERNEL + textwrap.dedent("""
+        import numpy as np
+        from jax.sharding import Mesh, PartitionSpec as P
+        mesh = Mesh(np.array(jax.devices()[:2]), ("x",))
+        f = jax.jit(jax.shard_map(lambda: forever(2), mesh=mesh, in_specs=(), out_specs=P("x"), check_vma=False))
+        """) + stopped("workers=1", "f()")
+    took, lines = interrupted(script, {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"})
+    assert any(line.startswith("stopped") for line in lines) and "next True True" in lines, "\n".join(lines)
+    assert 0 < took < 30
+
+
+def test_a_handler_of_the_users_own_is_called_as_well():
+    script = KERNEL + textwrap.dedent("""
+        import signal
+        signal.signal(signal.SIGINT, lambda *_: print("handler", flush=True))
+        with pallasim.emulate(workers=1):
+            try:
+                jax.block_until_ready(forever())
+            except Exception as e:
+                print("stopped", "PS-INT-001" in str(e), flush=True)
+            print("next", quick(), True, flush=True)
+        """)
+    took, lines = interrupted(script)
+    assert "handler" in lines and "stopped True" in lines and "next True True" in lines, "\n".join(lines)
