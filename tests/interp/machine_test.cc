@@ -150,7 +150,7 @@ TEST(MixedMachine, AModelledPipelineIsRefused) {
 }
 
 TEST(MixedMachine, PlansOfTwoMachinesAreTwo) {
-  const MachineModel one = mixed(), other = mixed();
+  static const MachineModel one = mixed(), other = mixed();  // they outlive the cached plans
   const auto a = compile_cached(kKernel, on(one));
   EXPECT_EQ(a, compile_cached(kKernel, on(one)));
   EXPECT_NE(a, compile_cached(kKernel, on(other)));

@@ -18,14 +18,14 @@ struct BlockNeeds {
   int64_t cluster = 1;                 // blocks of a cluster, which begin together
 };
 // Of a launch: warps from num_warps (4 where nothing is said) or a mesh's threads (a warpgroup each), its cluster, and
-// the shared and tensor memory of its scratch and windows where the kernel's machine allocates them (machine.h).
+// shared and tensor memory as far as the kernel says what lies there (rules.h, space_use).
 BlockNeeds block_needs(const ir::Module&);
 
 struct Residency {
   struct Limit {
     std::string resource;  // "warps", "shared memory", …
     int64_t blocks = 0;    // per SM, as far as this resource goes
-    std::string why;       // "64 warps of 32"
+    std::string why;       // "32 of 64 warps"
   };
   int64_t per_sm = kUnknown;  // the smallest of `limits`
   int64_t blocks = kUnknown;  // of the device, in whole clusters, one at least. Which SMs a cluster may lie on nobody
