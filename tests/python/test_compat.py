@@ -111,7 +111,7 @@ def test_dimension_semantics(emulated, same, old):
 
 @pytest.mark.parametrize("backend, machine", [("mosaic", "tpu"), ("mosaic_tpu", "tpu"), ("triton", "triton"), ("mosaic_gpu", "mosaic_gpu")])
 def test_backend(old, backend, machine):
-    assert machine_of(lambda x: pl.pallas_call(double_kernel, OUT, backend=backend)(x), X).endswith(f"{{machine = {machine}}}")
+    assert machine_of(lambda x: pl.pallas_call(double_kernel, OUT, backend=backend)(x), X).partition(", jax = ")[0].rstrip("}").endswith(f"{{machine = {machine}")
     assert old("backend")
 
 
