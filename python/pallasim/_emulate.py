@@ -27,7 +27,7 @@ class emulate:
     JAX's own JaxRuntimeError inside the block, and also a `KernelError` with the report as its text once it leaves it.
     """
 
-    def __new__(cls, machine: Any = "generic", **options: Any) -> Any:
+    def __new__(cls, machine: Any = "generic", **options: Unpack[Options]) -> Any:
         if callable(machine) and not options:  # @pallasim.emulate
             return cls()(machine)
         return super().__new__(cls)

@@ -95,7 +95,7 @@ def _name_of(name: Any, debug_info: Any) -> str:
 
 
 def _header(cx: ModuleContext, name: str, compiler_params: Any, extra: Mapping[str, Any]) -> str:
-    items: list[tuple[str, str | None]] = [("machine", cx.machine), ("jax", jaxver.rules_of(cx.machine)), ("params", params_dict(compiler_params))]
+    items: list[tuple[str, str | None]] = [("machine", cx.machine), ("params", params_dict(compiler_params))]
     if cx.device_axes:
         items.append(("devices", "[" + ", ".join(f"axis({quote(n)}, {s})" for n, s in cx.device_axes) + "]"))
     if "communicates" in cx.facts:
@@ -106,6 +106,7 @@ def _header(cx: ModuleContext, name: str, compiler_params: Any, extra: Mapping[s
     items += [(k, attr(v)) for k, v in extra.items()]
     if (row := cx.locs.call_row()) >= 0:
         items.append(("call", str(row)))
+    items.append(("jax", jaxver.rules_of(cx.machine)))
     return f"module {quote(name)}{attr_list(items)}"
 
 
