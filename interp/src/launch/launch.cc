@@ -17,6 +17,7 @@
 #include "../engine/snapshot.h"
 #include "../report/checked.h"
 #include "../report/race_watch.h"
+#include "bind.h"
 #include "idle.h"
 #include "pallasim/hw/machine.h"
 #include "pallasim/hw/occupancy.h"
@@ -30,42 +31,7 @@ void request_interrupt() { g_interrupt_epoch.fetch_add(1, std::memory_order_rela
 uint64_t interrupt_epoch() { return g_interrupt_epoch.load(std::memory_order_relaxed); }
 const ir::Module& module_of(const Plan& p) { return p.given ? *p.given : p.module; }
 
-void bad_argument(const Plan& p, std::string message, std::vector<std::string> numbers, std::string hint) {
-  ir::Diagnostic d;
-  d.code = "PS-ARG-001";
-  d.kernel = p.module.name;
-  d.message = std::move(message);
-  d.numbers = std::move(numbers);
-  d.hint = std::move(hint);
-  throw ir::DiagnosticError(std::move(d));
-}
-
 namespace {
-
-std::string type_text(const Buffer& b) {
-  std::string s(ir::name(b.dtype));
-  s += '[';
-  for (size_t i = 0; i < b.dims.size(); ++i) s += (i ? "," : "") + std::to_string(b.dims[i]);
-  return s + ']';
-}
-
-void check_buffer(const Plan& p, const Buffer& b, const ir::Operand& o) {
-  const ir::Type& t = *o.array;
-  bool same = b.dtype == t.dtype && b.dims.size() == t.dims.size();
-  for (size_t d = 0; same && d < b.dims.size(); ++d) same = b.dims[d] == t.dims[d].size;
-  if (!same)
-    bad_argument(p, fmt::format("{} is {}, the kernel was compiled for {}", o.name, type_text(b), ir::to_string(t)), {},
-                 "pass an array of the declared shape and dtype");
-  if (!b.data && t.num_elements() > 0) bad_argument(p, o.name + " has no data", {}, "pass an array");
-}
-
-int64_t read_bound(const Plan& p, const Buffer& b, int index) {
-  const bool wide = b.dtype == ir::DType::I64;
-  const bool one = std::all_of(b.dims.begin(), b.dims.end(), [](int64_t n) { return n == 1; });
-  if (!one || (!wide && b.dtype != ir::DType::I32) || !b.data)
-    bad_argument(p, fmt::format("dynamic grid bound {} is {}", index, type_text(b)), {}, "grid bounds are one i32 or i64");
-  return wide ? *static_cast<const int64_t*>(b.data) : *static_cast<const int32_t*>(b.data);
-}
 
 // An execution for one run.
 class Lease {
@@ -350,12 +316,6 @@ void judge_against_one_piece(const Call& c, const std::vector<GridBox>& units, S
   judge.compare(wanted, copies, *report, results);
 }
 
-bool overlaps(const Buffer& a, const Buffer& b, int64_t a_bytes, int64_t b_bytes) {
-  const auto* p = static_cast<const std::byte*>(a.data);
-  const auto* q = static_cast<const std::byte*>(b.data);
-  return a_bytes > 0 && b_bytes > 0 && p < q + b_bytes && q < p + a_bytes;
-}
-
 std::shared_ptr<const Plan> specialise(const Plan& p, std::span<const Buffer> arrays) {
   std::vector<std::vector<int64_t>> shapes;
   for (const Buffer& b : arrays) shapes.push_back(b.dims);
@@ -372,59 +332,6 @@ std::shared_ptr<const Plan> specialise(const Plan& p, std::span<const Buffer> ar
   std::lock_guard lock(p.mutex);
   if (p.specialised.size() >= 64) p.specialised.clear();
   return p.specialised[key] = plan;
-}
-
-// The operands of one device, outputs prepared; binds the grid.
-std::vector<std::byte*> bind_device(const Plan& p, Session& session, const DeviceCall& d, const Options& options, std::vector<int64_t>* grid, int64_t* points,
-                                    std::vector<int>* unwritten) {
-  const ir::Module& m = p.module;
-  const auto dynamic = static_cast<size_t>(m.num_dynamic);
-  const size_t outputs = d.results.size(), inputs = m.operands.size() - outputs;
-  std::vector<std::byte*> operands(m.operands.size());
-  for (size_t i = 0; i < m.operands.size(); ++i) {
-    const Buffer& b = i < inputs ? d.args[dynamic + i] : d.results[i - inputs];
-    check_buffer(p, b, m.operands[i]);
-    operands[i] = static_cast<std::byte*>(b.data);
-  }
-  *points = 1;
-  grid->clear();
-  for (const ir::GridAxis& a : m.grid) {
-    const int64_t n = a.dynamic < 0 ? a.size : read_bound(p, d.args[static_cast<size_t>(a.dynamic)], a.dynamic);
-    grid->push_back(std::max<int64_t>(n, 0));
-    if (__builtin_mul_overflow(*points, grid->back(), points)) bad_argument(p, "the grid has more than 2^63 points", {}, "");
-  }
-  // Aliased outputs are their inputs: one buffer, as on the device.
-  std::vector<bool> aliased(outputs, false);
-  for (const ir::Alias& a : m.aliases) {
-    const auto in = static_cast<size_t>(a.input), out = static_cast<size_t>(a.output);
-    aliased[out] = true;
-    std::byte* to = operands[inputs + out];
-    if (to && to != operands[in]) std::memcpy(to, operands[in], static_cast<size_t>(m.operands[in].array->num_bytes()));
-    operands[in] = to;
-  }
-  for (size_t o = 0; o < outputs; ++o) {
-    const int64_t bytes = m.operands[inputs + o].array->num_bytes();
-    for (size_t i = 0; i < inputs; ++i) {
-      bool declared = false;
-      for (const ir::Alias& a : m.aliases) declared |= static_cast<size_t>(a.input) == i && static_cast<size_t>(a.output) == o;
-      if (!declared && overlaps(d.results[o], d.args[dynamic + i], bytes, m.operands[i].array->num_bytes()))
-        bad_argument(p, fmt::format("output {} shares memory with input {}", m.operands[inputs + o].name, m.operands[i].name), {},
-                     "declare an input/output alias, or pass a buffer of its own");
-    }
-    for (size_t other = 0; other < o; ++other)
-      if (overlaps(d.results[o], d.results[other], bytes, m.operands[inputs + other].array->num_bytes()))
-        bad_argument(p, fmt::format("output {} shares memory with output {}", m.operands[inputs + o].name, m.operands[inputs + other].name), {},
-                     "pass a buffer of its own");
-    const Window& w = p.windows[inputs + o];
-    if (ir::is_sync(w.dtype)) {
-      if (!aliased[o]) make_semaphores(session.state(), p, m.operands[inputs + o], operands[inputs + o]);
-      continue;
-    }
-    if (aliased[o] || (w.fully_written && *points != 0)) continue;
-    if (w.copies_only && unwritten && *points != 0) unwritten->push_back(w.operand);
-    else poison(operands[inputs + o], m.operands[inputs + o].array->num_elements(), w.dtype, options.uninitialized);
-  }
-  return operands;
 }
 
 }  // namespace

@@ -108,7 +108,7 @@ void WriteWatch::on_access(Execution& ex, const Access& a) {
   auto part = m.parts.upper_bound(box.hull().begin);
   if (part == m.parts.begin()) return;
   const Part& p = std::prev(part)->second;
-  if (box.hull().begin >= p.end) return;
+  if (box.hull().end > p.end) return;  // of something else, in bytes that a scope gave back
   if (!a.write) return read(ex, a, m, p, box);
   if (p.stage) mark_stage(ex, a, p, box);
 }
