@@ -231,6 +231,7 @@ static void show_chips(const ir::Module& m, hw::Family family, Out& out) {
     out.text(fmt::format("fills    {} {}{}: {}\n", ir::name(use.space), counted ? std::to_string(use.bytes) : human_bytes(use.bytes), counted ? "" : " of a core", buffers));
     out.object["occupancy"].push_back({{"space", ir::name(use.space)}, {counted ? "count" : "bytes", use.bytes}, {"buffers", list}});
   }
+  const bool known = hw::knows_compiler(m);
   std::string takes;
   for (const hw::Profile& p : hw::profiles()) {
     if (p.family != family) continue;
@@ -239,9 +240,9 @@ static void show_chips(const ir::Module& m, hw::Family family, Out& out) {
       if (why.empty() && d.severity == ir::Severity::Error) why = d.code + ": " + d.message;
     if (why.empty()) takes += (takes.empty() ? "" : ", ") + p.name;
     else out.text(fmt::format("chip     {} refuses it: {}\n", p.name, escaped(why)));
-    out.object["chips"][p.name] = why.empty() ? Json() : Json(why);
+    if (known || !why.empty()) out.object["chips"][p.name] = why.empty() ? Json() : Json(why);
   }
-  if (!takes.empty()) out.text(fmt::format("chips    {} take it\n", takes));
+  if (!takes.empty() && known) out.text(fmt::format("chips    {} take it\n", takes));
 }
 
 int info(const InfoOptions& o, Out& out) {

@@ -9,6 +9,7 @@
 #include "commands.h"
 #include "io.h"
 #include "npy.h"
+#include "pallasim/hw/rules.h"
 #include "pallasim/trace/causes.h"
 
 namespace pallasim::cli {
@@ -137,6 +138,9 @@ int run(const RunOptions& o, Out& out) {
   if (o.launch || o.rtol != 0 || o.atol != 0)
     fail("PS-CLI-001", "--launch, --rtol and --atol are for capsules, which have recorded outputs");
   ir::Module m = load_module(text, o.file);
+  const interp::Options options = engine_options(o);
+  // What the chip refuses, its memory's size among it, is said before operands are made.
+  if (m.params.empty() && options.rules == interp::Options::Rules::Error) hw::check_rules(m, *options.chip);
   std::vector<Argument> args = make_arguments(&m, o);
   int64_t budget = o.max_memory;
   for (const Argument& a : args) budget -= static_cast<int64_t>(a.array.data.size());
@@ -147,7 +151,6 @@ int run(const RunOptions& o, Out& out) {
   out.object["kernel"] = m.name;
   out.object["machine"] = machine;
 
-  const interp::Options options = engine_options(o);
   const auto plan = interp::compile(std::move(m), options);
   // The plan owns the module now.
   std::vector<Argument> results = make_results(interp::module_of(*plan), budget);

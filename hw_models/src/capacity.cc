@@ -241,7 +241,7 @@ std::vector<std::string> table(const SpaceUse& o, int64_t capacity) {
   const BufferUse& most = *rows.front();
   const int64_t others = o.bytes - total(most), left = (capacity - others) / std::max<int64_t>(most.copies, 1);
   if (others < capacity && left > 0)
-    r.push_back(fmt::format("with all else as it is, {} would fit with {} bytes{}", most.name, left,
+    r.push_back(fmt::format("with all else as it is, {} may take {} bytes{}", most.name, left,
                             most.copies > 1 ? " per copy" : ""));
   return r;
 }

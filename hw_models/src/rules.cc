@@ -4,6 +4,8 @@
 
 namespace pallasim::hw {
 
+bool knows_compiler(const ir::Module& m) { return m.machine == ir::Machine::Triton || m.machine == ir::Machine::Tpu; }
+
 std::vector<ir::Diagnostic> broken_rules(const ir::Module& m, const Profile& p) {
   std::vector<ir::Diagnostic> r;
   if (p.family == Family::Gpu && m.machine == ir::Machine::Triton) {

@@ -327,6 +327,8 @@ def found(program, options):
 
 @pytest.mark.parametrize("code", CASES)
 def test_the_report_has_a_line_of_the_user(code):
+    if code == "PS-TPU-006" and jax.__version_info__ >= (0, 11):
+        pytest.skip("the compiler of JAX 0.11 takes this kernel; test_tpu_rules has the rule for older ones")
     program, options, text = CASES[code]
     findings = found(program, options)
     assert code in [f.code for f in findings], findings

@@ -14,6 +14,9 @@ namespace pallasim::hw {
 // PS-TRI-002 (launches), PS-TRI-003 (operations); of these the first only. All: PS-MEM-001 (capacities).
 std::vector<ir::Diagnostic> broken_rules(const ir::Module&, const Profile&);
 
+// Whether these are rules of the compiler of the module's machine; else capacities alone are compared.
+bool knows_compiler(const ir::Module&);
+
 // Throws DiagnosticError for the first error among them; the others are counted in it. Returns what is no error.
 std::vector<ir::Diagnostic> check_rules(const ir::Module&, const Profile&);
 
