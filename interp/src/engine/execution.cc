@@ -59,6 +59,7 @@ Execution::~Execution() = default;
 
 void Execution::bind(std::span<const std::vector<std::byte*>> arrays, std::span<const int64_t> grid_sizes, int32_t first) {
   operands.assign(arrays.begin(), arrays.end());
+  interrupt_epoch = g_interrupt_epoch.load(std::memory_order_relaxed);
   first_device = first;
   if (const auto n = static_cast<int32_t>(operands.size()); n != devices || !bound) {
     bound = true;

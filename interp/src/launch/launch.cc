@@ -85,8 +85,8 @@ int64_t resident_programs(const Plan& p, const Options& o) {
 std::string run_box(Execution& ex, const Call& c, const GridBox& box) {
   const FloatEnvironment environment;
   ex.options = &c.options;
-  ex.interrupt_epoch = c.interrupt_epoch;
   ex.bind(c.operands, c.grid, c.first_device);
+  ex.interrupt_epoch = c.interrupt_epoch;  // requests since the launch began count
   if (runs_programs(c.plan, c.options)) ex.start_programs(resident_programs(c.plan, c.options));
   else ex.start(box);
   ex.unwritten.clear();

@@ -35,21 +35,14 @@ void Claims::step(int64_t unit, const Access& a, bool kept, State& s, Range byte
 bool Claims::access(int64_t unit, const Access& a, bool kept) {
   if (limit_) return false;
   const Box box = a.box();
-  Regions<State>& regions = instances_[a.instance];
-  const int64_t held = regions.memory();
-  regions.visit(box, [&](State& s, Range bytes) { step(unit, a, kept, s, bytes); });
-  memory_ += regions.memory() - held;
-  if (memory_ <= max_bytes_) return true;
-  limit_ = Races::Limit{a.instance, memory_, max_bytes_};
+  regions_.visit(a.instance, box, [&](State& s, Range bytes) { step(unit, a, kept, s, bytes); });
+  if (memory() <= max_bytes_) return true;
+  limit_ = Races::Limit{a.instance, memory(), max_bytes_};
   return false;
 }
 
 void Claims::fresh(int32_t instance, int64_t begin, int64_t end) {
-  const auto it = instances_.find(instance);
-  if (it == instances_.end()) return;
-  const int64_t held = it->second.memory();
-  it->second.forget(begin, end);
-  memory_ += it->second.memory() - held;
+  regions_.forget(instance, begin, end);
 }
 
 }  // namespace pallasim::memory::shadow

@@ -91,22 +91,15 @@ bool Races::access(Order& order, const Access& a) {
   if (limit_) return false;
   const Box box = a.box();
   if (box.empty()) return true;
-  Regions<State>& regions = instances_[a.instance];
-  const int64_t held = regions.memory();
   const Now now{order, {order.now(a.who), a.site, a.write, a.atomic, a.proxy}, a.instance};
-  regions.visit(box, [&](State& s, Range bytes) { step(now, s, bytes); });
-  memory_ += regions.memory() - held;
-  if (memory_ <= options_.max_bytes) return true;
-  limit_ = Limit{a.instance, memory_, options_.max_bytes};
+  regions_.visit(a.instance, box, [&](State& s, Range bytes) { step(now, s, bytes); });
+  if (memory() <= options_.max_bytes) return true;
+  limit_ = Limit{a.instance, memory(), options_.max_bytes};
   return false;
 }
 
 void Races::fresh(int32_t instance, int64_t begin, int64_t end) {
-  const auto it = instances_.find(instance);
-  if (it == instances_.end()) return;
-  const int64_t held = it->second.memory();
-  it->second.forget(begin, end);
-  memory_ += it->second.memory() - held;
+  regions_.forget(instance, begin, end);
 }
 
 }  // namespace pallasim::memory::shadow

@@ -37,7 +37,7 @@ class Claims {
   // Once per instance and pair of sites.
   const std::vector<Shared>& found() const { return found_; }
   const std::optional<Races::Limit>& limit() const { return limit_; }
-  int64_t memory() const { return memory_; }
+  int64_t memory() const { return regions_.memory(); }
   bool operator==(const Claims&) const = default;
 
  private:
@@ -55,11 +55,10 @@ class Claims {
   };
   void step(int64_t unit, const Access&, bool kept, State&, Range);
   int64_t max_bytes_;
-  std::unordered_map<int32_t, Regions<State>> instances_;
+  InstanceRegions<State> regions_;
   std::vector<Shared> found_;
   std::set<std::tuple<int32_t, int32_t, int32_t>> told_;
   std::optional<Races::Limit> limit_;
-  int64_t memory_ = 0;
 };
 
 }  // namespace pallasim::memory::shadow

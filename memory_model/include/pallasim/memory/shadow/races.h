@@ -71,11 +71,11 @@ class Races {
   bool access(Order&, const Access&);
   // Bytes [begin, end) of the instance are given out again: who touched them before touched something else.
   void fresh(int32_t instance, int64_t begin, int64_t end);
-  void gone(int32_t instance) { instances_.erase(instance); }
+  void gone(int32_t instance) { regions_.gone(instance); }
 
   const std::vector<Race>& found() const { return found_; }
   const std::optional<Limit>& limit() const { return limit_; }
-  int64_t memory() const { return memory_; }
+  int64_t memory() const { return regions_.memory(); }
   bool operator==(const Races&) const = default;
 
  private:
@@ -99,11 +99,10 @@ class Races {
   void insert(const Now&, std::vector<Mark>*);
 
   Options options_;
-  std::unordered_map<int32_t, Regions<State>> instances_;
+  InstanceRegions<State> regions_;
   std::vector<Race> found_;
   std::set<std::tuple<Race::Kind, int32_t, int32_t>> told_;
   std::optional<Limit> limit_;
-  int64_t memory_ = 0;
 };
 
 }  // namespace pallasim::memory::shadow

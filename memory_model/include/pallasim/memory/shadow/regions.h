@@ -402,4 +402,37 @@ class Regions {
   int64_t heap_ = 0;
 };
 
+// The regions of many instances, and the memory that all of them hold.
+template <class State>
+class InstanceRegions {
+ public:
+  template <class F>
+  void visit(int32_t instance, const Box& box, F&& f) {
+    change(instances_[instance], [&](Regions<State>& r) { r.visit(box, f); });
+  }
+  // Bytes [begin, end) of the instance are as at the start.
+  void forget(int32_t instance, int64_t begin, int64_t end) {
+    if (const auto it = instances_.find(instance); it != instances_.end())
+      change(it->second, [&](Regions<State>& r) { r.forget(begin, end); });
+  }
+  void gone(int32_t instance) {
+    const auto it = instances_.find(instance);
+    if (it == instances_.end()) return;
+    memory_ -= it->second.memory();
+    instances_.erase(it);
+  }
+  int64_t memory() const { return memory_; }
+  bool operator==(const InstanceRegions&) const = default;
+
+ private:
+  template <class F>
+  void change(Regions<State>& r, F&& f) {
+    const int64_t held = r.memory();
+    f(r);
+    memory_ += r.memory() - held;
+  }
+  std::unordered_map<int32_t, Regions<State>> instances_;
+  int64_t memory_ = 0;
+};
+
 }  // namespace pallasim::memory::shadow
