@@ -17,7 +17,8 @@ struct Program {
   Session session;
   Options options;
 
-  Program(const std::string& text, std::vector<std::vector<int64_t>> in, std::vector<std::vector<int64_t>> out, ir::DType dtype = ir::DType::F32) {
+  Program(const std::string& text, std::vector<std::vector<int64_t>> in, std::vector<std::vector<int64_t>> out,
+          ir::DType dtype = ir::DType::F32) {
     options.workers = 1;
     plan = compile(ir::parse(text), options);
     auto add = [&](const std::vector<int64_t>& dims, std::vector<Buffer>* to) {
@@ -34,7 +35,8 @@ struct Program {
 };
 
 benchmark::Counter per(benchmark::State& state, double count) {
-  return benchmark::Counter(static_cast<double>(state.iterations()) * count, benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+  return benchmark::Counter(static_cast<double>(state.iterations()) * count,
+                            benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
 }
 
 std::string empty_grid(int64_t n) {
@@ -44,8 +46,10 @@ std::string empty_grid(int64_t n) {
 
 // One input window that moves over an array of `n` rows.
 std::string windowed_grid(int64_t n) {
-  return "pallasim-ir 1\nmodule \"w\" {machine = generic}\ngrid {size = " + std::to_string(n) + "}\ninput \"x\" : f32[" + std::to_string(n) +
-         ",8] {space = any, block = [blocked(1), blocked(8)]} (%0: i32[]) {\n  %1 = constant {value = i32 0x0} : i32[]\n  yield %0, %1\n}\n"
+  return "pallasim-ir 1\nmodule \"w\" {machine = generic}\ngrid {size = " + std::to_string(n) +
+         "}\ninput \"x\" : f32[" + std::to_string(n) +
+         ",8] {space = any, block = [blocked(1), blocked(8)]} (%0: i32[]) {\n  %1 = constant {value = i32 0x0} : "
+         "i32[]\n  yield %0, %1\n}\n"
          "body (%0 \"x\": ref<f32[1,8], any>) {\n  yield\n}\n";
 }
 
@@ -97,7 +101,8 @@ void OpDispatch(benchmark::State& state) {
   ir::ModuleBuilder mb("ops", ir::Machine::Generic);
   mb.output("o", mb.type(ir::DType::I32, {1}), ir::Space::Smem);
   mb.body([](ir::BodyBuilder& b, const ir::Values& refs) {
-    const ir::Value zero = b.constant(ir::DType::I32, 0), end = b.constant(ir::DType::I32, kIterations), one = b.constant(ir::DType::I32, 1);
+    const ir::Value zero = b.constant(ir::DType::I32, 0), end = b.constant(ir::DType::I32, kIterations),
+                    one = b.constant(ir::DType::I32, 1);
     const ir::Values last = b.loop(zero, end, one, {zero}, [](ir::BodyBuilder& b, const ir::Values& v) {
       ir::Value x = v[1];
       for (int i = 0; i < kChain; ++i) x = b.elementwise(i % 2 ? ir::OpCode::xor_ : ir::OpCode::add, {x, v[0]});
@@ -116,7 +121,9 @@ void TileOp(benchmark::State& state, ir::OpCode code) {
   constexpr int kSteps = 100000;
   const bool reduces = code == ir::OpCode::reduce_sum;
   ir::ModuleBuilder mb("tile", ir::Machine::Generic);
-  const std::vector<ir::Dim> out = reduces ? std::vector<ir::Dim>{8} : code == ir::OpCode::transpose ? std::vector<ir::Dim>{128, 8} : std::vector<ir::Dim>{8, 128};
+  const std::vector<ir::Dim> out = reduces                         ? std::vector<ir::Dim>{8}
+                                   : code == ir::OpCode::transpose ? std::vector<ir::Dim>{128, 8}
+                                                                   : std::vector<ir::Dim>{8, 128};
   mb.grid(kSteps).input("x", mb.type(ir::DType::F32, {8, 128})).output("o", mb.type(ir::DType::F32, out));
   mb.body([&](ir::BodyBuilder& b, const ir::Values& refs) {
     const ir::Value x = b.get(refs[0]);
@@ -151,7 +158,8 @@ void Gemm(benchmark::State& state, ir::DType dtype) {
   Program p(ir::print(mb.finish()), {{n, n}, {n, n}}, {{n, n}});
   for (interp::Buffer& a : p.args) a.dtype = dtype;  // its memory is large enough for narrower elements
   for (auto _ : state) p.run();
-  state.counters["GFLOP/s"] = benchmark::Counter(2e-9 * static_cast<double>(n * n * n) * static_cast<double>(state.iterations()), benchmark::Counter::kIsRate);
+  state.counters["GFLOP/s"] = benchmark::Counter(
+      2e-9 * static_cast<double>(n * n * n) * static_cast<double>(state.iterations()), benchmark::Counter::kIsRate);
 }
 BENCHMARK_CAPTURE(Gemm, f32, ir::DType::F32)->Arg(128)->Arg(512)->Arg(1024);
 BENCHMARK_CAPTURE(Gemm, bf16, ir::DType::BF16)->Arg(128)->Arg(512)->Arg(1024);
@@ -164,10 +172,12 @@ BENCHMARK(Launch);
 
 void VectorAdd1M1024Steps(benchmark::State& state) {
   const std::string block = " {space = any, block = [blocked(1024)]} (%0: i32[]) {\n  yield %0\n}\n";
-  const std::string text = "pallasim-ir 1\nmodule \"vadd\" {machine = generic}\ngrid {size = 1024}\ninput \"x\" : f32[1048576]" + block +
-                           "input \"y\" : f32[1048576]" + block + "output \"o\" : f32[1048576]" + block +
-                           "body (%0 \"x\": ref<f32[1024], any>, %1 \"y\": ref<f32[1024], any>, %2 \"o\": ref<f32[1024], any>) {\n"
-                           "  %3 = get %0 : f32[1024]\n  %4 = get %1 : f32[1024]\n  %5 = add %3, %4 : f32[1024]\n  store %2, %5\n  yield\n}\n";
+  const std::string text =
+      "pallasim-ir 1\nmodule \"vadd\" {machine = generic}\ngrid {size = 1024}\ninput \"x\" : f32[1048576]" + block +
+      "input \"y\" : f32[1048576]" + block + "output \"o\" : f32[1048576]" + block +
+      "body (%0 \"x\": ref<f32[1024], any>, %1 \"y\": ref<f32[1024], any>, %2 \"o\": ref<f32[1024], any>) {\n"
+      "  %3 = get %0 : f32[1024]\n  %4 = get %1 : f32[1024]\n  %5 = add %3, %4 : f32[1024]\n  store %2, %5\n  "
+      "yield\n}\n";
   Program p(text, {{1 << 20}, {1 << 20}}, {{1 << 20}});
   for (auto _ : state) p.run();
 }

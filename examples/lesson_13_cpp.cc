@@ -21,7 +21,9 @@ constexpr int64_t kRows = 8, kColumns = 128, kBlock = 2;
 ir::Module axpy(int64_t shift) {
   ir::ModuleBuilder kernel("axpy_kernel", ir::Machine::Generic, /*locations=*/true);
   const ir::Type* array = kernel.type(DType::F32, {kRows, kColumns});
-  const auto block_of_rows = [](BodyBuilder& b, const Values& ids) { return Values{ids[0], b.constant(DType::I32, 0)}; };
+  const auto block_of_rows = [](BodyBuilder& b, const Values& ids) {
+    return Values{ids[0], b.constant(DType::I32, 0)};
+  };
   kernel.grid(kRows / kBlock);
   kernel.input("x_ref", array);
   kernel.input("y_ref", array).block({kBlock, kColumns}, block_of_rows);

@@ -1,5 +1,5 @@
-// Functions that libm lacks, in long double: what the kernels' f64 bodies are measured against. Other expansions or more terms
-// than those bodies have, and eleven more bits.
+// Functions that libm lacks, in long double: what the kernels' f64 bodies are measured against. Other expansions or
+// more terms than those bodies have, and eleven more bits.
 #pragma once
 #include <cmath>
 
@@ -8,8 +8,10 @@ namespace pallasim::interp::exact {
 using L = long double;
 constexpr L kPi = 3.14159265358979323846264338327950288L;
 // B(2k), k = 1 ...
-constexpr L kBernoulli[] = {1.0L / 6, -1.0L / 30, 1.0L / 42, -1.0L / 30, 5.0L / 66, -691.0L / 2730, 7.0L / 6, -3617.0L / 510, 43867.0L / 798,
-                            -174611.0L / 330, 854513.0L / 138, -236364091.0L / 2730, 8553103.0L / 6};
+constexpr L kBernoulli[] = {1.0L / 6,       -1.0L / 30,       1.0L / 42,       -1.0L / 30,
+                            5.0L / 66,      -691.0L / 2730,   7.0L / 6,        -3617.0L / 510,
+                            43867.0L / 798, -174611.0L / 330, 854513.0L / 138, -236364091.0L / 2730,
+                            8553103.0L / 6};
 
 inline L logistic(L x) { return x >= 0 ? 1 / (1 + expl(-x)) : expl(x) / (1 + expl(x)); }
 inline L rsqrt(L x) { return 1 / sqrtl(x); }

@@ -14,8 +14,9 @@ using pallasim::ir::DType;
 using pallasim::ir::OpCode;
 
 void per_element(benchmark::State& state, int64_t n) {
-  state.counters["ns/elem"] = benchmark::Counter(static_cast<double>(n) * static_cast<double>(state.iterations()) * 1e-9,
-                                                 benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+  state.counters["ns/elem"] =
+      benchmark::Counter(static_cast<double>(n) * static_cast<double>(state.iterations()) * 1e-9,
+                         benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
 }
 
 void strip(benchmark::State& state, const KernelTable* t, OpCode op, DType d) {
@@ -68,7 +69,8 @@ void gemm(benchmark::State& state, GemmBackend backend, DType in, int64_t n) {
   k.a_row = k.b_row = k.c_row = n;
   k.a_col = k.b_col = 1;
   for (auto _ : state) contract(k, c.data(), a.data(), b.data(), backend);
-  state.counters["GF/s"] = benchmark::Counter(2e-9 * static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(state.iterations()),
+  state.counters["GF/s"] = benchmark::Counter(2e-9 * static_cast<double>(n) * static_cast<double>(n) *
+                                                  static_cast<double>(n) * static_cast<double>(state.iterations()),
                                               benchmark::Counter::kIsRate);
 }
 
@@ -89,12 +91,14 @@ int main(int argc, char** argv) {
   for (const char* isa : {"avx512", "avx2", "baseline"}) {
     const KernelTable* t = kernels_for(isa);
     if (!t) continue;
-    for (OpCode op : {OpCode::add, OpCode::max, OpCode::div, OpCode::lt, OpCode::select_n, OpCode::exp, OpCode::tanh, OpCode::logistic, OpCode::log,
-                      OpCode::log1p, OpCode::sin, OpCode::rsqrt, OpCode::erf, OpCode::pow})
+    for (OpCode op :
+         {OpCode::add, OpCode::max, OpCode::div, OpCode::lt, OpCode::select_n, OpCode::exp, OpCode::tanh,
+          OpCode::logistic, OpCode::log, OpCode::log1p, OpCode::sin, OpCode::rsqrt, OpCode::erf, OpCode::pow})
       benchmark::RegisterBenchmark(name("strip", isa, pallasim::ir::name(op), "f32").c_str(), strip, t, op, DType::F32);
     for (OpCode op : {OpCode::add, OpCode::exp})
       for (DType d : {DType::BF16, DType::F16, DType::F8E4M3FN, DType::F64})
-        benchmark::RegisterBenchmark(name("strip", isa, pallasim::ir::name(op), pallasim::ir::name(d)).c_str(), strip, t, op, d);
+        benchmark::RegisterBenchmark(name("strip", isa, pallasim::ir::name(op), pallasim::ir::name(d)).c_str(), strip,
+                                     t, op, d);
     for (OpCode op : {OpCode::add, OpCode::mul, OpCode::div, OpCode::shift_left})
       benchmark::RegisterBenchmark(name("strip", isa, pallasim::ir::name(op), "i32").c_str(), strip, t, op, DType::I32);
     for (DType d : {DType::F32, DType::BF16, DType::F16, DType::F8E4M3FN, DType::I8}) {
@@ -104,13 +108,19 @@ int main(int argc, char** argv) {
     for (OpCode op : {OpCode::reduce_sum, OpCode::reduce_max})
       for (DType d : {DType::F32, DType::BF16})
         for (auto [rows, inner] : {std::pair<int64_t, int64_t>{16, 1}, {128, 1}, {4096, 1}, {128, 128}, {8, 1024}})
-          benchmark::RegisterBenchmark((name(pallasim::ir::name(op), isa, pallasim::ir::name(d)) + std::to_string(rows) + "x" + std::to_string(inner)).c_str(), reduce, t, op, d, rows, inner);
+          benchmark::RegisterBenchmark((name(pallasim::ir::name(op), isa, pallasim::ir::name(d)) +
+                                        std::to_string(rows) + "x" + std::to_string(inner))
+                                           .c_str(),
+                                       reduce, t, op, d, rows, inner);
   }
   for (int64_t n : {8, 16, 24, 32, 64, 128, 256, 512, 1024})
-    for (auto [b, label] : {std::pair{GemmBackend::Auto, "auto"}, {GemmBackend::OneDnn, "onednn"}, {GemmBackend::Eigen, "eigen"}})
+    for (auto [b, label] :
+         {std::pair{GemmBackend::Auto, "auto"}, {GemmBackend::OneDnn, "onednn"}, {GemmBackend::Eigen, "eigen"}})
       for (DType d : {DType::F32, DType::BF16})
-        benchmark::RegisterBenchmark((name("gemm", label, pallasim::ir::name(d)) + std::to_string(n)).c_str(), gemm, b, d, n);
-  for (int64_t n : {16, 128, 512}) benchmark::RegisterBenchmark(("transpose/" + std::to_string(n)).c_str(), transpose, n);
+        benchmark::RegisterBenchmark((name("gemm", label, pallasim::ir::name(d)) + std::to_string(n)).c_str(), gemm, b,
+                                     d, n);
+  for (int64_t n : {16, 128, 512})
+    benchmark::RegisterBenchmark(("transpose/" + std::to_string(n)).c_str(), transpose, n);
   benchmark::Initialize(&argc, argv);
   benchmark::RunSpecifiedBenchmarks();
 }

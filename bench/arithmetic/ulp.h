@@ -18,12 +18,12 @@ using L = long double;
 struct Function {
   ir::OpCode op;
   const char* name;
-  double lo, hi;             // where arguments are drawn from
-  L (*one)(L) = nullptr;     // one of these
+  double lo, hi;          // where arguments are drawn from
+  L (*one)(L) = nullptr;  // one of these
   L (*two)(L, L) = nullptr;
   L (*three)(L, L, L) = nullptr;
-  // Wide: also random bits over the whole range. Range: the interval only; its functions are slow, or have zeros outside.
-  // Order: the first argument is a positive integer. Unit: the last argument lies in [0, 1].
+  // Wide: also random bits over the whole range. Range: the interval only; its functions are slow, or have zeros
+  // outside. Order: the first argument is a positive integer. Unit: the last argument lies in [0, 1].
   enum class Draw : uint8_t { Wide, Range, Order, Unit } draw = Draw::Wide;
 };
 
@@ -67,7 +67,8 @@ inline const std::vector<Function>& functions() {
       {OpCode::igammac, "igammac", 0.1, 20, nullptr, exact::igammac, nullptr, Range},
       {OpCode::zeta, "zeta", 1.5, 20, nullptr, exact::zeta, nullptr, Range},
       {OpCode::polygamma, "polygamma", 0.5, 12, nullptr, exact::polygamma, nullptr, Order},
-      {OpCode::regularized_incomplete_beta, "regularized_incomplete_beta", 0.2, 12, nullptr, nullptr, exact::beta, Unit},
+      {OpCode::regularized_incomplete_beta, "regularized_incomplete_beta", 0.2, 12, nullptr, nullptr, exact::beta,
+       Unit},
   };
   return list;
 }
@@ -77,12 +78,13 @@ struct Format {
   int digits, min_exponent;  // as in numeric_limits
   double max;
 };
-inline constexpr Format kFormats[] = {
-    {ir::DType::F32, 24, -125, 0x1.fffffep127}, {ir::DType::F64, 53, -1021, 0x1.fffffffffffffp1023},
-    {ir::DType::BF16, 8, -125, 0x1.fep127}, {ir::DType::F16, 11, -13, 65504}};
+inline constexpr Format kFormats[] = {{ir::DType::F32, 24, -125, 0x1.fffffep127},
+                                      {ir::DType::F64, 53, -1021, 0x1.fffffffffffffp1023},
+                                      {ir::DType::BF16, 8, -125, 0x1.fep127},
+                                      {ir::DType::F16, 11, -13, 65504}};
 
-// Distance of `got` from the exact value in units of the format's last place there. Infinite when one is NaN and the other
-// is not, or when an infinity is missed.
+// Distance of `got` from the exact value in units of the format's last place there. Infinite when one is NaN and the
+// other is not, or when an infinity is missed.
 inline double error(const Format& f, double got, L exact) {
   if (std::isnan(exact) || std::isnan(got)) return std::isnan(exact) == std::isnan(got) ? 0 : INFINITY;
   const L edge = f.max + ldexpl(1.0L, std::ilogb(f.max) - f.digits);  // rounds to infinity from here on
@@ -105,7 +107,8 @@ struct Worst {
   double x[3] = {};
 };
 
-// The largest error over `strips` strips of arguments, which are the first ones of any larger number of them. -1: no body.
+// The largest error over `strips` strips of arguments, which are the first ones of any larger number of them. -1: no
+// body.
 inline Worst measure(const KernelTable& table, const Function& f, const Format& format, int strips, unsigned seed) {
   const StripFn fn = table.strip(f.op, format.dtype);
   if (!fn) return {-1, {}};
@@ -114,8 +117,10 @@ inline Worst measure(const KernelTable& table, const Function& f, const Format& 
   Worst worst;
   std::mt19937_64 rng(seed);
   std::uniform_real_distribution<double> u(f.lo, f.hi), unit(0, 1);
-  const ConvertFn round = table.convert(ir::DType::F64, format.dtype), back = table.convert(format.dtype, ir::DType::F64);
-  std::vector<double> wide[3] = {std::vector<double>(kStrip), std::vector<double>(kStrip), std::vector<double>(kStrip)}, got(kStrip);
+  const ConvertFn round = table.convert(ir::DType::F64, format.dtype),
+                  back = table.convert(format.dtype, ir::DType::F64);
+  std::vector<double> wide[3] = {std::vector<double>(kStrip), std::vector<double>(kStrip), std::vector<double>(kStrip)},
+                      got(kStrip);
   std::vector<double> args[3] = {wide[0], wide[0], wide[0]}, result(kStrip);  // registers of 4 or 8 bytes
   StripParams p;
   p.dtype = format.dtype;
@@ -151,7 +156,9 @@ inline Worst measure(const KernelTable& table, const Function& f, const Format& 
   return worst;
 }
 // As many strips of a function as fit into the time: libm's own are fast.
-inline int share(const Function& f, int strips) { return f.draw == Function::Draw::Wide ? strips : std::max(1, strips / 40); }
+inline int share(const Function& f, int strips) {
+  return f.draw == Function::Draw::Wide ? strips : std::max(1, strips / 40);
+}
 inline constexpr unsigned kSeed = 1;
 
 }  // namespace pallasim::interp::ulp

@@ -13,16 +13,20 @@ int chips(const ChipsOptions& o, Out& out) {
     Json all = Json::array();
     for (const hw::Profile& p : hw::profiles()) {
       const bool gpu = p.family == hw::Family::Gpu;
-      out.text(fmt::format("{:9} {:22} {}\n", p.name, p.device_kind,
-                           p.family == hw::Family::Generic ? std::string("refuses nothing that has a meaning")
-                                                           : fmt::format("{} {}{}", p.device_cores, gpu ? "SM" : "TensorCore", p.device_cores > 1 ? "s" : "")));
+      out.text(fmt::format(
+          "{:9} {:22} {}\n", p.name, p.device_kind,
+          p.family == hw::Family::Generic
+              ? std::string("refuses nothing that has a meaning")
+              : fmt::format("{} {}{}", p.device_cores, gpu ? "SM" : "TensorCore", p.device_cores > 1 ? "s" : "")));
       all.push_back(p.name);
     }
     out.object["chips"] = all;
     return kOk;
   }
   const hw::Chip* chip = hw::find_chip(o.name);
-  if (!chip) fail("PS-CLI-001", fmt::format("there is no figure of a chip {}", escaped(o.name)), {}, "pallasim chips lists the chips");
+  if (!chip)
+    fail("PS-CLI-001", fmt::format("there is no figure of a chip {}", escaped(o.name)), {},
+         "pallasim chips lists the chips");
   size_t widths[3] = {};
   auto value = [](const hw::Figure& f) { return f.unit.empty() || !f.known ? f.text : f.text + " " + f.unit; };
   for (const hw::Figure& f : chip->figures) {
@@ -32,9 +36,14 @@ int chips(const ChipsOptions& o, Out& out) {
   }
   Json figures = Json::array();
   for (const hw::Figure& f : chip->figures) {
-    out.text(fmt::format("{:{}}  {:{}}  per {:{}}  {}{}\n", f.field, widths[0], value(f), widths[1], f.scope, widths[2], f.source,
-                         f.note.empty() ? "" : "; " + f.note));
-    figures.push_back({{"field", f.field}, {"value", f.text}, {"unit", f.unit}, {"scope", f.scope}, {"source", f.source}, {"note", f.note}});
+    out.text(fmt::format("{:{}}  {:{}}  per {:{}}  {}{}\n", f.field, widths[0], value(f), widths[1], f.scope, widths[2],
+                         f.source, f.note.empty() ? "" : "; " + f.note));
+    figures.push_back({{"field", f.field},
+                       {"value", f.text},
+                       {"unit", f.unit},
+                       {"scope", f.scope},
+                       {"source", f.source},
+                       {"note", f.note}});
   }
   out.object["chip"] = chip->name;
   out.object["figures"] = figures;

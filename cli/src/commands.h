@@ -39,7 +39,8 @@ Json to_json_object(const ir::Diagnostic&);
 struct RunOptions {
   std::string file;
   std::vector<std::string> args, dims;
-  std::string out, fill, replay, schedule = "run-to-block", numerics, copies, pipeline, rules, chip;  // no chip: generic, or that of the capsule
+  std::string out, fill, replay, schedule = "run-to-block", numerics, copies, pipeline, rules,
+                                 chip;  // no chip: generic, or that of the capsule
   uint64_t seed = 0;
   std::optional<uint64_t> schedule_seed;
   bool verify_split = false;

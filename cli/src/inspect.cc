@@ -224,12 +224,16 @@ static void show_chips(const ir::Module& m, hw::Family family, Out& out) {
     std::string buffers;
     Json list = Json::array();
     for (const hw::BufferUse& b : use.buffers) {
-      buffers += fmt::format("{}{}{}", buffers.empty() ? "" : ", ", b.copies > 1 ? std::to_string(b.copies) + " x " : "", escaped(b.name));
+      buffers += fmt::format("{}{}{}", buffers.empty() ? "" : ", ",
+                             b.copies > 1 ? std::to_string(b.copies) + " x " : "", escaped(b.name));
       list.push_back({{"name", b.name}, {"bytes", b.bytes}, {"copies", b.copies}, {"what", b.role}});
     }
     const bool counted = use.space == ir::Space::Semaphore;
-    out.text(fmt::format("fills    {} {}{}: {}\n", ir::name(use.space), counted ? std::to_string(use.bytes) : human_bytes(use.bytes), counted ? "" : " of a core", buffers));
-    out.object["occupancy"].push_back({{"space", ir::name(use.space)}, {counted ? "count" : "bytes", use.bytes}, {"buffers", list}});
+    out.text(fmt::format("fills    {} {}{}: {}\n", ir::name(use.space),
+                         counted ? std::to_string(use.bytes) : human_bytes(use.bytes), counted ? "" : " of a core",
+                         buffers));
+    out.object["occupancy"].push_back(
+        {{"space", ir::name(use.space)}, {counted ? "count" : "bytes", use.bytes}, {"buffers", list}});
   }
   const bool known = hw::knows_compiler(m);
   std::string takes;

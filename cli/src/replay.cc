@@ -107,9 +107,7 @@ class Replay {
     out_.object["omitted"] = capsule_.omitted();
   }
 
-  void finding(ir::Diagnostic d) {
-    code_ = std::max(code_, out_.finding(d));
-  }
+  void finding(ir::Diagnostic d) { code_ = std::max(code_, out_.finding(d)); }
 
   static ir::Diagnostic differs(std::string code, const CapsuleLaunch& l, std::string message) {
     ir::Diagnostic d;
@@ -130,7 +128,8 @@ class Replay {
   // How many recorded launches are one: those of devices that reach into each other follow each other.
   size_t devices_of(const CapsuleLaunch& l) {
     try {
-      return static_cast<size_t>(interp::devices_of(*plan_of(l, engine_options(options_, interp::parse_options(l.options)))));
+      return static_cast<size_t>(
+          interp::devices_of(*plan_of(l, engine_options(options_, interp::parse_options(l.options)))));
     } catch (const ir::DiagnosticError&) {
       return 1;  // its own launch reports it
     }
@@ -196,7 +195,8 @@ class Replay {
       }
       launch(*plan, options, launches, in, to, all);
       for (size_t i = 0; i < launches.size(); ++i) {
-        verdicts[i] = l.error.empty() ? outputs(launches[i], number + i, to[i], &budget, &all[i]) : "another end than recorded";
+        verdicts[i] =
+            l.error.empty() ? outputs(launches[i], number + i, to[i], &budget, &all[i]) : "another end than recorded";
       }
       if (!l.error.empty()) {
         ir::Diagnostic d =
@@ -212,7 +212,8 @@ class Replay {
       }
     }
     for (size_t i = 0; i < launches.size(); ++i) {
-      out_.text(fmt::format("launch {:<3} {} on device {}: {}\n", number + i, escaped(l.kernel), launches[i].device, verdicts[i]));
+      out_.text(fmt::format("launch {:<3} {} on device {}: {}\n", number + i, escaped(l.kernel), launches[i].device,
+                            verdicts[i]));
       out_.object["launches"].push_back(std::move(all[i]));
     }
     if (options_.time && !seconds_.empty())
@@ -227,7 +228,8 @@ class Replay {
     if (exit != kFinding && exit != kUnsupported && d.code != l.error) throw ir::DiagnosticError(std::move(d));
     finding(d);
     if (d.code == l.error) return fmt::format("{}, as recorded", d.code);
-    ir::Diagnostic other = differs("PS-DIFF-002", l, fmt::format("launch {} failed, but not when it was recorded", number));
+    ir::Diagnostic other =
+        differs("PS-DIFF-002", l, fmt::format("launch {} failed, but not when it was recorded", number));
     if (!l.error.empty()) {
       other.message = fmt::format("launch {} failed in another way than when it was recorded", number);
       other.numbers = {fmt::format("recorded: {}", l.error)};
@@ -246,7 +248,8 @@ class Replay {
       results.push_back(buffers(to[i]));
     }
     std::vector<interp::DeviceCall> calls;
-    for (size_t i = 0; i < launches.size(); ++i) calls.push_back({static_cast<int32_t>(launches[i].device), args[i], results[i]});
+    for (size_t i = 0; i < launches.size(); ++i)
+      calls.push_back({static_cast<int32_t>(launches[i].device), args[i], results[i]});
     for (int i = 0; i < options_.repeat; ++i) {
       const auto start = std::chrono::steady_clock::now();
       interp::Outcome outcome = interp::try_launch(plan, session_, calls, options);

@@ -25,10 +25,12 @@ interp::Options engine_options(const RunOptions& o, interp::Options e) {
   if (o.copies == "eager") e.copies = interp::Options::Copies::AtIssue;
   else if (o.copies == "on_wait") e.copies = interp::Options::Copies::AtWait;
   else if (o.copies == "scheduled") e.copies = interp::Options::Copies::Scheduled;
-  if (!o.pipeline.empty()) e.pipeline = o.pipeline == "modelled" ? interp::Options::Pipeline::Modelled : interp::Options::Pipeline::Elided;
+  if (!o.pipeline.empty())
+    e.pipeline = o.pipeline == "modelled" ? interp::Options::Pipeline::Modelled : interp::Options::Pipeline::Elided;
   if (o.cores) e.cores = o.cores;
   if (!o.chip.empty()) e.chip = hw::find_profile(o.chip);
-  if (!e.chip) fail("PS-CLI-001", fmt::format("--chip {}: there is no such chip", o.chip), {}, "pallasim chips lists them");
+  if (!e.chip)
+    fail("PS-CLI-001", fmt::format("--chip {}: there is no such chip", o.chip), {}, "pallasim chips lists them");
   e.workers = o.workers;
   e.checked |= o.checked;
   e.verify_split |= o.verify_split;

@@ -34,12 +34,13 @@ struct Need {
   const char* field;
   int64_t Profile::*member;
 };
-constexpr Need kTpu[] = {
-    {"device_cores", &Profile::device_cores}, {"chip_cores", &Profile::chip_cores}, {"generation", &Profile::generation},
-    {"lanes", &Profile::lanes}, {"sublanes", &Profile::sublanes}, {"sparsecores", &Profile::sparsecores}};
-constexpr Need kSparseCore[] = {
-    {"subcores", &Profile::subcores}, {"subcore_lanes", &Profile::subcore_lanes},
-    {"subcore_vmem_bytes", &Profile::subcore_vmem_bytes}, {"subcore_dma_granule", &Profile::subcore_dma_granule}};
+constexpr Need kTpu[] = {{"device_cores", &Profile::device_cores}, {"chip_cores", &Profile::chip_cores},
+                         {"generation", &Profile::generation},     {"lanes", &Profile::lanes},
+                         {"sublanes", &Profile::sublanes},         {"sparsecores", &Profile::sparsecores}};
+constexpr Need kSparseCore[] = {{"subcores", &Profile::subcores},
+                                {"subcore_lanes", &Profile::subcore_lanes},
+                                {"subcore_vmem_bytes", &Profile::subcore_vmem_bytes},
+                                {"subcore_dma_granule", &Profile::subcore_dma_granule}};
 constexpr Need kGpu[] = {{"device_cores", &Profile::device_cores},
                          {"warps_per_sm", &Profile::warps_per_sm},
                          {"blocks_per_sm", &Profile::blocks_per_sm},

@@ -11,9 +11,7 @@ std::vector<ir::Diagnostic> broken_rules(const ir::Module& m, const Profile& p) 
   if (p.family == Family::Gpu && m.machine == ir::Machine::Triton) {
     try {
       check_triton(m);
-    } catch (ir::DiagnosticError& e) {
-      r.push_back(std::move(e.diagnostic()));
-    }
+    } catch (ir::DiagnosticError& e) { r.push_back(std::move(e.diagnostic())); }
   }
   if (p.family == Family::Tpu && m.machine == ir::Machine::Tpu) {
     check_tpu_launch(m, p, &r);
@@ -29,7 +27,8 @@ std::vector<ir::Diagnostic> check_rules(const ir::Module& m, const Profile& p) {
   const auto first = std::find_if(all.begin(), all.end(), is_error);
   if (first == all.end()) return all;
   if (const auto n = std::count_if(all.begin(), all.end(), is_error); n > 1)
-    first->numbers.push_back(std::to_string(n - 1) + (n == 2 ? " more place breaks" : " more places break") + " a rule; rules as warnings list them all");
+    first->numbers.push_back(std::to_string(n - 1) + (n == 2 ? " more place breaks" : " more places break") +
+                             " a rule; rules as warnings list them all");
   throw ir::DiagnosticError(std::move(*first));
 }
 

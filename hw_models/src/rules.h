@@ -23,8 +23,8 @@ inline int64_t jax_minor(const ir::Module& m) {
 bool is_trivial_window(const ir::Operand&);
 
 // A broken rule of the kernel. Warnings are what a compiler may still accept.
-inline ir::Diagnostic& report(const ir::Module& m, std::vector<ir::Diagnostic>* out, const char* code, std::string message, ir::LocId loc = -1,
-                              std::string hint = {}) {
+inline ir::Diagnostic& report(const ir::Module& m, std::vector<ir::Diagnostic>* out, const char* code,
+                              std::string message, ir::LocId loc = -1, std::string hint = {}) {
   ir::Diagnostic d;
   d.code = code;
   d.kernel = m.name;

@@ -1,5 +1,5 @@
-// Where a slice at a dynamic place may begin. libtpu demands a proof (its error E2003, jax issue 36770); how it proves is not
-// published, so what cannot be proven here is a warning.
+// Where a slice at a dynamic place may begin. libtpu demands a proof (its error E2003, jax issue 36770); how it proves
+// is not published, so what cannot be proven here is a warning.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -37,7 +37,10 @@ int64_t TpuRules::derived_divisor(ir::ValueId v, int depth) {
       const int64_t n = ir::bit_width(a.dtype) >= 64 ? a.i : static_cast<int32_t>(static_cast<uint32_t>(a.i));
       return n < -kLarge || n > kLarge ? 1 : std::abs(n);
     }
-    case OpCode::add: case OpCode::sub: case OpCode::max: case OpCode::min: return std::gcd(in(0), in(1));
+    case OpCode::add:
+    case OpCode::sub:
+    case OpCode::max:
+    case OpCode::min: return std::gcd(in(0), in(1));
     case OpCode::mul: {
       const int64_t a = in(0), b = in(1);
       return a > kLarge || b > kLarge ? std::max(a, b) : a * b;
@@ -74,8 +77,11 @@ void TpuRules::alignment(const ir::Op& op, ir::ValueId ref, const ir::Attr* view
     else if (d + 2 == dims.size()) unit = t.dtype != ir::DType::Bool && ir::bit_width(t.dtype) < 32 ? 8 : 1;
     const int64_t known = divisor(op.operands[static_cast<size_t>(start.i)]);
     if (known % unit == 0) continue;
-    ir::Diagnostic& r = add("PS-TPU-007", fmt::format("nothing shows that the index of dimension {} of {} is a multiple of {}", d, name_of(ref), unit), op.loc,
-                            fmt::format("if it is, say so: pl.multiple_of(i, {}); else take whole tiles and rotate: pltpu.roll", unit));
+    ir::Diagnostic& r = add(
+        "PS-TPU-007",
+        fmt::format("nothing shows that the index of dimension {} of {} is a multiple of {}", d, name_of(ref), unit),
+        op.loc,
+        fmt::format("if it is, say so: pl.multiple_of(i, {}); else take whole tiles and rotate: pltpu.roll", unit));
     r.severity = ir::Severity::Warning;
     if (known > 1) r.numbers.push_back(fmt::format("it is a multiple of {}", known));
   }

@@ -1,4 +1,5 @@
-// Rules of JAX's TPU lowering (jax _src/pallas/mosaic/lowering.py, 0.10.2) on what a launch declares: blocks, grid, meshes.
+// Rules of JAX's TPU lowering (jax _src/pallas/mosaic/lowering.py, 0.10.2) on what a launch declares: blocks, grid,
+// meshes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +16,8 @@ bool is_trivial_window(const ir::Operand& o) {
   const ir::Region& map = o.index_map->region;
   for (ir::ValueId v : map.ops.back().operands) {
     const auto zero = std::find_if(map.ops.begin(), map.ops.end(), [&](const ir::Op& op) {
-      return op.code == ir::OpCode::constant && op.results[0] == v && op.attr("value")->is(ir::Attr::Kind::Bits) && op.attr("value")->i == 0;
+      return op.code == ir::OpCode::constant && op.results[0] == v && op.attr("value")->is(ir::Attr::Kind::Bits) &&
+             op.attr("value")->i == 0;
     });
     if (zero == map.ops.end()) return false;
   }
@@ -44,7 +46,9 @@ class Launch {
   }
 
  private:
-  static std::string sizes(const std::vector<int64_t>& v) { return fmt::format("({}{})", fmt::join(v, ", "), v.size() == 1 ? "," : ""); }
+  static std::string sizes(const std::vector<int64_t>& v) {
+    return fmt::format("({}{})", fmt::join(v, ", "), v.size() == 1 ? "," : "");
+  }
 
   void refuse_block(const ir::Operand& o, std::string what, std::string hint) {
     const ir::LocId loc = o.has_block && !o.index_map->region.ops.empty() ? o.index_map->region.ops.back().loc : -1;
@@ -55,29 +59,37 @@ class Launch {
     ir::Diagnostic& d = report(m_, out_, "PS-TPU-001", std::move(what), at, std::move(hint));
     std::vector<int64_t> array;
     for (const ir::Dim& dim : o.array->dims) array.push_back(dim.size);
-    d.numbers.push_back(fmt::format("{} has shape {} of {}, in {}", o.name, sizes(array), ir::name(o.array->dtype), ir::name(o.space)));
+    d.numbers.push_back(
+        fmt::format("{} has shape {} of {}, in {}", o.name, sizes(array), ir::name(o.array->dtype), ir::name(o.space)));
     if (!o.has_block) return;
     std::string block;
     for (const ir::BlockDim& b : o.block) {
       block += block.empty() ? "" : ", ";
-      block += b.kind == Kind::Squeezed ? "squeezed" : b.kind == Kind::Element ? fmt::format("Element({})", b.size) : b.kind == Kind::BoundedSlice ? fmt::format("BoundedSlice({})", b.size) : std::to_string(b.size);
+      block += b.kind == Kind::Squeezed       ? "squeezed"
+               : b.kind == Kind::Element      ? fmt::format("Element({})", b.size)
+               : b.kind == Kind::BoundedSlice ? fmt::format("BoundedSlice({})", b.size)
+                                              : std::to_string(b.size);
     }
     d.numbers.push_back(fmt::format("its blocks have shape ({}{})", block, o.block.size() == 1 ? "," : ""));
   }
 
   void block(const ir::Operand& o) {
     const size_t rank = o.array->dims.size();
-    if (rank < 1) return refuse_block(o, fmt::format("{} is a scalar in {}: blocks have one dimension or more", o.name, ir::name(o.space)),
-                                      "scalars live in SMEM: pl.BlockSpec(memory_space=pltpu.SMEM)");
+    if (rank < 1)
+      return refuse_block(
+          o, fmt::format("{} is a scalar in {}: blocks have one dimension or more", o.name, ir::name(o.space)),
+          "scalars live in SMEM: pl.BlockSpec(memory_space=pltpu.SMEM)");
     if (!o.has_block) return;
     const bool trivial = is_trivial_window(o);
     if ((o.space == Space::Any || o.space == Space::Hbm) && !trivial)
       return refuse_block(o, fmt::format("{} is blocked, but lives in {}", o.name, ir::name(o.space)),
-                          "only arrays in VMEM and SMEM are given block by block; arrays in HBM are given whole, and the kernel copies parts of them");
+                          "only arrays in VMEM and SMEM are given block by block; arrays in HBM are given whole, and "
+                          "the kernel copies parts of them");
     tiles(o);
     if (trivial && m_.grid.empty()) return;
     if (m_.grid.empty())
-      return refuse_block(o, fmt::format("a window into {} without a grid", o.name), "pass grid=(1,), or the whole array");
+      return refuse_block(o, fmt::format("a window into {} without a grid", o.name),
+                          "pass grid=(1,), or the whole array");
     kinds(o);
     if (!(trivial && o.space == Space::Vmem)) pipeline(o);
   }
@@ -90,22 +102,30 @@ class Launch {
     const int64_t minor = size(rank - 1);
     if (rank >= 2) {
       if ((whole(rank - 1) || minor % 128 == 0) && (whole(rank - 2) || size(rank - 2) % 8 == 0)) return;
-      return refuse_block(o, fmt::format("the last two dimensions of the blocks of {} are {} and {}, which are not multiples of 8 and 128", o.name, size(rank - 2), minor),
-                          "a block's last two dimensions are multiples of 8 and 128, or the whole of the array's");
+      return refuse_block(
+          o,
+          fmt::format("the last two dimensions of the blocks of {} are {} and {}, which are not multiples of 8 and 128",
+                      o.name, size(rank - 2), minor),
+          "a block's last two dimensions are multiples of 8 and 128, or the whole of the array's");
     }
     const int bits = o.array->dtype == ir::DType::Bool ? 32 : ir::bit_width(o.array->dtype);
     const int64_t least = p_.lanes * (32 / std::max(bits, 1));
     if (whole(0) || minor % (p_.lanes * p_.sublanes) == 0 || (minor >= least && (minor & (minor - 1)) == 0)) return;
     refuse_block(o, fmt::format("blocks of {} elements of the one-dimensional {}", minor, o.name),
-                 fmt::format("such blocks are the whole array, a multiple of {}, or a power of two from {} on", p_.lanes * p_.sublanes, least));
+                 fmt::format("such blocks are the whole array, a multiple of {}, or a power of two from {} on",
+                             p_.lanes * p_.sublanes, least));
   }
 
   void kinds(const ir::Operand& o) {
     const auto is = [&](Kind k) { return [k](const ir::BlockDim& b) { return b.kind == k; }; };
     if (std::any_of(o.block.begin(), o.block.end(), is(Kind::BoundedSlice)))
-      return refuse_block(o, fmt::format("Unsupported block dimension type: a bounded slice in the blocks of {}", o.name), "pallas_call's own pipeline has no slices of changing size; pltpu.emit_pipeline does");
-    if (std::any_of(o.block.begin(), o.block.end(), is(Kind::Element)) && std::any_of(o.block.begin(), o.block.end(), is(Kind::Blocked)))
-      refuse_block(o, fmt::format("some dimensions of the blocks of {} are Elements and others are not", o.name), "make every dimension pl.Element(n), or squeezed");
+      return refuse_block(o,
+                          fmt::format("Unsupported block dimension type: a bounded slice in the blocks of {}", o.name),
+                          "pallas_call's own pipeline has no slices of changing size; pltpu.emit_pipeline does");
+    if (std::any_of(o.block.begin(), o.block.end(), is(Kind::Element)) &&
+        std::any_of(o.block.begin(), o.block.end(), is(Kind::Blocked)))
+      refuse_block(o, fmt::format("some dimensions of the blocks of {} are Elements and others are not", o.name),
+                   "make every dimension pl.Element(n), or squeezed");
   }
 
   void pipeline(const ir::Operand& o) {
@@ -114,29 +134,38 @@ class Launch {
     const int64_t count = mode->items[0].i;
     for (const ir::Attr& a : mode->items)
       if (a.s == "lookahead")
-        return refuse_block(o, fmt::format("lookahead for the blocks of {}", o.name), "pallas_call's own pipeline does not look ahead; pltpu.emit_pipeline does");
+        return refuse_block(o, fmt::format("lookahead for the blocks of {}", o.name),
+                            "pallas_call's own pipeline does not look ahead; pltpu.emit_pipeline does");
     if (count < 1 || count > 2)
-      return refuse_block(o, fmt::format("{} buffers for the blocks of {}", count, o.name), "pallas_call's own pipeline has one or two; pltpu.emit_pipeline takes more");
+      return refuse_block(o, fmt::format("{} buffers for the blocks of {}", count, o.name),
+                          "pallas_call's own pipeline has one or two; pltpu.emit_pipeline takes more");
     for (const ir::Attr& a : mode->items)
       if (a.s == "revisit_any" && count > 1)
-        refuse_block(o, fmt::format("two buffers for the blocks of {}, which may be revisited at any time", o.name), "RevisitMode.ANY goes with pl.Buffered(1)");
+        refuse_block(o, fmt::format("two buffers for the blocks of {}, which may be revisited at any time", o.name),
+                     "RevisitMode.ANY goes with pl.Buffered(1)");
   }
 
   void grid() {
     const ir::Attr* params = ir::find(m_.attrs, "params");
-    const auto axes = static_cast<size_t>(std::count_if(m_.grid.begin(), m_.grid.end(), [](const ir::GridAxis& a) { return !a.vmapped; }));
+    const auto axes = static_cast<size_t>(
+        std::count_if(m_.grid.begin(), m_.grid.end(), [](const ir::GridAxis& a) { return !a.vmapped; }));
     for (size_t i = 0; m_.meshes.empty() && params && i < params->keys.size(); ++i)
       if (params->keys[i] == "dimension_semantics" && params->items[i].items.size() != axes)
-        report(m_, out_, "PS-TPU-002", fmt::format("dimension_semantics has {} entries for a grid of {} {}", params->items[i].items.size(), axes, axes == 1 ? "axis" : "axes"), -1,
-               "give one of parallel, arbitrary, core_parallel, subcore_parallel per axis of the grid");
+        report(m_, out_, "PS-TPU-002",
+               fmt::format("dimension_semantics has {} entries for a grid of {} {}", params->items[i].items.size(),
+                           axes, axes == 1 ? "axis" : "axes"),
+               -1, "give one of parallel, arbitrary, core_parallel, subcore_parallel per axis of the grid");
   }
 
   void meshes() {
     for (const ir::Mesh& mesh : m_.meshes) {
       if (mesh.kind == "tensorcore" && mesh.axes.size() > 1)
-        report(m_, out_, "PS-TPU-002", fmt::format("a mesh of TensorCores with {} axes", mesh.axes.size()), -1, "TensorCores form one axis");
+        report(m_, out_, "PS-TPU-002", fmt::format("a mesh of TensorCores with {} axes", mesh.axes.size()), -1,
+               "TensorCores form one axis");
       if ((mesh.kind == "scalar_subcore" || mesh.kind == "vector_subcore") && p_.sparsecores == 0)
-        report(m_, out_, "PS-TPU-002", fmt::format("a kernel for SparseCores, but {} has none that Pallas can use", p_.name), -1, "`pallasim chips` shows which chips have them");
+        report(m_, out_, "PS-TPU-002",
+               fmt::format("a kernel for SparseCores, but {} has none that Pallas can use", p_.name), -1,
+               "`pallasim chips` shows which chips have them");
     }
   }
 
@@ -147,6 +176,8 @@ class Launch {
 
 }  // namespace
 
-void check_tpu_launch(const ir::Module& m, const Profile& p, std::vector<ir::Diagnostic>* out) { Launch(m, p, out).check(); }
+void check_tpu_launch(const ir::Module& m, const Profile& p, std::vector<ir::Diagnostic>* out) {
+  Launch(m, p, out).check();
+}
 
 }  // namespace pallasim::hw

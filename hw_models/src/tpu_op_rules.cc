@@ -1,6 +1,6 @@
 // Rules of JAX's TPU lowering for TensorCores (jax _src/pallas/mosaic/lowering.py, 0.10.2) on operations and element
-// types. What depends on the chip is what JAX's own tests say that a generation has (tests/pallas/tpu_*_test.py, 0.10.2).
-// `jax_` ends the rules that are gone in the same file of 0.11.2 or 0.12.0.1.
+// types. What depends on the chip is what JAX's own tests say that a generation has (tests/pallas/tpu_*_test.py,
+// 0.10.2). `jax_` ends the rules that are gone in the same file of 0.11.2 or 0.12.0.1.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,13 +18,65 @@ using C = OpCode;
 bool is_compiled(OpCode c, int64_t jax) {
   if (jax >= 11 && (c == C::reduce_precision || c == C::conv_general_dilated)) return true;
   if (jax >= 12 && c == C::mulhi) return true;
-  static const std::set<OpCode> missing = {
-      C::cbrt, C::expm1, C::sinh, C::cosh, C::asin, C::acos, C::atan, C::asinh, C::acosh, C::atanh, C::erfc, C::lgamma, C::digamma, C::bessel_i0e,
-      C::bessel_i1e, C::real, C::imag, C::conj, C::complex, C::reduce_precision, C::igamma, C::igammac, C::zeta, C::polygamma, C::copysign, C::mulhi,
-      C::eq_total, C::lt_total, C::le_total, C::regularized_incomplete_beta, C::dynamic_slice, C::dynamic_update_slice, C::rev, C::scatter,
-      C::scatter_add, C::scatter_sub, C::scatter_mul, C::scatter_min, C::scatter_max, C::sort, C::top_k, C::reduce_prod, C::reduce_xor, C::reduce,
-      C::cumsum, C::cumprod, C::cummax, C::cummin, C::cumlogsumexp, C::conv_general_dilated, C::addupdate, C::atomic_rmw, C::atomic_cas,
-      C::addressof, C::debug_barrier, C::max_contiguous, C::inline_asm, C::rng_bit_generator, C::optimization_barrier};
+  static const std::set<OpCode> missing = {C::cbrt,
+                                           C::expm1,
+                                           C::sinh,
+                                           C::cosh,
+                                           C::asin,
+                                           C::acos,
+                                           C::atan,
+                                           C::asinh,
+                                           C::acosh,
+                                           C::atanh,
+                                           C::erfc,
+                                           C::lgamma,
+                                           C::digamma,
+                                           C::bessel_i0e,
+                                           C::bessel_i1e,
+                                           C::real,
+                                           C::imag,
+                                           C::conj,
+                                           C::complex,
+                                           C::reduce_precision,
+                                           C::igamma,
+                                           C::igammac,
+                                           C::zeta,
+                                           C::polygamma,
+                                           C::copysign,
+                                           C::mulhi,
+                                           C::eq_total,
+                                           C::lt_total,
+                                           C::le_total,
+                                           C::regularized_incomplete_beta,
+                                           C::dynamic_slice,
+                                           C::dynamic_update_slice,
+                                           C::rev,
+                                           C::scatter,
+                                           C::scatter_add,
+                                           C::scatter_sub,
+                                           C::scatter_mul,
+                                           C::scatter_min,
+                                           C::scatter_max,
+                                           C::sort,
+                                           C::top_k,
+                                           C::reduce_prod,
+                                           C::reduce_xor,
+                                           C::reduce,
+                                           C::cumsum,
+                                           C::cumprod,
+                                           C::cummax,
+                                           C::cummin,
+                                           C::cumlogsumexp,
+                                           C::conv_general_dilated,
+                                           C::addupdate,
+                                           C::atomic_rmw,
+                                           C::atomic_cas,
+                                           C::addressof,
+                                           C::debug_barrier,
+                                           C::max_contiguous,
+                                           C::inline_asm,
+                                           C::rng_bit_generator,
+                                           C::optimization_barrier};
   return missing.count(c) == 0;
 }
 
@@ -32,7 +84,9 @@ bool is_f8(DType t) { return ir::is_float(t) && ir::bit_width(t) == 8; }
 
 // Products that the chip's matrix unit takes as they are (JAX's TpuInfo.is_matmul_supported, 0.10.2).
 bool multiplies(int64_t generation, DType a, DType b) {
-  auto in = [](DType t, std::initializer_list<DType> list) { return std::find(list.begin(), list.end(), t) != list.end(); };
+  auto in = [](DType t, std::initializer_list<DType> list) {
+    return std::find(list.begin(), list.end(), t) != list.end();
+  };
   if (generation <= 3) return a == DType::F32 && b == DType::F32;
   if (generation == 4) return in(a, {DType::F32, DType::BF16}) && in(b, {DType::F32, DType::BF16, DType::I8});
   if (generation <= 6) {
@@ -40,7 +94,8 @@ bool multiplies(int64_t generation, DType a, DType b) {
     return (in(a, floats) && in(b, floats)) || (in(a, {DType::U8, DType::I8}) && in(b, {DType::U8, DType::I8})) ||
            (in(a, {DType::U4, DType::I4}) && in(b, {DType::U4, DType::I4}));
   }
-  return in(a, {DType::F32, DType::BF16, DType::F8E5M2, DType::F8E4M3FN}) && in(b, {DType::F32, DType::BF16, DType::F8E5M2, DType::F8E4M3FN}) &&
+  return in(a, {DType::F32, DType::BF16, DType::F8E5M2, DType::F8E4M3FN}) &&
+         in(b, {DType::F32, DType::BF16, DType::F8E5M2, DType::F8E4M3FN}) &&
          (in(a, {DType::F32, DType::BF16}) || in(b, {DType::F8E5M2, DType::F8E4M3FN}));
 }
 
@@ -62,23 +117,31 @@ void TpuRules::check() {
 void TpuRules::barrier() {
   bool allowed = false;
   if (const ir::Attr* params = ir::find(m_.attrs, "params"))
-    for (size_t i = 0; i < params->keys.size(); ++i) allowed = allowed || (params->keys[i] == "allow_collective_id_without_custom_barrier" && params->items[i].is_true());
+    for (size_t i = 0; i < params->keys.size(); ++i)
+      allowed =
+          allowed || (params->keys[i] == "allow_collective_id_without_custom_barrier" && params->items[i].is_true());
   const bool has_id = ir::find(m_.attrs, "collective_id");
   if (has_barrier_ && !has_id)
-    add("PS-TPU-002", "the barrier semaphore is used without a collective_id", -1, "compiler_params=pltpu.CompilerParams(collective_id=...): kernels that run at the same time have different ones");
+    add("PS-TPU-002", "the barrier semaphore is used without a collective_id", -1,
+        "compiler_params=pltpu.CompilerParams(collective_id=...): kernels that run at the same time have different "
+        "ones");
   if (!has_barrier_ && has_id && !allowed)
-    add("PS-TPU-002", "a collective_id, but the barrier semaphore is not used", -1, "leave it out, or use pltpu.get_barrier_semaphore()");
+    add("PS-TPU-002", "a collective_id, but the barrier semaphore is not used", -1,
+        "leave it out, or use pltpu.get_barrier_semaphore()");
 }
 
 // Every operand, once: what lies in memory as this type.
 void TpuRules::memory_type(DType t, const std::string& name) {
   if (ir::is_sync(t) || ir::info(t).cls == ir::DTypeClass::Key) return;
   if (ir::is_complex(t) || ir::bit_width(t) > 32)
-    add("PS-TPU-004", fmt::format("{} has elements of {}", name, ir::name(t)), -1, "a TensorCore computes with elements of at most 32 bits, and none that are complex");
+    add("PS-TPU-004", fmt::format("{} has elements of {}", name, ir::name(t)), -1,
+        "a TensorCore computes with elements of at most 32 bits, and none that are complex");
   else if (t == DType::F8E4M3B11FNUZ && (p_.generation <= 4 || p_.generation == 7))
-    add("PS-TPU-004", fmt::format("{} has elements of {}, which {} does not have", name, ir::name(t), p_.name), -1, "generations 5 and 6 have it");
+    add("PS-TPU-004", fmt::format("{} has elements of {}, which {} does not have", name, ir::name(t), p_.name), -1,
+        "generations 5 and 6 have it");
   else if ((t == DType::I2 || t == DType::U2) && p_.generation < 5)
-    add("PS-TPU-004", fmt::format("{} has elements of {}, which {} does not have", name, ir::name(t), p_.name), -1, "generations from 5 on have it");
+    add("PS-TPU-004", fmt::format("{} has elements of {}, which {} does not have", name, ir::name(t), p_.name), -1,
+        "generations from 5 on have it");
 }
 
 void TpuRules::region(const ir::Region& r) {
@@ -92,23 +155,33 @@ void TpuRules::region(const ir::Region& r) {
 }
 
 void TpuRules::form(const ir::Op& op, const std::string& what, std::string hint) {
-  add("PS-TPU-003", "the TPU's compiler does not take " + std::string(ir::name(op.code)) + (what.empty() ? "" : ": " + what), op.loc,
-      hint.empty() ? "write it with the operations that TensorCores have; docs/diagnostics/PS-TPU-003.md lists what is missing" : std::move(hint));
+  add("PS-TPU-003",
+      "the TPU's compiler does not take " + std::string(ir::name(op.code)) + (what.empty() ? "" : ": " + what), op.loc,
+      hint.empty()
+          ? "write it with the operations that TensorCores have; docs/diagnostics/PS-TPU-003.md lists what is missing"
+          : std::move(hint));
 }
 
 const char* TpuRules::floats_that_compile() const { return jax_ >= 11 ? "f32 and bf16 only" : "f32 only"; }
 
 void TpuRules::needs(const ir::Op& op, int64_t generation, const std::string& what) {
   if (p_.generation >= generation) return;
-  add("PS-TPU-003", fmt::format("{} needs a TPU of generation {} or later, {} is of generation {}", what, generation, p_.name, p_.generation), op.loc, "");
+  add("PS-TPU-003",
+      fmt::format("{} needs a TPU of generation {} or later, {} is of generation {}", what, generation, p_.name,
+                  p_.generation),
+      op.loc, "");
 }
 
 void TpuRules::operation(const ir::Op& op) {
   if (!is_compiled(op.code, jax_)) return form(op, "");
   if (op.attr("accuracy")) form(op, "with an accuracy");
   switch (op.code) {
-    case C::get: case C::masked_load: return load(op);
-    case C::store: case C::swap: case C::masked_store: case C::masked_swap: return store(op);
+    case C::get:
+    case C::masked_load: return load(op);
+    case C::store:
+    case C::swap:
+    case C::masked_store:
+    case C::masked_swap: return store(op);
     case C::view: return transforms(op, op.operands[0], op.attr("view"), false);
     case C::dma_start: return copy(op);
     case C::sem_signal: return receiver(op);
@@ -120,13 +193,17 @@ void TpuRules::operation(const ir::Op& op) {
       return;
     case C::run_scoped:
       if (const ir::Attr* c = op.attr("collective"); c && !c->items.empty()) form(op, "with collective axes");
-      for (ir::ValueId a : op.regions[0].args) memory_type(graph_->type(a)->dtype, graph_->names[static_cast<size_t>(a)]);
+      for (ir::ValueId a : op.regions[0].args)
+        memory_type(graph_->type(a)->dtype, graph_->names[static_cast<size_t>(a)]);
       return;
     case C::for_:
       if (const ir::Attr* r = op.attr("reverse"); r && r->is_true()) form(op, "in reverse");
       return;
-    case C::reduce_sum: case C::reduce_max: case C::reduce_min: return reduction(op);
-    case C::argmax: case C::argmin:
+    case C::reduce_sum:
+    case C::reduce_max:
+    case C::reduce_min: return reduction(op);
+    case C::argmax:
+    case C::argmin:
       if (const DType t = in(op, 0).dtype; t != DType::F32 && !(jax_ >= 11 && t == DType::BF16))
         form(op, fmt::format("of {}; {}", ir::name(t), floats_that_compile()));
       else if (!op.attr("axis")->is_int()) form(op, "over several axes");
@@ -137,16 +214,24 @@ void TpuRules::operation(const ir::Op& op) {
     case C::dot_general: return dot(op);
     case C::conv_general_dilated: return convolution(op);
     case C::convert:
-      if (ir::bit_width(out(op).dtype) > 32) add("PS-TPU-004", fmt::format("a conversion to {}", ir::name(out(op).dtype)), op.loc, "TensorCores have no 64-bit values");
+      if (ir::bit_width(out(op).dtype) > 32)
+        add("PS-TPU-004", fmt::format("a conversion to {}", ir::name(out(op).dtype)), op.loc,
+            "TensorCores have no 64-bit values");
       return;
     case C::bitcast_convert:
-      if (ir::bit_width(in(op, 0).dtype) != ir::bit_width(out(op).dtype)) form(op, "to another width", "pltpu.bitcast changes widths");
+      if (ir::bit_width(in(op, 0).dtype) != ir::bit_width(out(op).dtype))
+        form(op, "to another width", "pltpu.bitcast changes widths");
       return;
-    case C::random_wrap: case C::random_unwrap:
-      if (in(op, 0).dtype == DType::KeyTpu || out(op).dtype == DType::KeyTpu) form(op, "of the TPU's own keys", "pltpu.wrap_pallas_seed and pltpu.unwrap_pallas_seed take and give their words");
+    case C::random_wrap:
+    case C::random_unwrap:
+      if (in(op, 0).dtype == DType::KeyTpu || out(op).dtype == DType::KeyTpu)
+        form(op, "of the TPU's own keys",
+             "pltpu.wrap_pallas_seed and pltpu.unwrap_pallas_seed take and give their words");
       return;
     case C::check:
-      if (const ir::Attr* d = op.attr("debug"); !d || !d->is_true()) form(op, "that is no debug check", "pl.debug_check within pl.enable_debug_checks(), or jax.experimental.checkify around the call");
+      if (const ir::Attr* d = op.attr("debug"); !d || !d->is_true())
+        form(op, "that is no debug check",
+             "pl.debug_check within pl.enable_debug_checks(), or jax.experimental.checkify around the call");
       return;
     case C::population_count:
       if (out(op).is_scalar()) form(op, "of a scalar");
@@ -155,7 +240,9 @@ void TpuRules::operation(const ir::Op& op) {
       if (op.operands.size() > 3) form(op, "with more than two cases");
       return;
     case C::round:
-      if (const ir::Attr* a = op.attr("method"); a->s != "away_from_zero" && a->s != "to_nearest_even" && !(a->is_int() && a->i < 2)) form(op, "by method " + a->s);
+      if (const ir::Attr* a = op.attr("method");
+          a->s != "away_from_zero" && a->s != "to_nearest_even" && !(a->is_int() && a->i < 2))
+        form(op, "by method " + a->s);
       return;
     case C::reciprocal:
       if (const DType t = in(op, 0).dtype; t != DType::F32 && !(jax_ >= 11 && t == DType::BF16))
@@ -164,7 +251,8 @@ void TpuRules::operation(const ir::Op& op) {
     case C::stochastic_round:
       needs(op, 5, "stochastic rounding");
       if (in(op, 0).dtype != DType::F32) form(op, fmt::format("of {}; f32 only", ir::name(in(op, 0).dtype)));
-      else if (const DType t = out(op).dtype; t != DType::BF16 && t != DType::F8E5M2 && t != DType::F8E4M3FN && t != DType::F8E4M3B11FNUZ)
+      else if (const DType t = out(op).dtype;
+               t != DType::BF16 && t != DType::F8E5M2 && t != DType::F8E4M3FN && t != DType::F8E4M3B11FNUZ)
         form(op, fmt::format("to {}", ir::name(t)));
       return;
     case C::pad:
@@ -176,10 +264,13 @@ void TpuRules::operation(const ir::Op& op) {
     case C::roll:
       if (op.attr("stride")) needs(op, 5, "a roll with a stride");
       return;
-    case C::matmul_push_rhs: case C::matmul_acc_lhs: case C::matmul_pop: return needs(op, 7, "direct use of the matrix unit");
+    case C::matmul_push_rhs:
+    case C::matmul_acc_lhs:
+    case C::matmul_pop: return needs(op, 7, "direct use of the matrix unit");
     case C::prng_seed:
       for (size_t i = 0; i < op.operands.size(); ++i)
-        if (ir::is_float(in(op, i).dtype)) return form(op, fmt::format("with a seed of {}", ir::name(in(op, i).dtype)), "seeds are 32-bit integers");
+        if (ir::is_float(in(op, i).dtype))
+          return form(op, fmt::format("with a seed of {}", ir::name(in(op, i).dtype)), "seeds are 32-bit integers");
       return;
     case C::prng_random_bits:
       if (out(op).dims.size() <= 1) form(op, "of less than two dimensions");
@@ -199,22 +290,30 @@ void TpuRules::reduction(const ir::Op& op) {
 void TpuRules::dot(const ir::Op& op) {
   const ir::Type &a = in(op, 0), &b = in(op, 1), &c = out(op);
   for (const ir::Type* t : {&a, &b})
-    if (ir::is_unsigned_int(t->dtype)) return form(op, fmt::format("of unsigned operands ({})", ir::to_string(*t)), "convert to a signed type first");
+    if (ir::is_unsigned_int(t->dtype))
+      return form(op, fmt::format("of unsigned operands ({})", ir::to_string(*t)), "convert to a signed type first");
   if (c.is_scalar()) return form(op, "with a scalar as result", "keep a dimension: x[None, :] @ y[:, None]");
   const DType r = c.dtype;
-  if (!ir::is_int(r) && r != DType::BF16 && r != DType::F32 && r != DType::F8E5M2 && r != DType::F8E4M3FN && r != DType::F8E4M3B11FNUZ)
+  if (!ir::is_int(r) && r != DType::BF16 && r != DType::F32 && r != DType::F8E5M2 && r != DType::F8E4M3FN &&
+      r != DType::F8E4M3B11FNUZ)
     return form(op, fmt::format("into {}", ir::name(r)), "ask for f32: preferred_element_type=jnp.float32");
-  const auto contracts = [&](const char* key) { return op.attr(key)->items.size() == 1 && op.attr(key)->items[0].i == 1; };
-  const bool vector = contracts("lhs_contract") && contracts("rhs_contract") && a.dims.size() == 2 && b.dims.size() == 2 && b.dims[0].size == 1 &&
-                      (a.dtype != DType::F32 || b.dtype != DType::F32);
+  const auto contracts = [&](const char* key) {
+    return op.attr(key)->items.size() == 1 && op.attr(key)->items[0].i == 1;
+  };
+  const bool vector = contracts("lhs_contract") && contracts("rhs_contract") && a.dims.size() == 2 &&
+                      b.dims.size() == 2 && b.dims[0].size == 1 && (a.dtype != DType::F32 || b.dtype != DType::F32);
   if (vector) {
-    if (r != DType::F32 && (a.dtype != r || b.dtype != r)) form(op, fmt::format("of a matrix and a vector into {}", ir::name(r)));
+    if (r != DType::F32 && (a.dtype != r || b.dtype != r))
+      form(op, fmt::format("of a matrix and a vector into {}", ir::name(r)));
     return;
   }
   if (const ir::Attr* precision = op.attr("precision")) {
-    auto known = [&](const ir::Attr& x) { return x.s == "default" || x.s == "highest" || (jax_ >= 11 && x.s == "high"); };
+    auto known = [&](const ir::Attr& x) {
+      return x.s == "default" || x.s == "highest" || (jax_ >= 11 && x.s == "high");
+    };
     if (precision->is(ir::Attr::Kind::List)) {
-      if (precision->items.size() != 2 || precision->items[0] != precision->items[1]) return form(op, "with a precision per operand");
+      if (precision->items.size() != 2 || precision->items[0] != precision->items[1])
+        return form(op, "with a precision per operand");
       if (!known(precision->items[0])) return form(op, "with precision " + precision->items[0].s);
     } else if (!known(*precision)) {
       return form(op, "with precision " + precision->s, "precision DEFAULT or HIGHEST");
@@ -222,15 +321,19 @@ void TpuRules::dot(const ir::Op& op) {
   }
   if (multiplies(p_.generation, a.dtype, b.dtype)) return;
   if (ir::is_int(a.dtype) && p_.generation < 5) return needs(op, 5, "a product of integer matrices");
-  add("PS-TPU-004", fmt::format("the matrix unit of {} does not multiply {} by {}", p_.name, ir::name(a.dtype), ir::name(b.dtype)), op.loc,
-      is_f8(a.dtype) || is_f8(b.dtype) ? "the compiler converts them first, at the price of the wider type" : "the compiler converts them first, or refuses")
+  add("PS-TPU-004",
+      fmt::format("the matrix unit of {} does not multiply {} by {}", p_.name, ir::name(a.dtype), ir::name(b.dtype)),
+      op.loc,
+      is_f8(a.dtype) || is_f8(b.dtype) ? "the compiler converts them first, at the price of the wider type"
+                                       : "the compiler converts them first, or refuses")
       .severity = ir::Severity::Warning;
 }
 
 // Where it is compiled at all.
 void TpuRules::convolution(const ir::Op& op) {
   for (size_t i = 0; i < 2; ++i)
-    if (ir::is_unsigned_int(in(op, i).dtype)) return form(op, fmt::format("of {}", ir::name(in(op, i).dtype)), "convert to a signed type first");
+    if (ir::is_unsigned_int(in(op, i).dtype))
+      return form(op, fmt::format("of {}", ir::name(in(op, i).dtype)), "convert to a signed type first");
   const ir::Attr* precision = op.attr("precision");
   if (precision && precision->s != "none" && precision->s != "default" && precision->s != "highest")
     form(op, "with precision " + precision->s, "precision DEFAULT or HIGHEST");
@@ -242,10 +345,13 @@ void TpuRules::gather(const ir::Op& op) {
   bool alike = x.dims.size() == rank && indices.dims.size() == rank + 1 && indices.dims.back().size == 1;
   for (size_t d = 0; alike && d < rank; ++d) alike = indices.dims[d] == r.dims[d];
   auto list = [&](const char* key) { return op.attr(key) ? op.attr(key)->items : std::vector<ir::Attr>(); };
-  const auto sizes = list("slice_sizes"), collapsed = list("collapsed_slice_dims"), batching = list("operand_batching_dims");
-  alike = alike && std::all_of(sizes.begin(), sizes.end(), [](const ir::Attr& n) { return n.i == 1; }) && list("offset_dims").empty() && collapsed.size() == 1 &&
-          collapsed == list("start_index_map") && batching == list("start_indices_batching_dims") && batching.size() + 1 == rank;
-  if (const ir::Attr* mode = op.attr("mode")) alike = alike && (mode->s == "fill_or_drop" || mode->s == "promise_in_bounds");
+  const auto sizes = list("slice_sizes"), collapsed = list("collapsed_slice_dims"),
+             batching = list("operand_batching_dims");
+  alike = alike && std::all_of(sizes.begin(), sizes.end(), [](const ir::Attr& n) { return n.i == 1; }) &&
+          list("offset_dims").empty() && collapsed.size() == 1 && collapsed == list("start_index_map") &&
+          batching == list("start_indices_batching_dims") && batching.size() + 1 == rank;
+  if (const ir::Attr* mode = op.attr("mode"))
+    alike = alike && (mode->s == "fill_or_drop" || mode->s == "promise_in_bounds");
   if (!alike) return form(op, "other than along one axis", "jnp.take_along_axis(x, i, axis) of equal shapes");
   const int64_t from_end = static_cast<int64_t>(rank) - collapsed[0].i;
   if (from_end > 2) return form(op, "along another axis than the two minor ones");
@@ -255,7 +361,8 @@ void TpuRules::gather(const ir::Op& op) {
 void TpuRules::print(const ir::Op& op) {
   const ir::Attr *ordered = op.attr("ordered"), *placeholders = op.attr("placeholders"), *names = op.attr("names");
   if (ordered && ordered->is_true()) return form(op, "in order");
-  const bool named = names && std::any_of(names->items.begin(), names->items.end(), [](const ir::Attr& n) { return !n.s.empty(); });
+  const bool named =
+      names && std::any_of(names->items.begin(), names->items.end(), [](const ir::Attr& n) { return !n.s.empty(); });
   if (named) return form(op, "with keyword arguments", "pass values by position");
   const size_t n = op.operands.size();
   size_t scalars = 0;
@@ -264,12 +371,15 @@ void TpuRules::print(const ir::Op& op) {
   if (scalars < n) {
     if (n != 1) return form(op, "of several values, one of them an array", "print one array, or scalars");
     const std::string& text = op.attr("format")->s;
-    if (!formatted || text.size() < 2 || text.compare(text.size() - 2, 2, "{}") != 0) form(op, "of an array, whose format does not end in {}");
+    if (!formatted || text.size() < 2 || text.compare(text.size() - 2, 2, "{}") != 0)
+      form(op, "of an array, whose format does not end in {}");
     return;
   }
   for (size_t i = 0; formatted && i < n; ++i)
-    if ((!ir::is_int(in(op, i).dtype) || ir::bit_width(in(op, i).dtype) != 32) && !(jax_ >= 11 && in(op, i).dtype == DType::F32))
-      return form(op, fmt::format("of {} in a placeholder", ir::name(in(op, i).dtype)), "placeholders take 32-bit integers; without them any value is printed behind the text");
+    if ((!ir::is_int(in(op, i).dtype) || ir::bit_width(in(op, i).dtype) != 32) &&
+        !(jax_ >= 11 && in(op, i).dtype == DType::F32))
+      return form(op, fmt::format("of {} in a placeholder", ir::name(in(op, i).dtype)),
+                  "placeholders take 32-bit integers; without them any value is printed behind the text");
 }
 
 void check_tpu_operations(const ir::Module& m, const Profile& p, std::vector<ir::Diagnostic>* out) {

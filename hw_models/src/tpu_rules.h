@@ -10,12 +10,15 @@ namespace pallasim::hw {
 
 class TpuRules {
  public:
-  TpuRules(const ir::Module& m, const Profile& p, std::vector<ir::Diagnostic>* out) : m_(m), p_(p), out_(out), jax_(jax_minor(m)) {}
+  TpuRules(const ir::Module& m, const Profile& p, std::vector<ir::Diagnostic>* out)
+      : m_(m), p_(p), out_(out), jax_(jax_minor(m)) {}
   void check();
 
  private:
   const char* floats_that_compile() const;
-  ir::Diagnostic& add(const char* code, std::string message, ir::LocId loc, std::string hint) { return report(m_, out_, code, std::move(message), loc, std::move(hint)); }
+  ir::Diagnostic& add(const char* code, std::string message, ir::LocId loc, std::string hint) {
+    return report(m_, out_, code, std::move(message), loc, std::move(hint));
+  }
   void form(const ir::Op&, const std::string& what, std::string hint = {});
   void needs(const ir::Op&, int64_t generation, const std::string& what);
   const ir::Type& in(const ir::Op& op, size_t i) const { return *graph_->type(op.operands[i]); }
@@ -54,7 +57,8 @@ class TpuRules {
   std::unordered_map<ir::ValueId, const ir::Op*> loops_;  // by index
   std::unordered_map<ir::ValueId, int64_t> divisors_;
   bool has_barrier_ = false;
-  std::unordered_map<ir::ValueId, std::vector<bool>> squeezed_;  // refs of blocks: which dims of the block the ref lacks
+  std::unordered_map<ir::ValueId, std::vector<bool>>
+      squeezed_;  // refs of blocks: which dims of the block the ref lacks
 };
 
 }  // namespace pallasim::hw

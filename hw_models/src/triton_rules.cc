@@ -22,7 +22,8 @@ class TritonRules {
   }
 
  private:
-  [[noreturn]] void refuse(const char* code, std::string message, std::string hint, ir::LocId loc = -1, std::vector<std::string> numbers = {}) {
+  [[noreturn]] void refuse(const char* code, std::string message, std::string hint, ir::LocId loc = -1,
+                           std::vector<std::string> numbers = {}) {
     ir::Diagnostic d;
     d.code = code;
     d.kernel = m_.name;
@@ -35,7 +36,8 @@ class TritonRules {
 
   // ---- what Triton launches lack ----
   void lacks(const std::string& what) {
-    refuse("PS-TRI-002", "Triton has no " + what, "nothing ran; Mosaic GPU has more of Pallas, the generic machine all of it");
+    refuse("PS-TRI-002", "Triton has no " + what,
+           "nothing ran; Mosaic GPU has more of Pallas, the generic machine all of it");
   }
 
   void launch() {
@@ -46,7 +48,8 @@ class TritonRules {
     for (const ir::Operand& o : m_.operands) {
       if (ir::find(o.attrs, "pipeline")) lacks("pipeline modes of blocks: " + o.name);
       for (const ir::BlockDim& d : o.block) {
-        if (d.kind == ir::BlockDim::Kind::BoundedSlice || d.kind == ir::BlockDim::Kind::Indirect) lacks("blocks of that kind: " + o.name);
+        if (d.kind == ir::BlockDim::Kind::BoundedSlice || d.kind == ir::BlockDim::Kind::Indirect)
+          lacks("blocks of that kind: " + o.name);
         if (d.pad_lo || d.pad_hi) lacks("padding of Element blocks: " + o.name);
       }
     }
@@ -70,21 +73,23 @@ class TritonRules {
   const ir::Type& out(const ir::Op& op) const { return *graph_->type(op.results[0]); }
 
   void form(const ir::Op& op, const std::string& what) {
-    refuse("PS-TRI-003", "Triton does not compile " + std::string(ir::name(op.code)) + (what.empty() ? "" : ": " + what),
+    refuse("PS-TRI-003",
+           "Triton does not compile " + std::string(ir::name(op.code)) + (what.empty() ? "" : ": " + what),
            "nothing ran; write it with the operations that Triton has, see docs/ops.md", op.loc);
   }
 
   void sizes(const ir::Op& op) {
     std::vector<const ir::Type*> types;
     for (ir::ValueId v : op.results) types.push_back(graph_->type(v));
-    if (op.code == OpCode::store || op.code == OpCode::masked_store || op.code == OpCode::addupdate) types.push_back(&in(op, 1));
+    if (op.code == OpCode::store || op.code == OpCode::masked_store || op.code == OpCode::addupdate)
+      types.push_back(&in(op, 1));
     for (const ir::Type* t : types) {
       if (t->is_ref) continue;
       const int64_t n = t->num_elements();
       if ((n & (n - 1)) != 0)
         refuse("PS-TRI-001", "Triton: an array of " + std::to_string(n) + " elements, which is no power of two",
-               "every array in a Triton kernel has a power of two of elements: load the next power of two under a mask", op.loc,
-               {std::string(ir::name(op.code)) + " of " + ir::to_string(t)});
+               "every array in a Triton kernel has a power of two of elements: load the next power of two under a mask",
+               op.loc, {std::string(ir::name(op.code)) + " of " + ir::to_string(t)});
     }
   }
 
@@ -98,20 +103,30 @@ class TritonRules {
 
   void dot(const ir::Op& op) {
     const ir::Type &a = in(op, 0), &b = in(op, 1), &c = out(op);
-    if (a.dims.size() != 2 || b.dims.size() != 2 || c.dims.size() != 2) form(op, "operands of rank 2 only, " + ir::to_string(a) + " and " + ir::to_string(b));
+    if (a.dims.size() != 2 || b.dims.size() != 2 || c.dims.size() != 2)
+      form(op, "operands of rank 2 only, " + ir::to_string(a) + " and " + ir::to_string(b));
     if (a.dtype != b.dtype) form(op, "operands of one type only, " + ir::to_string(a) + " and " + ir::to_string(b));
-    if (ir::is_int(a.dtype) && !ir::is_signed_int(a.dtype)) form(op, "unsigned operands, " + ir::to_string(a) + "; integers are signed");
+    if (ir::is_int(a.dtype) && !ir::is_signed_int(a.dtype))
+      form(op, "unsigned operands, " + ir::to_string(a) + "; integers are signed");
     if (a.dtype != ir::DType::F64) return;
     const int64_t k = a.num_elements() / std::max<int64_t>(c.dims[0].size, 1);
-    if (c.dims[0].size < 16 || c.dims[1].size < 8 || k < 16) form(op, "f64 needs at least 16 rows, 8 columns and 16 products per element");
+    if (c.dims[0].size < 16 || c.dims[1].size < 8 || k < 16)
+      form(op, "f64 needs at least 16 rows, 8 columns and 16 products per element");
   }
 
   void operation(const ir::Op& op) {
     if (!has(op.code)) form(op, "");
     sizes(op);
     switch (op.code) {
-      case OpCode::get: case OpCode::store: case OpCode::swap: case OpCode::addupdate: case OpCode::masked_load: case OpCode::masked_store:
-      case OpCode::masked_swap: case OpCode::atomic_rmw: case OpCode::atomic_cas: return indexers(op);
+      case OpCode::get:
+      case OpCode::store:
+      case OpCode::swap:
+      case OpCode::addupdate:
+      case OpCode::masked_load:
+      case OpCode::masked_store:
+      case OpCode::masked_swap:
+      case OpCode::atomic_rmw:
+      case OpCode::atomic_cas: return indexers(op);
       case OpCode::dot_general: return dot(op);
       case OpCode::cumsum:
         if (op.attr("reverse") && op.attr("reverse")->is_true()) form(op, "in reverse");
@@ -120,15 +135,18 @@ class TritonRules {
         if (op.attr("reverse") && op.attr("reverse")->is_true()) form(op, "in reverse");
         return;
       case OpCode::concatenate:
-        if (op.operands.size() != 2 || in(op, 0).dims.empty() || op.attr("axis")->i + 1 != static_cast<int64_t>(in(op, 0).dims.size()) ||
-            in(op, 0).dims.back().size != 1 || in(op, 1).dims.back().size != 1)
+        if (op.operands.size() != 2 || in(op, 0).dims.empty() ||
+            op.attr("axis")->i + 1 != static_cast<int64_t>(in(op, 0).dims.size()) || in(op, 0).dims.back().size != 1 ||
+            in(op, 1).dims.back().size != 1)
           form(op, "two arrays of shape [..., 1] along the last axis only");
         return;
       case OpCode::stack:
-        if (op.operands.size() != 2 || op.attr("axis")->i != static_cast<int64_t>(in(op, 0).dims.size())) form(op, "two arrays along a new last axis only");
+        if (op.operands.size() != 2 || op.attr("axis")->i != static_cast<int64_t>(in(op, 0).dims.size()))
+          form(op, "two arrays along a new last axis only");
         return;
       case OpCode::unstack:
-        if (op.results.size() != 2 || op.attr("axis")->i + 1 != static_cast<int64_t>(in(op, 0).dims.size())) form(op, "a last axis of size 2 only");
+        if (op.results.size() != 2 || op.attr("axis")->i + 1 != static_cast<int64_t>(in(op, 0).dims.size()))
+          form(op, "a last axis of size 2 only");
         return;
       case OpCode::split: {
         const size_t n = op.results.size();
@@ -146,16 +164,106 @@ class TritonRules {
 
   static bool has(OpCode c) {
     using C = OpCode;
-    static const std::set<OpCode> ops = {
-        C::abs, C::neg, C::sign, C::not_, C::ceil, C::floor, C::square, C::sqrt, C::rsqrt, C::cbrt, C::exp, C::exp2, C::expm1, C::log, C::log2, C::log1p,
-        C::logistic, C::sin, C::cos, C::tan, C::sinh, C::cosh, C::tanh, C::asin, C::acos, C::atan, C::asinh, C::acosh, C::atanh, C::erf_inv,
-        C::integer_pow, C::clz, C::population_count, C::is_finite, C::stop_gradient, C::convert, C::bitcast_convert, C::add, C::sub, C::mul, C::div,
-        C::rem, C::max, C::min, C::pow, C::atan2, C::nextafter, C::and_, C::or_, C::xor_, C::shift_left, C::shift_right_logical,
-        C::shift_right_arithmetic, C::eq, C::ne, C::lt, C::le, C::gt, C::ge, C::select_n, C::clamp, C::constant, C::iota, C::broadcast_in_dim, C::reshape,
-        C::transpose, C::concatenate, C::stack, C::unstack, C::split, C::reduce_sum, C::reduce_max, C::reduce_min, C::argmax, C::argmin, C::cumsum,
-        C::dot_general, C::get, C::store, C::swap, C::addupdate, C::masked_load, C::masked_store, C::masked_swap, C::atomic_rmw, C::atomic_cas, C::cond,
-        C::while_, C::for_, C::call, C::yield, C::program_id, C::num_programs, C::axis_index, C::axis_size, C::debug_print, C::debug_barrier,
-        C::multiple_of, C::max_contiguous, C::inline_asm};
+    static const std::set<OpCode> ops = {C::abs,
+                                         C::neg,
+                                         C::sign,
+                                         C::not_,
+                                         C::ceil,
+                                         C::floor,
+                                         C::square,
+                                         C::sqrt,
+                                         C::rsqrt,
+                                         C::cbrt,
+                                         C::exp,
+                                         C::exp2,
+                                         C::expm1,
+                                         C::log,
+                                         C::log2,
+                                         C::log1p,
+                                         C::logistic,
+                                         C::sin,
+                                         C::cos,
+                                         C::tan,
+                                         C::sinh,
+                                         C::cosh,
+                                         C::tanh,
+                                         C::asin,
+                                         C::acos,
+                                         C::atan,
+                                         C::asinh,
+                                         C::acosh,
+                                         C::atanh,
+                                         C::erf_inv,
+                                         C::integer_pow,
+                                         C::clz,
+                                         C::population_count,
+                                         C::is_finite,
+                                         C::stop_gradient,
+                                         C::convert,
+                                         C::bitcast_convert,
+                                         C::add,
+                                         C::sub,
+                                         C::mul,
+                                         C::div,
+                                         C::rem,
+                                         C::max,
+                                         C::min,
+                                         C::pow,
+                                         C::atan2,
+                                         C::nextafter,
+                                         C::and_,
+                                         C::or_,
+                                         C::xor_,
+                                         C::shift_left,
+                                         C::shift_right_logical,
+                                         C::shift_right_arithmetic,
+                                         C::eq,
+                                         C::ne,
+                                         C::lt,
+                                         C::le,
+                                         C::gt,
+                                         C::ge,
+                                         C::select_n,
+                                         C::clamp,
+                                         C::constant,
+                                         C::iota,
+                                         C::broadcast_in_dim,
+                                         C::reshape,
+                                         C::transpose,
+                                         C::concatenate,
+                                         C::stack,
+                                         C::unstack,
+                                         C::split,
+                                         C::reduce_sum,
+                                         C::reduce_max,
+                                         C::reduce_min,
+                                         C::argmax,
+                                         C::argmin,
+                                         C::cumsum,
+                                         C::dot_general,
+                                         C::get,
+                                         C::store,
+                                         C::swap,
+                                         C::addupdate,
+                                         C::masked_load,
+                                         C::masked_store,
+                                         C::masked_swap,
+                                         C::atomic_rmw,
+                                         C::atomic_cas,
+                                         C::cond,
+                                         C::while_,
+                                         C::for_,
+                                         C::call,
+                                         C::yield,
+                                         C::program_id,
+                                         C::num_programs,
+                                         C::axis_index,
+                                         C::axis_size,
+                                         C::debug_print,
+                                         C::debug_barrier,
+                                         C::multiple_of,
+                                         C::max_contiguous,
+                                         C::inline_asm};
     return ops.count(c) > 0;
   }
 

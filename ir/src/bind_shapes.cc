@@ -172,7 +172,8 @@ bool solve(std::string_view text, int64_t size, std::map<std::string, int64_t, s
     return evaluate_dim(text, lookup, out);
   };
   int64_t f1 = 0, f2 = 0, rest = 0, found = 0;
-  if (!at(1, &f1) || !at(2, &f2) || f1 == f2 || __builtin_sub_overflow(size, f1, &rest) || rest % (f2 - f1) != 0) return false;
+  if (!at(1, &f1) || !at(2, &f2) || f1 == f2 || __builtin_sub_overflow(size, f1, &rest) || rest % (f2 - f1) != 0)
+    return false;
   const int64_t n = 1 + rest / (f2 - f1);
   if (n < 0 || !at(n, &found) || found != size) return false;
   (*known)[unknown] = n;
@@ -181,7 +182,8 @@ bool solve(std::string_view text, int64_t size, std::map<std::string, int64_t, s
 
 }  // namespace
 
-std::string infer_shapes(const Module& m, const std::vector<std::vector<int64_t>>& shapes, std::vector<std::pair<std::string, int64_t>>* values) {
+std::string infer_shapes(const Module& m, const std::vector<std::vector<int64_t>>& shapes,
+                         std::vector<std::pair<std::string, int64_t>>* values) {
   std::map<std::string, int64_t, std::less<>> known;
   for (bool progress = true; progress;) {
     progress = false;

@@ -114,11 +114,13 @@ void check_index_map(const Module& m, const Operand& o) {
   }
   const auto& y = g.region.ops.back().operands;
   // Behind the indices come the sizes of bounded slices.
-  const auto sizes = std::count_if(o.block.begin(), o.block.end(), [](const BlockDim& d) { return d.kind == BlockDim::Kind::BoundedSlice; });
+  const auto sizes = std::count_if(o.block.begin(), o.block.end(),
+                                   [](const BlockDim& d) { return d.kind == BlockDim::Kind::BoundedSlice; });
   if (y.size() != o.block.size() + static_cast<size_t>(sizes))
-    fail_module(m, "PS-IR-114",
-                fmt::format("{} yields {} for an array of rank {}{}", what, plural(static_cast<int64_t>(y.size()), "value"), o.block.size(),
-                            sizes ? fmt::format(" and {}", plural(sizes, "bounded slice")) : ""));
+    fail_module(
+        m, "PS-IR-114",
+        fmt::format("{} yields {} for an array of rank {}{}", what, plural(static_cast<int64_t>(y.size()), "value"),
+                    o.block.size(), sizes ? fmt::format(" and {}", plural(sizes, "bounded slice")) : ""));
   const bool indirect =
       std::any_of(o.block.begin(), o.block.end(), [](const BlockDim& d) { return d.kind == BlockDim::Kind::Indirect; });
   for (size_t i = 0; i < y.size(); ++i) {

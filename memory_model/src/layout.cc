@@ -28,7 +28,8 @@ std::shared_ptr<Storage> TempAllocator::allocate(int64_t bytes) {
 }
 
 void TempAllocator::release(int64_t offset, int64_t bytes) {
-  auto it = std::lower_bound(free_.begin(), free_.end(), offset, [](const Range& r, int64_t o) { return r.offset < o; });
+  auto it =
+      std::lower_bound(free_.begin(), free_.end(), offset, [](const Range& r, int64_t o) { return r.offset < o; });
   it = free_.insert(it, {offset, bytes});
   if (auto next = it + 1; next != free_.end() && it->offset + it->bytes == next->offset) {
     it->bytes += next->bytes;

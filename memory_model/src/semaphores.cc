@@ -14,7 +14,9 @@ int SemaphoreLayout::add(std::string name, int64_t count, Level owner, bool byte
   return static_cast<int>(blocks_.size()) - 1;
 }
 
-int64_t SemaphoreLayout::owners(int block) const { return units_.per_device(blocks_[static_cast<size_t>(block)].owner); }
+int64_t SemaphoreLayout::owners(int block) const {
+  return units_.per_device(blocks_[static_cast<size_t>(block)].owner);
+}
 
 void SemaphoreLayout::set_units(Units units) {
   units_ = std::move(units);

@@ -72,7 +72,8 @@ std::string text_of(ir::DType t, ffi::Span<const int64_t> dims) {
 }
 
 // Checks one buffer against the module and fills `out`. Allocates only when the shape differs from the last call's.
-bool fill(const Program::Shape& want, const ffi::AnyBuffer& b, const char* kind, size_t i, interp::Buffer* out, std::string* error) {
+bool fill(const Program::Shape& want, const ffi::AnyBuffer& b, const char* kind, size_t i, interp::Buffer* out,
+          std::string* error) {
   ir::DType found;
   ffi::Span<const int64_t> dims = b.dimensions();
   if (!dtype_of(b.element_type(), &found)) {
@@ -85,14 +86,17 @@ bool fill(const Program::Shape& want, const ffi::AnyBuffer& b, const char* kind,
     rank = want.dims.size();
     if (dims.size() < rank) rank = dims.size() + 1;
   }
-  const bool same = want.open || (carries(want.dtype, found) && want.dims.size() == rank && std::equal(want.dims.begin(), want.dims.end(), dims.begin()));
+  const bool same = want.open || (carries(want.dtype, found) && want.dims.size() == rank &&
+                                  std::equal(want.dims.begin(), want.dims.end(), dims.begin()));
   if (!same) {
-    *error = fmt::format("{} {} is {}, but the module declares {}[{}]", kind, i, text_of(found, dims), ir::name(want.dtype), fmt::join(want.dims, ","));
+    *error = fmt::format("{} {} is {}, but the module declares {}[{}]", kind, i, text_of(found, dims),
+                         ir::name(want.dtype), fmt::join(want.dims, ","));
     return false;
   }
   out->data = b.untyped_data();
   out->dtype = want.open ? found : want.dtype;
-  if (out->dims.size() != rank || !std::equal(out->dims.begin(), out->dims.end(), dims.begin())) out->dims.assign(dims.begin(), dims.begin() + static_cast<ptrdiff_t>(rank));
+  if (out->dims.size() != rank || !std::equal(out->dims.begin(), out->dims.end(), dims.begin()))
+    out->dims.assign(dims.begin(), dims.begin() + static_cast<ptrdiff_t>(rank));
   return true;
 }
 
@@ -110,7 +114,9 @@ void unpack(ir::DType t, const uint8_t* from, size_t n, uint8_t* to) {
   const int bits = ir::bit_width(t), per = 8 / bits;
   const auto mask = static_cast<uint8_t>((1 << bits) - 1);
   for (size_t i = 0; i < n; ++i)
-    to[i] = static_cast<uint8_t>(from[i / static_cast<size_t>(per)] >> (static_cast<int>(i % static_cast<size_t>(per)) * bits)) & mask;
+    to[i] = static_cast<uint8_t>(from[i / static_cast<size_t>(per)] >>
+                                 (static_cast<int>(i % static_cast<size_t>(per)) * bits)) &
+            mask;
 }
 
 void pack(ir::DType t, const uint8_t* from, size_t n, uint8_t* to) {
@@ -118,7 +124,8 @@ void pack(ir::DType t, const uint8_t* from, size_t n, uint8_t* to) {
   const auto mask = static_cast<uint8_t>((1 << bits) - 1);
   std::fill(to, to + (n + static_cast<size_t>(per) - 1) / static_cast<size_t>(per), uint8_t{0});
   for (size_t i = 0; i < n; ++i)
-    to[i / static_cast<size_t>(per)] |= static_cast<uint8_t>((from[i] & mask) << (static_cast<int>(i % static_cast<size_t>(per)) * bits));
+    to[i / static_cast<size_t>(per)] |=
+        static_cast<uint8_t>((from[i] & mask) << (static_cast<int>(i % static_cast<size_t>(per)) * bits));
 }
 
 // Unpacked copies of the sub-byte buffers of one call. Buffers that share memory (aliases) share their copy.
@@ -188,7 +195,8 @@ ffi::Error execute(Executable* e, ffi::RunId run_id, int32_t device, ffi::Remain
   const Program& p = *e->program;
   const size_t first = e->numbered ? 1 : 0;
   if (args.size() != p.num_args() + first || rets.size() != p.num_results())
-    return invalid(fmt::format("the call has {} operands and {} results, but the module declares {} and {}", args.size(), rets.size(), p.num_args() + first, p.num_results()));
+    return invalid(fmt::format("the call has {} operands and {} results, but the module declares {} and {}",
+                               args.size(), rets.size(), p.num_args() + first, p.num_results()));
   if (e->numbered) {
     auto b = args.get<ffi::BufferR0<ffi::DataType::S32>>(0);
     if (!b) return b.error();
@@ -230,11 +238,17 @@ ffi::Error execute(Executable* e, ffi::RunId run_id, int32_t device, ffi::Remain
   return ffi::Error::Success();
 }
 
-XLA_FFI_DEFINE_HANDLER(kInstantiate, instantiate,
-                       ffi::Ffi::BindInstantiate().Attr<std::string_view>("ir").Attr<std::string_view>("options").Attr<bool>("numbered"));
+XLA_FFI_DEFINE_HANDLER(
+    kInstantiate, instantiate,
+    ffi::Ffi::BindInstantiate().Attr<std::string_view>("ir").Attr<std::string_view>("options").Attr<bool>("numbered"));
 // Attributes were read when the executable was made.
 XLA_FFI_DEFINE_HANDLER(kExecute, execute,
-                       ffi::Ffi::Bind().Ctx<ffi::State<Executable>>().Ctx<ffi::RunId>().Ctx<ffi::DeviceOrdinal>().RemainingArgs().RemainingRets());
+                       ffi::Ffi::Bind()
+                           .Ctx<ffi::State<Executable>>()
+                           .Ctx<ffi::RunId>()
+                           .Ctx<ffi::DeviceOrdinal>()
+                           .RemainingArgs()
+                           .RemainingRets());
 
 }  // namespace
 

@@ -47,10 +47,13 @@ std::exception_ptr stayed_away(const Program& p, const Gang& g, int devices) {
   ir::Diagnostic d;
   d.code = "PS-DEV-001";
   d.kernel = interp::module_of(p.plan()).name;
-  d.message = fmt::format("{} of {} devices did not come to a kernel that reaches into all of them", devices - static_cast<int>(g.calls.size()), devices);
+  d.message = fmt::format("{} of {} devices did not come to a kernel that reaches into all of them",
+                          devices - static_cast<int>(g.calls.size()), devices);
   d.numbers.push_back("missing: " + missing);
   d.numbers.push_back(fmt::format("waited {} s for the next one", patience().count()));
-  d.hint = "every device of the mesh must run the kernel; where many launches are queued, a larger NPROC gives XLA more threads";
+  d.hint =
+      "every device of the mesh must run the kernel; where many launches are queued, a larger NPROC gives XLA more "
+      "threads";
   trace::place(d, interp::module_of(p.plan()));
   return std::make_exception_ptr(ir::DiagnosticError(std::move(d)));
 }
@@ -90,9 +93,7 @@ void run_together(const Program& p, int64_t run, const interp::DeviceCall& call)
     std::exception_ptr error;
     try {
       p.run(calls);
-    } catch (...) {
-      error = std::current_exception();
-    }
+    } catch (...) { error = std::current_exception(); }
     lock.lock();
     end(*gang, error);
   }

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kNone = INT64_MIN;
 std::atomic<int64_t> g_latest{kNone}, g_stopped{kNone};  // executions
-struct sigaction g_before;                              // who has the signal besides us; written before our handler is there
+struct sigaction g_before;  // who has the signal besides us; written before our handler is there
 
 void on_interrupt(int signal, siginfo_t* info, void* context) {
   g_stopped.store(g_latest.load(std::memory_order_relaxed), std::memory_order_relaxed);

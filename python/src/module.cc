@@ -27,9 +27,7 @@ std::string check(const std::string& text, const std::string& file) {
   try {
     ir::verify(ir::parse(text, file));
     return {};
-  } catch (const ir::DiagnosticError& e) {
-    return e.what();
-  }
+  } catch (const ir::DiagnosticError& e) { return e.what(); }
 }
 
 std::string fmt_text(const std::string& text, bool literals, bool locations) {
@@ -56,7 +54,8 @@ std::vector<interp::Buffer> buffers(const std::vector<Array>& arrays) {
   return r;
 }
 
-void run(const std::string& text, const std::string& options, const std::vector<Array>& args, const std::vector<Array>& results) {
+void run(const std::string& text, const std::string& options, const std::vector<Array>& args,
+         const std::vector<Array>& results) {
   const std::vector<interp::Buffer> in = buffers(args), out = buffers(results);
   nb::gil_scoped_release unlocked;
   const interp::DeviceCall call{0, in, out};
@@ -151,12 +150,11 @@ void tell_python(const std::vector<ir::Diagnostic>& findings) {
   nb::gil_scoped_acquire locked;
   try {
     (*g_told)(finding_dicts(findings));
-  } catch (nb::python_error& e) {
-    e.discard_as_unraisable("telling what a kernel did wrong");
-  }
+  } catch (nb::python_error& e) { e.discard_as_unraisable("telling what a kernel did wrong"); }
 }
 
-nb::list recorded_arrays(const std::vector<RecordedArray>& arrays, const std::vector<std::string>& names, bool content) {
+nb::list recorded_arrays(const std::vector<RecordedArray>& arrays, const std::vector<std::string>& names,
+                         bool content) {
   nb::list all;
   for (size_t i = 0; i < arrays.size(); ++i) {
     nb::dict a;
@@ -220,28 +218,44 @@ NB_MODULE(_core, m) {
     }
   });
 
-  m.def("check", &check, "text"_a, "file"_a = "<text>", "The report of the first violation of a module's text, or an empty string.");
-  m.def("fmt", &fmt_text, "text"_a, "literals"_a = false, "locations"_a = true, "The canonical form of a module's text.");
-  m.def("compile", [](const std::string& text, const std::string& options) {
-    nb::gil_scoped_release unlocked;
-    Program::make(text, options);
-  }, "text"_a, "options"_a = "", "Compiles into the process-wide cache; raises DiagnosticError.");
-  m.def("signature", [](const std::string& text, const std::string& options) {
-    auto p = Program::make(text, options);
-    return std::make_pair(describe(p->args()), describe(p->results()));
-  }, "text"_a, "options"_a = "", "(dtype, dims) of operands and of results.");
-  m.def("dump", [](const std::string& text, const std::string& options) { return interp::dump(Program::make(text, options)->plan()); },
-        "text"_a, "options"_a = "", "The steps of the plan.");
+  m.def("check", &check, "text"_a, "file"_a = "<text>",
+        "The report of the first violation of a module's text, or an empty string.");
+  m.def("fmt", &fmt_text, "text"_a, "literals"_a = false, "locations"_a = true,
+        "The canonical form of a module's text.");
+  m.def(
+      "compile",
+      [](const std::string& text, const std::string& options) {
+        nb::gil_scoped_release unlocked;
+        Program::make(text, options);
+      },
+      "text"_a, "options"_a = "", "Compiles into the process-wide cache; raises DiagnosticError.");
+  m.def(
+      "signature",
+      [](const std::string& text, const std::string& options) {
+        auto p = Program::make(text, options);
+        return std::make_pair(describe(p->args()), describe(p->results()));
+      },
+      "text"_a, "options"_a = "", "(dtype, dims) of operands and of results.");
+  m.def(
+      "dump",
+      [](const std::string& text, const std::string& options) {
+        return interp::dump(Program::make(text, options)->plan());
+      },
+      "text"_a, "options"_a = "", "The steps of the plan.");
   m.def("run", &run, "text"_a, "options"_a, "args"_a, "results"_a, "Runs a module on (address, dtype, dims) buffers.");
 
-  m.def("machines", [] {
-    nb::list r;
-    for (const hw::Profile& p : hw::profiles()) {
-      constexpr const char* kFamilies[] = {"generic", "tpu", "gpu"};
-      r.append(nb::make_tuple(p.name, kFamilies[static_cast<int>(p.family)], p.device_kind, p.device_cores, p.compute_capability));
-    }
-    return r;
-  }, "(name, family, device kind, cores, compute capability) of each machine.");
+  m.def(
+      "machines",
+      [] {
+        nb::list r;
+        for (const hw::Profile& p : hw::profiles()) {
+          constexpr const char* kFamilies[] = {"generic", "tpu", "gpu"};
+          r.append(nb::make_tuple(p.name, kFamilies[static_cast<int>(p.family)], p.device_kind, p.device_cores,
+                                  p.compute_capability));
+        }
+        return r;
+      },
+      "(name, family, device kind, cores, compute capability) of each machine.");
   m.def(
       "default_spaces",
       [](const std::string& machine) {
@@ -255,68 +269,102 @@ NB_MODULE(_core, m) {
         return d;
       },
       "machine"_a, "Where operands lie on the machine that no space was given to: unnamed, any, constants, scalars.");
-  m.def("chip_figures", [](const std::string& name) {
-    nb::dict d;
-    if (const hw::Chip* chip = hw::find_chip(name))
-      for (const hw::Figure& f : chip->figures) d[f.field.c_str()] = nb::make_tuple(f.text, f.unit, f.scope, f.source);
-    return d;
-  }, "name"_a, "field -> (value, unit, scope, source) of a chip; empty for `generic`.");
-  m.def("findings", [] { return finding_dicts(take_findings()); }, "Findings since the last call, oldest first.");
-  m.def("finding_of", [](const std::string& text) -> nb::object {
-    ir::Diagnostic d;
-    if (!finding_of(text, &d)) return nb::none();
-    return finding_dict(d);
-  }, "text"_a, "The finding whose report the text begins with, None for none.");
-  m.def("tell_with", [](nb::object tell) {
-    static nb::object& told = *new nb::object;
-    {
-      nb::gil_scoped_release unlocked;
-      tell_with(nullptr);
-    }
-    told = tell;
-    g_told = &told;
-    if (!tell.is_none()) tell_with(&tell_python);
-  }, "tell"_a.none(), "Calls tell([finding, …]) for the findings of launches from now on; None: they go to standard error.");
+  m.def(
+      "chip_figures",
+      [](const std::string& name) {
+        nb::dict d;
+        if (const hw::Chip* chip = hw::find_chip(name))
+          for (const hw::Figure& f : chip->figures)
+            d[f.field.c_str()] = nb::make_tuple(f.text, f.unit, f.scope, f.source);
+        return d;
+      },
+      "name"_a, "field -> (value, unit, scope, source) of a chip; empty for `generic`.");
+  m.def(
+      "findings", [] { return finding_dicts(take_findings()); }, "Findings since the last call, oldest first.");
+  m.def(
+      "finding_of",
+      [](const std::string& text) -> nb::object {
+        ir::Diagnostic d;
+        if (!finding_of(text, &d)) return nb::none();
+        return finding_dict(d);
+      },
+      "text"_a, "The finding whose report the text begins with, None for none.");
+  m.def(
+      "tell_with",
+      [](nb::object tell) {
+        static nb::object& told = *new nb::object;
+        {
+          nb::gil_scoped_release unlocked;
+          tell_with(nullptr);
+        }
+        told = tell;
+        g_told = &told;
+        if (!tell.is_none()) tell_with(&tell_python);
+      },
+      "tell"_a.none(),
+      "Calls tell([finding, …]) for the findings of launches from now on; None: they go to standard error.");
   m.def("last_report", &last_report, "Text of the latest finding.");
   m.def("launch_count", &launch_count, "Kernels that ran in this process.");
-  m.def("take_grid_points", [](int64_t recording) {
-    nb::list points;
-    for (const interp::Report::Point& p : take_grid_points(recording)) points.append(nb::make_tuple(p.ids, p.core));
-    return points;
-  }, "recording"_a, "Coordinates and core of each grid point of the oldest run with that number that was not taken yet.");
-  m.def("take_calls", [](int64_t recording) {
-    nb::list calls;
-    for (const interp::HostCall& c : take_calls(recording)) {
-      nb::list arguments;
-      for (const interp::HostCall::Array& a : c.arguments)
-        arguments.append(nb::make_tuple(std::string(ir::name(a.dtype)), a.dims, nb::bytes(a.bytes.data(), a.bytes.size())));
-      calls.append(nb::make_tuple(c.callback, arguments));
-    }
-    return calls;
-  }, "recording"_a, "(callback, [(dtype, dims, bytes), …]) per debug_callback of the oldest run with that number that was not taken yet.");
-  m.def("last_run", [] { return run_dict(last_run()); }, "Schedule token and counts of the latest launch that ended.");
-  m.def("runs", [] {
-    nb::list all;
-    for (const Run& r : runs()) all.append(run_dict(r));
-    return all;
-  }, "The latest launches that ended, oldest first.");
+  m.def(
+      "take_grid_points",
+      [](int64_t recording) {
+        nb::list points;
+        for (const interp::Report::Point& p : take_grid_points(recording)) points.append(nb::make_tuple(p.ids, p.core));
+        return points;
+      },
+      "recording"_a,
+      "Coordinates and core of each grid point of the oldest run with that number that was not taken yet.");
+  m.def(
+      "take_calls",
+      [](int64_t recording) {
+        nb::list calls;
+        for (const interp::HostCall& c : take_calls(recording)) {
+          nb::list arguments;
+          for (const interp::HostCall::Array& a : c.arguments)
+            arguments.append(
+                nb::make_tuple(std::string(ir::name(a.dtype)), a.dims, nb::bytes(a.bytes.data(), a.bytes.size())));
+          calls.append(nb::make_tuple(c.callback, arguments));
+        }
+        return calls;
+      },
+      "recording"_a,
+      "(callback, [(dtype, dims, bytes), …]) per debug_callback of the oldest run with that number that was not taken "
+      "yet.");
+  m.def(
+      "last_run", [] { return run_dict(last_run()); }, "Schedule token and counts of the latest launch that ended.");
+  m.def(
+      "runs",
+      [] {
+        nb::list all;
+        for (const Run& r : runs()) all.append(run_dict(r));
+        return all;
+      },
+      "The latest launches that ended, oldest first.");
 
   define_inspection(m);
-  m.def("start_recording", &start_recording, "max_bytes"_a, "Records every launch from now on; the number of the recording.");
-  m.def("stop_recording", &take_recording, "number"_a, "What was recorded, as dictionaries in launch order, and how many launches were left out.");
+  m.def("start_recording", &start_recording, "max_bytes"_a,
+        "Records every launch from now on; the number of the recording.");
+  m.def("stop_recording", &take_recording, "number"_a,
+        "What was recorded, as dictionaries in launch order, and how many launches were left out.");
 
-  m.def("ffi_handlers", [] {
-    nb::dict d;
-    d["instantiate"] = capsule(instantiate_handler());
-    d["execute"] = capsule(execute_handler());
-    return d;
-  }, "Handlers of the custom call, by stage.");
-  m.def("ffi_state_type", [] {
-    nb::dict d;
-    d["type_id"] = nb::capsule(state_type_id());
-    d["type_info"] = nb::capsule(state_type_info());
-    return d;
-  }, "Registration of the handlers' state.");
+  m.def(
+      "ffi_handlers",
+      [] {
+        nb::dict d;
+        d["instantiate"] = capsule(instantiate_handler());
+        d["execute"] = capsule(execute_handler());
+        return d;
+      },
+      "Handlers of the custom call, by stage.");
+  m.def(
+      "ffi_state_type",
+      [] {
+        nb::dict d;
+        d["type_id"] = nb::capsule(state_type_id());
+        d["type_info"] = nb::capsule(state_type_info());
+        return d;
+      },
+      "Registration of the handlers' state.");
 }
 
 }  // namespace pallasim::python

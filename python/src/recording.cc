@@ -93,7 +93,8 @@ LaunchRecorder::LaunchRecorder(const std::shared_ptr<const interp::Plan>& plan, 
   launch_->args = copy(args, true);
 }
 
-void LaunchRecorder::finish(std::span<const interp::Buffer> results, bool content, std::string error, std::string report) {
+void LaunchRecorder::finish(std::span<const interp::Buffer> results, bool content, std::string error,
+                            std::string report) {
   launch_->results = copy(results, content);
   launch_->error = std::move(error);
   launch_->report = std::move(report);

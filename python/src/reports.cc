@@ -162,7 +162,8 @@ void show(const std::vector<std::string>& prints, const interp::Options& options
 }
 }  // namespace
 
-void note_report(Run run, interp::Report r, const interp::Options& options, Delivery delivery, const ir::Diagnostic* stop) {
+void note_report(Run run, interp::Report r, const interp::Options& options, Delivery delivery,
+                 const ir::Diagnostic* stop) {
   show(r.prints, options);
   run.token = r.token;
   run.steps = r.steps;
@@ -176,8 +177,8 @@ void note_report(Run run, interp::Report r, const interp::Options& options, Deli
   if (stop) r.findings.push_back(*stop);
   if (stop) run.races = run.races || is_race(*stop);
   run.findings = trace::by_cause(std::move(r.findings));
-  const bool raise =
-      !stop && delivery == Delivery::Raise && !run.findings.empty() && run.findings.front().severity != ir::Severity::Note;
+  const bool raise = !stop && delivery == Delivery::Raise && !run.findings.empty() &&
+                     run.findings.front().severity != ir::Severity::Note;
   if (raise) run.findings.front().severity = ir::Severity::Error;
   run.failed = raise || stop;
   const std::vector<ir::Diagnostic> findings = run.findings;

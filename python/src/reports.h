@@ -48,8 +48,8 @@ void tell_with(Tell tell);
 // A launch begins.
 void note_launch();
 // It ended; prints go to the standard output in order. Kept for take_grid_points and take_calls under the numbers of
-// `Options::record_grid` and `record_calls`. Throws the first finding where `Delivery::Raise` asks for it. `stop`: why the launch
-// ended before its end; the caller throws it.
+// `Options::record_grid` and `record_calls`. Throws the first finding where `Delivery::Raise` asks for it. `stop`: why
+// the launch ended before its end; the caller throws it.
 void note_report(Run run, interp::Report, const interp::Options&, Delivery, const ir::Diagnostic* stop = nullptr);
 
 // The rendered report of a failure, which is also kept as a finding.

@@ -79,7 +79,8 @@ class Golden : public testing::Test {
     ASSERT_FALSE(commands[0].empty()) << expected_ << " has no command";
 
     const auto* info = testing::UnitTest::GetInstance()->current_test_info();
-    const fs::path tmp = fs::path(testing::TempDir()) / ("pallasim-golden-" + std::string(info->name()) + "-" + std::to_string(getpid()));
+    const fs::path tmp = fs::path(testing::TempDir()) /
+                         ("pallasim-golden-" + std::string(info->name()) + "-" + std::to_string(getpid()));
     fs::remove_all(tmp);
     fs::create_directories(tmp);
     std::string got;

@@ -14,10 +14,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         for (const auto* arrays : {&l.arguments, &l.results})
           for (const cli::CapsuleArray& a : *arrays)
             if (!a.file.empty()) capsule.array(a, &budget);
-      } catch (const ir::DiagnosticError&) {
-      }
+      } catch (const ir::DiagnosticError&) {}
     }
-  } catch (const ir::DiagnosticError&) {
-  }
+  } catch (const ir::DiagnosticError&) {}
   return 0;
 }

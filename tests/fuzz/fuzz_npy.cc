@@ -10,7 +10,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     for (int t = 0; t < ir::kNumDTypes; ++t)
       if (cli::npy_descr_matches(h.descr, static_cast<ir::DType>(t)))
         cli::npy_elements(file, h, static_cast<ir::DType>(t));
-  } catch (const ir::DiagnosticError&) {
-  }
+  } catch (const ir::DiagnosticError&) {}
   return 0;
 }

@@ -55,9 +55,11 @@ class Generator {
     for (int i = 0; i < 3; ++i) {
       s += std::string(kinds[i]) + " \"" + names[i] + "\" : " + dtype_ + "[6,8] {space = any";
       if (blocks) {
-        s += ", block = [blocked(" + std::to_string(rows_) + "), blocked(8)]} (%0: i32[], %1: i32[]) {\n  %2 = constant {value = i32 0x" +
-             std::to_string(b_.below(3)) + "} : i32[]\n  %3 = constant {value = i32 0x0} : i32[]\n  ";
-        const char* forms[] = {"%4 = add %0, %3 : i32[]\n", "%4 = mul %0, %2 : i32[]\n", "%4 = min %0, %2 : i32[]\n", "%4 = sub %2, %1 : i32[]\n"};
+        s += ", block = [blocked(" + std::to_string(rows_) +
+             "), blocked(8)]} (%0: i32[], %1: i32[]) {\n  %2 = constant {value = i32 0x" + std::to_string(b_.below(3)) +
+             "} : i32[]\n  %3 = constant {value = i32 0x0} : i32[]\n  ";
+        const char* forms[] = {"%4 = add %0, %3 : i32[]\n", "%4 = mul %0, %2 : i32[]\n", "%4 = min %0, %2 : i32[]\n",
+                               "%4 = sub %2, %1 : i32[]\n"};
         s += forms[b_.below(4)] + std::string("  yield %4, %3\n}\n");
       } else {
         s += "}\n";
@@ -66,7 +68,8 @@ class Generator {
     const bool scratch = b_.below(2);
     const std::string ref = "ref<" + dtype_ + "[" + std::to_string(rows_) + ",8], any>";
     if (scratch) s += "scratch \"acc\" : " + ref + "\n";
-    s += "body (%0 \"x_ref\": " + ref + ", %1 \"y_ref\": " + ref + ", %2 \"o_ref\": " + ref + (scratch ? ", %3 \"acc\": " + ref : "") + ") {\n";
+    s += "body (%0 \"x_ref\": " + ref + ", %1 \"y_ref\": " + ref + ", %2 \"o_ref\": " + ref +
+         (scratch ? ", %3 \"acc\": " + ref : "") + ") {\n";
     next_ = scratch ? 4 : 3;
     refs_ = next_;
     region(1 + b_.below(12), 1);
@@ -104,7 +107,8 @@ class Generator {
 
   void statement(int depth) {
     switch (b_.below(16)) {
-      case 0: case 1: {
+      case 0:
+      case 1: {
         static const char* kBinary[] = {"add", "sub", "mul", "max", "min", "div", "rem"};
         const Value a = full(), b = full();
         define(std::string(kBinary[b_.below(7)]) + " " + a.name + ", " + b.name, dtype_, a.dims);
@@ -128,7 +132,9 @@ class Generator {
         const Value a = full();
         static const char* kReduce[] = {"reduce_sum", "reduce_max", "reduce_min", "reduce_prod"};
         const bool rows = b_.below(2);
-        const Value r = define(std::string(kReduce[b_.below(4)]) + " " + a.name + " {axes = [" + (rows ? "1" : "0") + "]}", dtype_, {rows ? rows_ : 8});
+        const Value r =
+            define(std::string(kReduce[b_.below(4)]) + " " + a.name + " {axes = [" + (rows ? "1" : "0") + "]}", dtype_,
+                   {rows ? rows_ : 8});
         define("broadcast_in_dim " + r.name + (rows ? " {dims = [0]}" : " {dims = [1]}"), dtype_, a.dims);
         break;
       }
@@ -143,7 +149,9 @@ class Generator {
         const Value a = full(), b = full();
         if (dtype_ != "f32" && dtype_ != "bf16") break;
         const Value t = define("transpose " + b.name + " {perm = [1, 0]}", dtype_, {8, rows_});
-        const Value d = define("dot_general " + a.name + ", " + t.name + " {lhs_contract = [1], rhs_contract = [0], lhs_batch = [], rhs_batch = []}", "f32", {rows_, rows_});
+        const Value d = define("dot_general " + a.name + ", " + t.name +
+                                   " {lhs_contract = [1], rhs_contract = [0], lhs_batch = [], rhs_batch = []}",
+                               "f32", {rows_, rows_});
         const Value r = define("reduce_max " + d.name + " {axes = [0]}", "f32", {rows_});
         const Value c = define("convert " + r.name, dtype_, {rows_});
         define("broadcast_in_dim " + c.name + " {dims = [0]}", dtype_, {rows_, 8});
@@ -151,11 +159,13 @@ class Generator {
       }
       case 7: {
         const Value a = full(), i = index(), j = index();
-        const Value s = define("dynamic_slice " + a.name + ", " + i.name + ", " + j.name + " {sizes = [1, 3]}", dtype_, {1, 3});
+        const Value s =
+            define("dynamic_slice " + a.name + ", " + i.name + ", " + j.name + " {sizes = [1, 3]}", dtype_, {1, 3});
         define("dynamic_update_slice " + a.name + ", " + s.name + ", " + j.name + ", " + i.name, dtype_, a.dims);
         break;
       }
-      case 8: case 9: {
+      case 8:
+      case 9: {
         const Value a = full();
         line("store %" + std::to_string(refs_ > 3 && b_.below(2) ? 3 : 2) + ", " + a.name);
         break;
@@ -163,8 +173,11 @@ class Generator {
       case 10: {
         const Value i = index();
         const std::string ref = std::to_string(b_.below(refs_));
-        const Value s = define("get %" + ref + ", " + i.name + " {view = [index($1, slice(" + std::to_string(b_.below(9)) + ", 2))]}", dtype_, {2});
-        line("store %2, " + s.name + ", " + i.name + " {view = [index($2, slice(" + std::to_string(b_.below(9)) + ", 2))]}");
+        const Value s = define(
+            "get %" + ref + ", " + i.name + " {view = [index($1, slice(" + std::to_string(b_.below(9)) + ", 2))]}",
+            dtype_, {2});
+        line("store %2, " + s.name + ", " + i.name + " {view = [index($2, slice(" + std::to_string(b_.below(9)) +
+             ", 2))]}");
         break;
       }
       case 11: {
@@ -193,8 +206,8 @@ class Generator {
         const Value a = full(), lo = index(), hi = index(), by = define("constant {value = i32 0x1}", "i32", {});
         const Value r{fresh(), dtype_, a.dims};
         const Value i{fresh(), "i32", {}}, c{fresh(), dtype_, a.dims};
-        line(r.name + " = for " + lo.name + ", " + hi.name + ", " + by.name + ", " + a.name + (b_.below(2) ? " {reverse = true}" : "") + " (" + i.name +
-             ": i32[], " + c.name + ": " + c.type() + ") {");
+        line(r.name + " = for " + lo.name + ", " + hi.name + ", " + by.name + ", " + a.name +
+             (b_.below(2) ? " {reverse = true}" : "") + " (" + i.name + ": i32[], " + c.name + ": " + c.type() + ") {");
         const size_t visible = values_.size();
         values_.push_back(i);
         values_.push_back(c);
@@ -211,7 +224,8 @@ class Generator {
       case 13: {
         const Value a = full();
         const Value z = define("constant {value = " + dtype_ + " 0x0}", dtype_, {});
-        const Value p = define("pad " + a.name + ", " + z.name + " {low = [-1, 1], high = [2, -2], interior = [0, 1]}", dtype_, {rows_ + 1, 14});
+        const Value p = define("pad " + a.name + ", " + z.name + " {low = [-1, 1], high = [2, -2], interior = [0, 1]}",
+                               dtype_, {rows_ + 1, 14});
         define("slice " + p.name + " {start = [0, 1], limit = [" + std::to_string(rows_) + ", 9]}", dtype_, {rows_, 8});
         break;
       }
@@ -224,7 +238,8 @@ class Generator {
       default: {
         const Value a = full();
         define("concatenate " + a.name + ", " + a.name + " {axis = 0}", dtype_, {2 * rows_, 8});
-        define("slice " + values_.back().name + " {start = [1, 0], limit = [" + std::to_string(rows_ + 1) + ", 8]}", dtype_, {rows_, 8});
+        define("slice " + values_.back().name + " {start = [1, 0], limit = [" + std::to_string(rows_ + 1) + ", 8]}",
+               dtype_, {rows_, 8});
       }
     }
   }
@@ -257,7 +272,8 @@ std::vector<std::byte> run(const std::string& text, interp::Options options) {
       const int64_t bytes = o.array->num_bytes();
       if ((total += bytes) > (4 << 20)) return {};
       memory.emplace_back(static_cast<size_t>(bytes) + 16);
-      for (size_t i = 0; i < memory.back().size(); ++i) memory.back()[i] = static_cast<std::byte>(o.array->dtype == ir::DType::Bool ? i % 2 : i * 7 % 61);
+      for (size_t i = 0; i < memory.back().size(); ++i)
+        memory.back()[i] = static_cast<std::byte>(o.array->dtype == ir::DType::Bool ? i % 2 : i * 7 % 61);
       interp::Buffer b{memory.back().data(), o.array->dtype, {}};
       for (const ir::Dim& d : o.array->dims) b.dims.push_back(d.size);
       (o.kind == ir::Operand::Kind::Output ? results : args).push_back(b);

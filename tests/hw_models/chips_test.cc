@@ -11,9 +11,10 @@ namespace {
 
 TEST(Chips, EveryFigureHasASourceAndAKnownUnit) {
   ASSERT_EQ(chips().size(), 9u);
-  const std::set<std::string> units = {"", "B", "B/s", "op/s", "op/cycle", "B/cycle", "blocks/s", "Hz", "s", "cycles", "TensorCores", "SMs",
-                                       "elements", "columns", "buffers of 8 rows", "warps", "blocks", "threads", "x 32 bit",
-                                       "dimensions", "bf16 passes"};
+  const std::set<std::string> units = {
+      "",       "B",       "B/s",         "op/s",       "op/cycle",   "B/cycle", "blocks/s",          "Hz",
+      "s",      "cycles",  "TensorCores", "SMs",        "elements",   "columns", "buffers of 8 rows", "warps",
+      "blocks", "threads", "x 32 bit",    "dimensions", "bf16 passes"};
   for (const Chip& c : chips())
     for (const Figure& f : c.figures) {
       EXPECT_FALSE(f.source.empty()) << c.name << ' ' << f.field;
@@ -90,9 +91,7 @@ void expect_refused(const std::string& csv, const std::string& why) {
   try {
     make_profile(parse_chip("x", csv));
     ADD_FAILURE() << "accepted: " << csv;
-  } catch (const std::runtime_error& e) {
-    EXPECT_NE(std::string(e.what()).find(why), std::string::npos) << e.what();
-  }
+  } catch (const std::runtime_error& e) { EXPECT_NE(std::string(e.what()).find(why), std::string::npos) << e.what(); }
 }
 
 TEST(ParseChip, RefusesMalformedFiles) {

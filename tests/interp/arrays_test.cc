@@ -4,16 +4,19 @@
 namespace pallasim::interp::test {
 namespace {
 
-std::string kernel(const std::string& in, const std::string& out, const std::string& body, const std::string& machine = "generic") {
-  return "pallasim-ir 1\nmodule \"t\" {machine = " + machine + "}\ninput \"x_ref\" : " + in + " {space = any}\noutput \"o_ref\" : " + out +
-         " {space = any}\nbody (%0 \"x_ref\": ref<" + in + ", any>, %1 \"o_ref\": ref<" + out + ", any>) {\n" + body + "  yield\n}\n";
+std::string kernel(const std::string& in, const std::string& out, const std::string& body,
+                   const std::string& machine = "generic") {
+  return "pallasim-ir 1\nmodule \"t\" {machine = " + machine + "}\ninput \"x_ref\" : " + in +
+         " {space = any}\noutput \"o_ref\" : " + out + " {space = any}\nbody (%0 \"x_ref\": ref<" + in +
+         ", any>, %1 \"o_ref\": ref<" + out + ", any>) {\n" + body + "  yield\n}\n";
 }
 
 TEST(Arrays, RepeatIsTheWholeAgain) {
   const auto r = run(kernel("f32[2]", "f32[6]", R"(  %2 = get %0 : f32[2]
   %3 = repeat %2 {repeats = 3, axis = 0} : f32[6]
   store %1, %3
-)"), {f32({2}, {1, 2})});
+)"),
+                     {f32({2}, {1, 2})});
   EXPECT_EQ(r.results[0].as<float>(), (std::vector<float>{1, 2, 1, 2, 1, 2}));
 }
 
@@ -22,7 +25,8 @@ TEST(Arrays, RollTakesAnyShift) {
   %3 = constant {value = i32 0x7} : i32[]
   %4 = roll %2, %3 {axis = 0} : f32[5]
   store %1, %4
-)"), {f32({5}, {0, 1, 2, 3, 4})});
+)"),
+                     {f32({5}, {0, 1, 2, 3, 4})});
   EXPECT_EQ(r.results[0].as<float>(), (std::vector<float>{3, 4, 0, 1, 2}));
 }
 
@@ -30,32 +34,47 @@ TEST(Arrays, LogarithmToBase2IsExactAtPowers) {
   const auto r = run(kernel("f32[6]", "f32[6]", R"(  %2 = get %0 : f32[6]
   %3 = log2 %2 : f32[6]
   store %1, %3
-)"), {f32({6}, {8, 1, 0.125f, 0x1p-149f, INFINITY, 0})});
+)"),
+                     {f32({6}, {8, 1, 0.125f, 0x1p-149f, INFINITY, 0})});
   EXPECT_EQ(r.results[0].as<float>(), (std::vector<float>{3, 0, -3, -149, INFINITY, -INFINITY}));
 }
 
 TEST(Arrays, ConvolutionsThatDoNotFitAreRefused) {
-  const std::string head = "  %2 = get %0 : f32[1,1,4]\n  %3 = constant {value = f32 0x3f800000} : f32[]\n  %4 = broadcast_in_dim %3 {dims = []} : f32[1,1,2]\n  %5 = conv_general_dilated %2, %4 ";
+  const std::string head =
+      "  %2 = get %0 : f32[1,1,4]\n  %3 = constant {value = f32 0x3f800000} : f32[]\n  %4 = broadcast_in_dim %3 {dims "
+      "= []} : f32[1,1,2]\n  %5 = conv_general_dilated %2, %4 ";
   const auto body = [&](const std::string& attrs) {
-    return kernel("f32[1,1,4]", "f32[1,1,4]", head + "{strides = [1], low = [1], high = [0], lhs_dilation = [1], rhs_dilation = [1], " + attrs + "} : f32[1,1,4]\n  store %1, %5\n");
+    return kernel("f32[1,1,4]", "f32[1,1,4]",
+                  head + "{strides = [1], low = [1], high = [0], lhs_dilation = [1], rhs_dilation = [1], " + attrs +
+                      "} : f32[1,1,4]\n  store %1, %5\n");
   };
   const std::string specs = "lhs_spec = [0, 1, 2], rhs_spec = [0, 1, 2], out_spec = [0, 1, 2]";
-  EXPECT_EQ(run(body(specs + ", feature_groups = 1, batch_groups = 1"), {f32({1, 1, 4}, {1, 2, 3, 4})}).results[0].as<float>(), (std::vector<float>{1, 3, 5, 7}));
-  for (const char* wrong : {"lhs_spec = [0, 1, 2], rhs_spec = [0, 1, 2], out_spec = [0, 1, 2], feature_groups = 0, batch_groups = 1",
-                            "lhs_spec = [0, 1, 2], rhs_spec = [0, 1, 2], out_spec = [0, 1, 2], feature_groups = 2, batch_groups = 1",
-                            "lhs_spec = [0, 1, 1], rhs_spec = [0, 1, 2], out_spec = [0, 1, 2], feature_groups = 1, batch_groups = 1",
-                            "lhs_spec = [0, 1, 9], rhs_spec = [0, 1, 2], out_spec = [0, 1, 2], feature_groups = 1, batch_groups = 1",
-                            "lhs_spec = [0, 1], rhs_spec = [0, 1, 2], out_spec = [0, 1, 2], feature_groups = 1, batch_groups = 1"})
+  EXPECT_EQ(run(body(specs + ", feature_groups = 1, batch_groups = 1"), {f32({1, 1, 4}, {1, 2, 3, 4})})
+                .results[0]
+                .as<float>(),
+            (std::vector<float>{1, 3, 5, 7}));
+  for (const char* wrong :
+       {"lhs_spec = [0, 1, 2], rhs_spec = [0, 1, 2], out_spec = [0, 1, 2], feature_groups = 0, batch_groups = 1",
+        "lhs_spec = [0, 1, 2], rhs_spec = [0, 1, 2], out_spec = [0, 1, 2], feature_groups = 2, batch_groups = 1",
+        "lhs_spec = [0, 1, 1], rhs_spec = [0, 1, 2], out_spec = [0, 1, 2], feature_groups = 1, batch_groups = 1",
+        "lhs_spec = [0, 1, 9], rhs_spec = [0, 1, 2], out_spec = [0, 1, 2], feature_groups = 1, batch_groups = 1",
+        "lhs_spec = [0, 1], rhs_spec = [0, 1, 2], out_spec = [0, 1, 2], feature_groups = 1, batch_groups = 1"})
     EXPECT_EQ(error_code(body(wrong), {f32({1, 1, 4}, {1, 2, 3, 4})}), "PS-UNSUP-001") << wrong;
 }
 
 TEST(Arrays, ResultsThatDoNotFitAreRefused) {
-  const char* body[] = {"  %3 = sort %2 {axis = 0, num_keys = 1, stable = true} : f32[4]\n  %4 = einshape %3 {equation = \"(ab)->ba\", sizes = [item(\"a\", 3)]} : f32[4]\n",
-                        "  %3 = constant {value = f32 0x0} : f32[]\n  %4 = roll %2, %3 {axis = 0} : f32[4]\n",
-                        "  %3 = iota {axis = 0} : i32[4]\n  %4 = gather %2, %3 {offset_dims = [5], collapsed_slice_dims = [0], start_index_map = [0], slice_sizes = [1], mode = clip} : f32[4]\n",
-                        "  %3, %4 = top_k %2 {k = 9} : f32[9], i32[9]\n"};
+  const char* body[] = {
+      "  %3 = sort %2 {axis = 0, num_keys = 1, stable = true} : f32[4]\n  %4 = einshape %3 {equation = \"(ab)->ba\", "
+      "sizes = [item(\"a\", 3)]} : f32[4]\n",
+      "  %3 = constant {value = f32 0x0} : f32[]\n  %4 = roll %2, %3 {axis = 0} : f32[4]\n",
+      "  %3 = iota {axis = 0} : i32[4]\n  %4 = gather %2, %3 {offset_dims = [5], collapsed_slice_dims = [0], "
+      "start_index_map = [0], slice_sizes = [1], mode = clip} : f32[4]\n",
+      "  %3, %4 = top_k %2 {k = 9} : f32[9], i32[9]\n"};
   for (const char* b : body)
-    EXPECT_EQ(error_code(kernel("f32[4]", "f32[4]", std::string("  %2 = get %0 : f32[4]\n") + b), {f32({4}, {1, 2, 3, 4})}), "PS-UNSUP-001") << b;
+    EXPECT_EQ(
+        error_code(kernel("f32[4]", "f32[4]", std::string("  %2 = get %0 : f32[4]\n") + b), {f32({4}, {1, 2, 3, 4})}),
+        "PS-UNSUP-001")
+        << b;
 }
 
 TEST(Refs, MadeInTheKernel) {
@@ -69,7 +88,8 @@ TEST(Refs, MadeInTheKernel) {
   %7 = masked_swap %4, %2, %6 {mask = $2} : f32[4]
   %8 = freeze %4 : f32[4]
   store %1, %8
-)"), {f32({4}, {1, 2, 3, 4})});
+)"),
+                     {f32({4}, {1, 2, 3, 4})});
   EXPECT_EQ(r.results[0].as<float>(), (std::vector<float>{1, 4, 3, 8}));
 }
 
@@ -93,7 +113,8 @@ TEST(Hints, ChangeNoValue) {
     yield %13
   } : f32[4]
   store %1, %10
-)"), {f32({4}, {1, 2, 3, 4})});
+)"),
+                     {f32({4}, {1, 2, 3, 4})});
   EXPECT_EQ(r.results[0].as<float>(), (std::vector<float>{4, 5, 6, 7}));
 }
 
@@ -103,7 +124,8 @@ TEST(Random, AKeyIsItsWords) {
   %4 = random_clone %3 : key_fry[]
   %5 = random_unwrap %4 : u32[2]
   store %1, %5
-)"), {array<uint32_t>(ir::DType::U32, {2}, {7, 9})});
+)"),
+                     {array<uint32_t>(ir::DType::U32, {2}, {7, 9})});
   EXPECT_EQ(r.results[0].as<uint32_t>(), (std::vector<uint32_t>{7, 9}));
 }
 
@@ -113,7 +135,8 @@ TEST(Random, ThreefryKnownAnswer) {
   %3, %4 = threefry2x32 %2, %2, %2, %2 : u32[], u32[]
   store %1, %3 {view = [index(0)]}
   store %1, %4 {view = [index(1)]}
-)"), {array<uint32_t>(ir::DType::U32, {2}, {0xffffffffu, 0})});
+)"),
+                     {array<uint32_t>(ir::DType::U32, {2}, {0xffffffffu, 0})});
   EXPECT_EQ(r.results[0].as<uint32_t>(), (std::vector<uint32_t>{0x1cb996fcu, 0xbb002be7u}));
 }
 
@@ -129,7 +152,8 @@ body (%0 "o_ref": ref<i32[3], any>) {
   store %0, %3, %2 {view = [index($2)]}
   yield
 }
-)", {});
+)",
+                     {});
   EXPECT_EQ(r.results[0].as<int32_t>(), (std::vector<int32_t>{3, 4, 5}));
 }
 
@@ -137,11 +161,17 @@ body (%0 "o_ref": ref<i32[3], any>) {
 TEST(Arrays, UnsignedStartsBeyondTheEnd) {
   for (const char* type : {"u32", "u8"}) {
     const std::string t = type, big = t == "u32" ? "0xfffffffe" : "0xfe";
-    const std::string text = "pallasim-ir 1\nmodule \"t\" {machine = generic}\ninput \"x_ref\" : i32[8] {space = any}\noutput \"o_ref\" : i32[8] {space = any}\n"
-        "body (%0 \"x_ref\": ref<i32[8], any>, %1 \"o_ref\": ref<i32[8], any>) {\n  %2 = get %0 : i32[8]\n  %3 = constant {value = " + t + " " + big + "} : " + t +
+    const std::string text =
+        "pallasim-ir 1\nmodule \"t\" {machine = generic}\ninput \"x_ref\" : i32[8] {space = any}\noutput \"o_ref\" : "
+        "i32[8] {space = any}\n"
+        "body (%0 \"x_ref\": ref<i32[8], any>, %1 \"o_ref\": ref<i32[8], any>) {\n  %2 = get %0 : i32[8]\n  %3 = "
+        "constant {value = " +
+        t + " " + big + "} : " + t +
         "[]\n  %4 = dynamic_slice %2, %3 {sizes = [2]} : i32[2]\n  %5 = constant {value = " + t + " 0x1} : " + t +
-        "[]\n  %6 = dynamic_update_slice %2, %4, %5 : i32[8]\n  %7 = dynamic_update_slice %6, %4, %3 : i32[8]\n  store %1, %7\n  yield\n}\n";
-    EXPECT_EQ(run(text, {i32({8}, {0, 1, 2, 3, 4, 5, 6, 7})}).results[0].as<int32_t>(), (std::vector<int32_t>{0, 6, 7, 3, 4, 5, 6, 7}));
+        "[]\n  %6 = dynamic_update_slice %2, %4, %5 : i32[8]\n  %7 = dynamic_update_slice %6, %4, %3 : i32[8]\n  store "
+        "%1, %7\n  yield\n}\n";
+    EXPECT_EQ(run(text, {i32({8}, {0, 1, 2, 3, 4, 5, 6, 7})}).results[0].as<int32_t>(),
+              (std::vector<int32_t>{0, 6, 7, 3, 4, 5, 6, 7}));
   }
 }
 

@@ -49,15 +49,18 @@ TEST(Async, ACorrectKernelHasTheSameBytesWheneverItsCopiesMove) {
 
 // Every second row is fetched into the slot that is in use: only late copies show it.
 TEST(Async, ASwappedSlotShowsWhenCopiesMoveEarlierThanTheirWait) {
-  const std::string text = edited(kDoubleBuffered, "dst = view($1, [index($4, slice(0, 128))]), dst_sem = view($2, [index($4)])} @1",
-                                  "dst = view($1, [index(0, slice(0, 128))]), dst_sem = view($2, [index($4)])} @1");
+  const std::string text =
+      edited(kDoubleBuffered, "dst = view($1, [index($4, slice(0, 128))]), dst_sem = view($2, [index($4)])} @1",
+             "dst = view($1, [index(0, slice(0, 128))]), dst_sem = view($2, [index($4)])} @1");
   const Array x = noise({4, 128});
   std::set<std::vector<int32_t>> seen;
-  for (int seed = 0; seed < 30; ++seed) seen.insert(run(text, {x}, with(Options::Copies::Scheduled, seed)).results[0].as<int32_t>());
+  for (int seed = 0; seed < 30; ++seed)
+    seen.insert(run(text, {x}, with(Options::Copies::Scheduled, seed)).results[0].as<int32_t>());
   EXPECT_GT(seen.size(), 1u);
 }
 
-// Outputs that copies alone write are poisoned after them, and only where they wrote nothing; checked runs poison first.
+// Outputs that copies alone write are poisoned after them, and only where they wrote nothing; checked runs poison
+// first.
 TEST(Async, WhatNoCopyWroteIsPoisonWheneverThatIsPut) {
   std::mt19937_64 rng(11);
   int partly = 0;
@@ -70,17 +73,21 @@ scratch "sem" : ref<dma_sem[], semaphore>
 body (%0 "x": ref<f32[8,128], hbm>, %1 "o": ref<f32[8,128], hbm>, %2 "sem": ref<dma_sem[], semaphore>) {
 )";
     for (auto n = rng() % 5; n-- > 0;) {
-      const auto row = rng() % 8, rows = 1 + rng() % (8 - row), column = round % 3 ? 0 : rng() % 128, columns = round % 3 ? 128 : 1 + rng() % (128 - column);
+      const auto row = rng() % 8, rows = 1 + rng() % (8 - row), column = round % 3 ? 0 : rng() % 128,
+                 columns = round % 3 ? 128 : 1 + rng() % (128 - column);
       for (const char* op : {"dma_start", "dma_wait"})
-        text += fmt::format("  {0} %0, %1, %2 {{src = view($0, [index(slice({1}, {2}), slice({3}, {4}))]), dst = view($1, [index(slice({1}, {2}), slice({3}, {4}))]), dst_sem = view($2, [])}}\n",
-                            op, row, rows, column, columns);
+        text += fmt::format(
+            "  {0} %0, %1, %2 {{src = view($0, [index(slice({1}, {2}), slice({3}, {4}))]), dst = view($1, "
+            "[index(slice({1}, {2}), slice({3}, {4}))]), dst_sem = view($2, [])}}\n",
+            op, row, rows, column, columns);
     }
     text += "  yield\n}\n";
     const Array x = noise({8, 128});
     Options checked;
     checked.checked = true;
     const auto want = run(text, {x}, checked).results[0].as<int32_t>();
-    const auto nan = std::count_if(want.begin(), want.end(), [](int32_t v) { return std::isnan(std::bit_cast<float>(v)); });
+    const auto nan =
+        std::count_if(want.begin(), want.end(), [](int32_t v) { return std::isnan(std::bit_cast<float>(v)); });
     partly += nan > 0 && nan < static_cast<int64_t>(want.size());
     for (auto copies : {Options::Copies::AtIssue, Options::Copies::AtWait, Options::Copies::Scheduled})
       EXPECT_EQ(run(text, {x}, with(copies, round)).results[0].as<int32_t>(), want) << text;
@@ -89,7 +96,10 @@ body (%0 "x": ref<f32[8,128], hbm>, %1 "o": ref<f32[8,128], hbm>, %2 "sem": ref<
 }
 
 TEST(Async, AMissingWaitIsReportedWithTheBytesLeft) {
-  const std::string text = edited(kDoubleBuffered, "    dma_wait %3, %1, %5, %10 {src = view($0, []), dst = view($1, [index($3, slice(0, 128))]), dst_sem = view($2, [])} @4\n", "");
+  const std::string text = edited(kDoubleBuffered,
+                                  "    dma_wait %3, %1, %5, %10 {src = view($0, []), dst = view($1, [index($3, "
+                                  "slice(0, 128))]), dst_sem = view($2, [])} @4\n",
+                                  "");
   for (auto copies : {Options::Copies::AtIssue, Options::Copies::AtWait, Options::Copies::Scheduled}) {
     std::string report;
     EXPECT_EQ(error_code(text, {noise({4, 128})}, with(copies), &report), "PS-SEM-002");
@@ -99,18 +109,23 @@ TEST(Async, AMissingWaitIsReportedWithTheBytesLeft) {
 }
 
 TEST(Async, AWaitWithoutACopyIsADeadlockInBytes) {
-  const std::string text = edited(kDoubleBuffered, "  dma_start %0, %2, %4 {src = view($0, [index(0, slice(0, 128))]), dst = view($1, [index(0, slice(0, 128))]), dst_sem = view($2, [index(0)])} @0\n", "");
+  const std::string text = edited(kDoubleBuffered,
+                                  "  dma_start %0, %2, %4 {src = view($0, [index(0, slice(0, 128))]), dst = view($1, "
+                                  "[index(0, slice(0, 128))]), dst_sem = view($2, [index(0)])} @0\n",
+                                  "");
   for (auto copies : {Options::Copies::AtIssue, Options::Copies::AtWait, Options::Copies::Scheduled}) {
     std::string report;
     EXPECT_EQ(error_code(text, {noise({4, 128})}, with(copies), &report), "PS-DEAD-001");
-    EXPECT_NE(report.find("waits for in_sems[0] to reach 512 bytes, it is 0 (double.py:7)"), std::string::npos) << report;
+    EXPECT_NE(report.find("waits for in_sems[0] to reach 512 bytes, it is 0 (double.py:7)"), std::string::npos)
+        << report;
   }
 }
 
 // A copy whose extent is a run-time value: src[start, start + n) of 300 to the front of dst.
 std::string sliced(const std::string& machine) {
   return R"(pallasim-ir 1
-module "sliced" {machine = )" + machine + R"(}
+module "sliced" {machine = )" +
+         machine + R"(}
 input "range" : i32[2] {space = smem}
 input "x" : f32[300] {space = hbm}
 output "o" : f32[400] {space = hbm}
@@ -151,7 +166,8 @@ TEST(Async, CopiesMayNameThePaddingOfTiles) {
 // A copy of 4 elements, and a wait for as many as the caller says.
 std::string waits_for_some(const std::string& machine) {
   return R"(pallasim-ir 1
-module "waits" {machine = )" + machine + R"(}
+module "waits" {machine = )" +
+         machine + R"(}
 input "n" : i32[1] {space = smem}
 input "x" : f32[300] {space = hbm}
 output "o" : f32[400] {space = hbm}
@@ -169,9 +185,15 @@ TEST(Async, AWaitOfASizeThatNoCopyCanHaveIsOutOfBounds) {
   const Array x = f32({300}, std::vector<float>(300, 1.0f));
   for (const char* machine : {"generic", "tpu"}) {
     const bool tiles = std::string(machine) == "tpu";
-    for (const auto& [n, code] : std::vector<std::pair<int, std::string>>{
-             {4, ""}, {-1, "PS-OOB-001"}, {-1024, "PS-OOB-001"}, {INT32_MIN, "PS-OOB-001"}, {5, "PS-DEAD-001"}, {400, "PS-DEAD-001"},
-             {401, tiles ? "PS-DEAD-001" : "PS-OOB-001"}, {512, tiles ? "PS-DEAD-001" : "PS-OOB-001"}, {513, "PS-OOB-001"}})
+    for (const auto& [n, code] : std::vector<std::pair<int, std::string>>{{4, ""},
+                                                                          {-1, "PS-OOB-001"},
+                                                                          {-1024, "PS-OOB-001"},
+                                                                          {INT32_MIN, "PS-OOB-001"},
+                                                                          {5, "PS-DEAD-001"},
+                                                                          {400, "PS-DEAD-001"},
+                                                                          {401, tiles ? "PS-DEAD-001" : "PS-OOB-001"},
+                                                                          {512, tiles ? "PS-DEAD-001" : "PS-OOB-001"},
+                                                                          {513, "PS-OOB-001"}})
       EXPECT_EQ(error_code(waits_for_some(machine), {i32({1}, {n}), x}), code) << machine << " " << n;
   }
 }
@@ -208,8 +230,9 @@ body (%0 "x": ref<f32[5,128], hbm>, %1 "o": ref<f32[2,128], vmem>, %2 "buf": ref
     else EXPECT_TRUE(std::isnan(v[0]));
     std::multiset<std::string> codes;
     for (const ir::Diagnostic& d : r.report.findings) codes.insert(d.code);
-    EXPECT_EQ(codes.count("PS-RACE-001"), 1u);   // the read of row 6 before the wait
-    EXPECT_EQ(codes.count("PS-UNINIT-001") + codes.count("PS-UNINIT-002"), 1u);  // and of what came from behind the source
+    EXPECT_EQ(codes.count("PS-RACE-001"), 1u);  // the read of row 6 before the wait
+    EXPECT_EQ(codes.count("PS-UNINIT-001") + codes.count("PS-UNINIT-002"),
+              1u);  // and of what came from behind the source
   }
 }
 
@@ -278,18 +301,14 @@ TEST(Async, ACopyMayBeStartedInOneKernelAndAwaitedInTheNext) {
     try {
       launch(*done, session, in2, out2, o);
       FAIL() << "the second wait ended";
-    } catch (const ir::DiagnosticError& e) {
-      EXPECT_EQ(e.diagnostic().code, "PS-DEAD-001");
-    }
+    } catch (const ir::DiagnosticError& e) { EXPECT_EQ(e.diagnostic().code, "PS-DEAD-001"); }
     Array nothing = i32({}, {0});
     nothing.dtype = ir::DType::DmaSem;
     const Buffer in3[] = {y.buffer(), nothing.buffer()};
     try {
       launch(*done, session, in3, out2, o);
       FAIL() << "no semaphore was accepted";
-    } catch (const ir::DiagnosticError& e) {
-      EXPECT_EQ(e.diagnostic().code, "PS-ARG-001");
-    }
+    } catch (const ir::DiagnosticError& e) { EXPECT_EQ(e.diagnostic().code, "PS-ARG-001"); }
   }
 }
 
@@ -314,8 +333,7 @@ TEST(Async, CopiesInFlightArePartOfASnapshot) {
   std::fill(out.bytes.begin(), out.bytes.end(), std::byte{0});
   restore(*with_copies, ex, scheduler, sizes);
   EXPECT_EQ(ex.copies.size(), 2u);
-  while (scheduler.turn(1)) {
-  }
+  while (scheduler.turn(1)) {}
   EXPECT_EQ(out.bytes, want);
 }
 
@@ -337,7 +355,8 @@ body (%0 "i": ref<i32[1], smem>, %1 "x": ref<f32[8], hbm>, %2 "y": ref<f32[8], h
 }
 )";
   const std::vector<Array> refs = {noise({8}, 1), noise({8}, 2)};
-  for (int32_t i : {0, 1}) EXPECT_EQ(run(text, {i32({1}, {i}), refs[0], refs[1]}).results[0].bytes, refs[static_cast<size_t>(i)].bytes) << i;
+  for (int32_t i : {0, 1})
+    EXPECT_EQ(run(text, {i32({1}, {i}), refs[0], refs[1]}).results[0].bytes, refs[static_cast<size_t>(i)].bytes) << i;
 }
 
 // One of several of several, of parts of rows, seen with a dimension more.

@@ -10,12 +10,15 @@ TEST(Control, LoopsCarryScalars) {
   const auto r = run(read_file("pass/loop_carry.psir"), {i32({16}, x)});
   EXPECT_EQ(r.results[0].as<int32_t>(), (std::vector<int32_t>{136, 136}));
   for (int32_t& v : x) v = 1;
-  EXPECT_EQ(run(read_file("pass/loop_carry.psir"), {i32({16}, x)}).results[0].as<int32_t>(), (std::vector<int32_t>{16, 128}));
+  EXPECT_EQ(run(read_file("pass/loop_carry.psir"), {i32({16}, x)}).results[0].as<int32_t>(),
+            (std::vector<int32_t>{16, 128}));
 }
 
 std::string carried(const std::string& body, const std::string& types) {
-  return "pallasim-ir 1\nmodule \"t\" {machine = generic}\ninput \"x_ref\" : f32[4,8] {space = any}\noutput \"o_ref\" : f32[4,8] {space = any}\n"
-         "output \"p_ref\" : f32[4,8] {space = any}\nbody (%0 \"x_ref\": ref<f32[4,8], any>, %1 \"o_ref\": ref<f32[4,8], any>, %2 \"p_ref\": ref<f32[4,8], any>) {\n" +
+  return "pallasim-ir 1\nmodule \"t\" {machine = generic}\ninput \"x_ref\" : f32[4,8] {space = any}\noutput \"o_ref\" "
+         ": f32[4,8] {space = any}\n"
+         "output \"p_ref\" : f32[4,8] {space = any}\nbody (%0 \"x_ref\": ref<f32[4,8], any>, %1 \"o_ref\": "
+         "ref<f32[4,8], any>, %2 \"p_ref\": ref<f32[4,8], any>) {\n" +
          body + types;
 }
 
@@ -33,7 +36,8 @@ TEST(Control, CarriesMaySwap) {
   store %2, %10
   yield
 }
-)", "");
+)",
+                                   "");
   const Array x = noise({4, 8});
   const auto r = run(text, {x});
   for (size_t i = 0; i < 32; ++i) {
@@ -60,7 +64,8 @@ TEST(Control, TensorCarryUpdatedInPlaceFromAShiftedSelf) {
   store %2, %14
   yield
 }
-)", "");
+)",
+                                   "");
   const Array x = noise({4, 8});
   const auto r = run(text, {x});
   const auto a = x.as<float>(), o = r.results[0].as<float>(), p = r.results[1].as<float>();

@@ -92,7 +92,8 @@ TEST(Devices, EveryScheduleMovesTheRing) {
       EXPECT_TRUE(report.findings.empty());
       for (size_t d = 0; d < kDevices; ++d) {
         EXPECT_EQ(r.out[(d + 1) % kDevices].bytes, r.in[d].bytes);
-        EXPECT_EQ(r.at[d].as<int32_t>(), (std::vector<int32_t>{static_cast<int32_t>(d / 2), static_cast<int32_t>(d % 2)}));
+        EXPECT_EQ(r.at[d].as<int32_t>(),
+                  (std::vector<int32_t>{static_cast<int32_t>(d / 2), static_cast<int32_t>(d % 2)}));
       }
     }
 }
@@ -100,12 +101,15 @@ TEST(Devices, EveryScheduleMovesTheRing) {
 // A copy adds 1 to a semaphore that does not count bytes.
 TEST(Devices, CopiesMaySignalRegularSemaphores) {
   std::string text(kRing);
-  for (const char* name : {"scratch \"send\" : ref<dma_sem", "scratch \"recv\" : ref<dma_sem", "\"send\": ref<dma_sem", "\"recv\": ref<dma_sem"}) {
+  for (const char* name : {"scratch \"send\" : ref<dma_sem", "scratch \"recv\" : ref<dma_sem", "\"send\": ref<dma_sem",
+                           "\"recv\": ref<dma_sem"}) {
     const std::string from = name;
     text = replaced(text, from, from.substr(0, from.size() - 7) + "sem");
   }
-  text = replaced(text, "dma_wait %1, %0, %3 {src = view($0, []), dst = view($1, []), dst_sem = view($2, [])}", "sem_wait %3, %10 {value = $1}");
-  text = replaced(text, "dma_wait %0, %1, %4 {src = view($0, []), dst = view($1, []), dst_sem = view($2, [])}", "sem_wait %4, %10 {value = $1}");
+  text = replaced(text, "dma_wait %1, %0, %3 {src = view($0, []), dst = view($1, []), dst_sem = view($2, [])}",
+                  "sem_wait %3, %10 {value = $1}");
+  text = replaced(text, "dma_wait %0, %1, %4 {src = view($0, []), dst = view($1, []), dst_sem = view($2, [])}",
+                  "sem_wait %4, %10 {value = $1}");
   const auto plan = compile(ir::parse(text));
   for (const Options::Copies copies : {Options::Copies::AtIssue, Options::Copies::AtWait, Options::Copies::Scheduled}) {
     Options o;
@@ -121,7 +125,9 @@ TEST(Devices, ADeadlockNamesTheDevices) {
   Ring r;
   std::string text;
   // Nobody says that it is ready, but to itself.
-  EXPECT_EQ(code_of(replaced(std::string(kRing), "sem_wait %17, %10 {value = $1}", "sem_wait %17, %11 {value = $1}"), r.calls, &text), "PS-DEAD-001");
+  EXPECT_EQ(code_of(replaced(std::string(kRing), "sem_wait %17, %10 {value = $1}", "sem_wait %17, %11 {value = $1}"),
+                    r.calls, &text),
+            "PS-DEAD-001");
   EXPECT_NE(text.find("device 0 of 4"), std::string::npos) << text;
   EXPECT_NE(text.find("ready of device 3"), std::string::npos) << text;
 }
@@ -129,7 +135,8 @@ TEST(Devices, ADeadlockNamesTheDevices) {
 TEST(Devices, DevicesThatDoNotExistAndMissingOnes) {
   Ring r;
   std::string text;
-  EXPECT_EQ(code_of(replaced(std::string(kRing), "%13 = rem %12, %11", "%13 = add %12, %11"), r.calls, &text), "PS-SEM-001");
+  EXPECT_EQ(code_of(replaced(std::string(kRing), "%13 = rem %12, %11", "%13 = add %12, %11"), r.calls, &text),
+            "PS-SEM-001");
   EXPECT_NE(text.find("copy to device 8, but there are 4"), std::string::npos) << text;
   EXPECT_EQ(code_of(kRing, std::span(r.calls).subspan(1)), "PS-ARG-001");
 }
@@ -161,7 +168,8 @@ body (%0 "o_ref": ref<i32[3], smem>) {
   }
 }
 
-// A signal to one device and a copy to another. Operand 2 and 3 of the signal, 3 and 4 of the copy are given at run time.
+// A signal to one device and a copy to another. Operand 2 and 3 of the signal, 3 and 4 of the copy are given at run
+// time.
 std::string alone(const std::string& signalled, const std::string& copied, const std::string& kind) {
   return R"(pallasim-ir 1
 module "alone" {machine = tpu}
@@ -174,9 +182,11 @@ body (%0 "who": ref<i32[2], smem>, %1 "x": ref<f32[8,128], hbm>, %2 "o": ref<f32
   %5 = get %0 {view = [index(0)]} : i32[]
   %6 = get %0 {view = [index(1)]} : i32[]
   %7 = constant {value = i32 0x1} : i32[]
-  sem_signal %4, %7, %5, %6 {inc = $1, device_id = )" + signalled + ", device_id_type = " + kind + R"(}
+  sem_signal %4, %7, %5, %6 {inc = $1, device_id = )" +
+         signalled + ", device_id_type = " + kind + R"(}
   sem_wait %4, %7 {value = $1}
-  dma_start %1, %2, %3, %5, %6 {src = view($0, []), dst = view($1, []), dst_sem = view($2, []), device_id = )" + copied + ", device_id_type = " + kind + R"(}
+  dma_start %1, %2, %3, %5, %6 {src = view($0, []), dst = view($1, []), dst_sem = view($2, []), device_id = )" +
+         copied + ", device_id_type = " + kind + R"(}
   dma_wait %1, %2, %3 {src = view($0, []), dst = view($1, []), dst_sem = view($2, [])}
   yield
 }
@@ -185,11 +195,13 @@ body (%0 "who": ref<i32[2], smem>, %1 "x": ref<f32[8,128], hbm>, %2 "o": ref<f32
 
 TEST(Devices, WhereThereIsOneDeviceNobodyElseReceives) {
   const Array x = noise({8, 128});
-  for (const char* id : {"0", "none"}) EXPECT_EQ(run(alone(id, id, "logical"), {i32({2}, {0, 0}), x}).results[0].bytes, x.bytes) << id;
+  for (const char* id : {"0", "none"})
+    EXPECT_EQ(run(alone(id, id, "logical"), {i32({2}, {0, 0}), x}).results[0].bytes, x.bytes) << id;
   EXPECT_EQ(run(alone("$2", "$3", "logical"), {i32({2}, {0, 7}), x}).results[0].bytes, x.bytes);
   EXPECT_EQ(run(alone("[$2, $3]", "[$3, $4]", "mesh"), {i32({2}, {0, 0}), x}).results[0].bytes, x.bytes);
   for (const auto& [signalled, copied] : std::vector<std::pair<std::string, std::string>>{{"$2", "0"}, {"0", "$3"}})
-    for (const int who : {1, -1, 1 << 30}) EXPECT_EQ(error_code(alone(signalled, copied, "logical"), {i32({2}, {who, 0}), x}), "PS-SEM-001") << who;
+    for (const int who : {1, -1, 1 << 30})
+      EXPECT_EQ(error_code(alone(signalled, copied, "logical"), {i32({2}, {who, 0}), x}), "PS-SEM-001") << who;
   for (const std::string id : {"1", "-1", "4294967296"}) {
     EXPECT_EQ(error_code(alone(id, "0", "logical"), {i32({2}, {0, 0}), x}), "PS-SEM-001") << id;
     std::string report;

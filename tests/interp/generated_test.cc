@@ -1,4 +1,5 @@
-// Generated kernels: their bits depend on neither fusion, worker count, observer, pipeline profile nor the instruction set.
+// Generated kernels: their bits depend on neither fusion, worker count, observer, pipeline profile nor the instruction
+// set.
 #include <algorithm>
 #include <random>
 
@@ -7,7 +8,8 @@
 namespace pallasim::interp::test {
 namespace {
 
-// Writes one kernel over a grid of 6 blocks [rows, cols] of f32: arithmetic on all dtypes, movement, folds, scratch, control flow.
+// Writes one kernel over a grid of 6 blocks [rows, cols] of f32: arithmetic on all dtypes, movement, folds, scratch,
+// control flow.
 class Generator {
  public:
   explicit Generator(uint32_t seed) : rng_(seed) {
@@ -18,18 +20,23 @@ class Generator {
 
   std::string text() {
     const std::string whole = type("f32", 6 * rows_, cols_), block = type("f32", rows_, cols_);
-    const std::string map = "block = [blocked(" + std::to_string(rows_) + "), blocked(" + std::to_string(cols_) + ")]} (%0: i32[]) {\n"
+    const std::string map = "block = [blocked(" + std::to_string(rows_) + "), blocked(" + std::to_string(cols_) +
+                            ")]} (%0: i32[]) {\n"
                             "  %1 = constant {value = i32 0x0} : i32[]\n  yield %0, %1\n}\n";
-    std::string t = "pallasim-ir 1\nmodule \"generated\" {machine = tpu}\ngrid {size = 6, semantics = parallel}\ninput \"x_ref\" : " + whole +
-                    " {space = vmem, " + map + "output \"o_ref\" : " + whole + " {space = vmem, " + map + "scratch \"s_ref\" : ref<" + block +
-                    ", vmem>\nbody (%0 \"x_ref\": ref<" + block + ", vmem>, %1 \"o_ref\": ref<" + block + ", vmem>, %2 \"s_ref\": ref<" + block + ", vmem>) {\n";
+    std::string t =
+        "pallasim-ir 1\nmodule \"generated\" {machine = tpu}\ngrid {size = 6, semantics = parallel}\ninput \"x_ref\" "
+        ": " +
+        whole + " {space = vmem, " + map + "output \"o_ref\" : " + whole + " {space = vmem, " + map +
+        "scratch \"s_ref\" : ref<" + block + ", vmem>\nbody (%0 \"x_ref\": ref<" + block +
+        ", vmem>, %1 \"o_ref\": ref<" + block + ", vmem>, %2 \"s_ref\": ref<" + block + ", vmem>) {\n";
     emit("get %0", block);
     keep("f32", false);
     const int steps = 12 + static_cast<int>(pick(40));
     for (int i = 0; i < steps; ++i) step();
     // The last values are added up, so that none of them is dead.
     int sum = as("f32", values_.back());
-    for (size_t i = values_.size() - 1; i-- > 0 && i + 6 > values_.size();) sum = emit("add %" + std::to_string(sum) + ", %" + std::to_string(as("f32", values_[i])), block);
+    for (size_t i = values_.size() - 1; i-- > 0 && i + 6 > values_.size();)
+      sum = emit("add %" + std::to_string(sum) + ", %" + std::to_string(as("f32", values_[i])), block);
     return t + body_ + "  store %1, %" + std::to_string(sum) + "\n  yield\n}\n";
   }
   int64_t elements() const { return 6 * rows_ * cols_; }
@@ -44,9 +51,15 @@ class Generator {
 
   uint64_t pick(uint64_t n) { return rng_() % n; }
   template <size_t N>
-  std::string one_of(const char* const (&names)[N]) { return names[pick(N)]; }
-  static std::string type(const std::string& dtype, int64_t r, int64_t c) { return dtype + "[" + std::to_string(r) + "," + std::to_string(c) + "]"; }
-  std::string type(const Value& v) const { return v.turned ? type(v.dtype, cols_, rows_) : type(v.dtype, rows_, cols_); }
+  std::string one_of(const char* const (&names)[N]) {
+    return names[pick(N)];
+  }
+  static std::string type(const std::string& dtype, int64_t r, int64_t c) {
+    return dtype + "[" + std::to_string(r) + "," + std::to_string(c) + "]";
+  }
+  std::string type(const Value& v) const {
+    return v.turned ? type(v.dtype, cols_, rows_) : type(v.dtype, rows_, cols_);
+  }
   static std::string ref(int id) { return "%" + std::to_string(id); }
 
   int emit(const std::string& op, const std::string& result) {
@@ -58,7 +71,8 @@ class Generator {
 
   // v as an unturned value of a dtype.
   int as(const std::string& dtype, Value v) {
-    if (v.turned) v = {emit("transpose " + ref(v.id) + " {perm = [1, 0]}", type(v.dtype, rows_, cols_)), v.dtype, false};
+    if (v.turned)
+      v = {emit("transpose " + ref(v.id) + " {perm = [1, 0]}", type(v.dtype, rows_, cols_)), v.dtype, false};
     return v.dtype == dtype ? v.id : emit("convert " + ref(v.id), type(dtype, rows_, cols_));
   }
 
@@ -67,10 +81,16 @@ class Generator {
     const bool floats = v.dtype != "i32" && v.dtype != "i8";
     const std::string t = type(v), x = ref(v.id);
     switch (pick(12)) {
-      case 0: case 1:
-        emit((floats ? one_of({"tanh", "neg", "abs", "logistic", "sin", "floor", "erf", "expm1"}) : one_of({"neg", "abs", "population_count", "not", "sign"})) + " " + x, t);
+      case 0:
+      case 1:
+        emit((floats ? one_of({"tanh", "neg", "abs", "logistic", "sin", "floor", "erf", "expm1"})
+                     : one_of({"neg", "abs", "population_count", "not", "sign"})) +
+                 " " + x,
+             t);
         return keep(v.dtype, v.turned);
-      case 2: case 3: case 4: {
+      case 2:
+      case 3:
+      case 4: {
         const Value w = any();
         const int b = w.dtype == v.dtype && w.turned == v.turned ? w.id : v.turned ? v.id : as(v.dtype, w);
         const std::string op = one_of({"add", "sub", "mul", "max", "min"});
@@ -90,12 +110,18 @@ class Generator {
       case 6: {  // a fold, spread again
         const int axis = static_cast<int>(pick(2));
         const int64_t left = (axis == 0) != v.turned ? cols_ : rows_;
-        const int r = emit(one_of({"reduce_max", "reduce_min", "reduce_sum"}) + " " + x + " {axes = [" + std::to_string(axis) + "]}", v.dtype + "[" + std::to_string(left) + "]");
+        const int r = emit(
+            one_of({"reduce_max", "reduce_min", "reduce_sum"}) + " " + x + " {axes = [" + std::to_string(axis) + "]}",
+            v.dtype + "[" + std::to_string(left) + "]");
         emit("broadcast_in_dim " + ref(r) + " {dims = [" + std::to_string(1 - axis) + "]}", t);
         return keep(v.dtype, v.turned);
       }
-      case 7: emit("transpose " + x + " {perm = [1, 0]}", type({0, v.dtype, !v.turned})); return keep(v.dtype, !v.turned);
-      case 8: emit((floats ? one_of({"rev", "cumsum", "cummax"}) : std::string("rev")) + " " + x, t); return movement(v, t);
+      case 7:
+        emit("transpose " + x + " {perm = [1, 0]}", type({0, v.dtype, !v.turned}));
+        return keep(v.dtype, !v.turned);
+      case 8:
+        emit((floats ? one_of({"rev", "cumsum", "cummax"}) : std::string("rev")) + " " + x, t);
+        return movement(v, t);
       case 9: {  // through the scratch, or the output's own block
         const std::string to = one_of({"%1", "%2"});
         body_ += "  store " + to + ", " + ref(as("f32", v)) + "\n";
@@ -113,14 +139,19 @@ class Generator {
     const std::string line = body_.substr(body_.rfind("\n  ", at) + 1);
     const std::string axis = std::to_string(pick(2));
     body_.resize(at);
-    body_ += (line.find(" rev ") != std::string::npos ? " {axes = [" + axis + "]}" : " {axis = " + axis + ", reverse = " + (pick(2) ? "true" : "false") + "}") + " : " + t + "\n";
+    body_ += (line.find(" rev ") != std::string::npos
+                  ? " {axes = [" + axis + "]}"
+                  : " {axis = " + axis + ", reverse = " + (pick(2) ? "true" : "false") + "}") +
+             " : " + t + "\n";
     keep(v.dtype, v.turned);
   }
 
   void loop(const Value& v, const std::string& t) {
-    const int zero = emit("constant {value = i32 0x0}", "i32[]"), three = emit("constant {value = i32 0x3}", "i32[]"), one = emit("constant {value = i32 0x1}", "i32[]");
+    const int zero = emit("constant {value = i32 0x0}", "i32[]"), three = emit("constant {value = i32 0x3}", "i32[]"),
+              one = emit("constant {value = i32 0x1}", "i32[]");
     const int result = next_++, index = next_++, carried = next_++;
-    body_ += "  " + ref(result) + " = for " + ref(zero) + ", " + ref(three) + ", " + ref(one) + ", " + ref(v.id) + " (" + ref(index) + ": i32[], " + ref(carried) + ": " + t + ") {\n";
+    body_ += "  " + ref(result) + " = for " + ref(zero) + ", " + ref(three) + ", " + ref(one) + ", " + ref(v.id) +
+             " (" + ref(index) + ": i32[], " + ref(carried) + ": " + t + ") {\n";
     const int next = emit(one_of({"add", "max", "sub"}) + " " + ref(carried) + ", " + ref(v.id), t);
     const int last = emit("neg " + ref(next), t);
     body_ += "    yield " + ref(last) + "\n  } : " + t + "\n";
@@ -162,7 +193,8 @@ TEST(Generated, BitsDependOnTheProgramAlone) {
   variants[4].first = "checked and not fused", variants[4].second.checked = true, variants[4].second.fuse = false;
   variants[5].first = "reference bodies", variants[5].second.numerics = Options::Numerics::Reference;
   variants[6].first = "modelled pipeline", variants[6].second.pipeline = Options::Pipeline::Modelled;
-  variants[7].first = "random schedule", variants[7].second.policy = Options::Policy::Random, variants[7].second.seed = 3;
+  variants[7].first = "random schedule", variants[7].second.policy = Options::Policy::Random,
+  variants[7].second.seed = 3;
   variants[8].first = "judged split", variants[8].second.verify_split = true;
   int meaningful = 0, split = 0;
   for (uint32_t seed = 1; seed <= 120; ++seed) {
@@ -174,9 +206,7 @@ TEST(Generated, BitsDependOnTheProgramAlone) {
     Outcome want;
     try {
       want = run(text, {x}, one);
-    } catch (const ir::DiagnosticError& e) {
-      FAIL() << "seed " << seed << "\n" << e.what() << text;
-    }
+    } catch (const ir::DiagnosticError& e) { FAIL() << "seed " << seed << "\n" << e.what() << text; }
     const std::vector<float> v = want.results[0].as<float>();
     meaningful += std::any_of(v.begin(), v.end(), [](float f) { return std::isfinite(f) && f != 0; });
     for (const auto& [name, options] : variants) {

@@ -5,7 +5,8 @@ namespace pallasim::interp::test {
 namespace {
 
 TEST(Grid, AddVectors) {
-  const auto r = run(read_file("pass/add_vectors.psir"), {f32({8}, {0, 1, 2, 3, 4, 5, 6, 7}), f32({8}, {1, 1, 1, 1, 1, 1, 1, 1})});
+  const auto r =
+      run(read_file("pass/add_vectors.psir"), {f32({8}, {0, 1, 2, 3, 4, 5, 6, 7}), f32({8}, {1, 1, 1, 1, 1, 1, 1, 1})});
   EXPECT_EQ(r.results[0].as<float>(), (std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8}));
 }
 
@@ -21,7 +22,8 @@ TEST(Grid, OrderOfAnAxisIsFollowedAndRecorded) {
   o.workers = 2;
   o.grid_order = {{1, 0}};
   const Array x = noise({1024, 1024}, 1), y = noise({1024, 1024}, 2);
-  const auto ordered = run(read_file("pass/matmul_2x2.psir"), {x, y}, o), plain = run(read_file("pass/matmul_2x2.psir"), {x, y});
+  const auto ordered = run(read_file("pass/matmul_2x2.psir"), {x, y}, o),
+             plain = run(read_file("pass/matmul_2x2.psir"), {x, y});
   EXPECT_EQ(ordered.report.points, (std::vector<Report::Point>{{{1, 0}, 0}, {{1, 1}, 0}, {{0, 0}, 0}, {{0, 1}, 0}}));
   EXPECT_EQ(ordered.results[0].as<float>(), plain.results[0].as<float>());
   EXPECT_FALSE(all_zero(plain.results[0]));
@@ -63,8 +65,14 @@ TEST(Grid, PrefetchedScalarsChooseBlocks) {
 
 TEST(Grid, BlockIndexOutOfBoundsNamesOperandAndPoint) {
   std::string report;
-  EXPECT_EQ(error_code(read_file("pass/prefetch_gather.psir"), {i32({4}, {3, 8, 0, 0}), noise({8, 8, 128})}, {}, &report), "PS-OOB-002");
-  EXPECT_NE(report.find("Out-of-bounds block index 8 for input x_ref: its index map returned it for dimension 0, which has 8 blocks"), std::string::npos) << report;
+  EXPECT_EQ(
+      error_code(read_file("pass/prefetch_gather.psir"), {i32({4}, {3, 8, 0, 0}), noise({8, 8, 128})}, {}, &report),
+      "PS-OOB-002");
+  EXPECT_NE(
+      report.find(
+          "Out-of-bounds block index 8 for input x_ref: its index map returned it for dimension 0, which has 8 blocks"),
+      std::string::npos)
+      << report;
   EXPECT_NE(report.find("grid point (1,)"), std::string::npos) << report;
 }
 
@@ -234,21 +242,27 @@ body (%0 "x": ref<f32[4,8], any>, %1 "o": ref<f32[4,8], any>) {
 }
 
 TEST(Grid, AliasedReadsOfWhatTheOutputWroteAreNamed) {
-  const auto load = [](const char* ref, const char* row) { return std::string("get ") + ref + ", " + row + " {view = [index($1, slice(0, 8))]} : f32[8]\n"; };
+  const auto load = [](const char* ref, const char* row) {
+    return std::string("get ") + ref + ", " + row + " {view = [index($1, slice(0, 8))]} : f32[8]\n";
+  };
   const auto store = [](const char* ref, const char* v, const char* row) {
     return std::string("  store ") + ref + ", " + v + ", " + row + " {view = [index($2, slice(0, 8))]}\n";
   };
   const std::string add = "  %7 = add %6, %5 : f32[8]\n", late = "PS-ALIAS-001";
   std::vector<float> rows;
   // The row that the point before wrote: 1, 2, 3, 4.
-  EXPECT_EQ(alias_findings("  %6 = " + load("%0", "%2") + add + store("%1", "%7", "%4"), &rows), std::multiset<std::string>{late});
+  EXPECT_EQ(alias_findings("  %6 = " + load("%0", "%2") + add + store("%1", "%7", "%4"), &rows),
+            std::multiset<std::string>{late});
   EXPECT_EQ((std::vector<float>{rows[0], rows[8], rows[16], rows[24]}), (std::vector<float>{1, 2, 3, 4}));
   // Each row before it is written, or through the output's own name, or another row.
   EXPECT_EQ(alias_findings("  %6 = " + load("%0", "%2") + add + store("%1", "%7", "%2")).count(late), 0u);
   EXPECT_EQ(alias_findings("  %6 = " + load("%1", "%2") + add + store("%1", "%7", "%4")).count(late), 0u);
   EXPECT_EQ(alias_findings("  %6 = " + load("%0", "%4") + add + store("%1", "%7", "%2")).count(late), 0u);
   // What the input's own name wrote last is the input's.
-  EXPECT_EQ(alias_findings("  %6 = " + load("%1", "%2") + add + store("%1", "%7", "%2") + store("%0", "%6", "%2") + "  %8 = " + load("%0", "%2") + store("%1", "%8", "%2")).count(late), 0u);
+  EXPECT_EQ(alias_findings("  %6 = " + load("%1", "%2") + add + store("%1", "%7", "%2") + store("%0", "%6", "%2") +
+                           "  %8 = " + load("%0", "%2") + store("%1", "%8", "%2"))
+                .count(late),
+            0u);
 }
 
 }  // namespace

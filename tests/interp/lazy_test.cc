@@ -7,8 +7,9 @@ namespace {
 // A body over x (8 elements of `dtype`) and o (likewise), whole.
 std::string kernel(const std::string& dtype, const std::string& body, const std::string& declarations = "") {
   const std::string ref = "ref<" + dtype + "[8], any>";
-  return "pallasim-ir 1\nmodule \"lazy\" {machine = generic}\ninput \"x_ref\" : " + dtype + "[8] {space = any}\noutput \"o_ref\" : " +
-         dtype + "[8] {space = any}\n" + declarations + "body (%0 \"x_ref\": " + ref + ", %1 \"o_ref\": " + ref + ") {\n" + body + "}\n";
+  return "pallasim-ir 1\nmodule \"lazy\" {machine = generic}\ninput \"x_ref\" : " + dtype +
+         "[8] {space = any}\noutput \"o_ref\" : " + dtype + "[8] {space = any}\n" + declarations +
+         "body (%0 \"x_ref\": " + ref + ", %1 \"o_ref\": " + ref + ") {\n" + body + "}\n";
 }
 
 std::vector<Options> configurations() {
@@ -41,8 +42,9 @@ std::vector<int32_t> integers(const std::string& body, const std::vector<int32_t
 
 const std::vector<float> kOnes(8, 1.0f);
 const std::vector<int32_t> kCount{0, 1, 2, 3, 4, 5, 6, 7}, kPerm{3, 0, 1, 2, 7, 4, 5, 6};
-const std::string kBounds = "  %2 = constant {value = i32 0x0} : i32[]\n  %3 = constant {value = i32 0x4} : i32[]\n"
-                            "  %4 = constant {value = i32 0x1} : i32[]\n";
+const std::string kBounds =
+    "  %2 = constant {value = i32 0x0} : i32[]\n  %3 = constant {value = i32 0x4} : i32[]\n"
+    "  %4 = constant {value = i32 0x1} : i32[]\n";
 
 // acc = acc + x * s; s = s * 0.5
 TEST(Lazy, ProductsOfAScalarCarry) {
@@ -58,7 +60,9 @@ TEST(Lazy, ProductsOfAScalarCarry) {
   } : f32[], f32[8]
   store %1, %10
   yield
-)", kOnes), std::vector<float>(8, 1.875f));
+)",
+                   kOnes),
+            std::vector<float>(8, 1.875f));
 }
 
 // old = optimization_barrier(s); s = s + 1; k = k + old
@@ -74,7 +78,9 @@ TEST(Lazy, ASecondNameOfAScalarCarry) {
   %15 = broadcast_in_dim %8 {dims = []} : f32[8]
   store %1, %15
   yield
-)", kOnes), std::vector<float>(8, 10.0f));
+)",
+                   kOnes),
+            std::vector<float>(8, 10.0f));
 }
 
 // t = broadcast(s); s = s + 1; acc = acc * s + t
@@ -91,7 +97,9 @@ TEST(Lazy, ABroadcastOfAScalarCarry) {
   } : f32[], f32[8]
   store %1, %9
   yield
-)", kOnes), std::vector<float>(8, 23.0f));  // ((0*2+1)*3+2)*4+3
+)",
+                   kOnes),
+            std::vector<float>(8, 23.0f));  // ((0*2+1)*3+2)*4+3
 }
 
 // A value made from s before s changes, used by an inner loop.
@@ -113,7 +121,9 @@ TEST(Lazy, AnInnerLoopUsesWhatWasMadeFromAScalarCarry) {
   } : f32[], f32[8]
   store %1, %11
   yield
-)", kOnes), std::vector<float>(8, 3.75f));
+)",
+                   kOnes),
+            std::vector<float>(8, 3.75f));
 }
 
 // Carries that are the program's ids, and each other's old values.
@@ -131,14 +141,16 @@ TEST(Lazy, PermutedCarries) {
   %19 = broadcast_in_dim %18 {dims = []} : i32[8]
   store %1, %19
   yield
-)", kCount), std::vector<int32_t>(8, [] {
-    int a = 0, b = 1, c = 7;
-    for (int i = 0; i < 4; ++i) {
-      const int x = a + i, y = a - c;
-      a = b, b = x, c = y;
-    }
-    return (a * 4 + b) * 4 + c;
-  }()));
+)",
+                     kCount),
+            std::vector<int32_t>(8, [] {
+              int a = 0, b = 1, c = 7;
+              for (int i = 0; i < 4; ++i) {
+                const int x = a + i, y = a - c;
+                a = b, b = x, c = y;
+              }
+              return (a * 4 + b) * 4 + c;
+            }()));
 }
 
 // o[perm] = o
@@ -149,7 +161,9 @@ TEST(Lazy, APermutationInPlace) {
   %4 = get %1 : i32[8]
   store %1, %4, %2 {view = [index(array($2))]}
   yield
-)", kPerm), (std::vector<int32_t>{1, 2, 3, 0, 5, 6, 7, 4}));
+)",
+                     kPerm),
+            (std::vector<int32_t>{1, 2, 3, 0, 5, 6, 7, 4}));
 }
 
 // o[o] = iota
@@ -160,13 +174,17 @@ TEST(Lazy, ARefAsItsOwnIndices) {
   %4 = get %1 : i32[8]
   store %1, %3, %4 {view = [index(array($2))]}
   yield
-)", kPerm), (std::vector<int32_t>{1, 2, 3, 0, 5, 6, 7, 4}));
+)",
+                     kPerm),
+            (std::vector<int32_t>{1, 2, 3, 0, 5, 6, 7, 4}));
   EXPECT_EQ(integers(R"(  %2 = get %0 : i32[8]
   store %1, %2
   %3 = iota {axis = 0} : i32[8]
   store %1, %3, %1 {view = [index(ref($2))]}
   yield
-)", kPerm), (std::vector<int32_t>{1, 2, 3, 0, 5, 6, 7, 4}));
+)",
+                     kPerm),
+            (std::vector<int32_t>{1, 2, 3, 0, 5, 6, 7, 4}));
 }
 
 // store(o.at[1:8], o[0:7], mask), and a mask that is the ref's own.
@@ -179,7 +197,9 @@ TEST(Lazy, MaskedStoresOfTheRefItself) {
   %6 = lt %5, %4 : bool[7]
   masked_store %1, %3, %6 {view = [index(slice(1, 7))], mask = $2}
   yield
-)", kCount), (std::vector<int32_t>{0, 0, 1, 2, 3, 4, 6, 7}));
+)",
+                     kCount),
+            (std::vector<int32_t>{0, 0, 1, 2, 3, 4, 6, 7}));
   const std::vector<int8_t> x{1, 0, 1, 1, 0, 0, 1, 0};
   const auto got = run(kernel("bool", R"(  %2 = get %0 : bool[8]
   store %1, %2
@@ -187,7 +207,10 @@ TEST(Lazy, MaskedStoresOfTheRefItself) {
   %4 = not %3 : bool[7]
   masked_store %1, %4, %3 {view = [index(slice(1, 7))], mask = $2}
   yield
-)"), {array(ir::DType::Bool, {8}, x)}).results[0].as<int8_t>();
+)"),
+                       {array(ir::DType::Bool, {8}, x)})
+                       .results[0]
+                       .as<int8_t>();
   EXPECT_EQ(got, (std::vector<int8_t>{1, 0, 1, 0, 0, 0, 1, 0}));
 }
 
@@ -201,13 +224,17 @@ TEST(Lazy, SwapByIndicesReturnsWhatWasThere) {
   %7 = mul %6, %5 : i32[8]
   store %1, %7
   yield
-)", kPerm), (std::vector<int32_t>{3, 0, 3, 0, 35, 24, 35, 24}));
+)",
+                     kPerm),
+            (std::vector<int32_t>{3, 0, 3, 0, 35, 24, 35, 24}));
 }
 
 // A view inside a branch writes: what was read before is saved whether the branch runs or not.
 TEST(Lazy, AViewInsideABranchThatDoesNotRun) {
   for (const char* flag : {"0x0", "0x1"}) {
-    const auto got = integers(std::string("  %2 = get %0 : i32[8]\n  store %1, %2\n  %3 = get %1 : i32[8]\n  %4 = constant {value = bool ") + flag + R"(} : bool[]
+    const auto got = integers(
+        std::string("  %2 = get %0 : i32[8]\n  store %1, %2\n  %3 = get %1 : i32[8]\n  %4 = constant {value = bool ") +
+            flag + R"(} : bool[]
   cond %4 () {
     yield
   } () {
@@ -220,15 +247,19 @@ TEST(Lazy, AViewInsideABranchThatDoesNotRun) {
   %8 = sub %3, %7 : i32[8]
   store %1, %8
   yield
-)", {10, 20, 30, 40, 50, 60, 70, 80});
-    EXPECT_EQ(got, *flag && flag[2] == '1' ? (std::vector<int32_t>{10, 19, 28, 37, 0, 0, 0, 0}) : std::vector<int32_t>(8, 0));
+)",
+        {10, 20, 30, 40, 50, 60, 70, 80});
+    EXPECT_EQ(
+        got, *flag && flag[2] == '1' ? (std::vector<int32_t>{10, 19, 28, 37, 0, 0, 0, 0}) : std::vector<int32_t>(8, 0));
   }
 }
 
 // The same through the argument of a call, in a loop that may run zero times.
 TEST(Lazy, ACallInsideALoopThatDoesNotRun) {
   for (const char* count : {"0x0", "0x2"}) {
-    const auto got = integers(std::string("  %2 = get %0 : i32[8]\n  store %1, %2\n  %3 = get %1 : i32[8]\n  %4 = constant {value = i32 ") + count + R"(} : i32[]
+    const auto got = integers(
+        std::string("  %2 = get %0 : i32[8]\n  store %1, %2\n  %3 = get %1 : i32[8]\n  %4 = constant {value = i32 ") +
+            count + R"(} : i32[]
   %5 = constant {value = i32 0x0} : i32[]
   %6 = constant {value = i32 0x1} : i32[]
   for %5, %4, %6 (%7: i32[]) {
@@ -244,7 +275,8 @@ TEST(Lazy, ACallInsideALoopThatDoesNotRun) {
   %12 = sub %11, %3 : i32[8]
   store %1, %12
   yield
-)", {10, 20, 30, 40, 50, 60, 70, 80});
+)",
+        {10, 20, 30, 40, 50, 60, 70, 80});
     EXPECT_EQ(got, std::vector<int32_t>(8, count[2] == '2' ? 2 : 0));
   }
 }

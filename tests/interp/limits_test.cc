@@ -1,8 +1,8 @@
 // What a launch may take of memory, and what of it stays behind.
 #include <fmt/format.h>
 
-#include "ops/execution.h"
 #include "launch/idle.h"
+#include "ops/execution.h"
 #include "run.h"
 
 namespace pallasim::interp::test {
@@ -40,9 +40,7 @@ TEST(Limits, ACachedPlanHoldsForItsMemoryLimitOnly) {
   try {
     compile_cached(text, o);
     FAIL() << "a plan of 1 MiB was taken for one of 1,000 bytes";
-  } catch (const ir::DiagnosticError& e) {
-    EXPECT_EQ(e.diagnostic().code, "PS-SIZE-001");
-  }
+  } catch (const ir::DiagnosticError& e) { EXPECT_EQ(e.diagnostic().code, "PS-SIZE-001"); }
 }
 
 std::set<std::string> shared_between_points(const std::string& text, Options o = {}) {
@@ -89,8 +87,8 @@ TEST(Limits, CachedPlansHaveALimitInBytes) {
   std::string text = with_scratch("padded", 64);
   text += "// " + std::string(static_cast<size_t>(kPlanCacheBytes / 8), 'x') + "\n";
   const auto large = compile_cached(text);
-  EXPECT_TRUE(first.expired());                    // made room
-  EXPECT_EQ(compile_cached(text), large);          // the last one stays whatever it takes
+  EXPECT_TRUE(first.expired());            // made room
+  EXPECT_EQ(compile_cached(text), large);  // the last one stays whatever it takes
 }
 
 // In elements of their own widths, a[256] and b[0] have one number.
@@ -105,7 +103,8 @@ body (%0 "o": ref<i8[2], any>, %1 "a": ref<i8[1024], any>, %2 "b": ref<f32[256],
   %3 = program_id {axis = 0} : i32[]
   %4 = constant {value = f32 0x3f800000} : f32[]
   %5 = constant {value = i8 0x5} : i8[]
-)" + body + "  yield\n}\n";
+)" + body +
+         "  yield\n}\n";
 }
 
 TEST(Limits, ClaimsOfScratchOfSeveralWidthsAreKeptApart) {

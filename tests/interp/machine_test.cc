@@ -9,20 +9,22 @@ namespace {
 using hw::BlockAccess, hw::MachineModel, hw::Programs;
 using ir::Space;
 
-// Blocks in `vmem` are windows of the program's own, those in `gmem` are reached by pointers; programs are there together.
+// Blocks in `vmem` are windows of the program's own, those in `gmem` are reached by pointers; programs are there
+// together.
 MachineModel mixed() {
-  return {.arithmetic = {.nan_propagates_in_minmax = false},
-          .programs = Programs::Cooperative,
-          .input_copies = true,
-          .grid_pipeline = true,
-          .atomic_addupdate = true,
-          .spaces = {{}, {{Space::Vmem, {.owner = ir::Scope::Thread}}, {Space::Gmem, {.blocks = BlockAccess::Pointer}}}},
-          .negative_indices = hw::NegativeIndex::FromEnd,
-          .checks = {.aliased_inputs = true}};
+  return {
+      .arithmetic = {.nan_propagates_in_minmax = false},
+      .programs = Programs::Cooperative,
+      .input_copies = true,
+      .grid_pipeline = true,
+      .atomic_addupdate = true,
+      .spaces = {{}, {{Space::Vmem, {.owner = ir::Scope::Thread}}, {Space::Gmem, {.blocks = BlockAccess::Pointer}}}},
+      .negative_indices = hw::NegativeIndex::FromEnd,
+      .checks = {.aliased_inputs = true}};
 }
 
-// Three programs meet at a counter; the blocks of the last one end outside. Each changes its window of x, in place, and counts
-// with a repeated index.
+// Three programs meet at a counter; the blocks of the last one end outside. Each changes its window of x, in place, and
+// counts with a repeated index.
 const char* const kKernel = R"(pallasim-ir 1
 module "mixed" {machine = generic}
 grid {size = 3}

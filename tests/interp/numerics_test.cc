@@ -8,11 +8,14 @@ namespace {
 
 std::string dot(const char* machine, const char* type, const char* precision) {
   const std::string t = type;
-  return "pallasim-ir 1\nmodule \"k\" {machine = " + std::string(machine) + "}\ninput \"a\" : " + t + "[16,32] {space = any}\ninput \"b\" : " + t +
-         "[32,16] {space = any}\noutput \"o\" : f32[16,16] {space = any}\nbody (%0 \"a\": ref<" + t + "[16,32], any>, %1 \"b\": ref<" + t +
+  return "pallasim-ir 1\nmodule \"k\" {machine = " + std::string(machine) + "}\ninput \"a\" : " + t +
+         "[16,32] {space = any}\ninput \"b\" : " + t +
+         "[32,16] {space = any}\noutput \"o\" : f32[16,16] {space = any}\nbody (%0 \"a\": ref<" + t +
+         "[16,32], any>, %1 \"b\": ref<" + t +
          "[32,16], any>, %2 \"o\": ref<f32[16,16], any>) {\n  %3 = get %0 : " + t + "[16,32]\n  %4 = get %1 : " + t +
-         "[32,16]\n  %5 = dot_general %3, %4 {lhs_contract = [1], rhs_contract = [0], lhs_batch = [], rhs_batch = [], precision = " + precision +
-         "} : f32[16,16]\n  store %2, %5\n  yield\n}\n";
+         "[32,16]\n  %5 = dot_general %3, %4 {lhs_contract = [1], rhs_contract = [0], lhs_batch = [], rhs_batch = [], "
+         "precision = " +
+         precision + "} : f32[16,16]\n  store %2, %5\n  yield\n}\n";
 }
 
 Options with(Options::Numerics n, const char* chip = "generic") {
@@ -22,7 +25,8 @@ Options with(Options::Numerics n, const char* chip = "generic") {
   o.rules = Options::Rules::Off;  // the kernels load from any memory
   return o;
 }
-constexpr auto kIeee = Options::Numerics::Ieee, kReference = Options::Numerics::Reference, kDevice = Options::Numerics::Device;
+constexpr auto kIeee = Options::Numerics::Ieee, kReference = Options::Numerics::Reference,
+               kDevice = Options::Numerics::Device;
 
 std::vector<float> product(const char* machine, const char* precision, Options o) {
   return run(dot(machine, "f32", precision), {noise({16, 32}, 1), noise({32, 16}, 2)}, o).results[0].as<float>();
@@ -73,7 +77,8 @@ TEST(Numerics, TritonDotsTakeTf32OrWhatTheirNameSays) {
     EXPECT_LT(error(product("triton", "bf16_bf16_f32_x3", with(kDevice, chip)), exactly), 1e-4) << chip;
     EXPECT_LT(error(product("triton", "bf16_bf16_f32_x9", with(kDevice, chip)), exactly), 2e-5) << chip;
   }
-  EXPECT_NE(product("triton", "default", with(kDevice, "gpu-a100")), product("triton", "default", with(kDevice, "gpu-h100")));
+  EXPECT_NE(product("triton", "default", with(kDevice, "gpu-a100")),
+            product("triton", "default", with(kDevice, "gpu-h100")));
 }
 
 // The first row of a times the first column of b, other elements zero.
@@ -83,8 +88,10 @@ float first_element(const std::vector<float>& a, const std::vector<float>& b, co
     x[k] = static_cast<uint16_t>(std::bit_cast<uint32_t>(a[k]) >> 16);
     y[k * 16] = static_cast<uint16_t>(std::bit_cast<uint32_t>(b[k]) >> 16);
   }
-  return run(dot("triton", "bf16", "default"), {array(ir::DType::BF16, {16, 32}, x), array(ir::DType::BF16, {32, 16}, y)}, with(kDevice, chip))
-      .results[0].as<float>()[0];
+  return run(dot("triton", "bf16", "default"),
+             {array(ir::DType::BF16, {16, 32}, x), array(ir::DType::BF16, {32, 16}, y)}, with(kDevice, chip))
+      .results[0]
+      .as<float>()[0];
 }
 
 // One instruction sums 16 products, cut off 25 bits below the largest, and cuts the sum off to f32.
@@ -96,12 +103,12 @@ TEST(Numerics, HopperCutsOffWhatLiesBelowTheLargestTerm) {
   };
   const std::vector<float> ones(16, 1.0f);
   EXPECT_EQ(first_element(terms(0x1p-24f), ones, "gpu-h100"), 1 + 7 * 0x1p-23f);  // 15 x 2^-24, the half is cut off
-  EXPECT_EQ(first_element(terms(0x1p-26f), ones, "gpu-h100"), 1);                  // each is cut off
-  EXPECT_EQ(first_element(terms(-0x1p-26f), ones, "gpu-h100"), 1);                 // towards zero
+  EXPECT_EQ(first_element(terms(0x1p-26f), ones, "gpu-h100"), 1);                 // each is cut off
+  EXPECT_EQ(first_element(terms(-0x1p-26f), ones, "gpu-h100"), 1);                // towards zero
   std::vector<float> late(32, 0.0f), all(32, 1.0f);
   late[0] = 1;
   for (size_t k = 16; k < 32; ++k) late[k] = 0x1p-25f;
-  EXPECT_EQ(first_element(late, all, "gpu-h200"), 1 + 4 * 0x1p-23f);               // 16 x 2^-25 reach the accumulator
+  EXPECT_EQ(first_element(late, all, "gpu-h200"), 1 + 4 * 0x1p-23f);  // 16 x 2^-25 reach the accumulator
 }
 
 TEST(Numerics, ReferenceAgreesOutsideContractionsBitForBit) {
@@ -121,7 +128,8 @@ body (%0 "a": ref<f32[16,32], any>, %1 "o": ref<f32[16,32], any>, %2 "s": ref<f3
   yield
 }
 )";
-  const auto fast = run(text, {noise({16, 32}, 3)}, with(kIeee)), plain = run(text, {noise({16, 32}, 3)}, with(kReference));
+  const auto fast = run(text, {noise({16, 32}, 3)}, with(kIeee)),
+             plain = run(text, {noise({16, 32}, 3)}, with(kReference));
   for (size_t i : {0, 1}) {
     EXPECT_EQ(fast.results[i].bytes, plain.results[i].bytes);
     EXPECT_FALSE(all_zero(plain.results[i]));

@@ -8,8 +8,9 @@ namespace {
 
 // One input, one output, `body` between (values from %2).
 std::string kernel(const std::string& in, const std::string& out, const std::string& body) {
-  return "pallasim-ir 1\nmodule \"t\" {machine = generic}\ninput \"x_ref\" : " + in + " {space = any}\noutput \"o_ref\" : " + out +
-         " {space = any}\nbody (%0 \"x_ref\": ref<" + in + ", any>, %1 \"o_ref\": ref<" + out + ", any>) {\n" + body + "  yield\n}\n";
+  return "pallasim-ir 1\nmodule \"t\" {machine = generic}\ninput \"x_ref\" : " + in +
+         " {space = any}\noutput \"o_ref\" : " + out + " {space = any}\nbody (%0 \"x_ref\": ref<" + in +
+         ", any>, %1 \"o_ref\": ref<" + out + ", any>) {\n" + body + "  yield\n}\n";
 }
 
 std::vector<float> iota(size_t n) {
@@ -24,7 +25,8 @@ TEST(Shape, PadWithNegativeAndInterior) {
   %4 = pad %2, %3 {low = [-1], high = [1], interior = [1]} : f32[7]
   %5 = slice %4 {start = [0], limit = [6]} : f32[6]
   store %1, %5
-)"), {f32({4}, {1, 2, 3, 4})});
+)"),
+                     {f32({4}, {1, 2, 3, 4})});
   EXPECT_EQ(r.results[0].as<float>(), (std::vector<float>{-1, 2, -1, 3, -1, 4}));
 }
 
@@ -36,7 +38,8 @@ TEST(Shape, RevConcatTransposeBroadcast) {
   %6 = iota {axis = 1} : f32[3,4]
   %7 = add %5, %6 : f32[3,4]
   store %1, %7
-)"), {f32({2, 3}, iota(6))});
+)"),
+                     {f32({2, 3}, iota(6))});
   EXPECT_EQ(r.results[0].as<float>(), (std::vector<float>{0, 4, 4, 8, 1, 5, 3, 7, 2, 6, 2, 6}));
 }
 
@@ -48,7 +51,8 @@ TEST(Shape, DynamicSliceClampsAndUpdateKeepsTheRest) {
   %6 = constant {value = i32 0xffffffff} : i32[]
   %7 = dynamic_update_slice %2, %5, %6, %6 : f32[4,4]
   store %1, %7
-)"), {f32({4, 4}, iota(16))});
+)"),
+                     {f32({4, 4}, iota(16))});
   EXPECT_EQ(r.results[0].as<float>(), (std::vector<float>{9, 10, 2, 3, 13, 14, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}));
 }
 
@@ -59,7 +63,8 @@ TEST(Reduce, MiddleAndSplitAxes) {
   %5 = reduce_min %4 {axes = [0, 1]} : f32[]
   %6 = add %3, %5 : f32[3]
   store %1, %6
-)"), {f32({2, 3, 4}, iota(24))});
+)"),
+                     {f32({2, 3, 4}, iota(24))});
   EXPECT_EQ(r.results[0].as<float>(), (std::vector<float>{60 + 8, 92 + 8, 124 + 8}));
 }
 
@@ -111,7 +116,9 @@ TEST(Memory, OutOfBoundsNamesRefIndexAndLine) {
 TEST(Memory, WriteToInputIsRefusedBeforeAnythingRuns) {
   EXPECT_EQ(error_code(kernel("f32[8]", "f32[8]", R"(  %2 = get %1 : f32[8]
   store %0, %2
-)"), {noise({8})}), "PS-RO-001");
+)"),
+                       {noise({8})}),
+            "PS-RO-001");
 }
 
 TEST(Memory, MaskedLanesMayLieOutside) {
@@ -127,7 +134,8 @@ TEST(Memory, ArrayIndicesGatherAndScatter) {
   %4 = sub %3, %2 : i32[4]
   %5 = get %0, %4 {view = [index(array($1), slice(0, 3))]} : f32[4,3]
   store %1, %5, %4 {view = [index(array($2), slice(0, 3))]}
-)"), {f32({4, 3}, iota(12))});
+)"),
+                     {f32({4, 3}, iota(12))});
   EXPECT_EQ(r.results[0].as<float>(), iota(12));
 }
 
@@ -139,7 +147,8 @@ TEST(Memory, SwapReturnsTheOldValue) {
   %5 = get %1 : f32[4]
   %6 = sub %4, %5 : f32[4]
   addupdate %1, %6
-)"), {f32({4}, iota(4))});
+)"),
+                     {f32({4}, iota(4))});
   EXPECT_EQ(r.results[0].as<float>(), iota(4));  // -x + (x - -x)
 }
 
@@ -148,22 +157,30 @@ TEST(Memory, ShiftedSelfCopyReadsOldElements) {
   store %1, %2
   %3 = get %1 {view = [index(slice(0, 4))]} : f32[4]
   store %1, %3 {view = [index(slice(1, 4))]}
-)"), {f32({5}, iota(5))});
+)"),
+                     {f32({5}, iota(5))});
   EXPECT_EQ(r.results[0].as<float>(), (std::vector<float>{0, 0, 1, 2, 3}));
 }
 
 TEST(Unsupported, IsRefusedByName) {
   std::string report;
-  EXPECT_EQ(error_code(kernel("f32[8]", "f32[8]", "  %2 = get %0 : f32[8]\n  %3 = extern %2 {name = \"my_primitive\"} : f32[8]\n  store %1, %3\n"),
-                       {noise({8})}, {}, &report), "PS-UNSUP-001");
+  EXPECT_EQ(error_code(
+                kernel("f32[8]", "f32[8]",
+                       "  %2 = get %0 : f32[8]\n  %3 = extern %2 {name = \"my_primitive\"} : f32[8]\n  store %1, %3\n"),
+                {noise({8})}, {}, &report),
+            "PS-UNSUP-001");
   EXPECT_NE(report.find("my_primitive"), std::string::npos);
 }
 
 // docs/coverage.md: a dash on all machines.
 TEST(Unsupported, IsWhatTheCoveragePageSays) {
   const std::map<std::string, std::string> lines = {
-      {"spawn", "spawn {mesh = \"warps\"} () {\n    yield\n  }"}, {"parallel_loop", "%2 = constant {value = i32 0x1} : i32[]\n  parallel_loop %2, %2, %2 (%3: i32[]) {\n    yield\n  }"},
-      {"get_global", "%2 = get_global : ref<f32[8], vmem>"}, {"addressof", "%2 = addressof %0 : i32[]"}, {"extern", "extern {name = \"extern\"}"}};
+      {"spawn", "spawn {mesh = \"warps\"} () {\n    yield\n  }"},
+      {"parallel_loop",
+       "%2 = constant {value = i32 0x1} : i32[]\n  parallel_loop %2, %2, %2 (%3: i32[]) {\n    yield\n  }"},
+      {"get_global", "%2 = get_global : ref<f32[8], vmem>"},
+      {"addressof", "%2 = addressof %0 : i32[]"},
+      {"extern", "extern {name = \"extern\"}"}};
   std::ifstream page(PALLASIM_DOCS_DIR "/coverage.md");
   int refused = 0;
   for (std::string line; std::getline(page, line) && line != "## Primitives of JAX";) {
@@ -172,7 +189,11 @@ TEST(Unsupported, IsWhatTheCoveragePageSays) {
     const std::string name = line.substr(3, end - 3);
     const auto special = lines.find(name);
     std::string report;
-    EXPECT_EQ(error_code(kernel("f32[8]", "f32[8]", "  " + (special == lines.end() ? name : special->second) + "\n"), {noise({8})}, {}, &report), "PS-UNSUP-001") << name << '\n' << report;
+    EXPECT_EQ(error_code(kernel("f32[8]", "f32[8]", "  " + (special == lines.end() ? name : special->second) + "\n"),
+                         {noise({8})}, {}, &report),
+              "PS-UNSUP-001")
+        << name << '\n'
+        << report;
     EXPECT_NE(report.find(name), std::string::npos) << report;
     ++refused;
   }
@@ -187,7 +208,9 @@ TEST(Arguments, ShapeAndDtypeAreChecked) {
 }
 
 TEST(Fusion, RegistersOfOtherWidthsAreNotReused) {
-  const std::string body = "  %2 = get %0 : bf16[6,8]\n  %3 = get %1 : bf16[6,8]\n  %4 = gt %2, %3 : bool[6,8]\n  %5 = select_n %4, %2, %3 : bf16[6,8]\n  store %1, %5\n";
+  const std::string body =
+      "  %2 = get %0 : bf16[6,8]\n  %3 = get %1 : bf16[6,8]\n  %4 = gt %2, %3 : bool[6,8]\n  %5 = select_n %4, %2, %3 "
+      ": bf16[6,8]\n  store %1, %5\n";
   std::vector<uint16_t> x(48);
   for (size_t i = 0; i < 48; ++i) x[i] = static_cast<uint16_t>(0x3f80 + i);
   const auto r = run(kernel("bf16[6,8]", "bf16[6,8]", body), {array(ir::DType::BF16, {6, 8}, x)});
@@ -197,14 +220,17 @@ TEST(Fusion, RegistersOfOtherWidthsAreNotReused) {
 TEST(Fusion, ChangesNoBit) {
   for (const char* dtype : {"f32", "bf16", "f16"}) {
     std::string t = dtype;
-    const std::string body = "  %2 = get %0 : f32[13,70]\n  %3 = convert %2 : " + t + "[13,70]\n  %4 = mul %3, %3 : " + t +
-                             "[13,70]\n  %5 = exp %3 : " + t + "[13,70]\n  %6 = add %4, %5 : " + t + "[13,70]\n  %7 = reduce_max %6 {axes = [1]} : " + t +
-                             "[13]\n  %8 = broadcast_in_dim %7 {dims = [0]} : " + t + "[13,70]\n  %9 = sub %6, %8 : " + t + "[13,70]\n  %10 = tanh %9 : " +
-                             t + "[13,70]\n  %11 = mul %10, %6 : " + t + "[13,70]\n  %12 = convert %11 : f32[13,70]\n  store %1, %12\n";
+    const std::string body =
+        "  %2 = get %0 : f32[13,70]\n  %3 = convert %2 : " + t + "[13,70]\n  %4 = mul %3, %3 : " + t +
+        "[13,70]\n  %5 = exp %3 : " + t + "[13,70]\n  %6 = add %4, %5 : " + t +
+        "[13,70]\n  %7 = reduce_max %6 {axes = [1]} : " + t + "[13]\n  %8 = broadcast_in_dim %7 {dims = [0]} : " + t +
+        "[13,70]\n  %9 = sub %6, %8 : " + t + "[13,70]\n  %10 = tanh %9 : " + t +
+        "[13,70]\n  %11 = mul %10, %6 : " + t + "[13,70]\n  %12 = convert %11 : f32[13,70]\n  store %1, %12\n";
     Options fused, plain;
     plain.fuse = false;
     const Array x = noise({13, 70}, 5);
-    const auto a = run(kernel("f32[13,70]", "f32[13,70]", body), {x}, fused), b = run(kernel("f32[13,70]", "f32[13,70]", body), {x}, plain);
+    const auto a = run(kernel("f32[13,70]", "f32[13,70]", body), {x}, fused),
+               b = run(kernel("f32[13,70]", "f32[13,70]", body), {x}, plain);
     EXPECT_EQ(a.results[0].bytes, b.results[0].bytes) << dtype;
     EXPECT_FALSE(all_zero(a.results[0]));
     EXPECT_LT(a.report.steps, b.report.steps);

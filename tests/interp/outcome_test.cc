@@ -53,9 +53,10 @@ body (%0 "o_ref": ref<i32[1], any>) {
 
 interp::Outcome attempt(const char* text, Options o) {
   const auto plan = compile(ir::parse(text), o);
-  Array x = noise({8}), out = plan ? array<float>(result_types(*plan)[0]->dtype, {result_types(*plan)[0]->dims[0].size},
-                                                  std::vector<float>(static_cast<size_t>(result_types(*plan)[0]->dims[0].size)))
-                                   : Array{};
+  Array x = noise({8}),
+        out = plan ? array<float>(result_types(*plan)[0]->dtype, {result_types(*plan)[0]->dims[0].size},
+                                  std::vector<float>(static_cast<size_t>(result_types(*plan)[0]->dims[0].size)))
+                   : Array{};
   std::vector<Buffer> in, res{out.buffer()};
   if (module_of(*plan).operands.size() == 2) in.push_back(x.buffer());
   const DeviceCall call{0, in, res, 0};

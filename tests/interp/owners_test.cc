@@ -4,8 +4,8 @@
 namespace pallasim::interp::test {
 namespace {
 
-// Two SparseCores with two subcores each: every subcore writes its element of the shared memory, and all read both elements once
-// everybody wrote. `scoped`: the memory is allocated inside the kernel.
+// Two SparseCores with two subcores each: every subcore writes its element of the shared memory, and all read both
+// elements once everybody wrote. `scoped`: the memory is allocated inside the kernel.
 std::string shared_memory(bool scoped) {
   std::string text = R"(pallasim-ir 1
 module "shared" {machine = tpu}
@@ -13,9 +13,13 @@ mesh "sc" {kind = vector_subcore, axes = [axis("core", 2), axis("subcore", 2)]}
 output "o_ref" : i32[4] {space = hbm}
 )";
   if (!scoped) text += "scratch \"both\" : ref<i32[2], vmem_shared, subcore_group>\n";
-  text += "scratch \"wrote\" : ref<sem[], semaphore>\nscratch \"go\" : ref<sem[], semaphore>\nbody \"sc\" (%0 \"o_ref\": ref<i32[4], hbm>, ";
-  text += scoped ? "%2 \"wrote\": ref<sem[], semaphore>, %3 \"go\": ref<sem[], semaphore>) {\n  run_scoped (%1 \"both\": ref<i32[2], vmem_shared>) {\n"
-                 : "%1 \"both\": ref<i32[2], vmem_shared, subcore_group>, %2 \"wrote\": ref<sem[], semaphore>, %3 \"go\": ref<sem[], semaphore>) {\n";
+  text +=
+      "scratch \"wrote\" : ref<sem[], semaphore>\nscratch \"go\" : ref<sem[], semaphore>\nbody \"sc\" (%0 \"o_ref\": "
+      "ref<i32[4], hbm>, ";
+  text += scoped ? "%2 \"wrote\": ref<sem[], semaphore>, %3 \"go\": ref<sem[], semaphore>) {\n  run_scoped (%1 "
+                   "\"both\": ref<i32[2], vmem_shared>) {\n"
+                 : "%1 \"both\": ref<i32[2], vmem_shared, subcore_group>, %2 \"wrote\": ref<sem[], semaphore>, %3 "
+                   "\"go\": ref<sem[], semaphore>) {\n";
   text += R"(  %4 = axis_index {axis = "core"} : i32[]
   %5 = axis_index {axis = "subcore"} : i32[]
   %6 = constant {value = i32 0xa} : i32[]
@@ -78,7 +82,8 @@ TEST(Owners, RacesAreBetweenThoseWhoShare) {
   ASSERT_FALSE(found.empty());
   for (const ir::Diagnostic& d : found) {
     EXPECT_EQ(d.code, "PS-RACE-002");
-    const bool first = d.message.find("SparseCore 0") != std::string::npos, second = d.message.find("SparseCore 1") != std::string::npos;
+    const bool first = d.message.find("SparseCore 0") != std::string::npos,
+               second = d.message.find("SparseCore 1") != std::string::npos;
     EXPECT_NE(first, second) << d.message;
   }
   o.policy = Options::Policy::RunToBlock;

@@ -11,28 +11,38 @@ struct Kernel {
   bool splits;  // whether independence can be proven
 };
 
-std::string blocked(const std::string& semantics, const std::string& out_index, const std::string& body, const std::string& scratch = "",
-                    const std::string& scratch_arg = "") {
-  return "pallasim-ir 1\nmodule \"k\" {machine = tpu}\ngrid {size = 4, semantics = " + semantics + "}\ngrid {size = 8, semantics = arbitrary}\n" +
-         "input \"x_ref\" : f32[4,8,16] {space = vmem, block = [squeezed, squeezed, blocked(16)]} (%0: i32[], %1: i32[]) {\n"
+std::string blocked(const std::string& semantics, const std::string& out_index, const std::string& body,
+                    const std::string& scratch = "", const std::string& scratch_arg = "") {
+  return "pallasim-ir 1\nmodule \"k\" {machine = tpu}\ngrid {size = 4, semantics = " + semantics +
+         "}\ngrid {size = 8, semantics = arbitrary}\n" +
+         "input \"x_ref\" : f32[4,8,16] {space = vmem, block = [squeezed, squeezed, blocked(16)]} (%0: i32[], %1: "
+         "i32[]) {\n"
          "  %2 = constant {value = i32 0x0} : i32[]\n  yield %0, %1, %2\n}\n"
          "output \"o_ref\" : f32[4,16] {space = vmem, block = [squeezed, blocked(16)]} (%0: i32[], %1: i32[]) {\n"
-         "  %2 = constant {value = i32 0x0} : i32[]\n  yield " + out_index + ", %2\n}\n" + scratch +
-         "body (%0 \"x_ref\": ref<f32[16], vmem>, %1 \"o_ref\": ref<f32[16], vmem>" + scratch_arg + ") {\n" + body + "  yield\n}\n";
+         "  %2 = constant {value = i32 0x0} : i32[]\n  yield " +
+         out_index + ", %2\n}\n" + scratch +
+         "body (%0 \"x_ref\": ref<f32[16], vmem>, %1 \"o_ref\": ref<f32[16], vmem>" + scratch_arg + ") {\n" + body +
+         "  yield\n}\n";
 }
 
 std::string sum_into(const std::string& acc) {
-  return "  %3 = program_id {axis = 1} : i32[]\n  %4 = constant {value = i32 0x0} : i32[]\n  %5 = eq %3, %4 : bool[]\n  cond %5 () {\n    yield\n  } () {\n"
-         "    %6 = constant {value = f32 0x0} : f32[]\n    %7 = broadcast_in_dim %6 {dims = []} : f32[16]\n    store " + acc + ", %7\n    yield\n  }\n"
-         "  %8 = get " + acc + " : f32[16]\n  %9 = get %0 : f32[16]\n  %10 = add %8, %9 : f32[16]\n  store " + acc + ", %10\n";
+  return "  %3 = program_id {axis = 1} : i32[]\n  %4 = constant {value = i32 0x0} : i32[]\n  %5 = eq %3, %4 : bool[]\n "
+         " cond %5 () {\n    yield\n  } () {\n"
+         "    %6 = constant {value = f32 0x0} : f32[]\n    %7 = broadcast_in_dim %6 {dims = []} : f32[16]\n    store " +
+         acc +
+         ", %7\n    yield\n  }\n"
+         "  %8 = get " +
+         acc + " : f32[16]\n  %9 = get %0 : f32[16]\n  %10 = add %8, %9 : f32[16]\n  store " + acc + ", %10\n";
 }
 
 std::vector<Kernel> kernels_under_test() {
-  const std::string print = "  %11 = program_id {axis = 0} : i32[]\n  debug_print %11, %3 {format = \"{} {}\", placeholders = true}\n";
+  const std::string print =
+      "  %11 = program_id {axis = 0} : i32[]\n  debug_print %11, %3 {format = \"{} {}\", placeholders = true}\n";
   const std::string no_scratch = sum_into("%1");
   std::string renumbered = sum_into("%2");
   const std::string with_scratch = renumbered + "  %11 = get %2 : f32[16]\n  store %1, %11\n";
-  const std::string carried = "  %3 = get %2 : f32[16]\n  %4 = get %0 : f32[16]\n  %5 = add %3, %4 : f32[16]\n  store %2, %5\n  store %1, %5\n";
+  const std::string carried =
+      "  %3 = get %2 : f32[16]\n  %4 = get %0 : f32[16]\n  %5 = add %3, %4 : f32[16]\n  store %2, %5\n  store %1, %5\n";
   auto shift = [](std::string s) {  // bodies without scratch start at %2
     std::string r;
     for (size_t i = 0; i < s.size(); ++i) {
@@ -46,13 +56,18 @@ std::vector<Kernel> kernels_under_test() {
     }
     return r;
   };
-  const std::string acc = "scratch \"acc_ref\" : ref<f32[16], vmem>\n", acc_arg = ", %2 \"acc_ref\": ref<f32[16], vmem>";
+  const std::string acc = "scratch \"acc_ref\" : ref<f32[16], vmem>\n",
+                    acc_arg = ", %2 \"acc_ref\": ref<f32[16], vmem>";
   return {
       {"accumulates in its block", blocked("parallel", "%0", shift(no_scratch + print)), {noise({4, 8, 16})}, true},
       {"accumulates in scratch", blocked("parallel", "%0", with_scratch, acc, acc_arg), {noise({4, 8, 16})}, true},
       {"scratch carried over", blocked("parallel", "%0", carried, acc, acc_arg), {noise({4, 8, 16})}, false},
-      {"false parallel claim", blocked("parallel", "%2", shift("  %3 = get %0 : f32[16]\n  %4 = get %1 : f32[16]\n  %5 = sub %3, %4 : f32[16]\n  store %1, %5\n")),
-       {noise({4, 8, 16})}, false},
+      {"false parallel claim",
+       blocked(
+           "parallel", "%2",
+           shift("  %3 = get %0 : f32[16]\n  %4 = get %1 : f32[16]\n  %5 = sub %3, %4 : f32[16]\n  store %1, %5\n")),
+       {noise({4, 8, 16})},
+       false},
       {"matmul", read_file("pass/matmul_2x2.psir"), {noise({1024, 1024}, 1), noise({1024, 1024}, 2)}, true},
       {"in place", read_file("pass/alias_inplace.psir"), {i32({}, {4}), noise({4, 128})}, true},
   };
@@ -90,7 +105,10 @@ TEST(Parallel, CheckedRunsReportAFalseClaim) {
       EXPECT_TRUE(r.report.findings.empty()) << k.name << "\n" << ir::render(r.report.findings.front());
       continue;
     }
-    EXPECT_EQ(std::count_if(r.report.findings.begin(), r.report.findings.end(), [](const ir::Diagnostic& d) { return d.code == "PS-PAR-001"; }), 1) << k.name;
+    EXPECT_EQ(std::count_if(r.report.findings.begin(), r.report.findings.end(),
+                            [](const ir::Diagnostic& d) { return d.code == "PS-PAR-001"; }),
+              1)
+        << k.name;
     ++false_claims;
   }
   EXPECT_EQ(false_claims, 2);
@@ -117,12 +135,16 @@ TEST(Parallel, TheJudgeAgrees) {
 }
 
 TEST(Parallel, TheFirstErrorInGridOrderIsReported) {
-  const std::string body = "  %3 = program_id {axis = 0} : i32[]\n  %4 = get %0, %3 {view = [index($1)]} : f32[]\n  %5 = program_id {axis = 1} : i32[]\n"
-                           "  %6 = constant {value = i32 0x8} : i32[]\n  %7 = mul %3, %6 : i32[]\n  %8 = get %0, %7 {view = [index($1)]} : f32[]\n"
-                           "  store %1, %8 {view = [index(0)]}\n";
+  const std::string body =
+      "  %3 = program_id {axis = 0} : i32[]\n  %4 = get %0, %3 {view = [index($1)]} : f32[]\n  %5 = program_id {axis = "
+      "1} : i32[]\n"
+      "  %6 = constant {value = i32 0x8} : i32[]\n  %7 = mul %3, %6 : i32[]\n  %8 = get %0, %7 {view = [index($1)]} : "
+      "f32[]\n"
+      "  store %1, %8 {view = [index(0)]}\n";
   std::string shifted = body;
   for (char c = '3'; c <= '8'; ++c)
-    for (size_t i = 0; (i = shifted.find(std::string("%") + c, i)) != std::string::npos; ++i) shifted[i + 1] = static_cast<char>(c - 1);
+    for (size_t i = 0; (i = shifted.find(std::string("%") + c, i)) != std::string::npos; ++i)
+      shifted[i + 1] = static_cast<char>(c - 1);
   const std::string text = blocked("parallel", "%0", shifted);
   std::string first;
   for (int workers : {1, 2, 8}) {

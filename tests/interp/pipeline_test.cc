@@ -72,7 +72,8 @@ std::string with_pipeline(const std::string& text, const std::string& mode) {
 TEST(Pipeline, BehindTheEdgeLiesWhatTheSlotHeldBefore) {
   const Array x = noise({10, 128});
   const auto v = x.as<float>();
-  for (const auto& [mode, stale] : std::vector<std::pair<std::string, size_t>>{{"", 2}, {", pipeline = buffered(2)", 2}, {", pipeline = buffered(1)", 6}}) {
+  for (const auto& [mode, stale] : std::vector<std::pair<std::string, size_t>>{
+           {"", 2}, {", pipeline = buffered(2)", 2}, {", pipeline = buffered(1)", 6}}) {
     const auto o = run(with_pipeline(kEdge, mode), {x}, modelled()).results[0].as<float>();
     for (size_t i = 0; i < v.size(); ++i) ASSERT_EQ(o[i], v[i]);
     for (size_t i = 0; i < 2 * 128; ++i) ASSERT_EQ(o[v.size() + i], v[stale * 128 + i]) << mode;
@@ -121,7 +122,8 @@ TEST(Pipeline, APrefetchedBlockIsOlderThanTheStepBeforeItsOwn) {
   EXPECT_GT(seen.size(), 1u);
 }
 
-// A window of one slot overlaps with nothing: the step before has ended, and its block has arrived, when the fetch begins.
+// A window of one slot overlaps with nothing: the step before has ended, and its block has arrived, when the fetch
+// begins.
 TEST(Pipeline, AWindowOfOneSlotIsFetchedWhenTheStepBeforeHasEnded) {
   const Array zeros = f32({4, 8, 128}, std::vector<float>(4 * 8 * 128, 0.f));
   std::string text = with_pipeline(kShifted, ", pipeline = buffered(1)");
@@ -129,7 +131,8 @@ TEST(Pipeline, AWindowOfOneSlotIsFetchedWhenTheStepBeforeHasEnded) {
   text.replace(text.find(output), output.size(), "blocked(128)], pipeline = buffered(1)}");
   for (const Options& o : all_modelled()) {
     const auto r = run(text, {zeros}, o).results[0].as<float>();
-    EXPECT_EQ((std::vector<float>{r[0], r[1024], r[2048], r[3072]}), (std::vector<float>{0, 1, 2, 3})) << static_cast<int>(o.copies) << " " << o.seed;
+    EXPECT_EQ((std::vector<float>{r[0], r[1024], r[2048], r[3072]}), (std::vector<float>{0, 1, 2, 3}))
+        << static_cast<int>(o.copies) << " " << o.seed;
   }
 }
 
@@ -140,7 +143,9 @@ TEST(Pipeline, MoreSlotsThanMemoryHoldsAreRefused) {
       Options o = modelled();
       o.max_memory = limit;
       std::string report;
-      EXPECT_EQ(error_code(with_pipeline(kEdge, std::string(", pipeline = buffered(") + n + ")"), {x}, o, &report), "PS-SIZE-001") << n;
+      EXPECT_EQ(error_code(with_pipeline(kEdge, std::string(", pipeline = buffered(") + n + ")"), {x}, o, &report),
+                "PS-SIZE-001")
+          << n;
       EXPECT_NE(report.find(std::string(n) + " slots for the blocks of x"), std::string::npos) << report;
     }
 }
@@ -170,8 +175,10 @@ body (%0 "s": ref<i32[1], smem>, %1 "o": ref<i32[1,128], vmem>) {
 )";
 
 TEST(Cores, ShareAGridAlongItsParallelAxisWithMemoryOfTheirOwn) {
-  for (const auto& [cores, want] : std::vector<std::pair<int, std::vector<int32_t>>>{
-           {1, {10, 11, 12, 13, 14, 15, 16, 17, 18, 19}}, {2, {10, 11, 12, 13, 14, 15, 10, 11, 12, 13}}, {8, {10, 11, 10, 11, 10, 11, 10, 11, 10, 11}}}) {
+  for (const auto& [cores, want] :
+       std::vector<std::pair<int, std::vector<int32_t>>>{{1, {10, 11, 12, 13, 14, 15, 16, 17, 18, 19}},
+                                                         {2, {10, 11, 12, 13, 14, 15, 10, 11, 12, 13}},
+                                                         {8, {10, 11, 10, 11, 10, 11, 10, 11, 10, 11}}}) {
     for (auto pipeline : {Options::Pipeline::Elided, Options::Pipeline::Modelled}) {
       Options o;
       o.cores = cores;
@@ -193,7 +200,8 @@ TEST(Cores, ShareAGridAlongItsParallelAxisWithMemoryOfTheirOwn) {
 }
 
 TEST(Cores, AreThoseOfTheChipsDevice) {
-  for (const auto& [chip, cores] : std::vector<std::pair<std::string, int>>{{"tpu-v4", 2}, {"tpu-v5p", 2}, {"tpu-v6e", 1}, {"tpu-7x", 1}}) {
+  for (const auto& [chip, cores] :
+       std::vector<std::pair<std::string, int>>{{"tpu-v4", 2}, {"tpu-v5p", 2}, {"tpu-v6e", 1}, {"tpu-7x", 1}}) {
     Options o;
     o.chip = hw::find_profile(chip);
     o.rules = Options::Rules::Off;
@@ -250,7 +258,8 @@ body "tensorcore" (%0 "o": ref<i32[2,128], hbm>, %1 "v": ref<i32[128], vmem>) {
 
 TEST(Cores, OneMaySignalBeforeTheOtherIsInTheScope) {
   std::vector<Options> all(1);
-  for (int seed = 0; seed < 20; ++seed) all.push_back({.policy = Options::Policy::Random, .seed = static_cast<uint64_t>(seed)});
+  for (int seed = 0; seed < 20; ++seed)
+    all.push_back({.policy = Options::Policy::Random, .seed = static_cast<uint64_t>(seed)});
   for (const Options& o : all) {
     const auto v = run(kMesh, {}, o).results[0].as<int32_t>();
     EXPECT_EQ(v[0], 5);

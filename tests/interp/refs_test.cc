@@ -20,7 +20,8 @@ std::vector<std::byte> counting(size_t n, int first) {
   return r;
 }
 
-// Rows from `row` on in steps, columns from `column` on, of the view's elements. 0 rows or columns: one, without a dimension.
+// Rows from `row` on in steps, columns from `column` on, of the view's elements. 0 rows or columns: one, without a
+// dimension.
 struct Part {
   std::string index;
   int64_t row, rows, step, column, columns;
@@ -45,10 +46,12 @@ std::string shape(const Width& w, const Part& p) {
 
 // o becomes x, then a part of its view v; g is what the part was before.
 std::string module_of(const Width& base, const Width& view, const Part& p, const std::string& op) {
-  const std::string whole = fmt::format("{}[{},{}]", base.name, kBytes / kColumns / base.bytes, kColumns), part = shape(view, p);
+  const std::string whole = fmt::format("{}[{},{}]", base.name, kBytes / kColumns / base.bytes, kColumns),
+                    part = shape(view, p);
   const std::string seen = fmt::format("view = [bitcast({}[]), {}]", view.name, p.index);
-  const std::string access = op == "get" ? fmt::format("%6 = get %3, %5 {{{}}} : {}\n  store %4, %6", seen, part)
-                                         : fmt::format("%6 = get %2 : {}\n  store %3, %6, %5 {{{}}}\n  store %4, %6", part, seen);
+  const std::string access =
+      op == "get" ? fmt::format("%6 = get %3, %5 {{{}}} : {}\n  store %4, %6", seen, part)
+                  : fmt::format("%6 = get %2 : {}\n  store %3, %6, %5 {{{}}}\n  store %4, %6", part, seen);
   std::string text = fmt::format(R"(pallasim-ir 1
 module "widths" {{machine = tpu}}
 input "at" : i32[1] {{space = smem}}
@@ -63,7 +66,8 @@ body (%0 "at": ref<i32[1], smem>, %1 "x": ref<{0}, vmem>, %2 "v": ref<{1}, vmem>
   {2}
   yield
 }}
-)", whole, part, access);
+)",
+                                 whole, part, access);
   // The index is operand 1 of a get, 2 of a store.
   const std::string from = "$I", to = op == "get" ? "$1" : "$2";
   for (size_t at; (at = text.find(from)) != std::string::npos;) text.replace(at, 2, to);
@@ -71,7 +75,8 @@ body (%0 "at": ref<i32[1], smem>, %1 "x": ref<{0}, vmem>, %2 "v": ref<{1}, vmem>
 }
 
 void check(const Width& base, const Width& view, const Part& p, int at) {
-  const int64_t rows = std::max<int64_t>(p.rows, 1), columns = std::max<int64_t>(p.columns, 1), own = rows * columns * view.bytes;
+  const int64_t rows = std::max<int64_t>(p.rows, 1), columns = std::max<int64_t>(p.columns, 1),
+                own = rows * columns * view.bytes;
   const Array x{base.type, {kBytes / kColumns / base.bytes, kColumns}, counting(kBytes, 1)};
   Array v{view.type, {}, counting(static_cast<size_t>(own), 100)};
   if (p.rows) v.dims.push_back(p.rows);
@@ -80,7 +85,8 @@ void check(const Width& base, const Width& view, const Part& p, int at) {
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t k = 0; k < columns; ++k)
       for (int b = 0; b < view.bytes; ++b) {
-        const size_t in_value = static_cast<size_t>((r * columns + k) * view.bytes + b), in_array = place(base, view, p.row + r * p.step, p.column + k, b);
+        const size_t in_value = static_cast<size_t>((r * columns + k) * view.bytes + b),
+                     in_array = place(base, view, p.row + r * p.step, p.column + k, b);
         seen[in_value] = x.bytes[in_array];
         after[in_array] = v.bytes[in_value];
       }
@@ -103,7 +109,8 @@ void check(const Width& base, const Width& view, const Part& p, int at) {
 }
 
 TEST(Refs, AnAccessThroughOtherWidthsTouchesTheBytesOfItsElements) {
-  for (const auto& [base, view] : std::vector<std::pair<Width, Width>>{{kI32, kI16}, {kI32, kI8}, {kI16, kI8}, {kI8, kI32}, {kI16, kI32}, {kI8, kI16}}) {
+  for (const auto& [base, view] : std::vector<std::pair<Width, Width>>{
+           {kI32, kI16}, {kI32, kI8}, {kI16, kI8}, {kI8, kI32}, {kI16, kI32}, {kI8, kI16}}) {
     check(base, view, {"index(5, slice(0, 4))", 5, 0, 1, 0, 4}, 0);
     check(base, view, {"index(slice(8, 4), slice(1, 2))", 8, 4, 1, 1, 2}, 0);
     check(base, view, {"index(slice(3, 6), slice(0, 4))", 3, 6, 1, 0, 4}, 0);
@@ -161,7 +168,9 @@ body (%0 "at": ref<i32[1], smem>, %1 "x": ref<i32[8,128], hbm>, %2 "o": ref<i32[
   dma_wait %1, %2, %3 {{src = view($0, []), dst = view($1, [index(slice(0, 8), slice(0, 128))]), dst_sem = view($2, [])}}
   yield
 }}
-)", std::string(rows).find('$') == std::string::npos ? "" : ", %4", std::string(rows).find('$') == std::string::npos ? rows : "slice($2, 16)");
+)",
+                                         std::string(rows).find('$') == std::string::npos ? "" : ", %4",
+                                         std::string(rows).find('$') == std::string::npos ? rows : "slice($2, 16)");
     Options o;
     o.checked = true;
     for (auto copies : {Options::Copies::AtIssue, Options::Copies::AtWait}) {

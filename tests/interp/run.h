@@ -2,13 +2,13 @@
 #pragma once
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
+#include <deque>
 #include <fstream>
+#include <set>
 #include <sstream>
 #include <string>
-#include <cmath>
-#include <deque>
-#include <set>
 #include <vector>
 
 #include "pallasim/interp/launch.h"
@@ -36,8 +36,12 @@ Array array(ir::DType dtype, std::vector<int64_t> dims, const std::vector<T>& va
   return a;
 }
 
-inline Array f32(std::vector<int64_t> dims, const std::vector<float>& v) { return array(ir::DType::F32, std::move(dims), v); }
-inline Array i32(std::vector<int64_t> dims, const std::vector<int32_t>& v) { return array(ir::DType::I32, std::move(dims), v); }
+inline Array f32(std::vector<int64_t> dims, const std::vector<float>& v) {
+  return array(ir::DType::F32, std::move(dims), v);
+}
+inline Array i32(std::vector<int64_t> dims, const std::vector<int32_t>& v) {
+  return array(ir::DType::I32, std::move(dims), v);
+}
 
 // A deterministic f32 array with values of both signs.
 inline Array noise(std::vector<int64_t> dims, uint32_t seed = 1) {
@@ -87,7 +91,8 @@ inline bool all_zero(const Array& a) {
 }
 
 // The code of the error that `run` throws, "" when it ends.
-inline std::string error_code(std::string_view text, std::vector<Array> args, Options o = {}, std::string* report = nullptr) {
+inline std::string error_code(std::string_view text, std::vector<Array> args, Options o = {},
+                              std::string* report = nullptr) {
   try {
     run(text, std::move(args), o);
   } catch (const ir::DiagnosticError& e) {

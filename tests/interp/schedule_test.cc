@@ -46,7 +46,8 @@ TEST(Schedule, EverySeedGivesTheSameRingAndReplaysItsToken) {
 }
 
 TEST(Schedule, BadTokensAreRefused) {
-  for (const char* token : {"", "x", "ps2:random:1", "ps1:random:", "ps1:random:1x", "ps1:random:99999999999999999999999"}) {
+  for (const char* token :
+       {"", "x", "ps2:random:1", "ps1:random:", "ps1:random:1x", "ps1:random:99999999999999999999999"}) {
     Options o;
     o.policy = Options::Policy::Replay;
     o.replay = token;
@@ -88,8 +89,12 @@ TEST(Schedule, RandomSeedsFindOtherInterleavingsAndAreReproducible) {
 TEST(Schedule, DeadlockNamesWaitersSemaphoresAndSignals) {
   std::string text = ring(3);
   // Every thread waits first: nobody signals.
-  const std::string from = "    sem_signal %1, %8, %3 {view = [index($1)], inc = $2}\n    sem_wait %1, %2, %3 {view = [index($1)], value = $2}\n";
-  const std::string to = "    sem_wait %1, %2, %3 {view = [index($1)], value = $2}\n    sem_signal %1, %8, %3 {view = [index($1)], inc = $2}\n";
+  const std::string from =
+      "    sem_signal %1, %8, %3 {view = [index($1)], inc = $2}\n    sem_wait %1, %2, %3 {view = [index($1)], value = "
+      "$2}\n";
+  const std::string to =
+      "    sem_wait %1, %2, %3 {view = [index($1)], value = $2}\n    sem_signal %1, %8, %3 {view = [index($1)], inc = "
+      "$2}\n";
   ASSERT_NE(text.find(from), std::string::npos);
   text.replace(text.find(from), from.size(), to);
   std::string report;
@@ -125,8 +130,12 @@ TEST(Schedule, ADeadlockIsReportedWithinATenthOfASecond) {
   for (int threads : {2, 64, 1000}) {
     std::string text = read_file("fail/run/deadlock_pair.psir");
     const std::string n = std::to_string(threads);
-    for (const auto& [from, to] : {std::pair<std::string, std::string>{"axis(\"core\", 2)", "axis(\"core\", " + n + ")"}, {"sem[2]", "sem[" + n + "]"}, {"i32[2]", "i32[" + n + "]"}})
-      for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) text.replace(at, from.size(), to);
+    for (const auto& [from, to] :
+         {std::pair<std::string, std::string>{"axis(\"core\", 2)", "axis(\"core\", " + n + ")"},
+          {"sem[2]", "sem[" + n + "]"},
+          {"i32[2]", "i32[" + n + "]"}})
+      for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+        text.replace(at, from.size(), to);
     const auto plan = compile(ir::parse(text));
     Session session;
     std::vector<int32_t> o(static_cast<size_t>(threads));
@@ -135,13 +144,12 @@ TEST(Schedule, ADeadlockIsReportedWithinATenthOfASecond) {
     std::string report;
     try {
       launch(*plan, session, {}, std::span<const Buffer>(&out, 1));
-    } catch (const ir::DiagnosticError& e) {
-      report = e.what();
-    }
+    } catch (const ir::DiagnosticError& e) { report = e.what(); }
     const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
     std::printf("%d threads: %.2f ms\n", threads, ms);
     EXPECT_NE(report.find("deadlock: " + n + " of " + n + " threads wait"), std::string::npos) << report;
-    EXPECT_NE(report.find("they wait in a circle: thread 0 for thread 1, thread 1 for thread 0"), std::string::npos) << report;
+    EXPECT_NE(report.find("they wait in a circle: thread 0 for thread 1, thread 1 for thread 0"), std::string::npos)
+        << report;
     EXPECT_LT(ms, 100);
   }
 }

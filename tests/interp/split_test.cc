@@ -8,49 +8,71 @@ namespace {
 const std::string kAxis = "grid {size = ";
 
 // An f32 operand; `index` is its index map's result over two axes %0, %1, with %2 = 0 and %3 = 2 * %1.
-std::string operand(const std::string& what, const std::string& name, const std::string& dims, const std::string& block, const std::string& index) {
-  return what + " \"" + name + "\" : f32[" + dims + "] {space = vmem, block = [" + block + "]} (%0: i32[], %1: i32[]) {\n" +
+std::string operand(const std::string& what, const std::string& name, const std::string& dims, const std::string& block,
+                    const std::string& index) {
+  return what + " \"" + name + "\" : f32[" + dims + "] {space = vmem, block = [" + block +
+         "]} (%0: i32[], %1: i32[]) {\n" +
          "  %2 = constant {value = i32 0x0} : i32[]\n  %3 = add %1, %1 : i32[]\n  yield " + index + "\n}\n";
 }
 
-std::string kernel(const std::string& operands, const std::string& body, const std::string& grid = "2,4", const std::string& machine = "tpu") {
+std::string kernel(const std::string& operands, const std::string& body, const std::string& grid = "2,4",
+                   const std::string& machine = "tpu") {
   const size_t comma = grid.find(',');
-  return "pallasim-ir 1\nmodule \"k\" {machine = " + machine + "}\n" + kAxis + grid.substr(0, comma) + "}\n" + kAxis + grid.substr(comma + 1) + "}\n" + operands + body;
+  return "pallasim-ir 1\nmodule \"k\" {machine = " + machine + "}\n" + kAxis + grid.substr(0, comma) + "}\n" + kAxis +
+         grid.substr(comma + 1) + "}\n" + operands + body;
 }
 
 const std::string kOut = operand("output", "o_ref", "4,16", "squeezed, blocked(16)", "%1, %2");
 const std::string kIn = operand("input", "x_ref", "4,16", "squeezed, blocked(16)", "%1, %2");
 const std::string kScratch = "scratch \"acc_ref\" : ref<f32[16], vmem>\n";
 const std::string kOneInOut = "body (%0 \"x_ref\": ref<f32[16], vmem>, %1 \"o_ref\": ref<f32[16], vmem>) {\n";
-const std::string kRowsOut = operand("output", "o_ref", "4,16", "squeezed, blocked(16)", "%0, %2"), kRowsIn = operand("input", "x_ref", "4,16", "squeezed, blocked(16)", "%0, %2");
+const std::string kRowsOut = operand("output", "o_ref", "4,16", "squeezed, blocked(16)", "%0, %2"),
+                  kRowsIn = operand("input", "x_ref", "4,16", "squeezed, blocked(16)", "%0, %2");
 
 // acc = 0 where (program_id(1) == 0) != flag, acc += x, o = acc.
 const std::string kFlagged = kernel(
     "input \"f_ref\" : bool[1] {space = smem}\n" + kRowsIn + kRowsOut + kScratch,
-    "body (%0 \"f_ref\": ref<bool[1], smem>, %1 \"x_ref\": ref<f32[16], vmem>, %2 \"o_ref\": ref<f32[16], vmem>, %3 \"acc_ref\": ref<f32[16], vmem>) {\n"
+    "body (%0 \"f_ref\": ref<bool[1], smem>, %1 \"x_ref\": ref<f32[16], vmem>, %2 \"o_ref\": ref<f32[16], vmem>, %3 "
+    "\"acc_ref\": ref<f32[16], vmem>) {\n"
     "  %4 = program_id {axis = 1} : i32[]\n  %5 = constant {value = i32 0x0} : i32[]\n  %6 = eq %4, %5 : bool[]\n"
     "  %7 = get %0 {view = [index(0)]} : bool[]\n  %8 = ne %6, %7 : bool[]\n  cond %8 () {\n    yield\n  } () {\n"
-    "    %9 = constant {value = f32 0x0} : f32[]\n    %10 = broadcast_in_dim %9 {dims = []} : f32[16]\n    store %3, %10\n    yield\n  }\n"
-    "  %11 = get %3 : f32[16]\n  %12 = get %1 : f32[16]\n  %13 = add %11, %12 : f32[16]\n  store %3, %13\n  store %2, %13\n  yield\n}\n", "4,2");
+    "    %9 = constant {value = f32 0x0} : f32[]\n    %10 = broadcast_in_dim %9 {dims = []} : f32[16]\n    store %3, "
+    "%10\n    yield\n  }\n"
+    "  %11 = get %3 : f32[16]\n  %12 = get %1 : f32[16]\n  %13 = add %11, %12 : f32[16]\n  store %3, %13\n  store %2, "
+    "%13\n  yield\n}\n",
+    "4,2");
 
 // The whole of x lies in a window that the kernel changes: x += 1, o = x.
-const std::string kWrittenInput = kernel(operand("input", "x_ref", "16", "blocked(16)", "%2") + kOut,
-    kOneInOut + "  %2 = get %0 : f32[16]\n  %3 = constant {value = f32 0x3f800000} : f32[]\n  %4 = add %2, %3 : f32[16]\n  store %0, %4\n  store %1, %4\n  yield\n}\n");
+const std::string kWrittenInput =
+    kernel(operand("input", "x_ref", "16", "blocked(16)", "%2") + kOut,
+           kOneInOut +
+               "  %2 = get %0 : f32[16]\n  %3 = constant {value = f32 0x3f800000} : f32[]\n  %4 = add %2, %3 : "
+               "f32[16]\n  store %0, %4\n  store %1, %4\n  yield\n}\n");
 
 // Every pass over the blocks adds 1 to what the pass before left: the window of x comes in again with every pass.
 const std::string kPasses = kernel(kIn + kOut + "alias {input = 0, output = 0}\n",
-    kOneInOut + "  %2 = get %0 : f32[16]\n  %3 = constant {value = f32 0x3f800000} : f32[]\n  %4 = add %2, %3 : f32[16]\n  store %1, %4\n  yield\n}\n");
+                                   kOneInOut +
+                                       "  %2 = get %0 : f32[16]\n  %3 = constant {value = f32 0x3f800000} : f32[]\n  "
+                                       "%4 = add %2, %3 : f32[16]\n  store %1, %4\n  yield\n}\n");
 
-// The block ends outside of the array: what the first pass stores there is not there in the second one, which adds it up.
-const std::string kEdge = kernel(operand("output", "o_ref", "4,13", "squeezed, blocked(16)", "%1, %2"),
-    "body (%0 \"o_ref\": ref<f32[16], vmem>) {\n  %1 = program_id {axis = 0} : i32[]\n  %2 = constant {value = i32 0x0} : i32[]\n  %3 = eq %1, %2 : bool[]\n"
-    "  cond %3 () {\n    %4 = get %0 : f32[16]\n    %5 = reduce_sum %4 {axes = [0]} : f32[]\n    %6 = broadcast_in_dim %5 {dims = []} : f32[16]\n    store %0, %6\n    yield\n"
-    "  } () {\n    %7 = constant {value = f32 0x3f800000} : f32[]\n    %8 = broadcast_in_dim %7 {dims = []} : f32[16]\n    store %0, %8\n    yield\n  }\n  yield\n}\n");
+// The block ends outside of the array: what the first pass stores there is not there in the second one, which adds it
+// up.
+const std::string kEdge =
+    kernel(operand("output", "o_ref", "4,13", "squeezed, blocked(16)", "%1, %2"),
+           "body (%0 \"o_ref\": ref<f32[16], vmem>) {\n  %1 = program_id {axis = 0} : i32[]\n  %2 = constant {value = "
+           "i32 0x0} : i32[]\n  %3 = eq %1, %2 : bool[]\n"
+           "  cond %3 () {\n    %4 = get %0 : f32[16]\n    %5 = reduce_sum %4 {axes = [0]} : f32[]\n    %6 = "
+           "broadcast_in_dim %5 {dims = []} : f32[16]\n    store %0, %6\n    yield\n"
+           "  } () {\n    %7 = constant {value = f32 0x3f800000} : f32[]\n    %8 = broadcast_in_dim %7 {dims = []} : "
+           "f32[16]\n    store %0, %8\n    yield\n  }\n  yield\n}\n");
 
 // x is read one element before the block that is written.
-const std::string kShifted = kernel(operand("input", "x_ref", "8", "element(2, 1, 0)", "%3") + operand("output", "o_ref", "8", "element(2, 0, 0)", "%3") +
-                                        "alias {input = 0, output = 0}\n",
-    "body (%0 \"x_ref\": ref<f32[2], vmem>, %1 \"o_ref\": ref<f32[2], vmem>) {\n  %2 = get %0 : f32[2]\n  store %1, %2\n  yield\n}\n", "1,4");
+const std::string kShifted =
+    kernel(operand("input", "x_ref", "8", "element(2, 1, 0)", "%3") +
+               operand("output", "o_ref", "8", "element(2, 0, 0)", "%3") + "alias {input = 0, output = 0}\n",
+           "body (%0 \"x_ref\": ref<f32[2], vmem>, %1 \"o_ref\": ref<f32[2], vmem>) {\n  %2 = get %0 : f32[2]\n  store "
+           "%1, %2\n  yield\n}\n",
+           "1,4");
 
 Outcome with_workers(const std::string& text, const std::vector<Array>& args, int workers, Options o = {}) {
   o.workers = workers;
@@ -67,7 +89,8 @@ void expect_sequential(const std::string& text, const std::vector<Array>& args) 
   const Outcome one = with_workers(text, args, 1);
   EXPECT_NE(one.report.sequential_because, "");
   for (int workers : {2, 8})
-    for (int repeat = 0; repeat < 3; ++repeat) EXPECT_EQ(with_workers(text, args, workers).results[0].bytes, one.results[0].bytes);
+    for (int repeat = 0; repeat < 3; ++repeat)
+      EXPECT_EQ(with_workers(text, args, workers).results[0].bytes, one.results[0].bytes);
   EXPECT_EQ(error_code(text, args, judged()), "");
 }
 
@@ -81,27 +104,34 @@ TEST(Split, AWindowThatComesInAgain) {
 }
 TEST(Split, ABlockThatEndsOutside) { expect_sequential(kEdge, {}); }
 TEST(Split, AnAliasedBlockWithOtherPadding) {
-  EXPECT_EQ(with_workers(kShifted, {noise({8})}, 1).report.sequential_because, "an aliased input is read through another window than its output");
+  EXPECT_EQ(with_workers(kShifted, {noise({8})}, 1).report.sequential_because,
+            "an aliased input is read through another window than its output");
 }
 
 TEST(Split, AxesOfOnePointDoNotStandInTheWay) {
-  const std::string text = kernel(kIn + kOut + kScratch,
-      "body (%0 \"x_ref\": ref<f32[16], vmem>, %1 \"o_ref\": ref<f32[16], vmem>, %2 \"acc_ref\": ref<f32[16], vmem>) {\n"
-      "  %3 = get %0 : f32[16]\n  store %2, %3\n  %4 = get %2 : f32[16]\n  store %1, %4\n  yield\n}\n", "1,4");
+  const std::string text =
+      kernel(kIn + kOut + kScratch,
+             "body (%0 \"x_ref\": ref<f32[16], vmem>, %1 \"o_ref\": ref<f32[16], vmem>, %2 \"acc_ref\": ref<f32[16], "
+             "vmem>) {\n"
+             "  %3 = get %0 : f32[16]\n  store %2, %3\n  %4 = get %2 : f32[16]\n  store %1, %4\n  yield\n}\n",
+             "1,4");
   EXPECT_GT(with_workers(text, {noise({4, 16})}, 8).report.units, 1);
 }
 
 TEST(Split, PointersThatLeaveTheirBlock) {
   Options machine;
   machine.out_of_bounds = Options::Oob::Machine;
-  const std::string text = kernel(kIn + kOut, kOneInOut + "  %2 = get %0 : f32[16]\n  store %1, %2\n  yield\n}\n", "1,4", "triton");
+  const std::string text =
+      kernel(kIn + kOut, kOneInOut + "  %2 = get %0 : f32[16]\n  store %1, %2\n  yield\n}\n", "1,4", "triton");
   EXPECT_EQ(with_workers(text, {noise({4, 16})}, 8).report.sequential_because, "");
   EXPECT_NE(with_workers(text, {noise({4, 16})}, 8, machine).report.sequential_because, "");
 }
 
 TEST(Split, OutputsInOnePlaceAreRefused) {
-  const auto plan = compile(ir::parse(kernel(kIn + kOut + operand("output", "p_ref", "4,16", "squeezed, blocked(16)", "%1, %2"),
-      "body (%0 \"x_ref\": ref<f32[16], vmem>, %1 \"o_ref\": ref<f32[16], vmem>, %2 \"p_ref\": ref<f32[16], vmem>) {\n  yield\n}\n")));
+  const auto plan =
+      compile(ir::parse(kernel(kIn + kOut + operand("output", "p_ref", "4,16", "squeezed, blocked(16)", "%1, %2"),
+                               "body (%0 \"x_ref\": ref<f32[16], vmem>, %1 \"o_ref\": ref<f32[16], vmem>, %2 "
+                               "\"p_ref\": ref<f32[16], vmem>) {\n  yield\n}\n")));
   Array x = noise({4, 16}), y = noise({4, 16}), z = noise({4, 16});
   Session session;
   const std::vector<Buffer> args{x.buffer()}, both{y.buffer(), z.buffer()}, one{y.buffer(), y.buffer()};
@@ -111,9 +141,14 @@ TEST(Split, OutputsInOnePlaceAreRefused) {
 
 // Two accesses outside, neither of which has a place in a source file.
 TEST(Split, FindingsAreTheSameForEveryWorkerCount) {
-  const std::string text = kernel(kIn + kOut, kOneInOut + "  %2 = constant {value = i32 0x14} : i32[]\n  %3 = get %0, %2 {view = [index($1)]} : f32[]\n"
-      "  %4 = constant {value = i32 0x15} : i32[]\n  %5 = get %0, %4 {view = [index($1)]} : f32[]\n  %6 = add %3, %5 : f32[]\n"
-      "  %7 = broadcast_in_dim %6 {dims = []} : f32[16]\n  store %1, %7\n  yield\n}\n", "1,4");
+  const std::string text =
+      kernel(kIn + kOut,
+             kOneInOut +
+                 "  %2 = constant {value = i32 0x14} : i32[]\n  %3 = get %0, %2 {view = [index($1)]} : f32[]\n"
+                 "  %4 = constant {value = i32 0x15} : i32[]\n  %5 = get %0, %4 {view = [index($1)]} : f32[]\n  %6 = "
+                 "add %3, %5 : f32[]\n"
+                 "  %7 = broadcast_in_dim %6 {dims = []} : f32[16]\n  store %1, %7\n  yield\n}\n",
+             "1,4");
   Options o;
   o.out_of_bounds = Options::Oob::Machine;
   const Outcome one = with_workers(text, {noise({4, 16})}, 1, o), many = with_workers(text, {noise({4, 16})}, 8, o);
@@ -150,11 +185,13 @@ std::string judge(const std::string& text, std::vector<Array> args, std::vector<
 }
 
 void expect_report(const std::string& report, const std::vector<std::string>& parts) {
-  for (const std::string& p : parts) EXPECT_NE(report.find(p), std::string::npos) << "no \"" << p << "\" in\n" << report;
+  for (const std::string& p : parts)
+    EXPECT_NE(report.find(p), std::string::npos) << "no \"" << p << "\" in\n" << report;
 }
 
 TEST(VerifySplit, LegalSplitsEndAsInOnePiece) {
-  const std::string text = kernel(kIn + kOut, kOneInOut + "  %2 = get %0 : f32[16]\n  %3 = get %1 : f32[16]\n  store %1, %2\n  yield\n}\n");
+  const std::string text =
+      kernel(kIn + kOut, kOneInOut + "  %2 = get %0 : f32[16]\n  %3 = get %1 : f32[16]\n  store %1, %2\n  yield\n}\n");
   const Outcome want = with_workers(text, {noise({4, 16})}, 1), got = run(text, {noise({4, 16})}, judged());
   EXPECT_EQ(got.report.units, 4);
   EXPECT_EQ(got.results[0].bytes, want.results[0].bytes);
@@ -165,27 +202,39 @@ TEST(VerifySplit, LegalSplitsEndAsInOnePiece) {
 }
 
 TEST(VerifySplit, UnitsThatWriteOneBlock) {
-  const std::string text = kernel(kIn + operand("output", "o_ref", "16", "blocked(16)", "%2"), kOneInOut + "  %2 = get %0 : f32[16]\n  store %1, %2\n  yield\n}\n", "1,4");
-  expect_report(judge(text, {noise({4, 16})}, {1}), {"units write disjoint memory", "o_ref, bytes 0 to 63", "grid point (0, 1)", "written before at grid point (0, 0)"});
+  const std::string text = kernel(kIn + operand("output", "o_ref", "16", "blocked(16)", "%2"),
+                                  kOneInOut + "  %2 = get %0 : f32[16]\n  store %1, %2\n  yield\n}\n", "1,4");
+  expect_report(judge(text, {noise({4, 16})}, {1}), {"units write disjoint memory", "o_ref, bytes 0 to 63",
+                                                     "grid point (0, 1)", "written before at grid point (0, 0)"});
 }
 
 TEST(VerifySplit, UnitsThatReadWhatOthersWrite) {
-  const std::string text = kernel("input \"x_ref\" : f32[4,16] {space = any}\n" + kOut + "alias {input = 0, output = 0}\n",
-      "body (%0 \"x_ref\": ref<f32[4,16], any>, %1 \"o_ref\": ref<f32[16], vmem>) {\n  %2 = get %0 {view = [index(2, slice(0, 16))]} : f32[16]\n  store %1, %2\n  yield\n}\n", "1,4");
+  const std::string text =
+      kernel("input \"x_ref\" : f32[4,16] {space = any}\n" + kOut + "alias {input = 0, output = 0}\n",
+             "body (%0 \"x_ref\": ref<f32[4,16], any>, %1 \"o_ref\": ref<f32[16], vmem>) {\n  %2 = get %0 {view = "
+             "[index(2, slice(0, 16))]} : f32[16]\n  store %1, %2\n  yield\n}\n",
+             "1,4");
   // Unit 2 writes the row that units 0 and 1 have read, by another name.
-  expect_report(judge(text, {noise({4, 16})}, {1}), {"no unit reads what another one writes", "o_ref, bytes 128 to 191", "written at grid point (0, 2), read before at grid point (0, 1)"});
+  expect_report(judge(text, {noise({4, 16})}, {1}), {"no unit reads what another one writes", "o_ref, bytes 128 to 191",
+                                                     "written at grid point (0, 2), read before at grid point (0, 1)"});
 }
 
 TEST(VerifySplit, ScratchThatIsCarriedOver) {
-  expect_report(judge(kFlagged, {flag(true), noise({4, 16})}, {0}), {"written before it is read inside each unit", "acc_ref, bytes", "read at grid point (1, 0), written before at grid point (0, 1)"});
+  expect_report(judge(kFlagged, {flag(true), noise({4, 16})}, {0}),
+                {"written before it is read inside each unit", "acc_ref, bytes",
+                 "read at grid point (1, 0), written before at grid point (0, 1)"});
   EXPECT_EQ(judge(kFlagged, {flag(false), noise({4, 16})}, {0}), "");
 }
 
 TEST(VerifySplit, WindowsThatLackTheirPoison) {
-  const std::string half = kernel(kOut, "body (%0 \"o_ref\": ref<f32[16], vmem>) {\n  %1 = constant {value = f32 0x0} : f32[]\n  %2 = broadcast_in_dim %1 {dims = []} : f32[8]\n"
-                                        "  store %0, %2 {view = [index(slice(0, 8))]}\n  yield\n}\n");
+  const std::string half = kernel(kOut,
+                                  "body (%0 \"o_ref\": ref<f32[16], vmem>) {\n  %1 = constant {value = f32 0x0} : "
+                                  "f32[]\n  %2 = broadcast_in_dim %1 {dims = []} : f32[8]\n"
+                                  "  store %0, %2 {view = [index(slice(0, 8))]}\n  yield\n}\n");
   expect_report(judge(half, {}, {1}, true), {"written as a whole", "o_ref, bytes 32 to 63"});
-  const std::string reads = kernel(kOut, "body (%0 \"o_ref\": ref<f32[16], vmem>) {\n  %1 = get %0 : f32[16]\n  %2 = neg %1 : f32[16]\n  store %0, %2\n  yield\n}\n");
+  const std::string reads = kernel(kOut,
+                                   "body (%0 \"o_ref\": ref<f32[16], vmem>) {\n  %1 = get %0 : f32[16]\n  %2 = neg %1 "
+                                   ": f32[16]\n  store %0, %2\n  yield\n}\n");
   expect_report(judge(reads, {}, {}, true), {"written before it is read", "o_ref, bytes 0 to 63", "written by nobody"});
 }
 

@@ -19,17 +19,24 @@ Options on(const char* chip, uint64_t seed = 0) {
 std::string atomic_kernel(const std::string& kind, const std::string& type, bool masked = false) {
   return R"(pallasim-ir 1
 module "k" {machine = triton}
-input "x" : )" + type + R"([8] {space = gmem}
-input "v" : )" + type + R"([8] {space = gmem}
+input "x" : )" +
+         type + R"([8] {space = gmem}
+input "v" : )" +
+         type + R"([8] {space = gmem}
 input "m" : bool[8] {space = gmem}
-output "o" : )" + type + R"([8] {space = gmem}
-output "old" : )" + type + R"([8] {space = gmem}
+output "o" : )" +
+         type + R"([8] {space = gmem}
+output "old" : )" +
+         type + R"([8] {space = gmem}
 alias {input = 0, output = 0}
-body (%0 "x": ref<)" + type + "[8], gmem>, %1 \"v\": ref<" + type + "[8], gmem>, %2 \"m\": ref<bool[8], gmem>, %3 \"o\": ref<" + type +
-         "[8], gmem>, %4 \"old\": ref<" + type + R"([8], gmem>) {
-  %5 = get %1 : )" + type + R"([8]
+body (%0 "x": ref<)" +
+         type + "[8], gmem>, %1 \"v\": ref<" + type + "[8], gmem>, %2 \"m\": ref<bool[8], gmem>, %3 \"o\": ref<" +
+         type + "[8], gmem>, %4 \"old\": ref<" + type + R"([8], gmem>) {
+  %5 = get %1 : )" +
+         type + R"([8]
   %6 = get %2 : bool[8]
-  %7 = atomic_rmw %3, %5)" + (masked ? ", %6 {kind = " + kind + ", mask = $2}" : " {kind = " + kind + "}") + " : " + type + R"([8]
+  %7 = atomic_rmw %3, %5)" +
+         (masked ? ", %6 {kind = " + kind + ", mask = $2}" : " {kind = " + kind + "}") + " : " + type + R"([8]
   store %4, %7
   yield
 }
@@ -41,10 +48,12 @@ struct Result {
   std::vector<T> memory, old;
 };
 template <typename T>
-Result<T> atomic(const std::string& kind, ir::DType t, std::vector<T> x, std::vector<T> v, std::vector<uint8_t> mask = {}) {
+Result<T> atomic(const std::string& kind, ir::DType t, std::vector<T> x, std::vector<T> v,
+                 std::vector<uint8_t> mask = {}) {
   const bool masked = !mask.empty();
   if (!masked) mask.assign(8, 1);
-  const Outcome r = run(atomic_kernel(kind, std::string(ir::name(t)), masked), {array(t, {8}, x), array(t, {8}, v), array(ir::DType::Bool, {8}, mask)});
+  const Outcome r = run(atomic_kernel(kind, std::string(ir::name(t)), masked),
+                        {array(t, {8}, x), array(t, {8}, v), array(ir::DType::Bool, {8}, mask)});
   return {r.results[0].template as<T>(), r.results[1].template as<T>()};
 }
 
@@ -54,9 +63,12 @@ void expect_integers(ir::DType t) {
   const std::vector<T> x = {0, 1, lo, hi, 5, hi, lo, 42}, v = {3, 1, lo, 1, static_cast<T>(-1), hi, hi, 7};
   using U = std::make_unsigned_t<T>;
   const std::pair<const char*, T (*)(T, T)> kinds[] = {
-      {"add", [](T a, T b) { return static_cast<T>(static_cast<U>(a) + static_cast<U>(b)); }}, {"xchg", [](T, T b) { return b; }},
-      {"max", [](T a, T b) { return std::max(a, b); }}, {"min", [](T a, T b) { return std::min(a, b); }},
-      {"and", [](T a, T b) { return static_cast<T>(a & b); }}, {"or", [](T a, T b) { return static_cast<T>(a | b); }},
+      {"add", [](T a, T b) { return static_cast<T>(static_cast<U>(a) + static_cast<U>(b)); }},
+      {"xchg", [](T, T b) { return b; }},
+      {"max", [](T a, T b) { return std::max(a, b); }},
+      {"min", [](T a, T b) { return std::min(a, b); }},
+      {"and", [](T a, T b) { return static_cast<T>(a & b); }},
+      {"or", [](T a, T b) { return static_cast<T>(a | b); }},
       {"xor", [](T a, T b) { return static_cast<T>(a ^ b); }}};
   for (const auto& [kind, f] : kinds) {
     const auto r = atomic<T>(kind, t, x, v);
@@ -92,7 +104,7 @@ TEST(TritonAtomics, FloatsAreOrderedByTheirBits) {
   const auto down = atomic<float>("min", ir::DType::F32, x, v).memory;
   EXPECT_EQ(down[0], 1);
   EXPECT_EQ(down[1], -2);
-  EXPECT_EQ(down[2], 5);   // NaN on either side is ignored
+  EXPECT_EQ(down[2], 5);  // NaN on either side is ignored
   EXPECT_EQ(down[3], 2);
   EXPECT_EQ(down[4], -3);
   EXPECT_EQ(down[5], -5);
@@ -102,11 +114,14 @@ TEST(TritonAtomics, FloatsAreOrderedByTheirBits) {
 
 TEST(TritonAtomics, FloatAdditionFlushesSubnormals) {
   const float tiny = 1e-40f;
-  const auto r = atomic<float>("add", ir::DType::F32, {1, tiny, tiny, -tiny, 1.2e-38f, 3, 0, 0}, {2, tiny, 0, 0, -1.19e-38f, tiny, -tiny, 5}).memory;
+  const auto r = atomic<float>("add", ir::DType::F32, {1, tiny, tiny, -tiny, 1.2e-38f, 3, 0, 0},
+                               {2, tiny, 0, 0, -1.19e-38f, tiny, -tiny, 5})
+                     .memory;
   EXPECT_EQ(r[0], 3);
   for (size_t i : {1, 2, 3, 4, 6}) EXPECT_EQ(r[i], 0) << i;
   EXPECT_EQ(r[5], 3);
-  const auto wide = atomic<double>("add", ir::DType::F64, {1e-310, 0, 0, 0, 0, 0, 0, 1}, {1e-310, 0, 0, 0, 0, 0, 0, 2}).memory;
+  const auto wide =
+      atomic<double>("add", ir::DType::F64, {1e-310, 0, 0, 0, 0, 0, 0, 1}, {1e-310, 0, 0, 0, 0, 0, 0, 2}).memory;
   EXPECT_EQ(wide[0], 2e-310);
   EXPECT_EQ(wide[7], 3);
 }
@@ -114,12 +129,17 @@ TEST(TritonAtomics, FloatAdditionFlushesSubnormals) {
 TEST(TritonAtomics, WhatTheMachineLacksIsRefused) {
   const std::vector<int16_t> none(8);
   for (const char* kind : {"max", "and", "xchg"})
-    EXPECT_EQ(error_code(atomic_kernel(kind, "f16"), {array(ir::DType::F16, {8}, none), array(ir::DType::F16, {8}, none), array(ir::DType::Bool, {8}, std::vector<uint8_t>(8))}), "PS-UNSUP-001") << kind;
+    EXPECT_EQ(
+        error_code(atomic_kernel(kind, "f16"), {array(ir::DType::F16, {8}, none), array(ir::DType::F16, {8}, none),
+                                                array(ir::DType::Bool, {8}, std::vector<uint8_t>(8))}),
+        "PS-UNSUP-001")
+        << kind;
 }
 
 // Every occurrence of an index counts.
 TEST(TritonAtomics, RepeatedIndicesAndAddUpdate) {
-  for (const char* op : {"%6 = atomic_rmw %2, %5, %4 {kind = add, view = [index(array($2))]} : i32[8]", "addupdate %2, %5, %4 {view = [index(array($2))]}"}) {
+  for (const char* op : {"%6 = atomic_rmw %2, %5, %4 {kind = add, view = [index(array($2))]} : i32[8]",
+                         "addupdate %2, %5, %4 {view = [index(array($2))]}"}) {
     const auto r = run(std::string(R"(pallasim-ir 1
 module "histogram" {machine = triton}
 input "x" : i32[8] {space = gmem}
@@ -130,7 +150,8 @@ body (%0 "x": ref<i32[8], gmem>, %1 "zero": ref<i32[4], gmem>, %2 "o": ref<i32[4
   %3 = constant {value = i32 0x1} : i32[]
   %4 = get %0 : i32[8]
   %5 = broadcast_in_dim %3 {dims = []} : i32[8]
-  )") + op + "\n  yield\n}\n", {i32({8}, {3, 3, 0, 1, 3, 0, 3, 3}), i32({4}, {0, 0, 0, 100})});
+  )") + op + "\n  yield\n}\n",
+                       {i32({8}, {3, 3, 0, 1, 3, 0, 3, 3}), i32({4}, {0, 0, 0, 100})});
     EXPECT_EQ(r.results[0].as<int32_t>(), (std::vector<int32_t>{2, 1, 0, 105}));
   }
 }
@@ -140,12 +161,15 @@ std::string tickets(int programs) {
   const std::string n = std::to_string(programs);
   return R"(pallasim-ir 1
 module "tickets" {machine = triton, params = {num_warps = 4}}
-grid {size = )" + n + R"(}
+grid {size = )" +
+         n + R"(}
 input "c" : i32[1] {space = gmem}
-output "o" : i32[)" + n + R"(] {space = gmem}
+output "o" : i32[)" +
+         n + R"(] {space = gmem}
 output "counter" : i32[1] {space = gmem}
 alias {input = 0, output = 1}
-body (%0 "c": ref<i32[1], gmem>, %1 "o": ref<i32[)" + n + R"(], gmem>, %2 "counter": ref<i32[1], gmem>) {
+body (%0 "c": ref<i32[1], gmem>, %1 "o": ref<i32[)" +
+         n + R"(], gmem>, %2 "counter": ref<i32[1], gmem>) {
   %3 = program_id {axis = 0} : i32[]
   %4 = constant {value = i32 0x1} : i32[]
   %5 = atomic_rmw %2, %4 {kind = add, view = [index(0)]} : i32[]
@@ -187,7 +211,8 @@ TEST(TritonPrograms, LaterProgramsStartWhenEarlierOnesHaveEnded) {
 std::string locked(int programs) {
   return R"(pallasim-ir 1
 module "locked" {machine = triton}
-grid {size = )" + std::to_string(programs) + R"(}
+grid {size = )" +
+         std::to_string(programs) + R"(}
 input "l" : i32[] {space = gmem}
 input "c" : i32[4] {space = gmem}
 output "lock" : i32[] {space = gmem}
@@ -226,15 +251,18 @@ std::string barrier(int programs, int warps) {
   char n[16];
   std::snprintf(n, sizeof n, "0x%x", programs);
   return R"(pallasim-ir 1
-module "barrier" {machine = triton, params = {num_warps = )" + std::to_string(warps) + R"(}}
-grid {size = )" + std::to_string(programs) + R"(}
+module "barrier" {machine = triton, params = {num_warps = )" +
+         std::to_string(warps) + R"(}}
+grid {size = )" +
+         std::to_string(programs) + R"(}
 input "c" : i32[] {space = gmem}
 output "count" : i32[] {space = gmem}
 alias {input = 0, output = 0}
 body (%0 "c": ref<i32[], gmem>, %1 "count": ref<i32[], gmem>) {
   %2 = constant {value = i32 0x0} : i32[]
   %3 = constant {value = i32 0x1} : i32[]
-  %4 = constant {value = i32 )" + n + R"(} : i32[]
+  %4 = constant {value = i32 )" +
+         n + R"(} : i32[]
   %5 = atomic_rmw %1, %3 {kind = add} : i32[]
   %6 = while %2 (%7: i32[]) {
     %8 = lt %7, %4 : bool[]
@@ -256,7 +284,9 @@ TEST(TritonPrograms, ABarrierOfTheGridNeedsAllProgramsResident) {
   o.livelock_steps = 1'000'000;
   std::string report;
   EXPECT_EQ(error_code(barrier(108 * 2 + 1, 32), zero, o, &report), "PS-LIVE-003");
-  EXPECT_NE(report.find("1 of 217 programs have not started: 216 are resident at a time on gpu-a100"), std::string::npos) << report;
+  EXPECT_NE(report.find("1 of 217 programs have not started: 216 are resident at a time on gpu-a100"),
+            std::string::npos)
+      << report;
   EXPECT_EQ(run(barrier(217, 32), zero).results[0].as<int32_t>()[0], 217);  // nobody knows the generic machine's size
 }
 
@@ -274,7 +304,8 @@ output "o" : f32[2,8] {space = gmem, block = [blocked(2), blocked(4)]} (%0: i32[
   yield %1, %0
 }
 body (%0 "x": ref<f32[2,4], gmem>, %1 "o": ref<f32[2,4], gmem>) {
-)" + access + R"(  store %1, %2
+)" + access +
+         R"(  store %1, %2
   yield
 }
 )";
@@ -290,7 +321,8 @@ TEST(TritonEdges, MaskedElementsAreNotTouched) {
   %9 = lt %7, %8 : bool[2,4]
   %10 = constant {value = f32 0xbf800000} : f32[]
   %2 = masked_load %0, %9, %10 {mask = $1, other = $2} : f32[2,4]
-)"), {f32({2, 6}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11})});
+)"),
+                     {f32({2, 6}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11})});
   EXPECT_EQ(r.results[0].as<float>(), (std::vector<float>{0, 1, 2, 3, 4, 5, -1, -1, 6, 7, 8, 9, 10, 11, -1, -1}));
 }
 
@@ -302,7 +334,8 @@ TEST(TritonEdges, UnmaskedOnesAreFoundOrReadWhatLiesThere) {
   Options o;
   o.out_of_bounds = Options::Oob::Machine;
   const auto r = run(edge("  %2 = get %0 : f32[2,4]\n"), x, o).results[0].as<float>();
-  EXPECT_EQ(std::vector<float>(r.begin(), r.begin() + 8), (std::vector<float>{0, 1, 2, 3, 4, 5, 6, 7}));  // the next row
+  EXPECT_EQ(std::vector<float>(r.begin(), r.begin() + 8),
+            (std::vector<float>{0, 1, 2, 3, 4, 5, 6, 7}));  // the next row
   EXPECT_EQ(r[13], 11);
   EXPECT_TRUE(std::isnan(r[14]) && std::isnan(r[15]));  // beyond the array
 }

@@ -12,8 +12,10 @@ using analysis::WriteSet;
 // The body of a module over two refs, %0 and %1, and its analysis.
 struct Analysed {
   explicit Analysed(const std::string& body)
-      : module(ir::parse("pallasim-ir 1\nmodule \"w\" {machine = tpu}\ninput \"x_ref\" : i32[8] {space = any}\noutput \"o_ref\" : i32[8] {space = any}\n"
-                         "body (%0 \"x_ref\": ref<i32[8], any>, %1 \"o_ref\": ref<i32[8], any>) {\n" + body + "  yield\n}\n")),
+      : module(ir::parse("pallasim-ir 1\nmodule \"w\" {machine = tpu}\ninput \"x_ref\" : i32[8] {space = any}\noutput "
+                         "\"o_ref\" : i32[8] {space = any}\n"
+                         "body (%0 \"x_ref\": ref<i32[8], any>, %1 \"o_ref\": ref<i32[8], any>) {\n" +
+                         body + "  yield\n}\n")),
         writes(module.bodies[0].graph) {}
   const ir::Region& region() const { return module.bodies[0].graph.region; }
   const WriteSet& of(size_t op) const { return writes.of(region().ops[op]); }

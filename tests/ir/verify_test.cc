@@ -131,8 +131,10 @@ TEST(BindShapes, ReplacesEverySymbol) {
 
 TEST(InferShapes, SolvesWhatIsLinearInOneParameter) {
   const Module m = parse(
-      "pallasim-ir 1\nmodule \"k\" {machine = generic}\nparam n\nparam k\ninput \"x\" : f32[add(mul(8,k),n),4] {space = any}\n"
-      "input \"y\" : f32[add(mul(2,n),1)] {space = any}\nbody (%0: ref<f32[add(mul(8,k),n),4], any>, %1: ref<f32[add(mul(2,n),1)], any>) {\n"
+      "pallasim-ir 1\nmodule \"k\" {machine = generic}\nparam n\nparam k\ninput \"x\" : f32[add(mul(8,k),n),4] {space "
+      "= any}\n"
+      "input \"y\" : f32[add(mul(2,n),1)] {space = any}\nbody (%0: ref<f32[add(mul(8,k),n),4], any>, %1: "
+      "ref<f32[add(mul(2,n),1)], any>) {\n"
       "  yield\n}\n");
   using Values = std::vector<std::pair<std::string, int64_t>>;
   Values v;

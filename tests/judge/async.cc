@@ -208,9 +208,10 @@ void Body::rows_step() {
                      name(sem)));
   const Mark m = enter();
   const auto copy = [&](const char* op) {
-    w.line(fmt::format("{} {}, {}, {} {{src = view($0, []), dst = view($1, [index(slice(0, {}), slice(0, {}))]), "
-                       "dst_sem = view($2, [])}}",
-                       op, name(src.id), name(buffer), name(sem), rows, n));
+    w.line(
+        fmt::format("{} {}, {}, {} {{src = view($0, []), dst = view($1, [index(slice(0, {}), slice(0, {}))]), "
+                    "dst_sem = view($2, [])}}",
+                    op, name(src.id), name(buffer), name(sem), rows, n));
   };
   copy("dma_start");
   ++roots[static_cast<size_t>(src.root)].reading;

@@ -111,7 +111,7 @@ class Body {
   void overlap_step();
   void own_mask_step();
   void nothing_step();  // views of no element
-  void alias_step();  // a further ref to part of a ref, through `view`
+  void alias_step();    // a further ref to part of a ref, through `view`
 
   // control.cc
   struct Mark {

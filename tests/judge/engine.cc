@@ -44,7 +44,8 @@ std::vector<Config> configurations(const ir::Module& m, uint64_t seed) {
   }
   if (concurrent)
     add("restored", [&](Options& o) {
-      o.policy = Options::Policy::Random, o.seed = seed + 2, o.copies = Options::Copies::Scheduled, o.verify_restore = 61;
+      o.policy = Options::Policy::Random, o.seed = seed + 2, o.copies = Options::Copies::Scheduled,
+      o.verify_restore = 61;
     });
   if (tpu && !m.grid.empty()) {
     add("modelled", [](Options& o) { o.pipeline = Options::Pipeline::Modelled; });

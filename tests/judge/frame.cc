@@ -271,7 +271,8 @@ std::string Frame::text() const {
 
 // Blocks of an array that is changed in place: each is what an earlier step left there, changed once more.
 void Frame::choose_chain() {
-  if (machine_ != ir::Machine::Tpu || grid_.empty() || parallel_ || devices_ > 1 || dynamic_ || !rng_.chance(25)) return;
+  if (machine_ != ir::Machine::Tpu || grid_.empty() || parallel_ || devices_ > 1 || dynamic_ || !rng_.chance(25))
+    return;
   ++c_.terms["blocks written by earlier steps"];
   const size_t axis = grid_.size() - 1;
   const int64_t shift = rng_.below(2), n = rng_.of(body_.extents);
@@ -290,7 +291,8 @@ void Frame::choose_chain() {
   // One slot each: nothing is fetched before the step before has ended.
   const std::string block = fmt::format(", block = [squeezed, blocked({})], pipeline = buffered(1)", n);
   const bool edge = std::any_of(inputs_.begin(), inputs_.end(), [](const Operand& x) { return x.edge; });
-  if (grid_.size() > 1 && scratch_.empty() && !edge && rng_.chance(50)) outputs_.clear();  // nothing else orders the grid
+  if (grid_.size() > 1 && scratch_.empty() && !edge && rng_.chance(50))
+    outputs_.clear();  // nothing else orders the grid
   chain_ = static_cast<int>(outputs_.size());
   Operand o{"output", "chain_out", "vmem", block, map(shift), array, seen};
   o.alias = static_cast<int>(inputs_.size());

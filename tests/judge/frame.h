@@ -59,7 +59,7 @@ class Frame {
   bool dynamic_ = false;  // the first extent is an operand
   std::vector<Operand> prefetch_, inputs_, outputs_, scratch_;
   std::vector<Value> ids_;
-  int chain_ = -1;  // of outputs_
+  int chain_ = -1;             // of outputs_
   int shared_ = -1;            // output that programs of a GPU update together
   size_t met_ = 0;             // outputs through which cores have met
   std::vector<size_t> dumps_;  // outputs that take a scratch ref at the end of each point

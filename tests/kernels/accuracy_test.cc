@@ -1,4 +1,5 @@
-// The table of errors in docs/numerics.md: no function is worse than it says, on a part of the arguments that it was made from.
+// The table of errors in docs/numerics.md: no function is worse than it says, on a part of the arguments that it was
+// made from.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -26,7 +27,8 @@ std::map<std::string, std::vector<double>> table() {
     std::getline(cells, cell, '|');
     std::getline(cells, cell, '|');
     std::istringstream(cell) >> name;
-    for (double figure; rows[name].size() < std::size(ulp::kFormats) && std::getline(cells, cell, '|') && std::istringstream(cell) >> figure;)
+    for (double figure; rows[name].size() < std::size(ulp::kFormats) && std::getline(cells, cell, '|') &&
+                        std::istringstream(cell) >> figure;)
       rows[name].push_back(figure);
   }
   return rows;
@@ -36,11 +38,13 @@ TEST(Accuracy, NoWorseThanTheTableSays) {
   const auto rows = table();
   for (const auto& f : ulp::functions()) {
     const auto row = rows.find(f.name);
-    ASSERT_TRUE(row != rows.end() && row->second.size() == std::size(ulp::kFormats)) << f.name << " is not in docs/numerics.md: run scripts/numerics.py";
+    ASSERT_TRUE(row != rows.end() && row->second.size() == std::size(ulp::kFormats))
+        << f.name << " is not in docs/numerics.md: run scripts/numerics.py";
     for (size_t i = 0; i < std::size(ulp::kFormats); ++i) {
       const auto w = ulp::measure(kernels(), f, ulp::kFormats[i], ulp::share(f, 120), ulp::kSeed);
       ASSERT_GE(w.ulp, 0) << f.name;
-      EXPECT_LE(w.ulp, row->second[i] + 0.006) << f.name << ' ' << ir::name(ulp::kFormats[i].dtype) << " at " << w.x[0] << ", " << w.x[1] << ", " << w.x[2];
+      EXPECT_LE(w.ulp, row->second[i] + 0.006)
+          << f.name << ' ' << ir::name(ulp::kFormats[i].dtype) << " at " << w.x[0] << ", " << w.x[1] << ", " << w.x[2];
       EXPECT_GT(w.ulp, 0.2) << f.name;  // a body that returns the oracle's own bits, or nothing, would stand out
     }
   }

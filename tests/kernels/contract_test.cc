@@ -35,13 +35,16 @@ Operand make(DType d, int64_t batch, int64_t rows, int64_t cols, Form form, std:
   std::vector<int32_t> i32(static_cast<size_t>(n));
   for (int64_t i = 0; i < n; ++i) {
     const int v = static_cast<int>(rng() % 6 + 1) * (rng() % 2 ? 1 : -1);
-    f[static_cast<size_t>(i)] = d == DType::F32 || d == DType::F64 ? static_cast<float>(static_cast<double>(rng() % 2001) / 1000 - 1) : static_cast<float>(v) * 0.25f;
+    f[static_cast<size_t>(i)] = d == DType::F32 || d == DType::F64
+                                    ? static_cast<float>(static_cast<double>(rng() % 2001) / 1000 - 1)
+                                    : static_cast<float>(v) * 0.25f;
     i32[static_cast<size_t>(i)] = v;
   }
   o.bytes.resize(static_cast<size_t>(n * ir::byte_size(d)));
   const bool is_float = ir::is_float(d);
   std::vector<char> reg(static_cast<size_t>(n * 8));
-  reference_kernels().convert(is_float ? DType::F32 : DType::I32, d)(reg.data(), is_float ? static_cast<void*>(f.data()) : i32.data(), n, {});
+  reference_kernels().convert(is_float ? DType::F32 : DType::I32, d)(
+      reg.data(), is_float ? static_cast<void*>(f.data()) : i32.data(), n, {});
   reference_kernels().store(d)(o.bytes.data(), reg.data(), n, 1);
   return o;
 }
@@ -57,11 +60,12 @@ double at(const Operand& o, DType d, int64_t batch, int64_t i, int64_t j) {
 
 struct Case {
   DType in, rhs, out;
-  double unit;  // of the accumulator; 0: exact
-  double round; // of the result, relative
+  double unit;   // of the accumulator; 0: exact
+  double round;  // of the result, relative
 };
 
-void check(const Case& t, GemmBackend backend, int64_t batch, int64_t m, int64_t n, int64_t k, Form fa, Form fb, bool accumulate, std::mt19937_64& rng) {
+void check(const Case& t, GemmBackend backend, int64_t batch, int64_t m, int64_t n, int64_t k, Form fa, Form fb,
+           bool accumulate, std::mt19937_64& rng) {
   const Operand a = make(t.in, batch, m, k, fa, rng), b = make(t.rhs, batch, k, n, fb, rng);
   Operand c = make(t.out, batch, m, n, RowGap, rng);
   const Operand before = c;
@@ -85,34 +89,42 @@ void check(const Case& t, GemmBackend backend, int64_t batch, int64_t m, int64_t
         const double got = at(c, t.out, g, i, j);
         largest = std::max(largest, std::fabs(want));
         ASSERT_LE(std::fabs(got - want), sum * t.unit * static_cast<double>(k + 1) + std::fabs(want) * t.round)
-            << ir::name(t.in) << 'x' << ir::name(t.rhs) << "->" << ir::name(t.out) << " backend " << static_cast<int>(backend) << ' ' << batch << 'x' << m << 'x' << n
-            << 'x' << k << " forms " << fa << ' ' << fb << " at " << g << ',' << i << ',' << j << ": " << got << " not " << want;
+            << ir::name(t.in) << 'x' << ir::name(t.rhs) << "->" << ir::name(t.out) << " backend "
+            << static_cast<int>(backend) << ' ' << batch << 'x' << m << 'x' << n << 'x' << k << " forms " << fa << ' '
+            << fb << " at " << g << ',' << i << ',' << j << ": " << got << " not " << want;
       }
       // The gap between rows is not touched.
       if (i + 1 < m) {
         ASSERT_EQ(std::memcmp(&c.bytes[static_cast<size_t>((g * c.batch + i * c.row + n) * ir::byte_size(t.out))],
-                              &before.bytes[static_cast<size_t>((g * c.batch + i * c.row + n) * ir::byte_size(t.out))], static_cast<size_t>(3 * ir::byte_size(t.out))), 0);
+                              &before.bytes[static_cast<size_t>((g * c.batch + i * c.row + n) * ir::byte_size(t.out))],
+                              static_cast<size_t>(3 * ir::byte_size(t.out))),
+                  0);
       }
     }
   }
-  if (k > 0 && m * n > 1) {
-    EXPECT_GT(largest, 0);
-  }
+  if (k > 0 && m * n > 1) { EXPECT_GT(largest, 0); }
 }
 
-const Case kCases[] = {{DType::F32, DType::F32, DType::F32, 0x1p-24, 0},     {DType::BF16, DType::BF16, DType::F32, 0x1p-24, 0},
-                       {DType::BF16, DType::BF16, DType::BF16, 0x1p-24, 0x1p-8}, {DType::F16, DType::F16, DType::F16, 0x1p-24, 0x1p-10},
-                       {DType::F8E4M3FN, DType::F8E5M2, DType::F32, 0x1p-24, 0}, {DType::F32, DType::BF16, DType::F32, 0x1p-24, 0},
-                       {DType::F64, DType::F64, DType::F64, 0x1p-53, 0},     {DType::I32, DType::I32, DType::I32, 0, 0},
-                       {DType::I8, DType::I8, DType::I32, 0, 0},             {DType::I4, DType::I4, DType::I32, 0, 0},
-                       {DType::I64, DType::I64, DType::I64, 0, 0},           {DType::BF16, DType::BF16, DType::F64, 0x1p-53, 0}};
+const Case kCases[] = {{DType::F32, DType::F32, DType::F32, 0x1p-24, 0},
+                       {DType::BF16, DType::BF16, DType::F32, 0x1p-24, 0},
+                       {DType::BF16, DType::BF16, DType::BF16, 0x1p-24, 0x1p-8},
+                       {DType::F16, DType::F16, DType::F16, 0x1p-24, 0x1p-10},
+                       {DType::F8E4M3FN, DType::F8E5M2, DType::F32, 0x1p-24, 0},
+                       {DType::F32, DType::BF16, DType::F32, 0x1p-24, 0},
+                       {DType::F64, DType::F64, DType::F64, 0x1p-53, 0},
+                       {DType::I32, DType::I32, DType::I32, 0, 0},
+                       {DType::I8, DType::I8, DType::I32, 0, 0},
+                       {DType::I4, DType::I4, DType::I32, 0, 0},
+                       {DType::I64, DType::I64, DType::I64, 0, 0},
+                       {DType::BF16, DType::BF16, DType::F64, 0x1p-53, 0}};
 
 class Backends : public ::testing::TestWithParam<int> {};
 TEST_P(Backends, AgreeWithPlainLoops) {
   const auto backend = static_cast<GemmBackend>(GetParam());
   std::mt19937_64 rng(21);
   for (const Case& t : kCases) {
-    for (auto [m, n, k] : {std::tuple{1, 1, 1}, {1, 7, 5}, {7, 1, 5}, {3, 5, 2}, {8, 8, 8}, {17, 33, 9}, {31, 70, 40}, {4, 4, 0}}) {
+    for (auto [m, n, k] :
+         {std::tuple{1, 1, 1}, {1, 7, 5}, {7, 1, 5}, {3, 5, 2}, {8, 8, 8}, {17, 33, 9}, {31, 70, 40}, {4, 4, 0}}) {
       for (Form f : {RowMajor, ColumnMajor, RowGap, ColumnGap, Strided, Reversed, Broadcast}) {
         check(t, backend, 1, m, n, k, f, RowMajor, false, rng);
         check(t, backend, 2, m, n, k, RowGap, f, false, rng);
@@ -188,7 +200,8 @@ TEST(Contract, ThreadsAndForkedChildren) {
   EXPECT_EQ(one_product(200), 200);
   std::vector<std::thread> threads;
   std::vector<float> got(8);
-  for (size_t i = 0; i < got.size(); ++i) threads.emplace_back([&, i] { got[i] = one_product(64 + static_cast<int>(i)); });
+  for (size_t i = 0; i < got.size(); ++i)
+    threads.emplace_back([&, i] { got[i] = one_product(64 + static_cast<int>(i)); });
   for (auto& t : threads) t.join();
   for (size_t i = 0; i < got.size(); ++i) EXPECT_EQ(got[i], 64 + static_cast<float>(i));
   const pid_t child = fork();

@@ -12,11 +12,11 @@ struct Spec {
 };
 const std::map<DType, Spec>& specs() {
   static const std::map<DType, Spec> s = {
-      {DType::BF16, {8, 7, 127, Spec::Ieee}},      {DType::F16, {5, 10, 15, Spec::Ieee}},
-      {DType::F8E3M4, {3, 4, 3, Spec::Ieee}},      {DType::F8E4M3, {4, 3, 7, Spec::Ieee}},
+      {DType::BF16, {8, 7, 127, Spec::Ieee}},         {DType::F16, {5, 10, 15, Spec::Ieee}},
+      {DType::F8E3M4, {3, 4, 3, Spec::Ieee}},         {DType::F8E4M3, {4, 3, 7, Spec::Ieee}},
       {DType::F8E4M3B11FNUZ, {4, 3, 11, Spec::Fnuz}}, {DType::F8E4M3FN, {4, 3, 7, Spec::Fn}},
-      {DType::F8E4M3FNUZ, {4, 3, 8, Spec::Fnuz}},  {DType::F8E5M2, {5, 2, 15, Spec::Ieee}},
-      {DType::F8E5M2FNUZ, {5, 2, 16, Spec::Fnuz}}, {DType::F8E8M0FNU, {8, 0, 127, Spec::Scale}},
+      {DType::F8E4M3FNUZ, {4, 3, 8, Spec::Fnuz}},     {DType::F8E5M2, {5, 2, 15, Spec::Ieee}},
+      {DType::F8E5M2FNUZ, {5, 2, 16, Spec::Fnuz}},    {DType::F8E8M0FNU, {8, 0, 127, Spec::Scale}},
       {DType::F4E2M1FN, {2, 1, 1, Spec::Finite}}};
   return s;
 }
@@ -57,7 +57,10 @@ double nearest(const Spec& s, double x, bool sat) {
     else if (hi == 0) r = table[0];
     else {
       const double dl = a - table[hi - 1], dh = table[hi] - a;
-      r = dl < dh ? table[hi - 1] : dh < dl ? table[hi] : (s.kind == Spec::Scale || hi % 2 == 0) ? table[hi] : table[hi - 1];
+      r = dl < dh                                  ? table[hi - 1]
+          : dh < dl                                ? table[hi]
+          : (s.kind == Spec::Scale || hi % 2 == 0) ? table[hi]
+                                                   : table[hi - 1];
     }
   }
   if (x != x || r != r) return NAN;
@@ -68,7 +71,8 @@ double nearest(const Spec& s, double x, bool sat) {
 TEST(Load, EveryNarrowCode) {
   for (auto [d, spec] : specs()) {
     const uint32_t codes = 1u << ir::bit_width(d);
-    for (const KernelTable* t : {kernels_for("avx512"), kernels_for("avx2"), kernels_for("baseline"), &reference_kernels()}) {
+    for (const KernelTable* t :
+         {kernels_for("avx512"), kernels_for("avx2"), kernels_for("baseline"), &reference_kernels()}) {
       if (!t) continue;
       std::vector<uint16_t> m16(codes);
       std::vector<uint8_t> m8(codes), back8(codes);
@@ -84,7 +88,8 @@ TEST(Load, EveryNarrowCode) {
         t->store(d)(back + at * static_cast<uint32_t>(ir::byte_size(d)), &r[at], n, 1);
       }
       for (uint32_t c = 0; c < codes; ++c) {
-        ASSERT_TRUE(same_float<double>(r[c], decode(spec, c))) << t->isa << ' ' << ir::name(d) << ' ' << c << ": " << r[c];
+        ASSERT_TRUE(same_float<double>(r[c], decode(spec, c)))
+            << t->isa << ' ' << ir::name(d) << ' ' << c << ": " << r[c];
         ASSERT_EQ(wide ? back16[c] : back8[c], c) << t->isa << ' ' << ir::name(d);  // payloads survive too
       }
     }
@@ -108,7 +113,8 @@ TEST(Convert, EveryPairOfSixteenBitsOrFewer) {
             for (int64_t i = 0; i < n; ++i) {
               const double want = nearest(target, x[i], sat && ir::bit_width(to) <= 8);
               if (want == 0 && x[i] != x[i]) continue;
-              ASSERT_TRUE(same_float<double>(y[i], want)) << t->isa << ' ' << ir::name(from) << "->" << ir::name(to) << ' ' << x[i] << ": " << y[i] << " not " << want;
+              ASSERT_TRUE(same_float<double>(y[i], want)) << t->isa << ' ' << ir::name(from) << "->" << ir::name(to)
+                                                          << ' ' << x[i] << ": " << y[i] << " not " << want;
             }
           }
         }
@@ -123,7 +129,8 @@ TEST(Convert, EveryNarrowIntegerAndFloat) {
   for (DType d : value_dtypes())
     if (ir::is_int(d) && ir::bit_width(d) <= 16) ints.push_back(d);
   ASSERT_EQ(ints.size(), 8u);
-  for (const KernelTable* t : {kernels_for("avx512"), kernels_for("avx2"), kernels_for("baseline"), &reference_kernels()}) {
+  for (const KernelTable* t :
+       {kernels_for("avx512"), kernels_for("avx2"), kernels_for("baseline"), &reference_kernels()}) {
     if (!t) continue;
     for (DType i : ints) {
       const int bits = ir::bit_width(i);
@@ -139,8 +146,12 @@ TEST(Convert, EveryNarrowIntegerAndFloat) {
           t->convert(d, i)(y, x, n, {});
           for (int64_t k = 0; k < n; ++k) {
             const double v = std::trunc(static_cast<double>(x[k]));
-            const int64_t want = x[k] != x[k] ? 0 : v <= static_cast<double>(lo) ? lo : v >= static_cast<double>(hi) ? hi : static_cast<int64_t>(v);
-            ASSERT_EQ(sgn ? y[k] : static_cast<int64_t>(static_cast<uint32_t>(y[k])), want) << t->isa << ' ' << ir::name(d) << "->" << ir::name(i) << ' ' << x[k];
+            const int64_t want = x[k] != x[k]                   ? 0
+                                 : v <= static_cast<double>(lo) ? lo
+                                 : v >= static_cast<double>(hi) ? hi
+                                                                : static_cast<int64_t>(v);
+            ASSERT_EQ(sgn ? y[k] : static_cast<int64_t>(static_cast<uint32_t>(y[k])), want)
+                << t->isa << ' ' << ir::name(d) << "->" << ir::name(i) << ' ' << x[k];
           }
         }
         for (bool sat : {false, true}) {
@@ -167,7 +178,9 @@ TEST(Convert, EveryNarrowIntegerAndFloat) {
           t->convert(i, to)(y, x, n, {});
           for (int64_t k = 0; k < n; ++k) {
             const uint64_t low = static_cast<uint64_t>(at + k) & ((uint64_t{1} << width) - 1);
-            const int64_t want = ir::is_signed_int(to) && low >> (width - 1) ? static_cast<int64_t>(low) - (int64_t{1} << width) : static_cast<int64_t>(low);
+            const int64_t want = ir::is_signed_int(to) && low >> (width - 1)
+                                     ? static_cast<int64_t>(low) - (int64_t{1} << width)
+                                     : static_cast<int64_t>(low);
             ASSERT_EQ(y[k], want) << t->isa << ' ' << ir::name(i) << "->" << ir::name(to) << ' ' << x[k];
           }
         }
@@ -180,7 +193,8 @@ TEST(Convert, EveryNarrowIntegerAndFloat) {
 TEST(Convert, EveryTieFromF32) {
   for (auto [to, unused] : specs()) {
     const Spec& s = specs().at(to);
-    std::vector<float> xs = {0, -0.0f, INFINITY, -INFINITY, NAN, 0x1p-149f, -0x1p-149f, 0x1.fffffep127f, -0x1.fffffep127f};
+    std::vector<float> xs = {0,         -0.0f,      INFINITY,        -INFINITY,       NAN,
+                             0x1p-149f, -0x1p-149f, 0x1.fffffep127f, -0x1.fffffep127f};
     for (uint32_t c = 0; c < 1u << (s.e + s.m); ++c) {
       const double a = decode(s, c);
       if (!std::isfinite(a)) continue;
@@ -188,11 +202,14 @@ TEST(Convert, EveryTieFromF32) {
       const double next = c + 1 < 1u << (s.e + s.m) ? decode(s, c + 1) : INFINITY;
       const double b = std::isfinite(next) ? next : s.kind == Spec::Scale ? 2 * a : 2 * a - decode(s, c - 1);
       const auto tie = static_cast<float>(a + (b - a) / 2);
-      if (!std::isfinite(tie) || static_cast<double>(tie) != a + (b - a) / 2) continue;  // bf16 next to the end of f32, its subnormals
-      for (float v : {static_cast<float>(a), tie, std::nextafter(tie, -INFINITY), std::nextafter(tie, INFINITY)}) xs.push_back(v), xs.push_back(-v);
+      if (!std::isfinite(tie) || static_cast<double>(tie) != a + (b - a) / 2)
+        continue;  // bf16 next to the end of f32, its subnormals
+      for (float v : {static_cast<float>(a), tie, std::nextafter(tie, -INFINITY), std::nextafter(tie, INFINITY)})
+        xs.push_back(v), xs.push_back(-v);
     }
     ASSERT_GT(xs.size(), 20u);
-    for (const KernelTable* t : {kernels_for("avx512"), kernels_for("avx2"), kernels_for("baseline"), &reference_kernels()}) {
+    for (const KernelTable* t :
+         {kernels_for("avx512"), kernels_for("avx2"), kernels_for("baseline"), &reference_kernels()}) {
       if (!t) continue;
       for (bool sat : {false, true}) {
         Semantics sem;
@@ -205,7 +222,8 @@ TEST(Convert, EveryTieFromF32) {
             const float x = xs[at + static_cast<size_t>(k)];
             const double want = nearest(s, x, sat && ir::bit_width(to) <= 8);
             if (want == 0 && x != x) continue;  // the sign of f4's zero
-            ASSERT_TRUE(same_float<double>(y[k], want)) << t->isa << " f32->" << ir::name(to) << ' ' << x << ": " << y[k] << " not " << want;
+            ASSERT_TRUE(same_float<double>(y[k], want))
+                << t->isa << " f32->" << ir::name(to) << ' ' << x << ": " << y[k] << " not " << want;
           }
         }
       }
@@ -223,7 +241,9 @@ TEST(Convert, RoundsOnceFromEveryWideType) {
       const double a = decode(s, c), b = decode(s, c + 1);
       if (!std::isfinite(a) || !std::isfinite(b)) continue;
       const double mid = a + (b - a) / 2;
-      for (double v : {a, mid, std::nextafter(mid, -INFINITY), std::nextafter(mid, INFINITY), mid * (1 + 0x1p-24), mid * (1 - 0x1p-25)}) xs.push_back(v), xs.push_back(-v);
+      for (double v : {a, mid, std::nextafter(mid, -INFINITY), std::nextafter(mid, INFINITY), mid * (1 + 0x1p-24),
+                       mid * (1 - 0x1p-25)})
+        xs.push_back(v), xs.push_back(-v);
     }
     for (double x : xs) {
       double got;
@@ -233,7 +253,8 @@ TEST(Convert, RoundsOnceFromEveryWideType) {
         got = y;
         const double want = nearest(s, x, false);
         if (want == 0 && x != x) continue;
-        ASSERT_TRUE(same_float(got, want)) << t->isa << " f64->" << ir::name(to) << ' ' << x << ": " << got << " not " << want;
+        ASSERT_TRUE(same_float(got, want))
+            << t->isa << " f64->" << ir::name(to) << ' ' << x << ": " << got << " not " << want;
         if (std::fabs(x) < 9e18 && std::floor(x) == x) {
           const int64_t k = static_cast<int64_t>(x);
           t->convert(DType::I64, to)(&y, &k, 1, {});
@@ -258,12 +279,42 @@ TEST(Convert, RoundsOnceFromEveryWideType) {
 }
 
 TEST(Convert, FloatToIntegerTruncatesAndSaturates) {
-  const double xs[] = {0, -0.0, 0.9, -0.9, 1.5, -1.5, 127.9, 128, -128.9, -129, 255.5, 256, 7.5, 8, -8.5, -9, 1.5e9, 2147483647.0, 2147483648.0, -2147483648.0,
-                       -2147483649.0, 4294967295.0, 4294967296.0, 9.2e18, 9.3e18, -9.3e18, 1.9e19, INFINITY, -INFINITY, NAN};
-  for (DType to : {DType::I2, DType::I4, DType::I8, DType::I16, DType::I32, DType::I64, DType::U2, DType::U4, DType::U8, DType::U16, DType::U32, DType::U64}) {
+  const double xs[] = {0,
+                       -0.0,
+                       0.9,
+                       -0.9,
+                       1.5,
+                       -1.5,
+                       127.9,
+                       128,
+                       -128.9,
+                       -129,
+                       255.5,
+                       256,
+                       7.5,
+                       8,
+                       -8.5,
+                       -9,
+                       1.5e9,
+                       2147483647.0,
+                       2147483648.0,
+                       -2147483648.0,
+                       -2147483649.0,
+                       4294967295.0,
+                       4294967296.0,
+                       9.2e18,
+                       9.3e18,
+                       -9.3e18,
+                       1.9e19,
+                       INFINITY,
+                       -INFINITY,
+                       NAN};
+  for (DType to : {DType::I2, DType::I4, DType::I8, DType::I16, DType::I32, DType::I64, DType::U2, DType::U4, DType::U8,
+                   DType::U16, DType::U32, DType::U64}) {
     const int b = ir::bit_width(to);
     const bool sgn = ir::is_signed_int(to);
-    const long double hi = sgn ? std::ldexp(1.0L, b - 1) - 1 : std::ldexp(1.0L, b) - 1, lo = sgn ? -std::ldexp(1.0L, b - 1) : 0;
+    const long double hi = sgn ? std::ldexp(1.0L, b - 1) - 1 : std::ldexp(1.0L, b) - 1,
+                      lo = sgn ? -std::ldexp(1.0L, b - 1) : 0;
     for (double x : xs) {
       for (DType from : {DType::F64, DType::F32}) {
         const float f = static_cast<float>(x);
@@ -272,8 +323,10 @@ TEST(Convert, FloatToIntegerTruncatesAndSaturates) {
         for (const KernelTable* t : {&kernels(), &reference_kernels()}) {
           uint64_t r = 0;
           t->convert(from, to)(&r, from == DType::F32 ? static_cast<const void*>(&f) : &x, 1, {});
-          const long double got = b == 64 ? (sgn ? static_cast<long double>(static_cast<int64_t>(r)) : static_cast<long double>(r))
-                                          : (sgn ? static_cast<long double>(static_cast<int32_t>(r)) : static_cast<long double>(static_cast<uint32_t>(r)));
+          const long double got =
+              b == 64 ? (sgn ? static_cast<long double>(static_cast<int64_t>(r)) : static_cast<long double>(r))
+                      : (sgn ? static_cast<long double>(static_cast<int32_t>(r))
+                             : static_cast<long double>(static_cast<uint32_t>(r)));
           EXPECT_EQ(got, want) << ir::name(from) << "->" << ir::name(to) << ' ' << x;
         }
       }
@@ -296,7 +349,8 @@ TEST(Convert, TablesAgree) {
           f(x.data(), a.data(), n, {});
           r(y.data(), a.data(), n, {});
           any |= !all_zero(y);
-          ASSERT_EQ(first_difference(compute_type(to), x.data(), y.data(), n), -1) << t->isa << ' ' << ir::name(from) << "->" << ir::name(to);
+          ASSERT_EQ(first_difference(compute_type(to), x.data(), y.data(), n), -1)
+              << t->isa << ' ' << ir::name(from) << "->" << ir::name(to);
         }
         EXPECT_TRUE(any);
       }
@@ -315,16 +369,17 @@ TEST(LoadStore, StridesAgree) {
         const char* start = m.data() + (stride < 0 ? -stride * (n - 1) * size : 0);
         std::vector<char> x(static_cast<size_t>(n * reg), 1), y(static_cast<size_t>(n * reg), 2);
         t->load(d)(x.data(), start, n, stride);
-        for (int64_t i = 0; i < n; ++i) reference_kernels().load(d)(&y[static_cast<size_t>(i * reg)], start + i * stride * size, 1, 1);
+        for (int64_t i = 0; i < n; ++i)
+          reference_kernels().load(d)(&y[static_cast<size_t>(i * reg)], start + i * stride * size, 1, 1);
         ASSERT_EQ(std::memcmp(x.data(), y.data(), x.size()), 0) << t->isa << ' ' << ir::name(d) << ' ' << stride;
-        if (stride != 0) {
-          EXPECT_FALSE(all_zero(y));
-        }
+        if (stride != 0) { EXPECT_FALSE(all_zero(y)); }
         if (stride == 0) continue;
         std::vector<char> out(m.size(), 'o'), want(m.size(), 'o');
         const size_t base = stride < 0 ? static_cast<size_t>(-stride * (n - 1) * size) : 0;
         t->store(d)(&out[base], x.data(), n, stride);
-        for (int64_t i = 0; i < n; ++i) std::memcpy(&want[static_cast<size_t>(static_cast<int64_t>(base) + i * stride * size)], start + i * stride * size, static_cast<size_t>(size));
+        for (int64_t i = 0; i < n; ++i)
+          std::memcpy(&want[static_cast<size_t>(static_cast<int64_t>(base) + i * stride * size)],
+                      start + i * stride * size, static_cast<size_t>(size));
         ASSERT_EQ(out, want) << t->isa << ' ' << ir::name(d) << ' ' << stride;  // bits of memory survive a round trip
       }
     }

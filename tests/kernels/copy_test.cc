@@ -10,7 +10,8 @@ TEST(Copy, RandomShapesAndStrides) {
     const int rank = static_cast<int>(rng() % 5), size = 1 << (rng() % 5);
     int64_t dims[5], ds[5], ss[5];
     int order_d[5] = {0, 1, 2, 3, 4}, order_s[5] = {0, 1, 2, 3, 4};
-    for (int i = 0; i < rank; ++i) dims[i] = rng() % 10 == 0 ? 1 : 1 + static_cast<int64_t>(rng() % (rank <= 2 ? 70 : 9));
+    for (int i = 0; i < rank; ++i)
+      dims[i] = rng() % 10 == 0 ? 1 : 1 + static_cast<int64_t>(rng() % (rank <= 2 ? 70 : 9));
     if (rng() % 40 == 0 && rank) dims[0] = 0;
     if (rng() % 2) std::shuffle(order_d, order_d + rank, rng);
     if (rng() % 2) std::shuffle(order_s, order_s + rank, rng);
@@ -25,7 +26,8 @@ TEST(Copy, RandomShapesAndStrides) {
       if (rng() % 8 == 0) ss[i] = 0;
       else if (rng() % 8 == 0) base_s += ss[i] * std::max<int64_t>(0, dims[i] - 1), ss[i] = -ss[i];
     }
-    std::vector<char> src(static_cast<size_t>((sn + 1) * size)), dst(static_cast<size_t>((dn + 1) * size), 'd'), want, filled(dst), want_filled(dst);
+    std::vector<char> src(static_cast<size_t>((sn + 1) * size)), dst(static_cast<size_t>((dn + 1) * size), 'd'), want,
+        filled(dst), want_filled(dst);
     for (char& c : src) c = static_cast<char>(1 + rng() % 250);
     want = dst;
     char value[16];
@@ -64,7 +66,9 @@ TEST(Copy, Transposition) {
       std::vector<char> src(static_cast<size_t>(m * n * size)), dst(src.size()), want(src.size());
       for (size_t i = 0; i < src.size(); ++i) src[i] = static_cast<char>(i * 7 + i / 251);
       for (int64_t i = 0; i < m; ++i)
-        for (int64_t j = 0; j < n; ++j) std::memcpy(&want[static_cast<size_t>((j * m + i) * size)], &src[static_cast<size_t>((i * n + j) * size)], static_cast<size_t>(size));
+        for (int64_t j = 0; j < n; ++j)
+          std::memcpy(&want[static_cast<size_t>((j * m + i) * size)], &src[static_cast<size_t>((i * n + j) * size)],
+                      static_cast<size_t>(size));
       const int64_t dims[] = {n, m}, ds[] = {m, 1}, ss[] = {1, n};
       copy_strided(dst.data(), ds, src.data(), ss, dims, 2, size);
       ASSERT_EQ(dst, want) << m << 'x' << n << ' ' << size;

@@ -42,10 +42,41 @@ inline std::vector<char> memory_of(DType d, int64_t n, std::mt19937_64& rng) {
   const int size = ir::byte_size(d);
   std::vector<char> m(static_cast<size_t>(n * size));
   std::uniform_real_distribution<double> u(-8, 8);
-  auto put = [&](int64_t i, int at, const void* p, size_t bytes) { std::memcpy(&m[static_cast<size_t>(i * size + at)], p, bytes); };
-  static const double kSpecial[] = {0.0, -0.0, 1, -1, 0.5, -0.5, 1.5, 2.5, -2.5, INFINITY, -INFINITY, NAN, 5e-324, -5e-324, 2.2250738585072014e-308,
-                                    1.7976931348623157e308, -1.7976931348623157e308, 1e-45, -1e-45, 1.1754943508222875e-38, 3.4028234663852886e38,
-                                    -3.4028234663852886e38, 0.49999997, 88.7, -87.4, 709.8, -745, 1e15, 2147483648.0, -2147483649.0, 9.2233720368547758e18, 16777217};
+  auto put = [&](int64_t i, int at, const void* p, size_t bytes) {
+    std::memcpy(&m[static_cast<size_t>(i * size + at)], p, bytes);
+  };
+  static const double kSpecial[] = {0.0,
+                                    -0.0,
+                                    1,
+                                    -1,
+                                    0.5,
+                                    -0.5,
+                                    1.5,
+                                    2.5,
+                                    -2.5,
+                                    INFINITY,
+                                    -INFINITY,
+                                    NAN,
+                                    5e-324,
+                                    -5e-324,
+                                    2.2250738585072014e-308,
+                                    1.7976931348623157e308,
+                                    -1.7976931348623157e308,
+                                    1e-45,
+                                    -1e-45,
+                                    1.1754943508222875e-38,
+                                    3.4028234663852886e38,
+                                    -3.4028234663852886e38,
+                                    0.49999997,
+                                    88.7,
+                                    -87.4,
+                                    709.8,
+                                    -745,
+                                    1e15,
+                                    2147483648.0,
+                                    -2147483649.0,
+                                    9.2233720368547758e18,
+                                    16777217};
   for (int64_t i = 0; i < n; ++i) {
     const unsigned mode = rng() % 4;
     if (d == DType::F32 || d == DType::F64 || ir::is_complex(d)) {
@@ -64,7 +95,8 @@ inline std::vector<char> memory_of(DType d, int64_t n, std::mt19937_64& rng) {
     uint64_t raw = rng();
     if (ir::is_int(d)) {
       if (mode == 0) raw = static_cast<uint64_t>(static_cast<int64_t>(rng() % 9) - 4);
-      if (mode == 1) raw = rng() % 2 ? uint64_t{1} << (ir::bit_width(d) - 1) : (uint64_t{1} << (ir::bit_width(d) - 1)) - 1;
+      if (mode == 1)
+        raw = rng() % 2 ? uint64_t{1} << (ir::bit_width(d) - 1) : (uint64_t{1} << (ir::bit_width(d) - 1)) - 1;
     }
     if (d == DType::Bool) raw &= 1;
     if (ir::bit_width(d) < 8) raw &= (1u << ir::bit_width(d)) - 1;

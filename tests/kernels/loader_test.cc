@@ -16,9 +16,7 @@ namespace {
 TEST(LoaderDeathTest, EnvironmentChooses) {
   ::testing::FLAGS_gtest_death_test_style = "threadsafe";
   EXPECT_EXIT(report("baseline"), ::testing::ExitedWithCode(0), "\\[baseline\\]");
-  if (kernels_for("avx2")) {
-    EXPECT_EXIT(report("avx2"), ::testing::ExitedWithCode(0), "\\[avx2\\]");
-  }
+  if (kernels_for("avx2")) { EXPECT_EXIT(report("avx2"), ::testing::ExitedWithCode(0), "\\[avx2\\]"); }
   EXPECT_EXIT(report("mmx"), ::testing::ExitedWithCode(0), "PALLASIM_ISA=mmx is unknown.*\n.*\\[");
 }
 

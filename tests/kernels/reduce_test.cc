@@ -7,8 +7,9 @@ namespace {
 struct Shape {
   int64_t outer, reduce, inner;
 };
-const Shape kShapes[] = {{1, 1, 1}, {3, 5, 1}, {2, 64, 1}, {70, 130, 1}, {1, 4096, 1}, {1, 4133, 1}, {2, 12300, 1}, {1, 1, 7}, {2, 130, 3},
-                         {1, 70, 64}, {2, 200, 100}, {1, 400, 65}, {1, 3, 200}, {2, 0, 3}, {3, 0, 1}};
+const Shape kShapes[] = {{1, 1, 1},     {3, 5, 1},     {2, 64, 1},  {70, 130, 1}, {1, 4096, 1},
+                         {1, 4133, 1},  {2, 12300, 1}, {1, 1, 7},   {2, 130, 3},  {1, 70, 64},
+                         {2, 200, 100}, {1, 400, 65},  {1, 3, 200}, {2, 0, 3},    {3, 0, 1}};
 
 void expect_same(DType d, const std::vector<char>& a, const std::vector<char>& b, const std::string& what) {
   // Compared as registers, so that a NaN equals a NaN.
@@ -26,7 +27,8 @@ TEST(Reduce, TablesAgree) {
   std::mt19937_64 rng(11);
   for (const KernelTable* t : fast_tables()) {
     int count = 0;
-    for (OpCode op : {OpCode::reduce_sum, OpCode::reduce_prod, OpCode::reduce_max, OpCode::reduce_min, OpCode::reduce_and, OpCode::reduce_or, OpCode::reduce_xor}) {
+    for (OpCode op : {OpCode::reduce_sum, OpCode::reduce_prod, OpCode::reduce_max, OpCode::reduce_min,
+                      OpCode::reduce_and, OpCode::reduce_or, OpCode::reduce_xor}) {
       for (DType d : value_dtypes()) {
         const ReduceFn f = t->reduce(op, d), r = reference_kernels().reduce(op, d);
         ASSERT_EQ(f == nullptr, r == nullptr) << ir::name(op) << ' ' << ir::name(d);
@@ -46,8 +48,9 @@ TEST(Reduce, TablesAgree) {
             f(x.data(), m.data(), s.outer, s.reduce, s.inner, sem);
             r(y.data(), m.data(), s.outer, s.reduce, s.inner, sem);
             any |= !all_zero(y);
-            expect_same(d, x, y, std::string(t->isa) + ' ' + std::string(ir::name(op)) + ' ' + std::string(ir::name(d)) + ' ' + std::to_string(s.outer) + 'x' +
-                                     std::to_string(s.reduce) + 'x' + std::to_string(s.inner));
+            expect_same(d, x, y,
+                        std::string(t->isa) + ' ' + std::string(ir::name(op)) + ' ' + std::string(ir::name(d)) + ' ' +
+                            std::to_string(s.outer) + 'x' + std::to_string(s.reduce) + 'x' + std::to_string(s.inner));
             if (HasFatalFailure()) return;
           }
         }
@@ -104,7 +107,8 @@ TEST(ArgReduce, TablesAgree) {
             f(x.data(), index, m.data(), s.outer, s.reduce, s.inner);
             r(y.data(), index, m.data(), s.outer, s.reduce, s.inner);
             any |= !all_zero(y);
-            ASSERT_EQ(x, y) << t->isa << ' ' << ir::name(op) << ' ' << ir::name(d) << ' ' << s.outer << 'x' << s.reduce << 'x' << s.inner;
+            ASSERT_EQ(x, y) << t->isa << ' ' << ir::name(op) << ' ' << ir::name(d) << ' ' << s.outer << 'x' << s.reduce
+                            << 'x' << s.inner;
           }
         }
         EXPECT_TRUE(any);
@@ -137,7 +141,9 @@ TEST(Cumulative, TablesAgree) {
             f(x.data(), m.data(), s.outer, s.reduce, s.inner, variant == 1, sem);
             r(y.data(), m.data(), s.outer, s.reduce, s.inner, variant == 1, sem);
             any |= !all_zero(y);
-            expect_same(d, x, y, std::string(t->isa) + ' ' + std::string(ir::name(op)) + ' ' + std::string(ir::name(d)) + " reverse " + std::to_string(variant == 1));
+            expect_same(d, x, y,
+                        std::string(t->isa) + ' ' + std::string(ir::name(op)) + ' ' + std::string(ir::name(d)) +
+                            " reverse " + std::to_string(variant == 1));
             if (HasFatalFailure()) return;
           }
         }

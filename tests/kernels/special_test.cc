@@ -93,13 +93,15 @@ TEST(Special, KnownValues) {
     const StripFn f = kernels().strip(p.op, DType::F64);
     ASSERT_TRUE(f) << ir::name(p.op);
     f(&r, &p.in[0], &p.in[1], &p.in[2], 1, params);
-    EXPECT_LE(std::fabs(r - p.out), 2e-13 * std::fabs(p.out)) << ir::name(p.op) << ' ' << p.in[0] << ", " << p.in[1] << ", " << p.in[2] << ": " << r << " not " << p.out;
+    EXPECT_LE(std::fabs(r - p.out), 2e-13 * std::fabs(p.out))
+        << ir::name(p.op) << ' ' << p.in[0] << ", " << p.in[1] << ", " << p.in[2] << ": " << r << " not " << p.out;
     const float a = static_cast<float>(p.in[0]), b = static_cast<float>(p.in[1]), c = static_cast<float>(p.in[2]);
     if (a != p.in[0] || b != p.in[1] || c != p.in[2]) continue;
     float s = 0;
     params.dtype = DType::F32;
     kernels().strip(p.op, DType::F32)(&s, &a, &b, &c, 1, params);
-    if (p.op == OpCode::erf_inv) EXPECT_NEAR(s, p.out, 5e-6 * std::fabs(p.out)) << p.in[0];  // the machines' formula in f32
+    if (p.op == OpCode::erf_inv)
+      EXPECT_NEAR(s, p.out, 5e-6 * std::fabs(p.out)) << p.in[0];  // the machines' formula in f32
     else EXPECT_EQ(s, static_cast<float>(p.out)) << ir::name(p.op) << ' ' << p.in[0];
   }
 }
@@ -128,17 +130,26 @@ using Z = std::complex<double>;
 TEST(Complex, AgreesWithTheStandardLibrary) {
   std::mt19937_64 rng(9);
   std::uniform_real_distribution<double> u(-3, 3);
-  const std::pair<OpCode, Z (*)(Z, Z)> list[] = {
-      {OpCode::add, [](Z a, Z b) { return a + b; }},     {OpCode::sub, [](Z a, Z b) { return a - b; }},
-      {OpCode::mul, [](Z a, Z b) { return a * b; }},     {OpCode::div, [](Z a, Z b) { return a / b; }},
-      {OpCode::pow, [](Z a, Z b) { return std::pow(a, b); }}, {OpCode::exp, [](Z a, Z) { return std::exp(a); }},
-      {OpCode::log, [](Z a, Z) { return std::log(a); }}, {OpCode::sqrt, [](Z a, Z) { return std::sqrt(a); }},
-      {OpCode::sin, [](Z a, Z) { return std::sin(a); }}, {OpCode::cos, [](Z a, Z) { return std::cos(a); }},
-      {OpCode::tan, [](Z a, Z) { return std::tan(a); }}, {OpCode::tanh, [](Z a, Z) { return std::tanh(a); }},
-      {OpCode::sinh, [](Z a, Z) { return std::sinh(a); }}, {OpCode::cosh, [](Z a, Z) { return std::cosh(a); }},
-      {OpCode::rsqrt, [](Z a, Z) { return 1.0 / std::sqrt(a); }}, {OpCode::logistic, [](Z a, Z) { return 1.0 / (1.0 + std::exp(-a)); }},
-      {OpCode::expm1, [](Z a, Z) { return std::exp(a) - 1.0; }}, {OpCode::log1p, [](Z a, Z) { return std::log(1.0 + a); }},
-      {OpCode::conj, [](Z a, Z) { return std::conj(a); }}, {OpCode::sign, [](Z a, Z) { return a / std::abs(a); }}};
+  const std::pair<OpCode, Z (*)(Z, Z)> list[] = {{OpCode::add, [](Z a, Z b) { return a + b; }},
+                                                 {OpCode::sub, [](Z a, Z b) { return a - b; }},
+                                                 {OpCode::mul, [](Z a, Z b) { return a * b; }},
+                                                 {OpCode::div, [](Z a, Z b) { return a / b; }},
+                                                 {OpCode::pow, [](Z a, Z b) { return std::pow(a, b); }},
+                                                 {OpCode::exp, [](Z a, Z) { return std::exp(a); }},
+                                                 {OpCode::log, [](Z a, Z) { return std::log(a); }},
+                                                 {OpCode::sqrt, [](Z a, Z) { return std::sqrt(a); }},
+                                                 {OpCode::sin, [](Z a, Z) { return std::sin(a); }},
+                                                 {OpCode::cos, [](Z a, Z) { return std::cos(a); }},
+                                                 {OpCode::tan, [](Z a, Z) { return std::tan(a); }},
+                                                 {OpCode::tanh, [](Z a, Z) { return std::tanh(a); }},
+                                                 {OpCode::sinh, [](Z a, Z) { return std::sinh(a); }},
+                                                 {OpCode::cosh, [](Z a, Z) { return std::cosh(a); }},
+                                                 {OpCode::rsqrt, [](Z a, Z) { return 1.0 / std::sqrt(a); }},
+                                                 {OpCode::logistic, [](Z a, Z) { return 1.0 / (1.0 + std::exp(-a)); }},
+                                                 {OpCode::expm1, [](Z a, Z) { return std::exp(a) - 1.0; }},
+                                                 {OpCode::log1p, [](Z a, Z) { return std::log(1.0 + a); }},
+                                                 {OpCode::conj, [](Z a, Z) { return std::conj(a); }},
+                                                 {OpCode::sign, [](Z a, Z) { return a / std::abs(a); }}};
   for (auto [op, exact] : list) {
     for (int i = 0; i < 200; ++i) {
       const Z a{u(rng), u(rng)}, b{u(rng), u(rng)}, want = exact(a, b);

@@ -6,8 +6,16 @@ namespace {
 
 bool gives_bool(OpCode op) {
   switch (op) {
-    case OpCode::eq: case OpCode::ne: case OpCode::lt: case OpCode::le: case OpCode::gt: case OpCode::ge:
-    case OpCode::eq_total: case OpCode::lt_total: case OpCode::le_total: case OpCode::is_finite: return true;
+    case OpCode::eq:
+    case OpCode::ne:
+    case OpCode::lt:
+    case OpCode::le:
+    case OpCode::gt:
+    case OpCode::ge:
+    case OpCode::eq_total:
+    case OpCode::lt_total:
+    case OpCode::le_total:
+    case OpCode::is_finite: return true;
     default: return false;
   }
 }
@@ -15,8 +23,10 @@ bool gives_bool(OpCode op) {
 CType result_type(OpCode op, DType d) {
   if (gives_bool(op)) return CType::Bool;
   const CType c = compute_type(d);
-  if (op == OpCode::abs || op == OpCode::real || op == OpCode::imag) return c == CType::C64 ? CType::F32 : c == CType::C128 ? CType::F64 : c;
-  if (op == OpCode::complex || (op == OpCode::conj && (c == CType::F32 || c == CType::F64))) return c == CType::F32 ? CType::C64 : CType::C128;
+  if (op == OpCode::abs || op == OpCode::real || op == OpCode::imag)
+    return c == CType::C64 ? CType::F32 : c == CType::C128 ? CType::F64 : c;
+  if (op == OpCode::complex || (op == OpCode::conj && (c == CType::F32 || c == CType::F64)))
+    return c == CType::F32 ? CType::C64 : CType::C128;
   return c;
 }
 
@@ -47,7 +57,9 @@ void compare(const KernelTable& fast, OpCode op, DType d, std::mt19937_64& rng) 
         auto b = register_of(d, n, rng);
         if (op != OpCode::select_n) {  // some equal elements
           const auto width = static_cast<int64_t>(byte_size(compute_type(d)));
-          for (int64_t i = 0; i < n; i += 1 + static_cast<int64_t>(rng() % 7)) std::memcpy(&b[static_cast<size_t>(i * width)], &a[static_cast<size_t>(i * width)], static_cast<size_t>(width));
+          for (int64_t i = 0; i < n; i += 1 + static_cast<int64_t>(rng() % 7))
+            std::memcpy(&b[static_cast<size_t>(i * width)], &a[static_cast<size_t>(i * width)],
+                        static_cast<size_t>(width));
         }
         std::vector<char> x(static_cast<size_t>(n * size), 'x'), y(static_cast<size_t>(n * size), 'y');
         f(x.data(), a.data(), b.data(), c.data(), n, p);
@@ -56,16 +68,19 @@ void compare(const KernelTable& fast, OpCode op, DType d, std::mt19937_64& rng) 
         const int64_t i = first_difference(out, x.data(), y.data(), n);
         const int in = byte_size(compute_type(d));
         if (i >= 0) {
-          FAIL() << fast.isa << ' ' << ir::name(op) << ' ' << ir::name(d) << " imm " << imm << " variant " << variant << " element " << i << " of " << n << ": "
-                 << hex(&x[static_cast<size_t>(i * size)], size) << " instead of " << hex(&y[static_cast<size_t>(i * size)], size) << " for "
-                 << hex(&a[static_cast<size_t>(i * (op == OpCode::select_n ? 1 : in))], op == OpCode::select_n ? 1 : in) << ", "
-                 << hex(&b[static_cast<size_t>(i * in)], in) << ", " << hex(&c[static_cast<size_t>(i * in)], in);
+          FAIL() << fast.isa << ' ' << ir::name(op) << ' ' << ir::name(d) << " imm " << imm << " variant " << variant
+                 << " element " << i << " of " << n << ": " << hex(&x[static_cast<size_t>(i * size)], size)
+                 << " instead of " << hex(&y[static_cast<size_t>(i * size)], size) << " for "
+                 << hex(&a[static_cast<size_t>(i * (op == OpCode::select_n ? 1 : in))], op == OpCode::select_n ? 1 : in)
+                 << ", " << hex(&b[static_cast<size_t>(i * in)], in) << ", "
+                 << hex(&c[static_cast<size_t>(i * in)], in);
         }
         // In place, where the result has the operand's size or is smaller.
         if (op != OpCode::select_n && size <= in) {
           auto z = a;
           f(z.data(), z.data(), b.data(), c.data(), n, p);
-          ASSERT_EQ(first_difference(out, z.data(), y.data(), n), -1) << "in place: " << fast.isa << ' ' << ir::name(op) << ' ' << ir::name(d);
+          ASSERT_EQ(first_difference(out, z.data(), y.data(), n), -1)
+              << "in place: " << fast.isa << ' ' << ir::name(op) << ' ' << ir::name(d);
         }
       }
     }
@@ -176,15 +191,36 @@ TEST(Strips, FloatEdges) {
 
 // pow, atan2 and the rest at the corners that C specifies; libm is the oracle.
 TEST(Strips, PowAndAtan2Corners) {
-  const double v[] = {0.0, -0.0, 1, -1, 2, -2, 3, -3, 0.5, -0.5, 1e300, -1e300, 1e-300, INFINITY, -INFINITY, NAN, 9007199254740993.0, 4503599627370497.5};
+  const double v[] = {0.0,
+                      -0.0,
+                      1,
+                      -1,
+                      2,
+                      -2,
+                      3,
+                      -3,
+                      0.5,
+                      -0.5,
+                      1e300,
+                      -1e300,
+                      1e-300,
+                      INFINITY,
+                      -INFINITY,
+                      NAN,
+                      9007199254740993.0,
+                      4503599627370497.5};
   for (double x : v) {
     for (double y : v) {
       const double p = run<double>(OpCode::pow, DType::F64, x, y), q = std::pow(x, y);
-      EXPECT_TRUE(same_float(p, q) || std::fabs(p - q) <= 1e-15 * std::fabs(q)) << x << "^" << y << ": " << p << " " << q;
+      EXPECT_TRUE(same_float(p, q) || std::fabs(p - q) <= 1e-15 * std::fabs(q))
+          << x << "^" << y << ": " << p << " " << q;
       const double s = run<double>(OpCode::atan2, DType::F64, x, y), t = std::atan2(x, y);
-      EXPECT_TRUE(same_float(s, t) || std::fabs(s - t) <= 1e-15 * std::fabs(t)) << x << ", " << y << ": " << s << " " << t;
-      const float f = run<float>(OpCode::pow, DType::F32, static_cast<float>(x), static_cast<float>(y)), g = std::pow(static_cast<float>(x), static_cast<float>(y));
-      EXPECT_TRUE(same_float(f, g) || std::fabs(f - g) <= 2e-7f * std::fabs(g)) << x << "^" << y << ": " << f << " " << g;
+      EXPECT_TRUE(same_float(s, t) || std::fabs(s - t) <= 1e-15 * std::fabs(t))
+          << x << ", " << y << ": " << s << " " << t;
+      const float f = run<float>(OpCode::pow, DType::F32, static_cast<float>(x), static_cast<float>(y)),
+                  g = std::pow(static_cast<float>(x), static_cast<float>(y));
+      EXPECT_TRUE(same_float(f, g) || std::fabs(f - g) <= 2e-7f * std::fabs(g))
+          << x << "^" << y << ": " << f << " " << g;
     }
   }
 }

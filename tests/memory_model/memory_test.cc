@@ -114,7 +114,8 @@ TEST(Coverage, GapsAreWhatNobodyWrote) {
 }
 
 TEST(Window, ClipsAtBothEnds) {
-  const int64_t array[] = {10, 8}, block[] = {4, 8}, low[] = {-1, 0}, high[] = {8, 0}, inside[] = {4, 0}, outside[] = {10, 0};
+  const int64_t array[] = {10, 8}, block[] = {4, 8}, low[] = {-1, 0}, high[] = {8, 0}, inside[] = {4, 0},
+                outside[] = {10, 0};
   Clip c = clip(array, block, low);
   EXPECT_EQ(c.count[0], 3);
   EXPECT_EQ(c.block_offset, 8);
@@ -132,7 +133,8 @@ TEST(Uninitialized, EveryDtypeHasAPattern) {
     const auto t = static_cast<ir::DType>(i);
     const Element nan = uninitialized(t, Fill::Nan), zero = uninitialized(t, Fill::Zero);
     EXPECT_EQ(zero.bits[0], 0u);
-    const bool marked = ir::is_signed_int(t) || ir::is_complex(t) || t == ir::DType::Bool || (ir::is_float(t) && t != ir::DType::F4E2M1FN);
+    const bool marked = ir::is_signed_int(t) || ir::is_complex(t) || t == ir::DType::Bool ||
+                        (ir::is_float(t) && t != ir::DType::F4E2M1FN);
     EXPECT_EQ(nan.bits[0] != 0, marked) << ir::name(t);
   }
   EXPECT_EQ(uninitialized(ir::DType::F32, Fill::Nan).bits[0], 0x7fc00000u);

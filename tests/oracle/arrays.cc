@@ -88,10 +88,13 @@ void fill_unwritten(std::vector<std::byte>& bytes, DType t, bool noise, uint64_t
     case DType::F64: set(0x7ff8000000000000); break;
     case DType::C64: set(0x7fc000007fc00000); break;
     case DType::C128: set(0x7ff8000000000000, 0x7ff8000000000000); break;
-    case DType::F8E3M4: case DType::F8E4M3: set(0x7c); break;
+    case DType::F8E3M4:
+    case DType::F8E4M3: set(0x7c); break;
     case DType::F8E4M3FN: set(0x7f); break;
     case DType::F8E5M2: set(0x7e); break;
-    case DType::F8E4M3B11FNUZ: case DType::F8E4M3FNUZ: case DType::F8E5M2FNUZ: set(0x80); break;
+    case DType::F8E4M3B11FNUZ:
+    case DType::F8E4M3FNUZ:
+    case DType::F8E5M2FNUZ: set(0x80); break;
     case DType::F8E8M0FNU: set(0xff); break;
     default: set(negative ? ~uint64_t{0} << (ir::bit_width(t) - 1) : 0);
   }
@@ -385,11 +388,14 @@ bool Machine::shape_op(Thread& t, const Op& op) {
     case OpCode::tile:
     case OpCode::repeat: {
       const size_t lead = dims.size() - x[0]->dims.size();
-      return out(t, op, pick(*x[0], dims, [&](const Dims& i) {
-               int64_t at = 0;
-               for (size_t d = 0; d < strides.size(); ++d) at += i[lead + d] % x[0]->dims[d] * strides[d];
-               return at;
-             })), true;
+      return out(t, op,
+                 pick(*x[0], dims,
+                      [&](const Dims& i) {
+                        int64_t at = 0;
+                        for (size_t d = 0; d < strides.size(); ++d) at += i[lead + d] % x[0]->dims[d] * strides[d];
+                        return at;
+                      })),
+             true;
     }
     case OpCode::split:
     case OpCode::unstack: {

@@ -105,14 +105,22 @@ bool Machine::control(Thread& t, const Op& op) {
     case OpCode::for_: return op_for(t, op), true;
     case OpCode::run_scoped: return op_scoped(t, op), true;
     case OpCode::call: return define(t, op, region(t, op.regions[0], operands(t, op))), true;
-    case OpCode::program_id: case OpCode::num_programs: case OpCode::axis_index: case OpCode::axis_size:
-      return op_index(t, op), true;
-    case OpCode::multiple_of: case OpCode::max_contiguous: case OpCode::optimization_barrier: case OpCode::layout_cast:
-    case OpCode::memory_space_constraint:
-      return define(t, op, operands(t, op)), true;
-    case OpCode::touch: case OpCode::trace_mark: case OpCode::trace_value: case OpCode::print_layout:
-    case OpCode::set_max_registers: case OpCode::delay: case OpCode::debug_barrier:
-      return true;
+    case OpCode::program_id:
+    case OpCode::num_programs:
+    case OpCode::axis_index:
+    case OpCode::axis_size: return op_index(t, op), true;
+    case OpCode::multiple_of:
+    case OpCode::max_contiguous:
+    case OpCode::optimization_barrier:
+    case OpCode::layout_cast:
+    case OpCode::memory_space_constraint: return define(t, op, operands(t, op)), true;
+    case OpCode::touch:
+    case OpCode::trace_mark:
+    case OpCode::trace_value:
+    case OpCode::print_layout:
+    case OpCode::set_max_registers:
+    case OpCode::delay:
+    case OpCode::debug_barrier: return true;
     case OpCode::debug_print: return op_print(t, op), true;
     case OpCode::check:
       if (integer(in(t, op, 0)) == 0) throw Stop{"check failed: " + text_of(t, op, op.attr("message")->s, true, 1)};

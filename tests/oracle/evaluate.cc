@@ -325,9 +325,7 @@ Outcome Machine::run() {
       for (const auto& [site, family] : families_)
         for (const auto& memory : family.of)
           if (memory) left_over(*memory);
-  } catch (const Stop& s) {
-    outcome_.end = End::Stopped, outcome_.what = s.what;
-  } catch (const Lack& l) {
+  } catch (const Stop& s) { outcome_.end = End::Stopped, outcome_.what = s.what; } catch (const Lack& l) {
     outcome_.end = End::Missing, outcome_.what = l.what;
   }
   if (outcome_.end != End::Done) return std::move(outcome_);

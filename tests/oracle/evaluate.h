@@ -1,5 +1,6 @@
-// An eager evaluator of modules: a plain walk over the IR, one operation at a time on dense arrays. No plan, no lazy values,
-// no views of memory, no fusion. It judges the engine and shares nothing with it but the reference table of arithmetic.
+// An eager evaluator of modules: a plain walk over the IR, one operation at a time on dense arrays. No plan, no lazy
+// values, no views of memory, no fusion. It judges the engine and shares nothing with it but the reference table of
+// arithmetic.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -19,14 +20,15 @@ struct Array {
 };
 
 struct Setting {
-  std::vector<int> order;          // of the threads of a mesh: who runs first among those that can; empty: ascending
-  bool fuzzy_uninitialized = false; // fill fresh memory with noise instead of NaN / the type's most negative integer
+  std::vector<int> order;            // of the threads of a mesh: who runs first among those that can; empty: ascending
+  bool fuzzy_uninitialized = false;  // fill fresh memory with noise instead of NaN / the type's most negative integer
 };
 
 enum class End : uint8_t {
   Done,
-  Missing,   // an operation the evaluator lacks: `what` names it
-  Stopped,   // the kernel is wrong: out of bounds, deadlock, write to an input, failed check, no such device: `what` says it
+  Missing,  // an operation the evaluator lacks: `what` names it
+  Stopped,  // the kernel is wrong: out of bounds, deadlock, write to an input, failed check, no such device: `what`
+            // says it
 };
 struct Outcome {
   End end = End::Done;

@@ -23,9 +23,13 @@ using ir::Op;
 using ir::OpCode;
 
 // Why a run ends early.
-struct Stop { std::string what; };  // the kernel is wrong
-struct Lack { std::string what; };  // the evaluator cannot do it
-struct Abandon {};                  // another thread ended the run
+struct Stop {
+  std::string what;
+};  // the kernel is wrong
+struct Lack {
+  std::string what;
+};                  // the evaluator cannot do it
+struct Abandon {};  // another thread ended the run
 
 struct Memory;
 // The same allocation of every thread: what a remote copy or signal reaches.
@@ -40,7 +44,7 @@ struct Memory {
   std::vector<int64_t> counts;  // of semaphores
   DType dtype = DType::F32;     // of the elements that it was allocated for
   ir::Space space = ir::Space::Any;
-  bool operand = false;         // an array of the call
+  bool operand = false;  // an array of the call
   std::string name;
   Family* family = nullptr;
 };
@@ -54,7 +58,7 @@ struct Ref {
   Dims dims;
   std::vector<int64_t> at;  // kOutside: no such element; kPadding: perhaps padding of a TPU's tile
   int parts = 1;
-  int bits = 0;             // of a part; 0: an element is one element of the memory
+  int bits = 0;  // of a part; 0: an element is one element of the memory
   bool read_only = false;
 };
 
@@ -229,7 +233,7 @@ struct Machine::Window {
   size_t operand = 0;
   std::shared_ptr<Memory> array, stage;  // no stage: the kernel sees the array
   bool output = false, valid = false;
-  Dims start, size;  // where it lies in the array, and how many elements of each dimension belong to it
+  Dims start, size;    // where it lies in the array, and how many elements of each dimension belong to it
   Dims extent, shown;  // with and without squeezed dimensions
   bool read_only = false;
 };

@@ -336,9 +336,12 @@ void Machine::op_atomic(Thread& t, const Op& op) {
 
 bool Machine::memory_op(Thread& t, const Op& op) {
   switch (op.code) {
-    case OpCode::get: case OpCode::store: case OpCode::swap:
-    case OpCode::masked_load: case OpCode::masked_store: case OpCode::masked_swap:
-      return op_access(t, op), true;
+    case OpCode::get:
+    case OpCode::store:
+    case OpCode::swap:
+    case OpCode::masked_load:
+    case OpCode::masked_store:
+    case OpCode::masked_swap: return op_access(t, op), true;
     case OpCode::addupdate: {
       if (is_triton() && ref(t, op, 0).memory->operand) return op_atomic(t, op), true;
       const Ref r = view(t, op, ref(t, op, 0), op.attr("view"));
@@ -348,7 +351,8 @@ bool Machine::memory_op(Thread& t, const Op& op) {
       p.semantics = semantics_of(m_.machine);
       return write(r, elementwise(OpCode::add, r.dtype, r.dtype, r.dims, {&now, &value}, p)), true;
     }
-    case OpCode::atomic_rmw: case OpCode::atomic_cas: return op_atomic(t, op), true;
+    case OpCode::atomic_rmw:
+    case OpCode::atomic_cas: return op_atomic(t, op), true;
     case OpCode::view: {
       Ref r = view(t, op, ref(t, op, 0), op.attr("view"));
       if (!is_triton() && std::count(r.at.begin(), r.at.end(), kOutside))
@@ -360,7 +364,8 @@ bool Machine::memory_op(Thread& t, const Op& op) {
       return out(t, op, ref(t, op, static_cast<size_t>(k) + 1)), true;
     }
     case OpCode::freeze: return out(t, op, read(ref(t, op, 0))), true;
-    case OpCode::new_ref: case OpCode::empty_ref: {
+    case OpCode::new_ref:
+    case OpCode::empty_ref: {
       const Value v = allocated(t, type(t, op), &op, "an allocation");
       if (op.code == OpCode::new_ref) write(*v.ref, in(t, op, 0));
       t.env[op.results[0]] = v;

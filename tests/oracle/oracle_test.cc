@@ -16,7 +16,9 @@ Array array(ir::DType t, std::vector<int64_t> dims, const std::vector<T>& v) {
   return a;
 }
 Array f32(std::vector<int64_t> dims, const std::vector<float>& v) { return array(ir::DType::F32, std::move(dims), v); }
-Array i32(std::vector<int64_t> dims, const std::vector<int32_t>& v) { return array(ir::DType::I32, std::move(dims), v); }
+Array i32(std::vector<int64_t> dims, const std::vector<int32_t>& v) {
+  return array(ir::DType::I32, std::move(dims), v);
+}
 
 using Floats = std::vector<float>;
 using Ints = std::vector<int32_t>;
@@ -37,9 +39,11 @@ Outcome run(const std::string& text, std::vector<Array> args, const Setting& s =
 }
 
 // One input %0, one output %1; `body` begins with %2.
-Outcome kernel(const std::string& in, const std::string& out, const std::string& body, Array x, const std::string& machine = "generic") {
-  return run("pallasim-ir 1\nmodule \"t\" {machine = " + machine + "}\ninput \"x\" : " + in + " {space = any}\noutput \"o\" : " + out +
-                 " {space = any}\nbody (%0 \"x\": ref<" + in + ", any>, %1 \"o\": ref<" + out + ", any>) {\n" + body + "  yield\n}\n",
+Outcome kernel(const std::string& in, const std::string& out, const std::string& body, Array x,
+               const std::string& machine = "generic") {
+  return run("pallasim-ir 1\nmodule \"t\" {machine = " + machine + "}\ninput \"x\" : " + in +
+                 " {space = any}\noutput \"o\" : " + out + " {space = any}\nbody (%0 \"x\": ref<" + in +
+                 ", any>, %1 \"o\": ref<" + out + ", any>) {\n" + body + "  yield\n}\n",
              {std::move(x)});
 }
 
@@ -57,7 +61,9 @@ TEST(Arithmetic, IntegersWrapAndDivideAsDocumented) {
   %6 = mul %4, %5 : i32[4]
   %7 = add %4, %6 : i32[4]
   store %1, %7
-)", i32({4}, {5, -3, 7, INT32_MIN}))), (Ints{-1 - 5, -1 + 3, 3 + 3, INT32_MIN}));
+)",
+                                   i32({4}, {5, -3, 7, INT32_MIN}))),
+            (Ints{-1 - 5, -1 + 3, 3 + 3, INT32_MIN}));
 }
 
 TEST(Arithmetic, NaNAndMaximumPerMachine) {
@@ -75,7 +81,9 @@ TEST(Arithmetic, NarrowFloatsRoundAfterEveryOperation) {
   %6 = add %5, %4 : bf16[1]
   %7 = convert %6 : f32[1]
   store %1, %7
-)", f32({1}, {256}))), (Floats{256}));
+)",
+                                 f32({1}, {256}))),
+            (Floats{256}));
 }
 
 TEST(Arithmetic, SelectClampConvertBitcast) {
@@ -88,7 +96,9 @@ TEST(Arithmetic, SelectClampConvertBitcast) {
   %8 = lt %2, %3 : bool[4]
   %9 = select_n %8, %6, %7 : i32[4]
   store %1, %9
-)", f32({4}, {1.75f, 9, -2, -4}))), (Ints{1, 3, -2, static_cast<int32_t>(0xc0800000)}));
+)",
+                                   f32({4}, {1.75f, 9, -2, -4}))),
+            (Ints{1, 3, -2, static_cast<int32_t>(0xc0800000)}));
 }
 
 TEST(Shape, PadRevConcatenateTranspose) {
@@ -99,7 +109,9 @@ TEST(Shape, PadRevConcatenateTranspose) {
   %6 = constant {value = f32 0xbf800000} : f32[]
   %7 = pad %5, %6 {low = [0, -1], high = [0, 1], interior = [1, 0]} : f32[3,4]
   store %1, %7
-)", f32({2, 2}, {1, 2, 3, 4}))), (Floats{3, 3, 4, -1, -1, -1, -1, -1, 4, 1, 2, -1}));
+)",
+                                 f32({2, 2}, {1, 2, 3, 4}))),
+            (Floats{3, 3, 4, -1, -1, -1, -1, -1, 4, 1, 2, -1}));
 }
 
 TEST(Shape, SlicesClampTheirStarts) {
@@ -109,7 +121,9 @@ TEST(Shape, SlicesClampTheirStarts) {
   %5 = constant {value = i32 0xffffffff} : i32[]
   %6 = dynamic_update_slice %2, %4, %5 : i32[4]
   store %1, %6
-)", i32({4}, {1, 2, 3, 4}))), (Ints{3, 4, 3, 4}));
+)",
+                                   i32({4}, {1, 2, 3, 4}))),
+            (Ints{3, 4, 3, 4}));
 }
 
 TEST(Shape, RollStackSplitSort) {
@@ -121,7 +135,9 @@ TEST(Shape, RollStackSplitSort) {
   %8 = sort %2 {axis = 0, num_keys = 1, stable = true} : i32[4]
   %9 = stack %7, %8 {axis = 0} : i32[2,4]
   store %1, %9
-)", i32({4}, {3, 1, 4, 2}))), (Ints{3, 1, 4, 2, 1, 2, 3, 4}));
+)",
+                                   i32({4}, {3, 1, 4, 2}))),
+            (Ints{3, 1, 4, 2, 1, 2, 3, 4}));
 }
 
 TEST(Reduction, SumsIndicesScansAndProducts) {
@@ -135,7 +151,9 @@ TEST(Reduction, SumsIndicesScansAndProducts) {
   %9 = broadcast_in_dim %8 {dims = [0]} : f32[2,2]
   %10 = add %3, %9 : f32[2,2]
   store %1, %10
-)", f32({2, 3}, {1, 3, 3, 0, 2, 1}))), (Floats{19 + 11, 9 + 11, 9 + 4, 5 + 4}));
+)",
+                                 f32({2, 3}, {1, 3, 3, 0, 2, 1}))),
+            (Floats{19 + 11, 9 + 11, 9 + 4, 5 + 4}));
 }
 
 TEST(Control, ADecayingScaleInALoop) {
@@ -154,7 +172,9 @@ TEST(Control, ADecayingScaleInALoop) {
     yield %15, %16
   } : f32[1], f32[]
   store %1, %9
-)", f32({1}, {1}))), (Floats{1.875f}));
+)",
+                                 f32({1}, {1}))),
+            (Floats{1.875f}));
 }
 
 TEST(Control, ReverseLoopsSwapTheirCarries) {
@@ -170,7 +190,9 @@ TEST(Control, ReverseLoopsSwapTheirCarries) {
   } : i32[], i32[]
   store %1, %7 {view = [index(0)]}
   store %1, %8 {view = [index(1)]}
-)", i32({2}, {10, 20}))), (Ints{20 + 2, 10 + 4 + 0}));
+)",
+                                   i32({2}, {10, 20}))),
+            (Ints{20 + 2, 10 + 4 + 0}));
 }
 
 TEST(Control, BranchesClampTheirIndexAndWriteThroughViews) {
@@ -188,7 +210,9 @@ TEST(Control, BranchesClampTheirIndexAndWriteThroughViews) {
   %6 = get %1 : i32[2]
   %7 = add %3, %6 : i32[2]
   store %1, %7
-)", i32({2}, {1, 2}))), (Ints{2, 9}));
+)",
+                                   i32({2}, {1, 2}))),
+            (Ints{2, 9}));
 }
 
 TEST(Control, LoopsThatDoNotEndAreStopped) {
@@ -198,7 +222,8 @@ TEST(Control, LoopsThatDoNotEndAreStopped) {
   } () {
     yield
   }
-)", i32({1}, {0}));
+)",
+                           i32({1}, {0}));
   EXPECT_EQ(o.end, End::Stopped);
 }
 
@@ -209,7 +234,9 @@ TEST(Memory, APermutationInPlaceReadsBeforeItWrites) {
   store %1, %4
   %5 = get %1 : i32[4]
   store %1, %5, %2 {view = [index(array($2))]}
-)", i32({4}, {1, 2, 3, 0}))), (Ints{0, 10, 20, 30}));
+)",
+                                   i32({4}, {1, 2, 3, 0}))),
+            (Ints{0, 10, 20, 30}));
 }
 
 TEST(Memory, AMaskedShiftInPlace) {
@@ -218,7 +245,9 @@ TEST(Memory, AMaskedShiftInPlace) {
   %3 = get %1 {view = [index(slice(0, 4))]} : i32[4]
   %4 = constant {value = bool[4] 0x01010001} : bool[4]
   masked_store %1, %3, %4 {view = [index(slice(1, 4))], mask = $2}
-)", i32({5}, {1, 2, 3, 4, 5}))), (Ints{1, 1, 2, 4, 4}));
+)",
+                                   i32({5}, {1, 2, 3, 4, 5}))),
+            (Ints{1, 1, 2, 4, 4}));
 }
 
 TEST(Memory, OfSeveralWritesToOnePlaceTheLastOneStays) {
@@ -229,15 +258,20 @@ TEST(Memory, OfSeveralWritesToOnePlaceTheLastOneStays) {
   %5 = get %1 : i32[3]
   %6 = add %4, %5 : i32[3]
   store %1, %6
-)", i32({3}, {10, 20, 30}))), (Ints{20 + 10, 1 + 1, 30 + 2}));
+)",
+                                   i32({3}, {10, 20, 30}))),
+            (Ints{20 + 10, 1 + 1, 30 + 2}));
 }
 
 TEST(Memory, ArraysThatAreNotAdjacentComeFirst) {
   // x[1, :, [0, 1, 1]]: scalars count as arrays, so that the arrays' dimension comes first.
-  EXPECT_EQ(values<int32_t>(kernel("i32[2,2,2]", "i32[3,2]", R"(  %2 = constant {value = i32[3] 0x000000000100000001000000} : i32[3]
+  EXPECT_EQ(values<int32_t>(kernel("i32[2,2,2]", "i32[3,2]",
+                                   R"(  %2 = constant {value = i32[3] 0x000000000100000001000000} : i32[3]
   %3 = get %0, %2 {view = [index(1, slice(0, 2), array($1))]} : i32[3,2]
   store %1, %3
-)", i32({2, 2, 2}, {0, 1, 2, 3, 4, 5, 6, 7}))), (Ints{4, 6, 5, 7, 5, 7}));
+)",
+                                   i32({2, 2, 2}, {0, 1, 2, 3, 4, 5, 6, 7}))),
+            (Ints{4, 6, 5, 7, 5, 7}));
 }
 
 TEST(Memory, StoresThroughOtherWidthsTouchTheirBytesOnly) {
@@ -246,7 +280,9 @@ TEST(Memory, StoresThroughOtherWidthsTouchTheirBytesOnly) {
   store %1, %2
   %3 = constant {value = i16[2] 0x01000200} : i16[2]
   store %1, %3 {view = [bitcast(i16[]), index(1, slice(0, 2))]}
-)", i32({1, 2}, {0x7fff1234, 0x7fff5678}), "tpu")), (Ints{0x00011234, 0x00025678}));
+)",
+                                   i32({1, 2}, {0x7fff1234, 0x7fff5678}), "tpu")),
+            (Ints{0x00011234, 0x00025678}));
 }
 
 TEST(Memory, OutOfBoundsStops) {
@@ -277,7 +313,8 @@ TEST(Memory, ScopedMemoryIsFreshAtEveryVisit) {
     }
     yield
   }
-)", f32({2}, {1, 1})));
+)",
+                                        f32({2}, {1, 1})));
   EXPECT_TRUE(std::isnan(r.at(0)) && std::isnan(r.at(1)));
 }
 
@@ -288,14 +325,19 @@ TEST(Triton, AtomicsCountEveryOccurrence) {
   %4 = constant {value = i32[4] 0x01000000010000000100000001000000} : i32[4]
   %5 = constant {value = bool[4] 0x01010100} : bool[4]
   %6 = atomic_rmw %1, %4, %2, %5 {kind = add, view = [index(array($2))], mask = $3} : i32[4]
-)", i32({4}, {1, 0, 1, 1}), "triton")), (Ints{1, 2}));
+)",
+                                   i32({4}, {1, 0, 1, 1}), "triton")),
+            (Ints{1, 2}));
 }
 
 // x of 5 elements in blocks of 2.
 Outcome blocks(const std::string& machine, const std::string& body, const std::string& block = "blocked(2)") {
-  return run("pallasim-ir 1\nmodule \"t\" {machine = " + machine + "}\ngrid {size = 3}\ninput \"x\" : f32[5] {space = any, block = [" + block +
-                 "]} (%0: i32[]) {\n  yield %0\n}\noutput \"o\" : f32[5] {space = any, block = [blocked(2)]} (%0: i32[]) {\n  yield %0\n}\n"
-                 "body (%0 \"x\": ref<f32[2], any>, %1 \"o\": ref<f32[2], any>) {\n  %2 = get %0 : f32[2]\n" + body + "  yield\n}\n",
+  return run("pallasim-ir 1\nmodule \"t\" {machine = " + machine +
+                 "}\ngrid {size = 3}\ninput \"x\" : f32[5] {space = any, block = [" + block +
+                 "]} (%0: i32[]) {\n  yield %0\n}\noutput \"o\" : f32[5] {space = any, block = [blocked(2)]} (%0: "
+                 "i32[]) {\n  yield %0\n}\n"
+                 "body (%0 \"x\": ref<f32[2], any>, %1 \"o\": ref<f32[2], any>) {\n  %2 = get %0 : f32[2]\n" +
+                 body + "  yield\n}\n",
              {f32({5}, {1, 2, 3, 4, 5})});
 }
 
@@ -346,12 +388,18 @@ body (%0 "p": ref<i32[3], smem>, %1 "o": ref<i32[1], vmem>, %2 "s": ref<i32[], s
 
 // Two cores; `body` gets o (a place per core) and the core's number %2.
 Outcome two_cores(const std::string& body, const Setting& s = {}, const std::string& machine = "tpu") {
-  return run("pallasim-ir 1\nmodule \"t\" {machine = " + machine + "}\nmesh \"m\" {kind = tensorcore, axes = [axis(\"c\", 2)]}\n"
-             "output \"o\" : i32[2] {space = hbm}\nscratch \"d\" : ref<dma_sem[], semaphore>\nscratch \"s\" : ref<sem[], semaphore>\n"
-             "scratch \"v\" : ref<i32[1], vmem>\n"
-             "body \"m\" (%0 \"o\": ref<i32[2], hbm>, %1 \"d\": ref<dma_sem[], semaphore>, %2 \"s\": ref<sem[], semaphore>, "
-             "%3 \"v\": ref<i32[1], vmem>) {\n  %4 = axis_index {axis = \"c\"} : i32[]\n  %5 = constant {value = i32 0x1} : i32[]\n"
-             "  %6 = sub %5, %4 : i32[]\n" + body + "  yield\n}\n", {}, s);
+  return run("pallasim-ir 1\nmodule \"t\" {machine = " + machine +
+                 "}\nmesh \"m\" {kind = tensorcore, axes = [axis(\"c\", 2)]}\n"
+                 "output \"o\" : i32[2] {space = hbm}\nscratch \"d\" : ref<dma_sem[], semaphore>\nscratch \"s\" : "
+                 "ref<sem[], semaphore>\n"
+                 "scratch \"v\" : ref<i32[1], vmem>\n"
+                 "body \"m\" (%0 \"o\": ref<i32[2], hbm>, %1 \"d\": ref<dma_sem[], semaphore>, %2 \"s\": ref<sem[], "
+                 "semaphore>, "
+                 "%3 \"v\": ref<i32[1], vmem>) {\n  %4 = axis_index {axis = \"c\"} : i32[]\n  %5 = constant {value = "
+                 "i32 0x1} : i32[]\n"
+                 "  %6 = sub %5, %4 : i32[]\n" +
+                 body + "  yield\n}\n",
+             {}, s);
 }
 
 TEST(Sync, CopiesToTheOtherCoreInEveryOrder) {
@@ -382,14 +430,18 @@ TEST(Sync, WhoDoesNotExistIsNotReached) {
 TEST(Sync, WhatIsSignalledIsTaken) {
   EXPECT_EQ(two_cores("  sem_signal %2 {inc = 2}\n  sem_wait %2\n").end, End::Stopped);
   EXPECT_EQ(two_cores("  sem_signal %2 {inc = 2}\n  sem_wait %2\n", {}, "generic").end, End::Done);
-  EXPECT_EQ(values<int32_t>(two_cores("  sem_signal %2 {inc = 2}\n  %7 = sem_read %2 : i32[]\n  sem_wait %2 {value = 2}\n"
-                                      "  store %0, %7, %4 {view = [index($2)]}\n")), (Ints{2, 2}));
+  EXPECT_EQ(
+      values<int32_t>(two_cores("  sem_signal %2 {inc = 2}\n  %7 = sem_read %2 : i32[]\n  sem_wait %2 {value = 2}\n"
+                                "  store %0, %7, %4 {view = [index($2)]}\n")),
+      (Ints{2, 2}));
 }
 
 TEST(Judge, PrintsAndNamesWhatItLacks) {
-  const Outcome p = kernel("i32[2]", "i32[2]", "  %2 = get %0 : i32[2]\n  debug_print %2 {format = \"x {}\"}\n", i32({2}, {1, 2}));
+  const Outcome p =
+      kernel("i32[2]", "i32[2]", "  %2 = get %0 : i32[2]\n  debug_print %2 {format = \"x {}\"}\n", i32({2}, {1, 2}));
   EXPECT_EQ(p.prints, std::vector<std::string>{"x [1 2]"});
-  const Outcome o = kernel("i32[2]", "i32[2]", "  %2 = get %0 : i32[2]\n  %3, %4 = top_k %2 {k = 1} : i32[1], i32[1]\n", i32({2}, {1, 2}));
+  const Outcome o = kernel("i32[2]", "i32[2]", "  %2 = get %0 : i32[2]\n  %3, %4 = top_k %2 {k = 1} : i32[1], i32[1]\n",
+                           i32({2}, {1, 2}));
   EXPECT_EQ(o.end, End::Missing);
   EXPECT_EQ(o.what, "top_k");
 }

@@ -106,7 +106,9 @@ bool Machine::sync_op(Thread& t, const Op& op) {
     }
     case OpCode::sem_read:
       // Who looks again and again waits for somebody else.
-      if (t.while_depth > 0 && threads_.size() > 1) hand_over(t, [] { return true; }, true);
+      if (t.while_depth > 0 && threads_.size() > 1)
+        hand_over(
+            t, [] { return true; }, true);
       return out(t, op, integer_scalar(type(t, op)->dtype, semaphore(here()))), true;
     case OpCode::get_barrier_semaphore:
       t.env[op.results[0]] = allocated(t, type(t, op), &m_.bodies, "the barrier semaphore");
@@ -116,7 +118,9 @@ bool Machine::sync_op(Thread& t, const Op& op) {
 }
 
 void Machine::wait(Thread& t, int64_t& now, int64_t value, bool take) {
-  if (now < value) hand_over(t, [&now, value] { return now >= value; }, false);
+  if (now < value)
+    hand_over(
+        t, [&now, value] { return now >= value; }, false);
   if (take) now -= value;
 }
 
@@ -161,14 +165,10 @@ void Machine::schedule(const std::vector<std::function<void()>>& bodies) {
       const bool all = std::none_of(ready_.begin(), ready_.end(), [](const auto& r) { return static_cast<bool>(r); });
       if (running_ < 0 && !all) throw Stop{"deadlock: every thread waits"};
       turn_.notify_all();
-    } catch (const Stop& s) {
-      end(End::Stopped, s.what);
-    } catch (const Lack& l) {
+    } catch (const Stop& s) { end(End::Stopped, s.what); } catch (const Lack& l) {
       end(End::Missing, l.what);
     } catch (const Abandon&) {
-    } catch (const std::exception& e) {
-      end(End::Missing, e.what());
-    }
+    } catch (const std::exception& e) { end(End::Missing, e.what()); }
   };
   running_ = next_thread(-1);
   if (bodies.size() == 1) return guarded(0);

@@ -68,32 +68,70 @@ template <class T>
 struct Cx {
   T re, im;
 };
-template <class T> inline Cx<T> operator+(Cx<T> a, Cx<T> b) { return {a.re + b.re, a.im + b.im}; }
-template <class T> inline Cx<T> operator-(Cx<T> a, Cx<T> b) { return {a.re - b.re, a.im - b.im}; }
-// GCC 12 turns vectors of complex products into vfmaddsub even under -ffp-contract=off: the products are hidden from it.
-template <class T> inline T rounded(T product) {
+template <class T>
+inline Cx<T> operator+(Cx<T> a, Cx<T> b) {
+  return {a.re + b.re, a.im + b.im};
+}
+template <class T>
+inline Cx<T> operator-(Cx<T> a, Cx<T> b) {
+  return {a.re - b.re, a.im - b.im};
+}
+// GCC 12 turns vectors of complex products into vfmaddsub even under -ffp-contract=off: the products are hidden from
+// it.
+template <class T>
+inline T rounded(T product) {
 #if defined(__x86_64__)
   asm("" : "+x"(product));
 #endif
   return product;
 }
-template <class T> inline Cx<T> operator*(Cx<T> a, Cx<T> b) {
+template <class T>
+inline Cx<T> operator*(Cx<T> a, Cx<T> b) {
   return {rounded(a.re * b.re) - rounded(a.im * b.im), rounded(a.re * b.im) + rounded(a.im * b.re)};
 }
 using C64 = Cx<float>;
 using C128 = Cx<double>;
 
-template <CType C> struct RegOf;
-template <> struct RegOf<CType::Bool> { using type = uint8_t; };
-template <> struct RegOf<CType::I32> { using type = int32_t; };
-template <> struct RegOf<CType::U32> { using type = uint32_t; };
-template <> struct RegOf<CType::I64> { using type = int64_t; };
-template <> struct RegOf<CType::U64> { using type = uint64_t; };
-template <> struct RegOf<CType::F32> { using type = float; };
-template <> struct RegOf<CType::F64> { using type = double; };
-template <> struct RegOf<CType::C64> { using type = C64; };
-template <> struct RegOf<CType::C128> { using type = C128; };
-template <DType D> using Reg = typename RegOf<ctype_of(D)>::type;
+template <CType C>
+struct RegOf;
+template <>
+struct RegOf<CType::Bool> {
+  using type = uint8_t;
+};
+template <>
+struct RegOf<CType::I32> {
+  using type = int32_t;
+};
+template <>
+struct RegOf<CType::U32> {
+  using type = uint32_t;
+};
+template <>
+struct RegOf<CType::I64> {
+  using type = int64_t;
+};
+template <>
+struct RegOf<CType::U64> {
+  using type = uint64_t;
+};
+template <>
+struct RegOf<CType::F32> {
+  using type = float;
+};
+template <>
+struct RegOf<CType::F64> {
+  using type = double;
+};
+template <>
+struct RegOf<CType::C64> {
+  using type = C64;
+};
+template <>
+struct RegOf<CType::C128> {
+  using type = C128;
+};
+template <DType D>
+using Reg = typename RegOf<ctype_of(D)>::type;
 
 inline float as_f32(uint32_t b) { return std::bit_cast<float>(b); }
 inline uint32_t as_bits(float x) { return std::bit_cast<uint32_t>(x); }

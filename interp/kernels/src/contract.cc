@@ -104,7 +104,10 @@ GemmOperand operand(int slot, DType to, Matrix x, bool may_transpose) {
 
 // The type that sums are held in; Token for pairs without a meaning.
 DType accumulator(const Contraction& c) {
-  auto value = [](DType t) { return ir::DType::Token != t && (common::class_of(t) != DTypeClass::Key) && (common::class_of(t) != DTypeClass::Sync); };
+  auto value = [](DType t) {
+    return ir::DType::Token != t && (common::class_of(t) != DTypeClass::Key) &&
+           (common::class_of(t) != DTypeClass::Sync);
+  };
   if (!value(c.in) || !value(c.in_rhs) || !value(c.out)) return DType::Token;
   auto cls = [](DType t) {
     const DTypeClass k = common::class_of(t);
@@ -117,8 +120,10 @@ DType accumulator(const Contraction& c) {
   if (a == DTypeClass::Complex && o == DTypeClass::Complex)
     return c.in == DType::C64 && c.in_rhs == DType::C64 && c.out == DType::C64 ? DType::C64 : DType::C128;
   if (a == DTypeClass::Int && (o == DTypeClass::Int || o == DTypeClass::Float)) {
-    const bool wide = common::bits_of(c.in) == 64 || common::bits_of(c.in_rhs) == 64 || (o == DTypeClass::Int && common::bits_of(c.out) == 64);
-    const bool is_unsigned = common::class_of(c.in) == DTypeClass::UInt && common::class_of(c.in_rhs) == DTypeClass::UInt;
+    const bool wide = common::bits_of(c.in) == 64 || common::bits_of(c.in_rhs) == 64 ||
+                      (o == DTypeClass::Int && common::bits_of(c.out) == 64);
+    const bool is_unsigned =
+        common::class_of(c.in) == DTypeClass::UInt && common::class_of(c.in_rhs) == DTypeClass::UInt;
     return wide ? (is_unsigned ? DType::U64 : DType::I64) : (is_unsigned ? DType::U32 : DType::I32);
   }
   return DType::Token;
@@ -149,7 +154,8 @@ void store_result(void* dst, int64_t row, DType out, const void* src, DType acc,
 }
 
 template <class T>
-void reference_gemm(int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, T* c, int64_t ldc, bool accumulate) {
+void reference_gemm(int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, T* c,
+                    int64_t ldc, bool accumulate) {
   for (int64_t i = 0; i < m; ++i) {
     for (int64_t j = 0; j < n; ++j) {
       T sum = accumulate ? c[i * ldc + j] : T{0};
@@ -161,13 +167,15 @@ void reference_gemm(int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, co
 
 template <class T>
 void plain(PlainGemm<T> f, const Contraction& c, GemmOperand a, GemmOperand b, void* out, int64_t ldc) {
-  f(c.m, c.n, c.k, static_cast<const T*>(a.data), a.ld, static_cast<const T*>(b.data), b.ld, static_cast<T*>(out), ldc, c.accumulate);
+  f(c.m, c.n, c.k, static_cast<const T*>(a.data), a.ld, static_cast<const T*>(b.data), b.ld, static_cast<T*>(out), ldc,
+    c.accumulate);
 }
 
 bool run(const Contraction& c, void* out, const void* lhs, const void* rhs, GemmBackend backend, bool may_bf16) {
   const DType acc = accumulator(c);
   if (acc == DType::Token) return false;
-  const bool same_bits = c.out == acc || (common::is_word(c.out) && common::is_word(acc) && bytes_of(c.out) == bytes_of(acc));
+  const bool same_bits =
+      c.out == acc || (common::is_word(c.out) && common::is_word(acc) && bytes_of(c.out) == bytes_of(acc));
   if (c.accumulate && !same_bits) return false;
   if (c.m == 0 || c.n == 0 || c.batch == 0) return true;
   if (backend == GemmBackend::Auto) backend = choose(c, acc);
@@ -184,12 +192,18 @@ bool run(const Contraction& c, void* out, const void* lhs, const void* rhs, Gemm
     void* sum = same_bits ? target : scratch(kPackC, static_cast<size_t>(c.m) * c.n * bytes_of(acc));
     if (c.k == 0) {
       if (!c.accumulate)
-        for (int64_t r = 0; r < c.m; ++r) std::memset(static_cast<char*>(sum) + r * ldc * bytes_of(acc), 0, static_cast<size_t>(c.n) * bytes_of(acc));
+        for (int64_t r = 0; r < c.m; ++r)
+          std::memset(static_cast<char*>(sum) + r * ldc * bytes_of(acc), 0, static_cast<size_t>(c.n) * bytes_of(acc));
     } else {
       if (i == 0 || c.a_batch != 0)
-        a = operand(kPackA, need, {static_cast<const char*>(lhs) + i * c.a_batch * bytes_of(c.in), c.in, c.m, c.k, c.a_row, c.a_col}, may_transpose);
+        a = operand(kPackA, need,
+                    {static_cast<const char*>(lhs) + i * c.a_batch * bytes_of(c.in), c.in, c.m, c.k, c.a_row, c.a_col},
+                    may_transpose);
       if (i == 0 || c.b_batch != 0)
-        b = operand(kPackB, need, {static_cast<const char*>(rhs) + i * c.b_batch * bytes_of(c.in_rhs), c.in_rhs, c.k, c.n, c.b_row, c.b_col}, may_transpose);
+        b = operand(
+            kPackB, need,
+            {static_cast<const char*>(rhs) + i * c.b_batch * bytes_of(c.in_rhs), c.in_rhs, c.k, c.n, c.b_row, c.b_col},
+            may_transpose);
       switch (acc) {
         case DType::F32:
           if (bf16) {
@@ -199,19 +213,28 @@ bool run(const Contraction& c, void* out, const void* lhs, const void* rhs, Gemm
           } else if (backend == GemmBackend::OneDnn) {
             if (!onednn_sgemm(c.m, c.n, c.k, a, b, static_cast<float*>(sum), ldc, c.accumulate)) return false;
           } else {
-            plain<float>(backend == GemmBackend::Reference ? reference_gemm<float> : backend == GemmBackend::Eigen ? isa.eigen_f32 : isa.small_f32, c, a, b, sum, ldc);
+            plain<float>(backend == GemmBackend::Reference ? reference_gemm<float>
+                         : backend == GemmBackend::Eigen   ? isa.eigen_f32
+                                                           : isa.small_f32,
+                         c, a, b, sum, ldc);
           }
           break;
         case DType::F64:
-          plain<double>(backend == GemmBackend::Reference ? reference_gemm<double> : backend == GemmBackend::Eigen ? isa.eigen_f64 : isa.small_f64, c, a, b, sum, ldc);
+          plain<double>(backend == GemmBackend::Reference ? reference_gemm<double>
+                        : backend == GemmBackend::Eigen   ? isa.eigen_f64
+                                                          : isa.small_f64,
+                        c, a, b, sum, ldc);
           break;
-        case DType::I32: case DType::U32:
-          plain<uint32_t>(backend == GemmBackend::Reference ? reference_gemm<uint32_t> : isa.small_u32, c, a, b, sum, ldc);
+        case DType::I32:
+        case DType::U32:
+          plain<uint32_t>(backend == GemmBackend::Reference ? reference_gemm<uint32_t> : isa.small_u32, c, a, b, sum,
+                          ldc);
           break;
         case DType::C64: plain<common::C64>(reference_gemm<common::C64>, c, a, b, sum, ldc); break;
         case DType::C128: plain<common::C128>(reference_gemm<common::C128>, c, a, b, sum, ldc); break;
         default:
-          plain<uint64_t>(backend == GemmBackend::Reference ? reference_gemm<uint64_t> : isa.small_u64, c, a, b, sum, ldc);
+          plain<uint64_t>(backend == GemmBackend::Reference ? reference_gemm<uint64_t> : isa.small_u64, c, a, b, sum,
+                          ldc);
           break;
       }
     }

@@ -6,14 +6,16 @@ namespace pallasim::interp::PALLASIM_KNS {
 namespace {
 
 // How the elements of a dtype lie in memory.
-template <DType D> struct MemOf {
+template <DType D>
+struct MemOf {
   using type = std::conditional_t<
       bytes_of(D) == 16, C128,
-      std::conditional_t<bytes_of(D) == 8, std::conditional_t<ctype_of(D) == CType::C64, C64, uint64_t>,
-                         std::conditional_t<bytes_of(D) == 4, uint32_t,
-                                            std::conditional_t<bytes_of(D) == 2, uint16_t, uint8_t>>>>;
+      std::conditional_t<
+          bytes_of(D) == 8, std::conditional_t<ctype_of(D) == CType::C64, C64, uint64_t>,
+          std::conditional_t<bytes_of(D) == 4, uint32_t, std::conditional_t<bytes_of(D) == 2, uint16_t, uint8_t>>>>;
 };
-template <DType D> using Mem = typename MemOf<D>::type;
+template <DType D>
+using Mem = typename MemOf<D>::type;
 
 template <DType D>
 inline Reg<D> from_mem(Mem<D> m) {
@@ -122,7 +124,8 @@ void quantize_register(float* r, int64_t n, bool sat) {
   PALLASIM_VLOOP(i, n) r[i] = quantize<Format<D>>(r[i], false);
 }
 
-// Narrow results are reached through an f32 rounded to odd (inexact sets the last bit), which rounds again without harm.
+// Narrow results are reached through an f32 rounded to odd (inexact sets the last bit), which rounds again without
+// harm.
 inline float f32_odd(double d) {
   const float f = static_cast<float>(d);
   const uint32_t b = as_bits(f);
@@ -291,11 +294,10 @@ template <DType From>
 StripFn bitcast_from(DType to) {
   StripFn fn = nullptr;
   switch (to) {
-#define X(e, t, c, b)                                                                                   \
-  case DType::e:                                                                                        \
-    if constexpr (bits_of(From) == b && class_of(From) != DTypeClass::Sync &&                           \
-                  DTypeClass::c != DTypeClass::Sync)                                                    \
-      fn = bitcast<From, DType::e>;                                                                     \
+#define X(e, t, c, b)                                                                                            \
+  case DType::e:                                                                                                 \
+    if constexpr (bits_of(From) == b && class_of(From) != DTypeClass::Sync && DTypeClass::c != DTypeClass::Sync) \
+      fn = bitcast<From, DType::e>;                                                                              \
     break;
     PALLASIM_DTYPES(X)
 #undef X
@@ -306,15 +308,17 @@ StripFn bitcast_from(DType to) {
 // Elements that only move are loaded and stored by size.
 constexpr DType carrier(DType d) {
   if (bits_of(d) < 32 && class_of(d) != DTypeClass::Key) return d;
-  return bits_of(d) == 32 ? DType::U32 : bits_of(d) == 64 && d != DType::C64 ? DType::U64 : bits_of(d) == 64 ? DType::C64 : DType::C128;
+  return bits_of(d) == 32                      ? DType::U32
+         : bits_of(d) == 64 && d != DType::C64 ? DType::U64
+         : bits_of(d) == 64                    ? DType::C64
+                                               : DType::C128;
 }
 
 }  // namespace
 
 void round_register(DType d, void* reg, int64_t n, const Semantics& sem) {
-  if (with_narrow_float(d, [&](auto t) {
-        quantize_register<decltype(t)::value>(static_cast<float*>(reg), n, sem.fp8_saturates);
-      })) {
+  if (with_narrow_float(
+          d, [&](auto t) { quantize_register<decltype(t)::value>(static_cast<float*>(reg), n, sem.fp8_saturates); })) {
     return;
   }
   const int shift = 32 - bits_of(d);
@@ -330,9 +334,10 @@ void round_register(DType d, void* reg, int64_t n, const Semantics& sem) {
 
 LoadFn load_fn(DType d) {
   switch (d) {
-#define X(e, t, c, b) \
-  case DType::e:      \
-    if constexpr (b > 0) return load<carrier(DType::e)>; else return nullptr;
+#define X(e, t, c, b)                                    \
+  case DType::e:                                         \
+    if constexpr (b > 0) return load<carrier(DType::e)>; \
+    else return nullptr;
     PALLASIM_DTYPES(X)
 #undef X
   }
@@ -341,9 +346,10 @@ LoadFn load_fn(DType d) {
 
 StoreFn store_fn(DType d) {
   switch (d) {
-#define X(e, t, c, b) \
-  case DType::e:      \
-    if constexpr (b > 0) return store<carrier(DType::e)>; else return nullptr;
+#define X(e, t, c, b)                                     \
+  case DType::e:                                          \
+    if constexpr (b > 0) return store<carrier(DType::e)>; \
+    else return nullptr;
     PALLASIM_DTYPES(X)
 #undef X
   }
@@ -357,10 +363,10 @@ ConvertFn convert_fn(DType from, DType to) {
     return bits_of(to) == 128 ? copy_register<16> : bits_of(to) == 64 ? copy_register<8> : copy_register<4>;
   }
   switch (to) {
-#define X(e, tx, c, b)                                                                        \
-  case DType::e:                                                                              \
-    if constexpr (DTypeClass::c != DTypeClass::Key && DTypeClass::c != DTypeClass::Sync)      \
-      return convert_to<DType::e>(ctype_of(from));                                            \
+#define X(e, tx, c, b)                                                                   \
+  case DType::e:                                                                         \
+    if constexpr (DTypeClass::c != DTypeClass::Key && DTypeClass::c != DTypeClass::Sync) \
+      return convert_to<DType::e>(ctype_of(from));                                       \
     else return nullptr;
     PALLASIM_DTYPES(X)
 #undef X

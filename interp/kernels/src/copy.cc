@@ -79,8 +79,8 @@ inline void copy_run(char* d, const char* s, int64_t bytes) { std::memcpy(d, s, 
 
 }  // namespace
 
-void copy_strided(void* dst, const int64_t* dst_strides, const void* src, const int64_t* src_strides, const int64_t* dims,
-                  int rank, int size) {
+void copy_strided(void* dst, const int64_t* dst_strides, const void* src, const int64_t* src_strides,
+                  const int64_t* dims, int rank, int size) {
   Dim d[kMaxRank];
   const int r = collapse(d, dst_strides, src_strides, dims, rank);
   auto* out = static_cast<char*>(dst);

@@ -8,7 +8,8 @@
 namespace pallasim::interp::PALLASIM_KNS {
 namespace {
 template <class T>
-void gemm(int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, T* c, int64_t ldc, bool accumulate) {
+void gemm(int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, T* c, int64_t ldc,
+          bool accumulate) {
   using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
   using Stride = Eigen::OuterStride<>;
   Eigen::Map<const Matrix, 0, Stride> ma(a, m, k, Stride(lda)), mb(b, k, n, Stride(ldb));
@@ -22,8 +23,8 @@ void eigen_gemm_f32(int64_t m, int64_t n, int64_t k, const float* a, int64_t lda
                     int64_t ldc, bool acc) {
   gemm<float>(m, n, k, a, lda, b, ldb, c, ldc, acc);
 }
-void eigen_gemm_f64(int64_t m, int64_t n, int64_t k, const double* a, int64_t lda, const double* b, int64_t ldb, double* c,
-                    int64_t ldc, bool acc) {
+void eigen_gemm_f64(int64_t m, int64_t n, int64_t k, const double* a, int64_t lda, const double* b, int64_t ldb,
+                    double* c, int64_t ldc, bool acc) {
   gemm<double>(m, n, k, a, lda, b, ldb, c, ldc, acc);
 }
 }  // namespace pallasim::interp::PALLASIM_KNS

@@ -1,5 +1,5 @@
-// The CPU's own conversion between f32 and f16, eight at a time. It agrees with formats.h except in what it does to NaNs;
-// from a group that holds one on, the caller takes the general way.
+// The CPU's own conversion between f32 and f16, eight at a time. It agrees with formats.h except in what it does to
+// NaNs; from a group that holds one on, the caller takes the general way.
 #pragma once
 #include "body.h"
 

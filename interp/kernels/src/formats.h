@@ -9,11 +9,13 @@ namespace pallasim::interp::PALLASIM_KNS {
 // Finite: neither. Scale: unsigned powers of two, NaN is all ones.
 enum class Kind { Ieee, Fn, Fnuz, Finite, Scale };
 
-template <DType> struct Format;
-#define PALLASIM_FORMAT(dtype, e, m, b, k)     \
-  template <> struct Format<DType::dtype> {    \
+template <DType>
+struct Format;
+#define PALLASIM_FORMAT(dtype, e, m, b, k)          \
+  template <>                                       \
+  struct Format<DType::dtype> {                     \
     static constexpr int kE = e, kM = m, kBias = b; \
-    static constexpr Kind kKind = Kind::k;     \
+    static constexpr Kind kKind = Kind::k;          \
   };
 PALLASIM_FORMAT(BF16, 8, 7, 127, Ieee)
 PALLASIM_FORMAT(F16, 5, 10, 15, Ieee)
@@ -35,12 +37,12 @@ constexpr uint32_t pow2_bits(int e) {  // bits of 2^e as f32, e in the normal or
 template <class F>
 struct Layout {
   static constexpr int kShift = 23 - F::kM;
-  static constexpr int kMinExp = 1 - F::kBias;          // smallest normal exponent
+  static constexpr int kMinExp = 1 - F::kBias;  // smallest normal exponent
   static constexpr uint32_t kMinNormal = pow2_bits(kMinExp);
   static constexpr uint32_t kRebias = static_cast<uint32_t>(127 - F::kBias) << 23;
   static constexpr uint32_t kMaxCode = F::kKind == Kind::Ieee ? ((((1u << F::kE) - 1) << F::kM) - 1)
                                        : F::kKind == Kind::Fn || F::kKind == Kind::Scale ? (1u << (F::kE + F::kM)) - 2
-                                                              : (1u << (F::kE + F::kM)) - 1;
+                                                                                         : (1u << (F::kE + F::kM)) - 1;
   static constexpr uint32_t kMax = (kMaxCode << kShift) + kRebias;  // the largest finite value as f32 bits
   static constexpr uint32_t kSign = 1u << (F::kE + F::kM);
 };
@@ -147,10 +149,11 @@ inline bool with_narrow_float(DType d, Fn&& f) {
   switch (d) {
 #define X(e) \
   case DType::e: f(std::integral_constant<DType, DType::e>{}); return true;
-    X(BF16) X(F16) X(F8E3M4) X(F8E4M3) X(F8E4M3B11FNUZ) X(F8E4M3FN) X(F8E4M3FNUZ) X(F8E5M2) X(F8E5M2FNUZ) X(F8E8M0FNU)
-    X(F4E2M1FN)
+    X(BF16)
+    X(F16) X(F8E3M4) X(F8E4M3) X(F8E4M3B11FNUZ) X(F8E4M3FN) X(F8E4M3FNUZ) X(F8E5M2) X(F8E5M2FNUZ) X(F8E8M0FNU)
+        X(F4E2M1FN)
 #undef X
-    default: return false;
+            default : return false;
   }
 }
 

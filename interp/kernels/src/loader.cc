@@ -74,7 +74,8 @@ const IsaModule* choose() {
       want = nullptr;
       break;
     }
-    if (want) std::fprintf(stderr, "pallasim: PALLASIM_ISA=%s is unknown (avx512, avx2, baseline); using the best\n", want);
+    if (want)
+      std::fprintf(stderr, "pallasim: PALLASIM_ISA=%s is unknown (avx512, avx2, baseline); using the best\n", want);
   }
   for (const Isa& isa : kIsas)
     if (isa.runs())

@@ -43,22 +43,95 @@ void either(void* dst, const void* a, const void* b, const void* c, int64_t n, c
 
 // Functors that mean the same for every element type. Ties of max and min give the first operand, as XLA does; only
 // zeros of different sign tell.
-struct Eq { template <class T> static uint8_t f(T a, T b) { return a == b; } };
-struct Ne { template <class T> static uint8_t f(T a, T b) { return a != b; } };
-struct Lt { template <class T> static uint8_t f(T a, T b) { return a < b; } };
-struct Le { template <class T> static uint8_t f(T a, T b) { return a <= b; } };
-struct Gt { template <class T> static uint8_t f(T a, T b) { return a > b; } };
-struct Ge { template <class T> static uint8_t f(T a, T b) { return a >= b; } };
-struct MaxOf { template <class T> static T f(T a, T b) { return b > a ? b : a; } };
-struct MinOf { template <class T> static T f(T a, T b) { return b < a ? b : a; } };
-struct MaxNan { template <class T> static T f(T a, T b) { T m = b > a ? b : a; return b != b ? b : m; } };
-struct MinNan { template <class T> static T f(T a, T b) { T m = b < a ? b : a; return b != b ? b : m; } };
-struct MaxNum { template <class T> static T f(T a, T b) { T m = b > a ? b : a; return a != a ? b : m; } };
-struct MinNum { template <class T> static T f(T a, T b) { T m = b < a ? b : a; return a != a ? b : m; } };
+struct Eq {
+  template <class T>
+  static uint8_t f(T a, T b) {
+    return a == b;
+  }
+};
+struct Ne {
+  template <class T>
+  static uint8_t f(T a, T b) {
+    return a != b;
+  }
+};
+struct Lt {
+  template <class T>
+  static uint8_t f(T a, T b) {
+    return a < b;
+  }
+};
+struct Le {
+  template <class T>
+  static uint8_t f(T a, T b) {
+    return a <= b;
+  }
+};
+struct Gt {
+  template <class T>
+  static uint8_t f(T a, T b) {
+    return a > b;
+  }
+};
+struct Ge {
+  template <class T>
+  static uint8_t f(T a, T b) {
+    return a >= b;
+  }
+};
+struct MaxOf {
+  template <class T>
+  static T f(T a, T b) {
+    return b > a ? b : a;
+  }
+};
+struct MinOf {
+  template <class T>
+  static T f(T a, T b) {
+    return b < a ? b : a;
+  }
+};
+struct MaxNan {
+  template <class T>
+  static T f(T a, T b) {
+    T m = b > a ? b : a;
+    return b != b ? b : m;
+  }
+};
+struct MinNan {
+  template <class T>
+  static T f(T a, T b) {
+    T m = b < a ? b : a;
+    return b != b ? b : m;
+  }
+};
+struct MaxNum {
+  template <class T>
+  static T f(T a, T b) {
+    T m = b > a ? b : a;
+    return a != a ? b : m;
+  }
+};
+struct MinNum {
+  template <class T>
+  static T f(T a, T b) {
+    T m = b < a ? b : a;
+    return a != a ? b : m;
+  }
+};
 struct Clamp {
-  template <class T> static T f(T lo, T x, T hi) { T m = lo > x ? lo : x; return hi < m ? hi : m; }
+  template <class T>
+  static T f(T lo, T x, T hi) {
+    T m = lo > x ? lo : x;
+    return hi < m ? hi : m;
+  }
 };
 // NaN of any operand (IEEE machines), and of x only.
-struct ClampNan { template <class T> static T f(T lo, T x, T hi) { return MinNan::f(MaxNan::f(x, lo), hi); } };
+struct ClampNan {
+  template <class T>
+  static T f(T lo, T x, T hi) {
+    return MinNan::f(MaxNan::f(x, lo), hi);
+  }
+};
 
 }  // namespace pallasim::interp::PALLASIM_KNS

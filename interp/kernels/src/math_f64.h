@@ -81,7 +81,7 @@ inline double expm1(double x) {
   const double t = k * kLn2Lo;
   const double r = hi - t;
   const double err = (hi - r) - t;
-  const double p = std::fma(r * r, poly(kExp, r), err + r * err) ;  // e^r - 1 - r
+  const double p = std::fma(r * r, poly(kExp, r), err + r * err);  // e^r - 1 - r
   // 2^k (r + p) + (2^k - 1), in halves so that 2^1024 does not overflow early.
   const double s = pow2(k - 1.0);
   const double h = s - 0.5;
@@ -234,7 +234,7 @@ inline double acos(double x) {
 }
 
 struct Reduced {
-  double r, lo;    // |r + lo| <= pi/4
+  double r, lo;       // |r + lo| <= pi/4
   uint64_t quadrant;  // low two bits
 };
 // x - k pi/2 for |x| < 2^48: k (first part) is exact below 1 in magnitude, so the first difference is exact.

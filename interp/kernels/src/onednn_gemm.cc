@@ -61,7 +61,8 @@ Entry& entry_for(const Key& key) {
     return l.entries.front();
   }
   using Type = dnnl::memory::data_type;
-  const auto a = describe(key.m, key.k, key.lda, key.ta, Type::bf16), b = describe(key.k, key.n, key.ldb, key.tb, Type::bf16),
+  const auto a = describe(key.m, key.k, key.lda, key.ta, Type::bf16),
+             b = describe(key.k, key.n, key.ldb, key.tb, Type::bf16),
              c = describe(key.m, key.n, key.ldc, false, Type::f32);
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -73,16 +74,19 @@ Entry& entry_for(const Key& key) {
   const dnnl::matmul::primitive_desc desc(dnnl::matmul::desc(a, b, c), attr, l.engine);
   if (l.entries.size() >= kEntries) l.entries.pop_back();
   l.entries.push_front({key, dnnl::memory(a, l.engine, nullptr), dnnl::memory(b, l.engine, nullptr),
-                        dnnl::memory(c, l.engine, nullptr), dnnl::memory(desc.scratchpad_desc(), l.engine), dnnl::matmul(desc)});
+                        dnnl::memory(c, l.engine, nullptr), dnnl::memory(desc.scratchpad_desc(), l.engine),
+                        dnnl::matmul(desc)});
   return l.entries.front();
 }
 
 }  // namespace
 
-bool onednn_sgemm(int64_t m, int64_t n, int64_t k, GemmOperand a, GemmOperand b, float* c, int64_t ldc, bool accumulate) {
+bool onednn_sgemm(int64_t m, int64_t n, int64_t k, GemmOperand a, GemmOperand b, float* c, int64_t ldc,
+                  bool accumulate) {
   const OneThread guard;
-  return dnnl_sgemm(a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', m, n, k, 1.0f, static_cast<const float*>(a.data), a.ld,
-                    static_cast<const float*>(b.data), b.ld, accumulate ? 1.0f : 0.0f, c, ldc) == dnnl_success;
+  return dnnl_sgemm(a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', m, n, k, 1.0f,
+                    static_cast<const float*>(a.data), a.ld, static_cast<const float*>(b.data), b.ld,
+                    accumulate ? 1.0f : 0.0f, c, ldc) == dnnl_success;
 }
 
 bool onednn_has_bf16() {
@@ -95,20 +99,20 @@ bool onednn_has_bf16() {
   return has;
 }
 
-bool onednn_bf16(int64_t m, int64_t n, int64_t k, GemmOperand a, GemmOperand b, float* c, int64_t ldc, bool accumulate) {
+bool onednn_bf16(int64_t m, int64_t n, int64_t k, GemmOperand a, GemmOperand b, float* c, int64_t ldc,
+                 bool accumulate) {
   const OneThread guard;
   try {
     Entry& e = entry_for({m, n, k, a.ld, b.ld, ldc, a.transposed, b.transposed, accumulate});
     e.a.set_data_handle(const_cast<void*>(a.data));
     e.b.set_data_handle(const_cast<void*>(b.data));
     e.c.set_data_handle(c);
-    e.primitive.execute(library().stream,
-                        {{DNNL_ARG_SRC, e.a}, {DNNL_ARG_WEIGHTS, e.b}, {DNNL_ARG_DST, e.c}, {DNNL_ARG_SCRATCHPAD, e.scratch}});
+    e.primitive.execute(
+        library().stream,
+        {{DNNL_ARG_SRC, e.a}, {DNNL_ARG_WEIGHTS, e.b}, {DNNL_ARG_DST, e.c}, {DNNL_ARG_SCRATCHPAD, e.scratch}});
     library().stream.wait();
     return true;
-  } catch (const dnnl::error&) {
-    return false;
-  }
+  } catch (const dnnl::error&) { return false; }
 }
 
 }  // namespace pallasim::interp

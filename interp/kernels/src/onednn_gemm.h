@@ -10,7 +10,8 @@ struct GemmOperand {
   int64_t ld;
   bool transposed;
 };
-bool onednn_sgemm(int64_t m, int64_t n, int64_t k, GemmOperand a, GemmOperand b, float* c, int64_t ldc, bool accumulate);
+bool onednn_sgemm(int64_t m, int64_t n, int64_t k, GemmOperand a, GemmOperand b, float* c, int64_t ldc,
+                  bool accumulate);
 // bf16 operands, f32 result; false where the CPU has no bf16 units (then f32 is faster).
 bool onednn_has_bf16();
 bool onednn_bf16(int64_t m, int64_t n, int64_t k, GemmOperand a, GemmOperand b, float* c, int64_t ldc, bool accumulate);

@@ -35,7 +35,8 @@ T identity_of(OpCode op, DType d) {
 }
 
 template <class T, class Op>
-[[gnu::noinline]] void reduce(DType d, T id, void* dst, const void* src, int64_t outer, int64_t rows, int64_t inner, const Semantics& sem) {
+[[gnu::noinline]] void reduce(DType d, T id, void* dst, const void* src, int64_t outer, int64_t rows, int64_t inner,
+                              const Semantics& sem) {
   const bool direct = bytes_of(d) == static_cast<int>(sizeof(T));
   const LoadFn load = load_fn(d);
   const StoreFn store = store_fn(d);
@@ -107,7 +108,8 @@ void reduce_entry(void* dst, const void* src, int64_t outer, int64_t rows, int64
     }
   } else {
     // Signed integers wrap as unsigned ones.
-    using W = std::conditional_t<std::is_same_v<T, int32_t>, uint32_t, std::conditional_t<std::is_same_v<T, int64_t>, uint64_t, T>>;
+    using W = std::conditional_t<std::is_same_v<T, int32_t>, uint32_t,
+                                 std::conditional_t<std::is_same_v<T, int64_t>, uint64_t, T>>;
     using Op = std::conditional_t<
         O == OpCode::reduce_sum, SumOp,
         std::conditional_t<O == OpCode::reduce_prod, ProdOp,
@@ -120,15 +122,15 @@ void reduce_entry(void* dst, const void* src, int64_t outer, int64_t rows, int64
 template <OpCode O>
 ReduceFn reduce_for(DType d) {
   switch (d) {
-#define X(e, t, c, b)                                                                                       \
-  case DType::e: {                                                                                          \
-    constexpr DTypeClass k = DTypeClass::c;                                                                 \
-    constexpr bool arith = O == OpCode::reduce_sum || O == OpCode::reduce_prod;                             \
-    constexpr bool order = O == OpCode::reduce_max || O == OpCode::reduce_min;                              \
+#define X(e, t, c, b)                                                                                              \
+  case DType::e: {                                                                                                 \
+    constexpr DTypeClass k = DTypeClass::c;                                                                        \
+    constexpr bool arith = O == OpCode::reduce_sum || O == OpCode::reduce_prod;                                    \
+    constexpr bool order = O == OpCode::reduce_max || O == OpCode::reduce_min;                                     \
     if constexpr ((k == DTypeClass::Float && (arith || order)) || k == DTypeClass::Int || k == DTypeClass::UInt || \
-                  (k == DTypeClass::Bool && !arith) || (k == DTypeClass::Complex && arith))                 \
-      return reduce_entry<DType::e, O>;                                                                     \
-    else return nullptr;                                                                                    \
+                  (k == DTypeClass::Bool && !arith) || (k == DTypeClass::Complex && arith))                        \
+      return reduce_entry<DType::e, O>;                                                                            \
+    else return nullptr;                                                                                           \
   }
     PALLASIM_DTYPES(X)
 #undef X

@@ -14,18 +14,45 @@ constexpr int kLanes = 64;
 constexpr int64_t kBlock = 64 * kLanes;
 constexpr int kLevels = 58;
 
-struct SumOp { template <class T> static T f(T a, T b) { return a + b; } };
-struct ProdOp { template <class T> static T f(T a, T b) { return a * b; } };
-struct AndOp { template <class T> static T f(T a, T b) { return a & b; } };
-struct OrOp { template <class T> static T f(T a, T b) { return a | b; } };
-struct XorOp { template <class T> static T f(T a, T b) { return a ^ b; } };
+struct SumOp {
+  template <class T>
+  static T f(T a, T b) {
+    return a + b;
+  }
+};
+struct ProdOp {
+  template <class T>
+  static T f(T a, T b) {
+    return a * b;
+  }
+};
+struct AndOp {
+  template <class T>
+  static T f(T a, T b) {
+    return a & b;
+  }
+};
+struct OrOp {
+  template <class T>
+  static T f(T a, T b) {
+    return a | b;
+  }
+};
+struct XorOp {
+  template <class T>
+  static T f(T a, T b) {
+    return a ^ b;
+  }
+};
 
 // 64 lanes as vectors of the machine's width (complex numbers: one by one).
-template <class T> struct VectorOf {
+template <class T>
+struct VectorOf {
   static constexpr int kWidth = kVectorBytes / sizeof(T);
   typedef T type __attribute__((vector_size(kVectorBytes)));
 };
-template <class P> struct VectorOf<Cx<P>> {
+template <class P>
+struct VectorOf<Cx<P>> {
   static constexpr int kWidth = 1;
   using type = Cx<P>;
 };
@@ -119,8 +146,7 @@ template <class T, class Op>
     std::memcpy(out, acc.v, sizeof acc.v);
   } else {
     for (int l = 0; l < width; ++l) out[l] = identity;
-    for (int64_t r = 0; r < rows; ++r)
-      PALLASIM_VLOOP(l, width) out[l] = Op::template f<T>(out[l], x[r * stride + l]);
+    for (int64_t r = 0; r < rows; ++r) PALLASIM_VLOOP(l, width) out[l] = Op::template f<T>(out[l], x[r * stride + l]);
   }
 }
 

@@ -39,12 +39,16 @@ T identity(Fold f, DType d) {
     if (f == Fold::Sum || f == Fold::Or || f == Fold::Xor) return T{0};
     if constexpr (std::is_floating_point_v<T>) {
       T top = std::numeric_limits<T>::infinity();
-      with_narrow_float(d, [&](auto t) { top = quantize<Format<decltype(t)::value>>(static_cast<float>(top), Format<decltype(t)::value>::kKind != Kind::Ieee); });
+      with_narrow_float(d, [&](auto t) {
+        top = quantize<Format<decltype(t)::value>>(static_cast<float>(top),
+                                                   Format<decltype(t)::value>::kKind != Kind::Ieee);
+      });
       return f == Fold::Max ? -top : top;
     } else {
       if (d == DType::Bool) return f == Fold::Max ? 0 : 1;
       if (f == Fold::And) return static_cast<T>(~T{0});
-      const T hi = static_cast<T>(class_of(d) == DTypeClass::Int ? (uint64_t{1} << (bits_of(d) - 1)) - 1 : ~uint64_t{0} >> (64 - bits_of(d)));
+      const T hi = static_cast<T>(class_of(d) == DTypeClass::Int ? (uint64_t{1} << (bits_of(d) - 1)) - 1
+                                                                 : ~uint64_t{0} >> (64 - bits_of(d)));
       return f == Fold::Min ? hi : class_of(d) == DTypeClass::Int ? static_cast<T>(-hi - 1) : T{0};
     }
   }
@@ -70,7 +74,8 @@ void reduce_one(void* dst, const void* src, int64_t outer, int64_t rows, int64_t
     for (int64_t j = 0; j < inner; ++j) {
       std::vector<T> x(static_cast<size_t>(rows)), blocks;
       for (int64_t r = 0; r < rows; ++r)
-        load_fn(D)(&x[static_cast<size_t>(r)], static_cast<const char*>(src) + ((o * rows + r) * inner + j) * bytes_of(D), 1, 1);
+        load_fn(D)(&x[static_cast<size_t>(r)],
+                   static_cast<const char*>(src) + ((o * rows + r) * inner + j) * bytes_of(D), 1, 1);
       const int64_t block = inner == 1 ? 4096 : 64, lanes = inner == 1 ? 64 : 1;
       for (int64_t at = 0; at == 0 || at < rows; at += block) {
         std::vector<T> lane(static_cast<size_t>(lanes), id);
@@ -120,7 +125,8 @@ T lse_step(T& m, T& s, T x) {
 }
 
 template <DType D, Fold F>
-void scan_one(void* dst, const void* src, int64_t outer, int64_t rows, int64_t inner, bool reverse, const Semantics& sem) {
+void scan_one(void* dst, const void* src, int64_t outer, int64_t rows, int64_t inner, bool reverse,
+              const Semantics& sem) {
   using T = Reg<D>;
   for (int64_t o = 0; o < outer; ++o) {
     for (int64_t j = 0; j < inner; ++j) {
@@ -151,10 +157,10 @@ void scan_one(void* dst, const void* src, int64_t outer, int64_t rows, int64_t i
 template <template <DType> class Entry, class Fn>
 Fn for_dtype(DType d) {
   switch (d) {
-#define X(e, t, c, b)                                                                              \
-  case DType::e:                                                                                   \
-    if constexpr (DTypeClass::c != DTypeClass::Key && DTypeClass::c != DTypeClass::Sync)           \
-      return Entry<DType::e>::get();                                                               \
+#define X(e, t, c, b)                                                                    \
+  case DType::e:                                                                         \
+    if constexpr (DTypeClass::c != DTypeClass::Key && DTypeClass::c != DTypeClass::Sync) \
+      return Entry<DType::e>::get();                                                     \
     else return nullptr;
     PALLASIM_DTYPES(X)
 #undef X
@@ -162,8 +168,10 @@ Fn for_dtype(DType d) {
   return nullptr;
 }
 
-template <Fold F> struct Of {
-  template <DType D> struct Reduce {
+template <Fold F>
+struct Of {
+  template <DType D>
+  struct Reduce {
     static ReduceFn get() {
       constexpr DTypeClass k = class_of(D);
       constexpr bool arith = F == Fold::Sum || F == Fold::Prod, order = F == Fold::Max || F == Fold::Min;
@@ -173,7 +181,8 @@ template <Fold F> struct Of {
       else return nullptr;
     }
   };
-  template <DType D> struct Scan {
+  template <DType D>
+  struct Scan {
     static CumulativeFn get() {
       constexpr DTypeClass k = class_of(D);
       constexpr bool order = F == Fold::Max || F == Fold::Min;
@@ -185,8 +194,10 @@ template <Fold F> struct Of {
     }
   };
 };
-template <bool Max> struct Arg {
-  template <DType D> struct Entry {
+template <bool Max>
+struct Arg {
+  template <DType D>
+  struct Entry {
     static ArgReduceFn get() {
       if constexpr (class_of(D) != DTypeClass::Complex) return arg_one<D, Max>;
       else return nullptr;

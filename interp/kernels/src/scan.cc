@@ -5,8 +5,10 @@
 namespace pallasim::interp::PALLASIM_KNS {
 namespace {
 
-template <bool Max> struct Best {
-  template <class T> static bool better(T x, T best) {
+template <bool Max>
+struct Best {
+  template <class T>
+  static bool better(T x, T best) {
     const bool nan = (x != x) & (best == best);
     return (best == best) & ((Max ? x > best : x < best) | nan);
   }
@@ -15,7 +17,8 @@ template <bool Max> struct Best {
 };
 
 template <class T, bool Max>
-[[gnu::noinline]] void arg_reduce(DType d, void* dst, DType index, const void* src, int64_t outer, int64_t rows, int64_t inner) {
+[[gnu::noinline]] void arg_reduce(DType d, void* dst, DType index, const void* src, int64_t outer, int64_t rows,
+                                  int64_t inner) {
   using B = Best<Max>;
   using I = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
   const LoadFn load = load_fn(d);
@@ -42,8 +45,10 @@ template <class T, bool Max>
         const T top = fold_lanes<T, typename B::Op>(x, n, x[0]);
         if (at != 0 && !B::better(top, best)) continue;
         int64_t i = 0;
-        if (top != top) while (x[i] == x[i]) ++i;
-        else while (x[i] != top) ++i;
+        if (top != top)
+          while (x[i] == x[i]) ++i;
+        else
+          while (x[i] != top) ++i;
         best = top, where = at + i;
       }
       found[o % kLanes] = where;
@@ -94,8 +99,14 @@ template <class T>
 struct RunningLse {  // log of the sum of exponentials: the largest element and the sum relative to it
   T m, s;
   static RunningLse start() { return {-std::numeric_limits<T>::infinity(), 0}; }
-  static T exp_(T x) { if constexpr (sizeof(T) == 4) return m32::exp(x); else return m64::exp(x); }
-  static T log_(T x) { if constexpr (sizeof(T) == 4) return m32::log(x); else return m64::log(x); }
+  static T exp_(T x) {
+    if constexpr (sizeof(T) == 4) return m32::exp(x);
+    else return m64::exp(x);
+  }
+  static T log_(T x) {
+    if constexpr (sizeof(T) == 4) return m32::log(x);
+    else return m64::log(x);
+  }
   T step(T x) {
     const T top = MaxNan::f(m, x);
     const T a = m == top ? T{0} : m - top, b = x == top ? T{0} : x - top;
@@ -106,7 +117,8 @@ struct RunningLse {  // log of the sum of exponentials: the largest element and 
 };
 
 template <class T, class State>
-[[gnu::noinline]] void scan(DType d, void* dst, const void* src, int64_t outer, int64_t rows, int64_t inner, bool reverse, const Semantics& sem) {
+[[gnu::noinline]] void scan(DType d, void* dst, const void* src, int64_t outer, int64_t rows, int64_t inner,
+                            bool reverse, const Semantics& sem) {
   const LoadFn load = load_fn(d);
   const StoreFn store = store_fn(d);
   const int64_t esize = bytes_of(d);
@@ -120,8 +132,10 @@ template <class T, class State>
         const int64_t n = rows - done < kStrip ? rows - done : kStrip;
         const int64_t at = (o * rows + (reverse ? rows - done - n : done)) * esize;
         load(x, in + at, n, 1);
-        if (reverse) for (int64_t i = n; i-- > 0;) x[i] = state.step(x[i]);
-        else for (int64_t i = 0; i < n; ++i) x[i] = state.step(x[i]);
+        if (reverse)
+          for (int64_t i = n; i-- > 0;) x[i] = state.step(x[i]);
+        else
+          for (int64_t i = 0; i < n; ++i) x[i] = state.step(x[i]);
         round_register(d, x, n, sem);
         store(out + at, x, n, 1);
       }
@@ -145,7 +159,8 @@ template <class T, class State>
 }
 
 template <DType D, OpCode O>
-void scan_entry(void* dst, const void* src, int64_t outer, int64_t rows, int64_t inner, bool reverse, const Semantics& sem) {
+void scan_entry(void* dst, const void* src, int64_t outer, int64_t rows, int64_t inner, bool reverse,
+                const Semantics& sem) {
   using T = Reg<D>;
   auto run = [&]<class S>(S*) { scan<T, S>(D, dst, src, outer, rows, inner, reverse, sem); };
   if constexpr (O == OpCode::cumsum) {
@@ -157,7 +172,8 @@ void scan_entry(void* dst, const void* src, int64_t outer, int64_t rows, int64_t
   } else {
     constexpr bool max = O == OpCode::cummax;
     constexpr int number = std::is_floating_point_v<T> ? 4 : max ? 2 : 3;
-    if (sem.nan_propagates_in_minmax) run(static_cast<Running<T, std::conditional_t<max, MaxNan, MinNan>, max ? 2 : 3>*>(nullptr));
+    if (sem.nan_propagates_in_minmax)
+      run(static_cast<Running<T, std::conditional_t<max, MaxNan, MinNan>, max ? 2 : 3>*>(nullptr));
     else run(static_cast<Running<T, std::conditional_t<max, MaxNum, MinNum>, number>*>(nullptr));
   }
 }
@@ -165,15 +181,15 @@ void scan_entry(void* dst, const void* src, int64_t outer, int64_t rows, int64_t
 template <OpCode O>
 CumulativeFn scan_for(DType d) {
   switch (d) {
-#define X(e, t, c, b)                                                                                  \
-  case DType::e: {                                                                                     \
-    constexpr DTypeClass k = DTypeClass::c;                                                            \
-    constexpr bool order = O == OpCode::cummax || O == OpCode::cummin;                                 \
-    if constexpr (O == OpCode::cumlogsumexp ? k == DTypeClass::Float                                   \
-                                            : k == DTypeClass::Float || k == DTypeClass::Int ||        \
+#define X(e, t, c, b)                                                                                            \
+  case DType::e: {                                                                                               \
+    constexpr DTypeClass k = DTypeClass::c;                                                                      \
+    constexpr bool order = O == OpCode::cummax || O == OpCode::cummin;                                           \
+    if constexpr (O == OpCode::cumlogsumexp ? k == DTypeClass::Float                                             \
+                                            : k == DTypeClass::Float || k == DTypeClass::Int ||                  \
                                                   k == DTypeClass::UInt || (k == DTypeClass::Complex && !order)) \
-      return scan_entry<DType::e, O>;                                                                  \
-    else return nullptr;                                                                               \
+      return scan_entry<DType::e, O>;                                                                            \
+    else return nullptr;                                                                                         \
   }
     PALLASIM_DTYPES(X)
 #undef X
@@ -186,11 +202,11 @@ CumulativeFn scan_for(DType d) {
 ArgReduceFn arg_reduce_fn(OpCode op, DType d) {
   if (op != OpCode::argmax && op != OpCode::argmin) return nullptr;
   switch (d) {
-#define X(e, t, c, b)                                                                                                \
-  case DType::e:                                                                                                     \
-    if constexpr (DTypeClass::c == DTypeClass::Float || DTypeClass::c == DTypeClass::Int ||                          \
-                  DTypeClass::c == DTypeClass::UInt || DTypeClass::c == DTypeClass::Bool)                            \
-      return op == OpCode::argmax ? arg_entry<DType::e, true> : arg_entry<DType::e, false>;                          \
+#define X(e, t, c, b)                                                                       \
+  case DType::e:                                                                            \
+    if constexpr (DTypeClass::c == DTypeClass::Float || DTypeClass::c == DTypeClass::Int || \
+                  DTypeClass::c == DTypeClass::UInt || DTypeClass::c == DTypeClass::Bool)   \
+      return op == OpCode::argmax ? arg_entry<DType::e, true> : arg_entry<DType::e, false>; \
     else return nullptr;
     PALLASIM_DTYPES(X)
 #undef X

@@ -37,7 +37,8 @@ inline void edge(int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const
                  bool accumulate) {
   for (int64_t i = 0; i < m; ++i) {
     T* row = c + i * ldc;
-    if (!accumulate) for (int64_t j = 0; j < n; ++j) row[j] = T{0};
+    if (!accumulate)
+      for (int64_t j = 0; j < n; ++j) row[j] = T{0};
     for (int64_t p = 0; p < k; ++p) {
       const T v = a[i * lda + p];
       const T* bp = b + p * ldb;
@@ -48,19 +49,21 @@ inline void edge(int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const
 
 // Columns from j as far as whole panels go; returns where they end.
 template <class T, int Rows, int Vectors>
-int64_t panels(int64_t j, int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, T* c, int64_t ldc,
-               bool accumulate) {
+int64_t panels(int64_t j, int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, T* c,
+               int64_t ldc, bool accumulate) {
   constexpr int kWidth = Vectors * kVectorBytes / sizeof(T);
   for (; j + kWidth <= n; j += kWidth) {
     int64_t i = 0;
-    for (; i + Rows <= m; i += Rows) panel<T, Rows, Vectors>(k, a + i * lda, lda, b + j, ldb, c + i * ldc + j, ldc, accumulate);
+    for (; i + Rows <= m; i += Rows)
+      panel<T, Rows, Vectors>(k, a + i * lda, lda, b + j, ldb, c + i * ldc + j, ldc, accumulate);
     for (; i < m; ++i) panel<T, 1, Vectors>(k, a + i * lda, lda, b + j, ldb, c + i * ldc + j, ldc, accumulate);
   }
   return j;
 }
 
 template <class T>
-void gemm(int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, T* c, int64_t ldc, bool accumulate) {
+void gemm(int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, T* c, int64_t ldc,
+          bool accumulate) {
   int64_t j = panels<T, 4, 2>(0, m, n, k, a, lda, b, ldb, c, ldc, accumulate);
   j = panels<T, 8, 1>(j, m, n, k, a, lda, b, ldb, c, ldc, accumulate);
   if (j < n) edge<T>(m, n - j, k, a, lda, b + j, ldb, c + j, ldc, accumulate);
@@ -99,8 +102,8 @@ void small_gemm_f32(int64_t m, int64_t n, int64_t k, const float* a, int64_t lda
                     int64_t ldc, bool acc) {
   gemm<float>(m, n, k, a, lda, b, ldb, c, ldc, acc);
 }
-void small_gemm_f64(int64_t m, int64_t n, int64_t k, const double* a, int64_t lda, const double* b, int64_t ldb, double* c,
-                    int64_t ldc, bool acc) {
+void small_gemm_f64(int64_t m, int64_t n, int64_t k, const double* a, int64_t lda, const double* b, int64_t ldb,
+                    double* c, int64_t ldc, bool acc) {
   gemm<double>(m, n, k, a, lda, b, ldb, c, ldc, acc);
 }
 void small_gemm_u32(int64_t m, int64_t n, int64_t k, const uint32_t* a, int64_t lda, const uint32_t* b, int64_t ldb,
@@ -114,10 +117,14 @@ void small_gemm_u64(int64_t m, int64_t n, int64_t k, const uint64_t* a, int64_t 
 
 void transpose(void* dst, int64_t dst_row, const void* src, int64_t src_row, int64_t rows, int64_t cols, int size) {
   switch (size) {
-    case 1: return transpose_of(static_cast<uint8_t*>(dst), dst_row, static_cast<const uint8_t*>(src), src_row, rows, cols);
-    case 2: return transpose_of(static_cast<uint16_t*>(dst), dst_row, static_cast<const uint16_t*>(src), src_row, rows, cols);
-    case 4: return transpose_of(static_cast<uint32_t*>(dst), dst_row, static_cast<const uint32_t*>(src), src_row, rows, cols);
-    case 8: return transpose_of(static_cast<uint64_t*>(dst), dst_row, static_cast<const uint64_t*>(src), src_row, rows, cols);
+    case 1:
+      return transpose_of(static_cast<uint8_t*>(dst), dst_row, static_cast<const uint8_t*>(src), src_row, rows, cols);
+    case 2:
+      return transpose_of(static_cast<uint16_t*>(dst), dst_row, static_cast<const uint16_t*>(src), src_row, rows, cols);
+    case 4:
+      return transpose_of(static_cast<uint32_t*>(dst), dst_row, static_cast<const uint32_t*>(src), src_row, rows, cols);
+    case 8:
+      return transpose_of(static_cast<uint64_t*>(dst), dst_row, static_cast<const uint64_t*>(src), src_row, rows, cols);
     case 16: return transpose_of(static_cast<Wide*>(dst), dst_row, static_cast<const Wide*>(src), src_row, rows, cols);
   }
 }

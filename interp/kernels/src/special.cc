@@ -9,7 +9,8 @@ namespace {
 using m64::kInf;
 using m64::kNan;
 using m64::kPi;
-constexpr double kOneMinusEuler = 0x1.b0ee6072093cep-2, kHalfLog2Pi = 0x1.d67f1c864beb5p-1, kLogPi = 0x1.250d048e7a1bdp+0;
+constexpr double kOneMinusEuler = 0x1.b0ee6072093cep-2, kHalfLog2Pi = 0x1.d67f1c864beb5p-1,
+                 kLogPi = 0x1.250d048e7a1bdp+0;
 // (-1)^k (zeta(k) - 1) / k for k = 30 ... 2: log gamma(2 + t) = (1 - euler) t + sum of these t^k.
 constexpr double kZeta[] = {
     0x1.11116e693ed98p-35, -0x1.1a7c26ec2523cp-34, 0x1.24932a337434cp-33, -0x1.2f69a9fabe3e0p-32,
@@ -18,18 +19,19 @@ constexpr double kZeta[] = {
     0x1.c76bbb3f07a4dp-23, -0x1.e2600d93cfd2fp-22, 0x1.0064cdeb22f0fp-20, -0x1.11b2eb7679541p-19,
     0x1.2597a39f34aacp-18, -0x1.3cbc963ce2243p-17, 0x1.580dcee66eb02p-16, -0x1.78de5bd7c81efp-15,
     0x1.a127b0f17d65ap-14, -0x1.d3fd4c76d2fc8p-13, 0x1.0b36af86396e9p-11, -0x1.38ac5c2bf8e08p-10,
-    0x1.7add6eadb6c30p-9, -0x1.e404fc218f5f2p-8, 0x1.51322ac7d8483p-6, -0x1.13e001a557607p-4, 0x1.4a34cc4a60fa6p-2};
-constexpr double kStirling[] = {
-    0x1.6fe96381e0680p-3, -0x1.e4286cb0f5398p-6, 0x1.a41a41a41a41ap-8, -0x1.f6ab0d9993c7dp-10, 0x1.b951e2b18ff23p-11,
-    -0x1.3813813813814p-11, 0x1.a01a01a01a01ap-11, -0x1.6c16c16c16c17p-9, 0x1.5555555555555p-4};
-constexpr double kDigammaTail[] = {
-    -0x1.86e7f9b9fe6e8p+1, 0x1.c5e5e5e5e5e5ep-2, -0x1.5555555555555p-4, 0x1.5995995995996p-6, -0x1.f07c1f07c1f08p-8,
-    0x1.1111111111111p-8, -0x1.0410410410410p-8, 0x1.1111111111111p-7, -0x1.5555555555555p-4};
+    0x1.7add6eadb6c30p-9,  -0x1.e404fc218f5f2p-8,  0x1.51322ac7d8483p-6,  -0x1.13e001a557607p-4,
+    0x1.4a34cc4a60fa6p-2};
+constexpr double kStirling[] = {0x1.6fe96381e0680p-3,   -0x1.e4286cb0f5398p-6, 0x1.a41a41a41a41ap-8,
+                                -0x1.f6ab0d9993c7dp-10, 0x1.b951e2b18ff23p-11, -0x1.3813813813814p-11,
+                                0x1.a01a01a01a01ap-11,  -0x1.6c16c16c16c17p-9, 0x1.5555555555555p-4};
+constexpr double kDigammaTail[] = {-0x1.86e7f9b9fe6e8p+1, 0x1.c5e5e5e5e5e5ep-2,  -0x1.5555555555555p-4,
+                                   0x1.5995995995996p-6,  -0x1.f07c1f07c1f08p-8, 0x1.1111111111111p-8,
+                                   -0x1.0410410410410p-8, 0x1.1111111111111p-7,  -0x1.5555555555555p-4};
 // B(2k) / (2k)!, k = 1 ...
-constexpr double kBernoulli[] = {
-    0x1.5555555555555p-4, -0x1.6c16c16c16c17p-10, 0x1.1566abc011567p-15, -0x1.bbd779334ef0bp-21,
-    0x1.66a8f2bf70ebep-26, -0x1.22805d644267fp-31, 0x1.d6db2c4e09162p-37, -0x1.7da4e1f79955cp-42,
-    0x1.355871d652e9ep-47, -0x1.f57d968caacf1p-53, 0x1.967e1f09c376fp-58, -0x1.497d9033a2b5cp-63};
+constexpr double kBernoulli[] = {0x1.5555555555555p-4,   -0x1.6c16c16c16c17p-10, 0x1.1566abc011567p-15,
+                                 -0x1.bbd779334ef0bp-21, 0x1.66a8f2bf70ebep-26,  -0x1.22805d644267fp-31,
+                                 0x1.d6db2c4e09162p-37,  -0x1.7da4e1f79955cp-42, 0x1.355871d652e9ep-47,
+                                 -0x1.f57d968caacf1p-53, 0x1.967e1f09c376fp-58,  -0x1.497d9033a2b5cp-63};
 
 double sin_pi(double x) {  // x reduced to |r| <= 1/2 exactly
   const double n = std::rint(x), r = x - n;
@@ -205,10 +207,26 @@ double beta(double a, double b, double x) {
   return x < (a + 1) / (a + b + 2) ? front * beta_fraction(a, b, x) / a : 1 - front * beta_fraction(b, a, 1 - x) / b;
 }
 
-template <double (*G)(double)> struct One { template <class T> static T f(T x) { return static_cast<T>(G(x)); } };
-template <double (*G)(double, double)> struct Two { template <class T> static T f(T x, T y) { return static_cast<T>(G(x, y)); } };
-template <double (*G)(double, double, double)> struct Three {
-  template <class T> static T f(T x, T y, T z) { return static_cast<T>(G(x, y, z)); }
+template <double (*G)(double)>
+struct One {
+  template <class T>
+  static T f(T x) {
+    return static_cast<T>(G(x));
+  }
+};
+template <double (*G)(double, double)>
+struct Two {
+  template <class T>
+  static T f(T x, T y) {
+    return static_cast<T>(G(x, y));
+  }
+};
+template <double (*G)(double, double, double)>
+struct Three {
+  template <class T>
+  static T f(T x, T y, T z) {
+    return static_cast<T>(G(x, y, z));
+  }
 };
 
 template <class T>

@@ -8,10 +8,14 @@ namespace {
 using Z = C128;
 
 double sin_any(double x) {
-  return m64::fabs_(x) < m64::kReduceLimit ? m64::sin(x) : m64::fabs_(x) < m64::kInf ? m64::sin_of(m64::reduce_huge(x)) : m64::kNan;
+  return m64::fabs_(x) < m64::kReduceLimit ? m64::sin(x)
+         : m64::fabs_(x) < m64::kInf       ? m64::sin_of(m64::reduce_huge(x))
+                                           : m64::kNan;
 }
 double cos_any(double x) {
-  return m64::fabs_(x) < m64::kReduceLimit ? m64::cos(x) : m64::fabs_(x) < m64::kInf ? m64::cos_of(m64::reduce_huge(x)) : m64::kNan;
+  return m64::fabs_(x) < m64::kReduceLimit ? m64::cos(x)
+         : m64::fabs_(x) < m64::kInf       ? m64::cos_of(m64::reduce_huge(x))
+                                           : m64::kNan;
 }
 double modulus(Z z) {
   const double a = m64::fabs_(z.re), b = m64::fabs_(z.im), hi = a > b ? a : b, lo = a > b ? b : a;
@@ -47,7 +51,8 @@ Z sqrt(Z z) {
 Z sin(Z z) { return {sin_any(z.re) * m64::cosh(z.im), cos_any(z.re) * m64::sinh(z.im)}; }
 Z cos(Z z) { return {cos_any(z.re) * m64::cosh(z.im), -sin_any(z.re) * m64::sinh(z.im)}; }
 Z tanh(Z z) {
-  if (m64::fabs_(z.re) > 20) return {m64::sign_of(1, z.re), 4 * sin_any(z.im) * cos_any(z.im) * m64::exp(-2 * m64::fabs_(z.re))};
+  if (m64::fabs_(z.re) > 20)
+    return {m64::sign_of(1, z.re), 4 * sin_any(z.im) * cos_any(z.im) * m64::exp(-2 * m64::fabs_(z.re))};
   const double d = m64::cosh(2 * z.re) + cos_any(2 * z.im);
   return {m64::sinh(2 * z.re) / d, sin_any(2 * z.im) / d};
 }
@@ -86,7 +91,8 @@ Z pow(Z z, Z w) {
   return exp(log(z) * w);
 }
 
-// Inverse functions after Kahan ("Branch cuts for complex elementary functions"): products of square roots keep the cuts.
+// Inverse functions after Kahan ("Branch cuts for complex elementary functions"): products of square roots keep the
+// cuts.
 Z times(Z a, Z b) { return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re}; }
 Z conjugate(Z z) { return {z.re, -z.im}; }
 Z plus_i(Z z) { return {-z.im, z.re}; }   // i z
@@ -116,32 +122,94 @@ Z atan2(Z y, Z x) {  // -i log((x + i y) / sqrt(x^2 + y^2))
 Z exp2(Z z) { return exp(Z{z.re * 0x1.62e42fefa39efp-1, z.im * 0x1.62e42fefa39efp-1}); }
 Z reciprocal(Z z) { return quotient({1, 0}, z); }
 
-template <Z (*G)(Z)> struct Via {
-  template <class C> static C f(C x) {
+template <Z (*G)(Z)>
+struct Via {
+  template <class C>
+  static C f(C x) {
     const Z r = G({x.re, x.im});
     return {static_cast<decltype(x.re)>(r.re), static_cast<decltype(x.re)>(r.im)};
   }
 };
-template <Z (*G)(Z, Z)> struct Via2 {
-  template <class C> static C f(C x, C y) {
+template <Z (*G)(Z, Z)>
+struct Via2 {
+  template <class C>
+  static C f(C x, C y) {
     const Z r = G({x.re, x.im}, {y.re, y.im});
     return {static_cast<decltype(x.re)>(r.re), static_cast<decltype(x.re)>(r.im)};
   }
 };
-struct Add { template <class C> static C f(C a, C b) { return a + b; } };
-struct Sub { template <class C> static C f(C a, C b) { return a - b; } };
-struct Mul { template <class C> static C f(C a, C b) { return a * b; } };
-struct Neg { template <class C> static C f(C a) { return {-a.re, -a.im}; } };
-struct Conj { template <class C> static C f(C a) { return {a.re, -a.im}; } };
-struct Square { template <class C> static C f(C a) { return a * a; } };
-struct CxEq { template <class C> static uint8_t f(C a, C b) { return a.re == b.re && a.im == b.im; } };
-struct CxNe { template <class C> static uint8_t f(C a, C b) { return a.re != b.re || a.im != b.im; } };
+struct Add {
+  template <class C>
+  static C f(C a, C b) {
+    return a + b;
+  }
+};
+struct Sub {
+  template <class C>
+  static C f(C a, C b) {
+    return a - b;
+  }
+};
+struct Mul {
+  template <class C>
+  static C f(C a, C b) {
+    return a * b;
+  }
+};
+struct Neg {
+  template <class C>
+  static C f(C a) {
+    return {-a.re, -a.im};
+  }
+};
+struct Conj {
+  template <class C>
+  static C f(C a) {
+    return {a.re, -a.im};
+  }
+};
+struct Square {
+  template <class C>
+  static C f(C a) {
+    return a * a;
+  }
+};
+struct CxEq {
+  template <class C>
+  static uint8_t f(C a, C b) {
+    return a.re == b.re && a.im == b.im;
+  }
+};
+struct CxNe {
+  template <class C>
+  static uint8_t f(C a, C b) {
+    return a.re != b.re || a.im != b.im;
+  }
+};
 
 // By the real part, then by the imaginary one; comparisons with NaN choose the second, as XLA's.
-template <class C> bool less(C a, C b) { return a.re == b.re ? a.im < b.im : a.re < b.re; }
-struct CxMax { template <class C> static C f(C a, C b) { return less(b, a) ? a : b; } };
-struct CxMin { template <class C> static C f(C a, C b) { return less(a, b) ? a : b; } };
-struct CxClamp { template <class C> static C f(C lo, C x, C hi) { return CxMin::f(CxMax::f(lo, x), hi); } };
+template <class C>
+bool less(C a, C b) {
+  return a.re == b.re ? a.im < b.im : a.re < b.re;
+}
+struct CxMax {
+  template <class C>
+  static C f(C a, C b) {
+    return less(b, a) ? a : b;
+  }
+};
+struct CxMin {
+  template <class C>
+  static C f(C a, C b) {
+    return less(a, b) ? a : b;
+  }
+};
+struct CxClamp {
+  template <class C>
+  static C f(C lo, C x, C hi) {
+    return CxMin::f(CxMax::f(lo, x), hi);
+  }
+};
 
 template <class P>
 void part(void* dst, const void* a, const void*, const void*, int64_t n, const StripParams&, bool imaginary) {
@@ -204,11 +272,13 @@ StripFn complex_strip(OpCode op) {
     case OpCode::eq: return binary<CxEq, uint8_t, C, false>;
     case OpCode::ne: return binary<CxNe, uint8_t, C, false>;
     case OpCode::integer_pow: return integer_pow<P>;
-#define X(name) case OpCode::name: return unary<Via<name>, C, C, false>;
-    X(exp) X(log) X(log2) X(sqrt) X(rsqrt) X(sin) X(cos) X(tan) X(sinh) X(cosh) X(tanh) X(logistic) X(expm1) X(log1p) X(sign)
-    X(exp2) X(asin) X(acos) X(atan) X(asinh) X(acosh) X(atanh) X(reciprocal)
+#define X(name) \
+  case OpCode::name: return unary<Via<name>, C, C, false>;
+      X(exp)
+      X(log) X(log2) X(sqrt) X(rsqrt) X(sin) X(cos) X(tan) X(sinh) X(cosh) X(tanh) X(logistic) X(expm1) X(log1p) X(sign)
+          X(exp2) X(asin) X(acos) X(atan) X(asinh) X(acosh) X(atanh) X(reciprocal)
 #undef X
-    default: return nullptr;
+              default : return nullptr;
   }
 }
 

@@ -6,65 +6,183 @@
 namespace pallasim::interp::PALLASIM_KNS {
 namespace {
 
-template <class T> struct FloatTraits;
-template <> struct FloatTraits<float> {
+template <class T>
+struct FloatTraits;
+template <>
+struct FloatTraits<float> {
   using U = uint32_t;
   using I = int32_t;
   static constexpr U kSign = 0x80000000u, kInf = 0x7f800000u;
   static constexpr int kMantissa = 23, kBias = 127, kExponent = 8;
 };
-template <> struct FloatTraits<double> {
+template <>
+struct FloatTraits<double> {
   using U = uint64_t;
   using I = int64_t;
   static constexpr U kSign = uint64_t{1} << 63, kInf = uint64_t{0x7ff} << 52;
   static constexpr int kMantissa = 52, kBias = 1023, kExponent = 11;
 };
-template <class T> using UOf = typename FloatTraits<T>::U;
-template <class T> using IOf = typename FloatTraits<T>::I;
-template <class T> inline T from_u(UOf<T> u) { return std::bit_cast<T>(u); }
-template <class T> inline UOf<T> to_u(T x) { return std::bit_cast<UOf<T>>(x); }
+template <class T>
+using UOf = typename FloatTraits<T>::U;
+template <class T>
+using IOf = typename FloatTraits<T>::I;
+template <class T>
+inline T from_u(UOf<T> u) {
+  return std::bit_cast<T>(u);
+}
+template <class T>
+inline UOf<T> to_u(T x) {
+  return std::bit_cast<UOf<T>>(x);
+}
 
-struct Add { template <class T> static T f(T a, T b) { return a + b; } };
-struct Sub { template <class T> static T f(T a, T b) { return a - b; } };
-struct Mul { template <class T> static T f(T a, T b) { return a * b; } };
-struct Div { template <class T> static T f(T a, T b) { return a / b; } };
-struct Rem { template <class T> static T f(T a, T b) { return std::fmod(a, b); } };
-struct Abs { template <class T> static T f(T a) { return from_u<T>(to_u(a) & ~FloatTraits<T>::kSign); } };
-struct Neg { template <class T> static T f(T a) { return from_u<T>(to_u(a) ^ FloatTraits<T>::kSign); } };
-struct Square { template <class T> static T f(T a) { return a * a; } };
-struct Sqrt { template <class T> static T f(T a) { return std::sqrt(a); } };
-struct Rsqrt { template <class T> static T f(T a) { return T(1) / std::sqrt(a); } };
-struct Reciprocal { template <class T> static T f(T a) { return T(1) / a; } };
-struct Ceil { template <class T> static T f(T a) { return std::ceil(a); } };
-struct Floor { template <class T> static T f(T a) { return std::floor(a); } };
-struct RoundEven { template <class T> static T f(T a) { return std::rint(a); } };
+struct Add {
+  template <class T>
+  static T f(T a, T b) {
+    return a + b;
+  }
+};
+struct Sub {
+  template <class T>
+  static T f(T a, T b) {
+    return a - b;
+  }
+};
+struct Mul {
+  template <class T>
+  static T f(T a, T b) {
+    return a * b;
+  }
+};
+struct Div {
+  template <class T>
+  static T f(T a, T b) {
+    return a / b;
+  }
+};
+struct Rem {
+  template <class T>
+  static T f(T a, T b) {
+    return std::fmod(a, b);
+  }
+};
+struct Abs {
+  template <class T>
+  static T f(T a) {
+    return from_u<T>(to_u(a) & ~FloatTraits<T>::kSign);
+  }
+};
+struct Neg {
+  template <class T>
+  static T f(T a) {
+    return from_u<T>(to_u(a) ^ FloatTraits<T>::kSign);
+  }
+};
+struct Square {
+  template <class T>
+  static T f(T a) {
+    return a * a;
+  }
+};
+struct Sqrt {
+  template <class T>
+  static T f(T a) {
+    return std::sqrt(a);
+  }
+};
+struct Rsqrt {
+  template <class T>
+  static T f(T a) {
+    return T(1) / std::sqrt(a);
+  }
+};
+struct Reciprocal {
+  template <class T>
+  static T f(T a) {
+    return T(1) / a;
+  }
+};
+struct Ceil {
+  template <class T>
+  static T f(T a) {
+    return std::ceil(a);
+  }
+};
+struct Floor {
+  template <class T>
+  static T f(T a) {
+    return std::floor(a);
+  }
+};
+struct RoundEven {
+  template <class T>
+  static T f(T a) {
+    return std::rint(a);
+  }
+};
 struct RoundAway {
   // trunc(x + sign(x) * (0.5 - half an ulp of it)): 0.49999997 must not reach 1.
-  template <class T> static T f(T a) {
+  template <class T>
+  static T f(T a) {
     const T half = from_u<T>(to_u(T(0.5)) - 1);
     const T r = std::trunc(a + from_u<T>(to_u(half) | (to_u(a) & FloatTraits<T>::kSign)));
     return from_u<T>((to_u(r) & ~FloatTraits<T>::kSign) | (to_u(a) & FloatTraits<T>::kSign));
   }
 };
-struct IsFinite { template <class T> static uint8_t f(T a) { return (to_u(a) & ~FloatTraits<T>::kSign) < FloatTraits<T>::kInf; } };
-struct SignNan { template <class T> static T f(T a) { return a > 0 ? T(1) : a < 0 ? T(-1) : a; } };
-struct SignOne { template <class T> static T f(T a) { return a > 0 || a != a ? T(1) : a < 0 ? T(-1) : a; } };
+struct IsFinite {
+  template <class T>
+  static uint8_t f(T a) {
+    return (to_u(a) & ~FloatTraits<T>::kSign) < FloatTraits<T>::kInf;
+  }
+};
+struct SignNan {
+  template <class T>
+  static T f(T a) {
+    return a > 0 ? T(1) : a < 0 ? T(-1) : a;
+  }
+};
+struct SignOne {
+  template <class T>
+  static T f(T a) {
+    return a > 0 || a != a ? T(1) : a < 0 ? T(-1) : a;
+  }
+};
 struct CopySign {
-  template <class T> static T f(T a, T b) {
+  template <class T>
+  static T f(T a, T b) {
     return from_u<T>((to_u(a) & ~FloatTraits<T>::kSign) | (to_u(b) & FloatTraits<T>::kSign));
   }
 };
 struct ClampX {  // NaN of x stays, NaN bounds do not bind
-  template <class T> static T f(T lo, T x, T hi) { T m = lo > x ? lo : x; return hi < m ? hi : m; }
+  template <class T>
+  static T f(T lo, T x, T hi) {
+    T m = lo > x ? lo : x;
+    return hi < m ? hi : m;
+  }
 };
 // The bits as an integer that orders as the total order does.
-template <class T> inline IOf<T> total(T x) {
+template <class T>
+inline IOf<T> total(T x) {
   const auto i = std::bit_cast<IOf<T>>(x);
   return i ^ ((i >> (sizeof(T) * 8 - 1)) & static_cast<IOf<T>>(~FloatTraits<T>::kSign));
 }
-struct EqTotal { template <class T> static uint8_t f(T a, T b) { return total(a) == total(b); } };
-struct LtTotal { template <class T> static uint8_t f(T a, T b) { return total(a) < total(b); } };
-struct LeTotal { template <class T> static uint8_t f(T a, T b) { return total(a) <= total(b); } };
+struct EqTotal {
+  template <class T>
+  static uint8_t f(T a, T b) {
+    return total(a) == total(b);
+  }
+};
+struct LtTotal {
+  template <class T>
+  static uint8_t f(T a, T b) {
+    return total(a) < total(b);
+  }
+};
+struct LeTotal {
+  template <class T>
+  static uint8_t f(T a, T b) {
+    return total(a) <= total(b);
+  }
+};
 
 template <class T>
 void integer_pow(void* dst, const void* a, const void*, const void*, int64_t n, const StripParams& p) {
@@ -93,8 +211,8 @@ inline int exponent_bits(DType d, int of_register) {
   return e;
 }
 
-// imm = exponent bits << 8 | mantissa bits, of an IEEE-like format; values below its normal range become zero, unless it has
-// the exponents of the type itself.
+// imm = exponent bits << 8 | mantissa bits, of an IEEE-like format; values below its normal range become zero, unless
+// it has the exponents of the type itself.
 template <class T>
 void reduce_precision(void* dst, const void* a, const void*, const void*, int64_t n, const StripParams& p) {
   using Tr = FloatTraits<T>;
@@ -117,14 +235,20 @@ void reduce_precision(void* dst, const void* a, const void*, const void*, int64_
   finish(dst, n, p);
 }
 
-template <class T> inline T next_after(T x, T y) {
+template <class T>
+inline T next_after(T x, T y) {
   const UOf<T> ux = to_u(x), sign = ux & FloatTraits<T>::kSign;
   const bool away = (x < y) == (sign == 0);
   UOf<T> r = (ux ^ sign) == 0 ? (UOf<T>{1} | (to_u(y) & FloatTraits<T>::kSign)) : away ? ux + 1 : ux - 1;
   r = x == y ? to_u(y) : r;
   return x != x || y != y ? x + y : from_u<T>(r);
 }
-struct NextAfter { template <class T> static T f(T a, T b) { return next_after(a, b); } };
+struct NextAfter {
+  template <class T>
+  static T f(T a, T b) {
+    return next_after(a, b);
+  }
+};
 
 // The strip of one operation; `Narrow` handles nextafter of the types that share the f32 register.
 template <class T>

@@ -7,37 +7,107 @@
 namespace pallasim::interp::PALLASIM_KNS {
 namespace {
 
-template <class T> using U = std::make_unsigned_t<T>;
+template <class T>
+using U = std::make_unsigned_t<T>;
 
-struct Add { template <class T> static T f(T a, T b) { return a + b; } };
-struct Sub { template <class T> static T f(T a, T b) { return a - b; } };
-struct Mul { template <class T> static T f(T a, T b) { return a * b; } };
-struct And { template <class T> static T f(T a, T b) { return a & b; } };
-struct Or { template <class T> static T f(T a, T b) { return a | b; } };
-struct Xor { template <class T> static T f(T a, T b) { return a ^ b; } };
-struct Not { template <class T> static T f(T a) { return ~a; } };
-struct NotBool { template <class T> static T f(T a) { return a ^ 1; } };
-struct Neg { template <class T> static T f(T a) { return 0 - a; } };
-struct Abs { template <class T> static T f(T a) { return a < 0 ? 0 - a : a; } };
-struct Sign { template <class T> static T f(T a) { return (a > 0) - (a < 0); } };
-struct Square { template <class T> static T f(T a) { return a * a; } };
-struct Identity { template <class T> static T f(T a) { return a; } };
+struct Add {
+  template <class T>
+  static T f(T a, T b) {
+    return a + b;
+  }
+};
+struct Sub {
+  template <class T>
+  static T f(T a, T b) {
+    return a - b;
+  }
+};
+struct Mul {
+  template <class T>
+  static T f(T a, T b) {
+    return a * b;
+  }
+};
+struct And {
+  template <class T>
+  static T f(T a, T b) {
+    return a & b;
+  }
+};
+struct Or {
+  template <class T>
+  static T f(T a, T b) {
+    return a | b;
+  }
+};
+struct Xor {
+  template <class T>
+  static T f(T a, T b) {
+    return a ^ b;
+  }
+};
+struct Not {
+  template <class T>
+  static T f(T a) {
+    return ~a;
+  }
+};
+struct NotBool {
+  template <class T>
+  static T f(T a) {
+    return a ^ 1;
+  }
+};
+struct Neg {
+  template <class T>
+  static T f(T a) {
+    return 0 - a;
+  }
+};
+struct Abs {
+  template <class T>
+  static T f(T a) {
+    return a < 0 ? 0 - a : a;
+  }
+};
+struct Sign {
+  template <class T>
+  static T f(T a) {
+    return (a > 0) - (a < 0);
+  }
+};
+struct Square {
+  template <class T>
+  static T f(T a) {
+    return a * a;
+  }
+};
+struct Identity {
+  template <class T>
+  static T f(T a) {
+    return a;
+  }
+};
 
 // x / 0 = -1, INT_MIN / -1 = INT_MIN: neither reaches the machine's division. 32-bit quotients are exact in f64, which
 // vectorises.
-template <class T> inline T quotient(T a, T b) {
+template <class T>
+inline T quotient(T a, T b) {
   if constexpr (sizeof(T) == 4) return static_cast<T>(static_cast<double>(a) / static_cast<double>(b));
   else return a / b;
 }
 struct Div {
-  template <class T> static T f(T a, T b) {
+  template <class T>
+  static T f(T a, T b) {
     const bool minus_one = std::is_signed_v<T> && b == static_cast<T>(-1);
     const T q = quotient<T>(a, (b == 0) | minus_one ? T{1} : b);
     return b == 0 ? static_cast<T>(-1) : minus_one ? static_cast<T>(0 - a) : q;
   }
 };
-template <bool ZeroIsX> struct Rem {
-  template <class T> static T f(T a, T b) {
+template <bool ZeroIsX>
+struct Rem {
+  template <class T>
+  static T f(T a, T b) {
     const bool minus_one = std::is_signed_v<T> && b == static_cast<T>(-1);
     const T safe = (b == 0) | minus_one ? T{1} : b;
     const T r = a - quotient<T>(a, safe) * safe;  // 0 for b = -1
@@ -47,7 +117,8 @@ template <bool ZeroIsX> struct Rem {
 
 // x^y, y a vector; a negative y truncates 1/x^|y|.
 struct Pow {
-  template <class T> static T f(T x, T y) {
+  template <class T>
+  static T f(T x, T y) {
     if (std::is_signed_v<T> && y < 0) return x == 1 ? T{1} : x == static_cast<T>(-1) ? (y & 1 ? x : T{1}) : T{0};
     T r = 1;
     for (U<T> e = static_cast<U<T>>(y); e; e >>= 1, x = x * x)
@@ -76,7 +147,8 @@ void by_width(void* dst, const void* a, const void* b, const void*, int64_t n, c
   auto* d = static_cast<T*>(dst);
   auto* x = static_cast<const T*>(a);
   auto* y = static_cast<const T*>(b);
-  const int width = bits_of(p.dtype) < static_cast<int>(sizeof(T) * 8) ? bits_of(p.dtype) : static_cast<int>(sizeof(T) * 8);
+  const int width =
+      bits_of(p.dtype) < static_cast<int>(sizeof(T) * 8) ? bits_of(p.dtype) : static_cast<int>(sizeof(T) * 8);
   const int spare = static_cast<int>(sizeof(T) * 8) - width;
   const U<T> mask = ~U<T>{0} >> spare;
   PALLASIM_VLOOP(i, n) d[i] = G::f(x[i], y[i], width, spare, mask);
@@ -87,19 +159,22 @@ void by_width1(void* dst, const void* a, const void*, const void* c, int64_t n, 
   by_width<G, T>(dst, a, a, c, n, p);
 }
 struct ShiftLeft {
-  template <class T> static T f(T a, T b, int w, int, U<T> mask) {
+  template <class T>
+  static T f(T a, T b, int w, int, U<T> mask) {
     const U<T> s = static_cast<U<T>>(b) & mask;
     return s < static_cast<U<T>>(w) ? static_cast<T>(static_cast<U<T>>(a) << (s & (sizeof(T) * 8 - 1))) : T{0};
   }
 };
 struct ShiftRightLogical {
-  template <class T> static T f(T a, T b, int w, int, U<T> mask) {
+  template <class T>
+  static T f(T a, T b, int w, int, U<T> mask) {
     const U<T> s = static_cast<U<T>>(b) & mask;
     return s < static_cast<U<T>>(w) ? static_cast<T>((static_cast<U<T>>(a) & mask) >> (s & (sizeof(T) * 8 - 1))) : T{0};
   }
 };
 struct ShiftRightArithmetic {
-  template <class T> static T f(T a, T b, int w, int spare, U<T> mask) {
+  template <class T>
+  static T f(T a, T b, int w, int spare, U<T> mask) {
     using I = std::make_signed_t<T>;
     const U<T> s = static_cast<U<T>>(b) & mask, top = static_cast<U<T>>(w) - 1;
     const I v = static_cast<I>(static_cast<U<T>>(a) << spare) >> spare;  // unsigned types shift their bits as signed
@@ -107,14 +182,16 @@ struct ShiftRightArithmetic {
   }
 };
 struct Clz {
-  template <class T> static T f(T a, T, int w, int spare, U<T> mask) {
+  template <class T>
+  static T f(T a, T, int w, int spare, U<T> mask) {
     const U<T> v = static_cast<U<T>>(a) & mask;
     if constexpr (sizeof(T) == 4) return v == 0 ? w : __builtin_clz(v | (v == 0)) - spare;
     else return v == 0 ? w : __builtin_clzll(v | (v == 0)) - spare;
   }
 };
 struct PopulationCount {
-  template <class T> static T f(T a, T, int, int, U<T> mask) {
+  template <class T>
+  static T f(T a, T, int, int, U<T> mask) {
     U<T> v = static_cast<U<T>>(a) & mask;
     constexpr U<T> k1 = static_cast<U<T>>(0x5555555555555555), k2 = static_cast<U<T>>(0x3333333333333333),
                    k4 = static_cast<U<T>>(0x0f0f0f0f0f0f0f0f), k8 = static_cast<U<T>>(0x0101010101010101);
@@ -125,7 +202,8 @@ struct PopulationCount {
   }
 };
 struct MulHi {
-  template <class T> static T f(T a, T b, int w, int, U<T>) {
+  template <class T>
+  static T f(T a, T b, int w, int, U<T>) {
     if constexpr (sizeof(T) == 8) {
       using W = std::conditional_t<std::is_signed_v<T>, __int128, unsigned __int128>;
       return static_cast<T>((static_cast<W>(a) * static_cast<W>(b)) >> 64);
@@ -163,10 +241,13 @@ StripFn int_strip(OpCode op) {
     case OpCode::clz: return by_width1<Clz, T>;
     case OpCode::population_count: return by_width1<PopulationCount, T>;
     case OpCode::mulhi: return by_width<MulHi, T>;
-    case OpCode::eq: case OpCode::eq_total: return binary<Eq, uint8_t, T, false>;
+    case OpCode::eq:
+    case OpCode::eq_total: return binary<Eq, uint8_t, T, false>;
     case OpCode::ne: return binary<Ne, uint8_t, T, false>;
-    case OpCode::lt: case OpCode::lt_total: return binary<Lt, uint8_t, T, false>;
-    case OpCode::le: case OpCode::le_total: return binary<Le, uint8_t, T, false>;
+    case OpCode::lt:
+    case OpCode::lt_total: return binary<Lt, uint8_t, T, false>;
+    case OpCode::le:
+    case OpCode::le_total: return binary<Le, uint8_t, T, false>;
     case OpCode::gt: return binary<Gt, uint8_t, T, false>;
     case OpCode::ge: return binary<Ge, uint8_t, T, false>;
     default: return nullptr;
@@ -176,21 +257,31 @@ StripFn int_strip(OpCode op) {
 StripFn bool_strip(OpCode op) {
   using B = uint8_t;
   switch (op) {
-    case OpCode::and_: case OpCode::min: case OpCode::mul: return binary<And, B, B, false>;
-    case OpCode::or_: case OpCode::max: case OpCode::add: return binary<Or, B, B, false>;
-    case OpCode::xor_: case OpCode::ne: return binary<Xor, B, B, false>;
+    case OpCode::and_:
+    case OpCode::min:
+    case OpCode::mul: return binary<And, B, B, false>;
+    case OpCode::or_:
+    case OpCode::max:
+    case OpCode::add: return binary<Or, B, B, false>;
+    case OpCode::xor_:
+    case OpCode::ne: return binary<Xor, B, B, false>;
     case OpCode::not_: return unary<NotBool, B, B, false>;
     case OpCode::clamp: return ternary<Clamp, B, false>;
-    case OpCode::eq: case OpCode::eq_total: return binary<Eq, B, B, false>;
-    case OpCode::lt: case OpCode::lt_total: return binary<Lt, B, B, false>;
-    case OpCode::le: case OpCode::le_total: return binary<Le, B, B, false>;
+    case OpCode::eq:
+    case OpCode::eq_total: return binary<Eq, B, B, false>;
+    case OpCode::lt:
+    case OpCode::lt_total: return binary<Lt, B, B, false>;
+    case OpCode::le:
+    case OpCode::le_total: return binary<Le, B, B, false>;
     case OpCode::gt: return binary<Gt, B, B, false>;
     case OpCode::ge: return binary<Ge, B, B, false>;
     default: return nullptr;
   }
 }
 
-struct Word128 { uint64_t lo, hi; };
+struct Word128 {
+  uint64_t lo, hi;
+};
 template <class T>
 void select(void* dst, const void* a, const void* b, const void* c, int64_t n, const StripParams&) {
   auto* d = static_cast<T*>(dst);
@@ -221,8 +312,13 @@ StripFn strip_any(OpCode op, DType d) {
   const bool sel = op == OpCode::select_n;
   switch (ctype_of(d)) {
     case CType::Bool: return sel ? select<uint8_t> : copy<uint8_t>;
-    case CType::I32: case CType::U32: case CType::F32: return sel ? select<uint32_t> : copy<uint32_t>;
-    case CType::I64: case CType::U64: case CType::F64: case CType::C64: return sel ? select<uint64_t> : copy<uint64_t>;
+    case CType::I32:
+    case CType::U32:
+    case CType::F32: return sel ? select<uint32_t> : copy<uint32_t>;
+    case CType::I64:
+    case CType::U64:
+    case CType::F64:
+    case CType::C64: return sel ? select<uint64_t> : copy<uint64_t>;
     case CType::C128: return sel ? select<Word128> : copy<Word128>;
   }
   return nullptr;

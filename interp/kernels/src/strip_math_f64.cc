@@ -5,7 +5,8 @@ namespace m64 {
 
 // x times enough bits of 2/pi to keep 128 bits after the binary point of the quadrant.
 Reduced reduce_huge(double x) {
-  static constexpr uint64_t kTwoOverPi[] = {  // its fraction, most significant word first
+  static constexpr uint64_t kTwoOverPi[] = {
+      // its fraction, most significant word first
       0xa2f9836e4e441529, 0xfc2757d1f534ddc0, 0xdb6295993c439041, 0xfe5163abdebbc561, 0xb7246e3a424dd2e0,
       0x06492eea09d1921c, 0xfe1deb1cb129a73e, 0xe88235f52ebb4484, 0xe99c7026b45f7e41, 0x3991d639835339f4,
       0x9c845f8bbdf9283b, 0x1ff897ffde05980f, 0xef2f118b5a0a6d1f, 0x6d367ecf27cb09b7, 0x4f463f669e5fea2d,

@@ -9,8 +9,10 @@ namespace pallasim::interp::PALLASIM_KNS {
 
 void small_gemm_f32(int64_t, int64_t, int64_t, const float*, int64_t, const float*, int64_t, float*, int64_t, bool);
 void small_gemm_f64(int64_t, int64_t, int64_t, const double*, int64_t, const double*, int64_t, double*, int64_t, bool);
-void small_gemm_u32(int64_t, int64_t, int64_t, const uint32_t*, int64_t, const uint32_t*, int64_t, uint32_t*, int64_t, bool);
-void small_gemm_u64(int64_t, int64_t, int64_t, const uint64_t*, int64_t, const uint64_t*, int64_t, uint64_t*, int64_t, bool);
+void small_gemm_u32(int64_t, int64_t, int64_t, const uint32_t*, int64_t, const uint32_t*, int64_t, uint32_t*, int64_t,
+                    bool);
+void small_gemm_u64(int64_t, int64_t, int64_t, const uint64_t*, int64_t, const uint64_t*, int64_t, uint64_t*, int64_t,
+                    bool);
 void eigen_gemm_f32(int64_t, int64_t, int64_t, const float*, int64_t, const float*, int64_t, float*, int64_t, bool);
 void eigen_gemm_f64(int64_t, int64_t, int64_t, const double*, int64_t, const double*, int64_t, double*, int64_t, bool);
 void transpose(void* dst, int64_t dst_row, const void* src, int64_t src_row, int64_t rows, int64_t cols, int size);
@@ -32,7 +34,8 @@ StripFn strip(OpCode op, DType d) {
       if (StripFn fn = strip_complex(op, DType::F64)) return fn;
       return strip_special(op, true);
     }
-    case CType::C64: case CType::C128: return strip_complex(op, d);
+    case CType::C64:
+    case CType::C128: return strip_complex(op, d);
     default: return strip_int(op, d);
   }
 }
@@ -40,7 +43,8 @@ StripFn strip(OpCode op, DType d) {
 
 const IsaModule kModule = {
     kAbi,
-    {PALLASIM_STR(PALLASIM_KNS), strip, load_fn, store_fn, convert_fn, bitcast_fn, reduce_fn, arg_reduce_fn, cumulative_fn, iota},
+    {PALLASIM_STR(PALLASIM_KNS), strip, load_fn, store_fn, convert_fn, bitcast_fn, reduce_fn, arg_reduce_fn,
+     cumulative_fn, iota},
     small_gemm_f32,
     small_gemm_f64,
     small_gemm_u32,

@@ -16,7 +16,9 @@ const ir::Op* Definitions::of(ir::ValueId v) const {
 
 namespace {
 
-bool truth_or_integer(const ir::Type* t) { return t->is_scalar() && !t->is_ref && (t->dtype == ir::DType::Bool || ir::is_int(t->dtype)); }
+bool truth_or_integer(const ir::Type* t) {
+  return t->is_scalar() && !t->is_ref && (t->dtype == ir::DType::Bool || ir::is_int(t->dtype));
+}
 
 bool is_zero(const ir::Graph& g, const ir::Op* op) {
   if (!op || op->code != ir::OpCode::constant || !truth_or_integer(g.type(op->results[0]))) return false;
@@ -46,9 +48,7 @@ std::optional<std::vector<int>> zero_axes(const ir::Graph& g, const Definitions&
       case ir::OpCode::convert:  // every integer type holds 0 and 1; what is converted must be a truth value itself
         open.push_back(op->operands[0]);
         break;
-      case ir::OpCode::and_:
-        open.insert(open.end(), op->operands.begin(), op->operands.end());
-        break;
+      case ir::OpCode::and_: open.insert(open.end(), op->operands.begin(), op->operands.end()); break;
       case ir::OpCode::ne: {  // x != 0 is x
         const bool first = is_zero(g, defs.of(op->operands[0]));
         if (!first && !is_zero(g, defs.of(op->operands[1]))) return std::nullopt;
@@ -61,8 +61,7 @@ std::optional<std::vector<int>> zero_axes(const ir::Graph& g, const Definitions&
         axes.insert(axis);
         break;
       }
-      default:
-        return std::nullopt;
+      default: return std::nullopt;
     }
   }
   return std::vector<int>(axes.begin(), axes.end());

@@ -19,9 +19,9 @@ class Definitions {
   std::unordered_map<ir::ValueId, const ir::Op*> ops_;
 };
 
-// The axes of program_id, ascending, all of which are 0 exactly where `pred` chooses the second of two regions: `pred` is
-// true, or the integer 1. Nothing where `pred` is anything else, or nobody can tell. Understood are what `pl.when` and the
-// operators of Python make of `k == 0` and of `and`s of such.
+// The axes of program_id, ascending, all of which are 0 exactly where `pred` chooses the second of two regions: `pred`
+// is true, or the integer 1. Nothing where `pred` is anything else, or nobody can tell. Understood are what `pl.when`
+// and the operators of Python make of `k == 0` and of `and`s of such.
 std::optional<std::vector<int>> zero_axes(const ir::Graph&, const Definitions&, ir::ValueId pred);
 
 }  // namespace pallasim::interp::analysis

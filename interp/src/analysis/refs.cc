@@ -18,7 +18,8 @@ bool touches(const ir::Region& r, ir::ValueId ref) {
 namespace {
 
 bool op_may_write(const ir::Region& region, const ir::Op& op, ir::ValueId ref) {
-  if (op.code == ir::OpCode::dma_wait || std::find(op.operands.begin(), op.operands.end(), ref) == op.operands.end()) return false;
+  if (op.code == ir::OpCode::dma_wait || std::find(op.operands.begin(), op.operands.end(), ref) == op.operands.end())
+    return false;
   if (op.code == ir::OpCode::view || op.code == ir::OpCode::select_ref) return may_write(region, op.results[0]);
   if (op.code == ir::OpCode::dma_start) return op.operands[static_cast<size_t>(op.attr("dst")->items[0].i)] == ref;
   // The region knows the ref by another name.
@@ -30,7 +31,8 @@ bool op_may_write(const ir::Region& region, const ir::Op& op, ir::ValueId ref) {
 
 bool may_write(const ir::Region& region, ir::ValueId ref) {
   return std::any_of(region.ops.begin(), region.ops.end(), [&](const ir::Op& op) {
-    return op_may_write(region, op, ref) || std::any_of(op.regions.begin(), op.regions.end(), [&](const ir::Region& r) { return may_write(r, ref); });
+    return op_may_write(region, op, ref) ||
+           std::any_of(op.regions.begin(), op.regions.end(), [&](const ir::Region& r) { return may_write(r, ref); });
   });
 }
 

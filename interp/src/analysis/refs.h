@@ -13,8 +13,8 @@ bool touches(const ir::Region&, ir::ValueId);
 // Whether something in the region may write through the ref: itself, a view of it, or a region that it is handed to.
 bool may_write(const ir::Region&, ir::ValueId ref);
 
-// Whether the first thing that happens to `ref` in every run of `region` is a store of the whole. `when_axes` collects the
-// axes of program_id that are 0 where such a store under a condition runs; null refuses conditions.
+// Whether the first thing that happens to `ref` in every run of `region` is a store of the whole. `when_axes` collects
+// the axes of program_id that are 0 where such a store under a condition runs; null refuses conditions.
 bool full_store_first(const ir::Graph&, const ir::Region&, ir::ValueId ref, std::vector<int>* when_axes);
 
 // Effects of all operations of the region and of those inside it: ir::kEffect… joined.

@@ -75,7 +75,9 @@ class Proof {
       return static_cast<size_t>(a.input) == i || inputs_ + static_cast<size_t>(a.output) == i;
     });
   }
-  bool written(const Window& w) const { return w.is_output || may_write(graph_.region, graph_.region.args[static_cast<size_t>(w.operand)]); }
+  bool written(const Window& w) const {
+    return w.is_output || may_write(graph_.region, graph_.region.args[static_cast<size_t>(w.operand)]);
+  }
 
   bool grid_can_be_split() {
     if (m_.grid.empty()) return refuse("the grid has one point");
@@ -99,7 +101,8 @@ class Proof {
   // (1) An axis is a candidate where it moves a dimension of every output's block alone, by a block at least.
   bool outputs_disjoint() {
     for (size_t g = 0; g < m_.grid.size(); ++g)
-      if (std::all_of(windows_.begin(), windows_.end(), [&](const Window& w) { return !w.is_output || disjoint_along(w, g); }))
+      if (std::all_of(windows_.begin(), windows_.end(),
+                      [&](const Window& w) { return !w.is_output || disjoint_along(w, g); }))
         split_.axes.push_back(static_cast<int>(g));
     return !split_.axes.empty() || refuse("no grid axis moves every output's block");
   }
@@ -112,8 +115,9 @@ class Proof {
     return true;
   }
 
-  // (3) A copy of a block stays as it is until the block moves. Where its bytes may differ from those of the array (the kernel
-  // wrote to the copy or to the array, or the block ends outside), a unit must meet the same moves as in the whole grid.
+  // (3) A copy of a block stays as it is until the block moves. Where its bytes may differ from those of the array (the
+  // kernel wrote to the copy or to the array, or the block ends outside), a unit must meet the same moves as in the
+  // whole grid.
   bool windows_start_anew() {
     for (const Window& w : windows_) {
       if (!w.staged || !(is_aliased(w) || written(w))) continue;
@@ -131,7 +135,8 @@ class Proof {
       const ir::ValueId ref = region.args[region.args.size() - m_.scratch.size() + i];
       if (!touches(region, ref)) continue;
       std::vector<int> when;
-      if (!full_store_first(graph_, region, ref, &when)) return refuse("scratch " + m_.scratch[i].name + " may carry values between units");
+      if (!full_store_first(graph_, region, ref, &when))
+        return refuse("scratch " + m_.scratch[i].name + " may carry values between units");
       for (int k : when) {
         const size_t first = static_cast<size_t>(k) < visible.size() ? visible[static_cast<size_t>(k)] : 0;
         if (has_one_point(m_.grid[first])) continue;
@@ -187,7 +192,9 @@ bool fully_written(const ir::Module& m, const Window& w) {
     used[g] = true;
   }
   const std::vector<size_t> visible = visible_axes(m);
-  return std::all_of(when.begin(), when.end(), [&](int k) { return static_cast<size_t>(k) < visible.size() && !used[visible[static_cast<size_t>(k)]]; });
+  return std::all_of(when.begin(), when.end(), [&](int k) {
+    return static_cast<size_t>(k) < visible.size() && !used[visible[static_cast<size_t>(k)]];
+  });
 }
 
 }  // namespace pallasim::interp::analysis

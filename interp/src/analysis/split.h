@@ -1,5 +1,5 @@
-// Which grid axes may be split over workers without anybody being able to tell (DESIGN.md section 3). A unit is all grid
-// points with the same coordinates on the split axes, run in the order of the grid.
+// Which grid axes may be split over workers without anybody being able to tell (DESIGN.md section 3). A unit is all
+// grid points with the same coordinates on the split axes, run in the order of the grid.
 #pragma once
 #include <span>
 #include <string>
@@ -14,8 +14,8 @@ struct Split {
   std::string refused;    // why not
 };
 
-// `windows`: of the module's operands, in their order. What follows from how the body runs (threads, a modelled pipeline,
-// copies of arrays) is the caller's to refuse.
+// `windows`: of the module's operands, in their order. What follows from how the body runs (threads, a modelled
+// pipeline, copies of arrays) is the caller's to refuse.
 Split find_split(const ir::Module&, const hw::MachineModel&, const Options&, std::span<const Window> windows);
 
 // Whether the kernel stores every element of an output before anything reads it, so that it need not begin as poison.

@@ -1,5 +1,5 @@
-// What the regions of a graph may write, known before anything is emitted. Refs born inside regions, views, calls and choices
-// count as the memory that they show.
+// What the regions of a graph may write, known before anything is emitted. Refs born inside regions, views, calls and
+// choices count as the memory that they show.
 #pragma once
 #include <unordered_map>
 #include <vector>
@@ -8,8 +8,8 @@
 
 namespace pallasim::interp::analysis {
 
-// A set of origins. An origin is the value with which a piece of memory was born as a ref: an argument of the body, of a
-// run_scoped, or the result of an allocation.
+// A set of origins. An origin is the value with which a piece of memory was born as a ref: an argument of the body, of
+// a run_scoped, or the result of an allocation.
 struct WriteSet {
   bool everything = false;  // whatever another unit or a pending operation may reach, or memory that is not known
   std::vector<ir::ValueId> origins;  // ascending

@@ -58,7 +58,8 @@ void Compiler::unsupported(const Op& op, const std::string& what) {
   d.kernel = m_.name;
   d.message = "unsupported: " + what;
   d.site = ir::site_of(m_, op.loc);
-  d.numbers.push_back("operation " + std::string(ir::name(op.code)) + " on machine " + std::string(ir::name(m_.machine)));
+  d.numbers.push_back("operation " + std::string(ir::name(op.code)) + " on machine " +
+                      std::string(ir::name(m_.machine)));
   d.hint = "nothing ran; docs/ops.md lists what every operation means, `pallasim info` what a kernel needs";
   throw ir::DiagnosticError(std::move(d));
 }
@@ -72,7 +73,8 @@ void Compiler::too_much_memory(int64_t bytes, const std::string& what) {
   ir::Diagnostic d;
   d.code = "PS-SIZE-001";
   d.kernel = m_.name;
-  d.message = "too much memory: " + what + ", " + std::to_string(bytes) + " bytes; the limit is " + std::to_string(plan_.options.max_memory);
+  d.message = "too much memory: " + what + ", " + std::to_string(bytes) + " bytes; the limit is " +
+              std::to_string(plan_.options.max_memory);
   d.site = ir::site_of(m_, loc_);
   d.hint = "smaller blocks, or a higher max_memory";
   throw ir::DiagnosticError(std::move(d));
@@ -182,7 +184,8 @@ void Compiler::share_grid() {
   const int cores = plan_.options.cores > 0 ? plan_.options.cores : static_cast<int>(plan_.options.chip->device_cores);
   if (!model_.cores_share_grid || !m_.meshes.empty() || cores < 2) return;
   for (size_t g = 0; g < m_.grid.size() && plan_.core_axis < 0; ++g)
-    if (m_.grid[g].semantics == "parallel" || m_.grid[g].semantics == "core_parallel") plan_.core_axis = static_cast<int>(g);
+    if (m_.grid[g].semantics == "parallel" || m_.grid[g].semantics == "core_parallel")
+      plan_.core_axis = static_cast<int>(g);
   if (plan_.core_axis < 0) return;
   plan_.cores = cores;
   memory::Mesh mesh;
@@ -204,7 +207,8 @@ static memory::Mesh units_of(const ir::Mesh& mesh) {
   return r;
 }
 
-void Compiler::note_allocation(const Val& v, ir::Space space, memory::Level owner, memory::Allocation::Lifetime lifetime) {
+void Compiler::note_allocation(const Val& v, ir::Space space, memory::Level owner,
+                               memory::Allocation::Lifetime lifetime) {
   plan_.allocations.add({v.name, space, owner, lifetime, v.addr.buffer, v.addr.offset, v.bytes(), v.dtype, v.dims});
 }
 
@@ -261,7 +265,8 @@ void Compiler::finish() {
   bytes = memory::add(bytes, memory::mul(plan_.semaphores.total(1), 32));
   for (const memory::Allocation& a : plan_.allocations)
     if (!a.private_to_thread()) bytes = memory::add(bytes, memory::mul(a.bytes, plan_.units.per_device(a.owner)));
-  require_memory(bytes, "scratch and temporaries of " + std::to_string(plan_.num_threads) + (plan_.num_threads == 1 ? " thread" : " threads"));
+  require_memory(bytes, "scratch and temporaries of " + std::to_string(plan_.num_threads) +
+                            (plan_.num_threads == 1 ? " thread" : " threads"));
 }
 
 void Compiler::compile_op(const Op& op) {
@@ -290,7 +295,11 @@ void Compiler::compile_op(const Op& op) {
     case C::sort: return op_sort(op);
     case C::top_k: return op_top_k(op);
     case C::gather: return op_gather(op);
-    case C::scatter: case C::scatter_add: case C::scatter_sub: case C::scatter_mul: case C::scatter_min:
+    case C::scatter:
+    case C::scatter_add:
+    case C::scatter_sub:
+    case C::scatter_mul:
+    case C::scatter_min:
     case C::scatter_max: return op_scatter(op);
     case C::split: return op_split(op);
     case C::stack: return op_stack(op);
@@ -298,34 +307,62 @@ void Compiler::compile_op(const Op& op) {
     case C::convert: return op_convert(op);
     case C::bitcast_convert: return op_bitcast(op);
     case C::select_n: return op_select(op);
-    case C::reduce_sum: case C::reduce_prod: case C::reduce_max: case C::reduce_min: case C::reduce_and:
-    case C::reduce_or: case C::reduce_xor: return op_reduce(op);
+    case C::reduce_sum:
+    case C::reduce_prod:
+    case C::reduce_max:
+    case C::reduce_min:
+    case C::reduce_and:
+    case C::reduce_or:
+    case C::reduce_xor: return op_reduce(op);
     case C::reduce: return op_reduce_region(op);
-    case C::argmax: case C::argmin: return op_arg_reduce(op);
-    case C::cumsum: case C::cumprod: case C::cummax: case C::cummin: case C::cumlogsumexp: return op_cumulative(op);
+    case C::argmax:
+    case C::argmin: return op_arg_reduce(op);
+    case C::cumsum:
+    case C::cumprod:
+    case C::cummax:
+    case C::cummin:
+    case C::cumlogsumexp: return op_cumulative(op);
     case C::dot_general: return op_dot(op);
     case C::conv_general_dilated: return op_convolution(op);
     case C::get: return op_get(op);
     case C::store: return op_store(op);
     case C::swap: return op_swap(op);
     case C::addupdate: return op_addupdate(op);
-    case C::masked_load: case C::masked_store: case C::masked_swap: return op_masked(op);
-    case C::atomic_rmw: case C::atomic_cas: return op_atomic(op);
+    case C::masked_load:
+    case C::masked_store:
+    case C::masked_swap: return op_masked(op);
+    case C::atomic_rmw:
+    case C::atomic_cas: return op_atomic(op);
     case C::inline_asm: return op_inline_asm(op);
     case C::view: return op_view(op);
-    case C::matmul_push_rhs: case C::matmul_acc_lhs: case C::matmul_pop: return op_mxu(op);
-    case C::prng_seed: case C::prng_random_bits: case C::rng_bit_generator: case C::threefry2x32: case C::iota_2x32:
-    case C::random_wrap: case C::random_unwrap: case C::random_clone: case C::prng_join: case C::prng_split:
-      return op_random(op);
+    case C::matmul_push_rhs:
+    case C::matmul_acc_lhs:
+    case C::matmul_pop: return op_mxu(op);
+    case C::prng_seed:
+    case C::prng_random_bits:
+    case C::rng_bit_generator:
+    case C::threefry2x32:
+    case C::iota_2x32:
+    case C::random_wrap:
+    case C::random_unwrap:
+    case C::random_clone:
+    case C::prng_join:
+    case C::prng_split: return op_random(op);
     case C::cond: return op_cond(op);
     case C::while_: return op_while(op);
     case C::for_: return op_for(op);
     case C::run_scoped: return op_scoped(op);
-    case C::empty_ref: case C::new_ref: return op_new_ref(op);
+    case C::empty_ref:
+    case C::new_ref: return op_new_ref(op);
     case C::freeze: return op_freeze(op);
     case C::call: return op_call(op);
-    case C::program_id: case C::num_programs: case C::axis_index: case C::axis_size: return op_index(op);
-    case C::sem_signal: case C::sem_wait: case C::sem_read: return op_semaphore(op);
+    case C::program_id:
+    case C::num_programs:
+    case C::axis_index:
+    case C::axis_size: return op_index(op);
+    case C::sem_signal:
+    case C::sem_wait:
+    case C::sem_read: return op_semaphore(op);
     case C::get_barrier_semaphore: return op_barrier_semaphore(op);
     case C::dma_start: return op_dma_start(op);
     case C::dma_wait: return op_dma_wait(op);
@@ -333,14 +370,24 @@ void Compiler::compile_op(const Op& op) {
     case C::debug_print: return op_print(op);
     case C::check: return op_check(op);
     case C::debug_callback: return op_host_call(op);
-    case C::multiple_of: case C::max_contiguous: case C::optimization_barrier: case C::layout_cast:
-    case C::stop_gradient: case C::memory_space_constraint: return op_identity(op);
-    case C::touch: case C::trace_mark: case C::trace_value: case C::print_layout: case C::set_max_registers:
-    case C::delay: case C::debug_barrier: return;
+    case C::multiple_of:
+    case C::max_contiguous:
+    case C::optimization_barrier:
+    case C::layout_cast:
+    case C::stop_gradient:
+    case C::memory_space_constraint: return op_identity(op);
+    case C::touch:
+    case C::trace_mark:
+    case C::trace_value:
+    case C::print_layout:
+    case C::set_max_registers:
+    case C::delay:
+    case C::debug_barrier: return;
     default: break;
   }
   if (ir::info(op.code).family == ir::Family::Elementwise) return op_elementwise(op);
-  unsupported(op, op.code == C::extern_ ? "primitive " + (op.attr("name") ? op.attr("name")->s : "?") : std::string(ir::name(op.code)));
+  unsupported(op, op.code == C::extern_ ? "primitive " + (op.attr("name") ? op.attr("name")->s : "?")
+                                        : std::string(ir::name(op.code)));
 }
 
 std::shared_ptr<Plan> compile_plan(ir::Module module, const Options& options) {

@@ -32,8 +32,8 @@ class Compiler {
   using Region = ir::Region;
   using Attr = ir::Attr;
 
-  // A value that may still be used. Lazy is every one whose bytes are not its own: an operation that was not emitted, a view of
-  // a ref, a second name of a slot.
+  // A value that may still be used. Lazy is every one whose bytes are not its own: an operation that was not emitted, a
+  // view of a ref, a second name of a slot.
   struct Live {
     Val val;
     int depth = 0;  // of the region that it was born in; regions that run exactly once, where they stand, do not count
@@ -81,7 +81,7 @@ class Compiler {
   void finish();
 
   // -- regions (compiler.cc) --
-  void compile_region_ops(const Region&);   // all ops but yield
+  void compile_region_ops(const Region&);  // all ops but yield
   void compile_op(const Op&);
   void forget(const Region&);
   void compute_last_uses(const Region&);
@@ -90,10 +90,11 @@ class Compiler {
   // -- lazy values (lazy.cc); DESIGN section 3 has the invariant --
   static const analysis::WriteSet& everything();
   analysis::WriteSet written(const Val& ref) const;
-  // The only way to a step that writes to memory which lazy values may show: makes those memory whose place is written. The
-  // step's own operands come back as it may use them: as they were where they read nothing that is written, or where
-  // `in_place` (the place of an elementwise result) is read at the element that is written; else as memory.
-  std::vector<Val> about_to_write(const analysis::WriteSet&, std::vector<Val> operands = {}, const Val* in_place = nullptr);
+  // The only way to a step that writes to memory which lazy values may show: makes those memory whose place is written.
+  // The step's own operands come back as it may use them: as they were where they read nothing that is written, or
+  // where `in_place` (the place of an elementwise result) is read at the element that is written; else as memory.
+  std::vector<Val> about_to_write(const analysis::WriteSet&, std::vector<Val> operands = {},
+                                  const Val* in_place = nullptr);
   Val apart_from(const analysis::WriteSet&, const Val& operand);  // memory of its own where it shows what is written
   // Before the regions of `op`, which run never, once or many times: what they read is memory that they do not write.
   void before_regions(const Op& op);
@@ -114,20 +115,23 @@ class Compiler {
 
   // -- values (values.cc) --
   const Val& operand(const Op& op, size_t i) { return values_[op.operands[i]].val; }
-  Val strided(const Val& v);                // Strided or Splat made memory; Pending emitted
-  Val dense(const Val& v);                  // contiguous row-major memory
-  Val materialized(const Val& v);           // Strided in immutable memory, whatever layout
-  void copy_value(const Val& dst_ref, const Val& v);   // dst: Strided or Ref memory of the same shape
+  Val strided(const Val& v);                          // Strided or Splat made memory; Pending emitted
+  Val dense(const Val& v);                            // contiguous row-major memory
+  Val materialized(const Val& v);                     // Strided in immutable memory, whatever layout
+  void copy_value(const Val& dst_ref, const Val& v);  // dst: Strided or Ref memory of the same shape
   void emit_pending(const Val& v, const Val& dst);
   uint32_t scalar_slot(const Val& v);
-  Val load_scalar(const Val& memory);       // rank-0 memory to slot
+  Val load_scalar(const Val& memory);  // rank-0 memory to slot
   void move_scalar(uint32_t dst, uint32_t src);
   void emit_copy(const Val& dst, const Val& src);
   void emit_fill_uninitialized(const Val& ref);
   void emit_elementwise(const Val& dst, const Val& v, bool writes_memory);
 
   // -- whole-array operations: arrays.cc random.cc --
-  struct ArrayResult { ir::DType dtype; std::vector<int64_t> dims; };
+  struct ArrayResult {
+    ir::DType dtype;
+    std::vector<int64_t> dims;
+  };
   void require(const Op&, bool holds, const char* what);
   std::vector<Val> emit_array(const std::vector<Val>& args, const std::vector<ArrayResult>& results, ops::ArrayBody);
   void define_array(const Op&, ops::ArrayBody);
@@ -147,7 +151,8 @@ class Compiler {
 
   // -- op families: elementwise.cc scalar.cc shape.cc memory.cc control.cc reduce.cc contract.cc sync.cc --
   void op_elementwise(const Op&);
-  Val elementwise_value(ir::OpCode, ir::DType operand, const ir::Type& result, std::vector<Val> args, const StripParams&);
+  Val elementwise_value(ir::OpCode, ir::DType operand, const ir::Type& result, std::vector<Val> args,
+                        const StripParams&);
   void op_inline_asm(const Op&);
   Val scalar_result(ir::OpCode, ir::DType operand, ir::DType result, const std::vector<Val>& args, const StripParams&);
   Val scalar_convert(const Val&, ir::DType to);
@@ -214,8 +219,14 @@ class Compiler {
     Val base, copy;                     // memory, and its dense copy as other elements
     const LensPayload* lens = nullptr;  // where not all of the base is shown
   };
-  struct ViewResult { std::vector<OpenedRef> opened; Val ref; bool gather = false; std::vector<GatherDim> dims; std::vector<int64_t> result_dims;
-                      std::vector<std::shared_ptr<Storage>> keep; };
+  struct ViewResult {
+    std::vector<OpenedRef> opened;
+    Val ref;
+    bool gather = false;
+    std::vector<GatherDim> dims;
+    std::vector<int64_t> result_dims;
+    std::vector<std::shared_ptr<Storage>> keep;
+  };
   // What a view is for: an access to memory, one that may have array indices, the source or the destination of a copy
   // (extents may be known at run time only), or the extents alone (nothing is accessed: bounds do not matter).
   enum class ViewUse : uint8_t { Access, Gather, Copy, CopyTo, Shape };
@@ -278,26 +289,26 @@ class Compiler {
   Semantics semantics_;
   TempAllocator temps_;
   std::unordered_map<ir::ValueId, Live> values_;
-  int depth_ = 0;                          // of regions that run any number of times
+  int depth_ = 0;  // of regions that run any number of times
   std::unordered_map<ir::ValueId, int> uses_;
   std::unordered_map<const Op*, std::vector<ir::ValueId>> dies_;
-  std::vector<int> targets_;               // per step, -1 none
+  std::vector<int> targets_;  // per step, -1 none
   std::map<std::pair<int, uint64_t>, uint32_t> const_slots_;
   std::unique_ptr<analysis::Writes> writes_;  // of graph_
-  std::set<std::pair<int, int>> aliases_;  // pairs of origins that are one buffer
+  std::set<std::pair<int, int>> aliases_;     // pairs of origins that are one buffer
   std::vector<std::shared_ptr<Storage>> permanent_;
-  std::vector<std::pair<Val, Val>> prefetch_copies_;  // to, from
+  std::vector<std::pair<Val, Val>> prefetch_copies_;          // to, from
   std::unordered_map<ir::ValueId, Preassigned> preassigned_;  // by the value that may take the slot
-  struct Current {                         // the operation under compilation
+  struct Current {                                            // the operation under compilation
     const Op* op = nullptr;
     size_t first_slot = 0, first_step = 0;  // of its own
   } now_;
-  std::vector<Val> printed_;               // arrays of the text under construction: their memory is not reused
-  struct Mxu;                              // mxu.cc
+  std::vector<Val> printed_;  // arrays of the text under construction: their memory is not reused
+  struct Mxu;                 // mxu.cc
   std::shared_ptr<Mxu> mxu_;
-  uint32_t prng_slot_ = Addr::kNoSlot;     // the core's generator, where it is used
-  int next_origin_ = 0;                    // of memory that no ref of the graph was born with
-  int barrier_ = -1;                       // block of the barrier semaphore
+  uint32_t prng_slot_ = Addr::kNoSlot;  // the core's generator, where it is used
+  int next_origin_ = 0;                 // of memory that no ref of the graph was born with
+  int barrier_ = -1;                    // block of the barrier semaphore
   ir::LocId loc_ = -1;
   bool in_index_map_ = false;
   int while_depth_ = 0;

@@ -20,10 +20,12 @@ bool copied_into_alone(const ir::Region& region, ir::ValueId ref) {
     if (op.code != ir::OpCode::dma_start || uses > 1 || op.attr("device_id")) return false;
     const ir::Attr* add = op.attr("add");
     const int64_t dst = op.attr("dst")->items[0].i;
-    return op.operands[static_cast<size_t>(dst)] == ref && op.attr("src")->items[0].i != dst && !(add && add->is_true());
+    return op.operands[static_cast<size_t>(dst)] == ref && op.attr("src")->items[0].i != dst &&
+           !(add && add->is_true());
   };
   return std::all_of(region.ops.begin(), region.ops.end(), [&](const ir::Op& op) {
-    return allowed(op) && std::all_of(op.regions.begin(), op.regions.end(), [&](const ir::Region& r) { return copied_into_alone(r, ref); });
+    return allowed(op) && std::all_of(op.regions.begin(), op.regions.end(),
+                                      [&](const ir::Region& r) { return copied_into_alone(r, ref); });
   });
 }
 
@@ -55,7 +57,9 @@ bool Compiler::may_leave_array(const Window& w) const {
       int64_t& end = step < 0 ? lo : hi;
       end = memory::add(end, memory::mul(step, std::max<int64_t>(m_.grid[g].size - 1, 0)));
     }
-    if (memory::mul(lo, w.scale[d]) < w.pad_lo[d] || memory::add(memory::mul(hi, w.scale[d]) - w.pad_lo[d], w.extent[d]) > w.dims[d]) return true;
+    if (memory::mul(lo, w.scale[d]) < w.pad_lo[d] ||
+        memory::add(memory::mul(hi, w.scale[d]) - w.pad_lo[d], w.extent[d]) > w.dims[d])
+      return true;
   }
   return false;
 }
@@ -68,8 +72,8 @@ bool Compiler::is_aliased(int input) const {
   return std::any_of(m_.aliases.begin(), m_.aliases.end(), [&](const ir::Alias& a) { return a.input == input; });
 }
 
-// Whether the kernel can tell that the block of an input lies in a window of its own: where it writes to it, or where the
-// input's array is also an output's and a block is looked at after it, or another one in its place, was written.
+// Whether the kernel can tell that the block of an input lies in a window of its own: where it writes to it, or where
+// the input's array is also an output's and a block is looked at after it, or another one in its place, was written.
 bool Compiler::needs_window(int input, const Window& w) const {
   const ir::Operand& o = m_.operands[static_cast<size_t>(input)];
   const bool core_memory = o.array->dtype != ir::DType::DmaSem && model_.spaces[o.space].owner == ir::Scope::Thread;
@@ -85,18 +89,21 @@ bool Compiler::needs_window(int input, const Window& w) const {
     if (!o.has_block && !analysis::touches(body, body.args[out])) return false;
     const ir::Operand& p = m_.operands[out];
     if (!o.has_block) {
-      const bool once = std::all_of(m_.grid.begin(), m_.grid.end(), [](const ir::GridAxis& g) { return g.dynamic < 0 && g.size <= 1; });
+      const bool once = std::all_of(m_.grid.begin(), m_.grid.end(),
+                                    [](const ir::GridAxis& g) { return g.dynamic < 0 && g.size <= 1; });
       if (!once || read_after_write(body, ref, body.args[out])) return true;
       continue;
     }
     const std::vector<Affine> index = p.has_block ? analysis::affine_map(m_, p) : std::vector<Affine>();
     bool same = index.size() == w.index.size();
     for (size_t d = 0; same && d < index.size(); ++d)
-      same = index[d].known && w.index[d].known && index[d].constant == w.index[d].constant && index[d].coefficient == w.index[d].coefficient;
+      same = index[d].known && w.index[d].known && index[d].constant == w.index[d].constant &&
+             index[d].coefficient == w.index[d].coefficient;
     // Every axis moves both to a block of its own.
     for (size_t g = 0; same && g < m_.grid.size(); ++g)
       same = m_.grid[g].size == 1 || std::any_of(index.begin(), index.end(), [&](const Affine& i) {
-               return i.coefficient[g] != 0 && std::count(i.coefficient.begin(), i.coefficient.end(), 0) + 1 == static_cast<std::ptrdiff_t>(i.coefficient.size());
+               return i.coefficient[g] != 0 && std::count(i.coefficient.begin(), i.coefficient.end(), 0) + 1 ==
+                                                   static_cast<std::ptrdiff_t>(i.coefficient.size());
              });
     if (!same || read_after_write(body, ref, body.args[out])) return true;
   }
@@ -130,7 +137,8 @@ void Compiler::compile_windows() {
     } else if (!o.has_block) {
       ref.dims = w.dims;
       ref.strides = w.strides;
-      const bool own = o.kind == ir::Operand::Kind::Prefetch ? analysis::may_write(body.region, body.region.args[i]) : needs_window(static_cast<int>(i), w);
+      const bool own = o.kind == ir::Operand::Kind::Prefetch ? analysis::may_write(body.region, body.region.args[i])
+                                                             : needs_window(static_cast<int>(i), w);
       if (own) copy_prefetch(&ref);
       if (of_cores(o)) place_in_cores(w, &ref);
       add_tile_padding(&ref, o.space);
@@ -154,7 +162,8 @@ void Compiler::compile_windows() {
         w.pad_lo.push_back(b.pad_lo);
         w.pad_hi.push_back(b.pad_hi);
         w.affine &= w.index[d].known;
-        const bool partial = slice || (blocked ? w.dims[d] % std::max<int64_t>(n, 1) != 0 : n != w.dims[d] || b.pad_lo || b.pad_hi);
+        const bool partial =
+            slice || (blocked ? w.dims[d] % std::max<int64_t>(n, 1) != 0 : n != w.dims[d] || b.pad_lo || b.pad_hi);
         w.staged |= partial;
         whole &= n == w.dims[d] && w.index[d].known && analysis::is_constant(w.index[d]) && w.index[d].constant == 0;
         if (b.kind != ir::BlockDim::Kind::Squeezed) ref.dims.push_back(n), ref.strides.push_back(w.strides[d]);
@@ -164,7 +173,8 @@ void Compiler::compile_windows() {
         ref.read_only = false;
       }
       // Blocks outside their array are read into memory of their own, where nobody wrote what is missing.
-      if (plan_.options.out_of_bounds == Options::Oob::Uninitialized && !w.is_output && !whole) w.staged |= !w.affine || may_leave_array(w);
+      if (plan_.options.out_of_bounds == Options::Oob::Uninitialized && !w.is_output && !whole)
+        w.staged |= !w.affine || may_leave_array(w);
       if (is_modelled(o)) {
         model_window(o, &w, &ref);
       } else if (by_pointer(o) && (w.staged || may_leave_array(w))) {
@@ -192,14 +202,16 @@ void Compiler::compile_windows() {
         if (w.affine) add_moving_window(w);
       }
     }
-    w.copies_only = w.is_output && !ir::is_sync(w.dtype) && !is_modelled(o) && m_.bodies.size() == 1 && ref.addr.buffer == w.buffer &&
-                    ref.addr.dyn == Addr::kNoSlot && copied_into_alone(body.region, body.region.args[i]);
+    w.copies_only = w.is_output && !ir::is_sync(w.dtype) && !is_modelled(o) && m_.bodies.size() == 1 &&
+                    ref.addr.buffer == w.buffer && ref.addr.dyn == Addr::kNoSlot &&
+                    copied_into_alone(body.region, body.region.args[i]);
     bind(body.region.args[i], ref);
     plan_.windows.push_back(std::move(w));
   }
   const int inputs = static_cast<int>(m_.operands.size()) - m_.count(ir::Operand::Kind::Output);
   for (const ir::Alias& a : m_.aliases) {
-    const auto [low, high] = std::minmax(body.region.args[static_cast<size_t>(a.input)], body.region.args[static_cast<size_t>(inputs + a.output)]);
+    const auto [low, high] = std::minmax(body.region.args[static_cast<size_t>(a.input)],
+                                         body.region.args[static_cast<size_t>(inputs + a.output)]);
     aliases_.insert({low, high});
   }
 }
@@ -212,13 +224,14 @@ void Compiler::refuse_block_kind(const ir::Operand& o, const ir::BlockDim& b) co
   ir::Diagnostic e;
   e.code = "PS-UNSUP-001";
   e.kernel = m_.name;
-  e.message = fmt::format("unsupported: {} block of {} in a grid without a pipeline", b.kind == Kind::Indirect ? "Indirect" : "BoundedSlice", o.name);
+  e.message = fmt::format("unsupported: {} block of {} in a grid without a pipeline",
+                          b.kind == Kind::Indirect ? "Indirect" : "BoundedSlice", o.name);
   e.hint = "nothing ran";
   throw ir::DiagnosticError(std::move(e));
 }
 
-// Prefetched scalars, and inputs without blocks, lie in memory of each core, where the kernel may change them; the array
-// stays as it is.
+// Prefetched scalars, and inputs without blocks, lie in memory of each core, where the kernel may change them; the
+// array stays as it is.
 void Compiler::copy_prefetch(Val* ref) {
   Val own = temp(ref->dtype, ref->dims);
   permanent_.push_back(own.storage);
@@ -235,7 +248,8 @@ bool Compiler::of_cores(const ir::Operand& o) const {
 
 void Compiler::place_in_cores(const Window& w, Val* ref) {
   const int inputs = static_cast<int>(m_.operands.size()) - m_.count(ir::Operand::Kind::Output);
-  Plan::CoreArray a{w.is_output ? -1 : w.operand, w.is_output ? w.operand : -1, 0, m_.operands[static_cast<size_t>(w.operand)].array->num_bytes()};
+  Plan::CoreArray a{w.is_output ? -1 : w.operand, w.is_output ? w.operand : -1, 0,
+                    m_.operands[static_cast<size_t>(w.operand)].array->num_bytes()};
   for (const ir::Alias& alias : m_.aliases) {
     if (inputs + alias.output == w.operand)
       for (const Plan::CoreArray& input : plan_.core_arrays)
@@ -266,7 +280,8 @@ void Compiler::outer_semaphores(const ir::Operand& o, const Window& w, Val* ref)
   // On a mesh every core may have one of its own under the handle.
   const memory::Level owner = model_.core_arrays && !m_.meshes.empty() ? memory::Level::Thread : memory::Level::Device;
   ref->semaphore = plan_.semaphores.add(o.name, ref->elements(), owner, w.dtype == ir::DType::DmaSem);
-  const bool in_place = std::any_of(m_.aliases.begin(), m_.aliases.end(), [&](const ir::Alias& a) { return a.input == w.operand; });
+  const bool in_place =
+      std::any_of(m_.aliases.begin(), m_.aliases.end(), [&](const ir::Alias& a) { return a.input == w.operand; });
   plan_.outer_semaphores.push_back({ref->semaphore, w.operand, in_place});
 }
 
@@ -275,7 +290,8 @@ void Compiler::add_moving_window(const Window& w) {
   for (size_t d = 0; d < w.dims.size(); ++d) {
     const int64_t unit = memory::mul(memory::mul(w.scale[d], w.strides[d]), w.element_bytes);
     m.first = memory::add(m.first, memory::mul(w.index[d].constant, unit));
-    for (size_t g = 0; g < m.step.size(); ++g) m.step[g] = memory::add(m.step[g], memory::mul(w.index[d].coefficient[g], unit));
+    for (size_t g = 0; g < m.step.size(); ++g)
+      m.step[g] = memory::add(m.step[g], memory::mul(w.index[d].coefficient[g], unit));
   }
   plan_.moving.push_back(std::move(m));
 }
@@ -307,7 +323,8 @@ void Compiler::compile_index_map(Window& w, const std::unordered_map<ir::ValueId
     }
   }
   compile_region_ops(r);
-  for (ir::ValueId v : r.ops.back().operands) w.index_value.push_back(scalar_slot(scalar_convert(values_[v].val, ir::DType::I64)));
+  for (ir::ValueId v : r.ops.back().operands)
+    w.index_value.push_back(scalar_slot(scalar_convert(values_[v].val, ir::DType::I64)));
 }
 
 void Compiler::compile_body(const ir::Body& body) {

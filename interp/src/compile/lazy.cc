@@ -1,5 +1,5 @@
-// Lazy values: the one invariant that lets loads be views and operations wait for their consumer (DESIGN section 3). Whoever
-// emits a write says so first; what would show the new bytes becomes memory before it.
+// Lazy values: the one invariant that lets loads be views and operations wait for their consumer (DESIGN section 3).
+// Whoever emits a write says so first; what would show the new bytes becomes memory before it.
 #include <algorithm>
 #include <stdexcept>
 
@@ -11,27 +11,28 @@ namespace pallasim::interp {
 namespace {
 
 bool reads_slot(const Val& v, uint32_t slot) {
-  const auto in = [&](const std::vector<uint32_t>& slots) { return std::find(slots.begin(), slots.end(), slot) != slots.end(); };
+  const auto in = [&](const std::vector<uint32_t>& slots) {
+    return std::find(slots.begin(), slots.end(), slot) != slots.end();
+  };
   const auto in_all = [&](const std::vector<Val>& vals) {
     return std::any_of(vals.begin(), vals.end(), [&](const Val& x) { return reads_slot(x, slot); });
   };
   switch (v.kind) {
     case Val::Kind::Scalar:
-    case Val::Kind::Splat:
-      return v.slot == slot;
-    case Val::Kind::Pending:
-      return in_all(v.node->args);
-    case Val::Kind::Strided:
-      return v.addr.dyn == slot;
+    case Val::Kind::Splat: return v.slot == slot;
+    case Val::Kind::Pending: return in_all(v.node->args);
+    case Val::Kind::Strided: return v.addr.dyn == slot;
     case Val::Kind::Ref:
       return v.addr.dyn == slot || in(v.extents) || in(v.valid) || in(v.gates) ||
-             (v.choice && (v.choice->slot == slot || in_all(v.choice->refs))) || (v.through && reads_slot(v.through->base, slot));
-    default:
-      return false;
+             (v.choice && (v.choice->slot == slot || in_all(v.choice->refs))) ||
+             (v.through && reads_slot(v.through->base, slot));
+    default: return false;
   }
 }
 
-bool is_lazy(const Val& v) { return v.kind == Val::Kind::Pending || (v.kind == Val::Kind::Strided && v.origin != kNoOrigin); }
+bool is_lazy(const Val& v) {
+  return v.kind == Val::Kind::Pending || (v.kind == Val::Kind::Strided && v.origin != kNoOrigin);
+}
 
 }  // namespace
 
@@ -111,17 +112,21 @@ bool Compiler::slot_is_read(uint32_t slot, ir::ValueId but_for) const {
   });
 }
 
-// A scalar result may be computed straight into its carry's slot where nothing looks at the old value afterwards: neither an
-// operation that names the carry (seen here), nor a value that was made from it (seen when the result is defined).
+// A scalar result may be computed straight into its carry's slot where nothing looks at the old value afterwards:
+// neither an operation that names the carry (seen here), nor a value that was made from it (seen when the result is
+// defined).
 void Compiler::preassign_carries(const Region& body, size_t first, const std::vector<Val>& carries) {
   const Op& yield = body.ops.back();
   for (size_t i = 0; i < carries.size(); ++i) {
     const ir::ValueId next = yield.operands[i], carry = body.args[first + i];
     if (!carries[i].is_scalar() || std::count(yield.operands.begin(), yield.operands.end(), next) > 1) continue;
-    const auto makes = [&](const Op& op) { return op.regions.empty() && op.results.size() == 1 && op.results[0] == next; };
+    const auto makes = [&](const Op& op) {
+      return op.regions.empty() && op.results.size() == 1 && op.results[0] == next;
+    };
     const auto def = std::find_if(body.ops.begin(), body.ops.end() - 1, makes);
     if (def == body.ops.end() - 1) continue;
-    if (std::none_of(def + 1, body.ops.end(), [&](const Op& op) { return analysis::touches(op, carry); })) preassigned_[next] = {carries[i].slot, carry};
+    if (std::none_of(def + 1, body.ops.end(), [&](const Op& op) { return analysis::touches(op, carry); }))
+      preassigned_[next] = {carries[i].slot, carry};
   }
 }
 

@@ -1,5 +1,6 @@
-// Options::Numerics::Oracle: a module whose kernel body holds every float in f64 (complex in c128). Values are rounded to their
-// own type where they are stored, where the kernel itself converts to a narrower type, and by operations that look at bits.
+// Options::Numerics::Oracle: a module whose kernel body holds every float in f64 (complex in c128). Values are rounded
+// to their own type where they are stored, where the kernel itself converts to a narrower type, and by operations that
+// look at bits.
 #include "compile.h"
 
 namespace pallasim::interp {
@@ -13,13 +14,26 @@ bool is_widened(const Type* t) { return t && !t->is_ref && wide(t->dtype) != t->
 // Operations that mean the same on f64. All others get and give their own types.
 bool works_on_any_float(OpCode code) {
   switch (code) {
-    case OpCode::nextafter: case OpCode::bitcast_convert: case OpCode::constant: case OpCode::gather: case OpCode::pack_elementwise:
-    case OpCode::unpack_elementwise: case OpCode::bitcast_tpu: case OpCode::stochastic_round: case OpCode::conj:
-      return false;
-    case OpCode::yield: case OpCode::cond: case OpCode::while_: case OpCode::for_: case OpCode::run_scoped: case OpCode::call:
-    case OpCode::multiple_of: case OpCode::max_contiguous: case OpCode::optimization_barrier: case OpCode::layout_cast:
-    case OpCode::memory_space_constraint:
-      return true;
+    case OpCode::nextafter:
+    case OpCode::bitcast_convert:
+    case OpCode::constant:
+    case OpCode::gather:
+    case OpCode::pack_elementwise:
+    case OpCode::unpack_elementwise:
+    case OpCode::bitcast_tpu:
+    case OpCode::stochastic_round:
+    case OpCode::conj: return false;
+    case OpCode::yield:
+    case OpCode::cond:
+    case OpCode::while_:
+    case OpCode::for_:
+    case OpCode::run_scoped:
+    case OpCode::call:
+    case OpCode::multiple_of:
+    case OpCode::max_contiguous:
+    case OpCode::optimization_barrier:
+    case OpCode::layout_cast:
+    case OpCode::memory_space_constraint: return true;
     default: {
       const ir::Family f = ir::info(code).family;
       return f == ir::Family::Elementwise || f == ir::Family::Shape || f == ir::Family::Reduction;
@@ -93,7 +107,8 @@ class Widener {
     const ValueId to = op.results[0];
     const DType from = own(op.operands[0])->dtype, result = own(to)->dtype;
     const bool floats = (ir::is_float(from) || ir::is_complex(from)) && is_widened(own(to));
-    const int width = ir::bit_width(result) / (ir::is_complex(result) ? 2 : 1), had = ir::bit_width(from) / (ir::is_complex(from) ? 2 : 1);
+    const int width = ir::bit_width(result) / (ir::is_complex(result) ? 2 : 1),
+              had = ir::bit_width(from) / (ir::is_complex(from) ? 2 : 1);
     const ir::LocId loc = op.loc;
     widen(to);
     if (floats && from != result && width <= had && !(ir::is_complex(result) != ir::is_complex(from) && width == had)) {

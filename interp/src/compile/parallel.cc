@@ -17,7 +17,9 @@ void Compiler::prove_parallel(const ir::Body&) {
     return;
   }
   plan_.splittable.clear();
-  plan_.sequential_because = "cores share the grid, and " + (plan_.sequential_because.empty() ? "its parallel axis moves no block" : plan_.sequential_because);
+  plan_.sequential_because =
+      "cores share the grid, and " +
+      (plan_.sequential_because.empty() ? "its parallel axis moves no block" : plan_.sequential_because);
 }
 
 void Compiler::find_splittable() {

@@ -6,9 +6,12 @@
 
 namespace pallasim::interp {
 
-// Blocks, and whole arrays in a core's memory, are windows; the others are refs to memory that the kernel itself copies from.
+// Blocks, and whole arrays in a core's memory, are windows; the others are refs to memory that the kernel itself copies
+// from.
 bool Compiler::is_modelled(const ir::Operand& o) const {
-  if (plan_.options.pipeline != Options::Pipeline::Modelled || !m_.meshes.empty() || o.kind == ir::Operand::Kind::Prefetch) return false;
+  if (plan_.options.pipeline != Options::Pipeline::Modelled || !m_.meshes.empty() ||
+      o.kind == ir::Operand::Kind::Prefetch)
+    return false;
   if (!model_.grid_pipeline || by_pointer(o)) return false;
   return o.has_block || model_.spaces[o.space].owner == ir::Scope::Thread;
 }

@@ -24,12 +24,14 @@ Val Compiler::see_through(const Op& op, const Val& ref, ir::DType dtype, std::ve
   return r;
 }
 
-// An index straight after a change of width selects before it in all dimensions but the packed one: the copy is smaller.
-// Returns what is left to select.
+// An index straight after a change of width selects before it in all dimensions but the packed one: the copy is
+// smaller. Returns what is left to select.
 Compiler::Attr Compiler::push_index(const Op& op, Val* ref, const Attr& index) {
   const RefThrough& t = *ref->through;
-  const bool untouched = ref->addr.offset == 0 && ref->addr.dyn == Addr::kNoSlot && ref->dims == t.dims && is_dense(*ref);
-  const bool widths = t.base.dtype != t.dtype && t.base.dims.size() == t.dims.size() && t.dims.size() == index.items.size();
+  const bool untouched =
+      ref->addr.offset == 0 && ref->addr.dyn == Addr::kNoSlot && ref->dims == t.dims && is_dense(*ref);
+  const bool widths =
+      t.base.dtype != t.dtype && t.base.dims.size() == t.dims.size() && t.dims.size() == index.items.size();
   bool plain = untouched && widths && !t.base.through;
   for (const Attr& d : index.items) plain &= !d.is_call("array") && !d.is_call("ref");
   if (!plain) return index;
@@ -84,7 +86,8 @@ Val Compiler::open_ref(const Val& ref, Lens lens, std::vector<OpenedRef>* opened
   Val shape;
   shape.dtype = ref.through->dtype;
   const ArrayResult dense{ref.through->dtype, ref.through->dims};
-  const Val copy = lens == Lens::Overwrite ? temp(dense.dtype, dense.dims) : emit_array({now}, {dense}, between(now, shape))[0];
+  const Val copy =
+      lens == Lens::Overwrite ? temp(dense.dtype, dense.dims) : emit_array({now}, {dense}, between(now, shape))[0];
   Val r = ref;
   r.through = nullptr;
   r.addr = {copy.addr.buffer, ref.addr.dyn, copy.addr.offset + ref.addr.offset};

@@ -23,14 +23,14 @@ struct Val {
   ir::DType dtype = ir::DType::F32;
   std::vector<int64_t> dims;
 
-  uint32_t slot = 0;         // Scalar, Splat: the scalar's slot (compute-type form)
-  bool is_const = false;     // Scalar, Splat: known at plan time
-  uint64_t bits = 0;         // its compute-type bytes
+  uint32_t slot = 0;      // Scalar, Splat: the scalar's slot (compute-type form)
+  bool is_const = false;  // Scalar, Splat: known at plan time
+  uint64_t bits = 0;      // its compute-type bytes
 
-  Addr addr;                 // Strided, Ref
+  Addr addr;                     // Strided, Ref
   std::vector<int64_t> strides;  // elements
   std::shared_ptr<Storage> storage;
-  int origin = kNoOrigin;    // the mutable memory that a lazy view or a ref shows (analysis/writes.h)
+  int origin = kNoOrigin;  // the mutable memory that a lazy view or a ref shows (analysis/writes.h)
 
   std::shared_ptr<Node> node;  // Pending
 
@@ -38,13 +38,13 @@ struct Val {
   std::shared_ptr<const RefThrough> through;
   std::string name;
   bool read_only = false;
-  int semaphore = -1;        // index into Plan::semaphores
-  int edge = -1;             // index into Plan::windows: the block may reach beyond its array, see Window::edge
-  std::vector<uint32_t> extents;  // run-time extents (i64 slots, kNoSlot: dims has it); empty where all are static
-  std::vector<int64_t> padding;   // elements behind each dim that its tiles have on the machine; empty: none
-  std::vector<uint32_t> valid;    // how many elements of a dim are no padding (i64 slots, kNoSlot: all); empty: all
-  std::vector<uint32_t> gates;    // i64 slots: 0 where a scalar index names padding, and nothing of the view exists
-  std::shared_ptr<Choice> choice; // one of several refs
+  int semaphore = -1;              // index into Plan::semaphores
+  int edge = -1;                   // index into Plan::windows: the block may reach beyond its array, see Window::edge
+  std::vector<uint32_t> extents;   // run-time extents (i64 slots, kNoSlot: dims has it); empty where all are static
+  std::vector<int64_t> padding;    // elements behind each dim that its tiles have on the machine; empty: none
+  std::vector<uint32_t> valid;     // how many elements of a dim are no padding (i64 slots, kNoSlot: all); empty: all
+  std::vector<uint32_t> gates;     // i64 slots: 0 where a scalar index names padding, and nothing of the view exists
+  std::shared_ptr<Choice> choice;  // one of several refs
 
   bool is_scalar() const { return kind == Kind::Scalar; }
   int64_t elements() const {
@@ -64,8 +64,8 @@ struct Choice {
 // A ref whose elements are no strided view of memory: other element widths, or another shape of memory with gaps. Its
 // address and strides are those of a dense copy, made for each access and written back after a write.
 struct RefThrough {
-  Val base;                  // Ref
-  ir::DType dtype;           // of the copy
+  Val base;         // Ref
+  ir::DType dtype;  // of the copy
   std::vector<int64_t> dims;
 };
 
@@ -82,9 +82,9 @@ struct Node {
   std::vector<Val> args;
   StripParams params;
   MatrixUnit unit;
-  Contraction contraction;                   // args hold the two operands, strides already normalised
+  Contraction contraction;  // args hold the two operands, strides already normalised
   ir::LocId loc = -1;
-  int size = 1;                              // operations inlined below, itself included
+  int size = 1;  // operations inlined below, itself included
 };
 
 }  // namespace pallasim::interp

@@ -66,8 +66,7 @@ void Compiler::emit_pending(const Val& v, const Val& dst) {
 
 Val Compiler::strided(const Val& v) {
   switch (v.kind) {
-    case Val::Kind::Strided:
-      return v;
+    case Val::Kind::Strided: return v;
     case Val::Kind::Scalar:
     case Val::Kind::Splat:
     case Val::Kind::Pending: {
@@ -75,8 +74,7 @@ Val Compiler::strided(const Val& v) {
       emit_pending(v, t);
       return t;
     }
-    default:
-      break;
+    default: break;
   }
   return v;
 }

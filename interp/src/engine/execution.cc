@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <new>
 
-#include "pallasim/memory/uninitialized.h"
-#include "engine.h"
 #include "../ops/bodies.h"
+#include "engine.h"
+#include "pallasim/memory/uninitialized.h"
 
 namespace pallasim::interp {
 
@@ -19,7 +19,9 @@ void poison(std::byte* at, int64_t count, ir::DType t, Options::Fill fill) {
 
 void Execution::poison_gaps(const Unwritten& u) const {
   const int64_t size = ir::byte_size(u.dtype);
-  u.written.for_gaps(u.bytes, [&](int64_t begin, int64_t end) { poison(u.at + begin, (end - begin) / size, u.dtype, options->uninitialized); });
+  u.written.for_gaps(u.bytes, [&](int64_t begin, int64_t end) {
+    poison(u.at + begin, (end - begin) / size, u.dtype, options->uninitialized);
+  });
 }
 
 namespace {
@@ -51,13 +53,15 @@ void Execution::bind_arena(Arena& a, int32_t thread) const {
   std::copy(own.begin(), own.end(), a.bases.begin() + kFirstOperandBuffer);
   for (const SharedMemory& m : shared_memory) {
     const memory::Allocation& of = plan->allocations[m.allocation];
-    a.bases[of.buffer] = align(const_cast<std::byte*>(m.of_units[static_cast<size_t>(units.unit_of(of.owner, thread))].data()));
+    a.bases[of.buffer] =
+        align(const_cast<std::byte*>(m.of_units[static_cast<size_t>(units.unit_of(of.owner, thread))].data()));
   }
 }
 
 Execution::~Execution() = default;
 
-void Execution::bind(std::span<const std::vector<std::byte*>> arrays, std::span<const int64_t> grid_sizes, int32_t first) {
+void Execution::bind(std::span<const std::vector<std::byte*>> arrays, std::span<const int64_t> grid_sizes,
+                     int32_t first) {
   operands.assign(arrays.begin(), arrays.end());
   interrupt_epoch = g_interrupt_epoch.load(std::memory_order_relaxed);
   first_device = first;
@@ -69,7 +73,8 @@ void Execution::bind(std::span<const std::vector<std::byte*>> arrays, std::span<
   }
   for (SharedMemory& m : shared_memory) {
     const memory::Allocation& of = plan->allocations[m.allocation];
-    while (static_cast<int64_t>(m.of_units.size()) < units.count(of.owner)) m.of_units.emplace_back(static_cast<size_t>(of.bytes) + 64);
+    while (static_cast<int64_t>(m.of_units.size()) < units.count(of.owner))
+      m.of_units.emplace_back(static_cast<size_t>(of.bytes) + 64);
   }
   grid.assign(grid_sizes.begin(), grid_sizes.end());
   // Affine windows stay inside for the whole grid exactly when they do at its corners.
@@ -83,7 +88,8 @@ void Execution::bind(std::span<const std::vector<std::byte*>> arrays, std::span<
         int64_t& end = reach < 0 ? lo : hi;
         end = memory::add(end, reach);
       }
-      lo = memory::add(memory::mul(lo, w.scale[d]), -w.pad_lo[d]), hi = memory::add(memory::mul(hi, w.scale[d]), -w.pad_lo[d]);
+      lo = memory::add(memory::mul(lo, w.scale[d]), -w.pad_lo[d]),
+      hi = memory::add(memory::mul(hi, w.scale[d]), -w.pad_lo[d]);
       if (lo < 0 || memory::add(hi, w.extent[d]) > w.dims[d]) check_windows = true;
     }
   }

@@ -31,7 +31,9 @@ class Policy {
 class RunToBlock : public Policy {
  public:
   // Programs rarely wait, and each that is interrupted keeps its memory: they get long turns.
-  void new_execution(size_t threads, bool programs) override { slice_ = programs ? 1 << 18 : threads > 1 ? 1 << 14 : 1 << 20; }
+  void new_execution(size_t threads, bool programs) override {
+    slice_ = programs ? 1 << 18 : threads > 1 ? 1 << 14 : 1 << 20;
+  }
   size_t next(size_t, size_t) override { return 0; }
   uint64_t next_random() override { return 0; }
   int64_t budget() override { return slice_; }
@@ -116,19 +118,17 @@ Schedule make_schedule(const Options& o) {
 }
 
 void check_limits(Execution& ex, const Options& o, const Thread& t, int64_t idle, const std::string& token) {
-  if (o.max_steps > 0 && ex.steps >= o.max_steps)
-    step_limit(ex, t, token);
+  if (o.max_steps > 0 && ex.steps >= o.max_steps) step_limit(ex, t, token);
   // A turn that only finds its condition unchanged is worth many idle steps: everybody is waiting.
   constexpr int64_t kStepsPerSpin = 1000;
-  if (o.livelock_steps > 0 && ex.spins >= std::max<int64_t>(o.livelock_steps / kStepsPerSpin, 1) && ex.spins > 4 * static_cast<int64_t>(ex.threads.size())) {
+  if (o.livelock_steps > 0 && ex.spins >= std::max<int64_t>(o.livelock_steps / kStepsPerSpin, 1) &&
+      ex.spins > 4 * static_cast<int64_t>(ex.threads.size())) {
     if (ex.points > 0) waiting_programs(ex, t, token);
     polling_threads(ex, t, token);
   }
-  if (o.livelock_steps > 0 && idle >= o.livelock_steps)
-    no_progress(ex, t, idle, token);
+  if (o.livelock_steps > 0 && idle >= o.livelock_steps) no_progress(ex, t, idle, token);
   if (g_interrupt_epoch.load(std::memory_order_relaxed) != ex.interrupt_epoch) interrupted(ex, t, token);
 }
-
 
 // What is left when all threads ended: copies, and counts that nobody took.
 void finish_copies(Execution& ex) {
@@ -137,7 +137,8 @@ void finish_copies(Execution& ex) {
   for (size_t b = 0; b < layout.blocks().size(); ++b) {
     const memory::SemaphoreBlock& block = layout.blocks()[b];
     const auto& outer = ex.plan->outer_semaphores;
-    if (std::any_of(outer.begin(), outer.end(), [&](const auto& o) { return o.block == static_cast<int>(b); })) continue;
+    if (std::any_of(outer.begin(), outer.end(), [&](const auto& o) { return o.block == static_cast<int>(b); }))
+      continue;
     for (int64_t unit = 0; unit < ex.units.count(block.owner); ++unit) {
       Thread& t = ex.threads[static_cast<size_t>(ex.units.threads_of(block.owner, unit).first)];
       for (int64_t i = 0; i < block.count; ++i) ops::left_over(t, t.pc, layout.id(static_cast<int>(b), i, t.index));
@@ -208,8 +209,7 @@ void Scheduler::finish() {
 
 std::string run_threads(Execution& ex, const Options& o) {
   Scheduler scheduler(ex, o);
-  while (scheduler.turn()) {
-  }
+  while (scheduler.turn()) {}
   scheduler.finish();
   return scheduler.token();
 }

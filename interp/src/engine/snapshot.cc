@@ -9,7 +9,9 @@
 namespace pallasim::interp {
 namespace {
 
-int64_t arena_bytes(const Execution& ex) { return static_cast<int64_t>((ex.plan->image.size() + 63) / 64 * 64) + ex.plan->temp_bytes; }
+int64_t arena_bytes(const Execution& ex) {
+  return static_cast<int64_t>((ex.plan->image.size() + 63) / 64 * 64) + ex.plan->temp_bytes;
+}
 
 std::vector<int64_t> bytes_of_operands(const Plan& p) {
   std::vector<int64_t> r;
@@ -18,19 +20,16 @@ std::vector<int64_t> bytes_of_operands(const Plan& p) {
 }
 
 bool same_thread(const Thread& a, const Thread& b) {
-  return a.arena == b.arena && a.pc == b.pc && a.wait_value == b.wait_value && a.wait_sem == b.wait_sem && a.point == b.point && a.home == b.home &&
-         a.stop == b.stop;
+  return a.arena == b.arena && a.pc == b.pc && a.wait_value == b.wait_value && a.wait_sem == b.wait_sem &&
+         a.point == b.point && a.home == b.home && a.stop == b.stop;
 }
 
 // Runs to the end; the error that stopped it, as text.
 std::string run_out(Execution& ex, Scheduler& scheduler) {
   try {
-    while (scheduler.turn()) {
-    }
+    while (scheduler.turn()) {}
     scheduler.finish();
-  } catch (const ir::DiagnosticError& e) {
-    return ir::render(e.diagnostic());
-  }
+  } catch (const ir::DiagnosticError& e) { return ir::render(e.diagnostic()); }
   return {};
 }
 
@@ -41,7 +40,8 @@ Snapshot take_snapshot(const Execution& ex, const Scheduler& scheduler, std::spa
   for (const auto& a : ex.arenas) r.arenas.emplace_back(a->at, a->at + arena_bytes(ex));
   for (const std::vector<std::byte*>& device : ex.operands)
     for (size_t i = 0; i < operand_bytes.size(); ++i) r.operands.emplace_back(device[i], device[i] + operand_bytes[i]);
-  for (const Execution::SharedMemory& m : ex.shared_memory) r.shared.insert(r.shared.end(), m.of_units.begin(), m.of_units.end());
+  for (const Execution::SharedMemory& m : ex.shared_memory)
+    r.shared.insert(r.shared.end(), m.of_units.begin(), m.of_units.end());
   r.threads = ex.threads;
   r.semaphores = ex.semaphores;
   r.copies = ex.copies;
@@ -68,10 +68,12 @@ void restore(const Snapshot& s, Execution& ex, Scheduler& scheduler, std::span<c
   for (size_t i = 0; i < s.arenas.size(); ++i) std::copy(s.arenas[i].begin(), s.arenas[i].end(), ex.arenas[i]->at);
   size_t from = 0;
   for (const std::vector<std::byte*>& device : ex.operands)
-    for (size_t i = 0; i < operand_bytes.size(); ++i, ++from) std::copy(s.operands[from].begin(), s.operands[from].end(), device[i]);
+    for (size_t i = 0; i < operand_bytes.size(); ++i, ++from)
+      std::copy(s.operands[from].begin(), s.operands[from].end(), device[i]);
   from = 0;
   for (Execution::SharedMemory& m : ex.shared_memory)
-    for (std::vector<std::byte>& one : m.of_units) std::copy(s.shared[from].begin(), s.shared[from].end(), one.begin()), ++from;
+    for (std::vector<std::byte>& one : m.of_units)
+      std::copy(s.shared[from].begin(), s.shared[from].end(), one.begin()), ++from;
   ex.threads = s.threads;
   ex.semaphores = s.semaphores;
   ex.copies = s.copies;
@@ -111,7 +113,8 @@ std::string difference(const Snapshot& a, const Snapshot& b) {
   if (prints(a) != prints(b)) return "prints";
   if (findings(a) != findings(b)) return "findings";
   if (a.steps != b.steps || a.spins != b.spins || a.next_point != b.next_point || a.noted != b.noted) return "counts";
-  if (!std::equal(a.threads.begin(), a.threads.end(), b.threads.begin(), b.threads.end(), same_thread)) return "threads";
+  if (!std::equal(a.threads.begin(), a.threads.end(), b.threads.begin(), b.threads.end(), same_thread))
+    return "threads";
   if (a.points == 0 && a.arenas != b.arenas) return "arenas";
   return a.turn == b.turn ? "" : "whose turn it is";
 }

@@ -1,5 +1,5 @@
-// All that a run is at a moment, as bytes: threads with their arenas, memory, semaphores, copies in flight, what was printed and
-// found, and whose turn comes next.
+// All that a run is at a moment, as bytes: threads with their arenas, memory, semaphores, copies in flight, what was
+// printed and found, and whose turn comes next.
 #pragma once
 #include <span>
 

@@ -40,7 +40,8 @@ int64_t read_bound(const Plan& p, const Buffer& b, int index) {
   const bool wide = b.dtype == ir::DType::I64;
   const bool one = std::all_of(b.dims.begin(), b.dims.end(), [](int64_t n) { return n == 1; });
   if (!one || (!wide && b.dtype != ir::DType::I32) || !b.data)
-    bad_argument(p, fmt::format("dynamic grid bound {} is {}", index, type_text(b)), {}, "grid bounds are one i32 or i64");
+    bad_argument(p, fmt::format("dynamic grid bound {} is {}", index, type_text(b)), {},
+                 "grid bounds are one i32 or i64");
   return wide ? *static_cast<const int64_t*>(b.data) : *static_cast<const int32_t*>(b.data);
 }
 
@@ -52,8 +53,8 @@ bool overlaps(const Buffer& a, const Buffer& b, int64_t a_bytes, int64_t b_bytes
 
 }  // namespace
 
-std::vector<std::byte*> bind_device(const Plan& p, Session& session, const DeviceCall& d, const Options& options, std::vector<int64_t>* grid, int64_t* points,
-                                    std::vector<int>* unwritten) {
+std::vector<std::byte*> bind_device(const Plan& p, Session& session, const DeviceCall& d, const Options& options,
+                                    std::vector<int64_t>* grid, int64_t* points, std::vector<int>* unwritten) {
   const ir::Module& m = p.module;
   const auto dynamic = static_cast<size_t>(m.num_dynamic);
   const size_t outputs = d.results.size(), inputs = m.operands.size() - outputs;
@@ -68,7 +69,8 @@ std::vector<std::byte*> bind_device(const Plan& p, Session& session, const Devic
   for (const ir::GridAxis& a : m.grid) {
     const int64_t n = a.dynamic < 0 ? a.size : read_bound(p, d.args[static_cast<size_t>(a.dynamic)], a.dynamic);
     grid->push_back(std::max<int64_t>(n, 0));
-    if (__builtin_mul_overflow(*points, grid->back(), points)) bad_argument(p, "the grid has more than 2^63 points", {}, "");
+    if (__builtin_mul_overflow(*points, grid->back(), points))
+      bad_argument(p, "the grid has more than 2^63 points", {}, "");
   }
   // Aliased outputs are their inputs: one buffer, as on the device.
   std::vector<bool> aliased(outputs, false);
@@ -83,15 +85,19 @@ std::vector<std::byte*> bind_device(const Plan& p, Session& session, const Devic
     const int64_t bytes = m.operands[inputs + o].array->num_bytes();
     for (size_t i = 0; i < inputs; ++i) {
       bool declared = false;
-      for (const ir::Alias& a : m.aliases) declared |= static_cast<size_t>(a.input) == i && static_cast<size_t>(a.output) == o;
+      for (const ir::Alias& a : m.aliases)
+        declared |= static_cast<size_t>(a.input) == i && static_cast<size_t>(a.output) == o;
       if (!declared && overlaps(d.results[o], d.args[dynamic + i], bytes, m.operands[i].array->num_bytes()))
-        bad_argument(p, fmt::format("output {} shares memory with input {}", m.operands[inputs + o].name, m.operands[i].name), {},
-                     "declare an input/output alias, or pass a buffer of its own");
+        bad_argument(
+            p, fmt::format("output {} shares memory with input {}", m.operands[inputs + o].name, m.operands[i].name),
+            {}, "declare an input/output alias, or pass a buffer of its own");
     }
     for (size_t other = 0; other < o; ++other)
       if (overlaps(d.results[o], d.results[other], bytes, m.operands[inputs + other].array->num_bytes()))
-        bad_argument(p, fmt::format("output {} shares memory with output {}", m.operands[inputs + o].name, m.operands[inputs + other].name), {},
-                     "pass a buffer of its own");
+        bad_argument(p,
+                     fmt::format("output {} shares memory with output {}", m.operands[inputs + o].name,
+                                 m.operands[inputs + other].name),
+                     {}, "pass a buffer of its own");
     const Window& w = p.windows[inputs + o];
     if (ir::is_sync(w.dtype)) {
       if (!aliased[o]) make_semaphores(session.state(), p, m.operands[inputs + o], operands[inputs + o]);
@@ -103,6 +109,5 @@ std::vector<std::byte*> bind_device(const Plan& p, Session& session, const Devic
   }
   return operands;
 }
-
 
 }  // namespace pallasim::interp

@@ -18,7 +18,7 @@ class IdleExecutions {
 
   std::unique_ptr<Execution> take(const Plan&);  // null: none is idle
   void give(std::unique_ptr<Execution>);
-  void forget(const Plan&);                      // before the plan ends
+  void forget(const Plan&);  // before the plan ends
   int64_t bytes() const;
   int64_t bytes_of(const Plan&) const;
 
@@ -28,9 +28,9 @@ class IdleExecutions {
     int64_t bytes;
   };
   using Place = std::list<Entry>::iterator;
-  std::unique_ptr<Execution> remove(Place);      // from the list alone
+  std::unique_ptr<Execution> remove(Place);  // from the list alone
   mutable std::mutex mutex_;
-  std::list<Entry> entries_;                     // the last one used first
+  std::list<Entry> entries_;  // the last one used first
   std::unordered_map<const Plan*, std::vector<Place>> places_;
   int64_t bytes_ = 0;
 };

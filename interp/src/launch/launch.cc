@@ -62,7 +62,8 @@ class FloatEnvironment {
   ~FloatEnvironment() { _mm_setcsr(before_); }
 
  private:
-  static constexpr unsigned kDefault = 0x1f80;  // all exceptions masked, round to nearest, no flush, no denormals-are-zero
+  static constexpr unsigned kDefault =
+      0x1f80;  // all exceptions masked, round to nearest, no flush, no denormals-are-zero
   unsigned before_;
 };
 
@@ -71,7 +72,8 @@ class FloatEnvironment {
 bool runs_programs(const Plan& p, const Options& o) {
   if (p.model->in_order() || p.module.grid.empty()) return false;
   if (p.num_threads > 1 || !p.semaphores.empty()) return false;  // see Compiler::finish
-  const bool in_order = o.policy == Options::Policy::RunToBlock || (o.policy == Options::Policy::Replay && o.replay == "ps1:run-to-block");
+  const bool in_order = o.policy == Options::Policy::RunToBlock ||
+                        (o.policy == Options::Policy::Replay && o.replay == "ps1:run-to-block");
   return p.concurrent || !in_order;
 }
 
@@ -92,7 +94,11 @@ std::string run_box(Execution& ex, const Call& c, const GridBox& box) {
   ex.unwritten.clear();
   for (const int o : c.unwritten) {
     const ir::Type& t = *c.plan.module.operands[static_cast<size_t>(o)].array;
-    ex.unwritten.push_back({c.plan.windows[static_cast<size_t>(o)].buffer, c.operands[0][static_cast<size_t>(o)], t.num_bytes(), t.dtype, {}});
+    ex.unwritten.push_back({c.plan.windows[static_cast<size_t>(o)].buffer,
+                            c.operands[0][static_cast<size_t>(o)],
+                            t.num_bytes(),
+                            t.dtype,
+                            {}});
   }
   enter_session(ex, c);
   for (Listener* l : ex.listeners) l->on_start(ex);
@@ -113,7 +119,8 @@ struct UnitFinding {
 
 // Findings of units: of every step the one that the first grid point met.
 void add_findings(std::vector<UnitFinding> findings, Report* report) {
-  std::stable_sort(findings.begin(), findings.end(), [](const UnitFinding& a, const UnitFinding& b) { return precedes(a.diagnostic, b.diagnostic); });
+  std::stable_sort(findings.begin(), findings.end(),
+                   [](const UnitFinding& a, const UnitFinding& b) { return precedes(a.diagnostic, b.diagnostic); });
   std::set<const Step*> seen;
   for (UnitFinding& f : findings)
     if (!f.step || seen.insert(f.step).second) report->findings.push_back(std::move(f.diagnostic));
@@ -126,8 +133,8 @@ void deliver(std::vector<Print>& prints, Report* report) {
   }
 }
 
-// TBB orders its tasks after the thread that starts them and before its going on, but ThreadSanitizer does not see into its
-// library. This is the same order where it sees it; what hands a task to us is not looked at.
+// TBB orders its tasks after the thread that starts them and before its going on, but ThreadSanitizer does not see into
+// its library. This is the same order where it sees it; what hands a task to us is not looked at.
 class HandOver {
  public:
   void give() { edge_.fetch_add(1, std::memory_order_release); }
@@ -138,14 +145,19 @@ class HandOver {
 };
 #define PALLASIM_UNSEEN __attribute__((no_sanitize("thread")))
 
-// Independent pieces of one grid on several OS threads: the error of the first grid point wins, prints come in grid order.
+// Independent pieces of one grid on several OS threads: the error of the first grid point wins, prints come in grid
+// order.
 class ParallelRun {
  public:
-  ParallelRun(const Call& c, const std::vector<GridBox>& boxes, Report* report) : call_(c), boxes_(boxes), report_(report) {}
+  ParallelRun(const Call& c, const std::vector<GridBox>& boxes, Report* report)
+      : call_(c), boxes_(boxes), report_(report) {}
 
   void run(int workers) {
     hand_over_.give();
-    auto loop = [&] { tbb::parallel_for(size_t{0}, boxes_.size(), [this](size_t i) PALLASIM_UNSEEN { task(i); }, tbb::simple_partitioner()); };
+    auto loop = [&] {
+      tbb::parallel_for(
+          size_t{0}, boxes_.size(), [this](size_t i) PALLASIM_UNSEEN { task(i); }, tbb::simple_partitioner());
+    };
     if (workers == default_workers()) {
       loop();
     } else {
@@ -238,9 +250,12 @@ void check_grid_order(const Plan& p, const Options& o, const std::vector<int64_t
     std::sort(sorted.begin(), sorted.end());
     bool complete = g < grid.size() && static_cast<int64_t>(sorted.size()) == grid[g];
     for (size_t i = 0; complete && i < sorted.size(); ++i) complete = sorted[i] == static_cast<int32_t>(i);
-    if (!complete) bad_argument(p, fmt::format("the order of grid axis {} is no permutation of its coordinates", g), {}, "name every coordinate once");
+    if (!complete)
+      bad_argument(p, fmt::format("the order of grid axis {} is no permutation of its coordinates", g), {},
+                   "name every coordinate once");
   }
-  if (!o.grid_order.empty() && p.num_threads > 1 && p.core_axis < 0) bad_argument(p, "a kernel on a mesh has no grid to order", {}, "");
+  if (!o.grid_order.empty() && p.num_threads > 1 && p.core_axis < 0)
+    bad_argument(p, "a kernel on a mesh has no grid to order", {}, "");
 }
 
 void run_sequential(const Call& c, Report* report) {
@@ -266,7 +281,8 @@ void run_sequential(const Call& c, Report* report) {
   auto finish = [&] {
     report->steps = ex->steps;
     if (ex->points > 0)
-      std::stable_sort(ex->prints.begin(), ex->prints.end(), [](const Print& a, const Print& b) { return a.order < b.order; });
+      std::stable_sort(ex->prints.begin(), ex->prints.end(),
+                       [](const Print& a, const Print& b) { return a.order < b.order; });
     deliver(ex->prints, report);
     ex->prints.clear();
     report->findings.insert(report->findings.end(), ex->findings.begin(), ex->findings.end());
@@ -303,9 +319,7 @@ void judge_against_one_piece(const Call& c, const std::vector<GridBox>& units, S
   std::optional<ir::DiagnosticError> stop;
   try {
     run_sequential(one, &wanted);
-  } catch (const ir::DiagnosticError& e) {
-    stop = e;
-  }
+  } catch (const ir::DiagnosticError& e) { stop = e; }
   try {
     ParallelRun(c, units, report).run(judge);
   } catch (const ir::DiagnosticError& e) {
@@ -321,7 +335,8 @@ std::shared_ptr<const Plan> specialise(const Plan& p, std::span<const Buffer> ar
   for (const Buffer& b : arrays) shapes.push_back(b.dims);
   std::vector<std::pair<std::string, int64_t>> values;
   if (const std::string missing = ir::infer_shapes(p.module, shapes, &values); !missing.empty())
-    bad_argument(p, "no operand's shape gives the parameter " + missing, {}, "some operand must have a dimension that is linear in " + missing);
+    bad_argument(p, "no operand's shape gives the parameter " + missing, {},
+                 "some operand must have a dimension that is linear in " + missing);
   std::string key;
   for (const auto& [name, v] : values) key += name + "=" + std::to_string(v) + ";";
   {
@@ -341,7 +356,8 @@ int devices_of(const Plan& p) { return p.has_peers ? static_cast<int>(p.num_devi
 namespace {
 
 // Throws where the launch stops; the report holds what was seen until then.
-void run_launch(const Plan& p, Session& session, std::span<const DeviceCall> devices, const Options& options, Report* out) {
+void run_launch(const Plan& p, Session& session, std::span<const DeviceCall> devices, const Options& options,
+                Report* out) {
   const uint64_t epoch = interrupt_epoch();
   const ir::Module& m = p.module;
   const auto dynamic = static_cast<size_t>(m.num_dynamic);
@@ -349,19 +365,25 @@ void run_launch(const Plan& p, Session& session, std::span<const DeviceCall> dev
   const size_t inputs = m.operands.size() - outputs;
   for (const DeviceCall& d : devices)
     if (d.args.size() != dynamic + inputs || d.results.size() != outputs)
-      bad_argument(p, fmt::format("{} arrays and {} results for {} operands and {} outputs", d.args.size(), d.results.size(), dynamic + inputs, outputs),
+      bad_argument(p,
+                   fmt::format("{} arrays and {} results for {} operands and {} outputs", d.args.size(),
+                               d.results.size(), dynamic + inputs, outputs),
                    {}, "operands are dynamic grid bounds, prefetched scalars, inputs");
-  if (!m.params.empty()) return run_launch(*specialise(p, devices[0].args.subspan(dynamic)), session, devices, options, out);
+  if (!m.params.empty())
+    return run_launch(*specialise(p, devices[0].args.subspan(dynamic)), session, devices, options, out);
   if (static_cast<int>(devices.size()) != devices_of(p))
-    bad_argument(p, fmt::format("{} of {} devices that reach into each other", devices.size(), devices_of(p)), {}, "one launch runs them all");
+    bad_argument(p, fmt::format("{} of {} devices that reach into each other", devices.size(), devices_of(p)), {},
+                 "one launch runs them all");
 
   Call call{p, session, options, {}, {}, devices[0].device, devices[0].run, epoch, {}};
   int64_t points = 1;
   for (const DeviceCall& d : devices) {
     std::vector<int64_t> grid;
-    call.operands.push_back(bind_device(p, session, d, options, &grid, &points, devices.size() == 1 && !options.checked ? &call.unwritten : nullptr));
+    call.operands.push_back(bind_device(p, session, d, options, &grid, &points,
+                                        devices.size() == 1 && !options.checked ? &call.unwritten : nullptr));
     if (d.device != devices[0].device && grid != call.grid)
-      bad_argument(p, fmt::format("device {} has another grid than device {}", d.device, devices[0].device), {}, "devices that reach into each other run one grid");
+      bad_argument(p, fmt::format("device {} has another grid than device {}", d.device, devices[0].device), {},
+                   "devices that reach into each other run one grid");
     call.grid = std::move(grid);
   }
   check_grid_order(p, options, call.grid);
@@ -376,7 +398,8 @@ void run_launch(const Plan& p, Session& session, std::span<const DeviceCall> dev
   const int workers = options.workers > 0 ? options.workers : default_workers();
   constexpr double kWorthSplittingNs = 100e3;
   const bool worth = options.workers > 0 || p.step_cost_ns * static_cast<double>(points) > kWorthSplittingNs;
-  const bool one_piece = options.checked || options.record_grid != 0 || options.revisit_is_error || options.verify_restore > 0 || !options.grid_order.empty() || runs_programs(p, options);
+  const bool one_piece = options.checked || options.record_grid != 0 || options.revisit_is_error ||
+                         options.verify_restore > 0 || !options.grid_order.empty() || runs_programs(p, options);
   if (options.verify_split && !one_piece && devices.size() == 1 && p.num_threads == 1) {
     const std::vector<GridBox> units = units_of(p, call.grid);
     report.units = static_cast<int>(units.size());
@@ -404,9 +427,7 @@ Outcome try_launch(const Plan& p, Session& session, std::span<const DeviceCall> 
   Outcome r;
   try {
     run_launch(p, session, devices, options, &r.report);
-  } catch (const ir::DiagnosticError& e) {
-    r.stop = e.diagnostic();
-  }
+  } catch (const ir::DiagnosticError& e) { r.stop = e.diagnostic(); }
   return r;
 }
 
@@ -424,13 +445,16 @@ std::vector<const ir::Type*> result_types(const Plan& p) {
 }
 
 std::string dump(const Plan& p) {
-  std::string r = fmt::format("slots {} bytes, temporaries {} bytes, {} threads\n", p.image.size(), p.temp_bytes, p.num_threads);
+  std::string r =
+      fmt::format("slots {} bytes, temporaries {} bytes, {} threads\n", p.image.size(), p.temp_bytes, p.num_threads);
   for (const Step& s : p.steps) {
-    r += fmt::format("{:4} dst {:4} a {:4} b {:4} c {:4} imm {}", s.id, s.dst, static_cast<int32_t>(s.a), s.b, s.c, s.imm);
+    r += fmt::format("{:4} dst {:4} a {:4} b {:4} c {:4} imm {}", s.id, s.dst, static_cast<int32_t>(s.a), s.b, s.c,
+                     s.imm);
     if (s.jump) r += fmt::format(" -> {}", s.jump->id);
     r += '\n';
   }
-  r += p.sequential_because.empty() ? fmt::format("splittable axes: {}\n", fmt::join(p.splittable, ", ")) : "sequential: " + p.sequential_because + "\n";
+  r += p.sequential_because.empty() ? fmt::format("splittable axes: {}\n", fmt::join(p.splittable, ", "))
+                                    : "sequential: " + p.sequential_because + "\n";
   return r;
 }
 

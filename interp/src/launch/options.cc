@@ -31,7 +31,8 @@ bool flag(std::string_view key, std::string_view value) {
 }
 
 template <typename T>
-void choose(std::string_view key, std::string_view value, T* field, std::initializer_list<std::pair<std::string_view, T>> names) {
+void choose(std::string_view key, std::string_view value, T* field,
+            std::initializer_list<std::pair<std::string_view, T>> names) {
   for (const auto& [name, meaning] : names)
     if (name == value) {
       *field = meaning;
@@ -70,7 +71,8 @@ void set(Options& o, std::string_view key, std::string_view value) {
     if (!o.chip) refuse(key, value);
   } else if (key == "numerics") {
     using N = Options::Numerics;
-    choose(key, value, &o.numerics, {{"ieee", N::Ieee}, {"reference", N::Reference}, {"device", N::Device}, {"oracle", N::Oracle}});
+    choose(key, value, &o.numerics,
+           {{"ieee", N::Ieee}, {"reference", N::Reference}, {"device", N::Device}, {"oracle", N::Oracle}});
   } else if (key == "rules") {
     using R = Options::Rules;
     choose(key, value, &o.rules, {{"0", R::Off}, {"warn", R::Warn}, {"1", R::Error}});
@@ -94,7 +96,8 @@ void set(Options& o, std::string_view key, std::string_view value) {
     o.max_memory = number<int64_t>(key, value);
   } else if (key == "out_of_bounds") {
     using O = Options::Oob;
-    choose(key, value, &o.out_of_bounds, {{"error", O::Error}, {"machine", O::Machine}, {"uninitialized", O::Uninitialized}});
+    choose(key, value, &o.out_of_bounds,
+           {{"error", O::Error}, {"machine", O::Machine}, {"uninitialized", O::Uninitialized}});
   } else if (key == "padding") {
     using P = Options::Padding;
     choose(key, value, &o.padding, {{"copies", P::Copies}, {"nobody", P::Nobody}, {"all", P::All}});

@@ -43,7 +43,8 @@ void exchange_semaphores(Execution& ex, const Call& c, bool in) {
 }
 
 std::byte* core_memory(const Execution& ex, const Call& c, const Plan::CoreArray& a, size_t device, int core) {
-  return ex.threads[device * static_cast<size_t>(c.plan.num_threads) + static_cast<size_t>(core)].bases[kTempBuffer] + a.offset;
+  return ex.threads[device * static_cast<size_t>(c.plan.num_threads) + static_cast<size_t>(core)].bases[kTempBuffer] +
+         a.offset;
 }
 
 // Every core gets what it had in the program's launches before this one, as long as nobody else changed the array.
@@ -55,10 +56,14 @@ void enter_cores(const Execution& ex, const Call& c) {
     for (size_t device = 0; device < c.operands.size(); ++device) {
       const auto bytes = static_cast<size_t>(a.bytes);
       const std::byte* array = c.operands[device][static_cast<size_t>(a.input >= 0 ? a.input : a.output)];
-      const Session::State::CoreArray* before = a.input < 0 ? nullptr : session.find(c.run, c.first_device + static_cast<int32_t>(device), array);
-      if (before && (static_cast<int>(before->cores.size()) != c.plan.num_threads || before->cores[0].size() != bytes || std::memcmp(before->cores[0].data(), array, bytes) != 0))
+      const Session::State::CoreArray* before =
+          a.input < 0 ? nullptr : session.find(c.run, c.first_device + static_cast<int32_t>(device), array);
+      if (before && (static_cast<int>(before->cores.size()) != c.plan.num_threads || before->cores[0].size() != bytes ||
+                     std::memcmp(before->cores[0].data(), array, bytes) != 0))
         before = nullptr;
-      for (int core = 0; core < c.plan.num_threads; ++core) std::memcpy(core_memory(ex, c, a, device, core), before ? before->cores[static_cast<size_t>(core)].data() : array, bytes);
+      for (int core = 0; core < c.plan.num_threads; ++core)
+        std::memcpy(core_memory(ex, c, a, device, core),
+                    before ? before->cores[static_cast<size_t>(core)].data() : array, bytes);
     }
 }
 
@@ -97,7 +102,9 @@ void make_semaphores(Session::State& session, const Plan& p, const ir::Operand& 
   const int64_t n = o.array->num_elements();
   for (int64_t i = 0; i < n; ++i) {
     handles[i] = session.allocate();
-    if (handles[i] == 0) bad_argument(p, "no semaphore is left for " + o.name, {fmt::format("{} exist", Session::State::kHandles - 1)}, "somebody signals semaphores and never waits");
+    if (handles[i] == 0)
+      bad_argument(p, "no semaphore is left for " + o.name, {fmt::format("{} exist", Session::State::kHandles - 1)},
+                   "somebody signals semaphores and never waits");
   }
 }
 

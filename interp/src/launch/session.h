@@ -14,7 +14,7 @@ struct Session::State {
   std::mutex mutex;
   std::vector<int64_t> counts = std::vector<int64_t>(kHandles, 0);  // of a device's first core
   std::map<std::pair<int, int>, int64_t> others;                    // by handle and core: counts that are not 0
-  int next = 1;  // 0 is no semaphore
+  int next = 1;                                                     // 0 is no semaphore
 
   int64_t count(int handle, int core) const {
     if (core == 0) return counts[static_cast<size_t>(handle)];
@@ -41,11 +41,14 @@ struct Session::State {
   static constexpr size_t kCoreArrays = 64;  // the oldest ones go
   std::deque<CoreArray> arrays;
   const CoreArray* find(int64_t run, int32_t device, const std::byte* array) const {
-    const auto it = std::find_if(arrays.begin(), arrays.end(), [&](const CoreArray& a) { return a.run == run && a.device == device && a.array == array; });
+    const auto it = std::find_if(arrays.begin(), arrays.end(), [&](const CoreArray& a) {
+      return a.run == run && a.device == device && a.array == array;
+    });
     return it == arrays.end() ? nullptr : &*it;
   }
   void keep(CoreArray a) {
-    std::erase_if(arrays, [&](const CoreArray& b) { return b.run == a.run && b.device == a.device && b.array == a.array; });
+    std::erase_if(arrays,
+                  [&](const CoreArray& b) { return b.run == a.run && b.device == a.device && b.array == a.array; });
     arrays.push_back(std::move(a));
     if (arrays.size() > kCoreArrays) arrays.pop_front();
   }
@@ -70,14 +73,15 @@ struct Call {
   std::vector<int64_t> grid;
   int32_t first_device = 0;
   int64_t run = 0;
-  uint64_t interrupt_epoch = 0;                   // when the launch began
-  std::vector<int> unwritten;                     // outputs (operands of Window::copies_only) that are not poisoned yet; one device
+  uint64_t interrupt_epoch = 0;  // when the launch began
+  std::vector<int> unwritten;    // outputs (operands of Window::copies_only) that are not poisoned yet; one device
 };
 
 // What was given to a launch does not fit its plan (PS-ARG-001).
 [[noreturn]] void bad_argument(const Plan&, std::string message, std::vector<std::string> numbers, std::string hint);
 
-// Into the cores before a launch runs, and out of them after it: the counts of semaphores and the arrays that live outside.
+// Into the cores before a launch runs, and out of them after it: the counts of semaphores and the arrays that live
+// outside.
 void enter_session(Execution&, const Call&);
 void leave_session(Execution&, const Call&);
 // New semaphores for an array of handles. Throws DiagnosticError where none is left.

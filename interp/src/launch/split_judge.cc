@@ -4,22 +4,25 @@
 
 #include <algorithm>
 
-#include "../report/checked.h"
-#include "../ops/elements.h"
 #include "../ops/bodies.h"
+#include "../ops/elements.h"
+#include "../report/checked.h"
 #include "../report/report.h"
 
 namespace pallasim::interp {
 
-void ops::note_temporary(Thread& t, const Step* s, const Addr& a, const std::vector<int64_t>& dims, const std::vector<int64_t>& strides,
-                         int element_bytes, bool write) {
+void ops::note_temporary(Thread& t, const Step* s, const Addr& a, const std::vector<int64_t>& dims,
+                         const std::vector<int64_t>& strides, int element_bytes, bool write) {
   if (a.buffer < kTempBuffer) return;
   const int64_t offset = a.offset + (a.dyn == Addr::kNoSlot ? 0 : t.slot<int64_t>(a.dyn));
-  const Access access{t.index, a.buffer, write, offset, dims.data(), strides.data(), static_cast<int>(dims.size()), element_bytes, s, -1};
+  const Access access{
+      t.index,       a.buffer, write, offset, dims.data(), strides.data(), static_cast<int>(dims.size()),
+      element_bytes, s,        -1};
   for (Listener* l : t.exec->listeners) l->on_temporary(*t.exec, access);
 }
 
-SplitJudge::SplitJudge(const Plan& plan, const std::vector<int64_t>& grid, bool split) : plan_(plan), grid_(grid), split_(split) {}
+SplitJudge::SplitJudge(const Plan& plan, const std::vector<int64_t>& grid, bool split)
+    : plan_(plan), grid_(grid), split_(split) {}
 
 void SplitJudge::begin(const GridBox& unit) {
   ++unit_;
@@ -45,12 +48,13 @@ SplitJudge::Mark& SplitJudge::mark(const std::byte* at) {
 
 uint32_t SplitJudge::event(const Step* step) {
   const Event& e = events_.back();
-  if (events_.size() == 1 || e.unit != unit_ || e.point != point_ || e.step != step) events_.push_back({unit_, point_, step});
+  if (events_.size() == 1 || e.unit != unit_ || e.point != point_ || e.step != step)
+    events_.push_back({unit_, point_, step});
   return static_cast<uint32_t>(events_.size() - 1);
 }
 
-// The earlier access of another unit that this one must not meet, 0 where there is none. `kept`: memory of the thread, of which
-// each worker has its own: only what a unit finds there matters.
+// The earlier access of another unit that this one must not meet, 0 where there is none. `kept`: memory of the thread,
+// of which each worker has its own: only what a unit finds there matters.
 uint32_t SplitJudge::conflict(const Mark& m, bool write, bool kept) const {
   auto other = [&](uint32_t e) { return e != 0 && events_[e].unit != unit_; };
   if (other(m.written) && !(kept && write)) return m.written;
@@ -61,7 +65,8 @@ uint32_t SplitJudge::conflict(const Mark& m, bool write, bool kept) const {
 void SplitJudge::touch(Execution& ex, const Access& a, const std::byte* begin, const std::byte* end) {
   const bool kept = a.buffer == kTempBuffer;
   const size_t operand = a.buffer - kFirstOperandBuffer;
-  const bool unpoisoned = a.buffer >= kFirstOperandBuffer && operand < plan_.windows.size() && plan_.windows[operand].fully_written;
+  const bool unpoisoned =
+      a.buffer >= kFirstOperandBuffer && operand < plan_.windows.size() && plan_.windows[operand].fully_written;
   const uint32_t now = event(a.step);
   for (const std::byte* at = begin; at < end; ++at) {
     Mark& m = mark(at);
@@ -76,7 +81,8 @@ void SplitJudge::touch(Execution& ex, const Access& a, const std::byte* begin, c
       std::vector<std::string> numbers{fmt::format("{}, bytes {} to {}", name_of(a), at - base, last - base - 1)};
       if (before) {
         const bool wrote = before == m.written;
-        numbers.push_back(fmt::format("{} at grid point {}, {} at grid point {} of another unit", a.write ? "written" : "read", point_text(point_),
+        numbers.push_back(fmt::format("{} at grid point {}, {} at grid point {} of another unit",
+                                      a.write ? "written" : "read", point_text(point_),
                                       wrote ? "written before" : "read before", point_text(earlier.point)));
         ir::Site side = ir::site_of(plan_.module, earlier.step ? earlier.step->loc : -1);
         side.what = wrote ? "written before here" : "read before here";
@@ -85,10 +91,11 @@ void SplitJudge::touch(Execution& ex, const Access& a, const std::byte* begin, c
         numbers.push_back(fmt::format("read at grid point {}, written by nobody before", point_text(point_)));
       }
       d.site.what = a.write ? "written here" : "read here";
-      stop(std::move(d), unborn && !before ? "an output without poison is written before it is read"
-                         : kept            ? "what a thread keeps is written before it is read inside each unit"
-                         : a.write && before == m.written ? "units write disjoint memory"
-                                                          : "no unit reads what another one writes",
+      stop(std::move(d),
+           unborn && !before                ? "an output without poison is written before it is read"
+           : kept                           ? "what a thread keeps is written before it is read inside each unit"
+           : a.write && before == m.written ? "units write disjoint memory"
+                                            : "no unit reads what another one writes",
            std::move(numbers));
     }
     if (a.write) {
@@ -103,16 +110,20 @@ void SplitJudge::touch(Execution& ex, const Access& a, const std::byte* begin, c
 void SplitJudge::see(Execution& ex, const Access& a) {
   for (int d = 0; d < a.rank; ++d)
     if (a.dims[d] <= 0) return;
-  for (const ByteRun& r : byte_runs(address(ex, a), a.dims, a.strides, a.rank, a.element_bytes)) touch(ex, a, r.begin, r.end);
+  for (const ByteRun& r : byte_runs(address(ex, a), a.dims, a.strides, a.rank, a.element_bytes))
+    touch(ex, a, r.begin, r.end);
 }
 
 void SplitJudge::on_access(Execution& ex, const Access& a) { see(ex, a); }
 void SplitJudge::on_temporary(Execution& ex, const Access& a) { see(ex, a); }
 
-void SplitJudge::on_block(Execution& ex, const Thread& t, const Step& s, const Window& w, const memory::Clip& c, bool in) {
+void SplitJudge::on_block(Execution& ex, const Thread& t, const Step& s, const Window& w, const memory::Clip& c,
+                          bool in) {
   const int rank = static_cast<int>(w.dims.size());
   auto array = [&](bool write) {
-    if (!c.empty) see(ex, {t.index, w.buffer, write, c.array_offset * w.element_bytes, c.count, w.strides.data(), rank, w.element_bytes, &s, -1});
+    if (!c.empty)
+      see(ex, {t.index, w.buffer, write, c.array_offset * w.element_bytes, c.count, w.strides.data(), rank,
+               w.element_bytes, &s, -1});
   };
   if (in) {
     array(false);
@@ -120,7 +131,8 @@ void SplitJudge::on_block(Execution& ex, const Thread& t, const Step& s, const W
     see(ex, {t.index, kTempBuffer, true, w.stage_offset, &elements, &one, 1, w.element_bytes, &s, -1});
   } else {
     if (!c.empty)
-      see(ex, {t.index, kTempBuffer, false, w.stage_offset + c.block_offset * w.element_bytes, c.count, w.block_strides.data(), rank, w.element_bytes, &s, -1});
+      see(ex, {t.index, kTempBuffer, false, w.stage_offset + c.block_offset * w.element_bytes, c.count,
+               w.block_strides.data(), rank, w.element_bytes, &s, -1});
     array(true);
   }
 }
@@ -131,15 +143,17 @@ void SplitJudge::on_fresh(Execution& ex, const Thread& t, int64_t offset, int64_
   see(ex, {t.index, kTempBuffer, true, offset, &bytes, &one, 1, 1, nullptr, -1});
 }
 
-void SplitJudge::on_copy(Execution& ex, const memory::AsyncCopy& c, const Step&) { synchronises(ex, ex.threads[static_cast<size_t>(c.thread)], "copies"); }
+void SplitJudge::on_copy(Execution& ex, const memory::AsyncCopy& c, const Step&) {
+  synchronises(ex, ex.threads[static_cast<size_t>(c.thread)], "copies");
+}
 void SplitJudge::on_signal(Execution& ex, const Thread& t, int64_t, int64_t) { synchronises(ex, t, "signals"); }
 void SplitJudge::on_taken(Execution& ex, const Thread& t, int64_t, int64_t) { synchronises(ex, t, "waits"); }
 void SplitJudge::on_looked(Execution& ex, const Thread& t, int64_t, int64_t) { synchronises(ex, t, "waits"); }
 
 void SplitJudge::synchronises(Execution& ex, const Thread& t, const char* what) {
   if (!split_) return;
-  stop(diagnostic_at(ex.threads[static_cast<size_t>(t.index)], plan_.entry, "PS-BUG-002", ""), "units do not synchronise",
-       {fmt::format("the unit of grid point {} {}", point_text(point_), what)});
+  stop(diagnostic_at(ex.threads[static_cast<size_t>(t.index)], plan_.entry, "PS-BUG-002", ""),
+       "units do not synchronise", {fmt::format("the unit of grid point {} {}", point_text(point_), what)});
 }
 
 void SplitJudge::end(const std::vector<std::byte*>& operands) {
@@ -156,12 +170,14 @@ void SplitJudge::end(const std::vector<std::byte*>& operands) {
       d.code = "PS-BUG-002";
       d.kernel = plan_.module.name;
       stop(std::move(d), "an output without poison is written as a whole",
-           {fmt::format("{}, bytes {} to {}", plan_.module.operands[static_cast<size_t>(w.operand)].name, at, last - 1), "no grid point wrote them"});
+           {fmt::format("{}, bytes {} to {}", plan_.module.operands[static_cast<size_t>(w.operand)].name, at, last - 1),
+            "no grid point wrote them"});
     }
   }
 }
 
-void SplitJudge::compare_stops(const std::optional<ir::DiagnosticError>& one_piece, const std::optional<ir::DiagnosticError>& units) {
+void SplitJudge::compare_stops(const std::optional<ir::DiagnosticError>& one_piece,
+                               const std::optional<ir::DiagnosticError>& units) {
   const std::string want = one_piece ? one_piece->what() : "the run ends", got = units ? units->what() : "the run ends";
   if (want == got) return;
   ir::Diagnostic d;
@@ -169,8 +185,8 @@ void SplitJudge::compare_stops(const std::optional<ir::DiagnosticError>& one_pie
   stop(std::move(d), "units stop where the grid in one piece does", {"in one piece: " + want, "in units: " + got});
 }
 
-void SplitJudge::compare(const Report& one_piece, const std::vector<std::vector<std::byte>>& wanted, const Report& units,
-                         const std::vector<std::span<const std::byte>>& got) {
+void SplitJudge::compare(const Report& one_piece, const std::vector<std::vector<std::byte>>& wanted,
+                         const Report& units, const std::vector<std::span<const std::byte>>& got) {
   ir::Diagnostic d;
   d.kernel = plan_.module.name;
   size_t output = 0;
@@ -193,7 +209,8 @@ void SplitJudge::compare(const Report& one_piece, const std::vector<std::vector<
   size_t i = 0;
   while (i < want.size() && i < have.size() && want[i] == have[i]) ++i;
   stop(std::move(d), "prints and findings come in the order of the grid",
-       {"in one piece: " + (i < want.size() ? want[i] : "nothing more"), "in units: " + (i < have.size() ? have[i] : "nothing more")});
+       {"in one piece: " + (i < want.size() ? want[i] : "nothing more"),
+        "in units: " + (i < have.size() ? have[i] : "nothing more")});
 }
 
 std::string SplitJudge::name_of(const Access& a) const {

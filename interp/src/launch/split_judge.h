@@ -1,4 +1,5 @@
-// The judge of a split (Options::verify_split). It shares no code with the proof in analysis/split.cc: it looks at what units do.
+// The judge of a split (Options::verify_split). It shares no code with the proof in analysis/split.cc: it looks at what
+// units do.
 #pragma once
 #include <memory>
 #include <optional>
@@ -9,12 +10,13 @@
 
 namespace pallasim::interp {
 
-// Units run one after another in one thread, each told by begin(). Of every byte of memory, by its address, the judge knows which
-// unit wrote and which ones read it. It throws PS-BUG-002 at the first access that makes an obligation false:
-// units write disjoint memory; none reads what another one writes; what a thread keeps (scratch, copies of blocks,
-// temporaries) is written before it is read inside each unit; units do not synchronise. Of outputs that do not begin as
-// poison it also says whether every element was written, and none read before. What units leave to their successors without
-// memory that they share (a copy of a block that does not come in again) shows in the bytes, compared with those of one piece.
+// Units run one after another in one thread, each told by begin(). Of every byte of memory, by its address, the judge
+// knows which unit wrote and which ones read it. It throws PS-BUG-002 at the first access that makes an obligation
+// false: units write disjoint memory; none reads what another one writes; what a thread keeps (scratch, copies of
+// blocks, temporaries) is written before it is read inside each unit; units do not synchronise. Of outputs that do not
+// begin as poison it also says whether every element was written, and none read before. What units leave to their
+// successors without memory that they share (a copy of a block that does not come in again) shows in the bytes,
+// compared with those of one piece.
 class SplitJudge : public Listener {
  public:
   // `split`: there are units to compare; else only outputs are looked at.
@@ -22,9 +24,10 @@ class SplitJudge : public Listener {
   void begin(const GridBox& unit);
   // After the last unit of a run without errors. Throws PS-BUG-002.
   void end(const std::vector<std::byte*>& operands);
-  // The units against the grid in one piece, each of which may have stopped: the same stop, the same bytes, prints and findings.
-  // Throw PS-BUG-002.
-  void compare_stops(const std::optional<ir::DiagnosticError>& one_piece, const std::optional<ir::DiagnosticError>& units);
+  // The units against the grid in one piece, each of which may have stopped: the same stop, the same bytes, prints and
+  // findings. Throw PS-BUG-002.
+  void compare_stops(const std::optional<ir::DiagnosticError>& one_piece,
+                     const std::optional<ir::DiagnosticError>& units);
   void compare(const Report& one_piece, const std::vector<std::vector<std::byte>>& wanted, const Report& units,
                const std::vector<std::span<const std::byte>>& got);
   const std::optional<ir::DiagnosticError>& verdict() const { return verdict_; }

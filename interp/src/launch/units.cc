@@ -13,7 +13,9 @@ std::vector<GridBox> split_grid(const Plan& p, const std::vector<int64_t>& grid,
     int axis = -1;
     for (int a : p.splittable) {
       const auto g = static_cast<size_t>(a);
-      if (b.hi[g] - b.lo[g] > 1 && (axis < 0 || b.hi[g] - b.lo[g] > b.hi[static_cast<size_t>(axis)] - b.lo[static_cast<size_t>(axis)])) axis = a;
+      if (b.hi[g] - b.lo[g] > 1 &&
+          (axis < 0 || b.hi[g] - b.lo[g] > b.hi[static_cast<size_t>(axis)] - b.lo[static_cast<size_t>(axis)]))
+        axis = a;
     }
     if (axis < 0) {
       ++i;

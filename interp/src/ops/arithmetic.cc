@@ -48,7 +48,8 @@ const Step* elementwise(Thread& t, const Step* s) {
   for (int i = 0; i < p.strips; ++i) entry[i] = t.strips + i * kStripBytes;
   const int64_t strip = p.complex ? kStrip / 2 : kStrip;
   for (const EltSplat& e : p.splats)
-    splat(static_cast<std::byte*>(entry[e.entry]), t.arena + e.slot, byte_size(e.ctype), std::min(strip, p.dims.back()));
+    splat(static_cast<std::byte*>(entry[e.entry]), t.arena + e.slot, byte_size(e.ctype),
+          std::min(strip, p.dims.back()));
   Row rows[kMaxEntries];
   for (size_t o = 0; o < p.operands.size(); ++o) rows[o].at = t.resolve(p.operands[o].addr);
   std::byte* dst = t.resolve(p.dst);
@@ -71,7 +72,8 @@ const Step* elementwise(Thread& t, const Step* s) {
       --d;
       const bool more = ++index[d] < p.dims[d];
       const int64_t by = more ? 1 : 1 - p.dims[d];
-      for (size_t o = 0; o < p.operands.size(); ++o) rows[o].at += by * p.operands[o].strides[d] * p.operands[o].element_bytes;
+      for (size_t o = 0; o < p.operands.size(); ++o)
+        rows[o].at += by * p.operands[o].strides[d] * p.operands[o].element_bytes;
       dst += by * p.dst_strides[d] * p.dst_bytes;
       if (more) break;
       index[d] = 0;
@@ -118,7 +120,9 @@ const Step* contraction(Thread& t, const Step* s) {
     note_access(t, s, p.dst, {c.batch, c.m, c.n}, {c.c_batch, c.c_row, 1}, ir::byte_size(c.out), true);
   }
   if (!p.unit.plain) matrix_unit(p, t.resolve(p.dst), t.resolve(p.a), t.resolve(p.b));
-  else contract(p.contraction, t.resolve(p.dst), t.resolve(p.a), t.resolve(p.b), p.reference ? GemmBackend::Reference : GemmBackend::Auto);
+  else
+    contract(p.contraction, t.resolve(p.dst), t.resolve(p.a), t.resolve(p.b),
+             p.reference ? GemmBackend::Reference : GemmBackend::Auto);
   return s + 1;
 }
 

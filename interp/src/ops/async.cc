@@ -20,7 +20,8 @@ int64_t machine_bytes(int64_t elements, int bits) {
 }
 
 memory::Place place(const Thread& t, const CopySide& side, int32_t thread) {
-  return {thread, side.addr.buffer, side.addr.offset + (side.addr.dyn == Addr::kNoSlot ? 0 : t.slot<int64_t>(side.addr.dyn))};
+  return {thread, side.addr.buffer,
+          side.addr.offset + (side.addr.dyn == Addr::kNoSlot ? 0 : t.slot<int64_t>(side.addr.dyn))};
 }
 
 // Adds a row of the source to a row of the destination.
@@ -58,10 +59,11 @@ void add_rows(const AsyncCopy& c, std::byte* dst, const std::byte* src, const Se
   }
 }
 
-// What a copy writes to an output whose poison waits. Rows that do not follow each other are not kept track of: the poison
-// comes now.
+// What a copy writes to an output whose poison waits. Rows that do not follow each other are not kept track of: the
+// poison comes now.
 void note_written(Execution& ex, const AsyncCopy& c) {
-  const auto u = std::find_if(ex.unwritten.begin(), ex.unwritten.end(), [&](const Execution::Unwritten& o) { return o.buffer == c.dst.buffer; });
+  const auto u = std::find_if(ex.unwritten.begin(), ex.unwritten.end(),
+                              [&](const Execution::Unwritten& o) { return o.buffer == c.dst.buffer; });
   if (u == ex.unwritten.end()) return;
   const int64_t size = ir::byte_size(c.dtype);
   int64_t elements = 1;
@@ -111,11 +113,14 @@ namespace {
 // what nobody wrote.
 void clip(Thread& t, const DmaPayload& p, AsyncCopy* c) {
   if (p.src.valid.empty() && p.dst.valid.empty() && p.src.gates.empty() && p.dst.gates.empty()) return;
-  auto closed = [&](const CopySide& side) { return std::any_of(side.gates.begin(), side.gates.end(), [&](uint32_t g) { return t.slot<int64_t>(g) == 0; }); };
+  auto closed = [&](const CopySide& side) {
+    return std::any_of(side.gates.begin(), side.gates.end(), [&](uint32_t g) { return t.slot<int64_t>(g) == 0; });
+  };
   const bool no_src = closed(p.src), no_dst = closed(p.dst);
   auto valid = [&](const CopySide& side, size_t d) {
     if (&side == &p.src ? no_src : no_dst) return int64_t{0};
-    return side.valid.empty() || side.valid[d] == Addr::kNoSlot ? c->dims[d] : std::min(c->dims[d], t.slot<int64_t>(side.valid[d]));
+    return side.valid.empty() || side.valid[d] == Addr::kNoSlot ? c->dims[d]
+                                                                : std::min(c->dims[d], t.slot<int64_t>(side.valid[d]));
   };
   bool unread = false;
   for (int d = 0; d < c->rank; ++d) {
@@ -134,7 +139,9 @@ void complete_copy(Execution& ex, size_t index) { complete(ex, ex.copies.take(in
 const Step* valid_extent(Thread& t, const Step* s) {
   const auto& p = *static_cast<const ValidPayload*>(s->payload);
   const int64_t extent = p.extent_slot == Addr::kNoSlot ? p.extent : t.slot<int64_t>(p.extent_slot);
-  const int64_t start = p.start_slot == Addr::kNoSlot ? p.start : p.wide ? t.slot<int64_t>(p.start_slot) : t.slot<int32_t>(p.start_slot);
+  const int64_t start = p.start_slot == Addr::kNoSlot ? p.start
+                        : p.wide                      ? t.slot<int64_t>(p.start_slot)
+                                                      : t.slot<int32_t>(p.start_slot);
   const int64_t size = p.size_slot == Addr::kNoSlot ? p.size : t.slot<int64_t>(p.size_slot);
   t.slot<int64_t>(s->dst) = std::max<int64_t>(0, std::min(extent - start, size));
   return s + 1;
@@ -162,8 +169,7 @@ const Step* dma_start(Thread& t, const Step* s) {
     c.dst_strides[d] = p.dst.strides[d];
     same = same && to[d] == c.dims[d];
   }
-  if (!same)
-    copy_shapes_differ(t, s, p, {c.dims, p.src.strides.size()}, {to, p.dst.strides.size()});
+  if (!same) copy_shapes_differ(t, s, p, {c.dims, p.src.strides.size()}, {to, p.dst.strides.size()});
   const int32_t target = target_thread(t, s, p.peer, "copy");
   c.src = place(t, p.src, t.index);
   c.dst = place(t, p.dst, target);
@@ -200,20 +206,20 @@ const Step* dma_wait(Thread& t, const Step* s) {
       wait_outside(t, s, p, size, d, p.most[d]);
     n = memory::mul(n, size);
   }
-  if (memory::mul(n, p.bits) == INT64_MAX)
-    wait_too_large(t, s, p);
+  if (memory::mul(n, p.bits) == INT64_MAX) wait_too_large(t, s, p);
   return wait_for(t, s, semaphore_id(t, p.sem), machine_bytes(n, p.bits), true);
 }
 
-// Memory and semaphores are given back: copies that still use them move now, and nothing may be left in a semaphore. Where
-// there are several threads, another one may have signalled ahead: the next scope finds that, and what is left in the end is
-// looked at when the kernel ends.
+// Memory and semaphores are given back: copies that still use them move now, and nothing may be left in a semaphore.
+// Where there are several threads, another one may have signalled ahead: the next scope finds that, and what is left in
+// the end is looked at when the kernel ends.
 const Step* scope_end(Thread& t, const Step* s) {
   const auto& p = *static_cast<const ScopePayload*>(s->payload);
   Execution& ex = *t.exec;
   const memory::SemaphoreLayout& layout = ex.plan->semaphores;
   for (const ScopePayload::Range& r : p.memory)
-    for (size_t i; (i = ex.copies.first_using(t.index, kTempBuffer, r.offset, r.offset + r.bytes)) < ex.copies.size();) complete_copy(ex, i);
+    for (size_t i; (i = ex.copies.first_using(t.index, kTempBuffer, r.offset, r.offset + r.bytes)) < ex.copies.size();)
+      complete_copy(ex, i);
   for (int b : p.semaphores)
     for (int64_t i = 0; i < layout.blocks()[static_cast<size_t>(b)].count; ++i) {
       const int64_t id = layout.id(b, i, t.index);

@@ -1,5 +1,5 @@
-// Atomic read-modify-write operations. A step is never interrupted, so each element's operation is atomic; the elements of
-// one operation follow each other in row-major order.
+// Atomic read-modify-write operations. A step is never interrupted, so each element's operation is atomic; the elements
+// of one operation follow each other in row-major order.
 #include <bit>
 #include <cmath>
 #include <type_traits>
@@ -42,11 +42,13 @@ T flushed(T x) {
   return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(T{0}, x) : x;
 }
 
-// Integers wrap. f32 flushes subnormal operands and results, as the hardware's atomic does and its other additions do not.
+// Integers wrap. f32 flushes subnormal operands and results, as the hardware's atomic does and its other additions do
+// not.
 template <typename T>
 bool add(std::byte* at, const std::byte* v, const std::byte*, std::byte* old) {
   return modify<T>(at, v, old, [](T a, T b) -> T {
-    if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<std::make_unsigned_t<T>>(a) + static_cast<std::make_unsigned_t<T>>(b));
+    if constexpr (std::is_integral_v<T>)
+      return static_cast<T>(static_cast<std::make_unsigned_t<T>>(a) + static_cast<std::make_unsigned_t<T>>(b));
     else if constexpr (std::is_same_v<T, float>) return flushed(flushed(a) + flushed(b));
     else return a + b;
   });
@@ -76,8 +78,8 @@ bool minimum(std::byte* at, const std::byte* v, const std::byte*, std::byte* old
   return modify<T>(at, v, old, [](T a, T b) { return b < a ? b : a; });
 }
 
-// Floats by the order of their bits, as Triton does it: a value without a sign is compared signed, one with a sign unsigned
-// and the other way round. So a NaN in memory stays in a maximum, and a minimum ignores it.
+// Floats by the order of their bits, as Triton does it: a value without a sign is compared signed, one with a sign
+// unsigned and the other way round. So a NaN in memory stays in a maximum, and a minimum ignores it.
 template <typename Signed, bool Max>
 bool float_extreme(std::byte* at, const std::byte* v, const std::byte* c, std::byte* old) {
   using Unsigned = std::make_unsigned_t<Signed>;
@@ -87,9 +89,18 @@ bool float_extreme(std::byte* at, const std::byte* v, const std::byte* c, std::b
 
 template <typename T>
 AtomicFn bitwise(std::string_view kind) {
-  if (kind == "and") return [](std::byte* at, const std::byte* v, const std::byte*, std::byte* old) { return modify<T>(at, v, old, [](T a, T b) -> T { return a & b; }); };
-  if (kind == "or") return [](std::byte* at, const std::byte* v, const std::byte*, std::byte* old) { return modify<T>(at, v, old, [](T a, T b) -> T { return a | b; }); };
-  if (kind == "xor") return [](std::byte* at, const std::byte* v, const std::byte*, std::byte* old) { return modify<T>(at, v, old, [](T a, T b) -> T { return a ^ b; }); };
+  if (kind == "and")
+    return [](std::byte* at, const std::byte* v, const std::byte*, std::byte* old) {
+      return modify<T>(at, v, old, [](T a, T b) -> T { return a & b; });
+    };
+  if (kind == "or")
+    return [](std::byte* at, const std::byte* v, const std::byte*, std::byte* old) {
+      return modify<T>(at, v, old, [](T a, T b) -> T { return a | b; });
+    };
+  if (kind == "xor")
+    return [](std::byte* at, const std::byte* v, const std::byte*, std::byte* old) {
+      return modify<T>(at, v, old, [](T a, T b) -> T { return a ^ b; });
+    };
   return nullptr;
 }
 
@@ -121,8 +132,10 @@ AtomicFn atomic_function(std::string_view kind, ir::DType t) {
     case ir::DType::U64: return number<uint64_t>(kind);
     case ir::DType::F32: return number<float>(kind);
     case ir::DType::F64: return number<double>(kind);
-    case ir::DType::F16: return kind == "cas" ? compare_and_swap<uint16_t> : kind == "add" ? add_narrow<ir::DType::F16> : nullptr;
-    case ir::DType::BF16: return kind == "cas" ? compare_and_swap<uint16_t> : kind == "add" ? add_narrow<ir::DType::BF16> : nullptr;
+    case ir::DType::F16:
+      return kind == "cas" ? compare_and_swap<uint16_t> : kind == "add" ? add_narrow<ir::DType::F16> : nullptr;
+    case ir::DType::BF16:
+      return kind == "cas" ? compare_and_swap<uint16_t> : kind == "add" ? add_narrow<ir::DType::BF16> : nullptr;
     default: return nullptr;
   }
 }

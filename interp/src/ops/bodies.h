@@ -10,11 +10,12 @@ namespace pallasim::interp::ops {
 // -- grid --
 // Moves the thread to the next position of its part of the grid; false behind the last one, and it is at the first one.
 bool next_place(Thread&);
-void place_ids(Thread&);                                          // the program ids of the thread's position
-void note_point(Thread&);                                         // a grid point begins
-void window_place(const Thread&, const Window&, int64_t* place);  // of the block at the program ids; Window::places() numbers
-memory::Clip clip_window(const Window&, const int64_t* place);    // what of that block lies in the array
-void check_window(const Thread&, const Step*, const Window&);     // stops with PS-OOB-002 where the block lies outside
+void place_ids(Thread&);   // the program ids of the thread's position
+void note_point(Thread&);  // a grid point begins
+void window_place(const Thread&, const Window&,
+                  int64_t* place);  // of the block at the program ids; Window::places() numbers
+memory::Clip clip_window(const Window&, const int64_t* place);  // what of that block lies in the array
+void check_window(const Thread&, const Step*, const Window&);   // stops with PS-OOB-002 where the block lies outside
 
 // -- arithmetic --
 // The product as a chip's matrix unit forms it. Operands and result as in contract().
@@ -34,13 +35,13 @@ void issue_copy(Execution&, const memory::AsyncCopy&);
 void complete_copy(Execution&, size_t index);
 
 // -- memory events for checked runs --
-void note_access(Thread&, const Step*, const Addr&, const std::vector<int64_t>& dims, const std::vector<int64_t>& strides,
-                 int element_bytes, bool write, int owner = -1);
+void note_access(Thread&, const Step*, const Addr&, const std::vector<int64_t>& dims,
+                 const std::vector<int64_t>& strides, int element_bytes, bool write, int owner = -1);
 // What nobody wrote is written.
-void note_unwritten(Thread&, const Step*, const Addr&, const std::vector<int64_t>& dims, const std::vector<int64_t>& strides,
-                    int element_bytes, int owner);
+void note_unwritten(Thread&, const Step*, const Addr&, const std::vector<int64_t>& dims,
+                    const std::vector<int64_t>& strides, int element_bytes, int owner);
 // Those that only listeners of temporaries want; before the step where it reads, behind it or before where it writes.
-void note_temporary(Thread&, const Step*, const Addr&, const std::vector<int64_t>& dims, const std::vector<int64_t>& strides,
-                    int element_bytes, bool write);
+void note_temporary(Thread&, const Step*, const Addr&, const std::vector<int64_t>& dims,
+                    const std::vector<int64_t>& strides, int element_bytes, bool write);
 
 }  // namespace pallasim::interp::ops

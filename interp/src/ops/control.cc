@@ -27,7 +27,8 @@ const Step* begin(Thread& t, const Step* s, bool down) {
   if (lo >= hi) return s->jump;
   // Counting down visits the same indices: the first is the last multiple of the step below the upper bound.
   using U = std::make_unsigned_t<T>;
-  const U last = (static_cast<U>(hi) - static_cast<U>(lo) - 1) / static_cast<U>(std::max<T>(by, 1)) * static_cast<U>(std::max<T>(by, 1));
+  const U last = (static_cast<U>(hi) - static_cast<U>(lo) - 1) / static_cast<U>(std::max<T>(by, 1)) *
+                 static_cast<U>(std::max<T>(by, 1));
   t.slot<T>(s->dst) = down ? static_cast<T>(static_cast<U>(lo) + last) : lo;
   return s + 1;
 }

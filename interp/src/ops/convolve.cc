@@ -10,7 +10,9 @@ namespace {
 // Elements in memory form as Acc: float, double, or int64_t.
 template <typename Acc>
 std::vector<Acc> widened(const std::byte* at, int64_t n, ir::DType t) {
-  constexpr ir::DType kWide = std::is_same_v<Acc, float> ? ir::DType::F32 : std::is_same_v<Acc, double> ? ir::DType::F64 : ir::DType::I64;
+  constexpr ir::DType kWide = std::is_same_v<Acc, float>    ? ir::DType::F32
+                              : std::is_same_v<Acc, double> ? ir::DType::F64
+                                                            : ir::DType::I64;
   std::vector<Acc> r(static_cast<size_t>(n));
   alignas(64) std::byte reg[kStrip * 8];
   const LoadFn load = kernels().load(t);
@@ -25,7 +27,9 @@ std::vector<Acc> widened(const std::byte* at, int64_t n, ir::DType t) {
 
 template <typename Acc>
 void narrowed(std::byte* out, const std::vector<Acc>& v, ir::DType t, const Semantics& semantics) {
-  constexpr ir::DType kWide = std::is_same_v<Acc, float> ? ir::DType::F32 : std::is_same_v<Acc, double> ? ir::DType::F64 : ir::DType::I64;
+  constexpr ir::DType kWide = std::is_same_v<Acc, float>    ? ir::DType::F32
+                              : std::is_same_v<Acc, double> ? ir::DType::F64
+                                                            : ir::DType::I64;
   alignas(64) std::byte reg[kStrip * 8];
   const auto n = static_cast<int64_t>(v.size());
   for (int64_t i = 0; i < n; i += kStrip) {
@@ -37,7 +41,8 @@ void narrowed(std::byte* out, const std::vector<Acc>& v, ir::DType t, const Sema
 
 template <typename Acc>
 Acc add_product(Acc sum, Acc a, Acc b) {
-  if constexpr (std::is_same_v<Acc, int64_t>) return static_cast<int64_t>(static_cast<uint64_t>(sum) + static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+  if constexpr (std::is_same_v<Acc, int64_t>)
+    return static_cast<int64_t>(static_cast<uint64_t>(sum) + static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
   else return sum + a * b;
 }
 
@@ -60,7 +65,8 @@ void convolve(const ConvShape& s, const ArrayCall& c) {
     std::fill(tap.begin(), tap.end(), 0);
     Acc sum{};
     for (bool more = count(s.rhs) > 0; more;) {
-      int64_t from = x_batch * at(xs, s.lhs_spec[0]) + x_feature * at(xs, s.lhs_spec[1]), weight = feature * at(ks, s.rhs_spec[0]);
+      int64_t from = x_batch * at(xs, s.lhs_spec[0]) + x_feature * at(xs, s.lhs_spec[1]),
+              weight = feature * at(ks, s.rhs_spec[0]);
       bool inside = true;
       for (size_t d = 0; d < spatial; ++d) {
         const int xd = s.lhs_spec[d + 2];
@@ -70,7 +76,8 @@ void convolve(const ConvShape& s, const ArrayCall& c) {
         weight += tap[d] * at(ks, s.rhs_spec[d + 2]);
       }
       for (int64_t f = 0; inside && f < in_features; ++f)
-        sum = add_product(sum, x[static_cast<size_t>(from + f * at(xs, s.lhs_spec[1]))], k[static_cast<size_t>(weight + f * at(ks, s.rhs_spec[1]))]);
+        sum = add_product(sum, x[static_cast<size_t>(from + f * at(xs, s.lhs_spec[1]))],
+                          k[static_cast<size_t>(weight + f * at(ks, s.rhs_spec[1]))]);
       size_t d = spatial;
       while (d > 0 && ++tap[d - 1] == at(s.rhs, s.rhs_spec[d + 1])) tap[--d] = 0;
       more = d > 0;

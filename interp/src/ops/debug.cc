@@ -93,7 +93,8 @@ std::string text_of(const Thread& t, const PrintPayload& p) {
       values.push_back(literal_text(t, p, a));
     } else if (a.scalar) {
       const std::byte* at = t.arena + a.slot;
-      const bool plain = a.style.type == 0 && a.style.width == 0 && a.style.precision < 0 && !a.style.sign && !a.style.grouping;
+      const bool plain =
+          a.style.type == 0 && a.style.width == 0 && a.style.precision < 0 && !a.style.sign && !a.style.grouping;
       values.push_back(plain ? element_text(at, a.dtype) : formatted(at, a.dtype, a.style));
     } else {
       const std::byte* at = t.resolve(a.addr);
@@ -138,7 +139,8 @@ void note_arguments(Thread& t, const Step* s) {
 
 const Step* print(Thread& t, const Step* s) {
   note_arguments(t, s);
-  t.exec->prints.push_back({t.exec->linear_point(t), text_of(t, *static_cast<const PrintPayload*>(s->payload)), nullptr});
+  t.exec->prints.push_back(
+      {t.exec->linear_point(t), text_of(t, *static_cast<const PrintPayload*>(s->payload)), nullptr});
   return s + 1;
 }
 

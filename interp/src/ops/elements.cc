@@ -34,7 +34,9 @@ Elements::Elements(Thread& t, const Step* s, const GatherPayload& p)
       regular_ = false;
       continue;
     }
-    start_[d] = g.start_slot == Addr::kNoSlot ? g.start : g.wide ? t.slot<int64_t>(g.start_slot) : t.slot<int32_t>(g.start_slot);
+    start_[d] = g.start_slot == Addr::kNoSlot ? g.start
+                : g.wide                      ? t.slot<int64_t>(g.start_slot)
+                                              : t.slot<int32_t>(g.start_slot);
     const int64_t span = g.result_dim < 0 ? 0 : memory::mul(p.dims[static_cast<size_t>(g.result_dim)] - 1, g.step);
     if (!inside(g, start_[d]) || !inside(g, memory::add(start_[d], span))) regular_ = false;
     if (!regular_) continue;
@@ -63,19 +65,26 @@ std::byte* Elements::address() const {
   bool outside = false;
   for (size_t d = 0; d < p_.ref_dims.size(); ++d) {
     const GatherDim& g = p_.ref_dims[d];
-    int64_t i = g.kind == GatherDim::Kind::Array ? array_index(g)
-                                                 : memory::add(start_[d], g.result_dim < 0 ? 0 : memory::mul(index_[g.result_dim], g.step));
+    int64_t i = g.kind == GatherDim::Kind::Array
+                    ? array_index(g)
+                    : memory::add(start_[d], g.result_dim < 0 ? 0 : memory::mul(index_[g.result_dim], g.step));
     if (!inside(g, i)) [[unlikely]] {
       const Options::Oob policy = t_.exec->options->out_of_bounds;
       const bool read = p_.mode == GatherPayload::Mode::Load, in_padding = i >= g.extent && i < g.extent + g.padding;
       if (in_padding || (read && policy == Options::Oob::Uninitialized)) return nullptr;
       if (policy != Options::Oob::Machine || g.extent == 0) {
         const bool in_block = i >= 0 && i < g.extent;
-        out_of_bounds(t_, s_, {0, false, 0, g.extent - 1, static_cast<int>(d), g.extent, 1}, i, p_.name, p_.shape, read ? "read" : p_.has_mask ? "masked swap" : "write", in_block ? &g : nullptr);
+        out_of_bounds(t_, s_, {0, false, 0, g.extent - 1, static_cast<int>(d), g.extent, 1}, i, p_.name, p_.shape,
+                      read          ? "read"
+                      : p_.has_mask ? "masked swap"
+                                    : "write",
+                      in_block ? &g : nullptr);
       }
       const bool pointer = p_.array_elements > 0;
       const int64_t used = std::clamp<int64_t>(i, 0, g.extent - 1);
-      if (!pointer) note_out_of_bounds(t_, s_, {0, false, 0, g.extent - 1, static_cast<int>(d), g.extent, 1}, i, used, p_.name, p_.shape);
+      if (!pointer)
+        note_out_of_bounds(t_, s_, {0, false, 0, g.extent - 1, static_cast<int>(d), g.extent, 1}, i, used, p_.name,
+                           p_.shape);
       if (pointer) outside = true;
       else i = used;
     }
@@ -86,7 +95,8 @@ std::byte* Elements::address() const {
     const int64_t from_base = (t_.resolve(p_.ref) - t_.bases[p_.ref.buffer]) / p_.size;
     const int64_t element = memory::add(from_base, offset);
     if (element < 0 || element >= p_.array_elements) {
-      note_out_of_bounds(t_, s_, {0, false, 0, p_.array_elements - 1, 0, p_.array_elements, 1}, element, -1, p_.name + " as one line of elements", {p_.array_elements});
+      note_out_of_bounds(t_, s_, {0, false, 0, p_.array_elements - 1, 0, p_.array_elements, 1}, element, -1,
+                         p_.name + " as one line of elements", {p_.array_elements});
       return nullptr;
     }
   }

@@ -3,8 +3,8 @@
 #include <span>
 #include <string>
 
-#include "pallasim/memory/saturate.h"
 #include "bodies.h"
+#include "pallasim/memory/saturate.h"
 
 namespace pallasim::interp::ops {
 
@@ -41,7 +41,9 @@ class Elements {
  private:
   int64_t array_index(const GatherDim&) const;
   bool inside(const GatherDim&, int64_t i) const;
-  int64_t block_start(const GatherDim& g) const { return g.window_slot == Addr::kNoSlot ? 0 : t_.slot<int64_t>(g.window_slot); }
+  int64_t block_start(const GatherDim& g) const {
+    return g.window_slot == Addr::kNoSlot ? 0 : t_.slot<int64_t>(g.window_slot);
+  }
   Thread& t_;
   const Step* s_;
   const GatherPayload& p_;

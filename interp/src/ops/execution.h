@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "pallasim/memory/coverage.h"
 #include "../plan/plan.h"
+#include "pallasim/memory/coverage.h"
 
 namespace pallasim::interp {
 
@@ -22,8 +22,8 @@ struct GridBox {
 
 // The part of the grid that one core runs.
 struct GridPart {
-  GridBox box;                      // of positions; without Options::grid_order they are the program ids
-  std::vector<int64_t> advance;     // per axis, per window: offset change when that axis steps
+  GridBox box;                   // of positions; without Options::grid_order they are the program ids
+  std::vector<int64_t> advance;  // per axis, per window: offset change when that axis steps
 };
 
 // Memory events of a checked run; steps emit them in program order.
@@ -31,31 +31,36 @@ struct Access {
   int thread;
   uint32_t buffer;
   bool write;
-  int64_t offset;               // bytes from the buffer's base
-  const int64_t* dims;          // elements
-  const int64_t* strides;       // elements
+  int64_t offset;          // bytes from the buffer's base
+  const int64_t* dims;     // elements
+  const int64_t* strides;  // elements
   int rank;
   int element_bytes;
   const Step* step;
-  int owner = -1;               // the thread whose memory it is; -1: `thread`
-  bool unwritten = false;       // a write of what nobody wrote: nothing of the access is traffic
+  int owner = -1;          // the thread whose memory it is; -1: `thread`
+  bool unwritten = false;  // a write of what nobody wrote: nothing of the access is traffic
 };
 struct Listener {
   virtual ~Listener() = default;
   virtual void on_start(Execution&) {}  // memory is bound, semaphores have what they hold from before
   virtual void on_access(Execution&, const Access&) {}
-  // Of temporaries and operands that on_access does not tell of: results of reductions, masks, index arrays, what is printed.
+  // Of temporaries and operands that on_access does not tell of: results of reductions, masks, index arrays, what is
+  // printed.
   virtual void on_temporary(Execution&, const Access&) {}
   // A block of an array goes to its copy in the arena, or back.
   virtual void on_block(Execution&, const Thread&, const Step&, const Window&, const memory::Clip&, bool /*in*/) {}
   virtual void on_grid_point(Execution&, const Thread&, std::span<const int64_t>) {}
   virtual void on_copy(Execution&, const memory::AsyncCopy&, const Step&) {}  // issued; its own accesses came before
-  virtual void on_complete(Execution&, const memory::AsyncCopy&) {}           // its bytes moved; its semaphores are not signalled yet
+  virtual void on_complete(Execution&, const memory::AsyncCopy&) {
+  }  // its bytes moved; its semaphores are not signalled yet
   virtual void on_signal(Execution&, const Thread&, int64_t /*semaphore*/, int64_t /*amount*/) {}
-  virtual void on_taken(Execution&, const Thread&, int64_t /*semaphore*/, int64_t /*amount*/) {}   // by a wait that subtracts
-  virtual void on_looked(Execution&, const Thread&, int64_t /*semaphore*/, int64_t /*value*/) {}   // by who takes nothing
+  virtual void on_taken(Execution&, const Thread&, int64_t /*semaphore*/, int64_t /*amount*/) {
+  }  // by a wait that subtracts
+  virtual void on_looked(Execution&, const Thread&, int64_t /*semaphore*/, int64_t /*value*/) {
+  }  // by who takes nothing
   // Memory of the thread's temporaries that nobody has written yet.
-  virtual void on_fresh(Execution&, const Thread&, int64_t /*offset*/, int64_t /*bytes*/, const std::string& /*name*/) {}
+  virtual void on_fresh(Execution&, const Thread&, int64_t /*offset*/, int64_t /*bytes*/, const std::string& /*name*/) {
+  }
   virtual void finish(Execution&, std::vector<ir::Diagnostic>&) {}
 };
 
@@ -71,31 +76,31 @@ struct Execution {
 
   const Plan* plan = nullptr;
   const Options* options = nullptr;
-  uint64_t interrupt_epoch = 0;     // when the launch began
+  uint64_t interrupt_epoch = 0;  // when the launch began
   int32_t devices = 1, first_device = 0;
-  bool bound = false;               // units and semaphores are those of `devices`
-  std::vector<int64_t> grid;        // bound extents
-  std::vector<GridPart> parts;      // one per core where cores share the grid, else one
+  bool bound = false;           // units and semaphores are those of `devices`
+  std::vector<int64_t> grid;    // bound extents
+  std::vector<GridPart> parts;  // one per core where cores share the grid, else one
   std::vector<Thread> threads;
   // Slots and temporaries of one thread, and where its buffers lie.
   struct Arena {
     std::unique_ptr<std::byte[]> memory;
-    std::byte* at = nullptr;                         // 64-byte aligned
-    std::vector<std::byte*> bases;                   // by buffer index
+    std::byte* at = nullptr;        // 64-byte aligned
+    std::vector<std::byte*> bases;  // by buffer index
   };
-  std::vector<std::unique_ptr<Arena>> arenas;        // one per thread; of programs: as many as ever ran at a time
-  memory::Units units;               // of all devices of the launch
-  struct SharedMemory {              // an allocation that threads share
-    size_t allocation;               // index into Plan::allocations
+  std::vector<std::unique_ptr<Arena>> arenas;      // one per thread; of programs: as many as ever ran at a time
+  memory::Units units;                             // of all devices of the launch
+  struct SharedMemory {                            // an allocation that threads share
+    size_t allocation;                             // index into Plan::allocations
     std::vector<std::vector<std::byte>> of_units;  // one per owner
   };
   std::vector<SharedMemory> shared_memory;
   memory::Semaphores semaphores;
-  memory::CopyQueue copies;         // in flight
+  memory::CopyQueue copies;  // in flight
   int64_t copies_issued = 0;
   Options::Copies copies_move = Options::Copies::AtIssue;
   std::vector<int32_t> woken;
-  std::vector<Listener*> listeners; // empty in fast runs
+  std::vector<Listener*> listeners;  // empty in fast runs
   std::vector<Print> prints;
   std::vector<ir::Diagnostic> findings;  // that did not stop the run
   // Outputs of Window::copies_only, which are poisoned where copies wrote nothing once the run is over.
@@ -116,35 +121,37 @@ struct Execution {
   std::map<std::pair<int32_t, int>, Visits> visits;  // by thread and output: the blocks that output_visit saw
   int64_t steps = 0;
   int64_t print_sequence = 0;
-  bool progressed = false;          // memory was written or a semaphore signalled since the last look
-  bool check_windows = false;       // some window leaves its array somewhere: checked at every grid point
-  int64_t spins = 0;                // reads of a waiting loop that found nothing new, since something was written
+  bool progressed = false;             // memory was written or a semaphore signalled since the last look
+  bool check_windows = false;          // some window leaves its array somewhere: checked at every grid point
+  int64_t spins = 0;                   // reads of a waiting loop that found nothing new, since something was written
   int64_t points = 0, next_point = 0;  // programs: grid points in all, and the first that no thread has got yet
 
   // `operands`: of each device of the launch; `first`: the number of the first device among those around the kernel.
   void bind(std::span<const std::vector<std::byte*>> arrays, std::span<const int64_t> grid_sizes, int32_t first = 0);
   void poison_gaps(const Unwritten&) const;
-  void start(const GridBox& box);   // resets threads to the entry
-  // Every grid point is a program of its own, at most `resident` of them at a time (GPUs). Arenas are taken when a program
-  // first runs, so that run-to-block needs one.
+  void start(const GridBox& box);  // resets threads to the entry
+  // Every grid point is a program of its own, at most `resident` of them at a time (GPUs). Arenas are taken when a
+  // program first runs, so that run-to-block needs one.
   void start_programs(int64_t resident);
-  void begin_program(Thread&);      // before its first step; throws PS-SIZE-001 where memory would exceed the limit
+  void begin_program(Thread&);  // before its first step; throws PS-SIZE-001 where memory would exceed the limit
   // The thread of an ended program gets the next one; false where none is left.
   bool next_program(Thread&);
   // Runs `thread` for at most `budget` steps.
   Stop run(Thread& thread, int64_t budget);
   int64_t linear_point(const Thread&) const;
   int32_t device_of(const Thread& t) const { return devices == 1 ? 0 : t.index / plan->num_threads; }
-  const GridPart& part(const Thread& t) const { return parts[parts.size() == 1 ? 0 : static_cast<size_t>(t.index % plan->num_threads)]; }
-  int core_of(const Thread&) const; // that runs the thread's grid point
+  const GridPart& part(const Thread& t) const {
+    return parts[parts.size() == 1 ? 0 : static_cast<size_t>(t.index % plan->num_threads)];
+  }
+  int core_of(const Thread&) const;  // that runs the thread's grid point
 
-  std::vector<int32_t> free_arenas;                // programs: of ended ones
-  std::vector<std::vector<std::byte*>> operands;   // per device
+  std::vector<int32_t> free_arenas;               // programs: of ended ones
+  std::vector<std::vector<std::byte*>> operands;  // per device
 
  private:
   std::unique_ptr<Arena> new_arena();
   GridPart make_part(GridBox) const;
-  void enter(Thread&);              // slots and scratch as at the start of the plan
+  void enter(Thread&);  // slots and scratch as at the start of the plan
   void bind_arena(Arena&, int32_t thread) const;
   std::unique_ptr<std::byte[]> strips_;
 };

@@ -1,5 +1,5 @@
-// What bodies of steps find, as data. The words are in report/: a function without a result throws a DiagnosticError, or notes a
-// finding of the run and returns, as it says.
+// What bodies of steps find, as data. The words are in report/: a function without a result throws a DiagnosticError,
+// or notes a finding of the run and returns, as it says.
 #pragma once
 #include <span>
 #include <string>
@@ -11,25 +11,31 @@
 namespace pallasim::interp::ops {
 
 // -- bounds --
-// Stops with PS-OOB-001. `access`: "read", "write" or "masked swap". `block`: of a ref whose block reaches beyond its array.
+// Stops with PS-OOB-001. `access`: "read", "write" or "masked swap". `block`: of a ref whose block reaches beyond its
+// array.
 [[noreturn]] void out_of_bounds(const Thread&, const Step*, const IndexTerm&, int64_t index, const std::string& ref,
-                                const std::vector<int64_t>& shape, const char* access, const GatherDim* block = nullptr);
-// The same access where the machine goes on: noted once per place. `used`: the index that it took instead, -1: it read what
-// nobody wrote, or wrote nothing.
-void note_out_of_bounds(const Thread&, const Step*, const IndexTerm&, int64_t index, int64_t used, const std::string& ref,
-                        const std::vector<int64_t>& shape);
+                                const std::vector<int64_t>& shape, const char* access,
+                                const GatherDim* block = nullptr);
+// The same access where the machine goes on: noted once per place. `used`: the index that it took instead, -1: it read
+// what nobody wrote, or wrote nothing.
+void note_out_of_bounds(const Thread&, const Step*, const IndexTerm&, int64_t index, int64_t used,
+                        const std::string& ref, const std::vector<int64_t>& shape);
 // PS-OOB-002: no element of the block that `index` names in dimension `d` lies in the array.
 [[noreturn]] void block_outside(const Thread&, const Step*, const Window&, size_t d, int64_t index);
 // PS-OOB-002: a bounded slice from element `start` on that its block cannot hold, or that begins outside the array.
 [[noreturn]] void slice_outside(const Thread&, const Step*, const Window&, size_t d, int64_t start, int64_t size);
-// PS-OUT-002: the grid is at `block` again, where it was at grid point `before`. Noted, or thrown where that is an error.
-void revisited(const Thread&, const Step*, const Window&, const std::vector<int64_t>& block, const std::vector<int64_t>& before);
+// PS-OUT-002: the grid is at `block` again, where it was at grid point `before`. Noted, or thrown where that is an
+// error.
+void revisited(const Thread&, const Step*, const Window&, const std::vector<int64_t>& block,
+               const std::vector<int64_t>& before);
 
 // -- synchronisation --
 // PS-SEM-001: `what` ("copy", "signal") goes to the `of` ("core", "device") `index`, of which there are `count`.
-[[noreturn]] void no_such_unit(const Thread&, const Step*, const char* what, const char* of, int32_t index, int32_t count);
+[[noreturn]] void no_such_unit(const Thread&, const Step*, const char* what, const char* of, int32_t index,
+                               int32_t count);
 // PS-DMA-001; the shapes of both sides, in elements.
-[[noreturn]] void copy_shapes_differ(const Thread&, const Step*, const DmaPayload&, std::span<const int64_t> src, std::span<const int64_t> dst);
+[[noreturn]] void copy_shapes_differ(const Thread&, const Step*, const DmaPayload&, std::span<const int64_t> src,
+                                     std::span<const int64_t> dst);
 // PS-OOB-001: a wait for `size` elements of dimension `d`, which has `most`; for more bytes than memory can have.
 [[noreturn]] void wait_outside(const Thread&, const Step*, const DmaWaitPayload&, int64_t size, size_t d, int64_t most);
 [[noreturn]] void wait_too_large(const Thread&, const Step*, const DmaWaitPayload&);

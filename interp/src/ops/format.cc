@@ -38,10 +38,12 @@ std::string float_body(double v, const Style& s) {
   if (std::isinf(v)) return one_of(s.type, "FEG") ? "INF" : "inf";
   const int p = s.precision;
   switch (s.type) {
-    case 'f': case 'F': return fmt::format("{:.{}f}", v, p < 0 ? 6 : p);
+    case 'f':
+    case 'F': return fmt::format("{:.{}f}", v, p < 0 ? 6 : p);
     case 'e': return fmt::format("{:.{}e}", v, p < 0 ? 6 : p);
     case 'E': return fmt::format("{:.{}E}", v, p < 0 ? 6 : p);
-    case 'g': case 'n': return s.alternate ? fmt::format("{:#.{}g}", v, p < 0 ? 6 : p) : fmt::format("{:.{}g}", v, p < 0 ? 6 : p);
+    case 'g':
+    case 'n': return s.alternate ? fmt::format("{:#.{}g}", v, p < 0 ? 6 : p) : fmt::format("{:.{}g}", v, p < 0 ? 6 : p);
     case 'G': return fmt::format("{:.{}G}", v, p < 0 ? 6 : p);
     case '%': return fmt::format("{:.{}f}%", v * 100, p < 0 ? 6 : p);
     default: break;

@@ -12,17 +12,19 @@ using Mode = GatherPayload::Mode;
 void copy_regular(Thread& t, const GatherPayload& p, const Elements& e, std::byte* value, std::byte* old) {
   const int rank = static_cast<int>(p.dims.size());
   const std::vector<int64_t> dense = dense_strides(p.dims);
-  if (p.mode == Mode::Load) return copy_strided(value, dense.data(), e.base(), e.strides(), p.dims.data(), rank, p.size);
+  if (p.mode == Mode::Load)
+    return copy_strided(value, dense.data(), e.base(), e.strides(), p.dims.data(), rank, p.size);
   if (old) copy_strided(old, dense.data(), e.base(), e.strides(), p.dims.data(), rank, p.size);
   copy_strided(e.base(), e.strides(), value, dense.data(), p.dims.data(), rank, p.size);
 }
 
 template <size_t N>
-void masked_row(Mode mode, int64_t n, std::byte* at, int64_t stride, std::byte* v, const std::byte* mask, int64_t mask_stride,
-                const std::byte* other, int64_t other_stride, const std::byte* fill) {
+void masked_row(Mode mode, int64_t n, std::byte* at, int64_t stride, std::byte* v, const std::byte* mask,
+                int64_t mask_stride, const std::byte* other, int64_t other_stride, const std::byte* fill) {
   for (int64_t i = 0; i < n; ++i, at += stride * static_cast<int64_t>(N), v += N, mask += mask_stride) {
     const bool on = static_cast<bool>(*mask);
-    if (mode == Mode::Load) std::memcpy(v, on ? at : other ? other + i * other_stride * static_cast<int64_t>(N) : fill, N);
+    if (mode == Mode::Load)
+      std::memcpy(v, on ? at : other ? other + i * other_stride * static_cast<int64_t>(N) : fill, N);
     else if (on) std::memcpy(at, v, N);
   }
 }
@@ -30,7 +32,11 @@ void masked_row(Mode mode, int64_t n, std::byte* at, int64_t stride, std::byte* 
 // Everything is inside: only the mask decides. Loads and stores.
 bool masked_regular(Thread& t, const GatherPayload& p, const Elements& e, std::byte* value) {
   if (p.dims.empty() || p.mode == Mode::Swap) return false;
-  const auto row = p.size == 1 ? masked_row<1> : p.size == 2 ? masked_row<2> : p.size == 4 ? masked_row<4> : p.size == 8 ? masked_row<8> : nullptr;
+  const auto row = p.size == 1   ? masked_row<1>
+                   : p.size == 2 ? masked_row<2>
+                   : p.size == 4 ? masked_row<4>
+                   : p.size == 8 ? masked_row<8>
+                                 : nullptr;
   if (!row) return false;
   const std::byte* mask = t.resolve(p.mask);
   const std::byte* other = p.has_other ? t.resolve(p.other) : nullptr;
@@ -45,7 +51,8 @@ bool masked_regular(Thread& t, const GatherPayload& p, const Elements& e, std::b
       if (other) o += index[d] * p.other_strides[d];
     }
     row(p.mode, n, e.base() + at * p.size, e.strides()[last], value + done * p.size, mask + m, p.mask_strides[last],
-        other ? other + o * p.size : nullptr, other ? p.other_strides[last] : 0, reinterpret_cast<const std::byte*>(p.fill));
+        other ? other + o * p.size : nullptr, other ? p.other_strides[last] : 0,
+        reinterpret_cast<const std::byte*>(p.fill));
     for (size_t d = last; d-- > 0;) {
       if (++index[d] < p.dims[d]) break;
       index[d] = 0;
@@ -69,7 +76,8 @@ void note_operands(Thread& t, const Step* s, const GatherPayload& p) {
   if (p.has_mask) note_temporary(t, s, p.mask, p.dims, p.mask_strides, 1, false);
   if (p.has_other) note_temporary(t, s, p.other, p.dims, p.other_strides, p.size, false);
   for (const GatherDim& g : p.ref_dims)
-    if (g.kind == GatherDim::Kind::Array) note_temporary(t, s, g.array, p.dims, g.array_strides, ir::byte_size(g.array_dtype), false);
+    if (g.kind == GatherDim::Kind::Array)
+      note_temporary(t, s, g.array, p.dims, g.array_strides, ir::byte_size(g.array_dtype), false);
 }
 
 }  // namespace

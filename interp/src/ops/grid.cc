@@ -19,7 +19,9 @@ int64_t window_index(const Thread& t, const Window& w, size_t d) {
   return i;
 }
 
-int64_t block_start(const Window& w, size_t d, int64_t index) { return memory::add(memory::mul(index, w.scale[d]), -w.pad_lo[d]); }
+int64_t block_start(const Window& w, size_t d, int64_t index) {
+  return memory::add(memory::mul(index, w.scale[d]), -w.pad_lo[d]);
+}
 
 }  // namespace
 
@@ -44,12 +46,14 @@ void check_window(const Thread& t, const Step* s, const Window& w) {
     if (!w.bounded.empty() && w.bounded[d] >= 0) {
       // A bounded slice has at most its block's size, and begins inside the array; as other blocks it may end outside.
       const int64_t size = window_index(t, w, static_cast<size_t>(w.bounded[d]));
-      if (size != 0 && (size < 0 || size > w.extent[d] || start < 0 || start >= w.dims[d])) slice_outside(t, s, w, d, start, size);
+      if (size != 0 && (size < 0 || size > w.extent[d] || start < 0 || start >= w.dims[d]))
+        slice_outside(t, s, w, d, start, size);
       continue;
     }
     const int64_t end = memory::add(start, w.extent[d]);
     const bool inside = w.staged ? end > 0 && start < w.dims[d] : start >= 0 && end <= w.dims[d];
-    if (!inside && w.extent[d] > 0 && !(w.staged && !w.is_output && t.exec->options->out_of_bounds == Options::Oob::Uninitialized))
+    if (!inside && w.extent[d] > 0 &&
+        !(w.staged && !w.is_output && t.exec->options->out_of_bounds == Options::Oob::Uninitialized))
       block_outside(t, s, w, d, i);
   }
 }
@@ -67,7 +71,8 @@ void place_ids(Thread& t) {
   const auto& order = t.exec->options->grid_order;
   for (size_t g = 0; g < p.pid_slots.size(); ++g) {
     const int64_t place = t.slot<int64_t>(p.place_slots[g]);
-    t.slot<int64_t>(p.pid_slots[g]) = g < order.size() && !order[g].empty() ? order[g][static_cast<size_t>(place)] : place;
+    t.slot<int64_t>(p.pid_slots[g]) =
+        g < order.size() && !order[g].empty() ? order[g][static_cast<size_t>(place)] : place;
   }
 }
 
@@ -98,7 +103,8 @@ void place_windows(Thread& t) {
   const Plan& p = *t.exec->plan;
   for (const Plan::MovingWindow& m : p.moving) {
     int64_t offset = m.first;
-    for (size_t g = 0; g < m.step.size(); ++g) offset = memory::add(offset, memory::mul(m.step[g], t.slot<int64_t>(p.pid_slots[g])));
+    for (size_t g = 0; g < m.step.size(); ++g)
+      offset = memory::add(offset, memory::mul(m.step[g], t.slot<int64_t>(p.pid_slots[g])));
     t.slot<int64_t>(m.dyn) = offset;
   }
 }
@@ -137,7 +143,8 @@ const Step* grid_next(Thread& t, const Step* s) {
     int64_t& id = t.slot<int64_t>(p.pid_slots[g]);
     if (++id < part.box.hi[g]) {
       const int64_t* advance = part.advance.data() + g * p.moving.size();
-      for (size_t m = 0; m < p.moving.size(); ++m) t.slot<uint64_t>(p.moving[m].dyn) += static_cast<uint64_t>(advance[m]);
+      for (size_t m = 0; m < p.moving.size(); ++m)
+        t.slot<uint64_t>(p.moving[m].dyn) += static_cast<uint64_t>(advance[m]);
       if (ex.check_windows || !ex.listeners.empty()) at_point(t, s);
       return s->jump;
     }

@@ -11,9 +11,9 @@ bool contains(const std::vector<int>& v, int x) { return std::find(v.begin(), v.
 
 // Which dimension of the result (or of the updates) does what.
 struct Layout {
-  std::vector<int> batch;         // dims that run over index vectors, in order
-  std::vector<int> window;        // dims that run inside a slice, in order
-  std::vector<int> window_to;     // operand dim of each
+  std::vector<int> batch;      // dims that run over index vectors, in order
+  std::vector<int> window;     // dims that run inside a slice, in order
+  std::vector<int> window_to;  // operand dim of each
 };
 
 Layout layout_of(int rank, const std::vector<int>& window_dims, int operand_rank, const std::vector<int>& dropped,
@@ -48,7 +48,8 @@ struct Starts {
       inside &= v >= 0 && v <= last;
       start[d] = v;
     }
-    for (size_t k = 0; k < operand_batch.size(); ++k) start[static_cast<size_t>(operand_batch[k])] = at[static_cast<size_t>(index_batch[k])];
+    for (size_t k = 0; k < operand_batch.size(); ++k)
+      start[static_cast<size_t>(operand_batch[k])] = at[static_cast<size_t>(index_batch[k])];
     return inside;
   }
 };
@@ -70,9 +71,11 @@ void for_each(const Dims& dims, const F& f) {
 
 ArrayBody gather_slices(GatherShape g) {
   return [g](const ArrayCall& c) {
-    const Layout l = layout_of(static_cast<int>(g.result.size()), g.offset_dims, static_cast<int>(g.operand.size()), g.collapsed, g.operand_batch);
+    const Layout l = layout_of(static_cast<int>(g.result.size()), g.offset_dims, static_cast<int>(g.operand.size()),
+                               g.collapsed, g.operand_batch);
     const Dims strides = memory::dense_strides(g.operand), index_strides = memory::dense_strides(g.indices);
-    const Starts starts{g.operand, g.slice, index_strides, g.start_map, g.operand_batch, g.index_batch, g.index, g.bounds};
+    const Starts starts{g.operand,       g.slice,       index_strides, g.start_map,
+                        g.operand_batch, g.index_batch, g.index,       g.bounds};
     const auto size = static_cast<size_t>(ir::byte_size(g.dtype));
     Dims start(g.operand.size()), at(l.batch.size());
     for_each(g.result, [&](const Dims& index, int64_t n) {
@@ -85,7 +88,8 @@ ArrayBody gather_slices(GatherShape g) {
       }
       int64_t offset = 0;
       for (size_t d = 0; d < start.size(); ++d) offset += start[d] * strides[d];
-      for (size_t w = 0; w < l.window.size(); ++w) offset += index[static_cast<size_t>(l.window[w])] * strides[static_cast<size_t>(l.window_to[w])];
+      for (size_t w = 0; w < l.window.size(); ++w)
+        offset += index[static_cast<size_t>(l.window[w])] * strides[static_cast<size_t>(l.window_to[w])];
       std::memcpy(out, c.in[0] + offset * static_cast<int64_t>(size), size);
     });
   };
@@ -93,11 +97,14 @@ ArrayBody gather_slices(GatherShape g) {
 
 ArrayBody scatter_slices(ScatterShape g) {
   return [g](const ArrayCall& c) {
-    const Layout l = layout_of(static_cast<int>(g.updates.size()), g.window_dims, static_cast<int>(g.operand.size()), g.inserted, g.operand_batch);
+    const Layout l = layout_of(static_cast<int>(g.updates.size()), g.window_dims, static_cast<int>(g.operand.size()),
+                               g.inserted, g.operand_batch);
     const Dims strides = memory::dense_strides(g.operand), index_strides = memory::dense_strides(g.indices);
     Dims slice(g.operand.size(), 1);
-    for (size_t w = 0; w < l.window.size(); ++w) slice[static_cast<size_t>(l.window_to[w])] = g.updates[static_cast<size_t>(l.window[w])];
-    const Starts starts{g.operand, slice, index_strides, g.start_map, g.operand_batch, g.index_batch, g.index, g.bounds};
+    for (size_t w = 0; w < l.window.size(); ++w)
+      slice[static_cast<size_t>(l.window_to[w])] = g.updates[static_cast<size_t>(l.window[w])];
+    const Starts starts{g.operand,       slice,         index_strides, g.start_map,
+                        g.operand_batch, g.index_batch, g.index,       g.bounds};
     const auto size = static_cast<size_t>(ir::byte_size(g.dtype));
     std::memcpy(c.out[0], c.in[0], static_cast<size_t>(count(g.operand)) * size);
     Dims start(g.operand.size()), at(l.batch.size());
@@ -106,7 +113,8 @@ ArrayBody scatter_slices(ScatterShape g) {
       if (!starts.find(c.in[1], at.data(), at.size(), start)) return;
       int64_t offset = 0;
       for (size_t d = 0; d < start.size(); ++d) offset += start[d] * strides[d];
-      for (size_t w = 0; w < l.window.size(); ++w) offset += index[static_cast<size_t>(l.window[w])] * strides[static_cast<size_t>(l.window_to[w])];
+      for (size_t w = 0; w < l.window.size(); ++w)
+        offset += index[static_cast<size_t>(l.window[w])] * strides[static_cast<size_t>(l.window_to[w])];
       std::byte* to = c.out[0] + offset * static_cast<int64_t>(size);
       const std::byte* update = c.in[2] + n * static_cast<int64_t>(size);
       if (!g.combine) {

@@ -27,7 +27,8 @@ class Pieces {
     return v.addr.offset + (v.addr.dyn == Addr::kNoSlot ? 0 : t_.slot<int64_t>(v.addr.dyn)) + element * v.bytes;
   }
 
-  // Calls f(piece) for what memory holds of bits [lo, lo + bits) of element `n` of a level: bits `from` on of the value.
+  // Calls f(piece) for what memory holds of bits [lo, lo + bits) of element `n` of a level: bits `from` on of the
+  // value.
   template <typename F>
   void visit(size_t level, int64_t n, int lo, int bits, int from, const F& f) const {
     const LensPayload::Level& v = p_.levels[level];
@@ -93,7 +94,8 @@ const Step* lens(Thread& t, const Step* s) {
     const int64_t at = pieces.offset(0, i);
     if (listened) {
       note_temporary(t, s, {p.copy.buffer, Addr::kNoSlot, p.copy.offset + at}, {1}, {1}, view.bytes, !p.write);
-      if (before) note_temporary(t, s, {p.before.buffer, Addr::kNoSlot, p.before.offset + at}, {1}, {1}, view.bytes, false);
+      if (before)
+        note_temporary(t, s, {p.before.buffer, Addr::kNoSlot, p.before.offset + at}, {1}, {1}, view.bytes, false);
     }
     if (p.write && before && std::memcmp(copy + at, before + at, size) == 0) continue;
     std::byte value[16] = {};
@@ -101,7 +103,8 @@ const Step* lens(Thread& t, const Step* s) {
     pieces.visit(0, i, 0, view.bits, 0, [&](const Piece& piece) {
       if (listened) {
         const uint32_t buffer = p.levels.back().addr.buffer;
-        note_access(t, s, {buffer, Addr::kNoSlot, piece.at - t.bases[buffer]}, {1}, {1}, std::max(1, piece.bits / 8), p.write);
+        note_access(t, s, {buffer, Addr::kNoSlot, piece.at - t.bases[buffer]}, {1}, {1}, std::max(1, piece.bits / 8),
+                    p.write);
       }
       if (p.write) write(piece, value, whole);
       else read(piece, value);

@@ -30,14 +30,16 @@ float rounded(float x, Format f) {
   }
 }
 
-// One operand as dense f32 matrices [batch][rows][columns], one per part; the parts sum to the operand as far as they reach.
-std::vector<std::vector<float>> parts_of(const std::byte* at, ir::DType t, int64_t batch, int64_t rows, int64_t columns, const int64_t (&stride)[3],
-                                         const MatrixUnit& u) {
+// One operand as dense f32 matrices [batch][rows][columns], one per part; the parts sum to the operand as far as they
+// reach.
+std::vector<std::vector<float>> parts_of(const std::byte* at, ir::DType t, int64_t batch, int64_t rows, int64_t columns,
+                                         const int64_t (&stride)[3], const MatrixUnit& u) {
   std::vector<float> whole(static_cast<size_t>(batch * rows * columns));
   const LoadFn load = kernels().load(t);
   for (int64_t b = 0; b < batch; ++b)
     for (int64_t r = 0; r < rows; ++r)
-      load(whole.data() + (b * rows + r) * columns, at + (b * stride[0] + r * stride[1]) * ir::byte_size(t), columns, stride[2]);
+      load(whole.data() + (b * rows + r) * columns, at + (b * stride[0] + r * stride[1]) * ir::byte_size(t), columns,
+           stride[2]);
   std::vector<std::vector<float>> parts;
   for (int p = 0; p < u.parts; ++p) {
     parts.emplace_back(whole.size());
@@ -52,9 +54,9 @@ std::vector<std::vector<float>> parts_of(const std::byte* at, ir::DType t, int64
 // ---- Hopper: measured, every output of some 16,000 tried per format (docs/numerics.md) ----
 
 struct Accumulator {
-  int block;      // products that one instruction sums
-  int below;      // bits that survive below the largest exponent
-  int fraction;   // fraction bits of the result
+  int block;     // products that one instruction sums
+  int below;     // bits that survive below the largest exponent
+  int fraction;  // fraction bits of the result
 };
 
 float truncated(double x, int fraction) {
@@ -96,7 +98,8 @@ void aligned_pass(const Contraction& c, const Accumulator& rule, const float* a,
       for (int64_t j = 0; j < c.n; ++j) {
         float& acc = sum[(g * c.m + i) * c.n + j];
         for (int64_t k = 0; k < c.k; k += rule.block)
-          acc = instruction(acc, a + (g * c.m + i) * c.k + k, b + (g * c.k + k) * c.n + j, c.n, std::min<int64_t>(rule.block, c.k - k), rule);
+          acc = instruction(acc, a + (g * c.m + i) * c.k + k, b + (g * c.k + k) * c.n + j, c.n,
+                            std::min<int64_t>(rule.block, c.k - k), rule);
       }
 }
 

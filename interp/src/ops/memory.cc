@@ -1,8 +1,8 @@
 #include <algorithm>
 
-#include "pallasim/memory/saturate.h"
 #include "elements.h"
 #include "findings.h"
+#include "pallasim/memory/saturate.h"
 
 namespace pallasim::interp::ops {
 namespace {
@@ -12,19 +12,23 @@ int64_t index_value(const Thread& t, const IndexTerm& term) {
 }
 
 // A slice whose size is known at run time only.
-int64_t checked_range(const Thread& t, const Step* s, IndexTerm term, int64_t i, const std::string& ref, const std::vector<int64_t>& shape, bool write) {
+int64_t checked_range(const Thread& t, const Step* s, IndexTerm term, int64_t i, const std::string& ref,
+                      const std::vector<int64_t>& shape, bool write) {
   term.size = t.slot<int64_t>(term.size_slot);
-  if (term.size < 0 || i < 0 || memory::add(i, term.size) > memory::add(term.extent, term.padding)) out_of_bounds(t, s, term, i, ref, shape, write ? "write" : "read");
+  if (term.size < 0 || i < 0 || memory::add(i, term.size) > memory::add(term.extent, term.padding))
+    out_of_bounds(t, s, term, i, ref, shape, write ? "write" : "read");
   return i * term.stride;
 }
 
 int64_t checked_offset(const Thread& t, const Step* s, const IndexTerm& term, const std::string& ref,
                        const std::vector<int64_t>& shape, bool write) {
   int64_t i = index_value(t, term);
-  if (term.size_slot != Addr::kNoSlot) [[unlikely]] return checked_range(t, s, term, i, ref, shape, write);
+  if (term.size_slot != Addr::kNoSlot) [[unlikely]]
+    return checked_range(t, s, term, i, ref, shape, write);
   if (i < 0 || i > term.last) [[unlikely]] {
     if (term.size == 0) return 0;
-    if (t.exec->options->out_of_bounds != Options::Oob::Machine || term.last < 0) out_of_bounds(t, s, term, i, ref, shape, write ? "write" : "read");
+    if (t.exec->options->out_of_bounds != Options::Oob::Machine || term.last < 0)
+      out_of_bounds(t, s, term, i, ref, shape, write ? "write" : "read");
     const int64_t used = std::clamp<int64_t>(i, 0, term.last);
     note_out_of_bounds(t, s, term, i, used, ref, shape);
     i = used;
@@ -91,7 +95,10 @@ const Step* load_fast(Thread& t, const Step* s) {
 }  // namespace
 
 StepFn fast_load_scalar(int bytes) {
-  return bytes == 1 ? load_fast<uint8_t> : bytes == 4 ? load_fast<uint32_t> : bytes == 8 ? load_fast<uint64_t> : load_scalar;
+  return bytes == 1   ? load_fast<uint8_t>
+         : bytes == 4 ? load_fast<uint32_t>
+         : bytes == 8 ? load_fast<uint64_t>
+                      : load_scalar;
 }
 
 const Step* copy(Thread& t, const Step* s) {
@@ -104,7 +111,9 @@ const Step* copy(Thread& t, const Step* s) {
     note_access(t, s, p.dst, p.dims, p.dst_strides, p.size, true);
   }
   if (p.contiguous) std::memmove(dst, src, static_cast<size_t>(p.bytes));
-  else copy_strided(dst, p.dst_strides.data(), src, p.src_strides.data(), p.dims.data(), static_cast<int>(p.dims.size()), p.size);
+  else
+    copy_strided(dst, p.dst_strides.data(), src, p.src_strides.data(), p.dims.data(), static_cast<int>(p.dims.size()),
+                 p.size);
   return s + 1;
 }
 

@@ -51,7 +51,8 @@ ArrayBody roll(Dims dims, int axis, int64_t stride, int stride_axis, ir::DType d
       for (int64_t b = 0; b < between; ++b) {
         int64_t along = 0;
         if (stride_axis > axis) along = b % dims[last];
-        else if (stride_axis >= 0) along = o / product(dims, static_cast<size_t>(stride_axis) + 1, a) % dims[static_cast<size_t>(stride_axis)];
+        else if (stride_axis >= 0)
+          along = o / product(dims, static_cast<size_t>(stride_axis) + 1, a) % dims[static_cast<size_t>(stride_axis)];
         const int64_t by = ((shift + along % n * (stride % n)) % n + n) % n;
         const int64_t base = (o * n * between + b) * chunk, step = between * chunk;
         if (between == 1) {
@@ -86,7 +87,8 @@ ArrayBody regroup(int64_t outer, int64_t rows, int64_t inner, ir::DType from, ir
           }
         } else {
           uint64_t word = 0;
-          for (int r = 0; r < ratio; ++r) word |= bits_at(src + ((w * ratio + r) * inner + k) * fs, fs, narrow) << (r * narrow);
+          for (int r = 0; r < ratio; ++r)
+            word |= bits_at(src + ((w * ratio + r) * inner + k) * fs, fs, narrow) << (r * narrow);
           std::memcpy(dst + (w * inner + k) * ts, &word, static_cast<size_t>(ts));
         }
       }
@@ -170,7 +172,8 @@ ArrayBody stochastic_round(int64_t n, ir::DType to) {
         std::memcpy(&v, &b, 4);
         return static_cast<double>(v);
       };
-      const double lo = value((below ? nearest : other) & 0x7fffffffu), hi = value((below ? other : nearest) & 0x7fffffffu);
+      const double lo = value((below ? nearest : other) & 0x7fffffffu),
+                   hi = value((below ? other : nearest) & 0x7fffffffu);
       const double part = (value(mag) - lo) / (hi - lo);  // of the gap, in [0, 1)
       const bool up = static_cast<double>(random >> 16) < part * 65536.0;
       const uint64_t chosen = up == below ? other_code : code;

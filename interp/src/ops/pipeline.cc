@@ -1,12 +1,15 @@
-// The pipeline of a grid as the machine has it: windows in the core's memory, each with one slot or more. While a step runs,
-// the blocks of the next one are fetched into other slots and those of the step before are written back. A window of one slot
-// overlaps with nothing: its block is fetched when its step begins and has been written back when its step ends.
+// The pipeline of a grid as the machine has it: windows in the core's memory, each with one slot or more. While a step
+// runs, the blocks of the next one are fetched into other slots and those of the step before are written back. A window
+// of one slot overlaps with nothing: its block is fetched when its step begins and has been written back when its step
+// ends.
 #include "bodies.h"
 
 namespace pallasim::interp::ops {
 namespace {
 
-int64_t& state(Thread& t, const Window& w, size_t i) { return t.slot<int64_t>(w.state + 16 * static_cast<uint32_t>(i)); }
+int64_t& state(Thread& t, const Window& w, size_t i) {
+  return t.slot<int64_t>(w.state + 16 * static_cast<uint32_t>(i));
+}
 // The place of the block that the kernel sees (Window::places), and of the next step's.
 int64_t& current(Thread& t, const Window& w, size_t d) { return state(t, w, d); }
 int64_t& next(Thread& t, const Window& w, size_t d) { return state(t, w, w.places() + d); }
@@ -14,9 +17,13 @@ enum Field { kSlot, kNextSlot, kMoves, kFresh, kFields };
 static_assert(kFields == kPipelineFields);
 int64_t& field(Thread& t, const Window& w, Field f) { return state(t, w, 2 * w.places() + f); }
 // Bytes of the slot that are still on their way to the array.
-int64_t& leaving(Thread& t, const Window& w, int64_t slot) { return state(t, w, 2 * w.places() + kFields + static_cast<size_t>(slot)); }
+int64_t& leaving(Thread& t, const Window& w, int64_t slot) {
+  return state(t, w, 2 * w.places() + kFields + static_cast<size_t>(slot));
+}
 
-int64_t semaphore(const Thread& t, const Window& w, int64_t slot) { return t.exec->plan->semaphores.id(w.semaphore, slot, t.index); }
+int64_t semaphore(const Thread& t, const Window& w, int64_t slot) {
+  return t.exec->plan->semaphores.id(w.semaphore, slot, t.index);
+}
 
 int64_t bytes_on_machine(const Window& w, const memory::Clip& c) {
   int64_t n = c.empty ? 0 : 1;
@@ -30,7 +37,8 @@ memory::Clip clip_at(Thread& t, const Window& w, bool of_next) {
   return clip_window(w, place);
 }
 
-// Issues the copy between the array and a slot: of the part of the block that exists, the rest of the slot stays as it is.
+// Issues the copy between the array and a slot: of the part of the block that exists, the rest of the slot stays as it
+// is.
 int64_t move_block(Thread& t, const Step* s, const Window& w, const memory::Clip& c, int64_t slot, bool in) {
   const int64_t bytes = bytes_on_machine(w, c);
   if (c.empty) return 0;
@@ -40,7 +48,8 @@ int64_t move_block(Thread& t, const Step* s, const Window& w, const memory::Clip
   copy.thread = t.index;
   copy.dtype = w.dtype;
   copy.rank = static_cast<int>(w.dims.size());
-  const memory::Place window{t.index, kTempBuffer, w.stage_offset + slot * w.slot_bytes + c.block_offset * w.element_bytes};
+  const memory::Place window{t.index, kTempBuffer,
+                             w.stage_offset + slot * w.slot_bytes + c.block_offset * w.element_bytes};
   const memory::Place array{t.index, w.buffer, c.array_offset * w.element_bytes};
   copy.src = in ? array : window;
   copy.dst = in ? window : array;
@@ -61,12 +70,14 @@ int64_t move_block(Thread& t, const Step* s, const Window& w, const memory::Clip
 
 void save_place(Thread& t, const PipelinePayload& p) {
   const auto& places = t.exec->plan->place_slots;
-  for (size_t g = 0; g < places.size(); ++g) t.slot<int64_t>(p.saved + 16 * static_cast<uint32_t>(g)) = t.slot<int64_t>(places[g]);
+  for (size_t g = 0; g < places.size(); ++g)
+    t.slot<int64_t>(p.saved + 16 * static_cast<uint32_t>(g)) = t.slot<int64_t>(places[g]);
 }
 
 void restore_place(Thread& t, const PipelinePayload& p) {
   const auto& places = t.exec->plan->place_slots;
-  for (size_t g = 0; g < places.size(); ++g) t.slot<int64_t>(places[g]) = t.slot<int64_t>(p.saved + 16 * static_cast<uint32_t>(g));
+  for (size_t g = 0; g < places.size(); ++g)
+    t.slot<int64_t>(places[g]) = t.slot<int64_t>(p.saved + 16 * static_cast<uint32_t>(g));
   place_ids(t);
 }
 
@@ -113,7 +124,8 @@ const Step* pipeline_fetch(Thread& t, const Step* s) {
     const int64_t slot = field(t, *w, kSlot);
     field(t, *w, kMoves) = moves;
     field(t, *w, kNextSlot) = first || !moves ? slot : (slot + 1) % w->slots;
-    if (moves && !w->is_output && w->slots > 1) move_block(t, s, *w, clip_at(t, *w, true), field(t, *w, kNextSlot), true);
+    if (moves && !w->is_output && w->slots > 1)
+      move_block(t, s, *w, clip_at(t, *w, true), field(t, *w, kNextSlot), true);
   }
   if (first) {
     t.slot<int64_t>(p.started) = 1;

@@ -31,7 +31,8 @@ Pair threefry(Pair key, Pair x) {
 std::array<uint32_t, 4> philox(Pair key, std::array<uint32_t, 4> x) {
   for (int round = 0; round < 10; ++round) {
     const uint64_t a = uint64_t{0xD2511F53u} * x[0], b = uint64_t{0xCD9E8D57u} * x[2];
-    x = {static_cast<uint32_t>(b >> 32) ^ x[1] ^ key[0], static_cast<uint32_t>(b), static_cast<uint32_t>(a >> 32) ^ x[3] ^ key[1], static_cast<uint32_t>(a)};
+    x = {static_cast<uint32_t>(b >> 32) ^ x[1] ^ key[0], static_cast<uint32_t>(b),
+         static_cast<uint32_t>(a >> 32) ^ x[3] ^ key[1], static_cast<uint32_t>(a)};
     key[0] += 0x9E3779B9u, key[1] += 0xBB67AE85u;
   }
   return x;
@@ -98,7 +99,8 @@ ArrayBody rng_bits(RngAlgorithm algorithm, Dims dims, ir::DType dtype) {
     auto philox_word = [&](int64_t k) {
       const uint64_t block = static_cast<uint64_t>(k) / 4, low = counter + block;
       const uint64_t high = (key[0] | static_cast<uint64_t>(key[1]) << 32) + (low < counter);
-      return philox(key, {static_cast<uint32_t>(low), static_cast<uint32_t>(low >> 32), static_cast<uint32_t>(high), static_cast<uint32_t>(high >> 32)})[k % 4];
+      return philox(key, {static_cast<uint32_t>(low), static_cast<uint32_t>(low >> 32), static_cast<uint32_t>(high),
+                          static_cast<uint32_t>(high >> 32)})[k % 4];
     };
     auto threefry_word = [&](int64_t pair, int which) {
       const uint64_t at = counter + static_cast<uint64_t>(pair);
@@ -109,7 +111,8 @@ ArrayBody rng_bits(RngAlgorithm algorithm, Dims dims, ir::DType dtype) {
       if (algorithm == RngAlgorithm::Philox)
         v = wide ? philox_word(2 * i) | static_cast<uint64_t>(philox_word(2 * i + 1)) << 32 : philox_word(i);
       else
-        v = wide ? threefry_word(i, 0) | static_cast<uint64_t>(threefry_word(i, 1)) << 32 : threefry_word(pairs.pair(i), pairs.which(i));
+        v = wide ? threefry_word(i, 0) | static_cast<uint64_t>(threefry_word(i, 1)) << 32
+                 : threefry_word(pairs.pair(i), pairs.which(i));
       std::memcpy(c.out[1] + i * bytes, &v, static_cast<size_t>(bytes));
     }
     const int64_t last = n == 0 || wide ? n : algorithm == RngAlgorithm::Philox ? n : pairs.pair(n - 1) + 1;

@@ -1,8 +1,8 @@
 // Blocks of outputs that the grid comes back to.
 #include <fmt/format.h>
 
-#include "elements.h"
 #include "bodies.h"
+#include "elements.h"
 #include "findings.h"
 
 namespace pallasim::interp::ops {

@@ -12,7 +12,8 @@ namespace {
 using ir::OpCode;
 
 template <typename T>
-using Unsigned = typename std::conditional_t<std::is_integral_v<T> && !std::is_same_v<T, bool>, std::make_unsigned<T>, std::type_identity<T>>::type;
+using Unsigned = typename std::conditional_t<std::is_integral_v<T> && !std::is_same_v<T, bool>, std::make_unsigned<T>,
+                                             std::type_identity<T>>::type;
 
 template <OpCode op, typename T>
 struct Body {
@@ -70,25 +71,23 @@ struct Body {
 template <typename T>
 StepFn common(OpCode op) {
   switch (op) {
-#define CASE(x) case OpCode::x: return Body<OpCode::x, T>::run;
-    CASE(eq) CASE(ne) CASE(lt) CASE(le) CASE(gt) CASE(ge)
-    default: return nullptr;
+#define CASE(x) \
+  case OpCode::x: return Body<OpCode::x, T>::run;
+    CASE(eq) CASE(ne) CASE(lt) CASE(le) CASE(gt) CASE(ge) default : return nullptr;
   }
 }
 
 template <typename T>
 StepFn arithmetic(OpCode op) {
-  switch (op) {
-    CASE(add) CASE(sub) CASE(mul) CASE(neg) CASE(square) CASE(div)
-    default: return common<T>(op);
-  }
+  switch (op) { CASE(add) CASE(sub) CASE(mul) CASE(neg) CASE(square) CASE(div) default : return common<T>(op); }
 }
 
 template <typename T>
 StepFn integer(OpCode op) {
   switch (op) {
-    CASE(rem) CASE(max) CASE(min) CASE(and_) CASE(or_) CASE(xor_) CASE(not_) CASE(shift_left) CASE(shift_right_logical) CASE(clamp)
-    default: return arithmetic<T>(op);
+    CASE(rem)
+    CASE(max) CASE(min) CASE(and_) CASE(or_) CASE(xor_) CASE(not_) CASE(shift_left) CASE(shift_right_logical)
+        CASE(clamp) default : return arithmetic<T>(op);
   }
 }
 
@@ -99,10 +98,7 @@ StepFn floating(OpCode op) {
 
 StepFn boolean(OpCode op) {
   using T = uint8_t;
-  switch (op) {
-    CASE(and_) CASE(or_) CASE(xor_) CASE(not_) CASE(eq) CASE(ne)
-    default: return nullptr;
-  }
+  switch (op) { CASE(and_) CASE(or_) CASE(xor_) CASE(not_) CASE(eq) CASE(ne) default : return nullptr; }
 }
 #undef CASE
 

@@ -20,9 +20,10 @@ uint64_t order_key(const void* reg, CType t, bool total) {
   };
   switch (t) {
     case CType::Bool: return *static_cast<const uint8_t*>(reg);
-    case CType::I32: return static_cast<uint64_t>(static_cast<int64_t>(*static_cast<const int32_t*>(reg))) ^ uint64_t{1} << 63;
+    case CType::I32:
+      return static_cast<uint64_t>(static_cast<int64_t>(*static_cast<const int32_t*>(reg))) ^ uint64_t { 1 } << 63;
     case CType::U32: return *static_cast<const uint32_t*>(reg);
-    case CType::I64: return *static_cast<const uint64_t*>(reg) ^ uint64_t{1} << 63;
+    case CType::I64: return *static_cast<const uint64_t*>(reg) ^ uint64_t { 1 } << 63;
     case CType::U64: return *static_cast<const uint64_t*>(reg);
     case CType::F32: {
       uint32_t bits;
@@ -83,13 +84,15 @@ ArrayBody sort(Dims dims, int axis, std::vector<ir::DType> dtypes, int num_keys)
       const size_t width = lines.n ? keys.size() / static_cast<size_t>(lines.n) : 0;
       std::iota(order.begin(), order.end(), 0);
       std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-        const uint64_t *x = keys.data() + static_cast<size_t>(a) * width, *y = keys.data() + static_cast<size_t>(b) * width;
+        const uint64_t *x = keys.data() + static_cast<size_t>(a) * width,
+                       *y = keys.data() + static_cast<size_t>(b) * width;
         return std::lexicographical_compare(x, x + width, y, y + width);
       });
       for (size_t j = 0; j < dtypes.size(); ++j) {
         const int size = ir::byte_size(dtypes[j]);
         for (int64_t i = 0; i < lines.n; ++i)
-          std::memcpy(c.out[j] + (first + i * lines.inner) * size, c.in[j] + (first + order[static_cast<size_t>(i)] * lines.inner) * size,
+          std::memcpy(c.out[j] + (first + i * lines.inner) * size,
+                      c.in[j] + (first + order[static_cast<size_t>(i)] * lines.inner) * size,
                       static_cast<size_t>(size));
       }
     });
@@ -105,7 +108,9 @@ ArrayBody top_k(Dims dims, int axis, int64_t count, ir::DType dtype, ir::DType i
       keys.clear();
       for (int64_t i = 0; i < lines.n; ++i) push_keys(keys, c.in[0] + (first + i * lines.inner) * size, dtype, true);
       std::iota(order.begin(), order.end(), 0);
-      std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return keys[static_cast<size_t>(a)] > keys[static_cast<size_t>(b)]; });
+      std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+        return keys[static_cast<size_t>(a)] > keys[static_cast<size_t>(b)];
+      });
       for (int64_t i = 0; i < count; ++i) {
         const int64_t to = o * count * lines.inner + i * lines.inner + k, from = order[static_cast<size_t>(i)];
         std::memcpy(c.out[0] + to * size, c.in[0] + (first + from * lines.inner) * size, static_cast<size_t>(size));

@@ -34,8 +34,7 @@ int32_t target_thread(const Thread& t, const Step* s, const Peer& p, const char*
   const auto check = [&](uint32_t slot, int32_t count, const char* of) {
     if (slot == Addr::kNoSlot) return;
     const int32_t i = t.slot<int32_t>(slot);
-    if (i < 0 || i >= count)
-      no_such_unit(t, s, what, of, i, count);
+    if (i < 0 || i >= count) no_such_unit(t, s, what, of, i, count);
   };
   check(p.core_slot, ex.plan->num_threads, "core");
   check(p.device_slot, ex.devices, "device");
@@ -57,7 +56,8 @@ const Step* sem_signal(Thread& t, const Step* s) {
 const Step* wait_for(Thread& t, const Step* s, int64_t id, int64_t value, bool decrement) {
   Execution& ex = *t.exec;
   if (ex.copies_move == Options::Copies::AtWait)
-    for (size_t i; ex.semaphores.count(id) < value && (i = ex.copies.first_signalling(id)) < ex.copies.size();) complete_copy(ex, i);
+    for (size_t i; ex.semaphores.count(id) < value && (i = ex.copies.first_signalling(id)) < ex.copies.size();)
+      complete_copy(ex, i);
   if (ex.semaphores.wait(id, value, decrement, t.index)) {
     t.wait_sem = -1;
     for (Listener* l : ex.listeners) {

@@ -13,19 +13,19 @@ using memory::dense_strides;
 // How a matrix unit multiplies (Options::Numerics::Device); see run/matrix_unit.cc.
 struct MatrixUnit {
   enum class Format : uint8_t { Operand, Bf16, Tf32, F16 };
-  bool plain = true;               // as everywhere else
+  bool plain = true;                // as everywhere else
   Format format = Format::Operand;  // what f32 operands are split into
-  int parts = 1;                   // per operand
-  int passes = 1;                  // products of parts that are summed, the smallest first
-  bool aligned = false;            // sums as hw::TensorSum::Aligned says
+  int parts = 1;                    // per operand
+  int passes = 1;                   // products of parts that are summed, the smallest first
+  bool aligned = false;             // sums as hw::TensorSum::Aligned says
 };
 
 struct EltOperand {
   Addr addr;
-  LoadFn load = nullptr;                // null: the memory form is the register form
-  std::vector<int64_t> strides;         // elements, per loop dim
+  LoadFn load = nullptr;         // null: the memory form is the register form
+  std::vector<int64_t> strides;  // elements, per loop dim
   int element_bytes = 4;
-  uint16_t entry = 0;                   // pointer table entry
+  uint16_t entry = 0;  // pointer table entry
 };
 struct EltSplat {
   uint32_t slot;
@@ -34,37 +34,37 @@ struct EltSplat {
 };
 struct EltOp {
   StripFn fn = nullptr;
-  ConvertFn convert = nullptr;          // instead of fn
-  uint16_t dst, a, b, c;                // pointer table entries
+  ConvertFn convert = nullptr;  // instead of fn
+  uint16_t dst, a, b, c;        // pointer table entries
   StripParams params;
 };
 struct EltProgram {
-  std::vector<int64_t> dims;            // loop dims, outermost first; the last is the strip dimension
+  std::vector<int64_t> dims;  // loop dims, outermost first; the last is the strip dimension
   std::vector<EltOperand> operands;
   std::vector<EltSplat> splats;
   std::vector<EltOp> ops;
   Addr dst;
-  std::vector<int64_t> dst_strides;     // elements
+  std::vector<int64_t> dst_strides;  // elements
   int dst_bytes = 4;
-  StoreFn store = nullptr;              // null: the last operation writes memory directly
-  uint16_t result = 0;                  // entry that holds the result
-  int entries = 0;                      // pointer table length
-  int strips = 0;                       // strip registers used
-  bool complex = false;                 // 16-byte registers: half strips
-  bool writes_memory = false;           // dst is a ref's memory, not a temporary
-  std::vector<ir::LocId> locs;          // of all operations, for checked runs
+  StoreFn store = nullptr;      // null: the last operation writes memory directly
+  uint16_t result = 0;          // entry that holds the result
+  int entries = 0;              // pointer table length
+  int strips = 0;               // strip registers used
+  bool complex = false;         // 16-byte registers: half strips
+  bool writes_memory = false;   // dst is a ref's memory, not a temporary
+  std::vector<ir::LocId> locs;  // of all operations, for checked runs
 };
 
 struct IndexTerm {
-  uint32_t slot;          // index value
-  bool wide;              // i64, else i32
-  int64_t stride;         // bytes per unit
-  int64_t last;           // largest legal value
-  int dim;                // dimension of the ref, for reports
-  int64_t extent;         // of that dimension
-  int64_t size;           // elements taken
+  uint32_t slot;                       // index value
+  bool wide;                           // i64, else i32
+  int64_t stride;                      // bytes per unit
+  int64_t last;                        // largest legal value
+  int dim;                             // dimension of the ref, for reports
+  int64_t extent;                      // of that dimension
+  int64_t size;                        // elements taken
   uint32_t size_slot = Addr::kNoSlot;  // i64 slot where that is known at run time only
-  int64_t padding = 0;    // elements behind `extent` that a copy may name
+  int64_t padding = 0;                 // elements behind `extent` that a copy may name
 };
 struct IndexPayload {
   std::vector<IndexTerm> terms;
@@ -72,24 +72,24 @@ struct IndexPayload {
   std::vector<int64_t> shape;
   bool write = false;
 };
-struct ValidPayload {      // how much of a slice exists
-  int64_t extent;          // of the dim it is taken from, or
-  uint32_t extent_slot;    // its i64 slot
+struct ValidPayload {    // how much of a slice exists
+  int64_t extent;        // of the dim it is taken from, or
+  uint32_t extent_slot;  // its i64 slot
   int64_t start;
   uint32_t start_slot;
   bool wide;
   int64_t size;
   uint32_t size_slot;
 };
-struct ScalarAccess {      // load or store of one element with at most one dynamic index
+struct ScalarAccess {  // load or store of one element with at most one dynamic index
   Addr addr;
   IndexTerm term;
   bool has_term = false;
   std::string ref;
   std::vector<int64_t> shape;
   LoadFn load = nullptr;
-  StoreFn store = nullptr; // one of the two
-  int bytes = 4;           // of the element
+  StoreFn store = nullptr;  // one of the two
+  int bytes = 4;            // of the element
 };
 struct CopyPayload {
   Addr dst, src;
@@ -103,7 +103,7 @@ struct FillPayload {
   std::vector<int64_t> dims, strides;
   int size;
   memory::Element element;
-  std::string name;        // of the ref that is made fresh, else empty
+  std::string name;  // of the ref that is made fresh, else empty
 };
 struct ReducePayload {
   Addr dst, src;
@@ -113,44 +113,44 @@ struct ReducePayload {
   CumulativeFn cumulative = nullptr;
   ir::DType index = ir::DType::I32;
   bool reverse = false;
-  int element_bytes = 4;   // of the operand
+  int element_bytes = 4;  // of the operand
   Semantics semantics;
 };
 struct ContractPayload {
   Addr dst, a, b;
   Contraction contraction;
   MatrixUnit unit;
-  bool reference = false;   // one element at a time, in order of k
+  bool reference = false;  // one element at a time, in order of k
 };
-struct GatherDim {         // how one dimension of the ref is addressed
+struct GatherDim {  // how one dimension of the ref is addressed
   enum class Kind : uint8_t { Range, Array } kind = Kind::Range;
   int64_t start = 0, step = 1;
   uint32_t start_slot = Addr::kNoSlot;
   bool wide = false;
-  int result_dim = -1;     // Range: dimension of the result it runs over; -1: a scalar index
-  Addr array;              // Array: integer values, dense over `array_dims` of the result
+  int result_dim = -1;  // Range: dimension of the result it runs over; -1: a scalar index
+  Addr array;           // Array: integer values, dense over `array_dims` of the result
   ir::DType array_dtype = ir::DType::I32;
-  std::vector<int64_t> array_strides;  // per result dim
-  int64_t extent = 0, stride = 0;      // of the ref, elements
+  std::vector<int64_t> array_strides;    // per result dim
+  int64_t extent = 0, stride = 0;        // of the ref, elements
   uint32_t window_slot = Addr::kNoSlot;  // blocks that may reach beyond their array: where the block starts
-  int64_t array_extent = 0;            // … and what the array has
-  int64_t padding = 0;                 // elements behind `extent` that may be named; nothing is kept there
-  bool wraps = false;                  // negative array indices count from the end, as NumPy's do (generic machine)
+  int64_t array_extent = 0;              // … and what the array has
+  int64_t padding = 0;                   // elements behind `extent` that may be named; nothing is kept there
+  bool wraps = false;                    // negative array indices count from the end, as NumPy's do (generic machine)
 };
 // One atomic operation on one element; `old` may be null. False where memory keeps its value.
 using AtomicFn = bool (*)(std::byte* at, const std::byte* value, const std::byte* compare, std::byte* old);
 struct GatherPayload {
   enum class Mode : uint8_t { Load, Store, Swap, Atomic } mode = Mode::Load;
-  std::vector<int64_t> dims;           // of the accessed array
+  std::vector<int64_t> dims;  // of the accessed array
   std::vector<GatherDim> ref_dims;
   Addr ref;
-  Addr value;                          // dense: destination of a load, source of a store
-  Addr old;                            // Swap, Atomic (where `has_old`)
+  Addr value;  // dense: destination of a load, source of a store
+  Addr old;    // Swap, Atomic (where `has_old`)
   bool has_old = false;
   AtomicFn atomic = nullptr;
-  Addr compare;                        // Atomic: of a compare and swap
-  bool spins = false;                  // Atomic: in a loop; where nothing changes the thread lets others run
-  int64_t array_elements = 0;          // > 0: out of bounds as a machine of pointers: what lies there, if it is the array's
+  Addr compare;                // Atomic: of a compare and swap
+  bool spins = false;          // Atomic: in a loop; where nothing changes the thread lets others run
+  int64_t array_elements = 0;  // > 0: out of bounds as a machine of pointers: what lies there, if it is the array's
   ir::DType dtype = ir::DType::F32;
   bool has_mask = false, has_other = false;
   Addr mask, other;
@@ -160,9 +160,9 @@ struct GatherPayload {
   std::string name;
   std::vector<int64_t> shape;
 };
-// Moves the elements of a view between a dense copy and memory, and touches no other bytes of either. Level 0 is the view of
-// the copy; every level shows the dense array of `rows` x `inner` elements behind it in other widths or another shape; the
-// last one is memory.
+// Moves the elements of a view between a dense copy and memory, and touches no other bytes of either. Level 0 is the
+// view of the copy; every level shows the dense array of `rows` x `inner` elements behind it in other widths or another
+// shape; the last one is memory.
 struct LensPayload {
   struct Level {
     Addr addr;                           // of the view: within the dense array, and at last in memory
@@ -171,9 +171,9 @@ struct LensPayload {
     int64_t rows = 1, inner = 1;         // the last two dims of the dense array
   };
   std::vector<Level> levels;
-  Addr copy, before;                     // the dense copy, and the same as it was read
+  Addr copy, before;  // the dense copy, and the same as it was read
   bool write = false;
-  bool has_before = false;               // what did not change is not written
+  bool has_before = false;  // what did not change is not written
 };
 struct PrintPayload {
   std::string format;
@@ -186,7 +186,14 @@ struct PrintPayload {
     bool alternate = false;
     int width = 0, precision = -1;
   };
-  struct Arg { bool scalar; uint32_t slot; Addr addr; ir::DType dtype; std::vector<int64_t> dims; Style style; };
+  struct Arg {
+    bool scalar;
+    uint32_t slot;
+    Addr addr;
+    ir::DType dtype;
+    std::vector<int64_t> dims;
+    Style style;
+  };
   std::vector<Arg> args;
 };
 // Whose memory and semaphore: i32 slots of a device of the launch and of a core of its mesh; none: the thread's own.
@@ -195,14 +202,14 @@ struct Peer {
   bool elsewhere() const { return device_slot != Addr::kNoSlot || core_slot != Addr::kNoSlot; }
 };
 struct SemPayload {
-  int block = -1;          // -1: none
-  Addr index;              // offset and dyn count semaphores, not bytes
+  int block = -1;  // -1: none
+  Addr index;      // offset and dyn count semaphores, not bytes
   Peer peer;
   uint32_t value_slot = Addr::kNoSlot;
   bool value_wide = false;
   int64_t value = 1;
   bool decrement = true;
-  bool polls = false;      // a look in a loop that may wait for a change
+  bool polls = false;  // a look in a loop that may wait for a change
 };
 // The extents of a transfer: bounds, and i64 slots where they are known at run time only.
 struct Extents {
@@ -221,7 +228,7 @@ struct DmaPayload {
   CopySide src, dst;
   ir::DType dtype = ir::DType::F32;
   SemPayload src_sem, dst_sem;
-  Peer peer;               // who receives
+  Peer peer;  // who receives
   bool add = false;
 };
 struct DmaWaitPayload {
@@ -229,12 +236,14 @@ struct DmaWaitPayload {
   Extents extents;
   std::vector<int64_t> most;  // the largest size of each dim that is known at run time only
   std::string name;           // of the ref
-  int bits = 32;           // of an element on the machine
+  int bits = 32;              // of an element on the machine
 };
-struct ScopePayload {      // what a run_scoped allocated
-  struct Range { int64_t offset, bytes; };
-  std::vector<Range> memory;   // of the thread's temporaries
-  std::vector<int> semaphores; // blocks
+struct ScopePayload {  // what a run_scoped allocated
+  struct Range {
+    int64_t offset, bytes;
+  };
+  std::vector<Range> memory;    // of the thread's temporaries
+  std::vector<int> semaphores;  // blocks
 };
 
 }  // namespace pallasim::interp

@@ -24,13 +24,13 @@ using StepFn = const Step* (*)(Thread&, const Step*);
 
 struct Step {
   StepFn fn = nullptr;
-  const void* payload = nullptr;  // owned by the plan; its type is known to fn
+  const void* payload = nullptr;          // owned by the plan; its type is known to fn
   uint32_t dst = 0, a = 0, b = 0, c = 0;  // slots, or whatever fn says
   int64_t imm = 0;
-  const Step* jump = nullptr;     // target of a branch
+  const Step* jump = nullptr;  // target of a branch
   ir::LocId loc = -1;
-  int32_t id = 0;                 // position in the plan
-  const StepInfo* info = nullptr; // what others may know of it; never null in a plan
+  int32_t id = 0;                  // position in the plan
+  const StepInfo* info = nullptr;  // what others may know of it; never null in a plan
 };
 
 using memory::Addr;
@@ -43,16 +43,18 @@ struct Thread {
   std::byte* const* bases = nullptr;  // by buffer index; bases[0] == arena
   const Step* pc = nullptr;
   Execution* exec = nullptr;
-  std::byte* strips = nullptr;        // scratch registers of the OS thread that runs this one
-  int64_t wait_value = 0;             // Blocked: what is awaited
+  std::byte* strips = nullptr;  // scratch registers of the OS thread that runs this one
+  int64_t wait_value = 0;       // Blocked: what is awaited
   int64_t wait_sem = -1;
-  int64_t point = -1;                 // of a program: its grid point, row-major; -1: the thread runs the whole box
-  int32_t index = 0;                  // row-major over the meshes
-  int32_t home = -1;                  // of a program: its place among Execution::arenas
+  int64_t point = -1;  // of a program: its grid point, row-major; -1: the thread runs the whole box
+  int32_t index = 0;   // row-major over the meshes
+  int32_t home = -1;   // of a program: its place among Execution::arenas
   Stop stop = Stop::None;
 
   template <typename T>
-  T& slot(uint32_t s) const { return *reinterpret_cast<T*>(arena + s); }
+  T& slot(uint32_t s) const {
+    return *reinterpret_cast<T*>(arena + s);
+  }
   std::byte* resolve(const Addr& a) const {
     return bases[a.buffer] + a.offset + (a.dyn == Addr::kNoSlot ? 0 : slot<int64_t>(a.dyn));
   }

@@ -10,7 +10,9 @@ using Role = SyncUse::Role;
 
 const SemPayload& semaphore(const Step& s) { return *static_cast<const SemPayload*>(s.payload); }
 
-void signal_uses(const Step& s, Uses* out) { out->push_back({Role::Signal, semaphore(s).block, semaphore(s).peer.elsewhere()}); }
+void signal_uses(const Step& s, Uses* out) {
+  out->push_back({Role::Signal, semaphore(s).block, semaphore(s).peer.elsewhere()});
+}
 void wait_uses(const Step& s, Uses* out) { out->push_back({Role::Await, semaphore(s).block}); }
 void read_uses(const Step& s, Uses* out) {
   if (semaphore(s).polls) out->push_back({Role::Poll, semaphore(s).block});

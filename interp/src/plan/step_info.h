@@ -1,4 +1,5 @@
-// What a step does that others reason about: reports, deadlocks, races and schedules ask this and never the function of a step.
+// What a step does that others reason about: reports, deadlocks, races and schedules ask this and never the function of
+// a step.
 #pragma once
 #include <cstdint>
 #include <string>

@@ -12,68 +12,77 @@ extern const StepInfo kJump, kBranchTable, kFinish, kSemSignal, kSemWait, kSemRe
 
 // control
 const Step* jump(Thread&, const Step*);
-const Step* branch_if_false(Thread&, const Step*);     // a: bool slot
-const Step* branch_table(Thread&, const Step*);        // a: i32 slot, payload: std::vector<int32_t> of step ids
-const Step* move16(Thread&, const Step*);              // dst <- a
-const Step* loop_begin(Thread&, const Step*);          // for: jumps over an empty loop; a: index, b: upper; imm bit 0: i64, bit 1: down
-const Step* loop_next(Thread&, const Step*);           // a: index, b: upper, c: step; jump: body
+const Step* branch_if_false(Thread&, const Step*);  // a: bool slot
+const Step* branch_table(Thread&, const Step*);     // a: i32 slot, payload: std::vector<int32_t> of step ids
+const Step* move16(Thread&, const Step*);           // dst <- a
+const Step* loop_begin(Thread&,
+                       const Step*);  // for: jumps over an empty loop; a: index, b: upper; imm bit 0: i64, bit 1: down
+const Step* loop_next(Thread&, const Step*);  // a: index, b: upper, c: step; jump: body
 const Step* finish(Thread&, const Step*);
 // grid
 const Step* grid_begin(Thread&, const Step*);
-const Step* grid_next(Thread&, const Step*);           // jump: first step of the body
-const Step* window_indexed(Thread&, const Step*);      // payload: const Window; not affine
+const Step* grid_next(Thread&, const Step*);       // jump: first step of the body
+const Step* window_indexed(Thread&, const Step*);  // payload: const Window; not affine
 const Step* window_staged(Thread&, const Step*);
-const Step* window_edge(Thread&, const Step*);         // payload: const Window; start and offset, unchecked
+const Step* window_edge(Thread&, const Step*);  // payload: const Window; start and offset, unchecked
 const Step* window_flush(Thread&, const Step*);
-const Step* output_visit(Thread&, const Step*);        // payload: const Window; behind its index map
-inline constexpr int kPipelineFields = 4;              // of Window::state, besides block starts and bytes per slot
+const Step* output_visit(Thread&, const Step*);  // payload: const Window; behind its index map
+inline constexpr int kPipelineFields = 4;        // of Window::state, besides block starts and bytes per slot
 struct PipelinePayload {
   std::vector<const Window*> windows;
   uint32_t started = 0, more = 0;  // i64 slots: a step has begun; there is a step after it
-  uint32_t saved = 0;              // i64 slots per grid axis: the step's position while the program ids are those of the next
+  uint32_t saved = 0;  // i64 slots per grid axis: the step's position while the program ids are those of the next
 };
-const Step* pipeline_fetch(Thread&, const Step*);      // payload PipelinePayload; behind the index maps; jump: the index maps
-const Step* pipeline_await(Thread&, const Step*);      // payload const Window; until its slot can be used
-const Step* pipeline_leave(Thread&, const Step*);      // payload PipelinePayload; behind the body: writes blocks back
-const Step* pipeline_next(Thread&, const Step*);       // payload PipelinePayload; the next step; jump: the index maps
-const Step* pipeline_drain(Thread&, const Step*);      // payload const Window; until its blocks are in the array
+const Step* pipeline_fetch(Thread&,
+                           const Step*);  // payload PipelinePayload; behind the index maps; jump: the index maps
+const Step* pipeline_await(Thread&, const Step*);  // payload const Window; until its slot can be used
+const Step* pipeline_leave(Thread&, const Step*);  // payload PipelinePayload; behind the body: writes blocks back
+const Step* pipeline_next(Thread&, const Step*);   // payload PipelinePayload; the next step; jump: the index maps
+const Step* pipeline_drain(Thread&, const Step*);  // payload const Window; until its blocks are in the array
 // memory
-const Step* index_bounds(Thread&, const Step*);        // payload IndexPayload; a: base dyn slot or none, dst: dyn slot
-const Step* clamp_index(Thread&, const Step*);         // payload IndexPayload: starts clamped as lax does
-const Step* load_scalar(Thread&, const Step*);         // payload ScalarAccess
+const Step* index_bounds(Thread&, const Step*);  // payload IndexPayload; a: base dyn slot or none, dst: dyn slot
+const Step* clamp_index(Thread&, const Step*);   // payload IndexPayload: starts clamped as lax does
+const Step* load_scalar(Thread&, const Step*);   // payload ScalarAccess
 const Step* store_scalar(Thread&, const Step*);
-StepFn fast_load_scalar(int bytes);                    // memory form == register form
-const Step* copy(Thread&, const Step*);                // payload CopyPayload
+StepFn fast_load_scalar(int bytes);      // memory form == register form
+const Step* copy(Thread&, const Step*);  // payload CopyPayload
 const Step* fill(Thread&, const Step*);
-const Step* lens(Thread&, const Step*);                // payload LensPayload
-const Step* gather(Thread&, const Step*);              // payload GatherPayload: array indices, masks, bounds per element
-const Step* atomic(Thread&, const Step*);              // payload GatherPayload with `atomic`
-AtomicFn atomic_function(std::string_view kind, ir::DType);  // xchg add max min and or xor cas; null: the machine has none
+const Step* lens(Thread&, const Step*);    // payload LensPayload
+const Step* gather(Thread&, const Step*);  // payload GatherPayload: array indices, masks, bounds per element
+const Step* atomic(Thread&, const Step*);  // payload GatherPayload with `atomic`
+AtomicFn atomic_function(std::string_view kind,
+                         ir::DType);  // xchg add max min and or xor cas; null: the machine has none
 // arithmetic
-const Step* elementwise(Thread&, const Step*);         // payload EltProgram
+const Step* elementwise(Thread&, const Step*);  // payload EltProgram
 const Step* reduce(Thread&, const Step*);
 const Step* arg_reduce(Thread&, const Step*);
 const Step* cumulative(Thread&, const Step*);
-const Step* contraction(Thread&, const Step*);         // payload ContractPayload
-struct ScalarStrip { StripFn fn; ConvertFn convert; StripParams params; };
-const Step* scalar_strip(Thread&, const Step*);        // payload ScalarStrip; slots a, b, c -> dst
-const Step* scalar_select(Thread&, const Step*);       // a: bool, b: false, c: true; 16 bytes
+const Step* contraction(Thread&, const Step*);  // payload ContractPayload
+struct ScalarStrip {
+  StripFn fn;
+  ConvertFn convert;
+  StripParams params;
+};
+const Step* scalar_strip(Thread&, const Step*);   // payload ScalarStrip; slots a, b, c -> dst
+const Step* scalar_select(Thread&, const Step*);  // a: bool, b: false, c: true; 16 bytes
 // The inline body of a scalar operation, or nullptr (then scalar_strip does it).
 StepFn scalar(ir::OpCode, CType operand);
-StepFn scalar_convert(CType from, CType to);           // conversions that are plain C++ casts only
+StepFn scalar_convert(CType from, CType to);  // conversions that are plain C++ casts only
 // synchronisation and debugging
-const Step* sem_signal(Thread&, const Step*);          // payload SemPayload
+const Step* sem_signal(Thread&, const Step*);  // payload SemPayload
 const Step* sem_wait(Thread&, const Step*);
 const Step* sem_read(Thread&, const Step*);
-const Step* valid_extent(Thread&, const Step*);        // payload ValidPayload; dst: i64 slot
-const Step* dma_start(Thread&, const Step*);           // payload DmaPayload
-const Step* dma_wait(Thread&, const Step*);            // payload DmaWaitPayload
-const Step* scope_end(Thread&, const Step*);           // payload ScopePayload
-const Step* print(Thread&, const Step*);               // payload PrintPayload
-const Step* host_call(Thread&, const Step*);           // payload PrintPayload, values only; imm: which callback
+const Step* valid_extent(Thread&, const Step*);  // payload ValidPayload; dst: i64 slot
+const Step* dma_start(Thread&, const Step*);     // payload DmaPayload
+const Step* dma_wait(Thread&, const Step*);      // payload DmaWaitPayload
+const Step* scope_end(Thread&, const Step*);     // payload ScopePayload
+const Step* print(Thread&, const Step*);         // payload PrintPayload
+const Step* host_call(Thread&, const Step*);     // payload PrintPayload, values only; imm: which callback
 // False where Python's format() refuses `spec` for a value of this type.
 bool parse_format(std::string_view spec, ir::DType, PrintPayload::Style*);
-struct CheckPayload { PrintPayload message; };
-const Step* check(Thread&, const Step*);               // a: bool slot
+struct CheckPayload {
+  PrintPayload message;
+};
+const Step* check(Thread&, const Step*);  // a: bool slot
 
 }  // namespace pallasim::interp::ops

@@ -63,15 +63,17 @@ void AliasWatch::report(Execution& ex, const Access& a, int input, const std::by
   int64_t element = (at - t.bases[a.buffer]) / w.element_bytes;
   std::vector<int64_t> index(w.dims.size());
   for (size_t d = index.size(); d-- > 0;) index[d] = element % w.dims[d], element /= w.dims[d];
-  ir::Diagnostic d = diagnostic_at(t, a.step, "PS-ALIAS-001",
-                                   fmt::format("{} is read where {} was written before: the two are one buffer", name, other));
+  ir::Diagnostic d =
+      diagnostic_at(t, a.step, "PS-ALIAS-001",
+                    fmt::format("{} is read where {} was written before: the two are one buffer", name, other));
   d.severity = ir::Severity::Warning;
   ir::Site side = ir::site_of(m, writer->loc);
   side.what = fmt::format("{} was written here", other);
   d.also.push_back(std::move(side));
   d.numbers.push_back(fmt::format("the first such element is {}", ops::shape_text(index)));
-  d.numbers.push_back("this run showed the new value; the HLO interpreter shows the old one, and a TPU what its window held when "
-                      "the block was fetched");
+  d.numbers.push_back(
+      "this run showed the new value; the HLO interpreter shows the old one, and a TPU what its window held when "
+      "the block was fetched");
   d.hint = fmt::format("read {} before {} is written, or read {} where the new value is meant", name, other, other);
   findings_.push_back(std::move(d));
 }

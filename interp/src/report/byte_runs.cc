@@ -4,7 +4,8 @@
 
 namespace pallasim::interp {
 
-std::vector<ByteRun> byte_runs(const std::byte* at, const int64_t* dims, const int64_t* strides, int rank, int element_bytes) {
+std::vector<ByteRun> byte_runs(const std::byte* at, const int64_t* dims, const int64_t* strides, int rank,
+                               int element_bytes) {
   // Minor dimensions that follow each other without gaps are one run.
   int64_t length = element_bytes;
   int outer = rank;

@@ -24,7 +24,8 @@ void TrafficListener::on_access(Execution& ex, const Access& a) {
     for (const Window& w : ex.plan->windows) {
       int64_t bytes = w.element_bytes * std::max(w.slots, 1);
       for (int64_t n : w.extent) bytes *= n;
-      if (w.staged && a.offset >= w.stage_offset && a.offset < w.stage_offset + bytes) i = static_cast<size_t>(w.operand);
+      if (w.staged && a.offset >= w.stage_offset && a.offset < w.stage_offset + bytes)
+        i = static_cast<size_t>(w.operand);
     }
   }
   if (i >= traffic.size()) return;
@@ -60,7 +61,8 @@ void ClaimWatch::on_access(Execution& ex, const Access& a) {
   const int64_t unit = thread < units_.size() ? units_[thread] : 0;
   const size_t before = claims_.found().size();
   const bool fits = claims_.access(unit, instances_.access(ex, a, a.thread), !operand);
-  const std::string name = before < claims_.found().size() || !fits ? allocation_name(plan_, a.buffer, a.offset) : std::string();
+  const std::string name =
+      before < claims_.found().size() || !fits ? allocation_name(plan_, a.buffer, a.offset) : std::string();
   for (size_t i = before; i < claims_.found().size(); ++i)
     if (reported_.insert(name).second) report(ex, a, claims_.found()[i], name);
   if (!fits) too_much_remembered(ex, name, claims_.limit()->bytes);
@@ -73,8 +75,9 @@ void ClaimWatch::report(Execution& ex, const Access& a, const memory::shadow::Sh
   for (size_t g : axes_) axes += (axes.empty() ? "" : ", ") + std::to_string(g);
   ir::Diagnostic d = diagnostic_at(
       t, a.step, programs_ ? "PS-PAR-002" : "PS-PAR-001",
-      programs_ ? fmt::format("race: programs that run at once share elements of {}", name)
-                : fmt::format("false parallel claim: grid points that differ on axis {} share elements of {}", axes, name));
+      programs_
+          ? fmt::format("race: programs that run at once share elements of {}", name)
+          : fmt::format("false parallel claim: grid points that differ on axis {} share elements of {}", axes, name));
   d.severity = ir::Severity::Warning;
   d.site.what = a.write ? "written here" : "read here";
   const std::string_view did = found.earlier_wrote ? "written" : "read";
@@ -88,7 +91,8 @@ void ClaimWatch::report(Execution& ex, const Access& a, const memory::shadow::Sh
   side.what = fmt::format("and {} before here", did);
   d.also.push_back(side);
   d.hint = programs_ ? "give every program elements of its own, or use atomics; this run kept the order of the grid"
-                     : "declare the axis arbitrary, or give each of its points a block of its own; this run kept the order of the grid";
+                     : "declare the axis arbitrary, or give each of its points a block of its own; this run kept the "
+                       "order of the grid";
   findings_.push_back(std::move(d));
 }
 

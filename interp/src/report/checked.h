@@ -21,8 +21,8 @@ struct TrafficListener : Listener {
   std::vector<Traffic> traffic;
 };
 
-// Grid points that run at once share no element that one of them writes: those of a `parallel` axis by its promise, those
-// of a Triton launch because every one is a program. Programs that wait for each other are not looked at. Throws
+// Grid points that run at once share no element that one of them writes: those of a `parallel` axis by its promise,
+// those of a Triton launch because every one is a program. Programs that wait for each other are not looked at. Throws
 // PS-SIZE-001 where what is remembered of the accesses exceeds Options::max_memory.
 class ClaimWatch : public Listener {
  public:
@@ -53,8 +53,10 @@ inline const std::byte* address(const Execution& ex, const Access& a) {
 struct ByteRun {
   const std::byte *begin, *end;
 };
-// The runs of adjacent bytes of a strided region at `at`, in ascending order of addresses where strides are not negative.
-std::vector<ByteRun> byte_runs(const std::byte* at, const int64_t* dims, const int64_t* strides, int rank, int element_bytes);
+// The runs of adjacent bytes of a strided region at `at`, in ascending order of addresses where strides are not
+// negative.
+std::vector<ByteRun> byte_runs(const std::byte* at, const int64_t* dims, const int64_t* strides, int rank,
+                               int element_bytes);
 bool overlap(const std::vector<ByteRun>&, const std::vector<ByteRun>&);
 
 // On `generic` an aliased input and its output are one buffer: a read through the input's name of what the output wrote
@@ -75,8 +77,8 @@ class AliasWatch : public Listener {
   void cut(const ByteRun&);  // of what is written
   void report(Execution&, const Access&, int input, const std::byte* at, const Step* writer);
   const Plan& plan_;
-  std::map<int, int> pairs_;                       // operands, input to output and output to input
-  std::map<const std::byte*, Written> written_;    // by begin: what outputs wrote last
+  std::map<int, int> pairs_;                     // operands, input to output and output to input
+  std::map<const std::byte*, Written> written_;  // by begin: what outputs wrote last
   std::set<int> reported_;
   std::vector<ir::Diagnostic> findings_;
 };

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <map>
 
-#include "../ops/bodies.h"
 #include "../engine/engine.h"
+#include "../ops/bodies.h"
 #include "report.h"
 
 namespace pallasim::interp {
@@ -79,9 +79,10 @@ void deadlock(Execution& ex, const std::string& token) {
     waits.push_back(std::move(w));
   }
   const Thread& first = *waits.front().thread;
-  ir::Diagnostic d = diagnostic_at(
-      first, first.pc, "PS-DEAD-001",
-      fmt::format("deadlock: {} of {} {} and nobody is left to signal", waits.size(), ex.threads.size(), waits.size() == 1 ? "threads waits" : "threads wait"));
+  ir::Diagnostic d =
+      diagnostic_at(first, first.pc, "PS-DEAD-001",
+                    fmt::format("deadlock: {} of {} {} and nobody is left to signal", waits.size(), ex.threads.size(),
+                                waits.size() == 1 ? "threads waits" : "threads wait"));
   if (ex.threads.size() == 1) d.message = "deadlock: the kernel waits and nobody is left to signal";
 
   // Of thousands of threads the first tell the story.
@@ -103,20 +104,29 @@ void deadlock(Execution& ex, const std::string& token) {
       }
     if (i >= kMost) continue;
     const int64_t count = ex.semaphores.count(t.wait_sem);
-    d.numbers.push_back(fmt::format("{} waits for {} to reach {}{}, it is {} ({})", name_of(t), w.name, t.wait_value, block.bytes ? " bytes" : "", count, where(p, t.pc->loc)));
+    d.numbers.push_back(fmt::format("{} waits for {} to reach {}{}, it is {} ({})", name_of(t), w.name, t.wait_value,
+                                    block.bytes ? " bytes" : "", count, where(p, t.pc->loc)));
     if (const size_t n = helpers[i].size(); n > 0)
-      d.numbers.push_back(fmt::format("  {}{} could signal it, but {} too", others, n > 3 ? fmt::format(" and {} more", n - 3) : "", n == 1 ? "waits" : "wait"));
-    else if (!own.empty()) d.numbers.push_back(fmt::format("  only this thread comes to a signal of it, behind the wait, at {}", own));
+      d.numbers.push_back(fmt::format("  {}{} could signal it, but {} too", others,
+                                      n > 3 ? fmt::format(" and {} more", n - 3) : "", n == 1 ? "waits" : "wait"));
+    else if (!own.empty())
+      d.numbers.push_back(fmt::format("  only this thread comes to a signal of it, behind the wait, at {}", own));
     else d.numbers.push_back("  no thread that is left comes to a signal of it");
-    if (count > 0 && block.bytes) d.numbers.push_back(fmt::format("  {} bytes arrived, {} are missing: do the wait and the copy name views of one size?", count, t.wait_value - count));
+    if (count > 0 && block.bytes)
+      d.numbers.push_back(
+          fmt::format("  {} bytes arrived, {} are missing: do the wait and the copy name views of one size?", count,
+                      t.wait_value - count));
   }
   if (waits.size() > kMost) d.numbers.push_back(fmt::format("… and {} more", waits.size() - kMost));
   if (const std::vector<size_t> c = circle(helpers); !c.empty()) {
     std::string text;
-    for (size_t i = 0; i < c.size() && i < kMost; ++i) text += fmt::format("{}{} for {}", i ? ", " : "", name_of(*waits[c[i]].thread), name_of(*waits[c[(i + 1) % c.size()]].thread));
+    for (size_t i = 0; i < c.size() && i < kMost; ++i)
+      text += fmt::format("{}{} for {}", i ? ", " : "", name_of(*waits[c[i]].thread),
+                          name_of(*waits[c[(i + 1) % c.size()]].thread));
     d.numbers.push_back("they wait in a circle: " + text);
   }
-  if (const size_t ended = ex.threads.size() - waits.size(); ended > 0) d.numbers.push_back(fmt::format("{} {} ended", ended, ended == 1 ? "thread has" : "threads have"));
+  if (const size_t ended = ex.threads.size() - waits.size(); ended > 0)
+    d.numbers.push_back(fmt::format("{} {} ended", ended, ended == 1 ? "thread has" : "threads have"));
   std::set<int> blocks;
   for (const Wait& w : waits) blocks.insert(w.block);
   const std::vector<std::string> all = signallers(p, blocks);

@@ -21,7 +21,8 @@ memory::shadow::Access Instances::access(const Execution& ex, const Access& a, m
   return r;
 }
 
-memory::shadow::Access Instances::side(const Execution& ex, const memory::AsyncCopy& c, bool dst, memory::shadow::Actor who) {
+memory::shadow::Access Instances::side(const Execution& ex, const memory::AsyncCopy& c, bool dst,
+                                       memory::shadow::Actor who) {
   const memory::Place& p = dst ? c.dst : c.src;
   memory::shadow::Access r;
   r.who = who;

@@ -8,7 +8,8 @@
 
 namespace pallasim::interp {
 
-// Arrays that share memory (aliases) are one instance. A thread's temporaries are one, in which offsets tell allocations apart.
+// Arrays that share memory (aliases) are one instance. A thread's temporaries are one, in which offsets tell
+// allocations apart.
 class Instances {
  public:
   int32_t of(const Execution&, int32_t thread, uint32_t buffer);

@@ -20,7 +20,8 @@ RaceWatch::RaceWatch(const Plan& plan, size_t devices, const Options& o)
 // What semaphores hold from the start orders nobody.
 void RaceWatch::on_start(Execution& ex) {
   for (size_t i = 0; i < ex.semaphores.size(); ++i)
-    if (const int64_t n = ex.semaphores.count(static_cast<int64_t>(i)); n != 0) order_.preset(static_cast<int64_t>(i), n);
+    if (const int64_t n = ex.semaphores.count(static_cast<int64_t>(i)); n != 0)
+      order_.preset(static_cast<int64_t>(i), n);
 }
 
 void RaceWatch::on_access(Execution& ex, const Access& a) {
@@ -50,9 +51,15 @@ void RaceWatch::on_complete(Execution&, const memory::AsyncCopy& c) {
   if (it != issued_.end()) issued_.erase(it);
 }
 
-void RaceWatch::on_signal(Execution&, const Thread& t, int64_t semaphore, int64_t amount) { order_.signal(t.index, semaphore, amount); }
-void RaceWatch::on_taken(Execution&, const Thread& t, int64_t semaphore, int64_t amount) { order_.take(t.index, semaphore, amount); }
-void RaceWatch::on_looked(Execution&, const Thread& t, int64_t semaphore, int64_t value) { order_.look(t.index, semaphore, value); }
+void RaceWatch::on_signal(Execution&, const Thread& t, int64_t semaphore, int64_t amount) {
+  order_.signal(t.index, semaphore, amount);
+}
+void RaceWatch::on_taken(Execution&, const Thread& t, int64_t semaphore, int64_t amount) {
+  order_.take(t.index, semaphore, amount);
+}
+void RaceWatch::on_looked(Execution&, const Thread& t, int64_t semaphore, int64_t value) {
+  order_.look(t.index, semaphore, value);
+}
 
 // Memory is given out again: what was done to it before is another buffer's story.
 void RaceWatch::on_fresh(Execution& ex, const Thread& t, int64_t offset, int64_t bytes, const std::string&) {
@@ -73,15 +80,18 @@ void RaceWatch::report(Execution& ex, const shadow::Race& r, const Where& w) {
   std::string name = allocation_name(plan_, w.buffer, w.offset);
   if (name.empty()) name = w.buffer >= kFirstOperandBuffer ? "an allocation" : "memory";
   if (w.buffer == kTempBuffer) name = fmt::format("{} of {}", name, name_of(thread(w.owner)));
-  ir::Diagnostic d = diagnostic_at(thread(w.thread), step, "PS-RACE-002",
-                                   fmt::format("{} is {} by {} while {} may {} it", name, r.later.write ? "written" : "read", name_of(thread(w.thread)),
-                                               name_of(thread(r.earlier.thread)), r.earlier.write ? "write" : "read"));
+  ir::Diagnostic d = diagnostic_at(
+      thread(w.thread), step, "PS-RACE-002",
+      fmt::format("{} is {} by {} while {} may {} it", name, r.later.write ? "written" : "read",
+                  name_of(thread(w.thread)), name_of(thread(r.earlier.thread)), r.earlier.write ? "write" : "read"));
   d.severity = ir::Severity::Warning;
   ir::Site side = ir::site_of(plan_.module, plan_.steps[static_cast<size_t>(r.earlier.site)].loc);
   side.what = fmt::format("{} {} it here", name_of(thread(r.earlier.thread)), r.earlier.write ? "writes" : "reads");
   d.also.push_back(std::move(side));
   d.numbers.push_back("no signal and no wait lies between the two; in another schedule they come in the other order");
-  d.hint = "let one signal a semaphore of the other behind its access, and the other wait: pltpu.core_barrier brings cores together";
+  d.hint =
+      "let one signal a semaphore of the other behind its access, and the other wait: pltpu.core_barrier brings cores "
+      "together";
   findings_.push_back(std::move(d));
 }
 
@@ -109,7 +119,9 @@ void FlightWatch::on_copy(Execution& ex, const memory::AsyncCopy& c, const Step&
   flights_.start(c.id, std::move(f));
 }
 
-void FlightWatch::on_taken(Execution&, const Thread&, int64_t semaphore, int64_t amount) { flights_.taken(semaphore, amount); }
+void FlightWatch::on_taken(Execution&, const Thread&, int64_t semaphore, int64_t amount) {
+  flights_.taken(semaphore, amount);
+}
 
 void FlightWatch::look(Execution& ex, const shadow::Access& a, int32_t thread) {
   const size_t before = flights_.found().size();
@@ -122,15 +134,16 @@ void FlightWatch::report(Execution& ex, const shadow::InFlightUse& u) {
   const Step& used = plan_.steps[static_cast<size_t>(u.access.site)];
   const SideNames copy = issued.info->starts(issued);
   const std::string& name = u.writes ? copy.writes : copy.reads;
-  ir::Diagnostic d = diagnostic_at(
-      ex.threads[static_cast<size_t>(u.access.thread)], &used, "PS-RACE-001",
-      fmt::format("{} is {}{} while a copy that nobody awaited yet {} it", name.empty() ? "memory" : name, u.access.write ? "written" : "read",
-                  used.info->starts ? " by a copy" : "", u.writes ? "writes" : "reads"));
+  ir::Diagnostic d = diagnostic_at(ex.threads[static_cast<size_t>(u.access.thread)], &used, "PS-RACE-001",
+                                   fmt::format("{} is {}{} while a copy that nobody awaited yet {} it",
+                                               name.empty() ? "memory" : name, u.access.write ? "written" : "read",
+                                               used.info->starts ? " by a copy" : "", u.writes ? "writes" : "reads"));
   d.severity = ir::Severity::Warning;
   ir::Site side = ir::site_of(plan_.module, issued.loc);
   side.what = "the copy was started here";
   d.also.push_back(std::move(side));
-  d.numbers.push_back(fmt::format("the copy moves {} to {}, {} bytes of it are not awaited", copy.reads.empty() ? "a ref" : copy.reads,
+  d.numbers.push_back(fmt::format("the copy moves {} to {}, {} bytes of it are not awaited",
+                                  copy.reads.empty() ? "a ref" : copy.reads,
                                   copy.writes.empty() ? "a ref" : copy.writes, u.owed));
   d.hint = u.writes ? "wait for the copy before its destination is used; another slot of the buffer may be meant"
                     : "wait for the copy before its source is changed; another slot of the buffer may be meant";

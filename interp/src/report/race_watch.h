@@ -7,9 +7,9 @@
 
 namespace pallasim::interp {
 
-// Threads that use the same memory without a semaphore between them: happens-before, for any number of threads (memory_model,
-// shadow/order.h). Of a thread's own memory only kernels whose copies reach into other threads' are looked at. Throws
-// PS-SIZE-001 where what is remembered exceeds Options::max_memory.
+// Threads that use the same memory without a semaphore between them: happens-before, for any number of threads
+// (memory_model, shadow/order.h). Of a thread's own memory only kernels whose copies reach into other threads' are
+// looked at. Throws PS-SIZE-001 where what is remembered exceeds Options::max_memory.
 class RaceWatch : public Listener {
  public:
   RaceWatch(const Plan&, size_t devices, const Options&);
@@ -25,7 +25,7 @@ class RaceWatch : public Listener {
   void finish(Execution&, std::vector<ir::Diagnostic>&) override;
 
  private:
-  struct Where {  // what an access is to, for its report
+  struct Where {     // what an access is to, for its report
     int32_t thread;  // that accesses
     int32_t owner;   // whose memory it is
     uint32_t buffer;
@@ -42,8 +42,8 @@ class RaceWatch : public Listener {
   std::vector<ir::Diagnostic> findings_;
 };
 
-// Nobody may touch what an asynchronous copy writes, or change what it reads, before the copy is awaited. A wait covers the
-// oldest copies of its semaphore, as far as its bytes go.
+// Nobody may touch what an asynchronous copy writes, or change what it reads, before the copy is awaited. A wait covers
+// the oldest copies of its semaphore, as far as its bytes go.
 class FlightWatch : public Listener {
  public:
   explicit FlightWatch(const Plan& plan) : plan_(plan) {}

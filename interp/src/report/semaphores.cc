@@ -10,7 +10,8 @@ namespace pallasim::interp {
 
 std::string where(const Plan& p, ir::LocId loc) {
   const ir::Site site = ir::site_of(p.module, loc);
-  return site.source.file.empty() ? std::string("an unknown line") : fmt::format("{}:{}", site.source.file, site.source.line);
+  return site.source.file.empty() ? std::string("an unknown line")
+                                  : fmt::format("{}:{}", site.source.file, site.source.line);
 }
 
 namespace {
@@ -19,8 +20,11 @@ const char* how(const Plan& p, const SyncUse& u) {
   const bool bytes = p.semaphores.blocks()[static_cast<size_t>(u.block)].bytes;
   switch (u.role) {
     case SyncUse::Role::Signal: return "is signalled";
-    case SyncUse::Role::Written: return bytes ? "counts the bytes of the copy started" : "is signalled by the copy started";
-    case SyncUse::Role::Read: return bytes ? "counts the bytes read by the copy started" : "is signalled when its source was read by the copy started";
+    case SyncUse::Role::Written:
+      return bytes ? "counts the bytes of the copy started" : "is signalled by the copy started";
+    case SyncUse::Role::Read:
+      return bytes ? "counts the bytes read by the copy started"
+                   : "is signalled when its source was read by the copy started";
     default: return nullptr;
   }
 }
@@ -38,7 +42,9 @@ void for_each_signal(const Plan& p, const F& note) {
 std::vector<std::string> signallers(const Plan& p, const std::set<int>& blocks) {
   std::set<std::string> lines;
   for_each_signal(p, [&](int block, const char* how, ir::LocId loc) {
-    if (blocks.count(block)) lines.insert(fmt::format("{} {} at {}", p.semaphores.blocks()[static_cast<size_t>(block)].name, how, where(p, loc)));
+    if (blocks.count(block))
+      lines.insert(
+          fmt::format("{} {} at {}", p.semaphores.blocks()[static_cast<size_t>(block)].name, how, where(p, loc)));
   });
   return {lines.begin(), lines.end()};
 }
@@ -79,16 +85,17 @@ void ops::left_over(Thread& t, const Step* s, int64_t id) {
   int block = -1;
   const std::string name = p.semaphores.name(id, ex.devices, &block);
   const bool bytes = block >= 0 && p.semaphores.blocks()[static_cast<size_t>(block)].bytes;
-  ir::Diagnostic d = diagnostic_at(
-      t, s, "PS-SEM-002",
-      bytes ? fmt::format("{} ends with {} bytes that nobody waited for", name, left) : fmt::format("{} ends at {} instead of 0", name, left));
+  ir::Diagnostic d = diagnostic_at(t, s, "PS-SEM-002",
+                                   bytes ? fmt::format("{} ends with {} bytes that nobody waited for", name, left)
+                                         : fmt::format("{} ends at {} instead of 0", name, left));
   for_each_signal(p, [&](int signalled, const char*, ir::LocId loc) {
     if (signalled == block && d.site.source.file.empty()) d.site = ir::site_of(p.module, loc);
   });
   d.numbers = signallers(p, {block});
   if (block >= 0)
     for (std::string& line : awaiters(p, block)) d.numbers.push_back(std::move(line));
-  d.hint = bytes ? "every copy that is started needs a wait for its bytes; on hardware the next user of the semaphore goes wrong"
+  d.hint = bytes ? "every copy that is started needs a wait for its bytes; on hardware the next user of the semaphore "
+                   "goes wrong"
                  : "signals and waits must balance; on hardware the next user of the semaphore goes wrong";
   d.severity = p.model->left_in_semaphores;
   if (d.severity == ir::Severity::Error) throw ir::DiagnosticError(std::move(d));

@@ -14,7 +14,8 @@ ir::Diagnostic diagnostic_at(const Thread& t, const Step* s, std::string code, s
   d.message = std::move(message);
   d.kernel = p.module.name;
   const Execution& ex = *t.exec;
-  if (p.num_devices() > 1) d.thread = fmt::format("device {} of {}", ex.first_device + ex.device_of(t), p.num_devices());
+  if (p.num_devices() > 1)
+    d.thread = fmt::format("device {} of {}", ex.first_device + ex.device_of(t), p.num_devices());
   if (p.num_threads > 1)
     d.thread += fmt::format("{}thread {} of {}", d.thread.empty() ? "" : ", ", t.index % p.num_threads, p.num_threads);
   if (!p.pid_slots.empty()) {
@@ -25,7 +26,8 @@ ir::Diagnostic diagnostic_at(const Thread& t, const Step* s, std::string code, s
   return d;
 }
 
-void fail(const Thread& t, const Step* s, std::string code, std::string message, std::vector<std::string> numbers, std::string hint) {
+void fail(const Thread& t, const Step* s, std::string code, std::string message, std::vector<std::string> numbers,
+          std::string hint) {
   ir::Diagnostic d = diagnostic_at(t, s, std::move(code), std::move(message));
   d.numbers = std::move(numbers);
   d.hint = std::move(hint);
@@ -36,14 +38,16 @@ void too_much_remembered(const Execution& ex, const std::string& what, int64_t b
   ir::Diagnostic d;
   d.code = "PS-SIZE-001";
   d.kernel = ex.plan->module.name;
-  d.message = fmt::format("too much memory: what a checked run remembers of {}, {} bytes; the limit is {}", what, bytes, ex.options->max_memory);
+  d.message = fmt::format("too much memory: what a checked run remembers of {}, {} bytes; the limit is {}", what, bytes,
+                          ex.options->max_memory);
   d.hint = "check a smaller case, or raise max_memory";
   throw ir::DiagnosticError(std::move(d));
 }
 
 std::string name_of(const Thread& t) {
   const Execution& ex = *t.exec;
-  return ex.points > 0 ? fmt::format("thread {}", t.index) : ex.units.name(memory::Level::Thread, t.index);  // programs have no place in a mesh
+  return ex.points > 0 ? fmt::format("thread {}", t.index)
+                       : ex.units.name(memory::Level::Thread, t.index);  // programs have no place in a mesh
 }
 
 namespace ops {
@@ -54,36 +58,42 @@ void out_of_bounds(const Thread& t, const Step* s, const IndexTerm& term, int64_
   std::vector<std::string> numbers;
   if (term.size > 1)
     numbers.push_back(fmt::format("indices {} to {} of dimension {}", index, index + term.size - 1, term.dim));
-  else
-    numbers.push_back(fmt::format("index {} of dimension {}", index, term.dim));
+  else numbers.push_back(fmt::format("index {} of dimension {}", index, term.dim));
   numbers.push_back(fmt::format("{} has shape {}", name, shape_text(shape)));
   if (block) {
     const int64_t start = t.slot<int64_t>(block->window_slot);
     numbers.push_back(fmt::format("the block begins at {} of the array, which has {}", start, block->array_extent));
     fail(t, s, "PS-OOB-001",
-         fmt::format("Out-of-bounds {}: element {} of dimension {} of the array of {} (size {})", access, memory::add(start, index), term.dim, name,
-                     block->array_extent),
+         fmt::format("Out-of-bounds {}: element {} of dimension {} of the array of {} (size {})", access,
+                     memory::add(start, index), term.dim, name, block->array_extent),
          std::move(numbers), "Triton neither pads nor masks blocks at the edge of an array: give the access a mask");
   }
   std::string hint = "mask the access, clamp the index, or choose a grid and block shape that divide the array";
   if (term.size == 1 && index < 0 && index >= -term.extent)
-    hint = fmt::format("for a chip an index below zero is an address before the array; it does not count from the end, which would be {}", index + term.extent);
+    hint = fmt::format(
+        "for a chip an index below zero is an address before the array; it does not count from the end, which would be "
+        "{}",
+        index + term.extent);
   fail(t, s, "PS-OOB-001",
-       fmt::format("Out-of-bounds {}: index {} is outside dimension {} of {} (size {})", access, index, term.dim, name, term.extent),
+       fmt::format("Out-of-bounds {}: index {} is outside dimension {} of {} (size {})", access, index, term.dim, name,
+                   term.extent),
        std::move(numbers), std::move(hint));
 }
 
-void note_out_of_bounds(const Thread& t, const Step* s, const IndexTerm& term, int64_t index, int64_t used, const std::string& ref,
-                        const std::vector<int64_t>& shape) {
+void note_out_of_bounds(const Thread& t, const Step* s, const IndexTerm& term, int64_t index, int64_t used,
+                        const std::string& ref, const std::vector<int64_t>& shape) {
   Execution& ex = *t.exec;
   if (!ex.noted.emplace(s, ex.findings.size()).second) return;
   const std::string name = ref.empty() ? "a ref" : ref;
   ir::Diagnostic d = diagnostic_at(t, s, "PS-OOB-001",
-                                   fmt::format("out-of-bounds access: index {} is outside dimension {} of {} (size {})", index, term.dim, name, term.extent));
+                                   fmt::format("out-of-bounds access: index {} is outside dimension {} of {} (size {})",
+                                               index, term.dim, name, term.extent));
   d.severity = ir::Severity::Warning;
   d.numbers.push_back(fmt::format("{} has shape {}", name, shape_text(shape)));
   if (used < 0) d.numbers.push_back("a read from there gave what nobody wrote, a write was dropped");
-  else d.numbers.push_back(fmt::format("{} {} was used instead, as the machine does", term.size > 1 ? "the slice from" : "index", used));
+  else
+    d.numbers.push_back(
+        fmt::format("{} {} was used instead, as the machine does", term.size > 1 ? "the slice from" : "index", used));
   d.hint = "the run went on as out_of_bounds=machine asks; later accesses of the same place are not listed";
   ex.findings.push_back(std::move(d));
 }
@@ -107,12 +117,16 @@ std::string shapes_text(const ir::Operand& o, const Window& w) {
 void slice_outside(const Thread& t, const Step* s, const Window& w, size_t d, int64_t start, int64_t size) {
   const ir::Operand& o = t.exec->plan->module.operands[static_cast<size_t>(w.operand)];
   const Step at = index_map_step(t, s, w);
-  const std::string slice = fmt::format("pl.ds({}, {}) for dimension {} of {} {}", start, size, d, w.is_output ? "output" : "input", o.name);
+  const std::string slice =
+      fmt::format("pl.ds({}, {}) for dimension {} of {} {}", start, size, d, w.is_output ? "output" : "input", o.name);
   if (size < 0 || size > w.extent[d])
-    fail(t, &at, "PS-OOB-002", fmt::format("a slice of {} elements where the block holds {}: its index map returned {}", size, w.extent[d], slice),
+    fail(t, &at, "PS-OOB-002",
+         fmt::format("a slice of {} elements where the block holds {}: its index map returned {}", size, w.extent[d],
+                     slice),
          {shapes_text(o, w)}, "the size may change from step to step, up to that of pl.BoundedSlice");
-  fail(t, &at, "PS-OOB-002", fmt::format("Out-of-bounds slice: its index map returned {}, which has {} elements", slice, w.dims[d]), {shapes_text(o, w)},
-       "the start of a bounded slice counts elements, not blocks");
+  fail(t, &at, "PS-OOB-002",
+       fmt::format("Out-of-bounds slice: its index map returned {}, which has {} elements", slice, w.dims[d]),
+       {shapes_text(o, w)}, "the start of a bounded slice counts elements, not blocks");
 }
 
 void block_outside(const Thread& t, const Step* s, const Window& w, size_t d, int64_t index) {
@@ -120,23 +134,29 @@ void block_outside(const Thread& t, const Step* s, const Window& w, size_t d, in
   const int64_t start = memory::add(memory::mul(index, w.scale[d]), -w.pad_lo[d]);
   const Step at = index_map_step(t, s, w);
   fail(t, &at, "PS-OOB-002",
-       fmt::format("Out-of-bounds block index {} for {} {}: its index map returned it for dimension {}, which has {} blocks", index,
-                   w.is_output ? "output" : "input", o.name, d, w.extent[d] ? (w.dims[d] + w.extent[d] - 1) / w.extent[d] : 0),
-       {fmt::format("the block covers elements {} to {} of dimension {}, which has {}", start, memory::add(start, w.extent[d] - 1), d, w.dims[d]),
+       fmt::format(
+           "Out-of-bounds block index {} for {} {}: its index map returned it for dimension {}, which has {} blocks",
+           index, w.is_output ? "output" : "input", o.name, d,
+           w.extent[d] ? (w.dims[d] + w.extent[d] - 1) / w.extent[d] : 0),
+       {fmt::format("the block covers elements {} to {} of dimension {}, which has {}", start,
+                    memory::add(start, w.extent[d] - 1), d, w.dims[d]),
         shapes_text(o, w)},
        "index maps return block indices, which are multiplied by the block shape");
 }
 
-void revisited(const Thread& t, const Step* s, const Window& w, const std::vector<int64_t>& block, const std::vector<int64_t>& before) {
+void revisited(const Thread& t, const Step* s, const Window& w, const std::vector<int64_t>& block,
+               const std::vector<int64_t>& before) {
   const ir::Module& m = t.exec->plan->module;
   const ir::Operand& o = m.operands[static_cast<size_t>(w.operand)];
   const int inputs = static_cast<int>(m.operands.size()) - m.count(ir::Operand::Kind::Output);
   std::vector<int64_t> here;
   for (uint32_t p : t.exec->plan->pid_slots) here.push_back(t.slot<int64_t>(p));
   const std::vector<int64_t> start(block.begin(), block.begin() + static_cast<std::ptrdiff_t>(w.dims.size()));
-  ir::Diagnostic d = diagnostic_at(t, s, "PS-OUT-002",
-                                   fmt::format("Revisited block at {} of output {} in iteration {}: {} was there before, and at other blocks since then", shape_text(start),
-                                               w.operand - inputs, shape_text(here), o.name));
+  ir::Diagnostic d = diagnostic_at(
+      t, s, "PS-OUT-002",
+      fmt::format(
+          "Revisited block at {} of output {} in iteration {}: {} was there before, and at other blocks since then",
+          shape_text(start), w.operand - inputs, shape_text(here), o.name));
   for (const ir::Op& op : o.index_map->region.ops)
     if (op.loc >= 0) {
       d.site = ir::site_of(m, op.loc);
@@ -152,12 +172,14 @@ void revisited(const Thread& t, const Step* s, const Window& w, const std::vecto
 
 void no_such_unit(const Thread& t, const Step* s, const char* what, const char* of, int32_t index, int32_t count) {
   const bool core = std::string_view(of) == "core";
-  fail(t, s, "PS-SEM-001", fmt::format("{} to {} {}, but there {} {}", what, of, index, count == 1 ? "is" : "are", count), {},
+  fail(t, s, "PS-SEM-001",
+       fmt::format("{} to {} {}, but there {} {}", what, of, index, count == 1 ? "is" : "are", count), {},
        core ? "core_index counts the cores of the kernel's mesh"
             : "a logical device id counts the devices of the mesh around the kernel, the last axis fastest");
 }
 
-void copy_shapes_differ(const Thread& t, const Step* s, const DmaPayload& p, std::span<const int64_t> src, std::span<const int64_t> dst) {
+void copy_shapes_differ(const Thread& t, const Step* s, const DmaPayload& p, std::span<const int64_t> src,
+                        std::span<const int64_t> dst) {
   fail(t, s, "PS-DMA-001", "a copy between views of different shapes",
        {fmt::format("{} shows {}", p.src.name.empty() ? "the source" : p.src.name, shape_text(src)),
         fmt::format("{} shows {}", p.dst.name.empty() ? "the destination" : p.dst.name, shape_text(dst))},
@@ -165,12 +187,14 @@ void copy_shapes_differ(const Thread& t, const Step* s, const DmaPayload& p, std
 }
 
 void wait_outside(const Thread& t, const Step* s, const DmaWaitPayload& p, int64_t size, size_t d, int64_t most) {
-  fail(t, s, "PS-OOB-001", fmt::format("Out-of-bounds wait: {} elements of dimension {} of {}", size, d, p.name.empty() ? "a ref" : p.name),
+  fail(t, s, "PS-OOB-001",
+       fmt::format("Out-of-bounds wait: {} elements of dimension {} of {}", size, d, p.name.empty() ? "a ref" : p.name),
        {fmt::format("the dimension has {}", most)}, "a wait takes the bytes of a copy of the same size");
 }
 
 void wait_too_large(const Thread& t, const Step* s, const DmaWaitPayload& p) {
-  fail(t, s, "PS-OOB-001", fmt::format("Out-of-bounds wait: more bytes of {} than memory can have", p.name.empty() ? "a ref" : p.name), {},
+  fail(t, s, "PS-OOB-001",
+       fmt::format("Out-of-bounds wait: more bytes of {} than memory can have", p.name.empty() ? "a ref" : p.name), {},
        "a wait takes the bytes of a copy of the same size");
 }
 

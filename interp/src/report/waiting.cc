@@ -20,46 +20,59 @@ static std::string limited_by(const Execution& ex) {
 
 // Programs of a grid run until they end: those beyond the resident set start only when others are done.
 void waiting_programs(Execution& ex, const Thread& t, const std::string& token) {
-  const auto live = static_cast<int64_t>(std::count_if(ex.threads.begin(), ex.threads.end(), [](const Thread& x) { return x.arena != nullptr; }));
+  const auto live = static_cast<int64_t>(
+      std::count_if(ex.threads.begin(), ex.threads.end(), [](const Thread& x) { return x.arena != nullptr; }));
   const int64_t unstarted = ex.points - ex.next_point;
-  ir::Diagnostic d = diagnostic_at(t, t.pc, "PS-LIVE-003", fmt::format("livelock: {} {} for a value that nobody writes", live, live == 1 ? "program waits" : "programs wait"));
+  ir::Diagnostic d = diagnostic_at(t, t.pc, "PS-LIVE-003",
+                                   fmt::format("livelock: {} {} for a value that nobody writes", live,
+                                               live == 1 ? "program waits" : "programs wait"));
   if (unstarted > 0)
     d.numbers.push_back(fmt::format("{} of {} programs have not started: {} are resident at a time on {}{}", unstarted,
                                     ex.points, ex.threads.size(), ex.options->chip->name, limited_by(ex)));
-  else
-    d.numbers.push_back(fmt::format("all of the other {} programs have ended", ex.points - live));
+  else d.numbers.push_back(fmt::format("all of the other {} programs have ended", ex.points - live));
   d.numbers.push_back("schedule " + token);
-  d.hint = unstarted > 0 ? "a program may wait only for programs that run at the same time: launch no more programs than are resident"
-                         : "the value must be written by a program that does not wait for this one";
+  d.hint =
+      unstarted > 0
+          ? "a program may wait only for programs that run at the same time: launch no more programs than are resident"
+          : "the value must be written by a program that does not wait for this one";
   throw ir::DiagnosticError(std::move(d));
 }
 
 // Threads that look at semaphores again and again, without anything else happening.
 void polling_threads(Execution& ex, const Thread& t, const std::string& token) {
-  const auto live = std::count_if(ex.threads.begin(), ex.threads.end(), [](const Thread& x) { return x.stop != Stop::Done && x.stop != Stop::Blocked; });
-  const auto blocked = std::count_if(ex.threads.begin(), ex.threads.end(), [](const Thread& x) { return x.stop == Stop::Blocked; });
-  ir::Diagnostic d = diagnostic_at(t, t.pc, "PS-LIVE-001", fmt::format("livelock: {} {} for a signal that nobody sends", live, live == 1 ? "thread polls" : "threads poll"));
+  const auto live = std::count_if(ex.threads.begin(), ex.threads.end(),
+                                  [](const Thread& x) { return x.stop != Stop::Done && x.stop != Stop::Blocked; });
+  const auto blocked =
+      std::count_if(ex.threads.begin(), ex.threads.end(), [](const Thread& x) { return x.stop == Stop::Blocked; });
+  ir::Diagnostic d = diagnostic_at(
+      t, t.pc, "PS-LIVE-001",
+      fmt::format("livelock: {} {} for a signal that nobody sends", live, live == 1 ? "thread polls" : "threads poll"));
   std::set<int> looked;
   for (const Step& s : ex.plan->steps)
     for (const SyncUse& u : sync_uses(s))
       if (u.role == SyncUse::Role::Poll) looked.insert(u.block);
   for (std::string& line : signallers(*ex.plan, looked)) d.numbers.push_back(std::move(line));
   if (d.numbers.empty()) d.numbers.push_back("nothing in the kernel signals the semaphore");
-  if (blocked > 0) d.numbers.push_back(fmt::format("{} more {} for semaphores", blocked, blocked == 1 ? "thread waits" : "threads wait"));
+  if (blocked > 0)
+    d.numbers.push_back(
+        fmt::format("{} more {} for semaphores", blocked, blocked == 1 ? "thread waits" : "threads wait"));
   d.numbers.push_back("schedule " + token);
-  d.hint = "every loop that polls needs a signal that some thread reaches without that loop; livelock_steps sets the limit";
+  d.hint =
+      "every loop that polls needs a signal that some thread reaches without that loop; livelock_steps sets the limit";
   throw ir::DiagnosticError(std::move(d));
 }
 
 namespace {
-[[noreturn]] void stop_at(Execution& ex, const Thread& t, const char* code, std::string message, const std::string& token, std::string hint) {
-  fail(t, t.pc, code, std::move(message), {fmt::format("{} steps executed", ex.steps), "schedule " + token}, std::move(hint));
+[[noreturn]] void stop_at(Execution& ex, const Thread& t, const char* code, std::string message,
+                          const std::string& token, std::string hint) {
+  fail(t, t.pc, code, std::move(message), {fmt::format("{} steps executed", ex.steps), "schedule " + token},
+       std::move(hint));
 }
 }  // namespace
 
 void no_progress(Execution& ex, const Thread& t, int64_t idle, const std::string& token) {
-  stop_at(ex, t, "PS-LIVE-001", fmt::format("livelock: no thread wrote memory, signalled or ended for {} steps", idle), token,
-          "a loop condition never changes; livelock_steps sets the limit");
+  stop_at(ex, t, "PS-LIVE-001", fmt::format("livelock: no thread wrote memory, signalled or ended for {} steps", idle),
+          token, "a loop condition never changes; livelock_steps sets the limit");
 }
 
 void step_limit(Execution& ex, const Thread& t, const std::string& token) {
@@ -85,8 +98,8 @@ void too_many_programs(const Execution& ex, int64_t each) {
   ir::Diagnostic d;
   d.code = "PS-SIZE-001";
   d.kernel = ex.plan->module.name;
-  d.message = fmt::format("too much memory: {} programs wait for each other, each takes {} bytes; the limit is {}", ex.arenas.size(), each,
-                          ex.options->max_memory);
+  d.message = fmt::format("too much memory: {} programs wait for each other, each takes {} bytes; the limit is {}",
+                          ex.arenas.size(), each, ex.options->max_memory);
   d.hint = "fewer programs, smaller blocks, or a higher max_memory";
   throw ir::DiagnosticError(std::move(d));
 }

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
+#include "../ops/elements.h"
 #include "../plan/array.h"
 #include "checked.h"
-#include "../ops/elements.h"
 #include "report.h"
 
 namespace pallasim::interp {
@@ -19,20 +19,25 @@ std::string index_text(int64_t element, const std::vector<int64_t>& dims) {
 
 // Does the output's block move when the axis does? Index maps that are not affine move with every axis.
 bool moves(const Window& w, size_t axis) {
-  return !w.affine || std::any_of(w.index.begin(), w.index.end(), [&](const Affine& a) { return axis < a.coefficient.size() && a.coefficient[axis] != 0; });
+  return !w.affine || std::any_of(w.index.begin(), w.index.end(), [&](const Affine& a) {
+    return axis < a.coefficient.size() && a.coefficient[axis] != 0;
+  });
 }
 
-// When a value is set that later grid points find: at the first point of those at which the output's block, or those of all
-// outputs for scratch, stays.
+// When a value is set that later grid points find: at the first point of those at which the output's block, or those of
+// all outputs for scratch, stays.
 std::string when_to_set(const Plan& p, const Window* block, const std::string& name) {
   std::vector<std::string> first;
   for (size_t g = 0; g < p.module.grid.size(); ++g) {
     const ir::GridAxis& axis = p.module.grid[g];
     if (axis.dynamic < 0 && axis.size == 1) continue;
-    const bool stays = block ? !moves(*block, g) : std::none_of(p.windows.begin(), p.windows.end(), [&](const Window& w) { return w.is_output && moves(w, g); });
+    const bool stays = block ? !moves(*block, g)
+                             : std::none_of(p.windows.begin(), p.windows.end(),
+                                            [&](const Window& w) { return w.is_output && moves(w, g); });
     if (stays) first.push_back(fmt::format("pl.program_id({}) == 0", g));
   }
-  if (first.empty()) return fmt::format("set it before it is read: {0}[...] = jnp.zeros_like({0})", name.empty() ? "ref" : name);
+  if (first.empty())
+    return fmt::format("set it before it is read: {0}[...] = jnp.zeros_like({0})", name.empty() ? "ref" : name);
   const std::string condition = first.size() == 1 ? first[0] : "(" + fmt::format("{}", fmt::join(first, ") & (")) + ")";
   return fmt::format("set it at the first of the grid points that share it: @pl.when({})", condition);
 }
@@ -51,12 +56,14 @@ void WriteWatch::on_start(Execution& ex) {
     for (const Thread& t : ex.threads) {
       add(instances_.of(ex, t.index, w.buffer), {0, ops::count(w.dims) * w.element_bytes, name, &w, nullptr, w.dims});
       if (w.staged && !w.slots)
-        add(instances_.of(ex, t.index, kTempBuffer), {w.stage_offset, w.stage_offset + w.block_elements * w.element_bytes, name, nullptr, &w, {}});
+        add(instances_.of(ex, t.index, kTempBuffer),
+            {w.stage_offset, w.stage_offset + w.block_elements * w.element_bytes, name, nullptr, &w, {}});
     }
   }
   for (const memory::Allocation& a : plan_.allocations)
     if (a.private_to_thread() && a.lifetime == memory::Allocation::Lifetime::Launch)
-      for (const Thread& t : ex.threads) add(instances_.of(ex, t.index, a.buffer), {a.offset, a.offset + a.bytes, a.name, nullptr, nullptr, a.dims});
+      for (const Thread& t : ex.threads)
+        add(instances_.of(ex, t.index, a.buffer), {a.offset, a.offset + a.bytes, a.name, nullptr, nullptr, a.dims});
 }
 
 // Memory is given out again: what lay there is no more.
@@ -78,7 +85,8 @@ void WriteWatch::mark_stage(Execution& ex, const Access& a, const Part& stage, c
   const size_t rank = w.dims.size(), last = rank ? rank - 1 : 0;
   const int64_t row = rank ? w.extent[last] : 1;
   for (const memory::shadow::Range& r : box.rows())
-    for (int64_t at = (r.begin - stage.begin) / w.element_bytes, end = (r.end - stage.begin) / w.element_bytes; at < end;) {
+    for (int64_t at = (r.begin - stage.begin) / w.element_bytes, end = (r.end - stage.begin) / w.element_bytes;
+         at < end;) {
       // Elements of one row of the block follow each other in the array, too.
       int64_t n = std::min(end - at, row - at % row), rest = at, element = 0, first = 0;
       bool inside = true;
@@ -93,7 +101,8 @@ void WriteWatch::mark_stage(Execution& ex, const Access& a, const Part& stage, c
         }
         element += i * w.strides[d];
       }
-      if (inside && n > first) array->second.written.write({(element + first) * w.element_bytes, (element + n) * w.element_bytes});
+      if (inside && n > first)
+        array->second.written.write({(element + first) * w.element_bytes, (element + n) * w.element_bytes});
       at += std::min(end - at, row - at % row);
     }
 }
@@ -124,26 +133,32 @@ void WriteWatch::read(Execution& ex, const Access& a, Memory& m, const Part& p, 
   ir::Diagnostic d = diagnostic_at(ex.threads[static_cast<size_t>(a.thread)], a.step, "PS-UNINIT-001",
                                    fmt::format("{} is read before anybody wrote to it", p.name));
   d.severity = ir::Severity::Warning;
-  d.numbers.push_back(output ? "an output begins with whatever memory held" : "scratch memory begins with whatever it held before");
+  d.numbers.push_back(output ? "an output begins with whatever memory held"
+                             : "scratch memory begins with whatever it held before");
   const Window* block = p.output ? p.output : p.stage;
   d.hint = when_to_set(plan_, block, p.name);
   findings_.push_back(std::move(d));
 }
 
 // Some elements of what is read were never written. A kernel may well throw them away: a note.
-void WriteWatch::report_part(Execution& ex, const Access& a, const Part& p, int64_t all, const memory::shadow::Written::Missing& missing) {
+void WriteWatch::report_part(Execution& ex, const Access& a, const Part& p, int64_t all,
+                             const memory::shadow::Written::Missing& missing) {
   if (!reported_.insert("part of " + p.name).second) return;
-  ir::Diagnostic d = diagnostic_at(ex.threads[static_cast<size_t>(a.thread)], a.step, "PS-UNINIT-002",
-                                   fmt::format("{} of {} elements that are read from {} were never written", missing.elements, all, p.name));
+  ir::Diagnostic d = diagnostic_at(
+      ex.threads[static_cast<size_t>(a.thread)], a.step, "PS-UNINIT-002",
+      fmt::format("{} of {} elements that are read from {} were never written", missing.elements, all, p.name));
   d.severity = ir::Severity::Note;
-  if (!p.dims.empty()) d.numbers.push_back(fmt::format("the first is {}", index_text((missing.first - p.begin) / a.element_bytes, p.dims)));
+  if (!p.dims.empty())
+    d.numbers.push_back(
+        fmt::format("the first is {}", index_text((missing.first - p.begin) / a.element_bytes, p.dims)));
   d.hint = "they hold whatever memory held: nothing that is kept may depend on them";
   findings_.push_back(std::move(d));
 }
 
 void WriteWatch::finish(Execution& ex, std::vector<ir::Diagnostic>& out) {
   for (ir::Diagnostic& d : findings_) out.push_back(std::move(d));
-  const bool ended = !ex.threads.empty() && std::all_of(ex.threads.begin(), ex.threads.end(), [](const Thread& t) { return t.stop == Stop::Done; });
+  const bool ended = !ex.threads.empty() && std::all_of(ex.threads.begin(), ex.threads.end(),
+                                                        [](const Thread& t) { return t.stop == Stop::Done; });
   if (!ended) return;
   std::map<int, std::pair<const Part*, Memory*>> outputs;  // in the order of the operands
   for (auto& [instance, m] : memories_)
@@ -159,7 +174,8 @@ void WriteWatch::finish(Execution& ex, std::vector<ir::Diagnostic>& out) {
     d.code = "PS-OUT-001";
     d.severity = ir::Severity::Warning;
     d.kernel = plan_.module.name;
-    d.message = missing == n ? fmt::format("nothing of output {} was written", r.name) : fmt::format("{} of {} elements of output {} were never written", missing, n, r.name);
+    d.message = missing == n ? fmt::format("nothing of output {} was written", r.name)
+                             : fmt::format("{} of {} elements of output {} were never written", missing, n, r.name);
     if (missing < n) d.numbers.push_back(fmt::format("the first is {}", index_text(first, r.output->dims)));
     d.hint = "they hold whatever memory held; do the blocks of the grid cover the array, and does every path store?";
     out.push_back(std::move(d));

@@ -41,8 +41,6 @@ bool Claims::access(int64_t unit, const Access& a, bool kept) {
   return false;
 }
 
-void Claims::fresh(int32_t instance, int64_t begin, int64_t end) {
-  regions_.forget(instance, begin, end);
-}
+void Claims::fresh(int32_t instance, int64_t begin, int64_t end) { regions_.forget(instance, begin, end); }
 
 }  // namespace pallasim::memory::shadow

@@ -98,8 +98,6 @@ bool Races::access(Order& order, const Access& a) {
   return false;
 }
 
-void Races::fresh(int32_t instance, int64_t begin, int64_t end) {
-  regions_.forget(instance, begin, end);
-}
+void Races::fresh(int32_t instance, int64_t begin, int64_t end) { regions_.forget(instance, begin, end); }
 
 }  // namespace pallasim::memory::shadow

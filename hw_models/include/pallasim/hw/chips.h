@@ -11,18 +11,18 @@ namespace pallasim::hw {
 // One line of a chip's data file (hw_models/chips/NAME.csv).
 struct Figure {
   std::string field;
-  std::string text;             // as in the file
-  double value = 0;             // of `text`, where it is a number
-  bool known = true;            // false: `text` is "unknown"
-  std::string unit;             // B, B/s, op/s, Hz, s, cycles, …; empty for counts and names
-  std::string scope;            // what one such figure belongs to: chip, device, TensorCore, SM, block, …
-  std::string source;           // who says so; of an unknown figure: where it was looked for
+  std::string text;    // as in the file
+  double value = 0;    // of `text`, where it is a number
+  bool known = true;   // false: `text` is "unknown"
+  std::string unit;    // B, B/s, op/s, Hz, s, cycles, …; empty for counts and names
+  std::string scope;   // what one such figure belongs to: chip, device, TensorCore, SM, block, …
+  std::string source;  // who says so; of an unknown figure: where it was looked for
   std::string note;
 };
 
 struct Chip {
-  std::string name;             // "tpu-v5e", "gpu-h100"
-  std::vector<Figure> figures;  // in the order of the file; each field once
+  std::string name;                                  // "tpu-v5e", "gpu-h100"
+  std::vector<Figure> figures;                       // in the order of the file; each field once
   const Figure* find(std::string_view field) const;  // null where the file has none
 };
 
@@ -40,18 +40,18 @@ inline constexpr int64_t kUnknown = -1;
 struct Profile {
   std::string name = "generic";
   Family family = Family::Generic;
-  std::string device_kind = "cpu";   // what JAX reports
-  std::string compute_capability;    // GPUs: "9.0"
-  int64_t device_cores = 1;          // TensorCores of one JAX device, or SMs
+  std::string device_kind = "cpu";  // what JAX reports
+  std::string compute_capability;   // GPUs: "9.0"
+  int64_t device_cores = 1;         // TensorCores of one JAX device, or SMs
   // Every figure in bytes by its field, in the order of the file: "vmem_bytes" of a TensorCore, "hbm_bytes", …
   std::vector<std::pair<std::string, int64_t>> bytes;
 
   // TPU
-  int64_t chip_cores = kUnknown;           // TensorCores of the chip
+  int64_t chip_cores = kUnknown;  // TensorCores of the chip
   int64_t generation = kUnknown;
   int64_t lanes = kUnknown, sublanes = kUnknown;
-  int64_t sparsecores = kUnknown;          // per TensorCore; 0: none that Pallas can use
-  int64_t subcores = kUnknown;             // per SparseCore
+  int64_t sparsecores = kUnknown;  // per TensorCore; 0: none that Pallas can use
+  int64_t subcores = kUnknown;     // per SparseCore
   int64_t subcore_lanes = kUnknown;
   int64_t subcore_vmem_bytes = kUnknown;
   int64_t subcore_dma_granule = kUnknown;  // bytes
@@ -59,7 +59,7 @@ struct Profile {
   // GPU
   int64_t warps_per_sm = kUnknown, blocks_per_sm = kUnknown;
   int64_t threads_per_block = kUnknown;
-  int64_t regs_per_sm = kUnknown, regs_per_thread = kUnknown;  // of 32 bits
+  int64_t regs_per_sm = kUnknown, regs_per_thread = kUnknown;            // of 32 bits
   int64_t smem_per_sm_bytes = kUnknown, smem_reserved_bytes = kUnknown;  // the latter per block
   int64_t cluster_blocks = kUnknown;
   TensorSum tensor_sum = TensorSum::Unknown;
@@ -78,8 +78,9 @@ const Profile& generic();
 const Profile* find_profile(std::string_view name);
 const Chip* find_chip(std::string_view name);
 
-// Reads a data file: the header line `field,value,unit,scope,source,note`, then one figure per line, quoted as in RFC 4180.
-// Throws std::runtime_error naming chip and line for a missing column, a field given twice, or a figure without a source.
+// Reads a data file: the header line `field,value,unit,scope,source,note`, then one figure per line, quoted as in RFC
+// 4180. Throws std::runtime_error naming chip and line for a missing column, a field given twice, or a figure without a
+// source.
 Chip parse_chip(std::string name, std::string_view csv);
 // Throws std::runtime_error for a chip without a field that its family needs.
 Profile make_profile(const Chip&);

@@ -134,8 +134,8 @@ struct MachineModel {
   bool core_arrays = false;       // arrays and semaphores outside kernels in that memory are one per core of a mesh
   // A grid's pipeline: fetches blocks while the step before runs, and writes them back while the next does.
   bool grid_pipeline = true;
-  bool bounded_slices = true;     // it takes blocks whose size is known at run time only
-  int64_t window_copies = 2;      // blocks of a window that it holds at a time where nothing says otherwise …
+  bool bounded_slices = true;  // it takes blocks whose size is known at run time only
+  int64_t window_copies = 2;   // blocks of a window that it holds at a time where nothing says otherwise …
   const char* window_copies_parameter = nullptr;  // … as this compiler parameter does; null: none
   bool atomic_addupdate = false;  // adding in place counts every occurrence of an index, whoever else adds
   SpaceTable spaces;

@@ -22,17 +22,17 @@ std::vector<ir::Diagnostic> check_rules(const ir::Module&, const Profile&);
 
 // What a launch keeps in one memory while most of it is in use.
 struct BufferUse {
-  std::string name;             // as in the kernel's signature
+  std::string name;  // as in the kernel's signature
   const ir::Type* type = nullptr;
-  std::vector<int64_t> dims;    // of one copy
-  int64_t bytes = 0;            // of one copy, as the space lays it out
-  int64_t copies = 1;           // of windows: how many blocks are held at a time
-  const char* role = "";        // "input window", "scratch", "run_scoped", …
+  std::vector<int64_t> dims;  // of one copy
+  int64_t bytes = 0;          // of one copy, as the space lays it out
+  int64_t copies = 1;         // of windows: how many blocks are held at a time
+  const char* role = "";      // "input window", "scratch", "run_scoped", …
 };
 struct SpaceUse {
   ir::Space space = ir::Space::Vmem;
-  int64_t bytes = 0;            // of all buffers; of semaphores: how many
-  ir::LocId loc = -1;           // of the scope in which it happens; -1: the launch itself
+  int64_t bytes = 0;   // of all buffers; of semaphores: how many
+  ir::LocId loc = -1;  // of the scope in which it happens; -1: the launch itself
   std::vector<BufferUse> buffers;
 };
 // The memories that a launch fills itself while it runs the module's body of that number on the chip; semaphores, too.

@@ -28,8 +28,8 @@ struct Semantics {
 };
 
 struct StripParams {
-  ir::DType dtype = ir::DType::F32;   // the operation's element type: width of shifts, clz, rounding
-  int64_t imm = 0;                    // integer_pow: y; round: 0 away from zero, 1 to even; reduce_precision: e<<8|m
+  ir::DType dtype = ir::DType::F32;  // the operation's element type: width of shifts, clz, rounding
+  int64_t imm = 0;                   // integer_pow: y; round: 0 away from zero, 1 to even; reduce_precision: e<<8|m
   Semantics semantics;
 };
 // dst = op(a, b, c) over n <= kStrip elements. Operands are in the compute type of the operand dtype, dst in that of
@@ -40,7 +40,8 @@ using StripFn = void (*)(void* dst, const void* a, const void* b, const void* c,
 // Memory form to register and back: n elements of `dtype`, `stride` in elements (1, 0, negative, …).
 using LoadFn = void (*)(void* dst, const void* src, int64_t n, int64_t stride);
 using StoreFn = void (*)(void* dst, const void* src, int64_t n, int64_t stride);
-// Register of `from` to register of `to`, with rounding, wrapping and saturation as lax.convert_element_type on the machine.
+// Register of `from` to register of `to`, with rounding, wrapping and saturation as lax.convert_element_type on the
+// machine.
 using ConvertFn = void (*)(void* dst, const void* src, int64_t n, const Semantics&);
 
 // A dense operand seen as [outer][reduce][inner], row-major, elements in memory form.
@@ -65,7 +66,8 @@ enum class GemmBackend : uint8_t { Auto, OneDnn, Eigen, Reference };
 // Single-threaded; any thread may call it. Returns false when the dtypes have no meaning together.
 bool contract(const Contraction&, void* c, const void* a, const void* b, GemmBackend backend = GemmBackend::Auto);
 
-// Strided copy of elements of `size` bytes (1, 2, 4, 8, 16); dims and strides (in elements) outermost first, rank <= 16.
+// Strided copy of elements of `size` bytes (1, 2, 4, 8, 16); dims and strides (in elements) outermost first, rank
+// <= 16.
 void copy_strided(void* dst, const int64_t* dst_strides, const void* src, const int64_t* src_strides,
                   const int64_t* dims, int rank, int size);
 void fill_strided(void* dst, const int64_t* dst_strides, const void* element, const int64_t* dims, int rank, int size);

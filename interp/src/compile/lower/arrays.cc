@@ -16,7 +16,9 @@ std::vector<int> small_ints(const ir::Attr* a) {
 
 int64_t int_or(const ir::Attr* a, int64_t otherwise) { return a && a->is_int() ? a->i : otherwise; }
 
-bool axis_of(int64_t axis, const std::vector<int64_t>& dims) { return axis >= 0 && axis < static_cast<int64_t>(dims.size()); }
+bool axis_of(int64_t axis, const std::vector<int64_t>& dims) {
+  return axis >= 0 && axis < static_cast<int64_t>(dims.size());
+}
 
 bool axes_of(const std::vector<int>& axes, const std::vector<int64_t>& dims) {
   std::vector<int> seen;
@@ -33,12 +35,14 @@ int64_t product(const std::vector<int64_t>& dims) {
 
 }  // namespace
 
-// Result types of these operations are taken as written: what does not fit together is refused before anything is bound.
+// Result types of these operations are taken as written: what does not fit together is refused before anything is
+// bound.
 void Compiler::require(const Op& op, bool holds, const char* what) {
   if (!holds) unsupported(op, std::string(ir::name(op.code)) + " with " + what);
 }
 
-std::vector<Val> Compiler::emit_array(const std::vector<Val>& args, const std::vector<ArrayResult>& results, ops::ArrayBody body) {
+std::vector<Val> Compiler::emit_array(const std::vector<Val>& args, const std::vector<ArrayResult>& results,
+                                      ops::ArrayBody body) {
   ops::ArrayPayload p;
   std::vector<Val> keep, out;
   double elements = 0;
@@ -71,11 +75,14 @@ void Compiler::op_roll(const Op& op) {
   const Val& x = operand(op, 0);
   const Val& shift = operand(op, 1);
   const ir::Type* t = type(op.results[0]);
-  const int64_t axis = op.attr("axis")->i, stride_axis = int_or(op.attr("stride_axis"), -1), stride = int_or(op.attr("stride"), 0);
+  const int64_t axis = op.attr("axis")->i, stride_axis = int_or(op.attr("stride_axis"), -1),
+                stride = int_or(op.attr("stride"), 0);
   require(op, axis_of(axis, x.dims) && t->dtype == x.dtype && dims_of(t) == x.dims, "another result than its operand");
   require(op, shift.dims.empty() && ir::is_int(shift.dtype), "a shift that is no integer");
-  require(op, stride_axis == -1 || (axis_of(stride_axis, x.dims) && stride_axis != axis), "a stride axis that it has not");
-  define_array(op, ops::roll(x.dims, static_cast<int>(axis), stride, static_cast<int>(stride_axis), x.dtype, shift.dtype));
+  require(op, stride_axis == -1 || (axis_of(stride_axis, x.dims) && stride_axis != axis),
+          "a stride axis that it has not");
+  define_array(op,
+               ops::roll(x.dims, static_cast<int>(axis), stride, static_cast<int>(stride_axis), x.dtype, shift.dtype));
 }
 
 void Compiler::op_sort(const Op& op) {
@@ -83,18 +90,23 @@ void Compiler::op_sort(const Op& op) {
   for (size_t i = 0; i < op.operands.size(); ++i) dtypes.push_back(operand(op, i).dtype);
   for (int64_t k = 0; k < op.attr("num_keys")->i; ++k)
     require(op, !ir::is_key(dtypes[static_cast<size_t>(k)]), "random keys as sorting keys");
-  define_array(op, ops::sort(operand(op, 0).dims, static_cast<int>(op.attr("axis")->i), dtypes, static_cast<int>(op.attr("num_keys")->i)));
+  define_array(op, ops::sort(operand(op, 0).dims, static_cast<int>(op.attr("axis")->i), dtypes,
+                             static_cast<int>(op.attr("num_keys")->i)));
 }
 
 void Compiler::op_top_k(const Op& op) {
   const Val& x = operand(op, 0);
   require(op, !x.dims.empty() && op.results.size() == 2, "a scalar");
-  const int64_t rank = static_cast<int64_t>(x.dims.size()), axis = int_or(op.attr("axis"), rank - 1), k = op.attr("k")->i;
-  require(op, axis_of(axis, x.dims) && k >= 0 && k <= x.dims[static_cast<size_t>(axis)], "more elements than there are");
+  const int64_t rank = static_cast<int64_t>(x.dims.size()), axis = int_or(op.attr("axis"), rank - 1),
+                k = op.attr("k")->i;
+  require(op, axis_of(axis, x.dims) && k >= 0 && k <= x.dims[static_cast<size_t>(axis)],
+          "more elements than there are");
   std::vector<int64_t> dims = x.dims;
   dims[static_cast<size_t>(axis)] = k;
   const ir::Type *values = type(op.results[0]), *indices = type(op.results[1]);
-  require(op, values->dtype == x.dtype && dims_of(values) == dims && dims_of(indices) == dims && ir::is_int(indices->dtype), "other results");
+  require(op,
+          values->dtype == x.dtype && dims_of(values) == dims && dims_of(indices) == dims && ir::is_int(indices->dtype),
+          "other results");
   require(op, !ir::is_complex(x.dtype) && !ir::is_key(x.dtype), "elements without an order");
   define_array(op, ops::top_k(x.dims, static_cast<int>(axis), k, x.dtype, indices->dtype));
 }
@@ -133,7 +145,8 @@ void Compiler::op_einshape(const Op& op) {
       if (size.count(c)) known *= size[c];
       else require(op, unknown == 0, "a group with two unknown sizes"), unknown = c;
     }
-    if (unknown) require(op, known > 0 && x.dims[i] % known == 0, "sizes that do not divide"), size[unknown] = x.dims[i] / known;
+    if (unknown)
+      require(op, known > 0 && x.dims[i] % known == 0, "sizes that do not divide"), size[unknown] = x.dims[i] / known;
     else require(op, known == x.dims[i], "sizes that do not fit");
     atoms += lhs[i];
   }
@@ -158,7 +171,8 @@ void Compiler::op_einshape(const Op& op) {
   const std::vector<int64_t> strides = dense_strides(split);
   Val v = x;
   v.dims.clear(), v.strides.clear();
-  for (int64_t p : perm) v.dims.push_back(split[static_cast<size_t>(p)]), v.strides.push_back(strides[static_cast<size_t>(p)]);
+  for (int64_t p : perm)
+    v.dims.push_back(split[static_cast<size_t>(p)]), v.strides.push_back(strides[static_cast<size_t>(p)]);
   v = dense(v);
   v.dims = merged;
   v.strides = dense_strides(merged);
@@ -172,11 +186,15 @@ void Compiler::op_bitcast_tpu(const Op& op) {
   const std::vector<int64_t> dims = dims_of(t);
   const size_t rank = x.dims.size();
   require(op, rank >= 2 && dims.size() == rank, "a rank below 2");
-  const int64_t rows = x.dims[rank - 2], inner = x.dims[rank - 1], outer = product(x.dims) / std::max<int64_t>(1, rows * inner);
+  const int64_t rows = x.dims[rank - 2], inner = x.dims[rank - 1],
+                outer = product(x.dims) / std::max<int64_t>(1, rows * inner);
   std::vector<int64_t> expected = x.dims;
   expected[rank - 2] = rows * ir::bit_width(x.dtype) / std::max(1, ir::bit_width(t->dtype));
   require(op, expected == dims && rows * ir::bit_width(x.dtype) % ir::bit_width(t->dtype) == 0, "another result shape");
-  require(op, ir::bit_width(x.dtype) <= 64 && ir::bit_width(t->dtype) <= 64 && !ir::is_complex(x.dtype) && !ir::is_complex(t->dtype), "elements wider than 64 bits");
+  require(op,
+          ir::bit_width(x.dtype) <= 64 && ir::bit_width(t->dtype) <= 64 && !ir::is_complex(x.dtype) &&
+              !ir::is_complex(t->dtype),
+          "elements wider than 64 bits");
   define_array(op, ops::regroup(outer, rows, inner, x.dtype, t->dtype));
 }
 
@@ -186,8 +204,10 @@ void Compiler::op_pack(const Op& op) {
   const ir::DType packed = op.attr("packed_dtype")->type->dtype;
   const int width = ir::bit_width(packed), word = ir::bit_width(x.dtype);
   bool same = ir::bit_width(t->dtype) == word && dims_of(t) == x.dims;
-  for (size_t i = 1; i < op.operands.size(); ++i) same &= operand(op, i).dims == x.dims && operand(op, i).dtype == x.dtype;
-  require(op, same && word % width == 0 && static_cast<int>(op.operands.size()) * width <= word && word <= 64, "operands that do not fill a word");
+  for (size_t i = 1; i < op.operands.size(); ++i)
+    same &= operand(op, i).dims == x.dims && operand(op, i).dtype == x.dtype;
+  require(op, same && word % width == 0 && static_cast<int>(op.operands.size()) * width <= word && word <= 64,
+          "operands that do not fill a word");
   define_array(op, ops::pack(x.elements(), x.dtype, packed, static_cast<int>(op.operands.size())));
 }
 
@@ -196,7 +216,10 @@ void Compiler::op_unpack(const Op& op) {
   const ir::Type* t = type(op.results[0]);
   const ir::DType packed = op.attr("packed_dtype")->type->dtype;
   const int64_t index = op.attr("index")->i;
-  require(op, dims_of(t) == x.dims && index >= 0 && (index + 1) * ir::bit_width(packed) <= ir::bit_width(x.dtype) && ir::bit_width(x.dtype) <= 64, "an element outside its word");
+  require(op,
+          dims_of(t) == x.dims && index >= 0 && (index + 1) * ir::bit_width(packed) <= ir::bit_width(x.dtype) &&
+              ir::bit_width(x.dtype) <= 64,
+          "an element outside its word");
   require(op, k_.convert(packed, t->dtype) != nullptr, "types that do not convert");
   define_array(op, ops::unpack(x.elements(), x.dtype, packed, t->dtype, static_cast<int>(index)));
 }
@@ -204,12 +227,15 @@ void Compiler::op_unpack(const Op& op) {
 void Compiler::op_stochastic_round(const Op& op) {
   const Val &x = operand(op, 0), &random = operand(op, 1);
   const ir::Type* t = type(op.results[0]);
-  require(op, x.dtype == ir::DType::F32 && ir::bit_width(random.dtype) == 32 && ir::is_float(t->dtype) && ir::bit_width(t->dtype) < 32 && x.dims == random.dims && dims_of(t) == x.dims,
+  require(op,
+          x.dtype == ir::DType::F32 && ir::bit_width(random.dtype) == 32 && ir::is_float(t->dtype) &&
+              ir::bit_width(t->dtype) < 32 && x.dims == random.dims && dims_of(t) == x.dims,
           "operands other than f32 and u32");
   define_array(op, ops::stochastic_round(x.elements(), t->dtype));
 }
 
-// The value of lanes that a gather drops: the literal, else JAX's: NaN, the least signed, the greatest unsigned integer.
+// The value of lanes that a gather drops: the literal, else JAX's: NaN, the least signed, the greatest unsigned
+// integer.
 static void fill_value(const ir::Attr* given, ir::DType t, std::byte* out) {
   uint64_t bits = 0;
   const int width = ir::bit_width(t);
@@ -238,7 +264,8 @@ void Compiler::op_gather(const Op& op) {
   g.slice = ints(op.attr("slice_sizes"));
   g.offset_dims = small_ints(op.attr("offset_dims")), g.collapsed = small_ints(op.attr("collapsed_slice_dims"));
   g.start_map = small_ints(op.attr("start_index_map"));
-  g.operand_batch = small_ints(op.attr("operand_batching_dims")), g.index_batch = small_ints(op.attr("start_indices_batching_dims"));
+  g.operand_batch = small_ints(op.attr("operand_batching_dims")),
+  g.index_batch = small_ints(op.attr("start_indices_batching_dims"));
   g.dtype = x.dtype, g.index = indices.dtype;
   const std::string& mode = op.attr("mode")->s;
   g.bounds = mode == "fill_or_drop" ? ops::Bounds::Drop : ops::Bounds::Clip;
@@ -248,19 +275,23 @@ void Compiler::op_gather(const Op& op) {
   bool fits = t->dtype == x.dtype && ir::is_int(g.index) && !g.indices.empty() && g.slice.size() == g.operand.size() &&
               batch + 1 == g.indices.size() && g.indices.back() == static_cast<int64_t>(g.start_map.size()) &&
               axes_of(g.offset_dims, g.result) && axes_of(g.collapsed, g.operand) && axes_of(g.start_map, g.operand) &&
-              axes_of(g.operand_batch, g.operand) && axes_of(g.index_batch, g.indices) && g.operand_batch.size() == g.index_batch.size() &&
+              axes_of(g.operand_batch, g.operand) && axes_of(g.index_batch, g.indices) &&
+              g.operand_batch.size() == g.index_batch.size() &&
               g.offset_dims.size() + g.collapsed.size() + g.operand_batch.size() == g.operand.size();
   for (size_t d = 0; fits && d < g.slice.size(); ++d) fits = g.slice[d] >= 0 && g.slice[d] <= g.operand[d];
   for (size_t d = 0, b = 0; fits && d < g.result.size(); ++d)
-    if (std::find(g.offset_dims.begin(), g.offset_dims.end(), static_cast<int>(d)) == g.offset_dims.end()) fits = g.result[d] == g.indices[b++];
+    if (std::find(g.offset_dims.begin(), g.offset_dims.end(), static_cast<int>(d)) == g.offset_dims.end())
+      fits = g.result[d] == g.indices[b++];
   for (size_t d = 0, w = 0; fits && d < g.operand.size(); ++d) {
     const int at = static_cast<int>(d);
-    if (std::find(g.collapsed.begin(), g.collapsed.end(), at) != g.collapsed.end() || std::find(g.operand_batch.begin(), g.operand_batch.end(), at) != g.operand_batch.end())
+    if (std::find(g.collapsed.begin(), g.collapsed.end(), at) != g.collapsed.end() ||
+        std::find(g.operand_batch.begin(), g.operand_batch.end(), at) != g.operand_batch.end())
       continue;
     fits = g.result[static_cast<size_t>(g.offset_dims[w++])] == g.slice[d];
   }
   for (size_t i = 0; fits && i < g.operand_batch.size(); ++i)
-    fits = g.index_batch[i] + 1 < static_cast<int>(g.indices.size()) && g.indices[static_cast<size_t>(g.index_batch[i])] <= g.operand[static_cast<size_t>(g.operand_batch[i])];
+    fits = g.index_batch[i] + 1 < static_cast<int>(g.indices.size()) &&
+           g.indices[static_cast<size_t>(g.index_batch[i])] <= g.operand[static_cast<size_t>(g.operand_batch[i])];
   require(op, fits, "dimension numbers that do not fit");
   define_array(op, ops::gather_slices(std::move(g)));
 }
@@ -273,28 +304,38 @@ void Compiler::op_scatter(const Op& op) {
   g.operand = x.dims, g.indices = indices.dims, g.updates = updates.dims;
   g.window_dims = small_ints(op.attr("update_window_dims")), g.inserted = small_ints(op.attr("inserted_window_dims"));
   g.start_map = small_ints(op.attr("scatter_dims_to_operand_dims"));
-  g.operand_batch = small_ints(op.attr("operand_batching_dims")), g.index_batch = small_ints(op.attr("scatter_indices_batching_dims"));
+  g.operand_batch = small_ints(op.attr("operand_batching_dims")),
+  g.index_batch = small_ints(op.attr("scatter_indices_batching_dims"));
   g.dtype = x.dtype, g.index = indices.dtype;
   g.bounds = op.attr("mode")->s == "clip" ? ops::Bounds::Clip : ops::Bounds::Drop;
   const size_t batch = g.updates.size() - std::min(g.updates.size(), g.window_dims.size());
-  bool fits = t->dtype == x.dtype && dims_of(t) == x.dims && updates.dtype == x.dtype && ir::is_int(g.index) && !g.indices.empty() &&
-              batch + 1 == g.indices.size() && g.indices.back() == static_cast<int64_t>(g.start_map.size()) &&
-              axes_of(g.window_dims, g.updates) && axes_of(g.inserted, g.operand) && axes_of(g.start_map, g.operand) &&
-              axes_of(g.operand_batch, g.operand) && axes_of(g.index_batch, g.indices) && g.operand_batch.size() == g.index_batch.size() &&
+  bool fits = t->dtype == x.dtype && dims_of(t) == x.dims && updates.dtype == x.dtype && ir::is_int(g.index) &&
+              !g.indices.empty() && batch + 1 == g.indices.size() &&
+              g.indices.back() == static_cast<int64_t>(g.start_map.size()) && axes_of(g.window_dims, g.updates) &&
+              axes_of(g.inserted, g.operand) && axes_of(g.start_map, g.operand) &&
+              axes_of(g.operand_batch, g.operand) && axes_of(g.index_batch, g.indices) &&
+              g.operand_batch.size() == g.index_batch.size() &&
               g.window_dims.size() + g.inserted.size() + g.operand_batch.size() == g.operand.size();
   for (size_t d = 0, b = 0; fits && d < g.updates.size(); ++d)
-    if (std::find(g.window_dims.begin(), g.window_dims.end(), static_cast<int>(d)) == g.window_dims.end()) fits = g.updates[d] == g.indices[b++];
+    if (std::find(g.window_dims.begin(), g.window_dims.end(), static_cast<int>(d)) == g.window_dims.end())
+      fits = g.updates[d] == g.indices[b++];
   for (size_t d = 0, w = 0; fits && d < g.operand.size(); ++d) {
     const int at = static_cast<int>(d);
-    if (std::find(g.inserted.begin(), g.inserted.end(), at) != g.inserted.end() || std::find(g.operand_batch.begin(), g.operand_batch.end(), at) != g.operand_batch.end())
+    if (std::find(g.inserted.begin(), g.inserted.end(), at) != g.inserted.end() ||
+        std::find(g.operand_batch.begin(), g.operand_batch.end(), at) != g.operand_batch.end())
       continue;
     fits = g.updates[static_cast<size_t>(g.window_dims[w++])] <= g.operand[d];
   }
   for (size_t i = 0; fits && i < g.operand_batch.size(); ++i)
-    fits = g.index_batch[i] + 1 < static_cast<int>(g.indices.size()) && g.indices[static_cast<size_t>(g.index_batch[i])] <= g.operand[static_cast<size_t>(g.operand_batch[i])];
+    fits = g.index_batch[i] + 1 < static_cast<int>(g.indices.size()) &&
+           g.indices[static_cast<size_t>(g.index_batch[i])] <= g.operand[static_cast<size_t>(g.operand_batch[i])];
   require(op, fits, "dimension numbers that do not fit");
-  const C combine = op.code == C::scatter_add ? C::add : op.code == C::scatter_sub ? C::sub : op.code == C::scatter_mul ? C::mul
-                    : op.code == C::scatter_min ? C::min : op.code == C::scatter_max ? C::max : C::yield;
+  const C combine = op.code == C::scatter_add   ? C::add
+                    : op.code == C::scatter_sub ? C::sub
+                    : op.code == C::scatter_mul ? C::mul
+                    : op.code == C::scatter_min ? C::min
+                    : op.code == C::scatter_max ? C::max
+                                                : C::yield;
   if (combine != C::yield) {
     g.combine = k_.strip(combine, x.dtype);
     if (!g.combine) unsupported(op, std::string(ir::name(op.code)) + " on " + std::string(ir::name(x.dtype)));

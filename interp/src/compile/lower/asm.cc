@@ -70,7 +70,8 @@ std::string without(std::string s, const std::string& part) {
 
 // "add.f32 $0, $1, $2;" -> {"add.f32", "0", "1", "2"}; empty for anything else.
 std::vector<std::string> words_of(std::string text) {
-  std::replace_if(text.begin(), text.end(), [](char c) { return c == ',' || c == '\n' || c == '\t'; }, ' ');
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return c == ',' || c == '\n' || c == '\t'; }, ' ');
   while (!text.empty() && (text.back() == ' ' || text.back() == ';')) text.pop_back();
   if (text.find_first_of(";{}%@") != text.npos) return {};
   std::istringstream in(text);
@@ -91,7 +92,8 @@ void Compiler::op_inline_asm(const Op& op) {
   const std::string text = op.attr("asm")->s;
   auto refuse = [&](const std::string& why) { unsupported(op, "inline assembly \"" + text + "\": " + why); };
   const std::vector<std::string> words = words_of(text);
-  if (op.results.size() != 1 || words.size() < 3 || words[1] != "0") refuse("only one instruction on $0, $1, … with one result has a meaning");
+  if (op.results.size() != 1 || words.size() < 3 || words[1] != "0")
+    refuse("only one instruction on $0, $1, … with one result has a meaning");
   const size_t dot = words[0].rfind('.');
   std::string suffix = dot == std::string::npos ? "" : words[0].substr(dot + 1);
   std::string name = words[0].substr(0, dot);
@@ -106,7 +108,8 @@ void Compiler::op_inline_asm(const Op& op) {
   for (const Instruction& i : kInstructions)
     if (name == i.name && has_word(i.types, suffix)) found = &i;
   if (!found) refuse("instruction " + words[0] + " has no meaning here");
-  if (words.size() != found->args + 2) refuse("instruction " + words[0] + " takes " + std::to_string(found->args) + " operands");
+  if (words.size() != found->args + 2)
+    refuse("instruction " + words[0] + " takes " + std::to_string(found->args) + " operands");
   const ir::Type& result = *type(op.results[0]);
   StripParams params;
   params.dtype = result.dtype;
@@ -118,7 +121,8 @@ void Compiler::op_inline_asm(const Op& op) {
     predicate.dtype = ir::DType::Bool;
     if (v.kind == Val::Kind::Pending) v = strided(v);
     const Val normal = const_scalar(result.dtype, 0x00800000), zero = const_scalar(result.dtype, 0);
-    const Val small = elementwise_value(C::lt, result.dtype, predicate, {elementwise_value(C::abs, result.dtype, result, {v}, params), normal}, params);
+    const Val small = elementwise_value(C::lt, result.dtype, predicate,
+                                        {elementwise_value(C::abs, result.dtype, result, {v}, params), normal}, params);
     const Val signed_zero = elementwise_value(C::mul, result.dtype, result, {v, zero}, params);
     return elementwise_value(C::select_n, result.dtype, result, {small, v, signed_zero}, params);
   };
@@ -127,10 +131,12 @@ void Compiler::op_inline_asm(const Op& op) {
     const size_t k = static_cast<size_t>(words[i][0] - '1');
     if (words[i] == "0" || k >= op.operands.size()) refuse("$" + words[i] + " is no operand");
     const Val& v = operand(op, k);
-    if (!is_type(suffix, v.dtype) || v.dtype != result.dtype) refuse("the instruction's type is not that of the arrays");
+    if (!is_type(suffix, v.dtype) || v.dtype != result.dtype)
+      refuse("the instruction's type is not that of the arrays");
     args.push_back(flushed(v));
   }
-  if (!k_.strip(found->op, result.dtype)) refuse("the operation has no meaning for " + std::string(ir::name(result.dtype)));
+  if (!k_.strip(found->op, result.dtype))
+    refuse("the operation has no meaning for " + std::string(ir::name(result.dtype)));
   define(op.results[0], flushed(elementwise_value(found->op, result.dtype, result, std::move(args), params)));
 }
 

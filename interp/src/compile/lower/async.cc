@@ -22,7 +22,8 @@ void Compiler::add_tile_padding(Val* ref, ir::Space space) const {
 }
 
 // The slot that says how much of a slice of dim `d` exists, kNoSlot where all of it does.
-uint32_t Compiler::valid_slot(const Val& ref, size_t d, const IndexTerm* term, int64_t start, int64_t size, uint32_t size_slot) {
+uint32_t Compiler::valid_slot(const Val& ref, size_t d, const IndexTerm* term, int64_t start, int64_t size,
+                              uint32_t size_slot) {
   const bool partial = !ref.valid.empty() && ref.valid[d] != Addr::kNoSlot;
   const bool padded = term ? term->padding > 0 : !ref.padding.empty() && ref.padding[d] > 0;
   if (!partial && (!padded || (!term && start + size <= ref.dims[d]))) return Addr::kNoSlot;
@@ -54,15 +55,16 @@ Val Compiler::apply_view_to_each(const Op& op, const Val& ref, const Attr* view,
 }
 
 SemPayload Compiler::semaphore_of(const Op& op, const Val& v) {
-  if (v.semaphore < 0) unsupported(op, std::string(ir::name(op.code)) + " with a semaphore of type " + std::string(ir::name(v.dtype)));
+  if (v.semaphore < 0)
+    unsupported(op, std::string(ir::name(op.code)) + " with a semaphore of type " + std::string(ir::name(v.dtype)));
   SemPayload p;
   p.block = v.semaphore;
   p.index = v.addr;
   return p;
 }
 
-// A logical device id counts the devices around the kernel; where there is one, its id is 0, by number or by coordinates. Ids
-// are compared with what there is when the step runs.
+// A logical device id counts the devices around the kernel; where there is one, its id is 0, by number or by
+// coordinates. Ids are compared with what there is when the step runs.
 Peer Compiler::peer(const Op& op) {
   Peer r;
   auto named = [&](const char* key) {  // null: nobody is named
@@ -77,7 +79,8 @@ Peer Compiler::peer(const Op& op) {
   auto slot = [&](const char* key) {
     const Attr* a = named(key);
     if (!a) return Addr::kNoSlot;
-    if (a->is(Attr::Kind::List) && a->items.size() == 1 && a->items[0].is_call("axis") && m_.meshes.size() == 1 && m_.meshes[0].axes.size() == 1)
+    if (a->is(Attr::Kind::List) && a->items.size() == 1 && a->items[0].is_call("axis") && m_.meshes.size() == 1 &&
+        m_.meshes[0].axes.size() == 1)
       a = &a->items[0].items[1];  // a coordinate on the only axis of the mesh
     return scalar_slot(scalar(*a, key));
   };
@@ -86,7 +89,8 @@ Peer Compiler::peer(const Op& op) {
   if (!device) return r;
   if (plan_.num_devices() > 1) {
     const Attr* kind = op.attr("device_id_type");
-    if (kind && kind->s != "logical") unsupported(op, std::string(ir::name(op.code)) + " with a device id of type " + kind->s);
+    if (kind && kind->s != "logical")
+      unsupported(op, std::string(ir::name(op.code)) + " with a device id of type " + kind->s);
     r.device_slot = slot("device_id");
     plan_.has_peers = true;
     return r;
@@ -121,14 +125,18 @@ void Compiler::for_each_choice(const Val& v, const std::function<void(const Val&
   for (int e : ends) jump_to(e, here());
 }
 
-// A copy from or to a ref that is seen through other element widths, or another shape of memory with gaps: its bytes move
-// when it starts, which the machine may do too.
+// A copy from or to a ref that is seen through other element widths, or another shape of memory with gaps: its bytes
+// move when it starts, which the machine may do too.
 void Compiler::copy_through(const Op& op, const Val& src, const Val& dst, SemPayload sem) {
-  const bool plain = !src.choice && !dst.choice && src.extents.empty() && dst.extents.empty() && src.valid.empty() && dst.valid.empty();
+  const bool plain = !src.choice && !dst.choice && src.extents.empty() && dst.extents.empty() && src.valid.empty() &&
+                     dst.valid.empty();
   const bool away = sem.peer.core_slot != Addr::kNoSlot || (sem.peer.elsewhere() && plan_.num_devices() > 1);
   if (!plain || away || op.attr("src_sem") || (op.attr("add") && op.attr("add")->is_true()))
-    unsupported(op, "a copy to another core, to padding, or of an extent known at run time only, of a ref with other element widths or gaps");
-  if (src.dtype != dst.dtype || src.dims != dst.dims) unsupported(op, "a copy between refs of different types, seen with other element widths or gaps");
+    unsupported(op,
+                "a copy to another core, to padding, or of an extent known at run time only, of a ref with other "
+                "element widths or gaps");
+  if (src.dtype != dst.dtype || src.dims != dst.dims)
+    unsupported(op, "a copy between refs of different types, seen with other element widths or gaps");
   check_writable(op, dst);
   std::vector<OpenedRef> opened;
   const Val from = src.through ? open_ref(src, Lens::Read, nullptr) : src;
@@ -143,13 +151,16 @@ void Compiler::copy_through(const Op& op, const Val& src, const Val& dst, SemPay
 void Compiler::op_dma_start(const Op& op) {
   about_to_write(everything());
   plan_.has_sync = true;
-  const Val src = viewed_operand(op, "src", ViewUse::Copy, Lens::Keep), dst = viewed_operand(op, "dst", ViewUse::CopyTo, Lens::Keep);
+  const Val src = viewed_operand(op, "src", ViewUse::Copy, Lens::Keep),
+            dst = viewed_operand(op, "dst", ViewUse::CopyTo, Lens::Keep);
   DmaPayload p;
   const Val dst_sem = viewed_operand(op, "dst_sem", ViewUse::Access);
   const Val src_sem = op.attr("src_sem") ? viewed_operand(op, "src_sem", ViewUse::Access) : Val();
   p.peer = peer(op);
   if (const Attr* add = op.attr("add")) p.add = add->is_true();
-  const std::function<bool(const Val&)> copied = [&](const Val& v) { return v.through || (v.choice && std::any_of(v.choice->refs.begin(), v.choice->refs.end(), copied)); };
+  const std::function<bool(const Val&)> copied = [&](const Val& v) {
+    return v.through || (v.choice && std::any_of(v.choice->refs.begin(), v.choice->refs.end(), copied));
+  };
   if (copied(src) || copied(dst)) {
     for (Window& w : plan_.windows) w.copies_only = false;  // these are not seen as copies when they run
     SemPayload sem = semaphore_of(op, dst_sem);

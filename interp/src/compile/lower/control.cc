@@ -101,7 +101,8 @@ void Compiler::assign_carries(const std::vector<Val>& carries, const Op& yield) 
   auto reads = [&](const Val& v, size_t j) {  // does v read carry j's place?
     std::function<bool(const Val&)> visit = [&](const Val& x) {
       if (x.kind == Val::Kind::Pending) return std::any_of(x.node->args.begin(), x.node->args.end(), visit);
-      if (x.kind == Val::Kind::Scalar || x.kind == Val::Kind::Splat) return carries[j].is_scalar() && x.slot == carries[j].slot;
+      if (x.kind == Val::Kind::Scalar || x.kind == Val::Kind::Splat)
+        return carries[j].is_scalar() && x.slot == carries[j].slot;
       return !carries[j].is_scalar() && x.storage && x.storage == carries[j].storage;
     };
     return visit(v);
@@ -136,7 +137,8 @@ void Compiler::assign_carries(const std::vector<Val>& carries, const Op& yield) 
     Val dst = carries[i];
     std::function<bool(const Val&)> shifted = [&](const Val& x) -> bool {
       if (x.kind == Val::Kind::Pending)
-        return (x.node->kind == Node::Kind::Contraction && reads(x, i)) || std::any_of(x.node->args.begin(), x.node->args.end(), shifted);
+        return (x.node->kind == Node::Kind::Contraction && reads(x, i)) ||
+               std::any_of(x.node->args.begin(), x.node->args.end(), shifted);
       return x.kind == Val::Kind::Strided && x.storage == dst.storage && !same_place(x, dst);
     };
     if (shifted(next[i])) {
@@ -191,7 +193,8 @@ void Compiler::op_for(const Op& op) {
   index.dtype = lower.dtype;
   index.slot = new_slot();
   const Region& body = op.regions[0];
-  // The bounds stay where they are: a slot is written again by the loop that carries it alone, and theirs are born outside.
+  // The bounds stay where they are: a slot is written again by the loop that carries it alone, and theirs are born
+  // outside.
   const uint32_t lo = scalar_slot(lower), hi = scalar_slot(upper), by = scalar_slot(step);
   const int begin = here();
   Step& b = emit(ops::loop_begin);

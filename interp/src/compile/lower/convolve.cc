@@ -28,12 +28,15 @@ bool fits(const ops::ConvShape& s) {
     if (v->size() != spatial) return false;
   const auto at = [](const ops::Dims& v, int d) { return v[static_cast<size_t>(d)]; };
   const int64_t features = at(s.out, s.out_spec[1]), batch = at(s.out, s.out_spec[0]);
-  if (s.feature_groups < 1 || s.batch_groups < 1 || features % s.feature_groups != 0 || features % s.batch_groups != 0) return false;
-  if (features != at(s.rhs, s.rhs_spec[0]) || memory::mul(batch, s.batch_groups) != at(s.lhs, s.lhs_spec[0])) return false;
+  if (s.feature_groups < 1 || s.batch_groups < 1 || features % s.feature_groups != 0 || features % s.batch_groups != 0)
+    return false;
+  if (features != at(s.rhs, s.rhs_spec[0]) || memory::mul(batch, s.batch_groups) != at(s.lhs, s.lhs_spec[0]))
+    return false;
   if (memory::mul(at(s.rhs, s.rhs_spec[1]), s.feature_groups) != at(s.lhs, s.lhs_spec[1])) return false;
   for (size_t d = 0; d < spatial; ++d) {
     if (s.strides[d] < 1 || s.lhs_dilation[d] < 1 || s.rhs_dilation[d] < 1) return false;
-    const int64_t whole = memory::add(memory::add(dilated(at(s.lhs, s.lhs_spec[d + 2]), s.lhs_dilation[d]), s.low[d]), s.high[d]);
+    const int64_t whole =
+        memory::add(memory::add(dilated(at(s.lhs, s.lhs_spec[d + 2]), s.lhs_dilation[d]), s.low[d]), s.high[d]);
     const int64_t window = dilated(at(s.rhs, s.rhs_spec[d + 2]), s.rhs_dilation[d]);
     const int64_t places = whole < window ? 0 : (whole - window) / s.strides[d] + 1;
     if (places != at(s.out, s.out_spec[d + 2])) return false;
@@ -59,8 +62,9 @@ void Compiler::op_convolution(const Op& op) {
   s.feature_groups = op.attr("feature_groups")->i, s.batch_groups = op.attr("batch_groups")->i;
   s.in = x.dtype, s.result = t->dtype;
   s.semantics = semantics_;
-  require(op, !ir::is_complex(x.dtype) && x.dtype != ir::DType::Bool && x.dtype == k.dtype && ir::is_float(x.dtype) == ir::is_float(t->dtype) &&
-                  (ir::is_float(t->dtype) || ir::is_int(t->dtype)),
+  require(op,
+          !ir::is_complex(x.dtype) && x.dtype != ir::DType::Bool && x.dtype == k.dtype &&
+              ir::is_float(x.dtype) == ir::is_float(t->dtype) && (ir::is_float(t->dtype) || ir::is_int(t->dtype)),
           "these element types");
   require(op, s.out.size() >= 2 && fits(s), "dimension numbers that do not fit");
   define_array(op, ops::convolution(std::move(s)));

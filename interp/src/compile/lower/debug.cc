@@ -13,9 +13,10 @@ struct Placeholder {
   std::string spec;  // what follows the colon
 };
 
-// The placeholders of a format: "{name}" takes an operand by its name, "{}" the next one, "{2}" by position; each may have a
-// conversion (!r, !s) and a format specification. Where there are no placeholders, all operands in order.
-std::vector<Placeholder> placeholders_of(const std::string& format, const std::vector<std::string>& names, size_t count, bool placeholders) {
+// The placeholders of a format: "{name}" takes an operand by its name, "{}" the next one, "{2}" by position; each may
+// have a conversion (!r, !s) and a format specification. Where there are no placeholders, all operands in order.
+std::vector<Placeholder> placeholders_of(const std::string& format, const std::vector<std::string>& names, size_t count,
+                                         bool placeholders) {
   std::vector<Placeholder> order;
   size_t next = 0;
   for (size_t i = 0; placeholders && i < format.size(); ++i) {

@@ -40,18 +40,24 @@ Loops collapse(const std::vector<int64_t>& dims, const std::vector<std::vector<i
 
 bool register_form_is_memory_form(ir::DType t) {
   switch (t) {
-    case ir::DType::Bool: case ir::DType::I32: case ir::DType::U32: case ir::DType::I64: case ir::DType::U64:
-    case ir::DType::F32: case ir::DType::F64: case ir::DType::C64: case ir::DType::C128:
-      return true;
-    default:
-      return false;
+    case ir::DType::Bool:
+    case ir::DType::I32:
+    case ir::DType::U32:
+    case ir::DType::I64:
+    case ir::DType::U64:
+    case ir::DType::F32:
+    case ir::DType::F64:
+    case ir::DType::C64:
+    case ir::DType::C128: return true;
+    default: return false;
   }
 }
 
 // Builds one program from an expression tree.
 class ProgramBuilder {
  public:
-  ProgramBuilder(const KernelTable& k, EltProgram& p, std::vector<std::vector<int64_t>>& strides) : k_(k), p_(p), strides_(strides) {}
+  ProgramBuilder(const KernelTable& k, EltProgram& p, std::vector<std::vector<int64_t>>& strides)
+      : k_(k), p_(p), strides_(strides) {}
 
   uint16_t value(const Val& v) {
     switch (v.kind) {
@@ -65,7 +71,8 @@ class ProgramBuilder {
       }
       case Val::Kind::Strided: {
         for (size_t i = 0; i < p_.operands.size(); ++i)
-          if (vals_[i].addr == v.addr && vals_[i].strides == v.strides && vals_[i].dtype == v.dtype) return p_.operands[i].entry;
+          if (vals_[i].addr == v.addr && vals_[i].strides == v.strides && vals_[i].dtype == v.dtype)
+            return p_.operands[i].entry;
         EltOperand o;
         o.addr = v.addr;
         o.element_bytes = ir::byte_size(v.dtype);
@@ -77,8 +84,7 @@ class ProgramBuilder {
         vals_.push_back(v);
         return o.entry;
       }
-      default:
-        return operation(*v.node);
+      default: return operation(*v.node);
     }
   }
 
@@ -97,7 +103,8 @@ class ProgramBuilder {
     const int width = byte_size(compute_type(n.dtype));
     auto release = [&](bool same_width) {
       for (size_t i = 0; i < n.args.size(); ++i)
-        if (n.args[i].kind == Val::Kind::Pending && (byte_size(compute_type(n.args[i].dtype)) == width) == same_width) free_.push_back(in[i]);
+        if (n.args[i].kind == Val::Kind::Pending && (byte_size(compute_type(n.args[i].dtype)) == width) == same_width)
+          free_.push_back(in[i]);
     };
     release(true);
     op.dst = strip();
@@ -215,7 +222,8 @@ void Compiler::op_elementwise(const Op& op) {
   const ir::Type* result = type(op.results[0]);
   // The exponent of pow may be an integer.
   const ir::DType operand_dtype = type(op.code == ir::OpCode::pow ? op.operands.front() : op.operands.back())->dtype;
-  if (!k_.strip(op.code, operand_dtype)) unsupported(op, std::string(ir::name(op.code)) + " on " + std::string(ir::name(operand_dtype)));
+  if (!k_.strip(op.code, operand_dtype))
+    unsupported(op, std::string(ir::name(op.code)) + " on " + std::string(ir::name(operand_dtype)));
   const StripParams params = params_of(op, operand_dtype, semantics_);
   std::vector<Val> args;
   for (size_t i = 0; i < op.operands.size(); ++i)
@@ -224,9 +232,12 @@ void Compiler::op_elementwise(const Op& op) {
 }
 
 // A scalar or a splat where all arguments are, else an operation that its consumer may inline.
-Val Compiler::elementwise_value(ir::OpCode code, ir::DType operand_dtype, const ir::Type& result, std::vector<Val> args, const StripParams& params) {
-  const bool uniform = std::all_of(args.begin(), args.end(), [](const Val& v) { return v.kind == Val::Kind::Scalar || v.kind == Val::Kind::Splat; });
-  if (!result.is_scalar() && !uniform) return node(code, operand_dtype, result.dtype, std::move(args), dims_of(&result), params);
+Val Compiler::elementwise_value(ir::OpCode code, ir::DType operand_dtype, const ir::Type& result, std::vector<Val> args,
+                                const StripParams& params) {
+  const bool uniform = std::all_of(
+      args.begin(), args.end(), [](const Val& v) { return v.kind == Val::Kind::Scalar || v.kind == Val::Kind::Splat; });
+  if (!result.is_scalar() && !uniform)
+    return node(code, operand_dtype, result.dtype, std::move(args), dims_of(&result), params);
   for (Val& v : args) {
     if (v.kind != Val::Kind::Scalar && v.kind != Val::Kind::Splat) v = load_scalar(strided(v));
     v.kind = Val::Kind::Scalar;

@@ -66,8 +66,8 @@ Compiler::ViewResult Compiler::element_view(const Op& op, const Val& ref, const 
   return v;
 }
 
-// Earlier indices of a read that may go outside and on (out_of_bounds): single elements become dimensions that are checked
-// with the others, static slices narrow the ref. False, and nothing done, where there is more to them.
+// Earlier indices of a read that may go outside and on (out_of_bounds): single elements become dimensions that are
+// checked with the others, static slices narrow the ref. False, and nothing done, where there is more to them.
 bool Compiler::pick_elements(const Op& op, Val* ref, const Attr& front, std::vector<GatherDim>* picked) {
   if (plan_.options.out_of_bounds != Options::Oob::Uninitialized || ref->through || ref->edge >= 0) return false;
   Val r = *ref;
@@ -79,7 +79,9 @@ bool Compiler::pick_elements(const Op& op, Val* ref, const Attr& front, std::vec
       const Attr& d = t.items[i];
       if (d.is_call("slice")) {
         const int64_t step = d.items.size() > 2 ? d.items[2].i : 1;
-        if (!d.items[0].is_int() || !d.items[1].is_int() || d.items[0].i < 0 || d.items[0].i + (d.items[1].i - 1) * step >= r.dims[i]) return false;
+        if (!d.items[0].is_int() || !d.items[1].is_int() || d.items[0].i < 0 ||
+            d.items[0].i + (d.items[1].i - 1) * step >= r.dims[i])
+          return false;
         r.addr.offset += d.items[0].i * r.strides[i] * ir::byte_size(r.dtype);
         extents.push_back(d.items[1].i), strides.push_back(r.strides[i] * step);
         continue;
@@ -152,7 +154,9 @@ void Compiler::op_masked(const Op& op) {
   if (other_attr) other = operand(op, static_cast<size_t>(other_attr->i));
   Val result;
   gather_access(op, v,
-                {.mode = load ? GatherPayload::Mode::Load : op.code == ir::OpCode::masked_swap ? GatherPayload::Mode::Swap : GatherPayload::Mode::Store,
+                {.mode = load                                 ? GatherPayload::Mode::Load
+                         : op.code == ir::OpCode::masked_swap ? GatherPayload::Mode::Swap
+                                                              : GatherPayload::Mode::Store,
                  .value = load ? nullptr : &value,
                  .mask = mask_attr ? &mask : nullptr,
                  .other = other_attr ? &other : nullptr},
@@ -203,7 +207,9 @@ void Compiler::gather_access(const Op& op, const ViewResult& view, const Element
     p.array_elements = m_.operands[o].array->num_elements();
   // The step reads its operands element by element while it writes: none of them may show what it writes.
   const bool waited_for = (ir::info(op.code).effects & ir::kEffectAtomic) != 0;  // other programs may act on it
-  const analysis::WriteSet writes = p.mode == Mode::Load ? analysis::WriteSet() : waited_for ? everything() : written(view.ref);
+  const analysis::WriteSet writes = p.mode == Mode::Load ? analysis::WriteSet()
+                                    : waited_for         ? everything()
+                                                         : written(view.ref);
   const auto given = [](const Val* v) { return v ? *v : Val(); };
   const std::vector<Val> operands =
       about_to_write(writes, {given(access.mask), given(access.other), given(access.value), given(access.compare)});

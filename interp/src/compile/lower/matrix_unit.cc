@@ -42,13 +42,18 @@ bool algorithm(const std::string& name, MatrixUnit* out) {
 
 MatrixUnit Compiler::matrix_unit(const Op& op, const Contraction& c) const {
   MatrixUnit unit;
-  if (plan_.options.numerics != Options::Numerics::Device || !ir::is_float(c.in) || !ir::is_float(c.in_rhs) || c.accumulate) return unit;
-  if (compute_type(c.in) != CType::F32 || compute_type(c.in_rhs) != CType::F32 || compute_type(c.out) != CType::F32) return unit;
+  if (plan_.options.numerics != Options::Numerics::Device || !ir::is_float(c.in) || !ir::is_float(c.in_rhs) ||
+      c.accumulate)
+    return unit;
+  if (compute_type(c.in) != CType::F32 || compute_type(c.in_rhs) != CType::F32 || compute_type(c.out) != CType::F32)
+    return unit;
   const bool f32 = c.in == ir::DType::F32 && c.in_rhs == ir::DType::F32;
   const std::string name = precision_name(op.attr("precision"));
   if (model_.matrix == hw::MatrixRule::Bfloat16Parts) {
     if (!f32 || algorithm(name, &unit)) return unit;
-    return name == "highest" ? split(Format::Bf16, 3, 6) : name == "high" ? split(Format::Bf16, 2, 3) : split(Format::Bf16, 1, 1);
+    return name == "highest" ? split(Format::Bf16, 3, 6)
+           : name == "high"  ? split(Format::Bf16, 2, 3)
+                             : split(Format::Bf16, 1, 1);
   }
   if (model_.matrix != hw::MatrixRule::TensorCores) return unit;
   if (f32) {

@@ -24,7 +24,9 @@ std::vector<int64_t> call_ints(const ir::Attr& call) {
 std::optional<std::vector<int64_t>> same_but_for_ones(const Val& ref, const std::vector<int64_t>& to) {
   std::vector<int64_t> strides(to.size(), 1);
   size_t from = 0;
-  auto skip_ones = [&] { while (from < ref.dims.size() && ref.dims[from] == 1) ++from; };
+  auto skip_ones = [&] {
+    while (from < ref.dims.size() && ref.dims[from] == 1) ++from;
+  };
   for (size_t d = 0; d < to.size(); ++d) {
     if (to[d] == 1) continue;
     skip_ones();
@@ -59,13 +61,15 @@ Compiler::ViewResult Compiler::apply_view(const Op& op, const Val& ref, const At
   ViewResult out;
   out.ref = ref;
   Val& r = out.ref;
-  const bool allow_gather = use == ViewUse::Gather, copy = use == ViewUse::Copy || use == ViewUse::CopyTo || use == ViewUse::Shape;
+  const bool allow_gather = use == ViewUse::Gather,
+             copy = use == ViewUse::Copy || use == ViewUse::CopyTo || use == ViewUse::Shape;
   const bool opens_to_write = lens == Lens::Write || lens == Lens::Overwrite || lens == Lens::Some;
   const bool moves = use == ViewUse::Copy || use == ViewUse::CopyTo, write = use == ViewUse::CopyTo || opens_to_write;
   const bool boundless = use == ViewUse::Copy && copies_read_on();
   constexpr int64_t kBoundless = INT64_MAX / 4;
   if (ref.choice && !copy) unsupported(op, std::string(ir::name(op.code)) + " on one of several refs");
-  if (!ref.extents.empty() && !copy) unsupported(op, std::string(ir::name(op.code)) + " on a ref whose extent is known at run time only");
+  if (!ref.extents.empty() && !copy)
+    unsupported(op, std::string(ir::name(op.code)) + " on a ref whose extent is known at run time only");
   for (size_t n = 0; view && n < view->items.size(); ++n) {
     if (out.gather) unsupported(op, "view transform after an array index");
     if (ref.edge >= 0 && !allow_gather) unsupported(op, "several indexers on a block that reaches beyond its array");
@@ -165,13 +169,17 @@ Compiler::ViewResult Compiler::apply_view(const Op& op, const Val& ref, const At
         if (!arrays) {
           const bool dynamic = slot != Addr::kNoSlot;
           if (dynamic) {
-            const bool padded = moves && !r.padding.empty() && (keeps ? step == 1 : plan_.options.padding == Options::Padding::All);
+            const bool padded =
+                moves && !r.padding.empty() && (keeps ? step == 1 : plan_.options.padding == Options::Padding::All);
             const int64_t pad = boundless ? kBoundless : padded ? r.padding[i] : 0;
-            terms.push_back({slot, wide, stride * size, extent + pad - 1 - std::max<int64_t>(span, 0), static_cast<int>(i), extent, count, size_slot, pad});
+            terms.push_back({slot, wide, stride * size, extent + pad - 1 - std::max<int64_t>(span, 0),
+                             static_cast<int>(i), extent, count, size_slot, pad});
           } else {
             r.addr.offset += g.start * stride * size;
           }
-          const uint32_t exists = moves && step == 1 ? valid_slot(r, i, dynamic ? &terms.back() : nullptr, g.start, count, size_slot) : Addr::kNoSlot;
+          const uint32_t exists = moves && step == 1
+                                      ? valid_slot(r, i, dynamic ? &terms.back() : nullptr, g.start, count, size_slot)
+                                      : Addr::kNoSlot;
           if (keeps) {
             dims.push_back(count), strides.push_back(stride * step), extents.push_back(size_slot);
             valid.push_back(exists);
@@ -189,12 +197,15 @@ Compiler::ViewResult Compiler::apply_view(const Op& op, const Val& ref, const At
       if (use != ViewUse::Shape) r = index_dynamic(r, std::move(terms), write);
       r.dims = dims;
       r.strides = strides;
-      const auto none = [](const std::vector<uint32_t>& v) { return std::all_of(v.begin(), v.end(), [](uint32_t e) { return e == Addr::kNoSlot; }); };
+      const auto none = [](const std::vector<uint32_t>& v) {
+        return std::all_of(v.begin(), v.end(), [](uint32_t e) { return e == Addr::kNoSlot; });
+      };
       r.extents = none(extents) ? std::vector<uint32_t>() : std::move(extents);
       r.valid = none(valid) ? std::vector<uint32_t>() : std::move(valid);
       r.padding.clear();
     } else if (t.is_call("reshape")) {
-      if (!r.extents.empty() || !r.valid.empty()) unsupported(op, "reshape of a ref whose extent is known at run time only");
+      if (!r.extents.empty() || !r.valid.empty())
+        unsupported(op, "reshape of a ref whose extent is known at run time only");
       r.padding.clear();
       std::vector<int64_t> to = call_ints(t);
       if (std::optional<std::vector<int64_t>> strides = same_but_for_ones(r, to)) {
@@ -230,7 +241,8 @@ Compiler::ViewResult Compiler::apply_view(const Op& op, const Val& ref, const At
       if (from_bits != to_bits) {
         std::vector<int64_t> dims = r.dims;
         const size_t rows = dims.size() - 2;
-        if (dims.size() < 2 || dims[rows] * from_bits % to_bits != 0 || std::max(from_bits, to_bits) > 64 || r.semaphore >= 0)
+        if (dims.size() < 2 || dims[rows] * from_bits % to_bits != 0 || std::max(from_bits, to_bits) > 64 ||
+            r.semaphore >= 0)
           unsupported(op, "bitcast of a ref between these widths");
         dims[rows] = dims[rows] * from_bits / to_bits;
         r = see_through(op, r, to, dims);
@@ -256,7 +268,8 @@ void Compiler::check_writable(const Op& op, const Val& ref) {
   throw ir::DiagnosticError(std::move(d));
 }
 
-// Whether an access may leave its ref and goes on where it does (Options::padding, out_of_bounds): it then looks at every element.
+// Whether an access may leave its ref and goes on where it does (Options::padding, out_of_bounds): it then looks at
+// every element.
 bool Compiler::may_leave(const Val& ref, const Attr* view, bool read) const {
   if (ref.edge >= 0) return true;
   const bool padded =
@@ -320,8 +333,12 @@ void Compiler::op_get(const Op& op) {
       p.load = k_.load(t->dtype);
       p.bytes = ir::byte_size(t->dtype);
       const int bytes = byte_size(compute_type(t->dtype));
-      const bool same_form = bytes == ir::byte_size(t->dtype) && t->dtype != ir::DType::F16 && t->dtype != ir::DType::BF16;
-      emit(same_form && !plan_.options.checked && !plan_.options.verify_split ? ops::fast_load_scalar(bytes) : ops::load_scalar, plan_.own(std::move(p))).dst = r.slot;
+      const bool same_form =
+          bytes == ir::byte_size(t->dtype) && t->dtype != ir::DType::F16 && t->dtype != ir::DType::BF16;
+      emit(same_form && !plan_.options.checked && !plan_.options.verify_split ? ops::fast_load_scalar(bytes)
+                                                                              : ops::load_scalar,
+           plan_.own(std::move(p)))
+          .dst = r.slot;
       return define(op.results[0], r);
     }
   }
@@ -386,8 +403,9 @@ void Compiler::op_addupdate(const Op& op) {
   check_writable(op, ref);
   if (model_.atomic_addupdate && ref.addr.buffer >= kFirstOperandBuffer) {
     const Val v = operand(op, 1);
-    return gather_access(op, element_view(op, ref, op.attr("view")),
-                         {.mode = GatherPayload::Mode::Atomic, .value = &v, .atomic = atomic_function(op, "add", ref.dtype)}, nullptr);
+    return gather_access(
+        op, element_view(op, ref, op.attr("view")),
+        {.mode = GatherPayload::Mode::Atomic, .value = &v, .atomic = atomic_function(op, "add", ref.dtype)}, nullptr);
   }
   ViewResult view = apply_view(op, ref, op.attr("view"), ViewUse::Access, Lens::Write);
   Val now = view.ref;

@@ -10,8 +10,8 @@ struct Compiler::Mxu {
     Val memory;
     uint32_t live = Addr::kNoSlot;  // i64: 0 until something was accumulated since the last pop
   };
-  std::map<std::pair<int64_t, int64_t>, Val> staged;  // (unit, staging register)
-  std::map<int64_t, Val> weights;                     // unit
+  std::map<std::pair<int64_t, int64_t>, Val> staged;                // (unit, staging register)
+  std::map<int64_t, Val> weights;                                   // unit
   std::map<std::pair<int64_t, int64_t>, Accumulator> accumulators;  // (unit, address)
 };
 
@@ -63,7 +63,8 @@ void Compiler::op_mxu(const Op& op) {
       const auto staged = mxu_->staged.find({unit, load->i});
       require(op, staged != mxu_->staged.end(), "a staging register that nothing was pushed to");
       if (weights.kind == Val::Kind::None) weights = place(staged->second.dtype, staged->second.dims);
-      require(op, weights.dims == staged->second.dims && weights.dtype == staged->second.dtype, "weights of another shape or dtype than before");
+      require(op, weights.dims == staged->second.dims && weights.dtype == staged->second.dtype,
+              "weights of another shape or dtype than before");
       emit_copy(weights, staged->second);
     }
     require(op, weights.kind != Val::Kind::None, "no weights in the unit");

@@ -24,7 +24,8 @@ void Compiler::op_random(const Op& op) {
   if (prng_slot_ == Addr::kNoSlot) prng_slot_ = new_slot();
   switch (op.code) {
     case C::random_clone: return define(op.results[0], operand(op, 0));
-    case C::random_wrap: case C::random_unwrap: return define(op.results[0], reinterpreted(operand(op, 0), type(op.results[0])));
+    case C::random_wrap:
+    case C::random_unwrap: return define(op.results[0], reinterpreted(operand(op, 0), type(op.results[0])));
     case C::prng_split: {
       Val words = materialized(dense(operand(op, 0)));
       require(op, words.bytes() == 4 * static_cast<int64_t>(op.results.size()), "a key of another size");
@@ -59,16 +60,22 @@ void Compiler::op_random(const Op& op) {
       return define_array(op, ops::threefry2x32(n, strides));
     }
     case C::iota_2x32: {
-      require(op, op.results.size() == 2 && dims_of(type(op.results[0])) == dims_of(type(op.results[1])) && type(op.results[0])->dtype == ir::DType::U32 && type(op.results[1])->dtype == ir::DType::U32, "other results than two u32 arrays");
+      require(op,
+              op.results.size() == 2 && dims_of(type(op.results[0])) == dims_of(type(op.results[1])) &&
+                  type(op.results[0])->dtype == ir::DType::U32 && type(op.results[1])->dtype == ir::DType::U32,
+              "other results than two u32 arrays");
       return define_array(op, ops::iota_2x32(type(op.results[0])->num_elements()));
     }
     case C::rng_bit_generator: {
       const Val& state = operand(op, 0);
       const Attr* a = op.attr("algorithm");
       const bool threefry = a && (a->s == "rng_three_fry" || a->s == "three_fry");
-      require(op, op.results.size() == 2 && state.bytes() == 16 && type(op.results[0])->num_bytes() == 16, "a state of other than four words");
-      require(op, ir::is_unsigned_int(type(op.results[1])->dtype) && ir::bit_width(type(op.results[1])->dtype) >= 8, "results other than unsigned words");
-      return define_array(op, ops::rng_bits(threefry ? ops::RngAlgorithm::ThreeFry : ops::RngAlgorithm::Philox, dims_of(type(op.results[1])), type(op.results[1])->dtype));
+      require(op, op.results.size() == 2 && state.bytes() == 16 && type(op.results[0])->num_bytes() == 16,
+              "a state of other than four words");
+      require(op, ir::is_unsigned_int(type(op.results[1])->dtype) && ir::bit_width(type(op.results[1])->dtype) >= 8,
+              "results other than unsigned words");
+      return define_array(op, ops::rng_bits(threefry ? ops::RngAlgorithm::ThreeFry : ops::RngAlgorithm::Philox,
+                                            dims_of(type(op.results[1])), type(op.results[1])->dtype));
     }
     case C::prng_seed: {
       std::vector<int64_t> words;

@@ -70,7 +70,8 @@ void Compiler::op_reduce_region(const Op& op) {
   const size_t n = op.operands.size() / 2;
   const Region& region = op.regions[0];
   const std::vector<int64_t> axes = ints(op.attr("axes"));
-  require(op, n > 0 && op.results.size() == n && region.args.size() == 2 * n && region.ops.back().operands.size() == n, "another number of results");
+  require(op, n > 0 && op.results.size() == n && region.args.size() == 2 * n && region.ops.back().operands.size() == n,
+          "another number of results");
   std::vector<Val> src, dst, acc;
   for (size_t i = 0; i < n; ++i) {
     Val v = strided(operand(op, i));
@@ -122,8 +123,10 @@ void Compiler::op_reduce_region(const Op& op) {
   const Val out = index_value(), in = index_value();
   loop(const_int(ir::DType::I64, 0), const_int(ir::DType::I64, rest), out, [&] {
     for (size_t i = 0; i < n; ++i) move_scalar(acc[i].slot, scalar_slot(operand(op, n + i)));
-    const Val lo = scalar_result(ir::OpCode::mul, ir::DType::I64, ir::DType::I64, {out, const_int(ir::DType::I64, length)}, wide);
-    const Val hi = scalar_result(ir::OpCode::add, ir::DType::I64, ir::DType::I64, {lo, const_int(ir::DType::I64, length)}, wide);
+    const Val lo =
+        scalar_result(ir::OpCode::mul, ir::DType::I64, ir::DType::I64, {out, const_int(ir::DType::I64, length)}, wide);
+    const Val hi =
+        scalar_result(ir::OpCode::add, ir::DType::I64, ir::DType::I64, {lo, const_int(ir::DType::I64, length)}, wide);
     loop(lo, hi, in, [&] {
       ++depth_;
       enter_carries(region, 0, acc);
@@ -187,11 +190,14 @@ void Compiler::op_dot(const Op& op) {
   const std::vector<int64_t> lc = ints(op.attr("lhs_contract")), rc = ints(op.attr("rhs_contract"));
   const std::vector<int64_t> lb = ints(op.attr("lhs_batch")), rb = ints(op.attr("rhs_batch"));
   Contraction c;
-  auto side = [&](const Val& v, const std::vector<int64_t>& batch, const std::vector<int64_t>& contract, bool lhs, Val* out) {
+  auto side = [&](const Val& v, const std::vector<int64_t>& batch, const std::vector<int64_t>& contract, bool lhs,
+                  Val* out) {
     std::vector<size_t> groups[3];  // batch, free, contract
     for (int64_t b : batch) groups[0].push_back(static_cast<size_t>(b));
     for (size_t i = 0; i < v.dims.size(); ++i) {
-      const auto is = [&](const std::vector<int64_t>& g) { return std::find(g.begin(), g.end(), static_cast<int64_t>(i)) != g.end(); };
+      const auto is = [&](const std::vector<int64_t>& g) {
+        return std::find(g.begin(), g.end(), static_cast<int64_t>(i)) != g.end();
+      };
       if (!is(batch) && !is(contract)) groups[1].push_back(i);
     }
     for (int64_t k : contract) groups[2].push_back(static_cast<size_t>(k));
@@ -244,8 +250,8 @@ void Compiler::op_dot(const Op& op) {
   Contraction probe = c;
   probe.batch = probe.m = probe.n = probe.k = 0;
   if (!contract(probe, nullptr, nullptr, nullptr))
-    unsupported(op, "dot_general of " + std::string(ir::name(c.in)) + " and " + std::string(ir::name(c.in_rhs)) + " into " +
-                        std::string(ir::name(c.out)));
+    unsupported(op, "dot_general of " + std::string(ir::name(c.in)) + " and " + std::string(ir::name(c.in_rhs)) +
+                        " into " + std::string(ir::name(c.out)));
   n->contraction = c;
   n->unit = matrix_unit(op, c);
   n->dtype = t->dtype;

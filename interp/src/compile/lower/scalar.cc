@@ -51,7 +51,9 @@ Val Compiler::scalar_result(ir::OpCode op, ir::DType operand, ir::DType result, 
   const bool plain = operand == ir::DType::Bool || operand == ir::DType::I32 || operand == ir::DType::U32 ||
                      operand == ir::DType::I64 || operand == ir::DType::U64 || operand == ir::DType::F32 ||
                      operand == ir::DType::F64;
-  StepFn fn = op == ir::OpCode::select_n ? ops::scalar_select : plain ? ops::scalar(op, compute_type(operand)) : nullptr;
+  StepFn fn = op == ir::OpCode::select_n ? ops::scalar_select
+              : plain                    ? ops::scalar(op, compute_type(operand))
+                                         : nullptr;
   const void* payload = nullptr;
   if (!fn) {
     const StripFn strip = k_.strip(op, operand);
@@ -74,8 +76,8 @@ Val Compiler::scalar_convert(const Val& v, ir::DType to) {
   r.dtype = to;
   r.slot = new_slot();
   auto wide = [](ir::DType t) {
-    return t == ir::DType::I32 || t == ir::DType::U32 || t == ir::DType::I64 || t == ir::DType::U64 || t == ir::DType::F64 ||
-           t == ir::DType::F32 || t == ir::DType::Bool;
+    return t == ir::DType::I32 || t == ir::DType::U32 || t == ir::DType::I64 || t == ir::DType::U64 ||
+           t == ir::DType::F64 || t == ir::DType::F32 || t == ir::DType::Bool;
   };
   StepFn fn = wide(v.dtype) && wide(to) ? ops::scalar_convert(compute_type(v.dtype), compute_type(to)) : nullptr;
   const void* payload = nullptr;

@@ -158,14 +158,18 @@ IndexPayload Compiler::clamped_starts(const Op& op, size_t first, const Val& v, 
     if (last <= 0) continue;
     Val start = operand(op, first + d);
     const CType c = compute_type(start.dtype);
-    if (c == CType::U32 || c == CType::U64) {  // the step reads signed numbers: what lies beyond the end is put at the end
+    if (c == CType::U32 ||
+        c == CType::U64) {  // the step reads signed numbers: what lies beyond the end is put at the end
       StripParams params;
       params.dtype = start.dtype;
-      const int64_t greatest = ir::bit_width(start.dtype) < 32 ? (int64_t{1} << ir::bit_width(start.dtype)) - 1 : INT32_MAX;
-      start = scalar_result(ir::OpCode::min, start.dtype, start.dtype, {start, const_int(start.dtype, std::min(last, greatest))}, params);
+      const int64_t greatest =
+          ir::bit_width(start.dtype) < 32 ? (int64_t{1} << ir::bit_width(start.dtype)) - 1 : INT32_MAX;
+      start = scalar_result(ir::OpCode::min, start.dtype, start.dtype,
+                            {start, const_int(start.dtype, std::min(last, greatest))}, params);
     }
     const bool wide = c == CType::I64 || c == CType::U64;
-    p.terms.push_back({scalar_slot(start), wide, v.strides[d] * ir::byte_size(v.dtype), last, static_cast<int>(d), v.dims[d], sizes[d]});
+    p.terms.push_back({scalar_slot(start), wide, v.strides[d] * ir::byte_size(v.dtype), last, static_cast<int>(d),
+                       v.dims[d], sizes[d]});
   }
   return p;
 }

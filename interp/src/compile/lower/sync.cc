@@ -12,7 +12,8 @@ void Compiler::op_index(const Op& op) {
   v.kind = Val::Kind::Scalar;
   v.dtype = t->dtype;
   const CType c = compute_type(t->dtype);
-  if (c != CType::I32 && c != CType::I64 && c != CType::U32) unsupported(op, "index of type " + std::string(ir::name(t->dtype)));
+  if (c != CType::I32 && c != CType::I64 && c != CType::U32)
+    unsupported(op, "index of type " + std::string(ir::name(t->dtype)));
   // Slots of coordinates hold i64 values; their low half is the i32.
   if (op.code == ir::OpCode::program_id || op.code == ir::OpCode::num_programs) {
     int64_t axis = op.attr("axis")->i;
@@ -22,8 +23,8 @@ void Compiler::op_index(const Op& op) {
       v.slot = op.code == ir::OpCode::program_id ? plan_.pid_slots[g] : plan_.size_slots[g];
       return define(op.results[0], v);
     }
-    unsupported(op, std::string(ir::name(op.code)) + " of axis " + std::to_string(op.attr("axis")->i) + " in a grid of " +
-                        std::to_string(m_.grid.size()));
+    unsupported(op, std::string(ir::name(op.code)) + " of axis " + std::to_string(op.attr("axis")->i) +
+                        " in a grid of " + std::to_string(m_.grid.size()));
   }
   const Attr* axis = op.attr("axis");
   const bool size = op.code == ir::OpCode::axis_size;

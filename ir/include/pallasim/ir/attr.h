@@ -30,24 +30,61 @@ struct Attr {
   DType dtype = DType::I32;  // Bits
   int64_t i = 0;
   std::string s;
-  const Type* type = nullptr;  // TypeOf, Dense, Blob
-  std::vector<Attr> items;     // List, Call, Dict (values)
+  const Type* type = nullptr;     // TypeOf, Dense, Blob
+  std::vector<Attr> items;        // List, Call, Dict (values)
   std::vector<std::string> keys;  // Dict
 
-  static Attr integer(int64_t v) { Attr a; a.i = v; return a; }
-  static Attr boolean(bool v) { return symbol(v ? "true" : "false"); }
-  static Attr string(std::string v) { Attr a; a.kind = Kind::String; a.s = std::move(v); return a; }
-  static Attr symbol(std::string v) { Attr a; a.kind = Kind::Symbol; a.s = std::move(v); return a; }
-  static Attr bits(DType t, uint64_t v) {
-    Attr a; a.kind = Kind::Bits; a.dtype = t; a.i = static_cast<int64_t>(v); return a;
+  static Attr integer(int64_t v) {
+    Attr a;
+    a.i = v;
+    return a;
   }
-  static Attr list(std::vector<Attr> v) { Attr a; a.kind = Kind::List; a.items = std::move(v); return a; }
+  static Attr boolean(bool v) { return symbol(v ? "true" : "false"); }
+  static Attr string(std::string v) {
+    Attr a;
+    a.kind = Kind::String;
+    a.s = std::move(v);
+    return a;
+  }
+  static Attr symbol(std::string v) {
+    Attr a;
+    a.kind = Kind::Symbol;
+    a.s = std::move(v);
+    return a;
+  }
+  static Attr bits(DType t, uint64_t v) {
+    Attr a;
+    a.kind = Kind::Bits;
+    a.dtype = t;
+    a.i = static_cast<int64_t>(v);
+    return a;
+  }
+  static Attr list(std::vector<Attr> v) {
+    Attr a;
+    a.kind = Kind::List;
+    a.items = std::move(v);
+    return a;
+  }
   static Attr ints(const std::vector<int64_t>& v);
   static Attr call(std::string name, std::vector<Attr> v) {
-    Attr a; a.kind = Kind::Call; a.s = std::move(name); a.items = std::move(v); return a;
+    Attr a;
+    a.kind = Kind::Call;
+    a.s = std::move(name);
+    a.items = std::move(v);
+    return a;
   }
-  static Attr operand(int index) { Attr a; a.kind = Kind::Operand; a.i = index; return a; }
-  static Attr of_type(const Type* t) { Attr a; a.kind = Kind::TypeOf; a.type = t; return a; }
+  static Attr operand(int index) {
+    Attr a;
+    a.kind = Kind::Operand;
+    a.i = index;
+    return a;
+  }
+  static Attr of_type(const Type* t) {
+    Attr a;
+    a.kind = Kind::TypeOf;
+    a.type = t;
+    return a;
+  }
 
   bool is(Kind k) const { return kind == k; }
   bool is_int() const { return kind == Kind::Int; }

@@ -27,16 +27,16 @@ struct Site {
 
 // First line: what and where; then the numbers; then a hint.
 struct Diagnostic {
-  std::string code;      // PS-OOB-001
+  std::string code;  // PS-OOB-001
   Severity severity = Severity::Error;
-  std::string message;   // one sentence without a full stop
-  std::string kernel;    // empty outside a launch
-  std::string thread;    // "core 3", empty for a single thread
+  std::string message;  // one sentence without a full stop
+  std::string kernel;   // empty outside a launch
+  std::string thread;   // "core 3", empty for a single thread
   std::vector<int64_t> grid_point;
   bool has_grid_point = false;
   Site site;
-  std::vector<Site> also;             // the other sides
-  std::vector<std::string> numbers;   // one fact per line
+  std::vector<Site> also;            // the other sides
+  std::vector<std::string> numbers;  // one fact per line
   std::string hint;
 };
 

@@ -8,44 +8,44 @@ namespace pallasim::ir {
 
 // PALLASIM_DTYPE(enumerator, text, class, bits). `bits` is the machine width of one element; the
 // buffers that XLA hands over hold sub-byte types one element per byte (DESIGN.md section 2).
-#define PALLASIM_DTYPES(X)              \
-  X(Bool, "bool", Bool, 8)              \
-  X(I2, "i2", Int, 2)                   \
-  X(I4, "i4", Int, 4)                   \
-  X(I8, "i8", Int, 8)                   \
-  X(I16, "i16", Int, 16)                \
-  X(I32, "i32", Int, 32)                \
-  X(I64, "i64", Int, 64)                \
-  X(U2, "u2", UInt, 2)                  \
-  X(U4, "u4", UInt, 4)                  \
-  X(U8, "u8", UInt, 8)                  \
-  X(U16, "u16", UInt, 16)               \
-  X(U32, "u32", UInt, 32)               \
-  X(U64, "u64", UInt, 64)               \
-  X(BF16, "bf16", Float, 16)            \
-  X(F16, "f16", Float, 16)              \
-  X(F32, "f32", Float, 32)              \
-  X(F64, "f64", Float, 64)              \
-  X(F8E3M4, "f8e3m4", Float, 8)         \
-  X(F8E4M3, "f8e4m3", Float, 8)         \
-  X(F8E4M3B11FNUZ, "f8e4m3b11fnuz", Float, 8) \
-  X(F8E4M3FN, "f8e4m3fn", Float, 8)     \
-  X(F8E4M3FNUZ, "f8e4m3fnuz", Float, 8) \
-  X(F8E5M2, "f8e5m2", Float, 8)         \
-  X(F8E5M2FNUZ, "f8e5m2fnuz", Float, 8) \
-  X(F8E8M0FNU, "f8e8m0fnu", Float, 8)   \
-  X(F4E2M1FN, "f4e2m1fn", Float, 4)     \
-  X(C64, "c64", Complex, 64)            \
-  X(C128, "c128", Complex, 128)         \
-  X(KeyFry, "key_fry", Key, 64)         \
-  X(KeyRbg, "key_rbg", Key, 128)        \
-  X(KeyUrbg, "key_urbg", Key, 128)      \
-  X(KeyTpu, "key_tpu", Key, 64)         \
-  X(KeyStateful, "key_stateful", Key, 64) \
-  X(Sem, "sem", Sync, 32)               \
-  X(DmaSem, "dma_sem", Sync, 32)        \
-  X(BarrierSem, "barrier_sem", Sync, 32) \
-  X(Mbarrier, "mbarrier", Sync, 64)     \
+#define PALLASIM_DTYPES(X)                       \
+  X(Bool, "bool", Bool, 8)                       \
+  X(I2, "i2", Int, 2)                            \
+  X(I4, "i4", Int, 4)                            \
+  X(I8, "i8", Int, 8)                            \
+  X(I16, "i16", Int, 16)                         \
+  X(I32, "i32", Int, 32)                         \
+  X(I64, "i64", Int, 64)                         \
+  X(U2, "u2", UInt, 2)                           \
+  X(U4, "u4", UInt, 4)                           \
+  X(U8, "u8", UInt, 8)                           \
+  X(U16, "u16", UInt, 16)                        \
+  X(U32, "u32", UInt, 32)                        \
+  X(U64, "u64", UInt, 64)                        \
+  X(BF16, "bf16", Float, 16)                     \
+  X(F16, "f16", Float, 16)                       \
+  X(F32, "f32", Float, 32)                       \
+  X(F64, "f64", Float, 64)                       \
+  X(F8E3M4, "f8e3m4", Float, 8)                  \
+  X(F8E4M3, "f8e4m3", Float, 8)                  \
+  X(F8E4M3B11FNUZ, "f8e4m3b11fnuz", Float, 8)    \
+  X(F8E4M3FN, "f8e4m3fn", Float, 8)              \
+  X(F8E4M3FNUZ, "f8e4m3fnuz", Float, 8)          \
+  X(F8E5M2, "f8e5m2", Float, 8)                  \
+  X(F8E5M2FNUZ, "f8e5m2fnuz", Float, 8)          \
+  X(F8E8M0FNU, "f8e8m0fnu", Float, 8)            \
+  X(F4E2M1FN, "f4e2m1fn", Float, 4)              \
+  X(C64, "c64", Complex, 64)                     \
+  X(C128, "c128", Complex, 128)                  \
+  X(KeyFry, "key_fry", Key, 64)                  \
+  X(KeyRbg, "key_rbg", Key, 128)                 \
+  X(KeyUrbg, "key_urbg", Key, 128)               \
+  X(KeyTpu, "key_tpu", Key, 64)                  \
+  X(KeyStateful, "key_stateful", Key, 64)        \
+  X(Sem, "sem", Sync, 32)                        \
+  X(DmaSem, "dma_sem", Sync, 32)                 \
+  X(BarrierSem, "barrier_sem", Sync, 32)         \
+  X(Mbarrier, "mbarrier", Sync, 64)              \
   X(ClusterBarrier, "cluster_barrier", Sync, 64) \
   X(Token, "token", Sync, 0)
 

@@ -38,8 +38,8 @@ struct Op {
 
 // A top-level region with its own value numbering: a kernel body or an index map.
 struct Graph {
-  std::vector<const Type*> types;   // by ValueId
-  std::vector<std::string> names;   // by ValueId: the kernel's own argument name, or empty
+  std::vector<const Type*> types;  // by ValueId
+  std::vector<std::string> names;  // by ValueId: the kernel's own argument name, or empty
   Region region;
 
   const Type* type(ValueId v) const { return types[static_cast<size_t>(v)]; }
@@ -60,7 +60,10 @@ struct GridAxis {
 };
 
 // A hardware mesh: the kernel body runs once per coordinate. Axes are row-major, the last one fastest.
-struct MeshAxis { std::string name; int64_t size = 1; };
+struct MeshAxis {
+  std::string name;
+  int64_t size = 1;
+};
 struct Mesh {
   std::string name;
   std::string kind;  // tensorcore, scalar_subcore, vector_subcore, gpu, warp, generic
@@ -77,14 +80,14 @@ struct BlockDim {
 
 struct Operand {
   enum class Kind : uint8_t { Prefetch, Input, Output } kind = Kind::Input;
-  std::string name;            // as in the kernel's signature
-  const Type* array = nullptr; // the tensor type of the whole array
+  std::string name;             // as in the kernel's signature
+  const Type* array = nullptr;  // the tensor type of the whole array
   Space space = Space::Any;
-  bool has_block = false;      // false: the whole array, no index map
+  bool has_block = false;  // false: the whole array, no index map
   std::vector<BlockDim> block;
   // (program ids…, prefetch refs…) -> one index per array dim, then the size of each bounded slice; null without block
   std::unique_ptr<Graph> index_map;
-  AttrDict attrs;              // pipeline = buffered(2, lookahead), …; order kept
+  AttrDict attrs;  // pipeline = buffered(2, lookahead), …; order kept
 };
 
 struct Scratch {
@@ -93,7 +96,10 @@ struct Scratch {
   AttrDict attrs;
 };
 
-struct Alias { int input = 0; int output = 0; };  // indices count prefetch operands, then inputs
+struct Alias {
+  int input = 0;
+  int output = 0;
+};  // indices count prefetch operands, then inputs
 
 struct Body {
   std::string mesh;  // empty: the implicit single thread
@@ -115,12 +121,12 @@ struct Module {
   std::unique_ptr<TypeTable> types = std::make_unique<TypeTable>();
   std::string name;
   Machine machine = Machine::Generic;
-  AttrDict attrs;                    // compiler params, device axes, communicates, …
-  std::vector<std::string> params;   // shape parameters, bound at the call
+  AttrDict attrs;                   // compiler params, device axes, communicates, …
+  std::vector<std::string> params;  // shape parameters, bound at the call
   std::vector<Mesh> meshes;
   std::vector<GridAxis> grid;
-  int num_dynamic = 0;               // leading dynamic grid bounds among the call's operands
-  std::vector<Operand> operands;     // prefetch, inputs, outputs in this order
+  int num_dynamic = 0;            // leading dynamic grid bounds among the call's operands
+  std::vector<Operand> operands;  // prefetch, inputs, outputs in this order
   std::vector<Scratch> scratch;
   std::vector<Alias> aliases;
   std::vector<Body> bodies;
@@ -134,12 +140,12 @@ inline constexpr int kIrVersion = 1;
 // Limits on untrusted text, checked before anything is allocated (DESIGN.md section 7).
 struct Limits {
   int64_t max_text_bytes = 256LL << 20;
-  int max_nesting = 256;         // regions and attribute trees
+  int max_nesting = 256;  // regions and attribute trees
   int max_rank = 16;
   int64_t max_elements = 1LL << 40;  // of one type
   int64_t max_ops = 8'000'000;
   int64_t max_values = 16'000'000;
-  int64_t max_attrs = 16'000'000;    // nodes of all attribute trees
+  int64_t max_attrs = 16'000'000;  // nodes of all attribute trees
 };
 
 // Throws DiagnosticError (PS-IR-0xx) with the position in `file_name`.
@@ -157,10 +163,11 @@ void verify(const Module&);
 // Replaces shape parameters by numbers. Throws when a parameter is missing or a dimension is negative.
 Module bind_shapes(const Module&, const std::vector<std::pair<std::string, int64_t>>& values);
 
-// Values of the shape parameters that make the operands' shapes `shapes` (prefetch and inputs, in the module's order; further
-// ones are not looked at). A dimension gives a parameter where it is linear in it and its other parameters are known.
-// Returns the name of the first parameter that no dimension gives, or "".
-std::string infer_shapes(const Module&, const std::vector<std::vector<int64_t>>& shapes, std::vector<std::pair<std::string, int64_t>>* values);
+// Values of the shape parameters that make the operands' shapes `shapes` (prefetch and inputs, in the module's order;
+// further ones are not looked at). A dimension gives a parameter where it is linear in it and its other parameters are
+// known. Returns the name of the first parameter that no dimension gives, or "".
+std::string infer_shapes(const Module&, const std::vector<std::vector<int64_t>>& shapes,
+                         std::vector<std::pair<std::string, int64_t>>* values);
 
 // Fills a diagnostic's site from the location table.
 Site site_of(const Module&, LocId);

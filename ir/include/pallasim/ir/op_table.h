@@ -21,14 +21,58 @@ enum class Family : uint8_t { Elementwise, Shape, Reduction, Control, Memory, As
 
 // One checking function each (src/type_rules.cc). Declared: results are taken as written.
 enum class TypeRule : uint8_t {
-  Abs, ArgReduce, BitcastConvert, Broadcast, Clamp, Compare, ComplexPart, Concat, Cond, Constant, Convert, Cumulative,
-  Declared, Dot, DynamicSlice, DynamicUpdate, For, Get, Identity, Index, Iota, MaskedLoad, NoResult, Pad, Pow, Predicate,
-  Reduce, RefResult, Reshape, Same, Scoped, Select, Slice, Store, Swap, Transpose, Variadic, While
+  Abs,
+  ArgReduce,
+  BitcastConvert,
+  Broadcast,
+  Clamp,
+  Compare,
+  ComplexPart,
+  Concat,
+  Cond,
+  Constant,
+  Convert,
+  Cumulative,
+  Declared,
+  Dot,
+  DynamicSlice,
+  DynamicUpdate,
+  For,
+  Get,
+  Identity,
+  Index,
+  Iota,
+  MaskedLoad,
+  NoResult,
+  Pad,
+  Pow,
+  Predicate,
+  Reduce,
+  RefResult,
+  Reshape,
+  Same,
+  Scoped,
+  Select,
+  Slice,
+  Store,
+  Swap,
+  Transpose,
+  Variadic,
+  While
 };
 
 enum Effect : uint16_t {
-  kEffectNone = 0, kEffectRead = 1, kEffectWrite = 2, kEffectAtomic = 4, kEffectSync = 8, kEffectAsync = 16,
-  kEffectControl = 32, kEffectAlloc = 64, kEffectPrint = 128, kEffectCheck = 256, kEffectRandom = 512
+  kEffectNone = 0,
+  kEffectRead = 1,
+  kEffectWrite = 2,
+  kEffectAtomic = 4,
+  kEffectSync = 8,
+  kEffectAsync = 16,
+  kEffectControl = 32,
+  kEffectAlloc = 64,
+  kEffectPrint = 128,
+  kEffectCheck = 256,
+  kEffectRandom = 512
 };
 enum class Engine : uint8_t { None, Scalar, Vpu, Eup, Xlu, Mxu, Dma, Sync };
 enum class Fidelity : uint8_t { Exact, Ulp, Contraction };
@@ -48,7 +92,7 @@ struct OpInfo {
   int regions;                     // -1: any
   TypeRule rule;
   std::vector<AttrSpec> attrs;
-  bool open_attrs;                 // `any:any?`: unlisted attributes are admitted
+  bool open_attrs;  // `any:any?`: unlisted attributes are admitted
   uint16_t effects;
   Engine engine;
   Fidelity fidelity;

@@ -13,10 +13,11 @@
 namespace pallasim::ir {
 
 // Memory spaces of every machine. `any` is chosen by the compiler; `deflt` follows the kernel's core type.
-#define PALLASIM_SPACES(X) \
-  X(Any, "any") X(Default, "deflt") X(Hbm, "hbm") X(Vmem, "vmem") X(VmemShared, "vmem_shared") X(Smem, "smem") \
-  X(Cmem, "cmem") X(Semaphore, "semaphore") X(Host, "host") X(Gmem, "gmem") X(GpuSmem, "gsmem") X(Tmem, "tmem") \
-  X(Regs, "regs") X(Index, "index") X(Key, "key") X(Error, "error")
+#define PALLASIM_SPACES(X)                                                                                          \
+  X(Any, "any")                                                                                                     \
+  X(Default, "deflt") X(Hbm, "hbm") X(Vmem, "vmem") X(VmemShared, "vmem_shared") X(Smem, "smem") X(Cmem, "cmem")    \
+      X(Semaphore, "semaphore") X(Host, "host") X(Gmem, "gmem") X(GpuSmem, "gsmem") X(Tmem, "tmem") X(Regs, "regs") \
+          X(Index, "index") X(Key, "key") X(Error, "error")
 
 enum class Space : uint8_t {
 #define X(e, t) e,
@@ -27,9 +28,10 @@ std::string_view name(Space);
 bool parse_space(std::string_view text, Space* out);
 
 // Who owns an allocation (DESIGN.md section 2). `Thread` is a TPU core or a GPU warpgroup.
-#define PALLASIM_SCOPES(X) \
-  X(Thread, "thread") X(Warp, "warp") X(Cta, "cta") X(Cluster, "cluster") X(SubcoreGroup, "subcore_group") \
-  X(Grid, "grid") X(Device, "device") X(Session, "session")
+#define PALLASIM_SCOPES(X)                                                                             \
+  X(Thread, "thread")                                                                                  \
+  X(Warp, "warp") X(Cta, "cta") X(Cluster, "cluster") X(SubcoreGroup, "subcore_group") X(Grid, "grid") \
+      X(Device, "device") X(Session, "session")
 enum class Scope : uint8_t {
 #define X(e, t) e,
   PALLASIM_SCOPES(X)
@@ -56,8 +58,8 @@ struct Type {
   std::vector<Dim> dims;
   // Refs only.
   Space space = Space::Any;
-  Scope scope = Scope::Thread;  // printed only where it is not Thread
-  std::string mesh;             // `X @ mesh`: empty when untied
+  Scope scope = Scope::Thread;       // printed only where it is not Thread
+  std::string mesh;                  // `X @ mesh`: empty when untied
   std::vector<const Type*> members;  // ref union / multi-ref: the overlaid refs; empty for a plain ref
 
   bool operator==(const Type&) const = default;
@@ -69,7 +71,7 @@ struct Type {
   int64_t num_bytes() const { return num_elements() * byte_size(dtype); }
 };
 
-std::string to_string(const Type&);   // f32[8,128], ref<f32[8,128], vmem>
+std::string to_string(const Type&);  // f32[8,128], ref<f32[8,128], vmem>
 inline std::string to_string(const Type* t) { return to_string(*t); }
 
 // Owns the types of a module; addresses are stable.

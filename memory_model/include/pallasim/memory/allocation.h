@@ -1,5 +1,5 @@
-// Allocations of a launch: what lies where, whose it is, and what the kernel calls it. Reports, checkers, capacities and snapshots
-// ask this one table.
+// Allocations of a launch: what lies where, whose it is, and what the kernel calls it. Reports, checkers, capacities
+// and snapshots ask this one table.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -15,14 +15,14 @@ struct Allocation {
     Launch,  // from the start of its owner to the end
     Scope,   // of a run_scoped: its bytes are given out again
   };
-  std::string name;              // of the ref in the kernel; may be empty
+  std::string name;  // of the ref in the kernel; may be empty
   ir::Space space = ir::Space::Default;
-  Level owner = Level::Thread;   // every unit of this level has one
+  Level owner = Level::Thread;  // every unit of this level has one
   Lifetime lifetime = Lifetime::Launch;
-  uint32_t buffer = 0;           // of Thread level: the thread's temporaries; else a buffer of its own
+  uint32_t buffer = 0;  // of Thread level: the thread's temporaries; else a buffer of its own
   int64_t offset = 0, bytes = 0;
   ir::DType dtype = ir::DType::F32;
-  std::vector<int64_t> dims;     // elements
+  std::vector<int64_t> dims;  // elements
 
   int64_t elements() const;
   // Has every thread this one for itself?
@@ -42,8 +42,8 @@ class Allocations {
   auto begin() const { return all_.begin(); }
   auto end() const { return all_.end(); }
   const Allocation& operator[](size_t i) const { return all_[i]; }
-  // Decodes an address: the allocation that holds the byte, null where none does. Of scopes that share bytes the one that was
-  // declared first, if it has a name.
+  // Decodes an address: the allocation that holds the byte, null where none does. Of scopes that share bytes the one
+  // that was declared first, if it has a name.
   const Allocation* at(uint32_t buffer, int64_t offset) const;
   bool operator==(const Allocations&) const = default;
 

@@ -34,10 +34,10 @@ struct AsyncCopy {
   ir::DType dtype = ir::DType::F32;
   int rank = 0;
   int64_t dims[kMaxRank], src_strides[kMaxRank], dst_strides[kMaxRank];  // elements
-  int64_t src_sem = -1;  // receives `src_count` when the source was read; -1: none
-  int64_t dst_sem = -1;  // receives `dst_count` when the destination was written
+  int64_t src_sem = -1;                  // receives `src_count` when the source was read; -1: none
+  int64_t dst_sem = -1;                  // receives `dst_count` when the destination was written
   int64_t src_count = 0, dst_count = 0;  // bytes on the machine; 1 where the semaphore does not count bytes
-  bool add = false;      // adds to the destination
+  bool add = false;                      // adds to the destination
   // The source ends before the destination does: there arrives what nobody wrote. `whole`: elements of the destination.
   bool fills = false;
   int64_t whole[kMaxRank] = {};
@@ -75,7 +75,7 @@ struct Side {
   Place place;
   std::vector<int64_t> dims, strides;  // elements
   std::vector<int64_t> rows;
-  bool by_rows = false;                // also where there are none
+  bool by_rows = false;  // also where there are none
   bool operator==(const Side&) const = default;
 
   int64_t elements() const;
@@ -108,10 +108,10 @@ struct Completion {
 // One asynchronous operation of whatever kind. Who issued it knows from `step` what moves; here is what others can tell
 // by.
 struct AsyncOperation {
-  int64_t id = 0;      // in order of issue
-  int32_t step = -1;   // that issued it
-  int32_t thread = 0;  // and the thread
-  int32_t kind = 0;    // the caller's
+  int64_t id = 0;                   // in order of issue
+  int32_t step = -1;                // that issued it
+  int32_t thread = 0;               // and the thread
+  int32_t kind = 0;                 // the caller's
   int64_t stream = -1, group = -1;  // in which it was issued; -1: none
   bool in_order = false;            // comes behind its stream's earlier operations
   std::vector<Side> reads, writes;

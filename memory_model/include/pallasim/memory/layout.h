@@ -26,7 +26,9 @@ class TempAllocator {
   int64_t high_water() const { return high_water_; }
 
  private:
-  struct Range { int64_t offset, bytes; };
+  struct Range {
+    int64_t offset, bytes;
+  };
   std::vector<Range> free_;
   int64_t high_water_ = 0;
 };

@@ -11,16 +11,17 @@ namespace pallasim::memory {
 
 // The semaphores of one allocation: `count` of them for every unit of a level.
 struct SemaphoreBlock {
-  std::string name;      // as in the kernel's signature, may be empty
+  std::string name;  // as in the kernel's signature, may be empty
   int64_t count = 1;
   Level owner = Level::Thread;
-  bool bytes = false;    // counts the bytes of copies
-  int64_t first = 0;     // within the device's
+  bool bytes = false;  // counts the bytes of copies
+  int64_t first = 0;   // within the device's
 
   bool private_to_thread() const { return owner == Level::Thread || owner == Level::Warp; }
 };
 
-// Ids: device by device, of each block the semaphores of its first owner, then those of the next. Threads are counted over all devices.
+// Ids: device by device, of each block the semaphores of its first owner, then those of the next. Threads are counted
+// over all devices.
 class SemaphoreLayout {
  public:
   // Returns the block's index.
@@ -33,7 +34,7 @@ class SemaphoreLayout {
   // Of the unit that the thread belongs to.
   int64_t id(int block, int64_t index, int64_t thread) const;
   int64_t id_of_unit(int block, int64_t index, int64_t device, int64_t unit) const;  // unit: within the device
-  int64_t owners(int block) const;  // on one device
+  int64_t owners(int block) const;                                                   // on one device
   // "sems[3] of thread 1", "sem of device 2"; `block` receives the block, -1 where the id is none.
   std::string name(int64_t id, int64_t devices, int* block) const;
 
