@@ -397,6 +397,8 @@ def _mesh_decl(cx: ModuleContext, name: str, mesh: Any) -> str:
     axes = ", ".join(f"axis({quote(cx.axis_name(k))}, {int(v)})" for k, v in mesh.shape.items())
     items: list[tuple[str, str | None]] = [("kind", mesh_kind(mesh)), ("axes", f"[{axes}]")]
     if mesh_kind(mesh) == "gpu":
+        kinds = ["grid"] * len(mesh.grid) + ["cluster"] * len(mesh.cluster) + ["thread"]
+        cx.gpu_axes.update(zip([cx.axis_name(k) for k in mesh.shape], kinds))
         items += [("grid", str(len(mesh.grid))), ("cluster", str(len(mesh.cluster))), ("threads", "1" if mesh.num_threads is not None else "0")]
     return f"mesh {quote(name)}{attr_list(items)}"
 
