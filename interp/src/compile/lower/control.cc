@@ -294,8 +294,9 @@ void Compiler::op_scoped(const Op& op) {
     if (v.kind == Val::Kind::Ref) unsupported(op, "run_scoped that yields a ref");
     results.push_back(v.is_scalar() ? v : materialized(v));
   }
-  // Only copies and semaphores can outlast a scope.
-  if (writes_->of(op).everything) emit(ops::scope_end, plan_.own(std::move(scope)));
+  // Only copies and semaphores can outlast a scope, and what checkers know of its memory.
+  if (writes_->of(op).everything || (plan_.options.checked && !scope.memory.empty()))
+    emit(ops::scope_end, plan_.own(std::move(scope)));
   for (size_t i = 0; i < op.results.size(); ++i) define(op.results[i], results[i]);
 }
 
