@@ -16,7 +16,7 @@
 #include "../engine/engine.h"
 #include "../engine/snapshot.h"
 #include "../report/checked.h"
-#include "../report/race_watch.h"
+#include "../report/checks.h"
 #include "bind.h"
 #include "idle.h"
 #include "pallasim/hw/machine.h"
@@ -262,21 +262,8 @@ void run_sequential(const Call& c, Report* report) {
   Lease ex(c.plan);
   GridRecorder recorder;
   if (c.options.record_grid != 0) ex->listeners.push_back(&recorder);
-  TrafficListener traffic(c.plan);
-  ClaimWatch claim(c.plan, c.options);
-  FlightWatch copies(c.plan);
-  WriteWatch writes(c.plan);
-  AliasWatch aliases(c.plan);
-  RaceWatch races(c.plan, c.operands.size(), c.options);
-  if (c.options.checked) {
-    ex->listeners.push_back(&traffic);
-    if (!claim.empty() && c.operands.size() == 1) ex->listeners.push_back(&claim);
-    const hw::Checks& checks = c.plan.model->checks;
-    if (checks.copies_in_flight) ex->listeners.push_back(&copies);
-    if (checks.written_before_read) ex->listeners.push_back(&writes);
-    if (!aliases.empty()) ex->listeners.push_back(&aliases);
-    if (!races.empty()) ex->listeners.push_back(&races);
-  }
+  std::optional<Checks> checks;
+  if (c.options.checked) checks.emplace(c.plan, c.options, c.operands.size()).attach(&ex->listeners);
   const GridBox box{std::vector<int64_t>(c.grid.size(), 0), c.grid};
   auto finish = [&] {
     report->steps = ex->steps;
@@ -287,7 +274,7 @@ void run_sequential(const Call& c, Report* report) {
     ex->prints.clear();
     report->findings.insert(report->findings.end(), ex->findings.begin(), ex->findings.end());
     for (Listener* l : ex->listeners) l->finish(*ex, report->findings);
-    if (c.options.checked) report->traffic = traffic.traffic;
+    if (checks) report->traffic = checks->traffic();
     report->points = std::move(recorder.points);
   };
   try {

@@ -39,6 +39,8 @@ struct Access {
   const Step* step;
   int owner = -1;          // the thread whose memory it is; -1: `thread`
   bool unwritten = false;  // a write of what nobody wrote: nothing of the access is traffic
+  bool atomic = false;
+  bool chosen = false;  // each element was asked for by itself: by a mask, an index of its own, a pointer
 };
 struct Listener {
   virtual ~Listener() = default;
@@ -61,6 +63,8 @@ struct Listener {
   // Memory of the thread's temporaries that nobody has written yet.
   virtual void on_fresh(Execution&, const Thread&, int64_t /*offset*/, int64_t /*bytes*/, const std::string& /*name*/) {
   }
+  // The end of a scope gives bytes of the thread's temporaries back.
+  virtual void on_freed(Execution&, const Thread&, int64_t /*offset*/, int64_t /*bytes*/) {}
   virtual void finish(Execution&, std::vector<ir::Diagnostic>&) {}
 };
 
