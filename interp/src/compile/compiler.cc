@@ -350,7 +350,8 @@ void Compiler::compile_op(const Op& op) {
     case C::prng_split: return op_random(op);
     case C::cond: return op_cond(op);
     case C::while_: return op_while(op);
-    case C::for_: return op_for(op);
+    case C::for_:
+    case C::parallel_loop: return op_for(op);
     case C::run_scoped: return op_scoped(op);
     case C::empty_ref:
     case C::new_ref: return op_new_ref(op);
@@ -367,6 +368,7 @@ void Compiler::compile_op(const Op& op) {
     case C::dma_start: return op_dma_start(op);
     case C::dma_wait: return op_dma_wait(op);
     case C::select_ref: return op_select_ref(op);
+    case C::sc_fetch_and_add: return op_fetch_and_add(op);
     case C::debug_print: return op_print(op);
     case C::check: return op_check(op);
     case C::debug_callback: return op_host_call(op);

@@ -22,6 +22,8 @@ inline std::vector<int64_t> ints(const ir::Attr* a) {
   return r;
 }
 
+struct ChosenRows;
+
 class Compiler {
  public:
   Compiler(Plan& plan);
@@ -212,6 +214,12 @@ class Compiler {
   void op_dma_start(const Op&);
   void op_dma_wait(const Op&);
   void op_select_ref(const Op&);
+  // sparsecore.cc
+  static bool chooses_rows(const Attr* view);
+  Val row_list(const Op&, const Attr& item, ChosenRows*);
+  Val awaited_rows(const Op&, const char* key, uint32_t* count_slot);
+  void op_row_copy(const Op&);
+  void op_fetch_and_add(const Op&);
   void op_identity(const Op&);
 
   // memory helpers
@@ -241,6 +249,7 @@ class Compiler {
   void write_back(const std::vector<OpenedRef>&);
   Val index_dynamic(const Val& ref, std::vector<IndexTerm> terms, bool write = false);
   Val apply_view_to_each(const Op&, const Val& ref, const Attr* view, ViewUse, Lens = Lens::Refuse);
+  Val all_rows(const Op&, const char* key, ViewUse, ChosenRows*, Val* list);  // sparsecore.cc
   // An attribute view($k, [transforms]).
   Val viewed_operand(const Op&, const char* key, ViewUse use, Lens lens = Lens::Refuse);
   void copy_through(const Op&, const Val& src, const Val& dst, SemPayload sem);

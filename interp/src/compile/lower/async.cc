@@ -151,6 +151,7 @@ void Compiler::copy_through(const Op& op, const Val& src, const Val& dst, SemPay
 void Compiler::op_dma_start(const Op& op) {
   about_to_write(everything());
   plan_.has_sync = true;
+  if (chooses_rows(op.attr("src")) || chooses_rows(op.attr("dst"))) return op_row_copy(op);
   const Val src = viewed_operand(op, "src", ViewUse::Copy, Lens::Keep),
             dst = viewed_operand(op, "dst", ViewUse::CopyTo, Lens::Keep);
   DmaPayload p;
@@ -204,7 +205,9 @@ bool Compiler::copies_read_on() const {
 void Compiler::op_dma_wait(const Op& op) {
   about_to_write(everything());
   plan_.has_sync = true;
-  const Val dst = viewed_operand(op, "dst", ViewUse::Shape, Lens::Keep);
+  uint32_t chosen = Addr::kNoSlot;  // how many rows, where that is known at run time only: the copy looked at it
+  const Val dst = chooses_rows(op.attr("dst")) ? awaited_rows(op, "dst", &chosen)
+                                               : viewed_operand(op, "dst", ViewUse::Shape, Lens::Keep);
   const Val& shown = dst.choice ? dst.choice->refs[0] : dst;
   DmaWaitPayload p;
   p.extents = extents_of(shown);
@@ -214,7 +217,8 @@ void Compiler::op_dma_wait(const Op& op) {
   const Val& given = operand(op, static_cast<size_t>(op.attr("dst")->items[0].i));
   const std::vector<uint32_t>& before = given.choice ? given.choice->refs[0].extents : given.extents;
   for (size_t d = 0; d < shown.extents.size(); ++d) {
-    const bool known = copies_read_on() || std::find(before.begin(), before.end(), shown.extents[d]) != before.end();
+    const bool known = copies_read_on() || (chosen != Addr::kNoSlot && shown.extents[d] == chosen) ||
+                       std::find(before.begin(), before.end(), shown.extents[d]) != before.end();
     p.most.push_back(known ? INT64_MAX : shown.dims[d]);
   }
   for_each_choice(viewed_operand(op, "dst_sem", ViewUse::Access), [&](const Val& sem) {
