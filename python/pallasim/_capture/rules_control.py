@@ -201,7 +201,7 @@ def run_scoped(w: Writer, eqn: Any) -> None:
     p = eqn.params
     jaxpr = p["jaxpr"]
     captured = [w.read(v) for v in eqn.invars]
-    loc = w.loc
+    loc = w.loc = w.loc or w.module.locs.call_suffix()  # the kernel's own scratch: JAX wrote this scope
     axes = p.get("collective_axes") or ()
     axes = axes if isinstance(axes, tuple) else (axes,)
     ops = Operands(w)
@@ -216,19 +216,31 @@ def run_scoped(w: Writer, eqn: Any) -> None:
         ("allocs", "[" + ", ".join(_dict(a) for a in allocs) + "]" if any(allocs) else None),
     ])
     head, types = w.open_op("run_scoped", [], attrs, eqn.outvars)
-    scope = "cta" if axes and w.module.machine == "mosaic_gpu" else ""
-    args = _scoped_args(w, jaxpr.invars, jaxpr, scope)
+    args = _scoped_args(w, jaxpr.invars, jaxpr, axes)
     w.open_region(head, args)
     w.bind(jaxpr.constvars, captured)
     w.close_op(w.close_region(w.run(jaxpr)), types, loc)
 
 
-def _scoped_args(w: Writer, variables: Any, jaxpr: Any, scope: str) -> list[tuple[str, str, str]]:
+def _scope(w: Writer, text: str, axes: tuple[Any, ...]) -> str:
+    """Whose the allocation of a Mosaic GPU kernel is, "" a thread's; `text` is its type. What lies on an SM belongs to the CTA,
+    however few threads ask for it; along the cluster's axes all its CTAs have one. Memory outside belongs to those that
+    `collective_axes` name."""
+    kinds = {w.module.gpu_axes.get(w.axis_name(a)) for a in axes}
+    if ", gmem" in text:
+        return "grid" if "grid" in kinds else "cluster" if "cluster" in kinds else "cta" if "thread" in kinds else ""
+    if ", gsmem" in text or ", tmem" in text or "barrier" in text:
+        return "cluster" if "cluster" in kinds else "cta"
+    return ""
+
+
+def _scoped_args(w: Writer, variables: Any, jaxpr: Any, axes: tuple[Any, ...]) -> list[tuple[str, str, str]]:
     labels = getattr(getattr(jaxpr, "debug_info", None), "arg_names", None) or ()
     labels = tuple(labels) if len(labels) == len(variables) else ("",) * len(variables)
     args = []
     for v, label in zip(variables, labels):
         text = w.type(v.aval)
+        scope = _scope(w, text, axes) if w.module.machine == "mosaic_gpu" and type(v.aval).__name__ != "WGMMAAbstractAccumulatorRef" else ""
         if scope and text.startswith("ref<") and not text.count(", ") > 1:
             text = f"{text[:-1]}, {scope}>"
         name = w.fresh()

@@ -7,6 +7,7 @@ from . import jaxver
 from .accounts import takes
 from .attrs import attr, bool_text, quote, symbol
 from .rules_lax import simple
+from .rules_inline import inline_mgpu
 from .rules_memory import plain, sem_signal, sem_wait
 from .types import Unsupported
 from .views import Operands
@@ -69,24 +70,6 @@ def _axes(w: Writer, value: Any) -> str | None:
         return None
     values = value if isinstance(value, (tuple, list)) else (value,)
     return "[" + ", ".join(str(v) if isinstance(v, int) else quote(w.axis_name(v)) for v in values) + "]"
-
-
-@takes("mgpu_fn flat_arg_types flat_ret_ty pytree_ref_transforms", ignores="pytree_args pytree_ret_ty")
-def inline_mgpu(w: Writer, eqn: Any) -> None:
-    """A body in Python: refused at run time unless a lowering of that name is registered."""
-    p = eqn.params
-    fn = p.get("mgpu_fn")
-    name = f"inline_mgpu.{getattr(fn, '__qualname__', 'fn')}"
-    w.module.externs[name] = None
-    ops = Operands(w)
-    n = len(p.get("flat_arg_types", ()))
-    transforms = p["pytree_ref_transforms"].unflatten(eqn.invars[n:]) if p.get("pytree_ref_transforms") is not None else [None] * n
-    args = []
-    for atom, t in zip(eqn.invars[:n], transforms):
-        args.append(ops.ref(atom, t or ()) if _is_ref(atom) else ops.add(atom))
-    items = [("name", quote(name)), ("args", f"[{', '.join(args)}]"), ("arg_types", attr(p.get("flat_arg_types"))),
-             ("result_types", attr(p.get("flat_ret_ty")))]
-    w.emit("extern", ops.names, attr_list(items), eqn.outvars)
 
 
 @takes("args_tree")

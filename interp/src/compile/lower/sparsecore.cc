@@ -2,8 +2,9 @@
 #include <algorithm>
 
 #include "../../plan/rows.h"
-#include "../../plan/steps.h"
-#include "../compiler.h"
+#include "access.h"
+#include "rows.h"
+#include "sync.h"
 
 namespace pallasim::interp {
 namespace {
@@ -13,22 +14,23 @@ bool is_list(const ir::Attr& a) { return a.is_call("array") || a.is_call("ref");
 }  // namespace
 
 // Whether the last transform of an attribute view($k, [transforms]) has an array of indices.
-bool Compiler::chooses_rows(const Attr* view) {
+bool chooses_rows(const Attr* view) {
   if (!view || view->items[1].items.empty() || !view->items[1].items.back().is_call("index")) return false;
   const auto& index = view->items[1].items.back().items;
   return std::any_of(index.begin(), index.end(), is_list);
 }
 
 // The indices, as memory. What they were made of is kept until the operation is emitted.
-Val Compiler::row_list(const Op& op, const Attr& item, ChosenRows* rows) {
-  Val list = operand(op, static_cast<size_t>(item.items[0].i));
-  if (list.choice) unsupported(op, "a copy of rows that one of several lists chooses");
-  if (list.through) list = open_ref(list, Lens::Read, nullptr);
-  if (list.kind != Val::Kind::Ref) list = dense(list);
+static Val row_list(Emitter& e, const Op& op, const Attr& item, ChosenRows* rows) {
+  Val list = e.operand(op, static_cast<size_t>(item.items[0].i));
+  if (list.choice) e.unsupported(op, "a copy of rows that one of several lists chooses");
+  if (list.through) list = open_ref(e, list, Lens::Read, nullptr);
+  if (list.kind != Val::Kind::Ref) list = e.dense(list);
   if (list.dims.size() != 1)
-    unsupported(op, "a copy of rows that indices of rank " + std::to_string(list.dims.size()) + " choose; a list does");
+    e.unsupported(op,
+                  "a copy of rows that indices of rank " + std::to_string(list.dims.size()) + " choose; a list does");
   if (!ir::is_int(list.dtype) || ir::bit_width(list.dtype) < 8)
-    unsupported(op, "a copy of rows that indices of type " + std::string(ir::name(list.dtype)) + " choose");
+    e.unsupported(op, "a copy of rows that indices of type " + std::string(ir::name(list.dtype)) + " choose");
   rows->list = list.addr;
   rows->dtype = list.dtype;
   rows->stride = list.strides[0];
@@ -40,40 +42,40 @@ Val Compiler::row_list(const Op& op, const Attr& item, ChosenRows* rows) {
 }
 
 // The view with all rows of the dimension from which a list chooses.
-Val Compiler::all_rows(const Op& op, const char* key, ViewUse use, ChosenRows* rows, Val* list) {
+static Val all_rows(Emitter& e, const Op& op, const char* key, ViewUse use, ChosenRows* rows, Val* list) {
   const Attr& view = *op.attr(key);
   Attr front = view.items[1], last = Attr::list({front.items.back()});
   front.items.pop_back();
-  Val v = apply_view(op, operand(op, static_cast<size_t>(view.items[0].i)), &front, use, Lens::Keep).ref;
-  if (v.choice) unsupported(op, "a copy of chosen rows of one of several refs");
+  Val v = apply_view(e, op, e.operand(op, static_cast<size_t>(view.items[0].i)), &front, use, Lens::Keep).ref;
+  if (v.choice) e.unsupported(op, "a copy of chosen rows of one of several refs");
   if (v.through && use != ViewUse::Shape)
-    unsupported(op, "a copy of chosen rows of a ref with other element widths or gaps");
+    e.unsupported(op, "a copy of chosen rows of a ref with other element widths or gaps");
   size_t kept = 0;
   bool found = false;
   auto& index = last.items[0].items;
   for (size_t i = 0; i < index.size(); ++i) {
     Attr& d = index[i];
     if (is_list(d)) {
-      if (found) unsupported(op, "a copy of elements that several lists choose");
+      if (found) e.unsupported(op, "a copy of elements that several lists choose");
       found = true;
-      *list = row_list(op, d, rows);
+      *list = row_list(e, op, d, rows);
       rows->dim = kept;
       rows->extent = v.dims[i];
       d = Attr::call("slice", {Attr::integer(0), Attr::integer(v.dims[i])});
     }
     kept += d.is_call("slice");
   }
-  v = apply_view(op, v, &last, use, Lens::Keep).ref;
+  v = apply_view(e, op, v, &last, use, Lens::Keep).ref;
   const bool cut = !v.extents.empty() && v.extents[rows->dim] != Addr::kNoSlot;
   if (cut || !v.valid.empty() || !v.gates.empty())
-    unsupported(op, "a copy of rows chosen from a part whose extent is known at run time only, or from padding");
+    e.unsupported(op, "a copy of rows chosen from a part whose extent is known at run time only, or from padding");
   return v;
 }
 
 // What a wait for such a copy names: as many rows as were chosen.
-Val Compiler::awaited_rows(const Op& op, const char* key, uint32_t* count_slot) {
+Val awaited_rows(Emitter& e, const Op& op, const char* key, uint32_t* count_slot) {
   ChosenRows rows;
-  Val list, v = all_rows(op, key, ViewUse::Shape, &rows, &list);
+  Val list, v = all_rows(e, op, key, ViewUse::Shape, &rows, &list);
   v.dims[rows.dim] = rows.count;
   if (rows.count_slot == Addr::kNoSlot) return v;
   if (v.extents.empty()) v.extents.assign(v.dims.size(), Addr::kNoSlot);
@@ -81,58 +83,64 @@ Val Compiler::awaited_rows(const Op& op, const char* key, uint32_t* count_slot) 
   return v;
 }
 
-void Compiler::op_row_copy(const Op& op) {
+void lower_row_copy(Emitter& e, const Op& op) {
   RowCopyPayload p;
   p.of_dst = chooses_rows(op.attr("dst"));
-  if (p.of_dst && chooses_rows(op.attr("src"))) unsupported(op, "a copy of chosen rows to chosen rows");
+  if (p.of_dst && chooses_rows(op.attr("src"))) e.unsupported(op, "a copy of chosen rows to chosen rows");
   Val list;
   const char *key = p.of_dst ? "dst" : "src", *plain = p.of_dst ? "src" : "dst";
-  const Val chosen = all_rows(op, key, p.of_dst ? ViewUse::CopyTo : ViewUse::Copy, &p.rows, &list),
-            other = viewed_operand(op, plain, p.of_dst ? ViewUse::Copy : ViewUse::CopyTo, Lens::Keep);
-  p.peer = peer(op);
-  if (p.peer.elsewhere() || op.attr("src_sem")) unsupported(op, "a copy of chosen rows to another core or device");
+  const Val chosen = all_rows(e, op, key, p.of_dst ? ViewUse::CopyTo : ViewUse::Copy, &p.rows, &list),
+            other = viewed_operand(e, op, plain, p.of_dst ? ViewUse::Copy : ViewUse::CopyTo, Lens::Keep);
+  p.peer = peer(e, op);
+  if (p.peer.elsewhere() || op.attr("src_sem")) e.unsupported(op, "a copy of chosen rows to another core or device");
   if (other.choice || other.through)
-    unsupported(op, "a copy of chosen rows and a ref with other element widths or gaps");
-  if (!other.valid.empty() || !other.gates.empty()) unsupported(op, "a copy of chosen rows and padding");
+    e.unsupported(op, "a copy of chosen rows and a ref with other element widths or gaps");
+  if (!other.valid.empty() || !other.gates.empty()) e.unsupported(op, "a copy of chosen rows and padding");
   const Val &src = p.of_dst ? other : chosen, &dst = p.of_dst ? chosen : other;
   if (src.dtype != dst.dtype)
-    unsupported(op, "copy from " + std::string(ir::name(src.dtype)) + " to " + std::string(ir::name(dst.dtype)));
-  if (src.semaphore >= 0 || dst.semaphore >= 0) unsupported(op, "copy of " + std::string(ir::name(src.dtype)));
-  if (src.dims.size() > memory::kMaxRank) unsupported(op, "copy of rank " + std::to_string(src.dims.size()));
-  check_writable(op, dst);
+    e.unsupported(op, "copy from " + std::string(ir::name(src.dtype)) + " to " + std::string(ir::name(dst.dtype)));
+  if (src.semaphore >= 0 || dst.semaphore >= 0) e.unsupported(op, "copy of " + std::string(ir::name(src.dtype)));
+  if (src.dims.size() > memory::kMaxRank) e.unsupported(op, "copy of rank " + std::to_string(src.dims.size()));
+  check_writable(e, op, dst);
   if (const Attr* add = op.attr("add")) p.add = add->is_true();
-  if (p.add && !k_.strip(ir::OpCode::add, dst.dtype))
-    unsupported(op, "adding copy of " + std::string(ir::name(dst.dtype)));
+  if (p.add && !e.kernels().strip(ir::OpCode::add, dst.dtype))
+    e.unsupported(op, "adding copy of " + std::string(ir::name(dst.dtype)));
   const auto side = [](const Val& v) { return CopySide{v.addr, {v.dims, v.extents}, {}, {}, v.strides, v.name}; };
   p.dtype = src.dtype;
   p.src = side(src);
   p.dst = side(dst);
-  for_each_choice(viewed_operand(op, "dst_sem", ViewUse::Access), [&](const Val& sem) {
-    p.dst_sem = semaphore_of(op, sem);
-    if (!plan_.semaphores.blocks()[static_cast<size_t>(p.dst_sem.block)].bytes)
-      unsupported(op, "a copy of chosen rows with a semaphore that does not count bytes");
-    emit(ops::kRowCopy, static_cast<const DmaPayload*>(plan_.own(p)));
+  for_each_choice(e, viewed_operand(e, op, "dst_sem", ViewUse::Access), [&](const Val& sem) {
+    p.dst_sem = semaphore_of(e, op, sem);
+    if (!e.plan().semaphores.blocks()[static_cast<size_t>(p.dst_sem.block)].bytes)
+      e.unsupported(op, "a copy of chosen rows with a semaphore that does not count bytes");
+    e.emit(ops::kRowCopy, static_cast<const DmaPayload*>(e.own(p)));
   });
 }
 
-void Compiler::op_fetch_and_add(const Op& op) {
-  about_to_write(everything());
-  const Val ref = operand(op, 0);
+static void lower_fetch_and_add(Emitter& e, const Op& op) {
+  e.about_to_write(e.everything());
+  const Val ref = e.operand(op, 0);
   if (ref.dtype != ir::DType::I32 || ref.addr.buffer != kTempBuffer)
-    unsupported(op, "fetch_and_add on memory that is not a subcore's own i32");
-  const Val at = apply_view(op, ref, op.attr("view"), ViewUse::Access).ref;
-  if (at.elements() != 1) unsupported(op, "fetch_and_add on several words");
+    e.unsupported(op, "fetch_and_add on memory that is not a subcore's own i32");
+  const Val at = apply_view(e, op, ref, op.attr("view"), ViewUse::Access).ref;
+  if (at.elements() != 1) e.unsupported(op, "fetch_and_add on several words");
   FetchAddPayload p;
   p.addr = at.addr;
   p.name = at.name;
-  p.value_slot = scalar_slot(operand(op, 1));
-  p.subcore_slot = scalar_slot(scalar_convert(operand(op, static_cast<size_t>(op.attr("subcore")->i)), ir::DType::I32));
+  p.value_slot = e.scalar_slot(e.operand(op, 1));
+  p.subcore_slot =
+      e.scalar_slot(e.scalar_convert(e.operand(op, static_cast<size_t>(op.attr("subcore")->i)), ir::DType::I32));
   Val before;
   before.kind = Val::Kind::Scalar;
   before.dtype = ir::DType::I32;
-  before.slot = new_slot();
-  emit(ops::fetch_and_add, plan_.own(std::move(p))).dst = before.slot;
-  define(op.results[0], before);
+  before.slot = e.new_slot();
+  e.emit(ops::fetch_and_add, e.own(std::move(p))).dst = before.slot;
+  e.define(op.results[0], before);
+}
+
+Rows sparsecore_rows() {
+  static constexpr Row kRows[] = {{OpCode::sc_fetch_and_add, lower_fetch_and_add}};
+  return kRows;
 }
 
 }  // namespace pallasim::interp
