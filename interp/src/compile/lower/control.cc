@@ -300,10 +300,10 @@ static void lower_scoped(Emitter& e, const Op& op) {
 }
 
 Rows control_rows() {
-  static constexpr Row kRows[] = {{OpCode::cond, lower_cond},         {OpCode::while_, lower_while},
-                                  {OpCode::for_, lower_for},          {OpCode::run_scoped, lower_scoped},
-                                  {OpCode::empty_ref, lower_new_ref}, {OpCode::new_ref, lower_new_ref},
-                                  {OpCode::freeze, lower_freeze},     {OpCode::call, lower_call}};
+  static constexpr Row kRows[] = {
+      {OpCode::cond, lower_cond},         {OpCode::while_, lower_while},      {OpCode::for_, lower_for},
+      {OpCode::parallel_loop, lower_for}, {OpCode::run_scoped, lower_scoped}, {OpCode::empty_ref, lower_new_ref},
+      {OpCode::new_ref, lower_new_ref},   {OpCode::freeze, lower_freeze},     {OpCode::call, lower_call}};
   return kRows;
 }
 
