@@ -43,6 +43,7 @@ struct RunOptions {
   uint64_t seed = 0;
   int repeat = 1;
   bool time = false, oob_as_machine = false;
+  bool progress = true;                                      // of a long launch, on a terminal
   std::vector<std::pair<std::string, std::string>> options;  // of interp::option_rows(): name and text, as given
   // Capsules only.
   int64_t launch = 0;         // 1-based; 0: all

@@ -49,6 +49,7 @@ class Params(RunParams):
     skip_floating_point_ops: every floating-point value of a kernel is inf and nothing computes it: control flow alone.
     platform: whether code outside JAX is told that it runs on the chip's platform (`jax.default_backend()`, `device.platform`);
         JAX itself is told the truth.
+    progress: whether a launch of more than two seconds says how far it is, where standard error is a terminal or a notebook's.
     """
 
     findings: Literal["warn", "collect", "raise"] = "warn"
@@ -56,6 +57,7 @@ class Params(RunParams):
     grid_point_recorder: Callable[..., Any] | None = None
     skip_floating_point_ops: bool = False
     platform: bool = True
+    progress: bool = True
 
     def __post_init__(self) -> None:
         if self.machine not in MACHINES:
@@ -88,8 +90,9 @@ class Params(RunParams):
         return self.rules in (True, "error")
 
     def settings(self) -> str:
-        """What becomes of what a launch sees, as the launch reads it; capsules do not keep it."""
-        return "" if self.findings == "warn" else f"findings={self.findings}"
+        """What people are told of a launch, as it reads it; capsules do not keep it."""
+        items = [] if self.findings == "warn" else [f"findings={self.findings}"]
+        return ";".join(items if self.progress else [*items, "progress=0"])
 
     def text(self) -> str:
         """The options of the launch in the spelling of the engine."""

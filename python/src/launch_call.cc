@@ -1,5 +1,7 @@
 #include "launch_call.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <map>
@@ -8,6 +10,7 @@
 
 #include "pallasim/interp/options.h"
 #include "pallasim/trace/causes.h"
+#include "progress.h"
 #include "recording.h"
 #include "reports.h"
 
@@ -109,7 +112,9 @@ void Program::run(std::span<const interp::DeviceCall> devices) const {
   interp::Recorder recorder;
   recorder.keep_points = settings_.record_grid != 0;
   recorder.keep_calls = settings_.record_calls != 0;
-  interp::Outcome outcome = interp::try_launch(*plan_, session(), devices, options_, &recorder);
+  WatchedLaunch watched(run.kernel, settings_.progress);
+  interp::Outcome outcome = interp::try_launch(*plan_, session(), devices, options_, {&recorder, watched.progress()});
+  watched.end();
   run.seconds = seconds_since(begin);
   for (ir::Diagnostic& d : outcome.report.findings) trace::place(d, interp::module_of(*plan_));
   keep_recorded(settings_, std::move(recorder));

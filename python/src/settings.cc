@@ -23,8 +23,14 @@ bool read(std::string_view text, int64_t* out) {
   return error == std::errc() && end == text.data() + text.size() && *out >= 0;
 }
 
+bool read(std::string_view text, bool* out) {
+  *out = text == "1";
+  return *out || text == "0";
+}
+
 bool set(Settings& s, std::string_view name, std::string_view value) {
   if (name == "findings") return read(value, &s.findings);
+  if (name == "progress") return read(value, &s.progress);
   if (name == "record_grid") return read(value, &s.record_grid);
   return name == "record_calls" && read(value, &s.record_calls);
 }
@@ -39,7 +45,7 @@ Settings parse_settings(std::string_view text) {
     const size_t eq = std::min(item.find('='), item.size());
     if (!set(s, item.substr(0, eq), item.substr(std::min(eq + 1, item.size()))))
       ir::Diagnostic("PS-OPT-001", fmt::format("no launch has the setting '{}'", item))
-          .hinted("findings=warn, collect or raise; record_grid and record_calls have numbers")
+          .hinted("findings is warn, collect or raise, progress 0 or 1; record_grid and record_calls have numbers")
           .raise();
     text.remove_prefix(std::min(end + 1, text.size()));
   }

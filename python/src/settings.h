@@ -12,11 +12,12 @@ enum class Delivery : uint8_t { Warn, Collect, Raise };
 // Recordings are numbered by Python; 0: none.
 struct Settings {
   Delivery findings = Delivery::Warn;
+  bool progress = true;      // a long launch says how far it is
   int64_t record_grid = 0;   // for take_grid_points
   int64_t record_calls = 0;  // for take_calls
 };
 
-// "findings=collect;record_grid=3". Throws DiagnosticError (PS-OPT-001).
+// "findings=collect;progress=0;record_grid=3". Throws DiagnosticError (PS-OPT-001).
 Settings parse_settings(std::string_view text);
 
 }  // namespace pallasim::python

@@ -75,7 +75,7 @@ inline Outcome run(std::string_view text, std::vector<Array> args, Options o = {
   for (Array& a : out.results) res.push_back(a.buffer());
   Session session;
   Recorder recorder{.keep_points = keep_points};
-  out.report = launch(*plan, session, in, res, o, &recorder);
+  out.report = launch(*plan, session, in, res, o, {&recorder, nullptr});
   out.points = std::move(recorder.points);
   return out;
 }

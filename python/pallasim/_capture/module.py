@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from . import accounts, jaxver, pipelines, rules_control, rules_gpu, rules_inline, rules_lax, rules_memory, rules_newer, rules_random
+from . import accounts, jaxver, pipelines, rules_control, rules_gpu, rules_inline, rules_lax, rules_memory, rules_newer, rules_random, rules_sparsecore
 from .attrs import attr, params_dict, quote, symbol
 from .rules_control import alloc_attrs, mesh_kind
 from .types import Unsupported
@@ -24,7 +24,7 @@ def rule_table() -> dict[Any, Rule]:
     if _rules_for != jaxver.imported():
         _rules_for = jaxver.imported()
         found = rules_lax.rules() | rules_control.rules() | rules_memory.rules() | rules_random.rules() | rules_gpu.rules()
-        found |= pipelines.rules() | rules_newer.rules()
+        found |= pipelines.rules() | rules_newer.rules() | rules_sparsecore.rules()
         _rules = {prim: accounts.guarded(prim, rule) for prim, rule in found.items()}
     return _rules
 

@@ -172,24 +172,6 @@ def _element(w: Writer, x: str, aval: Any, index: str) -> str:
     return w.emit1("reshape", [row], "", w.tensor(shape[1:], aval.dtype))
 
 
-@takes("jaxpr tree", ignores="unroll")
-def parallel_loop(w: Writer, eqn: Any) -> None:
-    """A loop whose iterations may come in any order: here in ascending order. Unrolling changes nothing."""
-    lower, upper, step, consts, carry = eqn.params["tree"].unflatten(eqn.invars)
-    jaxpr, _ = jaxver.open_jaxpr(eqn.params["jaxpr"])
-    init = [w.read(v) for v in carry]
-    operands = [w.read_index(v) for v in (lower, upper, step)] + init
-    captured = [w.read(v) for v in consts]
-    loc = w.loc
-    head, types = w.open_op("for", operands, "", eqn.outvars)
-    args = [w.fresh() for _ in range(1 + len(init))]
-    inner = jaxpr.invars[len(jaxpr.invars) - len(args):]  # newer JAX has the captured values before them
-    w.open_region(head, [(n, "", w.type(v.aval)) for n, v in zip(args, inner, strict=True)])
-    w.bind([*jaxpr.constvars, *jaxpr.invars[: len(jaxpr.invars) - len(args)]], captured)
-    w.bind(inner, args)
-    w.close_op(w.close_region(w.run(jaxpr)), types, loc)
-
-
 # --- scopes ---------------------------------------------------------------------------------------------------------
 def alloc_attrs(w: Writer, aval: Any) -> list[tuple[str, str]]:
     """Facts of an allocation that its type does not carry (barrier arrivals, TMEM layout)."""
@@ -446,7 +428,6 @@ def rules() -> dict[Any, Rule]:
         "cond.cond_p": cond,
         "loops.while_p": while_,
         "loops.scan_p": scan,
-        "sc.parallel_loop_p": parallel_loop,
         "pallas.run_scoped_p": run_scoped,
         "discharge.run_state_p": run_state,
         "pallas.jaxpr_call_p": jaxpr_call,

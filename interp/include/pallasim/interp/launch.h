@@ -65,6 +65,13 @@ struct Recorder {
   std::vector<HostCall> calls;    // in grid order
 };
 
+class Progress;  // progress.h
+// Who goes along with one launch, to its end. Each may be null.
+struct Watch {
+  Recorder* recorder = nullptr;
+  Progress* progress = nullptr;  // says meanwhile how far it is
+};
+
 // What outlives a launch: semaphores that live outside kernels. One per process and device set.
 class Session {
  public:
@@ -105,14 +112,13 @@ struct Outcome {
 };
 // `devices`: as many as devices_of says, by number; where that is one, any one. Throws nothing that a kernel or its
 // arguments cause.
-Outcome try_launch(const Plan&, Session&, std::span<const DeviceCall> devices, const Options& = {},
-                   Recorder* = nullptr);
+Outcome try_launch(const Plan&, Session&, std::span<const DeviceCall> devices, const Options& = {}, Watch = {});
 // The same for callers who want no report of a run that stopped: throws DiagnosticError.
-Report launch(const Plan&, Session&, std::span<const DeviceCall> devices, const Options& = {}, Recorder* = nullptr);
+Report launch(const Plan&, Session&, std::span<const DeviceCall> devices, const Options& = {}, Watch = {});
 inline Report launch(const Plan& p, Session& s, std::span<const Buffer> args, std::span<const Buffer> results,
-                     const Options& o = {}, Recorder* recorder = nullptr) {
+                     const Options& o = {}, Watch watch = {}) {
   const DeviceCall one{0, args, results, 0};
-  return launch(p, s, std::span(&one, 1), o, recorder);
+  return launch(p, s, std::span(&one, 1), o, watch);
 }
 
 // Ctrl-C: all launches that run now stop at their next step with PS-INT-001; those that begin later do not notice.

@@ -5,6 +5,7 @@
 #include "access.h"
 #include "pallasim/hw/machine.h"
 #include "pallasim/hw/tiles.h"
+#include "rows.h"
 #include "sync.h"
 
 namespace pallasim::interp {
@@ -40,6 +41,7 @@ static void copy_through(Emitter& e, const Op& op, const Val& src, const Val& ds
 static void lower_dma_start(Emitter& e, const Op& op) {
   e.about_to_write(e.everything());
   e.plan().has_sync = true;
+  if (chooses_rows(op.attr("src")) || chooses_rows(op.attr("dst"))) return lower_row_copy(e, op);
   const Val src = viewed_operand(e, op, "src", ViewUse::Copy, Lens::Keep),
             dst = viewed_operand(e, op, "dst", ViewUse::CopyTo, Lens::Keep);
   DmaPayload p;
@@ -87,7 +89,9 @@ static void lower_dma_start(Emitter& e, const Op& op) {
 static void lower_dma_wait(Emitter& e, const Op& op) {
   e.about_to_write(e.everything());
   e.plan().has_sync = true;
-  const Val dst = viewed_operand(e, op, "dst", ViewUse::Shape, Lens::Keep);
+  uint32_t chosen = Addr::kNoSlot;  // how many rows, where that is known at run time only: the copy looked at it
+  const Val dst = chooses_rows(op.attr("dst")) ? awaited_rows(e, op, "dst", &chosen)
+                                               : viewed_operand(e, op, "dst", ViewUse::Shape, Lens::Keep);
   const Val& shown = dst.choice ? dst.choice->refs[0] : dst;
   DmaWaitPayload p;
   p.extents = extents_of(shown);
@@ -97,7 +101,8 @@ static void lower_dma_wait(Emitter& e, const Op& op) {
   const Val& given = e.operand(op, static_cast<size_t>(op.attr("dst")->items[0].i));
   const std::vector<uint32_t>& before = given.choice ? given.choice->refs[0].extents : given.extents;
   for (size_t d = 0; d < shown.extents.size(); ++d) {
-    const bool known = copies_read_on(e) || std::find(before.begin(), before.end(), shown.extents[d]) != before.end();
+    const bool known = copies_read_on(e) || (chosen != Addr::kNoSlot && shown.extents[d] == chosen) ||
+                       std::find(before.begin(), before.end(), shown.extents[d]) != before.end();
     p.most.push_back(known ? INT64_MAX : shown.dims[d]);
   }
   for_each_choice(e, viewed_operand(e, op, "dst_sem", ViewUse::Access), [&](const Val& sem) {

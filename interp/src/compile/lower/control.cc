@@ -293,16 +293,17 @@ static void lower_scoped(Emitter& e, const Op& op) {
     if (v.kind == Val::Kind::Ref) e.unsupported(op, "run_scoped that yields a ref");
     results.push_back(v.is_scalar() ? v : e.materialized(v));
   }
-  // Only copies and semaphores can outlast a scope.
-  if (e.writes_of(op).everything) e.emit(ops::scope_end, e.own(std::move(scope)));
+  // Only copies and semaphores can outlast a scope, and what checkers know of its memory.
+  if (e.writes_of(op).everything || (e.options().checked && !scope.memory.empty()))
+    e.emit(ops::scope_end, e.own(std::move(scope)));
   for (size_t i = 0; i < op.results.size(); ++i) e.define(op.results[i], results[i]);
 }
 
 Rows control_rows() {
-  static constexpr Row kRows[] = {{OpCode::cond, lower_cond},         {OpCode::while_, lower_while},
-                                  {OpCode::for_, lower_for},          {OpCode::run_scoped, lower_scoped},
-                                  {OpCode::empty_ref, lower_new_ref}, {OpCode::new_ref, lower_new_ref},
-                                  {OpCode::freeze, lower_freeze},     {OpCode::call, lower_call}};
+  static constexpr Row kRows[] = {
+      {OpCode::cond, lower_cond},         {OpCode::while_, lower_while},      {OpCode::for_, lower_for},
+      {OpCode::parallel_loop, lower_for}, {OpCode::run_scoped, lower_scoped}, {OpCode::empty_ref, lower_new_ref},
+      {OpCode::new_ref, lower_new_ref},   {OpCode::freeze, lower_freeze},     {OpCode::call, lower_call}};
   return kRows;
 }
 

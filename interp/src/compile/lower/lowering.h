@@ -31,6 +31,7 @@ Rows mxu_rows();
 Rows random_rows();
 Rows reduce_rows();
 Rows shape_rows();
+Rows sparsecore_rows();
 Rows sync_rows();
 
 }  // namespace pallasim::interp
