@@ -102,16 +102,9 @@ void Compiler::compile() {
 
 void Compiler::finish() {
   // Programs that exist at once are one thread each, and semaphores belong to threads of the whole grid.
-  if (plan_.concurrent && (plan_.num_threads > 1 || !plan_.semaphores.empty())) {
-    ir::Diagnostic d;
-    d.code = "PS-UNSUP-001";
-    d.kernel = m_.name;
-    d.message =
-        "unsupported: programs that may wait for each other and have several threads, semaphores or a modelled "
-        "pipeline";
-    d.hint = "nothing ran";
-    throw ir::DiagnosticError(std::move(d));
-  }
+  if (plan_.concurrent && (plan_.num_threads > 1 || !plan_.semaphores.empty()))
+    interp::unsupported(
+        m_, "programs that may wait for each other and have several threads, semaphores or a modelled pipeline");
   for (size_t i = 0; i < plan_.steps.size(); ++i) {
     plan_.steps[i].id = static_cast<int32_t>(i);
     if (targets_[i] >= 0) plan_.steps[i].jump = &plan_.steps[static_cast<size_t>(targets_[i])];
@@ -135,20 +128,13 @@ std::shared_ptr<Plan> compile_plan(ir::Module module, const Options& options) {
     plan->given = std::make_unique<ir::Module>(std::move(plan->module));
     plan->module = widened(*plan->given);
   }
-  auto refuse = [&](const std::string& what) {
-    ir::Diagnostic d;
-    d.code = "PS-UNSUP-001";
-    d.kernel = plan->module.name;
-    d.message = "unsupported: " + what;
-    d.hint = "nothing ran";
-    throw ir::DiagnosticError(std::move(d));
-  };
   if (options.rules == Options::Rules::Error) plan->findings = hw::check_rules(module_of(*plan), *options.chip);
   if (options.rules == Options::Rules::Warn) plan->findings = hw::broken_rules(module_of(*plan), *options.chip);
   for (ir::Diagnostic& d : plan->findings)
     if (d.severity == ir::Severity::Error) d.severity = ir::Severity::Warning;
-  if (plan->module.bodies.empty()) refuse("a module without a body");
-  if (plan->module.bodies.size() > 1 || plan->module.meshes.size() > 1) refuse("several meshes in one launch (MPMD)");
+  if (plan->module.bodies.empty()) unsupported(plan->module, "a module without a body");
+  if (plan->module.bodies.size() > 1 || plan->module.meshes.size() > 1)
+    unsupported(plan->module, "several meshes in one launch (MPMD)");
   plan->model = options.model ? options.model : &hw::model(plan->module, plan->module.bodies.front());
   Compiler(*plan).compile();
   return plan;
