@@ -155,6 +155,7 @@ void Execution::start(const GridBox& b) {
     for (std::vector<std::byte>& one : m.of_units) poison(align(one.data()), of.elements(), of.dtype, mode);
   }
   points = spins = 0;
+  points_ended.store(0, std::memory_order_relaxed);
   threads.resize(static_cast<size_t>(devices) * static_cast<size_t>(p.num_threads));
   while (arenas.size() < threads.size()) arenas.push_back(new_arena());
   for (size_t i = 0; i < threads.size(); ++i) {

@@ -8,7 +8,7 @@ from .accounts import takes
 from .attrs import attr, bool_text, quote, symbol
 from .rules_lax import simple
 from .rules_inline import inline_mgpu
-from .rules_memory import plain, sem_signal, sem_wait
+from .rules_memory import get, plain, sem_signal, sem_wait
 from .types import Unsupported
 from .views import Operands
 from .writer import Rule, Writer, attr_list
@@ -70,6 +70,12 @@ def _axes(w: Writer, value: Any) -> str | None:
         return None
     values = value if isinstance(value, (tuple, list)) else (value,)
     return "[" + ", ".join(str(v) if isinstance(v, int) else quote(w.axis_name(v)) for v in values) + "]"
+
+
+@takes("tree", ignores="optimized")
+def load(w: Writer, eqn: Any) -> None:
+    """A read; which instructions it becomes is a question of speed, and its layout is a cast of its own."""
+    get(w, eqn)
 
 
 @takes("args_tree")
@@ -148,7 +154,7 @@ def rules() -> dict[Any, Rule]:
             "acc a b barrier a_scale b_scale a_sparse_metadata", "acc" + t, "a" + t, "b" + t, "barrier" + t, "a_scale" + t, "b_scale" + t,
             "a_sparse_metadata" + t, axes=("collective_axis",)),
         "gpu.tcgen05_commit_arrive_p": with_refs("tcgen05_commit_arrive", "barrier", "barrier", "barrier" + t, axes=("collective_axis",)),
-        "gpu.load_p": with_refs("gpu_load", "ref", "ref", "tree"),
+        "gpu.load_p": load,
         "gpu.atomic_store_p": atomic_store,
         "gpu.semaphore_signal_p": sem_signal("gpu_sem_signal"), "gpu.semaphore_wait_p": sem_wait("gpu_sem_wait"),
         "gpu.semaphore_signal_parallel_p": signal_parallel, "gpu.semaphore_signal_multicast_p": signal_multicast,

@@ -293,8 +293,9 @@ static void lower_scoped(Emitter& e, const Op& op) {
     if (v.kind == Val::Kind::Ref) e.unsupported(op, "run_scoped that yields a ref");
     results.push_back(v.is_scalar() ? v : e.materialized(v));
   }
-  // Only copies and semaphores can outlast a scope.
-  if (e.writes_of(op).everything) e.emit(ops::scope_end, e.own(std::move(scope)));
+  // Only copies and semaphores can outlast a scope, and what checkers know of its memory.
+  if (e.writes_of(op).everything || (e.options().checked && !scope.memory.empty()))
+    e.emit(ops::scope_end, e.own(std::move(scope)));
   for (size_t i = 0; i < op.results.size(); ++i) e.define(op.results[i], results[i]);
 }
 
