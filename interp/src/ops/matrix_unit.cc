@@ -19,6 +19,7 @@ float rounded(float x, Format f) {
     }
     case Format::Tf32:  // ties away from zero
       return std::bit_cast<float>((std::bit_cast<uint32_t>(x) + 0x1000) & 0xffffe000u);
+    case Format::Tf32Cut: return std::bit_cast<float>(std::bit_cast<uint32_t>(x) & 0xffffe000u);
     case Format::F16: {
       uint16_t h;
       float r;
@@ -86,7 +87,7 @@ float instruction(float acc, const float* a, const float* b, int64_t b_step, int
 }
 
 Accumulator accumulator_of(const Contraction& c, Format f) {
-  if (f == Format::Tf32) return {8, 25, 23};
+  if (f == Format::Tf32 || f == Format::Tf32Cut) return {8, 25, 23};
   if (f == Format::Operand && ir::byte_size(c.in) == 1) return {32, 13, 13};
   return {16, 25, 23};
 }
@@ -121,6 +122,11 @@ void matrix_unit(const ContractPayload& p, std::byte* out, const std::byte* a, c
   const auto left = parts_of(a, c.in, c.batch, c.m, c.k, {c.a_batch, c.a_row, c.a_col}, p.unit);
   const auto right = parts_of(b, c.in_rhs, c.batch, c.k, c.n, {c.b_batch, c.b_row, c.b_col}, p.unit);
   std::vector<float> sum(static_cast<size_t>(c.batch * c.m * c.n));
+  const int size = ir::byte_size(c.out);
+  const auto row = [&](int64_t g, int64_t i) { return out + (g * c.c_batch + i * c.c_row) * size; };
+  if (c.accumulate)
+    for (int64_t g = 0; g < c.batch; ++g)
+      for (int64_t i = 0; i < c.m; ++i) kernels().load(c.out)(sum.data() + (g * c.m + i) * c.n, row(g, i), c.n, 1);
   Contraction pass;
   pass.batch = c.batch, pass.m = c.m, pass.n = c.n, pass.k = c.k;
   pass.a_batch = c.m * c.k, pass.a_row = c.k, pass.a_col = 1;
@@ -133,10 +139,8 @@ void matrix_unit(const ContractPayload& p, std::byte* out, const std::byte* a, c
     else contract(pass, sum.data(), x, y);
   }
   const StoreFn store = kernels().store(c.out);
-  const int size = ir::byte_size(c.out);
   for (int64_t g = 0; g < c.batch; ++g)
-    for (int64_t i = 0; i < c.m; ++i)
-      store(out + (g * c.c_batch + i * c.c_row) * size, sum.data() + (g * c.m + i) * c.n, c.n, 1);
+    for (int64_t i = 0; i < c.m; ++i) store(row(g, i), sum.data() + (g * c.m + i) * c.n, c.n, 1);
 }
 
 }  // namespace pallasim::interp::ops

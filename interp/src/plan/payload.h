@@ -12,12 +12,12 @@ using memory::dense_strides;
 
 // How a matrix unit multiplies (Options::Numerics::Device); see run/matrix_unit.cc.
 struct MatrixUnit {
-  enum class Format : uint8_t { Operand, Bf16, Tf32, F16 };
-  bool plain = true;                // as everywhere else
-  Format format = Format::Operand;  // what f32 operands are split into
-  int parts = 1;                    // per operand
-  int passes = 1;                   // products of parts that are summed, the smallest first
-  bool aligned = false;             // sums as hw::TensorSum::Aligned says
+  enum class Format : uint8_t { Operand, Bf16, Tf32, Tf32Cut, F16 };  // Tf32: to nearest; Tf32Cut: toward zero
+  bool plain = true;                                                  // as everywhere else
+  Format format = Format::Operand;                                    // what f32 operands are split into
+  int parts = 1;                                                      // per operand
+  int passes = 1;        // products of parts that are summed, the smallest first
+  bool aligned = false;  // sums as hw::TensorSum::Aligned says
 };
 
 struct EltOperand {

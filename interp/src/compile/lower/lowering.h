@@ -33,5 +33,6 @@ Rows reduce_rows();
 Rows shape_rows();
 Rows sparsecore_rows();
 Rows sync_rows();
+Rows wgmma_rows();
 
 }  // namespace pallasim::interp

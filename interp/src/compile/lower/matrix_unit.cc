@@ -67,4 +67,15 @@ MatrixUnit matrix_unit(Emitter& e, const Op& op, const Contraction& c) {
   return unit;
 }
 
+MatrixUnit accumulating_unit(Emitter& e, const Contraction& c) {
+  MatrixUnit unit;
+  if (compute_type(c.out) != CType::F32) return unit;
+  unit.plain = c.out == ir::DType::F32;  // narrower sums are rounded once per product
+  if (e.options().numerics != Options::Numerics::Device || e.model().matrix != hw::MatrixRule::TensorCores) return unit;
+  if (c.in == ir::DType::F32) unit.format = Format::Tf32Cut;
+  unit.aligned = e.options().chip->tensor_sum == hw::TensorSum::Aligned;
+  unit.plain = unit.plain && unit.format == Format::Operand && !unit.aligned;
+  return unit;
+}
+
 }  // namespace pallasim::interp

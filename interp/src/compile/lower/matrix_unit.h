@@ -5,5 +5,7 @@
 namespace pallasim::interp {
 
 MatrixUnit matrix_unit(Emitter&, const Op&, const Contraction&);
+// Of a product that is added to an accumulator (wgmma).
+MatrixUnit accumulating_unit(Emitter&, const Contraction&);
 
 }  // namespace pallasim::interp

@@ -1,0 +1,92 @@
+// Matrix products of a warpgroup into accumulators. Their bytes change when they are issued, as those of every
+// asynchronous operation do unless a schedule says otherwise; a wait has nothing left to do.
+#include <cstring>
+
+#include "../views.h"
+#include "access.h"
+#include "elementwise.h"
+#include "matrix_unit.h"
+
+namespace pallasim::interp {
+namespace {
+
+// An operand that lies in shared memory, or in registers.
+Val matrix(Emitter& e, const Op& op, const char* key) {
+  const Attr& a = *op.attr(key);
+  Val v = a.is_call("view") ? viewed_operand(e, op, key, ViewUse::Access, Lens::Read)
+                            : e.strided(e.operand(op, static_cast<size_t>(a.i)));
+  if (v.through) v = open_ref(e, v, Lens::Read, nullptr);
+  if (v.kind == Val::Kind::Ref) v.kind = Val::Kind::Strided;
+  if (v.dims.size() != 2)
+    e.unsupported(op, std::string(ir::name(op.code)) + " with an operand of rank " + std::to_string(v.dims.size()));
+  return v;
+}
+
+Contraction contraction_of(Emitter& e, const Op& op, const Val& acc, const Val& a, const Val& b) {
+  Contraction c;
+  c.m = a.dims[0], c.k = a.dims[1], c.n = b.dims[1];
+  c.in = a.dtype, c.in_rhs = b.dtype, c.out = acc.dtype;
+  c.a_row = a.strides[0], c.a_col = a.strides[1];
+  c.b_row = b.strides[0], c.b_col = b.strides[1];
+  c.c_row = acc.strides[0];
+  c.accumulate = true;
+  if (b.dims[0] != c.k || acc.dims != std::vector<int64_t>{c.m, c.n})
+    e.unsupported(op, std::string(ir::name(op.code)) + " of shapes that do not fit each other");
+  return c;
+}
+
+// acc += a @ b in memory whose columns follow each other.
+void accumulate(Emitter& e, const Op& op, const Val& acc, Val a, Val b) {
+  std::vector<Val> operands = e.about_to_write(e.written(acc), {std::move(a), std::move(b)});
+  ContractPayload p;
+  p.contraction = contraction_of(e, op, acc, operands[0], operands[1]);
+  p.unit = accumulating_unit(e, p.contraction);
+  p.reference = e.options().numerics == Options::Numerics::Reference;
+  p.dst = acc.addr, p.a = operands[0].addr, p.b = operands[1].addr;
+  Contraction probe = p.contraction;
+  probe.m = probe.n = probe.k = 0;
+  if (p.unit.plain && !contract(probe, nullptr, nullptr, nullptr))
+    e.unsupported(op, std::string(ir::name(op.code)) + " of " + std::string(ir::name(p.contraction.in)) + " and " +
+                          std::string(ir::name(p.contraction.in_rhs)) + " into " + std::string(ir::name(acc.dtype)));
+  e.plan().step_cost_ns += 200 + 0.02 * static_cast<double>(p.contraction.m * p.contraction.n * p.contraction.k);
+  e.emit(ops::contraction, e.own(std::move(p)));
+}
+
+void lower_wgmma_ref(Emitter& e, const Op& op) {
+  const Val acc = viewed_operand(e, op, "acc", ViewUse::Access);
+  if (acc.dims.size() != 2 || acc.strides[1] != 1)
+    e.unsupported(op, "wgmma_ref into an accumulator that is no matrix with neighbouring columns");
+  accumulate(e, op, acc, matrix(e, op, "a"), matrix(e, op, "b"));
+}
+
+// The same with an accumulator that is a value: the sum is a new one.
+void lower_wgmma(Emitter& e, const Op& op) {
+  const Val a = matrix(e, op, "a"), b = matrix(e, op, "b"), before = matrix(e, op, "acc");
+  const Val sum = e.temp(before.dtype, before.dims);
+  e.emit_copy(sum, before);
+  accumulate(e, op, sum, a, b);
+  e.define(op.results[0], sum);
+}
+
+void lower_deref(Emitter& e, const Op& op) {
+  Val v = e.operand(op, 0);
+  v.kind = Val::Kind::Strided;
+  e.define(op.results[0], v);
+}
+
+void lower_accumulator_store(Emitter& e, const Op& op) { store_value(e, op, e.operand(op, 0), e.operand(op, 1)); }
+
+void lower_wait(Emitter&, const Op&) {}
+
+}  // namespace
+
+Rows wgmma_rows() {
+  static constexpr Row kRows[] = {{OpCode::wgmma_ref, lower_wgmma_ref},
+                                  {OpCode::wgmma, lower_wgmma},
+                                  {OpCode::wgmma_wait, lower_wait},
+                                  {OpCode::wgmma_accumulator_deref, lower_deref},
+                                  {OpCode::wgmma_accumulator_store, lower_accumulator_store}};
+  return kRows;
+}
+
+}  // namespace pallasim::interp
