@@ -136,7 +136,7 @@ TEST(Snapshot, WhatIsNotRestoredIsSeen) {
   EXPECT_EQ(differs([](Snapshot& s) { s.prints.push_back({0, "text", nullptr}); }), "prints");
   EXPECT_EQ(differs([](Snapshot& s) { s.findings.emplace_back(); }), "findings");
   EXPECT_EQ(differs([](Snapshot& s) { ++s.steps; }), "counts");
-  EXPECT_EQ(differs([](Snapshot& s) { ++s.threads[0].wait_value; }), "threads");
+  EXPECT_EQ(differs([](Snapshot& s) { ++s.threads[0].wait.value; }), "threads");
   EXPECT_EQ(differs([](Snapshot& s) { s.copies_issued = 9; }), "copies in flight");
   EXPECT_EQ(differs([](Snapshot& s) { s.turn.policy = 5; }), "whose turn it is");
 }

@@ -3,6 +3,7 @@
 #include <functional>
 #include <map>
 #include <set>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -24,8 +25,17 @@ inline std::vector<int64_t> ints(const ir::Attr* a) {
 
 class Compiler {
  public:
-  Compiler(Plan& plan);
-  void compile();
+  // Of one body. Its steps follow those that the plan has.
+  Compiler(Plan&, Body&);
+  // In this order, for all bodies before the next: where operands and scratch lie; what may be split, by which the
+  // number of threads is known; the steps.
+  void place_operands();
+  static void place_scratch(std::span<const std::unique_ptr<Compiler>> bodies);
+  void find_splittable();
+  void compile_body();
+  // Behind it: the targets of the steps' jumps, -1 none; of other bodies' too.
+  const std::vector<int>& targets() const { return targets_; }
+  void require_memory(int64_t bytes, const std::string& what);
 
  private:
   using Op = ir::Op;
@@ -54,8 +64,10 @@ class Compiler {
   void jump_to(int step, int target) { targets_[static_cast<size_t>(step)] = target; }
 
   // -- structure (compiler.cc, grid.cc) --
-  void share_grid();
-  void compile_windows();
+  void place_operand(size_t i);
+  bool read_block(const ir::Operand&, Window*, Val* ref) const;
+  void place_block(const ir::Operand&, bool whole, Window*, Val* ref);
+  [[noreturn]] void fail_unsupported(const std::string& what) const;
   void add_moving_window(const Window&);
   bool may_leave_array(const Window&) const;
   bool is_aliased(int input) const;
@@ -67,18 +79,19 @@ class Compiler {
   void place_in_cores(const Window&, Val* ref);
   void refuse_block_kind(const ir::Operand&, const ir::BlockDim&) const;
   void outer_semaphores(const ir::Operand&, const Window&, Val* ref);
-  void compile_scratch();
+  bool is_home_of(const ir::Scratch&) const;
+  void place_alone(const ir::Scratch&, Val*);
+  void note_far(const ir::Scratch&, const Val&, std::span<const std::unique_ptr<Compiler>> bodies);
+  int far_body(const Val&) const;
+  void check_reach(const Op&);
+  int target_body(const Op&);
   void note_allocation(const Val&, ir::Space, memory::Level owner, memory::Allocation::Lifetime);
-  void compile_body(const ir::Body&);
   void compile_index_map(Window&, const std::unordered_map<ir::ValueId, Live>& body_values);
   bool is_modelled(const ir::Operand&) const;  // pipeline.cc
   void model_window(const ir::Operand&, Window*, Val* ref);
   int slot_count(const ir::Operand&, const Window&, int64_t wanted);
   ops::PipelinePayload* begin_pipeline();
   void end_pipeline(const ops::PipelinePayload*, int maps);
-  void prove_parallel(const ir::Body&);
-  void find_splittable();
-  void finish();
 
   // -- regions (compiler.cc) --
   void compile_region_ops(const Region&);  // all ops but yield
@@ -264,7 +277,6 @@ class Compiler {
   ViewResult element_view(const Op&, const Val& ref, const Attr* view, Lens = Lens::Refuse);
   bool pick_elements(const Op&, Val* ref, const Attr& front, std::vector<GatherDim>*);
   void add_block(ViewResult*) const;
-  void note_waiting_read(const Val& ref, bool scalar);
   AtomicFn atomic_function(const Op&, const std::string& kind, ir::DType);
   // `result`: where the read or former value goes; null where nobody wants it.
   void gather_access(const Op&, const ViewResult&, const ElementAccess&, Val* result);
@@ -274,7 +286,6 @@ class Compiler {
   void assign_carries(const std::vector<Val>& carries, const Op& yield);
   void enter_carries(const Region&, size_t first, const std::vector<Val>& carries);
 
-  void require_memory(int64_t bytes, const std::string& what);
   [[noreturn]] void too_much_memory(int64_t bytes, const std::string& what);
   [[noreturn]] void unsupported(const Op&, const std::string& what);
 
@@ -282,7 +293,9 @@ class Compiler {
   std::vector<int64_t> dims_of(const ir::Type*) const;
 
   Plan& plan_;
+  Body& body_;
   const ir::Module& m_;
+  const ir::Body& ir_body_;
   const hw::MachineModel& model_;
   const ir::Graph* graph_ = nullptr;
   const KernelTable& k_;
@@ -307,8 +320,9 @@ class Compiler {
   struct Mxu;                 // mxu.cc
   std::shared_ptr<Mxu> mxu_;
   uint32_t prng_slot_ = Addr::kNoSlot;  // the core's generator, where it is used
+  std::map<int, int> far_semaphores_;   // blocks that other meshes' threads have for themselves, and whose they are
+  std::map<uint32_t, int> far_memory_;  // buffers of that kind
   int next_origin_ = 0;                 // of memory that no ref of the graph was born with
-  int barrier_ = -1;                    // block of the barrier semaphore
   ir::LocId loc_ = -1;
   bool in_index_map_ = false;
   int while_depth_ = 0;

@@ -20,7 +20,7 @@ Val Compiler::see_through(const Op& op, const Val& ref, ir::DType dtype, std::ve
   r.strides = dense_strides(dims);
   r.dims = std::move(dims);
   r.padding.clear();
-  r.addr = {kTempBuffer, Addr::kNoSlot, 0};
+  r.addr = {body_.temps, Addr::kNoSlot, 0};
   return r;
 }
 

@@ -23,7 +23,7 @@ Val Compiler::temp(ir::DType dtype, std::vector<int64_t> dims) {
   v.strides = dense_strides(dims);
   v.dims = std::move(dims);
   v.storage = temps_.allocate(v.bytes());
-  v.addr = {kTempBuffer, Addr::kNoSlot, v.storage->offset};
+  v.addr = {body_.temps, Addr::kNoSlot, v.storage->offset};
   return v;
 }
 

@@ -21,7 +21,7 @@ void TrafficListener::on_access(Execution& ex, const Access& a) {
   if (a.buffer == kTempBuffer) {
     // A staged window counts as its operand.
     i = traffic.size();
-    for (const Window& w : ex.plan->windows) {
+    for (const Window& w : ex.plan->first().windows) {
       int64_t bytes = w.element_bytes * std::max(w.slots, 1);
       for (int64_t n : w.extent) bytes *= n;
       if (w.staged && a.offset >= w.stage_offset && a.offset < w.stage_offset + bytes)
@@ -37,7 +37,7 @@ void TrafficListener::on_access(Execution& ex, const Access& a) {
 }
 
 ClaimWatch::ClaimWatch(const Plan& plan, const Options& o)
-    : plan_(plan), programs_(!plan.model->in_order()), claims_(o.max_memory) {
+    : plan_(plan), programs_(!plan.first().model->in_order()), claims_(o.max_memory) {
   for (size_t g = 0; g < plan.module.grid.size(); ++g)
     if (programs_ ? !plan.concurrent : plan.module.grid[g].semantics == "parallel") axes_.push_back(g);
 }
@@ -52,7 +52,7 @@ void ClaimWatch::on_grid_point(Execution& ex, const Thread& t, std::span<const i
 // Operands, and scratch: every core has its own, so that only a value carried from one coordinate to another tells.
 void ClaimWatch::on_access(Execution& ex, const Access& a) {
   const bool operand = a.buffer >= kFirstOperandBuffer;
-  if (operand && a.buffer - kFirstOperandBuffer >= plan_.windows.size()) return;
+  if (operand && a.buffer - kFirstOperandBuffer >= plan_.module.operands.size()) return;
   if (!operand) {
     const memory::Allocation* scratch = plan_.allocations.at(a.buffer, a.offset);
     if (!scratch || scratch->lifetime != memory::Allocation::Lifetime::Launch) return;

@@ -67,6 +67,7 @@ SemPayload Compiler::semaphore_of(const Op& op, const Val& v) {
 // coordinates. Ids are compared with what there is when the step runs.
 Peer Compiler::peer(const Op& op) {
   Peer r;
+  r.body = target_body(op);
   auto named = [&](const char* key) {  // null: nobody is named
     const Attr* a = op.attr(key);
     return a && a->is(Attr::Kind::Symbol) && a->s == "none" ? nullptr : a;
@@ -79,8 +80,7 @@ Peer Compiler::peer(const Op& op) {
   auto slot = [&](const char* key) {
     const Attr* a = named(key);
     if (!a) return Addr::kNoSlot;
-    if (a->is(Attr::Kind::List) && a->items.size() == 1 && a->items[0].is_call("axis") && m_.meshes.size() == 1 &&
-        m_.meshes[0].axes.size() == 1)
+    if (a->is(Attr::Kind::List) && a->items.size() == 1 && a->items[0].is_call("axis") && body_.axis_slots.size() == 1)
       a = &a->items[0].items[1];  // a coordinate on the only axis of the mesh
     return scalar_slot(scalar(*a, key));
   };
@@ -92,7 +92,6 @@ Peer Compiler::peer(const Op& op) {
     if (kind && kind->s != "logical")
       unsupported(op, std::string(ir::name(op.code)) + " with a device id of type " + kind->s);
     r.device_slot = slot("device_id");
-    plan_.has_peers = true;
     return r;
   }
   StripParams params;
@@ -150,7 +149,6 @@ void Compiler::copy_through(const Op& op, const Val& src, const Val& dst, SemPay
 
 void Compiler::op_dma_start(const Op& op) {
   about_to_write(everything());
-  plan_.has_sync = true;
   const Val src = viewed_operand(op, "src", ViewUse::Copy, Lens::Keep),
             dst = viewed_operand(op, "dst", ViewUse::CopyTo, Lens::Keep);
   DmaPayload p;
@@ -162,7 +160,7 @@ void Compiler::op_dma_start(const Op& op) {
     return v.through || (v.choice && std::any_of(v.choice->refs.begin(), v.choice->refs.end(), copied));
   };
   if (copied(src) || copied(dst)) {
-    for (Window& w : plan_.windows) w.copies_only = false;  // these are not seen as copies when they run
+    for (Window& w : body_.windows) w.copies_only = false;  // these are not seen as copies when they run
     SemPayload sem = semaphore_of(op, dst_sem);
     sem.peer = p.peer;
     return copy_through(op, src, dst, sem);
@@ -203,7 +201,6 @@ bool Compiler::copies_read_on() const {
 
 void Compiler::op_dma_wait(const Op& op) {
   about_to_write(everything());
-  plan_.has_sync = true;
   const Val dst = viewed_operand(op, "dst", ViewUse::Shape, Lens::Keep);
   const Val& shown = dst.choice ? dst.choice->refs[0] : dst;
   DmaWaitPayload p;

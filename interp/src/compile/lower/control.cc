@@ -252,7 +252,7 @@ Val Compiler::allocate_ref(const Op& op, ir::ValueId id, ScopePayload* scope) {
     return v;
   }
   v.storage = temps_.allocate(v.bytes());
-  v.addr = {kTempBuffer, Addr::kNoSlot, v.storage->offset};
+  v.addr = {body_.temps, Addr::kNoSlot, v.storage->offset};
   scope->memory.push_back({v.storage->offset, v.bytes()});
   note_allocation(v, t->space, memory::Level::Thread, memory::Allocation::Lifetime::Scope);
   add_tile_padding(&v, t->space);

@@ -81,7 +81,6 @@ PrintPayload Compiler::printed(const Op& op, const std::string& format, bool pla
 }
 
 void Compiler::op_print(const Op& op) {
-  plan_.has_prints = true;
   const Attr* a = op.attr("placeholders");
   emit(ops::print, plan_.own(printed(op, op.attr("format")->s, !a || a->is_true(), 0)));
   printed_.clear();
@@ -97,7 +96,6 @@ void Compiler::op_check(const Op& op) {
 // The host is told after the launch.
 void Compiler::op_host_call(const Op& op) {
   require(op, op.results.empty(), "results");
-  plan_.has_prints = true;
   PrintPayload p;
   for (size_t i = 0; i < op.operands.size(); ++i) p.args.push_back(shown(op, i));
   const Attr* index = op.attr("index");

@@ -109,7 +109,7 @@ bool Compiler::pick_elements(const Op& op, Val* ref, const Attr& front, std::vec
 
 // A block that may reach beyond its array: where it starts, and the dimensions that the kernel does not see.
 void Compiler::add_block(ViewResult* v) const {
-  const Window& w = plan_.windows[static_cast<size_t>(v->ref.edge)];
+  const Window& w = body_.windows[static_cast<size_t>(v->ref.edge)];
   const ir::Operand& o = m_.operands[static_cast<size_t>(w.operand)];
   size_t seen = 0;
   for (size_t d = 0; d < w.dims.size(); ++d) {
@@ -125,12 +125,6 @@ void Compiler::add_block(ViewResult* v) const {
   }
 }
 
-// A loop that reads what other programs write waits for them.
-void Compiler::note_waiting_read(const Val& ref, bool scalar) {
-  if (while_depth_ == 0 || !scalar || model_.in_order()) return;
-  plan_.concurrent |= !ref.read_only;
-}
-
 AtomicFn Compiler::atomic_function(const Op& op, const std::string& kind, ir::DType t) {
   const AtomicFn fn = ops::atomic_function(kind, t);
   if (!fn) unsupported(op, "atomic " + kind + " on " + std::string(ir::name(t)));
@@ -144,7 +138,6 @@ void Compiler::op_masked(const Op& op) {
   if (!op.attr("mask") && ref.edge < 0 && !pointer)  // an ordinary access
     return load ? op_get(op) : op.code == ir::OpCode::masked_swap ? op_swap(op) : op_store(op);
   if (!load) check_writable(op, ref);
-  else note_waiting_read(ref, type(op.results[0])->is_scalar());
   const Attr* mask_attr = op.attr("mask");
   const Attr* other_attr = load ? op.attr("other") : nullptr;
   const Val value = load ? Val{} : operand(op, 1);
@@ -167,7 +160,6 @@ void Compiler::op_masked(const Op& op) {
 
 void Compiler::op_atomic(const Op& op) {
   about_to_write(everything());
-  plan_.concurrent |= !model_.in_order();
   const Val ref = operand(op, 0);
   check_writable(op, ref);
   const bool cas = op.code == ir::OpCode::atomic_cas;

@@ -292,7 +292,6 @@ void Compiler::op_get(const Op& op) {
   const Val ref = operand(op, 0);
   const ir::Type* t = type(op.results[0]);
   const Attr* view = op.attr("view");
-  note_waiting_read(ref, t->is_scalar());
   if (may_leave(ref, view, true)) {
     Val r;
     gather_access(op, element_view(op, ref, view, Lens::Read), {.mode = GatherPayload::Mode::Load}, &r);

@@ -20,7 +20,7 @@ void Compiler::op_index(const Op& op) {
     for (size_t g = 0; g < m_.grid.size(); ++g) {
       if (m_.grid[g].vmapped) continue;
       if (axis-- != 0) continue;
-      v.slot = op.code == ir::OpCode::program_id ? plan_.pid_slots[g] : plan_.size_slots[g];
+      v.slot = op.code == ir::OpCode::program_id ? body_.pid_slots[g] : body_.size_slots[g];
       return define(op.results[0], v);
     }
     unsupported(op, std::string(ir::name(op.code)) + " of axis " + std::to_string(op.attr("axis")->i) +
@@ -31,23 +31,19 @@ void Compiler::op_index(const Op& op) {
   if (axis) {
     for (size_t g = 0; g < m_.grid.size(); ++g)
       if (!m_.grid[g].name.empty() && m_.grid[g].name == axis->s) {
-        v.slot = size ? plan_.size_slots[g] : plan_.pid_slots[g];
+        v.slot = size ? body_.size_slots[g] : body_.pid_slots[g];
         return define(op.results[0], v);
       }
-    int index = 0;
-    for (const ir::Mesh& mesh : m_.meshes)
-      for (const ir::MeshAxis& a : mesh.axes) {
-        if (a.name == axis->s) {
-          if (size) v = const_int(t->dtype, a.size);
-          else v.slot = plan_.mesh_slots[static_cast<size_t>(index)];
-          return define(op.results[0], v);
-        }
-        ++index;
-      }
-    for (const Plan::DeviceAxis& a : plan_.device_axes)
-      if (a.name == axis->s) {
+    for (size_t i = 0; i < body_.axis_slots.size(); ++i)
+      if (const ir::MeshAxis& a = m_.meshes[static_cast<size_t>(body_.mesh)].axes[i]; a.name == axis->s) {
         if (size) v = const_int(t->dtype, a.size);
-        else v.slot = a.slot;
+        else v.slot = body_.axis_slots[i];
+        return define(op.results[0], v);
+      }
+    for (size_t i = 0; i < body_.device_slots.size(); ++i)
+      if (const Plan::DeviceAxis& a = plan_.device_axes[i]; a.name == axis->s) {
+        if (size) v = const_int(t->dtype, a.size);
+        else v.slot = body_.device_slots[i];
         return define(op.results[0], v);
       }
   }
@@ -56,7 +52,6 @@ void Compiler::op_index(const Op& op) {
 
 void Compiler::op_semaphore(const Op& op) {
   about_to_write(everything());
-  plan_.has_sync = true;
   const Val ref = operand(op, 0);
   if (ref.semaphore < 0) unsupported(op, std::string(ir::name(op.code)) + " on " + std::string(ir::name(ref.dtype)));
   const Val target = apply_view(op, ref, op.attr("view"), ViewUse::Access).ref;
@@ -101,8 +96,8 @@ void Compiler::op_barrier_semaphore(const Op& op) {
   v.kind = Val::Kind::Ref;
   v.dtype = ir::DType::BarrierSem;
   v.name = "barrier semaphore";
-  if (barrier_ < 0) barrier_ = plan_.semaphores.add(v.name, 1, memory::Level::Thread);
-  v.semaphore = barrier_;
+  if (plan_.barrier_semaphore < 0) plan_.barrier_semaphore = plan_.semaphores.add(v.name, 1, memory::Level::Thread);
+  v.semaphore = plan_.barrier_semaphore;
   define(op.results[0], v);
 }
 
