@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Keeps the generated parts of the documentation true: reports quoted from golden tests, the index of codes, the coverage.
 
-Without arguments it rewrites them; with --check it says what is out of date, which codes lack a page or a golden test,
+Without arguments it rewrites them, and what programs of the build write (TOOLS); with --check it says what is out of date, which codes lack a page or a golden test,
 and exits with 1.
 """
 
 import csv
 import pathlib
 import re
+import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
@@ -25,6 +26,21 @@ RULE_STATUS = {"diagnosed", "raised by JAX", "not visible", "not yet"}
 REPORT = re.compile(r"(<!-- report: (\S+) -->\n)```\n.*?```\n", re.S)
 INDEX = re.compile(r"(<!-- index -->\n).*?(<!-- /index -->)", re.S)
 CODE = re.compile(r"\bPS-[A-Z]+-\d{3}\b")
+
+
+# Page -> the program that writes it, below the folder of the build; ctest holds that it is current.
+TOOLS = {"ops.md": "ir/pallasim_op_reference", "operations.csv": "interp/pallasim_op_support"}
+
+
+def from_tools():
+    """Yields the pages of TOOLS that were out of date; those whose program is not built stay as they are."""
+    for name, tool in TOOLS.items():
+        page, program = ROOT / "docs" / name, ROOT / "build" / tool
+        if program.exists():
+            text = subprocess.run([program], check=True, capture_output=True, text=True).stdout
+            if not page.exists() or text != page.read_text():
+                page.write_text(text)
+                yield page
 
 
 def with_reports(text):
@@ -90,6 +106,8 @@ def main():
         found = list(problems())
         print("\n".join(found) or "documentation is up to date")
         return 1 if found else 0
+    for page in from_tools():
+        print(page.relative_to(ROOT))
     for path, text in generated():
         if not path.exists() or text != path.read_text():
             path.write_text(text)

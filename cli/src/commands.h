@@ -46,6 +46,7 @@ struct RunOptions {
   bool verify_split = false;
   int workers = 0, repeat = 1, cores = 0;
   bool checked = false, time = false, oob_as_machine = false;
+  bool progress = true;  // of a long launch, on a terminal
   int64_t max_steps = 0, livelock_steps = 1'000'000'000, max_memory = 8LL << 30;
   // Capsules only.
   int64_t launch = 0;         // 1-based; 0: all

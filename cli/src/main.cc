@@ -125,6 +125,11 @@ struct CommandLine {
         ->capture_default_str()
         ->group(kGroup);
     run_app->add_flag("--time", run.time, "Show how long launches took")->group(kGroup);
+    run_app
+        ->add_flag_callback(
+            "--no-progress", [this] { run.progress = false; },
+            "Do not show on a terminal how far a launch of more than 2 s is")
+        ->group(kReports);
   }
 
   void add_machine() {

@@ -14,6 +14,7 @@
 #include "npy.h"
 #include "pallasim/interp/options.h"
 #include "pallasim/trace/causes.h"
+#include "progress.h"
 
 namespace pallasim::cli {
 namespace {
@@ -252,7 +253,9 @@ class Replay {
       calls.push_back({static_cast<int32_t>(launches[i].device), args[i], results[i]});
     for (int i = 0; i < options_.repeat; ++i) {
       const auto start = std::chrono::steady_clock::now();
-      interp::Outcome outcome = interp::try_launch(plan, session_, calls, options);
+      ProgressLine progress(options_.progress, escaped(launches[0].kernel));
+      interp::Outcome outcome = interp::try_launch(plan, session_, calls, options, progress.counter());
+      progress.wipe();
       report = std::move(outcome.report);
       if (outcome.stop) {
         show_prints(report, out_);

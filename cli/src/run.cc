@@ -11,6 +11,7 @@
 #include "npy.h"
 #include "pallasim/hw/rules.h"
 #include "pallasim/trace/causes.h"
+#include "progress.h"
 
 namespace pallasim::cli {
 
@@ -163,7 +164,9 @@ int run(const RunOptions& o, Out& out) {
     interp::Session session;
     const auto start = std::chrono::steady_clock::now();
     const interp::DeviceCall call{0, in, to, 0};
-    interp::Outcome outcome = interp::try_launch(*plan, session, std::span(&call, 1), options);
+    ProgressLine progress(o.progress, kernel);
+    interp::Outcome outcome = interp::try_launch(*plan, session, std::span(&call, 1), options, progress.counter());
+    progress.wipe();
     report = std::move(outcome.report);
     if (outcome.stop) stopped(report, *outcome.stop, out);
     seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());

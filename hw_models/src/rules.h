@@ -11,6 +11,10 @@ void check_tpu_launch(const ir::Module&, const Profile&, std::vector<ir::Diagnos
 void check_tpu_operations(const ir::Module&, const Profile&, std::vector<ir::Diagnostic>*);
 void check_capacity(const ir::Module&, const Profile&, std::vector<ir::Diagnostic>*);
 
+// Operations that the compilers have: of TPUs by the minor version of JAX.
+bool tpu_has(ir::OpCode, int64_t jax);
+bool triton_has(ir::OpCode);
+
 // The minor version of the JAX whose compiler is held: 12 for 0.12.0; 10, the oldest known, for a module that names
 // none (`jax`).
 inline int64_t jax_minor(const ir::Module& m) {

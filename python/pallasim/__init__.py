@@ -22,6 +22,7 @@ _WHERE = {
     "capture": "_capsule", "Recording": "_capsule",
     "Check": "_check", "KernelCheck": "_check",
     "replay": "_replay", "Replay": "_replay", "ReplayedLaunch": "_replay",
+    "register_lowering": "_lowerings", "unregister_lowering": "_lowerings",
     "run": "_text", "check": "_text", "fmt": "_text", "capture_text": "_text",
 }
 __all__ = [*_WHERE, *_MODULES, "__version__"]
@@ -37,6 +38,7 @@ if TYPE_CHECKING:  # `as` exports a name to checkers
         Traffic as Traffic, last_report as last_report, last_run as last_run, launch_count as launch_count, runs as runs,
     )
     from ._lowering import prepare as prepare
+    from ._lowerings import register_lowering as register_lowering, unregister_lowering as unregister_lowering
     from ._params import MACHINES as MACHINES, Params as Params
     from ._replay import Replay as Replay, ReplayedLaunch as ReplayedLaunch, replay as replay
     from ._text import capture_text as capture_text, check as check, fmt as fmt, run as run

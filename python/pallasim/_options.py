@@ -28,3 +28,4 @@ class Options(TypedDict, total=False):
     verify_split: bool
     max_steps: int
     platform: bool
+    progress: bool

@@ -62,6 +62,7 @@ class Params:
     platform: whether code outside JAX is told that it runs on the chip's platform (`jax.default_backend()`, `device.platform`);
         JAX itself is told the truth.
     max_steps: stops after so many steps of all threads, 0 for no limit.
+    progress: whether a launch of more than two seconds says how far it is, where standard error is a terminal or a notebook's.
 
     Raises ValueError for a machine or a value that does not exist.
     """
@@ -87,6 +88,7 @@ class Params:
     verify_split: bool = False
     max_steps: int = 0
     platform: bool = True
+    progress: bool = True
 
     def __post_init__(self) -> None:
         if self.machine not in MACHINES:
@@ -136,8 +138,9 @@ class Params:
         return jaxver.default_gpu_machine()
 
     def delivery(self) -> str:
-        """What becomes of findings, as the launch reads it; capsules do not keep it."""
-        return "" if self.findings == "warn" else f"findings={self.findings}"
+        """What people are told of a launch, as it reads it; capsules do not keep it."""
+        items = [] if self.findings == "warn" else [f"findings={self.findings}"]
+        return ";".join(items if self.progress else [*items, "progress=0"])
 
     def text(self) -> str:
         """The options of the launch in the spelling of the engine."""

@@ -1,5 +1,7 @@
 #include "launch_call.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <map>
@@ -8,6 +10,7 @@
 
 #include "pallasim/interp/options.h"
 #include "pallasim/trace/causes.h"
+#include "progress.h"
 #include "recording.h"
 #include "reports.h"
 
@@ -33,22 +36,36 @@ Program::Shape shape_of(const ir::Type& t) {
 
 namespace {
 
-// Takes `findings=` out of the options, which the engine does not know.
-Delivery take_delivery(std::string* options) {
-  constexpr std::string_view key = "findings=";
+// Takes `key` ("findings=") out of the options, which the engine does not know; its value, empty where it is absent.
+std::string take(std::string_view key, std::string* options) {
   const size_t at = options->starts_with(key) ? 0 : options->find(";" + std::string(key));
-  if (at == std::string::npos) return Delivery::Warn;
+  if (at == std::string::npos) return {};
   const size_t value = at + key.size() + (at > 0), end = std::min(options->find(';', value), options->size());
-  const std::string mode = options->substr(value, end - value);
+  std::string taken = options->substr(value, end - value);
   options->erase(at, end - at + (at == 0 && end < options->size()));
-  if (mode == "warn") return Delivery::Warn;
-  if (mode == "collect") return Delivery::Collect;
-  if (mode == "raise") return Delivery::Raise;
+  return taken;
+}
+
+[[noreturn]] void bad_option(const char* name, const std::string& value, std::string hint) {
   ir::Diagnostic d;
   d.code = "PS-OPT-001";
-  d.message = "option findings cannot be '" + mode + "'";
-  d.hint = "findings is warn, collect or raise";
+  d.message = fmt::format("option {} cannot be '{}'", name, value);
+  d.hint = std::move(hint);
   throw ir::DiagnosticError(std::move(d));
+}
+
+Delivery take_delivery(std::string* options) {
+  const std::string mode = take("findings=", options);
+  if (mode.empty() || mode == "warn") return Delivery::Warn;
+  if (mode == "collect") return Delivery::Collect;
+  if (mode == "raise") return Delivery::Raise;
+  bad_option("findings", mode, "findings is warn, collect or raise");
+}
+
+bool take_progress(std::string* options) {
+  const std::string shown = take("progress=", options);
+  if (!shown.empty() && shown != "0" && shown != "1") bad_option("progress", shown, "progress is 0 or 1");
+  return shown != "0";
 }
 
 // What making a plan took, told to its first launch. Plans live as long as their cache keeps them: an address that is
@@ -98,6 +115,7 @@ std::shared_ptr<const Program> Program::make(std::string_view text, std::string_
   auto p = std::make_shared<Program>();
   p->option_text_ = options;
   p->delivery_ = take_delivery(&p->option_text_);
+  p->progress_ = take_progress(&p->option_text_);
   p->options_ = interp::parse_options(p->option_text_);
   const auto begin = std::chrono::steady_clock::now();
   try {
@@ -123,7 +141,9 @@ void Program::run(std::span<const interp::DeviceCall> devices) const {
   run.chip = options_.chip->name;
   run.planned = plan_times().first_launch(plan_.get(), &run.plan_seconds);
   const auto begin = std::chrono::steady_clock::now();
-  interp::Outcome outcome = interp::try_launch(*plan_, session(), devices, options_);
+  WatchedLaunch watched(run.kernel, progress_);
+  interp::Outcome outcome = interp::try_launch(*plan_, session(), devices, options_, watched.progress());
+  watched.end();
   run.seconds = seconds_since(begin);
   for (ir::Diagnostic& d : outcome.report.findings) trace::place(d, interp::module_of(*plan_));
   if (outcome.stop) {

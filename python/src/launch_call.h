@@ -12,7 +12,8 @@ namespace pallasim::python {
 // A kernel ready to run: the plan, its options and what its buffers must look like. Shared by threads.
 class Program {
  public:
-  // `options` as interp::parse_options reads them, and `findings=warn`, `collect` or `raise`: what becomes of warnings.
+  // `options` as interp::parse_options reads them, and two that the engine does not know: `findings=warn`, `collect` or
+  // `raise`, what becomes of warnings, and `progress=0`, which hides how far a long launch is.
   // Throws DiagnosticError: text that does not verify, operations that cannot run.
   static std::shared_ptr<const Program> make(std::string_view text, std::string_view options);
 
@@ -35,8 +36,9 @@ class Program {
  private:
   std::shared_ptr<const interp::Plan> plan_;
   interp::Options options_;
-  std::string option_text_;  // without `findings`
+  std::string option_text_;  // without `findings` and `progress`
   Delivery delivery_ = Delivery::Warn;
+  bool progress_ = true;
   std::vector<Shape> args_, results_;
   bool has_sub_byte_ = false;
 };

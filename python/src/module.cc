@@ -13,6 +13,7 @@
 #include "pallasim/hw/chips.h"
 #include "pallasim/hw/machine.h"
 #include "pallasim/ir/module.h"
+#include "progress.h"
 #include "recording.h"
 #include "reports.h"
 
@@ -303,6 +304,11 @@ NB_MODULE(_core, m) {
       },
       "tell"_a.none(),
       "Calls tell([finding, …]) for the findings of launches from now on; None: they go to standard error.");
+  m.def("watch_progress", &watch_progress, "on"_a, "Launches are watched from now on, or not.");
+  m.def("progress_of_oldest", &progress_of_oldest, "least_seconds"_a,
+        "How far the oldest launch is that has run for so many seconds, empty for none.");
+  m.def("show_progress", &show_progress, "least_seconds"_a,
+        "The same, written over the line of the terminal that standard error is.");
   m.def("last_report", &last_report, "Text of the latest finding.");
   m.def("launch_count", &launch_count, "Kernels that ran in this process.");
   m.def(

@@ -96,6 +96,7 @@ void Execution::reset(const GridBox& b) {
       if (!one.empty()) poison(one.data(), of.elements(), of.dtype, mode);
   }
   points = next_point = spins = 0;
+  points_ended.store(0, std::memory_order_relaxed);
 }
 
 void Execution::start(const GridBox& b) {

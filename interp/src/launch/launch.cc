@@ -16,10 +16,11 @@
 #include "../engine/engine.h"
 #include "../engine/snapshot.h"
 #include "../report/checked.h"
-#include "../report/race_watch.h"
+#include "../report/checks.h"
 #include "bind.h"
 #include "idle.h"
 #include "pallasim/hw/machine.h"
+#include "pallasim/interp/progress.h"
 #include "population.h"
 #include "session.h"
 #include "split_judge.h"
@@ -67,6 +68,23 @@ class FloatEnvironment {
   unsigned before_;
 };
 
+// The part of a launch that one execution runs, as far as it is.
+class CountedPart {
+ public:
+  CountedPart(Progress* progress, const Execution& ex) : progress_(progress), ex_(ex) {
+    if (progress_) progress_->begin(&ex_.points_ended);
+  }
+  ~CountedPart() {
+    if (progress_) progress_->end(&ex_.points_ended);
+  }
+  CountedPart(const CountedPart&) = delete;
+  CountedPart& operator=(const CountedPart&) = delete;
+
+ private:
+  Progress* progress_;
+  const Execution& ex_;
+};
+
 std::string run_box(Execution& ex, const Call& c, const GridBox& box) {
   const FloatEnvironment environment;
   ex.options = &c.options;
@@ -75,6 +93,7 @@ std::string run_box(Execution& ex, const Call& c, const GridBox& box) {
   ex.interrupt_epoch = c.interrupt_epoch;  // requests since the launch began count
   if (who.programs > 0) ex.start_programs();
   else ex.start(box);
+  const CountedPart counted(c.progress, ex);
   ex.unwritten.clear();
   for (const int o : c.unwritten) {
     const ir::Type& t = *c.plan.module.operands[static_cast<size_t>(o)].array;
@@ -246,21 +265,8 @@ void run_sequential(const Call& c, Report* report) {
   Lease ex(c.plan);
   GridRecorder recorder;
   if (c.options.record_grid != 0) ex->listeners.push_back(&recorder);
-  TrafficListener traffic(c.plan);
-  ClaimWatch claim(c.plan, c.options);
-  FlightWatch copies(c.plan);
-  WriteWatch writes(c.plan);
-  AliasWatch aliases(c.plan);
-  RaceWatch races(c.plan, c.operands.size(), c.options);
-  if (c.options.checked) {
-    ex->listeners.push_back(&traffic);
-    if (!claim.empty() && c.operands.size() == 1) ex->listeners.push_back(&claim);
-    const hw::Checks& checks = c.plan.first().model->checks;
-    if (checks.copies_in_flight) ex->listeners.push_back(&copies);
-    if (checks.written_before_read) ex->listeners.push_back(&writes);
-    if (!aliases.empty()) ex->listeners.push_back(&aliases);
-    if (!races.empty()) ex->listeners.push_back(&races);
-  }
+  std::optional<Checks> checks;
+  if (c.options.checked) checks.emplace(c.plan, c.options, c.operands.size()).attach(&ex->listeners);
   const GridBox box{std::vector<int64_t>(c.grid.size(), 0), c.grid};
   auto finish = [&] {
     report->steps = ex->steps;
@@ -271,7 +277,7 @@ void run_sequential(const Call& c, Report* report) {
     ex->prints.clear();
     report->findings.insert(report->findings.end(), ex->findings.begin(), ex->findings.end());
     for (Listener* l : ex->listeners) l->finish(*ex, report->findings);
-    if (c.options.checked) report->traffic = traffic.traffic;
+    if (checks) report->traffic = checks->traffic();
     report->points = std::move(recorder.points);
   };
   try {
@@ -341,7 +347,7 @@ namespace {
 
 // Throws where the launch stops; the report holds what was seen until then.
 void run_launch(const Plan& p, Session& session, std::span<const DeviceCall> devices, const Options& options,
-                Report* out) {
+                Progress* progress, Report* out) {
   const uint64_t epoch = interrupt_epoch();
   const ir::Module& m = p.module;
   const auto dynamic = static_cast<size_t>(m.num_dynamic);
@@ -354,12 +360,12 @@ void run_launch(const Plan& p, Session& session, std::span<const DeviceCall> dev
                                d.results.size(), dynamic + inputs, outputs),
                    {}, "operands are dynamic grid bounds, prefetched scalars, inputs");
   if (!m.params.empty())
-    return run_launch(*specialise(p, devices[0].args.subspan(dynamic)), session, devices, options, out);
+    return run_launch(*specialise(p, devices[0].args.subspan(dynamic)), session, devices, options, progress, out);
   if (static_cast<int>(devices.size()) != devices_of(p))
     bad_argument(p, fmt::format("{} of {} devices that reach into each other", devices.size(), devices_of(p)), {},
                  "one launch runs them all");
 
-  Call call{p, session, options, {}, {}, devices[0].device, devices[0].run, epoch, {}};
+  Call call{p, session, options, {}, {}, devices[0].device, devices[0].run, epoch, {}, progress};
   int64_t points = 1;
   for (const DeviceCall& d : devices) {
     std::vector<int64_t> grid;
@@ -378,6 +384,7 @@ void run_launch(const Plan& p, Session& session, std::span<const DeviceCall> dev
   report.sequential_because = p.sequential_because;
   report.findings = p.findings;
   if (points == 0) return;
+  if (progress) progress->expect(memory::mul(points, p.core_axis >= 0 ? int64_t(devices.size()) : report.threads));
 
   const int workers = options.workers > 0 ? options.workers : default_workers();
   constexpr double kWorthSplittingNs = 100e3;
@@ -408,10 +415,11 @@ void run_launch(const Plan& p, Session& session, std::span<const DeviceCall> dev
 
 }  // namespace
 
-Outcome try_launch(const Plan& p, Session& session, std::span<const DeviceCall> devices, const Options& options) {
+Outcome try_launch(const Plan& p, Session& session, std::span<const DeviceCall> devices, const Options& options,
+                   Progress* progress) {
   Outcome r;
   try {
-    run_launch(p, session, devices, options, &r.report);
+    run_launch(p, session, devices, options, progress, &r.report);
   } catch (const ir::DiagnosticError& e) { r.stop = e.diagnostic(); }
   return r;
 }

@@ -40,6 +40,8 @@ struct Access {
   const Step* step;
   int owner = -1;          // the thread whose memory it is; -1: `thread`
   bool unwritten = false;  // a write of what nobody wrote: nothing of the access is traffic
+  bool atomic = false;
+  bool chosen = false;  // each element was asked for by itself: by a mask, an index of its own, a pointer
 };
 struct Listener {
   virtual ~Listener() = default;
@@ -62,6 +64,8 @@ struct Listener {
   // Memory of the thread's temporaries that nobody has written yet.
   virtual void on_fresh(Execution&, const Thread&, int64_t /*offset*/, int64_t /*bytes*/, const std::string& /*name*/) {
   }
+  // The end of a scope gives bytes of the thread's temporaries back.
+  virtual void on_freed(Execution&, const Thread&, int64_t /*offset*/, int64_t /*bytes*/) {}
   virtual void finish(Execution&, std::vector<ir::Diagnostic>&) {}
 };
 
@@ -152,11 +156,12 @@ struct Execution {
   std::map<std::pair<int32_t, int>, Visits> visits;  // by thread and output: the blocks that output_visit saw
   int64_t steps = 0;
   int64_t print_sequence = 0;
-  bool progressed = false;             // memory was written or a semaphore signalled since the last look
-  bool check_windows = false;          // some window leaves its array somewhere: checked at every grid point
-  int64_t spins = 0;                   // reads of a waiting loop that found nothing new, since something was written
-  int64_t points = 0, next_point = 0;  // programs: in all, and the first that no thread has got yet; 0: together
-  std::vector<int64_t> begun;          // programs: of each place among the resident ones, the last one that began there
+  bool progressed = false;               // memory was written or a semaphore signalled since the last look
+  bool check_windows = false;            // some window leaves its array somewhere: checked at every grid point
+  int64_t spins = 0;                     // reads of a waiting loop that found nothing new, since something was written
+  std::atomic<int64_t> points_ended{0};  // grid points, of all threads; other OS threads read it (Progress)
+  int64_t points = 0, next_point = 0;    // programs: in all, and the first that no thread has got yet; 0: together
+  std::vector<int64_t> begun;  // programs: of each place among the resident ones, the last one that began there
 
   // `arrays`: operands of each device of the launch; `first`: the number of the first device among those around the
   // kernel.
@@ -182,6 +187,8 @@ struct Execution {
     return parts[parts.size() == 1 ? 0 : static_cast<size_t>(t.unit % device_threads)];
   }
   int core_of(const Thread&) const;  // that runs the thread's grid point
+  // No other OS thread writes it.
+  void end_point() { points_ended.store(points_ended.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
 
   std::vector<int32_t> free_arenas;               // programs: of ended ones
   std::vector<std::vector<std::byte*>> operands;  // per device

@@ -35,7 +35,8 @@ void AliasWatch::cut(const ByteRun& run) {
   }
 }
 
-void AliasWatch::on_access(Execution& ex, const Access& a) {
+void AliasWatch::see(Execution& ex, Seen& seen) {
+  const Access& a = seen.access;
   if (a.buffer < kFirstOperandBuffer) return;
   const int operand = static_cast<int>(a.buffer - kFirstOperandBuffer);
   if (!pairs_.count(operand)) return;

@@ -11,8 +11,11 @@
 namespace pallasim::interp {
 namespace shadow = memory::shadow;
 
-RaceWatch::RaceWatch(const Plan& plan, size_t devices, const Options& o)
-    : plan_(plan), active_(static_cast<size_t>(plan.num_threads) * devices > 1), races_({o.max_memory, false}) {
+RaceWatch::RaceWatch(const Plan& plan, size_t devices, const Options& o, Instances& instances)
+    : plan_(plan),
+      active_(static_cast<size_t>(plan.num_threads) * devices > 1),
+      instances_(instances),
+      races_({o.max_memory, false}) {
   for (const Step& s : plan.steps)
     for (const SyncUse& u : sync_uses(s)) reached_ = reached_ || (u.role == SyncUse::Role::Written && u.elsewhere);
 }
@@ -24,10 +27,11 @@ void RaceWatch::on_start(Execution& ex) {
       order_.preset(static_cast<int64_t>(i), n);
 }
 
-void RaceWatch::on_access(Execution& ex, const Access& a) {
+void RaceWatch::see(Execution& ex, Seen& seen) {
+  const Access& a = seen.access;
   if (a.step->info->starts) return;  // the sides of a copy are actors of their own
   if (plan_.is_private(a.buffer) && !reached_) return;
-  look(ex, instances_.access(ex, a, a.thread), {a.thread, a.owner < 0 ? a.thread : a.owner, a.buffer, a.offset});
+  look(ex, seen.shadow(), {a.thread, a.owner < 0 ? a.thread : a.owner, a.buffer, a.offset});
 }
 
 void RaceWatch::on_copy(Execution& ex, const memory::AsyncCopy& c, const Step&) {
@@ -66,6 +70,10 @@ void RaceWatch::on_fresh(Execution& ex, const Thread& t, int64_t offset, int64_t
   races_.fresh(instances_.of(ex, t.index, t.body->temps), offset, offset + bytes);
 }
 
+void RaceWatch::on_freed(Execution& ex, const Thread& t, int64_t offset, int64_t bytes) {
+  races_.fresh(instances_.of(ex, t.index, t.body->temps), offset, offset + bytes);
+}
+
 void RaceWatch::look(Execution& ex, const shadow::Access& a, const Where& w) {
   if (races_.limit()) return;
   const size_t before = races_.found().size();
@@ -99,9 +107,9 @@ void RaceWatch::finish(Execution&, std::vector<ir::Diagnostic>& out) {
   for (ir::Diagnostic& d : findings_) out.push_back(std::move(d));
 }
 
-void FlightWatch::on_access(Execution& ex, const Access& a) {
-  if (flights_.empty() || a.step->info->starts) return;
-  look(ex, instances_.access(ex, a, a.thread), a.thread);
+void FlightWatch::see(Execution& ex, Seen& seen) {
+  if (flights_.empty() || seen.access.step->info->starts) return;
+  look(ex, seen.shadow(), seen.access.thread);
 }
 
 void FlightWatch::on_copy(Execution& ex, const memory::AsyncCopy& c, const Step& s) {
@@ -121,6 +129,10 @@ void FlightWatch::on_copy(Execution& ex, const memory::AsyncCopy& c, const Step&
 
 void FlightWatch::on_taken(Execution&, const Thread&, int64_t semaphore, int64_t amount) {
   flights_.taken(semaphore, amount);
+}
+
+void FlightWatch::on_freed(Execution& ex, const Thread& t, int64_t offset, int64_t bytes) {
+  if (!flights_.empty()) flights_.freed(instances_.of(ex, t.index, t.body->temps), offset, offset + bytes);
 }
 
 void FlightWatch::look(Execution& ex, const shadow::Access& a, int32_t thread) {

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import functools
 import linecache
+import os
 import sys
 from typing import Any
 
@@ -67,7 +68,9 @@ class Locations:
         self._caches: dict[Any, dict[Any, str]] = {}  # by (function, call site): traceback -> text
         self._cache = self._caches.setdefault(None, {})
         self._boundary: list[tuple[str, str]] = [function_site(debug_info)]
-        self._own = self._boundary[0][1]  # the kernel's file counts as the user's, wherever it is
+        # The kernel's file counts as the user's, wherever it is, if it is not what JAX wraps around kernels.
+        own = self._boundary[0][1]
+        self._own = "" if f"{os.sep}jax{os.sep}_src{os.sep}" in own else own
         self._caller = -1
         self._saved: list[tuple[int, dict[Any, str]]] = []
         self.call: tuple[str, int, int, str] | None = None  # file, line, column and function of the launch
@@ -75,6 +78,11 @@ class Locations:
     def call_row(self) -> int:
         """The row of the line that launches the kernel, -1 where it is unknown."""
         return -1 if self.call is None else self._intern(*self.call, -1)
+
+    def call_suffix(self) -> str:
+        """Text of the location of the launch, "" where it is unknown."""
+        row = self.call_row()
+        return f" @{row}" if row >= 0 else ""
 
     def function_suffix(self, debug_info: Any, what: str) -> str:
         """Text of the location of a function as a whole, `what` in reports: its first line, or that of the launch where it

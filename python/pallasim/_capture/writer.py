@@ -31,6 +31,7 @@ class ModuleContext:
         self.locs = Locations(debug_info)
         self.params: dict[str, None] = {}
         self.mesh_names: dict[Any, str] = {}
+        self.gpu_axes: dict[str, str] = {}  # axis of a GPU mesh -> "grid", "cluster" or "thread"
         self.facts: set[str] = set()  # communicates, prints, checks, reads_devices
         self.externs: dict[str, None] = {}
         self._axis_names: dict[int, str] = {}

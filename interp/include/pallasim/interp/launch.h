@@ -138,7 +138,8 @@ class Session {
   std::unique_ptr<State> state_;
 };
 
-class Plan;  // immutable; may be launched from several OS threads at once
+class Progress;  // progress.h
+class Plan;      // immutable; may be launched from several OS threads at once
 
 // Verifies and compiles. Throws DiagnosticError: unsupported operations are refused here, by name, before anything
 // runs. Modules with shape parameters are specialised at the first launch of each size.
@@ -163,8 +164,9 @@ struct Outcome {
   std::optional<ir::Diagnostic> stop;  // the error of the first grid point that has one
 };
 // `devices`: as many as devices_of says, by number; where that is one, any one. Throws nothing that a kernel or its
-// arguments cause.
-Outcome try_launch(const Plan&, Session&, std::span<const DeviceCall> devices, const Options& = {});
+// arguments cause. `progress`, if any, says meanwhile how far it is.
+Outcome try_launch(const Plan&, Session&, std::span<const DeviceCall> devices, const Options& = {},
+                   Progress* progress = nullptr);
 // The same for callers who want no report of a run that stopped: throws DiagnosticError.
 Report launch(const Plan&, Session&, std::span<const DeviceCall> devices, const Options& = {});
 inline Report launch(const Plan& p, Session& s, std::span<const Buffer> args, std::span<const Buffer> results,
