@@ -13,7 +13,7 @@ namespace pallasim::interp {
 
 TrafficWatch::TrafficWatch(const Plan& plan) : traffic(plan.module.operands.size()) {
   for (size_t i = 0; i < traffic.size(); ++i) traffic[i].name = plan.module.operands[i].name;
-  for (const Window& w : plan.windows) {
+  for (const Window& w : plan.first().windows) {
     if (!w.staged) continue;
     int64_t bytes = w.element_bytes * std::max(w.slots, 1);
     for (int64_t n : w.extent) bytes *= n;
@@ -39,7 +39,7 @@ void TrafficWatch::see(Execution&, Seen& seen) {
 }
 
 ClaimWatch::ClaimWatch(const Plan& plan, const Options& o)
-    : plan_(plan), programs_(!plan.model->in_order()), claims_(o.max_memory) {
+    : plan_(plan), programs_(!plan.first().model->in_order()), claims_(o.max_memory) {
   for (size_t g = 0; g < plan.module.grid.size(); ++g)
     if (programs_ ? !plan.concurrent : plan.module.grid[g].semantics == "parallel") axes_.push_back(g);
 }
@@ -55,7 +55,7 @@ void ClaimWatch::on_grid_point(Execution& ex, const Thread& t, std::span<const i
 void ClaimWatch::see(Execution& ex, Seen& seen) {
   const Access& a = seen.access;
   const bool operand = a.buffer >= kFirstOperandBuffer;
-  if (operand && a.buffer - kFirstOperandBuffer >= plan_.windows.size()) return;
+  if (operand && a.buffer - kFirstOperandBuffer >= plan_.module.operands.size()) return;
   if (!operand) {
     const memory::Allocation* scratch = plan_.allocations.at(a.buffer, a.offset);
     if (!scratch || scratch->lifetime != memory::Allocation::Lifetime::Launch) return;

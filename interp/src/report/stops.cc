@@ -15,9 +15,9 @@ ir::Diagnostic diagnostic_at(const Thread& t, const Step* s, ir::Code code, std:
     d.thread = fmt::format("device {} of {}", ex.first_device + ex.device_of(t), p.num_devices());
   if (p.num_threads > 1)
     d.thread += fmt::format("{}thread {} of {}", d.thread.empty() ? "" : ", ", t.index % p.num_threads, p.num_threads);
-  if (!p.pid_slots.empty()) {
+  if (!t.body->pid_slots.empty()) {
     d.has_grid_point = true;
-    for (uint32_t slot : p.pid_slots) d.grid_point.push_back(t.slot<int64_t>(slot));
+    for (uint32_t slot : t.body->pid_slots) d.grid_point.push_back(t.slot<int64_t>(slot));
   }
   return d;
 }
@@ -142,7 +142,7 @@ void revisited(const Thread& t, const Step* s, const Window& w, const std::vecto
   const ir::Operand& o = m.operands[static_cast<size_t>(w.operand)];
   const int inputs = static_cast<int>(m.operands.size()) - m.count(ir::Operand::Kind::Output);
   std::vector<int64_t> here;
-  for (uint32_t p : t.exec->plan->pid_slots) here.push_back(t.slot<int64_t>(p));
+  for (uint32_t p : t.body->pid_slots) here.push_back(t.slot<int64_t>(p));
   const std::vector<int64_t> start(block.begin(), block.begin() + static_cast<std::ptrdiff_t>(w.dims.size()));
   ir::Diagnostic d = diagnostic_at(
       t, s, "PS-OUT-002",
