@@ -21,16 +21,14 @@ class TritonRules {
   }
 
  private:
-  [[noreturn]] void refuse(const char* code, std::string message, std::string hint, ir::LocId loc = -1,
+  [[noreturn]] void refuse(ir::Code code, std::string message, std::string hint, ir::LocId loc = -1,
                            std::vector<std::string> numbers = {}) {
-    ir::Diagnostic d;
-    d.code = code;
-    d.kernel = m_.name;
-    d.message = std::move(message);
-    d.numbers = std::move(numbers);
-    d.hint = std::move(hint);
-    d.site = ir::site_of(m_, loc);
-    throw ir::DiagnosticError(std::move(d));
+    ir::Diagnostic(code, std::move(message))
+        .of(m_.name)
+        .at(ir::site_of(m_, loc))
+        .with(std::move(numbers))
+        .hinted(std::move(hint))
+        .raise();
   }
 
   // ---- what Triton launches lack ----

@@ -15,19 +15,10 @@ namespace pallasim::interp {
 
 namespace {
 
-[[noreturn]] void refuse(const Plan& p, const std::string& what) {
-  ir::Diagnostic d;
-  d.code = "PS-UNSUP-001";
-  d.kernel = p.module.name;
-  d.message = "unsupported: " + what;
-  d.hint = "nothing ran";
-  throw ir::DiagnosticError(std::move(d));
-}
-
 void make_bodies(Plan& p) {
   const ir::Module& m = p.module;
-  if (m.bodies.empty()) refuse(p, "a module without a body");
-  if (m.bodies.size() > 1 && !m.grid.empty()) refuse(p, "a grid in a launch of several bodies");
+  if (m.bodies.empty()) unsupported(m, "a module without a body");
+  if (m.bodies.size() > 1 && !m.grid.empty()) unsupported(m, "a grid in a launch of several bodies");
   for (const ir::Body& body : m.bodies) {
     auto b = std::make_unique<Body>();
     b->index = static_cast<int>(p.bodies.size());
@@ -111,7 +102,8 @@ void compile_bodies(Plan& p) {
   }
   // Programs that exist at once are one thread each, and semaphores belong to threads of the whole grid.
   if (p.concurrent && (p.num_threads > 1 || !p.semaphores.empty()))
-    refuse(p, "programs that may wait for each other and have several threads, semaphores or a modelled pipeline");
+    unsupported(p.module,
+                "programs that may wait for each other and have several threads, semaphores or a modelled pipeline");
   link(p, targets, entries);
   compilers.front()->require_memory(memory_of(p), fmt::format("scratch and temporaries of {} thread{}", p.num_threads,
                                                               p.num_threads == 1 ? "" : "s"));

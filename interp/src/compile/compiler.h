@@ -29,7 +29,6 @@ class Compiler : private Emitter {
   void place_operand(size_t i);
   bool read_block(const ir::Operand&, Window*, Val* ref) const;
   void place_block(const ir::Operand&, bool whole, Window*, Val* ref);
-  [[noreturn]] void fail_unsupported(const std::string& what) const;
   void add_moving_window(const Window&);
   bool may_leave_array(const Window&) const;
   bool is_aliased(int input) const;

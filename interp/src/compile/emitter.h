@@ -23,6 +23,9 @@ std::vector<int64_t> dims_of(const ir::Type*);
 // The integers of a list attribute; none where it is absent.
 std::vector<int64_t> ints(const Attr*);
 
+// PS-UNSUP-001 of a launch as a whole.
+[[noreturn]] void unsupported(const ir::Module&, const std::string& what);
+
 class Emitter {
  public:
   Emitter(Plan&, Body&);

@@ -242,17 +242,8 @@ void Compiler::place_block(const ir::Operand& o, bool whole, Window* w, Val* ref
 void Compiler::refuse_block_kind(const ir::Operand& o, const ir::BlockDim& b) const {
   using Kind = ir::BlockDim::Kind;
   if (b.kind != Kind::Indirect && (b.kind != Kind::BoundedSlice || model_.bounded_slices)) return;
-  const char* kind = b.kind == Kind::Indirect ? "Indirect" : "BoundedSlice";
-  fail_unsupported(fmt::format("{} block of {} in a grid without a pipeline", kind, o.name));
-}
-
-void Compiler::fail_unsupported(const std::string& what) const {
-  ir::Diagnostic e;
-  e.code = "PS-UNSUP-001";
-  e.kernel = m_.name;
-  e.message = "unsupported: " + what;
-  e.hint = "nothing ran";
-  throw ir::DiagnosticError(std::move(e));
+  interp::unsupported(m_, fmt::format("{} block of {} in a grid without a pipeline",
+                                      b.kind == Kind::Indirect ? "Indirect" : "BoundedSlice", o.name));
 }
 
 // Prefetched scalars, and inputs without blocks, lie in memory of each core, where the kernel may change them; the
@@ -273,8 +264,8 @@ bool Compiler::of_cores(const ir::Operand& o) const {
 
 void Compiler::place_in_cores(const Window& w, Val* ref) {
   if (m_.bodies.size() > 1)
-    fail_unsupported(fmt::format("{} in memory of the cores, in a launch of several bodies",
-                                 m_.operands[static_cast<size_t>(w.operand)].name));
+    interp::unsupported(m_, fmt::format("{} in memory of the cores, in a launch of several bodies",
+                                        m_.operands[static_cast<size_t>(w.operand)].name));
   const int inputs = static_cast<int>(m_.operands.size()) - m_.count(ir::Operand::Kind::Output);
   Body::CoreArray a{w.is_output ? -1 : w.operand, w.is_output ? w.operand : -1, 0,
                     m_.operands[static_cast<size_t>(w.operand)].array->num_bytes()};
@@ -329,7 +320,7 @@ void Compiler::add_moving_window(const Window& w) {
 // Inputs of aliased outputs come in with every visit of a block, as far as checked runs can tell.
 bool Compiler::watches_revisits(const Window& w) const {
   if (!w.is_output || !model_.checks.revisited_outputs || w.places() == 0) return false;
-  if (plan_.options.revisit_is_error) return true;
+  if (plan_.options.revisits == Options::Revisits::Error) return true;
   return plan_.options.checked && !is_aliased_output(m_, w.operand);
 }
 

@@ -137,6 +137,7 @@ struct Execution {
   std::vector<int32_t> woken;
   std::vector<Listener*> listeners;  // empty in fast runs
   std::vector<Print> prints;
+  bool keeps_calls = false;              // debug_callbacks are recorded among them
   std::vector<ir::Diagnostic> findings;  // that did not stop the run
   // Outputs of Window::copies_only, which are poisoned where copies wrote nothing once the run is over.
   struct Unwritten {
@@ -155,7 +156,6 @@ struct Execution {
   };
   std::map<std::pair<int32_t, int>, Visits> visits;  // by thread and output: the blocks that output_visit saw
   int64_t steps = 0;
-  int64_t print_sequence = 0;
   bool progressed = false;               // memory was written or a semaphore signalled since the last look
   bool check_windows = false;            // some window leaves its array somewhere: checked at every grid point
   int64_t spins = 0;                     // reads of a waiting loop that found nothing new, since something was written
