@@ -17,8 +17,8 @@ namespace {
 
 void make_bodies(Plan& p) {
   const ir::Module& m = p.module;
-  if (m.bodies.empty()) unsupported(p.module, "a module without a body");
-  if (m.bodies.size() > 1 && !m.grid.empty()) unsupported(p.module, "a grid in a launch of several bodies");
+  if (m.bodies.empty()) unsupported(m, "a module without a body");
+  if (m.bodies.size() > 1 && !m.grid.empty()) unsupported(m, "a grid in a launch of several bodies");
   for (const ir::Body& body : m.bodies) {
     auto b = std::make_unique<Body>();
     b->index = static_cast<int>(p.bodies.size());

@@ -35,8 +35,7 @@ Population population_of(const Plan& p, const Options& o, const std::vector<int6
     r.resident = resident == hw::kUnknown ? kMost / std::max(r.crew, 1) : resident / blocks;
   } else {
     if (p.module.grid.empty() || p.num_threads > 1) return {};
-    const bool in_order = o.policy() == Options::Policy::RunToBlock ||
-                          (o.policy() == Options::Policy::Replay && o.replay == "ps1:run-to-block");
+    const bool in_order = o.policy() == Options::Policy::RunToBlock || o.replay == "ps1:run-to-block";
     const bool waits = p.concurrent || (b.model->programs == hw::Programs::Cooperative && p.waits());
     if (!waits && in_order) return {};
     const int64_t resident = resident_blocks(p, o);

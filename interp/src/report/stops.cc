@@ -13,9 +13,10 @@ ir::Diagnostic diagnostic_at(const Thread& t, const Step* s, ir::Code code, std:
   const Execution& ex = *t.exec;
   if (p.num_devices() > 1)
     d.thread = fmt::format("device {} of {}", ex.first_device + ex.device_of(t), p.num_devices());
-  if (p.num_threads > 1)
-    d.thread += fmt::format("{}thread {} of {}", d.thread.empty() ? "" : ", ", t.index % p.num_threads, p.num_threads);
-  if (!t.body->pid_slots.empty()) {
+  if (p.bodies.size() > 1 || (ex.points > 0 && t.body->mesh >= 0)) d.thread = name_of(t);
+  else if (p.num_threads > 1)
+    d.thread += fmt::format("{}thread {} of {}", d.thread.empty() ? "" : ", ", t.unit % p.num_threads, p.num_threads);
+  if (t.arena && !t.body->pid_slots.empty()) {
     d.has_grid_point = true;
     for (uint32_t slot : t.body->pid_slots) d.grid_point.push_back(t.slot<int64_t>(slot));
   }
@@ -38,8 +39,11 @@ void too_much_remembered(const Execution& ex, const std::string& what, int64_t b
 
 std::string name_of(const Thread& t) {
   const Execution& ex = *t.exec;
-  return ex.points > 0 ? fmt::format("thread {}", t.index)
-                       : ex.units.name(memory::Level::Thread, t.index);  // programs have no place in a mesh
+  if (ex.points == 0) return ex.units.name(memory::Level::Thread, t.unit);
+  if (t.body->mesh < 0) return fmt::format("thread {}", t.index);  // a point of a grid has no place in a mesh
+  // A program of a mesh has its own place, not that among the resident ones.
+  const int32_t crew = ex.population.crew;
+  return ex.plan->units.name(memory::Level::Thread, t.point * crew + t.unit % crew);
 }
 
 namespace ops {
