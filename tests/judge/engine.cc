@@ -42,6 +42,9 @@ std::vector<Config> configurations(const ir::Module& m, uint64_t seed) {
       o.policy = Options::Policy::Random, o.seed = seed + 1, o.copies = Options::Copies::Scheduled;
     });
   }
+  if (!m.meshes.empty() || ir::find(m.attrs, "devices"))
+    for (Config& c : race_configurations(seed + 3))
+      if (c.options.policy == Options::Policy::Random) r.push_back(std::move(c));
   if (concurrent)
     add("restored", [&](Options& o) {
       o.policy = Options::Policy::Random, o.seed = seed + 2, o.copies = Options::Copies::Scheduled,
@@ -54,6 +57,25 @@ std::vector<Config> configurations(const ir::Module& m, uint64_t seed) {
       o.copies = Options::Copies::Scheduled;
     });
   }
+  return r;
+}
+
+std::vector<Config> race_configurations(uint64_t seed) {
+  std::vector<Config> r;
+  const auto add = [&](const char* name, Options::Policy policy, Options::Copies copies) {
+    Config c{name, {}};
+    c.options.workers = 1;
+    c.options.checked = true;
+    c.options.policy = policy;
+    c.options.seed = seed++;
+    c.options.copies = copies;
+    r.push_back(std::move(c));
+  };
+  add("checked", Options::Policy::RunToBlock, Options::Copies::AtIssue);
+  add("checked, copies at wait", Options::Policy::RunToBlock, Options::Copies::AtWait);
+  add("checked, random schedule", Options::Policy::Random, Options::Copies::AtIssue);
+  add("checked, random schedule, copies at wait", Options::Policy::Random, Options::Copies::AtWait);
+  add("checked, random schedule, copies scheduled", Options::Policy::Random, Options::Copies::Scheduled);
   return r;
 }
 
@@ -113,6 +135,7 @@ EngineOutcome Engine::run(const Config& config) {
     const interp::Report report = interp::launch(*plan, session, calls, config.options);
     out.prints = report.prints;
     out.units = report.units;
+    out.reports = report.findings;
     for (const ir::Diagnostic& f : report.findings) out.findings.push_back(f.code + " " + f.message);
     out.done = true;
   } catch (const ir::DiagnosticError& e) {
