@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from . import _findings
+from . import _findings, _progress
 
 _lock = threading.Lock()
 _started = False
@@ -25,6 +25,7 @@ def start() -> None:
         _started = True
     from . import _core
 
+    _progress.start()
     _core.tell_with(tell)
     atexit.register(_core.tell_with, None)
 
@@ -56,16 +57,10 @@ def first(f: _findings.Finding) -> bool:
 
 def say(finding: _findings.Finding) -> None:
     """Shows one finding, whether or not it was said before."""
-    if _in_notebook() and _show_box(finding):
+    if _progress.in_notebook() and _show_box(finding):
         return
     sys.stderr.write(finding.report if finding.report.endswith("\n") else finding.report + "\n")
     sys.stderr.flush()
-
-
-def _in_notebook() -> bool:
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    return getattr(shell, "kernel", None) is not None
 
 
 _COLOURS = {"error": "#c62828", "warning": "#e69500", "note": "#1e6bb8"}

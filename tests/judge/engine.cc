@@ -37,24 +37,20 @@ std::vector<Config> configurations(const ir::Module& m, uint64_t seed) {
              concurrent = tpu || m.machine == ir::Machine::Triton || !m.meshes.empty();
   if (concurrent) {
     add("random schedule, copies at wait",
-        [&](Options& o) { o.policy = Options::Policy::Random, o.seed = seed, o.copies = Options::Copies::AtWait; });
-    add("random schedule, copies scheduled", [&](Options& o) {
-      o.policy = Options::Policy::Random, o.seed = seed + 1, o.copies = Options::Copies::Scheduled;
-    });
+        [&](Options& o) { o.random_seed = seed, o.copies = Options::Copies::AtWait; });
+    add("random schedule, copies scheduled",
+        [&](Options& o) { o.random_seed = seed + 1, o.copies = Options::Copies::Scheduled; });
   }
   if (!m.meshes.empty() || ir::find(m.attrs, "devices"))
     for (Config& c : race_configurations(seed + 3))
-      if (c.options.policy == Options::Policy::Random) r.push_back(std::move(c));
+      if (c.options.random_seed) r.push_back(std::move(c));
   if (concurrent)
-    add("restored", [&](Options& o) {
-      o.policy = Options::Policy::Random, o.seed = seed + 2, o.copies = Options::Copies::Scheduled,
-      o.verify_restore = 61;
-    });
+    add("restored",
+        [&](Options& o) { o.random_seed = seed + 2, o.copies = Options::Copies::Scheduled, o.verify_restore = 61; });
   if (tpu && !m.grid.empty()) {
     add("modelled", [](Options& o) { o.pipeline = Options::Pipeline::Modelled; });
     add("modelled, copies scheduled", [&](Options& o) {
-      o.pipeline = Options::Pipeline::Modelled, o.policy = Options::Policy::Random, o.seed = seed,
-      o.copies = Options::Copies::Scheduled;
+      o.pipeline = Options::Pipeline::Modelled, o.random_seed = seed, o.copies = Options::Copies::Scheduled;
     });
   }
   return r;
@@ -62,20 +58,19 @@ std::vector<Config> configurations(const ir::Module& m, uint64_t seed) {
 
 std::vector<Config> race_configurations(uint64_t seed) {
   std::vector<Config> r;
-  const auto add = [&](const char* name, Options::Policy policy, Options::Copies copies) {
+  const auto add = [&](const char* name, bool random, Options::Copies copies) {
     Config c{name, {}};
     c.options.workers = 1;
     c.options.checked = true;
-    c.options.policy = policy;
-    c.options.seed = seed++;
+    if (random) c.options.random_seed = seed++;
     c.options.copies = copies;
     r.push_back(std::move(c));
   };
-  add("checked", Options::Policy::RunToBlock, Options::Copies::AtIssue);
-  add("checked, copies at wait", Options::Policy::RunToBlock, Options::Copies::AtWait);
-  add("checked, random schedule", Options::Policy::Random, Options::Copies::AtIssue);
-  add("checked, random schedule, copies at wait", Options::Policy::Random, Options::Copies::AtWait);
-  add("checked, random schedule, copies scheduled", Options::Policy::Random, Options::Copies::Scheduled);
+  add("checked", false, Options::Copies::AtIssue);
+  add("checked, copies at wait", false, Options::Copies::AtWait);
+  add("checked, random schedule", true, Options::Copies::AtIssue);
+  add("checked, random schedule, copies at wait", true, Options::Copies::AtWait);
+  add("checked, random schedule, copies scheduled", true, Options::Copies::Scheduled);
   return r;
 }
 
@@ -136,10 +131,11 @@ EngineOutcome Engine::run(const Config& config) {
     out.prints = report.prints;
     out.units = report.units;
     out.reports = report.findings;
-    for (const ir::Diagnostic& f : report.findings) out.findings.push_back(f.code + " " + f.message);
+    for (const ir::Diagnostic& f : report.findings)
+      out.findings.push_back(std::string(f.code.text()) + " " + f.message);
     out.done = true;
   } catch (const ir::DiagnosticError& e) {
-    out.code = e.diagnostic().code;
+    out.code = e.diagnostic().code.text();
     out.message = e.diagnostic().message;
   }
   return out;

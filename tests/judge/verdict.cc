@@ -50,13 +50,13 @@ Verdict judge_races(const Case& c, const std::string& only, Verdict v) {
     if (!got.done) return say(Kind::Refused, got.code + " " + got.message);
     int races = 0;
     for (const ir::Diagnostic& d : got.reports) {
-      if (!d.code.starts_with("PS-RACE-")) continue;
+      if (!d.code.text().starts_with("PS-RACE-")) continue;
       ++races;
       if (d.also.empty()) return say(Kind::Invented, d.message + ", without another side");
       const auto pair = std::minmax(d.site.source.line, d.also[0].source.line);
       if (!c.races.count({pair.first, pair.second}))
         return say(Kind::Invented,
-                   fmt::format("{} {}: lines {} and {} are ordered", d.code, d.message, pair.first, pair.second));
+                   fmt::format("{} {}: lines {} and {} are ordered", d.code.text(), d.message, pair.first, pair.second));
     }
     if (races == 0)
       return say(Kind::Missed,
@@ -79,7 +79,7 @@ Verdict judge(const Case& c, const std::string& only) {
     m = ir::parse(c.text);
     ir::verify(m);
   } catch (const ir::DiagnosticError& e) {
-    return say(Kind::Invalid, e.diagnostic().code + " " + e.diagnostic().message);
+    return say(Kind::Invalid, std::string(e.diagnostic().code.text()) + " " + e.diagnostic().message);
   }
   for (const ir::Body& b : m.bodies) count(b.graph.region, v.operations);
   if (!c.races.empty()) return judge_races(c, only, v);

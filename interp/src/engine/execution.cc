@@ -148,13 +148,13 @@ void Execution::start(const GridBox& b) {
   noted.clear();
   visits.clear();
   steps = 0;
-  print_sequence = 0;
   const Options::Fill mode = options ? options->uninitialized : Options::Fill::Nan;
   for (SharedMemory& m : shared_memory) {
     const memory::Allocation& of = p.allocations[m.allocation];
     for (std::vector<std::byte>& one : m.of_units) poison(align(one.data()), of.elements(), of.dtype, mode);
   }
   points = spins = 0;
+  points_ended.store(0, std::memory_order_relaxed);
   threads.resize(static_cast<size_t>(devices) * static_cast<size_t>(p.num_threads));
   while (arenas.size() < threads.size()) arenas.push_back(new_arena());
   for (size_t i = 0; i < threads.size(); ++i) {

@@ -21,6 +21,7 @@
 #include "idle.h"
 #include "pallasim/hw/machine.h"
 #include "pallasim/hw/occupancy.h"
+#include "pallasim/interp/progress.h"
 #include "session.h"
 #include "split_judge.h"
 #include "units.h"
@@ -72,8 +73,7 @@ class FloatEnvironment {
 bool runs_programs(const Plan& p, const Options& o) {
   if (p.model->in_order() || p.module.grid.empty()) return false;
   if (p.num_threads > 1 || !p.semaphores.empty()) return false;  // see Compiler::finish
-  const bool in_order = o.policy == Options::Policy::RunToBlock ||
-                        (o.policy == Options::Policy::Replay && o.replay == "ps1:run-to-block");
+  const bool in_order = o.policy() == Options::Policy::RunToBlock || o.replay == "ps1:run-to-block";
   return p.concurrent || !in_order;
 }
 
@@ -84,13 +84,32 @@ int64_t resident_programs(const Plan& p, const Options& o) {
   return resident == hw::kUnknown ? kMost : resident;
 }
 
+// The part of a launch that one execution runs, as far as it is.
+class CountedPart {
+ public:
+  CountedPart(Progress* progress, const Execution& ex) : progress_(progress), ex_(ex) {
+    if (progress_) progress_->begin(&ex_.points_ended);
+  }
+  ~CountedPart() {
+    if (progress_) progress_->end(&ex_.points_ended);
+  }
+  CountedPart(const CountedPart&) = delete;
+  CountedPart& operator=(const CountedPart&) = delete;
+
+ private:
+  Progress* progress_;
+  const Execution& ex_;
+};
+
 std::string run_box(Execution& ex, const Call& c, const GridBox& box) {
   const FloatEnvironment environment;
   ex.options = &c.options;
+  ex.keeps_calls = c.watch.recorder && c.watch.recorder->keep_calls;
   ex.bind(c.operands, c.grid, c.first_device);
   ex.interrupt_epoch = c.interrupt_epoch;  // requests since the launch began count
   if (runs_programs(c.plan, c.options)) ex.start_programs(resident_programs(c.plan, c.options));
   else ex.start(box);
+  const CountedPart counted(c.watch.progress, ex);
   ex.unwritten.clear();
   for (const int o : c.unwritten) {
     const ir::Type& t = *c.plan.module.operands[static_cast<size_t>(o)].array;
@@ -126,9 +145,9 @@ void add_findings(std::vector<UnitFinding> findings, Report* report) {
     if (!f.step || seen.insert(f.step).second) report->findings.push_back(std::move(f.diagnostic));
 }
 
-void deliver(std::vector<Print>& prints, Report* report) {
+void deliver(std::vector<Print>& prints, const Call& c, Report* report) {
   for (Print& p : prints) {
-    if (p.call) report->calls.push_back(std::move(*p.call));
+    if (p.call) c.watch.recorder->calls.push_back(std::move(*p.call));
     else report->prints.push_back(std::move(p.text));
   }
 }
@@ -185,7 +204,7 @@ class ParallelRun {
     if (internal_) std::rethrow_exception(internal_);
     if (error_) forget_later();
     std::stable_sort(prints_.begin(), prints_.end(), [](const Print& a, const Print& b) { return a.order < b.order; });
-    deliver(prints_, report_);
+    deliver(prints_, call_, report_);
     add_findings(std::move(findings_), report_);
     if (error_) throw *error_;
   }
@@ -240,7 +259,7 @@ struct GridRecorder : Listener {
   void on_grid_point(Execution& ex, const Thread& t, std::span<const int64_t> point) override {
     points.push_back({{point.begin(), point.end()}, ex.core_of(t)});
   }
-  std::vector<Report::Point> points;
+  std::vector<GridPoint> points;
 };
 
 void check_grid_order(const Plan& p, const Options& o, const std::vector<int64_t>& grid) {
@@ -261,7 +280,8 @@ void check_grid_order(const Plan& p, const Options& o, const std::vector<int64_t
 void run_sequential(const Call& c, Report* report) {
   Lease ex(c.plan);
   GridRecorder recorder;
-  if (c.options.record_grid != 0) ex->listeners.push_back(&recorder);
+  const bool keep_points = c.watch.recorder && c.watch.recorder->keep_points;
+  if (keep_points) ex->listeners.push_back(&recorder);
   std::optional<Checks> checks;
   if (c.options.checked) checks.emplace(c.plan, c.options, c.operands.size()).attach(&ex->listeners);
   const GridBox box{std::vector<int64_t>(c.grid.size(), 0), c.grid};
@@ -270,12 +290,12 @@ void run_sequential(const Call& c, Report* report) {
     if (ex->points > 0)
       std::stable_sort(ex->prints.begin(), ex->prints.end(),
                        [](const Print& a, const Print& b) { return a.order < b.order; });
-    deliver(ex->prints, report);
+    deliver(ex->prints, c, report);
     ex->prints.clear();
     report->findings.insert(report->findings.end(), ex->findings.begin(), ex->findings.end());
     for (Listener* l : ex->listeners) l->finish(*ex, report->findings);
     if (checks) report->traffic = checks->traffic();
-    report->points = std::move(recorder.points);
+    if (keep_points) c.watch.recorder->points = std::move(recorder.points);
   };
   try {
     report->token = run_box(*ex, c, box);
@@ -289,6 +309,7 @@ void run_sequential(const Call& c, Report* report) {
 // Runs the grid in one piece on copies of the outputs, then its units before the judge, who compares the two.
 void judge_against_one_piece(const Call& c, const std::vector<GridBox>& units, SplitJudge& judge, Report* report) {
   Call one = c;
+  one.watch = {};
   std::vector<std::vector<std::byte>> copies;
   std::vector<std::span<const std::byte>> results;
   for (size_t o = 0; o < c.operands[0].size(); ++o) {
@@ -344,7 +365,7 @@ namespace {
 
 // Throws where the launch stops; the report holds what was seen until then.
 void run_launch(const Plan& p, Session& session, std::span<const DeviceCall> devices, const Options& options,
-                Report* out) {
+                Watch watch, Report* out) {
   const uint64_t epoch = interrupt_epoch();
   const ir::Module& m = p.module;
   const auto dynamic = static_cast<size_t>(m.num_dynamic);
@@ -357,12 +378,12 @@ void run_launch(const Plan& p, Session& session, std::span<const DeviceCall> dev
                                d.results.size(), dynamic + inputs, outputs),
                    {}, "operands are dynamic grid bounds, prefetched scalars, inputs");
   if (!m.params.empty())
-    return run_launch(*specialise(p, devices[0].args.subspan(dynamic)), session, devices, options, out);
+    return run_launch(*specialise(p, devices[0].args.subspan(dynamic)), session, devices, options, watch, out);
   if (static_cast<int>(devices.size()) != devices_of(p))
     bad_argument(p, fmt::format("{} of {} devices that reach into each other", devices.size(), devices_of(p)), {},
                  "one launch runs them all");
 
-  Call call{p, session, options, {}, {}, devices[0].device, devices[0].run, epoch, {}};
+  Call call{p, session, options, {}, {}, devices[0].device, devices[0].run, epoch, {}, watch};
   int64_t points = 1;
   for (const DeviceCall& d : devices) {
     std::vector<int64_t> grid;
@@ -381,12 +402,15 @@ void run_launch(const Plan& p, Session& session, std::span<const DeviceCall> dev
   report.sequential_because = p.sequential_because;
   report.findings = p.findings;
   if (points == 0) return;
+  if (watch.progress)
+    watch.progress->expect(memory::mul(points, p.core_axis >= 0 ? int64_t(devices.size()) : report.threads));
 
   const int workers = options.workers > 0 ? options.workers : default_workers();
   constexpr double kWorthSplittingNs = 100e3;
   const bool worth = options.workers > 0 || p.step_cost_ns * static_cast<double>(points) > kWorthSplittingNs;
-  const bool one_piece = options.checked || options.record_grid != 0 || options.revisit_is_error ||
-                         options.verify_restore > 0 || !options.grid_order.empty() || runs_programs(p, options);
+  const bool one_piece = options.checked || (watch.recorder && watch.recorder->keep_points) ||
+                         options.revisits == Options::Revisits::Error || options.verify_restore > 0 ||
+                         !options.grid_order.empty() || runs_programs(p, options);
   if (options.verify_split && !one_piece && devices.size() == 1 && p.num_threads == 1) {
     const std::vector<GridBox> units = units_of(p, call.grid);
     report.units = static_cast<int>(units.size());
@@ -410,16 +434,18 @@ void run_launch(const Plan& p, Session& session, std::span<const DeviceCall> dev
 
 }  // namespace
 
-Outcome try_launch(const Plan& p, Session& session, std::span<const DeviceCall> devices, const Options& options) {
+Outcome try_launch(const Plan& p, Session& session, std::span<const DeviceCall> devices, const Options& options,
+                   Watch watch) {
   Outcome r;
   try {
-    run_launch(p, session, devices, options, &r.report);
+    run_launch(p, session, devices, options, watch, &r.report);
   } catch (const ir::DiagnosticError& e) { r.stop = e.diagnostic(); }
   return r;
 }
 
-Report launch(const Plan& p, Session& session, std::span<const DeviceCall> devices, const Options& options) {
-  Outcome r = try_launch(p, session, devices, options);
+Report launch(const Plan& p, Session& session, std::span<const DeviceCall> devices, const Options& options,
+              Watch watch) {
+  Outcome r = try_launch(p, session, devices, options, watch);
   if (r.stop) throw ir::DiagnosticError(std::move(*r.stop));
   return std::move(r.report);
 }

@@ -106,6 +106,7 @@ struct Execution {
   std::vector<int32_t> woken;
   std::vector<Listener*> listeners;  // empty in fast runs
   std::vector<Print> prints;
+  bool keeps_calls = false;              // debug_callbacks are recorded among them
   std::vector<ir::Diagnostic> findings;  // that did not stop the run
   // Outputs of Window::copies_only, which are poisoned where copies wrote nothing once the run is over.
   struct Unwritten {
@@ -124,11 +125,11 @@ struct Execution {
   };
   std::map<std::pair<int32_t, int>, Visits> visits;  // by thread and output: the blocks that output_visit saw
   int64_t steps = 0;
-  int64_t print_sequence = 0;
-  bool progressed = false;             // memory was written or a semaphore signalled since the last look
-  bool check_windows = false;          // some window leaves its array somewhere: checked at every grid point
-  int64_t spins = 0;                   // reads of a waiting loop that found nothing new, since something was written
-  int64_t points = 0, next_point = 0;  // programs: grid points in all, and the first that no thread has got yet
+  bool progressed = false;               // memory was written or a semaphore signalled since the last look
+  bool check_windows = false;            // some window leaves its array somewhere: checked at every grid point
+  int64_t spins = 0;                     // reads of a waiting loop that found nothing new, since something was written
+  std::atomic<int64_t> points_ended{0};  // grid points, of all threads; other OS threads read it (Progress)
+  int64_t points = 0, next_point = 0;    // programs: grid points in all, and the first that no thread has got yet
 
   // `operands`: of each device of the launch; `first`: the number of the first device among those around the kernel.
   void bind(std::span<const std::vector<std::byte*>> arrays, std::span<const int64_t> grid_sizes, int32_t first = 0);
@@ -148,6 +149,8 @@ struct Execution {
     return parts[parts.size() == 1 ? 0 : static_cast<size_t>(t.index % plan->num_threads)];
   }
   int core_of(const Thread&) const;  // that runs the thread's grid point
+  // No other OS thread writes it.
+  void end_point() { points_ended.store(points_ended.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
 
   std::vector<int32_t> free_arenas;               // programs: of ended ones
   std::vector<std::vector<std::byte*>> operands;  // per device

@@ -131,6 +131,7 @@ const Step* grid_begin(Thread& t, const Step* s) {
 const Step* grid_next(Thread& t, const Step* s) {
   Execution& ex = *t.exec;
   const Plan& p = *ex.plan;
+  ex.end_point();
   if (t.point >= 0) return s + 1;
   if (!ex.options->grid_order.empty()) [[unlikely]] {
     if (!next_place(t)) return s + 1;

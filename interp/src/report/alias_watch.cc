@@ -67,7 +67,6 @@ void AliasWatch::report(Execution& ex, const Access& a, int input, const std::by
   ir::Diagnostic d =
       diagnostic_at(t, a.step, "PS-ALIAS-001",
                     fmt::format("{} is read where {} was written before: the two are one buffer", name, other));
-  d.severity = ir::Severity::Warning;
   ir::Site side = ir::site_of(m, writer->loc);
   side.what = fmt::format("{} was written here", other);
   d.also.push_back(std::move(side));

@@ -77,11 +77,10 @@ void ClaimWatch::report(Execution& ex, const Access& a, const memory::shadow::Sh
   std::string axes;
   for (size_t g : axes_) axes += (axes.empty() ? "" : ", ") + std::to_string(g);
   ir::Diagnostic d = diagnostic_at(
-      t, a.step, programs_ ? "PS-PAR-002" : "PS-PAR-001",
+      t, a.step, programs_ ? ir::Code("PS-PAR-002") : ir::Code("PS-PAR-001"),
       programs_
           ? fmt::format("race: programs that run at once share elements of {}", name)
           : fmt::format("false parallel claim: grid points that differ on axis {} share elements of {}", axes, name));
-  d.severity = ir::Severity::Warning;
   d.site.what = a.write ? "written here" : "read here";
   const std::string_view did = found.earlier_wrote ? "written" : "read";
   std::string other;

@@ -92,7 +92,6 @@ void RaceWatch::report(Execution& ex, const shadow::Race& r, const Where& w) {
       thread(w.thread), step, "PS-RACE-002",
       fmt::format("{} is {} by {} while {} may {} it", name, r.later.write ? "written" : "read",
                   name_of(thread(w.thread)), name_of(thread(r.earlier.thread)), r.earlier.write ? "write" : "read"));
-  d.severity = ir::Severity::Warning;
   ir::Site side = ir::site_of(plan_.module, plan_.steps[static_cast<size_t>(r.earlier.site)].loc);
   side.what = fmt::format("{} {} it here", name_of(thread(r.earlier.thread)), r.earlier.write ? "writes" : "reads");
   d.also.push_back(std::move(side));
@@ -150,7 +149,6 @@ void FlightWatch::report(Execution& ex, const shadow::InFlightUse& u) {
                                    fmt::format("{} is {}{} while a copy that nobody awaited yet {} it",
                                                name.empty() ? "memory" : name, u.access.write ? "written" : "read",
                                                used.info->starts ? " by a copy" : "", u.writes ? "writes" : "reads"));
-  d.severity = ir::Severity::Warning;
   ir::Site side = ir::site_of(plan_.module, issued.loc);
   side.what = "the copy was started here";
   d.also.push_back(std::move(side));

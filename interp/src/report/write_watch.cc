@@ -143,7 +143,6 @@ void WriteWatch::read(Execution& ex, const Access& a, Memory& m, const Part& p, 
   const bool output = p.output || p.stage;
   ir::Diagnostic d = diagnostic_at(ex.threads[static_cast<size_t>(a.thread)], a.step, "PS-UNINIT-001",
                                    fmt::format("{} is read before anybody wrote to it", p.name));
-  d.severity = ir::Severity::Warning;
   d.numbers.push_back(output ? "an output begins with whatever memory held"
                              : "scratch memory begins with whatever it held before");
   const Window* block = p.output ? p.output : p.stage;
@@ -158,7 +157,6 @@ void WriteWatch::report_part(Execution& ex, const Access& a, const Part& p, int6
   ir::Diagnostic d = diagnostic_at(
       ex.threads[static_cast<size_t>(a.thread)], a.step, "PS-UNINIT-002",
       fmt::format("{} of {} elements that are read from {} were never written", missing.elements, all, p.name));
-  d.severity = ir::Severity::Note;
   if (!p.dims.empty())
     d.numbers.push_back(
         fmt::format("the first is {}", index_text((missing.first - p.begin) / a.element_bytes, p.dims)));
@@ -181,12 +179,10 @@ void WriteWatch::finish(Execution& ex, std::vector<ir::Diagnostic>& out) {
     const memory::shadow::Written::Missing left = found.second->written.missing({0, r.end}, size);
     const int64_t missing = left.elements, first = left.first / size;
     if (missing == 0) continue;
-    ir::Diagnostic d;
-    d.code = "PS-OUT-001";
-    d.severity = ir::Severity::Warning;
+    ir::Diagnostic d("PS-OUT-001", missing == n ? fmt::format("nothing of output {} was written", r.name)
+                                                : fmt::format("{} of {} elements of output {} were never written",
+                                                              missing, n, r.name));
     d.kernel = plan_.module.name;
-    d.message = missing == n ? fmt::format("nothing of output {} was written", r.name)
-                             : fmt::format("{} of {} elements of output {} were never written", missing, n, r.name);
     if (missing < n) d.numbers.push_back(fmt::format("the first is {}", index_text(first, r.output->dims)));
     d.hint = "they hold whatever memory held; do the blocks of the grid cover the array, and does every path store?";
     out.push_back(std::move(d));
