@@ -28,4 +28,5 @@ class Options(TypedDict, total=False):
     verify_split: bool
     max_steps: int
     platform: bool
+    prints: Literal["chip", "anything"]
     progress: bool

@@ -61,6 +61,8 @@ class Params:
         that could tell is an internal error (PS-BUG-002).
     platform: whether code outside JAX is told that it runs on the chip's platform (`jax.default_backend()`, `device.platform`);
         JAX itself is told the truth.
+    prints: what debug_print of a TPU kernel takes: what the chip's compiler does ("chip"), or floats, whole tiles, keyword arguments and
+        several arrays as well ("anything"), for debugging.
     max_steps: stops after so many steps of all threads, 0 for no limit.
     progress: whether a launch of more than two seconds says how far it is, where standard error is a terminal or a notebook's.
 
@@ -88,6 +90,7 @@ class Params:
     verify_split: bool = False
     max_steps: int = 0
     platform: bool = True
+    prints: Literal["chip", "anything"] = "chip"
     progress: bool = True
 
     def __post_init__(self) -> None:
@@ -103,6 +106,8 @@ class Params:
             raise ValueError("findings is 'warn', 'collect' or 'raise'")
         if self.out_of_bounds not in ("error", "machine", "uninitialized"):
             raise ValueError("out_of_bounds is 'error', 'machine' or 'uninitialized'")
+        if self.prints not in ("chip", "anything"):
+            raise ValueError("prints is 'chip' or 'anything'")
         if self.padding not in ("copies", "nobody", "all"):
             raise ValueError("padding is 'copies', 'nobody' or 'all'")
         if self.pipeline not in ("elided", "modelled"):

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
-#include <xmmintrin.h>
 
 #include <algorithm>
 #include <atomic>
@@ -18,6 +17,7 @@
 #include "../report/checked.h"
 #include "../report/race_watch.h"
 #include "bind.h"
+#include "float_environment.h"
 #include "idle.h"
 #include "pallasim/hw/machine.h"
 #include "pallasim/hw/occupancy.h"
@@ -55,18 +55,6 @@ int default_workers() {
   static const int n = std::max(1u, std::thread::hardware_concurrency());
   return n;
 }
-
-// XLA's threads flush subnormals to zero; the kernels keep them, on every thread.
-class FloatEnvironment {
- public:
-  FloatEnvironment() : before_(_mm_getcsr()) { _mm_setcsr(kDefault); }
-  ~FloatEnvironment() { _mm_setcsr(before_); }
-
- private:
-  static constexpr unsigned kDefault =
-      0x1f80;  // all exceptions masked, round to nearest, no flush, no denormals-are-zero
-  unsigned before_;
-};
 
 // Whether every grid point is a program of its own: where the machine has no order of them, and they communicate or an
 // order is asked for.
