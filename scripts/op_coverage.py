@@ -1,7 +1,7 @@
 """docs/coverage.md: every operation and every primitive of JAX's kernels, whether and how it runs on each machine, and the test that shows it.
 
-What runs is read from the plan compiler's own dispatch, what a machine's compiler refuses from the rules in hw_models, fidelity
-from the op table, links from the tests' text, and what JAX has where from docs/primitives.csv.
+What runs, what a machine's compiler lacks, and fidelity come from docs/operations.csv, which `pallasim_op_support` writes from the tables of
+lowerings and rules; links from the tests' text, and what JAX has where from docs/primitives.csv.
 """
 
 import csv
@@ -11,7 +11,6 @@ import re
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "coverage.md"
 MACHINES = ["generic", "tpu", "triton"]
-ROW = re.compile(r'^OP\((\w+), "([^"]+)", (\w+), .*?, (Exact|Ulp|Contraction), "', re.M)
 # Written as their steps when a kernel is captured, or bound before the plan is made.
 STEPS = {"random_bits", "random_seed", "random_fold_in", "random_split", "dim_value", "yield", "pipeline"}
 # Primitives that are no operation (column `operation` of primitives.csv) -> what becomes of them.
@@ -40,16 +39,9 @@ UNTESTED = set()
 
 
 def operations():
-    """(enumerator, name, family, fidelity) per row of the op table."""
-    text = (ROOT / "ir" / "include" / "pallasim" / "ir" / "ops.def").read_text()
-    return ROW.findall(text)
-
-
-def compiled():
-    """Enumerators that the plan compiler has a case for."""
-    text = (ROOT / "interp" / "src" / "compile" / "compiler.cc").read_text()
-    body = text[text.index("void Compiler::compile_op(") :]
-    return set(re.findall(r"case C::(\w+):", body[: body.index("\n}\n")]))
+    """The rows of docs/operations.csv, in the order of the op table."""
+    with (ROOT / "docs" / "operations.csv").open() as file:
+        return list(csv.DictReader(file))
 
 
 def tests():
@@ -76,32 +68,19 @@ def tests():
     return found
 
 
-def refused():
-    """Machine -> enumerators that its compiler does not take: rules PS-TPU-003 and PS-TRI-003."""
-    rules = ROOT / "hw_models" / "src"
-
-    def listed(name, start):
-        text = (rules / name).read_text()
-        text = text[text.index(start) :]
-        return set(re.findall(r"C::(\w+)", text[: text.index("};")]))
-
-    taken = listed("triton_rules.cc", "std::set<OpCode> ops = {")
-    return {"generic": set(), "tpu": listed("tpu_op_rules.cc", "std::set<OpCode> missing = {"),
-            "triton": {enumerator for enumerator, *_ in operations()} - taken}
-
-
 def rows():
     """(name, family, support per machine, test or "") per operation."""
-    have, shown, no = compiled(), tests(), refused()
-    for enumerator, name, family, fidelity in operations():
+    shown = tests()
+    for op in operations():
+        name = op["operation"]
         if name in STEPS:
             cells = ["as its steps"] * len(MACHINES)
-        elif enumerator in have or family == "Elementwise":
-            runs = "exact" if fidelity == "Exact" else "approximate"
-            cells = ["refused" if enumerator in no[m] else runs for m in MACHINES]
+        elif op["runs"] == "yes":
+            runs = "exact" if op["fidelity"] == "exact" else "approximate"
+            cells = ["refused" if op.get(m) == "no" else runs for m in MACHINES]
         else:
             cells = ["–"] * len(MACHINES)
-        yield name, family, cells, shown.get(name, "")
+        yield name, op["family"], cells, shown.get(name, "")
 
 
 def primitives():

@@ -14,14 +14,9 @@ namespace {
 
 using ir::DType;
 
-[[noreturn]] void fail(const char* code, std::string message, std::string_view file,
-                       std::vector<std::string> numbers = {}, std::string hint = {}) {
-  ir::Diagnostic d;
-  d.code = code;
-  d.message = fmt::format("{}: {}", file, message);
-  d.numbers = std::move(numbers);
-  d.hint = std::move(hint);
-  throw ir::DiagnosticError(std::move(d));
+[[noreturn]] void fail(ir::Code code, std::string message, std::string_view file, std::vector<std::string> numbers = {},
+                       std::string hint = {}) {
+  ir::Diagnostic(code, fmt::format("{}: {}", file, message)).with(std::move(numbers)).hinted(std::move(hint)).raise();
 }
 
 // The header is a Python literal: {'descr': '<f4', 'fortran_order': False, 'shape': (8, 128), }

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 
 #include "tpu_rules.h"
 
@@ -14,71 +13,6 @@ namespace {
 using ir::DType;
 using ir::OpCode;
 using C = OpCode;
-
-bool is_compiled(OpCode c, int64_t jax) {
-  if (jax >= 11 && (c == C::reduce_precision || c == C::conv_general_dilated)) return true;
-  if (jax >= 12 && c == C::mulhi) return true;
-  static const std::set<OpCode> missing = {C::cbrt,
-                                           C::expm1,
-                                           C::sinh,
-                                           C::cosh,
-                                           C::asin,
-                                           C::acos,
-                                           C::atan,
-                                           C::asinh,
-                                           C::acosh,
-                                           C::atanh,
-                                           C::erfc,
-                                           C::lgamma,
-                                           C::digamma,
-                                           C::bessel_i0e,
-                                           C::bessel_i1e,
-                                           C::real,
-                                           C::imag,
-                                           C::conj,
-                                           C::complex,
-                                           C::reduce_precision,
-                                           C::igamma,
-                                           C::igammac,
-                                           C::zeta,
-                                           C::polygamma,
-                                           C::copysign,
-                                           C::mulhi,
-                                           C::eq_total,
-                                           C::lt_total,
-                                           C::le_total,
-                                           C::regularized_incomplete_beta,
-                                           C::dynamic_slice,
-                                           C::dynamic_update_slice,
-                                           C::rev,
-                                           C::scatter,
-                                           C::scatter_add,
-                                           C::scatter_sub,
-                                           C::scatter_mul,
-                                           C::scatter_min,
-                                           C::scatter_max,
-                                           C::sort,
-                                           C::top_k,
-                                           C::reduce_prod,
-                                           C::reduce_xor,
-                                           C::reduce,
-                                           C::cumsum,
-                                           C::cumprod,
-                                           C::cummax,
-                                           C::cummin,
-                                           C::cumlogsumexp,
-                                           C::conv_general_dilated,
-                                           C::addupdate,
-                                           C::atomic_rmw,
-                                           C::atomic_cas,
-                                           C::addressof,
-                                           C::debug_barrier,
-                                           C::max_contiguous,
-                                           C::inline_asm,
-                                           C::rng_bit_generator,
-                                           C::optimization_barrier};
-  return missing.count(c) == 0;
-}
 
 bool is_f8(DType t) { return ir::is_float(t) && ir::bit_width(t) == 8; }
 
@@ -173,7 +107,7 @@ void TpuRules::needs(const ir::Op& op, int64_t generation, const std::string& wh
 }
 
 void TpuRules::operation(const ir::Op& op) {
-  if (!is_compiled(op.code, jax_)) return form(op, "");
+  if (!tpu_has(op.code, jax_)) return form(op, "");
   if (op.attr("accuracy")) form(op, "with an accuracy");
   switch (op.code) {
     case C::get:

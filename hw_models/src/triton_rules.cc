@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <set>
 
 #include "rules.h"
 
@@ -25,16 +24,14 @@ class TritonRules {
   }
 
  private:
-  [[noreturn]] void refuse(const char* code, std::string message, std::string hint, ir::LocId loc = -1,
+  [[noreturn]] void refuse(ir::Code code, std::string message, std::string hint, ir::LocId loc = -1,
                            std::vector<std::string> numbers = {}) {
-    ir::Diagnostic d;
-    d.code = code;
-    d.kernel = m_.name;
-    d.message = std::move(message);
-    d.numbers = std::move(numbers);
-    d.hint = std::move(hint);
-    d.site = ir::site_of(m_, loc);
-    throw ir::DiagnosticError(std::move(d));
+    ir::Diagnostic(code, std::move(message))
+        .of(m_.name)
+        .at(ir::site_of(m_, loc))
+        .with(std::move(numbers))
+        .hinted(std::move(hint))
+        .raise();
   }
 
   // ---- what Triton launches lack ----
@@ -123,7 +120,7 @@ class TritonRules {
   }
 
   void operation(const ir::Op& op) {
-    if (!has(op.code)) form(op, "");
+    if (!triton_has(op.code)) form(op, "");
     sizes(op);
     switch (op.code) {
       case OpCode::get:
@@ -168,111 +165,6 @@ class TritonRules {
         return;
       default: return;
     }
-  }
-
-  static bool has(OpCode c) {
-    using C = OpCode;
-    static const std::set<OpCode> ops = {C::abs,
-                                         C::neg,
-                                         C::sign,
-                                         C::not_,
-                                         C::ceil,
-                                         C::floor,
-                                         C::square,
-                                         C::sqrt,
-                                         C::rsqrt,
-                                         C::cbrt,
-                                         C::exp,
-                                         C::exp2,
-                                         C::expm1,
-                                         C::log,
-                                         C::log2,
-                                         C::log1p,
-                                         C::logistic,
-                                         C::sin,
-                                         C::cos,
-                                         C::tan,
-                                         C::sinh,
-                                         C::cosh,
-                                         C::tanh,
-                                         C::asin,
-                                         C::acos,
-                                         C::atan,
-                                         C::asinh,
-                                         C::acosh,
-                                         C::atanh,
-                                         C::erf_inv,
-                                         C::integer_pow,
-                                         C::clz,
-                                         C::population_count,
-                                         C::is_finite,
-                                         C::stop_gradient,
-                                         C::convert,
-                                         C::bitcast_convert,
-                                         C::add,
-                                         C::sub,
-                                         C::mul,
-                                         C::div,
-                                         C::rem,
-                                         C::max,
-                                         C::min,
-                                         C::pow,
-                                         C::atan2,
-                                         C::nextafter,
-                                         C::and_,
-                                         C::or_,
-                                         C::xor_,
-                                         C::shift_left,
-                                         C::shift_right_logical,
-                                         C::shift_right_arithmetic,
-                                         C::eq,
-                                         C::ne,
-                                         C::lt,
-                                         C::le,
-                                         C::gt,
-                                         C::ge,
-                                         C::select_n,
-                                         C::clamp,
-                                         C::constant,
-                                         C::iota,
-                                         C::broadcast_in_dim,
-                                         C::reshape,
-                                         C::transpose,
-                                         C::concatenate,
-                                         C::stack,
-                                         C::unstack,
-                                         C::split,
-                                         C::reduce_sum,
-                                         C::reduce_max,
-                                         C::reduce_min,
-                                         C::argmax,
-                                         C::argmin,
-                                         C::cumsum,
-                                         C::dot_general,
-                                         C::get,
-                                         C::store,
-                                         C::swap,
-                                         C::addupdate,
-                                         C::masked_load,
-                                         C::masked_store,
-                                         C::masked_swap,
-                                         C::atomic_rmw,
-                                         C::atomic_cas,
-                                         C::cond,
-                                         C::while_,
-                                         C::for_,
-                                         C::call,
-                                         C::yield,
-                                         C::program_id,
-                                         C::num_programs,
-                                         C::axis_index,
-                                         C::axis_size,
-                                         C::debug_print,
-                                         C::debug_barrier,
-                                         C::multiple_of,
-                                         C::max_contiguous,
-                                         C::inline_asm};
-    return ops.count(c) > 0;
   }
 
   const ir::Module& m_;

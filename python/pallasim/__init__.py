@@ -22,6 +22,7 @@ _WHERE = {
     "capture": "_capsule", "Recording": "_capsule",
     "Check": "_check", "KernelCheck": "_check",
     "replay": "_replay", "Replay": "_replay", "ReplayedLaunch": "_replay",
+    "register_lowering": "_lowerings", "unregister_lowering": "_lowerings",
     "run": "_text", "check": "_text", "fmt": "_text", "capture_text": "_text",
 }
 __all__ = [*_WHERE, *_MODULES, "__version__"]
@@ -37,6 +38,7 @@ if TYPE_CHECKING:  # `as` exports a name to checkers
         Traffic as Traffic, last_report as last_report, last_run as last_run, launch_count as launch_count, runs as runs,
     )
     from ._lowering import prepare as prepare
+    from ._lowerings import register_lowering as register_lowering, unregister_lowering as unregister_lowering
     from ._params import MACHINES as MACHINES, Params as Params
     from ._replay import Replay as Replay, ReplayedLaunch as ReplayedLaunch, replay as replay
     from ._text import capture_text as capture_text, check as check, fmt as fmt, run as run
@@ -51,6 +53,8 @@ if not TYPE_CHECKING:  # to a checker, a name that is not imported above does no
 
         if where is None:
             return importlib.import_module(f"{__name__}.{name}")
+        if name == "Params":  # a program that asks for it writes `interpret=Params(...)`: our rules come before JAX's from now on
+            importlib.import_module(f"{__name__}._lowering").register()
         value = getattr(importlib.import_module(f"{__name__}.{where}"), name)
         globals()[name] = value
         return value

@@ -73,13 +73,13 @@ def run(text: str, arrays: Sequence[Any] = (), options: Any = None) -> list[np.n
     from ._capture.types import dtype_text
 
     _deliver.start()
-    option_text = ";".join(filter(None, [options.text(), options.delivery()])) if options is not None else ""
+    option_text, settings = (options.text(), options.settings()) if options is not None else ("", "")
     ins = [np.asarray(a, order="C") for a in arrays]
     try:
         _, results = _core.signature(text, option_text)
         outs = [np.empty(dims, numpy_dtype(dtype)) for dtype, dims in results]
         describe = lambda a: (a.ctypes.data, dtype_text(a.dtype), list(a.shape))  # noqa: E731
-        _core.run(text, option_text, [describe(a) for a in ins], [describe(a) for a in outs])
+        _core.run(text, option_text, [describe(a) for a in ins], [describe(a) for a in outs], settings)
     except _core.DiagnosticError as e:
         raise _findings.from_error(e) from None
     return outs

@@ -44,18 +44,17 @@ std::exception_ptr stayed_away(const Program& p, const Gang& g, int devices) {
   std::string missing;
   for (int d = 0; d < devices; ++d)
     if (!g.calls.count(d)) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", d);
-  ir::Diagnostic d;
-  d.code = "PS-DEV-001";
-  d.kernel = interp::module_of(p.plan()).name;
-  d.message = fmt::format("{} of {} devices did not come to a kernel that reaches into all of them",
-                          devices - static_cast<int>(g.calls.size()), devices);
-  d.numbers.push_back("missing: " + missing);
-  d.numbers.push_back(fmt::format("waited {} s for the next one", patience().count()));
-  d.hint =
-      "every device of the mesh must run the kernel; where many launches are queued, a larger NPROC gives XLA more "
-      "threads";
+  ir::Diagnostic d =
+      ir::Diagnostic("PS-DEV-001",
+                     fmt::format("{} of {} devices did not come to a kernel that reaches into all of them",
+                                 devices - static_cast<int>(g.calls.size()), devices))
+          .of(interp::module_of(p.plan()).name)
+          .with({"missing: " + missing, fmt::format("waited {} s for the next one", patience().count())})
+          .hinted(
+              "every device of the mesh must run the kernel; where many launches are queued, a larger NPROC gives XLA "
+              "more threads");
   trace::place(d, interp::module_of(p.plan()));
-  return std::make_exception_ptr(ir::DiagnosticError(std::move(d)));
+  return std::make_exception_ptr(Failure(std::move(d)));
 }
 
 void end(Gang& g, std::exception_ptr error) {
@@ -67,13 +66,10 @@ void end(Gang& g, std::exception_ptr error) {
 }  // namespace
 
 ir::Diagnostic interrupted(const Program& p) {
-  ir::Diagnostic d;
-  d.code = "PS-INT-001";
-  d.kernel = interp::module_of(p.plan()).name;
-  d.message = "interrupted";
-  d.numbers.push_back("the kernel had not begun");
-  d.hint = "the run was stopped by request";
-  return d;
+  return ir::Diagnostic("PS-INT-001", "interrupted")
+      .of(interp::module_of(p.plan()).name)
+      .with({"the kernel had not begun"})
+      .hinted("the run was stopped by request");
 }
 
 void run_together(const Program& p, int64_t run, const interp::DeviceCall& call) {
@@ -110,7 +106,7 @@ void run_together(const Program& p, int64_t run, const interp::DeviceCall& call)
     came = gang->calls.size();
     if (!stop && std::chrono::steady_clock::now() < patient_until) continue;
     m.open.erase(key);
-    end(*gang, stop ? std::make_exception_ptr(ir::DiagnosticError(interrupted(p))) : stayed_away(p, *gang, devices));
+    end(*gang, stop ? std::make_exception_ptr(Failure(interrupted(p))) : stayed_away(p, *gang, devices));
   }
   if (gang->error) std::rethrow_exception(gang->error);
 }

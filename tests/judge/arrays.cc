@@ -7,7 +7,7 @@ namespace pallasim::judge {
 
 // Updates at places that are all different, or a sum of integers, whose order does not matter.
 void Body::scatter_step() {
-  if (!rng.chance(4)) return arrange_step();  // the evaluator lacks it: such programs compare configurations only
+  if (!rng.chance(40)) return arrange_step();
   const int64_t n = rng.of(extents);
   const bool sum = rng.chance(40);
   Type t{rng.of(dtypes), {n}};

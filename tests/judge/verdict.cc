@@ -49,7 +49,7 @@ Verdict judge(const Case& c, const std::string& only) {
     m = ir::parse(c.text);
     ir::verify(m);
   } catch (const ir::DiagnosticError& e) {
-    return say(Kind::Invalid, e.diagnostic().code + " " + e.diagnostic().message);
+    return say(Kind::Invalid, std::string(e.diagnostic().code.text()) + " " + e.diagnostic().message);
   }
   for (const ir::Body& b : m.bodies) count(b.graph.region, v.operations);
   oracle::Outcome want = oracle::evaluate(m, c.args);

@@ -24,7 +24,7 @@ void Machine::tick() {
 void Machine::step(Thread& t, const Op& op) {
   tick();
   if (!control(t, op) && !elementwise_op(t, op) && !reduce_op(t, op) && !memory_op(t, op) && !sync_op(t, op) &&
-      !shape_op(t, op))
+      !shape_op(t, op) && !scatter_op(t, op))
     throw Lack{std::string(ir::name(op.code))};
 }
 
@@ -102,7 +102,8 @@ bool Machine::control(Thread& t, const Op& op) {
   switch (op.code) {
     case OpCode::cond: return op_cond(t, op), true;
     case OpCode::while_: return op_while(t, op), true;
-    case OpCode::for_: return op_for(t, op), true;
+    case OpCode::for_:
+    case OpCode::parallel_loop: return op_for(t, op), true;
     case OpCode::run_scoped: return op_scoped(t, op), true;
     case OpCode::call: return define(t, op, region(t, op.regions[0], operands(t, op))), true;
     case OpCode::program_id:

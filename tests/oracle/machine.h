@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <numeric>
+#include <optional>
 #include <tuple>
 
 #include "evaluate.h"
@@ -171,7 +172,7 @@ class Machine {
   void tick();
   std::vector<Value> region(Thread&, const ir::Region&, const std::vector<Value>& args);
   std::vector<Value> walk(Thread&, const ir::Region&);
-  OpFamily control, elementwise_op, shape_op, reduce_op, memory_op, sync_op;
+  OpFamily control, elementwise_op, shape_op, scatter_op, reduce_op, memory_op, sync_op;
   OpBody step, op_cond, op_while, op_for, op_scoped, op_index, op_reduce_region, op_access, op_atomic, op_copy;
   OpBody op_print;
   std::string text_of(Thread&, const Op&, const std::string& format, bool placeholders, size_t first);

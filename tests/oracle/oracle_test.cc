@@ -436,6 +436,34 @@ TEST(Sync, WhatIsSignalledIsTaken) {
       (Ints{2, 2}));
 }
 
+// x[3, 2] with rows at 2, 0, 2 (and one behind the end), of updates that count from 1.
+Outcome scattered(const std::string& op, const std::string& mode, int32_t second = 0) {
+  return run(
+      "pallasim-ir 1\nmodule \"t\" {machine = generic}\ninput \"x\" : i32[3,2] {space = any}\n"
+      "input \"i\" : i32[3,1] {space = any}\noutput \"o\" : i32[3,2] {space = any}\n"
+      "body (%0 \"x\": ref<i32[3,2], any>, %1 \"i\": ref<i32[3,1], any>, %2 \"o\": ref<i32[3,2], any>) {\n"
+      "  %3 = get %0 : i32[3,2]\n  %4 = get %1 : i32[3,1]\n  %5 = iota {axis = 0} : i32[6]\n"
+      "  %6 = constant {value = i32 0x1} : i32[]\n  %7 = add %5, %6 : i32[6]\n  %8 = reshape %7 : i32[3,2]\n"
+      "  %9 = " +
+          op +
+          " %3, %4, %8 {update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = "
+          "[0], mode = " +
+          mode + "} : i32[3,2]\n  store %2, %9\n  yield\n}\n",
+      {i32({3, 2}, {10, 20, 30, 40, 50, 60}), i32({3, 1}, {2, second, 2})});
+}
+
+TEST(Arrays, UpdatesComeInTheOrderOfTheirIndices) {
+  EXPECT_EQ(values<int32_t>(scattered("scatter", "clip")), (Ints{3, 4, 30, 40, 5, 6}));
+  EXPECT_EQ(values<int32_t>(scattered("scatter_add", "clip")), (Ints{13, 24, 30, 40, 56, 68}));
+  EXPECT_EQ(values<int32_t>(scattered("scatter_sub", "clip")), (Ints{7, 16, 30, 40, 44, 52}));
+  EXPECT_EQ(values<int32_t>(scattered("scatter_mul", "clip")), (Ints{30, 80, 30, 40, 250, 720}));
+  EXPECT_EQ(values<int32_t>(scattered("scatter_min", "clip")), (Ints{3, 4, 30, 40, 1, 2}));
+  EXPECT_EQ(values<int32_t>(scattered("scatter_max", "clip")), (Ints{10, 20, 30, 40, 50, 60}));
+  EXPECT_EQ(values<int32_t>(scattered("scatter", "clip", -5)), (Ints{3, 4, 30, 40, 5, 6}));
+  EXPECT_EQ(values<int32_t>(scattered("scatter", "fill_or_drop", -5)), (Ints{10, 20, 30, 40, 5, 6}));
+  EXPECT_EQ(values<int32_t>(scattered("scatter_add", "fill_or_drop", 3)), (Ints{10, 20, 30, 40, 56, 68}));
+}
+
 TEST(Judge, PrintsAndNamesWhatItLacks) {
   const Outcome p =
       kernel("i32[2]", "i32[2]", "  %2 = get %0 : i32[2]\n  debug_print %2 {format = \"x {}\"}\n", i32({2}, {1, 2}));

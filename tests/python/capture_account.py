@@ -14,12 +14,13 @@ OPERATIONS = {
     "get": ("get",), "swap": ("store", "swap"), "addupdate": ("addupdate",), "masked_load": ("masked_load",),
     "masked_swap": ("masked_store", "masked_swap"), "atomic_rmw": ("atomic_rmw",), "atomic_cas": ("atomic_cas",),
     "dma_start": ("dma_start",), "dma_wait": ("dma_wait",), "semaphore_signal": ("sem_signal", "gpu_sem_signal"),
-    "semaphore_wait": ("sem_wait", "gpu_sem_wait"), "semaphore_read": ("sem_read",), "scan": ("for",), "parallel_loop": ("for",),
+    "semaphore_wait": ("sem_wait", "gpu_sem_wait"), "semaphore_read": ("sem_read",), "scan": ("for",), "parallel_loop": ("parallel_loop",),
     "while": ("while",), "run_scoped": ("run_scoped",), "debug_print": ("debug_print",), "debug_callback": ("debug_callback",),
+    "sparsecore_write": ("store", "masked_store", "addupdate", "atomic_rmw"), "sc_fetch_and_add": ("sc_fetch_and_add",), "barrier": ("sc_barrier",),
 }
 # A second meaning of a name: loads and stores of pl.load and pltpu.store, and those of SparseCores, share it.
 RENAMED = {"jax._src.pallas.primitives": {"load": "masked_load", "masked_load": "masked_load", "swap": "masked_swap", "masked_swap": "masked_swap"}}
-EXPANDS = {"emit_pipeline", "pipeline_body", "run_state", "core_map", "mpmd_map", "custom_fusion", "jaxpr_call"}
+EXPANDS = {"sparsecore_write", "emit_pipeline", "pipeline_body", "run_state", "core_map", "mpmd_map", "custom_fusion", "jaxpr_call"}
 
 kernels = 0       # accounted for in this process
 equations = 0
@@ -47,7 +48,15 @@ def _pallas_own(eqn: Any) -> bool:
     return eqn.primitive in (pallas.load_p, pallas.swap_p)
 
 
+def _sparsecore_write(eqn: Any) -> bool:
+    from jax._src.pallas.mosaic import sc_primitives as sc
+
+    return eqn.primitive in (sc.swap_p, sc.scatter_p)
+
+
 def _name(eqn: Any) -> str:
+    if _sparsecore_write(eqn):
+        return "sparsecore_write"
     return ("masked_load" if "load" in eqn.primitive.name else "masked_swap") if _pallas_own(eqn) else eqn.primitive.name
 
 
@@ -196,7 +205,7 @@ def acts(jaxpr: Any) -> collections.Counter:
     return collections.Counter({k: n for k, n in found.items() if k in ACTS})
 
 
-ACTS = {"swap", "addupdate", "masked_swap", "atomic_rmw", "atomic_cas", "dma_start", "dma_wait", "semaphore_signal", "semaphore_wait",
+ACTS = {"swap", "sparsecore_write", "sc_fetch_and_add", "barrier", "addupdate", "masked_swap", "atomic_rmw", "atomic_cas", "dma_start", "dma_wait", "semaphore_signal", "semaphore_wait",
         "debug_print", "debug_callback"}
 
 

@@ -9,6 +9,9 @@ namespace pallasim::interp {
 // The module with every float of its bodies in f64, rounded where Numerics::Oracle says.
 ir::Module widened(const ir::Module&);
 
+// Whether there is a lowering of the operation: the others are refused by name.
+bool runs(ir::OpCode);
+
 // Compiles a verified module without shape parameters.
 std::shared_ptr<Plan> compile_plan(ir::Module module, const Options& options);
 

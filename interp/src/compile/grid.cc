@@ -221,13 +221,8 @@ void Compiler::compile_windows() {
 void Compiler::refuse_block_kind(const ir::Operand& o, const ir::BlockDim& b) const {
   using Kind = ir::BlockDim::Kind;
   if (b.kind != Kind::Indirect && (b.kind != Kind::BoundedSlice || model_.bounded_slices)) return;
-  ir::Diagnostic e;
-  e.code = "PS-UNSUP-001";
-  e.kernel = m_.name;
-  e.message = fmt::format("unsupported: {} block of {} in a grid without a pipeline",
-                          b.kind == Kind::Indirect ? "Indirect" : "BoundedSlice", o.name);
-  e.hint = "nothing ran";
-  throw ir::DiagnosticError(std::move(e));
+  interp::unsupported(m_, fmt::format("{} block of {} in a grid without a pipeline",
+                                      b.kind == Kind::Indirect ? "Indirect" : "BoundedSlice", o.name));
 }
 
 // Prefetched scalars, and inputs without blocks, lie in memory of each core, where the kernel may change them; the
@@ -299,7 +294,7 @@ void Compiler::add_moving_window(const Window& w) {
 // Inputs of aliased outputs come in with every visit of a block, as far as checked runs can tell.
 bool Compiler::watches_revisits(const Window& w) const {
   if (!w.is_output || !model_.checks.revisited_outputs || w.places() == 0) return false;
-  if (plan_.options.revisit_is_error) return true;
+  if (plan_.options.revisits == Options::Revisits::Error) return true;
   return plan_.options.checked && !is_aliased_output(m_, w.operand);
 }
 

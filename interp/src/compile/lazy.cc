@@ -5,7 +5,7 @@
 
 #include "../analysis/refs.h"
 #include "../plan/steps.h"
-#include "compiler.h"
+#include "emitter.h"
 
 namespace pallasim::interp {
 namespace {
@@ -36,12 +36,12 @@ bool is_lazy(const Val& v) {
 
 }  // namespace
 
-const analysis::WriteSet& Compiler::everything() {
+const analysis::WriteSet& Emitter::everything() {
   static const analysis::WriteSet all{true, {}};
   return all;
 }
 
-analysis::WriteSet Compiler::written(const Val& ref) const {
+analysis::WriteSet Emitter::written(const Val& ref) const {
   analysis::WriteSet w;
   if (ref.origin != kNoOrigin) w.add(ref.origin);
   if (ref.choice)
@@ -49,12 +49,12 @@ analysis::WriteSet Compiler::written(const Val& ref) const {
   return w;
 }
 
-bool Compiler::may_alias(int a, int b) const {
+bool Emitter::may_alias(int a, int b) const {
   if (a == kNoOrigin || b == kNoOrigin) return false;
   return a == b || aliases_.count({std::min(a, b), std::max(a, b)});
 }
 
-bool Compiler::shows(const Val& v, const analysis::WriteSet& w) const {
+bool Emitter::shows(const Val& v, const analysis::WriteSet& w) const {
   if (v.kind == Val::Kind::Pending)
     return std::any_of(v.node->args.begin(), v.node->args.end(), [&](const Val& a) { return shows(a, w); });
   if (v.kind != Val::Kind::Strided || v.origin == kNoOrigin) return false;
@@ -62,7 +62,7 @@ bool Compiler::shows(const Val& v, const analysis::WriteSet& w) const {
 }
 
 // Whether evaluating `v` element by element into `dst` may read an element of dst's memory after it was written.
-bool Compiler::overlaps_elsewhere(const Val& v, const Val& dst) const {
+bool Emitter::overlaps_elsewhere(const Val& v, const Val& dst) const {
   if (v.kind == Val::Kind::Strided) return may_alias(v.origin, dst.origin) && !same_place(v, dst);
   if (v.kind != Val::Kind::Pending) return false;
   const bool whole = v.node->kind == Node::Kind::Contraction;  // reads all of its operands for every element
@@ -72,13 +72,13 @@ bool Compiler::overlaps_elsewhere(const Val& v, const Val& dst) const {
 }
 
 // Whether the operation under compilation is the last to use the value, which its own operands stand for then.
-bool Compiler::dies_here(ir::ValueId id) const {
+bool Emitter::dies_here(ir::ValueId id) const {
   if (!now_.op || !now_.op->regions.empty()) return false;
   const auto it = dies_.find(now_.op);
   return it != dies_.end() && std::find(it->second.begin(), it->second.end(), id) != it->second.end();
 }
 
-std::vector<Val> Compiler::about_to_write(const analysis::WriteSet& w, std::vector<Val> operands, const Val* in_place) {
+std::vector<Val> Emitter::about_to_write(const analysis::WriteSet& w, std::vector<Val> operands, const Val* in_place) {
   if (w.empty()) return operands;
   for (auto& [id, live] : values_) {
     if (!is_lazy(live.val) || !shows(live.val, w) || dies_here(id)) continue;
@@ -91,9 +91,9 @@ std::vector<Val> Compiler::about_to_write(const analysis::WriteSet& w, std::vect
   return operands;
 }
 
-Val Compiler::apart_from(const analysis::WriteSet& w, const Val& v) { return shows(v, w) ? materialized(v) : v; }
+Val Emitter::apart_from(const analysis::WriteSet& w, const Val& v) { return shows(v, w) ? materialized(v) : v; }
 
-void Compiler::before_regions(const Op& op) {
+void Emitter::before_regions(const Op& op) {
   const std::function<void(const Region&)> settle = [&](const Region& region) {
     for (const Op& inner : region.ops) {
       for (ir::ValueId v : inner.operands)
@@ -106,7 +106,7 @@ void Compiler::before_regions(const Op& op) {
   about_to_write(writes_->of(op));
 }
 
-bool Compiler::slot_is_read(uint32_t slot, ir::ValueId but_for) const {
+bool Emitter::slot_is_read(uint32_t slot, ir::ValueId but_for) const {
   return std::any_of(values_.begin(), values_.end(), [&](const auto& entry) {
     return entry.first != but_for && !dies_here(entry.first) && reads_slot(entry.second.val, slot);
   });
@@ -115,7 +115,7 @@ bool Compiler::slot_is_read(uint32_t slot, ir::ValueId but_for) const {
 // A scalar result may be computed straight into its carry's slot where nothing looks at the old value afterwards:
 // neither an operation that names the carry (seen here), nor a value that was made from it (seen when the result is
 // defined).
-void Compiler::preassign_carries(const Region& body, size_t first, const std::vector<Val>& carries) {
+void Emitter::preassign_carries(const Region& body, size_t first, const std::vector<Val>& carries) {
   const Op& yield = body.ops.back();
   for (size_t i = 0; i < carries.size(); ++i) {
     const ir::ValueId next = yield.operands[i], carry = body.args[first + i];
@@ -130,7 +130,7 @@ void Compiler::preassign_carries(const Region& body, size_t first, const std::ve
   }
 }
 
-void Compiler::take_preassigned_slot(ir::ValueId id, Val* v) {
+void Emitter::take_preassigned_slot(ir::ValueId id, Val* v) {
   const auto it = preassigned_.find(id);
   if (it == preassigned_.end()) return;
   const Preassigned to = it->second;
@@ -141,7 +141,7 @@ void Compiler::take_preassigned_slot(ir::ValueId id, Val* v) {
   plan_.steps.back().dst = v->slot = to.slot;
 }
 
-void Compiler::define(ir::ValueId id, Val v) {
+void Emitter::define(ir::ValueId id, Val v) {
   take_preassigned_slot(id, &v);
   const int uses = uses_[id];
   if (v.kind == Val::Kind::Pending && (uses > 1 || !plan_.options.fuse)) v = strided(v);

@@ -27,6 +27,7 @@ bool works_on_any_float(OpCode code) {
     case OpCode::cond:
     case OpCode::while_:
     case OpCode::for_:
+    case OpCode::parallel_loop:
     case OpCode::run_scoped:
     case OpCode::call:
     case OpCode::multiple_of:

@@ -3,13 +3,14 @@
 #include <numeric>
 
 #include "../plan/steps.h"
-#include "compiler.h"
+#include "lower/arrays.h"
+#include "views.h"
 
 namespace pallasim::interp {
 
-Val Compiler::see_through(const Op& op, const Val& ref, ir::DType dtype, std::vector<int64_t> dims) {
+Val see_through(Emitter& e, const Op& op, const Val& ref, ir::DType dtype, std::vector<int64_t> dims) {
   if (ref.semaphore >= 0 || ref.choice || !ref.extents.empty() || !ref.valid.empty())
-    unsupported(op, "a change of element width or shape of this ref");
+    e.unsupported(op, "a change of element width or shape of this ref");
   auto t = std::make_shared<RefThrough>();
   t->base = ref;
   t->dtype = dtype;
@@ -24,9 +25,7 @@ Val Compiler::see_through(const Op& op, const Val& ref, ir::DType dtype, std::ve
   return r;
 }
 
-// An index straight after a change of width selects before it in all dimensions but the packed one: the copy is
-// smaller. Returns what is left to select.
-Compiler::Attr Compiler::push_index(const Op& op, Val* ref, const Attr& index) {
+Attr push_index(Emitter& e, const Op& op, Val* ref, const Attr& index) {
   const RefThrough& t = *ref->through;
   const bool untouched =
       ref->addr.offset == 0 && ref->addr.dyn == Addr::kNoSlot && ref->dims == t.dims && is_dense(*ref);
@@ -39,23 +38,23 @@ Compiler::Attr Compiler::push_index(const Op& op, Val* ref, const Attr& index) {
   const size_t rows = t.dims.size() - 2;
   std::vector<int64_t> dims = t.dims;
   for (size_t d = 0; d < index.items.size(); ++d) {
-    const Attr& e = index.items[d];
+    const Attr& at = index.items[d];
     if (d == rows) {
       first.items[d] = Attr::call("slice", {Attr::integer(0), Attr::integer(t.base.dims[d])});
       continue;
     }
-    if (e.is_call("slice")) {
-      if (!e.items[1].is_int()) return index;
-      dims[d] = e.items[1].i;
+    if (at.is_call("slice")) {
+      if (!at.items[1].is_int()) return index;
+      dims[d] = at.items[1].i;
       rest.items[d] = Attr::call("slice", {Attr::integer(0), Attr::integer(dims[d])});
     } else {
-      first.items[d] = Attr::call("slice", {e, Attr::integer(1)});
+      first.items[d] = Attr::call("slice", {at, Attr::integer(1)});
       dims[d] = 1;
       rest.items[d] = Attr::integer(0);
     }
   }
   const Attr view = Attr::list({first});
-  *ref = see_through(op, apply_view(op, t.base, &view, ViewUse::Access).ref, t.dtype, dims);
+  *ref = see_through(e, op, apply_view(e, op, t.base, &view, ViewUse::Access).ref, t.dtype, dims);
   return rest;
 }
 
@@ -77,28 +76,30 @@ bool shows_all(const Val& ref) {
 }
 }  // namespace
 
-Val Compiler::open_ref(const Val& ref, Lens lens, std::vector<OpenedRef>* opened) {
-  if (!shows_all(ref) || lens == Lens::Some) return open_part(ref, lens, opened);
+static Val open_part(Emitter& e, const Val& ref, Lens lens, std::vector<OpenedRef>* opened);
+
+Val open_ref(Emitter& e, const Val& ref, Lens lens, std::vector<OpenedRef>* opened) {
+  if (!shows_all(ref) || lens == Lens::Some) return open_part(e, ref, lens, opened);
   Val base = ref.through->base;
-  if (base.through) base = open_ref(base, lens, opened);
+  if (base.through) base = open_ref(e, base, lens, opened);
   Val now = base;
   now.kind = Val::Kind::Strided;
   Val shape;
   shape.dtype = ref.through->dtype;
   const ArrayResult dense{ref.through->dtype, ref.through->dims};
   const Val copy =
-      lens == Lens::Overwrite ? temp(dense.dtype, dense.dims) : emit_array({now}, {dense}, between(now, shape))[0];
+      lens == Lens::Overwrite ? e.temp(dense.dtype, dense.dims) : emit_array(e, {now}, {dense}, between(now, shape))[0];
   Val r = ref;
   r.through = nullptr;
   r.addr = {copy.addr.buffer, ref.addr.dyn, copy.addr.offset + ref.addr.offset};
   r.storage = copy.storage;
-  r.origin = lens != Lens::Read ? next_origin_++ : kNoOrigin;
+  r.origin = lens != Lens::Read ? e.fresh_origin() : kNoOrigin;
   if (opened) opened->push_back({base, copy});
   return r;
 }
 
 // A part of what lies behind the ref: only the bytes of its elements are read, and written.
-Val Compiler::open_part(const Val& ref, Lens lens, std::vector<OpenedRef>* opened) {
+static Val open_part(Emitter& e, const Val& ref, Lens lens, std::vector<OpenedRef>* opened) {
   LensPayload p;
   const Val* v = &ref;
   for (;; v = &v->through->base) {
@@ -110,16 +111,16 @@ Val Compiler::open_part(const Val& ref, Lens lens, std::vector<OpenedRef>* opene
     p.levels.push_back(std::move(level));
     if (!v->through) break;
   }
-  const auto bytes_of = [&] { return temp(ref.through->dtype, ref.through->dims); };
+  const auto bytes_of = [&] { return e.temp(ref.through->dtype, ref.through->dims); };
   const Val copy = bytes_of();
   p.copy = copy.addr;
-  plan_.step_cost_ns += 50 + 20.0 * static_cast<double>(ref.elements());
-  if (lens != Lens::Overwrite) emit(ops::lens, plan_.own(p));
+  e.plan().step_cost_ns += 50 + 20.0 * static_cast<double>(ref.elements());
+  if (lens != Lens::Overwrite) e.emit(ops::lens, e.own(p));
   Val r = ref;
   r.through = nullptr;
   r.addr = {copy.addr.buffer, ref.addr.dyn, copy.addr.offset + ref.addr.offset};
   r.storage = copy.storage;
-  r.origin = lens != Lens::Read ? next_origin_++ : kNoOrigin;
+  r.origin = lens != Lens::Read ? e.fresh_origin() : kNoOrigin;
   if (lens == Lens::Read || !opened) return r;
   OpenedRef o{*v, copy};
   p.write = true;
@@ -128,26 +129,26 @@ Val Compiler::open_part(const Val& ref, Lens lens, std::vector<OpenedRef>* opene
     LensPayload was = p;
     was.write = false;
     was.copy = before.addr;
-    emit(ops::lens, plan_.own(std::move(was)));
+    e.emit(ops::lens, e.own(std::move(was)));
     p.before = before.addr;
     p.has_before = true;
     o.copy.storage = std::shared_ptr<Storage>(copy.storage.get(), [a = copy.storage, b = before.storage](Storage*) {});
   }
-  o.lens = plan_.own(std::move(p));
+  o.lens = e.own(std::move(p));
   opened->push_back(std::move(o));
   return r;
 }
 
-void Compiler::write_back(const std::vector<OpenedRef>& opened) {
+void write_back(Emitter& e, const std::vector<OpenedRef>& opened) {
   for (size_t i = opened.size(); i-- > 0;) {
     const OpenedRef& o = opened[i];
-    about_to_write(written(o.base));
+    e.about_to_write(e.written(o.base));
     if (o.lens) {
-      emit(ops::lens, o.lens);
+      e.emit(ops::lens, o.lens);
       continue;
     }
-    Val bytes = emit_array({o.copy}, {{o.base.dtype, o.base.dims}}, between(o.copy, o.base))[0];
-    emit_copy(o.base, bytes);
+    Val bytes = emit_array(e, {o.copy}, {{o.base.dtype, o.base.dims}}, between(o.copy, o.base))[0];
+    e.emit_copy(o.base, bytes);
   }
 }
 

@@ -2,7 +2,8 @@
 #include <algorithm>
 
 #include "../plan/steps.h"
-#include "compiler.h"
+#include "emitter.h"
+#include "lower/elementwise.h"
 
 namespace pallasim::interp {
 
@@ -16,28 +17,32 @@ bool is_dense(const Val& v) {
   return true;
 }
 
-Val Compiler::temp(ir::DType dtype, std::vector<int64_t> dims) {
+Val Emitter::temp(ir::DType dtype, std::vector<int64_t> dims) {
   Val v;
   v.kind = Val::Kind::Strided;
   v.dtype = dtype;
   v.strides = dense_strides(dims);
   v.dims = std::move(dims);
-  v.storage = temps_.allocate(v.bytes());
-  v.addr = {kTempBuffer, Addr::kNoSlot, v.storage->offset};
+  allocate(&v);
   return v;
+}
+
+void Emitter::allocate(Val* v) {
+  v->storage = temps_.allocate(v->bytes());
+  v->addr = {kTempBuffer, Addr::kNoSlot, v->storage->offset};
 }
 
 bool same_place(const Val& a, const Val& b) {
   return a.addr == b.addr && a.strides == b.strides && a.dims == b.dims && a.dtype == b.dtype;
 }
 
-void Compiler::copy_value(const Val& dst, const Val& v) {
+void Emitter::copy_value(const Val& dst, const Val& v) {
   if (dst.elements() == 0) return;
   emit_pending(overlaps_elsewhere(v, dst) ? materialized(v) : v, dst);
 }
 
 // Evaluates v into dst; the caller has excluded overlap.
-void Compiler::emit_pending(const Val& v, const Val& dst) {
+void Emitter::emit_pending(const Val& v, const Val& dst) {
   if (dst.elements() == 0) return;
   if (v.kind == Val::Kind::Strided) return emit_copy(dst, v);
   if (v.kind == Val::Kind::Pending && v.node->kind == Node::Kind::Contraction) {
@@ -61,10 +66,10 @@ void Compiler::emit_pending(const Val& v, const Val& dst) {
     if (!direct) emit_copy(dst, target);
     return;
   }
-  emit_elementwise(dst, v, dst.origin != kNoOrigin);
+  emit_elementwise(*this, dst, v, dst.origin != kNoOrigin);
 }
 
-Val Compiler::strided(const Val& v) {
+Val Emitter::strided(const Val& v) {
   switch (v.kind) {
     case Val::Kind::Strided: return v;
     case Val::Kind::Scalar:
@@ -79,7 +84,7 @@ Val Compiler::strided(const Val& v) {
   return v;
 }
 
-Val Compiler::dense(const Val& v) {
+Val Emitter::dense(const Val& v) {
   Val s = strided(v);
   if (is_dense(s)) {
     s.strides = dense_strides(s.dims);
@@ -90,7 +95,7 @@ Val Compiler::dense(const Val& v) {
   return t;
 }
 
-Val Compiler::materialized(const Val& v) {
+Val Emitter::materialized(const Val& v) {
   Val s = strided(v);
   if (s.origin == kNoOrigin) return s;
   Val t = temp(v.dtype, v.dims);
@@ -98,12 +103,12 @@ Val Compiler::materialized(const Val& v) {
   return t;
 }
 
-uint32_t Compiler::scalar_slot(const Val& v) {
+uint32_t Emitter::scalar_slot(const Val& v) {
   if (v.kind == Val::Kind::Scalar || v.kind == Val::Kind::Splat) return v.slot;
   return load_scalar(strided(v)).slot;
 }
 
-Val Compiler::load_scalar(const Val& memory) {
+Val Emitter::load_scalar(const Val& memory) {
   Val r;
   r.kind = Val::Kind::Scalar;
   r.dtype = memory.dtype;
@@ -117,14 +122,14 @@ Val Compiler::load_scalar(const Val& memory) {
   return r;
 }
 
-void Compiler::move_scalar(uint32_t dst, uint32_t src) {
+void Emitter::move_scalar(uint32_t dst, uint32_t src) {
   if (dst == src) return;
   Step& s = emit(ops::move16);
   s.dst = dst;
   s.a = src;
 }
 
-void Compiler::emit_copy(const Val& dst, const Val& src) {
+void Emitter::emit_copy(const Val& dst, const Val& src) {
   if (dst.elements() == 0) return;
   CopyPayload p;
   p.dst = dst.addr;

@@ -148,7 +148,6 @@ void Execution::start(const GridBox& b) {
   noted.clear();
   visits.clear();
   steps = 0;
-  print_sequence = 0;
   const Options::Fill mode = options ? options->uninitialized : Options::Fill::Nan;
   for (SharedMemory& m : shared_memory) {
     const memory::Allocation& of = p.allocations[m.allocation];

@@ -64,12 +64,10 @@ class Random : public Policy {
 };
 
 [[noreturn]] void bad_token(const std::string& token, const std::string& why) {
-  ir::Diagnostic d;
-  d.code = "PS-TOK-001";
-  d.message = "the schedule token cannot be replayed: " + why;
-  d.numbers.push_back("token " + token.substr(0, 80));
-  d.hint = "copy the whole token of a report of this version, e.g. ps1:random:7";
-  throw ir::DiagnosticError(std::move(d));
+  ir::Diagnostic("PS-TOK-001", "the schedule token cannot be replayed: " + why)
+      .with({"token " + token.substr(0, 80)})
+      .hinted("copy the whole token of a report of this version, e.g. ps1:random:7")
+      .raise();
 }
 
 // A schedule as its token says it: "ps1:" policy [":seed"] ["+copies=" when].
@@ -109,9 +107,9 @@ Schedule replayed(const std::string& token) {
 }
 
 Schedule make_schedule(const Options& o) {
-  if (o.policy == Options::Policy::Replay) return replayed(o.replay);
+  if (o.policy() == Options::Policy::Replay) return replayed(o.replay);
   Schedule r;
-  if (o.policy == Options::Policy::Random) r.policy = std::make_unique<Random>(o.seed);
+  if (o.random_seed) r.policy = std::make_unique<Random>(*o.random_seed);
   else r.policy = std::make_unique<RunToBlock>();
   r.copies = o.copies;
   return r;

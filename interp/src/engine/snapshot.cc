@@ -54,7 +54,6 @@ Snapshot take_snapshot(const Execution& ex, const Scheduler& scheduler, std::spa
   r.noted = ex.noted;
   r.visits = ex.visits;
   r.steps = ex.steps;
-  r.print_sequence = ex.print_sequence;
   r.spins = ex.spins;
   r.points = ex.points;
   r.next_point = ex.next_point;
@@ -87,7 +86,6 @@ void restore(const Snapshot& s, Execution& ex, Scheduler& scheduler, std::span<c
   ex.noted = s.noted;
   ex.visits = s.visits;
   ex.steps = s.steps;
-  ex.print_sequence = s.print_sequence;
   ex.spins = s.spins;
   ex.points = s.points;
   ex.next_point = s.next_point;

@@ -19,7 +19,7 @@ struct Snapshot {
   std::vector<Execution::Unwritten> unwritten;
   std::map<const Step*, size_t> noted;
   std::map<std::pair<int32_t, int>, Execution::Visits> visits;
-  int64_t steps = 0, print_sequence = 0, spins = 0, points = 0, next_point = 0;
+  int64_t steps = 0, spins = 0, points = 0, next_point = 0;
   bool progressed = false;
   Scheduler::State turn;
 };

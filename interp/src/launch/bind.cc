@@ -8,13 +8,11 @@
 namespace pallasim::interp {
 
 void bad_argument(const Plan& p, std::string message, std::vector<std::string> numbers, std::string hint) {
-  ir::Diagnostic d;
-  d.code = "PS-ARG-001";
-  d.kernel = p.module.name;
-  d.message = std::move(message);
-  d.numbers = std::move(numbers);
-  d.hint = std::move(hint);
-  throw ir::DiagnosticError(std::move(d));
+  ir::Diagnostic("PS-ARG-001", std::move(message))
+      .of(p.module.name)
+      .with(std::move(numbers))
+      .hinted(std::move(hint))
+      .raise();
 }
 
 namespace {

@@ -15,7 +15,7 @@
 #include "../engine/engine.h"
 #include "../engine/snapshot.h"
 #include "../report/checked.h"
-#include "../report/race_watch.h"
+#include "../report/checks.h"
 #include "bind.h"
 #include "float_environment.h"
 #include "idle.h"
@@ -61,8 +61,7 @@ int default_workers() {
 bool runs_programs(const Plan& p, const Options& o) {
   if (p.model->in_order() || p.module.grid.empty()) return false;
   if (p.num_threads > 1 || !p.semaphores.empty()) return false;  // see Compiler::finish
-  const bool in_order = o.policy == Options::Policy::RunToBlock ||
-                        (o.policy == Options::Policy::Replay && o.replay == "ps1:run-to-block");
+  const bool in_order = o.policy() == Options::Policy::RunToBlock || o.replay == "ps1:run-to-block";
   return p.concurrent || !in_order;
 }
 
@@ -93,11 +92,12 @@ class CountedPart {
 std::string run_box(Execution& ex, const Call& c, const GridBox& box) {
   const FloatEnvironment environment;
   ex.options = &c.options;
+  ex.keeps_calls = c.watch.recorder && c.watch.recorder->keep_calls;
   ex.bind(c.operands, c.grid, c.first_device);
   ex.interrupt_epoch = c.interrupt_epoch;  // requests since the launch began count
   if (runs_programs(c.plan, c.options)) ex.start_programs(resident_programs(c.plan, c.options));
   else ex.start(box);
-  const CountedPart counted(c.progress, ex);
+  const CountedPart counted(c.watch.progress, ex);
   ex.unwritten.clear();
   for (const int o : c.unwritten) {
     const ir::Type& t = *c.plan.module.operands[static_cast<size_t>(o)].array;
@@ -133,9 +133,9 @@ void add_findings(std::vector<UnitFinding> findings, Report* report) {
     if (!f.step || seen.insert(f.step).second) report->findings.push_back(std::move(f.diagnostic));
 }
 
-void deliver(std::vector<Print>& prints, Report* report) {
+void deliver(std::vector<Print>& prints, const Call& c, Report* report) {
   for (Print& p : prints) {
-    if (p.call) report->calls.push_back(std::move(*p.call));
+    if (p.call) c.watch.recorder->calls.push_back(std::move(*p.call));
     else report->prints.push_back(std::move(p.text));
   }
 }
@@ -192,7 +192,7 @@ class ParallelRun {
     if (internal_) std::rethrow_exception(internal_);
     if (error_) forget_later();
     std::stable_sort(prints_.begin(), prints_.end(), [](const Print& a, const Print& b) { return a.order < b.order; });
-    deliver(prints_, report_);
+    deliver(prints_, call_, report_);
     add_findings(std::move(findings_), report_);
     if (error_) throw *error_;
   }
@@ -247,7 +247,7 @@ struct GridRecorder : Listener {
   void on_grid_point(Execution& ex, const Thread& t, std::span<const int64_t> point) override {
     points.push_back({{point.begin(), point.end()}, ex.core_of(t)});
   }
-  std::vector<Report::Point> points;
+  std::vector<GridPoint> points;
 };
 
 void check_grid_order(const Plan& p, const Options& o, const std::vector<int64_t>& grid) {
@@ -268,34 +268,22 @@ void check_grid_order(const Plan& p, const Options& o, const std::vector<int64_t
 void run_sequential(const Call& c, Report* report) {
   Lease ex(c.plan);
   GridRecorder recorder;
-  if (c.options.record_grid != 0) ex->listeners.push_back(&recorder);
-  TrafficListener traffic(c.plan);
-  ClaimWatch claim(c.plan, c.options);
-  FlightWatch copies(c.plan);
-  WriteWatch writes(c.plan);
-  AliasWatch aliases(c.plan);
-  RaceWatch races(c.plan, c.operands.size(), c.options);
-  if (c.options.checked) {
-    ex->listeners.push_back(&traffic);
-    if (!claim.empty() && c.operands.size() == 1) ex->listeners.push_back(&claim);
-    const hw::Checks& checks = c.plan.model->checks;
-    if (checks.copies_in_flight) ex->listeners.push_back(&copies);
-    if (checks.written_before_read) ex->listeners.push_back(&writes);
-    if (!aliases.empty()) ex->listeners.push_back(&aliases);
-    if (!races.empty()) ex->listeners.push_back(&races);
-  }
+  const bool keep_points = c.watch.recorder && c.watch.recorder->keep_points;
+  if (keep_points) ex->listeners.push_back(&recorder);
+  std::optional<Checks> checks;
+  if (c.options.checked) checks.emplace(c.plan, c.options, c.operands.size()).attach(&ex->listeners);
   const GridBox box{std::vector<int64_t>(c.grid.size(), 0), c.grid};
   auto finish = [&] {
     report->steps = ex->steps;
     if (ex->points > 0)
       std::stable_sort(ex->prints.begin(), ex->prints.end(),
                        [](const Print& a, const Print& b) { return a.order < b.order; });
-    deliver(ex->prints, report);
+    deliver(ex->prints, c, report);
     ex->prints.clear();
     report->findings.insert(report->findings.end(), ex->findings.begin(), ex->findings.end());
     for (Listener* l : ex->listeners) l->finish(*ex, report->findings);
-    if (c.options.checked) report->traffic = traffic.traffic;
-    report->points = std::move(recorder.points);
+    if (checks) report->traffic = checks->traffic();
+    if (keep_points) c.watch.recorder->points = std::move(recorder.points);
   };
   try {
     report->token = run_box(*ex, c, box);
@@ -309,6 +297,7 @@ void run_sequential(const Call& c, Report* report) {
 // Runs the grid in one piece on copies of the outputs, then its units before the judge, who compares the two.
 void judge_against_one_piece(const Call& c, const std::vector<GridBox>& units, SplitJudge& judge, Report* report) {
   Call one = c;
+  one.watch = {};
   std::vector<std::vector<std::byte>> copies;
   std::vector<std::span<const std::byte>> results;
   for (size_t o = 0; o < c.operands[0].size(); ++o) {
@@ -364,7 +353,7 @@ namespace {
 
 // Throws where the launch stops; the report holds what was seen until then.
 void run_launch(const Plan& p, Session& session, std::span<const DeviceCall> devices, const Options& options,
-                Progress* progress, Report* out) {
+                Watch watch, Report* out) {
   const uint64_t epoch = interrupt_epoch();
   const ir::Module& m = p.module;
   const auto dynamic = static_cast<size_t>(m.num_dynamic);
@@ -377,12 +366,12 @@ void run_launch(const Plan& p, Session& session, std::span<const DeviceCall> dev
                                d.results.size(), dynamic + inputs, outputs),
                    {}, "operands are dynamic grid bounds, prefetched scalars, inputs");
   if (!m.params.empty())
-    return run_launch(*specialise(p, devices[0].args.subspan(dynamic)), session, devices, options, progress, out);
+    return run_launch(*specialise(p, devices[0].args.subspan(dynamic)), session, devices, options, watch, out);
   if (static_cast<int>(devices.size()) != devices_of(p))
     bad_argument(p, fmt::format("{} of {} devices that reach into each other", devices.size(), devices_of(p)), {},
                  "one launch runs them all");
 
-  Call call{p, session, options, {}, {}, devices[0].device, devices[0].run, epoch, {}, progress};
+  Call call{p, session, options, {}, {}, devices[0].device, devices[0].run, epoch, {}, watch};
   int64_t points = 1;
   for (const DeviceCall& d : devices) {
     std::vector<int64_t> grid;
@@ -401,13 +390,15 @@ void run_launch(const Plan& p, Session& session, std::span<const DeviceCall> dev
   report.sequential_because = p.sequential_because;
   report.findings = p.findings;
   if (points == 0) return;
-  if (progress) progress->expect(memory::mul(points, p.core_axis >= 0 ? int64_t(devices.size()) : report.threads));
+  if (watch.progress)
+    watch.progress->expect(memory::mul(points, p.core_axis >= 0 ? int64_t(devices.size()) : report.threads));
 
   const int workers = options.workers > 0 ? options.workers : default_workers();
   constexpr double kWorthSplittingNs = 100e3;
   const bool worth = options.workers > 0 || p.step_cost_ns * static_cast<double>(points) > kWorthSplittingNs;
-  const bool one_piece = options.checked || options.record_grid != 0 || options.revisit_is_error ||
-                         options.verify_restore > 0 || !options.grid_order.empty() || runs_programs(p, options);
+  const bool one_piece = options.checked || (watch.recorder && watch.recorder->keep_points) ||
+                         options.revisits == Options::Revisits::Error || options.verify_restore > 0 ||
+                         !options.grid_order.empty() || runs_programs(p, options);
   if (options.verify_split && !one_piece && devices.size() == 1 && p.num_threads == 1) {
     const std::vector<GridBox> units = units_of(p, call.grid);
     report.units = static_cast<int>(units.size());
@@ -432,16 +423,17 @@ void run_launch(const Plan& p, Session& session, std::span<const DeviceCall> dev
 }  // namespace
 
 Outcome try_launch(const Plan& p, Session& session, std::span<const DeviceCall> devices, const Options& options,
-                   Progress* progress) {
+                   Watch watch) {
   Outcome r;
   try {
-    run_launch(p, session, devices, options, progress, &r.report);
+    run_launch(p, session, devices, options, watch, &r.report);
   } catch (const ir::DiagnosticError& e) { r.stop = e.diagnostic(); }
   return r;
 }
 
-Report launch(const Plan& p, Session& session, std::span<const DeviceCall> devices, const Options& options) {
-  Outcome r = try_launch(p, session, devices, options);
+Report launch(const Plan& p, Session& session, std::span<const DeviceCall> devices, const Options& options,
+              Watch watch) {
+  Outcome r = try_launch(p, session, devices, options, watch);
   if (r.stop) throw ir::DiagnosticError(std::move(*r.stop));
   return std::move(r.report);
 }

@@ -166,10 +166,7 @@ void SplitJudge::end(const std::vector<std::byte*>& operands) {
       if (mark(begin + at).written) continue;
       int64_t last = at + 1;
       while (last < bytes && !mark(begin + last).written) ++last;
-      ir::Diagnostic d;
-      d.code = "PS-BUG-002";
-      d.kernel = plan_.module.name;
-      stop(std::move(d), "an output without poison is written as a whole",
+      stop(unplaced(), "an output without poison is written as a whole",
            {fmt::format("{}, bytes {} to {}", plan_.module.operands[static_cast<size_t>(w.operand)].name, at, last - 1),
             "no grid point wrote them"});
     }
@@ -180,15 +177,11 @@ void SplitJudge::compare_stops(const std::optional<ir::DiagnosticError>& one_pie
                                const std::optional<ir::DiagnosticError>& units) {
   const std::string want = one_piece ? one_piece->what() : "the run ends", got = units ? units->what() : "the run ends";
   if (want == got) return;
-  ir::Diagnostic d;
-  d.kernel = plan_.module.name;
-  stop(std::move(d), "units stop where the grid in one piece does", {"in one piece: " + want, "in units: " + got});
+  stop(unplaced(), "units stop where the grid in one piece does", {"in one piece: " + want, "in units: " + got});
 }
 
 void SplitJudge::compare(const Report& one_piece, const std::vector<std::vector<std::byte>>& wanted,
                          const Report& units, const std::vector<std::span<const std::byte>>& got) {
-  ir::Diagnostic d;
-  d.kernel = plan_.module.name;
   size_t output = 0;
   for (const Window& w : plan_.windows) {
     if (!w.is_output) continue;
@@ -196,7 +189,7 @@ void SplitJudge::compare(const Report& one_piece, const std::vector<std::vector<
     const auto& b = got[output++];
     const auto at = std::mismatch(a.begin(), a.end(), b.begin()).first - a.begin();
     if (at == static_cast<std::ptrdiff_t>(a.size())) continue;
-    stop(std::move(d), "units leave the bytes that the grid in one piece leaves",
+    stop(unplaced(), "units leave the bytes that the grid in one piece leaves",
          {fmt::format("{}, from byte {} on", plan_.module.operands[static_cast<size_t>(w.operand)].name, at)});
   }
   auto texts = [](const Report& r) {
@@ -208,7 +201,7 @@ void SplitJudge::compare(const Report& one_piece, const std::vector<std::vector<
   if (want == have) return;
   size_t i = 0;
   while (i < want.size() && i < have.size() && want[i] == have[i]) ++i;
-  stop(std::move(d), "prints and findings come in the order of the grid",
+  stop(unplaced(), "prints and findings come in the order of the grid",
        {"in one piece: " + (i < want.size() ? want[i] : "nothing more"),
         "in units: " + (i < have.size() ? have[i] : "nothing more")});
 }
@@ -233,7 +226,6 @@ std::string SplitJudge::point_text(int64_t point) const {
 }
 
 void SplitJudge::stop(ir::Diagnostic d, std::string obligation, std::vector<std::string> numbers) {
-  d.code = "PS-BUG-002";
   d.message = "internal: a split that is not legal: " + obligation + ", which is false here";
   d.numbers = std::move(numbers);
   d.hint = "please report this with the kernel; one worker (workers=1) gives the result in the order of the grid";

@@ -220,6 +220,8 @@ const Step* scope_end(Thread& t, const Step* s) {
   for (const ScopePayload::Range& r : p.memory)
     for (size_t i; (i = ex.copies.first_using(t.index, kTempBuffer, r.offset, r.offset + r.bytes)) < ex.copies.size();)
       complete_copy(ex, i);
+  for (const ScopePayload::Range& r : p.memory)
+    for (Listener* l : ex.listeners) l->on_freed(ex, t, r.offset, r.bytes);
   for (int b : p.semaphores)
     for (int64_t i = 0; i < layout.blocks()[static_cast<size_t>(b)].count; ++i) {
       const int64_t id = layout.id(b, i, t.index);

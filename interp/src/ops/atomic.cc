@@ -149,6 +149,7 @@ const Step* atomic(Thread& t, const Step* s) {
   const std::byte* compare = compares ? t.resolve(p.compare) : nullptr;
   if (old && !t.exec->listeners.empty()) note_temporary(t, s, p.old, p.dims, dense_strides(p.dims), p.size, true);
   bool changed = false;
+  ChosenElements read(t, s, p.ref.buffer, false, true), written(t, s, p.ref.buffer, true, true);
   for (int64_t n = 0; n < e.count(); ++n, e.next()) {
     std::byte* into = old ? old + n * p.size : nullptr;
     std::byte* at = e.on() ? e.address() : nullptr;
@@ -156,10 +157,12 @@ const Step* atomic(Thread& t, const Step* s) {
       if (into) std::memset(into, 0, static_cast<size_t>(p.size));
       continue;
     }
-    e.note(at, false);
-    e.note(at, true);
+    read.add(at, p.size);
+    written.add(at, p.size);
     changed |= p.atomic(at, value + n * p.size, compare, into);
   }
+  read.flush();
+  written.flush();
   t.exec->progressed |= changed;
   if (changed || !p.spins) return s + 1;
   // Somebody else must write what this loop waits for.

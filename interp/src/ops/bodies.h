@@ -37,6 +37,33 @@ void complete_copy(Execution&, size_t index);
 // -- memory events for checked runs --
 void note_access(Thread&, const Step*, const Addr&, const std::vector<int64_t>& dims,
                  const std::vector<int64_t>& strides, int element_bytes, bool write, int owner = -1);
+// Elements at addresses that a step finds one by one, told as few blocks: elements beside each other are a row, equal
+// rows at equal distances a block. What is left is told by flush(), at the latest before the step ends.
+class ChosenElements {
+ public:
+  ChosenElements(Thread& t, const Step* s, uint32_t buffer, bool write, bool atomic = false)
+      : t_(t), s_(s), buffer_(buffer), write_(write), atomic_(atomic), listened_(!t.exec->listeners.empty()) {}
+  void add(const std::byte* at, int bytes) {
+    if (listened_) append(at - t_.bases[buffer_], bytes);
+  }
+  // `count` elements of `bytes`, `stride` elements apart.
+  void add_row(const std::byte* at, int64_t count, int64_t stride, int bytes);
+  void flush();
+
+ private:
+  void append(int64_t offset, int bytes);
+  void end_row();
+  void tell() const;  // the block
+  Thread& t_;
+  const Step* s_;
+  uint32_t buffer_;
+  bool write_, atomic_, listened_;
+  int bytes_ = 1;                                             // of an element
+  int64_t row_ = 0, count_ = 0;                               // the row that grows: its offset, and elements
+  struct Block {                                              // of complete rows
+    int64_t first = 0, rows = 0, elements = 0, distance = 0;  // distance: bytes from one row to the next
+  } block_;
+};
 // What nobody wrote is written.
 void note_unwritten(Thread&, const Step*, const Addr&, const std::vector<int64_t>& dims,
                     const std::vector<int64_t>& strides, int element_bytes, int owner);

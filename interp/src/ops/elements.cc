@@ -103,12 +103,4 @@ std::byte* Elements::address() const {
   return (regular_ ? t_.resolve(p_.ref) : base_) + offset * p_.size;
 }
 
-void Elements::note(const std::byte* at, bool write) const {
-  if (t_.exec->listeners.empty()) return;
-  Addr a = p_.ref;
-  a.dyn = Addr::kNoSlot;
-  a.offset = at - t_.bases[a.buffer];
-  note_access(t_, s_, a, {1}, {1}, p_.size, write);
-}
-
 }  // namespace pallasim::interp::ops

@@ -36,7 +36,6 @@ class Elements {
       index_[d] = 0;
     }
   }
-  void note(const std::byte* at, bool write) const;  // tells the listeners
 
  private:
   int64_t array_index(const GatherDim&) const;

@@ -39,6 +39,8 @@ struct Access {
   const Step* step;
   int owner = -1;          // the thread whose memory it is; -1: `thread`
   bool unwritten = false;  // a write of what nobody wrote: nothing of the access is traffic
+  bool atomic = false;
+  bool chosen = false;  // each element was asked for by itself: by a mask, an index of its own, a pointer
 };
 struct Listener {
   virtual ~Listener() = default;
@@ -61,6 +63,8 @@ struct Listener {
   // Memory of the thread's temporaries that nobody has written yet.
   virtual void on_fresh(Execution&, const Thread&, int64_t /*offset*/, int64_t /*bytes*/, const std::string& /*name*/) {
   }
+  // The end of a scope gives bytes of the thread's temporaries back.
+  virtual void on_freed(Execution&, const Thread&, int64_t /*offset*/, int64_t /*bytes*/) {}
   virtual void finish(Execution&, std::vector<ir::Diagnostic>&) {}
 };
 
@@ -102,6 +106,7 @@ struct Execution {
   std::vector<int32_t> woken;
   std::vector<Listener*> listeners;  // empty in fast runs
   std::vector<Print> prints;
+  bool keeps_calls = false;              // debug_callbacks are recorded among them
   std::vector<ir::Diagnostic> findings;  // that did not stop the run
   // Outputs of Window::copies_only, which are poisoned where copies wrote nothing once the run is over.
   struct Unwritten {
@@ -120,7 +125,6 @@ struct Execution {
   };
   std::map<std::pair<int32_t, int>, Visits> visits;  // by thread and output: the blocks that output_visit saw
   int64_t steps = 0;
-  int64_t print_sequence = 0;
   bool progressed = false;               // memory was written or a semaphore signalled since the last look
   bool check_windows = false;            // some window leaves its array somewhere: checked at every grid point
   int64_t spins = 0;                     // reads of a waiting loop that found nothing new, since something was written

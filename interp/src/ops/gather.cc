@@ -29,8 +29,39 @@ void masked_row(Mode mode, int64_t n, std::byte* at, int64_t stride, std::byte* 
   }
 }
 
-// Everything is inside: only the mask decides. Loads and stores.
-bool masked_regular(Thread& t, const GatherPayload& p, const Elements& e, std::byte* value) {
+// Calls f(at, elements, stride) for every run of elements along the last dimension that the mask lets through, where
+// everything is inside.
+template <typename F>
+void for_masked_runs(Thread& t, const GatherPayload& p, const Elements& e, const F& f) {
+  const std::byte* mask = t.resolve(p.mask);
+  const size_t last = p.dims.size() - 1;
+  const int64_t n = p.dims[last], stride = e.strides()[last], mask_stride = p.mask_strides[last];
+  int64_t index[16] = {};
+  for (int64_t done = 0; done < e.count(); done += n) {
+    int64_t at = 0, m = 0;
+    for (size_t d = 0; d < last; ++d) at += index[d] * e.strides()[d], m += index[d] * p.mask_strides[d];
+    for (int64_t i = 0; i < n;) {
+      const int64_t begin = i;
+      while (i < n && static_cast<bool>(mask[m + i * mask_stride])) ++i;
+      if (i > begin) f(e.base() + (at + begin * stride) * p.size, i - begin, stride);
+      else ++i;
+    }
+    for (size_t d = last; d-- > 0;) {
+      if (++index[d] < p.dims[d]) break;
+      index[d] = 0;
+    }
+  }
+}
+
+void note_masked(Thread& t, const Step* s, const GatherPayload& p, const Elements& e) {
+  ChosenElements chosen(t, s, p.ref.buffer, p.mode != Mode::Load);
+  for_masked_runs(t, p, e,
+                  [&](const std::byte* at, int64_t n, int64_t stride) { chosen.add_row(at, n, stride, p.size); });
+  chosen.flush();
+}
+
+// Everything is inside: only the mask decides. Loads and stores. False: nothing was done.
+bool masked_regular(Thread& t, const Step* s, const GatherPayload& p, const Elements& e, std::byte* value) {
   if (p.dims.empty() || p.mode == Mode::Swap) return false;
   const auto row = p.size == 1   ? masked_row<1>
                    : p.size == 2 ? masked_row<2>
@@ -38,6 +69,7 @@ bool masked_regular(Thread& t, const GatherPayload& p, const Elements& e, std::b
                    : p.size == 8 ? masked_row<8>
                                  : nullptr;
   if (!row) return false;
+  if (!t.exec->listeners.empty()) note_masked(t, s, p, e);
   const std::byte* mask = t.resolve(p.mask);
   const std::byte* other = p.has_other ? t.resolve(p.other) : nullptr;
   const size_t last = p.dims.size() - 1;
@@ -89,16 +121,22 @@ const Step* gather(Thread& t, const Step* s) {
   std::byte* old = p.mode == Mode::Swap ? t.resolve(p.old) : nullptr;
   t.exec->progressed |= p.mode != Mode::Load;
   if (e.count() == 0) return s + 1;
-  if (!t.exec->listeners.empty()) note_operands(t, s, p);
-  if (e.regular() && t.exec->listeners.empty()) {
+  const bool listened = !t.exec->listeners.empty();
+  if (listened) note_operands(t, s, p);
+  if (e.regular()) {
     if (!p.has_mask) {
+      if (listened) {
+        const Addr at{p.ref.buffer, Addr::kNoSlot, e.base() - t.bases[p.ref.buffer]};
+        note_access(t, s, at, p.dims, {e.strides(), e.strides() + p.dims.size()}, p.size, p.mode != Mode::Load);
+      }
       copy_regular(t, p, e, value, old);
       return s + 1;
     }
-    if (masked_regular(t, p, e, value)) return s + 1;
+    if (masked_regular(t, s, p, e, value)) return s + 1;
   }
   const std::byte* other = p.has_other ? t.resolve(p.other) : nullptr;
   const auto size = static_cast<size_t>(p.size);
+  ChosenElements chosen(t, s, p.ref.buffer, p.mode != Mode::Load);
   for (int64_t n = 0; n < e.count(); ++n, e.next()) {
     std::byte* v = value + n * p.size;
     std::byte* into = p.mode == Mode::Load ? v : old ? old + n * p.size : nullptr;
@@ -112,10 +150,11 @@ const Step* gather(Thread& t, const Step* s) {
       if (into) poison(into, 1, p.dtype, t.exec->options->uninitialized);
       continue;
     }
-    e.note(at, p.mode != Mode::Load);
+    chosen.add(at, p.size);
     if (into) std::memcpy(into, at, size);
     if (p.mode != Mode::Load) std::memcpy(at, v, size);
   }
+  chosen.flush();
   return s + 1;
 }
 

@@ -136,7 +136,6 @@ class Plan {
     units = std::move(u);
   }
   bool has_sync = false;
-  bool has_prints = false;
   bool concurrent = false;  // programs of the grid may wait for each other, or race on purpose (Triton)
 
   // Owned payloads of steps.

@@ -1,5 +1,6 @@
 #include "step_info.h"
 
+#include "rows.h"
 #include "steps.h"
 
 namespace pallasim::interp {
@@ -46,6 +47,7 @@ const StepInfo kSemSignal{"sem_signal", sem_signal, Flow::Next, signal_uses};
 const StepInfo kSemWait{"sem_wait", sem_wait, Flow::Next, wait_uses};
 const StepInfo kSemRead{"sem_read", sem_read, Flow::Next, read_uses};
 const StepInfo kDmaStart{"dma_start", dma_start, Flow::Next, copy_uses, copy_sides};
+const StepInfo kRowCopy{"row_copy", row_copy, Flow::Next, copy_uses, copy_sides};
 const StepInfo kDmaWait{"dma_wait", dma_wait, Flow::Next, copy_wait_uses};
 }  // namespace ops
 

@@ -35,7 +35,8 @@ void AliasWatch::cut(const ByteRun& run) {
   }
 }
 
-void AliasWatch::on_access(Execution& ex, const Access& a) {
+void AliasWatch::see(Execution& ex, Seen& seen) {
+  const Access& a = seen.access;
   if (a.buffer < kFirstOperandBuffer) return;
   const int operand = static_cast<int>(a.buffer - kFirstOperandBuffer);
   if (!pairs_.count(operand)) return;
@@ -66,7 +67,6 @@ void AliasWatch::report(Execution& ex, const Access& a, int input, const std::by
   ir::Diagnostic d =
       diagnostic_at(t, a.step, "PS-ALIAS-001",
                     fmt::format("{} is read where {} was written before: the two are one buffer", name, other));
-  d.severity = ir::Severity::Warning;
   ir::Site side = ir::site_of(m, writer->loc);
   side.what = fmt::format("{} was written here", other);
   d.also.push_back(std::move(side));

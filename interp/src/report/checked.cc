@@ -11,22 +11,24 @@
 
 namespace pallasim::interp {
 
-TrafficListener::TrafficListener(const Plan& plan) : traffic(plan.module.operands.size()) {
+TrafficWatch::TrafficWatch(const Plan& plan) : traffic(plan.module.operands.size()) {
   for (size_t i = 0; i < traffic.size(); ++i) traffic[i].name = plan.module.operands[i].name;
+  for (const Window& w : plan.windows) {
+    if (!w.staged) continue;
+    int64_t bytes = w.element_bytes * std::max(w.slots, 1);
+    for (int64_t n : w.extent) bytes *= n;
+    stages_.push_back({w.stage_offset, w.stage_offset + bytes, static_cast<size_t>(w.operand)});
+  }
 }
 
-void TrafficListener::on_access(Execution& ex, const Access& a) {
+void TrafficWatch::see(Execution&, Seen& seen) {
+  const Access& a = seen.access;
   if (a.unwritten) return;
   size_t i = a.buffer - kFirstOperandBuffer;
   if (a.buffer == kTempBuffer) {
-    // A staged window counts as its operand.
     i = traffic.size();
-    for (const Window& w : ex.plan->windows) {
-      int64_t bytes = w.element_bytes * std::max(w.slots, 1);
-      for (int64_t n : w.extent) bytes *= n;
-      if (w.staged && a.offset >= w.stage_offset && a.offset < w.stage_offset + bytes)
-        i = static_cast<size_t>(w.operand);
-    }
+    for (const Stage& s : stages_)
+      if (a.offset >= s.begin && a.offset < s.end) i = s.operand;
   }
   if (i >= traffic.size()) return;
   int64_t bytes = a.element_bytes;
@@ -50,7 +52,8 @@ void ClaimWatch::on_grid_point(Execution& ex, const Thread& t, std::span<const i
 }
 
 // Operands, and scratch: every core has its own, so that only a value carried from one coordinate to another tells.
-void ClaimWatch::on_access(Execution& ex, const Access& a) {
+void ClaimWatch::see(Execution& ex, Seen& seen) {
+  const Access& a = seen.access;
   const bool operand = a.buffer >= kFirstOperandBuffer;
   if (operand && a.buffer - kFirstOperandBuffer >= plan_.windows.size()) return;
   if (!operand) {
@@ -60,7 +63,7 @@ void ClaimWatch::on_access(Execution& ex, const Access& a) {
   const auto thread = static_cast<size_t>(a.thread);
   const int64_t unit = thread < units_.size() ? units_[thread] : 0;
   const size_t before = claims_.found().size();
-  const bool fits = claims_.access(unit, instances_.access(ex, a, a.thread), !operand);
+  const bool fits = claims_.access(unit, seen.shadow(), !operand);
   const std::string name =
       before < claims_.found().size() || !fits ? allocation_name(plan_, a.buffer, a.offset) : std::string();
   for (size_t i = before; i < claims_.found().size(); ++i)
@@ -75,11 +78,10 @@ void ClaimWatch::report(Execution& ex, const Access& a, const memory::shadow::Sh
   std::string axes;
   for (size_t g : axes_) axes += (axes.empty() ? "" : ", ") + std::to_string(g);
   ir::Diagnostic d = diagnostic_at(
-      t, a.step, programs_ ? "PS-PAR-002" : "PS-PAR-001",
+      t, a.step, programs_ ? ir::Code("PS-PAR-002") : ir::Code("PS-PAR-001"),
       programs_
           ? fmt::format("race: programs that run at once share elements of {}", name)
           : fmt::format("false parallel claim: grid points that differ on axis {} share elements of {}", axes, name));
-  d.severity = ir::Severity::Warning;
   d.site.what = a.write ? "written here" : "read here";
   const std::string_view did = found.earlier_wrote ? "written" : "read";
   std::string other, differing;

@@ -15,21 +15,28 @@
 namespace pallasim::interp {
 
 // Accesses and bytes per operand.
-struct TrafficListener : Listener {
-  explicit TrafficListener(const Plan&);
-  void on_access(Execution&, const Access&) override;
+struct TrafficWatch : AccessWatch {
+  explicit TrafficWatch(const Plan&);
+  void see(Execution&, Seen&) override;
   std::vector<Traffic> traffic;
+
+ private:
+  struct Stage {  // of the temporaries: a copy of a block counts as its operand
+    int64_t begin, end;
+    size_t operand;
+  };
+  std::vector<Stage> stages_;
 };
 
 // Grid points that run at once share no element that one of them writes: those of a `parallel` axis by its promise,
 // those of a Triton launch because every one is a program. Programs that wait for each other are not looked at. Throws
 // PS-SIZE-001 where what is remembered of the accesses exceeds Options::max_memory.
-class ClaimWatch : public Listener {
+class ClaimWatch : public AccessWatch {
  public:
   ClaimWatch(const Plan&, const Options&);
   bool empty() const { return axes_.empty(); }
   void on_grid_point(Execution&, const Thread&, std::span<const int64_t>) override;
-  void on_access(Execution&, const Access&) override;
+  void see(Execution&, Seen&) override;
   void finish(Execution&, std::vector<ir::Diagnostic>&) override;
 
  private:
@@ -37,7 +44,6 @@ class ClaimWatch : public Listener {
   const Plan& plan_;
   bool programs_;
   std::vector<size_t> axes_;
-  Instances instances_;
   memory::shadow::Claims claims_;
   std::set<std::string> reported_;
   std::vector<ir::Diagnostic> findings_;
@@ -62,11 +68,11 @@ bool overlap(const std::vector<ByteRun>&, const std::vector<ByteRun>&);
 // On `generic` an aliased input and its output are one buffer: a read through the input's name of what the output wrote
 // shows the new value, where other ways to run the kernel show the old one. Blocks that are copies of their own (at an
 // array's edge) are not looked at.
-class AliasWatch : public Listener {
+class AliasWatch : public AccessWatch {
  public:
   explicit AliasWatch(const Plan&);
   bool empty() const { return pairs_.empty(); }
-  void on_access(Execution&, const Access&) override;
+  void see(Execution&, Seen&) override;
   void finish(Execution&, std::vector<ir::Diagnostic>&) override;
 
  private:
@@ -84,12 +90,13 @@ class AliasWatch : public Listener {
 };
 
 // What was written: outputs that stay as they were, and reads of memory that nobody wrote.
-class WriteWatch : public Listener {
+class WriteWatch : public AccessWatch {
  public:
-  explicit WriteWatch(const Plan& plan) : plan_(plan) {}
+  WriteWatch(const Plan& plan, Instances& instances) : plan_(plan), instances_(instances) {}
   void on_start(Execution&) override;
-  void on_access(Execution&, const Access&) override;
+  void see(Execution&, Seen&) override;
   void on_fresh(Execution&, const Thread&, int64_t offset, int64_t bytes, const std::string& name) override;
+  void on_freed(Execution&, const Thread&, int64_t offset, int64_t bytes) override;
   void finish(Execution&, std::vector<ir::Diagnostic>&) override;
 
  private:
@@ -109,7 +116,7 @@ class WriteWatch : public Listener {
   void report_part(Execution&, const Access&, const Part&, int64_t all, const memory::shadow::Written::Missing&);
   void mark_stage(Execution&, const Access&, const Part&, const memory::shadow::Box&);
   const Plan& plan_;
-  Instances instances_;
+  Instances& instances_;
   std::unordered_map<int32_t, Memory> memories_;
   std::set<std::string> reported_;
   std::vector<ir::Diagnostic> findings_;

@@ -4,7 +4,20 @@ namespace pallasim::interp {
 
 int32_t Instances::of(const Execution& ex, int32_t thread, uint32_t buffer) {
   const std::byte* base = ex.threads[static_cast<size_t>(thread)].bases[buffer];
-  return bases_.try_emplace(base, static_cast<int32_t>(bases_.size())).first->second;
+  if (buffer >= last_.size()) last_.resize(buffer + size_t{1});
+  Known& k = last_[buffer];
+  if (k.base != base || k.instance < 0)
+    k = {base, bases_.try_emplace(base, static_cast<int32_t>(bases_.size())).first->second};
+  return k.instance;
+}
+
+const memory::shadow::Access& Seen::shadow() {
+  if (known_) return shadow_;
+  known_ = true;
+  shadow_ = instances_.access(ex_, access, access.thread);
+  box_ = shadow_.box();
+  shadow_.known = &box_;
+  return shadow_;
 }
 
 memory::shadow::Access Instances::access(const Execution& ex, const Access& a, memory::shadow::Actor who) {
@@ -17,6 +30,7 @@ memory::shadow::Access Instances::access(const Execution& ex, const Access& a, m
   r.rank = a.rank;
   r.element_bytes = a.element_bytes;
   r.write = a.write;
+  r.atomic = a.atomic;
   r.site = a.step->id;
   return r;
 }

@@ -2,14 +2,15 @@
 #pragma once
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "../ops/execution.h"
 #include "pallasim/memory/shadow/races.h"
 
 namespace pallasim::interp {
 
-// Arrays that share memory (aliases) are one instance. A thread's temporaries are one, in which offsets tell
-// allocations apart.
+// One table per run. Arrays that share memory (aliases) are one instance. A thread's temporaries are one, in which
+// offsets tell allocations apart.
 class Instances {
  public:
   int32_t of(const Execution&, int32_t thread, uint32_t buffer);
@@ -19,7 +20,38 @@ class Instances {
   memory::shadow::Access side(const Execution&, const memory::AsyncCopy&, bool dst, memory::shadow::Actor who);
 
  private:
+  struct Known {
+    const std::byte* base = nullptr;
+    int32_t instance = -1;
+  };
+  std::vector<Known> last_;  // by buffer: what was asked for last
   std::unordered_map<const std::byte*, int32_t> bases_;
+};
+
+// An access that a run's watchers look at. What they need of it is worked out once, when the first of them asks.
+class Seen {
+ public:
+  Seen(const Execution& ex, const Access& access, Instances& instances)
+      : access(access), ex_(ex), instances_(instances) {}
+  Seen(const Seen&) = delete;
+  Seen& operator=(const Seen&) = delete;
+  const Access& access;
+  // By the thread itself, with its box.
+  const memory::shadow::Access& shadow();
+  const memory::shadow::Box& box() { return *shadow().known; }
+  int32_t instance() { return shadow().instance; }
+
+ private:
+  const Execution& ex_;
+  Instances& instances_;
+  bool known_ = false;
+  memory::shadow::Access shadow_;
+  memory::shadow::Box box_;
+};
+
+// A listener of checked runs that looks at accesses. Others (a judge of splits, a recorder) listen for themselves.
+struct AccessWatch : Listener {
+  virtual void see(Execution&, Seen&) = 0;
 };
 
 // What the kernel calls the memory that an access is to: an operand, an allocation, or "" where it has no name.

@@ -11,8 +11,11 @@
 namespace pallasim::interp {
 namespace shadow = memory::shadow;
 
-RaceWatch::RaceWatch(const Plan& plan, size_t devices, const Options& o)
-    : plan_(plan), active_(static_cast<size_t>(plan.num_threads) * devices > 1), races_({o.max_memory, false}) {
+RaceWatch::RaceWatch(const Plan& plan, size_t devices, const Options& o, Instances& instances)
+    : plan_(plan),
+      active_(static_cast<size_t>(plan.num_threads) * devices > 1),
+      instances_(instances),
+      races_({o.max_memory, false}) {
   for (const Step& s : plan.steps)
     for (const SyncUse& u : sync_uses(s)) reached_ = reached_ || (u.role == SyncUse::Role::Written && u.elsewhere);
 }
@@ -24,10 +27,11 @@ void RaceWatch::on_start(Execution& ex) {
       order_.preset(static_cast<int64_t>(i), n);
 }
 
-void RaceWatch::on_access(Execution& ex, const Access& a) {
+void RaceWatch::see(Execution& ex, Seen& seen) {
+  const Access& a = seen.access;
   if (a.step->info->starts) return;  // the sides of a copy are actors of their own
   if (a.buffer < kFirstOperandBuffer && !reached_) return;
-  look(ex, instances_.access(ex, a, a.thread), {a.thread, a.owner < 0 ? a.thread : a.owner, a.buffer, a.offset});
+  look(ex, seen.shadow(), {a.thread, a.owner < 0 ? a.thread : a.owner, a.buffer, a.offset});
 }
 
 void RaceWatch::on_copy(Execution& ex, const memory::AsyncCopy& c, const Step&) {
@@ -66,6 +70,10 @@ void RaceWatch::on_fresh(Execution& ex, const Thread& t, int64_t offset, int64_t
   races_.fresh(instances_.of(ex, t.index, kTempBuffer), offset, offset + bytes);
 }
 
+void RaceWatch::on_freed(Execution& ex, const Thread& t, int64_t offset, int64_t bytes) {
+  races_.fresh(instances_.of(ex, t.index, kTempBuffer), offset, offset + bytes);
+}
+
 void RaceWatch::look(Execution& ex, const shadow::Access& a, const Where& w) {
   if (races_.limit()) return;
   const size_t before = races_.found().size();
@@ -84,7 +92,6 @@ void RaceWatch::report(Execution& ex, const shadow::Race& r, const Where& w) {
       thread(w.thread), step, "PS-RACE-002",
       fmt::format("{} is {} by {} while {} may {} it", name, r.later.write ? "written" : "read",
                   name_of(thread(w.thread)), name_of(thread(r.earlier.thread)), r.earlier.write ? "write" : "read"));
-  d.severity = ir::Severity::Warning;
   ir::Site side = ir::site_of(plan_.module, plan_.steps[static_cast<size_t>(r.earlier.site)].loc);
   side.what = fmt::format("{} {} it here", name_of(thread(r.earlier.thread)), r.earlier.write ? "writes" : "reads");
   d.also.push_back(std::move(side));
@@ -99,9 +106,9 @@ void RaceWatch::finish(Execution&, std::vector<ir::Diagnostic>& out) {
   for (ir::Diagnostic& d : findings_) out.push_back(std::move(d));
 }
 
-void FlightWatch::on_access(Execution& ex, const Access& a) {
-  if (flights_.empty() || a.step->info->starts) return;
-  look(ex, instances_.access(ex, a, a.thread), a.thread);
+void FlightWatch::see(Execution& ex, Seen& seen) {
+  if (flights_.empty() || seen.access.step->info->starts) return;
+  look(ex, seen.shadow(), seen.access.thread);
 }
 
 void FlightWatch::on_copy(Execution& ex, const memory::AsyncCopy& c, const Step& s) {
@@ -123,6 +130,10 @@ void FlightWatch::on_taken(Execution&, const Thread&, int64_t semaphore, int64_t
   flights_.taken(semaphore, amount);
 }
 
+void FlightWatch::on_freed(Execution& ex, const Thread& t, int64_t offset, int64_t bytes) {
+  if (!flights_.empty()) flights_.freed(instances_.of(ex, t.index, kTempBuffer), offset, offset + bytes);
+}
+
 void FlightWatch::look(Execution& ex, const shadow::Access& a, int32_t thread) {
   const size_t before = flights_.found().size();
   flights_.access(a, thread);
@@ -138,7 +149,6 @@ void FlightWatch::report(Execution& ex, const shadow::InFlightUse& u) {
                                    fmt::format("{} is {}{} while a copy that nobody awaited yet {} it",
                                                name.empty() ? "memory" : name, u.access.write ? "written" : "read",
                                                used.info->starts ? " by a copy" : "", u.writes ? "writes" : "reads"));
-  d.severity = ir::Severity::Warning;
   ir::Site side = ir::site_of(plan_.module, issued.loc);
   side.what = "the copy was started here";
   d.also.push_back(std::move(side));

@@ -10,18 +10,20 @@ namespace pallasim::interp {
 // Threads that use the same memory without a semaphore between them: happens-before, for any number of threads
 // (memory_model, shadow/order.h). Of a thread's own memory only kernels whose copies reach into other threads' are
 // looked at. Throws PS-SIZE-001 where what is remembered exceeds Options::max_memory.
-class RaceWatch : public Listener {
+class RaceWatch : public AccessWatch {
  public:
-  RaceWatch(const Plan&, size_t devices, const Options&);
+  // `devices`: of the launch.
+  RaceWatch(const Plan&, size_t devices, const Options&, Instances&);
   bool empty() const { return !active_; }
   void on_start(Execution&) override;
-  void on_access(Execution&, const Access&) override;
+  void see(Execution&, Seen&) override;
   void on_copy(Execution&, const memory::AsyncCopy&, const Step&) override;
   void on_complete(Execution&, const memory::AsyncCopy&) override;
   void on_signal(Execution&, const Thread&, int64_t semaphore, int64_t amount) override;
   void on_taken(Execution&, const Thread&, int64_t semaphore, int64_t amount) override;
   void on_looked(Execution&, const Thread&, int64_t semaphore, int64_t value) override;
   void on_fresh(Execution&, const Thread&, int64_t offset, int64_t bytes, const std::string& name) override;
+  void on_freed(Execution&, const Thread&, int64_t offset, int64_t bytes) override;
   void finish(Execution&, std::vector<ir::Diagnostic>&) override;
 
  private:
@@ -35,7 +37,7 @@ class RaceWatch : public Listener {
   void report(Execution&, const memory::shadow::Race&, const Where&);
   const Plan& plan_;
   bool active_ = false, reached_ = false;
-  Instances instances_;
+  Instances& instances_;
   memory::shadow::Order order_;
   memory::shadow::Races races_;
   std::map<int64_t, memory::shadow::Issued> issued_;  // copies in flight
@@ -44,19 +46,20 @@ class RaceWatch : public Listener {
 
 // Nobody may touch what an asynchronous copy writes, or change what it reads, before the copy is awaited. A wait covers
 // the oldest copies of its semaphore, as far as its bytes go.
-class FlightWatch : public Listener {
+class FlightWatch : public AccessWatch {
  public:
-  explicit FlightWatch(const Plan& plan) : plan_(plan) {}
-  void on_access(Execution&, const Access&) override;
+  FlightWatch(const Plan& plan, Instances& instances) : plan_(plan), instances_(instances) {}
+  void see(Execution&, Seen&) override;
   void on_copy(Execution&, const memory::AsyncCopy&, const Step&) override;
   void on_taken(Execution&, const Thread&, int64_t semaphore, int64_t amount) override;
+  void on_freed(Execution&, const Thread&, int64_t offset, int64_t bytes) override;
   void finish(Execution&, std::vector<ir::Diagnostic>&) override;
 
  private:
   void look(Execution&, const memory::shadow::Access&, int32_t thread);
   void report(Execution&, const memory::shadow::InFlightUse&);
   const Plan& plan_;
-  Instances instances_;
+  Instances& instances_;
   memory::shadow::InFlight flights_;
   std::vector<ir::Diagnostic> findings_;
 };

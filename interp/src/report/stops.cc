@@ -7,12 +7,9 @@
 
 namespace pallasim::interp {
 
-ir::Diagnostic diagnostic_at(const Thread& t, const Step* s, std::string code, std::string message) {
+ir::Diagnostic diagnostic_at(const Thread& t, const Step* s, ir::Code code, std::string message) {
   const Plan& p = *t.exec->plan;
-  ir::Diagnostic d;
-  d.code = std::move(code);
-  d.message = std::move(message);
-  d.kernel = p.module.name;
+  ir::Diagnostic d = ir::Diagnostic(code, std::move(message)).of(p.module.name).at(ir::site_of(p.module, s->loc));
   const Execution& ex = *t.exec;
   if (p.num_devices() > 1)
     d.thread = fmt::format("device {} of {}", ex.first_device + ex.device_of(t), p.num_devices());
@@ -22,26 +19,21 @@ ir::Diagnostic diagnostic_at(const Thread& t, const Step* s, std::string code, s
     d.has_grid_point = true;
     for (uint32_t slot : p.pid_slots) d.grid_point.push_back(t.slot<int64_t>(slot));
   }
-  d.site = ir::site_of(p.module, s->loc);
   return d;
 }
 
-void fail(const Thread& t, const Step* s, std::string code, std::string message, std::vector<std::string> numbers,
+void fail(const Thread& t, const Step* s, ir::Code code, std::string message, std::vector<std::string> numbers,
           std::string hint) {
-  ir::Diagnostic d = diagnostic_at(t, s, std::move(code), std::move(message));
-  d.numbers = std::move(numbers);
-  d.hint = std::move(hint);
-  throw ir::DiagnosticError(std::move(d));
+  diagnostic_at(t, s, code, std::move(message)).with(std::move(numbers)).hinted(std::move(hint)).raise();
 }
 
 void too_much_remembered(const Execution& ex, const std::string& what, int64_t bytes) {
-  ir::Diagnostic d;
-  d.code = "PS-SIZE-001";
-  d.kernel = ex.plan->module.name;
-  d.message = fmt::format("too much memory: what a checked run remembers of {}, {} bytes; the limit is {}", what, bytes,
-                          ex.options->max_memory);
-  d.hint = "check a smaller case, or raise max_memory";
-  throw ir::DiagnosticError(std::move(d));
+  ir::Diagnostic("PS-SIZE-001",
+                 fmt::format("too much memory: what a checked run remembers of {}, {} bytes; the limit is {}", what,
+                             bytes, ex.options->max_memory))
+      .of(ex.plan->module.name)
+      .hinted("check a smaller case, or raise max_memory")
+      .raise();
 }
 
 std::string name_of(const Thread& t) {
@@ -181,8 +173,10 @@ void revisited(const Thread& t, const Step* s, const Window& w, const std::vecto
   d.numbers.push_back(fmt::format("last visited at grid point {}", shape_text(before)));
   d.numbers.push_back("a TPU wrote the block back then, and its window does not get it again; this run did");
   d.hint = "let the grid axes that the block does not depend on be the last ones, so that its visits follow each other";
-  if (t.exec->options->revisit_is_error) throw ir::DiagnosticError(std::move(d));
-  d.severity = ir::Severity::Warning;
+  if (t.exec->options->revisits == Options::Revisits::Error) {
+    d.severity = ir::Severity::Error;
+    throw ir::DiagnosticError(std::move(d));
+  }
   t.exec->findings.push_back(std::move(d));
 }
 

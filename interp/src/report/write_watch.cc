@@ -107,6 +107,15 @@ void WriteWatch::on_fresh(Execution& ex, const Thread& t, int64_t offset, int64_
   m.written.clear(offset, offset + bytes);
 }
 
+// Whatever lies there from now on is nothing that was declared, until somebody says so.
+void WriteWatch::on_freed(Execution& ex, const Thread& t, int64_t offset, int64_t bytes) {
+  const auto memory = memories_.find(instances_.of(ex, t.index, kTempBuffer));
+  if (memory == memories_.end()) return;
+  std::erase_if(memory->second.parts,
+                [&](const auto& p) { return p.second.begin < offset + bytes && offset < p.second.end; });
+  memory->second.written.clear(offset, offset + bytes);
+}
+
 // A write to the copy of a block is one to the array, as far as the block lies in it.
 void WriteWatch::mark_stage(Execution& ex, const Access& a, const Part& stage, const memory::shadow::Box& box) {
   const Window& w = *stage.stage;
@@ -140,32 +149,33 @@ void WriteWatch::mark_stage(Execution& ex, const Access& a, const Part& stage, c
     }
 }
 
-void WriteWatch::on_access(Execution& ex, const Access& a) {
-  const auto memory = memories_.find(instances_.of(ex, a.owner < 0 ? a.thread : a.owner, a.buffer));
+void WriteWatch::see(Execution& ex, Seen& seen) {
+  const Access& a = seen.access;
+  const auto memory = memories_.find(seen.instance());
   if (memory == memories_.end()) return;
   Memory& m = memory->second;
-  const memory::shadow::Box box(a.offset, a.dims, a.strides, a.rank, a.element_bytes);
+  const memory::shadow::Box& box = seen.box();
   if (a.write && a.unwritten) return m.written.clear(box);
   if (a.write) m.written.write(box);  // also outside of the parts: an allocation without a beginning may reach into one
   auto part = m.parts.upper_bound(box.hull().begin);
   if (part == m.parts.begin()) return;
   const Part& p = std::prev(part)->second;
-  if (box.hull().end > p.end) return;  // of something else, in bytes that a scope gave back
+  if (box.hull().begin >= p.end) return;
   if (!a.write) return read(ex, a, m, p, box);
   if (p.stage) mark_stage(ex, a, p, box);
 }
 
 void WriteWatch::read(Execution& ex, const Access& a, Memory& m, const Part& p, const memory::shadow::Box& box) {
-  const memory::shadow::Written::Missing missing = m.written.missing(box, a.element_bytes);
+  const memory::shadow::Range own{p.begin, p.end};
+  const memory::shadow::Written::Missing missing = m.written.missing(box, a.element_bytes, own);
   if (missing.elements == 0) return;
-  const bool any = m.written.any(box);
+  const bool any = !a.chosen && m.written.any(box, own);
   if (any && !p.stage) return report_part(ex, a, p, box.bytes() / a.element_bytes, missing);
   // In the copy of a block parts that nobody wrote are ordinary: the block ends at the array's edge.
   if (any || !reported_.insert(p.name).second) return;
   const bool output = p.output || p.stage;
   ir::Diagnostic d = diagnostic_at(ex.threads[static_cast<size_t>(a.thread)], a.step, "PS-UNINIT-001",
                                    fmt::format("{} is read before anybody wrote to it", p.name));
-  d.severity = ir::Severity::Warning;
   d.numbers.push_back(output ? "an output begins with whatever memory held"
                              : "scratch memory begins with whatever it held before");
   const Window* block = p.output ? p.output : p.stage;
@@ -180,7 +190,6 @@ void WriteWatch::report_part(Execution& ex, const Access& a, const Part& p, int6
   ir::Diagnostic d = diagnostic_at(
       ex.threads[static_cast<size_t>(a.thread)], a.step, "PS-UNINIT-002",
       fmt::format("{} of {} elements that are read from {} were never written", missing.elements, all, p.name));
-  d.severity = ir::Severity::Note;
   if (!p.dims.empty())
     d.numbers.push_back(
         fmt::format("the first is {}", index_text((missing.first - p.begin) / a.element_bytes, p.dims)));
@@ -203,12 +212,10 @@ void WriteWatch::finish(Execution& ex, std::vector<ir::Diagnostic>& out) {
     const memory::shadow::Written::Missing left = found.second->written.missing({0, r.end}, size);
     const int64_t missing = left.elements, first = left.first / size;
     if (missing == 0) continue;
-    ir::Diagnostic d;
-    d.code = "PS-OUT-001";
-    d.severity = ir::Severity::Warning;
+    ir::Diagnostic d("PS-OUT-001", missing == n ? fmt::format("nothing of output {} was written", r.name)
+                                                : fmt::format("{} of {} elements of output {} were never written",
+                                                              missing, n, r.name));
     d.kernel = plan_.module.name;
-    d.message = missing == n ? fmt::format("nothing of output {} was written", r.name)
-                             : fmt::format("{} of {} elements of output {} were never written", missing, n, r.name);
     if (missing < n) d.numbers.push_back(fmt::format("the first is {}", index_text(first, r.output->dims)));
     d.hint = why_unwritten(*r.output, ex.grid, first);
     out.push_back(std::move(d));

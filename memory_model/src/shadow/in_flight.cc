@@ -82,6 +82,19 @@ void InFlight::over(int64_t id) {
   if (flights_.count(id)) remove(id);
 }
 
+// The operation goes on: it owes its units, and uses what its other sides name.
+void InFlight::freed(int32_t instance, int64_t begin, int64_t end) {
+  const auto users = users_.find(instance);
+  if (users == users_.end()) return;
+  const Box bytes(begin, end);
+  std::erase_if(users->second, [&](int64_t id) {
+    std::vector<FlightSide>& sides = flights_.at(id).sides;
+    std::erase_if(sides, [&](const FlightSide& s) { return s.instance == instance && overlap(s.box, bytes); });
+    return std::none_of(sides.begin(), sides.end(), [&](const FlightSide& s) { return s.instance == instance; });
+  });
+  if (users->second.empty()) users_.erase(users);
+}
+
 void InFlight::access(const Access& a, int32_t thread) {
   const auto users = users_.find(a.instance);
   if (users == users_.end()) return;

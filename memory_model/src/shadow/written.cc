@@ -1,5 +1,7 @@
 #include "pallasim/memory/shadow/written.h"
 
+#include <algorithm>
+
 namespace pallasim::memory::shadow {
 
 void Written::remember(const Box& box) {
@@ -22,25 +24,33 @@ void Written::clear(const Box& box) {
   std::erase_if(full_, [&](const Box& b) { return overlap(b, box); });
 }
 
-bool Written::any(const Box& box) const {
+namespace {
+Range common(Range a, Range b) { return {std::max(a.begin, b.begin), std::min(a.end, b.end)}; }
+}  // namespace
+
+bool Written::any(const Box& box, Range within) const {
   if (full_.count(box)) return true;
-  for (const Range& r : box.rows())
-    if (bytes_.any(r.begin, r.end)) return true;
+  for (const Range& row : box.rows())
+    if (const Range r = common(row, within); r.begin < r.end && bytes_.any(r.begin, r.end)) return true;
   return false;
 }
 
-Written::Missing Written::missing(const Box& box, int64_t size) {
+Written::Missing Written::missing(const Box& box, int64_t size, Range within) {
   Missing m;
   if (box.empty() || full_.count(box)) return m;
   bool gap = false;
-  for (const Range& r : box.rows())
+  for (const Range& row : box.rows()) {
+    const Range r = common(row, within);
+    gap = gap || r.begin != row.begin || r.end != row.end;
+    if (r.begin >= r.end) continue;
     bytes_.for_gaps(r.begin, r.end, [&](int64_t begin, int64_t end) {
       gap = true;
-      const int64_t first = (begin - r.begin + size - 1) / size, last = (end - r.begin + size - 1) / size;
+      const int64_t first = (begin - row.begin + size - 1) / size, last = (end - row.begin + size - 1) / size;
       if (first == last) return;
-      if (m.first < 0) m.first = r.begin + first * size;
+      if (m.first < 0) m.first = row.begin + first * size;
       m.elements += last - first;
     });
+  }
   if (!gap) remember(box);
   return m;
 }

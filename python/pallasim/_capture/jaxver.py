@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -110,6 +111,14 @@ def open_jaxpr(jaxpr: Any) -> tuple[Any, tuple[Any, ...]]:
     if type(jaxpr).__name__ == "ClosedJaxpr":
         return jaxpr.jaxpr, tuple(jaxpr.consts)
     return jaxpr, tuple(getattr(jaxpr, "consts", ()) or ())
+
+
+def trace(function: Any, avals: Sequence[Any], name: str) -> tuple[Any, tuple[Any, ...]]:
+    """Open jaxpr and constants of a function of flat arguments, which may be refs, and of flat results."""
+    linear_util, api_util = (importlib.import_module(f"jax._src.{m}") for m in ("linear_util", "api_util"))
+    wrapped = linear_util.wrap_init(function, debug_info=api_util.debug_info(name, function, avals, {}))
+    jaxpr, _, consts = importlib.import_module("jax._src.interpreters.partial_eval").trace_to_jaxpr_dynamic(wrapped, list(avals))[:3]
+    return jaxpr, tuple(consts)
 
 
 def scan_split(params: Any) -> tuple[int, int]:

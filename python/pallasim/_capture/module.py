@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from . import accounts, jaxver, pipelines, rules_control, rules_gpu, rules_lax, rules_memory, rules_newer, rules_random
+from . import accounts, jaxver, pipelines, rules_control, rules_gpu, rules_inline, rules_lax, rules_memory, rules_newer, rules_random, rules_sparsecore
 from .attrs import attr, params_dict, quote, symbol
 from .rules_control import alloc_attrs, mesh_kind
 from .types import Unsupported
@@ -24,7 +24,7 @@ def rule_table() -> dict[Any, Rule]:
     if _rules_for != jaxver.imported():
         _rules_for = jaxver.imported()
         found = rules_lax.rules() | rules_control.rules() | rules_memory.rules() | rules_random.rules() | rules_gpu.rules()
-        found |= pipelines.rules() | rules_newer.rules()
+        found |= pipelines.rules() | rules_newer.rules() | rules_sparsecore.rules()
         _rules = {prim: accounts.guarded(prim, rule) for prim, rule in found.items()}
     return _rules
 
@@ -214,7 +214,7 @@ def _whole(bm: Any) -> bool:
 
 
 def _operand(cx: ModuleContext, kind: str, name: str, bm: Any, prefetch: Sequence[tuple[str, Any]], grid_rank: int) -> str:
-    w = Writer(cx, rule_table(), rules_memory.extern)
+    w = Writer(cx, rule_table(), rules_inline.fallback)
     array = bm.array_aval
     array = getattr(array, "inner_aval", array)
     space, mesh = cx.memory(bm.transformed_block_aval.memory_space)
@@ -314,7 +314,7 @@ def _pallas_call(cx: ModuleContext, params: Mapping[str, Any]) -> Captured:
         names[i] = names[i] or _default_name(i, n_index, n_in, n_out)
 
     # The body first: it collects facts and parameters that the header needs. Locations are numbered in that order.
-    w = Writer(cx, rule_table(), rules_memory.extern)
+    w = Writer(cx, rule_table(), rules_inline.fallback)
     prefetch = [(names[i], jaxpr.invars[i].aval) for i in range(n_index)]
     decls = list(grid)
     for label, aval in prefetch:
@@ -401,6 +401,8 @@ def _mesh_decl(cx: ModuleContext, name: str, mesh: Any) -> str:
     axes = ", ".join(f"axis({quote(cx.axis_name(k))}, {int(v)})" for k, v in mesh.shape.items())
     items: list[tuple[str, str | None]] = [("kind", mesh_kind(mesh)), ("axes", f"[{axes}]")]
     if mesh_kind(mesh) == "gpu":
+        kinds = ["grid"] * len(mesh.grid) + ["cluster"] * len(mesh.cluster) + ["thread"]
+        cx.gpu_axes.update(zip([cx.axis_name(k) for k in mesh.shape], kinds))
         items += [("grid", str(len(mesh.grid))), ("cluster", str(len(mesh.cluster))), ("threads", "1" if mesh.num_threads is not None else "0")]
     return f"mesh {quote(name)}{attr_list(items)}"
 
@@ -430,7 +432,7 @@ def _mpmd_map(cx: ModuleContext, params: Mapping[str, Any], jaxprs: Sequence[Any
     for i in range(len(names)):
         names[i] = names[i] or _default_name(i, 0, n_in, n_out)
 
-    w = Writer(cx, rule_table(), rules_memory.extern)
+    w = Writer(cx, rule_table(), rules_inline.fallback)
     decls = [_mesh_decl(cx, n, m) for n, m in zip(mesh_names, meshes)]
     for i, v in enumerate(first.invars):
         aval = v.aval
@@ -447,7 +449,7 @@ def _mpmd_map(cx: ModuleContext, params: Mapping[str, Any], jaxprs: Sequence[Any
     aliases = [(int(i), int(o)) for i, o in dict(params.get("input_output_aliases") or {}).items()]
     decls += [f"alias {{input = {i}, output = {o}}}" for i, o in aliases]
     for mesh_name, mesh, jaxpr in zip(mesh_names, meshes, jaxprs):
-        w = Writer(cx, rule_table(), rules_memory.extern)
+        w = Writer(cx, rule_table(), rules_inline.fallback)
         w.mesh_axes = tuple(mesh.shape.items())
         decls.append(_body(w, mesh_name, jaxpr, names, n_in))
     extra = {"external_meshes": [cx.mesh_name(m) for m in params.get("external_meshes") or ()] or None}

@@ -172,24 +172,6 @@ def _element(w: Writer, x: str, aval: Any, index: str) -> str:
     return w.emit1("reshape", [row], "", w.tensor(shape[1:], aval.dtype))
 
 
-@takes("jaxpr tree", ignores="unroll")
-def parallel_loop(w: Writer, eqn: Any) -> None:
-    """A loop whose iterations may come in any order: here in ascending order. Unrolling changes nothing."""
-    lower, upper, step, consts, carry = eqn.params["tree"].unflatten(eqn.invars)
-    jaxpr, _ = jaxver.open_jaxpr(eqn.params["jaxpr"])
-    init = [w.read(v) for v in carry]
-    operands = [w.read_index(v) for v in (lower, upper, step)] + init
-    captured = [w.read(v) for v in consts]
-    loc = w.loc
-    head, types = w.open_op("for", operands, "", eqn.outvars)
-    args = [w.fresh() for _ in range(1 + len(init))]
-    inner = jaxpr.invars[len(jaxpr.invars) - len(args):]  # newer JAX has the captured values before them
-    w.open_region(head, [(n, "", w.type(v.aval)) for n, v in zip(args, inner, strict=True)])
-    w.bind([*jaxpr.constvars, *jaxpr.invars[: len(jaxpr.invars) - len(args)]], captured)
-    w.bind(inner, args)
-    w.close_op(w.close_region(w.run(jaxpr)), types, loc)
-
-
 # --- scopes ---------------------------------------------------------------------------------------------------------
 def alloc_attrs(w: Writer, aval: Any) -> list[tuple[str, str]]:
     """Facts of an allocation that its type does not carry (barrier arrivals, TMEM layout)."""
@@ -219,7 +201,7 @@ def run_scoped(w: Writer, eqn: Any) -> None:
     p = eqn.params
     jaxpr = p["jaxpr"]
     captured = [w.read(v) for v in eqn.invars]
-    loc = w.loc
+    loc = w.loc = w.loc or w.module.locs.call_suffix()  # the kernel's own scratch: JAX wrote this scope
     axes = p.get("collective_axes") or ()
     axes = axes if isinstance(axes, tuple) else (axes,)
     ops = Operands(w)
@@ -234,19 +216,31 @@ def run_scoped(w: Writer, eqn: Any) -> None:
         ("allocs", "[" + ", ".join(_dict(a) for a in allocs) + "]" if any(allocs) else None),
     ])
     head, types = w.open_op("run_scoped", [], attrs, eqn.outvars)
-    scope = "cta" if axes and w.module.machine == "mosaic_gpu" else ""
-    args = _scoped_args(w, jaxpr.invars, jaxpr, scope)
+    args = _scoped_args(w, jaxpr.invars, jaxpr, axes)
     w.open_region(head, args)
     w.bind(jaxpr.constvars, captured)
     w.close_op(w.close_region(w.run(jaxpr)), types, loc)
 
 
-def _scoped_args(w: Writer, variables: Any, jaxpr: Any, scope: str) -> list[tuple[str, str, str]]:
+def _scope(w: Writer, text: str, axes: tuple[Any, ...]) -> str:
+    """Whose the allocation of a Mosaic GPU kernel is, "" a thread's; `text` is its type. What lies on an SM belongs to the CTA,
+    however few threads ask for it; along the cluster's axes all its CTAs have one. Memory outside belongs to those that
+    `collective_axes` name."""
+    kinds = {w.module.gpu_axes.get(w.axis_name(a)) for a in axes}
+    if ", gmem" in text:
+        return "grid" if "grid" in kinds else "cluster" if "cluster" in kinds else "cta" if "thread" in kinds else ""
+    if ", gsmem" in text or ", tmem" in text or "barrier" in text:
+        return "cluster" if "cluster" in kinds else "cta"
+    return ""
+
+
+def _scoped_args(w: Writer, variables: Any, jaxpr: Any, axes: tuple[Any, ...]) -> list[tuple[str, str, str]]:
     labels = getattr(getattr(jaxpr, "debug_info", None), "arg_names", None) or ()
     labels = tuple(labels) if len(labels) == len(variables) else ("",) * len(variables)
     args = []
     for v, label in zip(variables, labels):
         text = w.type(v.aval)
+        scope = _scope(w, text, axes) if w.module.machine == "mosaic_gpu" and type(v.aval).__name__ != "WGMMAAbstractAccumulatorRef" else ""
         if scope and text.startswith("ref<") and not text.count(", ") > 1:
             text = f"{text[:-1]}, {scope}>"
         name = w.fresh()
@@ -434,7 +428,6 @@ def rules() -> dict[Any, Rule]:
         "cond.cond_p": cond,
         "loops.while_p": while_,
         "loops.scan_p": scan,
-        "sc.parallel_loop_p": parallel_loop,
         "pallas.run_scoped_p": run_scoped,
         "discharge.run_state_p": run_state,
         "pallas.jaxpr_call_p": jaxpr_call,

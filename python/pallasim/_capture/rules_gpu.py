@@ -1,4 +1,4 @@
-"""Mosaic GPU and SparseCore primitives: refs with transforms as `view($k, [...])` attributes."""
+"""Mosaic GPU primitives: refs with transforms as `view($k, [...])` attributes."""
 from __future__ import annotations
 
 from typing import Any
@@ -7,7 +7,8 @@ from . import jaxver
 from .accounts import takes
 from .attrs import attr, bool_text, quote, symbol
 from .rules_lax import simple
-from .rules_memory import plain, sem_signal, sem_wait
+from .rules_inline import inline_mgpu
+from .rules_memory import get, plain, sem_signal, sem_wait
 from .types import Unsupported
 from .views import Operands
 from .writer import Rule, Writer, attr_list
@@ -71,22 +72,10 @@ def _axes(w: Writer, value: Any) -> str | None:
     return "[" + ", ".join(str(v) if isinstance(v, int) else quote(w.axis_name(v)) for v in values) + "]"
 
 
-@takes("mgpu_fn flat_arg_types flat_ret_ty pytree_ref_transforms", ignores="pytree_args pytree_ret_ty")
-def inline_mgpu(w: Writer, eqn: Any) -> None:
-    """A body in Python: refused at run time unless a lowering of that name is registered."""
-    p = eqn.params
-    fn = p.get("mgpu_fn")
-    name = f"inline_mgpu.{getattr(fn, '__qualname__', 'fn')}"
-    w.module.externs[name] = None
-    ops = Operands(w)
-    n = len(p.get("flat_arg_types", ()))
-    transforms = p["pytree_ref_transforms"].unflatten(eqn.invars[n:]) if p.get("pytree_ref_transforms") is not None else [None] * n
-    args = []
-    for atom, t in zip(eqn.invars[:n], transforms):
-        args.append(ops.ref(atom, t or ()) if _is_ref(atom) else ops.add(atom))
-    items = [("name", quote(name)), ("args", f"[{', '.join(args)}]"), ("arg_types", attr(p.get("flat_arg_types"))),
-             ("result_types", attr(p.get("flat_ret_ty")))]
-    w.emit("extern", ops.names, attr_list(items), eqn.outvars)
+@takes("tree", ignores="optimized")
+def load(w: Writer, eqn: Any) -> None:
+    """A read; which instructions it becomes is a question of speed, and its layout is a cast of its own."""
+    get(w, eqn)
 
 
 @takes("args_tree")
@@ -118,67 +107,6 @@ def atomic_store(w: Writer, eqn: Any) -> None:
     ops = Operands(w)
     items = [("ref", ops.ref(ref, transforms)), ("value", ops.add(value)), ("kind", symbol(eqn.params["atomic_type"]))]
     w.emit("gpu_atomic_store", ops.names, attr_list(items), ())
-
-
-# --- SparseCore -----------------------------------------------------------------------------------------------------
-@takes("tree has_mask")
-def sc_load(w: Writer, eqn: Any) -> None:
-    p = eqn.params
-    flat = eqn.invars[1:]
-    mask = flat[-1] if p["has_mask"] else None
-    transforms = p["tree"].unflatten(flat[:-1] if p["has_mask"] else flat)
-    ops = Operands(w)
-    base, rest = ops.first_ref(eqn.invars[0], transforms)
-    w.emit("sc_load", ops.names, attr_list(_late(ops, base, rest, mask)), eqn.outvars)
-
-
-def _late(ops: Operands, base: Any, rest: Any, mask: Any) -> list[tuple[str, str | None]]:
-    return [("view", ops.view_of(base, rest)), ("mask", ops.optional(mask))]
-
-
-@takes("tree has_mask add compress")
-def sc_swap(w: Writer, eqn: Any) -> None:
-    p = eqn.params
-    flat = eqn.invars[2:]
-    mask = flat[-1] if p["has_mask"] else None
-    transforms = p["tree"].unflatten(flat[:-1] if p["has_mask"] else flat)
-    ops = Operands(w)
-    base, rest = ops.first_ref(eqn.invars[0], transforms)
-    ops.add(eqn.invars[1])
-    # A masked store is a compressed one; older JAX has no word for it.
-    if mask is not None and not p.get("compress", True):
-        raise Unsupported("a masked store of a SparseCore that is not compressed")
-    items = _late(ops, base, rest, mask) + [("add", bool_text(True) if p.get("add") else None)]
-    w.emit("sc_swap", ops.names, attr_list(items), eqn.outvars)
-
-
-@takes("tree")
-def sc_gather(w: Writer, eqn: Any) -> None:
-    ref, transforms, indices, mask = eqn.params["tree"].unflatten(eqn.invars)
-    ops = Operands(w)
-    base, rest = ops.first_ref(ref, transforms)
-    items = [("view", ops.view_of(base, rest)), ("indices", "[" + ", ".join(ops.add(i) for i in indices) + "]"), ("mask", ops.optional(mask))]
-    w.emit("sc_gather", ops.names, attr_list(items), eqn.outvars)
-
-
-@takes("tree add")
-def sc_scatter(w: Writer, eqn: Any) -> None:
-    ref, transforms, indices, value, mask = eqn.params["tree"].unflatten(eqn.invars)
-    ops = Operands(w)
-    base, rest = ops.first_ref(ref, transforms)
-    ops.add(value)
-    items = [("view", ops.view_of(base, rest)), ("indices", "[" + ", ".join(ops.add(i) for i in indices) + "]"), ("mask", ops.optional(mask)),
-             ("add", bool_text(True) if eqn.params.get("add") else None)]
-    w.emit("sc_scatter", ops.names, attr_list(items), ())
-
-
-@takes()
-def sc_fetch_and_add(w: Writer, eqn: Any) -> None:
-    ref, value, *indices, subcore = eqn.invars
-    ops = Operands(w)
-    ops.add(ref), ops.add(value)
-    view = "[index(" + ", ".join(ops.add(i) for i in indices) + ")]" if indices else None
-    w.emit("sc_fetch_and_add", ops.names, attr_list([("view", view), ("subcore", ops.add(subcore))]), eqn.outvars)
 
 
 def counted(op: str, flag: str = "") -> Rule:
@@ -226,7 +154,7 @@ def rules() -> dict[Any, Rule]:
             "acc a b barrier a_scale b_scale a_sparse_metadata", "acc" + t, "a" + t, "b" + t, "barrier" + t, "a_scale" + t, "b_scale" + t,
             "a_sparse_metadata" + t, axes=("collective_axis",)),
         "gpu.tcgen05_commit_arrive_p": with_refs("tcgen05_commit_arrive", "barrier", "barrier", "barrier" + t, axes=("collective_axis",)),
-        "gpu.load_p": with_refs("gpu_load", "ref", "ref", "tree"),
+        "gpu.load_p": load,
         "gpu.atomic_store_p": atomic_store,
         "gpu.semaphore_signal_p": sem_signal("gpu_sem_signal"), "gpu.semaphore_wait_p": sem_wait("gpu_sem_wait"),
         "gpu.semaphore_signal_parallel_p": signal_parallel, "gpu.semaphore_signal_multicast_p": signal_multicast,
@@ -239,14 +167,6 @@ def rules() -> dict[Any, Rule]:
         "gpu.print_layout_p": with_refs("print_layout", "value", "value", "transforms_tree"),
         "gpu.inline_mgpu_p": inline_mgpu,
         "gpu_core.layout_cast_p": simple("layout_cast"),
-        "sc.load_p": sc_load, "sc.swap_p": sc_swap, "sc.gather_p": sc_gather, "sc.scatter_p": sc_scatter,
-        "sc.bitcast_p": plain("sc_bitcast", "dtype"), "sc.barrier_p": plain("sc_barrier"), "sc.scan_count_p": plain("sc_scan_count"),
-        "sc.masked_cumsum_p": plain("sc_masked_cumsum"), "sc.masked_cummax_p": plain("sc_masked_cummax"),
-        "sc.masked_cummin_p": plain("sc_masked_cummin"),
-        "sc.masked_sort_p": simple("sc_masked_sort", descending=("descending", bool_text)),
-        "sc.pack_p": simple("sc_pack", format=("format", symbol)), "sc.unpack_p": simple("sc_unpack", format=("format", symbol)),
-        "sc.all_reduce_ffs_p": simple("sc_all_reduce_ffs"), "sc.all_reduce_population_count_p": simple("sc_all_reduce_population_count"),
-        "sc.fetch_and_add_p": sc_fetch_and_add,
     }
     for n in ("copy_scales", "copy_smem", "copy_sparse_metadata"):
         full = f"async_{n}_to_tmem"

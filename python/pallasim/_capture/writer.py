@@ -32,6 +32,7 @@ class ModuleContext:
         self.locs = Locations(debug_info)
         self.params: dict[str, None] = {}
         self.mesh_names: dict[Any, str] = {}
+        self.gpu_axes: dict[str, str] = {}  # axis of a GPU mesh -> "grid", "cluster" or "thread"
         self.facts: set[str] = set()  # communicates, prints, checks, reads_devices
         self.externs: dict[str, None] = {}
         self._axis_names: dict[int, str] = {}
@@ -99,6 +100,7 @@ class Writer:
         self.count = 0
         self.indent = "  "
         self.loc = ""
+        self.scope = ""  # "attention/softmax": the kernel's named scopes around what is emitted
         self.constants: dict[Any, str] = {}
         self.constant_refs: dict[Any, str] = {}  # inputs that hold large constants
         self.undo: list[list[Any]] = []
@@ -297,12 +299,14 @@ class Writer:
         """Emits the equations of an open jaxpr whose inputs are bound; returns the names of its outputs."""
         rules, fallback, locs = self.rules, self.fallback, self.module.locs
         get = rules.get
-        around = self.loc
+        around, scope_around = self.loc, self.scope
         outer, self.jaxpr = self.jaxpr, jaxpr
         skip_floats = self.module.skip_floats
         try:
             for eqn in jaxpr.eqns:
-                self.loc = locs.suffix(eqn.source_info.traceback) or around
+                names = eqn.source_info.name_stack.stack
+                self.scope = locs.scope(scope_around, names) if names else scope_around
+                self.loc = locs.suffix(eqn.source_info.traceback, self.scope) or around
                 rule = get(eqn.primitive)
                 if skip_floats and not self._with_floats(eqn):
                     continue
@@ -315,7 +319,7 @@ class Writer:
         except Unsupported as e:
             e.at = e.at or locs.source(self.loc)
             raise
-        self.jaxpr = outer
+        self.jaxpr, self.scope = outer, scope_around
         return [self.read(v) for v in jaxpr.outvars]
 
     def _with_floats(self, eqn: Any) -> bool:

@@ -17,6 +17,9 @@ std::vector<ir::Diagnostic> broken_rules(const ir::Module&, const Profile&);
 // Whether these are rules of the compiler of the module's machine; else capacities alone are compared.
 bool knows_compiler(const ir::Module&);
 
+// Whether the machine's compiler has the operation at all (JAX 0.10.2); true where its compiler is not known.
+bool has_operation(ir::Machine, ir::OpCode);
+
 // Throws DiagnosticError for the first error among them; the others are counted in it. Returns what is no error.
 std::vector<ir::Diagnostic> check_rules(const ir::Module&, const Profile&);
 

@@ -1,9 +1,9 @@
-// Whole-array operations: operands become dense memory, one step does the rest (run/array.h).
+// Whole-array operations: what each indexes with is checked here.
 #include <algorithm>
 #include <numeric>
 
 #include "../../plan/array.h"
-#include "../compiler.h"
+#include "arrays.h"
 
 namespace pallasim::interp {
 namespace {
@@ -35,88 +35,88 @@ int64_t product(const std::vector<int64_t>& dims) {
 
 }  // namespace
 
-// Result types of these operations are taken as written: what does not fit together is refused before anything is
-// bound.
-void Compiler::require(const Op& op, bool holds, const char* what) {
-  if (!holds) unsupported(op, std::string(ir::name(op.code)) + " with " + what);
+void require(Emitter& e, const Op& op, bool holds, const char* what) {
+  if (!holds) e.unsupported(op, std::string(ir::name(op.code)) + " with " + what);
 }
 
-std::vector<Val> Compiler::emit_array(const std::vector<Val>& args, const std::vector<ArrayResult>& results,
-                                      ops::ArrayBody body) {
+std::vector<Val> emit_array(Emitter& e, const std::vector<Val>& args, const std::vector<ArrayResult>& results,
+                            ops::ArrayBody body) {
   ops::ArrayPayload p;
   std::vector<Val> keep, out;
   double elements = 0;
   for (const Val& a : args) {
-    keep.push_back(dense(a));
+    keep.push_back(e.dense(a));
     p.in.push_back({keep.back().addr, keep.back().elements(), ir::byte_size(a.dtype)});
     elements += static_cast<double>(a.elements());
   }
   for (const ArrayResult& r : results) {
-    out.push_back(temp(r.dtype, r.dims));
+    out.push_back(e.temp(r.dtype, r.dims));
     p.out.push_back({out.back().addr, out.back().elements(), ir::byte_size(r.dtype)});
     elements += static_cast<double>(out.back().elements());
   }
   p.body = std::move(body);
-  plan_.step_cost_ns += 50 + 10.0 * elements;
-  emit(ops::array_op, plan_.own(std::move(p)));
+  e.plan().step_cost_ns += 50 + 10.0 * elements;
+  e.emit(ops::array_op, e.own(std::move(p)));
   return out;
 }
 
-void Compiler::define_array(const Op& op, ops::ArrayBody body) {
+void define_array(Emitter& e, const Op& op, ops::ArrayBody body) {
   std::vector<Val> args;
   std::vector<ArrayResult> results;
-  for (size_t i = 0; i < op.operands.size(); ++i) args.push_back(operand(op, i));
-  for (ir::ValueId r : op.results) results.push_back({type(r)->dtype, dims_of(type(r))});
-  const std::vector<Val> out = emit_array(args, results, std::move(body));
-  for (size_t i = 0; i < out.size(); ++i) define(op.results[i], out[i].dims.empty() ? load_scalar(out[i]) : out[i]);
+  for (size_t i = 0; i < op.operands.size(); ++i) args.push_back(e.operand(op, i));
+  for (ir::ValueId r : op.results) results.push_back({e.type(r)->dtype, dims_of(e.type(r))});
+  const std::vector<Val> out = emit_array(e, args, results, std::move(body));
+  for (size_t i = 0; i < out.size(); ++i) e.define(op.results[i], out[i].dims.empty() ? e.load_scalar(out[i]) : out[i]);
 }
 
-void Compiler::op_roll(const Op& op) {
-  const Val& x = operand(op, 0);
-  const Val& shift = operand(op, 1);
-  const ir::Type* t = type(op.results[0]);
+static void lower_roll(Emitter& e, const Op& op) {
+  const Val& x = e.operand(op, 0);
+  const Val& shift = e.operand(op, 1);
+  const ir::Type* t = e.type(op.results[0]);
   const int64_t axis = op.attr("axis")->i, stride_axis = int_or(op.attr("stride_axis"), -1),
                 stride = int_or(op.attr("stride"), 0);
-  require(op, axis_of(axis, x.dims) && t->dtype == x.dtype && dims_of(t) == x.dims, "another result than its operand");
-  require(op, shift.dims.empty() && ir::is_int(shift.dtype), "a shift that is no integer");
-  require(op, stride_axis == -1 || (axis_of(stride_axis, x.dims) && stride_axis != axis),
+  require(e, op, axis_of(axis, x.dims) && t->dtype == x.dtype && dims_of(t) == x.dims,
+          "another result than its operand");
+  require(e, op, shift.dims.empty() && ir::is_int(shift.dtype), "a shift that is no integer");
+  require(e, op, stride_axis == -1 || (axis_of(stride_axis, x.dims) && stride_axis != axis),
           "a stride axis that it has not");
-  define_array(op,
+  define_array(e, op,
                ops::roll(x.dims, static_cast<int>(axis), stride, static_cast<int>(stride_axis), x.dtype, shift.dtype));
 }
 
-void Compiler::op_sort(const Op& op) {
+static void lower_sort(Emitter& e, const Op& op) {
   std::vector<ir::DType> dtypes;
-  for (size_t i = 0; i < op.operands.size(); ++i) dtypes.push_back(operand(op, i).dtype);
+  for (size_t i = 0; i < op.operands.size(); ++i) dtypes.push_back(e.operand(op, i).dtype);
   for (int64_t k = 0; k < op.attr("num_keys")->i; ++k)
-    require(op, !ir::is_key(dtypes[static_cast<size_t>(k)]), "random keys as sorting keys");
-  define_array(op, ops::sort(operand(op, 0).dims, static_cast<int>(op.attr("axis")->i), dtypes,
-                             static_cast<int>(op.attr("num_keys")->i)));
+    require(e, op, !ir::is_key(dtypes[static_cast<size_t>(k)]), "random keys as sorting keys");
+  define_array(e, op,
+               ops::sort(e.operand(op, 0).dims, static_cast<int>(op.attr("axis")->i), dtypes,
+                         static_cast<int>(op.attr("num_keys")->i)));
 }
 
-void Compiler::op_top_k(const Op& op) {
-  const Val& x = operand(op, 0);
-  require(op, !x.dims.empty() && op.results.size() == 2, "a scalar");
+static void lower_top_k(Emitter& e, const Op& op) {
+  const Val& x = e.operand(op, 0);
+  require(e, op, !x.dims.empty() && op.results.size() == 2, "a scalar");
   const int64_t rank = static_cast<int64_t>(x.dims.size()), axis = int_or(op.attr("axis"), rank - 1),
                 k = op.attr("k")->i;
-  require(op, axis_of(axis, x.dims) && k >= 0 && k <= x.dims[static_cast<size_t>(axis)],
+  require(e, op, axis_of(axis, x.dims) && k >= 0 && k <= x.dims[static_cast<size_t>(axis)],
           "more elements than there are");
   std::vector<int64_t> dims = x.dims;
   dims[static_cast<size_t>(axis)] = k;
-  const ir::Type *values = type(op.results[0]), *indices = type(op.results[1]);
-  require(op,
+  const ir::Type *values = e.type(op.results[0]), *indices = e.type(op.results[1]);
+  require(e, op,
           values->dtype == x.dtype && dims_of(values) == dims && dims_of(indices) == dims && ir::is_int(indices->dtype),
           "other results");
-  require(op, !ir::is_complex(x.dtype) && !ir::is_key(x.dtype), "elements without an order");
-  define_array(op, ops::top_k(x.dims, static_cast<int>(axis), k, x.dtype, indices->dtype));
+  require(e, op, !ir::is_complex(x.dtype) && !ir::is_key(x.dtype), "elements without an order");
+  define_array(e, op, ops::top_k(x.dims, static_cast<int>(axis), k, x.dtype, indices->dtype));
 }
 
 // Reshape, transpose, reshape: "a(bc)->(ba)c".
-void Compiler::op_einshape(const Op& op) {
+static void lower_einshape(Emitter& e, const Op& op) {
   using Groups = std::vector<std::string>;
   const std::string& equation = op.attr("equation")->s;
   const size_t arrow = equation.find("->");
-  require(op, arrow != std::string::npos, "an equation without an arrow");
+  require(e, op, arrow != std::string::npos, "an equation without an arrow");
   auto parse = [&](const std::string& side) {
     Groups g;
     bool open = false;
@@ -130,8 +130,8 @@ void Compiler::op_einshape(const Op& op) {
     return g;
   };
   const Groups lhs = parse(equation.substr(0, arrow)), rhs = parse(equation.substr(arrow + 2));
-  Val x = operand(op, 0);
-  require(op, lhs.size() == x.dims.size(), "an equation of another rank");
+  Val x = e.operand(op, 0);
+  require(e, op, lhs.size() == x.dims.size(), "an equation of another rank");
   std::map<char, int64_t> size;
   if (const Attr* given = op.attr("sizes"))
     for (const Attr& s : given->items)
@@ -143,11 +143,12 @@ void Compiler::op_einshape(const Op& op) {
     for (char c : lhs[i]) {
       if (lhs[i].size() == 1) size[c] = x.dims[i];
       if (size.count(c)) known *= size[c];
-      else require(op, unknown == 0, "a group with two unknown sizes"), unknown = c;
+      else require(e, op, unknown == 0, "a group with two unknown sizes"), unknown = c;
     }
     if (unknown)
-      require(op, known > 0 && x.dims[i] % known == 0, "sizes that do not divide"), size[unknown] = x.dims[i] / known;
-    else require(op, known == x.dims[i], "sizes that do not fit");
+      require(e, op, known > 0 && x.dims[i] % known == 0, "sizes that do not divide"),
+          size[unknown] = x.dims[i] / known;
+    else require(e, op, known == x.dims[i], "sizes that do not fit");
     atoms += lhs[i];
   }
   // Views over one dense copy (or none, where splitting needs no copy).
@@ -157,81 +158,82 @@ void Compiler::op_einshape(const Op& op) {
     merged.push_back(1);
     for (char c : g) {
       const size_t at = atoms.find(c);
-      require(op, at != std::string::npos, "a dimension that only the result has");
+      require(e, op, at != std::string::npos, "a dimension that only the result has");
       perm.push_back(static_cast<int64_t>(at));
       merged.back() *= size[c];
     }
   }
-  require(op, perm.size() == atoms.size() && merged == dims_of(type(op.results[0])), "another result");
+  require(e, op, perm.size() == atoms.size() && merged == dims_of(e.type(op.results[0])), "another result");
   if (x.kind == Val::Kind::Scalar || x.kind == Val::Kind::Splat) {
     x.dims = merged;
-    return define(op.results[0], x);
+    return e.define(op.results[0], x);
   }
-  x = dense(x);
+  x = e.dense(x);
   const std::vector<int64_t> strides = dense_strides(split);
   Val v = x;
   v.dims.clear(), v.strides.clear();
   for (int64_t p : perm)
     v.dims.push_back(split[static_cast<size_t>(p)]), v.strides.push_back(strides[static_cast<size_t>(p)]);
-  v = dense(v);
+  v = e.dense(v);
   v.dims = merged;
   v.strides = dense_strides(merged);
-  define(op.results[0], v);
+  e.define(op.results[0], v);
 }
 
 // Rows of narrow elements lie in one row of words, the first row in the lowest bits.
-void Compiler::op_bitcast_tpu(const Op& op) {
-  const Val& x = operand(op, 0);
-  const ir::Type* t = type(op.results[0]);
+static void lower_bitcast_tpu(Emitter& e, const Op& op) {
+  const Val& x = e.operand(op, 0);
+  const ir::Type* t = e.type(op.results[0]);
   const std::vector<int64_t> dims = dims_of(t);
   const size_t rank = x.dims.size();
-  require(op, rank >= 2 && dims.size() == rank, "a rank below 2");
+  require(e, op, rank >= 2 && dims.size() == rank, "a rank below 2");
   const int64_t rows = x.dims[rank - 2], inner = x.dims[rank - 1],
                 outer = product(x.dims) / std::max<int64_t>(1, rows * inner);
   std::vector<int64_t> expected = x.dims;
   expected[rank - 2] = rows * ir::bit_width(x.dtype) / std::max(1, ir::bit_width(t->dtype));
-  require(op, expected == dims && rows * ir::bit_width(x.dtype) % ir::bit_width(t->dtype) == 0, "another result shape");
-  require(op,
+  require(e, op, expected == dims && rows * ir::bit_width(x.dtype) % ir::bit_width(t->dtype) == 0,
+          "another result shape");
+  require(e, op,
           ir::bit_width(x.dtype) <= 64 && ir::bit_width(t->dtype) <= 64 && !ir::is_complex(x.dtype) &&
               !ir::is_complex(t->dtype),
           "elements wider than 64 bits");
-  define_array(op, ops::regroup(outer, rows, inner, x.dtype, t->dtype));
+  define_array(e, op, ops::regroup(outer, rows, inner, x.dtype, t->dtype));
 }
 
-void Compiler::op_pack(const Op& op) {
-  const Val& x = operand(op, 0);
-  const ir::Type* t = type(op.results[0]);
+static void lower_pack(Emitter& e, const Op& op) {
+  const Val& x = e.operand(op, 0);
+  const ir::Type* t = e.type(op.results[0]);
   const ir::DType packed = op.attr("packed_dtype")->type->dtype;
   const int width = ir::bit_width(packed), word = ir::bit_width(x.dtype);
   bool same = ir::bit_width(t->dtype) == word && dims_of(t) == x.dims;
   for (size_t i = 1; i < op.operands.size(); ++i)
-    same &= operand(op, i).dims == x.dims && operand(op, i).dtype == x.dtype;
-  require(op, same && word % width == 0 && static_cast<int>(op.operands.size()) * width <= word && word <= 64,
+    same &= e.operand(op, i).dims == x.dims && e.operand(op, i).dtype == x.dtype;
+  require(e, op, same && word % width == 0 && static_cast<int>(op.operands.size()) * width <= word && word <= 64,
           "operands that do not fill a word");
-  define_array(op, ops::pack(x.elements(), x.dtype, packed, static_cast<int>(op.operands.size())));
+  define_array(e, op, ops::pack(x.elements(), x.dtype, packed, static_cast<int>(op.operands.size())));
 }
 
-void Compiler::op_unpack(const Op& op) {
-  const Val& x = operand(op, 0);
-  const ir::Type* t = type(op.results[0]);
+static void lower_unpack(Emitter& e, const Op& op) {
+  const Val& x = e.operand(op, 0);
+  const ir::Type* t = e.type(op.results[0]);
   const ir::DType packed = op.attr("packed_dtype")->type->dtype;
   const int64_t index = op.attr("index")->i;
-  require(op,
+  require(e, op,
           dims_of(t) == x.dims && index >= 0 && (index + 1) * ir::bit_width(packed) <= ir::bit_width(x.dtype) &&
               ir::bit_width(x.dtype) <= 64,
           "an element outside its word");
-  require(op, k_.convert(packed, t->dtype) != nullptr, "types that do not convert");
-  define_array(op, ops::unpack(x.elements(), x.dtype, packed, t->dtype, static_cast<int>(index)));
+  require(e, op, e.kernels().convert(packed, t->dtype) != nullptr, "types that do not convert");
+  define_array(e, op, ops::unpack(x.elements(), x.dtype, packed, t->dtype, static_cast<int>(index)));
 }
 
-void Compiler::op_stochastic_round(const Op& op) {
-  const Val &x = operand(op, 0), &random = operand(op, 1);
-  const ir::Type* t = type(op.results[0]);
-  require(op,
+static void lower_stochastic_round(Emitter& e, const Op& op) {
+  const Val &x = e.operand(op, 0), &random = e.operand(op, 1);
+  const ir::Type* t = e.type(op.results[0]);
+  require(e, op,
           x.dtype == ir::DType::F32 && ir::bit_width(random.dtype) == 32 && ir::is_float(t->dtype) &&
               ir::bit_width(t->dtype) < 32 && x.dims == random.dims && dims_of(t) == x.dims,
           "operands other than f32 and u32");
-  define_array(op, ops::stochastic_round(x.elements(), t->dtype));
+  define_array(e, op, ops::stochastic_round(x.elements(), t->dtype));
 }
 
 // The value of lanes that a gather drops: the literal, else JAX's: NaN, the least signed, the greatest unsigned
@@ -256,9 +258,9 @@ static void fill_value(const ir::Attr* given, ir::DType t, std::byte* out) {
   std::memcpy(out, &bits, 8);
 }
 
-void Compiler::op_gather(const Op& op) {
-  const Val &x = operand(op, 0), &indices = operand(op, 1);
-  const ir::Type* t = type(op.results[0]);
+static void lower_gather(Emitter& e, const Op& op) {
+  const Val &x = e.operand(op, 0), &indices = e.operand(op, 1);
+  const ir::Type* t = e.type(op.results[0]);
   ops::GatherShape g;
   g.operand = x.dims, g.indices = indices.dims, g.result = dims_of(t);
   g.slice = ints(op.attr("slice_sizes"));
@@ -292,14 +294,14 @@ void Compiler::op_gather(const Op& op) {
   for (size_t i = 0; fits && i < g.operand_batch.size(); ++i)
     fits = g.index_batch[i] + 1 < static_cast<int>(g.indices.size()) &&
            g.indices[static_cast<size_t>(g.index_batch[i])] <= g.operand[static_cast<size_t>(g.operand_batch[i])];
-  require(op, fits, "dimension numbers that do not fit");
-  define_array(op, ops::gather_slices(std::move(g)));
+  require(e, op, fits, "dimension numbers that do not fit");
+  define_array(e, op, ops::gather_slices(std::move(g)));
 }
 
-void Compiler::op_scatter(const Op& op) {
+static void lower_scatter(Emitter& e, const Op& op) {
   using C = ir::OpCode;
-  const Val &x = operand(op, 0), &indices = operand(op, 1), &updates = operand(op, 2);
-  const ir::Type* t = type(op.results[0]);
+  const Val &x = e.operand(op, 0), &indices = e.operand(op, 1), &updates = e.operand(op, 2);
+  const ir::Type* t = e.type(op.results[0]);
   ops::ScatterShape g;
   g.operand = x.dims, g.indices = indices.dims, g.updates = updates.dims;
   g.window_dims = small_ints(op.attr("update_window_dims")), g.inserted = small_ints(op.attr("inserted_window_dims"));
@@ -329,7 +331,7 @@ void Compiler::op_scatter(const Op& op) {
   for (size_t i = 0; fits && i < g.operand_batch.size(); ++i)
     fits = g.index_batch[i] + 1 < static_cast<int>(g.indices.size()) &&
            g.indices[static_cast<size_t>(g.index_batch[i])] <= g.operand[static_cast<size_t>(g.operand_batch[i])];
-  require(op, fits, "dimension numbers that do not fit");
+  require(e, op, fits, "dimension numbers that do not fit");
   const C combine = op.code == C::scatter_add   ? C::add
                     : op.code == C::scatter_sub ? C::sub
                     : op.code == C::scatter_mul ? C::mul
@@ -337,12 +339,31 @@ void Compiler::op_scatter(const Op& op) {
                     : op.code == C::scatter_max ? C::max
                                                 : C::yield;
   if (combine != C::yield) {
-    g.combine = k_.strip(combine, x.dtype);
-    if (!g.combine) unsupported(op, std::string(ir::name(op.code)) + " on " + std::string(ir::name(x.dtype)));
+    g.combine = e.kernels().strip(combine, x.dtype);
+    if (!g.combine) e.unsupported(op, std::string(ir::name(op.code)) + " on " + std::string(ir::name(x.dtype)));
     g.params.dtype = x.dtype;
-    g.params.semantics = semantics_;
+    g.params.semantics = e.semantics();
   }
-  define_array(op, ops::scatter_slices(std::move(g)));
+  define_array(e, op, ops::scatter_slices(std::move(g)));
+}
+
+Rows array_rows() {
+  static constexpr Row kRows[] = {{OpCode::roll, lower_roll},
+                                  {OpCode::einshape, lower_einshape},
+                                  {OpCode::bitcast_tpu, lower_bitcast_tpu},
+                                  {OpCode::pack_elementwise, lower_pack},
+                                  {OpCode::unpack_elementwise, lower_unpack},
+                                  {OpCode::stochastic_round, lower_stochastic_round},
+                                  {OpCode::sort, lower_sort},
+                                  {OpCode::top_k, lower_top_k},
+                                  {OpCode::gather, lower_gather},
+                                  {OpCode::scatter, lower_scatter},
+                                  {OpCode::scatter_add, lower_scatter},
+                                  {OpCode::scatter_sub, lower_scatter},
+                                  {OpCode::scatter_mul, lower_scatter},
+                                  {OpCode::scatter_min, lower_scatter},
+                                  {OpCode::scatter_max, lower_scatter}};
+  return kRows;
 }
 
 }  // namespace pallasim::interp

@@ -2,7 +2,8 @@
 #include <algorithm>
 #include <sstream>
 
-#include "../compiler.h"
+#include "elementwise.h"
+#include "lowering.h"
 
 namespace pallasim::interp {
 namespace {
@@ -73,7 +74,7 @@ std::vector<std::string> words_of(std::string text) {
   std::replace_if(
       text.begin(), text.end(), [](char c) { return c == ',' || c == '\n' || c == '\t'; }, ' ');
   while (!text.empty() && (text.back() == ' ' || text.back() == ';')) text.pop_back();
-  if (text.find_first_of(";{}%@") != text.npos) return {};
+  if (text.find_first_of(";{}%") != text.npos) return {};
   std::istringstream in(text);
   std::vector<std::string> words;
   for (std::string w; in >> w;) {
@@ -88,9 +89,9 @@ std::vector<std::string> words_of(std::string text) {
 
 }  // namespace
 
-void Compiler::op_inline_asm(const Op& op) {
+static void lower_inline_asm(Emitter& e, const Op& op) {
   const std::string text = op.attr("asm")->s;
-  auto refuse = [&](const std::string& why) { unsupported(op, "inline assembly \"" + text + "\": " + why); };
+  auto refuse = [&](const std::string& why) { e.unsupported(op, "inline assembly \"" + text + "\": " + why); };
   const std::vector<std::string> words = words_of(text);
   if (op.results.size() != 1 || words.size() < 3 || words[1] != "0")
     refuse("only one instruction on $0, $1, … with one result has a meaning");
@@ -110,34 +111,40 @@ void Compiler::op_inline_asm(const Op& op) {
   if (!found) refuse("instruction " + words[0] + " has no meaning here");
   if (words.size() != found->args + 2)
     refuse("instruction " + words[0] + " takes " + std::to_string(found->args) + " operands");
-  const ir::Type& result = *type(op.results[0]);
+  const ir::Type& result = *e.type(op.results[0]);
   StripParams params;
   params.dtype = result.dtype;
-  params.semantics = semantics_;
+  params.semantics = e.semantics();
   auto flushed = [&](Val v) {
     if (!flush || result.dtype != ir::DType::F32) return v;
     using C = ir::OpCode;
     ir::Type predicate = result;
     predicate.dtype = ir::DType::Bool;
-    if (v.kind == Val::Kind::Pending) v = strided(v);
-    const Val normal = const_scalar(result.dtype, 0x00800000), zero = const_scalar(result.dtype, 0);
-    const Val small = elementwise_value(C::lt, result.dtype, predicate,
-                                        {elementwise_value(C::abs, result.dtype, result, {v}, params), normal}, params);
-    const Val signed_zero = elementwise_value(C::mul, result.dtype, result, {v, zero}, params);
-    return elementwise_value(C::select_n, result.dtype, result, {small, v, signed_zero}, params);
+    if (v.kind == Val::Kind::Pending) v = e.strided(v);
+    const Val normal = e.const_scalar(result.dtype, 0x00800000), zero = e.const_scalar(result.dtype, 0);
+    const Val small =
+        elementwise_value(e, C::lt, result.dtype, predicate,
+                          {elementwise_value(e, C::abs, result.dtype, result, {v}, params), normal}, params);
+    const Val signed_zero = elementwise_value(e, C::mul, result.dtype, result, {v, zero}, params);
+    return elementwise_value(e, C::select_n, result.dtype, result, {small, v, signed_zero}, params);
   };
   std::vector<Val> args;
   for (size_t i = 2; i < words.size(); ++i) {
     const size_t k = static_cast<size_t>(words[i][0] - '1');
     if (words[i] == "0" || k >= op.operands.size()) refuse("$" + words[i] + " is no operand");
-    const Val& v = operand(op, k);
+    const Val& v = e.operand(op, k);
     if (!is_type(suffix, v.dtype) || v.dtype != result.dtype)
       refuse("the instruction's type is not that of the arrays");
     args.push_back(flushed(v));
   }
-  if (!k_.strip(found->op, result.dtype))
+  if (!e.kernels().strip(found->op, result.dtype))
     refuse("the operation has no meaning for " + std::string(ir::name(result.dtype)));
-  define(op.results[0], flushed(elementwise_value(found->op, result.dtype, result, std::move(args), params)));
+  e.define(op.results[0], flushed(elementwise_value(e, found->op, result.dtype, result, std::move(args), params)));
+}
+
+Rows asm_rows() {
+  static constexpr Row kRows[] = {{OpCode::inline_asm, lower_inline_asm}};
+  return kRows;
 }
 
 }  // namespace pallasim::interp

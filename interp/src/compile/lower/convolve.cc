@@ -1,7 +1,7 @@
 // conv_general_dilated: everything that the body indexes with is checked here.
 #include <algorithm>
 
-#include "../compiler.h"
+#include "arrays.h"
 #include "pallasim/memory/saturate.h"
 
 namespace pallasim::interp {
@@ -46,9 +46,9 @@ bool fits(const ops::ConvShape& s) {
 
 }  // namespace
 
-void Compiler::op_convolution(const Op& op) {
-  const Val &x = operand(op, 0), &k = operand(op, 1);
-  const ir::Type* t = type(op.results[0]);
+static void lower_convolution(Emitter& e, const Op& op) {
+  const Val &x = e.operand(op, 0), &k = e.operand(op, 1);
+  const ir::Type* t = e.type(op.results[0]);
   ops::ConvShape s;
   const auto narrow = [&](const char* key) {
     std::vector<int> r;
@@ -61,13 +61,18 @@ void Compiler::op_convolution(const Op& op) {
   s.lhs_dilation = ints(op.attr("lhs_dilation")), s.rhs_dilation = ints(op.attr("rhs_dilation"));
   s.feature_groups = op.attr("feature_groups")->i, s.batch_groups = op.attr("batch_groups")->i;
   s.in = x.dtype, s.result = t->dtype;
-  s.semantics = semantics_;
-  require(op,
+  s.semantics = e.semantics();
+  require(e, op,
           !ir::is_complex(x.dtype) && x.dtype != ir::DType::Bool && x.dtype == k.dtype &&
               ir::is_float(x.dtype) == ir::is_float(t->dtype) && (ir::is_float(t->dtype) || ir::is_int(t->dtype)),
           "these element types");
-  require(op, s.out.size() >= 2 && fits(s), "dimension numbers that do not fit");
-  define_array(op, ops::convolution(std::move(s)));
+  require(e, op, s.out.size() >= 2 && fits(s), "dimension numbers that do not fit");
+  define_array(e, op, ops::convolution(std::move(s)));
+}
+
+Rows convolve_rows() {
+  static constexpr Row kRows[] = {{OpCode::conv_general_dilated, lower_convolution}};
+  return kRows;
 }
 
 }  // namespace pallasim::interp

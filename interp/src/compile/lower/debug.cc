@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "../../plan/steps.h"
-#include "../compiler.h"
+#include "arrays.h"
 #include "pallasim/hw/machine.h"
 
 namespace pallasim::interp {
@@ -44,16 +44,16 @@ std::vector<Placeholder> placeholders_of(const std::string& format, const std::v
 }  // namespace
 
 // An operand that a step keeps a look at.
-PrintPayload::Arg Compiler::shown(const Op& op, size_t i) {
-  Val v = operand(op, i);
+static PrintPayload::Arg shown(Emitter& e, const Op& op, size_t i, std::vector<Val>* keep) {
+  Val v = e.operand(op, i);
   PrintPayload::Arg arg{};
   arg.dtype = v.dtype;
   if (v.is_scalar()) {
     arg.scalar = true;
     arg.slot = v.slot;
   } else {
-    v = dense(v);
-    printed_.push_back(v);
+    v = e.dense(v);
+    keep->push_back(v);
     arg.addr = v.addr;
     arg.dims = v.dims;
   }
@@ -61,48 +61,74 @@ PrintPayload::Arg Compiler::shown(const Op& op, size_t i) {
 }
 
 // A text with values of the operands from `first` on.
-PrintPayload Compiler::printed(const Op& op, const std::string& format, bool placeholders, size_t first) {
+static PrintPayload printed(Emitter& e, const Op& op, const std::string& format, bool placeholders, size_t first,
+                            std::vector<Val>* keep) {
   PrintPayload p;
   p.format = format;
   p.placeholders = placeholders;
-  p.literals = model_.prints == hw::PrintStyle::Literals && plan_.options.chip->family == model_.family;
+  p.literals = e.model().prints == hw::PrintStyle::Literals && e.options().chip->family == e.model().family;
   const size_t count = op.operands.size() - first;
   std::vector<std::string> names(count);
   if (const Attr* a = op.attr("names"))
     for (size_t i = 0; i < a->items.size() && i < names.size(); ++i) names[i] = a->items[i].s;
   for (const Placeholder& h : placeholders_of(p.format, names, count, placeholders)) {
-    PrintPayload::Arg arg = shown(op, first + h.operand);
+    PrintPayload::Arg arg = shown(e, op, first + h.operand, keep);
     if (!h.spec.empty() && !ops::parse_format(h.spec, arg.dtype, &arg.style))
-      unsupported(op, "format \"" + h.spec + "\" of " + std::string(ir::name(arg.dtype)));
-    if (!h.spec.empty() && !arg.scalar) unsupported(op, "format \"" + h.spec + "\" of an array");
+      e.unsupported(op, "format \"" + h.spec + "\" of " + std::string(ir::name(arg.dtype)));
+    if (!h.spec.empty() && !arg.scalar) e.unsupported(op, "format \"" + h.spec + "\" of an array");
     p.args.push_back(std::move(arg));
   }
   return p;
 }
 
-void Compiler::op_print(const Op& op) {
-  plan_.has_prints = true;
+static void lower_print(Emitter& e, const Op& op) {
   const Attr* a = op.attr("placeholders");
-  emit(ops::print, plan_.own(printed(op, op.attr("format")->s, !a || a->is_true(), 0)));
-  printed_.clear();
+  std::vector<Val> keep;  // until the step is emitted: their memory is not reused
+  e.emit(ops::print, e.own(printed(e, op, op.attr("format")->s, !a || a->is_true(), 0, &keep)));
 }
 
-void Compiler::op_check(const Op& op) {
-  const Val v = operand(op, 0);
-  if (!v.is_scalar()) unsupported(op, "check on an array");
-  emit(ops::check, plan_.own(ops::CheckPayload{printed(op, op.attr("message")->s, true, 1)})).a = v.slot;
-  printed_.clear();
+static void lower_check(Emitter& e, const Op& op) {
+  std::vector<Val> keep;
+  const Val v = e.operand(op, 0);
+  if (!v.is_scalar()) e.unsupported(op, "check on an array");
+  e.emit(ops::check, e.own(ops::CheckPayload{printed(e, op, op.attr("message")->s, true, 1, &keep)})).a = v.slot;
 }
 
 // The host is told after the launch.
-void Compiler::op_host_call(const Op& op) {
-  require(op, op.results.empty(), "results");
-  plan_.has_prints = true;
+static void lower_host_call(Emitter& e, const Op& op) {
+  require(e, op, op.results.empty(), "results");
   PrintPayload p;
-  for (size_t i = 0; i < op.operands.size(); ++i) p.args.push_back(shown(op, i));
+  std::vector<Val> keep;
+  for (size_t i = 0; i < op.operands.size(); ++i) p.args.push_back(shown(e, op, i, &keep));
   const Attr* index = op.attr("index");
-  emit(ops::host_call, plan_.own(std::move(p))).imm = index && index->is_int() ? index->i : 0;
-  printed_.clear();
+  e.emit(ops::host_call, e.own(std::move(p))).imm = index && index->is_int() ? index->i : 0;
+}
+
+// Promises to a compiler.
+static void lower_identity(Emitter& e, const Op& op) {
+  for (size_t i = 0; i < op.results.size(); ++i) e.define(op.results[i], e.operand(op, i));
+}
+
+static void lower_nothing(Emitter&, const Op&) {}
+
+Rows debug_rows() {
+  static constexpr Row kRows[] = {{OpCode::debug_print, lower_print},
+                                  {OpCode::check, lower_check},
+                                  {OpCode::debug_callback, lower_host_call},
+                                  {OpCode::multiple_of, lower_identity},
+                                  {OpCode::max_contiguous, lower_identity},
+                                  {OpCode::optimization_barrier, lower_identity},
+                                  {OpCode::layout_cast, lower_identity},
+                                  {OpCode::memory_space_constraint, lower_identity},
+                                  {OpCode::stop_gradient, lower_identity},
+                                  {OpCode::touch, lower_nothing},
+                                  {OpCode::trace_mark, lower_nothing},
+                                  {OpCode::trace_value, lower_nothing},
+                                  {OpCode::print_layout, lower_nothing},
+                                  {OpCode::set_max_registers, lower_nothing},
+                                  {OpCode::delay, lower_nothing},
+                                  {OpCode::debug_barrier, lower_nothing}};
+  return kRows;
 }
 
 }  // namespace pallasim::interp

@@ -3,7 +3,8 @@
 #include <array>
 
 #include "../../plan/steps.h"
-#include "../compiler.h"
+#include "arrays.h"
+#include "elementwise.h"
 
 namespace pallasim::interp {
 namespace {
@@ -138,10 +139,10 @@ class ProgramBuilder {
 
 }  // namespace
 
-void Compiler::emit_elementwise(const Val& dst, const Val& v, bool writes_memory) {
+void emit_elementwise(Emitter& e, const Val& dst, const Val& v, bool writes_memory) {
   EltProgram p;
   std::vector<std::vector<int64_t>> strides;
-  ProgramBuilder b(k_, p, strides);
+  ProgramBuilder b(e.kernels(), p, strides);
   p.result = b.value(v);
   strides.push_back(dst.strides);
   Loops loops = collapse(dst.dims, strides);
@@ -154,31 +155,31 @@ void Compiler::emit_elementwise(const Val& dst, const Val& v, bool writes_memory
   p.dst_bytes = ir::byte_size(dst.dtype);
   // The last operation may write memory directly; a bare operand or a splat is stored instead.
   const bool direct = register_form_is_memory_form(dst.dtype) && p.dst_strides.back() == 1 && !p.ops.empty();
-  p.store = direct ? nullptr : k_.store(dst.dtype);
+  p.store = direct ? nullptr : e.kernels().store(dst.dtype);
   if (direct) p.result = p.ops.back().dst = static_cast<uint16_t>(p.entries++);  // nothing else writes this entry
   p.strips = p.entries;
   for (const EltOp& o : p.ops) p.complex |= ir::is_complex(o.params.dtype);
-  for (const EltSplat& e : p.splats) p.complex |= byte_size(e.ctype) == 16;
-  plan_.max_strips = std::max(plan_.max_strips, p.strips);
+  for (const EltSplat& s : p.splats) p.complex |= byte_size(s.ctype) == 16;
+  e.plan().max_strips = std::max(e.plan().max_strips, p.strips);
   p.writes_memory = writes_memory;
-  plan_.step_cost_ns += 30 + 0.15 * static_cast<double>(dst.elements()) * static_cast<double>(p.ops.size() + 1);
-  const ir::LocId loc = p.locs.empty() ? loc_ : p.locs.back();
-  emit(ops::elementwise, plan_.own(std::move(p))).loc = writes_memory ? loc_ : loc;
+  e.plan().step_cost_ns += 30 + 0.15 * static_cast<double>(dst.elements()) * static_cast<double>(p.ops.size() + 1);
+  const ir::LocId loc = p.locs.empty() ? e.loc() : p.locs.back();
+  e.emit(ops::elementwise, e.own(std::move(p))).loc = writes_memory ? e.loc() : loc;
 }
 
-Val Compiler::node(ir::OpCode op, ir::DType operand, ir::DType result, std::vector<Val> args, std::vector<int64_t> dims,
-                   const StripParams& params) {
+Val node(Emitter& e, ir::OpCode op, ir::DType operand, ir::DType result, std::vector<Val> args,
+         std::vector<int64_t> dims, const StripParams& params) {
   auto n = std::make_shared<Node>();
   n->op = op;
   n->operand_dtype = operand;
   n->dtype = result;
   n->params = params;
-  n->loc = loc_;
+  n->loc = e.loc();
   for (Val& a : args) {
     // Arguments that are not worth inlining, or too many, become memory first.
     if (a.kind == Val::Kind::Pending &&
-        (a.node->kind == Node::Kind::Contraction || n->size + a.node->size > kMaxInlined || !plan_.options.fuse))
-      a = strided(a);
+        (a.node->kind == Node::Kind::Contraction || n->size + a.node->size > kMaxInlined || !e.options().fuse))
+      a = e.strided(a);
     if (a.kind == Val::Kind::Pending) n->size += a.node->size;
   }
   n->args = std::move(args);
@@ -190,18 +191,18 @@ Val Compiler::node(ir::OpCode op, ir::DType operand, ir::DType result, std::vect
   return v;
 }
 
-Val Compiler::convert_value(const Val& v, ir::DType to) {
+Val convert_value(Emitter& e, const Val& v, ir::DType to) {
   if (v.dtype == to) return v;
   if (v.kind == Val::Kind::Scalar || v.kind == Val::Kind::Splat) {
-    Val r = scalar_convert(v, to);
+    Val r = e.scalar_convert(v, to);
     r.kind = v.kind;
     r.dims = v.dims;
     return r;
   }
   StripParams params;
-  params.semantics = semantics_;
+  params.semantics = e.semantics();
   params.dtype = to;
-  Val r = node(ir::OpCode::convert, v.dtype, to, {v}, v.dims, params);
+  Val r = node(e, ir::OpCode::convert, v.dtype, to, {v}, v.dims, params);
   r.node->kind = Node::Kind::Convert;
   return r;
 }
@@ -218,107 +219,123 @@ StripParams params_of(const ir::Op& op, ir::DType dtype, const Semantics& semant
 }
 }  // namespace
 
-void Compiler::op_elementwise(const Op& op) {
-  const ir::Type* result = type(op.results[0]);
+static void lower_elementwise(Emitter& e, const Op& op) {
+  const ir::Type* result = e.type(op.results[0]);
   // The exponent of pow may be an integer.
-  const ir::DType operand_dtype = type(op.code == ir::OpCode::pow ? op.operands.front() : op.operands.back())->dtype;
-  if (!k_.strip(op.code, operand_dtype))
-    unsupported(op, std::string(ir::name(op.code)) + " on " + std::string(ir::name(operand_dtype)));
-  const StripParams params = params_of(op, operand_dtype, semantics_);
+  const ir::DType operand_dtype = e.type(op.code == ir::OpCode::pow ? op.operands.front() : op.operands.back())->dtype;
+  if (!e.kernels().strip(op.code, operand_dtype))
+    e.unsupported(op, std::string(ir::name(op.code)) + " on " + std::string(ir::name(operand_dtype)));
+  const StripParams params = params_of(op, operand_dtype, e.semantics());
   std::vector<Val> args;
   for (size_t i = 0; i < op.operands.size(); ++i)
-    args.push_back(op.code == ir::OpCode::pow ? convert_value(operand(op, i), operand_dtype) : operand(op, i));
-  define(op.results[0], elementwise_value(op.code, operand_dtype, *result, std::move(args), params));
+    args.push_back(op.code == ir::OpCode::pow ? convert_value(e, e.operand(op, i), operand_dtype) : e.operand(op, i));
+  e.define(op.results[0], elementwise_value(e, op.code, operand_dtype, *result, std::move(args), params));
 }
 
-// A scalar or a splat where all arguments are, else an operation that its consumer may inline.
-Val Compiler::elementwise_value(ir::OpCode code, ir::DType operand_dtype, const ir::Type& result, std::vector<Val> args,
-                                const StripParams& params) {
+Val elementwise_value(Emitter& e, ir::OpCode code, ir::DType operand_dtype, const ir::Type& result,
+                      std::vector<Val> args, const StripParams& params) {
   const bool uniform = std::all_of(
       args.begin(), args.end(), [](const Val& v) { return v.kind == Val::Kind::Scalar || v.kind == Val::Kind::Splat; });
   if (!result.is_scalar() && !uniform)
-    return node(code, operand_dtype, result.dtype, std::move(args), dims_of(&result), params);
+    return node(e, code, operand_dtype, result.dtype, std::move(args), dims_of(&result), params);
   for (Val& v : args) {
-    if (v.kind != Val::Kind::Scalar && v.kind != Val::Kind::Splat) v = load_scalar(strided(v));
+    if (v.kind != Val::Kind::Scalar && v.kind != Val::Kind::Splat) v = e.load_scalar(e.strided(v));
     v.kind = Val::Kind::Scalar;
     v.dims.clear();
   }
-  Val r = scalar_result(code, operand_dtype, result.dtype, args, params);
+  Val r = e.scalar_result(code, operand_dtype, result.dtype, args, params);
   if (!result.is_scalar()) r.kind = Val::Kind::Splat, r.dims = dims_of(&result);
   return r;
 }
 
-void Compiler::op_convert(const Op& op) {
-  const ir::DType to = type(op.results[0])->dtype;
-  const Val& v = operand(op, 0);
-  if (v.dtype != to && !k_.convert(v.dtype, to))
-    unsupported(op, "convert from " + std::string(ir::name(v.dtype)) + " to " + std::string(ir::name(to)));
-  define(op.results[0], convert_value(v, to));
+static void lower_convert(Emitter& e, const Op& op) {
+  const ir::DType to = e.type(op.results[0])->dtype;
+  const Val& v = e.operand(op, 0);
+  if (v.dtype != to && !e.kernels().convert(v.dtype, to))
+    e.unsupported(op, "convert from " + std::string(ir::name(v.dtype)) + " to " + std::string(ir::name(to)));
+  e.define(op.results[0], convert_value(e, v, to));
 }
 
-void Compiler::op_select(const Op& op) {
-  const ir::Type* result = type(op.results[0]);
+static void lower_select(Emitter& e, const Op& op) {
+  const ir::Type* result = e.type(op.results[0]);
   const ir::DType dt = result->dtype;
-  if (!k_.strip(ir::OpCode::select_n, dt)) unsupported(op, "select_n on " + std::string(ir::name(dt)));
+  if (!e.kernels().strip(ir::OpCode::select_n, dt)) e.unsupported(op, "select_n on " + std::string(ir::name(dt)));
   StripParams params;
   params.dtype = dt;
-  params.semantics = semantics_;
-  const Val pred = operand(op, 0);
+  params.semantics = e.semantics();
+  const Val pred = e.operand(op, 0);
   auto choose = [&](const Val& p, const Val& no, const Val& yes) {
-    if (result->is_scalar()) return scalar_result(ir::OpCode::select_n, dt, dt, {p, no, yes}, params);
-    return node(ir::OpCode::select_n, dt, dt, {p, no, yes}, dims_of(result), params);
+    if (result->is_scalar()) return e.scalar_result(ir::OpCode::select_n, dt, dt, {p, no, yes}, params);
+    return node(e, ir::OpCode::select_n, dt, dt, {p, no, yes}, dims_of(result), params);
   };
   if (pred.dtype == ir::DType::Bool) {
-    if (op.operands.size() == 2) return define(op.results[0], operand(op, 1));
-    return define(op.results[0], choose(pred, operand(op, 1), operand(op, 2)));
+    if (op.operands.size() == 2) return e.define(op.results[0], e.operand(op, 1));
+    return e.define(op.results[0], choose(pred, e.operand(op, 1), e.operand(op, 2)));
   }
   // An integer predicate: case k replaces the running choice where the predicate equals k.
-  Val chosen = operand(op, 1);
-  const Val which = pred.kind == Val::Kind::Pending ? strided(pred) : pred;
+  Val chosen = e.operand(op, 1);
+  const Val which = pred.kind == Val::Kind::Pending ? e.strided(pred) : pred;
   for (size_t c = 2; c < op.operands.size(); ++c) {
-    const Val k = const_int(pred.dtype, static_cast<int64_t>(c) - 1);
+    const Val k = e.const_int(pred.dtype, static_cast<int64_t>(c) - 1);
     StripParams eq = params;
     eq.dtype = pred.dtype;
-    const Val is = pred.is_scalar() ? scalar_result(ir::OpCode::eq, pred.dtype, ir::DType::Bool, {which, k}, eq)
-                                    : node(ir::OpCode::eq, pred.dtype, ir::DType::Bool, {which, k}, pred.dims, eq);
-    chosen = choose(is, chosen, operand(op, c));
+    const Val is = pred.is_scalar() ? e.scalar_result(ir::OpCode::eq, pred.dtype, ir::DType::Bool, {which, k}, eq)
+                                    : node(e, ir::OpCode::eq, pred.dtype, ir::DType::Bool, {which, k}, pred.dims, eq);
+    chosen = choose(is, chosen, e.operand(op, c));
   }
-  define(op.results[0], chosen);
+  e.define(op.results[0], chosen);
 }
 
-void Compiler::op_bitcast(const Op& op) {
-  const ir::Type* to = type(op.results[0]);
-  Val v = operand(op, 0);
-  if (v.dtype == to->dtype) return define(op.results[0], v);
+static void lower_bitcast(Emitter& e, const Op& op) {
+  const ir::Type* to = e.type(op.results[0]);
+  Val v = e.operand(op, 0);
+  if (v.dtype == to->dtype) return e.define(op.results[0], v);
   const int from_bits = ir::bit_width(v.dtype), to_bits = ir::bit_width(to->dtype);
-  if (from_bits == to_bits && k_.bitcast(v.dtype, to->dtype)) {
+  if (from_bits == to_bits && e.kernels().bitcast(v.dtype, to->dtype)) {
     if (v.kind == Val::Kind::Scalar || v.kind == Val::Kind::Splat) {
       Val r;
       r.kind = v.kind;
       r.dims = v.dims;
       r.dtype = to->dtype;
-      r.slot = new_slot();
-      Step& s = emit(ops::scalar_strip, plan_.own(ops::ScalarStrip{k_.bitcast(v.dtype, to->dtype), nullptr, {}}));
+      r.slot = e.new_slot();
+      Step& s =
+          e.emit(ops::scalar_strip, e.own(ops::ScalarStrip{e.kernels().bitcast(v.dtype, to->dtype), nullptr, {}}));
       s.dst = r.slot;
       s.a = s.b = s.c = v.slot;
-      return define(op.results[0], r);
+      return e.define(op.results[0], r);
     }
-    Val r = node(op.code, v.dtype, to->dtype, {v}, v.dims, {});
+    Val r = node(e, op.code, v.dtype, to->dtype, {v}, v.dims, {});
     r.node->kind = Node::Kind::Bitcast;
-    return define(op.results[0], r);
+    return e.define(op.results[0], r);
   }
   if ((from_bits < 8 || to_bits < 8) && from_bits != to_bits) {
     // Sub-byte elements are one per byte here, packed on the machine.
     const int64_t inner = from_bits > to_bits ? 1 : from_bits ? to_bits / from_bits : 1;
-    return define_array(op, ops::regroup(v.elements() / std::max<int64_t>(inner, 1), inner, 1, v.dtype, to->dtype));
+    return define_array(e, op, ops::regroup(v.elements() / std::max<int64_t>(inner, 1), inner, 1, v.dtype, to->dtype));
   }
   // Widths differ: the same dense bytes under another type.
-  Val d = materialized(dense(v));
+  Val d = e.materialized(e.dense(v));
   d.dtype = to->dtype;
   d.dims = dims_of(to);
   d.strides = dense_strides(d.dims);
-  if (d.dims.empty()) d = load_scalar(d);
-  define(op.results[0], d);
+  if (d.dims.empty()) d = e.load_scalar(d);
+  e.define(op.results[0], d);
+}
+
+Rows elementwise_rows() {
+  static const std::vector<Row> rows = [] {
+    std::vector<Row> r = {
+        {OpCode::convert, lower_convert}, {OpCode::bitcast_convert, lower_bitcast}, {OpCode::select_n, lower_select}};
+    // The others of the family are strips of the table of kernels.
+    for (int k = 0; k < ir::kNumOps; ++k) {
+      const auto code = static_cast<OpCode>(k);
+      const bool own = std::any_of(r.begin(), r.end(), [&](const Row& row) { return row.code == code; });
+      if (ir::info(code).family == ir::Family::Elementwise && !own && code != OpCode::stop_gradient)
+        r.push_back({code, lower_elementwise});
+    }
+    return r;
+  }();
+  return rows;
 }
 
 }  // namespace pallasim::interp

@@ -2,74 +2,15 @@
 #include <algorithm>
 
 #include "../../plan/steps.h"
-#include "../compiler.h"
+#include "access.h"
 #include "pallasim/hw/machine.h"
 
 namespace pallasim::interp {
 
-// The view in indexed form: how every dimension of the ref is addressed. Bounds are checked per element.
-Compiler::ViewResult Compiler::element_view(const Op& op, const Val& ref, const Attr* view, Lens lens) {
-  ViewResult v;
-  v.ref = ref;
-  if (lens == Lens::Write) lens = Lens::Some;
-  if (!view || view->items.empty() || !view->items.back().is_call("index")) {
-    v = apply_view(op, ref, view, ViewUse::Access, lens);
-    v.dims.clear();
-    for (size_t i = 0; i < v.ref.dims.size(); ++i) {
-      GatherDim g;
-      g.extent = v.ref.dims[i], g.stride = v.ref.strides[i];
-      g.result_dim = static_cast<int>(i);
-      v.dims.push_back(g);
-    }
-    v.result_dims = v.ref.dims;
-  } else {
-    // All transforms but the last index are applied to the ref; the last one addresses elements.
-    Attr front = *view, last = Attr::list({view->items.back()});
-    front.items.pop_back();
-    std::vector<GatherDim> picked;
-    if ((!front.items.empty() || ref.through) && !(lens == Lens::Read && pick_elements(op, &v.ref, front, &picked)))
-      v = apply_view(op, ref, &front, ViewUse::Access, lens);
-    v.dims.clear();
-    const auto& items = last.items[0].items;
-    bool arrays = false;
-    for (const Attr& d : items) arrays |= d.is_call("array") || d.is_call("ref");
-    if (arrays) {
-      std::vector<OpenedRef> opened = std::move(v.opened);
-      v = apply_view(op, v.ref, &last, ViewUse::Gather);
-      v.opened = std::move(opened);
-    } else {
-      for (size_t i = 0; i < items.size(); ++i) {
-        GatherDim g;
-        g.extent = v.ref.dims[i], g.stride = v.ref.strides[i];
-        if (plan_.options.padding == Options::Padding::All && !v.ref.padding.empty()) g.padding = v.ref.padding[i];
-        const Attr& d = items[i];
-        const Attr& start = d.is_call("slice") ? d.items[0] : d;
-        if (start.is(Attr::Kind::Operand)) {
-          const Val& s = operand(op, static_cast<size_t>(start.i));
-          g.start_slot = scalar_slot(s);
-          g.wide = byte_size(compute_type(s.dtype)) == 8;
-        } else {
-          g.start = start.i;
-        }
-        if (d.is_call("slice")) {
-          g.step = d.items.size() > 2 ? d.items[2].i : 1;
-          g.result_dim = static_cast<int>(v.result_dims.size());
-          v.result_dims.push_back(d.items[1].i);
-        }
-        v.dims.push_back(g);
-      }
-    }
-    v.dims.insert(v.dims.end(), picked.begin(), picked.end());
-  }
-  v.gather = true;
-  if (ref.edge >= 0) add_block(&v);
-  return v;
-}
-
 // Earlier indices of a read that may go outside and on (out_of_bounds): single elements become dimensions that are
 // checked with the others, static slices narrow the ref. False, and nothing done, where there is more to them.
-bool Compiler::pick_elements(const Op& op, Val* ref, const Attr& front, std::vector<GatherDim>* picked) {
-  if (plan_.options.out_of_bounds != Options::Oob::Uninitialized || ref->through || ref->edge >= 0) return false;
+static bool pick_elements(Emitter& e, const Op& op, Val* ref, const Attr& front, std::vector<GatherDim>* picked) {
+  if (e.options().out_of_bounds != Options::Oob::Uninitialized || ref->through || ref->edge >= 0) return false;
   Val r = *ref;
   std::vector<GatherDim> dims;
   for (const Attr& t : front.items) {
@@ -89,8 +30,8 @@ bool Compiler::pick_elements(const Op& op, Val* ref, const Attr& front, std::vec
       GatherDim g;
       g.extent = r.dims[i], g.stride = r.strides[i];
       if (d.is(Attr::Kind::Operand)) {
-        const Val& s = operand(op, static_cast<size_t>(d.i));
-        g.start_slot = scalar_slot(s);
+        const Val& s = e.operand(op, static_cast<size_t>(d.i));
+        g.start_slot = e.scalar_slot(s);
         g.wide = byte_size(compute_type(s.dtype)) == 8;
       } else if (d.is_int()) {
         g.start = d.i;
@@ -108,9 +49,9 @@ bool Compiler::pick_elements(const Op& op, Val* ref, const Attr& front, std::vec
 }
 
 // A block that may reach beyond its array: where it starts, and the dimensions that the kernel does not see.
-void Compiler::add_block(ViewResult* v) const {
-  const Window& w = plan_.windows[static_cast<size_t>(v->ref.edge)];
-  const ir::Operand& o = m_.operands[static_cast<size_t>(w.operand)];
+static void add_block(Emitter& e, ViewResult* v) {
+  const Window& w = e.plan().windows[static_cast<size_t>(v->ref.edge)];
+  const ir::Operand& o = e.module().operands[static_cast<size_t>(w.operand)];
   size_t seen = 0;
   for (size_t d = 0; d < w.dims.size(); ++d) {
     const uint32_t slot = w.index_slots + 16 * static_cast<uint32_t>(d);
@@ -125,35 +66,92 @@ void Compiler::add_block(ViewResult* v) const {
   }
 }
 
-// A loop that reads what other programs write waits for them.
-void Compiler::note_waiting_read(const Val& ref, bool scalar) {
-  if (while_depth_ == 0 || !scalar || model_.in_order()) return;
-  plan_.concurrent |= !ref.read_only;
+ViewResult element_view(Emitter& e, const Op& op, const Val& ref, const Attr* view, Lens lens) {
+  ViewResult v;
+  v.ref = ref;
+  if (lens == Lens::Write) lens = Lens::Some;
+  if (!view || view->items.empty() || !view->items.back().is_call("index")) {
+    v = apply_view(e, op, ref, view, ViewUse::Access, lens);
+    v.dims.clear();
+    for (size_t i = 0; i < v.ref.dims.size(); ++i) {
+      GatherDim g;
+      g.extent = v.ref.dims[i], g.stride = v.ref.strides[i];
+      g.result_dim = static_cast<int>(i);
+      v.dims.push_back(g);
+    }
+    v.result_dims = v.ref.dims;
+  } else {
+    // All transforms but the last index are applied to the ref; the last one addresses elements.
+    Attr front = *view, last = Attr::list({view->items.back()});
+    front.items.pop_back();
+    std::vector<GatherDim> picked;
+    if ((!front.items.empty() || ref.through) && !(lens == Lens::Read && pick_elements(e, op, &v.ref, front, &picked)))
+      v = apply_view(e, op, ref, &front, ViewUse::Access, lens);
+    v.dims.clear();
+    const auto& items = last.items[0].items;
+    bool arrays = false;
+    for (const Attr& d : items) arrays |= d.is_call("array") || d.is_call("ref");
+    if (arrays) {
+      std::vector<OpenedRef> opened = std::move(v.opened);
+      v = apply_view(e, op, v.ref, &last, ViewUse::Gather);
+      v.opened = std::move(opened);
+    } else {
+      for (size_t i = 0; i < items.size(); ++i) {
+        GatherDim g;
+        g.extent = v.ref.dims[i], g.stride = v.ref.strides[i];
+        if (e.options().padding == Options::Padding::All && !v.ref.padding.empty()) g.padding = v.ref.padding[i];
+        const Attr& d = items[i];
+        const Attr& start = d.is_call("slice") ? d.items[0] : d;
+        if (start.is(Attr::Kind::Operand)) {
+          const Val& s = e.operand(op, static_cast<size_t>(start.i));
+          g.start_slot = e.scalar_slot(s);
+          g.wide = byte_size(compute_type(s.dtype)) == 8;
+        } else {
+          g.start = start.i;
+        }
+        if (d.is_call("slice")) {
+          g.step = d.items.size() > 2 ? d.items[2].i : 1;
+          g.result_dim = static_cast<int>(v.result_dims.size());
+          v.result_dims.push_back(d.items[1].i);
+        }
+        v.dims.push_back(g);
+      }
+    }
+    v.dims.insert(v.dims.end(), picked.begin(), picked.end());
+  }
+  v.gather = true;
+  if (ref.edge >= 0) add_block(e, &v);
+  return v;
 }
 
-AtomicFn Compiler::atomic_function(const Op& op, const std::string& kind, ir::DType t) {
+void note_waiting_read(Emitter& e, const Val& ref, bool scalar) {
+  if (!e.in_while() || !scalar || e.model().in_order()) return;
+  e.plan().concurrent |= !ref.read_only;
+}
+
+AtomicFn atomic_function(Emitter& e, const Op& op, const std::string& kind, ir::DType t) {
   const AtomicFn fn = ops::atomic_function(kind, t);
-  if (!fn) unsupported(op, "atomic " + kind + " on " + std::string(ir::name(t)));
+  if (!fn) e.unsupported(op, "atomic " + kind + " on " + std::string(ir::name(t)));
   return fn;
 }
 
-void Compiler::op_masked(const Op& op) {
-  const Val ref = operand(op, 0);
+static void lower_masked(Emitter& e, const Op& op) {
+  const Val ref = e.operand(op, 0);
   const bool load = op.code == ir::OpCode::masked_load;
-  const bool pointer = model_.spaces[type(op.operands[0])->space].blocks == hw::BlockAccess::Pointer;
+  const bool pointer = e.model().spaces[e.type(op.operands[0])->space].blocks == hw::BlockAccess::Pointer;
   if (!op.attr("mask") && ref.edge < 0 && !pointer)  // an ordinary access
-    return load ? op_get(op) : op.code == ir::OpCode::masked_swap ? op_swap(op) : op_store(op);
-  if (!load) check_writable(op, ref);
-  else note_waiting_read(ref, type(op.results[0])->is_scalar());
+    return load ? lower_get(e, op) : op.code == ir::OpCode::masked_swap ? lower_swap(e, op) : lower_store(e, op);
+  if (!load) check_writable(e, op, ref);
+  else note_waiting_read(e, ref, e.type(op.results[0])->is_scalar());
   const Attr* mask_attr = op.attr("mask");
   const Attr* other_attr = load ? op.attr("other") : nullptr;
-  const Val value = load ? Val{} : operand(op, 1);
-  const ViewResult v = element_view(op, ref, op.attr("view"), load ? Lens::Read : Lens::Write);
+  const Val value = load ? Val{} : e.operand(op, 1);
+  const ViewResult v = element_view(e, op, ref, op.attr("view"), load ? Lens::Read : Lens::Write);
   Val mask, other;
-  if (mask_attr) mask = operand(op, static_cast<size_t>(mask_attr->i));
-  if (other_attr) other = operand(op, static_cast<size_t>(other_attr->i));
+  if (mask_attr) mask = e.operand(op, static_cast<size_t>(mask_attr->i));
+  if (other_attr) other = e.operand(op, static_cast<size_t>(other_attr->i));
   Val result;
-  gather_access(op, v,
+  gather_access(e, op, v,
                 {.mode = load                                 ? GatherPayload::Mode::Load
                          : op.code == ir::OpCode::masked_swap ? GatherPayload::Mode::Swap
                                                               : GatherPayload::Mode::Store,
@@ -161,35 +159,35 @@ void Compiler::op_masked(const Op& op) {
                  .mask = mask_attr ? &mask : nullptr,
                  .other = other_attr ? &other : nullptr},
                 &result);
-  if (!load) write_back(v.opened);
-  if (!op.results.empty()) define(op.results[0], result);
+  if (!load) write_back(e, v.opened);
+  if (!op.results.empty()) e.define(op.results[0], result);
 }
 
-void Compiler::op_atomic(const Op& op) {
-  about_to_write(everything());
-  plan_.concurrent |= !model_.in_order();
-  const Val ref = operand(op, 0);
-  check_writable(op, ref);
+static void lower_atomic(Emitter& e, const Op& op) {
+  e.about_to_write(e.everything());
+  e.plan().concurrent |= !e.model().in_order();
+  const Val ref = e.operand(op, 0);
+  check_writable(e, op, ref);
   const bool cas = op.code == ir::OpCode::atomic_cas;
-  const Val value = operand(op, cas ? 2 : 1), compare = cas ? operand(op, 1) : Val{};
-  const ViewResult v = element_view(op, ref, op.attr("view"));
+  const Val value = e.operand(op, cas ? 2 : 1), compare = cas ? e.operand(op, 1) : Val{};
+  const ViewResult v = element_view(e, op, ref, op.attr("view"));
   Val mask;
   const Attr* mask_attr = op.attr("mask");
-  if (mask_attr) mask = operand(op, static_cast<size_t>(mask_attr->i));
-  const bool used = uses_[op.results[0]] > 0;
+  if (mask_attr) mask = e.operand(op, static_cast<size_t>(mask_attr->i));
+  const bool used = e.uses(op.results[0]) > 0;
   Val old;
-  gather_access(op, v,
+  gather_access(e, op, v,
                 {.mode = GatherPayload::Mode::Atomic,
                  .value = &value,
                  .mask = mask_attr ? &mask : nullptr,
                  .compare = cas ? &compare : nullptr,
-                 .atomic = atomic_function(op, cas ? "cas" : op.attr("kind")->s, ref.dtype),
-                 .spins = while_depth_ > 0 && used && v.result_dims.empty()},
+                 .atomic = atomic_function(e, op, cas ? "cas" : op.attr("kind")->s, ref.dtype),
+                 .spins = e.in_while() && used && v.result_dims.empty()},
                 used ? &old : nullptr);
-  if (used) define(op.results[0], old);
+  if (used) e.define(op.results[0], old);
 }
 
-void Compiler::gather_access(const Op& op, const ViewResult& view, const ElementAccess& access, Val* result) {
+void gather_access(Emitter& e, const Op& op, const ViewResult& view, const ElementAccess& access, Val* result) {
   using Mode = GatherPayload::Mode;
   GatherPayload p;
   p.mode = access.mode;
@@ -203,20 +201,21 @@ void Compiler::gather_access(const Op& op, const ViewResult& view, const Element
   p.shape = view.ref.dims;
   p.dtype = view.ref.dtype;
   if (const size_t o = p.ref.buffer - kFirstOperandBuffer;
-      p.ref.buffer >= kFirstOperandBuffer && o < m_.operands.size() && by_pointer(m_.operands[o]))
-    p.array_elements = m_.operands[o].array->num_elements();
+      p.ref.buffer >= kFirstOperandBuffer && o < e.module().operands.size() &&
+      e.model().spaces[e.module().operands[o].space].blocks == hw::BlockAccess::Pointer)
+    p.array_elements = e.module().operands[o].array->num_elements();
   // The step reads its operands element by element while it writes: none of them may show what it writes.
   const bool waited_for = (ir::info(op.code).effects & ir::kEffectAtomic) != 0;  // other programs may act on it
   const analysis::WriteSet writes = p.mode == Mode::Load ? analysis::WriteSet()
-                                    : waited_for         ? everything()
-                                                         : written(view.ref);
+                                    : waited_for         ? e.everything()
+                                                         : e.written(view.ref);
   const auto given = [](const Val* v) { return v ? *v : Val(); };
   const std::vector<Val> operands =
-      about_to_write(writes, {given(access.mask), given(access.other), given(access.value), given(access.compare)});
+      e.about_to_write(writes, {given(access.mask), given(access.other), given(access.value), given(access.compare)});
   auto broadcast = [&](const Val& v) {
     Val s = v;
     if (v.kind == Val::Kind::Scalar) s.kind = Val::Kind::Splat, s.dims.clear();
-    s = strided(s);
+    s = e.strided(s);
     std::vector<int64_t> strides(p.dims.size(), 0);
     const size_t lead = p.dims.size() - s.dims.size();
     for (size_t i = 0; i < s.dims.size(); ++i)
@@ -239,22 +238,31 @@ void Compiler::gather_access(const Op& op, const ViewResult& view, const Element
     p.other_strides = kept_other.strides;
   }
   if (access.value) {
-    kept_value = dense(broadcast(operands[2]));
+    kept_value = e.dense(broadcast(operands[2]));
     p.value = kept_value.addr;
   }
   if (access.compare) {
-    kept_compare = dense(broadcast(operands[3]));
+    kept_compare = e.dense(broadcast(operands[3]));
     p.compare = kept_compare.addr;
   }
   Val r;
   if (result && p.mode != Mode::Store) {
-    r = temp(p.dtype, p.dims);
+    r = e.temp(p.dtype, p.dims);
     (p.mode == Mode::Load ? p.value : p.old) = r.addr;
     p.has_old = p.mode != Mode::Load;
   }
-  plan_.step_cost_ns += 50 + 5.0 * static_cast<double>(kept_value.elements() + r.elements());
-  emit(p.mode == Mode::Atomic ? ops::atomic : ops::gather, plan_.own(std::move(p)));
-  if (r.kind != Val::Kind::None) *result = r.dims.empty() ? load_scalar(r) : r;
+  e.plan().step_cost_ns += 50 + 5.0 * static_cast<double>(kept_value.elements() + r.elements());
+  e.emit(p.mode == Mode::Atomic ? ops::atomic : ops::gather, e.own(std::move(p)));
+  if (r.kind != Val::Kind::None) *result = r.dims.empty() ? e.load_scalar(r) : r;
+}
+
+Rows gather_rows() {
+  static constexpr Row kRows[] = {{OpCode::masked_load, lower_masked},
+                                  {OpCode::masked_store, lower_masked},
+                                  {OpCode::masked_swap, lower_masked},
+                                  {OpCode::atomic_rmw, lower_atomic},
+                                  {OpCode::atomic_cas, lower_atomic}};
+  return kRows;
 }
 
 }  // namespace pallasim::interp

@@ -1,7 +1,7 @@
 // Which arithmetic a chip's matrix unit uses for a dot of given types and precision.
 #include <string>
 
-#include "../compiler.h"
+#include "matrix_unit.h"
 #include "pallasim/hw/machine.h"
 
 namespace pallasim::interp {
@@ -40,29 +40,29 @@ bool algorithm(const std::string& name, MatrixUnit* out) {
 
 }  // namespace
 
-MatrixUnit Compiler::matrix_unit(const Op& op, const Contraction& c) const {
+MatrixUnit matrix_unit(Emitter& e, const Op& op, const Contraction& c) {
   MatrixUnit unit;
-  if (plan_.options.numerics != Options::Numerics::Device || !ir::is_float(c.in) || !ir::is_float(c.in_rhs) ||
+  if (e.options().numerics != Options::Numerics::Device || !ir::is_float(c.in) || !ir::is_float(c.in_rhs) ||
       c.accumulate)
     return unit;
   if (compute_type(c.in) != CType::F32 || compute_type(c.in_rhs) != CType::F32 || compute_type(c.out) != CType::F32)
     return unit;
   const bool f32 = c.in == ir::DType::F32 && c.in_rhs == ir::DType::F32;
   const std::string name = precision_name(op.attr("precision"));
-  if (model_.matrix == hw::MatrixRule::Bfloat16Parts) {
+  if (e.model().matrix == hw::MatrixRule::Bfloat16Parts) {
     if (!f32 || algorithm(name, &unit)) return unit;
     return name == "highest" ? split(Format::Bf16, 3, 6)
            : name == "high"  ? split(Format::Bf16, 2, 3)
                              : split(Format::Bf16, 1, 1);
   }
-  if (model_.matrix != hw::MatrixRule::TensorCores) return unit;
+  if (e.model().matrix != hw::MatrixRule::TensorCores) return unit;
   if (f32) {
     if (!algorithm(name, &unit) && (name == "default" || name == "high")) unit = split(Format::Tf32, 1, 1);
     if (unit.plain) return unit;  // f32 multiply and add
   } else {
     unit.plain = false;
   }
-  unit.aligned = plan_.options.chip->tensor_sum == hw::TensorSum::Aligned;
+  unit.aligned = e.options().chip->tensor_sum == hw::TensorSum::Aligned;
   unit.plain = unit.format == Format::Operand && !unit.aligned;
   return unit;
 }

@@ -1,11 +1,13 @@
 // Matrix units that the kernel drives itself: staging registers, weights, accumulators. All of it is static in the
 // kernel (which unit, which register, which address), so each is a place in the core's memory.
 #include "../../plan/steps.h"
-#include "../compiler.h"
+#include "arrays.h"
 
 namespace pallasim::interp {
 
-struct Compiler::Mxu {
+namespace {
+
+struct Mxu {
   struct Accumulator {
     Val memory;
     uint32_t live = Addr::kNoSlot;  // i64: 0 until something was accumulated since the last pop
@@ -15,38 +17,40 @@ struct Compiler::Mxu {
   std::map<std::pair<int64_t, int64_t>, Accumulator> accumulators;  // (unit, address)
 };
 
-void Compiler::op_mxu(const Op& op) {
+}  // namespace
+
+static void lower_mxu(Emitter& e, const Op& op) {
   using C = ir::OpCode;
-  if (!mxu_) mxu_ = std::make_shared<Mxu>();
+  Mxu& mxu = e.state<Mxu>();
   auto number = [&](const char* key, int64_t otherwise) {
     const Attr* a = op.attr(key);
     return a && a->is_int() ? a->i : otherwise;
   };
   const int64_t unit = number("mxu_index", 0);
   auto place = [&](ir::DType dtype, const std::vector<int64_t>& dims) {
-    Val v = temp(dtype, dims);
-    permanent_.push_back(v.storage);
+    Val v = e.temp(dtype, dims);
+    e.keep(v);
     return v;
   };
   if (op.code == C::matmul_push_rhs) {
-    Val rhs = strided(operand(op, 0));
-    require(op, rhs.dims.size() == 2, "an operand that is no matrix");
+    Val rhs = e.strided(e.operand(op, 0));
+    require(e, op, rhs.dims.size() == 2, "an operand that is no matrix");
     const Attr* t = op.attr("transpose");
     if (t && t->is_true()) std::swap(rhs.dims[0], rhs.dims[1]), std::swap(rhs.strides[0], rhs.strides[1]);
-    Val& to = mxu_->staged[{unit, number("staging_register", 0)}];
+    Val& to = mxu.staged[{unit, number("staging_register", 0)}];
     if (to.kind == Val::Kind::None) to = place(rhs.dtype, rhs.dims);
-    require(op, to.dims == rhs.dims && to.dtype == rhs.dtype, "a staging register that held another shape or dtype");
-    return emit_copy(to, rhs);
+    require(e, op, to.dims == rhs.dims && to.dtype == rhs.dtype, "a staging register that held another shape or dtype");
+    return e.emit_copy(to, rhs);
   }
   const std::pair<int64_t, int64_t> at{unit, number("acc_addr", 0)};
   // The accumulator at an address, cleared where nothing was added since the last pop.
   auto accumulator = [&](ir::DType dtype, const std::vector<int64_t>& dims) -> Mxu::Accumulator& {
-    Mxu::Accumulator& acc = mxu_->accumulators[at];
+    Mxu::Accumulator& acc = mxu.accumulators[at];
     if (acc.memory.kind == Val::Kind::None) {
       acc.memory = place(dtype, dims);
-      acc.live = new_slot();
+      acc.live = e.new_slot();
     }
-    require(op, acc.memory.dims == dims && acc.memory.dtype == dtype, "an accumulator of another shape or dtype");
+    require(e, op, acc.memory.dims == dims && acc.memory.dtype == dtype, "an accumulator of another shape or dtype");
     ops::ArrayPayload clear;
     clear.out.push_back({acc.memory.addr, acc.memory.elements(), 4});
     clear.body = [live = acc.live, bytes = acc.memory.bytes()](const ops::ArrayCall& call) {
@@ -54,22 +58,22 @@ void Compiler::op_mxu(const Op& op) {
       if (!used) std::memset(call.out[0], 0, static_cast<size_t>(bytes));
       used = 1;
     };
-    emit(ops::array_op, plan_.own(std::move(clear)));
+    e.emit(ops::array_op, e.own(std::move(clear)));
     return acc;
   };
   if (op.code == C::matmul_acc_lhs) {
-    Val& weights = mxu_->weights[unit];
+    Val& weights = mxu.weights[unit];
     if (const Attr* load = op.attr("load_staged_rhs"); load && load->is_int()) {
-      const auto staged = mxu_->staged.find({unit, load->i});
-      require(op, staged != mxu_->staged.end(), "a staging register that nothing was pushed to");
+      const auto staged = mxu.staged.find({unit, load->i});
+      require(e, op, staged != mxu.staged.end(), "a staging register that nothing was pushed to");
       if (weights.kind == Val::Kind::None) weights = place(staged->second.dtype, staged->second.dims);
-      require(op, weights.dims == staged->second.dims && weights.dtype == staged->second.dtype,
+      require(e, op, weights.dims == staged->second.dims && weights.dtype == staged->second.dtype,
               "weights of another shape or dtype than before");
-      emit_copy(weights, staged->second);
+      e.emit_copy(weights, staged->second);
     }
-    require(op, weights.kind != Val::Kind::None, "no weights in the unit");
-    const Val lhs = dense(operand(op, 0));
-    require(op, lhs.dims.size() == 2 && lhs.dims[1] == weights.dims[0], "operands that do not contract");
+    require(e, op, weights.kind != Val::Kind::None, "no weights in the unit");
+    const Val lhs = e.dense(e.operand(op, 0));
+    require(e, op, lhs.dims.size() == 2 && lhs.dims[1] == weights.dims[0], "operands that do not contract");
     Contraction c;
     c.m = lhs.dims[0], c.k = lhs.dims[1], c.n = weights.dims[1];
     c.in = lhs.dtype, c.in_rhs = weights.dtype;
@@ -78,21 +82,27 @@ void Compiler::op_mxu(const Op& op) {
     c.accumulate = true;
     Contraction probe = c;
     probe.m = probe.n = probe.k = 0;
-    require(op, contract(probe, nullptr, nullptr, nullptr), "dtypes that do not multiply");
+    require(e, op, contract(probe, nullptr, nullptr, nullptr), "dtypes that do not multiply");
     const Mxu::Accumulator& acc = accumulator(c.out, {c.m, c.n});
     ContractPayload p;
     p.dst = acc.memory.addr, p.a = lhs.addr, p.b = weights.addr;
     p.contraction = c;
-    plan_.step_cost_ns += 200 + 0.02 * static_cast<double>(c.m * c.n * c.k);
-    emit(ops::contraction, plan_.own(p));
+    e.plan().step_cost_ns += 200 + 0.02 * static_cast<double>(c.m * c.n * c.k);
+    e.emit(ops::contraction, e.own(p));
     return;
   }
-  const ir::Type* t = type(op.results[0]);
+  const ir::Type* t = e.type(op.results[0]);
   const Mxu::Accumulator& acc = accumulator(t->dtype, dims_of(t));
-  Val r = temp(t->dtype, acc.memory.dims);
-  emit_copy(r, acc.memory);
-  move_scalar(acc.live, const_int(ir::DType::I64, 0).slot);
-  define(op.results[0], r);
+  Val r = e.temp(t->dtype, acc.memory.dims);
+  e.emit_copy(r, acc.memory);
+  e.move_scalar(acc.live, e.const_int(ir::DType::I64, 0).slot);
+  e.define(op.results[0], r);
+}
+
+Rows mxu_rows() {
+  static constexpr Row kRows[] = {
+      {OpCode::matmul_push_rhs, lower_mxu}, {OpCode::matmul_acc_lhs, lower_mxu}, {OpCode::matmul_pop, lower_mxu}};
+  return kRows;
 }
 
 }  // namespace pallasim::interp

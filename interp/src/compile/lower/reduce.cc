@@ -2,7 +2,9 @@
 #include <algorithm>
 
 #include "../../plan/steps.h"
-#include "../compiler.h"
+#include "arrays.h"
+#include "control.h"
+#include "matrix_unit.h"
 
 namespace pallasim::interp {
 namespace {
@@ -15,12 +17,12 @@ struct Form {
 }  // namespace
 
 // [outer][reduce][inner]; the reduced axes are made adjacent (last) where they are not.
-static Form normal_form(const Val& v, std::vector<int64_t> axes, const std::function<Val(const Val&)>& dense) {
+static Form normal_form(const Val& v, std::vector<int64_t> axes, Emitter& e) {
   Form f;
   std::sort(axes.begin(), axes.end());
   const bool adjacent = axes.empty() || axes.back() - axes.front() == static_cast<int64_t>(axes.size()) - 1;
   if (adjacent) {
-    f.src = dense(v);
+    f.src = e.dense(v);
     const int64_t first = axes.empty() ? static_cast<int64_t>(v.dims.size()) : axes.front();
     for (int64_t i = 0; i < static_cast<int64_t>(v.dims.size()); ++i) {
       const int64_t n = v.dims[static_cast<size_t>(i)];
@@ -40,75 +42,77 @@ static Form normal_form(const Val& v, std::vector<int64_t> axes, const std::func
     p.dims.push_back(v.dims[i]), p.strides.push_back(v.strides[i]);
     f.reduce *= v.dims[i];
   }
-  f.src = dense(p);
+  f.src = e.dense(p);
   return f;
 }
 
-void Compiler::op_reduce(const Op& op) {
-  const ir::Type* t = type(op.results[0]);
-  const Val& v = operand(op, 0);
-  const ReduceFn fn = k_.reduce(op.code, v.dtype);
-  if (!fn) unsupported(op, std::string(ir::name(op.code)) + " on " + std::string(ir::name(v.dtype)));
-  if (v.is_scalar()) return define(op.results[0], v);
-  const Form f = normal_form(strided(v), ints(op.attr("axes")), [this](const Val& x) { return dense(x); });
-  Val r = temp(t->dtype, dims_of(t));
+static void lower_reduce(Emitter& e, const Op& op) {
+  const ir::Type* t = e.type(op.results[0]);
+  const Val& v = e.operand(op, 0);
+  const ReduceFn fn = e.kernels().reduce(op.code, v.dtype);
+  if (!fn) e.unsupported(op, std::string(ir::name(op.code)) + " on " + std::string(ir::name(v.dtype)));
+  if (v.is_scalar()) return e.define(op.results[0], v);
+  const Form f = normal_form(e.strided(v), ints(op.attr("axes")), e);
+  Val r = e.temp(t->dtype, dims_of(t));
   ReducePayload p{};
   p.dst = r.addr, p.src = f.src.addr;
   p.outer = f.outer, p.reduce = f.reduce, p.inner = f.inner;
   p.element_bytes = ir::byte_size(v.dtype);
   p.fn = fn;
-  p.semantics = semantics_;
-  plan_.step_cost_ns += 30 + 0.2 * static_cast<double>(f.outer * f.reduce * f.inner);
-  emit(ops::reduce, plan_.own(p));
-  if (r.dims.empty()) r = load_scalar(r);
-  define(op.results[0], r);
+  p.semantics = e.semantics();
+  e.plan().step_cost_ns += 30 + 0.2 * static_cast<double>(f.outer * f.reduce * f.inner);
+  e.emit(ops::reduce, e.own(p));
+  if (r.dims.empty()) r = e.load_scalar(r);
+  e.define(op.results[0], r);
 }
 
 // A monoid of the kernel's own: a loop over the elements in order, one scalar run of the region per element.
-void Compiler::op_reduce_region(const Op& op) {
-  before_regions(op);
+static void lower_reduce_region(Emitter& e, const Op& op) {
+  e.before_regions(op);
   const size_t n = op.operands.size() / 2;
   const Region& region = op.regions[0];
   const std::vector<int64_t> axes = ints(op.attr("axes"));
-  require(op, n > 0 && op.results.size() == n && region.args.size() == 2 * n && region.ops.back().operands.size() == n,
+  require(e, op,
+          n > 0 && op.results.size() == n && region.args.size() == 2 * n && region.ops.back().operands.size() == n,
           "another number of results");
   std::vector<Val> src, dst, acc;
   for (size_t i = 0; i < n; ++i) {
-    Val v = strided(operand(op, i));
-    require(op, v.dims == operand(op, 0).dims && operand(op, n + i).dims.empty(), "operands of different shapes");
+    Val v = e.strided(e.operand(op, i));
+    require(e, op, v.dims == e.operand(op, 0).dims && e.operand(op, n + i).dims.empty(),
+            "operands of different shapes");
     Val p = v;
     p.dims.clear(), p.strides.clear();
     auto reduced = [&](size_t d) { return std::find(axes.begin(), axes.end(), static_cast<int64_t>(d)) != axes.end(); };
     for (int pass = 0; pass < 2; ++pass)
       for (size_t d = 0; d < v.dims.size(); ++d)
         if (reduced(d) == (pass == 1)) p.dims.push_back(v.dims[d]), p.strides.push_back(v.strides[d]);
-    src.push_back(dense(p));
-    dst.push_back(temp(v.dtype, dims_of(type(op.results[i]))));
+    src.push_back(e.dense(p));
+    dst.push_back(e.temp(v.dtype, dims_of(e.type(op.results[i]))));
     Val a;
-    a.kind = Val::Kind::Scalar, a.dtype = v.dtype, a.slot = new_slot();
+    a.kind = Val::Kind::Scalar, a.dtype = v.dtype, a.slot = e.new_slot();
     acc.push_back(a);
   }
   const int64_t rest = dst[0].elements(), total = src[0].elements();
-  require(op, rest == 0 || total % rest == 0, "another result shape");
+  require(e, op, rest == 0 || total % rest == 0, "another result shape");
   const int64_t length = rest ? total / rest : 0;
-  for (const Val& d : dst) require(op, d.elements() == rest, "results of different shapes");
+  for (const Val& d : dst) require(e, op, d.elements() == rest, "results of different shapes");
   StripParams wide;
   wide.dtype = ir::DType::I64;
   auto loop = [&](const Val& lo, const Val& hi, const Val& index, const std::function<void()>& body) {
-    const uint32_t one = const_int(ir::DType::I64, 1).slot;
-    const int begin = here();
-    Step& b = emit(ops::loop_begin);
+    const uint32_t one = e.const_int(ir::DType::I64, 1).slot;
+    const int begin = e.here();
+    Step& b = e.emit(ops::loop_begin);
     b.dst = index.slot, b.a = lo.slot, b.b = hi.slot, b.c = one, b.imm = 1;
-    const int top = here();
+    const int top = e.here();
     body();
-    Step& e = emit(ops::loop_next);
-    e.dst = index.slot, e.a = lo.slot, e.b = hi.slot, e.c = one, e.imm = 1;
-    jump_to(here() - 1, top);
-    jump_to(begin, here());
+    Step& s = e.emit(ops::loop_next);
+    s.dst = index.slot, s.a = lo.slot, s.b = hi.slot, s.c = one, s.imm = 1;
+    e.jump_to(e.here() - 1, top);
+    e.jump_to(begin, e.here());
   };
   auto index_value = [&] {
     Val v;
-    v.kind = Val::Kind::Scalar, v.dtype = ir::DType::I64, v.slot = new_slot();
+    v.kind = Val::Kind::Scalar, v.dtype = ir::DType::I64, v.slot = e.new_slot();
     return v;
   };
   auto element = [&](const Val& v, const Val& index) {
@@ -117,76 +121,75 @@ void Compiler::op_reduce_region(const Op& op) {
     p.has_term = true;
     p.bytes = ir::byte_size(v.dtype);
     p.term = {index.slot, true, p.bytes, std::max<int64_t>(v.elements() - 1, 0), 0, v.elements(), 1};
-    p.load = k_.load(v.dtype), p.store = k_.store(v.dtype);
+    p.load = e.kernels().load(v.dtype), p.store = e.kernels().store(v.dtype);
     return p;
   };
   const Val out = index_value(), in = index_value();
-  loop(const_int(ir::DType::I64, 0), const_int(ir::DType::I64, rest), out, [&] {
-    for (size_t i = 0; i < n; ++i) move_scalar(acc[i].slot, scalar_slot(operand(op, n + i)));
-    const Val lo =
-        scalar_result(ir::OpCode::mul, ir::DType::I64, ir::DType::I64, {out, const_int(ir::DType::I64, length)}, wide);
-    const Val hi =
-        scalar_result(ir::OpCode::add, ir::DType::I64, ir::DType::I64, {lo, const_int(ir::DType::I64, length)}, wide);
+  loop(e.const_int(ir::DType::I64, 0), e.const_int(ir::DType::I64, rest), out, [&] {
+    for (size_t i = 0; i < n; ++i) e.move_scalar(acc[i].slot, e.scalar_slot(e.operand(op, n + i)));
+    const Val lo = e.scalar_result(ir::OpCode::mul, ir::DType::I64, ir::DType::I64,
+                                   {out, e.const_int(ir::DType::I64, length)}, wide);
+    const Val hi = e.scalar_result(ir::OpCode::add, ir::DType::I64, ir::DType::I64,
+                                   {lo, e.const_int(ir::DType::I64, length)}, wide);
     loop(lo, hi, in, [&] {
-      ++depth_;
-      enter_carries(region, 0, acc);
+      Emitter::Conditional inner(e);
+      enter_carries(e, region, 0, acc);
       for (size_t i = 0; i < n; ++i) {
         Val v;
-        v.kind = Val::Kind::Scalar, v.dtype = src[i].dtype, v.slot = new_slot();
-        emit(ops::load_scalar, plan_.own(element(src[i], in))).dst = v.slot;
-        bind(region.args[n + i], v);
+        v.kind = Val::Kind::Scalar, v.dtype = src[i].dtype, v.slot = e.new_slot();
+        e.emit(ops::load_scalar, e.own(element(src[i], in))).dst = v.slot;
+        e.bind(region.args[n + i], v);
       }
-      compile_region_ops(region);
-      loc_ = op.loc;
-      assign_carries(acc, region.ops.back());
-      --depth_;
+      e.compile_region_ops(region);
+      e.at(op.loc);
+      assign_carries(e, acc, region.ops.back());
     });
-    for (size_t i = 0; i < n; ++i) emit(ops::store_scalar, plan_.own(element(dst[i], out))).a = acc[i].slot;
+    for (size_t i = 0; i < n; ++i) e.emit(ops::store_scalar, e.own(element(dst[i], out))).a = acc[i].slot;
   });
-  for (size_t i = 0; i < n; ++i) define(op.results[i], dst[i].dims.empty() ? load_scalar(dst[i]) : dst[i]);
+  for (size_t i = 0; i < n; ++i) e.define(op.results[i], dst[i].dims.empty() ? e.load_scalar(dst[i]) : dst[i]);
 }
 
-void Compiler::op_arg_reduce(const Op& op) {
-  const ir::Type* t = type(op.results[0]);
-  const Val& v = operand(op, 0);
-  const ArgReduceFn fn = k_.arg_reduce(op.code, v.dtype);
-  if (!fn) unsupported(op, std::string(ir::name(op.code)) + " on " + std::string(ir::name(v.dtype)));
-  const Form f = normal_form(strided(v), {op.attr("axis")->i}, [this](const Val& x) { return dense(x); });
-  Val r = temp(t->dtype, dims_of(t));
+static void lower_arg_reduce(Emitter& e, const Op& op) {
+  const ir::Type* t = e.type(op.results[0]);
+  const Val& v = e.operand(op, 0);
+  const ArgReduceFn fn = e.kernels().arg_reduce(op.code, v.dtype);
+  if (!fn) e.unsupported(op, std::string(ir::name(op.code)) + " on " + std::string(ir::name(v.dtype)));
+  const Form f = normal_form(e.strided(v), {op.attr("axis")->i}, e);
+  Val r = e.temp(t->dtype, dims_of(t));
   ReducePayload p{};
   p.dst = r.addr, p.src = f.src.addr;
   p.outer = f.outer, p.reduce = f.reduce, p.inner = f.inner;
   p.element_bytes = ir::byte_size(v.dtype);
   p.arg = fn;
   p.index = t->dtype;
-  plan_.step_cost_ns += 30 + 0.5 * static_cast<double>(f.outer * f.reduce * f.inner);
-  emit(ops::arg_reduce, plan_.own(p));
-  if (r.dims.empty()) r = load_scalar(r);
-  define(op.results[0], r);
+  e.plan().step_cost_ns += 30 + 0.5 * static_cast<double>(f.outer * f.reduce * f.inner);
+  e.emit(ops::arg_reduce, e.own(p));
+  if (r.dims.empty()) r = e.load_scalar(r);
+  e.define(op.results[0], r);
 }
 
-void Compiler::op_cumulative(const Op& op) {
-  const ir::Type* t = type(op.results[0]);
-  const Val& v = operand(op, 0);
-  const CumulativeFn fn = k_.cumulative(op.code, v.dtype);
-  if (!fn) unsupported(op, std::string(ir::name(op.code)) + " on " + std::string(ir::name(v.dtype)));
-  const Form f = normal_form(strided(v), {op.attr("axis")->i}, [this](const Val& x) { return dense(x); });
-  Val r = temp(t->dtype, dims_of(t));
+static void lower_cumulative(Emitter& e, const Op& op) {
+  const ir::Type* t = e.type(op.results[0]);
+  const Val& v = e.operand(op, 0);
+  const CumulativeFn fn = e.kernels().cumulative(op.code, v.dtype);
+  if (!fn) e.unsupported(op, std::string(ir::name(op.code)) + " on " + std::string(ir::name(v.dtype)));
+  const Form f = normal_form(e.strided(v), {op.attr("axis")->i}, e);
+  Val r = e.temp(t->dtype, dims_of(t));
   ReducePayload p{};
   p.dst = r.addr, p.src = f.src.addr;
   p.outer = f.outer, p.reduce = f.reduce, p.inner = f.inner;
   p.element_bytes = ir::byte_size(v.dtype);
   p.cumulative = fn;
   p.reverse = op.attr("reverse")->is_true();
-  p.semantics = semantics_;
-  plan_.step_cost_ns += 30 + 1.0 * static_cast<double>(f.outer * f.reduce * f.inner);
-  emit(ops::cumulative, plan_.own(p));
-  define(op.results[0], r);
+  p.semantics = e.semantics();
+  e.plan().step_cost_ns += 30 + 1.0 * static_cast<double>(f.outer * f.reduce * f.inner);
+  e.emit(ops::cumulative, e.own(p));
+  e.define(op.results[0], r);
 }
 
 // dot_general as batch x [m,k] x [k,n]. Groups of dimensions that do not collapse into one stride are copied.
-void Compiler::op_dot(const Op& op) {
-  const ir::Type* t = type(op.results[0]);
+static void lower_dot(Emitter& e, const Op& op) {
+  const ir::Type* t = e.type(op.results[0]);
   const std::vector<int64_t> lc = ints(op.attr("lhs_contract")), rc = ints(op.attr("rhs_contract"));
   const std::vector<int64_t> lb = ints(op.attr("lhs_batch")), rb = ints(op.attr("rhs_batch"));
   Contraction c;
@@ -201,7 +204,7 @@ void Compiler::op_dot(const Op& op) {
       if (!is(batch) && !is(contract)) groups[1].push_back(i);
     }
     for (int64_t k : contract) groups[2].push_back(static_cast<size_t>(k));
-    Val s = strided(v);
+    Val s = e.strided(v);
     int64_t size[3], stride[3];
     auto collapse = [&]() {
       for (int g = 0; g < 3; ++g) {
@@ -229,8 +232,8 @@ void Compiler::op_dot(const Op& op) {
       size_t next = 0;
       for (auto& g : groups)
         for (size_t& d : g) d = next++;
-      s = temp(v.dtype, p.dims);
-      emit_copy(s, p);
+      s = e.temp(v.dtype, p.dims);
+      e.emit_copy(s, p);
       collapse();
     }
     c.batch = size[0], c.k = size[2];
@@ -241,8 +244,8 @@ void Compiler::op_dot(const Op& op) {
   auto n = std::make_shared<Node>();
   n->kind = Node::Kind::Contraction;
   n->args.resize(2);
-  side(operand(op, 0), lb, lc, true, &n->args[0]);
-  side(operand(op, 1), rb, rc, false, &n->args[1]);
+  side(e.operand(op, 0), lb, lc, true, &n->args[0]);
+  side(e.operand(op, 1), rb, rc, false, &n->args[1]);
   c.out = t->dtype;
   c.c_row = c.n;
   c.c_batch = c.m * c.n;
@@ -250,23 +253,35 @@ void Compiler::op_dot(const Op& op) {
   Contraction probe = c;
   probe.batch = probe.m = probe.n = probe.k = 0;
   if (!contract(probe, nullptr, nullptr, nullptr))
-    unsupported(op, "dot_general of " + std::string(ir::name(c.in)) + " and " + std::string(ir::name(c.in_rhs)) +
-                        " into " + std::string(ir::name(c.out)));
+    e.unsupported(op, "dot_general of " + std::string(ir::name(c.in)) + " and " + std::string(ir::name(c.in_rhs)) +
+                          " into " + std::string(ir::name(c.out)));
   n->contraction = c;
-  n->unit = matrix_unit(op, c);
+  n->unit = matrix_unit(e, op, c);
   n->dtype = t->dtype;
-  n->loc = loc_;
+  n->loc = e.loc();
   Val v;
   v.kind = Val::Kind::Pending;
   v.dtype = t->dtype;
   v.dims = dims_of(t);
   v.node = std::move(n);
   if (v.dims.empty()) {
-    Val r = temp(v.dtype, {});
-    emit_pending(v, r);
-    v = load_scalar(r);
+    Val r = e.temp(v.dtype, {});
+    e.emit_pending(v, r);
+    v = e.load_scalar(r);
   }
-  define(op.results[0], v);
+  e.define(op.results[0], v);
+}
+
+Rows reduce_rows() {
+  static constexpr Row kRows[] = {{OpCode::reduce_sum, lower_reduce},       {OpCode::reduce_prod, lower_reduce},
+                                  {OpCode::reduce_max, lower_reduce},       {OpCode::reduce_min, lower_reduce},
+                                  {OpCode::reduce_and, lower_reduce},       {OpCode::reduce_or, lower_reduce},
+                                  {OpCode::reduce_xor, lower_reduce},       {OpCode::reduce, lower_reduce_region},
+                                  {OpCode::argmax, lower_arg_reduce},       {OpCode::argmin, lower_arg_reduce},
+                                  {OpCode::cumsum, lower_cumulative},       {OpCode::cumprod, lower_cumulative},
+                                  {OpCode::cummax, lower_cumulative},       {OpCode::cummin, lower_cumulative},
+                                  {OpCode::cumlogsumexp, lower_cumulative}, {OpCode::dot_general, lower_dot}};
+  return kRows;
 }
 
 }  // namespace pallasim::interp

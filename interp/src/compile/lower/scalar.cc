@@ -1,19 +1,19 @@
 // Scalars live in slots, in their compute type.
 #include "../../plan/steps.h"
-#include "../compiler.h"
+#include "../emitter.h"
 
 namespace pallasim::interp {
 
-uint32_t Compiler::new_slot() { return slot_block(1); }
+uint32_t Emitter::new_slot() { return slot_block(1); }
 
 // Slots are 16 bytes apart: the widest scalar is a c128.
-uint32_t Compiler::slot_block(int n) {
+uint32_t Emitter::slot_block(int n) {
   const auto s = static_cast<uint32_t>(plan_.image.size());
   plan_.image.resize(plan_.image.size() + static_cast<size_t>(n) * 16);
   return s;
 }
 
-uint32_t Compiler::const_slot(CType type, const void* bytes) {
+uint32_t Emitter::const_slot(CType type, const void* bytes) {
   uint64_t key = 0;
   std::memcpy(&key, bytes, static_cast<size_t>(std::min(8, byte_size(type))));
   if (byte_size(type) <= 8) {
@@ -26,7 +26,7 @@ uint32_t Compiler::const_slot(CType type, const void* bytes) {
   return s;
 }
 
-Val Compiler::const_scalar(ir::DType dtype, uint64_t memory_bits) {
+Val Emitter::const_scalar(ir::DType dtype, uint64_t memory_bits) {
   alignas(16) std::byte value[16] = {};
   k_.load(dtype)(value, &memory_bits, 1, 1);
   Val v;
@@ -38,10 +38,10 @@ Val Compiler::const_scalar(ir::DType dtype, uint64_t memory_bits) {
   return v;
 }
 
-Val Compiler::const_int(ir::DType dtype, int64_t value) { return const_scalar(dtype, static_cast<uint64_t>(value)); }
+Val Emitter::const_int(ir::DType dtype, int64_t value) { return const_scalar(dtype, static_cast<uint64_t>(value)); }
 
-Val Compiler::scalar_result(ir::OpCode op, ir::DType operand, ir::DType result, const std::vector<Val>& args,
-                            const StripParams& params) {
+Val Emitter::scalar_result(ir::OpCode op, ir::DType operand, ir::DType result, const std::vector<Val>& args,
+                           const StripParams& params) {
   Val r;
   r.kind = Val::Kind::Scalar;
   r.dtype = result;
@@ -69,7 +69,7 @@ Val Compiler::scalar_result(ir::OpCode op, ir::DType operand, ir::DType result, 
   return r;
 }
 
-Val Compiler::scalar_convert(const Val& v, ir::DType to) {
+Val Emitter::scalar_convert(const Val& v, ir::DType to) {
   if (v.dtype == to) return v;
   Val r;
   r.kind = Val::Kind::Scalar;

@@ -3,38 +3,38 @@
 #include <numeric>
 
 #include "../../plan/steps.h"
-#include "../compiler.h"
+#include "lowering.h"
 
 namespace pallasim::interp {
-void Compiler::op_constant(const Op& op) {
+static void lower_constant(Emitter& e, const Op& op) {
   const Attr& value = *op.attr("value");
-  const ir::Type* t = type(op.results[0]);
+  const ir::Type* t = e.type(op.results[0]);
   if (value.is(Attr::Kind::Bits) && ir::byte_size(value.dtype) <= 8) {
-    Val v = const_scalar(value.dtype, static_cast<uint64_t>(value.i));
+    Val v = e.const_scalar(value.dtype, static_cast<uint64_t>(value.i));
     if (!t->is_scalar()) v.kind = Val::Kind::Splat, v.dims = dims_of(t);
-    return define(op.results[0], v);
+    return e.define(op.results[0], v);
   }
-  if (!value.is(Attr::Kind::Dense)) unsupported(op, "constant kept outside the module");
+  if (!value.is(Attr::Kind::Dense)) e.unsupported(op, "constant kept outside the module");
   Val v;
   v.kind = Val::Kind::Strided;
   v.dtype = t->dtype;
   v.dims = dims_of(t);
   v.strides = dense_strides(v.dims);
-  const size_t at = (plan_.constants.size() + 63) / 64 * 64;
-  plan_.constants.resize(at + value.s.size());
-  std::memcpy(plan_.constants.data() + at, value.s.data(), value.s.size());
+  const size_t at = (e.plan().constants.size() + 63) / 64 * 64;
+  e.plan().constants.resize(at + value.s.size());
+  std::memcpy(e.plan().constants.data() + at, value.s.data(), value.s.size());
   v.addr = {kConstBuffer, Addr::kNoSlot, static_cast<int64_t>(at)};
-  if (v.dims.empty()) v = load_scalar(v);
-  define(op.results[0], v);
+  if (v.dims.empty()) v = e.load_scalar(v);
+  e.define(op.results[0], v);
 }
 
 // Shape parameters are bound before a plan is made.
-void Compiler::op_dim_value(const Op& op) {
-  define(op.results[0], const_scalar(type(op.results[0])->dtype, static_cast<uint64_t>(op.attr("dim")->i)));
+static void lower_dim_value(Emitter& e, const Op& op) {
+  e.define(op.results[0], e.const_scalar(e.type(op.results[0])->dtype, static_cast<uint64_t>(op.attr("dim")->i)));
 }
 
-void Compiler::op_iota(const Op& op) {
-  const ir::Type* t = type(op.results[0]);
+static void lower_iota(Emitter& e, const Op& op) {
+  const ir::Type* t = e.type(op.results[0]);
   const auto axis = static_cast<size_t>(op.attr("axis")->i);
   Val v;
   v.kind = Val::Kind::Strided;
@@ -43,41 +43,41 @@ void Compiler::op_iota(const Op& op) {
   v.strides.assign(v.dims.size(), 0);
   v.strides[axis] = 1;
   const int64_t n = v.dims[axis];
-  require_memory(n * ir::byte_size(t->dtype), "an iota");
-  const size_t at = (plan_.constants.size() + 63) / 64 * 64;
-  plan_.constants.resize(at + static_cast<size_t>(n) * static_cast<size_t>(ir::byte_size(t->dtype)));
-  k_.iota(plan_.constants.data() + at, t->dtype, 0, n);
+  e.require_memory(n * ir::byte_size(t->dtype), "an iota");
+  const size_t at = (e.plan().constants.size() + 63) / 64 * 64;
+  e.plan().constants.resize(at + static_cast<size_t>(n) * static_cast<size_t>(ir::byte_size(t->dtype)));
+  e.kernels().iota(e.plan().constants.data() + at, t->dtype, 0, n);
   v.addr = {kConstBuffer, Addr::kNoSlot, static_cast<int64_t>(at)};
-  define(op.results[0], v);
+  e.define(op.results[0], v);
 }
 
-void Compiler::op_broadcast(const Op& op) {
-  Val v = operand(op, 0);
-  const std::vector<int64_t> dims = dims_of(type(op.results[0]));
+static void lower_broadcast(Emitter& e, const Op& op) {
+  Val v = e.operand(op, 0);
+  const std::vector<int64_t> dims = dims_of(e.type(op.results[0]));
   if (v.kind == Val::Kind::Scalar || v.kind == Val::Kind::Splat) {
     v.kind = dims.empty() ? Val::Kind::Scalar : Val::Kind::Splat;
     v.dims = dims;
-    return define(op.results[0], v);
+    return e.define(op.results[0], v);
   }
-  if (v.dims == dims) return define(op.results[0], v);
-  v = strided(v);
+  if (v.dims == dims) return e.define(op.results[0], v);
+  v = e.strided(v);
   const std::vector<int64_t> map = ints(op.attr("dims"));
   std::vector<int64_t> strides(dims.size(), 0);
   for (size_t i = 0; i < map.size(); ++i)
     if (v.dims[i] != 1) strides[static_cast<size_t>(map[i])] = v.strides[i];
   v.dims = dims;
   v.strides = strides;
-  define(op.results[0], v);
+  e.define(op.results[0], v);
 }
 
-void Compiler::op_reshape(const Op& op) {
-  Val v = operand(op, 0);
-  const std::vector<int64_t> dims = dims_of(type(op.results[0]));
-  if (v.dims == dims) return define(op.results[0], v);
+static void lower_reshape(Emitter& e, const Op& op) {
+  Val v = e.operand(op, 0);
+  const std::vector<int64_t> dims = dims_of(e.type(op.results[0]));
+  if (v.dims == dims) return e.define(op.results[0], v);
   if (v.kind == Val::Kind::Scalar || v.kind == Val::Kind::Splat) {
     v.kind = dims.empty() ? Val::Kind::Scalar : Val::Kind::Splat;
     v.dims = dims;
-    return define(op.results[0], v);
+    return e.define(op.results[0], v);
   }
   if (v.kind == Val::Kind::Strided && !is_dense(v)) {
     // Only dims of size 1 come or go: strides follow.
@@ -95,37 +95,37 @@ void Compiler::op_reshape(const Op& op) {
     if (ok && next == real.size()) {
       v.dims = dims;
       v.strides = strides;
-      return define(op.results[0], v);
+      return e.define(op.results[0], v);
     }
   }
-  v = dense(v);
+  v = e.dense(v);
   v.dims = dims;
   v.strides = dense_strides(dims);
-  if (dims.empty()) v = load_scalar(v);
-  define(op.results[0], v);
+  if (dims.empty()) v = e.load_scalar(v);
+  e.define(op.results[0], v);
 }
 
-void Compiler::op_transpose(const Op& op) {
-  Val v = operand(op, 0);
+static void lower_transpose(Emitter& e, const Op& op) {
+  Val v = e.operand(op, 0);
   const std::vector<int64_t> perm = ints(op.attr("perm"));
-  if (v.kind == Val::Kind::Scalar) return define(op.results[0], v);
-  if (v.kind != Val::Kind::Splat) v = strided(v);
+  if (v.kind == Val::Kind::Scalar) return e.define(op.results[0], v);
+  if (v.kind != Val::Kind::Splat) v = e.strided(v);
   Val r = v;
   for (size_t i = 0; i < perm.size(); ++i) {
     r.dims[i] = v.dims[static_cast<size_t>(perm[i])];
     if (v.kind == Val::Kind::Strided) r.strides[i] = v.strides[static_cast<size_t>(perm[i])];
   }
-  define(op.results[0], r);
+  e.define(op.results[0], r);
 }
 
-void Compiler::op_slice(const Op& op) {
-  Val v = operand(op, 0);
-  const std::vector<int64_t> dims = dims_of(type(op.results[0]));
+static void lower_slice(Emitter& e, const Op& op) {
+  Val v = e.operand(op, 0);
+  const std::vector<int64_t> dims = dims_of(e.type(op.results[0]));
   if (v.kind == Val::Kind::Splat || v.kind == Val::Kind::Scalar) {
     v.dims = dims;
-    return define(op.results[0], v);
+    return e.define(op.results[0], v);
   }
-  v = strided(v);
+  v = e.strided(v);
   const std::vector<int64_t> start = ints(op.attr("start"));
   std::vector<int64_t> stride = ints(op.attr("stride"));
   stride.resize(start.size(), 1);
@@ -134,113 +134,114 @@ void Compiler::op_slice(const Op& op) {
     v.strides[i] *= stride[i];
   }
   v.dims = dims;
-  define(op.results[0], v);
+  e.define(op.results[0], v);
 }
 
-void Compiler::op_rev(const Op& op) {
-  Val v = operand(op, 0);
-  if (v.kind == Val::Kind::Splat || v.kind == Val::Kind::Scalar) return define(op.results[0], v);
-  v = strided(v);
+static void lower_rev(Emitter& e, const Op& op) {
+  Val v = e.operand(op, 0);
+  if (v.kind == Val::Kind::Splat || v.kind == Val::Kind::Scalar) return e.define(op.results[0], v);
+  v = e.strided(v);
   for (int64_t a : ints(op.attr("axes"))) {
     const auto i = static_cast<size_t>(a);
     if (v.dims[i] > 0) v.addr.offset += (v.dims[i] - 1) * v.strides[i] * ir::byte_size(v.dtype);
     v.strides[i] = -v.strides[i];
   }
-  define(op.results[0], v);
+  e.define(op.results[0], v);
 }
 
 // Starts, operands of `op` from `first` on, clamped so that a slice of `sizes` stays inside `v`.
-IndexPayload Compiler::clamped_starts(const Op& op, size_t first, const Val& v, const std::vector<int64_t>& sizes) {
+static IndexPayload clamped_starts(Emitter& e, const Op& op, size_t first, const Val& v,
+                                   const std::vector<int64_t>& sizes) {
   IndexPayload p;
   p.shape = v.dims;
   for (size_t d = 0; d < v.dims.size(); ++d) {
     const int64_t last = v.dims[d] - sizes[d];
     if (last <= 0) continue;
-    Val start = operand(op, first + d);
+    Val start = e.operand(op, first + d);
     const CType c = compute_type(start.dtype);
-    if (c == CType::U32 ||
-        c == CType::U64) {  // the step reads signed numbers: what lies beyond the end is put at the end
+    // The step reads signed numbers: what lies beyond the end is put at the end.
+    if (c == CType::U32 || c == CType::U64) {
       StripParams params;
       params.dtype = start.dtype;
       const int64_t greatest =
           ir::bit_width(start.dtype) < 32 ? (int64_t{1} << ir::bit_width(start.dtype)) - 1 : INT32_MAX;
-      start = scalar_result(ir::OpCode::min, start.dtype, start.dtype,
-                            {start, const_int(start.dtype, std::min(last, greatest))}, params);
+      start = e.scalar_result(ir::OpCode::min, start.dtype, start.dtype,
+                              {start, e.const_int(start.dtype, std::min(last, greatest))}, params);
     }
     const bool wide = c == CType::I64 || c == CType::U64;
-    p.terms.push_back({scalar_slot(start), wide, v.strides[d] * ir::byte_size(v.dtype), last, static_cast<int>(d),
+    p.terms.push_back({e.scalar_slot(start), wide, v.strides[d] * ir::byte_size(v.dtype), last, static_cast<int>(d),
                        v.dims[d], sizes[d]});
   }
   return p;
 }
 
-void Compiler::op_dynamic_slice(const Op& op) {
-  const std::vector<int64_t> sizes = dims_of(type(op.results[0]));
-  Val v = operand(op, 0);
+static void lower_dynamic_slice(Emitter& e, const Op& op) {
+  const std::vector<int64_t> sizes = dims_of(e.type(op.results[0]));
+  Val v = e.operand(op, 0);
   if (v.kind == Val::Kind::Splat || v.kind == Val::Kind::Scalar) {
     v.dims = sizes;
-    return define(op.results[0], v);
+    return e.define(op.results[0], v);
   }
-  v = strided(v);
-  IndexPayload p = clamped_starts(op, 1, v, sizes);
+  v = e.strided(v);
+  IndexPayload p = clamped_starts(e, op, 1, v, sizes);
   if (!p.terms.empty()) {
-    const uint32_t dyn = new_slot();
-    Step& s = emit(ops::clamp_index, plan_.own(std::move(p)));
+    const uint32_t dyn = e.new_slot();
+    Step& s = e.emit(ops::clamp_index, e.own(std::move(p)));
     s.a = v.addr.dyn;
     s.dst = dyn;
     v.addr.dyn = dyn;
   }
   v.dims = sizes;
-  define(op.results[0], v);
+  e.define(op.results[0], v);
 }
 
-void Compiler::op_dynamic_update(const Op& op) {
-  Val base = operand(op, 0);
-  const Val update = operand(op, 1);
-  if (base.dims.empty()) return define(op.results[0], update);
-  Val r = temp(base.dtype, base.dims);
-  emit_pending(base, r);
+static void lower_dynamic_update(Emitter& e, const Op& op) {
+  Val base = e.operand(op, 0);
+  const Val update = e.operand(op, 1);
+  if (base.dims.empty()) return e.define(op.results[0], update);
+  Val r = e.temp(base.dtype, base.dims);
+  e.emit_pending(base, r);
   Val part = r;
   part.dims = update.dims;
-  IndexPayload p = clamped_starts(op, 2, r, update.dims);
+  IndexPayload p = clamped_starts(e, op, 2, r, update.dims);
   if (!p.terms.empty()) {
-    const uint32_t dyn = new_slot();
-    Step& s = emit(ops::clamp_index, plan_.own(std::move(p)));
+    const uint32_t dyn = e.new_slot();
+    Step& s = e.emit(ops::clamp_index, e.own(std::move(p)));
     s.a = Addr::kNoSlot;
     s.dst = dyn;
     part.addr.dyn = dyn;
   }
-  copy_value(part, update);
-  define(op.results[0], r);
+  e.copy_value(part, update);
+  e.define(op.results[0], r);
 }
 
-void Compiler::op_concatenate(const Op& op) {
-  const ir::Type* t = type(op.results[0]);
+static void lower_concatenate(Emitter& e, const Op& op) {
+  const ir::Type* t = e.type(op.results[0]);
   const auto axis = static_cast<size_t>(op.attr("axis")->i);
-  Val r = temp(t->dtype, dims_of(t));
+  Val r = e.temp(t->dtype, dims_of(t));
   Val part = r;
   for (size_t i = 0; i < op.operands.size(); ++i) {
-    const Val& v = operand(op, i);
+    const Val& v = e.operand(op, i);
     part.dims = v.dims;
-    if (v.elements()) copy_value(part, v);
+    if (v.elements()) e.copy_value(part, v);
     part.addr.offset += v.dims[axis] * r.strides[axis] * ir::byte_size(t->dtype);
   }
-  define(op.results[0], r);
+  e.define(op.results[0], r);
 }
 
-void Compiler::op_pad(const Op& op) {
-  const ir::Type* t = type(op.results[0]);
-  Val v = operand(op, 0);
-  Val fill = operand(op, 1);
-  Val r = temp(t->dtype, dims_of(t));
+static void lower_pad(Emitter& e, const Op& op) {
+  const ir::Type* t = e.type(op.results[0]);
+  Val v = e.operand(op, 0);
+  Val fill = e.operand(op, 1);
+  Val r = e.temp(t->dtype, dims_of(t));
   Val splat = fill;
-  if (splat.kind != Val::Kind::Scalar && splat.kind != Val::Kind::Splat) splat = load_scalar(strided(splat));
+  if (splat.kind != Val::Kind::Scalar && splat.kind != Val::Kind::Splat) splat = e.load_scalar(e.strided(splat));
   splat.kind = Val::Kind::Splat;
   splat.dims = r.dims;
-  emit_pending(splat, r);
+  e.emit_pending(splat, r);
   const std::vector<int64_t> low = ints(op.attr("low")), interior = ints(op.attr("interior"));
   // The operand's elements that land inside: element i goes to low + i * (interior + 1).
-  Val src = v.kind == Val::Kind::Scalar || v.kind == Val::Kind::Splat ? v : strided(v);
+  Val src = v.kind == Val::Kind::Scalar || v.kind == Val::Kind::Splat ? v : e.strided(v);
   Val dst = r;
   const int size = ir::byte_size(t->dtype);
   for (size_t d = 0; d < low.size(); ++d) {
@@ -254,25 +255,25 @@ void Compiler::op_pad(const Op& op) {
     if (count) dst.addr.offset += (low[d] + first * step) * r.strides[d] * size;
     dst.strides[d] = r.strides[d] * step;
   }
-  if (dst.elements()) emit_pending(src, dst);
-  if (r.dims.empty()) r = load_scalar(r);
-  define(op.results[0], r);
+  if (dst.elements()) e.emit_pending(src, dst);
+  if (r.dims.empty()) r = e.load_scalar(r);
+  e.define(op.results[0], r);
 }
 
-void Compiler::op_tile(const Op& op) {
-  const ir::Type* t = type(op.results[0]);
+static void lower_tile(Emitter& e, const Op& op) {
+  const ir::Type* t = e.type(op.results[0]);
   std::vector<int64_t> reps = ints(op.attr("reps"));
   if (op.code == ir::OpCode::repeat) {
     reps.assign(dims_of(t).size(), 1);
     reps[static_cast<size_t>(op.attr("axis")->i)] = op.attr("repeats")->i;
   }
-  Val v = operand(op, 0);
+  Val v = e.operand(op, 0);
   if (v.kind == Val::Kind::Splat || v.kind == Val::Kind::Scalar) {
     v.dims = dims_of(t);
-    return define(op.results[0], v);
+    return e.define(op.results[0], v);
   }
-  v = strided(v);
-  Val r = temp(t->dtype, dims_of(t));
+  v = e.strided(v);
+  Val r = e.temp(t->dtype, dims_of(t));
   // [rep0, d0, rep1, d1, …] with stride 0 along the repetitions.
   Val src = v, dst = r;
   src.dims.clear(), src.strides.clear(), dst.dims.clear(), dst.strides.clear();
@@ -284,47 +285,68 @@ void Compiler::op_tile(const Op& op) {
     dst.strides.push_back(r.strides[i] * n), dst.strides.push_back(r.strides[i]);
   }
   dst.dims = src.dims;
-  emit_copy(dst, src);
-  define(op.results[0], r);
+  e.emit_copy(dst, src);
+  e.define(op.results[0], r);
 }
 
-void Compiler::op_split(const Op& op) {
+static void lower_split(Emitter& e, const Op& op) {
   const auto axis = static_cast<size_t>(op.attr("axis")->i);
-  Val v = operand(op, 0);
-  if (v.kind != Val::Kind::Splat) v = strided(v);
+  Val v = e.operand(op, 0);
+  if (v.kind != Val::Kind::Splat) v = e.strided(v);
   for (size_t i = 0; i < op.results.size(); ++i) {
     Val part = v;
-    part.dims = dims_of(type(op.results[i]));
-    define(op.results[i], part);
+    part.dims = dims_of(e.type(op.results[i]));
+    e.define(op.results[i], part);
     if (v.kind == Val::Kind::Strided) v.addr.offset += part.dims[axis] * v.strides[axis] * ir::byte_size(v.dtype);
   }
 }
 
-void Compiler::op_stack(const Op& op) {
-  const ir::Type* t = type(op.results[0]);
+static void lower_stack(Emitter& e, const Op& op) {
+  const ir::Type* t = e.type(op.results[0]);
   const auto axis = static_cast<size_t>(op.attr("axis")->i);
-  Val r = temp(t->dtype, dims_of(t));
+  Val r = e.temp(t->dtype, dims_of(t));
   for (size_t i = 0; i < op.operands.size(); ++i) {
     Val part = r;
     part.dims.erase(part.dims.begin() + static_cast<std::ptrdiff_t>(axis));
     part.strides.erase(part.strides.begin() + static_cast<std::ptrdiff_t>(axis));
     part.addr.offset += static_cast<int64_t>(i) * r.strides[axis] * ir::byte_size(t->dtype);
-    copy_value(part, operand(op, i));
+    e.copy_value(part, e.operand(op, i));
   }
-  define(op.results[0], r);
+  e.define(op.results[0], r);
 }
 
-void Compiler::op_unstack(const Op& op) {
+static void lower_unstack(Emitter& e, const Op& op) {
   const auto axis = static_cast<size_t>(op.attr("axis")->i);
-  Val v = strided(operand(op, 0));
+  Val v = e.strided(e.operand(op, 0));
   for (size_t i = 0; i < op.results.size(); ++i) {
     Val part = v;
     part.addr.offset += static_cast<int64_t>(i) * v.strides[axis] * ir::byte_size(v.dtype);
     part.dims.erase(part.dims.begin() + static_cast<std::ptrdiff_t>(axis));
     part.strides.erase(part.strides.begin() + static_cast<std::ptrdiff_t>(axis));
-    if (part.dims.empty()) part = load_scalar(part);
-    define(op.results[i], part);
+    if (part.dims.empty()) part = e.load_scalar(part);
+    e.define(op.results[i], part);
   }
+}
+
+Rows shape_rows() {
+  static constexpr Row kRows[] = {{OpCode::constant, lower_constant},
+                                  {OpCode::dim_value, lower_dim_value},
+                                  {OpCode::iota, lower_iota},
+                                  {OpCode::broadcast_in_dim, lower_broadcast},
+                                  {OpCode::reshape, lower_reshape},
+                                  {OpCode::transpose, lower_transpose},
+                                  {OpCode::slice, lower_slice},
+                                  {OpCode::dynamic_slice, lower_dynamic_slice},
+                                  {OpCode::dynamic_update_slice, lower_dynamic_update},
+                                  {OpCode::concatenate, lower_concatenate},
+                                  {OpCode::pad, lower_pad},
+                                  {OpCode::rev, lower_rev},
+                                  {OpCode::tile, lower_tile},
+                                  {OpCode::repeat, lower_tile},
+                                  {OpCode::split, lower_split},
+                                  {OpCode::stack, lower_stack},
+                                  {OpCode::unstack, lower_unstack}};
+  return kRows;
 }
 
 }  // namespace pallasim::interp

@@ -2,64 +2,120 @@
 #include <algorithm>
 
 #include "../../plan/steps.h"
-#include "../compiler.h"
+#include "access.h"
+#include "sync.h"
 
 namespace pallasim::interp {
 
-void Compiler::op_index(const Op& op) {
-  const ir::Type* t = type(op.results[0]);
+static void lower_index(Emitter& e, const Op& op) {
+  const ir::Type* t = e.type(op.results[0]);
   Val v;
   v.kind = Val::Kind::Scalar;
   v.dtype = t->dtype;
   const CType c = compute_type(t->dtype);
   if (c != CType::I32 && c != CType::I64 && c != CType::U32)
-    unsupported(op, "index of type " + std::string(ir::name(t->dtype)));
+    e.unsupported(op, "index of type " + std::string(ir::name(t->dtype)));
   // Slots of coordinates hold i64 values; their low half is the i32.
   if (op.code == ir::OpCode::program_id || op.code == ir::OpCode::num_programs) {
     int64_t axis = op.attr("axis")->i;
-    for (size_t g = 0; g < m_.grid.size(); ++g) {
-      if (m_.grid[g].vmapped) continue;
+    for (size_t g = 0; g < e.module().grid.size(); ++g) {
+      if (e.module().grid[g].vmapped) continue;
       if (axis-- != 0) continue;
-      v.slot = op.code == ir::OpCode::program_id ? plan_.pid_slots[g] : plan_.size_slots[g];
-      return define(op.results[0], v);
+      v.slot = op.code == ir::OpCode::program_id ? e.plan().pid_slots[g] : e.plan().size_slots[g];
+      return e.define(op.results[0], v);
     }
-    unsupported(op, std::string(ir::name(op.code)) + " of axis " + std::to_string(op.attr("axis")->i) +
-                        " in a grid of " + std::to_string(m_.grid.size()));
+    e.unsupported(op, std::string(ir::name(op.code)) + " of axis " + std::to_string(op.attr("axis")->i) +
+                          " in a grid of " + std::to_string(e.module().grid.size()));
   }
   const Attr* axis = op.attr("axis");
   const bool size = op.code == ir::OpCode::axis_size;
   if (axis) {
-    for (size_t g = 0; g < m_.grid.size(); ++g)
-      if (!m_.grid[g].name.empty() && m_.grid[g].name == axis->s) {
-        v.slot = size ? plan_.size_slots[g] : plan_.pid_slots[g];
-        return define(op.results[0], v);
+    for (size_t g = 0; g < e.module().grid.size(); ++g)
+      if (!e.module().grid[g].name.empty() && e.module().grid[g].name == axis->s) {
+        v.slot = size ? e.plan().size_slots[g] : e.plan().pid_slots[g];
+        return e.define(op.results[0], v);
       }
     int index = 0;
-    for (const ir::Mesh& mesh : m_.meshes)
+    for (const ir::Mesh& mesh : e.module().meshes)
       for (const ir::MeshAxis& a : mesh.axes) {
         if (a.name == axis->s) {
-          if (size) v = const_int(t->dtype, a.size);
-          else v.slot = plan_.mesh_slots[static_cast<size_t>(index)];
-          return define(op.results[0], v);
+          if (size) v = e.const_int(t->dtype, a.size);
+          else v.slot = e.plan().mesh_slots[static_cast<size_t>(index)];
+          return e.define(op.results[0], v);
         }
         ++index;
       }
-    for (const Plan::DeviceAxis& a : plan_.device_axes)
+    for (const Plan::DeviceAxis& a : e.plan().device_axes)
       if (a.name == axis->s) {
-        if (size) v = const_int(t->dtype, a.size);
+        if (size) v = e.const_int(t->dtype, a.size);
         else v.slot = a.slot;
-        return define(op.results[0], v);
+        return e.define(op.results[0], v);
       }
   }
-  unsupported(op, std::string(ir::name(op.code)) + (axis ? " of axis \"" + axis->s + "\"" : ""));
+  e.unsupported(op, std::string(ir::name(op.code)) + (axis ? " of axis \"" + axis->s + "\"" : ""));
 }
 
-void Compiler::op_semaphore(const Op& op) {
-  about_to_write(everything());
-  plan_.has_sync = true;
-  const Val ref = operand(op, 0);
-  if (ref.semaphore < 0) unsupported(op, std::string(ir::name(op.code)) + " on " + std::string(ir::name(ref.dtype)));
-  const Val target = apply_view(op, ref, op.attr("view"), ViewUse::Access).ref;
+SemPayload semaphore_of(Emitter& e, const Op& op, const Val& v) {
+  if (v.semaphore < 0)
+    e.unsupported(op, std::string(ir::name(op.code)) + " with a semaphore of type " + std::string(ir::name(v.dtype)));
+  SemPayload p;
+  p.block = v.semaphore;
+  p.index = v.addr;
+  return p;
+}
+
+// A logical device id counts the devices around the kernel; where there is one, its id is 0, by number or by
+// coordinates. Ids are compared with what there is when the step runs.
+Peer peer(Emitter& e, const Op& op) {
+  Peer r;
+  auto named = [&](const char* key) {  // null: nobody is named
+    const Attr* a = op.attr(key);
+    return a && a->is(Attr::Kind::Symbol) && a->s == "none" ? nullptr : a;
+  };
+  auto scalar = [&](const Attr& a, const char* key) {
+    if (a.is(Attr::Kind::Operand)) return e.scalar_convert(e.operand(op, static_cast<size_t>(a.i)), ir::DType::I32);
+    if (!a.is_int()) e.unsupported(op, std::string(ir::name(op.code)) + " with such a " + key);
+    return e.const_int(ir::DType::I32, std::clamp<int64_t>(a.i, INT32_MIN, INT32_MAX));
+  };
+  auto slot = [&](const char* key) {
+    const Attr* a = named(key);
+    if (!a) return Addr::kNoSlot;
+    if (a->is(Attr::Kind::List) && a->items.size() == 1 && a->items[0].is_call("axis") &&
+        e.module().meshes.size() == 1 && e.module().meshes[0].axes.size() == 1)
+      a = &a->items[0].items[1];  // a coordinate on the only axis of the mesh
+    return e.scalar_slot(scalar(*a, key));
+  };
+  r.core_slot = slot("core_index");
+  const Attr* device = named("device_id");
+  if (!device) return r;
+  if (e.plan().num_devices() > 1) {
+    const Attr* kind = op.attr("device_id_type");
+    if (kind && kind->s != "logical")
+      e.unsupported(op, std::string(ir::name(op.code)) + " with a device id of type " + kind->s);
+    r.device_slot = slot("device_id");
+    e.plan().has_peers = true;
+    return r;
+  }
+  StripParams params;
+  params.dtype = ir::DType::I32;
+  params.semantics = e.semantics();
+  Val id = e.const_int(ir::DType::I32, 0);
+  for (const Attr& coordinate : device->is(Attr::Kind::List) ? device->items : std::vector<Attr>{*device}) {
+    const Val v = scalar(coordinate, "device_id");  // any coordinate but 0 shows in the bits of all of them
+    const bool first = id.is_const && id.bits == 0;
+    id = first ? v : e.scalar_result(ir::OpCode::or_, ir::DType::I32, ir::DType::I32, {id, v}, params);
+  }
+  const bool own = id.is_const && id.bits == 0;
+  if (!own) r.device_slot = e.scalar_slot(id);
+  return r;
+}
+
+static void lower_semaphore(Emitter& e, const Op& op) {
+  e.about_to_write(e.everything());
+  e.plan().has_sync = true;
+  const Val ref = e.operand(op, 0);
+  if (ref.semaphore < 0) e.unsupported(op, std::string(ir::name(op.code)) + " on " + std::string(ir::name(ref.dtype)));
+  const Val target = apply_view(e, op, ref, op.attr("view"), ViewUse::Access).ref;
   SemPayload p;
   p.block = ref.semaphore;
   p.index = target.addr;
@@ -69,45 +125,58 @@ void Compiler::op_semaphore(const Op& op) {
     if (a->is_int()) {
       p.value = a->i;
     } else {
-      const Val& v = operand(op, static_cast<size_t>(a->i));
-      p.value_slot = scalar_slot(v);
+      const Val& v = e.operand(op, static_cast<size_t>(a->i));
+      p.value_slot = e.scalar_slot(v);
       p.value_wide = compute_type(v.dtype) == CType::I64;
     }
   };
   if (op.code == ir::OpCode::sem_read) {
-    p.polls = while_depth_ > 0;
-    Step& s = emit(ops::kSemRead, plan_.own(p));
+    p.polls = e.in_while();
+    Step& s = e.emit(ops::kSemRead, e.own(p));
     Val v;
     v.kind = Val::Kind::Scalar;
-    v.dtype = type(op.results[0])->dtype;
-    v.slot = new_slot();
+    v.dtype = e.type(op.results[0])->dtype;
+    v.slot = e.new_slot();
     s.dst = v.slot;
-    return define(op.results[0], v);
+    return e.define(op.results[0], v);
   }
   if (op.code == ir::OpCode::sem_signal) {
     amount("inc");
-    p.peer = peer(op);
-    emit(ops::kSemSignal, plan_.own(p));
+    p.peer = peer(e, op);
+    e.emit(ops::kSemSignal, e.own(p));
     return;
   }
   amount("value");
   if (const Attr* d = op.attr("decrement")) p.decrement = d->is_true();
-  emit(ops::kSemWait, plan_.own(p));
+  e.emit(ops::kSemWait, e.own(p));
 }
 
+// Block of the barrier semaphore.
+namespace {
+struct Barrier {
+  int block = -1;
+};
+}  // namespace
+
 // One per collective id. A launch has one collective id, so it is the launch's.
-void Compiler::op_barrier_semaphore(const Op& op) {
+static void lower_barrier_semaphore(Emitter& e, const Op& op) {
   Val v;
   v.kind = Val::Kind::Ref;
   v.dtype = ir::DType::BarrierSem;
   v.name = "barrier semaphore";
-  if (barrier_ < 0) barrier_ = plan_.semaphores.add(v.name, 1, memory::Level::Thread);
-  v.semaphore = barrier_;
-  define(op.results[0], v);
+  int& block = e.state<Barrier>().block;
+  if (block < 0) block = e.plan().semaphores.add(v.name, 1, memory::Level::Thread);
+  v.semaphore = block;
+  e.define(op.results[0], v);
 }
 
-void Compiler::op_identity(const Op& op) {
-  for (size_t i = 0; i < op.results.size(); ++i) define(op.results[i], operand(op, i));
+Rows sync_rows() {
+  static constexpr Row kRows[] = {
+      {OpCode::program_id, lower_index},     {OpCode::num_programs, lower_index},
+      {OpCode::axis_index, lower_index},     {OpCode::axis_size, lower_index},
+      {OpCode::sem_signal, lower_semaphore}, {OpCode::sem_wait, lower_semaphore},
+      {OpCode::sem_read, lower_semaphore},   {OpCode::get_barrier_semaphore, lower_barrier_semaphore}};
+  return kRows;
 }
 
 }  // namespace pallasim::interp

@@ -62,6 +62,8 @@ class InFlight {
   void saw_groups(int64_t stream, int64_t last, bool reads);
   // The operation is over for a reason of its own, such as the end of a scope.
   void over(int64_t id);
+  // Bytes [begin, end) of the instance are given back: what comes to lie there is no operation's business.
+  void freed(int32_t instance, int64_t begin, int64_t end);
   // `thread`: who accesses, or issued the operation that does.
   void access(const Access&, int32_t thread);
   bool empty() const { return flights_.empty(); }

@@ -26,11 +26,12 @@ struct Access {
   int rank = 0;                      // at most kMaxRank
   int element_bytes = 1;
   bool write = false;
-  bool atomic = false;  // two atomic accesses do not race
-  bool proxy = false;   // by the asynchronous proxy
-  int32_t site = 0;     // the caller's: step, line
+  bool atomic = false;         // two atomic accesses do not race
+  bool proxy = false;          // by the asynchronous proxy
+  int32_t site = 0;            // the caller's: step, line
+  const Box* known = nullptr;  // the box of the five above, where the caller has it already
 
-  Box box() const { return Box(offset, dims, strides, rank, element_bytes); }
+  Box box() const { return known ? *known : Box(offset, dims, strides, rank, element_bytes); }
 };
 
 struct Party {

@@ -10,19 +10,20 @@ namespace pallasim::memory::shadow {
 
 class Written {
  public:
+  static constexpr Range kEverything{INT64_MIN, INT64_MAX};
   void write(const Box&);
   // Bytes [begin, end) are given out again, or get what nobody wrote.
   void clear(int64_t begin, int64_t end);
   void clear(const Box&);
-  // Was any byte of it written?
-  bool any(const Box&) const;
+  // Was any byte of it written, as far as it lies in `within`?
+  bool any(const Box&, Range within = kEverything) const;
   // Elements whose first byte nobody wrote. `first`: the offset of the lowest one in bytes; -1: there is none.
   struct Missing {
     int64_t elements = 0, first = -1;
     bool operator==(const Missing&) const = default;
   };
-  // The box's elements are `element_bytes` long and do not overlap each other.
-  Missing missing(const Box&, int64_t element_bytes);
+  // The box's elements are `element_bytes` long and do not overlap each other. Those beyond `within` do not count.
+  Missing missing(const Box&, int64_t element_bytes, Range within = kEverything);
   size_t runs() const { return bytes_.runs(); }
   bool operator==(const Written& o) const { return bytes_ == o.bytes_; }
 

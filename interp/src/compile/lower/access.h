@@ -1,0 +1,38 @@
+// Reads and writes of refs that several families share.
+#pragma once
+#include <string>
+
+#include "../views.h"
+#include "lowering.h"
+
+namespace pallasim::interp {
+
+// Refuses to write to an input.
+void check_writable(Emitter&, const Op&, const Val& ref);
+// Whether an access may leave its ref and goes on where it does (Options::padding, out_of_bounds): it then looks at
+// every element.
+bool may_leave(Emitter&, const Val& ref, const Attr* view, bool read);
+// A loop that reads what other programs write waits for them.
+void note_waiting_read(Emitter&, const Val& ref, bool scalar);
+void store_value(Emitter&, const Op&, const Val& ref, const Val& v);
+
+// get, store and swap of the attribute `view`; other families fall back to them.
+void lower_get(Emitter&, const Op&);
+void lower_store(Emitter&, const Op&);
+void lower_swap(Emitter&, const Op&);
+
+// -- accesses element by element (gather.cc) --
+struct ElementAccess {
+  GatherPayload::Mode mode;
+  const Val *value = nullptr, *mask = nullptr, *other = nullptr, *compare = nullptr;
+  AtomicFn atomic = nullptr;
+  bool spins = false;
+};
+// The view in indexed form: how every dimension of the ref is addressed. Bounds are checked per element.
+ViewResult element_view(Emitter&, const Op&, const Val& ref, const Attr* view, Lens = Lens::Refuse);
+// `result`: where the read or former value goes; null where nobody wants it.
+void gather_access(Emitter&, const Op&, const ViewResult&, const ElementAccess&, Val* result);
+// The machine's function of a kind of atomic; refused by name where it has none.
+AtomicFn atomic_function(Emitter&, const Op&, const std::string& kind, ir::DType);
+
+}  // namespace pallasim::interp

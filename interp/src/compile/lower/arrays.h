@@ -1,0 +1,22 @@
+// Whole-array operations: operands become dense memory, one step does the rest (plan/array.h).
+#pragma once
+#include <vector>
+
+#include "lowering.h"
+
+namespace pallasim::interp {
+
+// Result types of these operations are taken as written: what does not fit together is refused before anything is
+// bound.
+void require(Emitter&, const Op&, bool holds, const char* what);
+
+struct ArrayResult {
+  ir::DType dtype;
+  std::vector<int64_t> dims;
+};
+std::vector<Val> emit_array(Emitter&, const std::vector<Val>& args, const std::vector<ArrayResult>& results,
+                            ops::ArrayBody);
+// All operands to all results.
+void define_array(Emitter&, const Op&, ops::ArrayBody);
+
+}  // namespace pallasim::interp

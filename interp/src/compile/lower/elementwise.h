@@ -1,0 +1,19 @@
+// Elementwise operations as values that wait for their consumer.
+#pragma once
+#include <vector>
+
+#include "../emitter.h"
+
+namespace pallasim::interp {
+
+// An operation that its consumer may inline.
+Val node(Emitter&, ir::OpCode, ir::DType operand, ir::DType result, std::vector<Val> args, std::vector<int64_t> dims,
+         const StripParams&);
+// A scalar or a splat where all arguments are, else a node.
+Val elementwise_value(Emitter&, ir::OpCode, ir::DType operand, const ir::Type& result, std::vector<Val> args,
+                      const StripParams&);
+Val convert_value(Emitter&, const Val&, ir::DType to);
+// The step that computes `v` into `dst`.
+void emit_elementwise(Emitter&, const Val& dst, const Val& v, bool writes_memory);
+
+}  // namespace pallasim::interp

@@ -1,0 +1,15 @@
+// Copies whose rows an array of indices chooses.
+#pragma once
+#include "lowering.h"
+
+namespace pallasim::interp {
+
+// Whether the last transform of an attribute view($k, [transforms]) has an array of indices.
+bool chooses_rows(const Attr* view);
+// Of a dma_start: one of its sides chooses rows.
+void lower_row_copy(Emitter&, const Op&);
+// What a wait for such a copy names: as many rows as were chosen. `count_slot`: where their number is known at run time
+// only.
+Val awaited_rows(Emitter&, const Op&, const char* key, uint32_t* count_slot);
+
+}  // namespace pallasim::interp

@@ -1,0 +1,146 @@
+// Copies whose rows an array of indices chooses, and words of other subcores.
+#include <algorithm>
+
+#include "../../plan/rows.h"
+#include "access.h"
+#include "rows.h"
+#include "sync.h"
+
+namespace pallasim::interp {
+namespace {
+
+bool is_list(const ir::Attr& a) { return a.is_call("array") || a.is_call("ref"); }
+
+}  // namespace
+
+// Whether the last transform of an attribute view($k, [transforms]) has an array of indices.
+bool chooses_rows(const Attr* view) {
+  if (!view || view->items[1].items.empty() || !view->items[1].items.back().is_call("index")) return false;
+  const auto& index = view->items[1].items.back().items;
+  return std::any_of(index.begin(), index.end(), is_list);
+}
+
+// The indices, as memory. What they were made of is kept until the operation is emitted.
+static Val row_list(Emitter& e, const Op& op, const Attr& item, ChosenRows* rows) {
+  Val list = e.operand(op, static_cast<size_t>(item.items[0].i));
+  if (list.choice) e.unsupported(op, "a copy of rows that one of several lists chooses");
+  if (list.through) list = open_ref(e, list, Lens::Read, nullptr);
+  if (list.kind != Val::Kind::Ref) list = e.dense(list);
+  if (list.dims.size() != 1)
+    e.unsupported(op,
+                  "a copy of rows that indices of rank " + std::to_string(list.dims.size()) + " choose; a list does");
+  if (!ir::is_int(list.dtype) || ir::bit_width(list.dtype) < 8)
+    e.unsupported(op, "a copy of rows that indices of type " + std::string(ir::name(list.dtype)) + " choose");
+  rows->list = list.addr;
+  rows->dtype = list.dtype;
+  rows->stride = list.strides[0];
+  rows->count = list.dims[0];
+  if (!list.extents.empty()) rows->count_slot = list.extents[0];
+  rows->ignores = item.items.size() > 1;
+  if (rows->ignores) rows->ignored = item.items[1].i;
+  return list;
+}
+
+// The view with all rows of the dimension from which a list chooses.
+static Val all_rows(Emitter& e, const Op& op, const char* key, ViewUse use, ChosenRows* rows, Val* list) {
+  const Attr& view = *op.attr(key);
+  Attr front = view.items[1], last = Attr::list({front.items.back()});
+  front.items.pop_back();
+  Val v = apply_view(e, op, e.operand(op, static_cast<size_t>(view.items[0].i)), &front, use, Lens::Keep).ref;
+  if (v.choice) e.unsupported(op, "a copy of chosen rows of one of several refs");
+  if (v.through && use != ViewUse::Shape)
+    e.unsupported(op, "a copy of chosen rows of a ref with other element widths or gaps");
+  size_t kept = 0;
+  bool found = false;
+  auto& index = last.items[0].items;
+  for (size_t i = 0; i < index.size(); ++i) {
+    Attr& d = index[i];
+    if (is_list(d)) {
+      if (found) e.unsupported(op, "a copy of elements that several lists choose");
+      found = true;
+      *list = row_list(e, op, d, rows);
+      rows->dim = kept;
+      rows->extent = v.dims[i];
+      d = Attr::call("slice", {Attr::integer(0), Attr::integer(v.dims[i])});
+    }
+    kept += d.is_call("slice");
+  }
+  v = apply_view(e, op, v, &last, use, Lens::Keep).ref;
+  const bool cut = !v.extents.empty() && v.extents[rows->dim] != Addr::kNoSlot;
+  if (cut || !v.valid.empty() || !v.gates.empty())
+    e.unsupported(op, "a copy of rows chosen from a part whose extent is known at run time only, or from padding");
+  return v;
+}
+
+// What a wait for such a copy names: as many rows as were chosen.
+Val awaited_rows(Emitter& e, const Op& op, const char* key, uint32_t* count_slot) {
+  ChosenRows rows;
+  Val list, v = all_rows(e, op, key, ViewUse::Shape, &rows, &list);
+  v.dims[rows.dim] = rows.count;
+  if (rows.count_slot == Addr::kNoSlot) return v;
+  if (v.extents.empty()) v.extents.assign(v.dims.size(), Addr::kNoSlot);
+  v.extents[rows.dim] = *count_slot = rows.count_slot;
+  return v;
+}
+
+void lower_row_copy(Emitter& e, const Op& op) {
+  RowCopyPayload p;
+  p.of_dst = chooses_rows(op.attr("dst"));
+  if (p.of_dst && chooses_rows(op.attr("src"))) e.unsupported(op, "a copy of chosen rows to chosen rows");
+  Val list;
+  const char *key = p.of_dst ? "dst" : "src", *plain = p.of_dst ? "src" : "dst";
+  const Val chosen = all_rows(e, op, key, p.of_dst ? ViewUse::CopyTo : ViewUse::Copy, &p.rows, &list),
+            other = viewed_operand(e, op, plain, p.of_dst ? ViewUse::Copy : ViewUse::CopyTo, Lens::Keep);
+  p.peer = peer(e, op);
+  if (p.peer.elsewhere() || op.attr("src_sem")) e.unsupported(op, "a copy of chosen rows to another core or device");
+  if (other.choice || other.through)
+    e.unsupported(op, "a copy of chosen rows and a ref with other element widths or gaps");
+  if (!other.valid.empty() || !other.gates.empty()) e.unsupported(op, "a copy of chosen rows and padding");
+  const Val &src = p.of_dst ? other : chosen, &dst = p.of_dst ? chosen : other;
+  if (src.dtype != dst.dtype)
+    e.unsupported(op, "copy from " + std::string(ir::name(src.dtype)) + " to " + std::string(ir::name(dst.dtype)));
+  if (src.semaphore >= 0 || dst.semaphore >= 0) e.unsupported(op, "copy of " + std::string(ir::name(src.dtype)));
+  if (src.dims.size() > memory::kMaxRank) e.unsupported(op, "copy of rank " + std::to_string(src.dims.size()));
+  check_writable(e, op, dst);
+  if (const Attr* add = op.attr("add")) p.add = add->is_true();
+  if (p.add && !e.kernels().strip(ir::OpCode::add, dst.dtype))
+    e.unsupported(op, "adding copy of " + std::string(ir::name(dst.dtype)));
+  const auto side = [](const Val& v) { return CopySide{v.addr, {v.dims, v.extents}, {}, {}, v.strides, v.name}; };
+  p.dtype = src.dtype;
+  p.src = side(src);
+  p.dst = side(dst);
+  for_each_choice(e, viewed_operand(e, op, "dst_sem", ViewUse::Access), [&](const Val& sem) {
+    p.dst_sem = semaphore_of(e, op, sem);
+    if (!e.plan().semaphores.blocks()[static_cast<size_t>(p.dst_sem.block)].bytes)
+      e.unsupported(op, "a copy of chosen rows with a semaphore that does not count bytes");
+    e.emit(ops::kRowCopy, static_cast<const DmaPayload*>(e.own(p)));
+  });
+}
+
+static void lower_fetch_and_add(Emitter& e, const Op& op) {
+  e.about_to_write(e.everything());
+  const Val ref = e.operand(op, 0);
+  if (ref.dtype != ir::DType::I32 || ref.addr.buffer != kTempBuffer)
+    e.unsupported(op, "fetch_and_add on memory that is not a subcore's own i32");
+  const Val at = apply_view(e, op, ref, op.attr("view"), ViewUse::Access).ref;
+  if (at.elements() != 1) e.unsupported(op, "fetch_and_add on several words");
+  FetchAddPayload p;
+  p.addr = at.addr;
+  p.name = at.name;
+  p.value_slot = e.scalar_slot(e.operand(op, 1));
+  p.subcore_slot =
+      e.scalar_slot(e.scalar_convert(e.operand(op, static_cast<size_t>(op.attr("subcore")->i)), ir::DType::I32));
+  Val before;
+  before.kind = Val::Kind::Scalar;
+  before.dtype = ir::DType::I32;
+  before.slot = e.new_slot();
+  e.emit(ops::fetch_and_add, e.own(std::move(p))).dst = before.slot;
+  e.define(op.results[0], before);
+}
+
+Rows sparsecore_rows() {
+  static constexpr Row kRows[] = {{OpCode::sc_fetch_and_add, lower_fetch_and_add}};
+  return kRows;
+}
+
+}  // namespace pallasim::interp

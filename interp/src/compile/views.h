@@ -1,0 +1,49 @@
+// Refs as a list of transforms shows them.
+#pragma once
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "emitter.h"
+
+namespace pallasim::interp {
+
+// What a view is for: an access to memory, one that may have array indices, the source or the destination of a copy
+// (extents may be known at run time only), or the extents alone (nothing is accessed: bounds do not matter).
+enum class ViewUse : uint8_t { Access, Gather, Copy, CopyTo, Shape };
+// What becomes of a ref that is seen through a copy: refused, opened to read or to write, or left closed.
+// Overwrite: all elements of the view are written, none is read. Some: which ones are written is known at run time.
+enum class Lens : uint8_t { Refuse, Read, Write, Overwrite, Some, Keep };
+
+struct OpenedRef {
+  Val base, copy;                     // memory, and its dense copy as other elements
+  const LensPayload* lens = nullptr;  // where not all of the base is shown
+};
+struct ViewResult {
+  std::vector<OpenedRef> opened;
+  Val ref;
+  bool gather = false;
+  std::vector<GatherDim> dims;
+  std::vector<int64_t> result_dims;
+  std::vector<std::shared_ptr<Storage>> keep;
+};
+
+ViewResult apply_view(Emitter&, const Op&, const Val& ref, const Attr* view, ViewUse, Lens = Lens::Refuse);
+// The view of a ref, or of each of those that it may be.
+Val apply_view_to_each(Emitter&, const Op&, const Val& ref, const Attr* view, ViewUse, Lens = Lens::Refuse);
+// An attribute view($k, [transforms]).
+Val viewed_operand(Emitter&, const Op&, const char* key, ViewUse, Lens = Lens::Refuse);
+// Runs `body` once per alternative of `v`, where the plan then branches.
+void for_each_choice(Emitter&, const Val& v, const std::function<void(const Val&)>& body);
+// Whether a copy may take what lies behind its source's end.
+bool copies_read_on(Emitter&);
+
+// -- refs seen through a copy (recast.cc) --
+Val see_through(Emitter&, const Op&, const Val& ref, ir::DType, std::vector<int64_t> dims);
+// An index straight after a change of width selects before it in all dimensions but the packed one: the copy is
+// smaller. Returns what is left to select.
+Attr push_index(Emitter&, const Op&, Val* ref, const Attr& index);
+Val open_ref(Emitter&, const Val& ref, Lens, std::vector<OpenedRef>*);
+void write_back(Emitter&, const std::vector<OpenedRef>&);
+
+}  // namespace pallasim::interp

@@ -1,0 +1,37 @@
+// Copies of rows that indices choose, and words of other subcores: payloads and steps.
+#pragma once
+#include "payload.h"
+#include "step_info.h"
+
+namespace pallasim::interp {
+
+// Rows of one side of a copy: the i-th row that moves is the one that the i-th index names.
+struct ChosenRows {
+  Addr list;  // of the indices
+  ir::DType dtype = ir::DType::I32;
+  int64_t stride = 1;                   // of the list, elements
+  int64_t count = 0;                    // of indices
+  uint32_t count_slot = Addr::kNoSlot;  // i64 slot where that is known at run time only
+  size_t dim = 0;                       // of the view that they choose from
+  int64_t extent = 0;                   // of that dimension
+  bool ignores = false;                 // rows whose index is `ignored` do not move
+  int64_t ignored = 0;
+};
+struct RowCopyPayload : DmaPayload {
+  ChosenRows rows;
+  bool of_dst = false;  // rows of the destination are chosen; else of the source
+};
+
+struct FetchAddPayload {
+  Addr addr;  // in the thread's own memory; the other subcore's word lies at the same place of its memory
+  uint32_t value_slot = 0, subcore_slot = 0;  // i32
+  std::string name;
+};
+
+namespace ops {
+extern const StepInfo kRowCopy;
+const Step* row_copy(Thread&, const Step*);       // payload RowCopyPayload, as a DmaPayload
+const Step* fetch_and_add(Thread&, const Step*);  // payload FetchAddPayload; dst: i32 slot of the former value
+}  // namespace ops
+
+}  // namespace pallasim::interp

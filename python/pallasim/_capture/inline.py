@@ -1,0 +1,218 @@
+"""What an inline Mosaic GPU body means. The body is a Python function that emits MLIR: it is run once, into a module that is thrown
+away, and what it emitted is read. Barriers, fences and constants have a meaning here; whatever else it emits has none."""
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import re
+from typing import Any
+
+import numpy as np
+
+WARPGROUP = 128  # CUDA threads
+
+# PTX ISA, "Parallel Synchronization and Communication Instructions": bar and barrier{.cta}, fence and membar.
+_BARRIER = re.compile(r"(?:bar|barrier)(?:\.cta)?\.(sync|arrive)(?:\.aligned)?\s+([^,\s]+)(?:\s*,\s*([^,\s]+))?")
+_ASYNC_FENCE = re.compile(r"fence\.proxy\.async(?:[.:][\w:]+)*")
+_FENCE = re.compile(r"(?:fence|membar)(?:[.:][\w:]+)+")
+_WARP = re.compile(r"(?:bar\.warp\.sync|__syncwarp)\b.*")
+
+
+class Unreadable(Exception):
+    """The body does something that has no meaning here; the text says what."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Act:
+    """One thing that a body does, in order.
+
+    "named_barrier_sync", "named_barrier_arrive": `barrier` is the id, a number or the position of the scalar argument that holds
+    it; `threads` counts CUDA threads, None means all of the CTA. "fence", "fence_async" (generic writes become visible to the
+    asynchronous proxy): no operands.
+    """
+
+    kind: str
+    barrier: int | Argument | None = None
+    threads: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Argument:
+    """A scalar argument of the body."""
+
+    index: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Meaning:
+    acts: tuple[Act, ...]
+    results: tuple[np.generic, ...]  # each result is an array of this value
+
+
+class _NoContext:
+    """Stands for the launch context, which has no meaning outside a launch."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise Unreadable(f"it uses the launch context ({name})")
+
+
+def meaning(params: Any, avals: Any) -> Meaning:
+    """Runs the body of an inline_mgpu equation, whose arguments have `avals` (transforms left out). Raises Unreadable."""
+    ir = importlib.import_module("jax._src.lib.mlir.ir" if _has("jax._src.lib.mlir.ir") else "jaxlib.mlir.ir")
+    mgpu = importlib.import_module("jax.experimental.mosaic.gpu")
+    context = importlib.import_module("jax._src.interpreters.mlir").make_ir_context()
+    mgpu.dialect.register_dialect(context)
+    with context, ir.Location.unknown(context):
+        module = ir.Module.create()
+        func = importlib.import_module("jaxlib.mlir.dialects.func")
+        types = params["flat_arg_types"]
+        inputs = [_input_type(ir, mgpu, a, t) for a, t in zip(avals, types)]
+        with ir.InsertionPoint(module.body):
+            op = func.FuncOp("body", (inputs, []))
+            block = op.add_entry_block()
+        with ir.InsertionPoint(block):
+            args = [_argument(mgpu, v, a, t) for v, a, t in zip(block.arguments, avals, types)]
+            tree = importlib.import_module("jax").tree
+            try:
+                out = params["mgpu_fn"](_NoContext(), *tree.unflatten(params["pytree_args"], args))
+            except Unreadable:
+                raise
+            except Exception as e:  # a body may need anything of a real lowering
+                raise Unreadable(f"running it outside a GPU lowering ends in {type(e).__name__}: {str(e)[:120]}") from e
+            leaves = tree.leaves(out, is_leaf=lambda x: isinstance(x, mgpu.FragmentedArray))
+            results = tuple(_result(r, t) for r, t in zip(leaves, params["flat_ret_ty"]))
+        return Meaning(tuple(_acts(block)), results)
+
+
+def _has(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ImportError:
+        return False
+
+
+def _is_ref(aval: Any) -> bool:
+    return hasattr(aval, "inner_aval")
+
+
+def _element(mgpu: Any, dtype: Any) -> Any:
+    return mgpu.utils.dtype_to_ir_type(np.dtype(dtype))
+
+
+def _input_type(ir: Any, mgpu: Any, aval: Any, kind: Any) -> Any:
+    """The type of the scratch function's argument: a scalar that fills the array, or a buffer."""
+    try:
+        element = _element(mgpu, aval.dtype)
+        return ir.MemRefType.get(tuple(aval.shape), element, memory_space=mgpu.utils.smem()) if _is_ref(aval) else element
+    except Exception as e:  # barriers and other refs that are no arrays
+        raise Unreadable(f"an argument of type {aval}") from e
+
+
+def _argument(mgpu: Any, value: Any, aval: Any, kind: Any) -> Any:
+    if _is_ref(aval):
+        return value
+    signed = mgpu.utils.is_signed(aval.dtype)
+    layout = kind.to_mgpu() if hasattr(kind, "to_mgpu") and aval.shape else None
+    splat = mgpu.FragmentedArray.splat
+    return splat(value, tuple(aval.shape), is_signed=signed) if layout is None else splat(value, tuple(aval.shape), layout, is_signed=signed)
+
+
+def _constant(value: Any) -> Any:
+    """The number that an MLIR value is; None where it is none."""
+    owner = getattr(value, "owner", None)
+    op = getattr(owner, "opview", owner)
+    if op is None or getattr(getattr(op, "operation", op), "name", "") not in ("arith.constant", "llvm.mlir.constant"):
+        return None
+    return getattr(op.attributes["value"], "value", None)
+
+
+def _result(array: Any, kind: Any) -> np.generic:
+    registers = getattr(array, "registers", None)
+    values = {_constant(r) for r in registers.flat} if registers is not None else {None}
+    if len(values) != 1 or None in values:
+        raise Unreadable("it computes a result")
+    return np.dtype(kind.dtype).type(values.pop())
+
+
+def _acts(block: Any) -> list[Act]:
+    acts: list[Act] = []
+    arguments = list(block.arguments)
+    for op in block.operations:
+        name, operands = op.operation.name, list(op.operation.operands)
+        if name.split(".")[0] == "arith" or name in ("llvm.mlir.constant", "llvm.mlir.undef", "builtin.unrealized_conversion_cast"):
+            continue  # values; who uses them says whether they matter
+        if name == "llvm.inline_asm":
+            results = any(str(r.type) != "!llvm.void" for r in op.operation.results)
+            acts += _assembly(op.attributes["asm_string"].value, [_operand(v, arguments) for v in operands], results)
+        elif name == "nvvm.fence.proxy":
+            acts.append(Act("fence_async" if "async" in str(op.attributes["kind"]) else "fence"))
+        elif name.startswith("nvvm.fence.") or name in ("nvvm.memory.barrier", "nvvm.bar.warp.sync"):
+            acts.append(Act("fence"))
+        elif name in ("nvvm.barrier0", "gpu.barrier"):
+            acts.append(Act("named_barrier_sync", 0))
+        elif name in ("nvvm.barrier", "nvvm.barrier.arrive"):
+            acts.append(_nvvm_barrier(op, name.endswith("arrive"), [_operand(v, arguments) for v in operands]))
+        elif name.startswith(("nvvm.read.ptx.sreg.", "gpu.thread_id", "gpu.block_dim", "gpu.block_id")) or name == "nvvm.shfl.sync":
+            continue  # who the thread is: a value, as above
+        else:
+            raise Unreadable(f"it emits {name}")
+    return acts
+
+
+def _operand(value: Any, arguments: list[Any]) -> int | Argument | None:
+    number = _constant(value)
+    if number is not None:
+        return int(number)
+    for i, a in enumerate(arguments):
+        if value == a:
+            return Argument(i)
+    return None
+
+
+def _nvvm_barrier(op: Any, arrives: bool, operands: list[int | Argument | None]) -> Act:
+    ids = list(operands)
+    has_id = getattr(op, "barrierId", None) is not None
+    barrier = ids.pop(0) if has_id else 0
+    threads = ids.pop(0) if ids else None
+    return _barrier("arrive" if arrives else "sync", barrier, threads, threads is None)
+
+
+def _barrier(kind: str, barrier: int | Argument | None, threads: int | Argument | None, everybody: bool) -> Act:
+    if not everybody and not isinstance(threads, int):
+        raise Unreadable("a barrier whose number of threads is computed")
+    if kind == "sync" and threads == WARPGROUP:
+        return Act("fence")  # a warpgroup with itself: it is one thread here
+    if isinstance(threads, int) and threads % WARPGROUP:
+        raise Unreadable(f"a barrier of {threads} threads, which are not whole warpgroups")
+    if barrier is None:
+        raise Unreadable("a barrier whose number is computed")
+    return Act(f"named_barrier_{kind}", barrier, threads if isinstance(threads, int) else None)
+
+
+def _assembly(text: str, operands: list[int | Argument | None], results: bool) -> list[Act]:
+    if results:
+        raise Unreadable(f"inline assembly with a result: {text.strip()[:80]}")
+    acts: list[Act] = []
+    for statement in re.split(r"[;\n]", re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.S)):
+        statement = statement.strip().strip("{}").strip()
+        if not statement:
+            continue
+        if m := _BARRIER.fullmatch(statement):
+            barrier, threads = (_number(x, operands) for x in m.group(2, 3))
+            acts.append(_barrier(m.group(1), barrier, threads, m.group(3) is None))
+        elif _ASYNC_FENCE.match(statement):
+            acts.append(Act("fence_async"))
+        elif _FENCE.match(statement) or _WARP.fullmatch(statement):
+            acts.append(Act("fence"))
+        else:
+            raise Unreadable(f"inline assembly: {statement[:80]}")
+    return acts
+
+
+def _number(text: str | None, operands: list[int | Argument | None]) -> int | Argument | None:
+    if text is None:
+        return None
+    if text.startswith("$"):
+        index = int(text[1:])
+        return operands[index] if index < len(operands) else None
+    return int(text, 0) if re.fullmatch(r"\d+|0x[0-9a-fA-F]+", text) else None
