@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
-#include <xmmintrin.h>
 
 #include <algorithm>
 #include <atomic>
@@ -18,6 +17,7 @@
 #include "../report/checked.h"
 #include "../report/checks.h"
 #include "bind.h"
+#include "float_environment.h"
 #include "idle.h"
 #include "pallasim/hw/machine.h"
 #include "pallasim/interp/progress.h"
@@ -56,17 +56,6 @@ int default_workers() {
   return n;
 }
 
-// XLA's threads flush subnormals to zero; the kernels keep them, on every thread.
-class FloatEnvironment {
- public:
-  FloatEnvironment() : before_(_mm_getcsr()) { _mm_setcsr(kDefault); }
-  ~FloatEnvironment() { _mm_setcsr(before_); }
-
- private:
-  static constexpr unsigned kDefault =
-      0x1f80;  // all exceptions masked, round to nearest, no flush, no denormals-are-zero
-  unsigned before_;
-};
 
 // The part of a launch that one execution runs, as far as it is.
 class CountedPart {

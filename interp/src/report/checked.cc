@@ -67,12 +67,13 @@ void ClaimWatch::see(Execution& ex, Seen& seen) {
   const std::string name =
       before < claims_.found().size() || !fits ? allocation_name(plan_, a.buffer, a.offset) : std::string();
   for (size_t i = before; i < claims_.found().size(); ++i)
-    if (reported_.insert(name).second) report(ex, a, claims_.found()[i], name);
+    if (reported_.insert(name).second) report(ex, a, claims_.found()[i], unit, name);
   if (!fits) too_much_remembered(ex, name, claims_.limit()->bytes);
 }
 
-void ClaimWatch::report(Execution& ex, const Access& a, const memory::shadow::Shared& found, const std::string& name) {
-  int64_t earlier = found.earlier.unit;
+void ClaimWatch::report(Execution& ex, const Access& a, const memory::shadow::Shared& found, int64_t unit,
+                        const std::string& name) {
+  int64_t earlier = found.earlier.unit, now = unit;
   const Thread& t = ex.threads[static_cast<size_t>(a.thread)];
   std::string axes;
   for (size_t g : axes_) axes += (axes.empty() ? "" : ", ") + std::to_string(g);
@@ -83,18 +84,23 @@ void ClaimWatch::report(Execution& ex, const Access& a, const memory::shadow::Sh
           : fmt::format("false parallel claim: grid points that differ on axis {} share elements of {}", axes, name));
   d.site.what = a.write ? "written here" : "read here";
   const std::string_view did = found.earlier_wrote ? "written" : "read";
-  std::string other;
+  std::string other, differing;
   for (size_t i = axes_.size(); i-- > 0;) {
-    other = fmt::format("axis {} = {}{}", axes_[i], earlier % ex.grid[axes_[i]], other.empty() ? "" : ", " + other);
-    earlier /= ex.grid[axes_[i]];
+    const int64_t n = ex.grid[axes_[i]];
+    other = fmt::format("axis {} = {}{}", axes_[i], earlier % n, other.empty() ? "" : ", " + other);
+    if (earlier % n != now % n) differing = fmt::format("{}{}", axes_[i], differing.empty() ? "" : ", " + differing);
+    earlier /= n;
+    now /= n;
   }
   d.numbers.push_back(fmt::format("{} before by the {} with {}", did, programs_ ? "program" : "grid points", other));
   ir::Site side = ir::site_of(plan_.module, plan_.steps[static_cast<size_t>(found.earlier.site)].loc);
   side.what = fmt::format("and {} before here", did);
   d.also.push_back(side);
   d.hint = programs_ ? "give every program elements of its own, or use atomics; this run kept the order of the grid"
-                     : "declare the axis arbitrary, or give each of its points a block of its own; this run kept the "
-                       "order of the grid";
+                     : fmt::format(
+                           "declare axis {} arbitrary, or give each of its points a block of its own; this run "
+                           "kept the order of the grid",
+                           differing);
   findings_.push_back(std::move(d));
 }
 

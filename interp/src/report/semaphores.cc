@@ -96,7 +96,10 @@ void ops::left_over(Thread& t, const Step* s, int64_t id) {
     for (std::string& line : awaiters(p, block)) d.numbers.push_back(std::move(line));
   d.hint = bytes ? "every copy that is started needs a wait for its bytes; on hardware the next user of the semaphore "
                    "goes wrong"
-                 : "signals and waits must balance; on hardware the next user of the semaphore goes wrong";
+                 : fmt::format(
+                       "signals and waits must balance: pl.semaphore_wait({}, {}) takes what is left; on "
+                       "hardware the next user of the semaphore goes wrong",
+                       name, left);
   d.severity = t.body->model->left_in_semaphores;
   if (d.severity == ir::Severity::Error) throw ir::DiagnosticError(std::move(d));
   ex.findings.push_back(std::move(d));

@@ -64,7 +64,13 @@ void out_of_bounds(const Thread& t, const Step* s, const IndexTerm& term, int64_
                      memory::add(start, index), term.dim, name, block->array_extent),
          std::move(numbers), "Triton neither pads nor masks blocks at the edge of an array: give the access a mask");
   }
-  std::string hint = "mask the access, clamp the index, or choose a grid and block shape that divide the array";
+  std::string hint =
+      term.size > term.extent
+          ? fmt::format("take no more than {} elements", term.extent)
+          : fmt::format(
+                "clamp it, jnp.clip(index, 0, {}), mask the access, or choose a grid and block shape that divide "
+                "the array",
+                term.extent - term.size);
   if (term.size == 1 && index < 0 && index >= -term.extent)
     hint = fmt::format(
         "for a chip an index below zero is an address before the array; it does not count from the end, which would be "
@@ -108,6 +114,16 @@ std::string shapes_text(const ir::Operand& o, const Window& w) {
   return fmt::format("{} has shape ({}), blocks of ({})", o.name, fmt::join(w.dims, ", "), fmt::join(w.extent, ", "));
 }
 
+// `index` is no block of dimension `d`; there may be none.
+std::string block_hint(const Window& w, size_t d, int64_t index) {
+  const std::string rule = "index maps return block indices, which are multiplied by the block shape";
+  const int64_t extent = w.extent[d], blocks = extent ? (w.dims[d] + extent - 1) / extent : 0;
+  if (extent > 1 && index > 0 && index % extent == 0 && index / extent < blocks)
+    return fmt::format("{}: the block of element {} is {}, divide by {}", rule, index, index / extent, extent);
+  if (blocks == 0) return rule;
+  return fmt::format("{}; those of dimension {} are 0 to {}", rule, d, blocks - 1);
+}
+
 }  // namespace
 
 void slice_outside(const Thread& t, const Step* s, const Window& w, size_t d, int64_t start, int64_t size) {
@@ -137,7 +153,7 @@ void block_outside(const Thread& t, const Step* s, const Window& w, size_t d, in
        {fmt::format("the block covers elements {} to {} of dimension {}, which has {}", start,
                     memory::add(start, w.extent[d] - 1), d, w.dims[d]),
         shapes_text(o, w)},
-       "index maps return block indices, which are multiplied by the block shape");
+       block_hint(w, d, index));
 }
 
 void revisited(const Thread& t, const Step* s, const Window& w, const std::vector<int64_t>& block,

@@ -42,6 +42,39 @@ std::string when_to_set(const Plan& p, const Window* block, const std::string& n
   return fmt::format("set it at the first of the grid points that share it: @pl.when({})", condition);
 }
 
+// Where the blocks of a grid end in a dimension of an output: 1 past the last element, by the index map's greatest
+// value.
+int64_t covered(const Window& w, const std::vector<int64_t>& grid, size_t d) {
+  int64_t index = w.index[d].constant;
+  for (size_t g = 0; g < grid.size(); ++g)
+    index = memory::add(index, memory::mul(std::max<int64_t>(w.index[d].coefficient[g], 0), grid[g] - 1));
+  return memory::add(memory::add(memory::mul(index, w.scale[d]), -w.pad_lo[d]), w.extent[d]);
+}
+
+// Why nobody wrote an element of an output: no block of the grid has it, or the kernel did not store it.
+std::string why_unwritten(const Window& w, const std::vector<int64_t>& grid, int64_t element) {
+  const std::string held = "they hold whatever memory held";
+  if (w.index.empty()) return held + ": does every path through the kernel store?";
+  if (!w.affine || !w.bounded.empty())
+    return held + ": do the blocks of the grid cover the array, and does every path store?";
+  for (size_t d = w.dims.size(); d-- > 0;) {
+    const int64_t at = element % w.dims[d], end = covered(w, grid, d);
+    element /= w.dims[d];
+    if (at < end) continue;
+    std::string advice = fmt::format("{}: the blocks of the grid end at {} of dimension {}, which has {} elements",
+                                     held, end, d, w.dims[d]);
+    const auto& by = w.index[d].coefficient;
+    const auto axis = std::find_if(by.begin(), by.end(), [](int64_t c) { return c != 0; });
+    const bool plain = std::count(by.begin(), by.end(), 0) + 1 == std::ssize(by) && axis != by.end() && *axis == 1 &&
+                       w.index[d].constant == 0 && w.scale[d] == w.extent[d] && w.extent[d] > 0 && w.pad_lo[d] == 0;
+    if (plain)
+      advice += fmt::format("; axis {} of the grid needs {} points", axis - by.begin(),
+                            (w.dims[d] + w.extent[d] - 1) / w.extent[d]);
+    return advice;
+  }
+  return held + ": a block of the grid has the first of them, but some path through the kernel does not store it";
+}
+
 }  // namespace
 
 void WriteWatch::add(int32_t instance, Part p) {
@@ -185,7 +218,7 @@ void WriteWatch::finish(Execution& ex, std::vector<ir::Diagnostic>& out) {
                                                               missing, n, r.name));
     d.kernel = plan_.module.name;
     if (missing < n) d.numbers.push_back(fmt::format("the first is {}", index_text(first, r.output->dims)));
-    d.hint = "they hold whatever memory held; do the blocks of the grid cover the array, and does every path store?";
+    d.hint = why_unwritten(*r.output, ex.grid, first);
     out.push_back(std::move(d));
   }
 }
