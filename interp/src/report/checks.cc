@@ -27,7 +27,7 @@ void Checks::attach(std::vector<Listener*>* listeners) {
 
 void Checks::on_access(Execution& ex, const Access& a) {
   Seen seen(ex, a, instances_);
-  for (Watch* w : watches_) w->see(ex, seen);
+  for (AccessWatch* w : watches_) w->see(ex, seen);
 }
 
 }  // namespace pallasim::interp
