@@ -50,12 +50,7 @@ void add_rows(const AsyncCopy& c, std::byte* dst, const std::byte* src, const Se
       add(a, a, b, nullptr, m, params);
       store(at, a, m, ds);
     }
-    int d = inner - 1;
-    for (; d >= 0; --d) {
-      if (++index[d] < c.dims[d]) break;
-      index[d] = 0;
-    }
-    if (d < 0) return;
+    if (inner <= 0 || !memory::next_index(index, static_cast<size_t>(inner), c.dims)) return;
   }
 }
 
