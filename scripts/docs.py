@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Keeps the generated parts of the documentation true: reports quoted from golden tests, the index of codes, the coverage.
+"""Keeps the generated parts of the documentation true: reports quoted from golden tests, the index and the titles of codes, the coverage.
 
 Without arguments it rewrites them, and what programs of the build write (TOOLS); with --check it says what is out of date, which codes lack a page or a golden test,
 and exits with 1.
@@ -16,6 +16,7 @@ import op_coverage  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGES = ROOT / "docs" / "diagnostics"
+TABLE = ROOT / "ir" / "include" / "pallasim" / "ir" / "diagnostics.def"
 SOURCES = ["ir", "memory_model", "hw_models", "interp", "trace", "cli", "python"]
 # Codes that no kernel can show: an internal error has no known example.
 NO_EXAMPLE = {"PS-BUG-001", "PS-BUG-002", "PS-BUG-003", "PS-DEV-001"}
@@ -52,18 +53,26 @@ def with_reports(text):
     return REPORT.sub(quote, text)
 
 
+def codes():
+    """Code -> title, of the table of diagnostics."""
+    rows = re.findall(r'^PALLASIM_DIAGNOSTIC\((\w+), (\d{3}), \w+, "(.*)"\)$', TABLE.read_text(), re.M)
+    return {f"PS-{family}-{number}": title for family, number, title in rows}
+
+
+def with_title(path, text):
+    """A code's page begins with its title."""
+    title = codes().get(path.stem)
+    return re.sub(r"\A# .*", f"# {path.stem}: {title}", text) if title and path.parent == PAGES else text
+
+
 def index():
-    rows = []
-    for page in sorted(PAGES.glob("PS-*.md")):
-        code, _, title = page.read_text().splitlines()[0].lstrip("# ").partition(": ")
-        rows.append(f"* [{code}]({page.name}): {title}\n")
-    return "".join(rows)
+    return "".join(f"* [{code}]({code}.md): {title}\n" for code, title in sorted(codes().items()))
 
 
 def generated():
     """Yields (path, text as it should be)."""
     for path in [ROOT / "README.md", *sorted(p for p in (ROOT / "docs").rglob("*.md") if p != op_coverage.PAGE)]:
-        text = with_reports(path.read_text())
+        text = with_title(path, with_reports(path.read_text()))
         if path == PAGES / "README.md":
             text = INDEX.sub(lambda m: m.group(1) + index() + m.group(2), text)
         yield path, text
@@ -94,11 +103,17 @@ def problems():
             yield f"hw_models/rules.csv: {row['where']} is {row['status']} {row['code']}"
         if row["code"] and not (PAGES / f"{row['code']}.md").exists():
             yield f"hw_models/rules.csv names {row['code']}, which has no page"
-    for code, where in sorted(codes_in(sources).items()):
-        if not (PAGES / f"{code}.md").exists():
-            yield f"{code} ({where}) has no page in docs/diagnostics"
-        if code not in shown and code not in NO_EXAMPLE:
-            yield f"{code} ({where}) has no golden test"
+    raised = codes_in(p for p in sources if p != TABLE)
+    pages = {p.stem for p in PAGES.glob("PS-*.md")}
+    for code in sorted(codes().keys() | pages | raised.keys()):
+        if code not in codes():
+            yield f"{code} ({raised.get(code, 'a page')}) is not in {TABLE.relative_to(ROOT)}"
+        if code not in pages:
+            yield f"{code} has no page in docs/diagnostics"
+        if code not in raised:
+            yield f"{code} is raised nowhere"
+        elif code not in shown and code not in NO_EXAMPLE:
+            yield f"{code} ({raised[code]}) has no golden test"
 
 
 def main():

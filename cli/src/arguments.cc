@@ -155,13 +155,14 @@ std::vector<Argument> make_arguments(ir::Module* m, const RunOptions& o) {
     texts[which] = named ? arg.substr(eq + 1) : arg;
   }
 
-  int64_t budget = o.max_memory;
+  const int64_t limit = engine_options(o).max_memory;
+  int64_t budget = limit;
   std::map<size_t, FileArray> files;
   for (auto& [i, text] : texts) {
     double number;
     if (is_fill(text) || parse_number(text, &number)) continue;
     FileArray f;
-    f.bytes = read_input(text, o.max_memory);
+    f.bytes = read_input(text, limit);
     NpyLimits limits;
     limits.max_bytes = budget;
     f.header = parse_npy_header(f.bytes, text, limits);

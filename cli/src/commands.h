@@ -39,15 +39,12 @@ Json to_json_object(const ir::Diagnostic&);
 struct RunOptions {
   std::string file;
   std::vector<std::string> args, dims;
-  std::string out, fill, replay, schedule = "run-to-block", numerics, copies, pipeline, rules,
-                                 chip;  // no chip: generic, or that of the capsule
+  std::string out, fill, schedule;
   uint64_t seed = 0;
-  std::optional<uint64_t> schedule_seed;
-  bool verify_split = false;
-  int workers = 0, repeat = 1, cores = 0;
-  bool checked = false, time = false, oob_as_machine = false;
-  bool progress = true;  // of a long launch, on a terminal
-  int64_t max_steps = 0, livelock_steps = 1'000'000'000, max_memory = 8LL << 30;
+  int repeat = 1;
+  bool time = false, oob_as_machine = false;
+  bool progress = true;                                      // of a long launch, on a terminal
+  std::vector<std::pair<std::string, std::string>> options;  // of interp::option_rows(): name and text, as given
   // Capsules only.
   int64_t launch = 0;         // 1-based; 0: all
   double rtol = 0, atol = 0;  // both 0: exact bytes
@@ -55,7 +52,7 @@ struct RunOptions {
 int run(const RunOptions&, Out&);
 // The same for a capsule: `bytes` is its content.
 int replay(const RunOptions&, const std::string& bytes, Out&);
-// What the command line says about a launch; whatever it leaves open is that of `base`.
+// What the command line says about a launch; whatever it leaves open is that of `base`. Throws PS-OPT-001.
 interp::Options engine_options(const RunOptions&, interp::Options base = {});
 
 struct CheckOptions {
@@ -105,6 +102,8 @@ std::vector<interp::Buffer> buffers(std::vector<Argument>&);
 // f32[8,128]
 std::string type_text(const Array&);
 void show_prints(const interp::Report&, Out&);
+// Reports about the launch as a whole get the line that launches the kernel, where the module has it.
+void place_reports(interp::Outcome*, const ir::Module&);
 // Values for the call's operands, in its order; binds the module's shape parameters on the way.
 std::vector<Argument> make_arguments(ir::Module*, const RunOptions&);
 

@@ -241,7 +241,7 @@ static void show_chips(const ir::Module& m, hw::Family family, Out& out) {
     if (p.family != family) continue;
     std::string why;
     for (const ir::Diagnostic& d : hw::broken_rules(m, p))
-      if (why.empty() && d.severity == ir::Severity::Error) why = d.code + ": " + d.message;
+      if (why.empty() && d.severity == ir::Severity::Error) why = fmt::format("{}: {}", d.code.text(), d.message);
     if (why.empty()) takes += (takes.empty() ? "" : ", ") + p.name;
     else out.text(fmt::format("chip     {} refuses it: {}\n", p.name, escaped(why)));
     if (known || !why.empty()) out.object["chips"][p.name] = why.empty() ? Json() : Json(why);

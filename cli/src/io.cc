@@ -30,23 +30,20 @@ bool starts_with(std::string_view text, std::string_view prefix) { return text.s
 
 int exit_code_of(const ir::Diagnostic& d) {
   if (d.severity != ir::Severity::Error) return kOk;
-  if (starts_with(d.code, "PS-CLI-")) return kUsage;
-  for (std::string_view family :
-       {"PS-IO-", "PS-IR-", "PS-NPY-", "PS-ARG-", "PS-SIZE-", "PS-TOK-", "PS-CAP-", "PS-OPT-"})
-    if (starts_with(d.code, family)) return kBadInput;
-  if (starts_with(d.code, "PS-UNSUP-")) return kUnsupported;
-  if (starts_with(d.code, "PS-BUG-")) return kInternal;
-  if (starts_with(d.code, "PS-INT-")) return kInterrupted;
-  return kFinding;
+  switch (d.code.blame()) {
+    case ir::Blame::Kernel:
+    case ir::Blame::Chip: return kFinding;
+    case ir::Blame::Input: return kBadInput;
+    case ir::Blame::CommandLine: return kUsage;
+    case ir::Blame::Unsupported: return kUnsupported;
+    case ir::Blame::Interrupt: return kInterrupted;
+    case ir::Blame::Pallasim: break;
+  }
+  return kInternal;
 }
 
-void fail(std::string code, std::string message, std::vector<std::string> numbers, std::string hint) {
-  ir::Diagnostic d;
-  d.code = std::move(code);
-  d.message = std::move(message);
-  d.numbers = std::move(numbers);
-  d.hint = std::move(hint);
-  throw ir::DiagnosticError(std::move(d));
+void fail(ir::Code code, std::string message, std::vector<std::string> numbers, std::string hint) {
+  ir::Diagnostic(code, std::move(message)).with(std::move(numbers)).hinted(std::move(hint)).raise();
 }
 
 std::string read_input(const std::string& path, int64_t limit, int64_t zip_limit) {

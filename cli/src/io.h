@@ -21,7 +21,7 @@ enum ExitCode : int {
 };
 int exit_code_of(const ir::Diagnostic&);
 
-[[noreturn]] void fail(std::string code, std::string message, std::vector<std::string> numbers = {},
+[[noreturn]] void fail(ir::Code code, std::string message, std::vector<std::string> numbers = {},
                        std::string hint = {});
 
 // The whole file, "-" being standard input. Throws PS-IO-001 (cannot be read) and PS-IO-003 (longer than `limit`, or

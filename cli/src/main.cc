@@ -78,10 +78,10 @@ struct CommandLine {
     run_app->footer(kRunFooter);
     run_app->add_option("FILE", run.file, "The kernel (.psir), or a capsule")->required()->type_name("");
     add_operands();
-    add_machine();
+    add_engine_options("Machine");
     add_schedule();
     add_checks();
-    add_limits();
+    add_engine_options("Limits");
     add_capsules();
     add_other_commands();
   }
@@ -132,85 +132,57 @@ struct CommandLine {
         ->group(kReports);
   }
 
-  void add_machine() {
-    constexpr const char* kGroup = "Machine";
-    run_app->add_option("--chip", run.chip, "The chip whose sizes and rules hold, see pallasim chips")
-        ->type_name("NAME")
-        ->group(kGroup);
-    run_app->add_option("--rules", run.rules, "What the chip's compiler refuses: error, warn or off")
-        ->check(CLI::IsMember({"error", "warn", "off"}).description(""))
-        ->type_name("HOW")
-        ->group(kGroup);
-    run_app->add_option("--cores", run.cores, "TensorCores that share a grid; 0: those of the chip's device")
-        ->type_name("N")
-        ->check(CLI::Range(0, 1024).description(""))
-        ->group(kGroup);
-    run_app->add_option("--numerics", run.numerics, "How arithmetic rounds, see docs/numerics.md")
-        ->check(CLI::IsMember({"ieee", "reference", "device", "oracle"}))
-        ->type_name("")
-        ->group(kGroup);
-    run_app->add_option("--copies", run.copies, "When asynchronous copies move: eager, on_wait or scheduled")
-        ->check(CLI::IsMember({"eager", "on_wait", "scheduled"}).description(""))
-        ->type_name("WHEN")
-        ->group(kGroup);
-    run_app
-        ->add_option("--pipeline", run.pipeline,
-                     "Windows of a grid: elided, or modelled with memory and copies of their own")
-        ->check(CLI::IsMember({"elided", "modelled"}).description(""))
-        ->type_name("HOW")
-        ->group(kGroup);
+  // A row of the table of options: its name and spellings with dashes, its values in the help.
+  void add_engine_option(const interp::OptionRow& row) {
+    std::string names, help(row.help), name(row.name);
+    const auto dashed = [&](std::string_view n) {
+      std::string s(n);
+      std::replace(s.begin(), s.end(), '_', '-');
+      names += fmt::format("{}--{}", names.empty() ? "" : ",", s);
+    };
+    dashed(row.name);
+    for (std::string_view s : row.spellings) dashed(s);
+    CLI::Option* option = nullptr;
+    if (row.kind == interp::OptionRow::Kind::Flag) {
+      const auto set = [this, name](int64_t times) { run.options.emplace_back(name, times > 0 ? "true" : "false"); };
+      option = run_app->add_flag_function(names, set, help);
+    } else {
+      if (!row.values.empty())
+        help += fmt::format(": {} or {}", fmt::join(row.values.begin(), row.values.end() - 1, ", "), row.values.back());
+      const auto set = [this, name](const std::string& text) { run.options.emplace_back(name, text); };
+      option = run_app->add_option_function<std::string>(names, set, help)->type_name(std::string(row.placeholder));
+      if (row.kind == interp::OptionRow::Kind::Number) option->default_str(row.default_text);
+      option->check(CLI::Validator([name](std::string& text) { return refusal(name, text); }, ""));
+    }
+    option->group(std::string(row.group));
+  }
+  // Why the option has no such value, "" where it has.
+  static std::string refusal(const std::string& name, const std::string& text) {
+    try {
+      interp::Options unused;
+      interp::set_option(unused, name, text);
+    } catch (const ir::DiagnosticError&) {
+      return fmt::format("{} is not {}", text, interp::allowed(*interp::find_option(name)));
+    }
+    return {};
+  }
+  void add_engine_options(std::string_view group) {
+    for (const interp::OptionRow& row : interp::option_rows())
+      if (row.group == group) add_engine_option(row);
   }
 
   void add_schedule() {
-    constexpr const char* kGroup = "Schedule";
-    run_app->add_option("--schedule", run.schedule, "How threads interleave")
+    run_app->add_option("--schedule", run.schedule, "How threads interleave; random: from --seed, or --random-seed")
         ->check(CLI::IsMember({"run-to-block", "random"}))
         ->type_name("")
-        ->capture_default_str()
-        ->group(kGroup);
-    run_app->add_option("--schedule-seed", run.schedule_seed, "Of --schedule random, if not that of --seed")
-        ->type_name("N")
-        ->group(kGroup);
-    run_app->add_option("--replay", run.replay, "Repeat the schedule of a report")->type_name("TOKEN")->group(kGroup);
-    run_app->add_option("--workers", run.workers, "OS threads for independent grid points; 0: one per core")
-        ->type_name("N")
-        ->check(CLI::Range(0, 1024).description(""))
-        ->capture_default_str()
-        ->group(kGroup);
+        ->group("Schedule");
+    add_engine_options("Schedule");
   }
 
   void add_checks() {
-    constexpr const char* kGroup = "Checks";
-    run_app
-        ->add_flag("--checked", run.checked,
-                   "Look at every access: parallel claims, copies in flight, what nobody wrote; slower")
-        ->group(kGroup);
-    run_app->add_flag("--oob-as-machine", run.oob_as_machine, "Out of bounds: behave as the machine does and note it")
-        ->group(kGroup);
-    run_app
-        ->add_flag("--verify-split", run.verify_split,
-                   "Judge the proof that grid points are independent: slower, in one thread")
-        ->group(kGroup);
+    add_engine_options("Checks");
+    run_app->add_flag("--oob-as-machine", run.oob_as_machine, "The same as --out-of-bounds machine")->group("Checks");
     add_error_on_warning(run_app);
-  }
-
-  void add_limits() {
-    constexpr const char* kGroup = "Limits";
-    run_app->add_option("--max-steps", run.max_steps, "Stop after so many steps; 0: no limit")
-        ->type_name("N")
-        ->check(CLI::Validator(CLI::NonNegativeNumber).description(""))
-        ->capture_default_str()
-        ->group(kGroup);
-    run_app->add_option("--livelock-steps", run.livelock_steps, "Stop after so many steps without progress; 0: never")
-        ->type_name("N")
-        ->check(CLI::Validator(CLI::NonNegativeNumber.description("")))
-        ->capture_default_str()
-        ->group(kGroup);
-    run_app->add_option("--max-memory", run.max_memory, "Bytes that operands and the kernel may take")
-        ->type_name("N")
-        ->check(CLI::Validator(CLI::PositiveNumber).description(""))
-        ->capture_default_str()
-        ->group(kGroup);
   }
 
   void add_capsules() {
@@ -294,11 +266,8 @@ bool wants_colours(const std::string& when) {
 }
 
 ir::Diagnostic internal_bug(const std::string& what) {
-  ir::Diagnostic d;
-  d.code = "PS-BUG-001";
-  d.message = "internal error: " + what;
-  d.hint = "this is a mistake in Pallasim, not in the kernel; please report it with the file that shows it";
-  return d;
+  return ir::Diagnostic("PS-BUG-001", "internal error: " + what)
+      .hinted("this is a mistake in Pallasim, not in the kernel; please report it with the file that shows it");
 }
 
 bool wants_json(int argc, char** argv) {
@@ -342,10 +311,7 @@ int main_guarded(int argc, char** argv) {
     out.flush(code);
     return code;
   } catch (const ir::DiagnosticError& e) { return failed(e.diagnostic()); } catch (const std::bad_alloc&) {
-    ir::Diagnostic d;
-    d.code = "PS-SIZE-001";
-    d.message = "out of memory";
-    return failed(d);
+    return failed(ir::Diagnostic("PS-SIZE-001", "out of memory"));
   } catch (const std::exception& e) { return failed(internal_bug(e.what())); } catch (...) {
     return failed(internal_bug("unknown exception"));
   }

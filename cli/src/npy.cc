@@ -8,20 +8,16 @@
 #include <cstring>
 
 #include "pallasim/ir/diagnostic.h"
+#include "pallasim/memory/odometer.h"
 
 namespace pallasim::cli {
 namespace {
 
 using ir::DType;
 
-[[noreturn]] void fail(const char* code, std::string message, std::string_view file,
-                       std::vector<std::string> numbers = {}, std::string hint = {}) {
-  ir::Diagnostic d;
-  d.code = code;
-  d.message = fmt::format("{}: {}", file, message);
-  d.numbers = std::move(numbers);
-  d.hint = std::move(hint);
-  throw ir::DiagnosticError(std::move(d));
+[[noreturn]] void fail(ir::Code code, std::string message, std::string_view file, std::vector<std::string> numbers = {},
+                       std::string hint = {}) {
+  ir::Diagnostic(code, fmt::format("{}: {}", file, message)).with(std::move(numbers)).hinted(std::move(hint)).raise();
 }
 
 // The header is a Python literal: {'descr': '<f4', 'fortran_order': False, 'shape': (8, 128), }
@@ -218,12 +214,9 @@ void copy_fortran(const char* from, char* to, const std::vector<int64_t>& dims, 
   int64_t at = 0;
   for (int64_t e = 0; e < elements; ++e) {
     std::memcpy(to + e * bytes, from + at * bytes, static_cast<size_t>(bytes));
-    for (size_t d = dims.size(); d-- > 0;) {
-      at += stride[d];
-      if (++index[d] < dims[d]) break;
-      at -= stride[d] * dims[d];
-      index[d] = 0;
-    }
+    memory::next_index(
+        index.data(), dims.size(), [&](size_t d) { return dims[d]; },
+        [&](size_t d, int64_t by) { at += by * stride[d]; });
   }
 }
 

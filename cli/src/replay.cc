@@ -67,10 +67,7 @@ std::string index_text(int64_t element, const std::vector<int64_t>& dims) {
 class Replay {
  public:
   Replay(const RunOptions& o, const std::string& bytes, Out& out)
-      : options_(o),
-        out_(out),
-        capsule_(bytes, shown(o.file), o.max_memory - static_cast<int64_t>(bytes.size())),
-        budget_(o.max_memory - static_cast<int64_t>(bytes.size())) {}
+      : options_(o), out_(out), capsule_(bytes, shown(o.file), budget_of(o, bytes)), budget_(budget_of(o, bytes)) {}
 
   int run() {
     const auto& launches = capsule_.launches();
@@ -108,14 +105,14 @@ class Replay {
     out_.object["omitted"] = capsule_.omitted();
   }
 
+  static int64_t budget_of(const RunOptions& o, const std::string& bytes) {
+    return engine_options(o).max_memory - static_cast<int64_t>(bytes.size());
+  }
+
   void finding(ir::Diagnostic d) { code_ = std::max(code_, out_.finding(d)); }
 
-  static ir::Diagnostic differs(std::string code, const CapsuleLaunch& l, std::string message) {
-    ir::Diagnostic d;
-    d.code = std::move(code);
-    d.kernel = l.kernel;
-    d.message = std::move(message);
-    return d;
+  static ir::Diagnostic differs(ir::Code code, const CapsuleLaunch& l, std::string message) {
+    return ir::Diagnostic(code, std::move(message)).of(l.kernel);
   }
 
   // Launches of one module with the same options share a plan.
@@ -209,7 +206,7 @@ class Replay {
       const std::string verdict = failed(e.diagnostic(), l, number);
       for (size_t i = 0; i < launches.size(); ++i) {
         verdicts[i] = verdict;
-        all[i]["error"] = e.diagnostic().code;
+        all[i]["error"] = e.diagnostic().code.text();
       }
     }
     for (size_t i = 0; i < launches.size(); ++i) {
@@ -228,7 +225,7 @@ class Replay {
     const int exit = exit_code_of(d);
     if (exit != kFinding && exit != kUnsupported && d.code != l.error) throw ir::DiagnosticError(std::move(d));
     finding(d);
-    if (d.code == l.error) return fmt::format("{}, as recorded", d.code);
+    if (d.code == l.error) return fmt::format("{}, as recorded", d.code.text());
     ir::Diagnostic other =
         differs("PS-DIFF-002", l, fmt::format("launch {} failed, but not when it was recorded", number));
     if (!l.error.empty()) {
@@ -236,7 +233,7 @@ class Replay {
       other.numbers = {fmt::format("recorded: {}", l.error)};
     }
     finding(std::move(other));
-    return d.code;
+    return std::string(d.code.text());
   }
 
   void launch(const interp::Plan& plan, const interp::Options& options, std::span<const CapsuleLaunch> launches,
@@ -254,8 +251,9 @@ class Replay {
     for (int i = 0; i < options_.repeat; ++i) {
       const auto start = std::chrono::steady_clock::now();
       ProgressLine progress(options_.progress, escaped(launches[0].kernel));
-      interp::Outcome outcome = interp::try_launch(plan, session_, calls, options, progress.counter());
+      interp::Outcome outcome = interp::try_launch(plan, session_, calls, options, {nullptr, progress.counter()});
       progress.wipe();
+      place_reports(&outcome, interp::module_of(plan));
       report = std::move(outcome.report);
       if (outcome.stop) {
         show_prints(report, out_);

@@ -16,34 +16,14 @@
 namespace pallasim::cli {
 
 interp::Options engine_options(const RunOptions& o, interp::Options e) {
-  if (!o.replay.empty()) {
-    e.policy = interp::Options::Policy::Replay;
-    e.replay = o.replay;
-  } else if (o.schedule == "random") {
-    e.policy = interp::Options::Policy::Random;
-    e.seed = o.schedule_seed.value_or(o.seed);
-  }
-  if (o.copies == "eager") e.copies = interp::Options::Copies::AtIssue;
-  else if (o.copies == "on_wait") e.copies = interp::Options::Copies::AtWait;
-  else if (o.copies == "scheduled") e.copies = interp::Options::Copies::Scheduled;
-  if (!o.pipeline.empty())
-    e.pipeline = o.pipeline == "modelled" ? interp::Options::Pipeline::Modelled : interp::Options::Pipeline::Elided;
-  if (o.cores) e.cores = o.cores;
-  if (!o.chip.empty()) e.chip = hw::find_profile(o.chip);
-  if (!e.chip)
-    fail("PS-CLI-001", fmt::format("--chip {}: there is no such chip", o.chip), {}, "pallasim chips lists them");
-  e.workers = o.workers;
-  e.checked |= o.checked;
-  e.verify_split |= o.verify_split;
-  if (o.max_steps) e.max_steps = o.max_steps;
-  e.livelock_steps = o.livelock_steps;
-  e.max_memory = o.max_memory;
-  if (o.rules == "off") e.rules = interp::Options::Rules::Off;
-  if (o.rules == "warn") e.rules = interp::Options::Rules::Warn;
-  if (o.numerics == "reference") e.numerics = interp::Options::Numerics::Reference;
-  if (o.numerics == "device") e.numerics = interp::Options::Numerics::Device;
-  if (o.numerics == "oracle") e.numerics = interp::Options::Numerics::Oracle;
+  const auto given = [&](std::string_view name) {
+    return std::any_of(o.options.begin(), o.options.end(), [&](const auto& p) { return p.first == name; });
+  };
+  // A schedule that is asked for replaces that of a recording.
+  if (!o.schedule.empty() || given("random_seed")) e.random_seed.reset(), e.replay.clear();
+  if (o.schedule == "random") e.random_seed = o.seed;
   if (o.oob_as_machine) e.out_of_bounds = interp::Options::Oob::Machine;
+  for (const auto& [name, text] : o.options) interp::set_option(e, name, text);
   return e;
 }
 
@@ -57,6 +37,11 @@ std::string type_text(const Array& a) { return fmt::format("{}[{}]", ir::name(a.
 
 void show_prints(const interp::Report& report, Out& out) {
   for (const std::string& line : report.prints) out.text(escaped(line) + '\n');
+}
+
+void place_reports(interp::Outcome* outcome, const ir::Module& m) {
+  for (ir::Diagnostic& d : outcome->report.findings) trace::place(d, m);
+  if (outcome->stop) trace::place(*outcome->stop, m);
 }
 
 namespace {
@@ -136,16 +121,16 @@ void show_times(std::vector<double> seconds, const interp::Report& report, Out& 
 }  // namespace
 
 int run(const RunOptions& o, Out& out) {
-  const std::string text = read_program(o.file, o.max_memory);
+  const interp::Options options = engine_options(o);
+  const std::string text = read_program(o.file, options.max_memory);
   if (looks_like_zip(text)) return replay(o, text, out);
   if (o.launch || o.rtol != 0 || o.atol != 0)
     fail("PS-CLI-001", "--launch, --rtol and --atol are for capsules, which have recorded outputs");
   ir::Module m = load_module(text, o.file);
-  const interp::Options options = engine_options(o);
   // What the chip refuses, its memory's size among it, is said before operands are made.
   if (m.params.empty() && options.rules == interp::Options::Rules::Error) hw::check_rules(m, *options.chip);
   std::vector<Argument> args = make_arguments(&m, o);
-  int64_t budget = o.max_memory;
+  int64_t budget = options.max_memory;
   for (const Argument& a : args) budget -= static_cast<int64_t>(a.array.data.size());
   std::vector<int64_t> bounds;
   for (const Argument& a : args)
@@ -165,8 +150,10 @@ int run(const RunOptions& o, Out& out) {
     const auto start = std::chrono::steady_clock::now();
     const interp::DeviceCall call{0, in, to, 0};
     ProgressLine progress(o.progress, kernel);
-    interp::Outcome outcome = interp::try_launch(*plan, session, std::span(&call, 1), options, progress.counter());
+    interp::Outcome outcome =
+        interp::try_launch(*plan, session, std::span(&call, 1), options, {nullptr, progress.counter()});
     progress.wipe();
+    place_reports(&outcome, interp::module_of(*plan));
     report = std::move(outcome.report);
     if (outcome.stop) stopped(report, *outcome.stop, out);
     seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
@@ -214,7 +201,7 @@ int run(const RunOptions& o, Out& out) {
   out.object["units"] = report.units;
   out.object["sequential_because"] = report.sequential_because;
   out.object["token"] = report.token;
-  if (o.schedule == "random" && o.replay.empty())
+  if (options.policy() == interp::Options::Policy::Random)
     out.text(fmt::format("schedule {}  (--replay repeats it)\n", escaped(report.token)));
 
   int code = kOk;

@@ -28,15 +28,9 @@ inline int64_t jax_minor(const ir::Module& m) {
 bool is_trivial_window(const ir::Operand&);
 
 // A broken rule of the kernel. Warnings are what a compiler may still accept.
-inline ir::Diagnostic& report(const ir::Module& m, std::vector<ir::Diagnostic>* out, const char* code,
-                              std::string message, ir::LocId loc = -1, std::string hint = {}) {
-  ir::Diagnostic d;
-  d.code = code;
-  d.kernel = m.name;
-  d.message = std::move(message);
-  d.hint = std::move(hint);
-  d.site = ir::site_of(m, loc);
-  out->push_back(std::move(d));
+inline ir::Diagnostic& report(const ir::Module& m, std::vector<ir::Diagnostic>* out, ir::Code code, std::string message,
+                              ir::LocId loc = -1, std::string hint = {}) {
+  out->push_back(ir::Diagnostic(code, std::move(message)).of(m.name).at(ir::site_of(m, loc)).hinted(std::move(hint)));
   return out->back();
 }
 

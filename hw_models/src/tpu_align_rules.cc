@@ -82,7 +82,6 @@ void TpuRules::alignment(const ir::Op& op, ir::ValueId ref, const ir::Attr* view
         fmt::format("nothing shows that the index of dimension {} of {} is a multiple of {}", d, name_of(ref), unit),
         op.loc,
         fmt::format("if it is, say so: pl.multiple_of(i, {}); else take whole tiles and rotate: pltpu.roll", unit));
-    r.severity = ir::Severity::Warning;
     if (known > 1) r.numbers.push_back(fmt::format("it is a multiple of {}", known));
   }
 }

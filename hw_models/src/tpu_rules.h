@@ -16,7 +16,7 @@ class TpuRules {
 
  private:
   const char* floats_that_compile() const;
-  ir::Diagnostic& add(const char* code, std::string message, ir::LocId loc, std::string hint) {
+  ir::Diagnostic& add(ir::Code code, std::string message, ir::LocId loc, std::string hint) {
     return report(m_, out_, code, std::move(message), loc, std::move(hint));
   }
   void form(const ir::Op&, const std::string& what, std::string hint = {});

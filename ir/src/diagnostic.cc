@@ -15,7 +15,7 @@ std::string escaped(const std::string& s, bool on) {
   return r;
 }
 
-std::string json_string(const std::string& s) {
+std::string json_string(std::string_view s) {
   std::string r = "\"";
   for (unsigned char c : s) {
     if (c == '"' || c == '\\') (r += '\\') += static_cast<char>(c);
@@ -44,15 +44,45 @@ void append_site(std::string& out, const Site& s, const RenderOptions& o) {
   if (!s.what.empty()) out += "  " + escaped(s.what, o.escape_control) + '\n';
   if (!s.source.file.empty()) append_source(out, s.source, "  at ", o);
   for (const SourceLine& c : s.callers) append_source(out, c, "  called from ", o);
+  if (!s.scope.empty()) out += "  in scope " + escaped(s.scope, o.escape_control) + '\n';
 }
 
-constexpr const char* kSeverities[] = {"error", "warning", "note"};
+// Only where there is one: most kernels name no scopes.
+std::string scope_json(const Site& s) { return s.scope.empty() ? "" : R"("scope":)" + json_string(s.scope) + ","; }
 
 }  // namespace
 
+std::string_view name(Severity s) {
+  constexpr std::string_view kNames[] = {"error", "warning", "note"};
+  return kNames[static_cast<int>(s)];
+}
+
+std::optional<Code> Code::find(std::string_view text) {
+  const size_t row = find_row(text);
+  if (row == std::size(kCodes)) return std::nullopt;
+  return Code(row);
+}
+
+Diagnostic&& Diagnostic::of(std::string kernel_name) && {
+  kernel = std::move(kernel_name);
+  return std::move(*this);
+}
+Diagnostic&& Diagnostic::at(Site s) && {
+  site = std::move(s);
+  return std::move(*this);
+}
+Diagnostic&& Diagnostic::with(std::vector<std::string> facts) && {
+  for (std::string& f : facts) numbers.push_back(std::move(f));
+  return std::move(*this);
+}
+Diagnostic&& Diagnostic::hinted(std::string text) && {
+  hint = std::move(text);
+  return std::move(*this);
+}
+void Diagnostic::raise() && { throw DiagnosticError(std::move(*this)); }
+
 std::string render(const Diagnostic& d, const RenderOptions& o) {
-  std::string out = fmt::format("{}[{}]: {}\n", kSeverities[static_cast<int>(d.severity)], d.code,
-                                escaped(d.message, o.escape_control));
+  std::string out = fmt::format("{}[{}]: {}\n", name(d.severity), d.code.text(), escaped(d.message, o.escape_control));
   append_site(out, d.site, o);
   std::string where;
   if (!d.kernel.empty()) where += "kernel " + escaped(d.kernel, o.escape_control);
@@ -67,8 +97,8 @@ std::string render(const Diagnostic& d, const RenderOptions& o) {
 
 std::string to_json(const Diagnostic& d) {
   auto site = [](const Site& s) {
-    return fmt::format(R"({{"what":{},"file":{},"line":{},"function":{},"text":{}}})", json_string(s.what),
-                       json_string(s.source.file), s.source.line, json_string(s.source.function),
+    return fmt::format(R"({{"what":{},"file":{},"line":{},"function":{},{}"text":{}}})", json_string(s.what),
+                       json_string(s.source.file), s.source.line, json_string(s.source.function), scope_json(s),
                        json_string(s.source.text));
   };
   std::string numbers, also, grid;
@@ -76,11 +106,11 @@ std::string to_json(const Diagnostic& d) {
   for (const auto& s : d.also) also += (also.empty() ? "" : ",") + site(s);
   for (int64_t g : d.grid_point) grid += (grid.empty() ? "" : ",") + std::to_string(g);
   return fmt::format(
-      R"({{"code":{},"severity":"{}","message":{},"kernel":{},"thread":{},"grid_point":{},"file":{},"line":{},"text":{},)"
+      R"({{"code":{},"severity":"{}","message":{},"kernel":{},"thread":{},"grid_point":{},"file":{},"line":{},{}"text":{},)"
       R"("also":[{}],"numbers":[{}],"hint":{}}})",
-      json_string(d.code), kSeverities[static_cast<int>(d.severity)], json_string(d.message), json_string(d.kernel),
+      json_string(d.code.text()), name(d.severity), json_string(d.message), json_string(d.kernel),
       json_string(d.thread), d.has_grid_point ? "[" + grid + "]" : "null", json_string(d.site.source.file),
-      d.site.source.line, json_string(d.site.source.text), also, numbers, json_string(d.hint));
+      d.site.source.line, scope_json(d.site), json_string(d.site.source.text), also, numbers, json_string(d.hint));
 }
 
 DiagnosticError::DiagnosticError(Diagnostic d) : diagnostic_(std::move(d)), text_(render(diagnostic_)) {}

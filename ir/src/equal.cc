@@ -75,8 +75,9 @@ bool equal(const Module& a, const Module& b) {
                    [](const Alias& x, const Alias& y) { return x.input == y.input && x.output == y.output; }) &&
          all_equal(a.bodies, b.bodies,
                    [](const Body& x, const Body& y) { return x.mesh == y.mesh && equal(x.graph, y.graph); }) &&
-         all_equal(a.locs, b.locs,
-                   [](const Loc& x, const Loc& y) { return x.source == y.source && x.caller == y.caller; });
+         all_equal(a.locs, b.locs, [](const Loc& x, const Loc& y) {
+           return x.source == y.source && x.caller == y.caller && x.scope == y.scope;
+         });
 }
 
 }  // namespace pallasim::ir

@@ -28,6 +28,7 @@ Site site_of(const Module& m, LocId id) {
   if (!known(id)) return s;
   const Loc* loc = &m.locs[static_cast<size_t>(id)];
   s.source = loc->source;
+  s.scope = loc->scope;
   // The chain comes from untrusted text and may be a cycle.
   while (known(loc->caller) && s.callers.size() < kMaxCallers) {
     loc = &m.locs[static_cast<size_t>(loc->caller)];

@@ -32,12 +32,8 @@ std::string quoted_line(const char* line, const char* at, const char* end) {
 Parser::Parser(std::string_view text, std::string_view file_name, const Limits& limits)
     : begin_(text.data()), p_(begin_), end_(begin_ + text.size()), file_name_(file_name), limits_(limits) {}
 
-void Parser::fail(const char* at, const char* code, std::string message, std::string hint) const {
-  Diagnostic d;
-  d.code = code;
-  d.message = std::move(message);
-  d.hint = std::move(hint);
-  SourceLine& s = d.site.source;
+void Parser::fail(const char* at, Code code, std::string message, std::string hint) const {
+  SourceLine s;
   s.file = file_name_;
   s.line = 1;
   const char* line = begin_;
@@ -48,7 +44,7 @@ void Parser::fail(const char* at, const char* code, std::string message, std::st
   }
   s.column = static_cast<int>(at - line) + 1;
   s.text = quoted_line(line, at, end_);
-  throw DiagnosticError(std::move(d));
+  Diagnostic(code, std::move(message)).at({.what = {}, .source = std::move(s)}).hinted(std::move(hint)).raise();
 }
 
 std::string Parser::found() const {

@@ -292,6 +292,7 @@ void Parser::loc_decl() {
   number_of("column", &loc.source.column);
   text("function", &loc.source.function);
   text("text", &loc.source.text);
+  text("scope", &loc.scope);
   number_of("caller", &loc.caller);
   if (!d.empty()) fail(at, "PS-IR-011", fmt::format("'loc' has no attribute '{}'", d[0].first));
   if (loc.caller > max_loc_) max_loc_ = loc.caller, max_loc_at_ = at;

@@ -66,7 +66,6 @@ class Parser {
   // Attributes (parse_attr.cc).
   Attr attr();
   Attr named_attr();
-  Attr literal_after(DType dtype, const char* begin);
   Attr bits(DType dtype);
   Attr dense(const Type* type);
   Attr call(std::string_view name);
@@ -106,7 +105,7 @@ class Parser {
   std::string take_text(const Attr& a, std::string_view key, const char* decl, const char* at);
 
   void count(int64_t* counter, int64_t limit, const char* what);
-  [[noreturn]] void fail(const char* at, const char* code, std::string message, std::string hint = {}) const;
+  [[noreturn]] void fail(const char* at, Code code, std::string message, std::string hint = {}) const;
   [[noreturn]] void syntax(const std::string& expected) const;
   std::string found() const;
 

@@ -178,6 +178,7 @@ void Printer::locations() {
     if (l.source.column) d.emplace_back("column", Attr::integer(l.source.column));
     if (!l.source.function.empty()) d.emplace_back("function", Attr::string(l.source.function));
     if (!l.source.text.empty()) d.emplace_back("text", Attr::string(l.source.text));
+    if (!l.scope.empty()) d.emplace_back("scope", Attr::string(l.scope));
     if (l.caller >= 0) d.emplace_back("caller", Attr::integer(l.caller));
     out_ += "loc ";
     number(static_cast<int64_t>(i));

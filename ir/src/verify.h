@@ -20,7 +20,7 @@ struct OpCheck {
   const Type& in(int i) const { return *g.type(op.operands[static_cast<size_t>(i)]); }
   const Type& out(int i = 0) const { return *g.type(op.results[static_cast<size_t>(i)]); }
 
-  [[noreturn]] void fail(const char* code, std::string message, std::string hint = {}) const;
+  [[noreturn]] void fail(Code code, std::string message, std::string hint = {}) const;
   // "'add': operand 1 (%4) has type i32[8], …": `expected` completes "but … ".
   [[noreturn]] void bad_operand(int i, const std::string& expected, std::string hint = {}) const;
   [[noreturn]] void bad_result(int i, const std::string& expected, std::string hint = {}) const;
@@ -111,7 +111,7 @@ void rule_while(const OpCheck&);
 void check_declarations(const Module& m);
 // One graph: structure and types of every operation (verify_graph.cc). `what` names it in messages.
 void check_graph(const Module& m, const Graph& g, const std::string& what);
-[[noreturn]] void fail_module(const Module& m, const char* code, std::string message, std::string hint = {});
+[[noreturn]] void fail_module(const Module& m, Code code, std::string message, std::string hint = {});
 // Every name in a type's symbolic dimensions is a declared parameter.
 void check_params(const Module& m, const Type& t, const std::string& where);
 

@@ -61,7 +61,7 @@ class GraphChecker {
   void attributes(const OpCheck& c);
   void attribute_tree(const OpCheck& c, const Attr& a, const std::string& key, int depth);
   void counts(const OpCheck& c);
-  [[noreturn]] void fail(const Op* at, const char* code, std::string message, std::string hint = {});
+  [[noreturn]] void fail(const Op* at, Code code, std::string message, std::string hint = {});
 
   const Module& m_;
   const Graph& g_;
@@ -72,7 +72,7 @@ class GraphChecker {
   const Type* last_type_ = nullptr;
 };
 
-void GraphChecker::fail(const Op* at, const char* code, std::string message, std::string hint) {
+void GraphChecker::fail(const Op* at, Code code, std::string message, std::string hint) {
   if (at) OpCheck{m_, g_, *at, info(at->code)}.fail(code, std::move(message), std::move(hint));
   fail_module(m_, code, fmt::format("{}: {}", what_, message), std::move(hint));
 }

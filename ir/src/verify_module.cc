@@ -208,13 +208,8 @@ void check_order(const Module& m) {
 
 }  // namespace
 
-void fail_module(const Module& m, const char* code, std::string message, std::string hint) {
-  Diagnostic d;
-  d.code = code;
-  d.message = std::move(message);
-  d.kernel = m.name;
-  d.hint = std::move(hint);
-  throw DiagnosticError(std::move(d));
+void fail_module(const Module& m, Code code, std::string message, std::string hint) {
+  Diagnostic(code, std::move(message)).of(m.name).hinted(std::move(hint)).raise();
 }
 
 void check_params(const Module& m, const Type& t, const std::string& where) {

@@ -9,15 +9,13 @@
 
 namespace pallasim::ir {
 
-void OpCheck::fail(const char* code, std::string message, std::string hint) const {
-  Diagnostic d;
-  d.code = code;
-  d.message = fmt::format("'{}': {}", info.name, message);
-  d.kernel = m.name;
-  d.site = site_of(m, op.loc);
-  d.numbers.push_back("operation: " + op_text(g, op));
-  d.hint = std::move(hint);
-  throw DiagnosticError(std::move(d));
+void OpCheck::fail(Code code, std::string message, std::string hint) const {
+  Diagnostic(code, fmt::format("'{}': {}", info.name, message))
+      .of(m.name)
+      .at(site_of(m, op.loc))
+      .with({"operation: " + op_text(g, op)})
+      .hinted(std::move(hint))
+      .raise();
 }
 
 void OpCheck::bad_operand(int i, const std::string& expected, std::string hint) const {

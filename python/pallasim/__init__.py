@@ -53,6 +53,8 @@ if not TYPE_CHECKING:  # to a checker, a name that is not imported above does no
 
         if where is None:
             return importlib.import_module(f"{__name__}.{name}")
+        if name == "Params":  # a program that asks for it writes `interpret=Params(...)`: our rules come before JAX's from now on
+            importlib.import_module(f"{__name__}._lowering").register()
         value = getattr(importlib.import_module(f"{__name__}.{where}"), name)
         globals()[name] = value
         return value

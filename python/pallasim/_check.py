@@ -208,7 +208,7 @@ def _legality(captured: Any, chip: str) -> tuple[tuple[Remark, ...], tuple[Memor
     try:
         remarks = [Remark(d["code"], d["severity"], d["message"], d["file"], d["line"], d["text"], d["hint"]) for d in _core.broken_rules(captured.text, chip)]
         if not captured.params:
-            _core.compile(captured.text, f"chip={chip};rules=0")
+            _core.compile(captured.text, f"machine={chip};rules=off")
         memories = tuple(_memory(o, captured.text, chip) for o in _core.occupancy(captured.text)) if captured.machine in ("tpu", "generic") else ()
         if captured.machine == "mosaic_gpu":
             remarks += _mosaic_gpu(captured.text)

@@ -13,7 +13,7 @@ from ._params import Params
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from ._options import Options
+    from ._params import Options
 
 
 class emulate:

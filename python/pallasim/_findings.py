@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import re
 import time
 from typing import Any
 
@@ -20,11 +21,13 @@ class SourceLine:
 
 @dataclasses.dataclass(frozen=True)
 class Site:
-    """One side of a finding: what was done and where; `callers` innermost first."""
+    """One side of a finding: what was done and where; `callers` innermost first; `scope` has the kernel's `jax.named_scope`s
+    around it, "attention/softmax"."""
 
     what: str = ""
     source: SourceLine = SourceLine()
     callers: tuple[SourceLine, ...] = ()
+    scope: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,7 +98,7 @@ def _source(d: dict[str, Any]) -> SourceLine:
 
 
 def _site(d: dict[str, Any]) -> Site:
-    return Site(d["what"], _source(d), tuple(_source(c) for c in d["callers"]))
+    return Site(d["what"], _source(d), tuple(_source(c) for c in d["callers"]), d["scope"])
 
 
 def from_dict(d: dict[str, Any]) -> Finding:
@@ -130,10 +133,22 @@ def unsupported(kernel: str, error: Any) -> UnsupportedError:
     return UnsupportedError(finding.report, finding)
 
 
+@functools.cache
+def _codes() -> dict[str, tuple[str, str, str]]:
+    """Code -> severity, whom it is about, title."""
+    from . import _core
+
+    return _core.diagnostics()
+
+
+def _blame(code: str) -> str:
+    return _codes()[code][1]
+
+
 def from_error(error: Exception) -> KernelError:
     """The exception for a DiagnosticError of the extension."""
     finding = from_dict(error.finding)  # type: ignore[attr-defined]
-    kind = {"PS-UNSUP": UnsupportedError, "PS-TPU": RefusedError, "PS-TRI": RefusedError}.get(finding.code.rpartition("-")[0], KernelError)
+    kind = {"unsupported": UnsupportedError, "chip": RefusedError}.get(_blame(finding.code), KernelError)
     return kind(finding.report, finding)
 
 
@@ -144,38 +159,49 @@ def adopt(error: BaseException) -> bool:
         return _say_where(error)
     if isinstance(error, KernelError) or type(error).__name__ not in ("JaxRuntimeError", "XlaRuntimeError"):
         return False
-    text = str(error)
-    start = text.find("error[PS-")
-    if start < 0:
+    known = _failure_of(error)
+    if known is None:
         return False
-    from . import _core
-
-    known = _core.finding_of(text[start:])
     error.__class__ = _launch_error(type(error))
-    error.args = (known["report"] if known is not None else text[start:],)
+    finding = from_dict(known) if known else None
+    error.args = (finding.report if finding else _NUMBER.sub("", str(error)),)
     if notes := getattr(error, "__notes__", None):  # what JAX says about its own frames
         error.__notes__ = [n for n in notes if "JAX_TRACEBACK_FILTERING" not in n]
-    error.finding = from_dict(known) if known is not None else None  # type: ignore[attr-defined]
+    error.finding = finding  # type: ignore[attr-defined]
     return True
 
 
+# XLA hands on nothing of an error but its text: the last line of ours is the number under which the extension keeps it.
+_NUMBER = re.compile(r"^  failure (\d+) of this process\n?", re.M)
+
+
+def _failure_of(error: BaseException) -> dict[str, Any] | None:
+    """What the extension keeps of JAX's error of one of our launches, empty where it has been dropped; None: it is another error."""
+    from . import _core
+
+    numbers = _NUMBER.findall(str(error))
+    return (_core.failure(int(numbers[-1])) or {}) if numbers else None
+
+
 def _say_where(error: KeyboardInterrupt) -> bool:
-    """Gives Ctrl-C the place where the kernel was: JAX's error of the stopped launch has it, if it came to be; else it is the
-    latest finding of the process. False: no kernel was stopped."""
-    stopped: BaseException | None = error.__context__
-    while stopped is not None and "error[PS-INT-001]" not in str(stopped):
-        stopped = stopped.__context__
-    if stopped is not None:
-        adopt(stopped)
-    report = str(stopped) if stopped is not None else last_report()
+    """Gives Ctrl-C the place where the kernel was: JAX's error of the stopped launch has it, if it came to be; else the launch
+    itself. False: no kernel was stopped."""
+    from . import _core
+
+    stopped, known = error.__context__, None
+    while stopped is not None:
+        known = _failure_of(stopped)
+        if known and _blame(known["code"]) == "interrupt":
+            adopt(stopped)
+            break
+        stopped, known = stopped.__context__, None
     for _ in range(20):  # launches of other threads notice within milliseconds
-        if report.startswith("error[PS-INT-001]"):
+        if known := known or _core.interrupted_failure():
             break
         time.sleep(0.01)
-        report = last_report()
-    if not report.startswith("error[PS-INT-001]"):
+    if not known:
         return False
-    error.args = (report,)
+    error.args = (known["report"],)
     error.__suppress_context__ = True
     return True
 

@@ -62,10 +62,11 @@ def _is_jax_params(given: Any) -> bool:
 
 
 # --- the grid -------------------------------------------------------------------------------------------------------
-def grid_order(seed: int | None, captured: Any) -> str:
-    """The option `grid_order` for a seed: JAX's own permutations of the `parallel` axes, "" where none is permuted."""
-    if seed is None or not captured.parallel or captured.machine not in ("generic", "tpu"):
-        return ""
+def in_order(options: Params, captured: Any) -> Params:
+    """The options with the grid's order for their seed, if they name none: JAX's own permutations of the `parallel` axes."""
+    seed = options.random_seed
+    if seed is None or options.grid_order or not captured.parallel or captured.machine not in ("generic", "tpu"):
+        return options
     import jax
     import jax.numpy as jnp
 
@@ -75,19 +76,19 @@ def grid_order(seed: int | None, captured: Any) -> str:
         for axis, size in captured.parallel.items():
             key, own = jax.random.split(key)
             orders[axis] = ",".join(map(str, jax.random.permutation(own, jnp.arange(size, dtype=jnp.int32)).tolist()))
-    return "grid_order=" + "|".join(orders)
+    return dataclasses.replace(options, grid_order="|".join(orders))
 
 
 _recordings = itertools.count(1)
 
 
 def recording(option: str) -> tuple[int, str]:
-    """A new recording, of `grid` points or of the `calls` of debug_callback: its number and the option that asks for it."""
+    """A new recording, of `grid` points or of the `calls` of debug_callback: its number and the setting that asks for it."""
     number = next(_recordings)
     return number, f"record_{option}={number}"
 
 
-def behind(ctx: Any, results: Sequence[Any], take: Callable[[], None]) -> list[Any]:
+def after_launch(ctx: Any, results: Sequence[Any], take: Callable[[], None]) -> list[Any]:
     """Adds to a program, behind a launch with these results, a call of `take` on the host."""
     from jax._src.interpreters import mlir
     from jax.experimental import io_callback

@@ -21,7 +21,7 @@ def capture(ctx: Any, primitive: str, params: Mapping[str, Any], options: Any) -
     """The captured module (`_capture.module.Captured`) of one site; raises `_capture.types.Unsupported`."""
     from ._capture import jaxver, locs, module
 
-    settings = module.Settings(options.ir_machine, jaxver.mesh_axes(ctx), options.skip_floating_point_ops, locs.launch_site())
+    settings = module.Settings(options.ir_machine, jaxver.mesh_axes(ctx), options.skip_floating_point_ops, locs.launch_site(), options.prints == "anything")
     if primitive == "pallas_call":
         return module.pallas_call(params, settings)
     return module.mpmd_map(params, ctx.avals_in, settings)
@@ -108,23 +108,22 @@ def lower(ctx: Any, *in_nodes: Any, primitive: str, options: Any, **params: Any)
     from ._capture.types import Unsupported
 
     options = _interpret.without_bounds(options, params.get("compiler_params"))
-    if options.rules is True:
+    if options.refuses:
         _jax_checks.check(params.get("interpret"), params)
     try:
         captured = capture(ctx, primitive, params, options)
     except Unsupported as e:
         raise _findings.unsupported(str(params.get("name") or "kernel"), e) from None
     numbered = any(size > 1 for _, size in captured.device_axes) and bool(captured.facts & {"communicates", "axes"})
-    items, after = [options.text(), _interpret.grid_order(options.random_seed, captured)], []
+    text, settings, after = _interpret.in_order(options, captured).text(), [options.settings()], []
     if options.grid_point_recorder is not None:
-        number, option = _interpret.recording("grid")
-        items.append(option)
+        number, setting = _interpret.recording("grid")
+        settings.append(setting)
         after.append(_interpret.tell_recorder(options.grid_point_recorder, number))
     if captured.callbacks:
-        number, option = _interpret.recording("calls")
-        items.append(option)
+        number, setting = _interpret.recording("calls")
+        settings.append(setting)
         after.append(_interpret.make_calls(captured.callbacks, number))
-    text = ";".join(filter(None, items))
     if not captured.params:
         try:
             _core.compile(captured.text, text)
@@ -132,7 +131,6 @@ def lower(ctx: Any, *in_nodes: Any, primitive: str, options: Any, **params: Any)
             error = _findings.from_error(e)
             error.refused = (captured.name, captured.text, text)
             raise error from None
-    text = ";".join(filter(None, [text, options.delivery()]))
     prepare()
     if getattr(ctx, "tokens_in", None) is not None:
         ctx.set_tokens_out(ctx.tokens_in)
@@ -146,13 +144,14 @@ def lower(ctx: Any, *in_nodes: Any, primitive: str, options: Any, **params: Any)
         extra["result_shapes"] = [mlir.eval_dynamic_shape_as_tensor(ctx, a.shape) for a in ctx.avals_out]
     op = mlir.custom_call(
         TARGET, result_types=types, operands=in_nodes,
-        backend_config={"ir": ir.StringAttr.get(captured.text), "options": ir.StringAttr.get(text), "numbered": ir.BoolAttr.get(numbered)},
+        backend_config={"ir": ir.StringAttr.get(captured.text), "options": ir.StringAttr.get(text),
+                        "settings": ir.StringAttr.get(";".join(filter(None, settings))), "numbered": ir.BoolAttr.get(numbered)},
         has_side_effect=bool(captured.facts & {"prints", "checks", "communicates"}) or _declares_effects(params),
         operand_output_aliases=aliases, api_version=4,
         operand_layouts=[_row_major(v.type) for v in in_nodes], result_layouts=[_row_major(t) for t in types], **extra)
     results = list(op.results)
     for take in after:
-        results = _interpret.behind(ctx, results, take)
+        results = _interpret.after_launch(ctx, results, take)
     return results
 
 

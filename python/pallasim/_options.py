@@ -1,31 +1,99 @@
-"""The options of `pallasim.Params`, as types of keyword arguments: checkers complain about others, editors complete these."""
+"""Options of a run, as checkers and editors see them.
+
+Written by pallasim_option_reference from the table of options (interp/include/pallasim/interp/options.def).
+"""
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Literal, TypedDict
+import dataclasses
+from typing import Literal, TypedDict
 
 
-class Options(TypedDict, total=False):
-    """What `emulate` and `install` take besides the machine; `Params` says what each one does."""
+class RunOptions(TypedDict, total=False):
+    """Keyword arguments of `emulate` and `install` besides the machine."""
 
     numerics: Literal["ieee", "reference", "device", "oracle"]
-    rules: bool | Literal["warn"]
-    findings: Literal["warn", "collect", "raise"]
+    rules: bool | Literal["error", "warn", "off"]
     detect_races: bool
     random_seed: int | None
     replay: str
-    uninitialized_memory: Literal["nan", "most", "zero"]
+    uninitialized_memory: Literal["nan", "zero", "most"]
     out_of_bounds: Literal["error", "machine", "uninitialized"]
     padding: Literal["copies", "nobody", "all"]
     pipeline: Literal["elided", "modelled"]
     revisits: Literal["note", "error"]
     cores: int
-    kernels_for: Literal["", "generic", "tpu", "triton", "mosaic_gpu"]
-    grid_point_recorder: Callable[..., Any] | None
-    skip_floating_point_ops: bool
     dma_execution_mode: Literal["eager", "on_wait", "scheduled"]
     workers: int
+    grid_order: str
+    fuse: bool
     verify_split: bool
+    verify_restore: int
     max_steps: int
-    platform: bool
-    progress: bool
+    livelock_steps: int
+    max_memory: int
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class RunParams:
+    """
+    machine: A key of `MACHINES`: the chip whose sizes and rules hold. `generic` refuses nothing that has a meaning.
+    numerics: "ieee" rounds as the types say; "reference" does so one element at a time, bit-equal on every machine;
+        "device" multiplies matrices as the chip does; "oracle" computes in f64 between loads and stores
+        (docs/numerics.md).
+    rules: What the compiler of the machine's chip refuses, too much memory included, is an error before anything runs
+        ("error", True), findings of a run ("warn"), or not looked at ("off", False).
+    detect_races: Look at every access (slower): false `parallel` claims; of TPU kernels also memory that a copy in
+        flight uses, races between cores, outputs that are not written or visited again, memory that is read and that
+        nobody wrote.
+    random_seed: Schedule threads at random from this seed, and visit `parallel` grid axes in the order that JAX's TPU
+        interpreter makes of it; None runs each thread until it blocks and every axis in ascending order.
+    replay: The schedule token of a report; reproduces that run.
+    uninitialized_memory: What fresh memory holds: "nan" (NaN, the least integer, true), "most" (NaN, the greatest
+        integer, true) or "zero".
+    out_of_bounds: An access outside of its ref: "error" stops, "machine" does what the hardware does and notes it;
+        "uninitialized" lets reads give what fresh memory holds, and writes must lie inside.
+    padding: Who may name the padding of a TPU's (8, 128) tiles, where nothing is kept: "copies", as on the machine,
+        "nobody", or "all", loads and stores too.
+    pipeline: "elided" shows the kernel its blocks where they lie, "modelled" has windows in the core's memory, fetched
+        while the step before runs and written back while the step after does. A correct kernel has the same result
+        either way.
+    revisits: A block of an output that a TPU's grid comes back to after others is a finding of checked runs ("note"),
+        or stops the run ("error").
+    cores: TensorCores that share a grid along its first `parallel` axis, 0 for those of the chip's device.
+    dma_execution_mode: When the bytes of asynchronous copies move: "eager" when they start, "on_wait" when somebody
+        waits for them, "scheduled" at a moment that the schedule chooses (with `random_seed`).
+    workers: OS threads for independent parts of a grid, 0 for one per CPU core. Results do not depend on it.
+    grid_order: Per grid axis a permutation of its coordinates, nothing for ascending ones: "2,0,1||1,0" permutes axes 0
+        and 2. Programs of a GPU have no order.
+    fuse: Chains of elementwise operations are computed in one pass. Results do not depend on it.
+    verify_split: Runs the parts of a grid that may be split over workers one after another and compares all that they
+        touch; a part that could tell is an internal error (PS-BUG-002).
+    verify_restore: Every so many steps the rest of an unchecked run is run twice from a snapshot and must end alike
+        (PS-BUG-003); 0: not looked at.
+    max_steps: Stops after so many steps of all threads, 0 for no limit.
+    livelock_steps: Stops after so many steps of all threads in which none wrote memory, signalled or ended, 0 for
+        never.
+    max_memory: Bytes of scratch and temporaries that one launch may take.
+    """
+
+    machine: str = "generic"
+    numerics: Literal["ieee", "reference", "device", "oracle"] = "ieee"
+    rules: bool | Literal["error", "warn", "off"] = "error"
+    detect_races: bool = False
+    random_seed: int | None = None
+    replay: str = ""
+    uninitialized_memory: Literal["nan", "zero", "most"] = "nan"
+    out_of_bounds: Literal["error", "machine", "uninitialized"] = "error"
+    padding: Literal["copies", "nobody", "all"] = "copies"
+    pipeline: Literal["elided", "modelled"] = "elided"
+    revisits: Literal["note", "error"] = "note"
+    cores: int = 0
+    dma_execution_mode: Literal["eager", "on_wait", "scheduled"] = "eager"
+    workers: int = 0
+    grid_order: str = ""
+    fuse: bool = True
+    verify_split: bool = False
+    verify_restore: int = 0
+    max_steps: int = 0
+    livelock_steps: int = 1000000000
+    max_memory: int = 8589934592

@@ -5,7 +5,6 @@ options of `pallasim.Params`, separated by commas: `tpu-7x,detect_races=True,ran
 """
 from __future__ import annotations
 
-import ast
 import os
 import sys
 from importlib.machinery import ModuleSpec
@@ -17,16 +16,15 @@ VARIABLE = "PALLASIM_EMULATE"
 
 def parse(value: str) -> tuple[str, dict[str, Any]]:
     """Machine and options. Raises ValueError for an option without a value."""
+    from . import _params
+
     machine, *options = [part.strip() for part in value.split(",")]
     out: dict[str, Any] = {}
     for option in filter(None, options):
         name, equals, text = option.partition("=")
         if not equals:
             raise ValueError(f"{VARIABLE}={value}: '{option}' is no option; one reads name=value")
-        try:
-            out[name.strip()] = ast.literal_eval(text.strip())
-        except (ValueError, SyntaxError):
-            out[name.strip()] = text.strip()
+        out[name.strip()] = _params.read_value(text.strip())
     return machine, out
 
 

@@ -60,17 +60,14 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 
 def _options(config: pytest.Config) -> dict[str, Any]:
-    import ast
+    from ._params import read_value
 
     options = {}
     for item in config.getoption("--pallasim-option"):
         name, eq, value = item.partition("=")
         if not eq:
             raise ValueError(f"'{item}' is not NAME=VALUE")
-        try:
-            options[name] = ast.literal_eval(value)
-        except (SyntaxError, ValueError):
-            options[name] = value
+        options[name] = read_value(value)
     return options
 
 

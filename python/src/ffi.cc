@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
-#include "gang.h"
 #include "interrupt.h"
 #include "launch_call.h"
+#include "rendezvous.h"
 #include "reports.h"
 #include "xla/ffi/api/ffi.h"
 
@@ -171,14 +171,15 @@ thread_local Scratch t_scratch;
 
 ffi::Error invalid(std::string text) { return ffi::Error(ffi::ErrorCode::kInvalidArgument, std::move(text)); }
 
-ffi::ErrorOr<std::unique_ptr<Executable>> instantiate(std::string_view ir, std::string_view options, bool numbered) {
+ffi::ErrorOr<std::unique_ptr<Executable>> instantiate(std::string_view ir, std::string_view options,
+                                                      std::string_view settings, bool numbered) {
   try {
     auto e = std::make_unique<Executable>();
     e->numbered = numbered;
-    e->program = Program::make(ir, options);
+    e->program = Program::make(ir, options, settings);
     return ffi::ErrorOr<std::unique_ptr<Executable>>(std::move(e));
   } catch (const ir::DiagnosticError& e) {
-    return ffi::Unexpected(invalid(note_failure(e.diagnostic())));
+    return ffi::Unexpected(invalid(Failure(e.diagnostic()).text()));
   } catch (const std::exception& e) {
     return ffi::Unexpected(ffi::Error(ffi::ErrorCode::kInternal, fmt::format("pallasim: {}", e.what())));
   }
@@ -186,7 +187,7 @@ ffi::ErrorOr<std::unique_ptr<Executable>> instantiate(std::string_view ir, std::
 
 // Throws PS-INT-001 where the execution was stopped between two of its launches.
 void run(const Program& p, int64_t run_id, const interp::DeviceCall& call) {
-  if (watch_interrupts(run_id)) throw ir::DiagnosticError(interrupted(p));
+  if (watch_interrupts(run_id)) throw Failure(interrupted(p));
   if (interp::devices_of(p.plan()) > 1) run_together(p, run_id, call);
   else p.run(std::span(&call, 1));
 }
@@ -226,10 +227,10 @@ ffi::Error execute(Executable* e, ffi::RunId run_id, int32_t device, ffi::Remain
     for (interp::Buffer& b : s.results) u.take(b, false), u.written(b);
     run(p, run_id.run_id, {device, s.args, s.results, run_id.run_id});
     u.finish();
+  } catch (const Failure& e) {  // all devices of a launch fail as one
+    return invalid(e.text());
   } catch (const ir::DiagnosticError& e) {
-    // All devices of a launch fail as one; the first of them says it.
-    const bool another = interp::devices_of(p.plan()) > 1 && device != 0;
-    return invalid(another ? ir::render(e.diagnostic()) : note_failure(e.diagnostic()));
+    return invalid(Failure(e.diagnostic()).text());
   } catch (const std::bad_alloc&) {
     return ffi::Error(ffi::ErrorCode::kResourceExhausted, "pallasim: out of memory");
   } catch (const std::exception& e) {
@@ -238,9 +239,12 @@ ffi::Error execute(Executable* e, ffi::RunId run_id, int32_t device, ffi::Remain
   return ffi::Error::Success();
 }
 
-XLA_FFI_DEFINE_HANDLER(
-    kInstantiate, instantiate,
-    ffi::Ffi::BindInstantiate().Attr<std::string_view>("ir").Attr<std::string_view>("options").Attr<bool>("numbered"));
+XLA_FFI_DEFINE_HANDLER(kInstantiate, instantiate,
+                       ffi::Ffi::BindInstantiate()
+                           .Attr<std::string_view>("ir")
+                           .Attr<std::string_view>("options")
+                           .Attr<std::string_view>("settings")
+                           .Attr<bool>("numbered"));
 // Attributes were read when the executable was made.
 XLA_FFI_DEFINE_HANDLER(kExecute, execute,
                        ffi::Ffi::Bind()

@@ -2,6 +2,7 @@
 
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
 #include <string>
@@ -18,10 +19,9 @@ namespace pallasim::python {
 namespace {
 
 nb::dict rule_dict(const ir::Diagnostic& d) {
-  constexpr const char* kSeverities[] = {"error", "warning", "note"};
   nb::dict r;
-  r["code"] = d.code;
-  r["severity"] = kSeverities[static_cast<int>(d.severity)];
+  r["code"] = d.code.text();
+  r["severity"] = ir::name(d.severity);
   r["message"] = d.message;
   r["file"] = d.site.source.file;
   r["line"] = d.site.source.line;

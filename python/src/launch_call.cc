@@ -36,38 +36,6 @@ Program::Shape shape_of(const ir::Type& t) {
 
 namespace {
 
-// Takes `key` ("findings=") out of the options, which the engine does not know; its value, empty where it is absent.
-std::string take(std::string_view key, std::string* options) {
-  const size_t at = options->starts_with(key) ? 0 : options->find(";" + std::string(key));
-  if (at == std::string::npos) return {};
-  const size_t value = at + key.size() + (at > 0), end = std::min(options->find(';', value), options->size());
-  std::string taken = options->substr(value, end - value);
-  options->erase(at, end - at + (at == 0 && end < options->size()));
-  return taken;
-}
-
-[[noreturn]] void bad_option(const char* name, const std::string& value, std::string hint) {
-  ir::Diagnostic d;
-  d.code = "PS-OPT-001";
-  d.message = fmt::format("option {} cannot be '{}'", name, value);
-  d.hint = std::move(hint);
-  throw ir::DiagnosticError(std::move(d));
-}
-
-Delivery take_delivery(std::string* options) {
-  const std::string mode = take("findings=", options);
-  if (mode.empty() || mode == "warn") return Delivery::Warn;
-  if (mode == "collect") return Delivery::Collect;
-  if (mode == "raise") return Delivery::Raise;
-  bad_option("findings", mode, "findings is warn, collect or raise");
-}
-
-bool take_progress(std::string* options) {
-  const std::string shown = take("progress=", options);
-  if (!shown.empty() && shown != "0" && shown != "1") bad_option("progress", shown, "progress is 0 or 1");
-  return shown != "0";
-}
-
 // What making a plan took, told to its first launch. Plans live as long as their cache keeps them: an address that is
 // used again belongs to another plan.
 struct PlanTimes {
@@ -99,7 +67,7 @@ PlanTimes& plan_times() {
 // The error of text that may not be a module. Where it has a line of the kernel, that says more than the operation it
 // became.
 ir::DiagnosticError placed(ir::Diagnostic d, std::string_view text) {
-  if (!d.code.starts_with("PS-IR-0")) trace::place(d, ir::parse(text));
+  if (!d.code.of_unread_text()) trace::place(d, ir::parse(text));
   if (!d.site.source.file.empty())
     std::erase_if(d.numbers, [](const std::string& n) { return n.starts_with("operation: "); });
   return ir::DiagnosticError(std::move(d));
@@ -111,12 +79,12 @@ double seconds_since(std::chrono::steady_clock::time_point t) {
 
 }  // namespace
 
-std::shared_ptr<const Program> Program::make(std::string_view text, std::string_view options) {
+std::shared_ptr<const Program> Program::make(std::string_view text, std::string_view options,
+                                             std::string_view settings) {
   auto p = std::make_shared<Program>();
-  p->option_text_ = options;
-  p->delivery_ = take_delivery(&p->option_text_);
-  p->progress_ = take_progress(&p->option_text_);
-  p->options_ = interp::parse_options(p->option_text_);
+  p->settings_ = parse_settings(settings);
+  p->options_ = interp::parse_options(options);
+  p->option_text_ = interp::to_text(p->options_);
   const auto begin = std::chrono::steady_clock::now();
   try {
     p->plan_ = interp::compile_cached(text, p->options_);
@@ -141,20 +109,24 @@ void Program::run(std::span<const interp::DeviceCall> devices) const {
   run.chip = options_.chip->name;
   run.planned = plan_times().first_launch(plan_.get(), &run.plan_seconds);
   const auto begin = std::chrono::steady_clock::now();
-  WatchedLaunch watched(run.kernel, progress_);
-  interp::Outcome outcome = interp::try_launch(*plan_, session(), devices, options_, watched.progress());
+  interp::Recorder recorder;
+  recorder.keep_points = settings_.record_grid != 0;
+  recorder.keep_calls = settings_.record_calls != 0;
+  WatchedLaunch watched(run.kernel, settings_.progress);
+  interp::Outcome outcome = interp::try_launch(*plan_, session(), devices, options_, {&recorder, watched.progress()});
   watched.end();
   run.seconds = seconds_since(begin);
   for (ir::Diagnostic& d : outcome.report.findings) trace::place(d, interp::module_of(*plan_));
+  keep_recorded(settings_, std::move(recorder));
   if (outcome.stop) {
     ir::Diagnostic& d = *outcome.stop;
     trace::place(d, interp::module_of(*plan_));
     for (size_t i = 0; i < devices.size(); ++i) recorders[i].failed(d, devices[i].results);
-    note_report(std::move(run), std::move(outcome.report), options_, delivery_, &d);
-    throw ir::DiagnosticError(std::move(d));
+    note_report(std::move(run), std::move(outcome.report), options_, settings_.findings, &d);
+    throw Failure(std::move(d));
   }
   for (size_t i = 0; i < devices.size(); ++i) recorders[i].ended(devices[i].results);
-  note_report(std::move(run), std::move(outcome.report), options_, delivery_);
+  note_report(std::move(run), std::move(outcome.report), options_, settings_.findings);
 }
 
 }  // namespace pallasim::python

@@ -6,16 +6,17 @@
 
 #include "pallasim/interp/launch.h"
 #include "reports.h"
+#include "settings.h"
 
 namespace pallasim::python {
 
 // A kernel ready to run: the plan, its options and what its buffers must look like. Shared by threads.
 class Program {
  public:
-  // `options` as interp::parse_options reads them, and two that the engine does not know: `findings=warn`, `collect` or
-  // `raise`, what becomes of warnings, and `progress=0`, which hides how far a long launch is.
-  // Throws DiagnosticError: text that does not verify, operations that cannot run.
-  static std::shared_ptr<const Program> make(std::string_view text, std::string_view options);
+  // `options` as interp::parse_options reads them, `settings` as parse_settings. Throws DiagnosticError: text that does
+  // not verify, operations that cannot run.
+  static std::shared_ptr<const Program> make(std::string_view text, std::string_view options,
+                                             std::string_view settings = {});
 
   struct Shape {
     ir::DType dtype;
@@ -30,15 +31,14 @@ class Program {
   const interp::Plan& plan() const { return *plan_; }
 
   // Runs the kernel for one device, or for all that reach into each other, and tells what it found. Buffers were
-  // checked. Throws DiagnosticError.
+  // checked. Throws Failure.
   void run(std::span<const interp::DeviceCall> devices) const;
 
  private:
   std::shared_ptr<const interp::Plan> plan_;
   interp::Options options_;
-  std::string option_text_;  // without `findings` and `progress`
-  Delivery delivery_ = Delivery::Warn;
-  bool progress_ = true;
+  std::string option_text_;
+  Settings settings_;
   std::vector<Shape> args_, results_;
   bool has_sub_byte_ = false;
 };

@@ -2,6 +2,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
@@ -16,6 +17,7 @@
 #include "progress.h"
 #include "recording.h"
 #include "reports.h"
+#include "tables.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -56,11 +58,11 @@ std::vector<interp::Buffer> buffers(const std::vector<Array>& arrays) {
 }
 
 void run(const std::string& text, const std::string& options, const std::vector<Array>& args,
-         const std::vector<Array>& results) {
+         const std::vector<Array>& results, const std::string& settings) {
   const std::vector<interp::Buffer> in = buffers(args), out = buffers(results);
   nb::gil_scoped_release unlocked;
   const interp::DeviceCall call{0, in, out};
-  Program::make(text, options)->run(std::span(&call, 1));
+  Program::make(text, options, settings)->run(std::span(&call, 1));
 }
 
 nb::dict source_dict(const ir::SourceLine& s) {
@@ -79,14 +81,14 @@ nb::dict site_dict(const ir::Site& s) {
   nb::list callers;
   for (const ir::SourceLine& c : s.callers) callers.append(source_dict(c));
   d["callers"] = callers;
+  d["scope"] = s.scope;
   return d;
 }
 
 nb::dict finding_dict(const ir::Diagnostic& f) {
   nb::dict d;
-  constexpr const char* kSeverities[] = {"error", "warning", "note"};
-  d["code"] = f.code;
-  d["severity"] = kSeverities[static_cast<int>(f.severity)];
+  d["code"] = f.code.text();
+  d["severity"] = ir::name(f.severity);
   d["message"] = f.message;
   d["kernel"] = f.kernel;
   d["thread"] = f.thread;
@@ -212,7 +214,7 @@ NB_MODULE(_core, m) {
     try {
       std::rethrow_exception(p);
     } catch (const ir::DiagnosticError& e) {
-      note_finding(e.diagnostic());
+      if (!dynamic_cast<const Failure*>(&e)) note_finding(e.diagnostic());
       nb::object value = error(e.what());
       value.attr("finding") = finding_dict(e.diagnostic());
       PyErr_SetObject(error.ptr(), value.ptr());
@@ -243,7 +245,8 @@ NB_MODULE(_core, m) {
         return interp::dump(Program::make(text, options)->plan());
       },
       "text"_a, "options"_a = "", "The steps of the plan.");
-  m.def("run", &run, "text"_a, "options"_a, "args"_a, "results"_a, "Runs a module on (address, dtype, dims) buffers.");
+  m.def("run", &run, "text"_a, "options"_a, "args"_a, "results"_a, "settings"_a = "",
+        "Runs a module on (address, dtype, dims) buffers.");
 
   m.def(
       "machines",
@@ -282,14 +285,16 @@ NB_MODULE(_core, m) {
       "name"_a, "field -> (value, unit, scope, source) of a chip; empty for `generic`.");
   m.def(
       "findings", [] { return finding_dicts(take_findings()); }, "Findings since the last call, oldest first.");
+  const auto found = [](const std::optional<ir::Diagnostic>& d) -> nb::object {
+    if (!d) return nb::none();
+    return finding_dict(*d);
+  };
   m.def(
-      "finding_of",
-      [](const std::string& text) -> nb::object {
-        ir::Diagnostic d;
-        if (!finding_of(text, &d)) return nb::none();
-        return finding_dict(d);
-      },
-      "text"_a, "The finding whose report the text begins with, None for none.");
+      "failure", [found](int64_t number) { return found(failure(number)); }, "number"_a,
+      "The error of a call that failed, by the number in its text; None for one of long ago.");
+  m.def(
+      "interrupted_failure", [found] { return found(interrupted_failure()); },
+      "The latest error that a request to stop caused and that nobody has asked for; None for none.");
   m.def(
       "tell_with",
       [](nb::object tell) {
@@ -315,7 +320,7 @@ NB_MODULE(_core, m) {
       "take_grid_points",
       [](int64_t recording) {
         nb::list points;
-        for (const interp::Report::Point& p : take_grid_points(recording)) points.append(nb::make_tuple(p.ids, p.core));
+        for (const interp::GridPoint& p : take_grid_points(recording)) points.append(nb::make_tuple(p.ids, p.core));
         return points;
       },
       "recording"_a,
@@ -348,6 +353,7 @@ NB_MODULE(_core, m) {
       "The latest launches that ended, oldest first.");
 
   define_inspection(m);
+  define_tables(m);
   m.def("start_recording", &start_recording, "max_bytes"_a,
         "Records every launch from now on; the number of the recording.");
   m.def("stop_recording", &take_recording, "number"_a,

@@ -107,7 +107,7 @@ void LaunchRecorder::ended(std::span<const interp::Buffer> results) {
 }
 
 void LaunchRecorder::failed(const ir::Diagnostic& d, std::span<const interp::Buffer> results) {
-  if (launch_) finish(results, false, d.code, ir::render(d));
+  if (launch_) finish(results, false, std::string(d.code.text()), ir::render(d));
 }
 
 }  // namespace pallasim::python

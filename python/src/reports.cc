@@ -1,5 +1,7 @@
 #include "reports.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
@@ -19,8 +21,15 @@ constexpr size_t kMaxRuns = 256;
 
 struct Shared {
   std::mutex mutex;
-  std::deque<ir::Diagnostic> findings;                            // not yet taken
-  std::deque<std::pair<std::string, ir::Diagnostic>> remembered;  // with their reports
+  std::deque<ir::Diagnostic> findings;  // not yet taken
+  std::string last_report;
+  struct Kept {
+    int64_t number;
+    ir::Diagnostic error;
+    bool asked_for = false;
+  };
+  std::deque<Kept> failures;
+  int64_t failed = 0;
   std::deque<Run> runs;
   int64_t ended = 0;
   std::deque<std::pair<int64_t, GridPoints>> recorded;
@@ -37,9 +46,10 @@ Shared& shared() {
 }
 std::atomic<int64_t> g_launches{0};
 
-bool is_race(const ir::Diagnostic& d) { return d.code.starts_with("PS-RACE-") || d.code.starts_with("PS-PAR-"); }
+bool is_claim(const ir::Diagnostic& d) { return d.code.family() == ir::CodeFamily::PAR; }
+bool is_race(const ir::Diagnostic& d) { return d.code.family() == ir::CodeFamily::RACE || is_claim(d); }
 // Where one core was asked for, a false claim is a finding, but nothing races.
-bool raced(const ir::Diagnostic& d, int cores) { return is_race(d) && !(cores == 1 && d.code.starts_with("PS-PAR-")); }
+bool raced(const ir::Diagnostic& d, int cores) { return is_race(d) && !(cores == 1 && is_claim(d)); }
 
 // Their order is that of the ends of launches.
 void keep_run(Run run) {
@@ -61,21 +71,39 @@ void note_finding(const ir::Diagnostic& d) {
   std::lock_guard lock(s.mutex);
   s.findings.push_back(d);
   if (s.findings.size() > kMaxFindings) s.findings.pop_front();
-  s.remembered.emplace_back(std::move(text), d);
-  if (s.remembered.size() > kMaxRecorded) s.remembered.pop_front();
+  s.last_report = std::move(text);
 }
 
-bool finding_of(const std::string& text, ir::Diagnostic* out) {
+Failure::Failure(ir::Diagnostic d) : ir::DiagnosticError(std::move(d)) {
+  note_finding(diagnostic());
   Shared& s = shared();
   std::lock_guard lock(s.mutex);
-  for (auto it = s.remembered.rbegin(); it != s.remembered.rend(); ++it) {
-    std::string_view report = it->first;
-    while (report.ends_with('\n')) report.remove_suffix(1);
-    if (!text.starts_with(report)) continue;
-    *out = it->second;
-    return true;
-  }
-  return false;
+  number_ = ++s.failed;
+  s.failures.push_back({number_, diagnostic()});
+  if (s.failures.size() > kMaxRecorded) s.failures.pop_front();
+}
+
+std::string Failure::text() const { return fmt::format("{}  failure {} of this process\n", what(), number_); }
+
+namespace {
+template <typename F>
+std::optional<ir::Diagnostic> latest_failure(const F& wanted) {
+  Shared& s = shared();
+  std::lock_guard lock(s.mutex);
+  const auto it = std::find_if(s.failures.rbegin(), s.failures.rend(), wanted);
+  if (it == s.failures.rend()) return std::nullopt;
+  it->asked_for = true;
+  return it->error;
+}
+}  // namespace
+
+std::optional<ir::Diagnostic> failure(int64_t number) {
+  return latest_failure([&](const Shared::Kept& f) { return f.number == number; });
+}
+
+std::optional<ir::Diagnostic> interrupted_failure() {
+  return latest_failure(
+      [](const Shared::Kept& f) { return !f.asked_for && f.error.code.blame() == ir::Blame::Interrupt; });
 }
 
 std::vector<ir::Diagnostic> take_findings() {
@@ -89,7 +117,7 @@ std::vector<ir::Diagnostic> take_findings() {
 std::string last_report() {
   Shared& s = shared();
   std::lock_guard lock(s.mutex);
-  return s.remembered.empty() ? std::string() : s.remembered.back().first;
+  return s.last_report;
 }
 
 void tell_with(Tell tell) {
@@ -120,11 +148,6 @@ void say(const std::vector<ir::Diagnostic>& findings) {
   s.told.notify_all();
 }
 }  // namespace
-
-std::string note_failure(const ir::Diagnostic& d) {
-  note_finding(d);
-  return ir::render(d);
-}
 
 namespace {
 
@@ -183,19 +206,20 @@ void note_report(Run run, interp::Report r, const interp::Options& options, Deli
   run.failed = raise || stop;
   const std::vector<ir::Diagnostic> findings = run.findings;
   keep_run(std::move(run));
-  {
-    Shared& s = shared();
-    std::lock_guard lock(s.mutex);
-    keep(s.recorded, options.record_grid, std::move(r.points));
-    keep(s.calls, options.record_calls, std::move(r.calls));
-  }
   // The one that is raised, or stopped the launch, is kept by who catches it.
   std::vector<ir::Diagnostic> told;
   for (size_t i = raise; i < findings.size(); ++i)
     if (!stop || findings[i].severity != ir::Severity::Error) told.push_back(findings[i]);
   for (const ir::Diagnostic& d : told) note_finding(d);
   if (delivery != Delivery::Collect) say(told);
-  if (raise) throw ir::DiagnosticError(findings.front());
+  if (raise) throw Failure(findings.front());
+}
+
+void keep_recorded(const Settings& settings, interp::Recorder r) {
+  Shared& s = shared();
+  std::lock_guard lock(s.mutex);
+  keep(s.recorded, settings.record_grid, std::move(r.points));
+  keep(s.calls, settings.record_calls, std::move(r.calls));
 }
 
 GridPoints take_grid_points(int64_t recording) {

@@ -1,17 +1,15 @@
 // What launches leave behind for Python: findings, the last report, counters.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "pallasim/interp/launch.h"
 #include "pallasim/ir/diagnostic.h"
+#include "settings.h"
 
 namespace pallasim::python {
-
-// What becomes of the warnings and notes of a launch: told at once (each place once), kept for take_findings only, or
-// the first of them fails the launch.
-enum class Delivery : uint8_t { Warn, Collect, Raise };
 
 // One launch that ended, well or not.
 struct Run {
@@ -36,9 +34,21 @@ int64_t launch_count();
 void note_finding(const ir::Diagnostic&);
 std::vector<ir::Diagnostic> take_findings();
 std::string last_report();
-// The finding whose report `text` begins with: the latest of such. False: there is none among those that are
-// remembered.
-bool finding_of(const std::string& text, ir::Diagnostic* out);
+
+// What a call from XLA failed with. XLA hands on nothing but text: the number in it is that under which the error is
+// kept for Python. Notes the error as a finding, too.
+class Failure : public ir::DiagnosticError {
+ public:
+  explicit Failure(ir::Diagnostic);
+  std::string text() const;  // the report, with the number in its last line
+
+ private:
+  int64_t number_;
+};
+// The error of that number; none where it has been dropped beyond a bound.
+std::optional<ir::Diagnostic> failure(int64_t number);
+// The latest that a request to stop caused and that nobody has asked for.
+std::optional<ir::Diagnostic> interrupted_failure();
 
 // Calls `tell` for the findings of launches that end, from the launch's thread; null: they go to standard error as they
 // are. Returns when no call of the former one is under way.
@@ -47,21 +57,19 @@ void tell_with(Tell tell);
 
 // A launch begins.
 void note_launch();
-// It ended; prints go to the standard output in order. Kept for take_grid_points and take_calls under the numbers of
-// `Options::record_grid` and `record_calls`. Throws the first finding where `Delivery::Raise` asks for it. `stop`: why
-// the launch ended before its end; the caller throws it.
+// It ended; prints go to the standard output in order. Throws the first finding where `Delivery::Raise` asks for it.
+// `stop`: why the launch ended before its end; the caller throws it.
 void note_report(Run run, interp::Report, const interp::Options&, Delivery, const ir::Diagnostic* stop = nullptr);
-
-// The rendered report of a failure, which is also kept as a finding.
-std::string note_failure(const ir::Diagnostic&);
 
 // The latest launches that ended, oldest first, and the last of them (or one of number 0).
 std::vector<Run> runs();
 Run last_run();
 
-// Grid points of the oldest run with `Options::record_grid = recording` that ended and was not taken yet; empty where
-// there is none. Of runs that nobody takes the oldest are dropped beyond a bound.
-using GridPoints = std::vector<interp::Report::Point>;
+// Keeps what a launch recorded for take_grid_points and take_calls.
+void keep_recorded(const Settings&, interp::Recorder);
+// Grid points of the oldest run of that recording that ended and was not taken yet; empty where there is none. Of runs
+// that nobody takes the oldest are dropped beyond a bound.
+using GridPoints = std::vector<interp::GridPoint>;
 GridPoints take_grid_points(int64_t recording);
 // Likewise what its debug_callbacks were given.
 std::vector<interp::HostCall> take_calls(int64_t recording);

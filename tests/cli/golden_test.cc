@@ -7,7 +7,8 @@
 //   --- exit 1            (if it is not 0)
 //
 // and may hold several commands. tests/cli/*.golden are such files; tests/fail/run/NAME.psir with NAME.expected is one
-// whose command is `pallasim run` (or the command that NAME.expected begins with). Commands run from the
+// whose command is `pallasim run` (or the command that NAME.expected begins with); tests/fail/rules has one case per
+// rule of a chip. Commands run from the
 // repository's root; $TMP is a fresh folder, $PALLASIM the binary. PALLASIM_REBASE=1 writes what came instead of
 // comparing.
 #include <gtest/gtest.h>
@@ -114,9 +115,8 @@ void register_all() {
   const fs::path root = PALLASIM_SOURCE_DIR;
   std::vector<fs::path> files;
   for (const auto& e : fs::directory_iterator(root / "tests" / "cli")) files.push_back(e.path());
-  const fs::path fail = root / "tests" / "fail" / "run";
-  if (fs::exists(fail))
-    for (const auto& e : fs::directory_iterator(fail)) files.push_back(e.path());
+  for (const char* folder : {"run", "rules"})
+    for (const auto& e : fs::directory_iterator(root / "tests" / "fail" / folder)) files.push_back(e.path());
   std::sort(files.begin(), files.end());
   for (const fs::path& f : files) {
     if (f.extension() == ".golden") register_case("Cli", f, "");

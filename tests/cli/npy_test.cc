@@ -27,7 +27,7 @@ std::string dict(const std::string& descr, const std::string& shape, const std::
 std::string code_of(const std::string& file, const NpyLimits& limits = {}) {
   try {
     parse_npy_header(file, "x.npy", limits);
-  } catch (const ir::DiagnosticError& e) { return e.diagnostic().code; }
+  } catch (const ir::DiagnosticError& e) { return std::string(e.diagnostic().code.text()); }
   return "";
 }
 template <class T>

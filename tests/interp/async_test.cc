@@ -23,10 +23,7 @@ std::string edited(std::string text, const std::string& from, const std::string&
 Options with(Options::Copies copies, int seed = -1) {
   Options o;
   o.copies = copies;
-  if (seed >= 0) {
-    o.policy = Options::Policy::Random;
-    o.seed = static_cast<uint64_t>(seed);
-  }
+  if (seed >= 0) { o.random_seed = static_cast<uint64_t>(seed); }
   return o;
 }
 
@@ -41,7 +38,6 @@ TEST(Async, ACorrectKernelHasTheSameBytesWheneverItsCopiesMove) {
     const auto r = run(kDoubleBuffered, {x}, o);
     EXPECT_EQ(r.results[0].as<float>(), want);
     Options again;
-    again.policy = Options::Policy::Replay;
     again.replay = r.report.token;
     EXPECT_EQ(run(kDoubleBuffered, {x}, again).report.steps, r.report.steps) << r.report.token;
   }
@@ -229,7 +225,7 @@ body (%0 "x": ref<f32[5,128], hbm>, %1 "o": ref<f32[2,128], vmem>, %2 "buf": ref
     if (copies == Options::Copies::AtWait) EXPECT_EQ(v[0], 5.0f);
     else EXPECT_TRUE(std::isnan(v[0]));
     std::multiset<std::string> codes;
-    for (const ir::Diagnostic& d : r.report.findings) codes.insert(d.code);
+    for (const ir::Diagnostic& d : r.report.findings) codes.insert(std::string(d.code.text()));
     EXPECT_EQ(codes.count("PS-RACE-001"), 1u);  // the read of row 6 before the wait
     EXPECT_EQ(codes.count("PS-UNINIT-001") + codes.count("PS-UNINIT-002"),
               1u);  // and of what came from behind the source

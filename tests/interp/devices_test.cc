@@ -71,7 +71,7 @@ std::string code_of(std::string_view text, std::span<const DeviceCall> calls, st
     launch(*compile(ir::parse(text)), session, calls);
   } catch (const ir::DiagnosticError& e) {
     if (message) *message = ir::render(e.diagnostic());
-    return e.diagnostic().code;
+    return std::string(e.diagnostic().code.text());
   }
   return "";
 }
@@ -83,8 +83,7 @@ TEST(Devices, EveryScheduleMovesTheRing) {
     for (uint64_t seed = 0; seed < 20; ++seed) {
       Options o;
       o.copies = copies;
-      o.policy = seed ? Options::Policy::Random : Options::Policy::RunToBlock;
-      o.seed = seed;
+      if (seed) o.random_seed = seed;
       Session session;
       Ring r;
       const Report report = launch(*plan, session, r.calls, o);

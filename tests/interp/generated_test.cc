@@ -193,8 +193,7 @@ TEST(Generated, BitsDependOnTheProgramAlone) {
   variants[4].first = "checked and not fused", variants[4].second.checked = true, variants[4].second.fuse = false;
   variants[5].first = "reference bodies", variants[5].second.numerics = Options::Numerics::Reference;
   variants[6].first = "modelled pipeline", variants[6].second.pipeline = Options::Pipeline::Modelled;
-  variants[7].first = "random schedule", variants[7].second.policy = Options::Policy::Random,
-  variants[7].second.seed = 3;
+  variants[7].first = "random schedule", variants[7].second.random_seed = 3;
   variants[8].first = "judged split", variants[8].second.verify_split = true;
   int meaningful = 0, split = 0;
   for (uint32_t seed = 1; seed <= 120; ++seed) {

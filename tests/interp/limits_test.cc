@@ -33,7 +33,7 @@ TEST(Limits, ACachedPlanHoldsForItsMemoryLimitOnly) {
   Options o;
   const auto plan = compile_cached(text, o);
   EXPECT_EQ(compile_cached(text, o), plan);
-  o.seed = 7;
+  o.random_seed = 7;
   o.workers = 3;
   EXPECT_EQ(compile_cached(text, o), plan);  // these do not shape plans
   o.max_memory = 1000;

@@ -98,7 +98,7 @@ void expect_right(const Outcome& r) {
 Options on(const MachineModel& m, uint64_t seed = 0) {
   Options o;
   o.model = &m;
-  if (seed) o.policy = Options::Policy::Random, o.seed = seed;
+  if (seed) o.random_seed = seed;
   return o;
 }
 

@@ -8,10 +8,7 @@ Options modelled(Options::Copies copies = Options::Copies::AtIssue, int seed = -
   Options o;
   o.pipeline = Options::Pipeline::Modelled;
   o.copies = copies;
-  if (seed >= 0) {
-    o.policy = Options::Policy::Random;
-    o.seed = static_cast<uint64_t>(seed);
-  }
+  if (seed >= 0) { o.random_seed = static_cast<uint64_t>(seed); }
   return o;
 }
 
@@ -132,7 +129,7 @@ TEST(Pipeline, AWindowOfOneSlotIsFetchedWhenTheStepBeforeHasEnded) {
   for (const Options& o : all_modelled()) {
     const auto r = run(text, {zeros}, o).results[0].as<float>();
     EXPECT_EQ((std::vector<float>{r[0], r[1024], r[2048], r[3072]}), (std::vector<float>{0, 1, 2, 3}))
-        << static_cast<int>(o.copies) << " " << o.seed;
+        << static_cast<int>(o.copies) << " " << o.random_seed.value_or(0);
   }
 }
 
@@ -183,15 +180,14 @@ TEST(Cores, ShareAGridAlongItsParallelAxisWithMemoryOfTheirOwn) {
       Options o;
       o.cores = cores;
       o.pipeline = pipeline;
-      o.record_grid = 1;
-      const Outcome r = run(kCount, {i32({1}, {10})}, o);
+      const Outcome r = run(kCount, {i32({1}, {10})}, o, true);
       const auto v = r.results[0].as<int32_t>();
       std::vector<int32_t> first;
       for (size_t i = 0; i < v.size(); i += 128) first.push_back(v[i]);
       EXPECT_EQ(first, want) << cores;
       EXPECT_EQ(r.report.threads, cores);
       std::set<std::pair<int, int64_t>> ran;
-      for (const Report::Point& p : r.report.points) ran.insert({p.core, p.ids[0]});
+      for (const GridPoint& p : r.points) ran.insert({p.core, p.ids[0]});
       const int64_t share = (5 + cores - 1) / cores;
       EXPECT_EQ(ran.size(), 5u);
       for (const auto& [core, id] : ran) EXPECT_EQ(core, id / share);
@@ -215,12 +211,11 @@ TEST(Cores, CannotBeToldFromOneWhereUnitsAreIndependent) {
   text.replace(text.find("grid {size = 3}"), 15, "grid {size = 3, semantics = parallel}");
   Options o;
   o.cores = 2;
-  o.record_grid = 1;
   const Array x = noise({10, 128});
-  const Outcome r = run(text, {x}, o);
+  const Outcome r = run(text, {x}, o, true);
   EXPECT_EQ(r.results[0].bytes, run(with_pipeline(kEdge, ""), {x}).results[0].bytes);
   EXPECT_EQ(r.report.threads, 1);
-  EXPECT_EQ(r.report.points, (std::vector<Report::Point>{{{0}, 0}, {{1}, 0}, {{2}, 1}}));
+  EXPECT_EQ(r.points, (std::vector<GridPoint>{{{0}, 0}, {{1}, 0}, {{2}, 1}}));
 }
 
 // Both cores of a mesh signal each other before the other one has got its semaphore, in every round.
@@ -258,8 +253,7 @@ body "tensorcore" (%0 "o": ref<i32[2,128], hbm>, %1 "v": ref<i32[128], vmem>) {
 
 TEST(Cores, OneMaySignalBeforeTheOtherIsInTheScope) {
   std::vector<Options> all(1);
-  for (int seed = 0; seed < 20; ++seed)
-    all.push_back({.policy = Options::Policy::Random, .seed = static_cast<uint64_t>(seed)});
+  for (int seed = 0; seed < 20; ++seed) all.push_back({.random_seed = static_cast<uint64_t>(seed)});
   for (const Options& o : all) {
     const auto v = run(kMesh, {}, o).results[0].as<int32_t>();
     EXPECT_EQ(v[0], 5);

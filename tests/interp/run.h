@@ -59,9 +59,10 @@ inline Array noise(std::vector<int64_t> dims, uint32_t seed = 1) {
 struct Outcome {
   std::vector<Array> results;
   Report report;
+  std::vector<GridPoint> points;  // where they are asked for
 };
 
-inline Outcome run(std::string_view text, std::vector<Array> args, Options o = {}) {
+inline Outcome run(std::string_view text, std::vector<Array> args, Options o = {}, bool keep_points = false) {
   auto plan = compile(ir::parse(text), o);
   Outcome out;
   for (const ir::Type* t : result_types(*plan)) {
@@ -73,7 +74,9 @@ inline Outcome run(std::string_view text, std::vector<Array> args, Options o = {
   for (Array& a : args) in.push_back(a.buffer());
   for (Array& a : out.results) res.push_back(a.buffer());
   Session session;
-  out.report = launch(*plan, session, in, res, o);
+  Recorder recorder{.keep_points = keep_points};
+  out.report = launch(*plan, session, in, res, o, {&recorder, nullptr});
+  out.points = std::move(recorder.points);
   return out;
 }
 
@@ -97,7 +100,7 @@ inline std::string error_code(std::string_view text, std::vector<Array> args, Op
     run(text, std::move(args), o);
   } catch (const ir::DiagnosticError& e) {
     if (report) *report = e.what();
-    return e.diagnostic().code;
+    return std::string(e.diagnostic().code.text());
   }
   return "";
 }

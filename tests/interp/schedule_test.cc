@@ -32,12 +32,10 @@ TEST(Schedule, EverySeedGivesTheSameRingAndReplaysItsToken) {
   const auto want = run(ring(50), {}).results[0].bytes;
   for (uint64_t seed = 0; seed < 20; ++seed) {
     Options o;
-    o.policy = Options::Policy::Random;
-    o.seed = seed;
+    o.random_seed = seed;
     const auto r = run(ring(50), {}, o);
     EXPECT_EQ(r.results[0].bytes, want);
     Options again;
-    again.policy = Options::Policy::Replay;
     again.replay = r.report.token;
     const auto s = run(ring(50), {}, again);
     EXPECT_EQ(s.report.steps, r.report.steps);
@@ -47,9 +45,8 @@ TEST(Schedule, EverySeedGivesTheSameRingAndReplaysItsToken) {
 
 TEST(Schedule, BadTokensAreRefused) {
   for (const char* token :
-       {"", "x", "ps2:random:1", "ps1:random:", "ps1:random:1x", "ps1:random:99999999999999999999999"}) {
+       {"x", "ps2:random:1", "ps1:random:", "ps1:random:1x", "ps1:random:99999999999999999999999"}) {
     Options o;
-    o.policy = Options::Policy::Replay;
     o.replay = token;
     EXPECT_EQ(error_code(ring(4), {}, o), "PS-TOK-001") << token;
   }
@@ -77,8 +74,7 @@ TEST(Schedule, RandomSeedsFindOtherInterleavingsAndAreReproducible) {
   std::set<std::vector<std::byte>> seen;
   for (uint64_t seed = 0; seed < 40; ++seed) {
     Options o;
-    o.policy = Options::Policy::Random;
-    o.seed = seed;
+    o.random_seed = seed;
     const auto a = run(kRace, {}, o).results[0].bytes;
     EXPECT_EQ(run(kRace, {}, o).results[0].bytes, a);
     seen.insert(a);

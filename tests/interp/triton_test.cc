@@ -11,7 +11,7 @@ namespace {
 Options on(const char* chip, uint64_t seed = 0) {
   Options o;
   o.chip = hw::find_profile(chip);
-  if (seed) o.policy = Options::Policy::Random, o.seed = seed;
+  if (seed) o.random_seed = seed;
   return o;
 }
 
@@ -190,7 +190,6 @@ TEST(TritonPrograms, OrderFollowsTheSeedAndTheTokenRepeatsIt) {
     auto o = r.results[0].as<int32_t>();
     orders.insert(o);
     Options again = on("gpu-h100");
-    again.policy = Options::Policy::Replay;
     again.replay = r.report.token;
     EXPECT_EQ(run(tickets(kPrograms), {i32({1}, {0})}, again).results[0].as<int32_t>(), o);
     std::sort(o.begin(), o.end());

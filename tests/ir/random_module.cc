@@ -180,6 +180,7 @@ Module RandomModule::make() {
   for (int n = below(3); n > 0; --n) {
     Loc l;
     l.source = {text(), below(9), below(2), text(), text()};
+    if (chance(30)) l.scope = text();
     m_.locs.push_back(std::move(l));
   }
   for (size_t i = 0; i < m_.locs.size(); ++i)

@@ -177,7 +177,7 @@ TEST(Parser, LimitsHoldBeforeMemoryIsTaken) {
   auto code = [&](const std::string& text, const Limits& limits) {
     try {
       parse(text, "t", limits);
-    } catch (const DiagnosticError& e) { return e.diagnostic().code; }
+    } catch (const DiagnosticError& e) { return std::string(e.diagnostic().code.text()); }
     return std::string();
   };
   EXPECT_EQ(code(head + "  yield\n  yield\n  yield\n}\n", l), "");

@@ -37,23 +37,40 @@ std::vector<Config> configurations(const ir::Module& m, uint64_t seed) {
              concurrent = tpu || m.machine == ir::Machine::Triton || !m.meshes.empty();
   if (concurrent) {
     add("random schedule, copies at wait",
-        [&](Options& o) { o.policy = Options::Policy::Random, o.seed = seed, o.copies = Options::Copies::AtWait; });
-    add("random schedule, copies scheduled", [&](Options& o) {
-      o.policy = Options::Policy::Random, o.seed = seed + 1, o.copies = Options::Copies::Scheduled;
-    });
+        [&](Options& o) { o.random_seed = seed, o.copies = Options::Copies::AtWait; });
+    add("random schedule, copies scheduled",
+        [&](Options& o) { o.random_seed = seed + 1, o.copies = Options::Copies::Scheduled; });
   }
+  if (!m.meshes.empty() || ir::find(m.attrs, "devices"))
+    for (Config& c : race_configurations(seed + 3))
+      if (c.options.random_seed) r.push_back(std::move(c));
   if (concurrent)
-    add("restored", [&](Options& o) {
-      o.policy = Options::Policy::Random, o.seed = seed + 2, o.copies = Options::Copies::Scheduled,
-      o.verify_restore = 61;
-    });
+    add("restored",
+        [&](Options& o) { o.random_seed = seed + 2, o.copies = Options::Copies::Scheduled, o.verify_restore = 61; });
   if (tpu && !m.grid.empty()) {
     add("modelled", [](Options& o) { o.pipeline = Options::Pipeline::Modelled; });
     add("modelled, copies scheduled", [&](Options& o) {
-      o.pipeline = Options::Pipeline::Modelled, o.policy = Options::Policy::Random, o.seed = seed,
-      o.copies = Options::Copies::Scheduled;
+      o.pipeline = Options::Pipeline::Modelled, o.random_seed = seed, o.copies = Options::Copies::Scheduled;
     });
   }
+  return r;
+}
+
+std::vector<Config> race_configurations(uint64_t seed) {
+  std::vector<Config> r;
+  const auto add = [&](const char* name, bool random, Options::Copies copies) {
+    Config c{name, {}};
+    c.options.workers = 1;
+    c.options.checked = true;
+    if (random) c.options.random_seed = seed++;
+    c.options.copies = copies;
+    r.push_back(std::move(c));
+  };
+  add("checked", false, Options::Copies::AtIssue);
+  add("checked, copies at wait", false, Options::Copies::AtWait);
+  add("checked, random schedule", true, Options::Copies::AtIssue);
+  add("checked, random schedule, copies at wait", true, Options::Copies::AtWait);
+  add("checked, random schedule, copies scheduled", true, Options::Copies::Scheduled);
   return r;
 }
 
@@ -113,10 +130,12 @@ EngineOutcome Engine::run(const Config& config) {
     const interp::Report report = interp::launch(*plan, session, calls, config.options);
     out.prints = report.prints;
     out.units = report.units;
-    for (const ir::Diagnostic& f : report.findings) out.findings.push_back(f.code + " " + f.message);
+    out.reports = report.findings;
+    for (const ir::Diagnostic& f : report.findings)
+      out.findings.push_back(std::string(f.code.text()) + " " + f.message);
     out.done = true;
   } catch (const ir::DiagnosticError& e) {
-    out.code = e.diagnostic().code;
+    out.code = e.diagnostic().code.text();
     out.message = e.diagnostic().message;
   }
   return out;

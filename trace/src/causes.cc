@@ -7,9 +7,9 @@
 namespace pallasim::trace {
 namespace {
 
-bool is_race(const ir::Diagnostic& d) { return d.code.starts_with("PS-RACE-"); }
-bool is_unset(const ir::Diagnostic& d) { return d.code == "PS-UNINIT-001"; }
-bool is_claim(const ir::Diagnostic& d) { return d.code.starts_with("PS-PAR-"); }
+bool is_race(const ir::Diagnostic& d) { return d.code.family() == ir::CodeFamily::RACE; }
+bool is_unset(const ir::Diagnostic& d) { return d.code.is("PS-UNINIT-001"); }
+bool is_claim(const ir::Diagnostic& d) { return d.code.family() == ir::CodeFamily::PAR; }
 
 // Reasons come first: a value of another core that is not there yet is memory that nobody wrote, and what one
 // coordinate left in memory that it did not set is what the next one finds there.
@@ -50,7 +50,7 @@ std::vector<ir::Diagnostic> by_cause(std::vector<ir::Diagnostic> findings) {
   for (ir::Diagnostic& d : findings) {
     const auto reason = std::find_if(kept.begin(), kept.end(), [&](const ir::Diagnostic& k) { return follows(d, k); });
     if (reason == kept.end()) kept.push_back(std::move(d));
-    else reason->numbers.push_back(fmt::format("{} follows: {}", d.code, d.message));
+    else reason->numbers.push_back(fmt::format("{} follows: {}", d.code.text(), d.message));
   }
   return kept;
 }

@@ -1,5 +1,7 @@
 #include "emitter.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "lower/lowering.h"
@@ -19,10 +21,12 @@ Semantics semantics_of(const hw::Arithmetic& a) {
 
 }  // namespace
 
-Emitter::Emitter(Plan& plan)
+Emitter::Emitter(Plan& plan, Body& body)
     : plan_(plan),
+      body_(body),
       m_(plan.module),
-      model_(*plan.model),
+      ir_body_(m_.bodies[static_cast<size_t>(body.index)]),
+      model_(*body.model),
       k_(plan.options.numerics == Options::Numerics::Reference ? reference_kernels() : interp::kernels()),
       semantics_(semantics_of(model_.arithmetic)) {}
 
@@ -58,15 +62,16 @@ Step& Emitter::emit(const StepInfo& info, const void* payload) {
 }
 
 void Emitter::unsupported(const Op& op, const std::string& what) const {
-  ir::Diagnostic d;
-  d.code = "PS-UNSUP-001";
-  d.kernel = m_.name;
-  d.message = "unsupported: " + what;
-  d.site = ir::site_of(m_, op.loc);
-  d.numbers.push_back("operation " + std::string(ir::name(op.code)) + " on machine " +
-                      std::string(ir::name(m_.machine)));
-  d.hint = "nothing ran; docs/ops.md lists what every operation means, `pallasim info` what a kernel needs";
-  throw ir::DiagnosticError(std::move(d));
+  ir::Diagnostic("PS-UNSUP-001", "unsupported: " + what)
+      .of(m_.name)
+      .at(ir::site_of(m_, op.loc))
+      .with({fmt::format("operation {} on machine {}", ir::name(op.code), ir::name(m_.machine))})
+      .hinted("nothing ran; docs/ops.md lists what every operation means, `pallasim info` what a kernel needs")
+      .raise();
+}
+
+void unsupported(const ir::Module& m, const std::string& what) {
+  ir::Diagnostic("PS-UNSUP-001", "unsupported: " + what).of(m.name).hinted("nothing ran").raise();
 }
 
 // Before anything of that size is allocated.
@@ -75,14 +80,12 @@ void Emitter::require_memory(int64_t bytes, const std::string& what) const {
 }
 
 void Emitter::too_much_memory(int64_t bytes, const std::string& what) const {
-  ir::Diagnostic d;
-  d.code = "PS-SIZE-001";
-  d.kernel = m_.name;
-  d.message = "too much memory: " + what + ", " + std::to_string(bytes) + " bytes; the limit is " +
-              std::to_string(plan_.options.max_memory);
-  d.site = ir::site_of(m_, loc_);
-  d.hint = "smaller blocks, or a higher max_memory";
-  throw ir::DiagnosticError(std::move(d));
+  ir::Diagnostic("PS-SIZE-001",
+                 fmt::format("too much memory: {}, {} bytes; the limit is {}", what, bytes, plan_.options.max_memory))
+      .of(m_.name)
+      .at(ir::site_of(m_, loc_))
+      .hinted("smaller blocks, or a higher max_memory")
+      .raise();
 }
 
 // ---- regions ----
@@ -116,12 +119,13 @@ void Emitter::compile_region_ops(const Region& region) {
     const Op& op = region.ops[i];
     loc_ = op.loc;
     const Current outer = now_;
-    now_ = {&op, plan_.image.size(), plan_.steps.size()};
+    now_ = {&op, body_.image.size(), plan_.steps.size()};
     const Lowering lower = lowering(op.code);
     if (!lower) {
       const Attr* name = op.code == ir::OpCode::extern_ ? op.attr("name") : nullptr;
       unsupported(op, name ? "primitive " + name->s : std::string(ir::name(op.code)));
     }
+    if (plan_.bodies.size() > 1) check_reach(op);
     lower(*this, op);
     now_ = outer;
     for (const Region& r : op.regions) forget(r);

@@ -8,18 +8,20 @@
 namespace pallasim::interp {
 
 struct Snapshot {
-  std::vector<std::vector<std::byte>> arenas, operands, shared;  // operands: device by device
+  std::vector<Bytes> arenas, shared;
+  std::vector<std::vector<std::byte>> operands;  // device by device
   std::vector<Thread> threads;
   memory::Semaphores semaphores;
   memory::CopyQueue copies;
   int64_t copies_issued = 0;
+  std::vector<int64_t> begun;
   std::vector<int32_t> woken, free_arenas;
   std::vector<Print> prints;
   std::vector<ir::Diagnostic> findings;
   std::vector<Execution::Unwritten> unwritten;
   std::map<const Step*, size_t> noted;
   std::map<std::pair<int32_t, int>, Execution::Visits> visits;
-  int64_t steps = 0, print_sequence = 0, spins = 0, points = 0, next_point = 0;
+  int64_t steps = 0, spins = 0, points = 0, next_point = 0;
   bool progressed = false;
   Scheduler::State turn;
 };

@@ -8,13 +8,11 @@
 namespace pallasim::interp {
 
 void bad_argument(const Plan& p, std::string message, std::vector<std::string> numbers, std::string hint) {
-  ir::Diagnostic d;
-  d.code = "PS-ARG-001";
-  d.kernel = p.module.name;
-  d.message = std::move(message);
-  d.numbers = std::move(numbers);
-  d.hint = std::move(hint);
-  throw ir::DiagnosticError(std::move(d));
+  ir::Diagnostic("PS-ARG-001", std::move(message))
+      .of(p.module.name)
+      .with(std::move(numbers))
+      .hinted(std::move(hint))
+      .raise();
 }
 
 namespace {
@@ -98,7 +96,7 @@ std::vector<std::byte*> bind_device(const Plan& p, Session& session, const Devic
                      fmt::format("output {} shares memory with output {}", m.operands[inputs + o].name,
                                  m.operands[inputs + other].name),
                      {}, "pass a buffer of its own");
-    const Window& w = p.windows[inputs + o];
+    const Window& w = p.first().windows[inputs + o];
     if (ir::is_sync(w.dtype)) {
       if (!aliased[o]) make_semaphores(session.state(), p, m.operands[inputs + o], operands[inputs + o]);
       continue;

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
-#include <xmmintrin.h>
 
 #include <algorithm>
 #include <atomic>
@@ -18,10 +17,11 @@
 #include "../report/checked.h"
 #include "../report/checks.h"
 #include "bind.h"
+#include "float_environment.h"
 #include "idle.h"
 #include "pallasim/hw/machine.h"
-#include "pallasim/hw/occupancy.h"
 #include "pallasim/interp/progress.h"
+#include "population.h"
 #include "session.h"
 #include "split_judge.h"
 #include "units.h"
@@ -56,34 +56,6 @@ int default_workers() {
   return n;
 }
 
-// XLA's threads flush subnormals to zero; the kernels keep them, on every thread.
-class FloatEnvironment {
- public:
-  FloatEnvironment() : before_(_mm_getcsr()) { _mm_setcsr(kDefault); }
-  ~FloatEnvironment() { _mm_setcsr(before_); }
-
- private:
-  static constexpr unsigned kDefault =
-      0x1f80;  // all exceptions masked, round to nearest, no flush, no denormals-are-zero
-  unsigned before_;
-};
-
-// Whether every grid point is a program of its own: where the machine has no order of them, and they communicate or an
-// order is asked for.
-bool runs_programs(const Plan& p, const Options& o) {
-  if (p.model->in_order() || p.module.grid.empty()) return false;
-  if (p.num_threads > 1 || !p.semaphores.empty()) return false;  // see Compiler::finish
-  const bool in_order = o.policy == Options::Policy::RunToBlock ||
-                        (o.policy == Options::Policy::Replay && o.replay == "ps1:run-to-block");
-  return p.concurrent || !in_order;
-}
-
-// How many programs the chip holds at a time; all of them where nobody knows.
-int64_t resident_programs(const Plan& p, const Options& o) {
-  constexpr int64_t kMost = 1 << 16;
-  const int64_t resident = hw::residency(hw::block_needs(p.module), *o.chip).blocks;
-  return resident == hw::kUnknown ? kMost : resident;
-}
 
 // The part of a launch that one execution runs, as far as it is.
 class CountedPart {
@@ -105,15 +77,17 @@ class CountedPart {
 std::string run_box(Execution& ex, const Call& c, const GridBox& box) {
   const FloatEnvironment environment;
   ex.options = &c.options;
-  ex.bind(c.operands, c.grid, c.first_device);
+  ex.keeps_calls = c.watch.recorder && c.watch.recorder->keep_calls;
+  const Population who = population_of(c.plan, c.options, c.grid);
+  ex.bind(c.operands, c.grid, c.first_device, who);
   ex.interrupt_epoch = c.interrupt_epoch;  // requests since the launch began count
-  if (runs_programs(c.plan, c.options)) ex.start_programs(resident_programs(c.plan, c.options));
+  if (who.programs > 0) ex.start_programs();
   else ex.start(box);
-  const CountedPart counted(c.progress, ex);
+  const CountedPart counted(c.watch.progress, ex);
   ex.unwritten.clear();
   for (const int o : c.unwritten) {
     const ir::Type& t = *c.plan.module.operands[static_cast<size_t>(o)].array;
-    ex.unwritten.push_back({c.plan.windows[static_cast<size_t>(o)].buffer,
+    ex.unwritten.push_back({c.plan.first().windows[static_cast<size_t>(o)].buffer,
                             c.operands[0][static_cast<size_t>(o)],
                             t.num_bytes(),
                             t.dtype,
@@ -145,9 +119,9 @@ void add_findings(std::vector<UnitFinding> findings, Report* report) {
     if (!f.step || seen.insert(f.step).second) report->findings.push_back(std::move(f.diagnostic));
 }
 
-void deliver(std::vector<Print>& prints, Report* report) {
+void deliver(std::vector<Print>& prints, const Call& c, Report* report) {
   for (Print& p : prints) {
-    if (p.call) report->calls.push_back(std::move(*p.call));
+    if (p.call) c.watch.recorder->calls.push_back(std::move(*p.call));
     else report->prints.push_back(std::move(p.text));
   }
 }
@@ -204,7 +178,7 @@ class ParallelRun {
     if (internal_) std::rethrow_exception(internal_);
     if (error_) forget_later();
     std::stable_sort(prints_.begin(), prints_.end(), [](const Print& a, const Print& b) { return a.order < b.order; });
-    deliver(prints_, report_);
+    deliver(prints_, call_, report_);
     add_findings(std::move(findings_), report_);
     if (error_) throw *error_;
   }
@@ -259,7 +233,7 @@ struct GridRecorder : Listener {
   void on_grid_point(Execution& ex, const Thread& t, std::span<const int64_t> point) override {
     points.push_back({{point.begin(), point.end()}, ex.core_of(t)});
   }
-  std::vector<Report::Point> points;
+  std::vector<GridPoint> points;
 };
 
 void check_grid_order(const Plan& p, const Options& o, const std::vector<int64_t>& grid) {
@@ -280,7 +254,8 @@ void check_grid_order(const Plan& p, const Options& o, const std::vector<int64_t
 void run_sequential(const Call& c, Report* report) {
   Lease ex(c.plan);
   GridRecorder recorder;
-  if (c.options.record_grid != 0) ex->listeners.push_back(&recorder);
+  const bool keep_points = c.watch.recorder && c.watch.recorder->keep_points;
+  if (keep_points) ex->listeners.push_back(&recorder);
   std::optional<Checks> checks;
   if (c.options.checked) checks.emplace(c.plan, c.options, c.operands.size()).attach(&ex->listeners);
   const GridBox box{std::vector<int64_t>(c.grid.size(), 0), c.grid};
@@ -289,12 +264,12 @@ void run_sequential(const Call& c, Report* report) {
     if (ex->points > 0)
       std::stable_sort(ex->prints.begin(), ex->prints.end(),
                        [](const Print& a, const Print& b) { return a.order < b.order; });
-    deliver(ex->prints, report);
+    deliver(ex->prints, c, report);
     ex->prints.clear();
     report->findings.insert(report->findings.end(), ex->findings.begin(), ex->findings.end());
     for (Listener* l : ex->listeners) l->finish(*ex, report->findings);
     if (checks) report->traffic = checks->traffic();
-    report->points = std::move(recorder.points);
+    if (keep_points) c.watch.recorder->points = std::move(recorder.points);
   };
   try {
     report->token = run_box(*ex, c, box);
@@ -308,10 +283,11 @@ void run_sequential(const Call& c, Report* report) {
 // Runs the grid in one piece on copies of the outputs, then its units before the judge, who compares the two.
 void judge_against_one_piece(const Call& c, const std::vector<GridBox>& units, SplitJudge& judge, Report* report) {
   Call one = c;
+  one.watch = {};
   std::vector<std::vector<std::byte>> copies;
   std::vector<std::span<const std::byte>> results;
   for (size_t o = 0; o < c.operands[0].size(); ++o) {
-    if (!c.plan.windows[o].is_output) continue;
+    if (!c.plan.first().windows[o].is_output) continue;
     std::byte* at = c.operands[0][o];
     const auto bytes = static_cast<size_t>(c.plan.module.operands[o].array->num_bytes());
     results.emplace_back(at, bytes);
@@ -363,7 +339,7 @@ namespace {
 
 // Throws where the launch stops; the report holds what was seen until then.
 void run_launch(const Plan& p, Session& session, std::span<const DeviceCall> devices, const Options& options,
-                Progress* progress, Report* out) {
+                Watch watch, Report* out) {
   const uint64_t epoch = interrupt_epoch();
   const ir::Module& m = p.module;
   const auto dynamic = static_cast<size_t>(m.num_dynamic);
@@ -376,12 +352,12 @@ void run_launch(const Plan& p, Session& session, std::span<const DeviceCall> dev
                                d.results.size(), dynamic + inputs, outputs),
                    {}, "operands are dynamic grid bounds, prefetched scalars, inputs");
   if (!m.params.empty())
-    return run_launch(*specialise(p, devices[0].args.subspan(dynamic)), session, devices, options, progress, out);
+    return run_launch(*specialise(p, devices[0].args.subspan(dynamic)), session, devices, options, watch, out);
   if (static_cast<int>(devices.size()) != devices_of(p))
     bad_argument(p, fmt::format("{} of {} devices that reach into each other", devices.size(), devices_of(p)), {},
                  "one launch runs them all");
 
-  Call call{p, session, options, {}, {}, devices[0].device, devices[0].run, epoch, {}, progress};
+  Call call{p, session, options, {}, {}, devices[0].device, devices[0].run, epoch, {}, watch};
   int64_t points = 1;
   for (const DeviceCall& d : devices) {
     std::vector<int64_t> grid;
@@ -400,13 +376,15 @@ void run_launch(const Plan& p, Session& session, std::span<const DeviceCall> dev
   report.sequential_because = p.sequential_because;
   report.findings = p.findings;
   if (points == 0) return;
-  if (progress) progress->expect(memory::mul(points, p.core_axis >= 0 ? int64_t(devices.size()) : report.threads));
+  if (watch.progress)
+    watch.progress->expect(memory::mul(points, p.core_axis >= 0 ? int64_t(devices.size()) : report.threads));
 
   const int workers = options.workers > 0 ? options.workers : default_workers();
   constexpr double kWorthSplittingNs = 100e3;
   const bool worth = options.workers > 0 || p.step_cost_ns * static_cast<double>(points) > kWorthSplittingNs;
-  const bool one_piece = options.checked || options.record_grid != 0 || options.revisit_is_error ||
-                         options.verify_restore > 0 || !options.grid_order.empty() || runs_programs(p, options);
+  const bool one_piece = options.checked || (watch.recorder && watch.recorder->keep_points) ||
+                         options.revisits == Options::Revisits::Error || options.verify_restore > 0 ||
+                         !options.grid_order.empty() || population_of(p, options, call.grid).programs > 0;
   if (options.verify_split && !one_piece && devices.size() == 1 && p.num_threads == 1) {
     const std::vector<GridBox> units = units_of(p, call.grid);
     report.units = static_cast<int>(units.size());
@@ -431,16 +409,17 @@ void run_launch(const Plan& p, Session& session, std::span<const DeviceCall> dev
 }  // namespace
 
 Outcome try_launch(const Plan& p, Session& session, std::span<const DeviceCall> devices, const Options& options,
-                   Progress* progress) {
+                   Watch watch) {
   Outcome r;
   try {
-    run_launch(p, session, devices, options, progress, &r.report);
+    run_launch(p, session, devices, options, watch, &r.report);
   } catch (const ir::DiagnosticError& e) { r.stop = e.diagnostic(); }
   return r;
 }
 
-Report launch(const Plan& p, Session& session, std::span<const DeviceCall> devices, const Options& options) {
-  Outcome r = try_launch(p, session, devices, options);
+Report launch(const Plan& p, Session& session, std::span<const DeviceCall> devices, const Options& options,
+              Watch watch) {
+  Outcome r = try_launch(p, session, devices, options, watch);
   if (r.stop) throw ir::DiagnosticError(std::move(*r.stop));
   return std::move(r.report);
 }
@@ -453,8 +432,10 @@ std::vector<const ir::Type*> result_types(const Plan& p) {
 }
 
 std::string dump(const Plan& p) {
-  std::string r =
-      fmt::format("slots {} bytes, temporaries {} bytes, {} threads\n", p.image.size(), p.temp_bytes, p.num_threads);
+  std::string r;
+  for (const auto& b : p.bodies)
+    r += fmt::format("body {}: slots {} bytes, temporaries {} bytes, {} threads, from step {}\n", b->index,
+                     b->image.size(), b->temp_bytes, b->threads, b->entry->id);
   for (const Step& s : p.steps) {
     r += fmt::format("{:4} dst {:4} a {:4} b {:4} c {:4} imm {}", s.id, s.dst, static_cast<int32_t>(s.a), s.b, s.c,
                      s.imm);

@@ -1,143 +1,242 @@
 #include "pallasim/interp/options.h"
 
-#include <charconv>
-#include <initializer_list>
-#include <utility>
-
 #include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "pallasim/ir/diagnostic.h"
 
 namespace pallasim::interp {
 namespace {
 
-[[noreturn]] void refuse(std::string_view key, std::string_view value) {
-  ir::Diagnostic d;
-  d.code = "PS-OPT-001";
-  d.message = fmt::format("option '{}' has no value '{}'", key, value);
-  throw ir::DiagnosticError(std::move(d));
-}
+using Kind = OptionRow::Kind;
+enum class Key : uint8_t { Plan, Run };
 
-template <typename T>
-T number(std::string_view key, std::string_view value) {
-  T n{};
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), n);
-  if (error != std::errc() || end != value.data() + value.size()) refuse(key, value);
-  return n;
-}
-
-bool flag(std::string_view key, std::string_view value) {
-  if (value == "1") return true;
-  if (value != "0") refuse(key, value);
-  return false;
-}
-
-template <typename T>
-void choose(std::string_view key, std::string_view value, T* field,
-            std::initializer_list<std::pair<std::string_view, T>> names) {
-  for (const auto& [name, meaning] : names)
-    if (name == value) {
-      *field = meaning;
-      return;
-    }
-  refuse(key, value);
-}
-
-// "2,3,0,1||1,0": axes 0 and 2 permuted, axis 1 ascending.
-std::vector<std::vector<int32_t>> orders(std::string_view key, std::string_view value) {
-  std::vector<std::vector<int32_t>> r(1);
-  while (!value.empty()) {
-    if (value.front() == '|') {
-      r.emplace_back();
-      value.remove_prefix(1);
-      continue;
-    }
-    const size_t end = std::min(value.find_first_of(",|"), value.size());
-    r.back().push_back(number<int32_t>(key, value.substr(0, end)));
-    value.remove_prefix(end < value.size() && value[end] == ',' ? end + 1 : end);
+std::vector<std::string_view> words(std::string_view text) {
+  std::vector<std::string_view> r;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('|'), text.size());
+    r.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
   }
   return r;
 }
 
-void set(Options& o, std::string_view key, std::string_view value) {
-  if (key == "policy") {
-    using P = Options::Policy;
-    choose(key, value, &o.policy, {{"run_to_block", P::RunToBlock}, {"random", P::Random}, {"replay", P::Replay}});
-  } else if (key == "seed") {
-    o.seed = number<uint64_t>(key, value);
-  } else if (key == "replay") {
-    o.replay = value;
-    o.policy = Options::Policy::Replay;
-  } else if (key == "chip") {
-    o.chip = hw::find_profile(value);
-    if (!o.chip) refuse(key, value);
-  } else if (key == "numerics") {
-    using N = Options::Numerics;
-    choose(key, value, &o.numerics,
-           {{"ieee", N::Ieee}, {"reference", N::Reference}, {"device", N::Device}, {"oracle", N::Oracle}});
-  } else if (key == "rules") {
-    using R = Options::Rules;
-    choose(key, value, &o.rules, {{"0", R::Off}, {"warn", R::Warn}, {"1", R::Error}});
-  } else if (key == "workers") {
-    o.workers = number<int>(key, value);
-  } else if (key == "checked") {
-    o.checked = flag(key, value);
-  } else if (key == "fuse") {
-    o.fuse = flag(key, value);
-  } else if (key == "grid_order") {
-    o.grid_order = orders(key, value);
-  } else if (key == "record_grid") {
-    o.record_grid = number<int64_t>(key, value);
-  } else if (key == "record_calls") {
-    o.record_calls = number<int64_t>(key, value);
-  } else if (key == "max_steps") {
-    o.max_steps = number<int64_t>(key, value);
-  } else if (key == "livelock_steps") {
-    o.livelock_steps = number<int64_t>(key, value);
-  } else if (key == "max_memory") {
-    o.max_memory = number<int64_t>(key, value);
-  } else if (key == "out_of_bounds") {
-    using O = Options::Oob;
-    choose(key, value, &o.out_of_bounds,
-           {{"error", O::Error}, {"machine", O::Machine}, {"uninitialized", O::Uninitialized}});
-  } else if (key == "padding") {
-    using P = Options::Padding;
-    choose(key, value, &o.padding, {{"copies", P::Copies}, {"nobody", P::Nobody}, {"all", P::All}});
-  } else if (key == "pipeline") {
-    using P = Options::Pipeline;
-    choose(key, value, &o.pipeline, {{"elided", P::Elided}, {"modelled", P::Modelled}});
-  } else if (key == "revisits") {
-    choose(key, value, &o.revisit_is_error, {{"note", false}, {"error", true}});
-  } else if (key == "verify_split") {
-    o.verify_split = flag(key, value);
-  } else if (key == "verify_restore") {
-    o.verify_restore = number<int64_t>(key, value);
-    if (o.verify_restore < 0) refuse(key, value);
-  } else if (key == "cores") {
-    o.cores = number<int>(key, value);
-    if (o.cores < 0 || o.cores > 1024) refuse(key, value);
-  } else if (key == "copies") {
-    using C = Options::Copies;
-    choose(key, value, &o.copies, {{"eager", C::AtIssue}, {"on_wait", C::AtWait}, {"scheduled", C::Scheduled}});
-  } else if (key == "uninitialized") {
-    using F = Options::Fill;
-    choose(key, value, &o.uninitialized, {{"nan", F::Nan}, {"zero", F::Zero}, {"most", F::Most}});
-  } else {
-    refuse(key, value);
-  }
+// ---- the texts of each type of value; `read` says whether there is such a value ----
+
+bool read(const OptionRow&, std::string_view text, bool* out) {
+  *out = text == "1" || text == "true" || text == "True";
+  return *out || text == "0" || text == "false" || text == "False";
 }
+std::string write(const OptionRow&, bool v) { return v ? "true" : "false"; }
+
+template <typename T>
+bool number(std::string_view text, T* out) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *out);
+  return error == std::errc() && end == text.data() + text.size();
+}
+template <typename T>
+requires std::is_integral_v<T>
+bool read(const OptionRow& row, std::string_view text, T* out) {
+  return number(text, out) && *out >= row.least && *out <= row.most;
+}
+template <typename T>
+requires std::is_integral_v<T> std::string write(const OptionRow&, T v) { return std::to_string(v); }
+
+// Negative seeds are those of the same bits.
+bool read(const OptionRow&, std::string_view text, std::optional<uint64_t>* out) {
+  int64_t negative = 0;
+  uint64_t n = 0;
+  if (number(text, &n)) return out->emplace(n), true;
+  if (!number(text, &negative)) return false;
+  return out->emplace(static_cast<uint64_t>(negative)), true;
+}
+std::string write(const OptionRow&, const std::optional<uint64_t>& v) { return v ? std::to_string(*v) : ""; }
+
+bool read(const OptionRow&, std::string_view text, std::string* out) {
+  if (text.find(';') != std::string_view::npos) return false;  // it would end the option
+  return *out = text, true;
+}
+std::string write(const OptionRow&, const std::string& v) { return v; }
+
+bool read(const OptionRow&, std::string_view text, Options::Chip* out) {
+  const hw::Profile* p = hw::find_profile(text);
+  return p && (*out = p);
+}
+std::string write(const OptionRow&, Options::Chip v) { return v ? std::string(v->name) : ""; }
+
+// "2,3,0,1||1,0": axes 0 and 2 permuted, axis 1 ascending.
+bool read(const OptionRow&, std::string_view text, Options::GridOrder* out) {
+  out->assign(text.empty() ? 0 : 1, {});
+  while (!text.empty()) {
+    if (text.front() == '|') {
+      out->emplace_back();
+      text.remove_prefix(1);
+      continue;
+    }
+    const size_t end = std::min(text.find_first_of(",|"), text.size());
+    if (!number(text.substr(0, end), &out->back().emplace_back())) return false;
+    text.remove_prefix(end < text.size() && text[end] == ',' ? end + 1 : end);
+  }
+  return true;
+}
+std::string write(const OptionRow&, const Options::GridOrder& v) {
+  std::vector<std::string> axes;
+  for (const auto& axis : v) axes.push_back(fmt::format("{}", fmt::join(axis, ",")));
+  return fmt::format("{}", fmt::join(axes, "|"));
+}
+
+template <typename T>
+requires std::is_enum_v<T>
+bool read(const OptionRow& row, std::string_view text, T* out) {
+  const bool yes = text == "1" || text == "true" || text == "True";
+  const bool no = text == "0" || text == "false" || text == "False";
+  if (yes || no) {  // of a choice that can be off
+    const bool can = std::find(row.values.begin(), row.values.end(), "off") != row.values.end();
+    return can && read(row, no ? "off" : row.default_text, out);
+  }
+  const auto it = std::find(row.values.begin(), row.values.end(), text);
+  *out = static_cast<T>(it - row.values.begin());
+  return it != row.values.end();
+}
+template <typename T>
+requires std::is_enum_v<T> std::string write(const OptionRow& row, T v) {
+  return std::string(row.values[static_cast<size_t>(v)]);
+}
+
+// ---- the table ----
+
+template <typename T>
+constexpr std::string_view kValues = "";
+#define PALLASIM_CHOICE(type, values, ...) \
+  template <>                              \
+  constexpr std::string_view kValues<Options::type> = values;
+#define PALLASIM_CHOICE_OF PALLASIM_CHOICE
+#include "pallasim/interp/options.def"
+
+template <typename T>
+constexpr Kind kind_of() {
+  if (std::is_same_v<T, bool>) return Kind::Flag;
+  if (std::is_enum_v<T>) return Kind::Choice;
+  if (std::is_integral_v<T>) return Kind::Number;
+  if (std::is_same_v<T, Options::Chip>) return Kind::Chip;
+  if (std::is_same_v<T, Options::GridOrder>) return Kind::Order;
+  return std::is_same_v<T, std::optional<uint64_t>> ? Kind::MaybeNumber : Kind::Text;
+}
+
+struct Access {
+  bool (*set)(const OptionRow&, Options&, std::string_view);
+  std::string (*get)(const OptionRow&, const Options&);
+};
+constexpr Access kAccess[] = {
+#define PALLASIM_OPTION(type, field, ...)                                  \
+  {[](const OptionRow& row, Options& o, std::string_view text) {           \
+     auto value = o.field;                                                 \
+     return read(row, text, &value) && (o.field = std::move(value), true); \
+   },                                                                      \
+   [](const OptionRow& row, const Options& o) { return write(row, o.field); }},
+#include "pallasim/interp/options.def"
+};
+
+std::vector<OptionRow> make_rows() {
+  using Options_ = Options;
+  std::vector<OptionRow> rows = {
+#define PALLASIM_OPTION(type, field, value, key, name, spellings, least, most, placeholder, group, help, doc) \
+  OptionRow{name,                                                                                             \
+            words(spellings),                                                                                 \
+            kind_of<decltype(Options_::field)>(),                                                             \
+            words(kValues<decltype(Options_::field)>),                                                        \
+            "",                                                                                               \
+            least,                                                                                            \
+            most,                                                                                             \
+            Key::key == Key::Plan,                                                                            \
+            placeholder,                                                                                      \
+            group,                                                                                            \
+            help,                                                                                             \
+            doc},
+#include "pallasim/interp/options.def"
+  };
+  const Options defaults;
+  for (size_t i = 0; i < rows.size(); ++i) rows[i].default_text = kAccess[i].get(rows[i], defaults);
+  return rows;
+}
+
+const std::vector<OptionRow>& rows() {
+  static const std::vector<OptionRow>& r = *new std::vector<OptionRow>(make_rows());
+  return r;
+}
+
+const Access& access(const OptionRow& row) { return kAccess[&row - rows().data()]; }
 
 }  // namespace
 
+std::span<const OptionRow> option_rows() { return rows(); }
+
+std::string allowed(const OptionRow& row) {
+  if (row.kind == Kind::Flag) return "true or false";
+  if (row.kind == Kind::Choice)
+    return fmt::format("{} or {}", fmt::join(row.values.begin(), row.values.end() - 1, ", "), row.values.back());
+  if (row.kind == Kind::MaybeNumber) return "an integer";
+  if (row.kind == Kind::Number)
+    return row.most == INT64_MAX ? fmt::format("an integer, at least {}", row.least)
+                                 : fmt::format("an integer from {} to {}", row.least, row.most);
+  if (row.kind == Kind::Chip) return "a chip that `pallasim chips` lists";
+  if (row.kind == Kind::Order) return "coordinates of each axis, such as 2,0,1||1,0";
+  return "text without a semicolon";
+}
+
+const OptionRow* find_option(std::string_view name) {
+  for (const OptionRow& row : rows())
+    if (row.name == name || std::find(row.spellings.begin(), row.spellings.end(), name) != row.spellings.end())
+      return &row;
+  return nullptr;
+}
+
+void set_option(Options& o, std::string_view name, std::string_view value) {
+  const OptionRow* row = find_option(name);
+  if (!row) ir::Diagnostic("PS-OPT-001", fmt::format("there is no option '{}'", name)).raise();
+  if (access(*row).set(*row, o, value)) return;
+  ir::Diagnostic("PS-OPT-001", fmt::format("option '{}' has no value '{}'", name, value))
+      .with({"it is " + allowed(*row)})
+      .raise();
+}
+
+std::string option_text(const Options& o, const OptionRow& row) { return access(row).get(row, o); }
+
+std::string to_text(const Options& o) {
+  std::string r;
+  for (const OptionRow& row : rows())
+    if (const std::string value = option_text(o, row); value != row.default_text)
+      r += fmt::format("{}{}={}", r.empty() ? "" : ";", row.name, value);
+  return r;
+}
+
 Options parse_options(std::string_view text) {
   Options o;
+  bool random = false;
+  std::string_view seed = "0";
   while (!text.empty()) {
     const size_t end = std::min(text.find(';'), text.size());
     const std::string_view item = text.substr(0, end);
-    const size_t eq = item.find('=');
-    if (eq == std::string_view::npos) refuse(item, "");
-    set(o, item.substr(0, eq), item.substr(eq + 1));
+    const size_t eq = std::min(item.find('='), item.size());
+    const std::string_view name = item.substr(0, eq), value = item.substr(std::min(eq + 1, item.size()));
+    // Capsules of the first versions: "policy=random;seed=7".
+    if (name == "policy") random = value == "random";
+    else if (name == "seed") seed = value;
+    else set_option(o, name, value);
     text.remove_prefix(std::min(end + 1, text.size()));
   }
+  if (random) set_option(o, "random_seed", seed);
   return o;
+}
+
+std::string plan_key(const Options& o) {
+  std::string key;
+  for (const OptionRow& row : rows())
+    if (row.in_plan) key += option_text(o, row) + ";";
+  return key + (o.model ? fmt::format("{}|", static_cast<const void*>(o.model)) : "|");
 }
 
 }  // namespace pallasim::interp

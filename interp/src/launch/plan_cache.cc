@@ -1,10 +1,7 @@
 // Compiled plans of the process, by text and options.
-#include <fmt/format.h>
-
 #include <list>
 #include <map>
 #include <mutex>
-#include <tuple>
 
 #include "../compile/compile.h"
 #include "pallasim/ir/module.h"
@@ -12,8 +9,9 @@
 namespace pallasim::interp {
 
 int64_t Plan::bytes() const {
-  const size_t own = sizeof(Plan) + image.size() + constants.size() + steps.capacity() * sizeof(Step);
+  const size_t own = sizeof(Plan) + constants.size() + steps.capacity() * sizeof(Step);
   int64_t n = static_cast<int64_t>(own) + payload_bytes_;
+  for (const auto& b : bodies) n += static_cast<int64_t>(sizeof(Body) + b->image.size());
   const std::lock_guard lock(mutex);
   for (const auto& [sizes, plan] : specialised) n += plan->bytes();
   return n;
@@ -31,24 +29,6 @@ std::shared_ptr<const Plan> compile(ir::Module module, const Options& options) {
 }
 
 namespace {
-
-// What a plan depends on besides its text. Every option is named: a new one has to be put on one side or the other.
-std::string plan_key(const Options& o) {
-  const auto& [policy, seed, replay, workers, chip, rules, checked, fuse, max_steps, livelock_steps, out_of_bounds,
-               padding, pipeline, revisit_is_error, verify_split, verify_restore, cores, uninitialized, copies,
-               numerics, max_memory, grid_order, record_grid, record_calls, model] = o;
-  const auto number = [](auto v) { return static_cast<int64_t>(v); };
-  std::string key(chip->name);
-  for (int64_t v : {number(rules), number(checked), number(fuse), number(out_of_bounds), number(padding),
-                    number(pipeline), number(revisit_is_error), number(cores), number(uninitialized), number(numerics),
-                    max_memory, number(verify_split)})
-    key += fmt::format(",{}", v);
-  if (model) key += fmt::format(",{}", static_cast<const void*>(model));
-  // How a plan is run, and what is kept of that.
-  static_cast<void>(std::tie(policy, seed, replay, workers, max_steps, livelock_steps, copies, verify_restore,
-                             grid_order, record_grid, record_calls));
-  return key + "|";
-}
 
 // Least recently used plans go when texts and plans exceed the limit.
 class PlanCache {

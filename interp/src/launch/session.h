@@ -75,7 +75,7 @@ struct Call {
   int64_t run = 0;
   uint64_t interrupt_epoch = 0;  // when the launch began
   std::vector<int> unwritten;    // outputs (operands of Window::copies_only) that are not poisoned yet; one device
-  Progress* progress = nullptr;  // who watches, if anybody
+  Watch watch;
 };
 
 // What was given to a launch does not fit its plan (PS-ARG-001).

@@ -65,8 +65,8 @@ uint32_t SplitJudge::conflict(const Mark& m, bool write, bool kept) const {
 void SplitJudge::touch(Execution& ex, const Access& a, const std::byte* begin, const std::byte* end) {
   const bool kept = a.buffer == kTempBuffer;
   const size_t operand = a.buffer - kFirstOperandBuffer;
-  const bool unpoisoned =
-      a.buffer >= kFirstOperandBuffer && operand < plan_.windows.size() && plan_.windows[operand].fully_written;
+  const bool unpoisoned = a.buffer >= kFirstOperandBuffer && operand < plan_.first().windows.size() &&
+                          plan_.first().windows[operand].fully_written;
   const uint32_t now = event(a.step);
   for (const std::byte* at = begin; at < end; ++at) {
     Mark& m = mark(at);
@@ -152,12 +152,12 @@ void SplitJudge::on_looked(Execution& ex, const Thread& t, int64_t, int64_t) { s
 
 void SplitJudge::synchronises(Execution& ex, const Thread& t, const char* what) {
   if (!split_) return;
-  stop(diagnostic_at(ex.threads[static_cast<size_t>(t.index)], plan_.entry, "PS-BUG-002", ""),
+  stop(diagnostic_at(ex.threads[static_cast<size_t>(t.index)], plan_.first().entry, "PS-BUG-002", ""),
        "units do not synchronise", {fmt::format("the unit of grid point {} {}", point_text(point_), what)});
 }
 
 void SplitJudge::end(const std::vector<std::byte*>& operands) {
-  for (const Window& w : plan_.windows) {
+  for (const Window& w : plan_.first().windows) {
     if (!w.fully_written) continue;
     int64_t bytes = w.element_bytes;
     for (int64_t n : w.dims) bytes *= n;
@@ -166,10 +166,7 @@ void SplitJudge::end(const std::vector<std::byte*>& operands) {
       if (mark(begin + at).written) continue;
       int64_t last = at + 1;
       while (last < bytes && !mark(begin + last).written) ++last;
-      ir::Diagnostic d;
-      d.code = "PS-BUG-002";
-      d.kernel = plan_.module.name;
-      stop(std::move(d), "an output without poison is written as a whole",
+      stop(unplaced(), "an output without poison is written as a whole",
            {fmt::format("{}, bytes {} to {}", plan_.module.operands[static_cast<size_t>(w.operand)].name, at, last - 1),
             "no grid point wrote them"});
     }
@@ -180,23 +177,19 @@ void SplitJudge::compare_stops(const std::optional<ir::DiagnosticError>& one_pie
                                const std::optional<ir::DiagnosticError>& units) {
   const std::string want = one_piece ? one_piece->what() : "the run ends", got = units ? units->what() : "the run ends";
   if (want == got) return;
-  ir::Diagnostic d;
-  d.kernel = plan_.module.name;
-  stop(std::move(d), "units stop where the grid in one piece does", {"in one piece: " + want, "in units: " + got});
+  stop(unplaced(), "units stop where the grid in one piece does", {"in one piece: " + want, "in units: " + got});
 }
 
 void SplitJudge::compare(const Report& one_piece, const std::vector<std::vector<std::byte>>& wanted,
                          const Report& units, const std::vector<std::span<const std::byte>>& got) {
-  ir::Diagnostic d;
-  d.kernel = plan_.module.name;
   size_t output = 0;
-  for (const Window& w : plan_.windows) {
+  for (const Window& w : plan_.first().windows) {
     if (!w.is_output) continue;
     const auto& a = wanted[output];
     const auto& b = got[output++];
     const auto at = std::mismatch(a.begin(), a.end(), b.begin()).first - a.begin();
     if (at == static_cast<std::ptrdiff_t>(a.size())) continue;
-    stop(std::move(d), "units leave the bytes that the grid in one piece leaves",
+    stop(unplaced(), "units leave the bytes that the grid in one piece leaves",
          {fmt::format("{}, from byte {} on", plan_.module.operands[static_cast<size_t>(w.operand)].name, at)});
   }
   auto texts = [](const Report& r) {
@@ -208,7 +201,7 @@ void SplitJudge::compare(const Report& one_piece, const std::vector<std::vector<
   if (want == have) return;
   size_t i = 0;
   while (i < want.size() && i < have.size() && want[i] == have[i]) ++i;
-  stop(std::move(d), "prints and findings come in the order of the grid",
+  stop(unplaced(), "prints and findings come in the order of the grid",
        {"in one piece: " + (i < want.size() ? want[i] : "nothing more"),
         "in units: " + (i < have.size() ? have[i] : "nothing more")});
 }
@@ -220,7 +213,7 @@ std::string SplitJudge::name_of(const Access& a) const {
   }
   const memory::Allocation* scratch = plan_.allocations.at(a.buffer, a.offset);
   if (scratch && scratch->lifetime == memory::Allocation::Lifetime::Launch) return scratch->name;
-  for (const Window& w : plan_.windows)
+  for (const Window& w : plan_.first().windows)
     if (w.staged && a.offset >= w.stage_offset && a.offset < w.stage_offset + w.block_elements * w.element_bytes)
       return "the window of " + plan_.module.operands[static_cast<size_t>(w.operand)].name;
   return "a temporary";
@@ -233,7 +226,6 @@ std::string SplitJudge::point_text(int64_t point) const {
 }
 
 void SplitJudge::stop(ir::Diagnostic d, std::string obligation, std::vector<std::string> numbers) {
-  d.code = "PS-BUG-002";
   d.message = "internal: a split that is not legal: " + obligation + ", which is false here";
   d.numbers = std::move(numbers);
   d.hint = "please report this with the kernel; one worker (workers=1) gives the result in the order of the grid";

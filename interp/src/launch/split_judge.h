@@ -63,6 +63,7 @@ class SplitJudge : public Listener {
   void touch(Execution&, const Access&, const std::byte* begin, const std::byte* end);
   std::string name_of(const Access&) const;
   std::string point_text(int64_t point) const;
+  ir::Diagnostic unplaced() const { return ir::Diagnostic("PS-BUG-002", "").of(plan_.module.name); }
   [[noreturn]] void stop(ir::Diagnostic, std::string obligation, std::vector<std::string> numbers);
   void synchronises(Execution&, const Thread&, const char* what);
 

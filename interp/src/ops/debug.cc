@@ -146,7 +146,7 @@ const Step* print(Thread& t, const Step* s) {
 
 const Step* host_call(Thread& t, const Step* s) {
   Execution& ex = *t.exec;
-  if (ex.options->record_calls == 0) return s + 1;
+  if (!ex.keeps_calls) return s + 1;
   note_arguments(t, s);
   auto call = std::make_shared<HostCall>();
   call->callback = s->imm;

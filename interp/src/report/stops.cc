@@ -7,47 +7,43 @@
 
 namespace pallasim::interp {
 
-ir::Diagnostic diagnostic_at(const Thread& t, const Step* s, std::string code, std::string message) {
+ir::Diagnostic diagnostic_at(const Thread& t, const Step* s, ir::Code code, std::string message) {
   const Plan& p = *t.exec->plan;
-  ir::Diagnostic d;
-  d.code = std::move(code);
-  d.message = std::move(message);
-  d.kernel = p.module.name;
+  ir::Diagnostic d = ir::Diagnostic(code, std::move(message)).of(p.module.name).at(ir::site_of(p.module, s->loc));
   const Execution& ex = *t.exec;
   if (p.num_devices() > 1)
     d.thread = fmt::format("device {} of {}", ex.first_device + ex.device_of(t), p.num_devices());
-  if (p.num_threads > 1)
-    d.thread += fmt::format("{}thread {} of {}", d.thread.empty() ? "" : ", ", t.index % p.num_threads, p.num_threads);
-  if (!p.pid_slots.empty()) {
+  if (p.bodies.size() > 1 || (ex.points > 0 && t.body->mesh >= 0)) d.thread = name_of(t);
+  else if (p.num_threads > 1)
+    d.thread += fmt::format("{}thread {} of {}", d.thread.empty() ? "" : ", ", t.unit % p.num_threads, p.num_threads);
+  if (t.arena && !t.body->pid_slots.empty()) {
     d.has_grid_point = true;
-    for (uint32_t slot : p.pid_slots) d.grid_point.push_back(t.slot<int64_t>(slot));
+    for (uint32_t slot : t.body->pid_slots) d.grid_point.push_back(t.slot<int64_t>(slot));
   }
-  d.site = ir::site_of(p.module, s->loc);
   return d;
 }
 
-void fail(const Thread& t, const Step* s, std::string code, std::string message, std::vector<std::string> numbers,
+void fail(const Thread& t, const Step* s, ir::Code code, std::string message, std::vector<std::string> numbers,
           std::string hint) {
-  ir::Diagnostic d = diagnostic_at(t, s, std::move(code), std::move(message));
-  d.numbers = std::move(numbers);
-  d.hint = std::move(hint);
-  throw ir::DiagnosticError(std::move(d));
+  diagnostic_at(t, s, code, std::move(message)).with(std::move(numbers)).hinted(std::move(hint)).raise();
 }
 
 void too_much_remembered(const Execution& ex, const std::string& what, int64_t bytes) {
-  ir::Diagnostic d;
-  d.code = "PS-SIZE-001";
-  d.kernel = ex.plan->module.name;
-  d.message = fmt::format("too much memory: what a checked run remembers of {}, {} bytes; the limit is {}", what, bytes,
-                          ex.options->max_memory);
-  d.hint = "check a smaller case, or raise max_memory";
-  throw ir::DiagnosticError(std::move(d));
+  ir::Diagnostic("PS-SIZE-001",
+                 fmt::format("too much memory: what a checked run remembers of {}, {} bytes; the limit is {}", what,
+                             bytes, ex.options->max_memory))
+      .of(ex.plan->module.name)
+      .hinted("check a smaller case, or raise max_memory")
+      .raise();
 }
 
 std::string name_of(const Thread& t) {
   const Execution& ex = *t.exec;
-  return ex.points > 0 ? fmt::format("thread {}", t.index)
-                       : ex.units.name(memory::Level::Thread, t.index);  // programs have no place in a mesh
+  if (ex.points == 0) return ex.units.name(memory::Level::Thread, t.unit);
+  if (t.body->mesh < 0) return fmt::format("thread {}", t.index);  // a point of a grid has no place in a mesh
+  // A program of a mesh has its own place, not that among the resident ones.
+  const int32_t crew = ex.population.crew;
+  return ex.plan->units.name(memory::Level::Thread, t.point * crew + t.unit % crew);
 }
 
 namespace ops {
@@ -68,7 +64,13 @@ void out_of_bounds(const Thread& t, const Step* s, const IndexTerm& term, int64_
                      memory::add(start, index), term.dim, name, block->array_extent),
          std::move(numbers), "Triton neither pads nor masks blocks at the edge of an array: give the access a mask");
   }
-  std::string hint = "mask the access, clamp the index, or choose a grid and block shape that divide the array";
+  std::string hint =
+      term.size > term.extent
+          ? fmt::format("take no more than {} elements", term.extent)
+          : fmt::format(
+                "clamp it, jnp.clip(index, 0, {}), mask the access, or choose a grid and block shape that divide "
+                "the array",
+                term.extent - term.size);
   if (term.size == 1 && index < 0 && index >= -term.extent)
     hint = fmt::format(
         "for a chip an index below zero is an address before the array; it does not count from the end, which would be "
@@ -112,6 +114,16 @@ std::string shapes_text(const ir::Operand& o, const Window& w) {
   return fmt::format("{} has shape ({}), blocks of ({})", o.name, fmt::join(w.dims, ", "), fmt::join(w.extent, ", "));
 }
 
+// `index` is no block of dimension `d`; there may be none.
+std::string block_hint(const Window& w, size_t d, int64_t index) {
+  const std::string rule = "index maps return block indices, which are multiplied by the block shape";
+  const int64_t extent = w.extent[d], blocks = extent ? (w.dims[d] + extent - 1) / extent : 0;
+  if (extent > 1 && index > 0 && index % extent == 0 && index / extent < blocks)
+    return fmt::format("{}: the block of element {} is {}, divide by {}", rule, index, index / extent, extent);
+  if (blocks == 0) return rule;
+  return fmt::format("{}; those of dimension {} are 0 to {}", rule, d, blocks - 1);
+}
+
 }  // namespace
 
 void slice_outside(const Thread& t, const Step* s, const Window& w, size_t d, int64_t start, int64_t size) {
@@ -141,7 +153,7 @@ void block_outside(const Thread& t, const Step* s, const Window& w, size_t d, in
        {fmt::format("the block covers elements {} to {} of dimension {}, which has {}", start,
                     memory::add(start, w.extent[d] - 1), d, w.dims[d]),
         shapes_text(o, w)},
-       "index maps return block indices, which are multiplied by the block shape");
+       block_hint(w, d, index));
 }
 
 void revisited(const Thread& t, const Step* s, const Window& w, const std::vector<int64_t>& block,
@@ -150,7 +162,7 @@ void revisited(const Thread& t, const Step* s, const Window& w, const std::vecto
   const ir::Operand& o = m.operands[static_cast<size_t>(w.operand)];
   const int inputs = static_cast<int>(m.operands.size()) - m.count(ir::Operand::Kind::Output);
   std::vector<int64_t> here;
-  for (uint32_t p : t.exec->plan->pid_slots) here.push_back(t.slot<int64_t>(p));
+  for (uint32_t p : t.body->pid_slots) here.push_back(t.slot<int64_t>(p));
   const std::vector<int64_t> start(block.begin(), block.begin() + static_cast<std::ptrdiff_t>(w.dims.size()));
   ir::Diagnostic d = diagnostic_at(
       t, s, "PS-OUT-002",
@@ -165,8 +177,10 @@ void revisited(const Thread& t, const Step* s, const Window& w, const std::vecto
   d.numbers.push_back(fmt::format("last visited at grid point {}", shape_text(before)));
   d.numbers.push_back("a TPU wrote the block back then, and its window does not get it again; this run did");
   d.hint = "let the grid axes that the block does not depend on be the last ones, so that its visits follow each other";
-  if (t.exec->options->revisit_is_error) throw ir::DiagnosticError(std::move(d));
-  d.severity = ir::Severity::Warning;
+  if (t.exec->options->revisits == Options::Revisits::Error) {
+    d.severity = ir::Severity::Error;
+    throw ir::DiagnosticError(std::move(d));
+  }
   t.exec->findings.push_back(std::move(d));
 }
 

@@ -63,8 +63,8 @@ void polling_threads(Execution& ex, const Thread& t, const std::string& token) {
 }
 
 namespace {
-[[noreturn]] void stop_at(Execution& ex, const Thread& t, const char* code, std::string message,
-                          const std::string& token, std::string hint) {
+[[noreturn]] void stop_at(Execution& ex, const Thread& t, ir::Code code, std::string message, const std::string& token,
+                          std::string hint) {
   fail(t, t.pc, code, std::move(message), {fmt::format("{} steps executed", ex.steps), "schedule " + token},
        std::move(hint));
 }
@@ -85,23 +85,21 @@ void interrupted(Execution& ex, const Thread& t, const std::string& token) {
 }
 
 void restored_differs(const Execution& ex, int64_t step, const std::string& what) {
-  ir::Diagnostic d;
-  d.code = "PS-BUG-003";
-  d.kernel = ex.plan->module.name;
-  d.message = fmt::format("internal: a run that was restored at step {} ends otherwise than the first time", step);
-  d.numbers.push_back("what differs: " + what);
-  d.hint = "please report this with the kernel";
-  throw ir::DiagnosticError(std::move(d));
+  ir::Diagnostic("PS-BUG-003",
+                 fmt::format("internal: a run that was restored at step {} ends otherwise than the first time", step))
+      .of(ex.plan->module.name)
+      .with({"what differs: " + what})
+      .hinted("please report this with the kernel")
+      .raise();
 }
 
 void too_many_programs(const Execution& ex, int64_t each) {
-  ir::Diagnostic d;
-  d.code = "PS-SIZE-001";
-  d.kernel = ex.plan->module.name;
-  d.message = fmt::format("too much memory: {} programs wait for each other, each takes {} bytes; the limit is {}",
-                          ex.arenas.size(), each, ex.options->max_memory);
-  d.hint = "fewer programs, smaller blocks, or a higher max_memory";
-  throw ir::DiagnosticError(std::move(d));
+  ir::Diagnostic("PS-SIZE-001",
+                 fmt::format("too much memory: {} programs wait for each other, each takes {} bytes; the limit is {}",
+                             ex.arenas.size(), each, ex.options->max_memory))
+      .of(ex.plan->module.name)
+      .hinted("fewer programs, smaller blocks, or a higher max_memory")
+      .raise();
 }
 
 }  // namespace pallasim::interp

@@ -64,8 +64,9 @@ class Locations:
     """Numbers locations in order of first use. `suffix(traceback)` is what follows an operation: " @3" or ""."""
 
     def __init__(self, debug_info: Any) -> None:
-        self._rows: dict[tuple[str, int, int, str, int], int] = {}
-        self._caches: dict[Any, dict[Any, str]] = {}  # by (function, call site): traceback -> text
+        self._rows: dict[tuple[str, int, int, str, int, str], int] = {}
+        self._caches: dict[Any, dict[Any, str]] = {}  # by (function, call site): traceback and scope -> text
+        self._scopes: dict[Any, str] = {}  # by (scope around, JAX's stack of names)
         self._cache = self._caches.setdefault(None, {})
         self._boundary: list[tuple[str, str]] = [function_site(debug_info)]
         # The kernel's file counts as the user's, wherever it is, if it is not what JAX wraps around kernels.
@@ -99,19 +100,29 @@ class Locations:
         """(file, line, column, function, text) of a location's text, None for "" ."""
         if not suffix:
             return None
-        file, line, column, function, _ = list(self._rows)[int(suffix[2:])]
+        file, line, column, function, *_ = list(self._rows)[int(suffix[2:])]
         return file, line, column, function, linecache.getline(file, line).strip()
 
-    def suffix(self, traceback: Any) -> str:
-        """Text of the location of an equation; its row is added to the table."""
+    def scope(self, around: str, stack: Any) -> str:
+        """The scope "a/b" of an equation with this stack of names, in a jaxpr whose own scope is `around`."""
         try:
-            return self._cache[traceback]
+            return self._scopes[around, stack]
+        except KeyError:
+            names = [n.name for n in stack if type(n).__name__ == "Scope"]  # not the names of transformations
+            scope = self._scopes[around, stack] = "/".join([around, *names] if around else names)
+            return scope
+
+    def suffix(self, traceback: Any, scope: str = "") -> str:
+        """Text of the location of an equation; its row is added to the table."""
+        key = (traceback, scope) if scope else traceback
+        try:
+            return self._cache[key]
         except KeyError:
             pass
         row = self._caller
         if traceback is not None and self._boundary[-1] is not None:  # None: a library's function is its call site
-            row = self._row(traceback)
-        text = self._cache[traceback] = f" @{row}" if row >= 0 else ""
+            row = self._row(traceback, scope)
+        text = self._cache[key] = f" @{row}" if row >= 0 else ""
         return text
 
     def enter(self, suffix: str, debug_info: Any) -> None:
@@ -128,7 +139,7 @@ class Locations:
         self._boundary.pop()
         self._caller, self._cache = self._saved.pop()
 
-    def _row(self, traceback: Any) -> int:
+    def _row(self, traceback: Any, scope: str) -> int:
         codes, lastis = traceback.raw_frames()
         frames = []
         boundary, file = self._boundary[-1]
@@ -147,20 +158,20 @@ class Locations:
         else:
             del frames[1:]  # the function's own frame is not in the traceback: its callers would mislead
         row = self._caller
-        for code, lasti in reversed(frames):
+        for n, (code, lasti) in reversed(list(enumerate(frames))):
             line, column = _position(code, lasti)
-            row = self._intern(code.co_filename, line, column, code.co_qualname, row)
+            row = self._intern(code.co_filename, line, column, code.co_qualname, row, "" if n else scope)
         return row
 
-    def _intern(self, file: str, line: int, column: int, function: str, caller: int) -> int:
+    def _intern(self, file: str, line: int, column: int, function: str, caller: int, scope: str = "") -> int:
         # `f.<locals>.kernel` says no more than `kernel` in a report that quotes the line.
-        key = (file, line, column, function.rpartition("<locals>.")[2], caller)
+        key = (file, line, column, function.rpartition("<locals>.")[2], caller, scope)
         return self._rows.setdefault(key, len(self._rows))
 
     def lines(self) -> list[str]:
         """The `loc` declarations."""
         out = []
-        for n, (file, line, column, function, caller) in enumerate(self._rows):
+        for n, (file, line, column, function, caller, scope) in enumerate(self._rows):
             parts = [f"file = {quote(file)}", f"line = {line}"]
             if column > 0:
                 parts.append(f"column = {column}")
@@ -168,6 +179,8 @@ class Locations:
                 parts.append(f"function = {quote(function)}")
             if text := linecache.getline(file, line).strip():
                 parts.append(f"text = {quote(text)}")
+            if scope:
+                parts.append(f"scope = {quote(scope)}")
             if caller >= 0:
                 parts.append(f"caller = {caller}")
             out.append(f"loc {n} {{{', '.join(parts)}}}")

@@ -26,6 +26,7 @@ class ModuleContext:
     def __init__(self, machine: str, debug_info: Any, device_axes: Sequence[tuple[str, int]] = (), skip_floats: bool = False) -> None:
         self.machine = machine
         self.spaces: dict[str, str] = _core.default_spaces(machine)
+        self.prints_anything = False    # whatever the chip's compiler takes
         self.skip_floats = skip_floats  # floating-point values are inf and are not computed
         self.device_axes = tuple(device_axes)
         self.locs = Locations(debug_info)
@@ -99,6 +100,7 @@ class Writer:
         self.count = 0
         self.indent = "  "
         self.loc = ""
+        self.scope = ""  # "attention/softmax": the kernel's named scopes around what is emitted
         self.constants: dict[Any, str] = {}
         self.constant_refs: dict[Any, str] = {}  # inputs that hold large constants
         self.undo: list[list[Any]] = []
@@ -297,12 +299,14 @@ class Writer:
         """Emits the equations of an open jaxpr whose inputs are bound; returns the names of its outputs."""
         rules, fallback, locs = self.rules, self.fallback, self.module.locs
         get = rules.get
-        around = self.loc
+        around, scope_around = self.loc, self.scope
         outer, self.jaxpr = self.jaxpr, jaxpr
         skip_floats = self.module.skip_floats
         try:
             for eqn in jaxpr.eqns:
-                self.loc = locs.suffix(eqn.source_info.traceback) or around
+                names = eqn.source_info.name_stack.stack
+                self.scope = locs.scope(scope_around, names) if names else scope_around
+                self.loc = locs.suffix(eqn.source_info.traceback, self.scope) or around
                 rule = get(eqn.primitive)
                 if skip_floats and not self._with_floats(eqn):
                     continue
@@ -315,7 +319,7 @@ class Writer:
         except Unsupported as e:
             e.at = e.at or locs.source(self.loc)
             raise
-        self.jaxpr = outer
+        self.jaxpr, self.scope = outer, scope_around
         return [self.read(v) for v in jaxpr.outvars]
 
     def _with_floats(self, eqn: Any) -> bool:

@@ -1,12 +1,73 @@
-// Run options as text: "checked=1;seed=7;policy=random". Python and capsules write it, a launch reads it once.
+// Options of a run: the rows of options.def.
 #pragma once
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
-#include "pallasim/interp/launch.h"
+#include "pallasim/hw/chips.h"
+#include "pallasim/memory/async.h"
+#include "pallasim/memory/uninitialized.h"
+
+namespace pallasim::hw {
+struct MachineModel;
+}
 
 namespace pallasim::interp {
 
-// Throws DiagnosticError (PS-OPT-001) for an unknown key or a value that it cannot have.
+// What each one means stands in its row.
+struct Options {
+  using Chip = const hw::Profile*;  // of hw::profiles()
+  // Per grid axis a permutation of its coordinates, empty for ascending ones; no entry at all: every axis ascends. The
+  // grid then runs in one piece, in the order of the permuted axes.
+  using GridOrder = std::vector<std::vector<int32_t>>;
+#define PALLASIM_CHOICE(type, values, ...) enum class type : uint8_t { __VA_ARGS__ };
+#define PALLASIM_CHOICE_OF(type, values, enumeration) using type = enumeration;
+#define PALLASIM_OPTION(type, field, value, ...) type field = value;
+#include "pallasim/interp/options.def"
+
+  // Not null: the machine that the kernel runs on instead of the one that its module names. It outlives the plans. For
+  // machines that no module can name, which is why it is no row.
+  const hw::MachineModel* model = nullptr;
+
+  // How threads follow each other: as a token says, at random, or each until it blocks.
+  enum class Policy : uint8_t { RunToBlock, Random, Replay };
+  Policy policy() const {
+    if (!replay.empty()) return Policy::Replay;
+    return random_seed ? Policy::Random : Policy::RunToBlock;
+  }
+  bool operator==(const Options&) const = default;
+};
+
+// A row, for those who ask people for options.
+struct OptionRow {
+  enum class Kind : uint8_t { Flag, Choice, Number, MaybeNumber, Text, Chip, Order };
+  std::string_view name;
+  std::vector<std::string_view> spellings;  // further ones
+  Kind kind;
+  std::vector<std::string_view> values;  // of a choice
+  std::string default_text;              // empty: none
+  int64_t least, most;                   // of numbers
+  bool in_plan;
+  std::string_view placeholder, group, help, doc;
+};
+std::span<const OptionRow> option_rows();
+// What values it has: "true or false", "an integer from 0 to 1024".
+std::string allowed(const OptionRow&);
+// By name or spelling; null for none.
+const OptionRow* find_option(std::string_view name);
+
+// Throws DiagnosticError (PS-OPT-001) for a name that no row has, or a value that it cannot have.
+void set_option(Options&, std::string_view name, std::string_view value);
+std::string option_text(const Options&, const OptionRow&);
+
+// "detect_races=true;random_seed=7", of those that are not their defaults: what capsules and executables keep.
+std::string to_text(const Options&);
+// Reads that, and the spellings of older versions. Throws as set_option does.
 Options parse_options(std::string_view text);
+// What compiled plans depend on: equal for options that may share one.
+std::string plan_key(const Options&);
 
 }  // namespace pallasim::interp

@@ -82,7 +82,6 @@ static PrintPayload printed(Emitter& e, const Op& op, const std::string& format,
 }
 
 static void lower_print(Emitter& e, const Op& op) {
-  e.plan().has_prints = true;
   const Attr* a = op.attr("placeholders");
   std::vector<Val> keep;  // until the step is emitted: their memory is not reused
   e.emit(ops::print, e.own(printed(e, op, op.attr("format")->s, !a || a->is_true(), 0, &keep)));
@@ -98,7 +97,6 @@ static void lower_check(Emitter& e, const Op& op) {
 // The host is told after the launch.
 static void lower_host_call(Emitter& e, const Op& op) {
   require(e, op, op.results.empty(), "results");
-  e.plan().has_prints = true;
   PrintPayload p;
   std::vector<Val> keep;
   for (size_t i = 0; i < op.operands.size(); ++i) p.args.push_back(shown(e, op, i, &keep));

@@ -19,13 +19,12 @@ bool is_wide(ir::DType t) {
 
 void check_writable(Emitter& e, const Op& op, const Val& ref) {
   if (!ref.read_only) return;
-  ir::Diagnostic d;
-  d.code = "PS-RO-001";
-  d.kernel = e.module().name;
-  d.message = "write to " + (ref.name.empty() ? std::string("a read-only ref") : ref.name) + ", which is an input";
-  d.site = ir::site_of(e.module(), op.loc);
-  d.hint = "declare an input/output alias, or write to an output or scratch ref";
-  throw ir::DiagnosticError(std::move(d));
+  const std::string name = ref.name.empty() ? std::string("a read-only ref") : ref.name;
+  ir::Diagnostic("PS-RO-001", "write to " + name + ", which is an input")
+      .of(e.module().name)
+      .at(ir::site_of(e.module(), op.loc))
+      .hinted("declare an input/output alias, or write to an output or scratch ref")
+      .raise();
 }
 
 // Whether an access may leave its ref and goes on where it does (Options::padding, out_of_bounds): it then looks at
@@ -52,7 +51,6 @@ void lower_get(Emitter& e, const Op& op) {
   const Val ref = e.operand(op, 0);
   const ir::Type* t = e.type(op.results[0]);
   const Attr* view = op.attr("view");
-  note_waiting_read(e, ref, t->is_scalar());
   if (may_leave(e, ref, view, true)) {
     Val r;
     gather_access(e, op, element_view(e, op, ref, view, Lens::Read), {.mode = GatherPayload::Mode::Load}, &r);

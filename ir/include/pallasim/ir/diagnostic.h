@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-namespace pallasim::ir {
+#include "pallasim/ir/code.h"
 
-enum class Severity : uint8_t { Error, Warning, Note };
+namespace pallasim::ir {
 
 struct SourceLine {
   std::string file;  // empty: unknown
@@ -23,12 +23,18 @@ struct Site {
   std::string what;  // "read", "write", "waits here"; empty for the main site
   SourceLine source;
   std::vector<SourceLine> callers;  // innermost first
+  std::string scope;                // "attention/softmax": the kernel's named scopes around it, may be empty
 };
 
-// First line: what and where; then the numbers; then a hint.
+// First line: what and where; then the numbers; then a hint. Made of a code and its message, and whatever else is
+// known:
+//   throw DiagnosticError(Diagnostic("PS-ARG-001", "...").of(kernel).with({"..."}).hinted("..."));
 struct Diagnostic {
-  std::string code;  // PS-OOB-001
-  Severity severity = Severity::Error;
+  // Its severity is that of the code.
+  Diagnostic(Code c, std::string one_sentence) : code(c), severity(c.severity()), message(std::move(one_sentence)) {}
+
+  Code code;
+  Severity severity;
   std::string message;  // one sentence without a full stop
   std::string kernel;   // empty outside a launch
   std::string thread;   // "core 3", empty for a single thread
@@ -38,6 +44,12 @@ struct Diagnostic {
   std::vector<Site> also;            // the other sides
   std::vector<std::string> numbers;  // one fact per line
   std::string hint;
+
+  Diagnostic&& of(std::string kernel_name) &&;
+  Diagnostic&& at(Site) &&;
+  Diagnostic&& with(std::vector<std::string> facts) &&;  // adds lines of numbers
+  Diagnostic&& hinted(std::string) &&;
+  [[noreturn]] void raise() &&;  // throws it as a DiagnosticError
 };
 
 struct RenderOptions {

@@ -109,6 +109,7 @@ struct Body {
 struct Loc {
   SourceLine source;
   LocId caller = -1;  // call site of an inlined function
+  std::string scope;  // the named scopes around it, outermost first: "attention/softmax"
 };
 
 struct Module {

@@ -1,0 +1,81 @@
+#include "tables.h"
+
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+
+#include <map>
+#include <string>
+
+#include "pallasim/interp/options.h"
+#include "pallasim/ir/diagnostic.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace pallasim::python {
+namespace {
+
+nb::list options() {
+  nb::list r;
+  for (const interp::OptionRow& row : interp::option_rows()) {
+    nb::dict d;
+    d["name"] = row.name;
+    nb::list values;
+    for (std::string_view v : row.values) values.append(v);
+    d["values"] = nb::tuple(values);
+    d["allowed"] = interp::allowed(row);
+    r.append(d);
+  }
+  return r;
+}
+
+// Raises ValueError, as a constructor of Python does: nothing has begun to run.
+std::string options_text(const std::map<std::string, std::string>& values) {
+  interp::Options o;
+  for (const interp::OptionRow& row : interp::option_rows()) {
+    const auto it = values.find(std::string(row.name));
+    if (it == values.end()) continue;
+    try {
+      interp::set_option(o, row.name, it->second);
+    } catch (const ir::DiagnosticError&) {
+      const std::string text = it->first + " is " + interp::allowed(row) + ", not '" + it->second + "'";
+      throw nb::value_error(text.c_str());
+    }
+  }
+  return interp::to_text(o);
+}
+
+constexpr const char* name_of(ir::Blame b) {
+  switch (b) {
+    case ir::Blame::Kernel: return "kernel";
+    case ir::Blame::Chip: return "chip";
+    case ir::Blame::Input: return "input";
+    case ir::Blame::CommandLine: return "command line";
+    case ir::Blame::Unsupported: return "unsupported";
+    case ir::Blame::Interrupt: return "interrupt";
+    case ir::Blame::Pallasim: return "pallasim";
+  }
+  return "";
+}
+
+nb::dict diagnostics() {
+  nb::dict r;
+  for (const ir::CodeRow& row : ir::kCodes) {
+    const ir::Code code = *ir::Code::find(row.text);
+    r[nb::str(row.text.data(), row.text.size())] =
+        nb::make_tuple(ir::name(row.severity), name_of(code.blame()), row.title);
+  }
+  return r;
+}
+
+}  // namespace
+
+void define_tables(nb::module_& m) {
+  m.def("options", &options, "The options of a run, each a dictionary: name, values of a choice, and what is allowed.");
+  m.def("options_text", &options_text, "values"_a,
+        "The options of these values (name -> text) as executables and capsules keep them; raises ValueError.");
+  m.def("diagnostics", &diagnostics, "Code -> (severity, whom it is about, title) of every diagnostic.");
+}
+
+}  // namespace pallasim::python
