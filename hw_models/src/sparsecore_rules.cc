@@ -59,7 +59,7 @@ class SparseCoreRules {
     const std::string& n = g_.names[static_cast<size_t>(op.operands[i])];
     return n.empty() ? "the ref" : n;
   }
-  void refuse(const char* code, const Op& op, std::string what, std::string hint) {
+  void refuse(ir::Code code, const Op& op, std::string what, std::string hint) {
     report(m_, out_, code, std::move(what), op.loc, std::move(hint));
   }
 

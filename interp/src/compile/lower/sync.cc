@@ -62,17 +62,20 @@ SemPayload semaphore_of(Emitter& e, const Op& op, const Val& v) {
   return p;
 }
 
-// The core that coordinates on axes of the kernel's mesh name; its own coordinate where an axis is not named. -1, which
-// no core is, where a coordinate lies outside of its axis.
-static Val core_of_axes(Emitter& e, const Op& op, const Attr& named, const std::function<Val(const Attr&)>& scalar) {
-  if (e.module().meshes.size() != 1) e.unsupported(op, "a core of one of several meshes");
-  const ir::Mesh& mesh = e.module().meshes[0];
+// The core of the body's mesh that coordinates on its axes name; where an axis is not named, the own coordinate on an
+// axis of that name. -1, which no core is, where a coordinate lies outside of its axis.
+static Val core_of_axes(Emitter& e, const Op& op, int body, const Attr& named,
+                        const std::function<Val(const Attr&)>& scalar) {
+  const std::vector<ir::Mesh>& meshes = e.module().meshes;
+  const int there = e.plan().bodies[static_cast<size_t>(body)]->mesh, here = e.body().mesh;
+  if (there < 0) e.unsupported(op, "a core by axes, in a kernel without a mesh");
+  const ir::Mesh& mesh = meshes[static_cast<size_t>(there)];
   const auto is_named = [&](const Attr& a, const std::string& name) {
     return a.is_call("axis") && a.items.size() == 2 && a.items[0].s == name;
   };
   for (const Attr& a : named.items)
     if (std::none_of(mesh.axes.begin(), mesh.axes.end(), [&](const ir::MeshAxis& x) { return is_named(a, x.name); }))
-      e.unsupported(op, "a core by an axis that the kernel's mesh does not have");
+      e.unsupported(op, "a core by an axis that mesh \"" + mesh.name + "\" does not have");
   constexpr ir::DType kI32 = ir::DType::I32, kBool = ir::DType::Bool;
   const auto compute = [&](OpCode code, ir::DType result, const Val& a, const Val& b) {
     StripParams params;
@@ -80,15 +83,22 @@ static Val core_of_axes(Emitter& e, const Op& op, const Attr& named, const std::
     params.semantics = e.semantics();
     return e.scalar_result(code, a.dtype, result, {a, b}, params);
   };
-  Val core = e.const_int(kI32, 0), outside = e.const_int(kI32, 0);
-  for (size_t i = 0; i < mesh.axes.size(); ++i) {
-    const Val size = e.const_int(kI32, mesh.axes[i].size);
-    Val at;
-    at.kind = Val::Kind::Scalar;
-    at.dtype = kI32;
-    at.slot = e.plan().mesh_slots[i];
+  const auto coordinate = [&](const std::string& axis) {
     for (const Attr& a : named.items)
-      if (is_named(a, mesh.axes[i].name)) at = scalar(a.items[1]);
+      if (is_named(a, axis)) return scalar(a.items[1]);
+    for (size_t i = 0; i < e.body().axis_slots.size(); ++i)
+      if (meshes[static_cast<size_t>(here)].axes[i].name == axis) {
+        Val own;
+        own.kind = Val::Kind::Scalar;
+        own.dtype = kI32;
+        own.slot = e.body().axis_slots[i];
+        return own;
+      }
+    e.unsupported(op, "a core of mesh \"" + mesh.name + "\" without a coordinate on its axis \"" + axis + "\"");
+  };
+  Val core = e.const_int(kI32, 0), outside = e.const_int(kI32, 0);
+  for (const ir::MeshAxis& axis : mesh.axes) {
+    const Val size = e.const_int(kI32, axis.size), at = coordinate(axis.name);
     core = compute(OpCode::add, kI32, compute(OpCode::mul, kI32, core, size), at);
     for (const Val& wrong :
          {compute(OpCode::lt, kBool, at, e.const_int(kI32, 0)), compute(OpCode::ge, kBool, at, size)})
@@ -119,7 +129,7 @@ Peer peer(Emitter& e, const Op& op) {
         e.body().axis_slots.size() == 1 && r.body == e.body().index)
       a = &a->items[0].items[1];  // a coordinate on the only axis of the mesh
     else if (a->is(Attr::Kind::List))
-      return e.scalar_slot(core_of_axes(e, op, *a, [&](const Attr& c) { return scalar(c, key); }));
+      return e.scalar_slot(core_of_axes(e, op, r.body, *a, [&](const Attr& c) { return scalar(c, key); }));
     return e.scalar_slot(scalar(*a, key));
   };
   r.core_slot = slot("core_index");
