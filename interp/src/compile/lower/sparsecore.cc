@@ -120,7 +120,7 @@ void lower_row_copy(Emitter& e, const Op& op) {
 static void lower_fetch_and_add(Emitter& e, const Op& op) {
   e.about_to_write(e.everything());
   const Val ref = e.operand(op, 0);
-  if (ref.dtype != ir::DType::I32 || ref.addr.buffer != kTempBuffer)
+  if (ref.dtype != ir::DType::I32 || ref.addr.buffer != e.body().temps)
     e.unsupported(op, "fetch_and_add on memory that is not a subcore's own i32");
   const Val at = apply_view(e, op, ref, op.attr("view"), ViewUse::Access).ref;
   if (at.elements() != 1) e.unsupported(op, "fetch_and_add on several words");

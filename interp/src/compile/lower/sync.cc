@@ -21,7 +21,7 @@ static void lower_index(Emitter& e, const Op& op) {
     for (size_t g = 0; g < e.module().grid.size(); ++g) {
       if (e.module().grid[g].vmapped) continue;
       if (axis-- != 0) continue;
-      v.slot = op.code == ir::OpCode::program_id ? e.plan().pid_slots[g] : e.plan().size_slots[g];
+      v.slot = op.code == ir::OpCode::program_id ? e.body().pid_slots[g] : e.body().size_slots[g];
       return e.define(op.results[0], v);
     }
     e.unsupported(op, std::string(ir::name(op.code)) + " of axis " + std::to_string(op.attr("axis")->i) +
@@ -32,23 +32,20 @@ static void lower_index(Emitter& e, const Op& op) {
   if (axis) {
     for (size_t g = 0; g < e.module().grid.size(); ++g)
       if (!e.module().grid[g].name.empty() && e.module().grid[g].name == axis->s) {
-        v.slot = size ? e.plan().size_slots[g] : e.plan().pid_slots[g];
+        v.slot = size ? e.body().size_slots[g] : e.body().pid_slots[g];
         return e.define(op.results[0], v);
       }
-    int index = 0;
-    for (const ir::Mesh& mesh : e.module().meshes)
-      for (const ir::MeshAxis& a : mesh.axes) {
-        if (a.name == axis->s) {
-          if (size) v = e.const_int(t->dtype, a.size);
-          else v.slot = e.plan().mesh_slots[static_cast<size_t>(index)];
-          return e.define(op.results[0], v);
-        }
-        ++index;
-      }
-    for (const Plan::DeviceAxis& a : e.plan().device_axes)
-      if (a.name == axis->s) {
+    const Body& b = e.body();
+    for (size_t i = 0; i < b.axis_slots.size(); ++i)
+      if (const ir::MeshAxis& a = e.module().meshes[static_cast<size_t>(b.mesh)].axes[i]; a.name == axis->s) {
         if (size) v = e.const_int(t->dtype, a.size);
-        else v.slot = a.slot;
+        else v.slot = b.axis_slots[i];
+        return e.define(op.results[0], v);
+      }
+    for (size_t i = 0; i < b.device_slots.size(); ++i)
+      if (const Plan::DeviceAxis& a = e.plan().device_axes[i]; a.name == axis->s) {
+        if (size) v = e.const_int(t->dtype, a.size);
+        else v.slot = b.device_slots[i];
         return e.define(op.results[0], v);
       }
   }
@@ -68,6 +65,7 @@ SemPayload semaphore_of(Emitter& e, const Op& op, const Val& v) {
 // coordinates. Ids are compared with what there is when the step runs.
 Peer peer(Emitter& e, const Op& op) {
   Peer r;
+  r.body = e.target_body(op);
   auto named = [&](const char* key) {  // null: nobody is named
     const Attr* a = op.attr(key);
     return a && a->is(Attr::Kind::Symbol) && a->s == "none" ? nullptr : a;
@@ -81,7 +79,7 @@ Peer peer(Emitter& e, const Op& op) {
     const Attr* a = named(key);
     if (!a) return Addr::kNoSlot;
     if (a->is(Attr::Kind::List) && a->items.size() == 1 && a->items[0].is_call("axis") &&
-        e.module().meshes.size() == 1 && e.module().meshes[0].axes.size() == 1)
+        e.body().axis_slots.size() == 1 && r.body == e.body().index)
       a = &a->items[0].items[1];  // a coordinate on the only axis of the mesh
     return e.scalar_slot(scalar(*a, key));
   };
@@ -93,7 +91,6 @@ Peer peer(Emitter& e, const Op& op) {
     if (kind && kind->s != "logical")
       e.unsupported(op, std::string(ir::name(op.code)) + " with a device id of type " + kind->s);
     r.device_slot = slot("device_id");
-    e.plan().has_peers = true;
     return r;
   }
   StripParams params;
@@ -112,7 +109,6 @@ Peer peer(Emitter& e, const Op& op) {
 
 static void lower_semaphore(Emitter& e, const Op& op) {
   e.about_to_write(e.everything());
-  e.plan().has_sync = true;
   const Val ref = e.operand(op, 0);
   if (ref.semaphore < 0) e.unsupported(op, std::string(ir::name(op.code)) + " on " + std::string(ir::name(ref.dtype)));
   const Val target = apply_view(e, op, ref, op.attr("view"), ViewUse::Access).ref;
@@ -151,20 +147,13 @@ static void lower_semaphore(Emitter& e, const Op& op) {
   e.emit(ops::kSemWait, e.own(p));
 }
 
-// Block of the barrier semaphore.
-namespace {
-struct Barrier {
-  int block = -1;
-};
-}  // namespace
-
 // One per collective id. A launch has one collective id, so it is the launch's.
 static void lower_barrier_semaphore(Emitter& e, const Op& op) {
   Val v;
   v.kind = Val::Kind::Ref;
   v.dtype = ir::DType::BarrierSem;
   v.name = "barrier semaphore";
-  int& block = e.state<Barrier>().block;
+  int& block = e.plan().barrier_semaphore;
   if (block < 0) block = e.plan().semaphores.add(v.name, 1, memory::Level::Thread);
   v.semaphore = block;
   e.define(op.results[0], v);
