@@ -15,7 +15,7 @@
 namespace pallasim::interp {
 
 // Accesses and bytes per operand.
-struct TrafficWatch : Watch {
+struct TrafficWatch : AccessWatch {
   explicit TrafficWatch(const Plan&);
   void see(Execution&, Seen&) override;
   std::vector<Traffic> traffic;
@@ -31,7 +31,7 @@ struct TrafficWatch : Watch {
 // Grid points that run at once share no element that one of them writes: those of a `parallel` axis by its promise,
 // those of a Triton launch because every one is a program. Programs that wait for each other are not looked at. Throws
 // PS-SIZE-001 where what is remembered of the accesses exceeds Options::max_memory.
-class ClaimWatch : public Watch {
+class ClaimWatch : public AccessWatch {
  public:
   ClaimWatch(const Plan&, const Options&);
   bool empty() const { return axes_.empty(); }
@@ -40,7 +40,7 @@ class ClaimWatch : public Watch {
   void finish(Execution&, std::vector<ir::Diagnostic>&) override;
 
  private:
-  void report(Execution&, const Access&, const memory::shadow::Shared&, const std::string& name);
+  void report(Execution&, const Access&, const memory::shadow::Shared&, int64_t unit, const std::string& name);
   const Plan& plan_;
   bool programs_;
   std::vector<size_t> axes_;
@@ -68,7 +68,7 @@ bool overlap(const std::vector<ByteRun>&, const std::vector<ByteRun>&);
 // On `generic` an aliased input and its output are one buffer: a read through the input's name of what the output wrote
 // shows the new value, where other ways to run the kernel show the old one. Blocks that are copies of their own (at an
 // array's edge) are not looked at.
-class AliasWatch : public Watch {
+class AliasWatch : public AccessWatch {
  public:
   explicit AliasWatch(const Plan&);
   bool empty() const { return pairs_.empty(); }
@@ -90,7 +90,7 @@ class AliasWatch : public Watch {
 };
 
 // What was written: outputs that stay as they were, and reads of memory that nobody wrote.
-class WriteWatch : public Watch {
+class WriteWatch : public AccessWatch {
  public:
   WriteWatch(const Plan& plan, Instances& instances) : plan_(plan), instances_(instances) {}
   void on_start(Execution&) override;

@@ -12,7 +12,7 @@ Checks::Checks(const Plan& plan, const Options& o, size_t devices)
       aliases_(plan),
       races_(plan, devices, o, instances_),
       watches_{&traffic_} {
-  const hw::Checks& machine = plan.model->checks;
+  const hw::Checks& machine = plan.first().model->checks;
   if (!claims_.empty() && devices == 1) watches_.push_back(&claims_);
   if (machine.copies_in_flight) watches_.push_back(&flights_);
   if (machine.written_before_read) watches_.push_back(&writes_);
@@ -27,7 +27,7 @@ void Checks::attach(std::vector<Listener*>* listeners) {
 
 void Checks::on_access(Execution& ex, const Access& a) {
   Seen seen(ex, a, instances_);
-  for (Watch* w : watches_) w->see(ex, seen);
+  for (AccessWatch* w : watches_) w->see(ex, seen);
 }
 
 }  // namespace pallasim::interp

@@ -27,7 +27,7 @@ class Checks : public Listener {
   WriteWatch writes_;
   AliasWatch aliases_;
   RaceWatch races_;
-  std::vector<Watch*> watches_;  // those in use
+  std::vector<AccessWatch*> watches_;  // those in use
 };
 
 }  // namespace pallasim::interp

@@ -50,7 +50,7 @@ class Seen {
 };
 
 // A listener of checked runs that looks at accesses. Others (a judge of splits, a recorder) listen for themselves.
-struct Watch : Listener {
+struct AccessWatch : Listener {
   virtual void see(Execution&, Seen&) = 0;
 };
 

@@ -10,7 +10,7 @@ namespace pallasim::interp {
 // Threads that use the same memory without a semaphore between them: happens-before, for any number of threads
 // (memory_model, shadow/order.h). Of a thread's own memory only kernels whose copies reach into other threads' are
 // looked at. Throws PS-SIZE-001 where what is remembered exceeds Options::max_memory.
-class RaceWatch : public Watch {
+class RaceWatch : public AccessWatch {
  public:
   // `devices`: of the launch.
   RaceWatch(const Plan&, size_t devices, const Options&, Instances&);
@@ -46,7 +46,7 @@ class RaceWatch : public Watch {
 
 // Nobody may touch what an asynchronous copy writes, or change what it reads, before the copy is awaited. A wait covers
 // the oldest copies of its semaphore, as far as its bytes go.
-class FlightWatch : public Watch {
+class FlightWatch : public AccessWatch {
  public:
   FlightWatch(const Plan& plan, Instances& instances) : plan_(plan), instances_(instances) {}
   void see(Execution&, Seen&) override;
