@@ -10,9 +10,14 @@ AsyncCopy CopyQueue::take(size_t i) {
   return c;
 }
 
-size_t CopyQueue::first_signalling(int64_t semaphore) const {
+size_t CopyQueue::first_completing(Completion::Kind kind, int64_t object, int64_t last_group) const {
+  const auto completes = [&](const AsyncCopy& c) {
+    if (kind == Completion::Kind::Group) return c.stream == object && c.group <= last_group;
+    return (c.after_read.kind == kind && c.after_read.object == object) ||
+           (c.after_write.kind == kind && c.after_write.object == object);
+  };
   size_t i = 0;
-  while (i < copies_.size() && copies_[i].dst_sem != semaphore && copies_[i].src_sem != semaphore) ++i;
+  while (i < copies_.size() && !completes(copies_[i])) ++i;
   return i;
 }
 

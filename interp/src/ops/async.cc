@@ -9,7 +9,7 @@
 namespace pallasim::interp::ops {
 namespace {
 
-using memory::AsyncCopy;
+using memory::AsyncCopy, memory::Completion;
 
 int64_t extent(const Thread& t, const Extents& e, size_t d) {
   return e.slots.empty() || e.slots[d] == Addr::kNoSlot ? e.dims[d] : t.slot<int64_t>(e.slots[d]);
@@ -85,11 +85,19 @@ void move_bytes(Execution& ex, const AsyncCopy& c) {
   copy_strided(dst, c.dst_strides, src, c.src_strides, c.dims, c.rank, ir::byte_size(c.dtype));
 }
 
+void fulfil(Execution& ex, const Completion& c) {
+  if (c.kind == Completion::Kind::Semaphore) ex.semaphores.signal(c.object, c.count, &ex.woken);
+}
+
+bool has_waiters(const Execution& ex, const Completion& c) {
+  return c.kind == Completion::Kind::Semaphore && ex.semaphores.has_waiters(c.object);
+}
+
 void complete(Execution& ex, const AsyncCopy& c) {
   move_bytes(ex, c);
   for (Listener* l : ex.listeners) l->on_complete(ex, c);
-  if (c.src_sem >= 0) ex.semaphores.signal(c.src_sem, c.src_count, &ex.woken);
-  if (c.dst_sem >= 0) ex.semaphores.signal(c.dst_sem, c.dst_count, &ex.woken);
+  fulfil(ex, c.after_read);
+  fulfil(ex, c.after_write);
   ex.progressed = true;
 }
 
@@ -97,7 +105,7 @@ void complete(Execution& ex, const AsyncCopy& c) {
 
 void issue_copy(Execution& ex, const AsyncCopy& c) {
   const Options::Copies when = ex.copies_move;
-  const bool awaited = ex.semaphores.has_waiters(c.dst_sem) || (c.src_sem >= 0 && ex.semaphores.has_waiters(c.src_sem));
+  const bool awaited = has_waiters(ex, c.after_write) || has_waiters(ex, c.after_read);
   if (when == Options::Copies::AtIssue || (when == Options::Copies::AtWait && awaited)) complete(ex, c);
   else ex.copies.push(c);
 }
@@ -172,11 +180,10 @@ const Step* dma_start(Thread& t, const Step* s) {
     const bool bytes = sem.block >= 0 && ex.plan->semaphores.blocks()[static_cast<size_t>(sem.block)].bytes;
     return bytes ? machine_bytes(n, ir::bit_width(p.dtype)) : 1;
   };
-  c.src_count = count(p.src_sem);
-  c.dst_count = count(p.dst_sem);
+  const int64_t sent = count(p.src_sem), received = count(p.dst_sem);
   clip(t, p, &c);
-  if (p.src_sem.block >= 0) c.src_sem = semaphore_id(t, p.src_sem);
-  c.dst_sem = semaphore_id(t, p.dst_sem);
+  if (p.src_sem.block >= 0) c.after_read = {Completion::Kind::Semaphore, semaphore_id(t, p.src_sem), sent};
+  c.after_write = {Completion::Kind::Semaphore, semaphore_id(t, p.dst_sem), received};
   if (!ex.listeners.empty()) {
     Addr a = p.src.addr, b = p.dst.addr;
     a.offset = c.src.offset, b.offset = c.dst.offset;
@@ -221,7 +228,8 @@ const Step* scope_end(Thread& t, const Step* s) {
   for (int b : p.semaphores)
     for (int64_t i = 0; i < layout.blocks()[static_cast<size_t>(b)].count; ++i) {
       const int64_t id = layout.id(b, i, t.unit);
-      for (size_t c; (c = ex.copies.first_signalling(id)) < ex.copies.size();) complete_copy(ex, c);
+      for (size_t c; (c = ex.copies.first_completing(Completion::Kind::Semaphore, id)) < ex.copies.size();)
+        complete_copy(ex, c);
       if (ex.threads.size() == 1) left_over(t, s, id);
     }
   return s + 1;

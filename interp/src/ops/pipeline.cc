@@ -58,8 +58,7 @@ int64_t move_block(Thread& t, const Step* s, const Window& w, const memory::Clip
     copy.src_strides[d] = in ? w.strides[d] : w.block_strides[d];
     copy.dst_strides[d] = in ? w.block_strides[d] : w.strides[d];
   }
-  copy.dst_count = bytes;
-  copy.dst_sem = semaphore(t, w, slot);
+  copy.after_write = {memory::Completion::Kind::Semaphore, semaphore(t, w, slot), bytes};
   if (!t.exec->listeners.empty()) {
     const std::vector<int64_t> dims(copy.dims, copy.dims + copy.rank);
     note_access(t, s, {w.buffer, Addr::kNoSlot, array.offset}, dims, w.strides, w.element_bytes, !in);

@@ -45,7 +45,7 @@ class RowCopy {
     std::copy(p.dst.strides.begin(), p.dst.strides.end(), whole_.dst_strides);
     whole_.src = place(t, p.src);
     whole_.dst = place(t, p.dst);
-    whole_.dst_sem = semaphore_id(t, p.dst_sem);
+    whole_.after_write = {memory::Completion::Kind::Semaphore, semaphore_id(t, p.dst_sem)};
     for (size_t d = 0; d < want.size(); ++d)
       if (d != dim_) row_elements_ = memory::mul(row_elements_, want[d]);
   }
@@ -81,7 +81,7 @@ class RowCopy {
     };
     const int64_t before = bytes(memory::mul(done_, row_elements_));
     done_ += rows;
-    c.dst_count = bytes(memory::mul(done_, row_elements_)) - before;
+    c.after_write.count = bytes(memory::mul(done_, row_elements_)) - before;
     c.id = t_.exec->copies_issued++;
     return c;
   }

@@ -60,7 +60,8 @@ const Step* sem_signal(Thread& t, const Step* s) {
 const Step* wait_for(Thread& t, const Step* s, int64_t id, int64_t value, bool decrement) {
   Execution& ex = *t.exec;
   if (ex.copies_move == Options::Copies::AtWait)
-    for (size_t i; ex.semaphores.count(id) < value && (i = ex.copies.first_signalling(id)) < ex.copies.size();)
+    for (size_t i; ex.semaphores.count(id) < value &&
+                   (i = ex.copies.first_completing(memory::Completion::Kind::Semaphore, id)) < ex.copies.size();)
       complete_copy(ex, i);
   if (ex.semaphores.wait(id, value, decrement, t.index)) {
     t.wait = {};
@@ -87,7 +88,8 @@ const Step* sem_read(Thread& t, const Step* s) {
   const int64_t id = semaphore_id(t, p);
   // Somebody who polls waits too.
   if (ex.copies_move == Options::Copies::AtWait)
-    for (size_t i; (i = ex.copies.first_signalling(id)) < ex.copies.size();) complete_copy(ex, i);
+    for (size_t i; (i = ex.copies.first_completing(memory::Completion::Kind::Semaphore, id)) < ex.copies.size();)
+      complete_copy(ex, i);
   for (Listener* l : ex.listeners) l->on_looked(ex, t, id, ex.semaphores.count(id));
   int64_t& seen = t.slot<int64_t>(s->dst);
   const bool same = seen == ex.semaphores.count(id);

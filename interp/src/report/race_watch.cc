@@ -35,7 +35,7 @@ void RaceWatch::see(Execution& ex, Seen& seen) {
 }
 
 void RaceWatch::on_copy(Execution& ex, const memory::AsyncCopy& c, const Step&) {
-  const shadow::Issued who = order_.issue(c.thread, -1, false, c.src_sem >= 0);
+  const shadow::Issued who = order_.issue(c.thread, -1, false, c.after_read.kind != memory::Completion::Kind::Nothing);
   issued_[c.id] = who;
   for (bool dst : {false, true}) {
     const memory::Place& p = dst ? c.dst : c.src;
@@ -50,8 +50,11 @@ void RaceWatch::on_complete(Execution&, const memory::AsyncCopy& c) {
   const auto it = issued_.find(c.id);
   // Copies of a pipeline are the thread's own business.
   const shadow::Issued who = it == issued_.end() ? shadow::Issued{c.thread, c.thread} : it->second;
-  if (c.src_sem >= 0) order_.signal(who.reads, c.src_sem, c.src_count, it != issued_.end());
-  if (c.dst_sem >= 0) order_.signal(who.writes, c.dst_sem, c.dst_count, it != issued_.end());
+  const auto release = [&](shadow::Actor side, const memory::Completion& d) {
+    if (d.kind == memory::Completion::Kind::Semaphore) order_.signal(side, d.object, d.count, it != issued_.end());
+  };
+  release(who.reads, c.after_read);
+  release(who.writes, c.after_write);
   if (it != issued_.end()) issued_.erase(it);
 }
 
@@ -121,8 +124,11 @@ void FlightWatch::on_copy(Execution& ex, const memory::AsyncCopy& c, const Step&
     if (!flights_.empty()) look(ex, side, c.thread);
     f.sides.push_back({side.instance, side.box(), dst});
   }
-  if (c.src_sem >= 0) f.after_read.push_back({memory::Completion::Kind::Semaphore, c.src_sem, c.src_count, INT64_MAX});
-  if (c.dst_sem >= 0) f.after_write.push_back({memory::Completion::Kind::Semaphore, c.dst_sem, c.dst_count, INT64_MAX});
+  const auto note = [](const memory::Completion& d, auto* to) {
+    if (d.kind != memory::Completion::Kind::Nothing) to->push_back({d.kind, d.object, d.count, INT64_MAX});
+  };
+  note(c.after_read, &f.after_read);
+  note(c.after_write, &f.after_write);
   flights_.start(c.id, std::move(f));
 }
 

@@ -26,6 +26,20 @@ struct Place {
   bool operator==(const Place&) const = default;
 };
 
+// What tells others that an operation is complete, as far as its reads or its writes go.
+struct Completion {
+  enum class Kind : uint8_t {
+    Nothing,
+    Semaphore,  // `object` receives `count` units
+    Barrier,    // `object` receives `count` arrivals and `bytes` bytes
+    Group       // the operation's group of its stream
+  };
+  Kind kind = Kind::Nothing;
+  int64_t object = -1;
+  int64_t count = 0, bytes = 0;
+  bool operator==(const Completion&) const = default;
+};
+
 struct AsyncCopy {
   int64_t id = 0;      // in order of issue
   int32_t step = -1;   // plan step that issued it
@@ -34,10 +48,9 @@ struct AsyncCopy {
   ir::DType dtype = ir::DType::F32;
   int rank = 0;
   int64_t dims[kMaxRank], src_strides[kMaxRank], dst_strides[kMaxRank];  // elements
-  int64_t src_sem = -1;                  // receives `src_count` when the source was read; -1: none
-  int64_t dst_sem = -1;                  // receives `dst_count` when the destination was written
-  int64_t src_count = 0, dst_count = 0;  // bytes on the machine; 1 where the semaphore does not count bytes
-  bool add = false;                      // adds to the destination
+  Completion after_read, after_write;  // a semaphore receives bytes of the machine, or 1 where it does not count bytes
+  int64_t stream = -1, group = -1;     // in which it was issued; -1: none
+  bool add = false;                    // adds to the destination
   // The source ends before the destination does: there arrives what nobody wrote. `whole`: elements of the destination.
   bool fills = false;
   int64_t whole[kMaxRank] = {};
@@ -54,9 +67,9 @@ class CopyQueue {
   void push(AsyncCopy c) { copies_.push_back(c); }
   AsyncCopy take(size_t i);
   void clear() { copies_.clear(); }
-  // The oldest copy that will signal the semaphore, or that uses a part of the thread's buffer; size() if there is
-  // none.
-  size_t first_signalling(int64_t semaphore) const;
+  // The oldest copy that completes the object, in a stream a group up to `last_group`; or that uses a part of the
+  // thread's buffer; size() if there is none.
+  size_t first_completing(Completion::Kind, int64_t object, int64_t last_group = INT64_MAX) const;
   size_t first_using(int32_t thread, uint32_t buffer, int64_t begin, int64_t end) const;
 
  private:
@@ -89,20 +102,6 @@ struct Side {
     if (!one.empty()) one[0] = 1;
     for (int64_t row : rows) f(row * (strides.empty() ? 0 : strides[0]) * element_bytes, one, strides);
   }
-};
-
-// What tells others that an operation is complete, as far as its reads or its writes go.
-struct Completion {
-  enum class Kind : uint8_t {
-    Nothing,
-    Semaphore,  // `object` receives `count` units
-    Barrier,    // `object` receives `count` arrivals and `bytes` bytes
-    Group       // the operation's group of its stream
-  };
-  Kind kind = Kind::Nothing;
-  int64_t object = -1;
-  int64_t count = 0, bytes = 0;
-  bool operator==(const Completion&) const = default;
 };
 
 // One asynchronous operation of whatever kind. Who issued it knows from `step` what moves; here is what others can tell
