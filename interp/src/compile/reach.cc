@@ -16,7 +16,8 @@ int Emitter::far_body(const Val& v) const {
     const auto it = map.find(key);
     return it == map.end() ? -1 : it->second;
   };
-  return v.semaphore >= 0 ? of(far_semaphores_, v.semaphore) : of(far_memory_, v.addr.buffer);
+  return v.semaphore >= 0 ? of(far_semaphores_, is_barrier(v.dtype) ? ~v.semaphore : v.semaphore)
+                          : of(far_memory_, v.addr.buffer);
 }
 
 // What threads of another mesh have for themselves is reached by copies and signals that name one of them.
