@@ -109,6 +109,21 @@ nb::dict finding_dict(const ir::Diagnostic& f) {
   return d;
 }
 
+using Line = std::tuple<std::string, int, int, std::string, std::string>;  // file, line, column, function, text
+// An error that Python found before there was a module.
+nb::dict diagnostic(const std::string& code, const std::string& message, const std::string& kernel, const Line& line,
+                    std::vector<std::string> numbers, const std::string& hint) {
+  const std::optional<ir::Code> known = ir::Code::find(code);
+  if (!known) throw nb::value_error(("there is no code " + code).c_str());
+  const auto& [file, number, column, function, text] = line;
+  return finding_dict(
+      ir::Diagnostic(*known, message)
+          .of(kernel)
+          .at({.what = {}, .source = {file, number, column, function, text}, .callers = {}, .scope = {}})
+          .with(std::move(numbers))
+          .hinted(hint));
+}
+
 nb::list finding_dicts(const std::vector<ir::Diagnostic>& findings) {
   nb::list r;
   for (const ir::Diagnostic& f : findings) r.append(finding_dict(f));
@@ -283,6 +298,9 @@ NB_MODULE(_core, m) {
         return d;
       },
       "name"_a, "field -> (value, unit, scope, source) of a chip; empty for `generic`.");
+  m.def(
+      "diagnostic", &diagnostic, "code"_a, "message"_a, "kernel"_a, "line"_a, "numbers"_a, "hint"_a,
+      "The finding of an error at a line (file, line, column, function, text); raises ValueError for an unknown code.");
   m.def(
       "findings", [] { return finding_dicts(take_findings()); }, "Findings since the last call, oldest first.");
   const auto found = [](const std::optional<ir::Diagnostic>& d) -> nb::object {
