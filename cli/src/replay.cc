@@ -253,6 +253,7 @@ class Replay {
       ProgressLine progress(options_.progress, escaped(launches[0].kernel));
       interp::Outcome outcome = interp::try_launch(plan, session_, calls, options, {nullptr, progress.counter()});
       progress.wipe();
+      place_reports(&outcome, interp::module_of(plan));
       report = std::move(outcome.report);
       if (outcome.stop) {
         show_prints(report, out_);

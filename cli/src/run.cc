@@ -39,6 +39,11 @@ void show_prints(const interp::Report& report, Out& out) {
   for (const std::string& line : report.prints) out.text(escaped(line) + '\n');
 }
 
+void place_reports(interp::Outcome* outcome, const ir::Module& m) {
+  for (ir::Diagnostic& d : outcome->report.findings) trace::place(d, m);
+  if (outcome->stop) trace::place(*outcome->stop, m);
+}
+
 namespace {
 
 std::vector<Argument> make_results(const ir::Module& m, int64_t budget) {
@@ -148,6 +153,7 @@ int run(const RunOptions& o, Out& out) {
     interp::Outcome outcome =
         interp::try_launch(*plan, session, std::span(&call, 1), options, {nullptr, progress.counter()});
     progress.wipe();
+    place_reports(&outcome, interp::module_of(*plan));
     report = std::move(outcome.report);
     if (outcome.stop) stopped(report, *outcome.stop, out);
     seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());

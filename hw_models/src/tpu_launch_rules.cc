@@ -94,6 +94,11 @@ class Launch {
     if (!(trivial && o.space == Space::Vmem)) pipeline(o);
   }
 
+  // The least legal size of a block's dimension that is no smaller.
+  static int64_t legal(int64_t size, int64_t unit, int64_t whole) {
+    return std::min((size + unit - 1) / unit * unit, whole);
+  }
+
   // The two minor dimensions of a block are multiples of 8 and 128, or the array's own.
   void tiles(const ir::Operand& o) {
     const size_t rank = o.block.size();
@@ -106,7 +111,10 @@ class Launch {
           o,
           fmt::format("the last two dimensions of the blocks of {} are {} and {}, which are not multiples of 8 and 128",
                       o.name, size(rank - 2), minor),
-          "a block's last two dimensions are multiples of 8 and 128, or the whole of the array's");
+          fmt::format(
+              "a block's last two dimensions are multiples of 8 and 128, or the whole of the array's: {} and {}, "
+              "say",
+              legal(size(rank - 2), 8, o.array->dims[rank - 2].size), legal(minor, 128, o.array->dims[rank - 1].size)));
     }
     const int bits = o.array->dtype == ir::DType::Bool ? 32 : ir::bit_width(o.array->dtype);
     const int64_t least = p_.lanes * (32 / std::max(bits, 1));

@@ -1,5 +1,8 @@
 // Rules of JAX's Triton lowering (jax _src/pallas/triton/lowering.py and primitives.py, 0.10.2).
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <bit>
 
 #include "rules.h"
 
@@ -54,7 +57,11 @@ class TritonRules {
     for (size_t i = 0; params && i < params->keys.size(); ++i) {
       const ir::Attr& v = params->items[i];
       if (params->keys[i] == "num_warps" && v.is_int() && (v.i < 1 || v.i > 32 || (v.i & (v.i - 1))))
-        refuse("PS-TRI-002", "Triton: num_warps is " + std::to_string(v.i), "a power of two up to 32");
+        refuse("PS-TRI-002", "Triton: num_warps is " + std::to_string(v.i),
+               v.i < 1    ? "a power of two up to 32"
+               : v.i > 32 ? "a power of two up to 32: 32, say"
+                          : fmt::format("a power of two up to 32: {} or {}", std::bit_floor(static_cast<uint64_t>(v.i)),
+                                        std::bit_ceil(static_cast<uint64_t>(v.i))));
     }
   }
 
@@ -85,7 +92,8 @@ class TritonRules {
       const int64_t n = t->num_elements();
       if ((n & (n - 1)) != 0)
         refuse("PS-TRI-001", "Triton: an array of " + std::to_string(n) + " elements, which is no power of two",
-               "every array in a Triton kernel has a power of two of elements: load the next power of two under a mask",
+               fmt::format("every array in a Triton kernel has a power of two of elements: load {} under a mask",
+                           std::bit_ceil(static_cast<uint64_t>(n))),
                op.loc, {std::string(ir::name(op.code)) + " of " + ir::to_string(t)});
     }
   }

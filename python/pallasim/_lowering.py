@@ -21,7 +21,7 @@ def capture(ctx: Any, primitive: str, params: Mapping[str, Any], options: Any) -
     """The captured module (`_capture.module.Captured`) of one site; raises `_capture.types.Unsupported`."""
     from ._capture import jaxver, locs, module
 
-    settings = module.Settings(options.ir_machine, jaxver.mesh_axes(ctx), options.skip_floating_point_ops, locs.launch_site())
+    settings = module.Settings(options.ir_machine, jaxver.mesh_axes(ctx), options.skip_floating_point_ops, locs.launch_site(), options.prints == "anything")
     if primitive == "pallas_call":
         return module.pallas_call(params, settings)
     return module.mpmd_map(params, ctx.avals_in, settings)

@@ -32,6 +32,8 @@ class Options(RunOptions, total=False):
     grid_point_recorder: Callable[..., Any] | None
     skip_floating_point_ops: bool
     platform: bool
+    prints: Literal["chip", "anything"]
+    progress: bool
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -49,6 +51,8 @@ class Params(RunParams):
     skip_floating_point_ops: every floating-point value of a kernel is inf and nothing computes it: control flow alone.
     platform: whether code outside JAX is told that it runs on the chip's platform (`jax.default_backend()`, `device.platform`);
         JAX itself is told the truth.
+    prints: what debug_print of a TPU kernel takes: what the chip's compiler does ("chip"), or floats, whole tiles, keyword arguments and
+        several arrays as well ("anything"), for debugging.
     progress: whether a launch of more than two seconds says how far it is, where standard error is a terminal or a notebook's.
     """
 
@@ -57,6 +61,7 @@ class Params(RunParams):
     grid_point_recorder: Callable[..., Any] | None = None
     skip_floating_point_ops: bool = False
     platform: bool = True
+    prints: Literal["chip", "anything"] = "chip"
     progress: bool = True
 
     def __post_init__(self) -> None:
@@ -64,6 +69,8 @@ class Params(RunParams):
             raise ValueError(f"unknown machine '{self.machine}'; there are {', '.join(MACHINES)}")
         if self.findings not in ("warn", "collect", "raise"):
             raise ValueError("findings is 'warn', 'collect' or 'raise'")
+        if self.prints not in ("chip", "anything"):
+            raise ValueError("prints is 'chip' or 'anything'")
         if self.kernels_for not in ("", "generic", "tpu", "triton", "mosaic_gpu"):
             raise ValueError("kernels_for is '', 'generic', 'tpu', 'triton' or 'mosaic_gpu'")
         self.text()

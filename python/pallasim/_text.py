@@ -86,23 +86,33 @@ def run(text: str, arrays: Sequence[Any] = (), options: Any = None) -> list[np.n
 
 
 def capture_text(f: Callable[..., Any], *args: Any, machine: str = "generic", **kwargs: Any) -> list[str]:
-    """IR text of every Pallas kernel that `f(*args, **kwargs)` launches, in the order of the trace. Nothing runs."""
+    """IR text of every Pallas kernel that `f(*args, **kwargs)` launches, in the order of the trace. Nothing runs.
+
+    Raises UnsupportedError for a kernel that has no text.
+    """
     import jax
 
-    from . import _params
+    from . import _findings, _params
     from ._capture import jaxver, locs, module
+    from ._capture.types import Unsupported
 
     machine_name = _params.Params(machine=machine).ir_machine
     out: list[str] = []
+
+    def text_of(params: Any, captured: Callable[..., Any], *args: Any) -> str:
+        try:
+            return str(captured(*args).text)
+        except Unsupported as e:
+            raise _findings.unsupported(str(params.get("name") or "kernel"), e) from None
 
     def walk(jaxpr: Any) -> None:
         for eqn in jaxpr.eqns:
             settings = module.Settings(machine_name, call=locs.call_site(eqn.source_info.traceback))
             if eqn.primitive is jaxver.find("pallas_call.pallas_call_p"):
-                out.append(module.pallas_call(eqn.params, settings).text)
+                out.append(text_of(eqn.params, module.pallas_call, eqn.params, settings))
                 continue
             if eqn.primitive is jaxver.find("mpmd.mpmd_map_p"):
-                out.append(module.mpmd_map(eqn.params, [v.aval for v in eqn.invars], settings).text)
+                out.append(text_of(eqn.params, module.mpmd_map, eqn.params, [v.aval for v in eqn.invars], settings))
                 continue
             for value in eqn.params.values():
                 for inner in value if isinstance(value, (tuple, list)) else (value,):

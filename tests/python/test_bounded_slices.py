@@ -114,3 +114,6 @@ def test_a_stride_is_refused_by_name():
                           out_specs=pl.BlockSpec((8, 128), lambda i: (0, 0)), out_shape=jax.ShapeDtypeStruct((8, 128), jnp.float32))
     with pytest.raises(pallasim.UnsupportedError, match="a bounded slice with stride 2"), pallasim.emulate():
         call(X)
+    with pytest.raises(pallasim.UnsupportedError, match="a bounded slice with stride 2") as e:
+        pallasim.capture_text(call, X)
+    assert e.value.finding is not None and e.value.finding.code == "PS-UNSUP-001"

@@ -45,22 +45,40 @@ except KeyboardInterrupt as e:
 with pallasim.emulate():
     print("next", quick(), pallasim.launch_count() > 1, flush=True)
 """
+DEVICES = """
+import numpy as np
+from jax.sharding import Mesh, PartitionSpec as P
+mesh = Mesh(np.array(jax.devices()[:2]), ("x",))
+on_devices = jax.jit(jax.shard_map(lambda: forever(2), mesh=mesh, in_specs=(), out_specs=P("x"), check_vma=False))
+"""
+POOL = """
+from concurrent.futures import ThreadPoolExecutor
+def in_threads():
+    with ThreadPoolExecutor(2) as pool:
+        run = pallasim.emulate(workers=1)(lambda: jax.block_until_ready(forever()))
+        return [f.result() for f in [pool.submit(run) for _ in range(2)]]
+"""
+# What comes before, options, the call.
 WAYS = {
-    "eager": ("workers=1", "forever()"),
-    "jit": ("workers=1", "jax.jit(forever)()"),
-    "two_workers": ("workers=2", "forever()"),
-    "checked": ("detect_races=True", "forever()"),
+    "eager": ("", "workers=1", "forever()"),
+    "jit": ("", "workers=1", "jax.jit(forever)()"),
+    "two_workers": ("", "workers=2", "forever()"),
+    "checked": ("", "detect_races=True", "forever()"),
+    "two_devices": (DEVICES, "workers=1", "on_devices()"),
+    "thread_pool": (POOL, "", "in_threads()"),
 }
+ENVIRONMENT = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
 
 
-def stopped(options, call):
-    return f"try:\n    with pallasim.emulate({options}):\n        jax.block_until_ready({call})" + STOPPED
+def stopped(before, options, call):
+    """The whole program."""
+    return KERNEL + before + f"try:\n    with pallasim.emulate({options}):\n        jax.block_until_ready({call})" + STOPPED
 
 
-def interrupted(script: str, env: dict[str, str] | None = None) -> tuple[float, list[str]]:
+def interrupted(script: str) -> tuple[float, list[str]]:
     """Seconds from the signal to the word "stopped", and all lines that the script printed."""
     process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                               env={**os.environ, **(env or {})})
+                               env=os.environ | ENVIRONMENT)
     lines = []
     asked = took = 0.0
     for line in process.stdout:
@@ -76,20 +94,50 @@ def interrupted(script: str, env: dict[str, str] | None = None) -> tuple[float, 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_ctrl_c_stops_the_kernel_and_nothing_later(way):
-    took, lines = interrupted(KERNEL + stopped(*WAYS[way]))
+    took, lines = interrupted(stopped(*WAYS[way]))
     assert "stopped True" in lines and "next True True" in lines, "\n".join(lines)
     assert 0 < took < 30  # without the signal: days
 
 
-def test_ctrl_c_stops_all_devices():
-    script = KERNEL + textwrap.dedent("""
-        import numpy as np
-        from jax.sharding import Mesh, PartitionSpec as P
-        mesh = Mesh(np.array(jax.devices()[:2]), ("x",))
-        f = jax.jit(jax.shard_map(lambda: forever(2), mesh=mesh, in_specs=(), out_specs=P("x"), check_vma=False))
-        """) + stopped("workers=1", "f()")
-    took, lines = interrupted(script, {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"})
-    assert any(line.startswith("stopped") for line in lines) and "next True True" in lines, "\n".join(lines)
+def interrupted_notebook() -> tuple[float, list[str]]:
+    """The same for a cell of a notebook whose kernel is interrupted, and the next cell."""
+    from jupyter_client.manager import start_new_kernel
+
+    manager, client = start_new_kernel(kernel_name="python3")
+    try:
+        return _interrupt_cell(manager, client)
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+
+
+def _interrupt_cell(manager, client) -> tuple[float, list[str]]:
+    client.execute(KERNEL)
+    client.execute("with pallasim.emulate(workers=1):\n    jax.block_until_ready(forever())")
+    said, asked, took = [], 0.0, 0.0
+    while not took:
+        message = client.get_iopub_msg(timeout=120)
+        content = message["content"]
+        if message["msg_type"] == "stream" and "running" in content["text"] and not asked:
+            asked = time.monotonic()
+            manager.interrupt_kernel()
+        elif message["msg_type"] == "error":
+            took = time.monotonic() - asked
+            said.append(f"stopped {content['ename'] == 'KeyboardInterrupt' and 'PS-INT-001' in content['evalue'] and 'count' in content['evalue']}")
+    client.execute("with pallasim.emulate():\n    print('next', quick(), pallasim.launch_count() > 1)")
+    while not said[-1].startswith("next"):
+        message = client.get_iopub_msg(timeout=120)
+        if message["msg_type"] == "stream":
+            said += message["content"]["text"].splitlines()
+        assert message["msg_type"] != "error", message["content"]
+    return took, said
+
+
+def test_ctrl_c_stops_a_cell_of_a_notebook():
+    pytest.importorskip("jupyter_client")
+    pytest.importorskip("ipykernel")
+    took, lines = interrupted_notebook()
+    assert "stopped True" in lines and "next True True" in lines, "\n".join(lines)
     assert 0 < took < 30
 
 

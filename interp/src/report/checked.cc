@@ -13,7 +13,7 @@ namespace pallasim::interp {
 
 TrafficWatch::TrafficWatch(const Plan& plan) : traffic(plan.module.operands.size()) {
   for (size_t i = 0; i < traffic.size(); ++i) traffic[i].name = plan.module.operands[i].name;
-  for (const Window& w : plan.windows) {
+  for (const Window& w : plan.first().windows) {
     if (!w.staged) continue;
     int64_t bytes = w.element_bytes * std::max(w.slots, 1);
     for (int64_t n : w.extent) bytes *= n;
@@ -39,7 +39,7 @@ void TrafficWatch::see(Execution&, Seen& seen) {
 }
 
 ClaimWatch::ClaimWatch(const Plan& plan, const Options& o)
-    : plan_(plan), programs_(!plan.model->in_order()), claims_(o.max_memory) {
+    : plan_(plan), programs_(!plan.first().model->in_order()), claims_(o.max_memory) {
   for (size_t g = 0; g < plan.module.grid.size(); ++g)
     if (programs_ ? !plan.concurrent : plan.module.grid[g].semantics == "parallel") axes_.push_back(g);
 }
@@ -55,7 +55,7 @@ void ClaimWatch::on_grid_point(Execution& ex, const Thread& t, std::span<const i
 void ClaimWatch::see(Execution& ex, Seen& seen) {
   const Access& a = seen.access;
   const bool operand = a.buffer >= kFirstOperandBuffer;
-  if (operand && a.buffer - kFirstOperandBuffer >= plan_.windows.size()) return;
+  if (operand && a.buffer - kFirstOperandBuffer >= plan_.module.operands.size()) return;
   if (!operand) {
     const memory::Allocation* scratch = plan_.allocations.at(a.buffer, a.offset);
     if (!scratch || scratch->lifetime != memory::Allocation::Lifetime::Launch) return;
@@ -67,12 +67,13 @@ void ClaimWatch::see(Execution& ex, Seen& seen) {
   const std::string name =
       before < claims_.found().size() || !fits ? allocation_name(plan_, a.buffer, a.offset) : std::string();
   for (size_t i = before; i < claims_.found().size(); ++i)
-    if (reported_.insert(name).second) report(ex, a, claims_.found()[i], name);
+    if (reported_.insert(name).second) report(ex, a, claims_.found()[i], unit, name);
   if (!fits) too_much_remembered(ex, name, claims_.limit()->bytes);
 }
 
-void ClaimWatch::report(Execution& ex, const Access& a, const memory::shadow::Shared& found, const std::string& name) {
-  int64_t earlier = found.earlier.unit;
+void ClaimWatch::report(Execution& ex, const Access& a, const memory::shadow::Shared& found, int64_t unit,
+                        const std::string& name) {
+  int64_t earlier = found.earlier.unit, now = unit;
   const Thread& t = ex.threads[static_cast<size_t>(a.thread)];
   std::string axes;
   for (size_t g : axes_) axes += (axes.empty() ? "" : ", ") + std::to_string(g);
@@ -83,18 +84,23 @@ void ClaimWatch::report(Execution& ex, const Access& a, const memory::shadow::Sh
           : fmt::format("false parallel claim: grid points that differ on axis {} share elements of {}", axes, name));
   d.site.what = a.write ? "written here" : "read here";
   const std::string_view did = found.earlier_wrote ? "written" : "read";
-  std::string other;
+  std::string other, differing;
   for (size_t i = axes_.size(); i-- > 0;) {
-    other = fmt::format("axis {} = {}{}", axes_[i], earlier % ex.grid[axes_[i]], other.empty() ? "" : ", " + other);
-    earlier /= ex.grid[axes_[i]];
+    const int64_t n = ex.grid[axes_[i]];
+    other = fmt::format("axis {} = {}{}", axes_[i], earlier % n, other.empty() ? "" : ", " + other);
+    if (earlier % n != now % n) differing = fmt::format("{}{}", axes_[i], differing.empty() ? "" : ", " + differing);
+    earlier /= n;
+    now /= n;
   }
   d.numbers.push_back(fmt::format("{} before by the {} with {}", did, programs_ ? "program" : "grid points", other));
   ir::Site side = ir::site_of(plan_.module, plan_.steps[static_cast<size_t>(found.earlier.site)].loc);
   side.what = fmt::format("and {} before here", did);
   d.also.push_back(side);
   d.hint = programs_ ? "give every program elements of its own, or use atomics; this run kept the order of the grid"
-                     : "declare the axis arbitrary, or give each of its points a block of its own; this run kept the "
-                       "order of the grid";
+                     : fmt::format(
+                           "declare axis {} arbitrary, or give each of its points a block of its own; this run "
+                           "kept the order of the grid",
+                           differing);
   findings_.push_back(std::move(d));
 }
 

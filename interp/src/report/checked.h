@@ -40,7 +40,7 @@ class ClaimWatch : public AccessWatch {
   void finish(Execution&, std::vector<ir::Diagnostic>&) override;
 
  private:
-  void report(Execution&, const Access&, const memory::shadow::Shared&, const std::string& name);
+  void report(Execution&, const Access&, const memory::shadow::Shared&, int64_t unit, const std::string& name);
   const Plan& plan_;
   bool programs_;
   std::vector<size_t> axes_;

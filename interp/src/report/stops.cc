@@ -13,11 +13,12 @@ ir::Diagnostic diagnostic_at(const Thread& t, const Step* s, ir::Code code, std:
   const Execution& ex = *t.exec;
   if (p.num_devices() > 1)
     d.thread = fmt::format("device {} of {}", ex.first_device + ex.device_of(t), p.num_devices());
-  if (p.num_threads > 1)
-    d.thread += fmt::format("{}thread {} of {}", d.thread.empty() ? "" : ", ", t.index % p.num_threads, p.num_threads);
-  if (!p.pid_slots.empty()) {
+  if (p.bodies.size() > 1 || (ex.points > 0 && t.body->mesh >= 0)) d.thread = name_of(t);
+  else if (p.num_threads > 1)
+    d.thread += fmt::format("{}thread {} of {}", d.thread.empty() ? "" : ", ", t.unit % p.num_threads, p.num_threads);
+  if (t.arena && !t.body->pid_slots.empty()) {
     d.has_grid_point = true;
-    for (uint32_t slot : p.pid_slots) d.grid_point.push_back(t.slot<int64_t>(slot));
+    for (uint32_t slot : t.body->pid_slots) d.grid_point.push_back(t.slot<int64_t>(slot));
   }
   return d;
 }
@@ -38,8 +39,11 @@ void too_much_remembered(const Execution& ex, const std::string& what, int64_t b
 
 std::string name_of(const Thread& t) {
   const Execution& ex = *t.exec;
-  return ex.points > 0 ? fmt::format("thread {}", t.index)
-                       : ex.units.name(memory::Level::Thread, t.index);  // programs have no place in a mesh
+  if (ex.points == 0) return ex.units.name(memory::Level::Thread, t.unit);
+  if (t.body->mesh < 0) return fmt::format("thread {}", t.index);  // a point of a grid has no place in a mesh
+  // A program of a mesh has its own place, not that among the resident ones.
+  const int32_t crew = ex.population.crew;
+  return ex.plan->units.name(memory::Level::Thread, t.point * crew + t.unit % crew);
 }
 
 namespace ops {
@@ -60,7 +64,13 @@ void out_of_bounds(const Thread& t, const Step* s, const IndexTerm& term, int64_
                      memory::add(start, index), term.dim, name, block->array_extent),
          std::move(numbers), "Triton neither pads nor masks blocks at the edge of an array: give the access a mask");
   }
-  std::string hint = "mask the access, clamp the index, or choose a grid and block shape that divide the array";
+  std::string hint =
+      term.size > term.extent
+          ? fmt::format("take no more than {} elements", term.extent)
+          : fmt::format(
+                "clamp it, jnp.clip(index, 0, {}), mask the access, or choose a grid and block shape that divide "
+                "the array",
+                term.extent - term.size);
   if (term.size == 1 && index < 0 && index >= -term.extent)
     hint = fmt::format(
         "for a chip an index below zero is an address before the array; it does not count from the end, which would be "
@@ -104,6 +114,16 @@ std::string shapes_text(const ir::Operand& o, const Window& w) {
   return fmt::format("{} has shape ({}), blocks of ({})", o.name, fmt::join(w.dims, ", "), fmt::join(w.extent, ", "));
 }
 
+// `index` is no block of dimension `d`; there may be none.
+std::string block_hint(const Window& w, size_t d, int64_t index) {
+  const std::string rule = "index maps return block indices, which are multiplied by the block shape";
+  const int64_t extent = w.extent[d], blocks = extent ? (w.dims[d] + extent - 1) / extent : 0;
+  if (extent > 1 && index > 0 && index % extent == 0 && index / extent < blocks)
+    return fmt::format("{}: the block of element {} is {}, divide by {}", rule, index, index / extent, extent);
+  if (blocks == 0) return rule;
+  return fmt::format("{}; those of dimension {} are 0 to {}", rule, d, blocks - 1);
+}
+
 }  // namespace
 
 void slice_outside(const Thread& t, const Step* s, const Window& w, size_t d, int64_t start, int64_t size) {
@@ -133,7 +153,7 @@ void block_outside(const Thread& t, const Step* s, const Window& w, size_t d, in
        {fmt::format("the block covers elements {} to {} of dimension {}, which has {}", start,
                     memory::add(start, w.extent[d] - 1), d, w.dims[d]),
         shapes_text(o, w)},
-       "index maps return block indices, which are multiplied by the block shape");
+       block_hint(w, d, index));
 }
 
 void revisited(const Thread& t, const Step* s, const Window& w, const std::vector<int64_t>& block,
@@ -142,7 +162,7 @@ void revisited(const Thread& t, const Step* s, const Window& w, const std::vecto
   const ir::Operand& o = m.operands[static_cast<size_t>(w.operand)];
   const int inputs = static_cast<int>(m.operands.size()) - m.count(ir::Operand::Kind::Output);
   std::vector<int64_t> here;
-  for (uint32_t p : t.exec->plan->pid_slots) here.push_back(t.slot<int64_t>(p));
+  for (uint32_t p : t.body->pid_slots) here.push_back(t.slot<int64_t>(p));
   const std::vector<int64_t> start(block.begin(), block.begin() + static_cast<std::ptrdiff_t>(w.dims.size()));
   ir::Diagnostic d = diagnostic_at(
       t, s, "PS-OUT-002",

@@ -32,7 +32,7 @@ std::string when_to_set(const Plan& p, const Window* block, const std::string& n
     const ir::GridAxis& axis = p.module.grid[g];
     if (axis.dynamic < 0 && axis.size == 1) continue;
     const bool stays = block ? !moves(*block, g)
-                             : std::none_of(p.windows.begin(), p.windows.end(),
+                             : std::none_of(p.first().windows.begin(), p.first().windows.end(),
                                             [&](const Window& w) { return w.is_output && moves(w, g); });
     if (stays) first.push_back(fmt::format("pl.program_id({}) == 0", g));
   }
@@ -40,6 +40,39 @@ std::string when_to_set(const Plan& p, const Window* block, const std::string& n
     return fmt::format("set it before it is read: {0}[...] = jnp.zeros_like({0})", name.empty() ? "ref" : name);
   const std::string condition = first.size() == 1 ? first[0] : "(" + fmt::format("{}", fmt::join(first, ") & (")) + ")";
   return fmt::format("set it at the first of the grid points that share it: @pl.when({})", condition);
+}
+
+// Where the blocks of a grid end in a dimension of an output: 1 past the last element, by the index map's greatest
+// value.
+int64_t covered(const Window& w, const std::vector<int64_t>& grid, size_t d) {
+  int64_t index = w.index[d].constant;
+  for (size_t g = 0; g < grid.size(); ++g)
+    index = memory::add(index, memory::mul(std::max<int64_t>(w.index[d].coefficient[g], 0), grid[g] - 1));
+  return memory::add(memory::add(memory::mul(index, w.scale[d]), -w.pad_lo[d]), w.extent[d]);
+}
+
+// Why nobody wrote an element of an output: no block of the grid has it, or the kernel did not store it.
+std::string why_unwritten(const Window& w, const std::vector<int64_t>& grid, int64_t element) {
+  const std::string held = "they hold whatever memory held";
+  if (w.index.empty()) return held + ": does every path through the kernel store?";
+  if (!w.affine || !w.bounded.empty())
+    return held + ": do the blocks of the grid cover the array, and does every path store?";
+  for (size_t d = w.dims.size(); d-- > 0;) {
+    const int64_t at = element % w.dims[d], end = covered(w, grid, d);
+    element /= w.dims[d];
+    if (at < end) continue;
+    std::string advice = fmt::format("{}: the blocks of the grid end at {} of dimension {}, which has {} elements",
+                                     held, end, d, w.dims[d]);
+    const auto& by = w.index[d].coefficient;
+    const auto axis = std::find_if(by.begin(), by.end(), [](int64_t c) { return c != 0; });
+    const bool plain = std::count(by.begin(), by.end(), 0) + 1 == std::ssize(by) && axis != by.end() && *axis == 1 &&
+                       w.index[d].constant == 0 && w.scale[d] == w.extent[d] && w.extent[d] > 0 && w.pad_lo[d] == 0;
+    if (plain)
+      advice += fmt::format("; axis {} of the grid needs {} points", axis - by.begin(),
+                            (w.dims[d] + w.extent[d] - 1) / w.extent[d]);
+    return advice;
+  }
+  return held + ": a block of the grid has the first of them, but some path through the kernel does not store it";
 }
 
 }  // namespace
@@ -50,25 +83,26 @@ void WriteWatch::add(int32_t instance, Part p) {
 
 // Outputs that begin as nobody's, copies of their blocks, and scratch of every thread.
 void WriteWatch::on_start(Execution& ex) {
-  for (const Window& w : plan_.windows) {
+  for (const Window& w : plan_.first().windows) {
     if (!w.is_output || ir::is_sync(w.dtype) || is_aliased_output(plan_.module, w.operand)) continue;
     const std::string& name = plan_.module.operands[static_cast<size_t>(w.operand)].name;
     for (const Thread& t : ex.threads) {
       add(instances_.of(ex, t.index, w.buffer), {0, ops::count(w.dims) * w.element_bytes, name, &w, nullptr, w.dims});
       if (w.staged && !w.slots)
-        add(instances_.of(ex, t.index, kTempBuffer),
+        add(instances_.of(ex, t.index, t.body->temps),
             {w.stage_offset, w.stage_offset + w.block_elements * w.element_bytes, name, nullptr, &w, {}});
     }
   }
   for (const memory::Allocation& a : plan_.allocations)
     if (a.private_to_thread() && a.lifetime == memory::Allocation::Lifetime::Launch)
       for (const Thread& t : ex.threads)
-        add(instances_.of(ex, t.index, a.buffer), {a.offset, a.offset + a.bytes, a.name, nullptr, nullptr, a.dims});
+        if (t.bases[a.buffer])
+          add(instances_.of(ex, t.index, a.buffer), {a.offset, a.offset + a.bytes, a.name, nullptr, nullptr, a.dims});
 }
 
 // Memory is given out again: what lay there is no more.
 void WriteWatch::on_fresh(Execution& ex, const Thread& t, int64_t offset, int64_t bytes, const std::string& name) {
-  Memory& m = memories_[instances_.of(ex, t.index, kTempBuffer)];
+  Memory& m = memories_[instances_.of(ex, t.index, t.body->temps)];
   std::erase_if(m.parts, [&](const auto& p) { return p.second.begin < offset + bytes && offset < p.second.end; });
   m.parts[offset] = {offset, offset + bytes, name, nullptr, nullptr, {}};
   m.written.clear(offset, offset + bytes);
@@ -76,7 +110,7 @@ void WriteWatch::on_fresh(Execution& ex, const Thread& t, int64_t offset, int64_
 
 // Whatever lies there from now on is nothing that was declared, until somebody says so.
 void WriteWatch::on_freed(Execution& ex, const Thread& t, int64_t offset, int64_t bytes) {
-  const auto memory = memories_.find(instances_.of(ex, t.index, kTempBuffer));
+  const auto memory = memories_.find(instances_.of(ex, t.index, t.body->temps));
   if (memory == memories_.end()) return;
   std::erase_if(memory->second.parts,
                 [&](const auto& p) { return p.second.begin < offset + bytes && offset < p.second.end; });
@@ -184,7 +218,7 @@ void WriteWatch::finish(Execution& ex, std::vector<ir::Diagnostic>& out) {
                                                               missing, n, r.name));
     d.kernel = plan_.module.name;
     if (missing < n) d.numbers.push_back(fmt::format("the first is {}", index_text(first, r.output->dims)));
-    d.hint = "they hold whatever memory held; do the blocks of the grid cover the array, and does every path store?";
+    d.hint = why_unwritten(*r.output, ex.grid, first);
     out.push_back(std::move(d));
   }
 }

@@ -35,13 +35,14 @@ class Settings:
 
     `machine` is used where the compiler parameters do not name one; `device_axes` are the manual device mesh axes around
     the call. `skip_floats`: floating-point values are inf and are not computed. `call`: file, line, column and
-    function of the launch.
+    function of the launch. `prints_anything`: the chip's rules of prints do not hold.
     """
 
     machine: str = "generic"
     device_axes: tuple[tuple[str, int], ...] = ()
     skip_floats: bool = False
     call: tuple[str, int, int, str] | None = None
+    prints_anything: bool = False
 
 
 @dataclasses.dataclass
@@ -104,6 +105,8 @@ def _header(cx: ModuleContext, name: str, compiler_params: Any, extra: Mapping[s
     if collective is not None:
         items.append(("collective_id", str(int(collective))))
     items += [(k, attr(v)) for k, v in extra.items()]
+    if cx.prints_anything and "prints" in cx.facts:
+        items.append(("prints", quote("anything")))
     if (row := cx.locs.call_row()) >= 0:
         items.append(("call", str(row)))
     items.append(("jax", jaxver.rules_of(cx.machine)))
@@ -124,6 +127,7 @@ def _captured(cx: ModuleContext, text: str, name: str, num_dynamic: int, aliases
 def _context(machine: str, debug_info: Any, settings: Settings) -> ModuleContext:
     cx = ModuleContext(machine, debug_info, settings.device_axes, settings.skip_floats)
     cx.locs.call = settings.call
+    cx.prints_anything = settings.prints_anything
     return cx
 
 

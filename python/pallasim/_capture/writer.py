@@ -26,6 +26,7 @@ class ModuleContext:
     def __init__(self, machine: str, debug_info: Any, device_axes: Sequence[tuple[str, int]] = (), skip_floats: bool = False) -> None:
         self.machine = machine
         self.spaces: dict[str, str] = _core.default_spaces(machine)
+        self.prints_anything = False    # whatever the chip's compiler takes
         self.skip_floats = skip_floats  # floating-point values are inf and are not computed
         self.device_axes = tuple(device_axes)
         self.locs = Locations(debug_info)
