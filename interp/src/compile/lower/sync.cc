@@ -1,5 +1,6 @@
 // Semaphores and ids.
 #include <algorithm>
+#include <functional>
 
 #include "../../plan/steps.h"
 #include "access.h"
@@ -61,6 +62,52 @@ SemPayload semaphore_of(Emitter& e, const Op& op, const Val& v) {
   return p;
 }
 
+// The core of the body's mesh that coordinates on its axes name; where an axis is not named, the own coordinate on an
+// axis of that name. -1, which no core is, where a coordinate lies outside of its axis.
+static Val core_of_axes(Emitter& e, const Op& op, int body, const Attr& named,
+                        const std::function<Val(const Attr&)>& scalar) {
+  const std::vector<ir::Mesh>& meshes = e.module().meshes;
+  const int there = e.plan().bodies[static_cast<size_t>(body)]->mesh, here = e.body().mesh;
+  if (there < 0) e.unsupported(op, "a core by axes, in a kernel without a mesh");
+  const ir::Mesh& mesh = meshes[static_cast<size_t>(there)];
+  const auto is_named = [&](const Attr& a, const std::string& name) {
+    return a.is_call("axis") && a.items.size() == 2 && a.items[0].s == name;
+  };
+  for (const Attr& a : named.items)
+    if (std::none_of(mesh.axes.begin(), mesh.axes.end(), [&](const ir::MeshAxis& x) { return is_named(a, x.name); }))
+      e.unsupported(op, "a core by an axis that mesh \"" + mesh.name + "\" does not have");
+  constexpr ir::DType kI32 = ir::DType::I32, kBool = ir::DType::Bool;
+  const auto compute = [&](OpCode code, ir::DType result, const Val& a, const Val& b) {
+    StripParams params;
+    params.dtype = a.dtype;
+    params.semantics = e.semantics();
+    return e.scalar_result(code, a.dtype, result, {a, b}, params);
+  };
+  const auto coordinate = [&](const std::string& axis) {
+    for (const Attr& a : named.items)
+      if (is_named(a, axis)) return scalar(a.items[1]);
+    for (size_t i = 0; i < e.body().axis_slots.size(); ++i)
+      if (meshes[static_cast<size_t>(here)].axes[i].name == axis) {
+        Val own;
+        own.kind = Val::Kind::Scalar;
+        own.dtype = kI32;
+        own.slot = e.body().axis_slots[i];
+        return own;
+      }
+    e.unsupported(op, "a core of mesh \"" + mesh.name + "\" without a coordinate on its axis \"" + axis + "\"");
+  };
+  Val core = e.const_int(kI32, 0), outside = e.const_int(kI32, 0);
+  for (const ir::MeshAxis& axis : mesh.axes) {
+    const Val size = e.const_int(kI32, axis.size), at = coordinate(axis.name);
+    core = compute(OpCode::add, kI32, compute(OpCode::mul, kI32, core, size), at);
+    for (const Val& wrong :
+         {compute(OpCode::lt, kBool, at, e.const_int(kI32, 0)), compute(OpCode::ge, kBool, at, size)})
+      outside = compute(OpCode::add, kI32, outside, e.scalar_convert(wrong, kI32));
+  }
+  const Val mask = compute(OpCode::sub, kI32, e.const_int(kI32, 0), outside);
+  return compute(OpCode::or_, kI32, core, mask);
+}
+
 // A logical device id counts the devices around the kernel; where there is one, its id is 0, by number or by
 // coordinates. Ids are compared with what there is when the step runs.
 Peer peer(Emitter& e, const Op& op) {
@@ -81,6 +128,8 @@ Peer peer(Emitter& e, const Op& op) {
     if (a->is(Attr::Kind::List) && a->items.size() == 1 && a->items[0].is_call("axis") &&
         e.body().axis_slots.size() == 1 && r.body == e.body().index)
       a = &a->items[0].items[1];  // a coordinate on the only axis of the mesh
+    else if (a->is(Attr::Kind::List))
+      return e.scalar_slot(core_of_axes(e, op, r.body, *a, [&](const Attr& c) { return scalar(c, key); }));
     return e.scalar_slot(scalar(*a, key));
   };
   r.core_slot = slot("core_index");
