@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "pallasim/ir/diagnostic.h"
+#include "pallasim/memory/odometer.h"
 
 namespace pallasim::cli {
 namespace {
@@ -213,12 +214,9 @@ void copy_fortran(const char* from, char* to, const std::vector<int64_t>& dims, 
   int64_t at = 0;
   for (int64_t e = 0; e < elements; ++e) {
     std::memcpy(to + e * bytes, from + at * bytes, static_cast<size_t>(bytes));
-    for (size_t d = dims.size(); d-- > 0;) {
-      at += stride[d];
-      if (++index[d] < dims[d]) break;
-      at -= stride[d] * dims[d];
-      index[d] = 0;
-    }
+    memory::next_index(
+        index.data(), dims.size(), [&](size_t d) { return dims[d]; },
+        [&](size_t d, int64_t by) { at += by * stride[d]; });
   }
 }
 

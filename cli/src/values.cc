@@ -5,72 +5,35 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
+
+#include "pallasim/ir/literal.h"
 
 namespace pallasim::cli {
 namespace {
 
 using ir::DType;
 
-// Floats of at most 16 bits. `Ieee` has infinities; `Fn` only the NaN of all ones; `Fnuz` the NaN in place of -0;
-// `Finite` neither.
-enum class Special : uint8_t { Ieee, Fn, Fnuz, Finite, Exponent };
-struct Format {
-  int exponent, mantissa, bias;
-  Special special;
-};
-
-Format format_of(DType t) {
-  switch (t) {
-    case DType::BF16: return {8, 7, 127, Special::Ieee};
-    case DType::F16: return {5, 10, 15, Special::Ieee};
-    case DType::F8E3M4: return {3, 4, 3, Special::Ieee};
-    case DType::F8E4M3: return {4, 3, 7, Special::Ieee};
-    case DType::F8E4M3B11FNUZ: return {4, 3, 11, Special::Fnuz};
-    case DType::F8E4M3FN: return {4, 3, 7, Special::Fn};
-    case DType::F8E4M3FNUZ: return {4, 3, 8, Special::Fnuz};
-    case DType::F8E5M2: return {5, 2, 15, Special::Ieee};
-    case DType::F8E5M2FNUZ: return {5, 2, 16, Special::Fnuz};
-    case DType::F8E8M0FNU: return {8, 0, 127, Special::Exponent};
-    default: return {2, 1, 1, Special::Finite};  // F4E2M1FN
-  }
-}
-
-double decode(uint32_t bits, const Format& f) {
-  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-  if (f.special == Special::Exponent) return bits == 0xff ? kNan : std::ldexp(1.0, static_cast<int>(bits) - f.bias);
-  const uint32_t sign_bit = 1u << (f.exponent + f.mantissa);
-  const uint32_t magnitude = bits & (sign_bit - 1), mantissa = magnitude & ((1u << f.mantissa) - 1);
-  const uint32_t top = (1u << f.exponent) - 1;
-  const int exponent = static_cast<int>(magnitude >> f.mantissa);
-  const double sign = bits & sign_bit ? -1.0 : 1.0;
-  if (f.special == Special::Fnuz && (bits & (2 * sign_bit - 1)) == sign_bit) return kNan;
-  if (f.special == Special::Fn && magnitude == sign_bit - 1) return kNan;
-  if (f.special == Special::Ieee && exponent == static_cast<int>(top))
-    return mantissa ? kNan : sign * std::numeric_limits<double>::infinity();
-  if (exponent == 0) return sign * std::ldexp(mantissa, 1 - f.bias - f.mantissa);
-  return sign * std::ldexp(mantissa + (1u << f.mantissa), exponent - f.bias - f.mantissa);
-}
-
 // Codes of one sign are ordered as their values, so the nearest is found by bisection.
-uint32_t encode(double value, const Format& f) {
-  const bool signless = f.special == Special::Exponent;
-  const uint32_t sign_bit = signless ? 256 : 1u << (f.exponent + f.mantissa);
-  if (std::isnan(value)) return f.special == Special::Fnuz ? sign_bit : f.special == Special::Finite ? 0 : sign_bit - 1;
+uint32_t encode(double value, DType t) {
+  const auto decode = [t](uint32_t code) { return ir::bits_to_double(t, code); };
+  const bool signless = t == DType::F8E8M0FNU;
+  const uint32_t sign_bit = signless ? 256 : 1u << (ir::bit_width(t) - 1);
+  const bool negative_zero = signless || !std::isnan(decode(sign_bit));  // else that code is the NaN
+  if (std::isnan(value)) return !negative_zero ? sign_bit : std::isnan(decode(sign_bit - 1)) ? sign_bit - 1 : 0;
   uint32_t last = sign_bit - 1;
-  while (!std::isfinite(decode(last, f))) --last;
+  while (!std::isfinite(decode(last))) --last;
   const double target = std::fabs(value);
   uint32_t low = 0, high = last;
   while (low < high) {
     const uint32_t middle = (low + high + 1) / 2;
-    if (decode(middle, f) <= target) low = middle;
+    if (decode(middle) <= target) low = middle;
     else high = middle - 1;
   }
   if (low < last) {
-    const double below = target - decode(low, f), above = decode(low + 1, f) - target;
+    const double below = target - decode(low), above = decode(low + 1) - target;
     if (above < below || (above == below && low % 2)) ++low;
   }
-  const bool negative = std::signbit(value) && !signless && !(low == 0 && f.special == Special::Fnuz);
+  const bool negative = std::signbit(value) && !signless && (low != 0 || negative_zero);
   return low | (negative ? sign_bit : 0);
 }
 
@@ -124,7 +87,7 @@ double to_double(const std::byte* p, DType t) {
     case ir::DTypeClass::Float:
       if (t == DType::F32) return load<float>(p);
       if (t == DType::F64) return load<double>(p);
-      return decode(ir::byte_size(t) == 2 ? load<uint16_t>(p) : static_cast<uint8_t>(p[0]), format_of(t));
+      return ir::bits_to_double(t, ir::byte_size(t) == 2 ? load<uint16_t>(p) : static_cast<uint8_t>(p[0]));
     case ir::DTypeClass::Complex: return t == DType::C64 ? load<float>(p) : load<double>(p);
     default: return 0;
   }
@@ -150,8 +113,8 @@ void from_double(double v, DType t, std::byte* p) {
     case ir::DTypeClass::Float:
       if (t == DType::F32) save(p, static_cast<float>(v));
       else if (t == DType::F64) save(p, v);
-      else if (bytes == 2) save(p, static_cast<uint16_t>(encode(v, format_of(t))));
-      else save(p, static_cast<uint8_t>(encode(v, format_of(t))));
+      else if (bytes == 2) save(p, static_cast<uint16_t>(encode(v, t)));
+      else save(p, static_cast<uint8_t>(encode(v, t)));
       break;
     case ir::DTypeClass::Complex:
       if (t == DType::C64) save(p, static_cast<float>(v)), save(p + 4, 0.0f);

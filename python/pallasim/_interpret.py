@@ -88,7 +88,7 @@ def recording(option: str) -> tuple[int, str]:
     return number, f"record_{option}={number}"
 
 
-def behind(ctx: Any, results: Sequence[Any], take: Callable[[], None]) -> list[Any]:
+def after_launch(ctx: Any, results: Sequence[Any], take: Callable[[], None]) -> list[Any]:
     """Adds to a program, behind a launch with these results, a call of `take` on the host."""
     from jax._src.interpreters import mlir
     from jax.experimental import io_callback

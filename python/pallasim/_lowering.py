@@ -151,7 +151,7 @@ def lower(ctx: Any, *in_nodes: Any, primitive: str, options: Any, **params: Any)
         operand_layouts=[_row_major(v.type) for v in in_nodes], result_layouts=[_row_major(t) for t in types], **extra)
     results = list(op.results)
     for take in after:
-        results = _interpret.behind(ctx, results, take)
+        results = _interpret.after_launch(ctx, results, take)
     return results
 
 

@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
-#include "gang.h"
 #include "interrupt.h"
 #include "launch_call.h"
+#include "rendezvous.h"
 #include "reports.h"
 #include "xla/ffi/api/ffi.h"
 

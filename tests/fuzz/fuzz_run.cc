@@ -105,6 +105,47 @@ class Generator {
     values_.resize(visible);
   }
 
+  void branch(int depth) {
+    if (depth > 3) return;
+    const Value a = full(), i = index();
+    const Value p = define("lt " + i.name + ", " + index().name, "bool", {});
+    const std::string before = out_;
+    const Value r{fresh(), dtype_, a.dims};
+    line(r.name + " = cond " + p.name + " () {");
+    region(b_.below(3), depth + 1);
+    line("yield " + a.name);
+    indent_ = depth;
+    line("} () {");
+    indent_ = depth + 1;
+    const size_t visible = values_.size();
+    const Value n = define("neg " + a.name, dtype_, a.dims);
+    line("yield " + n.name);
+    values_.resize(visible);
+    indent_ = depth;
+    line("} : " + r.type());
+    values_.push_back(r);
+  }
+
+  void loop(int depth) {
+    if (depth > 3) return;
+    const Value a = full(), lo = index(), hi = index(), by = define("constant {value = i32 0x1}", "i32", {});
+    const Value r{fresh(), dtype_, a.dims};
+    const Value i{fresh(), "i32", {}}, c{fresh(), dtype_, a.dims};
+    line(r.name + " = for " + lo.name + ", " + hi.name + ", " + by.name + ", " + a.name +
+         (b_.below(2) ? " {reverse = true}" : "") + " (" + i.name + ": i32[], " + c.name + ": " + c.type() + ") {");
+    const size_t visible = values_.size();
+    values_.push_back(i);
+    values_.push_back(c);
+    region(b_.below(4), depth + 1);
+    indent_ = depth + 1;
+    const Value n = define("add " + c.name + ", " + a.name, dtype_, a.dims);
+    line("yield " + n.name);
+    values_.resize(visible);
+    indent_ = depth;
+    line("} : " + r.type());
+    values_.push_back(r);
+  }
+
   void statement(int depth) {
     switch (b_.below(16)) {
       case 0:
@@ -180,47 +221,8 @@ class Generator {
              ", 2))]}");
         break;
       }
-      case 11: {
-        if (depth > 3) break;
-        const Value a = full(), i = index();
-        const Value p = define("lt " + i.name + ", " + index().name, "bool", {});
-        const std::string before = out_;
-        const Value r{fresh(), dtype_, a.dims};
-        line(r.name + " = cond " + p.name + " () {");
-        region(b_.below(3), depth + 1);
-        line("yield " + a.name);
-        indent_ = depth;
-        line("} () {");
-        indent_ = depth + 1;
-        const size_t visible = values_.size();
-        const Value n = define("neg " + a.name, dtype_, a.dims);
-        line("yield " + n.name);
-        values_.resize(visible);
-        indent_ = depth;
-        line("} : " + r.type());
-        values_.push_back(r);
-        break;
-      }
-      case 12: {
-        if (depth > 3) break;
-        const Value a = full(), lo = index(), hi = index(), by = define("constant {value = i32 0x1}", "i32", {});
-        const Value r{fresh(), dtype_, a.dims};
-        const Value i{fresh(), "i32", {}}, c{fresh(), dtype_, a.dims};
-        line(r.name + " = for " + lo.name + ", " + hi.name + ", " + by.name + ", " + a.name +
-             (b_.below(2) ? " {reverse = true}" : "") + " (" + i.name + ": i32[], " + c.name + ": " + c.type() + ") {");
-        const size_t visible = values_.size();
-        values_.push_back(i);
-        values_.push_back(c);
-        region(b_.below(4), depth + 1);
-        indent_ = depth + 1;
-        const Value n = define("add " + c.name + ", " + a.name, dtype_, a.dims);
-        line("yield " + n.name);
-        values_.resize(visible);
-        indent_ = depth;
-        line("} : " + r.type());
-        values_.push_back(r);
-        break;
-      }
+      case 11: branch(depth); break;
+      case 12: loop(depth); break;
       case 13: {
         const Value a = full();
         const Value z = define("constant {value = " + dtype_ + " 0x0}", dtype_, {});

@@ -133,9 +133,9 @@ TEST(Snapshot, WhatIsNotRestoredIsSeen) {
   EXPECT_EQ(differs([](Snapshot& s) { s.arenas[1][9] ^= std::byte{1}; }), "arenas");
   EXPECT_EQ(differs([](Snapshot& s) { s.semaphores.set(0, 77); }), "semaphores");
   EXPECT_EQ(differs([](Snapshot& s) { s.prints.push_back({0, "text", nullptr}); }), "prints");
-  EXPECT_EQ(differs([](Snapshot& s) { s.findings.emplace_back("PS-OOB-001", ""); }), "findings");
+  EXPECT_EQ(differs([](Snapshot& s) { s.findings.push_back(ir::Diagnostic("PS-OOB-001", "")); }), "findings");
   EXPECT_EQ(differs([](Snapshot& s) { ++s.steps; }), "counts");
-  EXPECT_EQ(differs([](Snapshot& s) { ++s.threads[0].wait_value; }), "threads");
+  EXPECT_EQ(differs([](Snapshot& s) { ++s.threads[0].wait.value; }), "threads");
   EXPECT_EQ(differs([](Snapshot& s) { s.copies_issued = 9; }), "copies in flight");
   EXPECT_EQ(differs([](Snapshot& s) { s.turn.policy = 5; }), "whose turn it is");
 }

@@ -165,7 +165,7 @@ std::string judge(const std::string& text, std::vector<Array> args, std::vector<
   const auto plan = compile(ir::parse(text), judged());
   auto& forced = const_cast<Plan&>(*plan);
   forced.splittable = std::move(axes);
-  for (Window& w : forced.windows) w.fully_written |= unpoisoned && w.is_output;
+  for (Window& w : forced.bodies[0]->windows) w.fully_written |= unpoisoned && w.is_output;
   std::vector<Array> results;
   for (const ir::Type* t : result_types(*plan)) {
     results.push_back({t->dtype, {}, std::vector<std::byte>(static_cast<size_t>(t->num_bytes()))});

@@ -82,6 +82,7 @@ class Body {
   void elementwise(const Type& t);
   Value combine(const Value& a, const Value& b);
   void shape_step();
+  void strided_slice(const Value& v);
   void fold_step();
   void dot_step();
   void power_step();

@@ -2,12 +2,17 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <memory>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "../oracle/evaluate.h"
 
 namespace pallasim::judge {
+
+struct RaceProgram;
 
 struct Case {
   uint64_t seed = 0;
@@ -16,9 +21,15 @@ struct Case {
   int devices = 1;
   bool wrong = false;                // a mistake was put in: both sides must stop
   std::map<std::string, int> terms;  // how often each kind of situation was generated
+  // A program whose races are known: the pairs of lines that nothing orders. None: it has no race.
+  std::shared_ptr<const RaceProgram> program;
+  std::set<std::pair<int, int>> races;
 };
 
 // The same seed gives the same program in every run of one build.
 Case generate(uint64_t seed);
+// The same of programs of several threads; those of odd seeds have races, as far as one can be made.
+Case generate_with_races(uint64_t seed);
+Case case_of(const RaceProgram&);
 
 }  // namespace pallasim::judge

@@ -41,6 +41,9 @@ std::vector<Config> configurations(const ir::Module& m, uint64_t seed) {
     add("random schedule, copies scheduled",
         [&](Options& o) { o.random_seed = seed + 1, o.copies = Options::Copies::Scheduled; });
   }
+  if (!m.meshes.empty() || ir::find(m.attrs, "devices"))
+    for (Config& c : race_configurations(seed + 3))
+      if (c.options.random_seed) r.push_back(std::move(c));
   if (concurrent)
     add("restored",
         [&](Options& o) { o.random_seed = seed + 2, o.copies = Options::Copies::Scheduled, o.verify_restore = 61; });
@@ -50,6 +53,24 @@ std::vector<Config> configurations(const ir::Module& m, uint64_t seed) {
       o.pipeline = Options::Pipeline::Modelled, o.random_seed = seed, o.copies = Options::Copies::Scheduled;
     });
   }
+  return r;
+}
+
+std::vector<Config> race_configurations(uint64_t seed) {
+  std::vector<Config> r;
+  const auto add = [&](const char* name, bool random, Options::Copies copies) {
+    Config c{name, {}};
+    c.options.workers = 1;
+    c.options.checked = true;
+    if (random) c.options.random_seed = seed++;
+    c.options.copies = copies;
+    r.push_back(std::move(c));
+  };
+  add("checked", false, Options::Copies::AtIssue);
+  add("checked, copies at wait", false, Options::Copies::AtWait);
+  add("checked, random schedule", true, Options::Copies::AtIssue);
+  add("checked, random schedule, copies at wait", true, Options::Copies::AtWait);
+  add("checked, random schedule, copies scheduled", true, Options::Copies::Scheduled);
   return r;
 }
 
@@ -109,6 +130,7 @@ EngineOutcome Engine::run(const Config& config) {
     const interp::Report report = interp::launch(*plan, session, calls, config.options);
     out.prints = report.prints;
     out.units = report.units;
+    out.reports = report.findings;
     for (const ir::Diagnostic& f : report.findings)
       out.findings.push_back(std::string(f.code.text()) + " " + f.message);
     out.done = true;

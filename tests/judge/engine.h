@@ -22,8 +22,12 @@ struct EngineOutcome {
   std::string code, message;           // of the error, where it stopped
   std::vector<oracle::Array> results;  // of each device one after another
   std::vector<std::string> prints, findings;
-  int units = 1;  // parts of the grid that ran on their own
+  std::vector<ir::Diagnostic> reports;  // the findings as they are
+  int units = 1;                        // parts of the grid that ran on their own
 };
+
+// Those that look for races, under several schedules.
+std::vector<Config> race_configurations(uint64_t seed);
 
 // Compiles once for the configurations that share a plan.
 class Engine {

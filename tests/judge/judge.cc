@@ -23,6 +23,9 @@ struct Arguments {
   int jobs = 1;
   std::string dump, file;
   bool only = false, stats = false, shrink = false, text = false, first = false;
+  bool races = false;  // programs whose races are known
+
+  Case generate(uint64_t s) const { return races ? generate_with_races(s) : judge::generate(s); }
 };
 
 void save(const Arguments& a, const Case& c, const std::string& why) {
@@ -39,7 +42,7 @@ void work(const Arguments& a, uint64_t first, uint64_t end, uint64_t step, FILE*
     fprintf(out, "S %llu\n", static_cast<unsigned long long>(s));
     fflush(out);
     alarm(kSecondsPerModule);
-    const Case c = generate(s);
+    const Case c = a.generate(s);
     const Verdict v = judge(c);
     alarm(0);
     for (const auto& [k, n] : c.terms) fprintf(out, "T %d %s\n", n, k.c_str());
@@ -120,7 +123,7 @@ void follow(const Arguments& a, Job& j, Totals& t) {
                           : fmt::format("exits ({})", status);
   ++t.kinds["crash or hang"];
   t.fail(j.at, how, !a.first);
-  save(a, generate(j.at), how);
+  save(a, a.generate(j.at), how);
 }
 
 // Seeds begin, begin + 1, … Each worker runs in a process of its own; where one breaks off, its seed is named and the
@@ -164,7 +167,7 @@ int run(const Arguments& a) {
 }
 
 int one(const Arguments& a) {
-  const Case c = a.file.empty() ? generate(a.seed) : read_case(a.file);
+  const Case c = a.file.empty() ? a.generate(a.seed) : read_case(a.file);
   if (a.text) return fmt::print("{}", c.text), 0;
   const Verdict v = judge_apart(c);
   fmt::print("seed {}: {} {}\n", c.seed, name_of(v.kind), v.text);
@@ -196,13 +199,15 @@ int main(int argc, char** argv) {
     else if (k == "--only" && more) a.only = true, a.seed = std::strtoull(argv[++i], nullptr, 10);
     else if (k == "--file" && more) a.only = true, a.file = argv[++i];
     else if (k == "--first") a.first = true;
+    else if (k == "--races") a.races = true;
     else if (k == "--stats") a.stats = true;
     else if (k == "--shrink") a.shrink = true;
     else if (k == "--text") a.text = true;
     else
-      return fmt::print(stderr,
-                        "usage: pallasim_judge [--modules N] [--seed S] [--jobs J] [--dump DIR] [--stats] [--first] "
-                        "[--only SEED | --file NAME.psir [--shrink] [--text]]\n"),
+      return fmt::print(
+                 stderr,
+                 "usage: pallasim_judge [--modules N] [--seed S] [--jobs J] [--dump DIR] [--stats] [--first] [--races] "
+                 "[--only SEED | --file NAME.psir [--shrink] [--text]]\n"),
              2;
   }
   return a.only ? one(a) : run(a);

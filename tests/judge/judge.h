@@ -16,6 +16,8 @@ struct Verdict {
     Refused,    // a configuration stops on a right program
     Accepted,   // a wrong program runs to its end
     Stopped,    // the evaluator stops on what should be a right program
+    Missed,     // a program with a race, of which a checked run reports none
+    Invented,   // a report of a race between two accesses that are ordered
     Crash,      // the process breaks off, or the module hangs
     Invalid,    // the text does not parse or verify, or depends on memory that nobody wrote: the generator's mistake
   };
@@ -32,7 +34,7 @@ Verdict judge(const Case&, const std::string& only = "");
 // The same in a process of its own, which may break off or hang.
 Verdict judge_apart(const Case&, const std::string& only = "");
 
-// The smallest program found whose verdict has the same kind as `v`.
+// The smallest program found, with or without races as the given one, whose verdict has the same kind as `v`.
 Case shrink(const Case&, const Verdict& v);
 
 // The operands, one per line, as numbers.

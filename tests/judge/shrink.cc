@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "judge.h"
+#include "races.h"
 
 namespace pallasim::judge {
 namespace {
@@ -324,6 +325,27 @@ class Shrinker {
 
 }  // namespace
 
-Case shrink(const Case& c, const Verdict& v) { return Shrinker(c, v).run(); }
+namespace {
+
+// Items of a program whose races are known go one by one. With or without races it stays.
+Case shrink_races(const Case& c, const Verdict& v) {
+  Case best = c;
+  for (bool smaller = true; smaller;) {
+    smaller = false;
+    for (size_t i = best.program->items.size(); i-- > 0;) {
+      RaceProgram p = *best.program;
+      if (i >= p.items.size() || !p.drop(i)) continue;
+      Case next = case_of(p);
+      if (next.races.empty() != c.races.empty() || judge_apart(next, v.config).kind != v.kind) continue;
+      best = std::move(next);
+      smaller = true;
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+Case shrink(const Case& c, const Verdict& v) { return c.program ? shrink_races(c, v) : Shrinker(c, v).run(); }
 
 }  // namespace pallasim::judge

@@ -359,6 +359,20 @@ void Body::dot_step() {
        r, 1024);
 }
 
+void Body::strided_slice(const Value& v) {
+  Type r = v.type;
+  Dims start, limit, stride;
+  for (size_t i = 0; i < r.dims.size(); ++i) {
+    const int64_t n = v.type.dims[i];
+    start.push_back(rng.below(n)), limit.push_back(rng.in(start[i] + 1, n)), stride.push_back(rng.in(1, 2));
+    r.dims[i] = (limit[i] - start[i] + stride[i] - 1) / stride[i];
+  }
+  keep(w.op(fmt::format("slice {} {{start = [{}], limit = [{}], stride = [{}]}}", name(v.id), str(start), str(limit),
+                        str(stride)),
+            str(r)),
+       r, v.mag);
+}
+
 void Body::shape_step() {
   Type t = any_type();
   if (t.scalar()) t.dims = {rng.of(extents)};
@@ -368,19 +382,7 @@ void Body::shape_step() {
   const auto axis = static_cast<size_t>(rng.below(rank));
   Type r = t;
   switch (rng.below(9)) {
-    case 0: {  // a strided slice
-      Dims start, limit, stride;
-      for (size_t i = 0; i < t.dims.size(); ++i) {
-        start.push_back(rng.below(t.dims[i])), limit.push_back(rng.in(start[i] + 1, t.dims[i])),
-            stride.push_back(rng.in(1, 2));
-        r.dims[i] = (limit[i] - start[i] + stride[i] - 1) / stride[i];
-      }
-      keep(w.op(fmt::format("slice {} {{start = [{}], limit = [{}], stride = [{}]}}", x, str(start), str(limit),
-                            str(stride)),
-                str(r)),
-           r, v.mag);
-      return;
-    }
+    case 0: return strided_slice(v);
     case 1: {  // rotated by one: concatenate(x[1:], x[:1])
       if (t.dims[axis] < 2) return;
       Dims zero(t.dims.size(), 0), one = zero, end = t.dims;

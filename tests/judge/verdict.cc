@@ -13,8 +13,8 @@
 namespace pallasim::judge {
 
 const char* name_of(Verdict::Kind k) {
-  static constexpr const char* kNames[] = {"same",     "missing", "different", "finding", "refused",
-                                           "accepted", "stopped", "crash",     "invalid"};
+  static constexpr const char* kNames[] = {"same",    "missing", "different", "finding", "refused", "accepted",
+                                           "stopped", "missed",  "invented",  "crash",   "invalid"};
   return kNames[static_cast<size_t>(k)];
 }
 
@@ -35,6 +35,36 @@ std::string print_difference(std::vector<std::string> want, std::vector<std::str
   return want.size() == got.size() ? "" : fmt::format("{} prints instead of {}", got.size(), want.size());
 }
 
+// Every run reports a race, and none that is not there, with both sides.
+Verdict judge_races(const Case& c, const std::string& only, Verdict v) {
+  using Kind = Verdict::Kind;
+  Engine engine(c);
+  for (const Config& config : race_configurations(c.seed)) {
+    if (!only.empty() && config.name != only) continue;
+    const auto say = [&](Kind k, const std::string& text) {
+      v.kind = k, v.text = config.name + ": " + text, v.config = config.name;
+      return v;
+    };
+    const EngineOutcome got = engine.run(config);
+    ++v.runs;
+    if (!got.done) return say(Kind::Refused, got.code + " " + got.message);
+    int races = 0;
+    for (const ir::Diagnostic& d : got.reports) {
+      if (!d.code.text().starts_with("PS-RACE-")) continue;
+      ++races;
+      if (d.also.empty()) return say(Kind::Invented, d.message + ", without another side");
+      const auto pair = std::minmax(d.site.source.line, d.also[0].source.line);
+      if (!c.races.count({pair.first, pair.second}))
+        return say(Kind::Invented,
+                   fmt::format("{} {}: lines {} and {} are ordered", d.code.text(), d.message, pair.first, pair.second));
+    }
+    if (races == 0)
+      return say(Kind::Missed,
+                 fmt::format("lines {} and {} are not ordered", c.races.begin()->first, c.races.begin()->second));
+  }
+  return v;
+}
+
 }  // namespace
 
 Verdict judge(const Case& c, const std::string& only) {
@@ -52,6 +82,7 @@ Verdict judge(const Case& c, const std::string& only) {
     return say(Kind::Invalid, std::string(e.diagnostic().code.text()) + " " + e.diagnostic().message);
   }
   for (const ir::Body& b : m.bodies) count(b.graph.region, v.operations);
+  if (!c.races.empty()) return judge_races(c, only, v);
   oracle::Outcome want = oracle::evaluate(m, c.args);
   const bool missing = want.end == oracle::End::Missing;
   if (want.end == oracle::End::Stopped && !c.wrong) return say(Kind::Stopped, want.what);
@@ -125,6 +156,7 @@ Verdict judge_apart(const Case& c, const std::string& only) {
 
 std::string describe(const Case& c) {
   std::string r = fmt::format("devices {}\n", c.devices);
+  for (const auto& [a, b] : c.races) r += fmt::format("race {} {}\n", a, b);
   for (const oracle::Array& a : c.args) {
     r += fmt::format("{}[{}] 0x", ir::name(a.dtype), fmt::join(a.dims, ","));
     for (std::byte b : a.bytes) r += fmt::format("{:02x}", static_cast<int>(b));
@@ -146,6 +178,7 @@ Case read_case(const std::string& psir) {
   std::ifstream f(psir.substr(0, psir.rfind('.')) + ".txt");
   for (std::string line; std::getline(f, line);) {
     if (line.rfind("devices ", 0) == 0) c.devices = std::stoi(line.substr(8));
+    if (int a = 0, b = 0; sscanf(line.c_str(), "race %d %d", &a, &b) == 2) c.races.insert({a, b});
     const size_t open = line.find('['), close = line.find("] 0x");
     ir::DType t;
     if (close == std::string::npos || open > close || !ir::parse_dtype(line.substr(0, open), &t)) continue;

@@ -282,6 +282,15 @@ Array gather(const Array& x, const Array& where, const Op& op, const Dims& dims)
   });
 }
 
+Array constant(const Attr& v, DType dtype, const Dims& dims) {
+  Array r = empty_array(dtype, dims);
+  if (v.is(Attr::Kind::Bits) && r.bytes.size() <= 8) std::memcpy(r.bytes.data(), &v.i, r.bytes.size());
+  else if (v.is(Attr::Kind::Dense)) std::memcpy(r.bytes.data(), v.s.data(), r.bytes.size());
+  else throw Lack{"a constant kept outside the module"};
+  canonical(r.dtype, r.bytes.data(), count(dims));
+  return r;
+}
+
 Dims without(Dims d, size_t axis) {
   d.erase(d.begin() + static_cast<std::ptrdiff_t>(axis));
   return d;
@@ -327,15 +336,7 @@ bool Machine::shape_op(Thread& t, const Op& op) {
   const Dims dims = to ? dims_of(to) : Dims(), strides = x.empty() ? Dims() : strides_of(x[0]->dims);
   const auto axis = static_cast<size_t>(op.attr("axis") && op.attr("axis")->is_int() ? op.attr("axis")->i : 0);
   switch (op.code) {
-    case OpCode::constant: {
-      const Attr& v = *op.attr("value");
-      Array r = empty_array(to->dtype, dims);
-      if (v.is(Attr::Kind::Bits) && r.bytes.size() <= 8) std::memcpy(r.bytes.data(), &v.i, r.bytes.size());
-      else if (v.is(Attr::Kind::Dense)) std::memcpy(r.bytes.data(), v.s.data(), r.bytes.size());
-      else throw Lack{"a constant kept outside the module"};
-      canonical(r.dtype, r.bytes.data(), count(dims));
-      return out(t, op, std::move(r)), true;
-    }
+    case OpCode::constant: return out(t, op, constant(*op.attr("value"), to->dtype, dims)), true;
     case OpCode::dim_value: return out(t, op, integer_scalar(to->dtype, op.attr("dim")->i)), true;
     case OpCode::iota: {
       Array row = empty_array(to->dtype, {dims[axis]});

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import linecache
+import re
 
 import jax
 import jax.numpy as jnp
@@ -70,6 +71,70 @@ def test_helper_functions_keep_their_caller():
     site = e.value.finding.site
     assert site.source.function == "helper" and "the failing line" in site.source.text
     assert [c.function for c in site.callers] == ["kernel"]
+
+
+def test_reports_name_the_scope():
+    @jax.jit
+    def halve(x):
+        with jax.named_scope("halve"):
+            return x / 2
+
+    def kernel(x_ref, o_ref):
+        i = pl.program_id(0)
+        with jax.named_scope("attention"):
+            o_ref[i] = halve(x_ref[i])
+            with jax.named_scope("softmax"):
+                @pl.when(i > 0)
+                def _():
+                    with jax.named_scope("tail"):
+                        o_ref[i] = x_ref[i + 20]
+
+    f = pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((8,), jnp.float32), grid=(2,))
+    with pytest.raises(pallasim.KernelError) as e:
+        with pallasim.emulate():
+            f(X).block_until_ready()
+    site = e.value.finding.site
+    assert site.scope == "attention/softmax/tail" and site.source.text == "o_ref[i] = x_ref[i + 20]"
+    lines = str(e.value).splitlines()
+    assert lines[lines.index("      o_ref[i] = x_ref[i + 20]") + 1] == "  in scope attention/softmax/tail"
+    (text,) = pallasim.capture_text(f, X)
+    assert 'scope = "attention/halve"' in text and 'scope = "attention"' in text
+    assert text.count("scope = ") == 3  # nothing else has one
+
+
+def test_every_failure_carries_its_own_finding():
+    """Errors that are looked at later, out of order and from several threads, have the finding of their launch."""
+    import concurrent.futures
+
+    def failing(n):
+        def kernel(x_ref, o_ref):
+            o_ref[0] = x_ref[pl.program_id(0) + n]
+
+        kernel.__name__ = f"reads_{n}"
+        return pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((8,), jnp.float32), name=f"reads_{n}")
+
+    def run(n):
+        try:
+            with pallasim.emulate():
+                failing(n)(X).block_until_ready()
+        except pallasim.KernelError as e:
+            return e
+        return None
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        errors = list(pool.map(run, range(20, 36)))
+    for n, e in zip(range(20, 36), errors):
+        assert e is not None and e.finding.kernel == f"reads_{n}" and f"index {n}" in e.finding.message and str(e) == e.finding.report
+
+
+def test_an_error_of_the_whole_process_names_its_failure():
+    """Without a block nobody makes JAX's error one of ours: it has the report, and the number of the failure."""
+    params = pallasim.Params()
+    f = pl.pallas_call(shifted_kernel, out_shape=jax.ShapeDtypeStruct((8,), jnp.float32), grid=(8,), interpret=params)
+    with pytest.raises(jax.errors.JaxRuntimeError) as e:
+        f(X).block_until_ready()
+    text = str(e.value)
+    assert "error[PS-OOB-001]" in text and re.search(r"^  failure \d+ of this process$", text, re.M)
 
 
 def test_unknown_primitive_is_refused_by_name():

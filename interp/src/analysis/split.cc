@@ -175,7 +175,7 @@ Split find_split(const ir::Module& m, const hw::MachineModel& model, const Optio
 }
 
 bool fully_written(const ir::Module& m, const Window& w) {
-  if (!w.is_output || w.staged) return false;
+  if (!w.is_output || w.staged || m.bodies.size() != 1) return false;
   const ir::Graph& body = m.bodies[0].graph;
   std::vector<int> when;
   if (!full_store_first(body, body.region, body.region.args[static_cast<size_t>(w.operand)], &when)) return false;

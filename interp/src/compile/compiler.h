@@ -1,5 +1,7 @@
 // Module -> Plan: windows, scratch, index maps, the grid and its body. Operations are lowered by lower/.
 #pragma once
+#include <memory>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -11,12 +13,22 @@ namespace pallasim::interp {
 
 class Compiler : private Emitter {
  public:
-  explicit Compiler(Plan& plan) : Emitter(plan) {}
-  void compile();
+  // Of one body. Its steps follow those that the plan has.
+  using Emitter::Emitter;
+  // In this order, each for all bodies before the next: where operands and scratch lie; what may be split, by which the
+  // number of threads is known; the steps.
+  void place_operands();
+  static void place_scratch(std::span<const std::unique_ptr<Compiler>> bodies);
+  void find_splittable();
+  void compile_body();
+  // Behind it: the targets of the steps' jumps, -1 none; of steps before its own, too.
+  const std::vector<int>& targets() const { return targets_; }
+  using Emitter::require_memory;
 
  private:
-  void share_grid();
-  void compile_windows();
+  void place_operand(size_t i);
+  bool read_block(const ir::Operand&, Window*, Val* ref) const;
+  void place_block(const ir::Operand&, bool whole, Window*, Val* ref);
   void add_moving_window(const Window&);
   bool may_leave_array(const Window&) const;
   bool is_aliased(int input) const;
@@ -28,17 +40,15 @@ class Compiler : private Emitter {
   void place_in_cores(const Window&, Val* ref);
   void refuse_block_kind(const ir::Operand&, const ir::BlockDim&) const;
   void outer_semaphores(const ir::Operand&, const Window&, Val* ref);
-  void compile_scratch();
-  void compile_body(const ir::Body&);
+  bool is_home_of(const ir::Scratch&) const;
+  void place_alone(const ir::Scratch&, Val*);
+  void note_far(const ir::Scratch&, const Val&, std::span<const std::unique_ptr<Compiler>> bodies);
   void compile_index_map(Window&, const std::unordered_map<ir::ValueId, Live>& body_values);
   bool is_modelled(const ir::Operand&) const;  // pipeline.cc
   void model_window(const ir::Operand&, Window*, Val* ref);
   int slot_count(const ir::Operand&, const Window&, int64_t wanted);
   ops::PipelinePayload* begin_pipeline();
   void end_pipeline(const ops::PipelinePayload*, int maps);
-  void prove_parallel(const ir::Body&);
-  void find_splittable();
-  void finish();
 
   std::vector<std::pair<Val, Val>> prefetch_copies_;  // to, from
 };

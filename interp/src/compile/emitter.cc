@@ -21,10 +21,12 @@ Semantics semantics_of(const hw::Arithmetic& a) {
 
 }  // namespace
 
-Emitter::Emitter(Plan& plan)
+Emitter::Emitter(Plan& plan, Body& body)
     : plan_(plan),
+      body_(body),
       m_(plan.module),
-      model_(*plan.model),
+      ir_body_(m_.bodies[static_cast<size_t>(body.index)]),
+      model_(*body.model),
       k_(plan.options.numerics == Options::Numerics::Reference ? reference_kernels() : interp::kernels()),
       semantics_(semantics_of(model_.arithmetic)) {}
 
@@ -117,12 +119,13 @@ void Emitter::compile_region_ops(const Region& region) {
     const Op& op = region.ops[i];
     loc_ = op.loc;
     const Current outer = now_;
-    now_ = {&op, plan_.image.size(), plan_.steps.size()};
+    now_ = {&op, body_.image.size(), plan_.steps.size()};
     const Lowering lower = lowering(op.code);
     if (!lower) {
       const Attr* name = op.code == ir::OpCode::extern_ ? op.attr("name") : nullptr;
       unsupported(op, name ? "primitive " + name->s : std::string(ir::name(op.code)));
     }
+    if (plan_.bodies.size() > 1) check_reach(op);
     lower(*this, op);
     now_ = outer;
     for (const Region& r : op.regions) forget(r);

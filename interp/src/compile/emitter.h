@@ -28,12 +28,13 @@ std::vector<int64_t> ints(const Attr*);
 
 class Emitter {
  public:
-  explicit Emitter(Plan&);
+  Emitter(Plan&, Body&);
   Emitter(const Emitter&) = delete;
   Emitter& operator=(const Emitter&) = delete;
 
   // -- what the plan is made for --
   Plan& plan() { return plan_; }
+  Body& body() { return body_; }
   const Options& options() const { return plan_.options; }
   const ir::Module& module() const { return m_; }
   const hw::MachineModel& model() const { return model_; }
@@ -82,6 +83,10 @@ class Emitter {
   void note_allocation(const Val&, ir::Space, memory::Level owner, memory::Allocation::Lifetime);
   void add_tile_padding(Val* ref, ir::Space) const;
   void emit_fill_uninitialized(const Val& ref);
+
+  // -- several bodies (reach.cc) --
+  // The body whose core `core_index` names: that of the mesh which has the destination, or the semaphore, for itself.
+  int target_body(const Op&);
 
   // -- regions --
   void compile_region_ops(const Region&);  // all ops but yield
@@ -142,6 +147,8 @@ class Emitter {
     int depth = 0;  // of the region that it was born in; regions that run exactly once, where they stand, do not count
   };
 
+  void check_reach(const Op&);
+  int far_body(const Val&) const;
   void set_graph(const ir::Graph&);
   void compute_last_uses(const Region&);
   bool shows(const Val&, const analysis::WriteSet&) const;  // does the lazy value read memory of the set?
@@ -152,7 +159,9 @@ class Emitter {
   void take_preassigned_slot(ir::ValueId, Val*);
 
   Plan& plan_;
+  Body& body_;
   const ir::Module& m_;
+  const ir::Body& ir_body_;
   const hw::MachineModel& model_;
   const ir::Graph* graph_ = nullptr;
   const KernelTable& k_;
@@ -179,6 +188,8 @@ class Emitter {
     size_t first_slot = 0, first_step = 0;  // of its own
   } now_;
   int next_origin_ = 0;
+  std::map<int, int> far_semaphores_;   // blocks that other meshes' threads have for themselves, and whose they are
+  std::map<uint32_t, int> far_memory_;  // buffers of that kind
   ir::LocId loc_ = -1;
   std::unordered_map<std::type_index, std::shared_ptr<void>> states_;
 };

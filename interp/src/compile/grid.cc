@@ -78,7 +78,7 @@ bool Compiler::needs_window(int input, const Window& w) const {
   const ir::Operand& o = m_.operands[static_cast<size_t>(input)];
   const bool core_memory = o.array->dtype != ir::DType::DmaSem && model_.spaces[o.space].owner == ir::Scope::Thread;
   if (o.kind != ir::Operand::Kind::Input || !model_.input_copies || !core_memory) return false;
-  const ir::Region& body = m_.bodies[0].graph.region;
+  const ir::Region& body = ir_body_.graph.region;
   const ir::ValueId ref = body.args[static_cast<size_t>(input)];
   const int inputs = static_cast<int>(m_.operands.size()) - m_.count(ir::Operand::Kind::Output);
   if (!is_aliased(input)) return analysis::may_write(body, ref);
@@ -110,109 +110,130 @@ bool Compiler::needs_window(int input, const Window& w) const {
   return analysis::may_write(body, ref);
 }
 
-void Compiler::compile_windows() {
-  const ir::Graph& body = m_.bodies[0].graph;
-  for (size_t i = 0; i < m_.operands.size(); ++i) {
-    const ir::Operand& o = m_.operands[i];
-    Window w;
-    w.operand = static_cast<int>(i);
-    w.buffer = kFirstOperandBuffer + static_cast<uint32_t>(i);
-    w.dims = dims_of(o.array);
-    w.strides = dense_strides(w.dims);
-    w.is_output = o.kind == ir::Operand::Kind::Output;
-    w.dtype = o.array->dtype;
-    w.element_bytes = ir::byte_size(w.dtype);
-    Val ref;
-    ref.kind = Val::Kind::Ref;
-    ref.dtype = w.dtype;
-    ref.name = o.name;
-    // An aliased input that is no block, or that is reached by a pointer, is the output's memory under another name.
-    ref.read_only = !w.is_output && !(is_aliased(static_cast<int>(i)) && (by_pointer(o) || !o.has_block));
-    ref.origin = body.region.args[i];
-    ref.addr = {w.buffer, Addr::kNoSlot, 0};
-    if (ir::is_sync(w.dtype)) {
-      outer_semaphores(o, w, &ref);
-    } else if (is_modelled(o) && !o.has_block) {
-      model_window(o, &w, &ref);
-    } else if (!o.has_block) {
-      ref.dims = w.dims;
-      ref.strides = w.strides;
-      const bool own = o.kind == ir::Operand::Kind::Prefetch ? analysis::may_write(body.region, body.region.args[i])
-                                                             : needs_window(static_cast<int>(i), w);
-      if (own) copy_prefetch(&ref);
-      if (of_cores(o)) place_in_cores(w, &ref);
-      add_tile_padding(&ref, o.space);
-    } else {
-      w.index = analysis::affine_map(m_, o);
-      bool whole = true;
-      size_t next_size = o.block.size();
-      for (size_t d = 0; d < o.block.size(); ++d) {
-        const ir::BlockDim& b = o.block[d];
-        const bool blocked = b.kind == ir::BlockDim::Kind::Blocked || b.kind == ir::BlockDim::Kind::Squeezed;
-        const bool slice = b.kind == ir::BlockDim::Kind::BoundedSlice;
-        refuse_block_kind(o, b);
-        if (slice) {
-          w.bounded.resize(o.block.size(), -1);
-          w.bounded[d] = static_cast<int>(next_size++);
-          w.affine &= w.index[static_cast<size_t>(w.bounded[d])].known;
-        }
-        const int64_t n = b.kind == ir::BlockDim::Kind::Squeezed ? 1 : b.size;
-        w.extent.push_back(n);
-        w.scale.push_back(blocked ? n : 1);
-        w.pad_lo.push_back(b.pad_lo);
-        w.pad_hi.push_back(b.pad_hi);
-        w.affine &= w.index[d].known;
-        const bool partial =
-            slice || (blocked ? w.dims[d] % std::max<int64_t>(n, 1) != 0 : n != w.dims[d] || b.pad_lo || b.pad_hi);
-        w.staged |= partial;
-        whole &= n == w.dims[d] && w.index[d].known && analysis::is_constant(w.index[d]) && w.index[d].constant == 0;
-        if (b.kind != ir::BlockDim::Kind::Squeezed) ref.dims.push_back(n), ref.strides.push_back(w.strides[d]);
-      }
-      if (needs_window(static_cast<int>(i), w)) {
-        w.staged = true;
-        ref.read_only = false;
-      }
-      // Blocks outside their array are read into memory of their own, where nobody wrote what is missing.
-      if (plan_.options.out_of_bounds == Options::Oob::Uninitialized && !w.is_output && !whole)
-        w.staged |= !w.affine || may_leave_array(w);
-      if (is_modelled(o)) {
-        model_window(o, &w, &ref);
-      } else if (by_pointer(o) && (w.staged || may_leave_array(w))) {
-        w.staged = false;
-        w.edge = true;
-        w.index_slots = slot_block(static_cast<int>(w.dims.size()));
-        w.dyn = new_slot();
-        ref.addr.dyn = w.dyn;
-        ref.edge = static_cast<int>(i);
-      } else if (w.staged) {
-        std::vector<int64_t> block = w.extent;
-        Val stage = temp(w.dtype, block);
-        permanent_.push_back(stage.storage);
-        w.stage_offset = stage.addr.offset;
-        w.block_strides = stage.strides;
-        w.block_elements = stage.elements();
-        w.index_slots = slot_block(static_cast<int>(w.places()) + 1);
-        ref.addr = stage.addr;
-        ref.strides.clear();
-        for (size_t d = 0; d < o.block.size(); ++d)
-          if (o.block[d].kind != ir::BlockDim::Kind::Squeezed) ref.strides.push_back(stage.strides[d]);
-      } else if (!whole) {
-        w.dyn = new_slot();
-        ref.addr.dyn = w.dyn;
-        if (w.affine) add_moving_window(w);
-      }
-    }
-    w.copies_only = w.is_output && !ir::is_sync(w.dtype) && !is_modelled(o) && m_.bodies.size() == 1 &&
-                    ref.addr.buffer == w.buffer && ref.addr.dyn == Addr::kNoSlot &&
-                    copied_into_alone(body.region, body.region.args[i]);
-    bind(body.region.args[i], ref);
-    plan_.windows.push_back(std::move(w));
+void Compiler::place_operands() {
+  for (size_t i = 0; i < m_.grid.size(); ++i) {
+    body_.pid_slots.push_back(new_slot());
+    body_.size_slots.push_back(new_slot());
+    body_.place_slots.push_back(new_slot());
   }
+  if (body_.mesh >= 0)
+    for (size_t i = 0; i < m_.meshes[static_cast<size_t>(body_.mesh)].axes.size(); ++i)
+      body_.axis_slots.push_back(new_slot());
+  for (size_t i = 0; i < plan_.device_axes.size(); ++i) body_.device_slots.push_back(new_slot());
+  graph_ = &ir_body_.graph;
+  next_origin_ = static_cast<int>(graph_->types.size());
+  for (size_t i = 0; i < m_.operands.size(); ++i) place_operand(i);
   const int inputs = static_cast<int>(m_.operands.size()) - m_.count(ir::Operand::Kind::Output);
+  const ir::Region& region = ir_body_.graph.region;
   for (const ir::Alias& a : m_.aliases) {
-    const auto [low, high] = std::minmax(body.region.args[static_cast<size_t>(a.input)],
-                                         body.region.args[static_cast<size_t>(inputs + a.output)]);
+    const auto [low, high] =
+        std::minmax(region.args[static_cast<size_t>(a.input)], region.args[static_cast<size_t>(inputs + a.output)]);
     aliases_.insert({low, high});
+  }
+}
+
+void Compiler::place_operand(size_t i) {
+  const ir::Region& body = ir_body_.graph.region;
+  const ir::Operand& o = m_.operands[i];
+  Window w;
+  w.operand = static_cast<int>(i);
+  w.buffer = kFirstOperandBuffer + static_cast<uint32_t>(i);
+  w.dims = dims_of(o.array);
+  w.strides = dense_strides(w.dims);
+  w.is_output = o.kind == ir::Operand::Kind::Output;
+  w.dtype = o.array->dtype;
+  w.element_bytes = ir::byte_size(w.dtype);
+  Val ref;
+  ref.kind = Val::Kind::Ref;
+  ref.dtype = w.dtype;
+  ref.name = o.name;
+  // An aliased input that is no block, or that is reached by a pointer, is the output's memory under another name.
+  ref.read_only = !w.is_output && !(is_aliased(static_cast<int>(i)) && (by_pointer(o) || !o.has_block));
+  ref.origin = body.args[i];
+  ref.addr = {w.buffer, Addr::kNoSlot, 0};
+  if (ir::is_sync(w.dtype)) {
+    outer_semaphores(o, w, &ref);
+  } else if (is_modelled(o) && !o.has_block) {
+    model_window(o, &w, &ref);
+  } else if (!o.has_block) {
+    ref.dims = w.dims;
+    ref.strides = w.strides;
+    const bool own = o.kind == ir::Operand::Kind::Prefetch ? analysis::may_write(body, body.args[i])
+                                                           : needs_window(static_cast<int>(i), w);
+    if (own) copy_prefetch(&ref);
+    if (of_cores(o)) place_in_cores(w, &ref);
+    add_tile_padding(&ref, o.space);
+  } else {
+    const bool whole = read_block(o, &w, &ref);
+    place_block(o, whole, &w, &ref);
+  }
+  w.copies_only = w.is_output && !ir::is_sync(w.dtype) && !is_modelled(o) && m_.bodies.size() == 1 &&
+                  ref.addr.buffer == w.buffer && ref.addr.dyn == Addr::kNoSlot && copied_into_alone(body, body.args[i]);
+  bind(body.args[i], ref);
+  body_.windows.push_back(std::move(w));
+}
+
+// What the module says of the operand's block. True: it is the whole array at every grid point.
+bool Compiler::read_block(const ir::Operand& o, Window* w, Val* ref) const {
+  using Kind = ir::BlockDim::Kind;
+  w->index = analysis::affine_map(m_, o);
+  bool whole = true;
+  size_t next_size = o.block.size();
+  for (size_t d = 0; d < o.block.size(); ++d) {
+    const ir::BlockDim& b = o.block[d];
+    const bool blocked = b.kind == Kind::Blocked || b.kind == Kind::Squeezed, slice = b.kind == Kind::BoundedSlice;
+    refuse_block_kind(o, b);
+    if (slice) {
+      w->bounded.resize(o.block.size(), -1);
+      w->bounded[d] = static_cast<int>(next_size++);
+      w->affine &= w->index[static_cast<size_t>(w->bounded[d])].known;
+    }
+    const int64_t n = b.kind == Kind::Squeezed ? 1 : b.size;
+    w->extent.push_back(n);
+    w->scale.push_back(blocked ? n : 1);
+    w->pad_lo.push_back(b.pad_lo);
+    w->pad_hi.push_back(b.pad_hi);
+    w->affine &= w->index[d].known;
+    w->staged |=
+        slice || (blocked ? w->dims[d] % std::max<int64_t>(n, 1) != 0 : n != w->dims[d] || b.pad_lo || b.pad_hi);
+    whole &= n == w->dims[d] && w->index[d].known && analysis::is_constant(w->index[d]) && w->index[d].constant == 0;
+    if (b.kind != Kind::Squeezed) ref->dims.push_back(n), ref->strides.push_back(w->strides[d]);
+  }
+  return whole;
+}
+
+void Compiler::place_block(const ir::Operand& o, bool whole, Window* w, Val* ref) {
+  if (needs_window(w->operand, *w)) {
+    w->staged = true;
+    ref->read_only = false;
+  }
+  // Blocks outside their array are read into memory of their own, where nobody wrote what is missing.
+  if (plan_.options.out_of_bounds == Options::Oob::Uninitialized && !w->is_output && !whole)
+    w->staged |= !w->affine || may_leave_array(*w);
+  if (is_modelled(o)) {
+    model_window(o, w, ref);
+  } else if (by_pointer(o) && (w->staged || may_leave_array(*w))) {
+    w->staged = false;
+    w->edge = true;
+    w->index_slots = slot_block(static_cast<int>(w->dims.size()));
+    w->dyn = new_slot();
+    ref->addr.dyn = w->dyn;
+    ref->edge = w->operand;
+  } else if (w->staged) {
+    Val stage = temp(w->dtype, w->extent);
+    permanent_.push_back(stage.storage);
+    w->stage_offset = stage.addr.offset;
+    w->block_strides = stage.strides;
+    w->block_elements = stage.elements();
+    w->index_slots = slot_block(static_cast<int>(w->places()) + 1);
+    ref->addr = stage.addr;
+    ref->strides.clear();
+    for (size_t d = 0; d < o.block.size(); ++d)
+      if (o.block[d].kind != ir::BlockDim::Kind::Squeezed) ref->strides.push_back(stage.strides[d]);
+  } else if (!whole) {
+    w->dyn = new_slot();
+    ref->addr.dyn = w->dyn;
+    if (w->affine) add_moving_window(*w);
   }
 }
 
@@ -237,19 +258,22 @@ void Compiler::copy_prefetch(Val* ref) {
 
 // Memory that each core of a mesh has for itself, where arrays may lie between launches.
 bool Compiler::of_cores(const ir::Operand& o) const {
-  return model_.core_arrays && !m_.meshes.empty() && plan_.num_threads > 1 &&
+  return model_.core_arrays && body_.mesh >= 0 && (body_.threads > 1 || m_.bodies.size() > 1) &&
          model_.spaces[o.space].owner == ir::Scope::Thread;
 }
 
 void Compiler::place_in_cores(const Window& w, Val* ref) {
+  if (m_.bodies.size() > 1)
+    interp::unsupported(m_, fmt::format("{} in memory of the cores, in a launch of several bodies",
+                                        m_.operands[static_cast<size_t>(w.operand)].name));
   const int inputs = static_cast<int>(m_.operands.size()) - m_.count(ir::Operand::Kind::Output);
-  Plan::CoreArray a{w.is_output ? -1 : w.operand, w.is_output ? w.operand : -1, 0,
+  Body::CoreArray a{w.is_output ? -1 : w.operand, w.is_output ? w.operand : -1, 0,
                     m_.operands[static_cast<size_t>(w.operand)].array->num_bytes()};
   for (const ir::Alias& alias : m_.aliases) {
     if (inputs + alias.output == w.operand)
-      for (const Plan::CoreArray& input : plan_.core_arrays)
+      for (const Body::CoreArray& input : body_.core_arrays)
         if (input.input == alias.input) {
-          ref->addr = {kTempBuffer, Addr::kNoSlot, input.offset};
+          ref->addr = {body_.temps, Addr::kNoSlot, input.offset};
           return;
         }
     if (alias.input == w.operand) a.output = inputs + alias.output;
@@ -258,7 +282,7 @@ void Compiler::place_in_cores(const Window& w, Val* ref) {
   permanent_.push_back(own.storage);
   a.offset = own.addr.offset;
   ref->addr = own.addr;
-  plan_.core_arrays.push_back(a);
+  body_.core_arrays.push_back(a);
 }
 
 // Semaphores that live outside the kernel. An aliased output is its input.
@@ -271,6 +295,8 @@ void Compiler::outer_semaphores(const ir::Operand& o, const Window& w, Val* ref)
     if (w.is_output && w.operand == inputs + a.output)
       for (const Plan::OuterSemaphores& s : plan_.outer_semaphores)
         if (s.operand == a.input) ref->semaphore = s.block;
+  for (const Plan::OuterSemaphores& s : plan_.outer_semaphores)
+    if (s.operand == w.operand) ref->semaphore = s.block;  // of another body
   if (ref->semaphore >= 0) return;
   // On a mesh every core may have one of its own under the handle.
   const memory::Level owner = model_.core_arrays && !m_.meshes.empty() ? memory::Level::Thread : memory::Level::Device;
@@ -281,14 +307,14 @@ void Compiler::outer_semaphores(const ir::Operand& o, const Window& w, Val* ref)
 }
 
 void Compiler::add_moving_window(const Window& w) {
-  Plan::MovingWindow m{w.dyn, 0, std::vector<int64_t>(m_.grid.size(), 0)};
+  Body::MovingWindow m{w.dyn, 0, std::vector<int64_t>(m_.grid.size(), 0)};
   for (size_t d = 0; d < w.dims.size(); ++d) {
     const int64_t unit = memory::mul(memory::mul(w.scale[d], w.strides[d]), w.element_bytes);
     m.first = memory::add(m.first, memory::mul(w.index[d].constant, unit));
     for (size_t g = 0; g < m.step.size(); ++g)
       m.step[g] = memory::add(m.step[g], memory::mul(w.index[d].coefficient[g], unit));
   }
-  plan_.moving.push_back(std::move(m));
+  body_.moving.push_back(std::move(m));
 }
 
 // Inputs of aliased outputs come in with every visit of a block, as far as checked runs can tell.
@@ -300,7 +326,7 @@ bool Compiler::watches_revisits(const Window& w) const {
 
 // An index map that is not affine runs at every grid point, on the program ids and the prefetched scalars.
 void Compiler::compile_index_map(Window& w, const std::unordered_map<ir::ValueId, Live>& body_values) {
-  const ir::Region& body = m_.bodies[0].graph.region;
+  const ir::Region& body = ir_body_.graph.region;
   values_.clear();
   set_graph(*m_.operands[static_cast<size_t>(w.operand)].index_map);
   const Region& r = graph_->region;
@@ -309,7 +335,7 @@ void Compiler::compile_index_map(Window& w, const std::unordered_map<ir::ValueId
       Val pid;
       pid.kind = Val::Kind::Scalar;
       pid.dtype = graph_->type(r.args[i])->dtype;
-      pid.slot = plan_.pid_slots[i];
+      pid.slot = body_.pid_slots[i];
       bind(r.args[i], pid);
     } else {
       Val ref = body_values.at(body.args[i - m_.grid.size()]).val;
@@ -322,13 +348,14 @@ void Compiler::compile_index_map(Window& w, const std::unordered_map<ir::ValueId
     w.index_value.push_back(scalar_slot(scalar_convert(values_[v].val, ir::DType::I64)));
 }
 
-void Compiler::compile_body(const ir::Body& body) {
+void Compiler::compile_body() {
+  targets_.assign(plan_.steps.size(), -1);
   std::unordered_map<ir::ValueId, Live> body_values = values_;
   for (const auto& [own, array] : prefetch_copies_) emit_copy(own, array);
   emit(ops::grid_begin);
   const int top = here();
-  auto* pipeline = plan_.modelled ? begin_pipeline() : nullptr;
-  for (Window& w : plan_.windows) {
+  auto* pipeline = body_.modelled ? begin_pipeline() : nullptr;
+  for (Window& w : body_.windows) {
     if (w.index.empty()) continue;
     if (!w.affine) compile_index_map(w, body_values);
     if (watches_revisits(w)) emit(ops::output_visit, &w);
@@ -343,14 +370,16 @@ void Compiler::compile_body(const ir::Body& body) {
     for (const Window* w : pipeline->windows) emit(ops::pipeline_await, w);
   }
   values_ = std::move(body_values);
-  set_graph(body.graph);
-  plan_.step_cost_ns = 10;
-  compile_region_ops(body.graph.region);
+  set_graph(ir_body_.graph);
+  plan_.step_cost_ns += 10;
+  compile_region_ops(ir_body_.graph.region);
   if (pipeline) end_pipeline(pipeline, top);
   else emit(ops::grid_next), jump_to(here() - 1, top);
-  for (Window& w : plan_.windows)
+  for (Window& w : body_.windows)
     if (w.staged && w.is_output && !w.slots) emit(ops::window_flush, &w);
   emit(ops::kFinish);
+  values_.clear();
+  body_.temp_bytes = temps_.high_water() + 64;
 }
 
 }  // namespace pallasim::interp

@@ -58,12 +58,12 @@ void Compiler::model_window(const ir::Operand& o, Window* w, Val* ref) {
   ref->strides.clear();
   for (size_t d = 0; d < rank; ++d)
     if (!o.has_block || o.block[d].kind != ir::BlockDim::Kind::Squeezed) ref->strides.push_back(w->block_strides[d]);
-  plan_.modelled = plan_.has_sync = true;
+  body_.modelled = true;
 }
 
 ops::PipelinePayload* Compiler::begin_pipeline() {
   auto* p = plan_.own(ops::PipelinePayload());
-  for (const Window& w : plan_.windows)
+  for (const Window& w : body_.windows)
     if (w.slots) p->windows.push_back(&w);
   p->started = new_slot();
   p->more = new_slot();

@@ -21,7 +21,7 @@ Val see_through(Emitter& e, const Op& op, const Val& ref, ir::DType dtype, std::
   r.strides = dense_strides(dims);
   r.dims = std::move(dims);
   r.padding.clear();
-  r.addr = {kTempBuffer, Addr::kNoSlot, 0};
+  r.addr = {e.body().temps, Addr::kNoSlot, 0};
   return r;
 }
 

@@ -131,7 +131,7 @@ void check_limits(Execution& ex, const Options& o, const Thread& t, int64_t idle
 // What is left when all threads ended: copies, and counts that nobody took.
 void finish_copies(Execution& ex) {
   while (!ex.copies.empty()) ops::complete_copy(ex, 0);
-  const memory::SemaphoreLayout& layout = ex.plan->semaphores;
+  const memory::SemaphoreLayout& layout = ex.semaphore_layout;
   for (size_t b = 0; b < layout.blocks().size(); ++b) {
     const memory::SemaphoreBlock& block = layout.blocks()[b];
     const auto& outer = ex.plan->outer_semaphores;
@@ -139,7 +139,7 @@ void finish_copies(Execution& ex) {
       continue;
     for (int64_t unit = 0; unit < ex.units.count(block.owner); ++unit) {
       Thread& t = ex.threads[static_cast<size_t>(ex.units.threads_of(block.owner, unit).first)];
-      for (int64_t i = 0; i < block.count; ++i) ops::left_over(t, t.pc, layout.id(static_cast<int>(b), i, t.index));
+      for (int64_t i = 0; i < block.count; ++i) ops::left_over(t, t.pc, layout.id(static_cast<int>(b), i, t.unit));
     }
   }
 }
@@ -193,7 +193,8 @@ bool Scheduler::turn(int64_t most) {
   if (ex_.progressed || stop == Stop::Done) idle_ = ex_.spins = 0;
   else idle_ += ex_.steps - before;
   ex_.progressed = false;
-  if (programs && stop == Stop::Done && ex_.next_program(t)) ready_.push_back(index);
+  if (programs && stop == Stop::Done)
+    for (const int32_t next : ex_.end_program(t)) ready_.push_back(next);
   if (stop == Stop::None || stop == Stop::Yielded) ready_.push_back(index);
   if (stop != Stop::Done) check_limits(ex_, options_, t, idle_, token());
   return true;

@@ -9,10 +9,6 @@
 namespace pallasim::interp {
 namespace {
 
-int64_t arena_bytes(const Execution& ex) {
-  return static_cast<int64_t>((ex.plan->image.size() + 63) / 64 * 64) + ex.plan->temp_bytes;
-}
-
 std::vector<int64_t> bytes_of_operands(const Plan& p) {
   std::vector<int64_t> r;
   for (const ir::Operand& o : p.module.operands) r.push_back(o.array->num_bytes());
@@ -20,8 +16,8 @@ std::vector<int64_t> bytes_of_operands(const Plan& p) {
 }
 
 bool same_thread(const Thread& a, const Thread& b) {
-  return a.arena == b.arena && a.pc == b.pc && a.wait_value == b.wait_value && a.wait_sem == b.wait_sem &&
-         a.point == b.point && a.home == b.home && a.stop == b.stop;
+  return a.arena == b.arena && a.pc == b.pc && a.wait == b.wait && a.point == b.point && a.home == b.home &&
+         a.parent == b.parent && a.children == b.children && a.stop == b.stop;
 }
 
 // Runs to the end; the error that stopped it, as text.
@@ -37,12 +33,13 @@ std::string run_out(Execution& ex, Scheduler& scheduler) {
 
 Snapshot take_snapshot(const Execution& ex, const Scheduler& scheduler, std::span<const int64_t> operand_bytes) {
   Snapshot r;
-  for (const auto& a : ex.arenas) r.arenas.emplace_back(a->at, a->at + arena_bytes(ex));
+  for (const auto& a : ex.arenas) r.arenas.push_back(a->memory);
   for (const std::vector<std::byte*>& device : ex.operands)
     for (size_t i = 0; i < operand_bytes.size(); ++i) r.operands.emplace_back(device[i], device[i] + operand_bytes[i]);
   for (const Execution::SharedMemory& m : ex.shared_memory)
     r.shared.insert(r.shared.end(), m.of_units.begin(), m.of_units.end());
   r.threads = ex.threads;
+  r.begun = ex.begun;
   r.semaphores = ex.semaphores;
   r.copies = ex.copies;
   r.copies_issued = ex.copies_issued;
@@ -64,16 +61,18 @@ Snapshot take_snapshot(const Execution& ex, const Scheduler& scheduler, std::spa
 
 void restore(const Snapshot& s, Execution& ex, Scheduler& scheduler, std::span<const int64_t> operand_bytes) {
   // Arenas that came later stay: nobody has them.
-  for (size_t i = 0; i < s.arenas.size(); ++i) std::copy(s.arenas[i].begin(), s.arenas[i].end(), ex.arenas[i]->at);
+  for (size_t i = 0; i < s.arenas.size(); ++i)
+    std::copy(s.arenas[i].begin(), s.arenas[i].end(), ex.arenas[i]->memory.begin());
   size_t from = 0;
   for (const std::vector<std::byte*>& device : ex.operands)
     for (size_t i = 0; i < operand_bytes.size(); ++i, ++from)
       std::copy(s.operands[from].begin(), s.operands[from].end(), device[i]);
   from = 0;
   for (Execution::SharedMemory& m : ex.shared_memory)
-    for (std::vector<std::byte>& one : m.of_units)
-      std::copy(s.shared[from].begin(), s.shared[from].end(), one.begin()), ++from;
+    for (Bytes& one : m.of_units) one = s.shared[from++];
   ex.threads = s.threads;
+  ex.begun = s.begun;
+  ex.rebind();
   ex.semaphores = s.semaphores;
   ex.copies = s.copies;
   ex.copies_issued = s.copies_issued;

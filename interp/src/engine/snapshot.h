@@ -8,11 +8,13 @@
 namespace pallasim::interp {
 
 struct Snapshot {
-  std::vector<std::vector<std::byte>> arenas, operands, shared;  // operands: device by device
+  std::vector<Bytes> arenas, shared;
+  std::vector<std::vector<std::byte>> operands;  // device by device
   std::vector<Thread> threads;
   memory::Semaphores semaphores;
   memory::CopyQueue copies;
   int64_t copies_issued = 0;
+  std::vector<int64_t> begun;
   std::vector<int32_t> woken, free_arenas;
   std::vector<Print> prints;
   std::vector<ir::Diagnostic> findings;

@@ -96,7 +96,7 @@ std::vector<std::byte*> bind_device(const Plan& p, Session& session, const Devic
                      fmt::format("output {} shares memory with output {}", m.operands[inputs + o].name,
                                  m.operands[inputs + other].name),
                      {}, "pass a buffer of its own");
-    const Window& w = p.windows[inputs + o];
+    const Window& w = p.first().windows[inputs + o];
     if (ir::is_sync(w.dtype)) {
       if (!aliased[o]) make_semaphores(session.state(), p, m.operands[inputs + o], operands[inputs + o]);
       continue;

@@ -5,12 +5,13 @@
 namespace pallasim::interp {
 
 int64_t bytes_held(const Execution& ex) {
-  const auto image = static_cast<int64_t>(ex.plan->image.size());
   int64_t n = static_cast<int64_t>(sizeof(Execution)) + int64_t{ex.plan->max_strips} * kStripBytes;
-  n += static_cast<int64_t>(ex.arenas.size()) * (image + ex.plan->temp_bytes + 128);
+  for (const auto& a : ex.arenas)
+    if (a) n += static_cast<int64_t>(a->memory.capacity()) + 128;
   n += static_cast<int64_t>(ex.threads.capacity() * sizeof(Thread));
   for (const Execution::SharedMemory& m : ex.shared_memory)
-    for (const std::vector<std::byte>& one : m.of_units) n += static_cast<int64_t>(one.capacity());
+    for (const auto* all : {&m.of_units, &m.free})
+      for (const Bytes& one : *all) n += static_cast<int64_t>(one.capacity());
   return n;
 }
 

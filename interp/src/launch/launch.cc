@@ -20,8 +20,8 @@
 #include "float_environment.h"
 #include "idle.h"
 #include "pallasim/hw/machine.h"
-#include "pallasim/hw/occupancy.h"
 #include "pallasim/interp/progress.h"
+#include "population.h"
 #include "session.h"
 #include "split_judge.h"
 #include "units.h"
@@ -56,21 +56,6 @@ int default_workers() {
   return n;
 }
 
-// Whether every grid point is a program of its own: where the machine has no order of them, and they communicate or an
-// order is asked for.
-bool runs_programs(const Plan& p, const Options& o) {
-  if (p.model->in_order() || p.module.grid.empty()) return false;
-  if (p.num_threads > 1 || !p.semaphores.empty()) return false;  // see Compiler::finish
-  const bool in_order = o.policy() == Options::Policy::RunToBlock || o.replay == "ps1:run-to-block";
-  return p.concurrent || !in_order;
-}
-
-// How many programs the chip holds at a time; all of them where nobody knows.
-int64_t resident_programs(const Plan& p, const Options& o) {
-  constexpr int64_t kMost = 1 << 16;
-  const int64_t resident = hw::residency(hw::block_needs(p.module), *o.chip).blocks;
-  return resident == hw::kUnknown ? kMost : resident;
-}
 
 // The part of a launch that one execution runs, as far as it is.
 class CountedPart {
@@ -93,15 +78,16 @@ std::string run_box(Execution& ex, const Call& c, const GridBox& box) {
   const FloatEnvironment environment;
   ex.options = &c.options;
   ex.keeps_calls = c.watch.recorder && c.watch.recorder->keep_calls;
-  ex.bind(c.operands, c.grid, c.first_device);
+  const Population who = population_of(c.plan, c.options, c.grid);
+  ex.bind(c.operands, c.grid, c.first_device, who);
   ex.interrupt_epoch = c.interrupt_epoch;  // requests since the launch began count
-  if (runs_programs(c.plan, c.options)) ex.start_programs(resident_programs(c.plan, c.options));
+  if (who.programs > 0) ex.start_programs();
   else ex.start(box);
   const CountedPart counted(c.watch.progress, ex);
   ex.unwritten.clear();
   for (const int o : c.unwritten) {
     const ir::Type& t = *c.plan.module.operands[static_cast<size_t>(o)].array;
-    ex.unwritten.push_back({c.plan.windows[static_cast<size_t>(o)].buffer,
+    ex.unwritten.push_back({c.plan.first().windows[static_cast<size_t>(o)].buffer,
                             c.operands[0][static_cast<size_t>(o)],
                             t.num_bytes(),
                             t.dtype,
@@ -301,7 +287,7 @@ void judge_against_one_piece(const Call& c, const std::vector<GridBox>& units, S
   std::vector<std::vector<std::byte>> copies;
   std::vector<std::span<const std::byte>> results;
   for (size_t o = 0; o < c.operands[0].size(); ++o) {
-    if (!c.plan.windows[o].is_output) continue;
+    if (!c.plan.first().windows[o].is_output) continue;
     std::byte* at = c.operands[0][o];
     const auto bytes = static_cast<size_t>(c.plan.module.operands[o].array->num_bytes());
     results.emplace_back(at, bytes);
@@ -398,7 +384,7 @@ void run_launch(const Plan& p, Session& session, std::span<const DeviceCall> dev
   const bool worth = options.workers > 0 || p.step_cost_ns * static_cast<double>(points) > kWorthSplittingNs;
   const bool one_piece = options.checked || (watch.recorder && watch.recorder->keep_points) ||
                          options.revisits == Options::Revisits::Error || options.verify_restore > 0 ||
-                         !options.grid_order.empty() || runs_programs(p, options);
+                         !options.grid_order.empty() || population_of(p, options, call.grid).programs > 0;
   if (options.verify_split && !one_piece && devices.size() == 1 && p.num_threads == 1) {
     const std::vector<GridBox> units = units_of(p, call.grid);
     report.units = static_cast<int>(units.size());
@@ -446,8 +432,10 @@ std::vector<const ir::Type*> result_types(const Plan& p) {
 }
 
 std::string dump(const Plan& p) {
-  std::string r =
-      fmt::format("slots {} bytes, temporaries {} bytes, {} threads\n", p.image.size(), p.temp_bytes, p.num_threads);
+  std::string r;
+  for (const auto& b : p.bodies)
+    r += fmt::format("body {}: slots {} bytes, temporaries {} bytes, {} threads, from step {}\n", b->index,
+                     b->image.size(), b->temp_bytes, b->threads, b->entry->id);
   for (const Step& s : p.steps) {
     r += fmt::format("{:4} dst {:4} a {:4} b {:4} c {:4} imm {}", s.id, s.dst, static_cast<int32_t>(s.a), s.b, s.c,
                      s.imm);

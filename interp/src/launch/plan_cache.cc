@@ -9,8 +9,9 @@
 namespace pallasim::interp {
 
 int64_t Plan::bytes() const {
-  const size_t own = sizeof(Plan) + image.size() + constants.size() + steps.capacity() * sizeof(Step);
+  const size_t own = sizeof(Plan) + constants.size() + steps.capacity() * sizeof(Step);
   int64_t n = static_cast<int64_t>(own) + payload_bytes_;
+  for (const auto& b : bodies) n += static_cast<int64_t>(sizeof(Body) + b->image.size());
   const std::lock_guard lock(mutex);
   for (const auto& [sizes, plan] : specialised) n += plan->bytes();
   return n;

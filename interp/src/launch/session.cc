@@ -26,8 +26,8 @@ void exchange_semaphores(Execution& ex, const Call& c, const Plan::OuterSemaphor
     if (h <= 0 || h >= Session::State::kHandles)
       bad_argument(c.plan, fmt::format("{} holds no semaphore", block.name), {fmt::format("element {} is {}", i, h)},
                    "semaphores outside kernels are made by kernels, as outputs in semaphore memory, or as refs");
-    for (int core = 0; core < c.plan.semaphores.owners(o.block); ++core) {
-      const int64_t id = c.plan.semaphores.id_of_unit(o.block, i, static_cast<int64_t>(device), core);
+    for (int core = 0; core < ex.semaphore_layout.owners(o.block); ++core) {
+      const int64_t id = ex.semaphore_layout.id_of_unit(o.block, i, static_cast<int64_t>(device), core);
       if (in) ex.semaphores.set(id, session.count(h, core));
       else session.set(h, core, ex.semaphores.count(id));
     }
@@ -42,17 +42,18 @@ void exchange_semaphores(Execution& ex, const Call& c, bool in) {
     for (size_t device = 0; device < c.operands.size(); ++device) exchange_semaphores(ex, c, o, device, in);
 }
 
-std::byte* core_memory(const Execution& ex, const Call& c, const Plan::CoreArray& a, size_t device, int core) {
-  return ex.threads[device * static_cast<size_t>(c.plan.num_threads) + static_cast<size_t>(core)].bases[kTempBuffer] +
-         a.offset;
+std::byte* core_memory(const Execution& ex, const Call& c, const Body::CoreArray& a, size_t device, int core) {
+  const Body& b = c.plan.first();
+  const size_t thread = device * static_cast<size_t>(ex.device_threads) + static_cast<size_t>(b.thread(core));
+  return ex.threads[thread].bases[b.temps] + a.offset;
 }
 
 // Every core gets what it had in the program's launches before this one, as long as nobody else changed the array.
 void enter_cores(const Execution& ex, const Call& c) {
-  if (c.plan.core_arrays.empty()) return;
+  if (c.plan.first().core_arrays.empty()) return;
   Session::State& session = c.session.state();
   const std::lock_guard lock(session.mutex);
-  for (const Plan::CoreArray& a : c.plan.core_arrays)
+  for (const Body::CoreArray& a : c.plan.first().core_arrays)
     for (size_t device = 0; device < c.operands.size(); ++device) {
       const auto bytes = static_cast<size_t>(a.bytes);
       const std::byte* array = c.operands[device][static_cast<size_t>(a.input >= 0 ? a.input : a.output)];
@@ -68,10 +69,10 @@ void enter_cores(const Execution& ex, const Call& c) {
 }
 
 void leave_cores(const Execution& ex, const Call& c) {
-  if (c.plan.core_arrays.empty()) return;
+  if (c.plan.first().core_arrays.empty()) return;
   Session::State& session = c.session.state();
   const std::lock_guard lock(session.mutex);
-  for (const Plan::CoreArray& a : c.plan.core_arrays)
+  for (const Body::CoreArray& a : c.plan.first().core_arrays)
     for (size_t device = 0; a.output >= 0 && device < c.operands.size(); ++device) {
       std::byte* array = c.operands[device][static_cast<size_t>(a.output)];
       Session::State::CoreArray left{c.run, c.first_device + static_cast<int32_t>(device), array, {}};

@@ -65,8 +65,8 @@ uint32_t SplitJudge::conflict(const Mark& m, bool write, bool kept) const {
 void SplitJudge::touch(Execution& ex, const Access& a, const std::byte* begin, const std::byte* end) {
   const bool kept = a.buffer == kTempBuffer;
   const size_t operand = a.buffer - kFirstOperandBuffer;
-  const bool unpoisoned =
-      a.buffer >= kFirstOperandBuffer && operand < plan_.windows.size() && plan_.windows[operand].fully_written;
+  const bool unpoisoned = a.buffer >= kFirstOperandBuffer && operand < plan_.first().windows.size() &&
+                          plan_.first().windows[operand].fully_written;
   const uint32_t now = event(a.step);
   for (const std::byte* at = begin; at < end; ++at) {
     Mark& m = mark(at);
@@ -152,12 +152,12 @@ void SplitJudge::on_looked(Execution& ex, const Thread& t, int64_t, int64_t) { s
 
 void SplitJudge::synchronises(Execution& ex, const Thread& t, const char* what) {
   if (!split_) return;
-  stop(diagnostic_at(ex.threads[static_cast<size_t>(t.index)], plan_.entry, "PS-BUG-002", ""),
+  stop(diagnostic_at(ex.threads[static_cast<size_t>(t.index)], plan_.first().entry, "PS-BUG-002", ""),
        "units do not synchronise", {fmt::format("the unit of grid point {} {}", point_text(point_), what)});
 }
 
 void SplitJudge::end(const std::vector<std::byte*>& operands) {
-  for (const Window& w : plan_.windows) {
+  for (const Window& w : plan_.first().windows) {
     if (!w.fully_written) continue;
     int64_t bytes = w.element_bytes;
     for (int64_t n : w.dims) bytes *= n;
@@ -183,7 +183,7 @@ void SplitJudge::compare_stops(const std::optional<ir::DiagnosticError>& one_pie
 void SplitJudge::compare(const Report& one_piece, const std::vector<std::vector<std::byte>>& wanted,
                          const Report& units, const std::vector<std::span<const std::byte>>& got) {
   size_t output = 0;
-  for (const Window& w : plan_.windows) {
+  for (const Window& w : plan_.first().windows) {
     if (!w.is_output) continue;
     const auto& a = wanted[output];
     const auto& b = got[output++];
@@ -213,7 +213,7 @@ std::string SplitJudge::name_of(const Access& a) const {
   }
   const memory::Allocation* scratch = plan_.allocations.at(a.buffer, a.offset);
   if (scratch && scratch->lifetime == memory::Allocation::Lifetime::Launch) return scratch->name;
-  for (const Window& w : plan_.windows)
+  for (const Window& w : plan_.first().windows)
     if (w.staged && a.offset >= w.stage_offset && a.offset < w.stage_offset + w.block_elements * w.element_bytes)
       return "the window of " + plan_.module.operands[static_cast<size_t>(w.operand)].name;
   return "a temporary";

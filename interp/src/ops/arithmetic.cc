@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "bodies.h"
+#include "pallasim/memory/odometer.h"
 
 namespace pallasim::interp::ops {
 namespace {
@@ -64,21 +65,15 @@ const Step* elementwise(Thread& t, const Step* s) {
     return s + 1;
   }
   int64_t index[16] = {};
-  for (;;) {
-    run_row(p, entry, rows, dst, strip);
-    size_t d = outer;
-    for (;;) {
-      if (d == 0) return s + 1;
-      --d;
-      const bool more = ++index[d] < p.dims[d];
-      const int64_t by = more ? 1 : 1 - p.dims[d];
-      for (size_t o = 0; o < p.operands.size(); ++o)
-        rows[o].at += by * p.operands[o].strides[d] * p.operands[o].element_bytes;
-      dst += by * p.dst_strides[d] * p.dst_bytes;
-      if (more) break;
-      index[d] = 0;
-    }
-  }
+  const auto size = [&](size_t d) { return p.dims[d]; };
+  const auto moved = [&](size_t d, int64_t by) {
+    for (size_t o = 0; o < p.operands.size(); ++o)
+      rows[o].at += by * p.operands[o].strides[d] * p.operands[o].element_bytes;
+    dst += by * p.dst_strides[d] * p.dst_bytes;
+  };
+  do run_row(p, entry, rows, dst, strip);
+  while (memory::next_index(index, outer, size, moved));
+  return s + 1;
 }
 
 namespace {

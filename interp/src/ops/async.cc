@@ -50,12 +50,7 @@ void add_rows(const AsyncCopy& c, std::byte* dst, const std::byte* src, const Se
       add(a, a, b, nullptr, m, params);
       store(at, a, m, ds);
     }
-    int d = inner - 1;
-    for (; d >= 0; --d) {
-      if (++index[d] < c.dims[d]) break;
-      index[d] = 0;
-    }
-    if (d < 0) return;
+    if (inner <= 0 || !memory::next_index(index, static_cast<size_t>(inner), c.dims)) return;
   }
 }
 
@@ -216,15 +211,16 @@ const Step* dma_wait(Thread& t, const Step* s) {
 const Step* scope_end(Thread& t, const Step* s) {
   const auto& p = *static_cast<const ScopePayload*>(s->payload);
   Execution& ex = *t.exec;
-  const memory::SemaphoreLayout& layout = ex.plan->semaphores;
+  const memory::SemaphoreLayout& layout = ex.semaphore_layout;
   for (const ScopePayload::Range& r : p.memory)
-    for (size_t i; (i = ex.copies.first_using(t.index, kTempBuffer, r.offset, r.offset + r.bytes)) < ex.copies.size();)
+    for (size_t i;
+         (i = ex.copies.first_using(t.index, t.body->temps, r.offset, r.offset + r.bytes)) < ex.copies.size();)
       complete_copy(ex, i);
   for (const ScopePayload::Range& r : p.memory)
     for (Listener* l : ex.listeners) l->on_freed(ex, t, r.offset, r.bytes);
   for (int b : p.semaphores)
     for (int64_t i = 0; i < layout.blocks()[static_cast<size_t>(b)].count; ++i) {
-      const int64_t id = layout.id(b, i, t.index);
+      const int64_t id = layout.id(b, i, t.unit);
       for (size_t c; (c = ex.copies.first_signalling(id)) < ex.copies.size();) complete_copy(ex, c);
       if (ex.threads.size() == 1) left_over(t, s, id);
     }

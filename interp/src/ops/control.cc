@@ -12,7 +12,7 @@ const Step* branch_table(Thread& t, const Step* s) {
   const auto& table = *static_cast<const std::vector<int32_t>*>(s->payload);
   int64_t i = s->imm == 1 ? t.slot<uint8_t>(s->a) : s->imm == 8 ? t.slot<int64_t>(s->a) : t.slot<int32_t>(s->a);
   i = std::clamp<int64_t>(i, 0, static_cast<int64_t>(table.size()) - 1);
-  return t.exec->plan->entry + table[static_cast<size_t>(i)];
+  return t.exec->plan->steps.data() + table[static_cast<size_t>(i)];
 }
 
 const Step* move16(Thread& t, const Step* s) {

@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include "../plan/array.h"
+#include "pallasim/memory/odometer.h"
 
 namespace pallasim::interp::ops {
 namespace {
@@ -78,12 +79,11 @@ void convolve(const ConvShape& s, const ArrayCall& c) {
       for (int64_t f = 0; inside && f < in_features; ++f)
         sum = add_product(sum, x[static_cast<size_t>(from + f * at(xs, s.lhs_spec[1]))],
                           k[static_cast<size_t>(weight + f * at(ks, s.rhs_spec[1]))]);
-      size_t d = spatial;
-      while (d > 0 && ++tap[d - 1] == at(s.rhs, s.rhs_spec[d + 1])) tap[--d] = 0;
-      more = d > 0;
+      more = memory::next_index(
+          tap.data(), spatial, [&](size_t d) { return at(s.rhs, s.rhs_spec[d + 2]); }, [](size_t, int64_t) {});
     }
     result = sum;
-    for (size_t d = index.size(); d > 0 && ++index[d - 1] == s.out[d - 1];) index[--d] = 0;
+    memory::next_index(index.data(), index.size(), s.out);
   }
   narrowed(c.out[0], out, s.result, s.semantics);
 }

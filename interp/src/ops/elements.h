@@ -4,6 +4,7 @@
 #include <string>
 
 #include "bodies.h"
+#include "pallasim/memory/odometer.h"
 #include "pallasim/memory/saturate.h"
 
 namespace pallasim::interp::ops {
@@ -30,12 +31,7 @@ class Elements {
     for (size_t i = 0; i < strides.size(); ++i) r += strides[i] * index_[i];
     return r;
   }
-  void next() {
-    for (size_t d = p_.dims.size(); d-- > 0;) {
-      if (++index_[d] < p_.dims[d]) return;
-      index_[d] = 0;
-    }
-  }
+  void next() { memory::next_index(index_, p_.dims.size(), p_.dims); }
 
  private:
   int64_t array_index(const GatherDim&) const;

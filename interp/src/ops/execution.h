@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <new>
 #include <optional>
 #include <set>
 #include <span>
@@ -76,6 +77,32 @@ struct Print {
   std::shared_ptr<HostCall> call;  // instead of a text
 };
 
+// Memory that begins on a cache line.
+template <typename T>
+struct CacheLineAllocator {
+  using value_type = T;
+  CacheLineAllocator() = default;
+  template <typename U>
+  explicit CacheLineAllocator(const CacheLineAllocator<U>&) {}
+  T* allocate(size_t n) { return static_cast<T*>(::operator new (n * sizeof(T), std::align_val_t{64})); }
+  template <typename U>
+  void construct(U* p) {
+    ::new (static_cast<void*>(p)) U;  // bytes stay as they are: nobody reads what was not written
+  }
+  void deallocate(T* p, size_t) { ::operator delete (p, std::align_val_t{64}); }
+  bool operator==(const CacheLineAllocator&) const = default;
+};
+using Bytes = std::vector<std::byte, CacheLineAllocator<std::byte>>;
+
+// Which threads there are. Together: all threads of all bodies, from the start. Apart: programs, which are points of a
+// grid or clusters of thread blocks, begin when others end.
+struct Population {
+  int64_t programs = 0;  // in all, row-major over the grid or the axes of clusters; 0: together
+  int64_t resident = 0;  // of them at a time
+  int32_t crew = 1;      // threads of a program
+  bool operator==(const Population&) const = default;
+};
+
 struct Execution {
   explicit Execution(const Plan& plan);
   ~Execution();
@@ -84,23 +111,27 @@ struct Execution {
   const Options* options = nullptr;
   uint64_t interrupt_epoch = 0;  // when the launch began
   int32_t devices = 1, first_device = 0;
-  bool bound = false;           // units and semaphores are those of `devices`
+  bool bound = false;  // units, semaphores and barriers are those of `devices` and `population`
+  Population population;
   std::vector<int64_t> grid;    // bound extents
   std::vector<GridPart> parts;  // one per core where cores share the grid, else one
+  // Those of the units in their order, then room for those that each of them may spawn.
   std::vector<Thread> threads;
   // Slots and temporaries of one thread, and where its buffers lie.
   struct Arena {
-    std::unique_ptr<std::byte[]> memory;
-    std::byte* at = nullptr;        // 64-byte aligned
+    Bytes memory;
     std::vector<std::byte*> bases;  // by buffer index
   };
-  std::vector<std::unique_ptr<Arena>> arenas;      // one per thread; of programs: as many as ever ran at a time
-  memory::Units units;                             // of all devices of the launch
-  struct SharedMemory {                            // an allocation that threads share
-    size_t allocation;                             // index into Plan::allocations
-    std::vector<std::vector<std::byte>> of_units;  // one per owner
+  std::vector<std::unique_ptr<Arena>> arenas;  // one per thread; of programs: as many as ever ran at a time
+  memory::Units units;                         // of all devices; apart: of the programs that are resident
+  int32_t device_threads = 1;                  // of them, on one device
+  struct SharedMemory {                        // an allocation that threads share
+    size_t allocation;                         // index into Plan::allocations
+    std::vector<Bytes> of_units;               // one per owner; apart: none where the owner's program did not begin
+    std::vector<Bytes> free;                   // of ended programs
   };
   std::vector<SharedMemory> shared_memory;
+  memory::SemaphoreLayout semaphore_layout;  // Plan::semaphores of `units`
   memory::Semaphores semaphores;
   memory::CopyQueue copies;  // in flight
   int64_t copies_issued = 0;
@@ -131,24 +162,31 @@ struct Execution {
   bool check_windows = false;            // some window leaves its array somewhere: checked at every grid point
   int64_t spins = 0;                     // reads of a waiting loop that found nothing new, since something was written
   std::atomic<int64_t> points_ended{0};  // grid points, of all threads; other OS threads read it (Progress)
-  int64_t points = 0, next_point = 0;    // programs: grid points in all, and the first that no thread has got yet
+  int64_t points = 0, next_point = 0;    // programs: in all, and the first that no thread has got yet; 0: together
+  std::vector<int64_t> begun;  // programs: of each place among the resident ones, the last one that began there
 
-  // `operands`: of each device of the launch; `first`: the number of the first device among those around the kernel.
-  void bind(std::span<const std::vector<std::byte*>> arrays, std::span<const int64_t> grid_sizes, int32_t first = 0);
+  // `arrays`: operands of each device of the launch; `first`: the number of the first device among those around the
+  // kernel.
+  void bind(std::span<const std::vector<std::byte*>> arrays, std::span<const int64_t> grid_sizes, int32_t first = 0,
+            const Population& = {});
   void poison_gaps(const Unwritten&) const;
-  void start(const GridBox& box);  // resets threads to the entry
-  // Every grid point is a program of its own, at most `resident` of them at a time (GPUs). Arenas are taken when a
-  // program first runs, so that run-to-block needs one.
-  void start_programs(int64_t resident);
+
+  // -- population.cc --
+  void start(const GridBox& box);  // together: resets threads to their entries
+  // Apart: arenas are taken when a thread first runs, so that run-to-block needs those of one program.
+  void start_programs();
   void begin_program(Thread&);  // before its first step; throws PS-SIZE-001 where memory would exceed the limit
-  // The thread of an ended program gets the next one; false where none is left.
-  bool next_program(Thread&);
+  // Of a thread that ended. Where its program has by that, its place goes to the next one, if there is one: whose
+  // threads are returned, ready to run.
+  std::vector<int32_t> end_program(Thread&);
+  void rebind();  // shared memory may lie elsewhere
+
   // Runs `thread` for at most `budget` steps.
   Stop run(Thread& thread, int64_t budget);
   int64_t linear_point(const Thread&) const;
-  int32_t device_of(const Thread& t) const { return devices == 1 ? 0 : t.index / plan->num_threads; }
+  int32_t device_of(const Thread& t) const { return devices == 1 ? 0 : t.unit / device_threads; }
   const GridPart& part(const Thread& t) const {
-    return parts[parts.size() == 1 ? 0 : static_cast<size_t>(t.index % plan->num_threads)];
+    return parts[parts.size() == 1 ? 0 : static_cast<size_t>(t.unit % device_threads)];
   }
   int core_of(const Thread&) const;  // that runs the thread's grid point
   // No other OS thread writes it.
@@ -158,10 +196,13 @@ struct Execution {
   std::vector<std::vector<std::byte*>> operands;  // per device
 
  private:
-  std::unique_ptr<Arena> new_arena();
+  std::unique_ptr<Arena> new_arena(const Body&);
   GridPart make_part(GridBox) const;
-  void enter(Thread&);  // slots and scratch as at the start of the plan
-  void bind_arena(Arena&, int32_t thread) const;
+  void reset(const GridBox&);                   // what is no thread's
+  void enter(Thread&, const Body&, int64_t n);  // slots and scratch as at the start; `n`: its number in the body
+  void bind_arena(Arena&, int32_t unit) const;
+  void begin_crew(int64_t place);
+  void end_crew(int64_t place, Thread& last);
   std::unique_ptr<std::byte[]> strips_;
 };
 

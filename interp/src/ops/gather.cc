@@ -46,10 +46,7 @@ void for_masked_runs(Thread& t, const GatherPayload& p, const Elements& e, const
       if (i > begin) f(e.base() + (at + begin * stride) * p.size, i - begin, stride);
       else ++i;
     }
-    for (size_t d = last; d-- > 0;) {
-      if (++index[d] < p.dims[d]) break;
-      index[d] = 0;
-    }
+    memory::next_index(index, last, p.dims);
   }
 }
 
@@ -85,10 +82,7 @@ bool masked_regular(Thread& t, const Step* s, const GatherPayload& p, const Elem
     row(p.mode, n, e.base() + at * p.size, e.strides()[last], value + done * p.size, mask + m, p.mask_strides[last],
         other ? other + o * p.size : nullptr, other ? p.other_strides[last] : 0,
         reinterpret_cast<const std::byte*>(p.fill));
-    for (size_t d = last; d-- > 0;) {
-      if (++index[d] < p.dims[d]) break;
-      index[d] = 0;
-    }
+    memory::next_index(index, last, p.dims);
   }
   return true;
 }

@@ -12,7 +12,7 @@ namespace {
 // Entry `d` of the index map's result.
 int64_t window_index(const Thread& t, const Window& w, size_t d) {
   if (!w.affine) return t.slot<int64_t>(w.index_value[d]);
-  const Plan& p = *t.exec->plan;
+  const Body& p = *t.body;
   int64_t i = w.index[d].constant;
   for (size_t g = 0; g < w.index[d].coefficient.size(); ++g)
     i = memory::add(i, memory::mul(w.index[d].coefficient[g], t.slot<int64_t>(p.pid_slots[g])));
@@ -62,9 +62,9 @@ void note_point(Thread& t) {
   Execution& ex = *t.exec;
   if (ex.listeners.empty()) return;
   std::vector<int64_t> point;
-  for (uint32_t p : ex.plan->pid_slots) point.push_back(t.slot<int64_t>(p));
+  for (uint32_t p : t.body->pid_slots) point.push_back(t.slot<int64_t>(p));
   for (Listener* l : ex.listeners) l->on_grid_point(ex, t, point);
-  for (const Window& w : ex.plan->windows)
+  for (const Window& w : t.body->windows)
     if (w.affine && !w.index.empty()) note_window(t, w);
 }
 
@@ -76,7 +76,7 @@ void note_window(Thread& t, const Window& w) {
 }
 
 void place_ids(Thread& t) {
-  const Plan& p = *t.exec->plan;
+  const Body& p = *t.body;
   const auto& order = t.exec->options->grid_order;
   for (size_t g = 0; g < p.pid_slots.size(); ++g) {
     const int64_t place = t.slot<int64_t>(p.place_slots[g]);
@@ -86,7 +86,7 @@ void place_ids(Thread& t) {
 }
 
 bool next_place(Thread& t) {
-  const Plan& p = *t.exec->plan;
+  const Body& p = *t.body;
   const GridBox& box = t.exec->part(t).box;
   bool found = false;
   for (size_t g = p.pid_slots.size(); g-- > 0 && !found;) {
@@ -101,16 +101,16 @@ bool next_place(Thread& t) {
 namespace {
 
 void at_point(Thread& t, const Step* s) {
-  if (t.exec->plan->modelled) return;  // its pipeline says when a step begins
+  if (t.body->modelled) return;  // its pipeline says when a step begins
   if (t.exec->check_windows)
-    for (const Window& w : t.exec->plan->windows)
+    for (const Window& w : t.body->windows)
       if (!w.index.empty() && w.affine && !w.edge) check_window(t, s, w);
   note_point(t);
 }
 
 void place_windows(Thread& t) {
-  const Plan& p = *t.exec->plan;
-  for (const Plan::MovingWindow& m : p.moving) {
+  const Body& p = *t.body;
+  for (const Body::MovingWindow& m : p.moving) {
     int64_t offset = m.first;
     for (size_t g = 0; g < m.step.size(); ++g)
       offset = memory::add(offset, memory::mul(m.step[g], t.slot<int64_t>(p.pid_slots[g])));
@@ -122,7 +122,7 @@ void place_windows(Thread& t) {
 
 const Step* grid_begin(Thread& t, const Step* s) {
   Execution& ex = *t.exec;
-  const Plan& p = *ex.plan;
+  const Body& p = *t.body;
   const GridBox& box = ex.part(t).box;
   int64_t rest = t.point;
   for (size_t g = p.pid_slots.size(); g-- > 0;) {
@@ -139,7 +139,7 @@ const Step* grid_begin(Thread& t, const Step* s) {
 
 const Step* grid_next(Thread& t, const Step* s) {
   Execution& ex = *t.exec;
-  const Plan& p = *ex.plan;
+  const Body& p = *t.body;
   ex.end_point();
   if (t.point >= 0) return s + 1;
   if (!ex.options->grid_order.empty()) [[unlikely]] {
@@ -176,7 +176,7 @@ const Step* window_indexed(Thread& t, const Step* s) {
 namespace {
 
 void move_window(Thread& t, const Step* s, const Window& w, const int64_t* place, bool in) {
-  std::byte* stage = t.bases[kTempBuffer] + w.stage_offset;
+  std::byte* stage = t.bases[t.body->temps] + w.stage_offset;
   const memory::Clip c = clip_window(w, place);
   const int rank = static_cast<int>(w.dims.size());
   for (Listener* l : t.exec->listeners) l->on_block(*t.exec, t, *s, w, c, in);

@@ -61,9 +61,7 @@ void for_each(const Dims& dims, const F& f) {
   Dims index(dims.size(), 0);
   for (int64_t n = 0;; ++n) {
     f(index, n);
-    size_t d = dims.size();
-    while (d > 0 && ++index[d - 1] == dims[d - 1]) index[--d] = 0;
-    if (d == 0) return;
+    if (!memory::next_index(index.data(), dims.size(), dims)) return;
   }
 }
 

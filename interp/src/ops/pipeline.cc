@@ -22,7 +22,7 @@ int64_t& leaving(Thread& t, const Window& w, int64_t slot) {
 }
 
 int64_t semaphore(const Thread& t, const Window& w, int64_t slot) {
-  return t.exec->plan->semaphores.id(w.semaphore, slot, t.index);
+  return t.exec->semaphore_layout.id(w.semaphore, slot, t.unit);
 }
 
 int64_t bytes_on_machine(const Window& w, const memory::Clip& c) {
@@ -48,7 +48,7 @@ int64_t move_block(Thread& t, const Step* s, const Window& w, const memory::Clip
   copy.thread = t.index;
   copy.dtype = w.dtype;
   copy.rank = static_cast<int>(w.dims.size());
-  const memory::Place window{t.index, kTempBuffer,
+  const memory::Place window{t.index, t.body->temps,
                              w.stage_offset + slot * w.slot_bytes + c.block_offset * w.element_bytes};
   const memory::Place array{t.index, w.buffer, c.array_offset * w.element_bytes};
   copy.src = in ? array : window;
@@ -69,13 +69,13 @@ int64_t move_block(Thread& t, const Step* s, const Window& w, const memory::Clip
 }
 
 void save_place(Thread& t, const PipelinePayload& p) {
-  const auto& places = t.exec->plan->place_slots;
+  const auto& places = t.body->place_slots;
   for (size_t g = 0; g < places.size(); ++g)
     t.slot<int64_t>(p.saved + 16 * static_cast<uint32_t>(g)) = t.slot<int64_t>(places[g]);
 }
 
 void restore_place(Thread& t, const PipelinePayload& p) {
-  const auto& places = t.exec->plan->place_slots;
+  const auto& places = t.body->place_slots;
   for (size_t g = 0; g < places.size(); ++g)
     t.slot<int64_t>(places[g]) = t.slot<int64_t>(p.saved + 16 * static_cast<uint32_t>(g));
   place_ids(t);

@@ -144,12 +144,12 @@ const Step* row_copy(Thread& t, const Step* s) {
 const Step* fetch_and_add(Thread& t, const Step* s) {
   const auto& p = *static_cast<const FetchAddPayload*>(s->payload);
   Execution& ex = *t.exec;
-  const memory::Units::Threads group =
-      ex.units.threads_of(memory::Level::Core, ex.units.unit_of(memory::Level::Core, t.index));
+  const Body& b = *t.body;
+  const int64_t own = t.unit % ex.device_threads - b.first_thread;  // of its body, counted with the threads between
   const int32_t subcore = t.slot<int32_t>(p.subcore_slot);
-  if (subcore < 0 || subcore >= group.count)
-    no_such_unit(t, s, "fetch_and_add", "subcore", subcore, static_cast<int32_t>(group.count));
-  const auto owner = static_cast<int32_t>(group.first + subcore);
+  if (subcore < 0 || subcore >= b.per_core)
+    no_such_unit(t, s, "fetch_and_add", "subcore", subcore, static_cast<int32_t>(b.per_core));
+  const auto owner = static_cast<int32_t>(t.unit - own % b.core_stride + subcore);
   const int64_t moved = p.addr.dyn == Addr::kNoSlot ? 0 : t.slot<int64_t>(p.addr.dyn);
   for (bool write : {false, true}) note_access(t, s, p.addr, {}, {}, 4, write, owner);
   auto& word =

@@ -9,16 +9,19 @@ namespace pallasim::interp::ops {
 
 namespace {
 int32_t peer_thread(const Thread& t, const Peer& p) {
-  if (!p.elsewhere()) return t.index;
-  const int32_t cores = t.exec->plan->num_threads;
+  if (!p.elsewhere()) return t.unit;
+  const Plan& plan = *t.exec->plan;
   const int32_t device = p.device_slot == Addr::kNoSlot ? t.exec->device_of(t) : t.slot<int32_t>(p.device_slot);
-  return device * cores + (p.core_slot == Addr::kNoSlot ? t.index % cores : t.slot<int32_t>(p.core_slot));
+  const int32_t core = p.core_slot == Addr::kNoSlot
+                           ? t.unit % t.exec->device_threads
+                           : plan.bodies[static_cast<size_t>(p.body)]->thread(t.slot<int32_t>(p.core_slot));
+  return device * t.exec->device_threads + core;
 }
 }  // namespace
 
 int64_t semaphore_id(const Thread& t, const SemPayload& p) {
   const int64_t index = p.index.offset + (p.index.dyn == Addr::kNoSlot ? 0 : t.slot<int64_t>(p.index.dyn));
-  return t.exec->plan->semaphores.id(p.block, index, peer_thread(t, p.peer));
+  return t.exec->semaphore_layout.id(p.block, index, peer_thread(t, p.peer));
 }
 
 namespace {
@@ -36,9 +39,10 @@ int32_t target_thread(const Thread& t, const Step* s, const Peer& p, const char*
     const int32_t i = t.slot<int32_t>(slot);
     if (i < 0 || i >= count) no_such_unit(t, s, what, of, i, count);
   };
-  check(p.core_slot, ex.plan->num_threads, "core");
+  const int64_t cores = ex.plan->bodies[static_cast<size_t>(p.body)]->threads;
+  check(p.core_slot, static_cast<int32_t>(cores), "core");
   check(p.device_slot, ex.devices, "device");
-  return peer_thread(t, p);
+  return p.elsewhere() ? peer_thread(t, p) : t.index;
 }
 
 const Step* sem_signal(Thread& t, const Step* s) {
@@ -59,15 +63,14 @@ const Step* wait_for(Thread& t, const Step* s, int64_t id, int64_t value, bool d
     for (size_t i; ex.semaphores.count(id) < value && (i = ex.copies.first_signalling(id)) < ex.copies.size();)
       complete_copy(ex, i);
   if (ex.semaphores.wait(id, value, decrement, t.index)) {
-    t.wait_sem = -1;
+    t.wait = {};
     for (Listener* l : ex.listeners) {
       if (decrement) l->on_taken(ex, t, id, value);
       else l->on_looked(ex, t, id, value);
     }
     return s + 1;
   }
-  t.wait_sem = id;
-  t.wait_value = value;
+  t.wait = {Wait::Kind::Semaphore, id, value};
   t.pc = s;
   t.stop = Stop::Blocked;
   return nullptr;

@@ -196,9 +196,10 @@ struct PrintPayload {
   };
   std::vector<Arg> args;
 };
-// Whose memory and semaphore: i32 slots of a device of the launch and of a core of its mesh; none: the thread's own.
+// Whose memory and semaphore: i32 slots of a device of the launch and of a core of a mesh; none: the thread's own.
 struct Peer {
   uint32_t device_slot = Addr::kNoSlot, core_slot = Addr::kNoSlot;
+  int body = 0;  // index into Plan::bodies: whose mesh has the core
   bool elsewhere() const { return device_slot != Addr::kNoSlot || core_slot != Addr::kNoSlot; }
 };
 struct SemPayload {

@@ -14,6 +14,7 @@
 namespace pallasim::interp {
 
 class Plan;
+struct Body;
 struct Execution;
 struct Step;
 struct StepInfo;
@@ -37,18 +38,35 @@ using memory::Addr;
 
 enum class Stop : uint8_t { None, Done, Blocked, Yielded };
 
+// What a blocked thread waits for.
+struct Wait {
+  enum class Kind : uint8_t {
+    None,
+    Semaphore,  // until its count is `value`
+    Barrier,    // until its phase `value` has ended
+    Join,       // until none of the thread's children runs any more; `value` of them did when it began to wait
+  };
+  Kind kind = Kind::None;
+  int64_t object = -1;  // id in Execution::semaphores or ::barriers
+  int64_t value = 0;
+  bool operator==(const Wait&) const = default;
+};
+
 // One emulated hardware thread: program counter plus arena. Copyable as bytes (Execution::snapshot).
 struct Thread {
   std::byte* arena = nullptr;
   std::byte* const* bases = nullptr;  // by buffer index; bases[0] == arena
   const Step* pc = nullptr;
   Execution* exec = nullptr;
+  const Body* body = nullptr;   // what it runs
   std::byte* strips = nullptr;  // scratch registers of the OS thread that runs this one
-  int64_t wait_value = 0;       // Blocked: what is awaited
-  int64_t wait_sem = -1;
-  int64_t point = -1;  // of a program: its grid point, row-major; -1: the thread runs the whole box
-  int32_t index = 0;   // row-major over the meshes
-  int32_t home = -1;   // of a program: its place among Execution::arenas
+  Wait wait;                    // Blocked: what is awaited
+  int64_t point = -1;    // of a program: its grid point, or its cluster's place, row-major; -1: it runs the whole box
+  int32_t index = 0;     // in Execution::threads
+  int32_t unit = 0;      // whose place it has among Execution::units: its own, or that of its eldest parent
+  int32_t home = -1;     // of a program: its place among Execution::arenas
+  int32_t parent = -1;   // who spawned it: an index in Execution::threads
+  int32_t children = 0;  // of those it spawned, how many run
   Stop stop = Stop::None;
 
   template <typename T>

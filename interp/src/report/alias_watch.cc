@@ -11,10 +11,10 @@
 namespace pallasim::interp {
 
 AliasWatch::AliasWatch(const Plan& plan) : plan_(plan) {
-  if (!plan.model->checks.aliased_inputs) return;
+  if (!plan.first().model->checks.aliased_inputs) return;
   const int inputs = static_cast<int>(plan.module.operands.size()) - plan.module.count(ir::Operand::Kind::Output);
   for (const ir::Alias& a : plan.module.aliases) {
-    if (ir::is_sync(plan.windows[static_cast<size_t>(a.input)].dtype)) continue;
+    if (ir::is_sync(plan.first().windows[static_cast<size_t>(a.input)].dtype)) continue;
     pairs_[a.input] = inputs + a.output;
     pairs_[inputs + a.output] = a.input;
   }
@@ -40,7 +40,7 @@ void AliasWatch::see(Execution& ex, Seen& seen) {
   if (a.buffer < kFirstOperandBuffer) return;
   const int operand = static_cast<int>(a.buffer - kFirstOperandBuffer);
   if (!pairs_.count(operand)) return;
-  const bool output = plan_.windows[static_cast<size_t>(operand)].is_output;
+  const bool output = plan_.first().windows[static_cast<size_t>(operand)].is_output;
   if (!a.write && (output || reported_.count(operand))) return;
   for (const ByteRun& run : byte_runs(address(ex, a), a.dims, a.strides, a.rank, a.element_bytes)) {
     if (!a.write) {
@@ -57,7 +57,7 @@ void AliasWatch::see(Execution& ex, Seen& seen) {
 void AliasWatch::report(Execution& ex, const Access& a, int input, const std::byte* at, const Step* writer) {
   reported_.insert(input);
   const ir::Module& m = plan_.module;
-  const Window& w = plan_.windows[static_cast<size_t>(input)];
+  const Window& w = plan_.first().windows[static_cast<size_t>(input)];
   const std::string& name = m.operands[static_cast<size_t>(input)].name;
   const std::string& other = m.operands[static_cast<size_t>(pairs_[input])].name;
   const Thread& t = ex.threads[static_cast<size_t>(a.thread)];

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "checked.h"
+#include "pallasim/memory/odometer.h"
 
 namespace pallasim::interp {
 
@@ -23,10 +24,7 @@ std::vector<ByteRun> byte_runs(const std::byte* at, const int64_t* dims, const i
     const std::byte* begin = at + element * element_bytes;
     if (!r.empty() && r.back().end == begin) r.back().end += length;
     else r.push_back({begin, begin + length});
-    for (int d = outer; d-- > 0;) {
-      if (++index[d] < dims[d]) break;
-      index[d] = 0;
-    }
+    memory::next_index(index, static_cast<size_t>(outer), dims);
   }
   if (!std::is_sorted(r.begin(), r.end(), [](const ByteRun& a, const ByteRun& b) { return a.begin < b.begin; }))
     std::sort(r.begin(), r.end(), [](const ByteRun& a, const ByteRun& b) { return a.begin < b.begin; });

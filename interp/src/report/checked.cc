@@ -16,7 +16,7 @@ TrafficWatch::TrafficWatch(const Plan& plan) : traffic(plan.module.operands.size
     traffic[i].name = plan.module.operands[i].name;
     traffic[i].space = ir::name(plan.module.operands[i].space);
   }
-  for (const Window& w : plan.windows) {
+  for (const Window& w : plan.first().windows) {
     if (!w.staged) continue;
     int64_t bytes = w.element_bytes * std::max(w.slots, 1);
     for (int64_t n : w.extent) bytes *= n;
@@ -50,7 +50,7 @@ int64_t block_bytes(const Window& w, const int64_t* place) {
 
 // Arrays that are given whole come in once and go back once.
 void TrafficWatch::on_start(Execution& ex) {
-  for (const Window& w : ex.plan->windows) {
+  for (const Window& w : ex.plan->first().windows) {
     if (!w.index.empty()) continue;
     const std::vector<int64_t> origin(w.places(), 0);
     for (const Thread& t : ex.threads)
@@ -102,7 +102,7 @@ void TrafficWatch::see(Execution&, Seen& seen) {
 }
 
 ClaimWatch::ClaimWatch(const Plan& plan, const Options& o)
-    : plan_(plan), programs_(!plan.model->in_order()), claims_(o.max_memory) {
+    : plan_(plan), programs_(!plan.first().model->in_order()), claims_(o.max_memory) {
   for (size_t g = 0; g < plan.module.grid.size(); ++g)
     if (programs_ ? !plan.concurrent : plan.module.grid[g].semantics == "parallel") axes_.push_back(g);
 }
@@ -118,7 +118,7 @@ void ClaimWatch::on_grid_point(Execution& ex, const Thread& t, std::span<const i
 void ClaimWatch::see(Execution& ex, Seen& seen) {
   const Access& a = seen.access;
   const bool operand = a.buffer >= kFirstOperandBuffer;
-  if (operand && a.buffer - kFirstOperandBuffer >= plan_.windows.size()) return;
+  if (operand && a.buffer - kFirstOperandBuffer >= plan_.module.operands.size()) return;
   if (!operand) {
     const memory::Allocation* scratch = plan_.allocations.at(a.buffer, a.offset);
     if (!scratch || scratch->lifetime != memory::Allocation::Lifetime::Launch) return;

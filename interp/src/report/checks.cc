@@ -12,7 +12,7 @@ Checks::Checks(const Plan& plan, const Options& o, size_t devices)
       aliases_(plan),
       races_(plan, devices, o, instances_),
       watches_{&traffic_} {
-  const hw::Checks& machine = plan.model->checks;
+  const hw::Checks& machine = plan.first().model->checks;
   if (!claims_.empty() && devices == 1) watches_.push_back(&claims_);
   if (machine.copies_in_flight) watches_.push_back(&flights_);
   if (machine.written_before_read) watches_.push_back(&writes_);

@@ -25,7 +25,7 @@ std::vector<Signal> ahead(const Plan& p, const Step* from) {
     const auto at = static_cast<size_t>(i);
     if (at < p.steps.size() && !seen[at]) seen[at] = true, todo.push_back(i);
   };
-  visit(static_cast<int32_t>(from - p.entry) + 1);
+  visit(from->id + 1);
   std::vector<Signal> r;
   while (!todo.empty()) {
     const Step& s = p.steps[static_cast<size_t>(todo.back())];
@@ -38,7 +38,7 @@ std::vector<Signal> ahead(const Plan& p, const Step* from) {
   return r;
 }
 
-struct Wait {
+struct Waiter {
   const Thread* thread;
   int block = -1;
   std::string name;
@@ -68,11 +68,11 @@ std::vector<size_t> circle(const std::vector<std::vector<size_t>>& helpers) {
 void deadlock(Execution& ex, const std::string& token) {
   const Plan& p = *ex.plan;
   std::map<const Step*, std::vector<Signal>> signals;
-  std::vector<Wait> waits;
+  std::vector<Waiter> waits;
   for (const Thread& t : ex.threads) {
     if (t.stop != Stop::Blocked) continue;
-    Wait w{&t, -1, {}, nullptr};
-    w.name = p.semaphores.name(t.wait_sem, ex.devices, &w.block);
+    Waiter w{&t, -1, {}, nullptr};
+    w.name = ex.semaphore_layout.name(t.wait.object, ex.devices, &w.block);
     const auto [it, fresh] = signals.try_emplace(t.pc);
     if (fresh) it->second = ahead(p, t.pc);
     w.ahead = &it->second;
@@ -89,7 +89,7 @@ void deadlock(Execution& ex, const std::string& token) {
   constexpr size_t kMost = 8, kInCircles = 64;
   std::vector<std::vector<size_t>> helpers(std::min(waits.size(), kInCircles));
   for (size_t i = 0; i < helpers.size(); ++i) {
-    const Wait& w = waits[i];
+    const Waiter& w = waits[i];
     const Thread& t = *w.thread;
     const auto& block = p.semaphores.blocks()[static_cast<size_t>(w.block)];
     std::string others, own;
@@ -103,8 +103,8 @@ void deadlock(Execution& ex, const std::string& token) {
         break;
       }
     if (i >= kMost) continue;
-    const int64_t count = ex.semaphores.count(t.wait_sem);
-    d.numbers.push_back(fmt::format("{} waits for {} to reach {}{}, it is {} ({})", name_of(t), w.name, t.wait_value,
+    const int64_t count = ex.semaphores.count(t.wait.object);
+    d.numbers.push_back(fmt::format("{} waits for {} to reach {}{}, it is {} ({})", name_of(t), w.name, t.wait.value,
                                     block.bytes ? " bytes" : "", count, where(p, t.pc->loc)));
     if (const size_t n = helpers[i].size(); n > 0)
       d.numbers.push_back(fmt::format("  {}{} could signal it, but {} too", others,
@@ -115,7 +115,7 @@ void deadlock(Execution& ex, const std::string& token) {
     if (count > 0 && block.bytes)
       d.numbers.push_back(
           fmt::format("  {} bytes arrived, {} are missing: do the wait and the copy name views of one size?", count,
-                      t.wait_value - count));
+                      t.wait.value - count));
   }
   if (waits.size() > kMost) d.numbers.push_back(fmt::format("… and {} more", waits.size() - kMost));
   if (const std::vector<size_t> c = circle(helpers); !c.empty()) {
@@ -128,7 +128,7 @@ void deadlock(Execution& ex, const std::string& token) {
   if (const size_t ended = ex.threads.size() - waits.size(); ended > 0)
     d.numbers.push_back(fmt::format("{} {} ended", ended, ended == 1 ? "thread has" : "threads have"));
   std::set<int> blocks;
-  for (const Wait& w : waits) blocks.insert(w.block);
+  for (const Waiter& w : waits) blocks.insert(w.block);
   const std::vector<std::string> all = signallers(p, blocks);
   d.numbers.insert(d.numbers.end(), all.begin(), all.end());
   if (all.empty()) d.numbers.push_back("the kernel has no signal for it");

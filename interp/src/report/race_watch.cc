@@ -30,7 +30,7 @@ void RaceWatch::on_start(Execution& ex) {
 void RaceWatch::see(Execution& ex, Seen& seen) {
   const Access& a = seen.access;
   if (a.step->info->starts) return;  // the sides of a copy are actors of their own
-  if (a.buffer < kFirstOperandBuffer && !reached_) return;
+  if (plan_.is_private(a.buffer) && !reached_) return;
   look(ex, seen.shadow(), {a.thread, a.owner < 0 ? a.thread : a.owner, a.buffer, a.offset});
 }
 
@@ -39,7 +39,7 @@ void RaceWatch::on_copy(Execution& ex, const memory::AsyncCopy& c, const Step&) 
   issued_[c.id] = who;
   for (bool dst : {false, true}) {
     const memory::Place& p = dst ? c.dst : c.src;
-    if (p.buffer < kFirstOperandBuffer && !reached_) continue;
+    if (plan_.is_private(p.buffer) && !reached_) continue;
     const int64_t* dims = dst ? c.dst_dims() : c.dims;
     if (std::any_of(dims, dims + c.rank, [](int64_t n) { return n <= 0; })) continue;
     look(ex, instances_.side(ex, c, dst, dst ? who.writes : who.reads), {c.thread, p.thread, p.buffer, p.offset});
@@ -67,11 +67,11 @@ void RaceWatch::on_looked(Execution&, const Thread& t, int64_t semaphore, int64_
 
 // Memory is given out again: what was done to it before is another buffer's story.
 void RaceWatch::on_fresh(Execution& ex, const Thread& t, int64_t offset, int64_t bytes, const std::string&) {
-  races_.fresh(instances_.of(ex, t.index, kTempBuffer), offset, offset + bytes);
+  races_.fresh(instances_.of(ex, t.index, t.body->temps), offset, offset + bytes);
 }
 
 void RaceWatch::on_freed(Execution& ex, const Thread& t, int64_t offset, int64_t bytes) {
-  races_.fresh(instances_.of(ex, t.index, kTempBuffer), offset, offset + bytes);
+  races_.fresh(instances_.of(ex, t.index, t.body->temps), offset, offset + bytes);
 }
 
 void RaceWatch::look(Execution& ex, const shadow::Access& a, const Where& w) {
@@ -86,8 +86,8 @@ void RaceWatch::report(Execution& ex, const shadow::Race& r, const Where& w) {
   const auto thread = [&](int32_t i) -> const Thread& { return ex.threads[static_cast<size_t>(i)]; };
   const Step* step = &plan_.steps[static_cast<size_t>(r.later.site)];
   std::string name = allocation_name(plan_, w.buffer, w.offset);
-  if (name.empty()) name = w.buffer >= kFirstOperandBuffer ? "an allocation" : "memory";
-  if (w.buffer == kTempBuffer) name = fmt::format("{} of {}", name, name_of(thread(w.owner)));
+  if (name.empty()) name = plan_.is_private(w.buffer) ? "memory" : "an allocation";
+  if (plan_.is_private(w.buffer)) name = fmt::format("{} of {}", name, name_of(thread(w.owner)));
   ir::Diagnostic d = diagnostic_at(
       thread(w.thread), step, "PS-RACE-002",
       fmt::format("{} is {} by {} while {} may {} it", name, r.later.write ? "written" : "read",
@@ -131,7 +131,7 @@ void FlightWatch::on_taken(Execution&, const Thread&, int64_t semaphore, int64_t
 }
 
 void FlightWatch::on_freed(Execution& ex, const Thread& t, int64_t offset, int64_t bytes) {
-  if (!flights_.empty()) flights_.freed(instances_.of(ex, t.index, kTempBuffer), offset, offset + bytes);
+  if (!flights_.empty()) flights_.freed(instances_.of(ex, t.index, t.body->temps), offset, offset + bytes);
 }
 
 void FlightWatch::look(Execution& ex, const shadow::Access& a, int32_t thread) {

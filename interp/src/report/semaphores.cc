@@ -83,7 +83,7 @@ void ops::left_over(Thread& t, const Step* s, int64_t id) {
   ex.semaphores.set(id, 0);
   if (!checks_semaphores(p.module)) return;
   int block = -1;
-  const std::string name = p.semaphores.name(id, ex.devices, &block);
+  const std::string name = ex.semaphore_layout.name(id, ex.devices, &block);
   const bool bytes = block >= 0 && p.semaphores.blocks()[static_cast<size_t>(block)].bytes;
   ir::Diagnostic d = diagnostic_at(t, s, "PS-SEM-002",
                                    bytes ? fmt::format("{} ends with {} bytes that nobody waited for", name, left)
@@ -100,7 +100,7 @@ void ops::left_over(Thread& t, const Step* s, int64_t id) {
                        "signals and waits must balance: pl.semaphore_wait({}, {}) takes what is left; on "
                        "hardware the next user of the semaphore goes wrong",
                        name, left);
-  d.severity = p.model->left_in_semaphores;
+  d.severity = t.body->model->left_in_semaphores;
   if (d.severity == ir::Severity::Error) throw ir::DiagnosticError(std::move(d));
   ex.findings.push_back(std::move(d));
 }

@@ -13,11 +13,12 @@ ir::Diagnostic diagnostic_at(const Thread& t, const Step* s, ir::Code code, std:
   const Execution& ex = *t.exec;
   if (p.num_devices() > 1)
     d.thread = fmt::format("device {} of {}", ex.first_device + ex.device_of(t), p.num_devices());
-  if (p.num_threads > 1)
-    d.thread += fmt::format("{}thread {} of {}", d.thread.empty() ? "" : ", ", t.index % p.num_threads, p.num_threads);
-  if (!p.pid_slots.empty()) {
+  if (p.bodies.size() > 1 || (ex.points > 0 && t.body->mesh >= 0)) d.thread = name_of(t);
+  else if (p.num_threads > 1)
+    d.thread += fmt::format("{}thread {} of {}", d.thread.empty() ? "" : ", ", t.unit % p.num_threads, p.num_threads);
+  if (t.arena && !t.body->pid_slots.empty()) {
     d.has_grid_point = true;
-    for (uint32_t slot : p.pid_slots) d.grid_point.push_back(t.slot<int64_t>(slot));
+    for (uint32_t slot : t.body->pid_slots) d.grid_point.push_back(t.slot<int64_t>(slot));
   }
   return d;
 }
@@ -38,8 +39,11 @@ void too_much_remembered(const Execution& ex, const std::string& what, int64_t b
 
 std::string name_of(const Thread& t) {
   const Execution& ex = *t.exec;
-  return ex.points > 0 ? fmt::format("thread {}", t.index)
-                       : ex.units.name(memory::Level::Thread, t.index);  // programs have no place in a mesh
+  if (ex.points == 0) return ex.units.name(memory::Level::Thread, t.unit);
+  if (t.body->mesh < 0) return fmt::format("thread {}", t.index);  // a point of a grid has no place in a mesh
+  // A program of a mesh has its own place, not that among the resident ones.
+  const int32_t crew = ex.population.crew;
+  return ex.plan->units.name(memory::Level::Thread, t.point * crew + t.unit % crew);
 }
 
 namespace ops {
@@ -158,7 +162,7 @@ void revisited(const Thread& t, const Step* s, const Window& w, const std::vecto
   const ir::Operand& o = m.operands[static_cast<size_t>(w.operand)];
   const int inputs = static_cast<int>(m.operands.size()) - m.count(ir::Operand::Kind::Output);
   std::vector<int64_t> here;
-  for (uint32_t p : t.exec->plan->pid_slots) here.push_back(t.slot<int64_t>(p));
+  for (uint32_t p : t.body->pid_slots) here.push_back(t.slot<int64_t>(p));
   const std::vector<int64_t> start(block.begin(), block.begin() + static_cast<std::ptrdiff_t>(w.dims.size()));
   ir::Diagnostic d = diagnostic_at(
       t, s, "PS-OUT-002",

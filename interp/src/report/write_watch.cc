@@ -32,7 +32,7 @@ std::string when_to_set(const Plan& p, const Window* block, const std::string& n
     const ir::GridAxis& axis = p.module.grid[g];
     if (axis.dynamic < 0 && axis.size == 1) continue;
     const bool stays = block ? !moves(*block, g)
-                             : std::none_of(p.windows.begin(), p.windows.end(),
+                             : std::none_of(p.first().windows.begin(), p.first().windows.end(),
                                             [&](const Window& w) { return w.is_output && moves(w, g); });
     if (stays) first.push_back(fmt::format("pl.program_id({}) == 0", g));
   }
@@ -83,25 +83,26 @@ void WriteWatch::add(int32_t instance, Part p) {
 
 // Outputs that begin as nobody's, copies of their blocks, and scratch of every thread.
 void WriteWatch::on_start(Execution& ex) {
-  for (const Window& w : plan_.windows) {
+  for (const Window& w : plan_.first().windows) {
     if (!w.is_output || ir::is_sync(w.dtype) || is_aliased_output(plan_.module, w.operand)) continue;
     const std::string& name = plan_.module.operands[static_cast<size_t>(w.operand)].name;
     for (const Thread& t : ex.threads) {
       add(instances_.of(ex, t.index, w.buffer), {0, ops::count(w.dims) * w.element_bytes, name, &w, nullptr, w.dims});
       if (w.staged && !w.slots)
-        add(instances_.of(ex, t.index, kTempBuffer),
+        add(instances_.of(ex, t.index, t.body->temps),
             {w.stage_offset, w.stage_offset + w.block_elements * w.element_bytes, name, nullptr, &w, {}});
     }
   }
   for (const memory::Allocation& a : plan_.allocations)
     if (a.private_to_thread() && a.lifetime == memory::Allocation::Lifetime::Launch)
       for (const Thread& t : ex.threads)
-        add(instances_.of(ex, t.index, a.buffer), {a.offset, a.offset + a.bytes, a.name, nullptr, nullptr, a.dims});
+        if (t.bases[a.buffer])
+          add(instances_.of(ex, t.index, a.buffer), {a.offset, a.offset + a.bytes, a.name, nullptr, nullptr, a.dims});
 }
 
 // Memory is given out again: what lay there is no more.
 void WriteWatch::on_fresh(Execution& ex, const Thread& t, int64_t offset, int64_t bytes, const std::string& name) {
-  Memory& m = memories_[instances_.of(ex, t.index, kTempBuffer)];
+  Memory& m = memories_[instances_.of(ex, t.index, t.body->temps)];
   std::erase_if(m.parts, [&](const auto& p) { return p.second.begin < offset + bytes && offset < p.second.end; });
   m.parts[offset] = {offset, offset + bytes, name, nullptr, nullptr, {}};
   m.written.clear(offset, offset + bytes);
@@ -109,7 +110,7 @@ void WriteWatch::on_fresh(Execution& ex, const Thread& t, int64_t offset, int64_
 
 // Whatever lies there from now on is nothing that was declared, until somebody says so.
 void WriteWatch::on_freed(Execution& ex, const Thread& t, int64_t offset, int64_t bytes) {
-  const auto memory = memories_.find(instances_.of(ex, t.index, kTempBuffer));
+  const auto memory = memories_.find(instances_.of(ex, t.index, t.body->temps));
   if (memory == memories_.end()) return;
   std::erase_if(memory->second.parts,
                 [&](const auto& p) { return p.second.begin < offset + bytes && offset < p.second.end; });

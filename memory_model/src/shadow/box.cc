@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "pallasim/memory/odometer.h"
+
 namespace pallasim::memory::shadow {
 
 Box::Box(int64_t at, const int64_t* extents, const int64_t* strides, int r, int64_t element_bytes)
@@ -92,14 +94,10 @@ std::vector<Range> Box::rows() const {
       ascending = ascending && (r.empty() || at > r.back().end);
       r.push_back({at, at + run});
     }
-    int d = rank - 1;
-    for (; d >= 0; --d) {
-      at += dims[d].stride;
-      if (++index[d] < dims[d].count) break;
-      at -= dims[d].count * dims[d].stride;
-      index[d] = 0;
-    }
-    if (d < 0) break;
+    if (!next_index(
+            index, static_cast<size_t>(rank), [&](size_t d) { return dims[d].count; },
+            [&](size_t d, int64_t by) { at += by * dims[d].stride; }))
+      break;
   }
   if (ascending) return r;
   std::sort(r.begin(), r.end(), [](const Range& a, const Range& b) { return a.begin < b.begin; });

@@ -73,16 +73,17 @@ def rules_of(machine: str) -> str | None:
 
 
 def module(key: str, load: bool = False) -> Any:
-    """The JAX module behind a short name; None where this JAX has none, or where nobody imported it yet.
+    """The JAX module behind a short name, or of a whole one; None where this JAX has none, or where nobody imported it yet.
 
     What nobody imported cannot occur in a kernel, and importing every backend takes most of a second. `load` imports.
     """
     found = _loaded.get(key)
     if found is None:
-        found = sys.modules.get(_MODULES[key])
+        path = _MODULES.setdefault(key, key)
+        found = sys.modules.get(path)
         if found is None and load:
             try:
-                found = importlib.import_module(_MODULES[key])
+                found = importlib.import_module(path)
             except Exception:  # optional backends fail to import in many ways
                 return None
         if found is not None:
@@ -101,8 +102,8 @@ def imported() -> int:
 
 
 def find(path: str, load: bool = False) -> Any:
-    """`"lax.add_p"` -> the object, or None."""
-    mod, _, attr = path.partition(".")
+    """`"lax.add_p"`, or with the module's whole name, -> the object, or None."""
+    mod, _, attr = path.rpartition(".")
     return getattr(module(mod, load), attr, None)
 
 

@@ -12,8 +12,6 @@ void check_writable(Emitter&, const Op&, const Val& ref);
 // Whether an access may leave its ref and goes on where it does (Options::padding, out_of_bounds): it then looks at
 // every element.
 bool may_leave(Emitter&, const Val& ref, const Attr* view, bool read);
-// A loop that reads what other programs write waits for them.
-void note_waiting_read(Emitter&, const Val& ref, bool scalar);
 void store_value(Emitter&, const Op&, const Val& ref, const Val& v);
 
 // get, store and swap of the attribute `view`; other families fall back to them.

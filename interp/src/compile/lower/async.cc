@@ -40,7 +40,6 @@ static void copy_through(Emitter& e, const Op& op, const Val& src, const Val& ds
 
 static void lower_dma_start(Emitter& e, const Op& op) {
   e.about_to_write(e.everything());
-  e.plan().has_sync = true;
   if (chooses_rows(op.attr("src")) || chooses_rows(op.attr("dst"))) return lower_row_copy(e, op);
   const Val src = viewed_operand(e, op, "src", ViewUse::Copy, Lens::Keep),
             dst = viewed_operand(e, op, "dst", ViewUse::CopyTo, Lens::Keep);
@@ -53,7 +52,7 @@ static void lower_dma_start(Emitter& e, const Op& op) {
     return v.through || (v.choice && std::any_of(v.choice->refs.begin(), v.choice->refs.end(), copied));
   };
   if (copied(src) || copied(dst)) {
-    for (Window& w : e.plan().windows) w.copies_only = false;  // these are not seen as copies when they run
+    for (Window& w : e.body().windows) w.copies_only = false;  // these are not seen as copies when they run
     SemPayload sem = semaphore_of(e, op, dst_sem);
     sem.peer = p.peer;
     return copy_through(e, op, src, dst, sem);
@@ -88,7 +87,6 @@ static void lower_dma_start(Emitter& e, const Op& op) {
 
 static void lower_dma_wait(Emitter& e, const Op& op) {
   e.about_to_write(e.everything());
-  e.plan().has_sync = true;
   uint32_t chosen = Addr::kNoSlot;  // how many rows, where that is known at run time only: the copy looked at it
   const Val dst = chooses_rows(op.attr("dst")) ? awaited_rows(e, op, "dst", &chosen)
                                                : viewed_operand(e, op, "dst", ViewUse::Shape, Lens::Keep);

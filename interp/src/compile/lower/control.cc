@@ -244,7 +244,7 @@ Val allocate_ref(Emitter& e, const Op& op, ir::ValueId id, ScopePayload* scope) 
   }
   e.require_memory(v.bytes(), "an allocation");
   const bool of_device = t->space == ir::Space::Hbm || t->space == ir::Space::Any || t->space == ir::Space::Gmem;
-  const memory::Level owner = of_device ? memory::Level::Device : memory::owner_level(ir::Scope::Thread, t->space);
+  const memory::Level owner = of_device ? memory::Level::Device : memory::owner_level(t->scope, t->space);
   if (e.plan().num_threads > 1 && owner != memory::Level::Thread) {
     // One allocation for all below its owner, who reach it at different times.
     v.addr = {e.plan().num_buffers++, Addr::kNoSlot, 0};

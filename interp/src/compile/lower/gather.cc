@@ -50,7 +50,7 @@ static bool pick_elements(Emitter& e, const Op& op, Val* ref, const Attr& front,
 
 // A block that may reach beyond its array: where it starts, and the dimensions that the kernel does not see.
 static void add_block(Emitter& e, ViewResult* v) {
-  const Window& w = e.plan().windows[static_cast<size_t>(v->ref.edge)];
+  const Window& w = e.body().windows[static_cast<size_t>(v->ref.edge)];
   const ir::Operand& o = e.module().operands[static_cast<size_t>(w.operand)];
   size_t seen = 0;
   for (size_t d = 0; d < w.dims.size(); ++d) {
@@ -124,11 +124,6 @@ ViewResult element_view(Emitter& e, const Op& op, const Val& ref, const Attr* vi
   return v;
 }
 
-void note_waiting_read(Emitter& e, const Val& ref, bool scalar) {
-  if (!e.in_while() || !scalar || e.model().in_order()) return;
-  e.plan().concurrent |= !ref.read_only;
-}
-
 AtomicFn atomic_function(Emitter& e, const Op& op, const std::string& kind, ir::DType t) {
   const AtomicFn fn = ops::atomic_function(kind, t);
   if (!fn) e.unsupported(op, "atomic " + kind + " on " + std::string(ir::name(t)));
@@ -142,7 +137,6 @@ static void lower_masked(Emitter& e, const Op& op) {
   if (!op.attr("mask") && ref.edge < 0 && !pointer)  // an ordinary access
     return load ? lower_get(e, op) : op.code == ir::OpCode::masked_swap ? lower_swap(e, op) : lower_store(e, op);
   if (!load) check_writable(e, op, ref);
-  else note_waiting_read(e, ref, e.type(op.results[0])->is_scalar());
   const Attr* mask_attr = op.attr("mask");
   const Attr* other_attr = load ? op.attr("other") : nullptr;
   const Val value = load ? Val{} : e.operand(op, 1);
@@ -165,7 +159,6 @@ static void lower_masked(Emitter& e, const Op& op) {
 
 static void lower_atomic(Emitter& e, const Op& op) {
   e.about_to_write(e.everything());
-  e.plan().concurrent |= !e.model().in_order();
   const Val ref = e.operand(op, 0);
   check_writable(e, op, ref);
   const bool cas = op.code == ir::OpCode::atomic_cas;

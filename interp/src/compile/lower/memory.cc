@@ -51,7 +51,6 @@ void lower_get(Emitter& e, const Op& op) {
   const Val ref = e.operand(op, 0);
   const ir::Type* t = e.type(op.results[0]);
   const Attr* view = op.attr("view");
-  note_waiting_read(e, ref, t->is_scalar());
   if (may_leave(e, ref, view, true)) {
     Val r;
     gather_access(e, op, element_view(e, op, ref, view, Lens::Read), {.mode = GatherPayload::Mode::Load}, &r);

@@ -149,42 +149,44 @@ static void lower_reduce_region(Emitter& e, const Op& op) {
   for (size_t i = 0; i < n; ++i) e.define(op.results[i], dst[i].dims.empty() ? e.load_scalar(dst[i]) : dst[i]);
 }
 
-static void lower_arg_reduce(Emitter& e, const Op& op) {
-  const ir::Type* t = e.type(op.results[0]);
+// What operations along one axis share: their memory, and how often it is visited.
+struct AlongAxis {
+  Val result;
+  ReducePayload payload{};
+  double elements;
+};
+
+static AlongAxis along_axis(Emitter& e, const Op& op, bool has_kernel) {
   const Val& v = e.operand(op, 0);
-  const ArgReduceFn fn = e.kernels().arg_reduce(op.code, v.dtype);
-  if (!fn) e.unsupported(op, std::string(ir::name(op.code)) + " on " + std::string(ir::name(v.dtype)));
+  if (!has_kernel) e.unsupported(op, std::string(ir::name(op.code)) + " on " + std::string(ir::name(v.dtype)));
   const Form f = normal_form(e.strided(v), {op.attr("axis")->i}, e);
-  Val r = e.temp(t->dtype, dims_of(t));
-  ReducePayload p{};
-  p.dst = r.addr, p.src = f.src.addr;
-  p.outer = f.outer, p.reduce = f.reduce, p.inner = f.inner;
-  p.element_bytes = ir::byte_size(v.dtype);
-  p.arg = fn;
-  p.index = t->dtype;
-  e.plan().step_cost_ns += 30 + 0.5 * static_cast<double>(f.outer * f.reduce * f.inner);
-  e.emit(ops::arg_reduce, e.own(p));
-  if (r.dims.empty()) r = e.load_scalar(r);
-  e.define(op.results[0], r);
+  const ir::Type* t = e.type(op.results[0]);
+  AlongAxis r{e.temp(t->dtype, dims_of(t)), {}, static_cast<double>(f.outer * f.reduce * f.inner)};
+  r.payload.dst = r.result.addr, r.payload.src = f.src.addr;
+  r.payload.outer = f.outer, r.payload.reduce = f.reduce, r.payload.inner = f.inner;
+  r.payload.element_bytes = ir::byte_size(v.dtype);
+  return r;
+}
+
+static void lower_arg_reduce(Emitter& e, const Op& op) {
+  const ArgReduceFn fn = e.kernels().arg_reduce(op.code, e.operand(op, 0).dtype);
+  AlongAxis a = along_axis(e, op, fn);
+  a.payload.arg = fn;
+  a.payload.index = a.result.dtype;
+  e.plan().step_cost_ns += 30 + 0.5 * a.elements;
+  e.emit(ops::arg_reduce, e.own(a.payload));
+  e.define(op.results[0], a.result.dims.empty() ? e.load_scalar(a.result) : a.result);
 }
 
 static void lower_cumulative(Emitter& e, const Op& op) {
-  const ir::Type* t = e.type(op.results[0]);
-  const Val& v = e.operand(op, 0);
-  const CumulativeFn fn = e.kernels().cumulative(op.code, v.dtype);
-  if (!fn) e.unsupported(op, std::string(ir::name(op.code)) + " on " + std::string(ir::name(v.dtype)));
-  const Form f = normal_form(e.strided(v), {op.attr("axis")->i}, e);
-  Val r = e.temp(t->dtype, dims_of(t));
-  ReducePayload p{};
-  p.dst = r.addr, p.src = f.src.addr;
-  p.outer = f.outer, p.reduce = f.reduce, p.inner = f.inner;
-  p.element_bytes = ir::byte_size(v.dtype);
-  p.cumulative = fn;
-  p.reverse = op.attr("reverse")->is_true();
-  p.semantics = e.semantics();
-  e.plan().step_cost_ns += 30 + 1.0 * static_cast<double>(f.outer * f.reduce * f.inner);
-  e.emit(ops::cumulative, e.own(p));
-  e.define(op.results[0], r);
+  const CumulativeFn fn = e.kernels().cumulative(op.code, e.operand(op, 0).dtype);
+  AlongAxis a = along_axis(e, op, fn);
+  a.payload.cumulative = fn;
+  a.payload.reverse = op.attr("reverse")->is_true();
+  a.payload.semantics = e.semantics();
+  e.plan().step_cost_ns += 30 + 1.0 * a.elements;
+  e.emit(ops::cumulative, e.own(a.payload));
+  e.define(op.results[0], a.result);
 }
 
 // dot_general as batch x [m,k] x [k,n]. Groups of dimensions that do not collapse into one stride are copied.

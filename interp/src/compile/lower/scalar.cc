@@ -8,8 +8,8 @@ uint32_t Emitter::new_slot() { return slot_block(1); }
 
 // Slots are 16 bytes apart: the widest scalar is a c128.
 uint32_t Emitter::slot_block(int n) {
-  const auto s = static_cast<uint32_t>(plan_.image.size());
-  plan_.image.resize(plan_.image.size() + static_cast<size_t>(n) * 16);
+  const auto s = static_cast<uint32_t>(body_.image.size());
+  body_.image.resize(body_.image.size() + static_cast<size_t>(n) * 16);
   return s;
 }
 
@@ -21,7 +21,7 @@ uint32_t Emitter::const_slot(CType type, const void* bytes) {
     if (it != const_slots_.end()) return it->second;
   }
   const uint32_t s = new_slot();
-  std::memcpy(plan_.image.data() + s, bytes, static_cast<size_t>(byte_size(type)));
+  std::memcpy(body_.image.data() + s, bytes, static_cast<size_t>(byte_size(type)));
   if (byte_size(type) <= 8) const_slots_[{static_cast<int>(type), key}] = s;
   return s;
 }

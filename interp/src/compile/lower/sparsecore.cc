@@ -120,7 +120,7 @@ void lower_row_copy(Emitter& e, const Op& op) {
 static void lower_fetch_and_add(Emitter& e, const Op& op) {
   e.about_to_write(e.everything());
   const Val ref = e.operand(op, 0);
-  if (ref.dtype != ir::DType::I32 || ref.addr.buffer != kTempBuffer)
+  if (ref.dtype != ir::DType::I32 || ref.addr.buffer != e.body().temps)
     e.unsupported(op, "fetch_and_add on memory that is not a subcore's own i32");
   const Val at = apply_view(e, op, ref, op.attr("view"), ViewUse::Access).ref;
   if (at.elements() != 1) e.unsupported(op, "fetch_and_add on several words");
@@ -138,8 +138,60 @@ static void lower_fetch_and_add(Emitter& e, const Op& op) {
   e.define(op.results[0], before);
 }
 
+namespace {
+// Semaphores of a SparseCore's barrier.
+struct SubcoreBarrier {
+  int arrived = -1;   // one: who came
+  int released = -1;  // one per subcore: whom the first one lets go
+};
+}  // namespace
+
+// The first subcore waits for all, and then lets each of the others go: nobody comes twice before that.
+static void lower_barrier(Emitter& e, const Op& op) {
+  e.about_to_write(e.everything());
+  const Body& body = e.body();
+  const std::vector<uint32_t>& axes = body.axis_slots;
+  if (body.mesh < 0 || e.module().meshes[static_cast<size_t>(body.mesh)].kind != "vector_subcore" || axes.empty())
+    e.unsupported(op, "a barrier of subcores outside of a mesh of vector subcores");
+  SubcoreBarrier& b = e.state<SubcoreBarrier>();
+  if (b.arrived < 0) {
+    b.arrived = e.plan().semaphores.add("arrivals at the subcore barrier", 1, memory::Level::Core);
+    b.released = e.plan().semaphores.add("passage of the subcore barrier", body.per_core, memory::Level::Core);
+  }
+  SemPayload all, one;
+  all.block = b.arrived;
+  one.block = b.released;
+  e.emit(ops::kSemSignal, e.own(all));
+  Val subcore;
+  subcore.kind = Val::Kind::Scalar;
+  subcore.dtype = ir::DType::I32;
+  subcore.slot = axes.back();
+  StripParams params;
+  params.dtype = ir::DType::I32;
+  params.semantics = e.semantics();
+  const Val first =
+      e.scalar_result(OpCode::eq, ir::DType::I32, ir::DType::Bool, {subcore, e.const_int(ir::DType::I32, 0)}, params);
+  const int branch = e.here();
+  e.emit(ops::branch_if_false).a = e.scalar_slot(first);
+  SemPayload everybody = all;
+  everybody.value = body.per_core;
+  e.emit(ops::kSemWait, e.own(everybody));
+  for (int64_t i = 1; i < body.per_core; ++i) {
+    one.index.offset = i;
+    e.emit(ops::kSemSignal, e.own(one));
+  }
+  const int done = e.here();
+  e.emit(ops::kJump);
+  e.jump_to(branch, e.here());
+  SemPayload own;
+  own.block = b.released;
+  own.index.dyn = axes.back();
+  e.emit(ops::kSemWait, e.own(own));
+  e.jump_to(done, e.here());
+}
+
 Rows sparsecore_rows() {
-  static constexpr Row kRows[] = {{OpCode::sc_fetch_and_add, lower_fetch_and_add}};
+  static constexpr Row kRows[] = {{OpCode::sc_barrier, lower_barrier}, {OpCode::sc_fetch_and_add, lower_fetch_and_add}};
   return kRows;
 }
 

@@ -1,5 +1,6 @@
 // Semaphores and ids.
 #include <algorithm>
+#include <functional>
 
 #include "../../plan/steps.h"
 #include "access.h"
@@ -21,7 +22,7 @@ static void lower_index(Emitter& e, const Op& op) {
     for (size_t g = 0; g < e.module().grid.size(); ++g) {
       if (e.module().grid[g].vmapped) continue;
       if (axis-- != 0) continue;
-      v.slot = op.code == ir::OpCode::program_id ? e.plan().pid_slots[g] : e.plan().size_slots[g];
+      v.slot = op.code == ir::OpCode::program_id ? e.body().pid_slots[g] : e.body().size_slots[g];
       return e.define(op.results[0], v);
     }
     e.unsupported(op, std::string(ir::name(op.code)) + " of axis " + std::to_string(op.attr("axis")->i) +
@@ -32,23 +33,20 @@ static void lower_index(Emitter& e, const Op& op) {
   if (axis) {
     for (size_t g = 0; g < e.module().grid.size(); ++g)
       if (!e.module().grid[g].name.empty() && e.module().grid[g].name == axis->s) {
-        v.slot = size ? e.plan().size_slots[g] : e.plan().pid_slots[g];
+        v.slot = size ? e.body().size_slots[g] : e.body().pid_slots[g];
         return e.define(op.results[0], v);
       }
-    int index = 0;
-    for (const ir::Mesh& mesh : e.module().meshes)
-      for (const ir::MeshAxis& a : mesh.axes) {
-        if (a.name == axis->s) {
-          if (size) v = e.const_int(t->dtype, a.size);
-          else v.slot = e.plan().mesh_slots[static_cast<size_t>(index)];
-          return e.define(op.results[0], v);
-        }
-        ++index;
-      }
-    for (const Plan::DeviceAxis& a : e.plan().device_axes)
-      if (a.name == axis->s) {
+    const Body& b = e.body();
+    for (size_t i = 0; i < b.axis_slots.size(); ++i)
+      if (const ir::MeshAxis& a = e.module().meshes[static_cast<size_t>(b.mesh)].axes[i]; a.name == axis->s) {
         if (size) v = e.const_int(t->dtype, a.size);
-        else v.slot = a.slot;
+        else v.slot = b.axis_slots[i];
+        return e.define(op.results[0], v);
+      }
+    for (size_t i = 0; i < b.device_slots.size(); ++i)
+      if (const Plan::DeviceAxis& a = e.plan().device_axes[i]; a.name == axis->s) {
+        if (size) v = e.const_int(t->dtype, a.size);
+        else v.slot = b.device_slots[i];
         return e.define(op.results[0], v);
       }
   }
@@ -64,10 +62,57 @@ SemPayload semaphore_of(Emitter& e, const Op& op, const Val& v) {
   return p;
 }
 
+// The core of the body's mesh that coordinates on its axes name; where an axis is not named, the own coordinate on an
+// axis of that name. -1, which no core is, where a coordinate lies outside of its axis.
+static Val core_of_axes(Emitter& e, const Op& op, int body, const Attr& named,
+                        const std::function<Val(const Attr&)>& scalar) {
+  const std::vector<ir::Mesh>& meshes = e.module().meshes;
+  const int there = e.plan().bodies[static_cast<size_t>(body)]->mesh, here = e.body().mesh;
+  if (there < 0) e.unsupported(op, "a core by axes, in a kernel without a mesh");
+  const ir::Mesh& mesh = meshes[static_cast<size_t>(there)];
+  const auto is_named = [&](const Attr& a, const std::string& name) {
+    return a.is_call("axis") && a.items.size() == 2 && a.items[0].s == name;
+  };
+  for (const Attr& a : named.items)
+    if (std::none_of(mesh.axes.begin(), mesh.axes.end(), [&](const ir::MeshAxis& x) { return is_named(a, x.name); }))
+      e.unsupported(op, "a core by an axis that mesh \"" + mesh.name + "\" does not have");
+  constexpr ir::DType kI32 = ir::DType::I32, kBool = ir::DType::Bool;
+  const auto compute = [&](OpCode code, ir::DType result, const Val& a, const Val& b) {
+    StripParams params;
+    params.dtype = a.dtype;
+    params.semantics = e.semantics();
+    return e.scalar_result(code, a.dtype, result, {a, b}, params);
+  };
+  const auto coordinate = [&](const std::string& axis) {
+    for (const Attr& a : named.items)
+      if (is_named(a, axis)) return scalar(a.items[1]);
+    for (size_t i = 0; i < e.body().axis_slots.size(); ++i)
+      if (meshes[static_cast<size_t>(here)].axes[i].name == axis) {
+        Val own;
+        own.kind = Val::Kind::Scalar;
+        own.dtype = kI32;
+        own.slot = e.body().axis_slots[i];
+        return own;
+      }
+    e.unsupported(op, "a core of mesh \"" + mesh.name + "\" without a coordinate on its axis \"" + axis + "\"");
+  };
+  Val core = e.const_int(kI32, 0), outside = e.const_int(kI32, 0);
+  for (const ir::MeshAxis& axis : mesh.axes) {
+    const Val size = e.const_int(kI32, axis.size), at = coordinate(axis.name);
+    core = compute(OpCode::add, kI32, compute(OpCode::mul, kI32, core, size), at);
+    for (const Val& wrong :
+         {compute(OpCode::lt, kBool, at, e.const_int(kI32, 0)), compute(OpCode::ge, kBool, at, size)})
+      outside = compute(OpCode::add, kI32, outside, e.scalar_convert(wrong, kI32));
+  }
+  const Val mask = compute(OpCode::sub, kI32, e.const_int(kI32, 0), outside);
+  return compute(OpCode::or_, kI32, core, mask);
+}
+
 // A logical device id counts the devices around the kernel; where there is one, its id is 0, by number or by
 // coordinates. Ids are compared with what there is when the step runs.
 Peer peer(Emitter& e, const Op& op) {
   Peer r;
+  r.body = e.target_body(op);
   auto named = [&](const char* key) {  // null: nobody is named
     const Attr* a = op.attr(key);
     return a && a->is(Attr::Kind::Symbol) && a->s == "none" ? nullptr : a;
@@ -81,8 +126,10 @@ Peer peer(Emitter& e, const Op& op) {
     const Attr* a = named(key);
     if (!a) return Addr::kNoSlot;
     if (a->is(Attr::Kind::List) && a->items.size() == 1 && a->items[0].is_call("axis") &&
-        e.module().meshes.size() == 1 && e.module().meshes[0].axes.size() == 1)
+        e.body().axis_slots.size() == 1 && r.body == e.body().index)
       a = &a->items[0].items[1];  // a coordinate on the only axis of the mesh
+    else if (a->is(Attr::Kind::List))
+      return e.scalar_slot(core_of_axes(e, op, r.body, *a, [&](const Attr& c) { return scalar(c, key); }));
     return e.scalar_slot(scalar(*a, key));
   };
   r.core_slot = slot("core_index");
@@ -93,7 +140,6 @@ Peer peer(Emitter& e, const Op& op) {
     if (kind && kind->s != "logical")
       e.unsupported(op, std::string(ir::name(op.code)) + " with a device id of type " + kind->s);
     r.device_slot = slot("device_id");
-    e.plan().has_peers = true;
     return r;
   }
   StripParams params;
@@ -112,7 +158,6 @@ Peer peer(Emitter& e, const Op& op) {
 
 static void lower_semaphore(Emitter& e, const Op& op) {
   e.about_to_write(e.everything());
-  e.plan().has_sync = true;
   const Val ref = e.operand(op, 0);
   if (ref.semaphore < 0) e.unsupported(op, std::string(ir::name(op.code)) + " on " + std::string(ir::name(ref.dtype)));
   const Val target = apply_view(e, op, ref, op.attr("view"), ViewUse::Access).ref;
@@ -151,20 +196,13 @@ static void lower_semaphore(Emitter& e, const Op& op) {
   e.emit(ops::kSemWait, e.own(p));
 }
 
-// Block of the barrier semaphore.
-namespace {
-struct Barrier {
-  int block = -1;
-};
-}  // namespace
-
 // One per collective id. A launch has one collective id, so it is the launch's.
 static void lower_barrier_semaphore(Emitter& e, const Op& op) {
   Val v;
   v.kind = Val::Kind::Ref;
   v.dtype = ir::DType::BarrierSem;
   v.name = "barrier semaphore";
-  int& block = e.state<Barrier>().block;
+  int& block = e.plan().barrier_semaphore;
   if (block < 0) block = e.plan().semaphores.add(v.name, 1, memory::Level::Thread);
   v.semaphore = block;
   e.define(op.results[0], v);

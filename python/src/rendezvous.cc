@@ -1,4 +1,4 @@
-#include "gang.h"
+#include "rendezvous.h"
 
 #include <fmt/format.h>
 
@@ -23,7 +23,7 @@ std::chrono::seconds patience() {
   return std::chrono::seconds(seconds > 0 ? seconds : 10);
 }
 
-struct Gang {
+struct Rendezvous {
   std::map<int32_t, interp::DeviceCall> calls;  // by device; their arrays live while their threads wait
   bool ended = false;
   std::exception_ptr error;
@@ -32,15 +32,15 @@ struct Gang {
 
 struct Meeting {
   std::mutex mutex;
-  // A device that waits cannot come again, so that a run and a kernel have one gang at a time.
-  std::map<std::pair<int64_t, const Program*>, std::shared_ptr<Gang>> open;
+  // A device that waits cannot come again, so that a run and a kernel have one rendezvous at a time.
+  std::map<std::pair<int64_t, const Program*>, std::shared_ptr<Rendezvous>> open;
 };
 Meeting& meeting() {
   static Meeting& m = *new Meeting;
   return m;
 }
 
-std::exception_ptr stayed_away(const Program& p, const Gang& g, int devices) {
+std::exception_ptr stayed_away(const Program& p, const Rendezvous& g, int devices) {
   std::string missing;
   for (int d = 0; d < devices; ++d)
     if (!g.calls.count(d)) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", d);
@@ -57,7 +57,7 @@ std::exception_ptr stayed_away(const Program& p, const Gang& g, int devices) {
   return std::make_exception_ptr(Failure(std::move(d)));
 }
 
-void end(Gang& g, std::exception_ptr error) {
+void end(Rendezvous& g, std::exception_ptr error) {
   g.ended = true;
   g.error = std::move(error);
   g.changed.notify_all();
@@ -77,38 +77,38 @@ void run_together(const Program& p, int64_t run, const interp::DeviceCall& call)
   Meeting& m = meeting();
   std::unique_lock lock(m.mutex);
   const auto key = std::make_pair(run, &p);
-  std::shared_ptr<Gang>& slot = m.open[key];
-  if (!slot) slot = std::make_shared<Gang>();
-  const std::shared_ptr<Gang> gang = slot;
-  gang->calls.emplace(call.device, call);
-  if (static_cast<int>(gang->calls.size()) == devices) {
+  std::shared_ptr<Rendezvous>& slot = m.open[key];
+  if (!slot) slot = std::make_shared<Rendezvous>();
+  const std::shared_ptr<Rendezvous> rendezvous = slot;
+  rendezvous->calls.emplace(call.device, call);
+  if (static_cast<int>(rendezvous->calls.size()) == devices) {
     m.open.erase(key);
     std::vector<interp::DeviceCall> calls;
-    for (const auto& [device, c] : gang->calls) calls.push_back(c);
+    for (const auto& [device, c] : rendezvous->calls) calls.push_back(c);
     lock.unlock();
     std::exception_ptr error;
     try {
       p.run(calls);
     } catch (...) { error = std::current_exception(); }
     lock.lock();
-    end(*gang, error);
+    end(*rendezvous, error);
   }
-  gang->changed.notify_all();  // somebody came: the others wait anew
+  rendezvous->changed.notify_all();  // somebody came: the others wait anew
   const uint64_t epoch = interp::interrupt_epoch();
   constexpr auto kLook = std::chrono::milliseconds(50);
   auto patient_until = std::chrono::steady_clock::now() + patience();
-  for (size_t came = gang->calls.size(); !gang->ended;) {
-    gang->changed.wait_for(lock, kLook);
-    const bool complete = static_cast<int>(gang->calls.size()) == devices;
-    if (gang->ended || complete) continue;  // the launch itself notices a request to stop
+  for (size_t came = rendezvous->calls.size(); !rendezvous->ended;) {
+    rendezvous->changed.wait_for(lock, kLook);
+    const bool complete = static_cast<int>(rendezvous->calls.size()) == devices;
+    if (rendezvous->ended || complete) continue;  // the launch itself notices a request to stop
     const bool stop = interp::interrupt_epoch() != epoch;
-    if (came != gang->calls.size()) patient_until = std::chrono::steady_clock::now() + patience();
-    came = gang->calls.size();
+    if (came != rendezvous->calls.size()) patient_until = std::chrono::steady_clock::now() + patience();
+    came = rendezvous->calls.size();
     if (!stop && std::chrono::steady_clock::now() < patient_until) continue;
     m.open.erase(key);
-    end(*gang, stop ? std::make_exception_ptr(Failure(interrupted(p))) : stayed_away(p, *gang, devices));
+    end(*rendezvous, stop ? std::make_exception_ptr(Failure(interrupted(p))) : stayed_away(p, *rendezvous, devices));
   }
-  if (gang->error) std::rethrow_exception(gang->error);
+  if (rendezvous->error) std::rethrow_exception(rendezvous->error);
 }
 
 }  // namespace pallasim::python

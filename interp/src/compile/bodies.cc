@@ -1,0 +1,190 @@
+// A plan of all bodies of a launch: what they share, and in which order it becomes known.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "../analysis/facts.h"
+#include "../analysis/split.h"
+#include "../plan/steps.h"
+#include "compile.h"
+#include "compiler.h"
+#include "pallasim/hw/rules.h"
+#include "units.h"
+
+namespace pallasim::interp {
+
+namespace {
+
+void make_bodies(Plan& p) {
+  const ir::Module& m = p.module;
+  if (m.bodies.empty()) unsupported(m, "a module without a body");
+  if (m.bodies.size() > 1 && !m.grid.empty()) unsupported(m, "a grid in a launch of several bodies");
+  for (const ir::Body& body : m.bodies) {
+    auto b = std::make_unique<Body>();
+    b->index = static_cast<int>(p.bodies.size());
+    for (size_t i = 0; i < m.meshes.size(); ++i)
+      if (m.meshes[i].name == body.mesh) b->mesh = static_cast<int>(i);
+    b->model = p.options.model ? p.options.model : &hw::model(m, body);
+    p.bodies.push_back(std::move(b));
+  }
+  if (const ir::Attr* devices = ir::find(m.attrs, "devices"))
+    for (const ir::Attr& d : devices->items)
+      if (d.is_call("axis")) p.device_axes.push_back({d.items[0].s, d.items[1].i});
+  p.num_buffers = kFirstOperandBuffer + static_cast<uint32_t>(m.operands.size());
+  for (size_t i = 1; i < p.bodies.size(); ++i) p.bodies[i]->temps = p.num_buffers++;
+}
+
+void learn_facts(Plan& p) {
+  p.has_peers = p.num_devices() > 1 && analysis::reaches_devices(p.module);
+  for (const auto& b : p.bodies)
+    p.concurrent |= analysis::programs_may_wait(p.module, p.module.bodies[static_cast<size_t>(b->index)], *b->model);
+}
+
+// Cores of a device share a grid along its first `parallel` axis. Where the units of that axis are independent they
+// cannot be told from one core.
+void share_grid(Plan& p) {
+  const int cores = p.options.cores > 0 ? p.options.cores : static_cast<int>(p.options.chip->device_cores);
+  if (!p.first().model->cores_share_grid || !p.module.meshes.empty() || cores < 2) return;
+  for (size_t g = 0; g < p.module.grid.size() && p.core_axis < 0; ++g)
+    if (p.module.grid[g].semantics == "parallel" || p.module.grid[g].semantics == "core_parallel")
+      p.core_axis = static_cast<int>(g);
+  if (p.core_axis < 0) return;
+  p.cores = cores;
+  if (std::count(p.splittable.begin(), p.splittable.end(), p.core_axis)) return;
+  place_cores(p, cores);
+  p.splittable.clear();
+  p.sequential_because = "cores share the grid, and " +
+                         (p.sequential_because.empty() ? "its parallel axis moves no block" : p.sequential_because);
+}
+
+// Steps lie where they stay from here on: jumps and entries become pointers.
+void link(Plan& p, const std::vector<int>& targets, const std::vector<size_t>& entries) {
+  for (size_t i = 0; i < p.steps.size(); ++i) {
+    p.steps[i].id = static_cast<int32_t>(i);
+    if (targets[i] >= 0) p.steps[i].jump = &p.steps[static_cast<size_t>(targets[i])];
+  }
+  for (size_t b = 0; b < p.bodies.size(); ++b) p.bodies[b]->entry = p.steps.data() + entries[b];
+}
+
+int64_t memory_of(const Plan& p) {
+  int64_t bytes = memory::mul(p.semaphores.total(1), 32);
+  for (const auto& b : p.bodies)
+    bytes =
+        memory::add(bytes, memory::mul(memory::add(b->temp_bytes, static_cast<int64_t>(b->image.size())), b->threads));
+  for (const memory::Allocation& a : p.allocations)
+    if (!a.private_to_thread()) bytes = memory::add(bytes, memory::mul(a.bytes, p.units.per_device(a.owner)));
+  return bytes;
+}
+
+void compile_bodies(Plan& p) {
+  place_threads(p);
+  std::vector<std::unique_ptr<Compiler>> compilers;
+  for (const auto& b : p.bodies) compilers.push_back(std::make_unique<Compiler>(p, *b));
+  int64_t threads = 0;
+  for (const auto& b : p.bodies)
+    if (b->mesh >= 0) threads = memory::add(threads, b->threads);
+  compilers.front()->require_memory(memory::mul(threads, 1024), fmt::format("a mesh of {} threads", threads));
+  for (const auto& c : compilers) c->place_operands();
+  Compiler::place_scratch(compilers);
+  for (const auto& b : p.bodies)
+    for (Window& w : b->windows) w.fully_written = analysis::fully_written(p.module, w);
+  compilers.front()->find_splittable();
+  share_grid(p);
+  p.num_threads = static_cast<int>(p.units.per_device(memory::Level::Thread));
+  p.semaphores.set_units(p.units);
+  std::vector<size_t> entries;
+  std::vector<int> targets;
+  for (const auto& c : compilers) {
+    entries.push_back(p.steps.size());
+    c->compile_body();
+    targets.insert(targets.end(), c->targets().begin() + static_cast<std::ptrdiff_t>(entries.back()),
+                   c->targets().end());
+  }
+  // Programs that exist at once are one thread each, and semaphores belong to threads of the whole grid.
+  if (p.concurrent && (p.num_threads > 1 || !p.semaphores.empty()))
+    unsupported(p.module,
+                "programs that may wait for each other and have several threads, semaphores or a modelled pipeline");
+  link(p, targets, entries);
+  compilers.front()->require_memory(memory_of(p), fmt::format("scratch and temporaries of {} thread{}", p.num_threads,
+                                                              p.num_threads == 1 ? "" : "s"));
+}
+
+}  // namespace
+
+// Whether the body's threads have an allocation that threads have for themselves: it names their mesh, or none.
+bool Compiler::is_home_of(const ir::Scratch& s) const { return s.type->mesh.empty() || s.type->mesh == ir_body_.mesh; }
+
+void Compiler::place_alone(const ir::Scratch& s, Val* v) {
+  allocate(v);
+  keep(*v);
+  note_allocation(*v, s.type->space, memory::owner_level(s.type->scope, s.type->space),
+                  memory::Allocation::Lifetime::Launch);
+}
+
+// Remembers whose the allocation is, where no thread of this body has it.
+void Compiler::note_far(const ir::Scratch& s, const Val& v, std::span<const std::unique_ptr<Compiler>> bodies) {
+  const memory::Level owner = memory::owner_level(s.type->scope, s.type->space);
+  for (const auto& c : bodies) {
+    if (c.get() == this || s.type->mesh != c->ir_body_.mesh || owner == memory::Level::Device) continue;
+    // A SparseCore has its memory for the subcores of all kinds.
+    if (owner != memory::Level::Thread && c->body_.units_mesh == body_.units_mesh) continue;
+    if (v.semaphore >= 0) far_semaphores_[v.semaphore] = c->body_.index;
+    else far_memory_[v.addr.buffer] = c->body_.index;
+  }
+}
+
+// One allocation is one for all bodies. Memory that threads have for themselves is that of the mesh which its type
+// names; the other bodies know it as the far side of copies and signals. Without a mesh each body has its own.
+void Compiler::place_scratch(std::span<const std::unique_ptr<Compiler>> bodies) {
+  Compiler& any = *bodies.front();
+  Plan& plan = any.plan_;
+  for (size_t i = 0; i < plan.module.scratch.size(); ++i) {
+    const ir::Scratch& s = plan.module.scratch[i];
+    const memory::Level owner = memory::owner_level(s.type->scope, s.type->space);
+    Val v;
+    v.kind = Val::Kind::Ref;
+    v.dtype = s.type->dtype;
+    v.dims = dims_of(s.type);
+    v.strides = dense_strides(v.dims);
+    v.name = s.name;
+    const bool alone = !ir::is_sync(v.dtype) && (owner == memory::Level::Thread || owner == memory::Level::Warp);
+    if (ir::is_sync(v.dtype)) {
+      v.semaphore = plan.semaphores.add(v.name, v.elements(), owner, v.dtype == ir::DType::DmaSem);
+    } else if (!alone) {
+      v.addr = {plan.num_buffers++, Addr::kNoSlot, 0};
+      any.note_allocation(v, s.type->space, owner, memory::Allocation::Lifetime::Launch);
+    } else {
+      for (const auto& c : bodies)
+        if (!s.type->mesh.empty() && c->is_home_of(s)) c->place_alone(s, &v);
+    }
+    for (const auto& c : bodies) {
+      const ir::Region& region = c->ir_body_.graph.region;
+      Val own = v;
+      own.origin = region.args[region.args.size() - plan.module.scratch.size() + i];
+      if (alone && s.type->mesh.empty()) c->place_alone(s, &own);
+      c->note_far(s, own, bodies);
+      c->add_tile_padding(&own, s.type->space);
+      c->bind(own.origin, own);
+    }
+  }
+}
+
+std::shared_ptr<Plan> compile_plan(ir::Module module, const Options& options) {
+  auto plan = std::make_shared<Plan>();
+  plan->module = std::move(module);
+  plan->options = options;
+  if (options.numerics == Options::Numerics::Oracle) {
+    plan->given = std::make_unique<ir::Module>(std::move(plan->module));
+    plan->module = widened(*plan->given);
+  }
+  if (options.rules == Options::Rules::Error) plan->findings = hw::check_rules(module_of(*plan), *options.chip);
+  if (options.rules == Options::Rules::Warn) plan->findings = hw::broken_rules(module_of(*plan), *options.chip);
+  for (ir::Diagnostic& d : plan->findings)
+    if (d.severity == ir::Severity::Error) d.severity = ir::Severity::Warning;
+  make_bodies(*plan);
+  learn_facts(*plan);
+  compile_bodies(*plan);
+  return plan;
+}
+
+}  // namespace pallasim::interp

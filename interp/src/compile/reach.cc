@@ -1,0 +1,53 @@
+// What a body knows of other bodies' threads, and may do with what these have for themselves.
+#include <fmt/format.h>
+
+#include "emitter.h"
+
+namespace pallasim::interp {
+
+// The body whose threads have what the ref shows for themselves, where it is another one; else -1.
+int Emitter::far_body(const Val& v) const {
+  if (v.choice) {
+    for (const Val& r : v.choice->refs)
+      if (const int b = far_body(r); b >= 0) return b;
+    return -1;
+  }
+  const auto of = [](const auto& map, auto key) {
+    const auto it = map.find(key);
+    return it == map.end() ? -1 : it->second;
+  };
+  return v.semaphore >= 0 ? of(far_semaphores_, v.semaphore) : of(far_memory_, v.addr.buffer);
+}
+
+// What threads of another mesh have for themselves is reached by copies and signals that name one of them.
+void Emitter::check_reach(const Op& op) {
+  using C = ir::OpCode;
+  if (op.code == C::view || op.code == C::call || op.code == C::select_ref) return;
+  const ir::Attr* core = op.attr("core_index");
+  const bool named = core && !(core->is(Attr::Kind::Symbol) && core->s == "none");
+  const bool reaches = named && (op.code == C::sem_signal || op.code == C::dma_start);
+  for (size_t i = 0; i < op.operands.size(); ++i) {
+    const auto it = values_.find(op.operands[i]);
+    const int far = it == values_.end() || it->second.val.kind != Val::Kind::Ref ? -1 : far_body(it->second.val);
+    if (far < 0) continue;
+    const bool source = op.code == C::dma_start && op.attr("src")->items[0].i == static_cast<int64_t>(i);
+    if (reaches && !source) continue;
+    // A wait says by a ref of its size how much it waits for; the semaphore is the thread's own.
+    if (op.code == C::dma_wait && op.attr("dst_sem")->items[0].i != static_cast<int64_t>(i)) continue;
+    const auto& home = m_.bodies[static_cast<size_t>(far)].mesh;
+    unsupported(op,
+                fmt::format("{} of {}, which threads of mesh \"{}\" have for themselves, by a thread of mesh \"{}\"",
+                            ir::name(op.code), it->second.val.name, home, ir_body_.mesh));
+  }
+}
+
+// Whose core `core_index` names: that of the mesh which has the destination, or the semaphore, for itself.
+int Emitter::target_body(const Op& op) {
+  for (const char* key : {"dst", "dst_sem"})
+    if (const ir::Attr* a = op.attr(key))
+      if (const int b = far_body(operand(op, static_cast<size_t>(a->items[0].i))); b >= 0) return b;
+  const int b = op.code == ir::OpCode::sem_signal ? far_body(operand(op, 0)) : -1;
+  return b >= 0 ? b : body_.index;
+}
+
+}  // namespace pallasim::interp

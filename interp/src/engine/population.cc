@@ -1,0 +1,251 @@
+// Which threads there are: all at once, or programs that begin when others end; and what each begins with.
+#include <algorithm>
+
+#include "../ops/bodies.h"
+#include "../ops/findings.h"
+#include "engine.h"
+
+namespace pallasim::interp {
+
+GridPart Execution::make_part(GridBox box) const {
+  const Body& p = plan->first();
+  const size_t windows = p.moving.size();
+  GridPart r{std::move(box), std::vector<int64_t>(p.pid_slots.size() * windows)};
+  for (size_t g = 0; g < p.pid_slots.size(); ++g)
+    for (size_t m = 0; m < windows; ++m) {
+      int64_t by = p.moving[m].step[g];
+      for (size_t e = g + 1; e < p.pid_slots.size(); ++e)
+        by = memory::add(by, memory::mul(p.moving[m].step[e], r.box.lo[e] + 1 - r.box.hi[e]));
+      r.advance[g * windows + m] = by;
+    }
+  return r;
+}
+
+namespace {
+
+// Positions of the core axis that each core runs: equal runs, the last ones shorter.
+int64_t core_share(const Plan& p, const std::vector<int64_t>& grid) {
+  return std::max<int64_t>(1, (grid[static_cast<size_t>(p.core_axis)] + p.cores - 1) / p.cores);
+}
+
+std::byte* align(std::byte* q) { return q + (64 - reinterpret_cast<uintptr_t>(q) % 64) % 64; }
+
+}  // namespace
+
+int Execution::core_of(const Thread& t) const {
+  const Plan& p = *plan;
+  if (p.core_axis < 0 || p.num_threads > 1) return t.unit % device_threads;
+  const auto g = static_cast<size_t>(p.core_axis);
+  const int64_t at = t.slot<int64_t>(options->grid_order.empty() ? t.body->pid_slots[g] : t.body->place_slots[g]);
+  return static_cast<int>(at / core_share(p, grid));
+}
+
+std::unique_ptr<Execution::Arena> Execution::new_arena(const Body& b) {
+  auto a = std::make_unique<Arena>();
+  a->memory.resize(static_cast<size_t>(b.image_bytes() + b.temp_bytes));
+  a->bases.assign(plan->num_buffers, nullptr);
+  a->bases[kSlotBuffer] = a->memory.data();
+  a->bases[b.temps] = a->memory.data() + b.image_bytes();
+  a->bases[kConstBuffer] = const_cast<std::byte*>(plan->constants.data());
+  return a;
+}
+
+void Execution::bind_arena(Arena& a, int32_t unit) const {
+  const std::vector<std::byte*>& own = operands[static_cast<size_t>(units.device_of(memory::Level::Thread, unit))];
+  std::copy(own.begin(), own.end(), a.bases.begin() + kFirstOperandBuffer);
+  for (const SharedMemory& m : shared_memory) {
+    const memory::Allocation& of = plan->allocations[m.allocation];
+    a.bases[of.buffer] = const_cast<std::byte*>(m.of_units[static_cast<size_t>(units.unit_of(of.owner, unit))].data());
+  }
+}
+
+void Execution::rebind() {
+  for (const Thread& t : threads)
+    if (t.arena && t.parent < 0) bind_arena(*arenas[static_cast<size_t>(t.home < 0 ? t.index : t.home)], t.unit);
+}
+
+void Execution::reset(const GridBox& b) {
+  const Plan& p = *plan;
+  parts.clear();
+  if (p.core_axis >= 0 && p.num_threads > 1) {
+    const auto g = static_cast<size_t>(p.core_axis);
+    const int64_t share = core_share(p, grid);
+    for (int core = 0; core < p.cores; ++core) {
+      GridBox own = b;
+      own.lo[g] = std::min(b.hi[g], core * share);
+      own.hi[g] = std::min(b.hi[g], own.lo[g] + share);
+      parts.push_back(make_part(std::move(own)));
+    }
+  } else {
+    parts.push_back(make_part(b));
+  }
+  semaphores.reset();
+  copies.clear();
+  copies_issued = 0;
+  woken.clear();
+  prints.clear();
+  findings.clear();
+  noted.clear();
+  visits.clear();
+  steps = 0;
+  const Options::Fill mode = options ? options->uninitialized : Options::Fill::Nan;
+  for (SharedMemory& m : shared_memory) {
+    const memory::Allocation& of = p.allocations[m.allocation];
+    for (Bytes& one : m.of_units)
+      if (!one.empty()) poison(one.data(), of.elements(), of.dtype, mode);
+  }
+  points = next_point = spins = 0;
+  points_ended.store(0, std::memory_order_relaxed);
+}
+
+void Execution::start(const GridBox& b) {
+  reset(b);
+  threads.assign(static_cast<size_t>(devices) * static_cast<size_t>(device_threads), {});
+  arenas.resize(std::max(arenas.size(), threads.size()));
+  for (int32_t device = 0; device < devices; ++device)
+    for (const auto& body : plan->bodies)
+      for (int64_t n = 0; n < body->threads; ++n) {
+        const int32_t i = device * device_threads + body->thread(n);
+        std::unique_ptr<Arena>& a = arenas[static_cast<size_t>(i)];
+        if (!a) a = new_arena(*body);
+        Thread& t = threads[static_cast<size_t>(i)];
+        t.exec = this;
+        t.strips = align(strips_.get());
+        t.index = t.unit = i;
+        bind_arena(*a, i);
+        t.arena = a->memory.data();
+        t.bases = a->bases.data();
+        enter(t, *body, n);
+      }
+}
+
+void Execution::enter(Thread& t, const Body& b, int64_t n) {
+  const Options::Fill mode = options ? options->uninitialized : Options::Fill::Nan;
+  std::copy(b.image.begin(), b.image.end(), t.arena);
+  for (const memory::Allocation& a : plan->allocations)
+    if (a.private_to_thread() && a.buffer == b.temps && a.lifetime == memory::Allocation::Lifetime::Launch)
+      poison(t.bases[a.buffer] + a.offset, a.elements(), a.dtype, mode);
+  for (const Window& w : b.windows)
+    if (w.slots) poison(t.bases[b.temps] + w.stage_offset, w.slots * w.slot_bytes / w.element_bytes, w.dtype, mode);
+  int64_t device = first_device + device_of(t);
+  for (size_t a = plan->device_axes.size(); a-- > 0;) {
+    t.slot<int64_t>(b.device_slots[a]) = device % plan->device_axes[a].size;
+    device /= plan->device_axes[a].size;
+  }
+  for (size_t a = b.axis_slots.size(); a-- > 0;) {
+    const int64_t size = plan->module.meshes[static_cast<size_t>(b.mesh)].axes[a].size;
+    t.slot<int64_t>(b.axis_slots[a]) = n % size;
+    n /= size;
+  }
+  t.body = &b;
+  t.pc = b.entry;
+  t.stop = Stop::None;
+  t.wait = {};
+}
+
+void Execution::start_programs() {
+  reset({std::vector<int64_t>(grid.size(), 0), grid});
+  points = population.programs;
+  free_arenas.clear();
+  for (size_t i = 0; i < arenas.size(); ++i) free_arenas.push_back(static_cast<int32_t>(i));
+  const auto resident = static_cast<size_t>(std::min(population.resident, points));
+  begun.assign(resident, -1);
+  threads.assign(resident * static_cast<size_t>(population.crew), {});
+  for (size_t i = 0; i < threads.size(); ++i) {
+    threads[i].index = threads[i].unit = static_cast<int32_t>(i);
+    threads[i].point = static_cast<int64_t>(i) / population.crew;
+    threads[i].exec = this;
+    threads[i].body = &plan->first();
+    threads[i].strips = align(strips_.get());
+  }
+  next_point = static_cast<int64_t>(resident);
+}
+
+// What the threads of a program share comes with the first of them that runs.
+void Execution::begin_crew(int64_t place) {
+  const Thread& first = threads[static_cast<size_t>(place * population.crew)];
+  if (begun[static_cast<size_t>(place)] == first.point) return;
+  begun[static_cast<size_t>(place)] = first.point;
+  for (SharedMemory& m : shared_memory) {
+    const memory::Allocation& of = plan->allocations[m.allocation];
+    if (of.owner == memory::Level::Device) continue;
+    for (int32_t i = 0; i < population.crew; ++i) {
+      Bytes& one = m.of_units[static_cast<size_t>(units.unit_of(of.owner, first.index + i))];
+      if (!one.empty() || of.bytes == 0) continue;
+      if (!m.free.empty()) {
+        one = std::move(m.free.back());
+        m.free.pop_back();
+      } else {
+        one.resize(static_cast<size_t>(of.bytes));
+      }
+      poison(one.data(), of.elements(), of.dtype, options->uninitialized);
+    }
+  }
+}
+
+void Execution::begin_program(Thread& t) {
+  const Body& b = plan->first();
+  begin_crew(t.index / population.crew);
+  if (free_arenas.empty()) {
+    int64_t each = b.image_bytes() + b.temp_bytes;
+    for (const SharedMemory& m : shared_memory)
+      if (const memory::Allocation& of = plan->allocations[m.allocation]; of.owner != memory::Level::Device)
+        each = memory::add(each, of.bytes);
+    if (memory::mul(each, static_cast<int64_t>(arenas.size()) + 1) > options->max_memory)
+      too_many_programs(*this, each);
+    arenas.push_back(new_arena(b));
+    free_arenas.push_back(static_cast<int32_t>(arenas.size()) - 1);
+  }
+  t.home = free_arenas.back();
+  free_arenas.pop_back();
+  Arena& a = *arenas[static_cast<size_t>(t.home)];
+  bind_arena(a, t.unit);
+  t.arena = a.memory.data();
+  t.bases = a.bases.data();
+  enter(t, b, t.point * population.crew + t.index % population.crew);
+}
+
+// Nothing of a program is left behind: what it leaves in semaphores is a finding.
+void Execution::end_crew(int64_t place, Thread& last) {
+  const auto first = static_cast<int32_t>(place * population.crew);
+  for (size_t b = 0; b < semaphore_layout.blocks().size(); ++b) {
+    const memory::SemaphoreBlock& block = semaphore_layout.blocks()[b];
+    if (block.owner == memory::Level::Device) continue;
+    for (int32_t i = 0; i < population.crew; ++i)
+      for (int64_t k = 0; k < block.count; ++k)
+        ops::left_over(last, last.pc, semaphore_layout.id(static_cast<int>(b), k, first + i));
+  }
+  for (SharedMemory& m : shared_memory) {
+    const memory::Allocation& of = plan->allocations[m.allocation];
+    if (of.owner == memory::Level::Device) continue;
+    for (int32_t i = 0; i < population.crew; ++i) {
+      Bytes& one = m.of_units[static_cast<size_t>(units.unit_of(of.owner, first + i))];
+      if (!one.empty()) m.free.push_back(std::move(one));
+      one.clear();
+    }
+  }
+}
+
+std::vector<int32_t> Execution::end_program(Thread& t) {
+  const int64_t place = t.index / population.crew;
+  const std::span<Thread> crew(threads.data() + place * population.crew, static_cast<size_t>(population.crew));
+  if (std::any_of(crew.begin(), crew.end(), [](const Thread& x) { return x.stop != Stop::Done; })) return {};
+  end_crew(place, t);
+  const bool more = next_point < points;
+  std::vector<int32_t> begin;
+  for (Thread& x : crew) {
+    free_arenas.push_back(x.home);
+    x.home = -1;
+    x.arena = nullptr;
+    x.bases = nullptr;
+    x.pc = nullptr;
+    if (!more) continue;
+    x.point = next_point;
+    x.stop = Stop::None;
+    begin.push_back(x.index);
+  }
+  if (more) ++next_point;
+  return begin;
+}
+
+}  // namespace pallasim::interp

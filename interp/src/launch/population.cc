@@ -1,0 +1,49 @@
+#include "population.h"
+
+#include <algorithm>
+
+#include "pallasim/hw/occupancy.h"
+
+namespace pallasim::interp {
+namespace {
+
+constexpr int64_t kMost = 1 << 16;  // threads at a time where nobody knows how many there are
+
+// Thread blocks that the chip holds at a time; kUnknown where nobody knows.
+int64_t resident_blocks(const Plan& p, const Options& o) {
+  return hw::residency(hw::block_needs(p.module), *o.chip).blocks;
+}
+
+int64_t product(const std::vector<int64_t>& v) {
+  int64_t n = 1;
+  for (int64_t x : v) n = memory::mul(n, x);
+  return n;
+}
+
+}  // namespace
+
+Population population_of(const Plan& p, const Options& o, const std::vector<int64_t>& grid) {
+  const Body& b = p.first();
+  if (b.model->in_order() || p.bodies.size() > 1 || p.has_peers) return {};
+  Population r;
+  if (b.mesh >= 0) {
+    const memory::Mesh& mesh = p.units.meshes().front();
+    if (mesh.clusters.empty()) return {};
+    const int64_t blocks = product(mesh.cores), resident = resident_blocks(p, o);
+    r.programs = product(mesh.clusters);
+    r.crew = static_cast<int32_t>(blocks * mesh.threads);
+    r.resident = resident == hw::kUnknown ? kMost / std::max(r.crew, 1) : resident / blocks;
+  } else {
+    if (p.module.grid.empty() || p.num_threads > 1) return {};
+    const bool in_order = o.policy() == Options::Policy::RunToBlock || o.replay == "ps1:run-to-block";
+    const bool waits = p.concurrent || (b.model->programs == hw::Programs::Cooperative && p.waits());
+    if (!waits && in_order) return {};
+    const int64_t resident = resident_blocks(p, o);
+    r.programs = product(grid);
+    r.resident = resident == hw::kUnknown ? kMost : resident;
+  }
+  r.resident = std::clamp<int64_t>(r.resident, 1, std::max<int64_t>(r.programs, 1));
+  return r;
+}
+
+}  // namespace pallasim::interp
