@@ -232,13 +232,22 @@ def launch_count() -> int:
 
 @dataclasses.dataclass(frozen=True)
 class Traffic:
-    """What a checked run did to one operand or scratch: accesses, and their bytes."""
+    """What a checked run did to one operand.
+
+    reads, writes: accesses of the kernel in `space`, where it sees the operand. fetches, write_backs: blocks of it that the pipeline of a
+    TPU's grid moves from HBM and back; grid points that follow each other with the same block share it. Bytes are without padding.
+    """
 
     name: str
     reads: int
     writes: int
     bytes_read: int
     bytes_written: int
+    space: str = ""
+    fetches: int = 0
+    write_backs: int = 0
+    bytes_fetched: int = 0
+    bytes_written_back: int = 0
 
 
 @dataclasses.dataclass(frozen=True)

@@ -153,6 +153,11 @@ nb::dict run_dict(const Run& r) {
     e["writes"] = t.writes;
     e["bytes_read"] = t.bytes_read;
     e["bytes_written"] = t.bytes_written;
+    e["space"] = t.space;
+    e["fetches"] = t.fetches;
+    e["write_backs"] = t.write_backs;
+    e["bytes_fetched"] = t.bytes_fetched;
+    e["bytes_written_back"] = t.bytes_written_back;
     traffic.append(e);
   }
   d["traffic"] = traffic;
