@@ -53,6 +53,8 @@ struct Listener {
   // A block of an array goes to its copy in the arena, or back.
   virtual void on_block(Execution&, const Thread&, const Step&, const Window&, const memory::Clip&, bool /*in*/) {}
   virtual void on_grid_point(Execution&, const Thread&, std::span<const int64_t>) {}
+  // The block that a grid point sees, by its place (Window::places()); once per point and window.
+  virtual void on_window(Execution&, const Thread&, const Window&, const int64_t* /*place*/) {}
   virtual void on_copy(Execution&, const memory::AsyncCopy&, const Step&) {}  // issued; its own accesses came before
   virtual void on_complete(Execution&, const memory::AsyncCopy&) {
   }  // its bytes moved; its semaphores are not signalled yet
