@@ -87,10 +87,13 @@ void move_bytes(Execution& ex, const AsyncCopy& c) {
 
 void fulfil(Execution& ex, const Completion& c) {
   if (c.kind == Completion::Kind::Semaphore) ex.semaphores.signal(c.object, c.count, &ex.woken);
+  if (c.kind == Completion::Kind::Barrier && ex.barriers.deliver(c.object, c.bytes, &ex.woken))
+    for (Listener* l : ex.listeners) l->on_phase(ex, c.object);
 }
 
 bool has_waiters(const Execution& ex, const Completion& c) {
-  return c.kind == Completion::Kind::Semaphore && ex.semaphores.has_waiters(c.object);
+  return (c.kind == Completion::Kind::Semaphore && ex.semaphores.has_waiters(c.object)) ||
+         (c.kind == Completion::Kind::Barrier && ex.barriers.has_waiters(c.object));
 }
 
 void complete(Execution& ex, const AsyncCopy& c) {
@@ -98,6 +101,7 @@ void complete(Execution& ex, const AsyncCopy& c) {
   for (Listener* l : ex.listeners) l->on_complete(ex, c);
   fulfil(ex, c.after_read);
   fulfil(ex, c.after_write);
+  if (c.stream >= 0) ex.streams.writes_done(c.stream, c.group, false, &ex.woken);
   ex.progressed = true;
 }
 
@@ -220,8 +224,7 @@ const Step* scope_end(Thread& t, const Step* s) {
   Execution& ex = *t.exec;
   const memory::SemaphoreLayout& layout = ex.semaphore_layout;
   for (const ScopePayload::Range& r : p.memory)
-    for (size_t i;
-         (i = ex.copies.first_using(t.index, t.body->temps, r.offset, r.offset + r.bytes)) < ex.copies.size();)
+    for (size_t i; (i = ex.copies.first_using(t.index, t.temps, r.offset, r.offset + r.bytes)) < ex.copies.size();)
       complete_copy(ex, i);
   for (const ScopePayload::Range& r : p.memory)
     for (Listener* l : ex.listeners) l->on_freed(ex, t, r.offset, r.bytes);

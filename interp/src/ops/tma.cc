@@ -1,0 +1,108 @@
+// Bulk copies between global and shared memory (TMA). A load is one arrival at its barrier, which expects its bytes;
+// stores are operations of the thread's bulk stream, in groups that complete in order.
+#include "../plan/tma.h"
+
+#include <algorithm>
+
+#include "elements.h"
+#include "findings.h"
+
+namespace pallasim::interp::ops {
+namespace {
+
+using memory::AsyncCopy, memory::Completion;
+
+int64_t offset_of(const Thread& t, const Addr& a) {
+  return a.offset + (a.dyn == Addr::kNoSlot ? 0 : t.slot<int64_t>(a.dyn));
+}
+
+AsyncCopy copy_of(Thread& t, const Step* s, const BulkCopyPayload& p) {
+  AsyncCopy c;
+  c.id = t.exec->copies_issued++;
+  c.step = s->id;
+  c.thread = t.index;
+  c.dtype = p.dtype;
+  c.add = p.add;
+  c.rank = static_cast<int>(p.src.strides.size());
+  for (size_t d = 0; d < p.src.strides.size(); ++d) {
+    c.dims[d] = p.src.extents.dims[d];
+    c.src_strides[d] = p.src.strides[d];
+    c.dst_strides[d] = p.dst.strides[d];
+  }
+  c.src = {t.index, p.src.addr.buffer, offset_of(t, p.src.addr)};
+  c.dst = {t.index, p.dst.addr.buffer, offset_of(t, p.dst.addr)};
+  return c;
+}
+
+int64_t bytes_of(const AsyncCopy& c) {
+  int64_t n = 1;
+  for (int d = 0; d < c.rank; ++d) n = memory::mul(n, c.dims[d]);
+  return (n * ir::bit_width(c.dtype) + 7) / 8;
+}
+
+void issue(Thread& t, const Step* s, const BulkCopyPayload& p, const AsyncCopy& c) {
+  Execution& ex = *t.exec;
+  if (!ex.listeners.empty()) {
+    const std::vector<int64_t> dims(c.dims, c.dims + c.rank);
+    const int size = ir::byte_size(c.dtype);
+    note_access(t, s, {c.src.buffer, Addr::kNoSlot, c.src.offset}, dims, p.src.strides, size, false);
+    note_access(t, s, {c.dst.buffer, Addr::kNoSlot, c.dst.offset}, dims, p.dst.strides, size, true);
+    for (Listener* l : ex.listeners) l->on_copy(ex, c, *s);
+  }
+  issue_copy(ex, c);
+}
+
+}  // namespace
+
+const Step* bulk_load(Thread& t, const Step* s) {
+  const auto& p = *static_cast<const BulkCopyPayload*>(s->payload);
+  Execution& ex = *t.exec;
+  AsyncCopy c = copy_of(t, s, p);
+  const int64_t barrier = barrier_id(t, p.barrier), bytes = bytes_of(c);
+  c.after_write = {Completion::Kind::Barrier, barrier, 0, bytes};
+  // The arrival brings the expectation: no phase can end before the bytes are there.
+  for (Listener* l : ex.listeners) l->on_arrive(ex, t, barrier);
+  if (ex.barriers.arrive_expecting(barrier, bytes, t.index, &ex.woken))
+    for (Listener* l : ex.listeners) l->on_phase(ex, barrier);
+  issue(t, s, p, c);
+  ex.progressed = true;
+  tell_of_barriers(t, s);
+  return s + 1;
+}
+
+const Step* bulk_store(Thread& t, const Step* s) {
+  const auto& p = *static_cast<const BulkCopyPayload*>(s->payload);
+  Execution& ex = *t.exec;
+  AsyncCopy c = copy_of(t, s, p);
+  c.stream = t.index;
+  c.group = ex.streams.issue(c.stream);
+  c.after_write = {Completion::Kind::Group, c.stream};
+  issue(t, s, p, c);
+  ex.progressed = true;
+  return s + 1;
+}
+
+const Step* commit_group(Thread& t, const Step* s) {
+  t.exec->streams.commit(t.index);
+  for (Listener* l : t.exec->listeners) l->on_commit(*t.exec, t, t.index);
+  return s + 1;
+}
+
+// The copies of the groups that are awaited move now, if they did not before.
+const Step* wait_groups(Thread& t, const Step* s) {
+  const auto& p = *static_cast<const GroupWaitPayload*>(s->payload);
+  Execution& ex = *t.exec;
+  const int64_t most = std::max<int64_t>(t.slot<int32_t>(p.most_slot), 0), last = ex.streams.last_awaited(t.index, most);
+  for (size_t i; last >= 0 && (i = ex.copies.first_completing(Completion::Kind::Group, t.index, last)) < ex.copies.size();)
+    complete_copy(ex, i);
+  ex.streams.wait(t.index, most, p.reads, t.index);
+  for (Listener* l : ex.listeners) l->on_groups(ex, t, t.index, most, last, p.reads);
+  return s + 1;
+}
+
+const Step* fence_proxy(Thread& t, const Step* s) {
+  for (Listener* l : t.exec->listeners) l->on_fence(*t.exec, t);
+  return s + 1;
+}
+
+}  // namespace pallasim::interp::ops

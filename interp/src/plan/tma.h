@@ -1,0 +1,28 @@
+// Bulk copies between global and shared memory (TMA): payloads and steps.
+#pragma once
+#include "waiting.h"
+
+namespace pallasim::interp {
+
+// A box into shared memory, whose bytes a barrier expects, or one out of it, in the thread's bulk stream.
+struct BulkCopyPayload {
+  CopySide src, dst;
+  ir::DType dtype = ir::DType::F32;
+  bool add = false;        // the destination's values stay and are added to
+  BarrierPayload barrier;  // block -1: the stream
+};
+struct GroupWaitPayload {
+  uint32_t most_slot = 0;  // i32: so many groups may be left
+  bool reads = false;      // until their sources were read; else until they are complete
+};
+
+namespace ops {
+extern const StepInfo kBulkLoad, kBulkStore;  // payload BulkCopyPayload
+const Step* bulk_load(Thread&, const Step*);
+const Step* bulk_store(Thread&, const Step*);
+const Step* commit_group(Thread&, const Step*);  // closes the group of the bulk stores so far
+const Step* wait_groups(Thread&, const Step*);   // payload GroupWaitPayload
+const Step* fence_proxy(Thread&, const Step*);   // what was written is visible to bulk copies and tensor cores
+}  // namespace ops
+
+}  // namespace pallasim::interp
