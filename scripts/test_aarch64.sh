@@ -36,6 +36,7 @@ failed=0
 for program in $PROGRAMS; do
   file=$(find "$BUILD/tests" -name "$program" -type f -perm -u+x)
   say "$program under qemu-aarch64"
-  (cd "$BUILD" && qemu-aarch64 -L "$SYSROOT" "$file" --gtest_brief=1 --gtest_filter="${1:-*}") || failed=1
+  # Death tests start the program again, which the kernel of another machine refuses.
+  (cd "$BUILD" && qemu-aarch64 -L "$SYSROOT" "$file" --gtest_brief=1 --gtest_filter="${1:-*-*DeathTest*}") || failed=1
 done
 exit $failed

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # The Python tests with the newest JAX on Python 3.12 or later, where one is at hand (or named in PALLASIM_PYTHON), or with the
-# version in PALLASIM_JAX (PALLASIM_JAX=0.11.2). Arguments go to pytest. Everything lies in build/newest-jax (build/jax-VERSION);
-# .venv and build/ stay as they are.
+# version in PALLASIM_JAX (PALLASIM_JAX=0.11.2). Arguments go to pytest. Everything lies in build-newest-jax (build-jax-VERSION), as
+# deep as build/, so that ccache finds what that compiled; .venv and build/ stay as they are.
 . "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
-BUILD=$ROOT/build/${PALLASIM_JAX:+jax-$PALLASIM_JAX}
-[ -n "${PALLASIM_JAX:-}" ] || BUILD=$ROOT/build/newest-jax
+BUILD=$ROOT/build-newest-jax
+[ -z "${PALLASIM_JAX:-}" ] || BUILD=$ROOT/build-jax-$PALLASIM_JAX
 VENV=$BUILD/venv
 LOGS=$BUILD/logs
 REQUIREMENTS=$BUILD/requirements.txt

@@ -85,17 +85,30 @@ Json describe(const Argument& a) {
   return j;
 }
 
+std::string blocks(int64_t n) { return fmt::format("{} {}", n, n == 1 ? "block" : "blocks"); }
+
 void show_traffic(const interp::Report& report, size_t width, Out& out) {
   for (const interp::Traffic& t : report.traffic) width = std::max(width, escaped(t.name).size());
   for (const interp::Traffic& t : report.traffic) {
     out.text(fmt::format("memory   {:{}}  {} {}, {}; {} {}, {}\n", escaped(t.name), width, t.reads,
                          t.reads == 1 ? "read" : "reads", human_bytes(t.bytes_read), t.writes,
                          t.writes == 1 ? "write" : "writes", human_bytes(t.bytes_written)));
+    if (t.fetches > 0)
+      out.text(fmt::format("         {:{}}  {} fetched from HBM, {}\n", "", width, blocks(t.fetches),
+                           human_bytes(t.bytes_fetched)));
+    if (t.write_backs > 0)
+      out.text(fmt::format("         {:{}}  {} written back to HBM, {}\n", "", width, blocks(t.write_backs),
+                           human_bytes(t.bytes_written_back)));
     out.object["traffic"].push_back({{"name", t.name},
+                                     {"space", t.space},
                                      {"reads", t.reads},
                                      {"bytes_read", t.bytes_read},
                                      {"writes", t.writes},
-                                     {"bytes_written", t.bytes_written}});
+                                     {"bytes_written", t.bytes_written},
+                                     {"fetches", t.fetches},
+                                     {"bytes_fetched", t.bytes_fetched},
+                                     {"write_backs", t.write_backs},
+                                     {"bytes_written_back", t.bytes_written_back}});
   }
 }
 

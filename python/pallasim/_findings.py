@@ -108,12 +108,10 @@ def from_dict(d: dict[str, Any]) -> Finding:
 
 
 def report_of(code: str, message: str, kernel: str, line: SourceLine, numbers: tuple[str, ...] = (), hint: str = "") -> Finding:
-    """An error that is found before anything becomes a module, with its report in the form of the others."""
-    at = [f"  at {line.file}:{line.line}{f':{line.column}' if line.column else ''}{f' in {line.function}' if line.function else ''}"] if line.file else []
-    if line.text:
-        at.append(f"      {line.text}")
-    rows = [f"error[{code}]: {message}", *at, f"  in kernel {kernel}", *(f"  {n}" for n in numbers), *([f"  hint: {hint}"] if hint else [])]
-    return Finding(code, "error", message, kernel, site=Site(source=line), numbers=numbers, hint=hint, report="\n".join(rows) + "\n")
+    """An error that is found before anything becomes a module."""
+    from . import _core
+
+    return from_dict(_core.diagnostic(code, message, kernel, dataclasses.astuple(line), list(numbers), hint))
 
 
 def launch_line() -> SourceLine:
@@ -234,13 +232,22 @@ def launch_count() -> int:
 
 @dataclasses.dataclass(frozen=True)
 class Traffic:
-    """What a checked run did to one operand or scratch: accesses, and their bytes."""
+    """What a checked run did to one operand.
+
+    reads, writes: accesses of the kernel in `space`, where it sees the operand. fetches, write_backs: blocks of it that the pipeline of a
+    TPU's grid moves from HBM and back; grid points that follow each other with the same block share it. Bytes are without padding.
+    """
 
     name: str
     reads: int
     writes: int
     bytes_read: int
     bytes_written: int
+    space: str = ""
+    fetches: int = 0
+    write_backs: int = 0
+    bytes_fetched: int = 0
+    bytes_written_back: int = 0
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Compares results of JAX's own Pallas suites with the list of cases that pass, and names every case lost.
 
-  passing.py RESULTS... [--list FILE] [--reasons FILE] [--update]
+  passing.py RESULTS... [--jax VERSION] [--list FILE] [--reasons FILE] [--update]
 
 RESULTS are folders that the suites' harness wrote with the executor `pallasim.testing:lower`: files
 `TEST_FILE@HARDWARE[+ENVIRONMENT].jsonl`, one JSON object per case and phase (id, outcome, launches, msg). A case passes
 if no phase of it failed and a kernel ran on the emulator. A case of the list that ran and did not pass is lost: it is
 printed with its reason and the exit status is 1. `--update` adds what passes now; the list only grows.
 Lines of the list: `HARDWARE ENVIRONMENT :: NODE_ID`, sorted.
+
+Each version of JAX has its own list and reasons, `passing-VERSION.txt` and `failing-VERSION.txt`; those of 0.10.2 bear no version.
 
 Every case that fails has a reason in `failing.txt`, and one without is named (UNEXPLAINED, exit status 1): a line
 `# reason` and below it the cases, in the lines of the list, where `*` stands for any characters.
@@ -20,8 +22,8 @@ import json
 import pathlib
 import sys
 
-LIST = pathlib.Path(__file__).with_name("passing.txt")
-REASONS = LIST.with_name("failing.txt")
+HERE = pathlib.Path(__file__).parent
+OLDEST = "0.10.2"
 NO_KERNEL = "no kernel ran on the emulator"
 _ENVIRONMENT = {"": "", "0": "JAX_PALLAS_USE_MOSAIC_GPU=0", "1": "JAX_PALLAS_USE_MOSAIC_GPU=1"}
 
@@ -62,10 +64,14 @@ def expected_to_fail(file: pathlib.Path) -> list[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", nargs="+", type=pathlib.Path)
-    parser.add_argument("--list", type=pathlib.Path, default=LIST)
-    parser.add_argument("--reasons", type=pathlib.Path, default=REASONS)
+    parser.add_argument("--jax", default=OLDEST, help="whose suites ran, and with which version")
+    parser.add_argument("--list", type=pathlib.Path)
+    parser.add_argument("--reasons", type=pathlib.Path)
     parser.add_argument("--update", action="store_true")
     a = parser.parse_args()
+    suffix = "" if a.jax == OLDEST else f"-{a.jax}"
+    a.list = a.list or HERE / f"passing{suffix}.txt"
+    a.reasons = a.reasons or HERE / f"failing{suffix}.txt"
     known = set(a.list.read_text().splitlines()) if a.list.exists() else set()
     ran: dict[str, tuple[bool, str]] = {}
     for folder in a.results:

@@ -1,6 +1,7 @@
 """The comparison with the list of passing cases: what it counts as lost, and that the list only grows."""
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -31,6 +32,19 @@ def test_lost_cases_are_named_and_the_list_only_grows(tmp_path):
     assert code == 1
     assert "LOST tpu:v6e  :: some_test.py::A::one\n     AssertionError: wrong\n" in out and "A::two" not in out
     assert len(known.read_text().splitlines()) == 3
+
+
+def test_each_version_of_jax_has_its_own_lists(tmp_path):
+    """Its files lie beside the script."""
+    here = tmp_path / "peer"
+    here.mkdir()
+    script = shutil.copy(SCRIPT, here)
+    one = results(tmp_path / "a", ("some_test.py::A::one", "passed", 1), ("some_test.py::A::two", "failed", 1, "AssertionError: 2"))
+    (here / "failing-0.12.0.1.txt").write_text("# because\ntpu:v6e  :: some_test.py::A::two\n")
+    for version, code in (("0.12.0.1", 0), ("0.10.2", 1)):
+        done = subprocess.run([sys.executable, script, one, "--jax", version, "--update"], capture_output=True, text=True)
+        assert done.returncode == code and ("UNEXPLAINED" in done.stdout) == bool(code), done.stdout
+    assert (here / "passing-0.12.0.1.txt").read_text() == (here / "passing.txt").read_text() == "tpu:v6e  :: some_test.py::A::one\n"
 
 
 def test_a_case_that_runs_no_kernel_any_more_is_lost(tmp_path):

@@ -127,3 +127,17 @@ def test_copies_of_older_gpus_are_refused_by_name():
     f = plgpu.kernel(kernel, out_type=like(X), scratch_types=[plgpu.SMEM(X.shape, X.dtype)])
     with pallasim.emulate("gpu-a100"), pytest.raises(pallasim.UnsupportedError, match=r"copy_gmem_to_smem without a barrier"):
         jax.block_until_ready(f(X))
+
+
+def test_gpu_kernels_without_compiler_parameters_are_compiled_as_jax_does():
+    """By Triton, unless a switch that JAX 0.12 has no more says Mosaic GPU."""
+    from jax._src import config
+
+    f = pl.pallas_call(lambda x_ref, o_ref: o_ref.__setitem__(..., x_ref[...]), out_shape=jnp.ones((3, 5)))
+    switch = getattr(config, "jax_pallas_use_mosaic_gpu", None)
+    mosaic = switch is not None and switch.value
+    (text,) = pallasim.capture_text(f, jnp.ones((3, 5)), machine="gpu-h100")
+    assert f"machine = {'mosaic_gpu' if mosaic else 'triton'}" in text
+    if switch is None:
+        with pytest.raises(pallasim.RefusedError, match="PS-TRI-001"), pallasim.emulate("gpu-h100"):
+            f(jnp.ones((3, 5)))

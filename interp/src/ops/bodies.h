@@ -10,8 +10,9 @@ namespace pallasim::interp::ops {
 // -- grid --
 // Moves the thread to the next position of its part of the grid; false behind the last one, and it is at the first one.
 bool next_place(Thread&);
-void place_ids(Thread&);   // the program ids of the thread's position
-void note_point(Thread&);  // a grid point begins
+void place_ids(Thread&);                   // the program ids of the thread's position
+void note_point(Thread&);                  // a grid point begins
+void note_window(Thread&, const Window&);  // and sees the block at the program ids
 void window_place(const Thread&, const Window&,
                   int64_t* place);  // of the block at the program ids; Window::places() numbers
 memory::Clip clip_window(const Window&, const int64_t* place);  // what of that block lies in the array

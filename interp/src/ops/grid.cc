@@ -64,6 +64,15 @@ void note_point(Thread& t) {
   std::vector<int64_t> point;
   for (uint32_t p : t.body->pid_slots) point.push_back(t.slot<int64_t>(p));
   for (Listener* l : ex.listeners) l->on_grid_point(ex, t, point);
+  for (const Window& w : t.body->windows)
+    if (w.affine && !w.index.empty()) note_window(t, w);
+}
+
+void note_window(Thread& t, const Window& w) {
+  if (t.exec->listeners.empty()) return;
+  int64_t place[2 * memory::kMaxRank];
+  window_place(t, w, place);
+  for (Listener* l : t.exec->listeners) l->on_window(*t.exec, t, w, place);
 }
 
 void place_ids(Thread& t) {
@@ -157,6 +166,7 @@ const Step* grid_next(Thread& t, const Step* s) {
 const Step* window_indexed(Thread& t, const Step* s) {
   const auto& w = *static_cast<const Window*>(s->payload);
   check_window(t, s, w);
+  note_window(t, w);
   int64_t offset = 0;
   for (size_t d = 0; d < w.dims.size(); ++d) offset += t.slot<int64_t>(w.index_value[d]) * w.scale[d] * w.strides[d];
   if (w.dyn != Addr::kNoSlot) t.slot<int64_t>(w.dyn) = offset * w.element_bytes;
@@ -187,6 +197,7 @@ const Step* window_staged(Thread& t, const Step* s) {
   bool same = t.slot<int64_t>(w.index_slots + 16 * places) != 0;
   const bool valid = same;
   check_window(t, s, w);
+  if (!w.affine) note_window(t, w);
   window_place(t, w, place);
   for (uint32_t d = 0; d < places; ++d) {
     old[d] = t.slot<int64_t>(w.index_slots + 16 * d);

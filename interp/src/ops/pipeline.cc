@@ -97,6 +97,11 @@ void enter_step(Thread& t, const Step* s, const PipelinePayload& p) {
     field(t, *w, kSlot) = field(t, *w, kNextSlot);
     for (size_t d = 0; d < w->places(); ++d) current(t, *w, d) = next(t, *w, d);
     t.slot<int64_t>(w->dyn) = field(t, *w, kSlot) * w->slot_bytes;
+    if (!w->affine && !t.exec->listeners.empty()) {
+      int64_t place[2 * memory::kMaxRank];
+      for (size_t d = 0; d < w->places(); ++d) place[d] = current(t, *w, d);
+      for (Listener* l : t.exec->listeners) l->on_window(*t.exec, t, *w, place);
+    }
   }
   note_point(t);
   // A block that has one slot is fetched by its own step.

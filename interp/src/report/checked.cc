@@ -12,13 +12,76 @@
 namespace pallasim::interp {
 
 TrafficWatch::TrafficWatch(const Plan& plan) : traffic(plan.module.operands.size()) {
-  for (size_t i = 0; i < traffic.size(); ++i) traffic[i].name = plan.module.operands[i].name;
+  for (size_t i = 0; i < traffic.size(); ++i) {
+    traffic[i].name = plan.module.operands[i].name;
+    traffic[i].space = ir::name(plan.module.operands[i].space);
+  }
   for (const Window& w : plan.first().windows) {
     if (!w.staged) continue;
     int64_t bytes = w.element_bytes * std::max(w.slots, 1);
     for (int64_t n : w.extent) bytes *= n;
     stages_.push_back({w.stage_offset, w.stage_offset + bytes, static_cast<size_t>(w.operand)});
   }
+}
+
+namespace {
+
+// Whether blocks of the operand go from the device's memory to a core's and back.
+bool is_moved(const Plan& p, const Window& w) {
+  const ir::Operand& o = p.module.operands[static_cast<size_t>(w.operand)];
+  return p.model->in_order() && p.module.meshes.empty() && !ir::is_sync(w.dtype) &&
+         o.kind != ir::Operand::Kind::Prefetch && (o.space == ir::Space::Vmem || o.space == ir::Space::Smem);
+}
+
+// As they lie in memory, without the padding of tiles.
+int64_t block_bytes(const Window& w, const int64_t* place) {
+  int64_t elements = 1;
+  if (w.index.empty()) {  // the whole array
+    for (const int64_t n : w.dims) elements = memory::mul(elements, n);
+  } else {
+    const memory::Clip c = ops::clip_window(w, place);
+    if (c.empty) return 0;
+    for (size_t d = 0; d < w.dims.size(); ++d) elements = memory::mul(elements, c.count[d]);
+  }
+  return (memory::mul(elements, ir::bit_width(w.dtype)) + 7) / 8;
+}
+
+}  // namespace
+
+// Arrays that are given whole come in once and go back once.
+void TrafficWatch::on_start(Execution& ex) {
+  for (const Window& w : ex.plan->first().windows) {
+    if (!w.index.empty()) continue;
+    const std::vector<int64_t> origin(w.places(), 0);
+    for (const Thread& t : ex.threads)
+      if (t.arena) on_window(ex, t, w, origin.data());
+  }
+}
+
+void TrafficWatch::on_window(Execution& ex, const Thread& t, const Window& w, const int64_t* place) {
+  if (!is_moved(*ex.plan, w)) return;
+  std::vector<int64_t> now(place, place + w.places());
+  const auto [at, first] = shown_.try_emplace({ex.core_of(t), &w});
+  if (!first && at->second == now) return;
+  if (w.is_output) {
+    if (!first) write_back(w, at->second);
+  } else {
+    Traffic& of = traffic[static_cast<size_t>(w.operand)];
+    ++of.fetches;
+    of.bytes_fetched += block_bytes(w, place);
+  }
+  at->second = std::move(now);
+}
+
+void TrafficWatch::write_back(const Window& w, const std::vector<int64_t>& place) {
+  Traffic& of = traffic[static_cast<size_t>(w.operand)];
+  ++of.write_backs;
+  of.bytes_written_back += block_bytes(w, place.data());
+}
+
+void TrafficWatch::finish(Execution&, std::vector<ir::Diagnostic>&) {
+  for (const auto& [which, place] : shown_)
+    if (which.second->is_output) write_back(*which.second, place);
 }
 
 void TrafficWatch::see(Execution&, Seen& seen) {

@@ -14,10 +14,13 @@
 
 namespace pallasim::interp {
 
-// Accesses and bytes per operand.
+// Accesses and bytes per operand, and its blocks as a pipeline moves them.
 struct TrafficWatch : AccessWatch {
   explicit TrafficWatch(const Plan&);
   void see(Execution&, Seen&) override;
+  void on_start(Execution&) override;
+  void on_window(Execution&, const Thread&, const Window&, const int64_t* place) override;
+  void finish(Execution&, std::vector<ir::Diagnostic>&) override;
   std::vector<Traffic> traffic;
 
  private:
@@ -26,6 +29,8 @@ struct TrafficWatch : AccessWatch {
     size_t operand;
   };
   std::vector<Stage> stages_;
+  void write_back(const Window&, const std::vector<int64_t>& place);
+  std::map<std::pair<int, const Window*>, std::vector<int64_t>> shown_;  // by core: the place of the block it has
 };
 
 // Grid points that run at once share no element that one of them writes: those of a `parallel` axis by its promise,

@@ -224,11 +224,11 @@ def mesh_axes(ctx: Any) -> tuple[tuple[str, int], ...]:
 
 
 def default_gpu_machine() -> str:
-    """What JAX makes of a GPU kernel without compiler parameters: Triton or Mosaic GPU."""
+    """What JAX makes of a GPU kernel without compiler parameters: Triton or Mosaic GPU. From 0.12 on pallas_call has no switch."""
     from jax._src import config
 
     flag = getattr(config, "jax_pallas_use_mosaic_gpu", None)
-    return "mosaic_gpu" if flag is None or flag.value else "triton"
+    return "mosaic_gpu" if flag is not None and flag.value else "triton"
 
 
 def is_float(dtype: Any) -> bool:

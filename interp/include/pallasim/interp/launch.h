@@ -21,11 +21,16 @@ struct Buffer {
   std::vector<int64_t> dims;
 };
 
-// What a checked run did to one operand.
+// What a checked run did to one operand: accesses of the kernel where it sees it, and of an operand that is given block
+// by block in a memory of its core, the blocks that a pipeline moves from and to the device's memory. Grid points that
+// follow each other with the same block share it.
 struct Traffic {
   std::string name;
+  std::string space;              // where the kernel sees it, as the IR names spaces
   int64_t reads = 0, writes = 0;  // accesses
   int64_t bytes_read = 0, bytes_written = 0;
+  int64_t fetches = 0, write_backs = 0;  // blocks
+  int64_t bytes_fetched = 0, bytes_written_back = 0;
 };
 
 // What a debug_callback was given.

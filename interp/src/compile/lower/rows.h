@@ -8,8 +8,7 @@ namespace pallasim::interp {
 bool chooses_rows(const Attr* view);
 // Of a dma_start: one of its sides chooses rows.
 void lower_row_copy(Emitter&, const Op&);
-// What a wait for such a copy names: as many rows as were chosen. `count_slot`: where their number is known at run time
-// only.
-Val awaited_rows(Emitter&, const Op&, const char* key, uint32_t* count_slot);
+// What a wait for such a copy names: as many rows as were chosen.
+Val awaited_rows(Emitter&, const Op&, const char* key);
 
 }  // namespace pallasim::interp

@@ -73,13 +73,13 @@ static Val all_rows(Emitter& e, const Op& op, const char* key, ViewUse use, Chos
 }
 
 // What a wait for such a copy names: as many rows as were chosen.
-Val awaited_rows(Emitter& e, const Op& op, const char* key, uint32_t* count_slot) {
+Val awaited_rows(Emitter& e, const Op& op, const char* key) {
   ChosenRows rows;
   Val list, v = all_rows(e, op, key, ViewUse::Shape, &rows, &list);
   v.dims[rows.dim] = rows.count;
   if (rows.count_slot == Addr::kNoSlot) return v;
   if (v.extents.empty()) v.extents.assign(v.dims.size(), Addr::kNoSlot);
-  v.extents[rows.dim] = *count_slot = rows.count_slot;
+  v.extents[rows.dim] = rows.count_slot;
   return v;
 }
 
