@@ -40,7 +40,7 @@ static void copy_through(Emitter& e, const Op& op, const Val& src, const Val& ds
 
 static void lower_dma_start(Emitter& e, const Op& op) {
   e.about_to_write(e.everything());
-  if (chooses_rows(op.attr("src")) || chooses_rows(op.attr("dst"))) return lower_row_copy(e, op);
+  if (chooses_rows(op.viewed("src")) || chooses_rows(op.viewed("dst"))) return lower_row_copy(e, op);
   const Val src = viewed_operand(e, op, "src", ViewUse::Copy, Lens::Keep),
             dst = viewed_operand(e, op, "dst", ViewUse::CopyTo, Lens::Keep);
   DmaPayload p;
@@ -88,15 +88,15 @@ static void lower_dma_start(Emitter& e, const Op& op) {
 static void lower_dma_wait(Emitter& e, const Op& op) {
   e.about_to_write(e.everything());
   uint32_t chosen = Addr::kNoSlot;  // how many rows, where that is known at run time only: the copy looked at it
-  const Val dst = chooses_rows(op.attr("dst")) ? awaited_rows(e, op, "dst", &chosen)
-                                               : viewed_operand(e, op, "dst", ViewUse::Shape, Lens::Keep);
+  const Val dst = chooses_rows(op.viewed("dst")) ? awaited_rows(e, op, "dst", &chosen)
+                                                 : viewed_operand(e, op, "dst", ViewUse::Shape, Lens::Keep);
   const Val& shown = dst.choice ? dst.choice->refs[0] : dst;
   DmaWaitPayload p;
   p.extents = extents_of(shown);
   p.bits = ir::bit_width(shown.dtype);
   p.name = shown.name;
   // What the view was given has been looked at; what is taken here has the bounds of the copy.
-  const Val& given = e.operand(op, static_cast<size_t>(op.attr("dst")->items[0].i));
+  const Val& given = e.operand(op, static_cast<size_t>(op.viewed("dst")->operand));
   const std::vector<uint32_t>& before = given.choice ? given.choice->refs[0].extents : given.extents;
   for (size_t d = 0; d < shown.extents.size(); ++d) {
     const bool known = copies_read_on(e) || (chosen != Addr::kNoSlot && shown.extents[d] == chosen) ||
