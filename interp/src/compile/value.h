@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "../plan/payload.h"
+#include "pallasim/ir/view.h"
 #include "pallasim/memory/layout.h"
 
 namespace pallasim::interp {
@@ -14,6 +15,7 @@ using memory::Storage, memory::TempAllocator;
 struct Node;
 struct Choice;
 struct RefThrough;
+struct TiledMemory;
 
 inline constexpr int kNoOrigin = -1;  // immutable bytes
 
@@ -45,6 +47,7 @@ struct Val {
   std::vector<uint32_t> valid;     // how many elements of a dim are no padding (i64 slots, kNoSlot: all); empty: all
   std::vector<uint32_t> gates;     // i64 slots: 0 where a scalar index names padding, and nothing of the view exists
   std::shared_ptr<Choice> choice;  // one of several refs
+  std::shared_ptr<const TiledMemory> tiled;
 
   bool is_scalar() const { return kind == Kind::Scalar; }
   int64_t elements() const {
@@ -67,6 +70,13 @@ struct RefThrough {
   Val base;         // Ref
   ir::DType dtype;  // of the copy
   std::vector<int64_t> dims;
+};
+
+// Memory whose type has the shape of its tiles on the machine. Its bytes lie in the logical shape, which every view
+// begins with: tiles and swizzles have no meaning for values.
+struct TiledMemory {
+  std::vector<ir::View> transforms;  // from the type's shape to the logical one
+  std::vector<int64_t> dims;         // the logical shape
 };
 
 bool is_dense(const Val&);

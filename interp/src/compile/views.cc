@@ -92,6 +92,7 @@ class Follower {
   }
 
   ViewResult follow(std::span<const ir::View> transforms) {
+    if (given_.tiled) transforms = enter_tiles(transforms);
     for (const ir::View& t : transforms) {
       if (out_.gather) refuse("view transform after an array index");
       if (given_.edge >= 0 && use_ != ViewUse::Gather)
@@ -117,6 +118,17 @@ class Follower {
   }
 
  private:
+  // The logical shape of tiled memory, and what is left of the view.
+  std::span<const ir::View> enter_tiles(std::span<const ir::View> transforms) {
+    const std::vector<ir::View>& tiles = given_.tiled->transforms;
+    if (transforms.size() < tiles.size() || !std::equal(tiles.begin(), tiles.end(), transforms.begin()))
+      refuse("tiled memory that is seen through other tiles than it has");
+    Val& r = out_.ref;
+    r.dims = given_.tiled->dims;
+    r.strides = dense_strides(r.dims);
+    r.tiled = nullptr;
+    return transforms.subspan(tiles.size());
+  }
   [[noreturn]] void refuse(const std::string& what) { e_.unsupported(op_, what); }
   bool copies() const { return use_ == ViewUse::Copy || use_ == ViewUse::CopyTo || use_ == ViewUse::Shape; }
   bool moves() const { return use_ == ViewUse::Copy || use_ == ViewUse::CopyTo; }

@@ -145,6 +145,7 @@ void Execution::reset(const GridBox& b) {
   semaphores.reset();
   barriers = barrier_layout.make();
   barriers_told = 0;
+  streams = memory::Streams(std::vector<memory::Stream>(static_cast<size_t>(streamed_threads())));
   copies.clear();
   copies_issued = 0;
   woken.clear();

@@ -42,6 +42,7 @@ Snapshot take_snapshot(const Execution& ex, const Scheduler& scheduler, std::spa
   r.begun = ex.begun;
   r.semaphores = ex.semaphores;
   r.barriers = ex.barriers;
+  r.streams = ex.streams;
   r.barriers_told = ex.barriers_told;
   r.copies = ex.copies;
   r.copies_issued = ex.copies_issued;
@@ -77,6 +78,7 @@ void restore(const Snapshot& s, Execution& ex, Scheduler& scheduler, std::span<c
   ex.rebind();
   ex.semaphores = s.semaphores;
   ex.barriers = s.barriers;
+  ex.streams = s.streams;
   ex.barriers_told = s.barriers_told;
   ex.copies = s.copies;
   ex.copies_issued = s.copies_issued;
@@ -111,6 +113,7 @@ std::string difference(const Snapshot& a, const Snapshot& b) {
   if (a.shared != b.shared) return "shared memory";
   if (!(a.semaphores == b.semaphores)) return "semaphores";
   if (!(a.barriers == b.barriers)) return "barriers";
+  if (!(a.streams == b.streams)) return "streams";
   if (a.copies.size() != b.copies.size() || a.copies_issued != b.copies_issued) return "copies in flight";
   if (prints(a) != prints(b)) return "prints";
   if (findings(a) != findings(b)) return "findings";

@@ -13,6 +13,7 @@ struct Snapshot {
   std::vector<Thread> threads;
   memory::Semaphores semaphores;
   memory::Barriers barriers;
+  memory::Streams streams;
   size_t barriers_told = 0;
   memory::CopyQueue copies;
   int64_t copies_issued = 0;

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "../plan/steps.h"
+#include "../plan/waiting.h"
 #include "execution.h"
 
 namespace pallasim::interp::ops {
@@ -34,6 +35,10 @@ const Step* wait_for(Thread&, const Step*, int64_t semaphore, int64_t value, boo
 void issue_copy(Execution&, const memory::AsyncCopy&);
 // Moves the bytes of a copy in flight and signals its semaphores.
 void complete_copy(Execution&, size_t index);
+
+int64_t barrier_id(const Thread&, const BarrierPayload&);
+// What barriers have to say of what the step did.
+void tell_of_barriers(Thread&, const Step*);
 
 // -- memory events for checked runs --
 void note_access(Thread&, const Step*, const Addr&, const std::vector<int64_t>& dims,

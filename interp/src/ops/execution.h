@@ -12,7 +12,9 @@
 #include <vector>
 
 #include "../plan/plan.h"
+#include "pallasim/memory/barriers.h"
 #include "pallasim/memory/coverage.h"
+#include "pallasim/memory/streams.h"
 
 namespace pallasim::interp {
 
@@ -69,7 +71,8 @@ struct Listener {
   virtual void on_passed(Execution&, const Thread&, int64_t /*barrier*/, int64_t /*phase*/) {}
   // Bulk streams: a group is closed; all but `most` groups are awaited, up to number `last` (-1: none). A fence.
   virtual void on_commit(Execution&, const Thread&, int64_t /*stream*/) {}
-  virtual void on_groups(Execution&, const Thread&, int64_t /*stream*/, int64_t /*most*/, int64_t /*last*/, bool /*reads*/) {}
+  virtual void on_groups(Execution&, const Thread&, int64_t /*stream*/, int64_t /*most*/, int64_t /*last*/,
+                         bool /*reads*/) {}
   virtual void on_fence(Execution&, const Thread&) {}
   virtual void on_spawn(Execution&, const Thread& /*parent*/, const Thread& /*child*/) {}
   virtual void on_join(Execution&, const Thread& /*parent*/, const Thread& /*child*/) {}
@@ -148,7 +151,7 @@ struct Execution {
   memory::Semaphores semaphores;
   memory::BarrierLayout barrier_layout;  // Plan::barriers of `units`
   memory::Barriers barriers;
-  memory::Streams streams;  // of bulk copies, one per thread
+  memory::Streams streams;   // of bulk copies, one per thread
   size_t barriers_told = 0;  // findings of `barriers` that were reported
   memory::CopyQueue copies;  // in flight
   int64_t copies_issued = 0;
@@ -228,6 +231,7 @@ struct Execution {
   Arena& arena_of(const Thread& t) const { return *arenas[static_cast<size_t>(t.home < 0 ? t.index : t.home)]; }
   void take_arena(Thread&, Arena&, uint32_t temps);
   Arena& free_arena(const Body&);
+  int64_t streamed_threads() const { return unit_threads + unit_threads * max_children; }
   void begin_crew(int64_t place);
   void end_crew(int64_t place, Thread& last);
   std::unique_ptr<std::byte[]> strips_;

@@ -92,8 +92,10 @@ const Step* commit_group(Thread& t, const Step* s) {
 const Step* wait_groups(Thread& t, const Step* s) {
   const auto& p = *static_cast<const GroupWaitPayload*>(s->payload);
   Execution& ex = *t.exec;
-  const int64_t most = std::max<int64_t>(t.slot<int32_t>(p.most_slot), 0), last = ex.streams.last_awaited(t.index, most);
-  for (size_t i; last >= 0 && (i = ex.copies.first_completing(Completion::Kind::Group, t.index, last)) < ex.copies.size();)
+  const int64_t most = std::max<int64_t>(t.slot<int32_t>(p.most_slot), 0),
+                last = ex.streams.last_awaited(t.index, most);
+  for (size_t i;
+       last >= 0 && (i = ex.copies.first_completing(Completion::Kind::Group, t.index, last)) < ex.copies.size();)
     complete_copy(ex, i);
   ex.streams.wait(t.index, most, p.reads, t.index);
   for (Listener* l : ex.listeners) l->on_groups(ex, t, t.index, most, last, p.reads);

@@ -37,7 +37,8 @@ void RaceWatch::see(Execution& ex, Seen& seen) {
 }
 
 void RaceWatch::on_copy(Execution& ex, const memory::AsyncCopy& c, const Step&) {
-  const shadow::Issued who = order_.issue(c.thread, -1, false, c.after_read.kind != memory::Completion::Kind::Nothing);
+  const shadow::Issued who =
+      order_.issue(c.thread, c.stream, false, c.after_read.kind != memory::Completion::Kind::Nothing);
   issued_[c.id] = who;
   for (bool dst : {false, true}) {
     const memory::Place& p = dst ? c.dst : c.src;
@@ -54,6 +55,7 @@ void RaceWatch::on_complete(Execution&, const memory::AsyncCopy& c) {
   const shadow::Issued who = it == issued_.end() ? shadow::Issued{c.thread, c.thread} : it->second;
   const auto release = [&](shadow::Actor side, const memory::Completion& d) {
     if (d.kind == memory::Completion::Kind::Semaphore) order_.signal(side, d.object, d.count, it != issued_.end());
+    if (d.kind == memory::Completion::Kind::Barrier) order_.arrive(side, d.object);
   };
   release(who.reads, c.after_read);
   release(who.writes, c.after_write);
@@ -126,12 +128,20 @@ void FlightWatch::on_copy(Execution& ex, const memory::AsyncCopy& c, const Step&
     if (!flights_.empty()) look(ex, side, c.thread);
     f.sides.push_back({side.instance, side.box(), dst});
   }
-  const auto note = [](const memory::Completion& d, auto* to) {
-    if (d.kind != memory::Completion::Kind::Nothing) to->push_back({d.kind, d.object, d.count, INT64_MAX});
+  const auto note = [&c](const memory::Completion& d, auto* to) {
+    if (d.kind == memory::Completion::Kind::Nothing) return;
+    const bool units = d.kind == memory::Completion::Kind::Semaphore, group = d.kind == memory::Completion::Kind::Group;
+    to->push_back({d.kind, d.object, units ? d.count : 1, group ? c.group : INT64_MAX});
   };
   note(c.after_read, &f.after_read);
   note(c.after_write, &f.after_write);
   flights_.start(c.id, std::move(f));
+}
+
+// The phase in which its bytes count is the one that waits for them.
+void FlightWatch::on_complete(Execution& ex, const memory::AsyncCopy& c) {
+  if (c.after_write.kind == memory::Completion::Kind::Barrier)
+    flights_.counted(c.id, c.after_write.object, ex.barriers[c.after_write.object].phase);
 }
 
 void FlightWatch::on_taken(Execution&, const Thread&, int64_t semaphore, int64_t amount) {

@@ -27,6 +27,11 @@ class RaceWatch : public AccessWatch {
   void on_passed(Execution&, const Thread& t, int64_t barrier, int64_t phase) override {
     order_.passed(t.index, barrier, phase);
   }
+  void on_commit(Execution&, const Thread&, int64_t stream) override { order_.commit(stream); }
+  void on_groups(Execution&, const Thread& t, int64_t stream, int64_t most, int64_t, bool reads) override {
+    order_.wait_group(t.index, stream, most, reads);
+  }
+  void on_fence(Execution&, const Thread& t) override { order_.fence(t.index); }
   void on_shared(Execution&, const std::byte* base, int64_t bytes) override {
     races_.fresh(instances_.of(base), 0, bytes);
   }
@@ -66,6 +71,13 @@ class FlightWatch : public AccessWatch {
   void see(Execution&, Seen&) override;
   void on_copy(Execution&, const memory::AsyncCopy&, const Step&) override;
   void on_taken(Execution&, const Thread&, int64_t semaphore, int64_t amount) override;
+  void on_complete(Execution&, const memory::AsyncCopy&) override;
+  void on_passed(Execution&, const Thread&, int64_t barrier, int64_t phase) override {
+    flights_.saw_phase(barrier, phase);
+  }
+  void on_groups(Execution&, const Thread&, int64_t stream, int64_t, int64_t last, bool reads) override {
+    flights_.saw_groups(stream, last, reads);
+  }
   void on_freed(Execution&, const Thread&, int64_t offset, int64_t bytes) override;
   void finish(Execution&, std::vector<ir::Diagnostic>&) override;
 

@@ -225,6 +225,37 @@ static void lower_call(Emitter& e, const Op& op) {
   for (size_t i = 0; i < op.results.size(); ++i) e.define(op.results[i], e.operand(body.ops.back(), i));
 }
 
+// What a list attribute of an operation says of the ref that it makes.
+static const Attr* fact_of(const Op& op, const char* key, ir::ValueId id) {
+  const Attr* all = op.attr(key);
+  const auto& args = op.regions.empty() ? op.results : op.regions[0].args;
+  const auto i = static_cast<size_t>(std::find(args.begin(), args.end(), id) - args.begin());
+  return all && i < all->items.size() ? &all->items[i] : nullptr;
+}
+
+// Tiles and swizzles of the memory; null where it has none.
+static std::shared_ptr<const TiledMemory> tiles_of(Emitter& e, const Op& op, const Val& v, const Attr* transforms) {
+  if (!transforms || transforms->items.empty()) return nullptr;
+  auto r = std::make_shared<TiledMemory>();
+  r->dims = v.dims;
+  for (const Attr& a : transforms->items) {
+    ir::View view;
+    const Attr* part = nullptr;
+    std::string why;
+    if (!ir::parse_view(a, &view, &part, &why)) e.unsupported(op, "transforms of memory: " + why);
+    if (const auto* tile = std::get_if<ir::view::Tile>(&view); tile && tile->inverse) {
+      const size_t n = tile->tiling.size();
+      if (r->dims.size() < 2 * n) e.unsupported(op, "tiles of a higher rank than the memory");
+      for (size_t i = 0; i < n; ++i) r->dims[r->dims.size() - 2 * n + i] *= r->dims[r->dims.size() - n + i];
+      r->dims.resize(r->dims.size() - n);
+    } else if (!std::holds_alternative<ir::view::Swizzle>(view)) {
+      e.unsupported(op, "memory with the transform " + std::string(ir::name(view)));
+    }
+    r->transforms.push_back(std::move(view));
+  }
+  return r;
+}
+
 Val allocate_ref(Emitter& e, const Op& op, ir::ValueId id, ScopePayload* scope) {
   const ir::Type* t = e.type(id);
   Val v;
@@ -236,10 +267,7 @@ Val allocate_ref(Emitter& e, const Op& op, ir::ValueId id, ScopePayload* scope) 
   v.origin = id;
   if (ir::is_sync(t->dtype)) {
     if (is_barrier(t->dtype)) {
-      const Attr* all = op.attr("allocs");
-      const auto& args = op.regions.empty() ? op.results : op.regions[0].args;
-      const auto i = static_cast<size_t>(std::find(args.begin(), args.end(), id) - args.begin());
-      v.semaphore = e.add_barrier(v, *t, all && i < all->items.size() ? &all->items[i] : nullptr);
+      v.semaphore = e.add_barrier(v, *t, fact_of(op, "allocs", id));
       v.addr = {};
       return v;
     }
@@ -249,6 +277,7 @@ Val allocate_ref(Emitter& e, const Op& op, ir::ValueId id, ScopePayload* scope) 
     return v;
   }
   e.require_memory(v.bytes(), "an allocation");
+  v.tiled = tiles_of(e, op, v, fact_of(op, "transforms", id));
   const bool of_device = t->space == ir::Space::Hbm || t->space == ir::Space::Any || t->space == ir::Space::Gmem;
   const memory::Level owner = of_device ? memory::Level::Device : memory::owner_level(t->scope, t->space);
   if (e.plan().num_threads > 1 && owner != memory::Level::Thread) {
@@ -282,13 +311,28 @@ static void lower_freeze(Emitter& e, const Op& op) {
   e.define(op.results[0], v.dims.empty() ? e.load_scalar(v) : v);
 }
 
+static bool is_accumulator(const Attr* facts) {
+  return facts && std::find(facts->keys.begin(), facts->keys.end(), "accumulator") != facts->keys.end();
+}
+
+// Accumulators of products begin as zeros.
+static void clear_accumulator(Emitter& e, const Val& ref) {
+  FillPayload p{};
+  p.dst = ref.addr;
+  p.dims = {ref.elements()};
+  p.strides = {1};
+  p.size = ir::byte_size(ref.dtype);
+  e.emit(ops::fill, e.own(std::move(p)));
+}
+
 static void lower_scoped(Emitter& e, const Op& op) {
   const Region& body = op.regions[0];
   if (!op.operands.empty()) e.unsupported(op, "run_scoped with initial values");
   ScopePayload scope;
   for (ir::ValueId a : body.args) {
     const Val v = allocate_ref(e, op, a, &scope);
-    if (v.storage && !analysis::full_store_first(e.graph(), body, a, nullptr)) e.emit_fill_uninitialized(v);
+    if (is_accumulator(fact_of(op, "allocs", a))) clear_accumulator(e, v);
+    else if (v.storage && !analysis::full_store_first(e.graph(), body, a, nullptr)) e.emit_fill_uninitialized(v);
     e.bind(a, v);
   }
   e.compile_region_ops(body);

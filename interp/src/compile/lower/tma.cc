@@ -36,7 +36,9 @@ void refuse_unknown(Emitter& e, const Op& op, std::initializer_list<const char*>
 
 CopySide side(Emitter& e, const Op& op, const Val& v) {
   if (v.semaphore >= 0 || v.kind != Val::Kind::Ref) e.unsupported(op, "copy of " + std::string(ir::name(v.dtype)));
-  if (v.choice || v.through) e.unsupported(op, std::string(ir::name(op.code)) + " of one of several refs, or of a ref with other element widths");
+  if (v.choice || v.through)
+    e.unsupported(op,
+                  std::string(ir::name(op.code)) + " of one of several refs, or of a ref with other element widths");
   if (v.dims.size() > memory::kMaxRank) e.unsupported(op, "copy of rank " + std::to_string(v.dims.size()));
   return {v.addr, {v.dims, v.extents}, v.valid, v.gates, v.strides, v.name};
 }
@@ -102,9 +104,10 @@ void lower_prefetch(Emitter&, const Op&) {}
 }  // namespace
 
 Rows tma_rows() {
-  static constexpr Row kRows[] = {{OpCode::copy_gmem_to_smem, lower_load}, {OpCode::copy_smem_to_gmem, lower_bulk_store},
-                                  {OpCode::commit_group, lower_commit},    {OpCode::wait_smem_to_gmem, lower_wait},
-                                  {OpCode::commit_smem, lower_fence},      {OpCode::async_prefetch, lower_prefetch}};
+  static constexpr Row kRows[] = {
+      {OpCode::copy_gmem_to_smem, lower_load}, {OpCode::copy_smem_to_gmem, lower_bulk_store},
+      {OpCode::commit_group, lower_commit},    {OpCode::wait_smem_to_gmem, lower_wait},
+      {OpCode::commit_smem, lower_fence},      {OpCode::async_prefetch, lower_prefetch}};
   return kRows;
 }
 

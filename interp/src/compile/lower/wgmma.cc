@@ -12,9 +12,8 @@ namespace {
 
 // An operand that lies in shared memory, or in registers.
 Val matrix(Emitter& e, const Op& op, const char* key) {
-  const Attr& a = *op.attr(key);
-  Val v = a.is_call("view") ? viewed_operand(e, op, key, ViewUse::Access, Lens::Read)
-                            : e.strided(e.operand(op, static_cast<size_t>(a.i)));
+  Val v = op.viewed(key) ? viewed_operand(e, op, key, ViewUse::Access, Lens::Read)
+                         : e.strided(e.operand(op, static_cast<size_t>(op.attr(key)->i)));
   if (v.through) v = open_ref(e, v, Lens::Read, nullptr);
   if (v.kind == Val::Kind::Ref) v.kind = Val::Kind::Strided;
   if (v.dims.size() != 2)
