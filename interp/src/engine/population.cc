@@ -145,7 +145,6 @@ void Execution::reset(const GridBox& b) {
   semaphores.reset();
   barriers = barrier_layout.make();
   barriers_told = 0;
-  streams = memory::Streams(std::vector<memory::Stream>(static_cast<size_t>(streamed_threads())));
   copies.clear();
   copies_issued = 0;
   woken.clear();
@@ -167,6 +166,7 @@ void Execution::reset(const GridBox& b) {
 void Execution::start(const GridBox& b) {
   reset(b);
   threads.assign(static_cast<size_t>(unit_threads * (1 + max_children)), {});
+  streams = memory::Streams(std::vector<memory::Stream>(threads.size()));
   arenas.resize(std::max(arenas.size(), threads.size()));
   for (Thread& t : threads) t.stop = Stop::Done;  // until it begins
   for (int32_t device = 0; device < devices; ++device)
@@ -219,6 +219,7 @@ void Execution::start_programs() {
   begun.assign(resident, -1);
   unit_threads = static_cast<int64_t>(resident) * population.crew;
   threads.assign(static_cast<size_t>(unit_threads * (1 + max_children)), {});
+  streams = memory::Streams(std::vector<memory::Stream>(threads.size()));
   for (size_t i = static_cast<size_t>(unit_threads); i < threads.size(); ++i) threads[i].stop = Stop::Done;
   for (size_t i = 0; i < static_cast<size_t>(unit_threads); ++i) {
     threads[i].index = threads[i].unit = static_cast<int32_t>(i);

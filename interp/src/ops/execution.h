@@ -231,7 +231,6 @@ struct Execution {
   Arena& arena_of(const Thread& t) const { return *arenas[static_cast<size_t>(t.home < 0 ? t.index : t.home)]; }
   void take_arena(Thread&, Arena&, uint32_t temps);
   Arena& free_arena(const Body&);
-  int64_t streamed_threads() const { return unit_threads + unit_threads * max_children; }
   void begin_crew(int64_t place);
   void end_crew(int64_t place, Thread& last);
   std::unique_ptr<std::byte[]> strips_;
