@@ -30,7 +30,7 @@ int Emitter::add_barrier(const Val& v, const ir::Type& t, const Attr* facts) {
 }
 
 static BarrierPayload barrier_of(Emitter& e, const Op& op) {
-  const Val ref = e.operand(op, static_cast<size_t>(op.attr("barrier")->items[0].i));
+  const Val ref = e.operand(op, static_cast<size_t>(op.viewed("barrier")->operand));
   if (ref.choice || ref.semaphore < 0 || ref.dtype != ir::DType::Mbarrier)
     e.unsupported(op, std::string(ir::name(op.code)) + " on " + std::string(ir::name(ref.dtype)));
   const Val target = viewed_operand(e, op, "barrier", ViewUse::Access);

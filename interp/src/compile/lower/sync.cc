@@ -165,7 +165,7 @@ static void lower_semaphore(Emitter& e, const Op& op) {
   e.about_to_write(e.everything());
   const Val ref = e.operand(op, 0);
   if (ref.semaphore < 0) e.unsupported(op, std::string(ir::name(op.code)) + " on " + std::string(ir::name(ref.dtype)));
-  const Val target = apply_view(e, op, ref, op.attr("view"), ViewUse::Access).ref;
+  const Val target = apply_view(e, op, ref, op.view(), ViewUse::Access).ref;
   SemPayload p;
   p.block = ref.semaphore;
   p.index = target.addr;
