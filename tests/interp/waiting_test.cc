@@ -27,7 +27,8 @@ output "o" : i32[{0}] {{space = gmem}}
 scratch "slot" : ref<i32[1], gsmem, cta>
 scratch "full" : ref<mbarrier[], gsmem, cta> {{num_arrivals = 1}}
 scratch "empty" : ref<mbarrier[], gsmem, cta> {{num_arrivals = 1}}
-body "g" (%0 "a": ref<i32[{0},4], gmem>, %1 "o": ref<i32[{0}], gmem>, %2 "slot": ref<i32[1], gsmem, cta>, %3 "full": ref<mbarrier[], gsmem, cta>, %4 "empty": ref<mbarrier[], gsmem, cta>) {{
+body "g" (%0 "a": ref<i32[{0},4], gmem>, %1 "o": ref<i32[{0}], gmem>, %2 "slot": ref<i32[1], gsmem, cta>,
+    %3 "full": ref<mbarrier[], gsmem, cta>, %4 "empty": ref<mbarrier[], gsmem, cta>) {{
   %5 = axis_index {{axis = "x"}} : i32[]
   %6 = axis_index {{axis = "wg"}} : i32[]
   %7 = constant {{value = i32 0x0}} : i32[]
