@@ -162,6 +162,9 @@ def adopt(error: BaseException) -> bool:
     known = _failure_of(error)
     if known is None:
         return False
+    if known and _blame(known["code"]) == "interrupt":
+        global _stopped
+        _stopped = time.monotonic(), known
     error.__class__ = _launch_error(type(error))
     finding = from_dict(known) if known else None
     error.args = (finding.report if finding else _NUMBER.sub("", str(error)),)
@@ -183,6 +186,16 @@ def _failure_of(error: BaseException) -> dict[str, Any] | None:
     return (_core.failure(int(numbers[-1])) or {}) if numbers else None
 
 
+# When a block was left last because a request to stop ended its launch, and that error. Ctrl-C is told to the main thread, which may
+# only wait for those that launch.
+_stopped: tuple[float, dict[str, Any]] | None = None
+_RECENT = 1.0  # seconds
+
+
+def _stopped_just_now() -> dict[str, Any] | None:
+    return _stopped[1] if _stopped is not None and time.monotonic() - _stopped[0] < _RECENT else None
+
+
 def _say_where(error: KeyboardInterrupt) -> bool:
     """Gives Ctrl-C the place where the kernel was: JAX's error of the stopped launch has it, if it came to be; else the launch
     itself. False: no kernel was stopped."""
@@ -196,7 +209,7 @@ def _say_where(error: KeyboardInterrupt) -> bool:
             break
         stopped, known = stopped.__context__, None
     for _ in range(20):  # launches of other threads notice within milliseconds
-        if known := known or _core.interrupted_failure():
+        if known := known or _core.interrupted_failure() or _stopped_just_now():
             break
         time.sleep(0.01)
     if not known:
