@@ -24,8 +24,6 @@ struct Close {
 };
 using File = std::unique_ptr<std::FILE, Close>;
 
-bool starts_with(std::string_view text, std::string_view prefix) { return text.substr(0, prefix.size()) == prefix; }
-
 }  // namespace
 
 int exit_code_of(const ir::Diagnostic& d) {
@@ -97,15 +95,6 @@ void make_directory(const std::string& path) {
   fs::create_directories(path, error);
   if (!error && !fs::is_directory(path, error)) error = std::make_error_code(std::errc::not_a_directory);
   if (error) fail("PS-IO-002", fmt::format("cannot make the folder {}", path), {error.message()});
-}
-
-std::string escaped(std::string_view text) {
-  std::string r;
-  for (unsigned char c : text) {
-    if (c == '\t' || (c >= 0x20 && c != 0x7f)) r += static_cast<char>(c);
-    else r += fmt::format("\\x{:02x}", c);
-  }
-  return r;
 }
 
 std::string safe_file_name(std::string_view name) {

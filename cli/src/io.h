@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "pallasim/ir/diagnostic.h"
+#include "pallasim/ir/escape.h"
 
 namespace pallasim::cli {
 
@@ -31,8 +32,7 @@ std::string read_input(const std::string& path, int64_t limit, int64_t zip_limit
 void write_file(const std::string& path, std::string_view bytes);
 void make_directory(const std::string& path);
 
-// Control characters as \xNN: text of a kernel never reaches a terminal raw.
-std::string escaped(std::string_view text);
+using ir::escaped;
 // A file name made of an operand's name: no separators, no leading dot.
 std::string safe_file_name(std::string_view name);
 std::string human_bytes(int64_t bytes);

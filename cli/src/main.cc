@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 #include <new>
 
 #include "commands.h"
@@ -69,6 +70,7 @@ struct CommandLine {
   std::string shell, color = "auto";
   CLI::App *run_app, *check_app, *fmt_app, *info_app, *chips_app, *completion_app;
   bool json = false, error_on_warning = false;
+  std::map<std::string, std::string> flags;
 
   CommandLine() {
     app.footer(kFooter);
@@ -142,18 +144,17 @@ struct CommandLine {
     };
     dashed(row.name);
     for (std::string_view s : row.spellings) dashed(s);
+    const auto set = [this, name](const std::string& text) { run.options.emplace_back(name, text); };
     CLI::Option* option = nullptr;
     if (row.kind == interp::OptionRow::Kind::Flag) {
-      const auto set = [this, name](int64_t times) { run.options.emplace_back(name, times > 0 ? "true" : "false"); };
-      option = run_app->add_flag_function(names, set, help);
+      option = run_app->add_flag(names, flags[name], help)->each(set);  // --name and --name=false
     } else {
       if (!row.values.empty())
         help += fmt::format(": {} or {}", fmt::join(row.values.begin(), row.values.end() - 1, ", "), row.values.back());
-      const auto set = [this, name](const std::string& text) { run.options.emplace_back(name, text); };
       option = run_app->add_option_function<std::string>(names, set, help)->type_name(std::string(row.placeholder));
       if (row.kind == interp::OptionRow::Kind::Number) option->default_str(row.default_text);
-      option->check(CLI::Validator([name](std::string& text) { return refusal(name, text); }, ""));
     }
+    option->check(CLI::Validator([name](std::string& text) { return refusal(name, text); }, ""));
     option->group(std::string(row.group));
   }
   // Why the option has no such value, "" where it has.

@@ -2,18 +2,22 @@
 
 #include <fmt/format.h>
 
-namespace pallasim::ir {
-namespace {
+#include "pallasim/ir/escape.h"
 
-std::string escaped(const std::string& s, bool on) {
-  if (!on) return s;
+namespace pallasim::ir {
+
+std::string escaped(std::string_view text) {
   std::string r;
-  for (unsigned char c : s) {
+  for (unsigned char c : text) {
     if (c == '\t' || (c >= 0x20 && c != 0x7f)) r += static_cast<char>(c);
     else r += fmt::format("\\x{:02x}", c);
   }
   return r;
 }
+
+namespace {
+
+std::string escaped(const std::string& s, bool on) { return on ? ir::escaped(s) : s; }
 
 std::string json_string(std::string_view s) {
   std::string r = "\"";

@@ -108,12 +108,10 @@ def from_dict(d: dict[str, Any]) -> Finding:
 
 
 def report_of(code: str, message: str, kernel: str, line: SourceLine, numbers: tuple[str, ...] = (), hint: str = "") -> Finding:
-    """An error that is found before anything becomes a module, with its report in the form of the others."""
-    at = [f"  at {line.file}:{line.line}{f':{line.column}' if line.column else ''}{f' in {line.function}' if line.function else ''}"] if line.file else []
-    if line.text:
-        at.append(f"      {line.text}")
-    rows = [f"error[{code}]: {message}", *at, f"  in kernel {kernel}", *(f"  {n}" for n in numbers), *([f"  hint: {hint}"] if hint else [])]
-    return Finding(code, "error", message, kernel, site=Site(source=line), numbers=numbers, hint=hint, report="\n".join(rows) + "\n")
+    """An error that is found before anything becomes a module."""
+    from . import _core
+
+    return from_dict(_core.diagnostic(code, message, kernel, dataclasses.astuple(line), list(numbers), hint))
 
 
 def launch_line() -> SourceLine:
@@ -208,8 +206,9 @@ def _say_where(error: KeyboardInterrupt) -> bool:
             adopt(stopped)
             break
         stopped, known = stopped.__context__, None
-    for _ in range(20):  # launches of other threads notice within milliseconds
-        if known := known or _core.interrupted_failure() or _stopped_just_now():
+    for tries in range(500):  # launches of other threads notice within milliseconds, on a busy machine within seconds
+        known = known or _core.interrupted_failure() or _stopped_just_now()
+        if known or (tries > 20 and not _core.running_launches()):
             break
         time.sleep(0.01)
     if not known:

@@ -95,6 +95,20 @@ def prepare() -> None:
         _handlers = True
 
 
+def _drop_failed_tokens() -> None:
+    """JAX keeps the token of a computation with ordered effects, and raises its error again in each later one that has the same
+    effects. Behind a kernel that failed the order begins anew."""
+    from jax._src import dispatch
+
+    tokens = dispatch.runtime_tokens.current_tokens
+    for effect, token in list(tokens.items()):
+        try:
+            if token._buf.is_ready():
+                token.block_until_ready()
+        except Exception:
+            del tokens[effect]
+
+
 def lower(ctx: Any, *in_nodes: Any, primitive: str, options: Any, **params: Any) -> Sequence[Any]:
     """Lowers one site to a custom call; `options` is a Params.
 
@@ -107,6 +121,7 @@ def lower(ctx: Any, *in_nodes: Any, primitive: str, options: Any, **params: Any)
     from ._capture import jaxver
     from ._capture.types import Unsupported
 
+    _drop_failed_tokens()
     options = _interpret.without_bounds(options, params.get("compiler_params"))
     if options.refuses:
         _jax_checks.check(params.get("interpret"), params)

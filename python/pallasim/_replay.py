@@ -85,9 +85,10 @@ def _finding(entry: dict[str, Any]) -> Finding:
     line = SourceLine(entry.get("file", ""), entry.get("line", 0), 0, "", entry.get("text", ""))
     point = entry.get("grid_point")
     at = [f"at {line.file}:{line.line}", f"    {line.text}"] if line.file else []
+    at += [f"in scope {entry['scope']}"] if entry.get("scope") else []
     where = [f"in kernel {entry['kernel']}"] if entry.get("kernel") else []
     hint = [f"hint: {entry['hint']}"] if entry.get("hint") else []
     report = "\n  ".join([f"{entry['severity']}[{entry['code']}]: {entry['message']}", *at, *where, *entry.get("numbers", ()), *hint])
     return Finding(entry["code"], entry["severity"], entry["message"], entry.get("kernel", ""), entry.get("thread", ""),
-                   None if point is None else tuple(point), site=Site(source=line), numbers=tuple(entry.get("numbers", ())), hint=entry.get("hint", ""),
+                   None if point is None else tuple(point), site=Site(source=line, scope=entry.get("scope", "")), numbers=tuple(entry.get("numbers", ())), hint=entry.get("hint", ""),
                    report=report)

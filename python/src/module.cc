@@ -11,8 +11,6 @@
 #include "ffi.h"
 #include "inspect.h"
 #include "launch_call.h"
-#include "pallasim/hw/chips.h"
-#include "pallasim/hw/machine.h"
 #include "pallasim/ir/module.h"
 #include "progress.h"
 #include "recording.h"
@@ -107,6 +105,21 @@ nb::dict finding_dict(const ir::Diagnostic& f) {
   d["hint"] = f.hint;
   d["report"] = ir::render(f);
   return d;
+}
+
+using Line = std::tuple<std::string, int, int, std::string, std::string>;  // file, line, column, function, text
+// An error that Python found before there was a module.
+nb::dict diagnostic(const std::string& code, const std::string& message, const std::string& kernel, const Line& line,
+                    std::vector<std::string> numbers, const std::string& hint) {
+  const std::optional<ir::Code> known = ir::Code::find(code);
+  if (!known) throw nb::value_error(("there is no code " + code).c_str());
+  const auto& [file, number, column, function, text] = line;
+  return finding_dict(
+      ir::Diagnostic(*known, message)
+          .of(kernel)
+          .at({.what = {}, .source = {file, number, column, function, text}, .callers = {}, .scope = {}})
+          .with(std::move(numbers))
+          .hinted(hint));
 }
 
 nb::list finding_dicts(const std::vector<ir::Diagnostic>& findings) {
@@ -221,24 +234,7 @@ nb::tuple take_recording(uint64_t number) {
 
 nb::capsule capsule(void* p) { return nb::capsule(p, "xla._CUSTOM_CALL_TARGET"); }
 
-}  // namespace
-
-NB_MODULE(_core, m) {
-  m.doc() = "Pallasim's C++ side: IR text, launches, XLA handlers.";
-
-  static nb::object& error = *new nb::object(nb::exception<ir::DiagnosticError>(m, "DiagnosticError"));
-  (void)error;
-  nb::register_exception_translator([](const std::exception_ptr& p, void*) {
-    try {
-      std::rethrow_exception(p);
-    } catch (const ir::DiagnosticError& e) {
-      if (!dynamic_cast<const Failure*>(&e)) note_finding(e.diagnostic());
-      nb::object value = error(e.what());
-      value.attr("finding") = finding_dict(e.diagnostic());
-      PyErr_SetObject(error.ptr(), value.ptr());
-    }
-  });
-
+void define_text(nb::module_& m) {
   m.def("check", &check, "text"_a, "file"_a = "<text>",
         "The report of the first violation of a module's text, or an empty string.");
   m.def("fmt", &fmt_text, "text"_a, "literals"_a = false, "locations"_a = true,
@@ -265,42 +261,12 @@ NB_MODULE(_core, m) {
       "text"_a, "options"_a = "", "The steps of the plan.");
   m.def("run", &run, "text"_a, "options"_a, "args"_a, "results"_a, "settings"_a = "",
         "Runs a module on (address, dtype, dims) buffers.");
+}
 
+void define_findings(nb::module_& m) {
   m.def(
-      "machines",
-      [] {
-        nb::list r;
-        for (const hw::Profile& p : hw::profiles()) {
-          constexpr const char* kFamilies[] = {"generic", "tpu", "gpu"};
-          r.append(nb::make_tuple(p.name, kFamilies[static_cast<int>(p.family)], p.device_kind, p.device_cores,
-                                  p.compute_capability));
-        }
-        return r;
-      },
-      "(name, family, device kind, cores, compute capability) of each machine.");
-  m.def(
-      "default_spaces",
-      [](const std::string& machine) {
-        ir::Machine parsed{};
-        if (!ir::parse_machine(machine, &parsed)) throw nb::value_error(("no machine '" + machine + "'").c_str());
-        const hw::DefaultSpaces& spaces = hw::model(parsed).defaults;
-        nb::dict d;
-        const auto set = [&](const char* key, ir::Space s) { d[key] = std::string(ir::name(s)); };
-        set("unnamed", spaces.unnamed), set("any", spaces.any), set("constants", spaces.constants),
-            set("scalars", spaces.scalars);
-        return d;
-      },
-      "machine"_a, "Where operands lie on the machine that no space was given to: unnamed, any, constants, scalars.");
-  m.def(
-      "chip_figures",
-      [](const std::string& name) {
-        nb::dict d;
-        if (const hw::Chip* chip = hw::find_chip(name))
-          for (const hw::Figure& f : chip->figures)
-            d[f.field.c_str()] = nb::make_tuple(f.text, f.unit, f.scope, f.source);
-        return d;
-      },
-      "name"_a, "field -> (value, unit, scope, source) of a chip; empty for `generic`.");
+      "diagnostic", &diagnostic, "code"_a, "message"_a, "kernel"_a, "line"_a, "numbers"_a, "hint"_a,
+      "The finding of an error at a line (file, line, column, function, text); raises ValueError for an unknown code.");
   m.def(
       "findings", [] { return finding_dicts(take_findings()); }, "Findings since the last call, oldest first.");
   const auto found = [](const std::optional<ir::Diagnostic>& d) -> nb::object {
@@ -312,7 +278,7 @@ NB_MODULE(_core, m) {
       "The error of a call that failed, by the number in its text; None for one of long ago.");
   m.def(
       "interrupted_failure", [found] { return found(interrupted_failure()); },
-      "The latest error that a request to stop caused and that nobody has asked for; None for none.");
+      "The latest error that the latest request to stop caused, for the first who asks; else None.");
   m.def(
       "tell_with",
       [](nb::object tell) {
@@ -327,6 +293,10 @@ NB_MODULE(_core, m) {
       },
       "tell"_a.none(),
       "Calls tell([finding, …]) for the findings of launches from now on; None: they go to standard error.");
+  m.def("last_report", &last_report, "Text of the latest finding.");
+}
+
+void define_runs(nb::module_& m) {
   m.def("watch_progress", &watch_progress, "on"_a, "Launches are watched from now on, or not.");
   m.def("progress_of_oldest", &progress_of_oldest, "least_seconds"_a,
         "How far the oldest launch is that has run for so many seconds, empty for none.");
@@ -336,7 +306,7 @@ NB_MODULE(_core, m) {
         "What __exit__ of an emulate block is: block._left(error), with the KeyboardInterrupt of a Ctrl-C that Python "
         "has not "
         "seen yet instead of the error that the stopped launch ended with, which is then raised.");
-  m.def("last_report", &last_report, "Text of the latest finding.");
+  m.def("running_launches", &running_launches, "Kernels that run now.");
   m.def("launch_count", &launch_count, "Kernels that ran in this process.");
   m.def(
       "take_grid_points",
@@ -373,14 +343,16 @@ NB_MODULE(_core, m) {
         return all;
       },
       "The latest launches that ended, oldest first.");
+}
 
-  define_inspection(m);
-  define_tables(m);
+void define_recordings(nb::module_& m) {
   m.def("start_recording", &start_recording, "max_bytes"_a,
         "Records every launch from now on; the number of the recording.");
   m.def("stop_recording", &take_recording, "number"_a,
         "What was recorded, as dictionaries in launch order, and how many launches were left out.");
+}
 
+void define_handlers(nb::module_& m) {
   m.def(
       "ffi_handlers",
       [] {
@@ -399,6 +371,33 @@ NB_MODULE(_core, m) {
         return d;
       },
       "Registration of the handlers' state.");
+}
+
+}  // namespace
+
+NB_MODULE(_core, m) {
+  m.doc() = "Pallasim's C++ side: IR text, launches, XLA handlers.";
+
+  static nb::object& error = *new nb::object(nb::exception<ir::DiagnosticError>(m, "DiagnosticError"));
+  (void)error;
+  nb::register_exception_translator([](const std::exception_ptr& p, void*) {
+    try {
+      std::rethrow_exception(p);
+    } catch (const ir::DiagnosticError& e) {
+      if (!dynamic_cast<const Failure*>(&e)) note_finding(e.diagnostic());
+      nb::object value = error(e.what());
+      value.attr("finding") = finding_dict(e.diagnostic());
+      PyErr_SetObject(error.ptr(), value.ptr());
+    }
+  });
+
+  define_text(m);
+  define_findings(m);
+  define_runs(m);
+  define_recordings(m);
+  define_handlers(m);
+  define_inspection(m);
+  define_tables(m);
 }
 
 }  // namespace pallasim::python

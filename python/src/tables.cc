@@ -7,8 +7,11 @@
 #include <map>
 #include <string>
 
+#include "pallasim/hw/chips.h"
+#include "pallasim/hw/machine.h"
 #include "pallasim/interp/options.h"
 #include "pallasim/ir/diagnostic.h"
+#include "pallasim/ir/module.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -72,6 +75,41 @@ nb::dict diagnostics() {
 }  // namespace
 
 void define_tables(nb::module_& m) {
+  m.def(
+      "machines",
+      [] {
+        nb::list r;
+        for (const hw::Profile& p : hw::profiles()) {
+          constexpr const char* kFamilies[] = {"generic", "tpu", "gpu"};
+          r.append(nb::make_tuple(p.name, kFamilies[static_cast<int>(p.family)], p.device_kind, p.device_cores,
+                                  p.compute_capability));
+        }
+        return r;
+      },
+      "(name, family, device kind, cores, compute capability) of each machine.");
+  m.def(
+      "default_spaces",
+      [](const std::string& machine) {
+        ir::Machine parsed{};
+        if (!ir::parse_machine(machine, &parsed)) throw nb::value_error(("no machine '" + machine + "'").c_str());
+        const hw::DefaultSpaces& spaces = hw::model(parsed).defaults;
+        nb::dict d;
+        const auto set = [&](const char* key, ir::Space s) { d[key] = std::string(ir::name(s)); };
+        set("unnamed", spaces.unnamed), set("any", spaces.any), set("constants", spaces.constants),
+            set("scalars", spaces.scalars);
+        return d;
+      },
+      "machine"_a, "Where operands lie on the machine that no space was given to: unnamed, any, constants, scalars.");
+  m.def(
+      "chip_figures",
+      [](const std::string& name) {
+        nb::dict d;
+        if (const hw::Chip* chip = hw::find_chip(name))
+          for (const hw::Figure& f : chip->figures)
+            d[f.field.c_str()] = nb::make_tuple(f.text, f.unit, f.scope, f.source);
+        return d;
+      },
+      "name"_a, "field -> (value, unit, scope, source) of a chip; empty for `generic`.");
   m.def("options", &options, "The options of a run, each a dictionary: name, values of a choice, and what is allowed.");
   m.def("options_text", &options_text, "values"_a,
         "The options of these values (name -> text) as executables and capsules keep them; raises ValueError.");

@@ -1,4 +1,4 @@
-// The tables of options and of diagnostic codes, for Python.
+// The tables of options, diagnostic codes and chips, for Python.
 #pragma once
 #include <nanobind/nanobind.h>
 

@@ -17,6 +17,8 @@ def test_nobody_asks_which_machine_it_is():
     found = []
     for folder in FOLDERS:
         for path in sorted(p for suffix in ("*.h", "*.cc") for p in (ROOT / folder).rglob(suffix)):
+            if path.is_relative_to(ROOT / "interp" / "tools"):  # writes the table of what each machine has
+                continue
             found += [f"{path.relative_to(ROOT)}: {line}" for line in asked(path.read_text())]
     assert not found, "\n".join(found)
 

@@ -12,7 +12,7 @@ CHANGES = sorted(patches.CHANGES.glob("*.patch"))
 
 
 def test_there_are_changes():
-    assert {p.stem for p in CHANGES} >= {"async", "diagnostic", "elementwise", "operation", "option", "space"}
+    assert {p.stem for p in CHANGES} >= {"async", "core", "diagnostic", "elementwise", "operation", "option", "space"}
 
 
 @pytest.mark.parametrize("patch", CHANGES, ids=lambda p: p.stem)

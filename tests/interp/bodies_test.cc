@@ -67,8 +67,7 @@ std::vector<Options> schedules() {
   for (int seed = 0; seed < 20; ++seed)
     for (int64_t restore : {0, 1}) {
       Options o;
-      o.policy = Options::Policy::Random;
-      o.seed = static_cast<uint64_t>(seed);
+      o.random_seed = static_cast<uint64_t>(seed);
       o.verify_restore = seed < 4 ? restore : 0;
       all.push_back(o);
     }
@@ -211,10 +210,10 @@ TEST(Bodies, MemoryOfAnotherMeshesThreadsIsRefusedByName) {
         << report;
   }
   std::string report;
-  EXPECT_EQ(error_code(edited(kShared, "%16 = add %14, %15 : i32[]", "%16 = add %14, %13 : i32[]"),
-                       {i32({4, 8}, std::vector<int32_t>(32))}, {}, &report),
+  EXPECT_EQ(error_code(edited(kShared, "core_index = $3}", "core_index = 7}"), {i32({4, 8}, std::vector<int32_t>(32))},
+                       {}, &report),
             "PS-SEM-001");
-  EXPECT_NE(report.find("copy to core 4, but there are 4"), std::string::npos) << report;
+  EXPECT_NE(report.find("copy to core 7, but there are 4"), std::string::npos) << report;
 }
 
 }  // namespace

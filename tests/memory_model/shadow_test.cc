@@ -224,6 +224,31 @@ TEST(InFlight, NobodyTouchesWhatIsNotAwaited) {
   EXPECT_TRUE(f.empty());
 }
 
+TEST(InFlight, WhatIsGivenBackIsFound) {
+  InFlight f;
+  Flight copy;
+  copy.site = 5;
+  copy.sides = {{1, Box(0, 64), false}, {2, Box(128, 192), true}};
+  copy.after_write = {{Completion::Kind::Semaphore, 9, 64, INT64_MAX}};
+  f.start(0, copy);
+  f.freed(2, 0, 128, 3);  // beside it
+  EXPECT_TRUE(f.found().empty());
+  f.freed(2, 160, 256, 3);
+  ASSERT_EQ(f.found().size(), 1u);
+  EXPECT_EQ(f.found()[0], (InFlightUse{0, 5, {3, true, 5, true, false}, true, 64, 2, {160, 256}, true}));
+  // What comes to lie there is free; what the copy reads is not, until it is awaited.
+  Access write = element(0, true, 6, 128);
+  write.instance = 2;
+  f.access(write, 3);
+  EXPECT_EQ(f.found().size(), 1u);
+  Access source = element(0, true, 6);
+  source.instance = 1;
+  f.access(source, 3);
+  EXPECT_EQ(f.found().size(), 2u);
+  f.taken(9, 64);
+  EXPECT_TRUE(f.empty());
+}
+
 TEST(InFlight, PhasesAndGroupsFree) {
   InFlight f;
   Flight load;

@@ -8,8 +8,8 @@ namespace pallasim::oracle {
 static bool names_nobody(const Attr* a) { return !a || (a->is(Attr::Kind::Symbol) && a->s == "none"); }
 
 Ref Machine::keyed_view(Thread& t, const Op& op, const char* key) {
-  const Attr& v = *op.attr(key);
-  return view(t, op, ref(t, op, v.items[0].i), &v.items[1]);
+  const ir::Viewed& v = *op.viewed(key);
+  return view(t, op, ref(t, op, v.operand), v.transforms);
 }
 
 // The thread that device_id and core_index name; the running one where nobody is named.
@@ -87,7 +87,7 @@ bool Machine::sync_op(Thread& t, const Op& op) {
     const Attr* a = op.attr(key);
     return !a ? 1 : a->is(Attr::Kind::Operand) ? integer(in(t, op, a->i)) : a->i;
   };
-  auto here = [&] { return view(t, op, ref(t, op, 0), op.attr("view")); };
+  auto here = [&] { return view(t, op, ref(t, op, 0), op.view()); };
   switch (op.code) {
     case OpCode::dma_start: return op_copy(t, op), true;
     case OpCode::dma_wait: {

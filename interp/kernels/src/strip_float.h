@@ -1,7 +1,7 @@
 // Float strips without a transcendental function, for f32 registers (and all narrower floats) and f64.
 #pragma once
+#include "arithmetic.h"
 #include "formats.h"
-#include "loops.h"
 
 namespace pallasim::interp::PALLASIM_KNS {
 namespace {
@@ -35,24 +35,6 @@ inline UOf<T> to_u(T x) {
   return std::bit_cast<UOf<T>>(x);
 }
 
-struct Add {
-  template <class T>
-  static T f(T a, T b) {
-    return a + b;
-  }
-};
-struct Sub {
-  template <class T>
-  static T f(T a, T b) {
-    return a - b;
-  }
-};
-struct Mul {
-  template <class T>
-  static T f(T a, T b) {
-    return a * b;
-  }
-};
 struct Div {
   template <class T>
   static T f(T a, T b) {

@@ -2,7 +2,7 @@
 // to their width after every operation.
 #include <type_traits>
 
-#include "loops.h"
+#include "arithmetic.h"
 
 namespace pallasim::interp::PALLASIM_KNS {
 namespace {
@@ -10,24 +10,6 @@ namespace {
 template <class T>
 using U = std::make_unsigned_t<T>;
 
-struct Add {
-  template <class T>
-  static T f(T a, T b) {
-    return a + b;
-  }
-};
-struct Sub {
-  template <class T>
-  static T f(T a, T b) {
-    return a - b;
-  }
-};
-struct Mul {
-  template <class T>
-  static T f(T a, T b) {
-    return a * b;
-  }
-};
 struct And {
   template <class T>
   static T f(T a, T b) {

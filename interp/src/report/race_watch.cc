@@ -16,6 +16,8 @@ RaceWatch::RaceWatch(const Plan& plan, size_t devices, const Options& o, Instanc
       active_(static_cast<size_t>(plan.num_threads) * devices > 1),
       instances_(instances),
       races_({o.max_memory, false}) {
+  for (const auto& b : plan.bodies)
+    if (b->max_children > 0) active_ = reached_ = true;  // they use their parent's memory
   for (const Step& s : plan.steps)
     for (const SyncUse& u : sync_uses(s)) reached_ = reached_ || (u.role == SyncUse::Role::Written && u.elsewhere);
 }
@@ -67,11 +69,11 @@ void RaceWatch::on_looked(Execution&, const Thread& t, int64_t semaphore, int64_
 
 // Memory is given out again: what was done to it before is another buffer's story.
 void RaceWatch::on_fresh(Execution& ex, const Thread& t, int64_t offset, int64_t bytes, const std::string&) {
-  races_.fresh(instances_.of(ex, t.index, t.body->temps), offset, offset + bytes);
+  races_.fresh(instances_.of(ex, t.index, t.temps), offset, offset + bytes);
 }
 
 void RaceWatch::on_freed(Execution& ex, const Thread& t, int64_t offset, int64_t bytes) {
-  races_.fresh(instances_.of(ex, t.index, t.body->temps), offset, offset + bytes);
+  races_.fresh(instances_.of(ex, t.index, t.temps), offset, offset + bytes);
 }
 
 void RaceWatch::look(Execution& ex, const shadow::Access& a, const Where& w) {
@@ -131,7 +133,10 @@ void FlightWatch::on_taken(Execution&, const Thread&, int64_t semaphore, int64_t
 }
 
 void FlightWatch::on_freed(Execution& ex, const Thread& t, int64_t offset, int64_t bytes) {
-  if (!flights_.empty()) flights_.freed(instances_.of(ex, t.index, t.body->temps), offset, offset + bytes);
+  if (flights_.empty()) return;
+  const size_t before = flights_.found().size();
+  flights_.freed(instances_.of(ex, t.index, t.temps), offset, offset + bytes, t.index);
+  for (size_t i = before; i < flights_.found().size(); ++i) report(ex, flights_.found()[i]);
 }
 
 void FlightWatch::look(Execution& ex, const shadow::Access& a, int32_t thread) {
@@ -145,18 +150,24 @@ void FlightWatch::report(Execution& ex, const shadow::InFlightUse& u) {
   const Step& used = plan_.steps[static_cast<size_t>(u.access.site)];
   const SideNames copy = issued.info->starts(issued);
   const std::string& name = u.writes ? copy.writes : copy.reads;
-  ir::Diagnostic d = diagnostic_at(ex.threads[static_cast<size_t>(u.access.thread)], &used, "PS-RACE-001",
-                                   fmt::format("{} is {}{} while a copy that nobody awaited yet {} it",
-                                               name.empty() ? "memory" : name, u.access.write ? "written" : "read",
-                                               used.info->starts ? " by a copy" : "", u.writes ? "writes" : "reads"));
-  ir::Site side = ir::site_of(plan_.module, issued.loc);
-  side.what = "the copy was started here";
-  d.also.push_back(std::move(side));
+  const std::string what = name.empty() ? "memory" : name, does = u.writes ? "writes" : "reads",
+                    did =
+                        fmt::format("{}{}", u.access.write ? "written" : "read", used.info->starts ? " by a copy" : "");
+  ir::Diagnostic d =
+      diagnostic_at(ex.threads[static_cast<size_t>(u.access.thread)], &used, "PS-RACE-001",
+                    u.freed ? fmt::format("the scope of {} ends while a copy that nobody awaited yet {} it", what, does)
+                            : fmt::format("{} is {} while a copy that nobody awaited yet {} it", what, did, does));
+  if (!u.freed) {
+    ir::Site side = ir::site_of(plan_.module, issued.loc);
+    side.what = "the copy was started here";
+    d.also.push_back(std::move(side));
+  }
   d.numbers.push_back(fmt::format("the copy moves {} to {}, {} bytes of it are not awaited",
                                   copy.reads.empty() ? "a ref" : copy.reads,
                                   copy.writes.empty() ? "a ref" : copy.writes, u.owed));
-  d.hint = u.writes ? "wait for the copy before its destination is used; another slot of the buffer may be meant"
-                    : "wait for the copy before its source is changed; another slot of the buffer may be meant";
+  d.hint = u.freed    ? "wait for the copy before the scope ends: what is allocated next may lie in the same memory"
+           : u.writes ? "wait for the copy before its destination is used; another slot of the buffer may be meant"
+                      : "wait for the copy before its source is changed; another slot of the buffer may be meant";
   findings_.push_back(std::move(d));
 }
 

@@ -11,6 +11,11 @@ int64_t left(const std::vector<Owed>& owed) {
   return n;
 }
 
+// What must be awaited before its sources are free.
+int64_t read_owed(const Flight& f) {
+  return f.after_read.empty() ? std::max<int64_t>(1, left(f.after_write)) : left(f.after_read);
+}
+
 }  // namespace
 
 void InFlight::start(int64_t id, Flight flight) {
@@ -83,14 +88,21 @@ void InFlight::over(int64_t id) {
 }
 
 // The operation goes on: it owes its units, and uses what its other sides name.
-void InFlight::freed(int32_t instance, int64_t begin, int64_t end) {
+void InFlight::freed(int32_t instance, int64_t begin, int64_t end, int32_t thread) {
   const auto users = users_.find(instance);
   if (users == users_.end()) return;
   const Box bytes(begin, end);
   std::erase_if(users->second, [&](int64_t id) {
-    std::vector<FlightSide>& sides = flights_.at(id).sides;
-    std::erase_if(sides, [&](const FlightSide& s) { return s.instance == instance && overlap(s.box, bytes); });
-    return std::none_of(sides.begin(), sides.end(), [&](const FlightSide& s) { return s.instance == instance; });
+    Flight& f = flights_.at(id);
+    std::erase_if(f.sides, [&](const FlightSide& s) {
+      if (s.instance != instance || !overlap(s.box, bytes)) return false;
+      const int64_t owed = s.write ? left(f.after_write) : read_owed(f);
+      const Party self{thread, true, f.site, s.write, false};
+      if (owed > 0 && told_.insert({f.site, -1}).second)
+        found_.push_back({id, f.site, self, s.write, owed, instance, {begin, end}, true});
+      return true;
+    });
+    return std::none_of(f.sides.begin(), f.sides.end(), [&](const FlightSide& s) { return s.instance == instance; });
   });
   if (users->second.empty()) users_.erase(users);
 }
@@ -101,16 +113,16 @@ void InFlight::access(const Access& a, int32_t thread) {
   const Box box = a.box();
   for (int64_t id : users->second) {
     const Flight& f = flights_.at(id);
-    const int64_t read_owed = f.after_read.empty() ? std::max<int64_t>(1, left(f.after_write)) : left(f.after_read);
+    const int64_t reading = read_owed(f);
     const FlightSide* met = nullptr;
     for (const FlightSide& side : f.sides) {
-      const bool matters = side.write || (a.write && read_owed > 0);
+      const bool matters = side.write || (a.write && reading > 0);
       if (side.instance == a.instance && matters && (!met || side.write) && overlap(side.box, box)) met = &side;
     }
     if (!met || !told_.insert({f.site, a.site}).second) continue;
     const Party party{thread, a.who < 0, a.site, a.write, a.atomic};
     found_.push_back(
-        {id, f.site, party, met->write, met->write ? left(f.after_write) : read_owed, a.instance, box.hull()});
+        {id, f.site, party, met->write, met->write ? left(f.after_write) : reading, a.instance, box.hull()});
   }
 }
 

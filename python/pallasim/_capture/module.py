@@ -426,6 +426,7 @@ def _mpmd_map(cx: ModuleContext, params: Mapping[str, Any], jaxprs: Sequence[Any
         kind = mesh_kind(m)
         mesh_names.append(kind if kind not in mesh_names else f"{kind}{len(mesh_names)}")
     cx.mesh_names = dict(zip(meshes, mesh_names))
+    cx.outside_axes = {k: int(n) for m in params.get("external_meshes") or () for k, n in m.shape.items()}
     n_out = len(params["out_avals"])
     first = jaxprs[0]
     names = _names(first.debug_info, len(first.invars))

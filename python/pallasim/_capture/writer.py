@@ -32,6 +32,7 @@ class ModuleContext:
         self.locs = Locations(debug_info)
         self.params: dict[str, None] = {}
         self.mesh_names: dict[Any, str] = {}
+        self.outside_axes: dict[Any, int] = {}  # of meshes that the launch only names: sizes
         self.gpu_axes: dict[str, str] = {}  # axis of a GPU mesh -> "grid", "cluster" or "thread"
         self.facts: set[str] = set()  # communicates, prints, checks, reads_devices
         self.externs: dict[str, None] = {}
@@ -397,6 +398,8 @@ class Writer:
                     rest = self.emit1("div", [rest, size], "", "i32[]")
             elif name in axes:
                 known[name] = value
+            elif self._is_only_core_outside(name, value):
+                continue
             else:
                 other[name] = value
         core = None
@@ -409,6 +412,16 @@ class Writer:
         for n, _ in self.module.device_axes:
             coords.append(known[n] if n in known else self.emit1("axis_index", [], f" {{axis = {quote(n)}}}", "i32[]"))
         return coords, core
+
+    def _is_only_core_outside(self, name: Any, value: Any) -> bool:
+        """Whether an axis of a mesh outside of the launch is named, at its only coordinate: arrays of that mesh are the call's own."""
+        size = self.module.outside_axes.get(name)
+        if size is None or any(name in mesh.shape for mesh in self.module.mesh_names):
+            return False
+        at = jaxver.literal_array(value) if isinstance(value, Literal) else value
+        if size != 1 or not isinstance(at, (int, np.integer, np.ndarray)) or int(at) != 0:
+            raise Unsupported(f"a core of a mesh outside of the launch, of {size} along axis {name!r}")
+        return True
 
     def _linear(self, coords: Sequence[Any], axes: Sequence[tuple[str, int]]) -> str:
         total: str | None = None

@@ -40,7 +40,7 @@ static void copy_through(Emitter& e, const Op& op, const Val& src, const Val& ds
 
 static void lower_dma_start(Emitter& e, const Op& op) {
   e.about_to_write(e.everything());
-  if (chooses_rows(op.attr("src")) || chooses_rows(op.attr("dst"))) return lower_row_copy(e, op);
+  if (chooses_rows(op.viewed("src")) || chooses_rows(op.viewed("dst"))) return lower_row_copy(e, op);
   const Val src = viewed_operand(e, op, "src", ViewUse::Copy, Lens::Keep),
             dst = viewed_operand(e, op, "dst", ViewUse::CopyTo, Lens::Keep);
   DmaPayload p;
@@ -87,22 +87,16 @@ static void lower_dma_start(Emitter& e, const Op& op) {
 
 static void lower_dma_wait(Emitter& e, const Op& op) {
   e.about_to_write(e.everything());
-  uint32_t chosen = Addr::kNoSlot;  // how many rows, where that is known at run time only: the copy looked at it
-  const Val dst = chooses_rows(op.attr("dst")) ? awaited_rows(e, op, "dst", &chosen)
+  const Val dst = chooses_rows(op.viewed("dst")) ? awaited_rows(e, op, "dst")
                                                : viewed_operand(e, op, "dst", ViewUse::Shape, Lens::Keep);
   const Val& shown = dst.choice ? dst.choice->refs[0] : dst;
   DmaWaitPayload p;
   p.extents = extents_of(shown);
   p.bits = ir::bit_width(shown.dtype);
   p.name = shown.name;
-  // What the view was given has been looked at; what is taken here has the bounds of the copy.
-  const Val& given = e.operand(op, static_cast<size_t>(op.attr("dst")->items[0].i));
-  const std::vector<uint32_t>& before = given.choice ? given.choice->refs[0].extents : given.extents;
-  for (size_t d = 0; d < shown.extents.size(); ++d) {
-    const bool known = copies_read_on(e) || (chosen != Addr::kNoSlot && shown.extents[d] == chosen) ||
-                       std::find(before.begin(), before.end(), shown.extents[d]) != before.end();
-    p.most.push_back(known ? INT64_MAX : shown.dims[d]);
-  }
+  // The ref says how many bytes, and nothing of it is touched: one wait may be for several copies, which bring more
+  // than the ref has.
+  p.most.assign(shown.extents.size(), INT64_MAX);
   for_each_choice(e, viewed_operand(e, op, "dst_sem", ViewUse::Access), [&](const Val& sem) {
     p.sem = semaphore_of(e, op, sem);
     e.emit(ops::kDmaWait, e.own(p));

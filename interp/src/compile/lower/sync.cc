@@ -36,6 +36,12 @@ static void lower_index(Emitter& e, const Op& op) {
         v.slot = size ? e.body().size_slots[g] : e.body().pid_slots[g];
         return e.define(op.results[0], v);
       }
+    for (const Emitter::InnerAxis& a : e.inner_axes())
+      if (a.name == axis->s) {
+        if (size) v = e.const_int(t->dtype, a.size);
+        else v.slot = a.slot;
+        return e.define(op.results[0], v);
+      }
     const Body& b = e.body();
     for (size_t i = 0; i < b.axis_slots.size(); ++i)
       if (const ir::MeshAxis& a = e.module().meshes[static_cast<size_t>(b.mesh)].axes[i]; a.name == axis->s) {
@@ -125,14 +131,13 @@ Peer peer(Emitter& e, const Op& op) {
   auto slot = [&](const char* key) {
     const Attr* a = named(key);
     if (!a) return Addr::kNoSlot;
-    if (a->is(Attr::Kind::List) && a->items.size() == 1 && a->items[0].is_call("axis") &&
-        e.body().axis_slots.size() == 1 && r.body == e.body().index)
-      a = &a->items[0].items[1];  // a coordinate on the only axis of the mesh
-    else if (a->is(Attr::Kind::List))
+    if (a->is(Attr::Kind::List))
       return e.scalar_slot(core_of_axes(e, op, r.body, *a, [&](const Attr& c) { return scalar(c, key); }));
     return e.scalar_slot(scalar(*a, key));
   };
   r.core_slot = slot("core_index");
+  if (r.core_slot == Addr::kNoSlot && r.body != e.body().index)  // the one at the own coordinates
+    r.core_slot = e.scalar_slot(core_of_axes(e, op, r.body, Attr::list({}), {}));
   const Attr* device = named("device_id");
   if (!device) return r;
   if (e.plan().num_devices() > 1) {
@@ -160,7 +165,7 @@ static void lower_semaphore(Emitter& e, const Op& op) {
   e.about_to_write(e.everything());
   const Val ref = e.operand(op, 0);
   if (ref.semaphore < 0) e.unsupported(op, std::string(ir::name(op.code)) + " on " + std::string(ir::name(ref.dtype)));
-  const Val target = apply_view(e, op, ref, op.attr("view"), ViewUse::Access).ref;
+  const Val target = apply_view(e, op, ref, op.view(), ViewUse::Access).ref;
   SemPayload p;
   p.block = ref.semaphore;
   p.index = target.addr;

@@ -44,7 +44,8 @@ struct InFlightUse {
   bool writes = false;  // the side that is met: the operation writes it
   int64_t owed = 0;     // units that are not awaited: bytes where the semaphore counts bytes
   int32_t instance = 0;
-  Range bytes;  // of the access, from the first to behind the last
+  Range bytes;         // of the access, from the first to behind the last
+  bool freed = false;  // no access (`access` is the operation itself): the bytes are given back
   bool operator==(const InFlightUse&) const = default;
 };
 
@@ -62,8 +63,9 @@ class InFlight {
   void saw_groups(int64_t stream, int64_t last, bool reads);
   // The operation is over for a reason of its own, such as the end of a scope.
   void over(int64_t id);
-  // Bytes [begin, end) of the instance are given back: what comes to lie there is no operation's business.
-  void freed(int32_t instance, int64_t begin, int64_t end);
+  // The thread gives bytes [begin, end) of the instance back: an operation that still uses them is found, and what
+  // comes to lie there is not its business.
+  void freed(int32_t instance, int64_t begin, int64_t end, int32_t thread);
   // `thread`: who accesses, or issued the operation that does.
   void access(const Access&, int32_t thread);
   bool empty() const { return flights_.empty(); }
