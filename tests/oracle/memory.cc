@@ -124,6 +124,8 @@ struct Axis {
   int along = -1;
   Array array;
   bool has_array = false;
+  bool ignores = false;  // what `ignored` names
+  int64_t ignored = 0;
 };
 
 }  // namespace
@@ -152,7 +154,7 @@ Ref Machine::index_view(Thread& t, const Op& op, const Ref& r, const Attr& list)
       a.start = number(e);
       continue;
     }
-    if (e.items.size() != 1) throw Lack{"an index read through a view"};
+    if (e.items.size() > 1) a.ignores = true, a.ignored = e.items[1].i;
     const auto k = static_cast<size_t>(e.items[0].i);
     a.array = e.is_call("ref") ? read(ref(t, op, k)) : in(t, op, k);
     arrays = a.has_array = true;
@@ -179,6 +181,7 @@ Ref Machine::index_view(Thread& t, const Op& op, const Ref& r, const Attr& list)
         int64_t n = 0;
         for (size_t k = 0; k < shared.size(); ++k) n += index[at + k] * shared_strides[k];
         i = integer(a.array, n);
+        if (a.ignores && i == a.ignored) return kIgnored;
         if (i < 0 && m_.machine == ir::Machine::Generic) i += r.dims[d];
       }
       if (i < 0 || i >= r.dims[d]) {

@@ -29,7 +29,7 @@ namespace {
 // Whether blocks of the operand go from the device's memory to a core's and back.
 bool is_moved(const Plan& p, const Window& w) {
   const ir::Operand& o = p.module.operands[static_cast<size_t>(w.operand)];
-  return p.model->in_order() && p.module.meshes.empty() && !ir::is_sync(w.dtype) &&
+  return p.first().model->in_order() && p.module.meshes.empty() && !ir::is_sync(w.dtype) &&
          o.kind != ir::Operand::Kind::Prefetch && (o.space == ir::Space::Vmem || o.space == ir::Space::Smem);
 }
 
