@@ -7,7 +7,6 @@ computation; `pl.Buffered(n)` asks for n of them. Older texts do it with `pipeli
 have: today the number of buffers belongs to the BlockSpec. `pltpu.emit_pipeline` makes such a pipeline inside a kernel.
 """
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.experimental import pallas as pl

@@ -22,47 +22,71 @@ std::string TpuRules::name_of(ir::ValueId v) const {
   return name.empty() ? "the ref" : name;
 }
 
-void TpuRules::transforms(const ir::Op& op, ir::ValueId ref, const ir::Attr* view, bool access) {
-  if (!view) return;
+namespace {
+
+bool has_stride(const ir::view::Entry& e) { return e.is_slice() && e.stride != ir::ViewInt(1); }
+
+}  // namespace
+
+// What one transform after the other does to the dimensions of the block that the ref lacks, and what is refused.
+class TpuRules::Transforms {
+ public:
+  Transforms(std::vector<bool> squeezed, int bits) : squeezed_(std::move(squeezed)), bits_(bits) {}
+  bool last_is_access = false;  // of the transform that is visited: strides belong to the access itself
+  std::string what, hint;       // of what is refused
+
+  void operator()(const ir::view::Index& t) {
+    if (t.has_arrays())
+      return refuse("an array as index", "TensorCores read slices; jnp.take_along_axis rearranges a value");
+    for (const ir::view::Entry& e : t.entries)
+      if (!last_is_access && has_stride(e))
+        return refuse("a strided view", "strides belong to the access itself: ref[::2], not ref.at[::2]");
+    squeezed_.assign(static_cast<size_t>(std::count_if(t.entries.begin(), t.entries.end(),
+                                                       [](const ir::view::Entry& e) { return e.is_slice(); })),
+                     false);
+  }
+  void operator()(const ir::view::Reshape& t) {
+    const size_t rank = squeezed_.size();
+    if (rank < 2) return refuse("a reshape of the one-dimensional view", "reshape the value, or keep two dimensions");
+    if (squeezed_[rank - 1] || squeezed_[rank - 2])
+      return refuse("a reshape, while one of the two minor dimensions of the block is squeezed,",
+                    "keep both in the block");
+    squeezed_.assign(t.dims.size(), false);
+  }
+  void operator()(const ir::view::Bitcast& t) {
+    const size_t rank = squeezed_.size();
+    const int to = ir::bit_width(t.dtype);
+    if (to != bits_ && (rank < 2 || squeezed_[rank - 2]))
+      return refuse("a bitcast to another width, without a second minor dimension,",
+                    "widths change along the second minor dimension");
+    bits_ = to;
+  }
+  void operator()(const ir::view::Squeeze& t) {
+    squeezed_.resize(squeezed_.size() - std::min(squeezed_.size(), t.axes.size()));
+  }
+  template <typename T>
+  void operator()(const T& t) {
+    refuse(fmt::format("a {}", ir::name(ir::View(t))),
+           "TensorCores view refs by slices, reshapes and bitcasts; transpose the value");
+  }
+
+ private:
+  void refuse(std::string w, std::string h) { what = std::move(w), hint = std::move(h); }
+
+  std::vector<bool> squeezed_;
+  int bits_;
+};
+
+void TpuRules::transforms(const ir::Op& op, ir::ValueId ref, std::span<const ir::View> view, bool access) {
   std::vector<bool> squeezed(graph_->type(ref)->dims.size(), false);
   if (const auto it = squeezed_.find(ref); it != squeezed_.end()) squeezed = it->second;
-  int bits = ir::bit_width(graph_->type(ref)->dtype);
-  auto refuse = [&](const std::string& what, std::string hint) {
-    add("PS-TPU-005", fmt::format("{} of {}", what, name_of(ref)), op.loc, std::move(hint));
-  };
-  for (size_t n = 0; n < view->items.size(); ++n) {
-    const ir::Attr& t = view->items[n];
-    const size_t rank = squeezed.size();
-    if (t.is_call("index")) {
-      size_t kept = 0;
-      for (const ir::Attr& d : t.items) {
-        if (d.is_call("array") || d.is_call("ref"))
-          return refuse("an array as index", "TensorCores read slices; jnp.take_along_axis rearranges a value");
-        if (!d.is_call("slice")) continue;
-        ++kept;
-        const bool last = access && n + 1 == view->items.size();
-        if (!last && d.items.size() > 2 && d.items[2].i != 1)
-          return refuse("a strided view", "strides belong to the access itself: ref[::2], not ref.at[::2]");
-      }
-      squeezed.assign(kept, false);
-    } else if (t.is_call("reshape")) {
-      if (rank < 2) return refuse("a reshape of the one-dimensional view", "reshape the value, or keep two dimensions");
-      if (squeezed[rank - 1] || squeezed[rank - 2])
-        return refuse("a reshape, while one of the two minor dimensions of the block is squeezed,",
-                      "keep both in the block");
-      squeezed.assign(t.items.size(), false);
-    } else if (t.is_call("bitcast") && !t.items.empty() && t.items[0].is(ir::Attr::Kind::TypeOf)) {
-      const int to = ir::bit_width(t.items[0].type->dtype);
-      if (to != bits && (rank < 2 || squeezed[rank - 2]))
-        return refuse("a bitcast to another width, without a second minor dimension,",
-                      "widths change along the second minor dimension");
-      bits = to;
-    } else if (t.is_call("squeeze")) {
-      squeezed.resize(rank - std::min(rank, t.items.size()));
-    } else {
-      return refuse(fmt::format("a {}", t.s),
-                    "TensorCores view refs by slices, reshapes and bitcasts; transpose the value");
-    }
+  Transforms visit(std::move(squeezed), ir::bit_width(graph_->type(ref)->dtype));
+  for (size_t n = 0; n < view.size(); ++n) {
+    visit.last_is_access = access && n + 1 == view.size();
+    std::visit(visit, view[n]);
+    if (visit.what.empty()) continue;
+    add("PS-TPU-005", fmt::format("{} of {}", visit.what, name_of(ref)), op.loc, visit.hint);
+    return;
   }
 }
 
@@ -87,9 +111,9 @@ void TpuRules::load(const ir::Op& op) {
     return add("PS-TPU-005", fmt::format("a load from {} under a mask", name_of(op.operands[0])), op.loc,
                "load all of it and select: jnp.where"),
            void();
-  transforms(op, op.operands[0], op.attr("view"), true);
+  transforms(op, op.operands[0], op.view(), true);
   if (!is_loadable(op, ref, "a load from")) return;
-  alignment(op, op.operands[0], op.attr("view"));
+  alignment(op, op.operands[0], op.view());
   const bool key = ir::info(ref.dtype).cls == ir::DTypeClass::Key, hardware_key = ref.dtype == ir::DType::KeyTpu;
   if (ref.space == Space::Smem) {
     if (!out(op).is_scalar() && !key)
@@ -110,13 +134,13 @@ void TpuRules::store(const ir::Op& op) {
   const ir::Type &ref = in(op, 0), &value = in(op, 1);
   const std::string name = name_of(op.operands[0]);
   const ir::Attr* mask = op.attr("mask");
-  transforms(op, op.operands[0], op.attr("view"), true);
+  transforms(op, op.operands[0], op.view(), true);
   if (mask && ir::bit_width(value.dtype) != 32)
     return add("PS-TPU-005", fmt::format("a store of {} to {} under a mask", ir::to_string(value), name), op.loc,
                "masks go with elements of 32 bits"),
            void();
   if (!is_loadable(op, ref, "a store to")) return;
-  alignment(op, op.operands[0], op.attr("view"));
+  alignment(op, op.operands[0], op.view());
   if (ref.space == Space::Smem) {
     if (mask)
       add("PS-TPU-005", fmt::format("a store to {}, which is in smem, under a mask", name), op.loc,
@@ -131,10 +155,10 @@ void TpuRules::store(const ir::Op& op) {
     return add("PS-TPU-005", fmt::format("a store of a scalar to {}, which is in vmem", name), op.loc,
                "scalars live in SMEM; store an array: jnp.full(...)"),
            void();
-  const ir::Attr* view = op.attr("view");
-  if (!mask || !view || view->items.empty()) return;
-  for (const ir::Attr& d : view->items.back().items)
-    if (d.is_call("slice") && d.items.size() > 2 && d.items[2].i != 1)
+  const auto* index = op.view().empty() ? nullptr : std::get_if<ir::view::Index>(&op.view().back());
+  if (!mask || !index) return;
+  for (const ir::view::Entry& e : index->entries)
+    if (has_stride(e))
       return add("PS-TPU-005", fmt::format("a store to {} under a mask, with a stride", name), op.loc, ""), void();
 }
 
@@ -165,19 +189,17 @@ void TpuRules::copy(const ir::Op& op) {
   };
   if (const ir::Attr* a = op.attr("add"); a && a->is_true())
     return refuse("a copy that adds", "TensorCores copy; add in the kernel, or on a SparseCore");
-  auto side = [&](const char* key) -> const ir::Attr& { return *op.attr(key); };
-  const auto ref = [&](const ir::Attr& v) { return op.operands[static_cast<size_t>(v.items[0].i)]; };
-  if (jax_ < 11 && graph_->type(ref(side("src")))->dtype == ir::DType::Bool)
-    return refuse("a copy of bool", "copy integers");
+  const auto ref = [&](const char* key) { return op.operands[static_cast<size_t>(op.viewed(key)->operand)]; };
+  if (jax_ < 11 && graph_->type(ref("src"))->dtype == ir::DType::Bool) return refuse("a copy of bool", "copy integers");
   for (const char* key : {"src", "dst"}) {
-    transforms(op, ref(side(key)), &side(key).items[1], false);
-    alignment(op, ref(side(key)), &side(key).items[1]);
+    transforms(op, ref(key), op.viewed(key)->transforms, false);
+    alignment(op, ref(key), op.viewed(key)->transforms);
   }
   for (const char* key : {"dst_sem", "src_sem"}) {
-    if (!op.attr(key)) continue;
-    const ir::DType t = graph_->type(ref(side(key)))->dtype;
+    if (!op.viewed(key)) continue;
+    const ir::DType t = graph_->type(ref(key))->dtype;
     if (t == ir::DType::Sem && p_.generation < 6)
-      refuse(fmt::format("a copy that signals the regular semaphore {} on {}", name_of(ref(side(key))), p_.name),
+      refuse(fmt::format("a copy that signals the regular semaphore {} on {}", name_of(ref(key)), p_.name),
              "before generation 6 copies signal DMA semaphores only: pltpu.SemaphoreType.DMA");
   }
 }

@@ -61,21 +61,22 @@ int64_t TpuRules::derived_divisor(ir::ValueId v, int depth) {
   }
 }
 
-void TpuRules::alignment(const ir::Op& op, ir::ValueId ref, const ir::Attr* view) {
-  if (!view || view->items.empty() || !view->items[0].is_call("index")) return;
+void TpuRules::alignment(const ir::Op& op, ir::ValueId ref, std::span<const ir::View> view) {
+  const auto* first = view.empty() ? nullptr : std::get_if<ir::view::Index>(&view.front());
+  if (!first) return;
   const ir::Type& t = *graph_->type(ref);
   if (ir::is_sync(t.dtype) || t.space == ir::Space::Smem) return;
-  const auto& index = view->items[0].items;
+  const auto& index = first->entries;
   std::vector<int64_t> dims;
   for (const ir::Dim& d : t.dims) dims.push_back(d.size);
   if (index.size() != dims.size()) return;
   for (size_t d = dims.size(); d-- > 0 && d + 2 >= dims.size();) {
-    const ir::Attr& start = index[d].is_call("slice") ? index[d].items[0] : index[d];
-    if (!start.is(ir::Attr::Kind::Operand) || dims[d] <= 1) continue;
+    const ir::ViewInt& start = index[d].start;
+    if (!start.is_operand() || dims[d] <= 1) continue;
     int64_t unit = 128;
     if (dims.size() == 1) unit = std::min<int64_t>(1024, dims[0] + tile_padding(t.dtype, dims)[0]);
     else if (d + 2 == dims.size()) unit = t.dtype != ir::DType::Bool && ir::bit_width(t.dtype) < 32 ? 8 : 1;
-    const int64_t known = divisor(op.operands[static_cast<size_t>(start.i)]);
+    const int64_t known = divisor(op.operands[static_cast<size_t>(start.operand)]);
     if (known % unit == 0) continue;
     ir::Diagnostic& r = add(
         "PS-TPU-007",

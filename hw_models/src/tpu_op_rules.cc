@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "pallasim/ir/equal.h"
 #include "tpu_rules.h"
 
 namespace pallasim::hw {
@@ -116,7 +117,7 @@ void TpuRules::operation(const ir::Op& op) {
     case C::swap:
     case C::masked_store:
     case C::masked_swap: return store(op);
-    case C::view: return transforms(op, op.operands[0], op.attr("view"), false);
+    case C::view: return transforms(op, op.operands[0], op.view(), false);
     case C::dma_start: return copy(op);
     case C::sem_signal: return receiver(op);
     case C::sem_wait:
@@ -133,6 +134,22 @@ void TpuRules::operation(const ir::Op& op) {
     case C::for_:
       if (const ir::Attr* r = op.attr("reverse"); r && r->is_true()) form(op, "in reverse");
       return;
+    case C::check:
+      if (const ir::Attr* d = op.attr("debug"); !d || !d->is_true())
+        form(op, "that is no debug check",
+             "pl.debug_check within pl.enable_debug_checks(), or jax.experimental.checkify around the call");
+      return;
+    case C::debug_print: return print(op);
+    case C::matmul_push_rhs:
+    case C::matmul_acc_lhs:
+    case C::matmul_pop: return needs(op, 7, "direct use of the matrix unit");
+    default: return arithmetic(op);
+  }
+}
+
+// Operations on values alone.
+void TpuRules::arithmetic(const ir::Op& op) {
+  switch (op.code) {
     case C::reduce_sum:
     case C::reduce_max:
     case C::reduce_min: return reduction(op);
@@ -161,11 +178,6 @@ void TpuRules::operation(const ir::Op& op) {
       if (in(op, 0).dtype == DType::KeyTpu || out(op).dtype == DType::KeyTpu)
         form(op, "of the TPU's own keys",
              "pltpu.wrap_pallas_seed and pltpu.unwrap_pallas_seed take and give their words");
-      return;
-    case C::check:
-      if (const ir::Attr* d = op.attr("debug"); !d || !d->is_true())
-        form(op, "that is no debug check",
-             "pl.debug_check within pl.enable_debug_checks(), or jax.experimental.checkify around the call");
       return;
     case C::population_count:
       if (out(op).is_scalar()) form(op, "of a scalar");
@@ -198,9 +210,6 @@ void TpuRules::operation(const ir::Op& op) {
     case C::roll:
       if (op.attr("stride")) needs(op, 5, "a roll with a stride");
       return;
-    case C::matmul_push_rhs:
-    case C::matmul_acc_lhs:
-    case C::matmul_pop: return needs(op, 7, "direct use of the matrix unit");
     case C::prng_seed:
       for (size_t i = 0; i < op.operands.size(); ++i)
         if (ir::is_float(in(op, i).dtype))
@@ -209,7 +218,6 @@ void TpuRules::operation(const ir::Op& op) {
     case C::prng_random_bits:
       if (out(op).dims.size() <= 1) form(op, "of less than two dimensions");
       return;
-    case C::debug_print: return print(op);
     default: return;
   }
 }
@@ -246,7 +254,7 @@ void TpuRules::dot(const ir::Op& op) {
       return x.s == "default" || x.s == "highest" || (jax_ >= 11 && x.s == "high");
     };
     if (precision->is(ir::Attr::Kind::List)) {
-      if (precision->items.size() != 2 || precision->items[0] != precision->items[1])
+      if (precision->items.size() != 2 || !ir::equal(precision->items[0], precision->items[1]))
         return form(op, "with a precision per operand");
       if (!known(precision->items[0])) return form(op, "with precision " + precision->items[0].s);
     } else if (!known(*precision)) {
@@ -279,11 +287,15 @@ void TpuRules::gather(const ir::Op& op) {
   bool alike = x.dims.size() == rank && indices.dims.size() == rank + 1 && indices.dims.back().size == 1;
   for (size_t d = 0; alike && d < rank; ++d) alike = indices.dims[d] == r.dims[d];
   auto list = [&](const char* key) { return op.attr(key) ? op.attr(key)->items : std::vector<ir::Attr>(); };
+  const auto same = [](const std::vector<ir::Attr>& a, const std::vector<ir::Attr>& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                      [](const ir::Attr& m, const ir::Attr& n) { return ir::equal(m, n); });
+  };
   const auto sizes = list("slice_sizes"), collapsed = list("collapsed_slice_dims"),
              batching = list("operand_batching_dims");
   alike = alike && std::all_of(sizes.begin(), sizes.end(), [](const ir::Attr& n) { return n.i == 1; }) &&
-          list("offset_dims").empty() && collapsed.size() == 1 && collapsed == list("start_index_map") &&
-          batching == list("start_indices_batching_dims") && batching.size() + 1 == rank;
+          list("offset_dims").empty() && collapsed.size() == 1 && same(collapsed, list("start_index_map")) &&
+          same(batching, list("start_indices_batching_dims")) && batching.size() + 1 == rank;
   if (const ir::Attr* mode = op.attr("mode"))
     alike = alike && (mode->s == "fill_or_drop" || mode->s == "promise_in_bounds");
   if (!alike) return form(op, "other than along one axis", "jnp.take_along_axis(x, i, axis) of equal shapes");

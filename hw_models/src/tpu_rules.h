@@ -1,5 +1,6 @@
 // Rules on the operations of a TensorCore's kernel: tpu_op_rules.cc, tpu_access_rules.cc, tpu_align_rules.cc.
 #pragma once
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -26,6 +27,7 @@ class TpuRules {
 
   void region(const ir::Region&);
   void operation(const ir::Op&);
+  void arithmetic(const ir::Op&);
   void memory_type(ir::DType, const std::string& name);
   void reduction(const ir::Op&);
   void dot(const ir::Op&);
@@ -34,14 +36,15 @@ class TpuRules {
   void print(const ir::Op&);
 
   // accesses
+  class Transforms;
   void note_blocks(const ir::Graph&);
   void load(const ir::Op&);
   void store(const ir::Op&);
   void copy(const ir::Op&);
   void receiver(const ir::Op&);
   // `access`: the last transform, where it is an index, is the access itself.
-  void transforms(const ir::Op&, ir::ValueId ref, const ir::Attr* view, bool access);
-  void alignment(const ir::Op&, ir::ValueId ref, const ir::Attr* view);
+  void transforms(const ir::Op&, ir::ValueId ref, std::span<const ir::View> view, bool access);
+  void alignment(const ir::Op&, ir::ValueId ref, std::span<const ir::View> view);
   int64_t divisor(ir::ValueId, int depth = 0);
   int64_t derived_divisor(ir::ValueId, int depth);
   void barrier();

@@ -99,11 +99,9 @@ class TritonRules {
   }
 
   void indexers(const ir::Op& op) {
-    const ir::Attr* view = op.attr("view");
-    if (!view) return;
-    for (const ir::Attr& t : view->items)
-      if (!t.is_call("index")) form(op, "ref transform " + t.s);
-    if (view->items.size() > 1) form(op, "several indexers");
+    for (const ir::View& t : op.view())
+      if (!std::holds_alternative<ir::view::Index>(t)) form(op, "ref transform " + std::string(ir::name(t)));
+    if (op.view().size() > 1) form(op, "several indexers");
   }
 
   void dot(const ir::Op& op) {

@@ -1,5 +1,7 @@
 #include "pallasim/ir/attr.h"
 
+#include "pallasim/ir/view.h"
+
 namespace pallasim::ir {
 
 Attr Attr::ints(const std::vector<int64_t>& v) {
@@ -7,6 +9,13 @@ Attr Attr::ints(const std::vector<int64_t>& v) {
   items.reserve(v.size());
   for (int64_t x : v) items.push_back(integer(x));
   return list(std::move(items));
+}
+
+Attr Attr::of_view(Viewed v) {
+  Attr a;
+  a.kind = Kind::View;
+  a.view = std::make_shared<const Viewed>(std::move(v));
+  return a;
 }
 
 const Attr* find(const AttrDict& d, std::string_view key) {

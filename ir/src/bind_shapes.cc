@@ -19,6 +19,7 @@ class Binder {
  private:
   const Type* type(const Type* t);
   Attr attr(const Attr& a, bool dims);
+  Viewed viewed(const Viewed& v);
   AttrDict attrs(const AttrDict& d);
   AttrDict op_attrs(const Op& o);
   Graph graph(const Graph& g);
@@ -71,9 +72,19 @@ Attr Binder::attr(const Attr& a, bool dims) {
     Dim d;
     if (is_dim(a, &d) && !d.is_static()) return Attr::integer(evaluate(d.symbol));
   }
+  if (a.is(Attr::Kind::View)) return Attr::of_view(viewed(*a.view));
   Attr r = a;
   r.type = type(a.type);
   for (Attr& x : r.items) x = attr(x, dims);
+  return r;
+}
+
+Viewed Binder::viewed(const Viewed& v) {
+  Viewed r = v;
+  for (View& t : r.transforms)
+    for_each_dim(t, [&](Dim& d) {
+      if (!d.is_static()) d = Dim(evaluate(d.symbol));
+    });
   return r;
 }
 
@@ -90,8 +101,7 @@ AttrDict Binder::op_attrs(const Op& o) {
     const auto it =
         std::find_if(i.attrs.begin(), i.attrs.end(), [&, &key = k](const AttrSpec& s) { return s.name == key; });
     const AttrKind kind = it == i.attrs.end() ? AttrKind::Sym : it->kind;
-    const bool dims = kind == AttrKind::Int || kind == AttrKind::Ints || kind == AttrKind::View || k == "view" ||
-                      o.code == OpCode::dim_value;
+    const bool dims = kind == AttrKind::Int || kind == AttrKind::Ints || o.code == OpCode::dim_value;
     r.emplace_back(k, attr(v, dims));
   }
   return r;

@@ -91,6 +91,7 @@ Op& BodyBuilder::append(OpCode code, const Values& operands, AttrDict attrs, con
   o.loc = location(at);
   for (const Value& v : operands) o.operands.push_back(v.id);
   o.attrs = std::move(attrs);
+  type_views(&o);
   region_->ops.push_back(std::move(o));
   return region_->ops.back();
 }

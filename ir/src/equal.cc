@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "pallasim/ir/view.h"
+
 namespace pallasim::ir {
 namespace {
 
@@ -55,7 +57,8 @@ bool equal(const Type* a, const Type* b) {
 
 bool equal(const Attr& a, const Attr& b) {
   return a.kind == b.kind && a.dtype == b.dtype && a.i == b.i && a.s == b.s && equal(a.type, b.type) &&
-         a.keys == b.keys && all_equal(a.items, b.items, [](const Attr& x, const Attr& y) { return equal(x, y); });
+         (a.view && b.view ? *a.view == *b.view : a.view == b.view) && a.keys == b.keys &&
+         all_equal(a.items, b.items, [](const Attr& x, const Attr& y) { return equal(x, y); });
 }
 
 bool equal(const Graph& a, const Graph& b) {

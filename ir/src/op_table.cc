@@ -8,10 +8,18 @@ namespace pallasim::ir {
 namespace {
 
 AttrKind parse_kind(std::string_view k) {
-  constexpr std::pair<std::string_view, AttrKind> kKinds[] = {
-      {"int", AttrKind::Int},   {"ints", AttrKind::Ints}, {"bool", AttrKind::Bool},       {"sym", AttrKind::Sym},
-      {"str", AttrKind::Str},   {"type", AttrKind::Type}, {"literal", AttrKind::Literal}, {"list", AttrKind::List},
-      {"dict", AttrKind::Dict}, {"view", AttrKind::View}, {"operand", AttrKind::Operand}};
+  constexpr std::pair<std::string_view, AttrKind> kKinds[] = {{"int", AttrKind::Int},
+                                                              {"ints", AttrKind::Ints},
+                                                              {"bool", AttrKind::Bool},
+                                                              {"sym", AttrKind::Sym},
+                                                              {"str", AttrKind::Str},
+                                                              {"type", AttrKind::Type},
+                                                              {"literal", AttrKind::Literal},
+                                                              {"list", AttrKind::List},
+                                                              {"dict", AttrKind::Dict},
+                                                              {"view", AttrKind::View},
+                                                              {"transforms", AttrKind::Transforms},
+                                                              {"operand", AttrKind::Operand}};
   for (const auto& [text, kind] : kKinds)
     if (text == k) return kind;
   return AttrKind::Any;

@@ -102,6 +102,7 @@ void Parser::op(Op& o) {
     fail(at, "PS-IR-005", fmt::format("unknown operation '{}'", n), did_you_mean(n, op_names()));
   operands(o);
   o.attrs = optional_attrs();
+  if (!o.attrs.empty()) type_views(&o);
   skip_line_space();
   while (peek() == '(') {
     o.regions.emplace_back();

@@ -72,6 +72,7 @@ void append_attr(std::string& out, const Attr& a) {
       return;
     case Attr::Kind::Operand: fmt::format_to(std::back_inserter(out), "${}", a.i); return;
     case Attr::Kind::TypeOf: out += to_string(a.type); return;
+    case Attr::Kind::View: return append_viewed(out, *a.view);
   }
 }
 

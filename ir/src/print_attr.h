@@ -8,6 +8,8 @@ namespace pallasim::ir {
 
 void append_attr(std::string& out, const Attr& a);
 void append_attrs(std::string& out, const AttrDict& d);  // {k = v, …}
+void append_viewed(std::string& out, const Viewed& v);
+void append_entry(std::string& out, const view::Entry& e);
 std::string to_string(const Attr& a);
 
 // The first line of an operation without its location: "%2 = add %0, %1 : f32[8]"; regions become "(…) {…}".

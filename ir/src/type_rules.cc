@@ -52,7 +52,8 @@ void check_types(const OpCheck& c) {
 // Results are taken as written; the body of the operation knows the rest.
 void rule_declared(const OpCheck& c) {
   if (const Attr* v = c.op.attr("view"))
-    if (v->is(Attr::Kind::List) && c.num_in() > 0 && c.in(0).is_ref) view_shape(c, c.in(0), v);
+    if ((v->is(Attr::Kind::List) || v->is(Attr::Kind::View)) && c.num_in() > 0 && c.in(0).is_ref)
+      view_shape(c, c.in(0), v);
 }
 
 void rule_identity(const OpCheck& c) {

@@ -59,10 +59,12 @@ struct ViewShape {
   bool known_dtype = true;
   bool known_shape = true;
 };
-// Checks the transforms (a list) of a ref and follows them.
+// Checks the transforms of a ref and follows them: those of a typed view, or a list that is none, to say why.
 ViewShape view_shape(const OpCheck& c, const Type& ref, const Attr* transforms);
 // Checks `view($k, [transforms])`.
 ViewShape check_view_attr(const OpCheck& c, const std::string& key, const Attr& view);
+// "did you mean 'index'?"
+std::string unknown_transform_hint(std::string_view name);
 
 // Dispatches on the op's type rule.
 void check_types(const OpCheck& c);

@@ -22,6 +22,7 @@ const char* kind_text(AttrKind k) {
     case AttrKind::List: return "a list";
     case AttrKind::Dict: return "a dictionary";
     case AttrKind::View: return "view($k, [transforms])";
+    case AttrKind::Transforms: return "a list";
     case AttrKind::Operand: return "an operand such as $1";
     case AttrKind::Any: return "a value";
   }
@@ -41,7 +42,8 @@ bool has_kind(const Attr& a, AttrKind k) {
     case AttrKind::Literal: return a.is(Kind::Bits) || a.is(Kind::Dense) || a.is(Kind::Blob);
     case AttrKind::List: return a.is(Kind::List);
     case AttrKind::Dict: return a.is(Kind::Dict);
-    case AttrKind::View: return a.is_call("view");
+    case AttrKind::View: return a.is(Kind::View) ? a.view->named : a.is_call("view");
+    case AttrKind::Transforms: return a.is(Kind::View) ? !a.view->named : a.is(Kind::List);
     case AttrKind::Operand: return a.is(Kind::Operand);
     case AttrKind::Any: return true;
   }
@@ -60,6 +62,7 @@ class GraphChecker {
   void define(ValueId v, const Op* owner);
   void attributes(const OpCheck& c);
   void attribute_tree(const OpCheck& c, const Attr& a, const std::string& key, int depth);
+  void view_operands(const OpCheck& c, const Viewed& v, const std::string& key);
   void counts(const OpCheck& c);
   [[noreturn]] void fail(const Op* at, Code code, std::string message, std::string hint = {});
 
@@ -146,10 +149,30 @@ void GraphChecker::counts(const OpCheck& c) {
            fmt::format("{} instead of {}", plural(static_cast<int64_t>(c.op.regions.size()), "region"), i.regions));
 }
 
+void GraphChecker::view_operands(const OpCheck& c, const Viewed& v, const std::string& key) {
+  const auto check = [&](int k) {
+    if (k < 0 || k >= c.num_in())
+      c.bad_attr(key, fmt::format("there is no ${} among {}", k, plural(c.num_in(), "operand")));
+  };
+  if (v.named) check(v.operand);
+  for (const View& t : v.transforms) {
+    for_each_operand(t, check);
+    for_each_dim(t, [&](const Dim& d) {
+      if (d.is_static()) return;
+      Type one;
+      one.dims = {d};
+      check_params(m_, one, what_);
+    });
+    if (const auto* peer = std::get_if<view::Peer>(&t); peer && !is_name(peer->kind))
+      c.bad_attr(key, fmt::format("{} is not a name", quoted(peer->kind)));
+  }
+}
+
 void GraphChecker::attribute_tree(const OpCheck& c, const Attr& a, const std::string& key, int depth) {
   if (depth > 256) c.bad_attr(key, "nested more than 256 levels deep");
   if (a.is(Attr::Kind::Operand) && (a.i < 0 || a.i >= c.num_in()))
     c.bad_attr(key, fmt::format("there is no ${} among {}", a.i, plural(c.num_in(), "operand")));
+  if (a.is(Attr::Kind::View)) view_operands(c, *a.view, key);
   if ((a.is(Attr::Kind::Symbol) || a.is(Attr::Kind::Call)) && !is_name(a.s))
     c.bad_attr(key, fmt::format("{} is not a name", quoted(a.s)));
   if (a.is(Attr::Kind::Dict))

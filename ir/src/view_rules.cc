@@ -10,148 +10,139 @@
 namespace pallasim::ir {
 namespace {
 
-constexpr std::string_view kTransforms[] = {"index",     "reshape", "bitcast", "transpose", "squeeze",
-                                            "tile",      "untile",  "swizzle", "unswizzle", "peer",
-                                            "multicast", "cluster", "extract", "select"};
-
 class ViewFollower {
  public:
   ViewFollower(const OpCheck& c, ViewShape s) : c_(c), s_(std::move(s)) {}
-  ViewShape follow(const Attr& transforms);
+  ViewShape follow(const Attr& view);
+
+  void operator()(const view::Index& t);
+  void operator()(const view::Reshape& t);
+  void operator()(const view::Transpose& t);
+  void operator()(const view::Squeeze& t);
+  void operator()(const view::Bitcast& t);
+  void operator()(const view::Tile& t);
+  void operator()(const view::Swizzle&) {}
+  void operator()(const view::Extract& t);
+  void operator()(const view::Select& t);
+  void operator()(const view::Cluster& t) { coordinates(t.axes); }
+  void operator()(const view::Peer& t);
+  void operator()(const view::Multicast&) {}
 
  private:
-  void transform(const Attr& t);
-  void index(const Attr& t);
-  Dim slice(const Attr& e);
-  void array(const Attr& e, bool from_ref);
-  void reshape(const Attr& t);
-  void bitcast(const Attr& t);
-  void transpose(const Attr& t);
-  void squeeze(const Attr& t);
-  const Type& operand(const Attr& a, const char* what);
-  void int_operand(const Attr& a, const char* what);
-  std::vector<size_t> axes(const Attr& t);
-  [[noreturn]] void fail(const Attr& part, const std::string& why) {
-    c_.fail("PS-IR-110", fmt::format("{} in a view: {}", to_string(part), why),
+  void transform(const View& t);
+  Dim slice(const view::Entry& e);
+  void array(const view::Entry& e);
+  void coordinates(const std::vector<view::AxisIndex>& axes);
+  const Type& operand(int k, const std::string& part, const char* what);
+  void int_operand(const ViewInt& n, const std::string& part, const char* what);
+  void need_axes(const std::vector<int64_t>& axes);
+  [[noreturn]] void fail(const std::string& part, const std::string& why) {
+    c_.fail("PS-IR-110", fmt::format("{} in a view: {}", part, why),
             s_.known_shape ? "the view so far shows " + shape_text(s_.dtype, s_.dims) : "");
+  }
+  [[noreturn]] void fail(const std::string& why) { fail(to_string(*now_), why); }  // the transform as a whole
+  static std::string text(const view::Entry& e) {
+    std::string r;
+    append_entry(r, e);
+    return r;
   }
 
   const OpCheck& c_;
   ViewShape s_;
+  const View* now_ = nullptr;
   // The dimensions of the integer arrays of one index(…), broadcast together.
   std::vector<Dim> gathered_;
 };
 
-const Type& ViewFollower::operand(const Attr& a, const char* what) {
-  if (!a.is(Attr::Kind::Operand) || a.i < 0 || a.i >= c_.num_in())
-    fail(a, fmt::format("{} is an operand such as $1", what));
-  return c_.in(static_cast<int>(a.i));
+const Type& ViewFollower::operand(int k, const std::string& part, const char* what) {
+  if (k >= c_.num_in()) fail(part, fmt::format("{} is an operand such as $1", what));
+  return c_.in(k);
 }
 
-void ViewFollower::int_operand(const Attr& a, const char* what) {
-  const Type& t = operand(a, what);
+void ViewFollower::int_operand(const ViewInt& n, const std::string& part, const char* what) {
+  if (!n.is_operand()) return;
+  const Type& t = operand(n.operand, part, what);
   if (!t.is_scalar() || !is_int(t.dtype))
-    fail(a, fmt::format("operand {} has type {}, but {} is an integer scalar{}", a.i, to_string(t), what,
-                        !t.is_ref && t.rank() ? "; arrays are written array($k)" : ""));
+    fail(part, fmt::format("operand {} has type {}, but {} is an integer scalar{}", n.operand, to_string(t), what,
+                           !t.is_ref && t.rank() ? "; arrays are written array($k)" : ""));
 }
 
-std::vector<size_t> ViewFollower::axes(const Attr& t) {
-  std::vector<size_t> r;
-  for (const Attr& a : t.items) {
-    const auto rank = static_cast<int64_t>(s_.dims.size());
-    if (!a.is_int() || a.i < 0 || (s_.known_shape && a.i >= rank))
-      fail(t, fmt::format("{} is not a dimension", to_string(a)));
-    if (std::find(r.begin(), r.end(), static_cast<size_t>(a.i)) != r.end())
-      fail(t, fmt::format("dimension {} occurs twice", a.i));
-    r.push_back(static_cast<size_t>(a.i));
-  }
-  return r;
+void ViewFollower::need_axes(const std::vector<int64_t>& axes) {
+  for (int64_t a : axes)
+    if (s_.known_shape && a >= static_cast<int64_t>(s_.dims.size())) fail(fmt::format("{} is not a dimension", a));
 }
 
 // The extent that is left; one of the run cannot be compared.
-Dim ViewFollower::slice(const Attr& e) {
-  if (e.items.size() != 2 && e.items.size() != 3)
-    fail(e, "a slice is slice(start, size) or slice(start, size, stride)");
-  if (e.items[0].is(Attr::Kind::Operand)) int_operand(e.items[0], "the start of a slice");
-  else if (!is_dim(e.items[0])) fail(e, "the start of a slice is an integer or an operand");
-  Dim size(std::string("?"));
-  if (e.items[1].is(Attr::Kind::Operand)) int_operand(e.items[1], "the size of a slice");
-  else if (!is_dim(e.items[1], &size) || (size.is_static() && size.size < 0))
-    fail(e, "the size of a slice is a number or an operand");
-  if (e.items.size() == 3 && !is_dim(e.items[2])) fail(e, "the stride of a slice is a number");
-  return size;
+Dim ViewFollower::slice(const view::Entry& e) {
+  const auto number = [](const ViewInt& n) { return fmt::format("${}", n.operand); };
+  int_operand(e.start, number(e.start), "the start of a slice");
+  int_operand(e.size, number(e.size), "the size of a slice");
+  if (e.size.is_static() && e.size.value() < 0) fail(text(e), "the size of a slice is a number or an operand");
+  return e.size.is_operand() ? Dim(std::string("?")) : e.size.dim;
 }
 
 // Arrays broadcast together; a ref used as an index counts as the array that it holds.
-void ViewFollower::array(const Attr& e, bool from_ref) {
-  if (e.items.empty()) fail(e, "an index array is an operand such as $1");
-  const Type& t = operand(e.items[0], "an index array");
-  if (t.is_ref != from_ref) fail(e, fmt::format("operand {} has type {}", e.items[0].i, to_string(t)));
+void ViewFollower::array(const view::Entry& e) {
+  const bool from_ref = e.kind == view::Entry::Kind::Ref;
+  const Type& t = operand(e.operand, text(e), "an index array");
+  if (t.is_ref != from_ref) fail(text(e), fmt::format("operand {} has type {}", e.operand, to_string(t)));
   if (!from_ref && !is_int(t.dtype) && t.dtype != DType::Bool)
-    fail(e, fmt::format("operand {} of type {} is no index", e.items[0].i, to_string(t)));
+    fail(text(e), fmt::format("operand {} of type {} is no index", e.operand, to_string(t)));
   std::vector<Dim> d = t.dims;
-  if (from_ref && (!t.members.empty() || e.items.size() > 1)) s_.known_shape = false;
+  if (from_ref && (!t.members.empty() || e.ignored)) s_.known_shape = false;
   if (d.size() > gathered_.size()) std::swap(d, gathered_);
   for (size_t i = 0; i < d.size(); ++i) {
     Dim& g = gathered_[gathered_.size() - 1 - i];
     const Dim& x = d[d.size() - 1 - i];
     if (g == Dim(1)) g = x;
-    else if (x != Dim(1) && !may_equal(g, x)) fail(e, "the index arrays do not broadcast together");
+    else if (x != Dim(1) && !may_equal(g, x)) fail(text(e), "the index arrays do not broadcast together");
   }
 }
 
 // NDIndexer's rule: integer entries (scalars and arrays) collapse into the arrays' dimensions, which stand at the place
 // of the first integer entry when all of them are adjacent, else in front.
-void ViewFollower::index(const Attr& t) {
-  if (s_.known_shape && t.items.size() != s_.dims.size())
-    fail(t,
-         fmt::format("{} for a ref of rank {}", plural(static_cast<int64_t>(t.items.size()), "entry"), s_.dims.size()));
+void ViewFollower::operator()(const view::Index& t) {
+  if (s_.known_shape && t.entries.size() != s_.dims.size())
+    fail(fmt::format("{} for a ref of rank {}", plural(static_cast<int64_t>(t.entries.size()), "entry"),
+                     s_.dims.size()));
   gathered_.clear();
   std::vector<Dim> kept;
   size_t first = SIZE_MAX, last = 0, ints = 0, at = 0;
-  for (size_t i = 0; i < t.items.size(); ++i) {
-    const Attr& e = t.items[i];
-    if (e.is_call("slice")) {
+  for (size_t i = 0; i < t.entries.size(); ++i) {
+    const view::Entry& e = t.entries[i];
+    if (e.is_slice()) {
       kept.push_back(slice(e));
       continue;
     }
     if (first == SIZE_MAX) first = i, at = kept.size();
     last = i;
     ++ints;
-    if (e.is_call("array")) array(e, false);
-    else if (e.is_call("ref")) array(e, true);
-    else if (e.is(Attr::Kind::Operand)) int_operand(e, "an index");
-    else if (!is_dim(e)) fail(e, "an entry is an integer, $k, slice(…), array($k) or ref($k)");
+    if (e.is_array()) array(e);
+    else int_operand(e.start, text(e), "an index");
   }
   if (ints && last - first + 1 != ints) at = 0;
   kept.insert(kept.begin() + static_cast<ptrdiff_t>(at), gathered_.begin(), gathered_.end());
   s_.dims = std::move(kept);
 }
 
-void ViewFollower::reshape(const Attr& t) {
-  std::vector<Dim> dims;
+void ViewFollower::operator()(const view::Reshape& t) {
   bool decidable = s_.known_shape;
   __int128 from = 1, to = 1;
-  for (const Attr& a : t.items) {
-    Dim d;
-    if (!is_dim(a, &d) || (d.is_static() && d.size < 0)) fail(t, fmt::format("{} is not a dimension", to_string(a)));
+  for (const Dim& d : t.dims) {
+    if (d.is_static() && d.size < 0) fail(fmt::format("{} is not a dimension", d.size));
     decidable = decidable && d.is_static();
     if (d.is_static() && to < INT64_MAX) to *= d.size;
-    dims.push_back(std::move(d));
   }
   for (const Dim& d : s_.dims) {
     decidable = decidable && d.is_static();
     if (d.is_static() && from < INT64_MAX) from *= d.size;
   }
-  if (decidable && from != to) fail(t, "the number of elements changes");
-  s_.dims = std::move(dims);
+  if (decidable && from != to) fail("the number of elements changes");
+  s_.dims = t.dims;
 }
 
-void ViewFollower::bitcast(const Attr& t) {
-  if (t.items.size() != 1 || !t.items[0].is(Attr::Kind::TypeOf) || t.items[0].type->is_ref)
-    fail(t, "a bitcast names an element type such as f32[]");
-  const DType to = t.items[0].type->dtype;
-  const int a = bit_width(s_.dtype), b = bit_width(to);
+void ViewFollower::operator()(const view::Bitcast& t) {
+  const int a = bit_width(s_.dtype), b = bit_width(t.dtype);
   if (!s_.known_dtype) s_.known_shape = false;
   // Mosaic TPU folds the ratio into the second minor dimension; elsewhere the shape is the machine's matter.
   if (s_.known_shape && a != b) {
@@ -159,51 +150,104 @@ void ViewFollower::bitcast(const Attr& t) {
     if (!d || !d->is_static() || c_.m.machine != Machine::Tpu) {
       s_.known_shape = false;
     } else {
-      if (b == 0 || a == 0 || (b > a && d->size % (b / a) != 0)) fail(t, "the second minor dimension does not divide");
+      if (b == 0 || a == 0 || (b > a && d->size % (b / a) != 0)) fail("the second minor dimension does not divide");
       *d = b > a ? Dim(d->size / (b / a)) : Dim(d->size * (a / b));
     }
   }
-  s_.dtype = to;
+  s_.dtype = t.dtype;
   s_.known_dtype = true;
 }
 
-void ViewFollower::transpose(const Attr& t) {
-  const std::vector<size_t> perm = axes(t);
+void ViewFollower::operator()(const view::Transpose& t) {
+  need_axes(t.perm);
   if (!s_.known_shape) return;
-  if (perm.size() != s_.dims.size())
-    fail(t, fmt::format("{} for a ref of rank {}", plural(static_cast<int64_t>(perm.size()), "entry"), s_.dims.size()));
+  if (t.perm.size() != s_.dims.size())
+    fail(fmt::format("{} for a ref of rank {}", plural(static_cast<int64_t>(t.perm.size()), "entry"), s_.dims.size()));
   std::vector<Dim> dims;
-  for (size_t p : perm) dims.push_back(s_.dims[p]);
+  for (int64_t p : t.perm) dims.push_back(s_.dims[static_cast<size_t>(p)]);
   s_.dims = std::move(dims);
 }
 
-void ViewFollower::squeeze(const Attr& t) {
-  std::vector<size_t> gone = axes(t);
+void ViewFollower::operator()(const view::Squeeze& t) {
+  need_axes(t.axes);
   if (!s_.known_shape) return;
+  std::vector<int64_t> gone = t.axes;
   std::sort(gone.rbegin(), gone.rend());
-  for (size_t a : gone) {
-    if (!may_equal(s_.dims[a], Dim(1))) fail(t, fmt::format("dimension {} has the extent {}", a, s_.dims[a].size));
-    s_.dims.erase(s_.dims.begin() + static_cast<ptrdiff_t>(a));
+  for (int64_t a : gone) {
+    const Dim& d = s_.dims[static_cast<size_t>(a)];
+    if (!may_equal(d, Dim(1))) fail(fmt::format("dimension {} has the extent {}", a, d.size));
+    s_.dims.erase(s_.dims.begin() + a);
   }
 }
 
-void ViewFollower::transform(const Attr& t) {
-  if (!t.is(Attr::Kind::Call)) fail(t, "a transform is written like a call");
-  if (t.s == "index") return index(t);
-  if (t.s == "reshape") return reshape(t);
-  if (t.s == "bitcast") return bitcast(t);
-  if (t.s == "transpose") return transpose(t);
-  if (t.s == "squeeze") return squeeze(t);
-  if (std::find(std::begin(kTransforms), std::end(kTransforms), t.s) == std::end(kTransforms))
-    c_.fail("PS-IR-110", fmt::format("unknown transform '{}' in a view", t.s),
-            did_you_mean(t.s, {std::begin(kTransforms), std::end(kTransforms)}));
-  // Layout transforms end the checking of shapes.
-  s_.known_shape = false;
-  if (t.s == "extract" || t.s == "select") s_.known_dtype = false;
+// The dimensions of the tiles stand behind those that count the tiles.
+void ViewFollower::operator()(const view::Tile& t) {
+  if (!s_.known_shape) return;
+  const size_t n = t.tiling.size(), rank = s_.dims.size();
+  if (rank < (t.inverse ? 2 * n : n)) fail(fmt::format("{} of the tile for a ref of rank {}", n, rank));
+  std::vector<Dim> dims = s_.dims;
+  for (size_t i = 0; i < n; ++i) {
+    const int64_t tile = t.tiling[i];
+    Dim& d = dims[rank - (t.inverse ? 2 * n : n) + i];
+    if (!d.is_static()) {
+      s_.known_shape = false;
+      return;
+    }
+    if (t.inverse) {
+      if (!may_equal(dims[rank - n + i], Dim(tile)))
+        fail(fmt::format("dimension {} has the extent {}", rank - n + i, dims[rank - n + i].size));
+      if (__builtin_mul_overflow(d.size, tile, &d.size)) fail("the extents are too large");
+    } else {
+      if (d.size % tile != 0) fail(fmt::format("the extent {} is no multiple of {}", d.size, tile));
+      d.size /= tile;
+    }
+  }
+  if (t.inverse) dims.resize(rank - n);
+  else
+    for (int64_t tile : t.tiling) dims.emplace_back(tile);
+  s_.dims = std::move(dims);
 }
 
-ViewShape ViewFollower::follow(const Attr& transforms) {
-  for (const Attr& t : transforms.items) transform(t);
+// What the union holds there is the machine's matter: bytes lie under several types.
+void ViewFollower::operator()(const view::Extract& t) { s_ = {t.dtype, t.dims, true, true}; }
+
+void ViewFollower::operator()(const view::Select& t) {
+  int_operand(t.member, to_string(*now_), "a member");
+  s_.known_shape = s_.known_dtype = false;
+}
+
+void ViewFollower::coordinates(const std::vector<view::AxisIndex>& axes) {
+  for (const view::AxisIndex& a : axes) int_operand(a.index, to_string(*now_), "a coordinate");
+}
+
+void ViewFollower::operator()(const view::Peer& t) {
+  int_operand(t.device, to_string(*now_), "a device");
+  coordinates(t.axes);
+}
+
+void ViewFollower::transform(const View& t) {
+  now_ = &t;
+  std::visit(*this, t);
+}
+
+ViewShape ViewFollower::follow(const Attr& list) {
+  if (list.is(Attr::Kind::View)) {
+    for (const View& t : list.view->transforms) transform(t);
+    return std::move(s_);
+  }
+  // What could not be typed: the first transform that is none.
+  for (const Attr& a : list.items) {
+    View t;
+    const Attr* part = nullptr;
+    std::string why;
+    if (parse_view(a, &t, &part, &why)) {
+      transform(t);
+      continue;
+    }
+    if (why.empty())
+      c_.fail("PS-IR-110", fmt::format("unknown transform '{}' in a view", a.s), unknown_transform_hint(a.s));
+    fail(to_string(*part), why);
+  }
   return std::move(s_);
 }
 
@@ -212,17 +256,19 @@ ViewShape ViewFollower::follow(const Attr& transforms) {
 ViewShape view_shape(const OpCheck& c, const Type& ref, const Attr* transforms) {
   ViewShape s{ref.dtype, ref.dims, true, true};
   if (!ref.members.empty()) s.known_dtype = s.known_shape = false;
-  if (!transforms || transforms->items.empty()) return s;
+  if (!transforms) return s;
   return ViewFollower(c, std::move(s)).follow(*transforms);
 }
 
 ViewShape check_view_attr(const OpCheck& c, const std::string& key, const Attr& view) {
-  const bool shaped = view.is_call("view") && view.items.size() == 2 && view.items[0].is(Attr::Kind::Operand) &&
-                      view.items[1].is(Attr::Kind::List);
-  if (!shaped || view.items[0].i >= c.num_in()) c.bad_attr(key, "a view is written view($k, [transforms])");
-  const auto k = static_cast<int>(view.items[0].i);
-  if (!c.in(k).is_ref) c.bad_operand(k, fmt::format("attribute '{}' needs a ref", key));
-  return view_shape(c, c.in(k), &view.items[1]);
+  const bool typed = view.is(Attr::Kind::View) && view.view->named;
+  const bool shaped = typed || (view.is_call("view") && view.items.size() == 2 &&
+                                view.items[0].is(Attr::Kind::Operand) && view.items[1].is(Attr::Kind::List));
+  const int64_t k = typed ? view.view->operand : shaped ? view.items[0].i : -1;
+  if (!shaped || k < 0 || k >= c.num_in()) c.bad_attr(key, "a view is written view($k, [transforms])");
+  const auto i = static_cast<int>(k);
+  if (!c.in(i).is_ref) c.bad_operand(i, fmt::format("attribute '{}' needs a ref", key));
+  return view_shape(c, c.in(i), typed ? &view : &view.items[1]);
 }
 
 }  // namespace pallasim::ir

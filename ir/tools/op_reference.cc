@@ -62,8 +62,8 @@ constexpr const char* kRuleDocs[] = {
 };
 constexpr const char* kEngines[] = {"", "scalar", "VPU", "EUP", "XLU", "MXU", "DMA", "sync"};
 constexpr const char* kFidelity[] = {"exact", "ulp", "contraction"};
-constexpr const char* kKinds[] = {"int",     "ints", "bool", "sym",  "str",     "type",
-                                  "literal", "list", "dict", "view", "operand", "any"};
+constexpr const char* kKinds[] = {"int",  "ints", "bool", "sym",        "str",     "type", "literal",
+                                  "list", "dict", "view", "transforms", "operand", "any"};
 constexpr const char* kEffects[] = {"read",    "write", "atomic", "sync",  "async",
                                     "control", "alloc", "print",  "check", "random"};
 

@@ -193,8 +193,8 @@ def _say_where(error: KeyboardInterrupt) -> bool:
             adopt(stopped)
             break
         stopped, known = stopped.__context__, None
-    for _ in range(20):  # launches of other threads notice within milliseconds
-        if known := known or _core.interrupted_failure():
+    for tries in range(500):  # launches of other threads notice within milliseconds, on a busy machine within seconds
+        if (known := known or _core.interrupted_failure()) or (tries > 20 and not _core.running_launches()):
             break
         time.sleep(0.01)
     if not known:

@@ -265,7 +265,7 @@ void define_findings(nb::module_& m) {
       "The error of a call that failed, by the number in its text; None for one of long ago.");
   m.def(
       "interrupted_failure", [found] { return found(interrupted_failure()); },
-      "The latest error that a request to stop caused and that nobody has asked for; None for none.");
+      "The latest error that the latest request to stop caused, for the first who asks; else None.");
   m.def(
       "tell_with",
       [](nb::object tell) {
@@ -289,6 +289,7 @@ void define_runs(nb::module_& m) {
         "How far the oldest launch is that has run for so many seconds, empty for none.");
   m.def("show_progress", &show_progress, "least_seconds"_a,
         "The same, written over the line of the terminal that standard error is.");
+  m.def("running_launches", &running_launches, "Kernels that run now.");
   m.def("launch_count", &launch_count, "Kernels that ran in this process.");
   m.def(
       "take_grid_points",

@@ -26,7 +26,8 @@ struct Shared {
   struct Kept {
     int64_t number;
     ir::Diagnostic error;
-    bool asked_for = false;
+    uint64_t request;        // to stop: the last one before it
+    bool asked_for = false;  // by interrupted_failure
   };
   std::deque<Kept> failures;
   int64_t failed = 0;
@@ -79,7 +80,7 @@ Failure::Failure(ir::Diagnostic d) : ir::DiagnosticError(std::move(d)) {
   Shared& s = shared();
   std::lock_guard lock(s.mutex);
   number_ = ++s.failed;
-  s.failures.push_back({number_, diagnostic()});
+  s.failures.push_back({number_, diagnostic(), interp::interrupt_epoch()});
   if (s.failures.size() > kMaxRecorded) s.failures.pop_front();
 }
 
@@ -87,23 +88,36 @@ std::string Failure::text() const { return fmt::format("{}  failure {} of this p
 
 namespace {
 template <typename F>
-std::optional<ir::Diagnostic> latest_failure(const F& wanted) {
-  Shared& s = shared();
-  std::lock_guard lock(s.mutex);
+Shared::Kept* latest_failure(Shared& s, const F& wanted) {
   const auto it = std::find_if(s.failures.rbegin(), s.failures.rend(), wanted);
-  if (it == s.failures.rend()) return std::nullopt;
-  it->asked_for = true;
-  return it->error;
+  if (it == s.failures.rend()) return nullptr;
+  return &*it;
 }
 }  // namespace
 
 std::optional<ir::Diagnostic> failure(int64_t number) {
-  return latest_failure([&](const Shared::Kept& f) { return f.number == number; });
+  Shared& s = shared();
+  std::lock_guard lock(s.mutex);
+  const Shared::Kept* f = latest_failure(s, [&](const Shared::Kept& k) { return k.number == number; });
+  return f ? std::optional(f->error) : std::nullopt;
 }
 
 std::optional<ir::Diagnostic> interrupted_failure() {
-  return latest_failure(
-      [](const Shared::Kept& f) { return !f.asked_for && f.error.code.blame() == ir::Blame::Interrupt; });
+  const uint64_t now = interp::interrupt_epoch();
+  Shared& s = shared();
+  std::lock_guard lock(s.mutex);
+  Shared::Kept* f = latest_failure(s, [&](const Shared::Kept& k) {
+    return !k.asked_for && k.request == now && k.error.code.blame() == ir::Blame::Interrupt;
+  });
+  if (!f) return std::nullopt;
+  f->asked_for = true;
+  return f->error;
+}
+
+int64_t running_launches() {
+  Shared& s = shared();
+  std::lock_guard lock(s.mutex);
+  return launch_count() - s.ended;
 }
 
 std::vector<ir::Diagnostic> take_findings() {

@@ -47,13 +47,16 @@ class Failure : public ir::DiagnosticError {
 };
 // The error of that number; none where it has been dropped beyond a bound.
 std::optional<ir::Diagnostic> failure(int64_t number);
-// The latest that a request to stop caused and that nobody has asked for.
+// The latest that the latest request to stop caused, for the first who asks.
 std::optional<ir::Diagnostic> interrupted_failure();
 
 // Calls `tell` for the findings of launches that end, from the launch's thread; null: they go to standard error as they
 // are. Returns when no call of the former one is under way.
 using Tell = void (*)(const std::vector<ir::Diagnostic>&);
 void tell_with(Tell tell);
+
+// Launches that began and have not ended.
+int64_t running_launches();
 
 // A launch begins.
 void note_launch();

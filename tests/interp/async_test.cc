@@ -126,11 +126,14 @@ input "range" : i32[2] {space = smem}
 input "x" : f32[300] {space = hbm}
 output "o" : f32[400] {space = hbm}
 scratch "sem" : ref<dma_sem[], semaphore>
-body (%0 "range": ref<i32[2], smem>, %1 "x": ref<f32[300], hbm>, %2 "o": ref<f32[400], hbm>, %3 "sem": ref<dma_sem[], semaphore>) {
+body (%0 "range": ref<i32[2], smem>, %1 "x": ref<f32[300], hbm>, %2 "o": ref<f32[400], hbm>,
+    %3 "sem": ref<dma_sem[], semaphore>) {
   %4 = get %0 {view = [index(0)]} : i32[]
   %5 = get %0 {view = [index(1)]} : i32[]
-  dma_start %1, %2, %3, %4, %5 {src = view($0, [index(slice($3, $4))]), dst = view($1, [index(slice(0, $4))]), dst_sem = view($2, [])}
-  dma_wait %1, %2, %3, %4, %5 {src = view($0, [index(slice($3, $4))]), dst = view($1, [index(slice(0, $4))]), dst_sem = view($2, [])}
+  dma_start %1, %2, %3, %4, %5 {src = view($0, [index(slice($3, $4))]), dst = view($1, [index(slice(0, $4))]),
+      dst_sem = view($2, [])}
+  dma_wait %1, %2, %3, %4, %5 {src = view($0, [index(slice($3, $4))]), dst = view($1, [index(slice(0, $4))]),
+      dst_sem = view($2, [])}
   yield
 }
 )";
@@ -168,10 +171,13 @@ input "n" : i32[1] {space = smem}
 input "x" : f32[300] {space = hbm}
 output "o" : f32[400] {space = hbm}
 scratch "sem" : ref<dma_sem[], semaphore>
-body (%0 "n": ref<i32[1], smem>, %1 "x": ref<f32[300], hbm>, %2 "o": ref<f32[400], hbm>, %3 "sem": ref<dma_sem[], semaphore>) {
+body (%0 "n": ref<i32[1], smem>, %1 "x": ref<f32[300], hbm>, %2 "o": ref<f32[400], hbm>,
+    %3 "sem": ref<dma_sem[], semaphore>) {
   %4 = get %0 {view = [index(0)]} : i32[]
-  dma_start %1, %2, %3 {src = view($0, [index(slice(0, 4))]), dst = view($1, [index(slice(0, 4))]), dst_sem = view($2, [])}
-  dma_wait %1, %2, %3, %4 {src = view($0, [index(slice(0, $3))]), dst = view($1, [index(slice(0, $3))]), dst_sem = view($2, [])}
+  dma_start %1, %2, %3 {src = view($0, [index(slice(0, 4))]), dst = view($1, [index(slice(0, 4))]),
+      dst_sem = view($2, [])}
+  dma_wait %1, %2, %3, %4 {src = view($0, [index(slice(0, $3))]), dst = view($1, [index(slice(0, $3))]),
+      dst_sem = view($2, [])}
   yield
 }
 )";
@@ -202,7 +208,8 @@ input "x" : f32[5,128] {space = hbm}
 output "o" : f32[2,128] {space = vmem}
 scratch "buf" : ref<f32[8,128], vmem>
 scratch "sem" : ref<dma_sem[], semaphore>
-body (%0 "x": ref<f32[5,128], hbm>, %1 "o": ref<f32[2,128], vmem>, %2 "buf": ref<f32[8,128], vmem>, %3 "sem": ref<dma_sem[], semaphore>) {
+body (%0 "x": ref<f32[5,128], hbm>, %1 "o": ref<f32[2,128], vmem>, %2 "buf": ref<f32[8,128], vmem>,
+    %3 "sem": ref<dma_sem[], semaphore>) {
   %4 = constant {value = f32 0x40a00000} : f32[]
   %5 = broadcast_in_dim %4 {dims = []} : f32[8,128]
   store %2, %5
@@ -238,7 +245,8 @@ input "x" : DT[3,5] {space = hbm}
 input "y" : DT[3,5] {space = hbm}
 output "o" : DT[3,5] {space = hbm}
 scratch "sem" : ref<dma_sem[], semaphore>
-body (%0 "x": ref<DT[3,5], hbm>, %1 "y": ref<DT[3,5], hbm>, %2 "o": ref<DT[3,5], hbm>, %3 "sem": ref<dma_sem[], semaphore>) {
+body (%0 "x": ref<DT[3,5], hbm>, %1 "y": ref<DT[3,5], hbm>, %2 "o": ref<DT[3,5], hbm>,
+    %3 "sem": ref<dma_sem[], semaphore>) {
   dma_start %0, %2, %3 {src = view($0, []), dst = view($1, []), dst_sem = view($2, [])}
   dma_wait %0, %2, %3 {src = view($0, []), dst = view($1, []), dst_sem = view($2, [])}
   dma_start %1, %2, %3 {src = view($0, []), dst = view($1, []), dst_sem = view($2, []), add = true}
@@ -342,7 +350,8 @@ input "x" : f32[8] {space = hbm}
 input "y" : f32[8] {space = hbm}
 output "o" : f32[8] {space = hbm}
 scratch "sem" : ref<dma_sem[], semaphore>
-body (%0 "i": ref<i32[1], smem>, %1 "x": ref<f32[8], hbm>, %2 "y": ref<f32[8], hbm>, %3 "o": ref<f32[8], hbm>, %4 "sem": ref<dma_sem[], semaphore>) {
+body (%0 "i": ref<i32[1], smem>, %1 "x": ref<f32[8], hbm>, %2 "y": ref<f32[8], hbm>, %3 "o": ref<f32[8], hbm>,
+    %4 "sem": ref<dma_sem[], semaphore>) {
   %5 = get %0 {view = [index(0)]} : i32[]
   %6 = select_ref %5, %1, %2 : ref<f32[8], hbm>
   dma_start %6, %3, %4 {src = view($0, []), dst = view($1, []), dst_sem = view($2, [])}
@@ -364,7 +373,8 @@ input "x" : f32[8,256] {space = hbm}
 input "y" : f32[8,256] {space = hbm}
 output "o" : f32[8,128] {space = hbm}
 scratch "sem" : ref<dma_sem[], semaphore>
-body (%0 "i": ref<i32[2], smem>, %1 "x": ref<f32[8,256], hbm>, %2 "y": ref<f32[8,256], hbm>, %3 "o": ref<f32[8,128], hbm>, %4 "sem": ref<dma_sem[], semaphore>) {
+body (%0 "i": ref<i32[2], smem>, %1 "x": ref<f32[8,256], hbm>, %2 "y": ref<f32[8,256], hbm>,
+    %3 "o": ref<f32[8,128], hbm>, %4 "sem": ref<dma_sem[], semaphore>) {
   %5 = get %0 {view = [index(0)]} : i32[]
   %6 = get %0 {view = [index(1)]} : i32[]
   %7 = view %1 {view = [index(slice(0, 8), slice(0, 128))]} : ref<f32[8,128], hbm>
@@ -372,8 +382,10 @@ body (%0 "i": ref<i32[2], smem>, %1 "x": ref<f32[8,256], hbm>, %2 "y": ref<f32[8
   %9 = view %2 {view = [index(slice(0, 8), slice(0, 128))]} : ref<f32[8,128], hbm>
   %10 = select_ref %6, %7, %8 : ref<f32[8,128], hbm>
   %11 = select_ref %5, %10, %9 : ref<f32[8,128], hbm>
-  dma_start %11, %3, %4 {src = view($0, [reshape(8, 1, 128)]), dst = view($1, [reshape(8, 1, 128)]), dst_sem = view($2, [])}
-  dma_wait %11, %3, %4 {src = view($0, [reshape(8, 1, 128)]), dst = view($1, [reshape(8, 1, 128)]), dst_sem = view($2, [])}
+  dma_start %11, %3, %4 {src = view($0, [reshape(8, 1, 128)]), dst = view($1, [reshape(8, 1, 128)]),
+      dst_sem = view($2, [])}
+  dma_wait %11, %3, %4 {src = view($0, [reshape(8, 1, 128)]), dst = view($1, [reshape(8, 1, 128)]),
+      dst_sem = view($2, [])}
   yield
 }
 )";

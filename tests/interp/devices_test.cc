@@ -14,7 +14,8 @@ output "o_ref" : f32[8,128] {space = any}
 output "at_ref" : i32[2] {space = smem}
 scratch "send" : ref<dma_sem[], semaphore>
 scratch "recv" : ref<dma_sem[], semaphore>
-body (%0 "x_ref": ref<f32[8,128], any>, %1 "o_ref": ref<f32[8,128], any>, %2 "at_ref": ref<i32[2], smem>, %3 "send": ref<dma_sem[], semaphore>, %4 "recv": ref<dma_sem[], semaphore>) {
+body (%0 "x_ref": ref<f32[8,128], any>, %1 "o_ref": ref<f32[8,128], any>, %2 "at_ref": ref<i32[2], smem>,
+    %3 "send": ref<dma_sem[], semaphore>, %4 "recv": ref<dma_sem[], semaphore>) {
   %5 = axis_index {axis = "y"} : i32[]
   %6 = axis_index {axis = "x"} : i32[]
   store %2, %5 {view = [index(0)]}
@@ -34,7 +35,8 @@ body (%0 "x_ref": ref<f32[8,128], any>, %1 "o_ref": ref<f32[8,128], any>, %2 "at
     sem_wait %17, %10 {value = $1}
     yield
   }
-  dma_start %0, %1, %4, %3, %13 {src = view($0, []), dst = view($1, []), dst_sem = view($2, []), src_sem = view($3, []), device_id = $4, device_id_type = logical}
+  dma_start %0, %1, %4, %3, %13 {src = view($0, []), dst = view($1, []), dst_sem = view($2, []),
+      src_sem = view($3, []), device_id = $4, device_id_type = logical}
   dma_wait %1, %0, %3 {src = view($0, []), dst = view($1, []), dst_sem = view($2, [])}
   dma_wait %0, %1, %4 {src = view($0, []), dst = view($1, []), dst_sem = view($2, [])}
   yield
@@ -177,7 +179,8 @@ input "x" : f32[8,128] {space = hbm}
 output "o" : f32[8,128] {space = hbm}
 scratch "came" : ref<dma_sem[], semaphore>
 scratch "ready" : ref<sem[], semaphore>
-body (%0 "who": ref<i32[2], smem>, %1 "x": ref<f32[8,128], hbm>, %2 "o": ref<f32[8,128], hbm>, %3 "came": ref<dma_sem[], semaphore>, %4 "ready": ref<sem[], semaphore>) {
+body (%0 "who": ref<i32[2], smem>, %1 "x": ref<f32[8,128], hbm>, %2 "o": ref<f32[8,128], hbm>,
+    %3 "came": ref<dma_sem[], semaphore>, %4 "ready": ref<sem[], semaphore>) {
   %5 = get %0 {view = [index(0)]} : i32[]
   %6 = get %0 {view = [index(1)]} : i32[]
   %7 = constant {value = i32 0x1} : i32[]

@@ -46,7 +46,8 @@ output "count" : i32[] {space = gmem}
 output "hist" : i32[4] {space = gmem}
 alias {input = 2, output = 2}
 alias {input = 3, output = 3}
-body (%0 "x": ref<f32[4], vmem>, %1 "p": ref<f32[4], gmem>, %2 "zero": ref<i32[], gmem>, %3 "zeros": ref<i32[4], gmem>, %4 "o": ref<f32[4], vmem>, %5 "q": ref<f32[4], gmem>, %6 "count": ref<i32[], gmem>, %7 "hist": ref<i32[4], gmem>) {
+body (%0 "x": ref<f32[4], vmem>, %1 "p": ref<f32[4], gmem>, %2 "zero": ref<i32[], gmem>, %3 "zeros": ref<i32[4], gmem>,
+    %4 "o": ref<f32[4], vmem>, %5 "q": ref<f32[4], gmem>, %6 "count": ref<i32[], gmem>, %7 "hist": ref<i32[4], gmem>) {
   %8 = constant {value = i32 0x0} : i32[]
   %9 = constant {value = i32 0x1} : i32[]
   %10 = constant {value = i32 0x3} : i32[]

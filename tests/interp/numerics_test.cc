@@ -154,7 +154,8 @@ output "o" : f32[2] {space = any}
 output "b" : f32[2] {space = any}
 output "c" : f32[2] {space = any}
 scratch "s" : ref<f32[2], any>
-body (%0 "a": ref<f32[2], any>, %1 "o": ref<f32[2], any>, %2 "b": ref<f32[2], any>, %3 "c": ref<f32[2], any>, %4 "s": ref<f32[2], any>) {
+body (%0 "a": ref<f32[2], any>, %1 "o": ref<f32[2], any>, %2 "b": ref<f32[2], any>, %3 "c": ref<f32[2], any>,
+    %4 "s": ref<f32[2], any>) {
   %5 = get %0 : f32[2]
   %6 = constant {value = f32 0x4c800000} : f32[]
   %7 = broadcast_in_dim %6 {dims = []} : f32[2]

@@ -231,7 +231,8 @@ body "tensorcore" (%0 "o": ref<i32[2,128], hbm>, %1 "v": ref<i32[128], vmem>) {
   %5 = constant {value = i32 0x5} : i32[]
   %6 = sub %4, %2 : i32[]
   %7 = for %3, %5, %4, %3 (%8: i32[], %9: i32[]) {
-    run_scoped (%10 "ready": ref<sem[], semaphore>, %11 "shared": ref<i32[128], hbm>, %12 "sem": ref<dma_sem[], semaphore>) {
+    run_scoped (%10 "ready": ref<sem[], semaphore>, %11 "shared": ref<i32[128], hbm>,
+        %12 "sem": ref<dma_sem[], semaphore>) {
       sem_signal %10, %6 {inc = 1, core_index = $1}
       sem_wait %10 {value = 1}
       yield
@@ -273,7 +274,8 @@ input "start" : i32[1] {space = smem}
 input "x" : f32[8,128] {space = vmem}
 output "o" : f32[8,128] {space = vmem}
 scratch "s" : ref<f32[10,128], vmem>
-body (%0 "start": ref<i32[1], smem>, %1 "x": ref<f32[8,128], vmem>, %2 "o": ref<f32[8,128], vmem>, %3 "s": ref<f32[10,128], vmem>) {
+body (%0 "start": ref<i32[1], smem>, %1 "x": ref<f32[8,128], vmem>, %2 "o": ref<f32[8,128], vmem>,
+    %3 "s": ref<f32[10,128], vmem>) {
   %4 = get %0 {view = [index(0)]} : i32[]
   %5 = get %1 : f32[8,128]
   store %3, %5, %4 {view = [index(slice($2, 8), slice(0, 128))]}

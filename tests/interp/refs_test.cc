@@ -59,7 +59,8 @@ input "x" : {0} {{space = vmem}}
 input "v" : {1} {{space = vmem}}
 output "o" : {0} {{space = vmem}}
 output "g" : {1} {{space = vmem}}
-body (%0 "at": ref<i32[1], smem>, %1 "x": ref<{0}, vmem>, %2 "v": ref<{1}, vmem>, %3 "o": ref<{0}, vmem>, %4 "g": ref<{1}, vmem>) {{
+body (%0 "at": ref<i32[1], smem>, %1 "x": ref<{0}, vmem>, %2 "v": ref<{1}, vmem>, %3 "o": ref<{0}, vmem>,
+    %4 "g": ref<{1}, vmem>) {{
   %5 = get %0 {{view = [index(0)]}} : i32[]
   %7 = get %1 : {0}
   store %3, %7
@@ -159,13 +160,16 @@ input "at" : i32[1] {{space = smem}}
 input "x" : i32[8,128] {{space = hbm}}
 output "o" : i32[16,128] {{space = vmem}}
 scratch "sem" : ref<dma_sem[], semaphore>
-body (%0 "at": ref<i32[1], smem>, %1 "x": ref<i32[8,128], hbm>, %2 "o": ref<i32[16,128], vmem>, %3 "sem": ref<dma_sem[], semaphore>) {{
+body (%0 "at": ref<i32[1], smem>, %1 "x": ref<i32[8,128], hbm>, %2 "o": ref<i32[16,128], vmem>,
+    %3 "sem": ref<dma_sem[], semaphore>) {{
   %4 = get %0 {{view = [index(0)]}} : i32[]
   %5 = constant {{value = i16 0x0}} : i16[]
   %6 = broadcast_in_dim %5 {{dims = []}} : i16[16,128]
-  dma_start %1, %2, %3 {{src = view($0, []), dst = view($1, [index(slice(0, 8), slice(0, 128))]), dst_sem = view($2, [])}}
+  dma_start %1, %2, %3 {{src = view($0, []), dst = view($1, [index(slice(0, 8), slice(0, 128))]),
+      dst_sem = view($2, [])}}
   store %2, %6{0} {{view = [bitcast(i16[]), index({1}, slice(0, 128))]}}
-  dma_wait %1, %2, %3 {{src = view($0, []), dst = view($1, [index(slice(0, 8), slice(0, 128))]), dst_sem = view($2, [])}}
+  dma_wait %1, %2, %3 {{src = view($0, []), dst = view($1, [index(slice(0, 8), slice(0, 128))]),
+      dst_sem = view($2, [])}}
   yield
 }}
 )",
@@ -180,6 +184,39 @@ body (%0 "at": ref<i32[1], smem>, %1 "x": ref<i32[8,128], hbm>, %2 "o": ref<i32[
       const auto v = r.results[0].as<int32_t>();
       for (size_t i = 0; i < v.size(); ++i) ASSERT_EQ(v[i], i < 8 * 128 ? 3 : 0);
       EXPECT_TRUE(r.report.findings.empty()) << r.report.findings.size() << " " << r.report.findings[0].message;
+    }
+  }
+}
+
+// Transforms of machines whose memory is not modelled have types; a kernel that uses one is refused by name.
+TEST(Refs, TransformsWithoutAMeaningYetAreRefusedByName) {
+  const std::pair<const char*, const char*> kTransforms[] = {
+      {"tile(4, 8), untile(4, 8)", "tile"},
+      {"swizzle(64)", "swizzle"},
+      {"unswizzle(128)", "unswizzle"},
+      {"extract(f32[8,16], 0, 0)", "extract"},
+      {"select($1)", "select"},
+      {"cluster(axis(\"x\", 1))", "cluster"},
+      {"peer($1, logical)", "peer"},
+      {"multicast(\"x\")", "multicast"},
+  };
+  for (const auto& [view, name] : kTransforms) {
+    const std::string text = fmt::format(R"(pallasim-ir 1
+module "k" {{machine = generic}}
+input "x" : f32[8,16] {{space = any}}
+output "o" : f32[8,16] {{space = any}}
+body (%0 "x": ref<f32[8,16], any>, %1 "o": ref<f32[8,16], any>) {{
+  %2 = constant {{value = i32 0x0}} : i32[]
+  %3 = get %0, %2 {{view = [{}, index(0, 0)]}} : f32[]
+  yield
+}}
+)",
+                                         view);
+    try {
+      run(text, {noise({8, 16})});
+      ADD_FAILURE() << view << " ran";
+    } catch (const ir::DiagnosticError& e) {
+      EXPECT_EQ(e.diagnostic().message, fmt::format("unsupported: ref transform {}", name));
     }
   }
 }

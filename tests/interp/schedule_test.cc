@@ -59,7 +59,8 @@ mesh "m" {kind = generic, axes = [axis("i", 4)]}
 output "o_ref" : i32[4] {space = smem}
 scratch "count" : ref<i32[1], smem, grid>
 scratch "ready" : ref<sem[1], semaphore, grid>
-body "m" (%0 "o_ref": ref<i32[4], smem>, %1 "count": ref<i32[1], smem, grid>, %2 "ready": ref<sem[1], semaphore, grid>) {
+body "m" (%0 "o_ref": ref<i32[4], smem>, %1 "count": ref<i32[1], smem, grid>,
+    %2 "ready": ref<sem[1], semaphore, grid>) {
   %3 = axis_index {axis = "i"} : i32[]
   %4 = constant {value = i32 0x1} : i32[]
   %5 = get %1 {view = [index(0)]} : i32[]

@@ -15,7 +15,8 @@ mesh "m" {kind = generic, axes = [axis("i", 2)]}
 output "o_ref" : i32[2,4] {space = smem}
 scratch "sems" : ref<sem[2], semaphore, grid>
 scratch "turn" : ref<i32[1], smem, grid>
-body "m" (%0 "o_ref": ref<i32[2,4], smem>, %1 "sems": ref<sem[2], semaphore, grid>, %2 "turn": ref<i32[1], smem, grid>) {
+body "m" (%0 "o_ref": ref<i32[2,4], smem>, %1 "sems": ref<sem[2], semaphore, grid>,
+    %2 "turn": ref<i32[1], smem, grid>) {
   %3 = axis_index {axis = "i"} : i32[]
   %4 = constant {value = i32 0x1} : i32[]
   %5 = sub %4, %3 : i32[]

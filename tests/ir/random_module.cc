@@ -89,6 +89,52 @@ Attr RandomModule::attr(int depth, int operands) {
   }
 }
 
+// A number of a view.
+Attr RandomModule::number(int operands) {
+  if (operands && chance(30)) return Attr::operand(below(operands));
+  if (chance(20)) return Attr::call("add", {Attr::symbol("n"), Attr::integer(below(9))});
+  return Attr::integer(below(9) - 2);
+}
+
+// Transforms of every kind, not one of which needs to make sense.
+Attr RandomModule::views(int operands) {
+  const auto axis = [&] { return Attr::call("axis", {Attr::string(text()), number(operands)}); };
+  const auto some = [&](int lowest) { return Attr::integer(lowest + below(9)); };
+  std::vector<Attr> r;
+  for (int n = below(4); n > 0; --n) switch (below(9)) {
+      case 0: {
+        std::vector<Attr> entries;
+        for (int k = below(4); k > 0; --k) {
+          const Attr at = number(operands), size = chance(80) ? some(0) : number(operands);
+          if (chance(40)) entries.push_back(at);
+          else if (operands && chance(30))
+            entries.push_back(Attr::call(chance(50) ? "array" : "ref", {Attr::operand(below(operands))}));
+          else if (chance(70)) entries.push_back(Attr::call("slice", {at, size}));
+          else entries.push_back(Attr::call("slice", {at, size, some(1)}));
+        }
+        r.push_back(Attr::call("index", std::move(entries)));
+        break;
+      }
+      case 1: r.push_back(Attr::call("reshape", {some(0), Attr::symbol("m")})); break;
+      case 2: r.push_back(Attr::call("transpose", {Attr::integer(1), Attr::integer(0)})); break;
+      case 3: r.push_back(Attr::call("squeeze", {some(0)})); break;
+      case 4: r.push_back(Attr::call("bitcast", {Attr::of_type(m_.types->tensor(tensor()->dtype, {}))})); break;
+      case 5: r.push_back(Attr::call(chance(50) ? "tile" : "untile", {some(1), some(1)})); break;
+      case 6: r.push_back(Attr::call(chance(50) ? "swizzle" : "unswizzle", {Attr::integer(16 << below(4))})); break;
+      case 7:
+        r.push_back(Attr::call("extract", {Attr::of_type(tensor()), some(0), some(0)}));
+        if (chance(50)) r.back().items.push_back(attr(2, operands));
+        break;
+      default:
+        if (chance(25)) r.push_back(Attr::call("select", {number(operands)}));
+        else if (chance(30)) r.push_back(Attr::call("cluster", {axis()}));
+        else if (chance(50)) r.push_back(Attr::call("multicast", {Attr::string(text())}));
+        else
+          r.push_back(Attr::call("peer", {chance(50) ? number(operands) : Attr::list({axis()}), Attr::symbol(word())}));
+    }
+  return Attr::list(std::move(r));
+}
+
 Attr RandomModule::attr_of(AttrKind kind, int operands) {
   switch (kind) {
     case AttrKind::Int: return Attr::integer(below(3));
@@ -98,11 +144,9 @@ Attr RandomModule::attr_of(AttrKind kind, int operands) {
     case AttrKind::Str: return Attr::string(text());
     case AttrKind::Type: return Attr::of_type(tensor());
     case AttrKind::Literal: return literal();
-    case AttrKind::List: {
-      Attr i = Attr::call("index", {Attr::integer(0), Attr::call("slice", {Attr::integer(0), Attr::integer(2)})});
-      return chance(50) ? Attr::list({i}) : Attr::list({attr(2, operands)});
-    }
-    case AttrKind::View: return Attr::call("view", {Attr::operand(operands ? below(operands) : 0), Attr::list({})});
+    case AttrKind::List: return Attr::list({attr(2, operands)});
+    case AttrKind::View: return Attr::call("view", {Attr::operand(operands ? below(operands) : 0), views(operands)});
+    case AttrKind::Transforms: return chance(90) ? views(operands) : Attr::list({attr(2, operands)});
     case AttrKind::Operand: return Attr::operand(operands ? below(operands) : 0);
     default: return attr(0, operands);
   }
@@ -134,6 +178,7 @@ void RandomModule::op(Graph& g, Op& o, int depth) {
       o.attrs.emplace_back(std::string(s.name), attr_of(s.kind, static_cast<int>(o.operands.size())));
   if (i.open_attrs || chance(5))
     for (auto& a : attrs(static_cast<int>(o.operands.size()))) o.attrs.push_back(std::move(a));
+  type_views(&o);
   const int regions = depth > 3 ? 0 : i.regions < 0 ? below(3) : i.regions;
   for (int n = 0; n < regions; ++n) {
     o.regions.emplace_back();

@@ -23,6 +23,8 @@ class RandomModule {
   const Type* type() { return chance(30) ? ref() : tensor(); }
   Attr literal();
   Attr attr(int depth, int operands);
+  Attr number(int operands);
+  Attr views(int operands);
   Attr attr_of(AttrKind kind, int operands);
   AttrDict attrs(int operands);
   Graph graph();

@@ -43,7 +43,14 @@ TEST(View, Shapes) {
       {"transpose(2, 0, 1)", "f32[16,4,8]"},
       {"transpose(2, 0, 1), index(slice(1, 1), 0, slice(0, 8)), squeeze(0)", "f32[8]"},
       {"bitcast(i32[])", "i32[4,8,16]"},
-      {"untile(8, 128), unswizzle(128)", "f32[3,3]"},
+      {"tile(4, 8)", "f32[4,2,2,4,8]"},
+      {"swizzle(128), tile(4, 8), untile(4, 8), unswizzle(128)", "f32[4,8,16]"},
+      {"extract(f32[8], 256, 1)", "f32[8]"},
+      {"extract(f32[8], 256, 1, f(a))", "f32[8]"},
+      {"cluster(axis(\"x\", 1), axis(\"y\", $1))", "f32[4,8,16]"},
+      {"peer($1, logical)", "f32[4,8,16]"},
+      {"peer([axis(\"x\", $1)], mesh)", "f32[4,8,16]"},
+      {"multicast(\"x\", \"y\")", "f32[4,8,16]"},
       {"select($1)", "i32[3]"},
   };
   for (const auto& [view, shape] : kGood) EXPECT_EQ(refusal(access(view, shape)), "") << view;
@@ -59,6 +66,22 @@ TEST(View, Shapes) {
       {"squeeze(0)", "f32[8,16]"},
       {"transpose(0, 0, 1)", "f32[4,4,8]"},
       {"bitcast(7)", "f32[4,8,16]"},
+      {"tile(3, 8)", "f32[4,3,2,3,8]"},
+      {"tile(1, 1, 1, 1)", "f32[4,8,16]"},
+      {"tile()", "f32[4,8,16]"},
+      {"untile(8, 128)", "f32[3,3]"},
+      {"swizzle(48)", "f32[4,8,16]"},
+      {"extract(0)", "f32[8]"},
+      {"extract(f32[8], 256, 1)", "i32[8]"},
+      {"cluster(axis(\"x\", $2))", "f32[4,8,16]"},
+      {"cluster()", "f32[4,8,16]"},
+      {"peer($1)", "f32[4,8,16]"},
+      {"peer($2, logical)", "f32[4,8,16]"},
+      {"multicast(x)", "f32[4,8,16]"},
+      {"index(slice(0, 4, $1), 0, 0)", "f32[4]"},
+      {"index(array($2, $1), 0, 0)", "f32[5]"},
+      {"index($9, 0, 0)", "f32[]"},
+      {"index(slice(k, 4), 0, 0)", "f32[4]"},
   };
   for (const auto& [view, shape] : kBad) EXPECT_NE(refusal(access(view, shape)), "") << view;
   EXPECT_EQ(refusal(access("bitcast(bf16[])", "bf16[4,16,16]", "tpu")), "");
@@ -91,9 +114,9 @@ TEST(Verify, AcceptsWhatJaxWrites) {
           "lhs_batch = [0], rhs_batch = [0], precision = highest} : f32[2,8,3]\n",
           "  %0 = constant {value = u32 0x0} : u32[]\n  %1 = iota {axis = 0} : u32[4]\n  %2, %3 = threefry2x32 %0, %0, "
           "%1, %1 : u32[4], u32[4]\n",
-          "  %0 = wgmma {anything = f(1, [a]), more = \"x\"} : f32[8]\n  extern {name = \"f\", k = 1}\n",
+          "  extern {name = \"f\", anything = f(1, [a]), more = \"x\", k = 1}\n",
           "  %0 = empty_ref : ref<[ref<f32[8], gsmem>, ref<i32[2,2], gsmem>], gsmem, cta>\n  %1 = get %0 {view = "
-          "[extract(0)]} : f32[3]\n",
+          "[extract(f32[3], 0, 0)]} : f32[3]\n",
           "  %0 = constant {value = key_fry[] 0x0100000002000000} : key_fry[]\n",
           "  %0 = constant {value = blob(f32[1024], \"abc\")} : f32[1024]\n",
           "  %0 = iota {axis = 0} : f32[0,4]\n  %1 = reshape %0 : f32[0]\n",

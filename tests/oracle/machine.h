@@ -177,8 +177,8 @@ class Machine {
   OpBody step, op_cond, op_while, op_for, op_scoped, op_index, op_reduce_region, op_access, op_atomic, op_copy;
   OpBody op_print;
   std::string text_of(Thread&, const Op&, const std::string& format, bool placeholders, size_t first);
-  Ref view(Thread&, const Op&, const Ref&, const Attr* transforms);
-  Ref index_view(Thread&, const Op&, const Ref&, const Attr&);
+  Ref view(Thread&, const Op&, const Ref&, std::span<const ir::View> transforms);
+  Ref index_view(Thread&, const Op&, const Ref&, const ir::view::Index&);
   Ref keyed_view(Thread&, const Op&, const char* key);
   int peer(Thread&, const Op&, const char* what);
   Ref at_thread(const Ref&, int thread);

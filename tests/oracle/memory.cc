@@ -116,8 +116,6 @@ Ref bitcast_ref(const Ref& r, DType to) {
   return v;
 }
 
-bool is_call(const Attr& a, const char* x, const char* y) { return a.is_call(x) || a.is_call(y); }
-
 // One dimension of an index: where it starts and how it goes on along a dimension of the result, or an array.
 struct Axis {
   int64_t start = 0, step = 1;
@@ -130,33 +128,33 @@ struct Axis {
 
 }  // namespace
 
-Ref Machine::index_view(Thread& t, const Op& op, const Ref& r, const Attr& list) {
-  auto number = [&](const Attr& a) { return a.is(Attr::Kind::Operand) ? integer(in(t, op, a.i)) : a.i; };
-  std::vector<Axis> axes(list.items.size());
+Ref Machine::index_view(Thread& t, const Op& op, const Ref& r, const ir::view::Index& list) {
+  auto number = [&](const ir::ViewInt& n) { return n.is_operand() ? integer(in(t, op, n.operand)) : n.value(); };
+  std::vector<Axis> axes(list.entries.size());
   Dims dims, shared;  // of the slices; of the arrays, broadcast together
   bool arrays = false;
   size_t first = SIZE_MAX, last = 0, single = 0, slices_before = 0;
   for (size_t d = 0; d < axes.size(); ++d) {
-    const Attr& e = list.items[d];
+    const ir::view::Entry& e = list.entries[d];
     Axis& a = axes[d];
-    if (e.is_call("slice")) {
-      const int64_t n = number(e.items[1]);
+    if (e.is_slice()) {
+      const int64_t n = number(e.size);
       if (n < 0) throw Stop{"out of bounds: a slice of negative size of " + r.memory->name};
-      a.start = number(e.items[0]);
-      a.step = e.items.size() > 2 ? e.items[2].i : 1;
+      a.start = number(e.start);
+      a.step = number(e.stride);
       a.along = static_cast<int>(dims.size());
       dims.push_back(n);
       continue;
     }
     if (first == SIZE_MAX) first = d, slices_before = dims.size();
     last = d, ++single;
-    if (!is_call(e, "array", "ref")) {
-      a.start = number(e);
+    if (!e.is_array()) {
+      a.start = number(e.start);
       continue;
     }
-    if (e.items.size() > 1) a.ignores = true, a.ignored = e.items[1].i;
-    const auto k = static_cast<size_t>(e.items[0].i);
-    a.array = e.is_call("ref") ? read(ref(t, op, k)) : in(t, op, k);
+    if (e.ignored) a.ignores = true, a.ignored = *e.ignored;
+    const auto k = static_cast<size_t>(e.operand);
+    a.array = e.kind == ir::view::Entry::Kind::Ref ? read(ref(t, op, k)) : in(t, op, k);
     arrays = a.has_array = true;
     Dims& x = a.array.dims;
     if (x.size() > shared.size()) shared.insert(shared.begin(), x.size() - shared.size(), 1);
@@ -197,27 +195,26 @@ Ref Machine::index_view(Thread& t, const Op& op, const Ref& r, const Attr& list)
   });
 }
 
-Ref Machine::view(Thread& t, const Op& op, const Ref& ref, const Attr* transforms) {
+Ref Machine::view(Thread& t, const Op& op, const Ref& ref, std::span<const ir::View> transforms) {
   Ref r = ref;
-  for (size_t k = 0; transforms && k < transforms->items.size(); ++k) {
-    const Attr& f = transforms->items[k];
-    Dims n;
-    for (const Attr& a : f.items) n.push_back(a.i);
-    if (f.is_call("index")) {
-      r = index_view(t, op, r, f);
-    } else if (f.is_call("reshape")) {
-      r.dims = n;
-    } else if (f.is_call("transpose")) {
+  for (const ir::View& f : transforms) {
+    if (const auto* index = std::get_if<ir::view::Index>(&f)) {
+      r = index_view(t, op, r, *index);
+    } else if (const auto* reshape = std::get_if<ir::view::Reshape>(&f)) {
+      r.dims.clear();
+      for (const ir::Dim& d : reshape->dims) r.dims.push_back(d.size);
+    } else if (const auto* transpose = std::get_if<ir::view::Transpose>(&f)) {
       Dims dims, step, strides = strides_of(r.dims);
-      for (int64_t d : n) dims.push_back(r.dims[d]), step.push_back(strides[d]);
+      for (int64_t d : transpose->perm) dims.push_back(r.dims[d]), step.push_back(strides[d]);
       r = picked(r, dims, [&](const Dims& index) { return dot(index, step); });
-    } else if (f.is_call("squeeze")) {
+    } else if (const auto* squeeze = std::get_if<ir::view::Squeeze>(&f)) {
+      Dims n = squeeze->axes;
       std::sort(n.rbegin(), n.rend());
       for (int64_t d : n) r.dims.erase(r.dims.begin() + d);
-    } else if (f.is_call("bitcast") && !f.items.empty() && f.items[0].is(Attr::Kind::TypeOf)) {
-      r = bitcast_ref(r, f.items[0].type->dtype);
+    } else if (const auto* bitcast = std::get_if<ir::view::Bitcast>(&f)) {
+      r = bitcast_ref(r, bitcast->dtype);
     } else {
-      throw Lack{"ref transform " + f.s};
+      throw Lack{"ref transform " + std::string(ir::name(f))};
     }
   }
   return r;
@@ -228,7 +225,7 @@ Ref Machine::view(Thread& t, const Op& op, const Ref& ref, const Attr* transform
 void Machine::op_access(Thread& t, const Op& op) {
   const bool load = op.code == OpCode::get || op.code == OpCode::masked_load;
   const bool gives_old = op.code == OpCode::swap || op.code == OpCode::masked_swap;
-  const Ref r = view(t, op, ref(t, op, 0), op.attr("view"));
+  const Ref r = view(t, op, ref(t, op, 0), op.view());
   if (ir::is_sync(r.dtype)) throw Lack{std::string(ir::name(op.code)) + " of semaphores"};
   if (!load && r.read_only) throw Stop{"write to " + r.memory->name + ", which is an input"};
   auto side = [&](const char* key) {
@@ -313,7 +310,7 @@ Array combined(const std::string& kind, const Array& now, const Array& value, co
 
 void Machine::op_atomic(Thread& t, const Op& op) {
   const bool cas = op.code == OpCode::atomic_cas, gives_old = op.code != OpCode::addupdate;
-  const Ref r = view(t, op, ref(t, op, 0), op.attr("view"));
+  const Ref r = view(t, op, ref(t, op, 0), op.view());
   if (r.read_only) throw Stop{"write to " + r.memory->name + ", which is an input"};
   const Array value = spread(in(t, op, cas ? 2 : 1), r.dims), expected = cas ? spread(in(t, op, 1), r.dims) : Array();
   const Attr* m = op.attr("mask");
@@ -347,7 +344,7 @@ bool Machine::memory_op(Thread& t, const Op& op) {
     case OpCode::masked_swap: return op_access(t, op), true;
     case OpCode::addupdate: {
       if (is_triton() && ref(t, op, 0).memory->operand) return op_atomic(t, op), true;
-      const Ref r = view(t, op, ref(t, op, 0), op.attr("view"));
+      const Ref r = view(t, op, ref(t, op, 0), op.view());
       const Array now = read(r), value = spread(in(t, op, 1), r.dims);
       interp::StripParams p;
       p.dtype = r.dtype;
@@ -357,7 +354,7 @@ bool Machine::memory_op(Thread& t, const Op& op) {
     case OpCode::atomic_rmw:
     case OpCode::atomic_cas: return op_atomic(t, op), true;
     case OpCode::view: {
-      Ref r = view(t, op, ref(t, op, 0), op.attr("view"));
+      Ref r = view(t, op, ref(t, op, 0), op.view());
       if (!is_triton() && std::count(r.at.begin(), r.at.end(), kOutside))
         throw Stop{"out of bounds: view of " + r.memory->name};
       return out(t, op, std::move(r)), true;

@@ -8,8 +8,8 @@ namespace pallasim::oracle {
 static bool names_nobody(const Attr* a) { return !a || (a->is(Attr::Kind::Symbol) && a->s == "none"); }
 
 Ref Machine::keyed_view(Thread& t, const Op& op, const char* key) {
-  const Attr& v = *op.attr(key);
-  return view(t, op, ref(t, op, v.items[0].i), &v.items[1]);
+  const ir::Viewed& v = *op.viewed(key);
+  return view(t, op, ref(t, op, v.operand), v.transforms);
 }
 
 // The thread that device_id and core_index name; the running one where nobody is named.
@@ -74,6 +74,21 @@ static void leave_out_ignored(Ref& src, Ref& dst) {
   src = std::move(from), dst = std::move(to);
 }
 
+// One by one: a place that comes twice is added to twice.
+static void add_elements(const Ref& to, const Array& from) {
+  interp::StripParams p;
+  p.dtype = to.dtype;
+  Ref one = to;
+  one.dims = {};
+  Array x = empty_array(to.dtype, {});
+  for (int64_t n = 0, total = count(to.dims); n < total; ++n) {
+    one.at.assign(to.at.begin() + n * to.parts, to.at.begin() + (n + 1) * to.parts);
+    put(x, 0, from, n);
+    const Array now = read(one);
+    write(one, elementwise(OpCode::add, to.dtype, to.dtype, {}, {&now, &x}, p));
+  }
+}
+
 // Subcores of the thread's SparseCore: the threads along the last axis of the mesh.
 int Machine::subcores() const {
   if (m_.meshes.size() != 1 || m_.meshes[0].kind != "vector_subcore" || m_.meshes[0].axes.empty())
@@ -120,14 +135,9 @@ void Machine::op_copy(Thread& t, const Op& op) {
   leave_out_ignored(src, dst);
   const int target = peer(t, op, "copy");
   if (target != t.index) dst = at_thread(dst, target), received = at_thread(received, target);
-  Array bytes = read(src);
-  if (const Attr* add = op.attr("add"); add && add->is_true()) {
-    interp::StripParams p;
-    p.dtype = dst.dtype;
-    const Array now = read(dst);
-    bytes = elementwise(OpCode::add, dst.dtype, dst.dtype, dst.dims, {&now, &bytes}, p);
-  }
-  write(dst, bytes);
+  const Array bytes = read(src);
+  if (const Attr* add = op.attr("add"); add && add->is_true()) add_elements(dst, bytes);
+  else write(dst, bytes);
   if (op.attr("src_sem")) {
     const Ref sent = keyed_view(t, op, "src_sem");
     semaphore(sent) += sent.memory->dtype == DType::DmaSem ? moved : 1;
@@ -140,7 +150,7 @@ bool Machine::sync_op(Thread& t, const Op& op) {
     const Attr* a = op.attr(key);
     return !a ? 1 : a->is(Attr::Kind::Operand) ? integer(in(t, op, a->i)) : a->i;
   };
-  auto here = [&] { return view(t, op, ref(t, op, 0), op.attr("view")); };
+  auto here = [&] { return view(t, op, ref(t, op, 0), op.view()); };
   switch (op.code) {
     case OpCode::dma_start: return op_copy(t, op), true;
     case OpCode::sc_barrier: return op_barrier(t), true;

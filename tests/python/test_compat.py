@@ -384,7 +384,8 @@ def test_names_that_moved_to_pl(old):
         assert getattr(pltpu, name) is getattr(pl, name)
 
 
-@pytest.mark.parametrize("name, write", [("block_id", "pl.program_id(axis)"), ("syncthreads", "nothing"), ("matmul", "jnp.dot"), ("arange", "jnp.arange"), ("make_async_copy", "pltpu.make_async_copy"),
+@pytest.mark.parametrize("name, write", [("block_id", "pl.program_id(axis)"), ("syncthreads", "nothing"), ("matmul", "jnp.dot"),
+                                         ("arange", "jnp.arange"), ("make_async_copy", "pltpu.make_async_copy"),
                                          ("SMEM", "pltpu.SMEM"), ("num_program", "pl.num_programs"), ("BlocSpec", "pl.BlockSpec")])
 def test_invented_names_are_refused_with_what_to_write(old, name, write):
     with pytest.raises(AttributeError, match=rf"has no '{name}'.*; write .*{re.escape(write)}"):

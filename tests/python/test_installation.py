@@ -116,7 +116,8 @@ def test_names_and_options_are_typed():
 SAMPLE = pathlib.Path(__file__).with_name("typed_sample.py")
 
 
-@pytest.mark.parametrize("checker", [["mypy", "--strict", "--no-incremental", "--follow-imports=silent", "--python-executable", sys.executable], ["pyright", "--pythonpath", sys.executable]], ids=lambda c: c[0])
+@pytest.mark.parametrize("checker", [["mypy", "--strict", "--no-incremental", "--follow-imports=silent", "--python-executable", sys.executable],
+                                     ["pyright", "--pythonpath", sys.executable]], ids=lambda c: c[0])
 def test_type_checkers_accept_the_sample_and_nothing_else(checker, tmp_path):
     program = pathlib.Path(sys.executable).with_name(checker[0])
     if not program.exists():

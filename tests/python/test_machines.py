@@ -22,7 +22,7 @@ def test_every_chip_is_a_machine():
 
 
 def test_launch_gets_the_chip():
-    assert "chip=tpu-v5e" in pallasim.Params(machine="tpu-v5e").text()
+    assert "machine=tpu-v5e" in pallasim.Params(machine="tpu-v5e").text()
     with pytest.raises(ValueError, match="unknown machine"):
         pallasim.Params(machine="tpu-v9")
 

@@ -3,11 +3,12 @@
 
     pip install mpmath && python3 minimax.py > ../src/coefficients.h
 
-Coefficients are listed from the highest degree down. The comment after each gives the largest relative error of the
+Coefficients are listed from the highest degree down. The comment before each gives the largest relative error of the
 function that the polynomial serves, before rounding of the coefficients.
 """
 import struct
-from mpmath import mp, mpf, exp, log, sin, cos, atan, asin, sqrt, erf, erfc, matrix, lu_solve, cos as mcos, pi, taylor, tanh, erfinv
+import textwrap
+from mpmath import mp, mpf, exp, log, sqrt, erfc, matrix, lu_solve, cos as mcos, pi, taylor, tanh
 
 mp.prec = 180
 
@@ -70,7 +71,8 @@ def emit(name, f, weight, a, b, degree, single=False):
     c, worst = remez(f, weight, a, b, degree)
     t = "float" if single else "double"
     body = ", ".join(hexf(x, single) for x in reversed(c))
-    print(f"constexpr {t} {name}[] = {{{body}}};  // {mp.nstr(worst, 3)}")
+    print(f"// {mp.nstr(worst, 3)}")
+    print(textwrap.fill(f"constexpr {t} {name}[] = {{{body}}};", 120, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False))
 
 
 def fact(n):

@@ -21,7 +21,7 @@ bool op_may_write(const ir::Region& region, const ir::Op& op, ir::ValueId ref) {
   if (op.code == ir::OpCode::dma_wait || std::find(op.operands.begin(), op.operands.end(), ref) == op.operands.end())
     return false;
   if (op.code == ir::OpCode::view || op.code == ir::OpCode::select_ref) return may_write(region, op.results[0]);
-  if (op.code == ir::OpCode::dma_start) return op.operands[static_cast<size_t>(op.attr("dst")->items[0].i)] == ref;
+  if (op.code == ir::OpCode::dma_start) return op.operands[static_cast<size_t>(op.viewed("dst")->operand)] == ref;
   // The region knows the ref by another name.
   if (!op.regions.empty()) return true;
   return (ir::info(op.code).effects & (ir::kEffectWrite | ir::kEffectAtomic)) != 0;
@@ -39,10 +39,7 @@ bool may_write(const ir::Region& region, ir::ValueId ref) {
 bool full_store_first(const ir::Graph& graph, const ir::Region& region, ir::ValueId ref, std::vector<int>* when_axes) {
   for (const ir::Op& op : region.ops) {
     if (!touches(op, ref)) continue;
-    if (op.code == ir::OpCode::store && op.operands[0] == ref && op.operands[1] != ref) {
-      const ir::Attr* view = op.attr("view");
-      return !view || view->items.empty();
-    }
+    if (op.code == ir::OpCode::store && op.operands[0] == ref && op.operands[1] != ref) { return op.view().empty(); }
     const bool direct = std::find(op.operands.begin(), op.operands.end(), ref) != op.operands.end();
     if (direct) return false;
     if (op.code == ir::OpCode::cond && op.regions.size() == 2 && when_axes && !touches(op.regions[0], ref)) {

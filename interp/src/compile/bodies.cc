@@ -31,7 +31,7 @@ void make_bodies(Plan& p) {
     for (const ir::Attr& d : devices->items)
       if (d.is_call("axis")) p.device_axes.push_back({d.items[0].s, d.items[1].i});
   p.num_buffers = kFirstOperandBuffer + static_cast<uint32_t>(m.operands.size());
-  for (size_t i = 1; i < p.bodies.size(); ++i) p.bodies[i]->temps = p.num_buffers++;
+  for (size_t i = 1; i < p.bodies.size(); ++i) p.private_buffers.push_back(p.bodies[i]->temps = p.num_buffers++);
 }
 
 void learn_facts(Plan& p) {
@@ -66,13 +66,29 @@ void link(Plan& p, const std::vector<int>& targets, const std::vector<size_t>& e
   for (size_t b = 0; b < p.bodies.size(); ++b) p.bodies[b]->entry = p.steps.data() + entries[b];
 }
 
+// Clusters of thread blocks that need not be there at the same time.
+int64_t clusters_of(const Plan& p) {
+  int64_t n = 1;
+  if (!p.first().model->in_order() && p.bodies.size() == 1 && !p.has_peers)
+    for (int64_t c : p.units.meshes().front().clusters) n = memory::mul(n, c);
+  return n;
+}
+
+// What has to be there at a time.
 int64_t memory_of(const Plan& p) {
-  int64_t bytes = memory::mul(p.semaphores.total(1), 32);
-  for (const auto& b : p.bodies)
-    bytes =
-        memory::add(bytes, memory::mul(memory::add(b->temp_bytes, static_cast<int64_t>(b->image.size())), b->threads));
-  for (const memory::Allocation& a : p.allocations)
-    if (!a.private_to_thread()) bytes = memory::add(bytes, memory::mul(a.bytes, p.units.per_device(a.owner)));
+  const int64_t clusters = clusters_of(p);
+  int64_t bytes = memory::mul(p.semaphores.total(1), 32) / clusters;
+  for (const auto& b : p.bodies) {
+    const auto slots = static_cast<int64_t>(b->image.size());
+    const int64_t children = memory::mul(memory::add(b->child_bytes, slots), b->max_children);
+    const int64_t each = memory::add(memory::add(b->temp_bytes, slots), children);
+    bytes = memory::add(bytes, memory::mul(each, b->threads / clusters));
+  }
+  for (const memory::Allocation& a : p.allocations) {
+    if (a.private_to_thread()) continue;
+    const int64_t owners = p.units.per_device(a.owner);
+    bytes = memory::add(bytes, memory::mul(a.bytes, a.owner == memory::Level::Device ? owners : owners / clusters));
+  }
   return bytes;
 }
 
@@ -82,7 +98,7 @@ void compile_bodies(Plan& p) {
   for (const auto& b : p.bodies) compilers.push_back(std::make_unique<Compiler>(p, *b));
   int64_t threads = 0;
   for (const auto& b : p.bodies)
-    if (b->mesh >= 0) threads = memory::add(threads, b->threads);
+    if (b->mesh >= 0) threads = memory::add(threads, b->threads / clusters_of(p));
   compilers.front()->require_memory(memory::mul(threads, 1024), fmt::format("a mesh of {} threads", threads));
   for (const auto& c : compilers) c->place_operands();
   Compiler::place_scratch(compilers);
@@ -128,7 +144,7 @@ void Compiler::note_far(const ir::Scratch& s, const Val& v, std::span<const std:
     if (c.get() == this || s.type->mesh != c->ir_body_.mesh || owner == memory::Level::Device) continue;
     // A SparseCore has its memory for the subcores of all kinds.
     if (owner != memory::Level::Thread && c->body_.units_mesh == body_.units_mesh) continue;
-    if (v.semaphore >= 0) far_semaphores_[v.semaphore] = c->body_.index;
+    if (v.semaphore >= 0) far_semaphores_[is_barrier(v.dtype) ? ~v.semaphore : v.semaphore] = c->body_.index;
     else far_memory_[v.addr.buffer] = c->body_.index;
   }
 }
@@ -147,8 +163,12 @@ void Compiler::place_scratch(std::span<const std::unique_ptr<Compiler>> bodies) 
     v.dims = dims_of(s.type);
     v.strides = dense_strides(v.dims);
     v.name = s.name;
+    Attr facts;
+    for (const auto& [key, value] : s.attrs) facts.keys.push_back(key), facts.items.push_back(value);
     const bool alone = !ir::is_sync(v.dtype) && (owner == memory::Level::Thread || owner == memory::Level::Warp);
-    if (ir::is_sync(v.dtype)) {
+    if (is_barrier(v.dtype)) {
+      v.semaphore = any.add_barrier(v, *s.type, &facts);
+    } else if (ir::is_sync(v.dtype)) {
       v.semaphore = plan.semaphores.add(v.name, v.elements(), owner, v.dtype == ir::DType::DmaSem);
     } else if (!alone) {
       v.addr = {plan.num_buffers++, Addr::kNoSlot, 0};

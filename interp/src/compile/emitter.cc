@@ -27,8 +27,23 @@ Emitter::Emitter(Plan& plan, Body& body)
       m_(plan.module),
       ir_body_(m_.bodies[static_cast<size_t>(body.index)]),
       model_(*body.model),
+      buffer_(body.temps),
       k_(plan.options.numerics == Options::Numerics::Reference ? reference_kernels() : interp::kernels()),
       semantics_(semantics_of(model_.arithmetic)) {}
+
+Emitter::Spawned::Spawned(Emitter& e, uint32_t buffer, std::vector<InnerAxis> axes, int64_t* bytes)
+    : e_(e), bytes_(bytes) {
+  e_.place_ = &e_.child_temps_.emplace_back();
+  e_.buffer_ = buffer;
+  e_.inner_axes_ = std::move(axes);
+}
+
+Emitter::Spawned::~Spawned() {
+  *bytes_ = e_.place_->high_water() + 64;
+  e_.place_ = &e_.temps_;
+  e_.buffer_ = e_.body_.temps;
+  e_.inner_axes_.clear();
+}
 
 std::vector<int64_t> ints(const ir::Attr* a) {
   std::vector<int64_t> r;

@@ -1,5 +1,6 @@
 // What lowerings write a plan with: slots, constants, steps, values and their memory. One per compilation.
 #pragma once
+#include <deque>
 #include <map>
 #include <memory>
 #include <set>
@@ -19,6 +20,7 @@ namespace pallasim::interp {
 using ir::Attr, ir::Op, ir::OpCode, ir::Region;
 
 std::vector<int64_t> dims_of(const ir::Type*);
+inline bool is_barrier(ir::DType t) { return t == ir::DType::Mbarrier || t == ir::DType::ClusterBarrier; }
 
 // The integers of a list attribute; none where it is absent.
 std::vector<int64_t> ints(const Attr*);
@@ -80,9 +82,33 @@ class Emitter {
   void allocate(Val*);                                          // a place among the thread's temporaries
   void keep(const Val& v) { permanent_.push_back(v.storage); }  // to the end of the kernel
   int fresh_origin() { return next_origin_++; }                 // of memory that no ref of the graph was born with
+  // The block of a ref to barriers; `facts`: what its type does not say, {num_arrivals = 2}.
+  int add_barrier(const Val&, const ir::Type&, const Attr* facts);
   void note_allocation(const Val&, ir::Space, memory::Level owner, memory::Allocation::Lifetime);
   void add_tile_padding(Val* ref, ir::Space) const;
   void emit_fill_uninitialized(const Val& ref);
+
+  // -- threads that threads spawn --
+  struct InnerAxis {  // of the mesh inside; slot: i64, the thread's place
+    std::string name;
+    int64_t size;
+    uint32_t slot;
+  };
+  // While it lives, what is emitted is run by spawned threads: temporaries lie in their buffer, and `bytes` receives at
+  // last how many they are.
+  class Spawned {
+   public:
+    Spawned(Emitter&, uint32_t buffer, std::vector<InnerAxis>, int64_t* bytes);
+    ~Spawned();
+    Spawned(const Spawned&) = delete;
+    Spawned& operator=(const Spawned&) = delete;
+
+   private:
+    Emitter& e_;
+    int64_t* bytes_;
+  };
+  bool in_spawn() const { return place_ != &temps_; }
+  const std::vector<InnerAxis>& inner_axes() const { return inner_axes_; }
 
   // -- several bodies (reach.cc) --
   // The body whose core `core_index` names: that of the mesh which has the destination, or the semaphore, for itself.
@@ -163,10 +189,14 @@ class Emitter {
   const ir::Module& m_;
   const ir::Body& ir_body_;
   const hw::MachineModel& model_;
+  uint32_t buffer_;  // of the temporaries of what is emitted now
   const ir::Graph* graph_ = nullptr;
   const KernelTable& k_;
   Semantics semantics_;
   TempAllocator temps_;
+  std::deque<TempAllocator> child_temps_;  // of spawned threads, by spawn
+  TempAllocator* place_ = &temps_;         // of what is emitted now
+  std::vector<InnerAxis> inner_axes_;
   std::unordered_map<ir::ValueId, Live> values_;
   int depth_ = 0;  // of regions that run any number of times
   int while_depth_ = 0;

@@ -19,9 +19,8 @@ bool copied_into_alone(const ir::Region& region, ir::ValueId ref) {
     if (uses == 0 || op.code == ir::OpCode::dma_wait) return true;
     if (op.code != ir::OpCode::dma_start || uses > 1 || op.attr("device_id")) return false;
     const ir::Attr* add = op.attr("add");
-    const int64_t dst = op.attr("dst")->items[0].i;
-    return op.operands[static_cast<size_t>(dst)] == ref && op.attr("src")->items[0].i != dst &&
-           !(add && add->is_true());
+    const int dst = op.viewed("dst")->operand;
+    return op.operands[static_cast<size_t>(dst)] == ref && op.viewed("src")->operand != dst && !(add && add->is_true());
   };
   return std::all_of(region.ops.begin(), region.ops.end(), [&](const ir::Op& op) {
     return allowed(op) && std::all_of(op.regions.begin(), op.regions.end(),

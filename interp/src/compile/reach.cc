@@ -18,7 +18,8 @@ int Emitter::far_body(const Val& v) const {
     const auto it = map.find(key);
     return it == map.end() ? -1 : it->second;
   };
-  return v.semaphore >= 0 ? of(far_semaphores_, v.semaphore) : of(far_memory_, v.addr.buffer);
+  return v.semaphore >= 0 ? of(far_semaphores_, is_barrier(v.dtype) ? ~v.semaphore : v.semaphore)
+                          : of(far_memory_, v.addr.buffer);
 }
 
 // Whether a thread of the other body is at the own coordinates: its mesh has no axis that the own one lacks.
@@ -44,10 +45,10 @@ void Emitter::check_reach(const Op& op) {
     const auto it = values_.find(op.operands[i]);
     const int far = it == values_.end() || it->second.val.kind != Val::Kind::Ref ? -1 : far_body(it->second.val);
     if (far < 0) continue;
-    const bool source = op.code == C::dma_start && op.attr("src")->items[0].i == static_cast<int64_t>(i);
+    const bool source = op.code == C::dma_start && op.viewed("src")->operand == static_cast<int>(i);
     if (sends && !source && (named || has_counterpart(plan_, body_, far))) continue;
     // A wait says by a ref of its size how much it waits for; the semaphore is the thread's own.
-    if (op.code == C::dma_wait && op.attr("dst_sem")->items[0].i != static_cast<int64_t>(i)) continue;
+    if (op.code == C::dma_wait && op.viewed("dst_sem")->operand != static_cast<int>(i)) continue;
     const auto& home = m_.bodies[static_cast<size_t>(far)].mesh;
     unsupported(op,
                 fmt::format("{} of {}, which threads of mesh \"{}\" have for themselves, by a thread of mesh \"{}\"",
@@ -58,8 +59,8 @@ void Emitter::check_reach(const Op& op) {
 // Whose core `core_index` names: that of the mesh which has the destination, or the semaphore, for itself.
 int Emitter::target_body(const Op& op) {
   for (const char* key : {"dst", "dst_sem"})
-    if (const ir::Attr* a = op.attr(key))
-      if (const int b = far_body(operand(op, static_cast<size_t>(a->items[0].i))); b >= 0) return b;
+    if (const ir::Viewed* v = op.viewed(key))
+      if (const int b = far_body(operand(op, static_cast<size_t>(v->operand))); b >= 0) return b;
   const int b = op.code == ir::OpCode::sem_signal ? far_body(operand(op, 0)) : -1;
   return b >= 0 ? b : body_.index;
 }

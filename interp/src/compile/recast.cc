@@ -25,36 +25,40 @@ Val see_through(Emitter& e, const Op& op, const Val& ref, ir::DType dtype, std::
   return r;
 }
 
-Attr push_index(Emitter& e, const Op& op, Val* ref, const Attr& index) {
+ir::view::Index push_index(Emitter& e, const Op& op, Val* ref, const ir::view::Index& index) {
+  using Entry = ir::view::Entry;
   const RefThrough& t = *ref->through;
   const bool untouched =
       ref->addr.offset == 0 && ref->addr.dyn == Addr::kNoSlot && ref->dims == t.dims && is_dense(*ref);
   const bool widths =
-      t.base.dtype != t.dtype && t.base.dims.size() == t.dims.size() && t.dims.size() == index.items.size();
-  bool plain = untouched && widths && !t.base.through;
-  for (const Attr& d : index.items) plain &= !d.is_call("array") && !d.is_call("ref");
-  if (!plain) return index;
-  Attr first = index, rest = index;
+      t.base.dtype != t.dtype && t.base.dims.size() == t.dims.size() && t.dims.size() == index.entries.size();
+  if (!untouched || !widths || t.base.through || index.has_arrays()) return index;
+  const auto whole = [](int64_t size) {
+    Entry r;
+    r.kind = Entry::Kind::Slice;
+    r.size = size;
+    return r;
+  };
+  ir::view::Index first = index, rest = index;
   const size_t rows = t.dims.size() - 2;
   std::vector<int64_t> dims = t.dims;
-  for (size_t d = 0; d < index.items.size(); ++d) {
-    const Attr& at = index.items[d];
+  for (size_t d = 0; d < index.entries.size(); ++d) {
+    const Entry& at = index.entries[d];
     if (d == rows) {
-      first.items[d] = Attr::call("slice", {Attr::integer(0), Attr::integer(t.base.dims[d])});
-      continue;
-    }
-    if (at.is_call("slice")) {
-      if (!at.items[1].is_int()) return index;
-      dims[d] = at.items[1].i;
-      rest.items[d] = Attr::call("slice", {Attr::integer(0), Attr::integer(dims[d])});
+      first.entries[d] = whole(t.base.dims[d]);
+    } else if (at.is_slice()) {
+      if (!at.size.is_static()) return index;
+      dims[d] = at.size.value();
+      rest.entries[d] = whole(dims[d]);
     } else {
-      first.items[d] = Attr::call("slice", {at, Attr::integer(1)});
+      first.entries[d] = whole(1);
+      first.entries[d].start = at.start;
       dims[d] = 1;
-      rest.items[d] = Attr::integer(0);
+      rest.entries[d].start = 0;
     }
   }
-  const Attr view = Attr::list({first});
-  *ref = see_through(e, op, apply_view(e, op, t.base, &view, ViewUse::Access).ref, t.dtype, dims);
+  const ir::View view = first;
+  *ref = see_through(e, op, apply_view(e, op, t.base, {&view, 1}, ViewUse::Access).ref, t.dtype, dims);
   return rest;
 }
 

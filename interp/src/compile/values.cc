@@ -28,8 +28,8 @@ Val Emitter::temp(ir::DType dtype, std::vector<int64_t> dims) {
 }
 
 void Emitter::allocate(Val* v) {
-  v->storage = temps_.allocate(v->bytes());
-  v->addr = {body_.temps, Addr::kNoSlot, v->storage->offset};
+  v->storage = place_->allocate(v->bytes());
+  v->addr = {buffer_, Addr::kNoSlot, v->storage->offset};
 }
 
 bool same_place(const Val& a, const Val& b) {

@@ -14,12 +14,6 @@ bool is_wide(ir::DType t) {
   return c == CType::I64 || c == CType::U64;
 }
 
-std::vector<int64_t> call_ints(const ir::Attr& call) {
-  std::vector<int64_t> r;
-  for (const ir::Attr& a : call.items) r.push_back(a.i);
-  return r;
-}
-
 // Strides of `ref` in the shape `to` where the two differ in dimensions of one element alone.
 std::optional<std::vector<int64_t>> same_but_for_ones(const Val& ref, const std::vector<int64_t>& to) {
   std::vector<int64_t> strides(to.size(), 1);
@@ -47,8 +41,8 @@ bool copies_read_on(Emitter& e) {
 }
 
 // The slot that says how much of a slice of dim `d` exists, kNoSlot where all of it does.
-uint32_t valid_slot(Emitter& e, const Val& ref, size_t d, const IndexTerm* term, int64_t start, int64_t size,
-                    uint32_t size_slot) {
+static uint32_t valid_slot(Emitter& e, const Val& ref, size_t d, const IndexTerm* term, int64_t start, int64_t size,
+                           uint32_t size_slot) {
   const bool partial = !ref.valid.empty() && ref.valid[d] != Addr::kNoSlot;
   const bool padded = term ? term->padding > 0 : !ref.padding.empty() && ref.padding[d] > 0;
   if (!partial && (!padded || (!term && start + size <= ref.dims[d]))) return Addr::kNoSlot;
@@ -66,7 +60,7 @@ uint32_t valid_slot(Emitter& e, const Val& ref, size_t d, const IndexTerm* term,
 }
 
 // A dynamic byte offset for `ref`: the sum of the terms, checked.
-Val index_dynamic(Emitter& e, const Val& ref, std::vector<IndexTerm> terms, bool write) {
+static Val index_dynamic(Emitter& e, const Val& ref, std::vector<IndexTerm> terms, bool write) {
   Val r = ref;
   if (terms.empty()) return r;
   IndexPayload p;
@@ -82,214 +76,300 @@ Val index_dynamic(Emitter& e, const Val& ref, std::vector<IndexTerm> terms, bool
   return r;
 }
 
-ViewResult apply_view(Emitter& e, const Op& op, const Val& ref, const Attr* view, ViewUse use, Lens lens) {
-  ViewResult out;
-  out.ref = ref;
-  Val& r = out.ref;
-  const bool allow_gather = use == ViewUse::Gather,
-             copy = use == ViewUse::Copy || use == ViewUse::CopyTo || use == ViewUse::Shape;
-  const bool opens_to_write = lens == Lens::Write || lens == Lens::Overwrite || lens == Lens::Some;
-  const bool moves = use == ViewUse::Copy || use == ViewUse::CopyTo, write = use == ViewUse::CopyTo || opens_to_write;
-  const bool boundless = use == ViewUse::Copy && copies_read_on(e);
-  constexpr int64_t kBoundless = INT64_MAX / 4;
-  if (ref.choice && !copy) e.unsupported(op, std::string(ir::name(op.code)) + " on one of several refs");
-  if (!ref.extents.empty() && !copy)
-    e.unsupported(op, std::string(ir::name(op.code)) + " on a ref whose extent is known at run time only");
-  for (size_t n = 0; view && n < view->items.size(); ++n) {
-    if (out.gather) e.unsupported(op, "view transform after an array index");
-    if (ref.edge >= 0 && !allow_gather) e.unsupported(op, "several indexers on a block that reaches beyond its array");
-    const int size = r.semaphore >= 0 ? 1 : ir::byte_size(r.dtype);
-    const Attr t =
-        r.through && view->items[n].is_call("index") ? push_index(e, op, &r, view->items[n]) : view->items[n];
-    if (t.is_call("index")) {
-      bool arrays = false;
-      for (const Attr& d : t.items) arrays |= d.is_call("array") || d.is_call("ref");
-      if (arrays && !allow_gather) e.unsupported(op, "array index in this operation");
-      std::vector<IndexTerm> terms;
-      std::vector<int64_t> dims, strides;
-      std::vector<uint32_t> extents, valid;
-      size_t array_rank = 0, array_position = 0, slices_seen = 0;
-      std::vector<Val> indices(t.items.size());
-      if (arrays) {
-        out.gather = true;
-        for (size_t i = 0; i < t.items.size(); ++i) {
-          if (!t.items[i].is_call("array") && !t.items[i].is_call("ref")) continue;
-          Val v = e.operand(op, static_cast<size_t>(t.items[i].items[0].i));
-          if (v.through) v = open_ref(e, v, Lens::Read, nullptr);
-          v.kind = v.kind == Val::Kind::Ref ? Val::Kind::Strided : v.kind;
-          // The elements are written one by one: an index must not show what was written before its turn.
-          const bool writes = (ir::info(op.code).effects & (ir::kEffectWrite | ir::kEffectAtomic)) != 0;
-          indices[i] = e.dense(writes ? e.apart_from(e.written(ref), v) : v);
-          out.keep.push_back(indices[i].storage);
-          array_rank = std::max(array_rank, indices[i].dims.size());
-        }
-        // NumPy's placement: the arrays' dims (scalar indices count as arrays) stand where the first one does when they
-        // are adjacent, else in front.
-        size_t slices_before = 0, last_array = 0, first_array = t.items.size(), arrays_seen = 0;
-        for (size_t i = 0; i < t.items.size(); ++i) {
-          if (t.items[i].is_call("slice")) continue;
-          if (first_array == t.items.size()) first_array = i, slices_before = i;
-          last_array = i;
-          ++arrays_seen;
-        }
-        array_position = last_array - first_array + 1 == arrays_seen ? slices_before : 0;
-        for (const Attr& d : t.items)
-          if (d.is_call("slice")) out.result_dims.push_back(d.items[1].i);
-        out.result_dims.insert(out.result_dims.begin() + static_cast<std::ptrdiff_t>(array_position), array_rank, 1);
-        for (const Val& v : indices)
-          for (size_t k = 0; k < v.dims.size(); ++k) {
-            int64_t& n = out.result_dims[array_position + array_rank - v.dims.size() + k];
-            n = std::max(n, v.dims[k]);
-          }
-      }
-      for (size_t i = 0; i < t.items.size(); ++i) {
-        const Attr& d = t.items[i];
-        const int64_t stride = r.strides[i], extent = r.dims[i];
-        GatherDim g;
-        g.extent = extent;
-        g.stride = stride;
-        const Attr* start = &d;
-        int64_t count = 1, step = 1;
-        uint32_t size_slot = Addr::kNoSlot;
-        bool keeps = false;
-        if (d.is_call("slice")) {
-          start = &d.items[0];
-          count = d.items[1].i;
-          step = d.items.size() > 2 ? d.items[2].i : 1;
-          keeps = true;
-          if (d.items[1].is(Attr::Kind::Operand)) {
-            if (!copy || step != 1) e.unsupported(op, "slice of a size that is known at run time only");
-            size_slot = e.scalar_slot(e.scalar_convert(e.operand(op, static_cast<size_t>(count)), ir::DType::I64));
-            count = extent + (use == ViewUse::Shape && !r.padding.empty() ? r.padding[i] : 0);
-          }
-        } else if (arrays && (d.is_call("array") || d.is_call("ref"))) {
-          const Val& v = indices[i];
-          g.kind = GatherDim::Kind::Array;
-          g.array = v.addr;
-          g.array_dtype = v.dtype;
-          g.wraps = e.model().negative_indices == hw::NegativeIndex::FromEnd;
-          g.array_strides.assign(out.result_dims.size(), 0);
-          for (size_t k = 0; k < v.dims.size(); ++k)
-            if (v.dims[k] != 1) g.array_strides[array_position + array_rank - v.dims.size() + k] = v.strides[k];
-          out.dims.push_back(g);
-          continue;
-        }
-        g.step = step;
-        uint32_t slot = Addr::kNoSlot;
-        bool wide = false;
-        const int64_t span = (count - 1) * step;
-        if (start->is(Attr::Kind::Operand)) {
-          const Val& v = e.operand(op, static_cast<size_t>(start->i));
-          slot = e.scalar_slot(v);
-          wide = is_wide(v.dtype);
-        } else if (size_slot != Addr::kNoSlot || (count > 0 && (start->i < 0 || start->i + span >= extent))) {
-          // A static index out of bounds is a finding of the run, not of the compilation: the branch may never run.
-          const Val v = e.const_int(ir::DType::I64, start->i);
-          slot = v.slot;
-          wide = true;
-        } else {
-          g.start = start->i;
-        }
-        g.start_slot = slot;
-        g.wide = wide;
-        if (!arrays) {
-          const bool dynamic = slot != Addr::kNoSlot;
-          if (dynamic) {
-            const bool padded =
-                moves && !r.padding.empty() && (keeps ? step == 1 : e.options().padding == Options::Padding::All);
-            const int64_t pad = boundless ? kBoundless : padded ? r.padding[i] : 0;
-            terms.push_back({slot, wide, stride * size, extent + pad - 1 - std::max<int64_t>(span, 0),
-                             static_cast<int>(i), extent, count, size_slot, pad});
-          } else {
-            r.addr.offset += g.start * stride * size;
-          }
-          const uint32_t exists =
-              moves && step == 1 ? valid_slot(e, r, i, dynamic ? &terms.back() : nullptr, g.start, count, size_slot)
-                                 : Addr::kNoSlot;
-          if (keeps) {
-            dims.push_back(count), strides.push_back(stride * step), extents.push_back(size_slot);
-            valid.push_back(exists);
-          } else if (exists != Addr::kNoSlot) {
-            r.gates.push_back(exists);
-          }
-        } else if (keeps) {
-          g.result_dim = static_cast<int>(slices_seen < array_position ? slices_seen : slices_seen + array_rank);
-          ++slices_seen;
-        }
-        out.dims.push_back(g);
-      }
-      if (arrays) continue;
-      out.dims.clear();
-      if (use != ViewUse::Shape) r = index_dynamic(e, r, std::move(terms), write);
-      r.dims = dims;
-      r.strides = strides;
-      const auto none = [](const std::vector<uint32_t>& v) {
-        return std::all_of(v.begin(), v.end(), [](uint32_t e) { return e == Addr::kNoSlot; });
-      };
-      r.extents = none(extents) ? std::vector<uint32_t>() : std::move(extents);
-      r.valid = none(valid) ? std::vector<uint32_t>() : std::move(valid);
-      r.padding.clear();
-    } else if (t.is_call("reshape")) {
-      if (!r.extents.empty() || !r.valid.empty())
-        e.unsupported(op, "reshape of a ref whose extent is known at run time only");
-      r.padding.clear();
-      std::vector<int64_t> to = call_ints(t);
-      if (std::optional<std::vector<int64_t>> strides = same_but_for_ones(r, to)) {
-        r.strides = std::move(*strides);
-      } else {
-        if (!is_dense(r) && use != ViewUse::Shape) r = see_through(e, op, r, r.dtype, to);
-        r.strides = dense_strides(to);
-      }
-      r.dims = std::move(to);
-    } else if (t.is_call("transpose")) {
-      const Val v = r;
-      const std::vector<int64_t> perm = call_ints(t);
-      for (size_t i = 0; i < perm.size(); ++i) {
-        const auto from = static_cast<size_t>(perm[i]);
-        r.dims[i] = v.dims[from], r.strides[i] = v.strides[from];
-        if (!v.extents.empty()) r.extents[i] = v.extents[from];
-        if (!v.valid.empty()) r.valid[i] = v.valid[from];
-        if (!v.padding.empty()) r.padding[i] = v.padding[from];
-      }
-    } else if (t.is_call("squeeze")) {
-      std::vector<int64_t> axes = call_ints(t);
-      std::sort(axes.rbegin(), axes.rend());
-      for (int64_t a : axes) {
-        r.dims.erase(r.dims.begin() + a);
-        r.strides.erase(r.strides.begin() + a);
-        if (!r.extents.empty()) r.extents.erase(r.extents.begin() + a);
-        if (!r.valid.empty()) r.valid.erase(r.valid.begin() + a);
-        if (!r.padding.empty()) r.padding.erase(r.padding.begin() + a);
-      }
-    } else if (t.is_call("bitcast") && !t.items.empty() && t.items[0].is(Attr::Kind::TypeOf)) {
-      const ir::DType to = t.items[0].type->dtype;
-      const int from_bits = ir::bit_width(r.dtype), to_bits = ir::bit_width(to);
-      if (from_bits != to_bits) {
-        std::vector<int64_t> dims = r.dims;
-        const size_t rows = dims.size() - 2;
-        if (dims.size() < 2 || dims[rows] * from_bits % to_bits != 0 || std::max(from_bits, to_bits) > 64 ||
-            r.semaphore >= 0)
-          e.unsupported(op, "bitcast of a ref between these widths");
-        dims[rows] = dims[rows] * from_bits / to_bits;
-        r = see_through(e, op, r, to, dims);
-      }
-      r.dtype = to;
-    } else {
-      e.unsupported(op, "ref transform " + t.s);
+namespace {
+
+using Entry = ir::view::Entry;
+
+// Applies transforms to a ref, one after the other.
+class Follower {
+ public:
+  Follower(Emitter& e, const Op& op, const Val& ref, ViewUse use, Lens lens)
+      : e_(e), op_(op), given_(ref), use_(use), lens_(lens) {
+    out_.ref = ref;
+    if (ref.choice && !copies()) refuse(std::string(ir::name(op.code)) + " on one of several refs");
+    if (!ref.extents.empty() && !copies())
+      refuse(std::string(ir::name(op.code)) + " on a ref whose extent is known at run time only");
+  }
+
+  ViewResult follow(std::span<const ir::View> transforms) {
+    for (const ir::View& t : transforms) {
+      if (out_.gather) refuse("view transform after an array index");
+      if (given_.edge >= 0 && use_ != ViewUse::Gather)
+        refuse("several indexers on a block that reaches beyond its array");
+      std::visit(*this, t);
+    }
+    Val& r = out_.ref;
+    if (r.through && lens_ == Lens::Refuse) refuse("a ref with other element widths or gaps");
+    if (r.through && lens_ != Lens::Keep)
+      r = open_ref(e_, r, out_.gather && writes() ? Lens::Some : lens_, &out_.opened);
+    return std::move(out_);
+  }
+
+  void operator()(const ir::view::Index&);
+  void operator()(const ir::view::Reshape&);
+  void operator()(const ir::view::Transpose&);
+  void operator()(const ir::view::Squeeze&);
+  void operator()(const ir::view::Bitcast&);
+  // What no machine here takes yet.
+  template <typename T>
+  void operator()(const T& t) {
+    refuse("ref transform " + std::string(ir::name(ir::View(t))));
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& what) { e_.unsupported(op_, what); }
+  bool copies() const { return use_ == ViewUse::Copy || use_ == ViewUse::CopyTo || use_ == ViewUse::Shape; }
+  bool moves() const { return use_ == ViewUse::Copy || use_ == ViewUse::CopyTo; }
+  bool writes() const {
+    return use_ == ViewUse::CopyTo || lens_ == Lens::Write || lens_ == Lens::Overwrite || lens_ == Lens::Some;
+  }
+  bool stays_put() const { return use_ == ViewUse::Shape; }  // nothing is accessed
+
+  // Where an entry begins, and how far it goes.
+  struct Place {
+    int64_t start = 0;
+    uint32_t slot = Addr::kNoSlot;  // instead of `start`
+    bool wide = false;
+    int64_t count = 1, step = 1;
+    uint32_t size_slot = Addr::kNoSlot;  // instead of `count`, which bounds it
+    int64_t span() const { return (count - 1) * step; }
+  };
+  Place place(const Entry&, size_t dim);
+  void select(const ir::view::Index&);
+  uint32_t select_dim(const Entry&, size_t dim, std::vector<IndexTerm>*, const Place&);
+  void gather(const ir::view::Index&);
+  std::vector<Val> index_arrays(const ir::view::Index&);
+
+  Emitter& e_;
+  const Op& op_;
+  const Val& given_;
+  const ViewUse use_;
+  const Lens lens_;
+  ViewResult out_;
+};
+
+void Follower::operator()(const ir::view::Index& given) {
+  Val& r = out_.ref;
+  const ir::view::Index index = r.through ? push_index(e_, op_, &r, given) : given;
+  if (!index.has_arrays()) return select(index);
+  if (use_ != ViewUse::Gather) refuse("array index in this operation");
+  gather(index);
+}
+
+Follower::Place Follower::place(const Entry& d, size_t dim) {
+  const Val& r = out_.ref;
+  const int64_t extent = r.dims[dim];
+  Place p;
+  if (d.is_slice()) {
+    p.count = d.size.value();
+    p.step = d.stride.value();
+    if (d.size.is_operand()) {
+      if (!copies() || p.step != 1) refuse("slice of a size that is known at run time only");
+      p.size_slot =
+          e_.scalar_slot(e_.scalar_convert(e_.operand(op_, static_cast<size_t>(d.size.operand)), ir::DType::I64));
+      p.count = extent + (stays_put() && !r.padding.empty() ? r.padding[dim] : 0);
     }
   }
-  if (r.through && lens == Lens::Refuse) e.unsupported(op, "a ref with other element widths or gaps");
-  if (r.through && lens != Lens::Keep) r = open_ref(e, r, out.gather && write ? Lens::Some : lens, &out.opened);
-  return out;
+  if (d.start.is_operand()) {
+    const Val& v = e_.operand(op_, static_cast<size_t>(d.start.operand));
+    p.slot = e_.scalar_slot(v);
+    p.wide = is_wide(v.dtype);
+  } else if (const int64_t start = d.start.value();
+             p.size_slot != Addr::kNoSlot || (p.count > 0 && (start < 0 || start + p.span() >= extent))) {
+    // A static index out of bounds is a finding of the run, not of the compilation: the branch may never run.
+    p.slot = e_.const_int(ir::DType::I64, start).slot;
+    p.wide = true;
+  } else {
+    p.start = start;
+  }
+  return p;
+}
+
+// Numbers and slices: new offsets and strides.
+void Follower::select(const ir::view::Index& index) {
+  Val& r = out_.ref;
+  std::vector<IndexTerm> terms;
+  std::vector<int64_t> dims, strides;
+  std::vector<uint32_t> extents, valid;
+  for (size_t i = 0; i < index.entries.size(); ++i) {
+    const Entry& d = index.entries[i];
+    const Place p = place(d, i);
+    const uint32_t exists = select_dim(d, i, &terms, p);
+    if (d.is_slice()) {
+      dims.push_back(p.count), strides.push_back(r.strides[i] * p.step), extents.push_back(p.size_slot);
+      valid.push_back(exists);
+    } else if (exists != Addr::kNoSlot) {
+      r.gates.push_back(exists);
+    }
+  }
+  if (!stays_put()) r = index_dynamic(e_, r, std::move(terms), writes());
+  const auto none = [](const std::vector<uint32_t>& v) {
+    return std::all_of(v.begin(), v.end(), [](uint32_t slot) { return slot == Addr::kNoSlot; });
+  };
+  r.dims = dims;
+  r.strides = strides;
+  r.extents = none(extents) ? std::vector<uint32_t>() : std::move(extents);
+  r.valid = none(valid) ? std::vector<uint32_t>() : std::move(valid);
+  r.padding.clear();
+}
+
+// The slot that says how much of the dimension exists.
+uint32_t Follower::select_dim(const Entry& d, size_t dim, std::vector<IndexTerm>* terms, const Place& p) {
+  constexpr int64_t kBoundless = INT64_MAX / 4;
+  Val& r = out_.ref;
+  const int64_t bytes = r.strides[dim] * (r.semaphore >= 0 ? 1 : ir::byte_size(r.dtype));
+  const IndexTerm* term = nullptr;
+  if (p.slot != Addr::kNoSlot) {
+    const bool padded =
+        moves() && !r.padding.empty() && (d.is_slice() ? p.step == 1 : e_.options().padding == Options::Padding::All);
+    const int64_t pad = use_ == ViewUse::Copy && copies_read_on(e_) ? kBoundless : padded ? r.padding[dim] : 0;
+    terms->push_back({p.slot, p.wide, bytes, r.dims[dim] + pad - 1 - std::max<int64_t>(p.span(), 0),
+                      static_cast<int>(dim), r.dims[dim], p.count, p.size_slot, pad});
+    term = &terms->back();
+  } else {
+    r.addr.offset += p.start * bytes;
+  }
+  if (!moves() || p.step != 1) return Addr::kNoSlot;
+  return valid_slot(e_, r, dim, term, p.start, p.count, p.size_slot);
+}
+
+// The index arrays of an index, by dimension; None elsewhere.
+std::vector<Val> Follower::index_arrays(const ir::view::Index& index) {
+  std::vector<Val> arrays(index.entries.size());
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    const Entry& d = index.entries[i];
+    if (!d.is_array()) continue;
+    if (d.ignored) refuse("an index array that skips elements, in this operation");
+    Val v = e_.operand(op_, static_cast<size_t>(d.operand));
+    if (v.through) v = open_ref(e_, v, Lens::Read, nullptr);
+    v.kind = v.kind == Val::Kind::Ref ? Val::Kind::Strided : v.kind;
+    // The elements are written one by one: an index must not show what was written before its turn.
+    const bool writes = (ir::info(op_.code).effects & (ir::kEffectWrite | ir::kEffectAtomic)) != 0;
+    arrays[i] = e_.dense(writes ? e_.apart_from(e_.written(given_), v) : v);
+    out_.keep.push_back(arrays[i].storage);
+  }
+  return arrays;
+}
+
+// Arrays of indices: how every dimension of the ref is addressed. NumPy's placement: the arrays' dims (scalar indices
+// count as arrays) stand where the first one does when they are adjacent, else in front.
+void Follower::gather(const ir::view::Index& index) {
+  const Val& r = out_.ref;
+  out_.gather = true;
+  const std::vector<Val> arrays = index_arrays(index);
+  size_t rank = 0, before = 0, first = arrays.size(), last = 0, count = 0;
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    rank = std::max(rank, arrays[i].dims.size());
+    if (index.entries[i].is_slice()) continue;
+    if (count++ == 0) first = i, before = i;
+    last = i;
+  }
+  const size_t at = last - first + 1 == count ? before : 0;
+  std::vector<int64_t>& dims = out_.result_dims;
+  for (const Entry& d : index.entries)
+    if (d.is_slice()) dims.push_back(d.size.value());
+  dims.insert(dims.begin() + static_cast<std::ptrdiff_t>(at), rank, 1);
+  for (const Val& v : arrays)
+    for (size_t k = 0; k < v.dims.size(); ++k) {
+      int64_t& n = dims[at + rank - v.dims.size() + k];
+      n = std::max(n, v.dims[k]);
+    }
+  size_t slices = 0;
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    GatherDim g;
+    g.extent = r.dims[i];
+    g.stride = r.strides[i];
+    if (index.entries[i].is_array()) {
+      const Val& v = arrays[i];
+      g.kind = GatherDim::Kind::Array;
+      g.array = v.addr;
+      g.array_dtype = v.dtype;
+      g.wraps = e_.model().negative_indices == hw::NegativeIndex::FromEnd;
+      g.array_strides.assign(dims.size(), 0);
+      for (size_t k = 0; k < v.dims.size(); ++k)
+        if (v.dims[k] != 1) g.array_strides[at + rank - v.dims.size() + k] = v.strides[k];
+    } else {
+      const Place p = place(index.entries[i], i);
+      g.start = p.start, g.start_slot = p.slot, g.wide = p.wide, g.step = p.step;
+      if (index.entries[i].is_slice()) {
+        g.result_dim = static_cast<int>(slices < at ? slices : slices + rank);
+        ++slices;
+      }
+    }
+    out_.dims.push_back(std::move(g));
+  }
+}
+
+void Follower::operator()(const ir::view::Reshape& t) {
+  Val& r = out_.ref;
+  if (!r.extents.empty() || !r.valid.empty()) refuse("reshape of a ref whose extent is known at run time only");
+  r.padding.clear();
+  std::vector<int64_t> to;
+  for (const ir::Dim& d : t.dims) to.push_back(d.size);
+  if (std::optional<std::vector<int64_t>> strides = same_but_for_ones(r, to)) {
+    r.strides = std::move(*strides);
+  } else {
+    if (!is_dense(r) && !stays_put()) r = see_through(e_, op_, r, r.dtype, to);
+    r.strides = dense_strides(to);
+  }
+  r.dims = std::move(to);
+}
+
+void Follower::operator()(const ir::view::Transpose& t) {
+  Val& r = out_.ref;
+  const Val v = r;
+  for (size_t i = 0; i < t.perm.size(); ++i) {
+    const auto from = static_cast<size_t>(t.perm[i]);
+    r.dims[i] = v.dims[from], r.strides[i] = v.strides[from];
+    if (!v.extents.empty()) r.extents[i] = v.extents[from];
+    if (!v.valid.empty()) r.valid[i] = v.valid[from];
+    if (!v.padding.empty()) r.padding[i] = v.padding[from];
+  }
+}
+
+void Follower::operator()(const ir::view::Squeeze& t) {
+  Val& r = out_.ref;
+  std::vector<int64_t> axes = t.axes;
+  std::sort(axes.rbegin(), axes.rend());
+  for (int64_t a : axes) {
+    r.dims.erase(r.dims.begin() + a);
+    r.strides.erase(r.strides.begin() + a);
+    if (!r.extents.empty()) r.extents.erase(r.extents.begin() + a);
+    if (!r.valid.empty()) r.valid.erase(r.valid.begin() + a);
+    if (!r.padding.empty()) r.padding.erase(r.padding.begin() + a);
+  }
+}
+
+void Follower::operator()(const ir::view::Bitcast& t) {
+  Val& r = out_.ref;
+  const int from_bits = ir::bit_width(r.dtype), to_bits = ir::bit_width(t.dtype);
+  if (from_bits != to_bits) {
+    std::vector<int64_t> dims = r.dims;
+    const size_t rows = dims.size() - 2;
+    if (dims.size() < 2 || dims[rows] * from_bits % to_bits != 0 || std::max(from_bits, to_bits) > 64 ||
+        r.semaphore >= 0)
+      refuse("bitcast of a ref between these widths");
+    dims[rows] = dims[rows] * from_bits / to_bits;
+    r = see_through(e_, op_, r, t.dtype, dims);
+  }
+  r.dtype = t.dtype;
+}
+
+}  // namespace
+
+ViewResult apply_view(Emitter& e, const Op& op, const Val& ref, std::span<const ir::View> view, ViewUse use,
+                      Lens lens) {
+  return Follower(e, op, ref, use, lens).follow(view);
 }
 
 Val viewed_operand(Emitter& e, const Op& op, const char* key, ViewUse use, Lens lens) {
-  const Attr& view = *op.attr(key);
-  return apply_view_to_each(e, op, e.operand(op, static_cast<size_t>(view.items[0].i)), &view.items[1], use, lens);
+  const ir::Viewed& v = *op.viewed(key);
+  return apply_view_to_each(e, op, e.operand(op, static_cast<size_t>(v.operand)), v.transforms, use, lens);
 }
 
 // The view of a ref, or of each of those that it may be.
-Val apply_view_to_each(Emitter& e, const Op& op, const Val& ref, const Attr* view, ViewUse use, Lens lens) {
+Val apply_view_to_each(Emitter& e, const Op& op, const Val& ref, std::span<const ir::View> view, ViewUse use,
+                       Lens lens) {
   if (!ref.choice) return apply_view(e, op, ref, view, use, lens).ref;
   Val v = ref;
   v.choice = std::make_shared<Choice>(*ref.choice);

@@ -2,6 +2,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "emitter.h"
@@ -28,9 +29,9 @@ struct ViewResult {
   std::vector<std::shared_ptr<Storage>> keep;
 };
 
-ViewResult apply_view(Emitter&, const Op&, const Val& ref, const Attr* view, ViewUse, Lens = Lens::Refuse);
+ViewResult apply_view(Emitter&, const Op&, const Val& ref, std::span<const ir::View>, ViewUse, Lens = Lens::Refuse);
 // The view of a ref, or of each of those that it may be.
-Val apply_view_to_each(Emitter&, const Op&, const Val& ref, const Attr* view, ViewUse, Lens = Lens::Refuse);
+Val apply_view_to_each(Emitter&, const Op&, const Val& ref, std::span<const ir::View>, ViewUse, Lens = Lens::Refuse);
 // An attribute view($k, [transforms]).
 Val viewed_operand(Emitter&, const Op&, const char* key, ViewUse, Lens = Lens::Refuse);
 // Runs `body` once per alternative of `v`, where the plan then branches.
@@ -42,7 +43,7 @@ bool copies_read_on(Emitter&);
 Val see_through(Emitter&, const Op&, const Val& ref, ir::DType, std::vector<int64_t> dims);
 // An index straight after a change of width selects before it in all dimensions but the packed one: the copy is
 // smaller. Returns what is left to select.
-Attr push_index(Emitter&, const Op&, Val* ref, const Attr& index);
+ir::view::Index push_index(Emitter&, const Op&, Val* ref, const ir::view::Index&);
 Val open_ref(Emitter&, const Val& ref, Lens, std::vector<OpenedRef>*);
 void write_back(Emitter&, const std::vector<OpenedRef>&);
 

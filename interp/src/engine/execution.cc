@@ -55,6 +55,10 @@ void Execution::bind(std::span<const std::vector<std::byte*>> arrays, std::span<
     semaphore_layout = plan->semaphores;
     semaphore_layout.set_units(units_of(*plan, population, 1));
     semaphores = memory::Semaphores(semaphore_layout.total(n));
+    barrier_layout = memory::BarrierLayout(units);
+    for (const memory::BarrierBlock& b : plan->barriers) barrier_layout.add(b);
+    unit_threads = units.count(memory::Level::Thread);
+    for (const auto& b : plan->bodies) max_children = std::max(max_children, b->max_children);
   }
   for (SharedMemory& m : shared_memory) {
     const memory::Allocation& of = plan->allocations[m.allocation];

@@ -42,12 +42,33 @@ int Execution::core_of(const Thread& t) const {
 
 std::unique_ptr<Execution::Arena> Execution::new_arena(const Body& b) {
   auto a = std::make_unique<Arena>();
-  a->memory.resize(static_cast<size_t>(b.image_bytes() + b.temp_bytes));
+  a->memory.resize(static_cast<size_t>(b.image_bytes() + std::max(b.temp_bytes, b.child_bytes)));
   a->bases.assign(plan->num_buffers, nullptr);
-  a->bases[kSlotBuffer] = a->memory.data();
-  a->bases[b.temps] = a->memory.data() + b.image_bytes();
   a->bases[kConstBuffer] = const_cast<std::byte*>(plan->constants.data());
   return a;
+}
+
+// The arena is the thread's from now on: its slots, and temporaries in buffer `temps`.
+void Execution::take_arena(Thread& t, Arena& a, uint32_t temps) {
+  t.arena = a.memory.data();
+  t.bases = a.bases.data();
+  t.temps = temps;
+  a.bases[kSlotBuffer] = t.arena;
+  a.bases[temps] = t.arena + t.body->image_bytes();
+}
+
+Execution::Arena& Execution::free_arena(const Body& b) {
+  if (free_arenas.empty()) {
+    int64_t each = b.image_bytes() + std::max(b.temp_bytes, b.child_bytes);
+    for (const SharedMemory& m : shared_memory)
+      if (const memory::Allocation& of = plan->allocations[m.allocation]; of.owner != memory::Level::Device)
+        each = memory::add(each, of.bytes);
+    if (memory::mul(each, static_cast<int64_t>(arenas.size()) + 1) > options->max_memory)
+      too_many_programs(*this, each);
+    arenas.push_back(new_arena(b));
+    free_arenas.push_back(static_cast<int32_t>(arenas.size()) - 1);
+  }
+  return *arenas[static_cast<size_t>(free_arenas.back())];
 }
 
 void Execution::bind_arena(Arena& a, int32_t unit) const {
@@ -60,8 +81,50 @@ void Execution::bind_arena(Arena& a, int32_t unit) const {
 }
 
 void Execution::rebind() {
-  for (const Thread& t : threads)
-    if (t.arena && t.parent < 0) bind_arena(*arenas[static_cast<size_t>(t.home < 0 ? t.index : t.home)], t.unit);
+  for (Thread& t : threads)
+    if (t.arena && t.parent < 0) {
+      bind_arena(arena_of(t), t.unit);
+      take_arena(t, arena_of(t), t.temps);
+    }
+  for (Thread& t : threads)
+    if (t.arena && t.parent >= 0) {
+      arena_of(t).bases = arena_of(threads[static_cast<size_t>(t.parent)]).bases;
+      take_arena(t, arena_of(t), t.temps);
+    }
+}
+
+Thread& Execution::begin_child(Thread& parent, int64_t i, uint32_t temps) {
+  const Body& b = *parent.body;
+  Thread& c = child(parent, i);
+  const auto index = static_cast<int32_t>(&c - threads.data());
+  c = parent;
+  c.index = index;
+  c.parent = parent.index;
+  c.children = 0;
+  c.wait = {};
+  c.stop = Stop::None;
+  c.home = -1;
+  if (points > 0) {
+    free_arena(b);
+    c.home = free_arenas.back();
+    free_arenas.pop_back();
+  } else if (std::unique_ptr<Arena>& a = arenas[static_cast<size_t>(index)]; !a) {
+    a = new_arena(b);
+  }
+  Arena& a = arena_of(c);
+  a.bases.assign(parent.bases, parent.bases + plan->num_buffers);
+  take_arena(c, a, temps);
+  std::copy(parent.arena, parent.arena + b.image_bytes(), c.arena);
+  return c;
+}
+
+void Execution::end_child(Thread& c) {
+  Thread& parent = threads[static_cast<size_t>(c.parent)];
+  if (c.home >= 0) free_arenas.push_back(c.home);
+  c.home = -1;
+  c.arena = nullptr;
+  if (--parent.children == 0 && parent.stop == Stop::Blocked && parent.wait.kind == Wait::Kind::Join)
+    woken.push_back(parent.index);
 }
 
 void Execution::reset(const GridBox& b) {
@@ -80,6 +143,8 @@ void Execution::reset(const GridBox& b) {
     parts.push_back(make_part(b));
   }
   semaphores.reset();
+  barriers = barrier_layout.make();
+  barriers_told = 0;
   copies.clear();
   copies_issued = 0;
   woken.clear();
@@ -100,8 +165,9 @@ void Execution::reset(const GridBox& b) {
 
 void Execution::start(const GridBox& b) {
   reset(b);
-  threads.assign(static_cast<size_t>(devices) * static_cast<size_t>(device_threads), {});
+  threads.assign(static_cast<size_t>(unit_threads * (1 + max_children)), {});
   arenas.resize(std::max(arenas.size(), threads.size()));
+  for (Thread& t : threads) t.stop = Stop::Done;  // until it begins
   for (int32_t device = 0; device < devices; ++device)
     for (const auto& body : plan->bodies)
       for (int64_t n = 0; n < body->threads; ++n) {
@@ -112,9 +178,9 @@ void Execution::start(const GridBox& b) {
         t.exec = this;
         t.strips = align(strips_.get());
         t.index = t.unit = i;
+        t.body = body.get();
         bind_arena(*a, i);
-        t.arena = a->memory.data();
-        t.bases = a->bases.data();
+        take_arena(t, *a, body->temps);
         enter(t, *body, n);
       }
 }
@@ -150,8 +216,10 @@ void Execution::start_programs() {
   for (size_t i = 0; i < arenas.size(); ++i) free_arenas.push_back(static_cast<int32_t>(i));
   const auto resident = static_cast<size_t>(std::min(population.resident, points));
   begun.assign(resident, -1);
-  threads.assign(resident * static_cast<size_t>(population.crew), {});
-  for (size_t i = 0; i < threads.size(); ++i) {
+  unit_threads = static_cast<int64_t>(resident) * population.crew;
+  threads.assign(static_cast<size_t>(unit_threads * (1 + max_children)), {});
+  for (size_t i = static_cast<size_t>(unit_threads); i < threads.size(); ++i) threads[i].stop = Stop::Done;
+  for (size_t i = 0; i < static_cast<size_t>(unit_threads); ++i) {
     threads[i].index = threads[i].unit = static_cast<int32_t>(i);
     threads[i].point = static_cast<int64_t>(i) / population.crew;
     threads[i].exec = this;
@@ -179,6 +247,7 @@ void Execution::begin_crew(int64_t place) {
         one.resize(static_cast<size_t>(of.bytes));
       }
       poison(one.data(), of.elements(), of.dtype, options->uninitialized);
+      for (Listener* l : listeners) l->on_shared(*this, one.data(), of.bytes);
     }
   }
 }
@@ -186,22 +255,11 @@ void Execution::begin_crew(int64_t place) {
 void Execution::begin_program(Thread& t) {
   const Body& b = plan->first();
   begin_crew(t.index / population.crew);
-  if (free_arenas.empty()) {
-    int64_t each = b.image_bytes() + b.temp_bytes;
-    for (const SharedMemory& m : shared_memory)
-      if (const memory::Allocation& of = plan->allocations[m.allocation]; of.owner != memory::Level::Device)
-        each = memory::add(each, of.bytes);
-    if (memory::mul(each, static_cast<int64_t>(arenas.size()) + 1) > options->max_memory)
-      too_many_programs(*this, each);
-    arenas.push_back(new_arena(b));
-    free_arenas.push_back(static_cast<int32_t>(arenas.size()) - 1);
-  }
+  Arena& a = free_arena(b);
   t.home = free_arenas.back();
   free_arenas.pop_back();
-  Arena& a = *arenas[static_cast<size_t>(t.home)];
   bind_arena(a, t.unit);
-  t.arena = a.memory.data();
-  t.bases = a.bases.data();
+  take_arena(t, a, b.temps);
   enter(t, b, t.point * population.crew + t.index % population.crew);
 }
 
@@ -215,6 +273,10 @@ void Execution::end_crew(int64_t place, Thread& last) {
       for (int64_t k = 0; k < block.count; ++k)
         ops::left_over(last, last.pc, semaphore_layout.id(static_cast<int>(b), k, first + i));
   }
+  for (size_t b = 0; b < plan->barriers.size(); ++b)
+    for (int32_t i = 0; i < population.crew && plan->barriers[b].owner != memory::Level::Device; ++i)
+      for (int64_t k = 0; k < plan->barriers[b].count; ++k)
+        ops::barrier_left_over(last, last.pc, barrier_layout.id_of_thread(static_cast<int>(b), k, first + i));
   for (SharedMemory& m : shared_memory) {
     const memory::Allocation& of = plan->allocations[m.allocation];
     if (of.owner == memory::Level::Device) continue;

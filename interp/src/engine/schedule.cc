@@ -144,6 +144,19 @@ void finish_copies(Execution& ex) {
   }
 }
 
+// What is left of barriers. Those of programs that ended were looked at then.
+void finish_barriers(Execution& ex) {
+  for (size_t b = 0; b < ex.plan->barriers.size(); ++b) {
+    const memory::BarrierBlock& block = ex.plan->barriers[b];
+    for (int64_t unit = 0; unit < ex.units.count(block.owner); ++unit) {
+      const auto first = static_cast<int32_t>(ex.units.threads_of(block.owner, unit).first);
+      Thread& t = ex.threads[static_cast<size_t>(first)];
+      for (int64_t i = 0; i < block.count && t.pc; ++i)
+        ops::barrier_left_over(t, t.pc, ex.barrier_layout.id_of_thread(static_cast<int>(b), i, first));
+    }
+  }
+}
+
 }  // namespace
 
 struct Scheduler::Order : Schedule {};
@@ -189,11 +202,12 @@ bool Scheduler::turn(int64_t most) {
   const bool programs = ex_.points > 0;
   if (programs && !t.arena) ex_.begin_program(t);
   const Stop stop = ex_.run(t, budget);
+  if (stop == Stop::Done && t.parent >= 0) ex_.end_child(t);
   wake();
   if (ex_.progressed || stop == Stop::Done) idle_ = ex_.spins = 0;
   else idle_ += ex_.steps - before;
   ex_.progressed = false;
-  if (programs && stop == Stop::Done)
+  if (programs && stop == Stop::Done && t.parent < 0)
     for (const int32_t next : ex_.end_program(t)) ready_.push_back(next);
   if (stop == Stop::None || stop == Stop::Yielded) ready_.push_back(index);
   if (stop != Stop::Done) check_limits(ex_, options_, t, idle_, token());
@@ -204,6 +218,7 @@ void Scheduler::finish() {
   for (const Thread& t : ex_.threads)
     if (t.stop == Stop::Blocked) deadlock(ex_, token());
   if (!ex_.plan->semaphores.empty() || !ex_.copies.empty()) finish_copies(ex_);
+  finish_barriers(ex_);
 }
 
 std::string run_threads(Execution& ex, const Options& o) {

@@ -33,7 +33,7 @@ std::string run_out(Execution& ex, Scheduler& scheduler) {
 
 Snapshot take_snapshot(const Execution& ex, const Scheduler& scheduler, std::span<const int64_t> operand_bytes) {
   Snapshot r;
-  for (const auto& a : ex.arenas) r.arenas.push_back(a->memory);
+  for (const auto& a : ex.arenas) r.arenas.push_back(a ? a->memory : Bytes());
   for (const std::vector<std::byte*>& device : ex.operands)
     for (size_t i = 0; i < operand_bytes.size(); ++i) r.operands.emplace_back(device[i], device[i] + operand_bytes[i]);
   for (const Execution::SharedMemory& m : ex.shared_memory)
@@ -41,6 +41,8 @@ Snapshot take_snapshot(const Execution& ex, const Scheduler& scheduler, std::spa
   r.threads = ex.threads;
   r.begun = ex.begun;
   r.semaphores = ex.semaphores;
+  r.barriers = ex.barriers;
+  r.barriers_told = ex.barriers_told;
   r.copies = ex.copies;
   r.copies_issued = ex.copies_issued;
   r.woken = ex.woken;
@@ -62,7 +64,7 @@ Snapshot take_snapshot(const Execution& ex, const Scheduler& scheduler, std::spa
 void restore(const Snapshot& s, Execution& ex, Scheduler& scheduler, std::span<const int64_t> operand_bytes) {
   // Arenas that came later stay: nobody has them.
   for (size_t i = 0; i < s.arenas.size(); ++i)
-    std::copy(s.arenas[i].begin(), s.arenas[i].end(), ex.arenas[i]->memory.begin());
+    if (!s.arenas[i].empty()) std::copy(s.arenas[i].begin(), s.arenas[i].end(), ex.arenas[i]->memory.begin());
   size_t from = 0;
   for (const std::vector<std::byte*>& device : ex.operands)
     for (size_t i = 0; i < operand_bytes.size(); ++i, ++from)
@@ -74,6 +76,8 @@ void restore(const Snapshot& s, Execution& ex, Scheduler& scheduler, std::span<c
   ex.begun = s.begun;
   ex.rebind();
   ex.semaphores = s.semaphores;
+  ex.barriers = s.barriers;
+  ex.barriers_told = s.barriers_told;
   ex.copies = s.copies;
   ex.copies_issued = s.copies_issued;
   ex.woken = s.woken;
@@ -106,6 +110,7 @@ std::string difference(const Snapshot& a, const Snapshot& b) {
   if (a.operands != b.operands) return "operands";
   if (a.shared != b.shared) return "shared memory";
   if (!(a.semaphores == b.semaphores)) return "semaphores";
+  if (!(a.barriers == b.barriers)) return "barriers";
   if (a.copies.size() != b.copies.size() || a.copies_issued != b.copies_issued) return "copies in flight";
   if (prints(a) != prints(b)) return "prints";
   if (findings(a) != findings(b)) return "findings";

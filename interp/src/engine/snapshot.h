@@ -12,6 +12,8 @@ struct Snapshot {
   std::vector<std::vector<std::byte>> operands;  // device by device
   std::vector<Thread> threads;
   memory::Semaphores semaphores;
+  memory::Barriers barriers;
+  size_t barriers_told = 0;
   memory::CopyQueue copies;
   int64_t copies_issued = 0;
   std::vector<int64_t> begun;

@@ -213,8 +213,7 @@ const Step* scope_end(Thread& t, const Step* s) {
   Execution& ex = *t.exec;
   const memory::SemaphoreLayout& layout = ex.semaphore_layout;
   for (const ScopePayload::Range& r : p.memory)
-    for (size_t i;
-         (i = ex.copies.first_using(t.index, t.body->temps, r.offset, r.offset + r.bytes)) < ex.copies.size();)
+    for (size_t i; (i = ex.copies.first_using(t.index, t.temps, r.offset, r.offset + r.bytes)) < ex.copies.size();)
       complete_copy(ex, i);
   for (const ScopePayload::Range& r : p.memory)
     for (Listener* l : ex.listeners) l->on_freed(ex, t, r.offset, r.bytes);

@@ -63,6 +63,14 @@ struct Listener {
   }  // by a wait that subtracts
   virtual void on_looked(Execution&, const Thread&, int64_t /*semaphore*/, int64_t /*value*/) {
   }  // by who takes nothing
+  // Barriers: a thread arrives, or brings bytes; a phase ends; a thread sees the end of one.
+  virtual void on_arrive(Execution&, const Thread&, int64_t /*barrier*/) {}
+  virtual void on_phase(Execution&, int64_t /*barrier*/) {}
+  virtual void on_passed(Execution&, const Thread&, int64_t /*barrier*/, int64_t /*phase*/) {}
+  virtual void on_spawn(Execution&, const Thread& /*parent*/, const Thread& /*child*/) {}
+  virtual void on_join(Execution&, const Thread& /*parent*/, const Thread& /*child*/) {}
+  // Memory that threads of a program share is given to a program that begins.
+  virtual void on_shared(Execution&, const std::byte* /*base*/, int64_t /*bytes*/) {}
   // Memory of the thread's temporaries that nobody has written yet.
   virtual void on_fresh(Execution&, const Thread&, int64_t /*offset*/, int64_t /*bytes*/, const std::string& /*name*/) {
   }
@@ -125,6 +133,7 @@ struct Execution {
   std::vector<std::unique_ptr<Arena>> arenas;  // one per thread; of programs: as many as ever ran at a time
   memory::Units units;                         // of all devices; apart: of the programs that are resident
   int32_t device_threads = 1;                  // of them, on one device
+  int64_t unit_threads = 1, max_children = 0;  // all of them; how many each may spawn
   struct SharedMemory {                        // an allocation that threads share
     size_t allocation;                         // index into Plan::allocations
     std::vector<Bytes> of_units;               // one per owner; apart: none where the owner's program did not begin
@@ -133,6 +142,9 @@ struct Execution {
   std::vector<SharedMemory> shared_memory;
   memory::SemaphoreLayout semaphore_layout;  // Plan::semaphores of `units`
   memory::Semaphores semaphores;
+  memory::BarrierLayout barrier_layout;  // Plan::barriers of `units`
+  memory::Barriers barriers;
+  size_t barriers_told = 0;  // findings of `barriers` that were reported
   memory::CopyQueue copies;  // in flight
   int64_t copies_issued = 0;
   Options::Copies copies_move = Options::Copies::AtIssue;
@@ -180,6 +192,13 @@ struct Execution {
   // threads are returned, ready to run.
   std::vector<int32_t> end_program(Thread&);
   void rebind();  // shared memory may lie elsewhere
+  // The i-th of those that a thread may spawn. It begins with the parent's slots and memory, and temporaries of its own
+  // in buffer `temps`.
+  Thread& child(const Thread& parent, int64_t i) {
+    return threads[static_cast<size_t>(unit_threads + int64_t{parent.unit} * max_children + i)];
+  }
+  Thread& begin_child(Thread& parent, int64_t i, uint32_t temps);
+  void end_child(Thread&);
 
   // Runs `thread` for at most `budget` steps.
   Stop run(Thread& thread, int64_t budget);
@@ -201,6 +220,9 @@ struct Execution {
   void reset(const GridBox&);                   // what is no thread's
   void enter(Thread&, const Body&, int64_t n);  // slots and scratch as at the start; `n`: its number in the body
   void bind_arena(Arena&, int32_t unit) const;
+  Arena& arena_of(const Thread& t) const { return *arenas[static_cast<size_t>(t.home < 0 ? t.index : t.home)]; }
+  void take_arena(Thread&, Arena&, uint32_t temps);
+  Arena& free_arena(const Body&);
   void begin_crew(int64_t place);
   void end_crew(int64_t place, Thread& last);
   std::unique_ptr<std::byte[]> strips_;

@@ -94,6 +94,9 @@ struct Body {
   };  // operands; output -1: read only
   std::vector<CoreArray> core_arrays;
 
+  // Threads that one of its threads may spawn, at most, and what each of them has for itself.
+  int64_t max_children = 0, child_bytes = 0;
+
   // Its threads, row-major over the axes of its mesh, are runs of the threads of each core of a mesh of units.
   int units_mesh = 0;                // index into Plan::units.meshes()
   int64_t threads = 1;               // on one device

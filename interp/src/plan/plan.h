@@ -12,6 +12,7 @@
 #include "pallasim/interp/launch.h"
 #include "pallasim/memory/allocation.h"
 #include "pallasim/memory/async.h"
+#include "pallasim/memory/barriers.h"
 #include "pallasim/memory/saturate.h"
 #include "pallasim/memory/semaphores.h"
 #include "pallasim/memory/window.h"
@@ -35,8 +36,9 @@ class Plan {
   // Whether every thread has a buffer for itself.
   bool is_private(uint32_t buffer) const {
     return buffer <= memory::kTempBuffer ||
-           std::any_of(bodies.begin(), bodies.end(), [&](const auto& b) { return b->temps == buffer; });
+           std::find(private_buffers.begin(), private_buffers.end(), buffer) != private_buffers.end();
   }
+  std::vector<uint32_t> private_buffers;  // temporaries of further bodies, and of spawned threads
   int max_strips = 1;
   int cores = 1;       // TensorCores that share the grid
   int core_axis = -1;  // along this axis, in equal runs
@@ -52,6 +54,7 @@ class Plan {
     return n;
   }
   memory::SemaphoreLayout semaphores;
+  std::vector<memory::BarrierBlock> barriers;
   struct OuterSemaphores {
     int block;
     int operand;
@@ -70,7 +73,7 @@ class Plan {
   bool concurrent = false;  // programs of the grid may wait for each other, or race on purpose (Triton)
 
   // Whether threads may wait for what others do.
-  bool waits() const { return !semaphores.empty(); }
+  bool waits() const { return !semaphores.empty() || !barriers.empty(); }
 
   // Owned payloads of steps.
   template <typename T>

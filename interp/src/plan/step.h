@@ -61,6 +61,7 @@ struct Thread {
   const Body* body = nullptr;   // what it runs
   std::byte* strips = nullptr;  // scratch registers of the OS thread that runs this one
   Wait wait;                    // Blocked: what is awaited
+  uint32_t temps = 0;           // the buffer of its own temporaries
   int64_t point = -1;    // of a program: its grid point, or its cluster's place, row-major; -1: it runs the whole box
   int32_t index = 0;     // in Execution::threads
   int32_t unit = 0;      // whose place it has among Execution::units: its own, or that of its eldest parent

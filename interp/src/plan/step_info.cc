@@ -2,6 +2,7 @@
 
 #include "rows.h"
 #include "steps.h"
+#include "waiting.h"
 
 namespace pallasim::interp {
 namespace {
@@ -29,6 +30,16 @@ void copy_wait_uses(const Step& s, Uses* out) {
   for (int64_t d : p.extents.dims) n *= d;
   out->push_back({Role::Await, p.sem.block, false, p.extents.slots.empty() ? n * p.bits / 8 : SyncUse::kAnyBytes});
 }
+void barrier_use(const Step& s, Uses* out, Role role) {
+  SyncUse u{role, static_cast<const BarrierPayload*>(s.payload)->block};
+  u.object = Wait::Kind::Barrier;
+  out->push_back(u);
+}
+void arrival_uses(const Step& s, Uses* out) { barrier_use(s, out, Role::Signal); }
+void passage_uses(const Step& s, Uses* out) { barrier_use(s, out, Role::Await); }
+void test_uses(const Step& s, Uses* out) {
+  if (static_cast<const BarrierPayload*>(s.payload)->polls) barrier_use(s, out, Role::Poll);
+}
 SideNames copy_sides(const Step& s) {
   const auto& p = *static_cast<const DmaPayload*>(s.payload);
   return {p.src.name, p.dst.name};
@@ -48,6 +59,10 @@ const StepInfo kSemWait{"sem_wait", sem_wait, Flow::Next, wait_uses};
 const StepInfo kSemRead{"sem_read", sem_read, Flow::Next, read_uses};
 const StepInfo kDmaStart{"dma_start", dma_start, Flow::Next, copy_uses, copy_sides};
 const StepInfo kRowCopy{"row_copy", row_copy, Flow::Next, copy_uses, copy_sides};
+const StepInfo kBarrierArrive{"barrier_arrive", barrier_arrive, Flow::Next, arrival_uses};
+const StepInfo kBarrierWait{"barrier_wait", barrier_wait, Flow::Next, passage_uses};
+const StepInfo kBarrierTest{"barrier_test", barrier_test, Flow::Next, test_uses};
+const StepInfo kJoin{"join", join};
 const StepInfo kDmaWait{"dma_wait", dma_wait, Flow::Next, copy_wait_uses};
 }  // namespace ops
 

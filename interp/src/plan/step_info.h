@@ -9,7 +9,7 @@
 
 namespace pallasim::interp {
 
-// One use of a semaphore block by a step.
+// One use of a block of semaphores or barriers by a step.
 struct SyncUse {
   enum class Role : uint8_t {
     Signal,   // adds to it
@@ -20,9 +20,10 @@ struct SyncUse {
   };
   static constexpr int64_t kAnyBytes = -1;  // known at run time only
   Role role = Role::Signal;
-  int block = -1;          // index into Plan::semaphores
-  bool elsewhere = false;  // names a core or a device: not the thread's own
-  int64_t bytes = 0;       // Await of a copy's bytes: how many; 0: a count
+  int block = -1;                             // index into Plan::semaphores
+  bool elsewhere = false;                     // names a core or a device: not the thread's own
+  int64_t bytes = 0;                          // Await of a copy's bytes: how many; 0: a count
+  Wait::Kind object = Wait::Kind::Semaphore;  // or Barrier: `block` is an index into Plan::barriers
 };
 
 // The sides of an asynchronous operation that a step starts, as reports name them; empty names: no ref of the kernel.

@@ -12,6 +12,7 @@ namespace pallasim::interp {
 namespace {
 
 struct Signal {
+  Wait::Kind kind;  // of what is signalled
   int block;
   bool other_core;  // names a core: not the signaller's own semaphore
   ir::LocId loc;
@@ -32,7 +33,7 @@ std::vector<Signal> ahead(const Plan& p, const Step* from) {
     todo.pop_back();
     for (const SyncUse& u : sync_uses(s))
       if (u.role == SyncUse::Role::Signal || u.role == SyncUse::Role::Written || u.role == SyncUse::Role::Read)
-        r.push_back({u.block, u.elsewhere, s.loc});
+        r.push_back({u.object, u.block, u.elsewhere, s.loc});
     for (int32_t next : successors(s)) visit(next);
   }
   return r;
@@ -63,59 +64,102 @@ std::vector<size_t> circle(const std::vector<std::vector<size_t>>& helpers) {
   return {};
 }
 
+bool is_private(const Plan& p, const Waiter& w) {
+  const auto block = static_cast<size_t>(w.block);
+  if (w.thread->wait.kind == Wait::Kind::Semaphore) return p.semaphores.blocks()[block].private_to_thread();
+  return p.barriers[block].owner == memory::Level::Thread || p.barriers[block].owner == memory::Level::Warp;
+}
+
+// "thread 1 waits for go to reach 1, it is 0 (k.py:7)".
+std::string waits_for(const Execution& ex, const Waiter& w) {
+  const Thread& t = *w.thread;
+  const std::string at = where(*ex.plan, t.pc->loc);
+  switch (t.wait.kind) {
+    case Wait::Kind::Join:
+      return fmt::format("{} waits for {} of its {} threads to end ({})", name_of(t), t.children, t.wait.value, at);
+    case Wait::Kind::Barrier:
+      return fmt::format("{} waits for phase {} of {} to end: {} ({})", name_of(t), t.wait.value, w.name,
+                         barrier_state(ex.barriers[t.wait.object]), at);
+    default:
+      const bool bytes = ex.plan->semaphores.blocks()[static_cast<size_t>(w.block)].bytes;
+      return fmt::format("{} waits for {} to reach {}{}, it is {} ({})", name_of(t), w.name, t.wait.value,
+                         bytes ? " bytes" : "", ex.semaphores.count(t.wait.object), at);
+  }
+}
+
+// The step by which `other` could end the wait of `w`; null: there is none.
+const Signal* helps(const Plan& p, const Waiter& w, const Waiter& other) {
+  if (w.thread->wait.kind == Wait::Kind::Join) return nullptr;
+  for (const Signal& s : *other.ahead)
+    if (s.kind == w.thread->wait.kind && s.block == w.block && (&w == &other || !is_private(p, w) || s.other_core))
+      return &s;
+  return nullptr;
+}
+
+// Who waits and could help the i-th, in words behind its line.
+void tell_helpers(const Execution& ex, const std::vector<Waiter>& waits, size_t i, const std::vector<size_t>& helpers,
+                  std::vector<std::string>* lines) {
+  const Plan& p = *ex.plan;
+  const Waiter& w = waits[i];
+  const Thread& t = *w.thread;
+  if (t.wait.kind == Wait::Kind::Join) return;
+  const char* what = t.wait.kind == Wait::Kind::Barrier ? "arrive at" : "signal";
+  std::string others;
+  for (size_t k = 0; k < helpers.size() && k < 3; ++k) {
+    const size_t u = helpers[k];
+    others += fmt::format("{}{} at {}", others.empty() ? "" : ", ", name_of(*waits[u].thread),
+                          where(p, helps(p, w, waits[u])->loc));
+  }
+  const Signal* own = helps(p, w, w);
+  if (const size_t n = helpers.size(); n > 0)
+    lines->push_back(fmt::format("  {}{} could {} it, but {} too", others,
+                                 n > 3 ? fmt::format(" and {} more", n - 3) : "", what, n == 1 ? "waits" : "wait"));
+  else if (own)
+    lines->push_back(fmt::format("  only this thread comes to {} it, behind the wait, at {}",
+                                 t.wait.kind == Wait::Kind::Barrier ? "an arrival at" : "a signal of",
+                                 where(p, own->loc)));
+  else
+    lines->push_back(fmt::format("  no thread that is left comes to {} it",
+                                 t.wait.kind == Wait::Kind::Barrier ? "an arrival at" : "a signal of"));
+  if (t.wait.kind != Wait::Kind::Semaphore) return;
+  const int64_t count = ex.semaphores.count(t.wait.object);
+  if (count > 0 && p.semaphores.blocks()[static_cast<size_t>(w.block)].bytes)
+    lines->push_back(fmt::format("  {} bytes arrived, {} are missing: do the wait and the copy name views of one size?",
+                                 count, t.wait.value - count));
+}
+
 }  // namespace
 
 void deadlock(Execution& ex, const std::string& token) {
   const Plan& p = *ex.plan;
   std::map<const Step*, std::vector<Signal>> signals;
   std::vector<Waiter> waits;
+  size_t threads = 0;  // that began
   for (const Thread& t : ex.threads) {
+    threads += t.pc != nullptr;
     if (t.stop != Stop::Blocked) continue;
     Waiter w{&t, -1, {}, nullptr};
-    w.name = ex.semaphore_layout.name(t.wait.object, ex.devices, &w.block);
+    if (t.wait.kind != Wait::Kind::Join) w.name = object_name(ex, t.wait.kind, t.wait.object, &w.block);
     const auto [it, fresh] = signals.try_emplace(t.pc);
     if (fresh) it->second = ahead(p, t.pc);
     w.ahead = &it->second;
     waits.push_back(std::move(w));
   }
   const Thread& first = *waits.front().thread;
-  ir::Diagnostic d =
-      diagnostic_at(first, first.pc, "PS-DEAD-001",
-                    fmt::format("deadlock: {} of {} {} and nobody is left to signal", waits.size(), ex.threads.size(),
-                                waits.size() == 1 ? "threads waits" : "threads wait"));
-  if (ex.threads.size() == 1) d.message = "deadlock: the kernel waits and nobody is left to signal";
+  ir::Diagnostic d = diagnostic_at(first, first.pc, "PS-DEAD-001",
+                                   fmt::format("deadlock: {} of {} {} and nobody is left to signal", waits.size(),
+                                               threads, waits.size() == 1 ? "threads waits" : "threads wait"));
+  if (threads == 1) d.message = "deadlock: the kernel waits and nobody is left to signal";
 
   // Of thousands of threads the first tell the story.
   constexpr size_t kMost = 8, kInCircles = 64;
   std::vector<std::vector<size_t>> helpers(std::min(waits.size(), kInCircles));
   for (size_t i = 0; i < helpers.size(); ++i) {
-    const Waiter& w = waits[i];
-    const Thread& t = *w.thread;
-    const auto& block = p.semaphores.blocks()[static_cast<size_t>(w.block)];
-    std::string others, own;
     for (size_t u = 0; u < helpers.size(); ++u)
-      for (const Signal& s : *waits[u].ahead) {
-        if (s.block != w.block || (u != i && block.private_to_thread() && !s.other_core)) continue;
-        if (u == i) own = where(p, s.loc);
-        else helpers[i].push_back(u);
-        if (u != i && i < kMost && helpers[i].size() <= 3)
-          others += fmt::format("{}{} at {}", others.empty() ? "" : ", ", name_of(*waits[u].thread), where(p, s.loc));
-        break;
-      }
+      if (u != i && helps(p, waits[i], waits[u])) helpers[i].push_back(u);
     if (i >= kMost) continue;
-    const int64_t count = ex.semaphores.count(t.wait.object);
-    d.numbers.push_back(fmt::format("{} waits for {} to reach {}{}, it is {} ({})", name_of(t), w.name, t.wait.value,
-                                    block.bytes ? " bytes" : "", count, where(p, t.pc->loc)));
-    if (const size_t n = helpers[i].size(); n > 0)
-      d.numbers.push_back(fmt::format("  {}{} could signal it, but {} too", others,
-                                      n > 3 ? fmt::format(" and {} more", n - 3) : "", n == 1 ? "waits" : "wait"));
-    else if (!own.empty())
-      d.numbers.push_back(fmt::format("  only this thread comes to a signal of it, behind the wait, at {}", own));
-    else d.numbers.push_back("  no thread that is left comes to a signal of it");
-    if (count > 0 && block.bytes)
-      d.numbers.push_back(
-          fmt::format("  {} bytes arrived, {} are missing: do the wait and the copy name views of one size?", count,
-                      t.wait.value - count));
+    d.numbers.push_back(waits_for(ex, waits[i]));
+    tell_helpers(ex, waits, i, helpers[i], &d.numbers);
   }
   if (waits.size() > kMost) d.numbers.push_back(fmt::format("… and {} more", waits.size() - kMost));
   if (const std::vector<size_t> c = circle(helpers); !c.empty()) {
@@ -125,15 +169,24 @@ void deadlock(Execution& ex, const std::string& token) {
                           name_of(*waits[c[(i + 1) % c.size()]].thread));
     d.numbers.push_back("they wait in a circle: " + text);
   }
-  if (const size_t ended = ex.threads.size() - waits.size(); ended > 0)
+  if (const size_t ended = threads - waits.size(); ended > 0)
     d.numbers.push_back(fmt::format("{} {} ended", ended, ended == 1 ? "thread has" : "threads have"));
+  const int64_t unstarted = ex.points - ex.next_point;
+  if (unstarted > 0)
+    d.numbers.push_back(fmt::format("{} of {} {} have not started: {} are resident at a time on {}{}", unstarted,
+                                    ex.points, p.first().mesh < 0 ? "programs" : "clusters", ex.population.resident,
+                                    ex.options->chip->name, limited_by(ex)));
   std::set<int> blocks;
-  for (const Waiter& w : waits) blocks.insert(w.block);
+  bool semaphores = false;
+  for (const Waiter& w : waits)
+    if (w.thread->wait.kind == Wait::Kind::Semaphore) blocks.insert(w.block), semaphores = true;
   const std::vector<std::string> all = signallers(p, blocks);
   d.numbers.insert(d.numbers.end(), all.begin(), all.end());
-  if (all.empty()) d.numbers.push_back("the kernel has no signal for it");
+  if (all.empty() && semaphores) d.numbers.push_back("the kernel has no signal for it");
   d.numbers.push_back("schedule " + token);
-  d.hint = "every wait needs a signal that some thread reaches without that wait";
+  d.hint = unstarted > 0 ? "a program may wait only for programs that run at the same time: launch no more than are "
+                           "resident"
+                         : "every wait needs a signal that some thread reaches without that wait";
   throw ir::DiagnosticError(std::move(d));
 }
 

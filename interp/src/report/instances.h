@@ -14,6 +14,9 @@ namespace pallasim::interp {
 class Instances {
  public:
   int32_t of(const Execution&, int32_t thread, uint32_t buffer);
+  int32_t of(const std::byte* base) {
+    return bases_.try_emplace(base, static_cast<int32_t>(bases_.size())).first->second;
+  }
   // `who`: a thread or a side of an asynchronous operation.
   memory::shadow::Access access(const Execution&, const Access&, memory::shadow::Actor who);
   // One side of a copy, by whoever moves it.

@@ -16,6 +16,8 @@ RaceWatch::RaceWatch(const Plan& plan, size_t devices, const Options& o, Instanc
       active_(static_cast<size_t>(plan.num_threads) * devices > 1),
       instances_(instances),
       races_({o.max_memory, false}) {
+  for (const auto& b : plan.bodies)
+    if (b->max_children > 0) active_ = reached_ = true;  // they use their parent's memory
   for (const Step& s : plan.steps)
     for (const SyncUse& u : sync_uses(s)) reached_ = reached_ || (u.role == SyncUse::Role::Written && u.elsewhere);
 }
@@ -67,11 +69,11 @@ void RaceWatch::on_looked(Execution&, const Thread& t, int64_t semaphore, int64_
 
 // Memory is given out again: what was done to it before is another buffer's story.
 void RaceWatch::on_fresh(Execution& ex, const Thread& t, int64_t offset, int64_t bytes, const std::string&) {
-  races_.fresh(instances_.of(ex, t.index, t.body->temps), offset, offset + bytes);
+  races_.fresh(instances_.of(ex, t.index, t.temps), offset, offset + bytes);
 }
 
 void RaceWatch::on_freed(Execution& ex, const Thread& t, int64_t offset, int64_t bytes) {
-  races_.fresh(instances_.of(ex, t.index, t.body->temps), offset, offset + bytes);
+  races_.fresh(instances_.of(ex, t.index, t.temps), offset, offset + bytes);
 }
 
 void RaceWatch::look(Execution& ex, const shadow::Access& a, const Where& w) {
@@ -114,6 +116,7 @@ void FlightWatch::see(Execution& ex, Seen& seen) {
 void FlightWatch::on_copy(Execution& ex, const memory::AsyncCopy& c, const Step& s) {
   shadow::Flight f;
   f.site = s.id;
+  if (c.add) adding_.insert(s.id);
   for (bool dst : {false, true}) {
     const shadow::Access side = instances_.side(ex, c, dst, c.thread);
     const bool none = std::any_of(side.dims, side.dims + side.rank, [](int64_t n) { return n <= 0; });
@@ -133,7 +136,7 @@ void FlightWatch::on_taken(Execution&, const Thread&, int64_t semaphore, int64_t
 void FlightWatch::on_freed(Execution& ex, const Thread& t, int64_t offset, int64_t bytes) {
   if (flights_.empty()) return;
   const size_t before = flights_.found().size();
-  flights_.freed(instances_.of(ex, t.index, kTempBuffer), offset, offset + bytes, t.index);
+  flights_.freed(instances_.of(ex, t.index, t.temps), offset, offset + bytes, t.index);
   for (size_t i = before; i < flights_.found().size(); ++i) report(ex, flights_.found()[i]);
 }
 
@@ -144,6 +147,8 @@ void FlightWatch::look(Execution& ex, const shadow::Access& a, int32_t thread) {
 }
 
 void FlightWatch::report(Execution& ex, const shadow::InFlightUse& u) {
+  // Of two copies that add to a place both count, in any order.
+  if (!u.freed && u.writes && u.access.write && adding_.count(u.issued) && adding_.count(u.access.site)) return;
   const Step& issued = plan_.steps[static_cast<size_t>(u.issued)];
   const Step& used = plan_.steps[static_cast<size_t>(u.access.site)];
   const SideNames copy = issued.info->starts(issued);

@@ -1,6 +1,7 @@
 // Checked runs: accesses that nothing orders, and accesses to what an asynchronous copy still uses.
 #pragma once
 #include <map>
+#include <set>
 
 #include "instances.h"
 #include "pallasim/memory/shadow/in_flight.h"
@@ -22,6 +23,20 @@ class RaceWatch : public AccessWatch {
   void on_signal(Execution&, const Thread&, int64_t semaphore, int64_t amount) override;
   void on_taken(Execution&, const Thread&, int64_t semaphore, int64_t amount) override;
   void on_looked(Execution&, const Thread&, int64_t semaphore, int64_t value) override;
+  void on_arrive(Execution&, const Thread& t, int64_t barrier) override { order_.arrive(t.index, barrier); }
+  void on_phase(Execution&, int64_t barrier) override { order_.end_phase(barrier); }
+  void on_passed(Execution&, const Thread& t, int64_t barrier, int64_t phase) override {
+    order_.passed(t.index, barrier, phase);
+  }
+  void on_shared(Execution&, const std::byte* base, int64_t bytes) override {
+    races_.fresh(instances_.of(base), 0, bytes);
+  }
+  void on_spawn(Execution&, const Thread& parent, const Thread& child) override {
+    order_.spawn(parent.index, child.index);
+  }
+  void on_join(Execution&, const Thread& parent, const Thread& child) override {
+    order_.join(parent.index, child.index);
+  }
   void on_fresh(Execution&, const Thread&, int64_t offset, int64_t bytes, const std::string& name) override;
   void on_freed(Execution&, const Thread&, int64_t offset, int64_t bytes) override;
   void finish(Execution&, std::vector<ir::Diagnostic>&) override;
@@ -60,6 +75,7 @@ class FlightWatch : public AccessWatch {
   void report(Execution&, const memory::shadow::InFlightUse&);
   const Plan& plan_;
   Instances& instances_;
+  std::set<int32_t> adding_;  // steps whose copies add
   memory::shadow::InFlight flights_;
   std::vector<ir::Diagnostic> findings_;
 };

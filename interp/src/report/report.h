@@ -19,6 +19,12 @@ ir::Diagnostic diagnostic_at(const Thread&, const Step*, ir::Code, std::string m
 std::string name_of(const Thread&);
 // "file:line" of a location.
 std::string where(const Plan&, ir::LocId);
+// "bars[3] of thread 1": a semaphore or a barrier, as users know its owner; `block` receives its block, -1 none.
+std::string object_name(const Execution&, Wait::Kind, int64_t id, int* block = nullptr);
+// "1 of 2 arrived, 512 bytes are due".
+std::string barrier_state(const memory::Barrier&);
+// ": 2 per SM, limited by warps (32 of 64 warps)": what keeps further programs out; "" where nobody knows.
+std::string limited_by(const Execution&);
 // Who signals the semaphores of these blocks, a line each.
 std::vector<std::string> signallers(const Plan&, const std::set<int>& blocks);
 

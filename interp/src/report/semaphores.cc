@@ -34,7 +34,8 @@ template <typename F>
 void for_each_signal(const Plan& p, const F& note) {
   for (const Step& s : p.steps)
     for (const SyncUse& u : sync_uses(s))
-      if (const char* adds = how(p, u)) note(u.block, adds, s.loc);
+      if (u.object == Wait::Kind::Semaphore)
+        if (const char* adds = how(p, u)) note(u.block, adds, s.loc);
 }
 
 }  // namespace
@@ -56,7 +57,7 @@ std::vector<std::string> awaiters(const Plan& p, int block) {
   const std::string& name = p.semaphores.blocks()[static_cast<size_t>(block)].name;
   for (const Step& s : p.steps)
     for (const SyncUse& u : sync_uses(s)) {
-      if (u.role != SyncUse::Role::Await || u.block != block) continue;
+      if (u.object != Wait::Kind::Semaphore || u.role != SyncUse::Role::Await || u.block != block) continue;
       std::string line = fmt::format("{} is awaited at {}", name, where(p, s.loc));
       if (u.bytes == SyncUse::kAnyBytes) line += ", for a size known at run time";
       else if (u.bytes > 0) line += fmt::format(", for {} bytes", u.bytes);
@@ -83,7 +84,7 @@ void ops::left_over(Thread& t, const Step* s, int64_t id) {
   ex.semaphores.set(id, 0);
   if (!checks_semaphores(p.module)) return;
   int block = -1;
-  const std::string name = ex.semaphore_layout.name(id, ex.devices, &block);
+  const std::string name = object_name(ex, Wait::Kind::Semaphore, id, &block);
   const bool bytes = block >= 0 && p.semaphores.blocks()[static_cast<size_t>(block)].bytes;
   ir::Diagnostic d = diagnostic_at(t, s, "PS-SEM-002",
                                    bytes ? fmt::format("{} ends with {} bytes that nobody waited for", name, left)

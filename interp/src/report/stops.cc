@@ -37,13 +37,51 @@ void too_much_remembered(const Execution& ex, const std::string& what, int64_t b
       .raise();
 }
 
+namespace {
+
+// The unit's number among those of the plan: a program of a mesh has its own place there, not that among the resident
+// ones.
+int64_t planned_unit(const Execution& ex, memory::Level level, int64_t unit) {
+  const int64_t threads = ex.units.threads_of(level, unit).first;
+  const Thread& t = ex.threads[static_cast<size_t>(threads)];
+  const int64_t crew = ex.population.crew;
+  return ex.plan->units.unit_of(level, t.point * crew + threads % crew);
+}
+
+}  // namespace
+
 std::string name_of(const Thread& t) {
   const Execution& ex = *t.exec;
+  if (t.parent >= 0) {
+    const Thread& parent = ex.threads[static_cast<size_t>(t.parent)];
+    const int64_t i = (t.index - ex.unit_threads) % ex.max_children;
+    return fmt::format("spawned thread {} of {}", i, name_of(parent));
+  }
   if (ex.points == 0) return ex.units.name(memory::Level::Thread, t.unit);
   if (t.body->mesh < 0) return fmt::format("thread {}", t.index);  // a point of a grid has no place in a mesh
-  // A program of a mesh has its own place, not that among the resident ones.
-  const int32_t crew = ex.population.crew;
-  return ex.plan->units.name(memory::Level::Thread, t.point * crew + t.unit % crew);
+  return ex.plan->units.name(memory::Level::Thread, planned_unit(ex, memory::Level::Thread, t.unit));
+}
+
+std::string object_name(const Execution& ex, Wait::Kind kind, int64_t id, int* block) {
+  int of = -1;
+  const bool barrier = kind == Wait::Kind::Barrier;
+  std::string r = barrier ? ex.barrier_layout.name(id, &of) : ex.semaphore_layout.name(id, ex.devices, &of);
+  if (block) *block = of;
+  if (of < 0 || ex.points == 0) return r;
+  // The layout knows places among the resident programs.
+  const auto index = static_cast<size_t>(of);
+  const memory::Level owner = barrier ? ex.plan->barriers[index].owner : ex.semaphore_layout.blocks()[index].owner;
+  if (owner == memory::Level::Device) return r;
+  const int64_t count = barrier ? ex.plan->barriers[index].count : ex.semaphore_layout.blocks()[index].count;
+  const int64_t first = barrier ? ex.barrier_layout.blocks()[index].first : ex.semaphore_layout.blocks()[index].first;
+  const int64_t unit = (id - first) / count;  // of one device: programs of several run together
+  const std::string whose = ex.units.of(owner, unit);
+  if (!r.ends_with(whose)) return r;
+  r.resize(r.size() - whose.size());
+  if (ex.plan->first().mesh < 0)
+    return fmt::format("{} of program {}", r,
+                       ex.threads[static_cast<size_t>(ex.units.threads_of(owner, unit).first)].point);
+  return r + ex.plan->units.of(owner, planned_unit(ex, owner, unit));
 }
 
 namespace ops {

@@ -12,7 +12,7 @@
 namespace pallasim::interp {
 
 // ": 2 per SM, limited by warps (32 of 64 warps)".
-static std::string limited_by(const Execution& ex) {
+std::string limited_by(const Execution& ex) {
   const hw::Residency r = hw::residency(hw::block_needs(ex.plan->module), *ex.options->chip);
   if (r.limits.empty()) return "";
   return fmt::format(": {} per SM, limited by {} ({})", r.per_sm, r.limits.front().resource, r.limits.front().why);

@@ -89,7 +89,7 @@ void WriteWatch::on_start(Execution& ex) {
     for (const Thread& t : ex.threads) {
       add(instances_.of(ex, t.index, w.buffer), {0, ops::count(w.dims) * w.element_bytes, name, &w, nullptr, w.dims});
       if (w.staged && !w.slots)
-        add(instances_.of(ex, t.index, t.body->temps),
+        add(instances_.of(ex, t.index, t.temps),
             {w.stage_offset, w.stage_offset + w.block_elements * w.element_bytes, name, nullptr, &w, {}});
     }
   }
@@ -102,7 +102,7 @@ void WriteWatch::on_start(Execution& ex) {
 
 // Memory is given out again: what lay there is no more.
 void WriteWatch::on_fresh(Execution& ex, const Thread& t, int64_t offset, int64_t bytes, const std::string& name) {
-  Memory& m = memories_[instances_.of(ex, t.index, t.body->temps)];
+  Memory& m = memories_[instances_.of(ex, t.index, t.temps)];
   std::erase_if(m.parts, [&](const auto& p) { return p.second.begin < offset + bytes && offset < p.second.end; });
   m.parts[offset] = {offset, offset + bytes, name, nullptr, nullptr, {}};
   m.written.clear(offset, offset + bytes);
@@ -110,7 +110,7 @@ void WriteWatch::on_fresh(Execution& ex, const Thread& t, int64_t offset, int64_
 
 // Whatever lies there from now on is nothing that was declared, until somebody says so.
 void WriteWatch::on_freed(Execution& ex, const Thread& t, int64_t offset, int64_t bytes) {
-  const auto memory = memories_.find(instances_.of(ex, t.index, t.body->temps));
+  const auto memory = memories_.find(instances_.of(ex, t.index, t.temps));
   if (memory == memories_.end()) return;
   std::erase_if(memory->second.parts,
                 [&](const auto& p) { return p.second.begin < offset + bytes && offset < p.second.end; });

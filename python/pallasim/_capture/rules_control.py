@@ -5,7 +5,7 @@ from typing import Any
 
 from . import jaxver
 from .accounts import takes
-from .attrs import attr, bool_text, quote, symbol
+from .attrs import attr, bool_text, quote
 from .types import Unsupported
 from .views import Operands, steps, view_value
 from .writer import Rule, Writer, attr_list

@@ -45,11 +45,11 @@ body "ac" (""" + ARGS + """) {{
 def run(n, *options):
     file = pathlib.Path(tempfile.mkdtemp()) / "beside.psir"
     file.write_text(KERNEL.format(n=n))
-    return subprocess.run([os.environ["PALLASIM"], "run", str(file), "--arg", "x=1,2,3,4", *options], text=True, capture_output=True)
+    return subprocess.run([os.environ["PALLASIM"], "run", str(file), "--fill", "iota", *options], text=True, capture_output=True)
 
 
 for options in ([], ["--checked"], ["--schedule-seed", "5"]):
     r = run(8, *options)
-    assert r.returncode == 0 and "[4, 6, 8, 10]" in r.stdout and "3 threads" in r.stdout, r.stdout + r.stderr
+    assert r.returncode == 0 and "[2, 4, 6, 8]" in r.stdout and "3 threads" in r.stdout, r.stdout + r.stderr
 full = run(4096, "--chip", "tpu-v5p")
 assert full.returncode != 0 and "an array core" in full.stderr, full.stdout + full.stderr

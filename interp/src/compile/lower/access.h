@@ -11,7 +11,7 @@ namespace pallasim::interp {
 void check_writable(Emitter&, const Op&, const Val& ref);
 // Whether an access may leave its ref and goes on where it does (Options::padding, out_of_bounds): it then looks at
 // every element.
-bool may_leave(Emitter&, const Val& ref, const Attr* view, bool read);
+bool may_leave(Emitter&, const Val& ref, std::span<const ir::View>, bool read);
 void store_value(Emitter&, const Op&, const Val& ref, const Val& v);
 
 // get, store and swap of the attribute `view`; other families fall back to them.
@@ -27,7 +27,7 @@ struct ElementAccess {
   bool spins = false;
 };
 // The view in indexed form: how every dimension of the ref is addressed. Bounds are checked per element.
-ViewResult element_view(Emitter&, const Op&, const Val& ref, const Attr* view, Lens = Lens::Refuse);
+ViewResult element_view(Emitter&, const Op&, const Val& ref, std::span<const ir::View>, Lens = Lens::Refuse);
 // `result`: where the read or former value goes; null where nobody wants it.
 void gather_access(Emitter&, const Op&, const ViewResult&, const ElementAccess&, Val* result);
 // The machine's function of a kind of atomic; refused by name where it has none.

@@ -40,7 +40,7 @@ static void copy_through(Emitter& e, const Op& op, const Val& src, const Val& ds
 
 static void lower_dma_start(Emitter& e, const Op& op) {
   e.about_to_write(e.everything());
-  if (chooses_rows(op.attr("src")) || chooses_rows(op.attr("dst"))) return lower_row_copy(e, op);
+  if (chooses_rows(op.viewed("src")) || chooses_rows(op.viewed("dst"))) return lower_row_copy(e, op);
   const Val src = viewed_operand(e, op, "src", ViewUse::Copy, Lens::Keep),
             dst = viewed_operand(e, op, "dst", ViewUse::CopyTo, Lens::Keep);
   DmaPayload p;
@@ -87,7 +87,7 @@ static void lower_dma_start(Emitter& e, const Op& op) {
 
 static void lower_dma_wait(Emitter& e, const Op& op) {
   e.about_to_write(e.everything());
-  const Val dst = chooses_rows(op.attr("dst")) ? awaited_rows(e, op, "dst")
+  const Val dst = chooses_rows(op.viewed("dst")) ? awaited_rows(e, op, "dst")
                                                : viewed_operand(e, op, "dst", ViewUse::Shape, Lens::Keep);
   const Val& shown = dst.choice ? dst.choice->refs[0] : dst;
   DmaWaitPayload p;

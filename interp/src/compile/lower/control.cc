@@ -235,8 +235,14 @@ Val allocate_ref(Emitter& e, const Op& op, ir::ValueId id, ScopePayload* scope) 
   v.name = e.graph().names[static_cast<size_t>(id)];
   v.origin = id;
   if (ir::is_sync(t->dtype)) {
-    if (t->dtype == ir::DType::Mbarrier || t->dtype == ir::DType::ClusterBarrier)
-      e.unsupported(op, std::string(ir::name(op.code)) + " of " + std::string(ir::name(t->dtype)));
+    if (is_barrier(t->dtype)) {
+      const Attr* all = op.attr("allocs");
+      const auto& args = op.regions.empty() ? op.results : op.regions[0].args;
+      const auto i = static_cast<size_t>(std::find(args.begin(), args.end(), id) - args.begin());
+      v.semaphore = e.add_barrier(v, *t, all && i < all->items.size() ? &all->items[i] : nullptr);
+      v.addr = {};
+      return v;
+    }
     v.semaphore = e.plan().semaphores.add(v.name, v.elements(), memory::Level::Thread, t->dtype == ir::DType::DmaSem);
     v.addr = {};
     scope->semaphores.push_back(v.semaphore);

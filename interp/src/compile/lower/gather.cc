@@ -7,38 +7,42 @@
 
 namespace pallasim::interp {
 
+// How one number or slice addresses a dimension; bounds are checked per element.
+static GatherDim element_dim(Emitter& e, const Op& op, const Val& ref, size_t dim, const ir::view::Entry& d) {
+  GatherDim g;
+  g.extent = ref.dims[dim], g.stride = ref.strides[dim];
+  if (d.start.is_operand()) {
+    const Val& s = e.operand(op, static_cast<size_t>(d.start.operand));
+    g.start_slot = e.scalar_slot(s);
+    g.wide = byte_size(compute_type(s.dtype)) == 8;
+  } else {
+    g.start = d.start.value();
+  }
+  return g;
+}
+
 // Earlier indices of a read that may go outside and on (out_of_bounds): single elements become dimensions that are
 // checked with the others, static slices narrow the ref. False, and nothing done, where there is more to them.
-static bool pick_elements(Emitter& e, const Op& op, Val* ref, const Attr& front, std::vector<GatherDim>* picked) {
+static bool pick_elements(Emitter& e, const Op& op, Val* ref, std::span<const ir::View> front,
+                          std::vector<GatherDim>* picked) {
   if (e.options().out_of_bounds != Options::Oob::Uninitialized || ref->through || ref->edge >= 0) return false;
   Val r = *ref;
   std::vector<GatherDim> dims;
-  for (const Attr& t : front.items) {
-    if (!t.is_call("index")) return false;
+  for (const ir::View& t : front) {
+    const auto* index = std::get_if<ir::view::Index>(&t);
+    if (!index || index->has_arrays()) return false;
     std::vector<int64_t> extents, strides;
-    for (size_t i = 0; i < t.items.size(); ++i) {
-      const Attr& d = t.items[i];
-      if (d.is_call("slice")) {
-        const int64_t step = d.items.size() > 2 ? d.items[2].i : 1;
-        if (!d.items[0].is_int() || !d.items[1].is_int() || d.items[0].i < 0 ||
-            d.items[0].i + (d.items[1].i - 1) * step >= r.dims[i])
-          return false;
-        r.addr.offset += d.items[0].i * r.strides[i] * ir::byte_size(r.dtype);
-        extents.push_back(d.items[1].i), strides.push_back(r.strides[i] * step);
+    for (size_t i = 0; i < index->entries.size(); ++i) {
+      const ir::view::Entry& d = index->entries[i];
+      if (!d.is_slice()) {
+        dims.push_back(element_dim(e, op, r, i, d));
         continue;
       }
-      GatherDim g;
-      g.extent = r.dims[i], g.stride = r.strides[i];
-      if (d.is(Attr::Kind::Operand)) {
-        const Val& s = e.operand(op, static_cast<size_t>(d.i));
-        g.start_slot = e.scalar_slot(s);
-        g.wide = byte_size(compute_type(s.dtype)) == 8;
-      } else if (d.is_int()) {
-        g.start = d.i;
-      } else {
+      if (!d.start.is_static() || !d.size.is_static() || d.start.value() < 0 ||
+          d.start.value() + (d.size.value() - 1) * d.stride.value() >= r.dims[i])
         return false;
-      }
-      dims.push_back(g);
+      r.addr.offset += d.start.value() * r.strides[i] * ir::byte_size(r.dtype);
+      extents.push_back(d.size.value()), strides.push_back(r.strides[i] * d.stride.value());
     }
     r.dims = std::move(extents), r.strides = std::move(strides);
     r.padding.clear(), r.valid.clear();
@@ -66,11 +70,12 @@ static void add_block(Emitter& e, ViewResult* v) {
   }
 }
 
-ViewResult element_view(Emitter& e, const Op& op, const Val& ref, const Attr* view, Lens lens) {
+ViewResult element_view(Emitter& e, const Op& op, const Val& ref, std::span<const ir::View> view, Lens lens) {
   ViewResult v;
   v.ref = ref;
   if (lens == Lens::Write) lens = Lens::Some;
-  if (!view || view->items.empty() || !view->items.back().is_call("index")) {
+  const auto* last = view.empty() ? nullptr : std::get_if<ir::view::Index>(&view.back());
+  if (!last) {
     v = apply_view(e, op, ref, view, ViewUse::Access, lens);
     v.dims.clear();
     for (size_t i = 0; i < v.ref.dims.size(); ++i) {
@@ -82,37 +87,25 @@ ViewResult element_view(Emitter& e, const Op& op, const Val& ref, const Attr* vi
     v.result_dims = v.ref.dims;
   } else {
     // All transforms but the last index are applied to the ref; the last one addresses elements.
-    Attr front = *view, last = Attr::list({view->items.back()});
-    front.items.pop_back();
+    const std::span<const ir::View> front = view.first(view.size() - 1);
     std::vector<GatherDim> picked;
-    if ((!front.items.empty() || ref.through) && !(lens == Lens::Read && pick_elements(e, op, &v.ref, front, &picked)))
-      v = apply_view(e, op, ref, &front, ViewUse::Access, lens);
+    if ((!front.empty() || ref.through) && !(lens == Lens::Read && pick_elements(e, op, &v.ref, front, &picked)))
+      v = apply_view(e, op, ref, front, ViewUse::Access, lens);
     v.dims.clear();
-    const auto& items = last.items[0].items;
-    bool arrays = false;
-    for (const Attr& d : items) arrays |= d.is_call("array") || d.is_call("ref");
-    if (arrays) {
+    if (last->has_arrays()) {
       std::vector<OpenedRef> opened = std::move(v.opened);
-      v = apply_view(e, op, v.ref, &last, ViewUse::Gather);
+      v = apply_view(e, op, v.ref, view.last(1), ViewUse::Gather);
       v.opened = std::move(opened);
     } else {
-      for (size_t i = 0; i < items.size(); ++i) {
-        GatherDim g;
-        g.extent = v.ref.dims[i], g.stride = v.ref.strides[i];
+      for (size_t i = 0; i < last->entries.size(); ++i) {
+        const ir::view::Entry& d = last->entries[i];
+        GatherDim g = element_dim(e, op, v.ref, i, d);
         if (e.options().padding == Options::Padding::All && !v.ref.padding.empty()) g.padding = v.ref.padding[i];
-        const Attr& d = items[i];
-        const Attr& start = d.is_call("slice") ? d.items[0] : d;
-        if (start.is(Attr::Kind::Operand)) {
-          const Val& s = e.operand(op, static_cast<size_t>(start.i));
-          g.start_slot = e.scalar_slot(s);
-          g.wide = byte_size(compute_type(s.dtype)) == 8;
-        } else {
-          g.start = start.i;
-        }
-        if (d.is_call("slice")) {
-          g.step = d.items.size() > 2 ? d.items[2].i : 1;
+        if (d.is_slice()) {
+          if (!d.size.is_static()) e.unsupported(op, "slice of a size that is known at run time only");
+          g.step = d.stride.value();
           g.result_dim = static_cast<int>(v.result_dims.size());
-          v.result_dims.push_back(d.items[1].i);
+          v.result_dims.push_back(d.size.value());
         }
         v.dims.push_back(g);
       }
@@ -140,7 +133,7 @@ static void lower_masked(Emitter& e, const Op& op) {
   const Attr* mask_attr = op.attr("mask");
   const Attr* other_attr = load ? op.attr("other") : nullptr;
   const Val value = load ? Val{} : e.operand(op, 1);
-  const ViewResult v = element_view(e, op, ref, op.attr("view"), load ? Lens::Read : Lens::Write);
+  const ViewResult v = element_view(e, op, ref, op.view(), load ? Lens::Read : Lens::Write);
   Val mask, other;
   if (mask_attr) mask = e.operand(op, static_cast<size_t>(mask_attr->i));
   if (other_attr) other = e.operand(op, static_cast<size_t>(other_attr->i));
@@ -163,7 +156,7 @@ static void lower_atomic(Emitter& e, const Op& op) {
   check_writable(e, op, ref);
   const bool cas = op.code == ir::OpCode::atomic_cas;
   const Val value = e.operand(op, cas ? 2 : 1), compare = cas ? e.operand(op, 1) : Val{};
-  const ViewResult v = element_view(e, op, ref, op.attr("view"));
+  const ViewResult v = element_view(e, op, ref, op.view());
   Val mask;
   const Attr* mask_attr = op.attr("mask");
   if (mask_attr) mask = e.operand(op, static_cast<size_t>(mask_attr->i));

@@ -8,9 +8,10 @@
 namespace pallasim::interp {
 namespace {
 
-constexpr Rows (*kFamilies[])() = {array_rows,  asm_rows,         async_rows,  control_rows,    convolve_rows,
-                                   debug_rows,  elementwise_rows, gather_rows, memory_rows,     mxu_rows,
-                                   random_rows, reduce_rows,      shape_rows,  sparsecore_rows, sync_rows};
+constexpr Rows (*kFamilies[])() = {array_rows,    asm_rows,    async_rows,       barrier_rows, control_rows,
+                                   convolve_rows, debug_rows,  elementwise_rows, gather_rows,  memory_rows,
+                                   mxu_rows,      random_rows, reduce_rows,      shape_rows,   sparsecore_rows,
+                                   spawn_rows,    sync_rows};
 
 std::array<Lowering, ir::kNumOps> table() {
   std::array<Lowering, ir::kNumOps> r{};

@@ -21,6 +21,7 @@ Lowering lowering(OpCode);
 Rows array_rows();
 Rows asm_rows();
 Rows async_rows();
+Rows barrier_rows();
 Rows control_rows();
 Rows convolve_rows();
 Rows debug_rows();
@@ -32,6 +33,7 @@ Rows random_rows();
 Rows reduce_rows();
 Rows shape_rows();
 Rows sparsecore_rows();
+Rows spawn_rows();
 Rows sync_rows();
 
 }  // namespace pallasim::interp

@@ -27,80 +27,78 @@ void check_writable(Emitter& e, const Op& op, const Val& ref) {
       .raise();
 }
 
-// Whether an access may leave its ref and goes on where it does (Options::padding, out_of_bounds): it then looks at
-// every element.
-bool may_leave(Emitter& e, const Val& ref, const Attr* view, bool read) {
+bool may_leave(Emitter& e, const Val& ref, std::span<const ir::View> view, bool read) {
   if (ref.edge >= 0) return true;
   const bool padded =
       e.model().spaces.has(hw::Layout::Tiles) && e.options().padding == Options::Padding::All && !ref.through;
   const bool unwritten = read && e.options().out_of_bounds == Options::Oob::Uninitialized &&
                          e.model().outside.loads == hw::Outside::Undefined;
-  if (!(padded || unwritten) || !view || view->items.empty() || !view->items.back().is_call("index")) return false;
-  const auto& index = view->items.back().items;
-  for (size_t i = 0; i < index.size(); ++i) {
-    const Attr& start = index[i].is_call("slice") ? index[i].items[0] : index[i];
-    if (!start.is_int() || start.i < 0 || view->items.size() > 1) return true;
-    const int64_t step = index[i].is_call("slice") && index[i].items.size() > 2 ? index[i].items[2].i : 1;
-    const int64_t count = index[i].is_call("slice") ? index[i].items[1].i : 1;
-    if (i >= ref.dims.size() || (count > 0 && start.i + (count - 1) * step >= ref.dims[i])) return true;
+  const auto* last = view.empty() ? nullptr : std::get_if<ir::view::Index>(&view.back());
+  if (!(padded || unwritten) || !last) return false;
+  for (size_t i = 0; i < last->entries.size(); ++i) {
+    const ir::view::Entry& d = last->entries[i];
+    if (d.is_array() || !d.start.is_static() || d.start.value() < 0 || view.size() > 1) return true;
+    const int64_t count = d.is_slice() ? d.size.value() : 1;
+    if (i >= ref.dims.size() || (count > 0 && d.start.value() + (count - 1) * d.stride.value() >= ref.dims[i]))
+      return true;
   }
   return false;
+}
+
+// Whether the view is one element with at most one dynamic index: a single step reads it.
+static const ir::view::Index* one_element(const Val& ref, std::span<const ir::View> view) {
+  const auto* index = view.size() == 1 ? std::get_if<ir::view::Index>(&view.front()) : nullptr;
+  if (!index || ref.through) return nullptr;
+  int dynamic = 0;
+  for (size_t i = 0; i < index->entries.size(); ++i) {
+    const ir::view::Entry& d = index->entries[i];
+    if (d.kind != ir::view::Entry::Kind::At) return nullptr;
+    if (d.start.is_operand()) ++dynamic;
+    else if (d.start.value() < 0 || d.start.value() >= ref.dims[i]) return nullptr;
+  }
+  return dynamic <= 1 ? index : nullptr;
+}
+
+static Val load_element(Emitter& e, const Op& op, const Val& ref, const ir::view::Index& index, ir::DType dtype) {
+  ScalarAccess p;
+  p.addr = ref.addr;
+  p.ref = ref.name;
+  p.shape = ref.dims;
+  for (size_t i = 0; i < index.entries.size(); ++i) {
+    const ir::ViewInt& at = index.entries[i].start;
+    const int64_t stride = ref.strides[i] * ir::byte_size(ref.dtype);
+    if (!at.is_operand()) {
+      p.addr.offset += at.value() * stride;
+      continue;
+    }
+    const Val& v = e.operand(op, static_cast<size_t>(at.operand));
+    p.has_term = true;
+    p.term = {e.scalar_slot(v), is_wide(v.dtype), stride, ref.dims[i] - 1, static_cast<int>(i), ref.dims[i], 1};
+  }
+  Val r;
+  r.kind = Val::Kind::Scalar;
+  r.dtype = dtype;
+  r.slot = e.new_slot();
+  p.load = e.kernels().load(dtype);
+  p.bytes = ir::byte_size(dtype);
+  const int bytes = byte_size(compute_type(dtype));
+  const bool same_form = bytes == ir::byte_size(dtype) && dtype != ir::DType::F16 && dtype != ir::DType::BF16;
+  const bool fast = same_form && !e.options().checked && !e.options().verify_split;
+  e.emit(fast ? ops::fast_load_scalar(bytes) : ops::load_scalar, e.own(std::move(p))).dst = r.slot;
+  return r;
 }
 
 void lower_get(Emitter& e, const Op& op) {
   const Val ref = e.operand(op, 0);
   const ir::Type* t = e.type(op.results[0]);
-  const Attr* view = op.attr("view");
-  if (may_leave(e, ref, view, true)) {
+  if (may_leave(e, ref, op.view(), true)) {
     Val r;
-    gather_access(e, op, element_view(e, op, ref, view, Lens::Read), {.mode = GatherPayload::Mode::Load}, &r);
+    gather_access(e, op, element_view(e, op, ref, op.view(), Lens::Read), {.mode = GatherPayload::Mode::Load}, &r);
     return e.define(op.results[0], r);
   }
-  // One element with at most one dynamic index: a single step.
-  if (t->is_scalar() && !ref.through && view && view->items.size() == 1 && view->items[0].is_call("index")) {
-    int dynamic = 0;
-    bool simple = true;
-    for (const Attr& d : view->items[0].items) {
-      if (d.is(Attr::Kind::Operand)) ++dynamic;
-      else simple &= d.is_int() && d.i >= 0;
-    }
-    for (size_t i = 0; simple && i < view->items[0].items.size(); ++i) {
-      const Attr& d = view->items[0].items[i];
-      simple = d.is(Attr::Kind::Operand) || d.i < ref.dims[i];
-    }
-    if (simple && dynamic <= 1) {
-      ScalarAccess p;
-      p.addr = ref.addr;
-      p.ref = ref.name;
-      p.shape = ref.dims;
-      for (size_t i = 0; i < view->items[0].items.size(); ++i) {
-        const Attr& d = view->items[0].items[i];
-        const int64_t stride = ref.strides[i] * ir::byte_size(ref.dtype);
-        if (!d.is(Attr::Kind::Operand)) {
-          p.addr.offset += d.i * stride;
-          continue;
-        }
-        const Val& v = e.operand(op, static_cast<size_t>(d.i));
-        p.has_term = true;
-        p.term = {e.scalar_slot(v), is_wide(v.dtype), stride, ref.dims[i] - 1, static_cast<int>(i), ref.dims[i], 1};
-      }
-      Val r;
-      r.kind = Val::Kind::Scalar;
-      r.dtype = t->dtype;
-      r.slot = e.new_slot();
-      p.load = e.kernels().load(t->dtype);
-      p.bytes = ir::byte_size(t->dtype);
-      const int bytes = byte_size(compute_type(t->dtype));
-      const bool same_form =
-          bytes == ir::byte_size(t->dtype) && t->dtype != ir::DType::F16 && t->dtype != ir::DType::BF16;
-      e.emit(same_form && !e.options().checked && !e.options().verify_split ? ops::fast_load_scalar(bytes)
-                                                                            : ops::load_scalar,
-             e.own(std::move(p)))
-          .dst = r.slot;
-      return e.define(op.results[0], r);
-    }
-  }
-  ViewResult v = apply_view(e, op, ref, view, ViewUse::Gather, Lens::Read);
+  if (const ir::view::Index* index = t->is_scalar() ? one_element(ref, op.view()) : nullptr)
+    return e.define(op.results[0], load_element(e, op, ref, *index, t->dtype));
+  ViewResult v = apply_view(e, op, ref, op.view(), ViewUse::Gather, Lens::Read);
   if (v.gather) {
     Val r;
     gather_access(e, op, v, {.mode = GatherPayload::Mode::Load}, &r);
@@ -129,8 +127,8 @@ void store_value(Emitter& e, const Op& op, const Val& ref, const Val& value) {
 
 static ViewResult view_to_write(Emitter& e, const Op& op, const Val& ref, Lens lens) {
   check_writable(e, op, ref);
-  if (may_leave(e, ref, op.attr("view"), false)) return element_view(e, op, ref, op.attr("view"));
-  return apply_view(e, op, ref, op.attr("view"), ViewUse::Gather, lens);
+  if (may_leave(e, ref, op.view(), false)) return element_view(e, op, ref, op.view());
+  return apply_view(e, op, ref, op.view(), ViewUse::Gather, lens);
 }
 
 void lower_store(Emitter& e, const Op& op) {
@@ -162,11 +160,11 @@ static void lower_addupdate(Emitter& e, const Op& op) {
   if (e.model().atomic_addupdate && ref.addr.buffer >= kFirstOperandBuffer) {
     const Val v = e.operand(op, 1);
     return gather_access(
-        e, op, element_view(e, op, ref, op.attr("view")),
+        e, op, element_view(e, op, ref, op.view()),
         {.mode = GatherPayload::Mode::Atomic, .value = &v, .atomic = atomic_function(e, op, "add", ref.dtype)},
         nullptr);
   }
-  ViewResult view = apply_view(e, op, ref, op.attr("view"), ViewUse::Access, Lens::Write);
+  ViewResult view = apply_view(e, op, ref, op.view(), ViewUse::Access, Lens::Write);
   Val now = view.ref;
   now.kind = Val::Kind::Strided;
   StripParams params;
@@ -186,7 +184,7 @@ static void lower_addupdate(Emitter& e, const Op& op) {
 }
 
 static void lower_view(Emitter& e, const Op& op) {
-  e.define(op.results[0], apply_view_to_each(e, op, e.operand(op, 0), op.attr("view"), ViewUse::Copy, Lens::Keep));
+  e.define(op.results[0], apply_view_to_each(e, op, e.operand(op, 0), op.view(), ViewUse::Copy, Lens::Keep));
 }
 
 Rows memory_rows() {

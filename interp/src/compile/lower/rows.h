@@ -4,8 +4,8 @@
 
 namespace pallasim::interp {
 
-// Whether the last transform of an attribute view($k, [transforms]) has an array of indices.
-bool chooses_rows(const Attr* view);
+// Whether the last transform of a view has an array of indices.
+bool chooses_rows(const ir::Viewed*);
 // Of a dma_start: one of its sides chooses rows.
 void lower_row_copy(Emitter&, const Op&);
 // What a wait for such a copy names: as many rows as were chosen.

@@ -7,22 +7,14 @@
 #include "sync.h"
 
 namespace pallasim::interp {
-namespace {
-
-bool is_list(const ir::Attr& a) { return a.is_call("array") || a.is_call("ref"); }
-
-}  // namespace
-
-// Whether the last transform of an attribute view($k, [transforms]) has an array of indices.
-bool chooses_rows(const Attr* view) {
-  if (!view || view->items[1].items.empty() || !view->items[1].items.back().is_call("index")) return false;
-  const auto& index = view->items[1].items.back().items;
-  return std::any_of(index.begin(), index.end(), is_list);
+bool chooses_rows(const ir::Viewed* v) {
+  const auto* last = v && !v->transforms.empty() ? std::get_if<ir::view::Index>(&v->transforms.back()) : nullptr;
+  return last && last->has_arrays();
 }
 
 // The indices, as memory. What they were made of is kept until the operation is emitted.
-static Val row_list(Emitter& e, const Op& op, const Attr& item, ChosenRows* rows) {
-  Val list = e.operand(op, static_cast<size_t>(item.items[0].i));
+static Val row_list(Emitter& e, const Op& op, const ir::view::Entry& item, ChosenRows* rows) {
+  Val list = e.operand(op, static_cast<size_t>(item.operand));
   if (list.choice) e.unsupported(op, "a copy of rows that one of several lists chooses");
   if (list.through) list = open_ref(e, list, Lens::Read, nullptr);
   if (list.kind != Val::Kind::Ref) list = e.dense(list);
@@ -36,36 +28,40 @@ static Val row_list(Emitter& e, const Op& op, const Attr& item, ChosenRows* rows
   rows->stride = list.strides[0];
   rows->count = list.dims[0];
   if (!list.extents.empty()) rows->count_slot = list.extents[0];
-  rows->ignores = item.items.size() > 1;
-  if (rows->ignores) rows->ignored = item.items[1].i;
+  rows->ignores = item.ignored.has_value();
+  rows->ignored = item.ignored.value_or(0);
   return list;
 }
 
 // The view with all rows of the dimension from which a list chooses.
 static Val all_rows(Emitter& e, const Op& op, const char* key, ViewUse use, ChosenRows* rows, Val* list) {
-  const Attr& view = *op.attr(key);
-  Attr front = view.items[1], last = Attr::list({front.items.back()});
-  front.items.pop_back();
-  Val v = apply_view(e, op, e.operand(op, static_cast<size_t>(view.items[0].i)), &front, use, Lens::Keep).ref;
+  const ir::Viewed& view = *op.viewed(key);
+  const std::span<const ir::View> all = view.transforms;
+  ir::view::Index index = std::get<ir::view::Index>(all.back());
+  Val v =
+      apply_view(e, op, e.operand(op, static_cast<size_t>(view.operand)), all.first(all.size() - 1), use, Lens::Keep)
+          .ref;
   if (v.choice) e.unsupported(op, "a copy of chosen rows of one of several refs");
   if (v.through && use != ViewUse::Shape)
     e.unsupported(op, "a copy of chosen rows of a ref with other element widths or gaps");
   size_t kept = 0;
   bool found = false;
-  auto& index = last.items[0].items;
-  for (size_t i = 0; i < index.size(); ++i) {
-    Attr& d = index[i];
-    if (is_list(d)) {
+  for (size_t i = 0; i < index.entries.size(); ++i) {
+    ir::view::Entry& d = index.entries[i];
+    if (d.is_array()) {
       if (found) e.unsupported(op, "a copy of elements that several lists choose");
       found = true;
       *list = row_list(e, op, d, rows);
       rows->dim = kept;
       rows->extent = v.dims[i];
-      d = Attr::call("slice", {Attr::integer(0), Attr::integer(v.dims[i])});
+      d = {};
+      d.kind = ir::view::Entry::Kind::Slice;
+      d.size = v.dims[i];
     }
-    kept += d.is_call("slice");
+    kept += d.is_slice();
   }
-  v = apply_view(e, op, v, &last, use, Lens::Keep).ref;
+  const ir::View last = std::move(index);
+  v = apply_view(e, op, v, {&last, 1}, use, Lens::Keep).ref;
   const bool cut = !v.extents.empty() && v.extents[rows->dim] != Addr::kNoSlot;
   if (cut || !v.valid.empty() || !v.gates.empty())
     e.unsupported(op, "a copy of rows chosen from a part whose extent is known at run time only, or from padding");
@@ -85,8 +81,8 @@ Val awaited_rows(Emitter& e, const Op& op, const char* key) {
 
 void lower_row_copy(Emitter& e, const Op& op) {
   RowCopyPayload p;
-  p.of_dst = chooses_rows(op.attr("dst"));
-  if (p.of_dst && chooses_rows(op.attr("src"))) e.unsupported(op, "a copy of chosen rows to chosen rows");
+  p.of_dst = chooses_rows(op.viewed("dst"));
+  if (p.of_dst && chooses_rows(op.viewed("src"))) e.unsupported(op, "a copy of chosen rows to chosen rows");
   Val list;
   const char *key = p.of_dst ? "dst" : "src", *plain = p.of_dst ? "src" : "dst";
   const Val chosen = all_rows(e, op, key, p.of_dst ? ViewUse::CopyTo : ViewUse::Copy, &p.rows, &list),
@@ -122,7 +118,7 @@ static void lower_fetch_and_add(Emitter& e, const Op& op) {
   const Val ref = e.operand(op, 0);
   if (ref.dtype != ir::DType::I32 || ref.addr.buffer != e.body().temps)
     e.unsupported(op, "fetch_and_add on memory that is not a subcore's own i32");
-  const Val at = apply_view(e, op, ref, op.attr("view"), ViewUse::Access).ref;
+  const Val at = apply_view(e, op, ref, op.view(), ViewUse::Access).ref;
   if (at.elements() != 1) e.unsupported(op, "fetch_and_add on several words");
   FetchAddPayload p;
   p.addr = at.addr;

@@ -36,6 +36,12 @@ static void lower_index(Emitter& e, const Op& op) {
         v.slot = size ? e.body().size_slots[g] : e.body().pid_slots[g];
         return e.define(op.results[0], v);
       }
+    for (const Emitter::InnerAxis& a : e.inner_axes())
+      if (a.name == axis->s) {
+        if (size) v = e.const_int(t->dtype, a.size);
+        else v.slot = a.slot;
+        return e.define(op.results[0], v);
+      }
     const Body& b = e.body();
     for (size_t i = 0; i < b.axis_slots.size(); ++i)
       if (const ir::MeshAxis& a = e.module().meshes[static_cast<size_t>(b.mesh)].axes[i]; a.name == axis->s) {
@@ -159,7 +165,7 @@ static void lower_semaphore(Emitter& e, const Op& op) {
   e.about_to_write(e.everything());
   const Val ref = e.operand(op, 0);
   if (ref.semaphore < 0) e.unsupported(op, std::string(ir::name(op.code)) + " on " + std::string(ir::name(ref.dtype)));
-  const Val target = apply_view(e, op, ref, op.attr("view"), ViewUse::Access).ref;
+  const Val target = apply_view(e, op, ref, op.view(), ViewUse::Access).ref;
   SemPayload p;
   p.block = ref.semaphore;
   p.index = target.addr;

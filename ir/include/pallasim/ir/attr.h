@@ -1,7 +1,8 @@
 // Attributes: a small tree of literals. Ref transforms, block mappings and dimension numbers are all
-// written with it, so the grammar has one place to grow (docs/ir.md).
+// written with it, so the grammar has one place to grow (docs/ir.md). Ref transforms are typed with the text (view.h).
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,6 +12,8 @@
 #include "pallasim/ir/type.h"
 
 namespace pallasim::ir {
+
+struct Viewed;
 
 struct Attr {
   enum class Kind : uint8_t {
@@ -24,15 +27,17 @@ struct Attr {
     Dict,     // {k = a}
     Call,     // slice(0, 8, 1): name in `s`, arguments in `items`
     Operand,  // $2: the operation's operand number 2, in `i`
-    TypeOf    // f32[8,128], or a bare dtype printed f32[]
+    TypeOf,   // f32[8,128], or a bare dtype printed f32[]
+    View      // [index(0), …] or view($2, […]), typed
   };
   Kind kind = Kind::Int;
   DType dtype = DType::I32;  // Bits
   int64_t i = 0;
   std::string s;
-  const Type* type = nullptr;     // TypeOf, Dense, Blob
-  std::vector<Attr> items;        // List, Call, Dict (values)
-  std::vector<std::string> keys;  // Dict
+  const Type* type = nullptr;          // TypeOf, Dense, Blob
+  std::vector<Attr> items;             // List, Call, Dict (values)
+  std::vector<std::string> keys;       // Dict
+  std::shared_ptr<const Viewed> view;  // View
 
   static Attr integer(int64_t v) {
     Attr a;
@@ -85,12 +90,12 @@ struct Attr {
     a.type = t;
     return a;
   }
+  static Attr of_view(Viewed);
 
   bool is(Kind k) const { return kind == k; }
   bool is_int() const { return kind == Kind::Int; }
   bool is_true() const { return kind == Kind::Symbol && s == "true"; }
   bool is_call(std::string_view name) const { return kind == Kind::Call && s == name; }
-  bool operator==(const Attr&) const = default;
 };
 
 // Key order is part of the module: printing keeps it.

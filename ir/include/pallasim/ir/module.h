@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "pallasim/ir/diagnostic.h"
 #include "pallasim/ir/op_table.h"
 #include "pallasim/ir/type.h"
+#include "pallasim/ir/view.h"
 
 namespace pallasim::ir {
 
@@ -34,6 +36,16 @@ struct Op {
   std::vector<Region> regions;
 
   const Attr* attr(std::string_view key) const { return find(attrs, key); }
+  // The view under a key; null where there is none.
+  const Viewed* viewed(std::string_view key) const {
+    const Attr* a = attr(key);
+    return a ? a->view.get() : nullptr;
+  }
+  // The transforms that operand 0 is seen through (attribute `view`); none where the whole ref is meant.
+  std::span<const View> view() const {
+    const Viewed* v = viewed("view");
+    return v ? std::span<const View>(v->transforms) : std::span<const View>();
+  }
 };
 
 // A top-level region with its own value numbering: a kernel body or an index map.

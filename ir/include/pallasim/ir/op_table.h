@@ -77,7 +77,7 @@ enum Effect : uint16_t {
 enum class Engine : uint8_t { None, Scalar, Vpu, Eup, Xlu, Mxu, Dma, Sync };
 enum class Fidelity : uint8_t { Exact, Ulp, Contraction };
 
-enum class AttrKind : uint8_t { Int, Ints, Bool, Sym, Str, Type, Literal, List, Dict, View, Operand, Any };
+enum class AttrKind : uint8_t { Int, Ints, Bool, Sym, Str, Type, Literal, List, Dict, View, Transforms, Operand, Any };
 struct AttrSpec {
   std::string_view name;
   AttrKind kind;

@@ -52,8 +52,7 @@ class Regions {
   template <class F>
   void look(const Box& box, F&& f) const {
     if (box.empty()) return;
-    if (const auto it = exact_.find(box); it != exact_.end())
-      return f(states_[at(regions_[at(it->second)].state)], box.hull());
+    if (const int32_t r = find_exact(box); r >= 0) return f(states_[at(regions_[at(r)].state)], box.hull());
     for_near(box.hull(), [&](int32_t r) {
       if (overlap(regions_[at(r)].box, box))
         f(states_[at(regions_[at(r)].state)], common(regions_[at(r)].box.hull(), box.hull()));
@@ -81,12 +80,12 @@ class Regions {
   }
   // Memory held, about.
   int64_t memory() const {
-    constexpr int64_t kNode = 48;  // of a tree or a hash table
-    return static_cast<int64_t>(states_.size() * (sizeof(State) + 8) +
-                                exact_.size() * (2 * sizeof(Region) + 3 * kNode)) +
-           static_cast<int64_t>(runs_.size()) * (kNode + 24) + heap_;
+    constexpr int64_t kNode = 48;  // of a tree
+    return static_cast<int64_t>(states_.size() * (sizeof(State) + 8) + regions() * sizeof(Region) +
+                                places_.size() * sizeof(int32_t)) +
+           static_cast<int64_t>(regions()) * kNode + static_cast<int64_t>(runs_.size()) * (kNode + 24) + heap_;
   }
-  size_t regions() const { return exact_.size(); }
+  size_t regions() const { return regions_.size() - free_regions_.size(); }
   size_t runs() const { return runs_.size(); }
   bool operator==(const Regions&) const = default;
 
@@ -121,9 +120,9 @@ class Regions {
 
   template <class F>
   bool visit_region(const Box& box, F&& f) {
-    const auto it = exact_.find(box);
-    if (it != exact_.end()) change(&regions_[at(it->second)].state, box.hull(), f);
-    return it != exact_.end();
+    const int32_t r = find_exact(box);
+    if (r >= 0) change(&regions_[at(r)].state, box.hull(), f);
+    return r >= 0;
   }
   // A few bytes in one run: only if their state changes the run is cut.
   template <class F>
@@ -212,6 +211,39 @@ class Regions {
     change_in_place(*place, hull, f);
   }
 
+  // The index of regions by their box.
+  static constexpr int32_t kFree = -1, kGone = -2;
+  size_t first_place(const Box& box) const { return box.hash() & (places_.size() - 1); }
+  size_t next_place(size_t i) const { return (i + 1) & (places_.size() - 1); }
+  int32_t find_exact(const Box& box) const {
+    if (places_.empty()) return -1;
+    for (size_t i = first_place(box); places_[i] != kFree; i = next_place(i))
+      if (places_[i] >= 0 && regions_[at(places_[i])].box == box) return places_[i];
+    return -1;
+  }
+  int32_t* place_of(int32_t r) {
+    size_t i = first_place(regions_[at(r)].box);
+    while (places_[i] != r) i = next_place(i);
+    return &places_[i];
+  }
+  void index_exact(int32_t r) {
+    if (2 * (taken_places_ + 1) > places_.size()) {
+      size_t n = 16;
+      while (n < 4 * regions()) n *= 2;
+      places_.assign(n, kFree);
+      taken_places_ = 0;
+      for (size_t k = 0; k < regions_.size(); ++k)
+        if (regions_[k].state >= 0 && static_cast<int32_t>(k) != r) put_place(static_cast<int32_t>(k));
+    }
+    put_place(r);
+  }
+  void put_place(int32_t r) {
+    size_t i = first_place(regions_[at(r)].box);
+    while (places_[i] >= 0) i = next_place(i);
+    taken_places_ += places_[i] == kFree;
+    places_[i] = r;
+  }
+
   // The index of regions by where they begin, in classes of like spans, so that few come into question.
   static int span_class(const Range& h) { return 63 - __builtin_clzll(static_cast<uint64_t>(h.end - h.begin)); }
   int32_t insert_region(const Box& box, int32_t state) {
@@ -225,7 +257,7 @@ class Regions {
     }
     regions_[at(r)] = {box, state};
     ++shares_[at(state)];
-    exact_.emplace(box, r);
+    index_exact(r);
     near_[span_class(box.hull())].insert({box.offset, r});
     return r;
   }
@@ -234,7 +266,7 @@ class Regions {
     const auto it = near_.find(span_class(region.box.hull()));
     it->second.erase({region.box.offset, r});
     if (it->second.empty()) near_.erase(it);
-    exact_.erase(region.box);
+    *place_of(r) = kGone;
     drop(region.state);
     region = {};
     free_regions_.push_back(r);
@@ -394,7 +426,8 @@ class Regions {
   std::vector<int32_t> shares_, free_states_;
   std::vector<Region> regions_;
   std::vector<int32_t> free_regions_;
-  std::unordered_map<Box, int32_t, BoxHash> exact_;
+  std::vector<int32_t> places_;  // regions by the hash of their box, open addressing
+  size_t taken_places_ = 0;      // with those that are gone
   std::map<int, std::set<std::pair<int64_t, int32_t>>> near_;
   std::map<int64_t, Run> runs_;  // by begin
   int32_t untouched_ = -1, keep_ = -1;

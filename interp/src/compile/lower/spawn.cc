@@ -1,0 +1,57 @@
+// A region that runs once per thread of an inner mesh.
+#include <algorithm>
+
+#include "../../plan/waiting.h"
+#include "lowering.h"
+
+namespace pallasim::interp {
+
+// mesh = {kind = warp, axes = [axis("warp", 4)]}.
+static const Attr* axes_of(Emitter& e, const Op& op) {
+  const Attr& mesh = *op.attr("mesh");
+  const auto at = std::find(mesh.keys.begin(), mesh.keys.end(), "axes");
+  if (at == mesh.keys.end()) e.unsupported(op, "spawn of a mesh without axes");
+  return &mesh.items[static_cast<size_t>(at - mesh.keys.begin())];
+}
+
+static void lower_spawn(Emitter& e, const Op& op) {
+  if (e.in_spawn()) e.unsupported(op, "spawn inside spawn");
+  if (!op.results.empty() || !op.operands.empty()) e.unsupported(op, "spawn with values");
+  e.before_regions(op);
+  e.about_to_write(e.everything());
+  SpawnPayload p;
+  std::vector<Emitter::InnerAxis> axes;
+  for (const Attr& a : axes_of(e, op)->items) {
+    if (!a.is_call("axis") || a.items.size() != 2 || !a.items[1].is_int() || a.items[1].i < 1)
+      e.unsupported(op, "spawn of such a mesh");
+    p.extents.push_back(a.items[1].i);
+    p.axis_slots.push_back(e.new_slot());
+    axes.push_back({a.items[0].s, a.items[1].i, p.axis_slots.back()});
+  }
+  e.require_memory(memory::mul(p.count(), 1024), "spawned threads");
+  p.temps = e.plan().num_buffers++;
+  e.plan().private_buffers.push_back(p.temps);
+  SpawnPayload* own = e.own(std::move(p));
+  const int begin = e.here();
+  e.emit(ops::spawn, own);
+  {
+    const Emitter::Conditional again(e);
+    const Emitter::Spawned inside(e, own->temps, std::move(axes), &own->temp_bytes);
+    e.compile_region_ops(op.regions[0]);
+    e.at(op.loc);
+    e.emit(ops::kFinish);
+    e.forget(op.regions[0]);
+  }
+  Body& b = e.body();
+  b.max_children = std::max(b.max_children, own->count());
+  b.child_bytes = std::max(b.child_bytes, own->temp_bytes);
+  e.jump_to(begin, e.here());
+  e.emit(ops::kJoin);
+}
+
+Rows spawn_rows() {
+  static constexpr Row kRows[] = {{OpCode::spawn, lower_spawn}};
+  return kRows;
+}
+
+}  // namespace pallasim::interp

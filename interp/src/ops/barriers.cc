@@ -1,0 +1,97 @@
+// Barriers: arrivals, bytes that are due, ends of phases.
+#include "../plan/waiting.h"
+#include "bodies.h"
+#include "findings.h"
+
+namespace pallasim::interp::ops {
+namespace {
+
+const BarrierPayload& payload(const Step* s) { return *static_cast<const BarrierPayload*>(s->payload); }
+
+int64_t index_of(const Thread& t, const BarrierPayload& p) {
+  return p.index.offset + (p.index.dyn == Addr::kNoSlot ? 0 : t.slot<int64_t>(p.index.dyn));
+}
+
+int64_t barrier_id(const Thread& t, const BarrierPayload& p) {
+  return t.exec->barrier_layout.id_of_thread(p.block, index_of(t, p), t.unit);
+}
+
+int64_t& seen(Thread& t, const BarrierPayload& p) {
+  return t.slot<int64_t>(p.seen + 16 * static_cast<uint32_t>(index_of(t, p)));
+}
+
+int64_t bytes(const Thread& t, const Step* s, const BarrierPayload::Bytes& b) {
+  const int64_t n = b.slot == Addr::kNoSlot ? b.fixed : t.slot<int32_t>(b.slot);
+  if (n < 0) bytes_below_zero(t, s, n);
+  return n;
+}
+
+// What the barrier has to say of what the step did.
+void tell(Thread& t, const Step* s) {
+  Execution& ex = *t.exec;
+  const auto& found = ex.barriers.findings();
+  for (; ex.barriers_told < found.size(); ++ex.barriers_told) barrier_misused(t, s, found[ex.barriers_told]);
+}
+
+}  // namespace
+
+// Bytes are expected before the arrival that brings the expectation counts, so that no phase ends between the two.
+const Step* barrier_arrive(Thread& t, const Step* s) {
+  const BarrierPayload& p = payload(s);
+  Execution& ex = *t.exec;
+  const int64_t id = barrier_id(t, p), expected = bytes(t, s, p.expects), brought = bytes(t, s, p.brings);
+  for (Listener* l : ex.listeners) l->on_arrive(ex, t, id);
+  const auto ended = [&](bool phase) {
+    for (Listener* l : ex.listeners)
+      if (phase) l->on_phase(ex, id);
+  };
+  if (p.count > 0) {
+    if (expected > 0) ended(ex.barriers.arrive_expecting(id, expected, t.index, &ex.woken));
+    if (const int64_t n = p.count - (expected > 0); n > 0) ended(ex.barriers.arrive(id, n, t.index, &ex.woken));
+  } else if (expected > 0) {
+    ended(ex.barriers.expect(id, expected, &ex.woken));
+  }
+  if (brought > 0) ended(ex.barriers.deliver(id, brought, &ex.woken));
+  ex.progressed = true;
+  if (ex.barriers_told < ex.barriers.findings().size()) [[unlikely]]
+    tell(t, s);
+  return s + 1;
+}
+
+const Step* barrier_wait(Thread& t, const Step* s) {
+  const BarrierPayload& p = payload(s);
+  Execution& ex = *t.exec;
+  const int64_t id = barrier_id(t, p);
+  int64_t& phases = seen(t, p);
+  if (!ex.barriers.wait(id, &phases, t.index)) {
+    t.wait = {Wait::Kind::Barrier, id, phases};
+    t.pc = s;
+    t.stop = Stop::Blocked;
+    return nullptr;
+  }
+  t.wait = {};
+  for (Listener* l : ex.listeners) l->on_passed(ex, t, id, phases - 1);
+  if (ex.barriers_told < ex.barriers.findings().size()) [[unlikely]]
+    tell(t, s);
+  return s + 1;
+}
+
+const Step* barrier_test(Thread& t, const Step* s) {
+  const BarrierPayload& p = payload(s);
+  Execution& ex = *t.exec;
+  const int64_t id = barrier_id(t, p);
+  int64_t& phases = seen(t, p);
+  const bool ended = ex.barriers.test(id, &phases, t.index);
+  t.slot<uint8_t>(s->dst) = ended;
+  for (Listener* l : ex.listeners)
+    if (ended) l->on_passed(ex, t, id, phases - 1);
+  if (ex.barriers_told < ex.barriers.findings().size()) [[unlikely]]
+    tell(t, s);
+  if (ended || !p.polls) return s + 1;
+  ++ex.spins;  // somebody else must arrive
+  t.pc = s + 1;
+  t.stop = Stop::Yielded;
+  return nullptr;
+}
+
+}  // namespace pallasim::interp::ops

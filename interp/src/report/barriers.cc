@@ -1,0 +1,62 @@
+// Barriers in words.
+#include <fmt/format.h>
+
+#include "../ops/findings.h"
+#include "report.h"
+
+namespace pallasim::interp {
+
+std::string barrier_state(const memory::Barrier& b) {
+  std::string r = fmt::format("{} of {} arrived", b.arrived, b.expected);
+  if (b.bytes_due > 0) r += fmt::format(", {} bytes are due", b.bytes_due);
+  if (b.bytes_due < 0) r += fmt::format(", {} bytes came that nobody expects", -b.bytes_due);
+  return r;
+}
+
+namespace {
+
+std::string message_of(const memory::BarrierFinding& f, const std::string& name) {
+  using Kind = memory::BarrierFinding::Kind;
+  switch (f.kind) {
+    case Kind::OverArrival:
+      return fmt::format("{} arrivals at {} more than its phase {} expects", f.amount, name, f.phase);
+    case Kind::Unwaited:
+      return fmt::format("phase {} of {} ended before anybody saw the end of phase {}", f.phase, name, f.phase - 1);
+    case Kind::PassedPhase:
+      return fmt::format("a wait for the end of phase {} of {}, when {} later ones ended, too", f.phase, name,
+                         f.amount);
+    case Kind::Unobserved: return fmt::format("nobody saw the ends of the last {} phases of {}", f.amount, name);
+    case Kind::BytesLeft:
+      return f.amount > 0 ? fmt::format("{} ends with {} bytes due that never came", name, f.amount)
+                          : fmt::format("{} ends with {} bytes that nobody expected", name, -f.amount);
+    case Kind::ArrivalsLeft: return fmt::format("{} ends with {} arrivals at a phase that did not end", name, f.amount);
+  }
+  return name;
+}
+
+}  // namespace
+
+void ops::barrier_misused(Thread& t, const Step* s, const memory::BarrierFinding& f) {
+  using Kind = memory::BarrierFinding::Kind;
+  Execution& ex = *t.exec;
+  const bool left = f.kind == Kind::Unobserved || f.kind == Kind::BytesLeft || f.kind == Kind::ArrivalsLeft;
+  if (!ex.noted.emplace(s, ex.findings.size()).second) return;
+  const std::string message = message_of(f, object_name(ex, Wait::Kind::Barrier, f.barrier));
+  ir::Diagnostic d = left ? diagnostic_at(t, s, "PS-SEM-002", message) : diagnostic_at(t, s, "PS-SEM-001", message);
+  d.severity = ir::Severity::Warning;
+  d.numbers.push_back(fmt::format("phase {}: {}", ex.barriers[f.barrier].phase, barrier_state(ex.barriers[f.barrier])));
+  d.hint = "a phase ends with as many arrivals as the barrier was made for, and every phase needs somebody who waits";
+  ex.findings.push_back(std::move(d));
+}
+
+void ops::barrier_left_over(Thread& t, const Step* s, int64_t id) {
+  Execution& ex = *t.exec;
+  for (const memory::BarrierFinding& f : ex.barriers.left_over(id)) barrier_misused(t, s, f);
+  ex.barriers.init(id, ex.barriers[id].expected);
+}
+
+void ops::bytes_below_zero(const Thread& t, const Step* s, int64_t bytes) {
+  fail(t, s, "PS-SEM-001", fmt::format("a barrier is told of {} bytes", bytes), {}, "bytes are not negative");
+}
+
+}  // namespace pallasim::interp
