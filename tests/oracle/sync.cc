@@ -113,7 +113,7 @@ void Machine::op_fetch_and_add(Thread& t, const Op& op) {
   const int n = subcores();
   const int64_t subcore = integer(in(t, op, op.attr("subcore")->i));
   if (subcore < 0 || subcore >= n) throw Stop{"fetch_and_add to a subcore that does not exist"};
-  const Ref own = view(t, op, ref(t, op, 0), op.attr("view"));
+  const Ref own = view(t, op, ref(t, op, 0), op.view());
   const int target = t.index / n * n + static_cast<int>(subcore);
   const Ref word = target == t.index ? own : at_thread(own, target);
   const Array before = read(word);
