@@ -48,6 +48,11 @@ bool tpu_has(OpCode c, int64_t jax) {
 
 bool triton_has(OpCode c) { return holds(kOfTriton, c); }
 
+std::span<const ir::Machine> known_compilers() {
+  static constexpr ir::Machine kMachines[] = {ir::Machine::Tpu, ir::Machine::Triton};
+  return kMachines;
+}
+
 bool has_operation(ir::Machine machine, OpCode c) {
   switch (machine) {
     case ir::Machine::Tpu: return tpu_has(c, 10);

@@ -32,8 +32,6 @@ constexpr std::array kNotOfSparseCore = {OpCode::log,
                                          OpCode::dot_general,
                                          OpCode::conv_general_dilated};
 
-bool is_list(const Attr& a) { return a.is_call("array") || a.is_call("ref"); }
-
 // "VMEM_SHARED"
 std::string name_of(Space s) {
   std::string r(ir::name(s));
@@ -98,13 +96,15 @@ class SparseCoreRules {
   }
 
   bool chooses(const Op& op, const char* key) const {
-    for (const Attr& t : op.attr(key)->items[1].items)
-      if (t.is_call("index") && std::any_of(t.items.begin(), t.items.end(), is_list)) return true;
-    return false;
+    const auto& transforms = op.viewed(key)->transforms;
+    return std::any_of(transforms.begin(), transforms.end(), [](const ir::View& t) {
+      const auto* index = std::get_if<ir::view::Index>(&t);
+      return index && index->has_arrays();
+    });
   }
 
   void copy(const Op& op) {
-    const auto operand = [&](const char* key) { return static_cast<size_t>(op.attr(key)->items[0].i); };
+    const auto operand = [&](const char* key) { return static_cast<size_t>(op.viewed(key)->operand); };
     const Space src = in(op, operand("src")).space, dst = in(op, operand("dst")).space;
     const auto far = [](Space s) { return s == Space::Hbm || s == Space::VmemShared || s == Space::Any; };
     const bool gathers = far(src) && dst == Space::Vmem, scatters = src == Space::Vmem && far(dst);
@@ -132,16 +132,16 @@ class SparseCoreRules {
   }
 
   void list(const Op& op, const char* key) {
-    const auto& transforms = op.attr(key)->items[1].items;
+    const auto& transforms = op.viewed(key)->transforms;
     for (size_t n = 0; n < transforms.size(); ++n) {
-      const Attr& t = transforms[n];
-      if (!t.is_call("index")) continue;
-      for (size_t i = 0; i < t.items.size(); ++i) {
-        const Attr& d = t.items[i];
-        if (!is_list(d)) continue;
-        const ir::Type& indices = in(op, static_cast<size_t>(d.items[0].i));
+      const auto* index = std::get_if<ir::view::Index>(&transforms[n]);
+      if (!index) continue;
+      for (size_t i = 0; i < index->entries.size(); ++i) {
+        const ir::view::Entry& d = index->entries[i];
+        if (!d.is_array()) continue;
+        const ir::Type& indices = in(op, static_cast<size_t>(d.operand));
         if (n + 1 != transforms.size())
-          return refuse("PS-TPU-006", op, fmt::format("a {} behind the indices of a copy", transforms[n + 1].s),
+          return refuse("PS-TPU-006", op, fmt::format("a {} behind the indices of a copy", ir::name(transforms[n + 1])),
                         "the indices come last: reshape the other side, or the ref before it is indexed");
         if (i != 0)
           return refuse("PS-TPU-006", op, "a copy of chosen columns", "indices choose along the first dimension");

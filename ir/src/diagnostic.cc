@@ -109,12 +109,13 @@ std::string to_json(const Diagnostic& d) {
   for (const auto& n : d.numbers) numbers += (numbers.empty() ? "" : ",") + json_string(n);
   for (const auto& s : d.also) also += (also.empty() ? "" : ",") + site(s);
   for (int64_t g : d.grid_point) grid += (grid.empty() ? "" : ",") + std::to_string(g);
-  return fmt::format(
-      R"({{"code":{},"severity":"{}","message":{},"kernel":{},"thread":{},"grid_point":{},"file":{},"line":{},{}"text":{},)"
-      R"("also":[{}],"numbers":[{}],"hint":{}}})",
-      json_string(d.code.text()), name(d.severity), json_string(d.message), json_string(d.kernel),
-      json_string(d.thread), d.has_grid_point ? "[" + grid + "]" : "null", json_string(d.site.source.file),
-      d.site.source.line, scope_json(d.site), json_string(d.site.source.text), also, numbers, json_string(d.hint));
+  return fmt::format(R"({{"code":{},"severity":"{}","message":{},"kernel":{},"thread":{},"grid_point":{},)"
+                     R"("file":{},"line":{},{}"text":{},)"
+                     R"("also":[{}],"numbers":[{}],"hint":{}}})",
+                     json_string(d.code.text()), name(d.severity), json_string(d.message), json_string(d.kernel),
+                     json_string(d.thread), d.has_grid_point ? "[" + grid + "]" : "null",
+                     json_string(d.site.source.file), d.site.source.line, scope_json(d.site),
+                     json_string(d.site.source.text), also, numbers, json_string(d.hint));
 }
 
 DiagnosticError::DiagnosticError(Diagnostic d) : diagnostic_(std::move(d)), text_(render(diagnostic_)) {}

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import operator
 from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -33,8 +34,14 @@ class emulate:
         return super().__new__(cls)
 
     def __init__(self, machine: str = "generic", **options: Unpack[Options]) -> None:
-        self.params = Params(machine=machine, **options)
+        self._prepare(Params(machine=machine, **options))
+
+    def _prepare(self, params: Params) -> None:
+        from . import _core
+
+        self.params = params
         self._entered: list[Any] = []
+        self._leave = functools.partial(_core.leave, self)
 
     def __enter__(self) -> Params:
         _switch_on()
@@ -43,7 +50,12 @@ class emulate:
         self._entered.append(block)
         return self.params
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+    if TYPE_CHECKING:
+        def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None: ...
+    else:  # found and called without a function of Python's, which Ctrl-C would stop before it leaves the block
+        __exit__ = property(operator.attrgetter("_leave"))
+
+    def _left(self, error: BaseException | None) -> None:
         self._entered.pop().__exit__(None, None, None)
         if error is not None:
             _findings.adopt(error)
@@ -68,7 +80,7 @@ class emulate:
 def _again(params: Params) -> emulate:
     """A block of these options: blocks are not shared by threads."""
     block = object.__new__(emulate)
-    block.params, block._entered = params, []
+    block._prepare(params)
     return block
 
 

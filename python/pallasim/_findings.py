@@ -160,6 +160,9 @@ def adopt(error: BaseException) -> bool:
     known = _failure_of(error)
     if known is None:
         return False
+    if known and _blame(known["code"]) == "interrupt":
+        global _stopped
+        _stopped = time.monotonic(), known
     error.__class__ = _launch_error(type(error))
     finding = from_dict(known) if known else None
     error.args = (finding.report if finding else _NUMBER.sub("", str(error)),)
@@ -181,6 +184,16 @@ def _failure_of(error: BaseException) -> dict[str, Any] | None:
     return (_core.failure(int(numbers[-1])) or {}) if numbers else None
 
 
+# When a block was left last because a request to stop ended its launch, and that error. Ctrl-C is told to the main thread, which may
+# only wait for those that launch.
+_stopped: tuple[float, dict[str, Any]] | None = None
+_RECENT = 1.0  # seconds
+
+
+def _stopped_just_now() -> dict[str, Any] | None:
+    return _stopped[1] if _stopped is not None and time.monotonic() - _stopped[0] < _RECENT else None
+
+
 def _say_where(error: KeyboardInterrupt) -> bool:
     """Gives Ctrl-C the place where the kernel was: JAX's error of the stopped launch has it, if it came to be; else the launch
     itself. False: no kernel was stopped."""
@@ -194,7 +207,8 @@ def _say_where(error: KeyboardInterrupt) -> bool:
             break
         stopped, known = stopped.__context__, None
     for tries in range(500):  # launches of other threads notice within milliseconds, on a busy machine within seconds
-        if (known := known or _core.interrupted_failure()) or (tries > 20 and not _core.running_launches()):
+        known = known or _core.interrupted_failure() or _stopped_just_now()
+        if known or (tries > 20 and not _core.running_launches()):
             break
         time.sleep(0.01)
     if not known:

@@ -164,6 +164,19 @@ nb::dict run_dict(const Run& r) {
   return d;
 }
 
+// Python looks for signals where a function of its own begins, before any statement of it could notice: __exit__ is
+// none.
+void leave(nb::handle block, nb::handle, nb::handle error, nb::handle) {
+  if (PyErr_CheckSignals() == 0) {
+    block.attr("_left")(error);
+    return;
+  }
+  nb::python_error interrupt;
+  block.attr("_left")(interrupt.value());
+  interrupt.restore();
+  nb::raise_python_error();
+}
+
 nb::object* g_told = nullptr;
 
 // In the launch's thread, which may hold the interpreter's lock or not.
@@ -289,6 +302,10 @@ void define_runs(nb::module_& m) {
         "How far the oldest launch is that has run for so many seconds, empty for none.");
   m.def("show_progress", &show_progress, "least_seconds"_a,
         "The same, written over the line of the terminal that standard error is.");
+  m.def("leave", &leave, "block"_a, "kind"_a.none(), "error"_a.none(), "traceback"_a.none(),
+        "What __exit__ of an emulate block is: block._left(error), with the KeyboardInterrupt of a Ctrl-C that Python "
+        "has not "
+        "seen yet instead of the error that the stopped launch ended with, which is then raised.");
   m.def("running_launches", &running_launches, "Kernels that run now.");
   m.def("launch_count", &launch_count, "Kernels that ran in this process.");
   m.def(

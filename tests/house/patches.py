@@ -18,8 +18,9 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CHANGES = ROOT / "tests" / "house" / "changes"
 WORK = ROOT / "build" / "house"
-# Not counted: what tests, and what scripts/docs.py writes.
+# Not counted: tests, pages, and what a tool of ours writes.
 NOT_SOURCE = re.compile(r"^(tests|docs|examples|bench)/|\.md$")
+WRITTEN = re.compile(r"^Written by pallasim_\w+", re.M)
 
 
 def git(*arguments: str, tree: pathlib.Path = ROOT) -> subprocess.CompletedProcess[str]:
@@ -35,9 +36,15 @@ def header(patch: pathlib.Path) -> tuple[str, int]:
     return change[1], int(most[1])
 
 
+def written(path: pathlib.Path) -> bool:
+    """Does a tool write the file?"""
+    return path.exists() and bool(WRITTEN.search(path.read_text()[:500]))
+
+
 def touched(patch: pathlib.Path) -> list[str]:
     """The source files that it touches."""
-    return [f for f in re.findall(r"^\+\+\+ b/(.*)$", patch.read_text(), re.M) if not NOT_SOURCE.search(f)]
+    files = re.findall(r"^\+\+\+ b/(.*)$", patch.read_text(), re.M)
+    return [f for f in files if not NOT_SOURCE.search(f) and not written(ROOT / f)]
 
 
 def applies(patch: pathlib.Path, tree: pathlib.Path = ROOT) -> str:

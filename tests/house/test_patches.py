@@ -25,5 +25,5 @@ def test_it_applies_and_touches_few_files(patch):
 
 def test_tests_and_pages_are_not_counted(tmp_path):
     p = tmp_path / "x.patch"
-    p.write_text("Change: x\nAt most: 1\n\n" + "".join(f"+++ b/{f}\n" for f in ("tests/a.cc", "docs/ops.md", "ir/README.md", "ir/src/a.cc")))
+    p.write_text("Change: x\nAt most: 1\n\n" + "".join(f"+++ b/{f}\n" for f in ("tests/a.cc", "docs/ops.md", "ir/README.md", "python/pallasim/_options.py", "ir/src/a.cc")))
     assert patches.header(p) == ("x", 1) and patches.touched(p) == ["ir/src/a.cc"]

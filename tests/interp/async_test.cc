@@ -183,19 +183,18 @@ body (%0 "n": ref<i32[1], smem>, %1 "x": ref<f32[300], hbm>, %2 "o": ref<f32[400
 )";
 }
 
-TEST(Async, AWaitOfASizeThatNoCopyCanHaveIsOutOfBounds) {
+// One wait may be for several copies, which bring more than its ref has: what nobody sends is a deadlock.
+TEST(Async, AWaitOfLessThanNothingIsOutOfBounds) {
   const Array x = f32({300}, std::vector<float>(300, 1.0f));
   for (const char* machine : {"generic", "tpu"}) {
-    const bool tiles = std::string(machine) == "tpu";
     for (const auto& [n, code] : std::vector<std::pair<int, std::string>>{{4, ""},
                                                                           {-1, "PS-OOB-001"},
                                                                           {-1024, "PS-OOB-001"},
                                                                           {INT32_MIN, "PS-OOB-001"},
                                                                           {5, "PS-DEAD-001"},
                                                                           {400, "PS-DEAD-001"},
-                                                                          {401, tiles ? "PS-DEAD-001" : "PS-OOB-001"},
-                                                                          {512, tiles ? "PS-DEAD-001" : "PS-OOB-001"},
-                                                                          {513, "PS-OOB-001"}})
+                                                                          {401, "PS-DEAD-001"},
+                                                                          {513, "PS-DEAD-001"}})
       EXPECT_EQ(error_code(waits_for_some(machine), {i32({1}, {n}), x}), code) << machine << " " << n;
   }
 }

@@ -24,7 +24,9 @@ output "sums" : i32[2] {space = hbm}
 scratch "rows" : ref<i32[4], hbm, grid>
 scratch "ready" : ref<sem[], semaphore, @"vs">
 scratch "done" : ref<sem[], semaphore, @"tc">
-body "tc" (%0 "x": ref<i32[4], hbm>, %1 "o": ref<i32[4], hbm>, %2 "sums": ref<i32[2], hbm>, %3 "rows": ref<i32[4], hbm, grid>, %4 "ready": ref<sem[], semaphore, @"vs">, %5 "done": ref<sem[], semaphore, @"tc">) {
+body "tc" (%0 "x": ref<i32[4], hbm>, %1 "o": ref<i32[4], hbm>, %2 "sums": ref<i32[2], hbm>, )"
+                            R"(%3 "rows": ref<i32[4], hbm, grid>, %4 "ready": ref<sem[], semaphore, @"vs">, )"
+                            R"(%5 "done": ref<sem[], semaphore, @"tc">) {
   %6 = axis_index {axis = "core"} : i32[]
   %7 = axis_size {axis = "core"} : i32[]
   %8 = mul %6, %7 : i32[]
@@ -46,7 +48,9 @@ body "tc" (%0 "x": ref<i32[4], hbm>, %1 "o": ref<i32[4], hbm>, %2 "sums": ref<i3
   store %2, %18, %6 {view = [index($2)]}
   yield
 }
-body "vs" (%0 "x": ref<i32[4], hbm>, %1 "o": ref<i32[4], hbm>, %2 "sums": ref<i32[2], hbm>, %3 "rows": ref<i32[4], hbm, grid>, %4 "ready": ref<sem[], semaphore, @"vs">, %5 "done": ref<sem[], semaphore, @"tc">) {
+body "vs" (%0 "x": ref<i32[4], hbm>, %1 "o": ref<i32[4], hbm>, %2 "sums": ref<i32[2], hbm>, )"
+                            R"(%3 "rows": ref<i32[4], hbm, grid>, %4 "ready": ref<sem[], semaphore, @"vs">, )"
+                            R"(%5 "done": ref<sem[], semaphore, @"tc">) {
   %6 = axis_index {axis = "sc"} : i32[]
   %7 = axis_size {axis = "core"} : i32[]
   %8 = axis_index {axis = "core"} : i32[]
@@ -121,7 +125,8 @@ TEST(Bodies, ADeadlockSaysWhichBodyWaitsForWhich) {
 
 // The scalar subcore of each SparseCore copies a row into each vector subcore's own memory, and leaves a number in
 // memory that all of a SparseCore share.
-const std::string kShared = R"(pallasim-ir 1
+const std::string kShared =
+    R"(pallasim-ir 1
 module "sparse" {machine = tpu}
 mesh "ss" {kind = scalar_subcore, axes = [axis("core", 2)]}
 mesh "vs" {kind = vector_subcore, axes = [axis("core", 2), axis("subcore", 2)]}
@@ -132,7 +137,10 @@ scratch "came" : ref<dma_sem[], semaphore, @"vs">
 scratch "shared" : ref<i32[8], vmem_shared, subcore_group>
 scratch "own" : ref<i32[8], vmem, @"ss">
 scratch "sem" : ref<dma_sem[], semaphore>
-body "ss" (%0 "x": ref<i32[4,8], hbm>, %1 "o": ref<i32[4,8], hbm>, %2 "row": ref<i32[8], vmem, @"vs">, %3 "came": ref<dma_sem[], semaphore, @"vs">, %4 "shared": ref<i32[8], vmem_shared, subcore_group>, %5 "own": ref<i32[8], vmem, @"ss">, %6 "sem": ref<dma_sem[], semaphore>) {
+body "ss" (%0 "x": ref<i32[4,8], hbm>, %1 "o": ref<i32[4,8], hbm>, )"
+    R"(%2 "row": ref<i32[8], vmem, @"vs">, %3 "came": ref<dma_sem[], semaphore, @"vs">, )"
+    R"(%4 "shared": ref<i32[8], vmem_shared, subcore_group>, %5 "own": ref<i32[8], vmem, @"ss">, )"
+    R"(%6 "sem": ref<dma_sem[], semaphore>) {
   %7 = axis_index {axis = "core"} : i32[]
   %8 = constant {value = i32 0x64} : i32[]
   %9 = mul %7, %8 : i32[]
@@ -146,12 +154,16 @@ body "ss" (%0 "x": ref<i32[4,8], hbm>, %1 "o": ref<i32[4,8], hbm>, %2 "row": ref
   %14 = mul %7, %13 : i32[]
   for %11, %13, %12 (%15: i32[]) {
     %16 = add %14, %15 : i32[]
-    dma_start %0, %2, %3, %16 {src = view($0, [index($3, slice(0, 8))]), dst = view($1, []), dst_sem = view($2, []), core_index = $3}
+    dma_start %0, %2, %3, %16 {src = view($0, [index($3, slice(0, 8))]), dst = view($1, []), )"
+    R"(dst_sem = view($2, []), core_index = $3}
     yield
   }
   yield
 }
-body "vs" (%0 "x": ref<i32[4,8], hbm>, %1 "o": ref<i32[4,8], hbm>, %2 "row": ref<i32[8], vmem, @"vs">, %3 "came": ref<dma_sem[], semaphore, @"vs">, %4 "shared": ref<i32[8], vmem_shared, subcore_group>, %5 "own": ref<i32[8], vmem, @"ss">, %6 "sem": ref<dma_sem[], semaphore>) {
+body "vs" (%0 "x": ref<i32[4,8], hbm>, %1 "o": ref<i32[4,8], hbm>, )"
+    R"(%2 "row": ref<i32[8], vmem, @"vs">, %3 "came": ref<dma_sem[], semaphore, @"vs">, )"
+    R"(%4 "shared": ref<i32[8], vmem_shared, subcore_group>, %5 "own": ref<i32[8], vmem, @"ss">, )"
+    R"(%6 "sem": ref<dma_sem[], semaphore>) {
   %7 = axis_index {axis = "core"} : i32[]
   %8 = axis_index {axis = "subcore"} : i32[]
   %9 = constant {value = i32 0x2} : i32[]
@@ -214,6 +226,13 @@ TEST(Bodies, MemoryOfAnotherMeshesThreadsIsRefusedByName) {
                        {}, &report),
             "PS-SEM-001");
   EXPECT_NE(report.find("copy to core 7, but there are 4"), std::string::npos) << report;
+}
+
+TEST(Bodies, ScratchOfAMeshWithoutABodyIsRefused) {
+  std::string text = kShared, report;
+  for (size_t at; (at = text.find("vmem, @\"ss\"")) != std::string::npos;) text.replace(at, 11, "vmem, @\"other\"");
+  EXPECT_EQ(error_code(text, {i32({4, 8}, std::vector<int32_t>(32))}, {}, &report), "PS-UNSUP-001");
+  EXPECT_NE(report.find("own of mesh \"other\", which has no body"), std::string::npos) << report;
 }
 
 }  // namespace

@@ -27,7 +27,8 @@ input "start" : {1}[4,2] {{space = hbm}}
 output "o" : {1}[4,2] {{space = hbm}}
 scratch "index" : ref<i32[{0}], vmem>
 scratch "buffer" : ref<{1}[4,2], vmem>
-body "vs" (%0 "x": ref<{1}[4,2], hbm>, %1 "list": ref<i32[{0}], hbm>, %2 "start": ref<{1}[4,2], hbm>, %3 "o": ref<{1}[4,2], hbm>, %4 "index": ref<i32[{0}], vmem>, %5 "buffer": ref<{1}[4,2], vmem>) {{
+body "vs" (%0 "x": ref<{1}[4,2], hbm>, %1 "list": ref<i32[{0}], hbm>, %2 "start": ref<{1}[4,2], hbm>,
+    %3 "o": ref<{1}[4,2], hbm>, %4 "index": ref<i32[{0}], vmem>, %5 "buffer": ref<{1}[4,2], vmem>) {{
   run_scoped (%6 "sem": ref<dma_sem[], semaphore>) {{
     dma_start %1, %4, %6 {{src = view($0, []), dst = view($1, []), dst_sem = view($2, [])}}
     dma_wait %1, %4, %6 {{src = view($0, []), dst = view($1, []), dst_sem = view($2, [])}}

@@ -27,7 +27,9 @@ output "o" : i32[{0}] {{space = gmem}}
 scratch "slot" : ref<i32[1], gsmem, cta>
 scratch "full" : ref<mbarrier[], gsmem, cta> {{num_arrivals = 1}}
 scratch "empty" : ref<mbarrier[], gsmem, cta> {{num_arrivals = 1}}
-body "g" (%0 "a": ref<i32[{0},4], gmem>, %1 "o": ref<i32[{0}], gmem>, %2 "slot": ref<i32[1], gsmem, cta>, %3 "full": ref<mbarrier[], gsmem, cta>, %4 "empty": ref<mbarrier[], gsmem, cta>) {{
+body "g" (%0 "a": ref<i32[{0},4], gmem>, %1 "o": ref<i32[{0}], gmem>, )"
+                     R"(%2 "slot": ref<i32[1], gsmem, cta>, %3 "full": ref<mbarrier[], gsmem, cta>, )"
+                     R"(%4 "empty": ref<mbarrier[], gsmem, cta>) {{
   %5 = axis_index {{axis = "x"}} : i32[]
   %6 = axis_index {{axis = "wg"}} : i32[]
   %7 = constant {{value = i32 0x0}} : i32[]
@@ -96,11 +98,11 @@ TEST(Waiting, AWaitThatIsLeftOutIsARaceAndAPhaseThatNobodySaw) {
   Options o;
   o.checked = true;
   std::string all;
-  for (const ir::Diagnostic& d :
-       run(rounds(2, "  barrier_arrive %3 {barrier = view($0, [])} @1\n", ""), {numbers(2).a}, o).report.findings)
-    all += ir::render(d);
+  const std::string text =
+      edited(rounds(2, "  barrier_arrive %3 {barrier = view($0, [])} @1\n", ""), "i32 0x4}", "i32 0x1}");
+  for (const ir::Diagnostic& d : run(text, {numbers(2).a}, o).report.findings) all += ir::render(d);
   EXPECT_NE(all.find("PS-RACE-002"), std::string::npos) << all;
-  EXPECT_NE(all.find("of full"), std::string::npos) << all;
+  EXPECT_NE(all.find("nobody saw the ends of the last 1 phases of full"), std::string::npos) << all;
   EXPECT_NE(all.find("warpgroup 1"), std::string::npos) << all;
 }
 
@@ -163,10 +165,39 @@ TEST(Waiting, BlocksBeyondTheResidentOnesBeginWhenOthersEnd) {
   EXPECT_EQ(run(wide, {n.a}, o).results[0].as<int32_t>(), n.sums);
 }
 
+// Programs of a grid that run apart are thread blocks of their own: each has its shared memory.
+TEST(Waiting, ProgramsOfAGridThatRunApartHaveTheirBlocksMemory) {
+  const std::string text = R"(pallasim-ir 1
+module "apart" {machine = mosaic_gpu}
+grid {size = 8}
+output "o" : i32[8] {space = gmem}
+scratch "mine" : ref<i32[1], gsmem, cta>
+body (%0 "o": ref<i32[8], gmem>, %1 "mine": ref<i32[1], gsmem, cta>) {
+  %2 = program_id {axis = 0} : i32[]
+  store %1, %2 {view = [index(0)]}
+  %3 = constant {value = i32 0x0} : i32[]
+  %4 = constant {value = i32 0x1} : i32[]
+  %5 = constant {value = i32 0x40} : i32[]
+  for %3, %5, %4 (%6: i32[]) {
+    yield
+  }
+  %7 = get %1 {view = [index(0)]} : i32[]
+  store %0, %7, %2 {view = [index($2)]}
+  yield
+}
+)";
+  for (int seed = 0; seed < 10; ++seed) {
+    Options o;
+    o.random_seed = static_cast<uint64_t>(seed);
+    o.verify_restore = seed < 2 ? 3 : 0;
+    EXPECT_EQ(run(text, {}, o).results[0].as<int32_t>(), (std::vector<int32_t>{0, 1, 2, 3, 4, 5, 6, 7})) << seed;
+  }
+}
+
 // Every block waits for all blocks: with more of them than are resident that hangs.
 std::string meeting(int blocks) {
   return fmt::format(R"(pallasim-ir 1
-module "meeting" {{machine = mosaic_gpu}}
+module "meeting" {{machine = mosaic_gpu, params = {{disable_semaphore_checks = true}}}}
 mesh "g" {{kind = gpu, axes = [axis("x", {0})], grid = 1, cluster = 0, threads = 0}}
 output "o" : i32[{0}] {{space = gmem}}
 scratch "slot" : ref<i32[25000], gsmem, cta>

@@ -97,8 +97,8 @@ TEST(Verify, AcceptsWhatJaxWrites) {
   for (
       const char* ops : {
           "  %0 = iota {axis = 0} : f32[n]\n  %1 = iota {axis = 0} : f32[n]\n  %2 = add %0, %1 : f32[n]\n",
-          "  %0 = iota {axis = 0} : f32[n]\n  %1 = iota {axis = 0} : f32[8]\n  %2 = add %0, %1 : f32[8]\n",  // not
-                                                                                                             // decidable
+          // Whether n is 8 cannot be decided.
+          "  %0 = iota {axis = 0} : f32[n]\n  %1 = iota {axis = 0} : f32[8]\n  %2 = add %0, %1 : f32[8]\n",
           "  %0 = iota {axis = 0} : f32[n,4]\n  %1 = reshape %0 : f32[mul(4,n)]\n  %2 = slice %1 {start = [0], limit = "
           "[n]} : f32[n]\n",
           "  %0 = iota {axis = 0} : i64[8]\n  %1 = iota {axis = 0} : f32[8]\n  %2 = pow %1, %0 : f32[8]\n",

@@ -55,8 +55,8 @@ Verdict judge_races(const Case& c, const std::string& only, Verdict v) {
       if (d.also.empty()) return say(Kind::Invented, d.message + ", without another side");
       const auto pair = std::minmax(d.site.source.line, d.also[0].source.line);
       if (!c.races.count({pair.first, pair.second}))
-        return say(Kind::Invented,
-                   fmt::format("{} {}: lines {} and {} are ordered", d.code.text(), d.message, pair.first, pair.second));
+        return say(Kind::Invented, fmt::format("{} {}: lines {} and {} are ordered", d.code.text(), d.message,
+                                               pair.first, pair.second));
     }
     if (races == 0)
       return say(Kind::Missed,

@@ -50,14 +50,15 @@ struct Memory {
   Family* family = nullptr;
 };
 
-constexpr int64_t kOutside = -1, kPadding = -2;
+constexpr int64_t kOutside = -1, kPadding = -2, kIgnored = -3;
 
 // Every element by its place: the address in bits of each of its parts, row-major; semaphores: their number.
 struct Ref {
   std::shared_ptr<Memory> memory;
   DType dtype = DType::F32;
   Dims dims;
-  std::vector<int64_t> at;  // kOutside: no such element; kPadding: perhaps padding of a TPU's tile
+  std::vector<int64_t> at;  // kOutside: no such element; kPadding: perhaps padding of a TPU's tile;
+                            // kIgnored: not copied
   int parts = 1;
   int bits = 0;  // of a part; 0: an element is one element of the memory
   bool read_only = false;
@@ -181,6 +182,9 @@ class Machine {
   Ref keyed_view(Thread&, const Op&, const char* key);
   int peer(Thread&, const Op&, const char* what);
   Ref at_thread(const Ref&, int thread);
+  int subcores() const;
+  void op_barrier(Thread&);
+  void op_fetch_and_add(Thread&, const Op&);
   int64_t& semaphore(const Ref&);
   void wait(Thread&, int64_t& count, int64_t value, bool take);
   void schedule(const std::vector<std::function<void()>>& bodies);
@@ -217,6 +221,11 @@ class Machine {
   std::vector<std::pair<std::string, int64_t>> device_axes_;
   std::vector<int64_t> grid_;
   std::map<const void*, Family> families_;
+  struct Gate {  // where the subcores of a SparseCore come together
+    int arrived = 0;
+    int64_t phase = 0;
+  };
+  std::map<int, Gate> gates_;
   uint64_t noise_ = 1;
   int64_t steps_ = 0;
   Outcome outcome_;

@@ -122,6 +122,8 @@ struct Axis {
   int along = -1;
   Array array;
   bool has_array = false;
+  bool ignores = false;  // what `ignored` names
+  int64_t ignored = 0;
 };
 
 }  // namespace
@@ -150,7 +152,7 @@ Ref Machine::index_view(Thread& t, const Op& op, const Ref& r, const ir::view::I
       a.start = number(e.start);
       continue;
     }
-    if (e.ignored) throw Lack{"an index that skips elements"};
+    if (e.ignored) a.ignores = true, a.ignored = *e.ignored;
     const auto k = static_cast<size_t>(e.operand);
     a.array = e.kind == ir::view::Entry::Kind::Ref ? read(ref(t, op, k)) : in(t, op, k);
     arrays = a.has_array = true;
@@ -177,6 +179,7 @@ Ref Machine::index_view(Thread& t, const Op& op, const Ref& r, const ir::view::I
         int64_t n = 0;
         for (size_t k = 0; k < shared.size(); ++k) n += index[at + k] * shared_strides[k];
         i = integer(a.array, n);
+        if (a.ignores && i == a.ignored) return kIgnored;
         if (i < 0 && m_.machine == ir::Machine::Generic) i += r.dims[d];
       }
       if (i < 0 || i >= r.dims[d]) {

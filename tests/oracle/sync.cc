@@ -56,25 +56,88 @@ int64_t& Machine::semaphore(const Ref& r) {
   return r.memory->counts[r.at[0]];
 }
 
+// The elements of both sides but for those that an ignored index names, as one line.
+static void leave_out_ignored(Ref& src, Ref& dst) {
+  const auto ignored = [](const Ref& r, int64_t n) { return r.at[n * r.parts] == kIgnored; };
+  Ref from = src, to = dst;
+  from.at.clear(), to.at.clear();
+  const int64_t total = count(src.dims);
+  int64_t kept = 0;
+  for (int64_t n = 0; n < total; ++n) {
+    if (ignored(src, n) || ignored(dst, n)) continue;
+    ++kept;
+    for (int p = 0; p < src.parts; ++p) from.at.push_back(src.at[n * src.parts + p]);
+    for (int p = 0; p < dst.parts; ++p) to.at.push_back(dst.at[n * dst.parts + p]);
+  }
+  if (kept == total) return;
+  from.dims = to.dims = {kept};
+  src = std::move(from), dst = std::move(to);
+}
+
+// One by one: a place that comes twice is added to twice.
+static void add_elements(const Ref& to, const Array& from) {
+  interp::StripParams p;
+  p.dtype = to.dtype;
+  Ref one = to;
+  one.dims = {};
+  Array x = empty_array(to.dtype, {});
+  for (int64_t n = 0, total = count(to.dims); n < total; ++n) {
+    one.at.assign(to.at.begin() + n * to.parts, to.at.begin() + (n + 1) * to.parts);
+    put(x, 0, from, n);
+    const Array now = read(one);
+    write(one, elementwise(OpCode::add, to.dtype, to.dtype, {}, {&now, &x}, p));
+  }
+}
+
+// Subcores of the thread's SparseCore: the threads along the last axis of the mesh.
+int Machine::subcores() const {
+  if (m_.meshes.size() != 1 || m_.meshes[0].kind != "vector_subcore" || m_.meshes[0].axes.empty())
+    throw Lack{"subcores"};
+  return static_cast<int>(m_.meshes[0].axes.back().size);
+}
+
+void Machine::op_barrier(Thread& t) {
+  const int n = subcores();
+  Gate& gate = gates_[t.index / n];
+  const int64_t mine = gate.phase;
+  if (++gate.arrived == n) {
+    gate.arrived = 0;
+    ++gate.phase;
+  } else {
+    hand_over(
+        t, [&gate, mine] { return gate.phase > mine; }, false);
+  }
+}
+
+void Machine::op_fetch_and_add(Thread& t, const Op& op) {
+  const int n = subcores();
+  const int64_t subcore = integer(in(t, op, op.attr("subcore")->i));
+  if (subcore < 0 || subcore >= n) throw Stop{"fetch_and_add to a subcore that does not exist"};
+  const Ref own = view(t, op, ref(t, op, 0), op.view());
+  const int target = t.index / n * n + static_cast<int>(subcore);
+  const Ref word = target == t.index ? own : at_thread(own, target);
+  const Array before = read(word);
+  interp::StripParams p;
+  p.dtype = word.dtype;
+  const Array& value = in(t, op, 1);
+  write(word, elementwise(OpCode::add, word.dtype, word.dtype, word.dims, {&before, &value}, p));
+  out(t, op, before);
+}
+
 void Machine::op_copy(Thread& t, const Op& op) {
-  const Ref src = keyed_view(t, op, "src");
-  Ref dst = keyed_view(t, op, "dst");
+  Ref src = keyed_view(t, op, "src"), dst = keyed_view(t, op, "dst");
   Ref received = keyed_view(t, op, "dst_sem");
   if (src.dims != dst.dims) throw Stop{"a copy between views of different shapes"};
   if (src.dtype != dst.dtype || ir::is_sync(src.dtype)) throw Lack{"a copy that changes the type"};
-  for (const Ref* r : {&src, static_cast<const Ref*>(&dst)})
+  for (const Ref* r : {&src, &dst})
     if (std::count(r->at.begin(), r->at.end(), kPadding)) throw Lack{"padding of tiles"};
+  const int64_t moved = (count(src.dims) * ir::bit_width(src.dtype) + 7) / 8;
+  leave_out_ignored(src, dst);
   const int target = peer(t, op, "copy");
   if (target != t.index) dst = at_thread(dst, target), received = at_thread(received, target);
-  Array bytes = read(src);
-  if (const Attr* add = op.attr("add"); add && add->is_true()) {
-    interp::StripParams p;
-    p.dtype = dst.dtype;
-    const Array now = read(dst);
-    bytes = elementwise(OpCode::add, dst.dtype, dst.dtype, dst.dims, {&now, &bytes}, p);
-  }
-  write(dst, bytes);
-  const int64_t moved = (count(src.dims) * ir::bit_width(src.dtype) + 7) / 8;
+  const Array bytes = read(src);
+  if (const Attr* add = op.attr("add"); add && add->is_true()) add_elements(dst, bytes);
+  else write(dst, bytes);
   if (op.attr("src_sem")) {
     const Ref sent = keyed_view(t, op, "src_sem");
     semaphore(sent) += sent.memory->dtype == DType::DmaSem ? moved : 1;
@@ -90,6 +153,8 @@ bool Machine::sync_op(Thread& t, const Op& op) {
   auto here = [&] { return view(t, op, ref(t, op, 0), op.view()); };
   switch (op.code) {
     case OpCode::dma_start: return op_copy(t, op), true;
+    case OpCode::sc_barrier: return op_barrier(t), true;
+    case OpCode::sc_fetch_and_add: return op_fetch_and_add(t, op), true;
     case OpCode::dma_wait: {
       const Ref dst = keyed_view(t, op, "dst"), sem = keyed_view(t, op, "dst_sem");
       wait(t, semaphore(sem), (count(dst.dims) * ir::bit_width(dst.dtype) + 7) / 8, true);

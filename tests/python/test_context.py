@@ -1,6 +1,8 @@
 """Where the emulator is on: blocks, decorated functions, the process, threads; and what an error outside of it says."""
 from __future__ import annotations
 
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import jax
@@ -131,3 +133,24 @@ def test_representations():
     assert repr(pallasim.Recording()) == "<pallasim.Recording: 0 launches>"
     finding = pallasim.Finding("PS-X-001", "note", "a message", site=pallasim.Site(source=pallasim.SourceLine("k.py", 3)))
     assert repr(finding) == "<note PS-X-001 at k.py:3: a message>"
+
+
+def test_threads_that_capture_first_have_all_rules(monkeypatch):
+    """The table of rules is made when a kernel is first captured, which may take a while."""
+    from pallasim._capture import module, rules_lax
+
+    rules, tables = rules_lax.rules, []
+
+    def slow():
+        time.sleep(0.2)
+        return rules()
+
+    monkeypatch.setattr(rules_lax, "rules", slow)
+    monkeypatch.setattr(module, "_rules", (-1, {}))
+    threads = [threading.Thread(target=lambda: tables.append(module.rule_table())) for _ in range(2)]
+    for t in threads:
+        t.start()
+        time.sleep(0.05)
+    for t in threads:
+        t.join()
+    assert len(tables) == 2 and all(jax.lax.add_p in table for table in tables)

@@ -174,6 +174,8 @@ void Compiler::place_scratch(std::span<const std::unique_ptr<Compiler>> bodies) 
       v.addr = {plan.num_buffers++, Addr::kNoSlot, 0};
       any.note_allocation(v, s.type->space, owner, memory::Allocation::Lifetime::Launch);
     } else {
+      if (std::none_of(bodies.begin(), bodies.end(), [&](const auto& c) { return c->is_home_of(s); }))
+        interp::unsupported(plan.module, fmt::format("{} of mesh \"{}\", which has no body", s.name, s.type->mesh));
       for (const auto& c : bodies)
         if (!s.type->mesh.empty() && c->is_home_of(s)) c->place_alone(s, &v);
     }

@@ -139,7 +139,8 @@ void finish_copies(Execution& ex) {
       continue;
     for (int64_t unit = 0; unit < ex.units.count(block.owner); ++unit) {
       Thread& t = ex.threads[static_cast<size_t>(ex.units.threads_of(block.owner, unit).first)];
-      for (int64_t i = 0; i < block.count; ++i) ops::left_over(t, t.pc, layout.id(static_cast<int>(b), i, t.unit));
+      for (int64_t i = 0; i < block.count; ++i)
+        ops::left_over(t, t.pc ? t.pc : ex.plan->first().entry, layout.id(static_cast<int>(b), i, t.unit));
     }
   }
 }

@@ -9,8 +9,8 @@
 
 namespace pallasim::interp {
 
-// XLA's threads flush subnormals to zero; the kernels keep them, on every thread. Nothing traps, and results are rounded
-// to nearest.
+// XLA's threads flush subnormals to zero; the kernels keep them, on every thread. Nothing traps, and results are
+// rounded to nearest.
 class FloatEnvironment {
  public:
   FloatEnvironment() : before_(get()) { set(kDefault); }

@@ -56,7 +56,6 @@ int default_workers() {
   return n;
 }
 
-
 // The part of a launch that one execution runs, as far as it is.
 class CountedPart {
  public:

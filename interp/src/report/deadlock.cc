@@ -64,10 +64,12 @@ std::vector<size_t> circle(const std::vector<std::vector<size_t>>& helpers) {
   return {};
 }
 
-bool is_private(const Plan& p, const Waiter& w) {
+// Whether a signal of `other` is to what `w` waits for: both have it from one unit, or the signal names another one.
+bool is_shared(const Execution& ex, const Waiter& w, const Waiter& other, const Signal& s) {
   const auto block = static_cast<size_t>(w.block);
-  if (w.thread->wait.kind == Wait::Kind::Semaphore) return p.semaphores.blocks()[block].private_to_thread();
-  return p.barriers[block].owner == memory::Level::Thread || p.barriers[block].owner == memory::Level::Warp;
+  const memory::Level owner =
+      s.kind == Wait::Kind::Barrier ? ex.plan->barriers[block].owner : ex.plan->semaphores.blocks()[block].owner;
+  return s.other_core || ex.units.unit_of(owner, other.thread->unit) == ex.units.unit_of(owner, w.thread->unit);
 }
 
 // "thread 1 waits for go to reach 1, it is 0 (k.py:7)".
@@ -88,11 +90,10 @@ std::string waits_for(const Execution& ex, const Waiter& w) {
 }
 
 // The step by which `other` could end the wait of `w`; null: there is none.
-const Signal* helps(const Plan& p, const Waiter& w, const Waiter& other) {
+const Signal* helps(const Execution& ex, const Waiter& w, const Waiter& other) {
   if (w.thread->wait.kind == Wait::Kind::Join) return nullptr;
   for (const Signal& s : *other.ahead)
-    if (s.kind == w.thread->wait.kind && s.block == w.block && (&w == &other || !is_private(p, w) || s.other_core))
-      return &s;
+    if (s.kind == w.thread->wait.kind && s.block == w.block && is_shared(ex, w, other, s)) return &s;
   return nullptr;
 }
 
@@ -108,9 +109,9 @@ void tell_helpers(const Execution& ex, const std::vector<Waiter>& waits, size_t 
   for (size_t k = 0; k < helpers.size() && k < 3; ++k) {
     const size_t u = helpers[k];
     others += fmt::format("{}{} at {}", others.empty() ? "" : ", ", name_of(*waits[u].thread),
-                          where(p, helps(p, w, waits[u])->loc));
+                          where(p, helps(ex, w, waits[u])->loc));
   }
-  const Signal* own = helps(p, w, w);
+  const Signal* own = helps(ex, w, w);
   if (const size_t n = helpers.size(); n > 0)
     lines->push_back(fmt::format("  {}{} could {} it, but {} too", others,
                                  n > 3 ? fmt::format(" and {} more", n - 3) : "", what, n == 1 ? "waits" : "wait"));
@@ -156,7 +157,7 @@ void deadlock(Execution& ex, const std::string& token) {
   std::vector<std::vector<size_t>> helpers(std::min(waits.size(), kInCircles));
   for (size_t i = 0; i < helpers.size(); ++i) {
     for (size_t u = 0; u < helpers.size(); ++u)
-      if (u != i && helps(p, waits[i], waits[u])) helpers[i].push_back(u);
+      if (u != i && helps(ex, waits[i], waits[u])) helpers[i].push_back(u);
     if (i >= kMost) continue;
     d.numbers.push_back(waits_for(ex, waits[i]));
     tell_helpers(ex, waits, i, helpers[i], &d.numbers);

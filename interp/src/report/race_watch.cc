@@ -121,6 +121,7 @@ void FlightWatch::see(Execution& ex, Seen& seen) {
 void FlightWatch::on_copy(Execution& ex, const memory::AsyncCopy& c, const Step& s) {
   shadow::Flight f;
   f.site = s.id;
+  if (c.add) adding_.insert(s.id);
   for (bool dst : {false, true}) {
     const shadow::Access side = instances_.side(ex, c, dst, c.thread);
     const bool none = std::any_of(side.dims, side.dims + side.rank, [](int64_t n) { return n <= 0; });
@@ -162,6 +163,8 @@ void FlightWatch::look(Execution& ex, const shadow::Access& a, int32_t thread) {
 }
 
 void FlightWatch::report(Execution& ex, const shadow::InFlightUse& u) {
+  // Of two copies that add to a place both count, in any order.
+  if (!u.freed && u.writes && u.access.write && adding_.count(u.issued) && adding_.count(u.access.site)) return;
   const Step& issued = plan_.steps[static_cast<size_t>(u.issued)];
   const Step& used = plan_.steps[static_cast<size_t>(u.access.site)];
   const SideNames copy = issued.info->starts(issued);

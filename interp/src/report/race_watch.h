@@ -1,6 +1,7 @@
 // Checked runs: accesses that nothing orders, and accesses to what an asynchronous copy still uses.
 #pragma once
 #include <map>
+#include <set>
 
 #include "instances.h"
 #include "pallasim/memory/shadow/in_flight.h"
@@ -86,6 +87,7 @@ class FlightWatch : public AccessWatch {
   void report(Execution&, const memory::shadow::InFlightUse&);
   const Plan& plan_;
   Instances& instances_;
+  std::set<int32_t> adding_;  // steps whose copies add
   memory::shadow::InFlight flights_;
   std::vector<ir::Diagnostic> findings_;
 };

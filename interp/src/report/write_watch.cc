@@ -87,6 +87,7 @@ void WriteWatch::on_start(Execution& ex) {
     if (!w.is_output || ir::is_sync(w.dtype) || is_aliased_output(plan_.module, w.operand)) continue;
     const std::string& name = plan_.module.operands[static_cast<size_t>(w.operand)].name;
     for (const Thread& t : ex.threads) {
+      if (!t.bases) continue;  // it did not begin
       add(instances_.of(ex, t.index, w.buffer), {0, ops::count(w.dims) * w.element_bytes, name, &w, nullptr, w.dims});
       if (w.staged && !w.slots)
         add(instances_.of(ex, t.index, t.temps),
@@ -96,7 +97,7 @@ void WriteWatch::on_start(Execution& ex) {
   for (const memory::Allocation& a : plan_.allocations)
     if (a.private_to_thread() && a.lifetime == memory::Allocation::Lifetime::Launch)
       for (const Thread& t : ex.threads)
-        if (t.bases[a.buffer])
+        if (t.bases && t.bases[a.buffer])
           add(instances_.of(ex, t.index, a.buffer), {a.offset, a.offset + a.bytes, a.name, nullptr, nullptr, a.dims});
 }
 

@@ -14,19 +14,19 @@ from .types import Unsupported
 from .views import Operands, steps
 from .writer import ModuleContext, Rule, Writer, attr_list, constant_key
 
-_rules: dict[Any, Rule] = {}
-_rules_for = -1
+_rules: tuple[int, dict[Any, Rule]] = -1, {}  # what JAX had imported by then, and the table
 
 
 def rule_table() -> dict[Any, Rule]:
-    """Primitive -> rule of every primitive that the imported parts of JAX have."""
-    global _rules, _rules_for
-    if _rules_for != jaxver.imported():
-        _rules_for = jaxver.imported()
+    """Primitive -> rule of every primitive that the imported parts of JAX have. Any thread: a table is whole when it is kept."""
+    global _rules
+    imported, table = _rules
+    if imported != (now := jaxver.imported()):
         found = rules_lax.rules() | rules_control.rules() | rules_memory.rules() | rules_random.rules() | rules_gpu.rules()
         found |= pipelines.rules() | rules_newer.rules() | rules_sparsecore.rules()
-        _rules = {prim: accounts.guarded(prim, rule) for prim, rule in found.items()}
-    return _rules
+        table = {prim: accounts.guarded(prim, rule) for prim, rule in found.items()}
+        _rules = now, table
+    return table
 
 
 @dataclasses.dataclass(frozen=True)

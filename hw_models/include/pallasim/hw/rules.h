@@ -1,5 +1,6 @@
 // What the compiler of a chip refuses, found before anything runs.
 #pragma once
+#include <span>
 #include <vector>
 
 #include "pallasim/hw/chips.h"
@@ -17,7 +18,8 @@ std::vector<ir::Diagnostic> broken_rules(const ir::Module&, const Profile&);
 // Whether these are rules of the compiler of the module's machine; else capacities alone are compared.
 bool knows_compiler(const ir::Module&);
 
-// Whether the machine's compiler has the operation at all (JAX 0.10.2); true where its compiler is not known.
+// Machines whose compilers' operations are known, and whether one has an operation at all (JAX 0.10.2); true elsewhere.
+std::span<const ir::Machine> known_compilers();
 bool has_operation(ir::Machine, ir::OpCode);
 
 // Throws DiagnosticError for the first error among them; the others are counted in it. Returns what is no error.

@@ -88,7 +88,7 @@ static void lower_dma_start(Emitter& e, const Op& op) {
 static void lower_dma_wait(Emitter& e, const Op& op) {
   e.about_to_write(e.everything());
   const Val dst = chooses_rows(op.viewed("dst")) ? awaited_rows(e, op, "dst")
-                                               : viewed_operand(e, op, "dst", ViewUse::Shape, Lens::Keep);
+                                                 : viewed_operand(e, op, "dst", ViewUse::Shape, Lens::Keep);
   const Val& shown = dst.choice ? dst.choice->refs[0] : dst;
   DmaWaitPayload p;
   p.extents = extents_of(shown);

@@ -22,7 +22,8 @@ bool next_index(int64_t* index, size_t rank, const Size& size, const Moved& move
 
 template <typename Dims>
 bool next_index(int64_t* index, size_t rank, const Dims& dims) {
-  return next_index(index, rank, [&](size_t d) { return dims[d]; }, [](size_t, int64_t) {});
+  return next_index(
+      index, rank, [&](size_t d) { return dims[d]; }, [](size_t, int64_t) {});
 }
 
 }  // namespace pallasim::memory
