@@ -13,6 +13,7 @@ const MachineModel& mosaic_gpu() {
   static const MachineModel m{
       .family = Family::Gpu,
       .arithmetic = {.fp8_saturates = true, .int_rem_zero_is_x = false, .sign_of_nan_is_one = true},
+      .matrix = MatrixRule::TensorCores,
       .programs = Programs::Cooperative,
       .grid_pipeline = false,
       .bounded_slices = false,
