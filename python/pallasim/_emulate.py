@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import operator
 from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,17 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from ._params import Options
+
+
+class _Exit:
+    """Leaves a block without a function of Python's, which Ctrl-C would stop before it does; an ExitStack finds it on the class and
+    calls it with the block."""
+
+    def __get__(self, block: Any, owner: Any = None) -> Any:
+        return self if block is None else block._leave
+
+    def __call__(self, block: Any, *error: Any) -> Any:
+        return block._leave(*error)
 
 
 class emulate:
@@ -52,8 +62,8 @@ class emulate:
 
     if TYPE_CHECKING:
         def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None: ...
-    else:  # found and called without a function of Python's, which Ctrl-C would stop before it leaves the block
-        __exit__ = property(operator.attrgetter("_leave"))
+    else:
+        __exit__ = _Exit()
 
     def _left(self, error: BaseException | None) -> None:
         self._entered.pop().__exit__(None, None, None)

@@ -89,7 +89,7 @@ def test_a_deletion_is_noticed():
         [text] = pallasim.capture_text(run(looped), X)
     capture_account.compare([jaxpr], text)
     lines = text.splitlines()
-    for gone in ("store", "for", "get"):
+    for gone in ("store", "parallel_loop", "get"):
         cut = next(i for i, line in enumerate(lines) if f"{gone} " in line and line.startswith("  "))
         if gone != "get":
             with pytest.raises(AssertionError, match=gone):

@@ -1,6 +1,7 @@
 """Where the emulator is on: blocks, decorated functions, the process, threads; and what an error outside of it says."""
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -154,3 +155,10 @@ def test_threads_that_capture_first_have_all_rules(monkeypatch):
     for t in threads:
         t.join()
     assert len(tables) == 2 and all(jax.lax.add_p in table for table in tables)
+
+
+def test_an_exit_stack_may_hold_a_block():
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(pallasim.emulate("tpu-v5e"))
+        assert jax.default_backend() == "tpu"
+    assert jax.default_backend() == "cpu"
