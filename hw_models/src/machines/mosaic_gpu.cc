@@ -39,6 +39,7 @@ const MachineModel& mosaic_gpu() {
                   {Space::Regs, {.owner = Scope::Thread}}}},
       .defaults = {.unnamed = Space::GpuSmem, .any = Space::Gmem, .constants = Space::Gmem},
       .arrays = Space::Gmem,
+      .checks = {.copies_in_flight = true},
   };
   return m;
 }

@@ -130,10 +130,12 @@ class Follower {
     return transforms.subspan(tiles.size());
   }
   [[noreturn]] void refuse(const std::string& what) { e_.unsupported(op_, what); }
-  bool copies() const { return use_ == ViewUse::Copy || use_ == ViewUse::CopyTo || use_ == ViewUse::Shape; }
-  bool moves() const { return use_ == ViewUse::Copy || use_ == ViewUse::CopyTo; }
+  bool box() const { return use_ == ViewUse::Box || use_ == ViewUse::BoxTo; }
+  bool moves() const { return use_ == ViewUse::Copy || use_ == ViewUse::CopyTo || box(); }
+  bool copies() const { return moves() || use_ == ViewUse::Shape; }
   bool writes() const {
-    return use_ == ViewUse::CopyTo || lens_ == Lens::Write || lens_ == Lens::Overwrite || lens_ == Lens::Some;
+    return use_ == ViewUse::CopyTo || use_ == ViewUse::BoxTo || lens_ == Lens::Write || lens_ == Lens::Overwrite ||
+           lens_ == Lens::Some;
   }
   bool stays_put() const { return use_ == ViewUse::Shape; }  // nothing is accessed
 
@@ -234,7 +236,8 @@ uint32_t Follower::select_dim(const Entry& d, size_t dim, std::vector<IndexTerm>
   if (p.slot != Addr::kNoSlot) {
     const bool padded =
         moves() && !r.padding.empty() && (d.is_slice() ? p.step == 1 : e_.options().padding == Options::Padding::All);
-    const int64_t pad = use_ == ViewUse::Copy && copies_read_on(e_) ? kBoundless : padded ? r.padding[dim] : 0;
+    const bool boundless = box() || (use_ == ViewUse::Copy && copies_read_on(e_));
+    const int64_t pad = boundless ? kBoundless : padded ? r.padding[dim] : 0;
     terms->push_back({p.slot, p.wide, bytes, r.dims[dim] + pad - 1 - std::max<int64_t>(p.span(), 0),
                       static_cast<int>(dim), r.dims[dim], p.count, p.size_slot, pad});
     term = &terms->back();

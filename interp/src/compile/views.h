@@ -10,8 +10,9 @@
 namespace pallasim::interp {
 
 // What a view is for: an access to memory, one that may have array indices, the source or the destination of a copy
-// (extents may be known at run time only), or the extents alone (nothing is accessed: bounds do not matter).
-enum class ViewUse : uint8_t { Access, Gather, Copy, CopyTo, Shape };
+// (extents may be known at run time only), the same of a box, which may reach beyond the end of its array, or the
+// extents alone (nothing is accessed: bounds do not matter).
+enum class ViewUse : uint8_t { Access, Gather, Copy, CopyTo, Box, BoxTo, Shape };
 // What becomes of a ref that is seen through a copy: refused, opened to read or to write, or left closed.
 // Overwrite: all elements of the view are written, none is read. Some: which ones are written is known at run time.
 enum class Lens : uint8_t { Refuse, Read, Write, Overwrite, Some, Keep };

@@ -74,7 +74,7 @@ void note_written(Execution& ex, const AsyncCopy& c) {
 void move_bytes(Execution& ex, const AsyncCopy& c) {
   std::byte* dst = ex.threads[static_cast<size_t>(c.dst.thread)].bases[c.dst.buffer] + c.dst.offset;
   if (c.fills) {
-    const memory::Element e = memory::uninitialized(c.dtype, ex.options->uninitialized);
+    const memory::Element e = c.zeros ? memory::Element{} : memory::uninitialized(c.dtype, ex.options->uninitialized);
     fill_strided(dst, c.dst_strides, &e, c.whole, c.rank, ir::byte_size(c.dtype));
   }
   for (int d = 0; d < c.rank; ++d)

@@ -34,6 +34,24 @@ AsyncCopy copy_of(Thread& t, const Step* s, const BulkCopyPayload& p) {
   return c;
 }
 
+// A box beyond the end of its array: what would be read there is 0, what would be written there is dropped.
+void clip(const Thread& t, const BulkCopyPayload& p, AsyncCopy* c) {
+  for (const CopySide* side : {&p.src, &p.dst}) {
+    const bool none =
+        std::any_of(side->gates.begin(), side->gates.end(), [&](uint32_t g) { return t.slot<int64_t>(g) == 0; });
+    for (int d = 0; d < c->rank; ++d) {
+      const auto i = static_cast<size_t>(d);
+      if (side == &p.src) c->whole[d] = c->dims[d];
+      int64_t n = c->dims[d];
+      if (none) n = 0;
+      else if (!side->valid.empty() && side->valid[i] != Addr::kNoSlot)
+        n = std::min(n, t.slot<int64_t>(side->valid[i]));
+      if (side == &p.src && n < c->dims[d]) c->fills = c->zeros = true;
+      c->dims[d] = n;
+    }
+  }
+}
+
 int64_t bytes_of(const AsyncCopy& c) {
   int64_t n = 1;
   for (int d = 0; d < c.rank; ++d) n = memory::mul(n, c.dims[d]);
@@ -46,7 +64,8 @@ void issue(Thread& t, const Step* s, const BulkCopyPayload& p, const AsyncCopy& 
     const std::vector<int64_t> dims(c.dims, c.dims + c.rank);
     const int size = ir::byte_size(c.dtype);
     note_access(t, s, {c.src.buffer, Addr::kNoSlot, c.src.offset}, dims, p.src.strides, size, false);
-    note_access(t, s, {c.dst.buffer, Addr::kNoSlot, c.dst.offset}, dims, p.dst.strides, size, true);
+    note_access(t, s, {c.dst.buffer, Addr::kNoSlot, c.dst.offset}, {c.dst_dims(), c.dst_dims() + c.rank}, p.dst.strides,
+                size, true);
     for (Listener* l : ex.listeners) l->on_copy(ex, c, *s);
   }
   issue_copy(ex, c);
@@ -60,6 +79,7 @@ const Step* bulk_load(Thread& t, const Step* s) {
   AsyncCopy c = copy_of(t, s, p);
   const int64_t barrier = barrier_id(t, p.barrier), bytes = bytes_of(c);
   c.after_write = {Completion::Kind::Barrier, barrier, 0, bytes};
+  clip(t, p, &c);
   // The arrival brings the expectation: no phase can end before the bytes are there.
   for (Listener* l : ex.listeners) l->on_arrive(ex, t, barrier);
   if (ex.barriers.arrive_expecting(barrier, bytes, t.index, &ex.woken))
@@ -77,6 +97,7 @@ const Step* bulk_store(Thread& t, const Step* s) {
   c.stream = t.index;
   c.group = ex.streams.issue(c.stream);
   c.after_write = {Completion::Kind::Group, c.stream};
+  clip(t, p, &c);
   issue(t, s, p, c);
   ex.progressed = true;
   return s + 1;

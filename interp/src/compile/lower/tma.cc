@@ -43,9 +43,9 @@ CopySide side(Emitter& e, const Op& op, const Val& v) {
   return {v.addr, {v.dims, v.extents}, v.valid, v.gates, v.strides, v.name};
 }
 
-BulkCopyPayload box(Emitter& e, const Op& op) {
-  const Val src = viewed_operand(e, op, "src", ViewUse::Copy, Lens::Keep),
-            dst = viewed_operand(e, op, "dst", ViewUse::CopyTo, Lens::Keep);
+BulkCopyPayload box(Emitter& e, const Op& op, bool load) {
+  const Val src = viewed_operand(e, op, "src", load ? ViewUse::Box : ViewUse::Copy, Lens::Keep),
+            dst = viewed_operand(e, op, "dst", load ? ViewUse::CopyTo : ViewUse::BoxTo, Lens::Keep);
   check_writable(e, op, dst);
   if (src.dtype != dst.dtype)
     e.unsupported(op, "copy from " + std::string(ir::name(src.dtype)) + " to " + std::string(ir::name(dst.dtype)));
@@ -64,7 +64,7 @@ void lower_load(Emitter& e, const Op& op) {
     e.unsupported(op, "a copy to several CTAs of a cluster");
   e.about_to_write(e.everything());
   where(e, op, [&] {
-    BulkCopyPayload p = box(e, op);
+    BulkCopyPayload p = box(e, op, true);
     p.barrier = barrier_of(e, op);
     e.emit(ops::kBulkLoad, e.own(std::move(p)));
   });
@@ -75,7 +75,7 @@ void lower_bulk_store(Emitter& e, const Op& op) {
   e.about_to_write(e.everything());
   const Attr *reduction = op.attr("reduction_op"), *commit = op.attr("commit_group");
   where(e, op, [&] {
-    BulkCopyPayload p = box(e, op);
+    BulkCopyPayload p = box(e, op, false);
     if (reduction && reduction->s != "none") {
       if (reduction->s != "add" || !e.kernels().strip(OpCode::add, p.dtype))
         e.unsupported(op, "a copy that reduces by " + reduction->s);

@@ -53,6 +53,7 @@ struct AsyncCopy {
   bool add = false;                    // adds to the destination
   // The source ends before the destination does: there arrives what nobody wrote. `whole`: elements of the destination.
   bool fills = false;
+  bool zeros = false;  // there arrives 0 instead
   int64_t whole[kMaxRank] = {};
 
   const int64_t* dst_dims() const { return fills ? whole : dims; }

@@ -1,0 +1,90 @@
+"""Mosaic GPU kernels against what an H100 computed with the same operands (tests/truth/hopper.json; scripts/hopper_truth.py
+records and compares)."""
+from __future__ import annotations
+
+import importlib.util
+import json
+import pathlib
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import mosaic_gpu as plgpu
+
+import pallasim
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TRUTH = json.loads((ROOT / "tests" / "truth" / "hopper.json").read_text())
+_spec = importlib.util.spec_from_file_location("hopper_truth", ROOT / "scripts" / "hopper_truth.py")
+truth = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(truth)
+
+# What they need of the machine does not run yet.
+REFUSED = {
+    "hopper_matmul_cluster": "CTAs of a cluster",
+    "attention": "", "attention_causal": "", "attention_pipeline": "yields a ref",
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", [n for n in truth.CASES if n not in REFUSED])
+def test_bits_are_those_of_an_h100(name: str) -> None:
+    run, _ = truth.CASES[name]
+    before = pallasim.launch_count()
+    with pallasim.emulate("gpu-h100", numerics="device"):
+        found = truth.record(run())
+    assert pallasim.launch_count() > before
+    assert found["zeros"] < 0.5  # zeros alone would prove nothing
+    assert (found["shape"], found["dtype"], found["sha256"]) == tuple(TRUTH[name][k] for k in ("shape", "dtype", "sha256"))
+
+
+@pytest.mark.parametrize("name", [n for n, why in REFUSED.items() if why])
+def test_what_does_not_run_is_refused_by_name(name: str) -> None:
+    with pytest.raises(pallasim.KernelError, match=REFUSED[name]), pallasim.emulate("gpu-h100"):
+        truth.CASES[name][0]()
+
+
+@pytest.mark.parametrize("options", [{}, {"dma_execution_mode": "on_wait"}, {"detect_races": True}, {"random_seed": 3},
+                                     {"dma_execution_mode": "scheduled", "random_seed": 5}])
+@pytest.mark.filterwarnings("ignore")
+def test_a_ring_is_the_same_under_every_schedule(options: Any) -> None:
+    with pallasim.emulate("gpu-h100", **options):
+        found = truth.record(truth.CASES["two_warpgroups"][0]())
+        assert found["sha256"] == TRUTH["two_warpgroups"]["sha256"]
+        assert truth.record(truth.CASES["pipeline_sum"][0]())["sha256"] == TRUTH["pipeline_sum"]["sha256"]
+
+
+def late(wait: bool) -> Any:
+    """A slot that is read before the copy into it was awaited, or behind it."""
+    def body(x_ref: Any, o_ref: Any, smem: Any, barrier: Any) -> None:
+        plgpu.copy_gmem_to_smem(x_ref, smem, barrier)
+        if wait:
+            plgpu.barrier_wait(barrier)
+        o_ref[...] = smem[...]
+        if not wait:
+            plgpu.barrier_wait(barrier)
+
+    x = jnp.arange(64 * 64, dtype=jnp.float32).reshape(64, 64) + 1
+    return truth.kernel(body, jax.ShapeDtypeStruct(x.shape, x.dtype), scratch=[plgpu.SMEM((64, 64), jnp.float32), plgpu.Barrier()])(x)
+
+
+def test_a_read_before_the_wait_is_found() -> None:
+    pallasim.findings()
+    with pallasim.emulate("gpu-h100", detect_races=True, findings="collect"):
+        np.testing.assert_array_equal(late(True), np.arange(64 * 64, dtype=np.float32).reshape(64, 64) + 1)
+        assert [f.code for f in pallasim.findings()] == []
+        np.asarray(late(False))
+    assert any(f.code.startswith("PS-RACE") for f in pallasim.findings())
+
+
+def test_a_wait_that_nobody_ends_is_a_deadlock() -> None:
+    def body(x_ref: Any, o_ref: Any, barrier: Any) -> None:
+        plgpu.barrier_wait(barrier)
+        o_ref[...] = x_ref[...]
+
+    x = jnp.ones((8, 8), jnp.float32)
+    with pytest.raises(pallasim.KernelError, match="PS-DEAD-001"), pallasim.emulate("gpu-h100"):
+        truth.kernel(body, jax.ShapeDtypeStruct(x.shape, x.dtype), scratch=[plgpu.Barrier()])(x)
