@@ -86,9 +86,8 @@ template <typename T>
 StepFn integer(OpCode op) {
   switch (op) {
     CASE(rem)
-    CASE(max)
-    CASE(min) CASE(and_) CASE(or_) CASE(xor_) CASE(not_) CASE(shift_left) CASE(shift_right_logical) CASE(clamp) default
-        : return arithmetic<T>(op);
+    CASE(max) CASE(min) CASE(and_) CASE(or_) CASE(xor_) CASE(not_) CASE(shift_left) CASE(shift_right_logical)
+        CASE(clamp) default : return arithmetic<T>(op);
   }
 }
 

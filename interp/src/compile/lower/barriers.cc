@@ -1,7 +1,7 @@
 // Barriers with phases.
+#include "barriers.h"
 #include "../../plan/waiting.h"
 #include "../views.h"
-#include "barriers.h"
 
 namespace pallasim::interp {
 namespace {
