@@ -29,6 +29,7 @@ TESTED = {
     "tests/python/test_grid_features.py": "check",
     "tests/python/test_sparsecore.py": "parallel_loop sc_barrier",
     "tests/interp/waiting_test.cc": "barrier_wait",
+    "tests/interp/bulk_test.cc": "commit_group commit_smem",
 }
 # What a Python test calls, where it has another name.
 CALLED = {

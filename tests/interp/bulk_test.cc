@@ -14,7 +14,8 @@ input "a" : f32[5,4] {space = gmem}
 output "o" : f32[4,4] {space = gmem}
 body "gpu" (%0 "a": ref<f32[5,4], gmem>, %1 "o": ref<f32[4,4], gmem>) {
   run_scoped {transforms = [[unswizzle(16), untile(2, 4)], []],
-      allocs = [none, {num_arrivals = 1}]} (%2 "s": ref<f32[2,1,2,4], gsmem, cta>, %3 "bar": ref<mbarrier[1], gsmem, cta>) {
+      allocs = [none, {num_arrivals = 1}]} (%2 "s": ref<f32[2,1,2,4], gsmem, cta>,
+      %3 "bar": ref<mbarrier[1], gsmem, cta>) {
     async_prefetch %0 {ref = view($0, [])}
     copy_gmem_to_smem %0, %2, %3 {src = view($0, [index(slice(2, 4), slice(0, 4))]),
       dst = view($1, [unswizzle(16), untile(2, 4)]), barrier = view($2, [index(0)]), oob_mode = zeros}
