@@ -77,8 +77,9 @@ def stopped(before, options, call):
 
 def interrupted(script: str) -> tuple[float, list[str]]:
     """Seconds from the signal to the word "stopped", and all lines that the script printed."""
+    # Whoever runs the tests in the background may ignore the signal, and children inherit that.
     process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                               env=os.environ | ENVIRONMENT)
+                               env=os.environ | ENVIRONMENT, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     lines = []
     asked = took = 0.0
     for line in process.stdout:
