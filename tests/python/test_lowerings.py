@@ -89,7 +89,7 @@ def call_inline() -> jax.Array:
 
     x = np.arange(64 * 16, dtype=np.float32).reshape(64, 16)
     with pallasim.emulate("gpu-h100"):
-        return plgpu.kernel(kernel, out_shape=jax.ShapeDtypeStruct((64, 16), jnp.float32))(x)
+        return plgpu.kernel(kernel, out_type=jax.ShapeDtypeStruct((64, 16), jnp.float32))(x)
 
 
 def test_an_inline_body_runs_by_its_function() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from . import jaxver
 from .accounts import takes
+from .rules_memory import plain
 from .types import Unsupported, bits_of, dtype_text
 from .views import Operands, result_shape, steps
 from .writer import Rule, Writer, attr_list
@@ -163,6 +164,15 @@ def bitcast(w: Writer, eqn: Any) -> None:
     if before < after:
         value = w.emit1("reshape", [value], "", w.tensor((*out.shape, after // before), source.dtype))
     w.emit("bitcast_convert", [value], "", eqn.outvars)
+
+
+_of_tiles = plain("bitcast_tpu", "ty dim")
+
+
+@takes("ty dim dtype")
+def any_bitcast(w: Writer, eqn: Any) -> None:
+    """pltpu.bitcast; newer JAX has no other one for the vectors of SparseCores."""
+    (bitcast if len(eqn.invars[0].aval.shape) == 1 else _of_tiles)(w, eqn)
 
 
 def _is_integer(dtype: Any) -> bool:
@@ -330,4 +340,7 @@ def rules() -> dict[Any, Rule]:
         "scan_count_p": scan_count, "all_reduce_ffs_p": first_set, "all_reduce_population_count_p": population_count,
         "parallel_loop_p": parallel_loop,
     }
-    return {prim: rule for name, rule in out.items() if (prim := jaxver.find(f"sc.{name}")) is not None}
+    found = {prim: rule for name, rule in out.items() if (prim := jaxver.find(f"sc.{name}")) is not None}
+    if (prim := jaxver.find("tpu.bitcast_p")) is not None:
+        found[prim] = any_bitcast
+    return found
