@@ -56,6 +56,32 @@ def test_a_ring_is_the_same_under_every_schedule(options: Any) -> None:
         assert truth.record(truth.CASES["pipeline_sum"][0]())["sha256"] == TRUTH["pipeline_sum"]["sha256"]
 
 
+@pytest.mark.parametrize("name", ["pipeline_sum", "hopper_matmul_f16", "copy_past_the_end", "ragged_dot", "two_warpgroups"])
+@pytest.mark.filterwarnings("ignore")
+def test_right_kernels_have_no_races(name: str) -> None:
+    pallasim.findings()
+    with pallasim.emulate("gpu-h100", detect_races=True, findings="collect"):
+        np.asarray(truth.CASES[name][0]())
+    assert not [f for f in pallasim.findings() if f.code.startswith("PS-RACE")]
+
+
+@pytest.mark.parametrize("when", ["eager", "on_wait", "scheduled"])
+def test_stores_under_a_predicate_that_nobody_waits_for(when: str) -> None:
+    """Of 300 CTAs, more than an H100 holds, those with even numbers store, and end at once."""
+    def body(x_ref: Any, o_ref: Any, smem: Any) -> None:
+        i = jax.lax.axis_index("i")
+        smem[...] = x_ref[i]
+        plgpu.commit_smem()
+        plgpu.copy_smem_to_gmem(smem, o_ref.at[i], predicate=i % 2 == 0)
+
+    x = np.arange(300 * 64, dtype=np.float32).reshape(300, 1, 64) + 1
+    with pallasim.emulate("gpu-h100", dma_execution_mode=when):
+        out = np.asarray(truth.kernel(body, jax.ShapeDtypeStruct(x.shape, jnp.float32), grid=(300,), grid_names=("i",),
+                                      scratch=[plgpu.SMEM((1, 64), jnp.float32)])(x))
+    np.testing.assert_array_equal(out[::2], x[::2])
+    assert np.isnan(out[1::2]).all()
+
+
 def late(wait: bool) -> Any:
     """A slot that is read before the copy into it was awaited, or behind it."""
     def body(x_ref: Any, o_ref: Any, smem: Any, barrier: Any) -> None:

@@ -268,6 +268,12 @@ void Execution::begin_program(Thread& t) {
 // Nothing of a program is left behind: what it leaves in semaphores is a finding.
 void Execution::end_crew(int64_t place, Thread& last) {
   const auto first = static_cast<int32_t>(place * population.crew);
+  // Its memory is the next program's: copies that still use it move now.
+  for (size_t i = 0; i < copies.size();) {
+    const int32_t by = copies[i].thread;
+    if (by >= first && by < first + population.crew) ops::complete_copy(*this, i);
+    else ++i;
+  }
   for (size_t b = 0; b < semaphore_layout.blocks().size(); ++b) {
     const memory::SemaphoreBlock& block = semaphore_layout.blocks()[b];
     if (block.owner == memory::Level::Device) continue;

@@ -96,7 +96,7 @@ const Step* bulk_store(Thread& t, const Step* s) {
   AsyncCopy c = copy_of(t, s, p);
   c.stream = t.index;
   c.group = ex.streams.issue(c.stream);
-  c.after_write = {Completion::Kind::Group, c.stream};
+  c.after_read = c.after_write = {Completion::Kind::Group, c.stream};  // a wait may be for the reads alone
   clip(t, p, &c);
   issue(t, s, p, c);
   ex.progressed = true;

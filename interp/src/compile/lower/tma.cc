@@ -15,15 +15,11 @@ void where(Emitter& e, const Op& op, const F& body) {
   const Attr* predicate = op.attr("predicate");
   if (!predicate) return body();
   const uint32_t slot = e.scalar_slot(e.operand(op, static_cast<size_t>(predicate->i)));
-  auto* table = e.own(std::vector<int32_t>());
-  Step& s = e.emit(ops::kBranchTable, table);
-  s.a = slot;
-  s.imm = 1;
-  table->push_back(0);
-  table->push_back(e.here());
+  const int branch = e.here();
+  e.emit(ops::branch_if_false).a = slot;
   const Emitter::Conditional inside(e);
   body();
-  table->front() = e.here();
+  e.jump_to(branch, e.here());
 }
 
 void refuse_unknown(Emitter& e, const Op& op, std::initializer_list<const char*> known) {
