@@ -331,8 +331,8 @@ void define_runs(nb::module_& m) {
         return calls;
       },
       "recording"_a,
-      "(callback, [(dtype, dims, bytes), …]) per debug_callback of the oldest run with that number that was not taken "
-      "yet.");
+      "(callback, [(dtype, dims, bytes), …]) per debug_callback of the oldest run with that number that was not "
+      "taken yet.");
   m.def(
       "last_run", [] { return run_dict(last_run()); }, "Schedule token and counts of the latest launch that ended.");
   m.def(

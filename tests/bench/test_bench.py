@@ -20,21 +20,11 @@ import kernels  # noqa: E402
 import pallasim  # noqa: E402
 
 
-# Kernels whose machine is not there yet, and what is refused by name.
-REFUSED: dict[str, str] = {}
-
-
 @pytest.mark.parametrize("name", sorted(kernels.all_cases()))
 def test_kernel(name):
     case = kernels.all_cases()[name]
     arguments = jax.block_until_ready(case.arguments())
-    try:
-        function, _ = compare.compiled("pallasim", case, arguments)
-    except pallasim.UnsupportedError as e:
-        if name not in REFUSED or REFUSED[name] not in str(e):
-            raise
-        pytest.skip(str(e).partition("\n")[0])
-    assert name not in REFUSED, "it runs now: take it from the list"
+    function, _ = compare.compiled("pallasim", case, arguments)
     compare.checked("pallasim", case, function, arguments)
 
 

@@ -57,7 +57,8 @@ struct RenderOptions {
 };
 // The complete report: several lines, each ends with \n.
 std::string render(const Diagnostic&, const RenderOptions& = {});
-std::string to_json(const Diagnostic&);  // one object; keys: code severity message kernel thread grid_point file line …
+// One object; keys: code severity message kernel thread grid_point file line …
+std::string to_json(const Diagnostic&);
 
 // Every user-visible failure inside the library is this exception. It never means a corrupt process.
 class DiagnosticError : public std::exception {

@@ -97,7 +97,8 @@ struct Operand {
   Space space = Space::Any;
   bool has_block = false;  // false: the whole array, no index map
   std::vector<BlockDim> block;
-  // (program ids…, prefetch refs…) -> one index per array dim, then the size of each bounded slice; null without block
+  // (program ids…, prefetch refs…) -> one index per array dim, then the size of each bounded slice; null without
+  // block
   std::unique_ptr<Graph> index_map;
   AttrDict attrs;  // pipeline = buffered(2, lookahead), …; order kept
 };

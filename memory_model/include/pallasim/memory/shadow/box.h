@@ -15,8 +15,8 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
-// The bytes offset + i0 * stride0 + i1 * stride1 + … + b with 0 <= ik < countk and 0 <= b < run. Counts are at least 2,
-// strides positive and descending; dimensions that follow each other without a gap are one. No bytes: run = 0.
+// The bytes offset + i0 * stride0 + i1 * stride1 + … + b with 0 <= ik < countk and 0 <= b < run. Counts are at least
+// 2, strides positive and descending; dimensions that follow each other without a gap are one. No bytes: run = 0.
 struct Box {
   struct Dim {
     int64_t count, stride;  // stride: bytes
