@@ -12,7 +12,7 @@ from jax.experimental.pallas import tpu as pltpu
 import pallasim
 from pallasim._capture import jaxver
 
-newer = pytest.mark.skipif(jaxver.JAX_VERSION < (0, 12), reason="of newer JAX")
+newer = pytest.mark.skipif(jaxver.JAX_VERSION < (0, 12), reason="what it tests came with JAX 0.12")
 X = np.arange(1, 8 * 128 + 1, dtype=np.float32).reshape(8, 128) / 64
 
 
