@@ -17,8 +17,6 @@ sys.path.insert(0, str(BENCH))
 import compare  # noqa: E402
 import kernels  # noqa: E402
 
-import pallasim  # noqa: E402
-
 
 @pytest.mark.parametrize("name", sorted(kernels.all_cases()))
 def test_kernel(name):

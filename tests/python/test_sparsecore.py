@@ -205,8 +205,9 @@ def test_pairs_are_packed_and_unpacked(fmt, dtype, narrow):
     packed, oa, ob = on_subcore(body, [np.zeros(LANES, np.int32), a, b], a, b)
     np.testing.assert_array_equal(oa, a)
     np.testing.assert_array_equal(ob, b)
-    pairs = np.stack([a.astype(narrow), b.astype(narrow)], axis=1)
-    np.testing.assert_array_equal(packed, np.ascontiguousarray(pairs).view(np.int32).reshape(-1))
+    # jax's own words for PackFormat: [a0, a1], [b0, b1] -> [[a0, a1], [b0, b1]] compressed, [a0, b0, a1, b1] interleaved.
+    order = np.stack([a.astype(narrow), b.astype(narrow)], axis=1 if fmt is plsc.PackFormat.INTERLEAVED else 0)
+    np.testing.assert_array_equal(packed, np.ascontiguousarray(order).reshape(-1).view(np.int32))
 
 
 @pytest.mark.parametrize("to", [np.int8, np.int16, np.float32])

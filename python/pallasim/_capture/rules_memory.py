@@ -168,9 +168,9 @@ def sem_signal(op: str) -> Rule:
         ops = Operands(w)
         base, rest = ops.first_ref(ref, transforms)
         items = [("view", ops.view_of(base, rest)), ("inc", ops.add(inc))]
-        core: str | None = None
+        core, kind_of_id = None, p.get("device_id_type")
         if device is not None:
-            where, kind, core = w.device_id(ops, device, p.get("device_id_type"))
+            where, kind, core = w.device_id(ops, device, kind_of_id)
             items += [("device_id", where), ("device_id_type", kind)]
         if core_index is not None:
             index = ops.add(core_index)
@@ -267,10 +267,11 @@ def debug_callback(w: Writer, eqn: Any) -> None:
 @takes("err_tree debug")
 def check(w: Writer, eqn: Any) -> None:
     """A check fails where its JAX predicate is true; ours states what must hold. Debug checks exist where JAX enables them."""
+    tree = eqn.params["err_tree"]
     if eqn.params.get("debug") and not jaxver.debug_checks_enabled():
         return
     w.module.facts.add("checks")
-    error = eqn.params["err_tree"].unflatten(eqn.invars)
+    error = tree.unflatten(eqn.invars)
     preds, trees, payloads = error._pred, error._metadata, error._payload
     for kind, pred in preds.items():
         message, args, names = str(getattr(kind, "error_type", kind)), [], None

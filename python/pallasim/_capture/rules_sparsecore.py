@@ -150,9 +150,9 @@ def barrier(w: Writer, eqn: Any) -> None:
 
 
 # --- values -----------------------------------------------------------------------------------------------------------
-@takes("dtype")
+@takes(ignores="dtype")
 def bitcast(w: Writer, eqn: Any) -> None:
-    """The minor dimension takes up the difference of widths."""
+    """The minor dimension takes up the difference of widths. The result's type says to what."""
     source, out = eqn.invars[0].aval, eqn.outvars[0].aval
     before, after = bits_of(dtype_text(source.dtype)), bits_of(dtype_text(out.dtype))
     value = w.read(eqn.invars[0])
@@ -169,7 +169,7 @@ def bitcast(w: Writer, eqn: Any) -> None:
 _of_tiles = plain("bitcast_tpu", "ty dim")
 
 
-@takes("ty dim dtype")
+@takes(ignores="ty dim dtype")
 def any_bitcast(w: Writer, eqn: Any) -> None:
     """pltpu.bitcast; newer JAX has no other one for the vectors of SparseCores."""
     (bitcast if len(eqn.invars[0].aval.shape) == 1 else _of_tiles)(w, eqn)
@@ -184,27 +184,35 @@ def _check_packing(wide: Any, narrow: Any) -> None:
         raise Unsupported(f"packing of {dtype_text(wide)} as {dtype_text(narrow)}, of another kind")
 
 
+def _interleaved(format: Any) -> bool:
+    """Packed formats: [a0, b0, a1, b1, ...], or compressed, the rows of a before those of b: [[a0, a1], ..., [b0, b1], ...]."""
+    name = getattr(format, "name", str(format))
+    if name not in ("INTERLEAVED", "COMPRESSED"):
+        raise Unsupported(f"the packed format {name}")
+    return name == "INTERLEAVED"
+
+
 @takes("format", ignores="preferred_element_type")
 def pack(w: Writer, eqn: Any) -> None:
-    """Pairs [a[i], b[i]], as rows or one behind the other."""
     out, n = eqn.outvars[0].aval, eqn.invars[0].aval.shape[0]
+    interleaved = _interleaved(eqn.params["format"])
     _check_packing(eqn.invars[0].aval.dtype, out.dtype)
-    columns = [w.emit1("convert", [w.read(v)], "", w.tensor((n,), out.dtype)) for v in eqn.invars]
-    pairs = w.emit1("stack", columns, " {axis = 1}", w.tensor((n, 2), out.dtype))
-    w.env[eqn.outvars[0]] = pairs if len(out.shape) == 2 else w.emit1("reshape", [pairs], "", w.type(out))
+    halves = [w.emit1("convert", [w.read(v)], "", w.tensor((n,), out.dtype)) for v in eqn.invars]
+    both = w.emit1("stack", halves, f" {{axis = {int(interleaved)}}}", w.tensor((n, 2) if interleaved else (2, n), out.dtype))
+    w.env[eqn.outvars[0]] = w.emit1("reshape", [both], "", w.type(out))
 
 
 @takes("format", ignores="preferred_element_type")
 def unpack(w: Writer, eqn: Any) -> None:
     source, n = eqn.invars[0].aval, eqn.outvars[0].aval.shape[0]
+    interleaved = _interleaved(eqn.params["format"])
     _check_packing(eqn.outvars[0].aval.dtype, source.dtype)
-    pairs = w.read(eqn.invars[0])
-    if len(source.shape) == 1:
-        pairs = w.emit1("reshape", [pairs], "", w.tensor((n, 2), source.dtype))
+    both = w.emit1("reshape", [w.read(eqn.invars[0])], "", w.tensor((n, 2) if interleaved else (2, n), source.dtype))
     for k, var in enumerate(eqn.outvars):
-        column = w.emit1("slice", [pairs], f" {{start = [0, {k}], limit = [{n}, {k + 1}]}}", w.tensor((n, 1), source.dtype))
-        column = w.emit1("reshape", [column], "", w.tensor((n,), source.dtype))
-        w.env[var] = w.emit1("convert", [column], "", w.type(var.aval))
+        start, limit, part = ([0, k], [n, k + 1], (n, 1)) if interleaved else ([k, 0], [k + 1, n], (1, n))
+        half = w.emit1("slice", [both], f" {{start = {start}, limit = {limit}}}", w.tensor(part, source.dtype))
+        half = w.emit1("reshape", [half], "", w.tensor((n,), source.dtype))
+        w.env[var] = w.emit1("convert", [half], "", w.type(var.aval))
 
 
 @takes()
