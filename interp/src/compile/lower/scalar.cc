@@ -29,23 +29,16 @@ uint32_t Emitter::const_slot(CType type, const void* bytes) {
 Val Emitter::const_scalar(ir::DType dtype, uint64_t memory_bits) {
   alignas(16) std::byte value[16] = {};
   k_.load(dtype)(value, &memory_bits, 1, 1);
-  Val v;
-  v.kind = Val::Kind::Scalar;
-  v.dtype = dtype;
-  v.is_const = true;
-  std::memcpy(&v.bits, value, 8);
-  v.slot = const_slot(compute_type(dtype), value);
-  return v;
+  uint64_t bits = 0;
+  std::memcpy(&bits, value, 8);
+  return {dtype, {}, Val::Scalar{{const_slot(compute_type(dtype), value), true, bits}}};
 }
 
 Val Emitter::const_int(ir::DType dtype, int64_t value) { return const_scalar(dtype, static_cast<uint64_t>(value)); }
 
 Val Emitter::scalar_result(ir::OpCode op, ir::DType operand, ir::DType result, const std::vector<Val>& args,
                            const StripParams& params) {
-  Val r;
-  r.kind = Val::Kind::Scalar;
-  r.dtype = result;
-  r.slot = new_slot();
+  const Val r = scalar_in(new_slot(), result);
   uint32_t in[3] = {};
   for (size_t i = 0; i < args.size() && i < 3; ++i) in[i] = scalar_slot(args[i]);
   const bool plain = operand == ir::DType::Bool || operand == ir::DType::I32 || operand == ir::DType::U32 ||
@@ -61,7 +54,7 @@ Val Emitter::scalar_result(ir::OpCode op, ir::DType operand, ir::DType result, c
     fn = ops::scalar_strip;
   }
   Step& s = emit(fn, payload);
-  s.dst = r.slot;
+  s.dst = r.scalar().slot;
   s.a = in[0];
   s.b = in[1];
   s.c = in[2];
@@ -71,10 +64,7 @@ Val Emitter::scalar_result(ir::OpCode op, ir::DType operand, ir::DType result, c
 
 Val Emitter::scalar_convert(const Val& v, ir::DType to) {
   if (v.dtype == to) return v;
-  Val r;
-  r.kind = Val::Kind::Scalar;
-  r.dtype = to;
-  r.slot = new_slot();
+  const Val r = scalar_in(new_slot(), to);
   auto wide = [](ir::DType t) {
     return t == ir::DType::I32 || t == ir::DType::U32 || t == ir::DType::I64 || t == ir::DType::U64 ||
            t == ir::DType::F64 || t == ir::DType::F32 || t == ir::DType::Bool;
@@ -88,7 +78,7 @@ Val Emitter::scalar_convert(const Val& v, ir::DType to) {
     fn = ops::scalar_strip;
   }
   Step& s = emit(fn, payload);
-  s.dst = r.slot;
+  s.dst = r.scalar().slot;
   s.a = s.b = s.c = scalar_slot(v);
   return r;
 }
