@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "../analysis/facts.h"
+#include "../analysis/merge.h"
 #include "../analysis/split.h"
 #include "../plan/steps.h"
 #include "compile.h"
@@ -201,6 +202,8 @@ std::shared_ptr<Plan> compile_plan(ir::Module module, const Options& options) {
   if (options.rules == Options::Rules::Warn) plan->findings = hw::broken_rules(module_of(*plan), *options.chip);
   for (ir::Diagnostic& d : plan->findings)
     if (d.severity == ir::Severity::Error) d.severity = ir::Severity::Warning;
+  if (options.fuse)
+    for (ir::Body& body : plan->module.bodies) analysis::merge_equal_scalars(body.graph);
   make_bodies(*plan);
   learn_facts(*plan);
   compile_bodies(*plan);

@@ -174,6 +174,15 @@ void clip(Thread& t, const DmaPayload& p, AsyncCopy* c) {
 
 }  // namespace
 
+bool complete_awaited(Execution& ex) {
+  for (size_t i = 0; i < ex.copies.size(); ++i)
+    if (has_waiters(ex, ex.copies[i].after_write) || has_waiters(ex, ex.copies[i].after_read)) {
+      complete_copy(ex, i);
+      return true;
+    }
+  return false;
+}
+
 void complete_copy(Execution& ex, size_t index) { complete(ex, ex.copies.take(index)); }
 
 const Step* valid_extent(Thread& t, const Step* s) {

@@ -35,6 +35,8 @@ const Step* wait_for(Thread&, const Step*, int64_t semaphore, int64_t value, boo
 void issue_copy(Execution&, const memory::AsyncCopy&);
 // Moves the bytes of a copy in flight and signals its semaphores.
 void complete_copy(Execution&, size_t index);
+// The oldest copy that some thread waits for; false: there is none.
+bool complete_awaited(Execution&);
 
 int64_t barrier_id(const Thread&, const BarrierPayload&);
 // What barriers have to say of what the step did.

@@ -1,4 +1,6 @@
 // Scalars live in slots, in their compute type.
+#include <bit>
+
 #include "../../plan/steps.h"
 #include "../emitter.h"
 
@@ -36,6 +38,15 @@ Val Emitter::const_scalar(ir::DType dtype, uint64_t memory_bits) {
 
 Val Emitter::const_int(ir::DType dtype, int64_t value) { return const_scalar(dtype, static_cast<uint64_t>(value)); }
 
+// n where a scalar is known to be 2 to the power of n, as a divisor; otherwise -1.
+static int power_of_two(const Val& v) {
+  if (!v.is_uniform() || !v.scalar().is_const || !ir::is_int(v.dtype)) return -1;
+  const int bits = 8 * byte_size(compute_type(v.dtype));
+  const uint64_t given = v.scalar().bits, x = bits < 64 ? given & ((uint64_t{1} << bits) - 1) : given;
+  const bool positive = x != 0 && (!ir::is_signed_int(v.dtype) || (x >> (bits - 1)) == 0);
+  return positive && std::has_single_bit(x) ? std::countr_zero(x) : -1;
+}
+
 Val Emitter::scalar_result(ir::OpCode op, ir::DType operand, ir::DType result, const std::vector<Val>& args,
                            const StripParams& params) {
   const Val r = scalar_in(new_slot(), result);
@@ -47,6 +58,9 @@ Val Emitter::scalar_result(ir::OpCode op, ir::DType operand, ir::DType result, c
   StepFn fn = op == ir::OpCode::select_n ? ops::scalar_select
               : plain                    ? ops::scalar(op, compute_type(operand))
                                          : nullptr;
+  const int power = plain && args.size() == 2 ? power_of_two(args[1]) : -1;
+  const StepFn by_power = power < 0 ? nullptr : ops::scalar_by_power(op, compute_type(operand));
+  if (by_power) fn = by_power;
   const void* payload = nullptr;
   if (!fn) {
     const StripFn strip = k_.strip(op, operand);
@@ -58,7 +72,7 @@ Val Emitter::scalar_result(ir::OpCode op, ir::DType operand, ir::DType result, c
   s.a = in[0];
   s.b = in[1];
   s.c = in[2];
-  s.imm = semantics_.int_rem_zero_is_x;
+  s.imm = by_power ? power : semantics_.int_rem_zero_is_x;
   return r;
 }
 

@@ -1,7 +1,9 @@
 // Copies whose rows an array of indices chooses, and words of other subcores.
 #include <algorithm>
+#include <unordered_map>
 
 #include "../../plan/rows.h"
+#include "../../plan/waiting.h"
 #include "access.h"
 #include "rows.h"
 #include "sync.h"
@@ -134,52 +136,33 @@ static void lower_fetch_and_add(Emitter& e, const Op& op) {
 }
 
 namespace {
-// Semaphores of a SparseCore's barrier.
-struct SubcoreBarrier {
-  int arrived = -1;   // one: who came
-  int released = -1;  // one per subcore: whom the first one lets go
+// The barrier of the subcores of a SparseCore, by body: index into Plan::barriers, and where a subcore keeps how many
+// phases it saw.
+struct SubcoreBarriers {
+  std::unordered_map<int, std::pair<int, uint32_t>> of;
 };
 }  // namespace
 
-// The first subcore waits for all, and then lets each of the others go: nobody comes twice before that.
+// Each subcore arrives and waits for the end of the phase, to which all of its core come, whatever their line.
 static void lower_barrier(Emitter& e, const Op& op) {
   e.about_to_write(e.everything());
   const Body& body = e.body();
-  const std::vector<uint32_t>& axes = body.axis_slots;
-  if (body.mesh < 0 || e.module().meshes[static_cast<size_t>(body.mesh)].kind != "vector_subcore" || axes.empty())
+  if (body.mesh < 0 || e.module().meshes[static_cast<size_t>(body.mesh)].kind != "vector_subcore")
     e.unsupported(op, "a barrier of subcores outside of a mesh of vector subcores");
-  SubcoreBarrier& b = e.state<SubcoreBarrier>();
-  if (b.arrived < 0) {
-    b.arrived = e.plan().semaphores.add("arrivals at the subcore barrier", 1, memory::Level::Core);
-    b.released = e.plan().semaphores.add("passage of the subcore barrier", body.per_core, memory::Level::Core);
+  const auto [at, fresh] = e.state<SubcoreBarriers>().of.try_emplace(body.index);
+  if (fresh) {
+    memory::BarrierBlock b;
+    b.name = "the subcore barrier";
+    b.owner = memory::Level::Core;
+    b.expected = body.per_core;
+    e.plan().barriers.push_back(std::move(b));
+    at->second = {static_cast<int>(e.plan().barriers.size()) - 1, e.slot_block(1)};
   }
-  SemPayload all, one;
-  all.block = b.arrived;
-  one.block = b.released;
-  e.emit(ops::kSemSignal, e.own(all));
-  const Val subcore = scalar_in(axes.back(), ir::DType::I32);
-  StripParams params;
-  params.dtype = ir::DType::I32;
-  params.semantics = e.semantics();
-  const Val first =
-      e.scalar_result(OpCode::eq, ir::DType::I32, ir::DType::Bool, {subcore, e.const_int(ir::DType::I32, 0)}, params);
-  const int branch = e.here();
-  e.emit(ops::branch_if_false).a = e.scalar_slot(first);
-  SemPayload everybody = all;
-  everybody.value = body.per_core;
-  e.emit(ops::kSemWait, e.own(everybody));
-  for (int64_t i = 1; i < body.per_core; ++i) {
-    one.index.offset = i;
-    e.emit(ops::kSemSignal, e.own(one));
-  }
-  const int done = e.here();
-  e.emit(ops::kJump);
-  e.jump_to(branch, e.here());
-  SemPayload own;
-  own.block = b.released;
-  own.index.dyn = axes.back();
-  e.emit(ops::kSemWait, e.own(own));
-  e.jump_to(done, e.here());
+  BarrierPayload p;
+  p.block = at->second.first;
+  p.seen = at->second.second;
+  e.emit(ops::kBarrierArrive, e.own(p));
+  e.emit(ops::kBarrierWait, e.own(p));
 }
 
 Rows sparsecore_rows() {
