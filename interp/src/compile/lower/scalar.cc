@@ -42,7 +42,7 @@ Val Emitter::const_int(ir::DType dtype, int64_t value) { return const_scalar(dty
 static int power_of_two(const Val& v) {
   if (!v.is_uniform() || !v.scalar().is_const || !ir::is_int(v.dtype)) return -1;
   const int bits = 8 * byte_size(compute_type(v.dtype));
-  const uint64_t given = v.scalar().bits, x = bits < 64 ? given & ((uint64_t{1} << bits) - 1) : given;
+  const uint64_t x = bits < 64 ? v.scalar().bits & ((uint64_t{1} << bits) - 1) : v.scalar().bits;
   const bool positive = x != 0 && (!ir::is_signed_int(v.dtype) || (x >> (bits - 1)) == 0);
   return positive && std::has_single_bit(x) ? std::countr_zero(x) : -1;
 }
