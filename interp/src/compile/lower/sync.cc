@@ -100,7 +100,13 @@ static Val core_of_axes(Emitter& e, const Op& op, int body, const Attr& named,
         own.slot = e.body().axis_slots[i];
         return own;
       }
-    e.unsupported(op, "a core of mesh \"" + mesh.name + "\" without a coordinate on its axis \"" + axis + "\"");
+    ir::Diagnostic("PS-TPU-006",
+                   "a core of mesh \"" + mesh.name + "\" without a coordinate on its axis \"" + axis + "\"")
+        .of(e.module().name)
+        .at(ir::site_of(e.module(), op.loc))
+        .with({"the kernel's own mesh has no axis of that name"})
+        .hinted("from a mesh without the axis every core has to be named by all of its coordinates")
+        .raise();
   };
   Val core = e.const_int(kI32, 0), outside = e.const_int(kI32, 0);
   for (const ir::MeshAxis& axis : mesh.axes) {
