@@ -9,7 +9,6 @@ for what it sent, and one goes a step too far round the ring of four, to a devic
 """
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.experimental import pallas as pl

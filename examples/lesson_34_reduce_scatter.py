@@ -8,7 +8,6 @@ each slot that is free. The twin leaves these signals out: then a fast neighbour
 """
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.experimental import pallas as pl

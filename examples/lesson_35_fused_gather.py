@@ -32,9 +32,10 @@ def gather_matmul(x, w, wait_first=True):
             pl.semaphore_signal(ready, 1, device_id=neighbour, device_id_type=LOGICAL)
         pl.semaphore_wait(ready, 2)
         parts[0] = x_ref[...]
+        copy = None
         for step in range(N):
             here, there = step % 2, (step + 1) % 2
-            before = copy if step > 0 else None
+            before = copy
             if step < N - 1:
                 copy = pltpu.make_async_remote_copy(parts.at[here], parts.at[there], sent, came, device_id=right, device_id_type=LOGICAL)
                 if step > 0:

@@ -8,7 +8,6 @@ both rows to the right: the left neighbour waits for a row that never comes, and
 """
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.experimental import pallas as pl

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "copies.h"
 #include "elements.h"
 #include "findings.h"
 
@@ -12,26 +13,8 @@ namespace {
 
 using memory::AsyncCopy, memory::Completion;
 
-int64_t offset_of(const Thread& t, const Addr& a) {
-  return a.offset + (a.dyn == Addr::kNoSlot ? 0 : t.slot<int64_t>(a.dyn));
-}
-
-AsyncCopy copy_of(Thread& t, const Step* s, const BulkCopyPayload& p) {
-  AsyncCopy c;
-  c.id = t.exec->copies_issued++;
-  c.step = s->id;
-  c.thread = t.index;
-  c.dtype = p.dtype;
-  c.add = p.add;
-  c.rank = static_cast<int>(p.src.strides.size());
-  for (size_t d = 0; d < p.src.strides.size(); ++d) {
-    c.dims[d] = p.src.extents.dims[d];
-    c.src_strides[d] = p.src.strides[d];
-    c.dst_strides[d] = p.dst.strides[d];
-  }
-  c.src = {t.index, p.src.addr.buffer, offset_of(t, p.src.addr)};
-  c.dst = {t.index, p.dst.addr.buffer, offset_of(t, p.dst.addr)};
-  return c;
+AsyncCopy copy_of(const Thread& t, const Step* s, const BulkCopyPayload& p) {
+  return copy_between(t, s, p.src, p.dst, p.dtype, p.add);
 }
 
 // A box beyond the end of its array: what would be read there is 0, what would be written there is dropped.
@@ -58,19 +41,6 @@ int64_t bytes_of(const AsyncCopy& c) {
   return (n * ir::bit_width(c.dtype) + 7) / 8;
 }
 
-void issue(Thread& t, const Step* s, const BulkCopyPayload& p, const AsyncCopy& c) {
-  Execution& ex = *t.exec;
-  if (!ex.listeners.empty()) {
-    const std::vector<int64_t> dims(c.dims, c.dims + c.rank);
-    const int size = ir::byte_size(c.dtype);
-    note_access(t, s, {c.src.buffer, Addr::kNoSlot, c.src.offset}, dims, p.src.strides, size, false);
-    note_access(t, s, {c.dst.buffer, Addr::kNoSlot, c.dst.offset}, {c.dst_dims(), c.dst_dims() + c.rank}, p.dst.strides,
-                size, true);
-    for (Listener* l : ex.listeners) l->on_copy(ex, c, *s);
-  }
-  issue_copy(ex, c);
-}
-
 }  // namespace
 
 const Step* bulk_load(Thread& t, const Step* s) {
@@ -84,7 +54,7 @@ const Step* bulk_load(Thread& t, const Step* s) {
   for (Listener* l : ex.listeners) l->on_arrive(ex, t, barrier);
   if (ex.barriers.arrive_expecting(barrier, bytes, t.index, &ex.woken))
     for (Listener* l : ex.listeners) l->on_phase(ex, barrier);
-  issue(t, s, p, c);
+  issue_noted(t, s, c);
   ex.progressed = true;
   tell_of_barriers(t, s);
   return s + 1;
@@ -98,7 +68,7 @@ const Step* bulk_store(Thread& t, const Step* s) {
   c.group = ex.streams.issue(c.stream);
   c.after_read = c.after_write = {Completion::Kind::Group, c.stream};  // a wait may be for the reads alone
   clip(t, p, &c);
-  issue(t, s, p, c);
+  issue_noted(t, s, c);
   ex.progressed = true;
   return s + 1;
 }

@@ -16,7 +16,7 @@ struct SeenPhases {
 int Emitter::add_barrier(const Val& v, const ir::Type& t, const Attr* facts) {
   if (t.dtype == ir::DType::ClusterBarrier) interp::unsupported(m_, "barriers across the CTAs of a cluster");
   memory::BarrierBlock b;
-  b.name = v.name;
+  b.name = v.memory().name;
   b.count = v.elements();
   b.owner = memory::owner_level(t.scope, t.space);
   b.parity = true;
@@ -31,13 +31,13 @@ int Emitter::add_barrier(const Val& v, const ir::Type& t, const Attr* facts) {
 
 BarrierPayload barrier_of(Emitter& e, const Op& op) {
   const Val ref = e.operand(op, static_cast<size_t>(op.viewed("barrier")->operand));
-  if (ref.choice || ref.semaphore < 0 || ref.dtype != ir::DType::Mbarrier)
+  if (ref.is_choice() || !ref.is_semaphore() || ref.dtype != ir::DType::Mbarrier)
     e.unsupported(op, std::string(ir::name(op.code)) + " on " + std::string(ir::name(ref.dtype)));
   const Val target = viewed_operand(e, op, "barrier", ViewUse::Access);
   if (target.elements() != 1) e.unsupported(op, std::string(ir::name(op.code)) + " on several barriers");
   BarrierPayload p;
-  p.block = ref.semaphore;
-  p.index = target.addr;
+  p.block = ref.ref().semaphore;
+  p.index = target.memory().addr;
   auto& slots = e.state<SeenPhases>().slots;
   const auto [at, fresh] = slots.try_emplace(p.block, 0);
   if (fresh) at->second = e.slot_block(static_cast<int>(e.plan().barriers[static_cast<size_t>(p.block)].count));
@@ -72,11 +72,8 @@ static void lower_barrier(Emitter& e, const Op& op) {
     return;
   }
   p.polls = e.in_while();
-  Val v;
-  v.kind = Val::Kind::Scalar;
-  v.dtype = ir::DType::Bool;
-  v.slot = e.new_slot();
-  e.emit(ops::kBarrierTest, e.own(p)).dst = v.slot;
+  const Val v = scalar_in(e.new_slot(), ir::DType::Bool);
+  e.emit(ops::kBarrierTest, e.own(p)).dst = v.scalar().slot;
   e.define(op.results[0], v);
 }
 

@@ -31,12 +31,13 @@ void refuse_unknown(Emitter& e, const Op& op, std::initializer_list<const char*>
 }
 
 CopySide side(Emitter& e, const Op& op, const Val& v) {
-  if (v.semaphore >= 0 || v.kind != Val::Kind::Ref) e.unsupported(op, "copy of " + std::string(ir::name(v.dtype)));
-  if (v.choice || v.through)
+  if (v.is_semaphore() || !v.is_ref()) e.unsupported(op, "copy of " + std::string(ir::name(v.dtype)));
+  if (v.is_choice() || v.is_recast())
     e.unsupported(op,
                   std::string(ir::name(op.code)) + " of one of several refs, or of a ref with other element widths");
   if (v.dims.size() > memory::kMaxRank) e.unsupported(op, "copy of rank " + std::to_string(v.dims.size()));
-  return {v.addr, {v.dims, v.extents}, v.valid, v.gates, v.strides, v.name};
+  return {v.memory().addr, {v.dims, v.ref().extents}, v.ref().valid,
+          v.ref().gates,   v.memory().strides,        v.memory().name};
 }
 
 BulkCopyPayload box(Emitter& e, const Op& op, bool load) {
