@@ -77,7 +77,7 @@ def main():
     print(f"{N} devices, {N - 1} steps: everybody has all {x.size} numbers, in every schedule")
 
     for what, code, words, twin in (
-        ("Without the barrier", "PS-RACE-003", "does not know that device 1 began", dict(barrier=False)),
+        ("Without the barrier", "PS-RACE-002", "does not know that device 1 began", dict(barrier=False)),
         ("Sends that nobody waits for", "PS-SEM-002", "sent[0]", dict(await_sent=False)),
         ("A neighbour that does not exist", "PS-SEM-001", "device 4", dict(right_of=lambda me: me + 1)),
     ):

@@ -16,7 +16,7 @@ std::vector<ir::Diagnostic> broken_rules(const ir::Module& m, const Profile& p) 
   if (p.family == Family::Tpu && m.machine == ir::Machine::Tpu) {
     check_tpu_launch(m, p, &r);
     check_tpu_operations(m, p, &r);
-    check_sparsecore(m, &r);
+    check_sparsecore(m, p, &r);
   }
   if (p.family != Family::Generic && p.family == model(m).family) check_capacity(m, p, &r);
   return r;

@@ -9,7 +9,7 @@ namespace pallasim::hw {
 void check_triton(const ir::Module&);  // throws for the first rule
 void check_tpu_launch(const ir::Module&, const Profile&, std::vector<ir::Diagnostic>*);
 void check_tpu_operations(const ir::Module&, const Profile&, std::vector<ir::Diagnostic>*);
-void check_sparsecore(const ir::Module&, std::vector<ir::Diagnostic>*);
+void check_sparsecore(const ir::Module&, const Profile&, std::vector<ir::Diagnostic>*);
 void check_capacity(const ir::Module&, const Profile&, std::vector<ir::Diagnostic>*);
 
 // Operations that the compilers have: of TPUs by the minor version of JAX.

@@ -41,8 +41,9 @@ std::string name_of(Space s) {
 
 class SparseCoreRules {
  public:
-  SparseCoreRules(const ir::Module& m, const ir::Graph& g, std::vector<ir::Diagnostic>* out)
-      : m_(m), g_(g), out_(out) {}
+  SparseCoreRules(const ir::Module& m, const Profile& p, bool vectors, const ir::Graph& g,
+                  std::vector<ir::Diagnostic>* out)
+      : m_(m), lanes_(vectors && jax_minor(m) == 10 ? p.subcore_lanes : kUnknown), g_(g), out_(out) {}
 
   void region(const ir::Region& r) {
     for (const Op& op : r.ops) {
@@ -71,6 +72,24 @@ class SparseCoreRules {
       case OpCode::masked_store:
       case OpCode::masked_swap:
       case OpCode::atomic_rmw: return access(op, in(op, 1), "a store to");
+      case OpCode::iota: return shape_of_lanes(op, *g_.type(op.results[0]));
+      case OpCode::sort: return sort(op);
+      case OpCode::rev:
+        if (axes(op, "axes") != std::vector<int64_t>{0})
+          refuse("PS-TPU-004", op, "a reversal of other dimensions than the first, on a SparseCore",
+                 "subcores reverse vectors");
+        return;
+      case OpCode::cumsum:
+        if (in(op, 0).rank() != 1 || op.attr("axis")->i != 0)
+          refuse("PS-TPU-004", op, fmt::format("a cumulative sum of {}, on a SparseCore", ir::to_string(in(op, 0))),
+                 "subcores sum vectors up");
+        else if (op.attr("reverse")->is_true())
+          refuse("PS-TPU-004", op, "a cumulative sum from the end, on a SparseCore",
+                 "reverse the vector, and the sums");
+        return;
+      case OpCode::reduce_sum:
+      case OpCode::reduce_max:
+      case OpCode::reduce_min: return reduction(op);
       case OpCode::dma_start: return copy(op);
       case OpCode::debug_print: return print(op);
       default: break;
@@ -91,8 +110,87 @@ class SparseCoreRules {
       return refuse("PS-TPU-005", op, fmt::format("{} {}, which is in VMEM, of a scalar", what, ref),
                     "load a vector and take an element of it: ref[pl.ds(i, lanes)][0]; scalars are stored in SMEM");
     if (!value.is_scalar() && space == Space::Smem)
-      refuse("PS-TPU-005", op, fmt::format("{} {}, which is in SMEM, of {}", what, ref, ir::to_string(value)),
-             "SMEM holds scalars: go through them one by one, or use VMEM");
+      return refuse("PS-TPU-005", op, fmt::format("{} {}, which is in SMEM, of {}", what, ref, ir::to_string(value)),
+                    "SMEM holds scalars: go through them one by one, or use VMEM");
+    if (value.is_scalar() && op.attr("mask"))
+      return refuse("PS-TPU-005", op, fmt::format("{} {} of a scalar under a mask", what, ref), "use pl.when");
+    if (value.is_scalar() && op.code == OpCode::addupdate)
+      return refuse("PS-TPU-005", op, fmt::format("{} {} that adds a scalar", what, ref),
+                    "load the scalar, add, and store it");
+    parts(op, what, ref);
+    if (!value.is_scalar()) vector(op, value, what, ref);
+  }
+
+  // Of the part of a ref that is loaded or stored.
+  void parts(const Op& op, const char* what, const std::string& ref) {
+    const ir::Attr* view = op.attr("view");
+    if (!view || op.view().empty()) return;
+    const auto* index = std::get_if<ir::view::Index>(&op.view().back());
+    if (!index || index->has_arrays()) return;
+    bool wide = false;
+    for (const ir::view::Entry& d : index->entries) {
+      const bool one = !d.is_slice() || (d.size.is_static() && d.size.value() == 1);
+      if (!d.is_slice() && wide)
+        return refuse("PS-TPU-005", op, fmt::format("{} {} with a number behind a slice", what, ref),
+                      "slices come last: of a column load the rows, and take elements of them by plsc.load_gather");
+      if (d.is_slice() && d.has_stride && !(d.stride.is_static() && d.stride.value() == 1))
+        return refuse(
+            "PS-TPU-005", op, fmt::format("{} {} with a stride", what, ref),
+            "subcores load and store neighbours; plsc.load_gather and plsc.store_scatter take other elements");
+      wide = wide || !one;
+    }
+  }
+
+  // Vectors have as many elements as the registers hold.
+  void vector(const Op& op, const ir::Type& value, const char* what, const std::string& ref) {
+    const int64_t bits = ir::bit_width(value.dtype);
+    if (lanes_ == kUnknown || bits == 0) return;
+    if (bits > 32)
+      return refuse("PS-TPU-005", op, fmt::format("{} {} of {}", what, ref, ir::to_string(value)),
+                    "subcores have vectors of 8, 16 and 32 bits");
+    const int64_t packed = 32 / std::max<int64_t>(bits, 8), n = value.num_elements();
+    const bool row = value.rank() == 1 && n == lanes_ * packed;
+    const bool pair = value.rank() == 2 && packed > 1 && value.dims[0].size == packed && n == lanes_ * packed;
+    if (row || pair) return;
+    refuse("PS-TPU-005", op, fmt::format("{} {} of {}", what, ref, ir::to_string(value)),
+           packed == 1 ? fmt::format("vectors of this type have {} elements: go through them in a loop", lanes_)
+                       : fmt::format("vectors of this type have {} elements, or shape ({}, {})", lanes_ * packed,
+                                     packed, lanes_));
+  }
+
+  static std::vector<int64_t> axes(const Op& op, const char* key) {
+    std::vector<int64_t> r;
+    for (const Attr& a : op.attr(key)->items) r.push_back(a.i);
+    return r;
+  }
+
+  // Counting an element's equals (plsc.scan_count) compares all with all: such squares are none of the kernel's own.
+  static bool is_square(const ir::Type& t) { return t.rank() == 2 && t.dims[0].size == t.dims[1].size; }
+
+  void shape_of_lanes(const Op& op, const ir::Type& t) {
+    if (lanes_ == kUnknown || is_square(t)) return;
+    const int64_t n = t.num_elements();
+    if (t.rank() != 1 || (n != lanes_ && n != 2 * lanes_ && n != 4 * lanes_))
+      refuse("PS-TPU-004", op, fmt::format("an iota of {}, on a SparseCore", ir::to_string(t)),
+             fmt::format("vectors have {} lanes", lanes_));
+  }
+
+  // A sort under a mask has the mask for its first key.
+  void sort(const Op& op) {
+    const ir::Type& t = in(op, 0);
+    if (lanes_ != kUnknown && (t.rank() != 1 || t.num_elements() != lanes_))
+      return refuse("PS-TPU-004", op, fmt::format("a sort of {}, on a SparseCore", ir::to_string(t)),
+                    fmt::format("subcores sort vectors of {} elements", lanes_));
+    if (const int64_t keys = op.attr("num_keys")->i; keys > 1 && !(keys == 2 && op.operands.size() == 4))
+      refuse("PS-TPU-004", op, "a sort by several keys, on a SparseCore",
+             "sort by the last key first: sorts are stable");
+  }
+
+  void reduction(const Op& op) {
+    if (axes(op, "axes") == std::vector<int64_t>{0} || is_square(in(op, 0))) return;
+    refuse("PS-TPU-004", op,
+           fmt::format("'{}' along other dimensions than the first, on a SparseCore", ir::name(op.code)),
+           "subcores reduce vectors");
   }
 
   bool chooses(const Op& op, const char* key) const {
@@ -149,6 +247,12 @@ class SparseCoreRules {
           return refuse("PS-TPU-006", op,
                         fmt::format("indices of a copy must be in VMEM, got {}", name_of(indices.space)),
                         "copy them there first");
+        const bool of_the_run = indices.is_ref && std::any_of(indices.dims.begin(), indices.dims.end(),
+                                                              [](const ir::Dim& x) { return !x.is_static(); });
+        if (of_the_run && indices.dtype != ir::DType::I32)
+          return refuse("PS-TPU-006", op,
+                        fmt::format("as many rows as are known at run time, by indices of {}", ir::name(indices.dtype)),
+                        "such indices are int32");
         if (indices.rank() != 1)
           return refuse("PS-TPU-006", op, fmt::format("a copy by indices of rank {}", indices.rank()),
                         "one list of rows: indices_ref.at[i], or a reshape");
@@ -167,18 +271,19 @@ class SparseCoreRules {
   }
 
   const ir::Module& m_;
+  const int64_t lanes_;  // of a vector of 32 bits; kUnknown: not a vector subcore, or another JAX
   const ir::Graph& g_;
   std::vector<ir::Diagnostic>* out_;
 };
 
 }  // namespace
 
-void check_sparsecore(const ir::Module& m, std::vector<ir::Diagnostic>* out) {
+void check_sparsecore(const ir::Module& m, const Profile& p, std::vector<ir::Diagnostic>* out) {
   for (const ir::Body& b : m.bodies)
     for (const ir::Mesh& mesh : m.meshes) {
       const CoreKind kind = mesh.name == b.mesh ? core_kind(mesh.kind) : CoreKind::Default;
       if (kind == CoreKind::ScalarSubcore || kind == CoreKind::VectorSubcore)
-        SparseCoreRules(m, b.graph, out).region(b.graph.region);
+        SparseCoreRules(m, p, kind == CoreKind::VectorSubcore, b.graph, out).region(b.graph.region);
     }
 }
 

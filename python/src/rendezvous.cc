@@ -93,7 +93,8 @@ void run_together(const Program& p, int64_t run, const interp::DeviceCall& call)
     lock.lock();
     end(*rendezvous, error);
   }
-  rendezvous->changed.notify_all();  // somebody came: the others wait anew
+  // Who comes wakes nobody: the others look now and then. All of them at each arrival would be the square of the
+  // devices.
   const uint64_t epoch = interp::interrupt_epoch();
   constexpr auto kLook = std::chrono::milliseconds(50);
   auto patient_until = std::chrono::steady_clock::now() + patience();

@@ -21,7 +21,9 @@ using Kind = Item::Kind;
 // Nodes of a program's history, each with the set of all that come before it.
 class History {
  public:
-  explicit History(int threads) : last_(static_cast<size_t>(threads), -1) {}
+  // `together`: threads of a core, which meet at barriers; `device`: of a device.
+  explicit History(int threads, int together = 1, int device = 1)
+      : last_(static_cast<size_t>(threads), -1), together_(together), device_(device) {}
 
   struct Touch {
     int node;
@@ -33,6 +35,7 @@ class History {
   };
 
   void add(const Item& item) {
+    if (item.kind == Kind::Barrier) return meet(item);
     const auto t = static_cast<size_t>(item.thread);
     std::vector<int> before;
     if (last_[t] >= 0) before.push_back(last_[t]);
@@ -41,13 +44,14 @@ class History {
       for (int n = item.amount; n > 0 && !queue.empty(); --n) before.push_back(queue.front()), queue.pop_front();
     }
     if (item.kind == Kind::CopyWait) before.push_back(copies_.at(item.number)[item.reads]);
-    const int node = last_[t] = make(before);
+    const int node = last_[t] = make(before, item.thread);
     switch (item.kind) {
       case Kind::Signal: signals_[{item.target, item.number}].push_back(node); break;
       case Kind::Access: touches.push_back({node, item.to, item.write, item.id, -1, item.thread}); break;
       case Kind::Copy: {
         // What arrived was read before.
-        const int read = make({node}), write = item.remote ? make({node, read}) : read;
+        const int read = make({node}, item.thread), write = item.remote ? make({node, read}, item.thread) : read;
+        if (item.remote && !began(item.target / device_, node)) early.push_back(item.id);
         copies_[item.number] = {write, read};
         touches.push_back({read, item.from, false, item.id, item.number, item.thread});
         touches.push_back({write, item.to, true, item.id, item.number, item.thread});
@@ -68,9 +72,27 @@ class History {
     return (a.write || b.write) && a.place.array == b.place.array && a.place.block.meets(b.place.block);
   }
   std::vector<Touch> touches;
+  std::vector<int> early;  // lines of copies to a device of which nothing is known
 
  private:
-  int make(const std::vector<int>& direct) {
+  // The first of them to come brings all: nothing of theirs lies between.
+  void meet(const Item& item) {
+    if (!met_.insert({item.thread / together_, item.number}).second) return;
+    const int first = item.thread / together_ * together_;
+    std::vector<int> before;
+    for (int u = first; u < first + together_; ++u) {
+      const auto at = static_cast<size_t>(u);
+      before.push_back(make(last_[at] < 0 ? std::vector<int>() : std::vector<int>{last_[at]}, u));
+    }
+    for (int u = first; u < first + together_; ++u) last_[static_cast<size_t>(u)] = make(before, u);
+  }
+  bool began(int device, int node) const {
+    for (int n = 0; n <= node; ++n)
+      if (owner_[static_cast<size_t>(n)] / device_ == device && History::before(n, node)) return true;
+    return false;
+  }
+  int make(const std::vector<int>& direct, int owner) {
+    owner_.push_back(owner);
     std::vector<bool> all(before_.size(), false);
     for (int d : direct) {
       for (size_t i = 0; i < before_[static_cast<size_t>(d)].size(); ++i)
@@ -80,7 +102,9 @@ class History {
     before_.push_back(std::move(all));
     return static_cast<int>(before_.size()) - 1;
   }
-  std::vector<int> last_;
+  std::vector<int> last_, owner_;  // of each thread its last node; of each node who did it
+  int together_, device_;
+  std::set<std::pair<int, int>> met_;
   std::vector<std::vector<bool>> before_;
   std::map<std::pair<int, int>, std::deque<int>> signals_;
   std::map<int, std::array<int, 2>> copies_;  // nodes of what is written, and read
@@ -89,9 +113,10 @@ class History {
 }  // namespace
 
 std::set<std::pair<int, int>> RaceProgram::races() const {
-  History h(threads());
+  History h(threads(), std::max(1, subcores), cores);
   for (const Item& i : items) h.add(i);
   std::set<std::pair<int, int>> r;
+  for (int line : h.early) r.insert({line, line});
   for (size_t a = 0; a < h.touches.size(); ++a)
     for (size_t b = a + 1; b < h.touches.size(); ++b) {
       const History::Touch &x = h.touches[a], &y = h.touches[b];
@@ -110,6 +135,10 @@ bool RaceProgram::drop(size_t at) {
   int before = 0;
   for (size_t i = 0; i < at; ++i)
     before += items[i].kind == Kind::Signal && items[i].target == gone.target && items[i].number == gone.number;
+  if (gone.kind == Kind::Barrier) {  // nobody comes, or all do
+    std::erase_if(items, [&](const Item& i) { return i.kind == Kind::Barrier && i.number == gone.number; });
+    return !items.empty();
+  }
   items.erase(items.begin() + static_cast<std::ptrdiff_t>(at));
   if (gone.kind == Kind::Copy)
     std::erase_if(items, [&](const Item& i) { return i.kind == Kind::CopyWait && i.number == gone.number; });
@@ -131,20 +160,25 @@ class Maker {
  public:
   Maker(uint64_t seed, std::map<std::string, int>* terms) : rng_(seed), terms_(*terms), history_(0) {
     program_.seed = seed;
-    const auto kind = rng_.below(10);
-    if (kind < 5) program_.cores = static_cast<int>(rng_.in(2, 4));
+    const auto kind = rng_.below(13);
+    if (kind >= 10) {
+      program_.subcores = static_cast<int>(rng_.in(2, 3));
+      program_.cores = program_.subcores * static_cast<int>(rng_.in(1, 2));
+    } else if (kind < 5) program_.cores = static_cast<int>(rng_.in(2, 4));
     else if (kind < 8) program_.devices = static_cast<int>(rng_.in(2, 4));
     else program_.devices = 2, program_.cores = 2;
     program_.semaphores = program_.threads();  // by who signals; then one per meeting of all
-    history_ = History(program_.threads());
-    count(program_.cores > 1 ? program_.devices > 1 ? "cores of devices" : "cores" : "devices");
+    history_ = History(program_.threads(), std::max(1, program_.subcores), program_.cores);
+    count(program_.subcores > 0 ? "subcores"
+          : program_.cores > 1  ? program_.devices > 1 ? "cores of devices" : "cores"
+                                : "devices");
   }
 
   RaceProgram make() {
     first_writes();
     if (program_.devices > 1) meet();  // else they are launches of their own
     for (int64_t n = rng_.in(4, 14); n > 0; --n) switch (rng_.below(8)) {
-        case 0: meet(); break;
+        case 0: program_.subcores > 0 && rng_.chance(70) ? barrier() : meet(); break;
         case 1:
         case 2: copy(false); break;
         case 3:
@@ -240,6 +274,17 @@ class Maker {
     }
     count("meeting of all");
   }
+  // All subcores of a SparseCore come together, of one or of all.
+  void barrier() {
+    const int n = program_.subcores, number = barriers_++, only = rng_.chance(50) ? thread() / n : -1;
+    for (int t = 0; t < program_.threads(); ++t) {
+      if (only >= 0 && t / n != only) continue;
+      Item i;
+      i.kind = Kind::Barrier, i.thread = t, i.number = number;
+      add(i);
+    }
+    count("barrier");
+  }
   // An array that the thread reaches by itself.
   int own_array(int t) { return rng_.chance(60) ? t / program_.cores : program_.array_of_thread(t); }
 
@@ -299,7 +344,7 @@ class Maker {
   History history_;
   std::deque<Pending> pending_;
   int next_id_ = 1;
-  int depth_ = 0;
+  int depth_ = 0, barriers_ = 0;
   bool quiet_ = false;  // nobody does more than asked
 };
 
@@ -336,11 +381,12 @@ RaceProgram generate_races(uint64_t seed, bool racy, std::map<std::string, int>*
   Rng rng(seed ^ 0x5EED);
   std::vector<size_t> candidates;
   for (size_t i = 0; i < p.items.size(); ++i)
-    if (p.items[i].kind == Kind::Signal || p.items[i].kind == Kind::CopyWait) candidates.push_back(i);
+    if (const Kind kind = p.items[i].kind; kind == Kind::Signal || kind == Kind::CopyWait || kind == Kind::Barrier)
+      candidates.push_back(i);
   while (!candidates.empty()) {
     const auto k = static_cast<size_t>(rng.below(static_cast<int64_t>(candidates.size())));
     RaceProgram q = p;
-    const bool edge = p.items[candidates[k]].kind == Kind::Signal;
+    const bool edge = p.items[candidates[k]].kind != Kind::CopyWait;
     if (edge ? q.drop(candidates[k]) : delay(&q, candidates[k]))
       if (!q.races().empty()) {
         q.twin = edge ? "an edge is missing" : "a wait comes late";

@@ -34,6 +34,7 @@ struct Item {
     CopyWait,  // for what copy `number` wrote, or read (`reads`)
     Signal,    // semaphore `number` of thread `target`
     Wait,      // takes `amount` from the own semaphore `number`
+    Barrier,   // comes to meeting `number` of the subcores of its SparseCore, whose items follow each other
   };
   Kind kind = Kind::Access;
   int thread = 0, target = 0, number = 0, amount = 1;
@@ -49,13 +50,15 @@ struct Item {
 struct RaceProgram {
   uint64_t seed = 0;
   int devices = 1, cores = 1;
+  int subcores = 0;         // of the cores each SparseCore's; 0: TensorCores
   std::vector<Item> items;  // in an order in which nobody waits for what comes later
   int semaphores = 0, copies = 0;
   std::string twin;  // what was taken away; empty: nothing
   int threads() const { return devices * cores; }
   int array_of_thread(int t) const { return devices + t; }
   std::string text() const;
-  // Pairs of lines, the smaller first, of accesses to a byte, one of them a write, that nothing orders.
+  // Pairs of lines, the smaller first, of accesses to a byte, one of them a write, that nothing orders. A line and
+  // itself: a copy to a device of which its thread does not know that it began.
   std::set<std::pair<int, int>> races() const;
   // Takes the item away, with what has no meaning without it. False: nothing is left of the program's purpose.
   bool drop(size_t item);

@@ -39,6 +39,11 @@ class Text {
   void begin() {
     const auto axis = [&](const char* n) { return w_.op(fmt::format("axis_index {{axis = \"{}\"}}", n), "i32[]"); };
     core_ = p_.cores > 1 ? axis("core") : number(0);
+    if (p_.subcores > 0)
+      core_ = w_.op(fmt::format("add {}, {}",
+                                name(w_.op(fmt::format("mul {}, {}", name(core_), name(number(p_.subcores))), "i32[]")),
+                                name(axis("subcore"))),
+                    "i32[]");
     int me = core_;
     if (p_.devices > 1) {
       const int device = axis("x");
@@ -135,6 +140,7 @@ class Text {
       case Kind::Wait:
         return w_.line(fmt::format("sem_wait {}, {} {{view = [index({})], value = $1}}{}", name(signals_),
                                    name(number(i.amount)), i.number, at(i)));
+      case Kind::Barrier: return w_.line("sc_barrier" + at(i));
     }
   }
   std::string header() const {
@@ -144,7 +150,11 @@ class Text {
     std::string t = fmt::format("pallasim-ir 1\nmodule \"races_{}\" {{machine = tpu", p_.seed);
     if (p_.devices > 1) t += fmt::format(", devices = [axis(\"x\", {})], communicates = true", p_.devices);
     t += "}\n";
-    if (p_.cores > 1) t += fmt::format("mesh \"cores\" {{kind = tensorcore, axes = [axis(\"core\", {})]}}\n", p_.cores);
+    if (p_.subcores > 0)
+      t += fmt::format("mesh \"cores\" {{kind = vector_subcore, axes = [axis(\"core\", {}), axis(\"subcore\", {})]}}\n",
+                       p_.cores / p_.subcores, p_.subcores);
+    else if (p_.cores > 1)
+      t += fmt::format("mesh \"cores\" {{kind = tensorcore, axes = [axis(\"core\", {})]}}\n", p_.cores);
     std::string args;
     const auto declare = [&](const char* kind, const char* n, int id, const std::string& type, const std::string& ref) {
       t += fmt::format("{} \"{}\" : {}\n", kind, n, type);
@@ -177,6 +187,7 @@ class Text {
         case Kind::CopyWait: s += fmt::format("waits for copy {}{}", i.number, i.reads ? " to have read" : ""); break;
         case Kind::Signal: s += fmt::format("signals thread {}", i.target); break;
         case Kind::Wait: s += fmt::format("waits for {} of semaphore {}", i.amount, i.number); break;
+        case Kind::Barrier: s += fmt::format("comes to barrier {}", i.number); break;
       }
       said[i.id] = s;
     }

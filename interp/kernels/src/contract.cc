@@ -113,7 +113,11 @@ DType accumulator(const Contraction& c) {
     const DTypeClass k = common::class_of(t);
     return k == DTypeClass::UInt ? DTypeClass::Int : k;
   };
-  const DTypeClass a = cls(c.in), b = cls(c.in_rhs), o = cls(c.out);
+  DTypeClass a = cls(c.in), b = cls(c.in_rhs), o = cls(c.out);
+  // A float and an integer: matrix units take the integer as a float, which f32 holds exactly up to 16 bits.
+  const auto exact = [&](DTypeClass k, DType t) { return k == DTypeClass::Int && common::bits_of(t) <= 16; };
+  if (a == DTypeClass::Float && exact(b, c.in_rhs)) b = a;
+  if (b == DTypeClass::Float && exact(a, c.in)) a = b;
   if (a != b) return DType::Token;
   if (a == DTypeClass::Float && o == DTypeClass::Float)
     return c.in == DType::F64 || c.in_rhs == DType::F64 || c.out == DType::F64 ? DType::F64 : DType::F32;

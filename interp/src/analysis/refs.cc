@@ -36,6 +36,22 @@ bool may_write(const ir::Region& region, ir::ValueId ref) {
   });
 }
 
+bool writes_by_name(const ir::Region& region, ir::ValueId ref) {
+  return std::any_of(region.ops.begin(), region.ops.end(), [&](const ir::Op& op) {
+    return (op.regions.empty() && op_may_write(region, op, ref)) ||
+           std::any_of(op.regions.begin(), op.regions.end(),
+                       [&](const ir::Region& r) { return writes_by_name(r, ref); });
+  });
+}
+
+bool touched_always(const ir::Region& region, ir::ValueId ref) {
+  return std::any_of(region.ops.begin(), region.ops.end(), [&](const ir::Op& op) {
+    if (std::find(op.operands.begin(), op.operands.end(), ref) != op.operands.end()) return true;
+    return op.code != ir::OpCode::cond && std::any_of(op.regions.begin(), op.regions.end(),
+                                                      [&](const ir::Region& r) { return touched_always(r, ref); });
+  });
+}
+
 bool full_store_first(const ir::Graph& graph, const ir::Region& region, ir::ValueId ref, std::vector<int>* when_axes) {
   for (const ir::Op& op : region.ops) {
     if (!touches(op, ref)) continue;

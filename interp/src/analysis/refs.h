@@ -12,6 +12,11 @@ bool touches(const ir::Region&, ir::ValueId);
 
 // Whether something in the region may write through the ref: itself, a view of it, or a region that it is handed to.
 bool may_write(const ir::Region&, ir::ValueId ref);
+// Whether some operation writes to the ref, or to a view of it, under its own name: not as an argument of a region.
+bool writes_by_name(const ir::Region&, ir::ValueId ref);
+
+// Whether an operation that runs under no condition has the ref as an operand.
+bool touched_always(const ir::Region&, ir::ValueId ref);
 
 // Whether the first thing that happens to `ref` in every run of `region` is a store of the whole. `when_axes` collects
 // the axes of program_id that are 0 where such a store under a condition runs; null refuses conditions.

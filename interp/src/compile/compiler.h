@@ -38,6 +38,8 @@ class Compiler : private Emitter {
   bool is_aliased(int input) const;
   bool by_pointer(const ir::Operand&) const;
   bool needs_window(int input, const Window&) const;
+  bool writes_callers_buffer(int input) const;
+  bool may_be_unread(const ir::Operand&, const Window&) const;
   void copy_prefetch(Val* ref);
   bool watches_revisits(const Window&) const;
   bool of_cores(const ir::Operand&) const;

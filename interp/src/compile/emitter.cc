@@ -8,6 +8,7 @@
 #include "pallasim/hw/machine.h"
 #include "pallasim/hw/tiles.h"
 #include "pallasim/memory/uninitialized.h"
+#include "unread.h"
 
 namespace pallasim::interp {
 
@@ -141,6 +142,9 @@ void Emitter::compile_region_ops(const Region& region) {
       unsupported(op, name ? "primitive " + name->s : std::string(ir::name(op.code)));
     }
     if (plan_.bodies.size() > 1) check_reach(op);
+    if (const auto& unread = state<UnreadWindows>().of; !unread.empty() && graph_ == &ir_body_.graph)
+      for (ir::ValueId v : op.operands)
+        if (const auto at = unread.find(v); at != unread.end()) emit(ops::window_read, at->second);
     lower(*this, op);
     now_ = outer;
     for (const Region& r : op.regions) forget(r);

@@ -7,7 +7,9 @@
 #include "../analysis/refs.h"
 #include "../plan/steps.h"
 #include "compiler.h"
+#include "lower/access.h"
 #include "pallasim/hw/machine.h"
+#include "unread.h"
 
 namespace pallasim::interp {
 namespace {
@@ -69,6 +71,15 @@ bool Compiler::by_pointer(const ir::Operand& o) const {
 
 bool Compiler::is_aliased(int input) const {
   return std::any_of(m_.aliases.begin(), m_.aliases.end(), [&](const ir::Alias& a) { return a.input == input; });
+}
+
+// An array outside of the core's memory that the caller keeps, and to which the kernel writes all the same.
+bool Compiler::writes_callers_buffer(int input) const {
+  const ir::Operand& o = m_.operands[static_cast<size_t>(input)];
+  const ir::Region& body = ir_body_.graph.region;
+  return o.kind == ir::Operand::Kind::Input && model_.input_copies && !is_aliased(input) &&
+         model_.spaces[o.space].owner != ir::Scope::Thread && body_.threads == 1 && m_.bodies.size() == 1 &&
+         analysis::writes_by_name(body, body.args[static_cast<size_t>(input)]);
 }
 
 // Whether the kernel can tell that the block of an input lies in a window of its own: where it writes to it, or where
@@ -155,19 +166,34 @@ void Compiler::place_operand(size_t i) {
   } else if (!o.has_block) {
     ref.dims = w.dims;
     ref.memory().strides = w.strides;
-    const bool own = o.kind == ir::Operand::Kind::Prefetch ? analysis::may_write(body, body.args[i])
-                                                           : needs_window(static_cast<int>(i), w);
+    const bool given = writes_callers_buffer(static_cast<int>(i));
+    const bool own = given || (o.kind == ir::Operand::Kind::Prefetch ? analysis::may_write(body, body.args[i])
+                                                                     : needs_window(static_cast<int>(i), w));
     if (own) copy_prefetch(&ref);
+    if (given) state<CallersBuffers>().not_noted.insert(ref.origin());
     if (of_cores(o)) place_in_cores(w, &ref);
     add_tile_padding(&ref, o.space);
   } else {
-    place_block(o, read_block(o, &w, &ref), &w, &ref);
+    const BlockNeeds needs = read_block(o, &w, &ref);
+    const bool unread = may_be_unread(o, w);
+    if (unread) w.map.affine = false;  // its index is looked at before the block is
+    place_block(o, needs, &w, &ref);
+    if (unread) state<UnreadWindows>().of[body.args[i]] = nullptr;
   }
   w.copies_only = w.is_output && !ir::is_sync(w.dtype) && !is_modelled(o) && m_.bodies.size() == 1 &&
                   ref.memory().addr.buffer == w.buffer && ref.memory().addr.dyn == Addr::kNoSlot &&
                   copied_into_alone(body, body.args[i]);
   bind(body.args[i], ref);
   body_.windows.push_back(std::move(w));
+}
+
+// An index map may say where a block lies that the kernel then does not want: ring kernels return -1.
+bool Compiler::may_be_unread(const ir::Operand& o, const Window& w) const {
+  const ir::Region& body = ir_body_.graph.region;
+  return o.kind == ir::Operand::Kind::Input && !by_pointer(o) && !is_modelled(o) && !is_aliased(w.operand) &&
+         w.map.bounded.empty() && plan_.options.out_of_bounds == Options::Oob::Error &&
+         (!w.map.affine || may_leave_array(w)) &&
+         !analysis::touched_always(body, body.args[static_cast<size_t>(w.operand)]);
 }
 
 // What the module says of the operand's block. True: it is the whole array at every grid point.
@@ -350,6 +376,11 @@ void Compiler::compile_body() {
     if (!w.map.affine) compile_index_map(w, body_values);
     if (watches_revisits(w)) emit(ops::output_visit, &w);
     if (w.modelled()) continue;
+    if (const auto at = state<UnreadWindows>().of.find(ir_body_.graph.region.args[static_cast<size_t>(w.operand)]);
+        at != state<UnreadWindows>().of.end()) {
+      at->second = own(UnreadWindow{&w, slot_block(1)});
+      emit(ops::window_unread, at->second);
+    }
     if (w.edge()) emit(ops::window_edge, &w);
     else if (w.stage()) emit(ops::window_staged, &w);
     else if (!w.map.affine) emit(ops::window_indexed, &w);

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 
+#include "../plan/unread.h"
 #include "bodies.h"
 #include "findings.h"
+#include "unread.h"
 
 namespace pallasim::interp::ops {
 namespace {
@@ -36,6 +38,37 @@ memory::Clip clip_window(const Window& w, const int64_t* place) {
   int64_t size[memory::kMaxRank];
   for (size_t d = 0; d < w.dims.size(); ++d) size[d] = w.map.extent_at(place, d);
   return memory::clip(w.dims, w.map.extent, place, size);
+}
+
+// The first dimension in which no element of the block lies inside, and the index there; the rank: there is none.
+static size_t outside_in(const Thread& t, const Window& w, int64_t* index) {
+  size_t d = 0;
+  for (; d < w.dims.size(); ++d) {
+    *index = window_index(t, w, d);
+    const int64_t start = block_start(w, d, *index), end = memory::add(start, w.map.extent[d]);
+    const bool inside = w.stage() ? end > 0 && start < w.dims[d] : start >= 0 && end <= w.dims[d];
+    if (!inside && w.map.extent[d] > 0) break;
+  }
+  return d;
+}
+
+const Step* window_unread(Thread& t, const Step* s) {
+  const auto& u = *static_cast<const UnreadWindow*>(s->payload);
+  int64_t index = 0;
+  const size_t d = outside_in(t, *u.window, &index);
+  const bool outside = d < u.window->dims.size();
+  t.slot<int64_t>(u.outside) = outside;
+  if (!outside) return s + 1;
+  note_block_outside(t, s, *u.window, d, index);
+  return s + 2;
+}
+
+const Step* window_read(Thread& t, const Step* s) {
+  const auto& u = *static_cast<const UnreadWindow*>(s->payload);
+  if (t.slot<int64_t>(u.outside) == 0) return s + 1;
+  int64_t index = 0;
+  const size_t d = outside_in(t, *u.window, &index);
+  block_outside(t, s, *u.window, d, index);
 }
 
 // At least one element of the block must lie inside.

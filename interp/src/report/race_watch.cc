@@ -40,6 +40,7 @@ void RaceWatch::on_copy(Execution& ex, const memory::AsyncCopy& c, const Step&) 
   const shadow::Issued who =
       order_.issue(c.thread, c.stream, false, c.after_read.kind != memory::Completion::Kind::Nothing);
   issued_[c.id] = who;
+  check_begun(ex, c, who.writes);
   for (bool dst : {false, true}) {
     const memory::Place& p = dst ? c.dst : c.src;
     if (plan_.is_private(p.buffer) && !reached_) continue;
@@ -89,6 +90,41 @@ void RaceWatch::look(Execution& ex, const shadow::Access& a, const Where& w) {
   if (!fits) too_much_remembered(ex, "accesses of several threads", races_.limit()->bytes);
 }
 
+void RaceWatch::check_begun(Execution& ex, const memory::AsyncCopy& c, shadow::Actor writes) {
+  const auto thread = [&](int32_t i) -> const Thread& { return ex.threads[static_cast<size_t>(i)]; };
+  const int32_t from = ex.device_of(thread(c.thread)), to = ex.device_of(thread(c.dst.thread));
+  if (from == to || too_early_.count(c.step)) return;
+  for (int32_t i = 0; i < ex.device_threads; ++i)
+    if (order_.ordered({to * ex.device_threads + i, 1}, writes)) return;
+  too_early_.insert(c.step);
+  const Step& step = plan_.steps[static_cast<size_t>(c.step)];
+  std::string name = allocation_name(plan_, c.dst.buffer, c.dst.offset);
+  ir::Diagnostic d = diagnostic_at(
+      thread(c.thread), &step, "PS-RACE-002",
+      fmt::format("{} of device {} is written by device {}, which does not know that device {} began the kernel",
+                  name.empty() ? "memory" : name, to, from, to));
+  d.numbers.push_back(
+      fmt::format("device {} may still run what comes before, and use the memory for something else", to));
+  d.hint =
+      "before the first copy to a device wait for a signal of it: on pltpu.get_barrier_semaphore(), with a "
+      "collective_id";
+  findings_.push_back(std::move(d));
+}
+
+namespace {
+// What brings the two together.
+std::string remedy(const Execution& ex, const Thread& a, const Thread& b) {
+  const auto is_subcore = [&](const Thread& t) {
+    return t.body->mesh >= 0 && ex.plan->module.meshes[static_cast<size_t>(t.body->mesh)].kind == "vector_subcore";
+  };
+  const memory::Level core = memory::Level::Core;
+  if (ex.device_of(a) != ex.device_of(b)) return "signals on pltpu.get_barrier_semaphore() bring devices together";
+  if (is_subcore(a) && is_subcore(b) && ex.units.unit_of(core, a.unit) == ex.units.unit_of(core, b.unit))
+    return "plsc.subcore_barrier() brings the subcores of a SparseCore together";
+  return "pltpu.core_barrier brings cores together";
+}
+}  // namespace
+
 void RaceWatch::report(Execution& ex, const shadow::Race& r, const Where& w) {
   const auto thread = [&](int32_t i) -> const Thread& { return ex.threads[static_cast<size_t>(i)]; };
   const Step* step = &plan_.steps[static_cast<size_t>(r.later.site)];
@@ -103,9 +139,8 @@ void RaceWatch::report(Execution& ex, const shadow::Race& r, const Where& w) {
   side.what = fmt::format("{} {} it here", name_of(thread(r.earlier.thread)), r.earlier.write ? "writes" : "reads");
   d.also.push_back(std::move(side));
   d.numbers.push_back("no signal and no wait lies between the two; in another schedule they come in the other order");
-  d.hint =
-      "let one signal a semaphore of the other behind its access, and the other wait: pltpu.core_barrier brings cores "
-      "together";
+  d.hint = "let one signal a semaphore of the other behind its access, and the other wait: " +
+           remedy(ex, thread(w.thread), thread(r.earlier.thread));
   findings_.push_back(std::move(d));
 }
 

@@ -55,12 +55,15 @@ class RaceWatch : public AccessWatch {
   };
   void look(Execution&, const memory::shadow::Access&, const Where&);
   void report(Execution&, const memory::shadow::Race&, const Where&);
+  // PS-RACE-002, once per step: a copy into memory of a device of which the issuer does not know that it began.
+  void check_begun(Execution&, const memory::AsyncCopy&, memory::shadow::Actor);
   const Plan& plan_;
   bool active_ = false, reached_ = false;
   Instances& instances_;
   memory::shadow::Order order_;
   memory::shadow::Races races_;
   std::map<int64_t, memory::shadow::Issued> issued_;  // copies in flight
+  std::set<int32_t> too_early_;                       // steps with a PS-RACE-002
   std::vector<ir::Diagnostic> findings_;
 };
 

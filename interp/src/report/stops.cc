@@ -3,6 +3,7 @@
 
 #include "../ops/elements.h"
 #include "../ops/findings.h"
+#include "../ops/unread.h"
 #include "report.h"
 
 namespace pallasim::interp {
@@ -180,19 +181,37 @@ void slice_outside(const Thread& t, const Step* s, const Window& w, size_t d, in
        {shapes_text(o, w)}, "the start of a bounded slice counts elements, not blocks");
 }
 
-void block_outside(const Thread& t, const Step* s, const Window& w, size_t d, int64_t index) {
+namespace {
+ir::Diagnostic outside_of_array(const Thread& t, const Step* s, const Window& w, size_t d, int64_t index) {
   const ir::Operand& o = t.exec->plan->module.operands[static_cast<size_t>(w.operand)];
   const int64_t start = memory::add(memory::mul(index, w.map.scale[d]), -w.map.pad_lo[d]);
   const Step at = index_map_step(t, s, w);
-  fail(t, &at, "PS-OOB-002",
-       fmt::format(
-           "Out-of-bounds block index {} for {} {}: its index map returned it for dimension {}, which has {} blocks",
-           index, w.is_output ? "output" : "input", o.name, d,
-           w.map.extent[d] ? (w.dims[d] + w.map.extent[d] - 1) / w.map.extent[d] : 0),
-       {fmt::format("the block covers elements {} to {} of dimension {}, which has {}", start,
-                    memory::add(start, w.map.extent[d] - 1), d, w.dims[d]),
-        shapes_text(o, w)},
-       block_hint(w, d, index));
+  ir::Diagnostic r = diagnostic_at(
+      t, &at, "PS-OOB-002",
+      fmt::format(
+          "Out-of-bounds block index {} for {} {}: its index map returned it for dimension {}, which has {} blocks",
+          index, w.is_output ? "output" : "input", o.name, d,
+          w.map.extent[d] ? (w.dims[d] + w.map.extent[d] - 1) / w.map.extent[d] : 0));
+  r.numbers = {fmt::format("the block covers elements {} to {} of dimension {}, which has {}", start,
+                           memory::add(start, w.map.extent[d] - 1), d, w.dims[d]),
+               shapes_text(o, w)};
+  r.hint = block_hint(w, d, index);
+  return r;
+}
+}  // namespace
+
+void block_outside(const Thread& t, const Step* s, const Window& w, size_t d, int64_t index) {
+  throw ir::DiagnosticError(outside_of_array(t, s, w, d, index));
+}
+
+void note_block_outside(const Thread& t, const Step* s, const Window& w, size_t d, int64_t index) {
+  Execution& ex = *t.exec;
+  if (!ex.noted.emplace(s, ex.findings.size()).second) return;
+  ir::Diagnostic note = outside_of_array(t, s, w, d, index);
+  note.severity = ir::Severity::Warning;
+  note.numbers.push_back("the kernel reads the block under a condition only, and the run goes on until it does");
+  note.hint = "a chip copies what lies there, block or not: let the map return a block that there is";
+  ex.findings.push_back(std::move(note));
 }
 
 void revisited(const Thread& t, const Step* s, const Window& w, const std::vector<int64_t>& block,

@@ -1,5 +1,6 @@
 // Reads and writes of refs that several families share.
 #pragma once
+#include <set>
 #include <string>
 
 #include "../views.h"
@@ -7,6 +8,10 @@
 
 namespace pallasim::interp {
 
+// Inputs without blocks that a TPU's kernel writes to: the caller's buffers there, copies of the kernel's own here.
+struct CallersBuffers {
+  std::set<int> not_noted;  // origins; the first write to each is noted
+};
 // Refuses to write to an input.
 void check_writable(Emitter&, const Op&, const Val& ref);
 // Whether an access may leave its ref and goes on where it does (Options::padding, out_of_bounds): it then looks at

@@ -250,6 +250,11 @@ static void lower_dot(Emitter& e, const Op& op) {
   if (!contract(probe, nullptr, nullptr, nullptr))
     e.unsupported(op, "dot_general of " + std::string(ir::name(c.in)) + " and " + std::string(ir::name(c.in_rhs)) +
                           " into " + std::string(ir::name(c.out)));
+  // As the device does it, f32 operands are rounded or split: nobody says how beside an integer.
+  if (e.options().numerics == Options::Numerics::Device && ir::is_float(c.in) != ir::is_float(c.in_rhs) &&
+      (c.in == ir::DType::F32 || c.in_rhs == ir::DType::F32))
+    e.unsupported(op, "dot_general of " + std::string(ir::name(c.in)) + " and " + std::string(ir::name(c.in_rhs)) +
+                          " as the device does it");
   n->contraction = c;
   n->unit = matrix_unit(e, op, c);
   n->dtype = t->dtype;

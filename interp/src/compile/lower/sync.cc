@@ -84,7 +84,13 @@ static Val core_of_axes(Emitter& e, const Op& op, int body, const Attr& named,
       if (is_named(a, axis)) return scalar(a.items[1]);
     for (size_t i = 0; i < e.body().axis_slots.size(); ++i)
       if (meshes[static_cast<size_t>(here)].axes[i].name == axis) return scalar_in(e.body().axis_slots[i], kI32);
-    e.unsupported(op, "a core of mesh \"" + mesh.name + "\" without a coordinate on its axis \"" + axis + "\"");
+    ir::Diagnostic("PS-TPU-006",
+                   "a core of mesh \"" + mesh.name + "\" without a coordinate on its axis \"" + axis + "\"")
+        .of(e.module().name)
+        .at(ir::site_of(e.module(), op.loc))
+        .with({"the kernel's own mesh has no axis of that name"})
+        .hinted("from a mesh without the axis every core has to be named by all of its coordinates")
+        .raise();
   };
   Val core = e.const_int(kI32, 0), outside = e.const_int(kI32, 0);
   for (const ir::MeshAxis& axis : mesh.axes) {
