@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "cluster.h"
 #include "elements.h"
 #include "findings.h"
 
@@ -65,10 +66,42 @@ void issue(Thread& t, const Step* s, const BulkCopyPayload& p, const AsyncCopy& 
     const int size = ir::byte_size(c.dtype);
     note_access(t, s, {c.src.buffer, Addr::kNoSlot, c.src.offset}, dims, p.src.strides, size, false);
     note_access(t, s, {c.dst.buffer, Addr::kNoSlot, c.dst.offset}, {c.dst_dims(), c.dst_dims() + c.rank}, p.dst.strides,
-                size, true);
+                size, true, c.dst.thread == t.index ? -1 : c.dst.thread);
     for (Listener* l : ex.listeners) l->on_copy(ex, c, *s);
   }
   issue_copy(ex, c);
+}
+
+// Elements [lo, hi) of dimension `d` of a copy; `whole`: the copy's extents before it was clipped.
+void narrow(AsyncCopy* c, int d, int64_t lo, int64_t hi) {
+  const int64_t size = ir::byte_size(c->dtype);
+  c->src.offset += lo * c->src_strides[d] * size;
+  c->dst.offset += lo * c->dst_strides[d] * size;
+  c->dims[d] = std::clamp<int64_t>(c->dims[d] - lo, 0, hi - lo);
+  c->whole[d] = hi - lo;
+}
+
+// Each CTA reads its part of the box for all of them; every barrier gets the bytes of all parts.
+void load_part(Thread& t, const Step* s, const BulkCopyPayload& p, const AsyncCopy& all, int64_t bytes) {
+  Execution& ex = *t.exec;
+  const std::vector<int32_t> receivers = units_of(t, p.receivers);
+  const auto n = static_cast<int64_t>(receivers.size()),
+             own = std::find(receivers.begin(), receivers.end(), t.unit) - receivers.begin();
+  const int64_t extent = p.src.extents.dims[static_cast<size_t>(p.part)], lo = extent * own / n,
+                hi = extent * (own + 1) / n;
+  if (lo == hi) return;
+  const int64_t begin = bytes * lo / extent, end = bytes * hi / extent;
+  int64_t index = p.barrier.index.offset;
+  if (p.barrier.index.dyn != Addr::kNoSlot) index += t.slot<int64_t>(p.barrier.index.dyn);
+  AsyncCopy c = all;
+  narrow(&c, p.part, lo, hi);
+  for (int32_t unit : receivers) {
+    c.dst.thread = begun(t, unit);
+    const int64_t barrier = ex.barrier_layout.id_of_thread(p.barrier.block, index, unit);
+    c.after_write = {Completion::Kind::Barrier, barrier, 0, end - begin};
+    issue(t, s, p, c);
+    c.id = ex.copies_issued++;
+  }
 }
 
 }  // namespace
@@ -84,8 +117,44 @@ const Step* bulk_load(Thread& t, const Step* s) {
   for (Listener* l : ex.listeners) l->on_arrive(ex, t, barrier);
   if (ex.barriers.arrive_expecting(barrier, bytes, t.index, &ex.woken))
     for (Listener* l : ex.listeners) l->on_phase(ex, barrier);
-  issue(t, s, p, c);
+  if (p.receivers.elsewhere()) load_part(t, s, p, c, bytes);
+  else issue(t, s, p, c);
   ex.progressed = true;
+  tell_of_barriers(t, s);
+  return s + 1;
+}
+
+// Registers are read at once, so the bytes move at once.
+const Step* peer_store(Thread& t, const Step* s) {
+  const auto& p = *static_cast<const PeerStorePayload*>(s->payload);
+  Execution& ex = *t.exec;
+  const int32_t unit = unit_of(t, s, p.peer);
+  BulkCopyPayload copy;
+  copy.src.addr = p.src;
+  copy.src.extents = p.dst.extents;
+  copy.src.strides = memory::dense_strides(p.dst.extents.dims);
+  copy.dst = p.dst;
+  copy.dtype = p.dtype;
+  copy.add = p.add;
+  AsyncCopy c = copy_of(t, s, copy);
+  c.dst.thread = begun(t, unit);
+  const int64_t bytes = bytes_of(c);
+  int64_t index = p.barrier.index.offset;
+  if (p.barrier.index.dyn != Addr::kNoSlot) index += t.slot<int64_t>(p.barrier.index.dyn);
+  const int64_t barrier = ex.barrier_layout.id_of_thread(p.barrier.block, index, unit);
+  c.after_write = {Completion::Kind::Barrier, barrier, 0, bytes};
+  for (Listener* l : ex.listeners) l->on_arrive(ex, t, barrier);
+  if (ex.barriers.arrive_expecting(barrier, bytes, t.index, &ex.woken))
+    for (Listener* l : ex.listeners) l->on_phase(ex, barrier);
+  if (!ex.listeners.empty()) {
+    const std::vector<int64_t> dims(c.dims, c.dims + c.rank);
+    note_access(t, s, {c.src.buffer, Addr::kNoSlot, c.src.offset}, dims, copy.src.strides, ir::byte_size(c.dtype),
+                false);
+    note_access(t, s, {c.dst.buffer, Addr::kNoSlot, c.dst.offset}, dims, copy.dst.strides, ir::byte_size(c.dtype), true,
+                c.dst.thread == t.index ? -1 : c.dst.thread);
+    for (Listener* l : ex.listeners) l->on_copy(ex, c, *s);
+  }
+  perform_copy(ex, c);
   tell_of_barriers(t, s);
   return s + 1;
 }
