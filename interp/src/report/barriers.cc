@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "../ops/findings.h"
+#include "../plan/step_info.h"
 #include "report.h"
 
 namespace pallasim::interp {
@@ -25,7 +26,9 @@ std::string message_of(const memory::BarrierFinding& f, const std::string& name)
     case Kind::PassedPhase:
       return fmt::format("a wait for the end of phase {} of {}, when {} later ones ended, too", f.phase, name,
                          f.amount);
-    case Kind::Unobserved: return fmt::format("nobody saw the ends of the last {} phases of {}", f.amount, name);
+    case Kind::Unobserved:
+      if (f.amount == 1) return fmt::format("nobody saw the end of the last phase of {}", name);
+      return fmt::format("nobody saw the ends of the last {} phases of {}", f.amount, name);
     case Kind::BytesLeft:
       return f.amount > 0 ? fmt::format("{} ends with {} bytes due that never came", name, f.amount)
                           : fmt::format("{} ends with {} bytes that nobody expected", name, -f.amount);
@@ -48,12 +51,24 @@ ir::Code code_of(memory::BarrierFinding::Kind kind) {
   }
 }
 
+// A step that arrives at the barrier, for what is found at its end; `otherwise` where there is none.
+const Step* arrival_at(const Execution& ex, int64_t barrier, const Step* otherwise) {
+  int block = -1;
+  ex.barrier_layout.name(barrier, &block);
+  for (const Step& s : ex.plan->steps)
+    for (const SyncUse& u : sync_uses(s))
+      if (u.object == Wait::Kind::Barrier && u.block == block && u.role != SyncUse::Role::Await && s.loc >= 0)
+        return &s;
+  return otherwise;
+}
+
 }  // namespace
 
 void ops::barrier_misused(Thread& t, const Step* s, const memory::BarrierFinding& f) {
   using Kind = memory::BarrierFinding::Kind;
   Execution& ex = *t.exec;
   if (!ex.noted.emplace(s, ex.findings.size()).second) return;
+  if (s->loc < 0) s = arrival_at(ex, f.barrier, s);
   const std::string message = message_of(f, object_name(ex, Wait::Kind::Barrier, f.barrier));
   ir::Diagnostic d = diagnostic_at(t, s, code_of(f.kind), message);
   d.severity = ir::Severity::Warning;

@@ -53,10 +53,11 @@ bool RaceWatch::in_shared_memory(uint32_t buffer, int64_t offset) const {
   return a && a->space == ir::Space::GpuSmem;
 }
 
-// Each is a group of its own.
+// Each is a group of its own, and awaits all before it (JAX, pallas/gpu/reference: all but the last one).
 void RaceWatch::on_product(Execution&, const Thread& t, const Step&) {
   products_[t.index] = order_.issue(t.index, products_of(t), true);
   order_.commit(products_of(t));
+  order_.wait_group(t.index, products_of(t), 1, false);
 }
 
 void RaceWatch::on_copy(Execution& ex, const memory::AsyncCopy& c, const Step& s) {
