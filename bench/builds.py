@@ -9,20 +9,17 @@ CPU time. Results are compared with the reference first.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import pathlib
 import re
-import statistics
 import subprocess
 import sys
-import time
 from typing import Any
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-BATCH_S = 0.05
+from ratios import calls_of, last_words, measure_all, medians  # noqa: E402
 
 
 def worker(name: str) -> None:
@@ -54,7 +51,7 @@ class Build:
         assert self.process.stdout is not None
         if self.process.stdout.readline().strip() != "ready":
             assert self.process.stderr is not None
-            raise RuntimeError((self.process.stderr.read().strip().splitlines() or ["no output"])[-1])
+            raise RuntimeError(last_words(self.process.stderr.read()))
 
     def seconds(self, calls: int) -> float:
         assert self.process.stdin is not None and self.process.stdout is not None
@@ -74,13 +71,12 @@ def measure(name: str, old: str, new: str, rounds: int, core: int) -> dict[str, 
             builds.append(Build(folder, name, core))
         for b in builds:
             b.seconds(3)
-        calls = max(1, int(3 * BATCH_S / max(builds[0].seconds(3), 1e-6)))
+        calls = calls_of(builds[0].seconds(3) / 3)
         times = [[b.seconds(calls) / calls for b in builds] for _ in range(rounds)]
     finally:
         for b in builds:
             b.close()
-    return {"old_s": statistics.median(t[0] for t in times), "new_s": statistics.median(t[1] for t in times),
-            "ratio": statistics.median(t[1] / t[0] for t in times), "calls": calls}
+    return {**medians(times, "old_s", "new_s"), "calls": calls}
 
 
 def main() -> None:
@@ -96,22 +92,8 @@ def main() -> None:
     o = p.parse_args()
     from kernels import all_cases
 
-    results: dict[str, Any] = {}
-    for name in all_cases():
-        if not re.search(o.cases, name):
-            continue
-        start = time.perf_counter()
-        try:
-            r = results[name] = measure(name, o.old, o.new, o.rounds, o.core)
-        except RuntimeError as e:
-            print(f"{name:28} {e}", flush=True)
-            continue
-        print(f"{name:28} {1e3 * r['old_s']:9.3f} ms {1e3 * r['new_s']:9.3f} ms  {r['ratio']:.3f}   ({time.perf_counter() - start:.0f} s)", flush=True)
-    ratios = [r["ratio"] for r in results.values()]
-    print(f"geometric mean of {len(ratios)}: {statistics.geometric_mean(ratios):.3f}, largest {max(ratios):.3f}")
-    if o.out:
-        pathlib.Path(o.out).parent.mkdir(parents=True, exist_ok=True)
-        pathlib.Path(o.out).write_text(json.dumps(results, indent=1) + "\n")
+    measure_all([n for n in all_cases() if re.search(o.cases, n)], lambda n: measure(n, o.old, o.new, o.rounds, o.core),
+                lambda n, r: f"{1e3 * r['old_s']:9.3f} ms {1e3 * r['new_s']:9.3f} ms  {r['ratio']:.3f}", o.out)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@ import json
 import os
 import pathlib
 import re
-import statistics
 import subprocess
 import sys
 from typing import Any
@@ -24,7 +23,8 @@ from typing import Any
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-BATCH_S = 0.05
+from ratios import calls_of, last_words, measure_all, medians  # noqa: E402
+
 CHIPS = {"generic": "generic", "tpu": "tpu-v6e", "sc": "tpu-v6e", "triton": "gpu-h100", "mgpu": "gpu-h100", "mosaic_gpu": "gpu-h100"}
 
 
@@ -101,10 +101,9 @@ def worker(corpus: str, name: str, rounds: int) -> None:
             jax.block_until_ready(f(*arguments))
         return (cpu_seconds() - begin) / calls
 
-    calls = [max(1, int(BATCH_S / max(seconds(f, 2), 1e-6))) for f in functions]
+    calls = [calls_of(seconds(f, 2)) for f in functions]
     times = [[seconds(f, n) for f, n in zip(functions, calls)] for _ in range(rounds)]
-    fast, checked_s = (statistics.median(t[i] for t in times) for i in (0, 1))
-    print(json.dumps({"fast_s": fast, "checked_s": checked_s, "ratio": statistics.median(t[1] / t[0] for t in times)}), flush=True)
+    print(json.dumps(medians(times, "fast_s", "checked_s")), flush=True)
     os._exit(0)
 
 
@@ -114,7 +113,7 @@ def measure(o: argparse.Namespace, k: str, devices: int) -> dict[str, Any]:
     done = subprocess.run(command, env=env, text=True, capture_output=True, timeout=o.timeout)
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     if not lines:
-        raise RuntimeError((done.stderr.strip().splitlines() or ["no output"])[-1][:160])
+        raise RuntimeError(last_words(done.stderr))
     return json.loads(lines[-1])
 
 
@@ -135,20 +134,12 @@ def main() -> None:
         o.corpus = ""
     else:
         cases = {n: k.devices for n, k in kernels(o.corpus).items() if re.search(o.cases, n)}
-    results: dict[str, Any] = {}
-    for name, devices in cases.items():
-        try:
-            r = results[name] = measure(o, name, devices)
-        except (RuntimeError, subprocess.TimeoutExpired) as e:
-            print(f"{name:38} not measured: {e}", flush=True)
-            continue
+
+    def line(name: str, r: dict[str, Any]) -> str:
         each = f"  {1e6 * r['checked_s'] / int(name[5:]):.3f} us per step" if o.steps else ""
-        print(f"{name:38} {1e3 * r['fast_s']:9.3f} ms {1e3 * r['checked_s']:9.3f} ms  {r['ratio']:6.2f}{each}", flush=True)
-    ratios = [r["ratio"] for r in results.values()]
-    print(f"geometric mean of {len(ratios)}: {statistics.geometric_mean(ratios):.2f}, largest {max(ratios):.2f}")
-    if o.out:
-        pathlib.Path(o.out).parent.mkdir(parents=True, exist_ok=True)
-        pathlib.Path(o.out).write_text(json.dumps(results, indent=1) + "\n")
+        return f"{1e3 * r['fast_s']:9.3f} ms {1e3 * r['checked_s']:9.3f} ms  {r['ratio']:6.2f}{each}"
+
+    measure_all(cases, lambda n: measure(o, n, cases[n]), line, o.out)
 
 
 if __name__ == "__main__":

@@ -11,11 +11,11 @@ import re
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "coverage.md"
 MACHINES = ["generic", "tpu", "triton"]
-# Written as their steps when a kernel is captured, or bound before the plan is made.
-STEPS = {"random_bits", "random_seed", "random_fold_in", "random_split", "dim_value", "yield", "pipeline"}
+# Bound before the plan is made, or a part of other operations.
+STEPS = {"dim_value", "yield"}
 # Primitives that are no operation (column `operation` of primitives.csv) -> what becomes of them.
 NO_OPERATION = {
-    "body": "inlined", "operand": "is its operand", "chosen": "chosen at capture", "launch": "is a launch", "none": "inside JAX's interpreter only",
+    "body": "inlined", "steps": "as its steps", "operand": "is its operand", "chosen": "chosen at capture", "launch": "is a launch", "none": "inside JAX's interpreter only",
 }
 # Operations that JAX's generic interpreter takes and we refuse by name, with the reason.
 EXCUSED = {
@@ -103,7 +103,7 @@ def page():
            "`rules=False` it runs as on `generic`); –: refused by name everywhere. What an operation means is in [ops.md](ops.md).\n"]
     table = list(rows())
     runs = sum(c[0] != "–" for _, _, c, _ in table)
-    out.append(f"\n{runs} of {len(table)} operations run; the others, mostly of Mosaic GPU and SparseCore, are refused by name.\n")
+    out.append(f"\n{runs} of {len(table)} operations run; the others, mostly of Mosaic GPU, are refused by name.\n")
     for family in dict.fromkeys(f for _, f, _, _ in table):
         out.append(f"\n## {family}\n\n| operation | {' | '.join(MACHINES)} | test |\n|---|{'---|' * (len(MACHINES) + 1)}\n")
         for name, f, cells, test in table:

@@ -7,8 +7,8 @@
 using namespace pallasim;
 
 int main() {
-  constexpr const char* kFamilies[] = {"Elementwise", "Shape",  "Reduction", "Control", "Memory",
-                                       "Async",       "Sparse", "Random",    "Debug"};
+  constexpr const char* kFamilies[] = {"Elementwise", "Shape", "Reduction", "Control",
+                                       "Memory",      "Async", "Random",    "Debug"};
   constexpr const char* kFidelity[] = {"exact", "ulp", "contraction"};
   fmt::print("operation,family,fidelity,runs");
   for (ir::Machine m : hw::known_compilers()) fmt::print(",{}", ir::name(m));

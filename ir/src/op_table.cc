@@ -26,9 +26,8 @@ AttrKind parse_kind(std::string_view k) {
 }
 
 OpInfo make(OpCode code, std::string_view op_name, Family family, int lo, int hi, int regions, TypeRule rule,
-            std::string_view attrs, int effects, Engine engine, Fidelity fidelity, std::string_view doc) {
-  OpInfo r{code,   op_name,  family, lo, hi, regions, rule, {}, false, static_cast<uint16_t>(effects),
-           engine, fidelity, doc};
+            std::string_view attrs, int effects, Fidelity fidelity, std::string_view doc) {
+  OpInfo r{code, op_name, family, lo, hi, regions, rule, {}, false, static_cast<uint16_t>(effects), fidelity, doc};
   while (!attrs.empty()) {
     std::string_view item = attrs.substr(0, attrs.find(' '));
     attrs.remove_prefix(std::min(attrs.size(), item.size() + 1));
@@ -47,9 +46,8 @@ OpInfo make(OpCode code, std::string_view op_name, Family family, int lo, int hi
 const std::vector<OpInfo>& table() {
   static const std::vector<OpInfo>* infos = [] {
     return new std::vector<OpInfo>{
-#define OP(e, text, family, lo, hi, regions, rule, attrs, effects, engine, fidelity, doc)                \
-  make(OpCode::e, text, Family::family, lo, hi, regions, TypeRule::rule, attrs, effects, Engine::engine, \
-       Fidelity::fidelity, doc),
+#define OP(e, text, family, lo, hi, regions, rule, attrs, effects, fidelity, doc) \
+  make(OpCode::e, text, Family::family, lo, hi, regions, TypeRule::rule, attrs, effects, Fidelity::fidelity, doc),
 #include "pallasim/ir/ops.def"
 #undef OP
     };

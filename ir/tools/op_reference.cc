@@ -10,9 +10,14 @@ using namespace pallasim::ir;
 
 namespace {
 
-constexpr const char* kFamilies[] = {"Elementwise", "Shape",          "Reductions and contractions",
-                                     "Control",     "Memory",         "Asynchronous and synchronisation",
-                                     "SparseCore",  "Random numbers", "Hints, debugging, escape hatches"};
+constexpr const char* kFamilies[] = {"Elementwise",
+                                     "Shape",
+                                     "Reductions and contractions",
+                                     "Control",
+                                     "Memory",
+                                     "Asynchronous and synchronisation",
+                                     "Random numbers",
+                                     "Hints, debugging, escape hatches"};
 constexpr const char* kRules[] = {
     "Abs",   "ArgReduce", "BitcastConvert", "Broadcast",  "Clamp",    "Compare",    "ComplexPart",  "Concat",
     "Cond",  "Constant",  "Convert",        "Cumulative", "Declared", "Dot",        "DynamicSlice", "DynamicUpdate",
@@ -60,7 +65,6 @@ constexpr const char* kRuleDocs[] = {
     "each result has its operand's type",
     "carried values: operands, arguments of both regions, what the body yields, results; the condition yields a bool",
 };
-constexpr const char* kEngines[] = {"", "scalar", "VPU", "EUP", "XLU", "MXU", "DMA", "sync"};
 constexpr const char* kFidelity[] = {"exact", "ulp", "contraction"};
 constexpr const char* kKinds[] = {"int",  "ints", "bool", "sym",        "str",     "type", "literal",
                                   "list", "dict", "view", "transforms", "operand", "any"};
@@ -90,18 +94,18 @@ std::string effects(const OpInfo& i) {
 
 void family(int f) {
   fmt::print(
-      "\n## {}\n\n| operation | operands | regions | types | attributes | effects | engine | fidelity | meaning "
-      "|\n|---|---|---|---|---|---|---|---|---|\n",
+      "\n## {}\n\n| operation | operands | regions | types | attributes | effects | fidelity | meaning "
+      "|\n|---|---|---|---|---|---|---|---|\n",
       kFamilies[f]);
   for (int k = 0; k < kNumOps; ++k) {
     const OpInfo& i = info(static_cast<OpCode>(k));
     if (static_cast<int>(i.family) != f) continue;
-    fmt::print("| `{}` | {} | {} | {} | {} | {} | {} | {} | {} |\n", i.name, range(i.min_operands, i.max_operands),
+    fmt::print("| `{}` | {} | {} | {} | {} | {} | {} | {} |\n", i.name, range(i.min_operands, i.max_operands),
                i.regions == 0  ? ""
                : i.regions < 0 ? "any"
                                : std::to_string(i.regions),
-               kRules[static_cast<int>(i.rule)], attributes(i), effects(i), kEngines[static_cast<int>(i.engine)],
-               kFidelity[static_cast<int>(i.fidelity)], i.doc);
+               kRules[static_cast<int>(i.rule)], attributes(i), effects(i), kFidelity[static_cast<int>(i.fidelity)],
+               i.doc);
   }
 }
 

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from . import _chip_needed, _context, _findings, _hardware, _lowering
-from ._params import Params
+from ._params import Params, given
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -44,7 +44,7 @@ class emulate:
         return super().__new__(cls)
 
     def __init__(self, machine: str = "generic", **options: Unpack[Options]) -> None:
-        self._prepare(Params(machine=machine, **options))
+        self._prepare(given(machine, options))
 
     def _prepare(self, params: Params) -> None:
         from . import _core
@@ -105,7 +105,7 @@ def install(machine: str = "generic", **options: Unpack[Options]) -> Params:
 
     An `emulate` block inside has its own options. Returns the options; installing again replaces them.
     """
-    params = Params(machine=machine, **options)
+    params = given(machine, options)
     _switch_on()
     _context.value().set_global(params)
     return params

@@ -231,10 +231,10 @@ def findings() -> list[Finding]:
 
 
 def last_report() -> str:
-    """Text of the latest finding of the process, empty when there was none. `runs()` has those of each launch."""
-    from . import _core
-
-    return _core.last_report()
+    """Text of what the latest launch found, empty where it found nothing: `runs()[-1].report`. A kernel that was refused before it ran
+    is no launch; the error that refused it has the text."""
+    latest = runs()
+    return latest[-1].report if latest else ""
 
 
 def launch_count() -> int:
@@ -290,6 +290,11 @@ class Run:
     failed: bool
     findings: tuple[Finding, ...]
     traffic: tuple[Traffic, ...]
+
+    @property
+    def report(self) -> str:
+        """The text of its findings, empty where there are none."""
+        return "\n".join(f.report for f in self.findings)
 
     def __repr__(self) -> str:
         plan = f"planned in {self.plan_seconds * 1e3:.1f} ms" if self.planned else "plan from the cache"

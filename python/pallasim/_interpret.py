@@ -18,7 +18,7 @@ _GPU = "jax._src.pallas.mosaic_gpu.interpret.gpu_callbacks"
 def merge(options: Params, given: Any) -> Params:
     """The options of a call whose `interpret` is `given`, under the options in force.
 
-    A switch (True, False) asks for nothing more, another `Params` gives way as JAX's own argument does to JAX's context.
+    A switch (True, False) asks for nothing more (but see `met`), another `Params` gives way as JAX's own argument does to JAX's context.
     Of InterpretParams and InterpretGPUParams these are followed: detect_races, uninitialized_memory, random_seed,
     grid_point_recorder, skip_floating_point_ops, out_of_bounds_reads; the former makes a TPU of the generic machine, the latter a GPU
     with Mosaic's kernels. Of the former also num_cores_or_threads (cores of a TPU that share a grid), dma_execution_mode and
@@ -54,6 +54,15 @@ def without_bounds(options: Params, compiler_params: Any) -> Params:
     Writes outside stay errors."""
     if options.out_of_bounds == "error" and getattr(compiler_params, "disable_bounds_checks", False):
         return dataclasses.replace(options, out_of_bounds="uninitialized")
+    return options
+
+
+def met(options: Params, given: Any, captured: Any) -> Params:
+    """The options of a kernel that copies to other devices. With `interpret=True` JAX makes a collective of such a copy: it moves when
+    its receiver has come as far, too. Here it moves when it is awaited then, unless the options say when copies move."""
+    many = any(size > 1 for _, size in captured.device_axes)
+    if given is True and many and "communicates" in captured.facts and options.dma_execution_mode == "eager":
+        return dataclasses.replace(options, dma_execution_mode="on_wait")
     return options
 
 

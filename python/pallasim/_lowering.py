@@ -130,6 +130,7 @@ def lower(ctx: Any, *in_nodes: Any, primitive: str, options: Any, **params: Any)
     except Unsupported as e:
         raise _findings.unsupported(str(params.get("name") or "kernel"), e) from None
     numbered = any(size > 1 for _, size in captured.device_axes) and bool(captured.facts & {"communicates", "axes"})
+    options = _interpret.met(options, params.get("interpret"), captured)
     text, settings, after = _interpret.in_order(options, captured).text(), [options.settings()], []
     if options.grid_point_recorder is not None:
         number, setting = _interpret.recording("grid")

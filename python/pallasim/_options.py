@@ -65,7 +65,7 @@ class RunParams:
     workers: OS threads for independent parts of a grid, 0 for one per CPU core. Results do not depend on it.
     grid_order: Per grid axis a permutation of its coordinates, nothing for ascending ones: "2,0,1||1,0" permutes axes 0
         and 2. Programs of a GPU have no order.
-    fuse: Chains of elementwise operations are computed in one pass. Results do not depend on it.
+    fuse: Chains of elementwise operations are computed in one pass, equal scalars once. Results do not depend on it.
     verify_split: Runs the parts of a grid that may be split over workers one after another and compares all that they
         touch; a part that could tell is an internal error (PS-BUG-002).
     verify_restore: Every so many steps the rest of an unchecked run is run twice from a snapshot and must end alike

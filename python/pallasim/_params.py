@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import difflib
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -109,6 +110,16 @@ class Params(RunParams):
 
 Params.__module__ = __package__  # who unpickles one asks the package for it, as every program does
 Params.__doc__ = (Params.__doc__ or "") + (RunParams.__doc__ or "")
+
+
+def given(machine: Any, options: dict[str, Any]) -> Params:
+    """The parameters of a call's arguments. Raises TypeError for an option that does not exist, with the one that was meant."""
+    names = [f.name for f in dataclasses.fields(Params)[1:]]
+    for name in options:
+        if name not in names:
+            near = [n for n in names if name in n] or difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+            raise TypeError(f"there is no option '{name}'" + (f"; did you mean {near[0]}?" if near else "") + f" There are {', '.join(sorted(names))}")
+    return Params(machine=machine, **options)
 
 
 def _spelled(value: Any) -> str:

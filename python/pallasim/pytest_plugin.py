@@ -138,9 +138,9 @@ def _remaining() -> list[Any]:
 
 
 def _params(machine: str, options: dict[str, Any]) -> Any:
-    from . import Params
+    from ._params import given
 
-    return Params(machine=machine, **options)
+    return given(machine, options)
 
 
 class _Run:

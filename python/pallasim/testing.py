@@ -13,6 +13,33 @@ from . import _cuda
 _seen: dict[bytes, str] = {}
 
 
+def _machine_of(kind: str) -> str:
+    """The machine whose devices bear this kind, "generic" where none does."""
+    from ._params import MACHINES
+
+    return "generic" if kind == "cpu" else next((n for n, m in MACHINES.items() if m.device_kind == kind), "generic")
+
+
+def _count_cores() -> None:
+    """A device that bears a chip's name has that chip's cores. JAX asks for them only where the platform is the chip's, so that
+    inside shard_map a test that pretends to be on a TPU has a device without cores."""
+    from jax._src.mesh import AbstractDevice
+
+    from ._params import MACHINES
+
+    original = AbstractDevice.__init__
+
+    def init(self: Any, device_kind: str, num_cores: int | None, platform: str) -> None:
+        if num_cores is None and (name := _machine_of(device_kind)) != "generic":
+            num_cores = MACHINES[name].num_cores
+        original(self, device_kind, num_cores, platform)
+
+    AbstractDevice.__init__ = init  # type: ignore[method-assign]
+
+
+_count_cores()
+
+
 def lower(ctx: Any, *in_nodes: Any, primitive: str, **params: Any) -> Sequence[Any]:
     """Lowers a `pallas_call` or `mpmd_map` (named by `primitive`) to a Pallasim launch on the CPU.
 
@@ -28,11 +55,9 @@ def _options() -> Any:
     """Default options for the machine whose name the device of the test bears."""
     import jax
 
-    from ._params import MACHINES, Params
+    from ._params import Params
 
-    kind = jax.devices()[0].device_kind
-    name = next((n for n, m in MACHINES.items() if m.device_kind == kind), "generic")
-    return Params(machine=name if kind != "cpu" else "generic")
+    return Params(machine=_machine_of(jax.devices()[0].device_kind))
 
 
 def _is_gpu() -> bool:

@@ -293,7 +293,6 @@ void define_findings(nb::module_& m) {
       },
       "tell"_a.none(),
       "Calls tell([finding, …]) for the findings of launches from now on; None: they go to standard error.");
-  m.def("last_report", &last_report, "Text of the latest finding.");
 }
 
 void define_runs(nb::module_& m) {

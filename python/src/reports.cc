@@ -22,7 +22,6 @@ constexpr size_t kMaxRuns = 256;
 struct Shared {
   std::mutex mutex;
   std::deque<ir::Diagnostic> findings;  // not yet taken
-  std::string last_report;
   struct Kept {
     int64_t number;
     ir::Diagnostic error;
@@ -68,11 +67,9 @@ int64_t launch_count() { return g_launches.load(std::memory_order_relaxed); }
 
 void note_finding(const ir::Diagnostic& d) {
   Shared& s = shared();
-  std::string text = ir::render(d);
   std::lock_guard lock(s.mutex);
   s.findings.push_back(d);
   if (s.findings.size() > kMaxFindings) s.findings.pop_front();
-  s.last_report = std::move(text);
 }
 
 Failure::Failure(ir::Diagnostic d) : ir::DiagnosticError(std::move(d)) {
@@ -126,12 +123,6 @@ std::vector<ir::Diagnostic> take_findings() {
   std::vector<ir::Diagnostic> r(s.findings.begin(), s.findings.end());
   s.findings.clear();
   return r;
-}
-
-std::string last_report() {
-  Shared& s = shared();
-  std::lock_guard lock(s.mutex);
-  return s.last_report;
 }
 
 void tell_with(Tell tell) {

@@ -1,4 +1,4 @@
-// What launches leave behind for Python: findings, the last report, counters.
+// What launches leave behind for Python: findings, counters.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -30,10 +30,9 @@ struct Run {
 // Process-wide; every function may be called from any thread.
 int64_t launch_count();
 
-// Keeps findings for take_findings (the oldest are dropped beyond a bound) and the text of the last report.
+// Keeps findings for take_findings (the oldest are dropped beyond a bound).
 void note_finding(const ir::Diagnostic&);
 std::vector<ir::Diagnostic> take_findings();
-std::string last_report();
 
 // What a call from XLA failed with. XLA hands on nothing but text: the number in it is that under which the error is
 // kept for Python. Notes the error as a finding, too.

@@ -1,5 +1,6 @@
 // Facts about a module before anything is emitted.
 #include "analysis/affine.h"
+#include "analysis/merge.h"
 #include "analysis/predicates.h"
 #include "analysis/refs.h"
 #include "run.h"
@@ -104,6 +105,46 @@ TEST(AffineMaps, AreKnownWhereNothingWraps) {
   EXPECT_FALSE(first_index("  %2 = convert %0 : i8[]\n  %3 = convert %2 : i32[]\n", "%3").known);
   EXPECT_FALSE(
       first_index("  %2 = constant {value = i32 0x80000000} : i32[]\n  %3 = sub %0, %2 : i32[]\n", "%3").known);
+}
+
+// What is left of a body of scalars from `%2 = program_id` and `%3 = 1` on, and how many operations went.
+std::pair<int, std::string> merged(const std::string& ops) {
+  ir::Module m = ir::parse(
+      "pallasim-ir 1\nmodule \"k\" {machine = tpu}\ngrid {size = 4}\ninput \"x\" : i32[4] {space = smem}\n"
+      "output \"o\" : i32[4] {space = smem}\nbody (%0 \"x\": ref<i32[4], smem>, %1 \"o\": ref<i32[4], smem>) {\n"
+      "  %2 = program_id {axis = 0} : i32[]\n  %3 = constant {value = i32 0x1} : i32[]\n" +
+      ops + "  yield\n}\n");
+  ir::verify(m);
+  const int n = analysis::merge_equal_scalars(m.bodies[0].graph);
+  return {n, ir::print(m)};
+}
+
+TEST(EqualScalars, AreComputedOnce) {
+  const auto [n, text] = merged(
+      "  %4 = rem %2, %3 : i32[]\n  %5 = rem %2, %3 : i32[]\n  %6 = add %4, %3 : i32[]\n  %7 = add %5, %3 : i32[]\n"
+      "  %8 = add %3, %5 : i32[]\n  store %1, %7, %8 {view = [index($2)]}\n");
+  EXPECT_EQ(n, 2) << text;  // of %5 and %7; operands in another order are another operation
+}
+
+TEST(EqualScalars, OfABranchStayInIt) {
+  const auto in = [](int v) {
+    const std::string x = "%" + std::to_string(v);
+    return "    " + x + " = add %2, %3 : i32[]\n    store %1, " + x + ", %3 {view = [index($2)]}\n    yield\n";
+  };
+  const auto [n, text] = merged("  %4 = eq %2, %3 : bool[]\n  cond %4 () {\n" + in(5) + "  } () {\n" + in(6) + "  }\n" +
+                                "  %7 = add %2, %3 : i32[]\n  store %1, %7, %2 {view = [index($2)]}\n");
+  EXPECT_EQ(n, 0) << text;
+  const auto [around, all] = merged("  %4 = add %2, %3 : i32[]\n  %5 = eq %2, %3 : bool[]\n  cond %5 () {\n" + in(6) +
+                                    "  } () {\n" + in(7) + "  }\n  store %1, %4, %2 {view = [index($2)]}\n");
+  EXPECT_EQ(around, 2) << all;
+}
+
+TEST(EqualScalars, ReadsAndTensorsStay) {
+  const auto [n, text] = merged(
+      "  %4 = get %0, %2 {view = [index($1)]} : i32[]\n  store %1, %4, %2 {view = [index($2)]}\n"
+      "  %5 = get %0, %2 {view = [index($1)]} : i32[]\n  store %1, %5, %2 {view = [index($2)]}\n"
+      "  %6 = iota {axis = 0} : i32[4]\n  %7 = iota {axis = 0} : i32[4]\n  store %1, %6\n  store %1, %7\n");
+  EXPECT_EQ(n, 0) << text;
 }
 
 }  // namespace

@@ -76,7 +76,9 @@ class Body {
   int index_in(int64_t limit);                 // an i32 scalar within [0, limit]
   Value permutation(int64_t n);                // i32[n]
   Value indices(const Dims& dims, int64_t n);  // i32 in [0, n)
+  Value progression(const Type&, int64_t n);   // the same, start + step * iota
   Value mask(const Dims& dims);
+  Value remainder(const Type&);  // iota < n
   Type any_type();
   Value derived(const Value& v);  // something lazy made of v: the same type
   void elementwise(const Type& t);

@@ -170,13 +170,37 @@ Value Body::permutation(int64_t n) {
 Value Body::indices(const Dims& dims, int64_t n) {
   const Type t{DType::I32, dims};
   if (dims.size() == 1 && dims[0] == n && rng.chance(40)) return permutation(n);
+  if (!dims.empty() && n > 0 && rng.chance(40)) return progression(t, n);
   const Value v = some(t);
   const int lo = number(0), hi = number(n - 1);
   return keep(w.op(fmt::format("clamp {}, {}, {}", name(lo), name(v.id), name(hi)), str(t)), t);
 }
 
+// start + step * iota, all in 0 to n - 1.
+Value Body::progression(const Type& t, int64_t n) {
+  const auto axis = rng.below(static_cast<int64_t>(t.dims.size()));
+  const int64_t last = t.dims[static_cast<size_t>(axis)] - 1;
+  const int64_t most = last > 0 ? std::min<int64_t>((n - 1) / last, 2) : 0, step = rng.in(-most, most);
+  const int64_t start = rng.in(std::max<int64_t>(0, -step * last), n - 1 - std::max<int64_t>(0, step * last));
+  ++terms["progression of indices"];
+  const Value line = keep(w.op(fmt::format("iota {{axis = {}}}", axis), str(t)), t);
+  const Value steps = keep(w.op(fmt::format("mul {}, {}", name(line.id), name(number(step))), str(t)), t);
+  return keep(w.op(fmt::format("add {}, {}", name(number(start)), name(steps.id)), str(t)), t);
+}
+
+// What is left of a row: iota < n.
+Value Body::remainder(const Type& t) {
+  const auto axis = t.dims.size() - 1;
+  const Type line{DType::I32, t.dims};
+  ++terms["mask of a remainder"];
+  const Value at = keep(w.op(fmt::format("iota {{axis = {}}}", axis), str(line)), line);
+  const int n = number(rng.in(0, t.dims[axis] + 1));
+  return keep(w.op(fmt::format("lt {}, {}", name(at.id), name(n)), str(t)), t);
+}
+
 Value Body::mask(const Dims& dims) {
   const Type t{DType::Bool, dims};
+  if (!dims.empty() && rng.chance(30)) return remainder(t);
   if (rng.chance(30)) return some(t);
   const DType on = rng.of({DType::I32, DType::F32});
   const Value a = some({on, dims}),

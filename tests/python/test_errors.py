@@ -35,7 +35,7 @@ def test_out_of_bounds_names_line_grid_point_and_ref(wrap):
     assert f.code == "PS-OOB-001" and f.severity == "error" and f.grid_point == (4,) and f.kernel == "shifted_kernel"
     assert f.file == __file__ and linecache.getline(__file__, f.line).strip() == f.text
     assert "x_ref[i + 4]" in f.text and f.text in text
-    assert pallasim.last_report() == f.report
+    assert pallasim.last_report() == pallasim.runs()[-1].report == f.report
 
 
 def test_jax_error_inside_the_block_and_findings():
@@ -46,6 +46,17 @@ def test_jax_error_inside_the_block_and_findings():
     found = pallasim.findings()
     assert [f.code for f in found] == ["PS-OOB-001"]
     assert pallasim.findings() == []
+
+
+def test_the_last_report_is_that_of_the_latest_launch(emulated):
+    with pytest.raises(pallasim.KernelError):
+        with pallasim.emulate():
+            shifted(X).block_until_ready()
+    plain = pl.pallas_call(lambda x_ref, o_ref: o_ref.__setitem__(..., x_ref[...]), out_shape=jax.ShapeDtypeStruct((8,), jnp.float32))
+    emulated(plain, X)
+    failed, last = pallasim.runs()[-2:]
+    assert pallasim.last_report() == last.report == ""
+    assert failed.failed and failed.report.startswith("error[PS-OOB-001]")
 
 
 def test_usable_after_a_failure(emulated, same):

@@ -17,14 +17,14 @@ std::vector<size_t> visible_axes(const ir::Module& m) {
 
 bool has_one_point(const ir::GridAxis& a) { return a.dynamic < 0 && a.size <= 1; }
 
-size_t array_dims(const Window& w) { return std::min(w.index.size(), w.dims.size()); }
+size_t array_dims(const Window& w) { return std::min(w.map.index.size(), w.dims.size()); }
 
 // Whether blocks of two values of `axis` share no element, whatever the other axes are.
 bool disjoint_along(const Window& w, size_t axis) {
   for (size_t d = 0; d < array_dims(w); ++d) {
-    if (!moves_alone(w.index[d], axis)) continue;
-    const int64_t step = memory::mul(w.index[d].coefficient[axis], w.scale[d]);
-    if (step >= w.extent[d] || step <= memory::mul(-1, w.extent[d])) return true;
+    if (!moves_alone(w.map.index[d], axis)) continue;
+    const int64_t step = memory::mul(w.map.index[d].coefficient[axis], w.map.scale[d]);
+    if (step >= w.map.extent[d] || step <= memory::mul(-1, w.map.extent[d])) return true;
   }
   return false;
 }
@@ -32,17 +32,17 @@ bool disjoint_along(const Window& w, size_t axis) {
 // Whether two values of `axis` never show the same block.
 bool moved_by(const Window& w, size_t axis) {
   for (size_t d = 0; d < array_dims(w); ++d)
-    if (moves_alone(w.index[d], axis) && w.scale[d] != 0) return true;
+    if (moves_alone(w.map.index[d], axis) && w.map.scale[d] != 0) return true;
   return false;
 }
 
 bool same_blocks(const Window& a, const Window& b) {
-  if (a.index.empty() || a.index.size() != b.index.size() || a.dims != b.dims || a.extent != b.extent ||
-      a.scale != b.scale || a.pad_lo != b.pad_lo)
+  if (a.map.index.empty() || a.map.index.size() != b.map.index.size() || a.dims != b.dims ||
+      a.map.extent != b.map.extent || a.map.scale != b.map.scale || a.map.pad_lo != b.map.pad_lo)
     return false;
-  for (size_t d = 0; d < a.index.size(); ++d)
-    if (!a.index[d].known || !b.index[d].known || a.index[d].constant != b.index[d].constant ||
-        a.index[d].coefficient != b.index[d].coefficient)
+  for (size_t d = 0; d < a.map.index.size(); ++d)
+    if (!a.map.index[d].known || !b.map.index[d].known || a.map.index[d].constant != b.map.index[d].constant ||
+        a.map.index[d].coefficient != b.map.index[d].coefficient)
       return false;
   return true;
 }
@@ -120,7 +120,7 @@ class Proof {
   // whole grid.
   bool windows_start_anew() {
     for (const Window& w : windows_) {
-      if (!w.staged || !(is_aliased(w) || written(w))) continue;
+      if (!w.stage() || !(is_aliased(w) || written(w))) continue;
       std::erase_if(split_.axes, [&](int g) { return !moved_by(w, static_cast<size_t>(g)); });
       if (!keep_contiguous()) return refuse("a window may carry values between units");
     }
@@ -175,20 +175,21 @@ Split find_split(const ir::Module& m, const hw::MachineModel& model, const Optio
 }
 
 bool fully_written(const ir::Module& m, const Window& w) {
-  if (!w.is_output || w.staged || m.bodies.size() != 1) return false;
+  if (!w.is_output || w.stage() || m.bodies.size() != 1) return false;
   const ir::Graph& body = m.bodies[0].graph;
   std::vector<int> when;
   if (!full_store_first(body, body.region, body.region.args[static_cast<size_t>(w.operand)], &when)) return false;
   // Blocks cover the array when each dimension is one block, or an axis of its own walks over all of them.
   std::vector<bool> used(m.grid.size(), false);
   for (size_t d = 0; d < array_dims(w); ++d) {
-    const Affine& a = w.index[d];
+    const Affine& a = w.map.index[d];
     if (!a.known || a.constant != 0) return false;
-    if (is_constant(a) && w.dims[d] == w.extent[d]) continue;
+    if (is_constant(a) && w.dims[d] == w.map.extent[d]) continue;
     const auto moving = std::find_if(a.coefficient.begin(), a.coefficient.end(), [](int64_t c) { return c != 0; });
     const auto g = static_cast<size_t>(moving - a.coefficient.begin());
-    if (g == m.grid.size() || used[g] || *moving != 1 || !moves_alone(a, g) || w.scale[d] != w.extent[d]) return false;
-    if (m.grid[g].dynamic >= 0 || memory::mul(m.grid[g].size, w.extent[d]) != w.dims[d]) return false;
+    if (g == m.grid.size() || used[g] || *moving != 1 || !moves_alone(a, g) || w.map.scale[d] != w.map.extent[d])
+      return false;
+    if (m.grid[g].dynamic >= 0 || memory::mul(m.grid[g].size, w.map.extent[d]) != w.dims[d]) return false;
     used[g] = true;
   }
   const std::vector<size_t> visible = visible_axes(m);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "../analysis/facts.h"
+#include "../analysis/merge.h"
 #include "../analysis/split.h"
 #include "../plan/steps.h"
 #include "compile.h"
@@ -145,8 +146,9 @@ void Compiler::note_far(const ir::Scratch& s, const Val& v, std::span<const std:
     if (c.get() == this || s.type->mesh != c->ir_body_.mesh || owner == memory::Level::Device) continue;
     // A SparseCore has its memory for the subcores of all kinds.
     if (owner != memory::Level::Thread && c->body_.units_mesh == body_.units_mesh) continue;
-    if (v.semaphore >= 0) far_semaphores_[is_barrier(v.dtype) ? ~v.semaphore : v.semaphore] = c->body_.index;
-    else far_memory_[v.addr.buffer] = c->body_.index;
+    if (v.ref().semaphore >= 0)
+      far_semaphores_[is_barrier(v.dtype) ? ~v.ref().semaphore : v.ref().semaphore] = c->body_.index;
+    else far_memory_[v.memory().addr.buffer] = c->body_.index;
   }
 }
 
@@ -158,21 +160,18 @@ void Compiler::place_scratch(std::span<const std::unique_ptr<Compiler>> bodies) 
   for (size_t i = 0; i < plan.module.scratch.size(); ++i) {
     const ir::Scratch& s = plan.module.scratch[i];
     const memory::Level owner = memory::owner_level(s.type->scope, s.type->space);
-    Val v;
-    v.kind = Val::Kind::Ref;
-    v.dtype = s.type->dtype;
-    v.dims = dims_of(s.type);
-    v.strides = dense_strides(v.dims);
-    v.name = s.name;
+    Val v(s.type->dtype, dims_of(s.type), Val::Ref{});
+    v.memory().strides = dense_strides(v.dims);
+    v.memory().name = s.name;
     Attr facts;
     for (const auto& [key, value] : s.attrs) facts.keys.push_back(key), facts.items.push_back(value);
     const bool alone = !ir::is_sync(v.dtype) && (owner == memory::Level::Thread || owner == memory::Level::Warp);
     if (is_barrier(v.dtype)) {
-      v.semaphore = any.add_barrier(v, *s.type, &facts);
+      v.ref().semaphore = any.add_barrier(v, *s.type, &facts);
     } else if (ir::is_sync(v.dtype)) {
-      v.semaphore = plan.semaphores.add(v.name, v.elements(), owner, v.dtype == ir::DType::DmaSem);
+      v.ref().semaphore = plan.semaphores.add(v.memory().name, v.elements(), owner, v.dtype == ir::DType::DmaSem);
     } else if (!alone) {
-      v.addr = {plan.num_buffers++, Addr::kNoSlot, 0};
+      v.memory().addr = {plan.num_buffers++, Addr::kNoSlot, 0};
       any.note_allocation(v, s.type->space, owner, memory::Allocation::Lifetime::Launch);
     } else {
       if (std::none_of(bodies.begin(), bodies.end(), [&](const auto& c) { return c->is_home_of(s); }))
@@ -183,11 +182,11 @@ void Compiler::place_scratch(std::span<const std::unique_ptr<Compiler>> bodies) 
     for (const auto& c : bodies) {
       const ir::Region& region = c->ir_body_.graph.region;
       Val own = v;
-      own.origin = region.args[region.args.size() - plan.module.scratch.size() + i];
+      own.memory().origin = region.args[region.args.size() - plan.module.scratch.size() + i];
       if (alone && s.type->mesh.empty()) c->place_alone(s, &own);
       c->note_far(s, own, bodies);
       c->add_tile_padding(&own, s.type->space);
-      c->bind(own.origin, own);
+      c->bind(own.origin(), own);
     }
   }
 }
@@ -204,6 +203,8 @@ std::shared_ptr<Plan> compile_plan(ir::Module module, const Options& options) {
   if (options.rules == Options::Rules::Warn) plan->findings = hw::broken_rules(module_of(*plan), *options.chip);
   for (ir::Diagnostic& d : plan->findings)
     if (d.severity == ir::Severity::Error) d.severity = ir::Severity::Warning;
+  if (options.fuse)
+    for (ir::Body& body : plan->module.bodies) analysis::merge_equal_scalars(body.graph);
   make_bodies(*plan);
   learn_facts(*plan);
   compile_bodies(*plan);

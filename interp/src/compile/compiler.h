@@ -27,9 +27,13 @@ class Compiler : private Emitter {
 
  private:
   void place_operand(size_t i);
-  bool read_block(const ir::Operand&, Window*, Val* ref) const;
-  void place_block(const ir::Operand&, bool whole, Window*, Val* ref);
-  void add_moving_window(const Window&);
+  struct BlockNeeds {
+    bool whole = true;  // the array, at every grid point
+    bool copy = false;  // memory of its own: blocks at the array's edge, padding
+  };
+  BlockNeeds read_block(const ir::Operand&, Window*, Val* ref) const;
+  void place_block(const ir::Operand&, BlockNeeds, Window*, Val* ref);
+  void add_moving_window(const Window&, uint32_t offset);
   bool may_leave_array(const Window&) const;
   bool is_aliased(int input) const;
   bool by_pointer(const ir::Operand&) const;

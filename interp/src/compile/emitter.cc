@@ -171,26 +171,28 @@ void Emitter::set_graph(const ir::Graph& graph) {
 
 void Emitter::emit_fill_uninitialized(const Val& ref) {
   FillPayload p{};
-  p.dst = ref.addr;
+  p.dst = ref.memory().addr;
   p.dims = {ref.elements()};
   p.strides = {1};
   p.size = ir::byte_size(ref.dtype);
   p.element = memory::uninitialized(ref.dtype, plan_.options.uninitialized);
-  p.name = ref.name.empty() ? "an allocation" : ref.name;
+  p.name = ref.memory().name.empty() ? "an allocation" : ref.memory().name;
   emit(ops::fill, plan_.own(std::move(p)));
 }
 
 void Emitter::note_allocation(const Val& v, ir::Space space, memory::Level owner,
                               memory::Allocation::Lifetime lifetime) {
-  plan_.allocations.add({v.name, space, owner, lifetime, v.addr.buffer, v.addr.offset, v.bytes(), v.dtype, v.dims});
+  plan_.allocations.add({v.memory().name, space, owner, lifetime, v.memory().addr.buffer, v.memory().addr.offset,
+                         v.bytes(), v.dtype, v.dims});
 }
 
 // Where arrays lie in whole tiles, copies may name the padding.
 void Emitter::add_tile_padding(Val* ref, ir::Space space) const {
-  if (model_.spaces[space].layout != hw::Layout::Tiles || ref->dims.empty() || ref->semaphore >= 0) return;
+  if (model_.spaces[space].layout != hw::Layout::Tiles || ref->dims.empty() || ref->ref().semaphore >= 0) return;
   if (plan_.options.padding == Options::Padding::Nobody) return;
   std::vector<int64_t> padding = hw::tile_padding(ref->dtype, ref->dims);
-  if (std::any_of(padding.begin(), padding.end(), [](int64_t n) { return n > 0; })) ref->padding = std::move(padding);
+  if (std::any_of(padding.begin(), padding.end(), [](int64_t n) { return n > 0; }))
+    ref->ref().padding = std::move(padding);
 }
 
 }  // namespace pallasim::interp

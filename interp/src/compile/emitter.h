@@ -79,9 +79,9 @@ class Emitter {
 
   // -- memory --
   Val temp(ir::DType dtype, std::vector<int64_t> dims);
-  void allocate(Val*);                                          // a place among the thread's temporaries
-  void keep(const Val& v) { permanent_.push_back(v.storage); }  // to the end of the kernel
-  int fresh_origin() { return next_origin_++; }                 // of memory that no ref of the graph was born with
+  void allocate(Val*);                                                   // a place among the thread's temporaries
+  void keep(const Val& v) { permanent_.push_back(v.memory().storage); }  // to the end of the kernel
+  int fresh_origin() { return next_origin_++; }  // of memory that no ref of the graph was born with
   // The block of a ref to barriers; `facts`: what its type does not say, {num_arrivals = 2}.
   int add_barrier(const Val&, const ir::Type&, const Attr* facts);
   void note_allocation(const Val&, ir::Space, memory::Level owner, memory::Allocation::Lifetime);

@@ -47,17 +47,17 @@ bool read_after_write(const ir::Region& region, ir::ValueId input, ir::ValueId o
 
 // Whether some grid point's block is not inside its array; true where the grid is not known yet.
 bool Compiler::may_leave_array(const Window& w) const {
-  if (!w.affine) return false;  // checked as a whole when the index is known
+  if (!w.map.affine) return false;  // checked as a whole when the index is known
   for (size_t d = 0; d < w.dims.size(); ++d) {
-    int64_t lo = w.index[d].constant, hi = lo;
+    int64_t lo = w.map.index[d].constant, hi = lo;
     for (size_t g = 0; g < m_.grid.size(); ++g) {
-      const int64_t step = w.index[d].coefficient[g];
+      const int64_t step = w.map.index[d].coefficient[g];
       if (step != 0 && m_.grid[g].dynamic >= 0) return true;
       int64_t& end = step < 0 ? lo : hi;
       end = memory::add(end, memory::mul(step, std::max<int64_t>(m_.grid[g].size - 1, 0)));
     }
-    if (memory::mul(lo, w.scale[d]) < w.pad_lo[d] ||
-        memory::add(memory::mul(hi, w.scale[d]) - w.pad_lo[d], w.extent[d]) > w.dims[d])
+    if (memory::mul(lo, w.map.scale[d]) < w.map.pad_lo[d] ||
+        memory::add(memory::mul(hi, w.map.scale[d]) - w.map.pad_lo[d], w.map.extent[d]) > w.dims[d])
       return true;
   }
   return false;
@@ -94,10 +94,10 @@ bool Compiler::needs_window(int input, const Window& w) const {
       continue;
     }
     const std::vector<Affine> index = p.has_block ? analysis::affine_map(m_, p) : std::vector<Affine>();
-    bool same = index.size() == w.index.size();
+    bool same = index.size() == w.map.index.size();
     for (size_t d = 0; same && d < index.size(); ++d)
-      same = index[d].known && w.index[d].known && index[d].constant == w.index[d].constant &&
-             index[d].coefficient == w.index[d].coefficient;
+      same = index[d].known && w.map.index[d].known && index[d].constant == w.map.index[d].constant &&
+             index[d].coefficient == w.map.index[d].coefficient;
     // Every axis moves both to a block of its own.
     for (size_t g = 0; same && g < m_.grid.size(); ++g)
       same = m_.grid[g].size == 1 || std::any_of(index.begin(), index.end(), [&](const Affine& i) {
@@ -142,97 +142,92 @@ void Compiler::place_operand(size_t i) {
   w.is_output = o.kind == ir::Operand::Kind::Output;
   w.dtype = o.array->dtype;
   w.element_bytes = ir::byte_size(w.dtype);
-  Val ref;
-  ref.kind = Val::Kind::Ref;
-  ref.dtype = w.dtype;
-  ref.name = o.name;
+  Val ref(w.dtype, {}, Val::Ref{});
+  ref.memory().name = o.name;
   // An aliased input that is no block, or that is reached by a pointer, is the output's memory under another name.
-  ref.read_only = !w.is_output && !(is_aliased(static_cast<int>(i)) && (by_pointer(o) || !o.has_block));
-  ref.origin = body.args[i];
-  ref.addr = {w.buffer, Addr::kNoSlot, 0};
+  ref.ref().read_only = !w.is_output && !(is_aliased(static_cast<int>(i)) && (by_pointer(o) || !o.has_block));
+  ref.memory().origin = body.args[i];
+  ref.memory().addr = {w.buffer, Addr::kNoSlot, 0};
   if (ir::is_sync(w.dtype)) {
     outer_semaphores(o, w, &ref);
   } else if (is_modelled(o) && !o.has_block) {
     model_window(o, &w, &ref);
   } else if (!o.has_block) {
     ref.dims = w.dims;
-    ref.strides = w.strides;
+    ref.memory().strides = w.strides;
     const bool own = o.kind == ir::Operand::Kind::Prefetch ? analysis::may_write(body, body.args[i])
                                                            : needs_window(static_cast<int>(i), w);
     if (own) copy_prefetch(&ref);
     if (of_cores(o)) place_in_cores(w, &ref);
     add_tile_padding(&ref, o.space);
   } else {
-    const bool whole = read_block(o, &w, &ref);
-    place_block(o, whole, &w, &ref);
+    place_block(o, read_block(o, &w, &ref), &w, &ref);
   }
   w.copies_only = w.is_output && !ir::is_sync(w.dtype) && !is_modelled(o) && m_.bodies.size() == 1 &&
-                  ref.addr.buffer == w.buffer && ref.addr.dyn == Addr::kNoSlot && copied_into_alone(body, body.args[i]);
+                  ref.memory().addr.buffer == w.buffer && ref.memory().addr.dyn == Addr::kNoSlot &&
+                  copied_into_alone(body, body.args[i]);
   bind(body.args[i], ref);
   body_.windows.push_back(std::move(w));
 }
 
 // What the module says of the operand's block. True: it is the whole array at every grid point.
-bool Compiler::read_block(const ir::Operand& o, Window* w, Val* ref) const {
+Compiler::BlockNeeds Compiler::read_block(const ir::Operand& o, Window* w, Val* ref) const {
   using Kind = ir::BlockDim::Kind;
-  w->index = analysis::affine_map(m_, o);
-  bool whole = true;
+  w->map.index = analysis::affine_map(m_, o);
+  BlockNeeds r;
   size_t next_size = o.block.size();
   for (size_t d = 0; d < o.block.size(); ++d) {
     const ir::BlockDim& b = o.block[d];
     const bool blocked = b.kind == Kind::Blocked || b.kind == Kind::Squeezed, slice = b.kind == Kind::BoundedSlice;
     refuse_block_kind(o, b);
     if (slice) {
-      w->bounded.resize(o.block.size(), -1);
-      w->bounded[d] = static_cast<int>(next_size++);
-      w->affine &= w->index[static_cast<size_t>(w->bounded[d])].known;
+      w->map.bounded.resize(o.block.size(), -1);
+      w->map.bounded[d] = static_cast<int>(next_size++);
+      w->map.affine &= w->map.index[static_cast<size_t>(w->map.bounded[d])].known;
     }
     const int64_t n = b.kind == Kind::Squeezed ? 1 : b.size;
-    w->extent.push_back(n);
-    w->scale.push_back(blocked ? n : 1);
-    w->pad_lo.push_back(b.pad_lo);
-    w->pad_hi.push_back(b.pad_hi);
-    w->affine &= w->index[d].known;
-    w->staged |=
-        slice || (blocked ? w->dims[d] % std::max<int64_t>(n, 1) != 0 : n != w->dims[d] || b.pad_lo || b.pad_hi);
-    whole &= n == w->dims[d] && w->index[d].known && analysis::is_constant(w->index[d]) && w->index[d].constant == 0;
-    if (b.kind != Kind::Squeezed) ref->dims.push_back(n), ref->strides.push_back(w->strides[d]);
+    w->map.extent.push_back(n);
+    w->map.scale.push_back(blocked ? n : 1);
+    w->map.pad_lo.push_back(b.pad_lo);
+    w->map.pad_hi.push_back(b.pad_hi);
+    w->map.affine &= w->map.index[d].known;
+    r.copy |= slice || (blocked ? w->dims[d] % std::max<int64_t>(n, 1) != 0 : n != w->dims[d] || b.pad_lo || b.pad_hi);
+    r.whole &= n == w->dims[d] && w->map.index[d].known && analysis::is_constant(w->map.index[d]) &&
+               w->map.index[d].constant == 0;
+    if (b.kind != Kind::Squeezed) ref->dims.push_back(n), ref->memory().strides.push_back(w->strides[d]);
   }
-  return whole;
+  return r;
 }
 
-void Compiler::place_block(const ir::Operand& o, bool whole, Window* w, Val* ref) {
+void Compiler::place_block(const ir::Operand& o, BlockNeeds block, Window* w, Val* ref) {
   if (needs_window(w->operand, *w)) {
-    w->staged = true;
-    ref->read_only = false;
+    block.copy = true;
+    ref->ref().read_only = false;
   }
   // Blocks outside their array are read into memory of their own, where nobody wrote what is missing.
-  if (plan_.options.out_of_bounds == Options::Oob::Uninitialized && !w->is_output && !whole)
-    w->staged |= !w->affine || may_leave_array(*w);
+  if (plan_.options.out_of_bounds == Options::Oob::Uninitialized && !w->is_output && !block.whole)
+    block.copy |= !w->map.affine || may_leave_array(*w);
   if (is_modelled(o)) {
     model_window(o, w, ref);
-  } else if (by_pointer(o) && (w->staged || may_leave_array(*w))) {
-    w->staged = false;
-    w->edge = true;
-    w->index_slots = slot_block(static_cast<int>(w->dims.size()));
-    w->dyn = new_slot();
-    ref->addr.dyn = w->dyn;
-    ref->edge = w->operand;
-  } else if (w->staged) {
-    Val stage = temp(w->dtype, w->extent);
-    permanent_.push_back(stage.storage);
-    w->stage_offset = stage.addr.offset;
-    w->block_strides = stage.strides;
-    w->block_elements = stage.elements();
-    w->index_slots = slot_block(static_cast<int>(w->places()) + 1);
-    ref->addr = stage.addr;
-    ref->strides.clear();
+  } else if (by_pointer(o) && (block.copy || may_leave_array(*w))) {
+    const uint32_t place = slot_block(static_cast<int>(w->dims.size()));
+    w->reach = Window::Edge{new_slot(), place};
+    ref->memory().addr.dyn = w->edge()->offset;
+    ref->ref().edge = w->operand;
+  } else if (block.copy) {
+    Val stage = temp(w->dtype, w->map.extent);
+    permanent_.push_back(stage.memory().storage);
+    w->reach = Window::Staged{{stage.memory().addr.offset, stage.memory().strides, stage.elements()},
+                              slot_block(static_cast<int>(w->places()) + 1)};
+    ref->memory().addr = stage.memory().addr;
+    ref->memory().strides.clear();
     for (size_t d = 0; d < o.block.size(); ++d)
-      if (o.block[d].kind != ir::BlockDim::Kind::Squeezed) ref->strides.push_back(stage.strides[d]);
-  } else if (!whole) {
-    w->dyn = new_slot();
-    ref->addr.dyn = w->dyn;
-    if (w->affine) add_moving_window(*w);
+      if (o.block[d].kind != ir::BlockDim::Kind::Squeezed) ref->memory().strides.push_back(stage.memory().strides[d]);
+  } else if (!block.whole) {
+    const uint32_t offset = new_slot();
+    w->reach = Window::Direct{offset};
+    ref->memory().addr.dyn = offset;
+    if (w->map.affine) add_moving_window(*w, offset);
   }
 }
 
@@ -249,10 +244,10 @@ void Compiler::refuse_block_kind(const ir::Operand& o, const ir::BlockDim& b) co
 // array stays as it is.
 void Compiler::copy_prefetch(Val* ref) {
   Val own = temp(ref->dtype, ref->dims);
-  permanent_.push_back(own.storage);
+  permanent_.push_back(own.memory().storage);
   prefetch_copies_.push_back({own, *ref});
-  ref->addr = own.addr;
-  ref->read_only = false;
+  ref->memory().addr = own.memory().addr;
+  ref->ref().read_only = false;
 }
 
 // Memory that each core of a mesh has for itself, where arrays may lie between launches.
@@ -272,15 +267,15 @@ void Compiler::place_in_cores(const Window& w, Val* ref) {
     if (inputs + alias.output == w.operand)
       for (const Body::CoreArray& input : body_.core_arrays)
         if (input.input == alias.input) {
-          ref->addr = {body_.temps, Addr::kNoSlot, input.offset};
+          ref->memory().addr = {body_.temps, Addr::kNoSlot, input.offset};
           return;
         }
     if (alias.input == w.operand) a.output = inputs + alias.output;
   }
   const Val own = temp(w.dtype, w.dims);
-  permanent_.push_back(own.storage);
-  a.offset = own.addr.offset;
-  ref->addr = own.addr;
+  permanent_.push_back(own.memory().storage);
+  a.offset = own.memory().addr.offset;
+  ref->memory().addr = own.memory().addr;
   body_.core_arrays.push_back(a);
 }
 
@@ -288,30 +283,30 @@ void Compiler::place_in_cores(const Window& w, Val* ref) {
 void Compiler::outer_semaphores(const ir::Operand& o, const Window& w, Val* ref) {
   const int inputs = static_cast<int>(m_.operands.size()) - m_.count(ir::Operand::Kind::Output);
   ref->dims = w.dims;
-  ref->strides = w.strides;
-  ref->addr = {};
+  ref->memory().strides = w.strides;
+  ref->memory().addr = {};
   for (const ir::Alias& a : m_.aliases)
     if (w.is_output && w.operand == inputs + a.output)
       for (const Plan::OuterSemaphores& s : plan_.outer_semaphores)
-        if (s.operand == a.input) ref->semaphore = s.block;
+        if (s.operand == a.input) ref->ref().semaphore = s.block;
   for (const Plan::OuterSemaphores& s : plan_.outer_semaphores)
-    if (s.operand == w.operand) ref->semaphore = s.block;  // of another body
-  if (ref->semaphore >= 0) return;
+    if (s.operand == w.operand) ref->ref().semaphore = s.block;  // of another body
+  if (ref->ref().semaphore >= 0) return;
   // On a mesh every core may have one of its own under the handle.
   const memory::Level owner = model_.core_arrays && !m_.meshes.empty() ? memory::Level::Thread : memory::Level::Device;
-  ref->semaphore = plan_.semaphores.add(o.name, ref->elements(), owner, w.dtype == ir::DType::DmaSem);
+  ref->ref().semaphore = plan_.semaphores.add(o.name, ref->elements(), owner, w.dtype == ir::DType::DmaSem);
   const bool in_place =
       std::any_of(m_.aliases.begin(), m_.aliases.end(), [&](const ir::Alias& a) { return a.input == w.operand; });
-  plan_.outer_semaphores.push_back({ref->semaphore, w.operand, in_place});
+  plan_.outer_semaphores.push_back({ref->ref().semaphore, w.operand, in_place});
 }
 
-void Compiler::add_moving_window(const Window& w) {
-  Body::MovingWindow m{w.dyn, 0, std::vector<int64_t>(m_.grid.size(), 0)};
+void Compiler::add_moving_window(const Window& w, uint32_t offset) {
+  Body::MovingWindow m{offset, 0, std::vector<int64_t>(m_.grid.size(), 0)};
   for (size_t d = 0; d < w.dims.size(); ++d) {
-    const int64_t unit = memory::mul(memory::mul(w.scale[d], w.strides[d]), w.element_bytes);
-    m.first = memory::add(m.first, memory::mul(w.index[d].constant, unit));
+    const int64_t unit = memory::mul(memory::mul(w.map.scale[d], w.strides[d]), w.element_bytes);
+    m.first = memory::add(m.first, memory::mul(w.map.index[d].constant, unit));
     for (size_t g = 0; g < m.step.size(); ++g)
-      m.step[g] = memory::add(m.step[g], memory::mul(w.index[d].coefficient[g], unit));
+      m.step[g] = memory::add(m.step[g], memory::mul(w.map.index[d].coefficient[g], unit));
   }
   body_.moving.push_back(std::move(m));
 }
@@ -331,20 +326,16 @@ void Compiler::compile_index_map(Window& w, const std::unordered_map<ir::ValueId
   const Region& r = graph_->region;
   for (size_t i = 0; i < r.args.size(); ++i) {
     if (i < m_.grid.size()) {
-      Val pid;
-      pid.kind = Val::Kind::Scalar;
-      pid.dtype = graph_->type(r.args[i])->dtype;
-      pid.slot = body_.pid_slots[i];
-      bind(r.args[i], pid);
+      bind(r.args[i], scalar_in(body_.pid_slots[i], graph_->type(r.args[i])->dtype));
     } else {
       Val ref = body_values.at(body.args[i - m_.grid.size()]).val;
-      ref.origin = r.args[i];
+      ref.memory().origin = r.args[i];
       bind(r.args[i], ref);
     }
   }
   compile_region_ops(r);
   for (ir::ValueId v : r.ops.back().operands)
-    w.index_value.push_back(scalar_slot(scalar_convert(values_[v].val, ir::DType::I64)));
+    w.map.index_value.push_back(scalar_slot(scalar_convert(values_[v].val, ir::DType::I64)));
 }
 
 void Compiler::compile_body() {
@@ -355,13 +346,13 @@ void Compiler::compile_body() {
   const int top = here();
   auto* pipeline = body_.modelled ? begin_pipeline() : nullptr;
   for (Window& w : body_.windows) {
-    if (w.index.empty()) continue;
-    if (!w.affine) compile_index_map(w, body_values);
+    if (w.map.index.empty()) continue;
+    if (!w.map.affine) compile_index_map(w, body_values);
     if (watches_revisits(w)) emit(ops::output_visit, &w);
-    if (w.slots) continue;
-    if (w.edge) emit(ops::window_edge, &w);
-    else if (w.staged) emit(ops::window_staged, &w);
-    else if (!w.affine) emit(ops::window_indexed, &w);
+    if (w.modelled()) continue;
+    if (w.edge()) emit(ops::window_edge, &w);
+    else if (w.stage()) emit(ops::window_staged, &w);
+    else if (!w.map.affine) emit(ops::window_indexed, &w);
   }
   if (pipeline) {
     emit(ops::pipeline_fetch, pipeline);
@@ -375,7 +366,7 @@ void Compiler::compile_body() {
   if (pipeline) end_pipeline(pipeline, top);
   else emit(ops::grid_next), jump_to(here() - 1, top);
   for (Window& w : body_.windows)
-    if (w.staged && w.is_output && !w.slots) emit(ops::window_flush, &w);
+    if (w.stage() && w.is_output && !w.modelled()) emit(ops::window_flush, &w);
   emit(ops::kFinish);
   values_.clear();
   body_.temp_bytes = temps_.high_water() + 64;

@@ -17,22 +17,20 @@ bool reads_slot(const Val& v, uint32_t slot) {
   const auto in_all = [&](const std::vector<Val>& vals) {
     return std::any_of(vals.begin(), vals.end(), [&](const Val& x) { return reads_slot(x, slot); });
   };
-  switch (v.kind) {
+  switch (v.kind()) {
     case Val::Kind::Scalar:
-    case Val::Kind::Splat: return v.slot == slot;
-    case Val::Kind::Pending: return in_all(v.node->args);
-    case Val::Kind::Strided: return v.addr.dyn == slot;
+    case Val::Kind::Splat: return v.scalar().slot == slot;
+    case Val::Kind::Pending: return in_all(v.node()->args);
+    case Val::Kind::Strided: return v.memory().addr.dyn == slot;
     case Val::Kind::Ref:
-      return v.addr.dyn == slot || in(v.extents) || in(v.valid) || in(v.gates) ||
-             (v.choice && (v.choice->slot == slot || in_all(v.choice->refs))) ||
-             (v.through && reads_slot(v.through->base, slot));
+      return v.memory().addr.dyn == slot || in(v.ref().extents) || in(v.ref().valid) || in(v.ref().gates) ||
+             (v.ref().choice && (v.ref().choice->slot == slot || in_all(v.ref().choice->refs))) ||
+             (v.ref().through && reads_slot(v.ref().through->base, slot));
     default: return false;
   }
 }
 
-bool is_lazy(const Val& v) {
-  return v.kind == Val::Kind::Pending || (v.kind == Val::Kind::Strided && v.origin != kNoOrigin);
-}
+bool is_lazy(const Val& v) { return v.is_pending() || (v.is_strided() && v.origin() != kNoOrigin); }
 
 }  // namespace
 
@@ -43,9 +41,9 @@ const analysis::WriteSet& Emitter::everything() {
 
 analysis::WriteSet Emitter::written(const Val& ref) const {
   analysis::WriteSet w;
-  if (ref.origin != kNoOrigin) w.add(ref.origin);
-  if (ref.choice)
-    for (const Val& r : ref.choice->refs) w.add(written(r));
+  if (ref.origin() != kNoOrigin) w.add(ref.origin());
+  if (ref.is_choice())
+    for (const Val& r : ref.ref().choice->refs) w.add(written(r));
   return w;
 }
 
@@ -55,19 +53,20 @@ bool Emitter::may_alias(int a, int b) const {
 }
 
 bool Emitter::shows(const Val& v, const analysis::WriteSet& w) const {
-  if (v.kind == Val::Kind::Pending)
-    return std::any_of(v.node->args.begin(), v.node->args.end(), [&](const Val& a) { return shows(a, w); });
-  if (v.kind != Val::Kind::Strided || v.origin == kNoOrigin) return false;
-  return w.everything || std::any_of(w.origins.begin(), w.origins.end(), [&](int o) { return may_alias(v.origin, o); });
+  if (v.is_pending())
+    return std::any_of(v.node()->args.begin(), v.node()->args.end(), [&](const Val& a) { return shows(a, w); });
+  if (!v.is_strided() || v.origin() == kNoOrigin) return false;
+  return w.everything ||
+         std::any_of(w.origins.begin(), w.origins.end(), [&](int o) { return may_alias(v.origin(), o); });
 }
 
 // Whether evaluating `v` element by element into `dst` may read an element of dst's memory after it was written.
 bool Emitter::overlaps_elsewhere(const Val& v, const Val& dst) const {
-  if (v.kind == Val::Kind::Strided) return may_alias(v.origin, dst.origin) && !same_place(v, dst);
-  if (v.kind != Val::Kind::Pending) return false;
-  const bool whole = v.node->kind == Node::Kind::Contraction;  // reads all of its operands for every element
-  return std::any_of(v.node->args.begin(), v.node->args.end(), [&](const Val& a) {
-    return whole ? may_alias(a.origin, dst.origin) : overlaps_elsewhere(a, dst);
+  if (v.is_strided()) return may_alias(v.origin(), dst.origin()) && !same_place(v, dst);
+  if (!v.is_pending()) return false;
+  const bool whole = v.node()->kind == Node::Kind::Contraction;  // reads all of its operands for every element
+  return std::any_of(v.node()->args.begin(), v.node()->args.end(), [&](const Val& a) {
+    return whole ? may_alias(a.origin(), dst.origin()) : overlaps_elsewhere(a, dst);
   });
 }
 
@@ -97,7 +96,7 @@ void Emitter::before_regions(const Op& op) {
   const std::function<void(const Region&)> settle = [&](const Region& region) {
     for (const Op& inner : region.ops) {
       for (ir::ValueId v : inner.operands)
-        if (const auto it = values_.find(v); it != values_.end() && it->second.val.kind == Val::Kind::Pending)
+        if (const auto it = values_.find(v); it != values_.end() && it->second.val.is_pending())
           it->second.val = strided(it->second.val);
       for (const Region& r : inner.regions) settle(r);
     }
@@ -126,7 +125,7 @@ void Emitter::preassign_carries(const Region& body, size_t first, const std::vec
     const auto def = std::find_if(body.ops.begin(), body.ops.end() - 1, makes);
     if (def == body.ops.end() - 1) continue;
     if (std::none_of(def + 1, body.ops.end(), [&](const Op& op) { return analysis::touches(op, carry); }))
-      preassigned_[next] = {carries[i].slot, carry};
+      preassigned_[next] = {carries[i].scalar().slot, carry};
   }
 }
 
@@ -136,16 +135,17 @@ void Emitter::take_preassigned_slot(ir::ValueId id, Val* v) {
   const Preassigned to = it->second;
   preassigned_.erase(it);
   // Only a slot of this operation's own, written by its last step, can move elsewhere.
-  const bool own = v->is_scalar() && !v->is_const && v->slot >= now_.first_slot && plan_.steps.size() > now_.first_step;
-  if (!own || plan_.steps.back().dst != v->slot || slot_is_read(to.slot, to.carry)) return;
-  plan_.steps.back().dst = v->slot = to.slot;
+  const bool own = v->is_scalar() && !v->scalar().is_const && v->scalar().slot >= now_.first_slot &&
+                   plan_.steps.size() > now_.first_step;
+  if (!own || plan_.steps.back().dst != v->scalar().slot || slot_is_read(to.slot, to.carry)) return;
+  plan_.steps.back().dst = v->scalar().slot = to.slot;
 }
 
 void Emitter::define(ir::ValueId id, Val v) {
   take_preassigned_slot(id, &v);
   const int uses = uses_[id];
-  if (v.kind == Val::Kind::Pending && (uses > 1 || !plan_.options.fuse)) v = strided(v);
-  if (uses == 0 && v.kind == Val::Kind::Pending) return;
+  if (v.is_pending() && (uses > 1 || !plan_.options.fuse)) v = strided(v);
+  if (uses == 0 && v.is_pending()) return;
   bind(id, std::move(v));
 }
 

@@ -20,7 +20,7 @@ bool Compiler::is_modelled(const ir::Operand& o) const {
 int Compiler::slot_count(const ir::Operand& o, const Window& w, int64_t n) {
   constexpr int64_t kState = 64;  // bytes of a slot's place and semaphore
   int64_t bytes = w.element_bytes;
-  for (int64_t d : w.extent) bytes = memory::mul(bytes, d);
+  for (int64_t d : w.map.extent) bytes = memory::mul(bytes, d);
   bytes = memory::mul(memory::add(bytes, kState), std::max<int64_t>(n, 1));
   const std::string what = fmt::format("{} slots for the blocks of {}", n, o.name);
   require_memory(bytes, what);
@@ -32,39 +32,41 @@ int Compiler::slot_count(const ir::Operand& o, const Window& w, int64_t n) {
 void Compiler::model_window(const ir::Operand& o, Window* w, Val* ref) {
   const size_t rank = w->dims.size();
   if (!o.has_block) {
-    w->extent = w->dims;
-    w->scale = w->dims;
-    w->pad_lo.assign(rank, 0);
-    w->pad_hi.assign(rank, 0);
-    w->index.assign(rank, Affine{true, 0, std::vector<int64_t>(m_.grid.size(), 0)});
+    w->map.extent = w->dims;
+    w->map.scale = w->dims;
+    w->map.pad_lo.assign(rank, 0);
+    w->map.pad_hi.assign(rank, 0);
+    w->map.index.assign(rank, Affine{true, 0, std::vector<int64_t>(m_.grid.size(), 0)});
     ref->dims = w->dims;
   }
-  w->slots = o.has_block ? 2 : 1;
+  Window::Modelled m;
+  m.slots = o.has_block ? 2 : 1;
   if (const Attr* mode = ir::find(o.attrs, "pipeline"); mode && mode->is_call("buffered") && !mode->items.empty())
-    w->slots = slot_count(o, *w, mode->items[0].i);
-  std::vector<int64_t> dims = w->extent;
-  dims.insert(dims.begin(), w->slots);
+    m.slots = slot_count(o, *w, mode->items[0].i);
+  std::vector<int64_t> dims = w->map.extent;
+  dims.insert(dims.begin(), m.slots);
   const Val memory = temp(w->dtype, dims);
-  permanent_.push_back(memory.storage);
-  w->staged = true;
-  w->stage_offset = memory.addr.offset;
-  w->block_strides.assign(memory.strides.begin() + 1, memory.strides.end());
-  w->slot_bytes = memory.strides[0] * w->element_bytes;
-  w->dyn = new_slot();
-  w->state = slot_block(static_cast<int>(2 * w->places()) + ops::kPipelineFields + w->slots);
-  w->semaphore = plan_.semaphores.add("the pipeline of " + o.name, w->slots, memory::Level::Thread, true);
-  ref->read_only = false;
-  ref->addr = {memory.addr.buffer, w->dyn, memory.addr.offset};
-  ref->strides.clear();
+  permanent_.push_back(memory.memory().storage);
+  const std::vector<int64_t>& strides = memory.memory().strides;
+  m.stage = {memory.memory().addr.offset, {strides.begin() + 1, strides.end()}, 0};
+  m.slot_bytes = strides[0] * w->element_bytes;
+  m.offset = new_slot();
+  m.state = slot_block(static_cast<int>(2 * w->places()) + ops::kPipelineFields + m.slots);
+  m.semaphore = plan_.semaphores.add("the pipeline of " + o.name, m.slots, memory::Level::Thread, true);
+  ref->ref().read_only = false;
+  ref->memory().addr = {memory.memory().addr.buffer, m.offset, memory.memory().addr.offset};
+  ref->memory().strides.clear();
   for (size_t d = 0; d < rank; ++d)
-    if (!o.has_block || o.block[d].kind != ir::BlockDim::Kind::Squeezed) ref->strides.push_back(w->block_strides[d]);
+    if (!o.has_block || o.block[d].kind != ir::BlockDim::Kind::Squeezed)
+      ref->memory().strides.push_back(m.stage.strides[d]);
+  w->reach = std::move(m);
   body_.modelled = true;
 }
 
 ops::PipelinePayload* Compiler::begin_pipeline() {
   auto* p = plan_.own(ops::PipelinePayload());
   for (const Window& w : body_.windows)
-    if (w.slots) p->windows.push_back(&w);
+    if (w.modelled()) p->windows.push_back(&w);
   p->started = new_slot();
   p->more = new_slot();
   p->saved = slot_block(static_cast<int>(m_.grid.size()));
@@ -74,7 +76,7 @@ ops::PipelinePayload* Compiler::begin_pipeline() {
 void Compiler::end_pipeline(const ops::PipelinePayload* p, int maps) {
   emit(ops::pipeline_leave, p);
   for (const Window* w : p->windows)
-    if (w->is_output && w->slots == 1) emit(ops::pipeline_drain, w);
+    if (w->is_output && w->modelled()->slots == 1) emit(ops::pipeline_drain, w);
   emit(ops::pipeline_next, p);
   jump_to(here() - 1, maps);
   for (const Window* w : p->windows)

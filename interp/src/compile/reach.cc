@@ -9,8 +9,8 @@ namespace pallasim::interp {
 
 // The body whose threads have what the ref shows for themselves, where it is another one; else -1.
 int Emitter::far_body(const Val& v) const {
-  if (v.choice) {
-    for (const Val& r : v.choice->refs)
+  if (v.is_choice()) {
+    for (const Val& r : v.ref().choice->refs)
       if (const int b = far_body(r); b >= 0) return b;
     return -1;
   }
@@ -18,8 +18,8 @@ int Emitter::far_body(const Val& v) const {
     const auto it = map.find(key);
     return it == map.end() ? -1 : it->second;
   };
-  return v.semaphore >= 0 ? of(far_semaphores_, is_barrier(v.dtype) ? ~v.semaphore : v.semaphore)
-                          : of(far_memory_, v.addr.buffer);
+  return v.is_semaphore() ? of(far_semaphores_, is_barrier(v.dtype) ? ~v.ref().semaphore : v.ref().semaphore)
+                          : of(far_memory_, v.memory().addr.buffer);
 }
 
 // Whether a thread of the other body is at the own coordinates: its mesh has no axis that the own one lacks.
@@ -43,7 +43,7 @@ void Emitter::check_reach(const Op& op) {
   const bool sends = op.code == C::sem_signal || op.code == C::dma_start;
   for (size_t i = 0; i < op.operands.size(); ++i) {
     const auto it = values_.find(op.operands[i]);
-    const int far = it == values_.end() || it->second.val.kind != Val::Kind::Ref ? -1 : far_body(it->second.val);
+    const int far = it == values_.end() || !it->second.val.is_ref() ? -1 : far_body(it->second.val);
     if (far < 0) continue;
     const bool source = op.code == C::dma_start && op.viewed("src")->operand == static_cast<int>(i);
     if (sends && !source && (named || has_counterpart(plan_, body_, far))) continue;
@@ -52,7 +52,7 @@ void Emitter::check_reach(const Op& op) {
     const auto& home = m_.bodies[static_cast<size_t>(far)].mesh;
     unsupported(op,
                 fmt::format("{} of {}, which threads of mesh \"{}\" have for themselves, by a thread of mesh \"{}\"",
-                            ir::name(op.code), it->second.val.name, home, ir_body_.mesh));
+                            ir::name(op.code), it->second.val.memory().name, home, ir_body_.mesh));
   }
 }
 

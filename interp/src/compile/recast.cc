@@ -9,30 +9,30 @@
 namespace pallasim::interp {
 
 Val see_through(Emitter& e, const Op& op, const Val& ref, ir::DType dtype, std::vector<int64_t> dims) {
-  if (ref.semaphore >= 0 || ref.choice || !ref.extents.empty() || !ref.valid.empty())
+  if (ref.ref().semaphore >= 0 || ref.ref().choice || !ref.ref().extents.empty() || !ref.ref().valid.empty())
     e.unsupported(op, "a change of element width or shape of this ref");
   auto t = std::make_shared<RefThrough>();
   t->base = ref;
   t->dtype = dtype;
   t->dims = dims;
   Val r = ref;
-  r.through = std::move(t);
+  r.ref().through = std::move(t);
   r.dtype = dtype;
-  r.strides = dense_strides(dims);
+  r.memory().strides = dense_strides(dims);
   r.dims = std::move(dims);
-  r.padding.clear();
-  r.addr = {e.body().temps, Addr::kNoSlot, 0};
+  r.ref().padding.clear();
+  r.memory().addr = {e.body().temps, Addr::kNoSlot, 0};
   return r;
 }
 
 ir::view::Index push_index(Emitter& e, const Op& op, Val* ref, const ir::view::Index& index) {
   using Entry = ir::view::Entry;
-  const RefThrough& t = *ref->through;
-  const bool untouched =
-      ref->addr.offset == 0 && ref->addr.dyn == Addr::kNoSlot && ref->dims == t.dims && is_dense(*ref);
+  const RefThrough& t = *ref->ref().through;
+  const bool untouched = ref->memory().addr.offset == 0 && ref->memory().addr.dyn == Addr::kNoSlot &&
+                         ref->dims == t.dims && is_dense(*ref);
   const bool widths =
       t.base.dtype != t.dtype && t.base.dims.size() == t.dims.size() && t.dims.size() == index.entries.size();
-  if (!untouched || !widths || t.base.through || index.has_arrays()) return index;
+  if (!untouched || !widths || t.base.ref().through || index.has_arrays()) return index;
   const auto whole = [](int64_t size) {
     Entry r;
     r.kind = Entry::Kind::Slice;
@@ -75,29 +75,36 @@ ops::ArrayBody between(const Val& from, const Val& to) {
 namespace {
 // Whether a ref shows all of the dense array behind it, in its order.
 bool shows_all(const Val& ref) {
-  const RefThrough& t = *ref.through;
-  return ref.addr.offset == 0 && ref.addr.dyn == Addr::kNoSlot && is_dense(ref) && ref.elements() == ops::count(t.dims);
+  const RefThrough& t = *ref.ref().through;
+  return ref.memory().addr.offset == 0 && ref.memory().addr.dyn == Addr::kNoSlot && is_dense(ref) &&
+         ref.elements() == ops::count(t.dims);
 }
 }  // namespace
 
 static Val open_part(Emitter& e, const Val& ref, Lens lens, std::vector<OpenedRef>* opened);
 
+// What the ref shows of the copy of all that lies behind it.
+static Val shown_in(Emitter& e, const Val& copy, const Val& ref, Lens lens) {
+  Val r = ref;
+  r.ref().through = nullptr;
+  Val::Memory& m = r.memory();
+  m.addr = {copy.memory().addr.buffer, m.addr.dyn, copy.memory().addr.offset + m.addr.offset};
+  m.storage = copy.memory().storage;
+  m.origin = lens != Lens::Read ? e.fresh_origin() : kNoOrigin;
+  return r;
+}
+
 Val open_ref(Emitter& e, const Val& ref, Lens lens, std::vector<OpenedRef>* opened) {
   if (!shows_all(ref) || lens == Lens::Some) return open_part(e, ref, lens, opened);
-  Val base = ref.through->base;
-  if (base.through) base = open_ref(e, base, lens, opened);
-  Val now = base;
-  now.kind = Val::Kind::Strided;
+  Val base = ref.ref().through->base;
+  if (base.ref().through) base = open_ref(e, base, lens, opened);
+  const Val now = base.as_strided();
   Val shape;
-  shape.dtype = ref.through->dtype;
-  const ArrayResult dense{ref.through->dtype, ref.through->dims};
+  shape.dtype = ref.ref().through->dtype;
+  const ArrayResult dense{ref.ref().through->dtype, ref.ref().through->dims};
   const Val copy =
       lens == Lens::Overwrite ? e.temp(dense.dtype, dense.dims) : emit_array(e, {now}, {dense}, between(now, shape))[0];
-  Val r = ref;
-  r.through = nullptr;
-  r.addr = {copy.addr.buffer, ref.addr.dyn, copy.addr.offset + ref.addr.offset};
-  r.storage = copy.storage;
-  r.origin = lens != Lens::Read ? e.fresh_origin() : kNoOrigin;
+  const Val r = shown_in(e, copy, ref, lens);
   if (opened) opened->push_back({base, copy});
   return r;
 }
@@ -106,25 +113,22 @@ Val open_ref(Emitter& e, const Val& ref, Lens lens, std::vector<OpenedRef>* open
 static Val open_part(Emitter& e, const Val& ref, Lens lens, std::vector<OpenedRef>* opened) {
   LensPayload p;
   const Val* v = &ref;
-  for (;; v = &v->through->base) {
-    LensPayload::Level level{v->addr, v->dims, v->strides, ir::bit_width(v->dtype), ir::byte_size(v->dtype)};
-    if (v->through && v->through->dims.size() >= 2) {
-      level.rows = v->through->dims[v->through->dims.size() - 2];
-      level.inner = v->through->dims.back();
+  for (;; v = &v->ref().through->base) {
+    LensPayload::Level level{v->memory().addr, v->dims, v->memory().strides, ir::bit_width(v->dtype),
+                             ir::byte_size(v->dtype)};
+    if (v->ref().through && v->ref().through->dims.size() >= 2) {
+      level.rows = v->ref().through->dims[v->ref().through->dims.size() - 2];
+      level.inner = v->ref().through->dims.back();
     }
     p.levels.push_back(std::move(level));
-    if (!v->through) break;
+    if (!v->ref().through) break;
   }
-  const auto bytes_of = [&] { return e.temp(ref.through->dtype, ref.through->dims); };
+  const auto bytes_of = [&] { return e.temp(ref.ref().through->dtype, ref.ref().through->dims); };
   const Val copy = bytes_of();
-  p.copy = copy.addr;
+  p.copy = copy.memory().addr;
   e.plan().step_cost_ns += 50 + 20.0 * static_cast<double>(ref.elements());
   if (lens != Lens::Overwrite) e.emit(ops::lens, e.own(p));
-  Val r = ref;
-  r.through = nullptr;
-  r.addr = {copy.addr.buffer, ref.addr.dyn, copy.addr.offset + ref.addr.offset};
-  r.storage = copy.storage;
-  r.origin = lens != Lens::Read ? e.fresh_origin() : kNoOrigin;
+  const Val r = shown_in(e, copy, ref, lens);
   if (lens == Lens::Read || !opened) return r;
   OpenedRef o{*v, copy};
   p.write = true;
@@ -132,11 +136,12 @@ static Val open_part(Emitter& e, const Val& ref, Lens lens, std::vector<OpenedRe
     const Val before = bytes_of();
     LensPayload was = p;
     was.write = false;
-    was.copy = before.addr;
+    was.copy = before.memory().addr;
     e.emit(ops::lens, e.own(std::move(was)));
-    p.before = before.addr;
+    p.before = before.memory().addr;
     p.has_before = true;
-    o.copy.storage = std::shared_ptr<Storage>(copy.storage.get(), [a = copy.storage, b = before.storage](Storage*) {});
+    o.copy.memory().storage = std::shared_ptr<Storage>(
+        copy.memory().storage.get(), [a = copy.memory().storage, b = before.memory().storage](Storage*) {});
   }
   o.lens = e.own(std::move(p));
   opened->push_back(std::move(o));

@@ -2,6 +2,8 @@
 #pragma once
 #include <memory>
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "../plan/payload.h"
@@ -19,44 +21,86 @@ struct TiledMemory;
 
 inline constexpr int kNoOrigin = -1;  // immutable bytes
 
-struct Val {
-  enum class Kind : uint8_t { None, Scalar, Strided, Splat, Pending, Ref };
-  Kind kind = Kind::None;
+// A value: its type, and one of the forms that a value has while a plan is compiled. What belongs to another form than
+// its own cannot be asked of it: the accessors of a form throw std::logic_error, an internal error of the compiler.
+class Val {
+ public:
+  // One scalar, in a slot (compute-type form).
+  struct Uniform {
+    uint32_t slot = 0;
+    bool is_const = false;  // known at plan time
+    uint64_t bits = 0;      // its compute-type bytes then
+  };
+  struct Scalar : Uniform {};
+  struct Splat : Uniform {};  // an array whose elements are the scalar
+  // Elements that lie in memory.
+  struct Memory {
+    Addr addr;
+    std::vector<int64_t> strides;  // elements
+    std::shared_ptr<Storage> storage;
+    int origin = kNoOrigin;  // the mutable memory that a lazy view or a ref shows (analysis/writes.h)
+    std::string name;        // of the ref that shows it; empty where none does
+  };
+  struct Strided : Memory {};
+  using Pending = std::shared_ptr<Node>;
+  // A ref: memory, and what the kernel may do with it.
+  struct Ref : Memory {
+    std::shared_ptr<const RefThrough> through;
+    bool read_only = false;
+    int semaphore = -1;              // index into Plan::semaphores
+    int edge = -1;                   // index into Body::windows: the block may reach beyond its array (EdgeWindow)
+    std::vector<uint32_t> extents;   // run-time extents (i64 slots, kNoSlot: dims has it); empty where all are static
+    std::vector<int64_t> padding;    // elements behind each dim that its tiles have on the machine; empty: none
+    std::vector<uint32_t> valid;     // how many elements of a dim are no padding (i64 slots, kNoSlot: all); empty: all
+    std::vector<uint32_t> gates;     // i64 slots: 0 where a scalar index names padding, and nothing of the view exists
+    std::shared_ptr<Choice> choice;  // one of several refs
+    std::shared_ptr<const TiledMemory> tiled;
+  };
+  using Form = std::variant<std::monostate, Scalar, Splat, Strided, Pending, Ref>;
+  enum class Kind : uint8_t { None, Scalar, Splat, Strided, Pending, Ref };  // in the order of Form
+
   ir::DType dtype = ir::DType::F32;
-  std::vector<int64_t> dims;
+  std::vector<int64_t> dims;  // elements
 
-  uint32_t slot = 0;      // Scalar, Splat: the scalar's slot (compute-type form)
-  bool is_const = false;  // Scalar, Splat: known at plan time
-  uint64_t bits = 0;      // its compute-type bytes
+  Val() = default;
+  Val(ir::DType t, std::vector<int64_t> d, Form form) : dtype(t), dims(std::move(d)), form_(std::move(form)) {}
 
-  Addr addr;                     // Strided, Ref
-  std::vector<int64_t> strides;  // elements
-  std::shared_ptr<Storage> storage;
-  int origin = kNoOrigin;  // the mutable memory that a lazy view or a ref shows (analysis/writes.h)
+  Kind kind() const { return static_cast<Kind>(form_.index()); }
+  bool is_scalar() const { return kind() == Kind::Scalar; }
+  bool is_uniform() const { return is_scalar() || kind() == Kind::Splat; }
+  bool is_strided() const { return kind() == Kind::Strided; }
+  bool is_pending() const { return kind() == Kind::Pending; }
+  bool is_ref() const { return kind() == Kind::Ref; }
+  bool is_semaphore() const { return is_ref() && ref().semaphore >= 0; }
+  bool is_choice() const { return is_ref() && ref().choice; }   // one of several refs
+  bool is_recast() const { return is_ref() && ref().through; }  // seen through a copy
+  bool shows_memory() const { return is_strided() || is_ref(); }
 
-  std::shared_ptr<Node> node;  // Pending
+  const Uniform& scalar() const;  // of a scalar or a splat
+  Uniform& scalar() { return const_cast<Uniform&>(std::as_const(*this).scalar()); }
+  const Memory& memory() const;  // of a strided value or a ref
+  Memory& memory() { return const_cast<Memory&>(std::as_const(*this).memory()); }
+  const Ref& ref() const;
+  Ref& ref() { return const_cast<Ref&>(std::as_const(*this).ref()); }
+  const Pending& node() const;
+  int origin() const { return shows_memory() ? memory().origin : kNoOrigin; }
 
-  // Ref
-  std::shared_ptr<const RefThrough> through;
-  std::string name;
-  bool read_only = false;
-  int semaphore = -1;              // index into Plan::semaphores
-  int edge = -1;                   // index into Plan::windows: the block may reach beyond its array, see Window::edge
-  std::vector<uint32_t> extents;   // run-time extents (i64 slots, kNoSlot: dims has it); empty where all are static
-  std::vector<int64_t> padding;    // elements behind each dim that its tiles have on the machine; empty: none
-  std::vector<uint32_t> valid;     // how many elements of a dim are no padding (i64 slots, kNoSlot: all); empty: all
-  std::vector<uint32_t> gates;     // i64 slots: 0 where a scalar index names padding, and nothing of the view exists
-  std::shared_ptr<Choice> choice;  // one of several refs
-  std::shared_ptr<const TiledMemory> tiled;
+  // The scalar of a scalar or a splat as all elements of another shape; a scalar where that has rank 0.
+  Val spread(std::vector<int64_t> shape) const;
+  Val as_strided() const;  // the elements that a ref shows, where they are
 
-  bool is_scalar() const { return kind == Kind::Scalar; }
   int64_t elements() const {
     int64_t n = 1;
     for (int64_t d : dims) n *= d;
     return n;
   }
   int64_t bytes() const { return elements() * ir::byte_size(dtype); }
+
+ private:
+  Form form_;
 };
+
+inline Val scalar_in(uint32_t slot, ir::DType dtype) { return {dtype, {}, Val::Scalar{{slot}}}; }
 
 // What select_ref gives: which of the refs it is shows at run time.
 struct Choice {

@@ -25,7 +25,7 @@ std::optional<std::vector<int64_t>> same_but_for_ones(const Val& ref, const std:
     if (to[d] == 1) continue;
     skip_ones();
     if (from == ref.dims.size() || ref.dims[from] != to[d]) return std::nullopt;
-    strides[d] = ref.strides[from++];
+    strides[d] = ref.memory().strides[from++];
   }
   skip_ones();
   if (from != ref.dims.size()) return std::nullopt;
@@ -43,12 +43,12 @@ bool copies_read_on(Emitter& e) {
 // The slot that says how much of a slice of dim `d` exists, kNoSlot where all of it does.
 static uint32_t valid_slot(Emitter& e, const Val& ref, size_t d, const IndexTerm* term, int64_t start, int64_t size,
                            uint32_t size_slot) {
-  const bool partial = !ref.valid.empty() && ref.valid[d] != Addr::kNoSlot;
-  const bool padded = term ? term->padding > 0 : !ref.padding.empty() && ref.padding[d] > 0;
+  const bool partial = !ref.ref().valid.empty() && ref.ref().valid[d] != Addr::kNoSlot;
+  const bool padded = term ? term->padding > 0 : !ref.ref().padding.empty() && ref.ref().padding[d] > 0;
   if (!partial && (!padded || (!term && start + size <= ref.dims[d]))) return Addr::kNoSlot;
   ValidPayload p{};
   p.extent = ref.dims[d];
-  p.extent_slot = partial ? ref.valid[d] : Addr::kNoSlot;
+  p.extent_slot = partial ? ref.ref().valid[d] : Addr::kNoSlot;
   p.start = start;
   p.start_slot = term ? term->slot : Addr::kNoSlot;
   p.wide = term && term->wide;
@@ -65,14 +65,14 @@ static Val index_dynamic(Emitter& e, const Val& ref, std::vector<IndexTerm> term
   if (terms.empty()) return r;
   IndexPayload p;
   p.terms = std::move(terms);
-  p.ref = ref.name;
+  p.ref = ref.memory().name;
   p.shape = ref.dims;
   p.write = write;
   const uint32_t dyn = e.new_slot();
   Step& s = e.emit(ops::index_bounds, e.own(std::move(p)));
-  s.a = ref.addr.dyn;
+  s.a = ref.memory().addr.dyn;
   s.dst = dyn;
-  r.addr.dyn = dyn;
+  r.memory().addr.dyn = dyn;
   return r;
 }
 
@@ -86,23 +86,23 @@ class Follower {
   Follower(Emitter& e, const Op& op, const Val& ref, ViewUse use, Lens lens)
       : e_(e), op_(op), given_(ref), use_(use), lens_(lens) {
     out_.ref = ref;
-    if (ref.choice && !copies()) refuse(std::string(ir::name(op.code)) + " on one of several refs");
-    if (!ref.extents.empty() && !copies())
+    if (ref.ref().choice && !copies()) refuse(std::string(ir::name(op.code)) + " on one of several refs");
+    if (!ref.ref().extents.empty() && !copies())
       refuse(std::string(ir::name(op.code)) + " on a ref whose extent is known at run time only");
   }
 
   ViewResult follow(std::span<const ir::View> transforms) {
-    if (given_.tiled) transforms = enter_tiles(transforms);
+    if (given_.ref().tiled) transforms = enter_tiles(transforms);
     for (const ir::View& t : transforms) {
       member_ = member_ && (std::holds_alternative<ir::view::Tile>(t) || std::holds_alternative<ir::view::Swizzle>(t));
       if (out_.gather) refuse("view transform after an array index");
-      if (given_.edge >= 0 && use_ != ViewUse::Gather)
+      if (given_.ref().edge >= 0 && use_ != ViewUse::Gather)
         refuse("several indexers on a block that reaches beyond its array");
       std::visit(*this, t);
     }
     Val& r = out_.ref;
-    if (r.through && lens_ == Lens::Refuse) refuse("a ref with other element widths or gaps");
-    if (r.through && lens_ != Lens::Keep)
+    if (r.ref().through && lens_ == Lens::Refuse) refuse("a ref with other element widths or gaps");
+    if (r.ref().through && lens_ != Lens::Keep)
       r = open_ref(e_, r, out_.gather && writes() ? Lens::Some : lens_, &out_.opened);
     return std::move(out_);
   }
@@ -124,13 +124,13 @@ class Follower {
  private:
   // The logical shape of tiled memory, and what is left of the view.
   std::span<const ir::View> enter_tiles(std::span<const ir::View> transforms) {
-    const std::vector<ir::View>& tiles = given_.tiled->transforms;
+    const std::vector<ir::View>& tiles = given_.ref().tiled->transforms;
     if (transforms.size() < tiles.size() || !std::equal(tiles.begin(), tiles.end(), transforms.begin()))
       refuse("tiled memory that is seen through other tiles than it has");
     Val& r = out_.ref;
-    r.dims = given_.tiled->dims;
-    r.strides = dense_strides(r.dims);
-    r.tiled = nullptr;
+    r.dims = given_.ref().tiled->dims;
+    r.memory().strides = dense_strides(r.dims);
+    r.ref().tiled = nullptr;
     return transforms.subspan(tiles.size());
   }
   [[noreturn]] void refuse(const std::string& what) { e_.unsupported(op_, what); }
@@ -169,7 +169,7 @@ class Follower {
 
 void Follower::operator()(const ir::view::Index& given) {
   Val& r = out_.ref;
-  const ir::view::Index index = r.through ? push_index(e_, op_, &r, given) : given;
+  const ir::view::Index index = r.ref().through ? push_index(e_, op_, &r, given) : given;
   if (!index.has_arrays()) return select(index);
   if (use_ != ViewUse::Gather) refuse("array index in this operation");
   gather(index);
@@ -186,7 +186,7 @@ Follower::Place Follower::place(const Entry& d, size_t dim) {
       if (!copies() || p.step != 1) refuse("slice of a size that is known at run time only");
       p.size_slot =
           e_.scalar_slot(e_.scalar_convert(e_.operand(op_, static_cast<size_t>(d.size.operand)), ir::DType::I64));
-      p.count = extent + (stays_put() && !r.padding.empty() ? r.padding[dim] : 0);
+      p.count = extent + (stays_put() && !r.ref().padding.empty() ? r.ref().padding[dim] : 0);
     }
   }
   if (d.start.is_operand()) {
@@ -196,7 +196,7 @@ Follower::Place Follower::place(const Entry& d, size_t dim) {
   } else if (const int64_t start = d.start.value();
              p.size_slot != Addr::kNoSlot || (p.count > 0 && (start < 0 || start + p.span() >= extent))) {
     // A static index out of bounds is a finding of the run, not of the compilation: the branch may never run.
-    p.slot = e_.const_int(ir::DType::I64, start).slot;
+    p.slot = e_.const_int(ir::DType::I64, start).scalar().slot;
     p.wide = true;
   } else {
     p.start = start;
@@ -215,10 +215,10 @@ void Follower::select(const ir::view::Index& index) {
     const Place p = place(d, i);
     const uint32_t exists = select_dim(d, i, &terms, p);
     if (d.is_slice()) {
-      dims.push_back(p.count), strides.push_back(r.strides[i] * p.step), extents.push_back(p.size_slot);
+      dims.push_back(p.count), strides.push_back(r.memory().strides[i] * p.step), extents.push_back(p.size_slot);
       valid.push_back(exists);
     } else if (exists != Addr::kNoSlot) {
-      r.gates.push_back(exists);
+      r.ref().gates.push_back(exists);
     }
   }
   if (!stays_put()) r = index_dynamic(e_, r, std::move(terms), writes());
@@ -226,28 +226,28 @@ void Follower::select(const ir::view::Index& index) {
     return std::all_of(v.begin(), v.end(), [](uint32_t slot) { return slot == Addr::kNoSlot; });
   };
   r.dims = dims;
-  r.strides = strides;
-  r.extents = none(extents) ? std::vector<uint32_t>() : std::move(extents);
-  r.valid = none(valid) ? std::vector<uint32_t>() : std::move(valid);
-  r.padding.clear();
+  r.memory().strides = strides;
+  r.ref().extents = none(extents) ? std::vector<uint32_t>() : std::move(extents);
+  r.ref().valid = none(valid) ? std::vector<uint32_t>() : std::move(valid);
+  r.ref().padding.clear();
 }
 
 // The slot that says how much of the dimension exists.
 uint32_t Follower::select_dim(const Entry& d, size_t dim, std::vector<IndexTerm>* terms, const Place& p) {
   constexpr int64_t kBoundless = INT64_MAX / 4;
   Val& r = out_.ref;
-  const int64_t bytes = r.strides[dim] * (r.semaphore >= 0 ? 1 : ir::byte_size(r.dtype));
+  const int64_t bytes = r.memory().strides[dim] * (r.ref().semaphore >= 0 ? 1 : ir::byte_size(r.dtype));
   const IndexTerm* term = nullptr;
   if (p.slot != Addr::kNoSlot) {
-    const bool padded =
-        moves() && !r.padding.empty() && (d.is_slice() ? p.step == 1 : e_.options().padding == Options::Padding::All);
+    const bool padded = moves() && !r.ref().padding.empty() &&
+                        (d.is_slice() ? p.step == 1 : e_.options().padding == Options::Padding::All);
     const bool boundless = box() || (use_ == ViewUse::Copy && copies_read_on(e_));
-    const int64_t pad = boundless ? kBoundless : padded ? r.padding[dim] : 0;
+    const int64_t pad = boundless ? kBoundless : padded ? r.ref().padding[dim] : 0;
     terms->push_back({p.slot, p.wide, bytes, r.dims[dim] + pad - 1 - std::max<int64_t>(p.span(), 0),
                       static_cast<int>(dim), r.dims[dim], p.count, p.size_slot, pad});
     term = &terms->back();
   } else {
-    r.addr.offset += p.start * bytes;
+    r.memory().addr.offset += p.start * bytes;
   }
   if (!moves() || p.step != 1) return Addr::kNoSlot;
   return valid_slot(e_, r, dim, term, p.start, p.count, p.size_slot);
@@ -261,12 +261,12 @@ std::vector<Val> Follower::index_arrays(const ir::view::Index& index) {
     if (!d.is_array()) continue;
     if (d.ignored) refuse("an index array that skips elements, in this operation");
     Val v = e_.operand(op_, static_cast<size_t>(d.operand));
-    if (v.through) v = open_ref(e_, v, Lens::Read, nullptr);
-    v.kind = v.kind == Val::Kind::Ref ? Val::Kind::Strided : v.kind;
+    if (v.is_recast()) v = open_ref(e_, v, Lens::Read, nullptr);
+    if (v.is_ref()) v = v.as_strided();
     // The elements are written one by one: an index must not show what was written before its turn.
     const bool writes = (ir::info(op_.code).effects & (ir::kEffectWrite | ir::kEffectAtomic)) != 0;
     arrays[i] = e_.dense(writes ? e_.apart_from(e_.written(given_), v) : v);
-    out_.keep.push_back(arrays[i].storage);
+    out_.keep.push_back(arrays[i].memory().storage);
   }
   return arrays;
 }
@@ -298,16 +298,16 @@ void Follower::gather(const ir::view::Index& index) {
   for (size_t i = 0; i < arrays.size(); ++i) {
     GatherDim g;
     g.extent = r.dims[i];
-    g.stride = r.strides[i];
+    g.stride = r.memory().strides[i];
     if (index.entries[i].is_array()) {
       const Val& v = arrays[i];
       g.kind = GatherDim::Kind::Array;
-      g.array = v.addr;
+      g.array = v.memory().addr;
       g.array_dtype = v.dtype;
       g.wraps = e_.model().negative_indices == hw::NegativeIndex::FromEnd;
       g.array_strides.assign(dims.size(), 0);
       for (size_t k = 0; k < v.dims.size(); ++k)
-        if (v.dims[k] != 1) g.array_strides[at + rank - v.dims.size() + k] = v.strides[k];
+        if (v.dims[k] != 1) g.array_strides[at + rank - v.dims.size() + k] = v.memory().strides[k];
     } else {
       const Place p = place(index.entries[i], i);
       g.start = p.start, g.start_slot = p.slot, g.wide = p.wide, g.step = p.step;
@@ -322,15 +322,16 @@ void Follower::gather(const ir::view::Index& index) {
 
 void Follower::operator()(const ir::view::Reshape& t) {
   Val& r = out_.ref;
-  if (!r.extents.empty() || !r.valid.empty()) refuse("reshape of a ref whose extent is known at run time only");
-  r.padding.clear();
+  if (!r.ref().extents.empty() || !r.ref().valid.empty())
+    refuse("reshape of a ref whose extent is known at run time only");
+  r.ref().padding.clear();
   std::vector<int64_t> to;
   for (const ir::Dim& d : t.dims) to.push_back(d.size);
   if (std::optional<std::vector<int64_t>> strides = same_but_for_ones(r, to)) {
-    r.strides = std::move(*strides);
+    r.memory().strides = std::move(*strides);
   } else {
     if (!is_dense(r) && !stays_put()) r = see_through(e_, op_, r, r.dtype, to);
-    r.strides = dense_strides(to);
+    r.memory().strides = dense_strides(to);
   }
   r.dims = std::move(to);
 }
@@ -340,10 +341,10 @@ void Follower::operator()(const ir::view::Transpose& t) {
   const Val v = r;
   for (size_t i = 0; i < t.perm.size(); ++i) {
     const auto from = static_cast<size_t>(t.perm[i]);
-    r.dims[i] = v.dims[from], r.strides[i] = v.strides[from];
-    if (!v.extents.empty()) r.extents[i] = v.extents[from];
-    if (!v.valid.empty()) r.valid[i] = v.valid[from];
-    if (!v.padding.empty()) r.padding[i] = v.padding[from];
+    r.dims[i] = v.dims[from], r.memory().strides[i] = v.memory().strides[from];
+    if (!v.ref().extents.empty()) r.ref().extents[i] = v.ref().extents[from];
+    if (!v.ref().valid.empty()) r.ref().valid[i] = v.ref().valid[from];
+    if (!v.ref().padding.empty()) r.ref().padding[i] = v.ref().padding[from];
   }
 }
 
@@ -353,10 +354,10 @@ void Follower::operator()(const ir::view::Squeeze& t) {
   std::sort(axes.rbegin(), axes.rend());
   for (int64_t a : axes) {
     r.dims.erase(r.dims.begin() + a);
-    r.strides.erase(r.strides.begin() + a);
-    if (!r.extents.empty()) r.extents.erase(r.extents.begin() + a);
-    if (!r.valid.empty()) r.valid.erase(r.valid.begin() + a);
-    if (!r.padding.empty()) r.padding.erase(r.padding.begin() + a);
+    r.memory().strides.erase(r.memory().strides.begin() + a);
+    if (!r.ref().extents.empty()) r.ref().extents.erase(r.ref().extents.begin() + a);
+    if (!r.ref().valid.empty()) r.ref().valid.erase(r.ref().valid.begin() + a);
+    if (!r.ref().padding.empty()) r.ref().padding.erase(r.ref().padding.begin() + a);
   }
 }
 
@@ -367,7 +368,7 @@ void Follower::operator()(const ir::view::Bitcast& t) {
     std::vector<int64_t> dims = r.dims;
     const size_t rows = dims.size() - 2;
     if (dims.size() < 2 || dims[rows] * from_bits % to_bits != 0 || std::max(from_bits, to_bits) > 64 ||
-        r.semaphore >= 0)
+        r.ref().semaphore >= 0)
       refuse("bitcast of a ref between these widths");
     dims[rows] = dims[rows] * from_bits / to_bits;
     r = see_through(e_, op_, r, t.dtype, dims);
@@ -381,15 +382,15 @@ void Follower::operator()(const ir::view::Extract& t) {
   int64_t bytes = ir::byte_size(t.dtype);
   for (const ir::Dim& d : t.dims) bytes = memory::mul(bytes, d.size);
   if (ir::bit_width(t.dtype) < 8) refuse("a member of a union with elements narrower than a byte");
-  if (r.through || r.tiled || r.semaphore >= 0 || !is_dense(r) || r.dims.size() != 1 || ir::byte_size(r.dtype) != 1 ||
-      !r.extents.empty() || t.offset < 0 || memory::add(t.offset, bytes) > r.bytes())
+  if (r.is_recast() || r.ref().tiled || r.is_semaphore() || !is_dense(r) || r.dims.size() != 1 ||
+      ir::byte_size(r.dtype) != 1 || !r.ref().extents.empty() || t.offset < 0 || memory::add(t.offset, bytes) > r.bytes())
     refuse("a member of this ref, which is no union that has it");
-  r.addr.offset += t.offset;
+  r.memory().addr.offset += t.offset;
   r.dtype = t.dtype;
   r.dims.clear();
   for (const ir::Dim& d : t.dims) r.dims.push_back(d.size);
-  r.strides = dense_strides(r.dims);
-  r.padding.clear(), r.valid.clear();
+  r.memory().strides = dense_strides(r.dims);
+  r.ref().padding.clear(), r.ref().valid.clear();
   member_ = true;
 }
 
@@ -400,7 +401,7 @@ void Follower::operator()(const ir::view::Tile& t) {
   if (!member_ || !t.inverse || r.dims.size() < 2 * n) refuse("ref transform tile");
   for (size_t i = 0; i < n; ++i) r.dims[r.dims.size() - 2 * n + i] *= r.dims[r.dims.size() - n + i];
   r.dims.resize(r.dims.size() - n);
-  r.strides = dense_strides(r.dims);
+  r.memory().strides = dense_strides(r.dims);
 }
 
 void Follower::operator()(const ir::view::Swizzle& t) {
@@ -422,21 +423,21 @@ Val viewed_operand(Emitter& e, const Op& op, const char* key, ViewUse use, Lens 
 // The view of a ref, or of each of those that it may be.
 Val apply_view_to_each(Emitter& e, const Op& op, const Val& ref, std::span<const ir::View> view, ViewUse use,
                        Lens lens) {
-  if (!ref.choice) return apply_view(e, op, ref, view, use, lens).ref;
+  if (!ref.is_choice()) return apply_view(e, op, ref, view, use, lens).ref;
   Val v = ref;
-  v.choice = std::make_shared<Choice>(*ref.choice);
-  for (Val& r : v.choice->refs) r = apply_view_to_each(e, op, r, view, use, lens);
+  v.ref().choice = std::make_shared<Choice>(*ref.ref().choice);
+  for (Val& r : v.ref().choice->refs) r = apply_view_to_each(e, op, r, view, use, lens);
   return v;
 }
 
 void for_each_choice(Emitter& e, const Val& v, const std::function<void(const Val&)>& body) {
-  if (!v.choice) return body(v);
+  if (!v.is_choice()) return body(v);
   auto* table = e.own(std::vector<int32_t>());
   Step& s = e.emit(ops::kBranchTable, table);
-  s.a = v.choice->slot;
+  s.a = v.ref().choice->slot;
   s.imm = 4;
   std::vector<int> ends;
-  for (const Val& r : v.choice->refs) {
+  for (const Val& r : v.ref().choice->refs) {
     table->push_back(e.here());
     for_each_choice(e, r, body);  // a ref may itself be one of several
     ends.push_back(e.here());

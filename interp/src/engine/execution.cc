@@ -70,17 +70,17 @@ void Execution::bind(std::span<const std::vector<std::byte*>> arrays, std::span<
   // Affine windows stay inside for the whole grid exactly when they do at its corners.
   check_windows = false;
   for (const Window& w : plan->first().windows) {
-    if (w.index.empty() || !w.affine || w.edge) continue;
+    if (w.map.index.empty() || !w.map.affine || w.edge()) continue;
     for (size_t d = 0; d < w.dims.size(); ++d) {
-      int64_t lo = w.index[d].constant, hi = lo;
+      int64_t lo = w.map.index[d].constant, hi = lo;
       for (size_t g = 0; g < grid.size(); ++g) {
-        const int64_t reach = memory::mul(w.index[d].coefficient[g], std::max<int64_t>(grid[g] - 1, 0));
+        const int64_t reach = memory::mul(w.map.index[d].coefficient[g], std::max<int64_t>(grid[g] - 1, 0));
         int64_t& end = reach < 0 ? lo : hi;
         end = memory::add(end, reach);
       }
-      lo = memory::add(memory::mul(lo, w.scale[d]), -w.pad_lo[d]),
-      hi = memory::add(memory::mul(hi, w.scale[d]), -w.pad_lo[d]);
-      if (lo < 0 || memory::add(hi, w.extent[d]) > w.dims[d]) check_windows = true;
+      lo = memory::add(memory::mul(lo, w.map.scale[d]), -w.map.pad_lo[d]),
+      hi = memory::add(memory::mul(hi, w.map.scale[d]), -w.map.pad_lo[d]);
+      if (lo < 0 || memory::add(hi, w.map.extent[d]) > w.dims[d]) check_windows = true;
     }
   }
 }

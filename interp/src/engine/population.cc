@@ -193,7 +193,8 @@ void Execution::enter(Thread& t, const Body& b, int64_t n) {
     if (a.private_to_thread() && a.buffer == b.temps && a.lifetime == memory::Allocation::Lifetime::Launch)
       poison(t.bases[a.buffer] + a.offset, a.elements(), a.dtype, mode);
   for (const Window& w : b.windows)
-    if (w.slots) poison(t.bases[b.temps] + w.stage_offset, w.slots * w.slot_bytes / w.element_bytes, w.dtype, mode);
+    if (const Window::Modelled* m = w.modelled())
+      poison(t.bases[b.temps] + m->stage.offset, m->slots * m->slot_bytes / w.element_bytes, w.dtype, mode);
   int64_t device = first_device + device_of(t);
   for (size_t a = plan->device_axes.size(); a-- > 0;) {
     t.slot<int64_t>(b.device_slots[a]) = device % plan->device_axes[a].size;

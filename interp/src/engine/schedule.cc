@@ -186,6 +186,7 @@ void Scheduler::wake() {
 
 bool Scheduler::turn(int64_t most) {
   const size_t copies = order_->copies == Options::Copies::Scheduled ? ex_.copies.size() : 0;
+  while (ready_.empty() && order_->copies == Options::Copies::AtWait && ops::complete_awaited(ex_)) wake();
   if (ready_.empty() && copies == 0) return false;
   Policy& policy = *order_->policy;
   const size_t at = policy.next(ready_.size(), copies);

@@ -127,12 +127,12 @@ void SplitJudge::on_block(Execution& ex, const Thread& t, const Step& s, const W
   };
   if (in) {
     array(false);
-    const int64_t elements = w.block_elements, one = 1;
-    see(ex, {t.index, kTempBuffer, true, w.stage_offset, &elements, &one, 1, w.element_bytes, &s, -1});
+    const int64_t elements = w.stage()->elements, one = 1;
+    see(ex, {t.index, kTempBuffer, true, w.stage()->offset, &elements, &one, 1, w.element_bytes, &s, -1});
   } else {
     if (!c.empty)
-      see(ex, {t.index, kTempBuffer, false, w.stage_offset + c.block_offset * w.element_bytes, c.count,
-               w.block_strides.data(), rank, w.element_bytes, &s, -1});
+      see(ex, {t.index, kTempBuffer, false, w.stage()->offset + c.block_offset * w.element_bytes, c.count,
+               w.stage()->strides.data(), rank, w.element_bytes, &s, -1});
     array(true);
   }
 }
@@ -214,7 +214,8 @@ std::string SplitJudge::name_of(const Access& a) const {
   const memory::Allocation* scratch = plan_.allocations.at(a.buffer, a.offset);
   if (scratch && scratch->lifetime == memory::Allocation::Lifetime::Launch) return scratch->name;
   for (const Window& w : plan_.first().windows)
-    if (w.staged && a.offset >= w.stage_offset && a.offset < w.stage_offset + w.block_elements * w.element_bytes)
+    if (w.stage() && a.offset >= w.stage()->offset &&
+        a.offset < w.stage()->offset + w.stage()->elements * w.element_bytes)
       return "the window of " + plan_.module.operands[static_cast<size_t>(w.operand)].name;
   return "a temporary";
 }

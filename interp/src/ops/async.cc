@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "copies.h"
 #include "elements.h"
 #include "findings.h"
 
@@ -10,14 +11,6 @@ namespace pallasim::interp::ops {
 namespace {
 
 using memory::AsyncCopy, memory::Completion;
-
-int64_t extent(const Thread& t, const Extents& e, size_t d) {
-  return e.slots.empty() || e.slots[d] == Addr::kNoSlot ? e.dims[d] : t.slot<int64_t>(e.slots[d]);
-}
-
-int64_t machine_bytes(int64_t elements, int bits) {
-  return memory::mul(elements, bits) / 8 + (elements % 8 * bits % 8 != 0);
-}
 
 memory::Place place(const Thread& t, const CopySide& side, int32_t thread) {
   return {thread, side.addr.buffer,
@@ -107,13 +100,52 @@ void complete(Execution& ex, const AsyncCopy& c) {
 
 }  // namespace
 
-void perform_copy(Execution& ex, const AsyncCopy& c) { complete(ex, c); }
-
 void issue_copy(Execution& ex, const AsyncCopy& c) {
   const Options::Copies when = ex.copies_move;
   const bool awaited = has_waiters(ex, c.after_write) || has_waiters(ex, c.after_read);
   if (when == Options::Copies::AtIssue || (when == Options::Copies::AtWait && awaited)) complete(ex, c);
   else ex.copies.push(c);
+}
+
+int64_t extent(const Thread& t, const Extents& e, size_t d) {
+  return e.slots.empty() || e.slots[d] == Addr::kNoSlot ? e.dims[d] : t.slot<int64_t>(e.slots[d]);
+}
+
+int64_t machine_bytes(int64_t elements, int bits) {
+  return memory::mul(elements, bits) / 8 + (elements % 8 * bits % 8 != 0);
+}
+
+AsyncCopy copy_between(const Thread& t, const Step* s, const CopySide& src, const CopySide& dst, ir::DType dtype,
+                       bool add) {
+  AsyncCopy c;
+  c.step = s->id;
+  c.thread = t.index;
+  c.dtype = dtype;
+  c.add = add;
+  c.rank = static_cast<int>(src.strides.size());
+  for (size_t d = 0; d < src.strides.size(); ++d) c.dims[d] = extent(t, src.extents, d);
+  std::copy(src.strides.begin(), src.strides.end(), c.src_strides);
+  std::copy(dst.strides.begin(), dst.strides.end(), c.dst_strides);
+  c.src = place(t, src, t.index);
+  c.dst = place(t, dst, t.index);
+  return c;
+}
+
+void issue_noted(Thread& t, const Step* s, AsyncCopy c, bool now) {
+  Execution& ex = *t.exec;
+  c.id = ex.copies_issued++;
+  if (!ex.listeners.empty()) {
+    const int size = ir::byte_size(c.dtype);
+    const auto list = [&](const int64_t* v) { return std::vector<int64_t>(v, v + c.rank); };
+    const Addr from{c.src.buffer, Addr::kNoSlot, c.src.offset}, to{c.dst.buffer, Addr::kNoSlot, c.dst.offset};
+    note_access(t, s, from, list(c.dims), list(c.src_strides), size, false);
+    // What fills the rest of a box is written as the elements are; of padding nothing was read.
+    if (c.fills && !c.zeros) note_unwritten(t, s, to, list(c.whole), list(c.dst_strides), size, c.dst.thread);
+    note_access(t, s, to, list(c.zeros ? c.whole : c.dims), list(c.dst_strides), size, true, c.dst.thread);
+    for (Listener* l : ex.listeners) l->on_copy(ex, c, *s);
+  }
+  if (now) complete(ex, c);
+  else issue_copy(ex, c);
 }
 
 namespace {
@@ -143,6 +175,15 @@ void clip(Thread& t, const DmaPayload& p, AsyncCopy* c) {
 
 }  // namespace
 
+bool complete_awaited(Execution& ex) {
+  for (size_t i = 0; i < ex.copies.size(); ++i)
+    if (has_waiters(ex, ex.copies[i].after_write) || has_waiters(ex, ex.copies[i].after_read)) {
+      complete_copy(ex, i);
+      return true;
+    }
+  return false;
+}
+
 void complete_copy(Execution& ex, size_t index) { complete(ex, ex.copies.take(index)); }
 
 const Step* valid_extent(Thread& t, const Step* s) {
@@ -159,29 +200,16 @@ const Step* valid_extent(Thread& t, const Step* s) {
 const Step* dma_start(Thread& t, const Step* s) {
   const auto& p = *static_cast<const DmaPayload*>(s->payload);
   Execution& ex = *t.exec;
-  AsyncCopy c;
-  c.id = ex.copies_issued++;
-  c.step = s->id;
-  c.thread = t.index;
-  c.dtype = p.dtype;
-  c.add = p.add;
-  c.rank = static_cast<int>(p.src.strides.size());
+  AsyncCopy c = copy_between(t, s, p.src, p.dst, p.dtype, p.add);
   int64_t n = 1, to[memory::kMaxRank];
   bool same = p.src.strides.size() == p.dst.strides.size();
-  for (size_t d = 0; d < p.src.strides.size(); ++d) {
-    c.dims[d] = extent(t, p.src.extents, d);
-    c.src_strides[d] = p.src.strides[d];
-    n = memory::mul(n, c.dims[d]);
-  }
+  for (int d = 0; d < c.rank; ++d) n = memory::mul(n, c.dims[d]);
   for (size_t d = 0; d < p.dst.strides.size(); ++d) {
     to[d] = extent(t, p.dst.extents, d);
-    c.dst_strides[d] = p.dst.strides[d];
     same = same && to[d] == c.dims[d];
   }
   if (!same) copy_shapes_differ(t, s, p, {c.dims, p.src.strides.size()}, {to, p.dst.strides.size()});
-  const int32_t target = target_thread(t, s, p.peer, "copy");
-  c.src = place(t, p.src, t.index);
-  c.dst = place(t, p.dst, target);
+  c.dst.thread = target_thread(t, s, p.peer, "copy");
   const auto count = [&](const SemPayload& sem) {
     const bool bytes = sem.block >= 0 && ex.plan->semaphores.blocks()[static_cast<size_t>(sem.block)].bytes;
     return bytes ? machine_bytes(n, ir::bit_width(p.dtype)) : 1;
@@ -190,18 +218,7 @@ const Step* dma_start(Thread& t, const Step* s) {
   clip(t, p, &c);
   if (p.src_sem.block >= 0) c.after_read = {Completion::Kind::Semaphore, semaphore_id(t, p.src_sem), sent};
   c.after_write = {Completion::Kind::Semaphore, semaphore_id(t, p.dst_sem), received};
-  if (!ex.listeners.empty()) {
-    Addr a = p.src.addr, b = p.dst.addr;
-    a.offset = c.src.offset, b.offset = c.dst.offset;
-    a.dyn = b.dyn = Addr::kNoSlot;
-    const std::vector<int64_t> dims(c.dims, c.dims + c.rank);
-    note_access(t, s, a, dims, p.src.strides, ir::byte_size(p.dtype), false);
-    if (c.fills)
-      note_unwritten(t, s, b, {c.whole, c.whole + c.rank}, p.dst.strides, ir::byte_size(p.dtype), c.dst.thread);
-    note_access(t, s, b, dims, p.dst.strides, ir::byte_size(p.dtype), true, c.dst.thread);
-  }
-  for (Listener* l : ex.listeners) l->on_copy(ex, c, *s);
-  issue_copy(ex, c);
+  issue_noted(t, s, c);
   return s + 1;
 }
 

@@ -33,10 +33,10 @@ int32_t target_thread(const Thread&, const Step*, const Peer&, const char* what)
 const Step* wait_for(Thread&, const Step*, int64_t semaphore, int64_t value, bool decrement);
 // Starts a copy: one that somebody waits for already moves now, the others wait for their turn.
 void issue_copy(Execution&, const memory::AsyncCopy&);
-// Moves the bytes of a copy that is issued now, whenever others would move.
-void perform_copy(Execution&, const memory::AsyncCopy&);
 // Moves the bytes of a copy in flight and signals its semaphores.
 void complete_copy(Execution&, size_t index);
+// The oldest copy that some thread waits for; false: there is none.
+bool complete_awaited(Execution&);
 
 int64_t barrier_id(const Thread&, const BarrierPayload&);
 // What barriers have to say of what the step did.

@@ -14,6 +14,20 @@ std::string shape_text(std::span<const int64_t> dims);
 // An element of an integer dtype of 8 to 64 bits, in memory form.
 int64_t integer_element(const std::byte* at, ir::DType);
 
+// Where the elements of one row of an access lie: along its last dimension, the others fixed.
+struct ElementRow {
+  int64_t begin = 0, end = 0;    // the mask takes no element outside
+  std::byte* first = nullptr;    // the element at `begin`
+  int64_t step = 0;              // elements from each to the next, where `offsets` is empty
+  std::vector<int64_t> offsets;  // elements from `first`, from `begin` on, of rows that are no progression
+
+  std::vector<int64_t> indices;  // scratch
+
+  int64_t offset(int64_t i) const {
+    return offsets.empty() ? (i - begin) * step : offsets[static_cast<size_t>(i - begin)];
+  }
+};
+
 class Elements {
  public:
   Elements(Thread&, const Step*, const GatherPayload&);
@@ -33,9 +47,16 @@ class Elements {
   }
   void next() { memory::next_index(index_, p_.dims.size(), p_.dims); }
 
+  // The row that begins at the current position, of an access with dimensions. False: an element that the mask takes,
+  // or may take, lies outside, and each has to be asked for its address.
+  bool row(ElementRow*) const;
+  void next_row() { memory::next_index(index_, p_.dims.size() - 1, p_.dims); }
+  const std::byte* mask_row() const { return mask_ ? mask_ + dot(p_.mask_strides) : nullptr; }
+
  private:
   int64_t array_index(const GatherDim&) const;
   bool inside(const GatherDim&, int64_t i) const;
+  bool add_array(const GatherDim&, ElementRow*, int64_t* offset) const;
   int64_t block_start(const GatherDim& g) const {
     return g.window_slot == Addr::kNoSlot ? 0 : t_.slot<int64_t>(g.window_slot);
   }

@@ -18,73 +18,94 @@ void copy_regular(Thread& t, const GatherPayload& p, const Elements& e, std::byt
   copy_strided(e.base(), e.strides(), value, dense.data(), p.dims.data(), rank, p.size);
 }
 
+bool taken(const std::byte* mask, int64_t stride, int64_t i) { return !mask || static_cast<bool>(mask[i * stride]); }
+
+// The operands of one row: `value` of elements of `p.size`, what masked-off elements of a load are.
+struct RowOperands {
+  std::byte* value;
+  const std::byte *mask, *other;
+  int64_t mask_stride, other_stride;
+};
+
+// Elements begin to end of a row that the mask takes, N bytes each: they move between `value` and memory.
 template <size_t N>
-void masked_row(Mode mode, int64_t n, std::byte* at, int64_t stride, std::byte* v, const std::byte* mask,
-                int64_t mask_stride, const std::byte* other, int64_t other_stride, const std::byte* fill) {
-  for (int64_t i = 0; i < n; ++i, at += stride * static_cast<int64_t>(N), v += N, mask += mask_stride) {
-    const bool on = static_cast<bool>(*mask);
-    if (mode == Mode::Load)
-      std::memcpy(v, on ? at : other ? other + i * other_stride * static_cast<int64_t>(N) : fill, N);
-    else if (on) std::memcpy(at, v, N);
-  }
-}
-
-// Calls f(at, elements, stride) for every run of elements along the last dimension that the mask lets through, where
-// everything is inside.
-template <typename F>
-void for_masked_runs(Thread& t, const GatherPayload& p, const Elements& e, const F& f) {
-  const std::byte* mask = t.resolve(p.mask);
-  const size_t last = p.dims.size() - 1;
-  const int64_t n = p.dims[last], stride = e.strides()[last], mask_stride = p.mask_strides[last];
-  int64_t index[16] = {};
-  for (int64_t done = 0; done < e.count(); done += n) {
-    int64_t at = 0, m = 0;
-    for (size_t d = 0; d < last; ++d) at += index[d] * e.strides()[d], m += index[d] * p.mask_strides[d];
-    for (int64_t i = 0; i < n;) {
-      const int64_t begin = i;
-      while (i < n && static_cast<bool>(mask[m + i * mask_stride])) ++i;
-      if (i > begin) f(e.base() + (at + begin * stride) * p.size, i - begin, stride);
-      else ++i;
+void move_row(const GatherPayload& p, const ElementRow& row, const RowOperands& o) {
+  constexpr auto size = static_cast<int64_t>(N);
+  const bool load = p.mode == Mode::Load;
+  for (int64_t i = row.begin; i < row.end; ++i) {
+    std::byte* v = o.value + i * size;
+    if (taken(o.mask, o.mask_stride, i)) {
+      std::byte* at = row.first + row.offset(i) * size;
+      load ? std::memcpy(v, at, N) : std::memcpy(at, v, N);
+    } else if (load) {
+      std::memcpy(v, o.other ? o.other + i * o.other_stride * size : reinterpret_cast<const std::byte*>(p.fill), N);
     }
-    memory::next_index(index, last, p.dims);
   }
 }
 
-void note_masked(Thread& t, const Step* s, const GatherPayload& p, const Elements& e) {
-  ChosenElements chosen(t, s, p.ref.buffer, p.mode != Mode::Load);
-  for_masked_runs(t, p, e,
-                  [&](const std::byte* at, int64_t n, int64_t stride) { chosen.add_row(at, n, stride, p.size); });
-  chosen.flush();
+// The same where the mask takes all of them and they lie one stride apart.
+template <size_t N>
+void move_run(const GatherPayload& p, const ElementRow& row, const RowOperands& o) {
+  constexpr auto size = static_cast<int64_t>(N);
+  const bool load = p.mode == Mode::Load;
+  const int64_t n = row.end - row.begin;
+  std::byte *v = o.value + row.begin * size, *at = row.first;
+  if (row.step == 1) {
+    load ? std::memcpy(v, at, static_cast<size_t>(n) * N) : std::memcpy(at, v, static_cast<size_t>(n) * N);
+    return;
+  }
+  const int64_t step = row.step * size;
+  if (load)
+    for (int64_t i = 0; i < n; ++i) std::memcpy(v + i * size, at + i * step, N);
+  else
+    for (int64_t i = 0; i < n; ++i) std::memcpy(at + i * step, v + i * size, N);
 }
 
-// Everything is inside: only the mask decides. Loads and stores. False: nothing was done.
-bool masked_regular(Thread& t, const Step* s, const GatherPayload& p, const Elements& e, std::byte* value) {
-  if (p.dims.empty() || p.mode == Mode::Swap) return false;
-  const auto row = p.size == 1   ? masked_row<1>
-                   : p.size == 2 ? masked_row<2>
-                   : p.size == 4 ? masked_row<4>
-                   : p.size == 8 ? masked_row<8>
-                                 : nullptr;
-  if (!row) return false;
-  if (!t.exec->listeners.empty()) note_masked(t, s, p, e);
-  const std::byte* mask = t.resolve(p.mask);
-  const std::byte* other = p.has_other ? t.resolve(p.other) : nullptr;
-  const size_t last = p.dims.size() - 1;
-  const int64_t n = p.dims[last];
-  int64_t index[16] = {};
-  for (int64_t done = 0; done < e.count(); done += n) {
-    int64_t at = 0, m = 0, o = 0;
-    for (size_t d = 0; d < last; ++d) {
-      at += index[d] * e.strides()[d];
-      m += index[d] * p.mask_strides[d];
-      if (other) o += index[d] * p.other_strides[d];
-    }
-    row(p.mode, n, e.base() + at * p.size, e.strides()[last], value + done * p.size, mask + m, p.mask_strides[last],
-        other ? other + o * p.size : nullptr, other ? p.other_strides[last] : 0,
-        reinterpret_cast<const std::byte*>(p.fill));
-    memory::next_index(index, last, p.dims);
+template <size_t N>
+void fill_row(const GatherPayload& p, int64_t begin, int64_t end, const RowOperands& o) {
+  constexpr auto size = static_cast<int64_t>(N);
+  for (int64_t i = begin; i < end; ++i)
+    std::memcpy(o.value + i * size,
+                o.other ? o.other + i * o.other_stride * size : reinterpret_cast<const std::byte*>(p.fill), N);
+}
+
+bool takes_all(const ElementRow& row, const RowOperands& o) {
+  bool all = true;
+  if (o.mask)
+    for (int64_t i = row.begin; i < row.end; ++i) all &= static_cast<bool>(o.mask[i * o.mask_stride]);
+  return all;
+}
+
+template <size_t N>
+void access_row(const GatherPayload& p, const ElementRow& row, const RowOperands& o) {
+  if (p.mode == Mode::Load) {
+    fill_row<N>(p, 0, row.begin, o);
+    fill_row<N>(p, row.end, p.dims.back(), o);
   }
-  return true;
+  if (row.begin == row.end) return;
+  row.offsets.empty() && takes_all(row, o) ? move_run<N>(p, row, o) : move_row<N>(p, row, o);
+}
+
+using RowFn = void (*)(const GatherPayload&, const ElementRow&, const RowOperands&);
+RowFn row_function(const GatherPayload& p) {
+  if (p.dims.empty() || p.mode == Mode::Swap) return nullptr;
+  switch (p.size) {
+    case 1: return access_row<1>;
+    case 2: return access_row<2>;
+    case 4: return access_row<4>;
+    case 8: return access_row<8>;
+    case 16: return access_row<16>;
+    default: return nullptr;
+  }
+}
+
+void note_row(const GatherPayload& p, const ElementRow& row, const RowOperands& o, ChosenElements* chosen) {
+  for (int64_t i = row.begin; i < row.end;) {
+    const int64_t begin = i;
+    while (i < row.end && taken(o.mask, o.mask_stride, i) && (i == begin || row.offsets.empty())) ++i;
+    if (i > begin) chosen->add_row(row.first + row.offset(begin) * p.size, i - begin, row.step, p.size);
+    else ++i;
+  }
 }
 
 // What a masked-off element gives: `other`, or the fill.
@@ -106,6 +127,38 @@ void note_operands(Thread& t, const Step* s, const GatherPayload& p) {
       note_temporary(t, s, g.array, p.dims, g.array_strides, ir::byte_size(g.array_dtype), false);
 }
 
+RowOperands row_operands(Thread& t, const GatherPayload& p, const Elements& e, std::byte* value) {
+  RowOperands o{value, e.mask_row(), nullptr, 0, 0};
+  if (o.mask) o.mask_stride = p.mask_strides.back();
+  if (p.has_other)
+    o.other = t.resolve(p.other) + e.dot(p.other_strides) * p.size, o.other_stride = p.other_strides.back();
+  return o;
+}
+
+// The next n elements, wherever they lie.
+void one_by_one(Thread& t, const GatherPayload& p, Elements& e, int64_t n, std::byte* value, std::byte* old,
+                ChosenElements* chosen) {
+  const std::byte* other = p.has_other ? t.resolve(p.other) : nullptr;
+  const auto size = static_cast<size_t>(p.size);
+  for (int64_t i = 0; i < n; ++i, e.next()) {
+    std::byte* v = value + i * p.size;
+    std::byte* into = p.mode == Mode::Load ? v : old ? old + i * p.size : nullptr;
+    if (!e.on()) {
+      // A swap gives back the value that it did not store.
+      if (into) old ? static_cast<void>(std::memcpy(into, v, size)) : masked_off(p, e, other, into);
+      continue;
+    }
+    std::byte* at = e.address();
+    if (!at) {
+      if (into) poison(into, 1, p.dtype, t.exec->options->uninitialized);
+      continue;
+    }
+    chosen->add(at, p.size);
+    if (into) std::memcpy(into, at, size);
+    if (p.mode != Mode::Load) std::memcpy(at, v, size);
+  }
+}
+
 }  // namespace
 
 const Step* gather(Thread& t, const Step* s) {
@@ -117,36 +170,28 @@ const Step* gather(Thread& t, const Step* s) {
   if (e.count() == 0) return s + 1;
   const bool listened = !t.exec->listeners.empty();
   if (listened) note_operands(t, s, p);
-  if (e.regular()) {
-    if (!p.has_mask) {
-      if (listened) {
-        const Addr at{p.ref.buffer, Addr::kNoSlot, e.base() - t.bases[p.ref.buffer]};
-        note_access(t, s, at, p.dims, {e.strides(), e.strides() + p.dims.size()}, p.size, p.mode != Mode::Load);
-      }
-      copy_regular(t, p, e, value, old);
-      return s + 1;
+  if (e.regular() && !p.has_mask) {
+    if (listened) {
+      const Addr at{p.ref.buffer, Addr::kNoSlot, e.base() - t.bases[p.ref.buffer]};
+      note_access(t, s, at, p.dims, {e.strides(), e.strides() + p.dims.size()}, p.size, p.mode != Mode::Load);
     }
-    if (masked_regular(t, s, p, e, value)) return s + 1;
+    copy_regular(t, p, e, value, old);
+    return s + 1;
   }
-  const std::byte* other = p.has_other ? t.resolve(p.other) : nullptr;
-  const auto size = static_cast<size_t>(p.size);
   ChosenElements chosen(t, s, p.ref.buffer, p.mode != Mode::Load);
-  for (int64_t n = 0; n < e.count(); ++n, e.next()) {
-    std::byte* v = value + n * p.size;
-    std::byte* into = p.mode == Mode::Load ? v : old ? old + n * p.size : nullptr;
-    if (!e.on()) {
-      // A swap gives back the value that it did not store.
-      if (into) old ? static_cast<void>(std::memcpy(into, v, size)) : masked_off(p, e, other, into);
-      continue;
+  const RowFn move = row_function(p);
+  const int64_t n = p.dims.empty() ? 1 : p.dims.back();
+  ElementRow row;
+  for (int64_t done = 0; done < e.count(); done += n) {
+    if (move && e.row(&row)) {
+      const RowOperands o = row_operands(t, p, e, value + done * p.size);
+      if (listened) note_row(p, row, o, &chosen);
+      move(p, row, o);
+      e.next_row();
+    } else {
+      const int64_t size = p.size;
+      one_by_one(t, p, e, n, value + done * size, old ? old + done * size : nullptr, &chosen);
     }
-    std::byte* at = e.address();
-    if (!at) {
-      if (into) poison(into, 1, p.dtype, t.exec->options->uninitialized);
-      continue;
-    }
-    chosen.add(at, p.size);
-    if (into) std::memcpy(into, at, size);
-    if (p.mode != Mode::Load) std::memcpy(at, v, size);
   }
   chosen.flush();
   return s + 1;

@@ -11,16 +11,16 @@ namespace {
 
 // Entry `d` of the index map's result.
 int64_t window_index(const Thread& t, const Window& w, size_t d) {
-  if (!w.affine) return t.slot<int64_t>(w.index_value[d]);
+  if (!w.map.affine) return t.slot<int64_t>(w.map.index_value[d]);
   const Body& p = *t.body;
-  int64_t i = w.index[d].constant;
-  for (size_t g = 0; g < w.index[d].coefficient.size(); ++g)
-    i = memory::add(i, memory::mul(w.index[d].coefficient[g], t.slot<int64_t>(p.pid_slots[g])));
+  int64_t i = w.map.index[d].constant;
+  for (size_t g = 0; g < w.map.index[d].coefficient.size(); ++g)
+    i = memory::add(i, memory::mul(w.map.index[d].coefficient[g], t.slot<int64_t>(p.pid_slots[g])));
   return i;
 }
 
 int64_t block_start(const Window& w, size_t d, int64_t index) {
-  return memory::add(memory::mul(index, w.scale[d]), -w.pad_lo[d]);
+  return memory::add(memory::mul(index, w.map.scale[d]), -w.map.pad_lo[d]);
 }
 
 }  // namespace
@@ -32,28 +32,28 @@ void window_place(const Thread& t, const Window& w, int64_t* place) {
 }
 
 memory::Clip clip_window(const Window& w, const int64_t* place) {
-  if (w.bounded.empty()) return memory::clip(w.dims, w.extent, place);
+  if (w.map.bounded.empty()) return memory::clip(w.dims, w.map.extent, place);
   int64_t size[memory::kMaxRank];
-  for (size_t d = 0; d < w.dims.size(); ++d) size[d] = w.extent_at(place, d);
-  return memory::clip(w.dims, w.extent, place, size);
+  for (size_t d = 0; d < w.dims.size(); ++d) size[d] = w.map.extent_at(place, d);
+  return memory::clip(w.dims, w.map.extent, place, size);
 }
 
 // At least one element of the block must lie inside.
 void check_window(const Thread& t, const Step* s, const Window& w) {
-  if (w.staged && !w.is_output && t.exec->options->out_of_bounds == Options::Oob::Uninitialized) return;
+  if (w.stage() && !w.is_output && t.exec->options->out_of_bounds == Options::Oob::Uninitialized) return;
   for (size_t d = 0; d < w.dims.size(); ++d) {
     const int64_t i = window_index(t, w, d), start = block_start(w, d, i);
-    if (!w.bounded.empty() && w.bounded[d] >= 0) {
+    if (!w.map.bounded.empty() && w.map.bounded[d] >= 0) {
       // A bounded slice has at most its block's size, and begins inside the array; as other blocks it may end outside.
-      const int64_t size = window_index(t, w, static_cast<size_t>(w.bounded[d]));
-      if (size != 0 && (size < 0 || size > w.extent[d] || start < 0 || start >= w.dims[d]))
+      const int64_t size = window_index(t, w, static_cast<size_t>(w.map.bounded[d]));
+      if (size != 0 && (size < 0 || size > w.map.extent[d] || start < 0 || start >= w.dims[d]))
         slice_outside(t, s, w, d, start, size);
       continue;
     }
-    const int64_t end = memory::add(start, w.extent[d]);
-    const bool inside = w.staged ? end > 0 && start < w.dims[d] : start >= 0 && end <= w.dims[d];
-    if (!inside && w.extent[d] > 0 &&
-        !(w.staged && !w.is_output && t.exec->options->out_of_bounds == Options::Oob::Uninitialized))
+    const int64_t end = memory::add(start, w.map.extent[d]);
+    const bool inside = w.stage() ? end > 0 && start < w.dims[d] : start >= 0 && end <= w.dims[d];
+    if (!inside && w.map.extent[d] > 0 &&
+        !(w.stage() && !w.is_output && t.exec->options->out_of_bounds == Options::Oob::Uninitialized))
       block_outside(t, s, w, d, i);
   }
 }
@@ -65,7 +65,7 @@ void note_point(Thread& t) {
   for (uint32_t p : t.body->pid_slots) point.push_back(t.slot<int64_t>(p));
   for (Listener* l : ex.listeners) l->on_grid_point(ex, t, point);
   for (const Window& w : t.body->windows)
-    if (w.affine && !w.index.empty()) note_window(t, w);
+    if (w.map.affine && !w.map.index.empty()) note_window(t, w);
 }
 
 void note_window(Thread& t, const Window& w) {
@@ -104,7 +104,7 @@ void at_point(Thread& t, const Step* s) {
   if (t.body->modelled) return;  // its pipeline says when a step begins
   if (t.exec->check_windows)
     for (const Window& w : t.body->windows)
-      if (!w.index.empty() && w.affine && !w.edge) check_window(t, s, w);
+      if (!w.map.index.empty() && w.map.affine && !w.edge()) check_window(t, s, w);
   note_point(t);
 }
 
@@ -168,24 +168,26 @@ const Step* window_indexed(Thread& t, const Step* s) {
   check_window(t, s, w);
   note_window(t, w);
   int64_t offset = 0;
-  for (size_t d = 0; d < w.dims.size(); ++d) offset += t.slot<int64_t>(w.index_value[d]) * w.scale[d] * w.strides[d];
-  if (w.dyn != Addr::kNoSlot) t.slot<int64_t>(w.dyn) = offset * w.element_bytes;
+  for (size_t d = 0; d < w.dims.size(); ++d)
+    offset += t.slot<int64_t>(w.map.index_value[d]) * w.map.scale[d] * w.strides[d];
+  if (const auto* at = std::get_if<Window::Direct>(&w.reach)) t.slot<int64_t>(at->offset) = offset * w.element_bytes;
   return s + 1;
 }
 
 namespace {
 
 void move_window(Thread& t, const Step* s, const Window& w, const int64_t* place, bool in) {
-  std::byte* stage = t.bases[t.body->temps] + w.stage_offset;
+  const Window::Stage& copy = *w.stage();
+  std::byte* stage = t.bases[t.body->temps] + copy.offset;
   const memory::Clip c = clip_window(w, place);
   const int rank = static_cast<int>(w.dims.size());
   for (Listener* l : t.exec->listeners) l->on_block(*t.exec, t, *s, w, c, in);
-  if (in && !c.full) poison(stage, w.block_elements, w.dtype, t.exec->options->uninitialized);
+  if (in && !c.full) poison(stage, copy.elements, w.dtype, t.exec->options->uninitialized);
   if (c.empty) return;
   stage += c.block_offset * w.element_bytes;
   std::byte* array = t.bases[w.buffer] + c.array_offset * w.element_bytes;
-  if (in) copy_strided(stage, w.block_strides.data(), array, w.strides.data(), c.count, rank, w.element_bytes);
-  else copy_strided(array, w.strides.data(), stage, w.block_strides.data(), c.count, rank, w.element_bytes);
+  if (in) copy_strided(stage, copy.strides.data(), array, w.strides.data(), c.count, rank, w.element_bytes);
+  else copy_strided(array, w.strides.data(), stage, copy.strides.data(), c.count, rank, w.element_bytes);
 }
 
 }  // namespace
@@ -193,42 +195,45 @@ void move_window(Thread& t, const Step* s, const Window& w, const int64_t* place
 const Step* window_staged(Thread& t, const Step* s) {
   const auto& w = *static_cast<const Window*>(s->payload);
   const auto places = static_cast<uint32_t>(w.places());
+  const uint32_t slots = std::get<Window::Staged>(w.reach).place;
   int64_t place[2 * memory::kMaxRank], old[2 * memory::kMaxRank];
-  bool same = t.slot<int64_t>(w.index_slots + 16 * places) != 0;
+  bool same = t.slot<int64_t>(slots + 16 * places) != 0;
   const bool valid = same;
   check_window(t, s, w);
-  if (!w.affine) note_window(t, w);
+  if (!w.map.affine) note_window(t, w);
   window_place(t, w, place);
   for (uint32_t d = 0; d < places; ++d) {
-    old[d] = t.slot<int64_t>(w.index_slots + 16 * d);
+    old[d] = t.slot<int64_t>(slots + 16 * d);
     same &= old[d] == place[d];
   }
   if (same) return s + 1;
   if (valid && w.is_output) move_window(t, s, w, old, false);
   move_window(t, s, w, place, true);
-  for (uint32_t d = 0; d < places; ++d) t.slot<int64_t>(w.index_slots + 16 * d) = place[d];
-  t.slot<int64_t>(w.index_slots + 16 * places) = 1;
+  for (uint32_t d = 0; d < places; ++d) t.slot<int64_t>(slots + 16 * d) = place[d];
+  t.slot<int64_t>(slots + 16 * places) = 1;
   return s + 1;
 }
 
 const Step* window_edge(Thread& t, const Step* s) {
   const auto& w = *static_cast<const Window*>(s->payload);
+  const Window::Edge& edge = *w.edge();
   int64_t offset = 0;
   for (size_t d = 0; d < w.dims.size(); ++d) {
     const int64_t start = block_start(w, d, window_index(t, w, d));
-    t.slot<int64_t>(w.index_slots + 16 * static_cast<uint32_t>(d)) = start;
+    t.slot<int64_t>(edge.place + 16 * static_cast<uint32_t>(d)) = start;
     offset = memory::add(offset, memory::mul(start, w.strides[d]));
   }
-  t.slot<int64_t>(w.dyn) = memory::mul(offset, w.element_bytes);
+  t.slot<int64_t>(edge.offset) = memory::mul(offset, w.element_bytes);
   return s + 1;
 }
 
 const Step* window_flush(Thread& t, const Step* s) {
   const auto& w = *static_cast<const Window*>(s->payload);
   const auto places = static_cast<uint32_t>(w.places());
-  if (!t.slot<int64_t>(w.index_slots + 16 * places)) return s + 1;
+  const uint32_t slots = std::get<Window::Staged>(w.reach).place;
+  if (!t.slot<int64_t>(slots + 16 * places)) return s + 1;
   int64_t place[2 * memory::kMaxRank];
-  for (uint32_t d = 0; d < places; ++d) place[d] = t.slot<int64_t>(w.index_slots + 16 * d);
+  for (uint32_t d = 0; d < places; ++d) place[d] = t.slot<int64_t>(slots + 16 * d);
   move_window(t, s, w, place, false);
   return s + 1;
 }

@@ -8,7 +8,7 @@ namespace pallasim::interp::ops {
 namespace {
 
 int64_t& state(Thread& t, const Window& w, size_t i) {
-  return t.slot<int64_t>(w.state + 16 * static_cast<uint32_t>(i));
+  return t.slot<int64_t>(w.modelled()->state + 16 * static_cast<uint32_t>(i));
 }
 // The place of the block that the kernel sees (Window::places), and of the next step's.
 int64_t& current(Thread& t, const Window& w, size_t d) { return state(t, w, d); }
@@ -22,7 +22,7 @@ int64_t& leaving(Thread& t, const Window& w, int64_t slot) {
 }
 
 int64_t semaphore(const Thread& t, const Window& w, int64_t slot) {
-  return t.exec->semaphore_layout.id(w.semaphore, slot, t.unit);
+  return t.exec->semaphore_layout.id(w.modelled()->semaphore, slot, t.unit);
 }
 
 int64_t bytes_on_machine(const Window& w, const memory::Clip& c) {
@@ -40,6 +40,7 @@ memory::Clip clip_at(Thread& t, const Window& w, bool of_next) {
 // Issues the copy between the array and a slot: of the part of the block that exists, the rest of the slot stays as it
 // is.
 int64_t move_block(Thread& t, const Step* s, const Window& w, const memory::Clip& c, int64_t slot, bool in) {
+  const Window::Modelled& m = *w.modelled();
   const int64_t bytes = bytes_on_machine(w, c);
   if (c.empty) return 0;
   memory::AsyncCopy copy;
@@ -49,14 +50,14 @@ int64_t move_block(Thread& t, const Step* s, const Window& w, const memory::Clip
   copy.dtype = w.dtype;
   copy.rank = static_cast<int>(w.dims.size());
   const memory::Place window{t.index, t.body->temps,
-                             w.stage_offset + slot * w.slot_bytes + c.block_offset * w.element_bytes};
+                             m.stage.offset + slot * m.slot_bytes + c.block_offset * w.element_bytes};
   const memory::Place array{t.index, w.buffer, c.array_offset * w.element_bytes};
   copy.src = in ? array : window;
   copy.dst = in ? window : array;
   for (size_t d = 0; d < w.dims.size(); ++d) {
     copy.dims[d] = c.count[d];
-    copy.src_strides[d] = in ? w.strides[d] : w.block_strides[d];
-    copy.dst_strides[d] = in ? w.block_strides[d] : w.strides[d];
+    copy.src_strides[d] = in ? w.strides[d] : m.stage.strides[d];
+    copy.dst_strides[d] = in ? m.stage.strides[d] : w.strides[d];
   }
   copy.after_write = {memory::Completion::Kind::Semaphore, semaphore(t, w, slot), bytes};
   if (!t.exec->listeners.empty()) {
@@ -95,8 +96,8 @@ void enter_step(Thread& t, const Step* s, const PipelinePayload& p) {
     field(t, *w, kFresh) = moves;
     field(t, *w, kSlot) = field(t, *w, kNextSlot);
     for (size_t d = 0; d < w->places(); ++d) current(t, *w, d) = next(t, *w, d);
-    t.slot<int64_t>(w->dyn) = field(t, *w, kSlot) * w->slot_bytes;
-    if (!w->affine && !t.exec->listeners.empty()) {
+    t.slot<int64_t>(w->modelled()->offset) = field(t, *w, kSlot) * w->modelled()->slot_bytes;
+    if (!w->map.affine && !t.exec->listeners.empty()) {
       int64_t place[2 * memory::kMaxRank];
       for (size_t d = 0; d < w->places(); ++d) place[d] = current(t, *w, d);
       for (Listener* l : t.exec->listeners) l->on_window(*t.exec, t, *w, place);
@@ -105,7 +106,8 @@ void enter_step(Thread& t, const Step* s, const PipelinePayload& p) {
   note_point(t);
   // A block that has one slot is fetched by its own step.
   for (const Window* w : p.windows)
-    if (field(t, *w, kFresh) && !w->is_output && w->slots == 1) move_block(t, s, *w, clip_at(t, *w, false), 0, true);
+    if (field(t, *w, kFresh) && !w->is_output && w->modelled()->slots == 1)
+      move_block(t, s, *w, clip_at(t, *w, false), 0, true);
 }
 
 }  // namespace
@@ -127,8 +129,8 @@ const Step* pipeline_fetch(Thread& t, const Step* s) {
     }
     const int64_t slot = field(t, *w, kSlot);
     field(t, *w, kMoves) = moves;
-    field(t, *w, kNextSlot) = first || !moves ? slot : (slot + 1) % w->slots;
-    if (moves && !w->is_output && w->slots > 1)
+    field(t, *w, kNextSlot) = first || !moves ? slot : (slot + 1) % w->modelled()->slots;
+    if (moves && !w->is_output && w->modelled()->slots > 1)
       move_block(t, s, *w, clip_at(t, *w, true), field(t, *w, kNextSlot), true);
   }
   if (first) {
@@ -173,7 +175,7 @@ const Step* pipeline_next(Thread& t, const Step* s) {
 
 const Step* pipeline_drain(Thread& t, const Step* s) {
   const auto& w = *static_cast<const Window*>(s->payload);
-  for (int64_t slot = 0; slot < w.slots; ++slot) {
+  for (int64_t slot = 0; slot < w.modelled()->slots; ++slot) {
     if (leaving(t, w, slot) == 0) continue;
     const Step* then = wait_for(t, s, semaphore(t, w, slot), leaving(t, w, slot), true);
     if (!then) return nullptr;

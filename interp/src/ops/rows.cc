@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "../plan/rows.h"
+#include "copies.h"
 #include "elements.h"
 #include "findings.h"
 
@@ -10,17 +11,6 @@ namespace pallasim::interp::ops {
 namespace {
 
 using memory::AsyncCopy;
-
-int64_t extent(const Thread& t, const Extents& e, size_t d) {
-  return e.slots.empty() || e.slots[d] == Addr::kNoSlot ? e.dims[d] : t.slot<int64_t>(e.slots[d]);
-}
-
-memory::Place place(const Thread& t, const CopySide& side) {
-  const int64_t moved = side.addr.dyn == Addr::kNoSlot ? 0 : t.slot<int64_t>(side.addr.dyn);
-  return {t.index, side.addr.buffer, side.addr.offset + moved};
-}
-
-Addr fixed(const memory::Place& p) { return {p.buffer, Addr::kNoSlot, p.offset}; }
 
 // What all parts of one copy share, and what moved of it so far.
 class RowCopy {
@@ -35,16 +25,8 @@ class RowCopy {
       want.push_back(d == dim_ ? count_ : extent(t, chosen.extents, d));
     for (size_t d = 0; d < other.strides.size(); ++d) have.push_back(extent(t, other.extents, d));
     if (want != have) copy_shapes_differ(t, s, p, p.of_dst ? have : want, p.of_dst ? want : have);
-    whole_.step = s->id;
-    whole_.thread = t.index;
-    whole_.dtype = p.dtype;
-    whole_.add = p.add;
-    whole_.rank = static_cast<int>(want.size());
+    whole_ = copy_between(t, s, p.src, p.dst, p.dtype, p.add);
     std::copy(want.begin(), want.end(), whole_.dims);
-    std::copy(p.src.strides.begin(), p.src.strides.end(), whole_.src_strides);
-    std::copy(p.dst.strides.begin(), p.dst.strides.end(), whole_.dst_strides);
-    whole_.src = place(t, p.src);
-    whole_.dst = place(t, p.dst);
     whole_.after_write = {memory::Completion::Kind::Semaphore, semaphore_id(t, p.dst_sem)};
     for (size_t d = 0; d < want.size(); ++d)
       if (d != dim_) row_elements_ = memory::mul(row_elements_, want[d]);
@@ -60,7 +42,7 @@ class RowCopy {
     c.src.offset += from * c.src_strides[dim_] * size;
     c.dst.offset += to * c.dst_strides[dim_] * size;
     c.dims[dim_] = n;
-    issue(c);
+    issue_noted(t_, s_, c);
   }
 
   // Rows that do not move: those who wait for the copy wait for their bytes, too.
@@ -68,34 +50,18 @@ class RowCopy {
     if (n == 0) return;
     AsyncCopy c = part(n);
     c.dims[dim_] = 0;
-    issue(c);
+    issue_noted(t_, s_, c);
   }
 
  private:
   // Bytes are counted so that those of all parts are those of the whole, whatever the width of an element.
   AsyncCopy part(int64_t rows) {
     AsyncCopy c = whole_;
-    const int64_t bits = ir::bit_width(p_.dtype);
-    const auto bytes = [&](int64_t elements) {
-      return memory::mul(elements, bits) / 8 + (elements % 8 * bits % 8 != 0);
-    };
-    const int64_t before = bytes(memory::mul(done_, row_elements_));
+    const int bits = ir::bit_width(p_.dtype);
+    const int64_t before = machine_bytes(memory::mul(done_, row_elements_), bits);
     done_ += rows;
-    c.after_write.count = bytes(memory::mul(done_, row_elements_)) - before;
-    c.id = t_.exec->copies_issued++;
+    c.after_write.count = machine_bytes(memory::mul(done_, row_elements_), bits) - before;
     return c;
-  }
-
-  void issue(const AsyncCopy& c) {
-    Execution& ex = *t_.exec;
-    if (!ex.listeners.empty()) {
-      const std::vector<int64_t> dims(c.dims, c.dims + c.rank);
-      const int size = ir::byte_size(p_.dtype);
-      note_access(t_, s_, fixed(c.src), dims, p_.src.strides, size, false);
-      note_access(t_, s_, fixed(c.dst), dims, p_.dst.strides, size, true);
-      for (Listener* l : ex.listeners) l->on_copy(ex, c, *s_);
-    }
-    issue_copy(ex, c);
   }
 
   Thread& t_;

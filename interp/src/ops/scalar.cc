@@ -86,8 +86,9 @@ template <typename T>
 StepFn integer(OpCode op) {
   switch (op) {
     CASE(rem)
-    CASE(max) CASE(min) CASE(and_) CASE(or_) CASE(xor_) CASE(not_) CASE(shift_left) CASE(shift_right_logical)
-        CASE(clamp) default : return arithmetic<T>(op);
+    CASE(max)
+    CASE(min) CASE(and_) CASE(or_) CASE(xor_) CASE(not_) CASE(shift_left) CASE(shift_right_logical) CASE(clamp) default
+        : return arithmetic<T>(op);
   }
 }
 
@@ -101,6 +102,24 @@ StepFn boolean(OpCode op) {
   switch (op) { CASE(and_) CASE(or_) CASE(xor_) CASE(not_) CASE(eq) CASE(ne) default : return nullptr; }
 }
 #undef CASE
+
+// By 2 to the power of `imm`, rounded towards zero.
+template <OpCode op, typename T>
+const Step* by_power(Thread& t, const Step* s) {
+  using U = Unsigned<T>;
+  const T x = t.slot<T>(s->a);
+  const U below = static_cast<U>((U{1} << s->imm) - 1);
+  const U bias = std::is_signed_v<T> && x < 0 ? below : U{0};
+  const U sum = static_cast<U>(static_cast<U>(x) + bias);
+  if constexpr (op == OpCode::div) t.slot<T>(s->dst) = static_cast<T>(static_cast<T>(sum) >> s->imm);
+  else t.slot<T>(s->dst) = static_cast<T>(static_cast<U>(x) - (sum & static_cast<U>(~below)));
+  return s + 1;
+}
+
+template <typename T>
+StepFn by_power_function(OpCode op) {
+  return op == OpCode::div ? by_power<OpCode::div, T> : op == OpCode::rem ? by_power<OpCode::rem, T> : nullptr;
+}
 
 template <typename From, typename To>
 const Step* cast(Thread& t, const Step* s) {
@@ -145,6 +164,16 @@ StepFn scalar(OpCode op, CType c) {
     case CType::U64: return integer<uint64_t>(op);
     case CType::F32: return floating<float>(op);
     case CType::F64: return floating<double>(op);
+    default: return nullptr;
+  }
+}
+
+StepFn scalar_by_power(OpCode op, CType c) {
+  switch (c) {
+    case CType::I32: return by_power_function<int32_t>(op);
+    case CType::U32: return by_power_function<uint32_t>(op);
+    case CType::I64: return by_power_function<int64_t>(op);
+    case CType::U64: return by_power_function<uint64_t>(op);
     default: return nullptr;
   }
 }

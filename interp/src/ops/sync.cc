@@ -56,10 +56,11 @@ const Step* sem_signal(Thread& t, const Step* s) {
   return s + 1;
 }
 
-// Copies that move when somebody waits do so now, oldest first, as long as the count does not suffice.
+// Copies that move when somebody waits do so now, oldest first, as long as the count does not suffice. Among several
+// threads they move as late as can be: when all of them wait (complete_awaited).
 const Step* wait_for(Thread& t, const Step* s, int64_t id, int64_t value, bool decrement) {
   Execution& ex = *t.exec;
-  if (ex.copies_move == Options::Copies::AtWait)
+  if (ex.copies_move == Options::Copies::AtWait && ex.threads.size() == 1)
     for (size_t i; ex.semaphores.count(id) < value &&
                    (i = ex.copies.first_completing(memory::Completion::Kind::Semaphore, id)) < ex.copies.size();)
       complete_copy(ex, i);

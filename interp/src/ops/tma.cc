@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cluster.h"
+#include "copies.h"
 #include "elements.h"
 #include "findings.h"
 
@@ -13,26 +14,8 @@ namespace {
 
 using memory::AsyncCopy, memory::Completion;
 
-int64_t offset_of(const Thread& t, const Addr& a) {
-  return a.offset + (a.dyn == Addr::kNoSlot ? 0 : t.slot<int64_t>(a.dyn));
-}
-
-AsyncCopy copy_of(Thread& t, const Step* s, const BulkCopyPayload& p) {
-  AsyncCopy c;
-  c.id = t.exec->copies_issued++;
-  c.step = s->id;
-  c.thread = t.index;
-  c.dtype = p.dtype;
-  c.add = p.add;
-  c.rank = static_cast<int>(p.src.strides.size());
-  for (size_t d = 0; d < p.src.strides.size(); ++d) {
-    c.dims[d] = p.src.extents.dims[d];
-    c.src_strides[d] = p.src.strides[d];
-    c.dst_strides[d] = p.dst.strides[d];
-  }
-  c.src = {t.index, p.src.addr.buffer, offset_of(t, p.src.addr)};
-  c.dst = {t.index, p.dst.addr.buffer, offset_of(t, p.dst.addr)};
-  return c;
+AsyncCopy copy_of(const Thread& t, const Step* s, const BulkCopyPayload& p) {
+  return copy_between(t, s, p.src, p.dst, p.dtype, p.add);
 }
 
 // A box beyond the end of its array: what would be read there is 0, what would be written there is dropped.
@@ -57,19 +40,6 @@ int64_t bytes_of(const AsyncCopy& c) {
   int64_t n = 1;
   for (int d = 0; d < c.rank; ++d) n = memory::mul(n, c.dims[d]);
   return (n * ir::bit_width(c.dtype) + 7) / 8;
-}
-
-void issue(Thread& t, const Step* s, const BulkCopyPayload& p, const AsyncCopy& c) {
-  Execution& ex = *t.exec;
-  if (!ex.listeners.empty()) {
-    const std::vector<int64_t> dims(c.dims, c.dims + c.rank);
-    const int size = ir::byte_size(c.dtype);
-    note_access(t, s, {c.src.buffer, Addr::kNoSlot, c.src.offset}, dims, p.src.strides, size, false);
-    note_access(t, s, {c.dst.buffer, Addr::kNoSlot, c.dst.offset}, {c.dst_dims(), c.dst_dims() + c.rank}, p.dst.strides,
-                size, true, c.dst.thread == t.index ? -1 : c.dst.thread);
-    for (Listener* l : ex.listeners) l->on_copy(ex, c, *s);
-  }
-  issue_copy(ex, c);
 }
 
 // Elements [lo, hi) of dimension `d` of a copy; `whole`: the copy's extents before it was clipped.
@@ -99,8 +69,7 @@ void load_part(Thread& t, const Step* s, const BulkCopyPayload& p, const AsyncCo
     c.dst.thread = begun(t, unit);
     const int64_t barrier = ex.barrier_layout.id_of_thread(p.barrier.block, index, unit);
     c.after_write = {Completion::Kind::Barrier, barrier, 0, end - begin};
-    issue(t, s, p, c);
-    c.id = ex.copies_issued++;
+    issue_noted(t, s, c);
   }
 }
 
@@ -118,7 +87,7 @@ const Step* bulk_load(Thread& t, const Step* s) {
   if (ex.barriers.arrive_expecting(barrier, bytes, t.index, &ex.woken))
     for (Listener* l : ex.listeners) l->on_phase(ex, barrier);
   if (p.receivers.elsewhere()) load_part(t, s, p, c, bytes);
-  else issue(t, s, p, c);
+  else issue_noted(t, s, c);
   ex.progressed = true;
   tell_of_barriers(t, s);
   return s + 1;
@@ -129,14 +98,11 @@ const Step* peer_store(Thread& t, const Step* s) {
   const auto& p = *static_cast<const PeerStorePayload*>(s->payload);
   Execution& ex = *t.exec;
   const int32_t unit = unit_of(t, s, p.peer);
-  BulkCopyPayload copy;
-  copy.src.addr = p.src;
-  copy.src.extents = p.dst.extents;
-  copy.src.strides = memory::dense_strides(p.dst.extents.dims);
-  copy.dst = p.dst;
-  copy.dtype = p.dtype;
-  copy.add = p.add;
-  AsyncCopy c = copy_of(t, s, copy);
+  CopySide src;
+  src.addr = p.src;
+  src.extents = p.dst.extents;
+  src.strides = memory::dense_strides(p.dst.extents.dims);
+  AsyncCopy c = copy_between(t, s, src, p.dst, p.dtype, p.add);
   c.dst.thread = begun(t, unit);
   const int64_t bytes = bytes_of(c);
   int64_t index = p.barrier.index.offset;
@@ -146,15 +112,7 @@ const Step* peer_store(Thread& t, const Step* s) {
   for (Listener* l : ex.listeners) l->on_arrive(ex, t, barrier);
   if (ex.barriers.arrive_expecting(barrier, bytes, t.index, &ex.woken))
     for (Listener* l : ex.listeners) l->on_phase(ex, barrier);
-  if (!ex.listeners.empty()) {
-    const std::vector<int64_t> dims(c.dims, c.dims + c.rank);
-    note_access(t, s, {c.src.buffer, Addr::kNoSlot, c.src.offset}, dims, copy.src.strides, ir::byte_size(c.dtype),
-                false);
-    note_access(t, s, {c.dst.buffer, Addr::kNoSlot, c.dst.offset}, dims, copy.dst.strides, ir::byte_size(c.dtype), true,
-                c.dst.thread == t.index ? -1 : c.dst.thread);
-    for (Listener* l : ex.listeners) l->on_copy(ex, c, *s);
-  }
-  perform_copy(ex, c);
+  issue_noted(t, s, c, true);
   tell_of_barriers(t, s);
   return s + 1;
 }
@@ -167,7 +125,7 @@ const Step* bulk_store(Thread& t, const Step* s) {
   c.group = ex.streams.issue(c.stream);
   c.after_read = c.after_write = {Completion::Kind::Group, c.stream};  // a wait may be for the reads alone
   clip(t, p, &c);
-  issue(t, s, p, c);
+  issue_noted(t, s, c);
   ex.progressed = true;
   return s + 1;
 }

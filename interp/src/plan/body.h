@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <variant>
 #include <vector>
 
 #include "pallasim/hw/machine.h"
@@ -20,45 +21,76 @@ struct Affine {  // index = constant + sum coefficient[axis] * program id
   std::vector<int64_t> coefficient;
 };
 
-// The window of one operand: the part of the array that the body's ref shows at a grid point.
-struct Window {
-  int operand = 0;               // index into module.operands
-  uint32_t buffer = 0;           // base of the array
-  uint32_t dyn = Addr::kNoSlot;  // slot of the byte offset of a direct window; none: the whole array
-  bool edge = false;         // pointers (Triton): the block may reach beyond the array, bounds are checked per access;
-                             // index_slots hold the block's start
-  bool staged = false;       // a copy in the arena (edge blocks, padding), moved when the block index changes
-  int64_t stage_offset = 0;  // arena offset of the copy
-  uint32_t index_slots = 0;  // edge, staged: first of `places` i64 slots with the current place, then one "valid" slot
-  std::vector<int64_t> dims, strides;  // of the array, elements
-  std::vector<int64_t> extent;         // block extent per array dim (1 for squeezed)
-  std::vector<int64_t> block_strides;  // staged: of the copy
-  int64_t block_elements = 0;
-  std::vector<int64_t> scale;  // block start = index * scale - pad_lo
+// Which part of its array the block of a grid point is.
+struct BlockMap {
+  std::vector<int64_t> extent;  // elements per array dim (1 for squeezed)
+  std::vector<int64_t> scale;   // block start = index * scale - pad_lo
   std::vector<int64_t> pad_lo, pad_hi;
-  std::vector<Affine> index;          // per array dim, then the sizes of bounded slices
+  std::vector<Affine> index;          // per array dim, then the sizes of bounded slices; empty: the whole array
   std::vector<uint32_t> index_value;  // the same as slots, where not affine
-  std::vector<int>
-      bounded;         // per array dim: where in `index` the slice's size is, -1 for a fixed extent; empty: all fixed
+  // Per array dim: where in `index` the slice's size is, -1 for a fixed extent; empty: all fixed.
+  std::vector<int> bounded;
   bool affine = true;  // all dims known
-  // Options::Pipeline::Modelled: `slots` copies of the block in the arena.
-  int slots = 0;  // 0: not modelled
-  int64_t slot_bytes = 0;
-  uint32_t state = 0;  // i64 slots; see run/pipeline.cc
-  int semaphore = -1;  // block: one per slot, counts the bytes of its copies
-  bool is_output = false;
-  bool fully_written = false;  // every element is stored before it is read: no poison needed
-  bool copies_only = false;  // an output that local copies write and nothing reads: poison can wait until they are done
-  int element_bytes = 4;
-  ir::DType dtype = ir::DType::F32;
 
-  // What tells one block from another: where it starts in each dimension, then the sizes of bounded slices.
-  size_t places() const { return std::max(dims.size(), index.size()); }
   // Elements of the block at a place in a dimension; where the block ends at the array's edge, some of them are not
   // there.
   int64_t extent_at(const int64_t* place, size_t d) const {
     return bounded.empty() || bounded[d] < 0 ? extent[d] : place[bounded[d]];
   }
+};
+
+// The window of one operand: the array, the part of it that the body's ref shows at a grid point, and how the ref
+// reaches that.
+struct Window {
+  int operand = 0;                     // index into module.operands
+  uint32_t buffer = 0;                 // base of the array
+  std::vector<int64_t> dims, strides;  // of the array, elements
+  ir::DType dtype = ir::DType::F32;
+  int element_bytes = 4;
+  bool is_output = false;
+  bool fully_written = false;  // every element is stored before it is read: no poison needed
+  bool copies_only = false;  // an output that local copies write and nothing reads: poison can wait until they are done
+  BlockMap map;
+
+  // In place, at a byte offset that lies in a slot.
+  struct Direct {
+    uint32_t offset = 0;
+  };
+  // In place, by pointers (Triton): the block may reach beyond the array, bounds are checked per access.
+  struct Edge {
+    uint32_t offset = 0;
+    uint32_t place = 0;  // first of `places` i64 slots: where the block starts
+  };
+  // A copy of the block in the arena.
+  struct Stage {
+    int64_t offset = 0;
+    std::vector<int64_t> strides;  // elements
+    int64_t elements = 0;
+  };
+  // Copied when the block index changes (edge blocks, padding).
+  struct Staged {
+    Stage copy;
+    uint32_t place = 0;  // first of `places` i64 slots with the current place, then one "valid" slot
+  };
+  // Options::Pipeline::Modelled: copies of several blocks, one behind the other.
+  struct Modelled {
+    Stage stage;  // of the first
+    int slots = 1;
+    int64_t slot_bytes = 0;
+    uint32_t offset = 0;  // slot of the current one's byte offset
+    uint32_t state = 0;   // i64 slots; see ops/pipeline.cc
+    int semaphore = -1;   // block: one per slot, counts the bytes of its copies
+  };
+  std::variant<std::monostate, Direct, Edge, Staged, Modelled> reach;  // none: the whole array
+
+  const Edge* edge() const { return std::get_if<Edge>(&reach); }
+  const Modelled* modelled() const { return std::get_if<Modelled>(&reach); }
+  const Stage* stage() const {  // null: in place
+    if (const auto* s = std::get_if<Staged>(&reach)) return &s->copy;
+    return modelled() ? &modelled()->stage : nullptr;
+  }
+  // What tells one block from another: where it starts in each dimension, then the sizes of bounded slices.
+  size_t places() const { return std::max(dims.size(), map.index.size()); }
 };
 
 struct Body {

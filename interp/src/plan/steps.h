@@ -67,6 +67,8 @@ const Step* scalar_strip(Thread&, const Step*);   // payload ScalarStrip; slots 
 const Step* scalar_select(Thread&, const Step*);  // a: bool, b: false, c: true; 16 bytes
 // The inline body of a scalar operation, or nullptr (then scalar_strip does it).
 StepFn scalar(ir::OpCode, CType operand);
+// Division or remainder by 2 to the power of `imm`, or nullptr.
+StepFn scalar_by_power(ir::OpCode, CType operand);
 StepFn scalar_convert(CType from, CType to);  // conversions that are plain C++ casts only
 // synchronisation and debugging
 const Step* sem_signal(Thread&, const Step*);  // payload SemPayload

@@ -17,10 +17,11 @@ TrafficWatch::TrafficWatch(const Plan& plan) : traffic(plan.module.operands.size
     traffic[i].space = ir::name(plan.module.operands[i].space);
   }
   for (const Window& w : plan.first().windows) {
-    if (!w.staged) continue;
-    int64_t bytes = w.element_bytes * std::max(w.slots, 1);
-    for (int64_t n : w.extent) bytes *= n;
-    stages_.push_back({w.stage_offset, w.stage_offset + bytes, static_cast<size_t>(w.operand)});
+    const Window::Stage* stage = w.stage();
+    if (!stage) continue;
+    int64_t bytes = w.element_bytes * (w.modelled() ? w.modelled()->slots : 1);
+    for (int64_t n : w.map.extent) bytes *= n;
+    stages_.push_back({stage->offset, stage->offset + bytes, static_cast<size_t>(w.operand)});
   }
 }
 
@@ -36,7 +37,7 @@ bool is_moved(const Plan& p, const Window& w) {
 // As they lie in memory, without the padding of tiles.
 int64_t block_bytes(const Window& w, const int64_t* place) {
   int64_t elements = 1;
-  if (w.index.empty()) {  // the whole array
+  if (w.map.index.empty()) {  // the whole array
     for (const int64_t n : w.dims) elements = memory::mul(elements, n);
   } else {
     const memory::Clip c = ops::clip_window(w, place);
@@ -51,7 +52,7 @@ int64_t block_bytes(const Window& w, const int64_t* place) {
 // Arrays that are given whole come in once and go back once.
 void TrafficWatch::on_start(Execution& ex) {
   for (const Window& w : ex.plan->first().windows) {
-    if (!w.index.empty()) continue;
+    if (!w.map.index.empty()) continue;
     const std::vector<int64_t> origin(w.places(), 0);
     for (const Thread& t : ex.threads)
       if (t.arena) on_window(ex, t, w, origin.data());

@@ -103,9 +103,40 @@ std::string waits_for(const Execution& ex, const Waiter& w) {
 // The step by which `other` could end the wait of `w`; null: there is none.
 const Signal* helps(const Execution& ex, const Waiter& w, const Waiter& other) {
   if (w.thread->wait.kind == Wait::Kind::Join) return nullptr;
+  // Who waits for the end of the same phase has arrived already, or comes to it only behind the wait.
+  if (w.thread->wait.kind == Wait::Kind::Barrier && &w != &other && other.thread->wait.kind == Wait::Kind::Barrier &&
+      other.thread->wait.object == w.thread->wait.object)
+    return nullptr;
   for (const Signal& s : *other.ahead)
     if (s.kind == w.thread->wait.kind && s.block == w.block && is_shared(ex, w, other, s)) return &s;
   return nullptr;
+}
+
+// Threads that share the barrier and ended, although their code arrives at it: "subcore 1 of SparseCore 0 has ended and
+// came to k.py:7 no more".
+std::string ended_before(const Execution& ex, const Waiter& w) {
+  const auto block = static_cast<size_t>(w.block);
+  const memory::Level owner = ex.plan->barriers[block].owner;
+  const auto [first, count] = ex.units.threads_of(owner, ex.units.unit_of(owner, w.thread->unit));
+  std::map<const Step*, std::vector<Signal>> all;
+  std::string names, at;
+  int64_t ended = 0;
+  for (int64_t i = first; i < first + count; ++i) {
+    const Thread& t = ex.threads[static_cast<size_t>(i)];
+    if (!t.pc || t.stop != Stop::Done || !t.body) continue;
+    const auto [it, fresh] = all.try_emplace(t.body->entry);
+    if (fresh) it->second = ahead(*ex.plan, t.body->entry);
+    const auto arrival = std::find_if(it->second.begin(), it->second.end(), [&](const Signal& s) {
+      return s.kind == Wait::Kind::Barrier && s.block == w.block;
+    });
+    if (arrival == it->second.end()) continue;
+    if (at.empty()) at = where(*ex.plan, arrival->loc);
+    if (++ended <= 3) names += (names.empty() ? "" : ", ") + name_of(t);
+  }
+  if (ended == 0) return "";
+  if (ended > 3) names += fmt::format(" and {} more", ended - 3);
+  return fmt::format("  {} {} ended and {} to {} no more", names, ended == 1 ? "has" : "have",
+                     ended == 1 ? "comes" : "come", at);
 }
 
 // Who waits and could help the i-th, in words behind its line.
@@ -133,6 +164,8 @@ void tell_helpers(const Execution& ex, const std::vector<Waiter>& waits, size_t 
   else
     lines->push_back(fmt::format("  no thread that is left comes to {} it",
                                  t.wait.kind == Wait::Kind::Barrier ? "an arrival at" : "a signal of"));
+  if (t.wait.kind == Wait::Kind::Barrier)
+    if (std::string line = ended_before(ex, w); !line.empty()) lines->push_back(std::move(line));
   if (t.wait.kind != Wait::Kind::Semaphore) return;
   const int64_t count = ex.semaphores.count(t.wait.object);
   if (count > 0 && p.semaphores.blocks()[static_cast<size_t>(w.block)].bytes)

@@ -149,13 +149,14 @@ Step index_map_step(const Thread& t, const Step* s, const Window& w) {
 }
 
 std::string shapes_text(const ir::Operand& o, const Window& w) {
-  return fmt::format("{} has shape ({}), blocks of ({})", o.name, fmt::join(w.dims, ", "), fmt::join(w.extent, ", "));
+  return fmt::format("{} has shape ({}), blocks of ({})", o.name, fmt::join(w.dims, ", "),
+                     fmt::join(w.map.extent, ", "));
 }
 
 // `index` is no block of dimension `d`; there may be none.
 std::string block_hint(const Window& w, size_t d, int64_t index) {
   const std::string rule = "index maps return block indices, which are multiplied by the block shape";
-  const int64_t extent = w.extent[d], blocks = extent ? (w.dims[d] + extent - 1) / extent : 0;
+  const int64_t extent = w.map.extent[d], blocks = extent ? (w.dims[d] + extent - 1) / extent : 0;
   if (extent > 1 && index > 0 && index % extent == 0 && index / extent < blocks)
     return fmt::format("{}: the block of element {} is {}, divide by {}", rule, index, index / extent, extent);
   if (blocks == 0) return rule;
@@ -169,10 +170,10 @@ void slice_outside(const Thread& t, const Step* s, const Window& w, size_t d, in
   const Step at = index_map_step(t, s, w);
   const std::string slice =
       fmt::format("pl.ds({}, {}) for dimension {} of {} {}", start, size, d, w.is_output ? "output" : "input", o.name);
-  if (size < 0 || size > w.extent[d])
+  if (size < 0 || size > w.map.extent[d])
     fail(t, &at, "PS-OOB-002",
-         fmt::format("a slice of {} elements where the block holds {}: its index map returned {}", size, w.extent[d],
-                     slice),
+         fmt::format("a slice of {} elements where the block holds {}: its index map returned {}", size,
+                     w.map.extent[d], slice),
          {shapes_text(o, w)}, "the size may change from step to step, up to that of pl.BoundedSlice");
   fail(t, &at, "PS-OOB-002",
        fmt::format("Out-of-bounds slice: its index map returned {}, which has {} elements", slice, w.dims[d]),
@@ -181,15 +182,15 @@ void slice_outside(const Thread& t, const Step* s, const Window& w, size_t d, in
 
 void block_outside(const Thread& t, const Step* s, const Window& w, size_t d, int64_t index) {
   const ir::Operand& o = t.exec->plan->module.operands[static_cast<size_t>(w.operand)];
-  const int64_t start = memory::add(memory::mul(index, w.scale[d]), -w.pad_lo[d]);
+  const int64_t start = memory::add(memory::mul(index, w.map.scale[d]), -w.map.pad_lo[d]);
   const Step at = index_map_step(t, s, w);
   fail(t, &at, "PS-OOB-002",
        fmt::format(
            "Out-of-bounds block index {} for {} {}: its index map returned it for dimension {}, which has {} blocks",
            index, w.is_output ? "output" : "input", o.name, d,
-           w.extent[d] ? (w.dims[d] + w.extent[d] - 1) / w.extent[d] : 0),
+           w.map.extent[d] ? (w.dims[d] + w.map.extent[d] - 1) / w.map.extent[d] : 0),
        {fmt::format("the block covers elements {} to {} of dimension {}, which has {}", start,
-                    memory::add(start, w.extent[d] - 1), d, w.dims[d]),
+                    memory::add(start, w.map.extent[d] - 1), d, w.dims[d]),
         shapes_text(o, w)},
        block_hint(w, d, index));
 }

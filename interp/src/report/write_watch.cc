@@ -19,7 +19,7 @@ std::string index_text(int64_t element, const std::vector<int64_t>& dims) {
 
 // Does the output's block move when the axis does? Index maps that are not affine move with every axis.
 bool moves(const Window& w, size_t axis) {
-  return !w.affine || std::any_of(w.index.begin(), w.index.end(), [&](const Affine& a) {
+  return !w.map.affine || std::any_of(w.map.index.begin(), w.map.index.end(), [&](const Affine& a) {
     return axis < a.coefficient.size() && a.coefficient[axis] != 0;
   });
 }
@@ -45,17 +45,17 @@ std::string when_to_set(const Plan& p, const Window* block, const std::string& n
 // Where the blocks of a grid end in a dimension of an output: 1 past the last element, by the index map's greatest
 // value.
 int64_t covered(const Window& w, const std::vector<int64_t>& grid, size_t d) {
-  int64_t index = w.index[d].constant;
+  int64_t index = w.map.index[d].constant;
   for (size_t g = 0; g < grid.size(); ++g)
-    index = memory::add(index, memory::mul(std::max<int64_t>(w.index[d].coefficient[g], 0), grid[g] - 1));
-  return memory::add(memory::add(memory::mul(index, w.scale[d]), -w.pad_lo[d]), w.extent[d]);
+    index = memory::add(index, memory::mul(std::max<int64_t>(w.map.index[d].coefficient[g], 0), grid[g] - 1));
+  return memory::add(memory::add(memory::mul(index, w.map.scale[d]), -w.map.pad_lo[d]), w.map.extent[d]);
 }
 
 // Why nobody wrote an element of an output: no block of the grid has it, or the kernel did not store it.
 std::string why_unwritten(const Window& w, const std::vector<int64_t>& grid, int64_t element) {
   const std::string held = "they hold whatever memory held";
-  if (w.index.empty()) return held + ": does every path through the kernel store?";
-  if (!w.affine || !w.bounded.empty())
+  if (w.map.index.empty()) return held + ": does every path through the kernel store?";
+  if (!w.map.affine || !w.map.bounded.empty())
     return held + ": do the blocks of the grid cover the array, and does every path store?";
   for (size_t d = w.dims.size(); d-- > 0;) {
     const int64_t at = element % w.dims[d], end = covered(w, grid, d);
@@ -63,13 +63,14 @@ std::string why_unwritten(const Window& w, const std::vector<int64_t>& grid, int
     if (at < end) continue;
     std::string advice = fmt::format("{}: the blocks of the grid end at {} of dimension {}, which has {} elements",
                                      held, end, d, w.dims[d]);
-    const auto& by = w.index[d].coefficient;
+    const auto& by = w.map.index[d].coefficient;
     const auto axis = std::find_if(by.begin(), by.end(), [](int64_t c) { return c != 0; });
     const bool plain = std::count(by.begin(), by.end(), 0) + 1 == std::ssize(by) && axis != by.end() && *axis == 1 &&
-                       w.index[d].constant == 0 && w.scale[d] == w.extent[d] && w.extent[d] > 0 && w.pad_lo[d] == 0;
+                       w.map.index[d].constant == 0 && w.map.scale[d] == w.map.extent[d] && w.map.extent[d] > 0 &&
+                       w.map.pad_lo[d] == 0;
     if (plain)
       advice += fmt::format("; axis {} of the grid needs {} points", axis - by.begin(),
-                            (w.dims[d] + w.extent[d] - 1) / w.extent[d]);
+                            (w.dims[d] + w.map.extent[d] - 1) / w.map.extent[d]);
     return advice;
   }
   return held + ": a block of the grid has the first of them, but some path through the kernel does not store it";
@@ -89,9 +90,13 @@ void WriteWatch::on_start(Execution& ex) {
     for (const Thread& t : ex.threads) {
       if (!t.bases) continue;  // it did not begin
       add(instances_.of(ex, t.index, w.buffer), {0, ops::count(w.dims) * w.element_bytes, name, &w, nullptr, w.dims});
-      if (w.staged && !w.slots)
-        add(instances_.of(ex, t.index, t.temps),
-            {w.stage_offset, w.stage_offset + w.block_elements * w.element_bytes, name, nullptr, &w, {}});
+      if (const auto* staged = std::get_if<Window::Staged>(&w.reach))
+        add(instances_.of(ex, t.index, t.temps), {staged->copy.offset,
+                                                  staged->copy.offset + staged->copy.elements * w.element_bytes,
+                                                  name,
+                                                  nullptr,
+                                                  &w,
+                                                  {}});
     }
   }
   for (const memory::Allocation& a : plan_.allocations)
@@ -121,13 +126,14 @@ void WriteWatch::on_freed(Execution& ex, const Thread& t, int64_t offset, int64_
 // A write to the copy of a block is one to the array, as far as the block lies in it.
 void WriteWatch::mark_stage(Execution& ex, const Access& a, const Part& stage, const memory::shadow::Box& box) {
   const Window& w = *stage.stage;
+  const auto& staged = std::get<Window::Staged>(w.reach);
   const Thread& t = ex.threads[static_cast<size_t>(a.thread)];
   const auto array = memories_.find(instances_.of(ex, a.thread, w.buffer));
   if (array == memories_.end()) return;
   int64_t place[2 * memory::kMaxRank];
-  for (uint32_t d = 0; d < w.places(); ++d) place[d] = t.slot<int64_t>(w.index_slots + 16 * d);
+  for (uint32_t d = 0; d < w.places(); ++d) place[d] = t.slot<int64_t>(staged.place + 16 * d);
   const size_t rank = w.dims.size(), last = rank ? rank - 1 : 0;
-  const int64_t row = rank ? w.extent[last] : 1;
+  const int64_t row = rank ? w.map.extent[last] : 1;
   for (const memory::shadow::Range& r : box.rows())
     for (int64_t at = (r.begin - stage.begin) / w.element_bytes, end = (r.end - stage.begin) / w.element_bytes;
          at < end;) {
@@ -135,13 +141,13 @@ void WriteWatch::mark_stage(Execution& ex, const Access& a, const Part& stage, c
       int64_t n = std::min(end - at, row - at % row), rest = at, element = 0, first = 0;
       bool inside = true;
       for (size_t d = 0; d < rank; ++d) {
-        const int64_t in_block = rest / w.block_strides[d], i = place[d] + in_block;
-        rest %= w.block_strides[d];
+        const int64_t in_block = rest / staged.copy.strides[d], i = place[d] + in_block;
+        rest %= staged.copy.strides[d];
         if (d == last) {
           first = std::max<int64_t>(0, -i);
-          n = std::min({n, w.dims[d] - i, w.extent_at(place, d) - in_block});
+          n = std::min({n, w.dims[d] - i, w.map.extent_at(place, d) - in_block});
         } else {
-          inside = inside && i >= 0 && i < w.dims[d] && in_block < w.extent_at(place, d);
+          inside = inside && i >= 0 && i < w.dims[d] && in_block < w.map.extent_at(place, d);
         }
         element += i * w.strides[d];
       }

@@ -46,12 +46,12 @@ std::vector<Val> emit_array(Emitter& e, const std::vector<Val>& args, const std:
   double elements = 0;
   for (const Val& a : args) {
     keep.push_back(e.dense(a));
-    p.in.push_back({keep.back().addr, keep.back().elements(), ir::byte_size(a.dtype)});
+    p.in.push_back({keep.back().memory().addr, keep.back().elements(), ir::byte_size(a.dtype)});
     elements += static_cast<double>(a.elements());
   }
   for (const ArrayResult& r : results) {
     out.push_back(e.temp(r.dtype, r.dims));
-    p.out.push_back({out.back().addr, out.back().elements(), ir::byte_size(r.dtype)});
+    p.out.push_back({out.back().memory().addr, out.back().elements(), ir::byte_size(r.dtype)});
     elements += static_cast<double>(out.back().elements());
   }
   p.body = std::move(body);
@@ -164,19 +164,16 @@ static void lower_einshape(Emitter& e, const Op& op) {
     }
   }
   require(e, op, perm.size() == atoms.size() && merged == dims_of(e.type(op.results[0])), "another result");
-  if (x.kind == Val::Kind::Scalar || x.kind == Val::Kind::Splat) {
-    x.dims = merged;
-    return e.define(op.results[0], x);
-  }
+  if (x.is_uniform()) return e.define(op.results[0], x.spread(merged));
   x = e.dense(x);
   const std::vector<int64_t> strides = dense_strides(split);
   Val v = x;
-  v.dims.clear(), v.strides.clear();
+  v.dims.clear(), v.memory().strides.clear();
   for (int64_t p : perm)
-    v.dims.push_back(split[static_cast<size_t>(p)]), v.strides.push_back(strides[static_cast<size_t>(p)]);
+    v.dims.push_back(split[static_cast<size_t>(p)]), v.memory().strides.push_back(strides[static_cast<size_t>(p)]);
   v = e.dense(v);
   v.dims = merged;
-  v.strides = dense_strides(merged);
+  v.memory().strides = dense_strides(merged);
   e.define(op.results[0], v);
 }
 

@@ -11,15 +11,15 @@
 namespace pallasim::interp {
 namespace {
 
-Extents extents_of(const Val& v) { return {v.dims, v.extents}; }
+Extents extents_of(const Val& v) { return {v.dims, v.ref().extents}; }
 
 }  // namespace
 
 // A copy from or to a ref that is seen through other element widths, or another shape of memory with gaps: its bytes
 // move when it starts, which the machine may do too.
 static void copy_through(Emitter& e, const Op& op, const Val& src, const Val& dst, SemPayload sem) {
-  const bool plain = !src.choice && !dst.choice && src.extents.empty() && dst.extents.empty() && src.valid.empty() &&
-                     dst.valid.empty();
+  const bool plain = !src.ref().choice && !dst.ref().choice && src.ref().extents.empty() && dst.ref().extents.empty() &&
+                     src.ref().valid.empty() && dst.ref().valid.empty();
   const bool away = sem.peer.core_slot != Addr::kNoSlot || (sem.peer.elsewhere() && e.plan().num_devices() > 1);
   if (!plain || away || op.attr("src_sem") || (op.attr("add") && op.attr("add")->is_true()))
     e.unsupported(op,
@@ -29,8 +29,8 @@ static void copy_through(Emitter& e, const Op& op, const Val& src, const Val& ds
     e.unsupported(op, "a copy between refs of different types, seen with other element widths or gaps");
   check_writable(e, op, dst);
   std::vector<OpenedRef> opened;
-  const Val from = src.through ? open_ref(e, src, Lens::Read, nullptr) : src;
-  const Val to = dst.through ? open_ref(e, dst, Lens::Overwrite, &opened) : dst;
+  const Val from = src.is_recast() ? open_ref(e, src, Lens::Read, nullptr) : src;
+  const Val to = dst.is_recast() ? open_ref(e, dst, Lens::Overwrite, &opened) : dst;
   e.emit_copy(to, from);
   write_back(e, opened);
   const bool bytes = e.plan().semaphores.blocks()[static_cast<size_t>(sem.block)].bytes;
@@ -49,7 +49,8 @@ static void lower_dma_start(Emitter& e, const Op& op) {
   p.peer = peer(e, op);
   if (const Attr* add = op.attr("add")) p.add = add->is_true();
   const std::function<bool(const Val&)> copied = [&](const Val& v) {
-    return v.through || (v.choice && std::any_of(v.choice->refs.begin(), v.choice->refs.end(), copied));
+    return v.is_recast() ||
+           (v.is_choice() && std::any_of(v.ref().choice->refs.begin(), v.ref().choice->refs.end(), copied));
   };
   if (copied(src) || copied(dst)) {
     for (Window& w : e.body().windows) w.copies_only = false;  // these are not seen as copies when they run
@@ -58,9 +59,9 @@ static void lower_dma_start(Emitter& e, const Op& op) {
     return copy_through(e, op, src, dst, sem);
   }
   auto side = [&](const Val& v) {
-    if (v.semaphore >= 0 || v.kind != Val::Kind::Ref) e.unsupported(op, "copy of " + std::string(ir::name(v.dtype)));
+    if (v.is_semaphore() || !v.is_ref()) e.unsupported(op, "copy of " + std::string(ir::name(v.dtype)));
     if (v.dims.size() > memory::kMaxRank) e.unsupported(op, "copy of rank " + std::to_string(v.dims.size()));
-    return CopySide{v.addr, extents_of(v), v.valid, v.gates, v.strides, v.name};
+    return CopySide{v.memory().addr, extents_of(v), v.ref().valid, v.ref().gates, v.memory().strides, v.memory().name};
   };
   auto start = [&](const Val& from, const Val& to, const Val& received, const Val& sent) {
     check_writable(e, op, to);
@@ -89,14 +90,14 @@ static void lower_dma_wait(Emitter& e, const Op& op) {
   e.about_to_write(e.everything());
   const Val dst = chooses_rows(op.viewed("dst")) ? awaited_rows(e, op, "dst")
                                                  : viewed_operand(e, op, "dst", ViewUse::Shape, Lens::Keep);
-  const Val& shown = dst.choice ? dst.choice->refs[0] : dst;
+  const Val& shown = dst.is_choice() ? dst.ref().choice->refs[0] : dst;
   DmaWaitPayload p;
   p.extents = extents_of(shown);
   p.bits = ir::bit_width(shown.dtype);
-  p.name = shown.name;
+  p.name = shown.memory().name;
   // The ref says how many bytes, and nothing of it is touched: one wait may be for several copies, which bring more
   // than the ref has.
-  p.most.assign(shown.extents.size(), INT64_MAX);
+  p.most.assign(shown.ref().extents.size(), INT64_MAX);
   for_each_choice(e, viewed_operand(e, op, "dst_sem", ViewUse::Access), [&](const Val& sem) {
     p.sem = semaphore_of(e, op, sem);
     e.emit(ops::kDmaWait, e.own(p));
@@ -104,14 +105,13 @@ static void lower_dma_wait(Emitter& e, const Op& op) {
 }
 
 static void lower_select_ref(Emitter& e, const Op& op) {
-  Val v;
-  v.kind = Val::Kind::Ref;
-  v.choice = std::make_shared<Choice>();
-  v.choice->slot = e.scalar_slot(e.scalar_convert(e.operand(op, 0), ir::DType::I32));
-  for (size_t i = 1; i < op.operands.size(); ++i) v.choice->refs.push_back(e.operand(op, i));
-  v.dtype = v.choice->refs.front().dtype;
-  v.dims = v.choice->refs.front().dims;
-  e.define(op.results[0], v);
+  auto choice = std::make_shared<Choice>();
+  choice->slot = e.scalar_slot(e.scalar_convert(e.operand(op, 0), ir::DType::I32));
+  for (size_t i = 1; i < op.operands.size(); ++i) choice->refs.push_back(e.operand(op, i));
+  const Val& first = choice->refs.front();
+  Val::Ref ref;
+  ref.choice = std::move(choice);
+  e.define(op.results[0], {first.dtype, first.dims, std::move(ref)});
 }
 
 Rows async_rows() {

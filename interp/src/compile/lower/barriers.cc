@@ -37,7 +37,7 @@ uint32_t seen_slots(Emitter& e, int block) {
 int Emitter::add_barrier(const Val& v, const ir::Type& t, const Attr* facts) {
   const bool of_cluster = t.dtype == ir::DType::ClusterBarrier;
   memory::BarrierBlock b;
-  b.name = v.name;
+  b.name = v.memory().name;
   b.count = v.elements();
   b.owner = of_cluster ? memory::Level::Core : memory::owner_level(t.scope, t.space);
   b.parity = true;
@@ -68,13 +68,13 @@ int Emitter::add_barrier(const Val& v, const ir::Type& t, const Attr* facts) {
 BarrierPayload barrier_of(Emitter& e, const Op& op) {
   const Val ref = e.operand(op, static_cast<size_t>(op.viewed("barrier")->operand));
   const bool of_cluster = ref.dtype == ir::DType::ClusterBarrier;
-  if (ref.choice || ref.semaphore < 0 || !is_barrier(ref.dtype))
+  if (ref.is_choice() || !ref.is_semaphore() || !is_barrier(ref.dtype))
     e.unsupported(op, std::string(ir::name(op.code)) + " on " + std::string(ir::name(ref.dtype)));
   const Val target = viewed_operand(e, op, "barrier", ViewUse::Access);
   if (target.elements() != 1) e.unsupported(op, std::string(ir::name(op.code)) + " on several barriers");
   BarrierPayload p;
-  p.block = ref.semaphore;
-  p.index = target.addr;
+  p.block = ref.ref().semaphore;
+  p.index = target.memory().addr;
   p.seen = seen_slots(e, p.block);
   if (of_cluster && op.code == OpCode::barrier_arrive) p.reaches = e.state<ClusterArrivals>().sets[p.block];
   else if (of_cluster && op.code != OpCode::barrier_wait && op.code != OpCode::barrier_test)
@@ -110,11 +110,8 @@ static void lower_barrier(Emitter& e, const Op& op) {
     return;
   }
   p.polls = e.in_while();
-  Val v;
-  v.kind = Val::Kind::Scalar;
-  v.dtype = ir::DType::Bool;
-  v.slot = e.new_slot();
-  e.emit(ops::kBarrierTest, e.own(p)).dst = v.slot;
+  const Val v = scalar_in(e.new_slot(), ir::DType::Bool);
+  e.emit(ops::kBarrierTest, e.own(p)).dst = v.scalar().slot;
   e.define(op.results[0], v);
 }
 

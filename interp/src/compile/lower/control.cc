@@ -17,11 +17,7 @@ static void lower_cond(Emitter& e, const Op& op) {
     const ir::Type* t = e.type(r);
     if (t->is_ref) e.unsupported(op, "cond that yields a ref");
     if (t->is_scalar()) {
-      Val v;
-      v.kind = Val::Kind::Scalar;
-      v.dtype = t->dtype;
-      v.slot = e.new_slot();
-      results.push_back(v);
+      results.push_back(scalar_in(e.new_slot(), t->dtype));
     } else {
       results.push_back(e.temp(t->dtype, dims_of(t)));
     }
@@ -37,7 +33,7 @@ static void lower_cond(Emitter& e, const Op& op) {
     e.at(op.loc);
     for (size_t i = 0; i < results.size(); ++i) {
       const Val& v = e.operand(yield, i);
-      if (results[i].is_scalar()) e.move_scalar(results[i].slot, e.scalar_slot(v));
+      if (results[i].is_scalar()) e.move_scalar(results[i].scalar().slot, e.scalar_slot(v));
       else e.copy_value(results[i], v);
     }
     e.forget(region);
@@ -79,10 +75,8 @@ std::vector<Val> allocate_carries(Emitter& e, const std::vector<Val>& init) {
   for (const Val& v : init) {
     Val c;
     if (v.is_scalar()) {
-      c.kind = Val::Kind::Scalar;
-      c.dtype = v.dtype;
-      c.slot = e.new_slot();
-      e.move_scalar(c.slot, v.slot);
+      c = scalar_in(e.new_slot(), v.dtype);
+      e.move_scalar(c.scalar().slot, v.scalar().slot);
     } else {
       c = e.temp(v.dtype, v.dims);
       e.copy_value(c, v);
@@ -101,10 +95,10 @@ void assign_carries(Emitter& e, const std::vector<Val>& carries, const Op& yield
   for (size_t i = 0; i < carries.size(); ++i) next.push_back(e.operand(yield, i));
   auto reads = [&](const Val& v, size_t j) {  // does v read carry j's place?
     std::function<bool(const Val&)> visit = [&](const Val& x) {
-      if (x.kind == Val::Kind::Pending) return std::any_of(x.node->args.begin(), x.node->args.end(), visit);
-      if (x.kind == Val::Kind::Scalar || x.kind == Val::Kind::Splat)
-        return carries[j].is_scalar() && x.slot == carries[j].slot;
-      return !carries[j].is_scalar() && x.storage && x.storage == carries[j].storage;
+      if (x.is_pending()) return std::any_of(x.node()->args.begin(), x.node()->args.end(), visit);
+      if (x.is_uniform()) return carries[j].is_scalar() && x.scalar().slot == carries[j].scalar().slot;
+      return !carries[j].is_scalar() && x.shows_memory() && x.memory().storage &&
+             x.memory().storage == carries[j].memory().storage;
     };
     return visit(v);
   };
@@ -115,8 +109,8 @@ void assign_carries(Emitter& e, const std::vector<Val>& carries, const Op& yield
     if (!clash) continue;
     if (next[i].is_scalar()) {
       const uint32_t s = e.new_slot();
-      e.move_scalar(s, next[i].slot);
-      next[i].slot = s;
+      e.move_scalar(s, next[i].scalar().slot);
+      next[i].scalar().slot = s;
     } else {
       Val t = e.temp(next[i].dtype, next[i].dims);
       e.emit_pending(next[i], t);
@@ -125,10 +119,10 @@ void assign_carries(Emitter& e, const std::vector<Val>& carries, const Op& yield
   }
   for (size_t i = 0; i < carries.size(); ++i) {
     if (carries[i].is_scalar()) {
-      e.move_scalar(carries[i].slot, e.scalar_slot(next[i]));
+      e.move_scalar(carries[i].scalar().slot, e.scalar_slot(next[i]));
       continue;
     }
-    if (next[i].kind == Val::Kind::Strided && same_place(next[i], carries[i])) continue;
+    if (next[i].is_strided() && same_place(next[i], carries[i])) continue;
     const bool own = reads(next[i], i);
     if (!own) {
       e.copy_value(carries[i], next[i]);
@@ -137,10 +131,10 @@ void assign_carries(Emitter& e, const std::vector<Val>& carries, const Op& yield
     // In-place elementwise updates are safe where the carry is read at the same element only.
     Val dst = carries[i];
     std::function<bool(const Val&)> shifted = [&](const Val& x) -> bool {
-      if (x.kind == Val::Kind::Pending)
-        return (x.node->kind == Node::Kind::Contraction && reads(x, i)) ||
-               std::any_of(x.node->args.begin(), x.node->args.end(), shifted);
-      return x.kind == Val::Kind::Strided && x.storage == dst.storage && !same_place(x, dst);
+      if (x.is_pending())
+        return (x.node()->kind == Node::Kind::Contraction && reads(x, i)) ||
+               std::any_of(x.node()->args.begin(), x.node()->args.end(), shifted);
+      return x.is_strided() && x.memory().storage == dst.memory().storage && !same_place(x, dst);
     };
     if (shifted(next[i])) {
       Val t = e.temp(next[i].dtype, next[i].dims);
@@ -189,17 +183,14 @@ static void lower_for(Emitter& e, const Op& op) {
   if (!wide && compute_type(lower.dtype) != CType::I32 && compute_type(lower.dtype) != CType::U32)
     e.unsupported(op, "for over " + std::string(ir::name(lower.dtype)));
   const std::vector<Val> carries = allocate_carries(e, init);
-  Val index;
-  index.kind = Val::Kind::Scalar;
-  index.dtype = lower.dtype;
-  index.slot = e.new_slot();
+  const Val index = scalar_in(e.new_slot(), lower.dtype);
   const Region& body = op.regions[0];
   // The bounds stay where they are: a slot is written again by the loop that carries it alone, and theirs are born
   // outside.
   const uint32_t lo = e.scalar_slot(lower), hi = e.scalar_slot(upper), by = e.scalar_slot(step);
   const int begin = e.here();
   Step& b = e.emit(ops::loop_begin);
-  b.dst = index.slot, b.a = lo, b.b = hi, b.c = by;
+  b.dst = index.scalar().slot, b.a = lo, b.b = hi, b.c = by;
   b.imm = (wide ? 1 : 0) | (down ? 2 : 0);
   auto inner = std::make_optional<Emitter::Conditional>(e);
   e.bind(body.args[0], index);
@@ -211,7 +202,7 @@ static void lower_for(Emitter& e, const Op& op) {
   assign_carries(e, carries, body.ops.back());
   inner.reset();
   Step& n = e.emit(ops::loop_next);
-  n.dst = index.slot, n.a = lo, n.b = hi, n.c = by;
+  n.dst = index.scalar().slot, n.a = lo, n.b = hi, n.c = by;
   n.imm = (wide ? 1 : 0) | (down ? 2 : 0);
   e.jump_to(e.here() - 1, top);
   e.jump_to(begin, e.here());
@@ -258,36 +249,34 @@ static std::shared_ptr<const TiledMemory> tiles_of(Emitter& e, const Op& op, con
 
 Val allocate_ref(Emitter& e, const Op& op, ir::ValueId id, ScopePayload* scope) {
   const ir::Type* t = e.type(id);
-  Val v;
-  v.kind = Val::Kind::Ref;
-  v.dtype = t->dtype;
-  v.dims = dims_of(t);
-  v.strides = dense_strides(v.dims);
-  v.name = e.graph().names[static_cast<size_t>(id)];
-  v.origin = id;
+  Val v(t->dtype, dims_of(t), Val::Ref{});
+  v.memory().strides = dense_strides(v.dims);
+  v.memory().name = e.graph().names[static_cast<size_t>(id)];
+  v.memory().origin = id;
   if (ir::is_sync(t->dtype)) {
     if (is_barrier(t->dtype)) {
-      v.semaphore = e.add_barrier(v, *t, fact_of(op, "allocs", id));
-      v.addr = {};
+      v.ref().semaphore = e.add_barrier(v, *t, fact_of(op, "allocs", id));
+      v.memory().addr = {};
       return v;
     }
-    v.semaphore = e.plan().semaphores.add(v.name, v.elements(), memory::Level::Thread, t->dtype == ir::DType::DmaSem);
-    v.addr = {};
-    scope->semaphores.push_back(v.semaphore);
+    v.ref().semaphore =
+        e.plan().semaphores.add(v.memory().name, v.elements(), memory::Level::Thread, t->dtype == ir::DType::DmaSem);
+    v.memory().addr = {};
+    scope->semaphores.push_back(v.ref().semaphore);
     return v;
   }
   e.require_memory(v.bytes(), "an allocation");
-  v.tiled = tiles_of(e, op, v, fact_of(op, "transforms", id));
+  v.ref().tiled = tiles_of(e, op, v, fact_of(op, "transforms", id));
   const bool of_device = t->space == ir::Space::Hbm || t->space == ir::Space::Any || t->space == ir::Space::Gmem;
   const memory::Level owner = of_device ? memory::Level::Device : memory::owner_level(t->scope, t->space);
   if (e.plan().num_threads > 1 && owner != memory::Level::Thread) {
     // One allocation for all below its owner, who reach it at different times.
-    v.addr = {e.plan().num_buffers++, Addr::kNoSlot, 0};
+    v.memory().addr = {e.plan().num_buffers++, Addr::kNoSlot, 0};
     e.note_allocation(v, t->space, owner, memory::Allocation::Lifetime::Launch);
     return v;
   }
   e.allocate(&v);
-  scope->memory.push_back({v.storage->offset, v.bytes()});
+  scope->memory.push_back({v.memory().storage->offset, v.bytes()});
   e.note_allocation(v, t->space, memory::Level::Thread, memory::Allocation::Lifetime::Scope);
   e.add_tile_padding(&v, t->space);
   return v;
@@ -297,17 +286,17 @@ Val allocate_ref(Emitter& e, const Op& op, ir::ValueId id, ScopePayload* scope) 
 static void lower_new_ref(Emitter& e, const Op& op) {
   ScopePayload scope;
   const Val v = allocate_ref(e, op, op.results[0], &scope);
-  if (v.storage) e.keep(v);
+  if (v.memory().storage) e.keep(v);
   if (op.code == ir::OpCode::new_ref) store_value(e, op, v, e.operand(op, 0));
-  else if (v.storage) e.emit_fill_uninitialized(v);
+  else if (v.memory().storage) e.emit_fill_uninitialized(v);
   e.define(op.results[0], v);
 }
 
 static void lower_freeze(Emitter& e, const Op& op) {
   Val v = e.operand(op, 0);
-  if (v.semaphore >= 0) e.unsupported(op, "freeze of semaphores");
-  if (v.through) v = open_ref(e, v, Lens::Read, nullptr);
-  v.kind = Val::Kind::Strided;
+  if (v.is_semaphore()) e.unsupported(op, "freeze of semaphores");
+  if (v.is_recast()) v = open_ref(e, v, Lens::Read, nullptr);
+  v = v.as_strided();
   e.define(op.results[0], v.dims.empty() ? e.load_scalar(v) : v);
 }
 
@@ -318,7 +307,7 @@ static bool is_accumulator(const Attr* facts) {
 // Accumulators of products begin as zeros.
 static void clear_accumulator(Emitter& e, const Val& ref) {
   FillPayload p{};
-  p.dst = ref.addr;
+  p.dst = ref.memory().addr;
   p.dims = {ref.elements()};
   p.strides = {1};
   p.size = ir::byte_size(ref.dtype);
@@ -332,7 +321,8 @@ static void lower_scoped(Emitter& e, const Op& op) {
   for (ir::ValueId a : body.args) {
     const Val v = allocate_ref(e, op, a, &scope);
     if (is_accumulator(fact_of(op, "allocs", a))) clear_accumulator(e, v);
-    else if (v.storage && !analysis::full_store_first(e.graph(), body, a, nullptr)) e.emit_fill_uninitialized(v);
+    else if (v.memory().storage && !analysis::full_store_first(e.graph(), body, a, nullptr))
+      e.emit_fill_uninitialized(v);
     e.bind(a, v);
   }
   e.compile_region_ops(body);
@@ -340,7 +330,7 @@ static void lower_scoped(Emitter& e, const Op& op) {
   std::vector<Val> results;
   for (ir::ValueId y : body.ops.back().operands) {
     const Val& v = e.value(y);
-    if (v.kind == Val::Kind::Ref) e.unsupported(op, "run_scoped that yields a ref");
+    if (v.is_ref()) e.unsupported(op, "run_scoped that yields a ref");
     results.push_back(v.is_scalar() ? v : e.materialized(v));
   }
   // Only copies and semaphores can outlast a scope, and what checkers know of its memory.

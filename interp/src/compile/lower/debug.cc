@@ -50,11 +50,11 @@ static PrintPayload::Arg shown(Emitter& e, const Op& op, size_t i, std::vector<V
   arg.dtype = v.dtype;
   if (v.is_scalar()) {
     arg.scalar = true;
-    arg.slot = v.slot;
+    arg.slot = v.scalar().slot;
   } else {
     v = e.dense(v);
     keep->push_back(v);
-    arg.addr = v.addr;
+    arg.addr = v.memory().addr;
     arg.dims = v.dims;
   }
   return arg;
@@ -91,7 +91,8 @@ static void lower_check(Emitter& e, const Op& op) {
   std::vector<Val> keep;
   const Val v = e.operand(op, 0);
   if (!v.is_scalar()) e.unsupported(op, "check on an array");
-  e.emit(ops::check, e.own(ops::CheckPayload{printed(e, op, op.attr("message")->s, true, 1, &keep)})).a = v.slot;
+  e.emit(ops::check, e.own(ops::CheckPayload{printed(e, op, op.attr("message")->s, true, 1, &keep)})).a =
+      v.scalar().slot;
 }
 
 // The host is told after the launch.

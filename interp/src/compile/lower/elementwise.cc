@@ -61,31 +61,32 @@ class ProgramBuilder {
       : k_(k), p_(p), strides_(strides) {}
 
   uint16_t value(const Val& v) {
-    switch (v.kind) {
+    switch (v.kind()) {
       case Val::Kind::Scalar:
       case Val::Kind::Splat: {
         const CType c = compute_type(v.dtype);
         for (const EltSplat& s : p_.splats)
-          if (s.slot == v.slot && s.ctype == c) return s.entry;
-        p_.splats.push_back({v.slot, c, fresh()});
+          if (s.slot == v.scalar().slot && s.ctype == c) return s.entry;
+        p_.splats.push_back({v.scalar().slot, c, fresh()});
         return p_.splats.back().entry;
       }
       case Val::Kind::Strided: {
         for (size_t i = 0; i < p_.operands.size(); ++i)
-          if (vals_[i].addr == v.addr && vals_[i].strides == v.strides && vals_[i].dtype == v.dtype)
+          if (vals_[i].memory().addr == v.memory().addr && vals_[i].memory().strides == v.memory().strides &&
+              vals_[i].dtype == v.dtype)
             return p_.operands[i].entry;
         EltOperand o;
-        o.addr = v.addr;
+        o.addr = v.memory().addr;
         o.element_bytes = ir::byte_size(v.dtype);
         o.load = k_.load(v.dtype);
         o.entry = fresh();
         if (register_form_is_memory_form(v.dtype)) direct_candidates_.push_back(p_.operands.size());
         p_.operands.push_back(o);
-        strides_.push_back(v.strides);
+        strides_.push_back(v.memory().strides);
         vals_.push_back(v);
         return o.entry;
       }
-      default: return operation(*v.node);
+      default: return operation(*v.node());
     }
   }
 
@@ -104,7 +105,7 @@ class ProgramBuilder {
     const int width = byte_size(compute_type(n.dtype));
     auto release = [&](bool same_width) {
       for (size_t i = 0; i < n.args.size(); ++i)
-        if (n.args[i].kind == Val::Kind::Pending && (byte_size(compute_type(n.args[i].dtype)) == width) == same_width)
+        if (n.args[i].is_pending() && (byte_size(compute_type(n.args[i].dtype)) == width) == same_width)
           free_.push_back(in[i]);
     };
     release(true);
@@ -144,14 +145,14 @@ void emit_elementwise(Emitter& e, const Val& dst, const Val& v, bool writes_memo
   std::vector<std::vector<int64_t>> strides;
   ProgramBuilder b(e.kernels(), p, strides);
   p.result = b.value(v);
-  strides.push_back(dst.strides);
+  strides.push_back(dst.memory().strides);
   Loops loops = collapse(dst.dims, strides);
   p.dims = loops.dims;
   p.dst_strides = loops.strides.back();
   for (size_t i = 0; i < p.operands.size(); ++i) p.operands[i].strides = loops.strides[i];
   for (size_t i : b.direct_candidates())
     if (p.operands[i].strides.back() == 1) p.operands[i].load = nullptr;
-  p.dst = dst.addr;
+  p.dst = dst.memory().addr;
   p.dst_bytes = ir::byte_size(dst.dtype);
   // The last operation may write memory directly; a bare operand or a splat is stored instead.
   const bool direct = register_form_is_memory_form(dst.dtype) && p.dst_strides.back() == 1 && !p.ops.empty();
@@ -177,33 +178,23 @@ Val node(Emitter& e, ir::OpCode op, ir::DType operand, ir::DType result, std::ve
   n->loc = e.loc();
   for (Val& a : args) {
     // Arguments that are not worth inlining, or too many, become memory first.
-    if (a.kind == Val::Kind::Pending &&
-        (a.node->kind == Node::Kind::Contraction || n->size + a.node->size > kMaxInlined || !e.options().fuse))
+    if (a.is_pending() &&
+        (a.node()->kind == Node::Kind::Contraction || n->size + a.node()->size > kMaxInlined || !e.options().fuse))
       a = e.strided(a);
-    if (a.kind == Val::Kind::Pending) n->size += a.node->size;
+    if (a.is_pending()) n->size += a.node()->size;
   }
   n->args = std::move(args);
-  Val v;
-  v.kind = Val::Kind::Pending;
-  v.dtype = result;
-  v.dims = std::move(dims);
-  v.node = std::move(n);
-  return v;
+  return {result, std::move(dims), std::move(n)};
 }
 
 Val convert_value(Emitter& e, const Val& v, ir::DType to) {
   if (v.dtype == to) return v;
-  if (v.kind == Val::Kind::Scalar || v.kind == Val::Kind::Splat) {
-    Val r = e.scalar_convert(v, to);
-    r.kind = v.kind;
-    r.dims = v.dims;
-    return r;
-  }
+  if (v.is_uniform()) { return e.scalar_convert(v, to).spread(v.dims); }
   StripParams params;
   params.semantics = e.semantics();
   params.dtype = to;
   Val r = node(e, ir::OpCode::convert, v.dtype, to, {v}, v.dims, params);
-  r.node->kind = Node::Kind::Convert;
+  r.node()->kind = Node::Kind::Convert;
   return r;
 }
 
@@ -234,18 +225,15 @@ static void lower_elementwise(Emitter& e, const Op& op) {
 
 Val elementwise_value(Emitter& e, ir::OpCode code, ir::DType operand_dtype, const ir::Type& result,
                       std::vector<Val> args, const StripParams& params) {
-  const bool uniform = std::all_of(
-      args.begin(), args.end(), [](const Val& v) { return v.kind == Val::Kind::Scalar || v.kind == Val::Kind::Splat; });
+  const bool uniform = std::all_of(args.begin(), args.end(), [](const Val& v) { return v.is_uniform(); });
   if (!result.is_scalar() && !uniform)
     return node(e, code, operand_dtype, result.dtype, std::move(args), dims_of(&result), params);
   for (Val& v : args) {
-    if (v.kind != Val::Kind::Scalar && v.kind != Val::Kind::Splat) v = e.load_scalar(e.strided(v));
-    v.kind = Val::Kind::Scalar;
-    v.dims.clear();
+    if (!v.is_uniform()) v = e.load_scalar(e.strided(v));
+    v = v.spread({});
   }
-  Val r = e.scalar_result(code, operand_dtype, result.dtype, args, params);
-  if (!result.is_scalar()) r.kind = Val::Kind::Splat, r.dims = dims_of(&result);
-  return r;
+  const Val r = e.scalar_result(code, operand_dtype, result.dtype, args, params);
+  return result.is_scalar() ? r : r.spread(dims_of(&result));
 }
 
 static void lower_convert(Emitter& e, const Op& op) {
@@ -274,7 +262,7 @@ static void lower_select(Emitter& e, const Op& op) {
   }
   // An integer predicate: case k replaces the running choice where the predicate equals k.
   Val chosen = e.operand(op, 1);
-  const Val which = pred.kind == Val::Kind::Pending ? e.strided(pred) : pred;
+  const Val which = pred.is_pending() ? e.strided(pred) : pred;
   for (size_t c = 2; c < op.operands.size(); ++c) {
     const Val k = e.const_int(pred.dtype, static_cast<int64_t>(c) - 1);
     StripParams eq = params;
@@ -292,20 +280,16 @@ static void lower_bitcast(Emitter& e, const Op& op) {
   if (v.dtype == to->dtype) return e.define(op.results[0], v);
   const int from_bits = ir::bit_width(v.dtype), to_bits = ir::bit_width(to->dtype);
   if (from_bits == to_bits && e.kernels().bitcast(v.dtype, to->dtype)) {
-    if (v.kind == Val::Kind::Scalar || v.kind == Val::Kind::Splat) {
-      Val r;
-      r.kind = v.kind;
-      r.dims = v.dims;
-      r.dtype = to->dtype;
-      r.slot = e.new_slot();
+    if (v.is_uniform()) {
+      const Val r = scalar_in(e.new_slot(), to->dtype).spread(v.dims);
       Step& s =
           e.emit(ops::scalar_strip, e.own(ops::ScalarStrip{e.kernels().bitcast(v.dtype, to->dtype), nullptr, {}}));
-      s.dst = r.slot;
-      s.a = s.b = s.c = v.slot;
+      s.dst = r.scalar().slot;
+      s.a = s.b = s.c = v.scalar().slot;
       return e.define(op.results[0], r);
     }
     Val r = node(e, op.code, v.dtype, to->dtype, {v}, v.dims, {});
-    r.node->kind = Node::Kind::Bitcast;
+    r.node()->kind = Node::Kind::Bitcast;
     return e.define(op.results[0], r);
   }
   if ((from_bits < 8 || to_bits < 8) && from_bits != to_bits) {
@@ -317,7 +301,7 @@ static void lower_bitcast(Emitter& e, const Op& op) {
   Val d = e.materialized(e.dense(v));
   d.dtype = to->dtype;
   d.dims = dims_of(to);
-  d.strides = dense_strides(d.dims);
+  d.memory().strides = dense_strides(d.dims);
   if (d.dims.empty()) d = e.load_scalar(d);
   e.define(op.results[0], d);
 }

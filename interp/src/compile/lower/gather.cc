@@ -10,7 +10,7 @@ namespace pallasim::interp {
 // How one number or slice addresses a dimension; bounds are checked per element.
 static GatherDim element_dim(Emitter& e, const Op& op, const Val& ref, size_t dim, const ir::view::Entry& d) {
   GatherDim g;
-  g.extent = ref.dims[dim], g.stride = ref.strides[dim];
+  g.extent = ref.dims[dim], g.stride = ref.memory().strides[dim];
   if (d.start.is_operand()) {
     const Val& s = e.operand(op, static_cast<size_t>(d.start.operand));
     g.start_slot = e.scalar_slot(s);
@@ -25,7 +25,8 @@ static GatherDim element_dim(Emitter& e, const Op& op, const Val& ref, size_t di
 // checked with the others, static slices narrow the ref. False, and nothing done, where there is more to them.
 static bool pick_elements(Emitter& e, const Op& op, Val* ref, std::span<const ir::View> front,
                           std::vector<GatherDim>* picked) {
-  if (e.options().out_of_bounds != Options::Oob::Uninitialized || ref->through || ref->edge >= 0) return false;
+  if (e.options().out_of_bounds != Options::Oob::Uninitialized || ref->ref().through || ref->ref().edge >= 0)
+    return false;
   Val r = *ref;
   std::vector<GatherDim> dims;
   for (const ir::View& t : front) {
@@ -41,11 +42,11 @@ static bool pick_elements(Emitter& e, const Op& op, Val* ref, std::span<const ir
       if (!d.start.is_static() || !d.size.is_static() || d.start.value() < 0 ||
           d.start.value() + (d.size.value() - 1) * d.stride.value() >= r.dims[i])
         return false;
-      r.addr.offset += d.start.value() * r.strides[i] * ir::byte_size(r.dtype);
-      extents.push_back(d.size.value()), strides.push_back(r.strides[i] * d.stride.value());
+      r.memory().addr.offset += d.start.value() * r.memory().strides[i] * ir::byte_size(r.dtype);
+      extents.push_back(d.size.value()), strides.push_back(r.memory().strides[i] * d.stride.value());
     }
-    r.dims = std::move(extents), r.strides = std::move(strides);
-    r.padding.clear(), r.valid.clear();
+    r.dims = std::move(extents), r.memory().strides = std::move(strides);
+    r.ref().padding.clear(), r.ref().valid.clear();
   }
   *ref = std::move(r);
   *picked = std::move(dims);
@@ -54,11 +55,11 @@ static bool pick_elements(Emitter& e, const Op& op, Val* ref, std::span<const ir
 
 // A block that may reach beyond its array: where it starts, and the dimensions that the kernel does not see.
 static void add_block(Emitter& e, ViewResult* v) {
-  const Window& w = e.body().windows[static_cast<size_t>(v->ref.edge)];
+  const Window& w = e.body().windows[static_cast<size_t>(v->ref.ref().edge)];
   const ir::Operand& o = e.module().operands[static_cast<size_t>(w.operand)];
   size_t seen = 0;
   for (size_t d = 0; d < w.dims.size(); ++d) {
-    const uint32_t slot = w.index_slots + 16 * static_cast<uint32_t>(d);
+    const uint32_t slot = w.edge()->place + 16 * static_cast<uint32_t>(d);
     if (o.block[d].kind == ir::BlockDim::Kind::Squeezed) {
       GatherDim g;
       g.extent = 1;
@@ -80,7 +81,7 @@ ViewResult element_view(Emitter& e, const Op& op, const Val& ref, std::span<cons
     v.dims.clear();
     for (size_t i = 0; i < v.ref.dims.size(); ++i) {
       GatherDim g;
-      g.extent = v.ref.dims[i], g.stride = v.ref.strides[i];
+      g.extent = v.ref.dims[i], g.stride = v.ref.memory().strides[i];
       g.result_dim = static_cast<int>(i);
       v.dims.push_back(g);
     }
@@ -89,7 +90,7 @@ ViewResult element_view(Emitter& e, const Op& op, const Val& ref, std::span<cons
     // All transforms but the last index are applied to the ref; the last one addresses elements.
     const std::span<const ir::View> front = view.first(view.size() - 1);
     std::vector<GatherDim> picked;
-    if ((!front.empty() || ref.through) && !(lens == Lens::Read && pick_elements(e, op, &v.ref, front, &picked)))
+    if ((!front.empty() || ref.ref().through) && !(lens == Lens::Read && pick_elements(e, op, &v.ref, front, &picked)))
       v = apply_view(e, op, ref, front, ViewUse::Access, lens);
     v.dims.clear();
     if (last->has_arrays()) {
@@ -100,7 +101,8 @@ ViewResult element_view(Emitter& e, const Op& op, const Val& ref, std::span<cons
       for (size_t i = 0; i < last->entries.size(); ++i) {
         const ir::view::Entry& d = last->entries[i];
         GatherDim g = element_dim(e, op, v.ref, i, d);
-        if (e.options().padding == Options::Padding::All && !v.ref.padding.empty()) g.padding = v.ref.padding[i];
+        if (e.options().padding == Options::Padding::All && !v.ref.ref().padding.empty())
+          g.padding = v.ref.ref().padding[i];
         if (d.is_slice()) {
           if (!d.size.is_static()) e.unsupported(op, "slice of a size that is known at run time only");
           g.step = d.stride.value();
@@ -113,7 +115,7 @@ ViewResult element_view(Emitter& e, const Op& op, const Val& ref, std::span<cons
     v.dims.insert(v.dims.end(), picked.begin(), picked.end());
   }
   v.gather = true;
-  if (ref.edge >= 0) add_block(e, &v);
+  if (ref.ref().edge >= 0) add_block(e, &v);
   return v;
 }
 
@@ -127,7 +129,7 @@ static void lower_masked(Emitter& e, const Op& op) {
   const Val ref = e.operand(op, 0);
   const bool load = op.code == ir::OpCode::masked_load;
   const bool pointer = e.model().spaces[e.type(op.operands[0])->space].blocks == hw::BlockAccess::Pointer;
-  if (!op.attr("mask") && ref.edge < 0 && !pointer)  // an ordinary access
+  if (!op.attr("mask") && ref.ref().edge < 0 && !pointer)  // an ordinary access
     return load ? lower_get(e, op) : op.code == ir::OpCode::masked_swap ? lower_swap(e, op) : lower_store(e, op);
   if (!load) check_writable(e, op, ref);
   const Attr* mask_attr = op.attr("mask");
@@ -195,9 +197,9 @@ void gather_access(Emitter& e, const Op& op, const ViewResult& view, const Eleme
   p.spins = access.spins;
   p.dims = view.result_dims;
   p.ref_dims = view.dims;
-  p.ref = view.ref.addr;
+  p.ref = view.ref.memory().addr;
   p.size = ir::byte_size(view.ref.dtype);
-  p.name = view.ref.name;
+  p.name = view.ref.memory().name;
   p.shape = view.ref.dims;
   p.dtype = view.ref.dtype;
   if (const size_t o = p.ref.buffer - kFirstOperandBuffer;
@@ -213,47 +215,45 @@ void gather_access(Emitter& e, const Op& op, const ViewResult& view, const Eleme
   const std::vector<Val> operands =
       e.about_to_write(writes, {given(access.mask), given(access.other), given(access.value), given(access.compare)});
   auto broadcast = [&](const Val& v) {
-    Val s = v;
-    if (v.kind == Val::Kind::Scalar) s.kind = Val::Kind::Splat, s.dims.clear();
-    s = e.strided(s);
+    Val s = e.strided(v);
     std::vector<int64_t> strides(p.dims.size(), 0);
     const size_t lead = p.dims.size() - s.dims.size();
     for (size_t i = 0; i < s.dims.size(); ++i)
-      if (s.dims[i] != 1) strides[lead + i] = s.strides[i];
+      if (s.dims[i] != 1) strides[lead + i] = s.memory().strides[i];
     s.dims = p.dims;
-    s.strides = strides;
+    s.memory().strides = strides;
     return s;
   };
   Val kept_mask, kept_other, kept_value, kept_compare;
   if (access.mask) {
     kept_mask = broadcast(operands[0]);
     p.has_mask = true;
-    p.mask = kept_mask.addr;
-    p.mask_strides = kept_mask.strides;
+    p.mask = kept_mask.memory().addr;
+    p.mask_strides = kept_mask.memory().strides;
   }
   if (access.other) {
     kept_other = broadcast(operands[1]);
     p.has_other = true;
-    p.other = kept_other.addr;
-    p.other_strides = kept_other.strides;
+    p.other = kept_other.memory().addr;
+    p.other_strides = kept_other.memory().strides;
   }
   if (access.value) {
     kept_value = e.dense(broadcast(operands[2]));
-    p.value = kept_value.addr;
+    p.value = kept_value.memory().addr;
   }
   if (access.compare) {
     kept_compare = e.dense(broadcast(operands[3]));
-    p.compare = kept_compare.addr;
+    p.compare = kept_compare.memory().addr;
   }
   Val r;
   if (result && p.mode != Mode::Store) {
     r = e.temp(p.dtype, p.dims);
-    (p.mode == Mode::Load ? p.value : p.old) = r.addr;
+    (p.mode == Mode::Load ? p.value : p.old) = r.memory().addr;
     p.has_old = p.mode != Mode::Load;
   }
   e.plan().step_cost_ns += 50 + 5.0 * static_cast<double>(kept_value.elements() + r.elements());
   e.emit(p.mode == Mode::Atomic ? ops::atomic : ops::gather, e.own(std::move(p)));
-  if (r.kind != Val::Kind::None) *result = r.dims.empty() ? e.load_scalar(r) : r;
+  if (r.kind() != Val::Kind::None) *result = r.dims.empty() ? e.load_scalar(r) : r;
 }
 
 Rows gather_rows() {

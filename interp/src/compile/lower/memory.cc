@@ -19,8 +19,8 @@ bool is_wide(ir::DType t) {
 }  // namespace
 
 void check_writable(Emitter& e, const Op& op, const Val& ref) {
-  if (!ref.read_only) return;
-  const std::string name = ref.name.empty() ? std::string("a read-only ref") : ref.name;
+  if (!ref.ref().read_only) return;
+  const std::string name = ref.memory().name.empty() ? std::string("a read-only ref") : ref.memory().name;
   ir::Diagnostic("PS-RO-001", "write to " + name + ", which is an input")
       .of(e.module().name)
       .at(ir::site_of(e.module(), op.loc))
@@ -29,9 +29,9 @@ void check_writable(Emitter& e, const Op& op, const Val& ref) {
 }
 
 bool may_leave(Emitter& e, const Val& ref, std::span<const ir::View> view, bool read) {
-  if (ref.edge >= 0) return true;
+  if (ref.ref().edge >= 0) return true;
   const bool padded =
-      e.model().spaces.has(hw::Layout::Tiles) && e.options().padding == Options::Padding::All && !ref.through;
+      e.model().spaces.has(hw::Layout::Tiles) && e.options().padding == Options::Padding::All && !ref.ref().through;
   const bool unwritten = read && e.options().out_of_bounds == Options::Oob::Uninitialized &&
                          e.model().outside.loads == hw::Outside::Undefined;
   const auto* last = view.empty() ? nullptr : std::get_if<ir::view::Index>(&view.back());
@@ -49,7 +49,7 @@ bool may_leave(Emitter& e, const Val& ref, std::span<const ir::View> view, bool 
 // Whether the view is one element with at most one dynamic index: a single step reads it.
 static const ir::view::Index* one_element(const Val& ref, std::span<const ir::View> view) {
   const auto* index = view.size() == 1 ? std::get_if<ir::view::Index>(&view.front()) : nullptr;
-  if (!index || ref.through) return nullptr;
+  if (!index || ref.ref().through) return nullptr;
   int dynamic = 0;
   for (size_t i = 0; i < index->entries.size(); ++i) {
     const ir::view::Entry& d = index->entries[i];
@@ -62,12 +62,12 @@ static const ir::view::Index* one_element(const Val& ref, std::span<const ir::Vi
 
 static Val load_element(Emitter& e, const Op& op, const Val& ref, const ir::view::Index& index, ir::DType dtype) {
   ScalarAccess p;
-  p.addr = ref.addr;
-  p.ref = ref.name;
+  p.addr = ref.memory().addr;
+  p.ref = ref.memory().name;
   p.shape = ref.dims;
   for (size_t i = 0; i < index.entries.size(); ++i) {
     const ir::ViewInt& at = index.entries[i].start;
-    const int64_t stride = ref.strides[i] * ir::byte_size(ref.dtype);
+    const int64_t stride = ref.memory().strides[i] * ir::byte_size(ref.dtype);
     if (!at.is_operand()) {
       p.addr.offset += at.value() * stride;
       continue;
@@ -76,16 +76,13 @@ static Val load_element(Emitter& e, const Op& op, const Val& ref, const ir::view
     p.has_term = true;
     p.term = {e.scalar_slot(v), is_wide(v.dtype), stride, ref.dims[i] - 1, static_cast<int>(i), ref.dims[i], 1};
   }
-  Val r;
-  r.kind = Val::Kind::Scalar;
-  r.dtype = dtype;
-  r.slot = e.new_slot();
+  const Val r = scalar_in(e.new_slot(), dtype);
   p.load = e.kernels().load(dtype);
   p.bytes = ir::byte_size(dtype);
   const int bytes = byte_size(compute_type(dtype));
   const bool same_form = bytes == ir::byte_size(dtype) && dtype != ir::DType::F16 && dtype != ir::DType::BF16;
   const bool fast = same_form && !e.options().checked && !e.options().verify_split;
-  e.emit(fast ? ops::fast_load_scalar(bytes) : ops::load_scalar, e.own(std::move(p))).dst = r.slot;
+  e.emit(fast ? ops::fast_load_scalar(bytes) : ops::load_scalar, e.own(std::move(p))).dst = r.scalar().slot;
   return r;
 }
 
@@ -95,8 +92,8 @@ static void read_elsewhere(Emitter& e, const Op& op, const Elsewhere& where) {
   const Val r = e.temp(ref.dtype, ref.dims);
   PeerReadPayload p;
   p.peer = where.peer;
-  p.src = ref.addr, p.dst = r.addr;
-  p.dims = ref.dims, p.src_strides = ref.strides, p.dst_strides = r.strides;
+  p.src = ref.memory().addr, p.dst = r.memory().addr;
+  p.dims = ref.dims, p.src_strides = ref.memory().strides, p.dst_strides = r.memory().strides;
   p.dtype = ref.dtype;
   e.emit(ops::peer_read, e.own(std::move(p)));
   e.define(op.results[0], r.dims.empty() ? e.load_scalar(r) : r);
@@ -120,17 +117,15 @@ void lower_get(Emitter& e, const Op& op) {
     return e.define(op.results[0], r);
   }
   if (t->is_scalar()) return e.define(op.results[0], e.load_scalar(v.ref));
-  Val r = v.ref;
-  r.kind = Val::Kind::Strided;
-  e.define(op.results[0], r);
+  e.define(op.results[0], v.ref.as_strided());
 }
 
 void store_value(Emitter& e, const Op& op, const Val& ref, const Val& value) {
   const Val v = e.about_to_write(e.written(ref), {value}, &ref)[0];
   if (ref.dims.empty()) {
     ScalarAccess p;
-    p.addr = ref.addr;
-    p.ref = ref.name;
+    p.addr = ref.memory().addr;
+    p.ref = ref.memory().name;
     p.store = e.kernels().store(ref.dtype);
     p.bytes = ir::byte_size(ref.dtype);
     const uint32_t slot = e.scalar_slot(v);
@@ -160,8 +155,7 @@ void lower_swap(Emitter& e, const Op& op) {
   if (view.gather) {
     gather_access(e, op, view, {.mode = GatherPayload::Mode::Swap, .value = &v}, &old);
   } else {
-    Val now = view.ref;
-    now.kind = Val::Kind::Strided;
+    const Val now = view.ref.as_strided();
     old = now.dims.empty() ? e.load_scalar(now) : e.materialized(now);
     store_value(e, op, view.ref, v);
   }
@@ -172,7 +166,7 @@ void lower_swap(Emitter& e, const Op& op) {
 static void lower_addupdate(Emitter& e, const Op& op) {
   const Val ref = e.operand(op, 0);
   check_writable(e, op, ref);
-  if (e.model().atomic_addupdate && ref.addr.buffer >= kFirstOperandBuffer) {
+  if (e.model().atomic_addupdate && ref.memory().addr.buffer >= kFirstOperandBuffer) {
     const Val v = e.operand(op, 1);
     return gather_access(
         e, op, element_view(e, op, ref, op.view()),
@@ -180,8 +174,7 @@ static void lower_addupdate(Emitter& e, const Op& op) {
         nullptr);
   }
   ViewResult view = apply_view(e, op, ref, op.view(), ViewUse::Access, Lens::Write);
-  Val now = view.ref;
-  now.kind = Val::Kind::Strided;
+  const Val now = view.ref.as_strided();
   StripParams params;
   params.dtype = now.dtype;
   params.semantics = e.semantics();

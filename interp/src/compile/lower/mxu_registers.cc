@@ -36,9 +36,10 @@ static void lower_mxu(Emitter& e, const Op& op) {
     Val rhs = e.strided(e.operand(op, 0));
     require(e, op, rhs.dims.size() == 2, "an operand that is no matrix");
     const Attr* t = op.attr("transpose");
-    if (t && t->is_true()) std::swap(rhs.dims[0], rhs.dims[1]), std::swap(rhs.strides[0], rhs.strides[1]);
+    if (t && t->is_true())
+      std::swap(rhs.dims[0], rhs.dims[1]), std::swap(rhs.memory().strides[0], rhs.memory().strides[1]);
     Val& to = mxu.staged[{unit, number("staging_register", 0)}];
-    if (to.kind == Val::Kind::None) to = place(rhs.dtype, rhs.dims);
+    if (to.kind() == Val::Kind::None) to = place(rhs.dtype, rhs.dims);
     require(e, op, to.dims == rhs.dims && to.dtype == rhs.dtype, "a staging register that held another shape or dtype");
     return e.emit_copy(to, rhs);
   }
@@ -46,13 +47,13 @@ static void lower_mxu(Emitter& e, const Op& op) {
   // The accumulator at an address, cleared where nothing was added since the last pop.
   auto accumulator = [&](ir::DType dtype, const std::vector<int64_t>& dims) -> Mxu::Accumulator& {
     Mxu::Accumulator& acc = mxu.accumulators[at];
-    if (acc.memory.kind == Val::Kind::None) {
+    if (acc.memory.kind() == Val::Kind::None) {
       acc.memory = place(dtype, dims);
       acc.live = e.new_slot();
     }
     require(e, op, acc.memory.dims == dims && acc.memory.dtype == dtype, "an accumulator of another shape or dtype");
     ops::ArrayPayload clear;
-    clear.out.push_back({acc.memory.addr, acc.memory.elements(), 4});
+    clear.out.push_back({acc.memory.memory().addr, acc.memory.elements(), 4});
     clear.body = [live = acc.live, bytes = acc.memory.bytes()](const ops::ArrayCall& call) {
       auto& used = call.thread.slot<int64_t>(live);
       if (!used) std::memset(call.out[0], 0, static_cast<size_t>(bytes));
@@ -66,12 +67,12 @@ static void lower_mxu(Emitter& e, const Op& op) {
     if (const Attr* load = op.attr("load_staged_rhs"); load && load->is_int()) {
       const auto staged = mxu.staged.find({unit, load->i});
       require(e, op, staged != mxu.staged.end(), "a staging register that nothing was pushed to");
-      if (weights.kind == Val::Kind::None) weights = place(staged->second.dtype, staged->second.dims);
+      if (weights.kind() == Val::Kind::None) weights = place(staged->second.dtype, staged->second.dims);
       require(e, op, weights.dims == staged->second.dims && weights.dtype == staged->second.dtype,
               "weights of another shape or dtype than before");
       e.emit_copy(weights, staged->second);
     }
-    require(e, op, weights.kind != Val::Kind::None, "no weights in the unit");
+    require(e, op, weights.kind() != Val::Kind::None, "no weights in the unit");
     const Val lhs = e.dense(e.operand(op, 0));
     require(e, op, lhs.dims.size() == 2 && lhs.dims[1] == weights.dims[0], "operands that do not contract");
     Contraction c;
@@ -85,7 +86,7 @@ static void lower_mxu(Emitter& e, const Op& op) {
     require(e, op, contract(probe, nullptr, nullptr, nullptr), "dtypes that do not multiply");
     const Mxu::Accumulator& acc = accumulator(c.out, {c.m, c.n});
     ContractPayload p;
-    p.dst = acc.memory.addr, p.a = lhs.addr, p.b = weights.addr;
+    p.dst = acc.memory.memory().addr, p.a = lhs.memory().addr, p.b = weights.memory().addr;
     p.contraction = c;
     e.plan().step_cost_ns += 200 + 0.02 * static_cast<double>(c.m * c.n * c.k);
     e.emit(ops::contraction, e.own(p));
@@ -95,7 +96,7 @@ static void lower_mxu(Emitter& e, const Op& op) {
   const Mxu::Accumulator& acc = accumulator(t->dtype, dims_of(t));
   Val r = e.temp(t->dtype, acc.memory.dims);
   e.emit_copy(r, acc.memory);
-  e.move_scalar(acc.live, e.const_int(ir::DType::I64, 0).slot);
+  e.move_scalar(acc.live, e.const_int(ir::DType::I64, 0).scalar().slot);
   e.define(op.results[0], r);
 }
 

@@ -19,12 +19,12 @@ static Val reinterpreted(Emitter& e, const Val& v, const ir::Type* t) {
   if (r.bytes() != t->num_bytes()) {
     r = e.temp(t->dtype, dims_of(t));
     FillPayload p{};
-    p.dst = r.addr, p.dims = {r.elements()}, p.strides = {1}, p.size = ir::byte_size(t->dtype);
+    p.dst = r.memory().addr, p.dims = {r.elements()}, p.strides = {1}, p.size = ir::byte_size(t->dtype);
     e.emit(ops::fill, e.own(std::move(p)));
   }
   r.dtype = t->dtype;
   r.dims = dims_of(t);
-  r.strides = dense_strides(r.dims);
+  r.memory().strides = dense_strides(r.dims);
   return r.dims.empty() ? e.load_scalar(r) : r;
 }
 
@@ -44,7 +44,7 @@ static void lower_random(Emitter& e, const Op& op) {
       for (ir::ValueId r : op.results) {
         require(e, op, e.type(r)->is_scalar() && e.type(r)->dtype == ir::DType::U32, "other results than u32 words");
         e.define(r, e.load_scalar(words));
-        words.addr.offset += 4;
+        words.memory().addr.offset += 4;
       }
       return;
     }
@@ -54,8 +54,8 @@ static void lower_random(Emitter& e, const Op& op) {
         const Val& v = e.operand(op, i);
         require(e, op, v.dims.empty() && v.dtype == ir::DType::U32, "other words than u32");
         Val at = words;
-        at.dims.clear(), at.strides.clear();
-        at.addr.offset += 4 * static_cast<int64_t>(i);
+        at.dims.clear(), at.memory().strides.clear();
+        at.memory().addr.offset += 4 * static_cast<int64_t>(i);
         e.emit_pending(v, at);
       }
       return e.define(op.results[0], reinterpreted(e, words, e.type(op.results[0])));

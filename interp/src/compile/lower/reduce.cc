@@ -31,15 +31,15 @@ static Form normal_form(const Val& v, std::vector<int64_t> axes, Emitter& e) {
     return f;
   }
   Val p = v;
-  p.dims.clear(), p.strides.clear();
+  p.dims.clear(), p.memory().strides.clear();
   for (size_t i = 0; i < v.dims.size(); ++i) {
     if (std::find(axes.begin(), axes.end(), static_cast<int64_t>(i)) != axes.end()) continue;
-    p.dims.push_back(v.dims[i]), p.strides.push_back(v.strides[i]);
+    p.dims.push_back(v.dims[i]), p.memory().strides.push_back(v.memory().strides[i]);
     f.outer *= v.dims[i];
   }
   for (int64_t a : axes) {
     const auto i = static_cast<size_t>(a);
-    p.dims.push_back(v.dims[i]), p.strides.push_back(v.strides[i]);
+    p.dims.push_back(v.dims[i]), p.memory().strides.push_back(v.memory().strides[i]);
     f.reduce *= v.dims[i];
   }
   f.src = e.dense(p);
@@ -55,7 +55,7 @@ static void lower_reduce(Emitter& e, const Op& op) {
   const Form f = normal_form(e.strided(v), ints(op.attr("axes")), e);
   Val r = e.temp(t->dtype, dims_of(t));
   ReducePayload p{};
-  p.dst = r.addr, p.src = f.src.addr;
+  p.dst = r.memory().addr, p.src = f.src.memory().addr;
   p.outer = f.outer, p.reduce = f.reduce, p.inner = f.inner;
   p.element_bytes = ir::byte_size(v.dtype);
   p.fn = fn;
@@ -81,16 +81,14 @@ static void lower_reduce_region(Emitter& e, const Op& op) {
     require(e, op, v.dims == e.operand(op, 0).dims && e.operand(op, n + i).dims.empty(),
             "operands of different shapes");
     Val p = v;
-    p.dims.clear(), p.strides.clear();
+    p.dims.clear(), p.memory().strides.clear();
     auto reduced = [&](size_t d) { return std::find(axes.begin(), axes.end(), static_cast<int64_t>(d)) != axes.end(); };
     for (int pass = 0; pass < 2; ++pass)
       for (size_t d = 0; d < v.dims.size(); ++d)
-        if (reduced(d) == (pass == 1)) p.dims.push_back(v.dims[d]), p.strides.push_back(v.strides[d]);
+        if (reduced(d) == (pass == 1)) p.dims.push_back(v.dims[d]), p.memory().strides.push_back(v.memory().strides[d]);
     src.push_back(e.dense(p));
     dst.push_back(e.temp(v.dtype, dims_of(e.type(op.results[i]))));
-    Val a;
-    a.kind = Val::Kind::Scalar, a.dtype = v.dtype, a.slot = e.new_slot();
-    acc.push_back(a);
+    acc.push_back(scalar_in(e.new_slot(), v.dtype));
   }
   const int64_t rest = dst[0].elements(), total = src[0].elements();
   require(e, op, rest == 0 || total % rest == 0, "another result shape");
@@ -99,34 +97,30 @@ static void lower_reduce_region(Emitter& e, const Op& op) {
   StripParams wide;
   wide.dtype = ir::DType::I64;
   auto loop = [&](const Val& lo, const Val& hi, const Val& index, const std::function<void()>& body) {
-    const uint32_t one = e.const_int(ir::DType::I64, 1).slot;
+    const uint32_t one = e.const_int(ir::DType::I64, 1).scalar().slot;
     const int begin = e.here();
     Step& b = e.emit(ops::loop_begin);
-    b.dst = index.slot, b.a = lo.slot, b.b = hi.slot, b.c = one, b.imm = 1;
+    b.dst = index.scalar().slot, b.a = lo.scalar().slot, b.b = hi.scalar().slot, b.c = one, b.imm = 1;
     const int top = e.here();
     body();
     Step& s = e.emit(ops::loop_next);
-    s.dst = index.slot, s.a = lo.slot, s.b = hi.slot, s.c = one, s.imm = 1;
+    s.dst = index.scalar().slot, s.a = lo.scalar().slot, s.b = hi.scalar().slot, s.c = one, s.imm = 1;
     e.jump_to(e.here() - 1, top);
     e.jump_to(begin, e.here());
   };
-  auto index_value = [&] {
-    Val v;
-    v.kind = Val::Kind::Scalar, v.dtype = ir::DType::I64, v.slot = e.new_slot();
-    return v;
-  };
+  auto index_value = [&] { return scalar_in(e.new_slot(), ir::DType::I64); };
   auto element = [&](const Val& v, const Val& index) {
     ScalarAccess p;
-    p.addr = v.addr;
+    p.addr = v.memory().addr;
     p.has_term = true;
     p.bytes = ir::byte_size(v.dtype);
-    p.term = {index.slot, true, p.bytes, std::max<int64_t>(v.elements() - 1, 0), 0, v.elements(), 1};
+    p.term = {index.scalar().slot, true, p.bytes, std::max<int64_t>(v.elements() - 1, 0), 0, v.elements(), 1};
     p.load = e.kernels().load(v.dtype), p.store = e.kernels().store(v.dtype);
     return p;
   };
   const Val out = index_value(), in = index_value();
   loop(e.const_int(ir::DType::I64, 0), e.const_int(ir::DType::I64, rest), out, [&] {
-    for (size_t i = 0; i < n; ++i) e.move_scalar(acc[i].slot, e.scalar_slot(e.operand(op, n + i)));
+    for (size_t i = 0; i < n; ++i) e.move_scalar(acc[i].scalar().slot, e.scalar_slot(e.operand(op, n + i)));
     const Val lo = e.scalar_result(ir::OpCode::mul, ir::DType::I64, ir::DType::I64,
                                    {out, e.const_int(ir::DType::I64, length)}, wide);
     const Val hi = e.scalar_result(ir::OpCode::add, ir::DType::I64, ir::DType::I64,
@@ -135,16 +129,15 @@ static void lower_reduce_region(Emitter& e, const Op& op) {
       Emitter::Conditional inner(e);
       enter_carries(e, region, 0, acc);
       for (size_t i = 0; i < n; ++i) {
-        Val v;
-        v.kind = Val::Kind::Scalar, v.dtype = src[i].dtype, v.slot = e.new_slot();
-        e.emit(ops::load_scalar, e.own(element(src[i], in))).dst = v.slot;
+        const Val v = scalar_in(e.new_slot(), src[i].dtype);
+        e.emit(ops::load_scalar, e.own(element(src[i], in))).dst = v.scalar().slot;
         e.bind(region.args[n + i], v);
       }
       e.compile_region_ops(region);
       e.at(op.loc);
       assign_carries(e, acc, region.ops.back());
     });
-    for (size_t i = 0; i < n; ++i) e.emit(ops::store_scalar, e.own(element(dst[i], out))).a = acc[i].slot;
+    for (size_t i = 0; i < n; ++i) e.emit(ops::store_scalar, e.own(element(dst[i], out))).a = acc[i].scalar().slot;
   });
   for (size_t i = 0; i < n; ++i) e.define(op.results[i], dst[i].dims.empty() ? e.load_scalar(dst[i]) : dst[i]);
 }
@@ -162,7 +155,7 @@ static AlongAxis along_axis(Emitter& e, const Op& op, bool has_kernel) {
   const Form f = normal_form(e.strided(v), {op.attr("axis")->i}, e);
   const ir::Type* t = e.type(op.results[0]);
   AlongAxis r{e.temp(t->dtype, dims_of(t)), {}, static_cast<double>(f.outer * f.reduce * f.inner)};
-  r.payload.dst = r.result.addr, r.payload.src = f.src.addr;
+  r.payload.dst = r.result.memory().addr, r.payload.src = f.src.memory().addr;
   r.payload.outer = f.outer, r.payload.reduce = f.reduce, r.payload.inner = f.inner;
   r.payload.element_bytes = ir::byte_size(v.dtype);
   return r;
@@ -216,11 +209,11 @@ static void lower_dot(Emitter& e, const Op& op) {
         for (size_t i = groups[g].size(); i-- > 0;) {
           const size_t d = groups[g][i];
           if (s.dims[d] == 1) continue;
-          if (!first && s.strides[d] != expected) return false;
-          if (first) stride[g] = s.strides[d];
+          if (!first && s.memory().strides[d] != expected) return false;
+          if (first) stride[g] = s.memory().strides[d];
           first = false;
           size[g] *= s.dims[d];
-          expected = s.strides[d] * s.dims[d];
+          expected = s.memory().strides[d] * s.dims[d];
         }
         if (first) stride[g] = g == 2 ? 1 : 0;
       }
@@ -228,9 +221,9 @@ static void lower_dot(Emitter& e, const Op& op) {
     };
     if (!collapse()) {
       Val p = s;
-      p.dims.clear(), p.strides.clear();
+      p.dims.clear(), p.memory().strides.clear();
       for (auto& g : groups)
-        for (size_t d : g) p.dims.push_back(s.dims[d]), p.strides.push_back(s.strides[d]);
+        for (size_t d : g) p.dims.push_back(s.dims[d]), p.memory().strides.push_back(s.memory().strides[d]);
       size_t next = 0;
       for (auto& g : groups)
         for (size_t& d : g) d = next++;
@@ -261,11 +254,7 @@ static void lower_dot(Emitter& e, const Op& op) {
   n->unit = matrix_unit(e, op, c);
   n->dtype = t->dtype;
   n->loc = e.loc();
-  Val v;
-  v.kind = Val::Kind::Pending;
-  v.dtype = t->dtype;
-  v.dims = dims_of(t);
-  v.node = std::move(n);
+  Val v(t->dtype, dims_of(t), std::move(n));
   if (v.dims.empty()) {
     Val r = e.temp(v.dtype, {});
     e.emit_pending(v, r);

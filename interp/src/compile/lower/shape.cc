@@ -10,20 +10,16 @@ static void lower_constant(Emitter& e, const Op& op) {
   const Attr& value = *op.attr("value");
   const ir::Type* t = e.type(op.results[0]);
   if (value.is(Attr::Kind::Bits) && ir::byte_size(value.dtype) <= 8) {
-    Val v = e.const_scalar(value.dtype, static_cast<uint64_t>(value.i));
-    if (!t->is_scalar()) v.kind = Val::Kind::Splat, v.dims = dims_of(t);
-    return e.define(op.results[0], v);
+    const Val v = e.const_scalar(value.dtype, static_cast<uint64_t>(value.i));
+    return e.define(op.results[0], v.spread(dims_of(t)));
   }
   if (!value.is(Attr::Kind::Dense)) e.unsupported(op, "constant kept outside the module");
-  Val v;
-  v.kind = Val::Kind::Strided;
-  v.dtype = t->dtype;
-  v.dims = dims_of(t);
-  v.strides = dense_strides(v.dims);
+  Val v(t->dtype, dims_of(t), Val::Strided{});
+  v.memory().strides = dense_strides(v.dims);
   const size_t at = (e.plan().constants.size() + 63) / 64 * 64;
   e.plan().constants.resize(at + value.s.size());
   std::memcpy(e.plan().constants.data() + at, value.s.data(), value.s.size());
-  v.addr = {kConstBuffer, Addr::kNoSlot, static_cast<int64_t>(at)};
+  v.memory().addr = {kConstBuffer, Addr::kNoSlot, static_cast<int64_t>(at)};
   if (v.dims.empty()) v = e.load_scalar(v);
   e.define(op.results[0], v);
 }
@@ -36,37 +32,30 @@ static void lower_dim_value(Emitter& e, const Op& op) {
 static void lower_iota(Emitter& e, const Op& op) {
   const ir::Type* t = e.type(op.results[0]);
   const auto axis = static_cast<size_t>(op.attr("axis")->i);
-  Val v;
-  v.kind = Val::Kind::Strided;
-  v.dtype = t->dtype;
-  v.dims = dims_of(t);
-  v.strides.assign(v.dims.size(), 0);
-  v.strides[axis] = 1;
+  Val v(t->dtype, dims_of(t), Val::Strided{});
+  v.memory().strides.assign(v.dims.size(), 0);
+  v.memory().strides[axis] = 1;
   const int64_t n = v.dims[axis];
   e.require_memory(n * ir::byte_size(t->dtype), "an iota");
   const size_t at = (e.plan().constants.size() + 63) / 64 * 64;
   e.plan().constants.resize(at + static_cast<size_t>(n) * static_cast<size_t>(ir::byte_size(t->dtype)));
   e.kernels().iota(e.plan().constants.data() + at, t->dtype, 0, n);
-  v.addr = {kConstBuffer, Addr::kNoSlot, static_cast<int64_t>(at)};
+  v.memory().addr = {kConstBuffer, Addr::kNoSlot, static_cast<int64_t>(at)};
   e.define(op.results[0], v);
 }
 
 static void lower_broadcast(Emitter& e, const Op& op) {
   Val v = e.operand(op, 0);
   const std::vector<int64_t> dims = dims_of(e.type(op.results[0]));
-  if (v.kind == Val::Kind::Scalar || v.kind == Val::Kind::Splat) {
-    v.kind = dims.empty() ? Val::Kind::Scalar : Val::Kind::Splat;
-    v.dims = dims;
-    return e.define(op.results[0], v);
-  }
+  if (v.is_uniform()) return e.define(op.results[0], v.spread(dims));
   if (v.dims == dims) return e.define(op.results[0], v);
   v = e.strided(v);
   const std::vector<int64_t> map = ints(op.attr("dims"));
   std::vector<int64_t> strides(dims.size(), 0);
   for (size_t i = 0; i < map.size(); ++i)
-    if (v.dims[i] != 1) strides[static_cast<size_t>(map[i])] = v.strides[i];
+    if (v.dims[i] != 1) strides[static_cast<size_t>(map[i])] = v.memory().strides[i];
   v.dims = dims;
-  v.strides = strides;
+  v.memory().strides = strides;
   e.define(op.results[0], v);
 }
 
@@ -74,16 +63,12 @@ static void lower_reshape(Emitter& e, const Op& op) {
   Val v = e.operand(op, 0);
   const std::vector<int64_t> dims = dims_of(e.type(op.results[0]));
   if (v.dims == dims) return e.define(op.results[0], v);
-  if (v.kind == Val::Kind::Scalar || v.kind == Val::Kind::Splat) {
-    v.kind = dims.empty() ? Val::Kind::Scalar : Val::Kind::Splat;
-    v.dims = dims;
-    return e.define(op.results[0], v);
-  }
-  if (v.kind == Val::Kind::Strided && !is_dense(v)) {
+  if (v.is_uniform()) return e.define(op.results[0], v.spread(dims));
+  if (v.is_strided() && !is_dense(v)) {
     // Only dims of size 1 come or go: strides follow.
     std::vector<int64_t> real, real_strides;
     for (size_t i = 0; i < v.dims.size(); ++i)
-      if (v.dims[i] != 1) real.push_back(v.dims[i]), real_strides.push_back(v.strides[i]);
+      if (v.dims[i] != 1) real.push_back(v.dims[i]), real_strides.push_back(v.memory().strides[i]);
     std::vector<int64_t> strides(dims.size(), 0);
     size_t next = 0;
     bool ok = true;
@@ -94,13 +79,13 @@ static void lower_reshape(Emitter& e, const Op& op) {
     }
     if (ok && next == real.size()) {
       v.dims = dims;
-      v.strides = strides;
+      v.memory().strides = strides;
       return e.define(op.results[0], v);
     }
   }
   v = e.dense(v);
   v.dims = dims;
-  v.strides = dense_strides(dims);
+  v.memory().strides = dense_strides(dims);
   if (dims.empty()) v = e.load_scalar(v);
   e.define(op.results[0], v);
 }
@@ -108,12 +93,12 @@ static void lower_reshape(Emitter& e, const Op& op) {
 static void lower_transpose(Emitter& e, const Op& op) {
   Val v = e.operand(op, 0);
   const std::vector<int64_t> perm = ints(op.attr("perm"));
-  if (v.kind == Val::Kind::Scalar) return e.define(op.results[0], v);
-  if (v.kind != Val::Kind::Splat) v = e.strided(v);
+  if (v.is_scalar()) return e.define(op.results[0], v);
+  if (v.kind() != Val::Kind::Splat) v = e.strided(v);
   Val r = v;
   for (size_t i = 0; i < perm.size(); ++i) {
     r.dims[i] = v.dims[static_cast<size_t>(perm[i])];
-    if (v.kind == Val::Kind::Strided) r.strides[i] = v.strides[static_cast<size_t>(perm[i])];
+    if (v.is_strided()) r.memory().strides[i] = v.memory().strides[static_cast<size_t>(perm[i])];
   }
   e.define(op.results[0], r);
 }
@@ -121,17 +106,14 @@ static void lower_transpose(Emitter& e, const Op& op) {
 static void lower_slice(Emitter& e, const Op& op) {
   Val v = e.operand(op, 0);
   const std::vector<int64_t> dims = dims_of(e.type(op.results[0]));
-  if (v.kind == Val::Kind::Splat || v.kind == Val::Kind::Scalar) {
-    v.dims = dims;
-    return e.define(op.results[0], v);
-  }
+  if (v.is_uniform()) return e.define(op.results[0], v.spread(dims));
   v = e.strided(v);
   const std::vector<int64_t> start = ints(op.attr("start"));
   std::vector<int64_t> stride = ints(op.attr("stride"));
   stride.resize(start.size(), 1);
   for (size_t i = 0; i < start.size(); ++i) {
-    if (v.elements()) v.addr.offset += start[i] * v.strides[i] * ir::byte_size(v.dtype);
-    v.strides[i] *= stride[i];
+    if (v.elements()) v.memory().addr.offset += start[i] * v.memory().strides[i] * ir::byte_size(v.dtype);
+    v.memory().strides[i] *= stride[i];
   }
   v.dims = dims;
   e.define(op.results[0], v);
@@ -139,12 +121,12 @@ static void lower_slice(Emitter& e, const Op& op) {
 
 static void lower_rev(Emitter& e, const Op& op) {
   Val v = e.operand(op, 0);
-  if (v.kind == Val::Kind::Splat || v.kind == Val::Kind::Scalar) return e.define(op.results[0], v);
+  if (v.is_uniform()) return e.define(op.results[0], v);
   v = e.strided(v);
   for (int64_t a : ints(op.attr("axes"))) {
     const auto i = static_cast<size_t>(a);
-    if (v.dims[i] > 0) v.addr.offset += (v.dims[i] - 1) * v.strides[i] * ir::byte_size(v.dtype);
-    v.strides[i] = -v.strides[i];
+    if (v.dims[i] > 0) v.memory().addr.offset += (v.dims[i] - 1) * v.memory().strides[i] * ir::byte_size(v.dtype);
+    v.memory().strides[i] = -v.memory().strides[i];
   }
   e.define(op.results[0], v);
 }
@@ -169,8 +151,8 @@ static IndexPayload clamped_starts(Emitter& e, const Op& op, size_t first, const
                               {start, e.const_int(start.dtype, std::min(last, greatest))}, params);
     }
     const bool wide = c == CType::I64 || c == CType::U64;
-    p.terms.push_back({e.scalar_slot(start), wide, v.strides[d] * ir::byte_size(v.dtype), last, static_cast<int>(d),
-                       v.dims[d], sizes[d]});
+    p.terms.push_back({e.scalar_slot(start), wide, v.memory().strides[d] * ir::byte_size(v.dtype), last,
+                       static_cast<int>(d), v.dims[d], sizes[d]});
   }
   return p;
 }
@@ -178,18 +160,15 @@ static IndexPayload clamped_starts(Emitter& e, const Op& op, size_t first, const
 static void lower_dynamic_slice(Emitter& e, const Op& op) {
   const std::vector<int64_t> sizes = dims_of(e.type(op.results[0]));
   Val v = e.operand(op, 0);
-  if (v.kind == Val::Kind::Splat || v.kind == Val::Kind::Scalar) {
-    v.dims = sizes;
-    return e.define(op.results[0], v);
-  }
+  if (v.is_uniform()) return e.define(op.results[0], v.spread(sizes));
   v = e.strided(v);
   IndexPayload p = clamped_starts(e, op, 1, v, sizes);
   if (!p.terms.empty()) {
     const uint32_t dyn = e.new_slot();
     Step& s = e.emit(ops::clamp_index, e.own(std::move(p)));
-    s.a = v.addr.dyn;
+    s.a = v.memory().addr.dyn;
     s.dst = dyn;
-    v.addr.dyn = dyn;
+    v.memory().addr.dyn = dyn;
   }
   v.dims = sizes;
   e.define(op.results[0], v);
@@ -209,7 +188,7 @@ static void lower_dynamic_update(Emitter& e, const Op& op) {
     Step& s = e.emit(ops::clamp_index, e.own(std::move(p)));
     s.a = Addr::kNoSlot;
     s.dst = dyn;
-    part.addr.dyn = dyn;
+    part.memory().addr.dyn = dyn;
   }
   e.copy_value(part, update);
   e.define(op.results[0], r);
@@ -224,7 +203,7 @@ static void lower_concatenate(Emitter& e, const Op& op) {
     const Val& v = e.operand(op, i);
     part.dims = v.dims;
     if (v.elements()) e.copy_value(part, v);
-    part.addr.offset += v.dims[axis] * r.strides[axis] * ir::byte_size(t->dtype);
+    part.memory().addr.offset += v.dims[axis] * r.memory().strides[axis] * ir::byte_size(t->dtype);
   }
   e.define(op.results[0], r);
 }
@@ -235,13 +214,11 @@ static void lower_pad(Emitter& e, const Op& op) {
   Val fill = e.operand(op, 1);
   Val r = e.temp(t->dtype, dims_of(t));
   Val splat = fill;
-  if (splat.kind != Val::Kind::Scalar && splat.kind != Val::Kind::Splat) splat = e.load_scalar(e.strided(splat));
-  splat.kind = Val::Kind::Splat;
-  splat.dims = r.dims;
-  e.emit_pending(splat, r);
+  if (!splat.is_uniform()) splat = e.load_scalar(e.strided(splat));
+  e.emit_pending(splat.spread(r.dims), r);
   const std::vector<int64_t> low = ints(op.attr("low")), interior = ints(op.attr("interior"));
   // The operand's elements that land inside: element i goes to low + i * (interior + 1).
-  Val src = v.kind == Val::Kind::Scalar || v.kind == Val::Kind::Splat ? v : e.strided(v);
+  Val src = v.is_uniform() ? v : e.strided(v);
   Val dst = r;
   const int size = ir::byte_size(t->dtype);
   for (size_t d = 0; d < low.size(); ++d) {
@@ -251,9 +228,9 @@ static void lower_pad(Emitter& e, const Op& op) {
     while (n > first && low[d] + (n - 1) * step >= r.dims[d]) --n;
     const int64_t count = std::max<int64_t>(0, n - first);
     src.dims[d] = dst.dims[d] = count;
-    if (src.kind == Val::Kind::Strided) src.addr.offset += first * src.strides[d] * size;
-    if (count) dst.addr.offset += (low[d] + first * step) * r.strides[d] * size;
-    dst.strides[d] = r.strides[d] * step;
+    if (src.is_strided()) src.memory().addr.offset += first * src.memory().strides[d] * size;
+    if (count) dst.memory().addr.offset += (low[d] + first * step) * r.memory().strides[d] * size;
+    dst.memory().strides[d] = r.memory().strides[d] * step;
   }
   if (dst.elements()) e.emit_pending(src, dst);
   if (r.dims.empty()) r = e.load_scalar(r);
@@ -268,21 +245,18 @@ static void lower_tile(Emitter& e, const Op& op) {
     reps[static_cast<size_t>(op.attr("axis")->i)] = op.attr("repeats")->i;
   }
   Val v = e.operand(op, 0);
-  if (v.kind == Val::Kind::Splat || v.kind == Val::Kind::Scalar) {
-    v.dims = dims_of(t);
-    return e.define(op.results[0], v);
-  }
+  if (v.is_uniform()) return e.define(op.results[0], v.spread(dims_of(t)));
   v = e.strided(v);
   Val r = e.temp(t->dtype, dims_of(t));
   // [rep0, d0, rep1, d1, …] with stride 0 along the repetitions.
   Val src = v, dst = r;
-  src.dims.clear(), src.strides.clear(), dst.dims.clear(), dst.strides.clear();
+  src.dims.clear(), src.memory().strides.clear(), dst.dims.clear(), dst.memory().strides.clear();
   const size_t lead = r.dims.size() - v.dims.size();
   for (size_t i = 0; i < r.dims.size(); ++i) {
     const int64_t n = i < lead ? 1 : v.dims[i - lead];
-    src.dims.push_back(reps[i]), src.strides.push_back(0);
-    src.dims.push_back(n), src.strides.push_back(i < lead ? 0 : v.strides[i - lead]);
-    dst.strides.push_back(r.strides[i] * n), dst.strides.push_back(r.strides[i]);
+    src.dims.push_back(reps[i]), src.memory().strides.push_back(0);
+    src.dims.push_back(n), src.memory().strides.push_back(i < lead ? 0 : v.memory().strides[i - lead]);
+    dst.memory().strides.push_back(r.memory().strides[i] * n), dst.memory().strides.push_back(r.memory().strides[i]);
   }
   dst.dims = src.dims;
   e.emit_copy(dst, src);
@@ -292,12 +266,12 @@ static void lower_tile(Emitter& e, const Op& op) {
 static void lower_split(Emitter& e, const Op& op) {
   const auto axis = static_cast<size_t>(op.attr("axis")->i);
   Val v = e.operand(op, 0);
-  if (v.kind != Val::Kind::Splat) v = e.strided(v);
+  if (v.kind() != Val::Kind::Splat) v = e.strided(v);
   for (size_t i = 0; i < op.results.size(); ++i) {
     Val part = v;
     part.dims = dims_of(e.type(op.results[i]));
     e.define(op.results[i], part);
-    if (v.kind == Val::Kind::Strided) v.addr.offset += part.dims[axis] * v.strides[axis] * ir::byte_size(v.dtype);
+    if (v.is_strided()) v.memory().addr.offset += part.dims[axis] * v.memory().strides[axis] * ir::byte_size(v.dtype);
   }
 }
 
@@ -308,8 +282,8 @@ static void lower_stack(Emitter& e, const Op& op) {
   for (size_t i = 0; i < op.operands.size(); ++i) {
     Val part = r;
     part.dims.erase(part.dims.begin() + static_cast<std::ptrdiff_t>(axis));
-    part.strides.erase(part.strides.begin() + static_cast<std::ptrdiff_t>(axis));
-    part.addr.offset += static_cast<int64_t>(i) * r.strides[axis] * ir::byte_size(t->dtype);
+    part.memory().strides.erase(part.memory().strides.begin() + static_cast<std::ptrdiff_t>(axis));
+    part.memory().addr.offset += static_cast<int64_t>(i) * r.memory().strides[axis] * ir::byte_size(t->dtype);
     e.copy_value(part, e.operand(op, i));
   }
   e.define(op.results[0], r);
@@ -320,9 +294,9 @@ static void lower_unstack(Emitter& e, const Op& op) {
   Val v = e.strided(e.operand(op, 0));
   for (size_t i = 0; i < op.results.size(); ++i) {
     Val part = v;
-    part.addr.offset += static_cast<int64_t>(i) * v.strides[axis] * ir::byte_size(v.dtype);
+    part.memory().addr.offset += static_cast<int64_t>(i) * v.memory().strides[axis] * ir::byte_size(v.dtype);
     part.dims.erase(part.dims.begin() + static_cast<std::ptrdiff_t>(axis));
-    part.strides.erase(part.strides.begin() + static_cast<std::ptrdiff_t>(axis));
+    part.memory().strides.erase(part.memory().strides.begin() + static_cast<std::ptrdiff_t>(axis));
     if (part.dims.empty()) part = e.load_scalar(part);
     e.define(op.results[i], part);
   }

@@ -1,7 +1,9 @@
 // Copies whose rows an array of indices chooses, and words of other subcores.
 #include <algorithm>
+#include <unordered_map>
 
 #include "../../plan/rows.h"
+#include "../../plan/waiting.h"
 #include "access.h"
 #include "rows.h"
 #include "sync.h"
@@ -15,19 +17,19 @@ bool chooses_rows(const ir::Viewed* v) {
 // The indices, as memory. What they were made of is kept until the operation is emitted.
 static Val row_list(Emitter& e, const Op& op, const ir::view::Entry& item, ChosenRows* rows) {
   Val list = e.operand(op, static_cast<size_t>(item.operand));
-  if (list.choice) e.unsupported(op, "a copy of rows that one of several lists chooses");
-  if (list.through) list = open_ref(e, list, Lens::Read, nullptr);
-  if (list.kind != Val::Kind::Ref) list = e.dense(list);
+  if (list.is_choice()) e.unsupported(op, "a copy of rows that one of several lists chooses");
+  if (list.is_recast()) list = open_ref(e, list, Lens::Read, nullptr);
+  if (!list.is_ref()) list = e.dense(list);
   if (list.dims.size() != 1)
     e.unsupported(op,
                   "a copy of rows that indices of rank " + std::to_string(list.dims.size()) + " choose; a list does");
   if (!ir::is_int(list.dtype) || ir::bit_width(list.dtype) < 8)
     e.unsupported(op, "a copy of rows that indices of type " + std::string(ir::name(list.dtype)) + " choose");
-  rows->list = list.addr;
+  rows->list = list.memory().addr;
   rows->dtype = list.dtype;
-  rows->stride = list.strides[0];
+  rows->stride = list.memory().strides[0];
   rows->count = list.dims[0];
-  if (!list.extents.empty()) rows->count_slot = list.extents[0];
+  if (list.is_ref() && !list.ref().extents.empty()) rows->count_slot = list.ref().extents[0];
   rows->ignores = item.ignored.has_value();
   rows->ignored = item.ignored.value_or(0);
   return list;
@@ -41,8 +43,8 @@ static Val all_rows(Emitter& e, const Op& op, const char* key, ViewUse use, Chos
   Val v =
       apply_view(e, op, e.operand(op, static_cast<size_t>(view.operand)), all.first(all.size() - 1), use, Lens::Keep)
           .ref;
-  if (v.choice) e.unsupported(op, "a copy of chosen rows of one of several refs");
-  if (v.through && use != ViewUse::Shape)
+  if (v.ref().choice) e.unsupported(op, "a copy of chosen rows of one of several refs");
+  if (v.ref().through && use != ViewUse::Shape)
     e.unsupported(op, "a copy of chosen rows of a ref with other element widths or gaps");
   size_t kept = 0;
   bool found = false;
@@ -62,8 +64,8 @@ static Val all_rows(Emitter& e, const Op& op, const char* key, ViewUse use, Chos
   }
   const ir::View last = std::move(index);
   v = apply_view(e, op, v, {&last, 1}, use, Lens::Keep).ref;
-  const bool cut = !v.extents.empty() && v.extents[rows->dim] != Addr::kNoSlot;
-  if (cut || !v.valid.empty() || !v.gates.empty())
+  const bool cut = !v.ref().extents.empty() && v.ref().extents[rows->dim] != Addr::kNoSlot;
+  if (cut || !v.ref().valid.empty() || !v.ref().gates.empty())
     e.unsupported(op, "a copy of rows chosen from a part whose extent is known at run time only, or from padding");
   return v;
 }
@@ -74,8 +76,8 @@ Val awaited_rows(Emitter& e, const Op& op, const char* key) {
   Val list, v = all_rows(e, op, key, ViewUse::Shape, &rows, &list);
   v.dims[rows.dim] = rows.count;
   if (rows.count_slot == Addr::kNoSlot) return v;
-  if (v.extents.empty()) v.extents.assign(v.dims.size(), Addr::kNoSlot);
-  v.extents[rows.dim] = rows.count_slot;
+  if (v.ref().extents.empty()) v.ref().extents.assign(v.dims.size(), Addr::kNoSlot);
+  v.ref().extents[rows.dim] = rows.count_slot;
   return v;
 }
 
@@ -89,19 +91,21 @@ void lower_row_copy(Emitter& e, const Op& op) {
             other = viewed_operand(e, op, plain, p.of_dst ? ViewUse::Copy : ViewUse::CopyTo, Lens::Keep);
   p.peer = peer(e, op);
   if (p.peer.elsewhere() || op.attr("src_sem")) e.unsupported(op, "a copy of chosen rows to another core or device");
-  if (other.choice || other.through)
+  if (other.ref().choice || other.ref().through)
     e.unsupported(op, "a copy of chosen rows and a ref with other element widths or gaps");
-  if (!other.valid.empty() || !other.gates.empty()) e.unsupported(op, "a copy of chosen rows and padding");
+  if (!other.ref().valid.empty() || !other.ref().gates.empty()) e.unsupported(op, "a copy of chosen rows and padding");
   const Val &src = p.of_dst ? other : chosen, &dst = p.of_dst ? chosen : other;
   if (src.dtype != dst.dtype)
     e.unsupported(op, "copy from " + std::string(ir::name(src.dtype)) + " to " + std::string(ir::name(dst.dtype)));
-  if (src.semaphore >= 0 || dst.semaphore >= 0) e.unsupported(op, "copy of " + std::string(ir::name(src.dtype)));
+  if (src.is_semaphore() || dst.is_semaphore()) e.unsupported(op, "copy of " + std::string(ir::name(src.dtype)));
   if (src.dims.size() > memory::kMaxRank) e.unsupported(op, "copy of rank " + std::to_string(src.dims.size()));
   check_writable(e, op, dst);
   if (const Attr* add = op.attr("add")) p.add = add->is_true();
   if (p.add && !e.kernels().strip(ir::OpCode::add, dst.dtype))
     e.unsupported(op, "adding copy of " + std::string(ir::name(dst.dtype)));
-  const auto side = [](const Val& v) { return CopySide{v.addr, {v.dims, v.extents}, {}, {}, v.strides, v.name}; };
+  const auto side = [](const Val& v) {
+    return CopySide{v.memory().addr, {v.dims, v.ref().extents}, {}, {}, v.memory().strides, v.memory().name};
+  };
   p.dtype = src.dtype;
   p.src = side(src);
   p.dst = side(dst);
@@ -116,74 +120,49 @@ void lower_row_copy(Emitter& e, const Op& op) {
 static void lower_fetch_and_add(Emitter& e, const Op& op) {
   e.about_to_write(e.everything());
   const Val ref = e.operand(op, 0);
-  if (ref.dtype != ir::DType::I32 || ref.addr.buffer != e.body().temps)
+  if (ref.dtype != ir::DType::I32 || ref.memory().addr.buffer != e.body().temps)
     e.unsupported(op, "fetch_and_add on memory that is not a subcore's own i32");
   const Val at = apply_view(e, op, ref, op.view(), ViewUse::Access).ref;
   if (at.elements() != 1) e.unsupported(op, "fetch_and_add on several words");
   FetchAddPayload p;
-  p.addr = at.addr;
-  p.name = at.name;
+  p.addr = at.memory().addr;
+  p.name = at.memory().name;
   p.value_slot = e.scalar_slot(e.operand(op, 1));
   p.subcore_slot =
       e.scalar_slot(e.scalar_convert(e.operand(op, static_cast<size_t>(op.attr("subcore")->i)), ir::DType::I32));
-  Val before;
-  before.kind = Val::Kind::Scalar;
-  before.dtype = ir::DType::I32;
-  before.slot = e.new_slot();
-  e.emit(ops::fetch_and_add, e.own(std::move(p))).dst = before.slot;
+  const Val before = scalar_in(e.new_slot(), ir::DType::I32);
+  e.emit(ops::fetch_and_add, e.own(std::move(p))).dst = before.scalar().slot;
   e.define(op.results[0], before);
 }
 
 namespace {
-// Semaphores of a SparseCore's barrier.
-struct SubcoreBarrier {
-  int arrived = -1;   // one: who came
-  int released = -1;  // one per subcore: whom the first one lets go
+// The barrier of the subcores of a SparseCore, by body: index into Plan::barriers, and where a subcore keeps how many
+// phases it saw.
+struct SubcoreBarriers {
+  std::unordered_map<int, std::pair<int, uint32_t>> of;
 };
 }  // namespace
 
-// The first subcore waits for all, and then lets each of the others go: nobody comes twice before that.
+// Each subcore arrives and waits for the end of the phase, to which all of its core come, whatever their line.
 static void lower_barrier(Emitter& e, const Op& op) {
   e.about_to_write(e.everything());
   const Body& body = e.body();
-  const std::vector<uint32_t>& axes = body.axis_slots;
-  if (body.mesh < 0 || e.module().meshes[static_cast<size_t>(body.mesh)].kind != "vector_subcore" || axes.empty())
+  if (body.mesh < 0 || e.module().meshes[static_cast<size_t>(body.mesh)].kind != "vector_subcore")
     e.unsupported(op, "a barrier of subcores outside of a mesh of vector subcores");
-  SubcoreBarrier& b = e.state<SubcoreBarrier>();
-  if (b.arrived < 0) {
-    b.arrived = e.plan().semaphores.add("arrivals at the subcore barrier", 1, memory::Level::Core);
-    b.released = e.plan().semaphores.add("passage of the subcore barrier", body.per_core, memory::Level::Core);
+  const auto [at, fresh] = e.state<SubcoreBarriers>().of.try_emplace(body.index);
+  if (fresh) {
+    memory::BarrierBlock b;
+    b.name = "the subcore barrier";
+    b.owner = memory::Level::Core;
+    b.expected = body.per_core;
+    e.plan().barriers.push_back(std::move(b));
+    at->second = {static_cast<int>(e.plan().barriers.size()) - 1, e.slot_block(1)};
   }
-  SemPayload all, one;
-  all.block = b.arrived;
-  one.block = b.released;
-  e.emit(ops::kSemSignal, e.own(all));
-  Val subcore;
-  subcore.kind = Val::Kind::Scalar;
-  subcore.dtype = ir::DType::I32;
-  subcore.slot = axes.back();
-  StripParams params;
-  params.dtype = ir::DType::I32;
-  params.semantics = e.semantics();
-  const Val first =
-      e.scalar_result(OpCode::eq, ir::DType::I32, ir::DType::Bool, {subcore, e.const_int(ir::DType::I32, 0)}, params);
-  const int branch = e.here();
-  e.emit(ops::branch_if_false).a = e.scalar_slot(first);
-  SemPayload everybody = all;
-  everybody.value = body.per_core;
-  e.emit(ops::kSemWait, e.own(everybody));
-  for (int64_t i = 1; i < body.per_core; ++i) {
-    one.index.offset = i;
-    e.emit(ops::kSemSignal, e.own(one));
-  }
-  const int done = e.here();
-  e.emit(ops::kJump);
-  e.jump_to(branch, e.here());
-  SemPayload own;
-  own.block = b.released;
-  own.index.dyn = axes.back();
-  e.emit(ops::kSemWait, e.own(own));
-  e.jump_to(done, e.here());
+  BarrierPayload p;
+  p.block = at->second.first;
+  p.seen = at->second.second;
+  e.emit(ops::kBarrierArrive, e.own(p));
+  e.emit(ops::kBarrierWait, e.own(p));
 }
 
 Rows sparsecore_rows() {

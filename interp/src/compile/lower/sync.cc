@@ -10,9 +10,7 @@ namespace pallasim::interp {
 
 static void lower_index(Emitter& e, const Op& op) {
   const ir::Type* t = e.type(op.results[0]);
-  Val v;
-  v.kind = Val::Kind::Scalar;
-  v.dtype = t->dtype;
+  const auto in = [&](uint32_t slot) { return scalar_in(slot, t->dtype); };
   const CType c = compute_type(t->dtype);
   if (c != CType::I32 && c != CType::I64 && c != CType::U32)
     e.unsupported(op, "index of type " + std::string(ir::name(t->dtype)));
@@ -22,8 +20,8 @@ static void lower_index(Emitter& e, const Op& op) {
     for (size_t g = 0; g < e.module().grid.size(); ++g) {
       if (e.module().grid[g].vmapped) continue;
       if (axis-- != 0) continue;
-      v.slot = op.code == ir::OpCode::program_id ? e.body().pid_slots[g] : e.body().size_slots[g];
-      return e.define(op.results[0], v);
+      return e.define(op.results[0],
+                      in(op.code == ir::OpCode::program_id ? e.body().pid_slots[g] : e.body().size_slots[g]));
     }
     e.unsupported(op, std::string(ir::name(op.code)) + " of axis " + std::to_string(op.attr("axis")->i) +
                           " in a grid of " + std::to_string(e.module().grid.size()));
@@ -33,38 +31,30 @@ static void lower_index(Emitter& e, const Op& op) {
   if (axis) {
     for (size_t g = 0; g < e.module().grid.size(); ++g)
       if (!e.module().grid[g].name.empty() && e.module().grid[g].name == axis->s) {
-        v.slot = size ? e.body().size_slots[g] : e.body().pid_slots[g];
-        return e.define(op.results[0], v);
+        return e.define(op.results[0], in(size ? e.body().size_slots[g] : e.body().pid_slots[g]));
       }
+    // Of an axis that counts threads: how many there are, or which one this is.
+    const auto of = [&](int64_t extent, uint32_t slot) {
+      e.define(op.results[0], size ? e.const_int(t->dtype, extent) : in(slot));
+    };
     for (const Emitter::InnerAxis& a : e.inner_axes())
-      if (a.name == axis->s) {
-        if (size) v = e.const_int(t->dtype, a.size);
-        else v.slot = a.slot;
-        return e.define(op.results[0], v);
-      }
+      if (a.name == axis->s) return of(a.size, a.slot);
     const Body& b = e.body();
     for (size_t i = 0; i < b.axis_slots.size(); ++i)
-      if (const ir::MeshAxis& a = e.module().meshes[static_cast<size_t>(b.mesh)].axes[i]; a.name == axis->s) {
-        if (size) v = e.const_int(t->dtype, a.size);
-        else v.slot = b.axis_slots[i];
-        return e.define(op.results[0], v);
-      }
+      if (const ir::MeshAxis& a = e.module().meshes[static_cast<size_t>(b.mesh)].axes[i]; a.name == axis->s)
+        return of(a.size, b.axis_slots[i]);
     for (size_t i = 0; i < b.device_slots.size(); ++i)
-      if (const Plan::DeviceAxis& a = e.plan().device_axes[i]; a.name == axis->s) {
-        if (size) v = e.const_int(t->dtype, a.size);
-        else v.slot = b.device_slots[i];
-        return e.define(op.results[0], v);
-      }
+      if (const Plan::DeviceAxis& a = e.plan().device_axes[i]; a.name == axis->s) return of(a.size, b.device_slots[i]);
   }
   e.unsupported(op, std::string(ir::name(op.code)) + (axis ? " of axis \"" + axis->s + "\"" : ""));
 }
 
 SemPayload semaphore_of(Emitter& e, const Op& op, const Val& v) {
-  if (v.semaphore < 0)
+  if (!v.is_semaphore())
     e.unsupported(op, std::string(ir::name(op.code)) + " with a semaphore of type " + std::string(ir::name(v.dtype)));
   SemPayload p;
-  p.block = v.semaphore;
-  p.index = v.addr;
+  p.block = v.ref().semaphore;
+  p.index = v.memory().addr;
   return p;
 }
 
@@ -93,13 +83,7 @@ static Val core_of_axes(Emitter& e, const Op& op, int body, const Attr& named,
     for (const Attr& a : named.items)
       if (is_named(a, axis)) return scalar(a.items[1]);
     for (size_t i = 0; i < e.body().axis_slots.size(); ++i)
-      if (meshes[static_cast<size_t>(here)].axes[i].name == axis) {
-        Val own;
-        own.kind = Val::Kind::Scalar;
-        own.dtype = kI32;
-        own.slot = e.body().axis_slots[i];
-        return own;
-      }
+      if (meshes[static_cast<size_t>(here)].axes[i].name == axis) return scalar_in(e.body().axis_slots[i], kI32);
     e.unsupported(op, "a core of mesh \"" + mesh.name + "\" without a coordinate on its axis \"" + axis + "\"");
   };
   Val core = e.const_int(kI32, 0), outside = e.const_int(kI32, 0);
@@ -153,10 +137,10 @@ Peer peer(Emitter& e, const Op& op) {
   Val id = e.const_int(ir::DType::I32, 0);
   for (const Attr& coordinate : device->is(Attr::Kind::List) ? device->items : std::vector<Attr>{*device}) {
     const Val v = scalar(coordinate, "device_id");  // any coordinate but 0 shows in the bits of all of them
-    const bool first = id.is_const && id.bits == 0;
+    const bool first = id.scalar().is_const && id.scalar().bits == 0;
     id = first ? v : e.scalar_result(ir::OpCode::or_, ir::DType::I32, ir::DType::I32, {id, v}, params);
   }
-  const bool own = id.is_const && id.bits == 0;
+  const bool own = id.scalar().is_const && id.scalar().bits == 0;
   if (!own) r.device_slot = e.scalar_slot(id);
   return r;
 }
@@ -164,11 +148,12 @@ Peer peer(Emitter& e, const Op& op) {
 static void lower_semaphore(Emitter& e, const Op& op) {
   e.about_to_write(e.everything());
   const Val ref = e.operand(op, 0);
-  if (ref.semaphore < 0) e.unsupported(op, std::string(ir::name(op.code)) + " on " + std::string(ir::name(ref.dtype)));
+  if (!ref.is_semaphore())
+    e.unsupported(op, std::string(ir::name(op.code)) + " on " + std::string(ir::name(ref.dtype)));
   const Val target = apply_view(e, op, ref, op.view(), ViewUse::Access).ref;
   SemPayload p;
-  p.block = ref.semaphore;
-  p.index = target.addr;
+  p.block = ref.ref().semaphore;
+  p.index = target.memory().addr;
   auto amount = [&](const char* key) {
     const Attr* a = op.attr(key);
     if (!a) return;
@@ -183,11 +168,8 @@ static void lower_semaphore(Emitter& e, const Op& op) {
   if (op.code == ir::OpCode::sem_read) {
     p.polls = e.in_while();
     Step& s = e.emit(ops::kSemRead, e.own(p));
-    Val v;
-    v.kind = Val::Kind::Scalar;
-    v.dtype = e.type(op.results[0])->dtype;
-    v.slot = e.new_slot();
-    s.dst = v.slot;
+    const Val v = scalar_in(e.new_slot(), e.type(op.results[0])->dtype);
+    s.dst = v.scalar().slot;
     return e.define(op.results[0], v);
   }
   if (op.code == ir::OpCode::sem_signal) {
@@ -203,13 +185,11 @@ static void lower_semaphore(Emitter& e, const Op& op) {
 
 // One per collective id. A launch has one collective id, so it is the launch's.
 static void lower_barrier_semaphore(Emitter& e, const Op& op) {
-  Val v;
-  v.kind = Val::Kind::Ref;
-  v.dtype = ir::DType::BarrierSem;
-  v.name = "barrier semaphore";
+  Val v(ir::DType::BarrierSem, {}, Val::Ref{});
+  v.memory().name = "barrier semaphore";
   int& block = e.plan().barrier_semaphore;
-  if (block < 0) block = e.plan().semaphores.add(v.name, 1, memory::Level::Thread);
-  v.semaphore = block;
+  if (block < 0) block = e.plan().semaphores.add(v.memory().name, 1, memory::Level::Thread);
+  v.ref().semaphore = block;
   e.define(op.results[0], v);
 }
 

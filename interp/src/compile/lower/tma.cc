@@ -32,12 +32,13 @@ void refuse_unknown(Emitter& e, const Op& op, std::initializer_list<const char*>
 }
 
 CopySide side(Emitter& e, const Op& op, const Val& v) {
-  if (v.semaphore >= 0 || v.kind != Val::Kind::Ref) e.unsupported(op, "copy of " + std::string(ir::name(v.dtype)));
-  if (v.choice || v.through)
+  if (v.is_semaphore() || !v.is_ref()) e.unsupported(op, "copy of " + std::string(ir::name(v.dtype)));
+  if (v.is_choice() || v.is_recast())
     e.unsupported(op,
                   std::string(ir::name(op.code)) + " of one of several refs, or of a ref with other element widths");
   if (v.dims.size() > memory::kMaxRank) e.unsupported(op, "copy of rank " + std::to_string(v.dims.size()));
-  return {v.addr, {v.dims, v.extents}, v.valid, v.gates, v.strides, v.name};
+  return {v.memory().addr, {v.dims, v.ref().extents}, v.ref().valid,
+          v.ref().gates,   v.memory().strides,        v.memory().name};
 }
 
 BulkCopyPayload box(Emitter& e, const Op& op, bool load) {
@@ -114,7 +115,7 @@ void lower_peer_store(Emitter& e, const Op& op) {
   p.dst = side(e, op, dst);
   if (value.dims != dst.dims || value.dtype != dst.dtype || !p.dst.valid.empty())
     e.unsupported(op, "async_store_smem of another shape or type than the ref's");
-  p.src = value.addr;
+  p.src = value.memory().addr;
   p.dtype = dst.dtype;
   if (atomic && atomic->s != "none") {
     if (atomic->s != "add" || !e.kernels().strip(OpCode::add, p.dtype))

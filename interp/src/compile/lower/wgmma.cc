@@ -15,8 +15,8 @@ namespace {
 Val matrix(Emitter& e, const Op& op, const char* key) {
   Val v = op.viewed(key) ? viewed_operand(e, op, key, ViewUse::Access, Lens::Read)
                          : e.strided(e.operand(op, static_cast<size_t>(op.attr(key)->i)));
-  if (v.through) v = open_ref(e, v, Lens::Read, nullptr);
-  if (v.kind == Val::Kind::Ref) v.kind = Val::Kind::Strided;
+  if (v.is_recast()) v = open_ref(e, v, Lens::Read, nullptr);
+  if (v.is_ref()) v = v.as_strided();
   if (v.dims.size() != 2)
     e.unsupported(op, std::string(ir::name(op.code)) + " with an operand of rank " + std::to_string(v.dims.size()));
   return v;
@@ -26,9 +26,9 @@ Contraction contraction_of(Emitter& e, const Op& op, const Val& acc, const Val& 
   Contraction c;
   c.m = a.dims[0], c.k = a.dims[1], c.n = b.dims[1];
   c.in = a.dtype, c.in_rhs = b.dtype, c.out = acc.dtype;
-  c.a_row = a.strides[0], c.a_col = a.strides[1];
-  c.b_row = b.strides[0], c.b_col = b.strides[1];
-  c.c_row = acc.strides[0];
+  c.a_row = a.memory().strides[0], c.a_col = a.memory().strides[1];
+  c.b_row = b.memory().strides[0], c.b_col = b.memory().strides[1];
+  c.c_row = acc.memory().strides[0];
   c.accumulate = true;
   if (b.dims[0] != c.k || acc.dims != std::vector<int64_t>{c.m, c.n})
     e.unsupported(op, std::string(ir::name(op.code)) + " of shapes that do not fit each other");
@@ -42,7 +42,7 @@ void accumulate(Emitter& e, const Op& op, const Val& acc, Val a, Val b) {
   p.contraction = contraction_of(e, op, acc, operands[0], operands[1]);
   p.unit = accumulating_unit(e, p.contraction);
   p.reference = e.options().numerics == Options::Numerics::Reference;
-  p.dst = acc.addr, p.a = operands[0].addr, p.b = operands[1].addr;
+  p.dst = acc.memory().addr, p.a = operands[0].memory().addr, p.b = operands[1].memory().addr;
   Contraction probe = p.contraction;
   probe.m = probe.n = probe.k = 0;
   if (p.unit.plain && !contract(probe, nullptr, nullptr, nullptr))
@@ -62,7 +62,7 @@ void await(Emitter& e, int64_t most, uint32_t slot = Addr::kNoSlot) {
 
 void lower_wgmma_ref(Emitter& e, const Op& op) {
   const Val acc = viewed_operand(e, op, "acc", ViewUse::Access);
-  if (acc.dims.size() != 2 || acc.strides[1] != 1)
+  if (acc.dims.size() != 2 || acc.memory().strides[1] != 1)
     e.unsupported(op, "wgmma_ref into an accumulator that is no matrix with neighbouring columns");
   accumulate(e, op, acc, matrix(e, op, "a"), matrix(e, op, "b"));
 }
@@ -78,9 +78,7 @@ void lower_wgmma(Emitter& e, const Op& op) {
 
 void lower_deref(Emitter& e, const Op& op) {
   if (const Attr* n = op.attr("wait_n"); n && n->is_int()) await(e, n->i);
-  Val v = e.operand(op, 0);
-  v.kind = Val::Kind::Strided;
-  e.define(op.results[0], v);
+  e.define(op.results[0], e.operand(op, 0).as_strided());
 }
 
 void lower_accumulator_store(Emitter& e, const Op& op) { store_value(e, op, e.operand(op, 0), e.operand(op, 1)); }

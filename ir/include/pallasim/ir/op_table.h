@@ -17,7 +17,7 @@ inline constexpr int kNumOps = 0
 #undef OP
     ;
 
-enum class Family : uint8_t { Elementwise, Shape, Reduction, Control, Memory, Async, Sparse, Random, Debug };
+enum class Family : uint8_t { Elementwise, Shape, Reduction, Control, Memory, Async, Random, Debug };
 
 // One checking function each (src/type_rules.cc). Declared: results are taken as written.
 enum class TypeRule : uint8_t {
@@ -74,7 +74,6 @@ enum Effect : uint16_t {
   kEffectCheck = 256,
   kEffectRandom = 512
 };
-enum class Engine : uint8_t { None, Scalar, Vpu, Eup, Xlu, Mxu, Dma, Sync };
 enum class Fidelity : uint8_t { Exact, Ulp, Contraction };
 
 enum class AttrKind : uint8_t { Int, Ints, Bool, Sym, Str, Type, Literal, List, Dict, View, Transforms, Operand, Any };
@@ -94,7 +93,6 @@ struct OpInfo {
   std::vector<AttrSpec> attrs;
   bool open_attrs;  // `any:any?`: unlisted attributes are admitted
   uint16_t effects;
-  Engine engine;
   Fidelity fidelity;
   std::string_view doc;
 };

@@ -1,0 +1,19 @@
+// What the issue of every kind of copy shares.
+#pragma once
+#include "bodies.h"
+#include "pallasim/memory/async.h"
+
+namespace pallasim::interp::ops {
+
+// Elements of dimension `d`, which a slot may hold.
+int64_t extent(const Thread&, const Extents&, size_t d);
+// Bytes of so many elements of `bits` on the machine; where the last one is a part, it counts.
+int64_t machine_bytes(int64_t elements, int bits);
+// The copy of a step between two sides of the thread's own, whose extents are those of the source: without a number,
+// completions and a stream.
+memory::AsyncCopy copy_between(const Thread&, const Step*, const CopySide& src, const CopySide& dst, ir::DType,
+                               bool add);
+// Numbers the copy, tells listeners what it touches, and starts it; `now`: its bytes move now, whenever others' would.
+void issue_noted(Thread&, const Step*, memory::AsyncCopy, bool now = false);
+
+}  // namespace pallasim::interp::ops

@@ -1,0 +1,104 @@
+// Rows of accesses whose elements are named one by one: where indices form a progression (base + stride * iota, as
+// kernels of pointers compute them) a row is a strided run, otherwise its offsets are found in one pass.
+#include <algorithm>
+
+#include "elements.h"
+
+namespace pallasim::interp::ops {
+namespace {
+
+template <typename T>
+void widen(const std::byte* from, int64_t stride, std::span<int64_t> into) {
+  const T* x = reinterpret_cast<const T*>(from);
+  if (stride == 1)
+    for (size_t i = 0; i < into.size(); ++i) into[i] = static_cast<int64_t>(x[i]);
+  else
+    for (size_t i = 0; i < into.size(); ++i) into[i] = static_cast<int64_t>(x[static_cast<int64_t>(i) * stride]);
+}
+
+void read_indices(const std::byte* from, ir::DType t, int64_t stride, std::span<int64_t> into) {
+  switch (t) {
+    case ir::DType::I8: return widen<int8_t>(from, stride, into);
+    case ir::DType::U8: return widen<uint8_t>(from, stride, into);
+    case ir::DType::I16: return widen<int16_t>(from, stride, into);
+    case ir::DType::U16: return widen<uint16_t>(from, stride, into);
+    case ir::DType::I32: return widen<int32_t>(from, stride, into);
+    case ir::DType::U32: return widen<uint32_t>(from, stride, into);
+    default: return widen<int64_t>(from, stride, into);
+  }
+}
+
+bool is_progression(std::span<const int64_t> x, int64_t step) {
+  bool same = true;
+  for (size_t i = 1; i < x.size(); ++i)
+    same &= static_cast<uint64_t>(x[i]) - static_cast<uint64_t>(x[i - 1]) == static_cast<uint64_t>(step);
+  return same;
+}
+
+}  // namespace
+
+bool Elements::add_array(const GatherDim& g, ElementRow* r, int64_t* offset) const {
+  const size_t last = p_.dims.size() - 1, n = static_cast<size_t>(r->end - r->begin);
+  const int64_t stride = g.array_strides[last];
+  int64_t element = stride * r->begin;
+  for (size_t i = 0; i < last; ++i) element += g.array_strides[i] * index_[i];
+  r->indices.resize(n);
+  std::span<int64_t> x(r->indices);
+  read_indices(t_.resolve(g.array) + element * ir::byte_size(g.array_dtype), g.array_dtype, stride, x);
+  // Where the first, the second and the last are inside, equal steps between leave no room for one that is not.
+  const bool ends_inside = inside(g, x.front()) && inside(g, x.back());
+  const int64_t step = n > 1 && ends_inside && inside(g, x[1]) ? x[1] - x[0] : 0;
+  if (ends_inside && is_progression(x, step)) {
+    *offset += x.front() * g.stride;
+    r->step += step * g.stride;
+    return true;
+  }
+  if (r->offsets.empty()) r->offsets.assign(n, 0);
+  const std::byte* mask = mask_row();
+  const int64_t mask_stride = mask ? p_.mask_strides[last] : 0;
+  for (size_t i = 0; i < n; ++i) {
+    if (mask && !static_cast<bool>(mask[(r->begin + static_cast<int64_t>(i)) * mask_stride])) continue;
+    const int64_t at = x[i] < 0 && g.wraps ? x[i] + g.extent : x[i];
+    if (!inside(g, at)) return false;
+    r->offsets[i] += at * g.stride;
+  }
+  return true;
+}
+
+bool Elements::row(ElementRow* r) const {
+  const size_t last = p_.dims.size() - 1;
+  r->begin = 0, r->end = p_.dims[last], r->step = 0;
+  r->offsets.clear();
+  if (const std::byte* mask = mask_row()) {
+    const int64_t stride = p_.mask_strides[last];
+    while (r->begin < r->end && !static_cast<bool>(mask[r->begin * stride])) ++r->begin;
+    while (r->end > r->begin && !static_cast<bool>(mask[(r->end - 1) * stride])) --r->end;
+  }
+  if (r->begin == r->end) return true;
+  int64_t offset = 0;
+  for (size_t d = 0; d < p_.ref_dims.size(); ++d) {
+    const GatherDim& g = p_.ref_dims[d];
+    const bool array = g.kind == GatherDim::Kind::Array;
+    if (array && g.array_strides[last] != 0) {
+      if (!add_array(g, r, &offset)) return false;
+      continue;
+    }
+    int64_t at = 0, step = 0;
+    if (array) {
+      at = array_index(g);
+    } else {
+      const bool moves = g.result_dim == static_cast<int>(last);
+      const int64_t steps = g.result_dim < 0 ? 0 : moves ? r->begin : index_[g.result_dim];
+      at = memory::add(start_[d], memory::mul(steps, g.step));
+      step = moves ? g.step : 0;
+    }
+    if (!inside(g, at) || !inside(g, memory::add(at, memory::mul(r->end - 1 - r->begin, step)))) return false;
+    offset += at * g.stride;
+    r->step += step * g.stride;
+  }
+  r->first = t_.resolve(p_.ref) + offset * p_.size;
+  for (size_t i = 0; i < r->offsets.size(); ++i) r->offsets[i] += static_cast<int64_t>(i) * r->step;
+  return true;
+}
+
+}  // namespace pallasim::interp::ops
