@@ -179,6 +179,10 @@ class Clusters {
       only(0, [&] {
         for (int64_t k = 0; k < steps; ++k) step(k);
         drain();
+        const std::string ones = fresh();
+        line("{} = broadcast_in_dim %c1 {{dims = []}} : i32[{},4,16]", ones, steps);
+        line("store {}, {}, %i, %x, %y, %wg {{view = [index($2, $3, $4, $5, slice(0, {}), {})]}}", o, ones, steps,
+             all(4, 16));
       });
       for (int64_t w = 1; w < wgs_; ++w)
         only(w, [&] {
@@ -193,10 +197,10 @@ class Clusters {
   // Each CTA's memory is read by its neighbour along an axis.
   void exchange() {
     term("exchange");
-    const bool along_x = one_in(2), cross = one_in(2);
+    const bool along_x = one_in(2), all_of_them = one_in(2);
     const Shared s = shared();
     const std::string o = output(fmt::format("i32[{}{},4,16]", each(), wgs_)), smem = fresh(), met = fresh();
-    const std::string axes = cross ? "\"x\", \"y\"" : along_x ? "\"x\"" : "\"y\"";
+    const std::string axes = all_of_them ? "[\"x\", \"y\"]" : along_x ? "\"x\"" : "\"y\"";
     line(
         "run_scoped {{collective = [\"wg\"], transforms = [{}, []], allocs = [none, {{num_arrivals = {}, "
         "collective_axes = [{}]}}]}} (",

@@ -275,7 +275,7 @@ def run_state(w: Writer, eqn: Any) -> None:
     head, types = w.open_op("run_scoped", [], "", [v for v, g in zip(eqn.outvars, outer) if g is None])
     args = []
     for v in fresh:
-        name, text = w.fresh(), w.type(v.aval)
+        name, text = w.fresh(), _own_type(w, v.aval)
         w.env[v] = name
         w.note_ref(name, v.aval, text)
         args.append((name, "", text))
@@ -295,6 +295,14 @@ def run_state(w: Writer, eqn: Any) -> None:
     for v, g in zip(eqn.outvars, outer):
         if g is not None:
             w.env[v] = w.read(g)
+
+
+def _own_type(w: Writer, aval: Any) -> str:
+    """The type of a ref that a run_state makes: where nobody says what memory it lies in, each thread of a GPU has one."""
+    text = w.type(aval)
+    if w.module.machine == "mosaic_gpu" and getattr(aval, "memory_space", None) is None:
+        return f"ref<{w.tensor(aval.inner_aval.shape, aval.inner_aval.dtype)}, regs>"
+    return text
 
 
 def _final(w: Writer, v: Any) -> str:
