@@ -383,7 +383,8 @@ void Follower::operator()(const ir::view::Extract& t) {
   for (const ir::Dim& d : t.dims) bytes = memory::mul(bytes, d.size);
   if (ir::bit_width(t.dtype) < 8) refuse("a member of a union with elements narrower than a byte");
   if (r.is_recast() || r.ref().tiled || r.is_semaphore() || !is_dense(r) || r.dims.size() != 1 ||
-      ir::byte_size(r.dtype) != 1 || !r.ref().extents.empty() || t.offset < 0 || memory::add(t.offset, bytes) > r.bytes())
+      ir::byte_size(r.dtype) != 1 || !r.ref().extents.empty() || t.offset < 0 ||
+      memory::add(t.offset, bytes) > r.bytes())
     refuse("a member of this ref, which is no union that has it");
   r.memory().addr.offset += t.offset;
   r.dtype = t.dtype;

@@ -100,7 +100,8 @@ static void lower_barrier(Emitter& e, const Op& op) {
     e.unsupported(op, std::string(ir::name(op.code)) + " of such a count");
   e.about_to_write(e.everything());
   BarrierPayload p = barrier_of(e, op);
-  if (p.reaches.elsewhere() && e.in_spawn()) e.unsupported(op, "an arrival of a single warp at a barrier of the cluster");
+  if (p.reaches.elsewhere() && e.in_spawn())
+    e.unsupported(op, "an arrival of a single warp at a barrier of the cluster");
   if (op.code == OpCode::barrier_arrive) {
     e.emit(ops::kBarrierArrive, e.own(p));
     return;
