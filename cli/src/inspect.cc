@@ -9,6 +9,7 @@
 #include "commands.h"
 #include "io.h"
 #include "pallasim/hw/machine.h"
+#include "pallasim/hw/occupancy.h"
 #include "pallasim/hw/rules.h"
 
 namespace pallasim::cli {
@@ -249,6 +250,24 @@ static void show_chips(const ir::Module& m, hw::Family family, Out& out) {
   if (!takes.empty() && known) out.text(fmt::format("chips    {} take it\n", takes));
 }
 
+// How many thread blocks each GPU holds at a time, and what each of its resources would allow.
+void show_residency(const ir::Module& m, Out& out) {
+  const hw::BlockNeeds needs = hw::block_needs(m);
+  for (const hw::Profile& p : hw::profiles()) {
+    if (p.family != hw::Family::Gpu) continue;
+    const hw::Residency r = hw::residency(needs, p);
+    if (r.blocks == hw::kUnknown) continue;
+    out.text(
+        fmt::format("holds    {:10} {:6} blocks: {} on each of {} SMs\n", p.name, r.blocks, r.per_sm, p.device_cores));
+    Json list = Json::array();
+    for (const auto& l : r.limits) {
+      out.text(fmt::format("           {:16} {:4}  {}\n", l.resource, l.blocks, l.why));
+      list.push_back({{"resource", l.resource}, {"blocks", l.blocks}, {"why", l.why}});
+    }
+    out.object["resident"][p.name] = {{"blocks", r.blocks}, {"per_sm", r.per_sm}, {"limits", list}};
+  }
+}
+
 int info(const InfoOptions& o, Out& out) {
   const std::string text = read_program(o.file);
   if (looks_like_zip(text)) return info_capsule(o.file, text, out);
@@ -288,6 +307,7 @@ int info(const InfoOptions& o, Out& out) {
 
   const hw::Family family = hw::model(m).family;
   if (m.params.empty() && family != hw::Family::Generic) show_chips(m, family, out);
+  if (m.params.empty() && family == hw::Family::Gpu) show_residency(m, out);
   if (!m.params.empty()) {
     out.text("runs     not known before --dim gives the shape parameters\n");
     out.object["runs"] = nullptr;

@@ -13,6 +13,7 @@ std::vector<ir::Diagnostic> broken_rules(const ir::Module& m, const Profile& p) 
       check_triton(m);
     } catch (ir::DiagnosticError& e) { r.push_back(std::move(e.diagnostic())); }
   }
+  if (p.family == Family::Gpu && m.machine == ir::Machine::MosaicGpu) check_mosaic_gpu(m, p, &r);
   if (p.family == Family::Tpu && m.machine == ir::Machine::Tpu) {
     check_tpu_launch(m, p, &r);
     check_tpu_operations(m, p, &r);

@@ -8,10 +8,11 @@ namespace pallasim::memory {
 
 void Barriers::init(int64_t id, int64_t expected) {
   Barrier& b = barriers_[static_cast<size_t>(id)];
-  const bool parity = b.parity;
+  const bool parity = b.parity, named = b.named;
   b = {};
   b.expected = expected;
   b.parity = parity;
+  b.named = named;
 }
 
 // A loop that errs errs each time alike; the first ones tell it.
@@ -23,7 +24,7 @@ void Barriers::note(BarrierFinding f) {
 bool Barriers::settle(int64_t id, std::vector<int32_t>* woken) {
   Barrier& b = barriers_[static_cast<size_t>(id)];
   if (b.arrived < b.expected || b.bytes_due != 0) return false;
-  if (b.observed < b.phase) note({BarrierFinding::Kind::Unwaited, id, b.phase, 0, -1});
+  if (b.observed < b.phase && !b.named) note({BarrierFinding::Kind::Unwaited, id, b.phase, 0, -1});
   ++b.phase;
   b.arrived = 0;
   auto& w = waiters_[static_cast<size_t>(id)];
@@ -38,6 +39,12 @@ bool Barriers::arrive(int64_t id, int64_t count, int32_t thread, std::vector<int
   if (count > most) note({BarrierFinding::Kind::OverArrival, id, b.phase, count - most, thread});
   b.arrived += std::min(count, most);
   return settle(id, woken);
+}
+
+void Barriers::take(int64_t id, int64_t expected, int32_t thread) {
+  Barrier& b = barriers_[static_cast<size_t>(id)];
+  if (b.arrived == 0) b.expected = expected;
+  else if (b.expected != expected) note({BarrierFinding::Kind::OtherCount, id, b.phase, expected, thread});
 }
 
 bool Barriers::expect(int64_t id, int64_t bytes, std::vector<int32_t>* woken) {
@@ -59,7 +66,7 @@ bool Barriers::test(int64_t id, int64_t* seen, int32_t thread) {
   Barrier& b = barriers_[static_cast<size_t>(id)];
   const int64_t later = b.phase - *seen - 1;
   if (later < 0) return false;
-  if (later > 0) note({BarrierFinding::Kind::PassedPhase, id, *seen, later, thread});
+  if (later > 0 && !b.named) note({BarrierFinding::Kind::PassedPhase, id, *seen, later, thread});
   if (b.parity && later % 2 != 0) return false;
   ++*seen;
   b.observed = std::max(b.observed, *seen);
@@ -75,7 +82,8 @@ bool Barriers::wait(int64_t id, int64_t* seen, int32_t thread) {
 std::vector<BarrierFinding> Barriers::left_over(int64_t id) const {
   const Barrier& b = barriers_[static_cast<size_t>(id)];
   std::vector<BarrierFinding> r;
-  if (b.observed < b.phase) r.push_back({BarrierFinding::Kind::Unobserved, id, b.observed, b.phase - b.observed, -1});
+  if (b.observed < b.phase && !b.named)
+    r.push_back({BarrierFinding::Kind::Unobserved, id, b.observed, b.phase - b.observed, -1});
   if (b.bytes_due != 0) r.push_back({BarrierFinding::Kind::BytesLeft, id, b.phase, b.bytes_due, -1});
   if (b.arrived != 0) r.push_back({BarrierFinding::Kind::ArrivalsLeft, id, b.phase, b.arrived, -1});
   return r;
@@ -123,6 +131,7 @@ Barriers BarrierLayout::make() const {
       Barrier one;
       one.expected = b.expected;
       one.parity = b.parity;
+      one.named = b.named;
       r.insert(r.end(), static_cast<size_t>(b.count * owners(b)), one);
     }
   return Barriers(std::move(r));

@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from . import _context, _platform
+from . import _context, _cuda, _platform
 from ._params import MACHINES, Machine
 
 _patched = False
@@ -118,6 +118,7 @@ def patch() -> None:
 
     _device_attributes(xla_client.Device)
     _platform.patch()
+    _cuda.patch()
     _drop_compiler_options()
     if (core := jaxver.module("tpu_core", load=True)) is not None and hasattr(core, "create_tensorcore_mesh"):
         _count_cores(core)

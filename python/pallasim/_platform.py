@@ -28,9 +28,13 @@ def emulated() -> str:
     return kind if kind in _NAMES else ""
 
 
-def _asked_from_outside(depth: int) -> bool:
-    name = sys._getframe(depth + 1).f_globals.get("__name__") or ""
+def is_outside(name: str) -> bool:
+    """Whether a module of that name is a program's, or one of the kernel libraries that come with JAX."""
     return name.startswith(_LIBRARIES_OF_JAX) or not (name.startswith(_INSIDE) or name in ("jax", "jaxlib", "pallasim"))
+
+
+def _asked_from_outside(depth: int) -> bool:
+    return is_outside(sys._getframe(depth + 1).f_globals.get("__name__") or "")
 
 
 def _attribute(owner: type, name: str) -> None:

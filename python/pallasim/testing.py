@@ -8,6 +8,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from . import _cuda
+
 _seen: dict[bytes, str] = {}
 
 
@@ -56,6 +58,15 @@ def _options() -> Any:
     from ._params import Params
 
     return Params(machine=_machine_of(jax.devices()[0].device_kind))
+
+
+def _is_gpu() -> bool:
+    from ._params import MACHINES
+
+    return MACHINES[_options().machine].ir_machine == "gpu"
+
+
+_cuda.patch(_is_gpu)  # references of tests ask XLA for a GPU's products
 
 
 def launch_count() -> int:

@@ -30,6 +30,8 @@ struct Case {
 Case generate(uint64_t seed);
 // The same of programs of several threads; those of odd seeds have races, as far as one can be made.
 Case generate_with_races(uint64_t seed);
+// A program of clusters of thread blocks, without races (clusters.cc).
+Case generate_clusters(uint64_t seed);
 Case case_of(const RaceProgram&);
 
 }  // namespace pallasim::judge

@@ -23,9 +23,12 @@ struct Arguments {
   int jobs = 1;
   std::string dump, file;
   bool only = false, stats = false, shrink = false, text = false, first = false;
-  bool races = false;  // programs whose races are known
+  bool races = false;     // programs whose races are known
+  bool clusters = false;  // of thread blocks
 
-  Case generate(uint64_t s) const { return races ? generate_with_races(s) : judge::generate(s); }
+  Case generate(uint64_t s) const {
+    return races ? generate_with_races(s) : clusters ? generate_clusters(s) : judge::generate(s);
+  }
 };
 
 void save(const Arguments& a, const Case& c, const std::string& why) {
@@ -200,14 +203,16 @@ int main(int argc, char** argv) {
     else if (k == "--file" && more) a.only = true, a.file = argv[++i];
     else if (k == "--first") a.first = true;
     else if (k == "--races") a.races = true;
+    else if (k == "--clusters") a.clusters = true;
     else if (k == "--stats") a.stats = true;
     else if (k == "--shrink") a.shrink = true;
     else if (k == "--text") a.text = true;
     else
-      return fmt::print(
-                 stderr,
-                 "usage: pallasim_judge [--modules N] [--seed S] [--jobs J] [--dump DIR] [--stats] [--first] [--races] "
-                 "[--only SEED | --file NAME.psir [--shrink] [--text]]\n"),
+      return fmt::print(stderr,
+                        "usage: pallasim_judge [--modules N] [--seed S] [--jobs J] [--dump DIR] [--stats] [--first] "
+                        "[--races | "
+                        "--clusters] "
+                        "[--only SEED | --file NAME.psir [--shrink] [--text]]\n"),
              2;
   }
   return a.only ? one(a) : run(a);

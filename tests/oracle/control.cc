@@ -24,7 +24,7 @@ void Machine::tick() {
 void Machine::step(Thread& t, const Op& op) {
   tick();
   if (!control(t, op) && !elementwise_op(t, op) && !reduce_op(t, op) && !memory_op(t, op) && !sync_op(t, op) &&
-      !shape_op(t, op) && !scatter_op(t, op))
+      !gpu_op(t, op) && !shape_op(t, op) && !scatter_op(t, op))
     throw Lack{std::string(ir::name(op.code))};
 }
 
@@ -66,8 +66,17 @@ void Machine::op_for(Thread& t, const Op& op) {
 void Machine::op_scoped(Thread& t, const Op& op) {
   if (!op.operands.empty()) throw Lack{"run_scoped with initial values"};
   std::vector<Value> refs;
-  for (ir::ValueId a : op.regions[0].args)
+  const Attr* facts = op.attr("allocs");
+  for (ir::ValueId a : op.regions[0].args) {
+    const ir::Type* type = t.graph->type(a);
+    const bool barrier = type->dtype == DType::Mbarrier || type->dtype == DType::ClusterBarrier;
+    const Attr* of = facts && refs.size() < facts->items.size() ? &facts->items[refs.size()] : nullptr;
+    if (barrier) barrier_facts(families_[&op.regions[0].args[refs.size()]], of);
     refs.push_back(allocated(t, t.graph->type(a), &op.regions[0].args[refs.size()], t.graph->names[a]));
+    // Accumulators of products begin as zeros.
+    if (of && std::find(of->keys.begin(), of->keys.end(), "accumulator") != of->keys.end())
+      std::fill(refs.back().ref->memory->bytes.begin(), refs.back().ref->memory->bytes.end(), std::byte{0});
+  }
   const std::vector<Value> values = region(t, op.regions[0], refs);
   // Where there are several threads another one may have signalled ahead, for the next scope.
   for (const Value& v : refs)

@@ -40,6 +40,10 @@ std::shared_ptr<Memory> Machine::new_memory(const ir::Type& t, const std::string
   memory->space = t.space;
   memory->name = name;
   const auto n = static_cast<size_t>(count(dims_of(&t)));
+  if (t.dtype == DType::Mbarrier || t.dtype == DType::ClusterBarrier) {
+    memory->barriers.resize(n);
+    return memory;
+  }
   if (ir::is_sync(t.dtype)) {
     memory->counts.assign(n, 0);
     return memory;
@@ -53,8 +57,7 @@ std::shared_ptr<Memory> Machine::new_memory(const ir::Type& t, const std::string
 // What an operation or declaration allocates: afresh at every visit, but semaphores keep what others signalled ahead,
 // and memory of the device is one for all of its threads.
 Value Machine::allocated(Thread& t, const ir::Type* type, const void* site, const std::string& name) {
-  if (type->dtype == DType::Mbarrier || type->dtype == DType::ClusterBarrier || !type->members.empty())
-    throw Lack{"an allocation of " + ir::to_string(type)};
+  if (!type->members.empty()) throw Lack{"an allocation of " + ir::to_string(type)};
   Family& f = families_[site];
   const bool of_thread = type->scope == ir::Scope::Thread || type->scope == ir::Scope::Warp;
   const ir::Space s = type->space;
@@ -69,8 +72,7 @@ Value Machine::allocated(Thread& t, const ir::Type* type, const void* site, cons
   if (!mine || !(sync || f.shared)) {
     auto memory = new_memory(*type, name);
     memory->family = &f;
-    mine = memory;
-    for (int core = 0; f.shared && core < cores_; ++core) f.of[t.device * cores_ + core] = memory;
+    give(f, t.index, memory);
   }
   return value_of(whole_ref(mine, type->dtype, dims_of(type)));
 }

@@ -38,12 +38,20 @@ struct Family {
   std::vector<std::shared_ptr<Memory>> of;  // by thread
   const ir::Type* type = nullptr;
   std::string name;
-  bool shared = false;  // by the threads of a device
+  bool shared = false;  // by the threads of a device, or of a CTA
+  // Of barriers: arrivals of a phase; groups of axes along which an arrival goes to others.
+  int64_t arrivals = 1;
+  std::vector<std::vector<std::string>> cross;
+};
+struct Barrier {
+  int64_t expected = 1, arrived = 0, due = 0, phase = 0;  // due: bytes
+  void settle();
 };
 struct Memory {
   std::vector<std::byte> bytes;
   std::vector<int64_t> counts;  // of semaphores
-  DType dtype = DType::F32;     // of the elements that it was allocated for
+  std::vector<Barrier> barriers;
+  DType dtype = DType::F32;  // of the elements that it was allocated for
   ir::Space space = ir::Space::Any;
   bool operand = false;  // an array of the call
   std::string name;
@@ -79,6 +87,7 @@ struct Thread {
   std::vector<Value> env;
   std::vector<int64_t> point;  // of the grid
   int while_depth = 0;
+  std::map<const Barrier*, int64_t> seen;  // phases whose ends it saw
 };
 
 inline int64_t count(const Dims& d) {
@@ -184,6 +193,16 @@ class Machine {
   Ref at_thread(const Ref&, int thread);
   int subcores() const;
   void op_barrier(Thread&);
+  // gpu.cc
+  OpFamily gpu_op;
+  OpBody op_arrive, op_bulk, op_peer_store, op_product, op_ptx;
+  int warpgroups() const;
+  void give(Family&, int thread, const std::shared_ptr<Memory>&);
+  int moved(int from, const std::string& axis, int64_t at) const;
+  std::vector<int> along(int from, const std::vector<std::string>& axes) const;
+  void barrier_facts(Family&, const Attr* facts);
+  Barrier& barrier(const Ref&, int thread);
+  bool passed(Thread&, Barrier&, bool waits);
   void op_fetch_and_add(Thread&, const Op&);
   int64_t& semaphore(const Ref&);
   void wait(Thread&, int64_t& count, int64_t value, bool take);
@@ -226,6 +245,7 @@ class Machine {
     int64_t phase = 0;
   };
   std::map<int, Gate> gates_;
+  std::map<std::pair<int, int64_t>, Barrier> named_;  // by CTA and number
   uint64_t noise_ = 1;
   int64_t steps_ = 0;
   Outcome outcome_;

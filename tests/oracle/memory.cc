@@ -88,6 +88,21 @@ Ref picked(const Ref& r, Dims dims, const F& from) {
   return v;
 }
 
+// (…, M, N) of memory that is (…, M/a, N/b, a, b).
+Ref untiled(const Ref& r, const Dims& tiling) {
+  const size_t n = tiling.size(), lead = r.dims.size() - 2 * n;
+  Dims dims(r.dims.begin(), r.dims.end() - static_cast<std::ptrdiff_t>(n));
+  for (size_t i = 0; i < n; ++i) dims[lead + i] *= tiling[i];
+  const Dims strides = strides_of(r.dims);
+  return picked(r, dims, [&](const Dims& index) {
+    int64_t at = 0;
+    for (size_t d = 0; d < index.size(); ++d)
+      at += d < lead ? index[d] * strides[d]
+                     : index[d] / tiling[d - lead] * strides[d] + index[d] % tiling[d - lead] * strides[d + n];
+    return at;
+  });
+}
+
 // Widths change through the second minor dimension: narrow elements of one column and successive rows share a word.
 Ref bitcast_ref(const Ref& r, DType to) {
   const int a = ir::bit_width(r.dtype), b = ir::bit_width(to);
@@ -213,6 +228,22 @@ Ref Machine::view(Thread& t, const Op& op, const Ref& ref, std::span<const ir::V
       for (int64_t d : n) r.dims.erase(r.dims.begin() + d);
     } else if (const auto* bitcast = std::get_if<ir::view::Bitcast>(&f)) {
       r = bitcast_ref(r, bitcast->dtype);
+    } else if (const auto* tile = std::get_if<ir::view::Tile>(&f); tile && tile->inverse) {
+      r = untiled(r, tile->tiling);
+    } else if (const auto* extract = std::get_if<ir::view::Extract>(&f)) {
+      if (ir::bit_width(extract->dtype) < 8) throw Lack{"a narrow member of a union"};
+      Dims dims;
+      for (const ir::Dim& d : extract->dims) dims.push_back(d.size);
+      const int64_t first = r.at.at(0) + 8 * extract->offset;
+      r = whole_ref(r.memory, extract->dtype, dims);
+      for (int64_t& at : r.at) at += first;
+    } else if (const auto* cluster = std::get_if<ir::view::Cluster>(&f)) {
+      int thread = t.index;
+      for (const ir::view::AxisIndex& a : cluster->axes)
+        thread = moved(thread, a.axis, a.index.is_operand() ? integer(in(t, op, a.index.operand)) : a.index.value());
+      r = at_thread(r, thread);
+    } else if (std::holds_alternative<ir::view::Swizzle>(f)) {
+      continue;  // which of a row's bytes lies where, nobody sees
     } else {
       throw Lack{"ref transform " + std::string(ir::name(f))};
     }
@@ -309,13 +340,19 @@ Array combined(const std::string& kind, const Array& now, const Array& value, co
 }  // namespace
 
 void Machine::op_atomic(Thread& t, const Op& op) {
-  const bool cas = op.code == OpCode::atomic_cas, gives_old = op.code != OpCode::addupdate;
-  const Ref r = view(t, op, ref(t, op, 0), op.view());
+  const bool cas = op.code == OpCode::atomic_cas, keyed = op.code == OpCode::gpu_atomic_store;
+  const bool gives_old = op.code != OpCode::addupdate && !keyed;
+  const Ref r = keyed ? keyed_view(t, op, "ref") : view(t, op, ref(t, op, 0), op.view());
   if (r.read_only) throw Stop{"write to " + r.memory->name + ", which is an input"};
-  const Array value = spread(in(t, op, cas ? 2 : 1), r.dims), expected = cas ? spread(in(t, op, 1), r.dims) : Array();
+  const Array value = spread(in(t, op,
+                                keyed ? op.attr("value")->i
+                                : cas ? 2
+                                      : 1),
+                             r.dims),
+              expected = cas ? spread(in(t, op, 1), r.dims) : Array();
   const Attr* m = op.attr("mask");
   const Array mask = m ? spread(in(t, op, m->i), r.dims) : Array();
-  const std::string kind = cas ? "cas" : gives_old ? op.attr("kind")->s : "add";
+  const std::string kind = cas ? "cas" : gives_old || keyed ? op.attr("kind")->s : "add";
   Array old = empty_array(r.dtype, r.dims);
   const auto size = static_cast<size_t>(ir::byte_size(r.dtype));
   alignas(16) std::byte e[16];
@@ -351,6 +388,7 @@ bool Machine::memory_op(Thread& t, const Op& op) {
       p.semantics = semantics_of(m_.machine);
       return write(r, elementwise(OpCode::add, r.dtype, r.dtype, r.dims, {&now, &value}, p)), true;
     }
+    case OpCode::gpu_atomic_store:
     case OpCode::atomic_rmw:
     case OpCode::atomic_cas: return op_atomic(t, op), true;
     case OpCode::view: {

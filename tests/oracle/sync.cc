@@ -40,13 +40,13 @@ int Machine::peer(Thread& t, const Op& op, const char* what) {
 Ref Machine::at_thread(const Ref& r, int thread) {
   Family* f = r.memory->family;
   if (!f) throw Lack{"a block in another thread's memory"};
-  auto& there = f->of[thread];
-  if (!there) {
-    there = new_memory(*f->type, f->name);
-    there->family = f;
+  if (!f->of[thread]) {
+    auto fresh = new_memory(*f->type, f->name);
+    fresh->family = f;
+    give(*f, thread, fresh);
   }
   Ref moved = r;
-  moved.memory = there;
+  moved.memory = f->of[thread];
   return moved;
 }
 

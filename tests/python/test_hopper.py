@@ -21,29 +21,21 @@ _spec = importlib.util.spec_from_file_location("hopper_truth", ROOT / "scripts" 
 truth = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(truth)
 
-# What they need of the machine does not run yet.
-REFUSED = {
-    "hopper_matmul_cluster": "CTAs of a cluster",
-    "attention": "", "attention_causal": "", "attention_pipeline": "yields a ref",
-}
-
-
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", [n for n in truth.CASES if n not in REFUSED])
+@pytest.mark.parametrize("name", truth.CASES)
 def test_bits_are_those_of_an_h100(name: str) -> None:
-    run, _ = truth.CASES[name]
+    """Or, where the chip's exponential has a part in it, within the case's bound at every sample."""
+    run, bound = truth.CASES[name]
     before = pallasim.launch_count()
     with pallasim.emulate("gpu-h100", numerics="device"):
         found = truth.record(run())
     assert pallasim.launch_count() > before
     assert found["zeros"] < 0.5  # zeros alone would prove nothing
-    assert (found["shape"], found["dtype"], found["sha256"]) == tuple(TRUTH[name][k] for k in ("shape", "dtype", "sha256"))
-
-
-@pytest.mark.parametrize("name", [n for n, why in REFUSED.items() if why])
-def test_what_does_not_run_is_refused_by_name(name: str) -> None:
-    with pytest.raises(pallasim.KernelError, match=REFUSED[name]), pallasim.emulate("gpu-h100"):
-        truth.CASES[name][0]()
+    assert (found["shape"], found["dtype"]) == (TRUTH[name]["shape"], TRUTH[name]["dtype"])
+    if bound:
+        assert truth.distance(found, TRUTH[name]) <= bound
+    else:
+        assert found["sha256"] == TRUTH[name]["sha256"]
 
 
 @pytest.mark.parametrize("options", [{}, {"dma_execution_mode": "on_wait"}, {"detect_races": True}, {"random_seed": 3},
@@ -56,7 +48,9 @@ def test_a_ring_is_the_same_under_every_schedule(options: Any) -> None:
         assert truth.record(truth.CASES["pipeline_sum"][0]())["sha256"] == TRUTH["pipeline_sum"]["sha256"]
 
 
-@pytest.mark.parametrize("name", ["pipeline_sum", "hopper_matmul_f16", "copy_past_the_end", "ragged_dot", "two_warpgroups"])
+@pytest.mark.parametrize("name", ["pipeline_sum", "hopper_matmul_f16", "hopper_matmul_cluster", "copy_past_the_end", "ragged_dot",
+                                  "transposed_ragged_dot", "mixed_matmul", "two_warpgroups", "attention", "attention_causal",
+                                  "attention_pipeline"])
 @pytest.mark.filterwarnings("ignore")
 def test_right_kernels_have_no_races(name: str) -> None:
     pallasim.findings()

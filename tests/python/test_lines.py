@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 from jax.experimental import pallas as pl
+from jax.experimental.pallas import mosaic_gpu as plgpu
 from jax.experimental.pallas import tpu as pltpu
 from jax.experimental.pallas import triton as pltriton
 
@@ -263,16 +264,70 @@ def inline_assembly():
     return call(kernel, compiler_params=pltriton.CompilerParams())
 
 
+def on_warpgroup(body, *scratch, x=X):
+    """plgpu.kernel, whose arguments newer JAX renamed."""
+    out = jax.ShapeDtypeStruct(x.shape, x.dtype)
+    try:
+        kernel = plgpu.kernel(body, out_type=out, scratch_types=scratch)
+    except TypeError:
+        kernel = plgpu.kernel(body, out_shape=out, scratch_shapes=scratch)
+    return kernel(x)
+
+
+def arrivals(n, waits):
+    def kernel(x_ref, o_ref, barrier):
+        for _ in range(n):
+            plgpu.barrier_arrive(barrier)  # here
+        for _ in range(waits):
+            plgpu.barrier_wait(barrier)  # here
+        o_ref[...] = x_ref[...]
+
+    return on_warpgroup(kernel, plgpu.Barrier())
+
+
+def stored_late():
+    def kernel(x_ref, o_ref, smem):
+        smem[...] = x_ref[...]
+        plgpu.copy_smem_to_gmem(smem, o_ref)  # here
+        plgpu.wait_smem_to_gmem(0)
+
+    return on_warpgroup(kernel, plgpu.SMEM((32, 128), jnp.float32))
+
+
+def few_rows():
+    def kernel(x_ref, o_ref, smem):
+        def scope(acc):
+            plgpu.wgmma(acc, smem, smem.T)  # here
+            return acc[...]
+
+        pl.run_scoped(scope, plgpu.ACC((32, 32), jnp.float32))
+
+    return on_warpgroup(kernel, plgpu.SMEM((32, 32), jnp.float32))
+
+
+def narrow_copy():
+    def kernel(x_ref, o_ref, smem, barrier):
+        plgpu.copy_gmem_to_smem(x_ref.at[:, pl.ds(0, 2)], smem, barrier)  # here
+        plgpu.barrier_wait(barrier)
+
+    return on_warpgroup(kernel, plgpu.SMEM((32, 2), jnp.float32), plgpu.Barrier())
+
+
 TPU = {"machine": "tpu-v5e"}
+HOPPER = {"machine": "gpu-h100"}
 CHECKED = TPU | {"detect_races": True}
 # code -> (program, options, what the line contains)
 CASES = {
     "PS-ALIAS-001": (alias_late, {"detect_races": True}, "# here"),
+    "PS-BAR-002": (lambda: arrivals(3, 1), HOPPER, "# here"),
+    "PS-BAR-003": (lambda: arrivals(1, 0), HOPPER, "# here"),
     "PS-CHK-001": (check_failed, {}, "# here"),
     "PS-DEAD-001": (deadlock, TPU, "# here"),
     "PS-IR-107": (copy_shapes, TPU, "# here"),
     "PS-LIVE-002": (spin, {"max_steps": 10000}, "# here"),
     "PS-MEM-001": (too_much_vmem, TPU, "# the launch"),
+    "PS-MGPU-001": (few_rows, HOPPER, "# here"),
+    "PS-MGPU-002": (narrow_copy, HOPPER, "# here"),
     "PS-OOB-001": (outside, {}, "# here"),
     "PS-OOB-002": (block_outside, {}, "# here"),
     "PS-OUT-001": (not_covered, CHECKED, "# the launch"),
@@ -281,6 +336,7 @@ CASES = {
     "PS-PAR-002": (programs_share, {"machine": "gpu-h100", "detect_races": True}, "# here"),
     "PS-RACE-001": (not_awaited, CHECKED, "# here"),
     "PS-RACE-002": (cores_race, {"machine": "tpu-v5p", "detect_races": True}, "# here"),
+    "PS-RACE-003": (stored_late, HOPPER | {"detect_races": True}, "# here"),
     "PS-RO-001": (writes_input, {}, "# here"),
     "PS-SEM-001": (signal_nobody, TPU, "# here"),
     "PS-SEM-002": (left_over, TPU, "# here"),
@@ -302,6 +358,7 @@ CASES = {
 }
 ELSEWHERE = {
     "PS-ARG-001": "arrays of pallasim.run, which takes a module's text",
+    "PS-BAR-001": "an arrival counts once; two in one phase end two phases", "PS-BAR-004": "JAX knows the bytes of its copies",
     "PS-BUG-001": "a mistake of Pallasim", "PS-BUG-002": "a mistake of Pallasim", "PS-BUG-003": "a mistake of Pallasim",
     "PS-DEV-001": "ten seconds until a device is missed; it has the line of the launch",
     "PS-DMA-001": "needs an extent that is known at run time only, which JAX's own copies do not have",

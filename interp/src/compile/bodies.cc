@@ -117,8 +117,9 @@ void compile_bodies(Plan& p) {
     targets.insert(targets.end(), c->targets().begin() + static_cast<std::ptrdiff_t>(entries.back()),
                    c->targets().end());
   }
-  // Programs that exist at once are one thread each, and semaphores belong to threads of the whole grid.
-  if (p.concurrent && (p.num_threads > 1 || !p.semaphores.empty()))
+  // Grid points that exist at once are one thread each, and semaphores belong to threads of the whole grid; clusters
+  // have theirs.
+  if (p.concurrent && p.first().mesh < 0 && (p.num_threads > 1 || !p.semaphores.empty()))
     unsupported(p.module,
                 "programs that may wait for each other and have several threads, semaphores or a modelled pipeline");
   link(p, targets, entries);

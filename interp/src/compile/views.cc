@@ -94,6 +94,7 @@ class Follower {
   ViewResult follow(std::span<const ir::View> transforms) {
     if (given_.ref().tiled) transforms = enter_tiles(transforms);
     for (const ir::View& t : transforms) {
+      member_ = member_ && (std::holds_alternative<ir::view::Tile>(t) || std::holds_alternative<ir::view::Swizzle>(t));
       if (out_.gather) refuse("view transform after an array index");
       if (given_.ref().edge >= 0 && use_ != ViewUse::Gather)
         refuse("several indexers on a block that reaches beyond its array");
@@ -111,6 +112,9 @@ class Follower {
   void operator()(const ir::view::Transpose&);
   void operator()(const ir::view::Squeeze&);
   void operator()(const ir::view::Bitcast&);
+  void operator()(const ir::view::Extract&);
+  void operator()(const ir::view::Tile&);
+  void operator()(const ir::view::Swizzle&);
   // What no machine here takes yet.
   template <typename T>
   void operator()(const T& t) {
@@ -159,6 +163,7 @@ class Follower {
   const Val& given_;
   const ViewUse use_;
   const Lens lens_;
+  bool member_ = false;  // the ref is a member of a union, with nothing done to it but to say how it is tiled
   ViewResult out_;
 };
 
@@ -369,6 +374,39 @@ void Follower::operator()(const ir::view::Bitcast& t) {
     r = see_through(e_, op_, r, t.dtype, dims);
   }
   r.dtype = t.dtype;
+}
+
+// A member of a union of refs: bytes of the union's own. Who reads a member reads what was written through it.
+void Follower::operator()(const ir::view::Extract& t) {
+  Val& r = out_.ref;
+  int64_t bytes = ir::byte_size(t.dtype);
+  for (const ir::Dim& d : t.dims) bytes = memory::mul(bytes, d.size);
+  if (ir::bit_width(t.dtype) < 8) refuse("a member of a union with elements narrower than a byte");
+  if (r.is_recast() || r.ref().tiled || r.is_semaphore() || !is_dense(r) || r.dims.size() != 1 ||
+      ir::byte_size(r.dtype) != 1 || !r.ref().extents.empty() || t.offset < 0 ||
+      memory::add(t.offset, bytes) > r.bytes())
+    refuse("a member of this ref, which is no union that has it");
+  r.memory().addr.offset += t.offset;
+  r.dtype = t.dtype;
+  r.dims.clear();
+  for (const ir::Dim& d : t.dims) r.dims.push_back(d.size);
+  r.memory().strides = dense_strides(r.dims);
+  r.ref().padding.clear(), r.ref().valid.clear();
+  member_ = true;
+}
+
+// Tiles of a member, as those of other memory: its bytes lie in the logical shape.
+void Follower::operator()(const ir::view::Tile& t) {
+  Val& r = out_.ref;
+  const size_t n = t.tiling.size();
+  if (!member_ || !t.inverse || r.dims.size() < 2 * n) refuse("ref transform tile");
+  for (size_t i = 0; i < n; ++i) r.dims[r.dims.size() - 2 * n + i] *= r.dims[r.dims.size() - n + i];
+  r.dims.resize(r.dims.size() - n);
+  r.memory().strides = dense_strides(r.dims);
+}
+
+void Follower::operator()(const ir::view::Swizzle& t) {
+  if (!member_ || !t.inverse) refuse("ref transform swizzle");
 }
 
 }  // namespace

@@ -263,6 +263,7 @@ void Execution::begin_program(Thread& t) {
   free_arenas.pop_back();
   bind_arena(a, t.unit);
   take_arena(t, a, b.temps);
+  for (Listener* l : listeners) l->on_shared(*this, a.bases[b.temps], b.temp_bytes);
   enter(t, b, t.point * population.crew + t.index % population.crew);
 }
 

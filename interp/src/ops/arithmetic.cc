@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "../plan/tma.h"
 #include "bodies.h"
 #include "pallasim/memory/odometer.h"
 
@@ -118,6 +119,17 @@ const Step* contraction(Thread& t, const Step* s) {
   else
     contract(p.contraction, t.resolve(p.dst), t.resolve(p.a), t.resolve(p.b),
              p.reference ? GemmBackend::Reference : GemmBackend::Auto);
+  return s + 1;
+}
+
+const Step* warpgroup_product(Thread& t, const Step* s) {
+  for (Listener* l : t.exec->listeners) l->on_product(*t.exec, t, *s);
+  return contraction(t, s);
+}
+
+const Step* await_products(Thread& t, const Step* s) {
+  const int64_t most = s->a == Addr::kNoSlot ? s->imm : t.slot<int32_t>(s->a);
+  for (Listener* l : t.exec->listeners) l->on_products_awaited(*t.exec, t, most);
   return s + 1;
 }
 

@@ -131,7 +131,7 @@ AsyncCopy copy_between(const Thread& t, const Step* s, const CopySide& src, cons
   return c;
 }
 
-void issue_noted(Thread& t, const Step* s, AsyncCopy c) {
+void issue_noted(Thread& t, const Step* s, AsyncCopy c, bool now) {
   Execution& ex = *t.exec;
   c.id = ex.copies_issued++;
   if (!ex.listeners.empty()) {
@@ -144,7 +144,8 @@ void issue_noted(Thread& t, const Step* s, AsyncCopy c) {
     note_access(t, s, to, list(c.zeros ? c.whole : c.dims), list(c.dst_strides), size, true, c.dst.thread);
     for (Listener* l : ex.listeners) l->on_copy(ex, c, *s);
   }
-  issue_copy(ex, c);
+  if (now) complete(ex, c);
+  else issue_copy(ex, c);
 }
 
 namespace {

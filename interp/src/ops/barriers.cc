@@ -1,6 +1,6 @@
 // Barriers: arrivals, bytes that are due, ends of phases.
 #include "../plan/waiting.h"
-#include "bodies.h"
+#include "cluster.h"
 #include "findings.h"
 
 namespace pallasim::interp::ops {
@@ -43,11 +43,12 @@ void tell_of_barriers(Thread& t, const Step* s) {
   for (; ex.barriers_told < found.size(); ++ex.barriers_told) barrier_misused(t, s, found[ex.barriers_told]);
 }
 
+namespace {
+
 // Bytes are expected before the arrival that brings the expectation counts, so that no phase ends between the two.
-const Step* barrier_arrive(Thread& t, const Step* s) {
-  const BarrierPayload& p = payload(s);
+void arrive_at(Thread& t, const Step* s, const BarrierPayload& p, int64_t id) {
   Execution& ex = *t.exec;
-  const int64_t id = barrier_id(t, p), expected = bytes(t, s, p.expects), brought = bytes(t, s, p.brings);
+  const int64_t expected = bytes(t, s, p.expects), brought = bytes(t, s, p.brings);
   for (Listener* l : ex.listeners) l->on_arrive(ex, t, id);
   const auto ended = [&](bool phase) {
     for (Listener* l : ex.listeners)
@@ -62,6 +63,29 @@ const Step* barrier_arrive(Thread& t, const Step* s) {
   if (brought > 0) ended(ex.barriers.deliver(id, brought, &ex.woken));
   ex.progressed = true;
   tell_of_barriers(t, s);
+}
+
+}  // namespace
+
+const Step* barrier_arrive(Thread& t, const Step* s) {
+  const BarrierPayload& p = payload(s);
+  if (!p.reaches.elsewhere()) arrive_at(t, s, p, barrier_id(t, p));
+  else
+    for (int32_t unit : units_of(t, p.reaches))
+      arrive_at(t, s, p, t.exec->barrier_layout.id_of_thread(p.block, index_of(t, p), unit));
+  return s + 1;
+}
+
+const Step* named_arrive(Thread& t, const Step* s) {
+  const BarrierPayload& p = payload(s);
+  Execution& ex = *t.exec;
+  const int64_t index = index_of(t, p), count = ex.barrier_layout.blocks()[static_cast<size_t>(p.block)].count;
+  if (index < 0 || index >= count)
+    no_such_unit(t, s, "an arrival", "named barrier", static_cast<int32_t>(index), static_cast<int32_t>(count));
+  const int64_t id = barrier_id(t, p);
+  ex.barriers.take(id, p.takes, t.index);
+  if (p.sees) seen(t, p) = ex.barriers[id].phase;
+  arrive_at(t, s, p, id);
   return s + 1;
 }
 

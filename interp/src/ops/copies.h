@@ -13,7 +13,7 @@ int64_t machine_bytes(int64_t elements, int bits);
 // completions and a stream.
 memory::AsyncCopy copy_between(const Thread&, const Step*, const CopySide& src, const CopySide& dst, ir::DType,
                                bool add);
-// Numbers the copy, tells listeners what it touches, and starts it.
-void issue_noted(Thread&, const Step*, memory::AsyncCopy);
+// Numbers the copy, tells listeners what it touches, and starts it; `now`: its bytes move now, whenever others' would.
+void issue_noted(Thread&, const Step*, memory::AsyncCopy, bool now = false);
 
 }  // namespace pallasim::interp::ops

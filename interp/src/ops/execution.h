@@ -74,6 +74,9 @@ struct Listener {
   virtual void on_groups(Execution&, const Thread&, int64_t /*stream*/, int64_t /*most*/, int64_t /*last*/,
                          bool /*reads*/) {}
   virtual void on_fence(Execution&, const Thread&) {}
+  // A product of a warpgroup is issued, whose accesses follow; all but `most` of them are awaited.
+  virtual void on_product(Execution&, const Thread&, const Step&) {}
+  virtual void on_products_awaited(Execution&, const Thread&, int64_t /*most*/) {}
   virtual void on_spawn(Execution&, const Thread& /*parent*/, const Thread& /*child*/) {}
   virtual void on_join(Execution&, const Thread& /*parent*/, const Thread& /*child*/) {}
   // Memory that threads of a program share is given to a program that begins.

@@ -42,11 +42,11 @@ void revisited(const Thread&, const Step*, const Window&, const std::vector<int6
 // PS-SEM-002 where the semaphore is not zero, which it then becomes: noted on `generic`, thrown on machines.
 void left_over(Thread&, const Step*, int64_t semaphore);
 
-// PS-SEM-001 or PS-SEM-002, noted once per step: what a barrier has to say of what was done to it, or is left of it.
+// PS-BAR-001 to PS-BAR-004, noted once per step: what a barrier has to say of what was done to it, or is left of it.
 void barrier_misused(Thread&, const Step*, const memory::BarrierFinding&);
 // What is left of a barrier when its life ends, as barrier_misused; then it is as at its start.
 void barrier_left_over(Thread&, const Step*, int64_t barrier);
-[[noreturn]] void bytes_below_zero(const Thread&, const Step*, int64_t bytes);  // PS-SEM-001
+[[noreturn]] void bytes_below_zero(const Thread&, const Step*, int64_t bytes);  // PS-BAR-004
 
 // PS-CHK-001: the kernel's own check.
 [[noreturn]] void check_failed(const Thread&, const Step*, const std::string& message);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "cluster.h"
 #include "copies.h"
 #include "elements.h"
 #include "findings.h"
@@ -41,6 +42,37 @@ int64_t bytes_of(const AsyncCopy& c) {
   return (n * ir::bit_width(c.dtype) + 7) / 8;
 }
 
+// Elements [lo, hi) of dimension `d` of a copy; `whole`: the copy's extents before it was clipped.
+void narrow(AsyncCopy* c, int d, int64_t lo, int64_t hi) {
+  const int64_t size = ir::byte_size(c->dtype);
+  c->src.offset += lo * c->src_strides[d] * size;
+  c->dst.offset += lo * c->dst_strides[d] * size;
+  c->dims[d] = std::clamp<int64_t>(c->dims[d] - lo, 0, hi - lo);
+  c->whole[d] = hi - lo;
+}
+
+// Each CTA reads its part of the box for all of them; every barrier gets the bytes of all parts.
+void load_part(Thread& t, const Step* s, const BulkCopyPayload& p, const AsyncCopy& all, int64_t bytes) {
+  Execution& ex = *t.exec;
+  const std::vector<int32_t> receivers = units_of(t, p.receivers);
+  const auto n = static_cast<int64_t>(receivers.size()),
+             own = std::find(receivers.begin(), receivers.end(), t.unit) - receivers.begin();
+  const int64_t extent = p.src.extents.dims[static_cast<size_t>(p.part)], lo = extent * own / n,
+                hi = extent * (own + 1) / n;
+  if (lo == hi) return;
+  const int64_t begin = bytes * lo / extent, end = bytes * hi / extent;
+  int64_t index = p.barrier.index.offset;
+  if (p.barrier.index.dyn != Addr::kNoSlot) index += t.slot<int64_t>(p.barrier.index.dyn);
+  AsyncCopy c = all;
+  narrow(&c, p.part, lo, hi);
+  for (int32_t unit : receivers) {
+    c.dst.thread = begun(t, unit);
+    const int64_t barrier = ex.barrier_layout.id_of_thread(p.barrier.block, index, unit);
+    c.after_write = {Completion::Kind::Barrier, barrier, 0, end - begin};
+    issue_noted(t, s, c);
+  }
+}
+
 }  // namespace
 
 const Step* bulk_load(Thread& t, const Step* s) {
@@ -54,8 +86,33 @@ const Step* bulk_load(Thread& t, const Step* s) {
   for (Listener* l : ex.listeners) l->on_arrive(ex, t, barrier);
   if (ex.barriers.arrive_expecting(barrier, bytes, t.index, &ex.woken))
     for (Listener* l : ex.listeners) l->on_phase(ex, barrier);
-  issue_noted(t, s, c);
+  if (p.receivers.elsewhere()) load_part(t, s, p, c, bytes);
+  else issue_noted(t, s, c);
   ex.progressed = true;
+  tell_of_barriers(t, s);
+  return s + 1;
+}
+
+// Registers are read at once, so the bytes move at once.
+const Step* peer_store(Thread& t, const Step* s) {
+  const auto& p = *static_cast<const PeerStorePayload*>(s->payload);
+  Execution& ex = *t.exec;
+  const int32_t unit = unit_of(t, s, p.peer);
+  CopySide src;
+  src.addr = p.src;
+  src.extents = p.dst.extents;
+  src.strides = memory::dense_strides(p.dst.extents.dims);
+  AsyncCopy c = copy_between(t, s, src, p.dst, p.dtype, p.add);
+  c.dst.thread = begun(t, unit);
+  const int64_t bytes = bytes_of(c);
+  int64_t index = p.barrier.index.offset;
+  if (p.barrier.index.dyn != Addr::kNoSlot) index += t.slot<int64_t>(p.barrier.index.dyn);
+  const int64_t barrier = ex.barrier_layout.id_of_thread(p.barrier.block, index, unit);
+  c.after_write = {Completion::Kind::Barrier, barrier, 0, bytes};
+  for (Listener* l : ex.listeners) l->on_arrive(ex, t, barrier);
+  if (ex.barriers.arrive_expecting(barrier, bytes, t.index, &ex.woken))
+    for (Listener* l : ex.listeners) l->on_phase(ex, barrier);
+  issue_noted(t, s, c, true);
   tell_of_barriers(t, s);
   return s + 1;
 }

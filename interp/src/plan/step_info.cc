@@ -34,6 +34,7 @@ void copy_wait_uses(const Step& s, Uses* out) {
 void barrier_use(const Step& s, Uses* out, Role role) {
   SyncUse u{role, static_cast<const BarrierPayload*>(s.payload)->block};
   u.object = Wait::Kind::Barrier;
+  u.elsewhere = static_cast<const BarrierPayload*>(s.payload)->reaches.elsewhere();
   out->push_back(u);
 }
 void arrival_uses(const Step& s, Uses* out) { barrier_use(s, out, Role::Signal); }
@@ -44,8 +45,15 @@ void test_uses(const Step& s, Uses* out) {
 void bulk_uses(const Step& s, Uses* out) {
   SyncUse u{Role::Written, static_cast<const BulkCopyPayload*>(s.payload)->barrier.block};
   u.object = Wait::Kind::Barrier;
+  u.elsewhere = static_cast<const BulkCopyPayload*>(s.payload)->receivers.elsewhere();
   out->push_back(u);
 }
+void peer_store_uses(const Step& s, Uses* out) {
+  SyncUse u{Role::Written, static_cast<const PeerStorePayload*>(s.payload)->barrier.block, true};
+  u.object = Wait::Kind::Barrier;
+  out->push_back(u);
+}
+SideNames peer_store_sides(const Step& s) { return {"", static_cast<const PeerStorePayload*>(s.payload)->dst.name}; }
 SideNames bulk_sides(const Step& s) {
   const auto& p = *static_cast<const BulkCopyPayload*>(s.payload);
   return {p.src.name, p.dst.name};
@@ -72,8 +80,11 @@ const StepInfo kRowCopy{"row_copy", row_copy, Flow::Next, copy_uses, copy_sides}
 const StepInfo kBarrierArrive{"barrier_arrive", barrier_arrive, Flow::Next, arrival_uses};
 const StepInfo kBarrierWait{"barrier_wait", barrier_wait, Flow::Next, passage_uses};
 const StepInfo kBarrierTest{"barrier_test", barrier_test, Flow::Next, test_uses};
-const StepInfo kBulkLoad{"bulk_load", bulk_load, Flow::Next, bulk_uses, bulk_sides};
-const StepInfo kBulkStore{"bulk_store", bulk_store, Flow::Next, nullptr, bulk_sides};
+const StepInfo kNamedArrive{"named_arrive", named_arrive, Flow::Next, arrival_uses};
+const StepInfo kPeerStore{"peer_store", peer_store, Flow::Next, peer_store_uses, peer_store_sides};
+const StepInfo kBulkLoad{"bulk_load", bulk_load, Flow::Next, bulk_uses, bulk_sides, true};
+const StepInfo kBulkStore{"bulk_store", bulk_store, Flow::Next, nullptr, bulk_sides, true};
+const StepInfo kWarpgroupProduct{"wgmma", warpgroup_product, Flow::Next, nullptr, nullptr, true};
 const StepInfo kJoin{"join", join};
 const StepInfo kDmaWait{"dma_wait", dma_wait, Flow::Next, copy_wait_uses};
 }  // namespace ops

@@ -43,6 +43,7 @@ struct StepInfo {
   Flow flow = Flow::Next;
   void (*sync)(const Step&, std::vector<SyncUse>*) = nullptr;  // null: uses no semaphore
   SideNames (*starts)(const Step&) = nullptr;                  // null: starts nothing asynchronous
+  bool proxy = false;  // reads and writes shared memory by the asynchronous proxy
 };
 
 extern const StepInfo kPlainStep;  // works on memory and slots alone

@@ -1,4 +1,4 @@
-// Bulk copies between global and shared memory (TMA): payloads and steps.
+// Bulk copies between global and shared memory (TMA), and products of a warpgroup: payloads and steps.
 #pragma once
 #include "waiting.h"
 
@@ -10,6 +10,18 @@ struct BulkCopyPayload {
   ir::DType dtype = ir::DType::F32;
   bool add = false;        // the destination's values stay and are added to
   BarrierPayload barrier;  // block -1: the stream
+  // A load of several CTAs: each reads a part of the box, along dimension `part`, for all of them.
+  ClusterSet receivers;
+  int part = 0;
+};
+// A value that goes into the shared memory of another CTA, whose barrier gets an arrival and the bytes.
+struct PeerStorePayload {
+  ClusterPeer peer;
+  Addr src;  // dense
+  CopySide dst;
+  ir::DType dtype = ir::DType::F32;
+  bool add = false;
+  BarrierPayload barrier;
 };
 struct GroupWaitPayload {
   uint32_t most_slot = 0;  // i32: so many groups may be left
@@ -18,11 +30,17 @@ struct GroupWaitPayload {
 
 namespace ops {
 extern const StepInfo kBulkLoad, kBulkStore;  // payload BulkCopyPayload
+extern const StepInfo kPeerStore;             // payload PeerStorePayload
+const Step* peer_store(Thread&, const Step*);
 const Step* bulk_load(Thread&, const Step*);
 const Step* bulk_store(Thread&, const Step*);
 const Step* commit_group(Thread&, const Step*);  // closes the group of the bulk stores so far
 const Step* wait_groups(Thread&, const Step*);   // payload GroupWaitPayload
-const Step* fence_proxy(Thread&, const Step*);   // what was written is visible to bulk copies and tensor cores
+extern const StepInfo kWarpgroupProduct;
+const Step* warpgroup_product(Thread&,
+                              const Step*);        // payload ContractPayload: a product in flight until it is awaited
+const Step* await_products(Thread&, const Step*);  // a: i32 slot, kNoSlot: imm: so many may be left
+const Step* fence_proxy(Thread&, const Step*);     // what was written is visible to bulk copies and tensor cores
 }  // namespace ops
 
 }  // namespace pallasim::interp

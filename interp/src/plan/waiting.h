@@ -1,5 +1,6 @@
 // Barriers, and threads that threads spawn: payloads and steps.
 #pragma once
+#include "cluster.h"
 #include "payload.h"
 #include "step_info.h"
 
@@ -16,6 +17,11 @@ struct BarrierPayload {
     uint32_t slot = Addr::kNoSlot;  // i32 slot where they are known at run time only
   } expects, brings;                // that the phase waits for, too; that came
   bool polls = false;               // a look in a loop that may wait for a change
+  ClusterSet reaches;               // whose barriers an arrival goes to
+  // Of a named barrier: arrivals that a phase takes, 0: it is none. `sees`: the arrival is of the phase whose end the
+  // thread then waits for.
+  int64_t takes = 0;
+  bool sees = false;
 };
 
 // Threads of a mesh inside a thread: they begin behind the step, with the scalars and refs of who spawns them.
@@ -32,9 +38,10 @@ struct SpawnPayload {
 };
 
 namespace ops {
-extern const StepInfo kBarrierArrive, kBarrierWait, kBarrierTest;
+extern const StepInfo kBarrierArrive, kBarrierWait, kBarrierTest, kNamedArrive;
 // Payload BarrierPayload.
 const Step* barrier_arrive(Thread&, const Step*);
+const Step* named_arrive(Thread&, const Step*);  // at a named barrier
 const Step* barrier_wait(Thread&, const Step*);
 const Step* barrier_test(Thread&, const Step*);  // dst: bool slot: the phase ended, and now the thread saw it
 extern const StepInfo kJoin;

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "../ops/findings.h"
+#include "../plan/step_info.h"
 #include "report.h"
 
 namespace pallasim::interp {
@@ -25,13 +26,40 @@ std::string message_of(const memory::BarrierFinding& f, const std::string& name)
     case Kind::PassedPhase:
       return fmt::format("a wait for the end of phase {} of {}, when {} later ones ended, too", f.phase, name,
                          f.amount);
-    case Kind::Unobserved: return fmt::format("nobody saw the ends of the last {} phases of {}", f.amount, name);
+    case Kind::Unobserved:
+      if (f.amount == 1) return fmt::format("nobody saw the end of the last phase of {}", name);
+      return fmt::format("nobody saw the ends of the last {} phases of {}", f.amount, name);
     case Kind::BytesLeft:
       return f.amount > 0 ? fmt::format("{} ends with {} bytes due that never came", name, f.amount)
                           : fmt::format("{} ends with {} bytes that nobody expected", name, -f.amount);
+    case Kind::OtherCount:
+      return fmt::format("an arrival at {} says that its phase {} takes {} warpgroups; others said another number",
+                         name, f.phase, f.amount);
     case Kind::ArrivalsLeft: return fmt::format("{} ends with {} arrivals at a phase that did not end", name, f.amount);
   }
   return name;
+}
+
+ir::Code code_of(memory::BarrierFinding::Kind kind) {
+  using Kind = memory::BarrierFinding::Kind;
+  switch (kind) {
+    case Kind::OverArrival: return "PS-BAR-001";
+    case Kind::Unwaited:
+    case Kind::PassedPhase: return "PS-BAR-002";
+    case Kind::OtherCount: return "PS-BAR-004";
+    default: return "PS-BAR-003";
+  }
+}
+
+// A step that arrives at the barrier, for what is found at its end; `otherwise` where there is none.
+const Step* arrival_at(const Execution& ex, int64_t barrier, const Step* otherwise) {
+  int block = -1;
+  ex.barrier_layout.name(barrier, &block);
+  for (const Step& s : ex.plan->steps)
+    for (const SyncUse& u : sync_uses(s))
+      if (u.object == Wait::Kind::Barrier && u.block == block && u.role != SyncUse::Role::Await && s.loc >= 0)
+        return &s;
+  return otherwise;
 }
 
 }  // namespace
@@ -39,10 +67,10 @@ std::string message_of(const memory::BarrierFinding& f, const std::string& name)
 void ops::barrier_misused(Thread& t, const Step* s, const memory::BarrierFinding& f) {
   using Kind = memory::BarrierFinding::Kind;
   Execution& ex = *t.exec;
-  const bool left = f.kind == Kind::Unobserved || f.kind == Kind::BytesLeft || f.kind == Kind::ArrivalsLeft;
   if (!ex.noted.emplace(s, ex.findings.size()).second) return;
+  if (s->loc < 0) s = arrival_at(ex, f.barrier, s);
   const std::string message = message_of(f, object_name(ex, Wait::Kind::Barrier, f.barrier));
-  ir::Diagnostic d = left ? diagnostic_at(t, s, "PS-SEM-002", message) : diagnostic_at(t, s, "PS-SEM-001", message);
+  ir::Diagnostic d = diagnostic_at(t, s, code_of(f.kind), message);
   d.severity = ir::Severity::Warning;
   d.numbers.push_back(fmt::format("phase {}: {}", ex.barriers[f.barrier].phase, barrier_state(ex.barriers[f.barrier])));
   d.hint = "a phase ends with as many arrivals as the barrier was made for, and every phase needs somebody who waits";
@@ -56,7 +84,7 @@ void ops::barrier_left_over(Thread& t, const Step* s, int64_t id) {
 }
 
 void ops::bytes_below_zero(const Thread& t, const Step* s, int64_t bytes) {
-  fail(t, s, "PS-SEM-001", fmt::format("a barrier is told of {} bytes", bytes), {}, "bytes are not negative");
+  fail(t, s, "PS-BAR-004", fmt::format("a barrier is told of {} bytes", bytes), {}, "bytes are not negative");
 }
 
 }  // namespace pallasim::interp

@@ -69,7 +69,18 @@ bool is_shared(const Execution& ex, const Waiter& w, const Waiter& other, const 
   const auto block = static_cast<size_t>(w.block);
   const memory::Level owner =
       s.kind == Wait::Kind::Barrier ? ex.plan->barriers[block].owner : ex.plan->semaphores.blocks()[block].owner;
+  // Arrivals elsewhere reach CTAs of the cluster.
+  const auto same = [&](memory::Level l) {
+    return ex.units.unit_of(l, other.thread->unit) == ex.units.unit_of(l, w.thread->unit);
+  };
+  if (s.kind == Wait::Kind::Barrier) return same(s.other_core ? memory::Level::Cluster : owner);
   return s.other_core || ex.units.unit_of(owner, other.thread->unit) == ex.units.unit_of(owner, w.thread->unit);
+}
+
+// Who is two phases behind cannot tell that any ended.
+std::string waited_state(const memory::Barrier& b, int64_t phase) {
+  if (b.phase <= phase) return barrier_state(b);
+  return fmt::format("it ended, and so did {} behind it, so that its parity is that of before", b.phase - phase - 1);
 }
 
 // "thread 1 waits for go to reach 1, it is 0 (k.py:7)".
@@ -81,7 +92,7 @@ std::string waits_for(const Execution& ex, const Waiter& w) {
       return fmt::format("{} waits for {} of its {} threads to end ({})", name_of(t), t.children, t.wait.value, at);
     case Wait::Kind::Barrier:
       return fmt::format("{} waits for phase {} of {} to end: {} ({})", name_of(t), t.wait.value, w.name,
-                         barrier_state(ex.barriers[t.wait.object]), at);
+                         waited_state(ex.barriers[t.wait.object], t.wait.value), at);
     default:
       const bool bytes = ex.plan->semaphores.blocks()[static_cast<size_t>(w.block)].bytes;
       return fmt::format("{} waits for {} to reach {}{}, it is {} ({})", name_of(t), w.name, t.wait.value,

@@ -18,8 +18,11 @@ RaceWatch::RaceWatch(const Plan& plan, size_t devices, const Options& o, Instanc
       races_({o.max_memory, false}) {
   for (const auto& b : plan.bodies)
     if (b->max_children > 0) active_ = reached_ = true;  // they use their parent's memory
-  for (const Step& s : plan.steps)
+  alone_ = !active_;
+  for (const Step& s : plan.steps) {
+    if (s.info->proxy) active_ = reached_ = true;  // a thread alone may forget a fence
     for (const SyncUse& u : sync_uses(s)) reached_ = reached_ || (u.role == SyncUse::Role::Written && u.elsewhere);
+  }
 }
 
 // What semaphores hold from the start orders nobody.
@@ -33,10 +36,31 @@ void RaceWatch::see(Execution& ex, Seen& seen) {
   const Access& a = seen.access;
   if (a.step->info->starts) return;  // the sides of a copy are actors of their own
   if (plan_.is_private(a.buffer) && !reached_) return;
-  look(ex, seen.shadow(), {a.thread, a.owner < 0 ? a.thread : a.owner, a.buffer, a.offset});
+  const Where w{a.thread, a.owner < 0 ? a.thread : a.owner, a.buffer, a.offset};
+  // A product's operands in memory and its accumulator are its own business until it is awaited; what it has of
+  // registers without a name is the compiler's.
+  if (a.step->info->proxy && plan_.allocations.at(a.buffer, a.offset)) {
+    shadow::Access of = seen.shadow();
+    of.who = products_[a.thread].writes;
+    of.proxy = in_shared_memory(a.buffer, a.offset);
+    return look(ex, of, w);
+  }
+  look(ex, seen.shadow(), w);
 }
 
-void RaceWatch::on_copy(Execution& ex, const memory::AsyncCopy& c, const Step&) {
+bool RaceWatch::in_shared_memory(uint32_t buffer, int64_t offset) const {
+  const memory::Allocation* a = plan_.allocations.at(buffer, offset);
+  return a && a->space == ir::Space::GpuSmem;
+}
+
+// Each is a group of its own, and awaits all before it (JAX, pallas/gpu/reference: all but the last one).
+void RaceWatch::on_product(Execution&, const Thread& t, const Step&) {
+  products_[t.index] = order_.issue(t.index, products_of(t), true);
+  order_.commit(products_of(t));
+  order_.wait_group(t.index, products_of(t), 1, false);
+}
+
+void RaceWatch::on_copy(Execution& ex, const memory::AsyncCopy& c, const Step& s) {
   const shadow::Issued who =
       order_.issue(c.thread, c.stream, false, c.after_read.kind != memory::Completion::Kind::Nothing);
   issued_[c.id] = who;
@@ -46,7 +70,9 @@ void RaceWatch::on_copy(Execution& ex, const memory::AsyncCopy& c, const Step&) 
     if (plan_.is_private(p.buffer) && !reached_) continue;
     const int64_t* dims = dst ? c.dst_dims() : c.dims;
     if (std::any_of(dims, dims + c.rank, [](int64_t n) { return n <= 0; })) continue;
-    look(ex, instances_.side(ex, c, dst, dst ? who.writes : who.reads), {c.thread, p.thread, p.buffer, p.offset});
+    shadow::Access side = instances_.side(ex, c, dst, dst ? who.writes : who.reads);
+    side.proxy = s.info->proxy && in_shared_memory(p.buffer, p.offset);
+    look(ex, side, {c.thread, p.thread, p.buffer, p.offset});
   }
 }
 
@@ -127,20 +153,51 @@ std::string remedy(const Execution& ex, const Thread& a, const Thread& b) {
 
 void RaceWatch::report(Execution& ex, const shadow::Race& r, const Where& w) {
   const auto thread = [&](int32_t i) -> const Thread& { return ex.threads[static_cast<size_t>(i)]; };
-  const Step* step = &plan_.steps[static_cast<size_t>(r.later.site)];
+  const auto step_of = [&](const shadow::Party& p) { return &plan_.steps[static_cast<size_t>(p.site)]; };
+  const Step* step = step_of(r.later);
+  const auto product = [](const Step* s) { return s->info->proxy && !s->info->starts; };
+  const bool products = product(step) || product(step_of(r.earlier));
+  const bool unordered = r.kind == shadow::Race::Kind::Unordered;
+  if (alone_ && unordered && !products) return;
   std::string name = allocation_name(plan_, w.buffer, w.offset);
   if (name.empty()) name = plan_.is_private(w.buffer) ? "memory" : "an allocation";
   if (plan_.is_private(w.buffer)) name = fmt::format("{} of {}", name, name_of(thread(w.owner)));
+  if (r.kind == shadow::Race::Kind::Unfenced) return unfenced(thread(w.thread), r, name);
+  const auto who = [&](const shadow::Party& p, int32_t index) {
+    return (product(step_of(p)) ? "a wgmma of " : "") + name_of(thread(index));
+  };
   ir::Diagnostic d = diagnostic_at(
       thread(w.thread), step, "PS-RACE-002",
-      fmt::format("{} is {} by {} while {} may {} it", name, r.later.write ? "written" : "read",
-                  name_of(thread(w.thread)), name_of(thread(r.earlier.thread)), r.earlier.write ? "write" : "read"));
+      fmt::format("{} is {} by {} while {} may {} it", name, r.later.write ? "written" : "read", who(r.later, w.thread),
+                  who(r.earlier, r.earlier.thread), r.earlier.write ? "write" : "read"));
   ir::Site side = ir::site_of(plan_.module, plan_.steps[static_cast<size_t>(r.earlier.site)].loc);
-  side.what = fmt::format("{} {} it here", name_of(thread(r.earlier.thread)), r.earlier.write ? "writes" : "reads");
+  side.what = fmt::format("{} {} it here", who(r.earlier, r.earlier.thread), r.earlier.write ? "writes" : "reads");
   d.also.push_back(std::move(side));
   d.numbers.push_back("no signal and no wait lies between the two; in another schedule they come in the other order");
-  d.hint = "let one signal a semaphore of the other behind its access, and the other wait: " +
-           remedy(ex, thread(w.thread), thread(r.earlier.thread));
+  if (products)
+    d.hint =
+        "a wgmma reads its operands and writes its accumulator until it is awaited: plgpu.wgmma_wait(0) before that";
+  else if (!plan_.barriers.empty()) d.hint = "let one arrive at a barrier behind its access, and the other wait for it";
+  else
+    d.hint = "let one signal a semaphore of the other behind its access, and the other wait: " +
+             remedy(ex, thread(w.thread), thread(r.earlier.thread));
+  findings_.push_back(std::move(d));
+}
+
+// Ordered, but written by ordinary stores, which copies and products see behind a fence alone.
+void RaceWatch::unfenced(const Thread& t, const shadow::Race& r, const std::string& name) {
+  const Step* step = &plan_.steps[static_cast<size_t>(r.later.site)];
+  const bool product = !step->info->starts;
+  ir::Diagnostic d =
+      diagnostic_at(t, step, "PS-RACE-003",
+                    fmt::format("{} is {} by a {} of {} that need not see what was stored there", name,
+                                r.later.write ? "written" : "read", product ? "wgmma" : "bulk copy", name_of(t)));
+  ir::Site side = ir::site_of(plan_.module, plan_.steps[static_cast<size_t>(r.earlier.site)].loc);
+  side.what = "stored here";
+  d.also.push_back(std::move(side));
+  d.numbers.push_back(
+      "no fence lies between the two: copies and products reach shared memory by the asynchronous proxy");
+  d.hint = "plgpu.commit_smem() behind the stores makes them visible to what is issued then";
   findings_.push_back(std::move(d));
 }
 

@@ -33,6 +33,10 @@ class RaceWatch : public AccessWatch {
     order_.wait_group(t.index, stream, most, reads);
   }
   void on_fence(Execution&, const Thread& t) override { order_.fence(t.index); }
+  void on_product(Execution&, const Thread& t, const Step&) override;
+  void on_products_awaited(Execution&, const Thread& t, int64_t most) override {
+    order_.wait_group(t.index, products_of(t), most, false);
+  }
   void on_shared(Execution&, const std::byte* base, int64_t bytes) override {
     races_.fresh(instances_.of(base), 0, bytes);
   }
@@ -57,13 +61,19 @@ class RaceWatch : public AccessWatch {
   void report(Execution&, const memory::shadow::Race&, const Where&);
   // PS-RACE-002, once per step: a copy into memory of a device of which the issuer does not know that it began.
   void check_begun(Execution&, const memory::AsyncCopy&, memory::shadow::Actor);
+  void unfenced(const Thread&, const memory::shadow::Race&, const std::string& name);
+  // The stream of a thread's products; those of its copies are numbered from 0.
+  static int64_t products_of(const Thread& t) { return (int64_t{1} << 32) + t.index; }
+  bool in_shared_memory(uint32_t buffer, int64_t offset) const;
   const Plan& plan_;
   bool active_ = false, reached_ = false;
+  bool alone_ = false;  // there is one thread: what it does to its copies in flight is told of by FlightWatch
   Instances& instances_;
-  memory::shadow::Order order_;
+  memory::shadow::Order order_{true};
   memory::shadow::Races races_;
-  std::map<int64_t, memory::shadow::Issued> issued_;  // copies in flight
-  std::set<int32_t> too_early_;                       // steps with a PS-RACE-002
+  std::map<int64_t, memory::shadow::Issued> issued_;    // copies in flight
+  std::map<int32_t, memory::shadow::Issued> products_;  // by thread: the last one
+  std::set<int32_t> too_early_;                         // steps with a PS-RACE-002
   std::vector<ir::Diagnostic> findings_;
 };
 

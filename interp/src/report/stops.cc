@@ -243,11 +243,14 @@ void revisited(const Thread& t, const Step* s, const Window& w, const std::vecto
 }
 
 void no_such_unit(const Thread& t, const Step* s, const char* what, const char* of, int32_t index, int32_t count) {
-  const bool core = std::string_view(of) == "core";
+  const std::string_view unit = of;
   fail(t, s, "PS-SEM-001",
        fmt::format("{} to {} {}, but there {} {}", what, of, index, count == 1 ? "is" : "are", count), {},
-       core ? "core_index counts the cores of the kernel's mesh"
-            : "a logical device id counts the devices of the mesh around the kernel, the last axis fastest");
+       unit == "core"            ? "core_index counts the cores of the kernel's mesh"
+       : unit == "named barrier" ? "a CTA has 16 of them, 0 to 15"
+       : unit.starts_with("CTA ")
+           ? "places along an axis of a cluster begin with 0"
+           : "a logical device id counts the devices of the mesh around the kernel, the last axis fastest");
 }
 
 void copy_shapes_differ(const Thread& t, const Step* s, const DmaPayload& p, std::span<const int64_t> src,

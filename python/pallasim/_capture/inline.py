@@ -1,11 +1,12 @@
 """What an inline Mosaic GPU body means. The body is a Python function that emits MLIR: it is run once, into a module that is thrown
-away, and what it emitted is read. Barriers, fences and constants have a meaning here; whatever else it emits has none."""
+away, and what it emitted is read. Barriers, fences, constants and sums and products of block numbers have a meaning here; whatever else it emits
+has none."""
 from __future__ import annotations
 
 import dataclasses
 import importlib
 import re
-from typing import Any
+from typing import Any, Union
 
 import numpy as np
 
@@ -44,9 +45,29 @@ class Argument:
 
 
 @dataclasses.dataclass(frozen=True)
+class Place:
+    """A block's number along a CUDA dimension ("x", "y", "z") of the grid, or how many there are."""
+
+    dim: str
+    count: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Binary:
+    """An integer operation of 32 bits: "add", "sub", "mul"."""
+
+    op: str
+    left: Expression
+    right: Expression
+
+
+Expression = Union[np.generic, Argument, Place, Binary]
+
+
+@dataclasses.dataclass(frozen=True)
 class Meaning:
     acts: tuple[Act, ...]
-    results: tuple[np.generic, ...]  # each result is an array of this value
+    results: tuple[Expression, ...]  # each result is an array of this value
 
 
 class _NoContext:
@@ -82,7 +103,7 @@ def meaning(params: Any, avals: Any) -> Meaning:
             except Exception as e:  # a body may need anything of a real lowering
                 raise Unreadable(f"running it outside a GPU lowering ends in {type(e).__name__}: {str(e)[:120]}") from e
             leaves = tree.leaves(out, is_leaf=lambda x: isinstance(x, mgpu.FragmentedArray))
-            results = tuple(_result(r, t) for r, t in zip(leaves, params["flat_ret_ty"]))
+            results = tuple(_result(r, t, list(block.arguments)) for r, t in zip(leaves, params["flat_ret_ty"]))
         return Meaning(tuple(_acts(block)), results)
 
 
@@ -128,12 +149,40 @@ def _constant(value: Any) -> Any:
     return getattr(op.attributes["value"], "value", None)
 
 
-def _result(array: Any, kind: Any) -> np.generic:
+_ARITHMETIC = {"arith.addi": "add", "arith.subi": "sub", "arith.muli": "mul"}
+_CASTS = ("arith.index_cast", "arith.index_castui", "arith.extsi", "arith.extui", "arith.trunci", "builtin.unrealized_conversion_cast")
+
+
+def _result(array: Any, kind: Any, arguments: list[Any]) -> Expression:
     registers = getattr(array, "registers", None)
-    values = {_constant(r) for r in registers.flat} if registers is not None else {None}
-    if len(values) != 1 or None in values:
+    if registers is None:
         raise Unreadable("it computes a result")
-    return np.dtype(kind.dtype).type(values.pop())
+    dtype = np.dtype(kind.dtype)
+    values = {_expression(r, arguments, dtype) for r in registers.flat}
+    if len(values) != 1:
+        raise Unreadable("it computes a result")
+    return values.pop()
+
+
+def _expression(value: Any, arguments: list[Any], dtype: np.dtype) -> Expression:
+    """What a scalar is. Sums, differences and products are the same in any width of at least 32 bits, of which 32 are kept."""
+    if (number := _constant(value)) is not None:
+        return dtype.type(number)
+    for i, a in enumerate(arguments):
+        if value == a:
+            return Argument(i)
+    owner = getattr(value, "owner", None)
+    op = getattr(getattr(owner, "opview", owner), "operation", None)
+    name = getattr(op, "name", "")
+    if dtype in (np.dtype(np.int32), np.dtype(np.uint32)):
+        if name in _ARITHMETIC:
+            left, right = (_expression(v, arguments, dtype) for v in op.operands)
+            return Binary(_ARITHMETIC[name], left, right)
+        if name in _CASTS and len(op.operands) == 1:
+            return _expression(op.operands[0], arguments, dtype)
+        if name in ("gpu.block_id", "gpu.grid_dim") and (m := re.search(r"\b([xyz])\b", str(op.attributes["dimension"]))):
+            return Place(m.group(1), name == "gpu.grid_dim")
+    raise Unreadable("it computes a result")
 
 
 def _acts(block: Any) -> list[Act]:
@@ -154,7 +203,7 @@ def _acts(block: Any) -> list[Act]:
             acts.append(Act("named_barrier_sync", 0))
         elif name in ("nvvm.barrier", "nvvm.barrier.arrive"):
             acts.append(_nvvm_barrier(op, name.endswith("arrive"), [_operand(v, arguments) for v in operands]))
-        elif name.startswith(("nvvm.read.ptx.sreg.", "gpu.thread_id", "gpu.block_dim", "gpu.block_id")) or name == "nvvm.shfl.sync":
+        elif name.startswith(("nvvm.read.ptx.sreg.", "gpu.thread_id", "gpu.block_dim", "gpu.block_id", "gpu.grid_dim")) or name == "nvvm.shfl.sync":
             continue  # who the thread is: a value, as above
         else:
             raise Unreadable(f"it emits {name}")

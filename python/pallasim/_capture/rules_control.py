@@ -181,8 +181,7 @@ def alloc_attrs(w: Writer, aval: Any) -> list[tuple[str, str]]:
         for k in ("num_arrivals", "orders_tensor_core", "collective_axes", "leader_tracked"):
             value = getattr(dtype, k, None)
             if k == "collective_axes" and value is not None:
-                names = [quote(w.axis_name(a)) for a in value]
-                out.append((k, f"[{', '.join(names)}]"))
+                out.append((k, f"[{', '.join(_joint_axes(w, a) for a in value)}]"))
             elif value is not None and value is not False:
                 out.append((k, attr(value) or "none"))
     kind = type(aval).__name__
@@ -194,6 +193,13 @@ def alloc_attrs(w: Writer, aval: Any) -> list[tuple[str, str]]:
     elif kind == "WGMMAAbstractAccumulatorRef":
         out.append(("accumulator", "true"))
     return out
+
+
+def _joint_axes(w: Writer, axes: Any) -> str:
+    """An axis, or a list of axes that count as one."""
+    if isinstance(axes, (tuple, list)):
+        return f"[{', '.join(quote(w.axis_name(a)) for a in axes)}]"
+    return quote(w.axis_name(axes))
 
 
 @takes("jaxpr collective_axes ref_transforms")
@@ -265,10 +271,11 @@ def run_state(w: Writer, eqn: Any) -> None:
     loc = w.loc
     fresh = [v for v, g in zip(jaxpr.invars, given) if g is None or not hasattr(g.aval, "inner_aval")]
     names = [None if g is None else w.read(g) for g in given]
-    head, types = w.open_op("run_scoped", [], "", eqn.outvars)
+    outer = [g if g is not None and hasattr(g.aval, "inner_aval") else None for g in given]
+    head, types = w.open_op("run_scoped", [], "", [v for v, g in zip(eqn.outvars, outer) if g is None])
     args = []
     for v in fresh:
-        name, text = w.fresh(), w.type(v.aval)
+        name, text = w.fresh(), _own_type(w, v.aval)
         w.env[v] = name
         w.note_ref(name, v.aval, text)
         args.append((name, "", text))
@@ -279,16 +286,38 @@ def run_state(w: Writer, eqn: Any) -> None:
         elif name is not None:
             w.loc = loc
             w.line(f"store {w.env[v]}, {name}")
-    w.run(jaxpr)
+    returned = w.run(jaxpr) or []
     w.loc = loc
-    out = []
-    for v, g in zip(jaxpr.invars, given):
-        ref = w.env[v]
-        if g is not None and hasattr(g.aval, "inner_aval"):
-            out.append(ref)
-        else:
-            out.append(w.emit1("get", [ref], "", w.type(v.aval.inner_aval)))
+    out = [_final(w, v) for v, g in zip(jaxpr.invars, outer) if g is None]
+    if w.module.machine == "mosaic_gpu" and returned:
+        out = _returned_first(w, jaxpr, returned, out, [v.aval for v, g in zip(eqn.outvars, outer) if g is None])
     w.close_op(w.close_region(out), types, loc)
+    for v, g in zip(eqn.outvars, outer):
+        if g is not None:
+            w.env[v] = w.read(g)
+
+
+def _own_type(w: Writer, aval: Any) -> str:
+    """The type of a ref that a run_state makes: where nobody says what memory it lies in, each thread of a GPU has one."""
+    text = w.type(aval)
+    if w.module.machine == "mosaic_gpu" and getattr(aval, "memory_space", None) is None:
+        return f"ref<{w.tensor(aval.inner_aval.shape, aval.inner_aval.dtype)}, regs>"
+    return text
+
+
+def _final(w: Writer, v: Any) -> str:
+    """What a ref of a run_state holds in the end; products in flight into it are awaited."""
+    if type(v.aval).__name__ == "WGMMAAbstractAccumulatorRef":
+        return w.emit1("wgmma_accumulator_deref", [w.env[v]], " {wait_n = 0}", w.type(v.aval.inner_aval))
+    return w.emit1("get", [w.env[v]], "", w.type(v.aval.inner_aval))
+
+
+def _returned_first(w: Writer, jaxpr: Any, returned: list[str], final: list[str], avals: list[Any]) -> list[str]:
+    """Mosaic GPU takes what the body returns for the first results, and the refs' final values for those behind them."""
+    for v, aval in zip(jaxpr.outvars, avals):
+        if (v.aval.shape, v.aval.dtype) != (aval.shape, aval.dtype):
+            raise Unsupported("a run_state whose body returns values that are not its refs'")
+    return (returned + final)[: len(avals)]
 
 
 @takes("jaxpr ref_treedefs program_ids_treedef")

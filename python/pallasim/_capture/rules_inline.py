@@ -48,11 +48,43 @@ def inline_mgpu(w: Writer, eqn: Any) -> None:
         w.emit("ptx", ops.names, f" {{does = [{', '.join(does)}]}}", ())
     for var, value in zip(eqn.outvars, found.results):
         aval = var.aval
-        scalar = w.constant(np.asarray(value, aval.dtype))
+        scalar = _scalar(w, eqn, value, aval.dtype)
         if aval.shape:
             w.emit("broadcast_in_dim", [scalar], " {dims = []}", [var])
         else:
             w.bind([var], [scalar])
+
+
+def _scalar(w: Writer, eqn: Any, value: inline.Expression, dtype: Any) -> str:
+    """The name of a scalar of that type."""
+    if isinstance(value, inline.Argument):
+        atom = eqn.invars[value.index]
+        if atom.aval.shape or atom.aval.dtype != dtype:
+            raise Unsupported("an inline body that returns an argument of another type")
+        return w.read(atom)
+    if isinstance(value, inline.Binary):
+        sides = [_scalar(w, eqn, side, dtype) for side in (value.left, value.right)]
+        return w.emit1(value.op, sides, "", w.tensor((), dtype))
+    if isinstance(value, inline.Place):
+        return _block(w, value, dtype)
+    return w.constant(np.asarray(value, dtype))
+
+
+def _block(w: Writer, place: inline.Place, dtype: Any) -> str:
+    """A block's number along a dimension of CUDA's grid. The last axes of the grid, and of the clusters in it, are x; those before y; all
+    further ones of the grid are z, the last of them fastest."""
+    grid, cluster = ([n for n, kind in w.module.gpu_axes.items() if kind == of] for of in ("grid", "cluster"))
+    d = "xyz".index(place.dim)
+    last = len(grid) - d
+    axes = (grid[:max(last, 0)] if d == 2 else grid[max(last - 1, 0):max(last, 0)]) + cluster[max(len(cluster) - d - 1, 0):max(len(cluster) - d, 0)]
+    text = w.tensor((), dtype)
+    total = w.constant(np.asarray(1 if place.count else 0, dtype))
+    for name in axes:
+        size = w.emit1("axis_size", [], f" {{axis = {quote(name)}}}", text)
+        total = w.emit1("mul", [total, size], "", text)
+        if not place.count:
+            total = w.emit1("add", [total, w.emit1("axis_index", [], f" {{axis = {quote(name)}}}", text)], "", text)
+    return total
 
 
 def _view(array: Any, transforms: Any) -> Any:

@@ -1,6 +1,7 @@
 // Barriers with phases.
 #include "barriers.h"
-#include "../../plan/waiting.h"
+#include "../../plan/tma.h"
+#include "../cluster.h"
 #include "../views.h"
 
 namespace pallasim::interp {
@@ -11,37 +12,73 @@ struct SeenPhases {
   std::unordered_map<int, uint32_t> slots;
 };
 
+// Whose barriers an arrival at a barrier of the cluster goes to, by block.
+struct ClusterArrivals {
+  std::unordered_map<int, ClusterSet> sets;
+};
+
+constexpr int64_t kNamedBarriers = 16;  // of a CTA (PTX ISA, bar)
+constexpr int64_t kWarpgroup = 128;     // CUDA threads
+
+// The block of the CTA's named barriers.
+struct NamedBarriers {
+  int block = -1;
+};
+
+uint32_t seen_slots(Emitter& e, int block) {
+  auto& slots = e.state<SeenPhases>().slots;
+  const auto [at, fresh] = slots.try_emplace(block, 0);
+  if (fresh) at->second = e.slot_block(static_cast<int>(e.plan().barriers[static_cast<size_t>(block)].count));
+  return at->second;
+}
+
 }  // namespace
 
 int Emitter::add_barrier(const Val& v, const ir::Type& t, const Attr* facts) {
-  if (t.dtype == ir::DType::ClusterBarrier) interp::unsupported(m_, "barriers across the CTAs of a cluster");
+  const bool of_cluster = t.dtype == ir::DType::ClusterBarrier;
   memory::BarrierBlock b;
   b.name = v.memory().name;
   b.count = v.elements();
-  b.owner = memory::owner_level(t.scope, t.space);
+  b.owner = of_cluster ? memory::Level::Core : memory::owner_level(t.scope, t.space);
   b.parity = true;
+  ClusterSet reaches;
   for (size_t i = 0; facts && i < facts->keys.size(); ++i) {
     const Attr& a = facts->items[i];
-    if (facts->keys[i] == "num_arrivals" && a.is_int() && a.i > 0) b.expected = a.i;
-    else interp::unsupported(m_, "barriers with " + facts->keys[i]);
+    if (facts->keys[i] == "num_arrivals" && a.is_int() && a.i > 0) {
+      b.expected = a.i;
+    } else if (of_cluster && facts->keys[i] == "leader_tracked") {
+      reaches.first_only = a.is_true();
+    } else if (of_cluster && facts->keys[i] == "collective_axes") {
+      std::optional<ClusterSet> set = cluster_set(*this, a, false);
+      if (!set) interp::unsupported(m_, "barriers along axes that are not of the cluster");
+      reaches.groups = std::move(set->groups);
+    } else {
+      interp::unsupported(m_, "barriers with " + facts->keys[i]);
+    }
   }
+  if (reaches.first_only && reaches.groups.size() != 1)
+    interp::unsupported(m_, "barriers of a cluster's first CTA along several axes");
+  b.expected = memory::mul(b.expected, reaches.count());
   plan_.barriers.push_back(std::move(b));
-  return static_cast<int>(plan_.barriers.size()) - 1;
+  const int block = static_cast<int>(plan_.barriers.size()) - 1;
+  if (of_cluster) state<ClusterArrivals>().sets[block] = std::move(reaches);
+  return block;
 }
 
 BarrierPayload barrier_of(Emitter& e, const Op& op) {
   const Val ref = e.operand(op, static_cast<size_t>(op.viewed("barrier")->operand));
-  if (ref.is_choice() || !ref.is_semaphore() || ref.dtype != ir::DType::Mbarrier)
+  const bool of_cluster = ref.dtype == ir::DType::ClusterBarrier;
+  if (ref.is_choice() || !ref.is_semaphore() || !is_barrier(ref.dtype))
     e.unsupported(op, std::string(ir::name(op.code)) + " on " + std::string(ir::name(ref.dtype)));
   const Val target = viewed_operand(e, op, "barrier", ViewUse::Access);
   if (target.elements() != 1) e.unsupported(op, std::string(ir::name(op.code)) + " on several barriers");
   BarrierPayload p;
   p.block = ref.ref().semaphore;
   p.index = target.memory().addr;
-  auto& slots = e.state<SeenPhases>().slots;
-  const auto [at, fresh] = slots.try_emplace(p.block, 0);
-  if (fresh) at->second = e.slot_block(static_cast<int>(e.plan().barriers[static_cast<size_t>(p.block)].count));
-  p.seen = at->second;
+  p.seen = seen_slots(e, p.block);
+  if (of_cluster && op.code == OpCode::barrier_arrive) p.reaches = e.state<ClusterArrivals>().sets[p.block];
+  else if (of_cluster && op.code != OpCode::barrier_wait && op.code != OpCode::barrier_test)
+    e.unsupported(op, std::string(ir::name(op.code)) + " on a barrier of the cluster");
   if (const Attr* n = op.attr("count")) p.count = n->i;
   const auto bytes = [&](const char* key, BarrierPayload::Bytes* to) {
     const Attr* a = op.attr(key);
@@ -63,6 +100,8 @@ static void lower_barrier(Emitter& e, const Op& op) {
     e.unsupported(op, std::string(ir::name(op.code)) + " of such a count");
   e.about_to_write(e.everything());
   BarrierPayload p = barrier_of(e, op);
+  if (p.reaches.elsewhere() && e.in_spawn())
+    e.unsupported(op, "an arrival of a single warp at a barrier of the cluster");
   if (op.code == OpCode::barrier_arrive) {
     e.emit(ops::kBarrierArrive, e.own(p));
     return;
@@ -77,8 +116,59 @@ static void lower_barrier(Emitter& e, const Op& op) {
   e.define(op.results[0], v);
 }
 
+// The named barrier that an item of `does` names, and how many warpgroups it takes.
+static BarrierPayload named_barrier(Emitter& e, const Op& op, const Attr& act) {
+  int& block = e.state<NamedBarriers>().block;
+  if (block < 0) {
+    memory::BarrierBlock b;
+    b.name = "named barrier ";
+    b.count = kNamedBarriers;
+    b.owner = memory::Level::Core;
+    b.named = true;
+    block = static_cast<int>(e.plan().barriers.size());
+    e.plan().barriers.push_back(std::move(b));
+  }
+  BarrierPayload p;
+  p.block = block;
+  p.seen = seen_slots(e, block);
+  const Attr& id = act.items[0];
+  if (id.is(Attr::Kind::Operand)) {
+    p.index.dyn = e.scalar_slot(e.scalar_convert(e.operand(op, static_cast<size_t>(id.i)), ir::DType::I64));
+  } else {
+    if (!id.is_int() || id.i < 0 || id.i >= kNamedBarriers) e.unsupported(op, "a named barrier of such a number");
+    p.index.offset = id.i;
+  }
+  p.takes = e.body().per_core;
+  if (act.items.size() > 1) {
+    if (!act.items[1].is_int() || act.items[1].i < kWarpgroup || act.items[1].i % kWarpgroup != 0)
+      e.unsupported(op, "a named barrier of threads that are not whole warpgroups");
+    p.takes = act.items[1].i / kWarpgroup;
+  }
+  return p;
+}
+
+static void lower_ptx(Emitter& e, const Op& op) {
+  e.about_to_write(e.everything());
+  for (const Attr& act : op.attr("does")->items) {
+    const bool sync = act.is_call("named_barrier_sync");
+    if (act.is(Attr::Kind::Symbol) && act.s == "fence") continue;  // memory has one order here
+    if (act.is(Attr::Kind::Symbol) && act.s == "fence_async") {
+      e.emit(ops::fence_proxy);
+      continue;
+    }
+    if ((!sync && !act.is_call("named_barrier_arrive")) || act.items.empty() || act.items.size() > 2)
+      e.unsupported(op, "ptx that does " + (act.s.empty() ? std::string("something else") : act.s));
+    if (e.in_spawn()) e.unsupported(op, "a named barrier of single warps");
+    BarrierPayload p = named_barrier(e, op, act);
+    p.sees = sync;
+    e.emit(ops::kNamedArrive, e.own(p));
+    if (sync) e.emit(ops::kBarrierWait, e.own(p));
+  }
+}
+
 Rows barrier_rows() {
-  static constexpr Row kRows[] = {{OpCode::barrier_arrive, lower_barrier},
+  static constexpr Row kRows[] = {{OpCode::ptx, lower_ptx},
+                                  {OpCode::barrier_arrive, lower_barrier},
                                   {OpCode::barrier_wait, lower_barrier},
                                   {OpCode::barrier_test, lower_barrier}};
   return kRows;

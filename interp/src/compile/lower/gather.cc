@@ -175,6 +175,20 @@ static void lower_atomic(Emitter& e, const Op& op) {
   if (used) e.define(op.results[0], old);
 }
 
+// The same without a result, by an operation whose ref is an attribute.
+static void lower_atomic_store(Emitter& e, const Op& op) {
+  e.about_to_write(e.everything());
+  const ir::Viewed& viewed = *op.viewed("ref");
+  const Val ref = e.operand(op, static_cast<size_t>(viewed.operand)),
+            value = e.operand(op, static_cast<size_t>(op.attr("value")->i));
+  check_writable(e, op, ref);
+  gather_access(e, op, element_view(e, op, ref, viewed.transforms),
+                {.mode = GatherPayload::Mode::Atomic,
+                 .value = &value,
+                 .atomic = atomic_function(e, op, op.attr("kind")->s, ref.dtype)},
+                nullptr);
+}
+
 void gather_access(Emitter& e, const Op& op, const ViewResult& view, const ElementAccess& access, Val* result) {
   using Mode = GatherPayload::Mode;
   GatherPayload p;
@@ -243,11 +257,9 @@ void gather_access(Emitter& e, const Op& op, const ViewResult& view, const Eleme
 }
 
 Rows gather_rows() {
-  static constexpr Row kRows[] = {{OpCode::masked_load, lower_masked},
-                                  {OpCode::masked_store, lower_masked},
-                                  {OpCode::masked_swap, lower_masked},
-                                  {OpCode::atomic_rmw, lower_atomic},
-                                  {OpCode::atomic_cas, lower_atomic}};
+  static constexpr Row kRows[] = {{OpCode::masked_load, lower_masked}, {OpCode::masked_store, lower_masked},
+                                  {OpCode::masked_swap, lower_masked}, {OpCode::atomic_rmw, lower_atomic},
+                                  {OpCode::atomic_cas, lower_atomic},  {OpCode::gpu_atomic_store, lower_atomic_store}};
   return kRows;
 }
 

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "../../plan/steps.h"
+#include "../cluster.h"
 #include "access.h"
 #include "elementwise.h"
 #include "pallasim/hw/machine.h"
@@ -102,9 +103,23 @@ static Val load_element(Emitter& e, const Op& op, const Val& ref, const ir::view
   return r;
 }
 
+// A read of another CTA's memory: now, into memory of the thread's own.
+static void read_elsewhere(Emitter& e, const Op& op, const Elsewhere& where) {
+  const Val ref = apply_view(e, op, e.operand(op, 0), where.rest, ViewUse::Access).ref;
+  const Val r = e.temp(ref.dtype, ref.dims);
+  PeerReadPayload p;
+  p.peer = where.peer;
+  p.src = ref.memory().addr, p.dst = r.memory().addr;
+  p.dims = ref.dims, p.src_strides = ref.memory().strides, p.dst_strides = r.memory().strides;
+  p.dtype = ref.dtype;
+  e.emit(ops::peer_read, e.own(std::move(p)));
+  e.define(op.results[0], r.dims.empty() ? e.load_scalar(r) : r);
+}
+
 void lower_get(Emitter& e, const Op& op) {
   const Val ref = e.operand(op, 0);
   const ir::Type* t = e.type(op.results[0]);
+  if (const std::optional<Elsewhere> where = elsewhere(e, op, op.view())) return read_elsewhere(e, op, *where);
   if (may_leave(e, ref, op.view(), true)) {
     Val r;
     gather_access(e, op, element_view(e, op, ref, op.view(), Lens::Read), {.mode = GatherPayload::Mode::Load}, &r);

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "../cluster.h"
 #include "access.h"
 #include "barriers.h"
 
@@ -57,14 +58,31 @@ BulkCopyPayload box(Emitter& e, const Op& op, bool load) {
   return p;
 }
 
+// The dimension along which `n` CTAs share a box: the first that has equal parts for them, else the largest.
+int parted(const std::vector<int64_t>& dims, int64_t n) {
+  size_t d = 0;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (dims[i] % n == 0) return static_cast<int>(i);
+    if (dims[i] > dims[d]) d = i;
+  }
+  return static_cast<int>(d);
+}
+
 void lower_load(Emitter& e, const Op& op) {
   refuse_unknown(e, op, {"src", "dst", "barrier", "collective_axes", "oob_mode", "predicate"});
-  if (const Attr* axes = op.attr("collective_axes"); axes && !axes->items.empty())
-    e.unsupported(op, "a copy to several CTAs of a cluster");
+  ClusterSet receivers;
+  if (const Attr* axes = op.attr("collective_axes")) {
+    std::optional<ClusterSet> set = cluster_set(e, *axes, true);
+    if (!set) e.unsupported(op, "copy_gmem_to_smem along axes that are not of the cluster");
+    if (set->count() > 1) receivers = std::move(*set);
+  }
   e.about_to_write(e.everything());
   where(e, op, [&] {
     BulkCopyPayload p = box(e, op, true);
     p.barrier = barrier_of(e, op);
+    p.part = parted(p.src.extents.dims, receivers.count());
+    p.receivers = receivers;
+    if (receivers.elsewhere() && p.src.extents.dims.empty()) e.unsupported(op, "a scalar for several CTAs");
     e.emit(ops::kBulkLoad, e.own(std::move(p)));
   });
 }
@@ -83,6 +101,31 @@ void lower_bulk_store(Emitter& e, const Op& op) {
     e.emit(ops::kBulkStore, e.own(std::move(p)));
   });
   if (!commit || commit->is_true()) e.emit(ops::commit_group);
+}
+
+// A value into another CTA's shared memory.
+void lower_peer_store(Emitter& e, const Op& op) {
+  refuse_unknown(e, op, {"value", "ref", "barrier", "cluster_idx", "cluster_dim", "optimized", "atomic"});
+  const Attr *dim = op.attr("cluster_dim"), *atomic = op.attr("atomic");
+  if (!dim || dim->items.size() != 1) e.unsupported(op, "async_store_smem without one axis of the cluster");
+  const Val dst = viewed_operand(e, op, "ref", ViewUse::CopyTo, Lens::Keep);
+  PeerStorePayload p;
+  const Val at = e.scalar_convert(e.operand(op, static_cast<size_t>(op.attr("cluster_idx")->i)), ir::DType::I32);
+  p.peer = peer_at(e, op, dim->items[0].s, e.scalar_slot(at));
+  const Val value =
+      e.dense(e.about_to_write(e.everything(), {e.operand(op, static_cast<size_t>(op.attr("value")->i))})[0]);
+  p.dst = side(e, op, dst);
+  if (value.dims != dst.dims || value.dtype != dst.dtype || !p.dst.valid.empty())
+    e.unsupported(op, "async_store_smem of another shape or type than the ref's");
+  p.src = value.memory().addr;
+  p.dtype = dst.dtype;
+  if (atomic && atomic->s != "none") {
+    if (atomic->s != "add" || !e.kernels().strip(OpCode::add, p.dtype))
+      e.unsupported(op, "async_store_smem that reduces by " + atomic->s);
+    p.add = true;
+  }
+  p.barrier = barrier_of(e, op);
+  e.emit(ops::kPeerStore, e.own(std::move(p)));
 }
 
 void lower_commit(Emitter& e, const Op&) { e.emit(ops::commit_group); }
@@ -104,9 +147,10 @@ void lower_prefetch(Emitter&, const Op&) {}
 
 Rows tma_rows() {
   static constexpr Row kRows[] = {
-      {OpCode::copy_gmem_to_smem, lower_load}, {OpCode::copy_smem_to_gmem, lower_bulk_store},
-      {OpCode::commit_group, lower_commit},    {OpCode::wait_smem_to_gmem, lower_wait},
-      {OpCode::commit_smem, lower_fence},      {OpCode::async_prefetch, lower_prefetch}};
+      {OpCode::copy_gmem_to_smem, lower_load},     {OpCode::copy_smem_to_gmem, lower_bulk_store},
+      {OpCode::commit_group, lower_commit},        {OpCode::wait_smem_to_gmem, lower_wait},
+      {OpCode::commit_smem, lower_fence},          {OpCode::async_prefetch, lower_prefetch},
+      {OpCode::async_store_smem, lower_peer_store}};
   return kRows;
 }
 

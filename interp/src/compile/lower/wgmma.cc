@@ -2,6 +2,7 @@
 // asynchronous operation do unless a schedule says otherwise; a wait has nothing left to do.
 #include <cstring>
 
+#include "../../plan/tma.h"
 #include "../views.h"
 #include "access.h"
 #include "elementwise.h"
@@ -48,7 +49,15 @@ void accumulate(Emitter& e, const Op& op, const Val& acc, Val a, Val b) {
     e.unsupported(op, std::string(ir::name(op.code)) + " of " + std::string(ir::name(p.contraction.in)) + " and " +
                           std::string(ir::name(p.contraction.in_rhs)) + " into " + std::string(ir::name(acc.dtype)));
   e.plan().step_cost_ns += 200 + 0.02 * static_cast<double>(p.contraction.m * p.contraction.n * p.contraction.k);
-  e.emit(ops::contraction, e.own(std::move(p)));
+  e.emit(ops::kWarpgroupProduct, e.own(std::move(p)));
+}
+
+// Only checked runs know what is in flight. `slot`: i32, of how many products may be left.
+void await(Emitter& e, int64_t most, uint32_t slot = Addr::kNoSlot) {
+  if (!e.options().checked) return;
+  Step& s = e.emit(ops::await_products);
+  s.a = slot;
+  s.imm = most;
 }
 
 void lower_wgmma_ref(Emitter& e, const Op& op) {
@@ -67,11 +76,16 @@ void lower_wgmma(Emitter& e, const Op& op) {
   e.define(op.results[0], sum);
 }
 
-void lower_deref(Emitter& e, const Op& op) { e.define(op.results[0], e.operand(op, 0).as_strided()); }
+void lower_deref(Emitter& e, const Op& op) {
+  if (const Attr* n = op.attr("wait_n"); n && n->is_int()) await(e, n->i);
+  e.define(op.results[0], e.operand(op, 0).as_strided());
+}
 
 void lower_accumulator_store(Emitter& e, const Op& op) { store_value(e, op, e.operand(op, 0), e.operand(op, 1)); }
 
-void lower_wait(Emitter&, const Op&) {}
+void lower_wait(Emitter& e, const Op& op) {
+  if (e.options().checked) await(e, 0, e.scalar_slot(e.scalar_convert(e.operand(op, 0), ir::DType::I32)));
+}
 
 }  // namespace
 

@@ -18,18 +18,21 @@ struct Barrier {
   int64_t observed = 0;   // phases whose end somebody saw: 1 + the last of them
   // Waiters know a phase by its parity alone: to who is two phases behind, the barrier looks as if nothing had ended.
   bool parity = false;
+  // Named barriers: a phase takes as many arrivals as its first one says, and who arrived may see the end at any time.
+  bool named = false;
   bool operator==(const Barrier&) const = default;
 };
 
 // Misuse, as data; `barrier` is an id of Barriers.
 struct BarrierFinding {
   enum class Kind : uint8_t {
-    OverArrival,  // `amount` arrivals more than the phase expects; they are dropped
-    Unwaited,     // phase `phase` ended, and nobody waited for the end of the one before
-    PassedPhase,  // thread `thread` waits for phase `phase`, but `amount` later ones ended, too
-    Unobserved,   // at the end: nobody saw the ends of the last `amount` phases
-    BytesLeft,    // at the end: `amount` bytes are due, or came that nobody expected (negative)
-    ArrivalsLeft  // at the end: `amount` arrivals of a phase that did not end
+    OverArrival,   // `amount` arrivals more than the phase expects; they are dropped
+    Unwaited,      // phase `phase` ended, and nobody waited for the end of the one before
+    PassedPhase,   // thread `thread` waits for phase `phase`, but `amount` later ones ended, too
+    Unobserved,    // at the end: nobody saw the ends of the last `amount` phases
+    BytesLeft,     // at the end: `amount` bytes are due, or came that nobody expected (negative)
+    ArrivalsLeft,  // at the end: `amount` arrivals of a phase that did not end
+    OtherCount  // of a named barrier: thread `thread` says that phase `phase` takes `amount` arrivals, others did not
   };
   Kind kind;
   int64_t barrier = 0, phase = 0, amount = 0;
@@ -53,6 +56,9 @@ class Barriers {
   bool deliver(int64_t id, int64_t bytes, std::vector<int32_t>* woken);
   // An arrival that brings an expectation of bytes; no phase ends between the two.
   bool arrive_expecting(int64_t id, int64_t bytes, int32_t thread, std::vector<int32_t>* woken);
+
+  // Of a named barrier: the phase takes `expected` arrivals, as who arrives next says.
+  void take(int64_t id, int64_t expected, int32_t thread);
 
   // `seen`: phases of this barrier whose ends the waiter saw; kept by the waiter, 0 at first. True: phase `seen` ended,
   // and `seen` is one more. False: `thread` waits now.
@@ -82,7 +88,7 @@ struct BarrierBlock {
   Level owner = Level::Device;
   int mesh = -1;  // -1: all
   int64_t expected = 1;
-  bool parity = false;
+  bool parity = false, named = false;
   int64_t first = 0;  // within the device's
   bool operator==(const BarrierBlock&) const = default;
 };

@@ -1,0 +1,48 @@
+// CTAs of a thread's cluster that operations reach: payloads and steps.
+#pragma once
+#include <vector>
+
+#include "payload.h"
+#include "step_info.h"
+
+namespace pallasim::interp {
+
+// An axis of a cluster, as its threads see it.
+struct ClusterAxis {
+  uint32_t place_slot = 0;  // i64: the thread's own place
+  int64_t size = 1;
+  int64_t stride = 0;  // threads from one place to the next
+};
+
+// CTAs at any place along the axes of a group, the other places being the thread's own; of several groups all of them.
+// Without groups the thread's own CTA.
+struct ClusterSet {
+  std::vector<std::vector<ClusterAxis>> groups;
+  bool first_only = false;  // of them the one at place 0
+  bool elsewhere() const { return !groups.empty(); }
+  int64_t count() const;
+};
+
+// The thread's own CTA, but for places that i32 slots name.
+struct ClusterPeer {
+  struct At {
+    ClusterAxis axis;
+    uint32_t slot = 0;
+    std::string name;  // of the axis
+  };
+  std::vector<At> places;
+};
+
+// Memory of another CTA, read at once.
+struct PeerReadPayload {
+  ClusterPeer peer;
+  Addr src, dst;
+  std::vector<int64_t> dims, src_strides, dst_strides;  // elements
+  ir::DType dtype = ir::DType::F32;
+};
+
+namespace ops {
+const Step* peer_read(Thread&, const Step*);  // payload PeerReadPayload
+}  // namespace ops
+
+}  // namespace pallasim::interp
