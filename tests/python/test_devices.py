@@ -185,3 +185,22 @@ def test_capsule(devices, tmp_path):
     done = subprocess.run([BINARY, "run", str(path)], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("same bytes") == 4
+
+
+def test_a_copy_to_a_device_that_may_not_have_begun(devices):
+    def body():
+        def send(x_ref, o_ref, ready, send, recv):
+            me = lax.axis_index("x")
+            pltpu.async_remote_copy(x_ref, o_ref, send, recv, device_id=lax.rem(me + 1, N), device_id_type=pl.DeviceIdType.LOGICAL).wait()
+
+        want = np.roll(np.asarray(X), 8, 0)
+        for chip, kernel, early in (("tpu-v5e", send, True), ("tpu-v5e", send_right, False), ("generic", send, False)):
+            for seed in (None, 1):
+                pallasim.findings()
+                with pallasim.emulate(chip, detect_races=True, findings="collect", random_seed=seed):
+                    np.testing.assert_array_equal(np.asarray(sharded(ring(kernel), mesh())(X)), want)
+                found = [f for f in pallasim.findings() if "does not know" in f.message]
+                assert bool(found) == early, (chip, kernel, found)
+                assert all(f.code == "PS-RACE-002" and "get_barrier_semaphore" in f.report for f in found)
+
+    devices(body)
