@@ -74,5 +74,18 @@ TEST(Bulk, OtherTilesThanTheMemoryHasAreRefused) {
   EXPECT_NE(report.find("other tiles than it has"), std::string::npos) << report;
 }
 
+// TMA boxes have static extents: one of a size that is known at run time only is refused, not copied whole.
+TEST(Bulk, AnExtentThatIsKnownAtRunTimeOnlyIsRefused) {
+  std::string text = kProduct;
+  const std::string from = R"(copy_smem_to_gmem %2, %1 {src = view($0, [unswizzle(16), untile(2, 4)]),
+        dst = view($1, [index(slice(1, 4), slice(0, 4))]), commit_group)";
+  text.replace(text.find(from), from.size(),
+               R"(copy_smem_to_gmem %2, %1, %5 {src = view($0, [unswizzle(16), untile(2, 4),
+        index(slice(0, $2), slice(0, 4))]), dst = view($1, [index(slice(0, $2), slice(0, 4))]), commit_group)");
+  std::string report;
+  EXPECT_EQ(error_code(text, {f32({5, 4}, std::vector<float>(20, 1))}, {}, &report), "PS-UNSUP-001");
+  EXPECT_NE(report.find("extent that is known at run time only"), std::string::npos) << report;
+}
+
 }  // namespace
 }  // namespace pallasim::interp::test

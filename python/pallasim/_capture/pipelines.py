@@ -5,6 +5,8 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import jax
+
 from . import jaxver
 from .accounts import takes
 from .types import Unsupported
@@ -20,6 +22,18 @@ def _grid_values(sizes: Sequence[Any], values: Iterator[Any]) -> tuple[Any, ...]
 
 def _expand(w: Writer, eqn: Any) -> Any:
     """A jaxpr of the loop nest that the primitive stands for; its inputs are the equation's."""
+    own = getattr(jaxver.module("tpu_pipeline"), "emit_pipeline_to_jaxpr", None)
+    if own is None:
+        return _expand_older(w, eqn)
+    axes = [(n, s) for n, s in w.mesh_axes if n not in jaxver.core.get_axis_env().axis_sizes]
+    closed = own([v.aval for v in eqn.invars], grid_names=tuple(n for n, _ in axes), grid_sizes=tuple(s for _, s in axes), **eqn.params)
+    if closed.consts:
+        raise Unsupported("emit_pipeline with captured arrays")
+    return closed.jaxpr
+
+
+def _expand_older(w: Writer, eqn: Any) -> Any:
+    """The same up to JAX 0.11, whose expansion is part of its lowering."""
     from jax._src import api_util, linear_util
     from jax._src.interpreters import partial_eval
 
@@ -72,13 +86,14 @@ def emit_pipeline(w: Writer, eqn: Any) -> None:
     w.inline(jaxpr, names, debug=False)
 
 
-@takes("jaxpr in_tree", ignores="num_inputs")
+@takes("jaxpr in_tree _explicit_indices", ignores="num_inputs")
 def pipeline_body(w: Writer, eqn: Any) -> None:
-    """One step: windows become views, program ids are the step's indices."""
+    """One step: windows become views, program ids are the step's indices. A body may take the step itself as well (newer JAX)."""
     p = eqn.params
-    ids, consts, refs = p["in_tree"].unflatten(eqn.invars)
+    step, consts, refs = p["in_tree"].unflatten(eqn.invars)
+    ids = getattr(step, "index", step)
     jaxpr, _ = jaxver.open_jaxpr(p["jaxpr"])
-    names = []
+    names = [w.read_index(x) for x in jax.tree.leaves(step)] if p.get("_explicit_indices") else []
     for ref in refs:
         base, transforms = (ref.ref, tuple(ref.transforms)) if type(ref).__name__ == "TransformedRef" else (ref, ())
         names.append(view_value(w, base, transforms))

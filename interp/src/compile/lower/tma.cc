@@ -35,6 +35,8 @@ CopySide side(Emitter& e, const Op& op, const Val& v) {
   if (v.is_choice() || v.is_recast())
     e.unsupported(op,
                   std::string(ir::name(op.code)) + " of one of several refs, or of a ref with other element widths");
+  if (!v.ref().extents.empty())
+    e.unsupported(op, std::string(ir::name(op.code)) + " of an extent that is known at run time only");
   if (v.dims.size() > memory::kMaxRank) e.unsupported(op, "copy of rank " + std::to_string(v.dims.size()));
   return {v.memory().addr, {v.dims, v.ref().extents}, v.ref().valid,
           v.ref().gates,   v.memory().strides,        v.memory().name};
