@@ -39,6 +39,14 @@ std::string name_of(Space s) {
   return r;
 }
 
+// Vectors of other sizes than the registers' are laid out by passes of the compiler, which a kernel may do without.
+bool lays_out(const ir::Module& m) {
+  const Attr* params = ir::find(m.attrs, "params");
+  for (size_t i = 0; params && i < params->keys.size(); ++i)
+    if (params->keys[i] == "needs_layout_passes") return params->items[i].is_true();
+  return true;
+}
+
 class SparseCoreRules {
  public:
   SparseCoreRules(const ir::Module& m, const Profile& p, bool vectors, const ir::Graph& g,
@@ -144,7 +152,7 @@ class SparseCoreRules {
   // Vectors have as many elements as the registers hold.
   void vector(const Op& op, const ir::Type& value, const char* what, const std::string& ref) {
     const int64_t bits = ir::bit_width(value.dtype);
-    if (lanes_ == kUnknown || bits == 0) return;
+    if (lanes_ == kUnknown || bits == 0 || lays_out(m_)) return;
     if (bits > 32)
       return refuse("PS-TPU-005", op, fmt::format("{} {} of {}", what, ref, ir::to_string(value)),
                     "subcores have vectors of 8, 16 and 32 bits");

@@ -21,9 +21,8 @@ using Kind = Item::Kind;
 // Nodes of a program's history, each with the set of all that come before it.
 class History {
  public:
-  // `together`: threads of a core, which meet at barriers; `device`: of a device.
-  explicit History(int threads, int together = 1, int device = 1)
-      : last_(static_cast<size_t>(threads), -1), together_(together), device_(device) {}
+  // `together`: threads of a core, which meet at barriers.
+  explicit History(int threads, int together = 1) : last_(static_cast<size_t>(threads), -1), together_(together) {}
 
   struct Touch {
     int node;
@@ -44,14 +43,13 @@ class History {
       for (int n = item.amount; n > 0 && !queue.empty(); --n) before.push_back(queue.front()), queue.pop_front();
     }
     if (item.kind == Kind::CopyWait) before.push_back(copies_.at(item.number)[item.reads]);
-    const int node = last_[t] = make(before, item.thread);
+    const int node = last_[t] = make(before);
     switch (item.kind) {
       case Kind::Signal: signals_[{item.target, item.number}].push_back(node); break;
       case Kind::Access: touches.push_back({node, item.to, item.write, item.id, -1, item.thread}); break;
       case Kind::Copy: {
         // What arrived was read before.
-        const int read = make({node}, item.thread), write = item.remote ? make({node, read}, item.thread) : read;
-        if (item.remote && !began(item.target / device_, node)) early.push_back(item.id);
+        const int read = make({node}), write = item.remote ? make({node, read}) : read;
         copies_[item.number] = {write, read};
         touches.push_back({read, item.from, false, item.id, item.number, item.thread});
         touches.push_back({write, item.to, true, item.id, item.number, item.thread});
@@ -72,7 +70,6 @@ class History {
     return (a.write || b.write) && a.place.array == b.place.array && a.place.block.meets(b.place.block);
   }
   std::vector<Touch> touches;
-  std::vector<int> early;  // lines of copies to a device of which nothing is known
 
  private:
   // The first of them to come brings all: nothing of theirs lies between.
@@ -82,17 +79,11 @@ class History {
     std::vector<int> before;
     for (int u = first; u < first + together_; ++u) {
       const auto at = static_cast<size_t>(u);
-      before.push_back(make(last_[at] < 0 ? std::vector<int>() : std::vector<int>{last_[at]}, u));
+      before.push_back(make(last_[at] < 0 ? std::vector<int>() : std::vector<int>{last_[at]}));
     }
-    for (int u = first; u < first + together_; ++u) last_[static_cast<size_t>(u)] = make(before, u);
+    for (int u = first; u < first + together_; ++u) last_[static_cast<size_t>(u)] = make(before);
   }
-  bool began(int device, int node) const {
-    for (int n = 0; n <= node; ++n)
-      if (owner_[static_cast<size_t>(n)] / device_ == device && History::before(n, node)) return true;
-    return false;
-  }
-  int make(const std::vector<int>& direct, int owner) {
-    owner_.push_back(owner);
+  int make(const std::vector<int>& direct) {
     std::vector<bool> all(before_.size(), false);
     for (int d : direct) {
       for (size_t i = 0; i < before_[static_cast<size_t>(d)].size(); ++i)
@@ -102,8 +93,8 @@ class History {
     before_.push_back(std::move(all));
     return static_cast<int>(before_.size()) - 1;
   }
-  std::vector<int> last_, owner_;  // of each thread its last node; of each node who did it
-  int together_, device_;
+  std::vector<int> last_;  // of each thread its last node
+  int together_;
   std::set<std::pair<int, int>> met_;
   std::vector<std::vector<bool>> before_;
   std::map<std::pair<int, int>, std::deque<int>> signals_;
@@ -113,10 +104,9 @@ class History {
 }  // namespace
 
 std::set<std::pair<int, int>> RaceProgram::races() const {
-  History h(threads(), std::max(1, subcores), cores);
+  History h(threads(), std::max(1, subcores));
   for (const Item& i : items) h.add(i);
   std::set<std::pair<int, int>> r;
-  for (int line : h.early) r.insert({line, line});
   for (size_t a = 0; a < h.touches.size(); ++a)
     for (size_t b = a + 1; b < h.touches.size(); ++b) {
       const History::Touch &x = h.touches[a], &y = h.touches[b];
@@ -168,7 +158,7 @@ class Maker {
     else if (kind < 8) program_.devices = static_cast<int>(rng_.in(2, 4));
     else program_.devices = 2, program_.cores = 2;
     program_.semaphores = program_.threads();  // by who signals; then one per meeting of all
-    history_ = History(program_.threads(), std::max(1, program_.subcores), program_.cores);
+    history_ = History(program_.threads(), std::max(1, program_.subcores));
     count(program_.subcores > 0 ? "subcores"
           : program_.cores > 1  ? program_.devices > 1 ? "cores of devices" : "cores"
                                 : "devices");

@@ -57,8 +57,7 @@ struct RaceProgram {
   int threads() const { return devices * cores; }
   int array_of_thread(int t) const { return devices + t; }
   std::string text() const;
-  // Pairs of lines, the smaller first, of accesses to a byte, one of them a write, that nothing orders. A line and
-  // itself: a copy to a device of which its thread does not know that it began.
+  // Pairs of lines, the smaller first, of accesses to a byte, one of them a write, that nothing orders.
   std::set<std::pair<int, int>> races() const;
   // Takes the item away, with what has no meaning without it. False: nothing is left of the program's purpose.
   bool drop(size_t item);

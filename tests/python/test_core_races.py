@@ -130,3 +130,32 @@ def test_a_report_shows_both_sides():
     (found,) = pallasim.findings()
     assert found.code == "PS-RACE-002" and "o_hbm is written by thread" in found.message
     assert "# both cores" in found.text and "# both cores" in found.also[0].source.text
+
+
+@pytest.mark.parametrize("mode", ["eager", "on_wait", "scheduled"])
+def test_a_core_that_looks_again_and_again_lets_the_copies_of_others_move(mode):
+    def kernel(x_hbm, o_hbm, row, came, told):
+        core = jax.lax.axis_index("core")
+
+        @pl.when(core == 0)
+        def _():
+            copy = pltpu.make_async_copy(x_hbm, row, came)
+            copy.start()
+            copy.wait()
+            pl.semaphore_signal(told, 1, core_index=1)
+            pltpu.sync_copy(row, o_hbm.at[0])
+
+        @pl.when(core == 1)
+        def _():
+            jax.lax.while_loop(lambda n: n < 1, lambda n: pl.semaphore_read(told), jnp.int32(0))
+            pl.semaphore_wait(told, 1)
+            pltpu.sync_copy(x_hbm, row)
+            pltpu.sync_copy(row, o_hbm.at[1])
+
+    mesh = pltpu.create_tensorcore_mesh("core", num_cores=2)
+    types = [pltpu.VMEM(ROW, jnp.float32), pltpu.SemaphoreType.DMA, pltpu.SemaphoreType.REGULAR]
+    x = jnp.arange(ROW[0] * ROW[1], dtype=jnp.float32).reshape(ROW)
+    seed = 1 if mode == "scheduled" else None
+    with pallasim.emulate("tpu-v5p", dma_execution_mode=mode, random_seed=seed):
+        out = np.asarray(pl.kernel(kernel, jax.ShapeDtypeStruct((2, *ROW), jnp.float32), mesh=mesh, scratch_types=types)(x))
+    np.testing.assert_array_equal(out, np.stack([x, x]))

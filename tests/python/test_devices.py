@@ -185,3 +185,52 @@ def test_capsule(devices, tmp_path):
     done = subprocess.run([BINARY, "run", str(path)], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("same bytes") == 4
+
+
+def test_a_copy_to_a_device_that_may_not_have_begun(devices):
+    def body():
+        def send(x_ref, o_ref, ready, send, recv):
+            me = lax.axis_index("x")
+            pltpu.async_remote_copy(x_ref, o_ref, send, recv, device_id=lax.rem(me + 1, N), device_id_type=pl.DeviceIdType.LOGICAL).wait()
+
+        want = np.roll(np.asarray(X), 8, 0)
+        for chip, kernel, early in (("tpu-v5e", send, True), ("tpu-v5e", send_right, False), ("generic", send, False)):
+            for seed in (None, 1):
+                pallasim.findings()
+                with pallasim.emulate(chip, detect_races=True, findings="collect", random_seed=seed):
+                    np.testing.assert_array_equal(np.asarray(sharded(ring(kernel), mesh())(X)), want)
+                found = [f for f in pallasim.findings() if "does not know" in f.message]
+                assert bool(found) == early, (chip, kernel, found)
+                assert all(f.code == "PS-RACE-002" and "get_barrier_semaphore" in f.report for f in found)
+
+    devices(body)
+
+
+def test_scratch_that_the_caller_passes_in_and_a_neighbour_writes(devices):
+    def body():
+        def call(barrier):
+            def kernel(x_ref, inbox_ref, o_ref, send, recv):
+                me = lax.axis_index("x")
+                if barrier:
+                    ready = pltpu.get_barrier_semaphore()
+                    pl.semaphore_signal(ready, 1, device_id=lax.rem(me + N - 1, N), device_id_type=pl.DeviceIdType.LOGICAL)
+                    pl.semaphore_wait(ready, 1)
+                pltpu.async_remote_copy(x_ref, inbox_ref, send, recv, device_id=lax.rem(me + 1, N), device_id_type=pl.DeviceIdType.LOGICAL).wait()
+                pltpu.sync_copy(inbox_ref, o_ref)
+
+            params = pltpu.CompilerParams(collective_id=0) if barrier else None
+            send = pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((8, 128), jnp.float32), in_specs=[ANY, ANY], out_specs=ANY,
+                                  scratch_shapes=[pltpu.SemaphoreType.DMA] * 2, compiler_params=params)
+            return sharded(lambda x: send(x, -x), mesh())
+
+        for seed in (None, 1, 2, 3):
+            with pallasim.emulate("tpu-v5e", random_seed=seed):
+                np.testing.assert_array_equal(np.asarray(call(True)(X)), np.roll(np.asarray(X), 8, 0))
+        try:
+            with pallasim.emulate("tpu-v5e"):
+                call(False)(X)
+            raise AssertionError("nothing says that the copy was made before the neighbour wrote to it")
+        except pallasim.KernelError as e:
+            assert e.finding.code == "PS-RO-001" and e.finding.severity == "error"
+
+    devices(body)

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "../analysis/affine.h"
+#include "../analysis/facts.h"
 #include "../analysis/refs.h"
 #include "../plan/steps.h"
 #include "compiler.h"
@@ -73,10 +74,12 @@ bool Compiler::is_aliased(int input) const {
   return std::any_of(m_.aliases.begin(), m_.aliases.end(), [&](const ir::Alias& a) { return a.input == input; });
 }
 
-// An array outside of the core's memory that the caller keeps, and to which the kernel writes all the same.
+// An array outside of the core's memory that the caller keeps, and to which the kernel writes all the same. Its copy is
+// made when the core begins: other devices may write to it where a barrier of theirs comes first.
 bool Compiler::writes_callers_buffer(int input) const {
   const ir::Operand& o = m_.operands[static_cast<size_t>(input)];
   const ir::Region& body = ir_body_.graph.region;
+  if (analysis::reaches_devices(m_) && !ir::find(m_.attrs, "collective_id")) return false;
   return o.kind == ir::Operand::Kind::Input && model_.input_copies && !is_aliased(input) &&
          model_.spaces[o.space].owner != ir::Scope::Thread && body_.threads == 1 && m_.bodies.size() == 1 &&
          analysis::writes_by_name(body, body.args[static_cast<size_t>(input)]);

@@ -186,7 +186,12 @@ void Scheduler::wake() {
 
 bool Scheduler::turn(int64_t most) {
   const size_t copies = order_->copies == Options::Copies::Scheduled ? ex_.copies.size() : 0;
-  while (ready_.empty() && order_->copies == Options::Copies::AtWait && ops::complete_awaited(ex_)) wake();
+  // Who only looks again and again waits, too.
+  const auto all_wait = [&] { return ready_.empty() || ex_.spins > static_cast<int64_t>(ready_.size()); };
+  while (order_->copies == Options::Copies::AtWait && all_wait() && ops::complete_awaited(ex_)) {
+    ex_.spins = 0;
+    wake();
+  }
   if (ready_.empty() && copies == 0) return false;
   Policy& policy = *order_->policy;
   const size_t at = policy.next(ready_.size(), copies);

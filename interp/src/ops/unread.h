@@ -4,7 +4,8 @@
 
 namespace pallasim::interp::ops {
 
-// PS-OOB-002 as a warning, once per step: no element of the block that `index` names in dimension `d` lies in the array.
+// PS-OOB-002 as a warning, once per step: of the block that `index` names in dimension `d` no element lies in the
+// array.
 void note_block_outside(const Thread&, const Step*, const Window&, size_t d, int64_t index);
 
 }  // namespace pallasim::interp::ops

@@ -154,10 +154,14 @@ void tell_helpers(const Execution& ex, const std::vector<Waiter>& waits, size_t 
                           where(p, helps(ex, w, waits[u])->loc));
   }
   const Signal* own = helps(ex, w, w);
+  const bool in_company =
+      t.wait.kind == Wait::Kind::Barrier && std::any_of(waits.begin(), waits.end(), [&](const Waiter& o) {
+        return &o != &w && o.thread->wait.kind == Wait::Kind::Barrier && o.thread->wait.object == t.wait.object;
+      });
   if (const size_t n = helpers.size(); n > 0)
     lines->push_back(fmt::format("  {}{} could {} it, but {} too", others,
                                  n > 3 ? fmt::format(" and {} more", n - 3) : "", what, n == 1 ? "waits" : "wait"));
-  else if (own)
+  else if (own && !in_company)
     lines->push_back(fmt::format("  only this thread comes to {} it, behind the wait, at {}",
                                  t.wait.kind == Wait::Kind::Barrier ? "an arrival at" : "a signal of",
                                  where(p, own->loc)));
