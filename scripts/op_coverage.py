@@ -28,6 +28,7 @@ TESTED = {
     "tests/python/test_debug.py": "debug_print debug_callback",
     "tests/python/test_grid_features.py": "check",
     "tests/python/test_sparsecore.py": "parallel_loop sc_barrier",
+    "tests/python/test_hopper_cluster.py": "gpu_atomic_store async_store_smem ptx",
     "tests/interp/waiting_test.cc": "barrier_wait",
     "tests/interp/bulk_test.cc": "commit_group commit_smem",
 }

@@ -102,7 +102,7 @@ TEST(Waiting, AWaitThatIsLeftOutIsARaceAndAPhaseThatNobodySaw) {
       edited(rounds(2, "  barrier_arrive %3 {barrier = view($0, [])} @1\n", ""), "i32 0x4}", "i32 0x1}");
   for (const ir::Diagnostic& d : run(text, {numbers(2).a}, o).report.findings) all += ir::render(d);
   EXPECT_NE(all.find("PS-RACE-002"), std::string::npos) << all;
-  EXPECT_NE(all.find("nobody saw the ends of the last 1 phases of full"), std::string::npos) << all;
+  EXPECT_NE(all.find("nobody saw the end of the last phase of full"), std::string::npos) << all;
   EXPECT_NE(all.find("warpgroup 1"), std::string::npos) << all;
 }
 

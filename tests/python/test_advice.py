@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 import test_lines
 from jax.experimental import pallas as pl
+from jax.experimental.pallas import mosaic_gpu as plgpu
 from jax.experimental.pallas import tpu as pltpu
 from jax.experimental.pallas import triton as pltriton
-from test_lines import ANY, CASES, CHECKED, ROWS, call, copy, found
+from test_lines import ANY, CASES, CHECKED, ROWS, call, copy, found, on_warpgroup
 
 import pallasim
 
@@ -266,6 +267,51 @@ def kept_apart(*_):
     return call(kernel, V, scratch_shapes=[pltpu.VMEM((32, 128), jnp.float32)])
 
 
+def seen_by_somebody(times):
+    def kernel(x_ref, o_ref, barrier):
+        for _ in range(times):
+            plgpu.barrier_arrive(barrier)
+            plgpu.barrier_wait(barrier)
+        o_ref[...] = x_ref[...]
+
+    return on_warpgroup(kernel, plgpu.Barrier(), x=V)
+
+
+def committed(*_):
+    def kernel(x_ref, o_ref, smem):
+        smem[...] = x_ref[...]
+        plgpu.commit_smem()
+        plgpu.copy_smem_to_gmem(smem, o_ref)
+        plgpu.wait_smem_to_gmem(0)
+
+    return on_warpgroup(kernel, plgpu.SMEM((32, 128), jnp.float32), x=V)
+
+
+def as_many_rows(n):
+    def kernel(x_ref, o_ref, smem):
+        smem[...] = x_ref[...]
+        plgpu.commit_smem()
+
+        def scope(acc):
+            plgpu.wgmma(acc, smem, smem.T)
+            return acc[...]
+
+        o_ref[...] = pl.run_scoped(scope, plgpu.ACC((n, n), jnp.float32))
+
+    return on_warpgroup(kernel, plgpu.SMEM((n, n), jnp.float32), x=TALL)
+
+
+def wide_enough(columns):
+    def kernel(x_ref, o_ref, smem, barrier):
+        plgpu.copy_gmem_to_smem(x_ref.at[:, pl.ds(0, columns)], smem, barrier)
+        plgpu.barrier_wait(barrier)
+        o_ref[...] = x_ref[...]
+        o_ref[:, pl.ds(0, columns)] = smem[...] * 2
+
+    return on_warpgroup(kernel, plgpu.SMEM((32, columns), jnp.float32), plgpu.Barrier(), x=V)
+
+
+TALL = V.reshape(64, 64)
 DOUBLED = V.at[0].multiply(2)
 SIX, ONE = V.at[0, 0].set(6), V.at[0, 0].set(1)
 SHIFTED = jnp.concatenate([V[8:], V[-8:]])
@@ -275,10 +321,14 @@ SQUARE = jnp.tile(V, (4, 1)) @ jnp.tile(V, (4, 1))
 FOLLOWED = {
     "PS-ALIAS-001": Followed("read x_ref before o_ref is written", read_before, DOUBLED.at[1].set(V[0])),
     "PS-ALIAS-001, the other": Followed("or read o_ref where the new value is meant", read_the_output, DOUBLED.at[1].set(2 * V[0])),
+    "PS-BAR-002": Followed("every phase needs somebody who waits", lambda: seen_by_somebody(3), V),
+    "PS-BAR-003": Followed("every phase needs somebody who waits", lambda: seen_by_somebody(1), V),
     "PS-DEAD-001": Followed("every wait needs a signal", signalled, V),
     "PS-LIVE-002": Followed("look for a loop that does not end", ending, SIX),
     "PS-LIVE-002, the limit": Followed("raise max_steps", ending, SIX, (lambda: ending(), {"max_steps": 5}), lambda: {"max_steps": 100000}),
     "PS-MEM-001": Followed(r"big_ref may take (\d+) bytes", smaller_scratch, V),
+    "PS-MGPU-001": Followed(r"rows come in (\d+)s", lambda n: as_many_rows(int(n)), TALL @ TALL.T),
+    "PS-MGPU-002": Followed(r"a multiple of (\d+) bytes", lambda n: wide_enough(int(n) // 4), V.at[:, :4].multiply(2)),
     "PS-OOB-001": Followed(r"(jnp\.clip\(index, 0, \d+\))", clamped, V),
     "PS-OOB-002": Followed(r"those of dimension 0 are 0 to (\d+)", clamped_block, SHIFTED),
     "PS-OOB-002, elements": Followed(r"the block of element 8 is 1, divide by (\d+)", lambda by: by_elements(int(by)), V, (by_elements, {})),
@@ -291,6 +341,7 @@ FOLLOWED = {
     "PS-PAR-002": Followed("give every program elements of its own", rows_of_their_own, V),
     "PS-RACE-001": Followed("wait for the copy before its destination is used", awaited, V),
     "PS-RACE-002": Followed("let one signal a semaphore of the other behind its access, and the other wait", one_after_the_other, V),
+    "PS-RACE-003": Followed(r"plgpu\.commit_smem\(\) behind the stores", committed, V),
     "PS-RO-001": Followed("or write to an output", written_elsewhere, ONE),
     "PS-SEM-001": Followed("a logical device id counts the devices of the mesh", a_device_that_is, V),
     "PS-SEM-002": Followed(r"(pl\.semaphore_wait\(sem, 1\)) takes what is left", balanced, V),

@@ -399,14 +399,14 @@ void Follower::operator()(const ir::view::Extract& t) {
 void Follower::operator()(const ir::view::Tile& t) {
   Val& r = out_.ref;
   const size_t n = t.tiling.size();
-  if (!member_ || !t.inverse || r.dims.size() < 2 * n) refuse("ref transform tile");
+  if (!member_ || !t.inverse || r.dims.size() < 2 * n) refuse("ref transform " + std::string(ir::name(ir::View(t))));
   for (size_t i = 0; i < n; ++i) r.dims[r.dims.size() - 2 * n + i] *= r.dims[r.dims.size() - n + i];
   r.dims.resize(r.dims.size() - n);
   r.memory().strides = dense_strides(r.dims);
 }
 
 void Follower::operator()(const ir::view::Swizzle& t) {
-  if (!member_ || !t.inverse) refuse("ref transform swizzle");
+  if (!member_ || !t.inverse) refuse("ref transform " + std::string(ir::name(ir::View(t))));
 }
 
 }  // namespace
