@@ -101,7 +101,7 @@ def signal_multicast(w: Writer, eqn: Any) -> None:
     w.emit("gpu_sem_signal_multicast", ops.names, attr_list(items), ())
 
 
-@takes("args_tree atomic_type")
+@takes("args_tree atomic_type", ignores="optimized")
 def atomic_store(w: Writer, eqn: Any) -> None:
     ref, transforms, value = eqn.params["args_tree"].unflatten(eqn.invars)
     ops = Operands(w)
