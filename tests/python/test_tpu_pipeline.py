@@ -352,3 +352,29 @@ def test_copies_through_a_bitcast_to_another_width(side, same):
             same(f(words), halves)
         else:
             same(f(jnp.asarray(halves)), np.asarray(words))
+
+
+def test_a_value_that_a_core_works_on_in_place_is_its_own(same):
+    """run_state without a word on memory: not one that the cores share."""
+    def f(x):
+        @pl.kernel(out_type=jax.ShapeDtypeStruct(x.shape, x.dtype), mesh=pltpu.create_tensorcore_mesh("core"),
+                   scratch_types=[pltpu.VMEM((8, 128), jnp.float32)])
+        def run(x_ref, o_ref, row):
+            core = jax.lax.axis_index("core")
+            rows = pl.ds(8 * core, 8)
+            pltpu.sync_copy(x_ref.at[rows], row)
+
+            def add(total):
+                @pl.loop(0, 5)
+                def _(i):
+                    total[...] += row[...] + core.astype(jnp.float32)
+
+            row[...] = pl.run_state(add)(row[...])
+            pltpu.sync_copy(row, o_ref.at[rows])
+
+        return run(x)
+
+    x = jnp.arange(16 * 128, dtype=jnp.float32).reshape(16, 128)
+    for options in [{}, {"detect_races": True}, *[{"random_seed": s} for s in range(4)]]:
+        with pallasim.emulate("tpu-v5p", findings="raise", **options):
+            same(f(x), 6 * np.asarray(x) + np.repeat(np.float32([0, 5]), 8)[:, None])

@@ -298,11 +298,12 @@ def run_state(w: Writer, eqn: Any) -> None:
 
 
 def _own_type(w: Writer, aval: Any) -> str:
-    """The type of a ref that a run_state makes: where nobody says what memory it lies in, each thread of a GPU has one."""
-    text = w.type(aval)
-    if w.module.machine == "mosaic_gpu" and getattr(aval, "memory_space", None) is None:
-        return f"ref<{w.tensor(aval.inner_aval.shape, aval.inner_aval.dtype)}, regs>"
-    return text
+    """The type of a ref that a run_state makes: where nobody says what memory it lies in, each thread has one."""
+    inner = aval.inner_aval
+    own = {"mosaic_gpu": "regs", "tpu": "vmem" if inner.shape else "smem"}.get(w.module.machine)
+    if own is None or getattr(aval, "memory_space", None) is not None:
+        return w.type(aval)
+    return f"ref<{w.tensor(inner.shape, inner.dtype)}, {own}>"
 
 
 def _final(w: Writer, v: Any) -> str:
