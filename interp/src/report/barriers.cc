@@ -65,7 +65,6 @@ const Step* arrival_at(const Execution& ex, int64_t barrier, const Step* otherwi
 }  // namespace
 
 void ops::barrier_misused(Thread& t, const Step* s, const memory::BarrierFinding& f) {
-  using Kind = memory::BarrierFinding::Kind;
   Execution& ex = *t.exec;
   if (!ex.noted.emplace(s, ex.findings.size()).second) return;
   if (s->loc < 0) s = arrival_at(ex, f.barrier, s);
