@@ -32,8 +32,17 @@ void complete_copies(Execution& ex, int64_t id, int64_t phase) {
 
 }  // namespace
 
-int64_t barrier_id(const Thread& t, const BarrierPayload& p) {
-  return t.exec->barrier_layout.id_of_thread(p.block, index_of(t, p), t.unit);
+int64_t barrier_id(const Thread& t, const BarrierPayload& p) { return barrier_id(t, p, t.unit); }
+
+int64_t barrier_id(const Thread& t, const BarrierPayload& p, int32_t unit) {
+  return t.exec->barrier_layout.id_of_thread(p.block, index_of(t, p), unit);
+}
+
+void arrive_expecting(Thread& t, int64_t barrier, int64_t bytes) {
+  Execution& ex = *t.exec;
+  for (Listener* l : ex.listeners) l->on_arrive(ex, t, barrier);
+  if (ex.barriers.arrive_expecting(barrier, bytes, t.index, &ex.woken))
+    for (Listener* l : ex.listeners) l->on_phase(ex, barrier);
 }
 
 // What the barrier has to say of what the step did.
@@ -71,8 +80,7 @@ const Step* barrier_arrive(Thread& t, const Step* s) {
   const BarrierPayload& p = payload(s);
   if (!p.reaches.elsewhere()) arrive_at(t, s, p, barrier_id(t, p));
   else
-    for (int32_t unit : units_of(t, p.reaches))
-      arrive_at(t, s, p, t.exec->barrier_layout.id_of_thread(p.block, index_of(t, p), unit));
+    for (int32_t unit : units_of(t, p.reaches)) arrive_at(t, s, p, barrier_id(t, p, unit));
   return s + 1;
 }
 

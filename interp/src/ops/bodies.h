@@ -39,6 +39,9 @@ void complete_copy(Execution&, size_t index);
 bool complete_awaited(Execution&);
 
 int64_t barrier_id(const Thread&, const BarrierPayload&);
+int64_t barrier_id(const Thread&, const BarrierPayload&, int32_t unit);  // of the CTA of that unit
+// An arrival that brings the expectation of bytes: no phase can end before they are there.
+void arrive_expecting(Thread&, int64_t barrier, int64_t bytes);
 // What barriers have to say of what the step did.
 void tell_of_barriers(Thread&, const Step*);
 

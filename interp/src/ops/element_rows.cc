@@ -7,27 +7,6 @@
 namespace pallasim::interp::ops {
 namespace {
 
-template <typename T>
-void widen(const std::byte* from, int64_t stride, std::span<int64_t> into) {
-  const T* x = reinterpret_cast<const T*>(from);
-  if (stride == 1)
-    for (size_t i = 0; i < into.size(); ++i) into[i] = static_cast<int64_t>(x[i]);
-  else
-    for (size_t i = 0; i < into.size(); ++i) into[i] = static_cast<int64_t>(x[static_cast<int64_t>(i) * stride]);
-}
-
-void read_indices(const std::byte* from, ir::DType t, int64_t stride, std::span<int64_t> into) {
-  switch (t) {
-    case ir::DType::I8: return widen<int8_t>(from, stride, into);
-    case ir::DType::U8: return widen<uint8_t>(from, stride, into);
-    case ir::DType::I16: return widen<int16_t>(from, stride, into);
-    case ir::DType::U16: return widen<uint16_t>(from, stride, into);
-    case ir::DType::I32: return widen<int32_t>(from, stride, into);
-    case ir::DType::U32: return widen<uint32_t>(from, stride, into);
-    default: return widen<int64_t>(from, stride, into);
-  }
-}
-
 bool is_progression(std::span<const int64_t> x, int64_t step) {
   bool same = true;
   for (size_t i = 1; i < x.size(); ++i)
@@ -44,7 +23,7 @@ bool Elements::add_array(const GatherDim& g, ElementRow* r, int64_t* offset) con
   for (size_t i = 0; i < last; ++i) element += g.array_strides[i] * index_[i];
   r->indices.resize(n);
   std::span<int64_t> x(r->indices);
-  read_indices(t_.resolve(g.array) + element * ir::byte_size(g.array_dtype), g.array_dtype, stride, x);
+  integer_elements(t_.resolve(g.array) + element * ir::byte_size(g.array_dtype), g.array_dtype, stride, x);
   // Where the first, the second and the last are inside, equal steps between leave no room for one that is not.
   const bool ends_inside = inside(g, x.front()) && inside(g, x.back());
   const int64_t step = n > 1 && ends_inside && inside(g, x[1]) ? x[1] - x[0] : 0;

@@ -12,16 +12,36 @@ std::string shape_text(std::span<const int64_t> dims) {
   return r + (dims.size() == 1 ? ",)" : ")");
 }
 
-int64_t integer_element(const std::byte* at, ir::DType t) {
+namespace {
+
+// f(0 of the C++ type of an integer dtype)
+template <typename F>
+auto as_integer(ir::DType t, const F& f) {
   switch (t) {
-    case ir::DType::I8: return *reinterpret_cast<const int8_t*>(at);
-    case ir::DType::U8: return *reinterpret_cast<const uint8_t*>(at);
-    case ir::DType::I16: return *reinterpret_cast<const int16_t*>(at);
-    case ir::DType::U16: return *reinterpret_cast<const uint16_t*>(at);
-    case ir::DType::I32: return *reinterpret_cast<const int32_t*>(at);
-    case ir::DType::U32: return *reinterpret_cast<const uint32_t*>(at);
-    default: return *reinterpret_cast<const int64_t*>(at);
+    case ir::DType::I8: return f(int8_t{});
+    case ir::DType::U8: return f(uint8_t{});
+    case ir::DType::I16: return f(int16_t{});
+    case ir::DType::U16: return f(uint16_t{});
+    case ir::DType::I32: return f(int32_t{});
+    case ir::DType::U32: return f(uint32_t{});
+    default: return f(int64_t{});
   }
+}
+
+}  // namespace
+
+int64_t integer_element(const std::byte* at, ir::DType t) {
+  return as_integer(t, [&](auto zero) { return static_cast<int64_t>(*reinterpret_cast<const decltype(zero)*>(at)); });
+}
+
+void integer_elements(const std::byte* at, ir::DType t, int64_t stride, std::span<int64_t> into) {
+  as_integer(t, [&](auto zero) {
+    const auto* x = reinterpret_cast<const decltype(zero)*>(at);
+    if (stride == 1)
+      for (size_t i = 0; i < into.size(); ++i) into[i] = static_cast<int64_t>(x[i]);
+    else
+      for (size_t i = 0; i < into.size(); ++i) into[i] = static_cast<int64_t>(x[static_cast<int64_t>(i) * stride]);
+  });
 }
 
 Elements::Elements(Thread& t, const Step* s, const GatherPayload& p)

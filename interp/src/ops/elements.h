@@ -11,8 +11,9 @@ namespace pallasim::interp::ops {
 
 // "(2, 3)"
 std::string shape_text(std::span<const int64_t> dims);
-// An element of an integer dtype of 8 to 64 bits, in memory form.
+// An element of an integer dtype of 8 to 64 bits, in memory form; elements that lie `stride` elements apart.
 int64_t integer_element(const std::byte* at, ir::DType);
+void integer_elements(const std::byte* at, ir::DType, int64_t stride, std::span<int64_t> into);
 
 // Where the elements of one row of an access lie: along its last dimension, the others fixed.
 struct ElementRow {

@@ -189,8 +189,7 @@ const Step* gather(Thread& t, const Step* s) {
       move(p, row, o);
       e.next_row();
     } else {
-      const int64_t size = p.size;
-      one_by_one(t, p, e, n, value + done * size, old ? old + done * size : nullptr, &chosen);
+      one_by_one(t, p, e, n, value + done * p.size, old ? old + done * p.size : nullptr, &chosen);
     }
   }
   chosen.flush();

@@ -53,7 +53,6 @@ void narrow(AsyncCopy* c, int d, int64_t lo, int64_t hi) {
 
 // Each CTA reads its part of the box for all of them; every barrier gets the bytes of all parts.
 void load_part(Thread& t, const Step* s, const BulkCopyPayload& p, const AsyncCopy& all, int64_t bytes) {
-  Execution& ex = *t.exec;
   const std::vector<int32_t> receivers = units_of(t, p.receivers);
   const auto n = static_cast<int64_t>(receivers.size()),
              own = std::find(receivers.begin(), receivers.end(), t.unit) - receivers.begin();
@@ -61,13 +60,11 @@ void load_part(Thread& t, const Step* s, const BulkCopyPayload& p, const AsyncCo
                 hi = extent * (own + 1) / n;
   if (lo == hi) return;
   const int64_t begin = bytes * lo / extent, end = bytes * hi / extent;
-  int64_t index = p.barrier.index.offset;
-  if (p.barrier.index.dyn != Addr::kNoSlot) index += t.slot<int64_t>(p.barrier.index.dyn);
   AsyncCopy c = all;
   narrow(&c, p.part, lo, hi);
   for (int32_t unit : receivers) {
     c.dst.thread = begun(t, unit);
-    const int64_t barrier = ex.barrier_layout.id_of_thread(p.barrier.block, index, unit);
+    const int64_t barrier = barrier_id(t, p.barrier, unit);
     c.after_write = {Completion::Kind::Barrier, barrier, 0, end - begin};
     issue_noted(t, s, c);
   }
@@ -82,10 +79,7 @@ const Step* bulk_load(Thread& t, const Step* s) {
   const int64_t barrier = barrier_id(t, p.barrier), bytes = bytes_of(c);
   c.after_write = {Completion::Kind::Barrier, barrier, 0, bytes};
   clip(t, p, &c);
-  // The arrival brings the expectation: no phase can end before the bytes are there.
-  for (Listener* l : ex.listeners) l->on_arrive(ex, t, barrier);
-  if (ex.barriers.arrive_expecting(barrier, bytes, t.index, &ex.woken))
-    for (Listener* l : ex.listeners) l->on_phase(ex, barrier);
+  arrive_expecting(t, barrier, bytes);
   if (p.receivers.elsewhere()) load_part(t, s, p, c, bytes);
   else issue_noted(t, s, c);
   ex.progressed = true;
@@ -96,7 +90,6 @@ const Step* bulk_load(Thread& t, const Step* s) {
 // Registers are read at once, so the bytes move at once.
 const Step* peer_store(Thread& t, const Step* s) {
   const auto& p = *static_cast<const PeerStorePayload*>(s->payload);
-  Execution& ex = *t.exec;
   const int32_t unit = unit_of(t, s, p.peer);
   CopySide src;
   src.addr = p.src;
@@ -105,13 +98,9 @@ const Step* peer_store(Thread& t, const Step* s) {
   AsyncCopy c = copy_between(t, s, src, p.dst, p.dtype, p.add);
   c.dst.thread = begun(t, unit);
   const int64_t bytes = bytes_of(c);
-  int64_t index = p.barrier.index.offset;
-  if (p.barrier.index.dyn != Addr::kNoSlot) index += t.slot<int64_t>(p.barrier.index.dyn);
-  const int64_t barrier = ex.barrier_layout.id_of_thread(p.barrier.block, index, unit);
+  const int64_t barrier = barrier_id(t, p.barrier, unit);
   c.after_write = {Completion::Kind::Barrier, barrier, 0, bytes};
-  for (Listener* l : ex.listeners) l->on_arrive(ex, t, barrier);
-  if (ex.barriers.arrive_expecting(barrier, bytes, t.index, &ex.woken))
-    for (Listener* l : ex.listeners) l->on_phase(ex, barrier);
+  arrive_expecting(t, barrier, bytes);
   issue_noted(t, s, c, true);
   tell_of_barriers(t, s);
   return s + 1;
