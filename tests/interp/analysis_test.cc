@@ -139,6 +139,14 @@ TEST(EqualScalars, OfABranchStayInIt) {
   EXPECT_EQ(around, 2) << all;
 }
 
+TEST(EqualScalars, OfSpawnedThreadsAreTheirOwn) {
+  const auto [n, text] = merged(
+      "  %4 = axis_index {axis = \"w\"} : i32[]\n  store %1, %4, %2 {view = [index($2)]}\n"
+      "  spawn {mesh = {kind = warp, axes = [axis(\"w\", 4)]}} () {\n    %5 = axis_index {axis = \"w\"} : i32[]\n"
+      "    store %1, %5, %5 {view = [index($2)]}\n    yield\n  }\n");
+  EXPECT_EQ(n, 0) << text;
+}
+
 TEST(EqualScalars, ReadsAndTensorsStay) {
   const auto [n, text] = merged(
       "  %4 = get %0, %2 {view = [index($1)]} : i32[]\n  store %1, %4, %2 {view = [index($2)]}\n"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <utility>
 
 #include "pallasim/ir/equal.h"
 #include "pallasim/ir/op_table.h"
@@ -58,7 +59,11 @@ class Merger {
     for (Op& op : r.ops) {
       for (ValueId& v : op.operands)
         if (const auto it = instead_.find(v); it != instead_.end()) v = it->second;
+      // The mesh of spawned threads may have an axis of a name that the body's own has, too.
+      const bool other_axes = op.code == ir::OpCode::spawn;
+      auto outer = other_axes ? std::exchange(seen_, {}) : decltype(seen_){};
       for (Region& inner : op.regions) region(inner);
+      if (other_axes) seen_ = std::move(outer);
       const bool may_merge = scalar(op);
       const size_t h = may_merge ? hash(op) : 0;
       if (const Op* first = may_merge ? earlier(op, h) : nullptr) {
