@@ -6,6 +6,7 @@
 #include "../../analysis/refs.h"
 #include "../../plan/steps.h"
 #include "access.h"
+#include "barriers.h"
 #include "control.h"
 
 namespace pallasim::interp {
@@ -255,12 +256,12 @@ Val allocate_ref(Emitter& e, const Op& op, ir::ValueId id, ScopePayload* scope) 
   v.memory().origin = id;
   if (ir::is_sync(t->dtype)) {
     if (is_barrier(t->dtype)) {
-      v.ref().semaphore = e.add_barrier(v, *t, fact_of(op, "allocs", id));
+      v.ref().semaphore = add_barrier(e, v, *t, fact_of(op, "allocs", id));
       v.memory().addr = {};
       return v;
     }
-    v.ref().semaphore =
-        e.plan().semaphores.add(v.memory().name, v.elements(), memory::Level::Thread, t->dtype == ir::DType::DmaSem);
+    v.ref().semaphore = e.plan().memory.semaphores.add(v.memory().name, v.elements(), memory::Level::Thread,
+                                                       t->dtype == ir::DType::DmaSem);
     v.memory().addr = {};
     scope->semaphores.push_back(v.ref().semaphore);
     return v;
@@ -269,16 +270,16 @@ Val allocate_ref(Emitter& e, const Op& op, ir::ValueId id, ScopePayload* scope) 
   v.ref().tiled = tiles_of(e, op, v, fact_of(op, "transforms", id));
   const bool of_device = t->space == ir::Space::Hbm || t->space == ir::Space::Any || t->space == ir::Space::Gmem;
   const memory::Level owner = of_device ? memory::Level::Device : memory::owner_level(t->scope, t->space);
-  if (e.plan().num_threads > 1 && owner != memory::Level::Thread) {
+  if (e.plan().threads.count > 1 && owner != memory::Level::Thread) {
     // One allocation for all below its owner, who reach it at different times.
-    v.memory().addr = {e.plan().num_buffers++, Addr::kNoSlot, 0};
-    e.note_allocation(v, t->space, owner, memory::Allocation::Lifetime::Launch);
+    v.memory().addr = {e.plan().memory.num_buffers++, Addr::kNoSlot, 0};
+    note_allocation(e.plan(), v, t->space, owner, memory::Allocation::Lifetime::Launch);
     return v;
   }
   e.allocate(&v);
   scope->memory.push_back({v.memory().storage->offset, v.bytes()});
-  e.note_allocation(v, t->space, memory::Level::Thread, memory::Allocation::Lifetime::Scope);
-  e.add_tile_padding(&v, t->space);
+  note_allocation(e.plan(), v, t->space, memory::Level::Thread, memory::Allocation::Lifetime::Scope);
+  add_tile_padding(e, &v, t->space);
   return v;
 }
 
@@ -288,7 +289,7 @@ static void lower_new_ref(Emitter& e, const Op& op) {
   const Val v = allocate_ref(e, op, op.results[0], &scope);
   if (v.memory().storage) e.keep(v);
   if (op.code == ir::OpCode::new_ref) store_value(e, op, v, e.operand(op, 0));
-  else if (v.memory().storage) e.emit_fill_uninitialized(v);
+  else if (v.memory().storage) emit_fill_uninitialized(e, v);
   e.define(op.results[0], v);
 }
 
@@ -322,7 +323,7 @@ static void lower_scoped(Emitter& e, const Op& op) {
     const Val v = allocate_ref(e, op, a, &scope);
     if (is_accumulator(fact_of(op, "allocs", a))) clear_accumulator(e, v);
     else if (v.memory().storage && !analysis::full_store_first(e.graph(), body, a, nullptr))
-      e.emit_fill_uninitialized(v);
+      emit_fill_uninitialized(e, v);
     e.bind(a, v);
   }
   e.compile_region_ops(body);

@@ -251,7 +251,7 @@ void gather_access(Emitter& e, const Op& op, const ViewResult& view, const Eleme
     (p.mode == Mode::Load ? p.value : p.old) = r.memory().addr;
     p.has_old = p.mode != Mode::Load;
   }
-  e.plan().step_cost_ns += 50 + 5.0 * static_cast<double>(kept_value.elements() + r.elements());
+  e.plan().split.step_cost_ns += 50 + 5.0 * static_cast<double>(kept_value.elements() + r.elements());
   e.emit(p.mode == Mode::Atomic ? ops::atomic : ops::gather, e.own(std::move(p)));
   if (r.kind() != Val::Kind::None) *result = r.dims.empty() ? e.load_scalar(r) : r;
 }

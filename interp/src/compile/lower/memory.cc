@@ -20,7 +20,7 @@ bool is_wide(ir::DType t) {
 
 // One core has the copy for itself; several would have to share it.
 static bool notes_write(Emitter& e, const Op& op, const Val& ref) {
-  if (e.plan().num_threads > 1 || e.state<CallersBuffers>().not_noted.erase(ref.origin()) == 0) return false;
+  if (e.plan().threads.count > 1 || e.state<CallersBuffers>().not_noted.erase(ref.origin()) == 0) return false;
   ir::Diagnostic d =
       ir::Diagnostic("PS-RO-001",
                      "write to " + ref.memory().name + ", which is an input: it goes to a copy of the kernel's own")

@@ -88,7 +88,7 @@ static void lower_mxu(Emitter& e, const Op& op) {
     ContractPayload p;
     p.dst = acc.memory.memory().addr, p.a = lhs.memory().addr, p.b = weights.memory().addr;
     p.contraction = c;
-    e.plan().step_cost_ns += 200 + 0.02 * static_cast<double>(c.m * c.n * c.k);
+    e.plan().split.step_cost_ns += 200 + 0.02 * static_cast<double>(c.m * c.n * c.k);
     e.emit(ops::contraction, e.own(p));
     return;
   }

@@ -60,7 +60,7 @@ static void lower_reduce(Emitter& e, const Op& op) {
   p.element_bytes = ir::byte_size(v.dtype);
   p.fn = fn;
   p.semantics = e.semantics();
-  e.plan().step_cost_ns += 30 + 0.2 * static_cast<double>(f.outer * f.reduce * f.inner);
+  e.plan().split.step_cost_ns += 30 + 0.2 * static_cast<double>(f.outer * f.reduce * f.inner);
   e.emit(ops::reduce, e.own(p));
   if (r.dims.empty()) r = e.load_scalar(r);
   e.define(op.results[0], r);
@@ -166,7 +166,7 @@ static void lower_arg_reduce(Emitter& e, const Op& op) {
   AlongAxis a = along_axis(e, op, fn);
   a.payload.arg = fn;
   a.payload.index = a.result.dtype;
-  e.plan().step_cost_ns += 30 + 0.5 * a.elements;
+  e.plan().split.step_cost_ns += 30 + 0.5 * a.elements;
   e.emit(ops::arg_reduce, e.own(a.payload));
   e.define(op.results[0], a.result.dims.empty() ? e.load_scalar(a.result) : a.result);
 }
@@ -177,7 +177,7 @@ static void lower_cumulative(Emitter& e, const Op& op) {
   a.payload.cumulative = fn;
   a.payload.reverse = op.attr("reverse")->is_true();
   a.payload.semantics = e.semantics();
-  e.plan().step_cost_ns += 30 + 1.0 * a.elements;
+  e.plan().split.step_cost_ns += 30 + 1.0 * a.elements;
   e.emit(ops::cumulative, e.own(a.payload));
   e.define(op.results[0], a.result);
 }

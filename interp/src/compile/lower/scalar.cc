@@ -6,37 +6,28 @@
 
 namespace pallasim::interp {
 
-uint32_t Emitter::new_slot() { return slot_block(1); }
-
-// Slots are 16 bytes apart: the widest scalar is a c128.
-uint32_t Emitter::slot_block(int n) {
-  const auto s = static_cast<uint32_t>(body_.image.size());
-  body_.image.resize(body_.image.size() + static_cast<size_t>(n) * 16);
-  return s;
+uint32_t Emitter::scalar_slot(const Val& v) {
+  if (v.is_uniform()) return v.scalar().slot;
+  return load_scalar(strided(v)).scalar().slot;
 }
 
-uint32_t Emitter::const_slot(CType type, const void* bytes) {
-  uint64_t key = 0;
-  std::memcpy(&key, bytes, static_cast<size_t>(std::min(8, byte_size(type))));
-  if (byte_size(type) <= 8) {
-    auto it = const_slots_.find({static_cast<int>(type), key});
-    if (it != const_slots_.end()) return it->second;
-  }
-  const uint32_t s = new_slot();
-  std::memcpy(body_.image.data() + s, bytes, static_cast<size_t>(byte_size(type)));
-  if (byte_size(type) <= 8) const_slots_[{static_cast<int>(type), key}] = s;
-  return s;
+Val Emitter::load_scalar(const Val& memory) {
+  const Val r = scalar_in(new_slot(), memory.dtype);
+  ScalarAccess p;
+  p.addr = memory.memory().addr;
+  p.load = k_.load(memory.dtype);
+  p.bytes = ir::byte_size(memory.dtype);
+  p.ref = memory.memory().name;
+  emit(ops::load_scalar, plan_.payloads.own(std::move(p))).dst = r.scalar().slot;
+  return r;
 }
 
-Val Emitter::const_scalar(ir::DType dtype, uint64_t memory_bits) {
-  alignas(16) std::byte value[16] = {};
-  k_.load(dtype)(value, &memory_bits, 1, 1);
-  uint64_t bits = 0;
-  std::memcpy(&bits, value, 8);
-  return {dtype, {}, Val::Scalar{{const_slot(compute_type(dtype), value), true, bits}}};
+void Emitter::move_scalar(uint32_t dst, uint32_t src) {
+  if (dst == src) return;
+  Step& s = emit(ops::move16);
+  s.dst = dst;
+  s.a = src;
 }
-
-Val Emitter::const_int(ir::DType dtype, int64_t value) { return const_scalar(dtype, static_cast<uint64_t>(value)); }
 
 // n where a scalar is known to be 2 to the power of n, as a divisor; otherwise -1.
 static int power_of_two(const Val& v) {
@@ -64,7 +55,7 @@ Val Emitter::scalar_result(ir::OpCode op, ir::DType operand, ir::DType result, c
   const void* payload = nullptr;
   if (!fn) {
     const StripFn strip = k_.strip(op, operand);
-    payload = plan_.own(ops::ScalarStrip{strip, nullptr, params});
+    payload = plan_.payloads.own(ops::ScalarStrip{strip, nullptr, params});
     fn = ops::scalar_strip;
   }
   Step& s = emit(fn, payload);
@@ -88,7 +79,7 @@ Val Emitter::scalar_convert(const Val& v, ir::DType to) {
   if (!fn) {
     StripParams params;
     params.semantics = semantics_;
-    payload = plan_.own(ops::ScalarStrip{nullptr, k_.convert(v.dtype, to), params});
+    payload = plan_.payloads.own(ops::ScalarStrip{nullptr, k_.convert(v.dtype, to), params});
     fn = ops::scalar_strip;
   }
   Step& s = emit(fn, payload);
