@@ -25,7 +25,7 @@ void Emitter::compile_region_ops(const Region& region) {
     if (const auto& unread = state<UnreadWindows>().of; !unread.empty() && &graph() == &ir_body_.graph)
       for (ir::ValueId v : op.operands)
         if (const auto at = unread.find(v); at != unread.end()) emit(ops::window_read, at->second);
-    lower(*this, op);
+    if (!dropped(op)) lower(*this, op);
     now_ = outer;
     for (const Region& r : op.regions) forget(r);
     end_of(op);

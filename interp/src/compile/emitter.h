@@ -32,7 +32,7 @@ class Emitter : public Context, public StepWriter, public Slots, public Frame, p
   // -- scalars (scalar.cc) --
   uint32_t scalar_slot(const Val& v);
   Val load_scalar(const Val& memory);  // rank-0 memory to slot
-  void move_scalar(uint32_t dst, uint32_t src);
+  void move_scalar(uint32_t dst, uint32_t src, ir::DType);
   Val scalar_result(OpCode, ir::DType operand, ir::DType result, const std::vector<Val>& args, const StripParams&);
   Val scalar_convert(const Val&, ir::DType to);
 

@@ -76,6 +76,10 @@ void LiveValues::forget(const Region& region) {
     for (ir::ValueId v : op.results) values_.erase(v);
 }
 
+bool LiveValues::dropped(const Op& op) const {
+  return op.code == OpCode::add && uses_.contains(op.results[0]) && uses(op.results[0]) == 0;
+}
+
 void LiveValues::end_of(const Op& op) {
   if (const auto it = dies_.find(&op); it != dies_.end())
     for (ir::ValueId v : it->second) values_.erase(v);
@@ -131,10 +135,11 @@ bool LiveValues::slot_is_read(uint32_t slot, ir::ValueId but_for) const {
   });
 }
 
-void LiveValues::preassign_carries(const Region& body, size_t first, const std::vector<Val>& carries) {
+void LiveValues::preassign_carries(const Region& body, std::span<const ir::ValueId> args,
+                                   std::span<const ir::ValueId> all_next, const std::vector<Val>& carries) {
   const Op& yield = body.ops.back();
   for (size_t i = 0; i < carries.size(); ++i) {
-    const ir::ValueId next = yield.operands[i], carry = body.args[first + i];
+    const ir::ValueId next = all_next[i], carry = args[i];
     if (!carries[i].is_scalar() || std::count(yield.operands.begin(), yield.operands.end(), next) > 1) continue;
     const auto makes = [&](const Op& op) {
       return op.regions.empty() && op.results.size() == 1 && op.results[0] == next;

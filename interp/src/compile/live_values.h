@@ -2,6 +2,7 @@
 #pragma once
 #include <memory>
 #include <set>
+#include <span>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -20,6 +21,9 @@ class LiveValues {
   const Val& value(ir::ValueId v) { return values_[v].val; }
   const Val* find(ir::ValueId) const;  // null where it is not there (any more)
   int uses(ir::ValueId) const;
+  // One use fewer than the graph says. Scalars that nothing uses any more are not computed.
+  void drop_use(ir::ValueId v) { --uses_[v]; }
+  bool dropped(const Op&) const;
   void bind(ir::ValueId id, Val v) { values_[id] = {std::move(v), depth_}; }
   void forget(const Region&);  // its values end with it: what follows may run without it
 
@@ -54,7 +58,9 @@ class LiveValues {
   // A scalar result may be computed straight into its carry's slot where nothing looks at the old value afterwards:
   // neither an operation that names the carry (seen here), nor a value that was made from it (seen when the result is
   // defined).
-  void preassign_carries(const Region& body, size_t first, const std::vector<Val>& carries);
+  // `args` are the region's names for the carries, `next` the values that it yields for them.
+  void preassign_carries(const Region& body, std::span<const ir::ValueId> args, std::span<const ir::ValueId> next,
+                         const std::vector<Val>& carries);
 
  protected:
   // A value that may still be used. Lazy is every one whose bytes are not its own: an operation that was not emitted, a

@@ -85,6 +85,9 @@ void Execution::bind(std::span<const std::vector<std::byte*>> arrays, std::span<
   }
 }
 
+// A step may be a product of large matrices: few of them between looks at the user's Ctrl-C.
+static constexpr int64_t kStepsPerLook = 16;
+
 Stop Execution::run(Thread& t, int64_t budget) {
   const Step* s = t.pc;
   t.stop = Stop::None;
@@ -92,13 +95,15 @@ Stop Execution::run(Thread& t, int64_t budget) {
   const uint64_t epoch = interrupt_epoch;
   try {
     while (left > 0 && g_interrupt_epoch.load(std::memory_order_relaxed) == epoch) {
-      --left;
-      const Step* next = s->fn(t, s);
-      if (!next) {
-        steps += budget - left;
-        return t.stop;
+      for (int64_t n = std::min<int64_t>(left, kStepsPerLook); n > 0; --n) {
+        --left;
+        const Step* next = s->fn(t, s);
+        if (!next) {
+          steps += budget - left;
+          return t.stop;
+        }
+        s = next;
       }
-      s = next;
     }
   } catch (...) {
     steps += budget - left;

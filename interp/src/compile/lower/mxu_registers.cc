@@ -96,7 +96,7 @@ static void lower_mxu(Emitter& e, const Op& op) {
   const Mxu::Accumulator& acc = accumulator(t->dtype, dims_of(t));
   Val r = e.temp(t->dtype, acc.memory.dims);
   e.emit_copy(r, acc.memory);
-  e.move_scalar(acc.live, e.const_int(ir::DType::I64, 0).scalar().slot);
+  e.move_scalar(acc.live, e.const_int(ir::DType::I64, 0).scalar().slot, ir::DType::I64);
   e.define(op.results[0], r);
 }
 

@@ -120,7 +120,8 @@ static void lower_reduce_region(Emitter& e, const Op& op) {
   };
   const Val out = index_value(), in = index_value();
   loop(e.const_int(ir::DType::I64, 0), e.const_int(ir::DType::I64, rest), out, [&] {
-    for (size_t i = 0; i < n; ++i) e.move_scalar(acc[i].scalar().slot, e.scalar_slot(e.operand(op, n + i)));
+    for (size_t i = 0; i < n; ++i)
+      e.move_scalar(acc[i].scalar().slot, e.scalar_slot(e.operand(op, n + i)), acc[i].dtype);
     const Val lo = e.scalar_result(ir::OpCode::mul, ir::DType::I64, ir::DType::I64,
                                    {out, e.const_int(ir::DType::I64, length)}, wide);
     const Val hi = e.scalar_result(ir::OpCode::add, ir::DType::I64, ir::DType::I64,
@@ -135,7 +136,7 @@ static void lower_reduce_region(Emitter& e, const Op& op) {
       }
       e.compile_region_ops(region);
       e.at(op.loc);
-      assign_carries(e, acc, region.ops.back());
+      assign_carries(e, acc, region.ops.back().operands);
     });
     for (size_t i = 0; i < n; ++i) e.emit(ops::store_scalar, e.own(element(dst[i], out))).a = acc[i].scalar().slot;
   });

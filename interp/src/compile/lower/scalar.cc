@@ -1,5 +1,7 @@
 // Scalars live in slots, in their compute type.
+#include <algorithm>
 #include <bit>
+#include <optional>
 
 #include "../../plan/steps.h"
 #include "../emitter.h"
@@ -22,9 +24,9 @@ Val Emitter::load_scalar(const Val& memory) {
   return r;
 }
 
-void Emitter::move_scalar(uint32_t dst, uint32_t src) {
+void Emitter::move_scalar(uint32_t dst, uint32_t src, ir::DType dtype) {
   if (dst == src) return;
-  Step& s = emit(ops::move16);
+  Step& s = emit(ops::move_slot(byte_size(compute_type(dtype))));
   s.dst = dst;
   s.a = src;
 }
@@ -38,15 +40,33 @@ static int power_of_two(const Val& v) {
   return positive && std::has_single_bit(x) ? std::countr_zero(x) : -1;
 }
 
+// What an operation of integers or truth values gives for constants, by the function that a run would call.
+static std::optional<Val> folded(Emitter& e, ir::OpCode op, ir::DType operand, ir::DType result,
+                                 const std::vector<Val>& args, const StripParams& params) {
+  const auto whole = [](ir::DType t) {
+    return t == ir::DType::Bool || t == ir::DType::I32 || t == ir::DType::U32 || t == ir::DType::I64 ||
+           t == ir::DType::U64;
+  };
+  const auto known = [&](const Val& v) { return v.is_uniform() && v.scalar().is_const && whole(v.dtype); };
+  const StripFn strip = e.kernels().strip(op, operand);
+  if (!e.options().fuse || !strip || !whole(result) || args.size() > 3 || !std::all_of(args.begin(), args.end(), known))
+    return {};
+  alignas(16) uint64_t in[3][2] = {}, out[2] = {};
+  for (size_t i = 0; i < args.size(); ++i) in[i][0] = args[i].scalar().bits;
+  strip(out, in[0], in[1], in[2], 1, params);
+  return Val(result, {}, Val::Scalar{{e.const_slot(compute_type(result), out), true, out[0]}});
+}
+
 Val Emitter::scalar_result(ir::OpCode op, ir::DType operand, ir::DType result, const std::vector<Val>& args,
                            const StripParams& params) {
+  if (const std::optional<Val> known = folded(*this, op, operand, result, args, params)) return *known;
   const Val r = scalar_in(new_slot(), result);
   uint32_t in[3] = {};
   for (size_t i = 0; i < args.size() && i < 3; ++i) in[i] = scalar_slot(args[i]);
   const bool plain = operand == ir::DType::Bool || operand == ir::DType::I32 || operand == ir::DType::U32 ||
                      operand == ir::DType::I64 || operand == ir::DType::U64 || operand == ir::DType::F32 ||
                      operand == ir::DType::F64;
-  StepFn fn = op == ir::OpCode::select_n ? ops::scalar_select
+  StepFn fn = op == ir::OpCode::select_n ? ops::scalar_select(byte_size(compute_type(result)))
               : plain                    ? ops::scalar(op, compute_type(operand))
                                          : nullptr;
   const int power = plain && args.size() == 2 ? power_of_two(args[1]) : -1;
