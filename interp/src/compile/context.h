@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "../plan/plan.h"
+#include "pallasim/interp/rewrites.h"
 
 namespace pallasim::interp {
 

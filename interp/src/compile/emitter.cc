@@ -6,6 +6,7 @@
 #include "pallasim/hw/machine.h"
 #include "pallasim/hw/tiles.h"
 #include "pallasim/memory/uninitialized.h"
+#include "progressions.h"
 #include "unread.h"
 
 namespace pallasim::interp {
@@ -26,11 +27,24 @@ void Emitter::compile_region_ops(const Region& region) {
       for (ir::ValueId v : op.operands)
         if (const auto at = unread.find(v); at != unread.end()) emit(ops::window_read, at->second);
     if (!dropped(op)) lower(*this, op);
+    learn_progression(op);
     now_ = outer;
     for (const Region& r : op.regions) forget(r);
     end_of(op);
   }
   at(region.ops.back().loc);
+}
+
+// Behind an operation whose result an access may use as index or mask: such a value stays an operation, whose elements
+// nobody computes, where it is not also used as memory.
+void Emitter::learn_progression(const Op& op) {
+  auto& known = state<Progressions>();
+  if (op.results.size() != 1 || !known.wanted(op.results[0])) return;
+  known.learn(*this, op);
+  const auto it = values_.find(op.results[0]);
+  if (it == values_.end() || !it->second.val.is_pending()) return;
+  if (const int used = uses(op.results[0]); used > 1 && !known.stays_pending(op.results[0], used))
+    it->second.val = strided(it->second.val);
 }
 
 void emit_fill_uninitialized(Emitter& e, const Val& ref) {

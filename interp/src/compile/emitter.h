@@ -49,6 +49,7 @@ class Emitter : public Context, public StepWriter, public Slots, public Frame, p
  private:
   Context& context() { return *this; }
   void take_preassigned_slot(ir::ValueId, Val*);
+  void learn_progression(const Op&);
 
   Reach reach_;
 };

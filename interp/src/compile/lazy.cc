@@ -3,7 +3,7 @@
 #include <functional>
 #include <stdexcept>
 
-#include "emitter.h"
+#include "progressions.h"
 
 namespace pallasim::interp {
 
@@ -47,12 +47,13 @@ void Emitter::take_preassigned_slot(ir::ValueId id, Val* v) {
                    plan_.steps.size() > now_.first_step;
   if (!own || plan_.steps.back().dst != v->scalar().slot || slot_is_read(to.slot, to.carry)) return;
   plan_.steps.back().dst = v->scalar().slot = to.slot;
+  count(Rewrite::CarryInPlace);
 }
 
 void Emitter::define(ir::ValueId id, Val v) {
   take_preassigned_slot(id, &v);
   const int used = uses(id);
-  if (v.is_pending() && (used > 1 || !plan_.options.fuse)) v = strided(v);
+  if (v.is_pending() && ((used > 1 && !state<Progressions>().wanted(id)) || !plan_.options.fuse)) v = strided(v);
   if (used == 0 && v.is_pending()) return;
   bind(id, std::move(v));
 }

@@ -210,6 +210,7 @@ static Loop loop_of(Emitter& e, const Op& op) {
 
 // Runs its body exactly once, where it stands, or never.
 static void lower_straight(Emitter& e, const Op& op, const Loop& l) {
+  count(Rewrite::StraightLoop);
   const Region& body = op.regions[0];
   if (*l.trips == 1) {
     e.define(body.args[0], l.lower);
@@ -264,7 +265,7 @@ static void lower_for(Emitter& e, const Op& op) {
   std::vector<ir::ValueId> args, next;  // of the carries that have a place
   for (size_t i = 0; i < counter.size(); ++i) {
     const ir::ValueId yielded = body.ops.back().operands[i];
-    if (counter[i]) e.bind(body.args[i + 1], index), e.drop_use(yielded);
+    if (counter[i]) e.bind(body.args[i + 1], index), e.drop_use(yielded), count(Rewrite::LoopCounter);
     else args.push_back(body.args[i + 1]), next.push_back(yielded);
   }
   for (size_t i = 0; i < args.size(); ++i) e.bind(args[i], carries[i]);

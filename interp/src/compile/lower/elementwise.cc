@@ -182,6 +182,7 @@ Val node(Emitter& e, ir::OpCode op, ir::DType operand, ir::DType result, std::ve
     if (a.is_pending() &&
         (a.node()->kind == Node::Kind::Contraction || n->size + a.node()->size > kMaxInlined || !e.options().fuse))
       a = e.strided(a);
+    else if (a.is_pending()) count(Rewrite::FusedChain);
     if (a.is_pending()) n->size += a.node()->size;
   }
   n->args = std::move(args);

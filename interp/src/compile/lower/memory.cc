@@ -179,6 +179,7 @@ void lower_store(Emitter& e, const Op& op) {
     check_writable(e, op, ref);
     const Val v = e.about_to_write(e.written(ref), {e.operand(op, 1)})[0];
     const ScalarAccess p = element_access(e, op, ref, *index);
+    count(Rewrite::OneStepStore);
     return store_scalar(e, p, ref.dtype, e.scalar_slot(v));
   }
   const ViewResult view = view_to_write(e, op, e.operand(op, 0), Lens::Overwrite);

@@ -54,6 +54,7 @@ static std::optional<Val> folded(Emitter& e, ir::OpCode op, ir::DType operand, i
   alignas(16) uint64_t in[3][2] = {}, out[2] = {};
   for (size_t i = 0; i < args.size(); ++i) in[i][0] = args[i].scalar().bits;
   strip(out, in[0], in[1], in[2], 1, params);
+  count(Rewrite::FoldedScalar);
   return Val(result, {}, Val::Scalar{{e.const_slot(compute_type(result), out), true, out[0]}});
 }
 
@@ -71,7 +72,7 @@ Val Emitter::scalar_result(ir::OpCode op, ir::DType operand, ir::DType result, c
                                          : nullptr;
   const int power = plain && args.size() == 2 ? power_of_two(args[1]) : -1;
   const StepFn by_power = power < 0 ? nullptr : ops::scalar_by_power(op, compute_type(operand));
-  if (by_power) fn = by_power;
+  if (by_power) fn = by_power, count(Rewrite::ScalarByPower);
   const void* payload = nullptr;
   if (!fn) {
     const StripFn strip = k_.strip(op, operand);
