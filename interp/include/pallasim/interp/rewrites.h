@@ -16,7 +16,8 @@ namespace pallasim::interp {
   X(OneStepStore, "a store of one element in one step")                 \
   X(FusedChain, "elementwise operations in one pass")                   \
   X(IndexProgression, "an index array that needs no memory")            \
-  X(MaskConditions, "a mask that needs no memory")
+  X(MaskConditions, "a mask that needs no memory")                      \
+  X(KnownView, "elements by index and mask that are a view")
 
 enum class Rewrite : uint8_t {
 #define PALLASIM_REWRITE(name, what) name,
