@@ -10,6 +10,7 @@ namespace pallasim::interp {
   X(EqualScalar, "a scalar that was computed before")                   \
   X(FoldedScalar, "an operation of constants")                          \
   X(ScalarByPower, "a division or remainder by a power of two")         \
+  X(MultiplyAdd, "a product and a sum of integers")                     \
   X(StraightLoop, "a loop of one trip or none")                         \
   X(LoopCounter, "a carry that counts as the loop's index does")        \
   X(CarryInPlace, "a scalar that is computed in the slot of its carry") \
