@@ -21,7 +21,6 @@ static void copy_through(Emitter& e, const Op& op, const Val& src, const Val& ds
   if (given.add) e.unsupported(op, "an adding copy of a ref with other element widths or gaps");
   if (src.dtype != dst.dtype || src.dims.size() != dst.dims.size())
     e.unsupported(op, "a copy between refs of different types, seen with other element widths or gaps");
-  if (src.dims.empty()) e.unsupported(op, "a copy of one element of a ref with other element widths or gaps");
   if (src.dims.size() >= memory::kMaxRank) e.unsupported(op, "copy of rank " + std::to_string(src.dims.size()));
   RowCopyPayload p;
   p.peer = given.peer;

@@ -118,7 +118,7 @@ void emit_parts(Emitter& e, const Op& op, const Val& src, const Val& dst, const 
   };
   const auto counted = [&](const Val& sem) {
     SemPayload s = semaphore_of(e, op, sem);
-    if (!e.plan().semaphores.blocks()[static_cast<size_t>(s.block)].bytes)
+    if (!e.plan().memory.semaphores.blocks()[static_cast<size_t>(s.block)].bytes)
       e.unsupported(op, "a copy in parts with a semaphore that does not count bytes");
     return s;
   };
@@ -127,6 +127,9 @@ void emit_parts(Emitter& e, const Op& op, const Val& src, const Val& dst, const 
   p.dst = side(dst);
   p.src_levels = levels_of(src);
   p.dst_levels = levels_of(dst);
+  if (src.dims.empty() && dst.dims.empty())  // one element: a row of one
+    for (const auto& [of, levels] : {std::pair(&p.src, &p.src_levels), std::pair(&p.dst, &p.dst_levels)})
+      of->extents.dims = of->strides = levels->front().strides = {1};
   p.dst_sem = counted(received);
   p.dst_sem.peer = p.peer;
   if (op.attr("src_sem")) p.src_sem = counted(sent);
@@ -152,8 +155,8 @@ static void lower_fetch_and_add(Emitter& e, const Op& op) {
 }
 
 namespace {
-// The barrier of the subcores of a SparseCore, by body: index into Plan::barriers, and where a subcore keeps how many
-// phases it saw.
+// The barrier of the subcores of a SparseCore, by body: index into PlanMemory::barriers, and where a subcore keeps how
+// many phases it saw.
 struct SubcoreBarriers {
   std::unordered_map<int, std::pair<int, uint32_t>> of;
 };
@@ -171,8 +174,8 @@ static void lower_barrier(Emitter& e, const Op& op) {
     b.name = "the subcore barrier";
     b.owner = memory::Level::Core;
     b.expected = body.per_core;
-    e.plan().barriers.push_back(std::move(b));
-    at->second = {static_cast<int>(e.plan().barriers.size()) - 1, e.slot_block(1)};
+    e.plan().memory.barriers.push_back(std::move(b));
+    at->second = {static_cast<int>(e.plan().memory.barriers.size()) - 1, e.slot_block(1)};
   }
   BarrierPayload p;
   p.block = at->second.first;
