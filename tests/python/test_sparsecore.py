@@ -1,4 +1,6 @@
 """Kernels of SparseCores: their vector operations, copies of rows that indices choose, words and barriers of subcores."""
+import os
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -345,6 +347,61 @@ def test_words_of_a_neighbour_are_fetched_and_added(seed):
         old, new = pl.kernel(kernel, mesh=vector_mesh(n), out_type=out, scratch_types=[pltpu.SMEM((1,), jnp.int32), pltpu.VMEM((LANES,), jnp.int32)])()
     np.testing.assert_array_equal(np.asarray(old)[:, 0], (np.arange(n) + 1) % n)
     np.testing.assert_array_equal(np.asarray(new)[:, 3], np.arange(n) + 10)
+
+
+def all_subcores(x, seed, workers):
+    """Two SparseCores of 16 subcores: sums of neighbours through their VMEM_SHARED, rows that a list chooses, counts by fetch_and_add;
+    and a race of each SparseCore, so that there is something to report."""
+    n = 16
+
+    def kernel(x_hbm, rows_hbm, o_hbm, count_hbm, buffer, row, rows, shared, word):
+        core, me = lax.axis_index("core"), lax.axis_index("subcore")
+        word[0] = 0
+        pltpu.sync_copy(rows_hbm.at[core * n + me], rows)
+        pltpu.sync_copy(x_hbm.at[rows], buffer)
+        row[...] = buffer[0, :] + buffer[1, :]
+        pltpu.sync_copy(row, shared.at[me])
+        plsc.subcore_barrier()
+        plsc.fetch_and_add(word.at[0], me + 1, subcore_id=(me * 5) % 4)
+        pltpu.sync_copy(shared.at[(me + 1) % n], row)
+        pltpu.sync_copy(row, o_hbm.at[core * n + me])
+        plsc.subcore_barrier()
+        row[...] = lax.broadcast(word[0], (LANES,)).astype(jnp.float32)
+        pltpu.sync_copy(row, count_hbm.at[core * n + me])
+
+        @pl.when(me < 2)
+        def _():  # both subcores write the first row, with the same values: a race with one result
+            pltpu.sync_copy(x_hbm.at[0], row)
+            pltpu.sync_copy(row, shared.at[0])
+
+    rows = np.random.default_rng(1).integers(0, len(x), (2 * n, 2)).astype(np.int32)
+    scratch = [pltpu.VMEM((2, LANES), jnp.float32), pltpu.VMEM((LANES,), jnp.float32), pltpu.VMEM((2,), jnp.int32),
+               pltpu.VMEM_SHARED((n, LANES), jnp.float32), pltpu.SMEM((1,), jnp.int32)]
+    out = [jax.ShapeDtypeStruct((2 * n, LANES), jnp.float32)] * 2
+    pallasim.findings()
+    with pallasim.emulate(CHIP, random_seed=seed, workers=workers, detect_races=True, findings="collect"):
+        got = pl.kernel(kernel, mesh=vector_mesh(n, 2), out_type=out, scratch_types=scratch)(x, rows)
+        got = [np.asarray(g) for g in got]
+    return got, rows, sorted((f.code, f.message) for f in pallasim.findings())
+
+
+def test_two_sparsecores_say_the_same_under_every_schedule():
+    """PALLASIM_SEEDS: how many; 200 take minutes."""
+    x, n = RNG.integers(-50, 50, (64, LANES)).astype(np.float32), 16
+    (want, counts), rows, report = all_subcores(x, None, 1)
+    sums = (x[rows[:, 0]] + x[rows[:, 1]]).reshape(2, n, LANES)
+    np.testing.assert_array_equal(want, np.roll(sums, -1, axis=1).reshape(2 * n, LANES))
+    each = np.bincount(np.arange(n) * 5 % 4, weights=np.arange(n) + 1, minlength=n)
+    np.testing.assert_array_equal(counts[:, 0], np.tile(each, 2))
+    assert {code for code, _ in report} == {"PS-RACE-002"}, report
+    for seed in range(int(os.environ.get("PALLASIM_SEEDS", "5"))):
+        reports = []
+        for workers in (1, 2, 8):
+            got, _, said = all_subcores(x, seed, workers)
+            np.testing.assert_array_equal(got[0], want)
+            np.testing.assert_array_equal(got[1], counts)
+            reports.append(said)
+        assert reports[0] == reports[1] == reports[2] and {code for code, _ in reports[0]} == {code for code, _ in report}, (seed, reports)
 
 
 def test_a_parallel_loop_carries_values_in_order():

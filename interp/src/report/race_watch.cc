@@ -215,6 +215,8 @@ void FlightWatch::see(Execution& ex, Seen& seen) {
 void FlightWatch::on_copy(Execution& ex, const memory::AsyncCopy& c, const Step& s) {
   shadow::Flight f;
   f.site = s.id;
+  if (flights_.empty()) issuers_.clear();
+  issuers_[c.id] = c.thread;
   if (c.add) adding_.insert(s.id);
   for (bool dst : {false, true}) {
     const shadow::Access side = instances_.side(ex, c, dst, c.thread);
@@ -261,6 +263,9 @@ void FlightWatch::report(Execution& ex, const shadow::InFlightUse& u) {
   if (!u.freed && u.writes && u.access.write && adding_.count(u.issued) && adding_.count(u.access.site)) return;
   const Step& issued = plan_.steps[static_cast<size_t>(u.issued)];
   const Step& used = plan_.steps[static_cast<size_t>(u.access.site)];
+  // Copies of two threads are races of these, whether or not this schedule has both in flight at a time.
+  const auto issuer = issuers_.find(u.operation);
+  if (!u.freed && used.info->starts && issuer != issuers_.end() && issuer->second != u.access.thread) return;
   const SideNames copy = issued.info->starts(issued);
   const std::string& name = u.writes ? copy.writes : copy.reads;
   const std::string what = name.empty() ? "memory" : name, does = u.writes ? "writes" : "reads",

@@ -100,7 +100,8 @@ class FlightWatch : public AccessWatch {
   void report(Execution&, const memory::shadow::InFlightUse&);
   const Plan& plan_;
   Instances& instances_;
-  std::set<int32_t> adding_;  // steps whose copies add
+  std::set<int32_t> adding_;            // steps whose copies add
+  std::map<int64_t, int32_t> issuers_;  // threads of the copies since none was in flight
   memory::shadow::InFlight flights_;
   std::vector<ir::Diagnostic> findings_;
 };
