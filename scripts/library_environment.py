@@ -23,7 +23,9 @@ from jax._src import test_util
 
 ROOT = Path(os.environ["PALLASIM_LIBRARIES"])
 PACKAGES = {"tpu_inference": "tpu-inference/tpu_inference", "maxtext": "maxtext/src/maxtext", "sgl_jax": "sglang-jax/python/sgl_jax"}
-ABSENT = ["transformers", "pathwaysutils", "huggingface_hub", "safetensors", "torch", "triton", "orjson", "zmq", "pandas", "PIL", "omegaconf"]
+ABSENT = ["transformers", "pathwaysutils", "huggingface_hub", "safetensors", "torch", "triton", "orjson", "zmq", "pandas", "PIL", "omegaconf",
+          "fastapi", "uvicorn", "msgspec", "pybase64", "partial_json_parser", "modelscope", "setproctitle", "IPython", "openai",
+          "llguidance", "xgrammar", "soundfile", "librosa", "imageio", "diffusers", "datasets", "torchvision"]
 ANSWERED = {n for n in ABSENT if importlib.util.find_spec(n) is None} | {
     "sgl_jax.srt.eplb.expert_location", "sgl_jax.srt.configs.model_config", "sgl_jax.srt.hf_transformers_utils"}
 # Reasons of tests to skip that hold of machines where the library is tested, and not here.

@@ -44,7 +44,6 @@ CASES = [
          options=("out_of_bounds=machine",)),
     Case("ragged gather", "tokamax", f"{T}/ragged_gather/pallas_mosaic_tpu_test.py", "gather0 or gather5"),
     Case("ragged gather, second version", "tokamax", f"{T}/ragged_gather/pallas_mosaic_v2_tpu_test.py", "gather0 or gather5"),
-    Case("ragged gather-reduce", "tokamax", f"{T}/ragged_gather_reduce/pallas_mosaic_tpu_test.py"),
     Case("ragged scatter", "tokamax", f"{T}/ragged_scatter/pallas_mosaic_tpu_test.py", "0 or 5"),
     Case("top-k", "tokamax", f"{T}/experimental/tpu/topk/pallas_mosaic_tpu_test.py"),
     Case("ring attention", "tokamax", f"{T}/experimental/tpu/splash_attention/ring_attention_kernel_test.py", "attention0 or attention7", devices=4),
