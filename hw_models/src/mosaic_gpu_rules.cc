@@ -1,5 +1,5 @@
-// Rules of JAX's Mosaic GPU lowering (jax experimental/mosaic/gpu/wgmma.py and launch_context.py, 0.10.2) on products
-// of a warpgroup and on bulk copies.
+// Rules of JAX's Mosaic GPU lowering (jax experimental/mosaic/gpu/wgmma.py and launch_context.py and
+// _src/pallas/mosaic_gpu/primitives.py, 0.10.2) on products of a warpgroup and on bulk copies.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -49,7 +49,8 @@ struct Shapes {
 
 class MosaicGpuRules {
  public:
-  MosaicGpuRules(const ir::Module& m, const Profile& p, std::vector<ir::Diagnostic>* out) : m_(m), p_(p), out_(out) {}
+  MosaicGpuRules(const ir::Module& m, const Profile& p, std::vector<ir::Diagnostic>* out)
+      : m_(m), p_(p), by_lanes_(by_lanes(m)), out_(out) {}
 
   void check() {
     for (const ir::Body& b : m_.bodies) {
@@ -107,7 +108,56 @@ class MosaicGpuRules {
       return refuse("PS-MGPU-001", op, fmt::format("wgmma of {} rows", m),
                     "rows come in 64s, of which a warpgroup's warps have 16 each");
     if (n % 8 != 0 || n > 256)
-      refuse("PS-MGPU-001", op, fmt::format("wgmma of {} columns", n), "columns come in 8s, and at most 256");
+      return refuse("PS-MGPU-001", op, fmt::format("wgmma of {} columns", n), "columns come in 8s, and at most 256");
+    tags(op, *left, *right);
+  }
+
+  // How an operand lies in shared memory: rows of `swizzle` bytes, in tiles of `tiling`.
+  struct Tags {
+    bool shared = false;
+    int64_t swizzle = 0;
+    Shape tiling;
+  };
+
+  Tags tags_of(const ir::Op& op, const char* key, const ir::Type& t) const {
+    Tags tags;
+    const ir::Viewed* v = op.viewed(key);
+    tags.shared = v && t.is_ref;
+    for (size_t i = 0; v && i < v->transforms.size(); ++i) {
+      if (const auto* s = std::get_if<ir::view::Swizzle>(&v->transforms[i])) tags.swizzle = s->bytes;
+      if (const auto* s = std::get_if<ir::view::Tile>(&v->transforms[i])) tags.tiling = s->tiling;
+    }
+    return tags;
+  }
+
+  void tags(const ir::Op& op, const ir::Type& left, const ir::Type& right) {
+    const Tags a = tags_of(op, "a", left), b = tags_of(op, "b", right);
+    const int64_t bytes = ir::byte_size(left.dtype);
+    const char* const hint =
+        "plgpu.TilingTransform((8, swizzle // itemsize)) and plgpu.SwizzleTransform(swizzle) of both operands' SMEM";
+    for (const Tags* t : {&a, &b}) {
+      const std::string which = t == &a ? "left" : "right";
+      if (!t->shared || (!by_lanes_ && t->swizzle == 0 && t->tiling.empty())) continue;
+      if (t->swizzle == 0 || t->tiling.empty())
+        return refuse("PS-MGPU-001", op, fmt::format("wgmma of a {} operand that is not tiled and swizzled", which),
+                      hint);
+      if (t->tiling != Shape{8, t->swizzle / bytes})
+        return refuse("PS-MGPU-001", op,
+                      fmt::format("wgmma of a {} operand of {} in tiles of ({}) that is swizzled by {} bytes", which,
+                                  ir::name(left.dtype), fmt::join(t->tiling, ", "), t->swizzle),
+                      hint);
+    }
+    if (a.swizzle != b.swizzle && a.swizzle != 0 && b.swizzle != 0)
+      refuse("PS-MGPU-001", op,
+             fmt::format("wgmma of operands that are swizzled by {} and by {} bytes", a.swizzle, b.swizzle), hint);
+  }
+
+  // Under the other semantics the compiler chooses how memory is tiled and swizzled where the kernel does not say.
+  static bool by_lanes(const ir::Module& m) {
+    const ir::Attr* params = ir::find(m.attrs, "params");
+    for (size_t i = 0; params && i < params->keys.size(); ++i)
+      if (params->keys[i] == "lowering_semantics") return params->items[i].s == "lane";
+    return jax_minor(m) <= 10;
   }
 
   static bool types_fit(DType in, DType acc) {
@@ -141,6 +191,7 @@ class MosaicGpuRules {
 
   const ir::Module& m_;
   const Profile& p_;
+  const bool by_lanes_;
   std::vector<ir::Diagnostic>* out_;
   const ir::Graph* graph_ = nullptr;
 };

@@ -25,7 +25,7 @@ class RowCopy {
       want.push_back(d == dim_ ? count_ : extent(t, chosen.extents, d));
     for (size_t d = 0; d < other.strides.size(); ++d) have.push_back(extent(t, other.extents, d));
     if (want != have) copy_shapes_differ(t, s, p, p.of_dst ? have : want, p.of_dst ? want : have);
-    whole_ = copy_between(t, s, p.src, p.dst, p.dtype, p.add);
+    whole_ = copy_between(t, s, p.src, p.dst, p.dtype, p.add ? memory::Combine::Add : memory::Combine::Replace);
     std::copy(want.begin(), want.end(), whole_.dims);
     whole_.after_write = {memory::Completion::Kind::Semaphore, semaphore_id(t, p.dst_sem)};
     for (size_t d = 0; d < want.size(); ++d)
