@@ -177,30 +177,6 @@ def copy_around_the_edges() -> Any:
                   scratch=[plgpu.SMEM((64, 64), x.dtype), plgpu.Barrier()])(x)
 
 
-@case()
-def store_around_the_edges() -> Any:
-    """What a box has outside its array is not written; the last of the boxes here is zeros, and written first."""
-    x = integers(41, (5, 64, 64), jnp.float16, 1, 1000).at[4].set(0)
-
-    def body(x_ref: Any, o_ref: Any, smem: Any, barrier: Any) -> None:
-        def moved(i: Any, rows: Any, columns: Any) -> None:
-            plgpu.copy_gmem_to_smem(x_ref.at[i], smem, barrier)
-            plgpu.barrier_wait(barrier)
-            plgpu.copy_smem_to_gmem(smem, o_ref.at[pl.ds(rows, 64), pl.ds(columns, 64)])
-            plgpu.wait_smem_to_gmem(0)
-
-        @pl.loop(0, 4)
-        def _(i: Any) -> None:
-            moved(4, jax.lax.div(i, jnp.int32(2)) * 64, jax.lax.rem(i, jnp.int32(2)) * 64)
-
-        @pl.loop(0, 4)
-        def _(i: Any) -> None:
-            moved(i, jax.lax.div(i, jnp.int32(2)) * 72 - 24, jax.lax.rem(i, jnp.int32(2)) * 120 - 40)
-
-    return kernel(body, jax.ShapeDtypeStruct((88, 128), x.dtype),
-                  scratch=[plgpu.SMEM((64, 64), x.dtype), plgpu.Barrier()])(x)
-
-
 def _reduced(x: jax.Array, op: str) -> jax.Array:
     """x[0] is stored, x[1] is combined with it."""
     def body(x_ref: Any, o_ref: Any, smem: Any, barrier: Any) -> None:
