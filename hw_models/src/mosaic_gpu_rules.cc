@@ -14,9 +14,10 @@ using ir::DType, ir::OpCode;
 
 using Shape = std::vector<int64_t>;
 
-// Extents after a transform; false where they are known at run time only, or nobody needs them here.
+// Extents and type after a transform; false where the extents are known at run time only, or nobody needs them here.
 struct Shapes {
   Shape dims;
+  DType dtype = DType::F32;
 
   bool operator()(const ir::view::Index& t) {
     Shape next;
@@ -41,6 +42,16 @@ struct Shapes {
     return true;
   }
   bool operator()(const ir::view::Swizzle&) { return true; }
+  bool operator()(const ir::view::Bitcast& t) {
+    dtype = t.dtype;
+    return false;
+  }
+  bool operator()(const ir::view::Extract& t) {  // a member of a union
+    dtype = t.dtype;
+    dims.clear();
+    for (const ir::Dim& d : t.dims) dims.push_back(d.size);
+    return true;
+  }
   template <typename T>
   bool operator()(const T&) {
     return false;
@@ -69,19 +80,24 @@ class MosaicGpuRules {
     }
   }
 
-  // The operand of an attribute, and its extents as far as they are known here.
-  const ir::Type* operand(const ir::Op& op, const char* key, std::optional<Shape>* shape) const {
+  // The operand of an attribute, its type and its extents as far as they are known here.
+  struct Operand {
+    const ir::Type* type = nullptr;
+    DType dtype = DType::F32;
+    std::optional<Shape> shape;
+  };
+  Operand operand(const ir::Op& op, const char* key) const {
     const ir::Viewed* v = op.viewed(key);
     const ir::Attr* a = op.attr(key);
     const auto k = static_cast<size_t>(v ? v->operand : a && a->is(ir::Attr::Kind::Operand) ? a->i : -1);
-    if (k >= op.operands.size()) return nullptr;
+    if (k >= op.operands.size()) return {};
     const ir::Type* t = graph_->type(op.operands[k]);
     Shapes seen;
+    seen.dtype = t->dtype;
     for (const ir::Dim& d : t->dims) seen.dims.push_back(d.size);
     bool known = true;
     for (size_t i = 0; v && known && i < v->transforms.size(); ++i) known = std::visit(seen, v->transforms[i]);
-    if (known) *shape = std::move(seen.dims);
-    return t;
+    return {t, seen.dtype, known ? std::optional<Shape>(std::move(seen.dims)) : std::nullopt};
   }
 
   void refuse(ir::Code code, const ir::Op& op, std::string message, std::string hint) {
@@ -89,27 +105,26 @@ class MosaicGpuRules {
   }
 
   void product(const ir::Op& op) {
-    std::optional<Shape> acc, a, b;
-    const ir::Type *to = operand(op, "acc", &acc), *left = operand(op, "a", &a), *right = operand(op, "b", &b);
-    if (!to || !left || !right) return;
-    const auto type = [](const ir::Type* t) { return std::string(ir::name(t->dtype)); };
+    const Operand acc = operand(op, "acc"), a = operand(op, "a"), b = operand(op, "b");
+    if (!acc.type || !a.type || !b.type) return;
+    const auto type = [](const Operand& o) { return std::string(ir::name(o.dtype)); };
     if (p_.compute_capability != "9.0")
       return refuse("PS-MGPU-001", op, "wgmma on " + p_.name,
                     "Hopper's warpgroups multiply matrices so, no other chip");
-    if (left->dtype != right->dtype)
-      return refuse("PS-MGPU-001", op, "wgmma of " + type(left) + " and " + type(right),
+    if (a.dtype != b.dtype)
+      return refuse("PS-MGPU-001", op, "wgmma of " + type(a) + " and " + type(b),
                     "both operands have one type: convert one of them before it is stored");
-    if (!types_fit(left->dtype, to->dtype))
-      return refuse("PS-MGPU-001", op, "wgmma of " + type(left) + " into " + type(to),
+    if (!types_fit(a.dtype, acc.dtype))
+      return refuse("PS-MGPU-001", op, "wgmma of " + type(a) + " into " + type(acc),
                     "f32 and bf16 are summed in f32, f16 and f8 in f16 or f32, i8 in i32");
-    if (!acc || acc->size() != 2) return;
-    const int64_t m = (*acc)[0], n = (*acc)[1];
+    if (!acc.shape || acc.shape->size() != 2) return;
+    const int64_t m = (*acc.shape)[0], n = (*acc.shape)[1];
     if (m % 64 != 0)
       return refuse("PS-MGPU-001", op, fmt::format("wgmma of {} rows", m),
                     "rows come in 64s, of which a warpgroup's warps have 16 each");
     if (n % 8 != 0 || n > 256)
       return refuse("PS-MGPU-001", op, fmt::format("wgmma of {} columns", n), "columns come in 8s, and at most 256");
-    tags(op, *left, *right);
+    tags(op, a, b);
   }
 
   // How an operand lies in shared memory: rows of `swizzle` bytes, in tiles of `tiling`.
@@ -119,10 +134,10 @@ class MosaicGpuRules {
     Shape tiling;
   };
 
-  Tags tags_of(const ir::Op& op, const char* key, const ir::Type& t) const {
+  Tags tags_of(const ir::Op& op, const char* key, const Operand& o) const {
     Tags tags;
     const ir::Viewed* v = op.viewed(key);
-    tags.shared = v && t.is_ref;
+    tags.shared = v && o.type->is_ref;
     for (size_t i = 0; v && i < v->transforms.size(); ++i) {
       if (const auto* s = std::get_if<ir::view::Swizzle>(&v->transforms[i])) tags.swizzle = s->bytes;
       if (const auto* s = std::get_if<ir::view::Tile>(&v->transforms[i])) tags.tiling = s->tiling;
@@ -130,7 +145,7 @@ class MosaicGpuRules {
     return tags;
   }
 
-  void tags(const ir::Op& op, const ir::Type& left, const ir::Type& right) {
+  void tags(const ir::Op& op, const Operand& left, const Operand& right) {
     const Tags a = tags_of(op, "a", left), b = tags_of(op, "b", right);
     const int64_t bytes = ir::byte_size(left.dtype);
     const char* const hint =
@@ -141,7 +156,9 @@ class MosaicGpuRules {
       if (t->swizzle == 0 || t->tiling.empty())
         return refuse("PS-MGPU-001", op, fmt::format("wgmma of a {} operand that is not tiled and swizzled", which),
                       hint);
-      if (t->tiling != Shape{8, t->swizzle / bytes})
+      Shape tile = t->tiling;
+      std::erase(tile, 1);
+      if (tile != Shape{8, t->swizzle / bytes})
         return refuse("PS-MGPU-001", op,
                       fmt::format("wgmma of a {} operand of {} in tiles of ({}) that is swizzled by {} bytes", which,
                                   ir::name(left.dtype), fmt::join(t->tiling, ", "), t->swizzle),
@@ -174,8 +191,7 @@ class MosaicGpuRules {
   }
 
   void copy(const ir::Op& op, const char* shared) {
-    std::optional<Shape> shape;
-    const ir::Type* t = operand(op, shared, &shape);
+    const auto [t, dtype, shape] = operand(op, shared);
     if (!t) return;
     if (p_.compute_capability.starts_with("8."))
       return refuse("PS-MGPU-002", op, std::string(ir::name(op.code)) + " on " + p_.name,
@@ -183,7 +199,7 @@ class MosaicGpuRules {
     if (!shape || shape->empty()) return;
     if (shape->size() > 5)
       return refuse("PS-MGPU-002", op, fmt::format("a bulk copy of rank {}", shape->size()), "at most 5 dimensions");
-    const int64_t bits = shape->back() * ir::bit_width(t->dtype);
+    const int64_t bits = shape->back() * ir::bit_width(dtype);
     if (bits % 128 != 0)
       refuse("PS-MGPU-002", op, fmt::format("a bulk copy whose last dimension has {} bits", bits),
              "the last dimension is a multiple of 16 bytes");
