@@ -333,7 +333,7 @@ FOLLOWED = {
     "PS-MGPU-001": Followed(r"rows come in (\d+)s", lambda n: as_many_rows(int(n)), TALL @ TALL.T),
     "PS-MGPU-002": Followed(r"a multiple of (\d+) bytes", lambda n: wide_enough(int(n) // 4), V.at[:, :4].multiply(2)),
     "PS-MGPU-001, tiles": Followed(r"plgpu\.TilingTransform\(\(8, swizzle // itemsize\)\) and plgpu\.SwizzleTransform\(swizzle\)",
-                            lambda: as_many_rows(64), TALL @ TALL.T, (lambda: as_many_rows(64, ()), {})),
+                            lambda: as_many_rows(64), TALL @ TALL.T, (lambda: as_many_rows(64, ()), {"machine": "gpu-h100"})),
     "PS-OOB-001": Followed(r"(jnp\.clip\(index, 0, \d+\))", clamped, V),
     "PS-OOB-002": Followed(r"those of dimension 0 are 0 to (\d+)", clamped_block, SHIFTED),
     "PS-OOB-002, elements": Followed(r"the block of element 8 is 1, divide by (\d+)", lambda by: by_elements(int(by)), V, (by_elements, {})),
@@ -385,6 +385,8 @@ def report_of(code):
 def test_advice_that_is_followed_ends_well(code):
     if code == "PS-TPU-006" and jax.__version_info__ >= (0, 11):
         pytest.skip("the compiler of JAX 0.11 takes bools")
+    if code == "PS-MGPU-001, tiles" and jax.__version_info__ >= (0, 11):
+        pytest.skip("the compiler of JAX 0.11 chooses how memory lies")
     advice = FOLLOWED[code]
     finding, options = report_of(code)
     assert finding.hint
