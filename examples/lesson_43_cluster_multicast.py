@@ -93,19 +93,19 @@ def main():
             with pallasim.emulate("gpu-h100", detect_races=True, random_seed=seed):
                 np.testing.assert_array_equal(np.asarray(matmul(a, b, shared=shared), np.float32), want)
             assert not pallasim.findings(), pallasim.findings()[0].report
-        columns = pallasim.last_run()["traffic"][1]
-        print(f"{'One copy for both' if shared else 'A copy for each'}: {columns['bytes_read'] // 1024} KiB of columns read")
+        read = next(t["bytes_read"] for t in pallasim.last_run()["traffic"] if t["name"] == "b_gmem")
+        assert read == b.nbytes * (1 if shared else CTAS)
+        print(f"{'One copy for both' if shared else 'A copy for each'}: {read // 1024} KiB of columns read")
 
     for what, code, words, twin in (
         ("No order between the CTAs", "PS-RACE-002", "b_ring", dict(order=False)),
         ("One CTA does not say that its slot is empty", "PS-DEAD-001", "phase 0 of empty of CTA cta=0 to end: 1 of 2 arrived", dict(arrive=(0,))),
         ("One CTA does not ask for the block", "PS-DEAD-001", "4096 bytes are due", dict(ask=(0,))),
     ):
-        found = findings(a, b, **twin)
-        print([f.code for f in found])
-        report = next((f.report for f in found if f.code == code), "NOTHING")
+        report = next(f.report for f in findings(a, b, **twin) if f.code == code)
         print(f"{what}:")
         print(report)
+        assert words in report, report
 
 
 if __name__ == "__main__":

@@ -340,3 +340,37 @@ def test_libraries_find_cuda_and_its_products() -> None:
         assert cuda_versions is not None and cuda_versions.cuda_runtime_get_version() >= 12000
         out = jnp.dot(a, a, precision=jax.lax.DotAlgorithmPreset.F16_F16_F32)
         np.testing.assert_allclose(np.asarray(out, np.float32), a.astype(np.float32) @ a.astype(np.float32), rtol=1e-2)
+
+
+def overwritten() -> Any:
+    """What a copy reads is written behind its start, and nobody waits for the copy."""
+    def body(x_ref: Any, o_ref: Any, smem: Any, barrier: Any) -> None:
+        plgpu.copy_gmem_to_smem(o_ref, smem, barrier)
+        plgpu.commit_smem()
+        o_ref[...] = x_ref[...]
+
+    x = numbers(8, 128)
+    return kernel(body, shape(x), scratch=[plgpu.SMEM((8, 128), x.dtype), plgpu.Barrier()])(x)
+
+
+def not_awaited() -> Any:
+    """Shared memory ends while a store still reads it."""
+    def body(x_ref: Any, o_ref: Any, smem: Any) -> None:
+        smem[...] = x_ref[...]
+        plgpu.commit_smem()
+        plgpu.copy_smem_to_gmem(smem, o_ref)
+
+    x = numbers(8, 128)
+    return kernel(body, shape(x), scratch=[plgpu.SMEM((8, 128), x.dtype)])(x)
+
+
+@pytest.mark.parametrize("wrong, words", [
+    (overwritten, "o_ref is written while a copy that nobody awaited yet reads it"),
+    (not_awaited, "the scope of smem ends while a copy that nobody awaited yet reads it"),
+])
+def test_reports_name_refs_as_the_kernel_does(wrong: Any, words: str) -> None:
+    pallasim.findings()
+    with pallasim.emulate("gpu-h100", detect_races=True, findings="collect"):
+        np.asarray(wrong())
+    assert words in [f.message for f in pallasim.findings()]
+    assert not any("refs[" in f.report for f in pallasim.findings())
