@@ -18,6 +18,12 @@ std::vector<int64_t> place(int64_t index, const std::vector<int64_t>& extents) {
   return r;
 }
 
+Mesh plain(int64_t threads) {
+  Mesh m;
+  m.cores = {threads};
+  return m;
+}
+
 std::string core_name(const Mesh& m, int64_t core) {
   if (m.core_axes.empty()) return fmt::format("{} {}", m.core, core);
   const std::vector<int64_t> at = place(core, m.cores);
@@ -34,42 +40,26 @@ std::string thread_name(const Mesh& m, int64_t thread) {
 
 }  // namespace
 
-Units::Units(int64_t threads_per_device, int64_t devices) : devices_(devices) {
-  Mesh m;
-  m.cores = {threads_per_device};
-  meshes_.push_back(std::move(m));
-}
+Units::Units(int64_t threads_per_device, int64_t devices) : Units({plain(threads_per_device)}, devices) {}
 
-Units::Units(std::vector<Mesh> meshes, int64_t devices) : meshes_(std::move(meshes)), devices_(devices) {}
-
-int64_t Units::per_mesh(Level l, int mesh) const {
-  const Mesh& m = meshes_[static_cast<size_t>(mesh)];
-  int64_t n = 1;
-  if (l >= Level::Cluster) n *= product(m.clusters);
-  if (l >= Level::Core) n *= product(m.cores);
-  if (l >= Level::Thread) n *= m.threads;
-  if (l >= Level::Warp) n *= m.warps;
-  return n;
-}
-
-int64_t Units::per_device(Level l) const {
-  if (l == Level::Device) return 1;
-  int64_t n = 0;
-  for (size_t m = 0; m < meshes_.size(); ++m) n += per_mesh(l, static_cast<int>(m));
-  return n;
-}
-
-int64_t Units::first(Level l, int mesh, int64_t device) const {
-  int64_t n = device * per_device(l);
-  if (l == Level::Device) return n;
-  for (int m = 0; m < mesh; ++m) n += per_mesh(l, m);
-  return n;
+Units::Units(std::vector<Mesh> meshes, int64_t devices) : meshes_(std::move(meshes)), devices_(devices) {
+  for (const Mesh& m : meshes_) {
+    const int64_t below[kLevels] = {1, product(m.clusters), product(m.cores), m.threads, m.warps};
+    Sizes s{};
+    for (size_t l = 0; l < kLevels; ++l) {
+      s.count[l] = (l ? s.count[l - 1] : 1) * below[l];
+      s.before[l] = l == 0 ? 0 : per_device_[l];
+      per_device_[l] += s.count[l];
+    }
+    sizes_.push_back(s);
+  }
+  per_device_[0] = 1;
 }
 
 int Units::mesh_of(Level l, int64_t unit) const {
-  int64_t rest = unit % per_device(l);
   int m = 0;
-  if (l == Level::Device) return m;
+  if (l == Level::Device || meshes_.size() == 1) return m;
+  int64_t rest = unit % per_device(l);
   for (; rest >= per_mesh(l, m); ++m) rest -= per_mesh(l, m);
   return m;
 }
@@ -80,6 +70,9 @@ int64_t Units::unit_of(Level l, int64_t thread) const {
   const int m = mesh_of(Level::Thread, thread);
   const int64_t local = thread - first(Level::Thread, m, device), threads = per_mesh(Level::Thread, m),
                 units = per_mesh(l, m);
+  // Most machines of an emulator are small: few divisions.
+  if (units == threads) return first(l, m, device) + local;
+  if (units == 1) return first(l, m, device);
   return first(l, m, device) + (l == Level::Warp ? local * (units / threads) : local / (threads / units));
 }
 

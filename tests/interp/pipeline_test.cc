@@ -254,7 +254,7 @@ body "tensorcore" (%0 "o": ref<i32[2,128], hbm>, %1 "v": ref<i32[128], vmem>) {
 
 TEST(Cores, OneMaySignalBeforeTheOtherIsInTheScope) {
   std::vector<Options> all(1);
-  for (int seed = 0; seed < 20; ++seed) all.push_back({.random_seed = static_cast<uint64_t>(seed)});
+  for (int seed = 0; seed < 20; ++seed) all.emplace_back().random_seed = static_cast<uint64_t>(seed);
   for (const Options& o : all) {
     const auto v = run(kMesh, {}, o).results[0].as<int32_t>();
     EXPECT_EQ(v[0], 5);

@@ -164,7 +164,7 @@ TEST(Split, FindingsAreTheSameForEveryWorkerCount) {
 std::string judge(const std::string& text, std::vector<Array> args, std::vector<int> axes, bool unpoisoned = false) {
   const auto plan = compile(ir::parse(text), judged());
   auto& forced = const_cast<Plan&>(*plan);
-  forced.splittable = std::move(axes);
+  forced.split.axes = std::move(axes);
   for (Window& w : forced.bodies[0]->windows) w.fully_written |= unpoisoned && w.is_output;
   std::vector<Array> results;
   for (const ir::Type* t : result_types(*plan)) {

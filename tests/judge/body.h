@@ -78,7 +78,8 @@ class Body {
   Value indices(const Dims& dims, int64_t n);  // i32 in [0, n)
   Value progression(const Type&, int64_t n);   // the same, start + step * iota
   Value mask(const Dims& dims);
-  Value remainder(const Type&);  // iota < n
+  Value condition(const Type&);  // start + step * iota compared with a bound
+  Value remainder(const Type&);  // one or two of them
   Type any_type();
   Value derived(const Value& v);  // something lazy made of v: the same type
   void elementwise(const Type& t);

@@ -79,6 +79,16 @@ void Body::loop_step() {
     carried.push_back({w.fresh(), t, 0, -1, 64});
     args += ", " + name(carried.back().id) + ": " + str(t);
   }
+  // A carry that counts as the index does, as JAX's fori_loop has it, or nearly so.
+  const bool counts = rng.chance(40), exact = rng.chance(80);
+  const int counter = counts ? w.fresh() : -1, counter_out = counts ? w.fresh() : -1;
+  if (counts) {
+    ++terms["loop counter"];
+    const bool late = !exact && rng.chance(50);
+    ids.push_back(late ? number(lower + 1) : rng.chance(50) ? lo : number(lower));
+    out.push_back(counter_out);
+    args += ", " + name(counter) + ": i32[]";
+  }
   const bool reverse = rng.chance(20);
   w.open((out.empty() ? "" : names(out) + " = ") + fmt::format("for {}, {}, {}{}{} ({}) {{", name(lo), name(hi),
                                                                name(by), ids.empty() ? "" : ", " + names(ids),
@@ -86,6 +96,11 @@ void Body::loop_step() {
   Value i{index, {DType::I32, {}}, std::min<int64_t>(lower, 0), 9, 9};
   values.push_back(i);
   for (const Value& c : carried) values.push_back(c);
+  int counted = -1;
+  if (counts) {
+    values.push_back({counter, {DType::I32, {}}, std::min<int64_t>(lower, 0), 16, 16});
+    counted = w.op(fmt::format("add {}, {}", name(counter), name(exact ? by : number(step + rng.below(2)))), "i32[]");
+  }
   // Values made of the old carries, then the new carries, then what still shows the old ones is used.
   std::vector<Value> old, next;
   for (const Value& c : carried) {
@@ -119,10 +134,13 @@ void Body::loop_step() {
   }
   std::vector<int> yields;
   for (const Value& n : next) yields.push_back(calm(n).id);
+  std::vector<Type> all = types;
+  if (counts) yields.push_back(counted), all.push_back({DType::I32, {}});
   w.line("yield" + (yields.empty() ? "" : " " + names(yields)));
-  w.close("}" + (types.empty() ? "" : " : " + joined(types)));
+  w.close("}" + (all.empty() ? "" : " : " + joined(all)));
   leave(m);
   for (size_t k = 0; k < types.size(); ++k) keep(out[k], types[k], 64);
+  if (counts && rng.chance(30)) keep(counter_out, {DType::I32, {}}, 64);
 }
 
 void Body::while_step() {

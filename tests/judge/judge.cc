@@ -13,9 +13,12 @@
 #include <iostream>
 
 #include "judge.h"
+#include "pallasim/interp/rewrites.h"
 
 namespace pallasim::judge {
 namespace {
+
+constexpr int kRewrites = static_cast<int>(interp::Rewrite::Count);
 
 struct Arguments {
   int64_t modules = 1000;
@@ -25,6 +28,7 @@ struct Arguments {
   bool only = false, stats = false, shrink = false, text = false, first = false;
   bool races = false;     // programs whose races are known
   bool clusters = false;  // of thread blocks
+  int64_t rewrites = 0;   // how often the compiler has to have used each of its rewrites
 
   Case generate(uint64_t s) const {
     return races ? generate_with_races(s) : clusters ? generate_clusters(s) : judge::generate(s);
@@ -55,6 +59,8 @@ void work(const Arguments& a, uint64_t first, uint64_t end, uint64_t step, FILE*
     save(a, c, v.text);
     if (a.first) break;
   }
+  for (int r = 0; r < kRewrites; ++r)
+    fprintf(out, "R %d %lld\n", r, static_cast<long long>(interp::hits(static_cast<interp::Rewrite>(r))));
   fprintf(out, "E\n");
   fflush(out);
 }
@@ -63,6 +69,7 @@ struct Totals {
   int64_t modules = 0, runs = 0, failures = 0;
   std::map<std::string, int64_t> terms, operations, missing, kinds;
   std::map<uint64_t, std::string> failed;  // seed: what differs
+  int64_t rewrites[kRewrites] = {};
   void fail(uint64_t seed, std::string what, bool tell) {
     ++failures;
     if (tell) fmt::print("seed {}: {}\n", seed, what);
@@ -105,6 +112,11 @@ void follow(const Arguments& a, Job& j, Totals& t) {
       case 'T': sscanf(line + 2, "%d %n", &n, &at), t.terms[line + 2 + at] += n; break;
       case 'O': sscanf(line + 2, "%d %n", &n, &at), t.operations[line + 2 + at] += n; break;
       case 'E': j.ended = true; break;
+      case 'R': {
+        long long hits = 0;
+        if (sscanf(line + 2, "%d %lld", &n, &hits) == 2 && n >= 0 && n < kRewrites) t.rewrites[n] += hits;
+        break;
+      }
       default: {
         sscanf(line + 2, "%d %d %n", &n, &runs, &at);
         ++t.modules, t.runs += runs;
@@ -166,7 +178,15 @@ int run(const Arguments& a) {
     for (const auto& [k, n] : t.terms) fmt::print("term {:>8}  {}\n", n, k);
     for (const auto& [k, n] : t.operations) fmt::print("op   {:>8}  {}\n", n, k);
   }
-  return t.failures ? 1 : 0;
+  bool rare = false;
+  for (int r = 0; r < kRewrites; ++r) {
+    if (a.stats) fmt::print("rewrite {:>8}  {}\n", t.rewrites[r], interp::describe(static_cast<interp::Rewrite>(r)));
+    if (t.rewrites[r] >= a.rewrites) continue;
+    rare = true;
+    fmt::print("rewrite used {} times, not {}: {}\n", t.rewrites[r], a.rewrites,
+               interp::describe(static_cast<interp::Rewrite>(r)));
+  }
+  return t.failures || rare ? 1 : 0;
 }
 
 int one(const Arguments& a) {
@@ -197,6 +217,7 @@ int main(int argc, char** argv) {
     const bool more = i + 1 < argc;
     if (k == "--modules" && more) a.modules = std::atoll(argv[++i]);
     else if (k == "--seed" && more) a.seed = std::strtoull(argv[++i], nullptr, 10);
+    else if (k == "--rewrites" && more) a.rewrites = std::atoll(argv[++i]);
     else if (k == "--jobs" && more) a.jobs = std::max(1, std::atoi(argv[++i]));
     else if (k == "--dump" && more) a.dump = argv[++i];
     else if (k == "--only" && more) a.only = true, a.seed = std::strtoull(argv[++i], nullptr, 10);
@@ -210,6 +231,7 @@ int main(int argc, char** argv) {
     else
       return fmt::print(stderr,
                         "usage: pallasim_judge [--modules N] [--seed S] [--jobs J] [--dump DIR] [--stats] [--first] "
+                        "[--rewrites N] "
                         "[--races | "
                         "--clusters] "
                         "[--only SEED | --file NAME.psir [--shrink] [--text]]\n"),

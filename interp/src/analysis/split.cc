@@ -49,7 +49,7 @@ bool same_blocks(const Window& a, const Window& b) {
 
 class Proof {
  public:
-  Proof(const ir::Module& m, const hw::MachineModel& model, const Options& o, std::span<const Window> windows)
+  Proof(const ir::Module& m, const hw::MachineModel& model, const PlanOptions& o, std::span<const Window> windows)
       : m_(m),
         model_(model),
         options_(o),
@@ -160,7 +160,7 @@ class Proof {
 
   const ir::Module& m_;
   const hw::MachineModel& model_;
-  const Options& options_;
+  const PlanOptions& options_;
   std::span<const Window> windows_;
   const ir::Graph& graph_;
   const size_t inputs_;
@@ -169,7 +169,7 @@ class Proof {
 
 }  // namespace
 
-Split find_split(const ir::Module& m, const hw::MachineModel& model, const Options& o,
+Split find_split(const ir::Module& m, const hw::MachineModel& model, const PlanOptions& o,
                  std::span<const Window> windows) {
   return Proof(m, model, o, windows).run();
 }

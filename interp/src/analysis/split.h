@@ -16,7 +16,7 @@ struct Split {
 
 // `windows`: of the module's operands, in their order. What follows from how the body runs (threads, a modelled
 // pipeline, copies of arrays) is the caller's to refuse.
-Split find_split(const ir::Module&, const hw::MachineModel&, const Options&, std::span<const Window> windows);
+Split find_split(const ir::Module&, const hw::MachineModel&, const PlanOptions&, std::span<const Window> windows);
 
 // Whether the kernel stores every element of an output before anything reads it, so that it need not begin as poison.
 bool fully_written(const ir::Module&, const Window&);

@@ -9,6 +9,7 @@
 #include "../plan/steps.h"
 #include "compile.h"
 #include "compiler.h"
+#include "lower/barriers.h"
 #include "pallasim/hw/rules.h"
 #include "units.h"
 
@@ -30,15 +31,17 @@ void make_bodies(Plan& p) {
   }
   if (const ir::Attr* devices = ir::find(m.attrs, "devices"))
     for (const ir::Attr& d : devices->items)
-      if (d.is_call("axis")) p.device_axes.push_back({d.items[0].s, d.items[1].i});
-  p.num_buffers = kFirstOperandBuffer + static_cast<uint32_t>(m.operands.size());
-  for (size_t i = 1; i < p.bodies.size(); ++i) p.private_buffers.push_back(p.bodies[i]->temps = p.num_buffers++);
+      if (d.is_call("axis")) p.threads.device_axes.push_back({d.items[0].s, d.items[1].i});
+  p.memory.num_buffers = kFirstOperandBuffer + static_cast<uint32_t>(m.operands.size());
+  for (size_t i = 1; i < p.bodies.size(); ++i)
+    p.memory.private_buffers.push_back(p.bodies[i]->temps = p.memory.num_buffers++);
 }
 
 void learn_facts(Plan& p) {
-  p.has_peers = p.num_devices() > 1 && analysis::reaches_devices(p.module);
+  p.threads.has_peers = p.threads.num_devices() > 1 && analysis::reaches_devices(p.module);
   for (const auto& b : p.bodies)
-    p.concurrent |= analysis::programs_may_wait(p.module, p.module.bodies[static_cast<size_t>(b->index)], *b->model);
+    p.threads.concurrent |=
+        analysis::programs_may_wait(p.module, p.module.bodies[static_cast<size_t>(b->index)], *b->model);
 }
 
 // Cores of a device share a grid along its first `parallel` axis. Where the units of that axis are independent they
@@ -46,16 +49,16 @@ void learn_facts(Plan& p) {
 void share_grid(Plan& p) {
   const int cores = p.options.cores > 0 ? p.options.cores : static_cast<int>(p.options.chip->device_cores);
   if (!p.first().model->cores_share_grid || !p.module.meshes.empty() || cores < 2) return;
-  for (size_t g = 0; g < p.module.grid.size() && p.core_axis < 0; ++g)
+  for (size_t g = 0; g < p.module.grid.size() && p.threads.core_axis < 0; ++g)
     if (p.module.grid[g].semantics == "parallel" || p.module.grid[g].semantics == "core_parallel")
-      p.core_axis = static_cast<int>(g);
-  if (p.core_axis < 0) return;
-  p.cores = cores;
-  if (std::count(p.splittable.begin(), p.splittable.end(), p.core_axis)) return;
+      p.threads.core_axis = static_cast<int>(g);
+  if (p.threads.core_axis < 0) return;
+  p.threads.cores = cores;
+  if (std::count(p.split.axes.begin(), p.split.axes.end(), p.threads.core_axis)) return;
   place_cores(p, cores);
-  p.splittable.clear();
-  p.sequential_because = "cores share the grid, and " +
-                         (p.sequential_because.empty() ? "its parallel axis moves no block" : p.sequential_because);
+  p.split.axes.clear();
+  p.split.refused =
+      "cores share the grid, and " + (p.split.refused.empty() ? "its parallel axis moves no block" : p.split.refused);
 }
 
 // Steps lie where they stay from here on: jumps and entries become pointers.
@@ -70,24 +73,24 @@ void link(Plan& p, const std::vector<int>& targets, const std::vector<size_t>& e
 // Clusters of thread blocks that need not be there at the same time.
 int64_t clusters_of(const Plan& p) {
   int64_t n = 1;
-  if (!p.first().model->in_order() && p.bodies.size() == 1 && !p.has_peers)
-    for (int64_t c : p.units.meshes().front().clusters) n = memory::mul(n, c);
+  if (!p.first().model->in_order() && p.bodies.size() == 1 && !p.threads.has_peers)
+    for (int64_t c : p.threads.units.meshes().front().clusters) n = memory::mul(n, c);
   return n;
 }
 
 // What has to be there at a time.
 int64_t memory_of(const Plan& p) {
   const int64_t clusters = clusters_of(p);
-  int64_t bytes = memory::mul(p.semaphores.total(1), 32) / clusters;
+  int64_t bytes = memory::mul(p.memory.semaphores.total(1), 32) / clusters;
   for (const auto& b : p.bodies) {
     const auto slots = static_cast<int64_t>(b->image.size());
     const int64_t children = memory::mul(memory::add(b->child_bytes, slots), b->max_children);
     const int64_t each = memory::add(memory::add(b->temp_bytes, slots), children);
     bytes = memory::add(bytes, memory::mul(each, b->threads / clusters));
   }
-  for (const memory::Allocation& a : p.allocations) {
+  for (const memory::Allocation& a : p.memory.allocations) {
     if (a.private_to_thread()) continue;
-    const int64_t owners = p.units.per_device(a.owner);
+    const int64_t owners = p.threads.units.per_device(a.owner);
     bytes = memory::add(bytes, memory::mul(a.bytes, a.owner == memory::Level::Device ? owners : owners / clusters));
   }
   return bytes;
@@ -107,8 +110,8 @@ void compile_bodies(Plan& p) {
     for (Window& w : b->windows) w.fully_written = analysis::fully_written(p.module, w);
   compilers.front()->find_splittable();
   share_grid(p);
-  p.num_threads = static_cast<int>(p.units.per_device(memory::Level::Thread));
-  p.semaphores.set_units(p.units);
+  p.threads.count = static_cast<int>(p.threads.units.per_device(memory::Level::Thread));
+  p.memory.semaphores.set_units(p.threads.units);
   std::vector<size_t> entries;
   std::vector<int> targets;
   for (const auto& c : compilers) {
@@ -119,12 +122,12 @@ void compile_bodies(Plan& p) {
   }
   // Grid points that exist at once are one thread each, and semaphores belong to threads of the whole grid; clusters
   // have theirs.
-  if (p.concurrent && p.first().mesh < 0 && (p.num_threads > 1 || !p.semaphores.empty()))
+  if (p.threads.concurrent && p.first().mesh < 0 && (p.threads.count > 1 || !p.memory.semaphores.empty()))
     unsupported(p.module,
                 "programs that may wait for each other and have several threads, semaphores or a modelled pipeline");
   link(p, targets, entries);
-  compilers.front()->require_memory(memory_of(p), fmt::format("scratch and temporaries of {} thread{}", p.num_threads,
-                                                              p.num_threads == 1 ? "" : "s"));
+  compilers.front()->require_memory(memory_of(p), fmt::format("scratch and temporaries of {} thread{}", p.threads.count,
+                                                              p.threads.count == 1 ? "" : "s"));
 }
 
 }  // namespace
@@ -135,7 +138,7 @@ bool Compiler::is_home_of(const ir::Scratch& s) const { return s.type->mesh.empt
 void Compiler::place_alone(const ir::Scratch& s, Val* v) {
   allocate(v);
   keep(*v);
-  note_allocation(*v, s.type->space, memory::owner_level(s.type->scope, s.type->space),
+  note_allocation(plan_, *v, s.type->space, memory::owner_level(s.type->scope, s.type->space),
                   memory::Allocation::Lifetime::Launch);
 }
 
@@ -146,9 +149,7 @@ void Compiler::note_far(const ir::Scratch& s, const Val& v, std::span<const std:
     if (c.get() == this || s.type->mesh != c->ir_body_.mesh || owner == memory::Level::Device) continue;
     // A SparseCore has its memory for the subcores of all kinds.
     if (owner != memory::Level::Thread && c->body_.units_mesh == body_.units_mesh) continue;
-    if (v.ref().semaphore >= 0)
-      far_semaphores_[is_barrier(v.dtype) ? ~v.ref().semaphore : v.ref().semaphore] = c->body_.index;
-    else far_memory_[v.memory().addr.buffer] = c->body_.index;
+    reach().note(v, c->body_.index);
   }
 }
 
@@ -167,12 +168,13 @@ void Compiler::place_scratch(std::span<const std::unique_ptr<Compiler>> bodies) 
     for (const auto& [key, value] : s.attrs) facts.keys.push_back(key), facts.items.push_back(value);
     const bool alone = !ir::is_sync(v.dtype) && (owner == memory::Level::Thread || owner == memory::Level::Warp);
     if (is_barrier(v.dtype)) {
-      v.ref().semaphore = any.add_barrier(v, *s.type, &facts);
+      v.ref().semaphore = add_barrier(any, v, *s.type, &facts);
     } else if (ir::is_sync(v.dtype)) {
-      v.ref().semaphore = plan.semaphores.add(v.memory().name, v.elements(), owner, v.dtype == ir::DType::DmaSem);
+      v.ref().semaphore =
+          plan.memory.semaphores.add(v.memory().name, v.elements(), owner, v.dtype == ir::DType::DmaSem);
     } else if (!alone) {
-      v.memory().addr = {plan.num_buffers++, Addr::kNoSlot, 0};
-      any.note_allocation(v, s.type->space, owner, memory::Allocation::Lifetime::Launch);
+      v.memory().addr = {plan.memory.num_buffers++, Addr::kNoSlot, 0};
+      interp::note_allocation(plan, v, s.type->space, owner, memory::Allocation::Lifetime::Launch);
     } else {
       if (std::none_of(bodies.begin(), bodies.end(), [&](const auto& c) { return c->is_home_of(s); }))
         interp::unsupported(plan.module, fmt::format("{} of mesh \"{}\", which has no body", s.name, s.type->mesh));
@@ -185,13 +187,13 @@ void Compiler::place_scratch(std::span<const std::unique_ptr<Compiler>> bodies) 
       own.memory().origin = region.args[region.args.size() - plan.module.scratch.size() + i];
       if (alone && s.type->mesh.empty()) c->place_alone(s, &own);
       c->note_far(s, own, bodies);
-      c->add_tile_padding(&own, s.type->space);
+      add_tile_padding(*c, &own, s.type->space);
       c->bind(own.origin(), own);
     }
   }
 }
 
-std::shared_ptr<Plan> compile_plan(ir::Module module, const Options& options) {
+std::shared_ptr<Plan> compile_plan(ir::Module module, const PlanOptions& options) {
   auto plan = std::make_shared<Plan>();
   plan->module = std::move(module);
   plan->options = options;
@@ -204,7 +206,7 @@ std::shared_ptr<Plan> compile_plan(ir::Module module, const Options& options) {
   for (ir::Diagnostic& d : plan->findings)
     if (d.severity == ir::Severity::Error) d.severity = ir::Severity::Warning;
   if (options.fuse)
-    for (ir::Body& body : plan->module.bodies) analysis::merge_equal_scalars(body.graph);
+    for (ir::Body& body : plan->module.bodies) count(Rewrite::EqualScalar, analysis::merge_equal_scalars(body.graph));
   make_bodies(*plan);
   learn_facts(*plan);
   compile_bodies(*plan);

@@ -13,6 +13,6 @@ ir::Module widened(const ir::Module&);
 bool runs(ir::OpCode);
 
 // Compiles a verified module without shape parameters.
-std::shared_ptr<Plan> compile_plan(ir::Module module, const Options& options);
+std::shared_ptr<Plan> compile_plan(ir::Module module, const PlanOptions& options);
 
 }  // namespace pallasim::interp

@@ -22,8 +22,8 @@ class Compiler : private Emitter {
   void find_splittable();
   void compile_body();
   // Behind it: the targets of the steps' jumps, -1 none; of steps before its own, too.
-  const std::vector<int>& targets() const { return targets_; }
-  using Emitter::require_memory;
+  using Context::require_memory;
+  using StepWriter::targets;
 
  private:
   void place_operand(size_t i);
@@ -49,7 +49,7 @@ class Compiler : private Emitter {
   bool is_home_of(const ir::Scratch&) const;
   void place_alone(const ir::Scratch&, Val*);
   void note_far(const ir::Scratch&, const Val&, std::span<const std::unique_ptr<Compiler>> bodies);
-  void compile_index_map(Window&, const std::unordered_map<ir::ValueId, Live>& body_values);
+  void compile_index_map(Window&, const Map& body_values);
   bool is_modelled(const ir::Operand&) const;  // pipeline.cc
   void model_window(const ir::Operand&, Window*, Val* ref);
   int slot_count(const ir::Operand&, const Window&, int64_t wanted);

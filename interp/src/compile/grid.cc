@@ -10,6 +10,7 @@
 #include "compiler.h"
 #include "lower/access.h"
 #include "pallasim/hw/machine.h"
+#include "progressions.h"
 #include "unread.h"
 
 namespace pallasim::interp {
@@ -132,16 +133,13 @@ void Compiler::place_operands() {
   if (body_.mesh >= 0)
     for (size_t i = 0; i < m_.meshes[static_cast<size_t>(body_.mesh)].axes.size(); ++i)
       body_.axis_slots.push_back(new_slot());
-  for (size_t i = 0; i < plan_.device_axes.size(); ++i) body_.device_slots.push_back(new_slot());
-  graph_ = &ir_body_.graph;
-  next_origin_ = static_cast<int>(graph_->types.size());
+  for (size_t i = 0; i < plan_.threads.device_axes.size(); ++i) body_.device_slots.push_back(new_slot());
+  set_graph(ir_body_.graph);
   for (size_t i = 0; i < m_.operands.size(); ++i) place_operand(i);
   const int inputs = static_cast<int>(m_.operands.size()) - m_.count(ir::Operand::Kind::Output);
   const ir::Region& region = ir_body_.graph.region;
   for (const ir::Alias& a : m_.aliases) {
-    const auto [low, high] =
-        std::minmax(region.args[static_cast<size_t>(a.input)], region.args[static_cast<size_t>(inputs + a.output)]);
-    aliases_.insert({low, high});
+    add_alias(region.args[static_cast<size_t>(a.input)], region.args[static_cast<size_t>(inputs + a.output)]);
   }
 }
 
@@ -175,7 +173,7 @@ void Compiler::place_operand(size_t i) {
     if (own) copy_prefetch(&ref);
     if (given) state<CallersBuffers>().not_noted.insert(ref.origin());
     if (of_cores(o)) place_in_cores(w, &ref);
-    add_tile_padding(&ref, o.space);
+    add_tile_padding(*this, &ref, o.space);
   } else {
     const BlockNeeds needs = read_block(o, &w, &ref);
     const bool unread = may_be_unread(o, w);
@@ -245,7 +243,7 @@ void Compiler::place_block(const ir::Operand& o, BlockNeeds block, Window* w, Va
     ref->ref().edge = w->operand;
   } else if (block.copy) {
     Val stage = temp(w->dtype, w->map.extent);
-    permanent_.push_back(stage.memory().storage);
+    keep(stage);
     w->reach = Window::Staged{{stage.memory().addr.offset, stage.memory().strides, stage.elements()},
                               slot_block(static_cast<int>(w->places()) + 1)};
     ref->memory().addr = stage.memory().addr;
@@ -273,7 +271,7 @@ void Compiler::refuse_block_kind(const ir::Operand& o, const ir::BlockDim& b) co
 // array stays as it is.
 void Compiler::copy_prefetch(Val* ref) {
   Val own = temp(ref->dtype, ref->dims);
-  permanent_.push_back(own.memory().storage);
+  keep(own);
   prefetch_copies_.push_back({own, *ref});
   ref->memory().addr = own.memory().addr;
   ref->ref().read_only = false;
@@ -302,7 +300,7 @@ void Compiler::place_in_cores(const Window& w, Val* ref) {
     if (alias.input == w.operand) a.output = inputs + alias.output;
   }
   const Val own = temp(w.dtype, w.dims);
-  permanent_.push_back(own.memory().storage);
+  keep(own);
   a.offset = own.memory().addr.offset;
   ref->memory().addr = own.memory().addr;
   body_.core_arrays.push_back(a);
@@ -316,17 +314,17 @@ void Compiler::outer_semaphores(const ir::Operand& o, const Window& w, Val* ref)
   ref->memory().addr = {};
   for (const ir::Alias& a : m_.aliases)
     if (w.is_output && w.operand == inputs + a.output)
-      for (const Plan::OuterSemaphores& s : plan_.outer_semaphores)
+      for (const PlanMemory::OuterSemaphores& s : plan_.memory.outer_semaphores)
         if (s.operand == a.input) ref->ref().semaphore = s.block;
-  for (const Plan::OuterSemaphores& s : plan_.outer_semaphores)
+  for (const PlanMemory::OuterSemaphores& s : plan_.memory.outer_semaphores)
     if (s.operand == w.operand) ref->ref().semaphore = s.block;  // of another body
   if (ref->ref().semaphore >= 0) return;
   // On a mesh every core may have one of its own under the handle.
   const memory::Level owner = model_.core_arrays && !m_.meshes.empty() ? memory::Level::Thread : memory::Level::Device;
-  ref->ref().semaphore = plan_.semaphores.add(o.name, ref->elements(), owner, w.dtype == ir::DType::DmaSem);
+  ref->ref().semaphore = plan_.memory.semaphores.add(o.name, ref->elements(), owner, w.dtype == ir::DType::DmaSem);
   const bool in_place =
       std::any_of(m_.aliases.begin(), m_.aliases.end(), [&](const ir::Alias& a) { return a.input == w.operand; });
-  plan_.outer_semaphores.push_back({ref->ref().semaphore, w.operand, in_place});
+  plan_.memory.outer_semaphores.push_back({ref->ref().semaphore, w.operand, in_place});
 }
 
 void Compiler::add_moving_window(const Window& w, uint32_t offset) {
@@ -348,14 +346,14 @@ bool Compiler::watches_revisits(const Window& w) const {
 }
 
 // An index map that is not affine runs at every grid point, on the program ids and the prefetched scalars.
-void Compiler::compile_index_map(Window& w, const std::unordered_map<ir::ValueId, Live>& body_values) {
+void Compiler::compile_index_map(Window& w, const Map& body_values) {
   const ir::Region& body = ir_body_.graph.region;
   values_.clear();
   set_graph(*m_.operands[static_cast<size_t>(w.operand)].index_map);
-  const Region& r = graph_->region;
+  const Region& r = graph().region;
   for (size_t i = 0; i < r.args.size(); ++i) {
     if (i < m_.grid.size()) {
-      bind(r.args[i], scalar_in(body_.pid_slots[i], graph_->type(r.args[i])->dtype));
+      bind(r.args[i], scalar_in(body_.pid_slots[i], type(r.args[i])->dtype));
     } else {
       Val ref = body_values.at(body.args[i - m_.grid.size()]).val;
       ref.memory().origin = r.args[i];
@@ -364,12 +362,12 @@ void Compiler::compile_index_map(Window& w, const std::unordered_map<ir::ValueId
   }
   compile_region_ops(r);
   for (ir::ValueId v : r.ops.back().operands)
-    w.map.index_value.push_back(scalar_slot(scalar_convert(values_[v].val, ir::DType::I64)));
+    w.map.index_value.push_back(scalar_slot(scalar_convert(value(v), ir::DType::I64)));
 }
 
 void Compiler::compile_body() {
-  targets_.assign(plan_.steps.size(), -1);
-  std::unordered_map<ir::ValueId, Live> body_values = values_;
+  begin_steps();
+  Map body_values = values_;
   for (const auto& [own, array] : prefetch_copies_) emit_copy(own, array);
   emit(ops::grid_begin);
   const int top = here();
@@ -395,7 +393,8 @@ void Compiler::compile_body() {
   }
   values_ = std::move(body_values);
   set_graph(ir_body_.graph);
-  plan_.step_cost_ns += 10;
+  plan_.split.step_cost_ns += 10;
+  if (plan_.options.fuse) state<Progressions>().read(ir_body_.graph);
   compile_region_ops(ir_body_.graph.region);
   if (pipeline) end_pipeline(pipeline, top);
   else emit(ops::grid_next), jump_to(here() - 1, top);
@@ -403,7 +402,7 @@ void Compiler::compile_body() {
     if (w.stage() && w.is_output && !w.modelled()) emit(ops::window_flush, &w);
   emit(ops::kFinish);
   values_.clear();
-  body_.temp_bytes = temps_.high_water() + 64;
+  body_.temp_bytes = temp_bytes();
 }
 
 }  // namespace pallasim::interp

@@ -9,21 +9,21 @@ namespace pallasim::interp {
 
 // Asked before any step is emitted, when operands and scratch have their places.
 void Compiler::find_splittable() {
-  auto refuse = [&](std::string why) { plan_.sequential_because = std::move(why); };
+  auto refuse = [&](std::string why) { plan_.split.refused = std::move(why); };
   if (m_.grid.empty()) return refuse("the grid has one point");
   if (body_.threads > 1 || plan_.bodies.size() > 1) return refuse("the kernel runs on a mesh");
   if (body_.modelled) return refuse("the pipeline is modelled");
-  if (plan_.concurrent) return refuse("programs may wait for each other");
-  if (plan_.has_peers) return refuse("devices reach into each other");
+  if (plan_.threads.concurrent) return refuse("programs may wait for each other");
+  if (plan_.threads.has_peers) return refuse("devices reach into each other");
   if (!prefetch_copies_.empty()) return refuse("the kernel writes to its prefetched scalars");
   if (!body_.core_arrays.empty()) return refuse("arrays lie in memory of the cores");
   const auto is_shared = [](const memory::Allocation& a) { return !a.private_to_thread(); };
-  if (std::any_of(plan_.allocations.begin(), plan_.allocations.end(), is_shared) || !plan_.semaphores.empty() ||
-      analysis::makes_semaphores(ir_body_))
+  if (std::any_of(plan_.memory.allocations.begin(), plan_.memory.allocations.end(), is_shared) ||
+      !plan_.memory.semaphores.empty() || analysis::makes_semaphores(ir_body_))
     return refuse("scratch is shared by the grid");
   analysis::Split split = analysis::find_split(m_, model_, plan_.options, body_.windows);
-  plan_.splittable = std::move(split.axes);
-  plan_.sequential_because = std::move(split.refused);
+  plan_.split.axes = std::move(split.axes);
+  plan_.split.refused = std::move(split.refused);
 }
 
 }  // namespace pallasim::interp

@@ -46,13 +46,13 @@ void Compiler::model_window(const ir::Operand& o, Window* w, Val* ref) {
   std::vector<int64_t> dims = w->map.extent;
   dims.insert(dims.begin(), m.slots);
   const Val memory = temp(w->dtype, dims);
-  permanent_.push_back(memory.memory().storage);
+  keep(memory);
   const std::vector<int64_t>& strides = memory.memory().strides;
   m.stage = {memory.memory().addr.offset, {strides.begin() + 1, strides.end()}, 0};
   m.slot_bytes = strides[0] * w->element_bytes;
   m.offset = new_slot();
   m.state = slot_block(static_cast<int>(2 * w->places()) + ops::kPipelineFields + m.slots);
-  m.semaphore = plan_.semaphores.add("the pipeline of " + o.name, m.slots, memory::Level::Thread, true);
+  m.semaphore = plan_.memory.semaphores.add("the pipeline of " + o.name, m.slots, memory::Level::Thread, true);
   ref->ref().read_only = false;
   ref->memory().addr = {memory.memory().addr.buffer, m.offset, memory.memory().addr.offset};
   ref->memory().strides.clear();
@@ -64,7 +64,7 @@ void Compiler::model_window(const ir::Operand& o, Window* w, Val* ref) {
 }
 
 ops::PipelinePayload* Compiler::begin_pipeline() {
-  auto* p = plan_.own(ops::PipelinePayload());
+  auto* p = plan_.payloads.own(ops::PipelinePayload());
   for (const Window& w : body_.windows)
     if (w.modelled()) p->windows.push_back(&w);
   p->started = new_slot();

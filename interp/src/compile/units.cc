@@ -85,15 +85,15 @@ void place_threads(Plan& p) {
     b->core_stride = shares->core_stride = both.threads;
     (scalar ? *shares : *b).first_thread = 1;  // of each core; 0 is the scalar one
   }
-  p.units = memory::Units(std::move(meshes));
-  for (const auto& b : p.bodies) b->first_thread += p.units.first(memory::Level::Thread, b->units_mesh, 0);
+  p.threads.units = memory::Units(std::move(meshes));
+  for (const auto& b : p.bodies) b->first_thread += p.threads.units.first(memory::Level::Thread, b->units_mesh, 0);
 }
 
 void place_cores(Plan& p, int cores) {
-  p.cores = cores;
+  p.threads.cores = cores;
   memory::Mesh mesh;
   mesh.cores = {cores};
-  p.units = memory::Units({mesh});
+  p.threads.units = memory::Units({mesh});
   p.bodies.front()->threads = cores;
 }
 

@@ -4,10 +4,10 @@
 
 namespace pallasim::interp {
 
-// Sets Plan::units and the place of each body among them. The scalar and vector subcores of one SparseCore are its
-// threads, the scalar one first; other meshes lie side by side.
+// Sets PlanThreads::units and the place of each body among them. The scalar and vector subcores of one SparseCore are
+// its threads, the scalar one first; other meshes lie side by side.
 void place_threads(Plan&);
-// Cores that share the grid of a plan without meshes along Plan::core_axis.
+// Cores that share the grid of a plan without meshes along PlanThreads::core_axis.
 void place_cores(Plan&, int cores);
 
 }  // namespace pallasim::interp

@@ -47,7 +47,7 @@ class Val {
   struct Ref : Memory {
     std::shared_ptr<const RefThrough> through;
     bool read_only = false;
-    int semaphore = -1;              // index into Plan::semaphores
+    int semaphore = -1;              // index into PlanMemory::semaphores
     int edge = -1;                   // index into Body::windows: the block may reach beyond its array (EdgeWindow)
     std::vector<uint32_t> extents;   // run-time extents (i64 slots, kNoSlot: dims has it); empty where all are static
     std::vector<int64_t> padding;    // elements behind each dim that its tiles have on the machine; empty: none

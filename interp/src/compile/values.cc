@@ -51,18 +51,6 @@ bool is_dense(const Val& v) {
   return true;
 }
 
-Val Emitter::temp(ir::DType dtype, std::vector<int64_t> dims) {
-  Val v(dtype, std::move(dims), Val::Strided{});
-  v.memory().strides = dense_strides(v.dims);
-  allocate(&v);
-  return v;
-}
-
-void Emitter::allocate(Val* v) {
-  v->memory().storage = place_->allocate(v->bytes());
-  v->memory().addr = {buffer_, Addr::kNoSlot, v->memory().storage->offset};
-}
-
 bool same_place(const Val& a, const Val& b) {
   return a.memory().addr == b.memory().addr && a.memory().strides == b.memory().strides && a.dims == b.dims &&
          a.dtype == b.dtype;
@@ -73,7 +61,6 @@ void Emitter::copy_value(const Val& dst, const Val& v) {
   emit_pending(overlaps_elsewhere(v, dst) ? materialized(v) : v, dst);
 }
 
-// Evaluates v into dst; the caller has excluded overlap.
 void Emitter::emit_pending(const Val& v, const Val& dst) {
   if (dst.elements() == 0) return;
   if (v.is_strided()) return emit_copy(dst, v);
@@ -93,9 +80,9 @@ void Emitter::emit_pending(const Val& v, const Val& dst) {
     if (!direct) target = temp(dst.dtype, dst.dims);
     p.dst = target.memory().addr;
     if (direct && !is_dense(dst)) p.contraction.c_row = dst.memory().strides[0];
-    emit(ops::contraction, plan_.own(std::move(p))).loc = n.loc;
-    plan_.step_cost_ns += 0.02 * 2.0 * static_cast<double>(p.contraction.m * p.contraction.n) *
-                          static_cast<double>(p.contraction.k * p.contraction.batch);
+    emit(ops::contraction, plan_.payloads.own(std::move(p))).loc = n.loc;
+    plan_.split.step_cost_ns += 0.02 * 2.0 * static_cast<double>(p.contraction.m * p.contraction.n) *
+                                static_cast<double>(p.contraction.k * p.contraction.batch);
     if (!direct) emit_copy(dst, target);
     return;
   }
@@ -136,29 +123,6 @@ Val Emitter::materialized(const Val& v) {
   return t;
 }
 
-uint32_t Emitter::scalar_slot(const Val& v) {
-  if (v.is_uniform()) return v.scalar().slot;
-  return load_scalar(strided(v)).scalar().slot;
-}
-
-Val Emitter::load_scalar(const Val& memory) {
-  const Val r = scalar_in(new_slot(), memory.dtype);
-  ScalarAccess p;
-  p.addr = memory.memory().addr;
-  p.load = k_.load(memory.dtype);
-  p.bytes = ir::byte_size(memory.dtype);
-  p.ref = memory.memory().name;
-  emit(ops::load_scalar, plan_.own(std::move(p))).dst = r.scalar().slot;
-  return r;
-}
-
-void Emitter::move_scalar(uint32_t dst, uint32_t src) {
-  if (dst == src) return;
-  Step& s = emit(ops::move16);
-  s.dst = dst;
-  s.a = src;
-}
-
 void Emitter::emit_copy(const Val& dst, const Val& src) {
   if (dst.elements() == 0) return;
   CopyPayload p;
@@ -170,8 +134,8 @@ void Emitter::emit_copy(const Val& dst, const Val& src) {
   p.src_strides = src.memory().strides;
   p.contiguous = is_dense(dst) && is_dense(src);
   p.bytes = dst.bytes();
-  plan_.step_cost_ns += 20 + 0.1 * static_cast<double>(p.bytes);
-  emit(ops::copy, plan_.own(std::move(p))).b = dst.origin() != kNoOrigin;
+  plan_.split.step_cost_ns += 20 + 0.1 * static_cast<double>(p.bytes);
+  emit(ops::copy, plan_.payloads.own(std::move(p))).b = dst.origin() != kNoOrigin;
 }
 
 }  // namespace pallasim::interp

@@ -6,6 +6,8 @@
 #include "pallasim/hw/machine.h"
 #include "views.h"
 
+#include "progressions.h"
+
 namespace pallasim::interp {
 namespace {
 
@@ -190,6 +192,7 @@ class Follower {
   Exists select_dim(const Entry&, size_t dim, std::vector<IndexTerm>*, const Place&);
   void gather(const ir::view::Index&);
   std::vector<Val> index_arrays(const ir::view::Index&);
+  const Progression* progression(const Entry&) const;
 
   Emitter& e_;
   const Op& op_;
@@ -289,12 +292,22 @@ Follower::Exists Follower::select_dim(const Entry& d, size_t dim, std::vector<In
           box() ? before_slot(e_, r, dim, term, p.start, p.count) : Addr::kNoSlot};
 }
 
+// The array of the entry, where it is one that needs no memory.
+const Progression* Follower::progression(const Entry& d) const {
+  if (d.kind != Entry::Kind::Array || d.ignored) return nullptr;
+  return e_.state<Progressions>().find(op_.operands[static_cast<size_t>(d.operand)]);
+}
+
 // The index arrays of an index, by dimension; None elsewhere.
 std::vector<Val> Follower::index_arrays(const ir::view::Index& index) {
   std::vector<Val> arrays(index.entries.size());
   for (size_t i = 0; i < arrays.size(); ++i) {
     const Entry& d = index.entries[i];
     if (!d.is_array()) continue;
+    if (const Progression* p = progression(d)) {
+      arrays[i].dims = p->dims;  // no memory is asked for
+      continue;
+    }
     if (d.ignored) refuse("an index array that skips elements, in this operation");
     Val v = e_.operand(op_, static_cast<size_t>(d.operand));
     if (v.is_recast()) v = open_ref(e_, v, Lens::Read, nullptr);
@@ -335,7 +348,14 @@ void Follower::gather(const ir::view::Index& index) {
     GatherDim g;
     g.extent = r.dims[i];
     g.stride = r.memory().strides[i];
-    if (index.entries[i].is_array()) {
+    if (const Progression* p = progression(index.entries[i])) {
+      interp::count(Rewrite::IndexProgression);
+      g.kind = GatherDim::Kind::Progression;
+      g.start_slot = p->base.scalar().slot;
+      g.array_dtype = p->base.dtype;
+      g.wraps = e_.model().negative_indices == hw::NegativeIndex::FromEnd;
+      g.array_strides = strides_along(*p, dims.size(), at + rank - 1);
+    } else if (index.entries[i].is_array()) {
       const Val& v = arrays[i];
       g.kind = GatherDim::Kind::Array;
       g.array = v.memory().addr;

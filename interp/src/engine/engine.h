@@ -7,7 +7,7 @@
 namespace pallasim::interp {
 
 // Runs all threads of `exec` to their end under the options' policy. Returns the schedule token.
-std::string run_threads(Execution& exec, const Options& options);
+std::string run_threads(Execution& exec, const RunOptions& options);
 
 // Why a run cannot go on, or must not. The words are in report/; all throw DiagnosticError. `token` replays the
 // schedule.

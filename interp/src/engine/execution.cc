@@ -22,9 +22,9 @@ void Execution::poison_gaps(const Unwritten& u) const {
 }
 
 Execution::Execution(const Plan& p) : plan(&p) {
-  for (size_t i = 0; i < p.allocations.size(); ++i)
-    if (!p.allocations[i].private_to_thread()) shared_memory.push_back({i, {}, {}});
-  strips_ = std::make_unique<std::byte[]>(static_cast<size_t>(p.max_strips) * kStripBytes + 64);
+  for (size_t i = 0; i < p.memory.allocations.size(); ++i)
+    if (!p.memory.allocations[i].private_to_thread()) shared_memory.push_back({i, {}, {}});
+  strips_ = std::make_unique<std::byte[]>(static_cast<size_t>(p.memory.max_strips) * kStripBytes + 64);
 }
 
 Execution::~Execution() = default;
@@ -32,7 +32,7 @@ Execution::~Execution() = default;
 namespace {
 // Of the threads of the launch: those of the plan, or of the programs that are resident.
 memory::Units units_of(const Plan& p, const Population& population, int64_t devices) {
-  std::vector<memory::Mesh> meshes = p.units.meshes();
+  std::vector<memory::Mesh> meshes = p.threads.units.meshes();
   if (population.programs > 0) meshes.front().clusters = {population.resident};
   return memory::Units(std::move(meshes), devices);
 }
@@ -52,16 +52,16 @@ void Execution::bind(std::span<const std::vector<std::byte*>> arrays, std::span<
     devices = n;
     units = units_of(*plan, population, devices);
     device_threads = static_cast<int32_t>(units.per_device(memory::Level::Thread));
-    semaphore_layout = plan->semaphores;
+    semaphore_layout = plan->memory.semaphores;
     semaphore_layout.set_units(units_of(*plan, population, 1));
     semaphores = memory::Semaphores(semaphore_layout.total(n));
     barrier_layout = memory::BarrierLayout(units);
-    for (const memory::BarrierBlock& b : plan->barriers) barrier_layout.add(b);
+    for (const memory::BarrierBlock& b : plan->memory.barriers) barrier_layout.add(b);
     unit_threads = units.count(memory::Level::Thread);
     for (const auto& b : plan->bodies) max_children = std::max(max_children, b->max_children);
   }
   for (SharedMemory& m : shared_memory) {
-    const memory::Allocation& of = plan->allocations[m.allocation];
+    const memory::Allocation& of = plan->memory.allocations[m.allocation];
     const auto owners = static_cast<size_t>(units.count(of.owner));
     const bool now = population.programs == 0 || of.owner == memory::Level::Device;
     while (m.of_units.size() < owners) m.of_units.emplace_back(now ? static_cast<size_t>(of.bytes) : 0);
@@ -85,6 +85,9 @@ void Execution::bind(std::span<const std::vector<std::byte*>> arrays, std::span<
   }
 }
 
+// A step may be a product of large matrices: few of them between looks at the user's Ctrl-C.
+static constexpr int64_t kStepsPerLook = 16;
+
 Stop Execution::run(Thread& t, int64_t budget) {
   const Step* s = t.pc;
   t.stop = Stop::None;
@@ -92,13 +95,15 @@ Stop Execution::run(Thread& t, int64_t budget) {
   const uint64_t epoch = interrupt_epoch;
   try {
     while (left > 0 && g_interrupt_epoch.load(std::memory_order_relaxed) == epoch) {
-      --left;
-      const Step* next = s->fn(t, s);
-      if (!next) {
-        steps += budget - left;
-        return t.stop;
+      for (int64_t n = std::min<int64_t>(left, kStepsPerLook); n > 0; --n) {
+        --left;
+        const Step* next = s->fn(t, s);
+        if (!next) {
+          steps += budget - left;
+          return t.stop;
+        }
+        s = next;
       }
-      s = next;
     }
   } catch (...) {
     steps += budget - left;

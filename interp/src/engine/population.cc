@@ -25,7 +25,7 @@ namespace {
 
 // Positions of the core axis that each core runs: equal runs, the last ones shorter.
 int64_t core_share(const Plan& p, const std::vector<int64_t>& grid) {
-  return std::max<int64_t>(1, (grid[static_cast<size_t>(p.core_axis)] + p.cores - 1) / p.cores);
+  return std::max<int64_t>(1, (grid[static_cast<size_t>(p.threads.core_axis)] + p.threads.cores - 1) / p.threads.cores);
 }
 
 std::byte* align(std::byte* q) { return q + (64 - reinterpret_cast<uintptr_t>(q) % 64) % 64; }
@@ -34,8 +34,8 @@ std::byte* align(std::byte* q) { return q + (64 - reinterpret_cast<uintptr_t>(q)
 
 int Execution::core_of(const Thread& t) const {
   const Plan& p = *plan;
-  if (p.core_axis < 0 || p.num_threads > 1) return t.unit % device_threads;
-  const auto g = static_cast<size_t>(p.core_axis);
+  if (p.threads.core_axis < 0 || p.threads.count > 1) return t.unit % device_threads;
+  const auto g = static_cast<size_t>(p.threads.core_axis);
   const int64_t at = t.slot<int64_t>(options->grid_order.empty() ? t.body->pid_slots[g] : t.body->place_slots[g]);
   return static_cast<int>(at / core_share(p, grid));
 }
@@ -43,8 +43,8 @@ int Execution::core_of(const Thread& t) const {
 std::unique_ptr<Execution::Arena> Execution::new_arena(const Body& b) {
   auto a = std::make_unique<Arena>();
   a->memory.resize(static_cast<size_t>(b.image_bytes() + std::max(b.temp_bytes, b.child_bytes)));
-  a->bases.assign(plan->num_buffers, nullptr);
-  a->bases[kConstBuffer] = const_cast<std::byte*>(plan->constants.data());
+  a->bases.assign(plan->memory.num_buffers, nullptr);
+  a->bases[kConstBuffer] = const_cast<std::byte*>(plan->memory.constants.data());
   return a;
 }
 
@@ -61,7 +61,7 @@ Execution::Arena& Execution::free_arena(const Body& b) {
   if (free_arenas.empty()) {
     int64_t each = b.image_bytes() + std::max(b.temp_bytes, b.child_bytes);
     for (const SharedMemory& m : shared_memory)
-      if (const memory::Allocation& of = plan->allocations[m.allocation]; of.owner != memory::Level::Device)
+      if (const memory::Allocation& of = plan->memory.allocations[m.allocation]; of.owner != memory::Level::Device)
         each = memory::add(each, of.bytes);
     if (memory::mul(each, static_cast<int64_t>(arenas.size()) + 1) > options->max_memory)
       too_many_programs(*this, each);
@@ -75,7 +75,7 @@ void Execution::bind_arena(Arena& a, int32_t unit) const {
   const std::vector<std::byte*>& own = operands[static_cast<size_t>(units.device_of(memory::Level::Thread, unit))];
   std::copy(own.begin(), own.end(), a.bases.begin() + kFirstOperandBuffer);
   for (const SharedMemory& m : shared_memory) {
-    const memory::Allocation& of = plan->allocations[m.allocation];
+    const memory::Allocation& of = plan->memory.allocations[m.allocation];
     a.bases[of.buffer] = const_cast<std::byte*>(m.of_units[static_cast<size_t>(units.unit_of(of.owner, unit))].data());
   }
 }
@@ -112,7 +112,7 @@ Thread& Execution::begin_child(Thread& parent, int64_t i, uint32_t temps) {
     a = new_arena(b);
   }
   Arena& a = arena_of(c);
-  a.bases.assign(parent.bases, parent.bases + plan->num_buffers);
+  a.bases.assign(parent.bases, parent.bases + plan->memory.num_buffers);
   take_arena(c, a, temps);
   std::copy(parent.arena, parent.arena + b.image_bytes(), c.arena);
   return c;
@@ -130,10 +130,10 @@ void Execution::end_child(Thread& c) {
 void Execution::reset(const GridBox& b) {
   const Plan& p = *plan;
   parts.clear();
-  if (p.core_axis >= 0 && p.num_threads > 1) {
-    const auto g = static_cast<size_t>(p.core_axis);
+  if (p.threads.core_axis >= 0 && p.threads.count > 1) {
+    const auto g = static_cast<size_t>(p.threads.core_axis);
     const int64_t share = core_share(p, grid);
-    for (int core = 0; core < p.cores; ++core) {
+    for (int core = 0; core < p.threads.cores; ++core) {
       GridBox own = b;
       own.lo[g] = std::min(b.hi[g], core * share);
       own.hi[g] = std::min(b.hi[g], own.lo[g] + share);
@@ -155,7 +155,7 @@ void Execution::reset(const GridBox& b) {
   steps = 0;
   const Options::Fill mode = options ? options->uninitialized : Options::Fill::Nan;
   for (SharedMemory& m : shared_memory) {
-    const memory::Allocation& of = p.allocations[m.allocation];
+    const memory::Allocation& of = p.memory.allocations[m.allocation];
     for (Bytes& one : m.of_units)
       if (!one.empty()) poison(one.data(), of.elements(), of.dtype, mode);
   }
@@ -189,16 +189,16 @@ void Execution::start(const GridBox& b) {
 void Execution::enter(Thread& t, const Body& b, int64_t n) {
   const Options::Fill mode = options ? options->uninitialized : Options::Fill::Nan;
   std::copy(b.image.begin(), b.image.end(), t.arena);
-  for (const memory::Allocation& a : plan->allocations)
+  for (const memory::Allocation& a : plan->memory.allocations)
     if (a.private_to_thread() && a.buffer == b.temps && a.lifetime == memory::Allocation::Lifetime::Launch)
       poison(t.bases[a.buffer] + a.offset, a.elements(), a.dtype, mode);
   for (const Window& w : b.windows)
     if (const Window::Modelled* m = w.modelled())
       poison(t.bases[b.temps] + m->stage.offset, m->slots * m->slot_bytes / w.element_bytes, w.dtype, mode);
   int64_t device = first_device + device_of(t);
-  for (size_t a = plan->device_axes.size(); a-- > 0;) {
-    t.slot<int64_t>(b.device_slots[a]) = device % plan->device_axes[a].size;
-    device /= plan->device_axes[a].size;
+  for (size_t a = plan->threads.device_axes.size(); a-- > 0;) {
+    t.slot<int64_t>(b.device_slots[a]) = device % plan->threads.device_axes[a].size;
+    device /= plan->threads.device_axes[a].size;
   }
   for (size_t a = b.axis_slots.size(); a-- > 0;) {
     const int64_t size = plan->module.meshes[static_cast<size_t>(b.mesh)].axes[a].size;
@@ -238,7 +238,7 @@ void Execution::begin_crew(int64_t place) {
   if (begun[static_cast<size_t>(place)] == first.point) return;
   begun[static_cast<size_t>(place)] = first.point;
   for (SharedMemory& m : shared_memory) {
-    const memory::Allocation& of = plan->allocations[m.allocation];
+    const memory::Allocation& of = plan->memory.allocations[m.allocation];
     if (of.owner == memory::Level::Device) continue;
     for (int32_t i = 0; i < population.crew; ++i) {
       Bytes& one = m.of_units[static_cast<size_t>(units.unit_of(of.owner, first.index + i))];
@@ -283,12 +283,12 @@ void Execution::end_crew(int64_t place, Thread& last) {
       for (int64_t k = 0; k < block.count; ++k)
         ops::left_over(last, last.pc, semaphore_layout.id(static_cast<int>(b), k, first + i));
   }
-  for (size_t b = 0; b < plan->barriers.size(); ++b)
-    for (int32_t i = 0; i < population.crew && plan->barriers[b].owner != memory::Level::Device; ++i)
-      for (int64_t k = 0; k < plan->barriers[b].count; ++k)
+  for (size_t b = 0; b < plan->memory.barriers.size(); ++b)
+    for (int32_t i = 0; i < population.crew && plan->memory.barriers[b].owner != memory::Level::Device; ++i)
+      for (int64_t k = 0; k < plan->memory.barriers[b].count; ++k)
         ops::barrier_left_over(last, last.pc, barrier_layout.id_of_thread(static_cast<int>(b), k, first + i));
   for (SharedMemory& m : shared_memory) {
-    const memory::Allocation& of = plan->allocations[m.allocation];
+    const memory::Allocation& of = plan->memory.allocations[m.allocation];
     if (of.owner == memory::Level::Device) continue;
     for (int32_t i = 0; i < population.crew; ++i) {
       Bytes& one = m.of_units[static_cast<size_t>(units.unit_of(of.owner, first + i))];

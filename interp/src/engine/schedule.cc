@@ -106,7 +106,7 @@ Schedule replayed(const std::string& token) {
   return r;
 }
 
-Schedule make_schedule(const Options& o) {
+Schedule make_schedule(const RunOptions& o) {
   if (o.policy() == Options::Policy::Replay) return replayed(o.replay);
   Schedule r;
   if (o.random_seed) r.policy = std::make_unique<Random>(*o.random_seed);
@@ -115,7 +115,7 @@ Schedule make_schedule(const Options& o) {
   return r;
 }
 
-void check_limits(Execution& ex, const Options& o, const Thread& t, int64_t idle, const std::string& token) {
+void check_limits(Execution& ex, const RunOptions& o, const Thread& t, int64_t idle, const std::string& token) {
   if (o.max_steps > 0 && ex.steps >= o.max_steps) step_limit(ex, t, token);
   // A turn that only finds its condition unchanged is worth many idle steps: everybody is waiting.
   constexpr int64_t kStepsPerSpin = 1000;
@@ -134,7 +134,7 @@ void finish_copies(Execution& ex) {
   const memory::SemaphoreLayout& layout = ex.semaphore_layout;
   for (size_t b = 0; b < layout.blocks().size(); ++b) {
     const memory::SemaphoreBlock& block = layout.blocks()[b];
-    const auto& outer = ex.plan->outer_semaphores;
+    const auto& outer = ex.plan->memory.outer_semaphores;
     if (std::any_of(outer.begin(), outer.end(), [&](const auto& o) { return o.block == static_cast<int>(b); }))
       continue;
     for (int64_t unit = 0; unit < ex.units.count(block.owner); ++unit) {
@@ -147,8 +147,8 @@ void finish_copies(Execution& ex) {
 
 // What is left of barriers. Those of programs that ended were looked at then.
 void finish_barriers(Execution& ex) {
-  for (size_t b = 0; b < ex.plan->barriers.size(); ++b) {
-    const memory::BarrierBlock& block = ex.plan->barriers[b];
+  for (size_t b = 0; b < ex.plan->memory.barriers.size(); ++b) {
+    const memory::BarrierBlock& block = ex.plan->memory.barriers[b];
     for (int64_t unit = 0; unit < ex.units.count(block.owner); ++unit) {
       const auto first = static_cast<int32_t>(ex.units.threads_of(block.owner, unit).first);
       Thread& t = ex.threads[static_cast<size_t>(first)];
@@ -162,7 +162,7 @@ void finish_barriers(Execution& ex) {
 
 struct Scheduler::Order : Schedule {};
 
-Scheduler::Scheduler(Execution& ex, const Options& o) : ex_(ex), options_(o), order_(new Order{make_schedule(o)}) {
+Scheduler::Scheduler(Execution& ex, const RunOptions& o) : ex_(ex), options_(o), order_(new Order{make_schedule(o)}) {
   ex.copies_move = order_->copies;
   order_->policy->new_execution(ex.threads.size(), ex.points > 0);
   for (const Thread& t : ex.threads)
@@ -224,11 +224,11 @@ bool Scheduler::turn(int64_t most) {
 void Scheduler::finish() {
   for (const Thread& t : ex_.threads)
     if (t.stop == Stop::Blocked) deadlock(ex_, token());
-  if (!ex_.plan->semaphores.empty() || !ex_.copies.empty()) finish_copies(ex_);
+  if (!ex_.plan->memory.semaphores.empty() || !ex_.copies.empty()) finish_copies(ex_);
   finish_barriers(ex_);
 }
 
-std::string run_threads(Execution& ex, const Options& o) {
+std::string run_threads(Execution& ex, const RunOptions& o) {
   Scheduler scheduler(ex, o);
   while (scheduler.turn()) {}
   scheduler.finish();

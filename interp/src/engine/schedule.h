@@ -12,7 +12,7 @@ namespace pallasim::interp {
 class Scheduler {
  public:
   // All threads that can run, in their order, under the options' policy. Throws PS-TOK-001 for a token that is none.
-  Scheduler(Execution&, const Options&);
+  Scheduler(Execution&, const RunOptions&);
   ~Scheduler();
   Scheduler(const Scheduler&) = delete;
   // One thread runs until its turn ends, at most `most` steps, or one copy moves; false: nothing is left that could.
@@ -34,7 +34,7 @@ class Scheduler {
   struct Order;
   void wake();
   Execution& ex_;
-  const Options& options_;
+  const RunOptions& options_;
   std::unique_ptr<Order> order_;
   std::deque<int32_t> ready_;
   int64_t idle_ = 0;

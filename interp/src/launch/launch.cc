@@ -246,7 +246,7 @@ void check_grid_order(const Plan& p, const Options& o, const std::vector<int64_t
       bad_argument(p, fmt::format("the order of grid axis {} is no permutation of its coordinates", g), {},
                    "name every coordinate once");
   }
-  if (!o.grid_order.empty() && p.num_threads > 1 && p.core_axis < 0)
+  if (!o.grid_order.empty() && p.threads.count > 1 && p.threads.core_axis < 0)
     bad_argument(p, "a kernel on a mesh has no grid to order", {}, "");
 }
 
@@ -332,7 +332,7 @@ std::shared_ptr<const Plan> specialise(const Plan& p, std::span<const Buffer> ar
 
 }  // namespace
 
-int devices_of(const Plan& p) { return p.has_peers ? static_cast<int>(p.num_devices()) : 1; }
+int devices_of(const Plan& p) { return p.threads.has_peers ? static_cast<int>(p.threads.num_devices()) : 1; }
 
 namespace {
 
@@ -371,29 +371,29 @@ void run_launch(const Plan& p, Session& session, std::span<const DeviceCall> dev
 
   Report& report = *out;
   report.grid_points = points;
-  report.threads = p.num_threads * static_cast<int>(devices.size());
-  report.sequential_because = p.sequential_because;
+  report.threads = p.threads.count * static_cast<int>(devices.size());
+  report.sequential_because = p.split.refused;
   report.findings = p.findings;
   if (points == 0) return;
   if (watch.progress)
-    watch.progress->expect(memory::mul(points, p.core_axis >= 0 ? int64_t(devices.size()) : report.threads));
+    watch.progress->expect(memory::mul(points, p.threads.core_axis >= 0 ? int64_t(devices.size()) : report.threads));
 
   const int workers = options.workers > 0 ? options.workers : default_workers();
   constexpr double kWorthSplittingNs = 100e3;
-  const bool worth = options.workers > 0 || p.step_cost_ns * static_cast<double>(points) > kWorthSplittingNs;
+  const bool worth = options.workers > 0 || p.split.step_cost_ns * static_cast<double>(points) > kWorthSplittingNs;
   const bool one_piece = options.checked || (watch.recorder && watch.recorder->keep_points) ||
                          options.revisits == Options::Revisits::Error || options.verify_restore > 0 ||
                          !options.grid_order.empty() || population_of(p, options, call.grid).programs > 0;
-  if (options.verify_split && !one_piece && devices.size() == 1 && p.num_threads == 1) {
+  if (options.verify_split && !one_piece && devices.size() == 1 && p.threads.count == 1) {
     const std::vector<GridBox> units = units_of(p, call.grid);
     report.units = static_cast<int>(units.size());
     report.token = "ps1:run-to-block";
-    SplitJudge judge(p, call.grid, !p.splittable.empty());
+    SplitJudge judge(p, call.grid, !p.split.axes.empty());
     if (units.size() > 1) judge_against_one_piece(call, units, judge, &report);
     else ParallelRun(call, units, &report).run(judge);
     return;
   }
-  if (!one_piece && workers > 1 && worth && !p.splittable.empty() && options.max_steps == 0) {
+  if (!one_piece && workers > 1 && worth && !p.split.axes.empty() && options.max_steps == 0) {
     const std::vector<GridBox> boxes = split_grid(p, call.grid, static_cast<size_t>(workers) * 4);
     if (boxes.size() > 1) {
       report.units = static_cast<int>(boxes.size());
@@ -441,8 +441,8 @@ std::string dump(const Plan& p) {
     if (s.jump) r += fmt::format(" -> {}", s.jump->id);
     r += '\n';
   }
-  r += p.sequential_because.empty() ? fmt::format("splittable axes: {}\n", fmt::join(p.splittable, ", "))
-                                    : "sequential: " + p.sequential_because + "\n";
+  r += p.split.refused.empty() ? fmt::format("splittable axes: {}\n", fmt::join(p.split.axes, ", "))
+                               : "sequential: " + p.split.refused + "\n";
   return r;
 }
 

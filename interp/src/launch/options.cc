@@ -232,7 +232,9 @@ Options parse_options(std::string_view text) {
   return o;
 }
 
-std::string plan_key(const Options& o) {
+std::string plan_key(const PlanOptions& of_plan) {
+  Options o;
+  static_cast<PlanOptions&>(o) = of_plan;
   std::string key;
   for (const OptionRow& row : rows())
     if (row.in_plan) key += option_text(o, row) + ";";

@@ -9,15 +9,15 @@
 namespace pallasim::interp {
 
 int64_t Plan::bytes() const {
-  const size_t own = sizeof(Plan) + constants.size() + steps.capacity() * sizeof(Step);
-  int64_t n = static_cast<int64_t>(own) + payload_bytes_;
+  const size_t own = sizeof(Plan) + memory.constants.size() + steps.capacity() * sizeof(Step);
+  int64_t n = static_cast<int64_t>(own) + payloads.bytes();
   for (const auto& b : bodies) n += static_cast<int64_t>(sizeof(Body) + b->image.size());
   const std::lock_guard lock(mutex);
   for (const auto& [sizes, plan] : specialised) n += plan->bytes();
   return n;
 }
 
-std::shared_ptr<const Plan> compile(ir::Module module, const Options& options) {
+std::shared_ptr<const Plan> compile(ir::Module module, const PlanOptions& options) {
   ir::verify(module);
   if (!module.params.empty()) {
     auto plan = std::make_shared<Plan>();  // specialised at the first launch of each size
@@ -38,7 +38,7 @@ class PlanCache {
   };
 
  public:
-  std::shared_ptr<const Plan> get(std::string_view text, const Options& o) {
+  std::shared_ptr<const Plan> get(std::string_view text, const PlanOptions& o) {
     std::string key = plan_key(o);
     key += text;
     {
@@ -74,7 +74,7 @@ class PlanCache {
 
 }  // namespace
 
-std::shared_ptr<const Plan> compile_cached(std::string_view text, const Options& o) {
+std::shared_ptr<const Plan> compile_cached(std::string_view text, const PlanOptions& o) {
   static PlanCache cache;
   return cache.get(text, o);
 }

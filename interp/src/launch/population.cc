@@ -24,19 +24,19 @@ int64_t product(const std::vector<int64_t>& v) {
 
 Population population_of(const Plan& p, const Options& o, const std::vector<int64_t>& grid) {
   const Body& b = p.first();
-  if (b.model->in_order() || p.bodies.size() > 1 || p.has_peers) return {};
+  if (b.model->in_order() || p.bodies.size() > 1 || p.threads.has_peers) return {};
   Population r;
   if (b.mesh >= 0) {
-    const memory::Mesh& mesh = p.units.meshes().front();
+    const memory::Mesh& mesh = p.threads.units.meshes().front();
     if (mesh.clusters.empty()) return {};
     const int64_t blocks = product(mesh.cores), resident = resident_blocks(p, o);
     r.programs = product(mesh.clusters);
     r.crew = static_cast<int32_t>(blocks * mesh.threads);
     r.resident = resident == hw::kUnknown ? kMost / std::max(r.crew, 1) : resident / blocks;
   } else {
-    if (p.module.grid.empty() || p.num_threads > 1) return {};
+    if (p.module.grid.empty() || p.threads.count > 1) return {};
     const bool in_order = o.policy() == Options::Policy::RunToBlock || o.replay == "ps1:run-to-block";
-    const bool waits = p.concurrent || (b.model->programs == hw::Programs::Cooperative && p.waits());
+    const bool waits = p.threads.concurrent || (b.model->programs == hw::Programs::Cooperative && p.memory.waits());
     if (!waits && in_order) return {};
     const int64_t resident = resident_blocks(p, o);
     r.programs = product(grid);

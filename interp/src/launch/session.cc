@@ -15,10 +15,10 @@ Session::~Session() = default;
 namespace {
 
 // The handles of one device's semaphores of one operand.
-void exchange_semaphores(Execution& ex, const Call& c, const Plan::OuterSemaphores& o, size_t device, bool in) {
+void exchange_semaphores(Execution& ex, const Call& c, const PlanMemory::OuterSemaphores& o, size_t device, bool in) {
   Session::State& session = c.session.state();
   auto* handles = reinterpret_cast<int32_t*>(c.operands[device][static_cast<size_t>(o.operand)]);
-  const memory::SemaphoreBlock& block = c.plan.semaphores.blocks()[static_cast<size_t>(o.block)];
+  const memory::SemaphoreBlock& block = c.plan.memory.semaphores.blocks()[static_cast<size_t>(o.block)];
   for (int64_t i = 0; i < block.count; ++i) {
     // A ref to semaphores that was made outside kernels is zeros until a kernel sees it.
     if (handles[i] == 0 && o.in_place) handles[i] = session.allocate();
@@ -36,9 +36,9 @@ void exchange_semaphores(Execution& ex, const Call& c, const Plan::OuterSemaphor
 
 // Semaphores that live outside the kernel come in with their counts and go out with them.
 void exchange_semaphores(Execution& ex, const Call& c, bool in) {
-  if (c.plan.outer_semaphores.empty()) return;
+  if (c.plan.memory.outer_semaphores.empty()) return;
   const std::lock_guard lock(c.session.state().mutex);
-  for (const Plan::OuterSemaphores& o : c.plan.outer_semaphores)
+  for (const PlanMemory::OuterSemaphores& o : c.plan.memory.outer_semaphores)
     for (size_t device = 0; device < c.operands.size(); ++device) exchange_semaphores(ex, c, o, device, in);
 }
 
@@ -59,10 +59,10 @@ void enter_cores(const Execution& ex, const Call& c) {
       const std::byte* array = c.operands[device][static_cast<size_t>(a.input >= 0 ? a.input : a.output)];
       const Session::State::CoreArray* before =
           a.input < 0 ? nullptr : session.find(c.run, c.first_device + static_cast<int32_t>(device), array);
-      if (before && (static_cast<int>(before->cores.size()) != c.plan.num_threads || before->cores[0].size() != bytes ||
-                     std::memcmp(before->cores[0].data(), array, bytes) != 0))
+      if (before && (static_cast<int>(before->cores.size()) != c.plan.threads.count ||
+                     before->cores[0].size() != bytes || std::memcmp(before->cores[0].data(), array, bytes) != 0))
         before = nullptr;
-      for (int core = 0; core < c.plan.num_threads; ++core)
+      for (int core = 0; core < c.plan.threads.count; ++core)
         std::memcpy(core_memory(ex, c, a, device, core),
                     before ? before->cores[static_cast<size_t>(core)].data() : array, bytes);
     }
@@ -76,7 +76,7 @@ void leave_cores(const Execution& ex, const Call& c) {
     for (size_t device = 0; a.output >= 0 && device < c.operands.size(); ++device) {
       std::byte* array = c.operands[device][static_cast<size_t>(a.output)];
       Session::State::CoreArray left{c.run, c.first_device + static_cast<int32_t>(device), array, {}};
-      for (int core = 0; core < c.plan.num_threads; ++core) {
+      for (int core = 0; core < c.plan.threads.count; ++core) {
         const std::byte* memory = core_memory(ex, c, a, device, core);
         left.cores.emplace_back(memory, memory + a.bytes);
       }

@@ -12,23 +12,30 @@ namespace pallasim::interp {
 struct Session::State {
   static constexpr int kHandles = 1 << 16;
   std::mutex mutex;
-  std::vector<int64_t> counts = std::vector<int64_t>(kHandles, 0);  // of a device's first core
-  std::map<std::pair<int, int>, int64_t> others;                    // by handle and core: counts that are not 0
-  int next = 1;                                                     // 0 is no semaphore
+  std::vector<int64_t> counts;                    // of a device's first core; 0 behind its end
+  std::map<std::pair<int, int>, int64_t> others;  // by handle and core: counts that are not 0
+  int next = 1;                                   // 0 is no semaphore
 
+  int64_t at_first(int handle) const {
+    const auto h = static_cast<size_t>(handle);
+    return h < counts.size() ? counts[h] : 0;
+  }
   int64_t count(int handle, int core) const {
-    if (core == 0) return counts[static_cast<size_t>(handle)];
+    if (core == 0) return at_first(handle);
     const auto it = others.find({handle, core});
     return it == others.end() ? 0 : it->second;
   }
   void set(int handle, int core, int64_t count) {
-    if (core == 0) counts[static_cast<size_t>(handle)] = count;
-    else if (count != 0) others[{handle, core}] = count;
+    const auto h = static_cast<size_t>(handle);
+    if (core == 0 && count != 0 && h >= counts.size()) counts.resize(h + 1, 0);
+    if (core == 0 && h < counts.size()) counts[h] = count;
+    if (core == 0) return;
+    if (count != 0) others[{handle, core}] = count;
     else others.erase({handle, core});
   }
   bool is_free(int handle) const {
     const auto it = others.lower_bound({handle, 0});
-    return counts[static_cast<size_t>(handle)] == 0 && (it == others.end() || it->first.first != handle);
+    return at_first(handle) == 0 && (it == others.end() || it->first.first != handle);
   }
 
   // An array in memory that every core has for itself, as a launch left it. Programs know its first core's.

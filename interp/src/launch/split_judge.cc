@@ -211,7 +211,7 @@ std::string SplitJudge::name_of(const Access& a) const {
     const size_t operand = a.buffer - kFirstOperandBuffer;
     return operand < plan_.module.operands.size() ? plan_.module.operands[operand].name : "shared memory";
   }
-  const memory::Allocation* scratch = plan_.allocations.at(a.buffer, a.offset);
+  const memory::Allocation* scratch = plan_.memory.allocations.at(a.buffer, a.offset);
   if (scratch && scratch->lifetime == memory::Allocation::Lifetime::Launch) return scratch->name;
   for (const Window& w : plan_.first().windows)
     if (w.stage() && a.offset >= w.stage()->offset &&

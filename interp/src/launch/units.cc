@@ -11,7 +11,7 @@ std::vector<GridBox> split_grid(const Plan& p, const std::vector<int64_t>& grid,
   for (size_t i = 0; boxes.size() < wanted && i < boxes.size();) {
     GridBox& b = boxes[i];
     int axis = -1;
-    for (int a : p.splittable) {
+    for (int a : p.split.axes) {
       const auto g = static_cast<size_t>(a);
       if (b.hi[g] - b.lo[g] > 1 &&
           (axis < 0 || b.hi[g] - b.lo[g] > b.hi[static_cast<size_t>(axis)] - b.lo[static_cast<size_t>(axis)]))
@@ -34,7 +34,7 @@ std::vector<GridBox> units_of(const Plan& p, const std::vector<int64_t>& grid) {
   std::vector<GridBox> units(1);
   units[0].lo.assign(grid.size(), 0);
   units[0].hi = grid;
-  for (int a : p.splittable) {
+  for (int a : p.split.axes) {
     const auto g = static_cast<size_t>(a);
     std::vector<GridBox> finer;
     for (const GridBox& u : units)

@@ -1,4 +1,4 @@
-// Parts of a grid that are independent of each other, as far as Plan::splittable says.
+// Parts of a grid that are independent of each other, as far as PlanSplit::axes says.
 #pragma once
 #include <vector>
 

@@ -253,7 +253,7 @@ const Step* dma_start(Thread& t, const Step* s) {
   if (!same) copy_shapes_differ(t, s, p, {c.dims, p.src.strides.size()}, {to, p.dst.strides.size()});
   c.dst.thread = target_thread(t, s, p.peer, "copy");
   const auto count = [&](const SemPayload& sem) {
-    const bool bytes = sem.block >= 0 && ex.plan->semaphores.blocks()[static_cast<size_t>(sem.block)].bytes;
+    const bool bytes = sem.block >= 0 && ex.plan->memory.semaphores.blocks()[static_cast<size_t>(sem.block)].bytes;
     return bytes ? machine_bytes(n, ir::bit_width(p.dtype)) : 1;
   };
   const int64_t sent = count(p.src_sem), received = count(p.dst_sem);

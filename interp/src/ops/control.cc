@@ -15,9 +15,17 @@ const Step* branch_table(Thread& t, const Step* s) {
   return t.exec->plan->steps.data() + table[static_cast<size_t>(i)];
 }
 
-const Step* move16(Thread& t, const Step* s) {
-  std::memcpy(t.arena + s->dst, t.arena + s->a, 16);
+namespace {
+// As wide as what was written there: a wider read would wait for the store.
+template <size_t N>
+const Step* move_bytes(Thread& t, const Step* s) {
+  std::memcpy(t.arena + s->dst, t.arena + s->a, N);
   return s + 1;
+}
+}  // namespace
+
+StepFn move_slot(int bytes) {
+  return bytes == 1 ? move_bytes<1> : bytes == 4 ? move_bytes<4> : bytes == 8 ? move_bytes<8> : move_bytes<16>;
 }
 
 namespace {

@@ -7,6 +7,20 @@
 namespace pallasim::interp::ops {
 namespace {
 
+// The positions i, of those that the row has, where first + step * i is in the relation to the bound.
+void cut(GatherCondition::Relation relation, int64_t first, int64_t step, int64_t bound, ElementRow* r) {
+  using Relation = GatherCondition::Relation;
+  // As step * i < limit.
+  const bool greater = relation == Relation::Greater || relation == Relation::GreaterEqual;
+  int64_t limit = greater ? first - bound : bound - first;
+  if (relation == Relation::LessEqual || relation == Relation::GreaterEqual) ++limit;
+  if (greater) step = -step;
+  const auto floor_div = [](int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); };
+  if (step > 0) r->end = std::clamp(-floor_div(-limit, step), r->begin, r->end);
+  else if (step < 0) r->begin = std::clamp(floor_div(limit, step) + 1, r->begin, r->end);
+  else if (limit <= 0) r->end = r->begin;
+}
+
 bool is_progression(std::span<const int64_t> x, int64_t step) {
   bool same = true;
   for (size_t i = 1; i < x.size(); ++i)
@@ -44,6 +58,17 @@ bool Elements::add_array(const GatherDim& g, ElementRow* r, int64_t* offset) con
   return true;
 }
 
+// Cuts the row to the elements for which the conditions hold; false where a value wraps around along it.
+bool Elements::cut_by_conditions(ElementRow* r) const {
+  const size_t last = p_.dims.size() - 1;
+  for (const GatherCondition& c : p_.conditions) {
+    const int64_t first = progression_base(t_, c.base, c.dtype) + dot_before(c.strides, last), step = c.strides[last];
+    if (!fits(first, c.dtype) || !fits(first + step * (p_.dims[last] - 1), c.dtype)) return false;
+    cut(c.relation, first, step, progression_base(t_, c.bound, c.dtype), r);
+  }
+  return true;
+}
+
 bool Elements::row(ElementRow* r) const {
   const size_t last = p_.dims.size() - 1;
   r->begin = 0, r->end = p_.dims[last], r->step = 0;
@@ -53,6 +78,7 @@ bool Elements::row(ElementRow* r) const {
     while (r->begin < r->end && !static_cast<bool>(mask[r->begin * stride])) ++r->begin;
     while (r->end > r->begin && !static_cast<bool>(mask[(r->end - 1) * stride])) --r->end;
   }
+  if (!takes_all_ && !mask_ && !cut_by_conditions(r)) return false;
   if (r->begin == r->end) return true;
   int64_t offset = 0;
   for (size_t d = 0; d < p_.ref_dims.size(); ++d) {
@@ -63,8 +89,12 @@ bool Elements::row(ElementRow* r) const {
       continue;
     }
     int64_t at = 0, step = 0;
-    if (array) {
-      at = array_index(g);
+    if (g.kind == GatherDim::Kind::Progression) {
+      step = g.array_strides[last];
+      at = start_[d] + dot_before(g.array_strides, last) + step * r->begin;
+      if (!fits(at, g.array_dtype) || !fits(at + step * (r->end - 1 - r->begin), g.array_dtype)) return false;
+    } else if (array) {
+      at = array_index(g, d);
     } else {
       const bool moves = g.result_dim == static_cast<int>(last);
       const int64_t steps = g.result_dim < 0 ? 0 : moves ? r->begin : index_[g.result_dim];

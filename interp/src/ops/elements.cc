@@ -45,11 +45,21 @@ void integer_elements(const std::byte* at, ir::DType t, int64_t stride, std::spa
 }
 
 Elements::Elements(Thread& t, const Step* s, const GatherPayload& p)
-    : t_(t), s_(s), p_(p), mask_(p.has_mask ? t.resolve(p.mask) : nullptr), base_(t.resolve(p.ref)) {
+    : t_(t),
+      s_(s),
+      p_(p),
+      mask_(p.has_mask && p.conditions.empty() ? t.resolve(p.mask) : nullptr),
+      base_(t.resolve(p.ref)) {
   for (int64_t d : p.dims) count_ *= d;
+  takes_all_ = !mask_ && std::all_of(p.conditions.begin(), p.conditions.end(),
+                                     [&](const GatherCondition& c) { return always_holds(c); });
   int64_t offset = 0;
   for (size_t d = 0; d < p.ref_dims.size(); ++d) {
     const GatherDim& g = p.ref_dims[d];
+    if (g.kind == GatherDim::Kind::Progression) {
+      regular_ &= place_progression(g, d, &offset);
+      continue;
+    }
     if (g.kind == GatherDim::Kind::Array) {
       regular_ = false;
       continue;
@@ -61,9 +71,61 @@ Elements::Elements(Thread& t, const Step* s, const GatherPayload& p)
     if (!inside(g, start_[d]) || !inside(g, memory::add(start_[d], span))) regular_ = false;
     if (!regular_) continue;
     offset += start_[d] * g.stride;
-    if (g.result_dim >= 0) strides_[g.result_dim] = g.step * g.stride;
+    if (g.result_dim >= 0) strides_[g.result_dim] += g.step * g.stride;
   }
   if (regular_) base_ += offset * p.size;
+}
+
+namespace {
+
+// The least and the greatest value over all positions; what a progression that wraps around has between is not known.
+struct Extremes {
+  int64_t least, greatest;
+};
+Extremes extremes(int64_t base, const std::vector<int64_t>& strides, const std::vector<int64_t>& dims) {
+  Extremes e{base, base};
+  for (size_t i = 0; i < dims.size(); ++i) {
+    const int64_t span = strides[i] * (dims[i] - 1);
+    (span < 0 ? e.least : e.greatest) += span;
+  }
+  return e;
+}
+
+bool compare(GatherCondition::Relation r, int64_t v, int64_t bound) {
+  using Relation = GatherCondition::Relation;
+  switch (r) {
+    case Relation::Less: return v < bound;
+    case Relation::LessEqual: return v <= bound;
+    case Relation::Greater: return v > bound;
+    default: return v >= bound;
+  }
+}
+
+}  // namespace
+
+bool Elements::always_holds(const GatherCondition& c) const {
+  const Extremes e = extremes(progression_base(t_, c.base, c.dtype), c.strides, p_.dims);
+  const int64_t bound = progression_base(t_, c.bound, c.dtype);
+  return fits(e.least, c.dtype) && fits(e.greatest, c.dtype) && compare(c.relation, e.least, bound) &&
+         compare(c.relation, e.greatest, bound);
+}
+
+bool Elements::holds() const {
+  return std::all_of(p_.conditions.begin(), p_.conditions.end(), [&](const GatherCondition& c) {
+    const int64_t v = wrapped(progression_base(t_, c.base, c.dtype) + dot(c.strides), c.dtype);
+    return compare(c.relation, v, progression_base(t_, c.bound, c.dtype));
+  });
+}
+
+// Adds where a progression begins and how it goes on; false where it may leave the dimension.
+bool Elements::place_progression(const GatherDim& g, size_t dim, int64_t* offset) {
+  start_[dim] = progression_base(t_, g.start_slot, g.array_dtype);
+  const Extremes e = extremes(start_[dim], g.array_strides, p_.dims);
+  if (!fits(e.least, g.array_dtype) || !fits(e.greatest, g.array_dtype)) return false;
+  if (!inside(g, e.least) || !inside(g, e.greatest)) return false;
+  *offset += start_[dim] * g.stride;
+  for (size_t i = 0; i < p_.dims.size(); ++i) strides_[i] += g.array_strides[i] * g.stride;
+  return true;
 }
 
 bool Elements::inside(const GatherDim& g, int64_t i) const {
@@ -73,7 +135,11 @@ bool Elements::inside(const GatherDim& g, int64_t i) const {
   return at >= 0 && at < g.array_extent;
 }
 
-int64_t Elements::array_index(const GatherDim& g) const {
+int64_t Elements::array_index(const GatherDim& g, size_t dim) const {
+  if (g.kind == GatherDim::Kind::Progression) {
+    const int64_t i = wrapped(start_[dim] + dot(g.array_strides), g.array_dtype);
+    return i < 0 && g.wraps ? i + g.extent : i;
+  }
   int64_t element = 0;
   for (size_t i = 0; i < g.array_strides.size(); ++i) element += g.array_strides[i] * index_[i];
   const int64_t i = integer_element(t_.resolve(g.array) + element * ir::byte_size(g.array_dtype), g.array_dtype);
@@ -85,8 +151,8 @@ std::byte* Elements::address() const {
   bool outside = false;
   for (size_t d = 0; d < p_.ref_dims.size(); ++d) {
     const GatherDim& g = p_.ref_dims[d];
-    int64_t i = g.kind == GatherDim::Kind::Array
-                    ? array_index(g)
+    int64_t i = g.kind != GatherDim::Kind::Range
+                    ? array_index(g, d)
                     : memory::add(start_[d], g.result_dim < 0 ? 0 : memory::mul(index_[g.result_dim], g.step));
     if (!inside(g, i)) [[unlikely]] {
       const Options::Oob policy = t_.exec->options->out_of_bounds;

@@ -15,6 +15,15 @@ std::string shape_text(std::span<const int64_t> dims);
 int64_t integer_element(const std::byte* at, ir::DType);
 void integer_elements(const std::byte* at, ir::DType, int64_t stride, std::span<int64_t> into);
 
+// Values of i32 and u32 that grow by strides: their base, what they are where they wrap around, and whether they do.
+inline int64_t progression_base(const Thread& t, uint32_t slot, ir::DType type) {
+  return type == ir::DType::I32 ? int64_t{t.slot<int32_t>(slot)} : int64_t{t.slot<uint32_t>(slot)};
+}
+inline int64_t wrapped(int64_t v, ir::DType type) {
+  return type == ir::DType::I32 ? int64_t{static_cast<int32_t>(v)} : int64_t{static_cast<uint32_t>(v)};
+}
+inline bool fits(int64_t v, ir::DType type) { return v == wrapped(v, type); }
+
 // Where the elements of one row of an access lie: along its last dimension, the others fixed.
 struct ElementRow {
   int64_t begin = 0, end = 0;    // the mask takes no element outside
@@ -33,17 +42,26 @@ class Elements {
  public:
   Elements(Thread&, const Step*, const GatherPayload&);
   int64_t count() const { return count_; }
-  // No array indices, and everything is inside: `base()` and `strides()` (per result dim, elements) say it all.
+  // No indices in memory, and everything is inside: `base()` and `strides()` (per result dim, elements) say it all.
   bool regular() const { return regular_; }
+  bool takes_all() const { return takes_all_; }  // no mask, or one that is known to take every element
   std::byte* base() const { return base_; }
   const int64_t* strides() const { return strides_; }
 
   // Address of the element at the current position. Null: outside, on a machine where nobody stops that.
   std::byte* address() const;
-  bool on() const { return !mask_ || static_cast<bool>(mask_[dot(p_.mask_strides)]); }
+  bool on() const {
+    if (!mask_) return takes_all_ || holds();
+    return static_cast<bool>(mask_[dot(p_.mask_strides)]);
+  }
   int64_t dot(const std::vector<int64_t>& strides) const {
     int64_t r = 0;
     for (size_t i = 0; i < strides.size(); ++i) r += strides[i] * index_[i];
+    return r;
+  }
+  int64_t dot_before(const std::vector<int64_t>& strides, size_t last) const {
+    int64_t r = 0;
+    for (size_t i = 0; i < last; ++i) r += strides[i] * index_[i];
     return r;
   }
   void next() { memory::next_index(index_, p_.dims.size(), p_.dims); }
@@ -55,7 +73,11 @@ class Elements {
   const std::byte* mask_row() const { return mask_ ? mask_ + dot(p_.mask_strides) : nullptr; }
 
  private:
-  int64_t array_index(const GatherDim&) const;
+  int64_t array_index(const GatherDim&, size_t dim) const;
+  bool place_progression(const GatherDim&, size_t dim, int64_t* offset);
+  bool holds() const;
+  bool cut_by_conditions(ElementRow*) const;
+  bool always_holds(const GatherCondition&) const;
   bool inside(const GatherDim&, int64_t i) const;
   bool add_array(const GatherDim&, ElementRow*, int64_t* offset) const;
   int64_t block_start(const GatherDim& g) const {
@@ -67,7 +89,7 @@ class Elements {
   const std::byte* mask_;
   std::byte* base_;
   int64_t count_ = 1;
-  bool regular_ = true;
+  bool regular_ = true, takes_all_ = true;
   int64_t start_[16], strides_[16] = {}, index_[16] = {};
 };
 

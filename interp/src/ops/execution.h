@@ -145,14 +145,14 @@ struct Execution {
   int32_t device_threads = 1;                  // of them, on one device
   int64_t unit_threads = 1, max_children = 0;  // all of them; how many each may spawn
   struct SharedMemory {                        // an allocation that threads share
-    size_t allocation;                         // index into Plan::allocations
+    size_t allocation;                         // index into PlanMemory::allocations
     std::vector<Bytes> of_units;               // one per owner; apart: none where the owner's program did not begin
     std::vector<Bytes> free;                   // of ended programs
   };
   std::vector<SharedMemory> shared_memory;
-  memory::SemaphoreLayout semaphore_layout;  // Plan::semaphores of `units`
+  memory::SemaphoreLayout semaphore_layout;  // PlanMemory::semaphores of `units`
   memory::Semaphores semaphores;
-  memory::BarrierLayout barrier_layout;  // Plan::barriers of `units`
+  memory::BarrierLayout barrier_layout;  // PlanMemory::barriers of `units`
   memory::Barriers barriers;
   memory::Streams streams;   // of bulk copies, one per thread
   size_t barriers_told = 0;  // findings of `barriers` that were reported

@@ -120,7 +120,7 @@ void note_operands(Thread& t, const Step* s, const GatherPayload& p) {
   const std::vector<int64_t> dense = dense_strides(p.dims);
   note_temporary(t, s, p.value, p.dims, dense, p.size, p.mode == Mode::Load);
   if (p.mode == Mode::Swap) note_temporary(t, s, p.old, p.dims, dense, p.size, true);
-  if (p.has_mask) note_temporary(t, s, p.mask, p.dims, p.mask_strides, 1, false);
+  if (p.has_mask && p.conditions.empty()) note_temporary(t, s, p.mask, p.dims, p.mask_strides, 1, false);
   if (p.has_other) note_temporary(t, s, p.other, p.dims, p.other_strides, p.size, false);
   for (const GatherDim& g : p.ref_dims)
     if (g.kind == GatherDim::Kind::Array)
@@ -170,7 +170,7 @@ const Step* gather(Thread& t, const Step* s) {
   if (e.count() == 0) return s + 1;
   const bool listened = !t.exec->listeners.empty();
   if (listened) note_operands(t, s, p);
-  if (e.regular() && !p.has_mask) {
+  if (e.regular() && e.takes_all()) {
     if (listened) {
       const Addr at{p.ref.buffer, Addr::kNoSlot, e.base() - t.bases[p.ref.buffer]};
       note_access(t, s, at, p.dims, {e.strides(), e.strides() + p.dims.size()}, p.size, p.mode != Mode::Load);

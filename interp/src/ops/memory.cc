@@ -92,7 +92,21 @@ const Step* load_fast(Thread& t, const Step* s) {
   t.slot<T>(s->dst) = *reinterpret_cast<const T*>(scalar_address(t, s, p));
   return s + 1;
 }
+template <typename T>
+const Step* store_fast(Thread& t, const Step* s) {
+  const auto& p = *static_cast<const ScalarAccess*>(s->payload);
+  *reinterpret_cast<T*>(scalar_address(t, s, p)) = t.slot<T>(s->a);
+  t.exec->progressed = true;
+  return s + 1;
+}
 }  // namespace
+
+StepFn fast_store_scalar(int bytes) {
+  return bytes == 1   ? store_fast<uint8_t>
+         : bytes == 4 ? store_fast<uint32_t>
+         : bytes == 8 ? store_fast<uint64_t>
+                      : store_scalar;
+}
 
 StepFn fast_load_scalar(int bytes) {
   return bytes == 1   ? load_fast<uint8_t>

@@ -198,10 +198,20 @@ const Step* scalar_strip(Thread& t, const Step* s) {
   return s + 1;
 }
 
-const Step* scalar_select(Thread& t, const Step* s) {
+namespace {
+template <size_t N>
+const Step* select_bytes(Thread& t, const Step* s) {
   const uint32_t from = t.slot<uint8_t>(s->a) ? s->c : s->b;
-  std::memmove(t.arena + s->dst, t.arena + from, 16);
+  std::memmove(t.arena + s->dst, t.arena + from, N);
   return s + 1;
+}
+}  // namespace
+
+StepFn scalar_select(int bytes) {
+  return bytes == 1   ? select_bytes<1>
+         : bytes == 4 ? select_bytes<4>
+         : bytes == 8 ? select_bytes<8>
+                      : select_bytes<16>;
 }
 
 }  // namespace pallasim::interp::ops

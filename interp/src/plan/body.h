@@ -117,7 +117,7 @@ struct Body {
   // i64, per grid axis: the position, where Options::grid_order says what lies there
   std::vector<uint32_t> place_slots;
   std::vector<uint32_t> axis_slots;    // i64, per axis of its mesh
-  std::vector<uint32_t> device_slots;  // i64, per axis of Plan::device_axes: the device's coordinate
+  std::vector<uint32_t> device_slots;  // i64, per axis of PlanThreads::device_axes: the device's coordinate
   // An array outside the kernel in memory that every core has for itself: thread memory, at `offset` of the
   // temporaries.
   struct CoreArray {
@@ -130,7 +130,7 @@ struct Body {
   int64_t max_children = 0, child_bytes = 0;
 
   // Its threads, row-major over the axes of its mesh, are runs of the threads of each core of a mesh of units.
-  int units_mesh = 0;                // index into Plan::units.meshes()
+  int units_mesh = 0;                // index into PlanThreads::units.meshes()
   int64_t threads = 1;               // on one device
   int64_t first_thread = 0;          // of the device: that of its first core's
   int64_t per_core = 1;              // it has so many of each core …

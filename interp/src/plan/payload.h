@@ -124,19 +124,28 @@ struct ContractPayload {
   bool reference = false;  // one element at a time, in order of k
 };
 struct GatherDim {  // how one dimension of the ref is addressed
-  enum class Kind : uint8_t { Range, Array } kind = Kind::Range;
+  enum class Kind : uint8_t { Range, Array, Progression } kind = Kind::Range;
   int64_t start = 0, step = 1;
   uint32_t start_slot = Addr::kNoSlot;
   bool wide = false;
   int result_dim = -1;  // Range: dimension of the result it runs over; -1: a scalar index
   Addr array;           // Array: integer values, dense over `array_dims` of the result
   ir::DType array_dtype = ir::DType::I32;
-  std::vector<int64_t> array_strides;    // per result dim
+  // Per result dim: elements of the array; Progression, of i32 or u32: what its values grow by from `start_slot`.
+  std::vector<int64_t> array_strides;
   int64_t extent = 0, stride = 0;        // of the ref, elements
   uint32_t window_slot = Addr::kNoSlot;  // blocks that may reach beyond their array: where the block starts
   int64_t array_extent = 0;              // … and what the array has
   int64_t padding = 0;                   // elements behind `extent` that may be named; nothing is kept there
   bool wraps = false;                    // negative array indices count from the end, as NumPy's do (generic machine)
+};
+// What a mask asks of an element: its value, base + strides * position in an i32 or u32, compared with the bound.
+struct GatherCondition {
+  enum class Relation : uint8_t { Less, LessEqual, Greater, GreaterEqual };
+  uint32_t base = 0, bound = 0;  // slots
+  ir::DType dtype = ir::DType::I32;
+  Relation relation = Relation::Less;
+  std::vector<int64_t> strides;  // per result dim
 };
 // One atomic operation on one element; `old` may be null. False where memory keeps its value.
 using AtomicFn = bool (*)(std::byte* at, const std::byte* value, const std::byte* compare, std::byte* old);
@@ -154,6 +163,7 @@ struct GatherPayload {
   int64_t array_elements = 0;  // > 0: out of bounds as a machine of pointers: what lies there, if it is the array's
   ir::DType dtype = ir::DType::F32;
   bool has_mask = false, has_other = false;
+  std::vector<GatherCondition> conditions;  // not empty: the mask, which has no memory then
   Addr mask, other;
   std::vector<int64_t> mask_strides, other_strides;
   int size = 4;

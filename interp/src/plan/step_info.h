@@ -20,10 +20,10 @@ struct SyncUse {
   };
   static constexpr int64_t kAnyBytes = -1;  // known at run time only
   Role role = Role::Signal;
-  int block = -1;                             // index into Plan::semaphores
+  int block = -1;                             // index into PlanMemory::semaphores
   bool elsewhere = false;                     // names a core or a device: not the thread's own
   int64_t bytes = 0;                          // Await of a copy's bytes: how many; 0: a count
-  Wait::Kind object = Wait::Kind::Semaphore;  // or Barrier: `block` is an index into Plan::barriers
+  Wait::Kind object = Wait::Kind::Semaphore;  // or Barrier: `block` is an index into PlanMemory::barriers
 };
 
 // The sides of an asynchronous operation that a step starts, as reports name them; empty names: no ref of the kernel.

@@ -8,7 +8,7 @@ namespace pallasim::interp {
 
 // A barrier of the thread's own block, and what an operation brings to it.
 struct BarrierPayload {
-  int block = -1;     // index into Plan::barriers
+  int block = -1;     // index into PlanMemory::barriers
   Addr index;         // offset and dyn count barriers, not bytes
   uint32_t seen = 0;  // first of i64 slots, one per barrier of the block: phases whose ends the thread saw
   // Of a spawned thread: what it saw besides, in its parent's i64 slots, child by child: a warp keeps what it saw from

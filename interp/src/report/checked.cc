@@ -105,7 +105,7 @@ void TrafficWatch::see(Execution&, Seen& seen) {
 ClaimWatch::ClaimWatch(const Plan& plan, const Options& o)
     : plan_(plan), programs_(!plan.first().model->in_order()), claims_(o.max_memory) {
   for (size_t g = 0; g < plan.module.grid.size(); ++g)
-    if (programs_ ? !plan.concurrent : plan.module.grid[g].semantics == "parallel") axes_.push_back(g);
+    if (programs_ ? !plan.threads.concurrent : plan.module.grid[g].semantics == "parallel") axes_.push_back(g);
 }
 
 void ClaimWatch::on_grid_point(Execution& ex, const Thread& t, std::span<const int64_t> point) {
@@ -121,7 +121,7 @@ void ClaimWatch::see(Execution& ex, Seen& seen) {
   const bool operand = a.buffer >= kFirstOperandBuffer;
   if (operand && a.buffer - kFirstOperandBuffer >= plan_.module.operands.size()) return;
   if (!operand) {
-    const memory::Allocation* scratch = plan_.allocations.at(a.buffer, a.offset);
+    const memory::Allocation* scratch = plan_.memory.allocations.at(a.buffer, a.offset);
     if (!scratch || scratch->lifetime != memory::Allocation::Lifetime::Launch) return;
   }
   const auto thread = static_cast<size_t>(a.thread);

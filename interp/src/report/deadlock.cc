@@ -67,8 +67,8 @@ std::vector<size_t> circle(const std::vector<std::vector<size_t>>& helpers) {
 // Whether a signal of `other` is to what `w` waits for: both have it from one unit, or the signal names another one.
 bool is_shared(const Execution& ex, const Waiter& w, const Waiter& other, const Signal& s) {
   const auto block = static_cast<size_t>(w.block);
-  const memory::Level owner =
-      s.kind == Wait::Kind::Barrier ? ex.plan->barriers[block].owner : ex.plan->semaphores.blocks()[block].owner;
+  const memory::Level owner = s.kind == Wait::Kind::Barrier ? ex.plan->memory.barriers[block].owner
+                                                            : ex.plan->memory.semaphores.blocks()[block].owner;
   // Arrivals elsewhere reach CTAs of the cluster.
   const auto same = [&](memory::Level l) {
     return ex.units.unit_of(l, other.thread->unit) == ex.units.unit_of(l, w.thread->unit);
@@ -94,7 +94,7 @@ std::string waits_for(const Execution& ex, const Waiter& w) {
       return fmt::format("{} waits for phase {} of {} to end: {} ({})", name_of(t), t.wait.value, w.name,
                          waited_state(ex.barriers[t.wait.object], t.wait.value), at);
     default:
-      const bool bytes = ex.plan->semaphores.blocks()[static_cast<size_t>(w.block)].bytes;
+      const bool bytes = ex.plan->memory.semaphores.blocks()[static_cast<size_t>(w.block)].bytes;
       return fmt::format("{} waits for {} to reach {}{}, it is {} ({})", name_of(t), w.name, t.wait.value,
                          bytes ? " bytes" : "", ex.semaphores.count(t.wait.object), at);
   }
@@ -116,7 +116,7 @@ const Signal* helps(const Execution& ex, const Waiter& w, const Waiter& other) {
 // came to k.py:7 no more".
 std::string ended_before(const Execution& ex, const Waiter& w) {
   const auto block = static_cast<size_t>(w.block);
-  const memory::Level owner = ex.plan->barriers[block].owner;
+  const memory::Level owner = ex.plan->memory.barriers[block].owner;
   const auto [first, count] = ex.units.threads_of(owner, ex.units.unit_of(owner, w.thread->unit));
   std::map<const Step*, std::vector<Signal>> all;
   std::string names, at;
@@ -172,7 +172,7 @@ void tell_helpers(const Execution& ex, const std::vector<Waiter>& waits, size_t 
     if (std::string line = ended_before(ex, w); !line.empty()) lines->push_back(std::move(line));
   if (t.wait.kind != Wait::Kind::Semaphore) return;
   const int64_t count = ex.semaphores.count(t.wait.object);
-  if (count > 0 && p.semaphores.blocks()[static_cast<size_t>(w.block)].bytes)
+  if (count > 0 && p.memory.semaphores.blocks()[static_cast<size_t>(w.block)].bytes)
     lines->push_back(fmt::format("  {} bytes arrived, {} are missing: do the wait and the copy name views of one size?",
                                  count, t.wait.value - count));
 }

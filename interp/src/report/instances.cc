@@ -55,7 +55,7 @@ memory::shadow::Access Instances::side(const Execution& ex, const memory::AsyncC
 std::string allocation_name(const Plan& p, uint32_t buffer, int64_t offset) {
   const size_t operand = buffer - kFirstOperandBuffer;
   if (buffer >= kFirstOperandBuffer && operand < p.module.operands.size()) return p.module.operands[operand].name;
-  const memory::Allocation* a = p.allocations.at(buffer, offset);
+  const memory::Allocation* a = p.memory.allocations.at(buffer, offset);
   return a ? a->name : std::string();
 }
 

@@ -13,7 +13,7 @@ namespace shadow = memory::shadow;
 
 RaceWatch::RaceWatch(const Plan& plan, size_t devices, const Options& o, Instances& instances)
     : plan_(plan),
-      active_(static_cast<size_t>(plan.num_threads) * devices > 1),
+      active_(static_cast<size_t>(plan.threads.count) * devices > 1),
       instances_(instances),
       races_({o.max_memory, false}) {
   for (const auto& b : plan.bodies)
@@ -35,11 +35,11 @@ void RaceWatch::on_start(Execution& ex) {
 void RaceWatch::see(Execution& ex, Seen& seen) {
   const Access& a = seen.access;
   if (a.step->info->starts) return;  // the sides of a copy are actors of their own
-  if (plan_.is_private(a.buffer) && !reached_) return;
+  if (plan_.memory.is_private(a.buffer) && !reached_) return;
   const Where w{a.thread, a.owner < 0 ? a.thread : a.owner, a.buffer, a.offset};
   // A product's operands in memory and its accumulator are its own business until it is awaited; what it has of
   // registers without a name is the compiler's.
-  if (a.step->info->proxy && plan_.allocations.at(a.buffer, a.offset)) {
+  if (a.step->info->proxy && plan_.memory.allocations.at(a.buffer, a.offset)) {
     shadow::Access of = seen.shadow();
     of.who = products_[a.thread].writes;
     of.proxy = in_shared_memory(a.buffer, a.offset);
@@ -49,7 +49,7 @@ void RaceWatch::see(Execution& ex, Seen& seen) {
 }
 
 bool RaceWatch::in_shared_memory(uint32_t buffer, int64_t offset) const {
-  const memory::Allocation* a = plan_.allocations.at(buffer, offset);
+  const memory::Allocation* a = plan_.memory.allocations.at(buffer, offset);
   return a && a->space == ir::Space::GpuSmem;
 }
 
@@ -67,7 +67,7 @@ void RaceWatch::on_copy(Execution& ex, const memory::AsyncCopy& c, const Step& s
   check_begun(ex, c, who.writes);
   for (bool dst : {false, true}) {
     const memory::Place& p = dst ? c.dst : c.src;
-    if (plan_.is_private(p.buffer) && !reached_) continue;
+    if (plan_.memory.is_private(p.buffer) && !reached_) continue;
     const int64_t* dims = dst ? c.dst_dims() : c.dims;
     if (std::any_of(dims, dims + c.rank, [](int64_t n) { return n <= 0; })) continue;
     shadow::Access side = instances_.side(ex, c, dst, dst ? who.writes : who.reads);
@@ -161,8 +161,8 @@ void RaceWatch::report(Execution& ex, const shadow::Race& r, const Where& w) {
   const bool unordered = r.kind == shadow::Race::Kind::Unordered;
   if (alone_ && unordered && !products) return;
   std::string name = allocation_name(plan_, w.buffer, w.offset);
-  if (name.empty()) name = plan_.is_private(w.buffer) ? "memory" : "an allocation";
-  if (plan_.is_private(w.buffer)) name = fmt::format("{} of {}", name, name_of(thread(w.owner)));
+  if (name.empty()) name = plan_.memory.is_private(w.buffer) ? "memory" : "an allocation";
+  if (plan_.memory.is_private(w.buffer)) name = fmt::format("{} of {}", name, name_of(thread(w.owner)));
   if (r.kind == shadow::Race::Kind::Unfenced) return unfenced(thread(w.thread), r, name);
   const auto who = [&](const shadow::Party& p, int32_t index) {
     return (product(step_of(p)) ? "a wgmma of " : "") + name_of(thread(index));
@@ -178,7 +178,8 @@ void RaceWatch::report(Execution& ex, const shadow::Race& r, const Where& w) {
   if (products)
     d.hint =
         "a wgmma reads its operands and writes its accumulator until it is awaited: plgpu.wgmma_wait(0) before that";
-  else if (!plan_.barriers.empty()) d.hint = "let one arrive at a barrier behind its access, and the other wait for it";
+  else if (!plan_.memory.barriers.empty())
+    d.hint = "let one arrive at a barrier behind its access, and the other wait for it";
   else
     d.hint = "let one signal a semaphore of the other behind its access, and the other wait: " +
              remedy(ex, thread(w.thread), thread(r.earlier.thread));

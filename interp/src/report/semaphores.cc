@@ -17,7 +17,7 @@ std::string where(const Plan& p, ir::LocId loc) {
 namespace {
 
 const char* how(const Plan& p, const SyncUse& u) {
-  const bool bytes = p.semaphores.blocks()[static_cast<size_t>(u.block)].bytes;
+  const bool bytes = p.memory.semaphores.blocks()[static_cast<size_t>(u.block)].bytes;
   switch (u.role) {
     case SyncUse::Role::Signal: return "is signalled";
     case SyncUse::Role::Written:
@@ -44,8 +44,8 @@ std::vector<std::string> signallers(const Plan& p, const std::set<int>& blocks) 
   std::set<std::string> lines;
   for_each_signal(p, [&](int block, const char* how, ir::LocId loc) {
     if (blocks.count(block))
-      lines.insert(
-          fmt::format("{} {} at {}", p.semaphores.blocks()[static_cast<size_t>(block)].name, how, where(p, loc)));
+      lines.insert(fmt::format("{} {} at {}", p.memory.semaphores.blocks()[static_cast<size_t>(block)].name, how,
+                               where(p, loc)));
   });
   return {lines.begin(), lines.end()};
 }
@@ -54,7 +54,7 @@ namespace {
 // Who takes from the semaphores of a block, a line each.
 std::vector<std::string> awaiters(const Plan& p, int block) {
   std::set<std::string> lines;
-  const std::string& name = p.semaphores.blocks()[static_cast<size_t>(block)].name;
+  const std::string& name = p.memory.semaphores.blocks()[static_cast<size_t>(block)].name;
   for (const Step& s : p.steps)
     for (const SyncUse& u : sync_uses(s)) {
       if (u.object != Wait::Kind::Semaphore || u.role != SyncUse::Role::Await || u.block != block) continue;
@@ -85,7 +85,7 @@ void ops::left_over(Thread& t, const Step* s, int64_t id) {
   if (!checks_semaphores(p.module)) return;
   int block = -1;
   const std::string name = object_name(ex, Wait::Kind::Semaphore, id, &block);
-  const bool bytes = block >= 0 && p.semaphores.blocks()[static_cast<size_t>(block)].bytes;
+  const bool bytes = block >= 0 && p.memory.semaphores.blocks()[static_cast<size_t>(block)].bytes;
   ir::Diagnostic d = diagnostic_at(t, s, "PS-SEM-002",
                                    bytes ? fmt::format("{} ends with {} bytes that nobody waited for", name, left)
                                          : fmt::format("{} ends at {} instead of 0", name, left));

@@ -12,11 +12,12 @@ ir::Diagnostic diagnostic_at(const Thread& t, const Step* s, ir::Code code, std:
   const Plan& p = *t.exec->plan;
   ir::Diagnostic d = ir::Diagnostic(code, std::move(message)).of(p.module.name).at(ir::site_of(p.module, s->loc));
   const Execution& ex = *t.exec;
-  if (p.num_devices() > 1)
-    d.thread = fmt::format("device {} of {}", ex.first_device + ex.device_of(t), p.num_devices());
+  if (p.threads.num_devices() > 1)
+    d.thread = fmt::format("device {} of {}", ex.first_device + ex.device_of(t), p.threads.num_devices());
   if (p.bodies.size() > 1 || (ex.points > 0 && t.body->mesh >= 0)) d.thread = name_of(t);
-  else if (p.num_threads > 1)
-    d.thread += fmt::format("{}thread {} of {}", d.thread.empty() ? "" : ", ", t.unit % p.num_threads, p.num_threads);
+  else if (p.threads.count > 1)
+    d.thread +=
+        fmt::format("{}thread {} of {}", d.thread.empty() ? "" : ", ", t.unit % p.threads.count, p.threads.count);
   if (t.arena && !t.body->pid_slots.empty()) {
     d.has_grid_point = true;
     for (uint32_t slot : t.body->pid_slots) d.grid_point.push_back(t.slot<int64_t>(slot));
@@ -46,7 +47,7 @@ int64_t planned_unit(const Execution& ex, memory::Level level, int64_t unit) {
   const int64_t threads = ex.units.threads_of(level, unit).first;
   const Thread& t = ex.threads[static_cast<size_t>(threads)];
   const int64_t crew = ex.population.crew;
-  return ex.plan->units.unit_of(level, t.point * crew + threads % crew);
+  return ex.plan->threads.units.unit_of(level, t.point * crew + threads % crew);
 }
 
 }  // namespace
@@ -60,7 +61,7 @@ std::string name_of(const Thread& t) {
   }
   if (ex.points == 0) return ex.units.name(memory::Level::Thread, t.unit);
   if (t.body->mesh < 0) return fmt::format("thread {}", t.index);  // a point of a grid has no place in a mesh
-  return ex.plan->units.name(memory::Level::Thread, planned_unit(ex, memory::Level::Thread, t.unit));
+  return ex.plan->threads.units.name(memory::Level::Thread, planned_unit(ex, memory::Level::Thread, t.unit));
 }
 
 std::string object_name(const Execution& ex, Wait::Kind kind, int64_t id, int* block) {
@@ -71,9 +72,10 @@ std::string object_name(const Execution& ex, Wait::Kind kind, int64_t id, int* b
   if (of < 0 || ex.points == 0) return r;
   // The layout knows places among the resident programs.
   const auto index = static_cast<size_t>(of);
-  const memory::Level owner = barrier ? ex.plan->barriers[index].owner : ex.semaphore_layout.blocks()[index].owner;
+  const memory::Level owner =
+      barrier ? ex.plan->memory.barriers[index].owner : ex.semaphore_layout.blocks()[index].owner;
   if (owner == memory::Level::Device) return r;
-  const int64_t count = barrier ? ex.plan->barriers[index].count : ex.semaphore_layout.blocks()[index].count;
+  const int64_t count = barrier ? ex.plan->memory.barriers[index].count : ex.semaphore_layout.blocks()[index].count;
   const int64_t first = barrier ? ex.barrier_layout.blocks()[index].first : ex.semaphore_layout.blocks()[index].first;
   const int64_t unit = (id - first) / count;  // of one device: programs of several run together
   const std::string whose = ex.units.of(owner, unit);
@@ -82,7 +84,7 @@ std::string object_name(const Execution& ex, Wait::Kind kind, int64_t id, int* b
   if (ex.plan->first().mesh < 0)
     return fmt::format("{} of program {}", r,
                        ex.threads[static_cast<size_t>(ex.units.threads_of(owner, unit).first)].point);
-  return r + ex.plan->units.of(owner, planned_unit(ex, owner, unit));
+  return r + ex.plan->threads.units.of(owner, planned_unit(ex, owner, unit));
 }
 
 namespace ops {

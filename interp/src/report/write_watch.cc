@@ -99,7 +99,7 @@ void WriteWatch::on_start(Execution& ex) {
                                                   {}});
     }
   }
-  for (const memory::Allocation& a : plan_.allocations)
+  for (const memory::Allocation& a : plan_.memory.allocations)
     if (a.private_to_thread() && a.lifetime == memory::Allocation::Lifetime::Launch)
       for (const Thread& t : ex.threads)
         if (t.bases && t.bases[a.buffer])

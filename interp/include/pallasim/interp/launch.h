@@ -95,9 +95,9 @@ class Plan;  // immutable; may be launched from several OS threads at once
 
 // Verifies and compiles. Throws DiagnosticError: unsupported operations are refused here, by name, before anything
 // runs. Modules with shape parameters are specialised at the first launch of each size.
-std::shared_ptr<const Plan> compile(ir::Module module, const Options& = {});
+std::shared_ptr<const Plan> compile(ir::Module module, const PlanOptions& = {});
 // The same through the process-wide cache, keyed by text and plan options.
-std::shared_ptr<const Plan> compile_cached(std::string_view text, const Options& = {});
+std::shared_ptr<const Plan> compile_cached(std::string_view text, const PlanOptions& = {});
 
 // The arrays of one device. `args`: dynamic grid bounds, prefetch, inputs. `results`: outputs, uninitialised unless an
 // aliased output's buffer is its input's (same data pointer), which is how in-place calls arrive; an aliased output

@@ -17,20 +17,41 @@ struct MachineModel;
 
 namespace pallasim::interp {
 
-// What each one means stands in its row.
-struct Options {
+// What values options have, besides numbers, flags and texts.
+struct OptionTypes {
   using Chip = const hw::Profile*;  // of hw::profiles()
   // Per grid axis a permutation of its coordinates, empty for ascending ones; no entry at all: every axis ascends. The
   // grid then runs in one piece, in the order of the permuted axes.
   using GridOrder = std::vector<std::vector<int32_t>>;
 #define PALLASIM_CHOICE(type, values, ...) enum class type : uint8_t { __VA_ARGS__ };
 #define PALLASIM_CHOICE_OF(type, values, enumeration) using type = enumeration;
-#define PALLASIM_OPTION(type, field, value, ...) type field = value;
 #include "pallasim/interp/options.def"
+  bool operator==(const OptionTypes&) const = default;
+};
+
+// What shapes a plan: those that have equal ones share it. What each one means stands in its row.
+struct PlanOptions : OptionTypes {
+#define PALLASIM_FIELD_Plan(type, field, value) type field = value;
+#define PALLASIM_FIELD_Run(type, field, value)
+#define PALLASIM_OPTION(type, field, value, key, ...) PALLASIM_FIELD_##key(type, field, value)
+#include "pallasim/interp/options.def"
+#undef PALLASIM_FIELD_Plan
+#undef PALLASIM_FIELD_Run
 
   // Not null: the machine that the kernel runs on instead of the one that its module names. It outlives the plans. For
   // machines that no module can name, which is why it is no row.
   const hw::MachineModel* model = nullptr;
+  bool operator==(const PlanOptions&) const = default;
+};
+
+// How a plan is run.
+struct RunOptions : OptionTypes {
+#define PALLASIM_FIELD_Plan(type, field, value)
+#define PALLASIM_FIELD_Run(type, field, value) type field = value;
+#define PALLASIM_OPTION(type, field, value, key, ...) PALLASIM_FIELD_##key(type, field, value)
+#include "pallasim/interp/options.def"
+#undef PALLASIM_FIELD_Plan
+#undef PALLASIM_FIELD_Run
 
   // How threads follow each other: as a token says, at random, or each until it blocks.
   enum class Policy : uint8_t { RunToBlock, Random, Replay };
@@ -38,6 +59,10 @@ struct Options {
     if (!replay.empty()) return Policy::Replay;
     return random_seed ? Policy::Random : Policy::RunToBlock;
   }
+  bool operator==(const RunOptions&) const = default;
+};
+
+struct Options : PlanOptions, RunOptions {
   bool operator==(const Options&) const = default;
 };
 
@@ -67,7 +92,7 @@ std::string option_text(const Options&, const OptionRow&);
 std::string to_text(const Options&);
 // Reads that, and the spellings of older versions. Throws as set_option does.
 Options parse_options(std::string_view text);
-// What compiled plans depend on: equal for options that may share one.
-std::string plan_key(const Options&);
+// Equal for options that may share a plan.
+std::string plan_key(const PlanOptions&);
 
 }  // namespace pallasim::interp

@@ -3,6 +3,7 @@
 #include <set>
 #include <string>
 
+#include "../progressions.h"
 #include "../views.h"
 #include "lowering.h"
 
@@ -28,6 +29,7 @@ void lower_swap(Emitter&, const Op&);
 struct ElementAccess {
   GatherPayload::Mode mode;
   const Val *value = nullptr, *mask = nullptr, *other = nullptr, *compare = nullptr;
+  const std::vector<Condition>* conditions = nullptr;  // the mask, without memory
   AtomicFn atomic = nullptr;
   bool spins = false;
 };

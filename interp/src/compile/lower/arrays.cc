@@ -55,7 +55,7 @@ std::vector<Val> emit_array(Emitter& e, const std::vector<Val>& args, const std:
     elements += static_cast<double>(out.back().elements());
   }
   p.body = std::move(body);
-  e.plan().step_cost_ns += 50 + 10.0 * elements;
+  e.plan().split.step_cost_ns += 50 + 10.0 * elements;
   e.emit(ops::array_op, e.own(std::move(p)));
   return out;
 }

@@ -2,6 +2,7 @@
 #pragma once
 #include <vector>
 
+#include "../../plan/array.h"
 #include "lowering.h"
 
 namespace pallasim::interp {

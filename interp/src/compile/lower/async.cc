@@ -20,7 +20,7 @@ Extents extents_of(const Val& v) { return {v.dims, v.ref().extents}; }
 static void copy_through(Emitter& e, const Op& op, const Val& src, const Val& dst, SemPayload sem) {
   const bool plain = !src.ref().choice && !dst.ref().choice && src.ref().extents.empty() && dst.ref().extents.empty() &&
                      src.ref().valid.empty() && dst.ref().valid.empty();
-  const bool away = sem.peer.core_slot != Addr::kNoSlot || (sem.peer.elsewhere() && e.plan().num_devices() > 1);
+  const bool away = sem.peer.core_slot != Addr::kNoSlot || (sem.peer.elsewhere() && e.plan().threads.num_devices() > 1);
   if (!plain || away || op.attr("src_sem") || (op.attr("add") && op.attr("add")->is_true()))
     e.unsupported(op,
                   "a copy to another core, to padding, or of an extent known at run time only, of a ref with other "
@@ -33,7 +33,7 @@ static void copy_through(Emitter& e, const Op& op, const Val& src, const Val& ds
   const Val to = dst.is_recast() ? open_ref(e, dst, Lens::Overwrite, &opened) : dst;
   e.emit_copy(to, from);
   write_back(e, opened);
-  const bool bytes = e.plan().semaphores.blocks()[static_cast<size_t>(sem.block)].bytes;
+  const bool bytes = e.plan().memory.semaphores.blocks()[static_cast<size_t>(sem.block)].bytes;
   sem.value = bytes ? (dst.elements() * ir::bit_width(dst.dtype) + 7) / 8 : 1;
   e.emit(ops::kSemSignal, e.own(sem));
 }

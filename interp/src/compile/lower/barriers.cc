@@ -31,7 +31,7 @@ struct NamedBarriers {
 
 void place_seen(Emitter& e, BarrierPayload* p) {
   SeenPhases& s = e.state<SeenPhases>();
-  const int64_t count = e.plan().barriers[static_cast<size_t>(p->block)].count;
+  const int64_t count = e.plan().memory.barriers[static_cast<size_t>(p->block)].count;
   const auto [at, fresh] = s.slots.try_emplace(p->block, 0);
   if (fresh) at->second = e.slot_block(static_cast<int>(count));
   p->seen = at->second;
@@ -45,7 +45,7 @@ void place_seen(Emitter& e, BarrierPayload* p) {
 
 }  // namespace
 
-int Emitter::add_barrier(const Val& v, const ir::Type& t, const Attr* facts) {
+int add_barrier(Emitter& e, const Val& v, const ir::Type& t, const Attr* facts) {
   const bool of_cluster = t.dtype == ir::DType::ClusterBarrier;
   memory::BarrierBlock b;
   b.name = v.memory().name;
@@ -60,19 +60,20 @@ int Emitter::add_barrier(const Val& v, const ir::Type& t, const Attr* facts) {
     } else if (of_cluster && facts->keys[i] == "leader_tracked") {
       reaches.first_only = a.is_true();
     } else if (of_cluster && facts->keys[i] == "collective_axes") {
-      std::optional<ClusterSet> set = cluster_set(*this, a, false);
-      if (!set) interp::unsupported(m_, "barriers along axes that are not of the cluster");
+      std::optional<ClusterSet> set = cluster_set(e, a, false);
+      if (!set) unsupported(e.module(), "barriers along axes that are not of the cluster");
       reaches.groups = std::move(set->groups);
     } else {
-      interp::unsupported(m_, "barriers with " + facts->keys[i]);
+      unsupported(e.module(), "barriers with " + facts->keys[i]);
     }
   }
   if (reaches.first_only && reaches.groups.size() != 1)
-    interp::unsupported(m_, "barriers of a cluster's first CTA along several axes");
+    unsupported(e.module(), "barriers of a cluster's first CTA along several axes");
   b.expected = memory::mul(b.expected, reaches.count());
-  plan_.barriers.push_back(std::move(b));
-  const int block = static_cast<int>(plan_.barriers.size()) - 1;
-  if (of_cluster) state<ClusterArrivals>().sets[block] = std::move(reaches);
+  std::vector<memory::BarrierBlock>& blocks = e.plan().memory.barriers;
+  blocks.push_back(std::move(b));
+  const int block = static_cast<int>(blocks.size()) - 1;
+  if (of_cluster) e.state<ClusterArrivals>().sets[block] = std::move(reaches);
   return block;
 }
 
@@ -136,8 +137,8 @@ static BarrierPayload named_barrier(Emitter& e, const Op& op, const Attr& act) {
     b.count = kNamedBarriers;
     b.owner = memory::Level::Core;
     b.named = true;
-    block = static_cast<int>(e.plan().barriers.size());
-    e.plan().barriers.push_back(std::move(b));
+    block = static_cast<int>(e.plan().memory.barriers.size());
+    e.plan().memory.barriers.push_back(std::move(b));
   }
   BarrierPayload p;
   p.block = block;

@@ -6,9 +6,21 @@
 #include "../../analysis/refs.h"
 #include "../../plan/steps.h"
 #include "access.h"
+#include "barriers.h"
 #include "control.h"
 
 namespace pallasim::interp {
+
+// The value of an integer that is known while the plan is made.
+static std::optional<int64_t> known_int(const Val& v) {
+  if (!v.is_uniform() || !v.scalar().is_const) return {};
+  switch (v.dtype) {
+    case ir::DType::I32: return static_cast<int32_t>(v.scalar().bits);
+    case ir::DType::U32: return static_cast<uint32_t>(v.scalar().bits);
+    case ir::DType::I64: return static_cast<int64_t>(v.scalar().bits);
+    default: return {};
+  }
+}
 
 static void lower_cond(Emitter& e, const Op& op) {
   e.before_regions(op);
@@ -33,7 +45,7 @@ static void lower_cond(Emitter& e, const Op& op) {
     e.at(op.loc);
     for (size_t i = 0; i < results.size(); ++i) {
       const Val& v = e.operand(yield, i);
-      if (results[i].is_scalar()) e.move_scalar(results[i].scalar().slot, e.scalar_slot(v));
+      if (results[i].is_scalar()) e.move_scalar(results[i].scalar().slot, e.scalar_slot(v), results[i].dtype);
       else e.copy_value(results[i], v);
     }
     e.forget(region);
@@ -76,7 +88,7 @@ std::vector<Val> allocate_carries(Emitter& e, const std::vector<Val>& init) {
     Val c;
     if (v.is_scalar()) {
       c = scalar_in(e.new_slot(), v.dtype);
-      e.move_scalar(c.scalar().slot, v.scalar().slot);
+      e.move_scalar(c.scalar().slot, v.scalar().slot, v.dtype);
     } else {
       c = e.temp(v.dtype, v.dims);
       e.copy_value(c, v);
@@ -90,9 +102,9 @@ void enter_carries(Emitter& e, const Region& region, size_t first, const std::ve
   for (size_t i = 0; i < carries.size(); ++i) e.bind(region.args[first + i], carries[i]);
 }
 
-void assign_carries(Emitter& e, const std::vector<Val>& carries, const Op& yield) {
+void assign_carries(Emitter& e, const std::vector<Val>& carries, std::span<const ir::ValueId> yielded) {
   std::vector<Val> next;
-  for (size_t i = 0; i < carries.size(); ++i) next.push_back(e.operand(yield, i));
+  for (size_t i = 0; i < carries.size(); ++i) next.push_back(e.value(yielded[i]));
   auto reads = [&](const Val& v, size_t j) {  // does v read carry j's place?
     std::function<bool(const Val&)> visit = [&](const Val& x) {
       if (x.is_pending()) return std::any_of(x.node()->args.begin(), x.node()->args.end(), visit);
@@ -109,7 +121,7 @@ void assign_carries(Emitter& e, const std::vector<Val>& carries, const Op& yield
     if (!clash) continue;
     if (next[i].is_scalar()) {
       const uint32_t s = e.new_slot();
-      e.move_scalar(s, next[i].scalar().slot);
+      e.move_scalar(s, next[i].scalar().slot, next[i].dtype);
       next[i].scalar().slot = s;
     } else {
       Val t = e.temp(next[i].dtype, next[i].dims);
@@ -119,7 +131,7 @@ void assign_carries(Emitter& e, const std::vector<Val>& carries, const Op& yield
   }
   for (size_t i = 0; i < carries.size(); ++i) {
     if (carries[i].is_scalar()) {
-      e.move_scalar(carries[i].scalar().slot, e.scalar_slot(next[i]));
+      e.move_scalar(carries[i].scalar().slot, e.scalar_slot(next[i]), carries[i].dtype);
       continue;
     }
     if (next[i].is_strided() && same_place(next[i], carries[i])) continue;
@@ -163,7 +175,7 @@ static void lower_while(Emitter& e, const Op& op) {
   enter_carries(e, body, 0, carries);
   e.compile_region_ops(body);
   e.at(op.loc);
-  assign_carries(e, carries, body.ops.back());
+  assign_carries(e, carries, body.ops.back().operands);
   const int back = e.here();
   e.emit(ops::kJump);
   inner.reset();
@@ -172,41 +184,103 @@ static void lower_while(Emitter& e, const Op& op) {
   for (size_t i = 0; i < carries.size(); ++i) e.define(op.results[i], carries[i]);
 }
 
+// What a loop says of its trips: its bounds, and how often it runs where these are constants.
+struct Loop {
+  Val lower, upper, step;
+  bool wide = false, down = false;
+  std::optional<int64_t> trips;
+};
+
+static Loop loop_of(Emitter& e, const Op& op) {
+  Loop l{e.operand(op, 0), e.operand(op, 1), e.operand(op, 2)};
+  const Attr* reverse = op.attr("reverse");
+  l.down = reverse && reverse->is_true();
+  const CType c = compute_type(l.lower.dtype);
+  l.wide = c == CType::I64 || c == CType::U64;
+  if (!l.wide && c != CType::I32 && c != CType::U32)
+    e.unsupported(op, "for over " + std::string(ir::name(l.lower.dtype)));
+  const std::optional<int64_t> lo = known_int(l.lower), hi = known_int(l.upper), by = known_int(l.step);
+  if (lo && hi && by && *by > 0)
+    l.trips = *lo >= *hi ? 0
+                         : static_cast<int64_t>((static_cast<uint64_t>(*hi) - static_cast<uint64_t>(*lo) - 1) /
+                                                static_cast<uint64_t>(*by)) +
+                               1;
+  return l;
+}
+
+// Runs its body exactly once, where it stands, or never.
+static void lower_straight(Emitter& e, const Op& op, const Loop& l) {
+  count(Rewrite::StraightLoop);
+  const Region& body = op.regions[0];
+  if (*l.trips == 1) {
+    e.define(body.args[0], l.lower);
+    for (size_t i = 1; i < body.args.size(); ++i) e.define(body.args[i], e.operand(op, i + 2));
+    e.compile_region_ops(body);
+  }
+  for (size_t i = 0; i < op.results.size(); ++i)
+    e.define(op.results[i], *l.trips == 1 ? e.operand(body.ops.back(), i) : e.operand(op, i + 3));
+}
+
+// Whether carry `i` counts as the loop's index does: JAX's fori_loop brings its own.
+static bool counts_along(Emitter& e, const Op& op, const Loop& l, size_t i) {
+  const Region& body = op.regions[0];
+  const ir::ValueId carry = body.args[i + 1], next = body.ops.back().operands[i];
+  const Val& init = e.operand(op, i + 3);
+  if (l.down || e.uses(op.results[i]) > 0 || e.uses(next) != 1 || !init.is_scalar() || init.dtype != l.lower.dtype)
+    return false;
+  if (op.operands[i + 3] != op.operands[0] && (!known_int(init) || known_int(init) != known_int(l.lower))) return false;
+  const auto def = std::find_if(body.ops.begin(), body.ops.end(), [&](const Op& o) {
+    return std::find(o.results.begin(), o.results.end(), next) != o.results.end();
+  });
+  if (def == body.ops.end() || def->code != OpCode::add) return false;
+  const ir::ValueId by = def->operands[0] == carry ? def->operands[1] : def->operands[0];
+  if (def->operands[0] != carry && def->operands[1] != carry) return false;
+  if (by == op.operands[2]) return true;
+  const Val* amount = e.find(by);
+  return amount && known_int(*amount) && known_int(*amount) == known_int(l.step);
+}
+
 static void lower_for(Emitter& e, const Op& op) {
+  const Loop l = loop_of(e, op);
+  if (e.options().fuse && l.trips && *l.trips < 2) return lower_straight(e, op, l);
+  const Region& body = op.regions[0];
+  // Carries that are the index by another name need no place: which, by number.
+  std::vector<bool> counter(op.results.size());
+  for (size_t i = 0; i < counter.size(); ++i) counter[i] = e.options().fuse && counts_along(e, op, l, i);
   e.before_regions(op);
   std::vector<Val> init;
-  for (size_t i = 3; i < op.operands.size(); ++i) init.push_back(e.operand(op, i));
-  const Attr* reverse = op.attr("reverse");
-  const bool down = reverse && reverse->is_true();
-  const Val lower = e.operand(op, 0), upper = e.operand(op, 1), step = e.operand(op, 2);
-  const bool wide = compute_type(lower.dtype) == CType::I64 || compute_type(lower.dtype) == CType::U64;
-  if (!wide && compute_type(lower.dtype) != CType::I32 && compute_type(lower.dtype) != CType::U32)
-    e.unsupported(op, "for over " + std::string(ir::name(lower.dtype)));
+  for (size_t i = 0; i < counter.size(); ++i)
+    if (!counter[i]) init.push_back(e.operand(op, i + 3));
   const std::vector<Val> carries = allocate_carries(e, init);
-  const Val index = scalar_in(e.new_slot(), lower.dtype);
-  const Region& body = op.regions[0];
+  const Val index = scalar_in(e.new_slot(), l.lower.dtype);
   // The bounds stay where they are: a slot is written again by the loop that carries it alone, and theirs are born
   // outside.
-  const uint32_t lo = e.scalar_slot(lower), hi = e.scalar_slot(upper), by = e.scalar_slot(step);
+  const uint32_t lo = e.scalar_slot(l.lower), hi = e.scalar_slot(l.upper), by = e.scalar_slot(l.step);
   const int begin = e.here();
+  const int64_t kind = (l.wide ? 1 : 0) | (l.down ? 2 : 0);
   Step& b = e.emit(ops::loop_begin);
-  b.dst = index.scalar().slot, b.a = lo, b.b = hi, b.c = by;
-  b.imm = (wide ? 1 : 0) | (down ? 2 : 0);
+  b.dst = index.scalar().slot, b.a = lo, b.b = hi, b.c = by, b.imm = kind;
   auto inner = std::make_optional<Emitter::Conditional>(e);
   e.bind(body.args[0], index);
-  enter_carries(e, body, 1, carries);
+  std::vector<ir::ValueId> args, next;  // of the carries that have a place
+  for (size_t i = 0; i < counter.size(); ++i) {
+    const ir::ValueId yielded = body.ops.back().operands[i];
+    if (counter[i]) e.bind(body.args[i + 1], index), e.drop_use(yielded), count(Rewrite::LoopCounter);
+    else args.push_back(body.args[i + 1]), next.push_back(yielded);
+  }
+  for (size_t i = 0; i < args.size(); ++i) e.bind(args[i], carries[i]);
   const int top = e.here();
-  e.preassign_carries(body, 1, carries);
+  e.preassign_carries(body, args, next, carries);
   e.compile_region_ops(body);
   e.at(op.loc);
-  assign_carries(e, carries, body.ops.back());
+  assign_carries(e, carries, next);
   inner.reset();
   Step& n = e.emit(ops::loop_next);
-  n.dst = index.scalar().slot, n.a = lo, n.b = hi, n.c = by;
-  n.imm = (wide ? 1 : 0) | (down ? 2 : 0);
+  n.dst = index.scalar().slot, n.a = lo, n.b = hi, n.c = by, n.imm = kind;
   e.jump_to(e.here() - 1, top);
   e.jump_to(begin, e.here());
-  for (size_t i = 0; i < carries.size(); ++i) e.define(op.results[i], carries[i]);
+  for (size_t i = 0, c = 0; i < counter.size(); ++i)
+    if (!counter[i]) e.define(op.results[i], carries[c++]);
 }
 
 static void lower_call(Emitter& e, const Op& op) {
@@ -255,12 +329,12 @@ Val allocate_ref(Emitter& e, const Op& op, ir::ValueId id, ScopePayload* scope) 
   v.memory().origin = id;
   if (ir::is_sync(t->dtype)) {
     if (is_barrier(t->dtype)) {
-      v.ref().semaphore = e.add_barrier(v, *t, fact_of(op, "allocs", id));
+      v.ref().semaphore = add_barrier(e, v, *t, fact_of(op, "allocs", id));
       v.memory().addr = {};
       return v;
     }
-    v.ref().semaphore =
-        e.plan().semaphores.add(v.memory().name, v.elements(), memory::Level::Thread, t->dtype == ir::DType::DmaSem);
+    v.ref().semaphore = e.plan().memory.semaphores.add(v.memory().name, v.elements(), memory::Level::Thread,
+                                                       t->dtype == ir::DType::DmaSem);
     v.memory().addr = {};
     scope->semaphores.push_back(v.ref().semaphore);
     return v;
@@ -269,16 +343,16 @@ Val allocate_ref(Emitter& e, const Op& op, ir::ValueId id, ScopePayload* scope) 
   v.ref().tiled = tiles_of(e, op, v, fact_of(op, "transforms", id));
   const bool of_device = t->space == ir::Space::Hbm || t->space == ir::Space::Any || t->space == ir::Space::Gmem;
   const memory::Level owner = of_device ? memory::Level::Device : memory::owner_level(t->scope, t->space);
-  if (e.plan().num_threads > 1 && owner != memory::Level::Thread) {
+  if (e.plan().threads.count > 1 && owner != memory::Level::Thread) {
     // One allocation for all below its owner, who reach it at different times.
-    v.memory().addr = {e.plan().num_buffers++, Addr::kNoSlot, 0};
-    e.note_allocation(v, t->space, owner, memory::Allocation::Lifetime::Launch);
+    v.memory().addr = {e.plan().memory.num_buffers++, Addr::kNoSlot, 0};
+    note_allocation(e.plan(), v, t->space, owner, memory::Allocation::Lifetime::Launch);
     return v;
   }
   e.allocate(&v);
   scope->memory.push_back({v.memory().storage->offset, v.bytes()});
-  e.note_allocation(v, t->space, memory::Level::Thread, memory::Allocation::Lifetime::Scope);
-  e.add_tile_padding(&v, t->space);
+  note_allocation(e.plan(), v, t->space, memory::Level::Thread, memory::Allocation::Lifetime::Scope);
+  add_tile_padding(e, &v, t->space);
   return v;
 }
 
@@ -288,7 +362,7 @@ static void lower_new_ref(Emitter& e, const Op& op) {
   const Val v = allocate_ref(e, op, op.results[0], &scope);
   if (v.memory().storage) e.keep(v);
   if (op.code == ir::OpCode::new_ref) store_value(e, op, v, e.operand(op, 0));
-  else if (v.memory().storage) e.emit_fill_uninitialized(v);
+  else if (v.memory().storage) emit_fill_uninitialized(e, v);
   e.define(op.results[0], v);
 }
 
@@ -322,7 +396,7 @@ static void lower_scoped(Emitter& e, const Op& op) {
     const Val v = allocate_ref(e, op, a, &scope);
     if (is_accumulator(fact_of(op, "allocs", a))) clear_accumulator(e, v);
     else if (v.memory().storage && !analysis::full_store_first(e.graph(), body, a, nullptr))
-      e.emit_fill_uninitialized(v);
+      emit_fill_uninitialized(e, v);
     e.bind(a, v);
   }
   e.compile_region_ops(body);

@@ -161,9 +161,10 @@ void emit_elementwise(Emitter& e, const Val& dst, const Val& v, bool writes_memo
   p.strips = p.entries;
   for (const EltOp& o : p.ops) p.complex |= ir::is_complex(o.params.dtype);
   for (const EltSplat& s : p.splats) p.complex |= byte_size(s.ctype) == 16;
-  e.plan().max_strips = std::max(e.plan().max_strips, p.strips);
+  e.plan().memory.max_strips = std::max(e.plan().memory.max_strips, p.strips);
   p.writes_memory = writes_memory;
-  e.plan().step_cost_ns += 30 + 0.15 * static_cast<double>(dst.elements()) * static_cast<double>(p.ops.size() + 1);
+  e.plan().split.step_cost_ns +=
+      30 + 0.15 * static_cast<double>(dst.elements()) * static_cast<double>(p.ops.size() + 1);
   const ir::LocId loc = p.locs.empty() ? e.loc() : p.locs.back();
   e.emit(ops::elementwise, e.own(std::move(p))).loc = writes_memory ? e.loc() : loc;
 }
@@ -181,6 +182,7 @@ Val node(Emitter& e, ir::OpCode op, ir::DType operand, ir::DType result, std::ve
     if (a.is_pending() &&
         (a.node()->kind == Node::Kind::Contraction || n->size + a.node()->size > kMaxInlined || !e.options().fuse))
       a = e.strided(a);
+    else if (a.is_pending()) count(Rewrite::FusedChain);
     if (a.is_pending()) n->size += a.node()->size;
   }
   n->args = std::move(args);

@@ -125,6 +125,10 @@ AtomicFn atomic_function(Emitter& e, const Op& op, const std::string& kind, ir::
   return fn;
 }
 
+static const std::vector<Condition>* mask_conditions(Emitter& e, const Op& op) {
+  return e.state<Progressions>().find_conditions(op.operands[static_cast<size_t>(op.attr("mask")->i)]);
+}
+
 static void lower_masked(Emitter& e, const Op& op) {
   const Val ref = e.operand(op, 0);
   const bool load = op.code == ir::OpCode::masked_load;
@@ -137,7 +141,8 @@ static void lower_masked(Emitter& e, const Op& op) {
   const Val value = load ? Val{} : e.operand(op, 1);
   const ViewResult v = element_view(e, op, ref, op.view(), load ? Lens::Read : Lens::Write);
   Val mask, other;
-  if (mask_attr) mask = e.operand(op, static_cast<size_t>(mask_attr->i));
+  const auto* conditions = mask_attr ? mask_conditions(e, op) : nullptr;
+  if (mask_attr && !conditions) mask = e.operand(op, static_cast<size_t>(mask_attr->i));
   if (other_attr) other = e.operand(op, static_cast<size_t>(other_attr->i));
   Val result;
   gather_access(e, op, v,
@@ -145,8 +150,9 @@ static void lower_masked(Emitter& e, const Op& op) {
                          : op.code == ir::OpCode::masked_swap ? GatherPayload::Mode::Swap
                                                               : GatherPayload::Mode::Store,
                  .value = load ? nullptr : &value,
-                 .mask = mask_attr ? &mask : nullptr,
-                 .other = other_attr ? &other : nullptr},
+                 .mask = mask_attr && !conditions ? &mask : nullptr,
+                 .other = other_attr ? &other : nullptr,
+                 .conditions = conditions},
                 &result);
   if (!load) write_back(e, v.opened);
   if (!op.results.empty()) e.define(op.results[0], result);
@@ -161,14 +167,16 @@ static void lower_atomic(Emitter& e, const Op& op) {
   const ViewResult v = element_view(e, op, ref, op.view());
   Val mask;
   const Attr* mask_attr = op.attr("mask");
-  if (mask_attr) mask = e.operand(op, static_cast<size_t>(mask_attr->i));
+  const auto* conditions = mask_attr ? mask_conditions(e, op) : nullptr;
+  if (mask_attr && !conditions) mask = e.operand(op, static_cast<size_t>(mask_attr->i));
   const bool used = e.uses(op.results[0]) > 0;
   Val old;
   gather_access(e, op, v,
                 {.mode = GatherPayload::Mode::Atomic,
                  .value = &value,
-                 .mask = mask_attr ? &mask : nullptr,
+                 .mask = mask_attr && !conditions ? &mask : nullptr,
                  .compare = cas ? &compare : nullptr,
+                 .conditions = conditions,
                  .atomic = atomic_function(e, op, cas ? "cas" : op.attr("kind")->s, ref.dtype),
                  .spins = e.in_while() && used && v.result_dims.empty()},
                 used ? &old : nullptr);
@@ -231,6 +239,11 @@ void gather_access(Emitter& e, const Op& op, const ViewResult& view, const Eleme
     p.mask = kept_mask.memory().addr;
     p.mask_strides = kept_mask.memory().strides;
   }
+  if (access.conditions) {
+    count(Rewrite::MaskConditions);
+    p.has_mask = true;
+    for (const Condition& c : *access.conditions) p.conditions.push_back(condition_of(c, p.dims.size()));
+  }
   if (access.other) {
     kept_other = broadcast(operands[1]);
     p.has_other = true;
@@ -251,7 +264,7 @@ void gather_access(Emitter& e, const Op& op, const ViewResult& view, const Eleme
     (p.mode == Mode::Load ? p.value : p.old) = r.memory().addr;
     p.has_old = p.mode != Mode::Load;
   }
-  e.plan().step_cost_ns += 50 + 5.0 * static_cast<double>(kept_value.elements() + r.elements());
+  e.plan().split.step_cost_ns += 50 + 5.0 * static_cast<double>(kept_value.elements() + r.elements());
   e.emit(p.mode == Mode::Atomic ? ops::atomic : ops::gather, e.own(std::move(p)));
   if (r.kind() != Val::Kind::None) *result = r.dims.empty() ? e.load_scalar(r) : r;
 }

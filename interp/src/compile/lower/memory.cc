@@ -20,7 +20,7 @@ bool is_wide(ir::DType t) {
 
 // One core has the copy for itself; several would have to share it.
 static bool notes_write(Emitter& e, const Op& op, const Val& ref) {
-  if (e.plan().num_threads > 1 || e.state<CallersBuffers>().not_noted.erase(ref.origin()) == 0) return false;
+  if (e.plan().threads.count > 1 || e.state<CallersBuffers>().not_noted.erase(ref.origin()) == 0) return false;
   ir::Diagnostic d =
       ir::Diagnostic("PS-RO-001",
                      "write to " + ref.memory().name + ", which is an input: it goes to a copy of the kernel's own")
@@ -63,10 +63,12 @@ bool may_leave(Emitter& e, const Val& ref, std::span<const ir::View> view, bool 
   return false;
 }
 
-// Whether the view is one element with at most one dynamic index: a single step reads it.
+// Whether the view is one element with at most one dynamic index: a single step reads or writes it.
 static const ir::view::Index* one_element(const Val& ref, std::span<const ir::View> view) {
   const auto* index = view.size() == 1 ? std::get_if<ir::view::Index>(&view.front()) : nullptr;
-  if (!index || ref.ref().through) return nullptr;
+  const Val::Ref& r = ref.ref();
+  const bool plain = !r.through && !r.choice && !r.tiled && r.extents.empty() && r.valid.empty() && r.gates.empty();
+  if (!index || !plain) return nullptr;
   int dynamic = 0;
   for (size_t i = 0; i < index->entries.size(); ++i) {
     const ir::view::Entry& d = index->entries[i];
@@ -77,8 +79,10 @@ static const ir::view::Index* one_element(const Val& ref, std::span<const ir::Vi
   return dynamic <= 1 ? index : nullptr;
 }
 
-static Val load_element(Emitter& e, const Op& op, const Val& ref, const ir::view::Index& index, ir::DType dtype) {
+// Where the element lies.
+static ScalarAccess element_access(Emitter& e, const Op& op, const Val& ref, const ir::view::Index& index) {
   ScalarAccess p;
+  p.bytes = ir::byte_size(ref.dtype);
   p.addr = ref.memory().addr;
   p.ref = ref.memory().name;
   p.shape = ref.dims;
@@ -93,14 +97,27 @@ static Val load_element(Emitter& e, const Op& op, const Val& ref, const ir::view
     p.has_term = true;
     p.term = {e.scalar_slot(v), is_wide(v.dtype), stride, ref.dims[i] - 1, static_cast<int>(i), ref.dims[i], 1};
   }
-  const Val r = scalar_in(e.new_slot(), dtype);
-  p.load = e.kernels().load(dtype);
-  p.bytes = ir::byte_size(dtype);
-  const int bytes = byte_size(compute_type(dtype));
-  const bool same_form = bytes == ir::byte_size(dtype) && dtype != ir::DType::F16 && dtype != ir::DType::BF16;
-  const bool fast = same_form && !e.options().checked && !e.options().verify_split;
-  e.emit(fast ? ops::fast_load_scalar(bytes) : ops::load_scalar, e.own(std::move(p))).dst = r.scalar().slot;
+  return p;
+}
+
+// Whether an element moves between memory and slot as it is, and nobody listens.
+static bool moves_plainly(const Emitter& e, ir::DType t) {
+  const bool same_form = byte_size(compute_type(t)) == ir::byte_size(t) && t != ir::DType::F16 && t != ir::DType::BF16;
+  return same_form && !e.options().checked && !e.options().verify_split;
+}
+
+static Val load_element(Emitter& e, const Op& op, const Val& ref, const ir::view::Index& index) {
+  ScalarAccess p = element_access(e, op, ref, index);
+  p.load = e.kernels().load(ref.dtype);
+  const Val r = scalar_in(e.new_slot(), ref.dtype);
+  e.emit(moves_plainly(e, ref.dtype) ? ops::fast_load_scalar(p.bytes) : ops::load_scalar, e.own(std::move(p))).dst =
+      r.scalar().slot;
   return r;
+}
+
+static void store_scalar(Emitter& e, ScalarAccess p, ir::DType dtype, uint32_t slot) {
+  p.store = e.kernels().store(dtype);
+  e.emit(moves_plainly(e, dtype) ? ops::fast_store_scalar(p.bytes) : ops::store_scalar, e.own(std::move(p))).a = slot;
 }
 
 // A read of another CTA's memory: now, into memory of the thread's own.
@@ -126,7 +143,7 @@ void lower_get(Emitter& e, const Op& op) {
     return e.define(op.results[0], r);
   }
   if (const ir::view::Index* index = t->is_scalar() ? one_element(ref, op.view()) : nullptr)
-    return e.define(op.results[0], load_element(e, op, ref, *index, t->dtype));
+    return e.define(op.results[0], load_element(e, op, ref, *index));
   ViewResult v = apply_view(e, op, ref, op.view(), ViewUse::Gather, Lens::Read);
   if (v.gather) {
     Val r;
@@ -143,11 +160,8 @@ void store_value(Emitter& e, const Op& op, const Val& ref, const Val& value) {
     ScalarAccess p;
     p.addr = ref.memory().addr;
     p.ref = ref.memory().name;
-    p.store = e.kernels().store(ref.dtype);
     p.bytes = ir::byte_size(ref.dtype);
-    const uint32_t slot = e.scalar_slot(v);
-    e.emit(ops::store_scalar, e.own(std::move(p))).a = slot;
-    return;
+    return store_scalar(e, std::move(p), ref.dtype, e.scalar_slot(v));
   }
   e.emit_pending(v, ref);
 }
@@ -159,6 +173,15 @@ static ViewResult view_to_write(Emitter& e, const Op& op, const Val& ref, Lens l
 }
 
 void lower_store(Emitter& e, const Op& op) {
+  const Val ref = e.operand(op, 0);
+  const ir::view::Index* index = e.type(op.operands[1])->is_scalar() ? one_element(ref, op.view()) : nullptr;
+  if (index && !may_leave(e, ref, op.view(), false)) {
+    check_writable(e, op, ref);
+    const Val v = e.about_to_write(e.written(ref), {e.operand(op, 1)})[0];
+    const ScalarAccess p = element_access(e, op, ref, *index);
+    count(Rewrite::OneStepStore);
+    return store_scalar(e, p, ref.dtype, e.scalar_slot(v));
+  }
   const ViewResult view = view_to_write(e, op, e.operand(op, 0), Lens::Overwrite);
   const Val v = e.operand(op, 1);
   if (view.gather) gather_access(e, op, view, {.mode = GatherPayload::Mode::Store, .value = &v}, nullptr);

@@ -88,7 +88,7 @@ static void lower_mxu(Emitter& e, const Op& op) {
     ContractPayload p;
     p.dst = acc.memory.memory().addr, p.a = lhs.memory().addr, p.b = weights.memory().addr;
     p.contraction = c;
-    e.plan().step_cost_ns += 200 + 0.02 * static_cast<double>(c.m * c.n * c.k);
+    e.plan().split.step_cost_ns += 200 + 0.02 * static_cast<double>(c.m * c.n * c.k);
     e.emit(ops::contraction, e.own(p));
     return;
   }
@@ -96,7 +96,7 @@ static void lower_mxu(Emitter& e, const Op& op) {
   const Mxu::Accumulator& acc = accumulator(t->dtype, dims_of(t));
   Val r = e.temp(t->dtype, acc.memory.dims);
   e.emit_copy(r, acc.memory);
-  e.move_scalar(acc.live, e.const_int(ir::DType::I64, 0).scalar().slot);
+  e.move_scalar(acc.live, e.const_int(ir::DType::I64, 0).scalar().slot, ir::DType::I64);
   e.define(op.results[0], r);
 }
 

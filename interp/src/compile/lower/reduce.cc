@@ -60,7 +60,7 @@ static void lower_reduce(Emitter& e, const Op& op) {
   p.element_bytes = ir::byte_size(v.dtype);
   p.fn = fn;
   p.semantics = e.semantics();
-  e.plan().step_cost_ns += 30 + 0.2 * static_cast<double>(f.outer * f.reduce * f.inner);
+  e.plan().split.step_cost_ns += 30 + 0.2 * static_cast<double>(f.outer * f.reduce * f.inner);
   e.emit(ops::reduce, e.own(p));
   if (r.dims.empty()) r = e.load_scalar(r);
   e.define(op.results[0], r);
@@ -120,7 +120,8 @@ static void lower_reduce_region(Emitter& e, const Op& op) {
   };
   const Val out = index_value(), in = index_value();
   loop(e.const_int(ir::DType::I64, 0), e.const_int(ir::DType::I64, rest), out, [&] {
-    for (size_t i = 0; i < n; ++i) e.move_scalar(acc[i].scalar().slot, e.scalar_slot(e.operand(op, n + i)));
+    for (size_t i = 0; i < n; ++i)
+      e.move_scalar(acc[i].scalar().slot, e.scalar_slot(e.operand(op, n + i)), acc[i].dtype);
     const Val lo = e.scalar_result(ir::OpCode::mul, ir::DType::I64, ir::DType::I64,
                                    {out, e.const_int(ir::DType::I64, length)}, wide);
     const Val hi = e.scalar_result(ir::OpCode::add, ir::DType::I64, ir::DType::I64,
@@ -135,7 +136,7 @@ static void lower_reduce_region(Emitter& e, const Op& op) {
       }
       e.compile_region_ops(region);
       e.at(op.loc);
-      assign_carries(e, acc, region.ops.back());
+      assign_carries(e, acc, region.ops.back().operands);
     });
     for (size_t i = 0; i < n; ++i) e.emit(ops::store_scalar, e.own(element(dst[i], out))).a = acc[i].scalar().slot;
   });
@@ -166,7 +167,7 @@ static void lower_arg_reduce(Emitter& e, const Op& op) {
   AlongAxis a = along_axis(e, op, fn);
   a.payload.arg = fn;
   a.payload.index = a.result.dtype;
-  e.plan().step_cost_ns += 30 + 0.5 * a.elements;
+  e.plan().split.step_cost_ns += 30 + 0.5 * a.elements;
   e.emit(ops::arg_reduce, e.own(a.payload));
   e.define(op.results[0], a.result.dims.empty() ? e.load_scalar(a.result) : a.result);
 }
@@ -177,7 +178,7 @@ static void lower_cumulative(Emitter& e, const Op& op) {
   a.payload.cumulative = fn;
   a.payload.reverse = op.attr("reverse")->is_true();
   a.payload.semantics = e.semantics();
-  e.plan().step_cost_ns += 30 + 1.0 * a.elements;
+  e.plan().split.step_cost_ns += 30 + 1.0 * a.elements;
   e.emit(ops::cumulative, e.own(a.payload));
   e.define(op.results[0], a.result);
 }

@@ -1,42 +1,35 @@
 // Scalars live in slots, in their compute type.
+#include <algorithm>
 #include <bit>
+#include <optional>
 
 #include "../../plan/steps.h"
 #include "../emitter.h"
 
 namespace pallasim::interp {
 
-uint32_t Emitter::new_slot() { return slot_block(1); }
-
-// Slots are 16 bytes apart: the widest scalar is a c128.
-uint32_t Emitter::slot_block(int n) {
-  const auto s = static_cast<uint32_t>(body_.image.size());
-  body_.image.resize(body_.image.size() + static_cast<size_t>(n) * 16);
-  return s;
+uint32_t Emitter::scalar_slot(const Val& v) {
+  if (v.is_uniform()) return v.scalar().slot;
+  return load_scalar(strided(v)).scalar().slot;
 }
 
-uint32_t Emitter::const_slot(CType type, const void* bytes) {
-  uint64_t key = 0;
-  std::memcpy(&key, bytes, static_cast<size_t>(std::min(8, byte_size(type))));
-  if (byte_size(type) <= 8) {
-    auto it = const_slots_.find({static_cast<int>(type), key});
-    if (it != const_slots_.end()) return it->second;
-  }
-  const uint32_t s = new_slot();
-  std::memcpy(body_.image.data() + s, bytes, static_cast<size_t>(byte_size(type)));
-  if (byte_size(type) <= 8) const_slots_[{static_cast<int>(type), key}] = s;
-  return s;
+Val Emitter::load_scalar(const Val& memory) {
+  const Val r = scalar_in(new_slot(), memory.dtype);
+  ScalarAccess p;
+  p.addr = memory.memory().addr;
+  p.load = k_.load(memory.dtype);
+  p.bytes = ir::byte_size(memory.dtype);
+  p.ref = memory.memory().name;
+  emit(ops::load_scalar, plan_.payloads.own(std::move(p))).dst = r.scalar().slot;
+  return r;
 }
 
-Val Emitter::const_scalar(ir::DType dtype, uint64_t memory_bits) {
-  alignas(16) std::byte value[16] = {};
-  k_.load(dtype)(value, &memory_bits, 1, 1);
-  uint64_t bits = 0;
-  std::memcpy(&bits, value, 8);
-  return {dtype, {}, Val::Scalar{{const_slot(compute_type(dtype), value), true, bits}}};
+void Emitter::move_scalar(uint32_t dst, uint32_t src, ir::DType dtype) {
+  if (dst == src) return;
+  Step& s = emit(ops::move_slot(byte_size(compute_type(dtype))));
+  s.dst = dst;
+  s.a = src;
 }
-
-Val Emitter::const_int(ir::DType dtype, int64_t value) { return const_scalar(dtype, static_cast<uint64_t>(value)); }
 
 // n where a scalar is known to be 2 to the power of n, as a divisor; otherwise -1.
 static int power_of_two(const Val& v) {
@@ -47,24 +40,43 @@ static int power_of_two(const Val& v) {
   return positive && std::has_single_bit(x) ? std::countr_zero(x) : -1;
 }
 
+// What an operation of integers or truth values gives for constants, by the function that a run would call.
+static std::optional<Val> folded(Emitter& e, ir::OpCode op, ir::DType operand, ir::DType result,
+                                 const std::vector<Val>& args, const StripParams& params) {
+  const auto whole = [](ir::DType t) {
+    return t == ir::DType::Bool || t == ir::DType::I32 || t == ir::DType::U32 || t == ir::DType::I64 ||
+           t == ir::DType::U64;
+  };
+  const auto known = [&](const Val& v) { return v.is_uniform() && v.scalar().is_const && whole(v.dtype); };
+  const StripFn strip = e.kernels().strip(op, operand);
+  if (!e.options().fuse || !strip || !whole(result) || args.size() > 3 || !std::all_of(args.begin(), args.end(), known))
+    return {};
+  alignas(16) uint64_t in[3][2] = {}, out[2] = {};
+  for (size_t i = 0; i < args.size(); ++i) in[i][0] = args[i].scalar().bits;
+  strip(out, in[0], in[1], in[2], 1, params);
+  count(Rewrite::FoldedScalar);
+  return Val(result, {}, Val::Scalar{{e.const_slot(compute_type(result), out), true, out[0]}});
+}
+
 Val Emitter::scalar_result(ir::OpCode op, ir::DType operand, ir::DType result, const std::vector<Val>& args,
                            const StripParams& params) {
+  if (const std::optional<Val> known = folded(*this, op, operand, result, args, params)) return *known;
   const Val r = scalar_in(new_slot(), result);
   uint32_t in[3] = {};
   for (size_t i = 0; i < args.size() && i < 3; ++i) in[i] = scalar_slot(args[i]);
   const bool plain = operand == ir::DType::Bool || operand == ir::DType::I32 || operand == ir::DType::U32 ||
                      operand == ir::DType::I64 || operand == ir::DType::U64 || operand == ir::DType::F32 ||
                      operand == ir::DType::F64;
-  StepFn fn = op == ir::OpCode::select_n ? ops::scalar_select
+  StepFn fn = op == ir::OpCode::select_n ? ops::scalar_select(byte_size(compute_type(result)))
               : plain                    ? ops::scalar(op, compute_type(operand))
                                          : nullptr;
   const int power = plain && args.size() == 2 ? power_of_two(args[1]) : -1;
   const StepFn by_power = power < 0 ? nullptr : ops::scalar_by_power(op, compute_type(operand));
-  if (by_power) fn = by_power;
+  if (by_power) fn = by_power, count(Rewrite::ScalarByPower);
   const void* payload = nullptr;
   if (!fn) {
     const StripFn strip = k_.strip(op, operand);
-    payload = plan_.own(ops::ScalarStrip{strip, nullptr, params});
+    payload = plan_.payloads.own(ops::ScalarStrip{strip, nullptr, params});
     fn = ops::scalar_strip;
   }
   Step& s = emit(fn, payload);
@@ -88,7 +100,7 @@ Val Emitter::scalar_convert(const Val& v, ir::DType to) {
   if (!fn) {
     StripParams params;
     params.semantics = semantics_;
-    payload = plan_.own(ops::ScalarStrip{nullptr, k_.convert(v.dtype, to), params});
+    payload = plan_.payloads.own(ops::ScalarStrip{nullptr, k_.convert(v.dtype, to), params});
     fn = ops::scalar_strip;
   }
   Step& s = emit(fn, payload);

@@ -16,9 +16,9 @@ static void lower_constant(Emitter& e, const Op& op) {
   if (!value.is(Attr::Kind::Dense)) e.unsupported(op, "constant kept outside the module");
   Val v(t->dtype, dims_of(t), Val::Strided{});
   v.memory().strides = dense_strides(v.dims);
-  const size_t at = (e.plan().constants.size() + 63) / 64 * 64;
-  e.plan().constants.resize(at + value.s.size());
-  std::memcpy(e.plan().constants.data() + at, value.s.data(), value.s.size());
+  const size_t at = (e.plan().memory.constants.size() + 63) / 64 * 64;
+  e.plan().memory.constants.resize(at + value.s.size());
+  std::memcpy(e.plan().memory.constants.data() + at, value.s.data(), value.s.size());
   v.memory().addr = {kConstBuffer, Addr::kNoSlot, static_cast<int64_t>(at)};
   if (v.dims.empty()) v = e.load_scalar(v);
   e.define(op.results[0], v);
@@ -37,9 +37,9 @@ static void lower_iota(Emitter& e, const Op& op) {
   v.memory().strides[axis] = 1;
   const int64_t n = v.dims[axis];
   e.require_memory(n * ir::byte_size(t->dtype), "an iota");
-  const size_t at = (e.plan().constants.size() + 63) / 64 * 64;
-  e.plan().constants.resize(at + static_cast<size_t>(n) * static_cast<size_t>(ir::byte_size(t->dtype)));
-  e.kernels().iota(e.plan().constants.data() + at, t->dtype, 0, n);
+  const size_t at = (e.plan().memory.constants.size() + 63) / 64 * 64;
+  e.plan().memory.constants.resize(at + static_cast<size_t>(n) * static_cast<size_t>(ir::byte_size(t->dtype)));
+  e.kernels().iota(e.plan().memory.constants.data() + at, t->dtype, 0, n);
   v.memory().addr = {kConstBuffer, Addr::kNoSlot, static_cast<int64_t>(at)};
   e.define(op.results[0], v);
 }

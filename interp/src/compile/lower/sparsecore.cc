@@ -111,7 +111,7 @@ void lower_row_copy(Emitter& e, const Op& op) {
   p.dst = side(dst);
   for_each_choice(e, viewed_operand(e, op, "dst_sem", ViewUse::Access), [&](const Val& sem) {
     p.dst_sem = semaphore_of(e, op, sem);
-    if (!e.plan().semaphores.blocks()[static_cast<size_t>(p.dst_sem.block)].bytes)
+    if (!e.plan().memory.semaphores.blocks()[static_cast<size_t>(p.dst_sem.block)].bytes)
       e.unsupported(op, "a copy of chosen rows with a semaphore that does not count bytes");
     e.emit(ops::kRowCopy, static_cast<const DmaPayload*>(e.own(p)));
   });
@@ -136,8 +136,8 @@ static void lower_fetch_and_add(Emitter& e, const Op& op) {
 }
 
 namespace {
-// The barrier of the subcores of a SparseCore, by body: index into Plan::barriers, and where a subcore keeps how many
-// phases it saw.
+// The barrier of the subcores of a SparseCore, by body: index into PlanMemory::barriers, and where a subcore keeps how
+// many phases it saw.
 struct SubcoreBarriers {
   std::unordered_map<int, std::pair<int, uint32_t>> of;
 };
@@ -155,8 +155,8 @@ static void lower_barrier(Emitter& e, const Op& op) {
     b.name = "the subcore barrier";
     b.owner = memory::Level::Core;
     b.expected = body.per_core;
-    e.plan().barriers.push_back(std::move(b));
-    at->second = {static_cast<int>(e.plan().barriers.size()) - 1, e.slot_block(1)};
+    e.plan().memory.barriers.push_back(std::move(b));
+    at->second = {static_cast<int>(e.plan().memory.barriers.size()) - 1, e.slot_block(1)};
   }
   BarrierPayload p;
   p.block = at->second.first;

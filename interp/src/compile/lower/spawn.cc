@@ -29,14 +29,14 @@ static void lower_spawn(Emitter& e, const Op& op) {
     axes.push_back({a.items[0].s, a.items[1].i, p.axis_slots.back()});
   }
   e.require_memory(memory::mul(p.count(), 1024), "spawned threads");
-  p.temps = e.plan().num_buffers++;
-  e.plan().private_buffers.push_back(p.temps);
+  p.temps = e.plan().memory.num_buffers++;
+  e.plan().memory.private_buffers.push_back(p.temps);
   SpawnPayload* own = e.own(std::move(p));
   const int begin = e.here();
   e.emit(ops::spawn, own);
   {
     const Emitter::Conditional again(e);
-    const Emitter::Spawned inside(e, own->temps, std::move(axes), &own->temp_bytes);
+    const Frame::Spawned inside(e, own->temps, std::move(axes), &own->temp_bytes);
     e.compile_region_ops(op.regions[0]);
     e.at(op.loc);
     e.emit(ops::kFinish);

@@ -37,14 +37,15 @@ static void lower_index(Emitter& e, const Op& op) {
     const auto of = [&](int64_t extent, uint32_t slot) {
       e.define(op.results[0], size ? e.const_int(t->dtype, extent) : in(slot));
     };
-    for (const Emitter::InnerAxis& a : e.inner_axes())
+    for (const Frame::InnerAxis& a : e.inner_axes())
       if (a.name == axis->s) return of(a.size, a.slot);
     const Body& b = e.body();
     for (size_t i = 0; i < b.axis_slots.size(); ++i)
       if (const ir::MeshAxis& a = e.module().meshes[static_cast<size_t>(b.mesh)].axes[i]; a.name == axis->s)
         return of(a.size, b.axis_slots[i]);
     for (size_t i = 0; i < b.device_slots.size(); ++i)
-      if (const Plan::DeviceAxis& a = e.plan().device_axes[i]; a.name == axis->s) return of(a.size, b.device_slots[i]);
+      if (const PlanThreads::DeviceAxis& a = e.plan().threads.device_axes[i]; a.name == axis->s)
+        return of(a.size, b.device_slots[i]);
   }
   e.unsupported(op, std::string(ir::name(op.code)) + (axis ? " of axis \"" + axis->s + "\"" : ""));
 }
@@ -108,7 +109,7 @@ static Val core_of_axes(Emitter& e, const Op& op, int body, const Attr& named,
 // coordinates. Ids are compared with what there is when the step runs.
 Peer peer(Emitter& e, const Op& op) {
   Peer r;
-  r.body = e.target_body(op);
+  r.body = target_body(e, op);
   auto named = [&](const char* key) {  // null: nobody is named
     const Attr* a = op.attr(key);
     return a && a->is(Attr::Kind::Symbol) && a->s == "none" ? nullptr : a;
@@ -130,7 +131,7 @@ Peer peer(Emitter& e, const Op& op) {
     r.core_slot = e.scalar_slot(core_of_axes(e, op, r.body, Attr::list({}), {}));
   const Attr* device = named("device_id");
   if (!device) return r;
-  if (e.plan().num_devices() > 1) {
+  if (e.plan().threads.num_devices() > 1) {
     const Attr* kind = op.attr("device_id_type");
     if (kind && kind->s != "logical")
       e.unsupported(op, std::string(ir::name(op.code)) + " with a device id of type " + kind->s);
@@ -193,8 +194,8 @@ static void lower_semaphore(Emitter& e, const Op& op) {
 static void lower_barrier_semaphore(Emitter& e, const Op& op) {
   Val v(ir::DType::BarrierSem, {}, Val::Ref{});
   v.memory().name = "barrier semaphore";
-  int& block = e.plan().barrier_semaphore;
-  if (block < 0) block = e.plan().semaphores.add(v.memory().name, 1, memory::Level::Thread);
+  int& block = e.plan().memory.barrier_semaphore;
+  if (block < 0) block = e.plan().memory.semaphores.add(v.memory().name, 1, memory::Level::Thread);
   v.ref().semaphore = block;
   e.define(op.results[0], v);
 }

@@ -48,7 +48,7 @@ void accumulate(Emitter& e, const Op& op, const Val& acc, Val a, Val b) {
   if (p.unit.plain && !contract(probe, nullptr, nullptr, nullptr))
     e.unsupported(op, std::string(ir::name(op.code)) + " of " + std::string(ir::name(p.contraction.in)) + " and " +
                           std::string(ir::name(p.contraction.in_rhs)) + " into " + std::string(ir::name(acc.dtype)));
-  e.plan().step_cost_ns += 200 + 0.02 * static_cast<double>(p.contraction.m * p.contraction.n * p.contraction.k);
+  e.plan().split.step_cost_ns += 200 + 0.02 * static_cast<double>(p.contraction.m * p.contraction.n * p.contraction.k);
   e.emit(ops::kWarpgroupProduct, e.own(std::move(p)));
 }
 

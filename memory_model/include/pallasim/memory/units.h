@@ -34,10 +34,13 @@ class Units {
   const std::vector<Mesh>& meshes() const { return meshes_; }
   int64_t devices() const { return devices_; }
   int64_t count(Level l) const { return devices_ * per_device(l); }
-  int64_t per_device(Level) const;
-  int64_t per_mesh(Level, int mesh) const;  // on one device
+  int64_t per_device(Level l) const { return per_device_[static_cast<size_t>(l)]; }
+  // On one device.
+  int64_t per_mesh(Level l, int mesh) const { return sizes_[static_cast<size_t>(mesh)].count[static_cast<size_t>(l)]; }
   // The first unit of a mesh on a device.
-  int64_t first(Level, int mesh, int64_t device) const;
+  int64_t first(Level l, int mesh, int64_t device) const {
+    return device * per_device(l) + sizes_[static_cast<size_t>(mesh)].before[static_cast<size_t>(l)];
+  }
 
   // The unit that the thread belongs to; at Level::Warp its first warp.
   int64_t unit_of(Level, int64_t thread) const;
@@ -48,7 +51,7 @@ class Units {
   // The threads below a unit; of a warp: the one above.
   Threads threads_of(Level, int64_t unit) const;
   int mesh_of(Level, int64_t unit) const;  // not of a device
-  int64_t device_of(Level l, int64_t unit) const { return unit / per_device(l); }
+  int64_t device_of(Level l, int64_t unit) const { return devices_ == 1 ? 0 : unit / per_device(l); }
 
   // "thread 3", "device 1", "thread 3 of device 1", "subcore 3 of SparseCore 1", "cluster (2,0), CTA x=1, warpgroup 1".
   std::string name(Level, int64_t unit) const;
@@ -59,8 +62,16 @@ class Units {
   bool operator==(const Units&) const = default;
 
  private:
+  static constexpr size_t kLevels = static_cast<size_t>(Level::Warp) + 1;
+  struct Sizes {  // of a mesh on one device: its units by level, and those of the meshes before it
+    int64_t count[kLevels], before[kLevels];
+    bool operator==(const Sizes&) const = default;
+  };
+
   std::vector<Mesh> meshes_;
   int64_t devices_;
+  std::vector<Sizes> sizes_;
+  int64_t per_device_[kLevels] = {};
 };
 
 }  // namespace pallasim::memory

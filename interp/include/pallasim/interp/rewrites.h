@@ -1,0 +1,32 @@
+// How often the plan compiler replaced what a module says by something faster. For tests: each replacement has to be
+// among the programs that judge it.
+#pragma once
+#include <cstdint>
+#include <string_view>
+
+namespace pallasim::interp {
+
+#define PALLASIM_REWRITES(X)                                            \
+  X(EqualScalar, "a scalar that was computed before")                   \
+  X(FoldedScalar, "an operation of constants")                          \
+  X(ScalarByPower, "a division or remainder by a power of two")         \
+  X(StraightLoop, "a loop of one trip or none")                         \
+  X(LoopCounter, "a carry that counts as the loop's index does")        \
+  X(CarryInPlace, "a scalar that is computed in the slot of its carry") \
+  X(OneStepStore, "a store of one element in one step")                 \
+  X(FusedChain, "elementwise operations in one pass")                   \
+  X(IndexProgression, "an index array that needs no memory")            \
+  X(MaskConditions, "a mask that needs no memory")
+
+enum class Rewrite : uint8_t {
+#define PALLASIM_REWRITE(name, what) name,
+  PALLASIM_REWRITES(PALLASIM_REWRITE)
+#undef PALLASIM_REWRITE
+      Count
+};
+
+std::string_view describe(Rewrite);
+void count(Rewrite, int64_t times = 1);
+int64_t hits(Rewrite);  // of this process
+
+}  // namespace pallasim::interp
