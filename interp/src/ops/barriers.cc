@@ -115,22 +115,31 @@ const Step* named_arrive(Thread& t, const Step* s) {
   return s + 1;
 }
 
+namespace {
+// A thread that looks whether a phase has ended: those that it saw so far, after the copies that its look completes.
+struct Look {
+  Look(Thread& t, const BarrierPayload& p) : id(barrier_id(t, p)), seen(t, p), phases(seen.get()) {
+    complete_copies(*t.exec, id, phases);
+  }
+  int64_t id;
+  Seen seen;
+  int64_t phases;
+};
+}  // namespace
+
 const Step* barrier_wait(Thread& t, const Step* s) {
   const BarrierPayload& p = payload(s);
   Execution& ex = *t.exec;
-  const int64_t id = barrier_id(t, p);
-  Seen seen(t, p);
-  int64_t phases = seen.get();
-  complete_copies(ex, id, phases);
-  if (!ex.barriers.wait(id, &phases, t.index)) {
-    t.wait = {Wait::Kind::Barrier, id, phases};
+  Look at(t, p);
+  if (!ex.barriers.wait(at.id, &at.phases, t.index)) {
+    t.wait = {Wait::Kind::Barrier, at.id, at.phases};
     t.pc = s;
     t.stop = Stop::Blocked;
     return nullptr;
   }
   t.wait = {};
-  seen.set(phases);
-  for (Listener* l : ex.listeners) l->on_passed(ex, t, id, phases - 1);
+  at.seen.set(at.phases);
+  for (Listener* l : ex.listeners) l->on_passed(ex, t, at.id, at.phases - 1);
   tell_of_barriers(t, s);
   return s + 1;
 }
@@ -138,15 +147,12 @@ const Step* barrier_wait(Thread& t, const Step* s) {
 const Step* barrier_test(Thread& t, const Step* s) {
   const BarrierPayload& p = payload(s);
   Execution& ex = *t.exec;
-  const int64_t id = barrier_id(t, p);
-  Seen seen(t, p);
-  int64_t phases = seen.get();
-  complete_copies(ex, id, phases);
-  const bool ended = ex.barriers.test(id, &phases, t.index);
-  if (ended) seen.set(phases);
+  Look at(t, p);
+  const bool ended = ex.barriers.test(at.id, &at.phases, t.index);
+  if (ended) at.seen.set(at.phases);
   t.slot<uint8_t>(s->dst) = ended;
   for (Listener* l : ex.listeners)
-    if (ended) l->on_passed(ex, t, id, phases - 1);
+    if (ended) l->on_passed(ex, t, at.id, at.phases - 1);
   tell_of_barriers(t, s);
   if (ended || !p.polls) return s + 1;
   ++ex.spins;  // somebody else must arrive

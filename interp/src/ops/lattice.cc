@@ -86,7 +86,8 @@ std::optional<Lattice> lattice(const Thread& t, std::span<const Level> levels, i
     return l;
   }
   const Level& memory = levels[1];
-  if (levels.size() > 2 || view.bits < 8 || memory.bits < 8 || memory.bits == view.bits || memory.dims.size() < 2) return std::nullopt;
+  if (levels.size() > 2 || view.bits < 8 || memory.bits < 8 || memory.bits == view.bits || memory.dims.size() < 2)
+    return std::nullopt;
   const Recast recast(view, memory);
   return recast.empty() ? std::nullopt : recast.from(pieces, t.index, skip, dims);
 }
