@@ -162,6 +162,51 @@ def two_warpgroups() -> Any:
         plgpu.SMEM((2, 64, 64), jnp.float16, transforms=transforms(jnp.float16)), plgpu.Barrier(num_barriers=2), plgpu.Barrier(num_barriers=2)])(x)
 
 
+@case()
+def copy_around_the_edges() -> Any:
+    """Boxes that begin before their array, or end behind it, in either dimension: zeros come from there."""
+    x = integers(40, (72, 128), jnp.float16, 1, 1000)
+
+    def body(x_ref: Any, o_ref: Any, smem: Any, barrier: Any) -> None:
+        i, j = jax.lax.axis_index("i"), jax.lax.axis_index("j")
+        plgpu.copy_gmem_to_smem(x_ref.at[pl.ds(i * 64 - 24, 64), pl.ds(j * 120 - 40, 64)], smem, barrier)
+        plgpu.barrier_wait(barrier)
+        o_ref[pl.ds((i * 3 + j) * 64, 64)] = smem[...] + jnp.float16(1)
+
+    return kernel(body, jax.ShapeDtypeStruct((9 * 64, 64), x.dtype), grid=(3, 3), grid_names=("i", "j"),
+                  scratch=[plgpu.SMEM((64, 64), x.dtype), plgpu.Barrier()])(x)
+
+
+def _reduced(x: jax.Array, op: str) -> jax.Array:
+    """x[0] is stored, x[1] is combined with it."""
+    def body(x_ref: Any, o_ref: Any, smem: Any, barrier: Any) -> None:
+        for i, by in enumerate((None, op)):
+            plgpu.copy_gmem_to_smem(x_ref.at[i], smem, barrier)
+            plgpu.barrier_wait(barrier)
+            plgpu.commit_smem()
+            plgpu.copy_smem_to_gmem(smem, o_ref, reduction_op=by)
+            plgpu.wait_smem_to_gmem(0)
+
+    return kernel(body, jax.ShapeDtypeStruct(x.shape[1:], x.dtype), scratch=[plgpu.SMEM(x.shape[1:], x.dtype), plgpu.Barrier()])(x)
+
+
+def _pairs(dtype: Any) -> jax.Array:
+    """Each of 64 numbers with each: zeros of both signs, NaN, infinities, the smallest and the largest, random ones."""
+    info = jnp.finfo(dtype)
+    rng = np.random.RandomState(42)
+    some = [0.0, -0.0, np.nan, -np.nan, np.inf, -np.inf, float(info.tiny), -float(info.tiny), float(info.tiny) / 4, -float(info.tiny) / 4,
+            float(info.max), -float(info.max), *rng.uniform(-2, 2, 52)]
+    row = np.asarray(some, np.float32).astype(dtype)  # by numpy, which keeps what is denormal
+    return jnp.asarray(np.stack([np.broadcast_to(row[:, None], (64, 64)), np.broadcast_to(row, (64, 64))]))
+
+
+for _op in ("smin", "smax", "umin", "umax", "and", "or", "xor", "inc", "dec"):
+    CASES[f"reduce_{_op}_int32"] = functools.partial(lambda op: _reduced(integers(43, (2, 64, 64), jnp.int32, -9, 9), op), _op), 0
+for _name, _ops_of in (("float16", ("add", "min", "max")), ("bfloat16", ("add", "min", "max")), ("float32", ("add",))):
+    for _op in _ops_of:
+        CASES[f"reduce_{_op}_{_name}"] = functools.partial(lambda d, op: _reduced(_pairs(d), op), jnp.dtype(_name), _op), 0
+
+
 # --- wgmma ----------------------------------------------------------------------------------------------------------
 def _wgmma(a: jax.Array, b: jax.Array, out: Any) -> jax.Array:
     """One product of a warpgroup, both operands from SMEM."""

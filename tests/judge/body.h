@@ -89,6 +89,7 @@ class Body {
   void fold_step();
   void dot_step();
   void power_step();
+  void multiply_add_step();
 
   // arrays.cc
   void scatter_step();

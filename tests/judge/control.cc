@@ -434,6 +434,7 @@ void Body::step() {
       {2, &Body::new_ref_step, false},
       {1, &Body::print_step, false},
       {2, &Body::power_step, false},
+      {4, &Body::multiply_add_step, false},
       {1, &Body::nothing_step, false},
       {8, &Body::kept_read_step, true},
       {9, &Body::loop_step, true},

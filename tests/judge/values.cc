@@ -283,6 +283,18 @@ void Body::fold_step() {
   }
 }
 
+// a * b + c of scalars, whose product is sometimes used again.
+void Body::multiply_add_step() {
+  const Type t{rng.of({DType::I32, DType::I32, DType::U32, DType::I64}), {}};
+  ++terms["multiply and add"];
+  const Value a = some(t), b = some(t), c = some(t);
+  const int product = w.op(fmt::format("mul {}, {}", name(a.id), name(b.id)), str(t));
+  const bool first = rng.chance(50);
+  const int left = first ? product : c.id, right = first ? c.id : product;
+  keep(w.op(fmt::format("add {}, {}", name(left), name(right)), str(t)), t);
+  if (rng.chance(30)) keep(product, t);
+}
+
 // Small whole numbers: their powers are exact before they are rounded to the type.
 void Body::power_step() {
   const DType d = rng.of(dtypes);

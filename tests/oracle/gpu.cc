@@ -209,6 +209,7 @@ void Machine::op_ptx(Thread& t, const Op& op) {
   constexpr int64_t kWarpgroup = 128;
   for (const Attr& act : op.attr("does")->items) {
     if (!act.is_call("named_barrier_sync") && !act.is_call("named_barrier_arrive")) continue;  // a fence
+    if (act.items.size() > 1 && act.items[1].i % kWarpgroup != 0) throw Lack{"a named barrier of single warps"};
     const Attr& id = act.items.at(0);
     const int64_t number = id.is(Attr::Kind::Operand) ? integer(in(t, op, id.i)) : id.i;
     Barrier& b = named_[{t.index / warpgroups(), number}];

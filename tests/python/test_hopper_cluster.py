@@ -175,19 +175,6 @@ def test_members_of_a_union_share_bytes() -> None:
 
 def exchange(threads: int, order: bool = True) -> Any:
     """Two warpgroups of three hand a value over with a named barrier of the CTA."""
-    from jax.experimental.mosaic.gpu import utils
-    from jaxlib.mlir.dialects import llvm
-
-    def named(act: str, count: int) -> None:
-        @plgpu.inline_mgpu()
-        def emit(_: Any) -> None:
-            from jaxlib.mlir import ir
-
-            llvm.inline_asm(ir.Type.parse("!llvm.void"), [], f"bar.{act} 5, {count};", "", has_side_effects=True)
-        emit()
-
-    del utils
-
     def body(x_ref: Any, o_ref: Any, smem: Any) -> None:
         wg = jax.lax.axis_index("wg")
 
@@ -219,6 +206,73 @@ def test_a_named_barrier_orders_and_may_hang() -> None:
     assert "PS-RACE-002" in codes_of(lambda: exchange(256, order=False)[1])
     with pytest.raises(pallasim.KernelError, match="PS-DEAD-001"), pallasim.emulate("gpu-h100"):
         np.asarray(exchange(384)[1])
+
+
+def named(act: str, count: int) -> None:
+    """A named barrier of so many CUDA threads."""
+    from jaxlib.mlir.dialects import llvm
+
+    @plgpu.inline_mgpu()
+    def emit(_: Any) -> None:
+        from jaxlib.mlir import ir
+
+        llvm.inline_asm(ir.Type.parse("!llvm.void"), [], f"bar.{act} 5, {count};", "", has_side_effects=True)
+    emit()
+
+
+def warps(tiles: int = 4, threads: int = 160) -> Any:
+    """Single warps of a warpgroup bring tiles and take them away, each tile in a mesh of warps of its own: a warp knows the phases that it
+    saw in those before. The last one tells the other warpgroup by a named barrier of a warpgroup and a warp."""
+    def body(x_ref: Any, o_ref: Any, smem: Any, out: Any, full: Any, ready: Any, taken: Any) -> None:
+        wg = jax.lax.axis_index("wg")
+
+        @pl.loop(0, tiles)
+        def _(i: Any) -> None:
+            @pl.when(wg == 0)
+            def _() -> None:
+                @pl.core_map(plgpu.WarpMesh(axis_name="warp"))
+                def _() -> None:
+                    @pl.when(jax.lax.axis_index("warp") == 0)
+                    def _() -> None:
+                        @pl.when(i > 0)
+                        def _() -> None:
+                            plgpu.barrier_wait(taken)
+                        plgpu.copy_gmem_to_smem(x_ref.at[i], smem, full)
+
+                    @pl.when(jax.lax.axis_index("warp") == 3)
+                    def _() -> None:
+                        plgpu.barrier_wait(ready)
+                        plgpu.copy_smem_to_gmem(out, o_ref.at[i])
+                        plgpu.wait_smem_to_gmem(0)
+                        named("arrive", threads)
+
+            @pl.when(wg == 1)
+            def _() -> None:
+                plgpu.barrier_wait(full)
+                out[...] = smem[...] * 3
+                plgpu.commit_smem()
+                plgpu.barrier_arrive(ready)
+                plgpu.barrier_arrive(taken)
+                named("sync", threads)
+
+    x = numbers(tiles, 8, 128)
+    scratch = [plgpu.SMEM((8, 128), x.dtype), plgpu.SMEM((8, 128), x.dtype), plgpu.Barrier(), plgpu.Barrier(), plgpu.Barrier()]
+    return x, kernel(body, shape(x), num_threads=2, thread_name="wg", scratch=scratch)(x)
+
+
+@pytest.mark.parametrize("options", SCHEDULES)
+@pytest.mark.filterwarnings("ignore")
+def test_warps_remember_the_phases_that_they_saw(options: Any) -> None:
+    with pallasim.emulate("gpu-h100", **options):
+        x, out = warps()
+        np.testing.assert_array_equal(np.asarray(out), x * 3)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_named_barrier_counts_warps() -> None:
+    assert codes_of(lambda: warps()[1]) <= {"PS-BAR-003"}  # nobody waits for the last tile's slot
+    with pytest.raises(pallasim.KernelError, match="5 of 8 warps arrived"), pallasim.emulate("gpu-h100"):
+        np.asarray(warps(tiles=1, threads=256)[1])
 
 
 def test_what_the_body_of_a_run_state_returns_comes_first() -> None:
@@ -286,3 +340,37 @@ def test_libraries_find_cuda_and_its_products() -> None:
         assert cuda_versions is not None and cuda_versions.cuda_runtime_get_version() >= 12000
         out = jnp.dot(a, a, precision=jax.lax.DotAlgorithmPreset.F16_F16_F32)
         np.testing.assert_allclose(np.asarray(out, np.float32), a.astype(np.float32) @ a.astype(np.float32), rtol=1e-2)
+
+
+def overwritten() -> Any:
+    """What a copy reads is written behind its start, and nobody waits for the copy."""
+    def body(x_ref: Any, o_ref: Any, smem: Any, barrier: Any) -> None:
+        plgpu.copy_gmem_to_smem(o_ref, smem, barrier)
+        plgpu.commit_smem()
+        o_ref[...] = x_ref[...]
+
+    x = numbers(8, 128)
+    return kernel(body, shape(x), scratch=[plgpu.SMEM((8, 128), x.dtype), plgpu.Barrier()])(x)
+
+
+def not_awaited() -> Any:
+    """Shared memory ends while a store still reads it."""
+    def body(x_ref: Any, o_ref: Any, smem: Any) -> None:
+        smem[...] = x_ref[...]
+        plgpu.commit_smem()
+        plgpu.copy_smem_to_gmem(smem, o_ref)
+
+    x = numbers(8, 128)
+    return kernel(body, shape(x), scratch=[plgpu.SMEM((8, 128), x.dtype)])(x)
+
+
+@pytest.mark.parametrize("wrong, words", [
+    (overwritten, "o_ref is written while a copy that nobody awaited yet reads it"),
+    (not_awaited, "the scope of smem ends while a copy that nobody awaited yet reads it"),
+])
+def test_reports_name_refs_as_the_kernel_does(wrong: Any, words: str) -> None:
+    pallasim.findings()
+    with pallasim.emulate("gpu-h100", detect_races=True, findings="collect"):
+        np.asarray(wrong())
+    assert words in [f.message for f in pallasim.findings()]
+    assert not any("refs[" in f.report for f in pallasim.findings())

@@ -145,7 +145,7 @@ def test_a_constant_result_is_read() -> None:
 
 @pytest.mark.parametrize("body, why", [
     (lambda ctx: asm("mov.u32 r, 3;"), "inline assembly: mov.u32 r, 3"),
-    (lambda ctx: asm("bar.sync 1, 100;"), "not whole warpgroups"),
+    (lambda ctx: asm("bar.sync 1, 100;"), "not whole warps"),
     (lambda ctx: ctx.await_async_copy(0), "launch context"),
     (lambda ctx: 1 / 0, "ZeroDivisionError"),
     (lambda ctx: nvvm.cp_async_bulk_commit_group(), "nvvm.cp.async.bulk.commit.group"),

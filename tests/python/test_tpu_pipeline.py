@@ -1,4 +1,6 @@
 """The grid's own pipeline with windows, TensorCores that share a grid or a mesh, and what JAX's interpreter options ask for."""
+import contextlib
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -169,6 +171,29 @@ def test_a_pipeline_over_the_cores_of_a_mesh(same):
     for options in [{}, *[dict(dma_execution_mode="scheduled", random_seed=s) for s in range(3)]]:
         with pallasim.emulate("tpu-v5p", **options):
             same(f(x), 3 * np.asarray(x))
+
+
+def test_a_pipeline_that_is_an_operation_of_its_own():
+    """As JAX's flag makes it in 0.10, and newer JAX always does. The body asks where it is."""
+    flag = getattr(jax._src.config, "use_emit_pipeline_primitive", None)
+
+    def f(x, y):
+        def body(a, b, c):
+            c[...] = a[...] @ b[...] + (pl.program_id(0) * 10 + pl.program_id(1)).astype(jnp.float32)
+
+        def kernel(x_ref, y_ref, o_ref):
+            pltpu.emit_pipeline(body, grid=(2, 3), in_specs=[pl.BlockSpec((8, 128), lambda i, j: (i, 0)), pl.BlockSpec((128, 128), lambda i, j: (0, j))],
+                                out_specs=[pl.BlockSpec((8, 128), lambda i, j: (i, j))])(x_ref, y_ref, o_ref)
+
+        return pl.pallas_call(kernel, in_specs=[HBM, HBM], out_specs=HBM, out_shape=jax.ShapeDtypeStruct((16, 384), jnp.float32))(x, y)
+
+    x, y = (jax.random.normal(jax.random.key(k), s) for k, s in ((6, (16, 128)), (7, (128, 384))))
+    places = np.repeat(np.repeat(np.float32([[0, 1, 2], [10, 11, 12]]), 8, 0), 128, 1)
+    for own in (None,) if flag is None else (False, True):
+        begin = pallasim.launch_count()
+        with contextlib.nullcontext() if flag is None else flag(own), pallasim.emulate("tpu-v5e"):
+            np.testing.assert_allclose(f(x, y), np.asarray(x) @ np.asarray(y) + places, atol=1e-4)
+        assert pallasim.launch_count() > begin
 
 
 def test_the_chip_answers_inside_shard_map():

@@ -55,6 +55,7 @@ void pack(void* dst, DType to, Matrix x) {
   const Semantics sem;
   alignas(64) char reg[kStrip * 16];
   auto* out = static_cast<char*>(dst);
+  if (x.col == 1 && x.row == x.cols) x = {x.data, x.type, 1, x.rows * x.cols, x.rows * x.cols, 1};  // longer strips
   for (int64_t i = 0; i < x.rows; ++i) {
     for (int64_t j = 0; j < x.cols; j += kStrip) {
       const int64_t n = std::min<int64_t>(kStrip, x.cols - j);

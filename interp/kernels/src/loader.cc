@@ -93,11 +93,32 @@ const IsaModule& isa_module() {
 const KernelTable& kernels() { return isa_module().table; }
 const KernelTable& reference_kernels() { return pallasim_kernels_reference()->table; }
 
-const KernelTable* kernels_for(const char* name) {
+namespace {
+const IsaModule* module_for(const char* name) {
   for (const Isa& isa : kIsas)
-    if (std::strcmp(name, isa.name) == 0 && isa.runs())
-      if (const IsaModule* m = open_module(isa)) return &m->table;
+    if (std::strcmp(name, isa.name) == 0 && isa.runs()) return open_module(isa);
   return nullptr;
+}
+}  // namespace
+
+const KernelTable* kernels_for(const char* name) {
+  const IsaModule* m = module_for(name);
+  return m ? &m->table : nullptr;
+}
+
+void aligned_sum(const AlignedRule& rule, int64_t m, int64_t n, int64_t k, const float* a, const float* b, float* sum,
+                 float* scratch) {
+  isa_module().aligned_sum(rule, m, n, k, a, b, sum, scratch);
+}
+
+void aligned_sum_reference(const AlignedRule& rule, int64_t m, int64_t n, int64_t k, const float* a, const float* b,
+                           float* sum, float* scratch) {
+  pallasim_kernels_reference()->aligned_sum(rule, m, n, k, a, b, sum, scratch);
+}
+
+AlignedSum aligned_sum_for(const char* name) {
+  const IsaModule* m = module_for(name);
+  return m ? m->aligned_sum : nullptr;
 }
 
 }  // namespace pallasim::interp

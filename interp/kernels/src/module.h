@@ -1,5 +1,6 @@
 // What one ISA's shared object hands to the loader.
 #pragma once
+#include "pallasim/interp/aligned_sum.h"
 #include "pallasim/interp/kernels.h"
 
 namespace pallasim::interp {
@@ -22,8 +23,9 @@ struct IsaModule {
   PlainGemm<double> eigen_f64;
   // dst[c][r] = src[r][c] for elements of `size` bytes; row strides in elements.
   void (*transpose)(void* dst, int64_t dst_row, const void* src, int64_t src_row, int64_t rows, int64_t cols, int size);
+  AlignedSum aligned_sum;
 };
-inline constexpr uint32_t kAbi = 1;
+inline constexpr uint32_t kAbi = 2;
 
 // The module in use (fast table) and the one that is linked in.
 const IsaModule& isa_module();

@@ -16,6 +16,7 @@ void small_gemm_u64(int64_t, int64_t, int64_t, const uint64_t*, int64_t, const u
 void eigen_gemm_f32(int64_t, int64_t, int64_t, const float*, int64_t, const float*, int64_t, float*, int64_t, bool);
 void eigen_gemm_f64(int64_t, int64_t, int64_t, const double*, int64_t, const double*, int64_t, double*, int64_t, bool);
 void transpose(void* dst, int64_t dst_row, const void* src, int64_t src_row, int64_t rows, int64_t cols, int size);
+void aligned_sum(const AlignedRule&, int64_t, int64_t, int64_t, const float*, const float*, float*, float*);
 
 namespace {
 StripFn strip(OpCode op, DType d) {
@@ -57,6 +58,7 @@ const IsaModule kModule = {
     small_gemm_f64,
 #endif
     transpose,
+    aligned_sum,
 };
 
 }  // namespace pallasim::interp::PALLASIM_KNS

@@ -20,8 +20,8 @@ bool reads_slot(const Val& v, uint32_t slot) {
     case Val::Kind::Pending: return in_all(v.node()->args);
     case Val::Kind::Strided: return v.memory().addr.dyn == slot;
     case Val::Kind::Ref:
-      return v.memory().addr.dyn == slot || in(v.ref().extents) || in(v.ref().valid) || in(v.ref().gates) ||
-             (v.ref().choice && (v.ref().choice->slot == slot || in_all(v.ref().choice->refs))) ||
+      return v.memory().addr.dyn == slot || in(v.ref().extents) || in(v.ref().valid) || in(v.ref().before) ||
+             in(v.ref().gates) || (v.ref().choice && (v.ref().choice->slot == slot || in_all(v.ref().choice->refs))) ||
              (v.ref().through && reads_slot(v.ref().through->base, slot));
     default: return false;
   }

@@ -112,8 +112,9 @@ Val open_ref(Emitter& e, const Val& ref, Lens lens, std::vector<OpenedRef>* open
 std::vector<LensPayload::Level> levels_of(const Val& ref) {
   std::vector<LensPayload::Level> levels;
   for (const Val* v = &ref;; v = &v->ref().through->base) {
-    LensPayload::Level level{v->memory().addr, v->dims, v->memory().strides, ir::bit_width(v->dtype),
-                             ir::byte_size(v->dtype)};
+    LensPayload::Level level{v->memory().addr,        v->dims,
+                             v->memory().strides,     ir::bit_width(v->dtype),
+                             ir::byte_size(v->dtype), ir::is_signed_int(v->dtype)};
     if (v->ref().through && v->ref().through->dims.size() >= 2) {
       level.rows = v->ref().through->dims[v->ref().through->dims.size() - 2];
       level.inner = v->ref().through->dims.back();

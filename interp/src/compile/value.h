@@ -52,6 +52,7 @@ class Val {
     std::vector<uint32_t> extents;   // run-time extents (i64 slots, kNoSlot: dims has it); empty where all are static
     std::vector<int64_t> padding;    // elements behind each dim that its tiles have on the machine; empty: none
     std::vector<uint32_t> valid;     // how many elements of a dim are no padding (i64 slots, kNoSlot: all); empty: all
+    std::vector<uint32_t> before;    // how many elements of a box lie before its array (i64 slots); as `valid`
     std::vector<uint32_t> gates;     // i64 slots: 0 where a scalar index names padding, and nothing of the view exists
     std::shared_ptr<Choice> choice;  // one of several refs
     std::shared_ptr<const TiledMemory> tiled;

@@ -4,9 +4,8 @@
 
 #include "../plan/steps.h"
 #include "pallasim/hw/machine.h"
-#include "views.h"
-
 #include "progressions.h"
+#include "views.h"
 
 namespace pallasim::interp {
 namespace {
@@ -56,6 +55,36 @@ static uint32_t valid_slot(Emitter& e, const Val& ref, size_t d, const IndexTerm
   p.wide = term && term->wide;
   p.size = size;
   p.size_slot = size_slot;
+  const uint32_t slot = e.new_slot();
+  e.emit(ops::valid_extent, e.own(p)).dst = slot;
+  return slot;
+}
+
+// The slot that says how much of a box lies before its array in dim `d`, kNoSlot where nothing can.
+static uint32_t before_slot(Emitter& e, const Val& ref, size_t d, const IndexTerm* term, int64_t start, int64_t size) {
+  const bool partial = !ref.ref().before.empty() && ref.ref().before[d] != Addr::kNoSlot;
+  if (!partial && !term) return Addr::kNoSlot;
+  ValidPayload p{};  // as many as "exist" of an array that ends where the other one begins
+  p.extent = 0;
+  p.extent_slot = partial ? ref.ref().before[d] : Addr::kNoSlot;
+  p.start = start;
+  p.start_slot = term ? term->slot : Addr::kNoSlot;
+  p.wide = term && term->wide;
+  p.size = size;
+  p.size_slot = Addr::kNoSlot;
+  const uint32_t slot = e.new_slot();
+  e.emit(ops::valid_extent, e.own(p)).dst = slot;
+  return slot;
+}
+
+// The slot that is 1 where the one of `before_slot` is 0, for one element.
+static uint32_t behind_start(Emitter& e, uint32_t before) {
+  ValidPayload p{};
+  p.extent = 1;
+  p.extent_slot = p.size_slot = Addr::kNoSlot;
+  p.start_slot = before;
+  p.wide = true;
+  p.size = 1;
   const uint32_t slot = e.new_slot();
   e.emit(ops::valid_extent, e.own(p)).dst = slot;
   return slot;
@@ -156,7 +185,10 @@ class Follower {
   };
   Place place(const Entry&, size_t dim);
   void select(const ir::view::Index&);
-  uint32_t select_dim(const Entry&, size_t dim, std::vector<IndexTerm>*, const Place&);
+  struct Exists {
+    uint32_t valid, before;
+  };
+  Exists select_dim(const Entry&, size_t dim, std::vector<IndexTerm>*, const Place&);
   void gather(const ir::view::Index&);
   std::vector<Val> index_arrays(const ir::view::Index&);
   const Progression* progression(const Entry&) const;
@@ -212,17 +244,18 @@ void Follower::select(const ir::view::Index& index) {
   Val& r = out_.ref;
   std::vector<IndexTerm> terms;
   std::vector<int64_t> dims, strides;
-  std::vector<uint32_t> extents, valid;
+  std::vector<uint32_t> extents, valid, before;
   for (size_t i = 0; i < index.entries.size(); ++i) {
     const Entry& d = index.entries[i];
     const Place p = place(d, i);
-    const uint32_t exists = select_dim(d, i, &terms, p);
+    const Exists exists = select_dim(d, i, &terms, p);
     if (d.is_slice()) {
       dims.push_back(p.count), strides.push_back(r.memory().strides[i] * p.step), extents.push_back(p.size_slot);
-      valid.push_back(exists);
-    } else if (exists != Addr::kNoSlot) {
-      r.ref().gates.push_back(exists);
+      valid.push_back(exists.valid), before.push_back(exists.before);
+      continue;
     }
+    if (exists.valid != Addr::kNoSlot) r.ref().gates.push_back(exists.valid);
+    if (exists.before != Addr::kNoSlot) r.ref().gates.push_back(behind_start(e_, exists.before));
   }
   if (!stays_put()) r = index_dynamic(e_, r, std::move(terms), writes());
   const auto none = [](const std::vector<uint32_t>& v) {
@@ -232,11 +265,12 @@ void Follower::select(const ir::view::Index& index) {
   r.memory().strides = strides;
   r.ref().extents = none(extents) ? std::vector<uint32_t>() : std::move(extents);
   r.ref().valid = none(valid) ? std::vector<uint32_t>() : std::move(valid);
+  r.ref().before = none(before) ? std::vector<uint32_t>() : std::move(before);
   r.ref().padding.clear();
 }
 
-// The slot that says how much of the dimension exists.
-uint32_t Follower::select_dim(const Entry& d, size_t dim, std::vector<IndexTerm>* terms, const Place& p) {
+// The slots that say how much of the dimension exists.
+Follower::Exists Follower::select_dim(const Entry& d, size_t dim, std::vector<IndexTerm>* terms, const Place& p) {
   constexpr int64_t kBoundless = INT64_MAX / 4;
   Val& r = out_.ref;
   const int64_t bytes = r.memory().strides[dim] * (r.ref().semaphore >= 0 ? 1 : ir::byte_size(r.dtype));
@@ -247,13 +281,14 @@ uint32_t Follower::select_dim(const Entry& d, size_t dim, std::vector<IndexTerm>
     const bool boundless = box() || (use_ == ViewUse::Copy && copies_read_on(e_));
     const int64_t pad = boundless ? kBoundless : padded ? r.ref().padding[dim] : 0;
     terms->push_back({p.slot, p.wide, bytes, r.dims[dim] + pad - 1 - std::max<int64_t>(p.span(), 0),
-                      static_cast<int>(dim), r.dims[dim], p.count, p.size_slot, pad});
+                      static_cast<int>(dim), r.dims[dim], p.count, p.size_slot, pad, box() ? -kBoundless : 0});
     term = &terms->back();
   } else {
     r.memory().addr.offset += p.start * bytes;
   }
-  if (!moves() || p.step != 1) return Addr::kNoSlot;
-  return valid_slot(e_, r, dim, term, p.start, p.count, p.size_slot);
+  if (!moves() || p.step != 1) return {Addr::kNoSlot, Addr::kNoSlot};
+  return {valid_slot(e_, r, dim, term, p.start, p.count, p.size_slot),
+          box() ? before_slot(e_, r, dim, term, p.start, p.count) : Addr::kNoSlot};
 }
 
 // The array of the entry, where it is one that needs no memory.
@@ -343,7 +378,7 @@ void Follower::gather(const ir::view::Index& index) {
 
 void Follower::operator()(const ir::view::Reshape& t) {
   Val& r = out_.ref;
-  if (!r.ref().extents.empty() || !r.ref().valid.empty())
+  if (!r.ref().extents.empty() || !r.ref().valid.empty() || !r.ref().before.empty())
     refuse("reshape of a ref whose extent is known at run time only");
   r.ref().padding.clear();
   std::vector<int64_t> to;
@@ -365,6 +400,7 @@ void Follower::operator()(const ir::view::Transpose& t) {
     r.dims[i] = v.dims[from], r.memory().strides[i] = v.memory().strides[from];
     if (!v.ref().extents.empty()) r.ref().extents[i] = v.ref().extents[from];
     if (!v.ref().valid.empty()) r.ref().valid[i] = v.ref().valid[from];
+    if (!v.ref().before.empty()) r.ref().before[i] = v.ref().before[from];
     if (!v.ref().padding.empty()) r.ref().padding[i] = v.ref().padding[from];
   }
 }
@@ -378,6 +414,7 @@ void Follower::operator()(const ir::view::Squeeze& t) {
     r.memory().strides.erase(r.memory().strides.begin() + a);
     if (!r.ref().extents.empty()) r.ref().extents.erase(r.ref().extents.begin() + a);
     if (!r.ref().valid.empty()) r.ref().valid.erase(r.ref().valid.begin() + a);
+    if (!r.ref().before.empty()) r.ref().before.erase(r.ref().before.begin() + a);
     if (!r.ref().padding.empty()) r.ref().padding.erase(r.ref().padding.begin() + a);
   }
 }
@@ -412,7 +449,7 @@ void Follower::operator()(const ir::view::Extract& t) {
   r.dims.clear();
   for (const ir::Dim& d : t.dims) r.dims.push_back(d.size);
   r.memory().strides = dense_strides(r.dims);
-  r.ref().padding.clear(), r.ref().valid.clear();
+  r.ref().padding.clear(), r.ref().valid.clear(), r.ref().before.clear();
   member_ = true;
 }
 
@@ -435,37 +472,6 @@ void Follower::operator()(const ir::view::Swizzle& t) {
 ViewResult apply_view(Emitter& e, const Op& op, const Val& ref, std::span<const ir::View> view, ViewUse use,
                       Lens lens) {
   return Follower(e, op, ref, use, lens).follow(view);
-}
-
-Val viewed_operand(Emitter& e, const Op& op, const char* key, ViewUse use, Lens lens) {
-  const ir::Viewed& v = *op.viewed(key);
-  return apply_view_to_each(e, op, e.operand(op, static_cast<size_t>(v.operand)), v.transforms, use, lens);
-}
-
-// The view of a ref, or of each of those that it may be.
-Val apply_view_to_each(Emitter& e, const Op& op, const Val& ref, std::span<const ir::View> view, ViewUse use,
-                       Lens lens) {
-  if (!ref.is_choice()) return apply_view(e, op, ref, view, use, lens).ref;
-  Val v = ref;
-  v.ref().choice = std::make_shared<Choice>(*ref.ref().choice);
-  for (Val& r : v.ref().choice->refs) r = apply_view_to_each(e, op, r, view, use, lens);
-  return v;
-}
-
-void for_each_choice(Emitter& e, const Val& v, const std::function<void(const Val&)>& body) {
-  if (!v.is_choice()) return body(v);
-  auto* table = e.own(std::vector<int32_t>());
-  Step& s = e.emit(ops::kBranchTable, table);
-  s.a = v.ref().choice->slot;
-  s.imm = 4;
-  std::vector<int> ends;
-  for (const Val& r : v.ref().choice->refs) {
-    table->push_back(e.here());
-    for_each_choice(e, r, body);  // a ref may itself be one of several
-    ends.push_back(e.here());
-    e.emit(ops::kJump);
-  }
-  for (int end : ends) e.jump_to(end, e.here());
 }
 
 }  // namespace pallasim::interp

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 
 #include "copies.h"
 #include "elements.h"
@@ -17,12 +19,48 @@ memory::Place place(const Thread& t, const CopySide& side, int32_t thread) {
           side.addr.offset + (side.addr.dyn == Addr::kNoSlot ? 0 : t.slot<int64_t>(side.addr.dyn))};
 }
 
-// Adds a row of the source to a row of the destination.
-void add_rows(const AsyncCopy& c, std::byte* dst, const std::byte* src, const Semantics& semantics) {
+ir::OpCode op_of(memory::Combine c) {
+  switch (c) {
+    case memory::Combine::Min: return ir::OpCode::min;
+    case memory::Combine::Max: return ir::OpCode::max;
+    case memory::Combine::And: return ir::OpCode::and_;
+    case memory::Combine::Or: return ir::OpCode::or_;
+    case memory::Combine::Xor: return ir::OpCode::xor_;
+    default: return ir::OpCode::add;
+  }
+}
+
+float bulk_of(memory::Combine how, float old, float v) {
+  const bool least = how == memory::Combine::BulkMin;
+  const float r = how == memory::Combine::BulkAdd ? old + v
+                  : old != old                    ? v
+                  : v != v                        ? old
+                  : old == v                      ? (std::signbit(old) == least ? old : v)
+                  : (old < v) == least            ? old
+                                                  : v;
+  return r == r ? r : std::bit_cast<float>(0x7fffffffu);
+}
+
+// old = a, what comes = b.
+void count(memory::Combine how, uint32_t* a, const uint32_t* b, int64_t n) {
+  for (int64_t i = 0; i < n; ++i)
+    if (how == memory::Combine::Inc) a[i] = a[i] >= b[i] ? 0 : a[i] + 1;
+    else a[i] = a[i] == 0 || a[i] > b[i] ? b[i] : a[i] - 1;
+}
+
+// f32, and the narrower floats that are computed in it.
+void bulk_floats(memory::Combine how, float* a, const float* b, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) a[i] = bulk_of(how, a[i], b[i]);
+}
+
+// Combines a row of the source with a row of the destination.
+void combine_rows(const AsyncCopy& c, std::byte* dst, const std::byte* src, const Semantics& semantics) {
   const KernelTable& k = kernels();
   const LoadFn load = k.load(c.dtype);
   const StoreFn store = k.store(c.dtype);
-  const StripFn add = k.strip(ir::OpCode::add, c.dtype);
+  const StripFn combine = k.strip(op_of(c.combine), c.dtype);
+  const bool counts = c.combine == memory::Combine::Inc || c.combine == memory::Combine::Dec,
+             bulk = c.combine >= memory::Combine::BulkAdd;
   StripParams params;
   params.dtype = c.dtype;
   params.semantics = semantics;
@@ -40,7 +78,9 @@ void add_rows(const AsyncCopy& c, std::byte* dst, const std::byte* src, const Se
       std::byte* at = dst + (to + i * ds) * size;
       load(a, at, m, ds);
       load(b, src + (from + i * ss) * size, m, ss);
-      add(a, a, b, nullptr, m, params);
+      if (counts) count(c.combine, reinterpret_cast<uint32_t*>(a), reinterpret_cast<const uint32_t*>(b), m);
+      else if (bulk) bulk_floats(c.combine, reinterpret_cast<float*>(a), reinterpret_cast<const float*>(b), m);
+      else combine(a, a, b, nullptr, m, params);
       store(at, a, m, ds);
     }
     if (inner <= 0 || !memory::next_index(index, static_cast<size_t>(inner), c.dims)) return;
@@ -74,7 +114,8 @@ void move_bytes(Execution& ex, const AsyncCopy& c) {
     if (c.dims[d] <= 0) return;
   if (!ex.unwritten.empty()) note_written(ex, c);
   const std::byte* src = ex.threads[static_cast<size_t>(c.src.thread)].bases[c.src.buffer] + c.src.offset;
-  if (c.add) return add_rows(c, dst, src, Semantics{});
+  dst += c.skipped;
+  if (c.combine != memory::Combine::Replace) return combine_rows(c, dst, src, Semantics{});
   copy_strided(dst, c.dst_strides, src, c.src_strides, c.dims, c.rank, ir::byte_size(c.dtype));
 }
 
@@ -116,12 +157,12 @@ int64_t machine_bytes(int64_t elements, int bits) {
 }
 
 AsyncCopy copy_between(const Thread& t, const Step* s, const CopySide& src, const CopySide& dst, ir::DType dtype,
-                       bool add) {
+                       memory::Combine combine) {
   AsyncCopy c;
   c.step = s->id;
   c.thread = t.index;
   c.dtype = dtype;
-  c.add = add;
+  c.combine = combine;
   c.rank = static_cast<int>(src.strides.size());
   for (size_t d = 0; d < src.strides.size(); ++d) c.dims[d] = extent(t, src.extents, d);
   std::copy(src.strides.begin(), src.strides.end(), c.src_strides);
@@ -131,14 +172,14 @@ AsyncCopy copy_between(const Thread& t, const Step* s, const CopySide& src, cons
   return c;
 }
 
-void issue_noted(Thread& t, const Step* s, AsyncCopy c, bool now) {
+void issue_noted(Thread& t, const Step* s, AsyncCopy c, bool now, bool read_noted) {
   Execution& ex = *t.exec;
   c.id = ex.copies_issued++;
   if (!ex.listeners.empty()) {
     const int size = ir::byte_size(c.dtype);
     const auto list = [&](const int64_t* v) { return std::vector<int64_t>(v, v + c.rank); };
     const Addr from{c.src.buffer, Addr::kNoSlot, c.src.offset}, to{c.dst.buffer, Addr::kNoSlot, c.dst.offset};
-    note_access(t, s, from, list(c.dims), list(c.src_strides), size, false);
+    if (!read_noted) note_access(t, s, from, list(c.dims), list(c.src_strides), size, false);
     // What fills the rest of a box is written as the elements are; of padding nothing was read.
     if (c.fills && !c.zeros) note_unwritten(t, s, to, list(c.whole), list(c.dst_strides), size, c.dst.thread);
     note_access(t, s, to, list(c.zeros ? c.whole : c.dims), list(c.dst_strides), size, true, c.dst.thread);
@@ -166,7 +207,8 @@ void clip(const Thread& t, const DmaPayload& p, AsyncCopy* c) {
     c->dims[d] = std::min(valid(p.src, i), c->whole[d]);
     unread = unread || c->dims[d] < c->whole[d];
   }
-  c->fills = unread && !c->add && std::none_of(c->whole, c->whole + c->rank, [](int64_t n) { return n <= 0; });
+  c->fills = unread && c->combine == memory::Combine::Replace &&
+             std::none_of(c->whole, c->whole + c->rank, [](int64_t n) { return n <= 0; });
 }
 
 bool complete_awaited(Execution& ex) {
@@ -194,7 +236,7 @@ const Step* valid_extent(Thread& t, const Step* s) {
 const Step* dma_start(Thread& t, const Step* s) {
   const auto& p = *static_cast<const DmaPayload*>(s->payload);
   Execution& ex = *t.exec;
-  AsyncCopy c = copy_between(t, s, p.src, p.dst, p.dtype, p.add);
+  AsyncCopy c = copy_between(t, s, p.src, p.dst, p.dtype, p.add ? memory::Combine::Add : memory::Combine::Replace);
   int64_t n = 1, to[memory::kMaxRank];
   bool same = p.src.strides.size() == p.dst.strides.size();
   for (int d = 0; d < c.rank; ++d) n = memory::mul(n, c.dims[d]);

@@ -12,9 +12,27 @@ int64_t index_of(const Thread& t, const BarrierPayload& p) {
   return p.index.offset + (p.index.dyn == Addr::kNoSlot ? 0 : t.slot<int64_t>(p.index.dyn));
 }
 
-int64_t& seen(Thread& t, const BarrierPayload& p) {
-  return t.slot<int64_t>(p.seen + 16 * static_cast<uint32_t>(index_of(t, p)));
-}
+// How many phases of a barrier a thread saw the ends of.
+class Seen {
+ public:
+  Seen(Thread& t, const BarrierPayload& p) : value_(t.slot<int64_t>(p.seen + 16 * at(t, p, 0))) {
+    if (p.besides == Addr::kNoSlot) return;
+    Execution& ex = *t.exec;
+    Thread& parent = ex.threads[static_cast<size_t>(t.parent)];
+    const auto child = static_cast<uint32_t>(&t - &ex.child(parent, 0));
+    besides_ = &parent.slot<int64_t>(p.besides + 16 * at(t, p, child));
+  }
+  int64_t get() const { return value_ + (besides_ ? *besides_ : 0); }
+  void set(int64_t phases) { (besides_ ? *besides_ : value_) += phases - get(); }
+
+ private:
+  static uint32_t at(const Thread& t, const BarrierPayload& p, uint32_t child) {
+    const int64_t block = t.exec->barrier_layout.blocks()[static_cast<size_t>(p.block)].count;
+    return child * static_cast<uint32_t>(block) + static_cast<uint32_t>(index_of(t, p));
+  }
+  int64_t& value_;
+  int64_t* besides_ = nullptr;
+};
 
 int64_t bytes(const Thread& t, const Step* s, const BarrierPayload::Bytes& b) {
   const int64_t n = b.slot == Addr::kNoSlot ? b.fixed : t.slot<int32_t>(b.slot);
@@ -92,25 +110,36 @@ const Step* named_arrive(Thread& t, const Step* s) {
     no_such_unit(t, s, "an arrival", "named barrier", static_cast<int32_t>(index), static_cast<int32_t>(count));
   const int64_t id = barrier_id(t, p);
   ex.barriers.take(id, p.takes, t.index);
-  if (p.sees) seen(t, p) = ex.barriers[id].phase;
+  if (p.sees) Seen(t, p).set(ex.barriers[id].phase);
   arrive_at(t, s, p, id);
   return s + 1;
 }
 
+namespace {
+// A thread that looks whether a phase has ended: those that it saw so far, after the copies that its look completes.
+struct Look {
+  Look(Thread& t, const BarrierPayload& p) : id(barrier_id(t, p)), seen(t, p), phases(seen.get()) {
+    complete_copies(*t.exec, id, phases);
+  }
+  int64_t id;
+  Seen seen;
+  int64_t phases;
+};
+}  // namespace
+
 const Step* barrier_wait(Thread& t, const Step* s) {
   const BarrierPayload& p = payload(s);
   Execution& ex = *t.exec;
-  const int64_t id = barrier_id(t, p);
-  int64_t& phases = seen(t, p);
-  complete_copies(ex, id, phases);
-  if (!ex.barriers.wait(id, &phases, t.index)) {
-    t.wait = {Wait::Kind::Barrier, id, phases};
+  Look at(t, p);
+  if (!ex.barriers.wait(at.id, &at.phases, t.index)) {
+    t.wait = {Wait::Kind::Barrier, at.id, at.phases};
     t.pc = s;
     t.stop = Stop::Blocked;
     return nullptr;
   }
   t.wait = {};
-  for (Listener* l : ex.listeners) l->on_passed(ex, t, id, phases - 1);
+  at.seen.set(at.phases);
+  for (Listener* l : ex.listeners) l->on_passed(ex, t, at.id, at.phases - 1);
   tell_of_barriers(t, s);
   return s + 1;
 }
@@ -118,13 +147,12 @@ const Step* barrier_wait(Thread& t, const Step* s) {
 const Step* barrier_test(Thread& t, const Step* s) {
   const BarrierPayload& p = payload(s);
   Execution& ex = *t.exec;
-  const int64_t id = barrier_id(t, p);
-  int64_t& phases = seen(t, p);
-  complete_copies(ex, id, phases);
-  const bool ended = ex.barriers.test(id, &phases, t.index);
+  Look at(t, p);
+  const bool ended = ex.barriers.test(at.id, &at.phases, t.index);
+  if (ended) at.seen.set(at.phases);
   t.slot<uint8_t>(s->dst) = ended;
   for (Listener* l : ex.listeners)
-    if (ended) l->on_passed(ex, t, id, phases - 1);
+    if (ended) l->on_passed(ex, t, at.id, at.phases - 1);
   tell_of_barriers(t, s);
   if (ended || !p.polls) return s + 1;
   ++ex.spins;  // somebody else must arrive

@@ -78,7 +78,6 @@ std::optional<Lattice> lattice(const Thread& t, std::span<const Level> levels, i
                                std::span<const int64_t> dims) {
   const Pieces pieces(t, levels, t.bases);
   const Level& view = levels.front();
-  if (view.bits < 8) return std::nullopt;
   if (levels.size() == 1) {
     Lattice l;
     l.unit = view.bytes;
@@ -87,7 +86,8 @@ std::optional<Lattice> lattice(const Thread& t, std::span<const Level> levels, i
     return l;
   }
   const Level& memory = levels[1];
-  if (levels.size() > 2 || memory.bits < 8 || memory.bits == view.bits || memory.dims.size() < 2) return std::nullopt;
+  if (levels.size() > 2 || view.bits < 8 || memory.bits < 8 || memory.bits == view.bits || memory.dims.size() < 2)
+    return std::nullopt;
   const Recast recast(view, memory);
   return recast.empty() ? std::nullopt : recast.from(pieces, t.index, skip, dims);
 }

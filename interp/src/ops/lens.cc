@@ -7,7 +7,7 @@ const Step* lens(Thread& t, const Step* s) {
   const LensPayload::Level& view = p.levels.front();
   const Pieces pieces(t, p.levels, t.bases);
   const auto size = static_cast<size_t>(view.bytes);
-  const bool listened = !t.exec->listeners.empty(), whole = p.levels.back().bits < 8;
+  const bool listened = !t.exec->listeners.empty();
   std::byte* copy = t.bases[p.copy.buffer] + p.copy.offset;
   const std::byte* before = p.has_before ? t.bases[p.before.buffer] + p.before.offset : nullptr;
   int64_t n = 1;
@@ -29,9 +29,10 @@ const Step* lens(Thread& t, const Step* s) {
     if (p.write) std::memcpy(value, copy + at, size);
     pieces.visit(0, i, 0, view.bits, 0, [&](const Piece& piece) {
       chosen.add(piece.at, std::max(1, piece.bits / 8));
-      if (p.write) write(piece, value, whole);
+      if (p.write) write(piece, value, p.levels.back());
       else read(piece, value);
     });
+    if (!p.write && view.bits < 8) value[0] = extended(std::to_integer<unsigned>(value[0]), view.bits, view.sign);
     if (!p.write) std::memcpy(copy + at, value, size);
   }
   chosen.flush();

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "bodies.h"
+#include "pallasim/interp/aligned_sum.h"
 
 namespace pallasim::interp::ops {
 namespace {
@@ -52,56 +53,18 @@ std::vector<std::vector<float>> parts_of(const std::byte* at, ir::DType t, int64
   return parts;
 }
 
-// ---- Hopper: measured, every output of some 16,000 tried per format (docs/numerics.md) ----
-
-struct Accumulator {
-  int block;     // products that one instruction sums
-  int below;     // bits that survive below the largest exponent
-  int fraction;  // fraction bits of the result
-};
-
-float truncated(double x, int fraction) {
-  if (x == 0 || !std::isfinite(x)) return static_cast<float>(x);
-  const double unit = std::ldexp(1.0, std::ilogb(x) - fraction);
-  return static_cast<float>(std::trunc(x / unit) * unit);
-}
-
-// One instruction: all products and the accumulator, cut off at one exponent, summed, cut off again.
-float instruction(float acc, const float* a, const float* b, int64_t b_step, int64_t n, const Accumulator& rule) {
-  int top = acc == 0 ? -1000 : std::ilogb(acc);
-  bool finite = std::isfinite(acc);
-  for (int64_t i = 0; i < n; ++i) {
-    const float x = a[i], y = b[i * b_step];
-    finite &= std::isfinite(x) && std::isfinite(y);
-    if (x != 0 && y != 0 && finite) top = std::max(top, std::ilogb(x) + std::ilogb(y));
-  }
-  if (!finite) {
-    for (int64_t i = 0; i < n; ++i) acc += a[i] * b[i * b_step];
-    return acc;
-  }
-  if (top == -1000) return acc;
-  const int shift = rule.below - top;
-  double sum = std::trunc(std::ldexp(static_cast<double>(acc), shift));
-  for (int64_t i = 0; i < n; ++i) sum += std::trunc(std::ldexp(static_cast<double>(a[i]) * b[i * b_step], shift));
-  return truncated(std::ldexp(sum, -shift), rule.fraction);
-}
-
-Accumulator accumulator_of(const Contraction& c, Format f) {
+// Measured: every output of some 16,000 tried per format (docs/numerics.md).
+AlignedRule rule_of(const Contraction& c, Format f) {
   if (f == Format::Tf32 || f == Format::Tf32Cut) return {8, 25, 23};
   if (f == Format::Operand && ir::byte_size(c.in) == 1) return {32, 13, 13};
   return {16, 25, 23};
 }
 
 // Hopper's rule: see hw::TensorSum::Aligned.
-void aligned_pass(const Contraction& c, const Accumulator& rule, const float* a, const float* b, float* sum) {
+void aligned_pass(const Contraction& c, const AlignedRule& rule, const float* a, const float* b, float* sum) {
+  std::vector<float> scratch(static_cast<size_t>(aligned_scratch(c.m, rule)));
   for (int64_t g = 0; g < c.batch; ++g)
-    for (int64_t i = 0; i < c.m; ++i)
-      for (int64_t j = 0; j < c.n; ++j) {
-        float& acc = sum[(g * c.m + i) * c.n + j];
-        for (int64_t k = 0; k < c.k; k += rule.block)
-          acc = instruction(acc, a + (g * c.m + i) * c.k + k, b + (g * c.k + k) * c.n + j, c.n,
-                            std::min<int64_t>(rule.block, c.k - k), rule);
-      }
+    aligned_sum(rule, c.m, c.n, c.k, a + g * c.m * c.k, b + g * c.k * c.n, sum + g * c.m * c.n, scratch.data());
 }
 
 // The pairs of parts whose products are summed, the smallest first.
@@ -135,7 +98,7 @@ void matrix_unit(const ContractPayload& p, std::byte* out, const std::byte* a, c
   pass.accumulate = true;
   for (const auto& [i, j] : pairs(p.unit)) {
     const float *x = left[static_cast<size_t>(i)].data(), *y = right[static_cast<size_t>(j)].data();
-    if (p.unit.aligned) aligned_pass(c, accumulator_of(c, p.unit.format), x, y, sum.data());
+    if (p.unit.aligned) aligned_pass(c, rule_of(c, p.unit.format), x, y, sum.data());
     else contract(pass, sum.data(), x, y);
   }
   const StoreFn store = kernels().store(c.out);

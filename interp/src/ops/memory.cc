@@ -15,7 +15,7 @@ int64_t index_value(const Thread& t, const IndexTerm& term) {
 int64_t checked_range(const Thread& t, const Step* s, IndexTerm term, int64_t i, const std::string& ref,
                       const std::vector<int64_t>& shape, bool write) {
   term.size = t.slot<int64_t>(term.size_slot);
-  if (term.size < 0 || i < 0 || memory::add(i, term.size) > memory::add(term.extent, term.padding))
+  if (term.size < 0 || i < term.first || memory::add(i, term.size) > memory::add(term.extent, term.padding))
     out_of_bounds(t, s, term, i, ref, shape, write ? "write" : "read");
   return i * term.stride;
 }
@@ -25,11 +25,11 @@ int64_t checked_offset(const Thread& t, const Step* s, const IndexTerm& term, co
   int64_t i = index_value(t, term);
   if (term.size_slot != Addr::kNoSlot) [[unlikely]]
     return checked_range(t, s, term, i, ref, shape, write);
-  if (i < 0 || i > term.last) [[unlikely]] {
+  if (i < term.first || i > term.last) [[unlikely]] {
     if (term.size == 0) return 0;
     if (t.exec->options->out_of_bounds != Options::Oob::Machine || term.last < 0)
       out_of_bounds(t, s, term, i, ref, shape, write ? "write" : "read");
-    const int64_t used = std::clamp<int64_t>(i, 0, term.last);
+    const int64_t used = std::clamp<int64_t>(i, term.first, term.last);
     note_out_of_bounds(t, s, term, i, used, ref, shape);
     i = used;
   }

@@ -81,15 +81,25 @@ inline void read(const Piece& p, std::byte* value) {
   value[p.from / 8] |= static_cast<std::byte>(part << (p.from % 8));
 }
 
-// `whole`: an element of memory has the byte for itself.
-inline void write(const Piece& p, const std::byte* value, bool whole) {
+// A value of less than 8 bits as the byte that it has for itself.
+inline std::byte extended(unsigned value, int bits, bool sign) {
+  const unsigned negative = sign ? value & (1u << (bits - 1)) : 0;
+  return static_cast<std::byte>(value | (negative ? ~0u << bits : 0));
+}
+
+// `memory`: the level that the piece lies in.
+inline void write(const Piece& p, const std::byte* value, const LensPayload::Level& memory) {
   if (p.bits % 8 == 0) {
     std::memcpy(p.at, value + p.from / 8, static_cast<size_t>(p.bits / 8));
     return;
   }
   const unsigned mask = (1u << p.bits) - 1;
   const unsigned part = (std::to_integer<unsigned>(value[p.from / 8]) >> (p.from % 8)) & mask;
-  const unsigned rest = whole ? 0 : std::to_integer<unsigned>(*p.at) & ~(mask << p.first);
+  if (memory.bits < 8) {
+    *p.at = extended(part, p.bits, memory.sign);
+    return;
+  }
+  const unsigned rest = std::to_integer<unsigned>(*p.at) & ~(mask << p.first);
   *p.at = static_cast<std::byte>(rest | part << p.first);
 }
 

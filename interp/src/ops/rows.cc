@@ -28,7 +28,7 @@ class PartsCopy {
       want.push_back(d == dim_ ? count_ : extent(t, chosen.extents, d));
     for (size_t d = 0; d < other.strides.size(); ++d) have.push_back(extent(t, other.extents, d));
     if (want != have) copy_shapes_differ(t, s, p, p.of_dst ? have : want, p.of_dst ? want : have);
-    whole_ = copy_between(t, s, p.src, p.dst, p.dtype, p.add);
+    whole_ = copy_between(t, s, p.src, p.dst, p.dtype, p.add ? memory::Combine::Add : memory::Combine::Replace);
     std::copy(want.begin(), want.end(), whole_.dims);
     whole_.dst.thread = target_thread(t, s, p.peer, "copy");
     if (p.src_sem.block >= 0) whole_.after_read = {memory::Completion::Kind::Semaphore, semaphore_id(t, p.src_sem)};
@@ -109,7 +109,7 @@ class PartsCopy {
     const LensPayload::Level &s = p_.src_levels.front(), &d = p_.dst_levels.front();
     const int64_t src_at = src.start(0) + from * p_.src.strides[dim_] * s.bytes,
                   dst_at = dst.start(0) + to * p_.dst.strides[dim_] * d.bytes;
-    const bool listened = !ex.listeners.empty(), whole = p_.dst_levels.back().bits < 8;
+    const bool listened = !ex.listeners.empty();
     const uint32_t written = p_.dst_levels.back().addr.buffer;
     ChosenElements reads(t_, s_, p_.src_levels.back().addr.buffer, false);
     int64_t index[memory::kMaxRank] = {};
@@ -135,7 +135,7 @@ class PartsCopy {
         const Addr at{written, Addr::kNoSlot, piece.at - there[written]};
         if (listened && exists) note_access(t_, s_, at, {}, {}, std::max(1, piece.bits / 8), true, c.dst.thread);
         if (listened && !exists) note_unwritten(t_, s_, at, {}, {}, std::max(1, piece.bits / 8), c.dst.thread);
-        write(piece, value, whole);
+        write(piece, value, p_.dst_levels.back());
       });
     } while (memory::next_index(index, static_cast<size_t>(c.rank), dims));
     reads.flush();

@@ -15,24 +15,41 @@ namespace {
 using memory::AsyncCopy, memory::Completion;
 
 AsyncCopy copy_of(const Thread& t, const Step* s, const BulkCopyPayload& p) {
-  return copy_between(t, s, p.src, p.dst, p.dtype, p.add);
+  return copy_between(t, s, p.src, p.dst, p.dtype, p.combine);
 }
 
-// A box beyond the end of its array: what would be read there is 0, what would be written there is dropped.
-void clip(const Thread& t, const BulkCopyPayload& p, AsyncCopy* c) {
-  for (const CopySide* side : {&p.src, &p.dst}) {
-    const bool none =
-        std::any_of(side->gates.begin(), side->gates.end(), [&](uint32_t g) { return t.slot<int64_t>(g) == 0; });
-    for (int d = 0; d < c->rank; ++d) {
-      const auto i = static_cast<size_t>(d);
-      if (side == &p.src) c->whole[d] = c->dims[d];
-      int64_t n = c->dims[d];
-      if (none) n = 0;
-      else if (!side->valid.empty() && side->valid[i] != Addr::kNoSlot)
-        n = std::min(n, t.slot<int64_t>(side->valid[i]));
-      if (side == &p.src && n < c->dims[d]) c->fills = c->zeros = true;
-      c->dims[d] = n;
-    }
+// What exists of a box: elements [begin, end) of each dimension.
+struct Inside {
+  int64_t begin[memory::kMaxRank], end[memory::kMaxRank];
+};
+
+Inside inside(const Thread& t, const CopySide& box, const AsyncCopy& c) {
+  const bool none =
+      std::any_of(box.gates.begin(), box.gates.end(), [&](uint32_t g) { return t.slot<int64_t>(g) == 0; });
+  const auto count = [&](const std::vector<uint32_t>& slots, size_t d, int64_t otherwise) {
+    return slots.empty() || slots[d] == Addr::kNoSlot ? otherwise : std::min(c.dims[d], t.slot<int64_t>(slots[d]));
+  };
+  Inside in;
+  for (int d = 0; d < c.rank; ++d) {
+    in.begin[d] = count(box.before, static_cast<size_t>(d), 0);
+    in.end[d] = none ? in.begin[d] : std::max(in.begin[d], count(box.valid, static_cast<size_t>(d), c.dims[d]));
+  }
+  return in;
+}
+
+// Makes `c` a copy of elements [lo, hi) of dimension `part` of its box, and of all others', as far as they exist. Of a
+// load what does not exist is 0; of a store it is dropped.
+void clip(const Inside& in, int part, int64_t lo, int64_t hi, bool load, AsyncCopy* c) {
+  const int64_t size = ir::byte_size(c->dtype);
+  for (int d = 0; d < c->rank; ++d) {
+    const int64_t from = d == part ? lo : 0, to = d == part ? hi : c->dims[d];
+    const int64_t begin = std::clamp(in.begin[d], from, to), end = std::clamp(in.end[d], begin, to);
+    c->src.offset += begin * c->src_strides[d] * size;
+    c->dst.offset += (load ? from : begin) * c->dst_strides[d] * size;
+    if (load) c->skipped += (begin - from) * c->dst_strides[d] * size;
+    c->whole[d] = to - from;
+    c->dims[d] = end - begin;
+    if (load && c->dims[d] < c->whole[d]) c->fills = c->zeros = true;
   }
 }
 
@@ -40,15 +57,6 @@ int64_t bytes_of(const AsyncCopy& c) {
   int64_t n = 1;
   for (int d = 0; d < c.rank; ++d) n = memory::mul(n, c.dims[d]);
   return (n * ir::bit_width(c.dtype) + 7) / 8;
-}
-
-// Elements [lo, hi) of dimension `d` of a copy; `whole`: the copy's extents before it was clipped.
-void narrow(AsyncCopy* c, int d, int64_t lo, int64_t hi) {
-  const int64_t size = ir::byte_size(c->dtype);
-  c->src.offset += lo * c->src_strides[d] * size;
-  c->dst.offset += lo * c->dst_strides[d] * size;
-  c->dims[d] = std::clamp<int64_t>(c->dims[d] - lo, 0, hi - lo);
-  c->whole[d] = hi - lo;
 }
 
 // Each CTA reads its part of the box for all of them; every barrier gets the bytes of all parts.
@@ -61,12 +69,12 @@ void load_part(Thread& t, const Step* s, const BulkCopyPayload& p, const AsyncCo
   if (lo == hi) return;
   const int64_t begin = bytes * lo / extent, end = bytes * hi / extent;
   AsyncCopy c = all;
-  narrow(&c, p.part, lo, hi);
+  clip(inside(t, p.src, c), p.part, lo, hi, true, &c);
   for (int32_t unit : receivers) {
     c.dst.thread = begun(t, unit);
     const int64_t barrier = barrier_id(t, p.barrier, unit);
     c.after_write = {Completion::Kind::Barrier, barrier, 0, end - begin};
-    issue_noted(t, s, c);
+    issue_noted(t, s, c, false, unit != receivers.front());  // the box is read once
   }
 }
 
@@ -78,10 +86,13 @@ const Step* bulk_load(Thread& t, const Step* s) {
   AsyncCopy c = copy_of(t, s, p);
   const int64_t barrier = barrier_id(t, p.barrier), bytes = bytes_of(c);
   c.after_write = {Completion::Kind::Barrier, barrier, 0, bytes};
-  clip(t, p, &c);
   arrive_expecting(t, barrier, bytes);
-  if (p.receivers.elsewhere()) load_part(t, s, p, c, bytes);
-  else issue_noted(t, s, c);
+  if (p.receivers.elsewhere()) {
+    load_part(t, s, p, c, bytes);
+  } else {
+    clip(inside(t, p.src, c), -1, 0, 0, true, &c);
+    issue_noted(t, s, c);
+  }
   ex.progressed = true;
   tell_of_barriers(t, s);
   return s + 1;
@@ -95,7 +106,7 @@ const Step* peer_store(Thread& t, const Step* s) {
   src.addr = p.src;
   src.extents = p.dst.extents;
   src.strides = memory::dense_strides(p.dst.extents.dims);
-  AsyncCopy c = copy_between(t, s, src, p.dst, p.dtype, p.add);
+  AsyncCopy c = copy_between(t, s, src, p.dst, p.dtype, p.combine);
   c.dst.thread = begun(t, unit);
   const int64_t bytes = bytes_of(c);
   const int64_t barrier = barrier_id(t, p.barrier, unit);
@@ -113,7 +124,7 @@ const Step* bulk_store(Thread& t, const Step* s) {
   c.stream = t.index;
   c.group = ex.streams.issue(c.stream);
   c.after_read = c.after_write = {Completion::Kind::Group, c.stream};  // a wait may be for the reads alone
-  clip(t, p, &c);
+  clip(inside(t, p.dst, c), -1, 0, 0, false, &c);
   issue_noted(t, s, c);
   ex.progressed = true;
   return s + 1;

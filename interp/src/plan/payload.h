@@ -65,6 +65,7 @@ struct IndexTerm {
   int64_t size;                        // elements taken
   uint32_t size_slot = Addr::kNoSlot;  // i64 slot where that is known at run time only
   int64_t padding = 0;                 // elements behind `extent` that a copy may name
+  int64_t first = 0;                   // smallest legal value
 };
 struct IndexPayload {
   std::vector<IndexTerm> terms;
@@ -179,6 +180,7 @@ struct LensPayload {
     Addr addr;                           // of the view: within the dense array, and at last in memory
     std::vector<int64_t> dims, strides;  // elements
     int bits = 32, bytes = 4;            // of an element: on the machine, here
+    bool sign = false;                   // of less than 8 bits, a byte each here: extended by their sign
     int64_t rows = 1, inner = 1;         // the last two dims of the dense array
   };
   std::vector<Level> levels;
@@ -235,6 +237,7 @@ struct CopySide {
   std::vector<uint32_t> gates;   // i64 slots: nothing exists where one is 0
   std::vector<int64_t> strides;  // elements
   std::string name;
+  std::vector<uint32_t> before;  // i64 slots of the elements of a box that lie before its array; empty, kNoSlot: none
 };
 struct DmaPayload {
   CopySide src, dst;

@@ -8,7 +8,7 @@ namespace pallasim::interp {
 struct BulkCopyPayload {
   CopySide src, dst;
   ir::DType dtype = ir::DType::F32;
-  bool add = false;        // the destination's values stay and are added to
+  memory::Combine combine = memory::Combine::Replace;
   BarrierPayload barrier;  // block -1: the stream
   // A load of several CTAs: each reads a part of the box, along dimension `part`, for all of them.
   ClusterSet receivers;
@@ -20,7 +20,7 @@ struct PeerStorePayload {
   Addr src;  // dense
   CopySide dst;
   ir::DType dtype = ir::DType::F32;
-  bool add = false;
+  memory::Combine combine = memory::Combine::Replace;
   BarrierPayload barrier;
 };
 struct GroupWaitPayload {

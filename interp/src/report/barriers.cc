@@ -8,7 +8,7 @@
 namespace pallasim::interp {
 
 std::string barrier_state(const memory::Barrier& b) {
-  std::string r = fmt::format("{} of {} arrived", b.arrived, b.expected);
+  std::string r = fmt::format("{} of {} {}arrived", b.arrived, b.expected, b.named ? "warps " : "");
   if (b.bytes_due > 0) r += fmt::format(", {} bytes are due", b.bytes_due);
   if (b.bytes_due < 0) r += fmt::format(", {} bytes came that nobody expects", -b.bytes_due);
   return r;
@@ -33,8 +33,8 @@ std::string message_of(const memory::BarrierFinding& f, const std::string& name)
       return f.amount > 0 ? fmt::format("{} ends with {} bytes due that never came", name, f.amount)
                           : fmt::format("{} ends with {} bytes that nobody expected", name, -f.amount);
     case Kind::OtherCount:
-      return fmt::format("an arrival at {} says that its phase {} takes {} warpgroups; others said another number",
-                         name, f.phase, f.amount);
+      return fmt::format("an arrival at {} says that its phase {} takes {} warps; others said another number", name,
+                         f.phase, f.amount);
     case Kind::ArrivalsLeft: return fmt::format("{} ends with {} arrivals at a phase that did not end", name, f.amount);
   }
   return name;

@@ -47,7 +47,7 @@ memory::shadow::Access Instances::side(const Execution& ex, const memory::AsyncC
   r.rank = c.rank;
   r.element_bytes = ir::byte_size(c.dtype);
   r.write = dst;
-  r.atomic = dst && c.add;  // of two copies that add to a place both count
+  r.atomic = dst && c.combine != memory::Combine::Replace;  // of two copies that add to a place both count
   r.site = c.step;
   return r;
 }

@@ -217,7 +217,7 @@ void FlightWatch::on_copy(Execution& ex, const memory::AsyncCopy& c, const Step&
   f.site = s.id;
   if (flights_.empty()) issuers_.clear();
   issuers_[c.id] = c.thread;
-  if (c.add) adding_.insert(s.id);
+  if (c.combine != memory::Combine::Replace) adding_.insert(s.id);
   for (bool dst : {false, true}) {
     const shadow::Access side = instances_.side(ex, c, dst, c.thread);
     const bool none = std::any_of(side.dims, side.dims + side.rank, [](int64_t n) { return n <= 0; });
@@ -258,6 +258,18 @@ void FlightWatch::look(Execution& ex, const shadow::Access& a, int32_t thread) {
   for (size_t i = before; i < flights_.found().size(); ++i) report(ex, flights_.found()[i]);
 }
 
+namespace {
+std::string not_awaited(const shadow::InFlightUse& u) {
+  switch (u.awaits) {
+    case memory::Completion::Kind::Barrier: return "; the phase of the barrier that its bytes count in is not awaited";
+    case memory::Completion::Kind::Group: return "; its group is not awaited";
+    case memory::Completion::Kind::Nothing: return "; nothing tells when it is over";
+    case memory::Completion::Kind::Semaphore: break;
+  }
+  return fmt::format(", {} bytes of it are not awaited", u.owed);
+}
+}  // namespace
+
 void FlightWatch::report(Execution& ex, const shadow::InFlightUse& u) {
   // Of two copies that add to a place both count, in any order.
   if (!u.freed && u.writes && u.access.write && adding_.count(u.issued) && adding_.count(u.access.site)) return;
@@ -280,9 +292,8 @@ void FlightWatch::report(Execution& ex, const shadow::InFlightUse& u) {
     side.what = "the copy was started here";
     d.also.push_back(std::move(side));
   }
-  d.numbers.push_back(fmt::format("the copy moves {} to {}, {} bytes of it are not awaited",
-                                  copy.reads.empty() ? "a ref" : copy.reads,
-                                  copy.writes.empty() ? "a ref" : copy.writes, u.owed));
+  d.numbers.push_back(fmt::format("the copy moves {} to {}{}", copy.reads.empty() ? "a ref" : copy.reads,
+                                  copy.writes.empty() ? "a ref" : copy.writes, not_awaited(u)));
   d.hint = u.freed    ? "wait for the copy before the scope ends: what is allocated next may lie in the same memory"
            : u.writes ? "wait for the copy before its destination is used; another slot of the buffer may be meant"
                       : "wait for the copy before its source is changed; another slot of the buffer may be meant";

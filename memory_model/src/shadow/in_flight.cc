@@ -16,6 +16,11 @@ int64_t read_owed(const Flight& f) {
   return f.after_read.empty() ? std::max<int64_t>(1, left(f.after_write)) : left(f.after_read);
 }
 
+Completion::Kind awaited(const Flight& f, bool write) {
+  const std::vector<Owed>& owed = write || f.after_read.empty() ? f.after_write : f.after_read;
+  return owed.empty() ? Completion::Kind::Nothing : owed.front().kind;
+}
+
 }  // namespace
 
 void InFlight::start(int64_t id, Flight flight) {
@@ -99,7 +104,7 @@ void InFlight::freed(int32_t instance, int64_t begin, int64_t end, int32_t threa
       const int64_t owed = s.write ? left(f.after_write) : read_owed(f);
       const Party self{thread, true, f.site, s.write, false};
       if (owed > 0 && told_.insert({f.site, -1}).second)
-        found_.push_back({id, f.site, self, s.write, owed, instance, {begin, end}, true});
+        found_.push_back({id, f.site, self, s.write, owed, instance, {begin, end}, true, awaited(f, s.write)});
       return true;
     });
     return std::none_of(f.sides.begin(), f.sides.end(), [&](const FlightSide& s) { return s.instance == instance; });
@@ -121,8 +126,8 @@ void InFlight::access(const Access& a, int32_t thread) {
     }
     if (!met || !told_.insert({f.site, a.site}).second) continue;
     const Party party{thread, a.who < 0, a.site, a.write, a.atomic};
-    found_.push_back(
-        {id, f.site, party, met->write, met->write ? left(f.after_write) : reading, a.instance, box.hull()});
+    found_.push_back({id, f.site, party, met->write, met->write ? left(f.after_write) : reading, a.instance, box.hull(),
+                      false, awaited(f, met->write)});
   }
 }
 

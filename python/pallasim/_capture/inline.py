@@ -10,7 +10,7 @@ from typing import Any, Union
 
 import numpy as np
 
-WARPGROUP = 128  # CUDA threads
+WARP, WARPGROUP = 32, 128  # CUDA threads
 
 # PTX ISA, "Parallel Synchronization and Communication Instructions": bar and barrier{.cta}, fence and membar.
 _BARRIER = re.compile(r"(?:bar|barrier)(?:\.cta)?\.(sync|arrive)(?:\.aligned)?\s+([^,\s]+)(?:\s*,\s*([^,\s]+))?")
@@ -233,8 +233,8 @@ def _barrier(kind: str, barrier: int | Argument | None, threads: int | Argument 
         raise Unreadable("a barrier whose number of threads is computed")
     if kind == "sync" and threads == WARPGROUP:
         return Act("fence")  # a warpgroup with itself: it is one thread here
-    if isinstance(threads, int) and threads % WARPGROUP:
-        raise Unreadable(f"a barrier of {threads} threads, which are not whole warpgroups")
+    if isinstance(threads, int) and threads % WARP:
+        raise Unreadable(f"a barrier of {threads} threads, which are not whole warps")
     if barrier is None:
         raise Unreadable("a barrier whose number is computed")
     return Act(f"named_barrier_{kind}", barrier, threads if isinstance(threads, int) else None)

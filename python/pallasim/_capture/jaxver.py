@@ -69,7 +69,7 @@ _looked = 0  # how many modules Python had when all of them were looked for
 
 def rules_of(machine: str) -> str | None:
     """The version whose compiler says what a kernel may contain, as a module names it; the oldest is not named."""
-    return f'"{importlib.import_module("jax").__version__}"' if machine == "tpu" and JAX_VERSION >= (0, 11) else None
+    return f'"{importlib.import_module("jax").__version__}"' if machine in ("tpu", "mosaic_gpu") and JAX_VERSION >= (0, 11) else None
 
 
 def module(key: str, load: bool = False) -> Any:

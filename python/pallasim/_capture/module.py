@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from . import accounts, jaxver, pipelines, rules_control, rules_gpu, rules_inline, rules_lax, rules_memory, rules_newer, rules_random, rules_sparsecore
+from . import names as kernel_names
 from .attrs import attr, params_dict, quote, symbol
 from .rules_control import alloc_attrs, mesh_kind
 from .types import Unsupported
@@ -429,7 +430,7 @@ def _mpmd_map(cx: ModuleContext, params: Mapping[str, Any], jaxprs: Sequence[Any
     cx.outside_axes = {k: int(n) for m in params.get("external_meshes") or () for k, n in m.shape.items()}
     n_out = len(params["out_avals"])
     first = jaxprs[0]
-    names = _names(first.debug_info, len(first.invars))
+    names = kernel_names.of_kernel(first, _names(first.debug_info, len(first.invars)))
     for i in range(len(names)):
         names[i] = names[i] or _default_name(i, 0, n_in, n_out)
 

@@ -91,7 +91,7 @@ def pipeline_body(w: Writer, eqn: Any) -> None:
     """One step: windows become views, program ids are the step's indices. A body may take the step itself as well (newer JAX)."""
     p = eqn.params
     step, consts, refs = p["in_tree"].unflatten(eqn.invars)
-    ids = getattr(step, "index", step)
+    ids = step if type(step) is tuple else step.index  # newer JAX: of an object
     jaxpr, _ = jaxver.open_jaxpr(p["jaxpr"])
     names = [w.read_index(x) for x in jax.tree.leaves(step)] if p.get("_explicit_indices") else []
     for ref in refs:

@@ -1,5 +1,8 @@
 // Barriers with phases.
 #include "barriers.h"
+
+#include <map>
+
 #include "../../plan/tma.h"
 #include "../cluster.h"
 #include "../views.h"
@@ -10,6 +13,7 @@ namespace {
 // Where a thread keeps which phases it saw, by block.
 struct SeenPhases {
   std::unordered_map<int, uint32_t> slots;
+  std::map<std::pair<int, int64_t>, uint32_t> besides;  // of spawned threads: by block and how many there are
 };
 
 // Whose barriers an arrival at a barrier of the cluster goes to, by block.
@@ -17,19 +21,26 @@ struct ClusterArrivals {
   std::unordered_map<int, ClusterSet> sets;
 };
 
-constexpr int64_t kNamedBarriers = 16;  // of a CTA (PTX ISA, bar)
-constexpr int64_t kWarpgroup = 128;     // CUDA threads
+constexpr int64_t kNamedBarriers = 16;           // of a CTA (PTX ISA, bar)
+constexpr int64_t kWarp = 32, kWarpgroup = 128;  // CUDA threads
 
 // The block of the CTA's named barriers.
 struct NamedBarriers {
   int block = -1;
 };
 
-uint32_t seen_slots(Emitter& e, int block) {
-  auto& slots = e.state<SeenPhases>().slots;
-  const auto [at, fresh] = slots.try_emplace(block, 0);
-  if (fresh) at->second = e.slot_block(static_cast<int>(e.plan().memory.barriers[static_cast<size_t>(block)].count));
-  return at->second;
+void place_seen(Emitter& e, BarrierPayload* p) {
+  SeenPhases& s = e.state<SeenPhases>();
+  const int64_t count = e.plan().memory.barriers[static_cast<size_t>(p->block)].count;
+  const auto [at, fresh] = s.slots.try_emplace(p->block, 0);
+  if (fresh) at->second = e.slot_block(static_cast<int>(count));
+  p->seen = at->second;
+  if (!e.in_spawn()) return;
+  int64_t children = 1;
+  for (const Emitter::InnerAxis& a : e.inner_axes()) children = memory::mul(children, a.size);
+  const auto [own, first] = s.besides.try_emplace({p->block, children}, 0);
+  if (first) own->second = e.slot_block(static_cast<int>(memory::mul(count, children)));
+  p->besides = own->second;
 }
 
 }  // namespace
@@ -76,7 +87,7 @@ BarrierPayload barrier_of(Emitter& e, const Op& op) {
   BarrierPayload p;
   p.block = ref.ref().semaphore;
   p.index = target.memory().addr;
-  p.seen = seen_slots(e, p.block);
+  place_seen(e, &p);
   if (of_cluster && op.code == OpCode::barrier_arrive) p.reaches = e.state<ClusterArrivals>().sets[p.block];
   else if (of_cluster && op.code != OpCode::barrier_wait && op.code != OpCode::barrier_test)
     e.unsupported(op, std::string(ir::name(op.code)) + " on a barrier of the cluster");
@@ -117,7 +128,7 @@ static void lower_barrier(Emitter& e, const Op& op) {
   e.define(op.results[0], v);
 }
 
-// The named barrier that an item of `does` names, and how many warpgroups it takes.
+// The named barrier that an item of `does` names, and how many warps it takes.
 static BarrierPayload named_barrier(Emitter& e, const Op& op, const Attr& act) {
   int& block = e.state<NamedBarriers>().block;
   if (block < 0) {
@@ -131,7 +142,7 @@ static BarrierPayload named_barrier(Emitter& e, const Op& op, const Attr& act) {
   }
   BarrierPayload p;
   p.block = block;
-  p.seen = seen_slots(e, block);
+  place_seen(e, &p);
   const Attr& id = act.items[0];
   if (id.is(Attr::Kind::Operand)) {
     p.index.dyn = e.scalar_slot(e.scalar_convert(e.operand(op, static_cast<size_t>(id.i)), ir::DType::I64));
@@ -139,11 +150,12 @@ static BarrierPayload named_barrier(Emitter& e, const Op& op, const Attr& act) {
     if (!id.is_int() || id.i < 0 || id.i >= kNamedBarriers) e.unsupported(op, "a named barrier of such a number");
     p.index.offset = id.i;
   }
-  p.takes = e.body().per_core;
+  p.takes = e.body().per_core * (kWarpgroup / kWarp);
+  p.count = e.in_spawn() ? 1 : kWarpgroup / kWarp;
   if (act.items.size() > 1) {
-    if (!act.items[1].is_int() || act.items[1].i < kWarpgroup || act.items[1].i % kWarpgroup != 0)
-      e.unsupported(op, "a named barrier of threads that are not whole warpgroups");
-    p.takes = act.items[1].i / kWarpgroup;
+    if (!act.items[1].is_int() || act.items[1].i < kWarp || act.items[1].i % kWarp != 0)
+      e.unsupported(op, "a named barrier of threads that are not whole warps");
+    p.takes = act.items[1].i / kWarp;
   }
   return p;
 }
@@ -159,7 +171,6 @@ static void lower_ptx(Emitter& e, const Op& op) {
     }
     if ((!sync && !act.is_call("named_barrier_arrive")) || act.items.empty() || act.items.size() > 2)
       e.unsupported(op, "ptx that does " + (act.s.empty() ? std::string("something else") : act.s));
-    if (e.in_spawn()) e.unsupported(op, "a named barrier of single warps");
     BarrierPayload p = named_barrier(e, op, act);
     p.sees = sync;
     e.emit(ops::kNamedArrive, e.own(p));

@@ -134,7 +134,8 @@ static const std::vector<Condition>* mask_conditions(Emitter& e, const Op& op) {
 // The elements as a strided view, where it is known while the plan is made that all are inside and the mask takes them.
 static std::optional<Val> known_view(const Emitter& e, const ViewResult& v, const std::vector<Condition>* conditions) {
   const Val::Ref& r = v.ref.ref();
-  const bool plain = !r.through && !r.choice && !r.tiled && r.edge < 0 && r.extents.empty() && r.valid.empty();
+  const bool plain =
+      !r.through && !r.choice && !r.tiled && r.edge < 0 && r.extents.empty() && r.valid.empty() && r.before.empty();
   if (!plain || !r.gates.empty() || !v.opened.empty() || !e.options().fuse || v.result_dims.empty()) return {};
   for (size_t i = 0; conditions && i < conditions->size(); ++i) {
     const Condition& c = (*conditions)[i];

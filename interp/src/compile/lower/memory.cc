@@ -67,7 +67,8 @@ bool may_leave(Emitter& e, const Val& ref, std::span<const ir::View> view, bool 
 static const ir::view::Index* one_element(const Val& ref, std::span<const ir::View> view) {
   const auto* index = view.size() == 1 ? std::get_if<ir::view::Index>(&view.front()) : nullptr;
   const Val::Ref& r = ref.ref();
-  const bool plain = !r.through && !r.choice && !r.tiled && r.extents.empty() && r.valid.empty() && r.gates.empty();
+  const bool plain = !r.through && !r.choice && !r.tiled && r.extents.empty() && r.valid.empty() && r.before.empty() &&
+                     r.gates.empty();
   if (!index || !plain) return nullptr;
   int dynamic = 0;
   for (size_t i = 0; i < index->entries.size(); ++i) {

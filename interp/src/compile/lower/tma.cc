@@ -1,6 +1,7 @@
 // Bulk copies between global and shared memory (TMA).
 #include "../../plan/tma.h"
 
+#include <algorithm>
 #include <string>
 
 #include "../cluster.h"
@@ -39,8 +40,8 @@ CopySide side(Emitter& e, const Op& op, const Val& v) {
   if (!v.ref().extents.empty())
     e.unsupported(op, std::string(ir::name(op.code)) + " of an extent that is known at run time only");
   if (v.dims.size() > memory::kMaxRank) e.unsupported(op, "copy of rank " + std::to_string(v.dims.size()));
-  return {v.memory().addr, {v.dims, v.ref().extents}, v.ref().valid,
-          v.ref().gates,   v.memory().strides,        v.memory().name};
+  return {v.memory().addr,    {v.dims, v.ref().extents}, v.ref().valid, v.ref().gates,
+          v.memory().strides, v.memory().name,           v.ref().before};
 }
 
 BulkCopyPayload box(Emitter& e, const Op& op, bool load) {
@@ -87,17 +88,56 @@ void lower_load(Emitter& e, const Op& op) {
   });
 }
 
+struct Reduction {
+  const char* name;
+  memory::Combine combine;
+  std::initializer_list<ir::DType> types;
+  bool is_unsigned = false;
+};
+
+// What the copy unit can combine (PTX, cp.reduce.async.bulk.tensor, by the types that JAX's lowering takes).
+const Reduction* reduction_by(const std::string& name) {
+  using enum ir::DType;
+  using memory::Combine;
+  static constexpr auto kIntegers = {I32, U32, I64, U64}, kWords = {I32, U32}, kHalves = {F16, BF16};
+  static constexpr Reduction kAll[] = {{"add", Combine::Add, {F16, BF16, F32, I32, U32, I64, U64}},
+                                       {"min", Combine::Min, kHalves},
+                                       {"max", Combine::Max, kHalves},
+                                       {"smin", Combine::Min, kIntegers},
+                                       {"smax", Combine::Max, kIntegers},
+                                       {"umin", Combine::Min, kIntegers, true},
+                                       {"umax", Combine::Max, kIntegers, true},
+                                       {"and", Combine::And, kIntegers},
+                                       {"or", Combine::Or, kIntegers},
+                                       {"xor", Combine::Xor, kIntegers},
+                                       {"inc", Combine::Inc, kWords, true},
+                                       {"dec", Combine::Dec, kWords, true}};
+  for (const Reduction& r : kAll)
+    if (name == r.name) return &r;
+  return nullptr;
+}
+
+void reduce(Emitter& e, const Op& op, const std::string& name, BulkCopyPayload* p) {
+  const Reduction* r = reduction_by(name);
+  if (!r || std::find(r->types.begin(), r->types.end(), p->dtype) == r->types.end())
+    e.unsupported(op, "a copy of " + std::string(ir::name(p->dtype)) + " that reduces by " + name);
+  p->combine = r->combine;
+  if (ir::is_float(p->dtype))
+    p->combine = r->combine == memory::Combine::Add   ? memory::Combine::BulkAdd
+                 : r->combine == memory::Combine::Min ? memory::Combine::BulkMin
+                                                      : memory::Combine::BulkMax;
+  const bool wide = ir::byte_size(p->dtype) == 8;
+  if (r->is_unsigned) p->dtype = wide ? ir::DType::U64 : ir::DType::U32;
+  else if (name == "smin" || name == "smax") p->dtype = wide ? ir::DType::I64 : ir::DType::I32;
+}
+
 void lower_bulk_store(Emitter& e, const Op& op) {
   refuse_unknown(e, op, {"src", "dst", "commit_group", "predicate", "reduction_op"});
   e.about_to_write(e.everything());
   const Attr *reduction = op.attr("reduction_op"), *commit = op.attr("commit_group");
   where(e, op, [&] {
     BulkCopyPayload p = box(e, op, false);
-    if (reduction && reduction->s != "none") {
-      if (reduction->s != "add" || !e.kernels().strip(OpCode::add, p.dtype))
-        e.unsupported(op, "a copy that reduces by " + reduction->s);
-      p.add = true;
-    }
+    if (reduction && reduction->s != "none") { reduce(e, op, reduction->s, &p); }
     e.emit(ops::kBulkStore, e.own(std::move(p)));
   });
   if (!commit || commit->is_true()) e.emit(ops::commit_group);
@@ -122,7 +162,7 @@ void lower_peer_store(Emitter& e, const Op& op) {
   if (atomic && atomic->s != "none") {
     if (atomic->s != "add" || !e.kernels().strip(OpCode::add, p.dtype))
       e.unsupported(op, "async_store_smem that reduces by " + atomic->s);
-    p.add = true;
+    p.combine = memory::Combine::Add;
   }
   p.barrier = barrier_of(e, op);
   e.emit(ops::kPeerStore, e.own(std::move(p)));

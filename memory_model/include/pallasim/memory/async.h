@@ -40,6 +40,12 @@ struct Completion {
   bool operator==(const Completion&) const = default;
 };
 
+// What becomes of the destination's values: replaced, or combined with those that come. Inc and Dec count unsigned
+// numbers up or down between 0 and what comes: old >= v ? 0 : old + 1, and old == 0 || old > v ? v : old - 1.
+// The Bulk ones are those of a GPU's copy unit for floats: a sum that is no number has all bits of its fraction and no
+// sign, a number wins over what is none, and -0 lies below 0 (measured on an H100).
+enum class Combine : uint8_t { Replace, Add, Min, Max, And, Or, Xor, Inc, Dec, BulkAdd, BulkMin, BulkMax };
+
 struct AsyncCopy {
   int64_t id = 0;      // in order of issue
   int32_t step = -1;   // plan step that issued it
@@ -50,10 +56,11 @@ struct AsyncCopy {
   int64_t dims[kMaxRank], src_strides[kMaxRank], dst_strides[kMaxRank];  // elements
   Completion after_read, after_write;  // a semaphore receives bytes of the machine, or 1 where it does not count bytes
   int64_t stream = -1, group = -1;     // in which it was issued; -1: none
-  bool add = false;                    // adds to the destination
+  Combine combine = Combine::Replace;
   // The source ends before the destination does: there arrives what nobody wrote. `whole`: elements of the destination.
   bool fills = false;
-  bool zeros = false;  // there arrives 0 instead
+  bool zeros = false;   // there arrives 0 instead
+  int64_t skipped = 0;  // bytes: where the first element that moves lies in the filled destination
   int64_t whole[kMaxRank] = {};
 
   const int64_t* dst_dims() const { return fills ? whole : dims; }

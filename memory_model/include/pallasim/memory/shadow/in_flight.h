@@ -46,6 +46,7 @@ struct InFlightUse {
   int32_t instance = 0;
   Range bytes;         // of the access, from the first to behind the last
   bool freed = false;  // no access (`access` is the operation itself): the bytes are given back
+  Completion::Kind awaits = Completion::Kind::Semaphore;  // what the side's user has to wait for
   bool operator==(const InFlightUse&) const = default;
 };
 
