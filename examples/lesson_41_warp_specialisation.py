@@ -11,7 +11,6 @@ forgets to say that it is done.
 import functools
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.experimental import pallas as pl
