@@ -146,7 +146,8 @@ class Body {
   void copy(const Ref& src, const Ref& dst, const std::vector<Ref>& sources);
   void slots_step();
   void rows_step();
-  void list_step();  // rows.cc
+  void list_step();
+  void width_rows_step();  // rows.cc
   void semaphore_step();
   void exchange_step(int me, int devices);
   void meeting_step(int me, int cores, const Ref& shared);

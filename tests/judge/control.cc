@@ -444,6 +444,7 @@ void Body::step() {
       {16, &Body::copy_step, true, true},
       {12, &Body::slots_step, true, true},
       {5, &Body::rows_step, true, true},
+      {4, &Body::width_rows_step, true, true},
       {6, &Body::list_step, true, true},
       {3, &Body::semaphore_step, true, true},
   };

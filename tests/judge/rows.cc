@@ -47,4 +47,42 @@ void Body::list_step() {
   budget -= 2;
 }
 
+// Rows of elements of another width than those of the memory behind them: chosen by a list, or neighbours.
+void Body::width_rows_step() {
+  std::vector<const Ref*> l;
+  for (const Ref& r : refs)
+    if (can_read(r) && r.space != "smem" && r.type.dims.size() == 2 && !r.single && ir::bit_width(r.type.dtype) > 1 &&
+        ir::bit_width(r.type.dtype) <= 32)
+      l.push_back(&r);
+  if (l.empty() || nesting > 1 || machine != ir::Machine::Tpu) return;
+  const Ref src = *rng.of(l);
+  const DType shown = rng.of({DType::I8, DType::I16, DType::I32});
+  const int64_t bits = src.type.dims[0] * ir::bit_width(src.type.dtype), columns = src.type.dims[1];
+  if (bits % ir::bit_width(shown) != 0 || ir::bit_width(shown) == ir::bit_width(src.type.dtype)) return;
+  const int64_t rows = bits / ir::bit_width(shown), n = rng.in(1, rows);
+  const bool chosen = rng.chance(70);
+  ++terms[chosen ? "copy of chosen rows through another width" : "copy of rows through another width"];
+  const Value list = chosen ? indices({n}, rows) : Value{};
+  const int start = chosen ? list.id : number(rng.in(0, rows - n)), buffer = w.fresh(), sem = w.fresh();
+  const Type taken{shown, {n, columns}};
+  w.open(fmt::format("run_scoped ({}: {}, {}: ref<dma_sem[], semaphore>) {{", name(buffer), ref_type(taken, "vmem"),
+                     name(sem)));
+  const Mark m = enter();
+  const std::string at = chosen ? "array($3)" : fmt::format("slice($3, {})", n);
+  const std::string rest = fmt::format(
+      "{}, {}, {}, {} {{src = view($0, [bitcast({}[]), index({}, slice(0, {}))]), dst = view($1, []), dst_sem = "
+      "view($2, [])}}",
+      name(src.id), name(buffer), name(sem), name(start), ir::name(shown), at, columns);
+  w.line("dma_start " + rest);
+  ++roots[static_cast<size_t>(src.root)].reading;
+  inside(3);
+  w.line("dma_wait " + rest);
+  --roots[static_cast<size_t>(src.root)].reading;
+  late_use({keep(w.op("get " + name(buffer), str(taken)), taken)});
+  w.line("yield");
+  leave(m);
+  w.close("}");
+  budget -= 2;
+}
+
 }  // namespace pallasim::judge

@@ -234,3 +234,48 @@ def test_scratch_that_the_caller_passes_in_and_a_neighbour_writes(devices):
             assert e.finding.code == "PS-RO-001" and e.finding.severity == "error"
 
     devices(body)
+
+
+def test_kernels_that_share_a_collective_id_are_named(devices):
+    def body():
+        def shift(name, by, n):
+            def kernel(x_ref, o_ref, send, recv):
+                me = lax.axis_index("x")
+                ready = pltpu.get_barrier_semaphore()
+                pl.semaphore_signal(ready, 1, device_id=lax.rem(me + N - by, N), device_id_type=pl.DeviceIdType.LOGICAL)
+                pl.semaphore_wait(ready, 1)
+                pltpu.async_remote_copy(x_ref, o_ref, send, recv, device_id=lax.rem(me + by, N), device_id_type=pl.DeviceIdType.LOGICAL).wait()
+
+            return pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((8, 128), jnp.float32), in_specs=[ANY], out_specs=ANY, name=name,
+                                  scratch_shapes=[pltpu.SemaphoreType.DMA] * 2, compiler_params=pltpu.CompilerParams(collective_id=n))
+
+        for second, ids, clash in (("far", (0, 0), True), ("far", (0, 1), False), ("near", (0, 0), False)):
+            pallasim.findings()
+            with pallasim.emulate("tpu-v5e", findings="collect"):
+                f = sharded(lambda x: shift(second, 2, ids[1])(shift("near", 1, ids[0])(x)), mesh())
+                np.testing.assert_array_equal(np.asarray(f(X)), np.roll(np.asarray(X), 24, 0))
+            found = [f for f in pallasim.findings() if f.code == "PS-TPU-002"]
+            assert bool(found) == clash, (second, ids, found)
+            for f in found:
+                assert f.severity == "note" and "near and far meet at one barrier semaphore: both have collective_id 0" in f.message, f
+
+    devices(body)
+
+
+def test_a_barrier_without_a_collective_id_is_refused(devices):
+    def body():
+        def kernel(x_ref, o_ref):
+            ready = pltpu.get_barrier_semaphore()
+            pl.semaphore_signal(ready, 1, device_id=lax.rem(lax.axis_index("x") + 1, N), device_id_type=pl.DeviceIdType.LOGICAL)
+            pl.semaphore_wait(ready, 1)
+            o_ref[...] = x_ref[...]
+
+        call = pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((8, 128), jnp.float32))
+        try:
+            with pallasim.emulate("tpu-v5e"):
+                sharded(call, mesh())(X)
+            raise AssertionError("a TPU has no barrier semaphore without a collective_id")
+        except pallasim.KernelError as e:
+            assert e.finding.code == "PS-TPU-002" and "without a collective_id" in e.finding.message
+
+    devices(body)

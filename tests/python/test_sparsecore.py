@@ -132,6 +132,26 @@ def test_a_compressed_store_into_a_part_leaves_the_rest():
     np.testing.assert_array_equal(got, want)
 
 
+def test_compressed_elements_alone_have_to_lie_inside():
+    x, n = values(np.int32), int((MASK != 0).sum())
+
+    def body(x, mask, start, o, loaded):
+        on, i = mask[...] != 0, start[...][0]
+        o[0, pl.ds(0, LANES)] = x[...]
+        o[1, pl.ds(0, LANES)] = x[...]
+        plsc.store_compressed(o.at[1, pl.ds(i, LANES)], x[...] + 1000, mask=on)  # to the last element, not beyond
+        loaded[...] = jnp.where(on, plsc.load_expanded(o.at[0, pl.ds(i, LANES)], mask=on), 0)
+
+    start = np.full(LANES, LANES - n, np.int32)
+    got, loaded = on_subcore(body, [np.zeros((2, LANES), np.int32), x], x, MASK, start)
+    want = np.stack([x, x])
+    want[1, LANES - n :] = x[MASK != 0] + 1000
+    np.testing.assert_array_equal(got, want)
+    np.testing.assert_array_equal(loaded[MASK != 0], x[LANES - n :])
+    with pytest.raises(pallasim.KernelError, match="PS-OOB-001"):
+        on_subcore(body, [np.zeros((2, LANES), np.int32), x], x, MASK, start + 1)
+
+
 @pytest.mark.parametrize("dtype", [np.int32, np.uint32, np.float32])
 def test_running_sums_and_extrema_under_a_mask(dtype):
     x = values(dtype)

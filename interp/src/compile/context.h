@@ -52,6 +52,8 @@ class Context {
   [[noreturn]] void too_much_memory(int64_t bytes, const std::string& what) const;
 
  protected:
+  void forget_states() { states_.clear(); }
+
   Plan& plan_;
   Body& body_;
   const ir::Module& m_;

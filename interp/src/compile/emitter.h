@@ -12,6 +12,7 @@ namespace pallasim::interp {
 class Emitter : public Context, public StepWriter, public Slots, public Frame, public LiveValues {
  public:
   Emitter(Plan& plan, Body& body) : Context(plan, body), StepWriter(context()), Slots(context()), Frame(context()) {}
+  ~Emitter() { forget_states(); }  // they may have places in the frame
   Emitter(const Emitter&) = delete;
   Emitter& operator=(const Emitter&) = delete;
 
@@ -35,6 +36,8 @@ class Emitter : public Context, public StepWriter, public Slots, public Frame, p
   void move_scalar(uint32_t dst, uint32_t src, ir::DType);
   Val scalar_result(OpCode, ir::DType operand, ir::DType result, const std::vector<Val>& args, const StripParams&);
   Val scalar_convert(const Val&, ir::DType to);
+  // The operation under compilation changed the last step, of an operation before it, into its own.
+  void claim_last_step() { --now_.first_step; }
 
   // -- lazy values (lazy.cc); DESIGN section 3 has the invariant --
   // The only way to a step that writes to memory which lazy values may show: makes those memory whose place is written.

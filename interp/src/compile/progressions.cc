@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <functional>
 
+#include "../plan/progression.h"
+
 namespace pallasim::interp {
 namespace {
 
@@ -102,14 +104,10 @@ std::optional<Progression> product(Emitter& e, const Progression& a, const Progr
   if (a.dims != b.dims) return {};
   if (!is_flat(b)) return is_flat(a) ? product(e, b, a) : std::nullopt;
   Progression r{{}, a.dims, a.strides};
-  const auto factor = [&]() -> int64_t {
-    return b.base.dtype == ir::DType::I32 ? static_cast<int64_t>(static_cast<int32_t>(b.base.scalar().bits))
-                                          : static_cast<int64_t>(static_cast<uint32_t>(b.base.scalar().bits));
-  };
   if (!is_flat(a)) {
     if (!b.base.scalar().is_const) return {};
     for (int64_t& s : r.strides)
-      if (__builtin_mul_overflow(s, factor(), &s)) return {};
+      if (__builtin_mul_overflow(s, known_value(b.base), &s)) return {};
   }
   r.base = combined(e, C::mul, a.base, b.base);
   return r;
@@ -239,6 +237,8 @@ void Progressions::learn(Emitter& e, const Op& op) {
   if (std::optional<Progression> p = progression(e, op)) progressions_[op.results[0]] = std::move(*p);
   else if (auto c = conditions(e, op)) conditions_[op.results[0]] = std::move(*c);
 }
+
+int64_t known_value(const Val& v) { return wrapped(static_cast<int64_t>(v.scalar().bits), v.dtype); }
 
 std::vector<int64_t> strides_along(const Progression& p, size_t rank, size_t last) {
   std::vector<int64_t> r(rank, 0);

@@ -49,6 +49,9 @@ class Progressions {
   std::unordered_map<ir::ValueId, std::vector<Condition>> conditions_;
 };
 
+// The value of an i32 or u32 that is known while the plan is made.
+int64_t known_value(const Val&);
+
 // The numbers of a progression along the dims of an access, which it is broadcast to: its last dim at `last`.
 std::vector<int64_t> strides_along(const Progression&, size_t rank, size_t last);
 // The condition on elements of an access of that rank.

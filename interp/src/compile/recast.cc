@@ -109,20 +109,26 @@ Val open_ref(Emitter& e, const Val& ref, Lens lens, std::vector<OpenedRef>* open
   return r;
 }
 
-// A part of what lies behind the ref: only the bytes of its elements are read, and written.
-static Val open_part(Emitter& e, const Val& ref, Lens lens, std::vector<OpenedRef>* opened) {
-  LensPayload p;
-  const Val* v = &ref;
-  for (;; v = &v->ref().through->base) {
+std::vector<LensPayload::Level> levels_of(const Val& ref) {
+  std::vector<LensPayload::Level> levels;
+  for (const Val* v = &ref;; v = &v->ref().through->base) {
     LensPayload::Level level{v->memory().addr, v->dims, v->memory().strides, ir::bit_width(v->dtype),
                              ir::byte_size(v->dtype)};
     if (v->ref().through && v->ref().through->dims.size() >= 2) {
       level.rows = v->ref().through->dims[v->ref().through->dims.size() - 2];
       level.inner = v->ref().through->dims.back();
     }
-    p.levels.push_back(std::move(level));
-    if (!v->ref().through) break;
+    levels.push_back(std::move(level));
+    if (!v->ref().through) return levels;
   }
+}
+
+// A part of what lies behind the ref: only the bytes of its elements are read, and written.
+static Val open_part(Emitter& e, const Val& ref, Lens lens, std::vector<OpenedRef>* opened) {
+  LensPayload p;
+  p.levels = levels_of(ref);
+  const Val* v = &ref;
+  while (v->ref().through) v = &v->ref().through->base;
   const auto bytes_of = [&] { return e.temp(ref.ref().through->dtype, ref.ref().through->dims); };
   const Val copy = bytes_of();
   p.copy = copy.memory().addr;

@@ -45,6 +45,8 @@ Val see_through(Emitter&, const Op&, const Val& ref, ir::DType, std::vector<int6
 // An index straight after a change of width selects before it in all dimensions but the packed one: the copy is
 // smaller. Returns what is left to select.
 ir::view::Index push_index(Emitter&, const Op&, Val* ref, const ir::view::Index&);
+// Where its elements lie: in the dense array of its elements, in what that shows, at last in memory.
+std::vector<LensPayload::Level> levels_of(const Val& ref);
 Val open_ref(Emitter&, const Val& ref, Lens, std::vector<OpenedRef>*);
 void write_back(Emitter&, const std::vector<OpenedRef>&);
 

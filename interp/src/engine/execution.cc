@@ -91,22 +91,23 @@ static constexpr int64_t kStepsPerLook = 16;
 Stop Execution::run(Thread& t, int64_t budget) {
   const Step* s = t.pc;
   t.stop = Stop::None;
-  int64_t left = budget;
+  int64_t left = budget, n = 0;
   const uint64_t epoch = interrupt_epoch;
   try {
     while (left > 0 && g_interrupt_epoch.load(std::memory_order_relaxed) == epoch) {
-      for (int64_t n = std::min<int64_t>(left, kStepsPerLook); n > 0; --n) {
-        --left;
+      n = std::min<int64_t>(left, kStepsPerLook);
+      left -= n;
+      do {
         const Step* next = s->fn(t, s);
         if (!next) {
-          steps += budget - left;
+          steps += budget - left - n + 1;
           return t.stop;
         }
         s = next;
-      }
+      } while (--n > 0);
     }
   } catch (...) {
-    steps += budget - left;
+    steps += budget - left - n + 1;
     t.pc = s;
     throw;
   }

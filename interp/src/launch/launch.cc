@@ -375,6 +375,7 @@ void run_launch(const Plan& p, Session& session, std::span<const DeviceCall> dev
   report.sequential_because = p.split.refused;
   report.findings = p.findings;
   if (points == 0) return;
+  note_shared_barrier(call, &report);
   if (watch.progress)
     watch.progress->expect(memory::mul(points, p.threads.core_axis >= 0 ? int64_t(devices.size()) : report.threads));
 

@@ -97,6 +97,29 @@ void leave_session(Execution& ex, const Call& c) {
   exchange_semaphores(ex, c, false);
 }
 
+void note_shared_barrier(const Call& c, Report* report) {
+  const ir::Attr* id = ir::find(c.plan.module.attrs, "collective_id");
+  if (c.run == 0 || !id || c.plan.memory.barrier_semaphore < 0 || c.operands.size() < 2) return;
+  Session::State& session = c.session.state();
+  const std::string& kernel = c.plan.module.name;
+  std::string other;
+  {
+    const std::lock_guard lock(session.mutex);
+    const auto [at, first] = session.met.try_emplace({c.run, id->i}, kernel);
+    if (session.met.size() > Session::State::kMet) session.met.erase(session.met.begin());
+    if (first || at->second == kernel) return;
+    other = at->second;
+  }
+  ir::Diagnostic d =
+      ir::Diagnostic("PS-TPU-002", fmt::format("{} and {} meet at one barrier semaphore: both have collective_id {}",
+                                               other, kernel, id->i))
+          .of(kernel)
+          .with({"a device that is in the second kernel already signals who is still in the first one"})
+          .hinted("a collective_id for each, unless both let the same devices wait for each other at their ends");
+  d.severity = ir::Severity::Note;
+  report->findings.push_back(std::move(d));
+}
+
 void make_semaphores(Session::State& session, const Plan& p, const ir::Operand& o, std::byte* data) {
   const std::lock_guard lock(session.mutex);
   auto* handles = reinterpret_cast<int32_t*>(data);

@@ -60,6 +60,10 @@ struct Session::State {
     if (arrays.size() > kCoreArrays) arrays.pop_front();
   }
 
+  // The kernel that met at the barrier semaphore of a collective_id, by run of a program.
+  std::map<std::pair<int64_t, int64_t>, std::string> met;
+  static constexpr size_t kMet = 256;  // the oldest runs go
+
   // A handle whose count is 0, taken in turn, so that one that was given out comes back late.
   int allocate() {
     for (int tries = 0; tries < kHandles; ++tries) {
@@ -92,6 +96,9 @@ struct Call {
 // outside.
 void enter_session(Execution&, const Call&);
 void leave_session(Execution&, const Call&);
+// A note where another kernel of the same run of a program met at the same barrier semaphore: that of the
+// collective_id.
+void note_shared_barrier(const Call&, Report*);
 // New semaphores for an array of handles. Throws DiagnosticError where none is left.
 void make_semaphores(Session::State&, const Plan&, const ir::Operand&, std::byte* data);
 

@@ -189,11 +189,7 @@ void issue_noted(Thread& t, const Step* s, AsyncCopy c, bool now, bool read_note
   else issue_copy(ex, c);
 }
 
-namespace {
-
-// Padding of tiles is no memory of ours: what would be written there is dropped, and what would be read from there is
-// what nobody wrote.
-void clip(Thread& t, const DmaPayload& p, AsyncCopy* c) {
+void clip(const Thread& t, const DmaPayload& p, AsyncCopy* c) {
   if (p.src.valid.empty() && p.dst.valid.empty() && p.src.gates.empty() && p.dst.gates.empty()) return;
   auto closed = [&](const CopySide& side) {
     return std::any_of(side.gates.begin(), side.gates.end(), [&](uint32_t g) { return t.slot<int64_t>(g) == 0; });
@@ -214,8 +210,6 @@ void clip(Thread& t, const DmaPayload& p, AsyncCopy* c) {
   c->fills = unread && c->combine == memory::Combine::Replace &&
              std::none_of(c->whole, c->whole + c->rank, [](int64_t n) { return n <= 0; });
 }
-
-}  // namespace
 
 bool complete_awaited(Execution& ex) {
   for (size_t i = 0; i < ex.copies.size(); ++i)

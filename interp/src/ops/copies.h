@@ -13,6 +13,9 @@ int64_t machine_bytes(int64_t elements, int bits);
 // completions and a stream.
 memory::AsyncCopy copy_between(const Thread&, const Step*, const CopySide& src, const CopySide& dst, ir::DType,
                                memory::Combine);
+// Padding of tiles is no memory of ours: what would be written there is dropped, and what would be read from there is
+// what nobody wrote.
+void clip(const Thread&, const DmaPayload&, memory::AsyncCopy*);
 // Numbers the copy, tells listeners what it touches, and starts it. `now`: its bytes move now, whenever others' would;
 // `read_noted`: listeners know already that its source is read.
 void issue_noted(Thread&, const Step*, memory::AsyncCopy, bool now = false, bool read_noted = false);

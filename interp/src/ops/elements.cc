@@ -76,44 +76,15 @@ Elements::Elements(Thread& t, const Step* s, const GatherPayload& p)
   if (regular_) base_ += offset * p.size;
 }
 
-namespace {
-
-// The least and the greatest value over all positions; what a progression that wraps around has between is not known.
-struct Extremes {
-  int64_t least, greatest;
-};
-Extremes extremes(int64_t base, const std::vector<int64_t>& strides, const std::vector<int64_t>& dims) {
-  Extremes e{base, base};
-  for (size_t i = 0; i < dims.size(); ++i) {
-    const int64_t span = strides[i] * (dims[i] - 1);
-    (span < 0 ? e.least : e.greatest) += span;
-  }
-  return e;
-}
-
-bool compare(GatherCondition::Relation r, int64_t v, int64_t bound) {
-  using Relation = GatherCondition::Relation;
-  switch (r) {
-    case Relation::Less: return v < bound;
-    case Relation::LessEqual: return v <= bound;
-    case Relation::Greater: return v > bound;
-    default: return v >= bound;
-  }
-}
-
-}  // namespace
-
 bool Elements::always_holds(const GatherCondition& c) const {
-  const Extremes e = extremes(progression_base(t_, c.base, c.dtype), c.strides, p_.dims);
-  const int64_t bound = progression_base(t_, c.bound, c.dtype);
-  return fits(e.least, c.dtype) && fits(e.greatest, c.dtype) && compare(c.relation, e.least, bound) &&
-         compare(c.relation, e.greatest, bound);
+  return interp::always_holds(c, progression_base(t_, c.base, c.dtype), progression_base(t_, c.bound, c.dtype),
+                              p_.dims);
 }
 
 bool Elements::holds() const {
   return std::all_of(p_.conditions.begin(), p_.conditions.end(), [&](const GatherCondition& c) {
     const int64_t v = wrapped(progression_base(t_, c.base, c.dtype) + dot(c.strides), c.dtype);
-    return compare(c.relation, v, progression_base(t_, c.bound, c.dtype));
+    return interp::holds(c.relation, v, progression_base(t_, c.bound, c.dtype));
   });
 }
 
@@ -121,8 +92,7 @@ bool Elements::holds() const {
 bool Elements::place_progression(const GatherDim& g, size_t dim, int64_t* offset) {
   start_[dim] = progression_base(t_, g.start_slot, g.array_dtype);
   const Extremes e = extremes(start_[dim], g.array_strides, p_.dims);
-  if (!fits(e.least, g.array_dtype) || !fits(e.greatest, g.array_dtype)) return false;
-  if (!inside(g, e.least) || !inside(g, e.greatest)) return false;
+  if (!e.fit(g.array_dtype) || !inside(g, e.least) || !inside(g, e.greatest)) return false;
   *offset += start_[dim] * g.stride;
   for (size_t i = 0; i < p_.dims.size(); ++i) strides_[i] += g.array_strides[i] * g.stride;
   return true;

@@ -3,6 +3,7 @@
 #include <span>
 #include <string>
 
+#include "../plan/progression.h"
 #include "bodies.h"
 #include "pallasim/memory/odometer.h"
 #include "pallasim/memory/saturate.h"
@@ -15,14 +16,10 @@ std::string shape_text(std::span<const int64_t> dims);
 int64_t integer_element(const std::byte* at, ir::DType);
 void integer_elements(const std::byte* at, ir::DType, int64_t stride, std::span<int64_t> into);
 
-// Values of i32 and u32 that grow by strides: their base, what they are where they wrap around, and whether they do.
+// The base of a progression, or a bound.
 inline int64_t progression_base(const Thread& t, uint32_t slot, ir::DType type) {
   return type == ir::DType::I32 ? int64_t{t.slot<int32_t>(slot)} : int64_t{t.slot<uint32_t>(slot)};
 }
-inline int64_t wrapped(int64_t v, ir::DType type) {
-  return type == ir::DType::I32 ? int64_t{static_cast<int32_t>(v)} : int64_t{static_cast<uint32_t>(v)};
-}
-inline bool fits(int64_t v, ir::DType type) { return v == wrapped(v, type); }
 
 // Where the elements of one row of an access lie: along its last dimension, the others fixed.
 struct ElementRow {

@@ -99,20 +99,55 @@ const Step* store_fast(Thread& t, const Step* s) {
   t.exec->progressed = true;
   return s + 1;
 }
+
+// One index of 32 bits into memory that does not move; anything else goes the long way.
+std::byte* indexed(const Thread& t, const ScalarAccess& p) {
+  const int64_t i = t.slot<int32_t>(p.term.slot);
+  if (static_cast<uint64_t>(i) > static_cast<uint64_t>(p.term.last)) [[unlikely]]
+    return nullptr;
+  return t.bases[p.addr.buffer] + p.addr.offset + i * p.term.stride;
+}
+bool is_indexed(const ScalarAccess& p) {
+  return p.has_term && !p.term.wide && p.term.size_slot == Addr::kNoSlot && p.addr.dyn == Addr::kNoSlot &&
+         p.term.last >= 0;
+}
+template <typename T>
+const Step* load_indexed(Thread& t, const Step* s) {
+  const std::byte* at = indexed(t, *static_cast<const ScalarAccess*>(s->payload));
+  if (!at) [[unlikely]]
+    return load_fast<T>(t, s);
+  t.slot<T>(s->dst) = *reinterpret_cast<const T*>(at);
+  return s + 1;
+}
+template <typename T>
+const Step* store_indexed(Thread& t, const Step* s) {
+  std::byte* at = indexed(t, *static_cast<const ScalarAccess*>(s->payload));
+  if (!at) [[unlikely]]
+    return store_fast<T>(t, s);
+  *reinterpret_cast<T*>(at) = t.slot<T>(s->a);
+  t.exec->progressed = true;
+  return s + 1;
+}
 }  // namespace
 
-StepFn fast_store_scalar(int bytes) {
-  return bytes == 1   ? store_fast<uint8_t>
-         : bytes == 4 ? store_fast<uint32_t>
-         : bytes == 8 ? store_fast<uint64_t>
-                      : store_scalar;
+StepFn fast_store_scalar(const ScalarAccess& p) {
+  const bool indexed = is_indexed(p);
+  switch (p.bytes) {
+    case 1: return indexed ? store_indexed<uint8_t> : store_fast<uint8_t>;
+    case 4: return indexed ? store_indexed<uint32_t> : store_fast<uint32_t>;
+    case 8: return indexed ? store_indexed<uint64_t> : store_fast<uint64_t>;
+    default: return store_scalar;
+  }
 }
 
-StepFn fast_load_scalar(int bytes) {
-  return bytes == 1   ? load_fast<uint8_t>
-         : bytes == 4 ? load_fast<uint32_t>
-         : bytes == 8 ? load_fast<uint64_t>
-                      : load_scalar;
+StepFn fast_load_scalar(const ScalarAccess& p) {
+  const bool indexed = is_indexed(p);
+  switch (p.bytes) {
+    case 1: return indexed ? load_indexed<uint8_t> : load_fast<uint8_t>;
+    case 4: return indexed ? load_indexed<uint32_t> : load_fast<uint32_t>;
+    case 8: return indexed ? load_indexed<uint64_t> : load_fast<uint64_t>;
+    default: return load_scalar;
+  }
 }
 
 const Step* copy(Thread& t, const Step* s) {

@@ -1,11 +1,13 @@
-// Copies whose rows an array of indices chooses. Each run of neighbouring rows is an operation of its own: rows arrive
-// one by one, and the semaphore counts their bytes.
+// Copies whose rows an array of indices chooses, and copies of refs that are seen through other element widths. Each
+// run of neighbouring rows is an operation of its own: rows arrive one by one, and the semaphore counts their bytes.
 #include <algorithm>
 
 #include "../plan/rows.h"
 #include "copies.h"
 #include "elements.h"
 #include "findings.h"
+#include "lattice.h"
+#include "pieces.h"
 
 namespace pallasim::interp::ops {
 namespace {
@@ -13,13 +15,14 @@ namespace {
 using memory::AsyncCopy;
 
 // What all parts of one copy share, and what moved of it so far.
-class RowCopy {
+class PartsCopy {
  public:
-  RowCopy(Thread& t, const Step* s, const RowCopyPayload& p) : t_(t), s_(s), p_(p), dim_(p.rows.dim) {
+  PartsCopy(Thread& t, const Step* s, const RowCopyPayload& p) : t_(t), s_(s), p_(p), dim_(p.chooses ? p.rows.dim : 0) {
     const CopySide& other = p.of_dst ? p.src : p.dst;
     const CopySide& chosen = p.of_dst ? p.dst : p.src;
-    const ChosenRows& r = p.rows;
-    count_ = r.count_slot == Addr::kNoSlot ? r.count : t.slot<int64_t>(r.count_slot);
+    count_ = !p.chooses                           ? extent(t, chosen.extents, dim_)
+             : p.rows.count_slot == Addr::kNoSlot ? p.rows.count
+                                                  : t.slot<int64_t>(p.rows.count_slot);
     std::vector<int64_t> want, have;
     for (size_t d = 0; d < chosen.strides.size(); ++d)
       want.push_back(d == dim_ ? count_ : extent(t, chosen.extents, d));
@@ -27,41 +30,116 @@ class RowCopy {
     if (want != have) copy_shapes_differ(t, s, p, p.of_dst ? have : want, p.of_dst ? want : have);
     whole_ = copy_between(t, s, p.src, p.dst, p.dtype, p.add ? memory::Combine::Add : memory::Combine::Replace);
     std::copy(want.begin(), want.end(), whole_.dims);
+    whole_.dst.thread = target_thread(t, s, p.peer, "copy");
+    if (p.src_sem.block >= 0) whole_.after_read = {memory::Completion::Kind::Semaphore, semaphore_id(t, p.src_sem)};
     whole_.after_write = {memory::Completion::Kind::Semaphore, semaphore_id(t, p.dst_sem)};
     for (size_t d = 0; d < want.size(); ++d)
       if (d != dim_) row_elements_ = memory::mul(row_elements_, want[d]);
+    clip(t, p, &whole_);
   }
 
   int64_t count() const { return count_; }
+  int64_t existing() const { return whole_.dst_dims()[dim_]; }  // rows that are no padding
 
-  // `n` rows from the given ones of the two sides on.
-  void move(int64_t row, int64_t position, int64_t n) {
-    AsyncCopy c = part(n);
-    const int64_t size = ir::byte_size(p_.dtype);
-    const int64_t from = p_.of_dst ? position : row, to = p_.of_dst ? row : position;
-    c.src.offset += from * c.src_strides[dim_] * size;
-    c.dst.offset += to * c.dst_strides[dim_] * size;
-    c.dims[dim_] = n;
-    issue_noted(t_, s_, c);
+  // All rows.
+  void move_all() {
+    move(0, 0, existing());
+    skip(count_ - done_);
+  }
+
+  // `n` rows from the given ones of the two sides on: those of the source, of the destination.
+  void move(int64_t from, int64_t to, int64_t n) {
+    AsyncCopy c = whole_;
+    const int64_t behind = whole_.dims[dim_] - (p_.chooses ? 0 : from);  // of the first row, that the source has
+    c.whole[dim_] = n;
+    c.dims[dim_] = std::clamp<int64_t>(behind, 0, n);
+    const std::span<const int64_t> dims(c.dst_dims(), static_cast<size_t>(c.rank));
+    std::optional<Lattice> src = side(p_.src, p_.src_levels, from, dims), dst = side(p_.dst, p_.dst_levels, to, dims);
+    if (src && dst && match(&*src, &*dst)) return move_units(*src, *dst, c, n);
+    if (n == 1 || p_.src_levels.back().bits < 8 || p_.dst_levels.back().bits < 8) return move_elements(from, to, c, n);
+    for (int64_t i = 0; i < n; ++i) move(from + i, to + i, 1);
   }
 
   // Rows that do not move: those who wait for the copy wait for their bytes, too.
   void skip(int64_t n) {
     if (n == 0) return;
-    AsyncCopy c = part(n);
+    AsyncCopy c = whole_;
     c.dims[dim_] = 0;
-    issue_noted(t_, s_, c);
+    c.fills = false;
+    issue(c, n);
   }
 
  private:
+  std::optional<Lattice> side(const CopySide& plain, const std::vector<LensPayload::Level>& levels, int64_t row,
+                              std::span<const int64_t> dims) const {
+    return lattice(t_, levels, memory::mul(row, plain.strides[dim_]), dims);
+  }
+
   // Bytes are counted so that those of all parts are those of the whole, whatever the width of an element.
-  AsyncCopy part(int64_t rows) {
-    AsyncCopy c = whole_;
+  void issue(AsyncCopy c, int64_t rows) {
     const int bits = ir::bit_width(p_.dtype);
     const int64_t before = machine_bytes(memory::mul(done_, row_elements_), bits);
     done_ += rows;
     c.after_write.count = machine_bytes(memory::mul(done_, row_elements_), bits) - before;
-    return c;
+    if (c.after_read.kind == memory::Completion::Kind::Semaphore) c.after_read.count = c.after_write.count;
+    issue_noted(t_, s_, c);
+  }
+
+  void move_units(const Lattice& src, const Lattice& dst, AsyncCopy c, int64_t rows) {
+    c.src = src.first;
+    c.dst = {c.dst.thread, dst.first.buffer, dst.first.offset};
+    std::copy(src.strides.begin(), src.strides.end(), c.src_strides);
+    std::copy(dst.strides.begin(), dst.strides.end(), c.dst_strides);
+    if (src.unit != ir::byte_size(c.dtype))
+      c.dtype = src.unit == 1 ? ir::DType::U8 : src.unit == 2 ? ir::DType::U16 : ir::DType::U32;
+    if (src.split > 1) {
+      c.dims[c.rank] = c.whole[c.rank] = src.split;
+      c.src_strides[c.rank] = src.split_stride;
+      c.dst_strides[c.rank] = dst.split_stride;
+      ++c.rank;
+    }
+    issue(c, rows);
+  }
+
+  // Elements that no strides describe, or that share bytes, move when the copy starts, which the machine may do too.
+  void move_elements(int64_t from, int64_t to, const AsyncCopy& c, int64_t rows) {
+    Execution& ex = *t_.exec;
+    std::byte* const* const there = ex.threads[static_cast<size_t>(c.dst.thread)].bases;
+    const Pieces src(t_, p_.src_levels, t_.bases), dst(t_, p_.dst_levels, there);
+    const LensPayload::Level &s = p_.src_levels.front(), &d = p_.dst_levels.front();
+    const int64_t src_at = src.start(0) + from * p_.src.strides[dim_] * s.bytes,
+                  dst_at = dst.start(0) + to * p_.dst.strides[dim_] * d.bytes;
+    const bool listened = !ex.listeners.empty(), whole = p_.dst_levels.back().bits < 8;
+    const uint32_t written = p_.dst_levels.back().addr.buffer;
+    ChosenElements reads(t_, s_, p_.src_levels.back().addr.buffer, false);
+    int64_t index[memory::kMaxRank] = {};
+    const int64_t* const dims = c.dst_dims();
+    const bool none = std::any_of(dims, dims + c.rank, [](int64_t n) { return n <= 0; });
+    do {
+      if (none) break;
+      int64_t a = 0, b = 0;
+      bool exists = true;
+      for (int k = 0; k < c.rank; ++k) {
+        a += index[k] * c.src_strides[k], b += index[k] * c.dst_strides[k];
+        exists = exists && index[k] < c.dims[k];
+      }
+      std::byte value[16] = {};
+      const memory::Element nothing = memory::uninitialized(p_.dtype, ex.options->uninitialized);
+      if (!exists) std::memcpy(value, &nothing, sizeof value);
+      if (exists)
+        src.visit_at(0, src_at + a * s.bytes, 0, s.bits, 0, [&](const Piece& piece) {
+          reads.add(piece.at, std::max(1, piece.bits / 8));
+          read(piece, value);
+        });
+      dst.visit_at(0, dst_at + b * d.bytes, 0, d.bits, 0, [&](const Piece& piece) {
+        const Addr at{written, Addr::kNoSlot, piece.at - there[written]};
+        if (listened && exists) note_access(t_, s_, at, {}, {}, std::max(1, piece.bits / 8), true, c.dst.thread);
+        if (listened && !exists) note_unwritten(t_, s_, at, {}, {}, std::max(1, piece.bits / 8), c.dst.thread);
+        write(piece, value, whole);
+      });
+    } while (memory::next_index(index, static_cast<size_t>(c.rank), dims));
+    reads.flush();
+    skip(rows);
   }
 
   Thread& t_;
@@ -77,31 +155,36 @@ class RowCopy {
 const Step* row_copy(Thread& t, const Step* s) {
   const auto& p = static_cast<const RowCopyPayload&>(*static_cast<const DmaPayload*>(s->payload));
   const ChosenRows& r = p.rows;
-  RowCopy copy(t, s, p);
-  const int64_t n = copy.count(), size = ir::byte_size(r.dtype);
+  PartsCopy copy(t, s, p);
+  if (!p.chooses) {
+    copy.move_all();
+    return s + 1;
+  }
+  const int64_t n = copy.count(), most = r.extent_slot == Addr::kNoSlot ? r.extent : t.slot<int64_t>(r.extent_slot),
+                size = ir::byte_size(r.dtype);
   const std::byte* list = t.resolve(r.list);
   // The list may lie in what the copy writes: it is read before anything moves.
   std::vector<int64_t> rows(static_cast<size_t>(std::max<int64_t>(n, 0)));
   for (int64_t i = 0; i < n; ++i) {
     const int64_t row = integer_element(list + i * r.stride * size, r.dtype);
     rows[static_cast<size_t>(i)] = row;
-    if ((r.ignores && row == r.ignored) || (row >= 0 && row < r.extent)) continue;
+    if ((r.ignores && row == r.ignored) || (row >= 0 && row < most)) continue;
     const CopySide& side = p.of_dst ? p.dst : p.src;
-    out_of_bounds(t, s, {0, false, 0, r.extent - 1, static_cast<int>(r.dim), r.extent, 1}, row, side.name,
-                  side.extents.dims, p.of_dst ? "write" : "read");
+    out_of_bounds(t, s, {0, false, 0, most - 1, static_cast<int>(r.dim), most, 1}, row, side.name, side.extents.dims,
+                  p.of_dst ? "write" : "read");
   }
   if (!t.exec->listeners.empty() && n > 0) note_access(t, s, r.list, {n}, {r.stride}, static_cast<int>(size), false);
   int64_t skipped = 0;
   for (int64_t i = 0, end; i < n; i = end) {
     const auto at = [&](int64_t k) { return rows[static_cast<size_t>(k)]; };
-    const auto stays = [&](int64_t k) { return r.ignores && at(k) == r.ignored; };
+    const auto stays = [&](int64_t k) { return (r.ignores && at(k) == r.ignored) || k >= copy.existing(); };
     end = i + 1;
     if (stays(i)) {
       ++skipped;
       continue;
     }
     while (end < n && at(end) == at(end - 1) + 1 && !stays(end)) ++end;
-    copy.move(at(i), i, end - i);
+    copy.move(p.of_dst ? i : at(i), p.of_dst ? at(i) : i, end - i);
   }
   copy.skip(skipped);
   return s + 1;

@@ -87,8 +87,10 @@ StepFn integer(OpCode op) {
   switch (op) {
     CASE(rem)
     CASE(max)
-    CASE(min) CASE(and_) CASE(or_) CASE(xor_) CASE(not_) CASE(shift_left) CASE(shift_right_logical) CASE(clamp) default
-        : return arithmetic<T>(op);
+    CASE(min)
+    CASE(and_)
+    CASE(or_)
+    CASE(xor_) CASE(not_) CASE(shift_left) CASE(shift_right_logical) CASE(clamp) default : return arithmetic<T>(op);
   }
 }
 
@@ -191,6 +193,20 @@ StepFn scalar_convert(CType from, CType to) {
   }
 }
 
+namespace {
+template <typename T>
+const Step* mul_add(Thread& t, const Step* s) {
+  t.slot<T>(s->dst) = t.slot<T>(s->a) * t.slot<T>(s->b) + t.slot<T>(s->c);
+  return s + 1;
+}
+}  // namespace
+
+StepFn scalar_mul_add(CType t) {
+  return t == CType::I32 || t == CType::U32   ? mul_add<uint32_t>
+         : t == CType::I64 || t == CType::U64 ? mul_add<uint64_t>
+                                              : nullptr;
+}
+
 const Step* scalar_strip(Thread& t, const Step* s) {
   const auto& p = *static_cast<const ScalarStrip*>(s->payload);
   if (p.convert) p.convert(t.arena + s->dst, t.arena + s->a, 1, p.params.semantics);
@@ -208,10 +224,7 @@ const Step* select_bytes(Thread& t, const Step* s) {
 }  // namespace
 
 StepFn scalar_select(int bytes) {
-  return bytes == 1   ? select_bytes<1>
-         : bytes == 4 ? select_bytes<4>
-         : bytes == 8 ? select_bytes<8>
-                      : select_bytes<16>;
+  return bytes == 1 ? select_bytes<1> : bytes == 4 ? select_bytes<4> : bytes == 8 ? select_bytes<8> : select_bytes<16>;
 }
 
 }  // namespace pallasim::interp::ops

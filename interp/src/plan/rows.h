@@ -1,4 +1,5 @@
-// Copies of rows that indices choose, and words of other subcores: payloads and steps.
+// Copies of rows that indices choose or of refs seen through other element widths, and words of other subcores:
+// payloads and steps.
 #pragma once
 #include "payload.h"
 #include "step_info.h"
@@ -13,13 +14,18 @@ struct ChosenRows {
   int64_t count = 0;                    // of indices
   uint32_t count_slot = Addr::kNoSlot;  // i64 slot where that is known at run time only
   size_t dim = 0;                       // of the view that they choose from
-  int64_t extent = 0;                   // of that dimension
-  bool ignores = false;                 // rows whose index is `ignored` do not move
+  int64_t extent = 0;                   // of that dimension, the most where a slot has it
+  uint32_t extent_slot = Addr::kNoSlot;
+  bool ignores = false;  // rows whose index is `ignored` do not move
   int64_t ignored = 0;
 };
+// A copy that is made of parts: its rows are chosen, or a side is seen through other element widths.
 struct RowCopyPayload : DmaPayload {
+  bool chooses = false;
   ChosenRows rows;
   bool of_dst = false;  // rows of the destination are chosen; else of the source
+  // Where the elements of a side lie; one level: as the side says.
+  std::vector<LensPayload::Level> src_levels, dst_levels;
 };
 
 struct FetchAddPayload {

@@ -14,7 +14,7 @@ extern const StepInfo kJump, kBranchTable, kFinish, kSemSignal, kSemWait, kSemRe
 const Step* jump(Thread&, const Step*);
 const Step* branch_if_false(Thread&, const Step*);  // a: bool slot
 const Step* branch_table(Thread&, const Step*);     // a: i32 slot, payload: std::vector<int32_t> of step ids
-StepFn move_slot(int bytes);                       // dst <- a, of a compute type
+StepFn move_slot(int bytes);                        // dst <- a, of a compute type
 const Step* loop_begin(Thread&,
                        const Step*);  // for: jumps over an empty loop; a: index, b: upper; imm bit 0: i64, bit 1: down
 const Step* loop_next(Thread&, const Step*);  // a: index, b: upper, c: step; jump: body
@@ -44,9 +44,9 @@ const Step* index_bounds(Thread&, const Step*);  // payload IndexPayload; a: bas
 const Step* clamp_index(Thread&, const Step*);   // payload IndexPayload: starts clamped as lax does
 const Step* load_scalar(Thread&, const Step*);   // payload ScalarAccess
 const Step* store_scalar(Thread&, const Step*);
-StepFn fast_load_scalar(int bytes);      // memory form == register form, and nobody listens
-StepFn fast_store_scalar(int bytes);     // the same
-const Step* copy(Thread&, const Step*);  // payload CopyPayload
+StepFn fast_load_scalar(const ScalarAccess&);   // memory form == register form, and nobody listens
+StepFn fast_store_scalar(const ScalarAccess&);  // the same
+const Step* copy(Thread&, const Step*);         // payload CopyPayload
 const Step* fill(Thread&, const Step*);
 const Step* lens(Thread&, const Step*);    // payload LensPayload
 const Step* gather(Thread&, const Step*);  // payload GatherPayload: array indices, masks, bounds per element
@@ -64,10 +64,11 @@ struct ScalarStrip {
   ConvertFn convert;
   StripParams params;
 };
-const Step* scalar_strip(Thread&, const Step*);   // payload ScalarStrip; slots a, b, c -> dst
+const Step* scalar_strip(Thread&, const Step*);  // payload ScalarStrip; slots a, b, c -> dst
 StepFn scalar_select(int bytes);                 // a: bool, b: false, c: true; of a compute type
 // The inline body of a scalar operation, or nullptr (then scalar_strip does it).
 StepFn scalar(ir::OpCode, CType operand);
+StepFn scalar_mul_add(CType);  // a * b + c of integers of 32 and 64 bits
 // Division or remainder by 2 to the power of `imm`, or nullptr.
 StepFn scalar_by_power(ir::OpCode, CType operand);
 StepFn scalar_convert(CType from, CType to);  // conversions that are plain C++ casts only

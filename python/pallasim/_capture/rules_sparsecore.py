@@ -10,7 +10,7 @@ from . import jaxver
 from .accounts import takes
 from .rules_memory import plain
 from .types import Unsupported, bits_of, dtype_text
-from .views import Operands, result_shape, steps
+from .views import Operands, packed_index, result_shape, steps
 from .writer import Rule, Writer, attr_list
 
 _BOOL, _I32 = np.dtype(np.bool_), np.dtype(np.int32)
@@ -51,6 +51,8 @@ def _split(eqn: Any, first: int) -> tuple[Any, Any]:
 
 def _packed_view(w: Writer, ops: Operands, base: Any, rest: Any, ranks: str) -> str:
     """The k-th element of the view, in row-major order, where `ranks` has k."""
+    if rest and (index := packed_index(ops, rest[-1], ranks)):
+        return f"[{', '.join(steps(ops, rest[:-1], base) + index)}]"
     parts = steps(ops, rest, base)
     shape, _ = result_shape(w, base, rest)
     if len(shape) != 1:

@@ -168,6 +168,25 @@ def _index(ops: Operands, t: Any) -> list[str]:
     return [] if trivial else [f"index({', '.join(parts)})"]
 
 
+def packed_index(ops: Operands, t: Any, ranks: str) -> list[str] | None:
+    """Elements `ranks` (an i32 array's name) of what an index shows, as an index of their own: only those that are accessed have
+    to lie inside. None where it shows no run of elements along one dimension."""
+    kinds = [type(i).__name__ for i in getattr(t, "indices", ())] if type(t).__name__ == "NDIndexer" else []
+    if kinds.count("Slice") != 1:
+        return None
+    run = t.indices[kinds.index("Slice")]
+    others = [i for i, kind in zip(t.indices, kinds) if kind != "Slice"]
+    if run.stride != 1 or not is_static(run.size) or any(getattr(getattr(i, "aval", None), "shape", ()) for i in others):
+        return None
+    w = ops.writer
+    start = w.i32(int(run.start)) if is_static(run.start) else w.emit1("convert", [w.read_index(run.start)], "", w.tensor((), "int32"))
+    moved = w.emit1("add", [w.emit1("broadcast_in_dim", [start], " {dims = []}", w.tensor((int(run.size),), "int32")), ranks], "",
+                    w.tensor((int(run.size),), "int32"))
+    parts = [f"array({ops.add_value(moved)})" if kind == "Slice" else _from_the_end(ops, _position(ops, i, kind), size)
+             for i, kind, size in zip(t.indices, kinds, t.shape)]
+    return [f"index({', '.join(parts)})"]
+
+
 def _from_the_end(ops: Operands, position: str, size: Any) -> str:
     """A constant index below zero counts from the end, as Python's do, on the machine that has no hardware; for a chip it is an
     address before the array."""

@@ -10,13 +10,15 @@ namespace pallasim::interp {
   X(EqualScalar, "a scalar that was computed before")                   \
   X(FoldedScalar, "an operation of constants")                          \
   X(ScalarByPower, "a division or remainder by a power of two")         \
+  X(MultiplyAdd, "a product and a sum of integers")                     \
   X(StraightLoop, "a loop of one trip or none")                         \
   X(LoopCounter, "a carry that counts as the loop's index does")        \
   X(CarryInPlace, "a scalar that is computed in the slot of its carry") \
   X(OneStepStore, "a store of one element in one step")                 \
   X(FusedChain, "elementwise operations in one pass")                   \
   X(IndexProgression, "an index array that needs no memory")            \
-  X(MaskConditions, "a mask that needs no memory")
+  X(MaskConditions, "a mask that needs no memory")                      \
+  X(KnownView, "elements by index and mask that are a view")
 
 enum class Rewrite : uint8_t {
 #define PALLASIM_REWRITE(name, what) name,

@@ -15,27 +15,16 @@ Extents extents_of(const Val& v) { return {v.dims, v.ref().extents}; }
 
 }  // namespace
 
-// A copy from or to a ref that is seen through other element widths, or another shape of memory with gaps: its bytes
-// move when it starts, which the machine may do too.
-static void copy_through(Emitter& e, const Op& op, const Val& src, const Val& dst, SemPayload sem) {
-  const bool plain = !src.ref().choice && !dst.ref().choice && src.ref().extents.empty() && dst.ref().extents.empty() &&
-                     src.ref().valid.empty() && dst.ref().valid.empty();
-  const bool away = sem.peer.core_slot != Addr::kNoSlot || (sem.peer.elsewhere() && e.plan().threads.num_devices() > 1);
-  if (!plain || away || op.attr("src_sem") || (op.attr("add") && op.attr("add")->is_true()))
-    e.unsupported(op,
-                  "a copy to another core, to padding, or of an extent known at run time only, of a ref with other "
-                  "element widths or gaps");
-  if (src.dtype != dst.dtype || src.dims != dst.dims)
+// A copy from or to a ref that is seen through other element widths, or another shape of memory with gaps.
+static void copy_through(Emitter& e, const Op& op, const Val& src, const Val& dst, const Val& received, const Val& sent,
+                         const DmaPayload& given) {
+  if (given.add) e.unsupported(op, "an adding copy of a ref with other element widths or gaps");
+  if (src.dtype != dst.dtype || src.dims.size() != dst.dims.size())
     e.unsupported(op, "a copy between refs of different types, seen with other element widths or gaps");
-  check_writable(e, op, dst);
-  std::vector<OpenedRef> opened;
-  const Val from = src.is_recast() ? open_ref(e, src, Lens::Read, nullptr) : src;
-  const Val to = dst.is_recast() ? open_ref(e, dst, Lens::Overwrite, &opened) : dst;
-  e.emit_copy(to, from);
-  write_back(e, opened);
-  const bool bytes = e.plan().memory.semaphores.blocks()[static_cast<size_t>(sem.block)].bytes;
-  sem.value = bytes ? (dst.elements() * ir::bit_width(dst.dtype) + 7) / 8 : 1;
-  e.emit(ops::kSemSignal, e.own(sem));
+  if (src.dims.size() >= memory::kMaxRank) e.unsupported(op, "copy of rank " + std::to_string(src.dims.size()));
+  RowCopyPayload p;
+  p.peer = given.peer;
+  emit_parts(e, op, src, dst, received, sent, std::move(p));
 }
 
 static void lower_dma_start(Emitter& e, const Op& op) {
@@ -52,12 +41,8 @@ static void lower_dma_start(Emitter& e, const Op& op) {
     return v.is_recast() ||
            (v.is_choice() && std::any_of(v.ref().choice->refs.begin(), v.ref().choice->refs.end(), copied));
   };
-  if (copied(src) || copied(dst)) {
-    for (Window& w : e.body().windows) w.copies_only = false;  // these are not seen as copies when they run
-    SemPayload sem = semaphore_of(e, op, dst_sem);
-    sem.peer = p.peer;
-    return copy_through(e, op, src, dst, sem);
-  }
+  if (copied(src) || copied(dst))
+    for (Window& w : e.body().windows) w.copies_only = false;  // elements may move by themselves
   auto side = [&](const Val& v) {
     if (v.is_semaphore() || !v.is_ref()) e.unsupported(op, "copy of " + std::string(ir::name(v.dtype)));
     if (v.dims.size() > memory::kMaxRank) e.unsupported(op, "copy of rank " + std::to_string(v.dims.size()));
@@ -65,6 +50,7 @@ static void lower_dma_start(Emitter& e, const Op& op) {
   };
   auto start = [&](const Val& from, const Val& to, const Val& received, const Val& sent) {
     check_writable(e, op, to);
+    if (from.is_recast() || to.is_recast()) return copy_through(e, op, from, to, received, sent, p);
     if (from.dtype != to.dtype)
       e.unsupported(op, "copy from " + std::string(ir::name(from.dtype)) + " to " + std::string(ir::name(to.dtype)));
     if (p.add && !e.kernels().strip(ir::OpCode::add, to.dtype))

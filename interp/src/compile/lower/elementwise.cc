@@ -1,6 +1,7 @@
 // Elementwise tensor operations: expression trees become strip programs over collapsed loops.
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "../../plan/steps.h"
 #include "arrays.h"
@@ -212,6 +213,27 @@ StripParams params_of(const ir::Op& op, ir::DType dtype, const Semantics& semant
 }
 }  // namespace
 
+// A sum whose one operand is the product that the last step made for it alone: one step makes both.
+static std::optional<Val> multiply_add(Emitter& e, const Op& op) {
+  const ir::DType t = e.type(op.results[0])->dtype;
+  const StepFn both = ops::scalar_mul_add(compute_type(t)), product = ops::scalar(OpCode::mul, compute_type(t));
+  const bool whole = ir::is_int(t) && ir::byte_size(t) == byte_size(compute_type(t));
+  if (op.code != OpCode::add || !e.options().fuse || !whole || !both || e.here() == 0) return {};
+  Step& last = e.plan().steps.back();
+  for (size_t i = 0; i < 2; ++i) {
+    const Val &a = e.operand(op, i), &b = e.operand(op, 1 - i);
+    if (last.fn != product || !a.is_scalar() || !b.is_scalar() || a.scalar().is_const || a.scalar().slot != last.dst)
+      continue;
+    if (e.uses(op.operands[i]) != 1 || b.scalar().slot == last.dst) continue;
+    const Val r = scalar_in(e.new_slot(), t);
+    last.fn = both, last.dst = r.scalar().slot, last.c = b.scalar().slot;
+    e.claim_last_step();
+    count(Rewrite::MultiplyAdd);
+    return r;
+  }
+  return {};
+}
+
 static void lower_elementwise(Emitter& e, const Op& op) {
   const ir::Type* result = e.type(op.results[0]);
   // The exponent of pow may be an integer.
@@ -219,6 +241,7 @@ static void lower_elementwise(Emitter& e, const Op& op) {
   if (!e.kernels().strip(op.code, operand_dtype))
     e.unsupported(op, std::string(ir::name(op.code)) + " on " + std::string(ir::name(operand_dtype)));
   const StripParams params = params_of(op, operand_dtype, e.semantics());
+  if (const std::optional<Val> r = multiply_add(e, op)) return e.define(op.results[0], *r);
   std::vector<Val> args;
   for (size_t i = 0; i < op.operands.size(); ++i)
     args.push_back(op.code == ir::OpCode::pow ? convert_value(e, e.operand(op, i), operand_dtype) : e.operand(op, i));

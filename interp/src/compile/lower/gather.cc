@@ -1,6 +1,8 @@
 // Accesses element by element: masks, array indices, atomics, blocks that reach beyond their array.
 #include <algorithm>
+#include <optional>
 
+#include "../../plan/progression.h"
 #include "../../plan/steps.h"
 #include "access.h"
 #include "pallasim/hw/machine.h"
@@ -129,6 +131,55 @@ static const std::vector<Condition>* mask_conditions(Emitter& e, const Op& op) {
   return e.state<Progressions>().find_conditions(op.operands[static_cast<size_t>(op.attr("mask")->i)]);
 }
 
+// The elements as a strided view, where it is known while the plan is made that all are inside and the mask takes them.
+static std::optional<Val> known_view(const Emitter& e, const ViewResult& v, const std::vector<Condition>* conditions) {
+  const Val::Ref& r = v.ref.ref();
+  const bool plain = !r.through && !r.choice && !r.tiled && r.edge < 0 && r.extents.empty() && r.valid.empty();
+  if (!plain || !r.gates.empty() || !v.opened.empty() || !e.options().fuse || v.result_dims.empty()) return {};
+  for (size_t i = 0; conditions && i < conditions->size(); ++i) {
+    const Condition& c = (*conditions)[i];
+    if (!c.values.base.scalar().is_const || !c.bound.scalar().is_const ||
+        !always_holds(condition_of(c, v.result_dims.size()), known_value(c.values.base), known_value(c.bound),
+                      v.result_dims))
+      return {};
+  }
+  Val out = v.ref;
+  out.dims = v.result_dims;
+  out.memory().strides.assign(out.dims.size(), 0);
+  out.ref().padding.clear();
+  for (const GatherDim& g : v.dims) {
+    std::vector<int64_t> steps(out.dims.size(), 0);
+    if (g.kind == GatherDim::Kind::Range) {
+      if (g.start_slot != Addr::kNoSlot) return {};
+      if (g.result_dim >= 0) steps[static_cast<size_t>(g.result_dim)] = g.step;
+    } else {
+      if (g.kind != GatherDim::Kind::Progression || !g.known) return {};
+      steps = g.array_strides;
+    }
+    const Extremes x = extremes(g.start, steps, out.dims);
+    if (g.window_slot != Addr::kNoSlot || x.least < 0 || x.greatest >= g.extent) return {};
+    out.memory().addr.offset += g.start * g.stride * ir::byte_size(out.dtype);
+    for (size_t i = 0; i < steps.size(); ++i) out.memory().strides[i] += steps[i] * g.stride;
+  }
+  if (out.elements() == 0) return {};
+  count(Rewrite::KnownView);
+  return out;
+}
+
+// Whether no two elements of the view are one, as an order of its dimensions shows.
+static bool is_one_to_one(const Val& v) {
+  std::vector<std::pair<int64_t, int64_t>> dims;  // stride, elements
+  for (size_t i = 0; i < v.dims.size(); ++i)
+    if (v.dims[i] != 1) dims.emplace_back(v.memory().strides[i], v.dims[i]);
+  std::sort(dims.begin(), dims.end());
+  int64_t behind = 1;
+  for (const auto& [stride, n] : dims) {
+    if (stride < behind) return false;
+    behind = stride * (n - 1) + behind;
+  }
+  return true;
+}
+
 static void lower_masked(Emitter& e, const Op& op) {
   const Val ref = e.operand(op, 0);
   const bool load = op.code == ir::OpCode::masked_load;
@@ -145,6 +196,10 @@ static void lower_masked(Emitter& e, const Op& op) {
   if (mask_attr && !conditions) mask = e.operand(op, static_cast<size_t>(mask_attr->i));
   if (other_attr) other = e.operand(op, static_cast<size_t>(other_attr->i));
   Val result;
+  if (const bool swap = op.code == ir::OpCode::masked_swap; !swap && (!mask_attr || conditions))
+    if (const std::optional<Val> view = known_view(e, v, conditions))
+      if (load || is_one_to_one(*view))
+        return load ? e.define(op.results[0], view->as_strided()) : store_value(e, op, *view, value);
   gather_access(e, op, v,
                 {.mode = load                                 ? GatherPayload::Mode::Load
                          : op.code == ir::OpCode::masked_swap ? GatherPayload::Mode::Swap

@@ -110,14 +110,14 @@ static Val load_element(Emitter& e, const Op& op, const Val& ref, const ir::view
   ScalarAccess p = element_access(e, op, ref, index);
   p.load = e.kernels().load(ref.dtype);
   const Val r = scalar_in(e.new_slot(), ref.dtype);
-  e.emit(moves_plainly(e, ref.dtype) ? ops::fast_load_scalar(p.bytes) : ops::load_scalar, e.own(std::move(p))).dst =
+  e.emit(moves_plainly(e, ref.dtype) ? ops::fast_load_scalar(p) : ops::load_scalar, e.own(std::move(p))).dst =
       r.scalar().slot;
   return r;
 }
 
 static void store_scalar(Emitter& e, ScalarAccess p, ir::DType dtype, uint32_t slot) {
   p.store = e.kernels().store(dtype);
-  e.emit(moves_plainly(e, dtype) ? ops::fast_store_scalar(p.bytes) : ops::store_scalar, e.own(std::move(p))).a = slot;
+  e.emit(moves_plainly(e, dtype) ? ops::fast_store_scalar(p) : ops::store_scalar, e.own(std::move(p))).a = slot;
 }
 
 // A read of another CTA's memory: now, into memory of the thread's own.

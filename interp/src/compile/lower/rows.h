@@ -1,11 +1,16 @@
 // Copies whose rows an array of indices chooses.
 #pragma once
+#include "../../plan/rows.h"
 #include "lowering.h"
 
 namespace pallasim::interp {
 
 // Whether the last transform of a view has an array of indices.
 bool chooses_rows(const ir::Viewed*);
+// A copy in parts between two refs with what `of` says of rows, peer and adding; `sent`: where op has such a semaphore.
+// Refuses semaphores that do not count bytes.
+void emit_parts(Emitter&, const Op&, const Val& src, const Val& dst, const Val& received, const Val& sent,
+                RowCopyPayload of);
 // Of a dma_start: one of its sides chooses rows.
 void lower_row_copy(Emitter&, const Op&);
 // What a wait for such a copy names: as many rows as were chosen.

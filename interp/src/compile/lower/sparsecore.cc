@@ -44,8 +44,6 @@ static Val all_rows(Emitter& e, const Op& op, const char* key, ViewUse use, Chos
       apply_view(e, op, e.operand(op, static_cast<size_t>(view.operand)), all.first(all.size() - 1), use, Lens::Keep)
           .ref;
   if (v.ref().choice) e.unsupported(op, "a copy of chosen rows of one of several refs");
-  if (v.ref().through && use != ViewUse::Shape)
-    e.unsupported(op, "a copy of chosen rows of a ref with other element widths or gaps");
   size_t kept = 0;
   bool found = false;
   for (size_t i = 0; i < index.entries.size(); ++i) {
@@ -64,9 +62,9 @@ static Val all_rows(Emitter& e, const Op& op, const char* key, ViewUse use, Chos
   }
   const ir::View last = std::move(index);
   v = apply_view(e, op, v, {&last, 1}, use, Lens::Keep).ref;
-  const bool cut = !v.ref().extents.empty() && v.ref().extents[rows->dim] != Addr::kNoSlot;
-  if (cut || !v.ref().valid.empty() || !v.ref().gates.empty())
-    e.unsupported(op, "a copy of rows chosen from a part whose extent is known at run time only, or from padding");
+  if (!v.ref().extents.empty()) rows->extent_slot = v.ref().extents[rows->dim];
+  if (!v.ref().valid.empty() && v.ref().valid[rows->dim] != Addr::kNoSlot)
+    e.unsupported(op, "a copy of rows chosen from padding");
   return v;
 }
 
@@ -83,6 +81,7 @@ Val awaited_rows(Emitter& e, const Op& op, const char* key) {
 
 void lower_row_copy(Emitter& e, const Op& op) {
   RowCopyPayload p;
+  p.chooses = true;
   p.of_dst = chooses_rows(op.viewed("dst"));
   if (p.of_dst && chooses_rows(op.viewed("src"))) e.unsupported(op, "a copy of chosen rows to chosen rows");
   Val list;
@@ -90,31 +89,51 @@ void lower_row_copy(Emitter& e, const Op& op) {
   const Val chosen = all_rows(e, op, key, p.of_dst ? ViewUse::CopyTo : ViewUse::Copy, &p.rows, &list),
             other = viewed_operand(e, op, plain, p.of_dst ? ViewUse::Copy : ViewUse::CopyTo, Lens::Keep);
   p.peer = peer(e, op);
-  if (p.peer.elsewhere() || op.attr("src_sem")) e.unsupported(op, "a copy of chosen rows to another core or device");
-  if (other.ref().choice || other.ref().through)
-    e.unsupported(op, "a copy of chosen rows and a ref with other element widths or gaps");
-  if (!other.ref().valid.empty() || !other.ref().gates.empty()) e.unsupported(op, "a copy of chosen rows and padding");
+  if (const Attr* add = op.attr("add")) p.add = add->is_true();
+  if (other.ref().choice) e.unsupported(op, "a copy of chosen rows and one of several refs");
+  if (p.of_dst && (!other.ref().valid.empty() || !other.ref().gates.empty()))
+    e.unsupported(op, "a copy of padding to chosen rows");
   const Val &src = p.of_dst ? other : chosen, &dst = p.of_dst ? chosen : other;
   if (src.dtype != dst.dtype)
     e.unsupported(op, "copy from " + std::string(ir::name(src.dtype)) + " to " + std::string(ir::name(dst.dtype)));
+  if (p.add && (src.is_recast() || dst.is_recast()))
+    e.unsupported(op, "an adding copy of a ref with other element widths or gaps");
   if (src.is_semaphore() || dst.is_semaphore()) e.unsupported(op, "copy of " + std::string(ir::name(src.dtype)));
   if (src.dims.size() > memory::kMaxRank) e.unsupported(op, "copy of rank " + std::to_string(src.dims.size()));
   check_writable(e, op, dst);
-  if (const Attr* add = op.attr("add")) p.add = add->is_true();
   if (p.add && !e.kernels().strip(ir::OpCode::add, dst.dtype))
     e.unsupported(op, "adding copy of " + std::string(ir::name(dst.dtype)));
+  for_each_choice(e, viewed_operand(e, op, "dst_sem", ViewUse::Access), [&](const Val& received) {
+    const Val sent = op.attr("src_sem") ? viewed_operand(e, op, "src_sem", ViewUse::Access) : Val();
+    for_each_choice(e, sent, [&](const Val& read) { emit_parts(e, op, src, dst, received, read, p); });
+  });
+}
+
+void emit_parts(Emitter& e, const Op& op, const Val& src, const Val& dst, const Val& received, const Val& sent,
+                RowCopyPayload p) {
   const auto side = [](const Val& v) {
-    return CopySide{v.memory().addr, {v.dims, v.ref().extents}, {}, {}, v.memory().strides, v.memory().name};
+    return CopySide{
+        levels_of(v).back().addr, {v.dims, v.ref().extents}, v.ref().valid, v.ref().gates, v.memory().strides,
+        v.memory().name};
+  };
+  const auto counted = [&](const Val& sem) {
+    SemPayload s = semaphore_of(e, op, sem);
+    if (!e.plan().memory.semaphores.blocks()[static_cast<size_t>(s.block)].bytes)
+      e.unsupported(op, "a copy in parts with a semaphore that does not count bytes");
+    return s;
   };
   p.dtype = src.dtype;
   p.src = side(src);
   p.dst = side(dst);
-  for_each_choice(e, viewed_operand(e, op, "dst_sem", ViewUse::Access), [&](const Val& sem) {
-    p.dst_sem = semaphore_of(e, op, sem);
-    if (!e.plan().memory.semaphores.blocks()[static_cast<size_t>(p.dst_sem.block)].bytes)
-      e.unsupported(op, "a copy of chosen rows with a semaphore that does not count bytes");
-    e.emit(ops::kRowCopy, static_cast<const DmaPayload*>(e.own(p)));
-  });
+  p.src_levels = levels_of(src);
+  p.dst_levels = levels_of(dst);
+  if (src.dims.empty() && dst.dims.empty())  // one element: a row of one
+    for (const auto& [of, levels] : {std::pair(&p.src, &p.src_levels), std::pair(&p.dst, &p.dst_levels)})
+      of->extents.dims = of->strides = levels->front().strides = {1};
+  p.dst_sem = counted(received);
+  p.dst_sem.peer = p.peer;
+  if (op.attr("src_sem")) p.src_sem = counted(sent);
+  e.emit(ops::kRowCopy, static_cast<const DmaPayload*>(e.own(std::move(p))));
 }
 
 static void lower_fetch_and_add(Emitter& e, const Op& op) {
