@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "../plan/steps.h"
+#include "existing.h"
 #include "pallasim/hw/machine.h"
 #include "progressions.h"
 #include "views.h"
@@ -39,55 +40,6 @@ std::optional<std::vector<int64_t>> same_but_for_ones(const Val& ref, const std:
 bool copies_read_on(Emitter& e) {
   return e.options().out_of_bounds == Options::Oob::Uninitialized &&
          e.model().outside.copy_sources == hw::Outside::Undefined;
-}
-
-// The slot that says how much of a slice of dim `d` exists, kNoSlot where all of it does.
-static uint32_t valid_slot(Emitter& e, const Val& ref, size_t d, const IndexTerm* term, int64_t start, int64_t size,
-                           uint32_t size_slot) {
-  const bool partial = !ref.ref().valid.empty() && ref.ref().valid[d] != Addr::kNoSlot;
-  const bool padded = term ? term->padding > 0 : !ref.ref().padding.empty() && ref.ref().padding[d] > 0;
-  if (!partial && (!padded || (!term && start + size <= ref.dims[d]))) return Addr::kNoSlot;
-  ValidPayload p{};
-  p.extent = ref.dims[d];
-  p.extent_slot = partial ? ref.ref().valid[d] : Addr::kNoSlot;
-  p.start = start;
-  p.start_slot = term ? term->slot : Addr::kNoSlot;
-  p.wide = term && term->wide;
-  p.size = size;
-  p.size_slot = size_slot;
-  const uint32_t slot = e.new_slot();
-  e.emit(ops::valid_extent, e.own(p)).dst = slot;
-  return slot;
-}
-
-// The slot that says how much of a box lies before its array in dim `d`, kNoSlot where nothing can.
-static uint32_t before_slot(Emitter& e, const Val& ref, size_t d, const IndexTerm* term, int64_t start, int64_t size) {
-  const bool partial = !ref.ref().before.empty() && ref.ref().before[d] != Addr::kNoSlot;
-  if (!partial && !term) return Addr::kNoSlot;
-  ValidPayload p{};  // as many as "exist" of an array that ends where the other one begins
-  p.extent = 0;
-  p.extent_slot = partial ? ref.ref().before[d] : Addr::kNoSlot;
-  p.start = start;
-  p.start_slot = term ? term->slot : Addr::kNoSlot;
-  p.wide = term && term->wide;
-  p.size = size;
-  p.size_slot = Addr::kNoSlot;
-  const uint32_t slot = e.new_slot();
-  e.emit(ops::valid_extent, e.own(p)).dst = slot;
-  return slot;
-}
-
-// The slot that is 1 where the one of `before_slot` is 0, for one element.
-static uint32_t behind_start(Emitter& e, uint32_t before) {
-  ValidPayload p{};
-  p.extent = 1;
-  p.extent_slot = p.size_slot = Addr::kNoSlot;
-  p.start_slot = before;
-  p.wide = true;
-  p.size = 1;
-  const uint32_t slot = e.new_slot();
-  e.emit(ops::valid_extent, e.own(p)).dst = slot;
-  return slot;
 }
 
 // A dynamic byte offset for `ref`: the sum of the terms, checked.

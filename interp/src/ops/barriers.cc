@@ -116,46 +116,45 @@ const Step* named_arrive(Thread& t, const Step* s) {
 }
 
 namespace {
-// A thread that looks whether a phase has ended: those that it saw so far, after the copies that its look completes.
+
+// A thread that looks whether the phase after those that it saw has ended.
 struct Look {
   Look(Thread& t, const BarrierPayload& p) : id(barrier_id(t, p)), seen(t, p), phases(seen.get()) {
     complete_copies(*t.exec, id, phases);
   }
-  int64_t id;
+  void passed(Thread& t) {
+    seen.set(phases);
+    for (Listener* l : t.exec->listeners) l->on_passed(*t.exec, t, id, phases - 1);
+  }
+  const int64_t id;
   Seen seen;
   int64_t phases;
 };
+
 }  // namespace
 
 const Step* barrier_wait(Thread& t, const Step* s) {
-  const BarrierPayload& p = payload(s);
-  Execution& ex = *t.exec;
-  Look at(t, p);
-  if (!ex.barriers.wait(at.id, &at.phases, t.index)) {
-    t.wait = {Wait::Kind::Barrier, at.id, at.phases};
+  Look look(t, payload(s));
+  if (!t.exec->barriers.wait(look.id, &look.phases, t.index)) {
+    t.wait = {Wait::Kind::Barrier, look.id, look.phases};
     t.pc = s;
     t.stop = Stop::Blocked;
     return nullptr;
   }
   t.wait = {};
-  at.seen.set(at.phases);
-  for (Listener* l : ex.listeners) l->on_passed(ex, t, at.id, at.phases - 1);
+  look.passed(t);
   tell_of_barriers(t, s);
   return s + 1;
 }
 
 const Step* barrier_test(Thread& t, const Step* s) {
-  const BarrierPayload& p = payload(s);
-  Execution& ex = *t.exec;
-  Look at(t, p);
-  const bool ended = ex.barriers.test(at.id, &at.phases, t.index);
-  if (ended) at.seen.set(at.phases);
+  Look look(t, payload(s));
+  const bool ended = t.exec->barriers.test(look.id, &look.phases, t.index);
   t.slot<uint8_t>(s->dst) = ended;
-  for (Listener* l : ex.listeners)
-    if (ended) l->on_passed(ex, t, at.id, at.phases - 1);
+  if (ended) look.passed(t);
   tell_of_barriers(t, s);
-  if (ended || !p.polls) return s + 1;
-  ++ex.spins;  // somebody else must arrive
+  if (ended || !payload(s).polls) return s + 1;
+  ++t.exec->spins;  // somebody else must arrive
   t.pc = s + 1;
   t.stop = Stop::Yielded;
   return nullptr;
