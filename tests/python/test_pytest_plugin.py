@@ -4,6 +4,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import re
 import subprocess
 
 import pytest
@@ -80,6 +81,21 @@ def test_unmodified_tests_run_on_the_emulator(pytester):
     assert replayed["findings"][0]["text"] == "o_ref[pl.ds(i, 1)] = x_ref[pl.ds(i + 5, 1)]"
     wrong = folder / "test_kernels.py_test_wrong_value"
     assert [p.name for p in wrong.iterdir()] == ["program.capsule"]
+
+
+def test_an_installed_plugin_may_be_named_as_well(pytester, monkeypatch, tmp_path):
+    """As an installation announces it (pyproject.toml), with and without -p."""
+    entry = re.search(r'\[project\.entry-points\.pytest11\]\n(?:#.*\n)*(.+) = "(.+)"', (ROOT / "pyproject.toml").read_text())
+    assert entry
+    info = tmp_path / "site" / "announced-0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: announced\nVersion: 0\n")
+    name = entry[1].strip('"')
+    (info / "entry_points.txt").write_text(f"[pytest11]\n{name} = {entry[2]}\n")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(info.parent), os.environ.get("PYTHONPATH", "")]))
+    pytester.makepyfile(test_nothing="def test_nothing(): pass")
+    for arguments in ([], ["-p", "pallasim.pytest_plugin"]):
+        pytester.runpytest_subprocess(*arguments, "--pallasim=generic", "-q").assert_outcomes(passed=1)
 
 
 def test_without_the_option_nothing_changes(pytester):
