@@ -51,8 +51,8 @@ void Body::list_step() {
 void Body::width_rows_step() {
   std::vector<const Ref*> l;
   for (const Ref& r : refs)
-    if (can_read(r) && r.space != "smem" && r.type.dims.size() == 2 && !r.single && ir::bit_width(r.type.dtype) > 1 &&
-        ir::bit_width(r.type.dtype) <= 32)
+    if (can_read(r) && r.space != "smem" && r.type.dims.size() == 2 && !r.single && !r.part &&
+        ir::bit_width(r.type.dtype) > 1 && ir::bit_width(r.type.dtype) <= 32)
       l.push_back(&r);
   if (l.empty() || nesting > 1 || machine != ir::Machine::Tpu) return;
   const Ref src = *rng.of(l);
