@@ -96,9 +96,18 @@ int64_t memory_of(const Plan& p) {
   return bytes;
 }
 
+// Values go before the frames of all bodies, also where a refusal ends the compilation.
+struct ValuesOf {
+  const std::vector<std::unique_ptr<Compiler>>& compilers;
+  ~ValuesOf() {
+    for (const auto& c : compilers) c->forget_values();
+  }
+};
+
 void compile_bodies(Plan& p) {
   place_threads(p);
   std::vector<std::unique_ptr<Compiler>> compilers;
+  const ValuesOf ending{compilers};
   for (const auto& b : p.bodies) compilers.push_back(std::make_unique<Compiler>(p, *b));
   int64_t threads = 0;
   for (const auto& b : p.bodies)

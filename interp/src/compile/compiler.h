@@ -21,6 +21,8 @@ class Compiler : private Emitter {
   static void place_scratch(std::span<const std::unique_ptr<Compiler>> bodies);
   void find_splittable();
   void compile_body();
+  // What it knows of values: memory of one body may lie in the frame of another.
+  void forget_values() { values_.clear(), forget_states(); }
   // Behind it: the targets of the steps' jumps, -1 none; of steps before its own, too.
   using Context::require_memory;
   using StepWriter::targets;
