@@ -46,7 +46,7 @@ bool is_flat(const Progression& p) {
   return std::all_of(p.strides.begin(), p.strides.end(), [](int64_t s) { return s == 0; });
 }
 
-bool is_zero(const Val& v) { return v.scalar().is_const && static_cast<uint32_t>(v.scalar().bits) == 0; }
+bool is_zero(const Val& v) { return known_int(v) == 0; }
 
 // Kept where later steps do not write.
 Val kept(Emitter& e, const Val& scalar) {
@@ -105,9 +105,10 @@ std::optional<Progression> product(Emitter& e, const Progression& a, const Progr
   if (!is_flat(b)) return is_flat(a) ? product(e, b, a) : std::nullopt;
   Progression r{{}, a.dims, a.strides};
   if (!is_flat(a)) {
-    if (!b.base.scalar().is_const) return {};
+    const std::optional<int64_t> factor = known_int(b.base);
+    if (!factor) return {};
     for (int64_t& s : r.strides)
-      if (__builtin_mul_overflow(s, known_value(b.base), &s)) return {};
+      if (__builtin_mul_overflow(s, *factor, &s)) return {};
   }
   r.base = combined(e, C::mul, a.base, b.base);
   return r;
@@ -238,7 +239,12 @@ void Progressions::learn(Emitter& e, const Op& op) {
   else if (auto c = conditions(e, op)) conditions_[op.results[0]] = std::move(*c);
 }
 
-int64_t known_value(const Val& v) { return wrapped(static_cast<int64_t>(v.scalar().bits), v.dtype); }
+std::optional<int64_t> known_int(const Val& v) {
+  if (!v.is_uniform() || !v.scalar().is_const) return {};
+  const auto bits = static_cast<int64_t>(v.scalar().bits);
+  if (v.dtype == ir::DType::I64) return bits;
+  return v.dtype == ir::DType::I32 || v.dtype == ir::DType::U32 ? std::optional(wrapped(bits, v.dtype)) : std::nullopt;
+}
 
 std::vector<int64_t> strides_along(const Progression& p, size_t rank, size_t last) {
   std::vector<int64_t> r(rank, 0);

@@ -49,8 +49,8 @@ class Progressions {
   std::unordered_map<ir::ValueId, std::vector<Condition>> conditions_;
 };
 
-// The value of an i32 or u32 that is known while the plan is made.
-int64_t known_value(const Val&);
+// The value of an i32, u32 or i64 that is known while the plan is made.
+std::optional<int64_t> known_int(const Val&);
 
 // The numbers of a progression along the dims of an access, which it is broadcast to: its last dim at `last`.
 std::vector<int64_t> strides_along(const Progression&, size_t rank, size_t last);

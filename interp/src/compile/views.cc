@@ -304,7 +304,7 @@ void Follower::gather(const ir::view::Index& index) {
       g.kind = GatherDim::Kind::Progression;
       g.start_slot = p->base.scalar().slot;
       g.array_dtype = p->base.dtype;
-      if (g.known = p->base.scalar().is_const; g.known) g.start = known_value(p->base);
+      if (const std::optional<int64_t> base = known_int(p->base)) g.known = true, g.start = *base;
       g.wraps = e_.model().negative_indices == hw::NegativeIndex::FromEnd;
       g.array_strides = strides_along(*p, dims.size(), at + rank - 1);
     } else if (index.entries[i].is_array()) {

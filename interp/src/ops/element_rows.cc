@@ -33,8 +33,7 @@ bool is_progression(std::span<const int64_t> x, int64_t step) {
 bool Elements::add_array(const GatherDim& g, ElementRow* r, int64_t* offset) const {
   const size_t last = p_.dims.size() - 1, n = static_cast<size_t>(r->end - r->begin);
   const int64_t stride = g.array_strides[last];
-  int64_t element = stride * r->begin;
-  for (size_t i = 0; i < last; ++i) element += g.array_strides[i] * index_[i];
+  const int64_t element = dot_before(g.array_strides, last) + stride * r->begin;
   r->indices.resize(n);
   std::span<int64_t> x(r->indices);
   integer_elements(t_.resolve(g.array) + element * ir::byte_size(g.array_dtype), g.array_dtype, stride, x);

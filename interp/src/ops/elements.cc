@@ -110,8 +110,7 @@ int64_t Elements::array_index(const GatherDim& g, size_t dim) const {
     const int64_t i = wrapped(start_[dim] + dot(g.array_strides), g.array_dtype);
     return i < 0 && g.wraps ? i + g.extent : i;
   }
-  int64_t element = 0;
-  for (size_t i = 0; i < g.array_strides.size(); ++i) element += g.array_strides[i] * index_[i];
+  const int64_t element = dot(g.array_strides);
   const int64_t i = integer_element(t_.resolve(g.array) + element * ir::byte_size(g.array_dtype), g.array_dtype);
   return i < 0 && g.wraps ? i + g.extent : i;
 }

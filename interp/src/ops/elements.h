@@ -51,11 +51,7 @@ class Elements {
     if (!mask_) return takes_all_ || holds();
     return static_cast<bool>(mask_[dot(p_.mask_strides)]);
   }
-  int64_t dot(const std::vector<int64_t>& strides) const {
-    int64_t r = 0;
-    for (size_t i = 0; i < strides.size(); ++i) r += strides[i] * index_[i];
-    return r;
-  }
+  int64_t dot(const std::vector<int64_t>& strides) const { return dot_before(strides, strides.size()); }
   int64_t dot_before(const std::vector<int64_t>& strides, size_t last) const {
     int64_t r = 0;
     for (size_t i = 0; i < last; ++i) r += strides[i] * index_[i];

@@ -128,26 +128,24 @@ const Step* store_indexed(Thread& t, const Step* s) {
   t.exec->progressed = true;
   return s + 1;
 }
+
+// f(0 of the unsigned type of so many bytes); `other` for widths that no word has.
+template <typename F>
+StepFn of_word(int bytes, StepFn other, const F& f) {
+  return bytes == 1 ? f(uint8_t{}) : bytes == 4 ? f(uint32_t{}) : bytes == 8 ? f(uint64_t{}) : other;
+}
 }  // namespace
 
 StepFn fast_store_scalar(const ScalarAccess& p) {
-  const bool indexed = is_indexed(p);
-  switch (p.bytes) {
-    case 1: return indexed ? store_indexed<uint8_t> : store_fast<uint8_t>;
-    case 4: return indexed ? store_indexed<uint32_t> : store_fast<uint32_t>;
-    case 8: return indexed ? store_indexed<uint64_t> : store_fast<uint64_t>;
-    default: return store_scalar;
-  }
+  return of_word(p.bytes, store_scalar, [&](auto word) -> StepFn {
+    return is_indexed(p) ? store_indexed<decltype(word)> : store_fast<decltype(word)>;
+  });
 }
 
 StepFn fast_load_scalar(const ScalarAccess& p) {
-  const bool indexed = is_indexed(p);
-  switch (p.bytes) {
-    case 1: return indexed ? load_indexed<uint8_t> : load_fast<uint8_t>;
-    case 4: return indexed ? load_indexed<uint32_t> : load_fast<uint32_t>;
-    case 8: return indexed ? load_indexed<uint64_t> : load_fast<uint64_t>;
-    default: return load_scalar;
-  }
+  return of_word(p.bytes, load_scalar, [&](auto word) -> StepFn {
+    return is_indexed(p) ? load_indexed<decltype(word)> : load_fast<decltype(word)>;
+  });
 }
 
 const Step* copy(Thread& t, const Step* s) {

@@ -11,17 +11,6 @@
 
 namespace pallasim::interp {
 
-// The value of an integer that is known while the plan is made.
-static std::optional<int64_t> known_int(const Val& v) {
-  if (!v.is_uniform() || !v.scalar().is_const) return {};
-  switch (v.dtype) {
-    case ir::DType::I32: return static_cast<int32_t>(v.scalar().bits);
-    case ir::DType::U32: return static_cast<uint32_t>(v.scalar().bits);
-    case ir::DType::I64: return static_cast<int64_t>(v.scalar().bits);
-    default: return {};
-  }
-}
-
 static void lower_cond(Emitter& e, const Op& op) {
   e.before_regions(op);
   std::vector<Val> results;

@@ -139,9 +139,8 @@ static std::optional<Val> known_view(const Emitter& e, const ViewResult& v, cons
   if (!plain || !r.gates.empty() || !v.opened.empty() || !e.options().fuse || v.result_dims.empty()) return {};
   for (size_t i = 0; conditions && i < conditions->size(); ++i) {
     const Condition& c = (*conditions)[i];
-    if (!c.values.base.scalar().is_const || !c.bound.scalar().is_const ||
-        !always_holds(condition_of(c, v.result_dims.size()), known_value(c.values.base), known_value(c.bound),
-                      v.result_dims))
+    const std::optional<int64_t> base = known_int(c.values.base), bound = known_int(c.bound);
+    if (!base || !bound || !always_holds(condition_of(c, v.result_dims.size()), *base, *bound, v.result_dims))
       return {};
   }
   Val out = v.ref;
