@@ -14,6 +14,7 @@
 
 #include "evaluate.h"
 #include "pallasim/interp/kernels.h"
+#include "trips.h"
 
 namespace pallasim::oracle {
 
@@ -48,6 +49,8 @@ struct Barrier {
   void settle();
 };
 struct Memory {
+  static inline std::atomic<uint64_t> made{0};
+  uint64_t number = ++made;
   std::vector<std::byte> bytes;
   std::vector<int64_t> counts;  // of semaphores
   std::vector<Barrier> barriers;
@@ -87,6 +90,7 @@ struct Thread {
   std::vector<Value> env;
   std::vector<int64_t> point;  // of the grid
   int while_depth = 0;
+  Trips trips;
   std::map<const Barrier*, int64_t> seen;  // phases whose ends it saw
 };
 
