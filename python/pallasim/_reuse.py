@@ -25,18 +25,17 @@ class _Outside:
         self.avals_in = avals_in
 
 
-def patch() -> None:
-    """Puts the programs before JAX's lowering of jitted functions. Without effect on a JAX that has none at this place."""
+def patch(before_each: Callable[[], None]) -> None:
+    """Puts the programs before JAX's lowering of jitted functions; `before_each` is called where one is used again. Without effect on a
+    JAX that has no lowering at this place."""
     from jax._src import pjit
 
     original = getattr(pjit, "_pjit_lower", None)
     if original is not None:
-        pjit._pjit_lower = _kept(original)
+        pjit._pjit_lower = _kept(original, before_each)
 
 
-def _kept(original: Callable[..., Any]) -> Callable[..., Any]:
-    from . import _lowering
-
+def _kept(original: Callable[..., Any], before_each: Callable[[], None]) -> Callable[..., Any]:
     def lowered(jaxpr: Any, *args: Any, **kwargs: Any) -> Any:
         found = _key(jaxpr, args, tuple(sorted(kwargs.items())))
         if found is None:
@@ -45,7 +44,7 @@ def _kept(original: Callable[..., Any]) -> Callable[..., Any]:
         with _lock:
             if (program := _programs.get(key)) is not None:
                 _programs.move_to_end(key)
-                _lowering.drop_failed_tokens()
+                before_each()
                 return program
         hand_over()
         program = original(jaxpr, *args, **kwargs)
