@@ -256,7 +256,7 @@ void compare(const ir::Module& m, const MachineModel& model, const Profile& p, c
   if (own_limit) capacity = asked;
   if (capacity == kUnknown || use.bytes <= capacity) return;
   ir::Diagnostic& d = report(m, out, "PS-MEM-001",
-                             fmt::format("too much {}: {} bytes are needed, {}", s.name, use.bytes,
+                             fmt::format("{}too much {}: {} bytes are needed, {}", has.known_as, s.name, use.bytes,
                                          own_limit ? fmt::format("{} allows {}", has.limit, capacity)
                                                    : fmt::format("{} of {} has {}", has.holder, p.name, capacity)),
                              use.loc, own_limit ? fmt::format("raise {}, or {}", has.limit, has.advice) : has.advice);

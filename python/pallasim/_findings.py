@@ -147,6 +147,8 @@ def from_error(error: Exception) -> KernelError:
     """The exception for a DiagnosticError of the extension."""
     finding = from_dict(error.finding)  # type: ignore[attr-defined]
     kind = {"unsupported": UnsupportedError, "chip": RefusedError}.get(_blame(finding.code), KernelError)
+    if finding.code == "PS-MEM-001":  # a ValueError of JAX's compilers, too, which tuners of libraries catch
+        kind = RefusedError
     return kind(finding.report, finding)
 
 

@@ -132,3 +132,13 @@ def test_a_wait_that_nobody_ends_is_a_deadlock() -> None:
     x = jnp.ones((8, 8), jnp.float32)
     with pytest.raises(pallasim.KernelError, match="PS-DEAD-001"), pallasim.emulate("gpu-h100"):
         truth.kernel(body, jax.ShapeDtypeStruct(x.shape, x.dtype), scratch=[plgpu.Barrier()])(x)
+
+
+def test_tuners_learn_that_shared_memory_is_too_small():
+    """Libraries go on to their next configuration at a ValueError with these words."""
+    def kernel(x_ref, o_ref, big_ref):
+        o_ref[...] = x_ref[...]
+
+    with pytest.raises(ValueError, match="exceeds available shared memory") as e, pallasim.emulate("gpu-h100"):
+        plgpu.kernel(kernel, out_type=jax.ShapeDtypeStruct((128,), jnp.float32), scratch_types=[plgpu.SMEM((256, 1024), jnp.float32)])(jnp.ones(128))
+    assert isinstance(e.value, pallasim.RefusedError) and e.value.finding.code == "PS-MEM-001"

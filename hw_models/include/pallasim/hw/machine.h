@@ -83,6 +83,7 @@ struct Capacity {
   const char* holder = "";       // "a TensorCore"
   const char* limit = nullptr;   // a compiler parameter by which a kernel allows itself less
   const char* advice = "";       // where a kernel needs more
+  const char* known_as = "";     // how compilers begin to say so; tuners of libraries look for their words
 };
 
 // One kind of memory.
