@@ -1,6 +1,4 @@
 // Semaphores, copies, and the threads that wait for each other: one runs at a time, until it waits or ends.
-#include <thread>
-
 #include "machine.h"
 
 namespace pallasim::oracle {
@@ -202,34 +200,27 @@ int Machine::next_thread(int after) {
 }
 
 void Machine::hand_over(Thread& t, std::function<bool()> ready, bool polls) {
-  std::unique_lock lock(mutex_);
-  auto& mine = ready_[t.index];
-  mine = std::move(ready);
+  ready_[t.index] = std::move(ready);
   running_ = next_thread(polls ? t.index : -1);
   if (running_ < 0) throw Stop{"deadlock: every thread waits"};
-  turn_.notify_all();
-  turn_.wait(lock, [&] { return over_ || running_ == t.index; });
+  if (running_ != t.index) fibers_->leave();
   if (over_) throw Abandon{};
-  mine = [] { return true; };
+  ready_[t.index] = [] { return true; };
 }
 
 void Machine::schedule(const std::vector<std::function<void()>>& bodies) {
   ready_.assign(bodies.size(), [] { return true; });
-  auto end = [this](End how, std::string what) {
-    const std::lock_guard lock(mutex_);
+  const auto end = [this](End how, std::string what) {
     if (!over_) outcome_.end = how, outcome_.what = std::move(what);
     over_ = true;
-    turn_.notify_all();
   };
-  auto guarded = [&](size_t i) {
+  const auto guarded = [&](size_t i) {
     try {
       bodies[i]();
-      const std::lock_guard lock(mutex_);
       ready_[i] = nullptr;
       running_ = next_thread(-1);
       const bool all = std::none_of(ready_.begin(), ready_.end(), [](const auto& r) { return static_cast<bool>(r); });
       if (running_ < 0 && !all) throw Stop{"deadlock: every thread waits"};
-      turn_.notify_all();
     } catch (const Stop& s) { end(End::Stopped, s.what); } catch (const Lack& l) {
       end(End::Missing, l.what);
     } catch (const Abandon&) {
@@ -237,17 +228,15 @@ void Machine::schedule(const std::vector<std::function<void()>>& bodies) {
   };
   running_ = next_thread(-1);
   if (bodies.size() == 1) return guarded(0);
-  std::vector<std::thread> threads;
+  std::vector<std::function<void()>> runs;
+  for (size_t i = 0; i < bodies.size(); ++i) runs.push_back([&guarded, i] { guarded(i); });
+  Fibers fibers(std::move(runs));
+  fibers_ = &fibers;
+  while (!over_ && running_ >= 0) fibers.switch_to(static_cast<size_t>(running_));
+  // Who still waits leaves its frames.
   for (size_t i = 0; i < bodies.size(); ++i)
-    threads.emplace_back([&, i] {
-      {
-        std::unique_lock lock(mutex_);
-        turn_.wait(lock, [&] { return over_ || running_ == static_cast<int>(i); });
-        if (over_) return;
-      }
-      guarded(i);
-    });
-  for (std::thread& t : threads) t.join();
+    if (fibers.began(i) && !fibers.ended(i)) fibers.switch_to(i);
+  fibers_ = nullptr;
 }
 
 }  // namespace pallasim::oracle
