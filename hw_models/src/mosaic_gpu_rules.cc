@@ -196,6 +196,7 @@ class MosaicGpuRules {
     if (p_.compute_capability.starts_with("8."))
       return refuse("PS-MGPU-002", op, std::string(ir::name(op.code)) + " on " + p_.name,
                     "bulk copies came with Hopper");
+    if (p_.compute_capability.starts_with("9.")) later(op, op.code == OpCode::copy_gmem_to_smem ? "src" : "dst");
     if (!shape || shape->empty()) return;
     if (shape->size() > 5)
       return refuse("PS-MGPU-002", op, fmt::format("a bulk copy of rank {}", shape->size()), "at most 5 dimensions");
@@ -203,6 +204,18 @@ class MosaicGpuRules {
     if (bits % 128 != 0)
       refuse("PS-MGPU-002", op, fmt::format("a bulk copy whose last dimension has {} bits", bits),
              "the last dimension is a multiple of 16 bytes");
+  }
+
+  // What came with the chips behind Hopper (PTX ISA: .tile::gather4, .tile::scatter4 and .cta_group::2, sm_100).
+  void later(const ir::Op& op, const char* global) {
+    const ir::Viewed* v = op.viewed(global);
+    const auto* last = v && !v->transforms.empty() ? std::get_if<ir::view::Index>(&v->transforms.back()) : nullptr;
+    if (last && last->has_arrays())
+      refuse("PS-MGPU-002", op, "a bulk copy of rows that a list chooses on " + p_.name,
+             "it came with Blackwell: copy the rows one by one, each with its index as a scalar");
+    if (op.attr("leader_tracked"))
+      refuse("PS-MGPU-002", op, "a bulk copy of pairs of CTAs on " + p_.name,
+             "leader_tracked came with Blackwell: leave it out, and every CTA's barrier gets its own bytes");
   }
 
   const ir::Module& m_;

@@ -51,7 +51,10 @@ void Clusters::part() {
                                                    &Clusters::polling,
                                                    &Clusters::products_in_flight,
                                                    &Clusters::expected_bytes,
-                                                   &Clusters::predicated};
+                                                   &Clusters::predicated,
+                                                   &Clusters::gathers,
+                                                   &Clusters::scatters,
+                                                   &Clusters::leader_tracked};
   (this->*kParts[below(std::size(kParts))])();
 }
 

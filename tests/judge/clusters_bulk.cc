@@ -301,6 +301,118 @@ void Clusters::polling() {
   line("}}");
 }
 
+// Numbers of rows: all of 0 to 7 in some order, from `first` on; unsigned, as the copy unit takes them, or signed.
+std::string Clusters::chosen_rows(int64_t count, int64_t first) {
+  static constexpr int64_t kOdd[] = {1, 3, 5, 7};
+  const std::string n = fresh(), step = fresh(), stepped = fresh(), add = fresh(), added = fresh(), eight = fresh(),
+                    row = fresh(), by = fresh(), at = fresh();
+  const auto vector = [&](const std::string& name, int64_t value) {
+    const std::string scalar = fresh();
+    line("{} = constant {{value = i32 0x{:x}}} : i32[]", scalar, static_cast<uint32_t>(value));
+    line("{} = broadcast_in_dim {} {{dims = []}} : i32[{}]", name, scalar, count);
+  };
+  line("{} = iota {{axis = 0}} : i32[{}]", n, count);
+  vector(step, kOdd[below(4)]), vector(add, below(8)), vector(eight, 8), vector(by, first);
+  line("{} = mul {}, {} : i32[{}]", stepped, n, step, count);
+  line("{} = add {}, {} : i32[{}]", added, stepped, add, count);
+  line("{} = rem {}, {} : i32[{}]", row, added, eight, count);
+  line("{} = add {}, {} : i32[{}]", at, row, by, count);
+  if (first < 0 || one_in(2)) return at;
+  const std::string u = fresh();
+  line("{} = convert {} : u32[{}]", u, at, count);
+  return u;
+}
+
+// Rows that a list names come into shared memory; some of them do not exist.
+void Clusters::gathers() {
+  term("gathers");
+  const std::string o = output(fmt::format("i32[{}{},4,16]", each(), wgs_)), smem = fresh(), bar = fresh(),
+                    got = fresh();
+  const Shared s = shared();
+  line("run_scoped {{collective = [\"wg\"], transforms = [{}, []], allocs = [none, {{num_arrivals = 1}}]}} (",
+       s.transforms);
+  line("    {} \"s\": ref<{}, gsmem, cta>, {} \"bar\": ref<mbarrier[1], gsmem, cta>) {{", smem, s.type, bar);
+  ++depth_;
+  only(below(wgs_), [&] {
+    const std::string rows = chosen_rows(4, one_in(2) ? 0 : below(5) - 2);
+    line(
+        "copy_gmem_to_smem %0, %x, {}, {}, {} {{src = view($0, [index($1, array($2), slice(0, 16))]), dst = view($3, "
+        "[{}]),",
+        rows, smem, bar, s.view);
+    line("  barrier = view($4, [index(0)]), oob_mode = zeros}}");
+  });
+  wait(bar);
+  line("{} = get {}{} : i32[4,16]", got, smem, s.view.empty() ? "" : " {view = [" + s.view + "]}");
+  line("store {}, {}, %i, %x, %y, %wg {{view = [index($2, $3, $4, $5, {})]}}", o, got, all(4, 16));
+  line("yield");
+  --depth_;
+  line("}}");
+}
+
+// Every warpgroup writes all rows of its plane in an order of its own, then four again.
+void Clusters::scatters() {
+  term("scatters");
+  const std::string o = output(fmt::format("i32[{}{},8,16]", each(), wgs_)), smem = fresh(), v = fresh();
+  line("run_scoped {{collective = [\"wg\"]}} ({} \"s\": ref<i32[{},8,16], gsmem, cta>) {{", smem, wgs_);
+  ++depth_;
+  line("{} = get %0, %wg {{view = [index($1, slice(0, 8), slice(0, 16))]}} : i32[8,16]", v);
+  line("store {}, {}, %wg {{view = [index($2, {})]}}", smem, v, all(8, 16));
+  line("commit_smem");
+  for (int64_t count : {8, 4}) {
+    const std::string rows = chosen_rows(count, count == 8 ? 0 : below(5) - 2);
+    line("copy_smem_to_gmem {}, %wg, {}, %i, %x, %y, {} {{src = view($0, [index($1, {})]),", smem, o, rows,
+         all(count, 16));
+    line("  dst = view($2, [index($3, $4, $5, $1, array($6), slice(0, 16))])}}");
+    line("wait_smem_to_gmem %c0 {{wait_read_only = false}}");
+  }
+  line("yield");
+  --depth_;
+  line("}}");
+}
+
+// A pair of CTAs loads tiles of a box, or all of it each; the first one's barrier says when both are there.
+void Clusters::leader_tracked() {
+  if (x_ != 2) return ring_in_loop();
+  const bool tiles = one_in(2), rows = one_in(2);
+  term(tiles ? "leader-tracked, tiles" : "leader-tracked");
+  const std::string o = output(fmt::format("i32[{}{},4,16]", each(), wgs_)), smem = fresh(), bar = fresh(),
+                    met = fresh(), got = fresh();
+  const Shared s = shared();
+  line(
+      "run_scoped {{collective = [\"wg\"], transforms = [{}, [], []], allocs = [none, {{num_arrivals = 1}}, "
+      "{{num_arrivals = {}, collective_axes = [\"x\"]}}]}} (",
+      s.transforms, wgs_);
+  line(
+      "    {} \"s\": ref<{}, gsmem, cta>, {} \"bar\": ref<mbarrier[1], gsmem, cta>, {} \"met\": "
+      "ref<cluster_barrier[1], gsmem, cta>) {{",
+      smem, s.type, bar, met);
+  ++depth_;
+  // Along rows a tile is half of 8 of them; columns come from an array's beginning and from beyond its end.
+  const std::string box = !tiles ? fmt::format("slice({}, 4), slice(0, 16)", below(8))
+                          : rows ? "slice(0, 8), slice(0, 16)"
+                                 : fmt::format("slice({}, 4), slice(0, 32)", below(8));
+  only(below(wgs_), [&] {
+    line(
+        "copy_gmem_to_smem %0, %i, {}, {} {{src = view($0, [index($1, {})]), dst = view($2, [{}]), barrier = view($3, "
+        "[index(0)]),",
+        smem, bar, box, s.view);
+    line("  oob_mode = zeros, collective_axes = [\"x\"], leader_tracked = {}}}",
+         tiles ? (rows ? "Partitioned(0)" : "Partitioned(1)") : "Replicated()");
+  });
+  const std::string first = fresh(), which = fresh();
+  line("{} = eq %x, %c0 : bool[]", first);
+  line("{} = convert {} : i32[]", which, first);
+  line("cond {} () {{\n    yield\n  }} () {{", which);
+  wait(bar);
+  line("  yield\n  }}");
+  meet(met);
+  line("{} = get {}{} : i32[4,16]", got, smem, s.view.empty() ? "" : " {view = [" + s.view + "]}");
+  line("store {}, {}, %i, %x, %y, %wg {{view = [index($2, $3, $4, $5, {})]}}", o, got, all(4, 16));
+  line("yield");
+  --depth_;
+  line("}}");
+}
+
 // A copy that all warpgroups come to, and one of them makes.
 void Clusters::predicated() {
   term("predicates");

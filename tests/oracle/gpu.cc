@@ -171,25 +171,51 @@ void copy_elements(const Ref& src, const Ref& dst, int64_t begin, int64_t end, c
   }
 }
 
+// The tile number `n` of a ref, along a dimension.
+Ref tile_of(const Ref& r, const Dims& dims, size_t axis, int64_t n) {
+  Ref tile = r;
+  tile.dims = dims;
+  tile.at.clear();
+  const Dims strides = strides_of(r.dims);
+  each_index(dims, [&](const Dims& index, int64_t) {
+    int64_t from = n * dims.at(axis) * strides.at(axis);
+    for (size_t d = 0; d < dims.size(); ++d) from += index[d] * strides[d];
+    for (int p = 0; p < r.parts; ++p) tile.at.push_back(r.at.at(static_cast<size_t>(from * r.parts + p)));
+  });
+  return tile;
+}
+
 }  // namespace
 
 void Machine::op_bulk(Thread& t, const Op& op) {
   if (const Attr* on = op.attr("predicate"); on && integer(in(t, op, on->i)) == 0) return;
   const Ref src = keyed_view(t, op, "src"), dst = keyed_view(t, op, "dst");
-  if (src.dims != dst.dims || src.dtype != dst.dtype) throw Stop{"a copy between views of different shapes"};
+  const Attr* leader = op.attr("leader_tracked");
+  const bool tiles = leader && leader->is_call("Partitioned");
+  if ((src.dims != dst.dims && !tiles) || src.dtype != dst.dtype)
+    throw Stop{"a copy between views of different shapes"};
   const Attr *how = op.attr("reduction_op"), *axes = op.attr("collective_axes");
   const int64_t n = count(src.dims);
   if (op.code == OpCode::copy_smem_to_gmem) return copy_elements(src, dst, 0, n, how ? how->s : "none");
   const Ref bar = keyed_view(t, op, "barrier");
   Barrier& own = barrier(bar, t.index);
-  own.due += bytes_of(dst);
-  ++own.arrived;
   std::vector<int> all{t.index};
   if (axes) all = along(t.index, names_of(*axes));
   const auto parts = static_cast<int64_t>(all.size()), mine = std::find(all.begin(), all.end(), t.index) - all.begin();
+  if (!leader || mine == 0) {
+    own.due += bytes_of(dst) * (leader ? parts : 1);
+    ++own.arrived;
+  }
+  Barrier& first = barrier(bar, all.front());
+  if (tiles) {
+    copy_elements(tile_of(src, dst.dims, static_cast<size_t>(leader->items.at(0).i), mine), dst, 0, count(dst.dims),
+                  "none");
+    first.due -= bytes_of(dst);
+    return first.settle();
+  }
   for (int other : all) {
     copy_elements(src, at_thread(dst, other), n * mine / parts, n * (mine + 1) / parts, "none");
-    Barrier& b = barrier(bar, other);
+    Barrier& b = leader ? first : barrier(bar, other);
     b.due -= bytes_of(dst) * (mine + 1) / parts - bytes_of(dst) * mine / parts;
     b.settle();
   }

@@ -15,6 +15,8 @@ const MachineModel& mosaic_gpu() {
       .arithmetic = {.fp8_saturates = true, .int_rem_zero_is_x = false, .sign_of_nan_is_one = true},
       .matrix = MatrixRule::TensorCores,
       .programs = Programs::Cooperative,
+      .input_copies = true,
+      .scratch_advice = "scratch in GMEM is an output that nobody looks at; an array that changes needs an alias",
       .grid_pipeline = false,
       .bounded_slices = false,
       .window_copies = 1,
