@@ -94,7 +94,8 @@ mesh "gpu" {kind = gpu, axes = [axis("x", 2)], grid = 0, cluster = 1, threads = 
 input "a" : i32[3,4] {space = gmem}
 output "o" : i32[2,2,4] {space = gmem}
 body "gpu" (%0 "a": ref<i32[3,4], gmem>, %1 "o": ref<i32[2,2,4], gmem>) {
-  run_scoped {allocs = [none, {num_arrivals = 1}, {num_arrivals = 1, collective_axes = ["x"]}]} (%2 "s": ref<i32[2,4], gsmem, cta>,
+  run_scoped {allocs = [none, {num_arrivals = 1}, {num_arrivals = 1, collective_axes = ["x"]}]} (
+      %2 "s": ref<i32[2,4], gsmem, cta>,
       %3 "bar": ref<mbarrier[1], gsmem, cta>, %4 "met": ref<cluster_barrier[1], gsmem, cta>) {
     %5 = axis_index {axis = "x"} : i32[]
     %6 = get %0, %5 {view = [index($1, slice(0, 4))]} : i32[4]

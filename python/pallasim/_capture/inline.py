@@ -167,7 +167,7 @@ def _acts(block: Any, reader: Reader, avals: Any, types: Any, params: Any) -> li
     arguments = list(block.arguments)
     for op in block.operations:
         name, operands = op.operation.name, list(op.operation.operands)
-        if is_value(name):
+        if is_value(op.operation):
             continue  # who uses it says whether it matters
         if name in ("memref.load", "memref.store"):
             acts.append(_element_access(op, reader, sum(a.kind == "load" for a in acts), avals, types, params))

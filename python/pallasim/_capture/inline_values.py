@@ -17,19 +17,19 @@ class Unreadable(Exception):
     """The body does something that has no meaning here; the text says what."""
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True)
 class Argument:
     """An argument of the body: a scalar, or the element of an array at the result's place."""
 
     index: int
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True)
 class Constant:
     value: np.generic
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True)
 class Place:
     """A block's number along a CUDA dimension ("x", "y", "z") of the grid, or how many there are."""
 
@@ -37,7 +37,7 @@ class Place:
     count: bool
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True)
 class Loaded:
     """What the load number `number` of the body's acts read."""
 
@@ -84,13 +84,26 @@ _CONVERSIONS = {
 _CMPI = {0: ("eq", ""), 1: ("ne", ""), 2: ("lt", "s"), 3: ("le", "s"), 4: ("gt", "s"), 5: ("ge", "s"), 6: ("lt", "u"), 7: ("le", "u"), 8: ("gt", "u"),
          9: ("ge", "u")}
 _CMPF = {1: "eq", 2: "gt", 3: "ge", 4: "lt", 5: "le", 13: "ne"}
+# PTX instructions with a result that is the same whatever the compiler is.
+_ASSEMBLY = {"max.NaN.f32": "max", "min.NaN.f32": "min"}
 _SPREAD = ("vector.broadcast", "vector.splat")
 _CASTS = ("arith.index_cast", "arith.index_castui", "builtin.unrealized_conversion_cast")
 _WIDE = ("arith.addi", "arith.subi", "arith.muli", "arith.extsi", "arith.extui", "arith.trunci", *_CASTS)
 
 
-def is_value(name: str) -> bool:
+def instruction(op: Any) -> str | None:
+    """The IR's operation that inline assembly is; None where it is no single instruction of those known."""
+    m = re.fullmatch(r"\s*([\w.]+)((?:\s*,?\s*\$\d+)+)\s*;?\s*", op.attributes["asm_string"].value)
+    if not m or re.findall(r"\d+", m.group(2)) != [str(i) for i in range(len(op.operands) + 1)]:
+        return None
+    return _ASSEMBLY.get(m.group(1))
+
+
+def is_value(op: Any) -> bool:
     """Whether the operation has no effect but its results: who uses them says whether they matter."""
+    name = op.name
+    if name == "llvm.inline_asm":
+        return len(op.results) == 1 and instruction(op) is not None
     return name.startswith(("arith.", "math.", *_SPREAD, "vector.extract", "vector.insert", "vector.from_elements", "vector.bitcast")) or name in _PLAIN or name in (
         "llvm.mlir.constant", "llvm.mlir.undef", "builtin.unrealized_conversion_cast")
 
@@ -110,11 +123,11 @@ class Reader:
     def argument(self, index: int) -> Expression:
         return self._one(("argument", index), lambda: Argument(index))
 
-    def expression(self, value: Any, position: Any) -> Expression:
-        """What a value is, as part of the register at `position`. Raises Unreadable."""
-        key = (value, position)
+    def expression(self, value: Any, position: Any, lane: int | None = None) -> Expression:
+        """What a value is, as part of the register at `position`; of a vector what each of its lanes is, or that one. Raises Unreadable."""
+        key = (value, position, lane)
         if key not in self._read:
-            self._read[key] = self._new(value, position)
+            self._read[key] = self._new(value, position, lane)
         return self._read[key]
 
     def _one(self, key: tuple[Any, ...], make: Any) -> Expression:
@@ -122,7 +135,7 @@ class Reader:
             self._known[key] = make()
         return self._known[key]
 
-    def _new(self, value: Any, position: Any) -> Expression:
+    def _new(self, value: Any, position: Any, lane: int | None) -> Expression:
         if value in self._sources:
             expression, at = self._sources[value]
             if at is not None and at != position:
@@ -141,10 +154,33 @@ class Reader:
             return self._one(("constant", dtype, number.tobytes()), lambda: Constant(number))
         if name in ("gpu.block_id", "gpu.grid_dim") and (m := re.search(r"\b([xyz])\b", str(op.attributes["dimension"]))):
             return self._one((name, m.group(1)), lambda: Place(m.group(1), name == "gpu.grid_dim"))
-        operands = tuple(self.expression(v, position) for v in op.operands)
+        if name == "vector.insert":
+            return self._gathered(value, position)
+        if name == "vector.extract":
+            if len(op.operands) != 1 or list(op.attributes["static_position"]) != [lane]:
+                raise Unreadable("it moves elements between lanes")
+            return self.expression(op.operands[0], position, lane)
+        operands = tuple(self.expression(v, position, lane) for v in op.operands)
         if name in _SPREAD or name in _CASTS:
             return operands[0]
         return self._operation(op, name, operands, dtype)
+
+    def _gathered(self, value: Any, position: Any) -> Expression:
+        """A vector whose lanes were put in one by one."""
+        lanes: dict[int, Expression] = {}
+        size = value.type.shape[0] if len(value.type.shape) == 1 else -1
+        while True:
+            owner = value.owner
+            op = getattr(owner, "operation", None)
+            if getattr(op, "name", "") != "vector.insert" or len(op.operands) != 2 or len(op.attributes["static_position"]) != 1:
+                break
+            lane = op.attributes["static_position"][0]
+            if lane not in lanes:
+                lanes[lane] = self.expression(op.operands[0], position, lane)
+            value = op.operands[1]
+        if len(lanes) != size or len({id(v) for v in lanes.values()}) != 1:
+            raise Unreadable("it computes lanes in different ways")
+        return next(iter(lanes.values()))
 
     def _operation(self, op: Any, name: str, operands: tuple[Expression, ...], dtype: np.dtype) -> Expression:
         types = tuple(self._dtype(v.type) for v in op.operands)
@@ -167,6 +203,8 @@ class Reader:
             return self._make(what, operands, tuple(_read_as(t, sign) for t in types), dtype)
         if name == "arith.cmpf" and number in _CMPF:
             return self._make(_CMPF[number], operands, types, dtype)
+        if name == "llvm.inline_asm" and (what := instruction(op)) is not None:
+            return self._make(what, operands, types, dtype)
         raise Unreadable(f"it computes with {name}")
 
     def _make(self, op: str, operands: tuple[Expression, ...], of: tuple[np.dtype, ...], dtype: np.dtype) -> Expression:

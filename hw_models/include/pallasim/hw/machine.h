@@ -133,7 +133,7 @@ struct MachineModel {
   // Kernels may change their inputs: those in a core's own memory are copies, others the caller's arrays.
   bool input_copies = false;
   const char* scratch_advice = "";  // what to do instead of changing the caller's arrays
-  bool core_arrays = false;       // arrays and semaphores outside kernels in that memory are one per core of a mesh
+  bool core_arrays = false;         // arrays and semaphores outside kernels in that memory are one per core of a mesh
   // A grid's pipeline: fetches blocks while the step before runs, and writes them back while the next does.
   bool grid_pipeline = true;
   bool bounded_slices = true;  // it takes blocks whose size is known at run time only
