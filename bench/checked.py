@@ -25,7 +25,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 from ratios import calls_of, last_words, measure_all, medians  # noqa: E402
 
-CHIPS = {"generic": "generic", "tpu": "tpu-v6e", "sc": "tpu-v6e", "triton": "gpu-h100", "mgpu": "gpu-h100", "mosaic_gpu": "gpu-h100"}
+CHIPS = {"generic": "generic", "tpu": "tpu-v6e", "sc": "tpu-v6e", "triton": "gpu-h100", "mgpu": "gpu-h100", "mosaic_gpu": "gpu-h100",
+         "sparsecore": "tpu-7x"}
 
 
 @dataclasses.dataclass(frozen=True)

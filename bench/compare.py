@@ -26,14 +26,16 @@ from typing import Any
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-CHIPS = {"generic": "generic", "tpu": "tpu-v5e", "triton": "gpu-h100", "mosaic_gpu": "gpu-h100"}
+import fresh  # noqa: E402
+
+CHIPS = {"generic": "generic", "tpu": "tpu-v5e", "triton": "gpu-h100", "mosaic_gpu": "gpu-h100", "sparsecore": "tpu-7x"}
 # Which machines' kernels an executor takes.
 EXECUTORS = {
-    "xla": ("generic", "tpu", "triton", "mosaic_gpu"),  # the reference, without Pallas
+    "xla": ("generic", "tpu", "triton", "mosaic_gpu", "sparsecore"),  # the reference, without Pallas
     "hlo": ("generic", "tpu", "triton"),                # interpret=True
     "tpu": ("generic", "tpu"),                          # pltpu.InterpretParams()
     "gpu": ("mosaic_gpu",),                             # JAX's interpreter of Mosaic GPU
-    "pallasim": ("generic", "tpu", "triton", "mosaic_gpu"),
+    "pallasim": ("generic", "tpu", "triton", "mosaic_gpu", "sparsecore"),
 }
 
 
@@ -124,7 +126,8 @@ def cold(executor: str, case: Any) -> dict[str, Any]:
     times["first_run_s"] = time.perf_counter() - start
     times["total_s"] = sum(times.values())
     times["rss_mib"] = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-    checked(executor, case, function, arguments)
+    results = sum(x.nbytes for x in jax.tree.leaves(checked(executor, case, function, arguments)))
+    times["beyond_mib"] = times["rss_mib"] - results / 2**20
     return times
 
 
@@ -166,7 +169,8 @@ def warm(executors: list[str], case: Any, rounds: int, budget: float) -> dict[st
 def in_process(arguments: list[str], timeout: float) -> dict[str, Any]:
     """What a process of this script prints as its last line; its error text where it fails."""
     try:
-        done = subprocess.run([sys.executable, __file__, *arguments], capture_output=True, text=True, timeout=timeout)
+        done = subprocess.run([sys.executable, __file__, *arguments], capture_output=True, text=True, timeout=timeout,
+                              env=fresh.environment())
     except subprocess.TimeoutExpired:
         return {"error": f"more than {timeout:.0f} s"}
     if done.returncode == 0:
@@ -210,13 +214,14 @@ def table(results: dict[str, Any], executors: list[str]) -> str:
         means.append(f"({statistics.geometric_mean(ratios):.2g})" if ratios and e != "pallasim" else "")
     rows.append("| geometric mean | " + " | ".join(means) + " |")
     for title, key, get in (("CPU time per call in ms:", "warm", lambda w, e: w.get("cpu_s", {}).get(e)),
-                            ("Cold start in ms, trace to first result in a fresh process:", "cold", lambda c, e: c.get(e, {}).get("total_s"))):
+                            ("Cold start in ms, trace to first result in a fresh process:", "cold", lambda c, e: c.get(e, {}).get("total_s")),
+                            ("Peak memory of that process beyond operands and results, in MiB:", "cold", lambda c, e: c.get(e, {}).get("beyond_mib"))):
         if not any(r.get(key) for r in results["cases"].values()):
             continue
         rows += ["", title, "", "| kernel | " + " | ".join(executors) + " |", "|---" * (len(executors) + 1) + "|"]
         for name, r in results["cases"].items():
             values = [get(r.get(key, {}), e) for e in executors]
-            rows.append(f"| {name} | " + " | ".join(milliseconds(v) if v is not None else "" for v in values) + " |")
+            rows.append(f"| {name} | " + " | ".join("" if v is None else f"{v:.0f}" if "MiB" in title else milliseconds(v) for v in values) + " |")
     failures = [f"* {name}, {e}: {text}" for name, r in results["cases"].items() for e, text in r["warm"].get("errors", {"all": r["warm"].get("error")}).items() if text]
     return "\n".join(rows + (["", "What fails:", "", *failures] if failures else [])) + "\n"
 
@@ -225,6 +230,7 @@ def compare(options: argparse.Namespace) -> None:
     from kernels import all_cases
 
     executors = options.executors.split(",")
+    warmed: set[str] = set()
     results: dict[str, Any] = {"environment": environment(), "cases": {}}
     for name, case in all_cases().items():
         if not re.search(options.cases, name):
@@ -232,6 +238,9 @@ def compare(options: argparse.Namespace) -> None:
         takes = [e for e in executors if case.machine in EXECUTORS[e]]
         result: dict[str, Any] = {"steps": case.steps, "flops": case.flops, "bytes": case.bytes, "executors": takes, "cold": {}}
         for executor in takes if options.cold else []:
+            if executor not in warmed:  # its bytecode and its files
+                in_process(["--measure", "cold", name, executor], options.timeout)
+                warmed.add(executor)
             result["cold"][executor] = in_process(["--measure", "cold", name, executor], options.timeout)
         # An executor that took too long once is not asked again.
         able = [e for e in takes if "more than" not in result["cold"].get(e, {}).get("error", "")]

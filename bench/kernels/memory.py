@@ -1,4 +1,5 @@
-"""Where data lies: blocks chosen by prefetched scalars, copies started by hand, a pipeline inside a kernel."""
+"""Where data lies: blocks chosen by prefetched scalars, copies started by hand, a pipeline inside a kernel,
+rows that subcores gather."""
 from __future__ import annotations
 
 import jax
@@ -74,3 +75,27 @@ def pipeline_kernel(x_ref, o_ref):
 def emit_pipeline_exp(interpret):
     anywhere = pl.BlockSpec(memory_space=pl.ANY)
     return lambda x: pl.pallas_call(pipeline_kernel, out_shape=x, in_specs=[anywhere], out_specs=anywhere, interpret=interpret)(x)
+
+
+SUBCORES, TABLE, WIDTH, SHARE = 16, 4096, 128, 128
+
+
+@case(arguments=lambda: (normal(TABLE, WIDTH), jnp.asarray(np.random.default_rng(0).integers(0, TABLE, 16384), jnp.int32)), reference=lambda x, i: x[i],
+      machine="sparsecore", steps=SUBCORES, bytes=8 * 16384 * WIDTH, tolerance=0)
+def subcores_gather_16k_rows(interpret):
+    from jax.experimental.pallas import tpu_sc as plsc
+
+    mesh = plsc.VectorSubcoreMesh(core_axis_name="core", subcore_axis_name="subcore", num_cores=1, num_subcores=SUBCORES)
+
+    def kernel(table_ref, rows_ref, o_ref, rows, buffer):
+        per_subcore = rows_ref.shape[0] // SUBCORES
+
+        @pl.loop(0, per_subcore // SHARE)
+        def _(i):
+            mine = pl.ds(jax.lax.axis_index("subcore") * per_subcore + i * SHARE, SHARE)
+            pltpu.sync_copy(rows_ref.at[mine], rows)
+            pltpu.sync_copy(table_ref.at[rows], buffer)
+            pltpu.sync_copy(buffer, o_ref.at[mine])
+
+    scratch = [pltpu.VMEM((SHARE,), jnp.int32), pltpu.VMEM((SHARE, WIDTH), jnp.float32)]
+    return pl.kernel(kernel, out_type=jax.ShapeDtypeStruct((16384, WIDTH), jnp.float32), mesh=mesh, scratch_types=scratch, interpret=interpret)

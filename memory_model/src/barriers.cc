@@ -96,6 +96,9 @@ int64_t BarrierLayout::owners(const BarrierBlock& b) const {
 int BarrierLayout::add(BarrierBlock b) {
   b.first = per_device_;
   per_device_ += b.count * owners(b);
+  const int64_t threads = units_.per_device(Level::Thread);
+  const bool quotient = units_.devices() == 1 && units_.meshes().size() == 1 && b.owner != Level::Warp;
+  threads_per_owner_.push_back(quotient ? std::max<int64_t>(1, threads / owners(b)) : 0);
   blocks_.push_back(std::move(b));
   return static_cast<int>(blocks_.size()) - 1;
 }
@@ -107,6 +110,10 @@ int64_t BarrierLayout::id(int block, int64_t index, int64_t unit) const {
 }
 
 int64_t BarrierLayout::id_of_thread(int block, int64_t index, int64_t thread) const {
+  if (const int64_t threads = threads_per_owner_[static_cast<size_t>(block)]) {
+    const BarrierBlock& b = blocks_[static_cast<size_t>(block)];
+    return b.first + (threads == 1 ? thread : thread / threads) * b.count + index;
+  }
   return id(block, index, units_.unit_of(blocks_[static_cast<size_t>(block)].owner, thread));
 }
 

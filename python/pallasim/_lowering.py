@@ -1,4 +1,4 @@
-"""The lowering of the two Pallas primitives on the CPU: capture, then one FFI custom call.
+"""The lowering of the two Pallas primitives on the CPU: capture (`_site`), then one FFI custom call.
 
 Registered for platform "cpu" on first use. A rule acts only under `emulate` (or `install`) and where the call's `interpret`
 is a `Params`; every other call goes to the rule that JAX had before.
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 TARGET = "pallasim_launch"
@@ -15,16 +15,6 @@ TARGET = "pallasim_launch"
 _lock = threading.Lock()
 _registered = False
 _handlers = False
-
-
-def capture(ctx: Any, primitive: str, params: Mapping[str, Any], options: Any) -> Any:
-    """The captured module (`_capture.module.Captured`) of one site; raises `_capture.types.Unsupported`."""
-    from ._capture import jaxver, locs, module
-
-    settings = module.Settings(options.ir_machine, jaxver.mesh_axes(ctx), options.skip_floating_point_ops, locs.launch_site(), options.prints == "anything")
-    if primitive == "pallas_call":
-        return module.pallas_call(params, settings)
-    return module.mpmd_map(params, ctx.avals_in, settings)
 
 
 def register() -> None:
@@ -35,7 +25,7 @@ def register() -> None:
             return
         from jax._src.interpreters import mlir
 
-        from . import _deliver
+        from . import _deliver, _reuse
         from ._capture import jaxver
 
         _hide_frames()
@@ -44,6 +34,7 @@ def register() -> None:
             if (prim := jaxver.find(path, load=True)) is not None:
                 _override(mlir, prim, name)
         jaxver.keep_parallel_loops()
+        _reuse.patch()
         _registered = True
 
 
@@ -60,19 +51,13 @@ def _override(mlir: Any, prim: Any, name: str) -> None:
     default = getattr(before, "rule", before)
 
     def rule(ctx: Any, *in_nodes: Any, **params: Any) -> Sequence[Any]:
-        from . import _context, _interpret
-        from ._params import Params
+        from . import _context, _site
 
-        given = params.get("interpret")
-        options = _context.active()
+        options = _site.options_of(params)
         if options is None:
-            if not isinstance(given, Params):
-                with _context.explained(params):
-                    return default(ctx, *in_nodes, **params)
-            options = given
-        else:
-            _context.note(params)
-        return lower(ctx, *in_nodes, primitive=name, options=_interpret.merge(options, given), **params)
+            with _context.explained(params):
+                return default(ctx, *in_nodes, **params)
+        return lower(ctx, *in_nodes, primitive=name, options=options, **params)
 
     mlir.register_lowering(prim, rule, platform="cpu")
 
@@ -95,7 +80,7 @@ def prepare() -> None:
         _handlers = True
 
 
-def _drop_failed_tokens() -> None:
+def drop_failed_tokens() -> None:
     """JAX keeps the token of a computation with ordered effects, and raises its error again in each later one that has the same
     effects. Behind a kernel that failed the order begins anew."""
     from jax._src import dispatch
@@ -117,35 +102,30 @@ def lower(ctx: Any, *in_nodes: Any, primitive: str, options: Any, **params: Any)
     from jax._src.interpreters import mlir
     from jax._src.lib.mlir import ir
 
-    from . import _core, _findings, _interpret, _jax_checks
+    from . import _core, _findings, _interpret, _site
     from ._capture import jaxver
     from ._capture.types import Unsupported
 
-    _drop_failed_tokens()
-    options = _interpret.without_bounds(options, params.get("compiler_params"))
-    if options.refuses:
-        _jax_checks.check(params.get("interpret"), params)
+    drop_failed_tokens()
     try:
-        captured = capture(ctx, primitive, params, options)
+        site = _site.find(ctx, primitive, params, options)
     except Unsupported as e:
         raise _findings.unsupported(str(params.get("name") or "kernel"), e) from None
-    numbered = any(size > 1 for _, size in captured.device_axes) and bool(captured.facts & {"communicates", "axes"})
-    options = _interpret.met(options, params.get("interpret"), captured)
-    text, settings, after = _interpret.in_order(options, captured).text(), [options.settings()], []
-    if options.grid_point_recorder is not None:
+    captured, numbered, settings, after = site.captured, site.numbered, [site.settings], []
+    if (recorder := site.options.grid_point_recorder) is not None:
         number, setting = _interpret.recording("grid")
         settings.append(setting)
-        after.append(_interpret.tell_recorder(options.grid_point_recorder, number))
+        after.append(_interpret.tell_recorder(recorder, number))
     if captured.callbacks:
         number, setting = _interpret.recording("calls")
         settings.append(setting)
         after.append(_interpret.make_calls(captured.callbacks, number))
     if not captured.params:
         try:
-            _core.compile(captured.text, text)
+            _core.compile(captured.text, site.text)
         except _core.DiagnosticError as e:
             error = _findings.from_error(e)
-            error.refused = (captured.name, captured.text, text)
+            error.refused = (captured.name, captured.text, site.text)
             raise error from None
     prepare()
     if getattr(ctx, "tokens_in", None) is not None:
@@ -160,9 +140,9 @@ def lower(ctx: Any, *in_nodes: Any, primitive: str, options: Any, **params: Any)
         extra["result_shapes"] = [mlir.eval_dynamic_shape_as_tensor(ctx, a.shape) for a in ctx.avals_out]
     op = mlir.custom_call(
         TARGET, result_types=types, operands=in_nodes,
-        backend_config={"ir": ir.StringAttr.get(captured.text), "options": ir.StringAttr.get(text),
+        backend_config={"ir": ir.StringAttr.get(captured.text), "options": ir.StringAttr.get(site.text),
                         "settings": ir.StringAttr.get(";".join(filter(None, settings))), "numbered": ir.BoolAttr.get(numbered)},
-        has_side_effect=bool(captured.facts & {"prints", "checks", "communicates"}) or _declares_effects(params),
+        has_side_effect=site.effects,
         operand_output_aliases=aliases, api_version=4,
         operand_layouts=[_row_major(v.type) for v in in_nodes], result_layouts=[_row_major(t) for t in types], **extra)
     results = list(op.results)
@@ -192,8 +172,3 @@ def _row_major(mlir_type: Any) -> list[int]:
     from jax._src.lib.mlir import ir
 
     return list(range(ir.RankedTensorType(mlir_type).rank))[::-1]
-
-
-def _declares_effects(params: Mapping[str, Any]) -> bool:
-    effects = getattr(params.get("compiler_params"), "has_side_effects", False)
-    return bool(effects) and getattr(effects, "value", "") != "pure"

@@ -101,7 +101,7 @@ def lower_only(ctx: Any, *in_nodes: Any, primitive: str, **params: Any) -> Seque
 
 def examine(ctx: Any, primitive: str, params: dict[str, Any]) -> dict[str, Any]:
     """What became of one site, as the record that `lower_only` writes."""
-    from . import _core, _lowering
+    from . import _core, _site
     from ._capture.types import Unsupported
 
     test = os.environ.get("PYTEST_CURRENT_TEST", "").partition(" ")[0]
@@ -111,7 +111,7 @@ def examine(ctx: Any, primitive: str, params: dict[str, Any]) -> dict[str, Any]:
     }
     begin = time.perf_counter()
     try:
-        captured = _lowering.capture(ctx, primitive, params, _options())
+        captured = _site.capture(ctx, primitive, params, _options())
     except Exception as e:
         record |= {"stage": "capture", "error": f"{type(e).__name__}: {e}"[:2000]}
         if not isinstance(e, Unsupported):

@@ -115,6 +115,8 @@ class BarrierLayout {
   int64_t owners(const BarrierBlock&) const;  // on one device
   Units units_;
   std::vector<BarrierBlock> blocks_;
+  // Of each block: threads per owner where one mesh of one device makes an owner's number a quotient, else 0.
+  std::vector<int64_t> threads_per_owner_;
   int64_t per_device_ = 0;
 };
 
