@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "pallasim/memory/saturate.h"
 #include "rules.h"
 
 namespace pallasim::hw {
@@ -13,6 +14,8 @@ namespace {
 using ir::DType, ir::OpCode;
 
 using Shape = std::vector<int64_t>;
+
+constexpr int64_t kWarpgroup = 128;  // CUDA threads
 
 // Extents and type after a transform; false where the extents are known at run time only, or nobody needs them here.
 struct Shapes {
@@ -202,8 +205,15 @@ class MosaicGpuRules {
       return refuse("PS-MGPU-002", op, fmt::format("a bulk copy of rank {}", shape->size()), "at most 5 dimensions");
     const int64_t bits = shape->back() * ir::bit_width(dtype);
     if (bits % 128 != 0)
-      refuse("PS-MGPU-002", op, fmt::format("a bulk copy whose last dimension has {} bits", bits),
-             "the last dimension is a multiple of 16 bytes");
+      return refuse("PS-MGPU-002", op, fmt::format("a bulk copy whose last dimension has {} bits", bits),
+                    "the last dimension is a multiple of 16 bytes");
+    int64_t bytes = ir::bit_width(dtype);
+    for (int64_t d : *shape) bytes = memory::mul(bytes, d);
+    bytes /= 8;
+    if (by_lanes_ && op.code == OpCode::copy_gmem_to_smem && bytes % kWarpgroup != 0)
+      refuse(
+          "PS-MGPU-002", op, fmt::format("a bulk copy of {} bytes", bytes),
+          fmt::format("each of a warpgroup's {0} threads expects as many bytes: copy a multiple of {0}", kWarpgroup));
   }
 
   // What came with the chips behind Hopper (PTX ISA: .tile::gather4, .tile::scatter4 and .cta_group::2, sm_100).
@@ -229,6 +239,7 @@ class MosaicGpuRules {
 
 void check_mosaic_gpu(const ir::Module& m, const Profile& p, std::vector<ir::Diagnostic>* out) {
   MosaicGpuRules(m, p, out).check();
+  check_registers(m, p, out);
 }
 
 }  // namespace pallasim::hw
