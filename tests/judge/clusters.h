@@ -96,6 +96,8 @@ class Clusters {
   // clusters_bulk.cc
   void ring_in_loop(), bulk_stores(), reductions(), products_in_flight(), expected_bytes(), polling(), predicated();
   void gathers(), scatters(), leader_tracked();
+  std::string products(const char* type, const std::string& left, const std::string& a, const std::string& b,
+                       int accumulators);
   std::string chosen_rows(int64_t count, int64_t first);
   void bulk_store(const std::string& smem, const std::string& slot, const std::string& o, const std::string& place,
                   const std::string& row, const std::string& how);

@@ -170,11 +170,42 @@ void Clusters::reductions() {
   line("}}");
 }
 
-// Products in flight into two accumulators; operands in shared memory or in registers.
+// Products in flight into one or two accumulators, of a left operand in shared memory or in registers; what they sum
+// to.
+std::string Clusters::products(const char* type, const std::string& left, const std::string& a, const std::string& b,
+                               int accumulators) {
+  const bool both = accumulators == 2;
+  const std::string r = fresh(), sum = fresh(), acc[2] = {fresh(), fresh()}, sums[2] = {fresh(), fresh()};
+  line("{} = run_scoped {{allocs = [{{accumulator = true}}{}]}} (", r, both ? ", {accumulator = true}" : "");
+  line("    {} \"one\": ref<f32[16,16], regs>{}) {{", acc[0],
+       both ? fmt::format(", {} \"two\": ref<f32[16,16], regs>", acc[1]) : "");
+  ++depth_;
+  for (int64_t n = 2 + below(3); n-- > 0;) {
+    const bool registers = one_in(2);
+    std::string value = left;
+    if (registers && one_in(2)) {
+      value = fresh();
+      line("{} = neg {} : {}[16,16]", value, left, type);
+    }
+    line("wgmma_ref {}, {}, {} {{acc = view($0, []), a = {}, b = view($2, [{}])}}", acc[both ? below(2) : 0],
+         registers ? value : a, b, registers ? "$1" : "view($1, [])", one_in(2) ? "transpose(1, 0)" : "");
+    if (one_in(3)) line("wgmma_wait %c{}", below(3));
+  }
+  for (int n = 0; n < accumulators; ++n)
+    line("{} = wgmma_accumulator_deref {} {{wait_n = 0}} : f32[16,16]", sums[n], acc[n]);
+  if (both) line("{} = sub {}, {} : f32[16,16]", sum, sums[0], sums[1]);
+  line("yield {}", both ? sum : sums[0]);
+  --depth_;
+  line("}} : f32[16,16]");
+  return r;
+}
+
+// Rounds of such products; the values of the second one lie where an accumulator of the first one did.
 void Clusters::products_in_flight() {
   const char* type = one_in(2) ? "f16" : "bf16";
   term("products in flight");
-  const std::string o = output(fmt::format("f32[{}16,16]", each())), a = fresh(), b = fresh();
+  const int64_t rounds = 1 + below(2);
+  const std::string o = output(fmt::format("f32[{}{},16,16]", each(), rounds)), a = fresh(), b = fresh();
   line(
       "run_scoped {{collective = [\"wg\"]}} ({} \"a\": ref<{}[16,16], gsmem, cta>, {} \"b\": ref<{}[16,16], gsmem, "
       "cta>) {{",
@@ -190,24 +221,10 @@ void Clusters::products_in_flight() {
       line("store {}, {}", n == 0 ? a : b, values[n]);
     }
     line("commit_smem");
-    const std::string r = fresh(), one = fresh(), two = fresh(), sums[2] = {fresh(), fresh()}, sum = fresh();
-    line("{} = run_scoped {{allocs = [{{accumulator = true}}, {{accumulator = true}}]}} (", r);
-    line("    {} \"one\": ref<f32[16,16], regs>, {} \"two\": ref<f32[16,16], regs>) {{", one, two);
-    ++depth_;
-    for (int64_t n = 2 + below(3); n-- > 0;) {
-      const std::string& acc = one_in(2) ? one : two;
-      const bool registers = one_in(2);
-      line("wgmma_ref {}, {}, {} {{acc = view($0, []), a = {}, b = view($2, [{}])}}", acc, registers ? values[0] : a, b,
-           registers ? "$1" : "view($1, [])", one_in(2) ? "transpose(1, 0)" : "");
-      if (one_in(3)) line("wgmma_wait %c{}", below(3));
+    for (int64_t round = 0; round < rounds; ++round) {
+      const std::string r = products(type, values[0], a, b, round == 0 ? 2 : 1);
+      line("store {}, {}, %i, %x, %y {{view = [index($2, $3, $4, {}, {})]}}", o, r, round, all(16, 16));
     }
-    for (int64_t n = 0; n < 2; ++n)
-      line("{} = wgmma_accumulator_deref {} {{wait_n = 0}} : f32[16,16]", sums[n], n == 0 ? one : two);
-    line("{} = sub {}, {} : f32[16,16]", sum, sums[0], sums[1]);
-    line("yield {}", sum);
-    --depth_;
-    line("}} : f32[16,16]");
-    line("store {}, {}, %i, %x, %y {{view = [index($2, $3, $4, {})]}}", o, r, all(16, 16));
   });
   line("yield");
   --depth_;
