@@ -54,7 +54,8 @@ void Clusters::part() {
                                                    &Clusters::predicated,
                                                    &Clusters::gathers,
                                                    &Clusters::scatters,
-                                                   &Clusters::leader_tracked};
+                                                   &Clusters::leader_tracked,
+                                                   &Clusters::semaphores};
   (this->*kParts[below(std::size(kParts))])();
 }
 

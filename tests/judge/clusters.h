@@ -95,7 +95,7 @@ class Clusters {
   void part(), ring(), exchange(), peer_store(), atomics(), named(), product();
   // clusters_bulk.cc
   void ring_in_loop(), bulk_stores(), reductions(), products_in_flight(), expected_bytes(), polling(), predicated();
-  void gathers(), scatters(), leader_tracked();
+  void gathers(), scatters(), leader_tracked(), semaphores();
   std::string products(const char* type, const std::string& left, const std::string& a, const std::string& b,
                        int accumulators);
   std::string chosen_rows(int64_t count, int64_t first);

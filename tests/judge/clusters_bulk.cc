@@ -454,4 +454,33 @@ void Clusters::predicated() {
   line("}}");
 }
 
+// Every warpgroup of the grid writes its rows and says so at a semaphore of the device; one of them waits for all and
+// reads them.
+void Clusters::semaphores() {
+  term("global semaphores");
+  const std::string rows = output(fmt::format("i32[{}{},16]", each(), wgs_)), sum = output("i32[16]"), s = fresh(),
+                    v = fresh(), last = fresh(), which = fresh(), at = fresh();
+  const bool gpu = one_in(2), array = one_in(2);
+  const std::string view = array ? fmt::format("view = [index({})], ", below(2)) : "";
+  line("{} = get_global : ref<sem[{}], gmem, grid>", s, array ? "2" : "");
+  line("{} = get %0, %x, %wg {{view = [index($1, $2, slice(0, 16))]}} : i32[16]", v);
+  line("store {}, {}, %i, %x, %y, %wg {{view = [index($2, $3, $4, $5, slice(0, 16))]}}", rows, v);
+  line("{}sem_signal {} {{{}inc = {}}}", gpu ? "gpu_" : "", s, view, 2);
+  // The thread at place 0 of every axis.
+  line("{} = or %i, %x : i32[]", at);
+  const std::string more = fresh(), all_axes = fresh();
+  line("{} = or {}, %y : i32[]", more, at);
+  line("{} = or {}, %wg : i32[]", all_axes, more);
+  line("{} = eq {}, %c0 : bool[]", last, all_axes);
+  line("{} = convert {} : i32[]", which, last);
+  line("cond {} () {{\n    yield\n  }} () {{", which);
+  line("  {}sem_wait {} {{{}value = {}, decrement = {}}}", gpu ? "gpu_" : "", s, view, 2 * grid_ * x_ * y_ * wgs_,
+       true);
+  const std::string everything = fresh(), total = fresh();
+  line("  {} = get {} : i32[{}{},16]", everything, rows, each(), wgs_);
+  line("  {} = reduce_sum {} {{axes = [0, 1, 2, 3]}} : i32[16]", total, everything);
+  line("  store {}, {}", sum, total);
+  line("  yield\n  }}");
+}
+
 }  // namespace pallasim::judge

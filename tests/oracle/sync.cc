@@ -158,11 +158,17 @@ bool Machine::sync_op(Thread& t, const Op& op) {
       wait(t, semaphore(sem), (count(dst.dims) * ir::bit_width(dst.dtype) + 7) / 8, true);
       return true;
     }
+    case OpCode::get_global:
+      if (!ir::is_sync(type(t, op)->dtype)) throw Lack{"get_global of what is no semaphore"};
+      t.env[op.results[0]] = allocated(t, type(t, op), &op, "a global semaphore");
+      return true;
+    case OpCode::gpu_sem_signal:
     case OpCode::sem_signal: {
       const int target = peer(t, op, "signal");
       semaphore(target == t.index ? here() : at_thread(here(), target)) += amount("inc");
       return true;
     }
+    case OpCode::gpu_sem_wait:
     case OpCode::sem_wait: {
       const Attr* take = op.attr("decrement");
       return wait(t, semaphore(here()), amount("value"), !take || take->is_true()), true;
