@@ -1,7 +1,10 @@
 // What the engine itself costs: grid steps, scalar operations, small tiles, launches.
 #include <benchmark/benchmark.h>
+#include <omp.h>
 
+#include <oneapi/dnnl/dnnl.hpp>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "pallasim/interp/launch.h"
@@ -161,8 +164,34 @@ void Gemm(benchmark::State& state, ir::DType dtype) {
   state.counters["GFLOP/s"] = benchmark::Counter(
       2e-9 * static_cast<double>(n * n * n) * static_cast<double>(state.iterations()), benchmark::Counter::kIsRate);
 }
-BENCHMARK_CAPTURE(Gemm, f32, ir::DType::F32)->Arg(128)->Arg(512)->Arg(1024);
-BENCHMARK_CAPTURE(Gemm, bf16, ir::DType::BF16)->Arg(128)->Arg(512)->Arg(1024);
+
+// The same product by oneDNN, called directly on one thread.
+void DirectGemm(benchmark::State& state, dnnl::memory::data_type type) {
+  omp_set_num_threads(1);
+  const int64_t n = state.range(0);
+  std::vector<float> a(static_cast<size_t>(n * n), 0.5f), b = a, c = a;
+  const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  dnnl::stream stream(engine);
+  const auto square = [&](dnnl::memory::data_type t) {
+    return dnnl::memory::desc({n, n}, t, dnnl::memory::format_tag::ab);
+  };
+  const dnnl::memory::desc narrow = square(type), wide = square(dnnl::memory::data_type::f32);
+  const dnnl::matmul product({dnnl::matmul::desc(narrow, narrow, wide), engine});
+  const std::unordered_map<int, dnnl::memory> args = {{DNNL_ARG_SRC, {narrow, engine, a.data()}},
+                                                      {DNNL_ARG_WEIGHTS, {narrow, engine, b.data()}},
+                                                      {DNNL_ARG_DST, {wide, engine, c.data()}}};
+  for (auto _ : state) {
+    product.execute(stream, args);
+    stream.wait();
+  }
+  state.counters["GFLOP/s"] = benchmark::Counter(
+      2e-9 * static_cast<double>(n * n * n) * static_cast<double>(state.iterations()), benchmark::Counter::kIsRate);
+}
+#define PALLASIM_GEMM_SIZES ->Arg(256)->Arg(512)->Arg(1024)->Repetitions(5)->ReportAggregatesOnly()
+BENCHMARK_CAPTURE(Gemm, f32, ir::DType::F32) PALLASIM_GEMM_SIZES;
+BENCHMARK_CAPTURE(DirectGemm, f32, dnnl::memory::data_type::f32) PALLASIM_GEMM_SIZES;
+BENCHMARK_CAPTURE(Gemm, bf16, ir::DType::BF16) PALLASIM_GEMM_SIZES;
+BENCHMARK_CAPTURE(DirectGemm, bf16, dnnl::memory::data_type::bf16) PALLASIM_GEMM_SIZES;
 
 void Launch(benchmark::State& state) {
   Program p(empty_grid(1), {{8, 128}}, {});
