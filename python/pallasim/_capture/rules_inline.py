@@ -46,8 +46,8 @@ def inline_mgpu(w: Writer, eqn: Any) -> None:
         return
     read = Values(w, eqn, tuple(eqn.invars[:n]))
     _do(w, eqn, read, found.acts)
-    for var, value in zip(eqn.outvars, found.results):
-        w.bind([var], [read.array(value, tuple(var.aval.shape), np.dtype(var.aval.dtype))])
+    for var, value, kind in zip(eqn.outvars, found.results, p["flat_ret_ty"]):
+        w.bind([var], [read.array(value, tuple(var.aval.shape), np.dtype(kind.dtype))])
 
 
 def _do(w: Writer, eqn: Any, read: Values, acts: tuple[inline.Act, ...]) -> None:
