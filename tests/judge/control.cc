@@ -89,10 +89,11 @@ void Body::loop_step() {
     out.push_back(counter_out);
     args += ", " + name(counter) + ": i32[]";
   }
-  const bool reverse = rng.chance(20);
-  w.open((out.empty() ? "" : names(out) + " = ") + fmt::format("for {}, {}, {}{}{} ({}) {{", name(lo), name(hi),
-                                                               name(by), ids.empty() ? "" : ", " + names(ids),
-                                                               reverse ? " {reverse = true}" : "", args));
+  const bool reverse = rng.chance(20), parallel = !reverse && rng.chance(15);
+  if (parallel) ++terms["parallel_loop"];
+  w.open((out.empty() ? "" : names(out) + " = ") +
+         fmt::format("{} {}, {}, {}{}{} ({}) {{", parallel ? "parallel_loop" : "for", name(lo), name(hi), name(by),
+                     ids.empty() ? "" : ", " + names(ids), reverse ? " {reverse = true}" : "", args));
   Value i{index, {DType::I32, {}}, std::min<int64_t>(lower, 0), 9, 9};
   values.push_back(i);
   for (const Value& c : carried) values.push_back(c);

@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <map>
+#include <set>
 
 #include "pallasim/memory/shadow/claims.h"
 #include "pallasim/memory/shadow/in_flight.h"
@@ -163,6 +165,53 @@ TEST(Races, AtomicsDoNotRaceWithEachOther) {
   order.take(4, 1, 1);
   races.access(order, element(4, false, 4));  // ordered after the last one only
   EXPECT_EQ(races.found().size(), 3u);
+}
+
+// Random nests of loops without an order of their trips, against every pair of accesses. Every second loop has order.
+TEST(Races, TripsMeetAsEveryPairDoes) {
+  struct Done {
+    std::vector<std::pair<int, int>> at;  // loops around it that have no order, and their trips
+    bool write;
+    int64_t place;
+  };
+  Random rng(11);
+  size_t racy = 0;
+  for (int round = 0; round < 300; ++round) {
+    Order order;
+    Races races({INT64_MAX, true});
+    std::vector<Done> all;
+    std::vector<std::pair<int, int>> here;
+    int loops = 0;
+    const std::function<void(int)> nest = [&](int depth) {
+      for (int64_t n = rng.below(4); n >= 0; --n) {
+        const Done d{here, rng.below(3) == 0, 4 * rng.below(12)};
+        ASSERT_TRUE(races.access(order, element(0, d.write, static_cast<int32_t>(all.size()), d.place)));
+        all.push_back(d);
+        if (depth == 3 || rng.below(3) > 0) continue;
+        const bool unordered = loops % 2 == 0;
+        if (unordered) order.begin_trips(0), here.emplace_back(loops, 0);
+        ++loops;
+        for (int64_t trips = rng.below(4); trips >= 0; --trips) {
+          if (unordered) order.next_trip(0), ++here.back().second;
+          nest(depth + 1);
+        }
+        if (unordered) order.end_trips(0), here.pop_back();
+      }
+    };
+    nest(0);
+    std::set<int64_t> want, got;
+    for (size_t i = 0; i < all.size(); ++i)
+      for (size_t j = 0; j < i; ++j) {
+        if (all[i].place != all[j].place || !(all[i].write || all[j].write)) continue;
+        for (const auto& [loop, trip] : all[i].at)
+          for (const auto& [other, at] : all[j].at)
+            if (loop == other && trip != at) want.insert(all[i].place);
+      }
+    for (const Race& r : races.found()) got.insert(r.bytes.begin);
+    ASSERT_EQ(got, want) << "round " << round;
+    racy += want.size();
+  }
+  EXPECT_GT(racy, 300U);
 }
 
 TEST(Races, MemoryThatIsGivenOutAgainForgets) {

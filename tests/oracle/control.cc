@@ -53,13 +53,17 @@ void Machine::op_for(Thread& t, const Op& op) {
   const int64_t n = lower < upper ? (upper - lower - 1) / by + 1 : 0;
   std::vector<Value> carried = operands(t, op);
   carried.erase(carried.begin(), carried.begin() + 2);
+  std::optional<Trips::Loop> loop;
+  if (op.code == OpCode::parallel_loop) loop.emplace(t.trips);
   for (int64_t k = 0; k < n; ++k) {
+    if (loop) loop->next();
     const int64_t i = lower + (reverse && reverse->is_true() ? n - 1 - k : k) * by;
     carried[0] = value_of(integer_scalar(dtype, i));
     const std::vector<Value> next = region(t, op.regions[0], carried);
     std::copy(next.begin(), next.end(), carried.begin() + 1);
     tick();
   }
+  loop.reset();
   define(t, op, {carried.begin() + 1, carried.end()});
 }
 

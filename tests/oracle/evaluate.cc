@@ -124,6 +124,7 @@ Machine::Window Machine::make_window(Thread& t, size_t i) {
   w.read_only = !w.output && !core && !(is_aliased(i) && is_triton());
   if (!staged || is_triton()) return w;
   w.stage = std::make_shared<Memory>(*w.array);
+  w.stage->number = ++Memory::made;
   w.stage->operand = false;
   w.stage->bytes.resize(static_cast<size_t>(count(w.extent) * ir::byte_size(o.array->dtype)));
   return w;
@@ -330,6 +331,10 @@ Outcome Machine::run() {
   } catch (const Stop& s) { outcome_.end = End::Stopped, outcome_.what = s.what; } catch (const Lack& l) {
     outcome_.end = End::Missing, outcome_.what = l.what;
   }
+  for (const auto& t : threads_) {
+    outcome_.trips_meet |= t->trips.meet;
+    outcome_.trips_write |= t->trips.write;
+  }
   if (outcome_.end != End::Done) return std::move(outcome_);
   for (const auto& d : devices_)
     for (size_t i = 0; i < m_.operands.size(); ++i) {
@@ -347,7 +352,8 @@ Outcome evaluate(const ir::Module& m, std::span<const Array> args, const Setting
   std::vector<std::vector<int64_t>> shapes;
   for (size_t i = static_cast<size_t>(m.num_dynamic); i < args.size(); ++i) shapes.push_back(args[i].dims);
   std::vector<std::pair<std::string, int64_t>> values;
-  if (!ir::infer_shapes(m, shapes, &values).empty()) return {End::Stopped, "a parameter that no array gives", {}, {}};
+  if (!ir::infer_shapes(m, shapes, &values).empty())
+    return {.end = End::Stopped, .what = "a parameter that no array gives"};
   const ir::Module bound = ir::bind_shapes(m, values);
   return Machine(bound, args, setting).run();
 }

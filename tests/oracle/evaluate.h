@@ -35,6 +35,8 @@ struct Outcome {
   std::string what;
   std::vector<Array> results;       // outputs in declaration order (of each device, device by device)
   std::vector<std::string> prints;  // debug_print lines in grid order
+  // Two trips of a parallel_loop met at a byte, one of them writing; both wrote it.
+  bool trips_meet = false, trips_write = false;
 };
 
 // `args`: dynamic grid bounds, prefetch, inputs, in declaration order, of each device one after another.

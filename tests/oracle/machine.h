@@ -13,6 +13,7 @@
 #include "evaluate.h"
 #include "fibers.h"
 #include "pallasim/interp/kernels.h"
+#include "trips.h"
 
 namespace pallasim::oracle {
 
@@ -47,6 +48,8 @@ struct Barrier {
   void settle();
 };
 struct Memory {
+  static inline std::atomic<uint64_t> made{0};
+  uint64_t number = ++made;
   std::vector<std::byte> bytes;
   std::vector<int64_t> counts;  // of semaphores
   std::vector<Barrier> barriers;
@@ -86,6 +89,7 @@ struct Thread {
   std::vector<Value> env;
   std::vector<int64_t> point;  // of the grid
   int while_depth = 0;
+  Trips trips;
   std::map<const Barrier*, int64_t> seen;  // phases whose ends it saw
 };
 

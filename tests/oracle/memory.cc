@@ -5,6 +5,9 @@
 
 namespace pallasim::oracle {
 
+thread_local Trips* Trips::here = nullptr;
+thread_local Trips::Kind Trips::doing = Trips::Read;
+
 Ref whole_ref(std::shared_ptr<Memory> memory, DType t, Dims dims) {
   Ref r;
   r.at.resize(static_cast<size_t>(count(dims)));
@@ -16,10 +19,16 @@ Ref whole_ref(std::shared_ptr<Memory> memory, DType t, Dims dims) {
   return r;
 }
 
+static void touched(const Ref& r, const int64_t* at, bool write) {
+  const int64_t bytes = r.bits == 0 ? ir::byte_size(r.dtype) : std::max(1, r.bits / 8);
+  for (int p = 0; p < r.parts; ++p) Trips::touch(r.memory->number, at[p] / 8, bytes, write);
+}
+
 void read_element(const Ref& r, int64_t n, std::byte* out) {
   const int64_t* at = r.at.data() + n * r.parts;
   if (*at < 0) throw Stop{"out of bounds: read of " + r.memory->name};
   const auto size = static_cast<size_t>(ir::byte_size(r.dtype));
+  touched(r, at, false);
   if (r.bits == 0) {
     std::memcpy(out, r.memory->bytes.data() + *at / 8, size);
     return canonical(r.dtype, out, 1);
@@ -40,6 +49,7 @@ void write_element(const Ref& r, int64_t n, const std::byte* from) {
   const int64_t* at = r.at.data() + n * r.parts;
   if (*at < 0) throw Stop{"out of bounds: write to " + r.memory->name};
   std::byte* bytes = r.memory->bytes.data();
+  touched(r, at, true);
   if (r.bits == 0) {
     std::memcpy(bytes + *at / 8, from, static_cast<size_t>(ir::byte_size(r.dtype)));
     return;
@@ -340,6 +350,7 @@ Array combined(const std::string& kind, const Array& now, const Array& value, co
 }  // namespace
 
 void Machine::op_atomic(Thread& t, const Op& op) {
+  const Trips::As atomic(Trips::Atomic);
   const bool cas = op.code == OpCode::atomic_cas, keyed = op.code == OpCode::gpu_atomic_store;
   const bool gives_old = op.code != OpCode::addupdate && !keyed;
   const Ref r = keyed ? keyed_view(t, op, "ref") : view(t, op, ref(t, op, 0), op.view());
@@ -381,6 +392,7 @@ bool Machine::memory_op(Thread& t, const Op& op) {
     case OpCode::masked_swap: return op_access(t, op), true;
     case OpCode::addupdate: {
       if (is_triton() && ref(t, op, 0).memory->operand) return op_atomic(t, op), true;
+      const Trips::As adds(Trips::Add);
       const Ref r = view(t, op, ref(t, op, 0), op.view());
       const Array now = read(r), value = spread(in(t, op, 1), r.dims);
       interp::StripParams p;

@@ -8,7 +8,7 @@ Step& StepWriter::emit(StepFn fn, const void* payload) {
   s.payload = payload;
   s.loc = c_.loc();
   s.id = here();
-  s.info = &kPlainStep;
+  s.info = plain_;
   c_.plan().steps.push_back(s);
   targets_.push_back(-1);
   return c_.plan().steps.back();

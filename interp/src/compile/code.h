@@ -25,6 +25,17 @@ class StepWriter {
   T* own(T payload) {
     return c_.plan().payloads.own(std::move(payload));
   }
+  // Plain steps add to memory inside.
+  class Adding {
+   public:
+    explicit Adding(StepWriter& w) : w_(w) { w_.plain_ = &kAddingStep; }
+    ~Adding() { w_.plain_ = &kPlainStep; }
+    Adding(const Adding&) = delete;
+    Adding& operator=(const Adding&) = delete;
+
+   private:
+    StepWriter& w_;
+  };
   int here() const { return static_cast<int>(c_.plan().steps.size()); }
   void jump_to(int step, int target) { targets_[static_cast<size_t>(step)] = target; }
   // Per step of the plan, -1 for none; steps before the own ones, too.
@@ -35,6 +46,7 @@ class StepWriter {
 
  private:
   Context& c_;
+  const StepInfo* plain_ = &kPlainStep;
   std::vector<int> targets_;
 };
 

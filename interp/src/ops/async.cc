@@ -271,6 +271,12 @@ const Step* dma_wait(Thread& t, const Step* s) {
   return wait_for(t, s, semaphore_id(t, p.sem), machine_bytes(n, p.bits), true);
 }
 
+const Step* scope_begin(Thread& t, const Step* s) {
+  for (const ScopePayload::Range& r : static_cast<const ScopePayload*>(s->payload)->memory)
+    for (Listener* l : t.exec->listeners) l->on_scope(*t.exec, t, r.offset, r.bytes);
+  return s + 1;
+}
+
 // Memory and semaphores are given back: copies that still use them move now, and nothing may be left in a semaphore.
 // Where there are several threads, another one may have signalled ahead: the next scope finds that, and what is left in
 // the end is looked at when the kernel ends.

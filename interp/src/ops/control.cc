@@ -64,6 +64,11 @@ const Step* loop_next(Thread& t, const Step* s) {
   return s->imm & 1 ? next<int64_t>(t, s, s->imm & 2) : next<int32_t>(t, s, s->imm & 2);
 }
 
+const Step* trips(Thread& t, const Step* s) {
+  for (Listener* l : t.exec->listeners) l->on_trips(*t.exec, t, static_cast<Trips>(s->imm));
+  return s + 1;
+}
+
 const Step* finish(Thread& t, const Step* s) {
   t.pc = s;
   t.stop = Stop::Done;

@@ -74,6 +74,7 @@ struct Listener {
   virtual void on_groups(Execution&, const Thread&, int64_t /*stream*/, int64_t /*most*/, int64_t /*last*/,
                          bool /*reads*/) {}
   virtual void on_fence(Execution&, const Thread&) {}
+  virtual void on_trips(Execution&, const Thread&, Trips) {}
   // A product of a warpgroup is issued, whose accesses follow; all but `most` of them are awaited.
   virtual void on_product(Execution&, const Thread&, const Step&) {}
   virtual void on_products_awaited(Execution&, const Thread&, int64_t /*most*/) {}
@@ -84,7 +85,8 @@ struct Listener {
   // Memory of the thread's temporaries that nobody has written yet.
   virtual void on_fresh(Execution&, const Thread&, int64_t /*offset*/, int64_t /*bytes*/, const std::string& /*name*/) {
   }
-  // The end of a scope gives bytes of the thread's temporaries back.
+  // A scope begins with these bytes of the thread's temporaries; its end gives them back.
+  virtual void on_scope(Execution&, const Thread&, int64_t /*offset*/, int64_t /*bytes*/) {}
   virtual void on_freed(Execution&, const Thread&, int64_t /*offset*/, int64_t /*bytes*/) {}
   virtual void finish(Execution&, std::vector<ir::Diagnostic>&) {}
 };

@@ -36,6 +36,9 @@ struct Step {
 
 using memory::Addr;
 
+// What happens to a loop whose trips have no order.
+enum class Trips : uint8_t { Begin, Next, End };
+
 enum class Stop : uint8_t { None, Done, Blocked, Yielded };
 
 // What a blocked thread waits for.

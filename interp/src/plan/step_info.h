@@ -44,9 +44,12 @@ struct StepInfo {
   void (*sync)(const Step&, std::vector<SyncUse>*) = nullptr;  // null: uses no semaphore
   SideNames (*starts)(const Step&) = nullptr;                  // null: starts nothing asynchronous
   bool proxy = false;  // reads and writes shared memory by the asynchronous proxy
+  bool trips = false;  // of a loop whose trips have no order: begins it or a trip, or ends it
+  bool adds = false;   // adds to what lies in memory
 };
 
-extern const StepInfo kPlainStep;  // works on memory and slots alone
+extern const StepInfo kPlainStep;   // works on memory and slots alone
+extern const StepInfo kAddingStep;  // and adds to memory
 
 std::vector<SyncUse> sync_uses(const Step&);
 // Steps that a thread may come to next, by id.

@@ -8,7 +8,7 @@
 namespace pallasim::interp::ops {
 
 // Steps that others reason about (step_info.h).
-extern const StepInfo kJump, kBranchTable, kFinish, kSemSignal, kSemWait, kSemRead, kDmaStart, kDmaWait;
+extern const StepInfo kJump, kBranchTable, kFinish, kSemSignal, kSemWait, kSemRead, kDmaStart, kDmaWait, kTrips;
 
 // control
 const Step* jump(Thread&, const Step*);
@@ -18,6 +18,8 @@ StepFn move_slot(int bytes);                        // dst <- a, of a compute ty
 const Step* loop_begin(Thread&,
                        const Step*);  // for: jumps over an empty loop; a: index, b: upper; imm bit 0: i64, bit 1: down
 const Step* loop_next(Thread&, const Step*);  // a: index, b: upper, c: step; jump: body
+// Of a loop whose trips have no order, for who listens; imm: enum Trips.
+const Step* trips(Thread&, const Step*);
 const Step* finish(Thread&, const Step*);
 // grid
 const Step* grid_begin(Thread&, const Step*);
@@ -79,6 +81,7 @@ const Step* sem_read(Thread&, const Step*);
 const Step* valid_extent(Thread&, const Step*);  // payload ValidPayload; dst: i64 slot
 const Step* dma_start(Thread&, const Step*);     // payload DmaPayload
 const Step* dma_wait(Thread&, const Step*);      // payload DmaWaitPayload
+const Step* scope_begin(Thread&, const Step*);   // payload ScopePayload; for who listens
 const Step* scope_end(Thread&, const Step*);     // payload ScopePayload
 const Step* print(Thread&, const Step*);         // payload PrintPayload
 const Step* host_call(Thread&, const Step*);     // payload PrintPayload, values only; imm: which callback

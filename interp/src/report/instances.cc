@@ -1,5 +1,7 @@
 #include "instances.h"
 
+#include "../plan/step_info.h"
+
 namespace pallasim::interp {
 
 int32_t Instances::of(const Execution& ex, int32_t thread, uint32_t buffer) {
@@ -31,6 +33,7 @@ memory::shadow::Access Instances::access(const Execution& ex, const Access& a, m
   r.element_bytes = a.element_bytes;
   r.write = a.write;
   r.atomic = a.atomic;
+  r.adds = a.step->info->adds;
   r.site = a.step->id;
   return r;
 }

@@ -21,7 +21,9 @@ RaceWatch::RaceWatch(const Plan& plan, size_t devices, const Options& o, Instanc
     if (b->max_children > 0) active_ = reached_ = true;  // they use their parent's memory
   alone_ = !active_;
   for (const Step& s : plan.steps) {
-    if (s.info->proxy) active_ = reached_ = true;  // a thread alone may forget a fence
+    // A thread alone may forget a fence, and trips of its loops may meet.
+    if (s.info->proxy || s.info->trips) active_ = reached_ = true;
+    has_trips_ = has_trips_ || s.info->trips;
     for (const SyncUse& u : sync_uses(s)) reached_ = reached_ || (u.role == SyncUse::Role::Written && u.elsewhere);
   }
 }
@@ -54,6 +56,14 @@ void RaceWatch::see(Execution& ex, Seen& seen) {
 bool RaceWatch::in_shared_memory(uint32_t buffer, int64_t offset) const {
   const memory::Allocation* a = plan_.memory.allocations.at(buffer, offset);
   return a && a->space == ir::Space::GpuSmem;
+}
+
+void RaceWatch::on_trips(Execution&, const Thread& t, Trips what) {
+  switch (what) {
+    case Trips::Begin: return order_.begin_trips(t.index);
+    case Trips::Next: return order_.next_trip(t.index);
+    case Trips::End: return order_.end_trips(t.index);
+  }
 }
 
 // Each is a group of its own, and awaits all before it (JAX, pallas/gpu/reference: all but the last one).
@@ -109,7 +119,14 @@ void RaceWatch::on_fresh(Execution& ex, const Thread& t, int64_t offset, int64_t
   races_.fresh(instances_.of(ex, t.index, t.temps), offset, offset + bytes);
 }
 
+void RaceWatch::on_scope(Execution& ex, const Thread& t, int64_t offset, int64_t bytes) {
+  if (!has_trips_) return;
+  scopes_[{t.index, offset}] = offset + bytes;
+  races_.fresh(instances_.of(ex, t.index, t.temps), offset, offset + bytes);
+}
+
 void RaceWatch::on_freed(Execution& ex, const Thread& t, int64_t offset, int64_t bytes) {
+  scopes_.erase({t.index, offset});
   races_.fresh(instances_.of(ex, t.index, t.temps), offset, offset + bytes);
 }
 
@@ -164,11 +181,16 @@ void RaceWatch::report(Execution& ex, const shadow::Race& r, const Where& w) {
   const auto product = [](const Step* s) { return s->info->proxy && !s->info->starts; };
   const bool products = product(step) || product(step_of(r.earlier));
   const bool unordered = r.kind == shadow::Race::Kind::Unordered;
-  if (alone_ && unordered && !products) return;
+  const bool trips = unordered && !r.earlier.asynchronous && !r.later.asynchronous && r.earlier.thread == w.thread;
+  if (alone_ && unordered && !products && !trips) return;
   std::string name = allocation_name(plan_, w.buffer, w.offset);
   if (name.empty()) name = plan_.memory.is_private(w.buffer) ? "memory" : "an allocation";
   if (plan_.memory.is_private(w.buffer)) name = fmt::format("{} of {}", name, name_of(thread(w.owner)));
   if (r.kind == shadow::Race::Kind::Unfenced) return unfenced(thread(w.thread), r, name);
+  if (trips && !products) {
+    const std::optional<std::string> ref = ref_of(thread(w.owner), w, name);
+    return ref ? between_trips(thread(w.thread), r, *ref) : void();
+  }
   const auto who = [&](const shadow::Party& p, int32_t index) {
     return (product(step_of(p)) ? "a wgmma of " : "") + name_of(thread(index));
   };
@@ -188,6 +210,39 @@ void RaceWatch::report(Execution& ex, const shadow::Race& r, const Where& w) {
   else
     d.hint = "let one signal a semaphore of the other behind its access, and the other wait: " +
              remedy(ex, thread(w.thread), thread(r.earlier.thread));
+  findings_.push_back(std::move(d));
+}
+
+// The name of the ref that the memory is of; between scopes and blocks a thread's memory holds values of the
+// compiler's.
+std::optional<std::string> RaceWatch::ref_of(const Thread& owner, const Where& w, const std::string& name) const {
+  if (!plan_.memory.is_private(w.buffer)) return name;
+  if (w.buffer == owner.temps)
+    for (const Window& window : owner.body->windows) {
+      const Window::Stage* s = window.stage();
+      const int64_t slots = window.modelled() ? window.modelled()->slots : 1;
+      if (s && w.offset >= s->offset && w.offset < s->offset + slots * s->elements * ir::byte_size(window.dtype))
+        return plan_.module.operands[static_cast<size_t>(window.operand)].name;
+    }
+  const memory::Allocation* a = plan_.memory.allocations.at(w.buffer, w.offset);
+  if (!a) return {};
+  if (a->lifetime == memory::Allocation::Lifetime::Launch) return name;
+  const auto behind = scopes_.upper_bound({w.owner, w.offset});
+  if (behind == scopes_.begin() || std::prev(behind)->first.first != w.owner) return {};
+  return w.offset < std::prev(behind)->second ? std::optional(name) : std::nullopt;
+}
+
+// Of one thread, in two trips of a parallel_loop. What is no ref is the compiler's.
+void RaceWatch::between_trips(const Thread& t, const shadow::Race& r, const std::string& name) {
+  ir::Diagnostic d =
+      diagnostic_at(t, &plan_.steps[static_cast<size_t>(r.later.site)], "PS-RACE-002",
+                    fmt::format("{} is {} in a trip of a parallel_loop while another trip may {} it", name,
+                                r.later.write ? "written" : "read", r.earlier.write ? "write" : "read"));
+  ir::Site side = ir::site_of(plan_.module, plan_.steps[static_cast<size_t>(r.earlier.site)].loc);
+  side.what = fmt::format("another trip {} it here", r.earlier.write ? "writes" : "reads");
+  d.also.push_back(std::move(side));
+  d.numbers.push_back("trips of a parallel_loop have no order among each other: a chip overlaps them as it likes");
+  d.hint = "give every trip memory of its own, carry the value, or write the loop as pl.loop";
   findings_.push_back(std::move(d));
 }
 

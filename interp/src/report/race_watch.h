@@ -1,7 +1,9 @@
 // Checked runs: accesses that nothing orders, and accesses to what an asynchronous copy still uses.
 #pragma once
 #include <map>
+#include <optional>
 #include <set>
+#include <string>
 
 #include "instances.h"
 #include "pallasim/memory/shadow/in_flight.h"
@@ -33,6 +35,7 @@ class RaceWatch : public AccessWatch {
     order_.wait_group(t.index, stream, most, reads);
   }
   void on_fence(Execution&, const Thread& t) override { order_.fence(t.index); }
+  void on_trips(Execution&, const Thread&, Trips) override;
   void on_product(Execution&, const Thread& t, const Step&) override;
   void on_products_awaited(Execution&, const Thread& t, int64_t most) override {
     order_.wait_group(t.index, products_of(t), most, false);
@@ -47,6 +50,7 @@ class RaceWatch : public AccessWatch {
     order_.join(parent.index, child.index);
   }
   void on_fresh(Execution&, const Thread&, int64_t offset, int64_t bytes, const std::string& name) override;
+  void on_scope(Execution&, const Thread&, int64_t offset, int64_t bytes) override;
   void on_freed(Execution&, const Thread&, int64_t offset, int64_t bytes) override;
   void finish(Execution&, std::vector<ir::Diagnostic>&) override;
 
@@ -62,12 +66,16 @@ class RaceWatch : public AccessWatch {
   // PS-RACE-002, once per step: a copy into memory of a device of which the issuer does not know that it began.
   void check_begun(Execution&, const memory::AsyncCopy&, memory::shadow::Actor);
   void unfenced(const Thread&, const memory::shadow::Race&, const std::string& name);
+  void between_trips(const Thread&, const memory::shadow::Race&, const std::string& name);
   // The stream of a thread's products; those of its copies are numbered from 0.
   static int64_t products_of(const Thread& t) { return (int64_t{1} << 32) + t.index; }
   bool in_shared_memory(uint32_t buffer, int64_t offset) const;
+  std::optional<std::string> ref_of(const Thread& owner, const Where&, const std::string& name) const;
   const Plan& plan_;
   bool active_ = false, reached_ = false;
   bool alone_ = false;  // there is one thread: what it does to its copies in flight is told of by FlightWatch
+  bool has_trips_ = false;
+  std::map<std::pair<int32_t, int64_t>, int64_t> scopes_;  // by thread and offset, where they end: memory of refs
   Instances& instances_;
   memory::shadow::Order order_{true};
   memory::shadow::Races races_;

@@ -24,13 +24,35 @@ Epoch Order::now(Actor who) {
 
 bool Order::ordered(Epoch e, Actor who, bool fenced) const {
   if (who >= 0) {
-    if (e.actor == who && !fenced) return true;
-    if (static_cast<size_t>(who) >= threads_.size()) return false;
-    const Knowledge& k = threads_[static_cast<size_t>(who)].knows;
+    if (static_cast<size_t>(who) >= threads_.size()) return e.actor == who && !fenced;
+    const Thread& t = threads_[static_cast<size_t>(who)];
+    if (e.actor == who && !fenced && !in_another_trip(t, e.time)) return true;
+    const Knowledge& k = t.knows;
     return (fenced ? k.fenced : k.all).knows(e);
   }
   const Knowledge& k = lines_[static_cast<size_t>(-1 - who)].knows;
   return (fenced ? k.fenced : k.all).knows(e);
+}
+
+bool Order::in_another_trip(const Thread& t, int64_t time) {
+  return std::any_of(t.trips.begin(), t.trips.end(), [&](const Trips& l) { return l.since <= time && time < l.trip; });
+}
+
+void Order::begin_trips(int32_t who) {
+  Thread& t = thread(who);
+  ++t.time, t.released = false;
+  t.trips.push_back({t.time, t.time});
+}
+
+void Order::next_trip(int32_t who) {
+  Thread& t = thread(who);
+  ++t.time, t.released = false;
+  if (!t.trips.empty()) t.trips.back().trip = t.time;
+}
+
+void Order::end_trips(int32_t who) {
+  Thread& t = thread(who);
+  if (!t.trips.empty()) t.trips.pop_back();
 }
 
 int32_t Order::thread_of(Actor who) const { return who >= 0 ? who : lines_[static_cast<size_t>(-1 - who)].issuer; }

@@ -9,7 +9,10 @@ struct Races::Now {
   Mark mark;
   int32_t instance;
 
-  bool follows(const Mark& m) const { return order.ordered(m.at, mark.at.actor); }
+  bool follows(const Mark& m) const {
+    return order.ordered(m.at, mark.at.actor) &&
+           (m.since == m.at.time || order.ordered({m.at.actor, m.since}, mark.at.actor));
+  }
   // Follows it, and sees what it wrote.
   bool sees(const Mark& m) const {
     const bool fence = order.proxies() && mark.proxy && !m.proxy && m.write;
@@ -29,7 +32,7 @@ auto place_of(std::vector<Mark>& marks, const Mark& m) {
 template <class Mark>
 bool has(const std::vector<Mark>& marks, const Mark& m) {
   const auto it = place_of(const_cast<std::vector<Mark>&>(marks), m);
-  return it != marks.end() && it->at == m.at && it->write == m.write;
+  return it != marks.end() && it->at == m.at && it->write == m.write && it->adds <= m.adds;
 }
 
 }  // namespace
@@ -37,13 +40,15 @@ bool has(const std::vector<Mark>& marks, const Mark& m) {
 // Has the actor been here since it last synchronised, with nothing left that this access would add? Who came in between
 // has looked at that mark.
 bool Races::known(const State& s, const Mark& m) const {
-  if (m.write && !m.atomic) return s.write.at == m.at && s.reads.empty() && s.atomics.empty();
-  return s.write.at == m.at || has(m.atomic ? s.atomics : s.reads, m);
+  const bool wrote = s.write.at == m.at && s.write.adds <= m.adds;
+  if (m.write && !m.atomic) return wrote && s.reads.empty() && s.atomics.empty();
+  return wrote || has(m.atomic ? s.atomics : s.reads, m);
 }
 
 void Races::meet(const Now& now, const Mark& earlier, Range bytes) {
   if (earlier.at.time == 0) return;  // nobody
   if (now.sees(earlier)) return;
+  if (earlier.adds && now.mark.adds && earlier.at.actor == now.mark.at.actor) return;
   const auto kind = now.follows(earlier) ? Race::Kind::Unfenced : Race::Kind::Unordered;
   const auto [a, b] = std::minmax(earlier.site, now.mark.site);
   if (!told_.insert({kind, a, b}).second && !options_.every) return;
@@ -59,7 +64,10 @@ void Races::meet(const Now& now, const Mark& earlier, Range bytes) {
 void Races::insert(const Now& now, std::vector<Mark>* marks) {
   auto it = place_of(*marks, now.mark);
   if (it != marks->end() && it->at.actor == now.mark.at.actor && it->write == now.mark.write) {
-    *it = now.mark;
+    Mark both = now.mark;
+    if (!now.follows(*it)) both.since = it->since;
+    if (both.since < both.at.time || it->at == both.at) both.adds = both.adds && it->adds;
+    *it = both;
     return;
   }
   if (const size_t n = marks->size(); n > 0 && (n & (n - 1)) == 0) {
@@ -79,7 +87,9 @@ void Races::step(const Now& now, State& s, Range bytes) {
     for (const Mark& a : s.atomics)
       if (m.write || a.write) meet(now, a, bytes);
   if (m.write && !m.atomic) {
+    const bool added = m.adds && (s.write.at != m.at || s.write.adds);
     s.write = m;
+    s.write.adds = added;
     s.reads.clear();
     s.atomics.clear();
   } else {
@@ -91,7 +101,8 @@ bool Races::access(Order& order, const Access& a) {
   if (limit_) return false;
   const Box box = a.box();
   if (box.empty()) return true;
-  const Now now{order, {order.now(a.who), a.site, a.write, a.atomic, a.proxy}, a.instance};
+  const Epoch at = order.now(a.who);
+  const Now now{order, {at, a.site, a.write, a.atomic, a.proxy, a.adds, at.time}, a.instance};
   regions_.visit(a.instance, box, [&](State& s, Range bytes) { step(now, s, bytes); });
   if (memory() <= options_.max_bytes) return true;
   limit_ = Limit{a.instance, memory(), options_.max_bytes};

@@ -245,8 +245,10 @@ static void lower_for(Emitter& e, const Op& op) {
   // The bounds stay where they are: a slot is written again by the loop that carries it alone, and theirs are born
   // outside.
   const uint32_t lo = e.scalar_slot(l.lower), hi = e.scalar_slot(l.upper), by = e.scalar_slot(l.step);
-  const int begin = e.here();
   const int64_t kind = (l.wide ? 1 : 0) | (l.down ? 2 : 0);
+  const bool unordered = op.code == OpCode::parallel_loop && e.options().checked;
+  if (unordered) e.emit(ops::kTrips).imm = static_cast<int64_t>(Trips::Begin);
+  const int enter = e.here();
   Step& b = e.emit(ops::loop_begin);
   b.dst = index.scalar().slot, b.a = lo, b.b = hi, b.c = by, b.imm = kind;
   auto inner = std::make_optional<Emitter::Conditional>(e);
@@ -259,6 +261,7 @@ static void lower_for(Emitter& e, const Op& op) {
   }
   for (size_t i = 0; i < args.size(); ++i) e.bind(args[i], carries[i]);
   const int top = e.here();
+  if (unordered) e.emit(ops::kTrips).imm = static_cast<int64_t>(Trips::Next);
   e.preassign_carries(body, args, next, carries);
   e.compile_region_ops(body);
   e.at(op.loc);
@@ -267,7 +270,8 @@ static void lower_for(Emitter& e, const Op& op) {
   Step& n = e.emit(ops::loop_next);
   n.dst = index.scalar().slot, n.a = lo, n.b = hi, n.c = by, n.imm = kind;
   e.jump_to(e.here() - 1, top);
-  e.jump_to(begin, e.here());
+  e.jump_to(enter, e.here());
+  if (unordered) e.emit(ops::kTrips).imm = static_cast<int64_t>(Trips::End);
   for (size_t i = 0, c = 0; i < counter.size(); ++i)
     if (!counter[i]) e.define(op.results[i], carries[c++]);
 }
@@ -390,6 +394,7 @@ static void lower_scoped(Emitter& e, const Op& op) {
       emit_fill_uninitialized(e, v);
     e.bind(a, v);
   }
+  if (e.options().checked && !scope.memory.empty()) e.emit(ops::scope_begin, e.own(ScopePayload(scope)));
   e.compile_region_ops(body);
   e.at(op.loc);
   std::vector<Val> results;

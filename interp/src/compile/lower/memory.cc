@@ -211,6 +211,7 @@ static void lower_addupdate(Emitter& e, const Op& op) {
         {.mode = GatherPayload::Mode::Atomic, .value = &v, .atomic = atomic_function(e, op, "add", ref.dtype)},
         nullptr);
   }
+  const Emitter::Adding adding(e);
   ViewResult view = apply_view(e, op, ref, op.view(), ViewUse::Access, Lens::Write);
   const Val now = view.ref.as_strided();
   StripParams params;

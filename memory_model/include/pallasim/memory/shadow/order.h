@@ -25,6 +25,10 @@
 // * Asynchronous operation. It comes after its issue and before nothing; what its completion releases carries what it
 //   read or wrote. Reads may be complete before writes: two actors. An actor serves again for an operation that is
 //   ordered after its last one, so that clocks grow with operations in flight, not with operations.
+// * Trips. Of a loop whose trips have no order among each other, what one trip does comes after what was before the
+// loop,
+//   and neither before nor after what another trip does, unless synchronisation says so. (A copy that a trip starts,
+//   and what somebody awaits of a trip, count as behind the trips before it: races of these are not found.)
 // * Asynchronous proxy. A write of the generic proxy is visible to an operation of the asynchronous proxy if a fence
 //   lies between: after the write, before the issue, by whichever thread. Otherwise being ordered is not enough.
 #pragma once
@@ -55,6 +59,11 @@ class Order {
   // Is what happened at `e` before what `who` does now? `fenced`: and visible to the asynchronous proxy.
   bool ordered(Epoch e, Actor who, bool fenced = false) const;
   int32_t thread_of(Actor) const;  // itself, or the issuer
+
+  // A loop without an order of its trips begins, or its next trip (the first one, too), or it is over; they nest.
+  void begin_trips(int32_t thread);
+  void next_trip(int32_t thread);
+  void end_trips(int32_t thread);
 
   void spawn(int32_t parent, int32_t child);
   void join(int32_t waiter, int32_t child);  // the child ended
@@ -90,11 +99,16 @@ class Order {
     void raise(Epoch e) { all.raise(e); }
     bool operator==(const Knowledge&) const = default;
   };
+  struct Trips {
+    int64_t since = 0, trip = 0;  // when the loop began, and the trip
+    bool operator==(const Trips&) const = default;
+  };
   struct Thread {
     Knowledge knows;  // of others
     int64_t time = 1;
-    bool released = false;    // at `time`: what comes next is later
-    std::deque<Actor> lines;  // of its operations, the oldest first
+    bool released = false;     // at `time`: what comes next is later
+    std::deque<Actor> lines;   // of its operations, the oldest first
+    std::vector<Trips> trips;  // of the loops that it is in, the innermost last
     bool operator==(const Thread&) const = default;
   };
   struct Line {
@@ -136,6 +150,7 @@ class Order {
   Knowledge release(Actor);
   Actor line(int32_t thread, const Knowledge& at_issue);
   void take_units(Semaphore*, int64_t units, Knowledge*);
+  static bool in_another_trip(const Thread&, int64_t time);
 
   bool proxies_;
   std::vector<Thread> threads_;

@@ -30,6 +30,8 @@ struct Access {
   bool proxy = false;          // by the asynchronous proxy
   int32_t site = 0;            // the caller's: step, line
   const Box* known = nullptr;  // the box of the five above, where the caller has it already
+  // Of one thread, two accesses that add do not race: their order is the same to the sum.
+  bool adds = false;
 
   Box box() const { return known ? *known : Box(offset, dims, strides, rank, element_bytes); }
 };
@@ -83,7 +85,8 @@ class Races {
   struct Mark {
     Epoch at;
     int32_t site = 0;
-    bool write = false, atomic = false, proxy = false;
+    bool write = false, atomic = false, proxy = false, adds = false;
+    int64_t since = 0;  // of reads and atomic accesses: stands for some of the actor's trips from this time on, too
     bool operator==(const Mark&) const = default;
   };
   // The last plain write; reads and atomic accesses since then that are not ordered among each other, by actor.
