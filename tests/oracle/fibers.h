@@ -1,4 +1,4 @@
-// Programs that take turns on one OS thread: a switch costs two system calls less than waking another thread.
+// Programs that take turns on one thread of the operating system: a turn wakes nobody, and a program costs a stack.
 #pragma once
 #include <functional>
 #include <memory>
