@@ -2,10 +2,11 @@
 
     .venv/bin/python bench/compare.py [--cases REGEX] [--executors xla,hlo,tpu,pallasim] [--out build/bench/compare.json]
 
-Cold: a fresh process per kernel and executor: trace, lowering, compilation, first run, memory. Warm: one process per
-kernel, executors in turn (A B C A B C), so that whatever else the machine does meets all of them; medians of wall time
-and of the process' CPU time per call, and ratios as medians of the ratios of rounds. A kernel that an executor cannot run,
-or computes wrongly, is in the table as such. Absolute times of a shared machine say little: read the ratios.
+Cold: a fresh process per kernel and executor, in which XLA compiled another program before: trace, lowering, compilation,
+first run, memory. Warm: one process per kernel, executors in turn (A B C A B C), so that whatever else the machine does
+meets all of them; medians of wall time and of the process' CPU time per call, and ratios as medians of the ratios of
+rounds. A kernel that an executor cannot run, or computes wrongly, is in the table as such. Absolute times of a shared
+machine say little: read the ratios.
 """
 from __future__ import annotations
 
@@ -119,6 +120,7 @@ def cold(executor: str, case: Any) -> dict[str, Any]:
     import jax
 
     arguments = jax.block_until_ready(case.arguments())
+    jax.block_until_ready(jax.jit(lambda x: x + 1)(0.0))  # what JAX and XLA need for any program is not the kernel's
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     function, times = compiled(executor, case, arguments)
     start = time.perf_counter()
@@ -235,7 +237,7 @@ def compare(options: argparse.Namespace) -> None:
     for name, case in all_cases().items():
         if not re.search(options.cases, name):
             continue
-        takes = [e for e in executors if case.machine in EXECUTORS[e]]
+        takes = [e for e in executors if case.machine in EXECUTORS[e] and (not case.only or e in case.only)]
         result: dict[str, Any] = {"steps": case.steps, "flops": case.flops, "bytes": case.bytes, "executors": takes, "cold": {}}
         for executor in takes if options.cold else []:
             if executor not in warmed:  # its bytecode and its files
@@ -253,7 +255,20 @@ def compare(options: argparse.Namespace) -> None:
         out = pathlib.Path(options.out)
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(json.dumps(results, indent=1) + "\n")
-    print(table(results, executors))
+    text = table(results, executors)
+    print(text)
+    if options.page:
+        put_into(pathlib.Path(options.page), results["environment"], text)
+
+
+def put_into(page: pathlib.Path, machine: dict[str, Any], text: str) -> None:
+    """Between the two marks of a page in Markdown: the machine's line and the tables."""
+    before, mark, rest = page.read_text().partition("<!-- bench -->\n")
+    _, end, after = rest.partition("<!-- end of bench -->\n")
+    if not mark or not end:
+        raise ValueError(f"{page} has no place for tables: <!-- bench --> and <!-- end of bench -->")
+    line = f"{machine['cpu']}, {machine['cpus']} CPUs, load {machine['load']:.1f} before the run; JAX {machine['jax']}, Pallasim {machine['pallasim']}."
+    page.write_text(f"{before}{mark}{line}\n\n{text}{end}{after}")
 
 
 def main() -> None:
@@ -261,6 +276,7 @@ def main() -> None:
     p.add_argument("--cases", default="", help="a regular expression")
     p.add_argument("--executors", default=",".join(EXECUTORS))
     p.add_argument("--out", help="a JSON file for the results")
+    p.add_argument("--page", help="a page in Markdown that keeps the tables, between its marks")
     p.add_argument("--rounds", type=int, default=15)
     p.add_argument("--budget", type=float, default=5, help="seconds of warm rounds per kernel, three at least")
     p.add_argument("--timeout", type=float, default=120, help="seconds per kernel and executor")

@@ -15,4 +15,4 @@ done
 say "latency"
 "$VENV/bin/python" bench/latency.py
 say "beside JAX's interpreters and XLA"
-"$VENV/bin/python" bench/compare.py --out "$BUILD/bench/compare.json" "$@"
+"$VENV/bin/python" bench/compare.py --out "$BUILD/bench/compare.json" --page "$ROOT/docs/performance.md" "$@"

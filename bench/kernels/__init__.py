@@ -16,7 +16,8 @@ class Case:
 
     build(interpret) gives the function of the arguments; reference is plain JAX on the same arguments. tolerance: of
     absolute differences between the two. steps: grid points. flops, bytes: useful operations, and the least bytes in and
-    out, of one call. machine: where it belongs; generic kernels are compared with every interpreter of JAX.
+    out, of one call. machine: where it belongs; generic kernels are compared with every interpreter of JAX. only: executors to
+    which a kernel of this size is given; none: all.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Case:
     flops: float = 0
     bytes: float = 0
     tolerance: float = 1e-4
+    only: tuple[str, ...] = ()
 
 
 CASES: dict[str, Case] = {}

@@ -50,9 +50,9 @@ def accumulate_kernel(x_ref, y_ref, o_ref, sum_ref):
         o_ref[...] = sum_ref[...].astype(o_ref.dtype)
 
 
-def _accumulate(n, block, interpret):
+def _accumulate(m, n, k, block, interpret):
     return lambda x, y: pl.pallas_call(
-        accumulate_kernel, out_shape=jax.ShapeDtypeStruct((n, n), x.dtype), grid=(n // block,) * 3,
+        accumulate_kernel, out_shape=jax.ShapeDtypeStruct((m, n), x.dtype), grid=(m // block, n // block, k // block),
         in_specs=[pl.BlockSpec((block, block), lambda i, j, k: (i, k)), pl.BlockSpec((block, block), lambda i, j, k: (k, j))],
         out_specs=pl.BlockSpec((block, block), lambda i, j, k: (i, j)), scratch_shapes=[pltpu.VMEM((block, block), jnp.float32)],
         compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", "parallel", "arbitrary")), interpret=interpret)(x, y)
@@ -60,10 +60,30 @@ def _accumulate(n, block, interpret):
 
 @case(arguments=_squares(512), reference=lambda x, y: x @ y, machine="tpu", steps=64, flops=2 * 512**3, bytes=12 * 512**2, tolerance=1e-2)
 def matmul_512_blocks_of_128(interpret):
-    return _accumulate(512, 128, interpret)
+    return _accumulate(512, 512, 512, 128, interpret)
 
 
 @case(arguments=_squares(1024, "bfloat16"), reference=lambda x, y: jnp.dot(x, y, preferred_element_type=jnp.float32).astype(x.dtype), machine="tpu",
       steps=64, flops=2 * 1024**3, bytes=6 * 1024**2, tolerance=0.5)
 def matmul_1024_bf16_blocks_of_256(interpret):
-    return _accumulate(1024, 256, interpret)
+    return _accumulate(1024, 1024, 1024, 256, interpret)
+
+
+# The size at which a CI of a user of interpret mode stops after 300 s; the interpreters are not asked.
+M, N, K = 65536, 1024, 1280
+
+
+def _tall(dtype):
+    return dict(arguments=lambda: (normal(M, K, dtype=dtype), normal(K, N, seed=1, dtype=dtype)),
+                reference=lambda x, y: jnp.dot(x, y, preferred_element_type=jnp.float32).astype(x.dtype), machine="tpu", steps=M * N * K // 256**3,
+                flops=2 * M * N * K, bytes=4 * (M * K + K * N + M * N), tolerance=1.0, only=("xla", "pallasim"))
+
+
+@case(**_tall("float32"))
+def matmul_65536_f32_blocks_of_256(interpret):
+    return _accumulate(M, N, K, 256, interpret)
+
+
+@case(**_tall("bfloat16"))
+def matmul_65536_bf16_blocks_of_256(interpret):
+    return _accumulate(M, N, K, 256, interpret)

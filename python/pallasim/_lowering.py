@@ -34,7 +34,7 @@ def register() -> None:
             if (prim := jaxver.find(path, load=True)) is not None:
                 _override(mlir, prim, name)
         jaxver.keep_parallel_loops()
-        _reuse.patch()
+        _reuse.patch(drop_failed_tokens)
         _registered = True
 
 

@@ -13,9 +13,34 @@ from collections.abc import Callable
 from typing import Any
 
 _MAX_PROGRAMS = 256
-_programs: collections.OrderedDict[Any, Any] = collections.OrderedDict()
-_lock = threading.Lock()
 _PRIMITIVES = {"pallas_call", "mpmd_map"}
+
+
+class _Programs:
+    """Lowered programs by all that they depend on, the latest of them. `jax.clear_caches` forgets them, too."""
+
+    def __init__(self) -> None:
+        self._kept: collections.OrderedDict[Any, Any] = collections.OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: Any) -> Any:
+        with self._lock:
+            if (program := self._kept.get(key)) is not None:
+                self._kept.move_to_end(key)
+            return program
+
+    def keep(self, key: Any, program: Any) -> None:
+        with self._lock:
+            self._kept[key] = program
+            if len(self._kept) > _MAX_PROGRAMS:
+                self._kept.popitem(last=False)
+
+    def cache_clear(self) -> None:
+        with self._lock:
+            self._kept.clear()
+
+
+_programs = _Programs()
 
 
 class _Outside:
@@ -25,34 +50,30 @@ class _Outside:
         self.avals_in = avals_in
 
 
-def patch() -> None:
-    """Puts the programs before JAX's lowering of jitted functions. Without effect on a JAX that has none at this place."""
-    from jax._src import pjit
+def patch(before_each: Callable[[], None]) -> None:
+    """Puts the programs before JAX's lowering of jitted functions; `before_each` is called where one is used again. Without effect on a
+    JAX that has no lowering at this place."""
+    from jax._src import pjit, util
 
     original = getattr(pjit, "_pjit_lower", None)
-    if original is not None:
-        pjit._pjit_lower = _kept(original)
+    register = getattr(util, "register_cache", None)
+    if original is not None and register is not None:
+        pjit._pjit_lower = _kept(original, before_each)
+        register(_programs, "programs of single kernels")
 
 
-def _kept(original: Callable[..., Any]) -> Callable[..., Any]:
-    from . import _lowering
-
+def _kept(original: Callable[..., Any], before_each: Callable[[], None]) -> Callable[..., Any]:
     def lowered(jaxpr: Any, *args: Any, **kwargs: Any) -> Any:
         found = _key(jaxpr, args, tuple(sorted(kwargs.items())))
         if found is None:
             return original(jaxpr, *args, **kwargs)
         key, hand_over = found
-        with _lock:
-            if (program := _programs.get(key)) is not None:
-                _programs.move_to_end(key)
-                _lowering.drop_failed_tokens()
-                return program
+        if (program := _programs.get(key)) is not None:
+            before_each()
+            return program
         hand_over()
         program = original(jaxpr, *args, **kwargs)
-        with _lock:
-            _programs[key] = program
-            if len(_programs) > _MAX_PROGRAMS:
-                _programs.popitem(last=False)
+        _programs.keep(key, program)
         return program
 
     lowered.__wrapped__ = original  # type: ignore[attr-defined]

@@ -49,6 +49,10 @@ def test_an_eager_call_is_compiled_once(same):
                 same(scaled(3.0, k * X), 3 * k * X)
     assert not seen
     assert pallasim.launch_count() == launches + 4
+    jax.clear_caches()
+    with pallasim.emulate("tpu-v5e"), compilations() as seen:
+        same(scaled(3.0), 3 * X)
+    assert seen
 
 
 def test_what_differs_is_another_program(same):
