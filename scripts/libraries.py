@@ -2,7 +2,8 @@
 """Public libraries that choose their kernels by platform, unmodified, on emulated chips: which of them ran kernels, and how far
 their results are from their own code without kernels.
 
-    pip install tokamax recurrentgemma flywheel-tpu deltanet-tpu gdn2-pallas ejkernel     (what is not installed is left out)
+    pip install tokamax recurrentgemma flywheel-tpu deltanet-tpu gdn2-pallas ejkernel jax-linear-attention     (what is not installed is
+    left out)
     python scripts/libraries.py [WORD]     cases whose name contains WORD
 
 Exit status 1 where a case that should run a kernel ran none, failed, or is off by more than its bound.
@@ -132,6 +133,116 @@ def jax_mosaic_gpu(m: Any) -> Iterator[Case]:
            lambda: turned.ref_transposed_ragged_dot(x.astype(jnp.float32), z.astype(jnp.float32), even), 0.1)
 
 
+def _jla_bodies() -> None:
+    """What two inline bodies of jla compute thread by thread, said in JAX."""
+    @pallasim.register_lowering("inline_mgpu._diag_block_inverse")
+    def inverse(neg_a_t: jax.Array, na_ref: Any, x_ref: Any) -> jax.Array:
+        """(I + A)^-1 of the 16 x 16 blocks on the diagonal, A strictly lower: (I - A)(I + A^2)(I + A^4)(I + A^8)."""
+        row, column = (jax.lax.broadcasted_iota(jnp.int32, neg_a_t.shape, d) for d in (0, 1))
+        one = jnp.where(row == column, 1.0, 0.0)
+        power = jnp.where(row // 16 == column // 16, neg_a_t.T, 0.0)
+        product = one + power
+        for _ in range(3):
+            power = jnp.dot(power, power, preferred_element_type=jnp.float32)
+            product = jnp.dot(product, one + power, preferred_element_type=jnp.float32)
+        return product
+
+    @pallasim.register_lowering("inline_mgpu._head_sum.<locals>.head_sum")
+    def head_sum(x: jax.Array) -> jax.Array:
+        """The sum of each head of 64 channels, at each of them."""
+        return jnp.broadcast_to(x.reshape(-1, 64).sum(1)[:, None], (x.size // 64, 64)).reshape(x.shape)
+
+
+def _jla_attention(m: Any, op: Callable[[str], Any]) -> Iterator[Case]:
+    q, k, v = (normal(i, 1, 256, heads, 64, dtype=jnp.bfloat16) for i, heads in ((0, 4), (1, 2), (2, 2)))
+    rows, columns = jnp.arange(256)[:, None], jnp.arange(256)[None]
+    causal, flash = rows >= columns, op("attention").flash_attention
+    documents = jnp.arange(256)[None] // 100
+
+    def plain(q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array = causal) -> jax.Array:
+        return attention(q, *(jnp.repeat(x, q.shape[2] // x.shape[2], 2) for x in (k, v)), "bqh", mask)
+
+    yield "flash_attention", "gpu-h100", lambda: flash(q, k, v), lambda: plain(q, k, v), 0.02
+    yield ("flash_attention, one block per SM", "gpu-h100", lambda: flash(q, k, v, persistent_forward=True), lambda: plain(q, k, v), 0.02)
+    yield ("flash_attention, a window", "gpu-h100", lambda: flash(q, k, v, sliding_window=100),
+           lambda: plain(q, k, v, causal & (rows - columns < 100)), 0.02)
+    yield ("flash_attention, documents", "gpu-h100", lambda: flash(q, k, v, segment_ids=documents),
+           lambda: plain(q, k, v, causal & (documents[0][:, None] == documents)), 0.02)
+    for backward in ("ranged", "fused", "full"):
+        yield (f"flash_attention, gradients, {backward}", "gpu-h100",
+               lambda backward=backward: jax.grad(lambda *a: flash(*a, backward=backward).astype(jnp.float32).sum(), (0, 1, 2))(q, k, v),
+               lambda: jax.grad(lambda *a: plain(*a).sum(), (0, 1, 2))(q, k, v), 0.1)
+    q, k, v = (normal(i, 1, 256, 2, d, dtype=jnp.bfloat16) for i, d in ((0, 192), (1, 192), (2, 128)))
+    yield "flash_attention, heads of 192 and 128", "gpu-h100", lambda: flash(q, k, v), lambda: plain(q, k, v), 0.02
+
+
+def _jla_layers(m: Any, op: Callable[[str], Any]) -> Iterator[Case]:
+    x, w, sizes = normal(3, 512, 256, dtype=jnp.bfloat16), normal(4, 4, 256, 256, dtype=jnp.bfloat16), jnp.array([100, 0, 212, 200], jnp.int32)
+    rd, narrow = op("ragged_dot").ragged_dot, (x.astype(jnp.float8_e4m3fn), jnp.swapaxes(w, 1, 2).astype(jnp.float8_e4m3fn))
+    yield "ragged_dot", "gpu-h100", lambda: rd(x, w, sizes), lambda: _grouped(x, w, sizes), 0.3
+    yield ("ragged_dot, gradients", "gpu-h100", lambda: jax.grad(lambda *a: rd(*a, sizes).astype(jnp.float32).sum(), (0, 1))(x, w),
+           lambda: jax.grad(lambda *a: _grouped(*a, sizes).sum(), (0, 1))(x, w), 0.3)
+    yield ("ragged_dot_fp8", "gpu-h100", lambda: op("ragged_dot_fp8").ragged_dot_fp8(*narrow, sizes),
+           lambda: _grouped(narrow[0], jnp.swapaxes(narrow[1], 1, 2), sizes), 0.3)
+
+    def conv(x: jax.Array, w: jax.Array) -> jax.Array:
+        padded = jnp.pad(x.astype(jnp.float32), ((0, 0), (w.shape[1] - 1, 0), (0, 0)))
+        return jax.nn.silu(sum(padded[:, j:j + x.shape[1]] * w[None, None, :, j] for j in range(w.shape[1])))
+
+    def heads(x: jax.Array, w: jax.Array) -> jax.Array:
+        y = conv(x, w).reshape(2, 256, 4, 64)
+        return (y / jnp.sqrt((y * y).sum(-1, keepdims=True) + 1e-6)).reshape(x.shape)
+
+    u, taps = normal(5, 2, 256, 256, dtype=jnp.bfloat16), normal(6, 256, 4)
+    yield "short_conv", "gpu-h100", lambda: op("short_conv").short_conv(u, taps), lambda: conv(u, taps), 0.05
+    yield ("short_conv_l2norm", "gpu-h100", lambda: op("short_conv_l2norm").short_conv_l2norm(u, taps, head_dim=64), lambda: heads(u, taps), 0.01)
+
+    def swiglu(x: jax.Array, both: jax.Array, down: jax.Array) -> jax.Array:
+        gate, value = (x.astype(jnp.float32) @ both[:, i].astype(jnp.float32) for i in range(2))
+        return (jax.nn.silu(gate) * value) @ down.astype(jnp.float32)
+
+    y, both, down = (normal(7, 256, 256, dtype=jnp.bfloat16), normal(8, 256, 2, 512, dtype=jnp.bfloat16) / 16,
+                     normal(9, 512, 256, dtype=jnp.bfloat16) / 16)
+    yield "swiglu_mlp", "gpu-h100", lambda: op("fused_gemm").swiglu_mlp(y, both, down), lambda: swiglu(y, both, down), 0.05
+    yield ("swiglu_mlp, gradients", "gpu-h100",
+           lambda: jax.grad(lambda *a: op("fused_gemm").swiglu_mlp(*a).astype(jnp.float32).sum(), (0, 1, 2))(y, both, down),
+           lambda: jax.grad(lambda *a: swiglu(*a).sum(), (0, 1, 2))(y, both, down), 1.0)
+
+    hidden, words, targets = y, normal(11, 1024, 256, dtype=jnp.bfloat16) / 16, jax.random.randint(jax.random.key(12), (256,), 0, 1024)
+
+    def entropy() -> tuple[jax.Array, jax.Array]:
+        logits = hidden.astype(jnp.float32) @ words.astype(jnp.float32).T
+        log_sum = jax.nn.logsumexp(logits, -1)
+        return (log_sum - jnp.take_along_axis(logits, targets[:, None], 1)[:, 0]).sum(), (log_sum ** 2).sum()
+
+    yield ("linear_cross_entropy", "gpu-h100",
+           lambda: op("linear_cross_entropy").ce_sums(hidden, words, targets, jnp.ones(256, bool), label_smoothing=0.0, vocab_chunk=512,
+                                                      compute_dtype=jnp.bfloat16), entropy, 0.1)
+
+
+def jla(m: Any) -> Iterator[Case]:
+    """jax-linear-attention: recurrences against its own token by token, the rest against plain JAX in f32."""
+    ops = importlib.import_module("jla.ops")
+    _jla_bodies()
+    q, k = (unit(normal(i, 1, 128, 2, 64)).astype(jnp.bfloat16) for i in range(2))
+    v = normal(2, 1, 128, 2, 64, dtype=jnp.bfloat16)
+    of_head, of_key = (-0.1 * jax.nn.softplus(normal(3, 1, 128, 2, *d)) for d in ((), (64,)))
+    gate, channels = jax.nn.sigmoid(normal(5, 1, 128, 2)), jax.nn.sigmoid(normal(6, 1, 128, 2, 64)).astype(jnp.bfloat16)
+    kinds = {"simple_gla": {"g": of_head}, "gla": {"g": of_key}, "deltanet": {"beta": gate}, "gated_deltanet": {"g": of_head, "beta": gate},
+             "kda": {"g": of_key, "beta": gate}, "gdn2": {"g": of_key, "b": channels, "w": channels},
+             "mamba3": {"g": of_head, "beta": gate, "gamma": gate}, "mlstm": {"g": of_head, "i": normal(8, 1, 128, 2)},
+             "rwkv7": {"w": of_key, "a": -k, "b": k * 0.5}}
+    for kind, gates in kinds.items():
+        yield (kind, "gpu-h100", lambda kind=kind, gates=gates: ops.linear_attention(kind, q, k, v, impl="mosaic_gpu", **gates)[0],
+               lambda kind=kind, gates=gates: ops.linear_attention(kind, q, k, v, impl="reference", **gates)[0], 0.01)
+
+    def op(name: str) -> Any:
+        return importlib.import_module(f"jla.ops.mosaic_gpu.{name}")
+
+    yield from _jla_attention(m, op)
+    yield from _jla_layers(m, op)
+
+
 def recurrentgemma(m: Any) -> Iterator[Case]:
     scan, kinds = importlib.import_module("recurrentgemma.jax.scan"), importlib.import_module("recurrentgemma.common").ScanType
     x, a = normal(0, 2, 64, 1024), jax.nn.sigmoid(normal(1, 2, 64, 1024))
@@ -197,7 +308,7 @@ def run(library: str, case: Case) -> bool:
 
 def main() -> int:
     word, held = " ".join(sys.argv[1:]), True
-    for cases in (jax_mosaic_gpu, tokamax, tokamax_mosaic_gpu, recurrentgemma, flywheel_tpu, deltanet_tpu, atomic_ops, ejkernel):
+    for cases in (jax_mosaic_gpu, tokamax, tokamax_mosaic_gpu, jla, recurrentgemma, flywheel_tpu, deltanet_tpu, atomic_ops, ejkernel):
         try:
             library = importlib.import_module(cases.__name__.removesuffix("_mosaic_gpu"))
         except Exception as e:  # not installed, or not made for this JAX

@@ -29,6 +29,7 @@ TESTED = {
     "tests/python/test_grid_features.py": "check",
     "tests/python/test_sparsecore.py": "parallel_loop sc_barrier",
     "tests/python/test_hopper_cluster.py": "gpu_atomic_store async_store_smem ptx",
+    "tests/python/test_hopper_semaphores.py": "get_global gpu_sem_signal gpu_sem_wait",
     "tests/interp/waiting_test.cc": "barrier_wait",
     "tests/interp/bulk_test.cc": "commit_group commit_smem",
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "pallasim/memory/saturate.h"
 #include "rules.h"
 
 namespace pallasim::hw {
@@ -13,6 +14,8 @@ namespace {
 using ir::DType, ir::OpCode;
 
 using Shape = std::vector<int64_t>;
+
+constexpr int64_t kWarpgroup = 128;  // CUDA threads
 
 // Extents and type after a transform; false where the extents are known at run time only, or nobody needs them here.
 struct Shapes {
@@ -196,13 +199,33 @@ class MosaicGpuRules {
     if (p_.compute_capability.starts_with("8."))
       return refuse("PS-MGPU-002", op, std::string(ir::name(op.code)) + " on " + p_.name,
                     "bulk copies came with Hopper");
+    if (p_.compute_capability.starts_with("9.")) later(op, op.code == OpCode::copy_gmem_to_smem ? "src" : "dst");
     if (!shape || shape->empty()) return;
     if (shape->size() > 5)
       return refuse("PS-MGPU-002", op, fmt::format("a bulk copy of rank {}", shape->size()), "at most 5 dimensions");
     const int64_t bits = shape->back() * ir::bit_width(dtype);
     if (bits % 128 != 0)
-      refuse("PS-MGPU-002", op, fmt::format("a bulk copy whose last dimension has {} bits", bits),
-             "the last dimension is a multiple of 16 bytes");
+      return refuse("PS-MGPU-002", op, fmt::format("a bulk copy whose last dimension has {} bits", bits),
+                    "the last dimension is a multiple of 16 bytes");
+    int64_t bytes = ir::bit_width(dtype);
+    for (int64_t d : *shape) bytes = memory::mul(bytes, d);
+    bytes /= 8;
+    if (by_lanes_ && op.code == OpCode::copy_gmem_to_smem && bytes % kWarpgroup != 0)
+      refuse(
+          "PS-MGPU-002", op, fmt::format("a bulk copy of {} bytes", bytes),
+          fmt::format("each of a warpgroup's {0} threads expects as many bytes: copy a multiple of {0}", kWarpgroup));
+  }
+
+  // What came with the chips behind Hopper (PTX ISA: .tile::gather4, .tile::scatter4 and .cta_group::2, sm_100).
+  void later(const ir::Op& op, const char* global) {
+    const ir::Viewed* v = op.viewed(global);
+    const auto* last = v && !v->transforms.empty() ? std::get_if<ir::view::Index>(&v->transforms.back()) : nullptr;
+    if (last && last->has_arrays())
+      refuse("PS-MGPU-002", op, "a bulk copy of rows that a list chooses on " + p_.name,
+             "it came with Blackwell: copy the rows one by one, each with its index as a scalar");
+    if (op.attr("leader_tracked"))
+      refuse("PS-MGPU-002", op, "a bulk copy of pairs of CTAs on " + p_.name,
+             "leader_tracked came with Blackwell: leave it out, and every CTA's barrier gets its own bytes");
   }
 
   const ir::Module& m_;
@@ -216,6 +239,7 @@ class MosaicGpuRules {
 
 void check_mosaic_gpu(const ir::Module& m, const Profile& p, std::vector<ir::Diagnostic>* out) {
   MosaicGpuRules(m, p, out).check();
+  check_registers(m, p, out);
 }
 
 }  // namespace pallasim::hw

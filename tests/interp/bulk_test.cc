@@ -87,5 +87,55 @@ TEST(Bulk, AnExtentThatIsKnownAtRunTimeOnlyIsRefused) {
   EXPECT_NE(report.find("extent that is known at run time only"), std::string::npos) << report;
 }
 
+// Two CTAs write their rows of an input; when both have, each copies the other's row out, by a list of rows.
+const char* const kInput = R"(pallasim-ir 1
+module "k" {machine = mosaic_gpu}
+mesh "gpu" {kind = gpu, axes = [axis("x", 2)], grid = 0, cluster = 1, threads = 0}
+input "a" : i32[3,4] {space = gmem}
+output "o" : i32[2,2,4] {space = gmem}
+body "gpu" (%0 "a": ref<i32[3,4], gmem>, %1 "o": ref<i32[2,2,4], gmem>) {
+  run_scoped {allocs = [none, {num_arrivals = 1}, {num_arrivals = 1, collective_axes = ["x"]}]} (
+      %2 "s": ref<i32[2,4], gsmem, cta>,
+      %3 "bar": ref<mbarrier[1], gsmem, cta>, %4 "met": ref<cluster_barrier[1], gsmem, cta>) {
+    %5 = axis_index {axis = "x"} : i32[]
+    %6 = get %0, %5 {view = [index($1, slice(0, 4))]} : i32[4]
+    %7 = add %6, %6 : i32[4]
+    store %0, %7, %5 {view = [index($2, slice(0, 4))]}
+    barrier_arrive %4 {barrier = view($0, [index(0)])}
+    barrier_wait %4 {barrier = view($0, [index(0)])}
+    %8 = iota {axis = 0} : i32[2]
+    %9 = constant {value = i32 0x3} : i32[]
+    %10 = broadcast_in_dim %9 {dims = []} : i32[2]
+    %11 = mul %8, %10 : i32[2]
+    %12 = constant {value = i32 0x1} : i32[]
+    %13 = sub %12, %5 : i32[]
+    %14 = broadcast_in_dim %13 {dims = []} : i32[2]
+    %15 = add %11, %14 : i32[2]
+    copy_gmem_to_smem %0, %15, %2, %3 {src = view($0, [index(array($1), slice(0, 4))]), dst = view($2, []),
+      barrier = view($3, [index(0)]), oob_mode = zeros}
+    barrier_wait %3 {barrier = view($0, [index(0)])}
+    %16 = get %2 : i32[2,4]
+    store %1, %16, %5 {view = [index($2, slice(0, 2), slice(0, 4))]}
+    yield
+  }
+  yield
+}
+)";
+
+TEST(Bulk, InputsThatAKernelWritesAreCopiesOfTheLaunchs) {
+  const std::vector<int32_t> a{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+  for (const Options::Copies when : {Options::Copies::AtIssue, Options::Copies::AtWait, Options::Copies::Scheduled}) {
+    Options o;
+    o.copies = when;
+    if (when == Options::Copies::Scheduled) o.random_seed = 3;
+    const Outcome r = run(kInput, {i32({3, 4}, a)}, o);
+    // Rows 3 and 4 of the list do not exist.
+    EXPECT_EQ(r.results[0].as<int32_t>(), (std::vector<int32_t>{10, 12, 14, 16, 0, 0, 0, 0, 2, 4, 6, 8, 0, 0, 0, 0}));
+    ASSERT_EQ(r.report.findings.size(), 1u);
+    EXPECT_EQ(r.report.findings[0].code.text(), "PS-RO-001");
+    EXPECT_EQ(r.report.findings[0].severity, ir::Severity::Note);
+  }
+}
+
 }  // namespace
 }  // namespace pallasim::interp::test

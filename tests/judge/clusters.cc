@@ -1,396 +1,313 @@
 // Programs of clusters of thread blocks without races: rings that bulk copies fill, exchanges between CTAs, atomics,
-// named barriers, products. Each part has memory and an output of its own; what it does is right under every schedule
-// by construction.
-#include <fmt/format.h>
+// named barriers, products.
+#include "clusters.h"
 
-#include <cctype>
-#include <random>
-
-#include "case.h"
+#include <iterator>
 
 namespace pallasim::judge {
-namespace {
 
-class Clusters {
- public:
-  explicit Clusters(Case* c) : c_(*c), rng_(c->seed * 0x9e3779b97f4a7c15u + 1) {}
-
-  void write() {
-    grid_ = 1 + below(3), x_ = 1 + below(3), y_ = 1 + below(2), wgs_ = 1 + below(3);
-    const int64_t parts = 1 + below(3);
-    for (int64_t p = 0; p < parts; ++p) part();
-    std::string head = "pallasim-ir 1\nmodule \"clusters\" {machine = mosaic_gpu}\n";
-    head += fmt::format(
-        "mesh \"gpu\" {{kind = gpu, axes = [axis(\"i\", {}), axis(\"x\", {}), axis(\"y\", {}), axis(\"wg\", {})], grid "
-        "= 1, "
-        "cluster = 2, threads = 1}}\n",
-        grid_, x_, y_, wgs_);
-    head += "input \"a\" : i32[6,8,16] {space = gmem}\ninput \"b\" : i8[2,16,16] {space = gmem}\n";
-    std::string args = "%0 \"a\": ref<i32[6,8,16], gmem>, %1 \"b\": ref<i8[2,16,16], gmem>";
-    for (const auto& [number, type] : outputs_) {
-      head += fmt::format("output \"o{}\" : {} {{space = gmem}}\n", number, type);
-      args += fmt::format(", %{} \"o{}\": ref<{}, gmem>", number, number, type);
-    }
-    head += fmt::format("body \"gpu\" ({}) {{\n", args);
-    for (const char* axis : {"i", "x", "y", "wg"})
-      head += fmt::format("  %{} = axis_index {{axis = \"{}\"}} : i32[]\n", axis, axis);
-    for (int n = 0; n < 8; ++n) head += fmt::format("  %c{} = constant {{value = i32 0x{:x}}} : i32[]\n", n, n);
-    c_.text = numbered(head + body_ + "  yield\n}\n");
-    for (const auto& [dims, dtype] : {std::pair{std::vector<int64_t>{6, 8, 16}, ir::DType::I32},
-                                      std::pair{std::vector<int64_t>{2, 16, 16}, ir::DType::I8}}) {
-      oracle::Array a{dtype, dims, {}};
-      int64_t n = ir::byte_size(dtype);
-      for (int64_t d : dims) n *= d;
-      for (int64_t i = 0; i < n; ++i) a.bytes.push_back(static_cast<std::byte>(rng_()));
-      c_.args.push_back(std::move(a));
-    }
+void Clusters::write() {
+  grid_ = 1 + below(3), x_ = 1 + below(3), y_ = 1 + below(2), wgs_ = 1 + below(3);
+  const int64_t parts = 1 + below(3);
+  for (int64_t p = 0; p < parts; ++p) part();
+  std::string head = "pallasim-ir 1\nmodule \"clusters\" {machine = mosaic_gpu}\n";
+  head += fmt::format(
+      "mesh \"gpu\" {{kind = gpu, axes = [axis(\"i\", {}), axis(\"x\", {}), axis(\"y\", {}), axis(\"wg\", {})], grid "
+      "= 1, "
+      "cluster = 2, threads = 1}}\n",
+      grid_, x_, y_, wgs_);
+  head += "input \"a\" : i32[6,8,16] {space = gmem}\ninput \"b\" : i8[2,16,16] {space = gmem}\n";
+  std::string args = "%0 \"a\": ref<i32[6,8,16], gmem>, %1 \"b\": ref<i8[2,16,16], gmem>";
+  for (const auto& [number, type] : outputs_) {
+    head += fmt::format("output \"o{}\" : {} {{space = gmem}}\n", number, type);
+    args += fmt::format(", %{} \"o{}\": ref<{}, gmem>", number, number, type);
   }
-
- private:
-  int64_t below(int64_t n) { return static_cast<int64_t>(rng_() % static_cast<uint64_t>(n)); }
-  bool one_in(int64_t n) { return below(n) == 0; }
-  void term(const char* name) { ++c_.terms[std::string("clusters: ") + name]; }
-  std::string fresh() { return fmt::format("%v{}", next_++); }
-  template <typename... A>
-  void line(fmt::format_string<A...> f, A&&... a) {
-    body_ += std::string(static_cast<size_t>(depth_) * 2, ' ') + fmt::format(f, std::forward<A>(a)...) + "\n";
+  head += fmt::format("body \"gpu\" ({}) {{\n", args);
+  for (const char* axis : {"i", "x", "y", "wg"})
+    head += fmt::format("  %{} = axis_index {{axis = \"{}\"}} : i32[]\n", axis, axis);
+  for (int n = 0; n < 8; ++n) head += fmt::format("  %c{} = constant {{value = i32 0x{:x}}} : i32[]\n", n, n);
+  c_.text = numbered(head + body_ + "  yield\n}\n");
+  for (const auto& [dims, dtype] : {std::pair{std::vector<int64_t>{6, 8, 16}, ir::DType::I32},
+                                    std::pair{std::vector<int64_t>{2, 16, 16}, ir::DType::I8}}) {
+    oracle::Array a{dtype, dims, {}};
+    int64_t n = ir::byte_size(dtype);
+    for (int64_t d : dims) n *= d;
+    for (int64_t i = 0; i < n; ++i) a.bytes.push_back(static_cast<std::byte>(rng_()));
+    c_.args.push_back(std::move(a));
   }
+}
 
-  // Values are numbers in the text: %i, %x, %y, %wg from 100 on, %c0 from 110, %v0 from 200.
-  static std::string numbered(const std::string& text) {
-    static constexpr std::pair<std::string_view, int> kNames[] = {{"i", 100}, {"x", 101}, {"y", 102}, {"wg", 103}};
-    std::string r;
-    for (size_t at = 0; at < text.size(); ++at) {
-      r += text[at];
-      if (text[at] != '%' || std::isdigit(text[at + 1])) continue;
-      size_t end = at + 1;
-      while (std::isalnum(text[end])) ++end;
-      const std::string_view name = std::string_view(text).substr(at + 1, end - at - 1);
-      int number = -1;
-      for (const auto& [known, n] : kNames)
-        if (name == known) number = n;
-      if (number < 0) number = (name[0] == 'c' ? 110 : 200) + std::stoi(std::string(name.substr(1)));
-      r += std::to_string(number);
-      at = end - 1;
-    }
-    return r;
-  }
+void Clusters::part() {
+  depth_ = 1;
+  static constexpr void (Clusters::*kParts[])() = {&Clusters::ring,
+                                                   &Clusters::ring_in_loop,
+                                                   &Clusters::exchange,
+                                                   &Clusters::peer_store,
+                                                   &Clusters::atomics,
+                                                   &Clusters::named,
+                                                   &Clusters::product,
+                                                   &Clusters::bulk_stores,
+                                                   &Clusters::reductions,
+                                                   &Clusters::polling,
+                                                   &Clusters::products_in_flight,
+                                                   &Clusters::expected_bytes,
+                                                   &Clusters::predicated,
+                                                   &Clusters::gathers,
+                                                   &Clusters::scatters,
+                                                   &Clusters::leader_tracked,
+                                                   &Clusters::semaphores};
+  (this->*kParts[below(std::size(kParts))])();
+}
 
-  // An array of all threads' results, "i32[…]"; its ref.
-  std::string output(const std::string& type) {
-    const int number = 2 + static_cast<int>(outputs_.size());
-    outputs_.emplace_back(number, type);
-    return fmt::format("%{}", number);
-  }
-  static std::string all(int64_t rows, int64_t columns) {
-    return fmt::format("slice(0, {}), slice(0, {})", rows, columns);
-  }
-  std::string each(const char* tail = "") const { return fmt::format("{},{},{},{}", grid_, x_, y_, tail); }
-
-  // Runs where the warpgroup has the number.
-  template <typename F>
-  void only(int64_t wg, const F& f) {
-    const std::string is = fresh(), which = fresh();
-    line("{} = eq %wg, %c{} : bool[]", is, wg);
-    line("{} = convert {} : i32[]", which, is);
-    line("cond {} () {{", which);
-    line("  yield");
-    line("}} () {{");
-    ++depth_;
-    f();
-    line("yield");
-    --depth_;
-    line("}}");
-  }
-  void arrive(const std::string& barrier) { line("barrier_arrive {} {{barrier = view($0, [index(0)])}}", barrier); }
-  void wait(const std::string& barrier) { line("barrier_wait {} {{barrier = view($0, [index(0)])}}", barrier); }
-  void meet(const std::string& barrier) { arrive(barrier), wait(barrier); }
-
-  // Shared memory of 4 x 16 i32, tiled or not; `view` is what comes first in its views.
-  struct Shared {
-    std::string type, transforms, view;
+// The first warpgroup fills slots, the others (itself where there are none) empty them.
+void Clusters::ring() {
+  const int64_t slots = 1 + below(3), steps = 1 + below(6), consumers = std::max<int64_t>(wgs_ - 1, 1);
+  const bool multicast = one_in(2), clipped = one_in(2), along_y = multicast && one_in(2);
+  term(multicast ? "ring, multicast" : "ring");
+  const std::string o = output(fmt::format("i32[{}{},{},4,16]", each(), wgs_, steps));
+  const Shared s = shared(fmt::format("{},", slots));
+  const std::string axes = along_y ? "[\"x\", \"y\"]" : "[\"x\"]", ring = fresh(), full = fresh(), empty = fresh();
+  line("run_scoped {{collective = [\"wg\"], transforms = [{}, [], []],", s.transforms);
+  line("    allocs = [none, {{num_arrivals = 1}}, {{num_arrivals = {}{}}}]}} ({} \"ring\": ref<{}, gsmem, cta>,",
+       consumers, multicast ? fmt::format(", collective_axes = [{}]", axes) : "", ring, s.type);
+  line("    {} \"full\": ref<mbarrier[{}], gsmem, cta>, {} \"empty\": ref<{}[{}], gsmem, cta>) {{", full, slots, empty,
+       multicast ? "cluster_barrier" : "mbarrier", slots);
+  ++depth_;
+  const auto step = [&](int64_t k) {
+    const int64_t slot = k % slots;
+    if (k >= slots) line("barrier_wait {} {{barrier = view($0, [index({})])}}", empty, slot);
+    // Of several CTAs all name one box.
+    const std::string row = multicast ? (along_y ? "%i" : "%y") : one_in(2) ? "%x" : "%i";
+    line(
+        "copy_gmem_to_smem %0, {}, {}, {} {{src = view($0, [index($1, slice({}, 4), slice(0, 16))]), dst = view($2, "
+        "[{}]),",
+        row, ring, full, clipped ? 4 + below(4) : below(5),
+        join(s.view, fmt::format("index({}, {})", slot, all(4, 16))));
+    line("  barrier = view($3, [index({})]), oob_mode = zeros{}}}", slot,
+         multicast ? ", collective_axes = " + axes : "");
   };
-  Shared shared(const std::string& lead = "") {
-    if (one_in(2)) return {fmt::format("i32[{}4,16]", lead), "[]", ""};
-    term("tiles");
-    return {fmt::format("i32[{}2,2,2,8]", lead), "[unswizzle(32), untile(2, 8)]", "unswizzle(32), untile(2, 8)"};
-  }
-  static std::string join(const std::string& a, const std::string& b) {
-    return a.empty() || b.empty() ? a + b : a + ", " + b;
-  }
-
-  void part() {
-    depth_ = 1;
-    switch (below(7)) {
-      case 0:
-      case 1: return ring();
-      case 2: return exchange();
-      case 3: return peer_store();
-      case 4: return atomics();
-      case 5: return named();
-      default: return product();
-    }
-  }
-
-  // The first warpgroup fills slots, the others (itself where there are none) empty them.
-  void ring() {
-    const int64_t slots = 1 + below(3), steps = 1 + below(6), consumers = std::max<int64_t>(wgs_ - 1, 1);
-    const bool multicast = one_in(2), clipped = one_in(2), along_y = multicast && one_in(2);
-    term(multicast ? "ring, multicast" : "ring");
-    const std::string o = output(fmt::format("i32[{}{},{},4,16]", each(), wgs_, steps));
-    const Shared s = shared(fmt::format("{},", slots));
-    const std::string axes = along_y ? "[\"x\", \"y\"]" : "[\"x\"]", ring = fresh(), full = fresh(), empty = fresh();
-    line("run_scoped {{collective = [\"wg\"], transforms = [{}, [], []],", s.transforms);
-    line("    allocs = [none, {{num_arrivals = 1}}, {{num_arrivals = {}{}}}]}} ({} \"ring\": ref<{}, gsmem, cta>,",
-         consumers, multicast ? fmt::format(", collective_axes = [{}]", axes) : "", ring, s.type);
-    line("    {} \"full\": ref<mbarrier[{}], gsmem, cta>, {} \"empty\": ref<{}[{}], gsmem, cta>) {{", full, slots,
-         empty, multicast ? "cluster_barrier" : "mbarrier", slots);
-    ++depth_;
-    const auto step = [&](int64_t k) {
-      const int64_t slot = k % slots;
-      if (k >= slots) line("barrier_wait {} {{barrier = view($0, [index({})])}}", empty, slot);
-      // Of several CTAs all name one box.
-      const std::string row = multicast ? (along_y ? "%i" : "%y") : one_in(2) ? "%x" : "%i";
-      line(
-          "copy_gmem_to_smem %0, {}, {}, {} {{src = view($0, [index($1, slice({}, 4), slice(0, 16))]), dst = view($2, "
-          "[{}]),",
-          row, ring, full, clipped ? 4 + below(4) : below(5),
-          join(s.view, fmt::format("index({}, {})", slot, all(4, 16))));
-      line("  barrier = view($3, [index({})]), oob_mode = zeros{}}}", slot,
-           multicast ? ", collective_axes = " + axes : "");
-    };
-    const auto use = [&](int64_t k) {
-      const std::string v = fresh(), w = fresh();
-      line("barrier_wait {} {{barrier = view($0, [index({})])}}", full, k % slots);
-      line("{} = get {} {{view = [{}]}} : i32[4,16]", v, ring,
-           join(s.view, fmt::format("index({}, {})", k % slots, all(4, 16))));
-      line("{} = {} {}, {} : i32[4,16]", w, one_in(2) ? "add" : "mul", v, v);
-      line("store {}, {}, %i, %x, %y, %wg {{view = [index($2, $3, $4, $5, {}, {})]}}", o, w, k, all(4, 16));
-      line("barrier_arrive {} {{barrier = view($0, [index({})])}}", empty, k % slots);
-    };
-    const auto drain = [&] {
-      for (int64_t k = std::max<int64_t>(steps - slots, 0); k < steps; ++k)
-        line("barrier_wait {} {{barrier = view($0, [index({})])}}", empty, k % slots);
-    };
-    if (wgs_ == 1) {
-      for (int64_t k = 0; k < steps; ++k) step(k), use(k);
+  const auto use = [&](int64_t k) {
+    const std::string v = fresh(), w = fresh();
+    line("barrier_wait {} {{barrier = view($0, [index({})])}}", full, k % slots);
+    line("{} = get {} {{view = [{}]}} : i32[4,16]", v, ring,
+         join(s.view, fmt::format("index({}, {})", k % slots, all(4, 16))));
+    line("{} = {} {}, {} : i32[4,16]", w, one_in(2) ? "add" : "mul", v, v);
+    line("store {}, {}, %i, %x, %y, %wg {{view = [index($2, $3, $4, $5, {}, {})]}}", o, w, k, all(4, 16));
+    line("barrier_arrive {} {{barrier = view($0, [index({})])}}", empty, k % slots);
+  };
+  const auto drain = [&] {
+    for (int64_t k = std::max<int64_t>(steps - slots, 0); k < steps; ++k)
+      line("barrier_wait {} {{barrier = view($0, [index({})])}}", empty, k % slots);
+  };
+  if (wgs_ == 1) {
+    for (int64_t k = 0; k < steps; ++k) step(k), use(k);
+    drain();
+  } else {
+    only(0, [&] {
+      for (int64_t k = 0; k < steps; ++k) step(k);
       drain();
-    } else {
-      only(0, [&] {
-        for (int64_t k = 0; k < steps; ++k) step(k);
-        drain();
-        const std::string ones = fresh();
-        line("{} = broadcast_in_dim %c1 {{dims = []}} : i32[{},4,16]", ones, steps);
-        line("store {}, {}, %i, %x, %y, %wg {{view = [index($2, $3, $4, $5, slice(0, {}), {})]}}", o, ones, steps,
-             all(4, 16));
-      });
-      for (int64_t w = 1; w < wgs_; ++w)
-        only(w, [&] {
-          for (int64_t k = 0; k < steps; ++k) use(k);
-        });
-    }
-    line("yield");
-    --depth_;
-    line("}}");
-  }
-
-  // Each CTA's memory is read by its neighbour along an axis.
-  void exchange() {
-    term("exchange");
-    const bool along_x = one_in(2), all_of_them = one_in(2);
-    const Shared s = shared();
-    const std::string o = output(fmt::format("i32[{}{},4,16]", each(), wgs_)), smem = fresh(), met = fresh();
-    const std::string axes = all_of_them ? "[\"x\", \"y\"]" : along_x ? "\"x\"" : "\"y\"";
-    line(
-        "run_scoped {{collective = [\"wg\"], transforms = [{}, []], allocs = [none, {{num_arrivals = {}, "
-        "collective_axes = [{}]}}]}} (",
-        s.transforms, wgs_, axes);
-    line("    {} \"s\": ref<{}, gsmem, cta>, {} \"met\": ref<cluster_barrier[1], gsmem, cta>) {{", smem, s.type, met);
-    ++depth_;
-    const std::string v = fresh(), w = fresh(), at = fresh(), next = fresh(), got = fresh(), sum = fresh();
-    only(below(wgs_), [&] {
-      line("{} = get %0, %i {{view = [index($1, slice({}, 4), slice(0, 16))]}} : i32[4,16]", v, below(5));
-      const std::string place = fresh();
-      line("{} = broadcast_in_dim {} {{dims = []}} : i32[4,16]", place, along_x ? "%x" : "%y");
-      line("{} = add {}, {} : i32[4,16]", w, v, place);
-      line("store {}, {}{}", smem, w, s.view.empty() ? "" : " {view = [" + s.view + "]}");
+      const std::string ones = fresh();
+      line("{} = broadcast_in_dim %c1 {{dims = []}} : i32[{},4,16]", ones, steps);
+      line("store {}, {}, %i, %x, %y, %wg {{view = [index($2, $3, $4, $5, slice(0, {}), {})]}}", o, ones, steps,
+           all(4, 16));
     });
-    meet(met);
-    line("{} = add {}, %c1 : i32[]", at, along_x ? "%x" : "%y");
+    for (int64_t w = 1; w < wgs_; ++w)
+      only(w, [&] {
+        for (int64_t k = 0; k < steps; ++k) use(k);
+      });
+  }
+  line("yield");
+  --depth_;
+  line("}}");
+}
+
+// Each CTA's memory is read by its neighbour along an axis.
+void Clusters::exchange() {
+  term("exchange");
+  const bool along_x = one_in(2), all_of_them = one_in(2);
+  const Shared s = shared();
+  const std::string o = output(fmt::format("i32[{}{},4,16]", each(), wgs_)), smem = fresh(), met = fresh();
+  const std::string axes = all_of_them ? "[\"x\", \"y\"]" : along_x ? "\"x\"" : "\"y\"";
+  line(
+      "run_scoped {{collective = [\"wg\"], transforms = [{}, []], allocs = [none, {{num_arrivals = {}, "
+      "collective_axes = [{}]}}]}} (",
+      s.transforms, wgs_, axes);
+  line("    {} \"s\": ref<{}, gsmem, cta>, {} \"met\": ref<cluster_barrier[1], gsmem, cta>) {{", smem, s.type, met);
+  ++depth_;
+  const std::string v = fresh(), w = fresh(), at = fresh(), next = fresh(), got = fresh(), sum = fresh();
+  only(below(wgs_), [&] {
+    line("{} = get %0, %i {{view = [index($1, slice({}, 4), slice(0, 16))]}} : i32[4,16]", v, below(5));
+    const std::string place = fresh();
+    line("{} = broadcast_in_dim {} {{dims = []}} : i32[4,16]", place, along_x ? "%x" : "%y");
+    line("{} = add {}, {} : i32[4,16]", w, v, place);
+    line("store {}, {}{}", smem, w, s.view.empty() ? "" : " {view = [" + s.view + "]}");
+  });
+  meet(met);
+  line("{} = add {}, %c1 : i32[]", at, along_x ? "%x" : "%y");
+  line("{} = rem {}, %c{} : i32[]", next, at, along_x ? x_ : y_);
+  line("{} = get {}, {} {{view = [{}]}} : i32[4,16]", got, smem, next,
+       join(s.view, fmt::format("cluster(axis(\"{}\", $1))", along_x ? "x" : "y")));
+  line("{} = add {}, {} : i32[4,16]", sum, got, got);
+  line("store {}, {}, %i, %x, %y, %wg {{view = [index($2, $3, $4, $5, {})]}}", o, sum, all(4, 16));
+  meet(met);
+  line("yield");
+  --depth_;
+  line("}}");
+}
+
+// A warpgroup stores values in another CTA, perhaps twice, added the second time.
+void Clusters::peer_store() {
+  term("peer store");
+  const bool along_x = one_in(2), adds = one_in(2);
+  const Shared s = shared();
+  const std::string o = output(fmt::format("i32[{}4,16]", each())), smem = fresh(), bar = fresh(), met = fresh();
+  const char* axis = along_x ? "x" : "y";
+  line(
+      "run_scoped {{collective = [\"wg\"], transforms = [{}, [], []], allocs = [none, {{num_arrivals = 1}}, "
+      "{{num_arrivals = 1, "
+      "collective_axes = [\"{}\"]}}]}} (",
+      s.transforms, axis);
+  line(
+      "    {} \"s\": ref<{}, gsmem, cta>, {} \"bar\": ref<mbarrier[1], gsmem, cta>, {} \"met\": "
+      "ref<cluster_barrier[1], gsmem, cta>) {{",
+      smem, s.type, bar, met);
+  ++depth_;
+  only(below(wgs_), [&] {
+    const std::string v = fresh(), at = fresh(), next = fresh(), got = fresh();
+    line("{} = get %0, %{} {{view = [index($1, slice({}, 4), slice(0, 16))]}} : i32[4,16]", v, axis, below(5));
+    line("{} = add %{}, %c1 : i32[]", at, axis);
     line("{} = rem {}, %c{} : i32[]", next, at, along_x ? x_ : y_);
-    line("{} = get {}, {} {{view = [{}]}} : i32[4,16]", got, smem, next,
-         join(s.view, fmt::format("cluster(axis(\"{}\", $1))", along_x ? "x" : "y")));
-    line("{} = add {}, {} : i32[4,16]", sum, got, got);
-    line("store {}, {}, %i, %x, %y, %wg {{view = [index($2, $3, $4, $5, {})]}}", o, sum, all(4, 16));
-    meet(met);
-    line("yield");
-    --depth_;
-    line("}}");
-  }
-
-  // A warpgroup stores values in another CTA, perhaps twice, added the second time.
-  void peer_store() {
-    term("peer store");
-    const bool along_x = one_in(2), adds = one_in(2);
-    const Shared s = shared();
-    const std::string o = output(fmt::format("i32[{}4,16]", each())), smem = fresh(), bar = fresh(), met = fresh();
-    const char* axis = along_x ? "x" : "y";
-    line(
-        "run_scoped {{collective = [\"wg\"], transforms = [{}, [], []], allocs = [none, {{num_arrivals = 1}}, "
-        "{{num_arrivals = 1, "
-        "collective_axes = [\"{}\"]}}]}} (",
-        s.transforms, axis);
-    line(
-        "    {} \"s\": ref<{}, gsmem, cta>, {} \"bar\": ref<mbarrier[1], gsmem, cta>, {} \"met\": "
-        "ref<cluster_barrier[1], gsmem, cta>) {{",
-        smem, s.type, bar, met);
-    ++depth_;
-    only(below(wgs_), [&] {
-      const std::string v = fresh(), at = fresh(), next = fresh(), got = fresh();
-      line("{} = get %0, %{} {{view = [index($1, slice({}, 4), slice(0, 16))]}} : i32[4,16]", v, axis, below(5));
-      line("{} = add %{}, %c1 : i32[]", at, axis);
-      line("{} = rem {}, %c{} : i32[]", next, at, along_x ? x_ : y_);
-      for (int n = 0; n < (adds ? 2 : 1); ++n) {
-        line(
-            "async_store_smem {}, {}, {}, {} {{value = $0, ref = view($1, [{}]), barrier = view($2, [index(0)]), "
-            "cluster_idx = $3,",
-            v, smem, bar, next, s.view);
-        line("  cluster_dim = [\"{}\"]{}}}", axis, n ? ", atomic = \"add\"" : "");
-        wait(bar);
-        if (n == 0) meet(met);
-      }
-      line("{} = get {}{} : i32[4,16]", got, smem, s.view.empty() ? "" : " {view = [" + s.view + "]}");
-      line("store {}, {}, %i, %x, %y {{view = [index($2, $3, $4, {})]}}", o, got, all(4, 16));
-      meet(met);
-    });
-    line("yield");
-    --depth_;
-    line("}}");
-  }
-
-  // All warpgroups change the same memory; the order does not matter.
-  void atomics() {
-    static constexpr const char* kKinds[] = {"add", "max", "min", "and", "or", "xor"};
-    const char* kind = kKinds[below(6)];
-    term("atomics");
-    const Shared s = shared();
-    const std::string o = output(fmt::format("i32[{}4,16]", each())), smem = fresh(), met = fresh(), v = fresh();
-    const std::string view = s.view.empty() ? "" : " {view = [" + s.view + "]}";
-    line(
-        "run_scoped {{collective = [\"wg\"], transforms = [{}, []], allocs = [none, {{num_arrivals = {}}}]}} ({} "
-        "\"s\": ref<{}, gsmem, cta>,",
-        s.transforms, wgs_, smem, s.type);
-    line("    {} \"met\": ref<mbarrier[1], gsmem, cta>) {{", met);
-    ++depth_;
-    only(0, [&] {
-      const std::string z = fresh();
-      line("{} = broadcast_in_dim %c{} {{dims = []}} : i32[4,16]", z, below(8));
-      line("store {}, {}{}", smem, z, view);
-    });
-    meet(met);
-    line("{} = get %0, %wg {{view = [index($1, slice({}, 4), slice(0, 16))]}} : i32[4,16]", v, below(5));
-    line("gpu_atomic_store {}, {} {{ref = view($0, [{}]), value = $1, kind = {}}}", smem, v, s.view, kind);
-    meet(met);
-    only(wgs_ - 1, [&] {
-      const std::string got = fresh();
-      line("{} = get {}{} : i32[4,16]", got, smem, view);
-      line("store {}, {}, %i, %x, %y {{view = [index($2, $3, $4, {})]}}", o, got, all(4, 16));
-      if (one_in(2)) return;
-      term("bulk store");
-      line("commit_smem");
-      const std::string dst = fmt::format("index($1, $2, $3, {})", all(4, 16));
-      for (const char* how : {"", ", reduction_op = \"add\""}) {
-        line("copy_smem_to_gmem {}, %i, %x, %y, {} {{src = view($0, [{}]), dst = view($4, [{}]){}}}", smem, o, s.view,
-             dst, how);
-        line("wait_smem_to_gmem %c0 {{wait_read_only = false}}");
-        if (one_in(2)) break;
-      }
-    });
-    line("yield");
-    --depth_;
-    line("}}");
-  }
-
-  // One warpgroup hands a value to the next at a named barrier; then all meet.
-  void named() {
-    term("named barriers");
-    const std::string o = output(fmt::format("i32[{}{},4,16]", each(), wgs_)), smem = fresh();
-    const int64_t id = 1 + below(15);
-    line("run_scoped {{collective = [\"wg\"]}} ({} \"s\": ref<i32[4,16], gsmem, cta>) {{", smem);
-    ++depth_;
-    only(0, [&] {
-      const std::string v = fresh();
-      line("{} = get %0, %x {{view = [index($1, slice({}, 4), slice(0, 16))]}} : i32[4,16]", v, below(5));
-      line("store {}, {}", smem, v);
-      if (wgs_ > 1) line("ptx {{does = [fence, named_barrier_{}({}, 256)]}}", one_in(2) ? "arrive" : "sync", id);
-    });
-    if (wgs_ > 1)
-      only(1, [&] {
-        const std::string v = fresh(), w = fresh();
-        line("ptx {{does = [named_barrier_sync({}, 256)]}}", id);
-        line("{} = get {} : i32[4,16]", v, smem);
-        line("{} = mul {}, {} : i32[4,16]", w, v, v);
-        line("store {}, {}", smem, w);
-      });
-    line("ptx {{does = [named_barrier_sync(0)]}}");
-    const std::string got = fresh();
-    line("{} = get {} : i32[4,16]", got, smem);
-    line("store {}, {}, %i, %x, %y, %wg {{view = [index($2, $3, $4, $5, {})]}}", o, got, all(4, 16));
-    line("ptx {{does = [named_barrier_sync(0)]}}");
-    line("yield");
-    --depth_;
-    line("}}");
-  }
-
-  // A product of operands that a bulk copy brought, in a union with memory that is used behind it.
-  void product() {
-    term("product");
-    const std::string o = output(fmt::format("i32[{}16,16]", each())), u = fresh(), bar = fresh(), acc = fresh(),
-                      r = fresh(), v = fresh(), got = fresh();
-    line(
-        "run_scoped {{collective = [\"wg\"], allocs = [none, {{num_arrivals = 2}}]}} ({} \"u\": ref<i8[1024], gsmem, "
-        "cta>,",
-        u);
-    line("    {} \"bar\": ref<mbarrier[1], gsmem, cta>) {{", bar);
-    ++depth_;
-    only(below(wgs_), [&] {
-      for (int n = 0; n < 2; ++n)
-        line(
-            "copy_gmem_to_smem %1, {}, {} {{src = view($0, [index({}, {})]), dst = view($1, [extract(i8[16,16], {}, "
-            "0)]), "
-            "barrier = view($2, [index(0)]), oob_mode = zeros}}",
-            u, bar, n, all(16, 16), n * 256);
+    for (int n = 0; n < (adds ? 2 : 1); ++n) {
+      line(
+          "async_store_smem {}, {}, {}, {} {{value = $0, ref = view($1, [{}]), barrier = view($2, [index(0)]), "
+          "cluster_idx = $3,",
+          v, smem, bar, next, s.view);
+      line("  cluster_dim = [\"{}\"]{}}}", axis, n ? ", atomic = \"add\"" : "");
       wait(bar);
-      line("{} = run_scoped {{allocs = [{{accumulator = true}}]}} ({} \"acc\": ref<i32[16,16], regs>) {{", r, acc);
-      ++depth_;
-      for (int64_t n = 1 + below(2); n-- > 0;)
-        line(
-            "wgmma_ref {}, {}, {} {{acc = view($0, []), a = view($1, [extract(i8[16,16], 0, 0)]), b = view($2, "
-            "[extract(i8[16,16], 256, "
-            "0), transpose(1, 0)])}}",
-            acc, u, u);
-      line("{} = wgmma_accumulator_deref {} {{wait_n = 0}} : i32[16,16]", v, acc);
-      line("yield {}", v);
-      --depth_;
-      line("}} : i32[16,16]");
-      line("store {}, {} {{view = [extract(i32[2,2,8,8], 0, 1), untile(8, 8)]}}", u, r);
-      line("{} = get {} {{view = [extract(i32[2,2,8,8], 0, 1), untile(8, 8)]}} : i32[16,16]", got, u);
-      line("store {}, {}, %i, %x, %y {{view = [index($2, $3, $4, {})]}}", o, got, all(16, 16));
+      if (n == 0) meet(met);
+    }
+    line("{} = get {}{} : i32[4,16]", got, smem, s.view.empty() ? "" : " {view = [" + s.view + "]}");
+    line("store {}, {}, %i, %x, %y {{view = [index($2, $3, $4, {})]}}", o, got, all(4, 16));
+    meet(met);
+  });
+  line("yield");
+  --depth_;
+  line("}}");
+}
+
+// All warpgroups change the same memory; the order does not matter.
+void Clusters::atomics() {
+  static constexpr const char* kKinds[] = {"add", "max", "min", "and", "or", "xor"};
+  const char* kind = kKinds[below(6)];
+  term("atomics");
+  const Shared s = shared();
+  const std::string o = output(fmt::format("i32[{}4,16]", each())), smem = fresh(), met = fresh(), v = fresh();
+  const std::string view = s.view.empty() ? "" : " {view = [" + s.view + "]}";
+  line(
+      "run_scoped {{collective = [\"wg\"], transforms = [{}, []], allocs = [none, {{num_arrivals = {}}}]}} ({} "
+      "\"s\": ref<{}, gsmem, cta>,",
+      s.transforms, wgs_, smem, s.type);
+  line("    {} \"met\": ref<mbarrier[1], gsmem, cta>) {{", met);
+  ++depth_;
+  only(0, [&] {
+    const std::string z = fresh();
+    line("{} = broadcast_in_dim %c{} {{dims = []}} : i32[4,16]", z, below(8));
+    line("store {}, {}{}", smem, z, view);
+  });
+  meet(met);
+  line("{} = get %0, %wg {{view = [index($1, slice({}, 4), slice(0, 16))]}} : i32[4,16]", v, below(5));
+  line("gpu_atomic_store {}, {} {{ref = view($0, [{}]), value = $1, kind = {}}}", smem, v, s.view, kind);
+  meet(met);
+  only(wgs_ - 1, [&] {
+    const std::string got = fresh();
+    line("{} = get {}{} : i32[4,16]", got, smem, view);
+    line("store {}, {}, %i, %x, %y {{view = [index($2, $3, $4, {})]}}", o, got, all(4, 16));
+    if (one_in(2)) return;
+    term("bulk store");
+    line("commit_smem");
+    const std::string dst = fmt::format("index($1, $2, $3, {})", all(4, 16));
+    for (const char* how : {"", ", reduction_op = \"add\""}) {
+      line("copy_smem_to_gmem {}, %i, %x, %y, {} {{src = view($0, [{}]), dst = view($4, [{}]){}}}", smem, o, s.view,
+           dst, how);
+      line("wait_smem_to_gmem %c0 {{wait_read_only = false}}");
+      if (one_in(2)) break;
+    }
+  });
+  line("yield");
+  --depth_;
+  line("}}");
+}
+
+// One warpgroup hands a value to the next at a named barrier; then all meet.
+void Clusters::named() {
+  term("named barriers");
+  const std::string o = output(fmt::format("i32[{}{},4,16]", each(), wgs_)), smem = fresh();
+  const int64_t id = 1 + below(15);
+  line("run_scoped {{collective = [\"wg\"]}} ({} \"s\": ref<i32[4,16], gsmem, cta>) {{", smem);
+  ++depth_;
+  only(0, [&] {
+    const std::string v = fresh();
+    line("{} = get %0, %x {{view = [index($1, slice({}, 4), slice(0, 16))]}} : i32[4,16]", v, below(5));
+    line("store {}, {}", smem, v);
+    if (wgs_ > 1) line("ptx {{does = [fence, named_barrier_{}({}, 256)]}}", one_in(2) ? "arrive" : "sync", id);
+  });
+  if (wgs_ > 1)
+    only(1, [&] {
+      const std::string v = fresh(), w = fresh();
+      line("ptx {{does = [named_barrier_sync({}, 256)]}}", id);
+      line("{} = get {} : i32[4,16]", v, smem);
+      line("{} = mul {}, {} : i32[4,16]", w, v, v);
+      line("store {}, {}", smem, w);
     });
-    line("yield");
+  line("ptx {{does = [named_barrier_sync(0)]}}");
+  const std::string got = fresh();
+  line("{} = get {} : i32[4,16]", got, smem);
+  line("store {}, {}, %i, %x, %y, %wg {{view = [index($2, $3, $4, $5, {})]}}", o, got, all(4, 16));
+  line("ptx {{does = [named_barrier_sync(0)]}}");
+  line("yield");
+  --depth_;
+  line("}}");
+}
+
+// A product of operands that a bulk copy brought, in a union with memory that is used behind it.
+void Clusters::product() {
+  term("product");
+  const std::string o = output(fmt::format("i32[{}16,16]", each())), u = fresh(), bar = fresh(), acc = fresh(),
+                    r = fresh(), v = fresh(), got = fresh();
+  line(
+      "run_scoped {{collective = [\"wg\"], allocs = [none, {{num_arrivals = 2}}]}} ({} \"u\": ref<i8[1024], gsmem, "
+      "cta>,",
+      u);
+  line("    {} \"bar\": ref<mbarrier[1], gsmem, cta>) {{", bar);
+  ++depth_;
+  only(below(wgs_), [&] {
+    for (int n = 0; n < 2; ++n)
+      line(
+          "copy_gmem_to_smem %1, {}, {} {{src = view($0, [index({}, {})]), dst = view($1, [extract(i8[16,16], {}, "
+          "0)]), "
+          "barrier = view($2, [index(0)]), oob_mode = zeros}}",
+          u, bar, n, all(16, 16), n * 256);
+    wait(bar);
+    line("{} = run_scoped {{allocs = [{{accumulator = true}}]}} ({} \"acc\": ref<i32[16,16], regs>) {{", r, acc);
+    ++depth_;
+    for (int64_t n = 1 + below(2); n-- > 0;)
+      line(
+          "wgmma_ref {}, {}, {} {{acc = view($0, []), a = view($1, [extract(i8[16,16], 0, 0)]), b = view($2, "
+          "[extract(i8[16,16], 256, "
+          "0), transpose(1, 0)])}}",
+          acc, u, u);
+    line("{} = wgmma_accumulator_deref {} {{wait_n = 0}} : i32[16,16]", v, acc);
+    line("yield {}", v);
     --depth_;
-    line("}}");
-  }
-
-  Case& c_;
-  std::mt19937_64 rng_;
-  int64_t grid_ = 1, x_ = 1, y_ = 1, wgs_ = 1, next_ = 0;
-  int depth_ = 1;
-  std::string body_;
-  std::vector<std::pair<int, std::string>> outputs_;
-};
-
-}  // namespace
+    line("}} : i32[16,16]");
+    line("store {}, {} {{view = [extract(i32[2,2,8,8], 0, 1), untile(8, 8)]}}", u, r);
+    line("{} = get {} {{view = [extract(i32[2,2,8,8], 0, 1), untile(8, 8)]}} : i32[16,16]", got, u);
+    line("store {}, {}, %i, %x, %y {{view = [index($2, $3, $4, {})]}}", o, got, all(16, 16));
+  });
+  line("yield");
+  --depth_;
+  line("}}");
+}
 
 Case generate_clusters(uint64_t seed) {
   Case c;

@@ -129,24 +129,60 @@ namespace {
 
 int64_t bytes_of(const Ref& r) { return (count(r.dims) * ir::bit_width(r.dtype) + 7) / 8; }
 
-// Elements [begin, end): what the source lacks is 0, what the destination lacks is dropped.
-void copy_elements(const Ref& src, const Ref& dst, int64_t begin, int64_t end, bool add) {
-  alignas(16) std::byte e[16];
+// How a copy combines words with those that lie there (PTX ISA, cp.reduce.async.bulk); "none": it replaces them.
+Array combined(const std::string& how, const Array& old, const Array& v) {
+  static const std::map<std::string, std::pair<OpCode, DType>> kWords = {
+      {"smin", {OpCode::min, DType::I32}}, {"smax", {OpCode::max, DType::I32}}, {"umin", {OpCode::min, DType::U32}},
+      {"umax", {OpCode::max, DType::U32}}, {"and", {OpCode::and_, DType::I32}}, {"or", {OpCode::or_, DType::I32}},
+      {"xor", {OpCode::xor_, DType::I32}}};
+  const bool words = v.dtype == DType::I32 || v.dtype == DType::U32;
+  if (words && (how == "inc" || how == "dec")) {
+    const auto o = static_cast<uint32_t>(integer(old)), limit = static_cast<uint32_t>(integer(v));
+    const uint32_t up = o >= limit ? 0 : o + 1, down = o == 0 || o > limit ? limit : o - 1;
+    return integer_scalar(v.dtype, static_cast<int64_t>(how == "inc" ? up : down));
+  }
   interp::StripParams p;
-  p.dtype = dst.dtype;
+  p.dtype = v.dtype;
+  if (how == "add") return elementwise(OpCode::add, p.dtype, p.dtype, {}, {&old, &v}, p);
+  const auto found = kWords.find(how);
+  if (!words || found == kWords.end()) throw Lack{"a copy that reduces by " + how};
+  Array a = old, b = v;
+  a.dtype = b.dtype = p.dtype = found->second.second;
+  Array r = elementwise(found->second.first, p.dtype, p.dtype, {}, {&a, &b}, p);
+  r.dtype = v.dtype;
+  return r;
+}
+
+// Elements [begin, end): what the source lacks is 0, what the destination lacks is dropped.
+void copy_elements(const Ref& src, const Ref& dst, int64_t begin, int64_t end, const std::string& how) {
+  alignas(16) std::byte e[16];
   Array x = empty_array(src.dtype, {}), y = x;
   for (int64_t n = begin; n < end; ++n) {
     if (dst.at[static_cast<size_t>(n * dst.parts)] < 0) continue;
     std::fill(std::begin(e), std::end(e), std::byte{0});
     if (src.at[static_cast<size_t>(n * src.parts)] >= 0) read_element(src, n, e);
-    if (add) {
+    if (how != "none") {
       std::memcpy(x.bytes.data(), e, x.bytes.size());
       read_element(dst, n, y.bytes.data());
-      x = elementwise(OpCode::add, dst.dtype, dst.dtype, {}, {&y, &x}, p);
+      x = combined(how, y, x);
       std::memcpy(e, x.bytes.data(), x.bytes.size());
     }
     write_element(dst, n, e);
   }
+}
+
+// The tile number `n` of a ref, along a dimension.
+Ref tile_of(const Ref& r, const Dims& dims, size_t axis, int64_t n) {
+  Ref tile = r;
+  tile.dims = dims;
+  tile.at.clear();
+  const Dims strides = strides_of(r.dims);
+  each_index(dims, [&](const Dims& index, int64_t) {
+    int64_t from = n * dims.at(axis) * strides.at(axis);
+    for (size_t d = 0; d < dims.size(); ++d) from += index[d] * strides[d];
+    for (int p = 0; p < r.parts; ++p) tile.at.push_back(r.at.at(static_cast<size_t>(from * r.parts + p)));
+  });
+  return tile;
 }
 
 }  // namespace
@@ -154,21 +190,32 @@ void copy_elements(const Ref& src, const Ref& dst, int64_t begin, int64_t end, b
 void Machine::op_bulk(Thread& t, const Op& op) {
   if (const Attr* on = op.attr("predicate"); on && integer(in(t, op, on->i)) == 0) return;
   const Ref src = keyed_view(t, op, "src"), dst = keyed_view(t, op, "dst");
-  if (src.dims != dst.dims || src.dtype != dst.dtype) throw Stop{"a copy between views of different shapes"};
+  const Attr* leader = op.attr("leader_tracked");
+  const bool tiles = leader && leader->is_call("Partitioned");
+  if ((src.dims != dst.dims && !tiles) || src.dtype != dst.dtype)
+    throw Stop{"a copy between views of different shapes"};
   const Attr *how = op.attr("reduction_op"), *axes = op.attr("collective_axes");
-  if (how && how->s != "add" && how->s != "none") throw Lack{"a copy that reduces by " + how->s};
   const int64_t n = count(src.dims);
-  if (op.code == OpCode::copy_smem_to_gmem) return copy_elements(src, dst, 0, n, how && how->s == "add");
+  if (op.code == OpCode::copy_smem_to_gmem) return copy_elements(src, dst, 0, n, how ? how->s : "none");
   const Ref bar = keyed_view(t, op, "barrier");
   Barrier& own = barrier(bar, t.index);
-  own.due += bytes_of(dst);
-  ++own.arrived;
   std::vector<int> all{t.index};
   if (axes) all = along(t.index, names_of(*axes));
   const auto parts = static_cast<int64_t>(all.size()), mine = std::find(all.begin(), all.end(), t.index) - all.begin();
+  if (!leader || mine == 0) {
+    own.due += bytes_of(dst) * (leader ? parts : 1);
+    ++own.arrived;
+  }
+  Barrier& first = barrier(bar, all.front());
+  if (tiles) {
+    copy_elements(tile_of(src, dst.dims, static_cast<size_t>(leader->items.at(0).i), mine), dst, 0, count(dst.dims),
+                  "none");
+    first.due -= bytes_of(dst);
+    return first.settle();
+  }
   for (int other : all) {
-    copy_elements(src, at_thread(dst, other), n * mine / parts, n * (mine + 1) / parts, false);
-    Barrier& b = barrier(bar, other);
+    copy_elements(src, at_thread(dst, other), n * mine / parts, n * (mine + 1) / parts, "none");
+    Barrier& b = leader ? first : barrier(bar, other);
     b.due -= bytes_of(dst) * (mine + 1) / parts - bytes_of(dst) * mine / parts;
     b.settle();
   }
@@ -182,7 +229,7 @@ void Machine::op_peer_store(Thread& t, const Op& op) {
   const Ref dst = at_thread(keyed_view(t, op, "ref"), other);
   auto value = std::make_shared<Memory>();
   value->bytes = in(t, op, op.attr("value")->i).bytes;
-  copy_elements(whole_ref(value, dst.dtype, dst.dims), dst, 0, count(dst.dims), how && how->s == "add");
+  copy_elements(whole_ref(value, dst.dtype, dst.dims), dst, 0, count(dst.dims), how ? how->s : "none");
   Barrier& b = barrier(keyed_view(t, op, "barrier"), other);
   ++b.arrived;
   b.settle();
@@ -226,6 +273,10 @@ bool Machine::gpu_op(Thread& t, const Op& op) {
     case OpCode::barrier_arrive: return op_arrive(t, op), true;
     case OpCode::barrier_wait: return passed(t, barrier(keyed_view(t, op, "barrier"), t.index), true);
     case OpCode::barrier_test: {
+      // Who looks again and again waits for somebody else.
+      if (t.while_depth > 0 && threads_.size() > 1)
+        hand_over(
+            t, [] { return true; }, true);
       const bool ended = passed(t, barrier(keyed_view(t, op, "barrier"), t.index), false);
       return out(t, op, integer_scalar(DType::Bool, ended)), true;
     }

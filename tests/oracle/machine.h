@@ -2,17 +2,16 @@
 #pragma once
 #include <algorithm>
 #include <array>
-#include <condition_variable>
 #include <cstring>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <numeric>
 #include <optional>
 #include <tuple>
 
 #include "evaluate.h"
+#include "fibers.h"
 #include "pallasim/interp/kernels.h"
 #include "trips.h"
 
@@ -254,9 +253,8 @@ class Machine {
   int64_t steps_ = 0;
   Outcome outcome_;
 
-  // One thread runs at a time; the baton says which.
-  std::mutex mutex_;
-  std::condition_variable turn_;
+  // One thread runs at a time, until it waits or ends.
+  Fibers* fibers_ = nullptr;                  // null: there is one thread
   std::vector<std::function<bool()>> ready_;  // by thread: whether it can go on; null: it has ended
   int running_ = -1;
   bool over_ = false;

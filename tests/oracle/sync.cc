@@ -1,6 +1,4 @@
 // Semaphores, copies, and the threads that wait for each other: one runs at a time, until it waits or ends.
-#include <thread>
-
 #include "machine.h"
 
 namespace pallasim::oracle {
@@ -160,11 +158,17 @@ bool Machine::sync_op(Thread& t, const Op& op) {
       wait(t, semaphore(sem), (count(dst.dims) * ir::bit_width(dst.dtype) + 7) / 8, true);
       return true;
     }
+    case OpCode::get_global:
+      if (!ir::is_sync(type(t, op)->dtype)) throw Lack{"get_global of what is no semaphore"};
+      t.env[op.results[0]] = allocated(t, type(t, op), &op, "a global semaphore");
+      return true;
+    case OpCode::gpu_sem_signal:
     case OpCode::sem_signal: {
       const int target = peer(t, op, "signal");
       semaphore(target == t.index ? here() : at_thread(here(), target)) += amount("inc");
       return true;
     }
+    case OpCode::gpu_sem_wait:
     case OpCode::sem_wait: {
       const Attr* take = op.attr("decrement");
       return wait(t, semaphore(here()), amount("value"), !take || take->is_true()), true;
@@ -202,34 +206,27 @@ int Machine::next_thread(int after) {
 }
 
 void Machine::hand_over(Thread& t, std::function<bool()> ready, bool polls) {
-  std::unique_lock lock(mutex_);
-  auto& mine = ready_[t.index];
-  mine = std::move(ready);
+  ready_[t.index] = std::move(ready);
   running_ = next_thread(polls ? t.index : -1);
   if (running_ < 0) throw Stop{"deadlock: every thread waits"};
-  turn_.notify_all();
-  turn_.wait(lock, [&] { return over_ || running_ == t.index; });
+  if (running_ != t.index) fibers_->leave();
   if (over_) throw Abandon{};
-  mine = [] { return true; };
+  ready_[t.index] = [] { return true; };
 }
 
 void Machine::schedule(const std::vector<std::function<void()>>& bodies) {
   ready_.assign(bodies.size(), [] { return true; });
-  auto end = [this](End how, std::string what) {
-    const std::lock_guard lock(mutex_);
+  const auto end = [this](End how, std::string what) {
     if (!over_) outcome_.end = how, outcome_.what = std::move(what);
     over_ = true;
-    turn_.notify_all();
   };
-  auto guarded = [&](size_t i) {
+  const auto guarded = [&](size_t i) {
     try {
       bodies[i]();
-      const std::lock_guard lock(mutex_);
       ready_[i] = nullptr;
       running_ = next_thread(-1);
       const bool all = std::none_of(ready_.begin(), ready_.end(), [](const auto& r) { return static_cast<bool>(r); });
       if (running_ < 0 && !all) throw Stop{"deadlock: every thread waits"};
-      turn_.notify_all();
     } catch (const Stop& s) { end(End::Stopped, s.what); } catch (const Lack& l) {
       end(End::Missing, l.what);
     } catch (const Abandon&) {
@@ -237,17 +234,15 @@ void Machine::schedule(const std::vector<std::function<void()>>& bodies) {
   };
   running_ = next_thread(-1);
   if (bodies.size() == 1) return guarded(0);
-  std::vector<std::thread> threads;
+  std::vector<std::function<void()>> runs;
+  for (size_t i = 0; i < bodies.size(); ++i) runs.push_back([&guarded, i] { guarded(i); });
+  Fibers fibers(std::move(runs));
+  fibers_ = &fibers;
+  while (!over_ && running_ >= 0) fibers.switch_to(static_cast<size_t>(running_));
+  // Who still waits leaves its frames.
   for (size_t i = 0; i < bodies.size(); ++i)
-    threads.emplace_back([&, i] {
-      {
-        std::unique_lock lock(mutex_);
-        turn_.wait(lock, [&] { return over_ || running_ == static_cast<int>(i); });
-        if (over_) return;
-      }
-      guarded(i);
-    });
-  for (std::thread& t : threads) t.join();
+    if (fibers.began(i) && !fibers.ended(i)) fibers.switch_to(i);
+  fibers_ = nullptr;
 }
 
 }  // namespace pallasim::oracle

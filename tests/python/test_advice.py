@@ -18,7 +18,7 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import mosaic_gpu as plgpu
 from jax.experimental.pallas import tpu as pltpu
 from jax.experimental.pallas import triton as pltriton
-from test_lines import ANY, CASES, CHECKED, ROWS, call, copy, found, on_warpgroup
+from test_lines import ANY, CASES, CHECKED, ROWS, X, budgets, call, copy, found, on_warpgroup
 
 import pallasim
 
@@ -334,6 +334,7 @@ FOLLOWED = {
     "PS-MGPU-002": Followed(r"a multiple of (\d+) bytes", lambda n: wide_enough(int(n) // 4), V.at[:, :4].multiply(2)),
     "PS-MGPU-001, tiles": Followed(r"plgpu\.TilingTransform\(\(8, swizzle // itemsize\)\) and plgpu\.SwizzleTransform\(swizzle\)",
                             lambda: as_many_rows(64), TALL @ TALL.T, (lambda: as_many_rows(64, ()), {"machine": "gpu-h100"})),
+    "PS-MGPU-003": Followed(r"sum up to at most (\d+)", lambda n: budgets((int(n) - 40) // 16 * 8), X),
     "PS-OOB-001": Followed(r"(jnp\.clip\(index, 0, \d+\))", clamped, V),
     "PS-OOB-002": Followed(r"those of dimension 0 are 0 to (\d+)", clamped_block, SHIFTED),
     "PS-OOB-002, elements": Followed(r"the block of element 8 is 1, divide by (\d+)", lambda by: by_elements(int(by)), V, (by_elements, {})),

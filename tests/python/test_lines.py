@@ -264,14 +264,31 @@ def inline_assembly():
     return call(kernel, compiler_params=pltriton.CompilerParams())
 
 
-def on_warpgroup(body, *scratch, x=X):
+def on_warpgroup(body, *scratch, x=X, **options):
     """plgpu.kernel, whose arguments newer JAX renamed."""
     out = jax.ShapeDtypeStruct(x.shape, x.dtype)
     try:
-        kernel = plgpu.kernel(body, out_type=out, scratch_types=scratch)
+        kernel = plgpu.kernel(body, out_type=out, scratch_types=scratch, **options)
     except TypeError:
-        kernel = plgpu.kernel(body, out_shape=out, scratch_shapes=scratch)
+        kernel = plgpu.kernel(body, out_shape=out, scratch_shapes=scratch, **options)
     return kernel(x)
+
+
+def budgets(of_two=240):
+    """Two warpgroups compute, and the third one gives registers back."""
+    def kernel(x_ref, o_ref):
+        wg = jax.lax.axis_index("wg")
+
+        @pl.when(wg < 2)
+        def _():
+            plgpu.set_max_registers(of_two, action="increase")  # here
+
+        @pl.when(wg == 2)
+        def _():
+            plgpu.set_max_registers(40, action="decrease")
+            o_ref[...] = x_ref[...]
+
+    return on_warpgroup(kernel, num_threads=3, thread_name="wg")
 
 
 def arrivals(n, waits):
@@ -328,6 +345,7 @@ CASES = {
     "PS-MEM-001": (too_much_vmem, TPU, "# the launch"),
     "PS-MGPU-001": (few_rows, HOPPER, "# here"),
     "PS-MGPU-002": (narrow_copy, HOPPER, "# here"),
+    "PS-MGPU-003": (budgets, HOPPER, "# here"),
     "PS-OOB-001": (outside, {}, "# here"),
     "PS-OOB-002": (block_outside, {}, "# here"),
     "PS-OUT-001": (not_covered, CHECKED, "# the launch"),

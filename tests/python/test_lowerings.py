@@ -15,6 +15,7 @@ from jax.extend.core import Primitive
 import pallasim
 from pallasim import _lowerings
 from pallasim._capture import inline
+from pallasim._capture.inline_values import Constant  # noqa: E402
 
 mgpu = pytest.importorskip("jax.experimental.mosaic.gpu")
 from jaxlib.mlir import ir  # noqa: E402
@@ -82,8 +83,8 @@ def call_inline() -> jax.Array:
         @plgpu.inline_mgpu(arg_types=(plgpu.Layout.WGMMA, plgpu.RefType()),
                            return_type=plgpu.ShapeDtypeStruct((64, 16), jnp.float32, layout=plgpu.Layout.WGMMA))
         def body(ctx: Any, x: Any, ref: Any) -> Any:
-            del ctx, ref
-            return x + x
+            ctx.await_async_copy(0)
+            return x + ref[0]
 
         o_ref[...] = body(x_ref[...], x_ref)
 
@@ -140,7 +141,7 @@ def test_a_barrier_may_be_an_argument() -> None:
 def test_a_constant_result_is_read() -> None:
     kind = plgpu.ShapeDtypeStruct((128,), jnp.float32, layout=plgpu.Layout.WG_SPLAT((128,)))
     found = meaning(lambda ctx: mgpu.FragmentedArray.splat(mgpu.c(2.5, ir.F32Type.get()), (128,)), return_type=kind)
-    assert found == inline.Meaning((), (np.float32(2.5),))
+    assert found == inline.Meaning((), (Constant(np.float32(2.5)),))
 
 
 @pytest.mark.parametrize("body, why", [

@@ -81,15 +81,26 @@ def test_what_an_input_in_hbm_held_is_still_there():
     np.testing.assert_array_equal(got, np.concatenate([given[:8], np.full((8, 128), 7, np.float32)]))
 
 
-def test_cores_that_would_share_such_a_copy_are_refused():
-    def kernel(x_hbm, o_hbm, buffer):
-        pltpu.sync_copy(o_hbm, buffer)
-        pltpu.sync_copy(buffer, x_hbm)
+def test_cores_share_such_a_copy():
+    """Each core writes its row; when both have, each reads the other's."""
+    def kernel(x_hbm, o_hbm, buffer, met):
+        me = jax.lax.axis_index("core")
+        buffer[...] = jnp.full_like(buffer, me + 1)
+        pltpu.sync_copy(buffer, x_hbm.at[me])
+        pl.semaphore_signal(met, 1, core_index=1 - me)
+        pl.semaphore_wait(met, 1)
+        pltpu.sync_copy(x_hbm.at[1 - me], buffer)
+        pltpu.sync_copy(buffer, o_hbm.at[me])
 
     mesh = pltpu.create_tensorcore_mesh("core", num_cores=2)
-    x = jnp.zeros((8, 128), jnp.float32)
-    with pallasim.emulate("tpu-v5p"), pytest.raises(pallasim.KernelError, match="PS-RO-001"):
-        pl.kernel(kernel, out_type=x, mesh=mesh, scratch_types=[pltpu.VMEM(x.shape, x.dtype)])(x)
+    x = jnp.zeros((2, 8, 128), jnp.float32)
+    for options in ({}, {"random_seed": 1}, {"detect_races": True}):
+        pallasim.findings()
+        with pallasim.emulate("tpu-v5p", findings="collect", **options):
+            got = np.asarray(pl.kernel(kernel, out_type=x, mesh=mesh, scratch_types=[pltpu.VMEM(x.shape[1:], x.dtype), pltpu.SemaphoreType.REGULAR])(x))
+        np.testing.assert_array_equal(got, np.broadcast_to(np.asarray([2, 1], np.float32)[:, None, None], x.shape))
+        np.testing.assert_array_equal(np.asarray(x), 0)
+        assert [f.code for f in pallasim.findings()] == ["PS-RO-001"]
 
 
 # --- blocks that nobody reads ---------------------------------------------------------------------------------------

@@ -15,6 +15,8 @@ const MachineModel& mosaic_gpu() {
       .arithmetic = {.fp8_saturates = true, .int_rem_zero_is_x = false, .sign_of_nan_is_one = true},
       .matrix = MatrixRule::TensorCores,
       .programs = Programs::Cooperative,
+      .input_copies = true,
+      .scratch_advice = "scratch in GMEM is an output that nobody looks at; an array that changes needs an alias",
       .grid_pipeline = false,
       .bounded_slices = false,
       .window_copies = 1,
@@ -42,6 +44,7 @@ const MachineModel& mosaic_gpu() {
                   {Space::Regs, {.owner = Scope::Thread}}}},
       .defaults = {.unnamed = Space::GpuSmem, .any = Space::Gmem, .constants = Space::Gmem},
       .arrays = Space::Gmem,
+      .left_in_semaphores = ir::Severity::Note,  // XLA gives every launch semaphores that are 0
       .checks = {.copies_in_flight = true},
   };
   return m;

@@ -18,6 +18,8 @@ const MachineModel& tpu() {
       .matrix = MatrixRule::Bfloat16Parts,
       .cores_share_grid = true,
       .input_copies = true,
+      .scratch_advice =
+          "scratch in HBM is pltpu.HBM(shape, dtype) among scratch_shapes; an array that changes needs an alias",
       .core_arrays = true,
       .spaces =
           {kTiles,

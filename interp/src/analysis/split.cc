@@ -92,6 +92,9 @@ class Proof {
       if (o.index_map) effects |= effects_of(o.index_map->region);
     if (effects & (ir::kEffectSync | ir::kEffectAsync | ir::kEffectAtomic | ir::kEffectRandom))
       return refuse("the kernel synchronises, or draws from a stateful generator");
+    for (const Window& w : windows_)
+      if (!m_.operands[static_cast<size_t>(w.operand)].has_block && !w.is_output && !is_aliased(w) && written(w))
+        return refuse("the kernel writes to an input that all grid points share");
     // A pointer that left its block goes on to its neighbours'.
     if (model_.spaces.has(hw::BlockAccess::Pointer) && options_.out_of_bounds == Options::Oob::Machine)
       return refuse("an access may leave its block for another one's");

@@ -43,6 +43,7 @@ class Compiler : private Emitter {
   bool writes_callers_buffer(int input) const;
   bool may_be_unread(const ir::Operand&, const Window&) const;
   void copy_prefetch(Val* ref);
+  void keep_callers_array(int input, Val* ref);
   bool watches_revisits(const Window&) const;
   bool of_cores(const ir::Operand&) const;
   void place_in_cores(const Window&, Val* ref);

@@ -11,6 +11,18 @@
 
 namespace pallasim::interp {
 
+// What has no operation here runs once its meaning is registered.
+[[noreturn]] static void refuse_extern(const ir::Module& m, const Op& op) {
+  const Attr *name = op.attr("name"), *why = op.attr("why");
+  const std::string primitive = name ? name->s : "without a name";
+  ir::Diagnostic("PS-UNSUP-001", "unsupported: primitive " + primitive)
+      .of(m.name)
+      .at(ir::site_of(m, op.loc))
+      .with({why ? why->s : "operation extern on machine " + std::string(ir::name(m.machine))})
+      .hinted("nothing ran; pallasim.register_lowering(\"" + primitive + "\", function) says in JAX what it does")
+      .raise();
+}
+
 void Emitter::compile_region_ops(const Region& region) {
   for (size_t i = 0; i + 1 < region.ops.size(); ++i) {
     const Op& op = region.ops[i];
@@ -19,8 +31,8 @@ void Emitter::compile_region_ops(const Region& region) {
     now_ = {&op, body_.image.size(), plan_.steps.size()};
     const Lowering lower = lowering(op.code);
     if (!lower) {
-      const Attr* name = op.code == ir::OpCode::extern_ ? op.attr("name") : nullptr;
-      unsupported(op, name ? "primitive " + name->s : std::string(ir::name(op.code)));
+      if (op.code == ir::OpCode::extern_) refuse_extern(m_, op);
+      unsupported(op, std::string(ir::name(op.code)));
     }
     if (plan_.bodies.size() > 1) check_reach(*this, op);
     if (const auto& unread = state<UnreadWindows>().of; !unread.empty() && &graph() == &ir_body_.graph)

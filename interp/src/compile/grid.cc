@@ -76,13 +76,13 @@ bool Compiler::is_aliased(int input) const {
 }
 
 // An array outside of the core's memory that the caller keeps, and to which the kernel writes all the same. Its copy is
-// made when the core begins: other devices may write to it where a barrier of theirs comes first.
+// made when the launch begins: other devices may write to it where a barrier of theirs comes first.
 bool Compiler::writes_callers_buffer(int input) const {
   const ir::Operand& o = m_.operands[static_cast<size_t>(input)];
   const ir::Region& body = ir_body_.graph.region;
   if (analysis::reaches_devices(m_) && !ir::find(m_.attrs, "collective_id")) return false;
   return o.kind == ir::Operand::Kind::Input && model_.input_copies && !is_aliased(input) &&
-         model_.spaces[o.space].owner != ir::Scope::Thread && body_.threads == 1 && m_.bodies.size() == 1 &&
+         model_.spaces[o.space].owner == ir::Scope::Device && !o.has_block &&
          analysis::writes_by_name(body, body.args[static_cast<size_t>(input)]);
 }
 
@@ -168,10 +168,10 @@ void Compiler::place_operand(size_t i) {
     ref.dims = w.dims;
     ref.memory().strides = w.strides;
     const bool given = writes_callers_buffer(static_cast<int>(i));
-    const bool own = given || (o.kind == ir::Operand::Kind::Prefetch ? analysis::may_write(body, body.args[i])
-                                                                     : needs_window(static_cast<int>(i), w));
+    const bool own = o.kind == ir::Operand::Kind::Prefetch ? analysis::may_write(body, body.args[i])
+                                                           : needs_window(static_cast<int>(i), w);
     if (own) copy_prefetch(&ref);
-    if (given) state<CallersBuffers>().not_noted.insert(ref.origin());
+    if (given) keep_callers_array(static_cast<int>(i), &ref);
     if (of_cores(o)) place_in_cores(w, &ref);
     add_tile_padding(*this, &ref, o.space);
   } else {
@@ -275,6 +275,14 @@ void Compiler::copy_prefetch(Val* ref) {
   prefetch_copies_.push_back({own, *ref});
   ref->memory().addr = own.memory().addr;
   ref->ref().read_only = false;
+}
+
+// The kernel, which may write to the array now, works on the launch's copy of it.
+void Compiler::keep_callers_array(int input, Val* ref) {
+  std::vector<int>& own = plan_.memory.own_inputs;
+  if (std::find(own.begin(), own.end(), input) == own.end()) own.push_back(input);
+  ref->ref().read_only = false;
+  state<CallersBuffers>().not_noted.insert(ref->origin());
 }
 
 // Memory that each core of a mesh has for itself, where arrays may lie between launches.

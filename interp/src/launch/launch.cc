@@ -332,6 +332,28 @@ std::shared_ptr<const Plan> specialise(const Plan& p, std::span<const Buffer> ar
 
 }  // namespace
 
+namespace {
+
+// Copies of the inputs that the kernel writes to; they live as long as the launch.
+class OwnInputs {
+ public:
+  explicit OwnInputs(const Plan& p) : plan_(p) {}
+  void copy(std::vector<std::byte*>* operands) {
+    for (const int i : plan_.memory.own_inputs) {
+      std::byte*& at = (*operands)[static_cast<size_t>(i)];
+      if (!at) continue;
+      copies_.emplace_back(at, at + plan_.module.operands[static_cast<size_t>(i)].array->num_bytes());
+      at = copies_.back().data();
+    }
+  }
+
+ private:
+  const Plan& plan_;
+  std::vector<std::vector<std::byte>> copies_;
+};
+
+}  // namespace
+
 int devices_of(const Plan& p) { return p.threads.has_peers ? static_cast<int>(p.threads.num_devices()) : 1; }
 
 namespace {
@@ -356,12 +378,14 @@ void run_launch(const Plan& p, Session& session, std::span<const DeviceCall> dev
     bad_argument(p, fmt::format("{} of {} devices that reach into each other", devices.size(), devices_of(p)), {},
                  "one launch runs them all");
 
+  OwnInputs own(p);
   Call call{p, session, options, {}, {}, devices[0].device, devices[0].run, epoch, {}, watch};
   int64_t points = 1;
   for (const DeviceCall& d : devices) {
     std::vector<int64_t> grid;
     call.operands.push_back(bind_device(p, session, d, options, &grid, &points,
                                         devices.size() == 1 && !options.checked ? &call.unwritten : nullptr));
+    own.copy(&call.operands.back());
     if (d.device != devices[0].device && grid != call.grid)
       bad_argument(p, fmt::format("device {} has another grid than device {}", d.device, devices[0].device), {},
                    "devices that reach into each other run one grid");

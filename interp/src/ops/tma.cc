@@ -59,7 +59,8 @@ int64_t bytes_of(const AsyncCopy& c) {
   return (n * ir::bit_width(c.dtype) + 7) / 8;
 }
 
-// Each CTA reads its part of the box for all of them; every barrier gets the bytes of all parts.
+// Each CTA reads its part of the box for all of them, or its tile for itself. Every barrier gets the bytes of all parts
+// that arrive with it; where the first CTA keeps count, its own gets all.
 void load_part(Thread& t, const Step* s, const BulkCopyPayload& p, const AsyncCopy& all, int64_t bytes) {
   const std::vector<int32_t> receivers = units_of(t, p.receivers);
   const auto n = static_cast<int64_t>(receivers.size()),
@@ -70,12 +71,63 @@ void load_part(Thread& t, const Step* s, const BulkCopyPayload& p, const AsyncCo
   const int64_t begin = bytes * lo / extent, end = bytes * hi / extent;
   AsyncCopy c = all;
   clip(inside(t, p.src, c), p.part, lo, hi, true, &c);
+  if (p.tiles) c.dst.offset -= lo * c.dst_strides[p.part] * ir::byte_size(c.dtype);
   for (int32_t unit : receivers) {
+    if (p.tiles && unit != t.unit) continue;
     c.dst.thread = begun(t, unit);
-    const int64_t barrier = barrier_id(t, p.barrier, unit);
+    const int64_t barrier = barrier_id(t, p.barrier, p.to_leader ? receivers.front() : unit);
     c.after_write = {Completion::Kind::Barrier, barrier, 0, end - begin};
-    issue_noted(t, s, c, false, unit != receivers.front());  // the box is read once
+    issue_noted(t, s, c, false, !p.tiles && unit != receivers.front());  // the box is read once
   }
+}
+
+// A run of neighbouring rows of those that a list names.
+struct RowRun {
+  int64_t at, count;  // in the list
+  int64_t row;        // of the first; rows that do not exist come one by one
+  bool exists;
+};
+
+std::vector<RowRun> chosen_runs(Thread& t, const Step* s, const ChosenRows& r) {
+  const int64_t size = ir::byte_size(r.dtype),
+                rows = r.extent_slot == Addr::kNoSlot ? r.extent : t.slot<int64_t>(r.extent_slot);
+  const std::byte* list = t.resolve(r.list);
+  if (!t.exec->listeners.empty() && r.count > 0)
+    note_access(t, s, r.list, {r.count}, {r.stride}, static_cast<int>(size), false);
+  std::vector<RowRun> runs;
+  for (int64_t i = 0; i < r.count; ++i) {
+    const int64_t row = integer_element(list + i * r.stride * size, r.dtype);
+    const bool exists = row >= 0 && row < rows;
+    if (exists && !runs.empty() && runs.back().exists && runs.back().row + runs.back().count == row)
+      ++runs.back().count;
+    else runs.push_back({i, 1, row, exists});
+  }
+  return runs;
+}
+
+// Rows of global memory and of the other side. `issue` is given each run of them; a load fills those that do not exist.
+template <typename F>
+void for_chosen(Thread& t, const Step* s, const BulkCopyPayload& p, const AsyncCopy& all, bool load, const F& issue) {
+  const size_t d = p.rows.dim;
+  const int64_t size = ir::byte_size(p.dtype);
+  for (const RowRun& run : chosen_runs(t, s, p.rows)) {
+    AsyncCopy c = all;
+    c.dims[d] = run.count;
+    const int64_t far = run.exists ? run.row : 0;
+    c.src.offset += (load ? far : run.at) * c.src_strides[d] * size;
+    c.dst.offset += (load ? run.at : far) * c.dst_strides[d] * size;
+    Inside in = inside(t, load ? p.src : p.dst, c);
+    in.begin[d] = 0, in.end[d] = run.exists ? run.count : 0;
+    clip(in, -1, 0, 0, load, &c);
+    issue(run, c);
+  }
+}
+
+void load_rows(Thread& t, const Step* s, const BulkCopyPayload& p, const AsyncCopy& all, int64_t bytes) {
+  for_chosen(t, s, p, all, true, [&](const RowRun& run, AsyncCopy& c) {
+    c.after_write.bytes = bytes * (run.at + run.count) / p.rows.count - bytes * run.at / p.rows.count;
+    issue_noted(t, s, c);
+  });
 }
 
 }  // namespace
@@ -86,9 +138,12 @@ const Step* bulk_load(Thread& t, const Step* s) {
   AsyncCopy c = copy_of(t, s, p);
   const int64_t barrier = barrier_id(t, p.barrier), bytes = bytes_of(c);
   c.after_write = {Completion::Kind::Barrier, barrier, 0, bytes};
-  arrive_expecting(t, barrier, bytes);
+  const bool leads = !p.to_leader || units_of(t, p.receivers).front() == t.unit;
+  if (leads) arrive_expecting(t, barrier, p.to_leader && !p.tiles ? memory::mul(bytes, p.receivers.count()) : bytes);
   if (p.receivers.elsewhere()) {
     load_part(t, s, p, c, bytes);
+  } else if (p.chooses) {
+    load_rows(t, s, p, c, bytes);
   } else {
     clip(inside(t, p.src, c), -1, 0, 0, true, &c);
     issue_noted(t, s, c);
@@ -124,8 +179,15 @@ const Step* bulk_store(Thread& t, const Step* s) {
   c.stream = t.index;
   c.group = ex.streams.issue(c.stream);
   c.after_read = c.after_write = {Completion::Kind::Group, c.stream};  // a wait may be for the reads alone
-  clip(inside(t, p.dst, c), -1, 0, 0, false, &c);
-  issue_noted(t, s, c);
+  if (p.chooses) {
+    for_chosen(t, s, p, c, false, [&](const RowRun& run, AsyncCopy& part) {
+      if (run.at > 0) part.group = ex.streams.issue(part.stream);
+      issue_noted(t, s, part);
+    });
+  } else {
+    clip(inside(t, p.dst, c), -1, 0, 0, false, &c);
+    issue_noted(t, s, c);
+  }
   ex.progressed = true;
   return s + 1;
 }

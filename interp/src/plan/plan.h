@@ -35,7 +35,8 @@ struct PlanMemory {
   memory::SemaphoreLayout semaphores;
   std::vector<memory::BarrierBlock> barriers;
   std::vector<OuterSemaphores> outer_semaphores;
-  int barrier_semaphore = -1;  // block of the launch's barrier semaphores; -1: nobody asks for it
+  int barrier_semaphore = -1;   // block of the launch's barrier semaphores; -1: nobody asks for it
+  std::vector<int> own_inputs;  // operands that the kernel writes to though the caller keeps them: a launch copies them
 
   // Whether every thread has a buffer for itself.
   bool is_private(uint32_t buffer) const {

@@ -1,5 +1,6 @@
 // Bulk copies between global and shared memory (TMA), and products of a warpgroup: payloads and steps.
 #pragma once
+#include "rows.h"
 #include "waiting.h"
 
 namespace pallasim::interp {
@@ -10,9 +11,15 @@ struct BulkCopyPayload {
   ir::DType dtype = ir::DType::F32;
   memory::Combine combine = memory::Combine::Replace;
   BarrierPayload barrier;  // block -1: the stream
-  // A load of several CTAs: each reads a part of the box, along dimension `part`, for all of them.
+  // Rows of the side in global memory that a list chooses, which moves one by one.
+  bool chooses = false;
+  ChosenRows rows;
+  // A load of several CTAs: each reads a part of the box, along dimension `part`, for all of them; or for itself alone
+  // where `tiles` says so, the destination then being as large as the part.
   ClusterSet receivers;
   int part = 0;
+  bool tiles = false;
+  bool to_leader = false;  // the first of the CTAs expects the bytes of all, and its barrier gets them
 };
 // A value that goes into the shared memory of another CTA, whose barrier gets an arrival and the bytes.
 struct PeerStorePayload {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "../plan/payload.h"
 #include "../plan/step_info.h"
 #include "checked.h"
 #include "report.h"
@@ -39,11 +40,13 @@ void RaceWatch::see(Execution& ex, Seen& seen) {
   if (a.step->info->starts) return;  // the sides of a copy are actors of their own
   if (plan_.memory.is_private(a.buffer) && !reached_) return;
   const Where w{a.thread, a.owner < 0 ? a.thread : a.owner, a.buffer, a.offset};
-  // A product's operands in memory and its accumulator are its own business until it is awaited; what it has of
-  // registers without a name is the compiler's.
-  if (a.step->info->proxy && plan_.memory.allocations.at(a.buffer, a.offset)) {
+  // A product's operands in shared memory and its accumulator are its own business until it is awaited; operands in
+  // registers are the compiler's, whatever had a name there before.
+  const bool accumulator = a.step->info->proxy && plan_.memory.allocations.at(a.buffer, a.offset) &&
+                           products_[a.thread].accumulator == std::pair(a.buffer, a.offset);
+  if (a.step->info->proxy && (accumulator || in_shared_memory(a.buffer, a.offset))) {
     shadow::Access of = seen.shadow();
-    of.who = products_[a.thread].writes;
+    of.who = products_[a.thread].issued.writes;
     of.proxy = in_shared_memory(a.buffer, a.offset);
     return look(ex, of, w);
   }
@@ -64,8 +67,10 @@ void RaceWatch::on_trips(Execution&, const Thread& t, Trips what) {
 }
 
 // Each is a group of its own, and awaits all before it (JAX, pallas/gpu/reference: all but the last one).
-void RaceWatch::on_product(Execution&, const Thread& t, const Step&) {
-  products_[t.index] = order_.issue(t.index, products_of(t), true);
+void RaceWatch::on_product(Execution&, const Thread& t, const Step& s) {
+  const Addr& to = static_cast<const ContractPayload*>(s.payload)->dst;
+  products_[t.index] = {order_.issue(t.index, products_of(t), true),
+                        {to.buffer, to.offset + (to.dyn == Addr::kNoSlot ? 0 : t.slot<int64_t>(to.dyn))}};
   order_.commit(products_of(t));
   order_.wait_group(t.index, products_of(t), 1, false);
 }

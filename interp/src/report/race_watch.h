@@ -79,9 +79,13 @@ class RaceWatch : public AccessWatch {
   Instances& instances_;
   memory::shadow::Order order_{true};
   memory::shadow::Races races_;
-  std::map<int64_t, memory::shadow::Issued> issued_;    // copies in flight
-  std::map<int32_t, memory::shadow::Issued> products_;  // by thread: the last one
-  std::set<int32_t> too_early_;                         // steps with a PS-RACE-002
+  std::map<int64_t, memory::shadow::Issued> issued_;  // copies in flight
+  struct Product {
+    memory::shadow::Issued issued;
+    std::pair<uint32_t, int64_t> accumulator;  // buffer and offset
+  };
+  std::map<int32_t, Product> products_;  // by thread: the last one
+  std::set<int32_t> too_early_;          // steps with a PS-RACE-002
   std::vector<ir::Diagnostic> findings_;
 };
 

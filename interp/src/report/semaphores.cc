@@ -102,6 +102,8 @@ void ops::left_over(Thread& t, const Step* s, int64_t id) {
                        "hardware the next user of the semaphore goes wrong",
                        name, left);
   d.severity = t.body->model->left_in_semaphores;
+  if (d.severity == ir::Severity::Note)
+    d.hint = "signals and waits that balance leave nothing; the next launch begins at 0 all the same";
   if (d.severity == ir::Severity::Error) throw ir::DiagnosticError(std::move(d));
   ex.findings.push_back(std::move(d));
 }

@@ -1,14 +1,16 @@
 """What an inline Mosaic GPU body means. The body is a Python function that emits MLIR: it is run once, into a module that is thrown
-away, and what it emitted is read. Barriers, fences, constants and sums and products of block numbers have a meaning here; whatever else it emits
-has none."""
+away, and what it emitted is read. Barriers, fences, accesses to single elements of refs, and what is computed from scalars or element by
+element have a meaning here; whatever else it emits has none."""
 from __future__ import annotations
 
 import dataclasses
 import importlib
 import re
-from typing import Any, Union
+from typing import Any
 
 import numpy as np
+
+from .inline_values import Argument, Expression, Loaded, Reader, Unreadable, is_value
 
 WARP, WARPGROUP = 32, 128  # CUDA threads
 
@@ -19,55 +21,28 @@ _FENCE = re.compile(r"(?:fence|membar)(?:[.:][\w:]+)+")
 _WARP = re.compile(r"(?:bar\.warp\.sync|__syncwarp)\b.*")
 
 
-class Unreadable(Exception):
-    """The body does something that has no meaning here; the text says what."""
-
-
 @dataclasses.dataclass(frozen=True)
 class Act:
     """One thing that a body does, in order.
 
     "named_barrier_sync", "named_barrier_arrive": `barrier` is the id, a number or the position of the scalar argument that holds
     it; `threads` counts CUDA threads, None means all of the CTA. "fence", "fence_async" (generic writes become visible to the
-    asynchronous proxy): no operands.
+    asynchronous proxy): no operands. "store", "load": one element of the argument number `ref`, at the scalars `index`; what is stored
+    is `value`.
     """
 
     kind: str
     barrier: int | Argument | None = None
     threads: int | None = None
-
-
-@dataclasses.dataclass(frozen=True)
-class Argument:
-    """A scalar argument of the body."""
-
-    index: int
-
-
-@dataclasses.dataclass(frozen=True)
-class Place:
-    """A block's number along a CUDA dimension ("x", "y", "z") of the grid, or how many there are."""
-
-    dim: str
-    count: bool
-
-
-@dataclasses.dataclass(frozen=True)
-class Binary:
-    """An integer operation of 32 bits: "add", "sub", "mul"."""
-
-    op: str
-    left: Expression
-    right: Expression
-
-
-Expression = Union[np.generic, Argument, Place, Binary]
+    ref: int = -1
+    index: tuple[Expression, ...] = ()
+    value: Expression | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class Meaning:
     acts: tuple[Act, ...]
-    results: tuple[Expression, ...]  # each result is an array of this value
+    results: tuple[Expression, ...]  # each element of a result is this
 
 
 class _NoContext:
@@ -94,7 +69,8 @@ def meaning(params: Any, avals: Any) -> Meaning:
             op = func.FuncOp("body", (inputs, []))
             block = op.add_entry_block()
         with ir.InsertionPoint(block):
-            args = [_argument(mgpu, v, a, t) for v, a, t in zip(block.arguments, avals, types)]
+            reader = Reader()
+            args = [_argument(ir, mgpu, reader, block, i, a, t) for i, (a, t) in enumerate(zip(avals, types))]
             tree = importlib.import_module("jax").tree
             try:
                 out = params["mgpu_fn"](_NoContext(), *tree.unflatten(params["pytree_args"], args))
@@ -103,8 +79,9 @@ def meaning(params: Any, avals: Any) -> Meaning:
             except Exception as e:  # a body may need anything of a real lowering
                 raise Unreadable(f"running it outside a GPU lowering ends in {type(e).__name__}: {str(e)[:120]}") from e
             leaves = tree.leaves(out, is_leaf=lambda x: isinstance(x, mgpu.FragmentedArray))
-            results = tuple(_result(r, t, list(block.arguments)) for r, t in zip(leaves, params["flat_ret_ty"]))
-        return Meaning(tuple(_acts(block)), results)
+            acts = _acts(block, reader, avals, types, params)
+            results = tuple(_result(r, reader) for r in leaves)
+        return Meaning(tuple(acts), results)
 
 
 def _has(name: str) -> bool:
@@ -131,13 +108,23 @@ def _input_type(ir: Any, mgpu: Any, aval: Any, kind: Any) -> Any:
         raise Unreadable(f"an argument of type {aval}") from e
 
 
-def _argument(mgpu: Any, value: Any, aval: Any, kind: Any) -> Any:
+def _argument(ir: Any, mgpu: Any, reader: Reader, block: Any, index: int, aval: Any, kind: Any) -> Any:
+    """What the body is given: a buffer, a scalar, or an array each of whose registers is a value of its own."""
+    value = block.arguments[index]
     if _is_ref(aval):
         return value
     signed = mgpu.utils.is_signed(aval.dtype)
     layout = kind.to_mgpu() if hasattr(kind, "to_mgpu") and aval.shape else None
     splat = mgpu.FragmentedArray.splat
-    return splat(value, tuple(aval.shape), is_signed=signed) if layout is None else splat(value, tuple(aval.shape), layout, is_signed=signed)
+    array = splat(value, tuple(aval.shape), is_signed=signed) if layout is None else splat(value, tuple(aval.shape), layout, is_signed=signed)
+    reader.add(value, reader.argument(index))
+    if layout is None or array.registers.size == 1 and isinstance(layout, mgpu.WGSplatFragLayout):
+        return array
+    registers = np.empty_like(array.registers)
+    for at, register in np.ndenumerate(array.registers):
+        registers[at] = block.add_argument(register.type, ir.Location.unknown())
+        reader.add(registers[at], reader.argument(index), (array.layout, at))
+    return mgpu.FragmentedArray(_registers=registers, _layout=array.layout, _is_signed=signed)
 
 
 def _constant(value: Any) -> Any:
@@ -149,49 +136,42 @@ def _constant(value: Any) -> Any:
     return getattr(op.attributes["value"], "value", None)
 
 
-_ARITHMETIC = {"arith.addi": "add", "arith.subi": "sub", "arith.muli": "mul"}
-_CASTS = ("arith.index_cast", "arith.index_castui", "arith.extsi", "arith.extui", "arith.trunci", "builtin.unrealized_conversion_cast")
-
-
-def _result(array: Any, kind: Any, arguments: list[Any]) -> Expression:
+def _result(array: Any, reader: Reader) -> Expression:
     registers = getattr(array, "registers", None)
     if registers is None:
-        raise Unreadable("it computes a result")
-    dtype = np.dtype(kind.dtype)
-    values = {_expression(r, arguments, dtype) for r in registers.flat}
+        raise Unreadable("it returns what is no array")
+    values = {id(v): v for v in (reader.expression(r, (array.layout, at)) for at, r in np.ndenumerate(registers))}
     if len(values) != 1:
-        raise Unreadable("it computes a result")
-    return values.pop()
+        raise Unreadable("it computes parts of a result in different ways")
+    return next(iter(values.values()))
 
 
-def _expression(value: Any, arguments: list[Any], dtype: np.dtype) -> Expression:
-    """What a scalar is. Sums, differences and products are the same in any width of at least 32 bits, of which 32 are kept."""
-    if (number := _constant(value)) is not None:
-        return dtype.type(number)
-    for i, a in enumerate(arguments):
-        if value == a:
-            return Argument(i)
-    owner = getattr(value, "owner", None)
-    op = getattr(getattr(owner, "opview", owner), "operation", None)
-    name = getattr(op, "name", "")
-    if dtype in (np.dtype(np.int32), np.dtype(np.uint32)):
-        if name in _ARITHMETIC:
-            left, right = (_expression(v, arguments, dtype) for v in op.operands)
-            return Binary(_ARITHMETIC[name], left, right)
-        if name in _CASTS and len(op.operands) == 1:
-            return _expression(op.operands[0], arguments, dtype)
-        if name in ("gpu.block_id", "gpu.grid_dim") and (m := re.search(r"\b([xyz])\b", str(op.attributes["dimension"]))):
-            return Place(m.group(1), name == "gpu.grid_dim")
-    raise Unreadable("it computes a result")
+def _element_access(op: Any, reader: Reader, loads: int, avals: Any, types: Any, params: Any) -> Act:
+    """A load or store of one element of a ref that the body was given as it is."""
+    name, operands = op.operation.name, list(op.operation.operands)
+    value, (ref, *index) = (None, operands) if name == "memref.load" else (operands[0], operands[1:])
+    number = getattr(ref, "arg_number", -1)
+    if not 0 <= number < len(avals) or ref != op.operation.parent.regions[0].blocks[0].arguments[number]:
+        raise Unreadable(f"it emits {name} on what is no argument")
+    if getattr(types[number], "transforms", ()) or params["pytree_ref_transforms"].num_leaves or not hasattr(avals[number].inner_aval, "dtype"):
+        raise Unreadable(f"it emits {name} on a ref with transforms")
+    places = tuple(reader.expression(i, None) for i in index)
+    if value is not None:
+        return Act("store", ref=number, index=places, value=reader.expression(value, None))
+    reader.add(op.operation.results[0], Loaded(loads))
+    return Act("load", ref=number, index=places)
 
 
-def _acts(block: Any) -> list[Act]:
+def _acts(block: Any, reader: Reader, avals: Any, types: Any, params: Any) -> list[Act]:
     acts: list[Act] = []
     arguments = list(block.arguments)
     for op in block.operations:
         name, operands = op.operation.name, list(op.operation.operands)
-        if name.split(".")[0] == "arith" or name in ("llvm.mlir.constant", "llvm.mlir.undef", "builtin.unrealized_conversion_cast"):
-            continue  # values; who uses them says whether they matter
+        if is_value(op.operation):
+            continue  # who uses it says whether it matters
+        if name in ("memref.load", "memref.store"):
+            acts.append(_element_access(op, reader, sum(a.kind == "load" for a in acts), avals, types, params))
+            continue
         if name == "llvm.inline_asm":
             results = any(str(r.type) != "!llvm.void" for r in op.operation.results)
             acts += _assembly(op.attributes["asm_string"].value, [_operand(v, arguments) for v in operands], results)

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from .. import _lowerings
 from . import inline, jaxver
+from . import inline_values as values
 from .accounts import takes
 from .attrs import attr, quote
 from .rules_memory import extern
@@ -42,35 +44,93 @@ def inline_mgpu(w: Writer, eqn: Any) -> None:
     except inline.Unreadable as e:
         _refused(w, eqn, name, n, str(e))
         return
-    ops = Operands(w)
-    does = [_act(ops, act, eqn) for act in found.acts]
-    if does:
+    read = Values(w, eqn, tuple(eqn.invars[:n]))
+    _do(w, eqn, read, found.acts)
+    for var, value, kind in zip(eqn.outvars, found.results, p["flat_ret_ty"]):
+        w.bind([var], [read.array(value, tuple(var.aval.shape), np.dtype(kind.dtype))])
+
+
+def _do(w: Writer, eqn: Any, read: Values, acts: tuple[inline.Act, ...]) -> None:
+    """Emits what a body does, in order; neighbouring barriers and fences are one operation."""
+    for access, group in itertools.groupby(acts, lambda a: a.kind in ("load", "store")):
+        if access:
+            for act in group:
+                _access(w, read, act)
+            continue
+        ops = Operands(w)
+        does = [_act(ops, act, eqn) for act in group]
         w.emit("ptx", ops.names, f" {{does = [{', '.join(does)}]}}", ())
-    for var, value in zip(eqn.outvars, found.results):
-        aval = var.aval
-        scalar = _scalar(w, eqn, value, aval.dtype)
-        if aval.shape:
-            w.emit("broadcast_in_dim", [scalar], " {dims = []}", [var])
-        else:
-            w.bind([var], [scalar])
 
 
-def _scalar(w: Writer, eqn: Any, value: inline.Expression, dtype: Any) -> str:
-    """The name of a scalar of that type."""
-    if isinstance(value, inline.Argument):
-        atom = eqn.invars[value.index]
-        if atom.aval.shape or atom.aval.dtype != dtype:
-            raise Unsupported("an inline body that returns an argument of another type")
-        return w.read(atom)
-    if isinstance(value, inline.Binary):
-        sides = [_scalar(w, eqn, side, dtype) for side in (value.left, value.right)]
-        return w.emit1(value.op, sides, "", w.tensor((), dtype))
-    if isinstance(value, inline.Place):
-        return _block(w, value, dtype)
-    return w.constant(np.asarray(value, dtype))
+def _access(w: Writer, read: Values, act: inline.Act) -> None:
+    ref = read.arguments[act.ref]
+    places = [read.scalar(i, np.dtype(np.int32)) for i in act.index]
+    operands = [w.read(ref)] + ([] if act.value is None else [read.scalar(act.value, np.dtype(ref.aval.dtype))]) + places
+    first = len(operands) - len(places)
+    view = f" {{view = [index({', '.join(f'${first + k}' for k in range(len(places)))})]}}" if places else ""
+    if act.value is None:
+        read.loaded.append((w.emit1("get", operands, view, w.tensor((), ref.aval.dtype)), np.dtype(ref.aval.dtype)))
+    else:
+        w.emit("store", operands, view, ())
 
 
-def _block(w: Writer, place: inline.Place, dtype: Any) -> str:
+class Values:
+    """Emits the values of an inline body's expressions, each once."""
+
+    def __init__(self, w: Writer, eqn: Any, arguments: tuple[Any, ...]) -> None:
+        self.writer, self.arguments = w, arguments
+        self.loaded: list[tuple[str, np.dtype]] = []  # by the number of the load
+        self._made: dict[int, tuple[str, tuple[int, ...], np.dtype]] = {}
+
+    def scalar(self, value: values.Expression, dtype: np.dtype) -> str:
+        return self.array(value, (), dtype)
+
+    def array(self, value: values.Expression, shape: tuple[int, ...], dtype: np.dtype) -> str:
+        """The name of an array each of whose elements is the value. Raises Unsupported."""
+        name, have = self._spread(self._value(value), shape)
+        return self._with_bits(name, shape, have, dtype)
+
+    def _spread(self, made: tuple[str, tuple[int, ...], np.dtype], shape: tuple[int, ...]) -> tuple[str, np.dtype]:
+        name, have, dtype = made
+        if have == shape:
+            return name, dtype
+        if have:
+            raise Unsupported("an inline body that computes with arrays of different shapes")
+        return self.writer.emit1("broadcast_in_dim", [name], " {dims = []}", self.writer.tensor(shape, dtype)), dtype
+
+    def _with_bits(self, name: str, shape: tuple[int, ...], have: np.dtype, want: np.dtype) -> str:
+        """The same bits as another type: MLIR's integers have no sign."""
+        if have == want:
+            return name
+        if have.itemsize != want.itemsize or (np.bool_ in (have, want)):
+            raise Unsupported(f"an inline body that returns {have} where {want} is declared")
+        return self.writer.emit1("bitcast_convert", [name], "", self.writer.tensor(shape, want))
+
+    def _value(self, value: values.Expression) -> tuple[str, tuple[int, ...], np.dtype]:
+        if id(value) not in self._made:
+            self._made[id(value)] = self._make(value)
+        return self._made[id(value)]
+
+    def _make(self, value: values.Expression) -> tuple[str, tuple[int, ...], np.dtype]:
+        w = self.writer
+        if isinstance(value, values.Argument):
+            atom = self.arguments[value.index]
+            return w.read(atom), tuple(atom.aval.shape), np.dtype(atom.aval.dtype)
+        if isinstance(value, values.Constant):
+            return w.constant(np.asarray(value.value)), (), np.dtype(value.value.dtype)
+        if isinstance(value, values.Loaded):
+            name, dtype = self.loaded[value.number]
+            return name, (), dtype
+        if isinstance(value, values.Place):
+            return _block(w, value, np.dtype(np.int32)), (), np.dtype(np.int32)
+        made = [self._value(v) for v in value.operands]
+        shape = next((s for _, s, _ in made if s), ())
+        names = [self._with_bits(name, shape, have, want)
+                 for (name, have), want in zip((self._spread(m, shape) for m in made), value.of)]
+        return w.emit1(value.op, names, "", w.tensor(shape, value.dtype)), shape, value.dtype
+
+
+def _block(w: Writer, place: values.Place, dtype: Any) -> str:
     """A block's number along a dimension of CUDA's grid. The last axes of the grid, and of the clusters in it, are x; those before y; all
     further ones of the grid are z, the last of them fastest."""
     grid, cluster = ([n for n, kind in w.module.gpu_axes.items() if kind == of] for of in ("grid", "cluster"))

@@ -131,8 +131,10 @@ struct MachineModel {
   MatrixRule matrix = MatrixRule::Plain;
   Programs programs = Programs::InOrder;
   bool cores_share_grid = false;  // the cores of a device share a grid along its first axis that is declared parallel
-  bool input_copies = false;      // inputs in a core's own memory are copies, which the kernel may change
-  bool core_arrays = false;       // arrays and semaphores outside kernels in that memory are one per core of a mesh
+  // Kernels may change their inputs: those in a core's own memory are copies, others the caller's arrays.
+  bool input_copies = false;
+  const char* scratch_advice = "";  // what to do instead of changing the caller's arrays
+  bool core_arrays = false;         // arrays and semaphores outside kernels in that memory are one per core of a mesh
   // A grid's pipeline: fetches blocks while the step before runs, and writes them back while the next does.
   bool grid_pipeline = true;
   bool bounded_slices = true;  // it takes blocks whose size is known at run time only

@@ -9,7 +9,7 @@
 
 namespace pallasim::interp {
 
-// Inputs without blocks that a TPU's kernel writes to: the caller's buffers there, copies of the kernel's own here.
+// Inputs without blocks that a kernel writes to: the caller's buffers on the chip, copies of the launch's own here.
 struct CallersBuffers {
   std::set<int> not_noted;  // origins; the first write to each is noted
 };

@@ -326,7 +326,9 @@ Val allocate_ref(Emitter& e, const Op& op, ir::ValueId id, ScopePayload* scope) 
       v.memory().addr = {};
       return v;
     }
-    v.ref().semaphore = e.plan().memory.semaphores.add(v.memory().name, v.elements(), memory::Level::Thread,
+    const bool of_core = t->scope == ir::Scope::Cta;  // all threads of a thread block share it
+    v.ref().semaphore = e.plan().memory.semaphores.add(v.memory().name, v.elements(),
+                                                       of_core ? memory::Level::Core : memory::Level::Thread,
                                                        t->dtype == ir::DType::DmaSem);
     v.memory().addr = {};
     scope->semaphores.push_back(v.ref().semaphore);

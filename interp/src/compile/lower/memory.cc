@@ -18,25 +18,22 @@ bool is_wide(ir::DType t) {
 
 }  // namespace
 
-// One core has the copy for itself; several would have to share it.
-static bool notes_write(Emitter& e, const Op& op, const Val& ref) {
-  if (e.plan().threads.count > 1 || e.state<CallersBuffers>().not_noted.erase(ref.origin()) == 0) return false;
-  ir::Diagnostic d =
-      ir::Diagnostic("PS-RO-001",
-                     "write to " + ref.memory().name + ", which is an input: it goes to a copy of the kernel's own")
-          .of(e.module().name)
-          .at(ir::site_of(e.module(), op.loc))
-          .with({"on the chip it goes to the caller's array, which JAX takes for unchanged"})
-          .hinted(
-              "scratch in HBM is pltpu.HBM(shape, dtype) among scratch_shapes; an array that changes needs an alias");
+static void note_write(Emitter& e, const Op& op, const Val& ref) {
+  ir::Diagnostic d = ir::Diagnostic("PS-RO-001", "write to " + ref.memory().name +
+                                                     ", which is an input: it goes to a copy of the launch's own")
+                         .of(e.module().name)
+                         .at(ir::site_of(e.module(), op.loc))
+                         .with({"on the chip it goes to the caller's array, which JAX takes for unchanged"})
+                         .hinted(e.model().scratch_advice);
   d.severity = ir::Severity::Note;
   e.plan().findings.push_back(std::move(d));
-  return true;
 }
 
 void check_writable(Emitter& e, const Op& op, const Val& ref) {
-  if (!ref.ref().read_only && (e.state<CallersBuffers>().not_noted.count(ref.origin()) == 0 || notes_write(e, op, ref)))
+  if (!ref.ref().read_only) {
+    if (e.state<CallersBuffers>().not_noted.erase(ref.origin()) > 0) note_write(e, op, ref);
     return;
+  }
   const std::string name = ref.memory().name.empty() ? std::string("a read-only ref") : ref.memory().name;
   ir::Diagnostic("PS-RO-001", "write to " + name + ", which is an input")
       .of(e.module().name)

@@ -13,6 +13,9 @@ void emit_parts(Emitter&, const Op&, const Val& src, const Val& dst, const Val& 
                 RowCopyPayload of);
 // Of a dma_start: one of its sides chooses rows.
 void lower_row_copy(Emitter&, const Op&);
+// The view with all rows of the dimension from which a list chooses, and the list, which is kept until the copy is
+// emitted.
+Val all_rows(Emitter&, const Op&, const char* key, ViewUse, ChosenRows*, Val* list);
 // What a wait for such a copy names: as many rows as were chosen.
 Val awaited_rows(Emitter&, const Op&, const char* key);
 

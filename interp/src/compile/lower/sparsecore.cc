@@ -35,8 +35,7 @@ static Val row_list(Emitter& e, const Op& op, const ir::view::Entry& item, Chose
   return list;
 }
 
-// The view with all rows of the dimension from which a list chooses.
-static Val all_rows(Emitter& e, const Op& op, const char* key, ViewUse use, ChosenRows* rows, Val* list) {
+Val all_rows(Emitter& e, const Op& op, const char* key, ViewUse use, ChosenRows* rows, Val* list) {
   const ir::Viewed& view = *op.viewed(key);
   const std::span<const ir::View> all = view.transforms;
   ir::view::Index index = std::get<ir::view::Index>(all.back());

@@ -179,7 +179,7 @@ static void lower_semaphore(Emitter& e, const Op& op) {
     s.dst = v.scalar().slot;
     return e.define(op.results[0], v);
   }
-  if (op.code == ir::OpCode::sem_signal) {
+  if (op.code == ir::OpCode::sem_signal || op.code == ir::OpCode::gpu_sem_signal) {
     amount("inc");
     p.peer = peer(e, op);
     e.emit(ops::kSemSignal, e.own(p));
@@ -200,12 +200,26 @@ static void lower_barrier_semaphore(Emitter& e, const Op& op) {
   e.define(op.results[0], v);
 }
 
+// Semaphores that all threads of the device share, of each such operation others. They begin at 0.
+static void lower_global(Emitter& e, const Op& op) {
+  const ir::Type& t = *e.type(op.results[0]);
+  if (!ir::is_sync(t.dtype) || is_barrier(t.dtype)) e.unsupported(op, "get_global of what is no semaphore");
+  Val v(t.dtype, {}, Val::Ref{});
+  for (const ir::Dim& d : t.dims) v.dims.push_back(d.size);
+  v.memory().name = "a global semaphore";
+  v.memory().strides = dense_strides(v.dims);
+  v.ref().semaphore = e.plan().memory.semaphores.add(v.memory().name, v.elements(), memory::Level::Device);
+  e.define(op.results[0], v);
+}
+
 Rows sync_rows() {
   static constexpr Row kRows[] = {
-      {OpCode::program_id, lower_index},     {OpCode::num_programs, lower_index},
-      {OpCode::axis_index, lower_index},     {OpCode::axis_size, lower_index},
-      {OpCode::sem_signal, lower_semaphore}, {OpCode::sem_wait, lower_semaphore},
-      {OpCode::sem_read, lower_semaphore},   {OpCode::get_barrier_semaphore, lower_barrier_semaphore}};
+      {OpCode::program_id, lower_index},         {OpCode::num_programs, lower_index},
+      {OpCode::axis_index, lower_index},         {OpCode::axis_size, lower_index},
+      {OpCode::sem_signal, lower_semaphore},     {OpCode::sem_wait, lower_semaphore},
+      {OpCode::sem_read, lower_semaphore},       {OpCode::get_barrier_semaphore, lower_barrier_semaphore},
+      {OpCode::gpu_sem_signal, lower_semaphore}, {OpCode::gpu_sem_wait, lower_semaphore},
+      {OpCode::get_global, lower_global}};
   return kRows;
 }
 

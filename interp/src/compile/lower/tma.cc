@@ -2,11 +2,13 @@
 #include "../../plan/tma.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 
 #include "../cluster.h"
 #include "access.h"
 #include "barriers.h"
+#include "rows.h"
 
 namespace pallasim::interp {
 namespace {
@@ -44,18 +46,60 @@ CopySide side(Emitter& e, const Op& op, const Val& v) {
           v.memory().strides, v.memory().name,           v.ref().before};
 }
 
-BulkCopyPayload box(Emitter& e, const Op& op, bool load) {
-  const Val src = viewed_operand(e, op, "src", load ? ViewUse::Box : ViewUse::Copy, Lens::Keep),
-            dst = viewed_operand(e, op, "dst", load ? ViewUse::CopyTo : ViewUse::BoxTo, Lens::Keep);
+// A load whose bytes the first CTA's barrier counts, for all CTAs: each loads a tile of the box for itself, or a part
+// of it for all.
+struct LeaderTracked {
+  bool is = false;
+  std::optional<size_t> tiles;  // the dimension along which they lie
+};
+
+LeaderTracked leader_tracked(Emitter& e, const Op& op) {
+  const Attr* a = op.attr("leader_tracked");
+  if (!a) return {};
+  if (a->is_call("Replicated") && a->items.empty()) return {true, {}};
+  if (!a->is_call("Partitioned") || a->items.size() != 1 || !a->items[0].is_int() || a->items[0].i < 0)
+    e.unsupported(op, "copy_gmem_to_smem with such a \"leader_tracked\"");
+  return {true, static_cast<size_t>(a->items[0].i)};
+}
+
+// A box of global memory and a ref of its shape; of a box in tiles, of a tile's. `list`: keeps the indices of rows
+// until the copy is emitted.
+struct Box {
+  bool load = true;
+  std::optional<size_t> tiles = {};
+  int64_t count = 1;
+  Val list = {};
+};
+
+BulkCopyPayload box(Emitter& e, const Op& op, Box* b) {
+  BulkCopyPayload p;
+  const std::string name(ir::name(op.code));
+  const char *key = b->load ? "src" : "dst", *other = b->load ? "dst" : "src";
+  const ViewUse use = b->load ? ViewUse::Box : ViewUse::BoxTo;
+  p.chooses = chooses_rows(op.viewed(key));
+  const Val far =
+                p.chooses ? all_rows(e, op, key, use, &p.rows, &b->list) : viewed_operand(e, op, key, use, Lens::Keep),
+            near = viewed_operand(e, op, other, b->load ? ViewUse::CopyTo : ViewUse::Copy, Lens::Keep);
+  const Val &src = b->load ? far : near, &dst = b->load ? near : far;
   check_writable(e, op, dst);
   if (src.dtype != dst.dtype)
     e.unsupported(op, "copy from " + std::string(ir::name(src.dtype)) + " to " + std::string(ir::name(dst.dtype)));
-  if (src.elements() != dst.elements() || src.dims != dst.dims)
-    e.unsupported(op, std::string(ir::name(op.code)) + " between refs of different shapes");
-  BulkCopyPayload p;
   p.dtype = src.dtype;
   p.src = side(e, op, src);
   p.dst = side(e, op, dst);
+  std::vector<int64_t> moved = far.dims;
+  if (p.chooses) {
+    if (p.rows.count_slot != Addr::kNoSlot || p.rows.ignores)
+      e.unsupported(op, name + " of rows whose number is known at run time only");
+    moved[p.rows.dim] = p.rows.count;
+    (b->load ? p.src : p.dst).extents.dims = moved;
+  }
+  if (b->tiles) {
+    if (p.chooses || *b->tiles >= moved.size() || moved[*b->tiles] % b->count != 0)
+      e.unsupported(op, name + " of a box that is no row of equal tiles");
+    moved[*b->tiles] /= b->count;
+  }
+  if (moved != near.dims) e.unsupported(op, name + " between refs of different shapes");
   return p;
 }
 
@@ -70,20 +114,27 @@ int parted(const std::vector<int64_t>& dims, int64_t n) {
 }
 
 void lower_load(Emitter& e, const Op& op) {
-  refuse_unknown(e, op, {"src", "dst", "barrier", "collective_axes", "oob_mode", "predicate"});
+  refuse_unknown(e, op, {"src", "dst", "barrier", "collective_axes", "oob_mode", "predicate", "leader_tracked"});
+  const LeaderTracked leader = leader_tracked(e, op);
   ClusterSet receivers;
   if (const Attr* axes = op.attr("collective_axes")) {
     std::optional<ClusterSet> set = cluster_set(e, *axes, true);
     if (!set) e.unsupported(op, "copy_gmem_to_smem along axes that are not of the cluster");
     if (set->count() > 1) receivers = std::move(*set);
   }
+  if (leader.is && receivers.count() != 2)
+    e.unsupported(op, "copy_gmem_to_smem with \"leader_tracked\" in a cluster that is no pair");
   e.about_to_write(e.everything());
   where(e, op, [&] {
-    BulkCopyPayload p = box(e, op, true);
+    Box b{.tiles = leader.tiles, .count = receivers.count()};
+    BulkCopyPayload p = box(e, op, &b);
     p.barrier = barrier_of(e, op);
-    p.part = parted(p.src.extents.dims, receivers.count());
+    p.part = leader.tiles ? static_cast<int>(*leader.tiles) : parted(p.src.extents.dims, receivers.count());
+    p.tiles = leader.tiles.has_value();
+    p.to_leader = leader.is;
     p.receivers = receivers;
     if (receivers.elsewhere() && p.src.extents.dims.empty()) e.unsupported(op, "a scalar for several CTAs");
+    if (receivers.elsewhere() && p.chooses) e.unsupported(op, "a copy of chosen rows for several CTAs");
     e.emit(ops::kBulkLoad, e.own(std::move(p)));
   });
 }
@@ -136,8 +187,12 @@ void lower_bulk_store(Emitter& e, const Op& op) {
   e.about_to_write(e.everything());
   const Attr *reduction = op.attr("reduction_op"), *commit = op.attr("commit_group");
   where(e, op, [&] {
-    BulkCopyPayload p = box(e, op, false);
-    if (reduction && reduction->s != "none") { reduce(e, op, reduction->s, &p); }
+    Box b{.load = false};
+    BulkCopyPayload p = box(e, op, &b);
+    if (reduction && reduction->s != "none") {
+      if (p.chooses) e.unsupported(op, "a copy to chosen rows that reduces");
+      reduce(e, op, reduction->s, &p);
+    }
     e.emit(ops::kBulkStore, e.own(std::move(p)));
   });
   if (!commit || commit->is_true()) e.emit(ops::commit_group);

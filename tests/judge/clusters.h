@@ -1,0 +1,113 @@
+// Programs of clusters of thread blocks: what they have in common.
+#pragma once
+#include <fmt/format.h>
+
+#include <cctype>
+#include <random>
+
+#include "case.h"
+
+namespace pallasim::judge {
+
+// Each part of a program has memory and an output of its own; what it does is right under every schedule by
+// construction.
+class Clusters {
+ public:
+  explicit Clusters(Case* c) : c_(*c), rng_(c->seed * 0x9e3779b97f4a7c15u + 1) {}
+  void write();
+
+ private:
+  int64_t below(int64_t n) { return static_cast<int64_t>(rng_() % static_cast<uint64_t>(n)); }
+  bool one_in(int64_t n) { return below(n) == 0; }
+  void term(const char* name) { ++c_.terms[std::string("clusters: ") + name]; }
+  std::string fresh() { return fmt::format("%v{}", next_++); }
+  template <typename... A>
+  void line(fmt::format_string<A...> f, A&&... a) {
+    body_ += std::string(static_cast<size_t>(depth_) * 2, ' ') + fmt::format(f, std::forward<A>(a)...) + "\n";
+  }
+
+  // Values are numbers in the text: %i, %x, %y, %wg from 100 on, %c0 from 110, %v0 from 200.
+  static std::string numbered(const std::string& text) {
+    static constexpr std::pair<std::string_view, int> kNames[] = {{"i", 100}, {"x", 101}, {"y", 102}, {"wg", 103}};
+    std::string r;
+    for (size_t at = 0; at < text.size(); ++at) {
+      r += text[at];
+      if (text[at] != '%' || std::isdigit(text[at + 1])) continue;
+      size_t end = at + 1;
+      while (std::isalnum(text[end])) ++end;
+      const std::string_view name = std::string_view(text).substr(at + 1, end - at - 1);
+      int number = -1;
+      for (const auto& [known, n] : kNames)
+        if (name == known) number = n;
+      if (number < 0) number = (name[0] == 'c' ? 110 : 200) + std::stoi(std::string(name.substr(1)));
+      r += std::to_string(number);
+      at = end - 1;
+    }
+    return r;
+  }
+
+  // An array of all threads' results, "i32[…]"; its ref.
+  std::string output(const std::string& type) {
+    const int number = 2 + static_cast<int>(outputs_.size());
+    outputs_.emplace_back(number, type);
+    return fmt::format("%{}", number);
+  }
+  static std::string all(int64_t rows, int64_t columns) {
+    return fmt::format("slice(0, {}), slice(0, {})", rows, columns);
+  }
+  std::string each(const char* tail = "") const { return fmt::format("{},{},{},{}", grid_, x_, y_, tail); }
+
+  // Runs where the warpgroup has the number.
+  template <typename F>
+  void only(int64_t wg, const F& f) {
+    const std::string is = fresh(), which = fresh();
+    line("{} = eq %wg, %c{} : bool[]", is, wg);
+    line("{} = convert {} : i32[]", which, is);
+    line("cond {} () {{", which);
+    line("  yield");
+    line("}} () {{");
+    ++depth_;
+    f();
+    line("yield");
+    --depth_;
+    line("}}");
+  }
+  void arrive(const std::string& barrier) { line("barrier_arrive {} {{barrier = view($0, [index(0)])}}", barrier); }
+  void wait(const std::string& barrier) { line("barrier_wait {} {{barrier = view($0, [index(0)])}}", barrier); }
+  void meet(const std::string& barrier) { arrive(barrier), wait(barrier); }
+
+  // Shared memory of 4 x 16 i32, tiled or not; `view` is what comes first in its views.
+  struct Shared {
+    std::string type, transforms, view;
+  };
+  Shared shared(const std::string& lead = "") {
+    if (one_in(2)) return {fmt::format("i32[{}4,16]", lead), "[]", ""};
+    term("tiles");
+    if (one_in(3))
+      return {fmt::format("i32[{}2,1,2,16]", lead), "[unswizzle(64), untile(2, 16)]", "unswizzle(64), untile(2, 16)"};
+    return {fmt::format("i32[{}2,2,2,8]", lead), "[unswizzle(32), untile(2, 8)]", "unswizzle(32), untile(2, 8)"};
+  }
+  static std::string join(const std::string& a, const std::string& b) {
+    return a.empty() || b.empty() ? a + b : a + ", " + b;
+  }
+
+  // clusters.cc
+  void part(), ring(), exchange(), peer_store(), atomics(), named(), product();
+  // clusters_bulk.cc
+  void ring_in_loop(), bulk_stores(), reductions(), products_in_flight(), expected_bytes(), polling(), predicated();
+  void gathers(), scatters(), leader_tracked(), semaphores();
+  std::string products(const char* type, const std::string& left, const std::string& a, const std::string& b,
+                       int accumulators);
+  std::string chosen_rows(int64_t count, int64_t first);
+  void bulk_store(const std::string& smem, const std::string& slot, const std::string& o, const std::string& place,
+                  const std::string& row, const std::string& how);
+
+  Case& c_;
+  std::mt19937_64 rng_;
+  int64_t grid_ = 1, x_ = 1, y_ = 1, wgs_ = 1, next_ = 0;
+  int depth_ = 1;
+  std::string body_;
+  std::vector<std::pair<int, std::string>> outputs_;
+};
+
+}  // namespace pallasim::judge

@@ -1,0 +1,29 @@
+// Programs that take turns on one thread of the operating system: a turn wakes nobody, and a program costs a stack.
+#pragma once
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace pallasim::oracle {
+
+class Fibers {
+ public:
+  // Each body runs from its first switch_to on, on a stack of its own; it must not throw.
+  explicit Fibers(std::vector<std::function<void()>> bodies);
+  ~Fibers();  // every body that began has ended
+  // From outside: runs a body until it ends or leaves.
+  void switch_to(size_t i);
+  // From a body: goes on behind switch_to. Returns at the next switch to this body.
+  void leave();
+  bool began(size_t i) const;
+  bool ended(size_t i) const;
+
+ private:
+  struct Fiber;
+  static void enter(unsigned high, unsigned low);
+  std::vector<std::unique_ptr<Fiber>> all_;
+  std::unique_ptr<Fiber> outside_;
+  size_t running_ = 0;
+};
+
+}  // namespace pallasim::oracle
