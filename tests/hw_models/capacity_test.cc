@@ -99,13 +99,15 @@ std::string scratch(const char* type) {
 TEST(Capacity, SharedMemoryOfAGpu) {
   std::string table;
   EXPECT_EQ(refused(scratch("f32[1024,1024], gsmem"), "gpu-h100", &table),
-            "too much SMEM: 4194304 bytes are needed, a thread block of gpu-h100 has 232448");
+            "the kernel exceeds available shared memory, too much SMEM: 4194304 bytes are needed, a thread block of "
+            "gpu-h100 has 232448");
   EXPECT_NE(table.find("buffer  f32[1024,1024]       4194304       1        4194304  1804.4 %  scratch"),
             std::string::npos)
       << table;
   EXPECT_NE(table.find("buffer may take 232448 bytes"), std::string::npos) << table;
   EXPECT_EQ(refused(scratch("f32[1024,1024], gsmem"), "gpu-a100"),
-            "too much SMEM: 4194304 bytes are needed, a thread block of gpu-a100 has 166912");
+            "the kernel exceeds available shared memory, too much SMEM: 4194304 bytes are needed, a thread block of "
+            "gpu-a100 has 166912");
   EXPECT_EQ(refused(scratch("f32[1024,1024], gsmem"), "generic"), "");
   EXPECT_EQ(refused(scratch("i8[227,1024], gsmem"), "gpu-h100"), "");
   EXPECT_NE(refused(scratch("i8[227,1025], gsmem"), "gpu-h100"), "");
