@@ -98,7 +98,8 @@ def _key(jaxpr: Any, args: Any, kwargs: Any) -> Any:
     places = {v: i for i, v in enumerate((*inner.invars, *eqn.outvars))}
     try:
         wiring = tuple(places[v] for v in (*eqn.invars, *inner.outvars))
-        site = _site.make(_Outside([v.aval for v in eqn.invars]), primitive, params, options)
+        with jaxver.source_info_util.user_context(eqn.source_info.traceback), eqn.ctx.manager:  # as where JAX lowers it
+            site = _site.make(_Outside([v.aval for v in eqn.invars]), primitive, params, options)
         captured = site.captured
         if captured.callbacks or captured.constants or captured.params:
             return None
