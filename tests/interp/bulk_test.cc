@@ -1,6 +1,7 @@
 // Bulk copies between global and shared memory, in tiles and beyond the end of an array, and products of a warpgroup.
 #include <cmath>
 
+#include "plan/plan.h"
 #include "run.h"
 
 namespace pallasim::interp::test {
@@ -135,6 +136,11 @@ TEST(Bulk, InputsThatAKernelWritesAreCopiesOfTheLaunchs) {
     EXPECT_EQ(r.report.findings[0].code.text(), "PS-RO-001");
     EXPECT_EQ(r.report.findings[0].severity, ir::Severity::Note);
   }
+}
+
+TEST(Bulk, InputsThatAreOnlyReadAreNotCopied) {
+  EXPECT_TRUE(compile(ir::parse(kProduct))->memory.own_inputs.empty());
+  EXPECT_EQ(compile(ir::parse(kInput))->memory.own_inputs.size(), 1U);
 }
 
 }  // namespace

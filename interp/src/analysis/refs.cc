@@ -21,7 +21,9 @@ bool op_may_write(const ir::Region& region, const ir::Op& op, ir::ValueId ref) {
   if (op.code == ir::OpCode::dma_wait || std::find(op.operands.begin(), op.operands.end(), ref) == op.operands.end())
     return false;
   if (op.code == ir::OpCode::view || op.code == ir::OpCode::select_ref) return may_write(region, op.results[0]);
-  if (op.code == ir::OpCode::dma_start) return op.operands[static_cast<size_t>(op.viewed("dst")->operand)] == ref;
+  // A copy writes to its destination alone.
+  if (const ir::Viewed* dst = op.viewed("dst"); dst && op.viewed("src"))
+    return op.operands[static_cast<size_t>(dst->operand)] == ref;
   // The region knows the ref by another name.
   if (!op.regions.empty()) return true;
   return (ir::info(op.code).effects & (ir::kEffectWrite | ir::kEffectAtomic)) != 0;
