@@ -22,7 +22,7 @@ class _Versions:
 def _answer_versions(lib: Any) -> None:
     """`jax._src.lib.cuda_versions` is None without CUDA; libraries of kernels take that for a missing installation. JAX itself keeps
     its answer."""
-    if getattr(lib, "cuda_versions", _Versions) is not None:
+    if vars(lib).get("cuda_versions", _Versions) is not None:  # there is CUDA, or the answer is there already
         return
     versions = _Versions()
     for name, module in list(sys.modules.items()):
