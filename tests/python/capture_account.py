@@ -21,7 +21,7 @@ OPERATIONS = {
 # A second meaning of a name: loads and stores of pl.load and pltpu.store, and those of SparseCores, share it.
 RENAMED = {"jax._src.pallas.primitives": {"load": "masked_load", "masked_load": "masked_load", "swap": "masked_swap", "masked_swap": "masked_swap"}}
 EXPANDS = {"sparsecore_write", "emit_pipeline", "pipeline_body", "run_state", "core_map", "mpmd_map", "custom_fusion", "jaxpr_call",
-           "inline_mgpu_p"}
+           "inline_mgpu_p", "inline_mgpu"}
 
 kernels = 0       # accounted for in this process
 equations = 0

@@ -1,6 +1,7 @@
 """CTAs of a cluster, ref unions, atomics and inline bodies of Mosaic GPU kernels, against NumPy; findings where a kernel is wrong."""
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,12 @@ import pallasim
 
 SCHEDULES = [{}, {"dma_execution_mode": "on_wait"}, {"random_seed": 3}, {"dma_execution_mode": "scheduled", "random_seed": 5},
              {"detect_races": True}]
+
+
+def load(ref: Any, layout: Any) -> Any:
+    """The whole ref in registers, in this layout (JAX 0.10 has an index besides)."""
+    index = ((),) if "idx" in inspect.signature(plgpu.load).parameters else ()
+    return plgpu.load(ref, *index, layout=layout, optimized=False)
 
 
 def kernel(body: Callable[..., None], out: Any, **kwargs: Any) -> Any:

@@ -11,7 +11,7 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import mosaic_gpu as plgpu
 
 import pallasim
-from test_hopper_cluster import SCHEDULES, kernel, numbers, shape
+from test_hopper_cluster import SCHEDULES, kernel, load, numbers, shape
 
 
 def through_an_input(x: np.ndarray, given: np.ndarray, by_copy: bool) -> Any:
@@ -73,7 +73,7 @@ def rows_of(x: np.ndarray, rows: np.ndarray, transforms: Any = ()) -> Any:
     columns = x.shape[1] // 2
 
     def body(x_ref: Any, rows_ref: Any, o_ref: Any, smem: Any, barrier: Any) -> None:
-        chosen = plgpu.load(rows_ref, (), layout=plgpu.Layout.TMA_INDICES, optimized=False)
+        chosen = load(rows_ref, plgpu.Layout.TMA_INDICES)
         plgpu.copy_gmem_to_smem(x_ref.at[chosen, columns:], smem, barrier)
         plgpu.barrier_wait(barrier)
         o_ref[...] = smem[...]
@@ -100,7 +100,7 @@ def test_rows_are_scattered(options: Any) -> None:
     def body(x_ref: Any, rows_ref: Any, o_ref: Any, smem: Any) -> None:
         smem[...] = x_ref[...]
         plgpu.commit_smem()
-        chosen = plgpu.load(rows_ref, (), layout=plgpu.Layout.TMA_INDICES, optimized=False)
+        chosen = load(rows_ref, plgpu.Layout.TMA_INDICES)
         plgpu.copy_smem_to_gmem(smem, o_ref.at[chosen, :])
         plgpu.wait_smem_to_gmem(0)
 

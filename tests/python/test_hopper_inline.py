@@ -14,7 +14,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import arith, math, memref
 
 import pallasim
-from test_hopper_cluster import kernel, numbers
+from test_hopper_cluster import kernel, load, numbers
 
 LAYOUT = plgpu.Layout.WGMMA
 
@@ -30,7 +30,7 @@ def elementwise(function: Callable[..., Any], out_dtype: Any, *arrays: np.ndarra
         def compute(_: Any, *xs: Any) -> Any:
             return function(*xs)
 
-        o_ref[...] = compute(*(plgpu.load(r, (), layout=LAYOUT, optimized=False) for r in ins))
+        o_ref[...] = compute(*(load(r, LAYOUT) for r in ins))
 
     before = pallasim.launch_count()
     with pallasim.emulate("gpu-h100"):
