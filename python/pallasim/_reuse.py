@@ -7,7 +7,6 @@ is the program, and the one that is there is used again.
 from __future__ import annotations
 
 import collections
-import functools
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -67,12 +66,12 @@ def _kept(original: Callable[..., Any], before_each: Callable[[], None]) -> Call
         found = _key(jaxpr, args, tuple(sorted(kwargs.items())))
         if found is None:
             return original(jaxpr, *args, **kwargs)
-        key, hand_over = found
+        key, handed_over = found
         if (program := _programs.get(key)) is not None:
             before_each()
             return program
-        hand_over()
-        program = original(jaxpr, *args, **kwargs)
+        with handed_over:
+            program = original(jaxpr, *args, **kwargs)
         _programs.keep(key, program)
         return program
 
@@ -109,4 +108,4 @@ def _key(jaxpr: Any, args: Any, kwargs: Any) -> Any:
         hash(key)
     except Exception:  # what has no key, or is refused, takes JAX's way and says there what is wrong
         return None
-    return key, functools.partial(_site.hand_over, params, options, site)
+    return key, _site.handed_over(params, options, site)

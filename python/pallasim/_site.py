@@ -1,9 +1,10 @@
 """A kernel's call as the emulator takes it: the captured module, and the options it runs under."""
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 _local = threading.local()
@@ -62,25 +63,25 @@ def make(ctx: Any, primitive: str, params: Mapping[str, Any], options: Any) -> S
     return Site(captured, options, _interpret.in_order(options, captured).text(), options.settings(), numbered, effects)
 
 
-def hand_over(params: Mapping[str, Any], options: Any, site: Site) -> None:
-    """The next lowering of this thread, if it is of this call, need not capture it again. Only for calls outside of meshes."""
-    _local.next = _kernel(params), options, site
+@contextlib.contextmanager
+def handed_over(params: Mapping[str, Any], options: Any, site: Site) -> Iterator[None]:
+    """A lowering of just this call in this thread, inside, need not capture it again. Only for calls outside of meshes."""
+    _local.handed = params, options, site
+    try:
+        yield
+    finally:
+        _local.handed = None
 
 
 def find(ctx: Any, primitive: str, params: Mapping[str, Any], options: Any) -> Site:
     """The site that was handed over, or a new one."""
     from ._capture import jaxver
 
-    kernel, handed, site = getattr(_local, "next", None) or (None, None, None)
-    _local.next = None
-    if kernel is not None and kernel is _kernel(params) and handed == options and not jaxver.mesh_axes(ctx):
+    given, of, site = getattr(_local, "handed", None) or ({}, None, None)
+    same = given.keys() == params.keys() and all(given[k] is v for k, v in params.items())
+    if site is not None and same and of == options and not jaxver.mesh_axes(ctx):
         return site
     return make(ctx, primitive, params, options)
-
-
-def _kernel(params: Mapping[str, Any]) -> Any:
-    """The object that stands for the kernel in the parameters of its call."""
-    return params.get("jaxpr") or next(iter(params.get("jaxprs") or ()), None)
 
 
 def _declares_effects(params: Mapping[str, Any]) -> bool:
