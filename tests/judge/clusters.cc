@@ -116,9 +116,7 @@ void Clusters::ring() {
         for (int64_t k = 0; k < steps; ++k) use(k);
       });
   }
-  line("yield");
-  --depth_;
-  line("}}");
+  close();
 }
 
 // Each CTA's memory is read by its neighbour along an axis.
@@ -140,7 +138,7 @@ void Clusters::exchange() {
     const std::string place = fresh();
     line("{} = broadcast_in_dim {} {{dims = []}} : i32[4,16]", place, along_x ? "%x" : "%y");
     line("{} = add {}, {} : i32[4,16]", w, v, place);
-    line("store {}, {}{}", smem, w, s.view.empty() ? "" : " {view = [" + s.view + "]}");
+    line("store {}, {}{}", smem, w, seen(s));
   });
   meet(met);
   line("{} = add {}, %c1 : i32[]", at, along_x ? "%x" : "%y");
@@ -150,9 +148,7 @@ void Clusters::exchange() {
   line("{} = add {}, {} : i32[4,16]", sum, got, got);
   line("store {}, {}, %i, %x, %y, %wg {{view = [index($2, $3, $4, $5, {})]}}", o, sum, all(4, 16));
   meet(met);
-  line("yield");
-  --depth_;
-  line("}}");
+  close();
 }
 
 // A warpgroup stores values in another CTA, perhaps twice, added the second time.
@@ -186,13 +182,11 @@ void Clusters::peer_store() {
       wait(bar);
       if (n == 0) meet(met);
     }
-    line("{} = get {}{} : i32[4,16]", got, smem, s.view.empty() ? "" : " {view = [" + s.view + "]}");
+    line("{} = get {}{} : i32[4,16]", got, smem, seen(s));
     line("store {}, {}, %i, %x, %y {{view = [index($2, $3, $4, {})]}}", o, got, all(4, 16));
     meet(met);
   });
-  line("yield");
-  --depth_;
-  line("}}");
+  close();
 }
 
 // All warpgroups change the same memory; the order does not matter.
@@ -202,7 +196,7 @@ void Clusters::atomics() {
   term("atomics");
   const Shared s = shared();
   const std::string o = output(fmt::format("i32[{}4,16]", each())), smem = fresh(), met = fresh(), v = fresh();
-  const std::string view = s.view.empty() ? "" : " {view = [" + s.view + "]}";
+  const std::string view = seen(s);
   line(
       "run_scoped {{collective = [\"wg\"], transforms = [{}, []], allocs = [none, {{num_arrivals = {}}}]}} ({} "
       "\"s\": ref<{}, gsmem, cta>,",
@@ -233,9 +227,7 @@ void Clusters::atomics() {
       if (one_in(2)) break;
     }
   });
-  line("yield");
-  --depth_;
-  line("}}");
+  close();
 }
 
 // One warpgroup hands a value to the next at a named barrier; then all meet.
@@ -264,9 +256,7 @@ void Clusters::named() {
   line("{} = get {} : i32[4,16]", got, smem);
   line("store {}, {}, %i, %x, %y, %wg {{view = [index($2, $3, $4, $5, {})]}}", o, got, all(4, 16));
   line("ptx {{does = [named_barrier_sync(0)]}}");
-  line("yield");
-  --depth_;
-  line("}}");
+  close();
 }
 
 // A product of operands that a bulk copy brought, in a union with memory that is used behind it.
@@ -304,9 +294,7 @@ void Clusters::product() {
     line("{} = get {} {{view = [extract(i32[2,2,8,8], 0, 1), untile(8, 8)]}} : i32[16,16]", got, u);
     line("store {}, {}, %i, %x, %y {{view = [index($2, $3, $4, {})]}}", o, got, all(16, 16));
   });
-  line("yield");
-  --depth_;
-  line("}}");
+  close();
 }
 
 Case generate_clusters(uint64_t seed) {

@@ -87,6 +87,25 @@ class Clusters {
       return {fmt::format("i32[{}2,1,2,16]", lead), "[unswizzle(64), untile(2, 16)]", "unswizzle(64), untile(2, 16)"};
     return {fmt::format("i32[{}2,2,2,8]", lead), "[unswizzle(32), untile(2, 8)]", "unswizzle(32), untile(2, 8)"};
   }
+  // The end of the region that `depth_` is in.
+  void close() {
+    line("yield");
+    --depth_;
+    line("}}");
+  }
+  static std::string seen(const Shared& s) { return s.view.empty() ? "" : " {view = [" + s.view + "]}"; }
+  // Memory that one copy fills, and its barrier.
+  void open_filled(const Shared& s, const std::string& smem, const std::string& bar) {
+    line("run_scoped {{collective = [\"wg\"], transforms = [{}, []], allocs = [none, {{num_arrivals = 1}}]}} (",
+         s.transforms);
+    line("    {} \"s\": ref<{}, gsmem, cta>, {} \"bar\": ref<mbarrier[1], gsmem, cta>) {{", smem, s.type, bar);
+    ++depth_;
+  }
+  // What the memory holds is the thread's result.
+  void give(const std::string& o, const std::string& got, const std::string& smem, const Shared& s) {
+    line("{} = get {}{} : i32[4,16]", got, smem, seen(s));
+    line("store {}, {}, %i, %x, %y, %wg {{view = [index($2, $3, $4, $5, {})]}}", o, got, all(4, 16));
+  }
   static std::string join(const std::string& a, const std::string& b) {
     return a.empty() || b.empty() ? a + b : a + ", " + b;
   }

@@ -76,9 +76,7 @@ void Clusters::ring_in_loop() {
     });
     for (int64_t w = 1; w < wgs_; ++w) only(w, [&] { loop(false, true); });
   }
-  line("yield");
-  --depth_;
-  line("}}");
+  close();
 }
 
 // A store of slot `slot` of the warpgroup's own memory to rows of its plane of `o`.
@@ -138,9 +136,7 @@ void Clusters::bulk_stores() {
     bulk_store(smem, slot(below(2)), o, "$1, ", place, how);
     await(0, false);
   }
-  line("yield");
-  --depth_;
-  line("}}");
+  close();
 }
 
 // All warpgroups reduce into the same rows, in any order.
@@ -165,9 +161,7 @@ void Clusters::reductions() {
   const std::string how = fmt::format(", reduction_op = \"{}\"", kKinds[below(8)]);
   for (int64_t n = 1 + below(2); n-- > 0;) bulk_store(smem, slot, o, "", std::to_string(below(8)), how);
   line("wait_smem_to_gmem %c0 {{wait_read_only = {}}}", one_in(2));
-  line("yield");
-  --depth_;
-  line("}}");
+  close();
 }
 
 // Products in flight into one or two accumulators, of a left operand in shared memory or in registers; what they sum
@@ -226,9 +220,7 @@ void Clusters::products_in_flight() {
       line("store {}, {}, %i, %x, %y {{view = [index($2, $3, $4, {}, {})]}}", o, r, round, all(16, 16));
     }
   });
-  line("yield");
-  --depth_;
-  line("}}");
+  close();
 }
 
 // A phase of two arrivals: a copy, and a warpgroup that expects bytes which the same or another one brings, perhaps
@@ -278,13 +270,11 @@ void Clusters::expected_bytes() {
       });
     wait(bar);
     const std::string v = fresh();
-    line("{} = get {}{} : i32[4,16]", v, smem, s.view.empty() ? "" : " {view = [" + s.view + "]}");
+    line("{} = get {}{} : i32[4,16]", v, smem, seen(s));
     line("store {}, {}, %i, %x, %y, %wg {{view = [index($2, $3, $4, $5, {}, {})]}}", o, v, k, all(4, 16));
     if (k + 1 < phases) meet(met);
   }
-  line("yield");
-  --depth_;
-  line("}}");
+  close();
 }
 
 // A warpgroup that looks at a barrier again and again.
@@ -313,9 +303,7 @@ void Clusters::polling() {
   line("}} : i32[]");
   line("{} = get {} : i32[4,16]", got, smem);
   line("store {}, {}, %i, %x, %y, %wg {{view = [index($2, $3, $4, $5, {})]}}", o, got, all(4, 16));
-  line("yield");
-  --depth_;
-  line("}}");
+  close();
 }
 
 // Numbers of rows: all of 0 to 7 in some order, from `first` on; unsigned, as the copy unit takes them, or signed.
@@ -346,10 +334,7 @@ void Clusters::gathers() {
   const std::string o = output(fmt::format("i32[{}{},4,16]", each(), wgs_)), smem = fresh(), bar = fresh(),
                     got = fresh();
   const Shared s = shared();
-  line("run_scoped {{collective = [\"wg\"], transforms = [{}, []], allocs = [none, {{num_arrivals = 1}}]}} (",
-       s.transforms);
-  line("    {} \"s\": ref<{}, gsmem, cta>, {} \"bar\": ref<mbarrier[1], gsmem, cta>) {{", smem, s.type, bar);
-  ++depth_;
+  open_filled(s, smem, bar);
   only(below(wgs_), [&] {
     const std::string rows = chosen_rows(4, one_in(2) ? 0 : below(5) - 2);
     line(
@@ -359,11 +344,8 @@ void Clusters::gathers() {
     line("  barrier = view($4, [index(0)]), oob_mode = zeros}}");
   });
   wait(bar);
-  line("{} = get {}{} : i32[4,16]", got, smem, s.view.empty() ? "" : " {view = [" + s.view + "]}");
-  line("store {}, {}, %i, %x, %y, %wg {{view = [index($2, $3, $4, $5, {})]}}", o, got, all(4, 16));
-  line("yield");
-  --depth_;
-  line("}}");
+  give(o, got, smem, s);
+  close();
 }
 
 // Every warpgroup writes all rows of its plane in an order of its own, then four again.
@@ -382,9 +364,7 @@ void Clusters::scatters() {
     line("  dst = view($2, [index($3, $4, $5, $1, array($6), slice(0, 16))])}}");
     line("wait_smem_to_gmem %c0 {{wait_read_only = false}}");
   }
-  line("yield");
-  --depth_;
-  line("}}");
+  close();
 }
 
 // A pair of CTAs loads tiles of a box, or all of it each; the first one's barrier says when both are there.
@@ -423,11 +403,8 @@ void Clusters::leader_tracked() {
   wait(bar);
   line("  yield\n  }}");
   meet(met);
-  line("{} = get {}{} : i32[4,16]", got, smem, s.view.empty() ? "" : " {view = [" + s.view + "]}");
-  line("store {}, {}, %i, %x, %y, %wg {{view = [index($2, $3, $4, $5, {})]}}", o, got, all(4, 16));
-  line("yield");
-  --depth_;
-  line("}}");
+  give(o, got, smem, s);
+  close();
 }
 
 // A copy that all warpgroups come to, and one of them makes.
@@ -436,10 +413,7 @@ void Clusters::predicated() {
   const std::string o = output(fmt::format("i32[{}{},4,16]", each(), wgs_)), smem = fresh(), bar = fresh(), p = fresh(),
                     got = fresh();
   const Shared s = shared();
-  line("run_scoped {{collective = [\"wg\"], transforms = [{}, []], allocs = [none, {{num_arrivals = 1}}]}} (",
-       s.transforms);
-  line("    {} \"s\": ref<{}, gsmem, cta>, {} \"bar\": ref<mbarrier[1], gsmem, cta>) {{", smem, s.type, bar);
-  ++depth_;
+  open_filled(s, smem, bar);
   line("{} = eq %wg, %c{} : bool[]", p, below(wgs_));
   line(
       "copy_gmem_to_smem %0, %x, {}, {}, {} {{src = view($0, [index($1, slice({}, 4), slice(0, 16))]), dst = view($2, "
@@ -447,11 +421,8 @@ void Clusters::predicated() {
       smem, bar, p, below(8), s.view);
   line("  barrier = view($3, [index(0)]), predicate = $4, oob_mode = zeros}}");
   wait(bar);
-  line("{} = get {}{} : i32[4,16]", got, smem, s.view.empty() ? "" : " {view = [" + s.view + "]}");
-  line("store {}, {}, %i, %x, %y, %wg {{view = [index($2, $3, $4, $5, {})]}}", o, got, all(4, 16));
-  line("yield");
-  --depth_;
-  line("}}");
+  give(o, got, smem, s);
+  close();
 }
 
 // Every warpgroup of the grid writes its rows and says so at a semaphore of the device; one of them waits for all and

@@ -97,3 +97,10 @@ def test_a_process_can_be_on_a_chip_from_the_start():
     code = "import pallasim, jax; pallasim.install('tpu-v5p'); print(jax.default_backend()); pallasim.uninstall(); print(jax.default_backend())"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out.split() == ["tpu", "cpu"]
+
+
+def test_a_harness_and_a_block_in_one_process():
+    """`pallasim.testing` and `emulate` answer the same questions for JAX; the second one finds the first one's answers."""
+    program = "import pallasim.testing, pallasim\nwith pallasim.emulate('gpu-h100'):\n    pass\nprint('both')"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert done.stdout == "both\n", done.stderr

@@ -115,19 +115,19 @@ void RaceWatch::on_looked(Execution&, const Thread& t, int64_t semaphore, int64_
 }
 
 // Memory is given out again: what was done to it before is another buffer's story.
-void RaceWatch::on_fresh(Execution& ex, const Thread& t, int64_t offset, int64_t bytes, const std::string&) {
+void RaceWatch::forget(Execution& ex, const Thread& t, int64_t offset, int64_t bytes) {
   races_.fresh(instances_.of(ex, t.index, t.temps), offset, offset + bytes);
 }
 
 void RaceWatch::on_scope(Execution& ex, const Thread& t, int64_t offset, int64_t bytes) {
   if (!has_trips_) return;
   scopes_[{t.index, offset}] = offset + bytes;
-  races_.fresh(instances_.of(ex, t.index, t.temps), offset, offset + bytes);
+  forget(ex, t, offset, bytes);
 }
 
 void RaceWatch::on_freed(Execution& ex, const Thread& t, int64_t offset, int64_t bytes) {
   scopes_.erase({t.index, offset});
-  races_.fresh(instances_.of(ex, t.index, t.temps), offset, offset + bytes);
+  forget(ex, t, offset, bytes);
 }
 
 void RaceWatch::look(Execution& ex, const shadow::Access& a, const Where& w) {

@@ -49,7 +49,9 @@ class RaceWatch : public AccessWatch {
   void on_join(Execution&, const Thread& parent, const Thread& child) override {
     order_.join(parent.index, child.index);
   }
-  void on_fresh(Execution&, const Thread&, int64_t offset, int64_t bytes, const std::string& name) override;
+  void on_fresh(Execution& ex, const Thread& t, int64_t offset, int64_t bytes, const std::string&) override {
+    forget(ex, t, offset, bytes);
+  }
   void on_scope(Execution&, const Thread&, int64_t offset, int64_t bytes) override;
   void on_freed(Execution&, const Thread&, int64_t offset, int64_t bytes) override;
   void finish(Execution&, std::vector<ir::Diagnostic>&) override;
@@ -61,6 +63,7 @@ class RaceWatch : public AccessWatch {
     uint32_t buffer;
     int64_t offset;
   };
+  void forget(Execution&, const Thread&, int64_t offset, int64_t bytes);
   void look(Execution&, const memory::shadow::Access&, const Where&);
   void report(Execution&, const memory::shadow::Race&, const Where&);
   // PS-RACE-002, once per step: a copy into memory of a device of which the issuer does not know that it began.
