@@ -5,6 +5,7 @@
 
 #include "../analysis/facts.h"
 #include "../analysis/merge.h"
+#include "../analysis/ranges.h"
 #include "../analysis/split.h"
 #include "../plan/steps.h"
 #include "compile.h"
@@ -215,7 +216,10 @@ std::shared_ptr<Plan> compile_plan(ir::Module module, const PlanOptions& options
   for (ir::Diagnostic& d : plan->findings)
     if (d.severity == ir::Severity::Error) d.severity = ir::Severity::Warning;
   if (options.fuse)
-    for (ir::Body& body : plan->module.bodies) count(Rewrite::EqualScalar, analysis::merge_equal_scalars(body.graph));
+    for (ir::Body& body : plan->module.bodies) {
+      count(Rewrite::KnownAnswer, analysis::fold_by_ranges(body.graph));
+      count(Rewrite::EqualScalar, analysis::merge_equal_scalars(body.graph));
+    }
   make_bodies(*plan);
   learn_facts(*plan);
   compile_bodies(*plan);
