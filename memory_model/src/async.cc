@@ -5,7 +5,7 @@
 namespace pallasim::memory {
 
 AsyncCopy CopyQueue::take(size_t i) {
-  AsyncCopy c = copies_[i];
+  AsyncCopy c = std::move(copies_[i]);
   copies_.erase(copies_.begin() + static_cast<std::ptrdiff_t>(i));
   return c;
 }
@@ -39,8 +39,14 @@ Span span_of(const AsyncCopy& c, bool dst) {
   Span s{0, size};
   for (int d = 0; d < c.rank; ++d) {
     if (dims[d] == 0) return {0, 0};
-    const int64_t reach = (dims[d] - 1) * strides[d] * size;
-    (reach < 0 ? s.begin : s.end) += reach;
+    int64_t least = 0, most = dims[d] - 1;
+    if (d == c.row_dim && dst == c.rows_of_dst && !c.rows.empty()) {
+      const auto [first, last] = std::minmax_element(c.rows.begin(), c.rows.end());
+      if (*last < 0) return {0, 0};
+      least = std::max<int64_t>(*first, 0), most = *last;
+    }
+    const int64_t a = least * strides[d] * size, b = most * strides[d] * size;
+    s.begin += std::min(a, b), s.end += std::max(a, b);
   }
   return s;
 }

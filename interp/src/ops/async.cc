@@ -119,6 +119,21 @@ void move_bytes(Execution& ex, const AsyncCopy& c) {
   copy_strided(dst, c.dst_strides, src, c.src_strides, c.dims, c.rank, ir::byte_size(c.dtype));
 }
 
+void move_rows(Execution& ex, AsyncCopy c) {
+  const std::vector<int64_t> rows = std::move(c.rows);
+  const int d = c.row_dim;
+  memory::Place &chosen = c.rows_of_dst ? c.dst : c.src, &other = c.rows_of_dst ? c.src : c.dst;
+  const int64_t size = ir::byte_size(c.dtype), chosen_row = (c.rows_of_dst ? c.dst_strides : c.src_strides)[d] * size,
+                other_row = (c.rows_of_dst ? c.src_strides : c.dst_strides)[d] * size, first = chosen.offset;
+  c.rows.clear();
+  c.dims[d] = 1;
+  for (int64_t row : rows) {
+    chosen.offset = first + row * chosen_row;
+    if (row >= 0) move_bytes(ex, c);
+    other.offset += other_row;
+  }
+}
+
 void fulfil(Execution& ex, const Completion& c) {
   if (c.kind == Completion::Kind::Semaphore) ex.semaphores.signal(c.object, c.count, &ex.woken);
   if (c.kind == Completion::Kind::Barrier && ex.barriers.deliver(c.object, c.bytes, &ex.woken))
@@ -131,7 +146,8 @@ bool has_waiters(const Execution& ex, const Completion& c) {
 }
 
 void complete(Execution& ex, const AsyncCopy& c) {
-  move_bytes(ex, c);
+  if (c.rows.empty()) move_bytes(ex, c);
+  else move_rows(ex, c);
   for (Listener* l : ex.listeners) l->on_complete(ex, c);
   fulfil(ex, c.after_read);
   fulfil(ex, c.after_write);

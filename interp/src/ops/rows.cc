@@ -60,6 +60,20 @@ class PartsCopy {
     for (int64_t i = 0; i < n; ++i) move(from + i, to + i, 1);
   }
 
+  // The chosen rows in one copy, one behind the other; -1: it does not move. False: they are not just strided.
+  bool move_list(std::vector<int64_t>* rows) {
+    const LensPayload::Level &src = p_.src_levels.front(), &dst = p_.dst_levels.front();
+    if (p_.src_levels.size() > 1 || p_.dst_levels.size() > 1 || src.bits < 8 || dst.bits < 8 || whole_.fills)
+      return false;
+    AsyncCopy c = whole_;
+    rows->resize(static_cast<size_t>(existing()));
+    c.rows = std::move(*rows);
+    c.row_dim = static_cast<int>(dim_);
+    c.rows_of_dst = p_.of_dst;
+    issue(std::move(c), count_);
+    return true;
+  }
+
   // Rows that do not move: those who wait for the copy wait for their bytes, too.
   void skip(int64_t n) {
     if (n == 0) return;
@@ -173,7 +187,14 @@ const Step* row_copy(Thread& t, const Step* s) {
     out_of_bounds(t, s, {0, false, 0, most - 1, static_cast<int>(r.dim), most, 1}, row, side.name, side.extents.dims,
                   p.of_dst ? "write" : "read");
   }
-  if (!t.exec->listeners.empty() && n > 0) note_access(t, s, r.list, {n}, {r.stride}, static_cast<int>(size), false);
+  const bool listened = !t.exec->listeners.empty();
+  if (listened && n > 0) note_access(t, s, r.list, {n}, {r.stride}, static_cast<int>(size), false);
+  // Nobody can tell when which row moves.
+  if (n > 0 && !listened && t.exec->copies_move != Options::Copies::Scheduled) {
+    std::vector<int64_t> list_of = rows;
+    for (int64_t& row : list_of) row = r.ignores && row == r.ignored ? -1 : row;
+    if (copy.move_list(&list_of)) return s + 1;
+  }
   int64_t skipped = 0;
   for (int64_t i = 0, end; i < n; i = end) {
     const auto at = [&](int64_t k) { return rows[static_cast<size_t>(k)]; };

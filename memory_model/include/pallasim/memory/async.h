@@ -62,6 +62,11 @@ struct AsyncCopy {
   bool zeros = false;   // there arrives 0 instead
   int64_t skipped = 0;  // bytes: where the first element that moves lies in the filled destination
   int64_t whole[kMaxRank] = {};
+  // Where given, what lies at index i of dimension `row_dim` is row rows[i] of one side, i of the other; nothing moves
+  // where it is negative.
+  std::vector<int64_t> rows;
+  int row_dim = 0;
+  bool rows_of_dst = false;
 
   const int64_t* dst_dims() const { return fills ? whole : dims; }
 };
@@ -72,7 +77,7 @@ class CopyQueue {
   bool empty() const { return copies_.empty(); }
   size_t size() const { return copies_.size(); }
   const AsyncCopy& operator[](size_t i) const { return copies_[i]; }
-  void push(AsyncCopy c) { copies_.push_back(c); }
+  void push(AsyncCopy c) { copies_.push_back(std::move(c)); }
   AsyncCopy take(size_t i);
   void clear() { copies_.clear(); }
   // The oldest copy that completes the object, in a stream a group up to `last_group`; or that uses a part of the
