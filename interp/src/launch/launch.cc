@@ -239,7 +239,7 @@ void run_sequential(const Call& c, Report* report) {
   const bool keep_points = c.watch.recorder && c.watch.recorder->keep_points;
   if (keep_points) ex->listeners.push_back(&recorder);
   std::optional<Checks> checks;
-  StepWorkers workers(std::min(c.options.workers > 0 ? c.options.workers : default_workers(), default_workers()));
+  StepWorkers workers(c.options.workers > 0 ? c.options.workers : default_workers());
   if (!c.options.checked && workers.count() > 1) ex->helpers = &workers;
   if (c.options.checked) checks.emplace(c.plan, c.options, c.operands.size()).attach(&ex->listeners);
   const GridBox box{std::vector<int64_t>(c.grid.size(), 0), c.grid};
