@@ -186,7 +186,7 @@ void Subcores::loop(int depth) {
     marks.push_back(t.body.enter());
     t.body.values.push_back({i, {DType::I32, {}}, 0, trips - 1, 4});
   }
-  looping_ = true;
+  outside_ = &before;
   for (int64_t k = rng_.in(2, 4); k > 0; --k) event(depth + 1);
   for (auto& t : teams_) await_all(*t);
   std::vector<size_t> moved;
@@ -197,7 +197,7 @@ void Subcores::loop(int depth) {
       const Shared& was = before[static_cast<size_t>(&s - shared_.data())];
       s.state = was.state, s.holders = was.holders, s.by = was.by, s.from = was.from, s.shift = was.shift;
     });
-  looping_ = false;
+  outside_ = nullptr;
   shared_ = before;
   for (size_t k = 0; k < teams_.size(); ++k) {
     Team& t = *teams_[k];

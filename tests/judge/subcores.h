@@ -127,10 +127,10 @@ class Subcores {
 
   Rng& rng_;
   Case& c_;
-  int64_t cores_ = 1, subcores_ = 1;  // SparseCores; subcores of each (1 where no mesh has them)
-  int64_t rows_ = 4, columns_ = 8;    // of a slot
-  int vector_ = -1;                   // of teams_
-  bool looping_ = false;
+  int64_t cores_ = 1, subcores_ = 1;              // SparseCores; subcores of each (1 where no mesh has them)
+  int64_t rows_ = 4, columns_ = 8;                // of a slot
+  int vector_ = -1;                               // of teams_
+  const std::vector<Shared>* outside_ = nullptr;  // in a loop: what it has to leave as it was
   std::vector<std::unique_ptr<Team>> teams_;
   std::vector<Shared> shared_;
   std::vector<Declared> declared_;

@@ -200,11 +200,12 @@ void Subcores::meet(const std::vector<size_t>& which, const std::function<void(S
     for (size_t a : before)
       for (size_t b : s.holders) pairs.insert({a, b});
   }
-  for (const auto& [a, b] : pairs) {
+  // Subcores come together last: they have to know of what came from elsewhere.
+  for (const auto& [a, b] : pairs)
     if (a != b) hand_over(*teams_[a], *teams_[b]);
-    else if (teams_[a]->kind == Kind::Vector && crosses) cross();
-    else if (teams_[a]->kind == Kind::Vector) barrier(*teams_[a]);
-  }
+  const auto v = static_cast<size_t>(std::max(vector_, 0));
+  if (crosses) cross();
+  else if (vector_ >= 0 && pairs.count({v, v})) barrier(vector());
   for (size_t k : which) grant_all(shared_[k]);
   for (const auto& [team, v] : kept) {
     teams_[team]->body.budget = 4;
@@ -219,9 +220,10 @@ void Subcores::change_hands() {
   meet(which, [&](Shared& s) {
     const bool by_vector = vector_ >= 0 && s.holders == std::set<size_t>{static_cast<size_t>(vector_)};
     choose_state(s);
-    if (by_vector && s.hbm && cores_ == 2 && s.holders == std::set<size_t>{static_cast<size_t>(vector_)} &&
-        rng_.chance(40))
-      s.shift = 1 - s.shift;
+    // A loop has to be able to bring it back.
+    const std::set<size_t> all{static_cast<size_t>(vector_)};
+    const bool back = !outside_ || (*outside_)[static_cast<size_t>(&s - shared_.data())].holders == all;
+    if (by_vector && s.hbm && cores_ == 2 && s.holders == all && back && rng_.chance(40)) s.shift = 1 - s.shift;
   });
 }
 

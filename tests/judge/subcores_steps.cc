@@ -176,7 +176,7 @@ void Subcores::await_users(const Shared& s) {
 
 // Rows of a table into own memory of other threads, where nobody was before.
 void Subcores::deliver() {
-  if (looping_) return;
+  if (outside_) return;
   std::vector<std::pair<Team*, Team*>> all;
   for (auto& a : teams_)
     for (auto& b : teams_) {
