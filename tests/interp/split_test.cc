@@ -139,6 +139,65 @@ TEST(Split, OutputsInOnePlaceAreRefused) {
   EXPECT_THROW(launch(*plan, session, args, one), ir::DiagnosticError);
 }
 
+// One output that all programs see; `%2` is the program's place on axis 1 of (1, 4), `%3` is 4, `%4` their product.
+std::string by_program(const std::string& body, const std::string& machine = "triton") {
+  const std::string space = machine == "triton" ? "gmem" : "any";
+  return kernel(
+      "input \"x_ref\" : f32[16] {space = " + space + "}\noutput \"o_ref\" : f32[16] {space = " + space + "}\n",
+      "body (%0 \"x_ref\": ref<f32[16], " + space + ">, %1 \"o_ref\": ref<f32[16], " + space +
+          ">) {\n  %2 = program_id {axis = 1} : i32[]\n  %3 = constant {value = i32 0x4} : i32[]\n"
+          "  %4 = mul %2, %3 : i32[]\n" +
+          body + "  yield\n}\n",
+      "1,4", machine);
+}
+const std::string kTake = "  %5 = get %0, %4 {view = [index(slice($1, 4))]} : f32[4]\n",
+                  kLanes =
+                      "  %6 = iota {axis = 0} : i32[4]\n  %7 = broadcast_in_dim %4 {dims = []} : i32[4]\n"
+                      "  %8 = add %7, %6 : i32[4]\n",
+                  kPut = "  masked_store %1, %5, %8 {view = [index(array($2))]}\n";
+
+void expect_split(const std::string& text) {
+  const std::vector<Array> args{noise({16})};
+  const Outcome one = with_workers(text, args, 1), many = with_workers(text, args, 8);
+  EXPECT_EQ(many.report.units, 4) << many.report.sequential_because;
+  EXPECT_EQ(many.results[0].bytes, one.results[0].bytes);
+  EXPECT_EQ(one.results[0].bytes, args[0].bytes);
+  EXPECT_EQ(error_code(text, args, judged()), "");
+}
+
+TEST(Split, AccessesByTheProgramsPlace) {
+  expect_split(by_program(kTake + "  store %1, %5, %4 {view = [index(slice($2, 4))]}\n"));
+  expect_split(by_program(kTake + "  store %1, %5, %4 {view = [index(slice($2, 4))]}\n", "tpu"));
+  expect_split(by_program(kTake + kLanes + kPut));
+  const std::string loop =
+      "  %20 = constant {value = i32 0x0} : i32[]\n  %21 = constant {value = i32 0x1} : i32[]\n  for %20, %3, %21 "
+      "(%22: i32[]) {\n    %23 = add %4, %22 : i32[]\n    %24 = get %0, %23 {view = [index($1)]} : f32[]\n"
+      "    store %1, %24, %23 {view = [index($2)]}\n    yield\n  }\n";
+  expect_split(by_program(loop));
+  // What is read lies inside, too.
+  expect_split(by_program(kTake + kLanes + kPut + "  %9 = get %1, %4 {view = [index(slice($1, 2))]} : f32[2]\n"));
+}
+
+TEST(Split, AccessesThatMeet) {
+  const std::vector<Array> args{noise({16})};
+  // The last element is that of the next program; one more element; the same of all; a neighbour's is read.
+  const std::string wider = "  %9 = constant {value = i32 0x3} : i32[]\n  %10 = mul %2, %9 : i32[]\n";
+  expect_sequential(by_program(kTake + wider + "  store %1, %5, %10 {view = [index(slice($2, 4))]}\n"), args);
+  expect_sequential(by_program(kTake + kLanes + kPut +
+                               "  %9 = reduce_sum %5 {axes = [0]} : f32[]\n  store %1, %9 {view = [index(0)]}\n"),
+                    args);
+  expect_sequential(by_program(kTake + kLanes + kPut + "  %9 = get %1 {view = [index(3)]} : f32[]\n"), args);
+  expect_sequential(by_program(kTake + kLanes +
+                               "  %9 = rem %8, %3 : i32[4]\n  masked_store %1, %5, %9 {view = [index(array($2))]}\n"),
+                    args);
+  expect_sequential(by_program(kTake + "  store %1, %5, %4 {view = [index(slice($2, 4))]}\n  %9 = get %1 : f32[16]\n"),
+                    args);
+  // Where an access outside is none, nobody knows where it goes.
+  Options outside = judged();
+  outside.out_of_bounds = Options::Oob::Uninitialized;
+  EXPECT_NE(with_workers(by_program(kTake + kLanes + kPut), args, 8, outside).report.sequential_because, "");
+}
+
 // Two accesses outside, neither of which has a place in a source file.
 TEST(Split, FindingsAreTheSameForEveryWorkerCount) {
   const std::string text =

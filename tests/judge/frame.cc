@@ -168,7 +168,7 @@ void Frame::first_writes() {
   for (size_t k = 0; k < outputs_.size(); ++k) {
     const Operand& o = outputs_[k];
     if (o.edge || cores_ > 1 || static_cast<int>(k) == shared_ || static_cast<int>(k) == chain_ ||
-        std::find(dumps_.begin(), dumps_.end(), k) != dumps_.end())
+        static_cast<int>(k) == strips_ || std::find(dumps_.begin(), dumps_.end(), k) != dumps_.end())
       continue;
     first(o, o.whole ? 0 : o.depends);
   }
@@ -210,6 +210,7 @@ void Frame::results() {
                      static_cast<size_t>(rng_.below(std::min<int64_t>(10, static_cast<int64_t>(body_.values.size()))))];
     body_.late_use({v});
   }
+  store_strips();
   for (size_t k = 0; k < dumps_.size(); ++k) {
     const Operand& o = outputs_[dumps_[k]];
     const int v = w_.op("get " + name(scratch_[k].id), str(scratch_[k].seen));
@@ -313,6 +314,7 @@ void Frame::make() {
   choose_grid();
   choose_operands();
   choose_chain();
+  choose_strips();
   body_.budget = static_cast<int>(rng_.in(12, 45));
   const int whole = body_.budget;
   begin_body();

@@ -29,6 +29,8 @@ class Frame {
   void choose_operands_of_cores();
   void choose_chain();
   void chain_step();
+  void choose_strips();
+  void store_strips();
   Operand operand(const std::string& kind, const std::string& name, Type seen, int depends, bool edge);
   std::string index_map(int depends, size_t rank, bool injective, bool plain, bool* odd);
   int axis_index(Writer& w, int axis, bool injective, bool* odd);
@@ -60,6 +62,8 @@ class Frame {
   std::vector<Operand> prefetch_, inputs_, outputs_, scratch_;
   std::vector<Value> ids_;
   int chain_ = -1;             // of outputs_
+  int strips_ = -1;            // of outputs_
+  Dims strip_;                 // what one program writes of it
   int shared_ = -1;            // output that programs of a GPU update together
   size_t met_ = 0;             // outputs through which cores have met
   std::vector<size_t> dumps_;  // outputs that take a scratch ref at the end of each point

@@ -54,6 +54,11 @@ void Subcores::declare() {
     const Type t{main, {rows_ + rng_.in(0, 8), columns_}};
     add({"input", fmt::format("table{}", k), str(t) + " {space = hbm}", ref_type(t, "hbm"), t});
   }
+  const auto lists = [&](const char* n, int64_t length) {
+    const Type t{DType::I32, {cores_, subcores_, length}};
+    return add({"input", n, str(t) + " {space = hbm}", ref_type(t, "hbm"), t});
+  };
+  order_ = lists("order", 16), perm_ = lists("perm", rows_);
   for (int64_t k = 0, n = rng_.in(1, 3); k < n; ++k) {
     Shared s;
     s.name = fmt::format("all{}", k);
@@ -67,8 +72,8 @@ void Subcores::declare() {
   }
   for (auto& t : teams_) {
     t->ends = declared_.size();
-    for (int k = 0; k < 3; ++k) {
-      Type of{k < 2 ? main : DType::I32, {t->threads(), rows_, columns_}};
+    for (int k = 0; k < 4; ++k) {
+      Type of{k == 2 ? DType::I32 : main, {t->threads(), rows_, columns_}};
       if (k == 2) of.dims = {t->threads(), columns_};
       add({"output", fmt::format("end_{}_{}", t->mesh, k), str(of) + " {space = hbm}", ref_type(of, "hbm"), of});
     }
@@ -94,7 +99,10 @@ void Subcores::declare_own() {
   }
   const Type counts{DType::I32, {columns_}}, lists{DType::I32, {16}};
   const int bins = scratch("bins", counts, "vmem"), held = scratch("held", lists, "vmem");
-  for (auto& t : teams_) t->bins = {bins, counts, -1, "vmem"}, t->held = {held, lists, -1, "vmem"};
+  const Type block{main, {rows_, columns_}};
+  const int small = scratch("small", block, "smem");
+  for (auto& t : teams_)
+    t->bins = {bins, counts, -1, "vmem"}, t->held = {held, lists, -1, "vmem"}, t->small = {small, block, -1, "smem"};
   words_ = scratch("words", {DType::I32, {4}}, "smem");
   moved_ = add({"scratch", "moved", "", "", {}});
   for (auto& t : teams_) {
@@ -123,14 +131,14 @@ void Subcores::begin() {
       t.body.refs.push_back({k, declared_[static_cast<size_t>(k)].array, static_cast<int>(t.body.roots.size()), "hbm"});
       t.body.roots.push_back({false});
     }
-    t.own.push_back(t.bins);
+    t.own.push_back(t.bins), t.own.push_back(t.small);
     for (Ref& r : t.own) {
       r.root = static_cast<int>(t.body.roots.size());
       t.body.roots.push_back({});
       t.body.fill(r);
       t.body.refs.push_back(r);
     }
-    t.bins = t.own.back();
+    t.bins = t.own[2], t.small = t.own[3];
   }
 }
 
@@ -150,7 +158,7 @@ void Subcores::first_writes() {
 
 void Subcores::event(int depth) {
   Team& t = *rng_.of(teams_);
-  switch (rng_.below(12)) {
+  switch (rng_.below(16)) {
     case 0:
     case 1: return steps(t);
     case 2:
@@ -166,6 +174,9 @@ void Subcores::event(int depth) {
         if (s.state == State::Add) start_add(s);
       return;
     }
+    case 10: return branch(t);
+    case 11: return rows_apart(t);
+    case 12: return rng_.chance(50) ? scoped_group() : steps(t);
     default: return change_hands();
   }
 }
@@ -242,7 +253,16 @@ void Subcores::arguments() {
   for (const Declared& d : declared_) {
     if (d.kind != "input") continue;
     std::vector<double> v;
-    for (int64_t k = d.array.size(); k > 0; --k)
+    const bool order = d.name == "order";
+    while (order && static_cast<int64_t>(v.size()) < d.array.size()) {  // runs of neighbours
+      const int64_t first = rng_.below(rows_);
+      for (int64_t row = first, n = rng_.in(1, 4); row < std::min(rows_, first + n); ++row)
+        v.push_back(static_cast<double>(row));
+    }
+    if (order) v.resize(static_cast<size_t>(d.array.size()));
+    for (int64_t k = cores_ * subcores_; k > 0 && d.name == "perm"; --k)
+      for (int64_t row : rng_.permutation(rows_)) v.push_back(static_cast<double>(row));
+    for (int64_t k = d.array.size() - static_cast<int64_t>(v.size()); k > 0; --k)
       v.push_back(ir::is_float(d.array.dtype)
                       ? static_cast<double>(rng_.in(-16, 16)) / 4
                       : static_cast<double>(rng_.in(ir::is_unsigned_int(d.array.dtype) ? 0 : -3, 12)));

@@ -45,7 +45,7 @@ class Subcores {
     int signals_used = 0, came_used = 0;  // how many of them
     std::vector<Ref> incoming;            // what others may still copy into, once each
     std::deque<Pending> pending;
-    Ref bins, held;  // own memory: counts; the list of a copy
+    Ref bins, held, small;  // own memory: counts; the list of a copy; scalars
     bool held_busy = false;
     size_t ends = 0;  // declarations: the first output that takes an own buffer at the end
     std::vector<Ref> own;
@@ -117,6 +117,13 @@ class Subcores {
   void deliver();
   void vector_step(Team&);
 
+  // subcores_more.cc
+  void branch(Team&);
+  void rows_apart(Team&);
+  void scoped_group();
+  bool small_copy(Team&);
+  void wait(Team&, int number, int64_t n);
+
   Team& vector() { return *teams_[static_cast<size_t>(vector_)]; }
   bool spans(const Team& t) const { return t.cores < cores_; }  // one thread for all SparseCores
   static int op(Team& t, const std::string& rest, const std::string& type = "i32[]") { return t.w.op(rest, type); }
@@ -134,8 +141,9 @@ class Subcores {
   std::vector<std::unique_ptr<Team>> teams_;
   std::vector<Shared> shared_;
   std::vector<Declared> declared_;
-  int tables_ = 0;  // leading inputs
-  int copies_ = 0;  // semaphores of own copies
+  int tables_ = 0;              // leading inputs
+  int order_ = -1, perm_ = -1;  // inputs: rows of a slot, of each subcore; all of them in some order
+  int copies_ = 0;              // semaphores of own copies
   int moved_ = -1, words_ = -1;
   std::vector<size_t> dumps_;  // of shared_ that is no output: where it goes
 };

@@ -84,15 +84,8 @@ void Subcores::hand_over(Team& from, Team& to) {
   term("from " + from.mesh + " to " + to.mesh);
   const int e = to.signals_used++;
   signal(from, to, e);
-  int64_t n = senders(from, to);
-  if (n > 1 && rng_.chance(20)) {  // in two steps
-    to.w.line(fmt::format("sem_wait {} {{view = [index({})], value = 1}}", name(to.signals), e));
-    --n;
-  }
-  if (rng_.chance(50)) to.w.line(fmt::format("sem_wait {} {{view = [index({})], value = {}}}", name(to.signals), e, n));
-  else
-    to.w.line(fmt::format("sem_wait {}, {} {{view = [index({})], value = $1}}", name(to.signals),
-                          name(to.body.number(n)), e));
+  const int64_t n = senders(from, to);
+  wait(to, e, n);
 }
 
 // (by * coordinate + from) mod count

@@ -40,6 +40,19 @@ std::string Subcores::dense(Team& t, const Ref& src, const Ref& dst, std::vector
 Value Subcores::list(Team& t, int64_t n, int64_t extent, bool twice, int64_t ignored) {
   Body& b = t.body;
   const Type type{DType::I32, {n}};
+  const int64_t most = twice ? 16 : rows_;
+  if (!spans(t) && n <= most && extent >= rows_ && rng_.chance(35)) {  // of the thread's own
+    term("list of each subcore's own");
+    const int64_t first = rng_.in(0, most - n);
+    const int from = twice ? order_ : perm_;
+    int rows = op(t,
+                  fmt::format("get {}, {}, {} {{view = [index($1, $2, slice({}, {}))]}}", name(from), name(t.core),
+                              name(t.subcore), first, n),
+                  str(type));
+    if (extent > rows_ && rng_.chance(60))
+      rows = op(t, fmt::format("add {}, {}", name(rows), name(b.number(rng_.in(1, extent - rows_)))), str(type));
+    return b.keep(rows, type);
+  }
   if (ignored == INT64_MAX && rng_.chance(40)) {
     if (twice) return b.indices({n}, extent);
     Value all = b.permutation(extent);
@@ -92,6 +105,12 @@ std::string Subcores::chosen(Team& t, const Ref& src, const Ref& dst, bool scatt
     by = op(t, fmt::format("view {}{} {{view = [index(slice(0, {}))]}}", name(t.held.id), operand, take),
             ref_type({DType::I32, {n}}, "vmem"));
   }
+  if (!*held && rng_.chance(15)) {
+    term("list of another width");
+    const DType narrow = rng_.of({DType::I8, DType::I16, DType::U8, DType::U32});
+    if (ignored == INT64_MAX || (ignored >= 0 && ignored < 100))
+      by = op(t, "convert " + name(by), str(Type{narrow, {n}}));
+  }
   operands->push_back(by);
   const std::string item = fmt::format("{}(${}{})", *held ? "ref" : "array", operands->size() - 1,
                                        ignored == INT64_MAX ? "" : fmt::format(", {}", ignored));
@@ -109,6 +128,7 @@ std::string Subcores::chosen(Team& t, const Ref& src, const Ref& dst, bool scatt
 
 void Subcores::start_copy(Team& t) {
   Body& b = t.body;
+  if (rng_.chance(10) && small_copy(t)) return;
   Ref src, dst;
   if (!b.copy_pair(&src, &dst, false)) return;
   const bool adds = ir::is_int(dst.type.dtype) && rng_.chance(30), scatters = rng_.chance(50);
@@ -192,9 +212,22 @@ void Subcores::deliver() {
   const int e = to->came_used++, table = static_cast<int>(rng_.below(tables_));
   const Type& rows = declared_[static_cast<size_t>(table)].array;
   const bool by_list = rng_.chance(50);
+  // What a thread has for itself may change once it was sent.
+  const Ref& own = from->own[static_cast<size_t>(rng_.below(2))];
+  const bool from_own = from->body.can_read(own) && rng_.chance(40);
+  const int sent = from_own ? copies_++ : -1;
   const int at =
       by_list ? list(*from, rows_, rows.dims[0], true, INT64_MAX).id : from->body.index_in(rows.dims[0] - rows_);
   const auto send = [&](int target) {
+    if (from_own) {
+      const std::string views = "src = view($0, []), dst = view($1, [])";
+      from->w.line(
+          fmt::format("dma_start {}, {}, {}, {}, {} {{{}, dst_sem = view($2, [index({})]), src_sem = "
+                      "view($3, [index({})]), core_index = $4}}",
+                      name(own.id), name(p.arrives.id), name(to->came), name(moved_), name(target), views, e, sent));
+      return from->w.line(fmt::format("dma_wait {}, {}, {} {{{}, dst_sem = view($2, [index({})])}}", name(own.id),
+                                      name(own.id), name(moved_), views, sent));
+    }
     from->w.line(fmt::format(
         "dma_start {}, {}, {}, {}, {} {{src = view($0, [index({}, slice(0, {}))]), dst = view($1, []), dst_sem = "
         "view($2, [index({})]), core_index = $4}}",

@@ -37,6 +37,42 @@ std::vector<int64_t> immediates(OpCode op) {
   return {0};
 }
 
+// One element for all n is as good as n times that element.
+void compare_scalars(const KernelTable& fast, OpCode op, DType d, std::mt19937_64& rng) {
+  const CType out = result_type(op, d);
+  const auto width = static_cast<size_t>(byte_size(compute_type(d))), size = static_cast<size_t>(byte_size(out));
+  const StripFn f = fast.strip(op, d), r = reference_kernels().strip(op, d);
+  const uint8_t may = takes_scalars(op, d);
+  bool told = false;  // of some results the elements differ
+  for (uint8_t scalars = 1; scalars < 8; ++scalars)
+    for (int64_t n : {1, 5, 100, 512}) {
+      if (scalars & ~may) continue;
+      std::vector<char> given[3], spread[3];
+      for (int k = 0; k < 3; ++k) {
+        given[k] = register_of(op == OpCode::select_n && k == 0 ? DType::Bool : d, n, rng);
+        // Some are equal to the one.
+        for (size_t i = 0; k == 1 && op != OpCode::select_n && i < static_cast<size_t>(n); i += 3)
+          if (scalars & 1) std::memcpy(&given[1][i * width], given[0].data(), width);
+          else std::memcpy(&given[0][i * width], given[1].data(), width);
+      }
+      for (int k = 0; k < 3; ++k) {
+        spread[k] = given[k];
+        for (size_t i = 1; (scalars >> k & 1) && i < static_cast<size_t>(n); ++i)
+          std::memcpy(&spread[k][i * width], given[k].data(), width);
+      }
+      StripParams p;
+      p.dtype = d;
+      std::vector<char> x(static_cast<size_t>(n) * size, 'x'), y(static_cast<size_t>(n) * size, 'y');
+      r(y.data(), spread[0].data(), spread[1].data(), spread[2].data(), n, p);
+      p.scalars = scalars;
+      f(x.data(), given[0].data(), given[1].data(), given[2].data(), n, p);
+      ASSERT_EQ(first_difference(out, x.data(), y.data(), n), -1)
+          << fast.isa << ' ' << ir::name(op) << ' ' << ir::name(d) << " scalars " << int{scalars} << " of " << n;
+      for (size_t i = size; i < y.size(); i += size) told |= std::memcmp(&y[i], y.data(), size) != 0;
+    }
+  EXPECT_TRUE(told || may == 0) << ir::name(op) << ' ' << ir::name(d);
+}
+
 // Arguments of the predicate type come first in select_n; the others have the dtype.
 void compare(const KernelTable& fast, OpCode op, DType d, std::mt19937_64& rng) {
   const KernelTable& ref = reference_kernels();
@@ -100,6 +136,7 @@ TEST_P(Tables, StripsAgreeWithTheReference) {
     for (DType d : value_dtypes()) {
       if (t->strip(op, d)) ++count;
       if (ir::info(op).family == ir::Family::Elementwise) compare(*t, op, d, rng);
+      if (t->strip(op, d) && !HasFatalFailure()) compare_scalars(*t, op, d, rng);
       if (HasFatalFailure()) return;
     }
   }

@@ -20,4 +20,30 @@ int byte_size(CType c) {
   return 0;
 }
 
+uint8_t takes_scalars(ir::OpCode op, ir::DType d) {
+  using C = ir::OpCode;
+  const CType c = common::ctype_of(d);
+  if (op == C::select_n) return 2 | 4;
+  const bool floats = c == CType::F32 || c == CType::F64,
+             ints = c == CType::I32 || c == CType::U32 || c == CType::I64 || c == CType::U64;
+  switch (op) {
+    case C::add:
+    case C::sub:
+    case C::mul:
+    case C::max:
+    case C::min:
+    case C::eq:
+    case C::ne:
+    case C::lt:
+    case C::le:
+    case C::gt:
+    case C::ge: return floats || ints ? 1 | 2 : 0;
+    case C::div: return floats ? 1 | 2 : 0;
+    case C::and_:
+    case C::or_:
+    case C::xor_: return ints ? 1 | 2 : 0;
+    default: return 0;
+  }
+}
+
 }  // namespace pallasim::interp

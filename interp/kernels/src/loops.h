@@ -25,6 +25,26 @@ void binary(void* dst, const void* a, const void* b, const void*, int64_t n, con
   if constexpr (Rounds) finish(dst, n, p);
 }
 
+// The same where either operand may be one element.
+template <class F, class R, class T, bool Rounds = true>
+void pairwise(void* dst, const void* a, const void* b, const void* c, int64_t n, const StripParams& p) {
+  if (p.scalars == 0) return binary<F, R, T, Rounds>(dst, a, b, c, n, p);
+  auto* d = static_cast<R*>(dst);
+  auto* x = static_cast<const T*>(a);
+  auto* y = static_cast<const T*>(b);
+  if (p.scalars == 2) {
+    const T v = *y;
+    PALLASIM_VLOOP(i, n) d[i] = F::f(x[i], v);
+  } else if (p.scalars == 1) {
+    const T v = *x;
+    PALLASIM_VLOOP(i, n) d[i] = F::f(v, y[i]);
+  } else {
+    const R v = F::f(*x, *y);
+    PALLASIM_VLOOP(i, n) d[i] = v;
+  }
+  if constexpr (Rounds) finish(dst, n, p);
+}
+
 template <class F, class T, bool Rounds = true>
 void ternary(void* dst, const void* a, const void* b, const void* c, int64_t n, const StripParams& p) {
   auto* d = static_cast<T*>(dst);

@@ -237,10 +237,10 @@ template <class T>
 StripFn float_strip(OpCode op) {
   using S = Semantics;
   switch (op) {
-    case OpCode::add: return binary<Add, T, T>;
-    case OpCode::sub: return binary<Sub, T, T>;
-    case OpCode::mul: return binary<Mul, T, T>;
-    case OpCode::div: return binary<Div, T, T>;
+    case OpCode::add: return pairwise<Add, T, T>;
+    case OpCode::sub: return pairwise<Sub, T, T>;
+    case OpCode::mul: return pairwise<Mul, T, T>;
+    case OpCode::div: return pairwise<Div, T, T>;
     case OpCode::rem: return binary<Rem, T, T>;
     case OpCode::abs: return unary<Abs, T, T>;
     case OpCode::neg: return unary<Neg, T, T>;
@@ -255,17 +255,17 @@ StripFn float_strip(OpCode op) {
     case OpCode::sign: return either<unary<SignOne, T, T>, unary<SignNan, T, T>, &S::sign_of_nan_is_one>;
     case OpCode::copysign: return binary<CopySign, T, T>;
     case OpCode::max:
-      return either<binary<MaxNan, T, T, false>, binary<MaxNum, T, T, false>, &S::nan_propagates_in_minmax>;
+      return either<pairwise<MaxNan, T, T, false>, pairwise<MaxNum, T, T, false>, &S::nan_propagates_in_minmax>;
     case OpCode::min:
-      return either<binary<MinNan, T, T, false>, binary<MinNum, T, T, false>, &S::nan_propagates_in_minmax>;
+      return either<pairwise<MinNan, T, T, false>, pairwise<MinNum, T, T, false>, &S::nan_propagates_in_minmax>;
     case OpCode::clamp:
       return either<ternary<ClampNan, T, false>, ternary<ClampX, T, false>, &S::nan_propagates_in_minmax>;
-    case OpCode::eq: return binary<Eq, uint8_t, T, false>;
-    case OpCode::ne: return binary<Ne, uint8_t, T, false>;
-    case OpCode::lt: return binary<Lt, uint8_t, T, false>;
-    case OpCode::le: return binary<Le, uint8_t, T, false>;
-    case OpCode::gt: return binary<Gt, uint8_t, T, false>;
-    case OpCode::ge: return binary<Ge, uint8_t, T, false>;
+    case OpCode::eq: return pairwise<Eq, uint8_t, T, false>;
+    case OpCode::ne: return pairwise<Ne, uint8_t, T, false>;
+    case OpCode::lt: return pairwise<Lt, uint8_t, T, false>;
+    case OpCode::le: return pairwise<Le, uint8_t, T, false>;
+    case OpCode::gt: return pairwise<Gt, uint8_t, T, false>;
+    case OpCode::ge: return pairwise<Ge, uint8_t, T, false>;
     case OpCode::eq_total: return binary<EqTotal, uint8_t, T, false>;
     case OpCode::lt_total: return binary<LtTotal, uint8_t, T, false>;
     case OpCode::le_total: return binary<LeTotal, uint8_t, T, false>;

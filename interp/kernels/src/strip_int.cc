@@ -199,16 +199,16 @@ struct MulHi {
 template <class T>
 StripFn int_strip(OpCode op) {
   switch (op) {
-    case OpCode::add: return binary<Add, T, T>;
-    case OpCode::sub: return binary<Sub, T, T>;
-    case OpCode::mul: return binary<Mul, T, T>;
+    case OpCode::add: return pairwise<Add, T, T>;
+    case OpCode::sub: return pairwise<Sub, T, T>;
+    case OpCode::mul: return pairwise<Mul, T, T>;
     case OpCode::div: return binary<Div, T, T>;
     case OpCode::rem: return either<binary<Rem<true>, T, T>, binary<Rem<false>, T, T>, &Semantics::int_rem_zero_is_x>;
-    case OpCode::max: return binary<MaxOf, T, T, false>;
-    case OpCode::min: return binary<MinOf, T, T, false>;
-    case OpCode::and_: return binary<And, T, T, false>;
-    case OpCode::or_: return binary<Or, T, T, false>;
-    case OpCode::xor_: return binary<Xor, T, T, false>;
+    case OpCode::max: return pairwise<MaxOf, T, T, false>;
+    case OpCode::min: return pairwise<MinOf, T, T, false>;
+    case OpCode::and_: return pairwise<And, T, T, false>;
+    case OpCode::or_: return pairwise<Or, T, T, false>;
+    case OpCode::xor_: return pairwise<Xor, T, T, false>;
     case OpCode::not_: return unary<Not, T, T>;
     case OpCode::neg: return unary<Neg, T, T>;
     case OpCode::abs: return std::is_signed_v<T> ? unary<Abs, T, T> : unary<Identity, T, T>;
@@ -224,14 +224,14 @@ StripFn int_strip(OpCode op) {
     case OpCode::population_count: return by_width1<PopulationCount, T>;
     case OpCode::mulhi: return by_width<MulHi, T>;
     case OpCode::eq:
-    case OpCode::eq_total: return binary<Eq, uint8_t, T, false>;
-    case OpCode::ne: return binary<Ne, uint8_t, T, false>;
+    case OpCode::eq_total: return pairwise<Eq, uint8_t, T, false>;
+    case OpCode::ne: return pairwise<Ne, uint8_t, T, false>;
     case OpCode::lt:
-    case OpCode::lt_total: return binary<Lt, uint8_t, T, false>;
+    case OpCode::lt_total: return pairwise<Lt, uint8_t, T, false>;
     case OpCode::le:
-    case OpCode::le_total: return binary<Le, uint8_t, T, false>;
-    case OpCode::gt: return binary<Gt, uint8_t, T, false>;
-    case OpCode::ge: return binary<Ge, uint8_t, T, false>;
+    case OpCode::le_total: return pairwise<Le, uint8_t, T, false>;
+    case OpCode::gt: return pairwise<Gt, uint8_t, T, false>;
+    case OpCode::ge: return pairwise<Ge, uint8_t, T, false>;
     default: return nullptr;
   }
 }
@@ -265,12 +265,22 @@ struct Word128 {
   uint64_t lo, hi;
 };
 template <class T>
-void select(void* dst, const void* a, const void* b, const void* c, int64_t n, const StripParams&) {
+void select(void* dst, const void* a, const void* b, const void* c, int64_t n, const StripParams& params) {
   auto* d = static_cast<T*>(dst);
   auto* p = static_cast<const uint8_t*>(a);
   auto* off = static_cast<const T*>(b);
   auto* on = static_cast<const T*>(c);
-  PALLASIM_VLOOP(i, n) d[i] = p[i] ? on[i] : off[i];
+  const bool one_off = params.scalars & 2, one_on = params.scalars & 4;
+  const T none = one_off ? *off : T{}, all = one_on ? *on : T{};
+  if (one_off && one_on) {
+    PALLASIM_VLOOP(i, n) d[i] = p[i] ? all : none;
+  } else if (one_off) {
+    PALLASIM_VLOOP(i, n) d[i] = p[i] ? on[i] : none;
+  } else if (one_on) {
+    PALLASIM_VLOOP(i, n) d[i] = p[i] ? all : off[i];
+  } else {
+    PALLASIM_VLOOP(i, n) d[i] = p[i] ? on[i] : off[i];
+  }
 }
 template <class T>
 void copy(void* dst, const void* a, const void*, const void*, int64_t n, const StripParams&) {

@@ -1,12 +1,12 @@
-// What is known of scalars before a run: between which numbers they lie.
+// Comparisons that the ranges of numbers answer become constants, and choices by them what is chosen.
 #pragma once
+#include <span>
+
 #include "pallasim/ir/module.h"
 
 namespace pallasim::interp::analysis {
 
-// Comparisons of i32 scalars that have one answer, whatever the arguments (JAX's `%` and `//` ask for signs of indices,
-// which are not negative), become constants; selections by such an answer, and scalars that nobody uses then, go.
-// Returns how many operations were replaced.
-int fold_by_ranges(ir::Graph&);
+// How many; of the body of a kernel on the grid.
+int fold_by_ranges(ir::Graph&, std::span<const ir::GridAxis> grid);
 
 }  // namespace pallasim::interp::analysis

@@ -2,6 +2,8 @@
 
 #include "affine.h"
 #include "pallasim/hw/machine.h"
+#include "pallasim/interp/rewrites.h"
+#include "places.h"
 #include "refs.h"
 
 namespace pallasim::interp::analysis {
@@ -55,7 +57,8 @@ class Proof {
         options_(o),
         windows_(windows),
         graph_(m.bodies[0].graph),
-        inputs_(windows.size() - static_cast<size_t>(m.count(ir::Operand::Kind::Output))) {}
+        inputs_(windows.size() - static_cast<size_t>(m.count(ir::Operand::Kind::Output))),
+        forms_(graph_, m.grid) {}
 
   Split run() {
     const bool proven = grid_can_be_split() && no_shared_effects() && outputs_disjoint() && aliases_stay_inside() &&
@@ -101,13 +104,22 @@ class Proof {
     return true;
   }
 
-  // (1) An axis is a candidate where it moves a dimension of every output's block alone, by a block at least.
+  // (1) An axis is a candidate where it moves a dimension of every output's block alone, by a block at least; or the
+  // body's accesses to the output, where its window is always the same and no copy.
   bool outputs_disjoint() {
     for (size_t g = 0; g < m_.grid.size(); ++g)
       if (std::all_of(windows_.begin(), windows_.end(),
-                      [&](const Window& w) { return !w.is_output || disjoint_along(w, g); }))
+                      [&](const Window& w) { return !w.is_output || disjoint_along(w, g) || accessed_apart(w, g); }))
         split_.axes.push_back(static_cast<int>(g));
-    return !split_.axes.empty() || refuse("no grid axis moves every output's block");
+    return !split_.axes.empty() || refuse("no grid axis moves every output's block, or all accesses to it");
+  }
+  bool accessed_apart(const Window& w, size_t axis) const {
+    if (w.stage() || options_.out_of_bounds != Options::Oob::Error ||
+        !std::all_of(w.map.index.begin(), w.map.index.end(), [](const Affine& a) { return a.known && is_constant(a); }))
+      return false;
+    const bool apart = apart_along(graph_, forms_, graph_.region.args[static_cast<size_t>(w.operand)], axis);
+    if (apart) count(Rewrite::ApartByAccess);
+    return apart;
   }
 
   // (2) Reads of an aliased operand must stay inside the unit's own blocks: the same index map as the output's.
@@ -167,6 +179,7 @@ class Proof {
   std::span<const Window> windows_;
   const ir::Graph& graph_;
   const size_t inputs_;
+  const Forms forms_;
   Split split_;
 };
 

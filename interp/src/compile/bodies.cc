@@ -217,7 +217,7 @@ std::shared_ptr<Plan> compile_plan(ir::Module module, const PlanOptions& options
     if (d.severity == ir::Severity::Error) d.severity = ir::Severity::Warning;
   if (options.fuse)
     for (ir::Body& body : plan->module.bodies) {
-      count(Rewrite::KnownAnswer, analysis::fold_by_ranges(body.graph));
+      count(Rewrite::KnownAnswer, analysis::fold_by_ranges(body.graph, plan->module.grid));
       count(Rewrite::EqualScalar, analysis::merge_equal_scalars(body.graph));
     }
   make_bodies(*plan);

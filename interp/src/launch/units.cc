@@ -1,31 +1,41 @@
 #include "units.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace pallasim::interp {
+
+// The widest of the axes along which units are independent; -1: the box is one unit.
+static int widest_axis(const Plan& p, const GridBox& b) {
+  int axis = -1;
+  int64_t most = 1;
+  for (int a : p.split.axes) {
+    const auto g = static_cast<size_t>(a);
+    if (b.hi[g] - b.lo[g] > most) most = b.hi[g] - b.lo[g], axis = a;
+  }
+  return axis;
+}
 
 std::vector<GridBox> split_grid(const Plan& p, const std::vector<int64_t>& grid, size_t wanted) {
   std::vector<GridBox> boxes(1);
   boxes[0].lo.assign(grid.size(), 0);
   boxes[0].hi = grid;
-  for (size_t i = 0; boxes.size() < wanted && i < boxes.size();) {
-    GridBox& b = boxes[i];
-    int axis = -1;
-    for (int a : p.split.axes) {
-      const auto g = static_cast<size_t>(a);
-      if (b.hi[g] - b.lo[g] > 1 &&
-          (axis < 0 || b.hi[g] - b.lo[g] > b.hi[static_cast<size_t>(axis)] - b.lo[static_cast<size_t>(axis)]))
-        axis = a;
-    }
-    if (axis < 0) {
-      ++i;
-      continue;
-    }
+  const auto points = [&](const GridBox& b) {
+    if (widest_axis(p, b) < 0) return int64_t{0};
+    int64_t n = 1;
+    for (size_t g = 0; g < grid.size(); ++g) n = memory::mul(n, b.hi[g] - b.lo[g]);
+    return n;
+  };
+  // The largest one in halves, which stay neighbours.
+  while (boxes.size() < wanted) {
+    const auto largest = std::max_element(boxes.begin(), boxes.end(),
+                                          [&](const GridBox& a, const GridBox& b) { return points(a) < points(b); });
+    const int axis = widest_axis(p, *largest);
+    if (axis < 0) break;
     const auto g = static_cast<size_t>(axis);
-    GridBox right = b;
-    right.lo[g] = b.hi[g] = b.lo[g] + (b.hi[g] - b.lo[g]) / 2;
-    boxes.push_back(std::move(right));
-    i = (i + 1) % boxes.size();
+    GridBox right = *largest;
+    right.lo[g] = largest->hi[g] = largest->lo[g] + (largest->hi[g] - largest->lo[g]) / 2;
+    boxes.insert(largest + 1, std::move(right));
   }
   return boxes;
 }

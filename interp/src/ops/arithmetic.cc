@@ -29,7 +29,7 @@ void run_row(const EltProgram& p, void** entry, const Row* rows, std::byte* dst,
     for (size_t o = 0; o < p.operands.size(); ++o) {
       const EltOperand& x = p.operands[o];
       std::byte* at = rows[o].at + i * x.strides.back() * x.element_bytes;
-      if (x.load) x.load(entry[x.entry], at, n, x.strides.back());
+      if (x.load) x.load(entry[x.entry], at, x.one ? 1 : n, x.strides.back());
       else entry[x.entry] = at;
     }
     std::byte* out = dst + i * p.dst_strides.back() * p.dst_bytes;
@@ -50,8 +50,10 @@ const Step* elementwise(Thread& t, const Step* s) {
   for (int i = 0; i < p.strips; ++i) entry[i] = t.strips + i * kStripBytes;
   const int64_t strip = p.complex ? kStrip / 2 : kStrip;
   for (const EltSplat& e : p.splats)
-    splat(static_cast<std::byte*>(entry[e.entry]), t.arena + e.slot, byte_size(e.ctype),
-          std::min(strip, p.dims.back()));
+    if (e.one) entry[e.entry] = t.arena + e.slot;
+    else
+      splat(static_cast<std::byte*>(entry[e.entry]), t.arena + e.slot, byte_size(e.ctype),
+            std::min(strip, p.dims.back()));
   Row rows[kMaxEntries];
   for (size_t o = 0; o < p.operands.size(); ++o) rows[o].at = t.resolve(p.operands[o].addr);
   std::byte* dst = t.resolve(p.dst);

@@ -26,11 +26,13 @@ struct EltOperand {
   std::vector<int64_t> strides;  // elements, per loop dim
   int element_bytes = 4;
   uint16_t entry = 0;  // pointer table entry
+  bool one = false;    // of each row one element, which is the same for all of its strips (StripParams::scalars)
 };
 struct EltSplat {
   uint32_t slot;
   CType ctype;
   uint16_t entry;
+  bool one = false;  // used where it lies, as StripParams::scalars
 };
 struct EltOp {
   StripFn fn = nullptr;

@@ -31,11 +31,16 @@ struct StripParams {
   ir::DType dtype = ir::DType::F32;  // the operation's element type: width of shifts, clz, rounding
   int64_t imm = 0;                   // integer_pow: y; round: 0 away from zero, 1 to even; reduce_precision: e<<8|m
   Semantics semantics;
+  // Operands that are one element each, for all n: 1: a, 2: b, 4: c. Only where takes_scalars() says so.
+  uint8_t scalars = 0;
 };
 // dst = op(a, b, c) over n <= kStrip elements. Operands are in the compute type of the operand dtype, dst in that of
 // the result (Bool for comparisons and is_finite), already rounded to `dtype`. dst may equal an operand.
 // select_n: a = predicate (Bool), b = false case, c = true case. clamp: a = lo, b = x, c = hi.
 using StripFn = void (*)(void* dst, const void* a, const void* b, const void* c, int64_t n, const StripParams&);
+
+// The operands of an operation on elements of `dtype` that may be StripParams::scalars.
+uint8_t takes_scalars(ir::OpCode, ir::DType);
 
 // Memory form to register and back: n elements of `dtype`, `stride` in elements (1, 0, negative, …).
 using LoadFn = void (*)(void* dst, const void* src, int64_t n, int64_t stride);

@@ -19,7 +19,8 @@ namespace pallasim::interp {
   X(FusedChain, "elementwise operations in one pass")                   \
   X(IndexProgression, "an index array that needs no memory")            \
   X(MaskConditions, "a mask that needs no memory")                      \
-  X(KnownView, "elements by index and mask that are a view")
+  X(KnownView, "elements by index and mask that are a view")            \
+  X(ApartByAccess, "a grid axis along which accesses lie apart")
 
 enum class Rewrite : uint8_t {
 #define PALLASIM_REWRITE(name, what) name,

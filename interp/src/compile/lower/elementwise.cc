@@ -61,14 +61,15 @@ class ProgramBuilder {
   ProgramBuilder(const KernelTable& k, EltProgram& p, std::vector<std::vector<int64_t>>& strides)
       : k_(k), p_(p), strides_(strides) {}
 
-  uint16_t value(const Val& v) {
+  // `one`: who uses it takes one element.
+  uint16_t value(const Val& v, bool one = false) {
     switch (v.kind()) {
       case Val::Kind::Scalar:
       case Val::Kind::Splat: {
         const CType c = compute_type(v.dtype);
         for (const EltSplat& s : p_.splats)
-          if (s.slot == v.scalar().slot && s.ctype == c) return s.entry;
-        p_.splats.push_back({v.scalar().slot, c, fresh()});
+          if (s.slot == v.scalar().slot && s.ctype == c && s.one == one) return s.entry;
+        p_.splats.push_back({v.scalar().slot, c, fresh(), one});
         return p_.splats.back().entry;
       }
       case Val::Kind::Strided: {
@@ -81,7 +82,6 @@ class ProgramBuilder {
         o.element_bytes = ir::byte_size(v.dtype);
         o.load = k_.load(v.dtype);
         o.entry = fresh();
-        if (register_form_is_memory_form(v.dtype)) direct_candidates_.push_back(p_.operands.size());
         p_.operands.push_back(o);
         strides_.push_back(v.memory().strides);
         vals_.push_back(v);
@@ -94,11 +94,19 @@ class ProgramBuilder {
   uint16_t operation(const Node& n) {
     EltOp op{};
     std::array<uint16_t, 3> in{};
-    for (size_t i = 0; i < n.args.size(); ++i) in[i] = value(n.args[i]);
+    const bool plain = n.kind != Node::Kind::Convert && n.kind != Node::Kind::Bitcast;
+    const uint8_t may = plain ? takes_scalars(n.op, n.operand_dtype) : 0;
+    op.params = n.params;
+    for (size_t i = 0; i < n.args.size(); ++i) {
+      const bool one = (may >> i & 1) && n.args[i].is_uniform();
+      in[i] = value(n.args[i], one);
+      if (one) op.params.scalars |= static_cast<uint8_t>(1 << i);
+    }
+    for (size_t i = 0; i < n.args.size(); ++i)
+      uses_.push_back({in[i], p_.ops.size(), static_cast<uint8_t>(may & 1 << i)});
     op.a = in[0];
     op.b = in[1];
     op.c = in[2];
-    op.params = n.params;
     if (n.kind == Node::Kind::Convert) op.convert = k_.convert(n.operand_dtype, n.dtype);
     else if (n.kind == Node::Kind::Bitcast) op.fn = k_.bitcast(n.operand_dtype, n.dtype);
     else op.fn = k_.strip(n.op, n.operand_dtype);
@@ -117,7 +125,20 @@ class ProgramBuilder {
     return op.dst;
   }
 
-  const std::vector<size_t>& direct_candidates() const { return direct_candidates_; }
+  // Once strides are known: operands that are already in register form are used where they lie; of those that are the
+  // same along a row one element is enough, where all who use them take one.
+  void place_operands() {
+    for (size_t i = 0; i < p_.operands.size(); ++i) {
+      EltOperand& o = p_.operands[i];
+      if (o.strides.back() == 0 && o.entry != p_.result) {
+        const auto uses = [&](const Use& u) { return u.entry == o.entry; };
+        o.one = std::all_of(uses_.begin(), uses_.end(), [&](const Use& u) { return !uses(u) || u.scalar != 0; });
+        for (const Use& u : uses_)
+          if (o.one && uses(u)) p_.ops[u.op].params.scalars |= u.scalar;
+      }
+      if ((o.strides.back() == 1 || o.one) && register_form_is_memory_form(vals_[i].dtype)) o.load = nullptr;
+    }
+  }
 
  private:
   // Operands are loaded before the first operation, so they never share a register with a result.
@@ -136,7 +157,12 @@ class ProgramBuilder {
   std::vector<std::vector<int64_t>>& strides_;
   std::vector<Val> vals_;
   std::vector<uint16_t> free_;
-  std::vector<size_t> direct_candidates_;
+  struct Use {
+    uint16_t entry;
+    size_t op;
+    uint8_t scalar;  // StripParams::scalars where one element is enough; 0: it is not
+  };
+  std::vector<Use> uses_;
 };
 
 }  // namespace
@@ -151,8 +177,7 @@ void emit_elementwise(Emitter& e, const Val& dst, const Val& v, bool writes_memo
   p.dims = loops.dims;
   p.dst_strides = loops.strides.back();
   for (size_t i = 0; i < p.operands.size(); ++i) p.operands[i].strides = loops.strides[i];
-  for (size_t i : b.direct_candidates())
-    if (p.operands[i].strides.back() == 1) p.operands[i].load = nullptr;
+  b.place_operands();
   p.dst = dst.memory().addr;
   p.dst_bytes = ir::byte_size(dst.dtype);
   // The last operation may write memory directly; a bare operand or a splat is stored instead.

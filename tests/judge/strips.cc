@@ -1,0 +1,61 @@
+// An output that all programs see as a whole, and that each writes a strip of: where it lies is arithmetic on grid
+// coordinates in the body.
+#include <fmt/format.h>
+
+#include "frame.h"
+
+namespace pallasim::judge {
+
+void Frame::choose_strips() {
+  if (grid_.empty() || cores_ > 1 || devices_ > 1 || chain_ >= 0 || !rng_.chance(25)) return;
+  Type t{rng_.of(body_.dtypes), {grid_.begin(), grid_.end()}};
+  strip_ = {rng_.of(body_.extents)};
+  t.dims.back() *= strip_[0];
+  if (rng_.chance(50)) {
+    strip_.push_back(rng_.of(body_.extents));
+    t.dims.push_back(strip_[1]);
+  }
+  strips_ = static_cast<int>(outputs_.size());
+  outputs_.push_back({"output", "strips", machine_ == ir::Machine::Triton ? "gmem" : "any", "", "", t, t});
+  ++c_.terms["strips by grid coordinates"];
+}
+
+// The strip of the program, and perhaps a part of another one's.
+void Frame::store_strips() {
+  if (strips_ < 0) return;
+  const Operand& o = outputs_[static_cast<size_t>(strips_)];
+  const Type t{o.seen.dtype, strip_};
+  const auto op = [&](const std::string& text) { return w_.op(text, "i32[]"); };
+  const int64_t n = grid_.back();
+  int at = ids_.back().id;
+  if (rng_.chance(30)) at = op(fmt::format("sub {}, {}", name(body_.number(n - 1)), name(at)));
+  const int rows = body_.number(strip_[0]), start = op(fmt::format("mul {}, {}", name(at), name(rows)));
+  const auto store = [&](int first, const Value& v) {
+    std::vector<int> operands{o.id, v.id};
+    std::string index;
+    for (size_t a = 0; a + 1 < ids_.size(); ++a) {
+      index += fmt::format("${}, ", operands.size());
+      operands.push_back(ids_[a].id);
+    }
+    const Type lanes{DType::I32, {strip_[0]}};
+    const bool arrays = rng_.chance(50);
+    if (arrays)
+      first =
+          w_.op(fmt::format("add {}, {}", name(w_.op("broadcast_in_dim " + name(first) + " {dims = []}", str(lanes))),
+                            name(w_.op("iota {axis = 0}", str(lanes)))),
+                str(lanes));
+    index += fmt::format(fmt::runtime(arrays ? "array(${})" : "slice(${}, {})"), operands.size(), strip_[0]);
+    operands.push_back(first);
+    if (strip_.size() > 1) index += fmt::format(", slice(0, {})", strip_[1]);
+    w_.line(fmt::format("{} {} {{view = [index({})]}}", arrays ? "masked_store" : "store", names(operands), index));
+  };
+  store(start, body_.some(t));
+  if (machine_ == ir::Machine::Triton || parallel_ > 0 || !rng_.chance(30)) return;
+  // The same strip for all programs, or that of the next one: the last who writes it counts.
+  ++c_.terms["strips that meet"];
+  const int next = op(fmt::format("rem {}, {}", name(op(fmt::format("add {}, {}", name(at), name(body_.number(1))))),
+                                  name(body_.number(n))));
+  store(rng_.chance(50) ? body_.number(0) : op(fmt::format("mul {}, {}", name(next), name(rows))), body_.some(t));
+}
+
+}  // namespace pallasim::judge
