@@ -157,6 +157,8 @@ void Subcores::first_writes() {
 }
 
 void Subcores::event(int depth) {
+  for (Shared& s : shared_)
+    if (s.state == State::Add && rng_.chance(40)) return start_add(s);
   Team& t = *rng_.of(teams_);
   switch (rng_.below(16)) {
     case 0:
@@ -208,6 +210,7 @@ void Subcores::loop(int depth) {
       const Shared& was = before[static_cast<size_t>(&s - shared_.data())];
       s.state = was.state, s.holders = was.holders, s.by = was.by, s.from = was.from, s.shift = was.shift;
     });
+  for (auto& t : teams_) await_all(*t);
   outside_ = nullptr;
   shared_ = before;
   for (size_t k = 0; k < teams_.size(); ++k) {

@@ -99,6 +99,7 @@ class Subcores {
   void grant_all(Shared&);
   int rotated(Team&, int coordinate, int64_t by, int64_t from, int64_t count);
   void choose_state(Shared&);
+  void use(Shared&);
   void meet(const std::vector<size_t>& which, const std::function<void(Shared&)>& change);
   void change_hands();
   void words();

@@ -167,6 +167,26 @@ void Subcores::choose_state(Shared& s) {
   }
 }
 
+// What was there goes where it is seen, and something else comes there.
+void Subcores::use(Shared& s) {
+  if (s.state == State::Add) return rng_.chance(50) ? start_add(s) : void();
+  for (const auto& [team, root] : s.roots) {
+    Body& b = teams_[team]->body;
+    const auto held = std::find_if(b.refs.begin(), b.refs.end(), [&](const Ref& r) { return r.root == root; });
+    if (held == b.refs.end()) continue;
+    const Ref r = *held;
+    b.budget = 8;
+    if (rng_.chance(70)) {
+      const Value v = b.read(r);
+      b.late_use({rng_.chance(30) ? b.derived(v) : v, v});
+    }
+    if (!b.can_write(r) || rng_.chance(40)) continue;
+    const Value x = b.some({r.type.dtype, {}});
+    teams_[team]->w.line((rng_.chance(60) && r.type.dtype != DType::Bool ? "addupdate " : "store ") + name(r.id) +
+                         ", " + name(b.fit(x, r.type).id));
+  }
+}
+
 // All holders of the arrays come together with those who hold them from here on.
 void Subcores::meet(const std::vector<size_t>& which, const std::function<void(Shared&)>& change) {
   if (which.empty()) return;
@@ -200,6 +220,7 @@ void Subcores::meet(const std::vector<size_t>& which, const std::function<void(S
   if (crosses) cross();
   else if (vector_ >= 0 && pairs.count({v, v})) barrier(vector());
   for (size_t k : which) grant_all(shared_[k]);
+  for (size_t k : which) use(shared_[k]);
   for (const auto& [team, v] : kept) {
     teams_[team]->body.budget = 4;
     teams_[team]->body.late_use({v});

@@ -41,7 +41,8 @@ Value Subcores::list(Team& t, int64_t n, int64_t extent, bool twice, int64_t ign
   Body& b = t.body;
   const Type type{DType::I32, {n}};
   const int64_t most = twice ? 16 : rows_;
-  if (!spans(t) && n <= most && extent >= rows_ && rng_.chance(35)) {  // of the thread's own
+  const bool foreign = ignored != INT64_MAX && (ignored < 0 || ignored >= rows_);  // no row of a slot
+  if (!foreign && !spans(t) && n <= most && extent >= rows_ && rng_.chance(35)) {  // of the thread's own
     term("list of each subcore's own");
     const int64_t first = rng_.in(0, most - n);
     const int from = twice ? order_ : perm_;
@@ -70,7 +71,7 @@ Value Subcores::list(Team& t, int64_t n, int64_t extent, bool twice, int64_t ign
     for (int64_t k = rng_.in(1, 4); k > 0 && row < extent && static_cast<int64_t>(v.size()) < n; --k, ++row) {
       if (!twice && taken[static_cast<size_t>(row)]) break;
       taken[static_cast<size_t>(row)] = true;
-      v.push_back(ignored != INT64_MAX && rng_.chance(25) ? static_cast<double>(ignored) : static_cast<double>(row));
+      v.push_back(ignored != INT64_MAX && rng_.chance(40) ? static_cast<double>(ignored) : static_cast<double>(row));
     }
   }
   return b.keep(op(t, "constant {value = " + judge::dense(type, v) + "}", str(type)), type);
