@@ -123,6 +123,7 @@ class Subcores {
   void rows_apart(Team&);
   void scoped_group();
   bool small_copy(Team&);
+  std::string place(Team&, int number, std::vector<int>* operands);
   void wait(Team&, int number, int64_t n);
 
   Team& vector() { return *teams_[static_cast<size_t>(vector_)]; }

@@ -8,12 +8,24 @@
 
 namespace pallasim::judge {
 
+// The place of a semaphore in its array: a number, or one known at run time.
+std::string Subcores::place(Team& t, int number, std::vector<int>* operands) {
+  if (!rng_.chance(20)) return std::to_string(number);
+  operands->push_back(two(t, "add", two(t, "min", t.core, t.body.number(0)), t.body.number(number)));
+  return fmt::format("${}", operands->size() - 1);
+}
+
 // Waits for `n` signals, in one of several ways.
 void Subcores::wait(Team& t, int number, int64_t n) {
-  const std::string sem = name(t.signals), view = fmt::format("view = [index({})]", number);
   const auto take = [&](int64_t k, const char* more) {
-    if (rng_.chance(50)) return t.w.line(fmt::format("sem_wait {} {{{}, value = {}{}}}", sem, view, k, more));
-    t.w.line(fmt::format("sem_wait {}, {} {{{}, value = $1{}}}", sem, name(t.body.number(k)), view, more));
+    std::vector<int> operands{t.signals};
+    const std::string at = place(t, number, &operands);
+    std::string value = std::to_string(k);
+    if (rng_.chance(50)) {
+      operands.push_back(t.body.number(k));
+      value = fmt::format("${}", operands.size() - 1);
+    }
+    t.w.line(fmt::format("sem_wait {} {{view = [index({})], value = {}{}}}", names(operands), at, value, more));
   };
   const auto how = rng_.below(20);
   if (how < 4 && n > 1) {
@@ -30,7 +42,7 @@ void Subcores::wait(Team& t, int number, int64_t n) {
     t.w.open(fmt::format("{} = while {} ({}: i32[]) {{", name(out), name(start), name(a)));
     t.w.line("yield " + name(op(t, fmt::format("lt {}, {}", name(a), name(goal)), "bool[]")));
     t.w.between(fmt::format("}} ({}: i32[]) {{", name(b)));
-    t.w.line("yield " + name(op(t, fmt::format("sem_read {} {{{}}}", sem, view))));
+    t.w.line("yield " + name(op(t, fmt::format("sem_read {} {{view = [index({})]}}", name(t.signals), number))));
     t.w.close("} : i32[]");
   }
   take(n, "");

@@ -139,7 +139,7 @@ void Subcores::start_copy(Team& t) {
   if (rng_.chance(30)) views = dense(t, src, dst, &operands), term("copy");
   else views = chosen(t, src, dst, scatters, !scatters || adds, &operands, &p.uses_held);
   if (adds) term("copy that adds");
-  const std::string rest = fmt::format("{}, dst_sem = view($2, [index({})])", views, copies_++);
+  const std::string rest = fmt::format("{}, dst_sem = view($2, [index({})])", views, place(t, copies_++, &operands));
   t.w.line(fmt::format("dma_start {} {{{}{}}}", names(operands), rest, adds ? ", add = true" : ""));
   p.wait = fmt::format("dma_wait {} {{{}}}", names(operands), rest);
   p.lock = b.lock(src, dst);
@@ -159,8 +159,8 @@ void Subcores::start_add(Shared& s) {
   const Ref src = rng_.of(from);
   std::vector<int> operands{src.id, s.whole.id, moved_};
   Pending p;
-  const std::string rest = fmt::format("{}, dst_sem = view($2, [index({})])",
-                                       chosen(t, src, s.whole, true, true, &operands, &p.uses_held), copies_++);
+  const std::string views = chosen(t, src, s.whole, true, true, &operands, &p.uses_held),
+                    rest = fmt::format("{}, dst_sem = view($2, [index({})])", views, place(t, copies_++, &operands));
   t.w.line(fmt::format("dma_start {} {{{}, add = true}}", names(operands), rest));
   p.wait = fmt::format("dma_wait {} {{{}}}", names(operands), rest);
   p.lock = t.body.lock(src, s.whole);
@@ -219,27 +219,38 @@ void Subcores::deliver() {
   const int sent = from_own ? copies_++ : -1;
   const int at =
       by_list ? list(*from, rows_, rows.dims[0], true, INT64_MAX).id : from->body.index_in(rows.dims[0] - rows_);
-  const auto send = [&](int target) {
+  // `who` names the other thread: by its number, by coordinates, or not at all where it is beside.
+  const auto send = [&](const std::vector<int>& target, const std::string& who) {
+    std::string to_whom;
+    for (int v : target) to_whom += ", " + name(v);
     if (from_own) {
       const std::string views = "src = view($0, []), dst = view($1, [])";
       from->w.line(
-          fmt::format("dma_start {}, {}, {}, {}, {} {{{}, dst_sem = view($2, [index({})]), src_sem = "
-                      "view($3, [index({})]), core_index = $4}}",
-                      name(own.id), name(p.arrives.id), name(to->came), name(moved_), name(target), views, e, sent));
+          fmt::format("dma_start {}, {}, {}, {}{} {{{}, dst_sem = view($2, [index({})]), src_sem = view($3, "
+                      "[index({})]){}}}",
+                      name(own.id), name(p.arrives.id), name(to->came), name(moved_), to_whom, views, e, sent, who));
       return from->w.line(fmt::format("dma_wait {}, {}, {} {{{}, dst_sem = view($2, [index({})])}}", name(own.id),
                                       name(own.id), name(moved_), views, sent));
     }
-    from->w.line(fmt::format(
-        "dma_start {}, {}, {}, {}, {} {{src = view($0, [index({}, slice(0, {}))]), dst = view($1, []), dst_sem = "
-        "view($2, [index({})]), core_index = $4}}",
-        name(table), name(p.arrives.id), name(to->came), name(at), name(target),
-        by_list ? "array($3)" : fmt::format("slice($3, {})", rows_), columns_, e));
+    from->w.line(
+        fmt::format("dma_start {}, {}, {}, {}{} {{src = view($0, [index({}, slice(0, {}))]), dst = view($1, "
+                    "[]), dst_sem = view($2, [index({})]){}}}",
+                    name(table), name(p.arrives.id), name(to->came), name(at), to_whom,
+                    by_list ? "array($3)" : fmt::format("slice($3, {})", rows_), columns_, e, who));
   };
+  const std::string axes = ", device_id = none, core_index = ";
   if (from == to) {
     const int next = rotated(*from, from->subcore, 1, rng_.below(subcores_), subcores_);
-    send(two(*from, "add", two(*from, "mul", from->core, from->body.number(subcores_)), next));
+    const auto form = rng_.below(3);
+    if (form == 0) send({next}, axes + "[axis(\"subcore\", $4)]");
+    else if (form == 1) send({next, from->core}, axes + "[axis(\"subcore\", $4), axis(\"core\", $5)]");
+    else
+      send({two(*from, "add", two(*from, "mul", from->core, from->body.number(subcores_)), next)}, ", core_index = $4");
+  } else if (to->per == 1 && !spans(*from) && rng_.chance(60)) {
+    if (rng_.chance(50)) send({}, "");
+    else send({from->core}, axes + "[axis(\"core\", $4)]");
   } else {
-    to_each(*from, *to, send);
+    to_each(*from, *to, [&](int target) { send({target}, ", core_index = $4"); });
   }
   p.wait = fmt::format("dma_wait {0}, {1} {{src = view($0, []), dst = view($0, []), dst_sem = view($1, [index({2})])}}",
                        name(p.arrives.id), name(to->came), e);
