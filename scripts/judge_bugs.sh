@@ -1,14 +1,14 @@
 #!/bin/sh
 # Mended bugs put back one at a time: how many generated programs until the judge finds each, as a table.
 # scripts/judge_bugs.sh [NAME…]: of tests/judge/bugs/NAME.patch, all of them without names. A patch says with `Bug:` what
-# comes back, and with `By:` who must find it: `modules` (within 10 of CI's samples, or $PROGRAMS), or a test.
+# comes back, and with `By:` who must find it: `modules`, perhaps with the option of a family (within 10 of its samples in
+# CI, or $PROGRAMS), or a test.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 root=$PWD work=$PWD/build/bugs patches=$PWD/tests/judge/bugs
 tree=$work/tree log=$work/log
 python=${PYTHON:-$root/.venv/bin/python} core=${CORE:-$root/build/python/pallasim}  # for tests in Python
-sample=$(sed -n 's/.*--modules \([0-9]*\).*/\1/p' tests/judge/CMakeLists.txt)
-programs=${PROGRAMS:-$((10 * sample))} jobs=$(nproc)
+jobs=$(nproc)
 head=$(git rev-parse HEAD)
 mkdir -p "$work"
 [ -d "$tree" ] || git clone -q --shared --no-checkout "$root" "$tree" || exit 2
@@ -20,7 +20,9 @@ build() { cmake --build "$tree/build" -j "$jobs" --target "$1" > "$log" 2>&1 || 
 
 by_modules() {
   build pallasim_judge || return 2
-  "$tree/build/tests/judge/pallasim_judge" --modules "$programs" --seed 1 --jobs "$jobs" --first > "$log" 2>&1
+  sample=$(sed -n "s/.*pallasim_judge ${1:+$1 }--seed 1 --modules \([0-9]*\).*/\1/p" tests/judge/CMakeLists.txt)
+  programs=${PROGRAMS:-$((10 * sample))}
+  "$tree/build/tests/judge/pallasim_judge" ${1:+"$1"} --modules "$programs" --seed 1 --jobs "$jobs" --first > "$log" 2>&1
   first=$(sed -n 's/^first: //p' "$log")
   [ -n "$first" ] || { found="NOT FOUND in $programs programs" what=; return 1; }
   found=${first%%: *} what=${first#*: }
@@ -49,7 +51,7 @@ for name; do
   file=$(sed -n 's|^+++ b/||p' "$patch" | head -1)
   git -C "$tree" checkout -q -f -- . && git -C "$tree" apply "$patch" || { status=1; continue; }
   case $by in
-    modules) by_modules ;;
+    modules*) family=${by#modules} && by_modules "${family# }" ;;
     *) by_test "${by%% *}" "${by#* }" ;;
   esac || status=1
   [ -s "$log" ] && cp "$log" "$work/$name.log"

@@ -309,6 +309,30 @@ body (%0 "x_ref": ref<i32[8], any>, %1 "y_ref": ref<i32[8], any>, %2 "o_ref": re
 }
 
 // What one branch keeps lazily is nothing that another branch could make memory of.
+// A product, its second name in a sum, and the product itself behind it.
+TEST(Lazy, AProductWithASecondNameStaysBesideTheSumOfIt) {
+  for (const char* name : {"optimization_barrier %3", "multiple_of %3 {values = [7]}"}) {
+    const std::string text = R"(pallasim-ir 1
+module "m" {machine = generic}
+input "x" : i32[2] {space = any}
+output "o" : i32[2] {space = any}
+body (%0 "x": ref<i32[2], any>, %1 "o": ref<i32[2], any>) {
+  %2 = get %0 {view = [index(0)]} : i32[]
+  %7 = get %0 {view = [index(1)]} : i32[]
+  %3 = mul %2, %7 : i32[]
+  %4 = )" + std::string(name) +
+                             R"( : i32[]
+  %5 = add %4, %7 : i32[]
+  %6 = sub %3, %7 : i32[]
+  store %1, %5 {view = [index(0)]}
+  store %1, %6 {view = [index(1)]}
+  yield
+}
+)";
+    EXPECT_EQ(run(text, {i32({2}, {5, 7})}).results[0].as<int32_t>(), (std::vector<int32_t>{42, 28})) << name;
+  }
+}
+
 TEST(Lazy, ABranchDoesNotTouchWhatAnotherOneRead) {
   const std::string text = R"(pallasim-ir 1
 module "offset_of_the_other_branch" {machine = generic}

@@ -169,6 +169,31 @@ TEST(Subcores, AddToEachOthersWordsBetweenBarriers) {
   EXPECT_TRUE(run(kWords, {}, o).report.findings.empty());
 }
 
+// All add to the first subcore's word, which is looked at behind a barrier.
+TEST(Subcores, ThatAddToOneWordDoNotRace) {
+  std::string text = kWords;
+  text.replace(text.find("subcore = $2"), 12, "subcore = $3");
+  text.replace(text.find("%12, %10 {"), 10, "%12, %10, %99 {");
+  const std::string start = "  %13 = sc_fetch_and_add";
+  text.insert(text.find(start), "  %99 = constant {value = i32 0x0} : i32[]\n");
+  // What each finds depends on the order.
+  const std::string found = "  store %0, %13, %2, %3 {view = [index($2, $3, 0)]}\n";
+  text.replace(text.find(found), found.size(), "  store %0, %99, %2, %3 {view = [index($2, $3, 0)]}\n");
+  for (int seed = 0; seed < 10; ++seed) {
+    Options o;
+    o.checked = true;
+    if (seed > 0) o.random_seed = static_cast<uint64_t>(seed);
+    const Outcome r = run(text, {}, o);
+    EXPECT_EQ(r.results[0].as<int32_t>(), (Words{0, 0 + 10 + 20, 0, 1, 0, 2, 0, 130, 0, 101, 0, 102})) << seed;
+    EXPECT_TRUE(r.report.findings.empty()) << ir::render(r.report.findings.front());
+  }
+  // Without the barrier behind them the look is not ordered.
+  text.erase(text.rfind("  sc_barrier\n"), 13);
+  Options o;
+  o.checked = true;
+  EXPECT_FALSE(run(text, {}, o).report.findings.empty());
+}
+
 TEST(Subcores, AWordOfASubcoreThatThereIsNotIsAFinding) {
   std::string text = kWords;
   text.replace(text.find("%10 = rem %8, %9"), 16, "%10 = add %8, %9");

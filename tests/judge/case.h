@@ -32,6 +32,8 @@ Case generate(uint64_t seed);
 Case generate_with_races(uint64_t seed);
 // A program of clusters of thread blocks, without races (clusters.cc).
 Case generate_clusters(uint64_t seed);
+// A program of SparseCores with one to three bodies, without races (subcores.cc).
+Case generate_subcores(uint64_t seed);
 Case case_of(const RaceProgram&);
 
 }  // namespace pallasim::judge

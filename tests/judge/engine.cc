@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
 namespace pallasim::judge {
@@ -20,7 +21,10 @@ std::vector<Config> configurations(const ir::Module& m, uint64_t seed) {
   add("not fused", [](Options& o) { o.fuse = false; });
   add("checked", [](Options& o) { o.checked = true; });
   add("reference", [](Options& o) { o.numerics = Options::Numerics::Reference; });
-  if (!m.grid.empty()) {
+  const bool sparse = std::any_of(m.meshes.begin(), m.meshes.end(), [](const ir::Mesh& x) {
+    return x.kind == "scalar_subcore" || x.kind == "vector_subcore";
+  });
+  if (!m.grid.empty() || sparse || m.bodies.size() > 1) {
     add("2 workers", [](Options& o) { o.workers = 2; });
     add("8 workers", [](Options& o) { o.workers = 8; });
   }

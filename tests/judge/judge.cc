@@ -28,10 +28,12 @@ struct Arguments {
   bool only = false, stats = false, shrink = false, text = false, first = false;
   bool races = false;     // programs whose races are known
   bool clusters = false;  // of thread blocks
+  bool subcores = false;  // of SparseCores, with several bodies
   int64_t rewrites = 0;   // how often the compiler has to have used each of its rewrites
 
   Case generate(uint64_t s) const {
-    return races ? generate_with_races(s) : clusters ? generate_clusters(s) : judge::generate(s);
+    if (races) return generate_with_races(s);
+    return clusters ? generate_clusters(s) : subcores ? generate_subcores(s) : judge::generate(s);
   }
 };
 
@@ -225,6 +227,7 @@ int main(int argc, char** argv) {
     else if (k == "--first") a.first = true;
     else if (k == "--races") a.races = true;
     else if (k == "--clusters") a.clusters = true;
+    else if (k == "--subcores") a.subcores = true;
     else if (k == "--stats") a.stats = true;
     else if (k == "--shrink") a.shrink = true;
     else if (k == "--text") a.text = true;
@@ -233,7 +236,7 @@ int main(int argc, char** argv) {
                         "usage: pallasim_judge [--modules N] [--seed S] [--jobs J] [--dump DIR] [--stats] [--first] "
                         "[--rewrites N] "
                         "[--races | "
-                        "--clusters] "
+                        "--clusters | --subcores] "
                         "[--only SEED | --file NAME.psir [--shrink] [--text]]\n"),
              2;
   }

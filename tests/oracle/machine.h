@@ -83,7 +83,9 @@ inline Value value_of(Array a) { return {std::make_shared<const Array>(std::move
 inline Value value_of(Ref r) { return {nullptr, std::make_shared<const Ref>(std::move(r))}; }
 
 struct Thread {
-  int index = 0, device = 0, core = 0;
+  int index = 0, device = 0, body = 0;
+  int core = 0;          // its place among the threads of its body
+  int sparse_core = -1;  // of the device; -1: it runs on none
   std::vector<int64_t> coordinates, device_coordinates;
   const ir::Graph* graph = nullptr;
   std::vector<Value> env;
@@ -170,7 +172,7 @@ class Machine {
   // evaluate.cc
   void bind();
   void bind_device(std::span<const Array> args);
-  void make_threads();
+  const ir::Graph& graph_of(const Thread& t) const { return m_.bodies[static_cast<size_t>(t.body)].graph; }
   void run_thread(Thread&, std::vector<Value>& body, std::vector<Window>&);
   Value operand_ref(Thread&, size_t i);
   Window make_window(Thread&, size_t i);
@@ -192,21 +194,29 @@ class Machine {
   Ref view(Thread&, const Op&, const Ref&, std::span<const ir::View> transforms);
   Ref index_view(Thread&, const Op&, const Ref&, const ir::view::Index&);
   Ref keyed_view(Thread&, const Op&, const char* key);
+  // teams.cc
+  struct Team;
+  void make_teams();
+  void make_threads();
+  int team_of(const std::string& mesh) const;
+  bool share(const ir::Type&, int a, int b) const;
+  void give(Family&, int thread, const std::shared_ptr<Memory>&);
+  int reached(Thread&, const Op&);
+  int64_t core_at(Thread&, const Op&, const Team&, const Attr& named);
   int peer(Thread&, const Op&, const char* what);
   Ref at_thread(const Ref&, int thread);
-  int subcores() const;
+  int subcores(const Thread&) const;
   void op_barrier(Thread&);
+  OpBody op_fetch_and_add;
   // gpu.cc
   OpFamily gpu_op;
   OpBody op_arrive, op_bulk, op_peer_store, op_product, op_ptx;
   int warpgroups() const;
-  void give(Family&, int thread, const std::shared_ptr<Memory>&);
   int moved(int from, const std::string& axis, int64_t at) const;
   std::vector<int> along(int from, const std::vector<std::string>& axes) const;
   void barrier_facts(Family&, const Attr* facts);
   Barrier& barrier(const Ref&, int thread);
   bool passed(Thread&, Barrier&, bool waits);
-  void op_fetch_and_add(Thread&, const Op&);
   int64_t& semaphore(const Ref&);
   void wait(Thread&, int64_t& count, int64_t value, bool take);
   void schedule(const std::vector<std::function<void()>>& bodies);
@@ -239,7 +249,12 @@ class Machine {
   Setting setting_;
   std::vector<std::vector<std::shared_ptr<Memory>>> devices_;  // the operands' arrays, of each device
   std::vector<std::unique_ptr<Thread>> threads_;
-  int cores_ = 1;
+  struct Team {  // the threads of a body on a device
+    const ir::Mesh* mesh = nullptr;
+    int first = 0, size = 1, subcores = 1;
+  };
+  std::vector<Team> teams_;
+  int cores_ = 1;  // threads of a device
   std::vector<std::pair<std::string, int64_t>> device_axes_;
   std::vector<int64_t> grid_;
   std::map<const void*, Family> families_;
@@ -247,7 +262,7 @@ class Machine {
     int arrived = 0;
     int64_t phase = 0;
   };
-  std::map<int, Gate> gates_;
+  std::map<int, Gate> gates_;                         // by the SparseCore's first thread
   std::map<std::pair<int, int64_t>, Barrier> named_;  // by CTA and number
   uint64_t noise_ = 1;
   int64_t steps_ = 0;

@@ -3,49 +3,9 @@
 
 namespace pallasim::oracle {
 
-static bool names_nobody(const Attr* a) { return !a || (a->is(Attr::Kind::Symbol) && a->s == "none"); }
-
 Ref Machine::keyed_view(Thread& t, const Op& op, const char* key) {
   const ir::Viewed& v = *op.viewed(key);
   return view(t, op, ref(t, op, v.operand), v.transforms);
-}
-
-// The thread that device_id and core_index name; the running one where nobody is named.
-int Machine::peer(Thread& t, const Op& op, const char* what) {
-  auto number = [&](const Attr* a) -> int64_t {
-    const bool one_axis = m_.meshes.size() == 1 && m_.meshes[0].axes.size() == 1;
-    if (one_axis && a->is(Attr::Kind::List) && a->items.size() == 1 && a->items[0].is_call("axis"))
-      a = &a->items[0].items[1];
-    if (a->is(Attr::Kind::Operand)) return integer(in(t, op, a->i));
-    if (!a->is_int()) throw Lack{std::string(ir::name(op.code)) + " with such a peer"};
-    return a->i;
-  };
-  int64_t device = t.device, core = t.core;
-  if (const Attr* a = op.attr("device_id"); !names_nobody(a)) {
-    const Attr* kind = op.attr("device_id_type");
-    if (kind && kind->s != "logical") throw Lack{"a device id of type " + kind->s};
-    device = number(a);
-    if (device < 0 || device >= static_cast<int64_t>(devices_.size()))
-      throw Stop{std::string(what) + " to a device that does not exist"};
-  }
-  if (const Attr* a = op.attr("core_index"); !names_nobody(a)) {
-    core = number(a);
-    if (core < 0 || core >= cores_) throw Stop{std::string(what) + " to a core that does not exist"};
-  }
-  return static_cast<int>(device) * cores_ + static_cast<int>(core);
-}
-
-Ref Machine::at_thread(const Ref& r, int thread) {
-  Family* f = r.memory->family;
-  if (!f) throw Lack{"a block in another thread's memory"};
-  if (!f->of[thread]) {
-    auto fresh = new_memory(*f->type, f->name);
-    fresh->family = f;
-    give(*f, thread, fresh);
-  }
-  Ref moved = r;
-  moved.memory = f->of[thread];
-  return moved;
 }
 
 int64_t& Machine::semaphore(const Ref& r) {
@@ -85,41 +45,6 @@ static void add_elements(const Ref& to, const Array& from) {
     const Array now = read(one);
     write(one, elementwise(OpCode::add, to.dtype, to.dtype, {}, {&now, &x}, p));
   }
-}
-
-// Subcores of the thread's SparseCore: the threads along the last axis of the mesh.
-int Machine::subcores() const {
-  if (m_.meshes.size() != 1 || m_.meshes[0].kind != "vector_subcore" || m_.meshes[0].axes.empty())
-    throw Lack{"subcores"};
-  return static_cast<int>(m_.meshes[0].axes.back().size);
-}
-
-void Machine::op_barrier(Thread& t) {
-  const int n = subcores();
-  Gate& gate = gates_[t.index / n];
-  const int64_t mine = gate.phase;
-  if (++gate.arrived == n) {
-    gate.arrived = 0;
-    ++gate.phase;
-  } else {
-    hand_over(
-        t, [&gate, mine] { return gate.phase > mine; }, false);
-  }
-}
-
-void Machine::op_fetch_and_add(Thread& t, const Op& op) {
-  const int n = subcores();
-  const int64_t subcore = integer(in(t, op, op.attr("subcore")->i));
-  if (subcore < 0 || subcore >= n) throw Stop{"fetch_and_add to a subcore that does not exist"};
-  const Ref own = view(t, op, ref(t, op, 0), op.view());
-  const int target = t.index / n * n + static_cast<int>(subcore);
-  const Ref word = target == t.index ? own : at_thread(own, target);
-  const Array before = read(word);
-  interp::StripParams p;
-  p.dtype = word.dtype;
-  const Array& value = in(t, op, 1);
-  write(word, elementwise(OpCode::add, word.dtype, word.dtype, word.dims, {&before, &value}, p));
-  out(t, op, before);
 }
 
 void Machine::op_copy(Thread& t, const Op& op) {

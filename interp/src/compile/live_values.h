@@ -21,6 +21,9 @@ class LiveValues {
   const Val& value(ir::ValueId v) { return values_[v].val; }
   const Val* find(ir::ValueId) const;  // null where it is not there (any more)
   int uses(ir::ValueId) const;
+  // Whether a value that is used behind the operation under compilation, other than `but_for`, stands in the slot or is
+  // made of what stands there: two values may be names of one slot.
+  bool slot_is_read(uint32_t slot, ir::ValueId but_for) const;
   // One use fewer than the graph says. Scalars that nothing uses any more are not computed.
   void drop_use(ir::ValueId v) { --uses_[v]; }
   bool dropped(const Op&) const;
@@ -83,7 +86,6 @@ class LiveValues {
   void set_graph(const ir::Graph&);
   void end_of(const Op&);  // the values that it was the last to use
   bool dies_here(ir::ValueId) const;
-  bool slot_is_read(uint32_t slot, ir::ValueId but_for) const;
 
   Map values_;
   int depth_ = 0;  // of regions that run any number of times

@@ -221,7 +221,11 @@ const Step* fetch_and_add(Thread& t, const Step* s) {
     no_such_unit(t, s, "fetch_and_add", "subcore", subcore, static_cast<int32_t>(b.per_core));
   const auto owner = static_cast<int32_t>(t.unit - own % b.core_stride + subcore);
   const int64_t moved = p.addr.dyn == Addr::kNoSlot ? 0 : t.slot<int64_t>(p.addr.dyn);
-  for (bool write : {false, true}) note_access(t, s, p.addr, {}, {}, 4, write, owner);
+  for (bool write : {false, true}) {  // as one operation, which others of its kind do not meet
+    Access access{t.index, p.addr.buffer, write, p.addr.offset + moved, nullptr, nullptr, 0, 4, s, owner};
+    access.atomic = true;
+    for (Listener* l : ex.listeners) l->on_access(ex, access);
+  }
   auto& word =
       *reinterpret_cast<int32_t*>(ex.threads[static_cast<size_t>(owner)].bases[p.addr.buffer] + p.addr.offset + moved);
   const int32_t before = word;

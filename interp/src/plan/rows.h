@@ -35,7 +35,7 @@ struct FetchAddPayload {
 };
 
 namespace ops {
-extern const StepInfo kRowCopy;
+extern const StepInfo kRowCopy, kFetchAndAdd;
 const Step* row_copy(Thread&, const Step*);       // payload RowCopyPayload, as a DmaPayload
 const Step* fetch_and_add(Thread&, const Step*);  // payload FetchAddPayload; dst: i32 slot of the former value
 }  // namespace ops

@@ -86,6 +86,7 @@ const StepInfo kPeerStore{"peer_store", peer_store, Flow::Next, peer_store_uses,
 const StepInfo kBulkLoad{"bulk_load", bulk_load, Flow::Next, bulk_uses, bulk_sides, true};
 const StepInfo kBulkStore{"bulk_store", bulk_store, Flow::Next, nullptr, bulk_sides, true};
 const StepInfo kWarpgroupProduct{"wgmma", warpgroup_product, Flow::Next, nullptr, nullptr, true};
+const StepInfo kFetchAndAdd{.name = "fetch_and_add", .fn = fetch_and_add, .reaches = true};
 const StepInfo kTrips{.name = "trips", .fn = trips, .trips = true};
 const StepInfo kJoin{"join", join};
 const StepInfo kDmaWait{"dma_wait", dma_wait, Flow::Next, copy_wait_uses};

@@ -23,6 +23,7 @@ RaceWatch::RaceWatch(const Plan& plan, size_t devices, const Options& o, Instanc
   for (const Step& s : plan.steps) {
     // A thread alone may forget a fence, and trips of its loops may meet.
     if (s.info->proxy || s.info->trips) active_ = reached_ = true;
+    reached_ = reached_ || s.info->reaches;
     has_trips_ = has_trips_ || s.info->trips;
     for (const SyncUse& u : sync_uses(s)) reached_ = reached_ || (u.role == SyncUse::Role::Written && u.elsewhere);
   }

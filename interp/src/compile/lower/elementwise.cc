@@ -249,7 +249,8 @@ static std::optional<Val> multiply_add(Emitter& e, const Op& op) {
     const Val &a = e.operand(op, i), &b = e.operand(op, 1 - i);
     if (last.fn != product || !a.is_scalar() || !b.is_scalar() || a.scalar().is_const || a.scalar().slot != last.dst)
       continue;
-    if (e.uses(op.operands[i]) != 1 || b.scalar().slot == last.dst) continue;
+    if (e.uses(op.operands[i]) != 1 || b.scalar().slot == last.dst || e.slot_is_read(last.dst, op.operands[i]))
+      continue;
     const Val r = scalar_in(e.new_slot(), t);
     last.fn = both, last.dst = r.scalar().slot, last.c = b.scalar().slot;
     e.claim_last_step();

@@ -149,7 +149,7 @@ static void lower_fetch_and_add(Emitter& e, const Op& op) {
   p.subcore_slot =
       e.scalar_slot(e.scalar_convert(e.operand(op, static_cast<size_t>(op.attr("subcore")->i)), ir::DType::I32));
   const Val before = scalar_in(e.new_slot(), ir::DType::I32);
-  e.emit(ops::fetch_and_add, e.own(std::move(p))).dst = before.scalar().slot;
+  e.emit(ops::kFetchAndAdd, e.own(std::move(p))).dst = before.scalar().slot;
   e.define(op.results[0], before);
 }
 
