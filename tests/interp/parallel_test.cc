@@ -163,5 +163,54 @@ TEST(Parallel, TheFirstErrorInGridOrderIsReported) {
   EXPECT_EQ(report, first);
 }
 
+// One grid point whose steps run in parts: chains along rows and along one dimension, sums of rows and of columns,
+// narrow types, copies of blocks. Sizes that no number of parts divides.
+TEST(Parallel, PartsOfSteps) {
+  const std::string text = R"(pallasim-ir 1
+module "k" {machine = tpu}
+grid {size = 1, semantics = arbitrary}
+input "x_ref" : f32[701,1003] {space = vmem, block = [blocked(701), blocked(1003)]} (%0: i32[]) {
+  %1 = constant {value = i32 0x0} : i32[]
+  yield %1, %1
+}
+output "o_ref" : f32[701,1003] {space = vmem, block = [blocked(701), blocked(1003)]} (%0: i32[]) {
+  %1 = constant {value = i32 0x0} : i32[]
+  yield %1, %1
+}
+output "flat_ref" : bf16[703103] {space = vmem}
+output "rows_ref" : f32[701] {space = vmem}
+body (%0 "x_ref": ref<f32[701,1003], vmem>, %1 "o_ref": ref<f32[701,1003], vmem>, %2 "flat_ref": ref<bf16[703103], vmem>, %3 "rows_ref": ref<f32[701], vmem>) {
+  %4 = get %0 : f32[701,1003]
+  %5 = reduce_max %4 {axes = [1]} : f32[701]
+  %6 = broadcast_in_dim %5 {dims = [0]} : f32[701,1003]
+  %7 = sub %4, %6 : f32[701,1003]
+  %8 = exp %7 : f32[701,1003]
+  store %1, %8
+  %9 = reduce_sum %8 {axes = [1]} : f32[701]
+  store %3, %9
+  %10 = reshape %8 : f32[703103]
+  %11 = convert %10 : bf16[703103]
+  %12 = constant {value = bf16 0x3f81} : bf16[]
+  %13 = broadcast_in_dim %12 {dims = []} : bf16[703103]
+  %14 = mul %11, %13 : bf16[703103]
+  store %2, %14
+  yield
+}
+)";
+  const std::vector<Array> args{noise({701, 1003})};
+  Options o;
+  o.workers = 1;
+  const Outcome one = run(text, args, o);
+  ASSERT_EQ(one.results.size(), 3u);
+  const std::vector<float> exps = one.results[0].as<float>();
+  EXPECT_EQ(*std::max_element(exps.begin(), exps.end()), 1.f);
+  for (int workers : {2, 3, 8})
+    for (int repeat = 0; repeat < 3; ++repeat) {
+      o.workers = workers;
+      const Outcome many = run(text, args, o);
+      for (size_t i = 0; i < 3; ++i) EXPECT_EQ(many.results[i].bytes, one.results[i].bytes) << workers << ' ' << i;
+    }
+}
+
 }  // namespace
 }  // namespace pallasim::interp::test

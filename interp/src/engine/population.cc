@@ -32,6 +32,16 @@ std::byte* align(std::byte* q) { return q + (64 - reinterpret_cast<uintptr_t>(q)
 
 }  // namespace
 
+void Execution::make_strips(int parts) {
+  while (strips_of_parts_.size() + 1 < static_cast<size_t>(parts))
+    strips_of_parts_.push_back(
+        std::make_unique<std::byte[]>(static_cast<size_t>(plan->memory.max_strips) * kStripBytes + 64));
+}
+
+std::byte* Execution::strips_of(int part) const {
+  return align(part == 0 ? strips_.get() : strips_of_parts_[static_cast<size_t>(part) - 1].get());
+}
+
 int Execution::core_of(const Thread& t) const {
   const Plan& p = *plan;
   if (p.threads.core_axis < 0 || p.threads.count > 1) return t.unit % device_threads;
@@ -177,7 +187,7 @@ void Execution::start(const GridBox& b) {
         if (!a) a = new_arena(*body);
         Thread& t = threads[static_cast<size_t>(i)];
         t.exec = this;
-        t.strips = align(strips_.get());
+        t.strips = strips_of(0);
         t.index = t.unit = i;
         t.body = body.get();
         bind_arena(*a, i);
@@ -227,7 +237,7 @@ void Execution::start_programs() {
     threads[i].point = static_cast<int64_t>(i) / population.crew;
     threads[i].exec = this;
     threads[i].body = &plan->first();
-    threads[i].strips = align(strips_.get());
+    threads[i].strips = strips_of(0);
   }
   next_point = static_cast<int64_t>(resident);
 }

@@ -6,11 +6,9 @@
 #include <tbb/task_arena.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <optional>
 #include <set>
-#include <thread>
 
 #include "../engine/engine.h"
 #include "../engine/snapshot.h"
@@ -25,6 +23,7 @@
 #include "session.h"
 #include "split_judge.h"
 #include "units.h"
+#include "workers.h"
 
 namespace pallasim::interp {
 
@@ -42,6 +41,7 @@ class Lease {
   }
   ~Lease() {
     exec_->listeners.clear();
+    exec_->helpers = nullptr;
     idle_executions().give(std::move(exec_));
   }
   Execution& operator*() { return *exec_; }
@@ -50,11 +50,6 @@ class Lease {
  private:
   std::unique_ptr<Execution> exec_;
 };
-
-int default_workers() {
-  static const int n = std::max(1u, std::thread::hardware_concurrency());
-  return n;
-}
 
 // The part of a launch that one execution runs, as far as it is.
 class CountedPart {
@@ -124,18 +119,6 @@ void deliver(std::vector<Print>& prints, const Call& c, Report* report) {
     else report->prints.push_back(std::move(p.text));
   }
 }
-
-// TBB orders its tasks after the thread that starts them and before its going on, but ThreadSanitizer does not see into
-// its library. This is the same order where it sees it; what hands a task to us is not looked at.
-class HandOver {
- public:
-  void give() { edge_.fetch_add(1, std::memory_order_release); }
-  void take() { edge_.load(std::memory_order_acquire); }
-
- private:
-  std::atomic<int> edge_{0};
-};
-#define PALLASIM_UNSEEN __attribute__((no_sanitize("thread")))
 
 // Independent pieces of one grid on several OS threads: the error of the first grid point wins, prints come in grid
 // order.
@@ -256,6 +239,8 @@ void run_sequential(const Call& c, Report* report) {
   const bool keep_points = c.watch.recorder && c.watch.recorder->keep_points;
   if (keep_points) ex->listeners.push_back(&recorder);
   std::optional<Checks> checks;
+  StepWorkers workers(c.options.workers > 0 ? c.options.workers : default_workers());
+  if (!c.options.checked && workers.count() > 1) ex->helpers = &workers;
   if (c.options.checked) checks.emplace(c.plan, c.options, c.operands.size()).attach(&ex->listeners);
   const GridBox box{std::vector<int64_t>(c.grid.size(), 0), c.grid};
   auto finish = [&] {

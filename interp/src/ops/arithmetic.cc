@@ -3,6 +3,7 @@
 #include "../plan/tma.h"
 #include "bodies.h"
 #include "pallasim/memory/odometer.h"
+#include "parts.h"
 
 namespace pallasim::interp::ops {
 namespace {
@@ -22,8 +23,7 @@ struct Row {
 };
 
 // One row: the innermost loop in strips.
-void run_row(const EltProgram& p, void** entry, const Row* rows, std::byte* dst, int64_t strip) {
-  const int64_t inner = p.dims.back();
+void run_row(const EltProgram& p, void** entry, const Row* rows, std::byte* dst, int64_t inner, int64_t strip) {
   for (int64_t i = 0; i < inner; i += strip) {
     const int64_t n = std::min(strip, inner - i);
     for (size_t o = 0; o < p.operands.size(); ++o) {
@@ -42,12 +42,10 @@ void run_row(const EltProgram& p, void** entry, const Row* rows, std::byte* dst,
   }
 }
 
-}  // namespace
-
-const Step* elementwise(Thread& t, const Step* s) {
-  const auto& p = *static_cast<const EltProgram*>(s->payload);
+// The elements whose index in dimension `along` lies in the share.
+void run_share(Thread& t, const EltProgram& p, std::byte* strips, size_t along, Share part) {
   void* entry[kMaxEntries];
-  for (int i = 0; i < p.strips; ++i) entry[i] = t.strips + i * kStripBytes;
+  for (int i = 0; i < p.strips; ++i) entry[i] = strips + i * kStripBytes;
   const int64_t strip = p.complex ? kStrip / 2 : kStrip;
   for (const EltSplat& e : p.splats)
     if (e.one) entry[e.entry] = t.arena + e.slot;
@@ -55,27 +53,46 @@ const Step* elementwise(Thread& t, const Step* s) {
       splat(static_cast<std::byte*>(entry[e.entry]), t.arena + e.slot, byte_size(e.ctype),
             std::min(strip, p.dims.back()));
   Row rows[kMaxEntries];
-  for (size_t o = 0; o < p.operands.size(); ++o) rows[o].at = t.resolve(p.operands[o].addr);
   std::byte* dst = t.resolve(p.dst);
-  t.exec->progressed |= p.writes_memory;
-  if (!t.exec->listeners.empty()) {
-    for (const EltOperand& o : p.operands) note_access(t, s, o.addr, p.dims, o.strides, o.element_bytes, false);
-    note_access(t, s, p.dst, p.dims, p.dst_strides, p.dst_bytes, true);
-  }
-  const size_t outer = p.dims.size() - 1;
-  if (outer == 0) {
-    run_row(p, entry, rows, dst, strip);
-    return s + 1;
-  }
-  int64_t index[16] = {};
-  const auto size = [&](size_t d) { return p.dims[d]; };
   const auto moved = [&](size_t d, int64_t by) {
     for (size_t o = 0; o < p.operands.size(); ++o)
       rows[o].at += by * p.operands[o].strides[d] * p.operands[o].element_bytes;
     dst += by * p.dst_strides[d] * p.dst_bytes;
   };
-  do run_row(p, entry, rows, dst, strip);
-  while (memory::next_index(index, outer, size, moved));
+  for (size_t o = 0; o < p.operands.size(); ++o) rows[o].at = t.resolve(p.operands[o].addr);
+  if (part.begin > 0) moved(along, part.begin);
+  const auto size = [&](size_t d) { return d == along ? part.end - part.begin : p.dims[d]; };
+  const size_t outer = p.dims.size() - 1;
+  const int64_t inner = size(outer);
+  int64_t index[16] = {};
+  do run_row(p, entry, rows, dst, inner, strip);
+  while (outer > 0 && memory::next_index(index, outer, size, moved));
+}
+
+}  // namespace
+
+const Step* elementwise(Thread& t, const Step* s) {
+  const auto& p = *static_cast<const EltProgram*>(s->payload);
+  Execution& ex = *t.exec;
+  ex.progressed |= p.writes_memory;
+  if (!ex.listeners.empty()) {
+    for (const EltOperand& o : p.operands) note_access(t, s, o.addr, p.dims, o.strides, o.element_bytes, false);
+    note_access(t, s, p.dst, p.dims, p.dst_strides, p.dst_bytes, true);
+  }
+  const int parts = parts_of(ex, p.ns);
+  if (parts < 2) {
+    run_share(t, p, t.strips, 0, {0, p.dims[0]});
+    return s + 1;
+  }
+  const size_t inner = p.dims.size() - 1;
+  size_t along = 0;
+  for (size_t d = 1; d <= inner && p.dims[along] < parts; ++d)
+    if (p.dims[d] > p.dims[along]) along = d;
+  ex.make_strips(parts);
+  ex.helpers->run(parts, [&](int i) {
+    const Share part = share(p.dims[along], i, parts, along == inner ? kStrip : 1);
+    if (part.begin < part.end) run_share(t, p, ex.strips_of(i), along, part);
+  });
   return s + 1;
 }
 
@@ -90,7 +107,15 @@ void note_reduce(Thread& t, const Step* s, const ReducePayload& p, int64_t resul
 const Step* reduce(Thread& t, const Step* s) {
   const auto& p = *static_cast<const ReducePayload*>(s->payload);
   note_reduce(t, s, p, p.outer * p.inner, p.element_bytes);
-  p.fn(t.resolve(p.dst), t.resolve(p.src), p.outer, p.reduce, p.inner, p.semantics);
+  std::byte *dst = t.resolve(p.dst), *src = t.resolve(p.src);
+  const int64_t to = p.inner * p.element_bytes, from = p.reduce * to;  // of one outer index, bytes
+  constexpr double kNsPerByte = 0.05;
+  const int parts = parts_of(*t.exec, kNsPerByte * static_cast<double>(p.outer * from));
+  const auto run = [&](Share o) {
+    p.fn(dst + o.begin * to, src + o.begin * from, o.end - o.begin, p.reduce, p.inner, p.semantics);
+  };
+  if (parts > 1 && p.outer >= parts) t.exec->helpers->run(parts, [&](int i) { run(share(p.outer, i, parts)); });
+  else run({0, p.outer});
   return s + 1;
 }
 

@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 
 #include "copies.h"
 #include "elements.h"
 #include "findings.h"
+#include "parts.h"
 
 namespace pallasim::interp::ops {
 namespace {
@@ -116,7 +118,9 @@ void move_bytes(Execution& ex, const AsyncCopy& c) {
   const std::byte* src = ex.threads[static_cast<size_t>(c.src.thread)].bases[c.src.buffer] + c.src.offset;
   dst += c.skipped;
   if (c.combine != memory::Combine::Replace) return combine_rows(c, dst, src, Semantics{});
-  copy_strided(dst, c.dst_strides, src, c.src_strides, c.dims, c.rank, ir::byte_size(c.dtype));
+  const bool apart = c.src.thread != c.dst.thread || c.src.buffer != c.dst.buffer;
+  if (apart) copy_in_parts(ex, dst, c.dst_strides, src, c.src_strides, c.dims, c.rank, ir::byte_size(c.dtype));
+  else copy_strided(dst, c.dst_strides, src, c.src_strides, c.dims, c.rank, ir::byte_size(c.dtype));
 }
 
 void move_rows(Execution& ex, AsyncCopy c) {
@@ -127,6 +131,28 @@ void move_rows(Execution& ex, AsyncCopy c) {
                 other_row = (c.rows_of_dst ? c.src_strides : c.dst_strides)[d] * size, first = chosen.offset;
   c.rows.clear();
   c.dims[d] = 1;
+  // Whole rows side by side are bytes.
+  int64_t bytes = size;
+  for (int k = c.rank; k-- > 0;) {
+    const bool dense = c.src_strides[k] * size == bytes && c.dst_strides[k] * size == bytes;
+    bytes = c.dims[k] == 1 ? bytes : dense ? bytes * c.dims[k] : -1;
+    if (bytes <= 0) break;
+  }
+  const bool kept_track_of = std::any_of(ex.unwritten.begin(), ex.unwritten.end(),
+                                         [&](const Execution::Unwritten& u) { return u.buffer == c.dst.buffer; });
+  if (bytes > 0 && c.combine == memory::Combine::Replace && !c.fills && c.skipped == 0 && !kept_track_of) {
+    std::byte* dst = ex.threads[static_cast<size_t>(c.dst.thread)].bases[c.dst.buffer] + c.dst.offset;
+    const std::byte* src = ex.threads[static_cast<size_t>(c.src.thread)].bases[c.src.buffer] + c.src.offset;
+    const auto n = static_cast<int64_t>(rows.size());
+    for (int64_t i = 0; i < n; ++i) {
+      const int64_t row = rows[static_cast<size_t>(i)];
+      if (row < 0) continue;
+      const int64_t to = c.rows_of_dst ? row * chosen_row : i * other_row,
+                    from = c.rows_of_dst ? i * other_row : row * chosen_row;
+      std::memcpy(dst + to, src + from, static_cast<size_t>(bytes));
+    }
+    return;
+  }
   for (int64_t row : rows) {
     chosen.offset = first + row * chosen_row;
     if (row >= 0) move_bytes(ex, c);

@@ -149,17 +149,32 @@ const Step* atomic(Thread& t, const Step* s) {
   const std::byte* compare = compares ? t.resolve(p.compare) : nullptr;
   if (old && !t.exec->listeners.empty()) note_temporary(t, s, p.old, p.dims, dense_strides(p.dims), p.size, true);
   bool changed = false;
+  const bool listened = !t.exec->listeners.empty();
   ChosenElements read(t, s, p.ref.buffer, false, true), written(t, s, p.ref.buffer, true, true);
-  for (int64_t n = 0; n < e.count(); ++n, e.next()) {
-    std::byte* into = old ? old + n * p.size : nullptr;
-    std::byte* at = e.on() ? e.address() : nullptr;
+  // The k-th element; null: the mask does not take it, or it is nowhere.
+  const auto one = [&](int64_t k, std::byte* at) {
+    std::byte* into = old ? old + k * p.size : nullptr;
     if (!at) {
       if (into) std::memset(into, 0, static_cast<size_t>(p.size));
-      continue;
+      return;
     }
-    read.add(at, p.size);
-    written.add(at, p.size);
-    changed |= p.atomic(at, value + n * p.size, compare, into);
+    if (listened) read.add(at, p.size), written.add(at, p.size);
+    changed |= p.atomic(at, value + k * p.size, compare, into);
+  };
+  const int64_t n = p.dims.empty() ? 1 : p.dims.back();
+  ElementRow row;
+  for (int64_t k = 0; k < e.count(); k += n) {
+    if (!p.dims.empty() && e.row(&row)) {
+      const std::byte* const mask = e.mask_row();
+      const int64_t stride = mask ? p.mask_strides.back() : 0;
+      for (int64_t i = 0; i < n; ++i) {
+        const bool taken = i >= row.begin && i < row.end && (!mask || static_cast<bool>(mask[i * stride]));
+        one(k + i, taken ? row.first + row.offset(i) * p.size : nullptr);
+      }
+      e.next_row();
+    } else {
+      for (int64_t i = 0; i < n; ++i, e.next()) one(k + i, e.on() ? e.address() : nullptr);
+    }
   }
   read.flush();
   written.flush();

@@ -18,6 +18,8 @@
 
 namespace pallasim::interp {
 
+class Helpers;  // parts.h
+
 // A box of grid points, run in lexicographic order.
 struct GridBox {
   std::vector<int64_t> lo, hi;
@@ -163,6 +165,10 @@ struct Execution {
   Options::Copies copies_move = Options::Copies::AtIssue;
   std::vector<int32_t> woken;
   std::vector<Listener*> listeners;  // empty in fast runs
+  Helpers* helpers = nullptr;        // who takes parts of steps (ops/parts.h); null: nobody
+  // Strip registers of a part of a step; those of part 0 are every thread's. Made before parts run.
+  std::byte* strips_of(int part) const;
+  void make_strips(int parts);
   std::vector<Print> prints;
   bool keeps_calls = false;              // debug_callbacks are recorded among them
   std::vector<ir::Diagnostic> findings;  // that did not stop the run
@@ -239,6 +245,7 @@ struct Execution {
   void begin_crew(int64_t place);
   void end_crew(int64_t place, Thread& last);
   std::unique_ptr<std::byte[]> strips_;
+  std::vector<std::unique_ptr<std::byte[]>> strips_of_parts_;  // from part 1 on
 };
 
 // Fills `count` elements at `at` with what nobody wrote.

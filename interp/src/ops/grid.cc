@@ -6,6 +6,7 @@
 #include "../plan/unread.h"
 #include "bodies.h"
 #include "findings.h"
+#include "parts.h"
 #include "unread.h"
 
 namespace pallasim::interp::ops {
@@ -219,8 +220,9 @@ void move_window(Thread& t, const Step* s, const Window& w, const int64_t* place
   if (c.empty) return;
   stage += c.block_offset * w.element_bytes;
   std::byte* array = t.bases[w.buffer] + c.array_offset * w.element_bytes;
-  if (in) copy_strided(stage, copy.strides.data(), array, w.strides.data(), c.count, rank, w.element_bytes);
-  else copy_strided(array, w.strides.data(), stage, copy.strides.data(), c.count, rank, w.element_bytes);
+  Execution& ex = *t.exec;
+  if (in) copy_in_parts(ex, stage, copy.strides.data(), array, w.strides.data(), c.count, rank, w.element_bytes);
+  else copy_in_parts(ex, array, w.strides.data(), stage, copy.strides.data(), c.count, rank, w.element_bytes);
 }
 
 }  // namespace

@@ -54,6 +54,7 @@ struct EltProgram {
   int strips = 0;               // strip registers used
   bool complex = false;         // 16-byte registers: half strips
   bool writes_memory = false;   // dst is a ref's memory, not a temporary
+  double ns = 0;                // rough cost
   std::vector<ir::LocId> locs;  // of all operations, for checked runs
 };
 

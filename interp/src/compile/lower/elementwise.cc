@@ -189,8 +189,8 @@ void emit_elementwise(Emitter& e, const Val& dst, const Val& v, bool writes_memo
   for (const EltSplat& s : p.splats) p.complex |= byte_size(s.ctype) == 16;
   e.plan().memory.max_strips = std::max(e.plan().memory.max_strips, p.strips);
   p.writes_memory = writes_memory;
-  e.plan().split.step_cost_ns +=
-      30 + 0.15 * static_cast<double>(dst.elements()) * static_cast<double>(p.ops.size() + 1);
+  p.ns = 30 + 0.15 * static_cast<double>(dst.elements()) * static_cast<double>(p.ops.size() + 1);
+  e.plan().split.step_cost_ns += p.ns;
   const ir::LocId loc = p.locs.empty() ? e.loc() : p.locs.back();
   e.emit(ops::elementwise, e.own(std::move(p))).loc = writes_memory ? e.loc() : loc;
 }

@@ -1,0 +1,41 @@
+// Steps that are worth it run in parts, on other OS threads too. A part computes what it would in one piece: results do
+// not depend on how many there are.
+#pragma once
+#include <functional>
+
+#include "execution.h"
+
+namespace pallasim::interp {
+
+// Who runs the parts. Absent in checked runs, and where parts of the grid use the OS threads.
+class Helpers {
+ public:
+  virtual ~Helpers() = default;
+  virtual int count() const = 0;  // OS threads, the caller's included
+  // Calls part(0) to part(n - 1), at the same time, and returns when all have ended. Parts do not throw.
+  virtual void run(int n, const std::function<void(int)>& part) = 0;
+};
+
+namespace ops {
+
+// Of a step that takes about so long in one piece.
+inline int parts_of(const Execution& ex, double ns) {
+  constexpr double kWorthIt = 60e3;
+  return ex.helpers && ns > kWorthIt ? ex.helpers->count() : 1;
+}
+
+struct Share {
+  int64_t begin, end;
+};
+// The i-th of n shares of [0, all), in multiples of `unit`.
+inline Share share(int64_t all, int i, int n, int64_t unit = 1) {
+  const int64_t units = (all + unit - 1) / unit;
+  return {std::min(all, units * i / n * unit), std::min(all, units * (i + 1) / n * unit)};
+}
+
+// A strided copy between places that share no byte; arguments as those of copy_strided.
+void copy_in_parts(Execution&, std::byte* dst, const int64_t* dst_strides, const std::byte* src,
+                   const int64_t* src_strides, const int64_t* dims, int rank, int size);
+
+}  // namespace ops
+}  // namespace pallasim::interp
