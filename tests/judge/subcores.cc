@@ -197,49 +197,10 @@ void Subcores::event(int depth) {
         if (s.state == State::Add) start_add(s);
       return;
     }
-    case 10: return branch(t);
+    case 10: return rng_.chance(75) ? branch(t) : branch_of_group();
     case 11: return rows_apart(t);
     case 12: return rng_.chance(50) ? scoped_group() : steps(t);
     default: return change_hands();
-  }
-}
-
-// A loop that all bodies run, with meetings inside: at its end everything is where it was at its beginning.
-void Subcores::loop(int depth) {
-  for (auto& t : teams_) await_all(*t);
-  term("meetings in a loop");
-  const int64_t trips = rng_.in(1, 3);
-  const std::vector<Shared> before = shared_;
-  std::vector<Body::Mark> marks;
-  std::vector<std::vector<Root>> roots;
-  for (auto& p : teams_) {
-    Team& t = *p;
-    const int lo = t.body.number(0), hi = t.body.number(trips), by = t.body.number(1), i = t.w.fresh();
-    roots.push_back(t.body.roots);
-    t.w.open(fmt::format("for {}, {}, {} ({}: i32[]) {{", name(lo), name(hi), name(by), name(i)));
-    marks.push_back(t.body.enter());
-    t.body.values.push_back({i, {DType::I32, {}}, 0, trips - 1, 4});
-  }
-  outside_ = &before;
-  for (int64_t k = rng_.in(2, 4); k > 0; --k) event(depth + 1);
-  for (auto& t : teams_) await_all(*t);
-  std::vector<size_t> moved;
-  for (size_t k = 0; k < shared_.size(); ++k)
-    if (shared_[k].roots != before[k].roots) moved.push_back(k);
-  if (!moved.empty())
-    meet(moved, [&](Shared& s) {
-      const Shared& was = before[static_cast<size_t>(&s - shared_.data())];
-      s.state = was.state, s.holders = was.holders, s.by = was.by, s.from = was.from, s.shift = was.shift;
-    });
-  for (auto& t : teams_) await_all(*t);
-  outside_ = nullptr;
-  shared_ = before;
-  for (size_t k = 0; k < teams_.size(); ++k) {
-    Team& t = *teams_[k];
-    t.w.line("yield");
-    t.body.leave(marks[k]);
-    t.body.roots = roots[k];
-    t.w.close("}");
   }
 }
 

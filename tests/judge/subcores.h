@@ -83,7 +83,6 @@ class Subcores {
   void begin();
   void first_writes();
   void event(int depth);
-  void loop(int depth);
   void results();
   void arguments();
   std::string text();
@@ -119,7 +118,23 @@ class Subcores {
   void deliver();
   void vector_step(Team&);
 
+  // subcores_loop.cc
+  struct Round {  // of a team
+    bool is_while = false;
+    Body::Mark around;  // what it sees
+    std::vector<Root> roots;
+    Type carried;
+    int out = -1, index = -1;
+    Value carry;
+    bool has_scope = false;
+    Body::Mark scope;
+  };
+  Round open_round(Team&, bool is_while, int64_t trips);
+  void close_round(Team&, const Round&);
+  void loop(int depth);
+
   // subcores_more.cc
+  void branch_of_group();
   void branch(Team&);
   void rows_apart(Team&);
   void scoped_group();
