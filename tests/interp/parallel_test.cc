@@ -179,7 +179,8 @@ output "o_ref" : f32[701,1003] {space = vmem, block = [blocked(701), blocked(100
 }
 output "flat_ref" : bf16[703103] {space = vmem}
 output "rows_ref" : f32[701] {space = vmem}
-body (%0 "x_ref": ref<f32[701,1003], vmem>, %1 "o_ref": ref<f32[701,1003], vmem>, %2 "flat_ref": ref<bf16[703103], vmem>, %3 "rows_ref": ref<f32[701], vmem>) {
+body (%0 "x_ref": ref<f32[701,1003], vmem>, %1 "o_ref": ref<f32[701,1003], vmem>,
+      %2 "flat_ref": ref<bf16[703103], vmem>, %3 "rows_ref": ref<f32[701], vmem>) {
   %4 = get %0 : f32[701,1003]
   %5 = reduce_max %4 {axes = [1]} : f32[701]
   %6 = broadcast_in_dim %5 {dims = [0]} : f32[701,1003]

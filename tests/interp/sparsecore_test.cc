@@ -243,7 +243,7 @@ body "vs" (%0 "o": ref<i32[2,3], hbm>, %1 "sem": ref<sem[], semaphore>) {
 }
 
 TEST(Subcores, AreNamedBySeveralAxesOrBySomeOfThem) {
-  for (const std::string& axes : {R"(axis("core", $1), axis("subcore", $2))", R"(axis("core", $1))"})
+  for (const std::string axes : {R"(axis("core", $1), axis("subcore", $2))", R"(axis("core", $1))"})
     EXPECT_EQ(run(signal_by_axes(axes), {}).results[0].as<int32_t>(), Words(6, 1)) << axes;
   // Not subcore 0 of the next SparseCore.
   EXPECT_EQ(error_code(signal_by_axes(R"(axis("subcore", 3))"), {}), "PS-SEM-001");

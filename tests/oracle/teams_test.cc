@@ -65,7 +65,8 @@ body "ss" )" + kArguments + R"(  %6 = axis_index {axis = "core"} : i32[]
     %14 = mul %6, %12 : i32[]
     %15 = add %14, %13 : i32[]
     sem_signal %4, %6, %13 {inc = 1, device_id = none, core_index = [axis("core", $1), axis("subcore", $2)]}
-    dma_start %0, %2, %3, %15 {src = view($0, [index($3, slice(0, 2))]), dst = view($1, []), dst_sem = view($2, []), core_index = $3}
+    dma_start %0, %2, %3, %15 {src = view($0, [index($3, slice(0, 2))]), dst = view($1, []),
+      dst_sem = view($2, []), core_index = $3}
     yield
   }
   yield
