@@ -94,7 +94,7 @@ std::string delayed(const std::string& text, int which) {
 // say what meets. Without a barrier all do; a wait that is there still may order the two in some.
 void expect_races(std::string (*broken)(const std::string&, int), bool in_all, int least) {
   int mattered = 0;
-  for (uint64_t seed = 1; seed <= 40; ++seed) {
+  for (uint64_t seed = 1; seed <= kPrograms; ++seed) {
     const Case whole = generate_subcores(seed);
     Case c = whole;
     for (int which = 0; !(c.text = broken(whole.text, which)).empty(); ++which) {
