@@ -62,7 +62,8 @@ class RunParams:
     cores: TensorCores that share a grid along its first `parallel` axis, 0 for those of the chip's device.
     dma_execution_mode: When the bytes of asynchronous copies move: "eager" when they start, "on_wait" when somebody
         waits for them, "scheduled" at a moment that the schedule chooses (with `random_seed`).
-    workers: OS threads for independent parts of a grid, 0 for one per CPU core. Results do not depend on it.
+    workers: OS threads for independent parts of a grid, and for parts of large operations; 0 for one per CPU core.
+        Results do not depend on it.
     grid_order: Per grid axis a permutation of its coordinates, nothing for ascending ones: "2,0,1||1,0" permutes axes 0
         and 2. Programs of a GPU have no order.
     fuse: Chains of elementwise operations are computed in one pass, equal scalars once. Results do not depend on it.
