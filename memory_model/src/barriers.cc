@@ -38,6 +38,7 @@ bool Barriers::arrive(int64_t id, int64_t count, int32_t thread, std::vector<int
   const int64_t most = b.expected - b.arrived;
   if (count > most) note({BarrierFinding::Kind::OverArrival, id, b.phase, count - most, thread});
   b.arrived += std::min(count, most);
+  if (thread < 0) b.carried = b.phase + 1;
   return settle(id, woken);
 }
 
@@ -53,7 +54,9 @@ bool Barriers::expect(int64_t id, int64_t bytes, std::vector<int32_t>* woken) {
 }
 
 bool Barriers::deliver(int64_t id, int64_t bytes, std::vector<int32_t>* woken) {
-  barriers_[static_cast<size_t>(id)].bytes_due -= bytes;
+  Barrier& b = barriers_[static_cast<size_t>(id)];
+  b.bytes_due -= bytes;
+  b.carried = b.phase + 1;
   return settle(id, woken);
 }
 
@@ -82,10 +85,11 @@ bool Barriers::wait(int64_t id, int64_t* seen, int32_t thread) {
 std::vector<BarrierFinding> Barriers::left_over(int64_t id) const {
   const Barrier& b = barriers_[static_cast<size_t>(id)];
   std::vector<BarrierFinding> r;
+  using Kind = BarrierFinding::Kind;
   if (b.observed < b.phase && !b.named)
-    r.push_back({BarrierFinding::Kind::Unobserved, id, b.observed, b.phase - b.observed, -1});
-  if (b.bytes_due != 0) r.push_back({BarrierFinding::Kind::BytesLeft, id, b.phase, b.bytes_due, -1});
-  if (b.arrived != 0) r.push_back({BarrierFinding::Kind::ArrivalsLeft, id, b.phase, b.arrived, -1});
+    r.push_back({b.carried > b.observed ? Kind::Unobserved : Kind::Released, id, b.observed, b.phase - b.observed, -1});
+  if (b.bytes_due != 0) r.push_back({Kind::BytesLeft, id, b.phase, b.bytes_due, -1});
+  if (b.arrived != 0) r.push_back({Kind::ArrivalsLeft, id, b.phase, b.arrived, -1});
   return r;
 }
 

@@ -134,10 +134,25 @@ TEST_F(OneBarrier, EndsThatNobodyWaitedFor) {
   using Kind = BarrierFinding::Kind;
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(b.arrive(0, 2, 1, &woken));
   EXPECT_EQ(b.findings(), (std::vector<BarrierFinding>{{Kind::Unwaited, 0, 1, 0, -1}, {Kind::Unwaited, 0, 2, 0, -1}}));
-  EXPECT_EQ(b.left_over(0), (std::vector<BarrierFinding>{{Kind::Unobserved, 0, 0, 3, -1}}));
+  EXPECT_EQ(b.left_over(0), (std::vector<BarrierFinding>{{Kind::Released, 0, 0, 3, -1}}));
   EXPECT_TRUE(b.wait(0, &seen, 4));
   EXPECT_EQ(b.findings().back(), (BarrierFinding{Kind::PassedPhase, 0, 0, 2, 4}));
-  EXPECT_EQ(b.left_over(0), (std::vector<BarrierFinding>{{Kind::Unobserved, 0, 1, 2, -1}}));
+  EXPECT_EQ(b.left_over(0), (std::vector<BarrierFinding>{{Kind::Released, 0, 1, 2, -1}}));
+}
+
+TEST_F(OneBarrier, EndsOfCopiesThatNobodyWaitedFor) {
+  using Kind = BarrierFinding::Kind;
+  b.expect(0, 8, &woken);
+  b.arrive(0, 2, 1, &woken);
+  EXPECT_TRUE(b.deliver(0, 8, &woken));
+  EXPECT_EQ(b.left_over(0), (std::vector<BarrierFinding>{{Kind::Unobserved, 0, 0, 1, -1}}));
+  EXPECT_TRUE(b.wait(0, &seen, 4));
+  EXPECT_TRUE(b.arrive(0, 2, 1, &woken));  // threads alone, behind it
+  EXPECT_EQ(b.left_over(0), (std::vector<BarrierFinding>{{Kind::Released, 0, 1, 1, -1}}));
+  EXPECT_TRUE(b.wait(0, &seen, 4));
+  b.arrive(0, 1, 1, &woken);
+  EXPECT_TRUE(b.arrive(0, 1, -1, &woken));  // of an operation
+  EXPECT_EQ(b.left_over(0), (std::vector<BarrierFinding>{{Kind::Unobserved, 0, 2, 1, -1}}));
 }
 
 TEST_F(OneBarrier, ByParityTwoPhasesLookLikeNone) {

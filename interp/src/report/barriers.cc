@@ -27,6 +27,7 @@ std::string message_of(const memory::BarrierFinding& f, const std::string& name)
       return fmt::format("a wait for the end of phase {} of {}, when {} later ones ended, too", f.phase, name,
                          f.amount);
     case Kind::Unobserved:
+    case Kind::Released:
       if (f.amount == 1) return fmt::format("nobody saw the end of the last phase of {}", name);
       return fmt::format("nobody saw the ends of the last {} phases of {}", f.amount, name);
     case Kind::BytesLeft:
@@ -70,9 +71,14 @@ void ops::barrier_misused(Thread& t, const Step* s, const memory::BarrierFinding
   if (s->loc < 0) s = arrival_at(ex, f.barrier, s);
   const std::string message = message_of(f, object_name(ex, Wait::Kind::Barrier, f.barrier));
   ir::Diagnostic d = diagnostic_at(t, s, code_of(f.kind), message);
-  d.severity = ir::Severity::Warning;
+  const bool released = f.kind == memory::BarrierFinding::Kind::Released;
+  d.severity = released ? ir::Severity::Note : ir::Severity::Warning;
   d.numbers.push_back(fmt::format("phase {}: {}", ex.barriers[f.barrier].phase, barrier_state(ex.barriers[f.barrier])));
-  d.hint = "a phase ends with as many arrivals as the barrier was made for, and every phase needs somebody who waits";
+  d.hint = released
+               ? "no copy or product counted in it: where they give back what nobody takes again, all is well; else "
+                 "every phase needs somebody who waits"
+               : "a phase ends with as many arrivals as the barrier was made for, and every phase needs somebody "
+                 "who waits";
   ex.findings.push_back(std::move(d));
 }
 

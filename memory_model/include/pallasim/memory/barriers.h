@@ -16,6 +16,7 @@ struct Barrier {
   int64_t bytes_due = 0;  // negative: bytes came before they were expected
   int64_t phase = 0;      // phases that ended
   int64_t observed = 0;   // phases whose end somebody saw: 1 + the last of them
+  int64_t carried = 0;    // phases that an asynchronous operation took part in: 1 + the last of them
   // Waiters know a phase by its parity alone: to who is two phases behind, the barrier looks as if nothing had ended.
   bool parity = false;
   // Named barriers: a phase takes as many arrivals as its first one says, and who arrived may see the end at any time.
@@ -30,6 +31,7 @@ struct BarrierFinding {
     Unwaited,      // phase `phase` ended, and nobody waited for the end of the one before
     PassedPhase,   // thread `thread` waits for phase `phase`, but `amount` later ones ended, too
     Unobserved,    // at the end: nobody saw the ends of the last `amount` phases
+    Released,      // the same of phases that threads alone ended: no operation's end went unseen
     BytesLeft,     // at the end: `amount` bytes are due, or came that nobody expected (negative)
     ArrivalsLeft,  // at the end: `amount` arrivals of a phase that did not end
     OtherCount  // of a named barrier: thread `thread` says that phase `phase` takes `amount` arrivals, others did not
