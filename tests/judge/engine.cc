@@ -45,6 +45,14 @@ std::vector<Config> configurations(const ir::Module& m, uint64_t seed) {
     add("random schedule, copies scheduled",
         [&](Options& o) { o.random_seed = seed + 1, o.copies = Options::Copies::Scheduled; });
   }
+  if (sparse || m.bodies.size() > 1) {
+    add("copies at wait", [](Options& o) { o.copies = Options::Copies::AtWait; });
+    add("random schedule", [&](Options& o) { o.random_seed = seed + 11; });
+    add("not fused, random schedule, copies at wait",
+        [&](Options& o) { o.fuse = false, o.random_seed = seed + 12, o.copies = Options::Copies::AtWait; });
+    add("restored, copies at wait",
+        [&](Options& o) { o.random_seed = seed + 13, o.copies = Options::Copies::AtWait, o.verify_restore = 37; });
+  }
   if (!m.meshes.empty() || ir::find(m.attrs, "devices"))
     for (Config& c : race_configurations(seed + 3))
       if (c.options.random_seed) r.push_back(std::move(c));

@@ -34,6 +34,9 @@ Verdict judge(const Case&, const std::string& only = "");
 // The same in a process of its own, which may break off or hang.
 Verdict judge_apart(const Case&, const std::string& only = "");
 
+// Whether what the evaluator makes of the program depends on who of its threads runs first.
+bool order_shows(const Case&);
+
 // The smallest program found, with or without races as the given one, whose verdict has the same kind as `v`.
 Case shrink(const Case&, const Verdict& v);
 

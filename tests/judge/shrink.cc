@@ -258,6 +258,7 @@ class Shrinker {
       c.text = ir::print(numbered);
     } catch (const std::exception&) { return false; }
     if (c.text == best_.text) return false;
+    if (m.meshes.size() > 0 && order_shows(c)) return false;  // what kept its threads apart is gone
     if (tried_++ > 20000 || judge_apart(c, want_.config).kind != want_.kind) return false;
     best_ = std::move(c);
     return true;

@@ -29,7 +29,7 @@ void Subcores::choose() {
     else add(k, "tc", bodies.size() > 1 && rng_.chance(50) ? 1 : cores_, 1);
   }
   term(fmt::format("{} bodies", teams_.size()));
-  rows_ = rng_.of({2, 4, 4, 8}), columns_ = rng_.of({4, 8, 16});
+  rows_ = rng_.of({1, 2, 3, 4, 4, 5, 8}), columns_ = rng_.of({1, 3, 4, 8, 8, 16});
   if (n == 16) rows_ = 2, columns_ = 4;
   std::vector<DType> dtypes{DType::I32, DType::F32};
   if (rng_.chance(40)) dtypes.push_back(rng_.of({DType::BF16, DType::I8, DType::I16, DType::U32, DType::F16}));
@@ -54,6 +54,8 @@ void Subcores::declare() {
     const Type t{main, {rows_ + rng_.in(0, 8), columns_}};
     add({"input", fmt::format("table{}", k), str(t) + " {space = hbm}", ref_type(t, "hbm"), t});
   }
+  const Type flat{main, {rng_.in(8, 24)}};
+  add({"input", "flat", str(flat) + " {space = hbm}", ref_type(flat, "hbm"), flat});
   const auto lists = [&](const char* n, int64_t length) {
     const Type t{DType::I32, {cores_, subcores_, length}};
     return add({"input", n, str(t) + " {space = hbm}", ref_type(t, "hbm"), t});
@@ -64,21 +66,37 @@ void Subcores::declare() {
     s.name = fmt::format("all{}", k);
     s.hbm = vector_ < 0 || rng_.chance(50);
     s.slot = {rng_.chance(80) ? main : rng_.of(teams_[0]->body.dtypes), {rows_, columns_}};
-    Type t = s.slot;
-    t.dims.insert(t.dims.begin(), subcores_);
-    const Type of_cores{t.dtype, {cores_, subcores_, rows_, columns_}};
-    s.id = add({"output", s.name, str(of_cores) + " {space = hbm}", ref_type(of_cores, "hbm"), of_cores});
+    const Type t{s.slot.dtype, {cores_, subcores_, rows_, columns_}};
+    if (s.hbm && rng_.chance(30))
+      s.input = add({"input", s.name + "_in", str(t) + " {space = hbm}", ref_type(t, "hbm"), t});
     shared_.push_back(s);
+  }
+  declare_outputs();
+  declare_own();
+}
+
+void Subcores::declare_outputs() {
+  const DType main = teams_[0]->body.dtypes[0];
+  const auto first = declared_.size();
+  const auto output = [&](const std::string& n, const Type& t) {
+    return add({"output", n, str(t) + " {space = hbm}", ref_type(t, "hbm"), t});
+  };
+  for (Shared& s : shared_) {
+    s.id = output(s.name, {s.slot.dtype, {cores_, subcores_, rows_, columns_}});
+    if (s.input < 0) continue;
+    term("array that is changed in place");
+    aliases_ += fmt::format("alias {{input = {}, output = {}}}\n", s.input, static_cast<size_t>(s.id) - first);
+    if (rng_.chance(50)) s.id = s.input;  // the kernel knows it by either name
   }
   for (auto& t : teams_) {
     t->ends = declared_.size();
-    for (int k = 0; k < 4; ++k) {
+    for (int k = 0; k < 5; ++k) {
       Type of{k == 2 ? DType::I32 : main, {t->threads(), rows_, columns_}};
       if (k == 2) of.dims = {t->threads(), columns_};
-      add({"output", fmt::format("end_{}_{}", t->mesh, k), str(of) + " {space = hbm}", ref_type(of, "hbm"), of});
+      if (k == 4) of.dims = {t->threads(), 16};
+      output(fmt::format("end_{}_{}", t->mesh, k), of);
     }
   }
-  declare_own();
 }
 
 // Scratch. How many semaphores there are is known at the end.
@@ -100,9 +118,11 @@ void Subcores::declare_own() {
   const Type counts{DType::I32, {columns_}}, lists{DType::I32, {16}};
   const int bins = scratch("bins", counts, "vmem"), held = scratch("held", lists, "vmem");
   const Type block{main, {rows_, columns_}};
-  const int small = scratch("small", block, "smem");
+  const Type elements{main, {16}};
+  const int small = scratch("small", block, "smem"), line = scratch("line", elements, "vmem");
   for (auto& t : teams_)
-    t->bins = {bins, counts, -1, "vmem"}, t->held = {held, lists, -1, "vmem"}, t->small = {small, block, -1, "smem"};
+    t->bins = {bins, counts, -1, "vmem"}, t->held = {held, lists, -1, "vmem"}, t->small = {small, block, -1, "smem"},
+    t->line = {line, elements, -1, "vmem"};
   words_ = scratch("words", {DType::I32, {4}}, "smem");
   moved_ = add({"scratch", "moved", "", "", {}});
   for (auto& t : teams_) {
@@ -127,27 +147,28 @@ void Subcores::begin() {
     };
     t.core = coordinate("core", t.cores);
     t.subcore = t.kind == Kind::Vector ? coordinate("subcore", subcores_) : t.body.number(0);
-    for (int k = 0; k < tables_; ++k) {
+    for (int k = 0; k <= tables_; ++k) {  // and elements behind the tables
       t.body.refs.push_back({k, declared_[static_cast<size_t>(k)].array, static_cast<int>(t.body.roots.size()), "hbm"});
       t.body.roots.push_back({false});
     }
-    t.own.push_back(t.bins), t.own.push_back(t.small);
+    t.own.push_back(t.bins), t.own.push_back(t.small), t.own.push_back(t.line);
     for (Ref& r : t.own) {
       r.root = static_cast<int>(t.body.roots.size());
       t.body.roots.push_back({});
       t.body.fill(r);
       t.body.refs.push_back(r);
     }
-    t.bins = t.own[2], t.small = t.own[3];
+    t.bins = t.own[2], t.small = t.own[3], t.line = t.own[4];
   }
 }
 
-// Whoever holds an array first writes all of it.
+// Whoever holds an array first writes all of it, or finds there what the call gave.
 void Subcores::first_writes() {
   for (Shared& s : shared_) {
     s.holders = {static_cast<size_t>(rng_.below(static_cast<int64_t>(teams_.size())))};
     if (!s.hbm && teams_[*s.holders.begin()]->kind == Kind::Tensor) s.holders = {static_cast<size_t>(vector_)};
     grant_all(s);
+    if (s.input >= 0 && rng_.chance(60)) continue;
     Body& b = teams_[*s.holders.begin()]->body;
     const Ref r = b.refs.back();
     b.roots[static_cast<size_t>(r.root)].writing = 1;  // nobody reads it yet
@@ -176,49 +197,10 @@ void Subcores::event(int depth) {
         if (s.state == State::Add) start_add(s);
       return;
     }
-    case 10: return branch(t);
+    case 10: return rng_.chance(75) ? branch(t) : branch_of_group();
     case 11: return rows_apart(t);
     case 12: return rng_.chance(50) ? scoped_group() : steps(t);
     default: return change_hands();
-  }
-}
-
-// A loop that all bodies run, with meetings inside: at its end everything is where it was at its beginning.
-void Subcores::loop(int depth) {
-  for (auto& t : teams_) await_all(*t);
-  term("meetings in a loop");
-  const int64_t trips = rng_.in(1, 3);
-  const std::vector<Shared> before = shared_;
-  std::vector<Body::Mark> marks;
-  std::vector<std::vector<Root>> roots;
-  for (auto& p : teams_) {
-    Team& t = *p;
-    const int lo = t.body.number(0), hi = t.body.number(trips), by = t.body.number(1), i = t.w.fresh();
-    roots.push_back(t.body.roots);
-    t.w.open(fmt::format("for {}, {}, {} ({}: i32[]) {{", name(lo), name(hi), name(by), name(i)));
-    marks.push_back(t.body.enter());
-    t.body.values.push_back({i, {DType::I32, {}}, 0, trips - 1, 4});
-  }
-  outside_ = &before;
-  for (int64_t k = rng_.in(2, 4); k > 0; --k) event(depth + 1);
-  for (auto& t : teams_) await_all(*t);
-  std::vector<size_t> moved;
-  for (size_t k = 0; k < shared_.size(); ++k)
-    if (shared_[k].roots != before[k].roots) moved.push_back(k);
-  if (!moved.empty())
-    meet(moved, [&](Shared& s) {
-      const Shared& was = before[static_cast<size_t>(&s - shared_.data())];
-      s.state = was.state, s.holders = was.holders, s.by = was.by, s.from = was.from, s.shift = was.shift;
-    });
-  for (auto& t : teams_) await_all(*t);
-  outside_ = nullptr;
-  shared_ = before;
-  for (size_t k = 0; k < teams_.size(); ++k) {
-    Team& t = *teams_[k];
-    t.w.line("yield");
-    t.body.leave(marks[k]);
-    t.body.roots = roots[k];
-    t.w.close("}");
   }
 }
 
@@ -292,6 +274,7 @@ std::string Subcores::text() {
     r += fmt::format("{} \"{}\" : {}\n", d.kind, d.name, d.type);
     args += fmt::format("{}{} \"{}\": {}", k ? ", " : "", name(static_cast<int>(k)), d.name, d.ref);
   }
+  r += aliases_;
   for (const auto& t : teams_) r += fmt::format("body \"{}\" ({}) {{\n{}  yield\n}}\n", t->mesh, args, t->w.text());
   return r;
 }

@@ -45,7 +45,7 @@ class Subcores {
     int signals_used = 0, came_used = 0;  // how many of them
     std::vector<Ref> incoming;            // what others may still copy into, once each
     std::deque<Pending> pending;
-    Ref bins, held, small;  // own memory: counts; the list of a copy; scalars
+    Ref bins, held, small, line;  // own memory: counts; the list of a copy; scalars; elements
     bool held_busy = false;
     size_t ends = 0;  // declarations: the first output that takes an own buffer at the end
     std::vector<Ref> own;
@@ -58,7 +58,7 @@ class Subcores {
   // An array with a slot per subcore: in HBM for each SparseCore, or one of each SparseCore.
   struct Shared {
     std::string name;
-    int id = -1;
+    int id = -1, input = -1;  // declarations: what it is known by; the input that it shares an output's array with
     Type slot;
     bool hbm = true;
     State state = State::Owned;
@@ -78,11 +78,11 @@ class Subcores {
   void choose();
   void declare();
   int add(Declared);
+  void declare_outputs();
   void declare_own();
   void begin();
   void first_writes();
   void event(int depth);
-  void loop(int depth);
   void results();
   void arguments();
   std::string text();
@@ -118,7 +118,23 @@ class Subcores {
   void deliver();
   void vector_step(Team&);
 
+  // subcores_loop.cc
+  struct Round {  // of a team
+    bool is_while = false;
+    Body::Mark around;  // what it sees
+    std::vector<Root> roots;
+    Type carried;
+    int out = -1, index = -1;
+    Value carry;
+    bool has_scope = false;
+    Body::Mark scope;
+  };
+  Round open_round(Team&, bool is_while, int64_t trips);
+  void close_round(Team&, const Round&);
+  void loop(int depth);
+
   // subcores_more.cc
+  void branch_of_group();
   void branch(Team&);
   void rows_apart(Team&);
   void scoped_group();
@@ -143,6 +159,7 @@ class Subcores {
   std::vector<std::unique_ptr<Team>> teams_;
   std::vector<Shared> shared_;
   std::vector<Declared> declared_;
+  std::string aliases_;
   int tables_ = 0;              // leading inputs
   int order_ = -1, perm_ = -1;  // inputs: rows of a slot, of each subcore; all of them in some order
   int copies_ = 0;              // semaphores of own copies

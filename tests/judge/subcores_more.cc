@@ -69,6 +69,24 @@ void Subcores::branch(Team& t) {
   t.w.close("}");
 }
 
+// One SparseCore's subcores come together, and those of another one do not.
+void Subcores::branch_of_group() {
+  if (vector_ < 0) return;
+  Team& t = vector();
+  term("meeting of one SparseCore");
+  const int k = t.body.number(rng_.below(cores_));
+  t.w.open(fmt::format("cond {} () {{", name(op(t, fmt::format("eq {}, {}", name(t.core), name(k)), "bool[]"))));
+  const bool first = rng_.chance(30);
+  for (int i = 0; i < 2; ++i) {
+    if (i) t.w.between("} () {");
+    const Body::Mark m = t.body.enter();
+    if (i || first) rng_.chance(50) ? words() : scoped_group();
+    t.w.line("yield");
+    t.body.leave(m);
+  }
+  t.w.close("}");
+}
+
 // Trips of a parallel_loop, each with a row of its own.
 void Subcores::rows_apart(Team& t) {
   Body& b = t.body;

@@ -136,7 +136,8 @@ void Subcores::start_copy(Team& t) {
   std::vector<int> operands{src.id, dst.id, moved_};
   Pending p;
   std::string views;
-  if (rng_.chance(30)) views = dense(t, src, dst, &operands), term("copy");
+  // Rows of a window that begins anywhere are refused: it may reach into the padding of tiles.
+  if (src.part || dst.part || rng_.chance(30)) views = dense(t, src, dst, &operands), term("copy");
   else views = chosen(t, src, dst, scatters, !scatters || adds, &operands, &p.uses_held);
   if (adds) term("copy that adds");
   const std::string rest = fmt::format("{}, dst_sem = view($2, [index({})])", views, place(t, copies_++, &operands));
@@ -153,7 +154,7 @@ void Subcores::start_add(Shared& s) {
   Team& t = vector();
   std::vector<Ref> from;
   for (const Ref& r : t.body.refs)
-    if (r.type.dtype == s.slot.dtype && r.type.dims.size() == 2 && t.body.can_read(r)) from.push_back(r);
+    if (!r.part && r.type.dtype == s.slot.dtype && r.type.dims.size() == 2 && t.body.can_read(r)) from.push_back(r);
   if (from.empty()) return;
   term("rows that all add to");
   const Ref src = rng_.of(from);

@@ -74,6 +74,48 @@ TEST(JudgeOfSubcores, NoticesBarriersThatAreMissing) {
   EXPECT_GE(f.noticed * 10, f.programs * 7) << f.noticed << " of " << f.programs;
 }
 
+// The program without its `which`-th barrier; empty: it has no more.
+std::string without(const std::string& text, int which) {
+  size_t at = text.find("sc_barrier\n");
+  while (which-- > 0 && at != std::string::npos) at = text.find("sc_barrier\n", at + 1);
+  return at == std::string::npos ? "" : std::string(text).erase(at, 11);
+}
+
+// The program in which the `which`-th wait of a body's own level comes at the body's end; empty: it has no more.
+std::string delayed(const std::string& text, int which) {
+  size_t at = text.find("\n  sem_wait ");
+  while (which-- > 0 && at != std::string::npos) at = text.find("\n  sem_wait ", at + 1);
+  if (at == std::string::npos) return "";
+  const size_t end = text.find('\n', at + 1), last = text.find("\n  yield\n}", at);
+  return text.substr(0, at) + text.substr(end, last - end) + text.substr(at, end - at) + text.substr(last);
+}
+
+// Without a barrier, or with a wait too late, where the result depends on the order of the threads then: checked runs
+// say what meets. Without a barrier all do; a wait that is there still may order the two in some.
+void expect_races(std::string (*broken)(const std::string&, int), bool in_all, int least) {
+  int mattered = 0;
+  for (uint64_t seed = 1; seed <= kPrograms; ++seed) {
+    const Case whole = generate_subcores(seed);
+    Case c = whole;
+    for (int which = 0; !(c.text = broken(whole.text, which)).empty(); ++which) {
+      if (!order_shows(c)) continue;
+      ++mattered;
+      Engine engine(c);
+      const std::vector<Config> configs = race_configurations(seed);
+      const auto silent = std::count_if(configs.begin(), configs.end(), [&](const Config& config) {
+        const EngineOutcome got = engine.run(config);
+        return got.done && got.findings.empty();
+      });
+      const auto most = in_all ? 0 : static_cast<ptrdiff_t>(configs.size()) - 1;
+      EXPECT_LE(silent, most) << "seed " << seed << ", the one behind " << which;
+    }
+  }
+  EXPECT_GE(mattered, least);
+}
+
+TEST(JudgeOfSubcores, EveryBarrierThatMattersIsMissed) { expect_races(without, true, 20); }
+TEST(JudgeOfSubcores, EveryWaitThatMattersIsMissed) { expect_races(delayed, false, 10); }
+
 // Memory that each subcore has for itself, where a SparseCore has one.
 TEST(JudgeOfSubcores, NoticesMemoryThatIsNotShared) {
   const Found f = with("vmem_shared, subcore_group", "vmem");

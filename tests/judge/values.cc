@@ -290,9 +290,13 @@ void Body::multiply_add_step() {
   const Value a = some(t), b = some(t), c = some(t);
   const int product = w.op(fmt::format("mul {}, {}", name(a.id), name(b.id)), str(t));
   const bool first = rng.chance(50);
-  const int left = first ? product : c.id, right = first ? c.id : product;
+  const bool renamed = rng.chance(25);
+  const int term = renamed ? w.op("optimization_barrier " + name(product), str(t)) : product;
+  const int left = first ? term : c.id, right = first ? c.id : term;
   keep(w.op(fmt::format("add {}, {}", name(left), name(right)), str(t)), t);
-  if (rng.chance(30)) keep(product, t);
+  if (!renamed && !rng.chance(30)) return;
+  keep(product, t);
+  if (renamed) ++terms["product with two names"], late_use({values.back()});
 }
 
 // Small whole numbers: their powers are exact before they are rounded to the type.

@@ -135,6 +135,20 @@ Verdict judge(const Case& c, const std::string& only) {
   return v;
 }
 
+bool order_shows(const Case& c) {
+  const ir::Module m = ir::parse(c.text);
+  std::vector<int> descending, odd;
+  for (int i = 64; i-- > 0;) descending.push_back(i);
+  for (int i = 1; i < 64; i += 2) odd.push_back(i);
+  const oracle::Outcome first = oracle::evaluate(m, c.args);
+  if (first.end != oracle::End::Done) return false;
+  for (const std::vector<int>& order : {descending, odd}) {
+    const oracle::Outcome other = oracle::evaluate(m, c.args, {order});
+    if (other.end != oracle::End::Done || !difference(first.results, other.results).empty()) return true;
+  }
+  return false;
+}
+
 Verdict judge_apart(const Case& c, const std::string& only) {
   int fd[2];
   if (pipe(fd) != 0) throw std::runtime_error("no pipe");

@@ -115,7 +115,8 @@ int64_t Machine::core_at(Thread& t, const Op& op, const Team& team, const Attr& 
 // The thread that device_id and core_index name; the running one where nobody is named.
 int Machine::peer(Thread& t, const Op& op, const char* what) {
   const auto number = [&](const Attr* a) -> int64_t {
-    if (a->is(Attr::Kind::List) && a->items.size() == 1 && a->items[0].is_call("axis")) a = &a->items[0].items[1];
+    const bool one = device_axes_.size() == 1 && a->is(Attr::Kind::List) && a->items.size() == 1;
+    if (one && a->items[0].is_call("axis")) a = &a->items[0].items[1];
     if (a->is(Attr::Kind::Operand)) return integer(in(t, op, a->i));
     if (!a->is_int()) throw Lack{std::string(ir::name(op.code)) + " with such a peer"};
     return a->i;
