@@ -15,6 +15,9 @@ void Frame::choose_strips() {
     strip_.push_back(rng_.of(body_.extents));
     t.dims.push_back(strip_[1]);
   }
+  // One row more, so that each may write the first one behind its strip, too: the next one's.
+  behind_ = machine_ != ir::Machine::Triton && parallel_ == 0 && rng_.chance(25);
+  if (behind_) ++t.dims[grid_.size() - 1], ++c_.terms["strips and the row behind"];
   strips_ = static_cast<int>(outputs_.size());
   outputs_.push_back({"output", "strips", machine_ == ir::Machine::Triton ? "gmem" : "any", "", "", t, t});
   ++c_.terms["strips by grid coordinates"];
@@ -37,19 +40,26 @@ void Frame::store_strips() {
       index += fmt::format("${}, ", operands.size());
       operands.push_back(ids_[a].id);
     }
-    const Type lanes{DType::I32, {strip_[0]}};
+    const int64_t taken = v.type.dims[0];
+    const Type lanes{DType::I32, {taken}};
     const bool arrays = rng_.chance(50);
     if (arrays)
       first =
           w_.op(fmt::format("add {}, {}", name(w_.op("broadcast_in_dim " + name(first) + " {dims = []}", str(lanes))),
                             name(w_.op("iota {axis = 0}", str(lanes)))),
                 str(lanes));
-    index += fmt::format(fmt::runtime(arrays ? "array(${})" : "slice(${}, {})"), operands.size(), strip_[0]);
+    index += fmt::format(fmt::runtime(arrays ? "array(${})" : "slice(${}, {})"), operands.size(), taken);
     operands.push_back(first);
     if (strip_.size() > 1) index += fmt::format(", slice(0, {})", strip_[1]);
     w_.line(fmt::format("{} {} {{view = [index({})]}}", arrays ? "masked_store" : "store", names(operands), index));
   };
   store(start, body_.some(t));
+  if (behind_) {
+    Type row = t;
+    row.dims[0] = 1;
+    store(op(fmt::format("add {}, {}", name(start), name(rows))), body_.some(row));
+    return;
+  }
   if (machine_ == ir::Machine::Triton || parallel_ > 0 || !rng_.chance(30)) return;
   // The same strip for all programs, or that of the next one: the last who writes it counts.
   ++c_.terms["strips that meet"];
