@@ -9,6 +9,15 @@ namespace pallasim::judge {
 void Frame::choose_strips() {
   if (grid_.empty() || cores_ > 1 || devices_ > 1 || chain_ >= 0 || !rng_.chance(25)) return;
   Type t{rng_.of(body_.dtypes), {grid_.begin(), grid_.end()}};
+  const bool ordered = machine_ != ir::Machine::Triton && parallel_ == 0;
+  // By the sum of the last two coordinates: programs of a diagonal write one strip.
+  diagonal_ = ordered && grid_.size() > 1 && rng_.chance(25);
+  if (diagonal_) {
+    ++c_.terms["strips by a sum of coordinates"];
+    t.dims.pop_back();
+    t.dims.back() += grid_.back() - 1;
+  }
+  const size_t along = t.dims.size() - 1;
   strip_ = {rng_.of(body_.extents)};
   t.dims.back() *= strip_[0];
   if (rng_.chance(50)) {
@@ -16,8 +25,8 @@ void Frame::choose_strips() {
     t.dims.push_back(strip_[1]);
   }
   // One row more, so that each may write the first one behind its strip, too: the next one's.
-  behind_ = machine_ != ir::Machine::Triton && parallel_ == 0 && rng_.chance(25);
-  if (behind_) ++t.dims[grid_.size() - 1], ++c_.terms["strips and the row behind"];
+  behind_ = ordered && !diagonal_ && rng_.chance(25);
+  if (behind_) ++t.dims[along], ++c_.terms["strips and the row behind"];
   strips_ = static_cast<int>(outputs_.size());
   outputs_.push_back({"output", "strips", machine_ == ir::Machine::Triton ? "gmem" : "any", "", "", t, t});
   ++c_.terms["strips by grid coordinates"];
@@ -31,12 +40,13 @@ void Frame::store_strips() {
   const auto op = [&](const std::string& text) { return w_.op(text, "i32[]"); };
   const int64_t n = grid_.back();
   int at = ids_.back().id;
-  if (rng_.chance(30)) at = op(fmt::format("sub {}, {}", name(body_.number(n - 1)), name(at)));
+  if (diagonal_) at = op(fmt::format("add {}, {}", name(at), name(ids_[ids_.size() - 2].id)));
+  else if (rng_.chance(30)) at = op(fmt::format("sub {}, {}", name(body_.number(n - 1)), name(at)));
   const int rows = body_.number(strip_[0]), start = op(fmt::format("mul {}, {}", name(at), name(rows)));
   const auto store = [&](int first, const Value& v) {
     std::vector<int> operands{o.id, v.id};
     std::string index;
-    for (size_t a = 0; a + 1 < ids_.size(); ++a) {
+    for (size_t a = 0; a + (diagonal_ ? 2 : 1) < ids_.size(); ++a) {
       index += fmt::format("${}, ", operands.size());
       operands.push_back(ids_[a].id);
     }
@@ -60,7 +70,7 @@ void Frame::store_strips() {
     store(op(fmt::format("add {}, {}", name(start), name(rows))), body_.some(row));
     return;
   }
-  if (machine_ == ir::Machine::Triton || parallel_ > 0 || !rng_.chance(30)) return;
+  if (diagonal_ || machine_ == ir::Machine::Triton || parallel_ > 0 || !rng_.chance(30)) return;
   // The same strip for all programs, or that of the next one: the last who writes it counts.
   ++c_.terms["strips that meet"];
   const int next = op(fmt::format("rem {}, {}", name(op(fmt::format("add {}, {}", name(at), name(body_.number(1))))),
