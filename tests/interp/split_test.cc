@@ -198,6 +198,19 @@ TEST(Split, AccessesThatMeet) {
   EXPECT_NE(with_workers(by_program(kTake + kLanes + kPut), args, 8, outside).report.sequential_because, "");
 }
 
+// On the generic machine -1 is the last element: strips that begin before 0 are other programs' at the end.
+TEST(Split, IndicesThatCountFromTheEnd) {
+  const std::string text = kernel(
+      "input \"x_ref\" : f32[4] {space = any}\noutput \"o_ref\" : f32[12] {space = any}\n",
+      "body (%0 \"x_ref\": ref<f32[4], any>, %1 \"o_ref\": ref<f32[12], any>) {\n  %2 = program_id {axis = 1} : i32[]\n"
+      "  %3 = constant {value = i32 0x4} : i32[]\n  %4 = mul %2, %3 : i32[]\n  %5 = sub %4, %3 : i32[]\n"
+      "  %6 = iota {axis = 0} : i32[4]\n  %7 = broadcast_in_dim %5 {dims = []} : i32[4]\n  %8 = add %7, %6 : i32[4]\n"
+      "  %9 = get %0 : f32[4]\n  %10 = convert %2 : f32[]\n  %11 = broadcast_in_dim %10 {dims = []} : f32[4]\n"
+      "  %12 = add %9, %11 : f32[4]\n  masked_store %1, %12, %8 {view = [index(array($2))]}\n  yield\n}\n",
+      "1,4", "generic");
+  expect_sequential(text, {noise({4})});
+}
+
 // Two accesses outside, neither of which has a place in a source file.
 TEST(Split, FindingsAreTheSameForEveryWorkerCount) {
   const std::string text =

@@ -64,6 +64,7 @@ class Frame {
   int chain_ = -1;             // of outputs_
   int strips_ = -1;            // of outputs_
   Dims strip_;                 // what one program writes of it
+  bool from_end_ = false;      // of indices below 0
   bool diagonal_ = false;      // programs of one diagonal write the same
   bool behind_ = false;        // and the first row behind it
   int shared_ = -1;            // output that programs of a GPU update together

@@ -17,6 +17,9 @@ void Frame::choose_strips() {
     t.dims.pop_back();
     t.dims.back() += grid_.back() - 1;
   }
+  // The first one's strip is the last of the array, which another one writes, too.
+  from_end_ = ordered && !diagonal_ && machine_ == ir::Machine::Generic && grid_.back() > 1 && rng_.chance(25);
+  if (from_end_) --t.dims.back(), ++c_.terms["strips counted from the end"];
   const size_t along = t.dims.size() - 1;
   strip_ = {rng_.of(body_.extents)};
   t.dims.back() *= strip_[0];
@@ -25,7 +28,7 @@ void Frame::choose_strips() {
     t.dims.push_back(strip_[1]);
   }
   // One row more, so that each may write the first one behind its strip, too: the next one's.
-  behind_ = ordered && !diagonal_ && rng_.chance(25);
+  behind_ = ordered && !diagonal_ && !from_end_ && rng_.chance(25);
   if (behind_) ++t.dims[along], ++c_.terms["strips and the row behind"];
   strips_ = static_cast<int>(outputs_.size());
   outputs_.push_back({"output", "strips", machine_ == ir::Machine::Triton ? "gmem" : "any", "", "", t, t});
@@ -42,6 +45,7 @@ void Frame::store_strips() {
   int at = ids_.back().id;
   if (diagonal_) at = op(fmt::format("add {}, {}", name(at), name(ids_[ids_.size() - 2].id)));
   else if (rng_.chance(30)) at = op(fmt::format("sub {}, {}", name(body_.number(n - 1)), name(at)));
+  if (from_end_) at = op(fmt::format("sub {}, {}", name(ids_.back().id), name(body_.number(1))));
   const int rows = body_.number(strip_[0]), start = op(fmt::format("mul {}, {}", name(at), name(rows)));
   const auto store = [&](int first, const Value& v) {
     std::vector<int> operands{o.id, v.id};
@@ -52,7 +56,7 @@ void Frame::store_strips() {
     }
     const int64_t taken = v.type.dims[0];
     const Type lanes{DType::I32, {taken}};
-    const bool arrays = rng_.chance(50);
+    const bool arrays = from_end_ || rng_.chance(50);
     if (arrays)
       first =
           w_.op(fmt::format("add {}, {}", name(w_.op("broadcast_in_dim " + name(first) + " {dims = []}", str(lanes))),
@@ -70,7 +74,7 @@ void Frame::store_strips() {
     store(op(fmt::format("add {}, {}", name(start), name(rows))), body_.some(row));
     return;
   }
-  if (diagonal_ || machine_ == ir::Machine::Triton || parallel_ > 0 || !rng_.chance(30)) return;
+  if (diagonal_ || from_end_ || machine_ == ir::Machine::Triton || parallel_ > 0 || !rng_.chance(30)) return;
   // The same strip for all programs, or that of the next one: the last who writes it counts.
   ++c_.terms["strips that meet"];
   const int next = op(fmt::format("rem {}, {}", name(op(fmt::format("add {}, {}", name(at), name(body_.number(1))))),

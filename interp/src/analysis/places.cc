@@ -67,6 +67,7 @@ class Places {
       if (!f) return {};
       start = *f;
     }
+    if (forms_.range(start).least < 0) return {};  // an array's may count from the end
     const int64_t more =
         e.kind == Kind::Slice ? memory::mul(std::max<int64_t>(e.size.value() - 1, 0), e.stride.value()) : 0;
     if (more < 0) return {};
@@ -94,8 +95,11 @@ class Places {
 
 }  // namespace
 
-bool apart_along(const ir::Graph& graph, const Forms& forms, ValueId ref, size_t axis) {
-  return Places(graph, forms, ref).apart_along(axis);
+std::vector<bool> axes_apart(const ir::Graph& graph, const Forms& forms, ValueId ref, size_t axes) {
+  const Places places(graph, forms, ref);
+  std::vector<bool> r;
+  for (size_t g = 0; g < axes; ++g) r.push_back(places.apart_along(g));
+  return r;
 }
 
 }  // namespace pallasim::interp::analysis

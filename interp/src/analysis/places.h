@@ -4,8 +4,9 @@
 
 namespace pallasim::interp::analysis {
 
-// Whether accesses to `ref`, an argument of the body, at two values of a grid axis never touch one element, whatever
-// the other axes are: all of them index it directly, and along one dimension inside a strip of the axis' value alone.
-bool apart_along(const ir::Graph&, const Forms&, ir::ValueId ref, size_t axis);
+// Per grid axis of the first `axes`: whether accesses to `ref`, an argument of the body, at two values of it never
+// touch one element, whatever the other axes are: all of them index it directly, and along one dimension inside a strip
+// of the axis' value alone.
+std::vector<bool> axes_apart(const ir::Graph&, const Forms&, ir::ValueId ref, size_t axes);
 
 }  // namespace pallasim::interp::analysis

@@ -57,8 +57,7 @@ class Proof {
         options_(o),
         windows_(windows),
         graph_(m.bodies[0].graph),
-        inputs_(windows.size() - static_cast<size_t>(m.count(ir::Operand::Kind::Output))),
-        forms_(graph_, m.grid) {}
+        inputs_(windows.size() - static_cast<size_t>(m.count(ir::Operand::Kind::Output))) {}
 
   Split run() {
     const bool proven = grid_can_be_split() && no_shared_effects() && outputs_disjoint() && aliases_stay_inside() &&
@@ -107,18 +106,26 @@ class Proof {
   // (1) An axis is a candidate where it moves a dimension of every output's block alone, by a block at least; or the
   // body's accesses to the output, where its window is always the same and no copy.
   bool outputs_disjoint() {
-    for (size_t g = 0; g < m_.grid.size(); ++g)
-      if (std::all_of(windows_.begin(), windows_.end(),
-                      [&](const Window& w) { return !w.is_output || disjoint_along(w, g) || accessed_apart(w, g); }))
-        split_.axes.push_back(static_cast<int>(g));
+    std::vector<bool> candidates(m_.grid.size(), true);
+    for (const Window& w : windows_) {
+      if (!w.is_output) continue;
+      const std::vector<bool> by_access = accessed_apart(w);
+      for (size_t g = 0; g < candidates.size(); ++g)
+        candidates[g] = candidates[g] && (disjoint_along(w, g) || by_access[g]);
+    }
+    for (size_t g = 0; g < candidates.size(); ++g)
+      if (candidates[g]) split_.axes.push_back(static_cast<int>(g));
     return !split_.axes.empty() || refuse("no grid axis moves every output's block, or all accesses to it");
   }
-  bool accessed_apart(const Window& w, size_t axis) const {
+  // Per grid axis.
+  std::vector<bool> accessed_apart(const Window& w) {
     if (w.stage() || options_.out_of_bounds != Options::Oob::Error ||
         !std::all_of(w.map.index.begin(), w.map.index.end(), [](const Affine& a) { return a.known && is_constant(a); }))
-      return false;
-    const bool apart = apart_along(graph_, forms_, graph_.region.args[static_cast<size_t>(w.operand)], axis);
-    if (apart) count(Rewrite::ApartByAccess);
+      return std::vector<bool>(m_.grid.size(), false);
+    if (!forms_) forms_.emplace(graph_, m_.grid);
+    const ir::ValueId ref = graph_.region.args[static_cast<size_t>(w.operand)];
+    std::vector<bool> apart = axes_apart(graph_, *forms_, ref, m_.grid.size());
+    count(Rewrite::ApartByAccess, std::count(apart.begin(), apart.end(), true));
     return apart;
   }
 
@@ -179,7 +186,7 @@ class Proof {
   std::span<const Window> windows_;
   const ir::Graph& graph_;
   const size_t inputs_;
-  const Forms forms_;
+  std::optional<Forms> forms_;  // where they are asked for
   Split split_;
 };
 
