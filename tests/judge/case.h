@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "../oracle/evaluate.h"
+#include "writer.h"
 
 namespace pallasim::judge {
 
@@ -25,6 +26,16 @@ struct Case {
   std::shared_ptr<const RaceProgram> program;
   std::set<std::pair<int, int>> races;
 };
+
+// What a Program(rng, case) makes of a seed.
+template <class Program>
+Case make_case(uint64_t seed) {
+  Case c;
+  c.seed = seed;
+  Rng rng(seed);
+  Program(rng, c).make();
+  return c;
+}
 
 // The same seed gives the same program in every run of one build.
 Case generate(uint64_t seed);

@@ -378,12 +378,6 @@ void Frame::mistake() {
   c_.wrong = false;
 }
 
-Case generate(uint64_t seed) {
-  Case c;
-  c.seed = seed;
-  Rng rng(seed);
-  Frame(rng, c).make();
-  return c;
-}
+Case generate(uint64_t seed) { return make_case<Frame>(seed); }
 
 }  // namespace pallasim::judge

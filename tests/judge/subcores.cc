@@ -290,12 +290,6 @@ void Subcores::make() {
   c_.text = text();
 }
 
-Case generate_subcores(uint64_t seed) {
-  Case c;
-  c.seed = seed;
-  Rng rng(seed);
-  Subcores(rng, c).make();
-  return c;
-}
+Case generate_subcores(uint64_t seed) { return make_case<Subcores>(seed); }
 
 }  // namespace pallasim::judge

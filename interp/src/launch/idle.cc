@@ -5,7 +5,7 @@
 namespace pallasim::interp {
 
 int64_t bytes_held(const Execution& ex) {
-  int64_t n = static_cast<int64_t>(sizeof(Execution)) + int64_t{ex.plan->memory.max_strips} * kStripBytes;
+  int64_t n = static_cast<int64_t>(sizeof(Execution)) + ex.strip_bytes();
   for (const auto& a : ex.arenas)
     if (a) n += static_cast<int64_t>(a->memory.capacity()) + 128;
   n += static_cast<int64_t>(ex.threads.capacity() * sizeof(Thread));

@@ -2,8 +2,6 @@
 #include "pallasim/interp/launch.h"
 
 #include <fmt/format.h>
-#include <tbb/parallel_for.h>
-#include <tbb/task_arena.h>
 
 #include <algorithm>
 #include <cstring>
@@ -128,18 +126,7 @@ class ParallelRun {
       : call_(c), boxes_(boxes), report_(report) {}
 
   void run(int workers) {
-    hand_over_.give();
-    auto loop = [&] {
-      tbb::parallel_for(
-          size_t{0}, boxes_.size(), [this](size_t i) PALLASIM_UNSEEN { task(i); }, tbb::simple_partitioner());
-    };
-    if (workers == default_workers()) {
-      loop();
-    } else {
-      tbb::task_arena arena(workers);
-      arena.execute(loop);
-    }
-    hand_over_.take();
+    on_workers(workers, static_cast<int>(boxes_.size()), [this](int i) { box(boxes_[static_cast<size_t>(i)]); });
     finish();
   }
 
@@ -173,11 +160,6 @@ class ParallelRun {
     std::erase_if(prints_, [&](const Print& p) { return p.order > last; });
     std::erase_if(findings_, [&](const UnitFinding& f) { return precedes(error_->diagnostic(), f.diagnostic); });
   }
-  void task(size_t i) {
-    hand_over_.take();
-    box(boxes_[i]);
-    hand_over_.give();
-  }
   void box(const GridBox& b) {
     Lease ex(call_.plan);
     if (judge_) ex->listeners.push_back(judge_);
@@ -202,7 +184,6 @@ class ParallelRun {
   const std::vector<GridBox>& boxes_;
   Report* report_;
   SplitJudge* judge_ = nullptr;
-  HandOver hand_over_;
   std::mutex mutex_;
   std::unique_ptr<ir::DiagnosticError> error_;
   std::exception_ptr internal_;

@@ -85,9 +85,7 @@ const Step* elementwise(Thread& t, const Step* s) {
     return s + 1;
   }
   const size_t inner = p.dims.size() - 1;
-  size_t along = 0;
-  for (size_t d = 1; d <= inner && p.dims[along] < parts; ++d)
-    if (p.dims[d] > p.dims[along]) along = d;
+  const size_t along = shared_dim(p.dims, parts);
   ex.make_strips(parts);
   ex.helpers->run(parts, [&](int i) {
     const Share part = share(p.dims[along], i, parts, along == inner ? kStrip : 1);

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "copies.h"
 #include "elements.h"
@@ -89,11 +90,20 @@ void combine_rows(const AsyncCopy& c, std::byte* dst, const std::byte* src, cons
   }
 }
 
+std::byte* address(const Execution& ex, const memory::Place& p) {
+  return ex.threads[static_cast<size_t>(p.thread)].bases[p.buffer] + p.offset;
+}
+
+// The output that the copy writes to and whose poison waits; else the end.
+auto waiting_poison(Execution& ex, const AsyncCopy& c) {
+  return std::find_if(ex.unwritten.begin(), ex.unwritten.end(),
+                      [&](const Execution::Unwritten& o) { return o.buffer == c.dst.buffer; });
+}
+
 // What a copy writes to an output whose poison waits. Rows that do not follow each other are not kept track of: the
 // poison comes now.
 void note_written(Execution& ex, const AsyncCopy& c) {
-  const auto u = std::find_if(ex.unwritten.begin(), ex.unwritten.end(),
-                              [&](const Execution::Unwritten& o) { return o.buffer == c.dst.buffer; });
+  const auto u = waiting_poison(ex, c);
   if (u == ex.unwritten.end()) return;
   const int64_t size = ir::byte_size(c.dtype);
   int64_t elements = 1;
@@ -106,8 +116,14 @@ void note_written(Execution& ex, const AsyncCopy& c) {
   u->written.add(c.dst.offset, c.dst.offset + elements * size);
 }
 
+// Whether the sides share a byte, whatever names their memory has.
+bool overlap(const AsyncCopy& c, const std::byte* dst, const std::byte* src) {
+  const memory::Span to = memory::span_of(c, true), from = memory::span_of(c, false);
+  return dst + to.begin < src + from.end && src + from.begin < dst + to.end;
+}
+
 void move_bytes(Execution& ex, const AsyncCopy& c) {
-  std::byte* dst = ex.threads[static_cast<size_t>(c.dst.thread)].bases[c.dst.buffer] + c.dst.offset;
+  std::byte* dst = address(ex, c.dst);
   if (c.fills) {
     const memory::Element e = c.zeros ? memory::Element{} : memory::uninitialized(c.dtype, ex.options->uninitialized);
     fill_strided(dst, c.dst_strides, &e, c.whole, c.rank, ir::byte_size(c.dtype));
@@ -115,47 +131,41 @@ void move_bytes(Execution& ex, const AsyncCopy& c) {
   for (int d = 0; d < c.rank; ++d)
     if (c.dims[d] <= 0) return;
   if (!ex.unwritten.empty()) note_written(ex, c);
-  const std::byte* src = ex.threads[static_cast<size_t>(c.src.thread)].bases[c.src.buffer] + c.src.offset;
+  const std::byte* src = address(ex, c.src);
   dst += c.skipped;
   if (c.combine != memory::Combine::Replace) return combine_rows(c, dst, src, Semantics{});
-  const bool apart = c.src.thread != c.dst.thread || c.src.buffer != c.dst.buffer;
-  if (apart) copy_in_parts(ex, dst, c.dst_strides, src, c.src_strides, c.dims, c.rank, ir::byte_size(c.dtype));
-  else copy_strided(dst, c.dst_strides, src, c.src_strides, c.dims, c.rank, ir::byte_size(c.dtype));
+  const int size = ir::byte_size(c.dtype);
+  if (!ex.helpers || overlap(c, dst, src)) copy_strided(dst, c.dst_strides, src, c.src_strides, c.dims, c.rank, size);
+  else copy_in_parts(ex, dst, c.dst_strides, src, c.src_strides, c.dims, c.rank, size);
+}
+
+// Bytes of one row where both sides have it side by side; else 0.
+int64_t dense_bytes(const AsyncCopy& c) {
+  const int64_t size = ir::byte_size(c.dtype);
+  int64_t bytes = size;
+  for (int d = c.rank; d-- > 0;) {
+    if (c.dims[d] == 1) continue;
+    if (c.src_strides[d] * size != bytes || c.dst_strides[d] * size != bytes) return 0;
+    bytes *= c.dims[d];
+  }
+  return bytes;
 }
 
 void move_rows(Execution& ex, AsyncCopy c) {
-  const std::vector<int64_t> rows = std::move(c.rows);
+  const std::vector<int64_t> rows = std::exchange(c.rows, {});
   const int d = c.row_dim;
-  memory::Place &chosen = c.rows_of_dst ? c.dst : c.src, &other = c.rows_of_dst ? c.src : c.dst;
-  const int64_t size = ir::byte_size(c.dtype), chosen_row = (c.rows_of_dst ? c.dst_strides : c.src_strides)[d] * size,
-                other_row = (c.rows_of_dst ? c.src_strides : c.dst_strides)[d] * size, first = chosen.offset;
-  c.rows.clear();
   c.dims[d] = 1;
-  // Whole rows side by side are bytes.
-  int64_t bytes = size;
-  for (int k = c.rank; k-- > 0;) {
-    const bool dense = c.src_strides[k] * size == bytes && c.dst_strides[k] * size == bytes;
-    bytes = c.dims[k] == 1 ? bytes : dense ? bytes * c.dims[k] : -1;
-    if (bytes <= 0) break;
-  }
-  const bool kept_track_of = std::any_of(ex.unwritten.begin(), ex.unwritten.end(),
-                                         [&](const Execution::Unwritten& u) { return u.buffer == c.dst.buffer; });
-  if (bytes > 0 && c.combine == memory::Combine::Replace && !c.fills && c.skipped == 0 && !kept_track_of) {
-    std::byte* dst = ex.threads[static_cast<size_t>(c.dst.thread)].bases[c.dst.buffer] + c.dst.offset;
-    const std::byte* src = ex.threads[static_cast<size_t>(c.src.thread)].bases[c.src.buffer] + c.src.offset;
-    const auto n = static_cast<int64_t>(rows.size());
-    for (int64_t i = 0; i < n; ++i) {
-      const int64_t row = rows[static_cast<size_t>(i)];
-      if (row < 0) continue;
-      const int64_t to = c.rows_of_dst ? row * chosen_row : i * other_row,
-                    from = c.rows_of_dst ? i * other_row : row * chosen_row;
-      std::memcpy(dst + to, src + from, static_cast<size_t>(bytes));
-    }
-    return;
-  }
+  memory::Place &chosen = c.rows_of_dst ? c.dst : c.src, &other = c.rows_of_dst ? c.src : c.dst;
+  const int64_t size = ir::byte_size(c.dtype), first = chosen.offset,
+                chosen_row = (c.rows_of_dst ? c.dst_strides : c.src_strides)[d] * size,
+                other_row = (c.rows_of_dst ? c.src_strides : c.dst_strides)[d] * size;
+  const bool plain = c.combine == memory::Combine::Replace && !c.fills && c.skipped == 0 &&
+                     waiting_poison(ex, c) == ex.unwritten.end();
+  const auto bytes = static_cast<size_t>(plain ? dense_bytes(c) : 0);
   for (int64_t row : rows) {
     chosen.offset = first + row * chosen_row;
-    if (row >= 0) move_bytes(ex, c);
+    if (row >= 0 && bytes > 0) std::memcpy(address(ex, c.dst), address(ex, c.src), bytes);
+    else if (row >= 0) move_bytes(ex, c);
     other.offset += other_row;
   }
 }

@@ -47,7 +47,8 @@ void tell_of_barriers(Thread&, const Step*);
 
 // -- memory events for checked runs --
 void note_access(Thread&, const Step*, const Addr&, const std::vector<int64_t>& dims,
-                 const std::vector<int64_t>& strides, int element_bytes, bool write, int owner = -1);
+                 const std::vector<int64_t>& strides, int element_bytes, bool write, int owner = -1,
+                 bool atomic = false);
 // Elements at addresses that a step finds one by one, told as few blocks: elements beside each other are a row, equal
 // rows at equal distances a block. What is left is told by flush(), at the latest before the step ends.
 class ChosenElements {

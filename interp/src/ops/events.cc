@@ -6,13 +6,13 @@
 namespace pallasim::interp::ops {
 
 void note_access(Thread& t, const Step* s, const Addr& a, const std::vector<int64_t>& dims,
-                 const std::vector<int64_t>& strides, int element_bytes, bool write, int owner) {
+                 const std::vector<int64_t>& strides, int element_bytes, bool write, int owner, bool atomic) {
   if (std::find(dims.begin(), dims.end(), 0) != dims.end()) return;  // no element is touched
   if (a.buffer < kTempBuffer) return;
   const int64_t offset = a.offset + (a.dyn == Addr::kNoSlot ? 0 : t.slot<int64_t>(a.dyn));
-  const Access access{
-      t.index,       a.buffer, write, offset, dims.data(), strides.data(), static_cast<int>(dims.size()),
-      element_bytes, s,        owner};
+  Access access{t.index,       a.buffer, write, offset, dims.data(), strides.data(), static_cast<int>(dims.size()),
+                element_bytes, s,        owner};
+  access.atomic = atomic;
   for (Listener* l : t.exec->listeners) l->on_access(*t.exec, access);
 }
 

@@ -169,6 +169,9 @@ struct Execution {
   // Strip registers of a part of a step; those of part 0 are every thread's. Made before parts run.
   std::byte* strips_of(int part) const;
   void make_strips(int parts);
+  int64_t strip_bytes() const {
+    return (1 + static_cast<int64_t>(strips_of_parts_.size())) * plan->memory.max_strips * kStripBytes;
+  }
   std::vector<Print> prints;
   bool keeps_calls = false;              // debug_callbacks are recorded among them
   std::vector<ir::Diagnostic> findings;  // that did not stop the run

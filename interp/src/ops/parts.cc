@@ -1,21 +1,18 @@
 #include "parts.h"
 
-#include <algorithm>
-
 #include "pallasim/interp/kernels.h"
 
 namespace pallasim::interp::ops {
 
 void copy_in_parts(Execution& ex, std::byte* dst, const int64_t* dst_strides, const std::byte* src,
                    const int64_t* src_strides, const int64_t* dims, int rank, int size) {
+  if (!ex.helpers) return copy_strided(dst, dst_strides, src, src_strides, dims, rank, size);
   int64_t bytes = size;
   for (int d = 0; d < rank; ++d) bytes = memory::mul(bytes, dims[d]);
   constexpr double kNsPerByte = 0.1;
   const int n = parts_of(ex, static_cast<double>(bytes) * kNsPerByte);
-  const auto longest = static_cast<size_t>(std::max_element(dims, dims + rank) - dims);
-  const auto begins = static_cast<size_t>(std::find_if(dims, dims + rank, [&](int64_t d) { return d >= n; }) - dims);
-  const size_t along = begins < static_cast<size_t>(rank) ? begins : longest;
-  if (n < 2 || rank == 0 || dims[along] < n) return copy_strided(dst, dst_strides, src, src_strides, dims, rank, size);
+  if (n < 2 || rank == 0) return copy_strided(dst, dst_strides, src, src_strides, dims, rank, size);
+  const size_t along = shared_dim({dims, static_cast<size_t>(rank)}, n);
   ex.helpers->run(n, [&](int i) {
     const Share s = share(dims[along], i, n);
     int64_t own[memory::kMaxRank];

@@ -1,7 +1,9 @@
 // Steps that are worth it run in parts, on other OS threads too. A part computes what it would in one piece: results do
 // not depend on how many there are.
 #pragma once
+#include <algorithm>
 #include <functional>
+#include <span>
 
 #include "execution.h"
 
@@ -31,6 +33,13 @@ struct Share {
 inline Share share(int64_t all, int i, int n, int64_t unit = 1) {
   const int64_t units = (all + unit - 1) / unit;
   return {std::min(all, units * i / n * unit), std::min(all, units * (i + 1) / n * unit)};
+}
+
+// Which of the dims to share among n: the first that has as many elements, else the longest.
+inline size_t shared_dim(std::span<const int64_t> dims, int n) {
+  const auto enough = std::find_if(dims.begin(), dims.end(), [&](int64_t d) { return d >= n; });
+  return static_cast<size_t>((enough != dims.end() ? enough : std::max_element(dims.begin(), dims.end())) -
+                             dims.begin());
 }
 
 // A strided copy between places that share no byte; arguments as those of copy_strided.

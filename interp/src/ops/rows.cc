@@ -60,18 +60,19 @@ class PartsCopy {
     for (int64_t i = 0; i < n; ++i) move(from + i, to + i, 1);
   }
 
-  // The chosen rows in one copy, one behind the other; -1: it does not move. False: they are not just strided.
-  bool move_list(std::vector<int64_t>* rows) {
+  // Both sides are strided, as they are said.
+  bool plain() const {
     const LensPayload::Level &src = p_.src_levels.front(), &dst = p_.dst_levels.front();
-    if (p_.src_levels.size() > 1 || p_.dst_levels.size() > 1 || src.bits < 8 || dst.bits < 8 || whole_.fills)
-      return false;
+    return p_.src_levels.size() == 1 && p_.dst_levels.size() == 1 && src.bits >= 8 && dst.bits >= 8 && !whole_.fills;
+  }
+  // The chosen rows of a plain one in one copy, one behind the other; those that are negative do not move.
+  void move_list(std::vector<int64_t> rows) {
     AsyncCopy c = whole_;
-    rows->resize(static_cast<size_t>(existing()));
-    c.rows = std::move(*rows);
+    rows.resize(static_cast<size_t>(existing()));
+    c.rows = std::move(rows);
     c.row_dim = static_cast<int>(dim_);
     c.rows_of_dst = p_.of_dst;
     issue(std::move(c), count_);
-    return true;
   }
 
   // Rows that do not move: those who wait for the copy wait for their bytes, too.
@@ -190,10 +191,10 @@ const Step* row_copy(Thread& t, const Step* s) {
   const bool listened = !t.exec->listeners.empty();
   if (listened && n > 0) note_access(t, s, r.list, {n}, {r.stride}, static_cast<int>(size), false);
   // Nobody can tell when which row moves.
-  if (n > 0 && !listened && t.exec->copies_move != Options::Copies::Scheduled) {
-    std::vector<int64_t> list_of = rows;
-    for (int64_t& row : list_of) row = r.ignores && row == r.ignored ? -1 : row;
-    if (copy.move_list(&list_of)) return s + 1;
+  if (n > 0 && !listened && t.exec->copies_move != Options::Copies::Scheduled && copy.plain()) {
+    for (int64_t& row : rows) row = r.ignores && row == r.ignored ? -1 : row;
+    copy.move_list(std::move(rows));
+    return s + 1;
   }
   int64_t skipped = 0;
   for (int64_t i = 0, end; i < n; i = end) {
@@ -221,11 +222,8 @@ const Step* fetch_and_add(Thread& t, const Step* s) {
     no_such_unit(t, s, "fetch_and_add", "subcore", subcore, static_cast<int32_t>(b.per_core));
   const auto owner = static_cast<int32_t>(t.unit - own % b.core_stride + subcore);
   const int64_t moved = p.addr.dyn == Addr::kNoSlot ? 0 : t.slot<int64_t>(p.addr.dyn);
-  for (bool write : {false, true}) {  // as one operation, which others of its kind do not meet
-    Access access{t.index, p.addr.buffer, write, p.addr.offset + moved, nullptr, nullptr, 0, 4, s, owner};
-    access.atomic = true;
-    for (Listener* l : ex.listeners) l->on_access(ex, access);
-  }
+  // As one operation, which others of its kind do not meet.
+  for (bool write : {false, true}) note_access(t, s, p.addr, {}, {}, 4, write, owner, true);
   auto& word =
       *reinterpret_cast<int32_t*>(ex.threads[static_cast<size_t>(owner)].bases[p.addr.buffer] + p.addr.offset + moved);
   const int32_t before = word;
