@@ -11,6 +11,8 @@ python=${PYTHON:-$root/.venv/bin/python} core=${CORE:-$root/build/python/pallasi
 jobs=$(nproc)
 head=$(git rev-parse HEAD)
 mkdir -p "$work"
+exec 9> "$work/lock"
+flock -n 9 || { echo "error: another run uses $work" >&2; exit 2; }
 [ -d "$tree" ] || git clone -q --shared --no-checkout "$root" "$tree" || exit 2
 git -C "$tree" fetch -q origin "$head" && git -C "$tree" checkout -q -f --detach "$head" || exit 2
 [ -f "$tree/build/build.ninja" ] ||
