@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import zlib
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
@@ -14,6 +15,13 @@ import capture_account
 
 capture_account.install()  # every kernel that these tests capture is accounted for
 pallasim.launch_count()  # fails at once where the extension is not built
+
+
+@pytest.fixture(autouse=True)
+def own_numbers(request, monkeypatch):
+    """A module's `RNG` starts anew in each test, so that its numbers do not depend on which tests ran before in this process."""
+    if hasattr(request.module, "RNG"):
+        monkeypatch.setattr(request.module, "RNG", np.random.default_rng(zlib.crc32(request.node.name.encode())))
 
 
 @pytest.fixture
