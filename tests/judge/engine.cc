@@ -24,7 +24,7 @@ std::vector<Config> configurations(const ir::Module& m, uint64_t seed) {
   const bool sparse = std::any_of(m.meshes.begin(), m.meshes.end(), [](const ir::Mesh& x) {
     return x.kind == "scalar_subcore" || x.kind == "vector_subcore";
   });
-  if (!m.grid.empty() || sparse || m.bodies.size() > 1) {
+  if (!m.grid.empty() || !m.meshes.empty() || m.bodies.size() > 1) {
     add("2 workers", [](Options& o) { o.workers = 2; });
     add("8 workers", [](Options& o) { o.workers = 8; });
   }

@@ -223,10 +223,10 @@ void Execution::enter(Thread& t, const Body& b, int64_t n) {
 
 void Execution::start_programs() {
   reset({std::vector<int64_t>(grid.size(), 0), grid});
-  points = population.programs;
+  points = population.first + population.programs;
   free_arenas.clear();
   for (size_t i = 0; i < arenas.size(); ++i) free_arenas.push_back(static_cast<int32_t>(i));
-  const auto resident = static_cast<size_t>(std::min(population.resident, points));
+  const auto resident = static_cast<size_t>(std::min(population.resident, population.programs));
   begun.assign(resident, -1);
   unit_threads = static_cast<int64_t>(resident) * population.crew;
   threads.assign(static_cast<size_t>(unit_threads * (1 + max_children)), {});
@@ -234,12 +234,12 @@ void Execution::start_programs() {
   for (size_t i = static_cast<size_t>(unit_threads); i < threads.size(); ++i) threads[i].stop = Stop::Done;
   for (size_t i = 0; i < static_cast<size_t>(unit_threads); ++i) {
     threads[i].index = threads[i].unit = static_cast<int32_t>(i);
-    threads[i].point = static_cast<int64_t>(i) / population.crew;
+    threads[i].point = population.first + static_cast<int64_t>(i) / population.crew;
     threads[i].exec = this;
     threads[i].body = &plan->first();
     threads[i].strips = strips_of(0);
   }
-  next_point = static_cast<int64_t>(resident);
+  next_point = population.first + static_cast<int64_t>(resident);
 }
 
 // What the threads of a program share comes with the first of them that runs.

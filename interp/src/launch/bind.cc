@@ -51,6 +51,11 @@ bool overlaps(const Buffer& a, const Buffer& b, int64_t a_bytes, int64_t b_bytes
 
 }  // namespace
 
+void poison_output(const Plan& p, const Options& options, size_t operand, std::byte* at) {
+  const ir::Type& t = *p.module.operands[operand].array;
+  poison(at, t.num_elements(), t.dtype, options.uninitialized);
+}
+
 std::vector<std::byte*> bind_device(const Plan& p, Session& session, const DeviceCall& d, const Options& options,
                                     std::vector<int64_t>* grid, int64_t* points, std::vector<int>* unwritten) {
   const ir::Module& m = p.module;
@@ -103,7 +108,7 @@ std::vector<std::byte*> bind_device(const Plan& p, Session& session, const Devic
     }
     if (aliased[o] || (w.fully_written && *points != 0)) continue;
     if (w.copies_only && unwritten && *points != 0) unwritten->push_back(w.operand);
-    else poison(operands[inputs + o], m.operands[inputs + o].array->num_elements(), w.dtype, options.uninitialized);
+    else poison_output(p, options, inputs + o, operands[inputs + o]);
   }
   return operands;
 }

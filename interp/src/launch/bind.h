@@ -11,4 +11,7 @@ namespace pallasim::interp {
 std::vector<std::byte*> bind_device(const Plan&, Session&, const DeviceCall&, const Options&,
                                     std::vector<int64_t>* grid, int64_t* points, std::vector<int>* unwritten);
 
+// An output that nobody has written.
+void poison_output(const Plan&, const Options&, size_t operand, std::byte* at);
+
 }  // namespace pallasim::interp

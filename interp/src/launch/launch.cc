@@ -9,16 +9,14 @@
 #include <set>
 
 #include "../engine/engine.h"
-#include "../engine/snapshot.h"
 #include "../report/checked.h"
 #include "../report/checks.h"
+#include "apart.h"
 #include "bind.h"
-#include "float_environment.h"
-#include "idle.h"
 #include "pallasim/hw/machine.h"
 #include "pallasim/interp/progress.h"
 #include "population.h"
-#include "session.h"
+#include "run.h"
 #include "split_judge.h"
 #include "units.h"
 #include "workers.h"
@@ -30,69 +28,6 @@ uint64_t interrupt_epoch() { return g_interrupt_epoch.load(std::memory_order_rel
 const ir::Module& module_of(const Plan& p) { return p.given ? *p.given : p.module; }
 
 namespace {
-
-// An execution for one run.
-class Lease {
- public:
-  explicit Lease(const Plan& p) : exec_(idle_executions().take(p)) {
-    if (!exec_) exec_ = std::make_unique<Execution>(p);
-  }
-  ~Lease() {
-    exec_->listeners.clear();
-    exec_->helpers = nullptr;
-    idle_executions().give(std::move(exec_));
-  }
-  Execution& operator*() { return *exec_; }
-  Execution* operator->() { return exec_.get(); }
-
- private:
-  std::unique_ptr<Execution> exec_;
-};
-
-// The part of a launch that one execution runs, as far as it is.
-class CountedPart {
- public:
-  CountedPart(Progress* progress, const Execution& ex) : progress_(progress), ex_(ex) {
-    if (progress_) progress_->begin(&ex_.points_ended);
-  }
-  ~CountedPart() {
-    if (progress_) progress_->end(&ex_.points_ended);
-  }
-  CountedPart(const CountedPart&) = delete;
-  CountedPart& operator=(const CountedPart&) = delete;
-
- private:
-  Progress* progress_;
-  const Execution& ex_;
-};
-
-std::string run_box(Execution& ex, const Call& c, const GridBox& box) {
-  const FloatEnvironment environment;
-  ex.options = &c.options;
-  ex.keeps_calls = c.watch.recorder && c.watch.recorder->keep_calls;
-  const Population who = population_of(c.plan, c.options, c.grid);
-  ex.bind(c.operands, c.grid, c.first_device, who);
-  ex.interrupt_epoch = c.interrupt_epoch;  // requests since the launch began count
-  if (who.programs > 0) ex.start_programs();
-  else ex.start(box);
-  const CountedPart counted(c.watch.progress, ex);
-  ex.unwritten.clear();
-  for (const int o : c.unwritten) {
-    const ir::Type& t = *c.plan.module.operands[static_cast<size_t>(o)].array;
-    ex.unwritten.push_back({c.plan.first().windows[static_cast<size_t>(o)].buffer,
-                            c.operands[0][static_cast<size_t>(o)],
-                            t.num_bytes(),
-                            t.dtype,
-                            {}});
-  }
-  enter_session(ex, c);
-  for (Listener* l : ex.listeners) l->on_start(ex);
-  const bool restoring = c.options.verify_restore > 0 && ex.listeners.empty();
-  std::string token = restoring ? run_restoring(ex, c.options, c.options.verify_restore) : run_threads(ex, c.options);
-  leave_session(ex, c);
-  for (const Execution::Unwritten& u : ex.unwritten) ex.poison_gaps(u);
-  return token;
-}
 
 bool precedes(const ir::Diagnostic& a, const ir::Diagnostic& b) { return a.grid_point < b.grid_point; }
 
@@ -164,7 +99,7 @@ class ParallelRun {
     Lease ex(call_.plan);
     if (judge_) ex->listeners.push_back(judge_);
     try {
-      run_box(*ex, call_, b);
+      run_part(*ex, call_, population_of(call_.plan, call_.options, call_.grid), b);
     } catch (const ir::DiagnosticError& e) {
       const std::lock_guard lock(mutex_);
       if (!error_ || precedes(e.diagnostic(), error_->diagnostic())) error_ = std::make_unique<ir::DiagnosticError>(e);
@@ -237,7 +172,7 @@ void run_sequential(const Call& c, Report* report) {
     if (keep_points) c.watch.recorder->points = std::move(recorder.points);
   };
   try {
-    report->token = run_box(*ex, c, box);
+    report->token = run_part(*ex, c, population_of(c.plan, c.options, c.grid), box);
   } catch (...) {
     finish();
     throw;
@@ -371,10 +306,15 @@ void run_launch(const Plan& p, Session& session, std::span<const DeviceCall> dev
 
   const int workers = options.workers > 0 ? options.workers : default_workers();
   constexpr double kWorthSplittingNs = 100e3;
-  const bool worth = options.workers > 0 || p.split.step_cost_ns * static_cast<double>(points) > kWorthSplittingNs;
-  const bool one_piece = options.checked || (watch.recorder && watch.recorder->keep_points) ||
-                         options.revisits == Options::Revisits::Error || options.verify_restore > 0 ||
-                         !options.grid_order.empty() || population_of(p, options, call.grid).programs > 0;
+  const Population programs = population_of(p, options, call.grid);
+  const bool worth =
+      options.workers > 0 ||
+      p.split.step_cost_ns * static_cast<double>(std::max(points, programs.programs)) > kWorthSplittingNs;
+  const bool watched = options.checked || (watch.recorder && watch.recorder->keep_points) ||
+                       options.revisits == Options::Revisits::Error || options.verify_restore > 0 ||
+                       !options.grid_order.empty(),
+             one_piece = watched || programs.programs > 0,
+             plain = !watched && workers > 1 && worth && options.max_steps == 0;
   if (options.verify_split && !one_piece && devices.size() == 1 && p.threads.count == 1) {
     const std::vector<GridBox> units = units_of(p, call.grid);
     report.units = static_cast<int>(units.size());
@@ -384,7 +324,7 @@ void run_launch(const Plan& p, Session& session, std::span<const DeviceCall> dev
     else ParallelRun(call, units, &report).run(judge);
     return;
   }
-  if (!one_piece && workers > 1 && worth && !p.split.axes.empty() && options.max_steps == 0) {
+  if (!one_piece && plain && !p.split.axes.empty()) {
     const std::vector<GridBox> boxes = split_grid(p, call.grid, static_cast<size_t>(workers) * 4);
     if (boxes.size() > 1) {
       report.units = static_cast<int>(boxes.size());
@@ -393,6 +333,7 @@ void run_launch(const Plan& p, Session& session, std::span<const DeviceCall> dev
       return;
     }
   }
+  if (plain && run_apart(call, programs, workers, &report)) return;
   run_sequential(call, &report);
 }
 

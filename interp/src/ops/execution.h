@@ -120,6 +120,7 @@ using Bytes = std::vector<std::byte, CacheLineAllocator<std::byte>>;
 // grid or clusters of thread blocks, begin when others end.
 struct Population {
   int64_t programs = 0;  // in all, row-major over the grid or the axes of clusters; 0: together
+  int64_t first = 0;     // of them, where others run elsewhere
   int64_t resident = 0;  // of them at a time
   int32_t crew = 1;      // threads of a program
   bool operator==(const Population&) const = default;

@@ -1,6 +1,7 @@
 // A compiled module. Immutable after compile(); launches share it.
 #pragma once
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -112,6 +113,8 @@ class Plan {
   PlanThreads threads;
   PlanSplit split;
   std::vector<ir::Diagnostic> findings;  // of the chip's rules, and no errors; every launch reports them
+  // Programs that were believed apart were not, or had something to say: later launches run them in order at once.
+  mutable std::atomic<bool> programs_met{false};
 
   // Specialisations of a module with shape parameters, by binding text.
   mutable std::mutex mutex;

@@ -1,0 +1,167 @@
+#include "apart.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <exception>
+#include <mutex>
+
+#include "../report/checked.h"
+#include "bind.h"
+#include "pallasim/memory/parts.h"
+#include "run.h"
+#include "workers.h"
+
+namespace pallasim::interp {
+namespace {
+
+struct Met {};  // a part cannot go on
+
+// Of one part: what it uses of the arrays that the launch writes.
+class PartWatch : public Listener {
+ public:
+  PartWatch(memory::PartsApart& apart, int part, const std::atomic<bool>& stop)
+      : apart_(apart), part_(part), stop_(stop) {}
+  void on_access(Execution& ex, const Access& a) override { use(ex, a); }
+  void on_temporary(Execution& ex, const Access& a) override { use(ex, a); }
+
+ private:
+  void use(Execution& ex, const Access& a) {
+    if (stop_.load(std::memory_order_relaxed)) throw Met{};
+    if (a.buffer < kFirstOperandBuffer || a.buffer >= kFirstOperandBuffer + ex.plan->module.operands.size()) return;
+    for (const ByteRun& r : byte_runs(address(ex, a), a.dims, a.strides, a.rank, a.element_bytes))
+      if (!apart_.use(part_, r.begin, r.end, a.write)) throw Met{};
+  }
+  memory::PartsApart& apart_;
+  const int part_;
+  const std::atomic<bool>& stop_;
+};
+
+bool of_device(memory::Level l) { return l == memory::Level::Device; }
+
+// Whether all that programs share are arrays of the launch that can be as before: what else lies in a device's memory,
+// or is counted there, is there once.
+bool shares_arrays_only(const Plan& p) {
+  const PlanMemory& m = p.memory;
+  const auto owned = [](const auto& all) {
+    return std::any_of(all.begin(), all.end(), [](const auto& x) { return of_device(x.owner); });
+  };
+  const bool moved = std::any_of(p.first().windows.begin(), p.first().windows.end(),
+                                 [](const Window& w) { return w.stage() || ir::is_sync(w.dtype); });
+  return !moved && !owned(m.allocations) && !owned(m.semaphores.blocks()) && !owned(m.barriers) &&
+         m.outer_semaphores.empty() && m.own_inputs.empty() && p.first().core_arrays.empty();
+}
+
+// The outputs of a launch before it runs, to begin with twice.
+class Outputs {
+ public:
+  explicit Outputs(const Call& c) : call_(c) {
+    for (size_t o = 0; o < c.operands[0].size(); ++o)
+      if (c.plan.first().windows[o].is_output && is_aliased_output(c.plan.module, static_cast<int>(o)))
+        before_.push_back({o, {c.operands[0][o], c.operands[0][o] + bytes(o)}});
+    for (const int o : c.unwritten)
+      poison_output(c.plan, c.options, static_cast<size_t>(o), c.operands[0][static_cast<size_t>(o)]);
+  }
+  void watch(memory::PartsApart& apart) const {
+    for (size_t o = 0; o < call_.operands[0].size(); ++o)
+      if (call_.plan.first().windows[o].is_output) apart.watch(call_.operands[0][o], bytes(o));
+  }
+  void restore() const {
+    for (const auto& [o, was] : before_) std::memcpy(call_.operands[0][o], was.data(), was.size());
+    for (size_t o = 0; o < call_.operands[0].size(); ++o) {
+      const Window& w = call_.plan.first().windows[o];
+      if (w.is_output && !w.fully_written && !is_aliased_output(call_.plan.module, static_cast<int>(o)))
+        poison_output(call_.plan, call_.options, o, call_.operands[0][o]);
+    }
+  }
+
+ private:
+  int64_t bytes(size_t o) const { return call_.plan.module.operands[o].array->num_bytes(); }
+  const Call& call_;
+  std::vector<std::pair<size_t, std::vector<std::byte>>> before_;
+};
+
+// Neighbouring programs are a part. As few of them at a time as would run if nobody else were there: their memory stays
+// in the caches.
+std::vector<Population> parts_of(const Population& who, int workers) {
+  constexpr int64_t kPartsEach = 16;  // for balance
+  const int64_t n = std::min({who.programs, workers * kPartsEach, int64_t{memory::PartsApart::kMostParts}});
+  std::vector<Population> parts;
+  for (int64_t i = 0; i < n; ++i) {
+    Population p = who;
+    p.first = who.programs * i / n;
+    p.programs = who.programs * (i + 1) / n - p.first;
+    p.resident = std::min(who.resident, who.programs / n);
+    parts.push_back(p);
+  }
+  return parts;
+}
+
+class ApartRun {
+ public:
+  ApartRun(const Call& c, std::vector<Population> parts) : call_(c), parts_(std::move(parts)) {}
+
+  bool run(int workers, memory::PartsApart& apart) {
+    on_workers(workers, static_cast<int>(parts_.size()), [&](int i) {
+      if (stop_.load(std::memory_order_relaxed)) return;
+      try {
+        part(i, apart);
+      } catch (const Met&) { stop_ = true; } catch (const ir::DiagnosticError&) {
+        stop_ = true;
+      } catch (...) {
+        stop_ = true;
+        const std::lock_guard lock(mutex_);
+        internal_ = std::current_exception();
+      }
+    });
+    if (internal_) std::rethrow_exception(internal_);
+    return !stop_;
+  }
+  int64_t steps() const { return steps_; }
+  int parts() const { return static_cast<int>(parts_.size()); }
+
+ private:
+  void part(int i, memory::PartsApart& apart) {
+    Lease ex(call_.plan);
+    PartWatch watch(apart, i, stop_);
+    ex->listeners.push_back(&watch);
+    run_part(*ex, call_, parts_[static_cast<size_t>(i)], {});
+    if (!ex->prints.empty() || !ex->findings.empty()) stop_ = true;
+    steps_ += ex->steps;
+  }
+  const Call& call_;
+  const std::vector<Population> parts_;
+  std::atomic<bool> stop_{false};
+  std::atomic<int64_t> steps_{0};
+  std::mutex mutex_;
+  std::exception_ptr internal_;
+};
+
+}  // namespace
+
+bool run_apart(const Call& c, const Population& who, int workers, Report* report) {
+  const bool in_order =
+      c.options.policy() == Options::Policy::RunToBlock && c.options.copies == Options::Copies::AtIssue;
+  if (!in_order || who.programs < 2 || c.operands.size() != 1 || c.plan.threads.concurrent ||
+      !shares_arrays_only(c.plan) || c.plan.programs_met.load(std::memory_order_relaxed))
+    return false;
+  Options options = c.options;
+  options.max_memory /= workers;
+  Call call{c.plan, c.session, options, c.operands, c.grid, c.first_device, c.run, c.interrupt_epoch, {}, {}};
+  call.watch.progress = c.watch.progress;
+  const Outputs outputs(c);
+  memory::PartsApart apart;
+  outputs.watch(apart);
+  ApartRun run(call, parts_of(who, workers));
+  if (!run.run(workers, apart)) {
+    c.plan.programs_met.store(true, std::memory_order_relaxed);
+    outputs.restore();
+    return false;
+  }
+  report->steps = run.steps();
+  report->units = run.parts();
+  report->token = "ps1:run-to-block";
+  return true;
+}
+
+}  // namespace pallasim::interp

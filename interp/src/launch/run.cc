@@ -1,0 +1,69 @@
+#include "run.h"
+
+#include "../engine/engine.h"
+#include "../engine/snapshot.h"
+#include "float_environment.h"
+#include "idle.h"
+#include "pallasim/interp/progress.h"
+
+namespace pallasim::interp {
+
+Lease::Lease(const Plan& p) : exec_(idle_executions().take(p)) {
+  if (!exec_) exec_ = std::make_unique<Execution>(p);
+}
+
+Lease::~Lease() {
+  exec_->listeners.clear();
+  exec_->helpers = nullptr;
+  idle_executions().give(std::move(exec_));
+}
+
+namespace {
+
+// The part of a launch that one execution runs, as far as it is.
+class CountedPart {
+ public:
+  CountedPart(Progress* progress, const Execution& ex) : progress_(progress), ex_(ex) {
+    if (progress_) progress_->begin(&ex_.points_ended);
+  }
+  ~CountedPart() {
+    if (progress_) progress_->end(&ex_.points_ended);
+  }
+  CountedPart(const CountedPart&) = delete;
+  CountedPart& operator=(const CountedPart&) = delete;
+
+ private:
+  Progress* progress_;
+  const Execution& ex_;
+};
+
+}  // namespace
+
+std::string run_part(Execution& ex, const Call& c, const Population& who, const GridBox& box) {
+  const FloatEnvironment environment;
+  ex.options = &c.options;
+  ex.keeps_calls = c.watch.recorder && c.watch.recorder->keep_calls;
+  ex.bind(c.operands, c.grid, c.first_device, who);
+  ex.interrupt_epoch = c.interrupt_epoch;  // requests since the launch began count
+  if (who.programs > 0) ex.start_programs();
+  else ex.start(box);
+  const CountedPart counted(c.watch.progress, ex);
+  ex.unwritten.clear();
+  for (const int o : c.unwritten) {
+    const ir::Type& t = *c.plan.module.operands[static_cast<size_t>(o)].array;
+    ex.unwritten.push_back({c.plan.first().windows[static_cast<size_t>(o)].buffer,
+                            c.operands[0][static_cast<size_t>(o)],
+                            t.num_bytes(),
+                            t.dtype,
+                            {}});
+  }
+  enter_session(ex, c);
+  for (Listener* l : ex.listeners) l->on_start(ex);
+  const bool restoring = c.options.verify_restore > 0 && ex.listeners.empty();
+  std::string token = restoring ? run_restoring(ex, c.options, c.options.verify_restore) : run_threads(ex, c.options);
+  leave_session(ex, c);
+  for (const Execution::Unwritten& u : ex.unwritten) ex.poison_gaps(u);
+  return token;
+}
+
+}  // namespace pallasim::interp

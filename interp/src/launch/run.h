@@ -1,0 +1,25 @@
+// One execution runs a launch, or a part of it.
+#pragma once
+#include <memory>
+
+#include "session.h"
+
+namespace pallasim::interp {
+
+// An execution for one run.
+class Lease {
+ public:
+  explicit Lease(const Plan&);
+  ~Lease();
+  Execution& operator*() { return *exec_; }
+  Execution* operator->() { return exec_.get(); }
+
+ private:
+  std::unique_ptr<Execution> exec_;
+};
+
+// Binds and runs: the programs of `who`, or where it has none, `box` of the grid. Returns the schedule token. Throws
+// DiagnosticError, and what listeners throw.
+std::string run_part(Execution&, const Call&, const Population& who, const GridBox& box);
+
+}  // namespace pallasim::interp

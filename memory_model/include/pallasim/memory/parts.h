@@ -1,0 +1,30 @@
+// Parts of a run that are on several OS threads at once and believed to use memory apart from each other: whether they
+// do. No byte that one of them writes may be used by another one.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace pallasim::memory {
+
+class PartsApart {
+ public:
+  static constexpr int kMostParts = 1 << 14;
+  static constexpr int64_t kGrain = 16;  // bytes; who shares so many counts as meeting
+
+  // Memory that parts share; before the first of them begins.
+  void watch(const std::byte* base, int64_t bytes);
+  // Part `part` is about to use bytes [begin, end). False: they were used by another part, and one of the two writes.
+  // May be asked by several OS threads at once; memory that is not watched is everybody's own.
+  bool use(int part, const std::byte* begin, const std::byte* end, bool write);
+
+ private:
+  struct Watched {
+    const std::byte* base;
+    int64_t bytes;
+    std::vector<uint16_t> grains;
+  };
+  std::vector<Watched> watched_;
+};
+
+}  // namespace pallasim::memory

@@ -1,0 +1,83 @@
+// Parts of a run that may use memory apart from each other.
+#include "pallasim/memory/parts.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <thread>
+
+#include "views.h"
+
+namespace pallasim::memory {
+namespace {
+
+// What a reader of the rule would write: of each grain who read and who wrote it.
+class Reference {
+ public:
+  explicit Reference(int64_t bytes) : bytes_(bytes) {}
+  bool use(int part, int64_t begin, int64_t end, bool write) {
+    bool apart = true;
+    for (int64_t b = std::max<int64_t>(begin, 0); b < std::min(end, bytes_); ++b) {
+      Grain& g = grains_[b / PartsApart::kGrain];
+      const auto others = [&](const std::set<int>& s) { return s.size() > s.count(part); };
+      apart = apart && !others(g.writers) && !(write && others(g.readers));
+      (write ? g.writers : g.readers).insert(part);
+    }
+    return apart;
+  }
+
+ private:
+  struct Grain {
+    std::set<int> readers, writers;
+  };
+  int64_t bytes_;
+  std::map<int64_t, Grain> grains_;
+};
+
+TEST(PartsApart, AgreesWithTheRule) {
+  shadow::Random rng(5);
+  int met = 0;
+  for (int round = 0; round < 3000; ++round) {
+    const int64_t bytes = 1 + rng.below(400);
+    std::vector<std::byte> memory(static_cast<size_t>(bytes) + 64);
+    std::byte* const base = memory.data() + 32;
+    PartsApart apart;
+    apart.watch(base, bytes);
+    Reference reference(bytes);
+    const int64_t parts = 1 + rng.below(4), writes = rng.below(4);
+    for (int n = 0; n < 20; ++n) {
+      const int part = static_cast<int>(rng.below(parts));
+      const int64_t begin = rng.below(bytes + 32) - 16, end = begin + rng.below(40);
+      const bool write = rng.below(4) < writes, want = reference.use(part, begin, end, write);
+      ASSERT_EQ(apart.use(part, base + begin, base + end, write), want) << round;
+      if (!want) break;  // the run is over
+      met += n == 19;
+    }
+  }
+  EXPECT_GT(met, 300);   // rounds to the end
+  EXPECT_LT(met, 2700);  // and rounds that meet
+}
+
+// Of threads that want the same bytes no two get them, whatever they do in between; readers all do.
+TEST(PartsApart, OneOfSeveralThreadsGetsWhatAllWant) {
+  for (const bool write : {true, false}) {
+    std::vector<std::byte> memory(1 << 12);
+    PartsApart apart;
+    apart.watch(memory.data(), static_cast<int64_t>(memory.size()));
+    std::vector<int64_t> got(4);
+    std::vector<std::thread> threads;
+    for (int part = 0; part < 4; ++part)
+      threads.emplace_back([&, part] {
+        for (size_t at = 0; at < memory.size(); at += PartsApart::kGrain)
+          got[static_cast<size_t>(part)] +=
+              apart.use(part, memory.data() + at, memory.data() + at + PartsApart::kGrain, write);
+      });
+    for (std::thread& t : threads) t.join();
+    const auto grains = static_cast<int64_t>(memory.size()) / PartsApart::kGrain;
+    EXPECT_EQ(got[0] + got[1] + got[2] + got[3], write ? grains : 4 * grains);
+  }
+}
+
+}  // namespace
+}  // namespace pallasim::memory
