@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <atomic>
 
+#include "pallasim/memory/window.h"
+#include "pallasim/memory/odometer.h"
+
 namespace pallasim::memory {
 namespace {
 
@@ -41,6 +44,25 @@ bool PartsApart::use(int part, const std::byte* begin, const std::byte* end, boo
         if (!step(now, part, write, &next)) return false;
       } while (next != now && !grain.compare_exchange_weak(now, next, std::memory_order_relaxed));
     }
+  }
+  return true;
+}
+
+bool PartsApart::use(int part, const std::byte* at, const int64_t* dims, const int64_t* strides, int rank,
+                     int element_bytes, bool write) {
+  if (std::any_of(dims, dims + rank, [](int64_t n) { return n <= 0; })) return true;
+  // Minor dimensions that follow each other without gaps are one run.
+  int64_t length = element_bytes;
+  auto outer = static_cast<size_t>(rank);
+  while (outer > 0 && (dims[outer - 1] == 1 || strides[outer - 1] * element_bytes == length)) length *= dims[--outer];
+  int64_t index[kMaxRank] = {}, runs = 1;
+  for (size_t d = 0; d < outer; ++d) runs *= dims[d];
+  for (; runs > 0; --runs) {
+    int64_t element = 0;
+    for (size_t d = 0; d < outer; ++d) element += index[d] * strides[d];
+    const std::byte* begin = at + element * element_bytes;
+    if (!use(part, begin, begin + length, write)) return false;
+    next_index(index, outer, dims);
   }
   return true;
 }

@@ -59,6 +59,37 @@ TEST(PartsApart, AgreesWithTheRule) {
   EXPECT_LT(met, 2700);  // and rounds that meet
 }
 
+// A strided region is its elements.
+TEST(PartsApart, RegionsAreTheirElements) {
+  shadow::Random rng(9);
+  int met = 0;
+  for (int round = 0; round < 2000; ++round) {
+    std::vector<std::byte> memory(4096);
+    PartsApart rows, elements;
+    rows.watch(memory.data(), 4096);
+    elements.watch(memory.data(), 4096);
+    bool apart = true;
+    for (int n = 0; apart && n < 4; ++n) {
+      const int64_t dims[] = {1 + rng.below(3), 1 + rng.below(4), 1 + rng.below(6)},
+                    strides[] = {rng.below(200), rng.below(40), 1 + rng.below(3)};
+      const int size = 1 << rng.below(3), part = static_cast<int>(rng.below(3));
+      const std::byte* at = memory.data() + rng.below(1000);
+      const bool write = rng.below(2) == 0;
+      apart = true;
+      for (int64_t i = 0; i < dims[0]; ++i)
+        for (int64_t j = 0; j < dims[1]; ++j)
+          for (int64_t k = 0; k < dims[2]; ++k) {
+            const std::byte* e = at + (i * strides[0] + j * strides[1] + k * strides[2]) * size;
+            apart = elements.use(part, e, e + size, write) && apart;
+          }
+      ASSERT_EQ(rows.use(part, at, dims, strides, 3, size, write), apart) << round;
+    }
+    met += !apart;
+  }
+  EXPECT_GT(met, 200);
+  EXPECT_LT(met, 1800);
+}
+
 // Of threads that want the same bytes no two get them, whatever they do in between; readers all do.
 TEST(PartsApart, OneOfSeveralThreadsGetsWhatAllWant) {
   for (const bool write : {true, false}) {

@@ -20,19 +20,20 @@ struct Met {};  // a part cannot go on
 // Of one part: what it uses of the arrays that the launch writes.
 class PartWatch : public Listener {
  public:
-  PartWatch(memory::PartsApart& apart, int part, const std::atomic<bool>& stop)
-      : apart_(apart), part_(part), stop_(stop) {}
+  PartWatch(memory::PartsApart& apart, const std::vector<bool>& written, int part, const std::atomic<bool>& stop)
+      : apart_(apart), written_(written), part_(part), stop_(stop) {}
   void on_access(Execution& ex, const Access& a) override { use(ex, a); }
   void on_temporary(Execution& ex, const Access& a) override { use(ex, a); }
 
  private:
   void use(Execution& ex, const Access& a) {
     if (stop_.load(std::memory_order_relaxed)) throw Met{};
-    if (a.buffer < kFirstOperandBuffer || a.buffer >= kFirstOperandBuffer + ex.plan->module.operands.size()) return;
-    for (const ByteRun& r : byte_runs(address(ex, a), a.dims, a.strides, a.rank, a.element_bytes))
-      if (!apart_.use(part_, r.begin, r.end, a.write)) throw Met{};
+    const size_t operand = a.buffer - kFirstOperandBuffer;
+    if (a.buffer < kFirstOperandBuffer || operand >= written_.size() || !written_[operand]) return;
+    if (!apart_.use(part_, address(ex, a), a.dims, a.strides, a.rank, a.element_bytes, a.write)) throw Met{};
   }
   memory::PartsApart& apart_;
+  const std::vector<bool>& written_;
   const int part_;
   const std::atomic<bool>& stop_;
 };
@@ -99,7 +100,15 @@ std::vector<Population> parts_of(const Population& who, int workers) {
 
 class ApartRun {
  public:
-  ApartRun(const Call& c, std::vector<Population> parts) : call_(c), parts_(std::move(parts)) {}
+  ApartRun(const Call& c, std::vector<Population> parts) : call_(c), parts_(std::move(parts)) {
+    // Outputs, and inputs whose memory is theirs.
+    const std::vector<std::byte*>& at = c.operands[0];
+    for (size_t i = 0; i < at.size(); ++i) {
+      bool written = false;
+      for (size_t o = 0; o < at.size(); ++o) written |= c.plan.first().windows[o].is_output && at[o] == at[i];
+      written_.push_back(written);
+    }
+  }
 
   bool run(int workers, memory::PartsApart& apart) {
     on_workers(workers, static_cast<int>(parts_.size()), [&](int i) {
@@ -123,7 +132,7 @@ class ApartRun {
  private:
   void part(int i, memory::PartsApart& apart) {
     Lease ex(call_.plan);
-    PartWatch watch(apart, i, stop_);
+    PartWatch watch(apart, written_, i, stop_);
     ex->listeners.push_back(&watch);
     run_part(*ex, call_, parts_[static_cast<size_t>(i)], {});
     if (!ex->prints.empty() || !ex->findings.empty()) stop_ = true;
@@ -131,6 +140,7 @@ class ApartRun {
   }
   const Call& call_;
   const std::vector<Population> parts_;
+  std::vector<bool> written_;  // per operand
   std::atomic<bool> stop_{false};
   std::atomic<int64_t> steps_{0};
   std::mutex mutex_;

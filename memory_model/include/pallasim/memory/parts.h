@@ -10,13 +10,16 @@ namespace pallasim::memory {
 class PartsApart {
  public:
   static constexpr int kMostParts = 1 << 14;
-  static constexpr int64_t kGrain = 16;  // bytes; who shares so many counts as meeting
+  static constexpr int64_t kGrain = 64;  // bytes; who shares so many counts as meeting
 
   // Memory that parts share; before the first of them begins.
   void watch(const std::byte* base, int64_t bytes);
   // Part `part` is about to use bytes [begin, end). False: they were used by another part, and one of the two writes.
   // May be asked by several OS threads at once; memory that is not watched is everybody's own.
   bool use(int part, const std::byte* begin, const std::byte* end, bool write);
+  // The same of a strided region at `at`; `dims` and `strides` in elements.
+  bool use(int part, const std::byte* at, const int64_t* dims, const int64_t* strides, int rank, int element_bytes,
+           bool write);
 
  private:
   struct Watched {
