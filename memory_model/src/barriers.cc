@@ -113,14 +113,6 @@ int64_t BarrierLayout::id(int block, int64_t index, int64_t unit) const {
   return device * per_device_ + b.first + (unit - units_.first(b.owner, std::max(0, b.mesh), device)) * b.count + index;
 }
 
-int64_t BarrierLayout::id_of_thread(int block, int64_t index, int64_t thread) const {
-  if (const int64_t threads = threads_per_owner_[static_cast<size_t>(block)]) {
-    const BarrierBlock& b = blocks_[static_cast<size_t>(block)];
-    return b.first + (threads == 1 ? thread : thread / threads) * b.count + index;
-  }
-  return id(block, index, units_.unit_of(blocks_[static_cast<size_t>(block)].owner, thread));
-}
-
 std::string BarrierLayout::name(int64_t id, int* block) const {
   *block = -1;
   const int64_t each = std::max<int64_t>(1, per_device_), device = id / each, inside = id % each;

@@ -204,6 +204,11 @@ void Body::cond_step() {
   const int branches = rng.chance(65) ? 2 : static_cast<int>(rng.in(2, 4));
   Value p = branches == 2 ? some({DType::Bool, {}}) : some({DType::I32, {}});
   if (branches == 2 && rng.chance(40)) p = fit(mask({}), {DType::Bool, {}});
+  if (branches == 2 && rng.chance(50)) {  // as `pl.when` asks
+    const int as_number = w.fresh();
+    w.line(name(as_number) + " = convert " + name(p.id) + " : i32[]");
+    p = keep(as_number, {DType::I32, {}}, 1);
+  }
   std::vector<int> out;
   for (size_t k = 0; k < types.size(); ++k) out.push_back(w.fresh());
   for (int b = 0; b < branches; ++b) {

@@ -1,7 +1,7 @@
 #include "ranges.h"
 
 #include "forms.h"
-#include "pallasim/ir/op_table.h"
+#include "unused.h"
 
 namespace pallasim::interp::analysis {
 namespace {
@@ -14,7 +14,7 @@ class Folder {
 
   int run() {
     region(graph_.region);
-    if (replaced_ > 0) drop_unused();
+    if (replaced_ > 0) drop_unused_scalars(graph_);
     return replaced_;
   }
 
@@ -50,31 +50,6 @@ class Folder {
     op.operands.clear();
     op.attrs = {{"value", ir::Attr::bits(ir::DType::Bool, value)}};
     ++replaced_;
-  }
-
-  // What has no effects, the last ones first: what they were made of may be of no use, too.
-  void drop_unused() {
-    std::unordered_map<ValueId, int> uses;
-    count(graph_.region, &uses);
-    drop(graph_.region, &uses);
-  }
-  static void count(const Region& r, std::unordered_map<ValueId, int>* uses) {
-    for (const Op& op : r.ops) {
-      for (ValueId v : op.operands) ++(*uses)[v];
-      for (const Region& inner : op.regions) count(inner, uses);
-    }
-  }
-  void drop(Region& r, std::unordered_map<ValueId, int>* uses) {
-    for (size_t i = r.ops.size(); i-- > 0;) {
-      Op& op = r.ops[i];
-      for (Region& inner : op.regions) drop(inner, uses);
-      const ir::OpInfo& info = ir::info(op.code);
-      const bool plain = info.family == ir::Family::Elementwise && info.effects == ir::kEffectNone &&
-                         op.regions.empty() && op.results.size() == 1 && graph_.type(op.results[0])->is_scalar();
-      if (!plain || (*uses)[op.results[0]] > 0) continue;
-      for (ValueId v : op.operands) --(*uses)[v];
-      r.ops.erase(r.ops.begin() + static_cast<ptrdiff_t>(i));
-    }
   }
 
   ir::Graph& graph_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "../analysis/branches.h"
 #include "../analysis/facts.h"
 #include "../analysis/merge.h"
 #include "../analysis/ranges.h"
@@ -218,6 +219,7 @@ std::shared_ptr<Plan> compile_plan(ir::Module module, const PlanOptions& options
   if (options.fuse)
     for (ir::Body& body : plan->module.bodies) {
       count(Rewrite::KnownAnswer, analysis::fold_by_ranges(body.graph, plan->module.grid));
+      count(Rewrite::BranchOnTruth, analysis::branch_on_truths(body.graph));
       count(Rewrite::EqualScalar, analysis::merge_equal_scalars(body.graph));
     }
   make_bodies(*plan);

@@ -115,17 +115,18 @@ Schedule make_schedule(const RunOptions& o) {
   return r;
 }
 
-void check_limits(Execution& ex, const RunOptions& o, const Thread& t, int64_t idle, const std::string& token) {
-  if (o.max_steps > 0 && ex.steps >= o.max_steps) step_limit(ex, t, token);
+template <typename Token>
+void check_limits(Execution& ex, const RunOptions& o, const Thread& t, int64_t idle, const Token& token) {
+  if (o.max_steps > 0 && ex.steps >= o.max_steps) step_limit(ex, t, token());
   // A turn that only finds its condition unchanged is worth many idle steps: everybody is waiting.
   constexpr int64_t kStepsPerSpin = 1000;
   if (o.livelock_steps > 0 && ex.spins >= std::max<int64_t>(o.livelock_steps / kStepsPerSpin, 1) &&
       ex.spins > 4 * static_cast<int64_t>(ex.threads.size())) {
-    if (ex.points > 0) waiting_programs(ex, t, token);
-    polling_threads(ex, t, token);
+    if (ex.points > 0) waiting_programs(ex, t, token());
+    polling_threads(ex, t, token());
   }
-  if (o.livelock_steps > 0 && idle >= o.livelock_steps) no_progress(ex, t, idle, token);
-  if (g_interrupt_epoch.load(std::memory_order_relaxed) != ex.interrupt_epoch) interrupted(ex, t, token);
+  if (o.livelock_steps > 0 && idle >= o.livelock_steps) no_progress(ex, t, idle, token());
+  if (g_interrupt_epoch.load(std::memory_order_relaxed) != ex.interrupt_epoch) interrupted(ex, t, token());
 }
 
 // What is left when all threads ended: copies, and counts that nobody took.
@@ -201,7 +202,8 @@ bool Scheduler::turn(int64_t most) {
     return true;
   }
   const int32_t index = ready_[at];
-  ready_.erase(ready_.begin() + static_cast<std::ptrdiff_t>(at));
+  if (at == 0) ready_.pop_front();
+  else ready_.erase(ready_.begin() + static_cast<std::ptrdiff_t>(at));
   Thread& t = ex_.threads[static_cast<size_t>(index)];
   int64_t budget = std::min(policy.budget(), most);
   if (options_.max_steps > 0) budget = std::max<int64_t>(1, std::min(budget, options_.max_steps - ex_.steps));
@@ -217,7 +219,7 @@ bool Scheduler::turn(int64_t most) {
   if (programs && stop == Stop::Done && t.parent < 0)
     for (const int32_t next : ex_.end_program(t)) ready_.push_back(next);
   if (stop == Stop::None || stop == Stop::Yielded) ready_.push_back(index);
-  if (stop != Stop::Done) check_limits(ex_, options_, t, idle_, token());
+  if (stop != Stop::Done) check_limits(ex_, options_, t, idle_, [this] { return token(); });
   return true;
 }
 

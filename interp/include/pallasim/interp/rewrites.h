@@ -9,6 +9,7 @@ namespace pallasim::interp {
 #define PALLASIM_REWRITES(X)                                            \
   X(EqualScalar, "a scalar that was computed before")                   \
   X(KnownAnswer, "a comparison of numbers whose ranges answer it")      \
+  X(BranchOnTruth, "a branch on a truth value as it is")                \
   X(FoldedScalar, "an operation of constants")                          \
   X(ScalarByPower, "a division or remainder by a power of two")         \
   X(MultiplyAdd, "a product and a sum of integers")                     \

@@ -107,7 +107,12 @@ class BarrierLayout {
   // `unit`: of the block's level, and of its mesh where it names one.
   int64_t id(int block, int64_t index, int64_t unit) const;
   // The barrier of the unit that the thread belongs to.
-  int64_t id_of_thread(int block, int64_t index, int64_t thread) const;
+  int64_t id_of_thread(int block, int64_t index, int64_t thread) const {
+    const BarrierBlock& b = blocks_[static_cast<size_t>(block)];
+    const int64_t threads = threads_per_owner_[static_cast<size_t>(block)];
+    if (threads == 0) return id(block, index, units_.unit_of(b.owner, thread));
+    return b.first + (thread < threads ? 0 : thread / threads) * b.count + index;
+  }
   // "bars[3] of thread 1", "bar of device 2"; `block` receives the block, -1 where the id is none.
   std::string name(int64_t id, int* block) const;
   Barriers make() const;
