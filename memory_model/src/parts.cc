@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <atomic>
 
-#include "pallasim/memory/window.h"
 #include "pallasim/memory/odometer.h"
+#include "pallasim/memory/window.h"
 
 namespace pallasim::memory {
 namespace {

@@ -27,20 +27,27 @@ inline float scale(float x, float k) {
 }
 inline float exp_reduced(float r) { return std::fma(r * r, poly(kExpF, r), r) + 1.0f; }
 
+// Below, e^x rounds to 0. Masked elements are there, and what is almost 0 is slow to multiply.
+constexpr float kExpNone = -104.0f;
 inline float exp(float x) {
+  const bool none = x < kExpNone;
   float c = x > 89.0f ? 89.0f : x;
-  c = c < -104.0f ? -104.0f : c;
+  c = none ? 0.0f : c;
   const float k = std::fma(c, kLog2e, kMagic) - kMagic;
   const float r = std::fma(-k, kLn2Lo, std::fma(-k, kLn2Hi, c));
-  return scale(exp_reduced(r), k);
+  const float e = scale(exp_reduced(r), k);
+  return none ? 0.0f : e;
 }
-// The same bits as exp where the result and its scale are normal: |x| <= kExpNormal.
+// The same bits as exp where the result and its scale are normal or the result is 0: |x| <= kExpNormal, x < kExpNone.
 constexpr float kExpNormal = 86.5f;
 inline float exp_normal(float x) {
-  const float t = std::fma(x, kLog2e, kMagic);
+  const bool none = x < kExpNone;
+  const float c = none ? 0.0f : x;
+  const float t = std::fma(c, kLog2e, kMagic);
   const float k = t - kMagic;
-  const float r = std::fma(-k, kLn2Lo, std::fma(-k, kLn2Hi, x));
-  return as_f32(as_bits(exp_reduced(r)) + (as_bits(t) << 23));
+  const float r = std::fma(-k, kLn2Lo, std::fma(-k, kLn2Hi, c));
+  const float e = as_f32(as_bits(exp_reduced(r)) + (as_bits(t) << 23));
+  return none ? 0.0f : e;
 }
 inline float exp2(float x) {
   float c = x > 129.0f ? 129.0f : x;

@@ -6,10 +6,11 @@
 namespace pallasim::interp::PALLASIM_KNS {
 namespace {
 
-#define PALLASIM_MATH1(X)                                                                                             \
-  X(exp2)                                                                                                             \
-  X(expm1) X(log) X(log1p) X(log2) X(tanh) X(sinh) X(cosh) X(asin) X(acos) X(atan) X(asinh) X(acosh) X(atanh) X(cbrt) \
-      X(erf) X(erfc)
+#define PALLASIM_MATH1(X)                                                                                           \
+  X(exp2)                                                                                                           \
+  X(expm1)                                                                                                          \
+  X(log) X(log1p) X(log2) X(tanh) X(sinh) X(cosh) X(asin) X(acos) X(atan) X(asinh) X(acosh) X(atanh) X(cbrt) X(erf) \
+      X(erfc)
 #define PALLASIM_MATH2(X) X(pow) X(atan2)
 #define X(name)                                        \
   struct F_##name {                                    \
@@ -17,7 +18,8 @@ namespace {
     static double f(double x) { return m64::name(x); } \
   };
 PALLASIM_MATH1(X)
-X(sin) X(cos) X(tan) X(exp) X(exp_normal) X(logistic) X(logistic_normal)
+X(sin)
+X(cos) X(tan) X(exp) X(exp_normal) X(logistic) X(logistic_normal)
 #undef X
 #define X(name)                                                     \
   struct F_##name {                                                 \
@@ -54,13 +56,14 @@ void trig(void* dst, const void* a, const void* b, const void* c, int64_t n, con
   finish(dst, n, p);
 }
 
-// Strips whose arguments all keep the scale of e^x normal take a shorter loop with the same bits.
+// Strips whose arguments all keep the scale of e^x normal, or are masked, take a shorter loop with the same bits.
 template <class Normal, class Any, class T>
 void exponential(void* dst, const void* a, const void* b, const void* c, int64_t n, const StripParams& p) {
-  constexpr T limit = sizeof(T) == 4 ? T(m32::kExpNormal) : T(m64::kExpNormal);
+  constexpr T limit = sizeof(T) == 4 ? T(m32::kExpNormal) : T(m64::kExpNormal),
+              none = sizeof(T) == 4 ? T(m32::kExpNone) : -std::numeric_limits<T>::infinity();
   auto* x = static_cast<const T*>(a);
   int beyond = 0;
-  PALLASIM_VLOOP(i, n) beyond |= !(std::fabs(x[i]) <= limit);
+  PALLASIM_VLOOP(i, n) beyond |= !(std::fabs(x[i]) <= limit) & !(x[i] < none);
   (beyond ? unary<Any, T, T> : unary<Normal, T, T>)(dst, a, b, c, n, p);
 }
 
@@ -78,7 +81,8 @@ StripFn math_strip(OpCode op) {
 #define X(name) \
   case OpCode::name: return trig<F_##name, Huge_##name, T>;
     X(sin)
-    X(cos) X(tan)
+    X(cos)
+    X(tan)
 #undef X
         case OpCode::exp : return exponential<F_exp_normal, F_exp, T>;
     case OpCode::logistic: return exponential<F_logistic_normal, F_logistic, T>;
