@@ -150,10 +150,10 @@ inline bool with_narrow_float(DType d, Fn&& f) {
 #define X(e) \
   case DType::e: f(std::integral_constant<DType, DType::e>{}); return true;
     X(BF16)
-    X(F16)
-    X(F8E3M4) X(F8E4M3) X(F8E4M3B11FNUZ) X(F8E4M3FN) X(F8E4M3FNUZ) X(F8E5M2) X(F8E5M2FNUZ) X(F8E8M0FNU) X(F4E2M1FN)
+    X(F16) X(F8E3M4) X(F8E4M3) X(F8E4M3B11FNUZ) X(F8E4M3FN) X(F8E4M3FNUZ) X(F8E5M2) X(F8E5M2FNUZ) X(F8E8M0FNU)
+        X(F4E2M1FN)
 #undef X
-        default : return false;
+            default : return false;
   }
 }
 

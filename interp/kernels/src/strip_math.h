@@ -6,11 +6,10 @@
 namespace pallasim::interp::PALLASIM_KNS {
 namespace {
 
-#define PALLASIM_MATH1(X)                                                                                           \
-  X(exp2)                                                                                                           \
-  X(expm1)                                                                                                          \
-  X(log) X(log1p) X(log2) X(tanh) X(sinh) X(cosh) X(asin) X(acos) X(atan) X(asinh) X(acosh) X(atanh) X(cbrt) X(erf) \
-      X(erfc)
+#define PALLASIM_MATH1(X)                                                                                             \
+  X(exp2)                                                                                                             \
+  X(expm1) X(log) X(log1p) X(log2) X(tanh) X(sinh) X(cosh) X(asin) X(acos) X(atan) X(asinh) X(acosh) X(atanh) X(cbrt) \
+      X(erf) X(erfc)
 #define PALLASIM_MATH2(X) X(pow) X(atan2)
 #define X(name)                                        \
   struct F_##name {                                    \
@@ -18,8 +17,7 @@ namespace {
     static double f(double x) { return m64::name(x); } \
   };
 PALLASIM_MATH1(X)
-X(sin)
-X(cos) X(tan) X(exp) X(exp_normal) X(logistic) X(logistic_normal)
+X(sin) X(cos) X(tan) X(exp) X(exp_normal) X(logistic) X(logistic_normal)
 #undef X
 #define X(name)                                                     \
   struct F_##name {                                                 \
@@ -81,8 +79,7 @@ StripFn math_strip(OpCode op) {
 #define X(name) \
   case OpCode::name: return trig<F_##name, Huge_##name, T>;
     X(sin)
-    X(cos)
-    X(tan)
+    X(cos) X(tan)
 #undef X
         case OpCode::exp : return exponential<F_exp_normal, F_exp, T>;
     case OpCode::logistic: return exponential<F_logistic_normal, F_logistic, T>;
