@@ -9,11 +9,12 @@
 namespace pallasim::memory {
 namespace {
 
-// Of a grain: nobody, several readers, or a part and whether it writes.
-constexpr uint16_t kNobody = 0, kReaders = 1;
+// Of a grain or a page: nobody, several readers, or a part and whether it writes; a page of which parts use grains.
+constexpr uint16_t kNobody = 0, kReaders = 1, kGrains = 0xffff;
 uint16_t user(int part, bool writes) { return static_cast<uint16_t>(2 + 2 * part + (writes ? 1 : 0)); }
+static_assert(2 + 2 * PartsApart::kMostParts < kGrains);
 
-// What a grain is after a use; false: they meet.
+// What it is after a use; false: they meet.
 bool step(uint16_t now, int part, bool write, uint16_t* next) {
   const bool own = now == user(part, false) || now == user(part, true);
   if (now == kNobody || own) {
@@ -25,26 +26,53 @@ bool step(uint16_t now, int part, bool write, uint16_t* next) {
   return !write && !written;
 }
 
+// Parts that do not meet need no order between them.
+bool take(uint16_t& of, int part, bool write) {
+  const std::atomic_ref<uint16_t> user(of);
+  uint16_t now = user.load(std::memory_order_relaxed), next = 0;
+  do {
+    if (!step(now, part, write, &next)) return false;
+  } while (next != now && !user.compare_exchange_weak(now, next, std::memory_order_relaxed));
+  return true;
+}
+
+// The same of a page, which who uses all of it takes; others leave it to its grains.
+enum class Page { Taken, Grains, Met };
+Page take_page(uint16_t& of, int part, bool write, bool whole) {
+  const std::atomic_ref<uint16_t> user(of);
+  uint16_t now = user.load(std::memory_order_relaxed), next = 0;
+  do {
+    if (now == kGrains) return Page::Grains;
+    if (now == kNobody && !whole) next = kGrains;
+    else if (!step(now, part, write, &next)) return Page::Met;
+  } while (next != now && !user.compare_exchange_weak(now, next, std::memory_order_relaxed));
+  return next == kGrains ? Page::Grains : Page::Taken;
+}
+
 }  // namespace
 
 void PartsApart::watch(const std::byte* base, int64_t bytes) {
-  if (bytes > 0)
-    watched_.push_back({base, bytes, std::vector<uint16_t>(static_cast<size_t>((bytes - 1) / kGrain + 1))});
+  const auto table = [&](int64_t of) { return std::vector<uint16_t>(static_cast<size_t>((bytes - 1) / of + 1)); };
+  if (bytes > 0) watched_.push_back({base, bytes, table(kPage), table(kGrain)});
 }
 
 bool PartsApart::use(int part, const std::byte* begin, const std::byte* end, bool write) {
   for (Watched& w : watched_) {
     const int64_t first = std::max<int64_t>(begin - w.base, 0), last = std::min<int64_t>(end - w.base, w.bytes);
     if (first >= last) continue;
-    for (int64_t g = first / kGrain; g <= (last - 1) / kGrain; ++g) {
-      // Parts that do not meet need no order between them.
-      const std::atomic_ref<uint16_t> grain(w.grains[static_cast<size_t>(g)]);
-      uint16_t now = grain.load(std::memory_order_relaxed), next = 0;
-      do {
-        if (!step(now, part, write, &next)) return false;
-      } while (next != now && !grain.compare_exchange_weak(now, next, std::memory_order_relaxed));
+    for (int64_t p = first / kPage; p <= (last - 1) / kPage; ++p) {
+      const int64_t from = std::max(first, p * kPage), to = std::min(last, (p + 1) * kPage);
+      if (!use_page(w, p, part, from, to, write)) return false;
     }
   }
+  return true;
+}
+
+bool PartsApart::use_page(Watched& w, int64_t page, int part, int64_t from, int64_t to, bool write) {
+  const Page taken = take_page(w.pages[static_cast<size_t>(page)], part, write, to - from == kPage);
+  if (taken != Page::Grains) return taken == Page::Taken;
+  for (int64_t g = from / kGrain; g <= (to - 1) / kGrain; ++g)
+    if (!take(w.grains[static_cast<size_t>(g)], part, write)) return false;
   return true;
 }
 

@@ -1,4 +1,5 @@
-// Clusters of thread blocks on several OS threads: invisible, whether they lie apart, meet, fail or print.
+// Clusters of thread blocks, and cores of a mesh, on several OS threads: invisible, whether they lie apart, meet, fail
+// or print.
 #include "plan/plan.h"
 #include "run.h"
 
@@ -23,6 +24,40 @@ const char* const kOwnRow = R"(  %4 = get %0, %2 {view = [index($1, slice(0, 16)
 const char* const kStore = R"(  store %1, %5, %2 {view = [index($2, slice(0, 16))]}
 )";
 
+// Subcores of which each copies row 16 * `core` + its number of `a` in, doubles it, and copies it out; then `more`.
+std::string subcores(const std::string& core, const std::string& more = "") {
+  std::string text = R"(pallasim-ir 1
+module "k" {machine = tpu}
+mesh "v" {kind = vector_subcore, axes = [axis("c", 2), axis("s", 16)]}
+input "a" : f32[40,16] {space = hbm}
+output "o" : f32[40,16] {space = hbm}
+scratch "row" : ref<f32[16], vmem>
+scratch "sem" : ref<dma_sem[], semaphore>
+scratch "met" : ref<sem[], semaphore>
+body "v" (%0 "a": ref<f32[40,16], hbm>, %1 "o": ref<f32[40,16], hbm>, %2 "row": ref<f32[16], vmem>,
+    %3 "sem": ref<dma_sem[], semaphore>, %4 "met": ref<sem[], semaphore>) {
+  %5 = axis_index {axis = "c"} : i32[]
+  %6 = axis_index {axis = "s"} : i32[]
+  %7 = constant {value = i32 0x10} : i32[]
+  %8 = constant {value = i32 0x0} : i32[]
+  %9 = mul CORE, %7 : i32[]
+  %10 = add %9, %6 : i32[]
+  dma_start %0, %10, %2, %3 {src = view($0, [index($1, slice(0, 16))]), dst = view($2, []),
+      dst_sem = view($3, [])}
+  dma_wait %0, %10, %2, %3 {src = view($0, [index($1, slice(0, 16))]), dst = view($2, []),
+      dst_sem = view($3, [])}
+  %11 = get %2 : f32[16]
+  %12 = add %11, %11 : f32[16]
+  store %2, %12
+  dma_start %2, %1, %10, %3 {src = view($0, []), dst = view($1, [index($2, slice(0, 16))]),
+      dst_sem = view($3, [])}
+  dma_wait %2, %1, %10, %3 {src = view($0, []), dst = view($1, [index($2, slice(0, 16))]),
+      dst_sem = view($3, [])}
+)";
+  text.replace(text.find("CORE"), 4, core);
+  return text + more + "  yield\n}\n";
+}
+
 struct Kernel {
   const char* name;
   std::string text;
@@ -44,12 +79,19 @@ std::vector<Kernel> kernels() {
                            "    store %1, %6, %2 {view = [index($2, slice(0, 16))]}\n    yield\n  }\n";
   const std::string in_place =
       "  %4 = get %1, %2 {view = [index($1, slice(0, 16))]} : f32[16]\n  %5 = add %4, %4 : f32[16]\n" + store;
+  // To the other core's subcore of the same number, which waits for it.
+  const std::string signal =
+      "  %13 = constant {value = i32 0x1} : i32[]\n  %14 = sub %13, %5 : i32[]\n"
+      "  sem_signal %4, %13, %14 {inc = $1, core_index = [axis(\"c\", $2)]}\n  sem_wait %4, %13 {value = $1}\n";
   const std::string prints = square + "  debug_print %2 {format = \"{}\", placeholders = true}\n";
   return {{"each its row", blocks(square), true},
           {"some rows", blocks(some), true},
           {"in place", blocks(in_place, alias), true},
           {"a chain", blocks(chain, alias), false},
-          {"prints", blocks(prints), false}};
+          {"prints", blocks(prints), false},
+          {"subcores, each its row", subcores("%5"), true},
+          {"subcores of two cores, the same rows", subcores("%8"), false},
+          {"subcores that signal the next core", subcores("%5", signal), false}};
 }
 
 Options with(int workers) {
@@ -73,6 +115,59 @@ TEST(Apart, SameBytesForEveryNumberOfWorkers) {
   }
 }
 
+// Rows of 16 words that lists choose: each subcore scatters its four rows of `a` to the rows of its list.
+TEST(Apart, ChosenRowsAreLookedAtOneByOne) {
+  const char* const text = R"(pallasim-ir 1
+module "k" {machine = tpu}
+mesh "v" {kind = vector_subcore, axes = [axis("c", 2), axis("s", 4)]}
+input "a" : i32[32,16] {space = hbm}
+input "list" : i32[8,4] {space = hbm}
+output "o" : i32[32,16] {space = hbm}
+scratch "index" : ref<i32[4], vmem>
+scratch "rows" : ref<i32[4,16], vmem>
+scratch "sem" : ref<dma_sem[], semaphore>
+body "v" (%0 "a": ref<i32[32,16], hbm>, %1 "list": ref<i32[8,4], hbm>, %2 "o": ref<i32[32,16], hbm>,
+    %3 "index": ref<i32[4], vmem>, %4 "rows": ref<i32[4,16], vmem>, %5 "sem": ref<dma_sem[], semaphore>) {
+  %6 = axis_index {axis = "c"} : i32[]
+  %7 = axis_index {axis = "s"} : i32[]
+  %8 = constant {value = i32 0x4} : i32[]
+  %9 = mul %6, %8 : i32[]
+  %10 = add %9, %7 : i32[]
+  %11 = mul %10, %8 : i32[]
+  dma_start %1, %10, %3, %5 {src = view($0, [index($1, slice(0, 4))]), dst = view($2, []),
+      dst_sem = view($3, [])}
+  dma_wait %1, %10, %3, %5 {src = view($0, [index($1, slice(0, 4))]), dst = view($2, []),
+      dst_sem = view($3, [])}
+  dma_start %0, %11, %4, %5 {src = view($0, [index(slice($1, 4), slice(0, 16))]), dst = view($2, []),
+      dst_sem = view($3, [])}
+  dma_wait %0, %11, %4, %5 {src = view($0, [index(slice($1, 4), slice(0, 16))]), dst = view($2, []),
+      dst_sem = view($3, [])}
+  dma_start %4, %2, %5, %3 {src = view($0, []), dst = view($1, [index(ref($3, 99), slice(0, 16))]),
+      dst_sem = view($2, [])}
+  dma_wait %4, %2, %5, %3 {src = view($0, []), dst = view($1, [index(ref($3, 99), slice(0, 16))]),
+      dst_sem = view($2, [])}
+  yield
+}
+)";
+  std::vector<int32_t> values(512), order(32);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<int32_t>(i) + 1;
+  for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int32_t>(i * 11 % 32);
+  order[5] = 99;  // stays where it is
+  std::vector<int32_t> twice = order;
+  twice[30] = twice[1];
+  for (const auto& list : {order, twice}) {
+    const std::vector<Array> args{i32({32, 16}, values), i32({8, 4}, list)};
+    const Outcome want = run(text, args, with(1)), got = run(text, args, with(4));
+    std::vector<int32_t> by_hand = got.results[0].as<int32_t>();
+    for (size_t i = 0; i < list.size(); ++i)
+      for (size_t k = 0; k < 16 && list[i] != 99; ++k)
+        by_hand[static_cast<size_t>(list[i]) * 16 + k] = values[i * 16 + k];
+    EXPECT_EQ(got.results[0].as<int32_t>(), by_hand);
+    EXPECT_EQ(got.results[0].bytes, want.results[0].bytes);
+    EXPECT_EQ(got.report.units > 1, list == order);
+  }
+}
+
 // Who met once is not tried again, and the plan is as good as before.
 TEST(Apart, APlanWhoseBlocksMeetRunsInOrderFromThenOn) {
   const std::string text = kernels()[3].text;
@@ -86,7 +181,7 @@ TEST(Apart, APlanWhoseBlocksMeetRunsInOrderFromThenOn) {
     Session session;
     launch(*plan, session, args, results, o);
     EXPECT_EQ(out.bytes, want);
-    EXPECT_TRUE(plan->programs_met);
+    EXPECT_TRUE(plan->parts_met);
   }
 }
 

@@ -183,13 +183,14 @@ void Execution::start(const GridBox& b) {
     for (const auto& body : plan->bodies)
       for (int64_t n = 0; n < body->threads; ++n) {
         const int32_t i = device * device_threads + body->thread(n);
-        std::unique_ptr<Arena>& a = arenas[static_cast<size_t>(i)];
-        if (!a) a = new_arena(*body);
         Thread& t = threads[static_cast<size_t>(i)];
         t.exec = this;
         t.strips = strips_of(0);
         t.index = t.unit = i;
         t.body = body.get();
+        if (!population.runs(i)) continue;
+        std::unique_ptr<Arena>& a = arenas[static_cast<size_t>(i)];
+        if (!a) a = new_arena(*body);
         bind_arena(*a, i);
         take_arena(t, *a, body->temps);
         enter(t, *body, n);

@@ -17,40 +17,43 @@ namespace {
 
 struct Met {};  // a part cannot go on
 
-// Of one part: what it uses of the arrays that the launch writes.
+// Of one part: what it uses of the arrays that the launch writes, which are all that it is told of.
 class PartWatch : public Listener {
  public:
-  PartWatch(memory::PartsApart& apart, const std::vector<bool>& written, int part, const std::atomic<bool>& stop)
-      : apart_(apart), written_(written), part_(part), stop_(stop) {}
+  PartWatch(memory::PartsApart& apart, int part, const std::atomic<bool>& stop)
+      : apart_(apart), part_(part), stop_(stop) {}
   void on_access(Execution& ex, const Access& a) override { use(ex, a); }
   void on_temporary(Execution& ex, const Access& a) override { use(ex, a); }
 
  private:
   void use(Execution& ex, const Access& a) {
     if (stop_.load(std::memory_order_relaxed)) throw Met{};
-    const size_t operand = a.buffer - kFirstOperandBuffer;
-    if (a.buffer < kFirstOperandBuffer || operand >= written_.size() || !written_[operand]) return;
     if (!apart_.use(part_, address(ex, a), a.dims, a.strides, a.rank, a.element_bytes, a.write)) throw Met{};
   }
   memory::PartsApart& apart_;
-  const std::vector<bool>& written_;
   const int part_;
   const std::atomic<bool>& stop_;
 };
 
-bool of_device(memory::Level l) { return l == memory::Level::Device; }
-
-// Whether all that programs share are arrays of the launch that can be as before: what else lies in a device's memory,
-// or is counted there, is there once.
-bool shares_arrays_only(const Plan& p) {
+// Whether all that parts share are arrays of the launch that can be as before: what else lies in the memory of a unit
+// of that level or above, or is counted there, is there once.
+bool share_arrays_only(const Plan& p, memory::Level level) {
   const PlanMemory& m = p.memory;
-  const auto owned = [](const auto& all) {
-    return std::any_of(all.begin(), all.end(), [](const auto& x) { return of_device(x.owner); });
+  const auto owned = [&](const auto& all) {
+    return std::any_of(all.begin(), all.end(), [&](const auto& x) { return x.owner <= level; });
   };
   const bool moved = std::any_of(p.first().windows.begin(), p.first().windows.end(),
                                  [](const Window& w) { return w.stage() || ir::is_sync(w.dtype); });
   return !moved && !owned(m.allocations) && !owned(m.semaphores.blocks()) && !owned(m.barriers) &&
          m.outer_semaphores.empty() && m.own_inputs.empty() && p.first().core_arrays.empty();
+}
+
+// Whether programs, or the threads of a mesh where none of them names another one, can have executions of their own.
+bool may_part(const Plan& p, const Population& who) {
+  if (p.threads.concurrent || p.threads.has_peers) return false;
+  if (who.programs > 0) return who.programs > 1 && share_arrays_only(p, memory::Level::Device);
+  return p.threads.count > 1 && p.threads.core_axis < 0 && !p.threads.reach_cores && p.bodies.size() == 1 &&
+         p.first().max_children == 0 && share_arrays_only(p, memory::Level::Core);
 }
 
 // The outputs of a launch before it runs, to begin with twice.
@@ -82,17 +85,18 @@ class Outputs {
   std::vector<std::pair<size_t, std::vector<std::byte>>> before_;
 };
 
-// Neighbouring programs are a part. As few of them at a time as would run if nobody else were there: their memory stays
-// in the caches.
-std::vector<Population> parts_of(const Population& who, int workers) {
-  constexpr int64_t kPartsEach = 16;  // for balance
-  const int64_t n = std::min({who.programs, workers * kPartsEach, int64_t{memory::PartsApart::kMostParts}});
+// Neighbours are a part. Of programs as few at a time as would run if nobody else were there: their memory stays in the
+// caches.
+std::vector<Population> parts_of(const Plan& plan, const Population& who, int workers) {
+  // Clusters differ, and the last ones end late; threads of a mesh are alike.
+  const int64_t each = who.programs > 0 ? 16 : 4, all = who.programs > 0 ? who.programs : plan.threads.count,
+                n = std::min({all, workers * each, int64_t{memory::PartsApart::kMostParts}});
   std::vector<Population> parts;
   for (int64_t i = 0; i < n; ++i) {
     Population p = who;
-    p.first = who.programs * i / n;
-    p.programs = who.programs * (i + 1) / n - p.first;
-    p.resident = std::min(who.resident, who.programs / n);
+    p.first = all * i / n;
+    (who.programs > 0 ? p.programs : p.threads) = all * (i + 1) / n - p.first;
+    p.resident = std::min(who.resident, all / n);
     parts.push_back(p);
   }
   return parts;
@@ -132,8 +136,9 @@ class ApartRun {
  private:
   void part(int i, memory::PartsApart& apart) {
     Lease ex(call_.plan);
-    PartWatch watch(apart, written_, i, stop_);
+    PartWatch watch(apart, i, stop_);
     ex->listeners.push_back(&watch);
+    ex->told = &written_;
     run_part(*ex, call_, parts_[static_cast<size_t>(i)], {});
     if (!ex->prints.empty() || !ex->findings.empty()) stop_ = true;
     steps_ += ex->steps;
@@ -152,8 +157,7 @@ class ApartRun {
 bool run_apart(const Call& c, const Population& who, int workers, Report* report) {
   const bool in_order =
       c.options.policy() == Options::Policy::RunToBlock && c.options.copies == Options::Copies::AtIssue;
-  if (!in_order || who.programs < 2 || c.operands.size() != 1 || c.plan.threads.concurrent ||
-      !shares_arrays_only(c.plan) || c.plan.programs_met.load(std::memory_order_relaxed))
+  if (!in_order || c.operands.size() != 1 || !may_part(c.plan, who) || c.plan.parts_met.load(std::memory_order_relaxed))
     return false;
   Options options = c.options;
   options.max_memory /= workers;
@@ -162,9 +166,9 @@ bool run_apart(const Call& c, const Population& who, int workers, Report* report
   const Outputs outputs(c);
   memory::PartsApart apart;
   outputs.watch(apart);
-  ApartRun run(call, parts_of(who, workers));
+  ApartRun run(call, parts_of(c.plan, who, workers));
   if (!run.run(workers, apart)) {
-    c.plan.programs_met.store(true, std::memory_order_relaxed);
+    if (interrupt_epoch() == c.interrupt_epoch) c.plan.parts_met.store(true, std::memory_order_relaxed);
     outputs.restore();
     return false;
   }

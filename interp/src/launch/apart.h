@@ -1,13 +1,14 @@
-// Programs on several OS threads: clusters of thread blocks that share nothing but the arrays of the launch, as long as
-// no two of them turn out to touch the same bytes there. Nothing is proven before: who meets begins anew, in order.
+// Programs (clusters of thread blocks) and cores of a mesh on several OS threads: those that share nothing but the
+// arrays of the launch, as long as no two of them turn out to touch the same bytes there. Nothing is proven before: who
+// meets begins anew, in order.
 #pragma once
 #include "session.h"
 
 namespace pallasim::interp {
 
-// The programs `who` of the call, in parts. False, with outputs as they were before: parts met, or one of them has
-// something to say (an error, a finding, a print), for which the order of programs matters. Then, or where such a run
-// does not come into question, nothing of `report` has changed. Throws what is not the kernel's doing.
+// The programs or threads `who` of the call, in parts. False, with outputs as they were before: parts met, or one of
+// them has something to say (an error, a finding, a print), for which the order matters. Then, or where such a run does
+// not come into question, nothing of `report` has changed. Throws what is not the kernel's doing.
 bool run_apart(const Call&, const Population& who, int workers, Report*);
 
 }  // namespace pallasim::interp

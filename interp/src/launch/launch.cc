@@ -307,9 +307,8 @@ void run_launch(const Plan& p, Session& session, std::span<const DeviceCall> dev
   const int workers = options.workers > 0 ? options.workers : default_workers();
   constexpr double kWorthSplittingNs = 100e3;
   const Population programs = population_of(p, options, call.grid);
-  const bool worth =
-      options.workers > 0 ||
-      p.split.step_cost_ns * static_cast<double>(std::max(points, programs.programs)) > kWorthSplittingNs;
+  const int64_t times = std::max({points, programs.programs, int64_t{p.threads.count}});
+  const bool worth = options.workers > 0 || p.split.step_cost_ns * static_cast<double>(times) > kWorthSplittingNs;
   const bool watched = options.checked || (watch.recorder && watch.recorder->keep_points) ||
                        options.revisits == Options::Revisits::Error || options.verify_restore > 0 ||
                        !options.grid_order.empty(),

@@ -13,7 +13,7 @@ namespace pallasim::interp {
 
 void ops::note_temporary(Thread& t, const Step* s, const Addr& a, const std::vector<int64_t>& dims,
                          const std::vector<int64_t>& strides, int element_bytes, bool write) {
-  if (a.buffer < kTempBuffer) return;
+  if (a.buffer < kTempBuffer || !t.exec->tells(a.buffer)) return;
   const int64_t offset = a.offset + (a.dyn == Addr::kNoSlot ? 0 : t.slot<int64_t>(a.dyn));
   const Access access{
       t.index,       a.buffer, write, offset, dims.data(), strides.data(), static_cast<int>(dims.size()),

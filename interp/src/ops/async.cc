@@ -224,17 +224,39 @@ AsyncCopy copy_between(const Thread& t, const Step* s, const CopySide& src, cons
   return c;
 }
 
+namespace {
+
+// One side of the copy; of chosen rows those that move.
+void note_side(Thread& t, const Step* s, const AsyncCopy& c, bool write, const int64_t* dims) {
+  const memory::Place& at = write ? c.dst : c.src;
+  if (!t.exec->tells(at.buffer)) return;
+  const auto list = [&](const int64_t* v) { return std::vector<int64_t>(v, v + c.rank); };
+  const int size = ir::byte_size(c.dtype);
+  const std::vector<int64_t> strides = list(write ? c.dst_strides : c.src_strides);
+  std::vector<int64_t> extents = list(dims);
+  const int32_t owner = write ? c.dst.thread : -1;
+  const auto note = [&](int64_t offset) {
+    note_access(t, s, {at.buffer, Addr::kNoSlot, offset}, extents, strides, size, write, owner);
+  };
+  if (c.rows.empty() || c.rows_of_dst != write) return note(at.offset);
+  const auto d = static_cast<size_t>(c.row_dim);
+  extents[d] = 1;
+  for (const int64_t row : c.rows)
+    if (row >= 0) note(at.offset + row * strides[d] * size);
+}
+
+}  // namespace
+
 void issue_noted(Thread& t, const Step* s, AsyncCopy c, bool now, bool read_noted) {
   Execution& ex = *t.exec;
   c.id = ex.copies_issued++;
   if (!ex.listeners.empty()) {
-    const int size = ir::byte_size(c.dtype);
-    const auto list = [&](const int64_t* v) { return std::vector<int64_t>(v, v + c.rank); };
-    const Addr from{c.src.buffer, Addr::kNoSlot, c.src.offset}, to{c.dst.buffer, Addr::kNoSlot, c.dst.offset};
-    if (!read_noted) note_access(t, s, from, list(c.dims), list(c.src_strides), size, false);
+    if (!read_noted) note_side(t, s, c, false, c.dims);
     // What fills the rest of a box is written as the elements are; of padding nothing was read.
-    if (c.fills && !c.zeros) note_unwritten(t, s, to, list(c.whole), list(c.dst_strides), size, c.dst.thread);
-    note_access(t, s, to, list(c.zeros ? c.whole : c.dims), list(c.dst_strides), size, true, c.dst.thread);
+    if (c.fills && !c.zeros)
+      note_unwritten(t, s, {c.dst.buffer, Addr::kNoSlot, c.dst.offset}, {c.whole, c.whole + c.rank},
+                     {c.dst_strides, c.dst_strides + c.rank}, ir::byte_size(c.dtype), c.dst.thread);
+    note_side(t, s, c, true, c.zeros ? c.whole : c.dims);
     for (Listener* l : ex.listeners) l->on_copy(ex, c, *s);
   }
   if (now) complete(ex, c);

@@ -54,7 +54,7 @@ void note_access(Thread&, const Step*, const Addr&, const std::vector<int64_t>& 
 class ChosenElements {
  public:
   ChosenElements(Thread& t, const Step* s, uint32_t buffer, bool write, bool atomic = false)
-      : t_(t), s_(s), buffer_(buffer), write_(write), atomic_(atomic), listened_(!t.exec->listeners.empty()) {}
+      : t_(t), s_(s), buffer_(buffer), write_(write), atomic_(atomic), listened_(t.exec->tells(buffer)) {}
   void add(const std::byte* at, int bytes) {
     if (listened_) append(at - t_.bases[buffer_], bytes);
   }

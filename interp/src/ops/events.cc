@@ -7,8 +7,8 @@ namespace pallasim::interp::ops {
 
 void note_access(Thread& t, const Step* s, const Addr& a, const std::vector<int64_t>& dims,
                  const std::vector<int64_t>& strides, int element_bytes, bool write, int owner, bool atomic) {
+  if (a.buffer < kTempBuffer || !t.exec->tells(a.buffer)) return;
   if (std::find(dims.begin(), dims.end(), 0) != dims.end()) return;  // no element is touched
-  if (a.buffer < kTempBuffer) return;
   const int64_t offset = a.offset + (a.dyn == Addr::kNoSlot ? 0 : t.slot<int64_t>(a.dyn));
   Access access{t.index,       a.buffer, write, offset, dims.data(), strides.data(), static_cast<int>(dims.size()),
                 element_bytes, s,        owner};
@@ -60,7 +60,7 @@ void ChosenElements::flush() {
 }
 
 void ChosenElements::tell() const {
-  if (block_.rows == 0 || buffer_ < kTempBuffer) return;
+  if (block_.rows == 0 || buffer_ < kTempBuffer || !t_.exec->tells(buffer_)) return;
   const int64_t dims[] = {block_.rows, block_.elements}, strides[] = {block_.distance / bytes_, 1};
   Access access{t_.index, buffer_, write_, block_.first, dims, strides, 2, bytes_, s_};
   access.atomic = atomic_;
@@ -70,7 +70,7 @@ void ChosenElements::tell() const {
 
 void note_unwritten(Thread& t, const Step* s, const Addr& a, const std::vector<int64_t>& dims,
                     const std::vector<int64_t>& strides, int element_bytes, int owner) {
-  if (a.buffer < kTempBuffer) return;
+  if (a.buffer < kTempBuffer || !t.exec->tells(a.buffer)) return;
   const auto rank = static_cast<int>(dims.size());
   const Access access{t.index, a.buffer,      true, a.offset, dims.data(), strides.data(),
                       rank,    element_bytes, s,    owner,    true};

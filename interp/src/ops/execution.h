@@ -120,9 +120,11 @@ using Bytes = std::vector<std::byte, CacheLineAllocator<std::byte>>;
 // grid or clusters of thread blocks, begin when others end.
 struct Population {
   int64_t programs = 0;  // in all, row-major over the grid or the axes of clusters; 0: together
-  int64_t first = 0;     // of them, where others run elsewhere
+  int64_t first = 0;     // of them, or of the threads of a device, where others run elsewhere
   int64_t resident = 0;  // of them at a time
   int32_t crew = 1;      // threads of a program
+  int64_t threads = 0;   // together: from `first` on so many; 0: all
+  bool runs(int64_t thread) const { return threads == 0 || (thread >= first && thread < first + threads); }
   bool operator==(const Population&) const = default;
 };
 
@@ -165,8 +167,14 @@ struct Execution {
   int64_t copies_issued = 0;
   Options::Copies copies_move = Options::Copies::AtIssue;
   std::vector<int32_t> woken;
-  std::vector<Listener*> listeners;  // empty in fast runs
-  Helpers* helpers = nullptr;        // who takes parts of steps (ops/parts.h); null: nobody
+  std::vector<Listener*> listeners;         // empty in fast runs
+  const std::vector<bool>* told = nullptr;  // operands whose accesses listeners are told of; null: all memory
+  bool tells(uint32_t buffer) const {
+    if (listeners.empty() || !told) return !listeners.empty();
+    const size_t operand = buffer - kFirstOperandBuffer;
+    return buffer >= kFirstOperandBuffer && operand < told->size() && (*told)[operand];
+  }
+  Helpers* helpers = nullptr;  // who takes parts of steps (ops/parts.h); null: nobody
   // Strip registers of a part of a step; those of part 0 are every thread's. Made before parts run.
   std::byte* strips_of(int part) const;
   void make_strips(int parts);

@@ -124,8 +124,8 @@ class PartsCopy {
     const LensPayload::Level &s = p_.src_levels.front(), &d = p_.dst_levels.front();
     const int64_t src_at = src.start(0) + from * p_.src.strides[dim_] * s.bytes,
                   dst_at = dst.start(0) + to * p_.dst.strides[dim_] * d.bytes;
-    const bool listened = !ex.listeners.empty();
     const uint32_t written = p_.dst_levels.back().addr.buffer;
+    const bool listened = ex.tells(written);
     ChosenElements reads(t_, s_, p_.src_levels.back().addr.buffer, false);
     int64_t index[memory::kMaxRank] = {};
     const int64_t* const dims = c.dst_dims();
@@ -188,8 +188,8 @@ const Step* row_copy(Thread& t, const Step* s) {
     out_of_bounds(t, s, {0, false, 0, most - 1, static_cast<int>(r.dim), most, 1}, row, side.name, side.extents.dims,
                   p.of_dst ? "write" : "read");
   }
-  const bool listened = !t.exec->listeners.empty();
-  if (listened && n > 0) note_access(t, s, r.list, {n}, {r.stride}, static_cast<int>(size), false);
+  const bool listened = !t.exec->listeners.empty() && !t.exec->told;  // to each copy
+  if (n > 0 && t.exec->tells(r.list.buffer)) note_access(t, s, r.list, {n}, {r.stride}, static_cast<int>(size), false);
   // Nobody can tell when which row moves.
   if (n > 0 && !listened && t.exec->copies_move != Options::Copies::Scheduled && copy.plain()) {
     for (int64_t& row : rows) row = r.ignores && row == r.ignored ? -1 : row;

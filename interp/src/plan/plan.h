@@ -63,6 +63,7 @@ struct PlanThreads {
   bool concurrent = false;              // programs of the grid may wait for each other, or race on purpose (Triton)
   std::vector<DeviceAxis> device_axes;  // around the kernel, the last one fastest
   bool has_peers = false;               // devices reach into each other: all of them are one launch
+  bool reach_cores = false;             // a core names another one, to signal it or to copy into its memory
 
   int64_t num_devices() const {
     int64_t n = 1;
@@ -113,8 +114,8 @@ class Plan {
   PlanThreads threads;
   PlanSplit split;
   std::vector<ir::Diagnostic> findings;  // of the chip's rules, and no errors; every launch reports them
-  // Programs that were believed apart were not, or had something to say: later launches run them in order at once.
-  mutable std::atomic<bool> programs_met{false};
+  // Parts that were believed apart were not, or had something to say: later launches run them in order at once.
+  mutable std::atomic<bool> parts_met{false};
 
   // Specialisations of a module with shape parameters, by binding text.
   mutable std::mutex mutex;

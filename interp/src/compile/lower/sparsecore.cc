@@ -146,6 +146,7 @@ static void lower_fetch_and_add(Emitter& e, const Op& op) {
   p.addr = at.memory().addr;
   p.name = at.memory().name;
   p.value_slot = e.scalar_slot(e.operand(op, 1));
+  e.plan().threads.reach_cores = true;
   p.subcore_slot =
       e.scalar_slot(e.scalar_convert(e.operand(op, static_cast<size_t>(op.attr("subcore")->i)), ir::DType::I32));
   const Val before = scalar_in(e.new_slot(), ir::DType::I32);

@@ -129,6 +129,7 @@ Peer peer(Emitter& e, const Op& op) {
   r.core_slot = slot("core_index");
   if (r.core_slot == Addr::kNoSlot && r.body != e.body().index)  // the one at the own coordinates
     r.core_slot = e.scalar_slot(core_of_axes(e, op, r.body, Attr::list({}), {}));
+  e.plan().threads.reach_cores |= r.core_slot != Addr::kNoSlot;
   const Attr* device = named("device_id");
   if (!device) return r;
   if (e.plan().threads.num_devices() > 1) {

@@ -10,7 +10,8 @@ namespace pallasim::memory {
 class PartsApart {
  public:
   static constexpr int kMostParts = 1 << 14;
-  static constexpr int64_t kGrain = 64;  // bytes; who shares so many counts as meeting
+  static constexpr int64_t kGrain = 64;   // bytes; who shares so many counts as meeting
+  static constexpr int64_t kPage = 4096;  // bytes; who uses so many at once, too
 
   // Memory that parts share; before the first of them begins.
   void watch(const std::byte* base, int64_t bytes);
@@ -25,8 +26,9 @@ class PartsApart {
   struct Watched {
     const std::byte* base;
     int64_t bytes;
-    std::vector<uint16_t> grains;
+    std::vector<uint16_t> pages, grains;  // who uses them; the grains of pages that are not used as a whole
   };
+  bool use_page(Watched&, int64_t page, int part, int64_t from, int64_t to, bool write);
   std::vector<Watched> watched_;
 };
 
