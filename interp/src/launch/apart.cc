@@ -8,6 +8,7 @@
 
 #include "../report/checked.h"
 #include "bind.h"
+#include "pallasim/interp/progress.h"
 #include "pallasim/memory/parts.h"
 #include "run.h"
 #include "workers.h"
@@ -170,6 +171,7 @@ bool run_apart(const Call& c, const Population& who, int workers, Report* report
   if (!run.run(workers, apart)) {
     if (interrupt_epoch() == c.interrupt_epoch) c.plan.parts_met.store(true, std::memory_order_relaxed);
     outputs.restore();
+    if (Progress* all = c.watch.progress) all->expect(all->total() + all->done());  // what ended comes again
     return false;
   }
   report->steps = run.steps();
