@@ -68,7 +68,8 @@ def copy_of_head() -> pathlib.Path:
 def build(tree: pathlib.Path, jobs: int) -> str:
     """"", or the end of what the build said."""
     out = tree / "build"
-    commands = [["cmake", "--build", str(out), "-j", str(jobs), "--target", "pallasim", "pallasim_python"]]
+    commands = [["cmake", "--build", str(out), "-j", str(jobs), "--target", "pallasim", "pallasim_python",
+                 "pallasim_option_reference"]]
     if not (out / "build.ninja").exists():
         commands.insert(0, ["cmake", "-S", str(tree), "-B", str(out), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
                             f"-DPython_EXECUTABLE={sys.executable}"])
@@ -76,6 +77,9 @@ def build(tree: pathlib.Path, jobs: int) -> str:
         done = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         if done.returncode:
             return done.stdout[-3000:]
+    # The one file of Python's that a tool writes.
+    options = subprocess.run([str(out / "interp" / "pallasim_option_reference"), "python"], text=True, capture_output=True, check=True)
+    (tree / "python" / "pallasim" / "_options.py").write_text(options.stdout)
     return ""
 
 
