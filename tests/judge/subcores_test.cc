@@ -29,9 +29,9 @@ struct Found {
 };
 
 // The engine gets the program with `from` replaced by `to`, and the evaluator as it is.
-Found with(const std::string& from, const std::string& to, bool races = false) {
+Found with(const std::string& from, const std::string& to, bool races = false, uint64_t programs = kPrograms) {
   Found r;
-  for (uint64_t seed = 1; seed <= kPrograms; ++seed) {
+  for (uint64_t seed = 1; seed <= programs; ++seed) {
     Case c = generate_subcores(seed);
     const std::vector<oracle::Array> want = expected(c);
     if (replace_all(&c.text, from, to) == 0) continue;
@@ -116,12 +116,12 @@ void expect_races(std::string (*broken)(const std::string&, int), bool in_all, i
 TEST(JudgeOfSubcores, EveryBarrierThatMattersIsMissed) { expect_races(without, true, 20); }
 TEST(JudgeOfSubcores, EveryWaitThatMattersIsMissed) { expect_races(delayed, false, 10); }
 
-// Memory that each subcore has for itself, where a SparseCore has one: a third of the programs at least, whatever the
-// generator draws.
+// Memory that each subcore has for itself, where a SparseCore has one. About half of the programs can tell: of few ones
+// too few may be drawn.
 TEST(JudgeOfSubcores, NoticesMemoryThatIsNotShared) {
-  const Found f = with("vmem_shared, subcore_group", "vmem");
+  const Found f = with("vmem_shared, subcore_group", "vmem", false, 5 * kPrograms);
   EXPECT_GE(f.programs, 40);
-  EXPECT_GE(f.noticed * 3, f.programs) << f.noticed << " of " << f.programs;
+  EXPECT_GE(f.noticed * 10, f.programs * 4) << f.noticed << " of " << f.programs;
 }
 
 }  // namespace
