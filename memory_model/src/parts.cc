@@ -4,7 +4,6 @@
 #include <atomic>
 
 #include "pallasim/memory/odometer.h"
-#include "pallasim/memory/window.h"
 
 namespace pallasim::memory {
 namespace {
@@ -78,21 +77,8 @@ bool PartsApart::use_page(Watched& w, int64_t page, int part, int64_t from, int6
 
 bool PartsApart::use(int part, const std::byte* at, const int64_t* dims, const int64_t* strides, int rank,
                      int element_bytes, bool write) {
-  if (std::any_of(dims, dims + rank, [](int64_t n) { return n <= 0; })) return true;
-  // Minor dimensions that follow each other without gaps are one run.
-  int64_t length = element_bytes;
-  auto outer = static_cast<size_t>(rank);
-  while (outer > 0 && (dims[outer - 1] == 1 || strides[outer - 1] * element_bytes == length)) length *= dims[--outer];
-  int64_t index[kMaxRank] = {}, runs = 1;
-  for (size_t d = 0; d < outer; ++d) runs *= dims[d];
-  for (; runs > 0; --runs) {
-    int64_t element = 0;
-    for (size_t d = 0; d < outer; ++d) element += index[d] * strides[d];
-    const std::byte* begin = at + element * element_bytes;
-    if (!use(part, begin, begin + length, write)) return false;
-    next_index(index, outer, dims);
-  }
-  return true;
+  return for_runs(dims, strides, rank, element_bytes,
+                  [&](int64_t begin, int64_t bytes) { return use(part, at + begin, at + begin + bytes, write); });
 }
 
 }  // namespace pallasim::memory

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "pallasim/memory/window.h"
+
 namespace pallasim::memory {
 
 // The next index in row-major order, the last of `rank` dimensions fastest; false where it begins anew at zeros.
@@ -24,6 +26,24 @@ template <typename Dims>
 bool next_index(int64_t* index, size_t rank, const Dims& dims) {
   return next_index(
       index, rank, [&](size_t d) { return dims[d]; }, [](size_t, int64_t) {});
+}
+
+// Calls f(begin, bytes) for each run of a strided region, in row-major order, until it returns false; false then.
+// `begin`: bytes from its first element. Minor dimensions that follow each other without gaps are one run.
+template <typename F>
+bool for_runs(const int64_t* dims, const int64_t* strides, int rank, int element_bytes, F&& f) {
+  for (int d = 0; d < rank; ++d)
+    if (dims[d] <= 0) return true;
+  int64_t length = element_bytes;
+  auto outer = static_cast<size_t>(rank);
+  while (outer > 0 && (dims[outer - 1] == 1 || strides[outer - 1] * element_bytes == length)) length *= dims[--outer];
+  int64_t index[kMaxRank] = {};
+  do {
+    int64_t element = 0;
+    for (size_t d = 0; d < outer; ++d) element += index[d] * strides[d];
+    if (!f(element * element_bytes, length)) return false;
+  } while (next_index(index, outer, dims));
+  return true;
 }
 
 }  // namespace pallasim::memory
