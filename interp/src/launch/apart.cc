@@ -50,9 +50,10 @@ bool share_arrays_only(const Plan& p, memory::Level level) {
 }
 
 // Whether programs, or the threads of a mesh where none of them names another one, can have executions of their own.
-bool may_part(const Plan& p, const Population& who) {
+bool may_part(const Call& c) {
+  const Plan& p = c.plan;
   if (p.threads.concurrent || p.threads.has_peers) return false;
-  if (who.programs > 0) return who.programs > 1 && share_arrays_only(p, memory::Level::Device);
+  if (c.who.programs > 0) return c.who.programs > 1 && share_arrays_only(p, memory::Level::Device);
   return p.threads.count > 1 && p.threads.core_axis < 0 && !p.threads.reach_cores && p.bodies.size() == 1 &&
          p.first().max_children == 0 && share_arrays_only(p, memory::Level::Core);
 }
@@ -60,37 +61,44 @@ bool may_part(const Plan& p, const Population& who) {
 // The outputs of a launch before it runs, to begin with twice.
 class Outputs {
  public:
-  explicit Outputs(const Call& c) : call_(c) {
-    for (size_t o = 0; o < c.operands[0].size(); ++o)
-      if (c.plan.first().windows[o].is_output && is_aliased_output(c.plan.module, static_cast<int>(o)))
-        before_.push_back({o, {c.operands[0][o], c.operands[0][o] + bytes(o)}});
-    for (const int o : c.unwritten)
-      poison_output(c.plan, c.options, static_cast<size_t>(o), c.operands[0][static_cast<size_t>(o)]);
-  }
-  void watch(memory::PartsApart& apart) const {
-    for (size_t o = 0; o < call_.operands[0].size(); ++o)
-      if (call_.plan.first().windows[o].is_output) apart.watch(call_.operands[0][o], bytes(o));
+  Outputs(const Call& c, memory::PartsApart* apart) : call_(c), at_(c.operands[0]) {
+    for (const Window& w : c.plan.first().windows) {
+      if (!w.is_output) continue;
+      const auto o = static_cast<size_t>(w.operand);
+      const int64_t bytes = c.plan.module.operands[o].array->num_bytes();
+      apart->watch(at_[o], bytes);
+      if (is_aliased_output(c.plan.module, w.operand)) before_.push_back({o, {at_[o], at_[o] + bytes}});
+    }
+    for (const int o : c.unwritten) poison(static_cast<size_t>(o));
   }
   void restore() const {
-    for (const auto& [o, was] : before_) std::memcpy(call_.operands[0][o], was.data(), was.size());
-    for (size_t o = 0; o < call_.operands[0].size(); ++o) {
-      const Window& w = call_.plan.first().windows[o];
-      if (w.is_output && !w.fully_written && !is_aliased_output(call_.plan.module, static_cast<int>(o)))
-        poison_output(call_.plan, call_.options, o, call_.operands[0][o]);
-    }
+    for (const auto& [o, was] : before_) std::memcpy(at_[o], was.data(), was.size());
+    for (const Window& w : call_.plan.first().windows)
+      if (w.is_output && !w.fully_written && !is_aliased_output(call_.plan.module, w.operand))
+        poison(static_cast<size_t>(w.operand));
+  }
+  // Per operand: outputs, and inputs whose memory is theirs.
+  std::vector<bool> written() const {
+    std::vector<bool> r(at_.size());
+    for (size_t i = 0; i < at_.size(); ++i)
+      for (const Window& w : call_.plan.first().windows)
+        if (w.is_output && at_[static_cast<size_t>(w.operand)] == at_[i]) r[i] = true;
+    return r;
   }
 
  private:
-  int64_t bytes(size_t o) const { return call_.plan.module.operands[o].array->num_bytes(); }
+  void poison(size_t o) const { poison_output(call_.plan, call_.options, o, at_[o]); }
   const Call& call_;
+  const std::vector<std::byte*>& at_;
   std::vector<std::pair<size_t, std::vector<std::byte>>> before_;
 };
 
 // Neighbours are a part. Of programs as few at a time as would run if nobody else were there: their memory stays in the
 // caches.
-std::vector<Population> parts_of(const Plan& plan, const Population& who, int workers) {
+std::vector<Population> parts_of(const Call& c, int workers) {
+  const Population& who = c.who;
   // Clusters differ, and the last ones end late; threads of a mesh are alike.
-  const int64_t each = who.programs > 0 ? 16 : 4, all = who.programs > 0 ? who.programs : plan.threads.count,
+  const int64_t each = who.programs > 0 ? 16 : 4, all = who.programs > 0 ? who.programs : c.plan.threads.count,
                 n = std::min({all, workers * each, int64_t{memory::PartsApart::kMostParts}});
   std::vector<Population> parts;
   for (int64_t i = 0; i < n; ++i) {
@@ -105,15 +113,8 @@ std::vector<Population> parts_of(const Plan& plan, const Population& who, int wo
 
 class ApartRun {
  public:
-  ApartRun(const Call& c, std::vector<Population> parts) : call_(c), parts_(std::move(parts)) {
-    // Outputs, and inputs whose memory is theirs.
-    const std::vector<std::byte*>& at = c.operands[0];
-    for (size_t i = 0; i < at.size(); ++i) {
-      bool written = false;
-      for (size_t o = 0; o < at.size(); ++o) written |= c.plan.first().windows[o].is_output && at[o] == at[i];
-      written_.push_back(written);
-    }
-  }
+  ApartRun(const Call& c, std::vector<Population> parts, std::vector<bool> written)
+      : call_(c), parts_(std::move(parts)), written_(std::move(written)) {}
 
   bool run(int workers, memory::PartsApart& apart) {
     on_workers(workers, static_cast<int>(parts_.size()), [&](int i) {
@@ -146,7 +147,7 @@ class ApartRun {
   }
   const Call& call_;
   const std::vector<Population> parts_;
-  std::vector<bool> written_;  // per operand
+  const std::vector<bool> written_;
   std::atomic<bool> stop_{false};
   std::atomic<int64_t> steps_{0};
   std::mutex mutex_;
@@ -155,19 +156,18 @@ class ApartRun {
 
 }  // namespace
 
-bool run_apart(const Call& c, const Population& who, int workers, Report* report) {
+bool run_apart(const Call& c, int workers, Report* report) {
   const bool in_order =
       c.options.policy() == Options::Policy::RunToBlock && c.options.copies == Options::Copies::AtIssue;
-  if (!in_order || c.operands.size() != 1 || !may_part(c.plan, who) || c.plan.parts_met.load(std::memory_order_relaxed))
+  if (!in_order || c.operands.size() != 1 || !may_part(c) || c.plan.parts_met.load(std::memory_order_relaxed))
     return false;
   Options options = c.options;
   options.max_memory /= workers;
-  Call call{c.plan, c.session, options, c.operands, c.grid, c.first_device, c.run, c.interrupt_epoch, {}, {}};
+  Call call{c.plan, c.session, options, c.operands, c.grid, {}, c.first_device, c.run, c.interrupt_epoch, {}, {}};
   call.watch.progress = c.watch.progress;
-  const Outputs outputs(c);
   memory::PartsApart apart;
-  outputs.watch(apart);
-  ApartRun run(call, parts_of(c.plan, who, workers));
+  const Outputs outputs(c, &apart);
+  ApartRun run(call, parts_of(c, workers), outputs.written());
   if (!run.run(workers, apart)) {
     if (interrupt_epoch() == c.interrupt_epoch) c.plan.parts_met.store(true, std::memory_order_relaxed);
     outputs.restore();

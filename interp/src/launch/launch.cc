@@ -99,7 +99,7 @@ class ParallelRun {
     Lease ex(call_.plan);
     if (judge_) ex->listeners.push_back(judge_);
     try {
-      run_part(*ex, call_, population_of(call_.plan, call_.options, call_.grid), b);
+      run_part(*ex, call_, call_.who, b);
     } catch (const ir::DiagnosticError& e) {
       const std::lock_guard lock(mutex_);
       if (!error_ || precedes(e.diagnostic(), error_->diagnostic())) error_ = std::make_unique<ir::DiagnosticError>(e);
@@ -172,7 +172,7 @@ void run_sequential(const Call& c, Report* report) {
     if (keep_points) c.watch.recorder->points = std::move(recorder.points);
   };
   try {
-    report->token = run_part(*ex, c, population_of(c.plan, c.options, c.grid), box);
+    report->token = run_part(*ex, c, c.who, box);
   } catch (...) {
     finish();
     throw;
@@ -280,7 +280,7 @@ void run_launch(const Plan& p, Session& session, std::span<const DeviceCall> dev
                  "one launch runs them all");
 
   OwnInputs own(p);
-  Call call{p, session, options, {}, {}, devices[0].device, devices[0].run, epoch, {}, watch};
+  Call call{p, session, options, {}, {}, {}, devices[0].device, devices[0].run, epoch, {}, watch};
   int64_t points = 1;
   for (const DeviceCall& d : devices) {
     std::vector<int64_t> grid;
@@ -306,13 +306,13 @@ void run_launch(const Plan& p, Session& session, std::span<const DeviceCall> dev
 
   const int workers = options.workers > 0 ? options.workers : default_workers();
   constexpr double kWorthSplittingNs = 100e3;
-  const Population programs = population_of(p, options, call.grid);
-  const int64_t times = std::max({points, programs.programs, int64_t{p.threads.count}});
+  call.who = population_of(p, options, call.grid);
+  const int64_t times = std::max({points, call.who.programs, int64_t{p.threads.count}});
   const bool worth = options.workers > 0 || p.split.step_cost_ns * static_cast<double>(times) > kWorthSplittingNs;
   const bool watched = options.checked || (watch.recorder && watch.recorder->keep_points) ||
                        options.revisits == Options::Revisits::Error || options.verify_restore > 0 ||
                        !options.grid_order.empty(),
-             one_piece = watched || programs.programs > 0,
+             one_piece = watched || call.who.programs > 0,
              plain = !watched && workers > 1 && worth && options.max_steps == 0;
   if (options.verify_split && !one_piece && devices.size() == 1 && p.threads.count == 1) {
     const std::vector<GridBox> units = units_of(p, call.grid);
@@ -332,7 +332,7 @@ void run_launch(const Plan& p, Session& session, std::span<const DeviceCall> dev
       return;
     }
   }
-  if (plain && run_apart(call, programs, workers, &report)) return;
+  if (plain && run_apart(call, workers, &report)) return;
   run_sequential(call, &report);
 }
 

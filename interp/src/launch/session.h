@@ -82,6 +82,7 @@ struct Call {
   const Options& options;
   std::vector<std::vector<std::byte*>> operands;  // per device
   std::vector<int64_t> grid;
+  Population who;
   int32_t first_device = 0;
   int64_t run = 0;
   uint64_t interrupt_epoch = 0;  // when the launch began
