@@ -87,6 +87,12 @@ Rows sums(Rows a) {
   return a;
 }
 
+Rows first_sums(Rows a) {
+  for (size_t i = 0; i + 1 < kBlocks; ++i) a[(i + 1) * kRow] = a[i * kRow] + a[(i + 1) * kRow];
+  a[(kBlocks - 1) * kRow] *= 2;  // the last block adds its own
+  return a;
+}
+
 std::vector<Kernel> kernels() {
   const std::string own = kOwnRow, store = kStore, alias = "alias {input = 0, output = 0}\n";
   const std::string square = own + "  %5 = mul %4, %4 : f32[16]\n" + store;
@@ -96,6 +102,12 @@ std::vector<Kernel> kernels() {
       "  %5 = add %2, %3 : i32[]\n  %6 = constant {value = i32 0x27} : i32[]\n  %7 = min %5, %6 : i32[]\n"
       "  %8 = get %1, %7 {view = [index($1, slice(0, 16))]} : f32[16]\n  %9 = add %4, %8 : f32[16]\n"
       "  store %1, %9, %7 {view = [index($2, slice(0, 16))]}\n";
+  // The same of one element per row.
+  const std::string element_chain =
+      "  %4 = get %1, %2 {view = [index($1, 0)]} : f32[]\n"
+      "  %5 = add %2, %3 : i32[]\n  %6 = constant {value = i32 0x27} : i32[]\n  %7 = min %5, %6 : i32[]\n"
+      "  %8 = get %1, %7 {view = [index($1, 0)]} : f32[]\n  %9 = add %4, %8 : f32[]\n"
+      "  store %1, %9, %7 {view = [index($2, 0)]}\n";
   // Only every second block has something to write.
   const std::string some = own +
                            "  %5 = and %2, %3 : i32[]\n  cond %5 () {\n    yield\n  } () {\n    %6 = neg %4 : f32[16]\n"
@@ -112,6 +124,7 @@ std::vector<Kernel> kernels() {
       {"some rows", blocks(some), true, odd_rows},
       {"in place", blocks(in_place, alias), true, [](Rows a) { return times(a, 2); }},
       {"a chain", blocks(chain, alias), false, sums},
+      {"a chain of single elements", blocks(element_chain, alias), false, first_sums},
       {"prints", blocks(prints), false, squares},
       {"subcores, each its row", subcores("%5"), true, [](Rows a) { return times(a, 2, 32); }},
       {"subcores of two cores, the same rows", subcores("%8"), false, [](Rows a) { return times(a, 2, 16); }},

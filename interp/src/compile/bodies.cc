@@ -13,6 +13,7 @@
 #include "compiler.h"
 #include "lower/barriers.h"
 #include "pallasim/hw/rules.h"
+#include "runs.h"
 #include "units.h"
 
 namespace pallasim::interp {
@@ -63,12 +64,14 @@ void share_grid(Plan& p) {
       "cores share the grid, and " + (p.split.refused.empty() ? "its parallel axis moves no block" : p.split.refused);
 }
 
-// Steps lie where they stay from here on: jumps and entries become pointers.
+// Steps lie where they stay from here on: jumps and entries become pointers, and scalar steps may know the next one.
 void link(Plan& p, const std::vector<int>& targets, const std::vector<size_t>& entries) {
   for (size_t i = 0; i < p.steps.size(); ++i) {
     p.steps[i].id = static_cast<int32_t>(i);
     if (targets[i] >= 0) p.steps[i].jump = &p.steps[static_cast<size_t>(targets[i])];
   }
+  p.joined = p.options.fuse && !p.options.checked && !p.options.verify_split;
+  if (p.joined) join_scalar_steps(p.steps);
   for (size_t b = 0; b < p.bodies.size(); ++b) p.bodies[b]->entry = p.steps.data() + entries[b];
 }
 

@@ -29,6 +29,7 @@ class Compiler : private Emitter {
 
  private:
   void place_operand(size_t i);
+  void emit_grid_next(int top);
   struct BlockNeeds {
     bool whole = true;  // the array, at every grid point
     bool copy = false;  // memory of its own: blocks at the array's edge, padding

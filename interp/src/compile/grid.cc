@@ -125,6 +125,7 @@ bool Compiler::needs_window(int input, const Window& w) const {
 }
 
 void Compiler::place_operands() {
+  body_.row_end = new_slot();
   for (size_t i = 0; i < m_.grid.size(); ++i) {
     body_.pid_slots.push_back(new_slot());
     body_.size_slots.push_back(new_slot());
@@ -373,6 +374,13 @@ void Compiler::compile_index_map(Window& w, const Map& body_values) {
     w.map.index_value.push_back(scalar_slot(scalar_convert(value(v), ir::DType::I64)));
 }
 
+void Compiler::emit_grid_next(int top) {
+  Step& s = emit(ops::kGridNext);
+  s.dst = body_.pid_slots.empty() ? body_.row_end : body_.pid_slots.back();
+  s.a = body_.row_end;
+  jump_to(here() - 1, top);
+}
+
 void Compiler::compile_body() {
   begin_steps();
   Map body_values = values_;
@@ -405,7 +413,7 @@ void Compiler::compile_body() {
   if (plan_.options.fuse) state<Progressions>().read(ir_body_.graph);
   compile_region_ops(ir_body_.graph.region);
   if (pipeline) end_pipeline(pipeline, top);
-  else emit(ops::grid_next), jump_to(here() - 1, top);
+  else emit_grid_next(top);
   for (Window& w : body_.windows)
     if (w.stage() && w.is_output && !w.modelled()) emit(ops::window_flush, &w);
   emit(ops::kFinish);

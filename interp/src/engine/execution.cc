@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "../ops/bodies.h"
+#include "../plan/scalar_forms.h"
 #include "engine.h"
 #include "pallasim/memory/uninitialized.h"
 
@@ -88,32 +89,49 @@ void Execution::bind(std::span<const std::vector<std::byte*>> arrays, std::span<
 // A step may be a product of large matrices: few of them between looks at the user's Ctrl-C.
 static constexpr int64_t kStepsPerLook = 16;
 
-Stop Execution::run(Thread& t, int64_t budget) {
+template <bool joined>
+Stop Execution::run_steps(Thread& t, int64_t budget) {
   const Step* s = t.pc;
   t.stop = Stop::None;
+  constexpr int64_t kMayJump = kJumpedSteps * static_cast<int64_t>(sizeof(Step));
   int64_t left = budget, n = 0;
   const uint64_t epoch = interrupt_epoch;
+  // Steps that were jumped over in runs took their turns, too.
+  const auto look = [&] {
+    const int64_t jumped = joined ? (kMayJump - t.left) / static_cast<int64_t>(sizeof(Step)) : 0;
+    t.left = kMayJump;
+    steps += jumped;
+    left -= jumped;
+  };
+  t.left = kMayJump;
   try {
     while (left > 0 && g_interrupt_epoch.load(std::memory_order_relaxed) == epoch) {
       n = std::min<int64_t>(left, kStepsPerLook);
       left -= n;
+      steps += n;
       do {
-        const Step* next = s->fn(t, s);
+        const Step* next = joined ? s->follow(t, s, t.handed) : s->fn(t, s);
         if (!next) {
-          steps += budget - left - n + 1;
+          look();
+          steps -= n - 1;
           return t.stop;
         }
         s = next;
       } while (--n > 0);
+      look();
     }
   } catch (...) {
-    steps += budget - left - n + 1;
+    look();
+    steps -= n - 1;
     t.pc = s;
     throw;
   }
   t.pc = s;
-  steps += budget - left;
   return Stop::None;
+}
+
+Stop Execution::run(Thread& t, int64_t budget) {
+  return joined ? run_steps<true>(t, budget) : run_steps<false>(t, budget);
 }
 
 int64_t Execution::linear_point(const Thread& t) const {

@@ -22,6 +22,8 @@ class Policy {
   virtual size_t next(size_t runnable, size_t copies) = 0;
   virtual uint64_t next_random() = 0;
   virtual int64_t budget() = 0;
+  // Whether a turn ends at waits alone, and long ones anywhere.
+  virtual bool runs_on() const { return false; }
   virtual std::string token() const = 0;
   // What later answers depend on; a snapshot has it.
   virtual uint64_t state() const { return 0; }
@@ -37,6 +39,7 @@ class RunToBlock : public Policy {
   size_t next(size_t, size_t) override { return 0; }
   uint64_t next_random() override { return 0; }
   int64_t budget() override { return slice_; }
+  bool runs_on() const override { return true; }
   std::string token() const override { return "run-to-block"; }
 
  private:
@@ -165,6 +168,7 @@ struct Scheduler::Order : Schedule {};
 
 Scheduler::Scheduler(Execution& ex, const RunOptions& o) : ex_(ex), options_(o), order_(new Order{make_schedule(o)}) {
   ex.copies_move = order_->copies;
+  ex.joined = ex.plan->joined && order_->policy->runs_on() && o.max_steps == 0;
   order_->policy->new_execution(ex.threads.size(), ex.points > 0);
   for (const Thread& t : ex.threads)
     if (t.stop == Stop::None) ready_.push_back(t.index);

@@ -1,12 +1,42 @@
 #include <algorithm>
 
 #include "bodies.h"
+#include "follow.h"
 
 namespace pallasim::interp::ops {
 
-const Step* jump(Thread&, const Step* s) { return s->jump; }
+namespace {
+struct Jump {
+  using First = uint8_t;
+  using Second = uint8_t;
+  static constexpr uint8_t kGives = 0;
+  static constexpr auto operands = no_slots;
 
-const Step* branch_if_false(Thread& t, const Step* s) { return t.slot<uint8_t>(s->a) ? s + 1 : s->jump; }
+  static const Step* run(Thread&, const Step* s) { return s->jump; }
+  template <unsigned>
+  static const Step* follow(Thread& t, const Step* s, uint64_t) {
+    return jump_on(t, s);
+  }
+};
+struct BranchIfFalse {
+  using First = uint8_t;
+  using Second = uint8_t;
+  static constexpr uint8_t kGives = 0;
+  static constexpr auto operands = slot_a;
+
+  static const Step* run(Thread& t, const Step* s) { return t.slot<uint8_t>(s->a) ? s + 1 : s->jump; }
+  template <unsigned given>
+  static const Step* follow(Thread& t, const Step* s, uint64_t value) {
+    return operand<(given & 1) != 0, uint8_t>(t, s->a, value) ? follow_on(t, s) : jump_on(t, s);
+  }
+};
+}  // namespace
+const StepInfo kBranchIfFalse{.name = "step", .fn = BranchIfFalse::run, .scalar = &kFormsOf<BranchIfFalse>};
+
+const StepInfo kJump{
+    .name = "jump", .fn = Jump::run, .flow = StepInfo::Flow::Jump, .scalar = &kFormsOf<Jump>};
+
+const Step* end_run(Thread& t, const Step* s, uint64_t) { return s->fn(t, s); }
 
 const Step* branch_table(Thread& t, const Step* s) {
   const auto& table = *static_cast<const std::vector<int32_t>*>(s->payload);
@@ -17,52 +47,113 @@ const Step* branch_table(Thread& t, const Step* s) {
 
 namespace {
 // As wide as what was written there: a wider read would wait for the store.
-template <size_t N>
-const Step* move_bytes(Thread& t, const Step* s) {
-  std::memcpy(t.arena + s->dst, t.arena + s->a, N);
+template <typename T>
+struct Move {
+  using First = T;
+  using Second = T;
+  static constexpr uint8_t kGives = sizeof(T);
+  static constexpr auto operands = slot_a;
+
+  static const Step* run(Thread& t, const Step* s) {
+    t.slot<T>(s->dst) = t.slot<T>(s->a);
+    return s + 1;
+  }
+  template <unsigned given>
+  static const Step* follow(Thread& t, const Step* s, uint64_t value) {
+    return follow_on<T>(t, s, operand<(given & 1) != 0, T>(t, s->a, value));
+  }
+};
+const Step* move_wide(Thread& t, const Step* s) {
+  std::memcpy(t.arena + s->dst, t.arena + s->a, 16);
   return s + 1;
 }
+const StepInfo kMoveWide{.name = "step", .fn = move_wide};
 }  // namespace
 
-StepFn move_slot(int bytes) {
-  return bytes == 1 ? move_bytes<1> : bytes == 4 ? move_bytes<4> : bytes == 8 ? move_bytes<8> : move_bytes<16>;
+const StepInfo& move_slot(int bytes) {
+  return bytes == 1   ? kInfoOf<Move<uint8_t>>
+         : bytes == 4 ? kInfoOf<Move<uint32_t>>
+         : bytes == 8 ? kInfoOf<Move<uint64_t>>
+                      : kMoveWide;
 }
 
 namespace {
-template <typename T>
-const Step* begin(Thread& t, const Step* s, bool down) {
-  const T lo = t.slot<T>(s->a), hi = t.slot<T>(s->b), by = t.slot<T>(s->c);
-  if (lo >= hi) return s->jump;
-  // Counting down visits the same indices: the first is the last multiple of the step below the upper bound.
+// Sets the index; false: the loop is empty. Counting down visits the same indices: the first is the last multiple of
+// the step below the upper bound.
+template <typename T, bool down>
+bool begin(Thread& t, const Step* s) {
   using U = std::make_unsigned_t<T>;
-  const U last = (static_cast<U>(hi) - static_cast<U>(lo) - 1) / static_cast<U>(std::max<T>(by, 1)) *
-                 static_cast<U>(std::max<T>(by, 1));
-  t.slot<T>(s->dst) = down ? static_cast<T>(static_cast<U>(lo) + last) : lo;
-  return s + 1;
-}
-template <typename T>
-const Step* next(Thread& t, const Step* s, bool down) {
-  using U = std::make_unsigned_t<T>;
-  T& i = t.slot<T>(s->dst);
-  const T by = t.slot<T>(s->c);
-  if (down) {
-    if (static_cast<U>(i) - static_cast<U>(t.slot<T>(s->a)) < static_cast<U>(by)) return s + 1;
-    i = static_cast<T>(static_cast<U>(i) - static_cast<U>(by));
-    return s->jump;
+  const T lo = t.slot<T>(s->a), hi = t.slot<T>(s->b);
+  if (lo >= hi) return false;
+  T first = lo;
+  if constexpr (down) {
+    const U by = static_cast<U>(std::max<T>(t.slot<T>(s->c), 1));
+    first = static_cast<T>(static_cast<U>(lo) + (static_cast<U>(hi) - static_cast<U>(lo) - 1) / by * by);
   }
-  const T n = static_cast<T>(static_cast<U>(i) + static_cast<U>(by));
-  if (n < i || n >= t.slot<T>(s->b)) return s + 1;
-  i = n;
-  return s->jump;
+  t.slot<T>(s->dst) = first;
+  return true;
+}
+// Moves the index on; false: that was the last trip, and the index stays.
+template <typename T, bool down>
+bool next(Thread& t, const Step* s, T* index) {
+  using U = std::make_unsigned_t<T>;
+  const T i = *index = t.slot<T>(s->dst), by = t.slot<T>(s->c);
+  if constexpr (down) {
+    if (static_cast<U>(i) - static_cast<U>(t.slot<T>(s->a)) < static_cast<U>(by)) return false;
+    *index = static_cast<T>(static_cast<U>(i) - static_cast<U>(by));
+  } else {
+    const T n = static_cast<T>(static_cast<U>(i) + static_cast<U>(by));
+    if (n < i || n >= t.slot<T>(s->b)) return false;
+    *index = n;
+  }
+  t.slot<T>(s->dst) = *index;
+  return true;
+}
+
+template <typename T, bool down>
+struct LoopBegin {
+  using First = T;
+  using Second = T;
+  static constexpr uint8_t kGives = sizeof(T);
+  static constexpr auto operands = no_slots;
+
+  static const Step* run(Thread& t, const Step* s) { return begin<T, down>(t, s) ? s + 1 : s->jump; }
+  template <unsigned>
+  static const Step* follow(Thread& t, const Step* s, uint64_t) {
+    const bool any = begin<T, down>(t, s);
+    const auto index = static_cast<std::make_unsigned_t<T>>(t.slot<T>(s->dst));
+    return any ? s[1].follow(t, s + 1, index) : jump_on(t, s, index);
+  }
+};
+template <typename T, bool down>
+struct LoopNext {
+  using First = T;
+  using Second = T;
+  static constexpr uint8_t kGives = sizeof(T);
+  static constexpr auto operands = no_slots;
+
+  static const Step* run(Thread& t, const Step* s) {
+    T index;
+    return next<T, down>(t, s, &index) ? s->jump : s + 1;
+  }
+  template <unsigned>
+  static const Step* follow(Thread& t, const Step* s, uint64_t) {
+    T index;
+    const bool more = next<T, down>(t, s, &index);
+    const auto value = static_cast<std::make_unsigned_t<T>>(index);
+    return more ? jump_on(t, s, value) : s[1].follow(t, s + 1, value);
+  }
+};
+
+template <template <typename, bool> typename Of>
+const StepInfo& loop_step(bool wide, bool down) {
+  if (wide) return down ? kInfoOf<Of<int64_t, true>> : kInfoOf<Of<int64_t, false>>;
+  return down ? kInfoOf<Of<int32_t, true>> : kInfoOf<Of<int32_t, false>>;
 }
 }  // namespace
 
-const Step* loop_begin(Thread& t, const Step* s) {
-  return s->imm & 1 ? begin<int64_t>(t, s, s->imm & 2) : begin<int32_t>(t, s, s->imm & 2);
-}
-const Step* loop_next(Thread& t, const Step* s) {
-  return s->imm & 1 ? next<int64_t>(t, s, s->imm & 2) : next<int32_t>(t, s, s->imm & 2);
-}
+const StepInfo& loop_begin(bool wide, bool down) { return loop_step<LoopBegin>(wide, down); }
+const StepInfo& loop_next(bool wide, bool down) { return loop_step<LoopNext>(wide, down); }
 
 const Step* trips(Thread& t, const Step* s) {
   for (Listener* l : t.exec->listeners) l->on_trips(*t.exec, t, static_cast<Trips>(s->imm));

@@ -233,6 +233,7 @@ struct Execution {
 
   // Runs `thread` for at most `budget` steps.
   Stop run(Thread& thread, int64_t budget);
+  bool joined = false;  // it goes through runs of scalar steps: nobody else can have a turn within one
   int64_t linear_point(const Thread&) const;
   int32_t device_of(const Thread& t) const { return devices == 1 ? 0 : t.unit / device_threads; }
   const GridPart& part(const Thread& t) const {
@@ -246,6 +247,8 @@ struct Execution {
   std::vector<std::vector<std::byte*>> operands;  // per device
 
  private:
+  template <bool joined>
+  Stop run_steps(Thread&, int64_t budget);
   std::unique_ptr<Arena> new_arena(const Body&);
   GridPart make_part(GridBox) const;
   void reset(const GridBox&);                   // what is no thread's

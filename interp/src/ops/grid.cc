@@ -2,10 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "../plan/unread.h"
 #include "bodies.h"
 #include "findings.h"
+#include "follow.h"
 #include "parts.h"
 #include "unread.h"
 
@@ -166,36 +168,68 @@ const Step* grid_begin(Thread& t, const Step* s) {
     if (t.point >= 0) rest /= ex.grid[g];
   }
   if (!ex.options->grid_order.empty() && t.point < 0) place_ids(t);
+  const bool plain = t.point < 0 && ex.options->grid_order.empty() && !ex.check_windows && ex.listeners.empty();
+  t.slot<int64_t>(p.row_end) = plain && !box.hi.empty() ? box.hi.back() : std::numeric_limits<int64_t>::min();
   at_point(t, s);
   place_windows(t);
   return s + 1;
 }
 
-const Step* grid_next(Thread& t, const Step* s) {
+namespace {
+// As axis `g` goes on by one, and those behind it begin anew.
+void move_windows(Thread& t, const GridPart& part, size_t g) {
+  const std::vector<Body::MovingWindow>& moving = t.body->moving;
+  const int64_t* advance = part.advance.data() + g * moving.size();
+  for (size_t m = 0; m < moving.size(); ++m) t.slot<uint64_t>(moving[m].dyn) += static_cast<uint64_t>(advance[m]);
+}
+
+// Moves the thread on; false behind its last grid point.
+bool next_point(Thread& t, const Step* s) {
   Execution& ex = *t.exec;
   const Body& p = *t.body;
   ex.end_point();
-  if (t.point >= 0) return s + 1;
+  if (t.point >= 0) return false;
   if (!ex.options->grid_order.empty()) [[unlikely]] {
-    if (!next_place(t)) return s + 1;
+    if (!next_place(t)) return false;
     place_windows(t);
     at_point(t, s);
-    return s->jump;
+    return true;
   }
   const GridPart& part = ex.part(t);
   for (size_t g = p.pid_slots.size(); g-- > 0;) {
     int64_t& id = t.slot<int64_t>(p.pid_slots[g]);
     if (++id < part.box.hi[g]) {
-      const int64_t* advance = part.advance.data() + g * p.moving.size();
-      for (size_t m = 0; m < p.moving.size(); ++m)
-        t.slot<uint64_t>(p.moving[m].dyn) += static_cast<uint64_t>(advance[m]);
+      move_windows(t, part, g);
       if (ex.check_windows || !ex.listeners.empty()) at_point(t, s);
-      return s->jump;
+      return true;
     }
     id = part.box.lo[g];
   }
-  return s + 1;
+  return false;
 }
+
+struct GridNext {
+  using First = int64_t;
+  using Second = int64_t;
+  static constexpr uint8_t kGives = sizeof(int64_t);
+  static constexpr auto operands = no_slots;
+
+  static const Step* run(Thread& t, const Step* s) { return next_point(t, s) ? s->jump : s + 1; }
+  template <unsigned>
+  static const Step* follow(Thread& t, const Step* s, uint64_t) {
+    if (const int64_t id = t.slot<int64_t>(s->dst) + 1; id < t.slot<int64_t>(s->a)) [[likely]] {
+      t.slot<int64_t>(s->dst) = id;
+      if (!t.body->moving.empty()) move_windows(t, t.exec->part(t), t.body->pid_slots.size() - 1);
+      t.exec->end_point();
+      return jump_on(t, s, static_cast<uint64_t>(id));
+    }
+    const bool more = next_point(t, s);
+    const auto id = t.slot<uint64_t>(s->dst);
+    return more ? jump_on(t, s, id) : s[1].follow(t, s + 1, id);
+  }
+};
+}  // namespace
+const StepInfo kGridNext = kInfoOf<GridNext>;
 
 const Step* window_indexed(Thread& t, const Step* s) {
   const auto& w = *static_cast<const Window*>(s->payload);

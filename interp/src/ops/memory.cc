@@ -2,6 +2,7 @@
 
 #include "elements.h"
 #include "findings.h"
+#include "follow.h"
 #include "pallasim/memory/saturate.h"
 
 namespace pallasim::interp::ops {
@@ -86,65 +87,111 @@ const Step* store_scalar(Thread& t, const Step* s) {
 }
 
 namespace {
-template <typename T>
-const Step* load_fast(Thread& t, const Step* s) {
-  const auto& p = *static_cast<const ScalarAccess*>(s->payload);
-  t.slot<T>(s->dst) = *reinterpret_cast<const T*>(scalar_address(t, s, p));
-  return s + 1;
+// Where an element lies that nobody listens to: at a place of memory that does not move, there by one index of 32 bits,
+// or anywhere.
+enum class Where : uint8_t { Fixed, Indexed, Anywhere };
+Where where(const ScalarAccess& p) {
+  if (p.addr.dyn != Addr::kNoSlot) return Where::Anywhere;
+  if (!p.has_term) return Where::Fixed;
+  return !p.term.wide && p.term.size_slot == Addr::kNoSlot && p.term.last >= 0 ? Where::Indexed : Where::Anywhere;
 }
-template <typename T>
-const Step* store_fast(Thread& t, const Step* s) {
-  const auto& p = *static_cast<const ScalarAccess*>(s->payload);
-  *reinterpret_cast<T*>(scalar_address(t, s, p)) = t.slot<T>(s->a);
-  t.exec->progressed = true;
-  return s + 1;
-}
-
-// One index of 32 bits into memory that does not move; anything else goes the long way.
-std::byte* indexed(const Thread& t, const ScalarAccess& p) {
-  const int64_t i = t.slot<int32_t>(p.term.slot);
+template <Where where, bool given>
+std::byte* place(const Thread& t, const ScalarAccess& p, uint64_t value) {  // null: it takes a longer look
+  if constexpr (where == Where::Anywhere) return nullptr;
+  std::byte* const base = t.bases[p.addr.buffer] + p.addr.offset;
+  if constexpr (where == Where::Fixed) return base;
+  const int64_t i = operand<given, int32_t>(t, p.term.slot, value);
   if (static_cast<uint64_t>(i) > static_cast<uint64_t>(p.term.last)) [[unlikely]]
     return nullptr;
-  return t.bases[p.addr.buffer] + p.addr.offset + i * p.term.stride;
+  return base + i * p.term.stride;
 }
-bool is_indexed(const ScalarAccess& p) {
-  return p.has_term && !p.term.wide && p.term.size_slot == Addr::kNoSlot && p.addr.dyn == Addr::kNoSlot &&
-         p.term.last >= 0;
-}
-template <typename T>
-const Step* load_indexed(Thread& t, const Step* s) {
-  const std::byte* at = indexed(t, *static_cast<const ScalarAccess*>(s->payload));
-  if (!at) [[unlikely]]
-    return load_fast<T>(t, s);
-  t.slot<T>(s->dst) = *reinterpret_cast<const T*>(at);
-  return s + 1;
-}
-template <typename T>
-const Step* store_indexed(Thread& t, const Step* s) {
-  std::byte* at = indexed(t, *static_cast<const ScalarAccess*>(s->payload));
-  if (!at) [[unlikely]]
-    return store_fast<T>(t, s);
-  *reinterpret_cast<T*>(at) = t.slot<T>(s->a);
-  t.exec->progressed = true;
-  return s + 1;
+template <Where where>
+uint32_t index_slot(const Step& s) {
+  return where == Where::Indexed ? static_cast<const ScalarAccess*>(s.payload)->term.slot : Addr::kNoSlot;
 }
 
-// f(0 of the unsigned type of so many bytes); `other` for widths that no word has.
+template <typename T, Where where>
+struct Load {
+  using First = int32_t;
+  using Second = int32_t;
+  static constexpr uint8_t kGives = sizeof(T);
+  static std::array<uint32_t, 2> operands(const Step& s) { return {index_slot<where>(s), Addr::kNoSlot}; }
+
+  static const Step* run(Thread& t, const Step* s) {
+    const auto& p = *static_cast<const ScalarAccess*>(s->payload);
+    const std::byte* at = place<where, false>(t, p, 0);
+    t.slot<T>(s->dst) = *reinterpret_cast<const T*>(at ? at : scalar_address(t, s, p));
+    return s + 1;
+  }
+  template <unsigned given>
+  static const Step* follow(Thread& t, const Step* s, uint64_t value) {
+    const std::byte* at = place<where, (given & 1) != 0>(t, *static_cast<const ScalarAccess*>(s->payload), value);
+    if (!at) [[unlikely]]
+      return longer(t, s);
+    return follow_on<T>(t, s, *reinterpret_cast<const T*>(at));
+  }
+
+ private:
+  [[gnu::noinline]] static const Step* longer(Thread& t, const Step* s) {
+    run(t, s);
+    return s[1].follow(t, s + 1, t.slot<T>(s->dst));
+  }
+};
+
+template <typename T, Where where>
+struct Store {
+  using First = int32_t;
+  using Second = T;
+  static constexpr uint8_t kGives = 0;
+  static std::array<uint32_t, 2> operands(const Step& s) { return {index_slot<where>(s), s.a}; }
+
+  static const Step* run(Thread& t, const Step* s) {
+    const auto& p = *static_cast<const ScalarAccess*>(s->payload);
+    std::byte* at = place<where, false>(t, p, 0);
+    *reinterpret_cast<T*>(at ? at : scalar_address(t, s, p)) = t.slot<T>(s->a);
+    t.exec->progressed = true;
+    return s + 1;
+  }
+  template <unsigned given>
+  static const Step* follow(Thread& t, const Step* s, uint64_t value) {
+    std::byte* at = place<where, (given & 1) != 0>(t, *static_cast<const ScalarAccess*>(s->payload), value);
+    if (!at) [[unlikely]]
+      return longer(t, s);
+    t.exec->progressed = true;
+    *reinterpret_cast<T*>(at) = operand<(given & 2) != 0, T>(t, s->a, value);
+    return follow_on(t, s);
+  }
+
+ private:
+  [[gnu::noinline]] static const Step* longer(Thread& t, const Step* s) {
+    run(t, s);
+    return follow_on(t, s);
+  }
+};
+
+template <template <typename, Where> typename Of, typename T>
+const StepInfo* of_place(Where w) {
+  return w == Where::Fixed     ? &kInfoOf<Of<T, Where::Fixed>>
+         : w == Where::Indexed ? &kInfoOf<Of<T, Where::Indexed>>
+                               : &kInfoOf<Of<T, Where::Anywhere>>;
+}
+
+// f(0 of the unsigned type of so many bytes); null for widths that no word has.
 template <typename F>
-StepFn of_word(int bytes, StepFn other, const F& f) {
-  return bytes == 1 ? f(uint8_t{}) : bytes == 4 ? f(uint32_t{}) : bytes == 8 ? f(uint64_t{}) : other;
+const StepInfo* of_word(int bytes, const F& f) {
+  return bytes == 1 ? f(uint8_t{}) : bytes == 4 ? f(uint32_t{}) : bytes == 8 ? f(uint64_t{}) : nullptr;
 }
 }  // namespace
 
-StepFn fast_store_scalar(const ScalarAccess& p) {
-  return of_word(p.bytes, store_scalar, [&](auto word) -> StepFn {
-    return is_indexed(p) ? store_indexed<decltype(word)> : store_fast<decltype(word)>;
+const StepInfo* fast_store_scalar(const ScalarAccess& p) {
+  return of_word(p.bytes, [&](auto word) {
+    return of_place<Store, decltype(word)>(where(p));
   });
 }
 
-StepFn fast_load_scalar(const ScalarAccess& p) {
-  return of_word(p.bytes, load_scalar, [&](auto word) -> StepFn {
-    return is_indexed(p) ? load_indexed<decltype(word)> : load_fast<decltype(word)>;
+const StepInfo* fast_load_scalar(const ScalarAccess& p) {
+  return of_word(p.bytes, [&](auto word) {
+    return of_place<Load, decltype(word)>(where(p));
   });
 }
 

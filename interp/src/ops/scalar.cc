@@ -1,10 +1,11 @@
-// Scalar operations on slots. One function per operation and type; bits equal those of the strip bodies.
+// Scalar operations on slots. One body per operation and type; bits equal those of the strip bodies.
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <type_traits>
 
 #include "bodies.h"
+#include "follow.h"
 
 namespace pallasim::interp::ops {
 namespace {
@@ -61,29 +62,39 @@ struct Body {
     else return static_cast<T>(std::sqrt(a));
   }
 
+  using First = T;
+  using Second = T;
+  using Made = decltype(eval(T{}, T{}, T{}, false));
+  static constexpr uint8_t kGives = sizeof(Made);
+  static constexpr auto operands = slots_ab;
+
   static const Step* run(Thread& t, const Step* s) {
-    const auto r = eval(t.slot<T>(s->a), t.slot<T>(s->b), t.slot<T>(s->c), s->imm != 0);
-    t.slot<std::remove_const_t<decltype(r)>>(s->dst) = r;
+    t.slot<Made>(s->dst) = eval(t.slot<T>(s->a), t.slot<T>(s->b), t.slot<T>(s->c), s->imm != 0);
     return s + 1;
+  }
+  template <unsigned given>
+  static const Step* follow(Thread& t, const Step* s, uint64_t value) {
+    const T a = operand<(given & 1) != 0, T>(t, s->a, value), b = operand<(given & 2) != 0, T>(t, s->b, value);
+    return follow_on<Made>(t, s, eval(a, b, t.slot<T>(s->c), s->imm != 0));
   }
 };
 
 template <typename T>
-StepFn common(OpCode op) {
+const StepInfo* common(OpCode op) {
   switch (op) {
 #define CASE(x) \
-  case OpCode::x: return Body<OpCode::x, T>::run;
+  case OpCode::x: return &kInfoOf<Body<OpCode::x, T>>;
     CASE(eq) CASE(ne) CASE(lt) CASE(le) CASE(gt) CASE(ge) default : return nullptr;
   }
 }
 
 template <typename T>
-StepFn arithmetic(OpCode op) {
+const StepInfo* arithmetic(OpCode op) {
   switch (op) { CASE(add) CASE(sub) CASE(mul) CASE(neg) CASE(square) CASE(div) default : return common<T>(op); }
 }
 
 template <typename T>
-StepFn integer(OpCode op) {
+const StepInfo* integer(OpCode op) {
   switch (op) {
     CASE(rem)
     CASE(max)
@@ -95,11 +106,11 @@ StepFn integer(OpCode op) {
 }
 
 template <typename T>
-StepFn floating(OpCode op) {
-  return op == OpCode::sqrt ? Body<OpCode::sqrt, T>::run : arithmetic<T>(op);
+const StepInfo* floating(OpCode op) {
+  return op == OpCode::sqrt ? &kInfoOf<Body<OpCode::sqrt, T>> : arithmetic<T>(op);
 }
 
-StepFn boolean(OpCode op) {
+const StepInfo* boolean(OpCode op) {
   using T = uint8_t;
   switch (op) { CASE(and_) CASE(or_) CASE(xor_) CASE(not_) CASE(eq) CASE(ne) default : return nullptr; }
 }
@@ -107,48 +118,72 @@ StepFn boolean(OpCode op) {
 
 // By 2 to the power of `imm`, rounded towards zero.
 template <OpCode op, typename T>
-const Step* by_power(Thread& t, const Step* s) {
-  using U = Unsigned<T>;
-  const T x = t.slot<T>(s->a);
-  const U below = static_cast<U>((U{1} << s->imm) - 1);
-  const U bias = std::is_signed_v<T> && x < 0 ? below : U{0};
-  const U sum = static_cast<U>(static_cast<U>(x) + bias);
-  if constexpr (op == OpCode::div) t.slot<T>(s->dst) = static_cast<T>(static_cast<T>(sum) >> s->imm);
-  else t.slot<T>(s->dst) = static_cast<T>(static_cast<U>(x) - (sum & static_cast<U>(~below)));
-  return s + 1;
-}
+struct ByPower {
+  static T eval(T x, int64_t power) {
+    using U = Unsigned<T>;
+    const U below = static_cast<U>((U{1} << power) - 1);
+    const U bias = std::is_signed_v<T> && x < 0 ? below : U{0};
+    const U sum = static_cast<U>(static_cast<U>(x) + bias);
+    if constexpr (op == OpCode::div) return static_cast<T>(static_cast<T>(sum) >> power);
+    else return static_cast<T>(static_cast<U>(x) - (sum & static_cast<U>(~below)));
+  }
+};
+
+// From -> To; truth values are 0 and 1.
+struct Truth {};
+template <typename From, typename To>
+struct Cast {
+  static auto eval(From x, int64_t) {
+    if constexpr (std::is_same_v<To, Truth>) return static_cast<uint8_t>(x != From{0});
+    else return static_cast<To>(x);
+  }
+};
+
+// A body of one operand and `imm`, by its eval.
+template <typename Of, typename T>
+struct OfOne {
+  using First = T;
+  using Second = T;
+  using Made = decltype(Of::eval(T{}, 0));
+  static constexpr uint8_t kGives = sizeof(Made);
+  static constexpr auto operands = slot_a;
+
+  static const Step* run(Thread& t, const Step* s) {
+    t.slot<Made>(s->dst) = Of::eval(t.slot<T>(s->a), s->imm);
+    return s + 1;
+  }
+  template <unsigned given>
+  static const Step* follow(Thread& t, const Step* s, uint64_t value) {
+    return follow_on<Made>(t, s, Of::eval(operand<(given & 1) != 0, T>(t, s->a, value), s->imm));
+  }
+};
 
 template <typename T>
-StepFn by_power_function(OpCode op) {
-  return op == OpCode::div ? by_power<OpCode::div, T> : op == OpCode::rem ? by_power<OpCode::rem, T> : nullptr;
+const StepInfo* by_power_of(OpCode op) {
+  return op == OpCode::div   ? &kInfoOf<OfOne<ByPower<OpCode::div, T>, T>>
+         : op == OpCode::rem ? &kInfoOf<OfOne<ByPower<OpCode::rem, T>, T>>
+                             : nullptr;
 }
 
 template <typename From, typename To>
-const Step* cast(Thread& t, const Step* s) {
-  const From v = t.slot<From>(s->a);
-  t.slot<To>(s->dst) = static_cast<To>(v);
-  return s + 1;
-}
-template <typename From>
-const Step* to_bool(Thread& t, const Step* s) {
-  t.slot<uint8_t>(s->dst) = t.slot<From>(s->a) != From{0};
-  return s + 1;
+const StepInfo* cast() {
+  return &kInfoOf<OfOne<Cast<From, To>, From>>;
 }
 
 template <typename From>
-StepFn cast_from(CType to) {
+const StepInfo* cast_from(CType to) {
   switch (to) {
-    case CType::Bool: return to_bool<From>;
-    case CType::F32: return cast<From, float>;
-    case CType::F64: return cast<From, double>;
+    case CType::Bool: return cast<From, Truth>();
+    case CType::F32: return cast<From, float>();
+    case CType::F64: return cast<From, double>();
     default: break;
   }
   if constexpr (std::is_integral_v<From>) {
     switch (to) {
-      case CType::I32: return cast<From, int32_t>;
-      case CType::U32: return cast<From, uint32_t>;
-      case CType::I64: return cast<From, int64_t>;
-      case CType::U64: return cast<From, uint64_t>;
+      case CType::I32: return cast<From, int32_t>();
+      case CType::U32: return cast<From, uint32_t>();
+      case CType::I64: return cast<From, int64_t>();
+      case CType::U64: return cast<From, uint64_t>();
       default: break;
     }
   }
@@ -157,7 +192,7 @@ StepFn cast_from(CType to) {
 
 }  // namespace
 
-StepFn scalar(OpCode op, CType c) {
+const StepInfo* scalar(OpCode op, CType c) {
   switch (c) {
     case CType::Bool: return boolean(op);
     case CType::I32: return integer<int32_t>(op);
@@ -170,17 +205,17 @@ StepFn scalar(OpCode op, CType c) {
   }
 }
 
-StepFn scalar_by_power(OpCode op, CType c) {
+const StepInfo* scalar_by_power(OpCode op, CType c) {
   switch (c) {
-    case CType::I32: return by_power_function<int32_t>(op);
-    case CType::U32: return by_power_function<uint32_t>(op);
-    case CType::I64: return by_power_function<int64_t>(op);
-    case CType::U64: return by_power_function<uint64_t>(op);
+    case CType::I32: return by_power_of<int32_t>(op);
+    case CType::U32: return by_power_of<uint32_t>(op);
+    case CType::I64: return by_power_of<int64_t>(op);
+    case CType::U64: return by_power_of<uint64_t>(op);
     default: return nullptr;
   }
 }
 
-StepFn scalar_convert(CType from, CType to) {
+const StepInfo* scalar_convert(CType from, CType to) {
   switch (from) {
     case CType::Bool: return to == CType::Bool ? nullptr : cast_from<uint8_t>(to);
     case CType::I32: return cast_from<int32_t>(to);
@@ -195,15 +230,27 @@ StepFn scalar_convert(CType from, CType to) {
 
 namespace {
 template <typename T>
-const Step* mul_add(Thread& t, const Step* s) {
-  t.slot<T>(s->dst) = t.slot<T>(s->a) * t.slot<T>(s->b) + t.slot<T>(s->c);
-  return s + 1;
-}
+struct MulAdd {
+  using First = T;
+  using Second = T;
+  static constexpr uint8_t kGives = sizeof(T);
+  static constexpr auto operands = slots_ac;
+
+  static const Step* run(Thread& t, const Step* s) {
+    t.slot<T>(s->dst) = t.slot<T>(s->a) * t.slot<T>(s->b) + t.slot<T>(s->c);
+    return s + 1;
+  }
+  template <unsigned given>
+  static const Step* follow(Thread& t, const Step* s, uint64_t value) {
+    const T a = operand<(given & 1) != 0, T>(t, s->a, value), c = operand<(given & 2) != 0, T>(t, s->c, value);
+    return follow_on<T>(t, s, a * t.slot<T>(s->b) + c);
+  }
+};
 }  // namespace
 
-StepFn scalar_mul_add(CType t) {
-  return t == CType::I32 || t == CType::U32   ? mul_add<uint32_t>
-         : t == CType::I64 || t == CType::U64 ? mul_add<uint64_t>
+const StepInfo* scalar_mul_add(CType t) {
+  return t == CType::I32 || t == CType::U32   ? &kInfoOf<MulAdd<uint32_t>>
+         : t == CType::I64 || t == CType::U64 ? &kInfoOf<MulAdd<uint64_t>>
                                               : nullptr;
 }
 
@@ -215,16 +262,39 @@ const Step* scalar_strip(Thread& t, const Step* s) {
 }
 
 namespace {
+// Of elements of N bytes.
 template <size_t N>
-const Step* select_bytes(Thread& t, const Step* s) {
-  const uint32_t from = t.slot<uint8_t>(s->a) ? s->c : s->b;
-  std::memmove(t.arena + s->dst, t.arena + from, N);
-  return s + 1;
-}
+struct Select {
+  using First = uint8_t;
+  using Second = uint8_t;
+  static constexpr uint8_t kGives = N <= 8 ? N : 0;
+  static constexpr auto operands = slot_a;
+
+  static const Step* run(Thread& t, const Step* s) {
+    move(t, s, t.slot<uint8_t>(s->a));
+    return s + 1;
+  }
+  template <unsigned given>
+  static const Step* follow(Thread& t, const Step* s, uint64_t value) {
+    return s[1].follow(t, s + 1, move(t, s, operand<(given & 1) != 0, uint8_t>(t, s->a, value)));
+  }
+
+ private:
+  static uint64_t move(Thread& t, const Step* s, uint8_t truth) {
+    const std::byte* from = t.arena + (truth ? s->c : s->b);
+    uint64_t value[2] = {};
+    std::memcpy(value, from, N);
+    std::memcpy(t.arena + s->dst, value, N);
+    return value[0];
+  }
+};
 }  // namespace
 
-StepFn scalar_select(int bytes) {
-  return bytes == 1 ? select_bytes<1> : bytes == 4 ? select_bytes<4> : bytes == 8 ? select_bytes<8> : select_bytes<16>;
+const StepInfo& scalar_select(int bytes) {
+  return bytes == 1   ? kInfoOf<Select<1>>
+         : bytes == 4 ? kInfoOf<Select<4>>
+         : bytes == 8 ? kInfoOf<Select<8>>
+                      : kInfoOf<Select<16>>;
 }
 
 }  // namespace pallasim::interp::ops

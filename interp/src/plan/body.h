@@ -116,6 +116,7 @@ struct Body {
   std::vector<uint32_t> size_slots;
   // i64, per grid axis: the position, where Options::grid_order says what lies there
   std::vector<uint32_t> place_slots;
+  uint32_t row_end = Addr::kNoSlot;    // i64: where the last axis ends, if its next point takes moving windows alone
   std::vector<uint32_t> axis_slots;    // i64, per axis of its mesh
   std::vector<uint32_t> device_slots;  // i64, per axis of PlanThreads::device_axes: the device's coordinate
   // An array outside the kernel in memory that every core has for itself: thread memory, at `offset` of the

@@ -104,6 +104,7 @@ class Plan {
   std::unique_ptr<ir::Module> given;  // Numerics::Oracle: the module as it came
   PlanOptions options;
   std::vector<Step> steps;  // of all bodies
+  bool joined = false;      // scalar steps may run by themselves: Step::follow is set
   Payloads payloads;        // of the steps
   // One per mesh that has one, in the module's order; all run beside each other. None where shape parameters are not
   // bound.

@@ -22,9 +22,12 @@ struct Thread;
 
 // Returns the next step, or nullptr with thread.stop set.
 using StepFn = const Step* (*)(Thread&, const Step*);
+// The same in a run of steps; the value is what the scalar step before it made, its bytes in the lowest ones.
+using FollowFn = const Step* (*)(Thread&, const Step*, uint64_t value);
 
 struct Step {
   StepFn fn = nullptr;
+  FollowFn follow = nullptr;              // where scalar steps run by themselves (scalar_forms.h)
   const void* payload = nullptr;          // owned by the plan; its type is known to fn
   uint32_t dst = 0, a = 0, b = 0, c = 0;  // slots, or whatever fn says
   int64_t imm = 0;
@@ -71,6 +74,8 @@ struct Thread {
   int32_t home = -1;     // of a program: its place among Execution::arenas
   int32_t parent = -1;   // who spawned it: an index in Execution::threads
   int32_t children = 0;  // of those it spawned, how many run
+  int64_t left = 0;      // bytes of steps that runs may jump over before the engine looks for requests to stop
+  uint64_t handed = 0;   // to the step at which the engine goes on, by one that jumps
   Stop stop = Stop::None;
 
   template <typename T>

@@ -9,6 +9,8 @@
 
 namespace pallasim::interp {
 
+struct ScalarForms;
+
 // One use of a block of semaphores or barriers by a step.
 struct SyncUse {
   enum class Role : uint8_t {
@@ -47,6 +49,7 @@ struct StepInfo {
   bool trips = false;    // of a loop whose trips have no order: begins it or a trip, or ends it
   bool adds = false;     // adds to what lies in memory
   bool reaches = false;  // itself touches memory that another thread has for itself
+  const ScalarForms* scalar = nullptr;  // null: no scalar step
 };
 
 extern const StepInfo kPlainStep;   // works on memory and slots alone

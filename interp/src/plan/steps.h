@@ -8,22 +8,21 @@
 namespace pallasim::interp::ops {
 
 // Steps that others reason about (step_info.h).
+extern const StepInfo kBranchIfFalse;  // a: bool slot
+extern const StepInfo kGridNext;       // jump: first step of the body; dst: program id of the last axis, a: Body::row_end
 extern const StepInfo kJump, kBranchTable, kFinish, kSemSignal, kSemWait, kSemRead, kDmaStart, kDmaWait, kTrips;
 
 // control
-const Step* jump(Thread&, const Step*);
-const Step* branch_if_false(Thread&, const Step*);  // a: bool slot
 const Step* branch_table(Thread&, const Step*);     // a: i32 slot, payload: std::vector<int32_t> of step ids
-StepFn move_slot(int bytes);                        // dst <- a, of a compute type
-const Step* loop_begin(Thread&,
-                       const Step*);  // for: jumps over an empty loop; a: index, b: upper; imm bit 0: i64, bit 1: down
-const Step* loop_next(Thread&, const Step*);  // a: index, b: upper, c: step; jump: body
+const StepInfo& move_slot(int bytes);               // dst <- a, of a compute type
+// for: dst: index, a: lower, b: upper, c: step; of i64 or i32, upwards or downwards.
+const StepInfo& loop_begin(bool wide, bool down);  // jumps over an empty loop
+const StepInfo& loop_next(bool wide, bool down);   // jump: body
 // Of a loop whose trips have no order, for who listens; imm: enum Trips.
 const Step* trips(Thread&, const Step*);
 const Step* finish(Thread&, const Step*);
 // grid
 const Step* grid_begin(Thread&, const Step*);
-const Step* grid_next(Thread&, const Step*);       // jump: first step of the body
 const Step* window_indexed(Thread&, const Step*);  // payload: const Window; not affine
 const Step* window_staged(Thread&, const Step*);
 const Step* window_edge(Thread&, const Step*);  // payload: const Window; start and offset, unchecked
@@ -46,8 +45,8 @@ const Step* index_bounds(Thread&, const Step*);  // payload IndexPayload; a: bas
 const Step* clamp_index(Thread&, const Step*);   // payload IndexPayload: starts clamped as lax does
 const Step* load_scalar(Thread&, const Step*);   // payload ScalarAccess
 const Step* store_scalar(Thread&, const Step*);
-StepFn fast_load_scalar(const ScalarAccess&);   // memory form == register form, and nobody listens
-StepFn fast_store_scalar(const ScalarAccess&);  // the same
+const StepInfo* fast_load_scalar(const ScalarAccess&);   // memory form == register form, and nobody listens; or nullptr
+const StepInfo* fast_store_scalar(const ScalarAccess&);  // the same
 const Step* copy(Thread&, const Step*);         // payload CopyPayload
 const Step* fill(Thread&, const Step*);
 const Step* lens(Thread&, const Step*);    // payload LensPayload
@@ -67,13 +66,15 @@ struct ScalarStrip {
   StripParams params;
 };
 const Step* scalar_strip(Thread&, const Step*);  // payload ScalarStrip; slots a, b, c -> dst
-StepFn scalar_select(int bytes);                 // a: bool, b: false, c: true; of a compute type
+const StepInfo& scalar_select(int bytes);        // a: bool, b: false, c: true; of a compute type
 // The inline body of a scalar operation, or nullptr (then scalar_strip does it).
-StepFn scalar(ir::OpCode, CType operand);
-StepFn scalar_mul_add(CType);  // a * b + c of integers of 32 and 64 bits
+const StepInfo* scalar(ir::OpCode, CType operand);
+const StepInfo* scalar_mul_add(CType);  // a * b + c of integers of 32 and 64 bits
 // Division or remainder by 2 to the power of `imm`, or nullptr.
-StepFn scalar_by_power(ir::OpCode, CType operand);
-StepFn scalar_convert(CType from, CType to);  // conversions that are plain C++ casts only
+const StepInfo* scalar_by_power(ir::OpCode, CType operand);
+const StepInfo* scalar_convert(CType from, CType to);  // conversions that are plain C++ casts only
+// What ends a run: its own work, then back to the engine.
+const Step* end_run(Thread&, const Step*, uint64_t);
 // synchronisation and debugging
 const Step* sem_signal(Thread&, const Step*);  // payload SemPayload
 const Step* sem_wait(Thread&, const Step*);

@@ -16,6 +16,8 @@ namespace pallasim::interp {
   X(StraightLoop, "a loop of one trip or none")                         \
   X(LoopCounter, "a carry that counts as the loop's index does")        \
   X(CarryInPlace, "a scalar that is computed in the slot of its carry") \
+  X(FollowingScalar, "a scalar step that goes on to the next one")      \
+  X(HandedOver, "a scalar that reaches the next step in a register")    \
   X(OneStepStore, "a store of one element in one step")                 \
   X(FusedChain, "elementwise operations in one pass")                   \
   X(IndexProgression, "an index array that needs no memory")            \

@@ -42,7 +42,7 @@ static void lower_cond(Emitter& e, const Op& op) {
   if (n == 2 && pred.dtype == ir::DType::Bool) {
     // Region 1 is the taken one: fall through into it.
     const int branch = e.here();
-    e.emit(ops::branch_if_false).a = slot;
+    e.emit(ops::kBranchIfFalse).a = slot;
     compile_branch(op.regions[1]);
     const bool has_else = op.regions[0].ops.size() > 1 || !results.empty();
     int over = -1;
@@ -159,7 +159,7 @@ static void lower_while(Emitter& e, const Op& op) {
   e.compile_region_ops(cond);
   const uint32_t test = e.scalar_slot(e.operand(cond.ops.back(), 0));
   const int branch = e.here();
-  e.emit(ops::branch_if_false).a = test;
+  e.emit(ops::kBranchIfFalse).a = test;
   e.forget(cond);
   enter_carries(e, body, 0, carries);
   e.compile_region_ops(body);
@@ -245,12 +245,11 @@ static void lower_for(Emitter& e, const Op& op) {
   // The bounds stay where they are: a slot is written again by the loop that carries it alone, and theirs are born
   // outside.
   const uint32_t lo = e.scalar_slot(l.lower), hi = e.scalar_slot(l.upper), by = e.scalar_slot(l.step);
-  const int64_t kind = (l.wide ? 1 : 0) | (l.down ? 2 : 0);
   const bool unordered = op.code == OpCode::parallel_loop && e.options().checked;
   if (unordered) e.emit(ops::kTrips).imm = static_cast<int64_t>(Trips::Begin);
   const int enter = e.here();
-  Step& b = e.emit(ops::loop_begin);
-  b.dst = index.scalar().slot, b.a = lo, b.b = hi, b.c = by, b.imm = kind;
+  Step& b = e.emit(ops::loop_begin(l.wide, l.down));
+  b.dst = index.scalar().slot, b.a = lo, b.b = hi, b.c = by;
   auto inner = std::make_optional<Emitter::Conditional>(e);
   e.bind(body.args[0], index);
   std::vector<ir::ValueId> args, next;  // of the carries that have a place
@@ -267,8 +266,8 @@ static void lower_for(Emitter& e, const Op& op) {
   e.at(op.loc);
   assign_carries(e, carries, next);
   inner.reset();
-  Step& n = e.emit(ops::loop_next);
-  n.dst = index.scalar().slot, n.a = lo, n.b = hi, n.c = by, n.imm = kind;
+  Step& n = e.emit(ops::loop_next(l.wide, l.down));
+  n.dst = index.scalar().slot, n.a = lo, n.b = hi, n.c = by;
   e.jump_to(e.here() - 1, top);
   e.jump_to(enter, e.here());
   if (unordered) e.emit(ops::kTrips).imm = static_cast<int64_t>(Trips::End);

@@ -241,18 +241,18 @@ StripParams params_of(const ir::Op& op, ir::DType dtype, const Semantics& semant
 // A sum whose one operand is the product that the last step made for it alone: one step makes both.
 static std::optional<Val> multiply_add(Emitter& e, const Op& op) {
   const ir::DType t = e.type(op.results[0])->dtype;
-  const StepFn both = ops::scalar_mul_add(compute_type(t)), product = ops::scalar(OpCode::mul, compute_type(t));
+  const StepInfo *both = ops::scalar_mul_add(compute_type(t)), *product = ops::scalar(OpCode::mul, compute_type(t));
   const bool whole = ir::is_int(t) && ir::byte_size(t) == byte_size(compute_type(t));
   if (op.code != OpCode::add || !e.options().fuse || !whole || !both || e.here() == 0) return {};
   Step& last = e.plan().steps.back();
   for (size_t i = 0; i < 2; ++i) {
     const Val &a = e.operand(op, i), &b = e.operand(op, 1 - i);
-    if (last.fn != product || !a.is_scalar() || !b.is_scalar() || a.scalar().is_const || a.scalar().slot != last.dst)
+    if (last.info != product || !a.is_scalar() || !b.is_scalar() || a.scalar().is_const || a.scalar().slot != last.dst)
       continue;
     if (e.uses(op.operands[i]) != 1 || b.scalar().slot == last.dst || e.slot_is_read(last.dst, op.operands[i]))
       continue;
     const Val r = scalar_in(e.new_slot(), t);
-    last.fn = both, last.dst = r.scalar().slot, last.c = b.scalar().slot;
+    last.fn = both->fn, last.info = both, last.dst = r.scalar().slot, last.c = b.scalar().slot;
     e.claim_last_step();
     count(Rewrite::MultiplyAdd);
     return r;

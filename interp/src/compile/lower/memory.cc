@@ -98,24 +98,30 @@ static ScalarAccess element_access(Emitter& e, const Op& op, const Val& ref, con
   return p;
 }
 
-// Whether an element moves between memory and slot as it is, and nobody listens.
-static bool moves_plainly(const Emitter& e, ir::DType t) {
+// Whether an element moves between memory and slot as it is, and nobody listens. What clusters and cores of a mesh use
+// of the arrays is listened to in unchecked runs, too: they may run apart (launch/apart.cc).
+static bool moves_plainly(const Emitter& e, const Addr& at, ir::DType t) {
   const bool same_form = byte_size(compute_type(t)) == ir::byte_size(t) && t != ir::DType::F16 && t != ir::DType::BF16;
-  return same_form && !e.options().checked && !e.options().verify_split;
+  const ir::Module& m = e.plan().module;
+  const bool array = at.buffer >= kFirstOperandBuffer && at.buffer - kFirstOperandBuffer < m.operands.size();
+  return same_form && !e.options().checked && !e.options().verify_split && !(array && !m.meshes.empty());
 }
 
 static Val load_element(Emitter& e, const Op& op, const Val& ref, const ir::view::Index& index) {
   ScalarAccess p = element_access(e, op, ref, index);
   p.load = e.kernels().load(ref.dtype);
   const Val r = scalar_in(e.new_slot(), ref.dtype);
-  e.emit(moves_plainly(e, ref.dtype) ? ops::fast_load_scalar(p) : ops::load_scalar, e.own(std::move(p))).dst =
-      r.scalar().slot;
+  const StepInfo* fast = moves_plainly(e, p.addr, ref.dtype) ? ops::fast_load_scalar(p) : nullptr;
+  const auto* payload = e.own(std::move(p));
+  (fast ? e.emit(*fast, payload) : e.emit(ops::load_scalar, payload)).dst = r.scalar().slot;
   return r;
 }
 
 static void store_scalar(Emitter& e, ScalarAccess p, ir::DType dtype, uint32_t slot) {
   p.store = e.kernels().store(dtype);
-  e.emit(moves_plainly(e, dtype) ? ops::fast_store_scalar(p) : ops::store_scalar, e.own(std::move(p))).a = slot;
+  const StepInfo* fast = moves_plainly(e, p.addr, dtype) ? ops::fast_store_scalar(p) : nullptr;
+  const auto* payload = e.own(std::move(p));
+  (fast ? e.emit(*fast, payload) : e.emit(ops::store_scalar, payload)).a = slot;
 }
 
 // A read of another CTA's memory: now, into memory of the thread's own.

@@ -99,12 +99,12 @@ static void lower_reduce_region(Emitter& e, const Op& op) {
   auto loop = [&](const Val& lo, const Val& hi, const Val& index, const std::function<void()>& body) {
     const uint32_t one = e.const_int(ir::DType::I64, 1).scalar().slot;
     const int begin = e.here();
-    Step& b = e.emit(ops::loop_begin);
-    b.dst = index.scalar().slot, b.a = lo.scalar().slot, b.b = hi.scalar().slot, b.c = one, b.imm = 1;
+    Step& b = e.emit(ops::loop_begin(true, false));
+    b.dst = index.scalar().slot, b.a = lo.scalar().slot, b.b = hi.scalar().slot, b.c = one;
     const int top = e.here();
     body();
-    Step& s = e.emit(ops::loop_next);
-    s.dst = index.scalar().slot, s.a = lo.scalar().slot, s.b = hi.scalar().slot, s.c = one, s.imm = 1;
+    Step& s = e.emit(ops::loop_next(true, false));
+    s.dst = index.scalar().slot, s.a = lo.scalar().slot, s.b = hi.scalar().slot, s.c = one;
     e.jump_to(e.here() - 1, top);
     e.jump_to(begin, e.here());
   };

@@ -1,0 +1,51 @@
+#include "runs.h"
+
+#include <algorithm>
+
+#include "../plan/scalar_forms.h"
+#include "../plan/steps.h"
+#include "pallasim/interp/rewrites.h"
+
+namespace pallasim::interp {
+namespace {
+
+// Which operands of `s` are what the step before it made, whichever step that is; bits as in ScalarForms::follow.
+unsigned handed_over(const std::vector<const Step*>& before, const Step& s) {
+  const ScalarForms& to = *s.info->scalar;
+  const std::array<uint32_t, 2> slots = to.operands(s);
+  unsigned given = 0;
+  for (size_t i = 0; i < slots.size(); ++i)
+    if (!before.empty() && std::all_of(before.begin(), before.end(), [&](const Step* b) {
+          return b->follow != ops::end_run && b->info->scalar && b->dst == slots[i] &&
+                 to.takes[i] <= b->info->scalar->gives;
+        }))
+      given |= 1U << i;
+  return given;
+}
+
+}  // namespace
+
+void join_scalar_steps(std::vector<Step>& steps) {
+  std::vector<std::vector<const Step*>> before(steps.size() + 1);
+  for (const Step& s : steps)
+    for (const int32_t next : successors(s)) before[static_cast<size_t>(next)].push_back(&s);
+  int64_t following = 0, values = 0;
+  int length = 0;  // of the run that ends before the step
+  for (size_t i = 0; i < steps.size(); ++i) {
+    Step& s = steps[i];
+    // What jumps hands over to steps before it, too, and is no end.
+    if (!s.info->scalar || (length >= kLongestRun && !s.jump)) {
+      s.follow = ops::end_run;
+      length = 0;
+      continue;
+    }
+    const unsigned given = handed_over(before[i], s);
+    s.follow = s.info->scalar->follow[given];
+    following += length++ > 0;
+    values += given != 0;
+  }
+  count(Rewrite::FollowingScalar, following);
+  count(Rewrite::HandedOver, values);
+}
+
+}  // namespace pallasim::interp

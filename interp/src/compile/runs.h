@@ -1,0 +1,12 @@
+// Scalar steps behind each other run by themselves: plan/scalar_forms.h.
+#pragma once
+#include <vector>
+
+#include "../plan/step.h"
+
+namespace pallasim::interp {
+
+// Sets Step::follow of all steps of a plan, whose jumps are linked.
+void join_scalar_steps(std::vector<Step>&);
+
+}  // namespace pallasim::interp

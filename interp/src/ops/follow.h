@@ -1,0 +1,58 @@
+// How bodies of scalar steps are written: once, for the engine and for runs (plan/scalar_forms.h).
+#pragma once
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <type_traits>
+
+#include "../plan/scalar_forms.h"
+#include "../plan/step_info.h"
+
+namespace pallasim::interp::ops {
+
+template <typename T>
+using BitsOf = std::conditional_t<sizeof(T) == 1, uint8_t,
+                                  std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>>;
+
+// An operand: what was handed over, or the slot.
+template <bool given, typename T>
+T operand(const Thread& t, uint32_t slot, uint64_t value) {
+  if constexpr (given) return std::bit_cast<T>(static_cast<BitsOf<T>>(value));
+  else return t.slot<T>(slot);
+}
+
+// What the step makes goes to its slot, and on to the next step.
+template <typename T>
+const Step* follow_on(Thread& t, const Step* s, T made) {
+  t.slot<T>(s->dst) = made;
+  return s[1].follow(t, s + 1, std::bit_cast<BitsOf<T>>(made));
+}
+inline const Step* follow_on(Thread& t, const Step* s) { return s[1].follow(t, s + 1, 0); }
+// To Step::jump, with what Step::dst holds where the step has a value.
+inline const Step* jump_on(Thread& t, const Step* s, uint64_t value = 0) {
+  const Step* to = s->jump;
+  constexpr auto kStep = static_cast<std::ptrdiff_t>(sizeof(Step));
+  t.left -= std::max(reinterpret_cast<const std::byte*>(s) - reinterpret_cast<const std::byte*>(to), kStep);
+  if (t.left > 0) [[likely]]
+    return to->follow(t, to, value);
+  t.left += kStep;  // the engine counts the step where it goes on
+  t.handed = value;
+  return to;
+}
+
+inline std::array<uint32_t, 2> no_slots(const Step&) { return {Addr::kNoSlot, Addr::kNoSlot}; }
+inline std::array<uint32_t, 2> slots_ab(const Step& s) { return {s.a, s.b}; }
+inline std::array<uint32_t, 2> slots_ac(const Step& s) { return {s.a, s.c}; }
+inline std::array<uint32_t, 2> slot_a(const Step& s) { return {s.a, Addr::kNoSlot}; }
+
+// Of a body B: `run` for the engine, `follow<given>` in runs, types First and Second of what may be given, `Made`.
+template <typename B>
+inline constexpr ScalarForms kFormsOf = {
+    {B::template follow<0>, B::template follow<1>, B::template follow<2>, B::template follow<3>},
+    B::operands,
+    {sizeof(typename B::First), sizeof(typename B::Second)},
+    B::kGives};
+template <typename B>
+inline const StepInfo kInfoOf{.name = "step", .fn = B::run, .scalar = &kFormsOf<B>};
+
+}  // namespace pallasim::interp::ops
