@@ -21,6 +21,7 @@ struct Case {
   std::vector<oracle::Array> args;  // of each device one after another, as oracle::evaluate takes them
   int devices = 1;
   bool wrong = false;                // a mistake was put in: both sides must stop
+  bool in_order = false;             // what thread blocks leave depends on their order, which is that of the grid
   std::map<std::string, int> terms;  // how often each kind of situation was generated
   // A program whose races are known: the pairs of lines that nothing orders. None: it has no race.
   std::shared_ptr<const RaceProgram> program;

@@ -9,6 +9,7 @@ namespace pallasim::judge {
 void Clusters::write() {
   grid_ = 1 + below(3), x_ = 1 + below(3), y_ = 1 + below(2), wgs_ = 1 + below(3);
   const int64_t parts = 1 + below(3);
+  if (one_in(8)) chain();  // who waited before is not in order any more
   for (int64_t p = 0; p < parts; ++p) part();
   std::string head = "pallasim-ir 1\nmodule \"clusters\" {machine = mosaic_gpu}\n";
   head += fmt::format(
@@ -294,6 +295,49 @@ void Clusters::product() {
     line("{} = get {} {{view = [extract(i32[2,2,8,8], 0, 1), untile(8, 8)]}} : i32[16,16]", got, u);
     line("store {}, {}, %i, %x, %y {{view = [index($2, $3, $4, {})]}}", o, got, all(16, 16));
   });
+  close();
+}
+
+// Each thread block goes on from what the one before it left in the array, one element or a row.
+void Clusters::chain() {
+  term("chain of thread blocks");
+  c_.in_order = true;
+  const bool row = one_in(3);
+  const std::string tail = row ? ",16" : "", type = row ? "i32[16]" : "i32[]", rest = row ? ", slice(0, 16)" : "",
+                    o = output(fmt::format("i32[{}{}]", grid_, tail));
+  const auto own = [&] {
+    const std::string v = fresh();
+    if (row) line("{} = get %0, %i {{view = [index($1, {}, slice(0, 16))]}} : i32[16]", v, below(8));
+    else line("{} = get %0, %i {{view = [index($1, {}, {})]}} : i32[]", v, below(8), below(16));
+    return v;
+  };
+  const auto leave = [&](const std::string& v) { line("store {}, {}, %i {{view = [index($2{})]}}", o, v, rest); };
+  const std::string place = fresh(), first = fresh(), is = fresh(), which = fresh();
+  line("{} = or %x, %y : i32[]", place);
+  line("{} = or {}, %wg : i32[]", first, place);
+  line("{} = eq {}, %c0 : bool[]", is, first);
+  line("{} = convert {} : i32[]", which, is);
+  line("cond {} () {{", which);
+  line("  yield");
+  line("}} () {{");
+  ++depth_;
+  const std::string later = fresh(), goes_on = fresh();
+  line("{} = ne %i, %c0 : bool[]", later);
+  line("{} = convert {} : i32[]", goes_on, later);
+  line("cond {} () {{", goes_on);
+  ++depth_;
+  leave(own());
+  line("yield");
+  --depth_;
+  line("}} () {{");
+  ++depth_;
+  const std::string before = fresh(), left = fresh(), twice = fresh(), sum = fresh();
+  line("{} = sub %i, %c1 : i32[]", before);
+  line("{} = get {}, {} {{view = [index($1{})]}} : {}", left, o, before, rest, type);
+  line("{} = add {}, {} : {}", twice, left, left, type);
+  line("{} = add {}, {} : {}", sum, twice, own(), type);
+  leave(sum);
+  close();
   close();
 }
 

@@ -10,7 +10,7 @@
 namespace pallasim::judge {
 
 // Each part of a program has memory and an output of its own; what it does is right under every schedule by
-// construction.
+// construction, where the case does not say that thread blocks follow each other.
 class Clusters {
  public:
   explicit Clusters(Case* c) : c_(*c), rng_(c->seed * 0x9e3779b97f4a7c15u + 1) {}
@@ -111,7 +111,7 @@ class Clusters {
   }
 
   // clusters.cc
-  void part(), ring(), exchange(), peer_store(), atomics(), named(), product();
+  void part(), ring(), exchange(), peer_store(), atomics(), named(), product(), chain();
   // clusters_bulk.cc
   void ring_in_loop(), bulk_stores(), reductions(), products_in_flight(), expected_bytes(), polling(), predicated();
   void gathers(), scatters(), leader_tracked(), semaphores();

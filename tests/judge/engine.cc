@@ -9,7 +9,8 @@ namespace pallasim::judge {
 
 using interp::Options;
 
-std::vector<Config> configurations(const ir::Module& m, uint64_t seed) {
+namespace {
+std::vector<Config> all_configurations(const ir::Module& m, uint64_t seed) {
   std::vector<Config> r;
   const auto add = [&](const char* name, auto change) {
     Config c{name, {}};
@@ -65,6 +66,14 @@ std::vector<Config> configurations(const ir::Module& m, uint64_t seed) {
       o.pipeline = Options::Pipeline::Modelled, o.random_seed = seed, o.copies = Options::Copies::Scheduled;
     });
   }
+  return r;
+}
+}  // namespace
+
+std::vector<Config> configurations(const ir::Module& m, const Case& of) {
+  std::vector<Config> r = all_configurations(m, of.seed);
+  // Other orders have other results, and checked runs say so.
+  if (of.in_order) std::erase_if(r, [](const Config& c) { return c.options.random_seed || c.options.checked; });
   return r;
 }
 

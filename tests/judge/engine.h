@@ -14,8 +14,8 @@ struct Config {
   interp::Options options;
 };
 
-// Every configuration that has a meaning for the module.
-std::vector<Config> configurations(const ir::Module&, uint64_t seed);
+// Every configuration that has a meaning for the program, which the module is.
+std::vector<Config> configurations(const ir::Module&, const Case&);
 
 struct EngineOutcome {
   bool done = false;

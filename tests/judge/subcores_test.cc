@@ -37,7 +37,7 @@ Found with(const std::string& from, const std::string& to, bool races = false, u
     if (replace_all(&c.text, from, to) == 0) continue;
     ++r.programs;
     Engine engine(c);
-    const auto configs = races ? race_configurations(seed) : configurations(ir::parse(c.text), seed);
+    const auto configs = races ? race_configurations(seed) : configurations(ir::parse(c.text), c);
     r.noticed += std::any_of(configs.begin(), configs.begin() + (races ? 5 : 1), [&](const Config& config) {
       const EngineOutcome got = engine.run(config);
       return !got.done || !got.findings.empty() || !difference(want, got.results).empty();

@@ -103,7 +103,7 @@ Verdict judge(const Case& c, const std::string& only) {
   }
   Engine engine(c);
   bool first = missing;
-  for (const Config& config : configurations(m, c.seed)) {
+  for (const Config& config : configurations(m, c)) {
     if (!only.empty() && config.name != only && !first) continue;
     const EngineOutcome got = engine.run(config);
     ++v.runs;

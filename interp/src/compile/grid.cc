@@ -125,7 +125,7 @@ bool Compiler::needs_window(int input, const Window& w) const {
 }
 
 void Compiler::place_operands() {
-  body_.row_end = new_slot();
+  if (!m_.grid.empty()) body_.row_end = new_slot();
   for (size_t i = 0; i < m_.grid.size(); ++i) {
     body_.pid_slots.push_back(new_slot());
     body_.size_slots.push_back(new_slot());
@@ -375,9 +375,8 @@ void Compiler::compile_index_map(Window& w, const Map& body_values) {
 }
 
 void Compiler::emit_grid_next(int top) {
-  Step& s = emit(ops::kGridNext);
-  s.dst = body_.pid_slots.empty() ? body_.row_end : body_.pid_slots.back();
-  s.a = body_.row_end;
+  Step& s = emit(m_.grid.empty() ? ops::kGridEnd : ops::kGridNext);
+  if (!m_.grid.empty()) s.dst = body_.pid_slots.back(), s.a = body_.row_end;
   jump_to(here() - 1, top);
 }
 

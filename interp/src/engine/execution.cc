@@ -96,12 +96,15 @@ Stop Execution::run_steps(Thread& t, int64_t budget) {
   constexpr int64_t kMayJump = kJumpedSteps * static_cast<int64_t>(sizeof(Step));
   int64_t left = budget, n = 0;
   const uint64_t epoch = interrupt_epoch;
-  // Steps that were jumped over in runs took their turns, too.
+  // Each run counts as the step where it ends. Those before that are counted here: by how far behind the first one it
+  // is, and by how far runs jumped back.
+  int64_t before = 0;  // bytes of steps
   const auto look = [&] {
-    const int64_t jumped = joined ? (kMayJump - t.left) / static_cast<int64_t>(sizeof(Step)) : 0;
+    const int64_t more = joined ? (before + kMayJump - t.left) / static_cast<int64_t>(sizeof(Step)) : 0;
+    before = 0;
     t.left = kMayJump;
-    steps += jumped;
-    left -= jumped;
+    steps += more;
+    left -= more;
   };
   t.left = kMayJump;
   try {
@@ -111,6 +114,8 @@ Stop Execution::run_steps(Thread& t, int64_t budget) {
       steps += n;
       do {
         const Step* next = joined ? s->follow(t, s, t.handed) : s->fn(t, s);
+        if constexpr (joined)
+          before += reinterpret_cast<const std::byte*>(t.last) - reinterpret_cast<const std::byte*>(s);
         if (!next) {
           look();
           steps -= n - 1;

@@ -36,7 +36,10 @@ const StepInfo kBranchIfFalse{.name = "step", .fn = BranchIfFalse::run, .scalar 
 const StepInfo kJump{
     .name = "jump", .fn = Jump::run, .flow = StepInfo::Flow::Jump, .scalar = &kFormsOf<Jump>};
 
-const Step* end_run(Thread& t, const Step* s, uint64_t) { return s->fn(t, s); }
+const Step* end_run(Thread& t, const Step* s, uint64_t) {
+  t.last = s;
+  return s->fn(t, s);
+}
 
 const Step* branch_table(Thread& t, const Step* s) {
   const auto& table = *static_cast<const std::vector<int32_t>*>(s->payload);

@@ -1,6 +1,5 @@
 // How bodies of scalar steps are written: once, for the engine and for runs (plan/scalar_forms.h).
 #pragma once
-#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <type_traits>
@@ -31,13 +30,14 @@ inline const Step* follow_on(Thread& t, const Step* s) { return s[1].follow(t, s
 // To Step::jump, with what Step::dst holds where the step has a value.
 inline const Step* jump_on(Thread& t, const Step* s, uint64_t value = 0) {
   const Step* to = s->jump;
-  constexpr auto kStep = static_cast<std::ptrdiff_t>(sizeof(Step));
-  t.left -= std::max(reinterpret_cast<const std::byte*>(s) - reinterpret_cast<const std::byte*>(to), kStep);
-  if (t.left > 0) [[likely]]
-    return to->follow(t, to, value);
-  t.left += kStep;  // the engine counts the step where it goes on
-  t.handed = value;
-  return to;
+  if (t.left <= 0) [[unlikely]] {
+    t.last = s;
+    t.handed = value;
+    return to;
+  }
+  // So many steps ran, if the run comes back to here.
+  t.left -= reinterpret_cast<const std::byte*>(s + 1) - reinterpret_cast<const std::byte*>(to);
+  return to->follow(t, to, value);
 }
 
 inline std::array<uint32_t, 2> no_slots(const Step&) { return {Addr::kNoSlot, Addr::kNoSlot}; }

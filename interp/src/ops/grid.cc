@@ -169,7 +169,8 @@ const Step* grid_begin(Thread& t, const Step* s) {
   }
   if (!ex.options->grid_order.empty() && t.point < 0) place_ids(t);
   const bool plain = t.point < 0 && ex.options->grid_order.empty() && !ex.check_windows && ex.listeners.empty();
-  t.slot<int64_t>(p.row_end) = plain && !box.hi.empty() ? box.hi.back() : std::numeric_limits<int64_t>::min();
+  if (p.row_end != Addr::kNoSlot)
+    t.slot<int64_t>(p.row_end) = plain ? box.hi.back() : std::numeric_limits<int64_t>::min();
   at_point(t, s);
   place_windows(t);
   return s + 1;
@@ -229,7 +230,7 @@ struct GridNext {
   }
 };
 }  // namespace
-const StepInfo kGridNext = kInfoOf<GridNext>;
+const StepInfo kGridNext = kInfoOf<GridNext>, kGridEnd{.name = "step", .fn = GridNext::run};
 
 const Step* window_indexed(Thread& t, const Step* s) {
   const auto& w = *static_cast<const Window*>(s->payload);

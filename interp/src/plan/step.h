@@ -74,8 +74,11 @@ struct Thread {
   int32_t home = -1;     // of a program: its place among Execution::arenas
   int32_t parent = -1;   // who spawned it: an index in Execution::threads
   int32_t children = 0;  // of those it spawned, how many run
-  int64_t left = 0;      // bytes of steps that runs may jump over before the engine looks for requests to stop
-  uint64_t handed = 0;   // to the step at which the engine goes on, by one that jumps
+  // Of runs of steps (scalar_forms.h): bytes of steps that they may still jump back over before the engine looks for
+  // requests to stop, the last step, and what that one hands to the step at which the engine goes on.
+  int64_t left = 0;
+  const Step* last = nullptr;
+  uint64_t handed = 0;
   Stop stop = Stop::None;
 
   template <typename T>

@@ -9,7 +9,8 @@ namespace pallasim::interp::ops {
 
 // Steps that others reason about (step_info.h).
 extern const StepInfo kBranchIfFalse;  // a: bool slot
-extern const StepInfo kGridNext;       // jump: first step of the body; dst: program id of the last axis, a: Body::row_end
+// jump: first step of the body; dst: program id of the last axis, a: Body::row_end. kGridEnd: of a grid without axes.
+extern const StepInfo kGridNext, kGridEnd;
 extern const StepInfo kJump, kBranchTable, kFinish, kSemSignal, kSemWait, kSemRead, kDmaStart, kDmaWait, kTrips;
 
 // control
