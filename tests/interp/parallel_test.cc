@@ -1,4 +1,8 @@
 // Splitting the grid is invisible: same bytes, prints and first finding for 1, 2 and 8 workers.
+#include <fmt/format.h>
+
+#include <cmath>
+
 #include "run.h"
 
 namespace pallasim::interp::test {
@@ -211,6 +215,77 @@ body (%0 "x_ref": ref<f32[701,1003], vmem>, %1 "o_ref": ref<f32[701,1003], vmem>
       const Outcome many = run(text, args, o);
       for (size_t i = 0; i < 3; ++i) EXPECT_EQ(many.results[i].bytes, one.results[i].bytes) << workers << ' ' << i;
     }
+}
+
+// A product of `batch` matrices of m x k and k x n in one grid point, `turned` on their sides in memory; with `sum`
+// added to what the output begins with.
+struct Product {
+  int64_t batch, m, n, k;
+  bool turned, sum;
+  const char* dtype;  // of the operands
+};
+
+std::string text_of(const Product& p) {
+  const auto dims = [&](int64_t rows, int64_t columns) {
+    return fmt::format("[{},{},{}]", p.batch, p.turned ? columns : rows, p.turned ? rows : columns);
+  };
+  const std::string a = p.dtype + dims(p.m, p.k), b = p.dtype + dims(p.k, p.n),
+                    o = fmt::format("f32[{},{},{}]", p.batch, p.m, p.n);
+  std::string text = fmt::format(
+      "pallasim-ir 1\nmodule \"k\" {{machine = generic}}\ninput \"a\" : {0} {{space = any}}\n"
+      "input \"b\" : {1} {{space = any}}\ninput \"c\" : {2} {{space = any}}\noutput \"o\" : {2} {{space = any}}\n"
+      "body (%0 \"a\": ref<{0}, any>, %1 \"b\": ref<{1}, any>, %2 \"c\": ref<{2}, any>, %3 \"o\": ref<{2}, any>) {{\n"
+      "  %4 = get %0 : {0}\n  %5 = get %1 : {1}\n  %6 = dot_general %4, %5 {{lhs_contract = [{3}], rhs_contract = "
+      "[{4}], lhs_batch = [0], rhs_batch = [0]}} : {2}\n",
+      a, b, o, p.turned ? 1 : 2, p.turned ? 2 : 1);
+  text += p.sum ? fmt::format("  %7 = get %2 : {0}\n  %8 = add %7, %6 : {0}\n  store %3, %8\n", o) : "  store %3, %6\n";
+  return text + "  yield\n}\n";
+}
+
+// Whole numbers, whose sums are exact in any order.
+Array whole(std::vector<int64_t> dims, uint32_t seed) {
+  std::vector<float> v = noise(dims, seed).as<float>();
+  for (float& x : v) x = std::floor(8 * x);
+  return f32(std::move(dims), v);
+}
+Array as_bf16(const Array& a) {
+  std::vector<uint16_t> v;
+  for (const uint32_t bits : a.as<uint32_t>()) v.push_back(static_cast<uint16_t>(bits >> 16));
+  return array(ir::DType::BF16, a.dims, v);
+}
+
+std::vector<float> by_loops(const Product& p, const Array& a, const Array& b, const Array& c) {
+  const std::vector<float> x = a.as<float>(), y = b.as<float>();
+  std::vector<float> r = p.sum ? c.as<float>() : std::vector<float>(static_cast<size_t>(p.batch * p.m * p.n));
+  for (int64_t h = 0; h < p.batch; ++h)
+    for (int64_t i = 0; i < p.m; ++i)
+      for (int64_t l = 0; l < p.k; ++l)
+        for (int64_t j = 0; j < p.n; ++j)
+          r[static_cast<size_t>((h * p.m + i) * p.n + j)] +=
+              x[static_cast<size_t>(h * p.m * p.k + (p.turned ? l * p.m + i : i * p.k + l))] *
+              y[static_cast<size_t>(h * p.k * p.n + (p.turned ? j * p.k + l : l * p.n + j))];
+  return r;
+}
+
+// Large products are made of panels, by rows, by columns and by both; their sizes are multiples of nothing.
+TEST(Parallel, PanelsOfProducts) {
+  for (const Product& p :
+       {Product{1, 300, 700, 101, false, false, "f32"}, Product{1, 257, 1100, 67, true, true, "f32"},
+        Product{1, 131, 1203, 113, false, true, "f32"}, Product{2, 310, 260, 211, true, false, "f32"},
+        Product{9, 61, 127, 130, false, true, "f32"}, Product{1, 401, 303, 300, true, true, "bf16"}}) {
+    const auto turned = [&](int64_t rows, int64_t columns) {
+      return std::vector<int64_t>{p.batch, p.turned ? columns : rows, p.turned ? rows : columns};
+    };
+    const Array a = whole(turned(p.m, p.k), 1), b = whole(turned(p.k, p.n), 2), c = whole({p.batch, p.m, p.n}, 3);
+    const bool narrow = std::string_view(p.dtype) == "bf16";
+    const std::vector<Array> args{narrow ? as_bf16(a) : a, narrow ? as_bf16(b) : b, c};
+    const std::vector<float> want = by_loops(p, a, b, c);
+    for (const int workers : {1, 2, 8}) {
+      Options o;
+      o.workers = workers;
+      EXPECT_EQ(run(text_of(p), args, o).results[0].as<float>(), want) << p.m << ' ' << p.n << " with " << workers;
+    }
+  }
 }
 
 }  // namespace

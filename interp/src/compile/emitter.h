@@ -35,6 +35,7 @@ class Emitter : public Context, public StepWriter, public Slots, public Frame, p
   Val load_scalar(const Val& memory);  // rank-0 memory to slot
   void move_scalar(uint32_t dst, uint32_t src, ir::DType);
   Val scalar_result(OpCode, ir::DType operand, ir::DType result, const std::vector<Val>& args, const StripParams&);
+  void charge_copy(std::span<const int64_t> dims, ir::DType);  // to the rough cost of a grid point
   Val scalar_convert(const Val&, ir::DType to);
   // The operation under compilation changed the last step, of an operation before it, into its own.
   void claim_last_step() { --now_.first_step; }

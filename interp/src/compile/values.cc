@@ -123,6 +123,12 @@ Val Emitter::materialized(const Val& v) {
   return t;
 }
 
+void Emitter::charge_copy(std::span<const int64_t> dims, ir::DType dtype) {
+  double bytes = ir::byte_size(dtype);
+  for (int64_t d : dims) bytes *= static_cast<double>(d);
+  plan_.split.step_cost_ns += 20 + 0.1 * bytes;
+}
+
 void Emitter::emit_copy(const Val& dst, const Val& src) {
   if (dst.elements() == 0) return;
   CopyPayload p;
@@ -134,7 +140,7 @@ void Emitter::emit_copy(const Val& dst, const Val& src) {
   p.src_strides = src.memory().strides;
   p.contiguous = is_dense(dst) && is_dense(src);
   p.bytes = dst.bytes();
-  plan_.split.step_cost_ns += 20 + 0.1 * static_cast<double>(p.bytes);
+  charge_copy(dst.dims, dst.dtype);
   emit(ops::copy, plan_.payloads.own(std::move(p))).b = dst.origin() != kNoOrigin;
 }
 

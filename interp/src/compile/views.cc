@@ -52,7 +52,7 @@ static Val index_dynamic(Emitter& e, const Val& ref, std::vector<IndexTerm> term
   p.shape = ref.dims;
   p.write = write;
   const uint32_t dyn = e.new_slot();
-  Step& s = e.emit(ops::index_bounds, e.own(std::move(p)));
+  Step& s = e.emit(ops::kIndexBounds, e.own(std::move(p)));
   s.a = ref.memory().addr.dyn;
   s.dst = dyn;
   r.memory().addr.dyn = dyn;

@@ -131,31 +131,4 @@ const Step* cumulative(Thread& t, const Step* s) {
   return s + 1;
 }
 
-const Step* contraction(Thread& t, const Step* s) {
-  const auto& p = *static_cast<const ContractPayload*>(s->payload);
-  t.exec->progressed = true;
-  if (!t.exec->listeners.empty()) {
-    const Contraction& c = p.contraction;
-    note_access(t, s, p.a, {c.batch, c.m, c.k}, {c.a_batch, c.a_row, c.a_col}, ir::byte_size(c.in), false);
-    note_access(t, s, p.b, {c.batch, c.k, c.n}, {c.b_batch, c.b_row, c.b_col}, ir::byte_size(c.in_rhs), false);
-    note_access(t, s, p.dst, {c.batch, c.m, c.n}, {c.c_batch, c.c_row, 1}, ir::byte_size(c.out), true);
-  }
-  if (!p.unit.plain) matrix_unit(p, t.resolve(p.dst), t.resolve(p.a), t.resolve(p.b));
-  else
-    contract(p.contraction, t.resolve(p.dst), t.resolve(p.a), t.resolve(p.b),
-             p.reference ? GemmBackend::Reference : GemmBackend::Auto);
-  return s + 1;
-}
-
-const Step* warpgroup_product(Thread& t, const Step* s) {
-  for (Listener* l : t.exec->listeners) l->on_product(*t.exec, t, *s);
-  return contraction(t, s);
-}
-
-const Step* await_products(Thread& t, const Step* s) {
-  const int64_t most = s->a == Addr::kNoSlot ? s->imm : t.slot<int32_t>(s->a);
-  for (Listener* l : t.exec->listeners) l->on_products_awaited(*t.exec, t, most);
-  return s + 1;
-}
-
 }  // namespace pallasim::interp::ops

@@ -33,8 +33,7 @@ struct BranchIfFalse {
 }  // namespace
 const StepInfo kBranchIfFalse{.name = "step", .fn = BranchIfFalse::run, .scalar = &kFormsOf<BranchIfFalse>};
 
-const StepInfo kJump{
-    .name = "jump", .fn = Jump::run, .flow = StepInfo::Flow::Jump, .scalar = &kFormsOf<Jump>};
+const StepInfo kJump{.name = "jump", .fn = Jump::run, .flow = StepInfo::Flow::Jump, .scalar = &kFormsOf<Jump>};
 
 const Step* end_run(Thread& t, const Step* s, uint64_t) {
   t.last = s;

@@ -10,8 +10,7 @@
 namespace pallasim::interp::ops {
 
 template <typename T>
-using BitsOf = std::conditional_t<sizeof(T) == 1, uint8_t,
-                                  std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>>;
+using BitsOf = std::conditional_t<sizeof(T) == 1, uint8_t, std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>>;
 
 // An operand: what was handed over, or the slot.
 template <bool given, typename T>

@@ -39,13 +39,43 @@ int64_t checked_offset(const Thread& t, const Step* s, const IndexTerm& term, co
 
 }  // namespace
 
-const Step* index_bounds(Thread& t, const Step* s) {
-  const auto& p = *static_cast<const IndexPayload*>(s->payload);
-  int64_t offset = s->a == Addr::kNoSlot ? 0 : t.slot<int64_t>(s->a);
-  for (const IndexTerm& term : p.terms) offset += checked_offset(t, s, term, p.ref, p.shape, p.write);
-  t.slot<int64_t>(s->dst) = offset;
-  return s + 1;
-}
+namespace {
+struct IndexBounds {
+  using First = int32_t;   // the index, where it is the only one
+  using Second = int64_t;  // the offset before
+  static constexpr uint8_t kGives = sizeof(int64_t);
+  static std::array<uint32_t, 2> operands(const Step& s) {
+    const auto& terms = static_cast<const IndexPayload*>(s.payload)->terms;
+    return {terms.size() == 1 && !terms[0].wide ? terms[0].slot : Addr::kNoSlot, s.a};
+  }
+
+  static const Step* run(Thread& t, const Step* s) {
+    const auto& p = *static_cast<const IndexPayload*>(s->payload);
+    int64_t offset = s->a == Addr::kNoSlot ? 0 : t.slot<int64_t>(s->a);
+    for (const IndexTerm& term : p.terms) offset += checked_offset(t, s, term, p.ref, p.shape, p.write);
+    t.slot<int64_t>(s->dst) = offset;
+    return s + 1;
+  }
+  template <unsigned given>
+  static const Step* follow(Thread& t, const Step* s, uint64_t value) {
+    const auto& p = *static_cast<const IndexPayload*>(s->payload);
+    const IndexTerm& term = p.terms.front();
+    if (p.terms.size() != 1 || term.wide || term.size_slot != Addr::kNoSlot) return longer(t, s);
+    const int64_t i = operand<(given & 1) != 0, int32_t>(t, term.slot, value);
+    if (i < term.first || i > term.last) [[unlikely]]
+      return longer(t, s);
+    const int64_t before = s->a == Addr::kNoSlot ? 0 : operand<(given & 2) != 0, int64_t>(t, s->a, value);
+    return follow_on<int64_t>(t, s, before + i * term.stride);
+  }
+
+ private:
+  [[gnu::noinline]] static const Step* longer(Thread& t, const Step* s) {
+    run(t, s);
+    return s[1].follow(t, s + 1, t.slot<uint64_t>(s->dst));
+  }
+};
+}  // namespace
+const StepInfo kIndexBounds = kInfoOf<IndexBounds>;
 
 const Step* clamp_index(Thread& t, const Step* s) {
   const auto& p = *static_cast<const IndexPayload*>(s->payload);
@@ -184,15 +214,11 @@ const StepInfo* of_word(int bytes, const F& f) {
 }  // namespace
 
 const StepInfo* fast_store_scalar(const ScalarAccess& p) {
-  return of_word(p.bytes, [&](auto word) {
-    return of_place<Store, decltype(word)>(where(p));
-  });
+  return of_word(p.bytes, [&](auto word) { return of_place<Store, decltype(word)>(where(p)); });
 }
 
 const StepInfo* fast_load_scalar(const ScalarAccess& p) {
-  return of_word(p.bytes, [&](auto word) {
-    return of_place<Load, decltype(word)>(where(p));
-  });
+  return of_word(p.bytes, [&](auto word) { return of_place<Load, decltype(word)>(where(p)); });
 }
 
 const Step* copy(Thread& t, const Step* s) {

@@ -45,10 +45,10 @@ struct StepInfo {
   Flow flow = Flow::Next;
   void (*sync)(const Step&, std::vector<SyncUse>*) = nullptr;  // null: uses no semaphore
   SideNames (*starts)(const Step&) = nullptr;                  // null: starts nothing asynchronous
-  bool proxy = false;    // reads and writes shared memory by the asynchronous proxy
-  bool trips = false;    // of a loop whose trips have no order: begins it or a trip, or ends it
-  bool adds = false;     // adds to what lies in memory
-  bool reaches = false;  // itself touches memory that another thread has for itself
+  bool proxy = false;                   // reads and writes shared memory by the asynchronous proxy
+  bool trips = false;                   // of a loop whose trips have no order: begins it or a trip, or ends it
+  bool adds = false;                    // adds to what lies in memory
+  bool reaches = false;                 // itself touches memory that another thread has for itself
   const ScalarForms* scalar = nullptr;  // null: no scalar step
 };
 

@@ -9,13 +9,14 @@ namespace pallasim::interp::ops {
 
 // Steps that others reason about (step_info.h).
 extern const StepInfo kBranchIfFalse;  // a: bool slot
+extern const StepInfo kIndexBounds;    // payload IndexPayload; a: base dyn slot or none, dst: dyn slot
 // jump: first step of the body; dst: program id of the last axis, a: Body::row_end. kGridEnd: of a grid without axes.
 extern const StepInfo kGridNext, kGridEnd;
 extern const StepInfo kJump, kBranchTable, kFinish, kSemSignal, kSemWait, kSemRead, kDmaStart, kDmaWait, kTrips;
 
 // control
-const Step* branch_table(Thread&, const Step*);     // a: i32 slot, payload: std::vector<int32_t> of step ids
-const StepInfo& move_slot(int bytes);               // dst <- a, of a compute type
+const Step* branch_table(Thread&, const Step*);  // a: i32 slot, payload: std::vector<int32_t> of step ids
+const StepInfo& move_slot(int bytes);            // dst <- a, of a compute type
 // for: dst: index, a: lower, b: upper, c: step; of i64 or i32, upwards or downwards.
 const StepInfo& loop_begin(bool wide, bool down);  // jumps over an empty loop
 const StepInfo& loop_next(bool wide, bool down);   // jump: body
@@ -42,13 +43,12 @@ const Step* pipeline_leave(Thread&, const Step*);  // payload PipelinePayload; b
 const Step* pipeline_next(Thread&, const Step*);   // payload PipelinePayload; the next step; jump: the index maps
 const Step* pipeline_drain(Thread&, const Step*);  // payload const Window; until its blocks are in the array
 // memory
-const Step* index_bounds(Thread&, const Step*);  // payload IndexPayload; a: base dyn slot or none, dst: dyn slot
-const Step* clamp_index(Thread&, const Step*);   // payload IndexPayload: starts clamped as lax does
-const Step* load_scalar(Thread&, const Step*);   // payload ScalarAccess
+const Step* clamp_index(Thread&, const Step*);  // payload IndexPayload: starts clamped as lax does
+const Step* load_scalar(Thread&, const Step*);  // payload ScalarAccess
 const Step* store_scalar(Thread&, const Step*);
 const StepInfo* fast_load_scalar(const ScalarAccess&);   // memory form == register form, and nobody listens; or nullptr
 const StepInfo* fast_store_scalar(const ScalarAccess&);  // the same
-const Step* copy(Thread&, const Step*);         // payload CopyPayload
+const Step* copy(Thread&, const Step*);                  // payload CopyPayload
 const Step* fill(Thread&, const Step*);
 const Step* lens(Thread&, const Step*);    // payload LensPayload
 const Step* gather(Thread&, const Step*);  // payload GatherPayload: array indices, masks, bounds per element

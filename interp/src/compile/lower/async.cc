@@ -61,6 +61,7 @@ static void lower_dma_start(Emitter& e, const Op& op) {
     p.dst_sem = semaphore_of(e, op, received);
     p.dst_sem.peer = p.peer;
     if (op.attr("src_sem")) p.src_sem = semaphore_of(e, op, sent);
+    e.charge_copy(from.dims, from.dtype);
     e.emit(ops::kDmaStart, e.own(p));
   };
   for_each_choice(e, src, [&](const Val& from) {

@@ -262,7 +262,10 @@ static void lower_for(Emitter& e, const Op& op) {
   const int top = e.here();
   if (unordered) e.emit(ops::kTrips).imm = static_cast<int64_t>(Trips::Next);
   e.preassign_carries(body, args, next, carries);
+  double& cost = e.plan().split.step_cost_ns;
+  const double before = cost;
   e.compile_region_ops(body);
+  cost = before + (cost - before) * static_cast<double>(l.trips.value_or(1));
   e.at(op.loc);
   assign_carries(e, carries, next);
   inner.reset();

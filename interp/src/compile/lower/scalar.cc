@@ -73,9 +73,9 @@ Val Emitter::scalar_result(ir::OpCode op, ir::DType operand, ir::DType result, c
   const int power = plain && args.size() == 2 ? power_of_two(args[1]) : -1;
   const StepInfo* by_power = power < 0 ? nullptr : ops::scalar_by_power(op, compute_type(operand));
   if (by_power) inline_body = by_power, count(Rewrite::ScalarByPower);
-  Step& s = inline_body ? emit(*inline_body)
-                        : emit(ops::scalar_strip,
-                               plan_.payloads.own(ops::ScalarStrip{k_.strip(op, operand), nullptr, params}));
+  Step& s = inline_body
+                ? emit(*inline_body)
+                : emit(ops::scalar_strip, plan_.payloads.own(ops::ScalarStrip{k_.strip(op, operand), nullptr, params}));
   s.dst = r.scalar().slot;
   s.a = in[0];
   s.b = in[1];
@@ -95,9 +95,9 @@ Val Emitter::scalar_convert(const Val& v, ir::DType to) {
       wide(v.dtype) && wide(to) ? ops::scalar_convert(compute_type(v.dtype), compute_type(to)) : nullptr;
   StripParams params;
   params.semantics = semantics_;
-  Step& s = cast ? emit(*cast)
-                 : emit(ops::scalar_strip,
-                        plan_.payloads.own(ops::ScalarStrip{nullptr, k_.convert(v.dtype, to), params}));
+  Step& s =
+      cast ? emit(*cast)
+           : emit(ops::scalar_strip, plan_.payloads.own(ops::ScalarStrip{nullptr, k_.convert(v.dtype, to), params}));
   s.dst = r.scalar().slot;
   s.a = s.b = s.c = scalar_slot(v);
   return r;

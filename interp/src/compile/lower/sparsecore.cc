@@ -132,6 +132,7 @@ void emit_parts(Emitter& e, const Op& op, const Val& src, const Val& dst, const 
   p.dst_sem = counted(received);
   p.dst_sem.peer = p.peer;
   if (op.attr("src_sem")) p.src_sem = counted(sent);
+  e.charge_copy(src.dims, src.dtype);
   e.emit(ops::kRowCopy, static_cast<const DmaPayload*>(e.own(std::move(p))));
 }
 

@@ -135,6 +135,7 @@ void lower_load(Emitter& e, const Op& op) {
     p.receivers = receivers;
     if (receivers.elsewhere() && p.src.extents.dims.empty()) e.unsupported(op, "a scalar for several CTAs");
     if (receivers.elsewhere() && p.chooses) e.unsupported(op, "a copy of chosen rows for several CTAs");
+    e.charge_copy(p.src.extents.dims, p.dtype);
     e.emit(ops::kBulkLoad, e.own(std::move(p)));
   });
 }
@@ -193,6 +194,7 @@ void lower_bulk_store(Emitter& e, const Op& op) {
       if (p.chooses) e.unsupported(op, "a copy to chosen rows that reduces");
       reduce(e, op, reduction->s, &p);
     }
+    e.charge_copy(p.src.extents.dims, p.dtype);
     e.emit(ops::kBulkStore, e.own(std::move(p)));
   });
   if (!commit || commit->is_true()) e.emit(ops::commit_group);
