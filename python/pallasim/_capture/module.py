@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from . import accounts, jaxver, pipelines, rules_control, rules_gpu, rules_inline, rules_lax, rules_memory, rules_newer, rules_random, rules_sparsecore
+from . import accounts, functions, jaxver, pipelines, rules_control, rules_gpu, rules_lax, rules_memory, rules_newer, rules_random, rules_sparsecore
 from . import names as kernel_names
 from .attrs import attr, params_dict, quote, symbol
 from .rules_control import alloc_attrs, mesh_kind
@@ -215,7 +215,7 @@ def _whole(bm: Any) -> bool:
 
 
 def _operand(cx: ModuleContext, kind: str, name: str, bm: Any, prefetch: Sequence[tuple[str, Any]], grid_rank: int) -> str:
-    w = Writer(cx, rule_table(), rules_inline.fallback)
+    w = Writer(cx, rule_table(), functions.fallback)
     array = bm.array_aval
     array = getattr(array, "inner_aval", array)
     space, mesh = cx.memory(bm.transformed_block_aval.memory_space)
@@ -315,7 +315,7 @@ def _pallas_call(cx: ModuleContext, params: Mapping[str, Any]) -> Captured:
         names[i] = names[i] or _default_name(i, n_index, n_in, n_out)
 
     # The body first: it collects facts and parameters that the header needs. Locations are numbered in that order.
-    w = Writer(cx, rule_table(), rules_inline.fallback)
+    w = Writer(cx, rule_table(), functions.fallback)
     prefetch = [(names[i], jaxpr.invars[i].aval) for i in range(n_index)]
     decls = list(grid)
     for label, aval in prefetch:
@@ -434,7 +434,7 @@ def _mpmd_map(cx: ModuleContext, params: Mapping[str, Any], jaxprs: Sequence[Any
     for i in range(len(names)):
         names[i] = names[i] or _default_name(i, 0, n_in, n_out)
 
-    w = Writer(cx, rule_table(), rules_inline.fallback)
+    w = Writer(cx, rule_table(), functions.fallback)
     decls = [_mesh_decl(cx, n, m) for n, m in zip(mesh_names, meshes)]
     for i, v in enumerate(first.invars):
         aval = v.aval
@@ -451,7 +451,7 @@ def _mpmd_map(cx: ModuleContext, params: Mapping[str, Any], jaxprs: Sequence[Any
     aliases = [(int(i), int(o)) for i, o in dict(params.get("input_output_aliases") or {}).items()]
     decls += [f"alias {{input = {i}, output = {o}}}" for i, o in aliases]
     for mesh_name, mesh, jaxpr in zip(mesh_names, meshes, jaxprs):
-        w = Writer(cx, rule_table(), rules_inline.fallback)
+        w = Writer(cx, rule_table(), functions.fallback)
         w.mesh_axes = tuple(mesh.shape.items())
         decls.append(_body(w, mesh_name, jaxpr, names, n_in))
     extra = {"external_meshes": [cx.mesh_name(m) for m in params.get("external_meshes") or ()] or None}

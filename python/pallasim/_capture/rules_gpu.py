@@ -7,7 +7,6 @@ from . import jaxver
 from .accounts import takes
 from .attrs import attr, bool_text, quote, symbol
 from .rules_lax import simple
-from .rules_inline import inline_mgpu
 from .rules_memory import get, plain, sem_signal, sem_wait
 from .types import Unsupported
 from .views import Operands
@@ -126,6 +125,13 @@ def set_max_registers(w: Writer, eqn: Any) -> None:
     n = eqn.invars[0] if eqn.invars else eqn.params["n"]  # newer JAX has it as a parameter
     count = str(int(jaxver.literal_array(n))) if isinstance(n, jaxver.Literal) else str(n) if isinstance(n, int) else "none"
     w.emit("set_max_registers", [], attr_list([("n", count), ("action", symbol(eqn.params["action"]))]), ())
+
+
+@takes("mgpu_fn flat_arg_types flat_ret_ty pytree_ref_transforms pytree_args", ignores="pytree_ret_ty")
+def inline_mgpu(w: Writer, eqn: Any) -> None:
+    from . import rules_inline  # few kernels have one, and what reads it is much
+
+    rules_inline.inline_mgpu(w, eqn)
 
 
 def rules() -> dict[Any, Rule]:

@@ -1,19 +1,17 @@
-"""Bodies and primitives without an operation of ours: by a registered function, by what an inline body emits, or by name alone."""
+"""Bodies in Python that emit MLIR: by a registered function, by what they emit, or by name alone. Imported where a kernel has one."""
 from __future__ import annotations
 
 import importlib
 import itertools
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from .. import _lowerings
-from . import inline, jaxver
+from . import inline
 from . import inline_values as values
-from .accounts import takes
 from .attrs import attr, quote
-from .rules_memory import extern
+from .functions import by_function
 from .types import Unsupported
 from .views import Operands
 from .writer import Writer, attr_list
@@ -23,7 +21,6 @@ def _is_ref(atom: Any) -> bool:
     return hasattr(getattr(atom, "aval", None), "inner_aval")
 
 
-@takes("mgpu_fn flat_arg_types flat_ret_ty pytree_ref_transforms pytree_args", ignores="pytree_ret_ty")
 def inline_mgpu(w: Writer, eqn: Any) -> None:
     """A body in Python that emits MLIR. A registered function says what it does; else barriers, fences and constants are read
     from what it emits; else it is refused at run time."""
@@ -171,34 +168,3 @@ def _refused(w: Writer, eqn: Any, name: str, n: int, why: str) -> None:
     items = [("name", quote(name)), ("why", quote(why)), ("args", f"[{', '.join(args)}]"), ("arg_types", attr(p["flat_arg_types"])),
              ("result_types", attr(p["flat_ret_ty"]))]
     w.emit("extern", ops.names, attr_list(items), eqn.outvars)
-
-
-def by_function(w: Writer, eqn: Any, name: str, function: Callable[..., Any]) -> None:
-    """Emits what a registered function of the equation's operands does. Raises Unsupported where it does not fit them."""
-    def flat(*args: Any) -> list[Any]:
-        return importlib.import_module("jax").tree.leaves(function(*args))
-
-    try:
-        jaxpr, consts = jaxver.trace(flat, [v.aval for v in eqn.invars], name)
-    except Exception as e:
-        raise Unsupported(f"the function registered for {name}: {type(e).__name__}: {e}") from e
-    have = [(tuple(v.aval.shape), str(v.aval.dtype)) for v in jaxpr.outvars]
-    want = [(tuple(v.aval.shape), str(v.aval.dtype)) for v in eqn.outvars]
-    if have != want:
-        raise Unsupported(f"the function registered for {name} returns {_types(have)}; the kernel takes {_types(want)}")
-    w.bind_consts(jaxpr, consts)
-    w.bind(eqn.outvars, w.inline(jaxpr, [w.read(v) for v in eqn.invars]))
-
-
-def _types(types: list[tuple[tuple[int, ...], str]]) -> str:
-    return ", ".join(f"{d}[{','.join(map(str, s))}]" for s, d in types) or "nothing"
-
-
-@takes(rest=True)
-def fallback(w: Writer, eqn: Any) -> None:
-    """The rule of primitives that have none: a registered function of its operands and parameters, or the name alone."""
-    function = _lowerings.registered(eqn.primitive.name)
-    if function is None:
-        extern(w, eqn)
-    else:
-        by_function(w, eqn, eqn.primitive.name, lambda *args: function(*args, **eqn.params))
