@@ -34,7 +34,7 @@ void join_scalar_steps(std::vector<Step>& steps) {
   for (size_t i = 0; i < steps.size(); ++i) {
     Step& s = steps[i];
     // What jumps hands over to steps before it, too, and is no end.
-    if (!s.info->scalar || (length >= kLongestRun && !s.jump)) {
+    if (!s.info->scalar || (length >= kLongestRun && !s.jump && s.info->flow == StepInfo::Flow::Next)) {
       s.follow = ops::end_run;
       length = 0;
       continue;

@@ -15,7 +15,7 @@ struct Jump {
   static const Step* run(Thread&, const Step* s) { return s->jump; }
   template <unsigned>
   static const Step* follow(Thread& t, const Step* s, uint64_t) {
-    return jump_on(t, s);
+    return jump_on(t, s, s->jump);
   }
 };
 struct BranchIfFalse {
@@ -27,7 +27,7 @@ struct BranchIfFalse {
   static const Step* run(Thread& t, const Step* s) { return t.slot<uint8_t>(s->a) ? s + 1 : s->jump; }
   template <unsigned given>
   static const Step* follow(Thread& t, const Step* s, uint64_t value) {
-    return operand<(given & 1) != 0, uint8_t>(t, s->a, value) ? follow_on(t, s) : jump_on(t, s);
+    return operand<(given & 1) != 0, uint8_t>(t, s->a, value) ? follow_on(t, s) : jump_on(t, s, s->jump);
   }
 };
 }  // namespace
@@ -40,12 +40,27 @@ const Step* end_run(Thread& t, const Step* s, uint64_t) {
   return s->fn(t, s);
 }
 
-const Step* branch_table(Thread& t, const Step* s) {
-  const auto& table = *static_cast<const std::vector<int32_t>*>(s->payload);
-  int64_t i = s->imm == 1 ? t.slot<uint8_t>(s->a) : s->imm == 8 ? t.slot<int64_t>(s->a) : t.slot<int32_t>(s->a);
-  i = std::clamp<int64_t>(i, 0, static_cast<int64_t>(table.size()) - 1);
-  return t.exec->plan->steps.data() + table[static_cast<size_t>(i)];
-}
+namespace {
+struct BranchTable {
+  using First = uint8_t;
+  using Second = uint8_t;
+  static constexpr uint8_t kGives = 0;
+  static constexpr auto operands = no_slots;
+
+  static const Step* run(Thread& t, const Step* s) {
+    const auto& table = *static_cast<const std::vector<int32_t>*>(s->payload);
+    int64_t i = s->imm == 1 ? t.slot<uint8_t>(s->a) : s->imm == 8 ? t.slot<int64_t>(s->a) : t.slot<int32_t>(s->a);
+    i = std::clamp<int64_t>(i, 0, static_cast<int64_t>(table.size()) - 1);
+    return t.exec->plan->steps.data() + table[static_cast<size_t>(i)];
+  }
+  template <unsigned>
+  static const Step* follow(Thread& t, const Step* s, uint64_t) {
+    return jump_on(t, s, run(t, s));
+  }
+};
+}  // namespace
+const StepInfo kBranchTable{
+    .name = "branch_table", .fn = BranchTable::run, .flow = StepInfo::Flow::Table, .scalar = &kFormsOf<BranchTable>};
 
 namespace {
 // As wide as what was written there: a wider read would wait for the store.
@@ -124,7 +139,7 @@ struct LoopBegin {
   static const Step* follow(Thread& t, const Step* s, uint64_t) {
     const bool any = begin<T, down>(t, s);
     const auto index = static_cast<std::make_unsigned_t<T>>(t.slot<T>(s->dst));
-    return any ? s[1].follow(t, s + 1, index) : jump_on(t, s, index);
+    return any ? s[1].follow(t, s + 1, index) : jump_on(t, s, s->jump, index);
   }
 };
 template <typename T, bool down>
@@ -143,7 +158,7 @@ struct LoopNext {
     T index;
     const bool more = next<T, down>(t, s, &index);
     const auto value = static_cast<std::make_unsigned_t<T>>(index);
-    return more ? jump_on(t, s, value) : s[1].follow(t, s + 1, value);
+    return more ? jump_on(t, s, s->jump, value) : s[1].follow(t, s + 1, value);
   }
 };
 

@@ -26,9 +26,8 @@ const Step* follow_on(Thread& t, const Step* s, T made) {
   return s[1].follow(t, s + 1, std::bit_cast<BitsOf<T>>(made));
 }
 inline const Step* follow_on(Thread& t, const Step* s) { return s[1].follow(t, s + 1, 0); }
-// To Step::jump, with what Step::dst holds where the step has a value.
-inline const Step* jump_on(Thread& t, const Step* s, uint64_t value = 0) {
-  const Step* to = s->jump;
+// To another step, with what Step::dst holds where the step has a value.
+inline const Step* jump_on(Thread& t, const Step* s, const Step* to, uint64_t value = 0) {
   if (t.left <= 0) [[unlikely]] {
     t.last = s;
     t.handed = value;

@@ -222,11 +222,11 @@ struct GridNext {
       t.slot<int64_t>(s->dst) = id;
       if (!t.body->moving.empty()) move_windows(t, t.exec->part(t), t.body->pid_slots.size() - 1);
       t.exec->end_point();
-      return jump_on(t, s, static_cast<uint64_t>(id));
+      return jump_on(t, s, s->jump, static_cast<uint64_t>(id));
     }
     const bool more = next_point(t, s);
     const auto id = t.slot<uint64_t>(s->dst);
-    return more ? jump_on(t, s, id) : s[1].follow(t, s + 1, id);
+    return more ? jump_on(t, s, s->jump, id) : s[1].follow(t, s + 1, id);
   }
 };
 }  // namespace

@@ -70,7 +70,6 @@ const StepInfo kPlainStep{"step"};
 const StepInfo kAddingStep{.name = "step", .adds = true};
 
 namespace ops {
-const StepInfo kBranchTable{"branch_table", branch_table, Flow::Table};
 const StepInfo kFinish{"finish", finish, Flow::End};
 const StepInfo kSemSignal{"sem_signal", sem_signal, Flow::Next, signal_uses};
 const StepInfo kSemWait{"sem_wait", sem_wait, Flow::Next, wait_uses};

@@ -7,7 +7,7 @@
 
 namespace pallasim::interp::ops {
 
-// Steps that others reason about (step_info.h).
+// Steps that others reason about (step_info.h). kBranchTable: a: i32 slot, payload: std::vector<int32_t> of step ids.
 extern const StepInfo kBranchIfFalse;  // a: bool slot
 extern const StepInfo kIndexBounds;    // payload IndexPayload; a: base dyn slot or none, dst: dyn slot
 // jump: first step of the body; dst: program id of the last axis, a: Body::row_end. kGridEnd: of a grid without axes.
@@ -15,8 +15,7 @@ extern const StepInfo kGridNext, kGridEnd;
 extern const StepInfo kJump, kBranchTable, kFinish, kSemSignal, kSemWait, kSemRead, kDmaStart, kDmaWait, kTrips;
 
 // control
-const Step* branch_table(Thread&, const Step*);  // a: i32 slot, payload: std::vector<int32_t> of step ids
-const StepInfo& move_slot(int bytes);            // dst <- a, of a compute type
+const StepInfo& move_slot(int bytes);  // dst <- a, of a compute type
 // for: dst: index, a: lower, b: upper, c: step; of i64 or i32, upwards or downwards.
 const StepInfo& loop_begin(bool wide, bool down);  // jumps over an empty loop
 const StepInfo& loop_next(bool wide, bool down);   // jump: body
