@@ -46,11 +46,10 @@ def measure(what: str, name: str) -> float:
         return time.perf_counter() - start
     case = all_cases()[name]
     arguments = jax.block_until_ready(case.arguments())
-    with compare.prepared(what, case) as f:
-        traced = jax.jit(f).trace(*arguments)
-        start = time.perf_counter()
-        jax.block_until_ready(traced.lower().compile()(*arguments))
-        return time.perf_counter() - start
+    function, seconds = compare.compiled(what, case, arguments)
+    start = time.perf_counter()
+    jax.block_until_ready(function(*arguments))
+    return seconds["lower_s"] + seconds["compile_s"] + time.perf_counter() - start
 
 
 def in_process(what: str, name: str = "") -> float:

@@ -1,19 +1,12 @@
-"""Prints what a call of a kernel costs from jit and outside of it, and how soon the first result of one is there.
+"""Prints what a call of a kernel costs from jit and outside of it.
 
     .venv/bin/python bench/latency.py
-
-"First result" runs in fresh processes: lowering, compilation and first run, beside plain XLA and a call of one of jaxlib's
-own FFI handlers; the three alternate.
 """
 from __future__ import annotations
 
 import os
 import statistics
-import subprocess
-import sys
 import time
-
-import fresh
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
@@ -71,40 +64,6 @@ def eager() -> None:
     print(f"eager pallas_call, made anew  {1e3 * statistics.median(calls[10:]):5.2f} ms, of which JAX traces {1e3 * statistics.median(traced[10:]):5.2f} ms")
 
 
-FRESH = r"""
-import contextlib, sys, time
-sys.path.insert(0, sys.argv[2])
-import jax
-from kernels import all_cases
-case = all_cases()["matmul_1024_2x2"]
-args = jax.block_until_ready(case.arguments())
-context, f = contextlib.nullcontext(), case.reference
-if sys.argv[1] == "pallasim":
-    import pallasim
-    context, f = pallasim.emulate(), case.build(False)
-elif sys.argv[1] == "ffi":
-    f, args = jax.numpy.linalg.cholesky, (jax.block_until_ready(jax.numpy.ones((1, 1))),)
-with context:
-    traced = jax.jit(f).trace(*args)
-    start = time.perf_counter()
-    jax.block_until_ready(traced.lower().compile()(*args))
-print(time.perf_counter() - start)
-"""
-
-
-def first_result(runs: int = 7) -> None:
-    here = os.path.dirname(os.path.abspath(__file__))
-    names = {"pallasim": "matmul on grid (2, 2), Pallasim", "xla": "the same product, plain XLA", "ffi": "a handler of jaxlib (1x1 Cholesky)"}
-    times: dict[str, list[float]] = {k: [] for k in names}
-    for _ in range(runs + 1):
-        for what in times:
-            out = subprocess.run([sys.executable, "-c", FRESH, what, here], capture_output=True, text=True, check=True, env=fresh.environment())
-            times[what].append(float(out.stdout.split()[-1]))
-    for what, label in names.items():
-        print(f"first result, {label:36} {1e3 * statistics.median(times[what][1:]):6.0f} ms")
-
-
 if __name__ == "__main__":
     per_call()
     eager()
-    first_result()

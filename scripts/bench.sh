@@ -14,5 +14,6 @@ for b in "$BUILD/bench/engine_bench" "$BUILD/bench/arithmetic/kernels_bench"; do
 done
 say "latency"
 "$VENV/bin/python" bench/latency.py
+"$VENV/bin/python" bench/cold.py --cases matmul_1024_2x2
 say "beside JAX's interpreters and XLA"
 "$VENV/bin/python" bench/compare.py --out "$BUILD/bench/compare.json" --page "$ROOT/docs/performance.md" "$@"

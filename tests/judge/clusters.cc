@@ -312,33 +312,20 @@ void Clusters::chain() {
     return v;
   };
   const auto leave = [&](const std::string& v) { line("store {}, {}, %i {{view = [index($2{})]}}", o, v, rest); };
-  const std::string place = fresh(), first = fresh(), is = fresh(), which = fresh();
+  const std::string place = fresh(), first = fresh();
   line("{} = or %x, %y : i32[]", place);
   line("{} = or {}, %wg : i32[]", first, place);
-  line("{} = eq {}, %c0 : bool[]", is, first);
-  line("{} = convert {} : i32[]", which, is);
-  line("cond {} () {{", which);
-  line("  yield");
-  line("}} () {{");
-  ++depth_;
-  const std::string later = fresh(), goes_on = fresh();
-  line("{} = ne %i, %c0 : bool[]", later);
-  line("{} = convert {} : i32[]", goes_on, later);
-  line("cond {} () {{", goes_on);
-  ++depth_;
-  leave(own());
-  line("yield");
-  --depth_;
-  line("}} () {{");
-  ++depth_;
-  const std::string before = fresh(), left = fresh(), twice = fresh(), sum = fresh();
-  line("{} = sub %i, %c1 : i32[]", before);
-  line("{} = get {}, {} {{view = [index($1{})]}} : {}", left, o, before, rest, type);
-  line("{} = add {}, {} : {}", twice, left, left, type);
-  line("{} = add {}, {} : {}", sum, twice, own(), type);
-  leave(sum);
-  close();
-  close();
+  when(fmt::format("eq {}, %c0", first), [&] {
+    when("eq %i, %c0", [&] { leave(own()); });
+    when("ne %i, %c0", [&] {
+      const std::string before = fresh(), left = fresh(), twice = fresh(), sum = fresh();
+      line("{} = sub %i, %c1 : i32[]", before);
+      line("{} = get {}, {} {{view = [index($1{})]}} : {}", left, o, before, rest, type);
+      line("{} = add {}, {} : {}", twice, left, left, type);
+      line("{} = add {}, {} : {}", sum, twice, own(), type);
+      leave(sum);
+    });
+  });
 }
 
 Case generate_clusters(uint64_t seed) {

@@ -60,8 +60,13 @@ class Clusters {
   // Runs where the warpgroup has the number.
   template <typename F>
   void only(int64_t wg, const F& f) {
+    when(fmt::format("eq %wg, %c{}", wg), f);
+  }
+  // Runs where the comparison holds.
+  template <typename F>
+  void when(const std::string& comparison, const F& f) {
     const std::string is = fresh(), which = fresh();
-    line("{} = eq %wg, %c{} : bool[]", is, wg);
+    line("{} = {} : bool[]", is, comparison);
     line("{} = convert {} : i32[]", which, is);
     line("cond {} () {{", which);
     line("  yield");

@@ -10,13 +10,13 @@ namespace pallasim::interp {
 namespace {
 
 // Which operands of `s` are what the step before it made, whichever step that is; bits as in ScalarForms::follow.
-unsigned handed_over(const std::vector<const Step*>& before, const Step& s) {
+unsigned handed_over(const std::vector<const Step*>& before, const std::vector<bool>& ends, const Step& s) {
   const ScalarForms& to = *s.info->scalar;
   const std::array<uint32_t, 2> slots = to.operands(s);
   unsigned given = 0;
   for (size_t i = 0; i < slots.size(); ++i)
     if (!before.empty() && std::all_of(before.begin(), before.end(), [&](const Step* b) {
-          return b->follow != ops::end_run && b->info->scalar && b->dst == slots[i] &&
+          return !ends[static_cast<size_t>(b->id)] && b->info->scalar && b->dst == slots[i] &&
                  to.takes[i] <= b->info->scalar->gives;
         }))
       given |= 1U << i;
@@ -29,6 +29,7 @@ void join_scalar_steps(std::vector<Step>& steps) {
   std::vector<std::vector<const Step*>> before(steps.size() + 1);
   for (const Step& s : steps)
     for (const int32_t next : successors(s)) before[static_cast<size_t>(next)].push_back(&s);
+  std::vector<bool> ends(steps.size());  // where the engine goes on
   int64_t following = 0, values = 0;
   int length = 0;  // of the run that ends before the step
   for (size_t i = 0; i < steps.size(); ++i) {
@@ -36,10 +37,11 @@ void join_scalar_steps(std::vector<Step>& steps) {
     // What jumps hands over to steps before it, too, and is no end.
     if (!s.info->scalar || (length >= kLongestRun && !s.jump && s.info->flow == StepInfo::Flow::Next)) {
       s.follow = ops::end_run;
+      ends[i] = true;
       length = 0;
       continue;
     }
-    const unsigned given = handed_over(before[i], s);
+    const unsigned given = handed_over(before[i], ends, s);
     s.follow = s.info->scalar->follow[given];
     following += length++ > 0;
     values += given != 0;

@@ -6,12 +6,7 @@
 namespace pallasim::interp::ops {
 
 namespace {
-struct Jump {
-  using First = uint8_t;
-  using Second = uint8_t;
-  static constexpr uint8_t kGives = 0;
-  static constexpr auto operands = no_slots;
-
+struct Jump : NoOperands<> {
   static const Step* run(Thread&, const Step* s) { return s->jump; }
   template <unsigned>
   static const Step* follow(Thread& t, const Step* s, uint64_t) {
@@ -41,12 +36,7 @@ const Step* end_run(Thread& t, const Step* s, uint64_t) {
 }
 
 namespace {
-struct BranchTable {
-  using First = uint8_t;
-  using Second = uint8_t;
-  static constexpr uint8_t kGives = 0;
-  static constexpr auto operands = no_slots;
-
+struct BranchTable : NoOperands<> {
   static const Step* run(Thread& t, const Step* s) {
     const auto& table = *static_cast<const std::vector<int32_t>*>(s->payload);
     int64_t i = s->imm == 1 ? t.slot<uint8_t>(s->a) : s->imm == 8 ? t.slot<int64_t>(s->a) : t.slot<int32_t>(s->a);
@@ -64,22 +54,14 @@ const StepInfo kBranchTable{
 
 namespace {
 // As wide as what was written there: a wider read would wait for the store.
-template <typename T>
-struct Move {
-  using First = T;
-  using Second = T;
-  static constexpr uint8_t kGives = sizeof(T);
-  static constexpr auto operands = slot_a;
-
-  static const Step* run(Thread& t, const Step* s) {
-    t.slot<T>(s->dst) = t.slot<T>(s->a);
-    return s + 1;
-  }
-  template <unsigned given>
-  static const Step* follow(Thread& t, const Step* s, uint64_t value) {
-    return follow_on<T>(t, s, operand<(given & 1) != 0, T>(t, s->a, value));
+struct Same {
+  template <typename T>
+  static T eval(T x, int64_t) {
+    return x;
   }
 };
+template <typename T>
+using Move = OfOne<Same, T>;
 const Step* move_wide(Thread& t, const Step* s) {
   std::memcpy(t.arena + s->dst, t.arena + s->a, 16);
   return s + 1;
@@ -128,12 +110,7 @@ bool next(Thread& t, const Step* s, T* index) {
 }
 
 template <typename T, bool down>
-struct LoopBegin {
-  using First = T;
-  using Second = T;
-  static constexpr uint8_t kGives = sizeof(T);
-  static constexpr auto operands = no_slots;
-
+struct LoopBegin : NoOperands<sizeof(T)> {
   static const Step* run(Thread& t, const Step* s) { return begin<T, down>(t, s) ? s + 1 : s->jump; }
   template <unsigned>
   static const Step* follow(Thread& t, const Step* s, uint64_t) {
@@ -143,12 +120,7 @@ struct LoopBegin {
   }
 };
 template <typename T, bool down>
-struct LoopNext {
-  using First = T;
-  using Second = T;
-  static constexpr uint8_t kGives = sizeof(T);
-  static constexpr auto operands = no_slots;
-
+struct LoopNext : NoOperands<sizeof(T)> {
   static const Step* run(Thread& t, const Step* s) {
     T index;
     return next<T, down>(t, s, &index) ? s->jump : s + 1;

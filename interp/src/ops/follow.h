@@ -43,7 +43,42 @@ inline std::array<uint32_t, 2> slots_ab(const Step& s) { return {s.a, s.b}; }
 inline std::array<uint32_t, 2> slots_ac(const Step& s) { return {s.a, s.c}; }
 inline std::array<uint32_t, 2> slot_a(const Step& s) { return {s.a, Addr::kNoSlot}; }
 
-// Of a body B: `run` for the engine, `follow<given>` in runs, types First and Second of what may be given, `Made`.
+// What bodies say: the types of what may be handed to them, and how many bytes they hand on. Without operands, as here.
+template <uint8_t gives = 0>
+struct NoOperands {
+  using First = uint8_t;
+  using Second = uint8_t;
+  static constexpr uint8_t kGives = gives;
+  static constexpr auto operands = no_slots;
+};
+
+// The body of one operand in Step::a and `imm`, by Of::eval.
+template <typename Of, typename T>
+struct OfOne {
+  using First = T;
+  using Second = T;
+  using Made = decltype(Of::eval(T{}, 0));
+  static constexpr uint8_t kGives = sizeof(Made);
+  static constexpr auto operands = slot_a;
+
+  static const Step* run(Thread& t, const Step* s) {
+    t.slot<Made>(s->dst) = Of::eval(t.slot<T>(s->a), s->imm);
+    return s + 1;
+  }
+  template <unsigned given>
+  static const Step* follow(Thread& t, const Step* s, uint64_t value) {
+    return follow_on<Made>(t, s, Of::eval(operand<(given & 1) != 0, T>(t, s->a, value), s->imm));
+  }
+};
+
+// In a run, but by what the engine calls: what takes longer than runs are written for. T: what the step makes.
+template <typename B, typename T>
+[[gnu::noinline]] const Step* by_engine(Thread& t, const Step* s) {
+  B::run(t, s);
+  return s[1].follow(t, s + 1, std::bit_cast<BitsOf<T>>(t.slot<T>(s->dst)));
+}
+
+// Of a body B: `run` for the engine, and `follow<given>` in runs.
 template <typename B>
 inline constexpr ScalarForms kFormsOf = {
     {B::template follow<0>, B::template follow<1>, B::template follow<2>, B::template follow<3>},

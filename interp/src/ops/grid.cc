@@ -209,12 +209,7 @@ bool next_point(Thread& t, const Step* s) {
   return false;
 }
 
-struct GridNext {
-  using First = int64_t;
-  using Second = int64_t;
-  static constexpr uint8_t kGives = sizeof(int64_t);
-  static constexpr auto operands = no_slots;
-
+struct GridNext : NoOperands<sizeof(int64_t)> {
   static const Step* run(Thread& t, const Step* s) { return next_point(t, s) ? s->jump : s + 1; }
   template <unsigned>
   static const Step* follow(Thread& t, const Step* s, uint64_t) {

@@ -37,9 +37,6 @@ int64_t checked_offset(const Thread& t, const Step* s, const IndexTerm& term, co
   return i * term.stride;
 }
 
-}  // namespace
-
-namespace {
 struct IndexBounds {
   using First = int32_t;   // the index, where it is the only one
   using Second = int64_t;  // the offset before
@@ -60,18 +57,13 @@ struct IndexBounds {
   static const Step* follow(Thread& t, const Step* s, uint64_t value) {
     const auto& p = *static_cast<const IndexPayload*>(s->payload);
     const IndexTerm& term = p.terms.front();
-    if (p.terms.size() != 1 || term.wide || term.size_slot != Addr::kNoSlot) return longer(t, s);
+    if (p.terms.size() != 1 || term.wide || term.size_slot != Addr::kNoSlot)
+      return by_engine<IndexBounds, int64_t>(t, s);
     const int64_t i = operand<(given & 1) != 0, int32_t>(t, term.slot, value);
     if (i < term.first || i > term.last) [[unlikely]]
-      return longer(t, s);
+      return by_engine<IndexBounds, int64_t>(t, s);
     const int64_t before = s->a == Addr::kNoSlot ? 0 : operand<(given & 2) != 0, int64_t>(t, s->a, value);
     return follow_on<int64_t>(t, s, before + i * term.stride);
-  }
-
- private:
-  [[gnu::noinline]] static const Step* longer(Thread& t, const Step* s) {
-    run(t, s);
-    return s[1].follow(t, s + 1, t.slot<uint64_t>(s->dst));
   }
 };
 }  // namespace
@@ -157,14 +149,8 @@ struct Load {
   static const Step* follow(Thread& t, const Step* s, uint64_t value) {
     const std::byte* at = place<where, (given & 1) != 0>(t, *static_cast<const ScalarAccess*>(s->payload), value);
     if (!at) [[unlikely]]
-      return longer(t, s);
+      return by_engine<Load, T>(t, s);
     return follow_on<T>(t, s, *reinterpret_cast<const T*>(at));
-  }
-
- private:
-  [[gnu::noinline]] static const Step* longer(Thread& t, const Step* s) {
-    run(t, s);
-    return s[1].follow(t, s + 1, t.slot<T>(s->dst));
   }
 };
 

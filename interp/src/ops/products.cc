@@ -15,7 +15,7 @@ struct Panel {
 };
 Panel panel_of(const Contraction& c) {
   const double work = static_cast<double>(c.m) * static_cast<double>(c.n) * static_cast<double>(c.k);
-  // 0.2 ms, or 0.1 where elements of 16 bits are multiplied as they are.
+  // 0.15 to 0.3 ms on one core; elements of 16 bits are multiplied twice as fast.
   constexpr double kWhole = 1 << 24;
   if (work < kWhole * (ir::byte_size(c.in) == 2 ? 2 : 1)) return {c.m, c.n};
   const auto half = [](int64_t n) { return std::clamp<int64_t>((n / 2 + 63) / 64 * 64, 128, 512); };

@@ -139,25 +139,6 @@ struct Cast {
   }
 };
 
-// A body of one operand and `imm`, by its eval.
-template <typename Of, typename T>
-struct OfOne {
-  using First = T;
-  using Second = T;
-  using Made = decltype(Of::eval(T{}, 0));
-  static constexpr uint8_t kGives = sizeof(Made);
-  static constexpr auto operands = slot_a;
-
-  static const Step* run(Thread& t, const Step* s) {
-    t.slot<Made>(s->dst) = Of::eval(t.slot<T>(s->a), s->imm);
-    return s + 1;
-  }
-  template <unsigned given>
-  static const Step* follow(Thread& t, const Step* s, uint64_t value) {
-    return follow_on<Made>(t, s, Of::eval(operand<(given & 1) != 0, T>(t, s->a, value), s->imm));
-  }
-};
-
 template <typename T>
 const StepInfo* by_power_of(OpCode op) {
   return op == OpCode::div   ? &kInfoOf<OfOne<ByPower<OpCode::div, T>, T>>
