@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 
 #include "pallasim/memory/odometer.h"
 
@@ -25,10 +26,11 @@ bool step(uint16_t now, int part, bool write, uint16_t* next) {
   return !write && !written;
 }
 
-// Parts that do not meet need no order between them.
-bool take(uint16_t& of, int part, bool write) {
+// Parts that do not meet need no order between them. `now`: who had it.
+bool take(uint16_t& of, int part, bool write, uint16_t& now) {
   const std::atomic_ref<uint16_t> user(of);
-  uint16_t now = user.load(std::memory_order_relaxed), next = 0;
+  now = user.load(std::memory_order_relaxed);
+  uint16_t next = 0;
   do {
     if (!step(now, part, write, &next)) return false;
   } while (next != now && !user.compare_exchange_weak(now, next, std::memory_order_relaxed));
@@ -52,7 +54,32 @@ Page take_page(uint16_t& of, int part, bool write, bool whole) {
 
 void PartsApart::watch(const std::byte* base, int64_t bytes) {
   const auto table = [&](int64_t of) { return std::vector<uint16_t>(static_cast<size_t>((bytes - 1) / of + 1)); };
-  if (bytes > 0) watched_.push_back({base, bytes, table(kPage), table(kGrain)});
+  if (bytes > 0) watched_.push_back({base, bytes, table(kPage), table(kGrain), {}});
+}
+
+void PartsApart::watch_unwritten(std::byte* base, int64_t bytes, Element unwritten, int element_bytes) {
+  if (bytes <= 0) return;
+  watch(base, bytes);
+  watched_.back().unwritten = {base, unwritten, element_bytes};
+}
+
+void PartsApart::Watched::fill(int64_t begin, int64_t end) const {
+  for (int64_t at = begin; at < end; at += unwritten->element_bytes)
+    std::memcpy(unwritten->base + at, &unwritten->value, static_cast<size_t>(unwritten->element_bytes));
+}
+
+void PartsApart::fill_rest() {
+  for (const Watched& w : watched_) {
+    if (!w.unwritten) continue;
+    for (int64_t p = 0; p * kPage < w.bytes; ++p) {
+      const uint16_t page = w.pages[static_cast<size_t>(p)];
+      const int64_t end = std::min(w.bytes, (p + 1) * kPage);
+      if (page == kNobody) w.fill(p * kPage, end);
+      if (page != kGrains) continue;
+      for (int64_t g = p * kPage / kGrain; g * kGrain < end; ++g)
+        if (w.grains[static_cast<size_t>(g)] == kNobody) w.fill(g * kGrain, std::min(end, (g + 1) * kGrain));
+    }
+  }
 }
 
 bool PartsApart::use(int part, const std::byte* begin, const std::byte* end, bool write) {
@@ -68,10 +95,15 @@ bool PartsApart::use(int part, const std::byte* begin, const std::byte* end, boo
 }
 
 bool PartsApart::use_page(Watched& w, int64_t page, int part, int64_t from, int64_t to, bool write) {
+  if (w.unwritten && !write) return false;
   const Page taken = take_page(w.pages[static_cast<size_t>(page)], part, write, to - from == kPage);
   if (taken != Page::Grains) return taken == Page::Taken;
-  for (int64_t g = from / kGrain; g <= (to - 1) / kGrain; ++g)
-    if (!take(w.grains[static_cast<size_t>(g)], part, write)) return false;
+  for (int64_t g = from / kGrain; g <= (to - 1) / kGrain; ++g) {
+    uint16_t before = kNobody;
+    if (!take(w.grains[static_cast<size_t>(g)], part, write, before)) return false;
+    const int64_t begin = g * kGrain, end = std::min(w.bytes, begin + kGrain);
+    if (w.unwritten && before == kNobody && (from > begin || to < end)) w.fill(begin, end);
+  }
   return true;
 }
 

@@ -1,5 +1,7 @@
 // Clusters of thread blocks, and cores of a mesh, on several OS threads: invisible, whether they lie apart, meet, fail
 // or print.
+#include <cstring>
+
 #include "plan/plan.h"
 #include "run.h"
 
@@ -71,6 +73,14 @@ Rows times(Rows a, float by, size_t rows = kBlocks) {
   for (size_t i = 0; i < a.size(); ++i) a[i] = i < rows * kRow ? a[i] * by : kNobody;
   return a;
 }
+// Of the first 32 rows elements 3 to 12.
+Rows doubled_middles(Rows a) {
+  for (size_t i = 0; i < a.size(); ++i) {
+    const size_t at = i % kRow;
+    a[i] = i < 32 * kRow && at >= 3 && at < 13 ? a[i] * 2 : kNobody;
+  }
+  return a;
+}
 Rows squares(Rows a) {
   for (float& x : a) x *= x;
   return a;
@@ -119,6 +129,12 @@ std::vector<Kernel> kernels() {
       "  %13 = constant {value = i32 0x1} : i32[]\n  %14 = sub %13, %5 : i32[]\n"
       "  sem_signal %4, %13, %14 {inc = $1, core_index = [axis(\"c\", $2)]}\n  sem_wait %4, %13 {value = $1}\n";
   const std::string prints = square + "  debug_print %2 {format = \"{}\", placeholders = true}\n";
+  std::string middles = subcores("%5");
+  for (const char* from : {"src = view($0, [])", "dst = view($1, [index($2, slice(0, 16))])"})
+    for (size_t at; (at = middles.find(from)) != std::string::npos;)
+      middles.replace(
+          at, strlen(from),
+          *from == 's' ? "src = view($0, [index(slice(3, 10))])" : "dst = view($1, [index($2, slice(3, 10))])");
   return {
       {"each its row", blocks(square), true, squares},
       {"some rows", blocks(some), true, odd_rows},
@@ -127,6 +143,7 @@ std::vector<Kernel> kernels() {
       {"a chain of single elements", blocks(element_chain, alias), false, first_sums},
       {"prints", blocks(prints), false, squares},
       {"subcores, each its row", subcores("%5"), true, [](Rows a) { return times(a, 2, 32); }},
+      {"subcores, each the middle of its row", middles, true, doubled_middles},
       {"subcores of two cores, the same rows", subcores("%8"), false, [](Rows a) { return times(a, 2, 16); }},
       {"subcores that signal the next core", subcores("%5", signal), false, [](Rows a) { return times(a, 2, 32); }}};
 }

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <map>
 #include <set>
 #include <thread>
@@ -118,6 +119,31 @@ TEST(PartsApart, RegionsAreTheirElements) {
   }
   EXPECT_GT(met, 200);
   EXPECT_LT(met, 1800);
+}
+
+// What nobody writes holds in the end what nobody wrote, byte by byte, wherever runs begin and end.
+TEST(PartsApart, WhatNobodyWritesIsFilled) {
+  shadow::Random rng(8);
+  for (int round = 0; round < 300; ++round) {
+    const int element = 1 << rng.below(5);
+    const int64_t bytes = element * (1 + rng.below(3 * PartsApart::kPage / element));
+    const Element value{{0x1122334455667788, 0x99aabbccddeeff00}};
+    std::vector<std::byte> memory(static_cast<size_t>(bytes)), want(memory.size());
+    for (int64_t at = 0; at < bytes; at += element) std::memcpy(want.data() + at, &value, static_cast<size_t>(element));
+    PartsApart apart;
+    apart.watch_unwritten(memory.data(), bytes, value, element);
+    for (int64_t n = rng.below(6); n > 0; --n) {
+      const int64_t begin = rng.below(bytes), page = begin / PartsApart::kPage, most = round % 2 ? 5000 : 100;
+      const int part = static_cast<int>(page % 2);
+      const int64_t end = std::min({bytes, (page + 1) * PartsApart::kPage, begin + 1 + rng.below(most)});
+      ASSERT_TRUE(apart.use(part, memory.data() + begin, memory.data() + end, true));
+      for (int64_t i = begin; i < end; ++i)
+        memory[static_cast<size_t>(i)] = want[static_cast<size_t>(i)] = static_cast<std::byte>(i * 7 + part);
+    }
+    EXPECT_FALSE(apart.use(0, memory.data(), memory.data() + 1, false));  // who reads it has to wait
+    apart.fill_rest();
+    ASSERT_EQ(memory, want) << round;
+  }
 }
 
 // Of threads that want the same bytes no two get them, whatever they do in between; readers all do.

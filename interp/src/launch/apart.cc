@@ -66,16 +66,19 @@ class Outputs {
       if (!w.is_output) continue;
       const auto o = static_cast<size_t>(w.operand);
       const int64_t bytes = c.plan.module.operands[o].array->num_bytes();
-      apart->watch(at_[o], bytes);
+      if (std::find(c.unwritten.begin(), c.unwritten.end(), w.operand) == c.unwritten.end())
+        apart->watch(at_[o], bytes);
+      else
+        apart->watch_unwritten(at_[o], bytes, memory::uninitialized(w.dtype, c.options.uninitialized),
+                               ir::byte_size(w.dtype));
       if (is_aliased_output(c.plan.module, w.operand)) before_.push_back({o, {at_[o], at_[o] + bytes}});
     }
-    for (const int o : c.unwritten) poison(static_cast<size_t>(o));
   }
   void restore() const {
     for (const auto& [o, was] : before_) std::memcpy(at_[o], was.data(), was.size());
     for (const Window& w : call_.plan.first().windows)
       if (w.is_output && !w.fully_written && !is_aliased_output(call_.plan.module, w.operand))
-        poison(static_cast<size_t>(w.operand));
+        poison_output(call_.plan, call_.options, static_cast<size_t>(w.operand), at_[static_cast<size_t>(w.operand)]);
   }
   // Per operand: outputs, and inputs whose memory is theirs.
   std::vector<bool> written() const {
@@ -87,7 +90,6 @@ class Outputs {
   }
 
  private:
-  void poison(size_t o) const { poison_output(call_.plan, call_.options, o, at_[o]); }
   const Call& call_;
   const std::vector<std::byte*>& at_;
   std::vector<std::pair<size_t, std::vector<std::byte>>> before_;
@@ -174,6 +176,7 @@ bool run_apart(const Call& c, int workers, Report* report) {
     if (Progress* all = c.watch.progress) all->expect(all->total() + all->done());  // what ended comes again
     return false;
   }
+  apart.fill_rest();
   report->steps = run.steps();
   report->units = run.parts();
   report->token = "ps1:run-to-block";

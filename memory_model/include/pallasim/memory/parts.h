@@ -3,7 +3,10 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
+
+#include "pallasim/memory/uninitialized.h"
 
 namespace pallasim::memory {
 
@@ -15,6 +18,10 @@ class PartsApart {
 
   // Memory that parts share; before the first of them begins.
   void watch(const std::byte* base, int64_t bytes);
+  // Memory that parts only write, of elements of `element_bytes` (1 to 16): where nobody writes it holds `unwritten`
+  // once fill_rest was called. A grain of which a part writes some bytes gets it before they come.
+  void watch_unwritten(std::byte* base, int64_t bytes, Element unwritten, int element_bytes);
+  void fill_rest();  // after the last of them
   // Part `part` is about to use bytes [begin, end). False: they were used by another part, and one of the two writes.
   // May be asked by several OS threads at once; memory that is not watched is everybody's own.
   bool use(int part, const std::byte* begin, const std::byte* end, bool write);
@@ -27,6 +34,13 @@ class PartsApart {
     const std::byte* base;
     int64_t bytes;
     std::vector<uint16_t> pages, grains;  // who uses them; the grains of pages that are not used as a whole
+    struct Unwritten {
+      std::byte* base;
+      Element value;
+      int element_bytes;
+    };
+    std::optional<Unwritten> unwritten;
+    void fill(int64_t begin, int64_t end) const;
   };
   bool use_page(Watched&, int64_t page, int part, int64_t from, int64_t to, bool write);
   std::vector<Watched> watched_;
