@@ -18,23 +18,27 @@ T read(const std::byte* at) {
 
 // `T` is the type in which F combines what memory has with the value.
 template <typename T, typename F>
-bool modify(std::byte* at, const std::byte* value, std::byte* old, F f) {
-  const T before = read<T>(at);
-  const T after = f(before, read<T>(value));
-  if (old) std::memcpy(old, &before, sizeof(T));
-  std::memcpy(at, &after, sizeof(T));
-  return std::memcmp(&before, &after, sizeof(T)) != 0;
+bool modify(const AtomicRow& r, F f) {
+  bool changed = false;
+  for (int64_t i = 0; i < r.count; ++i) {
+    std::byte* const at = r.at(i, sizeof(T));
+    const T before = read<T>(at), after = f(before, read<T>(r.values + static_cast<size_t>(i) * sizeof(T)));
+    if (r.old) std::memcpy(r.old + static_cast<size_t>(i) * sizeof(T), &before, sizeof(T));
+    std::memcpy(at, &after, sizeof(T));
+    changed |= std::memcmp(&before, &after, sizeof(T)) != 0;
+  }
+  return changed;
 }
 
 template <typename T>
-bool exchange(std::byte* at, const std::byte* v, const std::byte*, std::byte* old) {
-  return modify<T>(at, v, old, [](T, T b) { return b; });
+bool exchange(const AtomicRow& r) {
+  return modify<T>(r, [](T, T b) { return b; });
 }
 
 template <typename T>
-bool compare_and_swap(std::byte* at, const std::byte* v, const std::byte* compare, std::byte* old) {
-  const T expected = read<T>(compare);
-  return modify<T>(at, v, old, [=](T a, T b) { return a == expected ? b : a; });
+bool compare_and_swap(const AtomicRow& r) {
+  const T expected = read<T>(r.compare);
+  return modify<T>(r, [=](T a, T b) { return a == expected ? b : a; });
 }
 
 template <typename T>
@@ -45,8 +49,8 @@ T flushed(T x) {
 // Integers wrap. f32 flushes subnormal operands and results, as the hardware's atomic does and its other additions do
 // not.
 template <typename T>
-bool add(std::byte* at, const std::byte* v, const std::byte*, std::byte* old) {
-  return modify<T>(at, v, old, [](T a, T b) -> T {
+bool add(const AtomicRow& r) {
+  return modify<T>(r, [](T a, T b) -> T {
     if constexpr (std::is_integral_v<T>)
       return static_cast<T>(static_cast<std::make_unsigned_t<T>>(a) + static_cast<std::make_unsigned_t<T>>(b));
     else if constexpr (std::is_same_v<T, float>) return flushed(flushed(a) + flushed(b));
@@ -55,52 +59,46 @@ bool add(std::byte* at, const std::byte* v, const std::byte*, std::byte* old) {
 }
 
 template <ir::DType D>
-bool add_narrow(std::byte* at, const std::byte* v, const std::byte*, std::byte* old) {
+bool add_narrow(const AtomicRow& r) {
   static const LoadFn load = kernels().load(D);
   static const StoreFn store = kernels().store(D);
-  return modify<uint16_t>(at, v, old, [](uint16_t a, uint16_t b) {
+  return modify<uint16_t>(r, [](uint16_t a, uint16_t b) {
     float x, y;
     load(&x, reinterpret_cast<const std::byte*>(&a), 1, 1);
     load(&y, reinterpret_cast<const std::byte*>(&b), 1, 1);
     const float sum = x + y;
-    uint16_t r;
-    store(reinterpret_cast<std::byte*>(&r), &sum, 1, 1);
-    return r;
+    uint16_t bits;
+    store(reinterpret_cast<std::byte*>(&bits), &sum, 1, 1);
+    return bits;
   });
 }
 
 template <typename T>
-bool maximum(std::byte* at, const std::byte* v, const std::byte*, std::byte* old) {
-  return modify<T>(at, v, old, [](T a, T b) { return b > a ? b : a; });
+bool maximum(const AtomicRow& r) {
+  return modify<T>(r, [](T a, T b) { return b > a ? b : a; });
 }
 template <typename T>
-bool minimum(std::byte* at, const std::byte* v, const std::byte*, std::byte* old) {
-  return modify<T>(at, v, old, [](T a, T b) { return b < a ? b : a; });
+bool minimum(const AtomicRow& r) {
+  return modify<T>(r, [](T a, T b) { return b < a ? b : a; });
 }
 
 // Floats by the order of their bits, as Triton does it: a value without a sign is compared signed, one with a sign
 // unsigned and the other way round. So a NaN in memory stays in a maximum, and a minimum ignores it.
 template <typename Signed, bool Max>
-bool float_extreme(std::byte* at, const std::byte* v, const std::byte* c, std::byte* old) {
+bool float_extreme(const AtomicRow& r) {
   using Unsigned = std::make_unsigned_t<Signed>;
-  if (read<Signed>(v) >= 0) return Max ? maximum<Signed>(at, v, c, old) : minimum<Signed>(at, v, c, old);
-  return Max ? minimum<Unsigned>(at, v, c, old) : maximum<Unsigned>(at, v, c, old);
+  return modify<Signed>(r, [](Signed a, Signed b) {
+    const bool greater = b >= 0 ? b > a : static_cast<Unsigned>(b) < static_cast<Unsigned>(a),
+               less = b >= 0 ? b < a : static_cast<Unsigned>(b) > static_cast<Unsigned>(a);
+    return (Max ? greater : less) ? b : a;
+  });
 }
 
 template <typename T>
 AtomicFn bitwise(std::string_view kind) {
-  if (kind == "and")
-    return [](std::byte* at, const std::byte* v, const std::byte*, std::byte* old) {
-      return modify<T>(at, v, old, [](T a, T b) -> T { return a & b; });
-    };
-  if (kind == "or")
-    return [](std::byte* at, const std::byte* v, const std::byte*, std::byte* old) {
-      return modify<T>(at, v, old, [](T a, T b) -> T { return a | b; });
-    };
-  if (kind == "xor")
-    return [](std::byte* at, const std::byte* v, const std::byte*, std::byte* old) {
-      return modify<T>(at, v, old, [](T a, T b) -> T { return a ^ b; });
-    };
+  if (kind == "and") return [](const AtomicRow& r) { return modify<T>(r, [](T a, T b) -> T { return a & b; }); };
+  if (kind == "or") return [](const AtomicRow& r) { return modify<T>(r, [](T a, T b) -> T { return a | b; }); };
+  if (kind == "xor") return [](const AtomicRow& r) { return modify<T>(r, [](T a, T b) -> T { return a ^ b; }); };
   return nullptr;
 }
 
@@ -159,7 +157,7 @@ const Step* atomic(Thread& t, const Step* s) {
       return;
     }
     if (listened) read.add(at, p.size), written.add(at, p.size);
-    changed |= p.atomic(at, value + k * p.size, compare, into);
+    changed |= p.atomic({at, nullptr, 0, 1, value + k * p.size, compare, into});
   };
   const int64_t n = p.dims.empty() ? 1 : p.dims.back();
   ElementRow row;
@@ -167,7 +165,11 @@ const Step* atomic(Thread& t, const Step* s) {
     if (!p.dims.empty() && e.row(&row)) {
       const std::byte* const mask = e.mask_row();
       const int64_t stride = mask ? p.mask_strides.back() : 0;
-      for (int64_t i = 0; i < n; ++i) {
+      const bool all = row.begin == 0 && row.end == n && !mask && !listened;
+      if (all)
+        changed |= p.atomic({row.first, row.offsets.empty() ? nullptr : row.offsets.data(), row.step, n,
+                             value + k * p.size, compare, old ? old + k * p.size : nullptr});
+      for (int64_t i = 0; i < n && !all; ++i) {
         const bool taken = i >= row.begin && i < row.end && (!mask || static_cast<bool>(mask[i * stride]));
         one(k + i, taken ? row.first + row.offset(i) * p.size : nullptr);
       }

@@ -23,6 +23,8 @@ void cut(GatherCondition::Relation relation, int64_t first, int64_t step, int64_
 
 bool is_progression(std::span<const int64_t> x, int64_t step) {
   bool same = true;
+  if (x.size() > 2 && static_cast<uint64_t>(x[2]) - static_cast<uint64_t>(x[1]) != static_cast<uint64_t>(step))
+    return false;  // most of those that are none
   for (size_t i = 1; i < x.size(); ++i)
     same &= static_cast<uint64_t>(x[i]) - static_cast<uint64_t>(x[i - 1]) == static_cast<uint64_t>(step);
   return same;
@@ -48,13 +50,19 @@ bool Elements::add_array(const GatherDim& g, ElementRow* r, int64_t* offset) con
   if (r->offsets.empty()) r->offsets.assign(n, 0);
   const std::byte* mask = mask_row();
   const int64_t mask_stride = mask ? p_.mask_strides[last] : 0;
-  for (size_t i = 0; i < n; ++i) {
-    if (mask && !static_cast<bool>(mask[(r->begin + static_cast<int64_t>(i)) * mask_stride])) continue;
+  const auto [first, end] = insides(g);
+  const uint64_t count = static_cast<uint64_t>(end) - static_cast<uint64_t>(first);
+  const auto place = [&](size_t i) {
     const int64_t at = x[i] < 0 && g.wraps ? x[i] + g.extent : x[i];
-    if (!inside(g, at)) return false;
-    r->offsets[i] += at * g.stride;
-  }
-  return true;
+    const bool in = static_cast<uint64_t>(at) - static_cast<uint64_t>(first) < count;
+    r->offsets[i] += in ? at * g.stride : 0;
+    return in;
+  };
+  bool all = true;
+  for (size_t i = 0; i < n && !mask; ++i) all &= place(i);
+  for (size_t i = 0; i < n && mask; ++i)
+    if (static_cast<bool>(mask[(r->begin + static_cast<int64_t>(i)) * mask_stride])) all &= place(i);
+  return all;
 }
 
 // Cuts the row to the elements for which the conditions hold; false where a value wraps around along it.
@@ -105,7 +113,7 @@ bool Elements::row(ElementRow* r) const {
     r->step += step * g.stride;
   }
   r->first = t_.resolve(p_.ref) + offset * p_.size;
-  for (size_t i = 0; i < r->offsets.size(); ++i) r->offsets[i] += static_cast<int64_t>(i) * r->step;
+  for (size_t i = 0; i < r->offsets.size() && r->step != 0; ++i) r->offsets[i] += static_cast<int64_t>(i) * r->step;
   return true;
 }
 

@@ -98,11 +98,17 @@ bool Elements::place_progression(const GatherDim& g, size_t dim, int64_t* offset
   return true;
 }
 
+std::pair<int64_t, int64_t> Elements::insides(const GatherDim& g) const {
+  if (g.window_slot == Addr::kNoSlot) return {0, std::max<int64_t>(g.extent, 0)};
+  // Of the block the part that lies in the array.
+  const int64_t start = block_start(g), first = std::max<int64_t>(0, memory::sub(0, start)),
+                end = std::min(g.extent, memory::sub(g.array_extent, start));
+  return {first, std::max(first, end)};
+}
+
 bool Elements::inside(const GatherDim& g, int64_t i) const {
-  if (i < 0 || i >= g.extent) return false;
-  if (g.window_slot == Addr::kNoSlot) return true;
-  const int64_t at = memory::add(block_start(g), i);
-  return at >= 0 && at < g.array_extent;
+  const auto [first, end] = insides(g);
+  return i >= first && i < end;
 }
 
 int64_t Elements::array_index(const GatherDim& g, size_t dim) const {

@@ -71,6 +71,7 @@ class Elements {
   bool holds() const;
   bool cut_by_conditions(ElementRow*) const;
   bool always_holds(const GatherCondition&) const;
+  std::pair<int64_t, int64_t> insides(const GatherDim&) const;  // the indices that are: first, behind the last
   bool inside(const GatherDim&, int64_t i) const;
   bool add_array(const GatherDim&, ElementRow*, int64_t* offset) const;
   int64_t block_start(const GatherDim& g) const {

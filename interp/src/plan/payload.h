@@ -151,8 +151,19 @@ struct GatherCondition {
   Relation relation = Relation::Less;
   std::vector<int64_t> strides;  // per result dim
 };
-// One atomic operation on one element; `old` may be null. False where memory keeps its value.
-using AtomicFn = bool (*)(std::byte* at, const std::byte* value, const std::byte* compare, std::byte* old);
+// Atomic operations on elements, one behind the other.
+struct AtomicRow {
+  std::byte* first;
+  const int64_t* offsets;  // elements from `first`; null: `step` from each to the next
+  int64_t step, count;
+  const std::byte *values, *compare;  // `count` and one
+  std::byte* old;                     // `count`; null: nobody wants them
+
+  std::byte* at(int64_t i, size_t size) const {
+    return first + (offsets ? offsets[i] : i * step) * static_cast<int64_t>(size);
+  }
+};
+using AtomicFn = bool (*)(const AtomicRow&);  // false where memory keeps its values
 struct GatherPayload {
   enum class Mode : uint8_t { Load, Store, Swap, Atomic } mode = Mode::Load;
   std::vector<int64_t> dims;  // of the accessed array

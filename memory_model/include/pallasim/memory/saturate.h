@@ -11,5 +11,6 @@ inline int64_t saturate(__int128 v) {
 }
 inline int64_t mul(int64_t a, int64_t b) { return saturate(static_cast<__int128>(a) * b); }
 inline int64_t add(int64_t a, int64_t b) { return saturate(static_cast<__int128>(a) + b); }
+inline int64_t sub(int64_t a, int64_t b) { return saturate(static_cast<__int128>(a) - b); }
 
 }  // namespace pallasim::memory
