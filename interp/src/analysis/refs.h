@@ -22,6 +22,10 @@ bool touched_always(const ir::Region&, ir::ValueId ref);
 // the axes of program_id that are 0 where such a store under a condition runs; null refuses conditions.
 bool full_store_first(const ir::Graph&, const ir::Region&, ir::ValueId ref, std::vector<int>* when_axes);
 
+// Whether copies alone write to the ref, and loads of arrays alone read it, under its own name: a part of it that plain
+// indices name.
+bool lands(const ir::Graph&, const ir::Region&, ir::ValueId ref);
+
 // Effects of all operations of the region and of those inside it: ir::kEffect… joined.
 uint16_t effects_of(const ir::Region&);
 

@@ -167,14 +167,20 @@ void Execution::reset(const GridBox& b) {
   for (SharedMemory& m : shared_memory) {
     const memory::Allocation& of = p.memory.allocations[m.allocation];
     for (Bytes& one : m.of_units)
-      if (!one.empty()) poison(one.data(), of.elements(), of.dtype, mode);
+      if (!one.empty() && of.landing < 0) poison(one.data(), of.elements(), of.dtype, mode);
   }
   points = next_point = spins = 0;
   points_ended.store(0, std::memory_order_relaxed);
 }
 
+void Execution::clear_landings() {
+  landings.resize(plan->memory.landings.size() * static_cast<size_t>(unit_threads));
+  for (memory::Landing& l : landings) l.clear();
+}
+
 void Execution::start(const GridBox& b) {
   reset(b);
+  clear_landings();
   threads.assign(static_cast<size_t>(unit_threads * (1 + max_children)), {});
   streams = memory::Streams(std::vector<memory::Stream>(threads.size()));
   arenas.resize(std::max(arenas.size(), threads.size()));
@@ -201,8 +207,10 @@ void Execution::enter(Thread& t, const Body& b, int64_t n) {
   const Options::Fill mode = options ? options->uninitialized : Options::Fill::Nan;
   std::copy(b.image.begin(), b.image.end(), t.arena);
   for (const memory::Allocation& a : plan->memory.allocations)
-    if (a.private_to_thread() && a.buffer == b.temps && a.lifetime == memory::Allocation::Lifetime::Launch)
-      poison(t.bases[a.buffer] + a.offset, a.elements(), a.dtype, mode);
+    if (a.private_to_thread() && a.buffer == b.temps && a.lifetime == memory::Allocation::Lifetime::Launch) {
+      if (a.landing >= 0) landing(a.landing, t.unit).clear();
+      else poison(t.bases[a.buffer] + a.offset, a.elements(), a.dtype, mode);
+    }
   for (const Window& w : b.windows)
     if (const Window::Modelled* m = w.modelled())
       poison(t.bases[b.temps] + m->stage.offset, m->slots * m->slot_bytes / w.element_bytes, w.dtype, mode);
@@ -230,6 +238,7 @@ void Execution::start_programs() {
   const auto resident = static_cast<size_t>(std::min(population.resident, population.programs));
   begun.assign(resident, -1);
   unit_threads = static_cast<int64_t>(resident) * population.crew;
+  clear_landings();
   threads.assign(static_cast<size_t>(unit_threads * (1 + max_children)), {});
   streams = memory::Streams(std::vector<memory::Stream>(threads.size()));
   for (size_t i = static_cast<size_t>(unit_threads); i < threads.size(); ++i) threads[i].stop = Stop::Done;
@@ -260,7 +269,8 @@ void Execution::begin_crew(int64_t place) {
       } else {
         one.resize(static_cast<size_t>(of.bytes));
       }
-      poison(one.data(), of.elements(), of.dtype, options->uninitialized);
+      if (of.landing >= 0) landing(of.landing, first.index + i).clear();
+      else poison(one.data(), of.elements(), of.dtype, options->uninitialized);
       for (Listener* l : listeners) l->on_shared(*this, one.data(), of.bytes);
     }
   }

@@ -38,6 +38,7 @@ Snapshot take_snapshot(const Execution& ex, const Scheduler& scheduler, std::spa
     for (size_t i = 0; i < operand_bytes.size(); ++i) r.operands.emplace_back(device[i], device[i] + operand_bytes[i]);
   for (const Execution::SharedMemory& m : ex.shared_memory)
     r.shared.insert(r.shared.end(), m.of_units.begin(), m.of_units.end());
+  r.landings = ex.landings;
   r.threads = ex.threads;
   r.begun = ex.begun;
   r.semaphores = ex.semaphores;
@@ -73,6 +74,7 @@ void restore(const Snapshot& s, Execution& ex, Scheduler& scheduler, std::span<c
   from = 0;
   for (Execution::SharedMemory& m : ex.shared_memory)
     for (Bytes& one : m.of_units) one = s.shared[from++];
+  ex.landings = s.landings;
   ex.threads = s.threads;
   ex.begun = s.begun;
   ex.rebind();

@@ -22,6 +22,7 @@ struct Snapshot {
   std::vector<Print> prints;
   std::vector<ir::Diagnostic> findings;
   std::vector<Execution::Unwritten> unwritten;
+  std::vector<memory::Landing> landings;
   std::map<const Step*, size_t> noted;
   std::map<std::pair<int32_t, int>, Execution::Visits> visits;
   int64_t steps = 0, spins = 0, points = 0, next_point = 0;

@@ -61,6 +61,7 @@ std::string run_part(Execution& ex, const Call& c, const Population& who, const 
   enter_session(ex, c);
   for (Listener* l : ex.listeners) l->on_start(ex);
   const bool restoring = c.options.verify_restore > 0 && ex.listeners.empty();
+  ex.copies_stay = !restoring;
   std::string token = restoring ? run_restoring(ex, c.options, c.options.verify_restore) : run_threads(ex, c.options);
   leave_session(ex, c);
   for (const Execution::Unwritten& u : ex.unwritten) ex.poison_gaps(u);

@@ -195,8 +195,8 @@ bool has_waiters(const Execution& ex, const Completion& c) {
 }
 
 void complete(Execution& ex, const AsyncCopy& c) {
-  if (c.rows.empty()) move_bytes(ex, c);
-  else move_rows(ex, c);
+  if (!c.rows.empty()) move_rows(ex, c);
+  else if (c.landing < 0 || !stays(ex, c)) move_bytes(ex, c);
   for (Listener* l : ex.listeners) l->on_complete(ex, c);
   fulfil(ex, c.after_read);
   fulfil(ex, c.after_write);
@@ -234,6 +234,8 @@ AsyncCopy copy_between(const Thread& t, const Step* s, const CopySide& src, cons
   std::copy(dst.strides.begin(), dst.strides.end(), c.dst_strides);
   c.src = place(t, src, t.index);
   c.dst = place(t, dst, t.index);
+  c.landing = dst.landing;
+  c.stays = src.constant;
   return c;
 }
 

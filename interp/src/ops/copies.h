@@ -20,4 +20,7 @@ void clip(const Thread&, const DmaPayload&, memory::AsyncCopy*);
 // `read_noted`: listeners know already that its source is read.
 void issue_noted(Thread&, const Step*, memory::AsyncCopy, bool now = false, bool read_noted = false);
 
+// Whether the bytes of a copy stay where they are, and its destination knows.
+bool stays(Execution&, const memory::AsyncCopy&);
+
 }  // namespace pallasim::interp::ops

@@ -14,6 +14,7 @@
 #include "../plan/plan.h"
 #include "pallasim/memory/barriers.h"
 #include "pallasim/memory/coverage.h"
+#include "pallasim/memory/landing.h"
 #include "pallasim/memory/streams.h"
 
 namespace pallasim::interp {
@@ -157,6 +158,13 @@ struct Execution {
     std::vector<Bytes> free;                   // of ended programs
   };
   std::vector<SharedMemory> shared_memory;
+  std::vector<memory::Landing> landings;  // of each unit, PlanMemory::landings
+  bool copies_stay = true;  // bytes may stay where copies get them: addresses in slots do not outlive a snapshot
+  const memory::Allocation& landing_place(int32_t number) const;
+  memory::Landing& landing(int32_t number, int32_t unit);
+  std::byte* landing_memory(int32_t number, const Thread&) const;
+  void settle(int32_t number, const Thread&);  // all of it lies in memory that the thread knows
+  void clear_landings();
   memory::SemaphoreLayout semaphore_layout;  // PlanMemory::semaphores of `units`
   memory::Semaphores semaphores;
   memory::BarrierLayout barrier_layout;  // PlanMemory::barriers of `units`

@@ -252,6 +252,14 @@ struct CopySide {
   std::vector<int64_t> strides;  // elements
   std::string name;
   std::vector<uint32_t> before;  // i64 slots of the elements of a box that lie before its array; empty, kNoSlot: none
+  int32_t landing = -1;          // memory::Allocation::landing
+  bool constant = false;         // of an array that nobody writes while the launch runs
+};
+// Loads of memory whose bytes may lie elsewhere.
+struct LandingPayload {
+  int32_t landing;
+  Addr addr;
+  int64_t begin, end;  // what is loaded: bytes from `addr`
 };
 struct DmaPayload {
   CopySide src, dst;

@@ -30,6 +30,7 @@ struct PlanMemory {
 
   std::vector<std::byte> constants;  // read-only array constants, buffer kConstBuffer
   memory::Allocations allocations;   // scratch and what run_scoped allocates; those of Launch lifetime begin as poison
+  std::vector<size_t> landings;      // those of the allocations whose bytes may stay where they came from
   uint32_t num_buffers = 0;          // length of Thread::bases
   std::vector<uint32_t> private_buffers;  // temporaries of further bodies, and of spawned threads
   int max_strips = 1;                     // that one elementwise step holds

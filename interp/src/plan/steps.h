@@ -79,13 +79,16 @@ const Step* end_run(Thread&, const Step*, uint64_t);
 const Step* sem_signal(Thread&, const Step*);  // payload SemPayload
 const Step* sem_wait(Thread&, const Step*);
 const Step* sem_read(Thread&, const Step*);
-const Step* valid_extent(Thread&, const Step*);  // payload ValidPayload; dst: i64 slot
-const Step* dma_start(Thread&, const Step*);     // payload DmaPayload
-const Step* dma_wait(Thread&, const Step*);      // payload DmaWaitPayload
-const Step* scope_begin(Thread&, const Step*);   // payload ScopePayload; for who listens
-const Step* scope_end(Thread&, const Step*);     // payload ScopePayload
-const Step* print(Thread&, const Step*);         // payload PrintPayload
-const Step* host_call(Thread&, const Step*);     // payload PrintPayload, values only; imm: which callback
+const Step* valid_extent(Thread&, const Step*);    // payload ValidPayload; dst: i64 slot
+const Step* dma_start(Thread&, const Step*);       // payload DmaPayload
+const Step* dma_wait(Thread&, const Step*);        // payload DmaWaitPayload
+const Step* landing_begin(Thread&, const Step*);   // payload LandingPayload: nothing arrived there yet
+const Step* landing_settle(Thread&, const Step*);  // the same: all of it lies there
+const Step* landing_find(Thread&, const Step*);    // the same; dst: i64 slot that leads from `addr` to the bytes
+const Step* scope_begin(Thread&, const Step*);     // payload ScopePayload; for who listens
+const Step* scope_end(Thread&, const Step*);       // payload ScopePayload
+const Step* print(Thread&, const Step*);           // payload PrintPayload
+const Step* host_call(Thread&, const Step*);       // payload PrintPayload, values only; imm: which callback
 // False where Python's format() refuses `spec` for a value of this type.
 bool parse_format(std::string_view spec, ir::DType, PrintPayload::Style*);
 struct CheckPayload {

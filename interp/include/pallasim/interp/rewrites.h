@@ -18,6 +18,7 @@ namespace pallasim::interp {
   X(CarryInPlace, "a scalar that is computed in the slot of its carry") \
   X(FollowingScalar, "a scalar step that goes on to the next one")      \
   X(HandedOver, "a scalar that reaches the next step in a register")    \
+  X(StaysAway, "memory whose bytes may stay where copies get them")     \
   X(OneStepStore, "a store of one element in one step")                 \
   X(FusedChain, "elementwise operations in one pass")                   \
   X(IndexProgression, "an index array that needs no memory")            \

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "../../plan/steps.h"
+#include "../landing.h"
 #include "access.h"
 #include "pallasim/hw/machine.h"
 #include "pallasim/hw/tiles.h"
@@ -29,7 +30,10 @@ static void copy_through(Emitter& e, const Op& op, const Val& src, const Val& ds
 
 static void lower_dma_start(Emitter& e, const Op& op) {
   e.about_to_write(e.everything());
-  if (chooses_rows(op.viewed("src")) || chooses_rows(op.viewed("dst"))) return lower_row_copy(e, op);
+  if (chooses_rows(op.viewed("src")) || chooses_rows(op.viewed("dst"))) {
+    settle_landing(e, e.operand(op, static_cast<size_t>(op.viewed("dst")->operand)));
+    return lower_row_copy(e, op);
+  }
   const Val src = viewed_operand(e, op, "src", ViewUse::Copy, Lens::Keep),
             dst = viewed_operand(e, op, "dst", ViewUse::CopyTo, Lens::Keep);
   DmaPayload p;
@@ -50,7 +54,10 @@ static void lower_dma_start(Emitter& e, const Op& op) {
   };
   auto start = [&](const Val& from, const Val& to, const Val& received, const Val& sent) {
     check_writable(e, op, to);
-    if (from.is_recast() || to.is_recast()) return copy_through(e, op, from, to, received, sent, p);
+    if (from.is_recast() || to.is_recast()) {
+      settle_landing(e, to);
+      return copy_through(e, op, from, to, received, sent, p);
+    }
     if (from.dtype != to.dtype)
       e.unsupported(op, "copy from " + std::string(ir::name(from.dtype)) + " to " + std::string(ir::name(to.dtype)));
     if (p.add && !e.kernels().strip(ir::OpCode::add, to.dtype))
@@ -58,6 +65,7 @@ static void lower_dma_start(Emitter& e, const Op& op) {
     p.dtype = from.dtype;
     p.src = side(from);
     p.dst = side(to);
+    tell_landing(e, from, to, &p.src, &p.dst);
     p.dst_sem = semaphore_of(e, op, received);
     p.dst_sem.peer = p.peer;
     if (op.attr("src_sem")) p.src_sem = semaphore_of(e, op, sent);

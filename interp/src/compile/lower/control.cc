@@ -5,6 +5,7 @@
 
 #include "../../analysis/refs.h"
 #include "../../plan/steps.h"
+#include "../landing.h"
 #include "access.h"
 #include "barriers.h"
 #include "control.h"
@@ -344,11 +345,13 @@ Val allocate_ref(Emitter& e, const Op& op, ir::ValueId id, ScopePayload* scope) 
     // One allocation for all below its owner, who reach it at different times.
     v.memory().addr = {e.plan().memory.num_buffers++, Addr::kNoSlot, 0};
     note_allocation(e.plan(), v, t->space, owner, memory::Allocation::Lifetime::Launch);
+    if (op.code == ir::OpCode::run_scoped) land(e, op.regions[0], v);
     return v;
   }
   e.allocate(&v);
   scope->memory.push_back({v.memory().storage->offset, v.bytes()});
   note_allocation(e.plan(), v, t->space, memory::Level::Thread, memory::Allocation::Lifetime::Scope);
+  if (op.code == ir::OpCode::run_scoped) land(e, op.regions[0], v);
   add_tile_padding(e, &v, t->space);
   return v;
 }
@@ -392,6 +395,7 @@ static void lower_scoped(Emitter& e, const Op& op) {
   for (ir::ValueId a : body.args) {
     const Val v = allocate_ref(e, op, a, &scope);
     if (is_accumulator(fact_of(op, "allocs", a))) clear_accumulator(e, v);
+    else if (v.memory().storage && landing_of(e, v) >= 0) begin_landing(e, v);
     else if (v.memory().storage && !analysis::full_store_first(e.graph(), body, a, nullptr))
       emit_fill_uninitialized(e, v);
     e.bind(a, v);

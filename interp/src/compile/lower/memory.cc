@@ -4,6 +4,7 @@
 
 #include "../../plan/steps.h"
 #include "../cluster.h"
+#include "../landing.h"
 #include "access.h"
 #include "elementwise.h"
 #include "pallasim/hw/machine.h"
@@ -142,6 +143,7 @@ void lower_get(Emitter& e, const Op& op) {
   const ir::Type* t = e.type(op.results[0]);
   if (const std::optional<Elsewhere> where = elsewhere(e, op, op.view())) return read_elsewhere(e, op, *where);
   if (may_leave(e, ref, op.view(), true)) {
+    settle_landing(e, ref);
     Val r;
     gather_access(e, op, element_view(e, op, ref, op.view(), Lens::Read), {.mode = GatherPayload::Mode::Load}, &r);
     return e.define(op.results[0], r);
@@ -150,12 +152,13 @@ void lower_get(Emitter& e, const Op& op) {
     return e.define(op.results[0], load_element(e, op, ref, *index));
   ViewResult v = apply_view(e, op, ref, op.view(), ViewUse::Gather, Lens::Read);
   if (v.gather) {
+    settle_landing(e, ref);
     Val r;
     gather_access(e, op, v, {.mode = GatherPayload::Mode::Load}, &r);
     return e.define(op.results[0], r);
   }
   if (t->is_scalar()) return e.define(op.results[0], e.load_scalar(v.ref));
-  e.define(op.results[0], v.ref.as_strided());
+  e.define(op.results[0], where_landed(e, v.ref).as_strided());
 }
 
 void store_value(Emitter& e, const Op& op, const Val& ref, const Val& value) {

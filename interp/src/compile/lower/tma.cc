@@ -6,6 +6,7 @@
 #include <string>
 
 #include "../cluster.h"
+#include "../landing.h"
 #include "access.h"
 #include "barriers.h"
 #include "rows.h"
@@ -87,6 +88,8 @@ BulkCopyPayload box(Emitter& e, const Op& op, Box* b) {
   p.dtype = src.dtype;
   p.src = side(e, op, src);
   p.dst = side(e, op, dst);
+  if (p.chooses) settle_landing(e, dst);
+  else tell_landing(e, src, dst, &p.src, &p.dst);
   std::vector<int64_t> moved = far.dims;
   if (p.chooses) {
     if (p.rows.count_slot != Addr::kNoSlot || p.rows.ignores)

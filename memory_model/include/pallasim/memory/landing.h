@@ -1,0 +1,39 @@
+// Memory that copies alone write and loads alone read: what arrived there may stay where it came from, as long as
+// nobody needs its bytes here.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+namespace pallasim::memory {
+
+class Landing {
+ public:
+  static constexpr size_t kMostPieces = 64;
+
+  // Nothing arrived yet.
+  void clear() { pieces_.clear(); }
+  // Bytes [begin, end) arrive, in the place of what arrived there before: at `from`, where they stay as they are for as
+  // long as the memory is used, or, where that is null, in the memory itself. False: there are too many pieces to keep
+  // account of them; `settle` makes one of them.
+  [[nodiscard]] bool arrive(int64_t begin, int64_t end, const std::byte* from);
+  // Where bytes [begin, end) lie side by side: there, or in the memory itself.
+  struct Found {
+    bool whole = false;               // they all arrived, and lie side by side
+    const std::byte* from = nullptr;  // of the first one; null: in the memory
+  };
+  Found find(int64_t begin, int64_t end) const;
+  // All `bytes` of the memory at `own` lie in it from now on; `unwritten` is called for runs that nobody wrote.
+  void settle(std::byte* own, int64_t bytes, const std::function<void(int64_t begin, int64_t end)>& unwritten);
+
+ private:
+  struct Piece {
+    int64_t begin, end;
+    const std::byte* from;
+  };
+  std::vector<Piece> pieces_;  // in ascending order
+  std::vector<Piece> next_;    // scratch
+};
+
+}  // namespace pallasim::memory
