@@ -2,6 +2,7 @@
 // as one by one.
 #include <fmt/format.h>
 
+#include "pallasim/interp/rewrites.h"
 #include "run.h"
 
 namespace pallasim::interp::test {
@@ -153,6 +154,87 @@ TEST(Runs, ErrorsWithin) {
   }
   a[0] = 4;
   EXPECT_EQ(run(text, {i32({16}, a)}).results[0].as<int32_t>()[0], a[5]);
+}
+
+// A quotient that is rounded down, as JAX writes it: of an index, where it is the plain one, and of any number.
+std::string floor_quotient(const char* x) {
+  return fmt::format(R"(    %40 = div {0}, %5 : i32[]
+    %41 = sign {0} : i32[]
+    %42 = sign %5 : i32[]
+    %43 = ne %41, %42 : bool[]
+    %44 = rem {0}, %5 : i32[]
+    %45 = ne %44, %2 : bool[]
+    %46 = and %43, %45 : bool[]
+    %47 = sub %40, %3 : i32[]
+    %48 = select_n %46, %40, %47 : i32[]
+)",
+                     x);
+}
+
+TEST(Runs, QuotientsRoundDown) {
+  const std::string head = "  %6 = constant {value = i32 0x10} : i32[]\n  for %2, %6, %3 (%7: i32[]) {\n",
+                    tail = "    store %1, %48, %7 {view = [index($2)]}\n    yield\n  }\n";
+  const std::vector<int32_t> a = {0, 1, -1, 2, -2, 3, -3, 4, -4, 5, -5, 6, -6, 7, INT32_MIN, INT32_MAX};
+  std::vector<int32_t> of_index, of_any;
+  for (int32_t i = 0; i < 16; ++i) {
+    of_index.push_back(i / 3);
+    const int32_t x = a[static_cast<size_t>(i)];
+    of_any.push_back(x / 3 - (x < 0 && x % 3 != 0 ? 1 : 0));
+  }
+  const int64_t before = hits(Rewrite::KnownAnswer);
+  expect_both_ways(scalars(head + floor_quotient("%7") + tail), a, of_index);
+  EXPECT_GT(hits(Rewrite::KnownAnswer), before);
+  const int64_t then = hits(Rewrite::KnownAnswer);
+  expect_both_ways(scalars(head + "    %8 = get %0, %7 {view = [index($1)]} : i32[]\n" + floor_quotient("%8") + tail),
+                   a, of_any);
+  EXPECT_EQ(hits(Rewrite::KnownAnswer), then);
+}
+
+// An element that is loaded and stored by the same index; and by one that has its slot by then, or a name of another
+// region.
+TEST(Runs, OffsetsOfEqualIndices) {
+  const std::string text =
+      "pallasim-ir 1\nmodule \"k\" {machine = generic}\n"
+      "input \"a\" : i32[16,4] {space = smem}\noutput \"o\" : i32[16,4] {space = smem}\n"
+      "body (%0 \"a\": ref<i32[16,4], smem>, %1 \"o\": ref<i32[16,4], smem>) {\n"
+      R"(  %2 = constant {value = i32 0x0} : i32[]
+  %3 = constant {value = i32 0x1} : i32[]
+  %4 = constant {value = i32 0xf} : i32[]
+  %5 = constant {value = i32 0x2} : i32[]
+  %6 = for %2, %4, %3, %2 (%7: i32[], %8: i32[]) {
+    %9 = get %0, %8 {view = [index($1, slice(0, 4))]} : i32[4]
+    store %1, %9, %8 {view = [index($2, slice(0, 4))]}
+    %10 = get %1, %8 {view = [index($1, slice(0, 4))]} : i32[4]
+    %11 = add %10, %10 : i32[4]
+    store %1, %11, %8 {view = [index($2, slice(0, 4))]}
+    %12 = add %8, %3 : i32[]
+    %13 = rem %12, %5 : i32[]
+    cond %13 () {
+      yield
+    } () {
+      %14 = get %1, %7 {view = [index($1, slice(1, 3))]} : i32[3]
+      %15 = get %0, %12 {view = [index($1, slice(1, 3))]} : i32[3]
+      %16 = add %14, %15 : i32[3]
+      store %1, %16, %12 {view = [index($2, slice(0, 3))]}
+      yield
+    }
+    %17 = get %0, %12 {view = [index($1, slice(0, 4))]} : i32[4]
+    store %1, %17, %12 {view = [index($2, slice(0, 4))]}
+    yield %12
+  } : i32[]
+  yield
+}
+)";
+  std::vector<int32_t> a, want;
+  for (int32_t i = 0; i < 64; ++i) a.push_back(i * i - 100), want.push_back(2 * a.back());
+  for (size_t i = 60; i < 64; ++i) want[i] = a[i];  // the last row is copied behind the last trip
+  const int64_t before = hits(Rewrite::EqualIndex);
+  EXPECT_EQ(run(text, {i32({16, 4}, a)}).results[0].as<int32_t>(), want);
+  EXPECT_EQ(hits(Rewrite::EqualIndex) - before, 5);
+  Options plain;
+  plain.fuse = false;
+  EXPECT_EQ(run(text, {i32({16, 4}, a)}, plain).results[0].as<int32_t>(), want);
+  EXPECT_EQ(hits(Rewrite::EqualIndex) - before, 5);
 }
 
 }  // namespace

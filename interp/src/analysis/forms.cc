@@ -58,6 +58,7 @@ Forms::Forms(const ir::Graph& graph, std::span<const ir::GridAxis> grid) : graph
     if (!grid[g].vmapped) visible_.push_back(g);
   }
   visit(graph.region);
+  made_by_.clear();
 }
 
 const Form* Forms::form(ValueId v) const {
@@ -84,7 +85,7 @@ void Forms::visit(const Region& r) {
   for (const Op& op : r.ops) {
     if (op.code == OpCode::for_ || op.code == OpCode::parallel_loop) learn_loop(op);
     for (const Region& inner : op.regions) visit(inner);
-    if (op.regions.empty() && op.results.size() == 1) define(op);
+    if (op.regions.empty() && op.results.size() == 1) made_by_[op.results[0]] = &op, define(op);
   }
 }
 
@@ -175,6 +176,9 @@ std::optional<bool> Forms::of_truths(const Op& op) const {
   if (op.operands.size() == 1) return op.code == OpCode::not_ && a ? std::optional(!*a) : std::nullopt;
   const std::optional<bool> b = truth(op.operands[1]);
   const bool decided = op.code == OpCode::or_;  // by one operand
+  if (op.code == OpCode::and_ &&
+      (never_rounds(op.operands[0], op.operands[1]) || never_rounds(op.operands[1], op.operands[0])))
+    return false;
   if (op.code == OpCode::and_ || op.code == OpCode::or_) {
     if (a == decided || b == decided) return decided;
     return a && b ? std::optional(!decided) : std::nullopt;
@@ -182,6 +186,27 @@ std::optional<bool> Forms::of_truths(const Op& op) const {
   if (!a || !b) return {};
   if (op.code == OpCode::ne || op.code == OpCode::xor_) return *a != *b;
   return op.code == OpCode::eq ? std::optional(*a == *b) : std::nullopt;
+}
+
+const Op* Forms::made_by(ValueId v, OpCode code) const {
+  const auto it = made_by_.find(v);
+  return it != made_by_.end() && it->second->code == code ? it->second : nullptr;
+}
+
+// Whether a quotient of x >= 0 and y > 0 is asked if it has to be rounded down: its signs differ, and something rests.
+// They differ where x is 0, and then nothing rests.
+bool Forms::never_rounds(ValueId signs, ValueId rest) const {
+  const Op *differ = made_by(signs, OpCode::ne), *rests = made_by(rest, OpCode::ne);
+  const Op* rem = rests ? made_by(rests->operands[0], OpCode::rem) : nullptr;
+  const Op* of_x = differ ? made_by(differ->operands[0], OpCode::sign) : nullptr;
+  if (!rem || !of_x || of_x->operands[0] != rem->operands[0]) return false;
+  const Op* of_y = made_by(differ->operands[1], OpCode::sign);
+  const Form *x = form(rem->operands[0]), *y = form(rem->operands[1]), *zero = form(rests->operands[1]),
+             *one = form(differ->operands[1]);
+  const bool sign_of_y =
+      (of_y && of_y->operands[0] == rem->operands[1]) || (one && one->constant() && one->rest.least == 1);
+  return sign_of_y && zero && zero->constant() && zero->rest.least == 0 && x && range(*x).least >= 0 && y &&
+         range(*y).least > 0;
 }
 
 std::optional<Form> Forms::result(const Op& op) const {

@@ -41,6 +41,8 @@ class Forms {
   std::optional<bool> answer(const ir::Op&) const;
   std::optional<bool> compare(ir::OpCode, const Form&, const Form&) const;
   std::optional<bool> of_truths(const ir::Op&) const;
+  bool never_rounds(ir::ValueId signs, ir::ValueId rest) const;
+  const ir::Op* made_by(ir::ValueId, ir::OpCode) const;  // null where another operation makes it
   std::optional<Form> result(const ir::Op&) const;
   std::optional<Form> of_two(ir::OpCode, const Form&, const Form&) const;
   std::optional<Form> of_index(const ir::Op&) const;
@@ -53,6 +55,7 @@ class Forms {
   std::vector<size_t> visible_;     // axis of program_id -> grid axis: vmapped ones are hidden from the kernel
   std::unordered_map<ir::ValueId, Form> forms_;
   std::unordered_map<ir::ValueId, bool> truths_;
+  std::unordered_map<ir::ValueId, const ir::Op*> made_by_;  // while the constructor visits the graph
 };
 
 }  // namespace pallasim::interp::analysis

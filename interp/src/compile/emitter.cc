@@ -8,6 +8,7 @@
 #include "pallasim/memory/uninitialized.h"
 #include "progressions.h"
 #include "unread.h"
+#include "views.h"
 
 namespace pallasim::interp {
 
@@ -24,6 +25,7 @@ namespace pallasim::interp {
 }
 
 void Emitter::compile_region_ops(const Region& region) {
+  const IndexedViews::Scope views(*this);
   for (size_t i = 0; i + 1 < region.ops.size(); ++i) {
     const Op& op = region.ops[i];
     at(op.loc);

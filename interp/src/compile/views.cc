@@ -42,10 +42,36 @@ bool copies_read_on(Emitter& e) {
          e.model().outside.copy_sources == hw::Outside::Undefined;
 }
 
-// A dynamic byte offset for `ref`: the sum of the terms, checked.
-static Val index_dynamic(Emitter& e, const Val& ref, std::vector<IndexTerm> terms, bool write) {
+IndexedViews::Scope::Scope(Emitter& e) : e_(e), before_(e.state<IndexedViews>().known_.size()) {}
+IndexedViews::Scope::~Scope() { e_.state<IndexedViews>().known_.resize(before_, {}); }
+
+std::optional<uint32_t> IndexedViews::find(const Key& key) const {
+  constexpr size_t kMost = 32;  // of the latest ones
+  for (size_t i = 0; i < std::min(known_.size(), kMost); ++i)
+    if (const auto& [k, slot] = known_[known_.size() - 1 - i]; k == key) return slot;
+  return std::nullopt;
+}
+
+// A dynamic byte offset for `ref`: the sum of the terms, checked. `starts`: the values in the slots of the terms.
+static Val index_dynamic(Emitter& e, const Val& ref, std::vector<IndexTerm> terms, std::vector<ir::ValueId> starts,
+                         bool write) {
   Val r = ref;
   if (terms.empty()) return r;
+  // One that was found inside is so again; reports of findings count each access.
+  const PlanOptions& o = e.options();
+  const bool once =
+      o.fuse && !o.checked && !o.verify_split && !starts.empty() && o.out_of_bounds == Options::Oob::Error;
+  auto& views = e.state<IndexedViews>();
+  IndexedViews::Key key;
+  if (once) {
+    key = {ref.memory().addr.dyn, std::move(starts), terms};
+    for (IndexTerm& t : key.terms) t.slot = 0;
+    if (const std::optional<uint32_t> known = views.find(key)) {
+      interp::count(Rewrite::EqualIndex);
+      r.memory().addr.dyn = *known;
+      return r;
+    }
+  }
   IndexPayload p;
   p.terms = std::move(terms);
   p.ref = ref.memory().name;
@@ -56,6 +82,7 @@ static Val index_dynamic(Emitter& e, const Val& ref, std::vector<IndexTerm> term
   s.a = ref.memory().addr.dyn;
   s.dst = dyn;
   r.memory().addr.dyn = dyn;
+  if (once) views.learn(std::move(key), dyn);
   return r;
 }
 
@@ -195,12 +222,14 @@ Follower::Place Follower::place(const Entry& d, size_t dim) {
 void Follower::select(const ir::view::Index& index) {
   Val& r = out_.ref;
   std::vector<IndexTerm> terms;
+  std::vector<ir::ValueId> starts;  // of the terms, where all are values of the kernel
   std::vector<int64_t> dims, strides;
   std::vector<uint32_t> extents, valid, before;
   for (size_t i = 0; i < index.entries.size(); ++i) {
     const Entry& d = index.entries[i];
     const Place p = place(d, i);
     const Exists exists = select_dim(d, i, &terms, p);
+    if (d.start.is_operand()) starts.push_back(op_.operands[static_cast<size_t>(d.start.operand)]);
     if (d.is_slice()) {
       dims.push_back(p.count), strides.push_back(r.memory().strides[i] * p.step), extents.push_back(p.size_slot);
       valid.push_back(exists.valid), before.push_back(exists.before);
@@ -209,7 +238,8 @@ void Follower::select(const ir::view::Index& index) {
     if (exists.valid != Addr::kNoSlot) r.ref().gates.push_back(exists.valid);
     if (exists.before != Addr::kNoSlot) r.ref().gates.push_back(behind_start(e_, exists.before));
   }
-  if (!stays_put()) r = index_dynamic(e_, r, std::move(terms), writes());
+  if (use_ != ViewUse::Gather || r.ref().choice || r.ref().through || starts.size() != terms.size()) starts.clear();
+  if (!stays_put()) r = index_dynamic(e_, r, std::move(terms), std::move(starts), writes());
   const auto none = [](const std::vector<uint32_t>& v) {
     return std::all_of(v.begin(), v.end(), [](uint32_t slot) { return slot == Addr::kNoSlot; });
   };

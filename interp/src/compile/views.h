@@ -2,7 +2,9 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "emitter.h"
@@ -34,6 +36,34 @@ ViewResult apply_view(Emitter&, const Op&, const Val& ref, std::span<const ir::V
 // The view of a ref, or of each of those that it may be.
 Val apply_view_to_each(Emitter&, const Op&, const Val& ref, std::span<const ir::View>, ViewUse, Lens = Lens::Refuse);
 // An attribute view($k, [transforms]).
+// Offsets of views that were found already, by what they are made of, as far as they hold where the compiler is.
+class IndexedViews {
+ public:
+  struct Key {
+    uint32_t base = Addr::kNoSlot;  // slot of the ref's own offset
+    std::vector<ir::ValueId> starts;
+    std::vector<IndexTerm> terms;  // without their slots, whose values may be others by now
+    bool operator==(const Key&) const = default;
+  };
+  // A region: what is found in it may not have been where it ends.
+  class Scope {
+   public:
+    explicit Scope(Emitter&);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    Emitter& e_;
+    size_t before_;
+  };
+  std::optional<uint32_t> find(const Key&) const;
+  void learn(Key key, uint32_t slot) { known_.emplace_back(std::move(key), slot); }
+
+ private:
+  std::vector<std::pair<Key, uint32_t>> known_;
+};
+
 Val viewed_operand(Emitter&, const Op&, const char* key, ViewUse, Lens = Lens::Refuse);
 // Runs `body` once per alternative of `v`, where the plan then branches.
 void for_each_choice(Emitter&, const Val& v, const std::function<void(const Val&)>& body);

@@ -69,6 +69,7 @@ struct IndexTerm {
   uint32_t size_slot = Addr::kNoSlot;  // i64 slot where that is known at run time only
   int64_t padding = 0;                 // elements behind `extent` that a copy may name
   int64_t first = 0;                   // smallest legal value
+  bool operator==(const IndexTerm&) const = default;
 };
 struct IndexPayload {
   std::vector<IndexTerm> terms;

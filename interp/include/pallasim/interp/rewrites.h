@@ -10,6 +10,7 @@ namespace pallasim::interp {
   X(EqualScalar, "a scalar that was computed before")                   \
   X(KnownAnswer, "a comparison of numbers whose ranges answer it")      \
   X(BranchOnTruth, "a branch on a truth value as it is")                \
+  X(EqualIndex, "an offset of a view that was found before")            \
   X(FoldedScalar, "an operation of constants")                          \
   X(ScalarByPower, "a division or remainder by a power of two")         \
   X(MultiplyAdd, "a product and a sum of integers")                     \
