@@ -386,6 +386,35 @@ TEST(LoadStore, StridesAgree) {
   }
 }
 
+// A store to bf16 or f16 rounds by itself: the same bits as of a value that was converted before, NaNs as well.
+TEST(LoadStore, AStoreRoundsAsAConversionDoes) {
+  std::mt19937 rng(9);
+  for (const KernelTable* t : fast_tables())
+    for (const DType d : {DType::BF16, DType::F16}) {
+      int rounded = 0;
+      for (int round = 0; round < 20000; ++round) {
+        constexpr int64_t kCount = 100;
+        uint32_t bits[kCount];
+        for (uint32_t& b : bits) {
+          b = static_cast<uint32_t>(rng());
+          if (round % 3 == 0) b = (b & 0x80ffffffu) | (0x34000000u + (b >> 5 & 0x3f800000u) % 0x14000000u);  // of f16
+          if (round % 4 == 0) b &= 0xfffff000u;                                                              // ties
+          if (round % 5 == 0 && b % 7 == 0) b |= 0x7f800000u;  // NaNs and infinities
+        }
+        float converted[kCount];
+        uint16_t two[kCount] = {}, one[kCount] = {};
+        t->convert(DType::F32, d)(converted, bits, kCount, {});
+        t->store(d)(two, converted, kCount, 1);
+        t->rounding_store(d)(one, bits, kCount, 1);
+        for (int64_t i = 0; i < kCount; ++i) {
+          ASSERT_EQ(one[i], two[i]) << t->isa << ' ' << ir::name(d) << ' ' << std::hex << bits[i];
+          rounded += std::memcmp(&converted[i], &bits[i], 4) != 0;
+        }
+      }
+      EXPECT_GT(rounded, 100000);
+    }
+}
+
 TEST(Bitcast, ThroughMemory) {
   std::mt19937_64 rng(6);
   int pairs = 0;

@@ -156,6 +156,7 @@ StripFn strip_complex(OpCode, DType);
 StripFn strip_any(OpCode, DType);  // select_n, stop_gradient: by size
 LoadFn load_fn(DType);
 StoreFn store_fn(DType);
+StoreFn rounding_store_fn(DType);
 ConvertFn convert_fn(DType from, DType to);
 StripFn bitcast_fn(DType from, DType to);
 ReduceFn reduce_fn(OpCode, DType);

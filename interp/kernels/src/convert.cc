@@ -32,12 +32,14 @@ inline Reg<D> from_mem(Mem<D> m) {
   }
 }
 
-template <DType D>
+// `Rounds`: NaNs as a conversion gives them; else their bits are kept.
+template <DType D, bool Rounds>
 inline Mem<D> to_mem(Reg<D> r) {
   if constexpr (class_of(D) == DTypeClass::Float && bits_of(D) < 32) {
     const bool nan = r != r;
     const float q = quantize<Format<D>>(r, false);
-    return static_cast<Mem<D>>(encode<Format<D>>(nan ? r : q));
+    if constexpr (Rounds && D == DType::BF16) return static_cast<Mem<D>>(as_bits(q) >> 16);
+    else return static_cast<Mem<D>>(encode<Format<D>>(nan && !Rounds ? r : q));
   } else if constexpr (bits_of(D) < 8) {
     return static_cast<Mem<D>>(static_cast<uint32_t>(r) & ((1u << bits_of(D)) - 1));  // high bits 0, as ml_dtypes
   } else if constexpr (bits_of(D) < 32) {
@@ -83,7 +85,7 @@ void load(void* dst, const void* src, int64_t n, int64_t stride) {
   }
 }
 
-template <DType D>
+template <DType D, bool Rounds = false>
 void store(void* dst, const void* src, int64_t n, int64_t stride) {
   auto* d = static_cast<Mem<D>*>(dst);
   auto* s = static_cast<const Reg<D>*>(src);
@@ -95,33 +97,34 @@ void store(void* dst, const void* src, int64_t n, int64_t stride) {
       if constexpr (D == DType::F16)
         while (n >= 8 && f16_store8(d, s)) d += 8, s += 8, n -= 8;
 #endif
-      PALLASIM_VLOOP(i, n) d[i] = to_mem<D>(s[i]);
+      PALLASIM_VLOOP(i, n) d[i] = to_mem<D, Rounds>(s[i]);
     }
   } else if (n == 1) {
-    *d = to_mem<D>(*s);
+    *d = to_mem<D, Rounds>(*s);
   } else {
     for (int64_t at = 0; at < n; at += kStrip) {
       Mem<D> m[kStrip];
       const int64_t count = n - at < kStrip ? n - at : kStrip;
-      store<D>(m, s + at, count, 1);
+      store<D, Rounds>(m, s + at, count, 1);
       scatter(d + at * stride, m, count, stride);
     }
   }
 }
 
+// `r` and `s` are one register, or lie apart.
 template <DType D>
-void quantize_register(float* r, int64_t n, bool sat) {
+void quantize_register(float* r, const float* s, int64_t n, bool sat) {
 #ifdef PALLASIM_F16C
   if constexpr (D == DType::F16)
-    while (n >= 8 && f16_round8(r)) r += 8, n -= 8;
+    while (n >= 8 && f16_round8(r, s)) r += 8, s += 8, n -= 8;
 #endif
   if constexpr (may_saturate(D)) {
     if (sat) {
-      PALLASIM_VLOOP(i, n) r[i] = quantize<Format<D>>(r[i], true);
+      PALLASIM_VLOOP(i, n) r[i] = quantize<Format<D>>(s[i], true);
       return;
     }
   }
-  PALLASIM_VLOOP(i, n) r[i] = quantize<Format<D>>(r[i], false);
+  PALLASIM_VLOOP(i, n) r[i] = quantize<Format<D>>(s[i], false);
 }
 
 // Narrow results are reached through an f32 rounded to odd (inexact sets the last bit), which rounds again without
@@ -144,7 +147,6 @@ inline float f32_odd(int64_t v) {
   const float f = f32_odd(u);
   return v < 0 ? -f : f;
 }
-inline float f32_odd(float v) { return v; }
 inline float f32_odd(uint8_t v) { return v; }
 
 // One loop per pair of register types; what is special about the destination's dtype happens in a second pass.
@@ -198,6 +200,8 @@ void convert(void* dst, const void* src, int64_t n, const Semantics& sem) {
     not_zero<T>(d, s, n);
   } else if constexpr (c == DTypeClass::Complex) {
     for (int64_t i = n; i-- > 0;) d[i] = {static_cast<decltype(R::re)>(s[i]), 0};
+  } else if constexpr (c == DTypeClass::Float && bits_of(To) < 32 && std::is_same_v<T, float>) {
+    quantize_register<To>(d, s, n, sem.fp8_saturates);
   } else if constexpr (c == DTypeClass::Float && bits_of(To) < 32) {
     to_f32_odd<T>(d, s, n);
     round_register(To, d, n, sem);
@@ -317,8 +321,9 @@ constexpr DType carrier(DType d) {
 }  // namespace
 
 void round_register(DType d, void* reg, int64_t n, const Semantics& sem) {
-  if (with_narrow_float(
-          d, [&](auto t) { quantize_register<decltype(t)::value>(static_cast<float*>(reg), n, sem.fp8_saturates); })) {
+  if (with_narrow_float(d, [&](auto t) {
+        quantize_register<decltype(t)::value>(static_cast<float*>(reg), static_cast<float*>(reg), n, sem.fp8_saturates);
+      })) {
     return;
   }
   const int shift = 32 - bits_of(d);
@@ -354,6 +359,10 @@ StoreFn store_fn(DType d) {
 #undef X
   }
   return nullptr;
+}
+
+StoreFn rounding_store_fn(DType d) {
+  return d == DType::BF16 ? store<DType::BF16, true> : d == DType::F16 ? store<DType::F16, true> : nullptr;
 }
 
 ConvertFn convert_fn(DType from, DType to) {

@@ -21,8 +21,8 @@ inline bool f16_store8(uint16_t* d, const float* s) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(d), _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
   return true;
 }
-inline bool f16_round8(float* r) {
-  const __m256 x = _mm256_loadu_ps(r);
+inline bool f16_round8(float* r, const float* s) {
+  const __m256 x = _mm256_loadu_ps(s);
   if (_mm256_movemask_ps(_mm256_cmp_ps(x, x, _CMP_UNORD_Q))) return false;
   _mm256_storeu_ps(r, _mm256_cvtph_ps(_mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT)));
   return true;

@@ -25,7 +25,7 @@ struct IsaModule {
   void (*transpose)(void* dst, int64_t dst_row, const void* src, int64_t src_row, int64_t rows, int64_t cols, int size);
   AlignedSum aligned_sum;
 };
-inline constexpr uint32_t kAbi = 3;
+inline constexpr uint32_t kAbi = 4;
 
 // The module in use (fast table) and the one that is linked in.
 const IsaModule& isa_module();

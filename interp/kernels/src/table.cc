@@ -44,8 +44,8 @@ StripFn strip(OpCode op, DType d) {
 
 const IsaModule kModule = {
     kAbi,
-    {PALLASIM_STR(PALLASIM_KNS), strip, load_fn, store_fn, convert_fn, bitcast_fn, reduce_fn, arg_reduce_fn,
-     cumulative_fn, iota},
+    {PALLASIM_STR(PALLASIM_KNS), strip, load_fn, store_fn, rounding_store_fn, convert_fn, bitcast_fn, reduce_fn,
+     arg_reduce_fn, cumulative_fn, iota},
     small_gemm_f32,
     small_gemm_f64,
     small_gemm_u32,

@@ -83,6 +83,7 @@ struct KernelTable {
   StripFn (*strip)(ir::OpCode, ir::DType operand);
   LoadFn (*load)(ir::DType);
   StoreFn (*store)(ir::DType);
+  StoreFn (*rounding_store)(ir::DType);  // an f32 register as `convert` and `store` give it: bf16 and f16, else nullptr
   ConvertFn (*convert)(ir::DType from, ir::DType to);
   StripFn (*bitcast)(ir::DType from, ir::DType to);  // same width
   ReduceFn (*reduce)(ir::OpCode, ir::DType);

@@ -22,6 +22,7 @@ namespace pallasim::interp {
   X(StaysAway, "memory whose bytes may stay where copies get them")     \
   X(OneStepStore, "a store of one element in one step")                 \
   X(FusedChain, "elementwise operations in one pass")                   \
+  X(RoundedByStore, "a result that the store rounds")                   \
   X(IndexProgression, "an index array that needs no memory")            \
   X(MaskConditions, "a mask that needs no memory")                      \
   X(KnownView, "elements by index and mask that are a view")            \

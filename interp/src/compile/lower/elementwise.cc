@@ -167,6 +167,25 @@ class ProgramBuilder {
 
 }  // namespace
 
+// A store to bf16 or f16 rounds as the operation before it does: of a register that nothing else reads one of the two
+// is enough.
+static void leave_rounding_to_store(const Val& v, StoreFn rounding, EltProgram* p) {
+  if (!v.is_pending() || !rounding) return;
+  EltOp& last = p->ops.back();
+  const OpCode op = v.node()->op;
+  if (v.node()->kind == Node::Kind::Convert && compute_type(v.node()->operand_dtype) == CType::F32) {
+    p->result = last.a;
+    p->ops.pop_back();
+  } else if (v.node()->kind == Node::Kind::Elementwise &&
+             (op == OpCode::add || op == OpCode::sub || op == OpCode::mul || op == OpCode::div)) {
+    last.params.dtype = ir::DType::F32;
+  } else {
+    return;
+  }
+  p->store = rounding;
+  count(Rewrite::RoundedByStore);
+}
+
 void emit_elementwise(Emitter& e, const Val& dst, const Val& v, bool writes_memory) {
   EltProgram p;
   std::vector<std::vector<int64_t>> strides;
@@ -183,6 +202,8 @@ void emit_elementwise(Emitter& e, const Val& dst, const Val& v, bool writes_memo
   // The last operation may write memory directly; a bare operand or a splat is stored instead.
   const bool direct = register_form_is_memory_form(dst.dtype) && p.dst_strides.back() == 1 && !p.ops.empty();
   p.store = direct ? nullptr : e.kernels().store(dst.dtype);
+  if (p.store && e.options().fuse && !p.ops.empty() && p.ops.back().dst == p.result)
+    leave_rounding_to_store(v, e.kernels().rounding_store(dst.dtype), &p);
   if (direct) p.result = p.ops.back().dst = static_cast<uint16_t>(p.entries++);  // nothing else writes this entry
   p.strips = p.entries;
   for (const EltOp& o : p.ops) p.complex |= ir::is_complex(o.params.dtype);
