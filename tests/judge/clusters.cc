@@ -298,6 +298,28 @@ void Clusters::product() {
   close();
 }
 
+// `value`: row `at` of `o`, which a bulk copy brought into shared memory before other values came to the row; they are
+// there while it is read, and then the row is as before.
+void Clusters::changed_source(const std::string& o, const std::string& at, const std::string& value,
+                              const std::function<void()>& use) {
+  term("bulk copy of what changes behind it");
+  const std::string s = fresh(), bar = fresh(), zeros = fresh(), last = fresh();
+  line("run_scoped {{collective = [\"wg\"], transforms = [[], []], allocs = [none, {{num_arrivals = 1}}]}} (");
+  line("    {} \"s\": ref<i32[1,16], gsmem, cta>, {} \"bar\": ref<mbarrier[1], gsmem, cta>) {{", s, bar);
+  ++depth_;
+  line("copy_gmem_to_smem {}, {}, {}, {} {{src = view($0, [index(slice($1, 1), slice(0, 16))]), dst = view($2, []),", o,
+       at, s, bar);
+  line("  barrier = view($3, [index(0)]), oob_mode = zeros}}");
+  line("barrier_wait {} {{barrier = view($0, [index(0)])}}", bar);
+  line("{} = broadcast_in_dim %c0 {{dims = []}} : i32[16]", zeros);
+  line("store {}, {}, {} {{view = [index($2, slice(0, 16))]}}", o, zeros, at);
+  line("{} = get {} {{view = [index(0, slice(0, 16))]}} : i32[16]", value, s);
+  use();
+  line("{} = add {}, {} : i32[16]", last, value, zeros);
+  line("store {}, {}, {} {{view = [index($2, slice(0, 16))]}}", o, last, at);
+  close();
+}
+
 // Each thread block goes on from what the one before it left in the array, one element or a row.
 void Clusters::chain() {
   term("chain of thread blocks");
@@ -319,11 +341,15 @@ void Clusters::chain() {
     when("eq %i, %c0", [&] { leave(own()); });
     when("ne %i, %c0", [&] {
       const std::string before = fresh(), left = fresh(), twice = fresh(), sum = fresh();
+      const auto go_on = [&] {
+        line("{} = add {}, {} : {}", twice, left, left, type);
+        line("{} = add {}, {} : {}", sum, twice, own(), type);
+        leave(sum);
+      };
       line("{} = sub %i, %c1 : i32[]", before);
+      if (row && wgs_ == 1 && one_in(2)) return changed_source(o, before, left, go_on);
       line("{} = get {}, {} {{view = [index($1{})]}} : {}", left, o, before, rest, type);
-      line("{} = add {}, {} : {}", twice, left, left, type);
-      line("{} = add {}, {} : {}", sum, twice, own(), type);
-      leave(sum);
+      go_on();
     });
   });
 }

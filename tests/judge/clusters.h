@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cctype>
+#include <functional>
 #include <random>
 
 #include "case.h"
@@ -116,6 +117,8 @@ class Clusters {
   }
 
   // clusters.cc
+  void changed_source(const std::string& o, const std::string& at, const std::string& value,
+                      const std::function<void()>& use);
   void part(), ring(), exchange(), peer_store(), atomics(), named(), product(), chain();
   // clusters_bulk.cc
   void ring_in_loop(), bulk_stores(), reductions(), products_in_flight(), expected_bytes(), polling(), predicated();
