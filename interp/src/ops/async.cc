@@ -139,47 +139,40 @@ void move_bytes(Execution& ex, const AsyncCopy& c) {
   else copy_in_parts(ex, dst, c.dst_strides, src, c.src_strides, c.dims, c.rank, size);
 }
 
-// Bytes of one row where both sides have it side by side; else 0.
-int64_t dense_bytes(const AsyncCopy& c) {
-  const int64_t size = ir::byte_size(c.dtype);
-  int64_t bytes = size;
-  for (int d = c.rank; d-- > 0;) {
-    if (c.dims[d] == 1) continue;
-    if (c.src_strides[d] * size != bytes || c.dst_strides[d] * size != bytes) return 0;
-    bytes *= c.dims[d];
-  }
-  return bytes;
-}
-
 // Rows that are asked for so far ahead of the one that moves: the processor does not foresee chosen ones.
 constexpr size_t kRowsAhead = 4;
+constexpr size_t kBytesAhead = 1024;  // of each
+
+// Rows of `bytes` that lie side by side; those that are negative do not move.
+void copy_rows(std::byte* to, int64_t to_row, const std::byte* from, int64_t from_row, size_t bytes,
+               std::span<const int64_t> rows, bool of_dst) {
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (!of_dst && i + kRowsAhead < rows.size() && rows[i + kRowsAhead] >= 0)
+      for (size_t b = 0; b < std::min(bytes, kBytesAhead); b += 64)
+        __builtin_prefetch(from + rows[i + kRowsAhead] * from_row + b);
+    const auto next = static_cast<int64_t>(i);
+    if (rows[i] >= 0)
+      std::memcpy(to + (of_dst ? rows[i] : next) * to_row, from + (of_dst ? next : rows[i]) * from_row, bytes);
+  }
+}
 
 void move_rows(Execution& ex, AsyncCopy c) {
   const std::vector<int64_t> rows = std::exchange(c.rows, {});
   const int d = c.row_dim;
   c.dims[d] = 1;
-  memory::Place &chosen = c.rows_of_dst ? c.dst : c.src, &other = c.rows_of_dst ? c.src : c.dst;
-  const int64_t size = ir::byte_size(c.dtype), first = chosen.offset,
-                chosen_row = (c.rows_of_dst ? c.dst_strides : c.src_strides)[d] * size,
-                other_row = (c.rows_of_dst ? c.src_strides : c.dst_strides)[d] * size;
-  const bool plain = c.combine == memory::Combine::Replace && !c.fills && c.skipped == 0 &&
-                     waiting_poison(ex, c) == ex.unwritten.end();
-  if (const auto bytes = static_cast<size_t>(plain ? dense_bytes(c) : 0); bytes > 0) {
-    std::byte *const to = address(ex, c.dst), *const from = address(ex, c.src);
-    for (size_t i = 0; i < rows.size(); ++i) {
-      if (!c.rows_of_dst && i + kRowsAhead < rows.size() && rows[i + kRowsAhead] >= 0)
-        for (size_t b = 0; b < std::min<size_t>(bytes, 1024); b += 64)
-          __builtin_prefetch(from + rows[i + kRowsAhead] * chosen_row + b);
-      const int64_t listed = rows[i] * chosen_row, next = static_cast<int64_t>(i) * other_row;
-      if (rows[i] >= 0)
-        std::memcpy(to + (c.rows_of_dst ? listed : next), from + (c.rows_of_dst ? next : listed), bytes);
-    }
-    return;
-  }
-  for (int64_t row : rows) {
-    chosen.offset = first + row * chosen_row;
-    if (row >= 0) move_bytes(ex, c);
-    other.offset += other_row;
+  const int64_t size = ir::byte_size(c.dtype), to_row = c.dst_strides[d] * size, from_row = c.src_strides[d] * size,
+                bytes = dense_bytes(c.dims, c.dst_strides, c.rank, size);
+  if (c.combine == memory::Combine::Replace && !c.fills && c.skipped == 0 &&
+      waiting_poison(ex, c) == ex.unwritten.end() && bytes > 0 &&
+      bytes == dense_bytes(c.dims, c.src_strides, c.rank, size))
+    return copy_rows(address(ex, c.dst), to_row, address(ex, c.src), from_row, static_cast<size_t>(bytes), rows,
+                     c.rows_of_dst);
+  const int64_t to = c.dst.offset, from = c.src.offset;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const auto next = static_cast<int64_t>(i);
+    c.dst.offset = to + (c.rows_of_dst ? rows[i] : next) * to_row;
+    c.src.offset = from + (c.rows_of_dst ? next : rows[i]) * from_row;
+    if (rows[i] >= 0) move_bytes(ex, c);
   }
 }
 
@@ -205,6 +198,13 @@ void complete(Execution& ex, const AsyncCopy& c) {
 }
 
 }  // namespace
+
+int64_t dense_bytes(const int64_t* dims, const int64_t* strides, int rank, int64_t size) {
+  int64_t elements = 1;
+  for (int d = rank; d-- > 0; elements *= dims[d])
+    if (dims[d] != 1 && strides[d] != elements) return 0;
+  return elements * size;
+}
 
 void issue_copy(Execution& ex, const AsyncCopy& c) {
   const Options::Copies when = ex.copies_move;

@@ -20,6 +20,8 @@ void clip(const Thread&, const DmaPayload&, memory::AsyncCopy*);
 // `read_noted`: listeners know already that its source is read.
 void issue_noted(Thread&, const Step*, memory::AsyncCopy, bool now = false, bool read_noted = false);
 
+// Bytes of a strided shape that lies side by side in row-major order; else 0.
+int64_t dense_bytes(const int64_t* dims, const int64_t* strides, int rank, int64_t size);
 // Whether the bytes of a copy stay where they are, and its destination knows.
 bool stays(Execution&, const memory::AsyncCopy&);
 

@@ -34,14 +34,6 @@ void Execution::settle(int32_t number, const Thread& t) {
 namespace ops {
 namespace {
 
-// Bytes of a strided shape that lies side by side in row-major order; else 0.
-int64_t dense_bytes(const int64_t* dims, const int64_t* strides, int rank, int64_t size) {
-  int64_t elements = 1;
-  for (int d = rank; d-- > 0; elements *= dims[d])
-    if (dims[d] != 1 && strides[d] != elements) return 0;
-  return elements * size;
-}
-
 const LandingPayload& payload(const Step* s) { return *static_cast<const LandingPayload*>(s->payload); }
 
 }  // namespace
