@@ -7,11 +7,13 @@ namespace pallasim::memory {
 
 bool Landing::arrive(int64_t begin, int64_t end, const std::byte* from) {
   if (begin >= end) return true;
-  for (Piece& p : pieces_)
+  for (Piece& p : pieces_) {
+    if (!from && !p.from && p.begin <= begin && p.end >= end) return true;
     if (p.begin == begin && p.end == end) {
       p.from = from;
       return true;
     }
+  }
   next_.clear();
   const auto add = [&](Piece p) {
     if (p.begin >= p.end) return;
@@ -41,7 +43,7 @@ void Landing::settle(std::byte* own, int64_t bytes, const std::function<void(int
   int64_t at = 0;
   for (const Piece& p : pieces_) {
     if (p.begin > at) unwritten(at, p.begin);
-    if (p.from) std::memcpy(own + p.begin, p.from, static_cast<size_t>(p.end - p.begin));
+    if (p.from) std::memcpy(own + p.begin, p.from, static_cast<size_t>(p.end - p.begin)), gathers_ = true;
     at = p.end;
   }
   if (at < bytes) unwritten(at, bytes);

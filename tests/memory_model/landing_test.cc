@@ -71,8 +71,18 @@ TEST(Landing, FindsWhatArrivedAndNothingElse) {
   EXPECT_FALSE(landing.find(16, 32).whole);
   EXPECT_TRUE(landing.find(24, 48).whole);
   EXPECT_EQ(landing.find(24, 48).from, nullptr);
+  EXPECT_FALSE(landing.gathers());
+  std::vector<std::byte> own(64);
+  landing.settle(own.data(), 64, [](int64_t, int64_t) {});
+  EXPECT_TRUE(landing.gathers());  // a piece had to come
+  EXPECT_TRUE(landing.find(0, 64).whole);
   landing.clear();
   EXPECT_FALSE(landing.find(24, 48).whole);
+  EXPECT_TRUE(landing.gathers());
+  landing.settle(own.data(), 64, [](int64_t, int64_t) {});
+  landing.reset();
+  landing.settle(own.data(), 64, [](int64_t, int64_t) {});
+  EXPECT_FALSE(landing.gathers());  // nothing was elsewhere
 }
 
 }  // namespace

@@ -175,7 +175,7 @@ void Execution::reset(const GridBox& b) {
 
 void Execution::clear_landings() {
   landings.resize(plan->memory.landings.size() * static_cast<size_t>(unit_threads));
-  for (memory::Landing& l : landings) l.clear();
+  for (memory::Landing& l : landings) l.reset();
 }
 
 void Execution::start(const GridBox& b) {

@@ -45,10 +45,11 @@ bool stays(Execution& ex, const memory::AsyncCopy& c) {
   const int64_t size = ir::byte_size(c.dtype), bytes = dense_bytes(dims, c.dst_strides, c.rank, size),
                 at = c.dst.offset - ex.landing_place(c.landing).offset;
   if (bytes > 0 && c.combine == memory::Combine::Replace) {
-    const bool there = c.stays && ex.copies_stay && !c.fills && !ex.tells(c.dst.buffer) &&
+    memory::Landing& landing = ex.landing(c.landing, to.unit);
+    const bool there = c.stays && !landing.gathers() && ex.copies_stay && !c.fills && !ex.tells(c.dst.buffer) &&
                        dense_bytes(dims, c.src_strides, c.rank, size) == bytes;
     const std::byte* const from = there ? of.bases[c.src.buffer] + c.src.offset : nullptr;
-    if (ex.landing(c.landing, to.unit).arrive(at, at + bytes, from)) return there;
+    if (landing.arrive(at, at + bytes, from)) return there;
   }
   ex.settle(c.landing, to);
   return false;

@@ -14,6 +14,9 @@ class Landing {
 
   // Nothing arrived yet.
   void clear() { pieces_.clear(); }
+  // Whether bytes that had stayed away had to come after all: others like them better come at once.
+  bool gathers() const { return gathers_; }
+  void reset() { clear(), gathers_ = false; }
   // Bytes [begin, end) arrive, in the place of what arrived there before: at `from`, where they stay as they are for as
   // long as the memory is used, or, where that is null, in the memory itself. False: there are too many pieces to keep
   // account of them; `settle` makes one of them.
@@ -34,6 +37,7 @@ class Landing {
   };
   std::vector<Piece> pieces_;  // in ascending order
   std::vector<Piece> next_;    // scratch
+  bool gathers_ = false;
 };
 
 }  // namespace pallasim::memory
