@@ -76,8 +76,7 @@ namespace {
 bool is_plain(std::span<const ir::View> view) {
   if (view.empty()) return true;
   const auto* index = view.size() == 1 ? std::get_if<ir::view::Index>(&view.front()) : nullptr;
-  return index && std::none_of(index->entries.begin(), index->entries.end(),
-                               [](const ir::view::Entry& d) { return d.is_array(); });
+  return index && !index->has_arrays();
 }
 
 bool op_lands(const ir::Graph& graph, const ir::Op& op, ir::ValueId ref, bool* loaded, bool* copied) {

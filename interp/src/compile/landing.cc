@@ -64,13 +64,7 @@ void tell_landing(Emitter& e, const Val& src, const Val& dst, CopySide* from, Co
 
 Val where_landed(Emitter& e, Val shown) {
   const int32_t landing = landing_of(e, shown);
-  if (landing < 0) return shown;
-  const Val::Ref& r = shown.ref();
-  if (r.through || r.choice || r.edge >= 0 || !r.extents.empty() || !r.valid.empty() || !r.gates.empty() ||
-      shown.elements() == 0) {
-    settle_landing(e, shown);
-    return shown;
-  }
+  if (landing < 0 || shown.elements() == 0) return shown;
   Addr& addr = shown.memory().addr;
   const int64_t size = ir::byte_size(shown.dtype);
   LandingPayload p{landing, addr, 0, size};

@@ -35,7 +35,6 @@ struct ViewResult {
 ViewResult apply_view(Emitter&, const Op&, const Val& ref, std::span<const ir::View>, ViewUse, Lens = Lens::Refuse);
 // The view of a ref, or of each of those that it may be.
 Val apply_view_to_each(Emitter&, const Op&, const Val& ref, std::span<const ir::View>, ViewUse, Lens = Lens::Refuse);
-// An attribute view($k, [transforms]).
 // Offsets of views that were found already, by what they are made of, as far as they hold where the compiler is.
 class IndexedViews {
  public:
@@ -64,6 +63,7 @@ class IndexedViews {
   std::vector<std::pair<Key, uint32_t>> known_;
 };
 
+// An attribute view($k, [transforms]).
 Val viewed_operand(Emitter&, const Op&, const char* key, ViewUse, Lens = Lens::Refuse);
 // Runs `body` once per alternative of `v`, where the plan then branches.
 void for_each_choice(Emitter&, const Val& v, const std::function<void(const Val&)>& body);

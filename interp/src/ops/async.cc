@@ -105,15 +105,13 @@ auto waiting_poison(Execution& ex, const AsyncCopy& c) {
 void note_written(Execution& ex, const AsyncCopy& c) {
   const auto u = waiting_poison(ex, c);
   if (u == ex.unwritten.end()) return;
-  const int64_t size = ir::byte_size(c.dtype);
-  int64_t elements = 1;
-  for (int d = c.rank; d-- > 0; elements *= c.dims[d])
-    if (c.dims[d] != 1 && c.dst_strides[d] != elements) {
-      ex.poison_gaps(*u);
-      ex.unwritten.erase(u);
-      return;
-    }
-  u->written.add(c.dst.offset, c.dst.offset + elements * size);
+  const int64_t bytes = dense_bytes(c.dims, c.dst_strides, c.rank, ir::byte_size(c.dtype));
+  if (bytes == 0) {
+    ex.poison_gaps(*u);
+    ex.unwritten.erase(u);
+    return;
+  }
+  u->written.add(c.dst.offset, c.dst.offset + bytes);
 }
 
 // Whether the sides share a byte, whatever names their memory has.

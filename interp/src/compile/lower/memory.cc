@@ -152,7 +152,6 @@ void lower_get(Emitter& e, const Op& op) {
     return e.define(op.results[0], load_element(e, op, ref, *index));
   ViewResult v = apply_view(e, op, ref, op.view(), ViewUse::Gather, Lens::Read);
   if (v.gather) {
-    settle_landing(e, ref);
     Val r;
     gather_access(e, op, v, {.mode = GatherPayload::Mode::Load}, &r);
     return e.define(op.results[0], r);
