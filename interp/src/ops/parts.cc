@@ -10,7 +10,7 @@ void copy_in_parts(Execution& ex, std::byte* dst, const int64_t* dst_strides, co
   int64_t bytes = size;
   for (int d = 0; d < rank; ++d) bytes = memory::mul(bytes, dims[d]);
   constexpr double kNsPerByte = 0.1;
-  const int n = parts_of(ex, static_cast<double>(bytes) * kNsPerByte);
+  const int n = parts_of(ex, static_cast<double>(bytes) * kNsPerByte, true);
   if (n < 2 || rank == 0) return copy_strided(dst, dst_strides, src, src_strides, dims, rank, size);
   const size_t along = shared_dim({dims, static_cast<size_t>(rank)}, n);
   ex.helpers->run(n, [&](int i) {

@@ -20,10 +20,14 @@ class Helpers {
 
 namespace ops {
 
-// Of a step that takes about so long in one piece.
-inline int parts_of(const Execution& ex, double ns) {
-  constexpr double kWorthIt = 60e3;
-  return ex.helpers && ns > kWorthIt ? ex.helpers->count() : 1;
+// Of a step that takes about so long in one piece. Waking helpers is worth it once steps took as long as that; from
+// then on they are awake for short ones as well. Copies alone do not wake them, but for long ones: what uses the bytes
+// next would find half of them in another core's cache.
+inline int parts_of(Execution& ex, double ns, bool copies = false) {
+  constexpr double kWorthParts = 6e3, kWorthWaking = 60e3;
+  if (!ex.helpers || ns < kWorthParts) return 1;
+  if (!copies) ex.ns_worth_parts += ns;
+  return std::max(ex.ns_worth_parts, ns) > kWorthWaking ? ex.helpers->count() : 1;
 }
 
 struct Share {

@@ -1,5 +1,5 @@
-// Products of matrices. Large ones are made of panels, whoever makes them: bits do not depend on the number of OS
-// threads.
+// Products of matrices. Large ones are made of panels, whoever makes them, which the plan and the shape decide: bits do
+// not depend on the number of OS threads.
 #include <algorithm>
 
 #include "bodies.h"
@@ -9,17 +9,19 @@ namespace pallasim::interp::ops {
 namespace {
 
 // Rows and columns of a panel; its sums run over all of k. As measured on one core (oneDNN 2.6, AVX-512), panels of
-// half a matrix cost nothing up to 512 x 512 x 512 and 2 % at 1024 x 1024 x 1024; quarters cost 6 %.
+// half a matrix cost nothing up to 512 x 512 x 512 and 2 % at 1024 x 1024 x 1024; quarters cost 6 %, halves of
+// 128 x 128 x 128 3 to 5 %. That is worth it where nothing but its steps can keep the other cores busy.
 struct Panel {
   int64_t rows, columns;
 };
-Panel panel_of(const Contraction& c) {
+Panel panel_of(const Contraction& c, bool steps_alone) {
   const double work = static_cast<double>(c.m) * static_cast<double>(c.n) * static_cast<double>(c.k);
-  // 0.15 to 0.3 ms on one core; elements of 16 bits are multiplied twice as fast.
-  constexpr double kWhole = 1 << 24;
-  if (work < kWhole * (ir::byte_size(c.in) == 2 ? 2 : 1)) return {c.m, c.n};
-  const auto half = [](int64_t n) { return std::clamp<int64_t>((n / 2 + 63) / 64 * 64, 128, 512); };
-  return {c.m >= 256 ? half(c.m) : c.m, c.n >= (c.m >= 256 ? 1024 : 256) ? half(c.n) : c.n};
+  // 0.15 to 0.3 ms on one core, or an eighth; elements of 16 bits are multiplied twice as fast.
+  const double whole = steps_alone ? 1 << 21 : 1 << 24;
+  const int64_t least = steps_alone ? 64 : 128;
+  if (work < whole * (ir::byte_size(c.in) == 2 ? 2 : 1)) return {c.m, c.n};
+  const auto half = [&](int64_t n) { return std::clamp<int64_t>((n / 2 + 63) / 64 * 64, least, 512); };
+  return {c.m >= 2 * least ? half(c.m) : c.m, c.n >= (c.m >= 2 * least ? 1024 : 2 * least) ? half(c.n) : c.n};
 }
 
 int64_t pieces(int64_t all, int64_t each) { return (all + each - 1) / each; }
@@ -46,11 +48,11 @@ void multiply_batch(const Contraction& c, const Operands& at, Share batch) {
            at.b + batch.begin * c.b_batch * ir::byte_size(c.in_rhs));
 }
 
-void multiply(const Execution& ex, const Contraction& c, const Operands& at) {
+void multiply(Execution& ex, const Contraction& c, const Operands& at) {
   constexpr double kNsPerProduct = 0.01;
   const int parts = parts_of(
       ex, kNsPerProduct * static_cast<double>(c.batch * c.m) * static_cast<double>(c.n) * static_cast<double>(c.k));
-  const Panel panel = panel_of(c);
+  const Panel panel = panel_of(c, ex.plan->threads.count == 1 && ex.plan->split.axes.empty());
   const int64_t down = pieces(c.m, panel.rows), across = pieces(c.n, panel.columns), panels = down * across;
   const auto run = [&](int64_t n, const auto& part) {
     if (parts > 1 && n > 1) return ex.helpers->run(static_cast<int>(n), part);
