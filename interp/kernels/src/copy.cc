@@ -51,7 +51,8 @@ int collapse(Dim* out, const int64_t* ds, const int64_t* ss, const int64_t* dims
 // Calls f(dst offset, src offset), in elements, for every index of the outer dimensions.
 template <class F>
 void for_outer(const Dim* dims, int rank, F&& f) {
-  int64_t index[kMaxRank] = {}, d = 0, s = 0;
+  int64_t index[kMaxRank], d = 0, s = 0;
+  for (int i = 0; i < rank; ++i) index[i] = 0;  // few: to clear all takes longer than a short copy
   for (;;) {
     f(d, s);
     int i = rank - 1;

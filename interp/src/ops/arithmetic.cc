@@ -64,7 +64,7 @@ void run_share(Thread& t, const EltProgram& p, std::byte* strips, size_t along, 
   const auto size = [&](size_t d) { return d == along ? part.end - part.begin : p.dims[d]; };
   const size_t outer = p.dims.size() - 1;
   const int64_t inner = size(outer);
-  int64_t index[16] = {};
+  memory::IndexVector index(outer);
   do run_row(p, entry, rows, dst, inner, strip);
   while (outer > 0 && memory::next_index(index, outer, size, moved));
 }

@@ -71,7 +71,7 @@ void combine_rows(const AsyncCopy& c, std::byte* dst, const std::byte* src, cons
   const int inner = c.rank - 1;
   const int64_t n = c.rank == 0 ? 1 : c.dims[inner];
   alignas(64) std::byte a[kStrip * 16], b[kStrip * 16];
-  int64_t index[memory::kMaxRank] = {};
+  memory::IndexVector index(static_cast<size_t>(std::max(inner, 0)));
   for (;;) {
     int64_t from = 0, to = 0;
     for (int d = 0; d < inner; ++d) from += index[d] * c.src_strides[d], to += index[d] * c.dst_strides[d];
@@ -154,17 +154,22 @@ void copy_rows(std::byte* to, int64_t to_row, const std::byte* from, int64_t fro
   }
 }
 
-void move_rows(Execution& ex, AsyncCopy c) {
-  const std::vector<int64_t> rows = std::exchange(c.rows, {});
-  const int d = c.row_dim;
+void move_rows(Execution& ex, const AsyncCopy& all) {
+  const std::vector<int64_t>& rows = all.rows;
+  const int d = all.row_dim;
+  int64_t dims[memory::kMaxRank];  // of one row
+  std::copy(all.dims, all.dims + all.rank, dims);
+  dims[d] = 1;
+  const int64_t size = ir::byte_size(all.dtype), to_row = all.dst_strides[d] * size,
+                from_row = all.src_strides[d] * size, bytes = dense_bytes(dims, all.dst_strides, all.rank, size);
+  if (all.combine == memory::Combine::Replace && !all.fills && all.skipped == 0 &&
+      waiting_poison(ex, all) == ex.unwritten.end() && bytes > 0 &&
+      bytes == dense_bytes(dims, all.src_strides, all.rank, size))
+    return copy_rows(address(ex, all.dst), to_row, address(ex, all.src), from_row, static_cast<size_t>(bytes), rows,
+                     all.rows_of_dst);
+  AsyncCopy c = all;
+  c.rows.clear();
   c.dims[d] = 1;
-  const int64_t size = ir::byte_size(c.dtype), to_row = c.dst_strides[d] * size, from_row = c.src_strides[d] * size,
-                bytes = dense_bytes(c.dims, c.dst_strides, c.rank, size);
-  if (c.combine == memory::Combine::Replace && !c.fills && c.skipped == 0 &&
-      waiting_poison(ex, c) == ex.unwritten.end() && bytes > 0 &&
-      bytes == dense_bytes(c.dims, c.src_strides, c.rank, size))
-    return copy_rows(address(ex, c.dst), to_row, address(ex, c.src), from_row, static_cast<size_t>(bytes), rows,
-                     c.rows_of_dst);
   const int64_t to = c.dst.offset, from = c.src.offset;
   for (size_t i = 0; i < rows.size(); ++i) {
     const auto next = static_cast<int64_t>(i);
@@ -260,7 +265,7 @@ void note_side(Thread& t, const Step* s, const AsyncCopy& c, bool write, const i
 
 }  // namespace
 
-void issue_noted(Thread& t, const Step* s, AsyncCopy c, bool now, bool read_noted) {
+void issue_noted(Thread& t, const Step* s, AsyncCopy& c, bool now, bool read_noted) {
   Execution& ex = *t.exec;
   c.id = ex.copies_issued++;
   if (!ex.listeners.empty()) {

@@ -49,7 +49,9 @@ Elements::Elements(Thread& t, const Step* s, const GatherPayload& p)
       s_(s),
       p_(p),
       mask_(p.has_mask && p.conditions.empty() ? t.resolve(p.mask) : nullptr),
-      base_(t.resolve(p.ref)) {
+      base_(t.resolve(p.ref)),
+      strides_(p.dims.size()),
+      index_(p.dims.size()) {
   for (int64_t d : p.dims) count_ *= d;
   takes_all_ = !mask_ && std::all_of(p.conditions.begin(), p.conditions.end(),
                                      [&](const GatherCondition& c) { return always_holds(c); });

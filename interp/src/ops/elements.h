@@ -43,7 +43,7 @@ class Elements {
   bool regular() const { return regular_; }
   bool takes_all() const { return takes_all_; }  // no mask, or one that is known to take every element
   std::byte* base() const { return base_; }
-  const int64_t* strides() const { return strides_; }
+  const int64_t* strides() const { return strides_.at; }
 
   // Address of the element at the current position. Null: outside, on a machine where nobody stops that.
   std::byte* address() const;
@@ -84,7 +84,8 @@ class Elements {
   std::byte* base_;
   int64_t count_ = 1;
   bool regular_ = true, takes_all_ = true;
-  int64_t start_[16], strides_[16] = {}, index_[16] = {};
+  int64_t start_[memory::kMaxRank];
+  memory::IndexVector strides_, index_;
 };
 
 }  // namespace pallasim::interp::ops

@@ -23,11 +23,12 @@ class PartsCopy {
     count_ = !p.chooses                           ? extent(t, chosen.extents, dim_)
              : p.rows.count_slot == Addr::kNoSlot ? p.rows.count
                                                   : t.slot<int64_t>(p.rows.count_slot);
-    std::vector<int64_t> want, have;
-    for (size_t d = 0; d < chosen.strides.size(); ++d)
-      want.push_back(d == dim_ ? count_ : extent(t, chosen.extents, d));
-    for (size_t d = 0; d < other.strides.size(); ++d) have.push_back(extent(t, other.extents, d));
-    if (want != have) copy_shapes_differ(t, s, p, p.of_dst ? have : want, p.of_dst ? want : have);
+    int64_t of_chosen[memory::kMaxRank], of_other[memory::kMaxRank];
+    const std::span<int64_t> want(of_chosen, chosen.strides.size()), have(of_other, other.strides.size());
+    for (size_t d = 0; d < want.size(); ++d) want[d] = d == dim_ ? count_ : extent(t, chosen.extents, d);
+    for (size_t d = 0; d < have.size(); ++d) have[d] = extent(t, other.extents, d);
+    if (!std::equal(want.begin(), want.end(), have.begin(), have.end()))
+      copy_shapes_differ(t, s, p, p.of_dst ? have : want, p.of_dst ? want : have);
     whole_ = copy_between(t, s, p.src, p.dst, p.dtype, p.add ? memory::Combine::Add : memory::Combine::Replace);
     std::copy(want.begin(), want.end(), whole_.dims);
     whole_.dst.thread = target_thread(t, s, p.peer, "copy");

@@ -57,11 +57,12 @@ struct AsyncCopy {
   Completion after_read, after_write;  // a semaphore receives bytes of the machine, or 1 where it does not count bytes
   int64_t stream = -1, group = -1;     // in which it was issued; -1: none
   Combine combine = Combine::Replace;
-  // The source ends before the destination does: there arrives what nobody wrote. `whole`: elements of the destination.
+  // The source ends before the destination does: there arrives what nobody wrote. `whole`: then, elements of the
+  // destination.
   bool fills = false;
   bool zeros = false;   // there arrives 0 instead
   int64_t skipped = 0;  // bytes: where the first element that moves lies in the filled destination
-  int64_t whole[kMaxRank] = {};
+  int64_t whole[kMaxRank];
   // Where given, what lies at index i of dimension `row_dim` is row rows[i] of one side, i of the other; nothing moves
   // where it is negative.
   std::vector<int64_t> rows;

@@ -8,6 +8,17 @@
 
 namespace pallasim::memory {
 
+// A number for each of so many dimensions, at first 0. Others are not written: to clear all that there could be takes
+// longer than most of what is counted.
+struct IndexVector {
+  explicit IndexVector(size_t rank) {
+    for (size_t d = 0; d < rank; ++d) at[d] = 0;
+  }
+  operator int64_t*() { return at; }
+  operator const int64_t*() const { return at; }
+  int64_t at[kMaxRank];
+};
+
 // The next index in row-major order, the last of `rank` dimensions fastest; false where it begins anew at zeros.
 // `size(d)`: of a dimension. `moved(d, by)`: its index has changed by so much, 1 or back to 0.
 template <typename Size, typename Moved>
@@ -37,7 +48,7 @@ bool for_runs(const int64_t* dims, const int64_t* strides, int rank, int element
   int64_t length = element_bytes;
   auto outer = static_cast<size_t>(rank);
   while (outer > 0 && (dims[outer - 1] == 1 || strides[outer - 1] * element_bytes == length)) length *= dims[--outer];
-  int64_t index[kMaxRank] = {};
+  IndexVector index(outer);
   do {
     int64_t element = 0;
     for (size_t d = 0; d < outer; ++d) element += index[d] * strides[d];
