@@ -22,6 +22,17 @@ int Module::count(Operand::Kind kind) const {
       std::count_if(operands.begin(), operands.end(), [&](const Operand& o) { return o.kind == kind; }));
 }
 
+bool Module::is_aliased_input(size_t operand) const {
+  return std::any_of(aliases.begin(), aliases.end(),
+                     [&](const Alias& a) { return static_cast<size_t>(a.input) == operand; });
+}
+
+bool Module::is_aliased_output(size_t operand) const {
+  const size_t inputs = operands.size() - static_cast<size_t>(count(Operand::Kind::Output));
+  return std::any_of(aliases.begin(), aliases.end(),
+                     [&](const Alias& a) { return inputs + static_cast<size_t>(a.output) == operand; });
+}
+
 Site site_of(const Module& m, LocId id) {
   Site s;
   auto known = [&](LocId i) { return i >= 0 && i < static_cast<LocId>(m.locs.size()); };

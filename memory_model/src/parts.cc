@@ -52,25 +52,26 @@ Page take_page(uint16_t& of, int part, bool write, bool whole) {
 
 }  // namespace
 
-void PartsApart::watch(const std::byte* base, int64_t bytes) {
+void PartsApart::watch(std::byte* base, int64_t bytes) {
   const auto table = [&](int64_t of) { return std::vector<uint16_t>(static_cast<size_t>((bytes - 1) / of + 1)); };
-  if (bytes > 0) watched_.push_back({base, bytes, table(kPage), table(kGrain), {}});
+  if (bytes > 0) watched_.push_back({base, bytes, table(kPage), table(kGrain)});
 }
 
 void PartsApart::watch_unwritten(std::byte* base, int64_t bytes, Element unwritten, int element_bytes) {
   if (bytes <= 0) return;
   watch(base, bytes);
-  watched_.back().unwritten = {base, unwritten, element_bytes};
+  watched_.back().unwritten = unwritten;
+  watched_.back().element_bytes = element_bytes;
 }
 
 void PartsApart::Watched::fill(int64_t begin, int64_t end) const {
-  for (int64_t at = begin; at < end; at += unwritten->element_bytes)
-    std::memcpy(unwritten->base + at, &unwritten->value, static_cast<size_t>(unwritten->element_bytes));
+  for (int64_t at = begin; at < end; at += element_bytes)
+    std::memcpy(base + at, &unwritten, static_cast<size_t>(element_bytes));
 }
 
 void PartsApart::fill_rest() {
   for (const Watched& w : watched_) {
-    if (!w.unwritten) continue;
+    if (!w.only_written()) continue;
     for (int64_t p = 0; p * kPage < w.bytes; ++p) {
       const uint16_t page = w.pages[static_cast<size_t>(p)];
       const int64_t end = std::min(w.bytes, (p + 1) * kPage);
@@ -95,14 +96,14 @@ bool PartsApart::use(int part, const std::byte* begin, const std::byte* end, boo
 }
 
 bool PartsApart::use_page(Watched& w, int64_t page, int part, int64_t from, int64_t to, bool write) {
-  if (w.unwritten && !write) return false;
+  if (w.only_written() && !write) return false;
   const Page taken = take_page(w.pages[static_cast<size_t>(page)], part, write, to - from == kPage);
   if (taken != Page::Grains) return taken == Page::Taken;
   for (int64_t g = from / kGrain; g <= (to - 1) / kGrain; ++g) {
     uint16_t before = kNobody;
     if (!take(w.grains[static_cast<size_t>(g)], part, write, before)) return false;
     const int64_t begin = g * kGrain, end = std::min(w.bytes, begin + kGrain);
-    if (w.unwritten && before == kNobody && (from > begin || to < end)) w.fill(begin, end);
+    if (w.only_written() && before == kNobody && (from > begin || to < end)) w.fill(begin, end);
   }
   return true;
 }

@@ -26,9 +26,7 @@ bool names_device(const ir::Op& op) {
 bool written_by_others(const ir::Module& m, const hw::MachineModel& model, size_t operand) {
   const ir::Operand& o = m.operands[operand];
   if (o.kind == ir::Operand::Kind::Output) return true;
-  const bool aliased = std::any_of(m.aliases.begin(), m.aliases.end(),
-                                   [&](const ir::Alias& a) { return static_cast<size_t>(a.input) == operand; });
-  return aliased && (!o.has_block || model.spaces[o.space].blocks == hw::BlockAccess::Pointer);
+  return m.is_aliased_input(operand) && (!o.has_block || model.spaces[o.space].blocks == hw::BlockAccess::Pointer);
 }
 
 }  // namespace

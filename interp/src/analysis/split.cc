@@ -73,9 +73,7 @@ class Proof {
   }
   bool is_aliased(const Window& w) const {
     const auto i = static_cast<size_t>(w.operand);
-    return std::any_of(m_.aliases.begin(), m_.aliases.end(), [&](const ir::Alias& a) {
-      return static_cast<size_t>(a.input) == i || inputs_ + static_cast<size_t>(a.output) == i;
-    });
+    return m_.is_aliased_input(i) || m_.is_aliased_output(i);
   }
   bool written(const Window& w) const {
     return w.is_output || may_write(graph_.region, graph_.region.args[static_cast<size_t>(w.operand)]);

@@ -38,7 +38,6 @@ class Compiler : private Emitter {
   void place_block(const ir::Operand&, BlockNeeds, Window*, Val* ref);
   void add_moving_window(const Window&, uint32_t offset);
   bool may_leave_array(const Window&) const;
-  bool is_aliased(int input) const;
   bool by_pointer(const ir::Operand&) const;
   bool needs_window(int input, const Window&) const;
   bool writes_callers_buffer(int input) const;

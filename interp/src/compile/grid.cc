@@ -71,19 +71,15 @@ bool Compiler::by_pointer(const ir::Operand& o) const {
   return model_.spaces[o.space].blocks == hw::BlockAccess::Pointer;
 }
 
-bool Compiler::is_aliased(int input) const {
-  return std::any_of(m_.aliases.begin(), m_.aliases.end(), [&](const ir::Alias& a) { return a.input == input; });
-}
-
 // An array outside of the core's memory that the caller keeps, and to which the kernel writes all the same. Its copy is
 // made when the launch begins: other devices may write to it where a barrier of theirs comes first.
 bool Compiler::writes_callers_buffer(int input) const {
   const ir::Operand& o = m_.operands[static_cast<size_t>(input)];
   const ir::Region& body = ir_body_.graph.region;
   if (analysis::reaches_devices(m_) && !ir::find(m_.attrs, "collective_id")) return false;
-  return o.kind == ir::Operand::Kind::Input && model_.input_copies && !is_aliased(input) &&
-         model_.spaces[o.space].owner == ir::Scope::Device && !o.has_block &&
-         analysis::writes_by_name(body, body.args[static_cast<size_t>(input)]);
+  return o.kind == ir::Operand::Kind::Input && model_.input_copies &&
+         !m_.is_aliased_input(static_cast<size_t>(input)) && model_.spaces[o.space].owner == ir::Scope::Device &&
+         !o.has_block && analysis::writes_by_name(body, body.args[static_cast<size_t>(input)]);
 }
 
 // Whether the kernel can tell that the block of an input lies in a window of its own: where it writes to it, or where
@@ -95,7 +91,7 @@ bool Compiler::needs_window(int input, const Window& w) const {
   const ir::Region& body = ir_body_.graph.region;
   const ir::ValueId ref = body.args[static_cast<size_t>(input)];
   const int inputs = static_cast<int>(m_.operands.size()) - m_.count(ir::Operand::Kind::Output);
-  if (!is_aliased(input)) return analysis::may_write(body, ref);
+  if (!m_.is_aliased_input(static_cast<size_t>(input))) return analysis::may_write(body, ref);
   for (const ir::Alias& a : m_.aliases) {
     if (a.input != input) continue;
     const auto out = static_cast<size_t>(inputs + a.output);
@@ -158,7 +154,7 @@ void Compiler::place_operand(size_t i) {
   Val ref(w.dtype, {}, Val::Ref{});
   ref.memory().name = o.name;
   // An aliased input that is no block, or that is reached by a pointer, is the output's memory under another name.
-  ref.ref().read_only = !w.is_output && !(is_aliased(static_cast<int>(i)) && (by_pointer(o) || !o.has_block));
+  ref.ref().read_only = !w.is_output && !(m_.is_aliased_input(i) && (by_pointer(o) || !o.has_block));
   ref.memory().origin = body.args[i];
   ref.memory().addr = {w.buffer, Addr::kNoSlot, 0};
   if (ir::is_sync(w.dtype)) {
@@ -192,9 +188,9 @@ void Compiler::place_operand(size_t i) {
 // An index map may say where a block lies that the kernel then does not want: ring kernels return -1.
 bool Compiler::may_be_unread(const ir::Operand& o, const Window& w) const {
   const ir::Region& body = ir_body_.graph.region;
-  return o.kind == ir::Operand::Kind::Input && !by_pointer(o) && !is_modelled(o) && !is_aliased(w.operand) &&
-         w.map.bounded.empty() && plan_.options.out_of_bounds == Options::Oob::Error &&
-         (!w.map.affine || may_leave_array(w)) &&
+  return o.kind == ir::Operand::Kind::Input && !by_pointer(o) && !is_modelled(o) &&
+         !m_.is_aliased_input(static_cast<size_t>(w.operand)) && w.map.bounded.empty() &&
+         plan_.options.out_of_bounds == Options::Oob::Error && (!w.map.affine || may_leave_array(w)) &&
          !analysis::touched_always(body, body.args[static_cast<size_t>(w.operand)]);
 }
 
@@ -331,8 +327,7 @@ void Compiler::outer_semaphores(const ir::Operand& o, const Window& w, Val* ref)
   // On a mesh every core may have one of its own under the handle.
   const memory::Level owner = model_.core_arrays && !m_.meshes.empty() ? memory::Level::Thread : memory::Level::Device;
   ref->ref().semaphore = plan_.memory.semaphores.add(o.name, ref->elements(), owner, w.dtype == ir::DType::DmaSem);
-  const bool in_place =
-      std::any_of(m_.aliases.begin(), m_.aliases.end(), [&](const ir::Alias& a) { return a.input == w.operand; });
+  const bool in_place = m_.is_aliased_input(static_cast<size_t>(w.operand));
   plan_.memory.outer_semaphores.push_back({ref->ref().semaphore, w.operand, in_place});
 }
 
@@ -351,7 +346,7 @@ void Compiler::add_moving_window(const Window& w, uint32_t offset) {
 bool Compiler::watches_revisits(const Window& w) const {
   if (!w.is_output || !model_.checks.revisited_outputs || w.places() == 0) return false;
   if (plan_.options.revisits == Options::Revisits::Error) return true;
-  return plan_.options.checked && !is_aliased_output(m_, w.operand);
+  return plan_.options.checked && !m_.is_aliased_output(static_cast<size_t>(w.operand));
 }
 
 // An index map that is not affine runs at every grid point, on the program ids and the prefetched scalars.

@@ -18,10 +18,9 @@ bool is_constant(Emitter& e, const Val& ref) {
   const uint32_t buffer = ref.memory().addr.buffer;
   if (!ref.ref().read_only || buffer < kFirstOperandBuffer) return false;
   const size_t operand = buffer - kFirstOperandBuffer;
-  const std::vector<ir::Alias>& aliases = e.module().aliases;
-  return operand < e.module().operands.size() && e.module().operands[operand].kind == ir::Operand::Kind::Input &&
-         std::none_of(aliases.begin(), aliases.end(),
-                      [&](const ir::Alias& a) { return static_cast<size_t>(a.input) == operand; });
+  const ir::Module& m = e.module();
+  return operand < m.operands.size() && m.operands[operand].kind == ir::Operand::Kind::Input &&
+         !m.is_aliased_input(operand);
 }
 
 }  // namespace

@@ -71,13 +71,13 @@ class Outputs {
       else
         apart->watch_unwritten(at_[o], bytes, memory::uninitialized(w.dtype, c.options.uninitialized),
                                ir::byte_size(w.dtype));
-      if (is_aliased_output(c.plan.module, w.operand)) before_.push_back({o, {at_[o], at_[o] + bytes}});
+      if (c.plan.module.is_aliased_output(o)) before_.push_back({o, {at_[o], at_[o] + bytes}});
     }
   }
   void restore() const {
     for (const auto& [o, was] : before_) std::memcpy(at_[o], was.data(), was.size());
     for (const Window& w : call_.plan.first().windows)
-      if (w.is_output && !w.fully_written && !is_aliased_output(call_.plan.module, w.operand))
+      if (w.is_output && !w.fully_written && !call_.plan.module.is_aliased_output(static_cast<size_t>(w.operand)))
         poison_output(call_.plan, call_.options, static_cast<size_t>(w.operand), at_[static_cast<size_t>(w.operand)]);
   }
   // Per operand: outputs, and inputs whose memory is theirs.

@@ -134,7 +134,4 @@ using memory::kConstBuffer, memory::kFirstOperandBuffer, memory::kSlotBuffer, me
 // Texts and plans that compile_cached() keeps, bytes.
 inline constexpr int64_t kPlanCacheBytes = 512LL << 20;
 
-// Whether an output begins as one of the inputs.
-bool is_aliased_output(const ir::Module&, int operand);
-
 }  // namespace pallasim::interp

@@ -85,7 +85,8 @@ void WriteWatch::add(int32_t instance, Part p) {
 // Outputs that begin as nobody's, copies of their blocks, and scratch of every thread.
 void WriteWatch::on_start(Execution& ex) {
   for (const Window& w : plan_.first().windows) {
-    if (!w.is_output || ir::is_sync(w.dtype) || is_aliased_output(plan_.module, w.operand)) continue;
+    if (!w.is_output || ir::is_sync(w.dtype) || plan_.module.is_aliased_output(static_cast<size_t>(w.operand)))
+      continue;
     const std::string& name = plan_.module.operands[static_cast<size_t>(w.operand)].name;
     for (const Thread& t : ex.threads) {
       if (!t.bases) continue;  // it did not begin

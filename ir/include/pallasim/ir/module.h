@@ -147,6 +147,9 @@ struct Module {
   std::vector<Loc> locs;
 
   int count(Operand::Kind) const;
+  // Whether the operand with this index is an input that shares its array with an output, or such an output.
+  bool is_aliased_input(size_t operand) const;
+  bool is_aliased_output(size_t operand) const;
 };
 
 inline constexpr int kIrVersion = 1;

@@ -3,7 +3,6 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "pallasim/memory/uninitialized.h"
@@ -17,7 +16,7 @@ class PartsApart {
   static constexpr int64_t kPage = 4096;  // bytes; who uses so many at once, too
 
   // Memory that parts share; before the first of them begins.
-  void watch(const std::byte* base, int64_t bytes);
+  void watch(std::byte* base, int64_t bytes);
   // Memory that parts only write, of elements of `element_bytes` (1 to 16): where nobody writes it holds `unwritten`
   // once fill_rest was called. A grain of which a part writes some bytes gets it before they come.
   void watch_unwritten(std::byte* base, int64_t bytes, Element unwritten, int element_bytes);
@@ -31,15 +30,12 @@ class PartsApart {
 
  private:
   struct Watched {
-    const std::byte* base;
+    std::byte* base;
     int64_t bytes;
     std::vector<uint16_t> pages, grains;  // who uses them; the grains of pages that are not used as a whole
-    struct Unwritten {
-      std::byte* base;
-      Element value;
-      int element_bytes;
-    };
-    std::optional<Unwritten> unwritten;
+    Element unwritten{};                  // of memory that parts only write: what it holds where nobody does
+    int element_bytes = 0;                // 0: parts read it, too
+    bool only_written() const { return element_bytes > 0; }
     void fill(int64_t begin, int64_t end) const;
   };
   bool use_page(Watched&, int64_t page, int part, int64_t from, int64_t to, bool write);
