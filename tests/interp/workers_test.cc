@@ -57,7 +57,9 @@ output "s" : f32[128] {space = vmem}
 scratch "acc" : ref<f32[128,256], vmem>
 scratch "sum" : ref<f32[128], vmem>
 scratch "sem" : ref<dma_sem[], semaphore>
-body (%0 "a": ref<f32[128,160], any>, %1 "b": ref<f32[160,256], any>, %2 "o": ref<f32[128,256], any>, %3 "s": ref<f32[128], vmem>, %4 "acc": ref<f32[128,256], vmem>, %5 "sum": ref<f32[128], vmem>, %6 "sem": ref<dma_sem[], semaphore>) {
+body (%0 "a": ref<f32[128,160], any>, %1 "b": ref<f32[160,256], any>, %2 "o": ref<f32[128,256], any>,
+      %3 "s": ref<f32[128], vmem>, %4 "acc": ref<f32[128,256], vmem>,
+      %5 "sum": ref<f32[128], vmem>, %6 "sem": ref<dma_sem[], semaphore>) {
   %7 = constant {value = f32 0x0} : f32[]
   %8 = broadcast_in_dim %7 {dims = []} : f32[128,256]
   store %4, %8
