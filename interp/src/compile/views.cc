@@ -295,7 +295,7 @@ std::vector<Val> Follower::index_arrays(const ir::view::Index& index) {
     if (v.is_ref()) v = v.as_strided();
     // The elements are written one by one: an index must not show what was written before its turn.
     const bool writes = (ir::info(op_.code).effects & (ir::kEffectWrite | ir::kEffectAtomic)) != 0;
-    arrays[i] = e_.dense(writes ? e_.apart_from(e_.written(given_), v) : v);
+    arrays[i] = e_.strided(writes ? e_.apart_from(e_.written(given_), v) : v);
     out_.keep.push_back(arrays[i].memory().storage);
   }
   return arrays;

@@ -115,8 +115,8 @@ void StepWorkers::call_helpers(int n) {
   tasks_->hand_over.give();
   while (helpers_.load(std::memory_order_relaxed) < n) {
     helpers_.fetch_add(1, std::memory_order_relaxed);
-    tasks_->group.run([this]() PALLASIM_UNSEEN {
-      tasks_->hand_over.take();
+    tasks_->group.run([this, tasks = tasks_.get()]() PALLASIM_UNSEEN {
+      tasks->hand_over.take();
       help(std::max(1, tbb::this_task_arena::current_thread_index()));
     });
   }

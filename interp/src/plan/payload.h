@@ -133,7 +133,7 @@ struct GatherDim {  // how one dimension of the ref is addressed
   uint32_t start_slot = Addr::kNoSlot;
   bool wide = false;
   int result_dim = -1;  // Range: dimension of the result it runs over; -1: a scalar index
-  Addr array;           // Array: integer values, dense over `array_dims` of the result
+  Addr array;           // Array: integer values
   ir::DType array_dtype = ir::DType::I32;
   bool known = false;  // Progression: `start` is the base, too
   // Per result dim: elements of the array; Progression, of i32 or u32: what its values grow by from `start_slot`.
