@@ -115,6 +115,11 @@ const Case kCases[] = {{DType::F32, DType::F32, DType::F32, 0x1p-24, 0},
                        {DType::I32, DType::I32, DType::I32, 0, 0},
                        {DType::I8, DType::I8, DType::I32, 0, 0},
                        {DType::I4, DType::I4, DType::I32, 0, 0},
+                       {DType::U8, DType::I8, DType::I32, 0, 0},
+                       {DType::I8, DType::U8, DType::I32, 0, 0},
+                       {DType::I8, DType::U4, DType::I32, 0, 0},
+                       {DType::U4, DType::I4, DType::I32, 0, 0},
+                       {DType::U8, DType::U8, DType::U32, 0, 0},
                        {DType::I64, DType::I64, DType::I64, 0, 0},
                        {DType::BF16, DType::BF16, DType::F64, 0x1p-53, 0}};
 
@@ -175,6 +180,31 @@ TEST(Contract, IntegersWrap) {
   x.accumulate = true;
   ASSERT_TRUE(contract(x, &c, a, b));
   EXPECT_EQ(c, 8);
+}
+
+// Products of bytes at their limits: sums wrap around, none of two saturates, and what is beyond 24 bits is exact.
+template <class A>
+void extreme_bytes(DType in, A a, int8_t b, int64_t k) {
+  constexpr int64_t m = 17, n = 35;
+  const std::vector<A> x(static_cast<size_t>(m * k), a);
+  const std::vector<int8_t> y(static_cast<size_t>(k * n), b);
+  std::vector<int32_t> z(static_cast<size_t>(m * n), 5);
+  Contraction c;
+  c.m = m, c.n = n, c.k = k, c.a_row = k, c.a_col = 1, c.b_row = n, c.b_col = 1, c.c_row = n;
+  c.in = in, c.in_rhs = DType::I8, c.out = DType::I32;
+  auto want = static_cast<uint32_t>(static_cast<int64_t>(a) * b * k);
+  ASSERT_TRUE(contract(c, z.data(), x.data(), y.data()));
+  for (const int32_t v : z) ASSERT_EQ(static_cast<uint32_t>(v), want) << +a << " * " << +b << " * " << k;
+  c.accumulate = true;
+  ASSERT_TRUE(contract(c, z.data(), x.data(), y.data()));
+  for (const int32_t v : z) ASSERT_EQ(static_cast<uint32_t>(v), 2 * want) << +a << " * " << +b << " * " << k;
+}
+TEST(Contract, BytesWrapAndDoNotSaturate) {
+  for (const int64_t k : {2, 64, 4099, 140000})
+    for (const int8_t b : {INT8_MIN, INT8_MAX}) {
+      for (const int8_t a : {INT8_MIN, INT8_MAX}) extreme_bytes<int8_t>(DType::I8, a, b, k);
+      extreme_bytes<uint8_t>(DType::U8, UINT8_MAX, b, k);
+    }
 }
 
 TEST(Contract, RefusesWhatHasNoMeaning) {

@@ -51,6 +51,7 @@ void pack(void* dst, DType to, Matrix x) {
   const KernelTable& t = kernels();
   const LoadFn load = t.load(x.type);
   const ConvertFn convert = compute_type(x.type) == compute_type(to) ? nullptr : t.convert(x.type, to);
+  const StoreFn narrow = bytes_of(to) < byte_size(compute_type(to)) ? t.store(to) : nullptr;
   const int64_t esize = bytes_of(x.type), osize = bytes_of(to);
   const Semantics sem;
   alignas(64) char reg[kStrip * 16];
@@ -61,7 +62,10 @@ void pack(void* dst, DType to, Matrix x) {
       const int64_t n = std::min<int64_t>(kStrip, x.cols - j);
       const char* from = x.data + (i * x.row + j * x.col) * esize;
       char* at = out + (i * x.cols + j) * osize;
-      if (convert) {
+      if (narrow) {  // both are held in registers of one type
+        load(reg, from, n, x.col);
+        narrow(at, reg, n, 1);
+      } else if (convert) {
         load(reg, from, n, x.col);
         convert(at, reg, n, sem);
       } else {
@@ -134,8 +138,18 @@ DType accumulator(const Contraction& c) {
   return DType::Token;
 }
 
+// Whole numbers of one byte: the right ones fit in one with a sign.
+bool are_bytes(const Contraction& c, DType acc) {
+  const auto narrow = [](DType t) {
+    const DTypeClass k = common::class_of(t);
+    return (k == DTypeClass::Int || k == DTypeClass::UInt) && common::bits_of(t) <= 8;
+  };
+  return acc == DType::I32 && narrow(c.in) && narrow(c.in_rhs) && c.in_rhs != DType::U8;
+}
+
 GemmBackend choose(const Contraction& c, DType acc) {
   const double work = static_cast<double>(c.m) * static_cast<double>(c.n) * static_cast<double>(c.k);
+  if (are_bytes(c, acc) && work > 32768 && onednn_has_int8()) return GemmBackend::OneDnn;
   // Auto here: loops of our own. They are best at columns that fill vectors.
   if (acc != DType::F32 && acc != DType::F64) return GemmBackend::Auto;
   if (work <= 8192) return c.n % 16 == 0 || work <= 256 ? GemmBackend::Auto : GemmBackend::Eigen;
@@ -184,10 +198,18 @@ bool run(const Contraction& c, void* out, const void* lhs, const void* rhs, Gemm
   if (c.accumulate && !same_bits) return false;
   if (c.m == 0 || c.n == 0 || c.batch == 0) return true;
   if (backend == GemmBackend::Auto) backend = choose(c, acc);
-  if (acc != DType::F32 && backend == GemmBackend::OneDnn) backend = GemmBackend::Eigen;
+  const bool bytes = backend == GemmBackend::OneDnn && are_bytes(c, acc) && onednn_has_int8();
+  if (acc != DType::F32 && backend == GemmBackend::OneDnn && !bytes) backend = GemmBackend::Eigen;
   if (acc != DType::F32 && acc != DType::F64 && backend == GemmBackend::Eigen) backend = GemmBackend::Auto;
   const bool bf16 = backend == GemmBackend::OneDnn && c.in == DType::BF16 && c.in_rhs == DType::BF16 && may_bf16;
-  const DType need = bf16 ? DType::BF16 : acc;
+  const bool a_unsigned = common::class_of(c.in) == DTypeClass::UInt;
+  const DType need_a = bf16         ? DType::BF16
+                       : !bytes     ? acc
+                       : a_unsigned ? DType::U8
+                                    : DType::I8,
+              need_b = bf16    ? DType::BF16
+                       : bytes ? DType::I8
+                               : acc;
   const bool may_transpose = backend == GemmBackend::OneDnn;
   const int64_t ldc = same_bits ? (c.m == 1 ? c.n : c.c_row) : c.n;
   const IsaModule& isa = isa_module();
@@ -201,12 +223,12 @@ bool run(const Contraction& c, void* out, const void* lhs, const void* rhs, Gemm
           std::memset(static_cast<char*>(sum) + r * ldc * bytes_of(acc), 0, static_cast<size_t>(c.n) * bytes_of(acc));
     } else {
       if (i == 0 || c.a_batch != 0)
-        a = operand(kPackA, need,
+        a = operand(kPackA, need_a,
                     {static_cast<const char*>(lhs) + i * c.a_batch * bytes_of(c.in), c.in, c.m, c.k, c.a_row, c.a_col},
                     may_transpose);
       if (i == 0 || c.b_batch != 0)
         b = operand(
-            kPackB, need,
+            kPackB, need_b,
             {static_cast<const char*>(rhs) + i * c.b_batch * bytes_of(c.in_rhs), c.in_rhs, c.k, c.n, c.b_row, c.b_col},
             may_transpose);
       switch (acc) {
@@ -232,6 +254,11 @@ bool run(const Contraction& c, void* out, const void* lhs, const void* rhs, Gemm
           break;
         case DType::I32:
         case DType::U32:
+          if (bytes) {
+            if (!onednn_int8(c.m, c.n, c.k, a, a_unsigned, b, static_cast<int32_t*>(sum), ldc, c.accumulate))
+              return false;
+            break;
+          }
           plain<uint32_t>(backend == GemmBackend::Reference ? reference_gemm<uint32_t> : isa.small_u32, c, a, b, sum,
                           ldc);
           break;

@@ -89,14 +89,37 @@ bool onednn_sgemm(int64_t m, int64_t n, int64_t k, GemmOperand a, GemmOperand b,
                     accumulate ? 1.0f : 0.0f, c, ldc) == dnnl_success;
 }
 
+namespace {
+bool has(dnnl::cpu_isa wanted, const char* variable) {
+  if (const char* env = std::getenv(variable)) return env[0] == '1';  // for tests
+  return (static_cast<int>(dnnl::get_effective_cpu_isa()) & static_cast<int>(wanted)) == static_cast<int>(wanted);
+}
+}  // namespace
+
 bool onednn_has_bf16() {
-  static const bool has = [] {
-    if (const char* env = std::getenv("PALLASIM_ONEDNN_BF16")) return env[0] == '1';  // for tests
-    const auto isa = static_cast<int>(dnnl::get_effective_cpu_isa());
-    constexpr int bf16 = static_cast<int>(dnnl::cpu_isa::avx512_core_bf16);
-    return (isa & bf16) == bf16;
-  }();
-  return has;
+  static const bool r = has(dnnl::cpu_isa::avx512_core_bf16, "PALLASIM_ONEDNN_BF16");
+  return r;
+}
+
+bool onednn_has_int8() {
+  static const bool r = has(dnnl::cpu_isa::avx512_core_vnni, "PALLASIM_ONEDNN_INT8");
+  return r;
+}
+
+// A factor of 1 and offsets of 0: the library stays with whole numbers.
+bool onednn_int8(int64_t m, int64_t n, int64_t k, GemmOperand a, bool a_unsigned, GemmOperand b, int32_t* c,
+                 int64_t ldc, bool accumulate) {
+  const OneThread guard;
+  const char ta = a.transposed ? 'T' : 'N', tb = b.transposed ? 'T' : 'N', one_offset = 'F';
+  const auto* right = static_cast<const int8_t*>(b.data);
+  const float beta = accumulate ? 1.0f : 0.0f;
+  const int32_t offset = 0;
+  const auto status = a_unsigned
+                          ? dnnl_gemm_u8s8s32(ta, tb, one_offset, m, n, k, 1.0f, static_cast<const uint8_t*>(a.data),
+                                              a.ld, 0, right, b.ld, 0, beta, c, ldc, &offset)
+                          : dnnl_gemm_s8s8s32(ta, tb, one_offset, m, n, k, 1.0f, static_cast<const int8_t*>(a.data),
+                                              a.ld, 0, right, b.ld, 0, beta, c, ldc, &offset);
+  return status == dnnl_success;
 }
 
 bool onednn_bf16(int64_t m, int64_t n, int64_t k, GemmOperand a, GemmOperand b, float* c, int64_t ldc,

@@ -15,5 +15,10 @@ bool onednn_sgemm(int64_t m, int64_t n, int64_t k, GemmOperand a, GemmOperand b,
 // bf16 operands, f32 result; false where the CPU has no bf16 units (then f32 is faster).
 bool onednn_has_bf16();
 bool onednn_bf16(int64_t m, int64_t n, int64_t k, GemmOperand a, GemmOperand b, float* c, int64_t ldc, bool accumulate);
+// Bytes with or without a sign times bytes with one, sums of 32 bits that wrap around; false where the CPU has no units
+// for them (there sums of two products would saturate).
+bool onednn_has_int8();
+bool onednn_int8(int64_t m, int64_t n, int64_t k, GemmOperand a, bool a_unsigned, GemmOperand b, int32_t* c,
+                 int64_t ldc, bool accumulate);
 
 }  // namespace pallasim::interp
