@@ -4,6 +4,7 @@
 #include "bodies.h"
 #include "pallasim/memory/odometer.h"
 #include "parts.h"
+#include "row_program.h"
 
 namespace pallasim::interp::ops {
 namespace {
@@ -42,16 +43,23 @@ void run_row(const EltProgram& p, void** entry, const Row* rows, std::byte* dst,
   }
 }
 
-// The elements whose index in dimension `along` lies in the share.
-void run_share(Thread& t, const EltProgram& p, std::byte* strips, size_t along, Share part) {
-  void* entry[kMaxEntries];
+int64_t strip_of(const EltProgram& p) { return p.complex ? kStrip / 2 : kStrip; }
+
+// Where the registers of the program are, and what is the same in all elements.
+void fill_entries(const Thread& t, const EltProgram& p, std::byte* strips, void** entry) {
   for (int i = 0; i < p.strips; ++i) entry[i] = strips + i * kStripBytes;
-  const int64_t strip = p.complex ? kStrip / 2 : kStrip;
   for (const EltSplat& e : p.splats)
     if (e.one) entry[e.entry] = t.arena + e.slot;
     else
       splat(static_cast<std::byte*>(entry[e.entry]), t.arena + e.slot, byte_size(e.ctype),
-            std::min(strip, p.dims.back()));
+            std::min(strip_of(p), p.dims.back()));
+}
+
+// The elements whose index in dimension `along` lies in the share.
+void run_share(Thread& t, const EltProgram& p, std::byte* strips, size_t along, Share part) {
+  void* entry[kMaxEntries];
+  fill_entries(t, p, strips, entry);
+  const int64_t strip = strip_of(p);
   Row rows[kMaxEntries];
   std::byte* dst = t.resolve(p.dst);
   const auto moved = [&](size_t d, int64_t by) {
@@ -71,8 +79,20 @@ void run_share(Thread& t, const EltProgram& p, std::byte* strips, size_t along, 
 
 }  // namespace
 
-const Step* elementwise(Thread& t, const Step* s) {
-  const auto& p = *static_cast<const EltProgram*>(s->payload);
+RowProgram::RowProgram(Thread& t, const EltProgram& p) : t_(t), p_(p) { fill_entries(t, p, t.strips, entry_); }
+
+void RowProgram::run(const int64_t* index, int64_t begin, int64_t end, std::byte* dst) {
+  Row rows[kMaxEntries];
+  for (size_t o = 0; o < p_.operands.size(); ++o) {
+    const EltOperand& x = p_.operands[o];
+    int64_t element = begin * x.strides.back();
+    for (size_t d = 0; d + 1 < x.strides.size(); ++d) element += index[d] * x.strides[d];
+    rows[o].at = t_.resolve(x.addr) + element * x.element_bytes;
+  }
+  run_row(p_, entry_, rows, dst, end - begin, strip_of(p_));
+}
+
+void compute(Thread& t, const Step* s, const EltProgram& p) {
   Execution& ex = *t.exec;
   ex.progressed |= p.writes_memory;
   if (!ex.listeners.empty()) {
@@ -80,10 +100,7 @@ const Step* elementwise(Thread& t, const Step* s) {
     note_access(t, s, p.dst, p.dims, p.dst_strides, p.dst_bytes, true);
   }
   const int parts = parts_of(ex, p.ns);
-  if (parts < 2) {
-    run_share(t, p, t.strips, 0, {0, p.dims[0]});
-    return s + 1;
-  }
+  if (parts < 2) return run_share(t, p, t.strips, 0, {0, p.dims[0]});
   const size_t inner = p.dims.size() - 1;
   const size_t along = shared_dim(p.dims, parts);
   ex.make_strips(parts);
@@ -91,6 +108,10 @@ const Step* elementwise(Thread& t, const Step* s) {
     const Share part = share(p.dims[along], i, parts, along == inner ? kStrip : 1);
     if (part.begin < part.end) run_share(t, p, ex.strips_of(i), along, part);
   });
+}
+
+const Step* elementwise(Thread& t, const Step* s) {
+  compute(t, s, *static_cast<const EltProgram*>(s->payload));
   return s + 1;
 }
 

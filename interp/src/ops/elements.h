@@ -63,6 +63,7 @@ class Elements {
   // or may take, lies outside, and each has to be asked for its address.
   bool row(ElementRow*) const;
   void next_row() { memory::next_index(index_, p_.dims.size() - 1, p_.dims); }
+  const int64_t* index() const { return index_.at; }  // the current position
   const std::byte* mask_row() const { return mask_ ? mask_ + dot(p_.mask_strides) : nullptr; }
 
  private:

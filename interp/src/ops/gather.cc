@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "elements.h"
+#include "row_program.h"
 
 namespace pallasim::interp::ops {
 namespace {
@@ -159,15 +160,13 @@ void one_by_one(Thread& t, const GatherPayload& p, Elements& e, int64_t n, std::
   }
 }
 
-}  // namespace
-
-const Step* gather(Thread& t, const Step* s) {
-  const auto& p = *static_cast<const GatherPayload*>(s->payload);
+// All of a load, store or swap, whose value is there.
+void access(Thread& t, const Step* s, const GatherPayload& p) {
   Elements e(t, s, p);
   std::byte* value = t.resolve(p.value);
   std::byte* old = p.mode == Mode::Swap ? t.resolve(p.old) : nullptr;
   t.exec->progressed |= p.mode != Mode::Load;
-  if (e.count() == 0) return s + 1;
+  if (e.count() == 0) return;
   const bool listened = !t.exec->listeners.empty();
   if (listened) note_operands(t, s, p);
   if (e.regular() && e.takes_all()) {
@@ -175,8 +174,7 @@ const Step* gather(Thread& t, const Step* s) {
       const Addr at{p.ref.buffer, Addr::kNoSlot, e.base() - t.bases[p.ref.buffer]};
       note_access(t, s, at, p.dims, {e.strides(), e.strides() + p.dims.size()}, p.size, p.mode != Mode::Load);
     }
-    copy_regular(t, p, e, value, old);
-    return s + 1;
+    return copy_regular(t, p, e, value, old);
   }
   ChosenElements chosen(t, s, p.ref.buffer, p.mode != Mode::Load);
   const RowFn move = row_function(p);
@@ -193,6 +191,50 @@ const Step* gather(Thread& t, const Step* s) {
     }
   }
   chosen.flush();
+}
+
+// The current row of a store, computed into its value.
+void store_row(Thread& t, const Step* s, const StoredRows& p, Elements& e, const ElementRow* row, int64_t n,
+               RowProgram& program) {
+  std::byte* value = t.resolve(p.access.value);
+  program.run(e.index(), 0, n, value);
+  if (row) {
+    row_function(p.access)(p.access, *row, row_operands(t, p.access, e, value));
+    return e.next_row();
+  }
+  ChosenElements chosen(t, s, p.access.ref.buffer, true);
+  one_by_one(t, p.access, e, n, value, nullptr, &chosen);
+}
+
+}  // namespace
+
+const Step* gather(Thread& t, const Step* s) {
+  access(t, s, *static_cast<const GatherPayload*>(s->payload));
+  return s + 1;
+}
+
+const Step* store_rows(Thread& t, const Step* s) {
+  const auto& p = *static_cast<const StoredRows*>(s->payload);
+  if (!t.exec->listeners.empty()) {
+    compute(t, s, p.program);
+    access(t, s, p.access);
+    return s + 1;
+  }
+  Elements e(t, s, p.access);
+  t.exec->progressed = true;
+  const int64_t n = p.access.dims.back();
+  if (e.count() == 0) return s + 1;
+  RowProgram program(t, p.program);
+  ElementRow row;
+  for (int64_t done = 0; done < e.count(); done += n) {
+    const bool known = e.row(&row);
+    if (!known || row.step != 1 || !row.offsets.empty()) {
+      store_row(t, s, p, e, known ? &row : nullptr, n, program);
+      continue;
+    }
+    if (row.begin < row.end) program.run(e.index(), row.begin, row.end, row.first);
+    e.next_row();
+  }
   return s + 1;
 }
 

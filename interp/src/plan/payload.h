@@ -187,6 +187,11 @@ struct GatherPayload {
   std::string name;
   std::vector<int64_t> shape;
 };
+// A store whose value is computed where it goes to, row by row.
+struct StoredRows {
+  GatherPayload access;  // Mode::Store; `value` is for rows that do not lie side by side
+  EltProgram program;    // of the same dims, into `access.value`
+};
 // Moves the elements of a view between a dense copy and memory, and touches no other bytes of either. Level 0 is the
 // view of the copy; every level shows the dense array of `rows` x `inner` elements behind it in other widths or another
 // shape; the last one is memory.

@@ -23,6 +23,7 @@ namespace pallasim::interp {
   X(OneStepStore, "a store of one element in one step")                 \
   X(FusedChain, "elementwise operations in one pass")                   \
   X(RoundedByStore, "a result that the store rounds")                   \
+  X(StoredInPlace, "a value that is computed where a mask stores it")   \
   X(IndexProgression, "an index array that needs no memory")            \
   X(MaskConditions, "a mask that needs no memory")                      \
   X(KnownView, "elements by index and mask that are a view")            \

@@ -186,13 +186,13 @@ static void leave_rounding_to_store(const Val& v, StoreFn rounding, EltProgram* 
   count(Rewrite::RoundedByStore);
 }
 
-void emit_elementwise(Emitter& e, const Val& dst, const Val& v, bool writes_memory) {
+EltProgram elementwise_program(Emitter& e, const Val& dst, const Val& v, bool joined) {
   EltProgram p;
   std::vector<std::vector<int64_t>> strides;
   ProgramBuilder b(e.kernels(), p, strides);
   p.result = b.value(v);
   strides.push_back(dst.memory().strides);
-  Loops loops = collapse(dst.dims, strides);
+  Loops loops = joined ? collapse(dst.dims, strides) : Loops{dst.dims, strides};
   p.dims = loops.dims;
   p.dst_strides = loops.strides.back();
   for (size_t i = 0; i < p.operands.size(); ++i) p.operands[i].strides = loops.strides[i];
@@ -209,9 +209,14 @@ void emit_elementwise(Emitter& e, const Val& dst, const Val& v, bool writes_memo
   for (const EltOp& o : p.ops) p.complex |= ir::is_complex(o.params.dtype);
   for (const EltSplat& s : p.splats) p.complex |= byte_size(s.ctype) == 16;
   e.plan().memory.max_strips = std::max(e.plan().memory.max_strips, p.strips);
-  p.writes_memory = writes_memory;
   p.ns = 30 + 0.15 * static_cast<double>(dst.elements()) * static_cast<double>(p.ops.size() + 1);
   e.plan().split.step_cost_ns += p.ns;
+  return p;
+}
+
+void emit_elementwise(Emitter& e, const Val& dst, const Val& v, bool writes_memory) {
+  EltProgram p = elementwise_program(e, dst, v, true);
+  p.writes_memory = writes_memory;
   const ir::LocId loc = p.locs.empty() ? e.loc() : p.locs.back();
   e.emit(ops::elementwise, e.own(std::move(p))).loc = writes_memory ? e.loc() : loc;
 }

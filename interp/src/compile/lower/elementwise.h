@@ -15,5 +15,7 @@ Val elementwise_value(Emitter&, ir::OpCode, ir::DType operand, const ir::Type& r
 Val convert_value(Emitter&, const Val&, ir::DType to);
 // The step that computes `v` into `dst`.
 void emit_elementwise(Emitter&, const Val& dst, const Val& v, bool writes_memory);
+// What it does. `joined`: dimensions that lie side by side in all operands are one.
+EltProgram elementwise_program(Emitter&, const Val& dst, const Val& v, bool joined);
 
 }  // namespace pallasim::interp

@@ -5,6 +5,7 @@
 #include "../../plan/progression.h"
 #include "../../plan/steps.h"
 #include "access.h"
+#include "elementwise.h"
 #include "pallasim/hw/machine.h"
 
 namespace pallasim::interp {
@@ -252,6 +253,16 @@ static void lower_atomic_store(Emitter& e, const Op& op) {
                 nullptr);
 }
 
+// Whether a store computes its value where it goes to: one that waits to be computed, into rows that no array of
+// indices and no mask in memory tears apart.
+static bool is_row_program(const Emitter& e, const ElementAccess& access, const GatherPayload& p, const Val& value) {
+  return e.options().fuse && !e.options().checked && access.mode == GatherPayload::Mode::Store && value.is_pending() &&
+         value.node()->kind != Node::Kind::Contraction && !access.mask && !p.dims.empty() && value.dims == p.dims &&
+         std::none_of(p.ref_dims.begin(), p.ref_dims.end(), [](const GatherDim& g) {
+           return g.kind == GatherDim::Kind::Array && g.array_strides.back() != 0;
+         });
+}
+
 void gather_access(Emitter& e, const Op& op, const ViewResult& view, const ElementAccess& access, Val* result) {
   using Mode = GatherPayload::Mode;
   GatherPayload p;
@@ -305,19 +316,28 @@ void gather_access(Emitter& e, const Op& op, const ViewResult& view, const Eleme
     p.other = kept_other.memory().addr;
     p.other_strides = kept_other.memory().strides;
   }
-  if (access.value) {
-    kept_value = e.dense(broadcast(operands[2]));
-    p.value = kept_value.memory().addr;
-  }
   if (access.compare) {
     kept_compare = e.dense(broadcast(operands[3]));
     p.compare = kept_compare.memory().addr;
+  }
+  const bool in_place = is_row_program(e, access, p, operands[2]);
+  if (access.value && !in_place) {
+    kept_value = e.dense(broadcast(operands[2]));
+    p.value = kept_value.memory().addr;
   }
   Val r;
   if (result && p.mode != Mode::Store) {
     r = e.temp(p.dtype, p.dims);
     (p.mode == Mode::Load ? p.value : p.old) = r.memory().addr;
     p.has_old = p.mode != Mode::Load;
+  }
+  if (in_place) {
+    kept_value = e.temp(p.dtype, p.dims);
+    p.value = kept_value.memory().addr;
+    EltProgram program = elementwise_program(e, kept_value, operands[2], false);
+    count(Rewrite::StoredInPlace);
+    e.emit(ops::store_rows, e.own(StoredRows{std::move(p), std::move(program)}));
+    return;
   }
   e.plan().split.step_cost_ns += 50 + 5.0 * static_cast<double>(kept_value.elements() + r.elements());
   e.emit(p.mode == Mode::Atomic ? ops::atomic : ops::gather, e.own(std::move(p)));

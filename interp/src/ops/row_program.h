@@ -1,0 +1,23 @@
+// An elementwise program, all at once and row by row.
+#pragma once
+#include "../plan/payload.h"
+#include "execution.h"
+
+namespace pallasim::interp::ops {
+
+// All of it; who listens is told.
+void compute(Thread&, const Step*, const EltProgram&);
+
+class RowProgram {
+ public:
+  RowProgram(Thread&, const EltProgram&);
+  // Elements [begin, end) of the row at `index` (of the outer dims) to `dst` and behind it.
+  void run(const int64_t* index, int64_t begin, int64_t end, std::byte* dst);
+
+ private:
+  Thread& t_;
+  const EltProgram& p_;
+  void* entry_[kMaxEntries];  // strip registers, and where operands and the result lie
+};
+
+}  // namespace pallasim::interp::ops
