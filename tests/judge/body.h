@@ -82,6 +82,7 @@ class Body {
   Value remainder(const Type&);  // one or two of them
   Type any_type();
   Value derived(const Value& v);  // something lazy made of v: the same type
+  Value for_one(const Value& v);  // often the same, which nobody else will use
   void elementwise(const Type& t);
   Value combine(const Value& a, const Value& b);
   void shape_step();

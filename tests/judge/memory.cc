@@ -168,8 +168,10 @@ void Body::masked_step() {
   const View v = view(r, load ? 1 : 2);
   if (v.type.scalar()) return;
   View all = v;
-  Value m = rng.chance(40) && can_read(r) ? fit(read_as(r, {r.type.dtype, v.type.dims}), {DType::Bool, v.type.dims})
-                                          : mask(v.type.dims);
+  const Type taken{DType::Bool, v.type.dims};
+  Value m = rng.chance(40)                  ? remainder(taken)
+            : rng.chance(40) && can_read(r) ? fit(read_as(r, {r.type.dtype, v.type.dims}), taken)
+                                            : mask(v.type.dims);
   ++terms[load ? "masked load" : "masked store"];
   if (load) {
     const Value other = rng.chance(40) ? some({v.type.dtype, {}}) : source(r, v.type);
@@ -182,7 +184,7 @@ void Body::masked_step() {
          v.type);
     return;
   }
-  const Value x = source(r, v.type);
+  const Value x = for_one(source(r, v.type));
   all.operands.push_back(m.id);
   const std::string rest = name(r.id) + ", " + name(x.id) + operands(all) + with_view(v, "mask = " + dollar(2, all));
   if (rng.chance(30)) keep(w.op("masked_swap " + rest, str(v.type)), v.type);
@@ -258,7 +260,7 @@ void Body::gather_step() {
     return;
   }
   if (load) return void(get(r, v));
-  const Value x = source(r, v.type);
+  const Value x = for_one(source(r, v.type));
   const auto rest = [&](const View& all, const std::string& mk) {
     return name(r.id) + ", " + name(x.id) + operands(all) + with_view(v, mk);
   };

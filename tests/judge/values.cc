@@ -151,6 +151,16 @@ Type Body::any_type() {
   return t;
 }
 
+Value Body::for_one(const Value& v) {
+  if (rng.chance(40)) return v;
+  ++terms["value of one consumer"];
+  Value r = v;
+  r.id = w.op((v.type.dtype == DType::Bool ? "not " : "neg ") + name(v.id), str(v.type));
+  if (rng.chance(50) && v.type.dtype != DType::Bool)
+    r.id = w.op(fmt::format("max {}, {}", name(r.id), name(some(v.type).id)), str(v.type));
+  return r;
+}
+
 Value Body::derived(const Value& v) {
   const std::string x = name(v.id), t = str(v.type);
   switch (rng.below(6)) {
