@@ -1,5 +1,5 @@
-// Products of matrices. Large ones are made of panels, whoever makes them, which the plan and the shape decide: bits do
-// not depend on the number of OS threads.
+// Products of matrices. Large ones are made of panels, whoever makes them: bits do not depend on the number of OS
+// threads.
 #include <algorithm>
 
 #include "bodies.h"
@@ -9,8 +9,9 @@ namespace pallasim::interp::ops {
 namespace {
 
 // Rows and columns of a panel; its sums run over all of k. As measured on one core (oneDNN 2.6, AVX-512), panels of
-// half a matrix cost nothing up to 512 x 512 x 512 and 2 % at 1024 x 1024 x 1024; quarters cost 6 %, halves of
-// 128 x 128 x 128 3 to 5 %. That is worth it where nothing but its steps can keep the other cores busy.
+// half a matrix cost nothing up to 512 x 512 x 512 and 2 % at 1024 x 1024 x 1024; quarters cost 6 %. Smaller products
+// are left whole: both halves read all of the right operand, of which a copy brought half to each core's caches. Two
+// cores made 64 of 128 x 128 x 128 in 0.7 or, where they are far apart, in 1.6 times the time of one.
 struct Panel {
   int64_t rows, columns;
 };
@@ -19,14 +20,12 @@ double speed(ir::DType t) {
   const bool byte = t == ir::DType::I8 || t == ir::DType::U8 || t == ir::DType::I4 || t == ir::DType::U4;
   return byte ? 4 : ir::byte_size(t) == 2 ? 2 : 1;
 }
-Panel panel_of(const Contraction& c, bool steps_alone) {
+Panel panel_of(const Contraction& c) {
   const double work = static_cast<double>(c.m) * static_cast<double>(c.n) * static_cast<double>(c.k);
-  // 0.15 to 0.3 ms on one core, or an eighth; narrow elements are multiplied faster.
-  const double whole = steps_alone ? 1 << 21 : 1 << 24;
-  const int64_t least = steps_alone ? 64 : 128;
-  if (work < whole * speed(c.in)) return {c.m, c.n};
-  const auto half = [&](int64_t n) { return std::clamp<int64_t>((n / 2 + 63) / 64 * 64, least, 512); };
-  return {c.m >= 2 * least ? half(c.m) : c.m, c.n >= (c.m >= 2 * least ? 1024 : 2 * least) ? half(c.n) : c.n};
+  constexpr double kWhole = 1 << 24;  // 0.15 to 0.3 ms on one core
+  if (work < kWhole * speed(c.in)) return {c.m, c.n};
+  const auto half = [](int64_t n) { return std::clamp<int64_t>((n / 2 + 63) / 64 * 64, 128, 512); };
+  return {c.m >= 256 ? half(c.m) : c.m, c.n >= (c.m >= 256 ? 1024 : 256) ? half(c.n) : c.n};
 }
 
 int64_t pieces(int64_t all, int64_t each) { return (all + each - 1) / each; }
@@ -55,10 +54,11 @@ void multiply_batch(const Contraction& c, const Operands& at, Share batch) {
 
 void multiply(Execution& ex, const Contraction& c, const Operands& at) {
   constexpr double kNsPerProduct = 0.01;
-  const int parts = parts_of(ex, kNsPerProduct / speed(c.in) * static_cast<double>(c.batch * c.m) *
-                                     static_cast<double>(c.n) * static_cast<double>(c.k));
-  const Panel panel = panel_of(c, ex.plan->threads.count == 1 && ex.plan->split.axes.empty());
+  const Panel panel = panel_of(c);
   const int64_t down = pieces(c.m, panel.rows), across = pieces(c.n, panel.columns), panels = down * across;
+  const double ns = kNsPerProduct / speed(c.in) * static_cast<double>(c.batch * c.m) * static_cast<double>(c.n) *
+                    static_cast<double>(c.k);
+  const int parts = c.batch * panels > 1 ? parts_of(ex, ns) : 1;
   const auto run = [&](int64_t n, const auto& part) {
     if (parts > 1 && n > 1) return ex.helpers->run(static_cast<int>(n), part);
     for (int64_t i = 0; i < n; ++i) part(static_cast<int>(i));
