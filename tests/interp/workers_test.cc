@@ -46,7 +46,7 @@ TEST(StepWorkers, NoneOutlivesItsLaunch) {
   EXPECT_EQ(calls, parts);
 }
 
-// A loop in one piece: a product, a chain of elementwise operations, a sum over lanes and a copy, each long enough to
+// A loop in one piece: behind a product a chain of elementwise operations, a sum over lanes and a copy, long enough to
 // be worth parts once their helpers are awake. Whole numbers, whose sums are exact in any order.
 constexpr const char* kLoop = R"(pallasim-ir 1
 module "k" {machine = tpu}
