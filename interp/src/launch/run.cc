@@ -16,7 +16,6 @@ Lease::~Lease() {
   exec_->listeners.clear();
   exec_->told = nullptr;
   exec_->helpers = nullptr;
-  exec_->ns_worth_parts = 0;
   idle_executions().give(std::move(exec_));
 }
 

@@ -75,7 +75,7 @@ StepWorkers::StepWorkers(int count) : count_(count) {}
 StepWorkers::~StepWorkers() {
   ended_.store(true, std::memory_order_release);
   if (tasks_) tasks_->group.wait();
-  helpers_.load(std::memory_order_acquire);
+  helpers_.load(std::memory_order_acquire);  // ThreadSanitizer does not see the wait
 }
 
 bool StepWorkers::take(int worker) {

@@ -79,7 +79,10 @@ void run_share(Thread& t, const EltProgram& p, std::byte* strips, size_t along, 
 
 }  // namespace
 
-RowProgram::RowProgram(Thread& t, const EltProgram& p) : t_(t), p_(p) { fill_entries(t, p, t.strips, entry_); }
+RowProgram::RowProgram(Thread& t, const EltProgram& p) : p_(p) {
+  fill_entries(t, p, t.strips, entry_);
+  for (size_t o = 0; o < p.operands.size(); ++o) at_[o] = t.resolve(p.operands[o].addr);
+}
 
 void RowProgram::run(const int64_t* index, int64_t begin, int64_t end, std::byte* dst) {
   Row rows[kMaxEntries];
@@ -87,7 +90,7 @@ void RowProgram::run(const int64_t* index, int64_t begin, int64_t end, std::byte
     const EltOperand& x = p_.operands[o];
     int64_t element = begin * x.strides.back();
     for (size_t d = 0; d + 1 < x.strides.size(); ++d) element += index[d] * x.strides[d];
-    rows[o].at = t_.resolve(x.addr) + element * x.element_bytes;
+    rows[o].at = at_[o] + element * x.element_bytes;
   }
   run_row(p_, entry_, rows, dst, end - begin, strip_of(p_));
 }

@@ -183,7 +183,6 @@ struct Execution {
     return buffer >= kFirstOperandBuffer && operand < told->size() && (*told)[operand];
   }
   Helpers* helpers = nullptr;  // who takes parts of steps (ops/parts.h); null: nobody
-  double ns_worth_parts = 0;   // about so long would steps that are worth it have taken in one piece
   // Strip registers of a part of a step; those of part 0 are every thread's. Made before parts run.
   std::byte* strips_of(int part) const;
   void make_strips(int parts);

@@ -16,18 +16,20 @@ class Helpers {
   virtual int count() const = 0;  // OS threads, the caller's included
   // Calls part(0) to part(n - 1), at the same time, and returns when all have ended. Parts do not throw.
   virtual void run(int n, const std::function<void(int)>& part) = 0;
+  double ns_asked =
+      0;  // about so long would the launch's steps that are worth parts have taken in one piece; no copies
 };
 
 namespace ops {
 
-// Of a step that takes about so long in one piece. Waking helpers is worth it once steps took as long as that; from
-// then on they are awake for short ones as well. Copies alone do not wake them, but for long ones: what uses the bytes
-// next would find half of them in another core's cache.
-inline int parts_of(Execution& ex, double ns, bool copies = false) {
+// Of a step that takes about so long in one piece. Waking helpers is worth it for a long step, and once shorter ones
+// took as long together; from then on they are awake for short ones as well. Short copies alone do not wake them: what
+// uses the bytes next would find half of them in another core's cache.
+inline int parts_of(const Execution& ex, double ns, bool copies = false) {
   constexpr double kWorthParts = 6e3, kWorthWaking = 60e3;
   if (!ex.helpers || ns < kWorthParts) return 1;
-  if (!copies) ex.ns_worth_parts += ns;
-  return std::max(ex.ns_worth_parts, ns) > kWorthWaking ? ex.helpers->count() : 1;
+  if (!copies) ex.helpers->ns_asked += ns;
+  return std::max(ex.helpers->ns_asked, ns) > kWorthWaking ? ex.helpers->count() : 1;
 }
 
 struct Share {

@@ -52,7 +52,7 @@ void multiply_batch(const Contraction& c, const Operands& at, Share batch) {
            at.b + batch.begin * c.b_batch * ir::byte_size(c.in_rhs));
 }
 
-void multiply(Execution& ex, const Contraction& c, const Operands& at) {
+void multiply(const Execution& ex, const Contraction& c, const Operands& at) {
   constexpr double kNsPerProduct = 0.01;
   const Panel panel = panel_of(c);
   const int64_t down = pieces(c.m, panel.rows), across = pieces(c.n, panel.columns), panels = down * across;

@@ -15,9 +15,9 @@ class RowProgram {
   void run(const int64_t* index, int64_t begin, int64_t end, std::byte* dst);
 
  private:
-  Thread& t_;
   const EltProgram& p_;
-  void* entry_[kMaxEntries];  // strip registers, and where operands and the result lie
+  void* entry_[kMaxEntries];    // strip registers, and where operands and the result of a row lie
+  std::byte* at_[kMaxEntries];  // the operands' first elements
 };
 
 }  // namespace pallasim::interp::ops
