@@ -242,18 +242,6 @@ std::string text_of(const Product& p) {
   return text + "  yield\n}\n";
 }
 
-// Whole numbers, whose sums are exact in any order.
-Array whole(std::vector<int64_t> dims, uint32_t seed) {
-  std::vector<float> v = noise(dims, seed).as<float>();
-  for (float& x : v) x = std::floor(8 * x);
-  return f32(std::move(dims), v);
-}
-Array as_bf16(const Array& a) {
-  std::vector<uint16_t> v;
-  for (const uint32_t bits : a.as<uint32_t>()) v.push_back(static_cast<uint16_t>(bits >> 16));
-  return array(ir::DType::BF16, a.dims, v);
-}
-
 std::vector<float> by_loops(const Product& p, const Array& a, const Array& b, const Array& c) {
   const std::vector<float> x = a.as<float>(), y = b.as<float>();
   std::vector<float> r = p.sum ? c.as<float>() : std::vector<float>(static_cast<size_t>(p.batch * p.m * p.n));

@@ -56,6 +56,19 @@ inline Array noise(std::vector<int64_t> dims, uint32_t seed = 1) {
   return f32(std::move(dims), v);
 }
 
+// Whole numbers, whose sums are exact in any order.
+inline Array whole(std::vector<int64_t> dims, uint32_t seed) {
+  std::vector<float> v = noise(dims, seed).as<float>();
+  for (float& x : v) x = std::floor(8 * x);
+  return f32(std::move(dims), v);
+}
+// Cut off.
+inline Array as_bf16(const Array& a) {
+  std::vector<uint16_t> v;
+  for (const uint32_t bits : a.as<uint32_t>()) v.push_back(static_cast<uint16_t>(bits >> 16));
+  return array(ir::DType::BF16, a.dims, v);
+}
+
 struct Outcome {
   std::vector<Array> results;
   Report report;

@@ -85,16 +85,6 @@ std::vector<float> numbers(int64_t n, int first) {
   for (size_t i = 0; i < v.size(); ++i) v[i] = static_cast<float>((first + 7 * static_cast<int>(i)) % 50 - 25);
   return v;
 }
-std::vector<uint16_t> as_bf16(const std::vector<float>& v) {
-  std::vector<uint16_t> r;
-  for (const float x : v) {
-    uint32_t bits;
-    std::memcpy(&bits, &x, 4);
-    r.push_back(static_cast<uint16_t>(bits >> 16));
-  }
-  return r;
-}
-
 const std::vector<float> kX = numbers(kRows * kColumns, 3), kWas = numbers(kOutRows * kOutColumns, 11);
 
 // All elements are read before one is written; of two at one place the later one stays.
@@ -109,7 +99,7 @@ std::vector<float> by_loops(const Store& s) {
 }
 
 Outcome run_store(const Store& s, bool narrow, Options o = {}) {
-  const Array was = narrow ? array(ir::DType::BF16, {kOutRows, kOutColumns}, as_bf16(kWas)) : f32({6, 64}, kWas);
+  const Array wide = f32({kOutRows, kOutColumns}, kWas), was = narrow ? as_bf16(wide) : wide;
   return run(text_of(s, narrow ? "bf16" : "f32"), {i32({2}, {s.row, s.column}), f32({4, 32}, kX), was}, o);
 }
 
@@ -133,9 +123,9 @@ TEST(StoredRows, EndAsLoopsOverTheirElements) {
       const int64_t before = hits(Rewrite::StoredInPlace);
       const Outcome got = run_store(s, narrow);
       EXPECT_GT(hits(Rewrite::StoredInPlace), before) << s.name;
-      const std::vector<float> want = by_loops(s);
-      if (narrow) EXPECT_EQ(got.results[0].as<uint16_t>(), as_bf16(want)) << s.name;
-      else EXPECT_EQ(got.results[0].as<float>(), want) << s.name;
+      const Array want = f32({kOutRows, kOutColumns}, by_loops(s));
+      if (narrow) EXPECT_EQ(got.results[0].as<uint16_t>(), as_bf16(want).as<uint16_t>()) << s.name;
+      else EXPECT_EQ(got.results[0].as<float>(), want.as<float>()) << s.name;
       Options checked;
       checked.checked = true;
       EXPECT_EQ(run_store(s, narrow, checked).results[0].bytes, got.results[0].bytes) << s.name;

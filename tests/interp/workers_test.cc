@@ -96,11 +96,6 @@ body (%0 "a": ref<f32[128,160], any>, %1 "b": ref<f32[160,256], any>, %2 "o": re
 )";
 
 TEST(StepWorkers, LoopsInOnePieceEndAlike) {
-  const auto whole = [](std::vector<int64_t> dims, uint32_t seed) {
-    std::vector<float> v = noise(dims, seed).as<float>();
-    for (float& x : v) x = std::floor(8 * x);
-    return f32(std::move(dims), v);
-  };
   const Array a = whole({128, 160}, 1), b = whole({160, 256}, 2);
   const std::vector<float> x = a.as<float>(), y = b.as<float>();
   std::vector<float> acc(128 * 256), sum(128);
