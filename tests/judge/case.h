@@ -40,6 +40,8 @@ Case make_case(uint64_t seed) {
 
 // The same seed gives the same program in every run of one build.
 Case generate(uint64_t seed);
+// A grid whose points are scalars (points.cc): one of each 16 that `generate` gives.
+Case generate_points(uint64_t seed);
 // The same of programs of several threads; those of odd seeds have races, as far as one can be made.
 Case generate_with_races(uint64_t seed);
 // A program of clusters of thread blocks, without races (clusters.cc).

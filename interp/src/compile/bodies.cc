@@ -15,6 +15,7 @@
 #include "lower/barriers.h"
 #include "pallasim/hw/rules.h"
 #include "runs.h"
+#include "together.h"
 #include "units.h"
 
 namespace pallasim::interp {
@@ -209,6 +210,18 @@ void Compiler::place_scratch(std::span<const std::unique_ptr<Compiler>> bodies) 
   }
 }
 
+// A machine that has no lowering for arrays of what it has for scalars keeps the plan that it has.
+void compile_together(Plan& p) {
+  std::optional<Together> together = points_together(p);
+  if (!together) return;
+  PlanOptions options = p.options;
+  options.rules = Options::Rules::Off;  // the module that came is what they are about
+  try {
+    p.together = {compile_plan(std::move(together->module), options), together->axis, together->lanes};
+  } catch (const ir::DiagnosticError&) { return; }
+  count(Rewrite::PointsTogether);
+}
+
 std::shared_ptr<Plan> compile_plan(ir::Module module, const PlanOptions& options) {
   auto plan = std::make_shared<Plan>();
   plan->module = std::move(module);
@@ -230,6 +243,7 @@ std::shared_ptr<Plan> compile_plan(ir::Module module, const PlanOptions& options
   make_bodies(*plan);
   learn_facts(*plan);
   compile_bodies(*plan);
+  compile_together(*plan);
   return plan;
 }
 

@@ -255,6 +255,47 @@ class OwnInputs {
 
 }  // namespace
 
+namespace {
+
+// Over workers, where that is worth their waking and nobody can tell.
+bool run_in_parallel(const Call& c, int64_t points, Report* report) {
+  constexpr double kWorthSplittingNs = 100e3;
+  const PlanSplit& split = c.plan.split;
+  const int workers = c.options.workers > 0 ? c.options.workers : default_workers();
+  const int64_t times = std::max({points, c.who.programs, int64_t{c.plan.threads.count}});
+  const bool worth = c.options.workers > 0 || split.step_cost_ns * static_cast<double>(times) > kWorthSplittingNs;
+  if (workers == 1 || !worth) return false;
+  if (c.who.programs == 0 && !split.axes.empty()) {
+    const std::vector<GridBox> boxes = split_grid(c.plan, c.grid, static_cast<size_t>(workers) * 4);
+    if (boxes.size() > 1) {
+      report->units = static_cast<int>(boxes.size());
+      report->token = "ps1:run-to-block";
+      ParallelRun(c, boxes, report).run(workers);
+      return true;
+    }
+  }
+  return run_apart(c, workers, report);
+}
+
+// Many grid points at a time: PlanTogether.
+void run_together(const Call& c, int64_t points, Report* report) {
+  const PlanTogether& t = c.plan.together;
+  const auto axis = static_cast<size_t>(t.axis);
+  Call call{*t.plan,        c.session, c.options,         c.operands, c.grid, {},
+            c.first_device, c.run,     c.interrupt_epoch, {},         c.watch};
+  call.grid[axis] /= t.lanes;
+  if (c.watch.progress) c.watch.progress->expect(points, t.lanes);
+  try {
+    if (!run_in_parallel(call, points / t.lanes, report)) run_sequential(call, report);
+  } catch (const ir::DiagnosticError& e) {  // somebody interrupted it
+    ir::Diagnostic d = e.diagnostic();
+    if (axis < d.grid_point.size()) d.grid_point[axis] *= t.lanes;
+    throw ir::DiagnosticError(std::move(d));
+  }
+}
+
+}  // namespace
+
 int devices_of(const Plan& p) { return p.threads.has_peers ? static_cast<int>(p.threads.num_devices()) : 1; }
 
 namespace {
@@ -304,16 +345,13 @@ void run_launch(const Plan& p, Session& session, std::span<const DeviceCall> dev
   if (watch.progress)
     watch.progress->expect(memory::mul(points, p.threads.core_axis >= 0 ? int64_t(devices.size()) : report.threads));
 
-  const int workers = options.workers > 0 ? options.workers : default_workers();
-  constexpr double kWorthSplittingNs = 100e3;
-  call.who = population_of(p, options, call.grid);
-  const int64_t times = std::max({points, call.who.programs, int64_t{p.threads.count}});
-  const bool worth = options.workers > 0 || p.split.step_cost_ns * static_cast<double>(times) > kWorthSplittingNs;
   const bool watched = options.checked || (watch.recorder && watch.recorder->keep_points) ||
                        options.revisits == Options::Revisits::Error || options.verify_restore > 0 ||
                        !options.grid_order.empty(),
-             one_piece = watched || call.who.programs > 0,
-             plain = !watched && workers > 1 && worth && options.max_steps == 0;
+             in_order = watched || options.max_steps != 0;
+  if (p.together.plan && !in_order) return run_together(call, points, &report);
+  call.who = population_of(p, options, call.grid);
+  const bool one_piece = watched || call.who.programs > 0;
   if (options.verify_split && !one_piece && devices.size() == 1 && p.threads.count == 1) {
     const std::vector<GridBox> units = units_of(p, call.grid);
     report.units = static_cast<int>(units.size());
@@ -323,17 +361,7 @@ void run_launch(const Plan& p, Session& session, std::span<const DeviceCall> dev
     else ParallelRun(call, units, &report).run(judge);
     return;
   }
-  if (!one_piece && plain && !p.split.axes.empty()) {
-    const std::vector<GridBox> boxes = split_grid(p, call.grid, static_cast<size_t>(workers) * 4);
-    if (boxes.size() > 1) {
-      report.units = static_cast<int>(boxes.size());
-      report.token = "ps1:run-to-block";
-      ParallelRun(call, boxes, &report).run(workers);
-      return;
-    }
-  }
-  if (plain && run_apart(call, workers, &report)) return;
-  run_sequential(call, &report);
+  if (in_order || !run_in_parallel(call, points, &report)) run_sequential(call, &report);
 }
 
 }  // namespace
@@ -372,6 +400,9 @@ std::string dump(const Plan& p) {
     if (s.jump) r += fmt::format(" -> {}", s.jump->id);
     r += '\n';
   }
+  if (p.together.plan)
+    r += fmt::format("{} points of grid axis {} at a time:\n{}", p.together.lanes, p.together.axis,
+                     dump(*p.together.plan));
   r += p.split.refused.empty() ? fmt::format("splittable axes: {}\n", fmt::join(p.split.axes, ", "))
                                : "sequential: " + p.split.refused + "\n";
   return r;

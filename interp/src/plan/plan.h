@@ -80,6 +80,15 @@ struct PlanSplit {
   double step_cost_ns = 0;  // rough cost of one grid point
 };
 
+class Plan;
+
+// The same kernel for many grid points at a time, where nobody can tell.
+struct PlanTogether {
+  std::shared_ptr<const Plan> plan;  // null: there is none
+  int axis = 0;                      // of the grid
+  int64_t lanes = 1;                 // points of that axis at a time
+};
+
 // Payloads of steps, which live as long as the plan.
 class Payloads {
  public:
@@ -115,6 +124,7 @@ class Plan {
   PlanMemory memory;
   PlanThreads threads;
   PlanSplit split;
+  PlanTogether together;
   std::vector<ir::Diagnostic> findings;  // of the chip's rules, and no errors; every launch reports them
   // Parts that were believed apart were not, or had something to say: later launches run them in order at once.
   mutable std::atomic<bool> parts_met{false};

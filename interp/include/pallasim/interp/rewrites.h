@@ -27,7 +27,8 @@ namespace pallasim::interp {
   X(IndexProgression, "an index array that needs no memory")            \
   X(MaskConditions, "a mask that needs no memory")                      \
   X(KnownView, "elements by index and mask that are a view")            \
-  X(ApartByAccess, "a grid axis along which accesses lie apart")
+  X(ApartByAccess, "a grid axis along which accesses lie apart")        \
+  X(PointsTogether, "grid points of scalars that run as one of arrays")
 
 enum class Rewrite : uint8_t {
 #define PALLASIM_REWRITE(name, what) name,

@@ -1,0 +1,299 @@
+#include "together.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "../analysis/forms.h"
+#include "pallasim/ir/builder.h"
+
+namespace pallasim::interp {
+namespace {
+
+using analysis::Form;
+using ir::Op, ir::OpCode, ir::Value, ir::ValueId;
+
+// Fewer are not worth a plan of their own; of more an array no longer lies in the first-level cache.
+constexpr int64_t kFewestLanes = 16, kMostLanes = 4096;
+
+int64_t lanes_of(int64_t points) {
+  for (int64_t n = std::min(points, kMostLanes); n >= kFewestLanes; --n)
+    if (points % n == 0) return n;
+  return 1;
+}
+
+// What an access touches: an element per dimension of the whole array.
+struct Place {
+  size_t operand = 0;
+  std::vector<Form> at;
+};
+
+class Finder {
+ public:
+  explicit Finder(const Plan& p) : p_(p), m_(p.module), graph_(m_.bodies[0].graph), forms_(graph_, m_.grid) {}
+
+  std::optional<Together> find() {
+    const std::vector<Op>& ops = graph_.region.ops;
+    if (!std::all_of(ops.begin(), ops.end(), [&](const Op& op) { return understood(op); }) || !choose_axis())
+      return std::nullopt;
+    for (auto op = ops.rbegin(); op != ops.rend(); ++op) find_needed(*op);
+    return Together{build(), static_cast<int>(axis_), lanes_};
+  }
+
+ private:
+  // The one with most lanes.
+  bool choose_axis() {
+    size_t last = m_.grid.size();  // that has several points
+    for (size_t g = 0; g < m_.grid.size(); ++g)
+      if (m_.grid[g].size > 1) last = g;
+    for (size_t g = 0; g < m_.grid.size(); ++g) {
+      const bool any_order = std::find(p_.split.axes.begin(), p_.split.axes.end(), g) != p_.split.axes.end();
+      const int64_t lanes = lanes_of(m_.grid[g].size);
+      if (lanes > lanes_ && moves(g) && (any_order || (g == last && apart_in_a_row(g)))) lanes_ = lanes, axis_ = g;
+    }
+    return lanes_ > 1;
+  }
+
+  // Whether accesses are to one element, or move in one dimension, and forwards; stores do.
+  bool moves(size_t axis) const {
+    return std::all_of(places_.begin(), places_.end(), [&](const auto& place) {
+      const std::vector<Form>& at = place.second.at;
+      const auto moving = std::count_if(at.begin(), at.end(), [&](const Form& f) { return f.of(axis) != 0; });
+      return moving <= 1 && (moving == 1 || place.first->code != OpCode::store) &&
+             std::all_of(at.begin(), at.end(), [&](const Form& f) { return f.of(axis) >= 0; });
+    });
+  }
+
+  // Whether points that differ in this coordinate alone touch no element of an output together.
+  bool apart_in_a_row(size_t axis) const {
+    for (size_t i = 0; i < m_.operands.size(); ++i) {
+      if (m_.operands[i].kind != ir::Operand::Kind::Output) continue;
+      std::vector<const Place*> all;
+      for (const auto& [op, place] : places_)
+        if (place.operand == i) all.push_back(&place);
+      const auto rank = m_.operands[i].array->dims.size();
+      bool apart = all.empty();
+      for (size_t d = 0; d < rank && !apart; ++d) apart = apart_in_a_row(all, d, axis);
+      if (!apart) return false;
+    }
+    return true;
+  }
+  bool apart_in_a_row(const std::vector<const Place*>& all, size_t d, size_t axis) const {
+    analysis::Range hull = all.front()->at[d].rest;
+    for (const Place* p : all) {
+      const Form& f = p->at[d];
+      for (size_t g = 0; g < m_.grid.size(); ++g)
+        if (f.of(g) != all.front()->at[d].of(g)) return false;
+      hull = {std::min(hull.least, f.rest.least), std::max(hull.greatest, f.rest.greatest)};
+    }
+    return hull.greatest - hull.least < all.front()->at[d].of(axis);
+  }
+
+  bool is_scalar(ValueId v) const { return graph_.type(v)->is_scalar() && !ir::is_sync(graph_.type(v)->dtype); }
+
+  bool understood(const Op& op) {
+    if (!op.regions.empty() ||
+        !std::all_of(op.results.begin(), op.results.end(), [&](ValueId v) { return is_scalar(v); }))
+      return false;
+    switch (op.code) {
+      case OpCode::yield: return op.operands.empty();
+      case OpCode::program_id:
+      case OpCode::num_programs:
+      case OpCode::constant: return true;
+      case OpCode::get: return find_place(op);
+      case OpCode::store: return is_scalar(op.operands[1]) && find_place(op);
+      default: break;
+    }
+    const ir::OpInfo& info = ir::info(op.code);
+    return info.family == ir::Family::Elementwise && info.effects == ir::kEffectNone &&
+           info.rule != ir::TypeRule::Declared;
+  }
+
+  bool find_place(const Op& op) {
+    const auto& args = graph_.region.args;
+    const auto arg = std::find(args.begin(), args.end(), op.operands[0]);
+    Place place{static_cast<size_t>(arg - args.begin()), {}};
+    if (place.operand >= m_.operands.size()) return false;
+    const std::span<const ir::View> view = op.view();
+    const auto* index = view.size() == 1 ? std::get_if<ir::view::Index>(&view.front()) : nullptr;
+    if (!view.empty() && !index) return false;
+    const ir::Operand& o = m_.operands[place.operand];
+    size_t next = 0;
+    for (size_t d = 0; d < o.array->dims.size(); ++d) {
+      const bool squeezed = o.has_block && o.block[d].kind == ir::BlockDim::Kind::Squeezed;
+      if (!squeezed && (!index || next >= index->entries.size())) return false;
+      std::optional<Form> f = in_block(op, squeezed ? nullptr : &index->entries[next++], extent(place.operand, d));
+      if (!f || !add_block(place.operand, d, &*f)) return false;
+      place.at.push_back(std::move(*f));
+    }
+    if (index && next != index->entries.size()) return false;
+    places_[&op] = std::move(place);
+    return true;
+  }
+
+  const Window& window(size_t operand) const { return p_.first().windows[operand]; }
+  int64_t extent(size_t operand, size_t d) const {
+    return m_.operands[operand].has_block ? window(operand).map.extent[d] : window(operand).dims[d];
+  }
+
+  bool lies_within(const Form& f, int64_t size) const {
+    const analysis::Range r = forms_.range(f);
+    return f.rest.least == f.rest.greatest && r.least >= 0 && r.greatest < std::min<int64_t>(size, INT32_MAX);
+  }
+
+  // The element of the block; null: the only one.
+  std::optional<Form> in_block(const Op& op, const ir::view::Entry* e, int64_t extent) const {
+    if (!e) return Form{};
+    if (e->kind != ir::view::Entry::Kind::At) return std::nullopt;
+    Form f;
+    if (e->start.is_operand()) {
+      const Form* known = forms_.form(op.operands[static_cast<size_t>(e->start.operand)]);
+      if (!known) return std::nullopt;
+      f = *known;
+    } else {
+      f.rest = {e->start.value(), e->start.value()};
+    }
+    if (!lies_within(f, extent)) return std::nullopt;
+    return f;
+  }
+
+  // From the block's element to the array's.
+  bool add_block(size_t operand, size_t d, Form* f) const {
+    if (!m_.operands[operand].has_block) return true;
+    const BlockMap& map = window(operand).map;
+    const Affine& block = map.index[d];
+    if (!block.known || !map.bounded.empty() || map.pad_lo[d] != 0 || map.pad_hi[d] != 0) return false;
+    f->coefficient.resize(m_.grid.size(), 0);
+    for (size_t g = 0; g < m_.grid.size(); ++g)
+      f->coefficient[g] = memory::add(f->coefficient[g], memory::mul(block.coefficient[g], map.scale[d]));
+    const int64_t first = memory::mul(block.constant, map.scale[d]);
+    f->rest = {memory::add(f->rest.least, first), memory::add(f->rest.greatest, first)};
+    return lies_within(*f, window(operand).dims[d]);
+  }
+
+  // Where accesses lie is computed anew: values count that reach a store.
+  void find_needed(const Op& op) {
+    if (op.code == OpCode::store) {
+      needed_.insert(op.operands[1]);
+    } else if (op.code != OpCode::get &&
+               std::any_of(op.results.begin(), op.results.end(), [&](ValueId v) { return needed_.contains(v); })) {
+      needed_.insert(op.operands.begin(), op.operands.end());
+    }
+  }
+
+  ir::Module build() {
+    ir::ModuleBuilder mb(m_.name, m_.machine);
+    for (size_t g = 0; g < m_.grid.size(); ++g) mb.grid(m_.grid[g].size / (g == axis_ ? lanes_ : 1));
+    for (const ir::Operand& o : m_.operands) {
+      const ir::Type* array = mb.module().types->intern(*o.array);
+      if (o.kind == ir::Operand::Kind::Prefetch) mb.prefetch(o.name, array, o.space);
+      else if (o.kind == ir::Operand::Kind::Input) mb.input(o.name, array, o.space);
+      else mb.output(o.name, array, o.space);
+    }
+    mb.body([&](ir::BodyBuilder& b, const ir::Values& refs) {
+      for (const Op& op : graph_.region.ops) emit(b, refs, op);
+    });
+    return mb.finish();
+  }
+
+  // The scalar at the first one of a point's lanes.
+  ir::Index first(ir::BodyBuilder& b, const Form& f) const {
+    std::optional<Value> sum;
+    for (size_t g = 0; g < m_.grid.size(); ++g) {
+      const int64_t step = f.of(g) * (g == axis_ ? lanes_ : 1);
+      if (step == 0 || m_.grid[g].size == (g == axis_ ? lanes_ : 1)) continue;
+      const Value id = b.program_id(static_cast<int>(g));
+      const Value term = step == 1 ? id : b.mul(id, b.constant(ir::DType::I32, static_cast<double>(step)));
+      sum = sum ? b.add(*sum, term) : term;
+    }
+    if (!sum) return f.rest.least;
+    if (f.rest.least == 0) return *sum;
+    return b.add(*sum, b.constant(ir::DType::I32, static_cast<double>(f.rest.least)));
+  }
+
+  std::vector<ir::Index> indices(ir::BodyBuilder& b, const Place& p) const {
+    std::vector<ir::Index> r;
+    for (const Form& f : p.at) {
+      const ir::Index at = first(b, f);
+      if (f.of(axis_) == 0) r.push_back(at);
+      else if (at.value) r.push_back(ir::slice(*at.value, lanes_, f.of(axis_)));
+      else r.push_back(ir::slice(at.attr.i, lanes_, f.of(axis_)));
+    }
+    return r;
+  }
+
+  void emit(ir::BodyBuilder& b, const ir::Values& refs, const Op& op) {
+    if (op.code == OpCode::store) {
+      const Place& p = places_[&op];
+      Value v = values_[op.operands[1]];
+      if (v.type->dims.empty()) v = b.broadcast(v, {lanes_}, {});
+      return b.store(refs[p.operand], v, indices(b, p));
+    }
+    if (op.results.empty() || !needed_.contains(op.results[0])) return;
+    values_[op.results[0]] = value(b, refs, op);
+  }
+
+  Value value(ir::BodyBuilder& b, const ir::Values& refs, const Op& op) {
+    const auto axis = [&] { return static_cast<size_t>(op.attr("axis")->i); };
+    if (op.code == OpCode::get) {
+      const Place& p = places_[&op];
+      return b.get(refs[p.operand], indices(b, p));
+    }
+    if (op.code == OpCode::num_programs && axis() == axis_)
+      return b.constant(ir::DType::I32, static_cast<double>(m_.grid[axis_].size));
+    if (op.code == OpCode::program_id && axis() == axis_) {
+      const Value first = b.mul(b.program_id(static_cast<int>(axis_)), b.constant(ir::DType::I32, double(lanes_)));
+      return b.add(b.iota(ir::DType::I32, {lanes_}, 0), first);
+    }
+    ir::Values operands;
+    bool lanes = false;
+    for (const ValueId v : op.operands) {
+      operands.push_back(values_[v]);
+      lanes = lanes || !operands.back().type->dims.empty();
+    }
+    const std::vector<ir::Dim> dims = lanes ? std::vector<ir::Dim>{lanes_} : std::vector<ir::Dim>{};
+    return b.op(op.code, operands, b.tensor(graph_.type(op.results[0])->dtype, dims), op.attrs);
+  }
+
+  const Plan& p_;
+  const ir::Module& m_;
+  const ir::Graph& graph_;
+  const analysis::Forms forms_;
+  size_t axis_ = 0;
+  int64_t lanes_ = 1;
+  std::unordered_map<const Op*, Place> places_;
+  std::unordered_set<ValueId> needed_;
+  std::unordered_map<ValueId, Value> values_;  // of the module that is built
+};
+
+bool has_own_type(const ir::Attr& a) {
+  return a.type != nullptr || std::any_of(a.items.begin(), a.items.end(), has_own_type);
+}
+
+// Attributes are taken as they are: they may not name types of the module that they come from.
+bool names_types(const ir::Region& r) {
+  return std::any_of(r.ops.begin(), r.ops.end(), [](const Op& op) {
+    return std::any_of(op.attrs.begin(), op.attrs.end(), [](const auto& a) { return has_own_type(a.second); });
+  });
+}
+
+bool is_plain(const Plan& p) {
+  const ir::Module& m = p.module;
+  const auto plain_axis = [](const ir::GridAxis& g) { return g.dynamic < 0 && !g.vmapped && g.size < INT32_MAX; };
+  const auto plain_operand = [](const ir::Operand& o) { return !ir::is_sync(o.array->dtype); };
+  // What nobody wrote of a copy goes to the array with the rest.
+  const auto plain_window = [](const Window& w) { return !w.is_output || !w.stage(); };
+  return p.options.fuse && !p.options.checked && !p.options.verify_split && !p.given &&
+         p.options.out_of_bounds == Options::Oob::Error && p.threads.count == 1 && !p.first().modelled &&
+         p.first().core_arrays.empty() && m.bodies.size() == 1 && m.meshes.empty() && m.scratch.empty() &&
+         m.aliases.empty() && p.memory.own_inputs.empty() && std::all_of(m.grid.begin(), m.grid.end(), plain_axis) &&
+         std::all_of(m.operands.begin(), m.operands.end(), plain_operand) &&
+         std::all_of(p.first().windows.begin(), p.first().windows.end(), plain_window) &&
+         !names_types(m.bodies[0].graph.region);
+}
+
+}  // namespace
+
+std::optional<Together> points_together(const Plan& p) { return is_plain(p) ? Finder(p).find() : std::nullopt; }
+
+}  // namespace pallasim::interp
