@@ -301,6 +301,8 @@ void Body::multiply_add_step() {
   const int product = w.op(fmt::format("mul {}, {}", name(a.id), name(b.id)), str(t));
   const bool first = rng.chance(50);
   const bool renamed = rng.chance(25);
+  // Something else may come between.
+  if (rng.chance(50)) derived(some({rng.of(dtypes), {}}));
   const int term = renamed ? w.op("optimization_barrier " + name(product), str(t)) : product;
   const int left = first ? term : c.id, right = first ? c.id : term;
   keep(w.op(fmt::format("add {}, {}", name(left), name(right)), str(t)), t);

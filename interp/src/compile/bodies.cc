@@ -7,6 +7,7 @@
 #include "../analysis/facts.h"
 #include "../analysis/merge.h"
 #include "../analysis/ranges.h"
+#include "../analysis/sink.h"
 #include "../analysis/split.h"
 #include "../plan/steps.h"
 #include "compile.h"
@@ -239,6 +240,7 @@ std::shared_ptr<Plan> compile_plan(ir::Module module, const PlanOptions& options
       count(Rewrite::KnownAnswer, analysis::fold_by_ranges(body.graph, plan->module.grid));
       count(Rewrite::BranchOnTruth, analysis::branch_on_truths(body.graph));
       count(Rewrite::EqualScalar, analysis::merge_equal_scalars(body.graph));
+      analysis::sink_products(body.graph);
     }
   make_bodies(*plan);
   learn_facts(*plan);
