@@ -89,6 +89,24 @@ inline float tanh(float x) {
   const float v = sign_of(a < 0.55f ? small : fabs_(big), x);
   return x != x ? x : v;
 }
+inline float erf(float x) {
+  const float a = fabs_(x);
+  const float inner = std::fma(a, poly(kErfF, a * a), a);
+  const float c = a > 4.0f ? 4.0f : a;
+  const float outer = 1.0f - exp_normal(-poly(kErfOuterF, c - 1.0f));
+  const float v = sign_of(a < 0.9f ? inner : outer, x);
+  return x != x ? x : v;
+}
+inline float erfc(float x) {
+  const float a = fabs_(x);
+  const float inner = std::fma(-x, poly(kErfF, a * a), 1.0f - x);
+  const float c = a > 10.2f ? 10.2f : a;
+  const float s = c * c;
+  const float e0 = exp(-s), e = std::fma(e0, -std::fma(c, c, -s), e0);  // with the lost part of the square
+  const float o = e * (poly(kErfcF, (c - 2.0f) / (c + 2.0f)) / std::fma(2.0f, c, 1.0f));
+  const float v = a < 0.5f ? inner : x < 0.0f ? 2.0f - o : o;
+  return x != x ? x : v;
+}
 
 // sin and cos reduce in f64, where the f32 argument loses nothing up to the limit of the reduction.
 inline double reduced(double x, uint64_t* quadrant) {
@@ -129,8 +147,6 @@ PALLASIM_WIDE(asinh)
 PALLASIM_WIDE(acosh)
 PALLASIM_WIDE(atanh)
 PALLASIM_WIDE(cbrt)
-PALLASIM_WIDE(erf)
-PALLASIM_WIDE(erfc)
 #undef PALLASIM_WIDE
 inline float atan2(float y, float x) { return static_cast<float>(m64::atan2(y, x)); }
 // The logarithm to f64 precision is enough: |y log x| < 2^8 where the result is finite.

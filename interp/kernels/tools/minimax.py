@@ -121,9 +121,16 @@ def main():
     emit("kTanhF", lambda x: sum(tt[2 * i + 3] * x**i for i in range(38)), lambda x: x + mpf("1e-9"), 0, mpf("0.3025"), 4, True)
     # erf(x) = x p(x^2), |x| <= 1
     emit("kErf", lambda x: sum(2 / sqrt(pi) * (-1) ** i * x**i / (fact(i) * (2 * i + 1)) for i in range(60)), lambda x: 1, 0, 1, 12)
+    # erf(x) = x + x p(x^2), |x| <= 0.9; erf(x) = 1 - exp(-p(x - 1)), 0.9 <= x <= 4
+    ef = lambda x: sum(2 / sqrt(pi) * (-1) ** i * x**i / (fact(i) * (2 * i + 1)) for i in range(60)) - 1
+    emit("kErfF", ef, lambda x: 1, 0, mpf("0.81"), 6, True)
+    emit("kErfOuterF", lambda u: -log(erfc(u + 1)), lambda u: erfc(u + 1) / (1 - erfc(u + 1)), mpf("-0.1"), 3, 6, True)
     # erfc(x) exp(x^2) (1 + 2 x) = p((x - 3) / (x + 3)), 0.9 <= x <= 28
     ec = lambda u: (lambda x: erfc(x) * exp(x * x) * (1 + 2 * x))(3 * (1 + u) / (1 - u))
     emit("kErfc", ec, lambda u: 1, (mpf("0.9") - 3) / (mpf("0.9") + 3), mpf(25) / 31, 21)
+    # The same with (x - 2) / (x + 2), 0.5 <= x <= 10.2, where f32's results end
+    ecf = lambda u: (lambda x: erfc(x) * exp(x * x) * (1 + 2 * x))(2 * (1 + u) / (1 - u))
+    emit("kErfcF", ecf, lambda u: 1 / ecf(u), mpf("-0.6"), mpf("8.2") / mpf("12.2"), 8, True)
     # 2^x over [0, 1) for the first guess of a cube root: m^(1/3), 1 <= m < 8
     emit("kCbrt", lambda x: x ** (ONE / 3), lambda x: x ** (-ONE / 3), 1, 8, 5)
     print("\n}  // namespace pallasim::interp::PALLASIM_KNS")
