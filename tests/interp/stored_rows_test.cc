@@ -122,7 +122,8 @@ TEST(StoredRows, EndAsLoopsOverTheirElements) {
     for (const Store& s : stores) {
       const int64_t before = hits(Rewrite::StoredInPlace);
       const Outcome got = run_store(s, narrow);
-      EXPECT_GT(hits(Rewrite::StoredInPlace), before) << s.name;
+      // A value that reads what the store writes is computed before it.
+      EXPECT_EQ(hits(Rewrite::StoredInPlace) > before, !s.own) << s.name;
       const Array want = f32({kOutRows, kOutColumns}, by_loops(s));
       if (narrow) EXPECT_EQ(got.results[0].as<uint16_t>(), as_bf16(want).as<uint16_t>()) << s.name;
       else EXPECT_EQ(got.results[0].as<float>(), want.as<float>()) << s.name;

@@ -1,6 +1,7 @@
 #include "split.h"
 
 #include "affine.h"
+#include "covered.h"
 #include "pallasim/hw/machine.h"
 #include "pallasim/interp/rewrites.h"
 #include "places.h"
@@ -195,11 +196,31 @@ Split find_split(const ir::Module& m, const hw::MachineModel& model, const PlanO
   return Proof(m, model, o, windows).run();
 }
 
-bool fully_written(const ir::Module& m, const Window& w) {
+// The elements of a block that the kernel sees.
+static std::vector<int64_t> block_dims(const ir::Operand& o, const Window& w) {
+  std::vector<int64_t> r;
+  for (size_t d = 0; d < o.block.size(); ++d)
+    if (o.block[d].kind != ir::BlockDim::Kind::Squeezed) r.push_back(w.map.extent[d]);
+  return r;
+}
+
+bool fully_written(const ir::Module& m, const PlanOptions& options, const Window& w) {
   if (!w.is_output || w.stage() || m.bodies.size() != 1) return false;
   const ir::Graph& body = m.bodies[0].graph;
+  const ir::ValueId ref = body.region.args[static_cast<size_t>(w.operand)];
+  const ir::Operand& o = m.operands[static_cast<size_t>(w.operand)];
+  const bool errors_stop = options.out_of_bounds == Options::Oob::Error;
+  if (errors_stop && !o.has_block && covered_by_stores(body, m.grid, ref, w.dims, true)) {
+    count(Rewrite::CoveredByStores);
+    return true;
+  }
   std::vector<int> when;
-  if (!full_store_first(body, body.region, body.region.args[static_cast<size_t>(w.operand)], &when)) return false;
+  if (!full_store_first(body, body.region, ref, &when)) {
+    if (!errors_stop || !o.has_block || !w.map.bounded.empty() ||
+        !covered_by_stores(body, m.grid, ref, block_dims(o, w), false))
+      return false;
+    when.clear();
+  }
   // Blocks cover the array when each dimension is one block, or an axis of its own walks over all of them.
   std::vector<bool> used(m.grid.size(), false);
   for (size_t d = 0; d < array_dims(w); ++d) {

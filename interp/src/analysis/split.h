@@ -19,6 +19,6 @@ struct Split {
 Split find_split(const ir::Module&, const hw::MachineModel&, const PlanOptions&, std::span<const Window> windows);
 
 // Whether the kernel stores every element of an output before anything reads it, so that it need not begin as poison.
-bool fully_written(const ir::Module&, const Window&);
+bool fully_written(const ir::Module&, const PlanOptions&, const Window&);
 
 }  // namespace pallasim::interp::analysis

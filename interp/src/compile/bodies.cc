@@ -124,7 +124,7 @@ void compile_bodies(Plan& p) {
   for (const auto& c : compilers) c->place_operands();
   Compiler::place_scratch(compilers);
   for (const auto& b : p.bodies)
-    for (Window& w : b->windows) w.fully_written = analysis::fully_written(p.module, w);
+    for (Window& w : b->windows) w.fully_written = analysis::fully_written(p.module, p.options, w);
   compilers.front()->find_splittable();
   share_grid(p);
   p.threads.count = static_cast<int>(p.threads.units.per_device(memory::Level::Thread));

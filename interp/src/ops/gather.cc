@@ -213,6 +213,23 @@ const Step* gather(Thread& t, const Step* s) {
   return s + 1;
 }
 
+const Step* load_in_place(Thread& t, const Step* s) {
+  const auto& p = *static_cast<const LoadedInPlace*>(s->payload);
+  std::byte* const own = t.resolve(p.own);
+  if (t.exec->listeners.empty() && t.exec->copies_stay)
+    if (const Elements e(t, s, p.access); e.regular() && e.takes_all()) {
+      // Addresses of different arrays.
+      t.slot<int64_t>(s->dst) = reinterpret_cast<intptr_t>(e.base()) - reinterpret_cast<intptr_t>(own);
+      return s + 1;
+    }
+  t.slot<int64_t>(s->dst) = 0;
+  access(t, s, p.access);
+  if (!p.dense)
+    copy_strided(own, p.strides.data(), t.resolve(p.access.value), dense_strides(p.access.dims).data(),
+                 p.access.dims.data(), static_cast<int>(p.access.dims.size()), p.access.size);
+  return s + 1;
+}
+
 const Step* store_rows(Thread& t, const Step* s) {
   const auto& p = *static_cast<const StoredRows*>(s->payload);
   if (!t.exec->listeners.empty()) {

@@ -187,6 +187,13 @@ struct GatherPayload {
   std::string name;
   std::vector<int64_t> shape;
 };
+// A load whose elements stay where they are, if all are inside and the mask takes them.
+struct LoadedInPlace {
+  GatherPayload access;          // Mode::Load
+  Addr own;                      // where they are otherwise, `strides` apart as they would be in the array
+  std::vector<int64_t> strides;  // elements
+  bool dense = true;             // `own` is the load's value
+};
 // A store whose value is computed where it goes to, row by row.
 struct StoredRows {
   GatherPayload access;  // Mode::Store; `value` is for rows that do not lie side by side

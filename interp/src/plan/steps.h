@@ -49,10 +49,11 @@ const StepInfo* fast_load_scalar(const ScalarAccess&);   // memory form == regis
 const StepInfo* fast_store_scalar(const ScalarAccess&);  // the same
 const Step* copy(Thread&, const Step*);                  // payload CopyPayload
 const Step* fill(Thread&, const Step*);
-const Step* lens(Thread&, const Step*);        // payload LensPayload
-const Step* gather(Thread&, const Step*);      // payload GatherPayload: array indices, masks, bounds per element
-const Step* atomic(Thread&, const Step*);      // payload GatherPayload with `atomic`
-const Step* store_rows(Thread&, const Step*);  // payload StoredRows
+const Step* lens(Thread&, const Step*);           // payload LensPayload
+const Step* gather(Thread&, const Step*);         // payload GatherPayload: array indices, masks, bounds per element
+const Step* atomic(Thread&, const Step*);         // payload GatherPayload with `atomic`
+const Step* load_in_place(Thread&, const Step*);  // payload LoadedInPlace; dst: i64, the way from `own`
+const Step* store_rows(Thread&, const Step*);     // payload StoredRows
 AtomicFn atomic_function(std::string_view kind,
                          ir::DType);  // xchg add max min and or xor cas; null: the machine has none
 // arithmetic

@@ -23,11 +23,13 @@ namespace pallasim::interp {
   X(OneStepStore, "a store of one element in one step")                 \
   X(FusedChain, "elementwise operations in one pass")                   \
   X(RoundedByStore, "a result that the store rounds")                   \
+  X(LoadedInPlace, "a masked load that is a view where it can be one")  \
   X(StoredInPlace, "a value that is computed where a mask stores it")   \
   X(IndexProgression, "an index array that needs no memory")            \
   X(MaskConditions, "a mask that needs no memory")                      \
   X(KnownView, "elements by index and mask that are a view")            \
   X(ApartByAccess, "a grid axis along which accesses lie apart")        \
+  X(CoveredByStores, "an output that stores through indices fill")      \
   X(PointsTogether, "grid points of scalars that run as one of arrays")
 
 enum class Rewrite : uint8_t {

@@ -263,6 +263,62 @@ static bool is_row_program(const Emitter& e, const ElementAccess& access, const 
          });
 }
 
+// How far apart the elements of a load lie, in elements per dimension of the result, where it is known while the plan
+// is made, no two of them are one and those of a row lie side by side; and how many elements there are from the first
+// to the last.
+struct Apart {
+  std::vector<int64_t> strides;
+  int64_t span = 1;
+};
+static std::optional<Apart> elements_apart(const GatherPayload& p) {
+  Apart r{std::vector<int64_t>(p.dims.size(), 0)};
+  const std::vector<int64_t> dense = dense_strides(p.dims);
+  for (const GatherDim& g : p.ref_dims) {
+    if (g.kind == GatherDim::Kind::Array) return {};
+    if (g.kind == GatherDim::Kind::Range && g.result_dim >= 0)
+      r.strides[static_cast<size_t>(g.result_dim)] += g.step * g.stride;
+    for (size_t i = 0; g.kind == GatherDim::Kind::Progression && i < p.dims.size(); ++i)
+      r.strides[i] += g.array_strides[i] * g.stride;
+  }
+  for (size_t i = p.dims.size(), rows = 0; i-- > 0;) {
+    if (p.dims[i] == 1) {
+      r.strides[i] = dense[i];
+      continue;
+    }
+    if (rows++ == 0 ? r.strides[i] != 1 : r.strides[i] < r.span) return {};
+    r.span += (p.dims[i] - 1) * r.strides[i];
+  }
+  return r;
+}
+
+// A load as a view whose address a step finds: of the array, or of memory of its own where not all elements are there.
+static std::optional<Val> load_in_place(Emitter& e, const ViewResult& view, const ElementAccess& access,
+                                        GatherPayload* p) {
+  constexpr int64_t kMostApart = 16, kMostBytes = 1 << 20;  // memory of its own is not for gaps
+  const Val::Ref& r = view.ref.ref();
+  const PlanOptions& o = e.options();
+  if (!o.fuse || o.checked || o.verify_split || p->mode != GatherPayload::Mode::Load || access.mask ||
+      p->dims.empty() || view.ref.memory().storage || r.through || r.choice || r.tiled || !view.opened.empty())
+    return {};
+  const std::optional<Apart> apart = elements_apart(*p);
+  Val own = e.temp(p->dtype, p->dims);
+  if (!apart || own.elements() == 0 || apart->span > kMostApart * own.elements() || apart->span * p->size > kMostBytes)
+    return {};
+  p->value = own.memory().addr;
+  const bool dense = own.memory().strides == apart->strides;
+  if (!dense) own = e.temp(p->dtype, {apart->span});
+  Val shown = view.ref.as_strided();
+  shown.dims = p->dims;
+  shown.memory().strides = apart->strides;
+  shown.memory().addr = own.memory().addr;
+  shown.memory().addr.dyn = e.new_slot();
+  shown.memory().storage = own.memory().storage;
+  e.emit(ops::load_in_place, e.own(LoadedInPlace{std::move(*p), own.memory().addr, apart->strides, dense})).dst =
+      shown.memory().addr.dyn;
+  count(Rewrite::LoadedInPlace);
+  return shown;
+}
+
 void gather_access(Emitter& e, const Op& op, const ViewResult& view, const ElementAccess& access, Val* result) {
   using Mode = GatherPayload::Mode;
   GatherPayload p;
@@ -319,6 +375,11 @@ void gather_access(Emitter& e, const Op& op, const ViewResult& view, const Eleme
   if (access.compare) {
     kept_compare = e.dense(broadcast(operands[3]));
     p.compare = kept_compare.memory().addr;
+  }
+  if (std::optional<Val> shown = load_in_place(e, view, access, &p)) {
+    e.plan().split.step_cost_ns += 50;
+    *result = std::move(*shown);
+    return;
   }
   const bool in_place = is_row_program(e, access, p, operands[2]);
   if (access.value && !in_place) {
