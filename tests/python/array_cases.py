@@ -108,6 +108,11 @@ class Array:
         return f"{self.op}-{self.name}" if self.name else self.op
 
 
+def _bytes(*dims: int) -> np.ndarray:
+    """All values of int8, the least one among them."""
+    return (np.arange(np.prod(dims)) * 37 % 256 - 128).astype(np.int8).reshape(dims)
+
+
 def _numbers(*shape: int, dtype: Any = np.float32, seed: int = 0) -> np.ndarray:
     rng = np.random.default_rng(seed)
     if np.issubdtype(np.dtype(dtype), np.floating) or dtype == ml_dtypes.bfloat16:
@@ -210,6 +215,7 @@ def _array_cases() -> list[Array]:
         A("cumsum", "", lambda x: lax.cumsum(x, 1), (_X,), rtol=1e-5), A("cumprod", "reverse", lambda x: lax.cumprod(x, 0, reverse=True), (_X,), rtol=1e-5),
         A("cummax", "", lambda x: lax.cummax(x, 1), (_X,)), A("cummin", "", lambda x: lax.cummin(x, 0), (_X,)), A("cumlogsumexp", "", lambda x: lax.cumlogsumexp(x, 1), (_X,), rtol=1e-5),
         A("dot_general", "", lambda x, y: lax.dot_general(x, y, (((2,), (1,)), ((0,), (0,)))), (_numbers(2, 3, 4), _numbers(2, 4, 5)), rtol=1e-5),
+        A("dot_general", "bytes", lambda x, y: lax.dot(x, y, preferred_element_type=np.int32), (_bytes(48, 64), _bytes(64, 80))),
         A("conv_general_dilated", "plain", lambda x, k: lax.conv(x, k, (1, 1), "SAME"), (_numbers(2, 3, 6, 5), _numbers(4, 3, 3, 2, seed=1)), rtol=1e-5),
         A("conv_general_dilated", "all", lambda x, k: lax.conv_general_dilated(
             x, k, (2, 1), [(1, 2), (-1, 1)], lhs_dilation=(1, 2), rhs_dilation=(2, 1), dimension_numbers=("NHWC", "HWIO", "NHWC"), feature_group_count=2),

@@ -73,7 +73,7 @@ class PartsCopy {
     c.rows = std::move(rows);
     c.row_dim = static_cast<int>(dim_);
     c.rows_of_dst = p_.of_dst;
-    issue(std::move(c), count_);
+    issue(c, count_);
   }
 
   // Rows that do not move: those who wait for the copy wait for their bytes, too.
@@ -92,7 +92,7 @@ class PartsCopy {
   }
 
   // Bytes are counted so that those of all parts are those of the whole, whatever the width of an element.
-  void issue(AsyncCopy c, int64_t rows) {
+  void issue(AsyncCopy& c, int64_t rows) {
     const int bits = ir::bit_width(p_.dtype);
     const int64_t before = machine_bytes(memory::mul(done_, row_elements_), bits);
     done_ += rows;
@@ -101,7 +101,7 @@ class PartsCopy {
     issue_noted(t_, s_, c);
   }
 
-  void move_units(const Lattice& src, const Lattice& dst, AsyncCopy c, int64_t rows) {
+  void move_units(const Lattice& src, const Lattice& dst, AsyncCopy& c, int64_t rows) {
     c.src = src.first;
     c.dst = {c.dst.thread, dst.first.buffer, dst.first.offset};
     std::copy(src.strides.begin(), src.strides.end(), c.src_strides);
