@@ -75,6 +75,11 @@ const std::vector<Kernel> kKernels = {
          if (i % 8 != 0) r.push_back(i);
        return r;
      }()},
+    {"each point one of its own",
+     true,
+     4,
+     "  %21 = broadcast_in_dim %2 {dims = []} : i32[8]\n  masked_store %1, %4, %21 {view = [index(array($2))]}\n",
+     {}},
     {"only sometimes", false, 32,
      number(20, 2) + "  %21 = ne %2, %20 : bool[]\n  cond %21 () {\n    yield\n  } () {\n  " + kAll +
          "    yield\n  }\n",

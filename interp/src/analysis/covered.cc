@@ -102,9 +102,11 @@ class Covered {
     return Strip{-1, 0, e.start.value(), size};
   }
 
-  // Of indices that follow each other along a dimension that no other array has.
+  // Of indices that are all the same, or follow each other along a dimension that no other array has.
   std::optional<Strip> of_array(const Root& r, std::vector<bool>* used) const {
     const Form* f = r.value < 0 ? nullptr : forms_.form(r.value);
+    if (f && graph_.type(r.value)->is_scalar())
+      return f->rest.least == f->rest.greatest ? strip_of(*f, 1) : std::nullopt;
     if (!f || r.dims.size() != 1 || r.dims[0] < 0 || (*used)[static_cast<size_t>(r.dims[0])] || !counts_up(r.value))
       return {};
     (*used)[static_cast<size_t>(r.dims[0])] = true;

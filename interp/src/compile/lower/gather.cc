@@ -291,6 +291,14 @@ static std::optional<Apart> elements_apart(const GatherPayload& p) {
   return r;
 }
 
+// Whether it is known while the plan is made that the mask leaves out an element.
+static bool always_cut(const std::vector<Condition>& conditions, const std::vector<int64_t>& dims) {
+  return std::any_of(conditions.begin(), conditions.end(), [&](const Condition& c) {
+    const std::optional<int64_t> base = known_int(c.values.base), bound = known_int(c.bound);
+    return base && bound && !always_holds(condition_of(c, dims.size()), *base, *bound, dims);
+  });
+}
+
 // A load as a view whose address a step finds: of the array, or of memory of its own where not all elements are there.
 static std::optional<Val> load_in_place(Emitter& e, const ViewResult& view, const ElementAccess& access,
                                         GatherPayload* p) {
@@ -298,7 +306,8 @@ static std::optional<Val> load_in_place(Emitter& e, const ViewResult& view, cons
   const Val::Ref& r = view.ref.ref();
   const PlanOptions& o = e.options();
   if (!o.fuse || o.checked || o.verify_split || p->mode != GatherPayload::Mode::Load || access.mask ||
-      p->dims.empty() || view.ref.memory().storage || r.through || r.choice || r.tiled || !view.opened.empty())
+      p->dims.empty() || view.ref.memory().storage || r.through || r.choice || r.tiled || !view.opened.empty() ||
+      (access.conditions && always_cut(*access.conditions, p->dims)))
     return {};
   const std::optional<Apart> apart = elements_apart(*p);
   Val own = e.temp(p->dtype, p->dims);
