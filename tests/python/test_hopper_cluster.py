@@ -381,3 +381,25 @@ def test_reports_name_refs_as_the_kernel_does(wrong: Any, words: str) -> None:
         np.asarray(wrong())
     assert words in [f.message for f in pallasim.findings()]
     assert not any("refs[" in f.report for f in pallasim.findings())
+
+
+@pytest.mark.parametrize("options", SCHEDULES)
+@pytest.mark.parametrize("axes", ["t", ()])
+def test_scratch_outside_of_the_sms_belongs_to_those_whom_its_scope_names(axes: Any, options: Any) -> None:
+    """Each CTA, or thread, writes its own numbers, and reads them when the others have written theirs."""
+    def body(o_ref: Any, barrier: Any) -> None:
+        c, t = jax.lax.axis_index("c"), jax.lax.axis_index("t")
+
+        def scope(ref: Any) -> None:
+            own = t if axes else 0
+            ref[own] = 10 * c + t + 1
+            plgpu.barrier_arrive(barrier)
+            plgpu.barrier_wait(barrier)
+            o_ref[c, t] = ref[own]
+
+        pl.run_scoped(scope, plgpu.GMEM((2,), jnp.int32), collective_axes=axes)
+
+    run = kernel(body, jax.ShapeDtypeStruct((2, 2), jnp.int32), cluster=(2,), cluster_names=("c",), num_threads=2, thread_name="t",
+                 scratch=[plgpu.ClusterBarrier(collective_axes=("c",), num_arrivals=2)])
+    with pallasim.emulate("gpu-h100", findings="raise", **options):
+        np.testing.assert_array_equal(run(), [[1, 2], [11, 12]])

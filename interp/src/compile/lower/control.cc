@@ -339,7 +339,9 @@ Val allocate_ref(Emitter& e, const Op& op, ir::ValueId id, ScopePayload* scope) 
   }
   e.require_memory(v.bytes(), "an allocation");
   v.ref().tiled = tiles_of(e, op, v, fact_of(op, "transforms", id));
-  const bool of_device = t->space == ir::Space::Hbm || t->space == ir::Space::Any || t->space == ir::Space::Gmem;
+  // Types of Mosaic GPU say whose it is.
+  const bool of_device = t->scope == ir::Scope::Thread && e.module().machine != ir::Machine::MosaicGpu &&
+                         (t->space == ir::Space::Hbm || t->space == ir::Space::Any || t->space == ir::Space::Gmem);
   const memory::Level owner = of_device ? memory::Level::Device : memory::owner_level(t->scope, t->space);
   if (e.plan().threads.count > 1 && owner != memory::Level::Thread) {
     // One allocation for all below its owner, who reach it at different times.
