@@ -34,7 +34,8 @@ class Finder {
 
   std::optional<Together> find() {
     const std::vector<Op>& ops = graph_.region.ops;
-    if (!std::all_of(ops.begin(), ops.end(), [&](const Op& op) { return understood(op); }) || !choose_axis())
+    const bool stores = std::any_of(ops.begin(), ops.end(), [](const Op& op) { return op.code == OpCode::store; });
+    if (!stores || !std::all_of(ops.begin(), ops.end(), [&](const Op& op) { return understood(op); }) || !choose_axis())
       return std::nullopt;
     for (auto op = ops.rbegin(); op != ops.rend(); ++op) find_needed(*op);
     return Together{build(), static_cast<int>(axis_), lanes_};
