@@ -339,8 +339,8 @@ Val allocate_ref(Emitter& e, const Op& op, ir::ValueId id, ScopePayload* scope) 
   }
   e.require_memory(v.bytes(), "an allocation");
   v.ref().tiled = tiles_of(e, op, v, fact_of(op, "transforms", id));
-  // Types of Mosaic GPU say whose it is.
-  const bool of_device = t->scope == ir::Scope::Thread && e.module().machine != ir::Machine::MosaicGpu &&
+  // Types of machines whose programs run in any order say whose it is.
+  const bool of_device = t->scope == ir::Scope::Thread && e.model().in_order() &&
                          (t->space == ir::Space::Hbm || t->space == ir::Space::Any || t->space == ir::Space::Gmem);
   const memory::Level owner = of_device ? memory::Level::Device : memory::owner_level(t->scope, t->space);
   if (e.plan().threads.count > 1 && owner != memory::Level::Thread) {
