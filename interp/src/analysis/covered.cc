@@ -1,6 +1,7 @@
 #include "covered.h"
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <vector>
 
@@ -26,6 +27,18 @@ struct Strip {
   int64_t step = 0, least = 0, size = 1;
 };
 
+bool is_store(const Op& op, ValueId ref) {
+  return (op.code == OpCode::store || op.code == OpCode::masked_store) && op.operands[0] == ref;
+}
+
+bool stored_alone(const Region& r, ValueId ref) {
+  return std::all_of(r.ops.begin(), r.ops.end(), [&](const Op& op) {
+    const auto uses = std::count(op.operands.begin(), op.operands.end(), ref);
+    return (uses == 0 || (uses == 1 && is_store(op, ref))) &&
+           std::all_of(op.regions.begin(), op.regions.end(), [&](const Region& in) { return stored_alone(in, ref); });
+  });
+}
+
 class Covered {
  public:
   Covered(const ir::Graph& graph, std::span<const ir::GridAxis> grid, ValueId ref, std::span<const int64_t> dims,
@@ -40,23 +53,10 @@ class Covered {
 
   bool find() const {
     const std::vector<Op>& ops = graph_.region.ops;
-    return stored_alone(graph_.region) &&
-           std::any_of(ops.begin(), ops.end(), [&](const Op& op) { return is_store(op) && covers(op); });
+    return std::any_of(ops.begin(), ops.end(), [&](const Op& op) { return is_store(op, ref_) && covers(op); });
   }
 
  private:
-  bool is_store(const Op& op) const {
-    return (op.code == OpCode::store || op.code == OpCode::masked_store) && op.operands[0] == ref_;
-  }
-
-  bool stored_alone(const Region& r) const {
-    return std::all_of(r.ops.begin(), r.ops.end(), [&](const Op& op) {
-      const auto uses = std::count(op.operands.begin(), op.operands.end(), ref_);
-      return (uses == 0 || (uses == 1 && is_store(op))) &&
-             std::all_of(op.regions.begin(), op.regions.end(), [&](const Region& in) { return stored_alone(in); });
-    });
-  }
-
   bool covers(const Op& op) const {
     const std::span<const ir::View> view = op.view();
     const auto* index = view.size() == 1 ? std::get_if<ir::view::Index>(&view.front()) : nullptr;
@@ -93,20 +93,14 @@ class Covered {
   std::optional<Strip> of_entry(const Op& op, const ir::view::Entry& e) const {
     const bool slice = e.is_slice();
     if (slice && (!e.size.is_static() || !e.stride.is_static() || e.stride.value() != 1)) return {};
-    const int64_t size = slice ? e.size.value() : 1;
-    if (e.start.is_operand()) {
-      const Form* f = forms_.form(op.operands[static_cast<size_t>(e.start.operand)]);
-      return f && f->rest.least == f->rest.greatest ? strip_of(*f, size) : std::nullopt;
-    }
-    if (!e.start.is_static()) return {};
-    return Strip{-1, 0, e.start.value(), size};
+    const std::optional<Form> f = forms_.start(op, e);
+    return f && f->exact() ? strip_of(*f, slice ? e.size.value() : 1) : std::nullopt;
   }
 
   // Of indices that are all the same, or follow each other along a dimension that no other array has.
   std::optional<Strip> of_array(const Root& r, std::vector<bool>* used) const {
     const Form* f = r.value < 0 ? nullptr : forms_.form(r.value);
-    if (f && graph_.type(r.value)->is_scalar())
-      return f->rest.least == f->rest.greatest ? strip_of(*f, 1) : std::nullopt;
+    if (f && graph_.type(r.value)->is_scalar()) return f->exact() ? strip_of(*f, 1) : std::nullopt;
     if (!f || r.dims.size() != 1 || r.dims[0] < 0 || (*used)[static_cast<size_t>(r.dims[0])] || !counts_up(r.value))
       return {};
     (*used)[static_cast<size_t>(r.dims[0])] = true;
@@ -142,8 +136,8 @@ class Covered {
   }
 
   static std::vector<int> identity(size_t rank) {
-    std::vector<int> r;
-    for (size_t i = 0; i < rank; ++i) r.push_back(static_cast<int>(i));
+    std::vector<int> r(rank);
+    std::iota(r.begin(), r.end(), 0);
     return r;
   }
 
@@ -206,7 +200,7 @@ class Covered {
 
 bool covered_by_stores(const ir::Graph& graph, std::span<const ir::GridAxis> grid, ValueId ref,
                        std::span<const int64_t> dims, bool by_points) {
-  return Covered(graph, grid, ref, dims, by_points).find();
+  return stored_alone(graph.region, ref) && Covered(graph, grid, ref, dims, by_points).find();
 }
 
 }  // namespace pallasim::interp::analysis

@@ -66,6 +66,17 @@ const Form* Forms::form(ValueId v) const {
   return it == forms_.end() ? nullptr : &it->second;
 }
 
+std::optional<Form> Forms::start(const Op& op, const ir::view::Entry& e) const {
+  if (e.kind == ir::view::Entry::Kind::Ref) return {};
+  const int operand = e.is_array() ? e.operand : e.start.operand;
+  if (operand >= 0) {
+    const Form* f = form(op.operands[static_cast<size_t>(operand)]);
+    return f ? std::optional(*f) : std::nullopt;
+  }
+  if (!e.start.is_static()) return {};
+  return plain({e.start.value(), e.start.value()});
+}
+
 std::optional<bool> Forms::truth(ValueId v) const {
   const auto it = truths_.find(v);
   return it == truths_.end() ? std::nullopt : std::optional(it->second);

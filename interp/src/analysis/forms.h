@@ -19,7 +19,8 @@ struct Form {
   std::vector<int64_t> coefficient;  // per grid axis; empty: none
   Range rest;
   int64_t of(size_t axis) const { return axis < coefficient.size() ? coefficient[axis] : 0; }
-  bool constant() const { return coefficient.empty() && rest.least == rest.greatest; }
+  bool exact() const { return rest.least == rest.greatest; }  // one number at each point
+  bool constant() const { return coefficient.empty() && exact(); }
 };
 
 class Forms {
@@ -29,6 +30,8 @@ class Forms {
   // Null, none: nothing is known. Forms hold where no coordinate lets them leave 32 bits.
   const Form* form(ir::ValueId) const;
   std::optional<bool> truth(ir::ValueId) const;
+  // Of an operation's view: where an entry begins; of an array all of its elements. None: nothing is known.
+  std::optional<Form> start(const ir::Op&, const ir::view::Entry&) const;
   // Whatever the coordinates are.
   Range range(const Form&) const;
 

@@ -59,19 +59,12 @@ class Places {
   std::optional<Strip> strip(const Op& op, const ir::view::Entry& e) const {
     using Kind = ir::view::Entry::Kind;
     if (e.kind == Kind::Ref || (e.kind == Kind::Slice && !(e.size.is_static() && e.stride.is_static()))) return {};
-    const int operand = e.kind == Kind::Array ? e.operand : e.start.operand;
-    if (operand < 0 && !e.start.is_static()) return {};
-    Form start{{}, {e.start.value(), e.start.value()}};
-    if (operand >= 0) {
-      const Form* f = forms_.form(op.operands[static_cast<size_t>(operand)]);
-      if (!f) return {};
-      start = *f;
-    }
-    if (forms_.range(start).least < 0) return {};  // an array's may count from the end
+    const std::optional<Form> start = forms_.start(op, e);
+    if (!start || forms_.range(*start).least < 0) return {};  // an array's may count from the end
     const int64_t more =
         e.kind == Kind::Slice ? memory::mul(std::max<int64_t>(e.size.value() - 1, 0), e.stride.value()) : 0;
     if (more < 0) return {};
-    return Strip{start.coefficient, {start.rest.least, memory::add(start.rest.greatest, more + 1)}};
+    return Strip{start->coefficient, {start->rest.least, memory::add(start->rest.greatest, more + 1)}};
   }
 
   static bool apart(const std::vector<std::optional<Strip>>& dim, size_t axis) {

@@ -209,16 +209,12 @@ bool fully_written(const ir::Module& m, const PlanOptions& options, const Window
   const ir::Graph& body = m.bodies[0].graph;
   const ir::ValueId ref = body.region.args[static_cast<size_t>(w.operand)];
   const ir::Operand& o = m.operands[static_cast<size_t>(w.operand)];
-  const bool errors_stop = options.out_of_bounds == Options::Oob::Error;
-  if (errors_stop && !o.has_block && covered_by_stores(body, m.grid, ref, w.dims, true)) {
-    count(Rewrite::CoveredByStores);
-    return true;
-  }
   std::vector<int> when;
   if (!full_store_first(body, body.region, ref, &when)) {
-    if (!errors_stop || !o.has_block || !w.map.bounded.empty() ||
-        !covered_by_stores(body, m.grid, ref, block_dims(o, w), false))
+    if (options.out_of_bounds != Options::Oob::Error || !w.map.bounded.empty() ||
+        !covered_by_stores(body, m.grid, ref, o.has_block ? block_dims(o, w) : w.dims, !o.has_block))
       return false;
+    count(Rewrite::CoveredByStores);
     when.clear();
   }
   // Blocks cover the array when each dimension is one block, or an axis of its own walks over all of them.

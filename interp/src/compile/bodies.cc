@@ -212,7 +212,7 @@ void Compiler::place_scratch(std::span<const std::unique_ptr<Compiler>> bodies) 
 }
 
 // A machine that has no lowering for arrays of what it has for scalars keeps the plan that it has.
-void compile_together(Plan& p) {
+static void compile_together(Plan& p) {
   std::optional<Together> together = points_together(p);
   if (!together) return;
   PlanOptions options = p.options;

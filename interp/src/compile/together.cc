@@ -34,8 +34,7 @@ class Finder {
 
   std::optional<Together> find() {
     const std::vector<Op>& ops = graph_.region.ops;
-    const bool stores = std::any_of(ops.begin(), ops.end(), [](const Op& op) { return op.code == OpCode::store; });
-    if (!stores || !std::all_of(ops.begin(), ops.end(), [&](const Op& op) { return understood(op); }) || !choose_axis())
+    if (!std::all_of(ops.begin(), ops.end(), [&](const Op& op) { return understood(op); }) || !choose_axis())
       return std::nullopt;
     for (auto op = ops.rbegin(); op != ops.rend(); ++op) find_needed(*op);
     return Together{build(), static_cast<int>(axis_), lanes_};
@@ -90,19 +89,14 @@ class Finder {
     return hull.greatest - hull.least < all.front()->at[d].of(axis);
   }
 
-  bool is_scalar(ValueId v) const { return graph_.type(v)->is_scalar() && !ir::is_sync(graph_.type(v)->dtype); }
-
   bool understood(const Op& op) {
-    if (!op.regions.empty() ||
-        !std::all_of(op.results.begin(), op.results.end(), [&](ValueId v) { return is_scalar(v); }))
-      return false;
     switch (op.code) {
       case OpCode::yield: return op.operands.empty();
       case OpCode::program_id:
       case OpCode::num_programs:
       case OpCode::constant: return true;
       case OpCode::get: return find_place(op);
-      case OpCode::store: return is_scalar(op.operands[1]) && find_place(op);
+      case OpCode::store: return graph_.type(op.operands[1])->is_scalar() && find_place(op);
       default: break;
     }
     const ir::OpInfo& info = ir::info(op.code);
@@ -139,23 +133,14 @@ class Finder {
 
   bool lies_within(const Form& f, int64_t size) const {
     const analysis::Range r = forms_.range(f);
-    return f.rest.least == f.rest.greatest && r.least >= 0 && r.greatest < std::min<int64_t>(size, INT32_MAX);
+    return f.exact() && r.least >= 0 && r.greatest < std::min<int64_t>(size, INT32_MAX);
   }
 
   // The element of the block; null: the only one.
   std::optional<Form> in_block(const Op& op, const ir::view::Entry* e, int64_t extent) const {
     if (!e) return Form{};
-    if (e->kind != ir::view::Entry::Kind::At) return std::nullopt;
-    Form f;
-    if (e->start.is_operand()) {
-      const Form* known = forms_.form(op.operands[static_cast<size_t>(e->start.operand)]);
-      if (!known) return std::nullopt;
-      f = *known;
-    } else {
-      f.rest = {e->start.value(), e->start.value()};
-    }
-    if (!lies_within(f, extent)) return std::nullopt;
-    return f;
+    const std::optional<Form> f = e->kind == ir::view::Entry::Kind::At ? forms_.start(op, *e) : std::nullopt;
+    return f && lies_within(*f, extent) ? f : std::nullopt;
   }
 
   // From the block's element to the array's.
@@ -197,6 +182,8 @@ class Finder {
     return mb.finish();
   }
 
+  static Value number(ir::BodyBuilder& b, int64_t n) { return b.constant(ir::DType::I32, static_cast<double>(n)); }
+
   // The scalar at the first one of a point's lanes.
   ir::Index first(ir::BodyBuilder& b, const Form& f) const {
     std::optional<Value> sum;
@@ -204,12 +191,12 @@ class Finder {
       const int64_t step = f.of(g) * (g == axis_ ? lanes_ : 1);
       if (step == 0 || m_.grid[g].size == (g == axis_ ? lanes_ : 1)) continue;
       const Value id = b.program_id(static_cast<int>(g));
-      const Value term = step == 1 ? id : b.mul(id, b.constant(ir::DType::I32, static_cast<double>(step)));
+      const Value term = step == 1 ? id : b.mul(id, number(b, step));
       sum = sum ? b.add(*sum, term) : term;
     }
     if (!sum) return f.rest.least;
     if (f.rest.least == 0) return *sum;
-    return b.add(*sum, b.constant(ir::DType::I32, static_cast<double>(f.rest.least)));
+    return b.add(*sum, number(b, f.rest.least));
   }
 
   std::vector<ir::Index> indices(ir::BodyBuilder& b, const Place& p) const {
@@ -240,11 +227,10 @@ class Finder {
       const Place& p = places_[&op];
       return b.get(refs[p.operand], indices(b, p));
     }
-    if (op.code == OpCode::num_programs && axis() == axis_)
-      return b.constant(ir::DType::I32, static_cast<double>(m_.grid[axis_].size));
+    if (op.code == OpCode::num_programs && axis() == axis_) return number(b, m_.grid[axis_].size);
     if (op.code == OpCode::program_id && axis() == axis_) {
-      const Value first = b.mul(b.program_id(static_cast<int>(axis_)), b.constant(ir::DType::I32, double(lanes_)));
-      return b.add(b.iota(ir::DType::I32, {lanes_}, 0), first);
+      const Value begin = b.mul(b.program_id(static_cast<int>(axis_)), number(b, lanes_));
+      return b.add(b.iota(ir::DType::I32, {lanes_}, 0), begin);
     }
     ir::Values operands;
     bool lanes = false;
@@ -278,6 +264,17 @@ bool names_types(const ir::Region& r) {
   });
 }
 
+// Scalars that are stored somewhere, and nothing else.
+bool has_scalars_alone(const ir::Graph& graph) {
+  const std::vector<Op>& ops = graph.region.ops;
+  return std::any_of(ops.begin(), ops.end(), [](const Op& op) { return op.code == OpCode::store; }) &&
+         std::all_of(ops.begin(), ops.end(), [&](const Op& op) {
+           return op.regions.empty() && std::all_of(op.results.begin(), op.results.end(), [&](ValueId v) {
+                    return graph.type(v)->is_scalar() && !ir::is_sync(graph.type(v)->dtype);
+                  });
+         });
+}
+
 bool is_plain(const Plan& p) {
   const ir::Module& m = p.module;
   const auto plain_axis = [](const ir::GridAxis& g) { return g.dynamic < 0 && !g.vmapped && g.size < INT32_MAX; };
@@ -290,7 +287,7 @@ bool is_plain(const Plan& p) {
          m.aliases.empty() && p.memory.own_inputs.empty() && std::all_of(m.grid.begin(), m.grid.end(), plain_axis) &&
          std::all_of(m.operands.begin(), m.operands.end(), plain_operand) &&
          std::all_of(p.first().windows.begin(), p.first().windows.end(), plain_window) &&
-         !names_types(m.bodies[0].graph.region);
+         has_scalars_alone(m.bodies[0].graph) && !names_types(m.bodies[0].graph.region);
 }
 
 }  // namespace

@@ -253,10 +253,6 @@ class OwnInputs {
   std::vector<std::vector<std::byte>> copies_;
 };
 
-}  // namespace
-
-namespace {
-
 // Over workers, where that is worth their waking and nobody can tell.
 bool run_in_parallel(const Call& c, int64_t points, Report* report) {
   constexpr double kWorthSplittingNs = 100e3;

@@ -132,18 +132,20 @@ static const std::vector<Condition>* mask_conditions(Emitter& e, const Op& op) {
   return e.state<Progressions>().find_conditions(op.operands[static_cast<size_t>(op.attr("mask")->i)]);
 }
 
+// Whether the condition holds for all elements, where that is known while the plan is made.
+static std::optional<bool> known_to_hold(const Condition& c, const std::vector<int64_t>& dims) {
+  const std::optional<int64_t> base = known_int(c.values.base), bound = known_int(c.bound);
+  return base && bound ? std::optional(always_holds(condition_of(c, dims.size()), *base, *bound, dims)) : std::nullopt;
+}
+
 // The elements as a strided view, where it is known while the plan is made that all are inside and the mask takes them.
 static std::optional<Val> known_view(const Emitter& e, const ViewResult& v, const std::vector<Condition>* conditions) {
   const Val::Ref& r = v.ref.ref();
   const bool plain =
       !r.through && !r.choice && !r.tiled && r.edge < 0 && r.extents.empty() && r.valid.empty() && r.before.empty();
   if (!plain || !r.gates.empty() || !v.opened.empty() || !e.options().fuse || v.result_dims.empty()) return {};
-  for (size_t i = 0; conditions && i < conditions->size(); ++i) {
-    const Condition& c = (*conditions)[i];
-    const std::optional<int64_t> base = known_int(c.values.base), bound = known_int(c.bound);
-    if (!base || !bound || !always_holds(condition_of(c, v.result_dims.size()), *base, *bound, v.result_dims))
-      return {};
-  }
+  for (size_t i = 0; conditions && i < conditions->size(); ++i)
+    if (!known_to_hold((*conditions)[i], v.result_dims).value_or(false)) return {};
   Val out = v.ref;
   out.dims = v.result_dims;
   out.memory().strides.assign(out.dims.size(), 0);
@@ -293,10 +295,8 @@ static std::optional<Apart> elements_apart(const GatherPayload& p) {
 
 // Whether it is known while the plan is made that the mask leaves out an element.
 static bool always_cut(const std::vector<Condition>& conditions, const std::vector<int64_t>& dims) {
-  return std::any_of(conditions.begin(), conditions.end(), [&](const Condition& c) {
-    const std::optional<int64_t> base = known_int(c.values.base), bound = known_int(c.bound);
-    return base && bound && !always_holds(condition_of(c, dims.size()), *base, *bound, dims);
-  });
+  return std::any_of(conditions.begin(), conditions.end(),
+                     [&](const Condition& c) { return !known_to_hold(c, dims).value_or(true); });
 }
 
 // A load as a view whose address a step finds: of the array, or of memory of its own where not all elements are there.
@@ -310,14 +310,14 @@ static std::optional<Val> load_in_place(Emitter& e, const ViewResult& view, cons
       (access.conditions && always_cut(*access.conditions, p->dims)))
     return {};
   const std::optional<Apart> apart = elements_apart(*p);
+  Val shown = view.ref.as_strided();
+  shown.dims = p->dims;
+  const int64_t elements = shown.elements();
+  if (!apart || elements == 0 || apart->span > kMostApart * elements || apart->span * p->size > kMostBytes) return {};
   Val own = e.temp(p->dtype, p->dims);
-  if (!apart || own.elements() == 0 || apart->span > kMostApart * own.elements() || apart->span * p->size > kMostBytes)
-    return {};
   p->value = own.memory().addr;
   const bool dense = own.memory().strides == apart->strides;
   if (!dense) own = e.temp(p->dtype, {apart->span});
-  Val shown = view.ref.as_strided();
-  shown.dims = p->dims;
   shown.memory().strides = apart->strides;
   shown.memory().addr = own.memory().addr;
   shown.memory().addr.dyn = e.new_slot();
