@@ -144,6 +144,25 @@ TEST_P(Backends, AgreeWithPlainLoops) {
 }
 INSTANTIATE_TEST_SUITE_P(All, Backends, ::testing::Values(0, 1, 2, 3));
 
+// Rows that lie a multiple of 2 KiB apart, in place or in copies of another type.
+TEST(Contract, CrowdedRows) {
+  std::mt19937_64 rng(22);
+  for (const Case& t : {kCases[0], kCases[1], kCases[3], kCases[5]}) {
+    for (const bool accumulate : {false, t.out == DType::F32}) {
+      for (const int64_t k : {1, 9}) {
+        check(t, GemmBackend::OneDnn, 2, 20, 512, k, RowMajor, RowMajor, accumulate, rng);
+        check(t, GemmBackend::OneDnn, 1, 512, 20, k, ColumnMajor, RowMajor, accumulate, rng);
+        check(t, GemmBackend::OneDnn, 1, 512, 1024, k, ColumnMajor, RowMajor, accumulate, rng);
+        check(t, GemmBackend::OneDnn, 1, 20, 509, k, Strided, RowGap, accumulate, rng);
+        if (HasFatalFailure()) return;
+      }
+      check(t, GemmBackend::OneDnn, 1, 20, 20, 512, RowMajor, ColumnMajor, accumulate, rng);
+      check(t, GemmBackend::OneDnn, 1, 20, 512, 20, RowMajor, Strided, accumulate, rng);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
 template <class T>
 void complex_product(DType d) {
   using Z = std::complex<T>;

@@ -101,6 +101,11 @@ bool onednn_has_bf16() {
   return r;
 }
 
+bool onednn_reads_in_place() {
+  static const bool r = !has(dnnl::cpu_isa::avx512_core, "PALLASIM_ONEDNN_COPIES");
+  return r;
+}
+
 bool onednn_has_int8() {
   static const bool r = has(dnnl::cpu_isa::avx512_core_vnni, "PALLASIM_ONEDNN_INT8");
   return r;

@@ -12,6 +12,9 @@ struct GemmOperand {
 };
 bool onednn_sgemm(int64_t m, int64_t n, int64_t k, GemmOperand a, GemmOperand b, float* c, int64_t ldc,
                   bool accumulate);
+// Whether onednn_sgemm reads operands where they lie (AVX2 and less). What goes along k then steps from row to row, and
+// rows that lie a multiple of 2 KiB apart share a few sets of the first-level cache: half the speed or less.
+bool onednn_reads_in_place();
 // bf16 operands, f32 result; false where the CPU has no bf16 units (then f32 is faster).
 bool onednn_has_bf16();
 bool onednn_bf16(int64_t m, int64_t n, int64_t k, GemmOperand a, GemmOperand b, float* c, int64_t ldc, bool accumulate);
