@@ -232,6 +232,52 @@ void Body::rows_step() {
   budget -= 2;
 }
 
+// A value is stored to memory out of which a copy takes it, one time or two; what it was made of may change in between.
+void Body::departing_step() {
+  std::vector<const Ref*> l;
+  for (const Ref& r : refs)
+    if (can_write(r) && r.space != "smem" && !r.type.scalar() && !r.single && r.type.dtype != DType::Bool)
+      l.push_back(&r);
+  if (l.empty() || nesting > 1) return;
+  ++terms["value for a copy"];
+  const Ref dst = *rng.of(l);
+  const bool slots = rng.chance(40);
+  Type memory = dst.type;
+  if (slots) memory.dims.insert(memory.dims.begin(), 2);
+  std::string part;
+  for (const int64_t n : dst.type.dims) part += fmt::format("{}slice(0, {})", part.empty() ? "" : ", ", n);
+  const int buffer = w.fresh(), sem = w.fresh();
+  w.open(fmt::format("run_scoped ({}: {}, {}: ref<dma_sem[], semaphore>) {{", name(buffer), ref_type(memory, "vmem"),
+                     name(sem)));
+  const Mark m = enter();
+  const auto once = [&] {
+    const int slot = slots ? index_in(1) : -1;
+    const auto view = [&](int operand) { return slots ? fmt::format("index(${}, {})", operand, part) : std::string(); };
+    const Value x = some(dst.type), y = rng.chance(70) ? derived(x) : x;
+    w.line(slots ? fmt::format("store {}, {}, {} {{view = [{}]}}", name(buffer), name(y.id), name(slot), view(2))
+                 : fmt::format("store {}, {}", name(buffer), name(y.id)));
+    if (rng.chance(60)) inside(3);
+    const auto copy = [&](const char* op) {
+      w.line(fmt::format("{} {}, {}, {}{} {{src = view($0, [{}]), dst = view($1, []), dst_sem = view($2, [])}}", op,
+                         name(buffer), name(dst.id), name(sem), slots ? ", " + name(slot) : "", view(3)));
+    };
+    copy("dma_start");
+    ++roots[static_cast<size_t>(dst.root)].writing;
+    if (rng.chance(40)) inside(3);
+    copy("dma_wait");
+    --roots[static_cast<size_t>(dst.root)].writing;
+  };
+  once();
+  if (rng.chance(40)) once();
+  std::vector<Value> old;
+  if (!slots && rng.chance(15)) old.push_back(keep(w.op("get " + name(buffer), str(memory)), memory));
+  late_use(old);
+  w.line("yield");
+  leave(m);
+  w.close("}");
+  budget -= 2;
+}
+
 void Body::semaphore_step() {
   ++terms["semaphore"];
   const int sem = w.fresh(), n = number(rng.in(1, 3));

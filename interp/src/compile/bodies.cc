@@ -12,6 +12,7 @@
 #include "../plan/steps.h"
 #include "compile.h"
 #include "compiler.h"
+#include "departing.h"
 #include "landing.h"
 #include "lower/barriers.h"
 #include "pallasim/hw/rules.h"
@@ -203,7 +204,7 @@ void Compiler::place_scratch(std::span<const std::unique_ptr<Compiler>> bodies) 
       Val own = v;
       own.memory().origin = region.args[region.args.size() - plan.module.scratch.size() + i];
       if (alone && s.type->mesh.empty()) c->place_alone(s, &own);
-      if (!ir::is_sync(own.dtype) && bodies.size() == 1) land(*c, region, own);
+      if (!ir::is_sync(own.dtype) && bodies.size() == 1 && !land(*c, region, own)) depart(*c, region, own);
       c->note_far(s, own, bodies);
       add_tile_padding(*c, &own, s.type->space);
       c->bind(own.origin(), own);

@@ -70,6 +70,13 @@ void LiveValues::compute_last_uses(const Region& region) {
     }
 }
 
+Val LiveValues::take(ir::ValueId v) {
+  const auto it = values_.find(v);
+  Val r = std::move(it->second.val);
+  values_.erase(it);
+  return r;
+}
+
 void LiveValues::forget(const Region& region) {
   for (ir::ValueId a : region.args) values_.erase(a);
   for (const Op& op : region.ops)

@@ -28,6 +28,7 @@ class LiveValues {
   void drop_use(ir::ValueId v) { --uses_[v]; }
   bool dropped(const Op&) const;
   void bind(ir::ValueId id, Val v) { values_[id] = {std::move(v), depth_}; }
+  Val take(ir::ValueId);       // what was bound, which ends here
   void forget(const Region&);  // its values end with it: what follows may run without it
 
   // -- where we are --

@@ -192,7 +192,7 @@ bool has_waiters(const Execution& ex, const Completion& c) {
 
 void complete(Execution& ex, const AsyncCopy& c) {
   if (!c.rows.empty()) move_rows(ex, c);
-  else if (c.landing < 0 || !stays(ex, c)) move_bytes(ex, c);
+  else if (!c.departed && (c.landing < 0 || !stays(ex, c))) move_bytes(ex, c);
   for (Listener* l : ex.listeners) l->on_complete(ex, c);
   fulfil(ex, c.after_read);
   fulfil(ex, c.after_write);
@@ -343,10 +343,30 @@ const Step* dma_start(Thread& t, const Step* s) {
     return bytes ? machine_bytes(n, ir::bit_width(p.dtype)) : 1;
   };
   const int64_t sent = count(p.src_sem), received = count(p.dst_sem);
+  c.departed = p.departed;
   clip(t, p, &c);
   if (p.src_sem.block >= 0) c.after_read = {Completion::Kind::Semaphore, semaphore_id(t, p.src_sem), sent};
   c.after_write = {Completion::Kind::Semaphore, semaphore_id(t, p.dst_sem), received};
   issue_noted(t, s, c);
+  return s + 1;
+}
+
+// Of what does not exist the copy leaves out what it took. The poison of an output that waits knows of what is written
+// before it is.
+const Step* departs(Thread& t, const Step* s) {
+  Execution& ex = *t.exec;
+  const auto& p = *static_cast<const DepartPayload*>(s->payload);
+  const auto given = [&](const std::vector<uint32_t>& slots, size_t d, int64_t all) {
+    return slots.empty() || slots[d] == Addr::kNoSlot ? all : t.slot<int64_t>(slots[d]);
+  };
+  bool exists =
+      std::none_of(p.dst.gates.begin(), p.dst.gates.end(), [&](uint32_t g) { return t.slot<int64_t>(g) == 0; });
+  for (size_t d = 0; d < p.dst.strides.size(); ++d) {
+    const int64_t size = p.dst.extents.dims[d];
+    exists = exists && given(p.dst.before, d, 0) <= 0 && given(p.dst.valid, d, size) >= size;
+  }
+  if (!exists || ex.copies_move != Options::Copies::AtIssue) return s->jump;
+  if (!ex.unwritten.empty()) note_written(ex, copy_between(t, s, p.dst, p.dst, p.dtype, memory::Combine::Replace));
   return s + 1;
 }
 

@@ -280,6 +280,11 @@ struct DmaPayload {
   SemPayload src_sem, dst_sem;
   Peer peer;  // who receives
   bool add = false;
+  bool departed = false;  // the bytes are there already
+};
+struct DepartPayload {
+  CopySide dst;  // of a departed copy
+  ir::DType dtype = ir::DType::F32;
 };
 struct DmaWaitPayload {
   SemPayload sem;

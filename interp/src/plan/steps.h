@@ -84,6 +84,7 @@ const Step* sem_read(Thread&, const Step*);
 const Step* valid_extent(Thread&, const Step*);    // payload ValidPayload; dst: i64 slot
 const Step* dma_start(Thread&, const Step*);       // payload DmaPayload
 const Step* dma_wait(Thread&, const Step*);        // payload DmaWaitPayload
+const Step* departs(Thread&, const Step*);         // payload DepartPayload; jump: where copies do not move at issue
 const Step* landing_begin(Thread&, const Step*);   // payload LandingPayload: nothing arrived there yet
 const Step* landing_settle(Thread&, const Step*);  // the same: all of it lies there
 const Step* landing_find(Thread&, const Step*);    // the same; dst: i64 slot that leads from `addr` to the bytes

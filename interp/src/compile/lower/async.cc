@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "../../plan/steps.h"
+#include "../departing.h"
 #include "../landing.h"
 #include "access.h"
 #include "pallasim/hw/machine.h"
@@ -29,8 +30,9 @@ static void copy_through(Emitter& e, const Op& op, const Val& src, const Val& ds
 }
 
 static void lower_dma_start(Emitter& e, const Op& op) {
-  e.about_to_write(e.everything());
+  Departing stored(e, op);
   if (chooses_rows(op.viewed("src")) || chooses_rows(op.viewed("dst"))) {
+    stored.store();
     settle_landing(e, e.operand(op, static_cast<size_t>(op.viewed("dst")->operand)));
     return lower_row_copy(e, op);
   }
@@ -55,6 +57,7 @@ static void lower_dma_start(Emitter& e, const Op& op) {
   auto start = [&](const Val& from, const Val& to, const Val& received, const Val& sent) {
     check_writable(e, op, to);
     if (from.is_recast() || to.is_recast()) {
+      stored.store();
       settle_landing(e, to);
       return copy_through(e, op, from, to, received, sent, p);
     }
@@ -69,9 +72,13 @@ static void lower_dma_start(Emitter& e, const Op& op) {
     p.dst_sem = semaphore_of(e, op, received);
     p.dst_sem.peer = p.peer;
     if (op.attr("src_sem")) p.src_sem = semaphore_of(e, op, sent);
-    e.charge_copy(from.dims, from.dtype);
-    e.emit(ops::kDmaStart, e.own(p));
+    stored.emit(to, !p.add && !p.peer.elsewhere(), [&](bool departed) {
+      p.departed = departed;
+      e.charge_copy(from.dims, from.dtype);
+      e.emit(ops::kDmaStart, e.own(p));
+    });
   };
+  if (src.is_choice() || dst.is_choice() || dst_sem.is_choice() || src_sem.is_choice()) stored.store();
   for_each_choice(e, src, [&](const Val& from) {
     for_each_choice(e, dst, [&](const Val& to) {
       for_each_choice(e, dst_sem, [&](const Val& received) {

@@ -5,6 +5,7 @@
 
 #include "../../analysis/refs.h"
 #include "../../plan/steps.h"
+#include "../departing.h"
 #include "../landing.h"
 #include "access.h"
 #include "barriers.h"
@@ -347,13 +348,13 @@ Val allocate_ref(Emitter& e, const Op& op, ir::ValueId id, ScopePayload* scope) 
     // One allocation for all below its owner, who reach it at different times.
     v.memory().addr = {e.plan().memory.num_buffers++, Addr::kNoSlot, 0};
     note_allocation(e.plan(), v, t->space, owner, memory::Allocation::Lifetime::Launch);
-    if (op.code == ir::OpCode::run_scoped) land(e, op.regions[0], v);
+    if (op.code == ir::OpCode::run_scoped && !land(e, op.regions[0], v)) depart(e, op.regions[0], v);
     return v;
   }
   e.allocate(&v);
   scope->memory.push_back({v.memory().storage->offset, v.bytes()});
   note_allocation(e.plan(), v, t->space, memory::Level::Thread, memory::Allocation::Lifetime::Scope);
-  if (op.code == ir::OpCode::run_scoped) land(e, op.regions[0], v);
+  if (op.code == ir::OpCode::run_scoped && !land(e, op.regions[0], v)) depart(e, op.regions[0], v);
   add_tile_padding(e, &v, t->space);
   return v;
 }

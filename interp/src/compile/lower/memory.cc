@@ -4,6 +4,7 @@
 
 #include "../../plan/steps.h"
 #include "../cluster.h"
+#include "../departing.h"
 #include "../landing.h"
 #include "access.h"
 #include "elementwise.h"
@@ -191,6 +192,7 @@ void lower_store(Emitter& e, const Op& op) {
   const ViewResult view = view_to_write(e, op, e.operand(op, 0), Lens::Overwrite);
   const Val v = e.operand(op, 1);
   if (view.gather) gather_access(e, op, view, {.mode = GatherPayload::Mode::Store, .value = &v}, nullptr);
+  else if (view.opened.empty() && waits_for_copy(e, op, view.ref, v)) return;
   else store_value(e, op, view.ref, v);
   write_back(e, view.opened);
 }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "../cluster.h"
+#include "../departing.h"
 #include "../landing.h"
 #include "access.h"
 #include "barriers.h"
@@ -70,6 +71,7 @@ struct Box {
   std::optional<size_t> tiles = {};
   int64_t count = 1;
   Val list = {};
+  Val far = {};  // the part of global memory
 };
 
 BulkCopyPayload box(Emitter& e, const Op& op, Box* b) {
@@ -103,6 +105,7 @@ BulkCopyPayload box(Emitter& e, const Op& op, Box* b) {
     moved[*b->tiles] /= b->count;
   }
   if (moved != near.dims) e.unsupported(op, name + " between refs of different shapes");
+  b->far = far;
   return p;
 }
 
@@ -188,17 +191,22 @@ void reduce(Emitter& e, const Op& op, const std::string& name, BulkCopyPayload* 
 
 void lower_bulk_store(Emitter& e, const Op& op) {
   refuse_unknown(e, op, {"src", "dst", "commit_group", "predicate", "reduction_op"});
-  e.about_to_write(e.everything());
+  Departing stored(e, op);
   const Attr *reduction = op.attr("reduction_op"), *commit = op.attr("commit_group");
+  const bool reduces = reduction && reduction->s != "none";
+  if (op.attr("predicate")) stored.store();
   where(e, op, [&] {
     Box b{.load = false};
     BulkCopyPayload p = box(e, op, &b);
-    if (reduction && reduction->s != "none") {
+    if (reduces) {
       if (p.chooses) e.unsupported(op, "a copy to chosen rows that reduces");
       reduce(e, op, reduction->s, &p);
     }
-    e.charge_copy(p.src.extents.dims, p.dtype);
-    e.emit(ops::kBulkStore, e.own(std::move(p)));
+    stored.emit(b.far, !reduces && !p.chooses, [&](bool departed) {
+      p.departed = departed;
+      e.charge_copy(p.src.extents.dims, p.dtype);
+      e.emit(ops::kBulkStore, e.own(p));
+    });
   });
   if (!commit || commit->is_true()) e.emit(ops::commit_group);
 }

@@ -1,0 +1,102 @@
+#include "departing.h"
+
+#include <algorithm>
+
+#include "../analysis/departures.h"
+#include "landing.h"
+#include "lower/access.h"
+
+namespace pallasim::interp {
+namespace {
+
+struct Departures {
+  std::unordered_map<const Op*, const Op*> copies;  // by store
+  struct Waiting {
+    const Op* store;
+    Val dst;
+    ir::ValueId value;  // its name while it waits
+  };
+  std::unordered_map<const Op*, Waiting> waiting;  // by copy
+};
+
+// A part of memory of the thread's own device, of a size that is known.
+bool is_plain(Emitter& e, const Op& copy, const Val& ref) {
+  const ir::Viewed* dst = copy.viewed("dst");
+  if (!dst || !std::all_of(dst->transforms.begin(), dst->transforms.end(),
+                           [](const ir::View& v) { return std::holds_alternative<ir::view::Index>(v); }))
+    return false;
+  if (!ref.shows_memory() || ref.is_semaphore() || ref.is_choice() || ref.is_recast() || landing_of(e, ref) >= 0)
+    return false;
+  const Val::Ref& r = ref.ref();
+  return r.extents.empty() && r.edge < 0;
+}
+
+}  // namespace
+
+void depart(Emitter& e, const ir::Region& region, const Val& ref) {
+  const PlanOptions& o = e.options();
+  if (!o.fuse || o.checked || o.verify_split || e.module().bodies.size() != 1 || ref.is_semaphore()) return;
+  e.state<Departures>().copies.merge(analysis::departures(e.graph(), region, ref.origin()));
+}
+
+bool waits_for_copy(Emitter& e, const Op& store, const Val& dst, const Val& value) {
+  Departures& d = e.state<Departures>();
+  const auto it = d.copies.find(&store);
+  if (it == d.copies.end() || dst.dims.empty() || dst.elements() == 0 || !dst.shows_memory()) return false;
+  // No operation has such a number, and of each ref one value waits at a time.
+  const ir::ValueId name = -2 - dst.origin();
+  e.bind(name, value);
+  d.waiting[it->second] = {&store, dst, name};
+  return true;
+}
+
+Departing::Departing(Emitter& e, const Op& copy) : e_(e), copy_(copy) {
+  Departures& d = e.state<Departures>();
+  if (const auto it = d.waiting.find(&copy); it != d.waiting.end()) {
+    stored_ = Stored{it->second.store, std::move(it->second.dst), e.take(it->second.value)};
+    d.waiting.erase(it);
+  }
+  e.about_to_write(e.everything());
+}
+
+void Departing::store() {
+  if (!stored_) return;
+  const ir::LocId loc = e_.loc();
+  e_.at(stored_->op->loc);
+  store_value(e_, *stored_->op, stored_->dst, stored_->value);
+  e_.at(loc);
+  stored_.reset();
+}
+
+void Departing::emit(const Val& to, bool plain, const std::function<void(bool)>& copy) {
+  if (!stored_ || !plain || !is_plain(e_, copy_, to) || to.dims != stored_->dst.dims ||
+      to.dtype != stored_->dst.dtype) {
+    store();
+    return copy(false);
+  }
+  count(Rewrite::Departs);
+  const ir::LocId loc = e_.loc();
+  const int branch = e_.here();
+  DepartPayload p{};
+  p.dst.addr = to.memory().addr;
+  p.dst.extents.dims = to.dims;
+  p.dst.strides = to.memory().strides;
+  p.dst.valid = to.ref().valid;
+  p.dst.before = to.ref().before;
+  p.dst.gates = to.ref().gates;
+  p.dtype = to.dtype;
+  e_.emit(ops::departs, e_.own(std::move(p)));
+  const Emitter::Conditional inside(e_);
+  e_.at(stored_->op->loc);
+  store_value(e_, *stored_->op, to, stored_->value);
+  e_.at(loc);
+  copy(true);
+  const int end = e_.here();
+  e_.emit(ops::kJump);
+  e_.jump_to(branch, e_.here());
+  store();
+  copy(false);
+  e_.jump_to(end, e_.here());
+}
+
+}  // namespace pallasim::interp

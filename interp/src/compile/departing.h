@@ -1,0 +1,38 @@
+// Values that are stored for a copy alone (analysis/departures.h): where the copy moves at issue, they are computed
+// where it takes them.
+#pragma once
+#include <functional>
+#include <optional>
+
+#include "emitter.h"
+
+namespace pallasim::interp {
+
+// Where the ref, which `region` knows by its origin, is memory of that kind: its stores wait for their copies.
+void depart(Emitter&, const ir::Region&, const Val& ref);
+
+// Whether the store of `value` to `dst`, a part of a ref, is emitted with the copy behind it.
+bool waits_for_copy(Emitter&, const Op& store, const Val& dst, const Val& value);
+
+// The store that waits for a copy, while that is lowered.
+class Departing {
+ public:
+  // Nothing that is emitted from here on waits for the writes that the copy is.
+  Departing(Emitter&, const Op& copy);
+  // The value goes to the memory that it was stored to.
+  void store();
+  // Emits the copy from there to `to`: `copy(departed)`, where `departed` says that the bytes are there already. Not
+  // `plain`: bytes have to be where they were stored.
+  void emit(const Val& to, bool plain, const std::function<void(bool departed)>& copy);
+
+ private:
+  Emitter& e_;
+  const Op& copy_;
+  struct Stored {
+    const Op* op;
+    Val dst, value;
+  };
+  std::optional<Stored> stored_;
+};
+
+}  // namespace pallasim::interp
