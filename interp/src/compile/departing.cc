@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "../analysis/departures.h"
-#include "landing.h"
 #include "lower/access.h"
 
 namespace pallasim::interp {
@@ -19,14 +18,13 @@ struct Departures {
   std::unordered_map<const Op*, Waiting> waiting;  // by copy
 };
 
-// A part of memory of the thread's own device, of a size that is known.
-bool is_plain(Emitter& e, const Op& copy, const Val& ref) {
+// A part of memory, of a size that is known.
+bool is_plain(const Op& copy, const Val& ref) {
   const ir::Viewed* dst = copy.viewed("dst");
   if (!dst || !std::all_of(dst->transforms.begin(), dst->transforms.end(),
                            [](const ir::View& v) { return std::holds_alternative<ir::view::Index>(v); }))
     return false;
-  if (!ref.shows_memory() || ref.is_semaphore() || ref.is_choice() || ref.is_recast() || landing_of(e, ref) >= 0)
-    return false;
+  if (!ref.shows_memory() || ref.is_semaphore() || ref.is_choice() || ref.is_recast()) return false;
   const Val::Ref& r = ref.ref();
   return r.extents.empty() && r.edge < 0;
 }
@@ -68,27 +66,31 @@ void Departing::store() {
   stored_.reset();
 }
 
-void Departing::emit(const Val& to, bool plain, const std::function<void(bool)>& copy) {
-  if (!stored_ || !plain || !is_plain(e_, copy_, to) || to.dims != stored_->dst.dims ||
-      to.dtype != stored_->dst.dtype) {
+void Departing::emit(const CopyTo& to, bool plain, const std::function<void(bool)>& copy) {
+  const Val& ref = to.ref;
+  if (!stored_ || !plain || !is_plain(copy_, ref) || ref.dims != stored_->dst.dims || ref.dtype != stored_->dst.dtype) {
     store();
     return copy(false);
   }
   count(Rewrite::Departs);
   const ir::LocId loc = e_.loc();
   const int branch = e_.here();
-  DepartPayload p{};
-  p.dst.addr = to.memory().addr;
-  p.dst.extents.dims = to.dims;
-  p.dst.strides = to.memory().strides;
-  p.dst.valid = to.ref().valid;
-  p.dst.before = to.ref().before;
-  p.dst.gates = to.ref().gates;
-  p.dtype = to.dtype;
+  DepartPayload p;
+  p.dst = to.side;
+  p.peer = to.peer;
+  p.dtype = ref.dtype;
+  if (p.peer.elsewhere()) p.way = e_.new_slot();
+  const uint32_t way = p.way;
   e_.emit(ops::departs, e_.own(std::move(p)));
   const Emitter::Conditional inside(e_);
   e_.at(stored_->op->loc);
-  store_value(e_, *stored_->op, to, stored_->value);
+  if (to.peer.elsewhere()) {  // of which the value shows nothing
+    Val there = ref;
+    there.memory().addr.dyn = way;
+    e_.emit_pending(stored_->value, there);
+  } else {
+    store_value(e_, *stored_->op, ref, stored_->value);
+  }
   e_.at(loc);
   copy(true);
   const int end = e_.here();

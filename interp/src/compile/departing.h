@@ -21,9 +21,14 @@ class Departing {
   Departing(Emitter&, const Op& copy);
   // The value goes to the memory that it was stored to.
   void store();
-  // Emits the copy from there to `to`: `copy(departed)`, where `departed` says that the bytes are there already. Not
-  // `plain`: bytes have to be where they were stored.
-  void emit(const Val& to, bool plain, const std::function<void(bool departed)>& copy);
+  struct CopyTo {
+    const Val& ref;
+    const CopySide& side;
+    Peer peer;
+  };
+  // Emits the copy: `copy(departed)`, where `departed` says that the bytes are there already. Not `plain`: bytes have
+  // to be where they were stored.
+  void emit(const CopyTo&, bool plain, const std::function<void(bool departed)>& copy);
 
  private:
   Emitter& e_;

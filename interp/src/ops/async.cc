@@ -351,8 +351,8 @@ const Step* dma_start(Thread& t, const Step* s) {
   return s + 1;
 }
 
-// Of what does not exist the copy leaves out what it took. The poison of an output that waits knows of what is written
-// before it is.
+// Of what does not exist the copy leaves out what it took. Who keeps an account of what is written does so before it
+// is.
 const Step* departs(Thread& t, const Step* s) {
   Execution& ex = *t.exec;
   const auto& p = *static_cast<const DepartPayload*>(s->payload);
@@ -366,7 +366,18 @@ const Step* departs(Thread& t, const Step* s) {
     exists = exists && given(p.dst.before, d, 0) <= 0 && given(p.dst.valid, d, size) >= size;
   }
   if (!exists || ex.copies_move != Options::Copies::AtIssue) return s->jump;
-  if (!ex.unwritten.empty()) note_written(ex, copy_between(t, s, p.dst, p.dst, p.dtype, memory::Combine::Replace));
+  AsyncCopy c = copy_between(t, s, p.dst, p.dst, p.dtype, memory::Combine::Replace);
+  if (p.peer.elsewhere()) {
+    c.dst.thread = target_thread(t, s, p.peer, "copy");
+    const Thread& to = ex.threads[static_cast<size_t>(c.dst.thread)];
+    if (ex.device_of(to) == ex.device_of(t)) return s->jump;
+    // Addresses of different arrays.
+    t.slot<int64_t>(p.way) =
+        c.dst.offset - p.dst.addr.offset +
+        (reinterpret_cast<intptr_t>(to.bases[c.dst.buffer]) - reinterpret_cast<intptr_t>(t.bases[c.dst.buffer]));
+  }
+  if (c.landing >= 0) stays(ex, c);
+  else if (!ex.unwritten.empty()) note_written(ex, c);
   return s + 1;
 }
 

@@ -283,7 +283,9 @@ struct DmaPayload {
   bool departed = false;  // the bytes are there already
 };
 struct DepartPayload {
-  CopySide dst;  // of a departed copy
+  CopySide dst;      // of a departed copy
+  Peer peer;         // whose memory it is
+  uint32_t way = 0;  // where it is another device's: i64 slot, the bytes from the own memory's begin to there
   ir::DType dtype = ir::DType::F32;
 };
 struct DmaWaitPayload {

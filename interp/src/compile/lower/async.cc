@@ -72,7 +72,7 @@ static void lower_dma_start(Emitter& e, const Op& op) {
     p.dst_sem = semaphore_of(e, op, received);
     p.dst_sem.peer = p.peer;
     if (op.attr("src_sem")) p.src_sem = semaphore_of(e, op, sent);
-    stored.emit(to, !p.add && !p.peer.elsewhere(), [&](bool departed) {
+    stored.emit({to, p.dst, p.peer}, !p.add, [&](bool departed) {
       p.departed = departed;
       e.charge_copy(from.dims, from.dtype);
       e.emit(ops::kDmaStart, e.own(p));

@@ -202,7 +202,7 @@ void lower_bulk_store(Emitter& e, const Op& op) {
       if (p.chooses) e.unsupported(op, "a copy to chosen rows that reduces");
       reduce(e, op, reduction->s, &p);
     }
-    stored.emit(b.far, !reduces && !p.chooses, [&](bool departed) {
+    stored.emit({b.far, p.dst, {}}, !reduces && !p.chooses, [&](bool departed) {
       p.departed = departed;
       e.charge_copy(p.src.extents.dims, p.dtype);
       e.emit(ops::kBulkStore, e.own(p));
