@@ -185,7 +185,8 @@ body "gpu" (%0 "a": ref<f32[8,4], gmem>, %1 "o": ref<f32[8,4], gmem>) {
     %8 = add %7, %7 : f32[3,4]
     store %2, %8
     commit_smem
-    copy_smem_to_gmem %2, %1, %6 {src = view($0, []), dst = view($1, [index(slice($2, 3), slice(0, 4))]), commit_group = true}
+    copy_smem_to_gmem %2, %1, %6 {src = view($0, []), dst = view($1, [index(slice($2, 3), slice(0, 4))]),
+        commit_group = true}
     wait_smem_to_gmem %5 {wait_read_only = false}
     yield
   }

@@ -1,4 +1,5 @@
 // Devices that reach into each other run as one launch: copies and signals to another device, and its coordinates.
+#include "pallasim/interp/rewrites.h"
 #include "run.h"
 
 namespace pallasim::interp::test {
@@ -96,6 +97,52 @@ TEST(Devices, EveryScheduleMovesTheRing) {
         EXPECT_EQ(r.at[d].as<int32_t>(),
                   (std::vector<int32_t>{static_cast<int32_t>(d / 2), static_cast<int32_t>(d % 2)}));
       }
+    }
+}
+
+// What is sent was stored for the copy alone: twice what the device has. `early`: of the memory that is received into,
+// before the device says that it is ready. `itself`: every device is its own neighbour.
+std::string computing_ring(bool early, bool itself) {
+  std::string text(kRing);
+  text = replaced(text, "body (", "scratch \"s\" : ref<f32[8,128], vmem>\nbody (");
+  text = replaced(text, "%4 \"recv\": ref<dma_sem[], semaphore>)",
+                  "%4 \"recv\": ref<dma_sem[], semaphore>, %30 \"s\": ref<f32[8,128], vmem>)");
+  for (const char* name : {"dma_start %0", "dma_wait %1, %0", "dma_wait %0"}) {
+    std::string to = name;
+    to.replace(to.find("%0"), 2, "%30");
+    text = replaced(text, name, to);
+  }
+  const std::string twice = "%32 = add %31, %31 : f32[8,128]\n  store %30, %32\n  ";
+  if (early)
+    text =
+        replaced(text, "run_scoped",
+                 "%33 = get %0 : f32[8,128]\n  store %1, %33\n  %31 = get %1 : f32[8,128]\n  " + twice + "run_scoped");
+  else text = replaced(text, "dma_start", "%31 = get %0 : f32[8,128]\n  " + twice + "dma_start");
+  if (itself) text = replaced(replaced(text, "rem %12, %11", "rem %9, %11"), "rem %15, %11", "rem %9, %11");
+  return text;
+}
+
+TEST(Devices, ValuesThatAreComputedWhereACopyTakesThem) {
+  for (const bool early : {false, true})
+    for (const bool itself : {false, true}) {
+      const int64_t before = hits(Rewrite::Departs);
+      const auto plan = compile(ir::parse(computing_ring(early, itself)));
+      EXPECT_EQ(hits(Rewrite::Departs) - before, 1);
+      for (const Options::Copies copies :
+           {Options::Copies::AtIssue, Options::Copies::AtWait, Options::Copies::Scheduled})
+        for (uint64_t seed = 0; seed < 10; ++seed) {
+          Options o;
+          o.copies = copies;
+          if (seed) o.random_seed = seed;
+          Session session;
+          Ring r;
+          EXPECT_TRUE(launch(*plan, session, r.calls, o).findings.empty());
+          for (size_t d = 0; d < kDevices; ++d) {
+            std::vector<float> want = r.in[d].as<float>();
+            for (float& x : want) x *= 2;
+            EXPECT_EQ(r.out[itself ? d : (d + 1) % kDevices].as<float>(), want) << early << itself << ' ' << seed;
+          }
+        }
     }
 }
 

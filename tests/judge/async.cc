@@ -304,9 +304,12 @@ void Body::exchange_step(int me, int devices) {
   const int to = op("rem", op("add", me, ahead), count),
             from = op("rem", op("add", me, op("sub", count, ahead)), count);
   const int send = w.fresh(), receive = w.fresh(), ready = w.fresh();
+  const bool computes = copying && rng.chance(50);  // what is sent is stored for that alone
+  const int sent = computes ? w.fresh() : src.id;
   w.open(fmt::format(
-      "run_scoped ({}: ref<dma_sem[], semaphore>, {}: ref<dma_sem[], semaphore>, {}: ref<sem[], semaphore>) {{",
-      name(send), name(receive), name(ready)));
+      "run_scoped ({}: ref<dma_sem[], semaphore>, {}: ref<dma_sem[], semaphore>, {}: ref<sem[], semaphore>{}) {{",
+      name(send), name(receive), name(ready),
+      computes ? fmt::format(", {}: {}", name(sent), ref_type(src.type, "vmem")) : ""));
   const Mark m = enter();
   w.line(fmt::format("sem_signal {}, {}, {} {{inc = $1, device_id = $2, device_id_type = logical}}", name(ready),
                      name(one), name(from)));
@@ -322,17 +325,23 @@ void Body::exchange_step(int me, int devices) {
   }
   const Lock l = lock(src, dst);
   if (rng.chance(50)) inside(3);
+  if (computes) {
+    ++terms["value for a copy to another device"];
+    const Value x = some(src.type), y = rng.chance(70) ? derived(x) : x;
+    w.line(fmt::format("store {}, {}", name(sent), name(y.id)));
+    if (rng.chance(30)) inside(3);
+  }
   w.line(fmt::format("sem_wait {}, {} {{value = $1}}", name(ready), name(one)));
   w.line(
       fmt::format("dma_start {}, {}, {}, {}, {} {{src = view($0, []), dst = view($1, []), dst_sem = view($2, []), "
                   "src_sem = view($3, []), device_id = $4, device_id_type = logical}}",
-                  name(src.id), name(dst.id), name(receive), name(send), name(to)));
+                  name(sent), name(dst.id), name(receive), name(send), name(to)));
   inside(6);
   const std::string waits[] = {
-      fmt::format("dma_wait {}, {}, {} {{src = view($0, []), dst = view($1, []), dst_sem = view($2, [])}}",
-                  name(src.id), name(dst.id), name(send)),
-      fmt::format("dma_wait {}, {}, {} {{src = view($0, []), dst = view($1, []), dst_sem = view($2, [])}}",
-                  name(src.id), name(dst.id), name(receive))};
+      fmt::format("dma_wait {}, {}, {} {{src = view($0, []), dst = view($1, []), dst_sem = view($2, [])}}", name(sent),
+                  name(dst.id), name(send)),
+      fmt::format("dma_wait {}, {}, {} {{src = view($0, []), dst = view($1, []), dst_sem = view($2, [])}}", name(sent),
+                  name(dst.id), name(receive))};
   const auto first = static_cast<size_t>(rng.below(2));
   w.line(waits[first]);
   w.line(waits[1 - first]);
