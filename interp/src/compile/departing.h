@@ -17,7 +17,7 @@ bool waits_for_copy(Emitter&, const Op& store, const Val& dst, const Val& value)
 // The store that waits for a copy, while that is lowered.
 class Departing {
  public:
-  // Nothing that is emitted from here on waits for the writes that the copy is.
+  // Takes the store; of other values those that show memory become memory, as the copy may write to it.
   Departing(Emitter&, const Op& copy);
   // The value goes to the memory that it was stored to.
   void store();
