@@ -12,8 +12,7 @@ struct Departures {
   std::unordered_map<const Op*, const Op*> copies;  // by store
   struct Waiting {
     const Op* store;
-    Val dst;
-    ir::ValueId value;  // its name while it waits
+    ir::ValueId dst, value;  // their names while they wait: slots that they are made of stay what they are
   };
   std::unordered_map<const Op*, Waiting> waiting;  // by copy
 };
@@ -41,17 +40,18 @@ bool waits_for_copy(Emitter& e, const Op& store, const Val& dst, const Val& valu
   Departures& d = e.state<Departures>();
   const auto it = d.copies.find(&store);
   if (it == d.copies.end() || dst.dims.empty() || dst.elements() == 0 || !dst.shows_memory()) return false;
-  // No operation has such a number, and of each ref one value waits at a time.
-  const ir::ValueId name = -2 - dst.origin();
-  e.bind(name, value);
-  d.waiting[it->second] = {&store, dst, name};
+  // No operation has such numbers, and of each ref one value waits at a time.
+  const ir::ValueId of_value = -2 - 2 * dst.origin(), of_dst = of_value - 1;
+  e.bind(of_value, value);
+  e.bind(of_dst, dst);
+  d.waiting[it->second] = {&store, of_dst, of_value};
   return true;
 }
 
 Departing::Departing(Emitter& e, const Op& copy) : e_(e), copy_(copy) {
   Departures& d = e.state<Departures>();
   if (const auto it = d.waiting.find(&copy); it != d.waiting.end()) {
-    stored_ = Stored{it->second.store, std::move(it->second.dst), e.take(it->second.value)};
+    stored_ = Stored{it->second.store, e.take(it->second.dst), e.take(it->second.value)};
     d.waiting.erase(it);
   }
   e.about_to_write(e.everything());
