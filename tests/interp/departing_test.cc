@@ -2,16 +2,11 @@
 // without it, whenever copies move.
 #include <fmt/format.h>
 
-#include <cmath>
-
 #include "pallasim/interp/rewrites.h"
-#include "run.h"
+#include "rows.h"
 
 namespace pallasim::interp::test {
 namespace {
-
-using Rows = std::vector<float>;  // 8 rows of 4
-constexpr float kNobody = std::numeric_limits<float>::quiet_NaN();
 
 // %0: f32[8,4], read; %1: written; %2: memory of 4 rows; %3: other memory of 4 rows; %4: a semaphore; %5 to %7: 0 to 2;
 // %10: the first four rows of %0, %11: twice those.
@@ -51,17 +46,6 @@ struct Case {
   int64_t copies;  // that find their bytes where they take them
   Rows want;
 };
-
-Rows rows_of(const Rows& a, size_t from, size_t n, float times = 1) {
-  Rows r;
-  for (size_t i = from * 4; i < (from + n) * 4; ++i) r.push_back(times * a[i]);
-  return r;
-}
-Rows unwritten(size_t n) { return Rows(n * 4, kNobody); }
-Rows operator+(Rows a, const Rows& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
 
 std::vector<Case> cases(const Rows& a) {
   const std::string plain = start("", "2") + wait();
@@ -148,10 +132,7 @@ TEST(Departing, ValuesThatCopiesTake) {
         const int64_t before = hits(Rewrite::Departs);
         const Rows got = run(c.text, {a}, o).results[0].as<float>();
         EXPECT_EQ(hits(Rewrite::Departs) - before, fuse ? c.copies : 0) << c.name;
-        for (size_t i = 0; i < c.want.size(); ++i)
-          EXPECT_TRUE(std::isnan(c.want[i]) ? std::isnan(got[i]) : got[i] == c.want[i])
-              << c.name << (fuse ? "" : ", not fused") << ", copies " << static_cast<int>(copies) << " [" << i << "] "
-              << got[i] << ", not " << c.want[i];
+        expect_rows(got, c.want, fmt::format("{}, fuse {}, copies {}", c.name, fuse, static_cast<int>(copies)));
       }
 }
 

@@ -79,25 +79,33 @@ std::string code_of(std::string_view text, std::span<const DeviceCall> calls, st
   return "";
 }
 
-TEST(Devices, EveryScheduleMovesTheRing) {
-  const auto plan = compile(ir::parse(kRing));
-  EXPECT_EQ(devices_of(*plan), kDevices);
+// Calls check(ring, seed) behind launches whose copies move at every moment, in the usual order (seed 0) and others.
+template <typename Check>
+void under_every_schedule(const Plan& plan, uint64_t seeds, const Check& check) {
   for (const Options::Copies copies : {Options::Copies::AtIssue, Options::Copies::AtWait, Options::Copies::Scheduled})
-    for (uint64_t seed = 0; seed < 20; ++seed) {
+    for (uint64_t seed = 0; seed < seeds; ++seed) {
       Options o;
       o.copies = copies;
       if (seed) o.random_seed = seed;
       Session session;
       Ring r;
-      const Report report = launch(*plan, session, r.calls, o);
+      const Report report = launch(plan, session, r.calls, o);
       EXPECT_EQ(report.threads, kDevices);
       EXPECT_TRUE(report.findings.empty());
-      for (size_t d = 0; d < kDevices; ++d) {
-        EXPECT_EQ(r.out[(d + 1) % kDevices].bytes, r.in[d].bytes);
-        EXPECT_EQ(r.at[d].as<int32_t>(),
-                  (std::vector<int32_t>{static_cast<int32_t>(d / 2), static_cast<int32_t>(d % 2)}));
-      }
+      check(r, seed);
     }
+}
+
+TEST(Devices, EveryScheduleMovesTheRing) {
+  const auto plan = compile(ir::parse(kRing));
+  EXPECT_EQ(devices_of(*plan), kDevices);
+  under_every_schedule(*plan, 20, [](const Ring& r, uint64_t) {
+    for (size_t d = 0; d < kDevices; ++d) {
+      EXPECT_EQ(r.out[(d + 1) % kDevices].bytes, r.in[d].bytes);
+      EXPECT_EQ(r.at[d].as<int32_t>(),
+                (std::vector<int32_t>{static_cast<int32_t>(d / 2), static_cast<int32_t>(d % 2)}));
+    }
+  });
 }
 
 // What is sent was stored for the copy alone: twice what the device has. `early`: of the memory that is received into,
@@ -128,21 +136,13 @@ TEST(Devices, ValuesThatAreComputedWhereACopyTakesThem) {
       const int64_t before = hits(Rewrite::Departs);
       const auto plan = compile(ir::parse(computing_ring(early, itself)));
       EXPECT_EQ(hits(Rewrite::Departs) - before, 1);
-      for (const Options::Copies copies :
-           {Options::Copies::AtIssue, Options::Copies::AtWait, Options::Copies::Scheduled})
-        for (uint64_t seed = 0; seed < 10; ++seed) {
-          Options o;
-          o.copies = copies;
-          if (seed) o.random_seed = seed;
-          Session session;
-          Ring r;
-          EXPECT_TRUE(launch(*plan, session, r.calls, o).findings.empty());
-          for (size_t d = 0; d < kDevices; ++d) {
-            std::vector<float> want = r.in[d].as<float>();
-            for (float& x : want) x *= 2;
-            EXPECT_EQ(r.out[itself ? d : (d + 1) % kDevices].as<float>(), want) << early << itself << ' ' << seed;
-          }
+      under_every_schedule(*plan, 10, [&](const Ring& r, uint64_t seed) {
+        for (size_t d = 0; d < kDevices; ++d) {
+          std::vector<float> want = r.in[d].as<float>();
+          for (float& x : want) x *= 2;
+          EXPECT_EQ(r.out[itself ? d : (d + 1) % kDevices].as<float>(), want) << early << itself << ' ' << seed;
         }
+      });
     }
 }
 

@@ -2,17 +2,11 @@
 // and without it, wherever copies begin and end and whatever happens to their source.
 #include <fmt/format.h>
 
-#include <cmath>
-
 #include "pallasim/interp/rewrites.h"
-#include "run.h"
+#include "rows.h"
 
 namespace pallasim::interp::test {
 namespace {
-
-using Rows = std::vector<float>;  // 8 rows of 4
-constexpr float kNobody = std::numeric_limits<float>::quiet_NaN();
-constexpr size_t kRow = 4;
 
 // %0 and %1: f32[8,4], read; %2: written; %3: memory of 4 rows that copies bring; %4: a semaphore; %5, %6: 0 and 1.
 std::string kernel(const std::string& body, const std::string& alias = "") {
@@ -43,16 +37,6 @@ std::string load(int id, int from, int rows, const char* memory = "%3") {
 }
 std::string store(int id, int to, int rows) {
   return fmt::format("  store %2, %{0} {{view = [index(slice({1}, {2}), slice(0, 4))]}}\n", id, to, rows);
-}
-
-Rows rows_of(const Rows& a, size_t from, size_t n) {
-  return {a.begin() + static_cast<std::ptrdiff_t>(from * kRow),
-          a.begin() + static_cast<std::ptrdiff_t>((from + n) * kRow)};
-}
-Rows unwritten(size_t n) { return Rows(n * kRow, kNobody); }
-Rows operator+(Rows a, const Rows& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
 }
 
 struct Case {
@@ -124,9 +108,7 @@ TEST(Landing, TheBytesThatCopiesBring) {
       const int64_t before = hits(Rewrite::StaysAway);
       const Rows got = run(c.text, {a, b}, o).results[0].as<float>();
       EXPECT_EQ(hits(Rewrite::StaysAway) - before, fuse ? c.memories : 0) << c.name;
-      for (size_t i = 0; i < c.want.size(); ++i)
-        EXPECT_TRUE(std::isnan(c.want[i]) ? std::isnan(got[i]) : got[i] == c.want[i])
-            << c.name << (fuse ? "" : ", not fused") << " [" << i << "] " << got[i] << ", not " << c.want[i];
+      expect_rows(got, c.want, fmt::format("{}, fuse {}", c.name, fuse));
     }
 }
 

@@ -216,9 +216,15 @@ void issue_copy(Execution& ex, const AsyncCopy& c) {
   else ex.copies.push(c);
 }
 
-int64_t extent(const Thread& t, const Extents& e, size_t d) {
-  return e.slots.empty() || e.slots[d] == Addr::kNoSlot ? e.dims[d] : t.slot<int64_t>(e.slots[d]);
+int64_t given(const Thread& t, const std::vector<uint32_t>& slots, size_t d, int64_t otherwise) {
+  return slots.empty() || slots[d] == Addr::kNoSlot ? otherwise : t.slot<int64_t>(slots[d]);
 }
+
+bool is_closed(const Thread& t, const CopySide& side) {
+  return std::any_of(side.gates.begin(), side.gates.end(), [&](uint32_t g) { return t.slot<int64_t>(g) == 0; });
+}
+
+int64_t extent(const Thread& t, const Extents& e, size_t d) { return given(t, e.slots, d, e.dims[d]); }
 
 int64_t machine_bytes(int64_t elements, int bits) {
   return memory::mul(elements, bits) / 8 + (elements % 8 * bits % 8 != 0);
@@ -283,14 +289,10 @@ void issue_noted(Thread& t, const Step* s, AsyncCopy& c, bool now, bool read_not
 
 void clip(const Thread& t, const DmaPayload& p, AsyncCopy* c) {
   if (p.src.valid.empty() && p.dst.valid.empty() && p.src.gates.empty() && p.dst.gates.empty()) return;
-  auto closed = [&](const CopySide& side) {
-    return std::any_of(side.gates.begin(), side.gates.end(), [&](uint32_t g) { return t.slot<int64_t>(g) == 0; });
-  };
-  const bool no_src = closed(p.src), no_dst = closed(p.dst);
+  const bool no_src = is_closed(t, p.src), no_dst = is_closed(t, p.dst);
   auto valid = [&](const CopySide& side, size_t d) {
     if (&side == &p.src ? no_src : no_dst) return int64_t{0};
-    return side.valid.empty() || side.valid[d] == Addr::kNoSlot ? c->dims[d]
-                                                                : std::min(c->dims[d], t.slot<int64_t>(side.valid[d]));
+    return std::min(c->dims[d], given(t, side.valid, d, c->dims[d]));
   };
   bool unread = false;
   for (int d = 0; d < c->rank; ++d) {
@@ -356,14 +358,10 @@ const Step* dma_start(Thread& t, const Step* s) {
 const Step* departs(Thread& t, const Step* s) {
   Execution& ex = *t.exec;
   const auto& p = *static_cast<const DepartPayload*>(s->payload);
-  const auto given = [&](const std::vector<uint32_t>& slots, size_t d, int64_t all) {
-    return slots.empty() || slots[d] == Addr::kNoSlot ? all : t.slot<int64_t>(slots[d]);
-  };
-  bool exists =
-      std::none_of(p.dst.gates.begin(), p.dst.gates.end(), [&](uint32_t g) { return t.slot<int64_t>(g) == 0; });
+  bool exists = !is_closed(t, p.dst);
   for (size_t d = 0; d < p.dst.strides.size(); ++d) {
     const int64_t size = p.dst.extents.dims[d];
-    exists = exists && given(p.dst.before, d, 0) <= 0 && given(p.dst.valid, d, size) >= size;
+    exists = exists && given(t, p.dst.before, d, 0) <= 0 && given(t, p.dst.valid, d, size) >= size;
   }
   if (!exists || ex.copies_move != Options::Copies::AtIssue) return s->jump;
   AsyncCopy c = copy_between(t, s, p.dst, p.dst, p.dtype, memory::Combine::Replace);

@@ -7,6 +7,9 @@ namespace pallasim::interp::ops {
 
 // Elements of dimension `d`, which a slot may hold.
 int64_t extent(const Thread&, const Extents&, size_t d);
+// What the slot of dimension d holds (i64); `otherwise` where there is none.
+int64_t given(const Thread&, const std::vector<uint32_t>& slots, size_t d, int64_t otherwise);
+bool is_closed(const Thread&, const CopySide&);  // a gate says that nothing of it exists
 // Bytes of so many elements of `bits` on the machine; where the last one is a part, it counts.
 int64_t machine_bytes(int64_t elements, int bits);
 // The copy of a step between two sides of the thread's own, whose extents are those of the source: without a number,

@@ -24,10 +24,9 @@ struct Inside {
 };
 
 Inside inside(const Thread& t, const CopySide& box, const AsyncCopy& c) {
-  const bool none =
-      std::any_of(box.gates.begin(), box.gates.end(), [&](uint32_t g) { return t.slot<int64_t>(g) == 0; });
+  const bool none = is_closed(t, box);
   const auto count = [&](const std::vector<uint32_t>& slots, size_t d, int64_t otherwise) {
-    return slots.empty() || slots[d] == Addr::kNoSlot ? otherwise : std::min(c.dims[d], t.slot<int64_t>(slots[d]));
+    return std::min(c.dims[d], given(t, slots, d, otherwise));
   };
   Inside in;
   for (int d = 0; d < c.rank; ++d) {
