@@ -16,30 +16,9 @@ void Barriers::init(int64_t id, int64_t expected) {
 }
 
 // A loop that errs errs each time alike; the first ones tell it.
-void Barriers::note(BarrierFinding f) {
+void Barriers::note(const BarrierFinding& f) {
   constexpr size_t kMost = 1000;
   if (findings_.size() < kMost) findings_.push_back(f);
-}
-
-bool Barriers::settle(int64_t id, std::vector<int32_t>* woken) {
-  Barrier& b = barriers_[static_cast<size_t>(id)];
-  if (b.arrived < b.expected || b.bytes_due != 0) return false;
-  if (b.observed < b.phase && !b.named) note({BarrierFinding::Kind::Unwaited, id, b.phase, 0, -1});
-  ++b.phase;
-  b.arrived = 0;
-  auto& w = waiters_[static_cast<size_t>(id)];
-  woken->insert(woken->end(), w.begin(), w.end());
-  w.clear();
-  return true;
-}
-
-bool Barriers::arrive(int64_t id, int64_t count, int32_t thread, std::vector<int32_t>* woken) {
-  Barrier& b = barriers_[static_cast<size_t>(id)];
-  const int64_t most = b.expected - b.arrived;
-  if (count > most) note({BarrierFinding::Kind::OverArrival, id, b.phase, count - most, thread});
-  b.arrived += std::min(count, most);
-  if (thread < 0) b.carried = b.phase + 1;
-  return settle(id, woken);
 }
 
 void Barriers::take(int64_t id, int64_t expected, int32_t thread) {
@@ -63,17 +42,6 @@ bool Barriers::deliver(int64_t id, int64_t bytes, std::vector<int32_t>* woken) {
 bool Barriers::arrive_expecting(int64_t id, int64_t bytes, int32_t thread, std::vector<int32_t>* woken) {
   barriers_[static_cast<size_t>(id)].bytes_due += bytes;
   return arrive(id, 1, thread, woken);
-}
-
-bool Barriers::test(int64_t id, int64_t* seen, int32_t thread) {
-  Barrier& b = barriers_[static_cast<size_t>(id)];
-  const int64_t later = b.phase - *seen - 1;
-  if (later < 0) return false;
-  if (later > 0 && !b.named) note({BarrierFinding::Kind::PassedPhase, id, *seen, later, thread});
-  if (b.parity && later % 2 != 0) return false;
-  ++*seen;
-  b.observed = std::max(b.observed, *seen);
-  return true;
 }
 
 bool Barriers::wait(int64_t id, int64_t* seen, int32_t thread) {

@@ -21,6 +21,23 @@ std::string blocks(const std::string& body, const std::string& more = "") {
          body + "  yield\n}\n";
 }
 
+// The same as programs of a grid, each with a barrier of its own: they may wait, and so are programs that are there
+// together.
+std::string programs(std::string text) {
+  const auto put = [&](const std::string& from, const std::string& to) {
+    text.replace(text.find(from), from.size(), to);
+  };
+  put("mesh \"gpu\" {kind = gpu, axes = [axis(\"i\", 40)], grid = 1, cluster = 0, threads = 0}", "grid {size = 40}");
+  put("body \"gpu\"", "body");
+  put("{space = gmem}\noutput \"o\" : f32[40,16] {space = gmem}\n",
+      "{space = gmem}\noutput \"o\" : f32[40,16] {space = gmem}\n"
+      "scratch \"bar\" : ref<mbarrier[1], gsmem> {num_arrivals = 1}\n");
+  put("gmem>) {", "gmem>, %90 \"bar\": ref<mbarrier[1], gsmem>) {");
+  put("axis_index {axis = \"i\"}", "program_id {axis = 0}");
+  put("  yield", "  barrier_arrive %90 {barrier = view($0, [])}\n  barrier_wait %90 {barrier = view($0, [])}\n  yield");
+  return text;
+}
+
 const char* const kOwnRow = R"(  %4 = get %0, %2 {view = [index($1, slice(0, 16))]} : f32[16]
 )";
 const char* const kStore = R"(  store %1, %5, %2 {view = [index($2, slice(0, 16))]}
@@ -141,6 +158,9 @@ std::vector<Kernel> kernels() {
       {"in place", blocks(in_place, alias), true, [](Rows a) { return times(a, 2); }},
       {"a chain", blocks(chain, alias), false, sums},
       {"a chain of single elements", blocks(element_chain, alias), false, first_sums},
+      {"programs, each its row", programs(blocks(square)), true, squares},
+      {"a chain of programs", programs(blocks(chain, alias)), false, sums},
+      {"a chain of programs, single elements", programs(blocks(element_chain, alias)), false, first_sums},
       {"prints", blocks(prints), false, squares},
       {"subcores, each its row", subcores("%5"), true, [](Rows a) { return times(a, 2, 32); }},
       {"subcores, each the middle of its row", middles, true, doubled_middles},

@@ -7,6 +7,7 @@
 namespace pallasim::judge {
 
 void Clusters::write() {
+  if (one_in(12)) return write_programs();
   grid_ = 1 + below(3), x_ = 1 + below(3), y_ = 1 + below(2), wgs_ = 1 + below(3);
   const int64_t parts = 1 + below(3);
   if (one_in(8)) chain();  // who waited before is not in order any more
@@ -17,16 +18,62 @@ void Clusters::write() {
       "= 1, "
       "cluster = 2, threads = 1}}\n",
       grid_, x_, y_, wgs_);
-  head += "input \"a\" : i32[6,8,16] {space = gmem}\ninput \"b\" : i8[2,16,16] {space = gmem}\n";
-  std::string args = "%0 \"a\": ref<i32[6,8,16], gmem>, %1 \"b\": ref<i8[2,16,16], gmem>";
-  for (const auto& [number, type] : outputs_) {
-    head += fmt::format("output \"o{}\" : {} {{space = gmem}}\n", number, type);
-    args += fmt::format(", %{} \"o{}\": ref<{}, gmem>", number, number, type);
-  }
+  const std::string args = declare(&head);
   head += fmt::format("body \"gpu\" ({}) {{\n", args);
   for (const char* axis : {"i", "x", "y", "wg"})
     head += fmt::format("  %{} = axis_index {{axis = \"{}\"}} : i32[]\n", axis, axis);
   for (int n = 0; n < 8; ++n) head += fmt::format("  %c{} = constant {{value = i32 0x{:x}}} : i32[]\n", n, n);
+  end(head);
+}
+
+// Programs of a grid that go on from each other, which are there together as each has a barrier.
+void Clusters::write_programs() {
+  term("programs of a grid");
+  grid_ = 2 + below(5);
+  const int64_t parts = 1 + below(3);
+  for (int64_t p = 0; p < parts; ++p) {
+    if (p == 0 || one_in(2)) {
+      meet("%c7");
+      take_long();
+    }
+    chain();
+  }
+  std::string head = "pallasim-ir 1\nmodule \"programs\" {machine = mosaic_gpu}\n";
+  head += fmt::format("grid {{size = {}}}\n", grid_);
+  const std::string args = declare(&head);
+  head += "scratch \"bar\" : ref<mbarrier[1], gsmem> {num_arrivals = 1}\n";
+  head += fmt::format("body ({}, %c7 \"bar\": ref<mbarrier[1], gsmem>) {{\n", args);
+  head += "  %i = program_id {axis = 0} : i32[]\n";
+  for (const char* one : {"x", "y", "wg"}) head += fmt::format("  %{} = constant {{value = i32 0x0}} : i32[]\n", one);
+  for (int n = 0; n < 7; ++n) head += fmt::format("  %c{} = constant {{value = i32 0x{:x}}} : i32[]\n", n, n);
+  end(head);
+}
+
+// A loop that takes longer than another OS thread takes to come.
+void Clusters::take_long() {
+  const std::string o = output(fmt::format("i32[{}]", grid_)), trips = fresh(), sum = fresh(), k = fresh(),
+                    before = fresh(), after = fresh();
+  line("{} = constant {{value = i32 0x{:x}}} : i32[]", trips, 1000 + below(4000));
+  line("{} = for %c0, {}, %c1, %i ({}: i32[], {}: i32[]) {{", sum, trips, k, before);
+  line("  {} = xor {}, {} : i32[]", after, before, k);
+  line("  yield {}", after);
+  line("}} : i32[]");
+  line("store {}, {}, %i {{view = [index($2)]}}", o, sum);
+}
+
+// Operands, as text that is added to `head`; as arguments of a body.
+std::string Clusters::declare(std::string* head) {
+  *head += "input \"a\" : i32[6,8,16] {space = gmem}\ninput \"b\" : i8[2,16,16] {space = gmem}\n";
+  std::string args = "%0 \"a\": ref<i32[6,8,16], gmem>, %1 \"b\": ref<i8[2,16,16], gmem>";
+  for (const auto& [number, type] : outputs_) {
+    *head += fmt::format("output \"o{}\" : {} {{space = gmem}}\n", number, type);
+    args += fmt::format(", %{} \"o{}\": ref<{}, gmem>", number, number, type);
+  }
+  return args;
+}
+
+// The text from its head on, and values for its inputs.
+void Clusters::end(const std::string& head) {
   c_.text = numbered(head + body_ + "  yield\n}\n");
   for (const auto& [dims, dtype] : {std::pair{std::vector<int64_t>{6, 8, 16}, ir::DType::I32},
                                     std::pair{std::vector<int64_t>{2, 16, 16}, ir::DType::I8}}) {

@@ -117,6 +117,10 @@ class Clusters {
   }
 
   // clusters.cc
+  void write_programs();
+  void take_long();
+  std::string declare(std::string* head);
+  void end(const std::string& head);
   void changed_source(const std::string& o, const std::string& at, const std::string& value,
                       const std::function<void()>& use);
   void part(), ring(), exchange(), peer_store(), atomics(), named(), product(), chain();

@@ -36,26 +36,13 @@ class PartWatch : public Listener {
   const std::atomic<bool>& stop_;
 };
 
-// Whether all that parts share are arrays of the launch that can be as before: what else lies in the memory of a unit
-// of that level or above, or is counted there, is there once.
-bool share_arrays_only(const Plan& p, memory::Level level) {
-  const PlanMemory& m = p.memory;
-  const auto owned = [&](const auto& all) {
-    return std::any_of(all.begin(), all.end(), [&](const auto& x) { return x.owner <= level; });
-  };
-  const bool moved = std::any_of(p.first().windows.begin(), p.first().windows.end(),
-                                 [](const Window& w) { return w.stage() || ir::is_sync(w.dtype); });
-  return !moved && !owned(m.allocations) && !owned(m.semaphores.blocks()) && !owned(m.barriers) &&
-         m.outer_semaphores.empty() && m.own_inputs.empty() && p.first().core_arrays.empty();
-}
-
 // Whether programs, or the threads of a mesh where none of them names another one, can have executions of their own.
 bool may_part(const Call& c) {
   const Plan& p = c.plan;
-  if (p.threads.concurrent || p.threads.has_peers) return false;
-  if (c.who.programs > 0) return c.who.programs > 1 && share_arrays_only(p, memory::Level::Device);
-  return p.threads.count > 1 && p.threads.core_axis < 0 && !p.threads.reach_cores && p.bodies.size() == 1 &&
-         p.first().max_children == 0 && share_arrays_only(p, memory::Level::Core);
+  if (!p.may_run_apart()) return false;
+  if (c.who.programs > 0) return c.who.programs > 1;
+  return p.first().mesh >= 0 && p.threads.count > 1 && p.first().max_children == 0 &&
+         p.shares_arrays_only(memory::Level::Core);
 }
 
 // The outputs of a launch before it runs, to begin with twice.

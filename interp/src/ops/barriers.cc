@@ -2,6 +2,7 @@
 #include "../plan/waiting.h"
 #include "cluster.h"
 #include "findings.h"
+#include "follow.h"
 
 namespace pallasim::interp::ops {
 namespace {
@@ -67,6 +68,8 @@ void arrive_expecting(Thread& t, int64_t barrier, int64_t bytes) {
 void tell_of_barriers(Thread& t, const Step* s) {
   Execution& ex = *t.exec;
   const auto& found = ex.barriers.findings();
+  if (ex.barriers_told == found.size()) [[likely]]
+    return;
   for (; ex.barriers_told < found.size(); ++ex.barriers_told) barrier_misused(t, s, found[ex.barriers_told]);
 }
 
@@ -159,5 +162,57 @@ const Step* barrier_test(Thread& t, const Step* s) {
   t.stop = Stop::Yielded;
   return nullptr;
 }
+
+namespace {
+
+// Of barriers that the thread reaches as its own, without bytes: in runs, where nobody is to be told.
+struct OwnArrive : NoOperands<> {
+  static const Step* run(Thread& t, const Step* s) { return barrier_arrive(t, s); }
+  template <unsigned>
+  static const Step* follow(Thread& t, const Step* s, uint64_t value) {
+    Execution& ex = *t.exec;
+    if (!ex.listeners.empty()) [[unlikely]]
+      return end_run(t, s, value);
+    const BarrierPayload& p = payload(s);
+    ex.barriers.arrive(barrier_id(t, p), p.count, t.index, &ex.woken);
+    ex.progressed = true;
+    tell_of_barriers(t, s);
+    return follow_on(t, s);
+  }
+};
+
+// The phase that the thread awaits ended, and none behind it; else the engine looks.
+struct OwnWait : NoOperands<> {
+  static const Step* run(Thread& t, const Step* s) { return barrier_wait(t, s); }
+  template <unsigned>
+  static const Step* follow(Thread& t, const Step* s, uint64_t value) {
+    Execution& ex = *t.exec;
+    const BarrierPayload& p = payload(s);
+    const int64_t id = barrier_id(t, p);
+    int64_t& seen = t.slot<int64_t>(p.seen + 16 * static_cast<uint32_t>(index_of(t, p)));
+    if (!ex.listeners.empty() || ex.barriers[id].phase != seen + 1) [[unlikely]]
+      return end_run(t, s, value);
+    ex.barriers.test(id, &seen, t.index);
+    t.wait = {};
+    tell_of_barriers(t, s);
+    return follow_on(t, s);
+  }
+};
+
+void arrival_of(const Step& s, std::vector<SyncUse>* out) { kBarrierArrive.sync(s, out); }
+void passage_of(const Step& s, std::vector<SyncUse>* out) { kBarrierWait.sync(s, out); }
+
+const StepInfo kOwnArrive{
+    .name = "barrier_arrive", .fn = OwnArrive::run, .sync = arrival_of, .scalar = &kFormsOf<OwnArrive>};
+const StepInfo kOwnWait{.name = "barrier_wait", .fn = OwnWait::run, .sync = passage_of, .scalar = &kFormsOf<OwnWait>};
+
+bool none(const BarrierPayload::Bytes& b) { return b.fixed == 0 && b.slot == Addr::kNoSlot; }
+
+}  // namespace
+
+const StepInfo& arrival(const BarrierPayload& p) {
+  return !p.reaches.elsewhere() && none(p.expects) && none(p.brings) && p.count > 0 ? kOwnArrive : kBarrierArrive;
+}
+const StepInfo& passage(const BarrierPayload& p) { return p.besides == Addr::kNoSlot ? kOwnWait : kBarrierWait; }
 
 }  // namespace pallasim::interp::ops

@@ -1,7 +1,31 @@
 #include "plan.h"
 
+#include <algorithm>
+
 namespace pallasim::interp {
 
 Plan::Plan() = default;
+
+bool Plan::shares_arrays_only(memory::Level level) const {
+  const auto owned = [&](const auto& all) {
+    return std::any_of(all.begin(), all.end(), [&](const auto& x) { return x.owner <= level; });
+  };
+  const bool moved = std::any_of(first().windows.begin(), first().windows.end(),
+                                 [](const Window& w) { return w.stage() || ir::is_sync(w.dtype); });
+  return !moved && !owned(memory.allocations) && !owned(memory.semaphores.blocks()) && !owned(memory.barriers) &&
+         memory.outer_semaphores.empty() && memory.own_inputs.empty() && first().core_arrays.empty();
+}
+
+bool Plan::may_run_apart() const {
+  if (bodies.size() != 1 || threads.concurrent || threads.has_peers) return false;
+  const Body& b = first();
+  if (b.mesh < 0)
+    return b.model->programs == hw::Programs::Cooperative && !module.grid.empty() &&
+           shares_arrays_only(memory::Level::Device);
+  const std::vector<int64_t>& clusters = threads.units.meshes().front().clusters;
+  if (clusters.empty()) return !threads.reach_cores && shares_arrays_only(memory::Level::Core);
+  return std::any_of(clusters.begin(), clusters.end(), [](int64_t n) { return n > 1; }) &&
+         shares_arrays_only(memory::Level::Device);
+}
 
 }  // namespace pallasim::interp

@@ -133,6 +133,12 @@ class Plan {
   mutable std::mutex mutex;
   mutable std::unordered_map<std::string, std::shared_ptr<const Plan>> specialised;
 
+  // Whether all that parts of a launch share are arrays that can be as before: what else lies in the memory of a unit
+  // of that level or above, or is counted there, is there once.
+  bool shares_arrays_only(memory::Level) const;
+  // Whether a launch may run programs, or the threads of a mesh, in parts that note what they use of the arrays. While
+  // bodies are compiled it may become false, never true.
+  bool may_run_apart() const;
   int64_t bytes() const;  // that the plan holds, about; specialisations too
 
   Plan();

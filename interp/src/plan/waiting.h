@@ -42,6 +42,9 @@ struct SpawnPayload {
 
 namespace ops {
 extern const StepInfo kBarrierArrive, kBarrierWait, kBarrierTest, kNamedArrive;
+// The forms of an arrival and of a wait: in runs of scalar steps where the barrier is the thread's own.
+const StepInfo& arrival(const BarrierPayload&);
+const StepInfo& passage(const BarrierPayload&);
 // Payload BarrierPayload.
 const Step* barrier_arrive(Thread&, const Step*);
 const Step* named_arrive(Thread&, const Step*);  // at a named barrier

@@ -115,11 +115,11 @@ static void lower_barrier(Emitter& e, const Op& op) {
   if (p.reaches.elsewhere() && e.in_spawn())
     e.unsupported(op, "an arrival of a single warp at a barrier of the cluster");
   if (op.code == OpCode::barrier_arrive) {
-    e.emit(ops::kBarrierArrive, e.own(p));
+    e.emit(ops::arrival(p), e.own(p));
     return;
   }
   if (op.code == OpCode::barrier_wait) {
-    e.emit(ops::kBarrierWait, e.own(p));
+    e.emit(ops::passage(p), e.own(p));
     return;
   }
   p.polls = e.in_while();

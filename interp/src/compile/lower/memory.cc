@@ -104,9 +104,9 @@ static ScalarAccess element_access(Emitter& e, const Op& op, const Val& ref, con
 // of the arrays is listened to in unchecked runs, too: they may run apart (launch/apart.cc).
 static bool moves_plainly(const Emitter& e, const Addr& at, ir::DType t) {
   const bool same_form = byte_size(compute_type(t)) == ir::byte_size(t) && t != ir::DType::F16 && t != ir::DType::BF16;
-  const ir::Module& m = e.plan().module;
-  const bool array = at.buffer >= kFirstOperandBuffer && at.buffer - kFirstOperandBuffer < m.operands.size();
-  return same_form && !e.options().checked && !e.options().verify_split && !(array && !m.meshes.empty());
+  const bool array =
+      at.buffer >= kFirstOperandBuffer && at.buffer - kFirstOperandBuffer < e.plan().module.operands.size();
+  return same_form && !e.options().checked && !e.options().verify_split && !(array && e.plan().may_run_apart());
 }
 
 static Val load_element(Emitter& e, const Op& op, const Val& ref, const ir::view::Index& index) {

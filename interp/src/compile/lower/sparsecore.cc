@@ -181,8 +181,8 @@ static void lower_barrier(Emitter& e, const Op& op) {
   BarrierPayload p;
   p.block = at->second.first;
   p.seen = at->second.second;
-  e.emit(ops::kBarrierArrive, e.own(p));
-  e.emit(ops::kBarrierWait, e.own(p));
+  e.emit(ops::arrival(p), e.own(p));
+  e.emit(ops::passage(p), e.own(p));
 }
 
 Rows sparsecore_rows() {

@@ -1,6 +1,7 @@
 // Barriers: they have phases, not counts. A phase ends when everybody arrived and no bytes are due any more; then the
 // next begins. mbarriers, barriers of a cluster, of subcores, named barriers and joins are kinds of it.
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -53,7 +54,15 @@ class Barriers {
 
   // Each returns whether the phase ended by it; then who waits is moved to `woken` and tries again. `thread`: -1 where
   // an asynchronous operation arrives. Bytes are not negative; those of one call come at once.
-  bool arrive(int64_t id, int64_t count, int32_t thread, std::vector<int32_t>* woken);
+  bool arrive(int64_t id, int64_t count, int32_t thread, std::vector<int32_t>* woken) {
+    Barrier& b = barriers_[static_cast<size_t>(id)];
+    const int64_t most = b.expected - b.arrived;
+    if (count > most) [[unlikely]]
+      note({BarrierFinding::Kind::OverArrival, id, b.phase, count - most, thread});
+    b.arrived += std::min(count, most);
+    if (thread < 0) b.carried = b.phase + 1;
+    return settle(id, woken);
+  }
   bool expect(int64_t id, int64_t bytes, std::vector<int32_t>* woken);
   bool deliver(int64_t id, int64_t bytes, std::vector<int32_t>* woken);
   // An arrival that brings an expectation of bytes; no phase ends between the two.
@@ -66,7 +75,17 @@ class Barriers {
   // and `seen` is one more. False: `thread` waits now.
   bool wait(int64_t id, int64_t* seen, int32_t thread);
   // As wait, for who looks and goes on: nobody is put to wait.
-  bool test(int64_t id, int64_t* seen, int32_t thread);
+  bool test(int64_t id, int64_t* seen, int32_t thread) {
+    Barrier& b = barriers_[static_cast<size_t>(id)];
+    const int64_t later = b.phase - *seen - 1;
+    if (later < 0) return false;
+    if (later > 0 && !b.named) [[unlikely]]
+      note({BarrierFinding::Kind::PassedPhase, id, *seen, later, thread});
+    if (b.parity && later % 2 != 0) return false;
+    ++*seen;
+    b.observed = std::max(b.observed, *seen);
+    return true;
+  }
   bool has_waiters(int64_t id) const { return !waiters_[static_cast<size_t>(id)].empty(); }
 
   // Of what happened so far, in order; the first thousand.
@@ -76,8 +95,20 @@ class Barriers {
   bool operator==(const Barriers&) const = default;
 
  private:
-  bool settle(int64_t id, std::vector<int32_t>* woken);
-  void note(BarrierFinding f);
+  bool settle(int64_t id, std::vector<int32_t>* woken) {
+    Barrier& b = barriers_[static_cast<size_t>(id)];
+    if (b.arrived < b.expected || b.bytes_due != 0) return false;
+    if (b.observed < b.phase && !b.named) [[unlikely]]
+      note({BarrierFinding::Kind::Unwaited, id, b.phase, 0, -1});
+    ++b.phase;
+    b.arrived = 0;
+    if (auto& w = waiters_[static_cast<size_t>(id)]; !w.empty()) {
+      woken->insert(woken->end(), w.begin(), w.end());
+      w.clear();
+    }
+    return true;
+  }
+  void note(const BarrierFinding& f);
   std::vector<Barrier> barriers_;
   std::vector<std::vector<int32_t>> waiters_;
   std::vector<BarrierFinding> findings_;
