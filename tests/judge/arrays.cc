@@ -1,6 +1,8 @@
 // Whole-array operations beyond slices and reshapes.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "body.h"
 
 namespace pallasim::judge {
@@ -28,6 +30,73 @@ void Body::scatter_step() {
                         sum ? "scatter_add" : "scatter", name(x.id), name(column), name(u.id)),
             str(t)),
        t, std::max(x.mag, u.mag));
+}
+
+// Slices that index vectors name, with any dimension numbers: a gather, or a scatter whose order does not matter.
+void Body::slices_step() {
+  enum Role { Batch, Collapsed, Window, Whole };
+  const bool scatters = rng.chance(40);
+  Type t{scatters ? DType::I32 : rng.of(dtypes), {}};
+  if (t.dtype == DType::Bool) return arrange_step();
+  const int64_t rank = rng.in(1, 3);
+  Dims sizes, x_batch, collapsed, map;
+  std::vector<std::pair<int64_t, int64_t>> walked;  // extent of a batch dimension, and of which of x it is or -1
+  for (int64_t d = 0; d < rank; ++d) {
+    const int64_t n = d + 1 == rank && rng.chance(40) ? rng.of(extents) : rng.in(1, 6);
+    const auto role =
+        static_cast<Role>(map.empty() && d + 1 == rank ? rng.in(Collapsed, Window) : rng.in(Batch, Whole));
+    t.dims.push_back(n);
+    sizes.push_back(role == Batch || role == Collapsed ? 1 : rng.in(1, n));
+    if (role == Batch) x_batch.push_back(d), walked.emplace_back(n, d);
+    if (role == Collapsed) collapsed.push_back(d);
+    if (role == Collapsed || role == Window) map.insert(map.begin() + rng.below(std::ssize(map) + 1), d);
+  }
+  for (int64_t k = rng.below(3); k > 0; --k)
+    walked.emplace(walked.begin() + rng.below(std::ssize(walked) + 1), rng.chance(30) ? rng.of(extents) : rng.in(1, 5),
+                   -1);
+  Dims batch, i_batch(x_batch.size()), window, slices, inner;
+  for (size_t i = 0; i < walked.size(); ++i) {
+    batch.push_back(walked[i].first);
+    for (size_t k = 0; k < x_batch.size(); ++k)
+      if (walked[i].second == x_batch[k]) i_batch[k] = static_cast<int64_t>(i);
+  }
+  for (int64_t d = 0; d < rank; ++d)
+    if (std::count(x_batch.begin(), x_batch.end(), d) + std::count(collapsed.begin(), collapsed.end(), d) == 0)
+      inner.push_back(sizes[static_cast<size_t>(d)]);
+  // Windows lie anywhere among the others.
+  size_t b = 0, i = 0;
+  while (b < batch.size() || i < inner.size()) {
+    const bool inside = i < inner.size() && (b == batch.size() || rng.chance(50));
+    if (inside) window.push_back(std::ssize(slices));
+    slices.push_back(inside ? inner[i++] : batch[b++]);
+  }
+  batch.push_back(std::ssize(map));
+  const Value x = some(t), at = rng.chance(70) ? indices(batch, 6) : some({DType::I32, batch});
+  const std::string mode = rng.chance(50) ? "clip" : "fill_or_drop";
+  if (!scatters) {
+    // Floats say what is there instead: a NaN has many forms.
+    const std::string fill = mode == "clip" || ir::is_int(t.dtype) ? "" : ", fill = " + literal(t.dtype, 3);
+    ++terms["gathered slices"];
+    const Type r{t.dtype, slices};
+    return leave_behind(keep(
+        w.op(fmt::format("gather {}, {} {{offset_dims = [{}], collapsed_slice_dims = [{}], start_index_map = [{}], "
+                         "operand_batching_dims = [{}], start_indices_batching_dims = [{}], slice_sizes = [{}], "
+                         "mode = {}{}}}",
+                         name(x.id), name(at.id), str(window), str(collapsed), str(map), str(x_batch), str(i_batch),
+                         str(sizes), mode, fill),
+             str(r)),
+        r, std::max(x.mag, 3.0)));
+  }
+  const char* const kind = rng.of({"scatter_add", "scatter_sub", "scatter_min", "scatter_max"});
+  const Value u = some({t.dtype, slices});
+  ++terms["scattered slices"];
+  leave_behind(keep(w.op(fmt::format("{} {}, {}, {} {{update_window_dims = [{}], inserted_window_dims = [{}], "
+                                     "scatter_dims_to_operand_dims = [{}], operand_batching_dims = [{}], "
+                                     "scatter_indices_batching_dims = [{}], mode = {}}}",
+                                     kind, name(x.id), name(at.id), name(u.id), str(window), str(collapsed), str(map),
+                                     str(x_batch), str(i_batch), mode),
+                         str(t)),
+                    t, std::max(x.mag, u.mag)));
 }
 
 void Body::arrange_step() {

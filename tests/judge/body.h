@@ -94,6 +94,7 @@ class Body {
 
   // arrays.cc
   void scatter_step();
+  void slices_step();
   void arrange_step();
   void atomic_step(const Ref& shared, const std::string& kind);
 
@@ -111,6 +112,7 @@ class Body {
   Value source(const Ref& r, const Type& t);   // a value to be stored into r: often read from r
   void fill(const Ref& r);                     // writes all of it
   void store_step();
+  void leave_behind(const Value& v);
   void masked_step();
   void gather_step();
   void permute_step();

@@ -429,6 +429,7 @@ void Body::step() {
       {4, &Body::fold_step, false},
       {2, &Body::dot_step, false},
       {2, &Body::scatter_step, false},
+      {3, &Body::slices_step, false},
       {4, &Body::arrange_step, false},
       {12, &Body::store_step, false},
       {7, &Body::masked_step, false},

@@ -160,6 +160,15 @@ void Body::store_step() {
   --budget;
 }
 
+// Stores the value, as far as it fits: what nothing uses need not be right.
+void Body::leave_behind(const Value& v) {
+  const Ref* p = writable();
+  if (!p) return;
+  const Ref r = *p;
+  const View to = view(r, 2);
+  w.line("store " + name(r.id) + ", " + name(fit(v, to.type).id) + operands(to) + with_view(to));
+}
+
 void Body::masked_step() {
   const bool load = rng.chance(35);
   const Ref* p = load ? readable() : writable();

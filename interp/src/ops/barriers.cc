@@ -35,6 +35,10 @@ class Seen {
   int64_t* besides_ = nullptr;
 };
 
+int64_t own_id(const Thread& t, const BarrierPayload& p, int64_t index) {
+  return t.exec->barrier_layout.id_of_thread(p.block, index, t.unit);
+}
+
 int64_t bytes(const Thread& t, const Step* s, const BarrierPayload::Bytes& b) {
   const int64_t n = b.slot == Addr::kNoSlot ? b.fixed : t.slot<int32_t>(b.slot);
   if (n < 0) bytes_below_zero(t, s, n);
@@ -174,7 +178,7 @@ struct OwnArrive : NoOperands<> {
     if (!ex.listeners.empty()) [[unlikely]]
       return end_run(t, s, value);
     const BarrierPayload& p = payload(s);
-    ex.barriers.arrive(barrier_id(t, p), p.count, t.index, &ex.woken);
+    ex.barriers.arrive(own_id(t, p, index_of(t, p)), p.count, t.index, &ex.woken);
     ex.progressed = true;
     tell_of_barriers(t, s);
     return follow_on(t, s);
@@ -188,8 +192,8 @@ struct OwnWait : NoOperands<> {
   static const Step* follow(Thread& t, const Step* s, uint64_t value) {
     Execution& ex = *t.exec;
     const BarrierPayload& p = payload(s);
-    const int64_t id = barrier_id(t, p);
-    int64_t& seen = t.slot<int64_t>(p.seen + 16 * static_cast<uint32_t>(index_of(t, p)));
+    const int64_t index = index_of(t, p), id = own_id(t, p, index);
+    int64_t& seen = t.slot<int64_t>(p.seen + 16 * static_cast<uint32_t>(index));
     if (!ex.listeners.empty() || ex.barriers[id].phase != seen + 1) [[unlikely]]
       return end_run(t, s, value);
     ex.barriers.test(id, &seen, t.index);

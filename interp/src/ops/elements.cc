@@ -12,24 +12,6 @@ std::string shape_text(std::span<const int64_t> dims) {
   return r + (dims.size() == 1 ? ",)" : ")");
 }
 
-namespace {
-
-// f(0 of the C++ type of an integer dtype)
-template <typename F>
-auto as_integer(ir::DType t, const F& f) {
-  switch (t) {
-    case ir::DType::I8: return f(int8_t{});
-    case ir::DType::U8: return f(uint8_t{});
-    case ir::DType::I16: return f(int16_t{});
-    case ir::DType::U16: return f(uint16_t{});
-    case ir::DType::I32: return f(int32_t{});
-    case ir::DType::U32: return f(uint32_t{});
-    default: return f(int64_t{});
-  }
-}
-
-}  // namespace
-
 int64_t integer_element(const std::byte* at, ir::DType t) {
   return as_integer(t, [&](auto zero) { return static_cast<int64_t>(*reinterpret_cast<const decltype(zero)*>(at)); });
 }

@@ -12,6 +12,20 @@ namespace pallasim::interp::ops {
 
 // "(2, 3)"
 std::string shape_text(std::span<const int64_t> dims);
+// f(0 of the C++ type of an integer dtype)
+template <typename F>
+auto as_integer(ir::DType t, const F& f) {
+  switch (t) {
+    case ir::DType::I8: return f(int8_t{});
+    case ir::DType::U8: return f(uint8_t{});
+    case ir::DType::I16: return f(int16_t{});
+    case ir::DType::U16: return f(uint16_t{});
+    case ir::DType::I32: return f(int32_t{});
+    case ir::DType::U32: return f(uint32_t{});
+    default: return f(int64_t{});
+  }
+}
+
 // An element of an integer dtype of 8 to 64 bits, in memory form; elements that lie `stride` elements apart.
 int64_t integer_element(const std::byte* at, ir::DType);
 void integer_elements(const std::byte* at, ir::DType, int64_t stride, std::span<int64_t> into);

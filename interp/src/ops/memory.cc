@@ -56,14 +56,16 @@ struct IndexBounds {
   template <unsigned given>
   static const Step* follow(Thread& t, const Step* s, uint64_t value) {
     const auto& p = *static_cast<const IndexPayload*>(s->payload);
-    const IndexTerm& term = p.terms.front();
-    if (p.terms.size() != 1 || term.wide || term.size_slot != Addr::kNoSlot)
-      return by_engine<IndexBounds, int64_t>(t, s);
-    const int64_t i = operand<(given & 1) != 0, int32_t>(t, term.slot, value);
-    if (i < term.first || i > term.last) [[unlikely]]
-      return by_engine<IndexBounds, int64_t>(t, s);
-    const int64_t before = s->a == Addr::kNoSlot ? 0 : operand<(given & 2) != 0, int64_t>(t, s->a, value);
-    return follow_on<int64_t>(t, s, before + i * term.stride);
+    int64_t offset = s->a == Addr::kNoSlot ? 0 : operand<(given & 2) != 0, int64_t>(t, s->a, value);
+    for (const IndexTerm& term : p.terms) {
+      if (term.wide || term.size_slot != Addr::kNoSlot) [[unlikely]]
+        return by_engine<IndexBounds, int64_t>(t, s);
+      const int64_t i = operand<(given & 1) != 0, int32_t>(t, term.slot, value);
+      if (i < term.first || i > term.last) [[unlikely]]
+        return by_engine<IndexBounds, int64_t>(t, s);
+      offset += i * term.stride;
+    }
+    return follow_on<int64_t>(t, s, offset);
   }
 };
 }  // namespace
