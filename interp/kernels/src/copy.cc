@@ -12,12 +12,23 @@ struct Dim {
 };
 
 template <class T>
-void copy_line(char* dst, int64_t ds, const char* src, int64_t ss, int64_t n) {
+void copy_any(char* dst, int64_t ds, const char* src, int64_t ss, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
     T v;
     std::memcpy(&v, src + i * ss, sizeof v);
     std::memcpy(dst + i * ds, &v, sizeof v);
   }
+}
+
+// Strides that the compiler knows become moves of whole registers: rows back to front, one value for all, every second.
+template <class T>
+void copy_line(char* dst, int64_t ds, const char* src, int64_t ss, int64_t n) {
+  constexpr int64_t kSize = sizeof(T);
+  if (ds != kSize) return copy_any<T>(dst, ds, src, ss, n);
+  if (ss == -kSize) return copy_any<T>(dst, kSize, src, -kSize, n);
+  if (ss == 0) return copy_any<T>(dst, kSize, src, 0, n);
+  if (ss == 2 * kSize) return copy_any<T>(dst, kSize, src, 2 * kSize, n);
+  copy_any<T>(dst, kSize, src, ss, n);
 }
 struct Sixteen {
   uint64_t a, b;
@@ -29,6 +40,31 @@ void copy_elements(char* dst, int64_t ds, const char* src, int64_t ss, int64_t n
     case 4: return copy_line<uint32_t>(dst, ds, src, ss, n);
     case 8: return copy_line<uint64_t>(dst, ds, src, ss, n);
     default: return copy_line<Sixteen>(dst, ds, src, ss, n);
+  }
+}
+
+// Each of n elements `times` times, side by side.
+template <class T, int64_t kTimes = 0>
+void repeat_line(char* dst, const char* src, int64_t ss, int64_t n, int64_t times) {
+  for (int64_t i = 0; i < n; ++i, dst += times * static_cast<int64_t>(sizeof(T)))
+    copy_any<T>(dst, sizeof(T), src + i * ss, 0, kTimes ? kTimes : times);
+}
+template <class T>
+void repeat_few(char* dst, const char* src, int64_t ss, int64_t n, int64_t times) {
+  switch (times) {
+    case 2: return repeat_line<T, 2>(dst, src, ss, n, 2);
+    case 4: return repeat_line<T, 4>(dst, src, ss, n, 4);
+    case 8: return repeat_line<T, 8>(dst, src, ss, n, 8);
+    default: return repeat_line<T>(dst, src, ss, n, times);
+  }
+}
+void repeat_elements(char* dst, const char* src, int64_t ss, int64_t n, int64_t times, int size) {
+  switch (size) {
+    case 1: return repeat_few<uint8_t>(dst, src, ss, n, times);
+    case 2: return repeat_few<uint16_t>(dst, src, ss, n, times);
+    case 4: return repeat_few<uint32_t>(dst, src, ss, n, times);
+    case 8: return repeat_few<uint64_t>(dst, src, ss, n, times);
+    default: return repeat_few<Sixteen>(dst, src, ss, n, times);
   }
 }
 
@@ -92,6 +128,13 @@ void copy_strided(void* dst, const int64_t* dst_strides, const void* src, const 
   if (last.d == 1 && last.s == 1) {
     const int64_t bytes = last.n * size;
     for_outer(d, r - 1, [&](int64_t a, int64_t b) { copy_run(out + a * size, in + b * size, bytes); });
+    return;
+  }
+  if (r > 1 && last.s == 0 && last.d == 1 && d[r - 2].d == last.n) {
+    const Dim before = d[r - 2];
+    for_outer(d, r - 2, [&](int64_t a, int64_t b) {
+      repeat_elements(out + a * size, in + b * size, before.s * size, before.n, last.n, size);
+    });
     return;
   }
   // Transposition: one side is contiguous along another dimension than the other side.

@@ -29,6 +29,9 @@ class Emitter : public Context, public StepWriter, public Slots, public Frame, p
   void copy_value(const Val& dst_ref, const Val& v);  // dst: Strided or Ref memory of the same shape
   void emit_pending(const Val& v, const Val& dst);    // v evaluated into dst, which it does not overlap
   void emit_copy(const Val& dst, const Val& src);
+  // The operation's one result as something that `arrange` puts together once it is known where: Node::Arranged.
+  using Arrange = std::function<void(const std::vector<Val>& args, const Val& dst)>;
+  void define_arranged(ir::ValueId, std::vector<Val> args, bool dense, Arrange);
 
   // -- scalars (scalar.cc) --
   uint32_t scalar_slot(const Val& v);
@@ -52,6 +55,7 @@ class Emitter : public Context, public StepWriter, public Slots, public Frame, p
 
  private:
   Context& context() { return *this; }
+  void emit_arranged(const Node&, const Val& dst);
   void take_preassigned_slot(ir::ValueId, Val*);
   void learn_progression(const Op&);
 

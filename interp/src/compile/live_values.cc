@@ -120,12 +120,17 @@ bool LiveValues::shows(const Val& v, const analysis::WriteSet& w) const {
          std::any_of(w.origins.begin(), w.origins.end(), [&](int o) { return may_alias(v.origin(), o); });
 }
 
+bool LiveValues::overlaps(const Val& v, const Val& dst) const {
+  if (v.is_strided()) return may_alias(v.origin(), dst.origin());
+  return v.is_pending() &&
+         std::any_of(v.node()->args.begin(), v.node()->args.end(), [&](const Val& a) { return overlaps(a, dst); });
+}
+
 bool LiveValues::overlaps_elsewhere(const Val& v, const Val& dst) const {
   if (v.is_strided()) return may_alias(v.origin(), dst.origin()) && !same_place(v, dst);
   if (!v.is_pending()) return false;
-  const bool whole = v.node()->kind == Node::Kind::Contraction;  // reads all of its operands for every element
   return std::any_of(v.node()->args.begin(), v.node()->args.end(), [&](const Val& a) {
-    return whole ? may_alias(a.origin(), dst.origin()) : overlaps_elsewhere(a, dst);
+    return v.node()->elementwise() ? overlaps_elsewhere(a, dst) : overlaps(a, dst);
   });
 }
 

@@ -57,6 +57,7 @@ class LiveValues {
   const analysis::WriteSet& writes_of(const Op& op) { return writes_->of(op); }
   bool shows(const Val&, const analysis::WriteSet&) const;  // does the lazy value read memory of the set?
   // Whether evaluating `v` element by element into `dst` may read an element of dst's memory after it was written.
+  bool overlaps(const Val& v, const Val& dst) const;
   bool overlaps_elsewhere(const Val& v, const Val& dst) const;
 
   // A scalar result may be computed straight into its carry's slot where nothing looks at the old value afterwards:

@@ -1,5 +1,6 @@
 // Values while a plan is compiled.
 #pragma once
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -128,9 +129,9 @@ bool is_dense(const Val&);
 bool same_place(const Val&, const Val&);
 
 // A tensor operation that has not been emitted: an elementwise operation, inlined into its single consumer, or a
-// contraction or reduction that may write straight into a store's destination.
+// contraction or an arrangement that may write straight into a store's destination.
 struct Node {
-  enum class Kind : uint8_t { Elementwise, Convert, Bitcast, Contraction } kind = Kind::Elementwise;
+  enum class Kind : uint8_t { Elementwise, Convert, Bitcast, Contraction, Arranged } kind = Kind::Elementwise;
   ir::OpCode op = ir::OpCode::add;
   ir::DType operand_dtype = ir::DType::F32;  // elementwise: of the first value operand
   ir::DType dtype = ir::DType::F32;          // of the result
@@ -138,8 +139,14 @@ struct Node {
   StripParams params;
   MatrixUnit unit;
   Contraction contraction;  // args hold the two operands, strides already normalised
+  // Arranged: emits the steps that write all of `dst`, which no argument shows. `dense`: it has to be contiguous.
+  std::function<void(const std::vector<Val>& args, const Val& dst)> arrange;
+  bool dense = false;
   ir::LocId loc = -1;
   int size = 1;  // operations inlined below, itself included
+
+  // Others read any of their arguments' elements for each of their own, and are no part of a pass over elements.
+  bool elementwise() const { return kind < Kind::Contraction; }
 };
 
 }  // namespace pallasim::interp

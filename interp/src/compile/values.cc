@@ -86,7 +86,33 @@ void Emitter::emit_pending(const Val& v, const Val& dst) {
     if (!direct) emit_copy(dst, target);
     return;
   }
+  if (v.is_pending() && v.node()->kind == Node::Kind::Arranged) return emit_arranged(*v.node(), dst);
   emit_elementwise(*this, dst, v, dst.origin() != kNoOrigin);
+}
+
+void Emitter::emit_arranged(const Node& n, const Val& dst) {
+  const bool direct = !n.dense || is_dense(dst);
+  const Val target = direct ? dst.as_strided() : temp(dst.dtype, dst.dims);
+  n.arrange(n.args, target);
+  if (!direct) emit_copy(dst, target);
+  else if (dst.origin() != kNoOrigin) count(Rewrite::ArrangedInPlace);
+}
+
+void Emitter::define_arranged(ir::ValueId id, std::vector<Val> args, bool dense, Arrange arrange) {
+  const ir::Type* t = type(id);
+  std::vector<int64_t> dims = dims_of(t);
+  auto n = std::make_shared<Node>();
+  n->kind = Node::Kind::Arranged;
+  n->dtype = t->dtype;
+  n->args = std::move(args);
+  n->arrange = std::move(arrange);
+  n->dense = dense;
+  n->loc = loc();
+  Val v{t->dtype, std::move(dims), std::move(n)};
+  // What checked runs report of an operation is reported of its own step.
+  if (v.dims.empty()) v = load_scalar(strided(v));
+  else if (plan_.options.checked) v = strided(v);
+  define(id, std::move(v));
 }
 
 Val Emitter::strided(const Val& v) {

@@ -6,31 +6,32 @@
 
 namespace pallasim::interp {
 
-#define PALLASIM_REWRITES(X)                                            \
-  X(EqualScalar, "a scalar that was computed before")                   \
-  X(KnownAnswer, "a comparison of numbers whose ranges answer it")      \
-  X(BranchOnTruth, "a branch on a truth value as it is")                \
-  X(EqualIndex, "an offset of a view that was found before")            \
-  X(FoldedScalar, "an operation of constants")                          \
-  X(ScalarByPower, "a division or remainder by a power of two")         \
-  X(MultiplyAdd, "a product and a sum of integers")                     \
-  X(StraightLoop, "a loop of one trip or none")                         \
-  X(LoopCounter, "a carry that counts as the loop's index does")        \
-  X(CarryInPlace, "a scalar that is computed in the slot of its carry") \
-  X(FollowingScalar, "a scalar step that goes on to the next one")      \
-  X(HandedOver, "a scalar that reaches the next step in a register")    \
-  X(StaysAway, "memory whose bytes may stay where copies get them")     \
-  X(Departs, "a value that is computed where a copy takes it")          \
-  X(OneStepStore, "a store of one element in one step")                 \
-  X(FusedChain, "elementwise operations in one pass")                   \
-  X(RoundedByStore, "a result that the store rounds")                   \
-  X(LoadedInPlace, "a masked load that is a view where it can be one")  \
-  X(StoredInPlace, "a value that is computed where a mask stores it")   \
-  X(IndexProgression, "an index array that needs no memory")            \
-  X(MaskConditions, "a mask that needs no memory")                      \
-  X(KnownView, "elements by index and mask that are a view")            \
-  X(ApartByAccess, "a grid axis along which accesses lie apart")        \
-  X(CoveredByStores, "an output that stores through indices fill")      \
+#define PALLASIM_REWRITES(X)                                             \
+  X(EqualScalar, "a scalar that was computed before")                    \
+  X(KnownAnswer, "a comparison of numbers whose ranges answer it")       \
+  X(BranchOnTruth, "a branch on a truth value as it is")                 \
+  X(EqualIndex, "an offset of a view that was found before")             \
+  X(FoldedScalar, "an operation of constants")                           \
+  X(ScalarByPower, "a division or remainder by a power of two")          \
+  X(MultiplyAdd, "a product and a sum of integers")                      \
+  X(StraightLoop, "a loop of one trip or none")                          \
+  X(LoopCounter, "a carry that counts as the loop's index does")         \
+  X(CarryInPlace, "a scalar that is computed in the slot of its carry")  \
+  X(FollowingScalar, "a scalar step that goes on to the next one")       \
+  X(HandedOver, "a scalar that reaches the next step in a register")     \
+  X(StaysAway, "memory whose bytes may stay where copies get them")      \
+  X(Departs, "a value that is computed where a copy takes it")           \
+  X(OneStepStore, "a store of one element in one step")                  \
+  X(FusedChain, "elementwise operations in one pass")                    \
+  X(ArrangedInPlace, "an array that is put together where it is stored") \
+  X(RoundedByStore, "a result that the store rounds")                    \
+  X(LoadedInPlace, "a masked load that is a view where it can be one")   \
+  X(StoredInPlace, "a value that is computed where a mask stores it")    \
+  X(IndexProgression, "an index array that needs no memory")             \
+  X(MaskConditions, "a mask that needs no memory")                       \
+  X(KnownView, "elements by index and mask that are a view")             \
+  X(ApartByAccess, "a grid axis along which accesses lie apart")         \
+  X(CoveredByStores, "an output that stores through indices fill")       \
   X(PointsTogether, "grid points of scalars that run as one of arrays")
 
 enum class Rewrite : uint8_t {

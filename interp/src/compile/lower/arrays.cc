@@ -39,34 +39,52 @@ void require(Emitter& e, const Op& op, bool holds, const char* what) {
   if (!holds) e.unsupported(op, std::string(ir::name(op.code)) + " with " + what);
 }
 
-std::vector<Val> emit_array(Emitter& e, const std::vector<Val>& args, const std::vector<ArrayResult>& results,
+// Into places that are dense, and that no argument shows.
+static void emit_array_into(Emitter& e, const std::vector<Val>& args, const std::vector<Val>& places,
                             ops::ArrayBody body) {
   ops::ArrayPayload p;
-  std::vector<Val> keep, out;
+  std::vector<Val> keep;
   double elements = 0;
+  bool seen = false;
   for (const Val& a : args) {
     keep.push_back(e.dense(a));
     p.in.push_back({keep.back().memory().addr, keep.back().elements(), ir::byte_size(a.dtype)});
     elements += static_cast<double>(a.elements());
   }
-  for (const ArrayResult& r : results) {
-    out.push_back(e.temp(r.dtype, r.dims));
-    p.out.push_back({out.back().memory().addr, out.back().elements(), ir::byte_size(r.dtype)});
-    elements += static_cast<double>(out.back().elements());
+  for (const Val& r : places) {
+    p.out.push_back({r.memory().addr, r.elements(), ir::byte_size(r.dtype)});
+    elements += static_cast<double>(r.elements());
+    seen |= r.origin() != kNoOrigin;
   }
   p.body = std::move(body);
   e.plan().split.step_cost_ns += 50 + 10.0 * elements;
-  e.emit(ops::array_op, e.own(std::move(p)));
+  e.emit(ops::array_op, e.own(std::move(p))).imm = seen;
+}
+
+std::vector<Val> emit_array(Emitter& e, const std::vector<Val>& args, const std::vector<ArrayResult>& results,
+                            ops::ArrayBody body) {
+  std::vector<Val> out;
+  for (const ArrayResult& r : results) out.push_back(e.temp(r.dtype, r.dims));
+  emit_array_into(e, args, out, std::move(body));
   return out;
 }
 
-void define_array(Emitter& e, const Op& op, ops::ArrayBody body) {
+void define_arrays(Emitter& e, const Op& op, ops::ArrayBody body) {
   std::vector<Val> args;
   std::vector<ArrayResult> results;
   for (size_t i = 0; i < op.operands.size(); ++i) args.push_back(e.operand(op, i));
   for (ir::ValueId r : op.results) results.push_back({e.type(r)->dtype, dims_of(e.type(r))});
   const std::vector<Val> out = emit_array(e, args, results, std::move(body));
   for (size_t i = 0; i < out.size(); ++i) e.define(op.results[i], out[i].dims.empty() ? e.load_scalar(out[i]) : out[i]);
+}
+
+void define_array(Emitter& e, const Op& op, ops::ArrayBody body) {
+  if (op.results.size() != 1) return define_arrays(e, op, std::move(body));
+  std::vector<Val> operands;
+  for (size_t i = 0; i < op.operands.size(); ++i) operands.push_back(e.operand(op, i));
+  e.define_arranged(op.results[0], operands, true, [&e, body](const std::vector<Val>& args, const Val& dst) {
+    emit_array_into(e, args, {dst}, body);
+  });
 }
 
 static void lower_roll(Emitter& e, const Op& op) {

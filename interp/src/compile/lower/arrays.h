@@ -19,5 +19,7 @@ std::vector<Val> emit_array(Emitter&, const std::vector<Val>& args, const std::v
                             ops::ArrayBody);
 // All operands to all results.
 void define_array(Emitter&, const Op&, ops::ArrayBody);
+// The same at once: a body that does more than to give results.
+void define_arrays(Emitter&, const Op&, ops::ArrayBody);
 
 }  // namespace pallasim::interp

@@ -135,7 +135,7 @@ void assign_carries(Emitter& e, const std::vector<Val>& carries, std::span<const
     Val dst = carries[i];
     std::function<bool(const Val&)> shifted = [&](const Val& x) -> bool {
       if (x.is_pending())
-        return (x.node()->kind == Node::Kind::Contraction && reads(x, i)) ||
+        return (!x.node()->elementwise() && reads(x, i)) ||
                std::any_of(x.node()->args.begin(), x.node()->args.end(), shifted);
       return x.is_strided() && x.memory().storage == dst.memory().storage && !same_place(x, dst);
     };

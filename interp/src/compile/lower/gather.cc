@@ -259,7 +259,7 @@ static void lower_atomic_store(Emitter& e, const Op& op) {
 // indices and no mask in memory tears apart.
 static bool is_row_program(const Emitter& e, const ElementAccess& access, const GatherPayload& p, const Val& value) {
   return e.options().fuse && !e.options().checked && access.mode == GatherPayload::Mode::Store && value.is_pending() &&
-         value.node()->kind != Node::Kind::Contraction && !access.mask && !p.dims.empty() && value.dims == p.dims &&
+         value.node()->elementwise() && !access.mask && !p.dims.empty() && value.dims == p.dims &&
          std::none_of(p.ref_dims.begin(), p.ref_dims.end(), [](const GatherDim& g) {
            return g.kind == GatherDim::Kind::Array && g.array_strides.back() != 0;
          });

@@ -97,12 +97,12 @@ static void lower_random(Emitter& e, const Op& op) {
         require(e, op, v.bytes() % 4 == 0 && !ir::is_float(v.dtype), "seeds other than words and keys");
         words.push_back(v.bytes() / 4);
       }
-      return define_array(e, op, ops::prng_seed(state, words));
+      return define_arrays(e, op, ops::prng_seed(state, words));
     }
     default: {
       const ir::Type* t = e.type(op.results[0]);
       require(e, op, ir::bit_width(t->dtype) == 32, "results other than 32-bit words");
-      return define_array(e, op, ops::prng_draw(state, t->num_elements()));
+      return define_arrays(e, op, ops::prng_draw(state, t->num_elements()));
     }
   }
 }

@@ -83,7 +83,12 @@ static void lower_reshape(Emitter& e, const Op& op) {
       return e.define(op.results[0], v);
     }
   }
-  v = e.dense(v);
+  if (!v.is_strided() || !is_dense(v))
+    return e.define_arranged(op.results[0], {v}, true, [&e](const std::vector<Val>& args, Val dst) {
+      dst.dims = args[0].dims;
+      dst.memory().strides = dense_strides(dst.dims);
+      e.emit_pending(args[0], dst);
+    });
   v.dims = dims;
   v.memory().strides = dense_strides(dims);
   if (dims.empty()) v = e.load_scalar(v);
@@ -194,47 +199,73 @@ static void lower_dynamic_update(Emitter& e, const Op& op) {
   e.define(op.results[0], r);
 }
 
-static void lower_concatenate(Emitter& e, const Op& op) {
-  const ir::Type* t = e.type(op.results[0]);
-  const auto axis = static_cast<size_t>(op.attr("axis")->i);
-  Val r = e.temp(t->dtype, dims_of(t));
-  Val part = r;
-  for (size_t i = 0; i < op.operands.size(); ++i) {
-    const Val& v = e.operand(op, i);
-    part.dims = v.dims;
-    if (v.elements()) e.copy_value(part, v);
-    part.memory().addr.offset += v.dims[axis] * r.memory().strides[axis] * ir::byte_size(t->dtype);
+// Elements `first` + `step` * i of an array, for i within `dims`; without steps: side by side.
+static Val box(const Val& array, const std::vector<int64_t>& first, const std::vector<int64_t>& dims,
+               const std::vector<int64_t>& step = {}) {
+  Val r = array;
+  r.dims = dims;
+  if (r.elements() == 0) return r;
+  for (size_t d = 0; d < dims.size(); ++d) {
+    r.memory().addr.offset += first[d] * array.memory().strides[d] * ir::byte_size(array.dtype);
+    if (!step.empty()) r.memory().strides[d] *= step[d];
   }
-  e.define(op.results[0], r);
+  return r;
+}
+
+static void lower_concatenate(Emitter& e, const Op& op) {
+  const auto axis = static_cast<size_t>(op.attr("axis")->i);
+  std::vector<Val> operands;
+  for (size_t i = 0; i < op.operands.size(); ++i) operands.push_back(e.operand(op, i));
+  e.define_arranged(op.results[0], operands, false, [&e, axis](const std::vector<Val>& args, const Val& dst) {
+    std::vector<int64_t> first(dst.dims.size(), 0);
+    for (const Val& v : args) {
+      e.emit_pending(v, box(dst, first, v.dims));
+      first[axis] += v.dims[axis];
+    }
+  });
+}
+
+// What lies around the box of `dims` elements at `first`, slab by slab.
+static void fill_around(Emitter& e, const Val& fill, const Val& dst, const std::vector<int64_t>& first,
+                        const std::vector<int64_t>& dims) {
+  std::vector<int64_t> from(dst.dims.size(), 0), to = dst.dims;  // what is left
+  for (size_t d = 0; d < to.size(); ++d) {
+    const auto slab = [&](int64_t begin, int64_t end) {
+      std::vector<int64_t> at = from, n = to;
+      for (size_t k = 0; k < n.size(); ++k) n[k] -= from[k];
+      at[d] = begin, n[d] = end - begin;
+      e.emit_pending(fill.spread(n), box(dst, at, n));
+    };
+    slab(from[d], first[d]);
+    slab(first[d] + dims[d], to[d]);
+    from[d] = first[d], to[d] = first[d] + dims[d];
+  }
 }
 
 static void lower_pad(Emitter& e, const Op& op) {
-  const ir::Type* t = e.type(op.results[0]);
-  Val v = e.operand(op, 0);
-  Val fill = e.operand(op, 1);
-  Val r = e.temp(t->dtype, dims_of(t));
-  Val splat = fill;
-  if (!splat.is_uniform()) splat = e.load_scalar(e.strided(splat));
-  e.emit_pending(splat.spread(r.dims), r);
   const std::vector<int64_t> low = ints(op.attr("low")), interior = ints(op.attr("interior"));
+  Val fill = e.operand(op, 1);
+  if (!fill.is_uniform()) fill = e.load_scalar(e.strided(fill));
   // The operand's elements that land inside: element i goes to low + i * (interior + 1).
-  Val src = v.is_uniform() ? v : e.strided(v);
-  Val dst = r;
-  const int size = ir::byte_size(t->dtype);
+  const Val v = e.operand(op, 0);
+  const std::vector<int64_t> dims = dims_of(e.type(op.results[0]));
+  std::vector<int64_t> begin(low.size()), first(low.size()), count(low.size()), step(low.size());
+  bool apart = false;
   for (size_t d = 0; d < low.size(); ++d) {
-    const int64_t step = interior[d] + 1;
-    int64_t first = low[d] >= 0 ? 0 : (-low[d] + step - 1) / step;
+    step[d] = interior[d] + 1;
+    begin[d] = low[d] >= 0 ? 0 : (-low[d] + step[d] - 1) / step[d];
     int64_t n = v.dims[d];
-    while (n > first && low[d] + (n - 1) * step >= r.dims[d]) --n;
-    const int64_t count = std::max<int64_t>(0, n - first);
-    src.dims[d] = dst.dims[d] = count;
-    if (src.is_strided()) src.memory().addr.offset += first * src.memory().strides[d] * size;
-    if (count) dst.memory().addr.offset += (low[d] + first * step) * r.memory().strides[d] * size;
-    dst.memory().strides[d] = r.memory().strides[d] * step;
+    while (n > begin[d] && low[d] + (n - 1) * step[d] >= dims[d]) --n;
+    count[d] = std::max<int64_t>(0, n - begin[d]);
+    first[d] = low[d] + begin[d] * step[d];
+    apart |= interior[d] > 0 || count[d] == 0;
   }
-  if (dst.elements()) e.emit_pending(src, dst);
-  if (r.dims.empty()) r = e.load_scalar(r);
-  e.define(op.results[0], r);
+  const Val inside = v.is_uniform() ? v.spread(count) : box(e.strided(v), begin, count);
+  e.define_arranged(op.results[0], {inside, fill}, false, [=, &e](const std::vector<Val>& args, const Val& dst) {
+    if (apart) e.emit_pending(args[1].spread(dst.dims), dst);
+    else fill_around(e, args[1], dst, first, count);
+    e.emit_pending(args[0], box(dst, first, count, step));
+  });
 }
 
 static void lower_tile(Emitter& e, const Op& op) {
@@ -246,21 +277,21 @@ static void lower_tile(Emitter& e, const Op& op) {
   }
   Val v = e.operand(op, 0);
   if (v.is_uniform()) return e.define(op.results[0], v.spread(dims_of(t)));
-  v = e.strided(v);
-  Val r = e.temp(t->dtype, dims_of(t));
-  // [rep0, d0, rep1, d1, …] with stride 0 along the repetitions.
-  Val src = v, dst = r;
-  src.dims.clear(), src.memory().strides.clear(), dst.dims.clear(), dst.memory().strides.clear();
-  const size_t lead = r.dims.size() - v.dims.size();
-  for (size_t i = 0; i < r.dims.size(); ++i) {
-    const int64_t n = i < lead ? 1 : v.dims[i - lead];
-    src.dims.push_back(reps[i]), src.memory().strides.push_back(0);
-    src.dims.push_back(n), src.memory().strides.push_back(i < lead ? 0 : v.memory().strides[i - lead]);
-    dst.memory().strides.push_back(r.memory().strides[i] * n), dst.memory().strides.push_back(r.memory().strides[i]);
-  }
-  dst.dims = src.dims;
-  e.emit_copy(dst, src);
-  e.define(op.results[0], r);
+  e.define_arranged(op.results[0], {e.strided(v)}, false, [&e, reps](const std::vector<Val>& args, const Val& dst) {
+    // [rep0, d0, rep1, d1, …] with stride 0 along the repetitions.
+    const Val& v = args[0];
+    Val from = v, to = dst;
+    from.dims.clear(), from.memory().strides.clear(), to.memory().strides.clear();
+    const size_t lead = dst.dims.size() - v.dims.size();
+    for (size_t i = 0; i < dst.dims.size(); ++i) {
+      const int64_t n = i < lead ? 1 : v.dims[i - lead], step = dst.memory().strides[i];
+      from.dims.push_back(reps[i]), from.memory().strides.push_back(0);
+      from.dims.push_back(n), from.memory().strides.push_back(i < lead ? 0 : v.memory().strides[i - lead]);
+      to.memory().strides.push_back(step * n), to.memory().strides.push_back(step);
+    }
+    to.dims = from.dims;
+    e.emit_copy(to, from);
+  });
 }
 
 static void lower_split(Emitter& e, const Op& op) {
@@ -276,17 +307,18 @@ static void lower_split(Emitter& e, const Op& op) {
 }
 
 static void lower_stack(Emitter& e, const Op& op) {
-  const ir::Type* t = e.type(op.results[0]);
   const auto axis = static_cast<size_t>(op.attr("axis")->i);
-  Val r = e.temp(t->dtype, dims_of(t));
-  for (size_t i = 0; i < op.operands.size(); ++i) {
-    Val part = r;
-    part.dims.erase(part.dims.begin() + static_cast<std::ptrdiff_t>(axis));
-    part.memory().strides.erase(part.memory().strides.begin() + static_cast<std::ptrdiff_t>(axis));
-    part.memory().addr.offset += static_cast<int64_t>(i) * r.memory().strides[axis] * ir::byte_size(t->dtype);
-    e.copy_value(part, e.operand(op, i));
-  }
-  e.define(op.results[0], r);
+  std::vector<Val> operands;
+  for (size_t i = 0; i < op.operands.size(); ++i) operands.push_back(e.operand(op, i));
+  e.define_arranged(op.results[0], operands, false, [&e, axis](const std::vector<Val>& args, const Val& dst) {
+    for (size_t i = 0; i < args.size(); ++i) {
+      Val part = dst;
+      part.dims.erase(part.dims.begin() + static_cast<std::ptrdiff_t>(axis));
+      part.memory().strides.erase(part.memory().strides.begin() + static_cast<std::ptrdiff_t>(axis));
+      part.memory().addr.offset += static_cast<int64_t>(i) * dst.memory().strides[axis] * ir::byte_size(dst.dtype);
+      e.emit_pending(args[i], part);
+    }
+  });
 }
 
 static void lower_unstack(Emitter& e, const Op& op) {
