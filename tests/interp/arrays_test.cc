@@ -1,4 +1,5 @@
 // Whole-array operations against values worked out by hand, refs made in a kernel, and hints that change no value.
+#include "pallasim/interp/rewrites.h"
 #include "run.h"
 
 namespace pallasim::interp::test {
@@ -75,6 +76,121 @@ TEST(Arrays, ResultsThatDoNotFitAreRefused) {
         error_code(kernel("f32[4]", "f32[4]", std::string("  %2 = get %0 : f32[4]\n") + b), {f32({4}, {1, 2, 3, 4})}),
         "PS-UNSUP-001")
         << b;
+}
+
+// What puts an array together does so where the one store of it is, unless the array is made of what it replaces.
+TEST(Arranged, WhereItIsStored) {
+  using Rows = std::vector<float>;
+  struct Case {
+    const char *body, *out;
+    Rows want;
+    int64_t in_place = 1;
+  };
+  const Case cases[] = {
+      {"  %3 = slice %2 {start = [4], limit = [6]} : f32[2]\n  %4 = slice %2 {start = [0], limit = [4]} : f32[4]\n"
+       "  %5 = neg %4 : f32[4]\n  %6 = concatenate %3, %5 {axis = 0} : f32[6]\n  store %1, %6\n",
+       "f32[6]",
+       {5, 6, -1, -2, -3, -4}},
+      {"  %3 = constant {value = f32 0x41100000} : f32[]\n  %4 = neg %2 : f32[6]\n"
+       "  %5 = pad %4, %3 {low = [-1], high = [2], interior = [0]} : f32[7]\n  store %1, %5\n",
+       "f32[7]",
+       {-2, -3, -4, -5, -6, 9, 9}},
+      {"  %3 = constant {value = f32 0x41100000} : f32[]\n"
+       "  %5 = pad %2, %3 {low = [1], high = [-2], interior = [1]} : f32[10]\n  store %1, %5\n",
+       "f32[10]",
+       {9, 1, 9, 2, 9, 3, 9, 4, 9, 5}},
+      {"  %3 = reshape %2 : f32[2,3]\n  %4 = constant {value = f32 0x41100000} : f32[]\n"
+       "  %5 = pad %3, %4 {low = [1, 0], high = [0, 1], interior = [0, 0]} : f32[3,4]\n  store %1, %5\n",
+       "f32[3,4]",
+       {9, 9, 9, 9, 1, 2, 3, 9, 4, 5, 6, 9}},
+      {"  %3 = reshape %2 : f32[2,3]\n  %4 = transpose %3 {perm = [1, 0]} : f32[3,2]\n"
+       "  %5 = reshape %4 : f32[6]\n  store %1, %5\n",
+       "f32[6]",
+       {1, 4, 2, 5, 3, 6}},
+      {"  %3 = tile %2 {reps = [2]} : f32[12]\n  store %1, %3\n", "f32[12]", {1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6}},
+      {"  %3 = neg %2 : f32[6]\n  %4 = stack %2, %3 {axis = 1} : f32[6,2]\n  store %1, %4\n",
+       "f32[6,2]",
+       {1, -1, 2, -2, 3, -3, 4, -4, 5, -5, 6, -6}},
+      {"  %3 = constant {value = i32 0x2} : i32[]\n  %4 = roll %2, %3 {axis = 0} : f32[6]\n  store %1, %4\n",
+       "f32[6]",
+       {5, 6, 1, 2, 3, 4}},
+      // Into every second row: a roll wants one piece.
+      {"  %3 = constant {value = i32 0x2} : i32[]\n  %4 = roll %2, %3 {axis = 0} : f32[6]\n"
+       "  store %1, %4 {view = [index(slice(0, 6), 1)]}\n  store %1, %2 {view = [index(slice(0, 6), 0)]}\n",
+       "f32[6,2]",
+       {1, 5, 2, 6, 3, 1, 4, 2, 5, 3, 6, 4},
+       0},
+      // Made of what it replaces.
+      {"  store %1, %2\n  %3 = get %1 : f32[6]\n  %4 = slice %3 {start = [1], limit = [6]} : f32[5]\n"
+       "  %5 = slice %3 {start = [0], limit = [1]} : f32[1]\n  %6 = concatenate %4, %5 {axis = 0} : f32[6]\n"
+       "  store %1, %6\n",
+       "f32[6]",
+       {2, 3, 4, 5, 6, 1},
+       0},
+      {"  store %1, %2\n  %3 = get %1 : f32[6]\n  %4 = constant {value = i32 0x2} : i32[]\n"
+       "  %5 = roll %3, %4 {axis = 0} : f32[6]\n  store %1, %5\n",
+       "f32[6]",
+       {5, 6, 1, 2, 3, 4},
+       0},
+      // What it is made of changes before it is stored.
+      {"  store %1, %2\n  %3 = get %1 : f32[6]\n  %4 = rev %3 {axes = [0]} : f32[6]\n  %5 = reshape %4 : f32[2,3]\n"
+       "  %6 = reshape %5 : f32[6]\n  %7 = constant {value = f32 0x0} : f32[]\n"
+       "  store %1, %7 {view = [index(0)]}\n  store %1, %6\n",
+       "f32[6]",
+       {6, 5, 4, 3, 2, 1},
+       0}};
+  for (const Case& c : cases)
+    for (const bool fuse : {true, false}) {
+      Options o;
+      o.fuse = fuse;
+      const int64_t before = hits(Rewrite::ArrangedInPlace);
+      const auto r = run(kernel("f32[6]", c.out, std::string("  %2 = get %0 : f32[6]\n") + c.body),
+                         {f32({6}, {1, 2, 3, 4, 5, 6})}, o);
+      EXPECT_EQ(r.results[0].as<float>(), c.want) << c.body;
+      EXPECT_EQ(hits(Rewrite::ArrangedInPlace) - before, fuse ? c.in_place : 0) << c.body;
+    }
+}
+
+// Elements chosen along rows, and rows chosen, on one OS thread and on several.
+TEST(Arrays, GathersOfManyRows) {
+  constexpr int64_t kRows = 400, kColumns = 300;
+  const Array x = noise({kRows, kColumns});
+  std::vector<int32_t> chosen(kRows * kColumns);
+  for (size_t i = 0; i < chosen.size(); ++i) chosen[i] = static_cast<int32_t>(i * 2654435761u >> 8) % 310 - 5;
+  const std::string head =
+      "pallasim-ir 1\nmodule \"t\" {machine = generic}\ninput \"x\" : f32[400,300] {space = any}\n"
+      "input \"i\" : i32[400,300] {space = any}\noutput \"o\" : f32[400,300] {space = any}\n"
+      "body (%0 \"x\": ref<f32[400,300], any>, %1 \"i\": ref<i32[400,300], any>, %2 \"o\": ref<f32[400,300], any>) {\n"
+      "  %3 = get %0 : f32[400,300]\n";
+  const auto f = x.as<float>();
+  for (const char* mode : {"clip", "fill_or_drop"})
+    for (const bool rows : {false, true}) {
+      const std::string gather =
+          rows ? "  %4 = get %1 {view = [index(slice(0, 400), 0)]} : i32[400]\n  %5 = reshape %4 : i32[400,1]\n"
+                 "  %6 = gather %3, %5 {offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], "
+                 "slice_sizes = [1, 300], fill = f32 0x3f800000, mode = "
+               : "  %4 = get %1 : i32[400,300]\n  %5 = reshape %4 : i32[400,300,1]\n"
+                 "  %6 = gather %3, %5 {offset_dims = [], collapsed_slice_dims = [1], start_index_map = [1], "
+                 "operand_batching_dims = [0], start_indices_batching_dims = [0], slice_sizes = [1, 1], "
+                 "fill = f32 0x3f800000, mode = ";
+      std::vector<float> want(f.size());
+      for (int64_t i = 0; i < kRows; ++i)
+        for (int64_t j = 0; j < kColumns; ++j) {
+          const int64_t last = (rows ? kRows : kColumns) - 1;
+          const int64_t index = chosen[static_cast<size_t>(i * kColumns + (rows ? 0 : j))],
+                        at = std::clamp<int64_t>(index, 0, last);
+          const bool drops = index != at && *mode == 'f';
+          want[static_cast<size_t>(i * kColumns + j)] =
+              drops ? 1 : f[static_cast<size_t>(rows ? at * kColumns + j : i * kColumns + at)];
+        }
+      for (const int workers : {1, 4}) {
+        Options o;
+        o.workers = workers;
+        const auto r = run(head + gather + mode + "} : f32[400,300]\n  store %2, %6\n  yield\n}\n",
+                           {x, i32({kRows, kColumns}, chosen)}, o);
+        EXPECT_EQ(r.results[0].as<float>(), want) << mode << " of rows " << rows << " with " << workers;
+      }
+    }
 }
 
 TEST(Refs, MadeInTheKernel) {

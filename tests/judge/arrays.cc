@@ -99,6 +99,58 @@ void Body::slices_step() {
                     t, std::max(x.mag, u.mag)));
 }
 
+// A ref that is put together anew from what it holds: it cannot be done in place.
+void Body::rearrange_step() {
+  const Ref* p = writable();
+  if (!p || p->type.scalar() || !can_read(*p) || p->single) return arrange_step();
+  const Ref r = *p;
+  const Type& t = r.type;
+  const Value now = keep(w.op("get " + name(r.id), str(t)), t);
+  const Value x = rng.chance(40) ? derived(now) : now;
+  const auto rank = static_cast<int64_t>(t.dims.size());
+  const auto axis = static_cast<size_t>(rng.below(rank));
+  const int64_t n = t.dims[axis], cut = rng.in(0, n);
+  const auto op = [&](const std::string& text, const Type& type) { return w.op(text, str(type)); };
+  const auto piece = [&](int64_t from, int64_t to) {
+    Type part = t;
+    Dims start(t.dims.size(), 0), limit = t.dims;
+    part.dims[axis] = to - from, start[axis] = from, limit[axis] = to;
+    return op(fmt::format("slice {} {{start = [{}], limit = [{}]}}", name(x.id), str(start), str(limit)), part);
+  };
+  int y = -1;
+  switch (rng.below(t.dtype == DType::Bool ? 3 : 5)) {
+    case 0: {
+      const int last = piece(cut, n), first = piece(0, cut);
+      y = op(fmt::format("concatenate {}, {} {{axis = {}}}", name(last), name(first), axis), t);
+      break;
+    }
+    case 1: {
+      Dims low(t.dims.size(), 0), high = low;
+      const bool before = rng.chance(50);
+      (before ? low : high)[axis] = n - cut;
+      const int kept = before ? piece(0, cut) : piece(n - cut, n);
+      y = op(fmt::format("pad {}, {} {{low = [{}], high = [{}], interior = [{}]}}", name(kept),
+                         name(some({t.dtype, {}}).id), str(low), str(high), str(Dims(t.dims.size(), 0))),
+             t);
+      break;
+    }
+    case 2: {
+      Type other = t;
+      std::reverse(other.dims.begin(), other.dims.end());
+      const int turned = op("reshape " + name(x.id), other);
+      const int back = op(fmt::format("rev {} {{axes = [{}]}}", name(turned), axis), other);
+      y = op("reshape " + name(back), t);
+      break;
+    }
+    case 3:
+      y = op(fmt::format("roll {}, {} {{axis = {}}}", name(x.id), name(number(rng.below(n + 1))), axis), t);
+      break;
+    default: y = op(fmt::format("sort {} {{axis = {}, num_keys = 1, stable = true}}", name(x.id), axis), t); break;
+  }
+  ++terms["rearranged in place"];
+  w.line("store " + name(r.id) + ", " + name(y));
+}
+
 void Body::arrange_step() {
   Type t{rng.of(dtypes), {rng.of(extents)}};
   if (rng.chance(40)) t.dims.push_back(rng.of(extents));

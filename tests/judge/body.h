@@ -96,6 +96,7 @@ class Body {
   void scatter_step();
   void slices_step();
   void arrange_step();
+  void rearrange_step();
   void atomic_step(const Ref& shared, const std::string& kind);
 
   // memory.cc

@@ -431,6 +431,7 @@ void Body::step() {
       {2, &Body::scatter_step, false},
       {3, &Body::slices_step, false},
       {4, &Body::arrange_step, false},
+      {3, &Body::rearrange_step, false},
       {12, &Body::store_step, false},
       {7, &Body::masked_step, false},
       {6, &Body::gather_step, false},

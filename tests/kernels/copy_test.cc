@@ -60,6 +60,31 @@ TEST(Fill, RunsOfEveryLength) {
     }
 }
 
+TEST(Copy, BackwardsEverySecondAndRepeated) {
+  for (int size : {1, 2, 4, 8, 16})
+    for (int64_t n : {1, 2, 3, 7, 16, 33, 260})
+      for (int64_t step : {-1, 0, 2, -3}) {
+        const auto bytes = static_cast<size_t>(size);
+        std::vector<char> src(static_cast<size_t>(3 * n) * bytes), got(static_cast<size_t>(n) * bytes, '.'), want = got;
+        for (size_t i = 0; i < src.size(); ++i) src[i] = static_cast<char>(i * 5 + i / 239);
+        const char* from = src.data() + (step < 0 ? -step * (n - 1) * size : 0);
+        for (int64_t i = 0; i < n; ++i)
+          std::memcpy(&want[static_cast<size_t>(i * size)], from + i * step * size, bytes);
+        const int64_t one = 1;
+        copy_strided(got.data(), &one, from, &step, &n, 1, size);
+        ASSERT_EQ(got, want) << n << " by " << step << " of " << size;
+        for (int64_t times : {2, 3, 4, 8, 11}) {
+          const int64_t dims[] = {n, times}, ds[] = {times, 1}, ss[] = {step == 0 ? 2 : step, 0};
+          const char* first = step == 0 ? src.data() : from;
+          std::vector<char> rows(static_cast<size_t>(n * times) * bytes, '.'), by_hand = rows;
+          for (int64_t i = 0; i < n * times; ++i)
+            std::memcpy(&by_hand[static_cast<size_t>(i * size)], first + i / times * ss[0] * size, bytes);
+          copy_strided(rows.data(), ds, first, ss, dims, 2, size);
+          ASSERT_EQ(rows, by_hand) << n << " times " << times << " by " << ss[0] << " of " << size;
+        }
+      }
+}
+
 TEST(Copy, Transposition) {
   for (int size : {1, 2, 4, 8, 16}) {
     for (auto [m, n] : {std::pair<int64_t, int64_t>{1, 50}, {16, 16}, {33, 70}, {128, 128}, {5, 300}}) {
