@@ -166,10 +166,38 @@ struct LeTotal {
   }
 };
 
+// acc times x to the power of y: factors from y's lowest bit on, as lax lowers it.
+template <uint64_t y, class T>
+inline T times_power(T acc, T x) {
+  if constexpr (y == 0) {
+    return acc;
+  } else {
+    if constexpr ((y & 1) != 0) acc = acc * x;
+    if constexpr (y > 1) x = x * x;
+    return times_power<(y >> 1)>(acc, x);
+  }
+}
+template <uint64_t y, class T>
+void power(T* d, const T* x, int64_t n) {
+  PALLASIM_VLOOP(i, n) d[i] = times_power<y>(T(1), x[i]);
+}
+
 template <class T>
 void integer_pow(void* dst, const void* a, const void*, const void*, int64_t n, const StripParams& p) {
   auto* d = static_cast<T*>(dst);
   auto* x = static_cast<const T*>(a);
+  const auto in_registers = [&](auto f) { f(d, x, n), finish(dst, n, p); };
+  switch (p.imm) {
+    case 1: return in_registers(power<1, T>);
+    case 2: return in_registers(power<2, T>);
+    case 3: return in_registers(power<3, T>);
+    case 4: return in_registers(power<4, T>);
+    case 5: return in_registers(power<5, T>);
+    case 6: return in_registers(power<6, T>);
+    case 7: return in_registers(power<7, T>);
+    case 8: return in_registers(power<8, T>);
+    default: break;
+  }
   const uint64_t y = p.imm < 0 ? 0 - static_cast<uint64_t>(p.imm) : static_cast<uint64_t>(p.imm);
   T base[kStrip], acc[kStrip];
   PALLASIM_VLOOP(i, n) base[i] = x[i], acc[i] = T(1);
