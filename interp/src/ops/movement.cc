@@ -28,6 +28,19 @@ uint64_t bits_at(const std::byte* at, int bytes, int bits) {
   return bits >= 64 ? v : v & ((uint64_t{1} << bits) - 1);
 }
 
+// n elements that lie so many elements apart, in another type.
+void convert_elements(std::byte* to, ir::DType t, int64_t to_apart, const std::byte* from, ir::DType f,
+                      int64_t from_apart, int64_t n) {
+  alignas(64) std::byte reg[kStrip * 16], made[kStrip * 16];
+  const int to_step = ir::byte_size(t), from_step = ir::byte_size(f);
+  for (int64_t at = 0; at < n; at += kStrip) {
+    const int64_t some = std::min<int64_t>(kStrip, n - at);
+    kernels().load(f)(reg, from + at * from_apart * from_step, some, from_apart);
+    if (f != t) kernels().convert(f, t)(made, reg, some, {});
+    kernels().store(t)(to + at * to_apart * to_step, f == t ? reg : made, some, to_apart);
+  }
+}
+
 uint32_t f32_bits(const std::byte* at) {
   uint32_t v;
   std::memcpy(&v, at, 4);
@@ -77,6 +90,11 @@ ArrayBody regroup(int64_t outer, int64_t rows, int64_t inner, ir::DType from, ir
     }
     const int ratio = fb > tb ? fb / tb : tb / fb, narrow = std::min(fb, tb);
     const int64_t words = fb > tb ? outer * rows : outer * rows / ratio;
+    if (fb == fs * 8 && tb == ts * 8) {
+      const int64_t dims[] = {words, ratio, inner}, wide[] = {ratio * inner, 1, ratio},
+                    each[] = {ratio * inner, inner, 1};
+      return copy_strided(dst, fb > tb ? each : wide, src, fb > tb ? wide : each, dims, 3, std::min(fs, ts));
+    }
     for (int64_t w = 0; w < words; ++w)
       for (int64_t k = 0; k < inner; ++k) {
         if (fb > tb) {
@@ -99,6 +117,16 @@ ArrayBody pack(int64_t n, ir::DType from, ir::DType packed, int sources) {
   const int fs = ir::byte_size(from), width = ir::bit_width(packed), ps = ir::byte_size(packed);
   return [=](const ArrayCall& c) {
     const bool round = from != packed && ir::is_float(from);
+    if (width == ps * 8) {
+      const int64_t apart = fs / ps;
+      if (sources < apart) std::memset(c.out[0], 0, static_cast<size_t>(n * fs));
+      for (int s = 0; s < sources; ++s) {
+        std::byte* to = c.out[0] + s * ps;
+        if (round) convert_elements(to, packed, apart, c.in[s], from, 1, n);
+        else copy_strided(to, &apart, c.in[s], &apart, &n, 1, ps);
+      }
+      return;
+    }
     for (int64_t i = 0; i < n; ++i) {
       uint64_t word = 0;
       for (int s = 0; s < sources; ++s) {
@@ -122,6 +150,8 @@ ArrayBody pack(int64_t n, ir::DType from, ir::DType packed, int sources) {
 ArrayBody unpack(int64_t n, ir::DType word, ir::DType packed, ir::DType to, int index) {
   const int ws = ir::byte_size(word), width = ir::bit_width(packed), ts = ir::byte_size(to);
   return [=](const ArrayCall& c) {
+    if (const int ps = ir::byte_size(packed); width == ps * 8)
+      return convert_elements(c.out[0], to, 1, c.in[0] + index * ps, packed, ws / ps, n);
     for (int64_t i = 0; i < n; ++i) {
       const uint64_t part = bits_at(c.in[0] + i * ws, ws, 64) >> (index * width) & ((uint64_t{1} << width) - 1);
       alignas(16) std::byte mem[16] = {}, reg[16], wide[16];
