@@ -74,8 +74,7 @@ void Body::slices_step() {
   const Value x = some(t), at = rng.chance(70) ? indices(batch, 6) : some({DType::I32, batch});
   const std::string mode = rng.chance(50) ? "clip" : "fill_or_drop";
   if (!scatters) {
-    // Floats say what is there instead: a NaN has many forms.
-    const std::string fill = mode == "clip" || ir::is_int(t.dtype) ? "" : ", fill = " + literal(t.dtype, 3);
+    const std::string fill = mode == "clip" ? "" : ", fill = " + literal(t.dtype, 3);
     ++terms["gathered slices"];
     const Type r{t.dtype, slices};
     return leave_behind(keep(

@@ -258,49 +258,6 @@ Dims clamped(const Arrays& starts, size_t first, const Dims& dims, const Dims& s
   return r;
 }
 
-// What a gather gives for elements that it drops: the literal, else NaN, the least signed or the greatest unsigned
-// integer.
-Array dropped(const Attr* given, DType t) {
-  Array r = empty_array(t, {});
-  if (given && given->is(Attr::Kind::Bits)) std::memcpy(r.bytes.data(), &given->i, r.bytes.size());
-  else if (given && given->is(Attr::Kind::Dense)) std::memcpy(r.bytes.data(), given->s.data(), r.bytes.size());
-  else if (!ir::is_int(t) && t != DType::Bool) throw Lack{"a gather that drops floats and says not what for"};
-  else if (t == DType::Bool) r.bytes[0] = std::byte{1};
-  else if (!ir::is_signed_int(t)) std::fill(r.bytes.begin(), r.bytes.end(), std::byte{0xff});
-  else r.bytes.back() = std::byte{0x80};
-  return r;
-}
-
-// lax.gather: slices at the places that index vectors (the last dimension of `where`) name.
-Array gather(const Array& x, const Array& where, const Op& op, const Dims& dims) {
-  const Dims offset = ints(op.attr("offset_dims")), collapsed = ints(op.attr("collapsed_slice_dims")),
-             map = ints(op.attr("start_index_map")), x_batch = ints(op.attr("operand_batching_dims")),
-             i_batch = ints(op.attr("start_indices_batching_dims")), sizes = ints(op.attr("slice_sizes"));
-  const bool drops = op.attr("mode")->s == "fill_or_drop";
-  auto has = [](const Dims& v, size_t d) { return std::find(v.begin(), v.end(), static_cast<int64_t>(d)) != v.end(); };
-  const Dims strides = strides_of(x.dims), where_strides = strides_of(where.dims);
-  Array r = empty_array(x.dtype, dims);
-  const Array fill = drops ? dropped(op.attr("fill"), x.dtype) : empty_array(x.dtype, {});
-  each_index(dims, [&](const Dims& index, int64_t n) {
-    Dims batch, inside, start(x.dims.size(), 0);
-    for (size_t d = 0; d < index.size(); ++d) (has(offset, d) ? inside : batch).push_back(index[d]);
-    int64_t vector = 0, at = 0;
-    for (size_t d = 0; d < batch.size(); ++d) vector += batch[d] * where_strides[d];
-    for (size_t k = 0; k < map.size(); ++k) {
-      const auto d = static_cast<size_t>(map[k]);
-      const int64_t i = integer(where, vector + static_cast<int64_t>(k)), last = x.dims[d] - sizes[d];
-      if (drops && (i < 0 || i > last)) return put(r, n, fill, 0);
-      start[d] = std::clamp<int64_t>(i, 0, last);
-    }
-    for (size_t k = 0; k < x_batch.size(); ++k) start[x_batch[k]] = batch[i_batch[k]];
-    for (size_t d = 0, w = 0; d < x.dims.size(); ++d)
-      at += (start[d] + (has(collapsed, d) || has(x_batch, d) ? 0 : inside[w++])) * strides[d];
-    if (at < 0 || at >= count(x.dims)) throw Lack{"attributes that name elements which an operand lacks"};
-    put(r, n, x, at);
-  });
-  return r;
-}
-
 Array constant(const Attr& v, DType dtype, const Dims& dims) {
   Array r = empty_array(dtype, dims);
   if (v.is(Attr::Kind::Bits) && r.bytes.size() <= 8) std::memcpy(r.bytes.data(), &v.i, r.bytes.size());

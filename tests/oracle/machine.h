@@ -145,6 +145,8 @@ Array pick(const Array& x, Dims dims, const F& from) {
   });
   return r;
 }
+// lax.gather: slices at the places that index vectors name (scatter.cc).
+Array gather(const Array& x, const Array& where, const Op&, const Dims& result);
 // x[n] = y[m]
 inline void put(Array& x, int64_t n, const Array& y, int64_t m) {
   const auto size = static_cast<size_t>(ir::byte_size(x.dtype));

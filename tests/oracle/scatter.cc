@@ -22,51 +22,82 @@ Array element(const Array& from, int64_t n) {
   return r;
 }
 
-// Which dimensions of the array the window of an update covers, in order; the others it names one element of.
-std::vector<bool> covered(const Array& x, const Op& op) {
-  std::vector<bool> r(x.dims.size(), true);
-  for (const char* name : {"inserted_window_dims", "operand_batching_dims"})
-    for (int64_t d : ints(op.attr(name))) r[static_cast<size_t>(d)] = false;
+// What a gather gives for elements that it drops.
+Array dropped(const Attr* given, DType t) {
+  if (!given || !given->is(Attr::Kind::Bits)) throw Lack{"a gather that drops and says not what for"};
+  Array r = empty_array(t, {});
+  std::memcpy(r.bytes.data(), &given->i, r.bytes.size());
   return r;
 }
 
-}  // namespace
+bool has(const Dims& v, size_t d) { return std::find(v.begin(), v.end(), static_cast<int64_t>(d)) != v.end(); }
 
-bool Machine::scatter_op(Thread& t, const Op& op) {
-  const std::optional<OpCode> combine = combination(op.code);
-  if (!combine && op.code != OpCode::scatter) return false;
-  const Array &x = in(t, op, 0), &where = in(t, op, 1), &updates = in(t, op, 2);
-  const Dims window = ints(op.attr("update_window_dims")), map = ints(op.attr("scatter_dims_to_operand_dims")),
-             x_batch = ints(op.attr("operand_batching_dims")), i_batch = ints(op.attr("scatter_indices_batching_dims"));
-  const bool clip = op.attr("mode")->s == "clip";
-  const std::vector<bool> covers = covered(x, op);
-  Dims sizes(x.dims.size(), 1);  // of a window
-  for (size_t d = 0, w = 0; d < sizes.size(); ++d)
-    if (covers[d]) sizes[d] = updates.dims[static_cast<size_t>(window[w++])];
-  interp::StripParams p;
-  p.dtype = x.dtype;
-  p.semantics = semantics_of(m_.machine);
-  Array r = x;
-  const Dims strides = strides_of(x.dims), where_strides = strides_of(where.dims);
-  each_index(updates.dims, [&](const Dims& index, int64_t n) {
+// Slices of an array that index vectors name: of a gather's result or a scatter's updates, whose dimensions `window`
+// run inside a slice, along those of the array that are neither `named` nor of `x_batch`.
+struct Slices {
+  Dims window, named, map, x_batch, i_batch, sizes;
+  bool clip;
+
+  bool covers(size_t d) const { return !has(named, d) && !has(x_batch, d); }
+  // The element of `x` that an index of the result, or of the updates, stands for; -1: its slice is dropped as a whole.
+  int64_t element(const Array& x, const Array& where, const Dims& index) const {
     Dims at(x.dims.size(), 0), vector, inside;
-    for (size_t d = 0; d < index.size(); ++d) {
-      const bool of_window = std::find(window.begin(), window.end(), static_cast<int64_t>(d)) != window.end();
-      (of_window ? inside : vector).push_back(index[d]);
-    }
-    int64_t from = 0;
-    for (size_t d = 0; d < vector.size(); ++d) from += vector[d] * where_strides[d];
+    for (size_t d = 0; d < index.size(); ++d) (has(window, d) ? inside : vector).push_back(index[d]);
+    const int64_t from = dot(vector, strides_of(where.dims));
     for (size_t k = 0; k < map.size(); ++k) {
       const auto d = static_cast<size_t>(map[k]);
       const int64_t i = integer(where, from + static_cast<int64_t>(k)), last = x.dims[d] - sizes[d];
-      if (!clip && (i < 0 || i > last)) return;  // as a whole
+      if (!clip && (i < 0 || i > last)) return -1;
       at[d] = std::clamp<int64_t>(i, 0, last);
     }
     for (size_t k = 0; k < x_batch.size(); ++k)
       at[static_cast<size_t>(x_batch[k])] = vector[static_cast<size_t>(i_batch[k])];
     for (size_t d = 0, w = 0; d < at.size(); ++d)
-      if (covers[d]) at[d] += inside[w++];
-    const int64_t to = dot(at, strides);
+      if ((at[d] += covers(d) ? inside[w++] : 0) >= x.dims[d])
+        throw Lack{"attributes that name elements which an operand lacks"};
+    return dot(at, strides_of(x.dims));
+  }
+};
+
+}  // namespace
+
+Array gather(const Array& x, const Array& where, const Op& op, const Dims& dims) {
+  const Slices s{ints(op.attr("offset_dims")),
+                 ints(op.attr("collapsed_slice_dims")),
+                 ints(op.attr("start_index_map")),
+                 ints(op.attr("operand_batching_dims")),
+                 ints(op.attr("start_indices_batching_dims")),
+                 ints(op.attr("slice_sizes")),
+                 op.attr("mode")->s == "clip"};
+  Array r = empty_array(x.dtype, dims);
+  const Array fill = s.clip ? empty_array(x.dtype, {}) : dropped(op.attr("fill"), x.dtype);
+  each_index(dims, [&](const Dims& index, int64_t n) {
+    const int64_t at = s.element(x, where, index);
+    at < 0 ? put(r, n, fill, 0) : put(r, n, x, at);
+  });
+  return r;
+}
+
+bool Machine::scatter_op(Thread& t, const Op& op) {
+  const std::optional<OpCode> combine = combination(op.code);
+  if (!combine && op.code != OpCode::scatter) return false;
+  const Array &x = in(t, op, 0), &where = in(t, op, 1), &updates = in(t, op, 2);
+  Slices s{ints(op.attr("update_window_dims")),
+           ints(op.attr("inserted_window_dims")),
+           ints(op.attr("scatter_dims_to_operand_dims")),
+           ints(op.attr("operand_batching_dims")),
+           ints(op.attr("scatter_indices_batching_dims")),
+           Dims(x.dims.size(), 1),
+           op.attr("mode")->s == "clip"};
+  for (size_t d = 0, w = 0; d < s.sizes.size(); ++d)
+    if (s.covers(d)) s.sizes[d] = updates.dims[static_cast<size_t>(s.window[w++])];
+  interp::StripParams p;
+  p.dtype = x.dtype;
+  p.semantics = semantics_of(m_.machine);
+  Array r = x;
+  each_index(updates.dims, [&](const Dims& index, int64_t n) {
+    const int64_t to = s.element(x, where, index);
+    if (to < 0) return;
     if (!combine) return put(r, to, updates, n);
     const Array old = element(r, to), by = element(updates, n);
     put(r, to, elementwise(*combine, x.dtype, x.dtype, {}, {&old, &by}, p), 0);

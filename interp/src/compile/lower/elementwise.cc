@@ -231,8 +231,7 @@ Val node(Emitter& e, ir::OpCode op, ir::DType operand, ir::DType result, std::ve
   n->loc = e.loc();
   for (Val& a : args) {
     // Arguments that are not worth inlining, or too many, become memory first.
-    if (a.is_pending() &&
-        (!a.node()->elementwise() || n->size + a.node()->size > kMaxInlined || !e.options().fuse))
+    if (a.is_pending() && (!a.node()->elementwise() || n->size + a.node()->size > kMaxInlined || !e.options().fuse))
       a = e.strided(a);
     else if (a.is_pending()) count(Rewrite::FusedChain);
     if (a.is_pending()) n->size += a.node()->size;
