@@ -18,6 +18,11 @@ class LiveValues {
   const ir::Graph& graph() const { return *graph_; }
   const ir::Type* type(ir::ValueId v) const { return graph_->type(v); }
   const Val& operand(const Op& op, size_t i) { return values_[op.operands[i]].val; }
+  std::vector<Val> operands(const Op& op) {
+    std::vector<Val> r;
+    for (size_t i = 0; i < op.operands.size(); ++i) r.push_back(operand(op, i));
+    return r;
+  }
   const Val& value(ir::ValueId v) { return values_[v].val; }
   const Val* find(ir::ValueId) const;  // null where it is not there (any more)
   int uses(ir::ValueId) const;

@@ -4,6 +4,7 @@
 #include "findings.h"
 #include "follow.h"
 #include "pallasim/memory/saturate.h"
+#include "parts.h"
 
 namespace pallasim::interp::ops {
 namespace {
@@ -218,10 +219,13 @@ const Step* copy(Thread& t, const Step* s) {
     note_access(t, s, p.src, p.dims, p.src_strides, p.size, false);
     note_access(t, s, p.dst, p.dims, p.dst_strides, p.size, true);
   }
-  if (p.contiguous) std::memmove(dst, src, static_cast<size_t>(p.bytes));
-  else
-    copy_strided(dst, p.dst_strides.data(), src, p.src_strides.data(), p.dims.data(), static_cast<int>(p.dims.size()),
-                 p.size);
+  const int64_t one = 1;
+  if (!p.contiguous)
+    copy_in_parts(*t.exec, dst, p.dst_strides.data(), src, p.src_strides.data(), p.dims.data(),
+                  static_cast<int>(p.dims.size()), p.size);
+  else if (t.exec->helpers && (dst + p.bytes <= src || src + p.bytes <= dst))
+    copy_in_parts(*t.exec, dst, &one, src, &one, &p.bytes, 1, 1);
+  else std::memmove(dst, src, static_cast<size_t>(p.bytes));
   return s + 1;
 }
 

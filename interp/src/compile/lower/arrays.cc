@@ -70,19 +70,15 @@ std::vector<Val> emit_array(Emitter& e, const std::vector<Val>& args, const std:
 }
 
 void define_arrays(Emitter& e, const Op& op, ops::ArrayBody body) {
-  std::vector<Val> args;
   std::vector<ArrayResult> results;
-  for (size_t i = 0; i < op.operands.size(); ++i) args.push_back(e.operand(op, i));
   for (ir::ValueId r : op.results) results.push_back({e.type(r)->dtype, dims_of(e.type(r))});
-  const std::vector<Val> out = emit_array(e, args, results, std::move(body));
+  const std::vector<Val> out = emit_array(e, e.operands(op), results, std::move(body));
   for (size_t i = 0; i < out.size(); ++i) e.define(op.results[i], out[i].dims.empty() ? e.load_scalar(out[i]) : out[i]);
 }
 
 void define_array(Emitter& e, const Op& op, ops::ArrayBody body) {
   if (op.results.size() != 1) return define_arrays(e, op, std::move(body));
-  std::vector<Val> operands;
-  for (size_t i = 0; i < op.operands.size(); ++i) operands.push_back(e.operand(op, i));
-  e.define_arranged(op.results[0], operands, true, [&e, body](const std::vector<Val>& args, const Val& dst) {
+  e.define_arranged(op.results[0], e.operands(op), true, [&e, body](const std::vector<Val>& args, const Val& dst) {
     emit_array_into(e, args, {dst}, body);
   });
 }

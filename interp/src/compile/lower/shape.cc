@@ -214,9 +214,7 @@ static Val box(const Val& array, const std::vector<int64_t>& first, const std::v
 
 static void lower_concatenate(Emitter& e, const Op& op) {
   const auto axis = static_cast<size_t>(op.attr("axis")->i);
-  std::vector<Val> operands;
-  for (size_t i = 0; i < op.operands.size(); ++i) operands.push_back(e.operand(op, i));
-  e.define_arranged(op.results[0], operands, false, [&e, axis](const std::vector<Val>& args, const Val& dst) {
+  e.define_arranged(op.results[0], e.operands(op), false, [&e, axis](const std::vector<Val>& args, const Val& dst) {
     std::vector<int64_t> first(dst.dims.size(), 0);
     for (const Val& v : args) {
       e.emit_pending(v, box(dst, first, v.dims));
@@ -308,9 +306,7 @@ static void lower_split(Emitter& e, const Op& op) {
 
 static void lower_stack(Emitter& e, const Op& op) {
   const auto axis = static_cast<size_t>(op.attr("axis")->i);
-  std::vector<Val> operands;
-  for (size_t i = 0; i < op.operands.size(); ++i) operands.push_back(e.operand(op, i));
-  e.define_arranged(op.results[0], operands, false, [&e, axis](const std::vector<Val>& args, const Val& dst) {
+  e.define_arranged(op.results[0], e.operands(op), false, [&e, axis](const std::vector<Val>& args, const Val& dst) {
     for (size_t i = 0; i < args.size(); ++i) {
       Val part = dst;
       part.dims.erase(part.dims.begin() + static_cast<std::ptrdiff_t>(axis));
