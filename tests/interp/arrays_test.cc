@@ -151,6 +151,19 @@ TEST(Arranged, WhereItIsStored) {
     }
 }
 
+// Index vectors of no number: all updates are for one place, one after another.
+TEST(Arrays, ScatterByNoIndex) {
+  const auto r = run(kernel("f32[3]", "f32[1]", R"(  %2 = get %0 : f32[3]
+  %3 = iota {axis = 0} : i32[3,0]
+  %4 = constant {value = f32[1] 0x00002041} : f32[1]
+  %5 = scatter_add %4, %3, %2 {update_window_dims = [], inserted_window_dims = [0], scatter_dims_to_operand_dims = [],
+      mode = clip} : f32[1]
+  store %1, %5
+)"),
+                     {f32({3}, {1, 2, 3})});
+  EXPECT_EQ(r.results[0].as<float>(), (std::vector<float>{16}));
+}
+
 // Elements chosen along rows, and rows chosen, on one OS thread and on several.
 TEST(Arrays, GathersOfManyRows) {
   constexpr int64_t kRows = 400, kColumns = 300;

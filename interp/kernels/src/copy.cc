@@ -33,14 +33,19 @@ void copy_line(char* dst, int64_t ds, const char* src, int64_t ss, int64_t n) {
 struct Sixteen {
   uint64_t a, b;
 };
-void copy_elements(char* dst, int64_t ds, const char* src, int64_t ss, int64_t n, int size) {
+// f(a value of the type of so many bytes)
+template <class F>
+void of_size(int size, const F& f) {
   switch (size) {
-    case 1: return copy_line<uint8_t>(dst, ds, src, ss, n);
-    case 2: return copy_line<uint16_t>(dst, ds, src, ss, n);
-    case 4: return copy_line<uint32_t>(dst, ds, src, ss, n);
-    case 8: return copy_line<uint64_t>(dst, ds, src, ss, n);
-    default: return copy_line<Sixteen>(dst, ds, src, ss, n);
+    case 1: return f(uint8_t{});
+    case 2: return f(uint16_t{});
+    case 4: return f(uint32_t{});
+    case 8: return f(uint64_t{});
+    default: return f(Sixteen{});
   }
+}
+void copy_elements(char* dst, int64_t ds, const char* src, int64_t ss, int64_t n, int size) {
+  of_size(size, [&](auto word) { copy_line<decltype(word)>(dst, ds, src, ss, n); });
 }
 
 // Each of n elements `times` times, side by side.
@@ -59,13 +64,7 @@ void repeat_few(char* dst, const char* src, int64_t ss, int64_t n, int64_t times
   }
 }
 void repeat_elements(char* dst, const char* src, int64_t ss, int64_t n, int64_t times, int size) {
-  switch (size) {
-    case 1: return repeat_few<uint8_t>(dst, src, ss, n, times);
-    case 2: return repeat_few<uint16_t>(dst, src, ss, n, times);
-    case 4: return repeat_few<uint32_t>(dst, src, ss, n, times);
-    case 8: return repeat_few<uint64_t>(dst, src, ss, n, times);
-    default: return repeat_few<Sixteen>(dst, src, ss, n, times);
-  }
+  of_size(size, [&](auto word) { repeat_few<decltype(word)>(dst, src, ss, n, times); });
 }
 
 // Drops dimensions of one element and joins neighbours that step as one. Returns the rank left, -1 for no elements.

@@ -15,6 +15,7 @@ bool contains(const std::vector<int>& v, int x) { return std::find(v.begin(), v.
 // runs over index vectors.
 struct Walked {
   int64_t n, step, index_step;
+  bool inside;  // a slice
 };
 // One number of an index vector: its bound, and elements of the operand that it moves by one.
 struct Component {
@@ -46,7 +47,7 @@ struct Slices {
     }
   }
   // Whether all elements of a row have one index vector; then they lie walked.back().step apart.
-  bool one_slice() const { return walked.empty() || walked.back().index_step == 0; }
+  bool one_slice() const { return walked.empty() || walked.back().inside; }
 
   // Where n elements lie whose index vectors lie `apart` elements from each other: the first at `place` if its indices
   // were 0, the others `step` further each.
@@ -117,8 +118,8 @@ Slices slices_of(const Dims& operand, const Dims& slice, const Dims& walked, con
   size_t windows = 0;
   int batch = 0;
   for (size_t d = 0; d < walked.size(); ++d) {
-    Walked w{walked[d], 0, 0};
-    if (contains(window, static_cast<int>(d))) {
+    Walked w{walked[d], 0, 0, contains(window, static_cast<int>(d))};
+    if (w.inside) {
       w.step = strides[static_cast<size_t>(window_to[windows++])];
     } else {
       w.index_step = index_strides[static_cast<size_t>(batch)];

@@ -108,20 +108,27 @@ static void lower_transpose(Emitter& e, const Op& op) {
   e.define(op.results[0], r);
 }
 
+// Elements `first` + `step` * i of an array, for i within `dims`; without steps: side by side.
+static Val box(const Val& array, const std::vector<int64_t>& first, const std::vector<int64_t>& dims,
+               const std::vector<int64_t>& step = {}) {
+  Val r = array;
+  r.dims = dims;
+  if (r.elements() == 0) return r;
+  for (size_t d = 0; d < dims.size(); ++d) {
+    r.memory().addr.offset += first[d] * array.memory().strides[d] * ir::byte_size(array.dtype);
+    if (!step.empty()) r.memory().strides[d] *= step[d];
+  }
+  return r;
+}
+
 static void lower_slice(Emitter& e, const Op& op) {
-  Val v = e.operand(op, 0);
+  const Val v = e.operand(op, 0);
   const std::vector<int64_t> dims = dims_of(e.type(op.results[0]));
   if (v.is_uniform()) return e.define(op.results[0], v.spread(dims));
-  v = e.strided(v);
   const std::vector<int64_t> start = ints(op.attr("start"));
   std::vector<int64_t> stride = ints(op.attr("stride"));
   stride.resize(start.size(), 1);
-  for (size_t i = 0; i < start.size(); ++i) {
-    if (v.elements()) v.memory().addr.offset += start[i] * v.memory().strides[i] * ir::byte_size(v.dtype);
-    v.memory().strides[i] *= stride[i];
-  }
-  v.dims = dims;
-  e.define(op.results[0], v);
+  e.define(op.results[0], box(e.strided(v), start, dims, stride));
 }
 
 static void lower_rev(Emitter& e, const Op& op) {
@@ -197,19 +204,6 @@ static void lower_dynamic_update(Emitter& e, const Op& op) {
   }
   e.copy_value(part, update);
   e.define(op.results[0], r);
-}
-
-// Elements `first` + `step` * i of an array, for i within `dims`; without steps: side by side.
-static Val box(const Val& array, const std::vector<int64_t>& first, const std::vector<int64_t>& dims,
-               const std::vector<int64_t>& step = {}) {
-  Val r = array;
-  r.dims = dims;
-  if (r.elements() == 0) return r;
-  for (size_t d = 0; d < dims.size(); ++d) {
-    r.memory().addr.offset += first[d] * array.memory().strides[d] * ir::byte_size(array.dtype);
-    if (!step.empty()) r.memory().strides[d] *= step[d];
-  }
-  return r;
 }
 
 static void lower_concatenate(Emitter& e, const Op& op) {
