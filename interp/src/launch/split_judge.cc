@@ -15,9 +15,9 @@ void ops::note_temporary(Thread& t, const Step* s, const Addr& a, const std::vec
                          const std::vector<int64_t>& strides, int element_bytes, bool write) {
   if (a.buffer < kTempBuffer || !t.exec->tells(a.buffer)) return;
   const int64_t offset = a.offset + (a.dyn == Addr::kNoSlot ? 0 : t.slot<int64_t>(a.dyn));
-  const Access access{
-      t.index,       a.buffer, write, offset, dims.data(), strides.data(), static_cast<int>(dims.size()),
-      element_bytes, s,        -1};
+  Access access{t.index,       a.buffer, write, offset, dims.data(), strides.data(), static_cast<int>(dims.size()),
+                element_bytes, s,        -1};
+  access.loc = s->loc;
   for (Listener* l : t.exec->listeners) l->on_temporary(*t.exec, access);
 }
 

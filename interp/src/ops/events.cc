@@ -13,6 +13,7 @@ void note_access(Thread& t, const Step* s, const Addr& a, const std::vector<int6
   Access access{t.index,       a.buffer, write, offset, dims.data(), strides.data(), static_cast<int>(dims.size()),
                 element_bytes, s,        owner};
   access.atomic = atomic;
+  access.loc = a.loc >= 0 ? a.loc : s->loc;
   for (Listener* l : t.exec->listeners) l->on_access(*t.exec, access);
 }
 
@@ -65,6 +66,7 @@ void ChosenElements::tell() const {
   Access access{t_.index, buffer_, write_, block_.first, dims, strides, 2, bytes_, s_};
   access.atomic = atomic_;
   access.chosen = true;
+  access.loc = s_->loc;
   for (Listener* l : t_.exec->listeners) l->on_access(*t_.exec, access);
 }
 
@@ -72,8 +74,8 @@ void note_unwritten(Thread& t, const Step* s, const Addr& a, const std::vector<i
                     const std::vector<int64_t>& strides, int element_bytes, int owner) {
   if (a.buffer < kTempBuffer || !t.exec->tells(a.buffer)) return;
   const auto rank = static_cast<int>(dims.size());
-  const Access access{t.index, a.buffer,      true, a.offset, dims.data(), strides.data(),
-                      rank,    element_bytes, s,    owner,    true};
+  Access access{t.index, a.buffer, true, a.offset, dims.data(), strides.data(), rank, element_bytes, s, owner, true};
+  access.loc = s->loc;
   for (Listener* l : t.exec->listeners) l->on_access(*t.exec, access);
 }
 

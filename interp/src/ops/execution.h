@@ -47,6 +47,9 @@ struct Access {
   bool unwritten = false;  // a write of what nobody wrote: nothing of the access is traffic
   bool atomic = false;
   bool chosen = false;  // each element was asked for by itself: by a mask, an index of its own, a pointer
+  // The line that asked for it: the step's, or that of a load whose value the step uses, or of a store of what it
+  // makes.
+  ir::LocId loc = -1;
 };
 struct Listener {
   virtual ~Listener() = default;

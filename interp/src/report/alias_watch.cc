@@ -30,8 +30,8 @@ void AliasWatch::cut(const ByteRun& run) {
       continue;
     }
     it = written_.erase(it);
-    if (begin < run.begin) written_[begin] = {run.begin, w.step};
-    if (w.end > run.end) it = written_.insert_or_assign(run.end, Written{w.end, w.step}).first;
+    if (begin < run.begin) written_[begin] = {run.begin, w.loc};
+    if (w.end > run.end) it = written_.insert_or_assign(run.end, Written{w.end, w.loc}).first;
   }
 }
 
@@ -47,14 +47,14 @@ void AliasWatch::see(Execution& ex, Seen& seen) {
       auto it = written_.upper_bound(run.begin);
       if (it != written_.begin() && std::prev(it)->second.end > run.begin) --it;
       if (it == written_.end() || it->first >= run.end) continue;
-      return report(ex, a, operand, std::max(it->first, run.begin), it->second.step);
+      return report(ex, a, operand, std::max(it->first, run.begin), it->second.loc);
     }
     cut(run);  // what is written through the input's own name is the input's
-    if (output) written_[run.begin] = {run.end, a.step};
+    if (output) written_[run.begin] = {run.end, a.loc};
   }
 }
 
-void AliasWatch::report(Execution& ex, const Access& a, int input, const std::byte* at, const Step* writer) {
+void AliasWatch::report(Execution& ex, const Access& a, int input, const std::byte* at, ir::LocId writer) {
   reported_.insert(input);
   const ir::Module& m = plan_.module;
   const Window& w = plan_.first().windows[static_cast<size_t>(input)];
@@ -65,9 +65,9 @@ void AliasWatch::report(Execution& ex, const Access& a, int input, const std::by
   std::vector<int64_t> index(w.dims.size());
   for (size_t d = index.size(); d-- > 0;) index[d] = element % w.dims[d], element /= w.dims[d];
   ir::Diagnostic d =
-      diagnostic_at(t, a.step, "PS-ALIAS-001",
+      diagnostic_at(t, a.loc, "PS-ALIAS-001",
                     fmt::format("{} is read where {} was written before: the two are one buffer", name, other));
-  ir::Site side = ir::site_of(m, writer->loc);
+  ir::Site side = ir::site_of(m, writer);
   side.what = fmt::format("{} was written here", other);
   d.also.push_back(std::move(side));
   d.numbers.push_back(fmt::format("the first such element is {}", ops::shape_text(index)));

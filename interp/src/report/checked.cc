@@ -102,8 +102,8 @@ void TrafficWatch::see(Execution&, Seen& seen) {
   (a.write ? t.bytes_written : t.bytes_read) += bytes;
 }
 
-ClaimWatch::ClaimWatch(const Plan& plan, const Options& o)
-    : plan_(plan), programs_(!plan.first().model->in_order()), claims_(o.max_memory) {
+ClaimWatch::ClaimWatch(const Plan& plan, const Options& o, Instances& instances)
+    : plan_(plan), instances_(instances), programs_(!plan.first().model->in_order()), claims_(o.max_memory) {
   for (size_t g = 0; g < plan.module.grid.size(); ++g)
     if (programs_ ? !plan.threads.concurrent : plan.module.grid[g].semantics == "parallel") axes_.push_back(g);
 }
@@ -142,7 +142,7 @@ void ClaimWatch::report(Execution& ex, const Access& a, const memory::shadow::Sh
   std::string axes;
   for (size_t g : axes_) axes += (axes.empty() ? "" : ", ") + std::to_string(g);
   ir::Diagnostic d = diagnostic_at(
-      t, a.step, programs_ ? ir::Code("PS-PAR-002") : ir::Code("PS-PAR-001"),
+      t, a.loc, programs_ ? ir::Code("PS-PAR-002") : ir::Code("PS-PAR-001"),
       programs_
           ? fmt::format("race: programs that run at once share elements of {}", name)
           : fmt::format("false parallel claim: grid points that differ on axis {} share elements of {}", axes, name));
@@ -157,7 +157,7 @@ void ClaimWatch::report(Execution& ex, const Access& a, const memory::shadow::Sh
     now /= n;
   }
   d.numbers.push_back(fmt::format("{} before by the {} with {}", did, programs_ ? "program" : "grid points", other));
-  ir::Site side = ir::site_of(plan_.module, plan_.steps[static_cast<size_t>(found.earlier.site)].loc);
+  ir::Site side = ir::site_of(plan_.module, instances_.line(plan_, found.earlier.site).loc);
   side.what = fmt::format("and {} before here", did);
   d.also.push_back(side);
   d.hint = programs_ ? "give every program elements of its own, or use atomics; this run kept the order of the grid"

@@ -38,7 +38,7 @@ struct TrafficWatch : AccessWatch {
 // PS-SIZE-001 where what is remembered of the accesses exceeds Options::max_memory.
 class ClaimWatch : public AccessWatch {
  public:
-  ClaimWatch(const Plan&, const Options&);
+  ClaimWatch(const Plan&, const Options&, Instances&);
   bool empty() const { return axes_.empty(); }
   void on_grid_point(Execution&, const Thread&, std::span<const int64_t>) override;
   void see(Execution&, Seen&) override;
@@ -47,6 +47,7 @@ class ClaimWatch : public AccessWatch {
  private:
   void report(Execution&, const Access&, const memory::shadow::Shared&, int64_t unit, const std::string& name);
   const Plan& plan_;
+  Instances& instances_;
   bool programs_;
   std::vector<size_t> axes_;
   memory::shadow::Claims claims_;
@@ -83,10 +84,10 @@ class AliasWatch : public AccessWatch {
  private:
   struct Written {
     const std::byte* end;
-    const Step* step;
+    ir::LocId loc;  // where
   };
   void cut(const ByteRun&);  // of what is written
-  void report(Execution&, const Access&, int input, const std::byte* at, const Step* writer);
+  void report(Execution&, const Access&, int input, const std::byte* at, ir::LocId writer);
   const Plan& plan_;
   std::map<int, int> pairs_;                     // operands, input to output and output to input
   std::map<const std::byte*, Written> written_;  // by begin: what outputs wrote last

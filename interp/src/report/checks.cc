@@ -6,7 +6,7 @@ namespace pallasim::interp {
 
 Checks::Checks(const Plan& plan, const Options& o, size_t devices)
     : traffic_(plan),
-      claims_(plan, o),
+      claims_(plan, o, instances_),
       flights_(plan, instances_),
       writes_(plan, instances_),
       aliases_(plan),

@@ -17,6 +17,14 @@ class Instances {
   int32_t of(const std::byte* base) {
     return bases_.try_emplace(base, static_cast<int32_t>(bases_.size())).first->second;
   }
+  // What shadow state knows an access by (shadow::Access::site): a step, and which line asked for the bytes. A step may
+  // use what loads of several lines gave.
+  struct Line {
+    const Step* step;
+    ir::LocId loc;
+  };
+  int32_t site(const Step&, ir::LocId);
+  Line line(const Plan&, int32_t site) const;
   // `who`: a thread or a side of an asynchronous operation.
   memory::shadow::Access access(const Execution&, const Access&, memory::shadow::Actor who);
   // One side of a copy, by whoever moves it.
@@ -29,6 +37,9 @@ class Instances {
   };
   std::vector<Known> last_;  // by buffer: what was asked for last
   std::unordered_map<const std::byte*, int32_t> bases_;
+  // Of lines that are not their step's own; their sites are the negative numbers.
+  std::vector<std::pair<int32_t, ir::LocId>> lines_;
+  std::unordered_map<int64_t, int32_t> sites_;  // by step and line
 };
 
 // An access that a run's watchers look at. What they need of it is worked out once, when the first of them asks.

@@ -177,7 +177,7 @@ std::string remedy(const Execution& ex, const Thread& a, const Thread& b) {
 
 void RaceWatch::report(Execution& ex, const shadow::Race& r, const Where& w) {
   const auto thread = [&](int32_t i) -> const Thread& { return ex.threads[static_cast<size_t>(i)]; };
-  const auto step_of = [&](const shadow::Party& p) { return &plan_.steps[static_cast<size_t>(p.site)]; };
+  const auto step_of = [&](const shadow::Party& p) { return instances_.line(plan_, p.site).step; };
   const Step* step = step_of(r.later);
   const auto product = [](const Step* s) { return s->info->proxy && !s->info->starts; };
   const bool products = product(step) || product(step_of(r.earlier));
@@ -196,10 +196,10 @@ void RaceWatch::report(Execution& ex, const shadow::Race& r, const Where& w) {
     return (product(step_of(p)) ? "a wgmma of " : "") + name_of(thread(index));
   };
   ir::Diagnostic d = diagnostic_at(
-      thread(w.thread), step, "PS-RACE-002",
+      thread(w.thread), instances_.line(plan_, r.later.site).loc, "PS-RACE-002",
       fmt::format("{} is {} by {} while {} may {} it", name, r.later.write ? "written" : "read", who(r.later, w.thread),
                   who(r.earlier, r.earlier.thread), r.earlier.write ? "write" : "read"));
-  ir::Site side = ir::site_of(plan_.module, plan_.steps[static_cast<size_t>(r.earlier.site)].loc);
+  ir::Site side = ir::site_of(plan_.module, instances_.line(plan_, r.earlier.site).loc);
   side.what = fmt::format("{} {} it here", who(r.earlier, r.earlier.thread), r.earlier.write ? "writes" : "reads");
   d.also.push_back(std::move(side));
   d.numbers.push_back("no signal and no wait lies between the two; in another schedule they come in the other order");
@@ -236,10 +236,10 @@ std::optional<std::string> RaceWatch::ref_of(const Thread& owner, const Where& w
 // Of one thread, in two trips of a parallel_loop. What is no ref is the compiler's.
 void RaceWatch::between_trips(const Thread& t, const shadow::Race& r, const std::string& name) {
   ir::Diagnostic d =
-      diagnostic_at(t, &plan_.steps[static_cast<size_t>(r.later.site)], "PS-RACE-002",
+      diagnostic_at(t, instances_.line(plan_, r.later.site).loc, "PS-RACE-002",
                     fmt::format("{} is {} in a trip of a parallel_loop while another trip may {} it", name,
                                 r.later.write ? "written" : "read", r.earlier.write ? "write" : "read"));
-  ir::Site side = ir::site_of(plan_.module, plan_.steps[static_cast<size_t>(r.earlier.site)].loc);
+  ir::Site side = ir::site_of(plan_.module, instances_.line(plan_, r.earlier.site).loc);
   side.what = fmt::format("another trip {} it here", r.earlier.write ? "writes" : "reads");
   d.also.push_back(std::move(side));
   d.numbers.push_back("trips of a parallel_loop have no order among each other: a chip overlaps them as it likes");
@@ -249,13 +249,13 @@ void RaceWatch::between_trips(const Thread& t, const shadow::Race& r, const std:
 
 // Ordered, but written by ordinary stores, which copies and products see behind a fence alone.
 void RaceWatch::unfenced(const Thread& t, const shadow::Race& r, const std::string& name) {
-  const Step* step = &plan_.steps[static_cast<size_t>(r.later.site)];
+  const auto [step, loc] = instances_.line(plan_, r.later.site);
   const bool product = !step->info->starts;
   ir::Diagnostic d =
-      diagnostic_at(t, step, "PS-RACE-003",
+      diagnostic_at(t, loc, "PS-RACE-003",
                     fmt::format("{} is {} by a {} of {} that need not see what was stored there", name,
                                 r.later.write ? "written" : "read", product ? "wgmma" : "bulk copy", name_of(t)));
-  ir::Site side = ir::site_of(plan_.module, plan_.steps[static_cast<size_t>(r.earlier.site)].loc);
+  ir::Site side = ir::site_of(plan_.module, instances_.line(plan_, r.earlier.site).loc);
   side.what = "stored here";
   d.also.push_back(std::move(side));
   d.numbers.push_back(
@@ -333,19 +333,21 @@ std::string not_awaited(const shadow::InFlightUse& u) {
 
 void FlightWatch::report(Execution& ex, const shadow::InFlightUse& u) {
   // Of two copies that add to a place both count, in any order.
-  if (!u.freed && u.writes && u.access.write && adding_.count(u.issued) && adding_.count(u.access.site)) return;
+  if (!u.freed && u.writes && u.access.write && adding_.count(u.issued) &&
+      adding_.count(instances_.line(plan_, u.access.site).step->id))
+    return;
   const Step& issued = plan_.steps[static_cast<size_t>(u.issued)];
-  const Step& used = plan_.steps[static_cast<size_t>(u.access.site)];
+  const auto [used, loc] = instances_.line(plan_, u.access.site);
   // Copies of two threads are races of these, whether or not this schedule has both in flight at a time.
   const auto issuer = issuers_.find(u.operation);
-  if (!u.freed && used.info->starts && issuer != issuers_.end() && issuer->second != u.access.thread) return;
+  if (!u.freed && used->info->starts && issuer != issuers_.end() && issuer->second != u.access.thread) return;
   const SideNames copy = issued.info->starts(issued);
   const std::string& name = u.writes ? copy.writes : copy.reads;
   const std::string what = name.empty() ? "memory" : name, does = u.writes ? "writes" : "reads",
-                    did =
-                        fmt::format("{}{}", u.access.write ? "written" : "read", used.info->starts ? " by a copy" : "");
+                    did = fmt::format("{}{}", u.access.write ? "written" : "read",
+                                      used->info->starts ? " by a copy" : "");
   ir::Diagnostic d =
-      diagnostic_at(ex.threads[static_cast<size_t>(u.access.thread)], &used, "PS-RACE-001",
+      diagnostic_at(ex.threads[static_cast<size_t>(u.access.thread)], loc, "PS-RACE-001",
                     u.freed ? fmt::format("the scope of {} ends while a copy that nobody awaited yet {} it", what, does)
                             : fmt::format("{} is {} while a copy that nobody awaited yet {} it", what, did, does));
   if (!u.freed) {

@@ -9,6 +9,7 @@
 namespace pallasim::interp {
 
 // The diagnostic of a step of a thread: kernel, line, thread, grid point.
+ir::Diagnostic diagnostic_at(const Thread&, ir::LocId, ir::Code, std::string message);
 ir::Diagnostic diagnostic_at(const Thread&, const Step*, ir::Code, std::string message);
 // Throws it.
 [[noreturn]] void fail(const Thread&, const Step*, ir::Code, std::string message, std::vector<std::string> numbers = {},

@@ -9,8 +9,12 @@
 namespace pallasim::interp {
 
 ir::Diagnostic diagnostic_at(const Thread& t, const Step* s, ir::Code code, std::string message) {
+  return diagnostic_at(t, s->loc, code, std::move(message));
+}
+
+ir::Diagnostic diagnostic_at(const Thread& t, ir::LocId loc, ir::Code code, std::string message) {
   const Plan& p = *t.exec->plan;
-  ir::Diagnostic d = ir::Diagnostic(code, std::move(message)).of(p.module.name).at(ir::site_of(p.module, s->loc));
+  ir::Diagnostic d = ir::Diagnostic(code, std::move(message)).of(p.module.name).at(ir::site_of(p.module, loc));
   const Execution& ex = *t.exec;
   if (p.threads.num_devices() > 1)
     d.thread = fmt::format("device {} of {}", ex.first_device + ex.device_of(t), p.threads.num_devices());

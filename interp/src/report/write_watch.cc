@@ -183,7 +183,7 @@ void WriteWatch::read(Execution& ex, const Access& a, Memory& m, const Part& p, 
   // In the copy of a block parts that nobody wrote are ordinary: the block ends at the array's edge.
   if (any || !reported_.insert(p.name).second) return;
   const bool output = p.output || p.stage;
-  ir::Diagnostic d = diagnostic_at(ex.threads[static_cast<size_t>(a.thread)], a.step, "PS-UNINIT-001",
+  ir::Diagnostic d = diagnostic_at(ex.threads[static_cast<size_t>(a.thread)], a.loc, "PS-UNINIT-001",
                                    fmt::format("{} is read before anybody wrote to it", p.name));
   d.numbers.push_back(output ? "an output begins with whatever memory held"
                              : "scratch memory begins with whatever it held before");
@@ -197,7 +197,7 @@ void WriteWatch::report_part(Execution& ex, const Access& a, const Part& p, int6
                              const memory::shadow::Written::Missing& missing) {
   if (!reported_.insert("part of " + p.name).second) return;
   ir::Diagnostic d = diagnostic_at(
-      ex.threads[static_cast<size_t>(a.thread)], a.step, "PS-UNINIT-002",
+      ex.threads[static_cast<size_t>(a.thread)], a.loc, "PS-UNINIT-002",
       fmt::format("{} of {} elements that are read from {} were never written", missing.elements, all, p.name));
   if (!p.dims.empty())
     d.numbers.push_back(

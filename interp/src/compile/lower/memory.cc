@@ -158,7 +158,9 @@ void lower_get(Emitter& e, const Op& op) {
     return e.define(op.results[0], r);
   }
   if (t->is_scalar()) return e.define(op.results[0], e.load_scalar(v.ref));
-  e.define(op.results[0], where_landed(e, v.ref).as_strided());
+  Val shown = where_landed(e, v.ref).as_strided();
+  shown.memory().addr.loc = e.loc();  // whoever uses the value reads it here
+  e.define(op.results[0], std::move(shown));
 }
 
 void store_value(Emitter& e, const Op& op, const Val& ref, const Val& value) {
@@ -170,7 +172,9 @@ void store_value(Emitter& e, const Op& op, const Val& ref, const Val& value) {
     p.bytes = ir::byte_size(ref.dtype);
     return store_scalar(e, std::move(p), ref.dtype, e.scalar_slot(v));
   }
-  e.emit_pending(v, ref);
+  Val to = ref;
+  to.memory().addr.loc = e.loc();  // the step may be the operation's that made the value
+  e.emit_pending(v, to);
 }
 
 static ViewResult view_to_write(Emitter& e, const Op& op, const Val& ref, Lens lens) {

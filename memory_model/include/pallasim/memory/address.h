@@ -10,7 +10,8 @@ struct Addr {
   uint32_t buffer = 0;
   uint32_t dyn = kNoSlot;  // slot with an i64 byte offset
   int64_t offset = 0;
-  bool operator==(const Addr&) const = default;
+  int32_t loc = -1;  // the caller's: the line that asks for these bytes, which is no part of where they lie
+  bool operator==(const Addr& a) const { return buffer == a.buffer && dyn == a.dyn && offset == a.offset; }
 };
 
 // Buffer 0: a thread's slots. 1: read-only constants. 2: temporaries, thread scratch and staged windows. Then the
