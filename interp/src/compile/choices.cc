@@ -1,4 +1,5 @@
 // Refs that are one of several, and views of each.
+#include "../plan/payload/control.h"
 #include "../plan/steps.h"
 #include "views.h"
 
@@ -21,13 +22,13 @@ Val apply_view_to_each(Emitter& e, const Op& op, const Val& ref, std::span<const
 
 void for_each_choice(Emitter& e, const Val& v, const std::function<void(const Val&)>& body) {
   if (!v.is_choice()) return body(v);
-  auto* table = e.own(std::vector<int32_t>());
-  Step& s = e.emit(ops::kBranchTable, table);
+  auto* table = e.own(BranchTablePayload());
+  Step& s = e.emit<Kind::branch_table>(ops::kBranchTable, table);
   s.a = v.ref().choice->slot;
   s.imm = 4;
   std::vector<int> ends;
   for (const Val& r : v.ref().choice->refs) {
-    table->push_back(e.here());
+    table->steps.push_back(e.here());
     for_each_choice(e, r, body);  // a ref may itself be one of several
     ends.push_back(e.here());
     e.emit(ops::kJump);

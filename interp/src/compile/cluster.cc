@@ -1,4 +1,5 @@
 #include "cluster.h"
+#include "../plan/payload/cluster.h"
 
 #include <algorithm>
 

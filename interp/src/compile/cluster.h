@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "../plan/cluster.h"
+#include "../plan/payload/cluster.h"
 #include "emitter.h"
 
 namespace pallasim::interp {

@@ -2,22 +2,18 @@
 
 namespace pallasim::interp {
 
-Step& StepWriter::emit(StepFn fn, const void* payload) {
+Step& StepWriter::append(Kind kind, StepFn fn, const StepForm* form, const void* payload) {
   Step s;
+  s.kind = kind;
   s.fn = fn;
+  s.form = form;
   s.payload = payload;
   s.loc = c_.loc();
   s.id = here();
-  s.info = plain_;
+  s.adds = adding_;
   c_.plan().steps.push_back(s);
   targets_.push_back(-1);
   return c_.plan().steps.back();
-}
-
-Step& StepWriter::emit(const StepInfo& info, const void* payload) {
-  Step& s = emit(info.fn, payload);
-  s.info = &info;
-  return s;
 }
 
 uint32_t Slots::slot_block(int n) {

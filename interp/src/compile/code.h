@@ -3,7 +3,9 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -18,18 +20,39 @@ class StepWriter {
  public:
   explicit StepWriter(Context& c) : c_(c) {}
 
-  // At the context's location.
-  Step& emit(StepFn fn, const void* payload = nullptr);
-  Step& emit(const StepInfo&, const void* payload = nullptr);  // one that others reason about
+  // A step of the kind, at the context's location, with a payload that the plan owns from now on or that lives as long.
+  template <Kind k>
+  Step& emit(PayloadOf<k> p) {
+    return append(k, body_of<k>(), nullptr, own(std::move(p)));
+  }
+  template <Kind k>
+  Step& emit(const PayloadOf<k>* p) {
+    return append(k, body_of<k>(), nullptr, p);
+  }
+  template <Kind k>
+  Step& emit() {
+    static_assert(std::is_void_v<PayloadOf<k>>);
+    return append(k, body_of<k>(), nullptr, nullptr);
+  }
+  // One of the bodies of a kind that has several.
+  template <Kind k>
+  Step& emit(const StepForm& form, PayloadOf<k> p) {
+    return append(checked<k>(form), form.fn, &form, own(std::move(p)));
+  }
+  template <Kind k>
+  Step& emit(const StepForm& form, const PayloadOf<k>* p) {
+    return append(checked<k>(form), form.fn, &form, p);
+  }
+  Step& emit(const StepForm& form) { return append(form.kind, form.fn, &form, nullptr); }
   template <typename T>
   T* own(T payload) {
     return c_.plan().payloads.own(std::move(payload));
   }
-  // Plain steps add to memory inside.
+  // Steps add to memory inside.
   class Adding {
    public:
-    explicit Adding(StepWriter& w) : w_(w) { w_.plain_ = &kAddingStep; }
-    ~Adding() { w_.plain_ = &kPlainStep; }
+    explicit Adding(StepWriter& w) : w_(w) { w_.adding_ = true; }
+    ~Adding() { w_.adding_ = false; }
     Adding(const Adding&) = delete;
     Adding& operator=(const Adding&) = delete;
 
@@ -46,7 +69,18 @@ class StepWriter {
 
  private:
   Context& c_;
-  const StepInfo* plain_ = &kPlainStep;
+  template <Kind k>
+  static constexpr StepFn body_of() {
+    static_assert(kBodyOf<k> != nullptr, "a kind with several bodies is emitted by a form");
+    return kBodyOf<k>;
+  }
+  template <Kind k>
+  static Kind checked(const StepForm& form) {
+    if (form.kind != k) throw std::logic_error("a form of another kind of step");
+    return k;
+  }
+  Step& append(Kind, StepFn, const StepForm*, const void* payload);
+  bool adding_ = false;
   std::vector<int> targets_;
 };
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "../plan/payload/grid.h"
 #include "emitter.h"
 
 namespace pallasim::interp {
@@ -56,8 +57,8 @@ class Compiler : private Emitter {
   bool is_modelled(const ir::Operand&) const;  // pipeline.cc
   void model_window(const ir::Operand&, Window*, Val* ref);
   int slot_count(const ir::Operand&, const Window&, int64_t wanted);
-  ops::PipelinePayload* begin_pipeline();
-  void end_pipeline(const ops::PipelinePayload*, int maps);
+  PipelinePayload* begin_pipeline();
+  void end_pipeline(const PipelinePayload*, int maps);
 
   std::vector<std::pair<Val, Val>> prefetch_copies_;  // to, from
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "../analysis/departures.h"
+#include "../plan/payload/copies.h"
 #include "lower/access.h"
 
 namespace pallasim::interp {
@@ -81,7 +82,7 @@ void Departing::emit(const CopyTo& to, bool plain, const std::function<void(bool
   p.dtype = ref.dtype;
   if (p.peer.elsewhere()) p.way = e_.new_slot();
   const uint32_t way = p.way;
-  e_.emit(ops::departs, e_.own(std::move(p)));
+  e_.emit<Kind::departs>(std::move(p));
   const Emitter::Conditional inside(e_);
   e_.at(stored_->op->loc);
   if (to.peer.elsewhere()) {  // of which the value shows nothing

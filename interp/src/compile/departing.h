@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 
+#include "../plan/payload/copies.h"
 #include "emitter.h"
 
 namespace pallasim::interp {

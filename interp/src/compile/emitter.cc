@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "../plan/payload/movement.h"
 #include "lower/lowering.h"
 #include "pallasim/hw/machine.h"
 #include "pallasim/hw/tiles.h"
@@ -39,7 +40,7 @@ void Emitter::compile_region_ops(const Region& region) {
     if (plan_.bodies.size() > 1) check_reach(*this, op);
     if (const auto& unread = state<UnreadWindows>().of; !unread.empty() && &graph() == &ir_body_.graph)
       for (ir::ValueId v : op.operands)
-        if (const auto at = unread.find(v); at != unread.end()) emit(ops::window_read, at->second);
+        if (const auto at = unread.find(v); at != unread.end()) emit<Kind::window_read>(at->second);
     if (!dropped(op)) lower(*this, op);
     learn_progression(op);
     now_ = outer;
@@ -69,7 +70,7 @@ void emit_fill_uninitialized(Emitter& e, const Val& ref) {
   p.size = ir::byte_size(ref.dtype);
   p.element = memory::uninitialized(ref.dtype, e.options().uninitialized);
   p.name = ref.memory().name.empty() ? "an allocation" : ref.memory().name;
-  e.emit(ops::fill, e.own(std::move(p)));
+  e.emit<Kind::fill>(std::move(p));
 }
 
 void note_allocation(Plan& plan, const Val& v, ir::Space space, memory::Level owner,

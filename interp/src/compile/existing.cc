@@ -1,6 +1,7 @@
 // How much of a slice exists.
 #include "existing.h"
 
+#include "../plan/payload/places.h"
 #include "../plan/steps.h"
 
 namespace pallasim::interp {
@@ -8,7 +9,7 @@ namespace {
 
 uint32_t emit(Emitter& e, ValidPayload p) {
   const uint32_t slot = e.new_slot();
-  e.emit(ops::valid_extent, e.own(p)).dst = slot;
+  e.emit<Kind::valid_extent>(p).dst = slot;
   return slot;
 }
 

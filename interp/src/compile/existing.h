@@ -1,5 +1,6 @@
 // How much of a slice exists: what lies in padding, or outside of the array of a box, does not.
 #pragma once
+#include "../plan/payload/places.h"
 #include "emitter.h"
 
 namespace pallasim::interp {

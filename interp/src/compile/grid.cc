@@ -6,6 +6,7 @@
 #include "../analysis/affine.h"
 #include "../analysis/facts.h"
 #include "../analysis/refs.h"
+#include "../plan/payload/grid.h"
 #include "../plan/steps.h"
 #include "compiler.h"
 #include "lower/access.h"
@@ -379,27 +380,27 @@ void Compiler::compile_body() {
   begin_steps();
   Map body_values = values_;
   for (const auto& [own, array] : prefetch_copies_) emit_copy(own, array);
-  emit(ops::grid_begin);
+  emit<Kind::grid_begin>();
   const int top = here();
   auto* pipeline = body_.modelled ? begin_pipeline() : nullptr;
   for (Window& w : body_.windows) {
     if (w.map.index.empty()) continue;
     if (!w.map.affine) compile_index_map(w, body_values);
-    if (watches_revisits(w)) emit(ops::output_visit, &w);
+    if (watches_revisits(w)) emit<Kind::output_visit>(&w);
     if (w.modelled()) continue;
     if (const auto at = state<UnreadWindows>().of.find(ir_body_.graph.region.args[static_cast<size_t>(w.operand)]);
         at != state<UnreadWindows>().of.end()) {
       at->second = own(UnreadWindow{&w, slot_block(1)});
-      emit(ops::window_unread, at->second);
+      emit<Kind::window_unread>(at->second);
     }
-    if (w.edge()) emit(ops::window_edge, &w);
-    else if (w.stage()) emit(ops::window_staged, &w);
-    else if (!w.map.affine) emit(ops::window_indexed, &w);
+    if (w.edge()) emit<Kind::window_edge>(&w);
+    else if (w.stage()) emit<Kind::window_staged>(&w);
+    else if (!w.map.affine) emit<Kind::window_indexed>(&w);
   }
   if (pipeline) {
-    emit(ops::pipeline_fetch, pipeline);
+    emit<Kind::pipeline_fetch>(pipeline);
     jump_to(here() - 1, top);
-    for (const Window* w : pipeline->windows) emit(ops::pipeline_await, w);
+    for (const Window* w : pipeline->windows) emit<Kind::pipeline_await>(w);
   }
   values_ = std::move(body_values);
   set_graph(ir_body_.graph);
@@ -409,8 +410,8 @@ void Compiler::compile_body() {
   if (pipeline) end_pipeline(pipeline, top);
   else emit_grid_next(top);
   for (Window& w : body_.windows)
-    if (w.stage() && w.is_output && !w.modelled()) emit(ops::window_flush, &w);
-  emit(ops::kFinish);
+    if (w.stage() && w.is_output && !w.modelled()) emit<Kind::window_flush>(&w);
+  emit<Kind::finish>();
   values_.clear();
   body_.temp_bytes = temp_bytes();
 }

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "../analysis/refs.h"
+#include "../plan/payload/copies.h"
 #include "../plan/steps.h"
 
 namespace pallasim::interp {
@@ -48,12 +49,12 @@ int32_t landing_of(Emitter& e, const Val& ref) {
 }
 
 void begin_landing(Emitter& e, const Val& ref) {
-  e.emit(ops::landing_begin, e.own(LandingPayload{landing_of(e, ref), ref.memory().addr, 0, 0}));
+  e.emit<Kind::landing_begin>(LandingPayload{landing_of(e, ref), ref.memory().addr, 0, 0});
 }
 
 void settle_landing(Emitter& e, const Val& ref) {
   const int32_t landing = landing_of(e, ref);
-  if (landing >= 0) e.emit(ops::landing_settle, e.own(LandingPayload{landing, ref.memory().addr, 0, 0}));
+  if (landing >= 0) e.emit<Kind::landing_settle>(LandingPayload{landing, ref.memory().addr, 0, 0});
 }
 
 void tell_landing(Emitter& e, const Val& src, const Val& dst, CopySide* from, CopySide* to) {
@@ -72,7 +73,7 @@ Val where_landed(Emitter& e, Val shown) {
     (last < 0 ? p.begin : p.end) += last;
   }
   const uint32_t slot = e.new_slot();
-  e.emit(ops::landing_find, e.own(p)).dst = slot;
+  e.emit<Kind::landing_find>(p).dst = slot;
   addr.dyn = slot;
   return shown;
 }

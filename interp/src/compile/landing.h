@@ -1,5 +1,6 @@
 // Memory whose bytes may stay where copies brought them from (memory::Landing).
 #pragma once
+#include "../plan/payload/copies.h"
 #include "emitter.h"
 
 namespace pallasim::interp {

@@ -1,6 +1,7 @@
 // The pipeline of a grid with windows of its own (Options::Pipeline::Modelled).
 #include <fmt/format.h>
 
+#include "../plan/payload/grid.h"
 #include "compiler.h"
 #include "pallasim/hw/machine.h"
 
@@ -51,7 +52,7 @@ void Compiler::model_window(const ir::Operand& o, Window* w, Val* ref) {
   m.stage = {memory.memory().addr.offset, {strides.begin() + 1, strides.end()}, 0};
   m.slot_bytes = strides[0] * w->element_bytes;
   m.offset = new_slot();
-  m.state = slot_block(static_cast<int>(2 * w->places()) + ops::kPipelineFields + m.slots);
+  m.state = slot_block(static_cast<int>(2 * w->places()) + kPipelineFields + m.slots);
   m.semaphore = plan_.memory.semaphores.add("the pipeline of " + o.name, m.slots, memory::Level::Thread, true);
   ref->ref().read_only = false;
   ref->memory().addr = {memory.memory().addr.buffer, m.offset, memory.memory().addr.offset};
@@ -63,8 +64,8 @@ void Compiler::model_window(const ir::Operand& o, Window* w, Val* ref) {
   body_.modelled = true;
 }
 
-ops::PipelinePayload* Compiler::begin_pipeline() {
-  auto* p = plan_.payloads.own(ops::PipelinePayload());
+PipelinePayload* Compiler::begin_pipeline() {
+  auto* p = plan_.payloads.own(PipelinePayload());
   for (const Window& w : body_.windows)
     if (w.modelled()) p->windows.push_back(&w);
   p->started = new_slot();
@@ -73,14 +74,14 @@ ops::PipelinePayload* Compiler::begin_pipeline() {
   return p;
 }
 
-void Compiler::end_pipeline(const ops::PipelinePayload* p, int maps) {
-  emit(ops::pipeline_leave, p);
+void Compiler::end_pipeline(const PipelinePayload* p, int maps) {
+  emit<Kind::pipeline_leave>(p);
   for (const Window* w : p->windows)
-    if (w->is_output && w->modelled()->slots == 1) emit(ops::pipeline_drain, w);
-  emit(ops::pipeline_next, p);
+    if (w->is_output && w->modelled()->slots == 1) emit<Kind::pipeline_drain>(w);
+  emit<Kind::pipeline_next>(p);
   jump_to(here() - 1, maps);
   for (const Window* w : p->windows)
-    if (w->is_output) emit(ops::pipeline_drain, w);
+    if (w->is_output) emit<Kind::pipeline_drain>(w);
 }
 
 }  // namespace pallasim::interp

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "../plan/payload/movement.h"
 #include "../plan/progression.h"
 
 namespace pallasim::interp {

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "../plan/payload/movement.h"
 #include "emitter.h"
 
 namespace pallasim::interp {

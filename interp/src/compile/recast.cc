@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "../plan/payload/array.h"
+#include "../plan/payload/movement.h"
 #include "../plan/steps.h"
 #include "lower/arrays.h"
 #include "views.h"
@@ -63,7 +65,7 @@ ir::view::Index push_index(Emitter& e, const Op& op, Val* ref, const ir::view::I
 }
 
 namespace {
-ops::ArrayBody between(const Val& from, const Val& to) {
+ArrayBody between(const Val& from, const Val& to) {
   if (from.dims.size() < 2 || ir::bit_width(from.dtype) == ir::bit_width(to.dtype))
     return ops::regroup(1, 1, from.elements(), from.dtype, from.dtype);
   const size_t rows = from.dims.size() - 2;
@@ -134,7 +136,7 @@ static Val open_part(Emitter& e, const Val& ref, Lens lens, std::vector<OpenedRe
   const Val copy = bytes_of();
   p.copy = copy.memory().addr;
   e.plan().split.step_cost_ns += 50 + 20.0 * static_cast<double>(ref.elements());
-  if (lens != Lens::Overwrite) e.emit(ops::lens, e.own(p));
+  if (lens != Lens::Overwrite) e.emit<Kind::lens>(p);
   const Val r = shown_in(e, copy, ref, lens);
   if (lens == Lens::Read || !opened) return r;
   OpenedRef o{*v, copy};
@@ -144,7 +146,7 @@ static Val open_part(Emitter& e, const Val& ref, Lens lens, std::vector<OpenedRe
     LensPayload was = p;
     was.write = false;
     was.copy = before.memory().addr;
-    e.emit(ops::lens, e.own(std::move(was)));
+    e.emit<Kind::lens>(std::move(was));
     p.before = before.memory().addr;
     p.has_before = true;
     o.copy.memory().storage = std::shared_ptr<Storage>(
@@ -160,7 +162,7 @@ void write_back(Emitter& e, const std::vector<OpenedRef>& opened) {
     const OpenedRef& o = opened[i];
     e.about_to_write(e.written(o.base));
     if (o.lens) {
-      e.emit(ops::lens, o.lens);
+      e.emit<Kind::lens>(o.lens);
       continue;
     }
     Val bytes = emit_array(e, {o.copy}, {{o.base.dtype, o.base.dims}}, between(o.copy, o.base))[0];

@@ -9,15 +9,17 @@
 namespace pallasim::interp {
 namespace {
 
+bool is_scalar(const Step& s) { return s.form && s.form->scalar; }
+
 // Which operands of `s` are what the step before it made, whichever step that is; bits as in ScalarForms::follow.
 unsigned handed_over(const std::vector<const Step*>& before, const std::vector<bool>& ends, const Step& s) {
-  const ScalarForms& to = *s.info->scalar;
+  const ScalarForms& to = *s.form->scalar;
   const std::array<uint32_t, 2> slots = to.operands(s);
   unsigned given = 0;
   for (size_t i = 0; i < slots.size(); ++i)
     if (!before.empty() && std::all_of(before.begin(), before.end(), [&](const Step* b) {
-          return !ends[static_cast<size_t>(b->id)] && b->info->scalar && b->dst == slots[i] &&
-                 to.takes[i] <= b->info->scalar->gives;
+          return !ends[static_cast<size_t>(b->id)] && is_scalar(*b) && b->dst == slots[i] &&
+                 to.takes[i] <= b->form->scalar->gives;
         }))
       given |= 1U << i;
   return given;
@@ -35,14 +37,14 @@ void join_scalar_steps(std::vector<Step>& steps) {
   for (size_t i = 0; i < steps.size(); ++i) {
     Step& s = steps[i];
     // What jumps hands over to steps before it, too, and is no end.
-    if (!s.info->scalar || (length >= kLongestRun && !s.jump && s.info->flow == StepInfo::Flow::Next)) {
+    if (!is_scalar(s) || (length >= kLongestRun && !s.jump && row(s).flow == Flow::Next)) {
       s.follow = ops::end_run;
       ends[i] = true;
       length = 0;
       continue;
     }
     const unsigned given = handed_over(before[i], ends, s);
-    s.follow = s.info->scalar->follow[given];
+    s.follow = s.form->scalar->follow[given];
     following += length++ > 0;
     values += given != 0;
   }

@@ -2,7 +2,7 @@
 #pragma once
 #include <map>
 
-#include "../plan/unread.h"
+#include "../plan/payload/grid.h"
 #include "pallasim/ir/module.h"
 
 namespace pallasim::interp {

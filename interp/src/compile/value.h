@@ -7,13 +7,14 @@
 #include <variant>
 #include <vector>
 
-#include "../plan/payload.h"
+#include "../plan/payload/arithmetic.h"
 #include "pallasim/ir/view.h"
 #include "pallasim/memory/layout.h"
+#include "pallasim/memory/window.h"
 
 namespace pallasim::interp {
 
-using memory::Storage, memory::TempAllocator;
+using memory::dense_strides, memory::Storage, memory::TempAllocator;
 
 struct Node;
 struct Choice;

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "../plan/payload/arithmetic.h"
+#include "../plan/payload/movement.h"
 #include "../plan/steps.h"
 #include "emitter.h"
 #include "lower/elementwise.h"
@@ -80,7 +82,7 @@ void Emitter::emit_pending(const Val& v, const Val& dst) {
     if (!direct) target = temp(dst.dtype, dst.dims);
     p.dst = target.memory().addr;
     if (direct && !is_dense(dst)) p.contraction.c_row = dst.memory().strides[0];
-    emit(ops::contraction, plan_.payloads.own(std::move(p))).loc = n.loc;
+    emit<Kind::contraction>(std::move(p)).loc = n.loc;
     plan_.split.step_cost_ns += 0.02 * 2.0 * static_cast<double>(p.contraction.m * p.contraction.n) *
                                 static_cast<double>(p.contraction.k * p.contraction.batch);
     if (!direct) emit_copy(dst, target);
@@ -167,7 +169,7 @@ void Emitter::emit_copy(const Val& dst, const Val& src) {
   p.contiguous = is_dense(dst) && is_dense(src);
   p.bytes = dst.bytes();
   charge_copy(dst.dims, dst.dtype);
-  emit(ops::copy, plan_.payloads.own(std::move(p))).b = dst.origin() != kNoOrigin;
+  emit<Kind::copy>(std::move(p)).b = dst.origin() != kNoOrigin;
 }
 
 }  // namespace pallasim::interp

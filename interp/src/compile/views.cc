@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "../plan/payload/movement.h"
+#include "../plan/payload/places.h"
 #include "../plan/steps.h"
 #include "existing.h"
 #include "pallasim/hw/machine.h"
@@ -78,7 +80,7 @@ static Val index_dynamic(Emitter& e, const Val& ref, std::vector<IndexTerm> term
   p.shape = ref.dims;
   p.write = write;
   const uint32_t dyn = e.new_slot();
-  Step& s = e.emit(ops::kIndexBounds, e.own(std::move(p)));
+  Step& s = e.emit<Kind::index_bounds>(ops::kIndexBounds, std::move(p));
   s.a = ref.memory().addr.dyn;
   s.dst = dyn;
   r.memory().addr.dyn = dyn;

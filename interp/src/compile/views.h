@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "../plan/payload/movement.h"
+#include "../plan/payload/places.h"
 #include "emitter.h"
 
 namespace pallasim::interp {

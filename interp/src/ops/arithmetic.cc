@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "../plan/tma.h"
+#include "../plan/payload/arithmetic.h"
 #include "bodies.h"
 #include "pallasim/memory/odometer.h"
 #include "parts.h"
@@ -114,7 +114,7 @@ void compute(Thread& t, const Step* s, const EltProgram& p) {
 }
 
 const Step* elementwise(Thread& t, const Step* s) {
-  compute(t, s, *static_cast<const EltProgram*>(s->payload));
+  compute(t, s, payload<Kind::elementwise>(s));
   return s + 1;
 }
 
@@ -127,7 +127,7 @@ void note_reduce(Thread& t, const Step* s, const ReducePayload& p, int64_t resul
 }  // namespace
 
 const Step* reduce(Thread& t, const Step* s) {
-  const auto& p = *static_cast<const ReducePayload*>(s->payload);
+  const auto& p = payload<Kind::reduce>(s);
   note_reduce(t, s, p, p.outer * p.inner, p.element_bytes);
   std::byte *dst = t.resolve(p.dst), *src = t.resolve(p.src);
   const int64_t to = p.inner * p.element_bytes, from = p.reduce * to;  // of one outer index, bytes
@@ -142,14 +142,14 @@ const Step* reduce(Thread& t, const Step* s) {
 }
 
 const Step* arg_reduce(Thread& t, const Step* s) {
-  const auto& p = *static_cast<const ReducePayload*>(s->payload);
+  const auto& p = payload<Kind::arg_reduce>(s);
   note_reduce(t, s, p, p.outer * p.inner, ir::byte_size(p.index));
   p.arg(t.resolve(p.dst), p.index, t.resolve(p.src), p.outer, p.reduce, p.inner);
   return s + 1;
 }
 
 const Step* cumulative(Thread& t, const Step* s) {
-  const auto& p = *static_cast<const ReducePayload*>(s->payload);
+  const auto& p = payload<Kind::cumulative>(s);
   note_reduce(t, s, p, p.outer * p.reduce * p.inner, p.element_bytes);
   p.cumulative(t.resolve(p.dst), t.resolve(p.src), p.outer, p.reduce, p.inner, p.reverse, p.semantics);
   return s + 1;

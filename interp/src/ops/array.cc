@@ -1,11 +1,12 @@
 #include "../plan/array.h"
 
+#include "../plan/payload/array.h"
 #include "bodies.h"
 
 namespace pallasim::interp::ops {
 
 const Step* array_op(Thread& t, const Step* s) {
-  const auto& p = *static_cast<const ArrayPayload*>(s->payload);
+  const auto& p = payload<Kind::array_op>(s);
   const std::byte* in[16];
   std::byte* out[16];
   std::vector<const std::byte*> more;  // a sort of many operands

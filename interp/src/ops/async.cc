@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "../plan/payload/copies.h"
 #include "copies.h"
 #include "elements.h"
 #include "findings.h"
@@ -317,7 +318,7 @@ bool complete_awaited(Execution& ex) {
 void complete_copy(Execution& ex, size_t index) { complete(ex, ex.copies.take(index)); }
 
 const Step* valid_extent(Thread& t, const Step* s) {
-  const auto& p = *static_cast<const ValidPayload*>(s->payload);
+  const auto& p = payload<Kind::valid_extent>(s);
   const int64_t extent = p.extent_slot == Addr::kNoSlot ? p.extent : t.slot<int64_t>(p.extent_slot);
   const int64_t start = p.start_slot == Addr::kNoSlot ? p.start
                         : p.wide                      ? t.slot<int64_t>(p.start_slot)
@@ -328,7 +329,7 @@ const Step* valid_extent(Thread& t, const Step* s) {
 }
 
 const Step* dma_start(Thread& t, const Step* s) {
-  const auto& p = *static_cast<const DmaPayload*>(s->payload);
+  const auto& p = payload<Kind::dma_start>(s);
   Execution& ex = *t.exec;
   AsyncCopy c = copy_between(t, s, p.src, p.dst, p.dtype, p.add ? memory::Combine::Add : memory::Combine::Replace);
   int64_t n = 1, to[memory::kMaxRank];
@@ -357,7 +358,7 @@ const Step* dma_start(Thread& t, const Step* s) {
 // is.
 const Step* departs(Thread& t, const Step* s) {
   Execution& ex = *t.exec;
-  const auto& p = *static_cast<const DepartPayload*>(s->payload);
+  const auto& p = payload<Kind::departs>(s);
   bool exists = !is_closed(t, p.dst);
   for (size_t d = 0; d < p.dst.strides.size(); ++d) {
     const int64_t size = p.dst.extents.dims[d];
@@ -380,7 +381,7 @@ const Step* departs(Thread& t, const Step* s) {
 }
 
 const Step* dma_wait(Thread& t, const Step* s) {
-  const auto& p = *static_cast<const DmaWaitPayload*>(s->payload);
+  const auto& p = payload<Kind::dma_wait>(s);
   int64_t n = 1;
   for (size_t d = 0; d < p.extents.dims.size(); ++d) {
     const int64_t size = extent(t, p.extents, d);
@@ -393,7 +394,7 @@ const Step* dma_wait(Thread& t, const Step* s) {
 }
 
 const Step* scope_begin(Thread& t, const Step* s) {
-  for (const ScopePayload::Range& r : static_cast<const ScopePayload*>(s->payload)->memory)
+  for (const ScopePayload::Range& r : payload<Kind::scope_begin>(s).memory)
     for (Listener* l : t.exec->listeners) l->on_scope(*t.exec, t, r.offset, r.bytes);
   return s + 1;
 }
@@ -402,7 +403,7 @@ const Step* scope_begin(Thread& t, const Step* s) {
 // Where there are several threads, another one may have signalled ahead: the next scope finds that, and what is left in
 // the end is looked at when the kernel ends.
 const Step* scope_end(Thread& t, const Step* s) {
-  const auto& p = *static_cast<const ScopePayload*>(s->payload);
+  const auto& p = payload<Kind::scope_end>(s);
   Execution& ex = *t.exec;
   const memory::SemaphoreLayout& layout = ex.semaphore_layout;
   for (const ScopePayload::Range& r : p.memory)

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <type_traits>
 
+#include "../plan/payload/movement.h"
 #include "elements.h"
 
 namespace pallasim::interp::ops {
@@ -139,7 +140,7 @@ AtomicFn atomic_function(std::string_view kind, ir::DType t) {
 }
 
 const Step* atomic(Thread& t, const Step* s) {
-  const auto& p = *static_cast<const GatherPayload*>(s->payload);
+  const auto& p = payload<Kind::atomic>(s);
   Elements e(t, s, p);
   std::byte* value = t.resolve(p.value);
   std::byte* old = p.has_old ? t.resolve(p.old) : nullptr;

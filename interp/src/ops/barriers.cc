@@ -1,13 +1,11 @@
 // Barriers: arrivals, bytes that are due, ends of phases.
-#include "../plan/waiting.h"
+#include "../plan/payload/barriers.h"
 #include "cluster.h"
 #include "findings.h"
 #include "follow.h"
 
 namespace pallasim::interp::ops {
 namespace {
-
-const BarrierPayload& payload(const Step* s) { return *static_cast<const BarrierPayload*>(s->payload); }
 
 int64_t index_of(const Thread& t, const BarrierPayload& p) {
   return p.index.offset + (p.index.dyn == Addr::kNoSlot ? 0 : t.slot<int64_t>(p.index.dyn));
@@ -102,7 +100,7 @@ void arrive_at(Thread& t, const Step* s, const BarrierPayload& p, int64_t id) {
 }  // namespace
 
 const Step* barrier_arrive(Thread& t, const Step* s) {
-  const BarrierPayload& p = payload(s);
+  const BarrierPayload& p = payload<Kind::barrier_arrive>(s);
   if (!p.reaches.elsewhere()) arrive_at(t, s, p, barrier_id(t, p));
   else
     for (int32_t unit : units_of(t, p.reaches)) arrive_at(t, s, p, barrier_id(t, p, unit));
@@ -110,7 +108,7 @@ const Step* barrier_arrive(Thread& t, const Step* s) {
 }
 
 const Step* named_arrive(Thread& t, const Step* s) {
-  const BarrierPayload& p = payload(s);
+  const BarrierPayload& p = payload<Kind::named_arrive>(s);
   Execution& ex = *t.exec;
   const int64_t index = index_of(t, p), count = ex.barrier_layout.blocks()[static_cast<size_t>(p.block)].count;
   if (index < 0 || index >= count)
@@ -141,7 +139,7 @@ struct Look {
 }  // namespace
 
 const Step* barrier_wait(Thread& t, const Step* s) {
-  Look look(t, payload(s));
+  Look look(t, payload<Kind::barrier_wait>(s));
   if (!t.exec->barriers.wait(look.id, &look.phases, t.index)) {
     t.wait = {Wait::Kind::Barrier, look.id, look.phases};
     t.pc = s;
@@ -155,12 +153,12 @@ const Step* barrier_wait(Thread& t, const Step* s) {
 }
 
 const Step* barrier_test(Thread& t, const Step* s) {
-  Look look(t, payload(s));
+  Look look(t, payload<Kind::barrier_test>(s));
   const bool ended = t.exec->barriers.test(look.id, &look.phases, t.index);
   t.slot<uint8_t>(s->dst) = ended;
   if (ended) look.passed(t);
   tell_of_barriers(t, s);
-  if (ended || !payload(s).polls) return s + 1;
+  if (ended || !payload<Kind::barrier_test>(s).polls) return s + 1;
   ++t.exec->spins;  // somebody else must arrive
   t.pc = s + 1;
   t.stop = Stop::Yielded;
@@ -177,7 +175,7 @@ struct OwnArrive : NoOperands<> {
     Execution& ex = *t.exec;
     if (!ex.listeners.empty()) [[unlikely]]
       return end_run(t, s, value);
-    const BarrierPayload& p = payload(s);
+    const BarrierPayload& p = payload<Kind::barrier_arrive>(s);
     ex.barriers.arrive(own_id(t, p, index_of(t, p)), p.count, t.index, &ex.woken);
     ex.progressed = true;
     tell_of_barriers(t, s);
@@ -191,7 +189,7 @@ struct OwnWait : NoOperands<> {
   template <unsigned>
   static const Step* follow(Thread& t, const Step* s, uint64_t value) {
     Execution& ex = *t.exec;
-    const BarrierPayload& p = payload(s);
+    const BarrierPayload& p = payload<Kind::barrier_wait>(s);
     const int64_t index = index_of(t, p), id = own_id(t, p, index);
     int64_t& seen = t.slot<int64_t>(p.seen + 16 * static_cast<uint32_t>(index));
     if (!ex.listeners.empty() || ex.barriers[id].phase != seen + 1) [[unlikely]]
@@ -203,20 +201,18 @@ struct OwnWait : NoOperands<> {
   }
 };
 
-void arrival_of(const Step& s, std::vector<SyncUse>* out) { kBarrierArrive.sync(s, out); }
-void passage_of(const Step& s, std::vector<SyncUse>* out) { kBarrierWait.sync(s, out); }
-
-const StepInfo kOwnArrive{
-    .name = "barrier_arrive", .fn = OwnArrive::run, .sync = arrival_of, .scalar = &kFormsOf<OwnArrive>};
-const StepInfo kOwnWait{.name = "barrier_wait", .fn = OwnWait::run, .sync = passage_of, .scalar = &kFormsOf<OwnWait>};
+constexpr StepForm kOwnArrive{Kind::barrier_arrive, OwnArrive::run, &kFormsOf<OwnArrive>};
+constexpr StepForm kOwnWait{Kind::barrier_wait, OwnWait::run, &kFormsOf<OwnWait>};
 
 bool none(const BarrierPayload::Bytes& b) { return b.fixed == 0 && b.slot == Addr::kNoSlot; }
 
 }  // namespace
 
-const StepInfo& arrival(const BarrierPayload& p) {
+const StepForm kBarrierArrive{Kind::barrier_arrive, barrier_arrive}, kBarrierWait{Kind::barrier_wait, barrier_wait};
+
+const StepForm& arrival(const BarrierPayload& p) {
   return !p.reaches.elsewhere() && none(p.expects) && none(p.brings) && p.count > 0 ? kOwnArrive : kBarrierArrive;
 }
-const StepInfo& passage(const BarrierPayload& p) { return p.besides == Addr::kNoSlot ? kOwnWait : kBarrierWait; }
+const StepForm& passage(const BarrierPayload& p) { return p.besides == Addr::kNoSlot ? kOwnWait : kBarrierWait; }
 
 }  // namespace pallasim::interp::ops

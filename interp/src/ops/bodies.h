@@ -2,11 +2,16 @@
 #pragma once
 #include <string>
 
+#include "../plan/payload/arithmetic.h"
+#include "../plan/payload/barriers.h"
+#include "../plan/payload/copies.h"
+#include "../plan/payload/print.h"
 #include "../plan/steps.h"
-#include "../plan/waiting.h"
 #include "execution.h"
 
 namespace pallasim::interp::ops {
+
+using memory::dense_strides;
 
 // -- grid --
 // Moves the thread to the next position of its part of the grid; false behind the last one, and it is at the first one.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "../plan/payload/cluster.h"
 #include "elements.h"
 #include "findings.h"
 
@@ -64,7 +65,7 @@ int32_t begun(Thread& t, int32_t unit) {
 }
 
 const Step* peer_read(Thread& t, const Step* s) {
-  const auto& p = *static_cast<const PeerReadPayload*>(s->payload);
+  const auto& p = payload<Kind::peer_read>(s);
   const int32_t from = begun(t, unit_of(t, s, p.peer));
   const int size = ir::byte_size(p.dtype);
   note_access(t, s, p.src, p.dims, p.src_strides, size, false, from);

@@ -2,7 +2,7 @@
 #pragma once
 #include <vector>
 
-#include "../plan/cluster.h"
+#include "../plan/payload/cluster.h"
 #include "bodies.h"
 
 namespace pallasim::interp::ops {

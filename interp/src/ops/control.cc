@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "../plan/payload/control.h"
 #include "bodies.h"
 #include "follow.h"
 
@@ -26,9 +27,9 @@ struct BranchIfFalse {
   }
 };
 }  // namespace
-const StepInfo kBranchIfFalse{.name = "step", .fn = BranchIfFalse::run, .scalar = &kFormsOf<BranchIfFalse>};
+const StepForm kBranchIfFalse = kFormOf<Kind::branch_if_false, BranchIfFalse>;
 
-const StepInfo kJump{.name = "jump", .fn = Jump::run, .flow = StepInfo::Flow::Jump, .scalar = &kFormsOf<Jump>};
+const StepForm kJump = kFormOf<Kind::jump, Jump>;
 
 const Step* end_run(Thread& t, const Step* s, uint64_t) {
   t.last = s;
@@ -38,7 +39,7 @@ const Step* end_run(Thread& t, const Step* s, uint64_t) {
 namespace {
 struct BranchTable : NoOperands<> {
   static const Step* run(Thread& t, const Step* s) {
-    const auto& table = *static_cast<const std::vector<int32_t>*>(s->payload);
+    const std::vector<int32_t>& table = payload<Kind::branch_table>(s).steps;
     int64_t i = s->imm == 1 ? t.slot<uint8_t>(s->a) : s->imm == 8 ? t.slot<int64_t>(s->a) : t.slot<int32_t>(s->a);
     i = std::clamp<int64_t>(i, 0, static_cast<int64_t>(table.size()) - 1);
     return t.exec->plan->steps.data() + table[static_cast<size_t>(i)];
@@ -49,8 +50,7 @@ struct BranchTable : NoOperands<> {
   }
 };
 }  // namespace
-const StepInfo kBranchTable{
-    .name = "branch_table", .fn = BranchTable::run, .flow = StepInfo::Flow::Table, .scalar = &kFormsOf<BranchTable>};
+const StepForm kBranchTable = kFormOf<Kind::branch_table, BranchTable>;
 
 namespace {
 // As wide as what was written there: a wider read would wait for the store.
@@ -66,13 +66,13 @@ const Step* move_wide(Thread& t, const Step* s) {
   std::memcpy(t.arena + s->dst, t.arena + s->a, 16);
   return s + 1;
 }
-const StepInfo kMoveWide{.name = "step", .fn = move_wide};
+constexpr StepForm kMoveWide{Kind::move, move_wide};
 }  // namespace
 
-const StepInfo& move_slot(int bytes) {
-  return bytes == 1   ? kInfoOf<Move<uint8_t>>
-         : bytes == 4 ? kInfoOf<Move<uint32_t>>
-         : bytes == 8 ? kInfoOf<Move<uint64_t>>
+const StepForm& move_slot(int bytes) {
+  return bytes == 1   ? kFormOf<Kind::move, Move<uint8_t>>
+         : bytes == 4 ? kFormOf<Kind::move, Move<uint32_t>>
+         : bytes == 8 ? kFormOf<Kind::move, Move<uint64_t>>
                       : kMoveWide;
 }
 
@@ -134,15 +134,15 @@ struct LoopNext : NoOperands<sizeof(T)> {
   }
 };
 
-template <template <typename, bool> typename Of>
-const StepInfo& loop_step(bool wide, bool down) {
-  if (wide) return down ? kInfoOf<Of<int64_t, true>> : kInfoOf<Of<int64_t, false>>;
-  return down ? kInfoOf<Of<int32_t, true>> : kInfoOf<Of<int32_t, false>>;
+template <Kind kind, template <typename, bool> typename Of>
+const StepForm& loop_step(bool wide, bool down) {
+  if (wide) return down ? kFormOf<kind, Of<int64_t, true>> : kFormOf<kind, Of<int64_t, false>>;
+  return down ? kFormOf<kind, Of<int32_t, true>> : kFormOf<kind, Of<int32_t, false>>;
 }
 }  // namespace
 
-const StepInfo& loop_begin(bool wide, bool down) { return loop_step<LoopBegin>(wide, down); }
-const StepInfo& loop_next(bool wide, bool down) { return loop_step<LoopNext>(wide, down); }
+const StepForm& loop_begin(bool wide, bool down) { return loop_step<Kind::loop_begin, LoopBegin>(wide, down); }
+const StepForm& loop_next(bool wide, bool down) { return loop_step<Kind::loop_next, LoopNext>(wide, down); }
 
 const Step* trips(Thread& t, const Step* s) {
   for (Listener* l : t.exec->listeners) l->on_trips(*t.exec, t, static_cast<Trips>(s->imm));

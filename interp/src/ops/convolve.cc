@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include "../plan/array.h"
+#include "../plan/payload/array.h"
 #include "pallasim/memory/odometer.h"
 
 namespace pallasim::interp::ops {

@@ -1,5 +1,6 @@
 // What the issue of every kind of copy shares.
 #pragma once
+#include "../plan/payload/copies.h"
 #include "bodies.h"
 #include "pallasim/memory/async.h"
 

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "../plan/payload/print.h"
 #include "bodies.h"
 #include "findings.h"
 
@@ -129,28 +130,29 @@ std::string text_of(const Thread& t, const PrintPayload& p) {
   return text;
 }
 
-void note_arguments(Thread& t, const Step* s) {
+void note_arguments(Thread& t, const Step* s, const PrintPayload& p) {
   if (t.exec->listeners.empty()) return;
-  for (const PrintPayload::Arg& a : static_cast<const PrintPayload*>(s->payload)->args)
+  for (const PrintPayload::Arg& a : p.args)
     if (!a.scalar) note_temporary(t, s, a.addr, a.dims, dense_strides(a.dims), ir::byte_size(a.dtype), false);
 }
 
 }  // namespace
 
 const Step* print(Thread& t, const Step* s) {
-  note_arguments(t, s);
-  t.exec->prints.push_back(
-      {t.exec->linear_point(t), text_of(t, *static_cast<const PrintPayload*>(s->payload)), nullptr});
+  const PrintPayload& p = payload<Kind::print>(s);
+  note_arguments(t, s, p);
+  t.exec->prints.push_back({t.exec->linear_point(t), text_of(t, p), nullptr});
   return s + 1;
 }
 
 const Step* host_call(Thread& t, const Step* s) {
   Execution& ex = *t.exec;
   if (!ex.keeps_calls) return s + 1;
-  note_arguments(t, s);
+  const PrintPayload& p = payload<Kind::host_call>(s);
+  note_arguments(t, s, p);
   auto call = std::make_shared<HostCall>();
   call->callback = s->imm;
-  for (const PrintPayload::Arg& a : static_cast<const PrintPayload*>(s->payload)->args) {
+  for (const PrintPayload::Arg& a : p.args) {
     int64_t n = 1;
     for (int64_t d : a.dims) n *= d;
     HostCall::Array array{a.dtype, a.dims, std::vector<std::byte>(static_cast<size_t>(n * ir::byte_size(a.dtype)))};
@@ -164,7 +166,7 @@ const Step* host_call(Thread& t, const Step* s) {
 
 const Step* check(Thread& t, const Step* s) {
   if (t.slot<uint8_t>(s->a)) return s + 1;
-  check_failed(t, s, text_of(t, static_cast<const CheckPayload*>(s->payload)->message));
+  check_failed(t, s, text_of(t, payload<Kind::check>(s).message));
 }
 
 }  // namespace pallasim::interp::ops

@@ -2,6 +2,7 @@
 // kernels of pointers compute them) a row is a strided run, otherwise its offsets are found in one pass.
 #include <algorithm>
 
+#include "../plan/payload/movement.h"
 #include "elements.h"
 
 namespace pallasim::interp::ops {

@@ -1,4 +1,5 @@
 #include "elements.h"
+#include "../plan/payload/movement.h"
 #include "findings.h"
 
 #include <fmt/format.h>

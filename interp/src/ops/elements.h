@@ -3,6 +3,7 @@
 #include <span>
 #include <string>
 
+#include "../plan/payload/movement.h"
 #include "../plan/progression.h"
 #include "bodies.h"
 #include "pallasim/memory/odometer.h"

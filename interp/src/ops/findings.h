@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "../plan/payload.h"
+#include "../plan/payload/copies.h"
+#include "../plan/payload/movement.h"
+#include "../plan/payload/places.h"
 #include "execution.h"
 
 namespace pallasim::interp::ops {

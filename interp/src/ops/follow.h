@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <type_traits>
 
+#include "../plan/kinds.h"
 #include "../plan/scalar_forms.h"
-#include "../plan/step_info.h"
 
 namespace pallasim::interp::ops {
 
@@ -85,7 +85,7 @@ inline constexpr ScalarForms kFormsOf = {
     B::operands,
     {sizeof(typename B::First), sizeof(typename B::Second)},
     B::kGives};
-template <typename B>
-inline const StepInfo kInfoOf{.name = "step", .fn = B::run, .scalar = &kFormsOf<B>};
+template <Kind kind, typename B>
+inline constexpr StepForm kFormOf{kind, B::run, &kFormsOf<B>};
 
 }  // namespace pallasim::interp::ops

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "../plan/payload/print.h"
 #include "bodies.h"
 
 namespace pallasim::interp::ops {

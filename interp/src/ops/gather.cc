@@ -1,6 +1,7 @@
 // Loads, stores and swaps through array indices, masks, or bounds per element.
 #include <algorithm>
 
+#include "../plan/payload/movement.h"
 #include "elements.h"
 #include "row_program.h"
 
@@ -209,12 +210,12 @@ void store_row(Thread& t, const Step* s, const StoredRows& p, Elements& e, const
 }  // namespace
 
 const Step* gather(Thread& t, const Step* s) {
-  access(t, s, *static_cast<const GatherPayload*>(s->payload));
+  access(t, s, payload<Kind::gather>(s));
   return s + 1;
 }
 
 const Step* load_in_place(Thread& t, const Step* s) {
-  const auto& p = *static_cast<const LoadedInPlace*>(s->payload);
+  const auto& p = payload<Kind::load_in_place>(s);
   std::byte* const own = t.resolve(p.own);
   if (t.exec->listeners.empty() && t.exec->copies_stay)
     if (const Elements e(t, s, p.access); e.regular() && e.takes_all()) {
@@ -231,7 +232,7 @@ const Step* load_in_place(Thread& t, const Step* s) {
 }
 
 const Step* store_rows(Thread& t, const Step* s) {
-  const auto& p = *static_cast<const StoredRows*>(s->payload);
+  const auto& p = payload<Kind::store_rows>(s);
   if (!t.exec->listeners.empty()) {
     compute(t, s, p.program);
     access(t, s, p.access);

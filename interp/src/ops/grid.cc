@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "../plan/unread.h"
+#include "../plan/payload/grid.h"
 #include "bodies.h"
 #include "findings.h"
 #include "follow.h"
@@ -56,7 +56,7 @@ static size_t outside_in(const Thread& t, const Window& w, int64_t* index) {
 }
 
 const Step* window_unread(Thread& t, const Step* s) {
-  const auto& u = *static_cast<const UnreadWindow*>(s->payload);
+  const auto& u = payload<Kind::window_unread>(s);
   int64_t index = 0;
   const size_t d = outside_in(t, *u.window, &index);
   const bool outside = d < u.window->dims.size();
@@ -67,7 +67,7 @@ const Step* window_unread(Thread& t, const Step* s) {
 }
 
 const Step* window_read(Thread& t, const Step* s) {
-  const auto& u = *static_cast<const UnreadWindow*>(s->payload);
+  const auto& u = payload<Kind::window_read>(s);
   if (t.slot<int64_t>(u.outside) == 0) return s + 1;
   int64_t index = 0;
   const size_t d = outside_in(t, *u.window, &index);
@@ -225,10 +225,10 @@ struct GridNext : NoOperands<sizeof(int64_t)> {
   }
 };
 }  // namespace
-const StepInfo kGridNext = kInfoOf<GridNext>, kGridEnd{.name = "step", .fn = GridNext::run};
+const StepForm kGridNext = kFormOf<Kind::grid_next, GridNext>, kGridEnd{Kind::grid_next, GridNext::run};
 
 const Step* window_indexed(Thread& t, const Step* s) {
-  const auto& w = *static_cast<const Window*>(s->payload);
+  const auto& w = payload<Kind::window_indexed>(s);
   check_window(t, s, w);
   note_window(t, w);
   int64_t offset = 0;
@@ -258,7 +258,7 @@ void move_window(Thread& t, const Step* s, const Window& w, const int64_t* place
 }  // namespace
 
 const Step* window_staged(Thread& t, const Step* s) {
-  const auto& w = *static_cast<const Window*>(s->payload);
+  const auto& w = payload<Kind::window_staged>(s);
   const auto places = static_cast<uint32_t>(w.places());
   const uint32_t slots = std::get<Window::Staged>(w.reach).place;
   int64_t place[2 * memory::kMaxRank], old[2 * memory::kMaxRank];
@@ -280,7 +280,7 @@ const Step* window_staged(Thread& t, const Step* s) {
 }
 
 const Step* window_edge(Thread& t, const Step* s) {
-  const auto& w = *static_cast<const Window*>(s->payload);
+  const auto& w = payload<Kind::window_edge>(s);
   const Window::Edge& edge = *w.edge();
   int64_t offset = 0;
   for (size_t d = 0; d < w.dims.size(); ++d) {
@@ -293,7 +293,7 @@ const Step* window_edge(Thread& t, const Step* s) {
 }
 
 const Step* window_flush(Thread& t, const Step* s) {
-  const auto& w = *static_cast<const Window*>(s->payload);
+  const auto& w = payload<Kind::window_flush>(s);
   const auto places = static_cast<uint32_t>(w.places());
   const uint32_t slots = std::get<Window::Staged>(w.reach).place;
   if (!t.slot<int64_t>(slots + 16 * places)) return s + 1;

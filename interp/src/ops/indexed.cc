@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "../plan/array.h"
+#include "../plan/payload/array.h"
 #include "elements.h"
 #include "parts.h"
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "../plan/payload/copies.h"
 #include "copies.h"
 
 namespace pallasim::interp {
@@ -32,11 +33,7 @@ void Execution::settle(int32_t number, const Thread& t) {
 }
 
 namespace ops {
-namespace {
-
-const LandingPayload& payload(const Step* s) { return *static_cast<const LandingPayload*>(s->payload); }
-
-}  // namespace
+namespace {}  // namespace
 
 bool stays(Execution& ex, const memory::AsyncCopy& c) {
   const int64_t* dims = c.dst_dims();
@@ -56,17 +53,17 @@ bool stays(Execution& ex, const memory::AsyncCopy& c) {
 }
 
 const Step* landing_begin(Thread& t, const Step* s) {
-  t.exec->landing(payload(s).landing, t.unit).clear();
+  t.exec->landing(payload<Kind::landing_begin>(s).landing, t.unit).clear();
   return s + 1;
 }
 
 const Step* landing_settle(Thread& t, const Step* s) {
-  t.exec->settle(payload(s).landing, t);
+  t.exec->settle(payload<Kind::landing_settle>(s).landing, t);
   return s + 1;
 }
 
 const Step* landing_find(Thread& t, const Step* s) {
-  const LandingPayload& p = payload(s);
+  const LandingPayload& p = payload<Kind::landing_find>(s);
   Execution& ex = *t.exec;
   std::byte* const loaded = t.resolve(p.addr);
   const int64_t at = loaded - ex.landing_memory(p.landing, t);

@@ -1,5 +1,6 @@
 #include "lattice.h"
 
+#include "../plan/payload/movement.h"
 #include "pieces.h"
 
 namespace pallasim::interp::ops {

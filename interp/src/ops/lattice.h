@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "../plan/payload/movement.h"
 #include "bodies.h"
 
 namespace pallasim::interp::ops {

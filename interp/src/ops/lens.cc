@@ -1,9 +1,10 @@
 // Elements of a ref that is seen through copies (RefThrough), between its dense copy and their bytes in memory.
+#include "../plan/payload/movement.h"
 #include "pieces.h"
 
 namespace pallasim::interp::ops {
 const Step* lens(Thread& t, const Step* s) {
-  const auto& p = *static_cast<const LensPayload*>(s->payload);
+  const auto& p = payload<Kind::lens>(s);
   const LensPayload::Level& view = p.levels.front();
   const Pieces pieces(t, p.levels, t.bases);
   const auto size = static_cast<size_t>(view.bytes);

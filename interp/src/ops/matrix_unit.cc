@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 
+#include "../plan/payload/arithmetic.h"
 #include "bodies.h"
 #include "pallasim/interp/aligned_sum.h"
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "../plan/payload/places.h"
 #include "elements.h"
 #include "findings.h"
 #include "follow.h"
@@ -43,12 +44,12 @@ struct IndexBounds {
   using Second = int64_t;  // the offset before
   static constexpr uint8_t kGives = sizeof(int64_t);
   static std::array<uint32_t, 2> operands(const Step& s) {
-    const auto& terms = static_cast<const IndexPayload*>(s.payload)->terms;
+    const auto& terms = payload<Kind::index_bounds>(s).terms;
     return {terms.size() == 1 && !terms[0].wide ? terms[0].slot : Addr::kNoSlot, s.a};
   }
 
   static const Step* run(Thread& t, const Step* s) {
-    const auto& p = *static_cast<const IndexPayload*>(s->payload);
+    const auto& p = payload<Kind::index_bounds>(s);
     int64_t offset = s->a == Addr::kNoSlot ? 0 : t.slot<int64_t>(s->a);
     for (const IndexTerm& term : p.terms) offset += checked_offset(t, s, term, p.ref, p.shape, p.write);
     t.slot<int64_t>(s->dst) = offset;
@@ -56,7 +57,7 @@ struct IndexBounds {
   }
   template <unsigned given>
   static const Step* follow(Thread& t, const Step* s, uint64_t value) {
-    const auto& p = *static_cast<const IndexPayload*>(s->payload);
+    const auto& p = payload<Kind::index_bounds>(s);
     int64_t offset = s->a == Addr::kNoSlot ? 0 : operand<(given & 2) != 0, int64_t>(t, s->a, value);
     for (const IndexTerm& term : p.terms) {
       if (term.wide || term.size_slot != Addr::kNoSlot) [[unlikely]]
@@ -70,10 +71,10 @@ struct IndexBounds {
   }
 };
 }  // namespace
-const StepInfo kIndexBounds = kInfoOf<IndexBounds>;
+const StepForm kIndexBounds = kFormOf<Kind::index_bounds, IndexBounds>;
 
 const Step* clamp_index(Thread& t, const Step* s) {
-  const auto& p = *static_cast<const IndexPayload*>(s->payload);
+  const auto& p = payload<Kind::clamp_index>(s);
   int64_t offset = s->a == Addr::kNoSlot ? 0 : t.slot<int64_t>(s->a);
   for (const IndexTerm& term : p.terms) offset += std::clamp<int64_t>(index_value(t, term), 0, term.last) * term.stride;
   t.slot<int64_t>(s->dst) = offset;
@@ -94,22 +95,23 @@ void note_scalar(Thread& t, const Step* s, const ScalarAccess& p, const std::byt
 }
 }  // namespace
 
-const Step* load_scalar(Thread& t, const Step* s) {
-  const auto& p = *static_cast<const ScalarAccess*>(s->payload);
+static const Step* load_scalar(Thread& t, const Step* s) {
+  const auto& p = payload<Kind::load_scalar>(s);
   const std::byte* at = scalar_address(t, s, p);
   note_scalar(t, s, p, at, p.bytes, false);
   p.load(t.arena + s->dst, at, 1, 1);
   return s + 1;
 }
 
-const Step* store_scalar(Thread& t, const Step* s) {
-  const auto& p = *static_cast<const ScalarAccess*>(s->payload);
+static const Step* store_scalar(Thread& t, const Step* s) {
+  const auto& p = payload<Kind::store_scalar>(s);
   std::byte* at = scalar_address(t, s, p);
   note_scalar(t, s, p, at, p.bytes, true);
   p.store(at, t.arena + s->a, 1, 1);
   t.exec->progressed = true;
   return s + 1;
 }
+const StepForm kLoadScalar{Kind::load_scalar, load_scalar}, kStoreScalar{Kind::store_scalar, store_scalar};
 
 namespace {
 // Where an element lies that nobody listens to: at a place of memory that does not move, there by one index of 32 bits,
@@ -132,7 +134,7 @@ std::byte* place(const Thread& t, const ScalarAccess& p, uint64_t value) {  // n
 }
 template <Where where>
 uint32_t index_slot(const Step& s) {
-  return where == Where::Indexed ? static_cast<const ScalarAccess*>(s.payload)->term.slot : Addr::kNoSlot;
+  return where == Where::Indexed ? payload<Kind::store_scalar>(s).term.slot : Addr::kNoSlot;
 }
 
 template <typename T, Where where>
@@ -143,14 +145,14 @@ struct Load {
   static std::array<uint32_t, 2> operands(const Step& s) { return {index_slot<where>(s), Addr::kNoSlot}; }
 
   static const Step* run(Thread& t, const Step* s) {
-    const auto& p = *static_cast<const ScalarAccess*>(s->payload);
+    const auto& p = payload<Kind::load_scalar>(s);
     const std::byte* at = place<where, false>(t, p, 0);
     t.slot<T>(s->dst) = *reinterpret_cast<const T*>(at ? at : scalar_address(t, s, p));
     return s + 1;
   }
   template <unsigned given>
   static const Step* follow(Thread& t, const Step* s, uint64_t value) {
-    const std::byte* at = place<where, (given & 1) != 0>(t, *static_cast<const ScalarAccess*>(s->payload), value);
+    const std::byte* at = place<where, (given & 1) != 0>(t, payload<Kind::load_scalar>(s), value);
     if (!at) [[unlikely]]
       return by_engine<Load, T>(t, s);
     return follow_on<T>(t, s, *reinterpret_cast<const T*>(at));
@@ -165,7 +167,7 @@ struct Store {
   static std::array<uint32_t, 2> operands(const Step& s) { return {index_slot<where>(s), s.a}; }
 
   static const Step* run(Thread& t, const Step* s) {
-    const auto& p = *static_cast<const ScalarAccess*>(s->payload);
+    const auto& p = payload<Kind::store_scalar>(s);
     std::byte* at = place<where, false>(t, p, 0);
     *reinterpret_cast<T*>(at ? at : scalar_address(t, s, p)) = t.slot<T>(s->a);
     t.exec->progressed = true;
@@ -173,7 +175,7 @@ struct Store {
   }
   template <unsigned given>
   static const Step* follow(Thread& t, const Step* s, uint64_t value) {
-    std::byte* at = place<where, (given & 1) != 0>(t, *static_cast<const ScalarAccess*>(s->payload), value);
+    std::byte* at = place<where, (given & 1) != 0>(t, payload<Kind::store_scalar>(s), value);
     if (!at) [[unlikely]]
       return longer(t, s);
     t.exec->progressed = true;
@@ -188,30 +190,30 @@ struct Store {
   }
 };
 
-template <template <typename, Where> typename Of, typename T>
-const StepInfo* of_place(Where w) {
-  return w == Where::Fixed     ? &kInfoOf<Of<T, Where::Fixed>>
-         : w == Where::Indexed ? &kInfoOf<Of<T, Where::Indexed>>
-                               : &kInfoOf<Of<T, Where::Anywhere>>;
+template <Kind kind, template <typename, Where> typename Of, typename T>
+const StepForm* of_place(Where w) {
+  return w == Where::Fixed     ? &kFormOf<kind, Of<T, Where::Fixed>>
+         : w == Where::Indexed ? &kFormOf<kind, Of<T, Where::Indexed>>
+                               : &kFormOf<kind, Of<T, Where::Anywhere>>;
 }
 
 // f(0 of the unsigned type of so many bytes); null for widths that no word has.
 template <typename F>
-const StepInfo* of_word(int bytes, const F& f) {
+const StepForm* of_word(int bytes, const F& f) {
   return bytes == 1 ? f(uint8_t{}) : bytes == 4 ? f(uint32_t{}) : bytes == 8 ? f(uint64_t{}) : nullptr;
 }
 }  // namespace
 
-const StepInfo* fast_store_scalar(const ScalarAccess& p) {
-  return of_word(p.bytes, [&](auto word) { return of_place<Store, decltype(word)>(where(p)); });
+const StepForm* fast_store_scalar(const ScalarAccess& p) {
+  return of_word(p.bytes, [&](auto word) { return of_place<Kind::store_scalar, Store, decltype(word)>(where(p)); });
 }
 
-const StepInfo* fast_load_scalar(const ScalarAccess& p) {
-  return of_word(p.bytes, [&](auto word) { return of_place<Load, decltype(word)>(where(p)); });
+const StepForm* fast_load_scalar(const ScalarAccess& p) {
+  return of_word(p.bytes, [&](auto word) { return of_place<Kind::load_scalar, Load, decltype(word)>(where(p)); });
 }
 
 const Step* copy(Thread& t, const Step* s) {
-  const auto& p = *static_cast<const CopyPayload*>(s->payload);
+  const auto& p = payload<Kind::copy>(s);
   std::byte* dst = t.resolve(p.dst);
   const std::byte* src = t.resolve(p.src);
   t.exec->progressed |= s->b != 0;
@@ -230,7 +232,7 @@ const Step* copy(Thread& t, const Step* s) {
 }
 
 const Step* fill(Thread& t, const Step* s) {
-  const auto& p = *static_cast<const FillPayload*>(s->payload);
+  const auto& p = payload<Kind::fill>(s);
   fill_strided(t.resolve(p.dst), p.strides.data(), &p.element, p.dims.data(), static_cast<int>(p.dims.size()), p.size);
   if (p.name.empty()) {
     if (!t.exec->listeners.empty()) note_temporary(t, s, p.dst, p.dims, p.strides, p.size, true);

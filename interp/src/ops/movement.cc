@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "../plan/array.h"
+#include "../plan/payload/array.h"
 
 namespace pallasim::interp::ops {
 namespace {

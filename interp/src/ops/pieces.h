@@ -4,6 +4,7 @@
 #include <cstring>
 #include <span>
 
+#include "../plan/payload/movement.h"
 #include "bodies.h"
 
 namespace pallasim::interp::ops {

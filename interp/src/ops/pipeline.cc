@@ -2,6 +2,7 @@
 // runs, the blocks of the next one are fetched into other slots and those of the step before are written back. A window
 // of one slot overlaps with nothing: its block is fetched when its step begins and has been written back when its step
 // ends.
+#include "../plan/payload/grid.h"
 #include "bodies.h"
 
 namespace pallasim::interp::ops {
@@ -113,7 +114,7 @@ void enter_step(Thread& t, const Step* s, const PipelinePayload& p) {
 }  // namespace
 
 const Step* pipeline_fetch(Thread& t, const Step* s) {
-  const auto& p = *static_cast<const PipelinePayload*>(s->payload);
+  const auto& p = payload<Kind::pipeline_fetch>(s);
   const bool first = t.slot<int64_t>(p.started) == 0;
   const bool more = first || t.slot<int64_t>(p.more) != 0;
   for (const Window* w : p.windows) {
@@ -144,7 +145,7 @@ const Step* pipeline_fetch(Thread& t, const Step* s) {
 }
 
 const Step* pipeline_await(Thread& t, const Step* s) {
-  const auto& w = *static_cast<const Window*>(s->payload);
+  const auto& w = payload<Kind::pipeline_await>(s);
   if (!field(t, w, kFresh)) return s + 1;
   const int64_t slot = field(t, w, kSlot);
   const int64_t bytes = w.is_output ? leaving(t, w, slot) : bytes_on_machine(w, clip_at(t, w, false));
@@ -155,7 +156,7 @@ const Step* pipeline_await(Thread& t, const Step* s) {
 }
 
 const Step* pipeline_leave(Thread& t, const Step* s) {
-  const auto& p = *static_cast<const PipelinePayload*>(s->payload);
+  const auto& p = payload<Kind::pipeline_leave>(s);
   const bool more = t.slot<int64_t>(p.more) != 0;
   for (const Window* w : p.windows)
     if (w->is_output && (!more || field(t, *w, kMoves)))
@@ -164,7 +165,7 @@ const Step* pipeline_leave(Thread& t, const Step* s) {
 }
 
 const Step* pipeline_next(Thread& t, const Step* s) {
-  const auto& p = *static_cast<const PipelinePayload*>(s->payload);
+  const auto& p = payload<Kind::pipeline_next>(s);
   t.exec->end_point();
   if (t.slot<int64_t>(p.more) == 0) return s + 1;
   next_place(t);
@@ -174,7 +175,7 @@ const Step* pipeline_next(Thread& t, const Step* s) {
 }
 
 const Step* pipeline_drain(Thread& t, const Step* s) {
-  const auto& w = *static_cast<const Window*>(s->payload);
+  const auto& w = payload<Kind::pipeline_drain>(s);
   for (int64_t slot = 0; slot < w.modelled()->slots; ++slot) {
     if (leaving(t, w, slot) == 0) continue;
     const Step* then = wait_for(t, s, semaphore(t, w, slot), leaving(t, w, slot), true);

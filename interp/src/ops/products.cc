@@ -77,7 +77,7 @@ void multiply(const Execution& ex, const Contraction& c, const Operands& at) {
 }  // namespace
 
 const Step* contraction(Thread& t, const Step* s) {
-  const auto& p = *static_cast<const ContractPayload*>(s->payload);
+  const auto& p = payload<Kind::contraction>(s);
   const Contraction& c = p.contraction;
   t.exec->progressed = true;
   if (!t.exec->listeners.empty()) {
@@ -92,7 +92,7 @@ const Step* contraction(Thread& t, const Step* s) {
   return s + 1;
 }
 
-const Step* warpgroup_product(Thread& t, const Step* s) {
+const Step* wgmma(Thread& t, const Step* s) {
   for (Listener* l : t.exec->listeners) l->on_product(*t.exec, t, *s);
   return contraction(t, s);
 }

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "../plan/array.h"
+#include "../plan/payload/array.h"
 
 namespace pallasim::interp::ops {
 namespace {

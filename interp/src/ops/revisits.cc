@@ -8,7 +8,7 @@
 namespace pallasim::interp::ops {
 // An output's window is written back when it moves on, and not read again when it comes back.
 const Step* output_visit(Thread& t, const Step* s) {
-  const auto& w = *static_cast<const Window*>(s->payload);
+  const auto& w = payload<Kind::output_visit>(s);
   Execution& ex = *t.exec;
   std::vector<int64_t> block(w.places()), here;
   window_place(t, w, block.data());

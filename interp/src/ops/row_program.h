@@ -1,6 +1,6 @@
 // An elementwise program, all at once and row by row.
 #pragma once
-#include "../plan/payload.h"
+#include "../plan/payload/arithmetic.h"
 #include "execution.h"
 
 namespace pallasim::interp::ops {

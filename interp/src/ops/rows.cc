@@ -2,7 +2,9 @@
 // run of neighbouring rows is an operation of its own: rows arrive one by one, and the semaphore counts their bytes.
 #include <algorithm>
 
-#include "../plan/rows.h"
+#include "../plan/payload/copies.h"
+#include "../plan/payload/movement.h"
+#include "../plan/payload/rows.h"
 #include "copies.h"
 #include "elements.h"
 #include "findings.h"
@@ -169,7 +171,7 @@ class PartsCopy {
 }  // namespace
 
 const Step* row_copy(Thread& t, const Step* s) {
-  const auto& p = static_cast<const RowCopyPayload&>(*static_cast<const DmaPayload*>(s->payload));
+  const RowCopyPayload& p = payload<Kind::row_copy>(s);
   const ChosenRows& r = p.rows;
   PartsCopy copy(t, s, p);
   if (!p.chooses) {
@@ -214,7 +216,7 @@ const Step* row_copy(Thread& t, const Step* s) {
 }
 
 const Step* fetch_and_add(Thread& t, const Step* s) {
-  const auto& p = *static_cast<const FetchAddPayload*>(s->payload);
+  const auto& p = payload<Kind::fetch_and_add>(s);
   Execution& ex = *t.exec;
   const Body& b = *t.body;
   const int64_t own = t.unit % ex.device_threads - b.first_thread;  // of its body, counted with the threads between

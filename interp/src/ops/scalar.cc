@@ -79,22 +79,43 @@ struct Body {
   }
 };
 
+struct Truth {};
+// The compute type of a C++ type; bytes are truth values.
 template <typename T>
-const StepInfo* common(OpCode op) {
+constexpr CType ctype_of() {
+  if constexpr (std::is_same_v<T, int32_t>) return CType::I32;
+  else if constexpr (std::is_same_v<T, uint32_t>) return CType::U32;
+  else if constexpr (std::is_same_v<T, int64_t>) return CType::I64;
+  else if constexpr (std::is_same_v<T, uint64_t>) return CType::U64;
+  else if constexpr (std::is_same_v<T, float>) return CType::F32;
+  else if constexpr (std::is_same_v<T, double>) return CType::F64;
+  else return CType::Bool;
+}
+template <Kind kind, typename B>
+constexpr StepForm scalar_form(OpCode op, CType type, CType made) {
+  return {kind, B::run, &kFormsOf<B>, op, type, made};
+}
+
+template <OpCode op, typename T>
+constexpr StepForm kScalarForm = scalar_form<Kind::scalar, Body<op, T>>(op, ctype_of<T>(),
+                                                                        ctype_of<typename Body<op, T>::Made>());
+
+template <typename T>
+const StepForm* common(OpCode op) {
   switch (op) {
 #define CASE(x) \
-  case OpCode::x: return &kInfoOf<Body<OpCode::x, T>>;
+  case OpCode::x: return &kScalarForm<OpCode::x, T>;
     CASE(eq) CASE(ne) CASE(lt) CASE(le) CASE(gt) CASE(ge) default : return nullptr;
   }
 }
 
 template <typename T>
-const StepInfo* arithmetic(OpCode op) {
+const StepForm* arithmetic(OpCode op) {
   switch (op) { CASE(add) CASE(sub) CASE(mul) CASE(neg) CASE(square) CASE(div) default : return common<T>(op); }
 }
 
 template <typename T>
-const StepInfo* integer(OpCode op) {
+const StepForm* integer(OpCode op) {
   switch (op) {
     CASE(rem)
     CASE(max)
@@ -106,11 +127,11 @@ const StepInfo* integer(OpCode op) {
 }
 
 template <typename T>
-const StepInfo* floating(OpCode op) {
-  return op == OpCode::sqrt ? &kInfoOf<Body<OpCode::sqrt, T>> : arithmetic<T>(op);
+const StepForm* floating(OpCode op) {
+  return op == OpCode::sqrt ? &kScalarForm<OpCode::sqrt, T> : arithmetic<T>(op);
 }
 
-const StepInfo* boolean(OpCode op) {
+const StepForm* boolean(OpCode op) {
   using T = uint8_t;
   switch (op) { CASE(and_) CASE(or_) CASE(xor_) CASE(not_) CASE(eq) CASE(ne) default : return nullptr; }
 }
@@ -130,7 +151,6 @@ struct ByPower {
 };
 
 // From -> To; truth values are 0 and 1.
-struct Truth {};
 template <typename From, typename To>
 struct Cast {
   static auto eval(From x, int64_t) {
@@ -139,20 +159,26 @@ struct Cast {
   }
 };
 
+template <OpCode op, typename T>
+constexpr StepForm kPowerForm = scalar_form<Kind::scalar_by_power, OfOne<ByPower<op, T>, T>>(op, ctype_of<T>(),
+                                                                                             ctype_of<T>());
+template <typename From, typename To>
+constexpr StepForm kCastForm = scalar_form<Kind::scalar_convert, OfOne<Cast<From, To>, From>>(OpCode::convert,
+                                                                                              ctype_of<From>(),
+                                                                                              ctype_of<To>());
+
 template <typename T>
-const StepInfo* by_power_of(OpCode op) {
-  return op == OpCode::div   ? &kInfoOf<OfOne<ByPower<OpCode::div, T>, T>>
-         : op == OpCode::rem ? &kInfoOf<OfOne<ByPower<OpCode::rem, T>, T>>
-                             : nullptr;
+const StepForm* by_power_of(OpCode op) {
+  return op == OpCode::div ? &kPowerForm<OpCode::div, T> : op == OpCode::rem ? &kPowerForm<OpCode::rem, T> : nullptr;
 }
 
 template <typename From, typename To>
-const StepInfo* cast() {
-  return &kInfoOf<OfOne<Cast<From, To>, From>>;
+const StepForm* cast() {
+  return &kCastForm<From, To>;
 }
 
 template <typename From>
-const StepInfo* cast_from(CType to) {
+const StepForm* cast_from(CType to) {
   switch (to) {
     case CType::Bool: return cast<From, Truth>();
     case CType::F32: return cast<From, float>();
@@ -173,7 +199,7 @@ const StepInfo* cast_from(CType to) {
 
 }  // namespace
 
-const StepInfo* scalar(OpCode op, CType c) {
+const StepForm* scalar(OpCode op, CType c) {
   switch (c) {
     case CType::Bool: return boolean(op);
     case CType::I32: return integer<int32_t>(op);
@@ -186,7 +212,7 @@ const StepInfo* scalar(OpCode op, CType c) {
   }
 }
 
-const StepInfo* scalar_by_power(OpCode op, CType c) {
+const StepForm* scalar_by_power(OpCode op, CType c) {
   switch (c) {
     case CType::I32: return by_power_of<int32_t>(op);
     case CType::U32: return by_power_of<uint32_t>(op);
@@ -196,7 +222,7 @@ const StepInfo* scalar_by_power(OpCode op, CType c) {
   }
 }
 
-const StepInfo* scalar_convert(CType from, CType to) {
+const StepForm* scalar_convert(CType from, CType to) {
   switch (from) {
     case CType::Bool: return to == CType::Bool ? nullptr : cast_from<uint8_t>(to);
     case CType::I32: return cast_from<int32_t>(to);
@@ -229,14 +255,14 @@ struct MulAdd {
 };
 }  // namespace
 
-const StepInfo* scalar_mul_add(CType t) {
-  return t == CType::I32 || t == CType::U32   ? &kInfoOf<MulAdd<uint32_t>>
-         : t == CType::I64 || t == CType::U64 ? &kInfoOf<MulAdd<uint64_t>>
+const StepForm* scalar_mul_add(CType t) {
+  return t == CType::I32 || t == CType::U32   ? &kFormOf<Kind::scalar_mul_add, MulAdd<uint32_t>>
+         : t == CType::I64 || t == CType::U64 ? &kFormOf<Kind::scalar_mul_add, MulAdd<uint64_t>>
                                               : nullptr;
 }
 
 const Step* scalar_strip(Thread& t, const Step* s) {
-  const auto& p = *static_cast<const ScalarStrip*>(s->payload);
+  const auto& p = payload<Kind::scalar_strip>(s);
   if (p.convert) p.convert(t.arena + s->dst, t.arena + s->a, 1, p.params.semantics);
   else p.fn(t.arena + s->dst, t.arena + s->a, t.arena + s->b, t.arena + s->c, 1, p.params);
   return s + 1;
@@ -271,11 +297,11 @@ struct Select {
 };
 }  // namespace
 
-const StepInfo& scalar_select(int bytes) {
-  return bytes == 1   ? kInfoOf<Select<1>>
-         : bytes == 4 ? kInfoOf<Select<4>>
-         : bytes == 8 ? kInfoOf<Select<8>>
-                      : kInfoOf<Select<16>>;
+const StepForm& scalar_select(int bytes) {
+  return bytes == 1   ? kFormOf<Kind::scalar_select, Select<1>>
+         : bytes == 4 ? kFormOf<Kind::scalar_select, Select<4>>
+         : bytes == 8 ? kFormOf<Kind::scalar_select, Select<8>>
+                      : kFormOf<Kind::scalar_select, Select<16>>;
 }
 
 }  // namespace pallasim::interp::ops

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "../plan/array.h"
+#include "../plan/payload/array.h"
 
 namespace pallasim::interp::ops {
 namespace {

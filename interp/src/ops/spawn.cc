@@ -1,11 +1,11 @@
 // Threads that a thread spawns, and the wait for their ends.
-#include "../plan/waiting.h"
+#include "../plan/payload/control.h"
 #include "bodies.h"
 
 namespace pallasim::interp::ops {
 
 const Step* spawn(Thread& t, const Step* s) {
-  const auto& p = *static_cast<const SpawnPayload*>(s->payload);
+  const auto& p = payload<Kind::spawn>(s);
   Execution& ex = *t.exec;
   const int64_t n = p.count();
   for (int64_t i = 0; i < n; ++i) {

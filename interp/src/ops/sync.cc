@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "../plan/payload/copies.h"
 #include "bodies.h"
 #include "findings.h"
 
@@ -46,7 +47,7 @@ int32_t target_thread(const Thread& t, const Step* s, const Peer& p, const char*
 }
 
 const Step* sem_signal(Thread& t, const Step* s) {
-  const auto& p = *static_cast<const SemPayload*>(s->payload);
+  const auto& p = payload<Kind::sem_signal>(s);
   target_thread(t, s, p.peer, "signal");
   const int64_t id = semaphore_id(t, p);
   const int64_t n = amount(t, p);
@@ -79,12 +80,12 @@ const Step* wait_for(Thread& t, const Step* s, int64_t id, int64_t value, bool d
 }
 
 const Step* sem_wait(Thread& t, const Step* s) {
-  const auto& p = *static_cast<const SemPayload*>(s->payload);
+  const auto& p = payload<Kind::sem_wait>(s);
   return wait_for(t, s, semaphore_id(t, p), amount(t, p), p.decrement);
 }
 
 const Step* sem_read(Thread& t, const Step* s) {
-  const auto& p = *static_cast<const SemPayload*>(s->payload);
+  const auto& p = payload<Kind::sem_read>(s);
   Execution& ex = *t.exec;
   const int64_t id = semaphore_id(t, p);
   // Somebody who polls waits too.

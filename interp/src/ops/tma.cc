@@ -1,6 +1,8 @@
 // Bulk copies between global and shared memory (TMA). A load is one arrival at its barrier, which expects its bytes;
 // stores are operations of the thread's bulk stream, in groups that complete in order.
-#include "../plan/tma.h"
+#include "../plan/payload/bulk.h"
+#include "../plan/payload/copies.h"
+#include "../plan/payload/rows.h"
 
 #include <algorithm>
 
@@ -132,7 +134,7 @@ void load_rows(Thread& t, const Step* s, const BulkCopyPayload& p, const AsyncCo
 }  // namespace
 
 const Step* bulk_load(Thread& t, const Step* s) {
-  const auto& p = *static_cast<const BulkCopyPayload*>(s->payload);
+  const auto& p = payload<Kind::bulk_load>(s);
   Execution& ex = *t.exec;
   AsyncCopy c = copy_of(t, s, p);
   const int64_t barrier = barrier_id(t, p.barrier), bytes = bytes_of(c);
@@ -154,7 +156,7 @@ const Step* bulk_load(Thread& t, const Step* s) {
 
 // Registers are read at once, so the bytes move at once.
 const Step* peer_store(Thread& t, const Step* s) {
-  const auto& p = *static_cast<const PeerStorePayload*>(s->payload);
+  const auto& p = payload<Kind::peer_store>(s);
   const int32_t unit = unit_of(t, s, p.peer);
   CopySide src;
   src.addr = p.src;
@@ -172,7 +174,7 @@ const Step* peer_store(Thread& t, const Step* s) {
 }
 
 const Step* bulk_store(Thread& t, const Step* s) {
-  const auto& p = *static_cast<const BulkCopyPayload*>(s->payload);
+  const auto& p = payload<Kind::bulk_store>(s);
   Execution& ex = *t.exec;
   AsyncCopy c = copy_of(t, s, p);
   c.departed = p.departed;
@@ -200,7 +202,7 @@ const Step* commit_group(Thread& t, const Step* s) {
 
 // The copies of the groups that are awaited move now, if they did not before.
 const Step* wait_groups(Thread& t, const Step* s) {
-  const auto& p = *static_cast<const GroupWaitPayload*>(s->payload);
+  const auto& p = payload<Kind::wait_groups>(s);
   Execution& ex = *t.exec;
   const int64_t most = std::max<int64_t>(t.slot<int32_t>(p.most_slot), 0),
                 last = ex.streams.last_awaited(t.index, most);

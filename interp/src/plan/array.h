@@ -1,28 +1,10 @@
-// Whole-array operations without a fast body: dense row-major operands in, dense results out, in memory form.
+// The bodies of whole-array operations.
 #pragma once
-#include <functional>
 #include <vector>
 
-#include "plan.h"
+#include "payload/array.h"
 
 namespace pallasim::interp::ops {
-
-struct ArrayArg {
-  Addr addr;
-  int64_t elements = 0;
-  int element_bytes = 4;
-};
-struct ArrayCall {
-  Thread& thread;
-  const std::byte* const* in;
-  std::byte* const* out;
-};
-using ArrayBody = std::function<void(const ArrayCall&)>;
-struct ArrayPayload {
-  std::vector<ArrayArg> in, out;
-  ArrayBody body;
-};
-const Step* array_op(Thread&, const Step*);  // payload ArrayPayload; imm 1: results are memory that others see
 
 using Dims = std::vector<int64_t>;
 inline int64_t count(const Dims& dims) {

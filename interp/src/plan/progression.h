@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "payload.h"
+#include "payload/movement.h"
 
 namespace pallasim::interp {
 

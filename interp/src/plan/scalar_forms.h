@@ -6,7 +6,7 @@
 
 namespace pallasim::interp {
 
-// What a scalar step is to the plan compiler, besides StepInfo::fn. A step that jumps is one, too.
+// What a scalar step is to the plan compiler, besides StepForm::fn. A step that jumps is one, too.
 struct ScalarForms {
   // Does the step's work and goes on to the next one's Step::follow. By which of `operands` are `value`, not what lies
   // in their slots: bit 0 the first, bit 1 the second.

@@ -17,8 +17,9 @@ class Plan;
 struct Body;
 struct Execution;
 struct Step;
-struct StepInfo;
+struct StepForm;
 struct Thread;
+enum class Kind : uint8_t;  // kinds.h
 
 // Returns the next step, or nullptr with thread.stop set.
 using StepFn = const Step* (*)(Thread&, const Step*);
@@ -28,13 +29,15 @@ using FollowFn = const Step* (*)(Thread&, const Step*, uint64_t value);
 struct Step {
   StepFn fn = nullptr;
   FollowFn follow = nullptr;              // where scalar steps run by themselves (scalar_forms.h)
-  const void* payload = nullptr;          // owned by the plan; its type is known to fn
-  uint32_t dst = 0, a = 0, b = 0, c = 0;  // slots, or whatever fn says
+  const void* payload = nullptr;          // owned by the plan: a PayloadOf<kind> (kinds.h), or nothing
+  uint32_t dst = 0, a = 0, b = 0, c = 0;  // slots, or whatever the kind's row says
   int64_t imm = 0;
   const Step* jump = nullptr;  // target of a branch
   ir::LocId loc = -1;
   int32_t id = 0;                  // position in the plan
-  const StepInfo* info = nullptr;  // what others may know of it; never null in a plan
+  const StepForm* form = nullptr;  // which body of its kind it has; null where the kind has one
+  Kind kind{};
+  bool adds = false;  // to what lies in memory
 };
 
 using memory::Addr;

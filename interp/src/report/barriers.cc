@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "../ops/findings.h"
-#include "../plan/step_info.h"
+#include "../plan/kinds.h"
 #include "report.h"
 
 namespace pallasim::interp {

@@ -1,6 +1,6 @@
 #include "instances.h"
 
-#include "../plan/step_info.h"
+#include "../plan/kinds.h"
 
 namespace pallasim::interp {
 
@@ -48,7 +48,7 @@ memory::shadow::Access Instances::access(const Execution& ex, const Access& a, m
   r.element_bytes = a.element_bytes;
   r.write = a.write;
   r.atomic = a.atomic;
-  r.adds = a.step->info->adds;
+  r.adds = a.step->adds;
   r.site = site(*a.step, a.loc);
   return r;
 }

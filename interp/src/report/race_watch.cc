@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "../plan/payload.h"
-#include "../plan/step_info.h"
+#include "../plan/kinds.h"
+#include "../plan/payload/arithmetic.h"
 #include "checked.h"
 #include "report.h"
 
@@ -22,9 +22,9 @@ RaceWatch::RaceWatch(const Plan& plan, size_t devices, const Options& o, Instanc
   alone_ = !active_;
   for (const Step& s : plan.steps) {
     // A thread alone may forget a fence, and trips of its loops may meet.
-    if (s.info->proxy || s.info->trips) active_ = reached_ = true;
-    reached_ = reached_ || s.info->reaches;
-    has_trips_ = has_trips_ || s.info->trips;
+    if (has_trait(s, kProxy | kTrips)) active_ = reached_ = true;
+    reached_ = reached_ || has_trait(s, kReaches);
+    has_trips_ = has_trips_ || has_trait(s, kTrips);
     for (const SyncUse& u : sync_uses(s)) reached_ = reached_ || (u.role == SyncUse::Role::Written && u.elsewhere);
   }
 }
@@ -38,14 +38,14 @@ void RaceWatch::on_start(Execution& ex) {
 
 void RaceWatch::see(Execution& ex, Seen& seen) {
   const Access& a = seen.access;
-  if (a.step->info->starts) return;  // the sides of a copy are actors of their own
+  if (starts_operation(*a.step)) return;  // the sides of a copy are actors of their own
   if (plan_.memory.is_private(a.buffer) && !reached_) return;
   const Where w{a.thread, a.owner < 0 ? a.thread : a.owner, a.buffer, a.offset};
   // A product's operands in shared memory and its accumulator are its own business until it is awaited; operands in
   // registers are the compiler's, whatever had a name there before.
-  const bool accumulator = a.step->info->proxy && plan_.memory.allocations.at(a.buffer, a.offset) &&
+  const bool accumulator = has_trait(*a.step, kProxy) && plan_.memory.allocations.at(a.buffer, a.offset) &&
                            products_[a.thread].accumulator == std::pair(a.buffer, a.offset);
-  if (a.step->info->proxy && (accumulator || in_shared_memory(a.buffer, a.offset))) {
+  if (has_trait(*a.step, kProxy) && (accumulator || in_shared_memory(a.buffer, a.offset))) {
     shadow::Access of = seen.shadow();
     of.who = products_[a.thread].issued.writes;
     of.proxy = in_shared_memory(a.buffer, a.offset);
@@ -69,7 +69,7 @@ void RaceWatch::on_trips(Execution&, const Thread& t, Trips what) {
 
 // Each is a group of its own, and awaits all before it (JAX, pallas/gpu/reference: all but the last one).
 void RaceWatch::on_product(Execution&, const Thread& t, const Step& s) {
-  const Addr& to = static_cast<const ContractPayload*>(s.payload)->dst;
+  const Addr& to = payload<Kind::wgmma>(s).dst;
   products_[t.index] = {order_.issue(t.index, products_of(t), true),
                         {to.buffer, to.offset + (to.dyn == Addr::kNoSlot ? 0 : t.slot<int64_t>(to.dyn))}};
   order_.commit(products_of(t));
@@ -87,7 +87,7 @@ void RaceWatch::on_copy(Execution& ex, const memory::AsyncCopy& c, const Step& s
     const int64_t* dims = dst ? c.dst_dims() : c.dims;
     if (std::any_of(dims, dims + c.rank, [](int64_t n) { return n <= 0; })) continue;
     shadow::Access side = instances_.side(ex, c, dst, dst ? who.writes : who.reads);
-    side.proxy = s.info->proxy && in_shared_memory(p.buffer, p.offset);
+    side.proxy = has_trait(s, kProxy) && in_shared_memory(p.buffer, p.offset);
     look(ex, side, {c.thread, p.thread, p.buffer, p.offset});
   }
 }
@@ -179,7 +179,7 @@ void RaceWatch::report(Execution& ex, const shadow::Race& r, const Where& w) {
   const auto thread = [&](int32_t i) -> const Thread& { return ex.threads[static_cast<size_t>(i)]; };
   const auto step_of = [&](const shadow::Party& p) { return instances_.line(plan_, p.site).step; };
   const Step* step = step_of(r.later);
-  const auto product = [](const Step* s) { return s->info->proxy && !s->info->starts; };
+  const auto product = [](const Step* s) { return s->kind == Kind::wgmma; };
   const bool products = product(step) || product(step_of(r.earlier));
   const bool unordered = r.kind == shadow::Race::Kind::Unordered;
   const bool trips = unordered && !r.earlier.asynchronous && !r.later.asynchronous && r.earlier.thread == w.thread;
@@ -250,7 +250,7 @@ void RaceWatch::between_trips(const Thread& t, const shadow::Race& r, const std:
 // Ordered, but written by ordinary stores, which copies and products see behind a fence alone.
 void RaceWatch::unfenced(const Thread& t, const shadow::Race& r, const std::string& name) {
   const auto [step, loc] = instances_.line(plan_, r.later.site);
-  const bool product = !step->info->starts;
+  const bool product = !starts_operation(*step);
   ir::Diagnostic d =
       diagnostic_at(t, loc, "PS-RACE-003",
                     fmt::format("{} is {} by a {} of {} that need not see what was stored there", name,
@@ -269,7 +269,7 @@ void RaceWatch::finish(Execution&, std::vector<ir::Diagnostic>& out) {
 }
 
 void FlightWatch::see(Execution& ex, Seen& seen) {
-  if (flights_.empty() || seen.access.step->info->starts) return;
+  if (flights_.empty() || starts_operation(*seen.access.step)) return;
   look(ex, seen.shadow(), seen.access.thread);
 }
 
@@ -340,12 +340,12 @@ void FlightWatch::report(Execution& ex, const shadow::InFlightUse& u) {
   const auto [used, loc] = instances_.line(plan_, u.access.site);
   // Copies of two threads are races of these, whether or not this schedule has both in flight at a time.
   const auto issuer = issuers_.find(u.operation);
-  if (!u.freed && used->info->starts && issuer != issuers_.end() && issuer->second != u.access.thread) return;
-  const SideNames copy = issued.info->starts(issued);
+  if (!u.freed && starts_operation(*used) && issuer != issuers_.end() && issuer->second != u.access.thread) return;
+  const SideNames copy = row(issued).sides(issued);
   const std::string& name = u.writes ? copy.writes : copy.reads;
   const std::string what = name.empty() ? "memory" : name, does = u.writes ? "writes" : "reads",
                     did = fmt::format("{}{}", u.access.write ? "written" : "read",
-                                      used->info->starts ? " by a copy" : "");
+                                      starts_operation(*used) ? " by a copy" : "");
   ir::Diagnostic d =
       diagnostic_at(ex.threads[static_cast<size_t>(u.access.thread)], loc, "PS-RACE-001",
                     u.freed ? fmt::format("the scope of {} ends while a copy that nobody awaited yet {} it", what, does)

@@ -4,6 +4,9 @@
 #include "../ops/elements.h"
 #include "../ops/findings.h"
 #include "../ops/unread.h"
+#include "../plan/payload/copies.h"
+#include "../plan/payload/movement.h"
+#include "../plan/payload/places.h"
 #include "report.h"
 
 namespace pallasim::interp {

@@ -3,6 +3,7 @@
 #include <set>
 #include <string>
 
+#include "../../plan/payload/movement.h"
 #include "../progressions.h"
 #include "../views.h"
 #include "lowering.h"

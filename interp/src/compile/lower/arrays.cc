@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "../../plan/array.h"
+#include "../../plan/payload/array.h"
 #include "arrays.h"
 
 namespace pallasim::interp {
@@ -40,9 +41,8 @@ void require(Emitter& e, const Op& op, bool holds, const char* what) {
 }
 
 // Into places that are dense, and that no argument shows.
-static void emit_array_into(Emitter& e, const std::vector<Val>& args, const std::vector<Val>& places,
-                            ops::ArrayBody body) {
-  ops::ArrayPayload p;
+static void emit_array_into(Emitter& e, const std::vector<Val>& args, const std::vector<Val>& places, ArrayBody body) {
+  ArrayPayload p;
   std::vector<Val> keep;
   double elements = 0;
   bool seen = false;
@@ -58,25 +58,25 @@ static void emit_array_into(Emitter& e, const std::vector<Val>& args, const std:
   }
   p.body = std::move(body);
   e.plan().split.step_cost_ns += 50 + 10.0 * elements;
-  e.emit(ops::array_op, e.own(std::move(p))).imm = seen;
+  e.emit<Kind::array_op>(std::move(p)).imm = seen;
 }
 
 std::vector<Val> emit_array(Emitter& e, const std::vector<Val>& args, const std::vector<ArrayResult>& results,
-                            ops::ArrayBody body) {
+                            ArrayBody body) {
   std::vector<Val> out;
   for (const ArrayResult& r : results) out.push_back(e.temp(r.dtype, r.dims));
   emit_array_into(e, args, out, std::move(body));
   return out;
 }
 
-void define_arrays(Emitter& e, const Op& op, ops::ArrayBody body) {
+void define_arrays(Emitter& e, const Op& op, ArrayBody body) {
   std::vector<ArrayResult> results;
   for (ir::ValueId r : op.results) results.push_back({e.type(r)->dtype, dims_of(e.type(r))});
   const std::vector<Val> out = emit_array(e, e.operands(op), results, std::move(body));
   for (size_t i = 0; i < out.size(); ++i) e.define(op.results[i], out[i].dims.empty() ? e.load_scalar(out[i]) : out[i]);
 }
 
-void define_array(Emitter& e, const Op& op, ops::ArrayBody body) {
+void define_array(Emitter& e, const Op& op, ArrayBody body) {
   if (op.results.size() != 1) return define_arrays(e, op, std::move(body));
   e.define_arranged(op.results[0], e.operands(op), true, [&e, body](const std::vector<Val>& args, const Val& dst) {
     emit_array_into(e, args, {dst}, body);

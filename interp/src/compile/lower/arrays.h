@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "../../plan/array.h"
+#include "../../plan/payload/array.h"
 #include "lowering.h"
 
 namespace pallasim::interp {
@@ -15,11 +16,10 @@ struct ArrayResult {
   ir::DType dtype;
   std::vector<int64_t> dims;
 };
-std::vector<Val> emit_array(Emitter&, const std::vector<Val>& args, const std::vector<ArrayResult>& results,
-                            ops::ArrayBody);
+std::vector<Val> emit_array(Emitter&, const std::vector<Val>& args, const std::vector<ArrayResult>& results, ArrayBody);
 // All operands to all results.
-void define_array(Emitter&, const Op&, ops::ArrayBody);
+void define_array(Emitter&, const Op&, ArrayBody);
 // The same at once: a body that does more than to give results.
-void define_arrays(Emitter&, const Op&, ops::ArrayBody);
+void define_arrays(Emitter&, const Op&, ArrayBody);
 
 }  // namespace pallasim::interp

@@ -1,6 +1,8 @@
 // Asynchronous copies of the TPU: what is issued, what is waited for.
 #include <algorithm>
 
+#include "../../plan/payload/copies.h"
+#include "../../plan/payload/rows.h"
 #include "../../plan/steps.h"
 #include "../departing.h"
 #include "../landing.h"
@@ -75,7 +77,7 @@ static void lower_dma_start(Emitter& e, const Op& op) {
     stored.emit({to, p.dst, p.peer}, !p.add, [&](bool departed) {
       p.departed = departed;
       e.charge_copy(from.dims, from.dtype);
-      e.emit(ops::kDmaStart, e.own(p));
+      e.emit<Kind::dma_start>(p);
     });
   };
   if (src.is_choice() || dst.is_choice() || dst_sem.is_choice() || src_sem.is_choice()) stored.store();
@@ -102,7 +104,7 @@ static void lower_dma_wait(Emitter& e, const Op& op) {
   p.most.assign(shown.ref().extents.size(), INT64_MAX);
   for_each_choice(e, viewed_operand(e, op, "dst_sem", ViewUse::Access), [&](const Val& sem) {
     p.sem = semaphore_of(e, op, sem);
-    e.emit(ops::kDmaWait, e.own(p));
+    e.emit<Kind::dma_wait>(p);
   });
 }
 

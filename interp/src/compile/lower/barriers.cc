@@ -3,7 +3,8 @@
 
 #include <map>
 
-#include "../../plan/tma.h"
+#include "../../plan/payload/barriers.h"
+#include "../../plan/payload/cluster.h"
 #include "../cluster.h"
 #include "../views.h"
 
@@ -115,16 +116,16 @@ static void lower_barrier(Emitter& e, const Op& op) {
   if (p.reaches.elsewhere() && e.in_spawn())
     e.unsupported(op, "an arrival of a single warp at a barrier of the cluster");
   if (op.code == OpCode::barrier_arrive) {
-    e.emit(ops::arrival(p), e.own(p));
+    e.emit<Kind::barrier_arrive>(ops::arrival(p), p);
     return;
   }
   if (op.code == OpCode::barrier_wait) {
-    e.emit(ops::passage(p), e.own(p));
+    e.emit<Kind::barrier_wait>(ops::passage(p), p);
     return;
   }
   p.polls = e.in_while();
   const Val v = scalar_in(e.new_slot(), ir::DType::Bool);
-  e.emit(ops::kBarrierTest, e.own(p)).dst = v.scalar().slot;
+  e.emit<Kind::barrier_test>(p).dst = v.scalar().slot;
   e.define(op.results[0], v);
 }
 
@@ -166,15 +167,15 @@ static void lower_ptx(Emitter& e, const Op& op) {
     const bool sync = act.is_call("named_barrier_sync");
     if (act.is(Attr::Kind::Symbol) && act.s == "fence") continue;  // memory has one order here
     if (act.is(Attr::Kind::Symbol) && act.s == "fence_async") {
-      e.emit(ops::fence_proxy);
+      e.emit<Kind::fence_proxy>();
       continue;
     }
     if ((!sync && !act.is_call("named_barrier_arrive")) || act.items.empty() || act.items.size() > 2)
       e.unsupported(op, "ptx that does " + (act.s.empty() ? std::string("something else") : act.s));
     BarrierPayload p = named_barrier(e, op, act);
     p.sees = sync;
-    e.emit(ops::kNamedArrive, e.own(p));
-    if (sync) e.emit(ops::kBarrierWait, e.own(p));
+    e.emit<Kind::named_arrive>(p);
+    if (sync) e.emit<Kind::barrier_wait>(ops::kBarrierWait, p);
   }
 }
 

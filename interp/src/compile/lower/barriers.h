@@ -1,6 +1,6 @@
 // Barriers, as operations name them.
 #pragma once
-#include "../../plan/waiting.h"
+#include "../../plan/payload/barriers.h"
 #include "lowering.h"
 
 namespace pallasim::interp {

@@ -4,6 +4,9 @@
 #include <optional>
 
 #include "../../analysis/refs.h"
+#include "../../plan/payload/control.h"
+#include "../../plan/payload/copies.h"
+#include "../../plan/payload/movement.h"
 #include "../../plan/steps.h"
 #include "../departing.h"
 #include "../landing.h"
@@ -58,12 +61,12 @@ static void lower_cond(Emitter& e, const Op& op) {
       e.jump_to(over, e.here());
     }
   } else {
-    auto* table = e.own(std::vector<int32_t>());
-    Step& s = e.emit(ops::kBranchTable, table);
+    auto* table = e.own(BranchTablePayload());
+    Step& s = e.emit<Kind::branch_table>(ops::kBranchTable, table);
     s.a = slot;
     s.imm = pred.dtype == ir::DType::Bool ? 1 : compute_type(pred.dtype) == CType::I64 ? 8 : 4;
     for (const Region& region : op.regions) {
-      table->push_back(e.here());
+      table->steps.push_back(e.here());
       compile_branch(region);
       ends.push_back(e.here());
       e.emit(ops::kJump);
@@ -248,7 +251,7 @@ static void lower_for(Emitter& e, const Op& op) {
   // outside.
   const uint32_t lo = e.scalar_slot(l.lower), hi = e.scalar_slot(l.upper), by = e.scalar_slot(l.step);
   const bool unordered = op.code == OpCode::parallel_loop && e.options().checked;
-  if (unordered) e.emit(ops::kTrips).imm = static_cast<int64_t>(Trips::Begin);
+  if (unordered) e.emit<Kind::trips>().imm = static_cast<int64_t>(Trips::Begin);
   const int enter = e.here();
   Step& b = e.emit(ops::loop_begin(l.wide, l.down));
   b.dst = index.scalar().slot, b.a = lo, b.b = hi, b.c = by;
@@ -262,7 +265,7 @@ static void lower_for(Emitter& e, const Op& op) {
   }
   for (size_t i = 0; i < args.size(); ++i) e.bind(args[i], carries[i]);
   const int top = e.here();
-  if (unordered) e.emit(ops::kTrips).imm = static_cast<int64_t>(Trips::Next);
+  if (unordered) e.emit<Kind::trips>().imm = static_cast<int64_t>(Trips::Next);
   e.preassign_carries(body, args, next, carries);
   double& cost = e.plan().split.step_cost_ns;
   const double before = cost;
@@ -275,7 +278,7 @@ static void lower_for(Emitter& e, const Op& op) {
   n.dst = index.scalar().slot, n.a = lo, n.b = hi, n.c = by;
   e.jump_to(e.here() - 1, top);
   e.jump_to(enter, e.here());
-  if (unordered) e.emit(ops::kTrips).imm = static_cast<int64_t>(Trips::End);
+  if (unordered) e.emit<Kind::trips>().imm = static_cast<int64_t>(Trips::End);
   for (size_t i = 0, c = 0; i < counter.size(); ++i)
     if (!counter[i]) e.define(op.results[i], carries[c++]);
 }
@@ -388,7 +391,7 @@ static void clear_accumulator(Emitter& e, const Val& ref) {
   p.dims = {ref.elements()};
   p.strides = {1};
   p.size = ir::byte_size(ref.dtype);
-  e.emit(ops::fill, e.own(std::move(p)));
+  e.emit<Kind::fill>(std::move(p));
 }
 
 static void lower_scoped(Emitter& e, const Op& op) {
@@ -403,7 +406,7 @@ static void lower_scoped(Emitter& e, const Op& op) {
       emit_fill_uninitialized(e, v);
     e.bind(a, v);
   }
-  if (e.options().checked && !scope.memory.empty()) e.emit(ops::scope_begin, e.own(ScopePayload(scope)));
+  if (e.options().checked && !scope.memory.empty()) e.emit<Kind::scope_begin>(ScopePayload(scope));
   e.compile_region_ops(body);
   e.at(op.loc);
   std::vector<Val> results;
@@ -414,7 +417,7 @@ static void lower_scoped(Emitter& e, const Op& op) {
   }
   // Only copies and semaphores can outlast a scope, and what checkers know of its memory.
   if (e.writes_of(op).everything || (e.options().checked && !scope.memory.empty()))
-    e.emit(ops::scope_end, e.own(std::move(scope)));
+    e.emit<Kind::scope_end>(std::move(scope));
   for (size_t i = 0; i < op.results.size(); ++i) e.define(op.results[i], results[i]);
 }
 

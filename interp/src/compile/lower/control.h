@@ -3,6 +3,7 @@
 #include <span>
 #include <vector>
 
+#include "../../plan/payload/copies.h"
 #include "lowering.h"
 
 namespace pallasim::interp {

@@ -1,6 +1,7 @@
 // conv_general_dilated: everything that the body indexes with is checked here.
 #include <algorithm>
 
+#include "../../plan/payload/copies.h"
 #include "arrays.h"
 #include "pallasim/memory/saturate.h"
 

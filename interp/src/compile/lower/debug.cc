@@ -1,6 +1,7 @@
 // Printing, checks, calls of the host.
 #include <algorithm>
 
+#include "../../plan/payload/print.h"
 #include "../../plan/steps.h"
 #include "arrays.h"
 #include "pallasim/hw/machine.h"
@@ -84,15 +85,14 @@ static PrintPayload printed(Emitter& e, const Op& op, const std::string& format,
 static void lower_print(Emitter& e, const Op& op) {
   const Attr* a = op.attr("placeholders");
   std::vector<Val> keep;  // until the step is emitted: their memory is not reused
-  e.emit(ops::print, e.own(printed(e, op, op.attr("format")->s, !a || a->is_true(), 0, &keep)));
+  e.emit<Kind::print>(printed(e, op, op.attr("format")->s, !a || a->is_true(), 0, &keep));
 }
 
 static void lower_check(Emitter& e, const Op& op) {
   std::vector<Val> keep;
   const Val v = e.operand(op, 0);
   if (!v.is_scalar()) e.unsupported(op, "check on an array");
-  e.emit(ops::check, e.own(ops::CheckPayload{printed(e, op, op.attr("message")->s, true, 1, &keep)})).a =
-      v.scalar().slot;
+  e.emit<Kind::check>(CheckPayload{printed(e, op, op.attr("message")->s, true, 1, &keep)}).a = v.scalar().slot;
 }
 
 // The host is told after the launch.
@@ -102,7 +102,7 @@ static void lower_host_call(Emitter& e, const Op& op) {
   std::vector<Val> keep;
   for (size_t i = 0; i < op.operands.size(); ++i) p.args.push_back(shown(e, op, i, &keep));
   const Attr* index = op.attr("index");
-  e.emit(ops::host_call, e.own(std::move(p))).imm = index && index->is_int() ? index->i : 0;
+  e.emit<Kind::host_call>(std::move(p)).imm = index && index->is_int() ? index->i : 0;
 }
 
 // Promises to a compiler.

@@ -3,6 +3,7 @@
 #include <array>
 #include <optional>
 
+#include "../../plan/payload/arithmetic.h"
 #include "../../plan/steps.h"
 #include "arrays.h"
 #include "elementwise.h"
@@ -218,7 +219,7 @@ void emit_elementwise(Emitter& e, const Val& dst, const Val& v, bool writes_memo
   EltProgram p = elementwise_program(e, dst, v, true);
   p.writes_memory = writes_memory;
   const ir::LocId loc = p.locs.empty() ? e.loc() : p.locs.back();
-  e.emit(ops::elementwise, e.own(std::move(p))).loc = writes_memory ? e.loc() : loc;
+  e.emit<Kind::elementwise>(std::move(p)).loc = writes_memory ? e.loc() : loc;
 }
 
 Val node(Emitter& e, ir::OpCode op, ir::DType operand, ir::DType result, std::vector<Val> args,
@@ -266,18 +267,18 @@ StripParams params_of(const ir::Op& op, ir::DType dtype, const Semantics& semant
 // A sum whose one operand is the product that the last step made for it alone: one step makes both.
 static std::optional<Val> multiply_add(Emitter& e, const Op& op) {
   const ir::DType t = e.type(op.results[0])->dtype;
-  const StepInfo *both = ops::scalar_mul_add(compute_type(t)), *product = ops::scalar(OpCode::mul, compute_type(t));
+  const StepForm *both = ops::scalar_mul_add(compute_type(t)), *product = ops::scalar(OpCode::mul, compute_type(t));
   const bool whole = ir::is_int(t) && ir::byte_size(t) == byte_size(compute_type(t));
   if (op.code != OpCode::add || !e.options().fuse || !whole || !both || e.here() == 0) return {};
   Step& last = e.plan().steps.back();
   for (size_t i = 0; i < 2; ++i) {
     const Val &a = e.operand(op, i), &b = e.operand(op, 1 - i);
-    if (last.info != product || !a.is_scalar() || !b.is_scalar() || a.scalar().is_const || a.scalar().slot != last.dst)
+    if (last.form != product || !a.is_scalar() || !b.is_scalar() || a.scalar().is_const || a.scalar().slot != last.dst)
       continue;
     if (e.uses(op.operands[i]) != 1 || b.scalar().slot == last.dst || e.slot_is_read(last.dst, op.operands[i]))
       continue;
     const Val r = scalar_in(e.new_slot(), t);
-    last.fn = both->fn, last.info = both, last.dst = r.scalar().slot, last.c = b.scalar().slot;
+    last.fn = both->fn, last.form = both, last.kind = both->kind, last.dst = r.scalar().slot, last.c = b.scalar().slot;
     e.claim_last_step();
     count(Rewrite::MultiplyAdd);
     return r;
@@ -358,8 +359,7 @@ static void lower_bitcast(Emitter& e, const Op& op) {
   if (from_bits == to_bits && e.kernels().bitcast(v.dtype, to->dtype)) {
     if (v.is_uniform()) {
       const Val r = scalar_in(e.new_slot(), to->dtype).spread(v.dims);
-      Step& s =
-          e.emit(ops::scalar_strip, e.own(ops::ScalarStrip{e.kernels().bitcast(v.dtype, to->dtype), nullptr, {}}));
+      Step& s = e.emit<Kind::scalar_strip>(ScalarStrip{e.kernels().bitcast(v.dtype, to->dtype), nullptr, {}});
       s.dst = r.scalar().slot;
       s.a = s.b = s.c = v.scalar().slot;
       return e.define(op.results[0], r);

@@ -2,6 +2,7 @@
 #pragma once
 #include <vector>
 
+#include "../../plan/payload/arithmetic.h"
 #include "../emitter.h"
 
 namespace pallasim::interp {

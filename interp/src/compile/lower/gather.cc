@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "../../plan/payload/arithmetic.h"
+#include "../../plan/payload/movement.h"
 #include "../../plan/progression.h"
 #include "../../plan/steps.h"
 #include "access.h"
@@ -322,7 +324,7 @@ static std::optional<Val> load_in_place(Emitter& e, const ViewResult& view, cons
   shown.memory().addr = own.memory().addr;
   shown.memory().addr.dyn = e.new_slot();
   shown.memory().storage = own.memory().storage;
-  e.emit(ops::load_in_place, e.own(LoadedInPlace{std::move(*p), own.memory().addr, apart->strides, dense})).dst =
+  e.emit<Kind::load_in_place>(LoadedInPlace{std::move(*p), own.memory().addr, apart->strides, dense}).dst =
       shown.memory().addr.dyn;
   count(Rewrite::LoadedInPlace);
   return shown;
@@ -406,11 +408,12 @@ void gather_access(Emitter& e, const Op& op, const ViewResult& view, const Eleme
     p.value = kept_value.memory().addr;
     EltProgram program = elementwise_program(e, kept_value, operands[2], false);
     count(Rewrite::StoredInPlace);
-    e.emit(ops::store_rows, e.own(StoredRows{std::move(p), std::move(program)}));
+    e.emit<Kind::store_rows>(StoredRows{std::move(p), std::move(program)});
     return;
   }
   e.plan().split.step_cost_ns += 50 + 5.0 * static_cast<double>(kept_value.elements() + r.elements());
-  e.emit(p.mode == Mode::Atomic ? ops::atomic : ops::gather, e.own(std::move(p)));
+  if (p.mode == Mode::Atomic) e.emit<Kind::atomic>(std::move(p));
+  else e.emit<Kind::gather>(std::move(p));
   if (r.kind() != Val::Kind::None) *result = r.dims.empty() ? e.load_scalar(r) : r;
 }
 

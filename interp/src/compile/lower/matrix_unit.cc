@@ -1,6 +1,7 @@
 // Which arithmetic a chip's matrix unit uses for a dot of given types and precision.
 #include <string>
 
+#include "../../plan/payload/arithmetic.h"
 #include "matrix_unit.h"
 #include "pallasim/hw/machine.h"
 

@@ -1,5 +1,6 @@
 // Which arithmetic a chip's matrix unit uses for a dot of given types and precision.
 #pragma once
+#include "../../plan/payload/arithmetic.h"
 #include "lowering.h"
 
 namespace pallasim::interp {

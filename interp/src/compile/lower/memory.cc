@@ -2,6 +2,9 @@
 #include <algorithm>
 #include <optional>
 
+#include "../../plan/payload/cluster.h"
+#include "../../plan/payload/movement.h"
+#include "../../plan/payload/places.h"
 #include "../../plan/steps.h"
 #include "../cluster.h"
 #include "../departing.h"
@@ -113,17 +116,15 @@ static Val load_element(Emitter& e, const Op& op, const Val& ref, const ir::view
   ScalarAccess p = element_access(e, op, ref, index);
   p.load = e.kernels().load(ref.dtype);
   const Val r = scalar_in(e.new_slot(), ref.dtype);
-  const StepInfo* fast = moves_plainly(e, p.addr, ref.dtype) ? ops::fast_load_scalar(p) : nullptr;
-  const auto* payload = e.own(std::move(p));
-  (fast ? e.emit(*fast, payload) : e.emit(ops::load_scalar, payload)).dst = r.scalar().slot;
+  const StepForm* fast = moves_plainly(e, p.addr, ref.dtype) ? ops::fast_load_scalar(p) : nullptr;
+  e.emit<Kind::load_scalar>(fast ? *fast : ops::kLoadScalar, std::move(p)).dst = r.scalar().slot;
   return r;
 }
 
 static void store_scalar(Emitter& e, ScalarAccess p, ir::DType dtype, uint32_t slot) {
   p.store = e.kernels().store(dtype);
-  const StepInfo* fast = moves_plainly(e, p.addr, dtype) ? ops::fast_store_scalar(p) : nullptr;
-  const auto* payload = e.own(std::move(p));
-  (fast ? e.emit(*fast, payload) : e.emit(ops::store_scalar, payload)).a = slot;
+  const StepForm* fast = moves_plainly(e, p.addr, dtype) ? ops::fast_store_scalar(p) : nullptr;
+  e.emit<Kind::store_scalar>(fast ? *fast : ops::kStoreScalar, std::move(p)).a = slot;
 }
 
 // A read of another CTA's memory: now, into memory of the thread's own.
@@ -135,7 +136,7 @@ static void read_elsewhere(Emitter& e, const Op& op, const Elsewhere& where) {
   p.src = ref.memory().addr, p.dst = r.memory().addr;
   p.dims = ref.dims, p.src_strides = ref.memory().strides, p.dst_strides = r.memory().strides;
   p.dtype = ref.dtype;
-  e.emit(ops::peer_read, e.own(std::move(p)));
+  e.emit<Kind::peer_read>(std::move(p));
   e.define(op.results[0], r.dims.empty() ? e.load_scalar(r) : r);
 }
 

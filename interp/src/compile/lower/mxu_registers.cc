@@ -1,5 +1,7 @@
 // Matrix units that the kernel drives itself: staging registers, weights, accumulators. All of it is static in the
 // kernel (which unit, which register, which address), so each is a place in the core's memory.
+#include "../../plan/payload/arithmetic.h"
+#include "../../plan/payload/array.h"
 #include "../../plan/steps.h"
 #include "arrays.h"
 
@@ -52,14 +54,14 @@ static void lower_mxu(Emitter& e, const Op& op) {
       acc.live = e.new_slot();
     }
     require(e, op, acc.memory.dims == dims && acc.memory.dtype == dtype, "an accumulator of another shape or dtype");
-    ops::ArrayPayload clear;
+    ArrayPayload clear;
     clear.out.push_back({acc.memory.memory().addr, acc.memory.elements(), 4});
-    clear.body = [live = acc.live, bytes = acc.memory.bytes()](const ops::ArrayCall& call) {
+    clear.body = [live = acc.live, bytes = acc.memory.bytes()](const ArrayCall& call) {
       auto& used = call.thread.slot<int64_t>(live);
       if (!used) std::memset(call.out[0], 0, static_cast<size_t>(bytes));
       used = 1;
     };
-    e.emit(ops::array_op, e.own(std::move(clear)));
+    e.emit<Kind::array_op>(std::move(clear));
     return acc;
   };
   if (op.code == C::matmul_acc_lhs) {
@@ -89,7 +91,7 @@ static void lower_mxu(Emitter& e, const Op& op) {
     p.dst = acc.memory.memory().addr, p.a = lhs.memory().addr, p.b = weights.memory().addr;
     p.contraction = c;
     e.plan().split.step_cost_ns += 200 + 0.02 * static_cast<double>(c.m * c.n * c.k);
-    e.emit(ops::contraction, e.own(p));
+    e.emit<Kind::contraction>(p);
     return;
   }
   const ir::Type* t = e.type(op.results[0]);

@@ -1,4 +1,5 @@
 // Random numbers: counter-based generators, the core's own generator, and keys as words.
+#include "../../plan/payload/movement.h"
 #include "../../plan/steps.h"
 #include "arrays.h"
 
@@ -20,7 +21,7 @@ static Val reinterpreted(Emitter& e, const Val& v, const ir::Type* t) {
     r = e.temp(t->dtype, dims_of(t));
     FillPayload p{};
     p.dst = r.memory().addr, p.dims = {r.elements()}, p.strides = {1}, p.size = ir::byte_size(t->dtype);
-    e.emit(ops::fill, e.own(std::move(p)));
+    e.emit<Kind::fill>(std::move(p));
   }
   r.dtype = t->dtype;
   r.dims = dims_of(t);

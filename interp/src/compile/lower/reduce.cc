@@ -1,6 +1,8 @@
 // Reductions, scans and contractions: operands are brought into the kernels' normal forms.
 #include <algorithm>
 
+#include "../../plan/payload/arithmetic.h"
+#include "../../plan/payload/places.h"
 #include "../../plan/steps.h"
 #include "arrays.h"
 #include "control.h"
@@ -61,7 +63,7 @@ static void lower_reduce(Emitter& e, const Op& op) {
   p.fn = fn;
   p.semantics = e.semantics();
   e.plan().split.step_cost_ns += 30 + 0.2 * static_cast<double>(f.outer * f.reduce * f.inner);
-  e.emit(ops::reduce, e.own(p));
+  e.emit<Kind::reduce>(p);
   if (r.dims.empty()) r = e.load_scalar(r);
   e.define(op.results[0], r);
 }
@@ -131,14 +133,15 @@ static void lower_reduce_region(Emitter& e, const Op& op) {
       enter_carries(e, region, 0, acc);
       for (size_t i = 0; i < n; ++i) {
         const Val v = scalar_in(e.new_slot(), src[i].dtype);
-        e.emit(ops::load_scalar, e.own(element(src[i], in))).dst = v.scalar().slot;
+        e.emit<Kind::load_scalar>(ops::kLoadScalar, element(src[i], in)).dst = v.scalar().slot;
         e.bind(region.args[n + i], v);
       }
       e.compile_region_ops(region);
       e.at(op.loc);
       assign_carries(e, acc, region.ops.back().operands);
     });
-    for (size_t i = 0; i < n; ++i) e.emit(ops::store_scalar, e.own(element(dst[i], out))).a = acc[i].scalar().slot;
+    for (size_t i = 0; i < n; ++i)
+      e.emit<Kind::store_scalar>(ops::kStoreScalar, element(dst[i], out)).a = acc[i].scalar().slot;
   });
   for (size_t i = 0; i < n; ++i) e.define(op.results[i], dst[i].dims.empty() ? e.load_scalar(dst[i]) : dst[i]);
 }
@@ -168,7 +171,7 @@ static void lower_arg_reduce(Emitter& e, const Op& op) {
   a.payload.arg = fn;
   a.payload.index = a.result.dtype;
   e.plan().split.step_cost_ns += 30 + 0.5 * a.elements;
-  e.emit(ops::arg_reduce, e.own(a.payload));
+  e.emit<Kind::arg_reduce>(a.payload);
   e.define(op.results[0], a.result.dims.empty() ? e.load_scalar(a.result) : a.result);
 }
 
@@ -179,7 +182,7 @@ static void lower_cumulative(Emitter& e, const Op& op) {
   a.payload.reverse = op.attr("reverse")->is_true();
   a.payload.semantics = e.semantics();
   e.plan().split.step_cost_ns += 30 + 1.0 * a.elements;
-  e.emit(ops::cumulative, e.own(a.payload));
+  e.emit<Kind::cumulative>(a.payload);
   e.define(op.results[0], a.result);
 }
 

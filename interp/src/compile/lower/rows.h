@@ -1,6 +1,6 @@
 // Copies whose rows an array of indices chooses.
 #pragma once
-#include "../../plan/rows.h"
+#include "../../plan/payload/rows.h"
 #include "lowering.h"
 
 namespace pallasim::interp {

@@ -3,6 +3,8 @@
 #include <bit>
 #include <optional>
 
+#include "../../plan/payload/arithmetic.h"
+#include "../../plan/payload/places.h"
 #include "../../plan/steps.h"
 #include "../emitter.h"
 
@@ -20,7 +22,7 @@ Val Emitter::load_scalar(const Val& memory) {
   p.load = k_.load(memory.dtype);
   p.bytes = ir::byte_size(memory.dtype);
   p.ref = memory.memory().name;
-  emit(ops::load_scalar, plan_.payloads.own(std::move(p))).dst = r.scalar().slot;
+  emit<Kind::load_scalar>(ops::kLoadScalar, std::move(p)).dst = r.scalar().slot;
   return r;
 }
 
@@ -67,15 +69,14 @@ Val Emitter::scalar_result(ir::OpCode op, ir::DType operand, ir::DType result, c
   const bool plain = operand == ir::DType::Bool || operand == ir::DType::I32 || operand == ir::DType::U32 ||
                      operand == ir::DType::I64 || operand == ir::DType::U64 || operand == ir::DType::F32 ||
                      operand == ir::DType::F64;
-  const StepInfo* inline_body = op == ir::OpCode::select_n ? &ops::scalar_select(byte_size(compute_type(result)))
+  const StepForm* inline_body = op == ir::OpCode::select_n ? &ops::scalar_select(byte_size(compute_type(result)))
                                 : plain                    ? ops::scalar(op, compute_type(operand))
                                                            : nullptr;
   const int power = plain && args.size() == 2 ? power_of_two(args[1]) : -1;
-  const StepInfo* by_power = power < 0 ? nullptr : ops::scalar_by_power(op, compute_type(operand));
+  const StepForm* by_power = power < 0 ? nullptr : ops::scalar_by_power(op, compute_type(operand));
   if (by_power) inline_body = by_power, count(Rewrite::ScalarByPower);
-  Step& s = inline_body
-                ? emit(*inline_body)
-                : emit(ops::scalar_strip, plan_.payloads.own(ops::ScalarStrip{k_.strip(op, operand), nullptr, params}));
+  Step& s =
+      inline_body ? emit(*inline_body) : emit<Kind::scalar_strip>(ScalarStrip{k_.strip(op, operand), nullptr, params});
   s.dst = r.scalar().slot;
   s.a = in[0];
   s.b = in[1];
@@ -91,13 +92,11 @@ Val Emitter::scalar_convert(const Val& v, ir::DType to) {
     return t == ir::DType::I32 || t == ir::DType::U32 || t == ir::DType::I64 || t == ir::DType::U64 ||
            t == ir::DType::F64 || t == ir::DType::F32 || t == ir::DType::Bool;
   };
-  const StepInfo* cast =
+  const StepForm* cast =
       wide(v.dtype) && wide(to) ? ops::scalar_convert(compute_type(v.dtype), compute_type(to)) : nullptr;
   StripParams params;
   params.semantics = semantics_;
-  Step& s =
-      cast ? emit(*cast)
-           : emit(ops::scalar_strip, plan_.payloads.own(ops::ScalarStrip{nullptr, k_.convert(v.dtype, to), params}));
+  Step& s = cast ? emit(*cast) : emit<Kind::scalar_strip>(ScalarStrip{nullptr, k_.convert(v.dtype, to), params});
   s.dst = r.scalar().slot;
   s.a = s.b = s.c = scalar_slot(v);
   return r;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "../../plan/payload/places.h"
 #include "../../plan/steps.h"
 #include "lowering.h"
 
@@ -177,7 +178,7 @@ static void lower_dynamic_slice(Emitter& e, const Op& op) {
   IndexPayload p = clamped_starts(e, op, 1, v, sizes);
   if (!p.terms.empty()) {
     const uint32_t dyn = e.new_slot();
-    Step& s = e.emit(ops::clamp_index, e.own(std::move(p)));
+    Step& s = e.emit<Kind::clamp_index>(std::move(p));
     s.a = v.memory().addr.dyn;
     s.dst = dyn;
     v.memory().addr.dyn = dyn;
@@ -197,7 +198,7 @@ static void lower_dynamic_update(Emitter& e, const Op& op) {
   IndexPayload p = clamped_starts(e, op, 2, r, update.dims);
   if (!p.terms.empty()) {
     const uint32_t dyn = e.new_slot();
-    Step& s = e.emit(ops::clamp_index, e.own(std::move(p)));
+    Step& s = e.emit<Kind::clamp_index>(std::move(p));
     s.a = Addr::kNoSlot;
     s.dst = dyn;
     part.memory().addr.dyn = dyn;

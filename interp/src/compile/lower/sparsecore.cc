@@ -2,8 +2,9 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "../../plan/rows.h"
-#include "../../plan/waiting.h"
+#include "../../plan/payload/barriers.h"
+#include "../../plan/payload/copies.h"
+#include "../../plan/payload/rows.h"
 #include "access.h"
 #include "rows.h"
 #include "sync.h"
@@ -133,7 +134,7 @@ void emit_parts(Emitter& e, const Op& op, const Val& src, const Val& dst, const 
   p.dst_sem.peer = p.peer;
   if (op.attr("src_sem")) p.src_sem = counted(sent);
   e.charge_copy(src.dims, src.dtype);
-  e.emit(ops::kRowCopy, static_cast<const DmaPayload*>(e.own(std::move(p))));
+  e.emit<Kind::row_copy>(std::move(p));
 }
 
 static void lower_fetch_and_add(Emitter& e, const Op& op) {
@@ -151,7 +152,7 @@ static void lower_fetch_and_add(Emitter& e, const Op& op) {
   p.subcore_slot =
       e.scalar_slot(e.scalar_convert(e.operand(op, static_cast<size_t>(op.attr("subcore")->i)), ir::DType::I32));
   const Val before = scalar_in(e.new_slot(), ir::DType::I32);
-  e.emit(ops::kFetchAndAdd, e.own(std::move(p))).dst = before.scalar().slot;
+  e.emit<Kind::fetch_and_add>(std::move(p)).dst = before.scalar().slot;
   e.define(op.results[0], before);
 }
 
@@ -181,8 +182,8 @@ static void lower_barrier(Emitter& e, const Op& op) {
   BarrierPayload p;
   p.block = at->second.first;
   p.seen = at->second.second;
-  e.emit(ops::arrival(p), e.own(p));
-  e.emit(ops::passage(p), e.own(p));
+  e.emit<Kind::barrier_arrive>(ops::arrival(p), p);
+  e.emit<Kind::barrier_wait>(ops::passage(p), p);
 }
 
 Rows sparsecore_rows() {

@@ -1,7 +1,7 @@
 // A region that runs once per thread of an inner mesh.
 #include <algorithm>
 
-#include "../../plan/waiting.h"
+#include "../../plan/payload/control.h"
 #include "lowering.h"
 
 namespace pallasim::interp {
@@ -33,20 +33,20 @@ static void lower_spawn(Emitter& e, const Op& op) {
   e.plan().memory.private_buffers.push_back(p.temps);
   SpawnPayload* own = e.own(std::move(p));
   const int begin = e.here();
-  e.emit(ops::spawn, own);
+  e.emit<Kind::spawn>(own);
   {
     const Emitter::Conditional again(e);
     const Frame::Spawned inside(e, own->temps, std::move(axes), &own->temp_bytes);
     e.compile_region_ops(op.regions[0]);
     e.at(op.loc);
-    e.emit(ops::kFinish);
+    e.emit<Kind::finish>();
     e.forget(op.regions[0]);
   }
   Body& b = e.body();
   b.max_children = std::max(b.max_children, own->count());
   b.child_bytes = std::max(b.child_bytes, own->temp_bytes);
   e.jump_to(begin, e.here());
-  e.emit(ops::kJoin);
+  e.emit<Kind::join>();
 }
 
 Rows spawn_rows() {

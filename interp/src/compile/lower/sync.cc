@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "../../plan/payload/copies.h"
 #include "../../plan/steps.h"
 #include "access.h"
 #include "sync.h"
@@ -175,7 +176,7 @@ static void lower_semaphore(Emitter& e, const Op& op) {
   };
   if (op.code == ir::OpCode::sem_read) {
     p.polls = e.in_while();
-    Step& s = e.emit(ops::kSemRead, e.own(p));
+    Step& s = e.emit<Kind::sem_read>(p);
     const Val v = scalar_in(e.new_slot(), e.type(op.results[0])->dtype);
     s.dst = v.scalar().slot;
     return e.define(op.results[0], v);
@@ -183,12 +184,12 @@ static void lower_semaphore(Emitter& e, const Op& op) {
   if (op.code == ir::OpCode::sem_signal || op.code == ir::OpCode::gpu_sem_signal) {
     amount("inc");
     p.peer = peer(e, op);
-    e.emit(ops::kSemSignal, e.own(p));
+    e.emit<Kind::sem_signal>(p);
     return;
   }
   amount("value");
   if (const Attr* d = op.attr("decrement")) p.decrement = d->is_true();
-  e.emit(ops::kSemWait, e.own(p));
+  e.emit<Kind::sem_wait>(p);
 }
 
 // One per collective id. A launch has one collective id, so it is the launch's.

@@ -1,5 +1,6 @@
 // Semaphores and other units, as operations name them.
 #pragma once
+#include "../../plan/payload/copies.h"
 #include "lowering.h"
 
 namespace pallasim::interp {

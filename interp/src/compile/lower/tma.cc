@@ -1,5 +1,7 @@
 // Bulk copies between global and shared memory (TMA).
-#include "../../plan/tma.h"
+#include "../../plan/payload/bulk.h"
+#include "../../plan/payload/cluster.h"
+#include "../../plan/payload/copies.h"
 
 #include <algorithm>
 #include <optional>
@@ -142,7 +144,7 @@ void lower_load(Emitter& e, const Op& op) {
     if (receivers.elsewhere() && p.src.extents.dims.empty()) e.unsupported(op, "a scalar for several CTAs");
     if (receivers.elsewhere() && p.chooses) e.unsupported(op, "a copy of chosen rows for several CTAs");
     e.charge_copy(p.src.extents.dims, p.dtype);
-    e.emit(ops::kBulkLoad, e.own(std::move(p)));
+    e.emit<Kind::bulk_load>(std::move(p));
   });
 }
 
@@ -205,10 +207,10 @@ void lower_bulk_store(Emitter& e, const Op& op) {
     stored.emit({b.far, p.dst, {}}, !reduces && !p.chooses, [&](bool departed) {
       p.departed = departed;
       e.charge_copy(p.src.extents.dims, p.dtype);
-      e.emit(ops::kBulkStore, e.own(p));
+      e.emit<Kind::bulk_store>(p);
     });
   });
-  if (!commit || commit->is_true()) e.emit(ops::commit_group);
+  if (!commit || commit->is_true()) e.emit<Kind::commit_group>();
 }
 
 // A value into another CTA's shared memory.
@@ -233,20 +235,20 @@ void lower_peer_store(Emitter& e, const Op& op) {
     p.combine = memory::Combine::Add;
   }
   p.barrier = barrier_of(e, op);
-  e.emit(ops::kPeerStore, e.own(std::move(p)));
+  e.emit<Kind::peer_store>(std::move(p));
 }
 
-void lower_commit(Emitter& e, const Op&) { e.emit(ops::commit_group); }
+void lower_commit(Emitter& e, const Op&) { e.emit<Kind::commit_group>(); }
 
 void lower_wait(Emitter& e, const Op& op) {
   e.about_to_write(e.everything());
   GroupWaitPayload p;
   p.most_slot = e.scalar_slot(e.scalar_convert(e.operand(op, 0), ir::DType::I32));
   if (const Attr* reads = op.attr("wait_read_only")) p.reads = reads->is_true();
-  e.emit(ops::wait_groups, e.own(p));
+  e.emit<Kind::wait_groups>(p);
 }
 
-void lower_fence(Emitter& e, const Op&) { e.emit(ops::fence_proxy); }
+void lower_fence(Emitter& e, const Op&) { e.emit<Kind::fence_proxy>(); }
 
 // Into a cache: nothing that a kernel can see.
 void lower_prefetch(Emitter&, const Op&) {}

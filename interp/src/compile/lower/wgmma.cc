@@ -2,7 +2,7 @@
 // asynchronous operation do unless a schedule says otherwise; a wait has nothing left to do.
 #include <cstring>
 
-#include "../../plan/tma.h"
+#include "../../plan/payload/arithmetic.h"
 #include "../views.h"
 #include "access.h"
 #include "elementwise.h"
@@ -49,13 +49,13 @@ void accumulate(Emitter& e, const Op& op, const Val& acc, Val a, Val b) {
     e.unsupported(op, std::string(ir::name(op.code)) + " of " + std::string(ir::name(p.contraction.in)) + " and " +
                           std::string(ir::name(p.contraction.in_rhs)) + " into " + std::string(ir::name(acc.dtype)));
   e.plan().split.step_cost_ns += 200 + 0.02 * static_cast<double>(p.contraction.m * p.contraction.n * p.contraction.k);
-  e.emit(ops::kWarpgroupProduct, e.own(std::move(p)));
+  e.emit<Kind::wgmma>(std::move(p));
 }
 
 // Only checked runs know what is in flight. `slot`: i32, of how many products may be left.
 void await(Emitter& e, int64_t most, uint32_t slot = Addr::kNoSlot) {
   if (!e.options().checked) return;
-  Step& s = e.emit(ops::await_products);
+  Step& s = e.emit<Kind::await_products>();
   s.a = slot;
   s.imm = most;
 }

@@ -1,7 +1,9 @@
-// Bulk copies between global and shared memory (TMA), and products of a warpgroup: payloads and steps.
+// Bulk copies between global and shared memory (TMA).
 #pragma once
+#include "barriers.h"
+#include "copies.h"
+#include "pallasim/memory/async.h"
 #include "rows.h"
-#include "waiting.h"
 
 namespace pallasim::interp {
 
@@ -35,20 +37,5 @@ struct GroupWaitPayload {
   uint32_t most_slot = 0;  // i32: so many groups may be left
   bool reads = false;      // until their sources were read; else until they are complete
 };
-
-namespace ops {
-extern const StepInfo kBulkLoad, kBulkStore;  // payload BulkCopyPayload
-extern const StepInfo kPeerStore;             // payload PeerStorePayload
-const Step* peer_store(Thread&, const Step*);
-const Step* bulk_load(Thread&, const Step*);
-const Step* bulk_store(Thread&, const Step*);
-const Step* commit_group(Thread&, const Step*);  // closes the group of the bulk stores so far
-const Step* wait_groups(Thread&, const Step*);   // payload GroupWaitPayload
-extern const StepInfo kWarpgroupProduct;
-const Step* warpgroup_product(Thread&,
-                              const Step*);        // payload ContractPayload: a product in flight until it is awaited
-const Step* await_products(Thread&, const Step*);  // a: i32 slot, kNoSlot: imm: so many may be left
-const Step* fence_proxy(Thread&, const Step*);     // what was written is visible to bulk copies and tensor cores
-}  // namespace ops
 
 }  // namespace pallasim::interp

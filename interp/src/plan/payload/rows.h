@@ -1,8 +1,7 @@
-// Copies of rows that indices choose or of refs seen through other element widths, and words of other subcores:
-// payloads and steps.
+// Copies of rows that indices choose or of refs seen through other element widths, and words of other subcores.
 #pragma once
-#include "payload.h"
-#include "step_info.h"
+#include "copies.h"
+#include "movement.h"
 
 namespace pallasim::interp {
 
@@ -33,11 +32,5 @@ struct FetchAddPayload {
   uint32_t value_slot = 0, subcore_slot = 0;  // i32
   std::string name;
 };
-
-namespace ops {
-extern const StepInfo kRowCopy, kFetchAndAdd;
-const Step* row_copy(Thread&, const Step*);       // payload RowCopyPayload, as a DmaPayload
-const Step* fetch_and_add(Thread&, const Step*);  // payload FetchAddPayload; dst: i32 slot of the former value
-}  // namespace ops
 
 }  // namespace pallasim::interp

@@ -1,9 +1,9 @@
-// CTAs of a thread's cluster that operations reach: payloads and steps.
+// CTAs of a thread's cluster that operations reach.
 #pragma once
+#include <string>
 #include <vector>
 
-#include "payload.h"
-#include "step_info.h"
+#include "../step.h"
 
 namespace pallasim::interp {
 
@@ -40,9 +40,5 @@ struct PeerReadPayload {
   std::vector<int64_t> dims, src_strides, dst_strides;  // elements
   ir::DType dtype = ir::DType::F32;
 };
-
-namespace ops {
-const Step* peer_read(Thread&, const Step*);  // payload PeerReadPayload
-}  // namespace ops
 
 }  // namespace pallasim::interp

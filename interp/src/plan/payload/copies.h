@@ -1,0 +1,77 @@
+// Semaphores, and copies that they tell of.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "../step.h"
+
+namespace pallasim::interp {
+
+// Whose memory and semaphore: i32 slots of a device of the launch and of a core of a mesh; none: the thread's own.
+struct Peer {
+  uint32_t device_slot = Addr::kNoSlot, core_slot = Addr::kNoSlot;
+  int body = 0;  // index into Plan::bodies: whose mesh has the core
+  bool elsewhere() const { return device_slot != Addr::kNoSlot || core_slot != Addr::kNoSlot; }
+};
+struct SemPayload {
+  int block = -1;  // -1: none
+  Addr index;      // offset and dyn count semaphores, not bytes
+  Peer peer;
+  uint32_t value_slot = Addr::kNoSlot;
+  bool value_wide = false;
+  int64_t value = 1;
+  bool decrement = true;
+  bool polls = false;  // a look in a loop that may wait for a change
+};
+// The extents of a transfer: bounds, and i64 slots where they are known at run time only.
+struct Extents {
+  std::vector<int64_t> dims;
+  std::vector<uint32_t> slots;  // kNoSlot: dims has it; empty where all are static
+};
+struct CopySide {
+  Addr addr;
+  Extents extents;
+  std::vector<uint32_t> valid;   // i64 slots of the elements that exist, kNoSlot or empty: all
+  std::vector<uint32_t> gates;   // i64 slots: nothing exists where one is 0
+  std::vector<int64_t> strides;  // elements
+  std::string name;
+  std::vector<uint32_t> before;  // i64 slots of the elements of a box that lie before its array; empty, kNoSlot: none
+  int32_t landing = -1;          // memory::Allocation::landing
+  bool constant = false;         // of an array that nobody writes while the launch runs
+};
+// Loads of memory whose bytes may lie elsewhere.
+struct LandingPayload {
+  int32_t landing;
+  Addr addr;
+  int64_t begin, end;  // what is loaded: bytes from `addr`
+};
+struct DmaPayload {
+  CopySide src, dst;
+  ir::DType dtype = ir::DType::F32;
+  SemPayload src_sem, dst_sem;
+  Peer peer;  // who receives
+  bool add = false;
+  bool departed = false;  // the bytes are there already
+};
+struct DepartPayload {
+  CopySide dst;      // of a departed copy
+  Peer peer;         // whose memory it is
+  uint32_t way = 0;  // where it is another device's: i64 slot, the bytes from the own memory's begin to there
+  ir::DType dtype = ir::DType::F32;
+};
+struct DmaWaitPayload {
+  SemPayload sem;
+  Extents extents;
+  std::vector<int64_t> most;  // the largest size of each dim that is known at run time only
+  std::string name;           // of the ref
+  int bits = 32;              // of an element on the machine
+};
+struct ScopePayload {  // what a run_scoped allocated
+  struct Range {
+    int64_t offset, bytes;
+  };
+  std::vector<Range> memory;    // of the thread's temporaries
+  std::vector<int> semaphores;  // blocks
+};
+
+}  // namespace pallasim::interp
