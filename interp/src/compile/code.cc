@@ -8,10 +8,10 @@ Step& StepWriter::append(Kind kind, StepFn fn, const StepForm* form, const void*
   s.fn = fn;
   s.form = form;
   s.payload = payload;
-  s.loc = c_.loc();
   s.id = here();
   s.adds = adding_;
   c_.plan().steps.push_back(s);
+  c_.plan().step_ops.add(c_.op());
   targets_.push_back(-1);
   return c_.plan().steps.back();
 }

@@ -59,7 +59,7 @@ void Context::too_much_memory(int64_t bytes, const std::string& what) const {
   ir::Diagnostic("PS-SIZE-001",
                  fmt::format("too much memory: {}, {} bytes; the limit is {}", what, bytes, plan_.options.max_memory))
       .of(m_.name)
-      .at(ir::site_of(m_, loc_))
+      .at(ir::site_of(m_, loc()))
       .hinted("smaller blocks, or a higher max_memory")
       .raise();
 }

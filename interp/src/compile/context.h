@@ -43,8 +43,22 @@ class Context {
     return *static_cast<T*>(s.get());
   }
 
-  ir::LocId loc() const { return loc_; }
-  void at(ir::LocId loc) { loc_ = loc; }  // of what follows
+  // The operation that is compiled; null before the first one.
+  const Op* op() const { return op_; }
+  ir::LocId loc() const { return op_ ? op_->loc : -1; }
+  void at(const Op& op) { op_ = &op; }
+  // While it lives, what is emitted stands for another operation.
+  class At {
+   public:
+    At(Context& c, const Op* op) : c_(c), before_(c.op_) { c.op_ = op; }
+    ~At() { c_.op_ = before_; }
+    At(const At&) = delete;
+    At& operator=(const At&) = delete;
+
+   private:
+    Context& c_;
+    const Op* before_;
+  };
 
   [[noreturn]] void unsupported(const Op&, const std::string& what) const;
   // Before anything of that size is allocated; `what` takes the memory. Throws PS-SIZE-001 above Options::max_memory.
@@ -63,7 +77,7 @@ class Context {
   Semantics semantics_;
 
  private:
-  ir::LocId loc_ = -1;
+  const Op* op_ = nullptr;
   std::unordered_map<std::type_index, std::shared_ptr<void>> states_;
 };
 

@@ -60,10 +60,8 @@ Departing::Departing(Emitter& e, const Op& copy) : e_(e), copy_(copy) {
 
 void Departing::store() {
   if (!stored_) return;
-  const ir::LocId loc = e_.loc();
-  e_.at(stored_->op->loc);
+  const Context::At at(e_, stored_->op);
   store_value(e_, *stored_->op, stored_->dst, stored_->value);
-  e_.at(loc);
   stored_.reset();
 }
 
@@ -74,7 +72,6 @@ void Departing::emit(const CopyTo& to, bool plain, const std::function<void(bool
     return copy(false);
   }
   count(Rewrite::Departs);
-  const ir::LocId loc = e_.loc();
   const int branch = e_.here();
   DepartPayload p;
   p.dst = to.side;
@@ -84,15 +81,16 @@ void Departing::emit(const CopyTo& to, bool plain, const std::function<void(bool
   const uint32_t way = p.way;
   e_.emit<Kind::departs>(std::move(p));
   const Emitter::Conditional inside(e_);
-  e_.at(stored_->op->loc);
-  if (to.peer.elsewhere()) {  // of which the value shows nothing
-    Val there = ref;
-    there.memory().addr.dyn = way;
-    e_.emit_pending(stored_->value, there);
-  } else {
-    store_value(e_, *stored_->op, ref, stored_->value);
+  {
+    const Context::At at(e_, stored_->op);
+    if (to.peer.elsewhere()) {  // of which the value shows nothing
+      Val there = ref;
+      there.memory().addr.dyn = way;
+      e_.emit_pending(stored_->value, there);
+    } else {
+      store_value(e_, *stored_->op, ref, stored_->value);
+    }
   }
-  e_.at(loc);
   copy(true);
   const int end = e_.here();
   e_.emit(ops::kJump);

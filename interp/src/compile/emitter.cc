@@ -29,7 +29,7 @@ void Emitter::compile_region_ops(const Region& region) {
   const IndexedViews::Scope views(*this);
   for (size_t i = 0; i + 1 < region.ops.size(); ++i) {
     const Op& op = region.ops[i];
-    at(op.loc);
+    at(op);
     const Current outer = now_;
     now_ = {&op, body_.image.size(), plan_.steps.size()};
     const Lowering lower = lowering(op.code);
@@ -47,7 +47,7 @@ void Emitter::compile_region_ops(const Region& region) {
     for (const Region& r : op.regions) forget(r);
     end_of(op);
   }
-  at(region.ops.back().loc);
+  at(region.ops.back());
 }
 
 // Behind an operation whose result an access may use as index or mask: such a value stays an operation, whose elements

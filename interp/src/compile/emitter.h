@@ -56,6 +56,7 @@ class Emitter : public Context, public StepWriter, public Slots, public Frame, p
  private:
   Context& context() { return *this; }
   void emit_arranged(const Node&, const Val& dst);
+  void stands_for(const Op* made, const Val& dst);
   void take_preassigned_slot(ir::ValueId, Val*);
   void learn_progression(const Op&);
 

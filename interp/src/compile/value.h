@@ -143,8 +143,8 @@ struct Node {
   // Arranged: emits the steps that write all of `dst`, which no argument shows. `dense`: it has to be contiguous.
   std::function<void(const std::vector<Val>& args, const Val& dst)> arrange;
   bool dense = false;
-  ir::LocId loc = -1;
-  int size = 1;  // operations inlined below, itself included
+  const ir::Op* source = nullptr;  // the operation
+  int size = 1;                    // operations inlined below, itself included
 
   // Others read any of their arguments' elements for each of their own, and are no part of a pass over elements.
   bool elementwise() const { return kind < Kind::Contraction; }

@@ -82,7 +82,8 @@ void Emitter::emit_pending(const Val& v, const Val& dst) {
     if (!direct) target = temp(dst.dtype, dst.dims);
     p.dst = target.memory().addr;
     if (direct && !is_dense(dst)) p.contraction.c_row = dst.memory().strides[0];
-    emit<Kind::contraction>(std::move(p)).loc = n.loc;
+    emit<Kind::contraction>(std::move(p));
+    stands_for(n.source, dst);
     plan_.split.step_cost_ns += 0.02 * 2.0 * static_cast<double>(p.contraction.m * p.contraction.n) *
                                 static_cast<double>(p.contraction.k * p.contraction.batch);
     if (!direct) emit_copy(dst, target);
@@ -92,10 +93,21 @@ void Emitter::emit_pending(const Val& v, const Val& dst) {
   emit_elementwise(*this, dst, v, dst.origin() != kNoOrigin);
 }
 
+// The last step makes what `made` gives, which goes straight to memory that the operation at hand stores to.
+void Emitter::stands_for(const Op* made, const Val& dst) {
+  if (!made || made == op()) return;
+  const Op* const both[] = {op(), made};
+  const bool stores = op() && dst.origin() != kNoOrigin;
+  plan_.step_ops.replace(stores ? std::span(both) : std::span(both).subspan(1));
+}
+
 void Emitter::emit_arranged(const Node& n, const Val& dst) {
   const bool direct = !n.dense || is_dense(dst);
   const Val target = direct ? dst.as_strided() : temp(dst.dtype, dst.dims);
-  n.arrange(n.args, target);
+  {
+    const At at(*this, n.source);
+    n.arrange(n.args, target);
+  }
   if (!direct) emit_copy(dst, target);
   else if (dst.origin() != kNoOrigin) count(Rewrite::ArrangedInPlace);
 }
@@ -109,7 +121,7 @@ void Emitter::define_arranged(ir::ValueId id, std::vector<Val> args, bool dense,
   n->args = std::move(args);
   n->arrange = std::move(arrange);
   n->dense = dense;
-  n->loc = loc();
+  n->source = op();
   Val v{t->dtype, std::move(dims), std::move(n)};
   // What checked runs report of an operation is reported of its own step.
   if (v.dims.empty()) v = load_scalar(strided(v));

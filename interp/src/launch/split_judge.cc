@@ -17,7 +17,7 @@ void ops::note_temporary(Thread& t, const Step* s, const Addr& a, const std::vec
   const int64_t offset = a.offset + (a.dyn == Addr::kNoSlot ? 0 : t.slot<int64_t>(a.dyn));
   Access access{t.index,       a.buffer, write, offset, dims.data(), strides.data(), static_cast<int>(dims.size()),
                 element_bytes, s,        -1};
-  access.loc = s->loc;
+  access.loc = t.exec->plan->loc_of(*s);
   for (Listener* l : t.exec->listeners) l->on_temporary(*t.exec, access);
 }
 
@@ -84,7 +84,7 @@ void SplitJudge::touch(Execution& ex, const Access& a, const std::byte* begin, c
         numbers.push_back(fmt::format("{} at grid point {}, {} at grid point {} of another unit",
                                       a.write ? "written" : "read", point_text(point_),
                                       wrote ? "written before" : "read before", point_text(earlier.point)));
-        ir::Site side = ir::site_of(plan_.module, earlier.step ? earlier.step->loc : -1);
+        ir::Site side = ir::site_of(plan_.module, earlier.step ? plan_.loc_of(*earlier.step) : -1);
         side.what = wrote ? "written before here" : "read before here";
         d.also.push_back(std::move(side));
       } else {

@@ -13,7 +13,7 @@ void note_access(Thread& t, const Step* s, const Addr& a, const std::vector<int6
   Access access{t.index,       a.buffer, write, offset, dims.data(), strides.data(), static_cast<int>(dims.size()),
                 element_bytes, s,        owner};
   access.atomic = atomic;
-  access.loc = a.loc >= 0 ? a.loc : s->loc;
+  access.loc = a.loc >= 0 ? a.loc : t.exec->plan->loc_of(*s);
   for (Listener* l : t.exec->listeners) l->on_access(*t.exec, access);
 }
 
@@ -66,7 +66,7 @@ void ChosenElements::tell() const {
   Access access{t_.index, buffer_, write_, block_.first, dims, strides, 2, bytes_, s_};
   access.atomic = atomic_;
   access.chosen = true;
-  access.loc = s_->loc;
+  access.loc = t_.exec->plan->loc_of(*s_);
   for (Listener* l : t_.exec->listeners) l->on_access(*t_.exec, access);
 }
 
@@ -75,7 +75,7 @@ void note_unwritten(Thread& t, const Step* s, const Addr& a, const std::vector<i
   if (a.buffer < kTempBuffer || !t.exec->tells(a.buffer)) return;
   const auto rank = static_cast<int>(dims.size());
   Access access{t.index, a.buffer, true, a.offset, dims.data(), strides.data(), rank, element_bytes, s, owner, true};
-  access.loc = s->loc;
+  access.loc = t.exec->plan->loc_of(*s);
   for (Listener* l : t.exec->listeners) l->on_access(*t.exec, access);
 }
 

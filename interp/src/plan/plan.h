@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -108,14 +109,39 @@ class Payloads {
   int64_t bytes_ = 0;
 };
 
+// Which operations of the module the steps of a plan stand for: of each a range of one table. The last one of a range
+// is whose line the step's reports name.
+class StepOps {
+ public:
+  using Range = std::span<const ir::Op* const>;
+  void add(const ir::Op* op) {  // of one more step; null: it stands for none
+    begin_.push_back(ops_.size());
+    if (op) ops_.push_back(op);
+  }
+  void also(const ir::Op* op) { ops_.push_back(op); }  // of the last step
+  void replace(Range ops) {                            // of the last step
+    ops_.resize(begin_.back());
+    ops_.insert(ops_.end(), ops.begin(), ops.end());
+  }
+  Range of(const Step& s) const {
+    const auto i = static_cast<size_t>(s.id);
+    return Range(ops_).subspan(begin_[i], (i + 1 < begin_.size() ? begin_[i + 1] : ops_.size()) - begin_[i]);
+  }
+
+ private:
+  std::vector<const ir::Op*> ops_;
+  std::vector<size_t> begin_;  // per step
+};
+
 class Plan {
  public:
   ir::Module module;
   std::unique_ptr<ir::Module> given;  // Numerics::Oracle: the module as it came
   PlanOptions options;
   std::vector<Step> steps;  // of all bodies
-  bool joined = false;      // scalar steps may run by themselves: Step::follow is set
-  Payloads payloads;        // of the steps
+  StepOps step_ops;
+  bool joined = false;  // scalar steps may run by themselves: Step::follow is set
+  Payloads payloads;    // of the steps
   // One per mesh that has one, in the module's order; all run beside each other. None where shape parameters are not
   // bound.
   std::vector<std::unique_ptr<Body>> bodies;
@@ -132,6 +158,9 @@ class Plan {
   // Specialisations of a module with shape parameters, by binding text.
   mutable std::mutex mutex;
   mutable std::unordered_map<std::string, std::shared_ptr<const Plan>> specialised;
+
+  std::span<const ir::Op* const> ops_of(const Step& s) const { return step_ops.of(s); }
+  ir::LocId loc_of(const Step& s) const;  // the line that its reports name; -1: none
 
   // Whether all that parts of a launch share are arrays that can be as before: what else lies in the memory of a unit
   // of that level or above, or is counted there, is there once.

@@ -33,11 +33,10 @@ struct Step {
   uint32_t dst = 0, a = 0, b = 0, c = 0;  // slots, or whatever the kind's row says
   int64_t imm = 0;
   const Step* jump = nullptr;  // target of a branch
-  ir::LocId loc = -1;
-  int32_t id = 0;                  // position in the plan
-  const StepForm* form = nullptr;  // which body of its kind it has; null where the kind has one
+  int32_t id = 0;              // position in the plan
   Kind kind{};
-  bool adds = false;  // to what lies in memory
+  bool adds = false;               // to what lies in memory
+  const StepForm* form = nullptr;  // which body of its kind it has; null where the kind has one
 };
 
 using memory::Addr;

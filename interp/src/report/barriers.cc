@@ -58,7 +58,8 @@ const Step* arrival_at(const Execution& ex, int64_t barrier, const Step* otherwi
   ex.barrier_layout.name(barrier, &block);
   for (const Step& s : ex.plan->steps)
     for (const SyncUse& u : sync_uses(s))
-      if (u.object == Wait::Kind::Barrier && u.block == block && u.role != SyncUse::Role::Await && s.loc >= 0)
+      if (u.object == Wait::Kind::Barrier && u.block == block && u.role != SyncUse::Role::Await &&
+          ex.plan->loc_of(s) >= 0)
         return &s;
   return otherwise;
 }
@@ -68,7 +69,7 @@ const Step* arrival_at(const Execution& ex, int64_t barrier, const Step* otherwi
 void ops::barrier_misused(Thread& t, const Step* s, const memory::BarrierFinding& f) {
   Execution& ex = *t.exec;
   if (!ex.noted.emplace(s, ex.findings.size()).second) return;
-  if (s->loc < 0) s = arrival_at(ex, f.barrier, s);
+  if (ex.plan->loc_of(*s) < 0) s = arrival_at(ex, f.barrier, s);
   const std::string message = message_of(f, object_name(ex, Wait::Kind::Barrier, f.barrier));
   ir::Diagnostic d = diagnostic_at(t, s, code_of(f.kind), message);
   const bool released = f.kind == memory::BarrierFinding::Kind::Released;

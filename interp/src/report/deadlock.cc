@@ -33,7 +33,7 @@ std::vector<Signal> ahead(const Plan& p, const Step* from) {
     todo.pop_back();
     for (const SyncUse& u : sync_uses(s))
       if (u.role == SyncUse::Role::Signal || u.role == SyncUse::Role::Written || u.role == SyncUse::Role::Read)
-        r.push_back({u.object, u.block, u.elsewhere, s.loc});
+        r.push_back({u.object, u.block, u.elsewhere, p.loc_of(s)});
     for (int32_t next : successors(s)) visit(next);
   }
   return r;
@@ -86,7 +86,7 @@ std::string waited_state(const memory::Barrier& b, int64_t phase) {
 // "thread 1 waits for go to reach 1, it is 0 (k.py:7)".
 std::string waits_for(const Execution& ex, const Waiter& w) {
   const Thread& t = *w.thread;
-  const std::string at = where(*ex.plan, t.pc->loc);
+  const std::string at = where(*ex.plan, ex.plan->loc_of(*t.pc));
   switch (t.wait.kind) {
     case Wait::Kind::Join:
       return fmt::format("{} waits for {} of its {} threads to end ({})", name_of(t), t.children, t.wait.value, at);

@@ -13,8 +13,8 @@ int32_t Instances::of(const Execution& ex, int32_t thread, uint32_t buffer) {
   return k.instance;
 }
 
-int32_t Instances::site(const Step& step, ir::LocId loc) {
-  if (loc == step.loc) return step.id;
+int32_t Instances::site(const Plan& plan, const Step& step, ir::LocId loc) {
+  if (loc == plan.loc_of(step)) return step.id;
   const auto [at, added] =
       sites_.try_emplace(int64_t{step.id} << 32 | static_cast<uint32_t>(loc), -1 - static_cast<int32_t>(lines_.size()));
   if (added) lines_.emplace_back(step.id, loc);
@@ -23,7 +23,7 @@ int32_t Instances::site(const Step& step, ir::LocId loc) {
 
 Instances::Line Instances::line(const Plan& plan, int32_t site) const {
   const auto step = [&](int32_t id) { return &plan.steps[static_cast<size_t>(id)]; };
-  if (site >= 0) return {step(site), step(site)->loc};
+  if (site >= 0) return {step(site), plan.loc_of(*step(site))};
   const auto& [id, loc] = lines_[static_cast<size_t>(-1 - site)];
   return {step(id), loc};
 }
@@ -49,7 +49,7 @@ memory::shadow::Access Instances::access(const Execution& ex, const Access& a, m
   r.write = a.write;
   r.atomic = a.atomic;
   r.adds = a.step->adds;
-  r.site = site(*a.step, a.loc);
+  r.site = site(*ex.plan, *a.step, a.loc);
   return r;
 }
 

@@ -23,7 +23,7 @@ class Instances {
     const Step* step;
     ir::LocId loc;
   };
-  int32_t site(const Step&, ir::LocId);
+  int32_t site(const Plan&, const Step&, ir::LocId);
   Line line(const Plan&, int32_t site) const;
   // `who`: a thread or a side of an asynchronous operation.
   memory::shadow::Access access(const Execution&, const Access&, memory::shadow::Actor who);

@@ -12,6 +12,8 @@ namespace pallasim::interp {
 ir::Diagnostic diagnostic_at(const Thread&, ir::LocId, ir::Code, std::string message);
 ir::Diagnostic diagnostic_at(const Thread&, const Step*, ir::Code, std::string message);
 // Throws it.
+[[noreturn]] void fail(const Thread&, ir::LocId, ir::Code, std::string message, std::vector<std::string> numbers = {},
+                       std::string hint = {});
 [[noreturn]] void fail(const Thread&, const Step*, ir::Code, std::string message, std::vector<std::string> numbers = {},
                        std::string hint = {});
 // PS-SIZE-001: what a checked run remembers of `what` exceeds Options::max_memory.

@@ -35,7 +35,7 @@ void for_each_signal(const Plan& p, const F& note) {
   for (const Step& s : p.steps)
     for (const SyncUse& u : sync_uses(s))
       if (u.object == Wait::Kind::Semaphore)
-        if (const char* adds = how(p, u)) note(u.block, adds, s.loc);
+        if (const char* adds = how(p, u)) note(u.block, adds, p.loc_of(s));
 }
 
 }  // namespace
@@ -58,7 +58,7 @@ std::vector<std::string> awaiters(const Plan& p, int block) {
   for (const Step& s : p.steps)
     for (const SyncUse& u : sync_uses(s)) {
       if (u.object != Wait::Kind::Semaphore || u.role != SyncUse::Role::Await || u.block != block) continue;
-      std::string line = fmt::format("{} is awaited at {}", name, where(p, s.loc));
+      std::string line = fmt::format("{} is awaited at {}", name, where(p, p.loc_of(s)));
       if (u.bytes == SyncUse::kAnyBytes) line += ", for a size known at run time";
       else if (u.bytes > 0) line += fmt::format(", for {} bytes", u.bytes);
       lines.insert(std::move(line));

@@ -12,7 +12,7 @@
 namespace pallasim::interp {
 
 ir::Diagnostic diagnostic_at(const Thread& t, const Step* s, ir::Code code, std::string message) {
-  return diagnostic_at(t, s->loc, code, std::move(message));
+  return diagnostic_at(t, t.exec->plan->loc_of(*s), code, std::move(message));
 }
 
 ir::Diagnostic diagnostic_at(const Thread& t, ir::LocId loc, ir::Code code, std::string message) {
@@ -32,9 +32,14 @@ ir::Diagnostic diagnostic_at(const Thread& t, ir::LocId loc, ir::Code code, std:
   return d;
 }
 
+void fail(const Thread& t, ir::LocId loc, ir::Code code, std::string message, std::vector<std::string> numbers,
+          std::string hint) {
+  diagnostic_at(t, loc, code, std::move(message)).with(std::move(numbers)).hinted(std::move(hint)).raise();
+}
+
 void fail(const Thread& t, const Step* s, ir::Code code, std::string message, std::vector<std::string> numbers,
           std::string hint) {
-  diagnostic_at(t, s, code, std::move(message)).with(std::move(numbers)).hinted(std::move(hint)).raise();
+  fail(t, t.exec->plan->loc_of(*s), code, std::move(message), std::move(numbers), std::move(hint));
 }
 
 void too_much_remembered(const Execution& ex, const std::string& what, int64_t bytes) {
@@ -150,12 +155,10 @@ void note_out_of_bounds(const Thread& t, const Step* s, const IndexTerm& term, i
 
 namespace {
 
-Step index_map_step(const Thread& t, const Step* s, const Window& w) {
+ir::LocId index_map_line(const Thread& t, const Step* s, const Window& w) {
   const ir::Operand& o = t.exec->plan->module.operands[static_cast<size_t>(w.operand)];
   const ir::LocId loc = o.index_map && !o.index_map->region.ops.empty() ? o.index_map->region.ops.back().loc : -1;
-  Step at = *s;
-  if (loc >= 0) at.loc = loc;
-  return at;
+  return loc >= 0 ? loc : t.exec->plan->loc_of(*s);
 }
 
 std::string shapes_text(const ir::Operand& o, const Window& w) {
@@ -177,15 +180,15 @@ std::string block_hint(const Window& w, size_t d, int64_t index) {
 
 void slice_outside(const Thread& t, const Step* s, const Window& w, size_t d, int64_t start, int64_t size) {
   const ir::Operand& o = t.exec->plan->module.operands[static_cast<size_t>(w.operand)];
-  const Step at = index_map_step(t, s, w);
+  const ir::LocId at = index_map_line(t, s, w);
   const std::string slice =
       fmt::format("pl.ds({}, {}) for dimension {} of {} {}", start, size, d, w.is_output ? "output" : "input", o.name);
   if (size < 0 || size > w.map.extent[d])
-    fail(t, &at, "PS-OOB-002",
+    fail(t, at, "PS-OOB-002",
          fmt::format("a slice of {} elements where the block holds {}: its index map returned {}", size,
                      w.map.extent[d], slice),
          {shapes_text(o, w)}, "the size may change from step to step, up to that of pl.BoundedSlice");
-  fail(t, &at, "PS-OOB-002",
+  fail(t, at, "PS-OOB-002",
        fmt::format("Out-of-bounds slice: its index map returned {}, which has {} elements", slice, w.dims[d]),
        {shapes_text(o, w)}, "the start of a bounded slice counts elements, not blocks");
 }
@@ -194,9 +197,9 @@ namespace {
 ir::Diagnostic outside_of_array(const Thread& t, const Step* s, const Window& w, size_t d, int64_t index) {
   const ir::Operand& o = t.exec->plan->module.operands[static_cast<size_t>(w.operand)];
   const int64_t start = memory::add(memory::mul(index, w.map.scale[d]), -w.map.pad_lo[d]);
-  const Step at = index_map_step(t, s, w);
+  const ir::LocId at = index_map_line(t, s, w);
   ir::Diagnostic r = diagnostic_at(
-      t, &at, "PS-OOB-002",
+      t, at, "PS-OOB-002",
       fmt::format(
           "Out-of-bounds block index {} for {} {}: its index map returned it for dimension {}, which has {} blocks",
           index, w.is_output ? "output" : "input", o.name, d,

@@ -36,7 +36,7 @@ static void lower_cond(Emitter& e, const Op& op) {
     Emitter::Conditional inner(e);
     e.compile_region_ops(region);
     const Op& yield = region.ops.back();
-    e.at(op.loc);
+    e.at(op);
     for (size_t i = 0; i < results.size(); ++i) {
       const Val& v = e.operand(yield, i);
       if (results[i].is_scalar()) e.move_scalar(results[i].scalar().slot, e.scalar_slot(v), results[i].dtype);
@@ -168,7 +168,7 @@ static void lower_while(Emitter& e, const Op& op) {
   e.forget(cond);
   enter_carries(e, body, 0, carries);
   e.compile_region_ops(body);
-  e.at(op.loc);
+  e.at(op);
   assign_carries(e, carries, body.ops.back().operands);
   const int back = e.here();
   e.emit(ops::kJump);
@@ -271,7 +271,7 @@ static void lower_for(Emitter& e, const Op& op) {
   const double before = cost;
   e.compile_region_ops(body);
   cost = before + (cost - before) * static_cast<double>(l.trips.value_or(1));
-  e.at(op.loc);
+  e.at(op);
   assign_carries(e, carries, next);
   inner.reset();
   Step& n = e.emit(ops::loop_next(l.wide, l.down));
@@ -408,7 +408,7 @@ static void lower_scoped(Emitter& e, const Op& op) {
   }
   if (e.options().checked && !scope.memory.empty()) e.emit<Kind::scope_begin>(ScopePayload(scope));
   e.compile_region_ops(body);
-  e.at(op.loc);
+  e.at(op);
   std::vector<Val> results;
   for (ir::ValueId y : body.ops.back().operands) {
     const Val& v = e.value(y);

@@ -59,8 +59,9 @@ bool register_form_is_memory_form(ir::DType t) {
 // Builds one program from an expression tree.
 class ProgramBuilder {
  public:
-  ProgramBuilder(const KernelTable& k, EltProgram& p, std::vector<std::vector<int64_t>>& strides)
-      : k_(k), p_(p), strides_(strides) {}
+  ProgramBuilder(const KernelTable& k, EltProgram& p, std::vector<std::vector<int64_t>>& strides,
+                 std::vector<const ir::Op*>* sources)
+      : k_(k), p_(p), strides_(strides), sources_(sources) {}
 
   // `one`: who uses it takes one element.
   uint16_t value(const Val& v, bool one = false) {
@@ -122,7 +123,7 @@ class ProgramBuilder {
     op.dst = strip();
     release(false);
     p_.ops.push_back(op);
-    p_.locs.push_back(n.loc);
+    if (sources_ && n.source && (sources_->empty() || sources_->back() != n.source)) sources_->push_back(n.source);
     return op.dst;
   }
 
@@ -156,6 +157,7 @@ class ProgramBuilder {
   const KernelTable& k_;
   EltProgram& p_;
   std::vector<std::vector<int64_t>>& strides_;
+  std::vector<const ir::Op*>* sources_;  // of the operations, in their order; may be null
   std::vector<Val> vals_;
   std::vector<uint16_t> free_;
   struct Use {
@@ -187,10 +189,11 @@ static void leave_rounding_to_store(const Val& v, StoreFn rounding, EltProgram* 
   count(Rewrite::RoundedByStore);
 }
 
-EltProgram elementwise_program(Emitter& e, const Val& dst, const Val& v, bool joined) {
+EltProgram elementwise_program(Emitter& e, const Val& dst, const Val& v, bool joined,
+                               std::vector<const ir::Op*>* sources) {
   EltProgram p;
   std::vector<std::vector<int64_t>> strides;
-  ProgramBuilder b(e.kernels(), p, strides);
+  ProgramBuilder b(e.kernels(), p, strides, sources);
   p.result = b.value(v);
   strides.push_back(dst.memory().strides);
   Loops loops = joined ? collapse(dst.dims, strides) : Loops{dst.dims, strides};
@@ -216,10 +219,13 @@ EltProgram elementwise_program(Emitter& e, const Val& dst, const Val& v, bool jo
 }
 
 void emit_elementwise(Emitter& e, const Val& dst, const Val& v, bool writes_memory) {
-  EltProgram p = elementwise_program(e, dst, v, true);
+  std::vector<const ir::Op*> sources;
+  EltProgram p = elementwise_program(e, dst, v, true, &sources);
   p.writes_memory = writes_memory;
-  const ir::LocId loc = p.locs.empty() ? e.loc() : p.locs.back();
-  e.emit<Kind::elementwise>(std::move(p)).loc = writes_memory ? e.loc() : loc;
+  e.emit<Kind::elementwise>(std::move(p));
+  if (sources.empty()) return;
+  if (writes_memory && e.op() && sources.back() != e.op()) sources.push_back(e.op());
+  e.plan().step_ops.replace(sources);
 }
 
 Val node(Emitter& e, ir::OpCode op, ir::DType operand, ir::DType result, std::vector<Val> args,
@@ -229,7 +235,7 @@ Val node(Emitter& e, ir::OpCode op, ir::DType operand, ir::DType result, std::ve
   n->operand_dtype = operand;
   n->dtype = result;
   n->params = params;
-  n->loc = e.loc();
+  n->source = e.op();
   for (Val& a : args) {
     // Arguments that are not worth inlining, or too many, become memory first.
     if (a.is_pending() && (!a.node()->elementwise() || n->size + a.node()->size > kMaxInlined || !e.options().fuse))
@@ -280,6 +286,7 @@ static std::optional<Val> multiply_add(Emitter& e, const Op& op) {
     const Val r = scalar_in(e.new_slot(), t);
     last.fn = both->fn, last.form = both, last.kind = both->kind, last.dst = r.scalar().slot, last.c = b.scalar().slot;
     e.claim_last_step();
+    e.plan().step_ops.also(&op);
     count(Rewrite::MultiplyAdd);
     return r;
   }

@@ -17,6 +17,8 @@ Val convert_value(Emitter&, const Val&, ir::DType to);
 // The step that computes `v` into `dst`.
 void emit_elementwise(Emitter&, const Val& dst, const Val& v, bool writes_memory);
 // What it does. `joined`: dimensions that lie side by side in all operands are one.
-EltProgram elementwise_program(Emitter&, const Val& dst, const Val& v, bool joined);
+// `sources`: receives the operations, in their order; may be null.
+EltProgram elementwise_program(Emitter&, const Val& dst, const Val& v, bool joined,
+                               std::vector<const ir::Op*>* sources);
 
 }  // namespace pallasim::interp

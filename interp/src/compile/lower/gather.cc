@@ -406,9 +406,12 @@ void gather_access(Emitter& e, const Op& op, const ViewResult& view, const Eleme
   if (in_place) {
     kept_value = e.temp(p.dtype, p.dims);
     p.value = kept_value.memory().addr;
-    EltProgram program = elementwise_program(e, kept_value, operands[2], false);
+    std::vector<const ir::Op*> sources;
+    EltProgram program = elementwise_program(e, kept_value, operands[2], false, &sources);
     count(Rewrite::StoredInPlace);
     e.emit<Kind::store_rows>(StoredRows{std::move(p), std::move(program)});
+    sources.push_back(&op);
+    e.plan().step_ops.replace(sources);
     return;
   }
   e.plan().split.step_cost_ns += 50 + 5.0 * static_cast<double>(kept_value.elements() + r.elements());

@@ -137,7 +137,7 @@ static void lower_reduce_region(Emitter& e, const Op& op) {
         e.bind(region.args[n + i], v);
       }
       e.compile_region_ops(region);
-      e.at(op.loc);
+      e.at(op);
       assign_carries(e, acc, region.ops.back().operands);
     });
     for (size_t i = 0; i < n; ++i)
@@ -262,7 +262,7 @@ static void lower_dot(Emitter& e, const Op& op) {
   n->contraction = c;
   n->unit = matrix_unit(e, op, c);
   n->dtype = t->dtype;
-  n->loc = e.loc();
+  n->source = e.op();
   Val v(t->dtype, dims_of(t), std::move(n));
   if (v.dims.empty()) {
     Val r = e.temp(v.dtype, {});

@@ -44,14 +44,13 @@ struct EltProgram {
   Addr dst;
   std::vector<int64_t> dst_strides;  // elements
   int dst_bytes = 4;
-  StoreFn store = nullptr;      // null: the last operation writes memory directly
-  uint16_t result = 0;          // entry that holds the result
-  int entries = 0;              // pointer table length
-  int strips = 0;               // strip registers used
-  bool complex = false;         // 16-byte registers: half strips
-  bool writes_memory = false;   // dst is a ref's memory, not a temporary
-  double ns = 0;                // rough cost
-  std::vector<ir::LocId> locs;  // of all operations, for checked runs
+  StoreFn store = nullptr;     // null: the last operation writes memory directly
+  uint16_t result = 0;         // entry that holds the result
+  int entries = 0;             // pointer table length
+  int strips = 0;              // strip registers used
+  bool complex = false;        // 16-byte registers: half strips
+  bool writes_memory = false;  // dst is a ref's memory, not a temporary
+  double ns = 0;               // rough cost
 };
 struct ReducePayload {
   Addr dst, src;
