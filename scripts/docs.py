@@ -30,7 +30,8 @@ CODE = re.compile(r"\bPS-[A-Z]+-\d{3}\b")
 
 
 # Page -> the program that writes it, below the folder of the build; ctest holds that it is current.
-TOOLS = {"ops.md": "ir/pallasim_op_reference", "operations.csv": "interp/pallasim_op_support"}
+TOOLS = {"ops.md": "ir/pallasim_op_reference", "operations.csv": "interp/pallasim_op_support",
+         "steps.md": "interp/pallasim_step_reference"}
 
 
 def from_tools():

@@ -385,23 +385,4 @@ std::vector<const ir::Type*> result_types(const Plan& p) {
   return r;
 }
 
-std::string dump(const Plan& p) {
-  std::string r;
-  for (const auto& b : p.bodies)
-    r += fmt::format("body {}: slots {} bytes, temporaries {} bytes, {} threads, from step {}\n", b->index,
-                     b->image.size(), b->temp_bytes, b->threads, b->entry->id);
-  for (const Step& s : p.steps) {
-    r += fmt::format("{:4} dst {:4} a {:4} b {:4} c {:4} imm {}", s.id, s.dst, static_cast<int32_t>(s.a), s.b, s.c,
-                     s.imm);
-    if (s.jump) r += fmt::format(" -> {}", s.jump->id);
-    r += '\n';
-  }
-  if (p.together.plan)
-    r += fmt::format("{} points of grid axis {} at a time:\n{}", p.together.lanes, p.together.axis,
-                     dump(*p.together.plan));
-  r += p.split.refused.empty() ? fmt::format("splittable axes: {}\n", fmt::join(p.split.axes, ", "))
-                               : "sequential: " + p.split.refused + "\n";
-  return r;
-}
-
 }  // namespace pallasim::interp
