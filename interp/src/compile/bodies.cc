@@ -74,8 +74,8 @@ void link(Plan& p, const std::vector<int>& targets, const std::vector<size_t>& e
     p.steps[i].id = static_cast<int32_t>(i);
     if (targets[i] >= 0) p.steps[i].jump = &p.steps[static_cast<size_t>(targets[i])];
   }
-  p.joined = p.options.fuse && !p.options.checked && !p.options.verify_split;
-  if (p.joined) join_scalar_steps(p.steps);
+  p.joined = p.options.rewrites();
+  if (p.joined) join_scalar_steps(p.steps, p.may_run_apart());
   for (size_t b = 0; b < p.bodies.size(); ++b) p.bodies[b]->entry = p.steps.data() + entries[b];
 }
 

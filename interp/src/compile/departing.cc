@@ -33,7 +33,7 @@ bool is_plain(const Op& copy, const Val& ref) {
 
 void depart(Emitter& e, const ir::Region& region, const Val& ref) {
   const PlanOptions& o = e.options();
-  if (!o.fuse || o.checked || o.verify_split || e.module().bodies.size() != 1 || ref.is_semaphore()) return;
+  if (!o.rewrites() || e.module().bodies.size() != 1 || ref.is_semaphore()) return;
   e.state<Departures>().copies.merge(analysis::departures(e.graph(), region, ref.origin()));
 }
 

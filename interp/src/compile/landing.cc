@@ -29,7 +29,7 @@ bool is_constant(Emitter& e, const Val& ref) {
 bool land(Emitter& e, const ir::Region& region, const Val& ref) {
   const PlanOptions& o = e.options();
   const uint32_t buffer = ref.memory().addr.buffer;
-  if (!o.fuse || o.checked || o.verify_split || e.module().bodies.size() != 1) return false;
+  if (!o.rewrites() || e.module().bodies.size() != 1) return false;
   if (ref.is_semaphore() || ref.ref().tiled || (e.plan().memory.is_private(buffer) && buffer != e.body().temps) ||
       !analysis::lands(e.graph(), region, ref.origin()))
     return false;

@@ -27,7 +27,7 @@ unsigned handed_over(const std::vector<const Step*>& before, const std::vector<b
 
 }  // namespace
 
-void join_scalar_steps(std::vector<Step>& steps) {
+void join_scalar_steps(std::vector<Step>& steps, bool watched) {
   std::vector<std::vector<const Step*>> before(steps.size() + 1);
   for (const Step& s : steps)
     for (const int32_t next : successors(s)) before[static_cast<size_t>(next)].push_back(&s);
@@ -38,7 +38,7 @@ void join_scalar_steps(std::vector<Step>& steps) {
     Step& s = steps[i];
     // What jumps hands over to steps before it, too, and is no end.
     if (!is_scalar(s) || (length >= kLongestRun && !s.jump && row(s).flow == Flow::Next)) {
-      s.follow = ops::end_run;
+      s.follow = watched ? ops::end_told_run : ops::end_run;
       ends[i] = true;
       length = 0;
       continue;

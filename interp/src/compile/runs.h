@@ -6,7 +6,7 @@
 
 namespace pallasim::interp {
 
-// Sets Step::follow of all steps of a plan, whose jumps are linked.
-void join_scalar_steps(std::vector<Step>&);
+// Sets Step::follow of all steps of a plan, whose jumps are linked. `watched`: somebody may listen to its runs.
+void join_scalar_steps(std::vector<Step>&, bool watched);
 
 }  // namespace pallasim::interp

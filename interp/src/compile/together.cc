@@ -281,10 +281,10 @@ bool is_plain(const Plan& p) {
   const auto plain_operand = [](const ir::Operand& o) { return !ir::is_sync(o.array->dtype); };
   // What nobody wrote of a copy goes to the array with the rest.
   const auto plain_window = [](const Window& w) { return !w.is_output || !w.stage(); };
-  return p.options.fuse && !p.options.checked && !p.options.verify_split && !p.given &&
-         p.options.out_of_bounds == Options::Oob::Error && p.threads.count == 1 && !p.first().modelled &&
-         p.first().core_arrays.empty() && m.bodies.size() == 1 && m.meshes.empty() && m.scratch.empty() &&
-         m.aliases.empty() && p.memory.own_inputs.empty() && std::all_of(m.grid.begin(), m.grid.end(), plain_axis) &&
+  return p.options.rewrites() && !p.given && p.options.out_of_bounds == Options::Oob::Error && p.threads.count == 1 &&
+         !p.first().modelled && p.first().core_arrays.empty() && m.bodies.size() == 1 && m.meshes.empty() &&
+         m.scratch.empty() && m.aliases.empty() && p.memory.own_inputs.empty() &&
+         std::all_of(m.grid.begin(), m.grid.end(), plain_axis) &&
          std::all_of(m.operands.begin(), m.operands.end(), plain_operand) &&
          std::all_of(p.first().windows.begin(), p.first().windows.end(), plain_window) &&
          has_scalars_alone(m.bodies[0].graph) && !names_types(m.bodies[0].graph.region);

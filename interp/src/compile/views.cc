@@ -61,8 +61,7 @@ static Val index_dynamic(Emitter& e, const Val& ref, std::vector<IndexTerm> term
   if (terms.empty()) return r;
   // One that was found inside is so again; reports of findings count each access.
   const PlanOptions& o = e.options();
-  const bool once =
-      o.fuse && !o.checked && !o.verify_split && !starts.empty() && o.out_of_bounds == Options::Oob::Error;
+  const bool once = o.rewrites() && !starts.empty() && o.out_of_bounds == Options::Oob::Error;
   auto& views = e.state<IndexedViews>();
   IndexedViews::Key key;
   if (once) {

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "../ops/bodies.h"
+#include "../ops/footprint.h"
 #include "../plan/scalar_forms.h"
 #include "engine.h"
 #include "pallasim/memory/uninitialized.h"
@@ -89,7 +90,7 @@ void Execution::bind(std::span<const std::vector<std::byte*>> arrays, std::span<
 // A step may be a product of large matrices: few of them between looks at the user's Ctrl-C.
 static constexpr int64_t kStepsPerLook = 16;
 
-template <bool joined>
+template <bool joined, bool watched>
 Stop Execution::run_steps(Thread& t, int64_t budget) {
   const Step* s = t.pc;
   t.stop = Stop::None;
@@ -113,6 +114,7 @@ Stop Execution::run_steps(Thread& t, int64_t budget) {
       left -= n;
       steps += n;
       do {
+        if constexpr (watched && !joined) ops::tell(t, s);
         const Step* next = joined ? s->follow(t, s, t.handed) : s->fn(t, s);
         if constexpr (joined)
           before += reinterpret_cast<const std::byte*>(t.last) - reinterpret_cast<const std::byte*>(s);
@@ -136,7 +138,8 @@ Stop Execution::run_steps(Thread& t, int64_t budget) {
 }
 
 Stop Execution::run(Thread& t, int64_t budget) {
-  return joined ? run_steps<true>(t, budget) : run_steps<false>(t, budget);
+  if (joined) return run_steps<true, false>(t, budget);
+  return listeners.empty() ? run_steps<false, false>(t, budget) : run_steps<false, true>(t, budget);
 }
 
 int64_t Execution::linear_point(const Thread& t) const {

@@ -95,13 +95,9 @@ void RowProgram::run(const int64_t* index, int64_t begin, int64_t end, std::byte
   run_row(p_, entry_, rows, dst, end - begin, strip_of(p_));
 }
 
-void compute(Thread& t, const Step* s, const EltProgram& p) {
+void compute(Thread& t, const EltProgram& p) {
   Execution& ex = *t.exec;
   ex.progressed |= p.writes_memory;
-  if (!ex.listeners.empty()) {
-    for (const EltOperand& o : p.operands) note_access(t, s, o.addr, p.dims, o.strides, o.element_bytes, false);
-    note_access(t, s, p.dst, p.dims, p.dst_strides, p.dst_bytes, true);
-  }
   const int parts = parts_of(ex, p.ns);
   if (parts < 2) return run_share(t, p, t.strips, 0, {0, p.dims[0]});
   const size_t inner = p.dims.size() - 1;
@@ -114,21 +110,12 @@ void compute(Thread& t, const Step* s, const EltProgram& p) {
 }
 
 const Step* elementwise(Thread& t, const Step* s) {
-  compute(t, s, payload<Kind::elementwise>(s));
+  compute(t, payload<Kind::elementwise>(s));
   return s + 1;
 }
 
-namespace {
-void note_reduce(Thread& t, const Step* s, const ReducePayload& p, int64_t results, int result_bytes) {
-  if (t.exec->listeners.empty()) return;
-  note_access(t, s, p.src, {p.outer * p.reduce * p.inner}, {1}, p.element_bytes, false);
-  note_temporary(t, s, p.dst, {results}, {1}, result_bytes, true);
-}
-}  // namespace
-
 const Step* reduce(Thread& t, const Step* s) {
   const auto& p = payload<Kind::reduce>(s);
-  note_reduce(t, s, p, p.outer * p.inner, p.element_bytes);
   std::byte *dst = t.resolve(p.dst), *src = t.resolve(p.src);
   const int64_t to = p.inner * p.element_bytes, from = p.reduce * to;  // of one outer index, bytes
   constexpr double kNsPerByte = 0.05;
@@ -143,14 +130,12 @@ const Step* reduce(Thread& t, const Step* s) {
 
 const Step* arg_reduce(Thread& t, const Step* s) {
   const auto& p = payload<Kind::arg_reduce>(s);
-  note_reduce(t, s, p, p.outer * p.inner, ir::byte_size(p.index));
   p.arg(t.resolve(p.dst), p.index, t.resolve(p.src), p.outer, p.reduce, p.inner);
   return s + 1;
 }
 
 const Step* cumulative(Thread& t, const Step* s) {
   const auto& p = payload<Kind::cumulative>(s);
-  note_reduce(t, s, p, p.outer * p.reduce * p.inner, p.element_bytes);
   p.cumulative(t.resolve(p.dst), t.resolve(p.src), p.outer, p.reduce, p.inner, p.reverse, p.semantics);
   return s + 1;
 }

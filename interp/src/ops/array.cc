@@ -17,12 +17,6 @@ const Step* array_op(Thread& t, const Step* s) {
   if (p.out.size() > 16) more_out.resize(p.out.size()), to = more_out.data();
   for (size_t i = 0; i < p.in.size(); ++i) from[i] = t.resolve(p.in[i].addr);
   for (size_t i = 0; i < p.out.size(); ++i) to[i] = t.resolve(p.out[i].addr);
-  if (!t.exec->listeners.empty()) {
-    for (const ArrayArg& a : p.in) note_access(t, s, a.addr, {a.elements}, {1}, a.element_bytes, false);
-    for (const ArrayArg& a : p.out)
-      (s->imm ? note_access(t, s, a.addr, {a.elements}, {1}, a.element_bytes, true, -1)
-              : note_temporary(t, s, a.addr, {a.elements}, {1}, a.element_bytes, true));
-  }
   t.exec->progressed |= s->imm != 0;
   p.body({t, from, to});
   return s + 1;

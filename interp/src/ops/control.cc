@@ -3,6 +3,7 @@
 #include "../plan/payload/control.h"
 #include "bodies.h"
 #include "follow.h"
+#include "footprint.h"
 
 namespace pallasim::interp::ops {
 
@@ -33,6 +34,12 @@ const StepForm kJump = kFormOf<Kind::jump, Jump>;
 
 const Step* end_run(Thread& t, const Step* s, uint64_t) {
   t.last = s;
+  return s->fn(t, s);
+}
+
+const Step* end_told_run(Thread& t, const Step* s, uint64_t) {
+  t.last = s;
+  tell(t, s);
   return s->fn(t, s);
 }
 

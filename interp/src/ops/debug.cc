@@ -130,17 +130,10 @@ std::string text_of(const Thread& t, const PrintPayload& p) {
   return text;
 }
 
-void note_arguments(Thread& t, const Step* s, const PrintPayload& p) {
-  if (t.exec->listeners.empty()) return;
-  for (const PrintPayload::Arg& a : p.args)
-    if (!a.scalar) note_temporary(t, s, a.addr, a.dims, dense_strides(a.dims), ir::byte_size(a.dtype), false);
-}
-
 }  // namespace
 
 const Step* print(Thread& t, const Step* s) {
   const PrintPayload& p = payload<Kind::print>(s);
-  note_arguments(t, s, p);
   t.exec->prints.push_back({t.exec->linear_point(t), text_of(t, p), nullptr});
   return s + 1;
 }
@@ -149,7 +142,6 @@ const Step* host_call(Thread& t, const Step* s) {
   Execution& ex = *t.exec;
   if (!ex.keeps_calls) return s + 1;
   const PrintPayload& p = payload<Kind::host_call>(s);
-  note_arguments(t, s, p);
   auto call = std::make_shared<HostCall>();
   call->callback = s->imm;
   for (const PrintPayload::Arg& a : p.args) {

@@ -258,7 +258,7 @@ struct Execution {
   std::vector<std::vector<std::byte*>> operands;  // per device
 
  private:
-  template <bool joined>
+  template <bool joined, bool watched>
   Stop run_steps(Thread&, int64_t budget);
   std::unique_ptr<Arena> new_arena(const Body&);
   GridPart make_part(GridBox) const;

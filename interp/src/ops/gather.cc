@@ -3,6 +3,7 @@
 
 #include "../plan/payload/movement.h"
 #include "elements.h"
+#include "footprint.h"
 #include "row_program.h"
 
 namespace pallasim::interp::ops {
@@ -234,7 +235,8 @@ const Step* load_in_place(Thread& t, const Step* s) {
 const Step* store_rows(Thread& t, const Step* s) {
   const auto& p = payload<Kind::store_rows>(s);
   if (!t.exec->listeners.empty()) {
-    compute(t, s, p.program);
+    tell(t, s, p.program);
+    compute(t, p.program);
     access(t, s, p.access);
     return s + 1;
   }

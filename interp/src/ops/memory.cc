@@ -217,10 +217,6 @@ const Step* copy(Thread& t, const Step* s) {
   std::byte* dst = t.resolve(p.dst);
   const std::byte* src = t.resolve(p.src);
   t.exec->progressed |= s->b != 0;
-  if (!t.exec->listeners.empty()) {
-    note_access(t, s, p.src, p.dims, p.src_strides, p.size, false);
-    note_access(t, s, p.dst, p.dims, p.dst_strides, p.size, true);
-  }
   const int64_t one = 1;
   if (!p.contiguous)
     copy_in_parts(*t.exec, dst, p.dst_strides.data(), src, p.src_strides.data(), p.dims.data(),
@@ -234,10 +230,7 @@ const Step* copy(Thread& t, const Step* s) {
 const Step* fill(Thread& t, const Step* s) {
   const auto& p = payload<Kind::fill>(s);
   fill_strided(t.resolve(p.dst), p.strides.data(), &p.element, p.dims.data(), static_cast<int>(p.dims.size()), p.size);
-  if (p.name.empty()) {
-    if (!t.exec->listeners.empty()) note_temporary(t, s, p.dst, p.dims, p.strides, p.size, true);
-    return s + 1;
-  }
+  if (p.name.empty()) return s + 1;
   for (Listener* l : t.exec->listeners) l->on_fresh(*t.exec, t, p.dst.offset, p.dims[0] * p.size, p.name);
   return s + 1;
 }

@@ -76,25 +76,22 @@ void multiply(const Execution& ex, const Contraction& c, const Operands& at) {
 
 }  // namespace
 
-const Step* contraction(Thread& t, const Step* s) {
-  const auto& p = payload<Kind::contraction>(s);
-  const Contraction& c = p.contraction;
+static void multiply(const Thread& t, const ContractPayload& p) {
   t.exec->progressed = true;
-  if (!t.exec->listeners.empty()) {
-    note_access(t, s, p.a, {c.batch, c.m, c.k}, {c.a_batch, c.a_row, c.a_col}, ir::byte_size(c.in), false);
-    note_access(t, s, p.b, {c.batch, c.k, c.n}, {c.b_batch, c.b_row, c.b_col}, ir::byte_size(c.in_rhs), false);
-    note_access(t, s, p.dst, {c.batch, c.m, c.n}, {c.c_batch, c.c_row, 1}, ir::byte_size(c.out), true);
-  }
   const Operands at{t.resolve(p.dst), t.resolve(p.a), t.resolve(p.b)};
   if (!p.unit.plain) matrix_unit(p, at.c, at.a, at.b);
-  else if (p.reference) contract(c, at.c, at.a, at.b, GemmBackend::Reference);
-  else multiply(*t.exec, c, at);
+  else if (p.reference) contract(p.contraction, at.c, at.a, at.b, GemmBackend::Reference);
+  else multiply(*t.exec, p.contraction, at);
+}
+
+const Step* contraction(Thread& t, const Step* s) {
+  multiply(t, payload<Kind::contraction>(s));
   return s + 1;
 }
 
 const Step* wgmma(Thread& t, const Step* s) {
-  for (Listener* l : t.exec->listeners) l->on_product(*t.exec, t, *s);
-  return contraction(t, s);
+  multiply(t, payload<Kind::wgmma>(s));
+  return s + 1;
 }
 
 const Step* await_products(Thread& t, const Step* s) {

@@ -5,8 +5,8 @@
 
 namespace pallasim::interp::ops {
 
-// All of it; who listens is told.
-void compute(Thread&, const Step*, const EltProgram&);
+// All of it.
+void compute(Thread&, const EltProgram&);
 
 class RowProgram {
  public:

@@ -51,6 +51,13 @@ enum class Visible : uint8_t {
 // What the cost of a step grows with.
 enum class Work : uint8_t { None, Scalar, Elements, Bytes, Products, Message };
 
+// How it is known which memory a step touches.
+enum class Footprint : uint8_t {
+  Nothing,  // slots alone
+  Static,   // its payload says: ops::footprint, told before it runs
+  Told,     // its body finds out, and tells
+};
+
 // Traits, as bits.
 inline constexpr uint8_t kProxy = 1;    // reads and writes shared memory by the asynchronous proxy
 inline constexpr uint8_t kTrips = 2;    // of a loop whose trips have no order: begins it or a trip, or ends it
@@ -88,6 +95,7 @@ struct KindRow {
   uint8_t traits;
   Visible visible;
   Work work;
+  Footprint footprint;
   const char* payload;  // the name of its type; "void": none
 };
 const KindRow& row(Kind);
@@ -102,14 +110,14 @@ std::vector<int32_t> successors(const Step&);
 
 // The payload types: complete in the header of their family (plan/payload).
 struct Window;
-#define PALLASIM_PAYLOADS(X)                                                                                         \
-  X(BranchTablePayload)                                                                                              \
-  X(SpawnPayload) X(UnreadWindow) X(PipelinePayload) X(IndexPayload) X(ValidPayload) X(ScopePayload) X(ScalarAccess) \
-      X(CopyPayload) X(FillPayload) X(LensPayload) X(GatherPayload) X(LoadedInPlace) X(StoredRows) X(LandingPayload) \
-          X(DepartPayload) X(ScalarStrip) X(EltProgram) X(ReducePayload) X(ContractPayload) X(ArrayPayload)          \
-              X(SemPayload) X(DmaPayload) X(DmaWaitPayload) X(RowCopyPayload) X(FetchAddPayload) X(BarrierPayload)   \
-                  X(PeerReadPayload) X(PeerStorePayload) X(BulkCopyPayload) X(GroupWaitPayload) X(PrintPayload)      \
-                      X(CheckPayload)
+#define PALLASIM_PAYLOADS(X)                                                                                           \
+  X(BranchTablePayload)                                                                                                \
+  X(SpawnPayload)                                                                                                      \
+  X(UnreadWindow) X(PipelinePayload) X(IndexPayload) X(ValidPayload) X(ScopePayload) X(ScalarAccess) X(CopyPayload)    \
+      X(FillPayload) X(LensPayload) X(GatherPayload) X(LoadedInPlace) X(StoredRows) X(LandingPayload) X(DepartPayload) \
+          X(ScalarStrip) X(EltProgram) X(ReducePayload) X(ContractPayload) X(ArrayPayload) X(SemPayload) X(DmaPayload) \
+              X(DmaWaitPayload) X(RowCopyPayload) X(FetchAddPayload) X(BarrierPayload) X(PeerReadPayload)              \
+                  X(PeerStorePayload) X(BulkCopyPayload) X(GroupWaitPayload) X(PrintPayload) X(CheckPayload)
 #define X(type) struct type;
 PALLASIM_PAYLOADS(X)
 #undef X

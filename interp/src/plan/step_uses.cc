@@ -65,8 +65,17 @@ constexpr auto copy_sides = sides_of<Kind::dma_start>, row_copy_sides = sides_of
 SideNames peer_store_sides(const Step& s) { return {"", payload<Kind::peer_store>(s).dst.name}; }
 
 constexpr std::array<KindRow, kKinds> kRows{{
-#define STEP(kind, payload, flow, definedness, uses, sides, traits, visible, work) \
-  {#kind, Flow::flow, Definedness::definedness, uses, sides, traits, Visible::visible, Work::work, #payload},
+#define STEP(kind, payload, flow, definedness, uses, sides, traits, visible, work, footprint) \
+  {#kind,                                                                                     \
+   Flow::flow,                                                                                \
+   Definedness::definedness,                                                                  \
+   uses,                                                                                      \
+   sides,                                                                                     \
+   traits,                                                                                    \
+   Visible::visible,                                                                          \
+   Work::work,                                                                                \
+   Footprint::footprint,                                                                      \
+   #payload},
 #include "steps.def"
 }};
 

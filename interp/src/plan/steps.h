@@ -34,8 +34,10 @@ const StepForm* scalar_convert(CType from, CType to);        // conversions that
 // Of an arrival and a wait: in runs of scalar steps where the barrier is the thread's own.
 const StepForm& arrival(const BarrierPayload&);
 const StepForm& passage(const BarrierPayload&);
-// What ends a run: its own work, then back to the engine.
+// What ends a run: its own work, then back to the engine. Of plans whose runs may be watched who listens is told
+// before.
 const Step* end_run(Thread&, const Step*, uint64_t);
+const Step* end_told_run(Thread&, const Step*, uint64_t);
 
 AtomicFn atomic_function(std::string_view kind,
                          ir::DType);  // xchg add max min and or xor cas; null: the machine has none

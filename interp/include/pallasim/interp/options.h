@@ -41,6 +41,9 @@ struct PlanOptions : OptionTypes {
   // Not null: the machine that the kernel runs on instead of the one that its module names. It outlives the plans. For
   // machines that no module can name, which is why it is no row.
   const hw::MachineModel* model = nullptr;
+
+  // Whether steps may stand for several operations in ways that nobody who watches accesses could follow.
+  bool rewrites() const { return fuse && !checked && !verify_split; }
   bool operator==(const PlanOptions&) const = default;
 };
 

@@ -307,8 +307,8 @@ static std::optional<Val> load_in_place(Emitter& e, const ViewResult& view, cons
   constexpr int64_t kMostApart = 16, kMostBytes = 1 << 20;  // memory of its own is not for gaps
   const Val::Ref& r = view.ref.ref();
   const PlanOptions& o = e.options();
-  if (!o.fuse || o.checked || o.verify_split || p->mode != GatherPayload::Mode::Load || access.mask ||
-      p->dims.empty() || view.ref.memory().storage || r.through || r.choice || r.tiled || !view.opened.empty() ||
+  if (!o.rewrites() || p->mode != GatherPayload::Mode::Load || access.mask || p->dims.empty() ||
+      view.ref.memory().storage || r.through || r.choice || r.tiled || !view.opened.empty() ||
       (access.conditions && always_cut(*access.conditions, p->dims)))
     return {};
   const std::optional<Apart> apart = elements_apart(*p);
