@@ -10,17 +10,26 @@ import re
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "coverage.md"
-MACHINES = ["generic", "tpu", "triton"]
+# The column of operations.csv and of a primitive's machines -> what readers call it. "sparsecore" has TensorCores' rules, by another list of JAX's.
+MACHINES = {"generic": "generic", "tpu": "TensorCore", "sparsecore": "SparseCore", "triton": "Triton", "mosaic_gpu": "Mosaic GPU"}
 # Bound before the plan is made, or a part of other operations.
 STEPS = {"dim_value", "yield"}
 # Primitives that are no operation (column `operation` of primitives.csv) -> what becomes of them.
 NO_OPERATION = {
     "body": "inlined", "steps": "as its steps", "operand": "is its operand", "chosen": "chosen at capture", "launch": "is a launch", "none": "inside JAX's interpreter only",
 }
-# Operations that JAX's generic interpreter takes and we refuse by name, with the reason.
+# Operations that JAX has on a machine and we refuse by name, with the reason.
+_TMEM, _PEERS = "tensor memory of Blackwell", "several GPUs"
 EXCUSED = {
-    "extern": "a body in Python, or a linear type of XLA's that its CPU backend does not run", "gpu_atomic_store": "Mosaic GPU's",
+    "extern": "a body in Python, or a linear type of XLA's that its CPU backend does not run",
+    "async_load_tmem": _TMEM, "async_store_tmem": _TMEM, "wait_load_tmem": _TMEM, "commit_tmem": _TMEM, "async_copy_smem_to_tmem": _TMEM,
+    "async_copy_scales_to_tmem": _TMEM, "async_copy_sparse_metadata_to_tmem": _TMEM, "tcgen05_mma": _TMEM, "tcgen05_commit_arrive": _TMEM,
+    "gpu_sem_signal_multicast": _PEERS, "gpu_sem_signal_parallel": _PEERS, "multimem_load_reduce": _PEERS, "multimem_store": _PEERS,
+    "griddep_wait": "launches that overlap", "griddep_launch_dependents": "launches that overlap",
+    "try_cluster_cancel": "clusters that take over another's work", "query_cluster_cancel": "clusters that take over another's work",
 }
+# Operations that no primitive is named after -> the machines whose kernels have them; what is neither here nor there may be made on every machine.
+MADE = {"masked_store": "generic tpu sparsecore triton", "wgmma_ref": "mosaic_gpu", "ptx": "mosaic_gpu", "spawn": "mosaic_gpu"}
 # Operations that Python tests run without naming them.
 TESTED = {
     "tests/python/test_refs.py": "prng_seed prng_random_bits prng_join prng_split random_wrap matmul_push_rhs matmul_acc_lhs matmul_pop view",
@@ -29,7 +38,7 @@ TESTED = {
     "tests/python/test_grid_features.py": "check",
     "tests/python/test_sparsecore.py": "parallel_loop sc_barrier",
     "tests/python/test_hopper_cluster.py": "gpu_atomic_store async_store_smem ptx",
-    "tests/python/test_hopper_semaphores.py": "get_global gpu_sem_signal gpu_sem_wait",
+    "tests/python/test_hopper_semaphores.py": "get_global gpu_sem_signal gpu_sem_wait barrier_test",
     "tests/interp/waiting_test.cc": "barrier_wait",
     "tests/interp/bulk_test.cc": "commit_group commit_smem",
 }
@@ -39,8 +48,8 @@ CALLED = {
     "get_barrier_semaphore": "get_barrier_semaphore", "select_ref": "select_ref", "dma_start": "async_copy", "dma_wait": "async_copy",
     "num_programs": "num_programs",
 }
-# Operations that run and that no test names yet. The list only gets shorter.
-UNTESTED = {"barrier_test"}
+# Operations that run and that no test names. None may be added.
+UNTESTED: set[str] = set()
 
 
 def operations():
@@ -74,51 +83,75 @@ def tests():
 
 
 def rows():
-    """(name, family, support per machine, test or "") per operation."""
-    shown = tests()
+    """(name, family, support per machine, test or "") per operation. Where JAX has primitives for an operation, but none of them on a machine, that
+    machine's entry is empty; what no primitive names is made on the way, and may be anywhere."""
+    shown, has = tests(), {name: set(machines.split()) for name, machines in MADE.items()}
+    for row in listed():
+        has.setdefault(row["operation"], set()).update(row["machines"].split())
     for op in operations():
         name = op["operation"]
         if name in STEPS:
             cells = ["as its steps"] * len(MACHINES)
         elif op["runs"] == "yes":
             runs = "exact" if op["fidelity"] == "exact" else "approximate"
-            cells = ["refused" if op.get(m) == "no" else runs for m in MACHINES]
+            there = has.get(name, MACHINES)
+            cells = ["refused" if op.get(m) == "no" else runs if m in there else "" for m in MACHINES]
         else:
             cells = ["–"] * len(MACHINES)
         yield name, op["family"], cells, shown.get(name, "")
 
 
+def listed():
+    """The rows of docs/primitives.csv."""
+    with (ROOT / "docs" / "primitives.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
 def primitives():
     """(primitive, operation, JAX's machines, support per machine, test or "") per primitive of JAX that a kernel may have."""
     table = {name: (cells, test) for name, _, cells, test in rows()}
-    with (ROOT / "docs" / "primitives.csv").open() as file:
-        for row in csv.DictReader(file):
-            word = NO_OPERATION.get(row["operation"])
-            cells, test = ([word] * len(MACHINES), "") if word else table[row["operation"]]
-            yield row["primitive"], row["operation"], row["machines"].split(), cells, test
+    for row in listed():
+        word = NO_OPERATION.get(row["operation"])
+        cells, test = ([word] * len(MACHINES), "") if word else table[row["operation"]]
+        yield row["primitive"], row["operation"], row["machines"].split(), cells, test
+
+
+INTRODUCTION = """# Coverage
+
+Generated by `scripts/docs.py` from the op table, the plan compiler and the tests; do not edit. What an operation means is in [ops.md](ops.md).
+One column per machine: `generic`, the two kinds of cores of a TPU, and a GPU by way of Triton or of Mosaic GPU.
+
+| entry | means |
+|---|---|
+| exact | it runs; the result is bit for bit what the operation means |
+| approximate | it runs; the result is within the bound of [numerics.md](numerics.md) |
+| as its steps, inlined, ... | it is captured as other operations |
+| refused | that machine's compiler has none ([PS-TPU-003](diagnostics/PS-TPU-003.md), [PS-TRI-003](diagnostics/PS-TRI-003.md)); with `rules=False` it runs as on `generic` |
+| – | it is refused by name on every machine ([PS-UNSUP-001](diagnostics/PS-UNSUP-001.md)) |
+| nothing | JAX has no such primitive on that machine |
+"""
+
+
+def runs(cells):
+    return "–" not in cells
 
 
 def page():
-    out = ["# Coverage\n", "\nGenerated by `scripts/docs.py` from the op table, the plan compiler and the tests; do not edit. exact: bit for bit what the\n"
-           "operation means; approximate: within the bound of [numerics.md](numerics.md); as its steps: captured as other operations;\n"
-           "refused: that machine's compiler has none ([PS-TPU-003](diagnostics/PS-TPU-003.md), [PS-TRI-003](diagnostics/PS-TRI-003.md); with\n"
-           "`rules=False` it runs as on `generic`); –: refused by name everywhere. What an operation means is in [ops.md](ops.md).\n"]
-    table = list(rows())
-    runs = sum(c[0] != "–" for _, _, c, _ in table)
-    out.append(f"\n{runs} of {len(table)} operations run; the others, mostly of Mosaic GPU, are refused by name.\n")
+    table, machines = list(rows()), " | ".join(MACHINES.values())
+    out = [INTRODUCTION, f"\n{sum(runs(c) for _, _, c, _ in table)} of {len(table)} operations run; the others are refused by name.\n"]
     for family in dict.fromkeys(f for _, f, _, _ in table):
-        out.append(f"\n## {family}\n\n| operation | {' | '.join(MACHINES)} | test |\n|---|{'---|' * (len(MACHINES) + 1)}\n")
+        out.append(f"\n## {family}\n\n| operation | {machines} | test |\n|---|{'---|' * (len(MACHINES) + 1)}\n")
         for name, f, cells, test in table:
             if f == family:
-                link = f"[{pathlib.Path(test).name}](../{test})" if test and cells[0] != "–" else ""
+                link = f"[{pathlib.Path(test).name}](../{test})" if test and runs(cells) else ""
                 out.append(f"| `{name}` | {' | '.join(cells)} | {link} |\n")
-    listed = list(primitives())
-    counts = ", ".join(f"{sum(m in machines for _, _, machines, *_ in listed)} on {m}" for m in MACHINES)
-    out.append(f"\n## Primitives of JAX\n\nWhat a Pallas kernel may hold in JAX 0.10.2: {counts}. A machine without an entry is one where JAX has none either; what the\n"
-               f"rules do not refuse there runs all the same.\n\n| primitive | operation | {' | '.join(MACHINES)} | test |\n|---|---|{'---|' * (len(MACHINES) + 1)}\n")
-    for name, op, machines, cells, test in listed:
-        shown = [c if m in machines else "" for m, c in zip(MACHINES, cells)]
-        link = f"[{pathlib.Path(test).name}](../{test})" if test else ""
+    primitive = list(primitives())
+    counts = ", ".join(f"{sum(m in there for _, _, there, *_ in primitive)} on {shown}" for m, shown in MACHINES.items())
+    out.append(f"\n## Primitives of JAX\n\nWhat a Pallas kernel may hold in JAX 0.10.2: {counts}.\n"
+               f"A name that JAX uses twice has two rows.\n\n| primitive | operation | {machines} | test |\n|---|---|{'---|' * (len(MACHINES) + 1)}\n")
+    for name, op, there, cells, test in primitive:
+        shown = [c if m in there else "" for m, c in zip(MACHINES, cells)]
+        link = f"[{pathlib.Path(test).name}](../{test})" if test and runs(cells) else ""
         out.append(f"| `{name}` | {'' if op in NO_OPERATION else f'`{op}`'} | {' | '.join(shown)} | {link} |\n")
     return "".join(out)
 
@@ -131,7 +164,7 @@ def problems():
             yield f"primitive {name}: JAX has it on {', '.join(lacking)}, operation {op} is refused there (docs/primitives.csv)"
         if not lacking and not test and op not in NO_OPERATION and op not in STEPS:
             yield f"primitive {name}: no test shows operation {op}"
-    missing = {name for name, _, cells, test in rows() if cells[0] not in ("–", "as its steps") and not test}
+    missing = {name for name, _, cells, test in rows() if cells[0] not in ("–", "as its steps") and runs(cells) and not test}
     for name in sorted(missing - UNTESTED):
         yield f"operation {name} runs but no test shows it (scripts/op_coverage.py)"
     for name in sorted(UNTESTED - missing):
