@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Keeps the generated parts of the documentation true: reports quoted from golden tests, the index and the titles of codes, the coverage.
+"""Keeps the generated parts of the documentation true: reports quoted from golden tests, what programs of the pages print (doc_programs.py), the index and the
+titles of codes, the coverage.
 
 Without arguments it rewrites them, and what programs of the build write (TOOLS); with --check it says what is out of date, which codes lack a page or a golden test,
 and exits with 1.
@@ -12,6 +13,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import doc_programs  # noqa: E402
 import op_coverage  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -29,17 +31,17 @@ INDEX = re.compile(r"(<!-- index -->\n).*?(<!-- /index -->)", re.S)
 CODE = re.compile(r"\bPS-[A-Z]+-\d{3}\b")
 
 
-# Page -> the program that writes it, below the folder of the build; ctest holds that it is current.
-TOOLS = {"ops.md": "ir/pallasim_op_reference", "operations.csv": "interp/pallasim_op_support",
-         "steps.md": "interp/pallasim_step_reference"}
+# Page -> the program that writes it, below the folder of the build, and its arguments; ctest holds that it is current.
+TOOLS = {"ops.md": ["ir/pallasim_op_reference"], "operations.csv": ["interp/pallasim_op_support"], "options.md": ["interp/pallasim_option_reference", "markdown"],
+         "steps.md": ["interp/pallasim_step_reference"]}
 
 
 def from_tools():
     """Yields the pages of TOOLS that were out of date; those whose program is not built stay as they are."""
-    for name, tool in TOOLS.items():
+    for name, (tool, *arguments) in TOOLS.items():
         page, program = ROOT / "docs" / name, ROOT / "build" / tool
         if program.exists():
-            text = subprocess.run([program], check=True, capture_output=True, text=True).stdout
+            text = subprocess.run([program, *arguments], check=True, capture_output=True, text=True).stdout
             if not page.exists() or text != page.read_text():
                 page.write_text(text)
                 yield page
@@ -119,12 +121,13 @@ def problems():
 
 def main():
     if "--check" in sys.argv[1:]:
-        found = list(problems())
+        found = [*problems(), *doc_programs.problems()]
         print("\n".join(found) or "documentation is up to date")
         return 1 if found else 0
     for page in from_tools():
         print(page.relative_to(ROOT))
     for path, text in generated():
+        text = doc_programs.with_outputs(text)
         if not path.exists() or text != path.read_text():
             path.write_text(text)
             print(path.relative_to(ROOT))

@@ -80,20 +80,22 @@ std::string flags_of(const OptionRow& row) {
 
 void markdown() {
   fmt::print(
-      "# Options of a run\n\nPython (`pallasim.emulate`, `pallasim.Params`, the marker and `--pallasim-option` of "
-      "pytest, "
-      "the variable `PALLASIM_EMULATE`), the command line and capsules take the same options with the same values. On "
-      "the command line a name has dashes. Written by `pallasim_option_reference` from\n"
-      "`interp/include/pallasim/interp/options.def`.\n\n"
-      "| Python | `pallasim run` | values | default | meaning |\n|---|---|---|---|---|\n");
+      "# Options of a run\n\n"
+      "Python and the command line have the same options with the same values. They are arguments by name of "
+      "`pallasim.emulate`, `pallasim.install`,\n`pallasim.Params` and pytest's marker, and `NAME=VALUE` of "
+      "`--pallasim-option` and of the variable `PALLASIM_EMULATE`. On the command line\nnames have dashes. "
+      "A capsule keeps the options of its launches.\n\n"
+      "The machine comes first and has no name: `emulate(\"tpu-v5e\")`, `--pallasim=tpu-v5e`, "
+      "`PALLASIM_EMULATE=tpu-v5e,detect_races=True`. Python has further\noptions, which are not a run's: "
+      "`pallasim.Params` says them all.\n\n"
+      "This page is written from `interp/include/pallasim/interp/options.def` by `pallasim_option_reference`.\n");
   for (const OptionRow& row : pallasim::interp::option_rows()) {
     const std::string standard = row.default_text.empty() ? std::string("none") : "`" + row.default_text + "`";
     std::string values = row.kind == Kind::Choice ? fmt::format("`{}`", fmt::join(row.values, "`, `")) : allowed(row);
     if (can_be_off(row)) values += "; true and false";
-    std::replace(values.begin(), values.end(), '|', '/');
-    std::string doc(row.doc);
-    for (size_t at = 0; (at = doc.find('|', at)) != std::string::npos; at += 2) doc.insert(at, 1, '\\');
-    fmt::print("| `{}` | {} | {} | {} | {} |\n", row.name, flags_of(row), values, standard, doc);
+    fmt::print("\n## {}\n{}", row.name,
+               wrapped(fmt::format("{}: {}. Without it: {}.", flags_of(row), values, standard), "", "", 160));
+    fmt::print("\n{}", wrapped(row.doc, "", "", 160));
   }
 }
 

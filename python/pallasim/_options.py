@@ -36,27 +36,28 @@ class RunOptions(TypedDict, total=False):
 @dataclasses.dataclass(frozen=True, repr=False)
 class RunParams:
     """
-    machine: A key of `MACHINES`: the chip whose sizes and rules hold. `generic` refuses nothing that has a meaning.
+    machine: The chip whose sizes and rules hold; `generic` has none, and refuses nothing that has a meaning.
     numerics: "ieee" rounds as the types say; "reference" does so one element at a time, bit-equal on every machine;
         "device" multiplies matrices as the chip does; "oracle" computes in f64 between loads and stores
         (docs/numerics.md).
     rules: What the compiler of the machine's chip refuses, too much memory included, is an error before anything runs
         ("error", True), findings of a run ("warn"), or not looked at ("off", False).
-    detect_races: Look at every access (slower): false `parallel` claims; of TPU kernels also memory that a copy in
-        flight uses, races between cores, outputs that are not written or visited again, memory that is read and that
-        nobody wrote.
+    detect_races: Look at every access, which is slower: axes that are declared `parallel` and whose points share
+        elements, races between threads, memory that a copy under way uses; of TPU kernels also outputs that are not
+        written or visited again, and memory that is read and that nobody wrote.
     random_seed: Schedule threads at random from this seed, and visit `parallel` grid axes in the order that JAX's TPU
         interpreter makes of it; None runs each thread until it blocks and every axis in ascending order.
-    replay: The schedule token of a report; reproduces that run.
+    replay: The schedule that a report names, such as "ps1:random:7": the run is the same again.
     uninitialized_memory: What fresh memory holds: "nan" (NaN, the least integer, true), "most" (NaN, the greatest
         integer, true) or "zero".
-    out_of_bounds: An access outside of its ref: "error" stops, "machine" does what the hardware does and notes it;
-        "uninitialized" lets reads give what fresh memory holds, and writes must lie inside.
+    out_of_bounds: An access outside of its ref: "error" stops the run; "machine" warns and takes the nearest place
+        inside, or what lies behind a block that Triton reaches by a pointer; "uninitialized" lets reads give what fresh
+        memory holds, and writes must lie inside.
     padding: Who may name the padding of a TPU's (8, 128) tiles, where nothing is kept: "copies", as on the machine,
         "nobody", or "all", loads and stores too.
-    pipeline: "elided" shows the kernel its blocks where they lie, "modelled" has windows in the core's memory, fetched
-        while the step before runs and written back while the step after does. A correct kernel has the same result
-        either way.
+    pipeline: "elided" leaves the copies of a grid's blocks out and shows the kernel its blocks where they lie;
+        "modelled" has windows in the core's memory, fetched while the step before runs and written back while the step
+        after does. A correct kernel has the same result either way.
     revisits: A block of an output that a TPU's grid comes back to after others is a finding of checked runs ("note"),
         or stops the run ("error").
     cores: TensorCores that share a grid along its first `parallel` axis, 0 for those of the chip's device.
