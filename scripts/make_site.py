@@ -61,6 +61,7 @@ def collect():
         language = "python" if path.suffix == ".py" else "cpp"
         (PAGES / "examples" / f"{path.name}.md").write_text(f"# {path.name}\n\n```{language}\n{path.read_text()}```\n")
     shutil.copyfile(ROOT / "LICENSE", PAGES / "LICENSE")
+    shutil.copyfile(ROOT / "scripts" / "site.css", PAGES / "site.css")
 
 
 class Page(html.parser.HTMLParser):
