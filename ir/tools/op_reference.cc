@@ -1,6 +1,7 @@
 // Writes docs/ops.md from the op table to standard output.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -106,31 +107,41 @@ void print_attributes(const OpInfo& i) {
   fmt::print("{}\n", line);
 }
 
+// A column of a family's table, left out where all its operations have nothing to say there.
+struct Column {
+  const char* head;
+  std::string (*text)(const OpInfo&);
+};
+constexpr Column kColumns[] = {
+    {"operation", [](const OpInfo& i) { return fmt::format("`{}`", i.name); }},
+    {"operands", [](const OpInfo& i) { return range(i.min_operands, i.max_operands); }},
+    {"regions", [](const OpInfo& i) { return i.regions ? range(std::max(i.regions, 0), i.regions) : std::string(); }},
+    {"types", [](const OpInfo& i) { return std::string(kRules[static_cast<int>(i.rule)]); }},
+    {"effects", effects},
+    {"result", [](const OpInfo& i) { return std::string(kResult[static_cast<int>(i.fidelity)]); }},
+    {"meaning", [](const OpInfo& i) { return std::string(i.doc); }},
+};
+
 void family(int f) {
-  fmt::print(
-      "\n## {}\n\n| operation | operands | regions | types | effects | result | meaning "
-      "|\n|---|---|---|---|---|---|---|\n",
-      kFamilies[f]);
-  bool any = false;
-  const auto each = [f](const auto& print) {
-    for (int k = 0; k < kNumOps; ++k) {
-      const OpInfo& i = info(static_cast<OpCode>(k));
-      if (static_cast<int>(i.family) == f) print(i);
-    }
-  };
-  each([&](const OpInfo& i) {
-    any |= !attributes(i).empty();
-    fmt::print("| `{}` | {} | {} | {} | {} | {} | {} |\n", i.name, range(i.min_operands, i.max_operands),
-               i.regions == 0  ? ""
-               : i.regions < 0 ? "any"
-                               : std::to_string(i.regions),
-               kRules[static_cast<int>(i.rule)], effects(i), kResult[static_cast<int>(i.fidelity)], i.doc);
-  });
-  if (!any) return;
+  std::vector<const OpInfo*> ops;
+  for (int k = 0; k < kNumOps; ++k)
+    if (const OpInfo& i = info(static_cast<OpCode>(k)); static_cast<int>(i.family) == f) ops.push_back(&i);
+  std::vector<Column> columns;
+  for (const Column& c : kColumns)
+    if (std::any_of(ops.begin(), ops.end(), [&](const OpInfo* i) { return !c.text(*i).empty(); })) columns.push_back(c);
+  fmt::print("\n## {}\n\n|", kFamilies[f]);
+  for (const Column& c : columns) fmt::print(" {} |", c.head);
+  fmt::print("\n|");
+  for (size_t k = 0; k < columns.size(); ++k) fmt::print("---|");
+  for (const OpInfo* i : ops) {
+    fmt::print("\n|");
+    for (const Column& c : columns) fmt::print(" {} |", c.text(*i));
+  }
+  fmt::print("\n");
+  if (std::all_of(ops.begin(), ops.end(), [](const OpInfo* i) { return attributes(*i).empty(); })) return;
   fmt::print("\nAttributes:\n\n");
-  each([](const OpInfo& i) {
-    if (!attributes(i).empty()) print_attributes(i);
-  });
+  for (const OpInfo* i : ops)
+    if (!attributes(*i).empty()) print_attributes(*i);
 }
 
 }  // namespace
