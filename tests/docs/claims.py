@@ -31,6 +31,7 @@ SCRIPTS = {"scripts/wheel.sh", "scripts/test_aarch64.sh", "scripts/test_newest_j
 
 _FENCE = re.compile(r"^```")
 _ITEM = re.compile(r"^\s*(?:[*-]|\d+\.) ")
+_TITLE = re.compile(r"\*\*[^*]+(?:\*\*)?")
 _END = re.compile(r"(?<=[.?!])(?:\*\*)?\s+(?=[A-Z`\[*(])")
 
 
@@ -50,7 +51,7 @@ def units(text: str) -> Iterator[tuple[str, str]]:
 
     def flush() -> Iterator[tuple[str, str]]:
         for sentence in sentences(" ".join(paragraph)):
-            if not sentence.rstrip("*").endswith("?"):
+            if not sentence.rstrip("*").endswith("?") and not _TITLE.fullmatch(sentence):
                 yield sentence, ""
         paragraph.clear()
 
