@@ -146,10 +146,12 @@ def page():
     primitive = list(primitives())
     counts = ", ".join(f"{sum(m in there for _, _, there, *_ in primitive)} on {shown}" for m, shown in MACHINES.items())
     out.append(f"\n## Primitives of JAX\n\nWhat a Pallas kernel may hold in JAX 0.10.2: {counts}.\n"
-               f"A name that JAX uses twice has two rows.\n\n| primitive | operation | {machines} |\n|---|---|{'---|' * len(MACHINES)}\n")
+               f"A primitive that becomes an operation of another name says so. A name that JAX uses twice has two rows.\n\n"
+               f"| primitive | {machines} |\n|---|{'---|' * len(MACHINES)}\n")
     for name, op, there, cells, test in primitive:
         shown = [c if m in there else "" for m, c in zip(MACHINES, cells)]
-        out.append(f"| `{name}` | {'' if op in NO_OPERATION else _linked(op, cells, test)} | {' | '.join(shown)} |\n")
+        named = f"`{name}`" if op in NO_OPERATION else _linked(name, cells, test) if op == name else f"`{name}` as {_linked(op, cells, test)}"
+        out.append(f"| {named} | {' | '.join(shown)} |\n")
     return "".join(out)
 
 
