@@ -111,8 +111,7 @@ def test_tensor_memory_is_refused_on_every_chip():
         plgpu.commit_tmem()
         o_ref[...] = plgpu.async_load_tmem(tmem)
 
-    with pytest.warns(DeprecationWarning):
-        f = plgpu.kernel(kernel, out_shape=jax.ShapeDtypeStruct((128, 128), jnp.float32), scratch_shapes={"tmem": plgpu.TMEM((128, 128), jnp.float32)})
+    f = plgpu.kernel(kernel, out_type=jax.ShapeDtypeStruct((128, 128), jnp.float32), scratch_types={"tmem": plgpu.TMEM((128, 128), jnp.float32)})
     for machine in ("gpu-b200", "gpu-h100", "generic"):
         with pallasim.emulate(machine), pytest.raises((pallasim.UnsupportedError, pallasim.RefusedError)):
             f()
