@@ -158,7 +158,7 @@ int main() {
       "* `result`: `exact`, bit for bit what the operation means; `bounded`, within the bound of "
       "[numerics.md](numerics.md); "
       "`product`, a sum of products,\n  whose order that page says.\n"
-      "* An attribute with a ? may be absent.\n",
+      "* An attribute with a `?` may be absent.\n",
       kNumOps);
   for (int f = 0; f <= static_cast<int>(Family::Debug); ++f) family(f);
   fmt::print("\n## Type rules\n\n| rule | result types |\n|---|---|\n");

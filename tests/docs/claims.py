@@ -32,7 +32,7 @@ SCRIPTS = {"scripts/wheel.sh", "scripts/test_aarch64.sh", "scripts/test_newest_j
 _FENCE = re.compile(r"^```")
 _ITEM = re.compile(r"^\s*(?:[*-]|\d+\.) ")
 _TITLE = re.compile(r"\*\*[^*]+(?:\*\*)?")
-_END = re.compile(r"(?<=[.?!])(?:\*\*)?\s+(?=[A-Z`\[*(])")
+_END = re.compile(r"(?<=[.?!])(?<!\be\.g\.)(?<!\bi\.e\.)(?:\*\*)?\s+(?=\S)")
 
 
 def sentences(text: str) -> list[str]:

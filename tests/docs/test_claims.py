@@ -21,8 +21,8 @@ def test_every_list_is_of_a_page():
 
 PAGE = """# A page
 
-It runs. It stops where `a.b` is
-wrong. Does it?
+It runs. It stops where `a. b` is
+wrong. pytest too, e.g. here. Does it?
 
 | Option | Does |
 |---|---|
@@ -39,17 +39,17 @@ HERE = "  tests/docs/test_claims.py::test_every_list_is_of_a_page\n"
 
 
 def test_what_a_page_says():
-    assert list(claims.units(PAGE)) == [("It runs.", ""), ("It stops where `a.b` is wrong.", ""), ("| `x` | one thing |", "| Option | Does |"),
+    assert list(claims.units(PAGE)) == [("It runs.", ""), ("It stops where `a. b` is wrong.", ""), ("pytest too, e.g. here.", ""), ("| `x` | one thing |", "| Option | Does |"),
                                         ("An item that goes on", ""), ("a block", "")]
 
 
 @pytest.mark.parametrize("listed, found", [
-    ("It runs\nIt stops\none thing\nAn item\na block\n" + HERE, []),
-    ("It runs\nIt stops\nrows: | Option\nAn item\na block\n" + HERE, []),
-    ("It runs\nrows: | Option\nAn item\na block\n" + HERE, ["page: nothing shows 'It stops where `a.b` is wrong.'"]),
-    ("It flies\nIt runs\nIt stops\none thing\nAn item\na block\n" + HERE, ["page: the page does not say 'It flies'"]),
-    ("It runs\nIt stops\none thing\nAn item\na block\n" + HERE.replace("every", "no"), ["page: there is no test tests/docs/test_claims.py::test_no_list_is_of_a_page"]),
-    ("It runs\nIt stops\none thing\nAn item\n" + HERE + "a block\n", ["page: no test is named for 'a block'"]),
+    ("It runs\nIt stops\npytest too\none thing\nAn item\na block\n" + HERE, []),
+    ("It runs\nIt stops\npytest too\nrows: | Option\nAn item\na block\n" + HERE, []),
+    ("It runs\npytest too\nrows: | Option\nAn item\na block\n" + HERE, ["page: nothing shows 'It stops where `a. b` is wrong.'"]),
+    ("It flies\nIt runs\nIt stops\npytest too\none thing\nAn item\na block\n" + HERE, ["page: the page does not say 'It flies'"]),
+    ("It runs\nIt stops\npytest too\none thing\nAn item\na block\n" + HERE.replace("every", "no"), ["page: there is no test tests/docs/test_claims.py::test_no_list_is_of_a_page"]),
+    ("It runs\nIt stops\npytest too\none thing\nAn item\n" + HERE + "a block\n", ["page: no test is named for 'a block'"]),
 ])
 def test_what_is_missing_is_said(listed, found):
     assert list(claims.problems("page", PAGE, listed)) == found
