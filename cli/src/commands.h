@@ -9,6 +9,7 @@
 #include "pallasim/interp/launch.h"
 #include "pallasim/ir/diagnostic.h"
 #include "pallasim/ir/module.h"
+#include "sarif.h"
 #include "values.h"
 
 namespace pallasim::cli {
@@ -21,6 +22,7 @@ class Out {
   bool json = false;
   bool error_on_warning = false;  // a warning is as bad as an error
   bool colours = false;           // of findings on standard error
+  Sarif sarif;                    // findings go there as well
   Json object = Json::object();
 
   void text(const std::string& s) {

@@ -162,6 +162,7 @@ std::string grid_text(const ir::Module& m, const std::vector<int64_t>& bounds) {
 int check(const CheckOptions& o, Out& out) {
   int code = kOk;
   for (const std::string& file : o.files) {
+    out.sarif.about(file);
     Json j = {{"file", file}};
     try {
       const std::string text = read_program(file);

@@ -67,7 +67,7 @@ struct CommandLine {
   FmtOptions fmt;
   InfoOptions info;
   ChipsOptions chips;
-  std::string shell, color = "auto";
+  std::string shell, color = "auto", sarif;
   CLI::App *run_app, *check_app, *fmt_app, *info_app, *chips_app, *completion_app;
   bool json = false, error_on_warning = false;
   std::map<std::string, std::string> flags;
@@ -99,6 +99,12 @@ struct CommandLine {
   }
   void add_error_on_warning(CLI::App* c) {
     c->add_flag("--error-on-warning", error_on_warning, "A warning ends with exit code 1, as an error does")
+        ->group(kReports);
+  }
+
+  void add_sarif(CLI::App* c) {
+    c->add_option("--sarif", sarif, "Write the findings to FILE as SARIF 2.1.0, for code hosts and editors")
+        ->type_name("FILE")
         ->group(kReports);
   }
 
@@ -184,6 +190,7 @@ struct CommandLine {
     add_engine_options("Checks");
     run_app->add_flag("--oob-as-machine", run.oob_as_machine, "The same as --out-of-bounds machine")->group("Checks");
     add_error_on_warning(run_app);
+    add_sarif(run_app);
   }
 
   void add_capsules() {
@@ -205,6 +212,7 @@ struct CommandLine {
   void add_other_commands() {
     check_app = command("check", "Find mistakes without running");
     check_app->add_option("FILE", check.files, "Kernels (.psir) and capsules")->required()->type_name("");
+    add_sarif(check_app);
 
     fmt_app = command("fmt", "Print a kernel in canonical form");
     fmt_app->footer("The canonical form has no comments: they are not kept.");
@@ -285,8 +293,14 @@ int main_guarded(int argc, char** argv) {
     report.json = out.json;
     report.colours = out.colours;
     report.object["ok"] = false;
+    report.sarif = std::move(out.sarif);
     report.finding(d);
     const int code = exit_code_of(d);
+    try {
+      report.sarif.write(PALLASIM_VERSION, code == kFinding || code == kUnsupported);
+    } catch (const ir::DiagnosticError& e) {
+      if (e.diagnostic().code != d.code) report.finding(e.diagnostic());
+    }
     try {
       report.flush(code);
     } catch (const ir::DiagnosticError&) {}
@@ -305,10 +319,12 @@ int main_guarded(int argc, char** argv) {
     out.json = line.json;
     out.error_on_warning = line.error_on_warning;
     out.colours = wants_colours(line.color);
+    if (!line.sarif.empty()) out.sarif.begin(line.sarif, line.run.file);
     out.object["ok"] = true;
     out.object["findings"] = Json::array();
     const int code = line.execute(out);
     out.object["ok"] = code == kOk;
+    out.sarif.write(PALLASIM_VERSION, true);
     out.flush(code);
     return code;
   } catch (const ir::DiagnosticError& e) { return failed(e.diagnostic()); } catch (const std::bad_alloc&) {

@@ -31,6 +31,7 @@ std::string coloured(const ir::Diagnostic& d) {
 }  // namespace
 
 int Out::finding(const ir::Diagnostic& d) {
+  sarif.add(d);
   if (json) object["findings"].push_back(to_json_object(d));
   else errors_ += colours ? coloured(d) : ir::render(d);
   return error_on_warning && d.severity == ir::Severity::Warning ? kFinding : exit_code_of(d);

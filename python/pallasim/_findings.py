@@ -107,6 +107,14 @@ def from_dict(d: dict[str, Any]) -> Finding:
                    tuple(_site(s) for s in d["also"]), tuple(d["numbers"]), d["hint"], d["report"])
 
 
+def to_dict(f: Finding) -> dict[str, Any]:
+    """The inverse of `from_dict`: plain values, which go from process to process."""
+    def site(s: Site) -> dict[str, Any]:
+        return dataclasses.asdict(s.source) | {"what": s.what, "callers": [dataclasses.asdict(c) for c in s.callers], "scope": s.scope}
+
+    return {**{field.name: getattr(f, field.name) for field in dataclasses.fields(f)}, "site": site(f.site), "also": [site(s) for s in f.also]}
+
+
 def report_of(code: str, message: str, kernel: str, line: SourceLine, numbers: tuple[str, ...] = (), hint: str = "") -> Finding:
     """An error that is found before anything becomes a module."""
     from . import _core

@@ -1,50 +1,57 @@
 """pytest on the emulator: `pytest --pallasim=tpu-v5e` runs the Pallas kernels of unmodified tests.
 
-    @pytest.mark.pallasim("gpu-h100", detect_races=True)    # this test's machine and options (those of `Params`)
+    @pytest.mark.pallasim("gpu-h100", random_seed=3)        # this test's machine and options (those of `Params`)
     @pytest.mark.pallasim(None)                             # this test runs without the emulator
 
-A test whose kernels race or use memory that nobody wrote fails, also one that switches the emulator on by itself, unless
-it takes the findings (`pallasim.findings()`) or asked for `findings="collect"`. `--pallasim-fail-on=CODES`, or
-`fail_on=` of the marker, chooses what fails a test; other warnings are pytest's.
+Runs are checked (`detect_races=True`) unless an option says otherwise. A test whose kernels race or use memory that nobody
+wrote fails, also one that switches the emulator on by itself, unless it takes the findings (`pallasim.findings()`) or asked
+for `findings="collect"`. `--pallasim-fail-on=CODES`, or `fail_on=` of the marker, chooses what fails a test; other warnings
+are pytest's.
 
-A test that fails leaves the reports and a capsule of its launches in the folder of `--pallasim-artifacts`; the failure
-names them. An installed Pallasim is found by pytest; from a build tree it takes `-p pallasim.pytest_plugin`.
+A test that fails leaves a report and a capsule of its launches in the folder of `--pallasim-artifacts`; the failure names
+them. Findings are properties of JUnit's test cases, annotations of GitHub Actions, and SARIF (`--pallasim-sarif=FILE`). pytest
+finds the plugin by itself, in an installation and in a build tree.
 """
 from __future__ import annotations
 
-import contextlib
+import os
 import pathlib
-import re
-import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from . import _pytest_session
+from ._pytest_item import PallasimWarning as PallasimWarning, Run, Told, checked, codes, folder_name
+
 _FOLDER = "pallasim-artifacts"
 _FAIL_ON = "PS-RACE,PS-PAR,PS-UNINIT,PS-OUT"
-_KEY = pytest.StashKey["_Run"]()
-_TOLD = pytest.StashKey["_Told"]()
-
-
-class PallasimWarning(pytest.PytestWarning):
-    """A finding that does not fail the test."""
+_KEY = pytest.StashKey["Run"]()
+_TOLD = pytest.StashKey["Told"]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("pallasim", "Pallas kernels on the emulator")
     group.addoption("--pallasim", metavar="CHIP", default=None, help="run the Pallas kernels of every test on this machine: generic, tpu-v5e, gpu-h100, ...")
-    group.addoption("--pallasim-option", metavar="NAME=VALUE", action="append", default=[], help="an option of pallasim.Params, such as detect_races=True")
+    group.addoption("--pallasim-option", metavar="NAME=VALUE", action="append", default=[],
+                    help="an option of pallasim.Params; every access is looked at without detect_races=False")
     group.addoption("--pallasim-artifacts", metavar="DIR", default=_FOLDER, help=f"where failing tests leave reports and capsules (default: {_FOLDER})")
     group.addoption("--pallasim-fail-on", metavar="CODES", default=_FAIL_ON,
                     help=f"findings that fail a test: families or codes, all, or none; notes only where their code is named (default: {_FAIL_ON})")
+    group.addoption("--pallasim-sarif", metavar="FILE", default=None, help="write the findings as SARIF 2.1.0, for code hosts and editors")
+    group.addoption("--pallasim-annotations", choices=("auto", "github", "none"), default="auto",
+                    help="print the findings as annotations of GitHub Actions (auto: where GITHUB_ACTIONS is true)")
     parser.addini("pallasim_capsule_bytes", "arrays that a test's capsule may hold, in bytes", default=str(256 << 20))
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "pallasim(machine, **options): run this test's Pallas kernels on the emulator; None: without it")
+    if not hasattr(config, "workerinput"):  # workers of pytest-xdist send their reports
+        config.pluginmanager.register(_Reporter(config), "pallasim reports")
+    if (path := _sarif_path(config)) is not None and (path.is_dir() or not os.access(next(p for p in path.parents if p.exists()), os.W_OK)):
+        raise pytest.UsageError(f"--pallasim-sarif: {path} cannot be written")
     try:
-        _codes(config.getoption("--pallasim-fail-on"))
+        codes(config.getoption("--pallasim-fail-on"))
     except ValueError as e:
         raise pytest.UsageError(f"--pallasim-fail-on: {e}") from None
     if config.getoption("--pallasim") is not None:
@@ -56,7 +63,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_report_header(config: pytest.Config) -> str | None:
     machine = config.getoption("--pallasim")
-    return f"pallasim: {machine}" if machine else None
+    if not machine:
+        return None
+    return f"pallasim: {machine}, {'checked' if checked(_options(config))['detect_races'] else 'not checked (detect_races=False)'}"
 
 
 def _options(config: pytest.Config) -> dict[str, Any]:
@@ -71,116 +80,13 @@ def _options(config: pytest.Config) -> dict[str, Any]:
     return options
 
 
-def _codes(text: str) -> tuple[str, ...]:
-    """Families and codes of a list of them; "" stands for all."""
-    if text in ("all", "none"):
-        return ("",) if text == "all" else ()
-    codes = tuple(c.strip() for c in text.split(","))
-    if wrong := [c for c in codes if not re.fullmatch(r"PS-[A-Z]+(-[0-9]{3})?", c)]:
-        raise ValueError(f"'{wrong[0]}' is no code such as PS-RACE-001, no family such as PS-RACE, and not all or none")
-    return codes
-
-
-class _Told:
-    """What the launches of one test found and told, and which of it fails the test."""
-
-    def __init__(self, codes: tuple[str, ...]) -> None:
-        self._codes = codes
-        self._told: list[Any] = []
-        self.reports: list[str] = []  # of all findings that the test did not take
-
-    def begin(self) -> None:
-        from . import _deliver
-
-        _remaining()  # those of earlier tests
-        _deliver.redirect(self._told.append)
-
-    def end(self) -> None:
-        from . import _deliver
-
-        _deliver.redirect(None)
-
-    def _fails(self, finding: Any) -> bool:
-        family = finding.code.rpartition("-")[0]
-        return any(c == finding.code or (c in ("", family) and finding.severity != "note") for c in self._codes)
-
-    def check(self, item: pytest.Item) -> list[Any]:
-        """The findings since the last call that fail the test. The others become warnings, each place once."""
-        from . import _deliver
-
-        left = _remaining()
-        self.reports += [f.report for f in left]
-        told = {f.report for f in self._told}
-        self._told.clear()
-        wrong = []
-        for finding in left:
-            if finding.report not in told:
-                continue
-            if self._fails(finding):
-                wrong.append(finding)
-            elif _deliver.first(finding):
-                item.warn(PallasimWarning(finding.report))
-        return list({f.report: f for f in wrong}.values())
-
-
-def _remaining() -> list[Any]:
-    """The findings that nobody took, of launches that have ended once the arrays of the process are there."""
-    if "pallasim._core" not in sys.modules:
-        return []
-    import jax
-
-    import pallasim
-
-    for array in jax.live_arrays():
-        with contextlib.suppress(Exception):  # of who uses the array
-            array.block_until_ready()
-    return pallasim.findings()
-
-
 def _params(machine: str, options: dict[str, Any]) -> Any:
     from ._params import given
 
     return given(machine, options)
 
 
-class _Run:
-    """One test on the emulator: its parameters, its recording, and its findings so far."""
-
-    def __init__(self, machine: str, options: dict[str, Any], max_bytes: int) -> None:
-        from . import Recording
-
-        self._emulation = {"machine": machine, **options}
-        self._stack = contextlib.ExitStack()
-        self.recording = Recording(max_bytes)
-
-    def begin(self) -> None:
-        import pallasim
-
-        self.recording.params = self._stack.enter_context(pallasim.emulate(**self._emulation))
-        self._stack.enter_context(self.recording)
-
-    def end(self) -> None:
-        self._stack.close()
-
-    def save(self, folder: pathlib.Path, error: BaseException | None, reports: list[str]) -> list[pathlib.Path]:
-        """Writes what there is of report and capsule of a test that failed with `error`; the files."""
-        self.recording.stop()
-        if error is not None:
-            self.recording.refused(error)
-        if not reports and not self.recording.launches:
-            return []
-        folder.mkdir(parents=True, exist_ok=True)
-        files = []
-        if reports:
-            files.append(folder / "report.txt")
-            files[-1].write_text("\n".join(reports), encoding="utf-8")
-        if self.recording.launches:
-            files.append(folder / "program.capsule")
-            self.recording.save(files[-1])
-        return files
-
-
-def _run_of(item: pytest.Item) -> tuple[_Run | None, tuple[str, ...]]:
+def _run_of(item: pytest.Item) -> tuple[Run | None, tuple[str, ...]]:
     """What the test's marker says, else the command line: the run, None without the emulator, and the codes that fail it."""
     machine, options = item.config.getoption("--pallasim"), _options(item.config)
     fail_on = item.config.getoption("--pallasim-fail-on")
@@ -190,22 +96,24 @@ def _run_of(item: pytest.Item) -> tuple[_Run | None, tuple[str, ...]]:
         options |= marker.kwargs
         fail_on = options.pop("fail_on", fail_on)
         machine = marker.args[0] if marker.args else machine or "generic"
-    codes = _codes(fail_on)
+    failing = codes(fail_on)
     if machine is None:
-        return None, codes
-    return _Run(machine, options, int(item.config.getini("pallasim_capsule_bytes"))), codes
+        return None, failing
+    return Run(machine, options, int(item.config.getini("pallasim_capsule_bytes"))), failing
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
     # Before the test's fixtures: what they run is emulated as well.
-    run, codes = _run_of(item)
-    told = item.stash[_TOLD] = _Told(codes)
+    run, failing = _run_of(item)
+    told = item.stash[_TOLD] = Told(failing)
     told.begin()
     if run is not None:
         run.begin()
         item.stash[_KEY] = run
-    yield
+    outcome: Any = yield
+    if outcome.excinfo:
+        _judge(item, outcome)
 
 
 def _judge(item: pytest.Item, outcome: Any) -> None:
@@ -218,6 +126,8 @@ def _judge(item: pytest.Item, outcome: Any) -> None:
     if error is not None:
         if _findings.adopt(error):
             outcome.force_exception(error)
+        if told is not None:
+            told.stopped(error)
     elif wrong:
         outcome.force_exception(_failure(wrong))
 
@@ -239,23 +149,78 @@ def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
     _judge(item, outcome)
     if (run := item.stash.get(_KEY, None)) is not None:
         run.end()
-        del item.stash[_KEY]
     if (told := item.stash.get(_TOLD, None)) is not None:
         told.end()
-        del item.stash[_TOLD]
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
-    outcome = yield
+    outcome: Any = yield
     report = outcome.get_result()
     run, told = item.stash.get(_KEY, None), item.stash.get(_TOLD, None)
-    if run is None or told is None or not report.failed or report.when == "teardown":
+    if told is None:
         return
-    told.check(item)
-    folder = pathlib.Path(item.config.getoption("--pallasim-artifacts")) / re.sub(r"[^A-Za-z0-9_.-]+", "_", item.nodeid)[-150:]
-    if files := run.save(folder, call.excinfo.value if call.excinfo else None, told.reports):
-        lines = [f"{'report' if f.suffix == '.txt' else 'capsule'}: {f}" for f in files]
-        if files[-1].suffix == ".capsule":
-            lines.append(f"repeat it without Python: pallasim run {files[-1]}")
+    properties = []
+    times, found = told.phase()
+    if run is not None and report.failed:
+        files = _save(item, run, report, call, told)
+        shown = [os.path.relpath(f, item.config.invocation_params.dir) for f in files]
+        properties += [("pallasim_artifact", path) for path in shown]
+        lines = [f"{'report' if path.endswith('.txt') else 'capsule'}: {path}" for path in shown]
+        if shown[-1].endswith(".capsule"):
+            lines.append(f"repeat it without Python: pallasim run {shown[-1]}")
+        # What was found stands in the failure itself, unless something else failed the test.
+        lines += [f.finding.report for f in found if f.finding.report.strip() not in report.longreprtext]
         report.sections.append(("pallasim", "\n".join(lines)))
+    for f in found:
+        f.expected = f"the test is expected to fail: {report.wasxfail}" if hasattr(report, "wasxfail") else ""
+        where = f"{_pytest_session.relative(f.finding.file, str(item.config.rootpath))}:{f.finding.line}: " if f.finding.file else ""
+        properties.append(("pallasim_finding", f"{f.finding.severity} {f.finding.code} {where}{f.finding.message}"))
+    if report.when == "teardown" and told.times:
+        properties.append(("pallasim_launches", str(sum(launches for launches, _, _ in told.times.values()))))
+    item.user_properties += properties  # of the reports that follow, and of this one
+    report.user_properties += properties
+    if times or found or (run is not None and report.failed):
+        setattr(report, _pytest_session.REPORT, _pytest_session.of_phase(times, found, run is not None and report.failed))
+    if report.when == "teardown":
+        del item.stash[_TOLD]
+        if run is not None:
+            del item.stash[_KEY]
+
+
+def _save(item: pytest.Item, run: Run, report: Any, call: pytest.CallInfo[None], told: Told) -> list[pathlib.Path]:
+    # Not where a test may have gone in the meantime.
+    folder = item.config.invocation_params.dir / item.config.getoption("--pallasim-artifacts") / folder_name(item.nodeid)
+    return run.save(folder, report, call.excinfo.value if call.excinfo else None, told)
+
+
+class _Reporter:
+    """Of the process that the reports of all tests come to."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._session = _pytest_session.Session(config.rootpath)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._session.add(report)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
+        if (path := _sarif_path(self._config)) is not None:
+            self._session.sarif(path, exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED))
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        machine = self._config.getoption("--pallasim")
+        if machine is not None or self._session.launches:
+            terminalreporter.section("pallasim")
+            for line in self._session.lines(machine, self._config.getoption("--pallasim-artifacts")):
+                terminalreporter.write_line(line)
+        wanted = self._config.getoption("--pallasim-annotations")
+        if wanted == "github" or (wanted == "auto" and os.environ.get("GITHUB_ACTIONS") == "true"):
+            for line in self._session.annotations():
+                terminalreporter.write_line(line)
+
+
+def _sarif_path(config: pytest.Config) -> pathlib.Path | None:
+    name = config.getoption("--pallasim-sarif")
+    return None if name is None else config.invocation_params.dir / name

@@ -15,6 +15,7 @@
 #include "progress.h"
 #include "recording.h"
 #include "reports.h"
+#include "sarif.h"
 #include "tables.h"
 
 namespace nb = nanobind;
@@ -308,6 +309,15 @@ void define_runs(nb::module_& m) {
   m.def("running_launches", &running_launches, "Kernels that run now.");
   m.def("launch_count", &launch_count, "Kernels that ran in this process.");
   m.def(
+      "take_kernel_times",
+      [] {
+        nb::dict all;
+        for (const auto& [kernel, t] : take_kernel_times())
+          all[kernel.c_str()] = nb::make_tuple(t.launches, t.checked, t.seconds);
+        return all;
+      },
+      "Kernel -> (launches, those of them that were checked, seconds), of launches that ended since the last call.");
+  m.def(
       "take_grid_points",
       [](int64_t recording) {
         nb::list points;
@@ -397,6 +407,7 @@ NB_MODULE(_core, m) {
   define_handlers(m);
   define_inspection(m);
   define_tables(m);
+  define_sarif(m);
 }
 
 }  // namespace pallasim::python

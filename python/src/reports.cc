@@ -9,6 +9,7 @@
 #include <deque>
 #include <mutex>
 #include <string_view>
+#include <utility>
 
 #include "pallasim/trace/causes.h"
 
@@ -18,6 +19,7 @@ namespace {
 constexpr size_t kMaxFindings = 4096;
 constexpr size_t kMaxRecorded = 256;
 constexpr size_t kMaxRuns = 256;
+constexpr size_t kMaxTimed = 4096;
 
 struct Shared {
   std::mutex mutex;
@@ -31,6 +33,7 @@ struct Shared {
   std::deque<Kept> failures;
   int64_t failed = 0;
   std::deque<Run> runs;
+  std::map<std::string, KernelTime> times;
   int64_t ended = 0;
   std::deque<std::pair<int64_t, GridPoints>> recorded;
   std::deque<std::pair<int64_t, std::vector<interp::HostCall>>> calls;
@@ -56,6 +59,10 @@ void keep_run(Run run) {
   Shared& s = shared();
   std::lock_guard lock(s.mutex);
   run.number = ++s.ended;
+  KernelTime& time = s.times[s.times.size() < kMaxTimed || s.times.contains(run.kernel) ? run.kernel : ""];
+  ++time.launches;
+  time.checked += run.checked;
+  time.seconds += run.seconds;
   s.runs.push_back(std::move(run));
   if (s.runs.size() > kMaxRuns) s.runs.pop_front();
 }
@@ -218,6 +225,12 @@ void note_report(Run run, interp::Report r, const interp::Options& options, Deli
   for (const ir::Diagnostic& d : told) note_finding(d);
   if (delivery != Delivery::Collect) say(told);
   if (raise) throw Failure(findings.front());
+}
+
+std::map<std::string, KernelTime> take_kernel_times() {
+  Shared& s = shared();
+  std::lock_guard lock(s.mutex);
+  return std::exchange(s.times, {});
 }
 
 void keep_recorded(const Settings& settings, interp::Recorder r) {

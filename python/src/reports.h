@@ -1,6 +1,7 @@
 // What launches leave behind for Python: findings, counters.
 #pragma once
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -66,6 +67,14 @@ void note_report(Run run, interp::Report, const interp::Options&, Delivery, cons
 // The latest launches that ended, oldest first, and the last of them (or one of number 0).
 std::vector<Run> runs();
 Run last_run();
+
+// Launches of one kernel that ended since the last call.
+struct KernelTime {
+  int64_t launches = 0, checked = 0;  // of those so many with every access looked at
+  double seconds = 0;
+};
+// By kernel. Beyond a bound of names nobody took, the others count as one, "".
+std::map<std::string, KernelTime> take_kernel_times();
 
 // Keeps what a launch recorded for take_grid_points and take_calls.
 void keep_recorded(const Settings&, interp::Recorder);

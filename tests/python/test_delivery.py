@@ -196,8 +196,7 @@ def test_right():
 
 def run_pytest(pytester, *args):
     pytester.makepyfile(kernels=KERNELS, test_kernels=PYTEST)
-    return pytester.runpytest_subprocess("-p", "pallasim.pytest_plugin", "-p", "no:cacheprovider", "--pallasim=tpu-v5e", "--pallasim-option",
-                                         "detect_races=True", *args)
+    return pytester.runpytest_subprocess("-p", "no:cacheprovider", "--pallasim=tpu-v5e", *args)
 
 
 def test_pytest_fails_on_races_and_undefined_data(pytester):

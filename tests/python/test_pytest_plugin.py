@@ -1,6 +1,7 @@
 """`pytest --pallasim=CHIP` on test files that know nothing of the emulator."""
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
 import pathlib
@@ -8,6 +9,8 @@ import re
 import subprocess
 
 import pytest
+
+import pallasim
 
 pytest_plugins = ["pytester"]
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -60,7 +63,7 @@ def run(pytester, *args, source=TESTS):
             import pathlib, pallasim
             pathlib.Path("launches").write_text(str(pallasim.launch_count()))
     """)
-    result = pytester.runpytest_subprocess("-p", "pallasim.pytest_plugin", "-p", "no:cacheprovider", *args)
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", *args)
     launches = pytester.path / "launches"
     return result, int(launches.read_text()) if launches.exists() else 0
 
@@ -72,7 +75,7 @@ def test_unmodified_tests_run_on_the_emulator(pytester):
     result.stdout.fnmatch_lines(["*pallasim: tpu-v5e*", "*KernelError: error?PS-OOB-001?*", "*repeat it without Python: pallasim run *"])
 
     folder = pytester.path / "pallasim-artifacts"
-    assert sorted(p.name for p in folder.iterdir()) == ["test_kernels.py_test_out_of_bounds", "test_kernels.py_test_wrong_value"]
+    assert sorted(p.name for p in folder.iterdir()) == [f"test_kernels.py_test_{t}" for t in ("no_kernel", "out_of_bounds", "wrong_value")]
     failed = folder / "test_kernels.py_test_out_of_bounds"
     assert "o_ref[pl.ds(i, 1)] = x_ref[pl.ds(i + 5, 1)]" in (failed / "report.txt").read_text()
     done = subprocess.run([BINARY, "run", str(failed / "program.capsule"), "--json"], capture_output=True, text=True)
@@ -80,7 +83,17 @@ def test_unmodified_tests_run_on_the_emulator(pytester):
     assert [launch["error"] for launch in replayed["launches"]] == [None, "PS-OOB-001"]
     assert replayed["findings"][0]["text"] == "o_ref[pl.ds(i, 1)] = x_ref[pl.ds(i + 5, 1)]"
     wrong = folder / "test_kernels.py_test_wrong_value"
-    assert [p.name for p in wrong.iterdir()] == ["program.capsule"]
+    assert sorted(p.name for p in wrong.iterdir()) == ["program.capsule", "report.txt"]
+    text = (wrong / "report.txt").read_text()
+    assert "test_wrong_value failed (call)" in text and "kernel double_kernel: 1 launches" in text and "nothing was found" in text and "Mismatched" in text
+    assert [p.name for p in (folder / "test_kernels.py_test_no_kernel").iterdir()] == ["report.txt"]
+    assert "no kernel ran on the emulator" in (folder / "test_kernels.py_test_no_kernel" / "report.txt").read_text()
+
+
+def test_the_build_tree_announces_what_an_installation_does():
+    """Once: a wheel in the same environment has the same entry, and pytest takes the first of a name."""
+    announced = {e.value for e in importlib.metadata.entry_points(group="pytest11", name="pallasim.pytest_plugin")}
+    assert announced == {"pallasim.pytest_plugin"} and importlib.metadata.version("pallasim") == pallasim.__version__
 
 
 def test_an_installed_plugin_may_be_named_as_well(pytester, monkeypatch, tmp_path):
