@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from . import _context
@@ -48,19 +48,20 @@ def _attribute(owner: type, name: str) -> None:
     setattr(owner, name, property(get))
 
 
-def _everywhere(original: Any, wrapped: Any) -> None:
-    """Binds the names that modules have for a function of JAX anew; who imports it later gets it from those."""
+def _everywhere(wrapped: dict[int, tuple[Any, Any]]) -> None:
+    """Binds the names that modules have for functions of JAX anew (id -> function and its replacement); who imports one later gets it from those."""
+    originals = frozenset(wrapped)
     for module in list(sys.modules.values()):
         names = getattr(module, "__dict__", None)
         if isinstance(names, dict):
-            for name in [n for n, v in names.items() if v is original]:
-                names[name] = wrapped
+            for name in [n for n, v in names.items() if id(v) in originals]:
+                names[name] = wrapped[id(names[name])][1]
 
 
-def _function(module: Any, name: str, wrap: Callable[[Any], Any]) -> None:
+def _replacement(module: Any, name: str, wrap: Callable[[Any], Any]) -> Iterator[tuple[int, tuple[Any, Any]]]:
     original = getattr(module, name, None)
     if original is not None:
-        _everywhere(original, functools.wraps(original)(wrap(original)))
+        yield id(original), (original, functools.wraps(original)(wrap(original)))
 
 
 def _says_chip(original: Any) -> Any:
@@ -110,8 +111,9 @@ def patch() -> None:
 
     _attribute(xla_client.Device, "platform")
     _attribute(xla_client.Client, "platform")
-    _function(xla_bridge, "default_backend", _says_chip)
+    wrapped = dict(_replacement(xla_bridge, "default_backend", _says_chip))
     for name in ("devices", "device_count", "local_device_count", "get_backend", "process_count"):
-        _function(xla_bridge, name, _takes_chip(0, "platform" if name == "get_backend" else "backend"))
-    _function(xla_bridge, "local_devices", _takes_chip(1, "backend"))
-    _function(conditionals, "platform_dependent", _chooses_chip)
+        wrapped.update(_replacement(xla_bridge, name, _takes_chip(0, "platform" if name == "get_backend" else "backend")))
+    wrapped.update(_replacement(xla_bridge, "local_devices", _takes_chip(1, "backend")))
+    wrapped.update(_replacement(conditionals, "platform_dependent", _chooses_chip))
+    _everywhere(wrapped)
