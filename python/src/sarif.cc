@@ -65,10 +65,10 @@ std::string sarif(const nb::list& results, const std::string& root, const std::s
 
 void define_sarif(nb::module_& m) {
   m.def("sarif", &sarif, "results"_a, "root"_a, "version"_a, "complete"_a,
-        "A SARIF file of dictionaries: finding as `findings` gives it, file, line and test that found it, whether it fails "
+        "A SARIF file of dictionaries: finding as `findings` gives it, file, line and test that found it, whether it "
+        "fails "
         "that, and why it was expected.");
-  m.def("source_root", &trace::source_root, "start"_a,
-        "The folder that paths in reports for others are relative to.");
+  m.def("source_root", &trace::source_root, "start"_a, "The folder that paths in reports for others are relative to.");
 }
 
 }  // namespace pallasim::python

@@ -218,6 +218,23 @@ def test_a_session_without_kernels_says_so(tmp_path):
     assert "tpu-v5e: no kernel ran on the emulator" in ended.output.splitlines()
 
 
+PAGE = (ROOT / "docs" / "pytest.md").read_text()
+
+
+def test_the_page_has_every_option():
+    said = subprocess.run([sys.executable, "-m", "pytest", "--help"], capture_output=True, text=True, cwd=ROOT / "docs").stdout
+    options = set(re.findall(r"^ +(--pallasim[a-z-]*)", said, re.M))
+    assert set(re.findall(r"^\| `(--pallasim[a-z-]*)", PAGE, re.M)) == options and len(options) == 6
+
+
+def test_the_recipe_leaves_what_it_uploads(tmp_path):
+    recipe = re.search(r"```yaml\n(.*?)```", PAGE, re.S)[1]
+    arguments = re.search(r"- run: pytest (.*) tests\n", recipe)[1].split()
+    session(tmp_path, *arguments, "-k", "race")
+    left = [re.search(r"sarif_file: (\S+)", recipe)[1], *re.search(r"path: \|\n((?: +\S+\n)+)", recipe)[1].split()]
+    assert left == ["pallasim.sarif", "pallasim-artifacts", "junit.xml"] and all((tmp_path / name).exists() for name in left)
+
+
 def cli(*args, cwd=ROOT):
     return subprocess.run([BINARY, *args], capture_output=True, text=True, cwd=cwd)
 

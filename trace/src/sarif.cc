@@ -69,7 +69,8 @@ class Writer {
     return name == "error" ? ir::Severity::Error : name == "warning" ? ir::Severity::Warning : ir::Severity::Note;
   }
 
-  // Relative to the root where it lies below. A relative path is one of the folder that the program runs in, if there is such a file.
+  // Relative to the root where it lies below. A relative path is one of the folder that the program runs in, if there
+  // is such a file.
   Json artifact(const std::string& file) const {
     std::error_code none;
     const fs::path path = (fs::exists(file, none) ? fs::absolute(file, none) : root_ / file).lexically_normal();

@@ -15,12 +15,13 @@ struct SarifResult {
   bool fails = false;      // it is an error here, whatever its severity
 };
 
-// The file's text. Findings with one code, line and message (numbers aside) are one result. Paths below `root` (absolute) are
-// relative to it, with the fingerprints made of them; `complete`: whether all was looked at that should be.
+// The file's text. Findings with one code, line and message (numbers aside) are one result. Paths below `root`
+// (absolute) are relative to it, with the fingerprints made of them; `complete`: whether all was looked at that should
+// be.
 std::string sarif(const std::vector<SarifResult>&, const std::string& root, const std::string& version, bool complete);
 
-// The folder that paths in reports for others are relative to: the workspace of GitHub Actions, else the nearest folder from `start`
-// upwards that git knows, else `start`.
+// The folder that paths in reports for others are relative to: the workspace of GitHub Actions, else the nearest folder
+// from `start` upwards that git knows, else `start`.
 std::string source_root(const std::string& start);
 
 }  // namespace pallasim::trace
