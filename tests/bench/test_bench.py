@@ -39,3 +39,9 @@ def test_comparison(tmp_path):
     # JAX's interpreter has no atomics between programs: its result is wrong, and the table says so.
     assert "wrong result" in cases["histogram_atomics"]["warm"]["errors"]["hlo"]
     assert "| add_1m_8_steps |" in done.stdout and "* histogram_atomics, hlo: AssertionError: wrong result" in done.stdout
+
+
+def test_the_suite_for_pytest_runs_checked_and_not():
+    import pytest_suite
+
+    assert pytest_suite.launches(True) > 0 and pytest_suite.launches(False) > 0

@@ -8,6 +8,7 @@ import pathlib
 import re
 import subprocess
 
+import numpy as np
 import pytest
 
 import pallasim
@@ -153,6 +154,57 @@ def test_unknown():
     result.assert_outcomes(passed=2, errors=1)
     assert launches == 1
     result.stdout.fnmatch_lines(["*unknown machine 'tpu-v99'*"])
+
+
+def test_options_of_the_marker_go_before_those_of_the_command_line(pytester):
+    source = """
+import jax, jax.numpy as jnp, pytest, pallasim
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+
+def kernel(x_ref, o_ref, rows_ref):
+    rows_ref[0:4, :] = x_ref[0:4, :]
+    o_ref[...] = rows_ref[...]  # half of it was written: a note
+
+def run():
+    x = jnp.ones((8, 128), jnp.float32)
+    jax.block_until_ready(pl.pallas_call(kernel, out_shape=x, scratch_shapes=[pltpu.VMEM((8, 128), jnp.float32)])(x))
+    return pallasim.last_run()["checked"]
+
+def test_default():
+    assert run() is True
+
+@pytest.mark.pallasim(detect_races=False)
+def test_marker():
+    assert run() is False
+
+@pytest.mark.pallasim(verify_restore=4)
+def test_restored():
+    assert run() is False
+
+@pytest.mark.pallasim(fail_on="PS-UNINIT-002")
+def test_named_note():
+    run()
+"""
+    result, launches = run(pytester, "--pallasim=tpu-v5e", "--pallasim-option=detect_races=True", "-k", "not restored", source=source)
+    result.assert_outcomes(passed=2, failed=1, deselected=1, warnings=1)
+    result.stdout.fnmatch_lines(["pallasim: tpu-v5e, checked", "FAILED *test_named_note*"])
+    assert launches == 3
+    result, _ = run(pytester, "--pallasim=tpu-v5e", "--pallasim-option=verify_restore=4", "-k", "restored", source=source)
+    result.assert_outcomes(passed=1, deselected=3)
+    result.stdout.fnmatch_lines(["pallasim: tpu-v5e, not checked (detect_races=False)"])
+
+
+def test_what_is_read_before_it_was_written_and_dropped_is_found():
+    """A masked store of JAX's own gmm."""
+    from jax.experimental.pallas.ops.tpu.megablox import gmm
+
+    x, w = np.ones((256, 128), np.float32), np.ones((4, 128, 128), np.float32)
+    pallasim.findings()
+    with pallasim.emulate("tpu-v5e", detect_races=True, findings="collect"):
+        out = np.asarray(gmm(x, w, np.full(4, 64, np.int32), preferred_element_type=np.float32))
+    np.testing.assert_array_equal(out, np.full((256, 128), 128.0))
+    assert {f.code for f in pallasim.findings()} == {"PS-UNINIT-001"}
 
 
 @pytest.mark.parametrize("args, text", [(["--pallasim=tpu-v99"], "unknown machine"), (["--pallasim=generic", "--pallasim-option=detect_races"], "NAME=VALUE"),
