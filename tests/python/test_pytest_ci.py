@@ -200,7 +200,7 @@ def annotations(ended):
 
 def test_annotations(whole):
     race, outside = sorted(annotations(whole), reverse=True, key=lambda line: "PS-RACE" in line)
-    assert race.startswith(f"::error file=sub dir/kernels.py,line={line_of('race')},col=5,title=PS-RACE-001::row is read while a copy")
+    assert race.startswith(f"::error file=sub dir/kernels.py,line={line_of('race')},col=18,title=PS-RACE-001::row is read while a copy")
     assert outside.startswith(f"::error file=sub dir/kernels.py,line={line_of('outside')},col=18,title=PS-OOB-001::")
     assert "%0Afound by sub dir/test_kernels.py::test_outside" in outside
 
