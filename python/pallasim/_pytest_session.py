@@ -104,7 +104,7 @@ class Session:
         counts = collections.Counter(f["finding"]["code"] for f in news)
         codes = ", ".join(f"{n} {code}" for code, n in counts.most_common())
         tests = len({f["test"] for f in news if f["fails"]})
-        return f"{_many(len(news), 'finding')} ({codes}), which fail {_many(tests, 'test')}"
+        return f"{_many(len(news), 'finding')} ({codes}), failing {_many(tests, 'test') if tests else 'no test'}"
 
     def _slowest(self) -> Iterator[str]:
         for (kernel, test), time in sorted(self._times.items(), key=lambda i: -i[1].seconds)[:_SLOWEST]:

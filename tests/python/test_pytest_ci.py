@@ -126,7 +126,7 @@ def test_last_lines_and_artefacts(whole):
     assert re.search(r"= 4 failed, 5 passed, 1 xfailed, 1 warning, 1 error in ", lines[-1])
     begin = next(i for i, line in enumerate(lines) if "= pallasim =" in line)
     launches, looked, slowest, left = lines[begin + 1:begin + 5]
-    assert launches == "tpu-v5e: 12 launches in 10 tests; 6 findings (5 PS-RACE-001, 1 PS-OOB-001), which fail 5 tests"
+    assert launches == "tpu-v5e: 12 launches in 10 tests; 6 findings (5 PS-RACE-001, 1 PS-OOB-001), failing 5 tests"
     assert re.fullmatch(r"looked for races, .*, not in 1 of the launches \(detect_races=False\); accesses outside of arrays, .*", looked)
     assert re.fullmatch(r"slowest kernels: " + ", ".join([r"\w+_kernel [0-9.]+ ms in sub dir/test_kernels.py::\S+(?: \(\d launches\))?"] * 3), slowest)
     assert left == "reports and capsules of 5 failing tests: pallasim-artifacts"
