@@ -1,0 +1,96 @@
+"""Minor page faults and wall time of a call whose result is some megabytes, beside XLA's call with the same result.
+
+    .venv/bin/python bench/faults.py [--processes 10] [--rounds 40] [--case REGEX] [--hold]
+
+In each process calls of both alternate; the figures are medians over rounds, and the lines one per process and kernel. Kernels:
+JAX's own Triton softmax, layer norm and RMS norm. --hold: a result lives until the next one of its function is there.
+"""
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import resource
+import statistics
+import subprocess
+import sys
+import time
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+
+def cases():
+    import jax
+    import jax.numpy as jnp
+    from jax.experimental.pallas.ops.gpu import layer_norm, rms_norm, softmax
+
+    def normal(seed, *shape):
+        return jax.random.normal(jax.random.key(seed), shape, jnp.float32)
+
+    wide, rows, weight, bias = normal(0, 1024, 1024), normal(1, 2, 256, 1024), normal(2, 1024), normal(3, 1024)
+    return {
+        "softmax_1024x1024": (lambda x: softmax.softmax(x, axis=-1), lambda x: jax.nn.softmax(x, axis=-1), (wide,)),
+        "layer_norm_512x1024": (layer_norm.layer_norm, layer_norm.layer_norm_reference, (rows, weight, bias)),
+        "rms_norm_512x1024": (rms_norm.rms_norm, rms_norm.rms_norm_reference, (rows, weight, bias)),
+    }
+
+
+def measured(f, arguments, held):
+    """Wall seconds and minor faults of one call; its result goes to `held`, which has the last one."""
+    import jax
+
+    faults, begin = resource.getrusage(resource.RUSAGE_SELF).ru_minflt, time.perf_counter()
+    out = jax.block_until_ready(f(*arguments))
+    held[:] = [out]
+    return time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_SELF).ru_minflt - faults
+
+
+def worker(rounds: int, pattern: str, hold: bool) -> None:
+    import jax
+    import numpy as np
+
+    import pallasim
+
+    for name, (kernel, reference, arguments) in cases().items():
+        if not re.search(pattern, name):
+            continue
+        with pallasim.emulate("gpu-h100"):
+            ours = jax.jit(kernel).lower(*arguments).compile()
+            launches = pallasim.launch_count()
+            out = np.asarray(ours(*arguments))
+            assert pallasim.launch_count() == launches + 1, "no kernel ran on the emulator"
+        xla = jax.jit(reference).lower(*arguments).compile()
+        np.testing.assert_allclose(out, np.asarray(xla(*arguments)), rtol=1e-4, atol=1e-4)
+        del out
+        seen, held = {"ours": [], "xla": []}, {"ours": [], "xla": []}
+        for _ in range(rounds):
+            for who, f in (("ours", ours), ("xla", xla)):
+                if not hold:
+                    held[who].clear()
+                seen[who].append(measured(f, arguments, held[who]))
+        time_of = {who: statistics.median(t for t, _ in v) for who, v in seen.items()}
+        faults_of = {who: statistics.median(n for _, n in v) for who, v in seen.items()}
+        print(f"{name:<22}{time_of['ours'] * 1e3:>8.3f} ms{time_of['xla'] * 1e3:>9.3f} ms{time_of['ours'] / time_of['xla']:>8.2f}x"
+              f"{faults_of['ours']:>8.0f}{faults_of['xla']:>8.0f}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--processes", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--case", default="")
+    parser.add_argument("--hold", action="store_true")
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.worker:
+        return worker(args.rounds, args.case, args.hold)
+    print(f"{'kernel':<22}{'ours':>11}{'XLA':>12}{'ratio':>9}{'faults':>8}{'XLA':>8}", flush=True)
+    for _ in range(args.processes):
+        command = [sys.executable, __file__, "--worker", "--rounds", str(args.rounds), "--case", args.case]
+        if args.hold:
+            command.append("--hold")
+        subprocess.run(command, check=True)
+
+
+if __name__ == "__main__":
+    main()
