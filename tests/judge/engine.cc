@@ -21,6 +21,10 @@ std::vector<Config> all_configurations(const ir::Module& m, uint64_t seed) {
   add("default", [](Options&) {});
   add("not fused", [](Options& o) { o.fuse = false; });
   add("checked", [](Options& o) { o.checked = true; });
+  if (seed % 8 == 0) {  // slow: each step runs twice
+    add("footprints", [](Options& o) { o.verify_footprints = true; });
+    add("footprints, not fused", [](Options& o) { o.verify_footprints = true, o.fuse = false; });
+  }
   add("reference", [](Options& o) { o.numerics = Options::Numerics::Reference; });
   const bool sparse = std::any_of(m.meshes.begin(), m.meshes.end(), [](const ir::Mesh& x) {
     return x.kind == "scalar_subcore" || x.kind == "vector_subcore";

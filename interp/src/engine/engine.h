@@ -20,6 +20,8 @@ std::string run_threads(Execution& exec, const RunOptions& options);
 [[noreturn]] void step_limit(Execution&, const Thread&, const std::string& token);   // PS-LIVE-002: Options::max_steps
 [[noreturn]] void interrupted(Execution&, const Thread&, const std::string& token);  // PS-INT-001
 [[noreturn]] void restored_differs(const Execution&, int64_t step, const std::string& what);  // PS-BUG-003
+// PS-BUG-004: `byte` of a buffer of the thread.
+[[noreturn]] void footprint_differs(const Thread&, const Step*, const std::string& what, int64_t byte);
 [[noreturn]] void too_many_programs(const Execution&, int64_t bytes_each);  // PS-SIZE-001: Options::max_memory
 
 }  // namespace pallasim::interp

@@ -4,6 +4,7 @@
 #include "../ops/footprint.h"
 #include "../plan/scalar_forms.h"
 #include "engine.h"
+#include "footprint_judge.h"
 #include "pallasim/memory/uninitialized.h"
 
 namespace pallasim::interp {
@@ -90,7 +91,7 @@ void Execution::bind(std::span<const std::vector<std::byte*>> arrays, std::span<
 // A step may be a product of large matrices: few of them between looks at the user's Ctrl-C.
 static constexpr int64_t kStepsPerLook = 16;
 
-template <bool joined, bool watched>
+template <bool joined, bool watched, bool judged>
 Stop Execution::run_steps(Thread& t, int64_t budget) {
   const Step* s = t.pc;
   t.stop = Stop::None;
@@ -115,7 +116,7 @@ Stop Execution::run_steps(Thread& t, int64_t budget) {
       steps += n;
       do {
         if constexpr (watched && !joined) ops::tell(t, s);
-        const Step* next = joined ? s->follow(t, s, t.handed) : s->fn(t, s);
+        const Step* next = joined ? s->follow(t, s, t.handed) : judged ? run_judged(t, s) : s->fn(t, s);
         if constexpr (joined)
           before += reinterpret_cast<const std::byte*>(t.last) - reinterpret_cast<const std::byte*>(s);
         if (!next) {
@@ -138,8 +139,9 @@ Stop Execution::run_steps(Thread& t, int64_t budget) {
 }
 
 Stop Execution::run(Thread& t, int64_t budget) {
-  if (joined) return run_steps<true, false>(t, budget);
-  return listeners.empty() ? run_steps<false, false>(t, budget) : run_steps<false, true>(t, budget);
+  if (joined) return run_steps<true, false, false>(t, budget);
+  if (options->verify_footprints) return run_steps<false, true, true>(t, budget);
+  return listeners.empty() ? run_steps<false, false, false>(t, budget) : run_steps<false, true, false>(t, budget);
 }
 
 int64_t Execution::linear_point(const Thread& t) const {

@@ -168,7 +168,7 @@ struct Scheduler::Order : Schedule {};
 
 Scheduler::Scheduler(Execution& ex, const RunOptions& o) : ex_(ex), options_(o), order_(new Order{make_schedule(o)}) {
   ex.copies_move = order_->copies;
-  ex.joined = ex.plan->joined && order_->policy->runs_on() && o.max_steps == 0;
+  ex.joined = ex.plan->joined && order_->policy->runs_on() && o.max_steps == 0 && !o.verify_footprints;
   order_->policy->new_execution(ex.threads.size(), ex.points > 0);
   for (const Thread& t : ex.threads)
     if (t.stop == Stop::None) ready_.push_back(t.index);

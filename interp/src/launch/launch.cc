@@ -343,7 +343,7 @@ void run_launch(const Plan& p, Session& session, std::span<const DeviceCall> dev
 
   const bool watched = options.checked || (watch.recorder && watch.recorder->keep_points) ||
                        options.revisits == Options::Revisits::Error || options.verify_restore > 0 ||
-                       !options.grid_order.empty(),
+                       options.verify_footprints || !options.grid_order.empty(),
              in_order = watched || options.max_steps != 0;
   if (p.together.plan && !in_order) return run_together(call, points, &report);
   call.who = population_of(p, options, call.grid);

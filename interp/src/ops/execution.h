@@ -215,6 +215,7 @@ struct Execution {
   bool progressed = false;               // memory was written or a semaphore signalled since the last look
   bool check_windows = false;            // some window leaves its array somewhere: checked at every grid point
   int64_t spins = 0;                     // reads of a waiting loop that found nothing new, since something was written
+  std::vector<uint8_t> judged;           // by step: how often Options::verify_footprints looked at it
   std::atomic<int64_t> points_ended{0};  // grid points, of all threads; other OS threads read it (Progress)
   int64_t points = 0, next_point = 0;    // programs: in all, and the first that no thread has got yet; 0: together
   std::vector<int64_t> begun;  // programs: of each place among the resident ones, the last one that began there
@@ -258,7 +259,7 @@ struct Execution {
   std::vector<std::vector<std::byte*>> operands;  // per device
 
  private:
-  template <bool joined, bool watched>
+  template <bool joined, bool watched, bool judged>
   Stop run_steps(Thread&, int64_t budget);
   std::unique_ptr<Arena> new_arena(const Body&);
   GridPart make_part(GridBox) const;

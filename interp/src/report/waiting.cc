@@ -5,6 +5,7 @@
 #include <set>
 
 #include "../engine/engine.h"
+#include "../plan/kinds.h"
 #include "../plan/steps.h"
 #include "pallasim/hw/occupancy.h"
 #include "report.h"
@@ -91,6 +92,11 @@ void restored_differs(const Execution& ex, int64_t step, const std::string& what
       .with({"what differs: " + what})
       .hinted("please report this with the kernel")
       .raise();
+}
+
+void footprint_differs(const Thread& t, const Step* s, const std::string& what, int64_t byte) {
+  fail(t, s, "PS-BUG-004", fmt::format("internal: step {} ({}) has a footprint that is not true", s->id, row(*s).name),
+       {fmt::format("{}: byte {} of a buffer", what, byte)}, "please report this with the kernel");
 }
 
 void too_many_programs(const Execution& ex, int64_t each) {
