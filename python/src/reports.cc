@@ -18,7 +18,6 @@ namespace {
 
 constexpr size_t kMaxFindings = 4096;
 constexpr size_t kMaxRecorded = 256;
-constexpr size_t kMaxRuns = 256;
 constexpr size_t kMaxTimed = 4096;
 
 struct Shared {
@@ -32,7 +31,7 @@ struct Shared {
   };
   std::deque<Kept> failures;
   int64_t failed = 0;
-  std::deque<Run> runs;
+  RunLog runs;
   std::map<std::string, KernelTime> times;
   int64_t ended = 0;
   std::deque<std::pair<int64_t, GridPoints>> recorded;
@@ -63,8 +62,7 @@ void keep_run(Run run) {
   ++time.launches;
   time.checked += run.checked;
   time.seconds += run.seconds;
-  s.runs.push_back(std::move(run));
-  if (s.runs.size() > kMaxRuns) s.runs.pop_front();
+  s.runs.keep(std::move(run));
 }
 
 }  // namespace
@@ -255,13 +253,13 @@ std::vector<interp::HostCall> take_calls(int64_t recording) {
 std::vector<Run> runs() {
   Shared& s = shared();
   std::lock_guard lock(s.mutex);
-  return {s.runs.begin(), s.runs.end()};
+  return s.runs.all();
 }
 
 Run last_run() {
   Shared& s = shared();
   std::lock_guard lock(s.mutex);
-  return s.runs.empty() ? Run{} : s.runs.back();
+  return s.runs.last();
 }
 
 }  // namespace pallasim::python

@@ -8,25 +8,10 @@
 
 #include "pallasim/interp/launch.h"
 #include "pallasim/ir/diagnostic.h"
+#include "run_log.h"
 #include "settings.h"
 
 namespace pallasim::python {
-
-// One launch that ended, well or not.
-struct Run {
-  int64_t number = 0;  // launches are counted from 1
-  std::string kernel, chip, token;
-  double seconds = 0;
-  bool planned = false;     // its plan was made for it; else an earlier launch had left it in the cache
-  double plan_seconds = 0;  // what that took; 0 where it was not
-  int64_t steps = 0, grid_points = 0;
-  int threads = 0, units = 0;
-  bool races = false;  // a data race or a false `parallel` claim was found
-  bool checked = false;
-  std::vector<ir::Diagnostic> findings;  // by cause; of a launch that failed its error alone
-  bool failed = false;
-  std::vector<interp::Traffic> traffic;  // checked runs only
-};
 
 // Process-wide; every function may be called from any thread.
 int64_t launch_count();
