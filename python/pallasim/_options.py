@@ -27,6 +27,7 @@ class RunOptions(TypedDict, total=False):
     grid_order: str
     fuse: bool
     verify_split: bool
+    verify_footprints: bool
     verify_restore: int
     max_steps: int
     livelock_steps: int
@@ -70,6 +71,8 @@ class RunParams:
     fuse: Chains of elementwise operations are computed in one pass, equal scalars once. Results do not depend on it.
     verify_split: Runs the parts of a grid that may be split over workers one after another and compares all that they
         touch; a part that could tell is an internal error (PS-BUG-002).
+    verify_footprints: Runs every step that says which memory it touches twice, and compares (PS-BUG-004): no other byte
+        may change, and no other byte may matter.
     verify_restore: Every so many steps the rest of an unchecked run is run twice from a snapshot and must end alike
         (PS-BUG-003); 0: not looked at.
     max_steps: Stops after so many steps of all threads, 0 for no limit.
@@ -95,6 +98,7 @@ class RunParams:
     grid_order: str = ""
     fuse: bool = True
     verify_split: bool = False
+    verify_footprints: bool = False
     verify_restore: int = 0
     max_steps: int = 0
     livelock_steps: int = 1000000000

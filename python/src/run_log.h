@@ -29,9 +29,9 @@ struct Run {
   std::vector<interp::Traffic> traffic;  // checked runs only
 };
 
-// Keeps launches in memory of its own. Their results come from the general allocator, one behind the other with what else
-// is asked for meanwhile: 31 bytes of a launch that stay between two results of some megabytes, and the place that the
-// first one leaves is a little too small for the next.
+// Keeps launches in memory of its own. Their results come from the general allocator, one behind the other with what
+// else is asked for meanwhile: 31 bytes of a launch that stay between two results of some megabytes, and the place that
+// the first one leaves is a little too small for the next.
 class RunLog {
  public:
   void keep(Run);                // drops the oldest beyond kMax
