@@ -49,6 +49,7 @@ void boxes(const ContractPayload& p, const Step&, Boxes& out) {
   const Contraction& c = p.contraction;
   out.read(p.a, {c.batch, c.m, c.k}, {c.a_batch, c.a_row, c.a_col}, ir::byte_size(c.in));
   out.read(p.b, {c.batch, c.k, c.n}, {c.b_batch, c.b_row, c.b_col}, ir::byte_size(c.in_rhs));
+  if (c.accumulate) out.read(p.dst, {c.batch, c.m, c.n}, {c.c_batch, c.c_row, 1}, ir::byte_size(c.out));
   out.write(p.dst, {c.batch, c.m, c.n}, {c.c_batch, c.c_row, 1}, ir::byte_size(c.out));
 }
 
