@@ -141,7 +141,8 @@ class Printer {
   }
   std::string of(const DmaWaitPayload& p) const { return semaphore(p.sem) + " " + dims(p.extents.dims); }
   std::string of(const RowCopyPayload& p) const {
-    return of(static_cast<const DmaPayload&>(p)) + (p.chooses ? ", rows of " + at(p.rows.list) : "");
+    const DmaPayload& copy = p;
+    return of(copy) + (p.chooses ? ", rows of " + at(p.rows.list) : "");
   }
   std::string of(const FetchAddPayload& p) const { return p.name.empty() ? at(p.addr) : p.name; }
   std::string of(const BarrierPayload& p) const { return barrier(p); }
