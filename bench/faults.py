@@ -1,9 +1,10 @@
 """Minor page faults and wall time of a call whose result is some megabytes, beside XLA's call with the same result.
 
-    .venv/bin/python bench/faults.py [--processes 10] [--rounds 40] [--case REGEX] [--hold]
+    .venv/bin/python bench/faults.py [--processes 10] [--rounds 40] [--case REGEX] [--hold] [--batch 1]
 
-In each process calls of both alternate; the figures are medians over rounds, and the lines one per process and kernel. Kernels:
-JAX's own Triton softmax, layer norm and RMS norm. --hold: a result lives until the next one of its function is there.
+In each process calls of both alternate, `--batch` of one after as many of the other; the lines are one per process and kernel: medians of the
+rounds, the mean of their faults behind it, and by how many MiB the process has grown. Kernels: JAX's own Triton softmax, layer norm
+and RMS norm. --hold: a result lives until the next one of its function is there.
 """
 from __future__ import annotations
 
@@ -35,17 +36,27 @@ def cases():
     }
 
 
-def measured(f, arguments, held):
-    """Wall seconds and minor faults of one call; its result goes to `held`, which has the last one."""
+def resident():
+    """MiB."""
+    with open("/proc/self/statm") as f:
+        return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def measured(f, arguments, held, hold, batch):
+    """Wall seconds and minor faults per call; the last result goes to `held`."""
     import jax
 
     faults, begin = resource.getrusage(resource.RUSAGE_SELF).ru_minflt, time.perf_counter()
-    out = jax.block_until_ready(f(*arguments))
-    held[:] = [out]
-    return time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_SELF).ru_minflt - faults
+    for _ in range(batch):
+        if not hold:
+            held.clear()
+        out = jax.block_until_ready(f(*arguments))
+        held[:] = [out]
+        del out
+    return (time.perf_counter() - begin) / batch, (resource.getrusage(resource.RUSAGE_SELF).ru_minflt - faults) / batch
 
 
-def worker(rounds: int, pattern: str, hold: bool) -> None:
+def worker(rounds: int, pattern: str, hold: bool, batch: int) -> None:
     import jax
     import numpy as np
 
@@ -63,15 +74,16 @@ def worker(rounds: int, pattern: str, hold: bool) -> None:
         np.testing.assert_allclose(out, np.asarray(xla(*arguments)), rtol=1e-4, atol=1e-4)
         del out
         seen, held = {"ours": [], "xla": []}, {"ours": [], "xla": []}
+        size = resident()
         for _ in range(rounds):
             for who, f in (("ours", ours), ("xla", xla)):
-                if not hold:
-                    held[who].clear()
-                seen[who].append(measured(f, arguments, held[who]))
+                seen[who].append(measured(f, arguments, held[who], hold, batch))
+        grown = resident() - size
         time_of = {who: statistics.median(t for t, _ in v) for who, v in seen.items()}
         faults_of = {who: statistics.median(n for _, n in v) for who, v in seen.items()}
+        mean_of = {who: statistics.mean(n for _, n in v) for who, v in seen.items()}
         print(f"{name:<22}{time_of['ours'] * 1e3:>8.3f} ms{time_of['xla'] * 1e3:>9.3f} ms{time_of['ours'] / time_of['xla']:>8.2f}x"
-              f"{faults_of['ours']:>8.0f}{faults_of['xla']:>8.0f}", flush=True)
+              f"{faults_of['ours']:>8.0f}{mean_of['ours']:>8.0f}{faults_of['xla']:>8.0f}{mean_of['xla']:>8.0f}{grown:>10.0f}", flush=True)
 
 
 def main() -> None:
@@ -80,13 +92,14 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--case", default="")
     parser.add_argument("--hold", action="store_true")
+    parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.worker:
-        return worker(args.rounds, args.case, args.hold)
-    print(f"{'kernel':<22}{'ours':>11}{'XLA':>12}{'ratio':>9}{'faults':>8}{'XLA':>8}", flush=True)
+        return worker(args.rounds, args.case, args.hold, args.batch)
+    print(f"{'kernel':<22}{'ours':>11}{'XLA':>12}{'ratio':>9}{'faults':>8}{'mean':>8}{'XLA':>8}{'mean':>8}{'MiB more':>10}", flush=True)
     for _ in range(args.processes):
-        command = [sys.executable, __file__, "--worker", "--rounds", str(args.rounds), "--case", args.case]
+        command = [sys.executable, __file__, "--worker", "--rounds", str(args.rounds), "--case", args.case, "--batch", str(args.batch)]
         if args.hold:
             command.append("--hold")
         subprocess.run(command, check=True)

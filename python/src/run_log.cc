@@ -9,17 +9,17 @@ void RunLog::Place::set(Run run) {
   moved_.reset();
   memory_.release();
   moved_.emplace(Moved{std::pmr::vector<std::pmr::string>(&memory_), std::pmr::vector<interp::Traffic>(&memory_)});
-  moved_->texts.reserve(3 + 2 * run.traffic.size());
-  moved_->traffic.reserve(run.traffic.size());
+  std::vector<interp::Traffic> traffic = std::exchange(run.traffic, {});
+  moved_->texts.reserve(3 + 2 * traffic.size());
+  moved_->traffic.reserve(traffic.size());
   // What is left of a string or vector owns nothing.
   const auto move_text = [&](std::string& s) { moved_->texts.emplace_back(std::exchange(s, {})); };
   for (std::string* s : {&run.kernel, &run.chip, &run.token}) move_text(*s);
-  for (interp::Traffic& t : run.traffic) {
+  for (interp::Traffic& t : traffic) {
     move_text(t.name);
     move_text(t.space);
     moved_->traffic.push_back(std::move(t));
   }
-  run.traffic = {};
   rest_ = std::move(run);
 }
 
