@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "module.h"
 
@@ -44,17 +45,23 @@ const IsaModule* open_module(const Isa& isa) {
   if (isa.builtin) return pallasim_kernels_baseline();
   const std::string file = std::string("libpallasim_kernels_") + isa.name + ".so";
   const std::string here = folder_of_this_module();
-  std::string folders[4] = {here, here.empty() ? "" : here + "/../lib", "", PALLASIM_KERNELS_DIR};
-  if (const char* env = std::getenv("PALLASIM_KERNELS_DIR")) folders[2] = env;
-  for (const std::string& folder : folders) {
-    if (folder.empty()) continue;
-    void* handle = dlopen((folder + "/" + file).c_str(), RTLD_NOW | RTLD_LOCAL);  // never closed
+  const char* env = std::getenv("PALLASIM_KERNELS_DIR");
+  std::vector<std::string> paths;
+  if (env && *env) {
+    paths = {std::string(env) + '/' + file};
+  } else {
+    if (!here.empty()) paths = {here + '/' + file, here + "/../lib/" + file};
+    paths.push_back(file);  // along the search path of the program, which an installation adds itself to
+    paths.push_back(PALLASIM_KERNELS_DIR "/" + file);
+  }
+  for (const std::string& path : paths) {
+    void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);  // never closed
     if (!handle) continue;
     using Entry = const IsaModule* (*)();
     auto entry = reinterpret_cast<Entry>(dlsym(handle, "pallasim_kernels_module"));
     const IsaModule* module = entry ? entry() : nullptr;
     if (module && module->abi == kAbi) return module;
-    std::fprintf(stderr, "pallasim: %s/%s is of another version and is not used\n", folder.c_str(), file.c_str());
+    std::fprintf(stderr, "pallasim: %s is of another version and is not used\n", path.c_str());
   }
   return nullptr;
 }
@@ -77,9 +84,12 @@ const IsaModule* choose() {
     if (want)
       std::fprintf(stderr, "pallasim: PALLASIM_ISA=%s is unknown (avx512, avx2, baseline); using the best\n", want);
   }
-  for (const Isa& isa : kIsas)
-    if (isa.runs())
-      if (const IsaModule* m = open_module(isa)) return m;
+  for (const Isa& isa : kIsas) {
+    if (!isa.runs()) continue;
+    if (const IsaModule* m = open_module(isa)) return m;
+    std::fprintf(stderr, "pallasim: libpallasim_kernels_%s.so was not found: kernels run slower than this CPU can\n",
+                 isa.name);
+  }
   return pallasim_kernels_baseline();
 }
 
