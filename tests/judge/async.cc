@@ -83,15 +83,19 @@ void Body::copy(const Ref& src, const Ref& dst, const std::vector<Ref>& sources)
   std::string from, to;
   const bool by_size = rng.chance(30);
   if (by_size) ++terms["copy of a run-time size"];
+  const bool nothing = by_size && rng.chance(20);  // which begins where it likes
+  if (nothing) ++terms["copy of nothing from outside"];
   const size_t rank = src.type.dims.size();
   const int s = c.at(src.id), d = c.at(dst.id);
   for (size_t i = 0; i < rank; ++i) {
     const int64_t n = std::min(src.type.dims[i], dst.type.dims[i]), size = rng.in(1, n);
     const auto start = [&](int64_t room) {
+      if (nothing && rng.chance(70)) return "$" + std::to_string(c.at(number(rng.in(-200, 200))));
       if (room > 0 && rng.chance(40)) return "$" + std::to_string(c.at(index_in(room)));
       return std::to_string(rng.in(0, room));
     };
-    const std::string e = i == 0 && by_size ? "$" + std::to_string(c.at(index_in(size))) : std::to_string(size);
+    const int known_late = i == 0 && by_size ? (nothing ? number(0) : index_in(size)) : -1;
+    const std::string e = known_late >= 0 ? "$" + std::to_string(c.at(known_late)) : std::to_string(size);
     from += fmt::format("{}slice({}, {})", i ? ", " : "", start(src.type.dims[i] - size), e);
     to += fmt::format("{}slice({}, {})", i ? ", " : "", start(dst.type.dims[i] - size), e);
   }

@@ -402,6 +402,28 @@ Outcome two_cores(const std::string& body, const Setting& s = {}, const std::str
              {}, s);
 }
 
+TEST(Sync, ACopyOfNothingBeginsAnywhere) {
+  // No elements from 65535 on, of 3: nothing is read, nothing moves, and whoever waits for no bytes goes on.
+  const std::string operands = "%0, %1, %5, %3, %4 {src = view($0, [index(slice($3, $4))]), "
+                               "dst = view($1, [index(slice($3, $4))]), dst_sem = view($2, [])}";
+  const auto copy = [&](const char* size) {
+    return kernel("i32[3]", "i32[3]",
+                  std::string(R"(  %2 = get %0 : i32[3]
+  store %1, %2
+  %3 = constant {value = i32 0xffff} : i32[]
+  %4 = constant {value = i32 )") + size + R"(} : i32[]
+  run_scoped (%5: ref<dma_sem[], semaphore>) {
+    dma_start )" + operands + R"(
+    dma_wait )" + operands + R"(
+    yield
+  }
+)",
+                  i32({3}, {1, 2, 3}), "tpu");
+  };
+  EXPECT_EQ(values<int32_t>(copy("0x0")), (Ints{1, 2, 3}));
+  EXPECT_EQ(copy("0x1").end, End::Stopped);
+}
+
 TEST(Sync, CopiesToTheOtherCoreInEveryOrder) {
   const std::string body = R"(  run_scoped (%7 "mine": ref<i32[1], vmem>) {
     store %7, %4 {view = [index(0)]}

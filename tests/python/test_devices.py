@@ -54,6 +54,38 @@ def devices():
     return run
 
 
+def test_a_remote_copy_of_nothing_may_start_anywhere(devices):
+    def body():
+        def kernel(s_ref, x_ref, o_ref, ready, send, recv):
+            me = lax.axis_index("x")
+            pl.semaphore_signal(ready, 1, device_id=lax.rem(me + N - 1, N), device_id_type=pl.DeviceIdType.LOGICAL)
+            pl.semaphore_wait(ready, 1)
+            start, n = s_ref[0], s_ref[me + 1]
+            copy = pltpu.make_async_remote_copy(x_ref.at[pl.ds(start, n)], o_ref.at[pl.ds(start, n)], send, recv,
+                                                device_id=lax.rem(me + 1, N), device_id_type=pl.DeviceIdType.LOGICAL)
+            copy.start()
+            copy.wait_send()
+            left = s_ref[lax.rem(me + N - 1, N) + 1]
+            pltpu.make_async_copy(o_ref.at[pl.ds(0, left)], o_ref.at[pl.ds(0, left)], recv).wait()
+
+        def f(s, x):
+            return pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((8, 128), jnp.float32),
+                                  in_specs=[pl.BlockSpec(memory_space=pltpu.SMEM), ANY], out_specs=ANY, input_output_aliases={1: 0},
+                                  scratch_shapes=[pltpu.SemaphoreType.REGULAR, pltpu.SemaphoreType.DMA, pltpu.SemaphoreType.DMA])(s, x)
+
+        for start in (-8, 8, 2**30):
+            for checked in (False, True):
+                for outside in ("error", "machine", "uninitialized"):
+                    before = pallasim.launch_count()
+                    with pallasim.emulate("tpu-v5e", detect_races=checked, out_of_bounds=outside):
+                        s = jnp.array([start, 0, 0, 0, 0], jnp.int32)
+                        call = jax.jit(jax.shard_map(f, mesh=mesh((N,), ("x",)), in_specs=(P(), P("x")), out_specs=P("x"), check_vma=False))
+                        np.testing.assert_array_equal(call(s, X), X)
+                    assert pallasim.launch_count() == before + 1 and pallasim.findings() == []
+
+    devices(body)
+
+
 def test_a_ring_in_one_launch(devices):
     def body():
         want = np.roll(np.asarray(X), 8, 0)

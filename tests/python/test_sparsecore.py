@@ -314,6 +314,26 @@ def test_rows_of_a_part_and_as_many_as_are_known_when_it_runs():
     np.testing.assert_array_equal(rows_kernel(move, TABLE[:5], table, rows, scratch=scratch), table[1, :8][rows[:5]])
 
 
+@pytest.mark.parametrize("outside", ["error", "machine", "uninitialized"])
+def test_no_rows_may_be_named_anywhere(outside):
+    def move(table, rows, o, index, numbers, buffer):
+        pltpu.sync_copy(rows, index)
+        numbers[0] = 0
+        numbers[1] = -24
+        n, start = numbers[0], numbers[1]
+        pltpu.sync_copy(table.at[pl.ds(0, 8)], buffer)
+        pltpu.sync_copy(table.at[index.at[pl.ds(start, n)], pl.ds(start, 128)], buffer.at[pl.ds(start, n)])
+        if outside != "uninitialized":  # where a copy's source ends nowhere, its rows are not for chosen ones
+            pltpu.sync_copy(buffer.at[pl.ds(start, n)], table.at[index.at[pl.ds(start, n)], pl.ds(start, 128)], add=True)
+        pltpu.sync_copy(buffer, o)
+
+    scratch = [pltpu.VMEM((8,), jnp.int32), pltpu.SMEM((2,), jnp.int32), pltpu.VMEM((8, 128), jnp.int32)]
+    rows = np.arange(8, dtype=np.int32)
+    for checked in (False, True):
+        got = rows_kernel(move, TABLE[:8], jax.new_ref(TABLE), rows, scratch=scratch, out_of_bounds=outside, detect_races=checked)
+        np.testing.assert_array_equal(got, TABLE[:8])
+
+
 def test_a_row_that_does_not_exist_is_named():
     def move(table, rows, o, index, buffer):
         pltpu.sync_copy(rows, index)

@@ -129,3 +129,62 @@ def test_prefetched_scalars_may_be_written():
         out = pl.pallas_call(kernel, grid_spec=spec, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype))(count, x)
     np.testing.assert_array_equal(out[::8, 0], [11, 12, 13])
     np.testing.assert_array_equal(count, [10])
+
+
+def copy_of(src, dst, *, buffer=(16, 128)):
+    """A call of (start, size), and an array of 16 rows, with one copy between what `src` and `dst` make of refs and numbers."""
+
+    def kernel(s_ref, x_ref, o_ref, buf, sem):
+        buf[...] = jnp.full(buf.shape, 7, buf.dtype)
+        copy = pltpu.make_async_copy(src(x_ref, s_ref[0], s_ref[1]), dst(buf, s_ref[0], s_ref[1]), sem)
+        copy.start()
+        copy.wait()
+        o_ref[...] = buf[...]
+
+    return lambda numbers, x: pl.pallas_call(
+        kernel, out_shape=jax.ShapeDtypeStruct(buffer, x.dtype), in_specs=[pl.BlockSpec(memory_space=pltpu.SMEM), HBM],
+        scratch_shapes=[pltpu.VMEM(buffer, x.dtype), pltpu.SemaphoreType.DMA(())])(jnp.asarray(numbers, jnp.int32), x)
+
+
+NOTHING = {
+    "of the source": (lambda x, s, n: x.at[pl.ds(s, n)], lambda b, s, n: b.at[pl.ds(0, n)]),
+    "of the destination": (lambda x, s, n: x.at[pl.ds(0, n)], lambda b, s, n: b.at[pl.ds(s, n)]),
+    "of another dimension": (lambda x, s, n: x.at[pl.ds(0, n), pl.ds(pl.multiple_of(s * 128, 128), 128)], lambda b, s, n: b.at[pl.ds(3, n)]),
+    "of the slice before": (lambda x, s, n: x.at[pl.ds(s, 8)].at[pl.ds(0, n)], lambda b, s, n: b.at[pl.ds(0, n)]),
+    "written as a number": (lambda x, s, n: x.at[pl.ds(-8, n)], lambda b, s, n: b.at[pl.ds(0, n)]),
+}
+
+
+@pytest.mark.parametrize("outside", ["error", "machine", "uninitialized"])
+@pytest.mark.parametrize("options", [dict(), dict(detect_races=True), dict(pipeline="modelled"), dict(fuse=False), *MODES[1:3]], ids=str)
+@pytest.mark.parametrize("kind", NOTHING)
+def test_a_copy_of_nothing_may_start_anywhere(kind, options, outside):
+    x = jnp.arange(16 * 128, dtype=jnp.float32).reshape(16, 128)
+    pallasim.findings()
+    before = pallasim.launch_count()
+    with pallasim.emulate("tpu-v5e", out_of_bounds=outside, **options):
+        for start in (-8, 17, 2**30):
+            np.testing.assert_array_equal(copy_of(*NOTHING[kind])((start, 0), x), np.full((16, 128), 7))
+    assert pallasim.launch_count() == before + 3 and pallasim.findings() == []
+
+
+@pytest.mark.parametrize("outside", ["error", "machine"])
+def test_a_slice_outside_says_how_long_it_is(outside):
+    x = jnp.zeros((16, 128), jnp.float32)
+    rows = copy_of(*NOTHING["of the source"])
+    with pallasim.emulate("tpu-v5e", out_of_bounds=outside):
+        for numbers, text in {(-8, 3): "3 elements from -8 on reach outside dimension 0 of x_ref (size 16)\n",
+                              (14, 4): "4 elements from 14 on reach outside dimension 0 of x_ref (size 16)\n",
+                              (2, -1): "-1 elements from 2 on reach outside dimension 0 of x_ref (size 16)\n",
+                              (-8, 1): "index -8 is outside dimension 0 of x_ref (size 16)\n"}.items():
+            with pytest.raises(Exception) as e:
+                jax.block_until_ready(rows(numbers, x))
+            assert f"error[PS-OOB-001]: Out-of-bounds read: {text}" in str(e.value)
+            assert ("jnp.maximum(size, 0)" in str(e.value)) == (numbers[1] < 0)
+
+
+def test_a_slice_of_a_slice_ends_where_that_ends():
+    """The first one has as many rows as are known when it runs: eight rows of its four do not exist."""
+    call = copy_of(lambda x, s, n: x.at[pl.ds(s, n)].at[pl.ds(0, 8)], lambda b, s, n: b, buffer=(8, 128))
+    with pytest.raises(pallasim.KernelError, match="8 elements from 0 on reach outside dimension 0 of x_ref .size 4."), pallasim.emulate("tpu-v5e"):
+        jax.block_until_ready(call((12, 4), jnp.zeros((16, 128), jnp.float32)))

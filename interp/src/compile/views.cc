@@ -1,5 +1,6 @@
 // Views of refs: what a list of transforms shows, as strides, checked indices and copies.
 #include <algorithm>
+#include <map>
 #include <optional>
 
 #include "../plan/payload/movement.h"
@@ -56,12 +57,12 @@ std::optional<uint32_t> IndexedViews::find(const Key& key) const {
 
 // A dynamic byte offset for `ref`: the sum of the terms, checked. `starts`: the values in the slots of the terms.
 static Val index_dynamic(Emitter& e, const Val& ref, std::vector<IndexTerm> terms, std::vector<ir::ValueId> starts,
-                         bool write) {
+                         bool write, const Emptiness& none) {
   Val r = ref;
   if (terms.empty()) return r;
   // One that was found inside is so again; reports of findings count each access.
   const PlanOptions& o = e.options();
-  const bool once = o.rewrites() && !starts.empty() && o.out_of_bounds == Options::Oob::Error;
+  const bool once = o.rewrites() && !starts.empty() && !none.known && o.out_of_bounds == Options::Oob::Error;
   auto& views = e.state<IndexedViews>();
   IndexedViews::Key key;
   if (once) {
@@ -78,6 +79,8 @@ static Val index_dynamic(Emitter& e, const Val& ref, std::vector<IndexTerm> term
   p.ref = ref.memory().name;
   p.shape = ref.dims;
   p.write = write;
+  p.empty = none.known;
+  p.sizes = none.sizes;
   const uint32_t dyn = e.new_slot();
   Step& s = e.emit<Kind::index_bounds>(ops::kIndexBounds, std::move(p));
   s.a = ref.memory().addr.dyn;
@@ -94,8 +97,8 @@ using Entry = ir::view::Entry;
 // Applies transforms to a ref, one after the other.
 class Follower {
  public:
-  Follower(Emitter& e, const Op& op, const Val& ref, ViewUse use, Lens lens)
-      : e_(e), op_(op), given_(ref), use_(use), lens_(lens) {
+  Follower(Emitter& e, const Op& op, const Val& ref, ViewUse use, Lens lens, std::vector<uint32_t> sizes)
+      : e_(e), op_(op), given_(ref), use_(use), lens_(lens), none_{false, std::move(sizes)} {
     out_.ref = ref;
     if (ref.ref().choice && !copies()) refuse(std::string(ir::name(op.code)) + " on one of several refs");
     if (!ref.ref().extents.empty() && !copies())
@@ -104,6 +107,7 @@ class Follower {
 
   ViewResult follow(std::span<const ir::View> transforms) {
     if (given_.ref().tiled) transforms = enter_tiles(transforms);
+    find_sizes(transforms);
     for (const ir::View& t : transforms) {
       member_ = member_ && (std::holds_alternative<ir::view::Tile>(t) || std::holds_alternative<ir::view::Swizzle>(t));
       if (out_.gather) refuse("view transform after an array index");
@@ -154,6 +158,30 @@ class Follower {
   }
   bool stays_put() const { return use_ == ViewUse::Shape; }  // nothing is accessed
 
+  // The sizes that the whole view has, which its last index says.
+  void find_sizes(std::span<const ir::View> transforms) {
+    const auto last = std::find_if(transforms.rbegin(), transforms.rend(), [](const ir::View& v) {
+      return std::holds_alternative<ir::view::Index>(v);
+    });
+    if (last == transforms.rend()) return;
+    for (const Entry& d : std::get<ir::view::Index>(*last).entries) {
+      if (!d.is_slice()) continue;
+      if (!d.size.is_operand()) none_.known = none_.known || d.size.value() == 0;
+      else if (copies()) none_.sizes.push_back(size_slot(d.size.operand));
+    }
+  }
+  uint32_t size_slot(int operand) {
+    const auto [at, fresh] = size_slots_.try_emplace(operand);
+    if (fresh)
+      at->second = e_.scalar_slot(e_.scalar_convert(e_.operand(op_, static_cast<size_t>(operand)), ir::DType::I64));
+    return at->second;
+  }
+  // The slot that says how far the dimension goes, where that is known at run time only.
+  uint32_t extent_slot(size_t dim) const {
+    const std::vector<uint32_t>& extents = out_.ref.ref().extents;
+    return extents.empty() ? Addr::kNoSlot : extents[dim];
+  }
+
   // Where an entry begins, and how far it goes.
   struct Place {
     int64_t start = 0;
@@ -178,6 +206,8 @@ class Follower {
   const Val& given_;
   const ViewUse use_;
   const Lens lens_;
+  Emptiness none_;
+  std::map<int, uint32_t> size_slots_;  // by operand
   bool member_ = false;  // the ref is a member of a union, with nothing done to it but to say how it is tiled
   ViewResult out_;
 };
@@ -199,8 +229,7 @@ Follower::Place Follower::place(const Entry& d, size_t dim) {
     p.step = d.stride.value();
     if (d.size.is_operand()) {
       if (!copies() || p.step != 1) refuse("slice of a size that is known at run time only");
-      p.size_slot =
-          e_.scalar_slot(e_.scalar_convert(e_.operand(op_, static_cast<size_t>(d.size.operand)), ir::DType::I64));
+      p.size_slot = size_slot(d.size.operand);
       p.count = extent + (stays_put() && !r.ref().padding.empty() ? r.ref().padding[dim] : 0);
     }
   }
@@ -209,7 +238,8 @@ Follower::Place Follower::place(const Entry& d, size_t dim) {
     p.slot = e_.scalar_slot(v);
     p.wide = is_wide(v.dtype);
   } else if (const int64_t start = d.start.value();
-             p.size_slot != Addr::kNoSlot || (p.count > 0 && (start < 0 || start + p.span() >= extent))) {
+             p.size_slot != Addr::kNoSlot || extent_slot(dim) != Addr::kNoSlot ||
+             (p.count > 0 && (start < 0 || start + p.span() >= extent))) {
     // A static index out of bounds is a finding of the run, not of the compilation: the branch may never run.
     p.slot = e_.const_int(ir::DType::I64, start).scalar().slot;
     p.wide = true;
@@ -240,7 +270,7 @@ void Follower::select(const ir::view::Index& index) {
     if (exists.before != Addr::kNoSlot) r.ref().gates.push_back(behind_start(e_, exists.before));
   }
   if (use_ != ViewUse::Gather || r.ref().choice || r.ref().through || starts.size() != terms.size()) starts.clear();
-  if (!stays_put()) r = index_dynamic(e_, r, std::move(terms), std::move(starts), writes());
+  if (!stays_put()) r = index_dynamic(e_, r, std::move(terms), std::move(starts), writes(), none_);
   const auto none = [](const std::vector<uint32_t>& v) {
     return std::all_of(v.begin(), v.end(), [](uint32_t slot) { return slot == Addr::kNoSlot; });
   };
@@ -264,7 +294,8 @@ Follower::Exists Follower::select_dim(const Entry& d, size_t dim, std::vector<In
     const bool boundless = box() || (use_ == ViewUse::Copy && copies_read_on(e_));
     const int64_t pad = boundless ? kBoundless : padded ? r.ref().padding[dim] : 0;
     terms->push_back({p.slot, p.wide, bytes, r.dims[dim] + pad - 1 - std::max<int64_t>(p.span(), 0),
-                      static_cast<int>(dim), r.dims[dim], p.count, p.size_slot, pad, box() ? -kBoundless : 0});
+                      static_cast<int>(dim), r.dims[dim], p.count, p.size_slot, pad, box() ? -kBoundless : 0,
+                      extent_slot(dim), std::max<int64_t>(p.span(), 0) + 1});
     term = &terms->back();
   } else {
     r.memory().addr.offset += p.start * bytes;
@@ -453,8 +484,8 @@ void Follower::operator()(const ir::view::Swizzle& t) {
 }  // namespace
 
 ViewResult apply_view(Emitter& e, const Op& op, const Val& ref, std::span<const ir::View> view, ViewUse use,
-                      Lens lens) {
-  return Follower(e, op, ref, use, lens).follow(view);
+                      Lens lens, std::vector<uint32_t> sizes) {
+  return Follower(e, op, ref, use, lens, std::move(sizes)).follow(view);
 }
 
 }  // namespace pallasim::interp

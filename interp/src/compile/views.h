@@ -34,7 +34,14 @@ struct ViewResult {
   std::vector<std::shared_ptr<Storage>> keep;
 };
 
-ViewResult apply_view(Emitter&, const Op&, const Val& ref, std::span<const ir::View>, ViewUse, Lens = Lens::Refuse);
+// When a view has no element, and so may begin anywhere: it is known to have none, or one of these i64 slots holds 0.
+struct Emptiness {
+  bool known = false;
+  std::vector<uint32_t> sizes;
+};
+// `sizes`: more slots of which one that holds 0 says that nothing is accessed.
+ViewResult apply_view(Emitter&, const Op&, const Val& ref, std::span<const ir::View>, ViewUse, Lens = Lens::Refuse,
+                      std::vector<uint32_t> sizes = {});
 // The view of a ref, or of each of those that it may be.
 Val apply_view_to_each(Emitter&, const Op&, const Val& ref, std::span<const ir::View>, ViewUse, Lens = Lens::Refuse);
 // Offsets of views that were found already, by what they are made of, as far as they hold where the compiler is.

@@ -14,29 +14,34 @@ int64_t index_value(const Thread& t, const IndexTerm& term) {
   return term.wide ? t.slot<int64_t>(term.slot) : t.slot<int32_t>(term.slot);
 }
 
-// A slice whose size is known at run time only.
-int64_t checked_range(const Thread& t, const Step* s, IndexTerm term, int64_t i, const std::string& ref,
-                      const std::vector<int64_t>& shape, bool write) {
-  term.size = t.slot<int64_t>(term.size_slot);
-  if (term.size < 0 || i < term.first || memory::add(i, term.size) > memory::add(term.extent, term.padding))
-    out_of_bounds(t, s, term, i, ref, shape, write ? "write" : "read");
-  return i * term.stride;
+// What is known at run time only, in its place.
+IndexTerm at_run_time(const Thread& t, IndexTerm term) {
+  if (term.size_slot != Addr::kNoSlot) term.size = term.reach = t.slot<int64_t>(term.size_slot);
+  if (term.extent_slot != Addr::kNoSlot) term.extent = t.slot<int64_t>(term.extent_slot);
+  return term;
 }
 
-int64_t checked_offset(const Thread& t, const Step* s, const IndexTerm& term, const std::string& ref,
+bool by_slots(const IndexTerm& term) { return term.size_slot != Addr::kNoSlot || term.extent_slot != Addr::kNoSlot; }
+
+bool is_inside(const Thread& t, const IndexTerm& term, int64_t i) {
+  if (!by_slots(term)) [[likely]]
+    return i >= term.first && i <= term.last;
+  const IndexTerm now = at_run_time(t, term);
+  return now.size >= 0 && i >= now.first && memory::add(i, now.reach) <= memory::add(now.extent, now.padding);
+}
+
+// Of an index that is not: the run ends, or goes on as the machine does.
+int64_t outside_offset(const Thread& t, const Step* s, const IndexTerm& term, int64_t i, const std::string& ref,
                        const std::vector<int64_t>& shape, bool write) {
-  int64_t i = index_value(t, term);
-  if (term.size_slot != Addr::kNoSlot) [[unlikely]]
-    return checked_range(t, s, term, i, ref, shape, write);
-  if (i < term.first || i > term.last) [[unlikely]] {
-    if (term.size == 0) return 0;
-    if (t.exec->options->out_of_bounds != Options::Oob::Machine || term.last < 0)
-      out_of_bounds(t, s, term, i, ref, shape, write ? "write" : "read");
-    const int64_t used = std::clamp<int64_t>(i, term.first, term.last);
-    note_out_of_bounds(t, s, term, i, used, ref, shape);
-    i = used;
-  }
-  return i * term.stride;
+  if (by_slots(term) || t.exec->options->out_of_bounds != Options::Oob::Machine || term.last < 0)
+    out_of_bounds(t, s, at_run_time(t, term), i, ref, shape, write ? "write" : "read");
+  const int64_t used = std::clamp<int64_t>(i, term.first, term.last);
+  note_out_of_bounds(t, s, term, i, used, ref, shape);
+  return used * term.stride;
+}
+
+bool is_empty(const Thread& t, const IndexPayload& p) {
+  return p.empty || std::any_of(p.sizes.begin(), p.sizes.end(), [&](uint32_t n) { return t.slot<int64_t>(n) == 0; });
 }
 
 struct IndexBounds {
@@ -51,7 +56,13 @@ struct IndexBounds {
   static const Step* run(Thread& t, const Step* s) {
     const auto& p = payload<Kind::index_bounds>(s);
     int64_t offset = s->a == Addr::kNoSlot ? 0 : t.slot<int64_t>(s->a);
-    for (const IndexTerm& term : p.terms) offset += checked_offset(t, s, term, p.ref, p.shape, p.write);
+    for (const IndexTerm& term : p.terms) {
+      const int64_t i = index_value(t, term);
+      if (is_inside(t, term, i)) [[likely]]
+        offset += i * term.stride;
+      else if (!is_empty(t, p))
+        offset += outside_offset(t, s, term, i, p.ref, p.shape, p.write);
+    }
     t.slot<int64_t>(s->dst) = offset;
     return s + 1;
   }
@@ -60,7 +71,7 @@ struct IndexBounds {
     const auto& p = payload<Kind::index_bounds>(s);
     int64_t offset = s->a == Addr::kNoSlot ? 0 : operand<(given & 2) != 0, int64_t>(t, s->a, value);
     for (const IndexTerm& term : p.terms) {
-      if (term.wide || term.size_slot != Addr::kNoSlot) [[unlikely]]
+      if (term.wide || by_slots(term)) [[unlikely]]
         return by_engine<IndexBounds, int64_t>(t, s);
       const int64_t i = operand<(given & 1) != 0, int32_t>(t, term.slot, value);
       if (i < term.first || i > term.last) [[unlikely]]
@@ -84,7 +95,10 @@ const Step* clamp_index(Thread& t, const Step* s) {
 namespace {
 std::byte* scalar_address(Thread& t, const Step* s, const ScalarAccess& p) {
   std::byte* at = t.resolve(p.addr);
-  return p.has_term ? at + checked_offset(t, s, p.term, p.ref, p.shape, p.store != nullptr) : at;
+  if (!p.has_term) return at;
+  const int64_t i = index_value(t, p.term);
+  return at + (is_inside(t, p.term, i) ? i * p.term.stride
+                                       : outside_offset(t, s, p.term, i, p.ref, p.shape, p.store != nullptr));
 }
 void note_scalar(Thread& t, const Step* s, const ScalarAccess& p, const std::byte* at, int bytes, bool write) {
   if (t.exec->listeners.empty()) return;
@@ -120,7 +134,7 @@ enum class Where : uint8_t { Fixed, Indexed, Anywhere };
 Where where(const ScalarAccess& p) {
   if (p.addr.dyn != Addr::kNoSlot) return Where::Anywhere;
   if (!p.has_term) return Where::Fixed;
-  return !p.term.wide && p.term.size_slot == Addr::kNoSlot && p.term.last >= 0 ? Where::Indexed : Where::Anywhere;
+  return !p.term.wide && !by_slots(p.term) && p.term.last >= 0 ? Where::Indexed : Where::Anywhere;
 }
 template <Where where, bool given>
 std::byte* place(const Thread& t, const ScalarAccess& p, uint64_t value) {  // null: it takes a longer look

@@ -101,13 +101,19 @@ std::string object_name(const Execution& ex, Wait::Kind kind, int64_t id, int* b
 
 namespace ops {
 
+// "index 9 is", "4 elements from 9 on reach": what an access takes.
+static std::string taken(const IndexTerm& term, int64_t index) {
+  return term.size == 1 ? fmt::format("index {} is", index)
+                        : fmt::format("{} elements from {} on reach", term.size, index);
+}
+
 void out_of_bounds(const Thread& t, const Step* s, const IndexTerm& term, int64_t index, const std::string& ref,
                    const std::vector<int64_t>& shape, const char* access, const GatherDim* block) {
   const std::string name = ref.empty() ? "a ref" : ref;
   std::vector<std::string> numbers;
   if (term.size > 1)
     numbers.push_back(fmt::format("indices {} to {} of dimension {}", index, index + term.size - 1, term.dim));
-  else numbers.push_back(fmt::format("index {} of dimension {}", index, term.dim));
+  if (term.size == 1) numbers.push_back(fmt::format("index {} of dimension {}", index, term.dim));
   numbers.push_back(fmt::format("{} has shape {}", name, shape_text(shape)));
   if (block) {
     const int64_t start = t.slot<int64_t>(block->window_slot);
@@ -118,7 +124,8 @@ void out_of_bounds(const Thread& t, const Step* s, const IndexTerm& term, int64_
          std::move(numbers), "Triton neither pads nor masks blocks at the edge of an array: give the access a mask");
   }
   std::string hint =
-      term.size > term.extent
+      term.size < 0 ? "a size that is known at run time only is 0 or more: jnp.maximum(size, 0)"
+      : term.size > term.extent
           ? fmt::format("take no more than {} elements", term.extent)
           : fmt::format(
                 "clamp it, jnp.clip(index, 0, {}), mask the access, or choose a grid and block shape that divide "
@@ -130,8 +137,8 @@ void out_of_bounds(const Thread& t, const Step* s, const IndexTerm& term, int64_
         "{}",
         index + term.extent);
   fail(t, s, "PS-OOB-001",
-       fmt::format("Out-of-bounds {}: index {} is outside dimension {} of {} (size {})", access, index, term.dim, name,
-                   term.extent),
+       fmt::format("Out-of-bounds {}: {} outside dimension {} of {} (size {})", access,
+                   taken(term, index), term.dim, name, term.extent),
        std::move(numbers), std::move(hint));
 }
 
@@ -141,8 +148,8 @@ void note_out_of_bounds(const Thread& t, const Step* s, const IndexTerm& term, i
   if (!ex.noted.emplace(s, ex.findings.size()).second) return;
   const std::string name = ref.empty() ? "a ref" : ref;
   ir::Diagnostic d = diagnostic_at(t, s, "PS-OOB-001",
-                                   fmt::format("out-of-bounds access: index {} is outside dimension {} of {} (size {})",
-                                               index, term.dim, name, term.extent));
+                                   fmt::format("out-of-bounds access: {} outside dimension {} of {} (size {})",
+                                               taken(term, index), term.dim, name, term.extent));
   d.severity = ir::Severity::Warning;
   d.numbers.push_back(fmt::format("{} has shape {}", name, shape_text(shape)));
   if (used < 0) d.numbers.push_back("a read from there gave what nobody wrote, a write was dropped");

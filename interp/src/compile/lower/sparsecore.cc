@@ -40,18 +40,23 @@ Val all_rows(Emitter& e, const Op& op, const char* key, ViewUse use, ChosenRows*
   const ir::Viewed& view = *op.viewed(key);
   const std::span<const ir::View> all = view.transforms;
   ir::view::Index index = std::get<ir::view::Index>(all.back());
-  Val v =
-      apply_view(e, op, e.operand(op, static_cast<size_t>(view.operand)), all.first(all.size() - 1), use, Lens::Keep)
-          .ref;
+  std::vector<uint32_t> sizes;
+  bool found = false;
+  for (const ir::view::Entry& d : index.entries) {
+    if (!d.is_array()) continue;
+    if (found) e.unsupported(op, "a copy of elements that several lists choose");
+    found = true;
+    *list = row_list(e, op, d, rows);
+    if (rows->count_slot != Addr::kNoSlot) sizes = {rows->count_slot};
+  }
+  Val v = apply_view(e, op, e.operand(op, static_cast<size_t>(view.operand)), all.first(all.size() - 1), use,
+                     Lens::Keep, sizes)
+              .ref;
   if (v.ref().choice) e.unsupported(op, "a copy of chosen rows of one of several refs");
   size_t kept = 0;
-  bool found = false;
   for (size_t i = 0; i < index.entries.size(); ++i) {
     ir::view::Entry& d = index.entries[i];
     if (d.is_array()) {
-      if (found) e.unsupported(op, "a copy of elements that several lists choose");
-      found = true;
-      *list = row_list(e, op, d, rows);
       rows->dim = kept;
       rows->extent = v.dims[i];
       d = {};
@@ -61,7 +66,7 @@ Val all_rows(Emitter& e, const Op& op, const char* key, ViewUse use, ChosenRows*
     kept += d.is_slice();
   }
   const ir::View last = std::move(index);
-  v = apply_view(e, op, v, {&last, 1}, use, Lens::Keep).ref;
+  v = apply_view(e, op, v, {&last, 1}, use, Lens::Keep, std::move(sizes)).ref;
   if (!v.ref().extents.empty()) rows->extent_slot = v.ref().extents[rows->dim];
   if (!v.ref().valid.empty() && v.ref().valid[rows->dim] != Addr::kNoSlot)
     e.unsupported(op, "a copy of rows chosen from padding");

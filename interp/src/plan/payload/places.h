@@ -18,6 +18,8 @@ struct IndexTerm {
   uint32_t size_slot = Addr::kNoSlot;  // i64 slot where that is known at run time only
   int64_t padding = 0;                 // elements behind `extent` that a copy may name
   int64_t first = 0;                   // smallest legal value
+  uint32_t extent_slot = Addr::kNoSlot;  // i64 slot of a smaller extent, known at run time only
+  int64_t reach = 1;                     // elements from the first that is taken to the last, with both
   bool operator==(const IndexTerm&) const = default;
 };
 struct IndexPayload {
@@ -25,6 +27,8 @@ struct IndexPayload {
   std::string ref;
   std::vector<int64_t> shape;
   bool write = false;
+  bool empty = false;           // the view has no element
+  std::vector<uint32_t> sizes;  // i64 slots: where one is 0 it has none either, and begins where it likes
 };
 struct ValidPayload {    // how much of a slice exists
   int64_t extent;        // of the dim it is taken from, or
