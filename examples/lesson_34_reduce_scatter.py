@@ -79,8 +79,9 @@ def main():
             wrong = run(x, tell_free=False)
         if (wrong != want).any():
             print(f"Schedule {pallasim.last_run()['token']}: {np.count_nonzero(wrong != want)} of {want.size} sums are wrong.")
-            return
-    raise AssertionError("no schedule showed it")
+            break
+    else:
+        raise AssertionError("no schedule showed it")
 
 
 if __name__ == "__main__":
