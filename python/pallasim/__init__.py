@@ -25,6 +25,7 @@ _WHERE = {
     "register_lowering": "_lowerings", "unregister_lowering": "_lowerings",
     "run": "_text", "check": "_text", "fmt": "_text", "capture_text": "_text",
 }
+_HOOKS = {"load_ipython_extension": "_magic", "unload_ipython_extension": "_magic"}  # of `%load_ext pallasim`
 __all__ = [*_WHERE, *_MODULES, "__version__"]
 
 if TYPE_CHECKING:  # `as` exports a name to checkers
@@ -46,7 +47,7 @@ if TYPE_CHECKING:  # `as` exports a name to checkers
 
 if not TYPE_CHECKING:  # to a checker, a name that is not imported above does not exist
     def __getattr__(name: str) -> Any:
-        where = _WHERE.get(name)
+        where = _WHERE.get(name) or _HOOKS.get(name)
         if where is None and name not in _MODULES:
             raise AttributeError(f"module 'pallasim' has no attribute '{name}'")
         import importlib

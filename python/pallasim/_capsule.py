@@ -6,7 +6,6 @@ import dataclasses
 import hashlib
 import io
 import json
-import linecache
 import os
 import re
 import zipfile
@@ -16,6 +15,8 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
+
+from . import _cells
 
 VERSION = 1
 # A plain zip directory counts to 65,534; what does not fit is left out and counted.
@@ -259,14 +260,14 @@ def _sources(modules: Iterable[str]) -> Iterator[tuple[str, str]]:
             lines.setdefault(json.loads(file), set()).add(int(line))
     for file, quoted in sorted(lines.items()):
         near = sorted({n + d for n in quoted for d in range(-_CONTEXT, _CONTEXT + 1)})
-        out = [f"# {file}"]
+        out, content = [f"# {file}"], _cells.lines(file)
         last = None
         for n in near:
-            if not (content := linecache.getline(file, n)):
+            if not 0 < n <= len(content):
                 continue
             if last is not None and n != last + 1:
                 out.append("  ...")
-            out.append(f"{'>' if n in quoted else ' '} {n:5} | {content.rstrip()}")
+            out.append(f"{'>' if n in quoted else ' '} {n:5} | {content[n - 1].rstrip()}")
             last = n
         if last is not None:
             yield _file_name(os.path.basename(file)), "\n".join(out) + "\n"

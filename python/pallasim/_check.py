@@ -2,14 +2,13 @@
 from __future__ import annotations
 
 import dataclasses
-import html
 import json
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from . import _cost
+from . import _cells, _cost, _display
 
 _FACTOR = 2  # a CostEstimate that is off by more is said
 
@@ -88,10 +87,19 @@ class KernelCheck:
         """Whether nothing refuses it."""
         return not any(r.severity == "error" for r in self.remarks)
 
+    def __str__(self) -> str:
+        return "\n".join(_text(self))
+
+    def _repr_html_(self) -> str:
+        return _html(self)
+
+    def _repr_pretty_(self, p: Any, cycle: bool) -> None:
+        _display.pretty(p, self)
+
 
 @dataclasses.dataclass(frozen=True)
 class Check:
-    """What `check` found: text with `str`, JSON with `json()`, a table in notebooks."""
+    """What `check` found: text with `str`, JSON with `json()`, tables in notebooks."""
 
     kernels: tuple[KernelCheck, ...]
 
@@ -105,11 +113,13 @@ class Check:
         return json.dumps({"ok": self.ok, "kernels": kernels}, indent=indent)
 
     def __str__(self) -> str:
-        return "\n\n".join("\n".join(_text(k)) for k in self.kernels) if self.kernels else "no Pallas kernel"
+        return "\n\n".join(map(str, self.kernels)) if self.kernels else "no Pallas kernel"
 
     def _repr_html_(self) -> str:
-        return "".join(f"<details {'open' if not k.ok else ''}><summary>{html.escape(_head(k))}</summary><pre>{html.escape(chr(10).join(_text(k)[1:]))}"
-                       "</pre></details>" for k in self.kernels) or "<p>no Pallas kernel</p>"
+        return "".join(map(_html, self.kernels)) or "<p>no Pallas kernel</p>"
+
+    def _repr_pretty_(self, p: Any, cycle: bool) -> None:
+        _display.pretty(p, self)
 
 
 def check(f: Callable[..., Any], *args: Any, chips: Sequence[str] = (), **kwargs: Any) -> Check:
@@ -275,33 +285,62 @@ def _head(k: KernelCheck) -> str:
 
 
 def _text(k: KernelCheck) -> list[str]:
-    grid = " x ".join("?" if n is None else str(n) for n in k.grid) or "one point"
-    lines = [_head(k), f"  grid {grid}"]
+    lines = [_head(k), f"  grid {_grid(k)}"]
     for r in k.remarks:
         lines.append(f"  {r.severity}{f'[{r.code}]' if r.code else ''}: {r.message}")
         if r.file:
-            lines += [f"    at {r.file}:{r.line}", f"        {r.text}"]
+            lines += [f"    at {_cells.said(r.file, r.line)}", f"        {r.text}"]
         if r.hint:
             lines.append(f"    hint: {r.hint}")
     for m in k.memories:
         lines += _memory_text(m)
     if k.traffic:
-        rows = [("operand", "block", "blocks", "bytes", "")]
-        rows += [(m.name, _shape(m.dtype, m.block or m.shape), _number(m.blocks), _number(m.bytes), m.why or m.kind) for m in k.traffic]
-        lines += ["  moved by the grid", *_table(rows)]
-    rows = [("cost", "counted", "CostEstimate", "")]
-    for c in k.costs:
-        rows.append((c.quantity, f"{c.bound} {_number(c.counted)}".strip(), _number(c.declared), "differs" if c.differs else ""))
-    return lines + (_table(rows) if k.costs else [])
+        lines += ["  moved by the grid", *_table(_moved_rows(k))]
+    return lines + (_table(_cost_rows(k)) if k.costs else [])
+
+
+def _grid(k: KernelCheck) -> str:
+    return " x ".join("?" if n is None else str(n) for n in k.grid) or "one point"
+
+
+def _moved_rows(k: KernelCheck) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = [("operand", "block", "blocks", "bytes", "")]
+    return rows + [(m.name, _shape(m.dtype, m.block or m.shape), _number(m.blocks), _number(m.bytes), m.why or m.kind) for m in k.traffic]
+
+
+def _cost_rows(k: KernelCheck) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = [("cost", "counted", "CostEstimate", "")]
+    return rows + [(c.quantity, f"{c.bound} {_number(c.counted)}".strip(), _number(c.declared), "differs" if c.differs else "") for c in k.costs]
 
 
 def _memory_text(m: Memory) -> list[str]:
+    return [f"  {_memory_head(m)}", *_table(_memory_rows(m)), *(f"    would fit: {w}" for w in m.fits)]
+
+
+def _memory_head(m: Memory) -> str:
     of = "unknown" if m.capacity is None else f"{m.capacity:,}"
-    unit = "" if m.space == "semaphore" else " bytes"
-    rows = [("buffer", "shape", "each", "copies", "total", "")]
-    rows += [(b.name, _shape(b.dtype, b.shape), f"{b.bytes:,}", str(b.copies), f"{b.bytes * b.copies:,}", b.role)
-             for b in sorted(m.buffers, key=lambda b: -b.bytes * b.copies)]
-    return [f"  {m.space.upper()}: {m.bytes:,} of {of}{unit}", *_table(rows), *(f"    would fit: {w}" for w in m.fits)]
+    return f"{m.space.upper()}: {m.bytes:,} of {of}{'' if m.space == 'semaphore' else ' bytes'}"
+
+
+def _memory_rows(m: Memory) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = [("buffer", "shape", "each", "copies", "total", "")]
+    return rows + [(b.name, _shape(b.dtype, b.shape), f"{b.bytes:,}", str(b.copies), f"{b.bytes * b.copies:,}", b.role)
+                   for b in sorted(m.buffers, key=lambda b: -b.bytes * b.copies)]
+
+
+# --- HTML, of the same rows -----------------------------------------------------------------------------------------
+def _html(k: KernelCheck) -> str:
+    """A kernel on a chip: one line that unfolds, and is unfolded where something is wrong."""
+    parts = [f"<p>grid {_display.text(_grid(k))}</p>", *map(_display.remark, k.remarks)]
+    for m in k.memories:
+        fits = "".join(f"<li>would fit: {_display.text(w)}</li>" for w in m.fits)
+        parts += [f"<p>{_display.text(_memory_head(m))}</p>", _display.table(_memory_rows(m), (2, 3, 4)), f"<ul>{fits}</ul>" if fits else ""]
+    if k.traffic:
+        parts += ["<p>moved by the grid</p>", _display.table(_moved_rows(k), (2, 3))]
+    if k.costs:
+        parts.append(_display.table(_cost_rows(k), (1, 2)))
+    return (f"<details{'' if k.ok else ' open'}><summary>{_display.text(_head(k))}</summary>"
+            f'<div style="margin-left:1.2em">{"".join(parts)}</div></details>')
 
 
 def _shape(dtype: str, shape: Sequence[int]) -> str:

@@ -2,13 +2,12 @@
 from __future__ import annotations
 
 import atexit
-import html
 import sys
 import threading
 from collections.abc import Callable
 from typing import Any
 
-from . import _findings, _progress
+from . import _display, _findings, _progress
 
 _lock = threading.Lock()
 _started = False
@@ -63,21 +62,11 @@ def say(finding: _findings.Finding) -> None:
     sys.stderr.flush()
 
 
-_COLOURS = {"error": "#c62828", "warning": "#e69500", "note": "#1e6bb8"}
-
-
-def box(finding: _findings.Finding) -> str:
-    """The finding as HTML: its first line, and the rest of the report under it."""
-    first, _, rest = finding.report.rstrip("\n").partition("\n")
-    return (f'<div style="border-left:4px solid {_COLOURS[finding.severity]};padding:2px 8px;margin:2px 0">'
-            f"<b>{html.escape(first)}</b><pre style=\"margin:0\">{html.escape(rest)}</pre></div>")
-
-
 def _show_box(finding: _findings.Finding) -> bool:
     from IPython.display import publish_display_data
 
     try:
-        publish_display_data({"text/plain": finding.report, "text/html": box(finding)})
+        publish_display_data({"text/plain": finding.report, "text/html": _display.finding(finding)})
     except Exception:  # a kernel that is going away
         return False
     return True

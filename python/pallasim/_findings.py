@@ -7,16 +7,22 @@ import re
 import time
 from typing import Any
 
+from . import _cells, _display
+
 
 @dataclasses.dataclass(frozen=True)
 class SourceLine:
-    """A line of a kernel's source; `file` is empty where it is unknown."""
+    """A line of a kernel's source; `file` is empty where it is unknown, and `In[3]` where it is a cell of IPython. As a string it is the place in
+    words, "kernels.py:20" or "In[3], line 20"."""
 
     file: str = ""
     line: int = 0
     column: int = 0
     function: str = ""
     text: str = ""
+
+    def __str__(self) -> str:
+        return _cells.said(self.file, self.line) if self.file else ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +41,7 @@ class Finding:
     """Something wrong with a kernel.
 
     code: stable, such as `PS-OOB-001`. severity: error, warning or note. `grid_point` is None outside a grid;
-    `also` has the other sides (both ends of a race); `report` is the text as printed.
+    `also` has the other sides (both ends of a race); `report` is the text as printed, which `str(finding)` is, too. A notebook shows it as a box.
     """
 
     code: str
@@ -51,8 +57,17 @@ class Finding:
     report: str = ""
 
     def __repr__(self) -> str:
-        where = f" at {self.file}:{self.line}" if self.file else ""
+        where = f" at {self.site.source}" if self.file else ""
         return f"<{self.severity} {self.code}{where}: {self.message}>"
+
+    def __str__(self) -> str:
+        return self.report
+
+    def _repr_html_(self) -> str:
+        return _display.finding(self)
+
+    def _repr_pretty_(self, p: Any, cycle: bool) -> None:
+        _display.pretty(p, self)
 
     @property
     def file(self) -> str:
@@ -103,8 +118,14 @@ def _site(d: dict[str, Any]) -> Site:
 
 def from_dict(d: dict[str, Any]) -> Finding:
     """A finding from the extension's dictionary."""
+    d = _worded(d)
     return Finding(d["code"], d["severity"], d["message"], d["kernel"], d["thread"], d["grid_point"], _site(d["site"]),
                    tuple(_site(s) for s in d["also"]), tuple(d["numbers"]), d["hint"], d["report"])
+
+
+def _worded(d: dict[str, Any]) -> dict[str, Any]:
+    """The extension's dictionary with the places in cells as people say them."""
+    return d | {key: _cells.worded(d[key]) for key in ("message", "hint", "report")} | {"numbers": list(map(_cells.worded, d["numbers"]))}
 
 
 def to_dict(f: Finding) -> dict[str, Any]:
@@ -124,12 +145,16 @@ def report_of(code: str, message: str, kernel: str, line: SourceLine, numbers: t
 
 def launch_line() -> SourceLine:
     """The user's line that launches the kernel which is lowered now; an empty one where nobody knows."""
-    import linecache
-
     from ._capture import locs
 
     site = locs.launch_site()
-    return SourceLine() if site is None else SourceLine(*site, linecache.getline(site[0], site[1]).strip())
+    return SourceLine() if site is None else source_line(*site)
+
+
+def source_line(file: str, line: int, column: int, function: str) -> SourceLine:
+    """A line of a file, with its text; of a cell of IPython as people know it."""
+    file, line, text = _cells.place(file, line)
+    return SourceLine(file, line, column, function, text)
 
 
 def unsupported(kernel: str, error: Any) -> UnsupportedError:
@@ -175,7 +200,7 @@ def adopt(error: BaseException) -> bool:
         _stopped = time.monotonic(), known
     error.__class__ = _launch_error(type(error))
     finding = from_dict(known) if known else None
-    error.args = (finding.report if finding else _NUMBER.sub("", str(error)),)
+    error.args = (finding.report if finding else _cells.worded(_NUMBER.sub("", str(error))),)
     if notes := getattr(error, "__notes__", None):  # what JAX says about its own frames
         error.__notes__ = [n for n in notes if "JAX_TRACEBACK_FILTERING" not in n]
     error.finding = finding  # type: ignore[attr-defined]
@@ -223,7 +248,7 @@ def _say_where(error: KeyboardInterrupt) -> bool:
         time.sleep(0.01)
     if not known:
         return False
-    error.args = (known["report"],)
+    error.args = (_cells.worded(known["report"]),)
     error.__suppress_context__ = True
     return True
 
@@ -233,11 +258,18 @@ def _launch_error(jax_error: type[BaseException]) -> type[BaseException]:
     return type("KernelError", (KernelError, jax_error), {"__module__": "pallasim", "__doc__": KernelError.__doc__})
 
 
-def findings() -> list[Finding]:
-    """All findings since the last call, oldest first, of every launch of this process."""
+class FindingList(list[Finding]):
+    """Findings, which a notebook shows as boxes."""
+
+    def _repr_html_(self) -> str:
+        return "".join(map(_display.finding, self)) or "<p>nothing found</p>"
+
+
+def findings() -> FindingList:
+    """All findings since the last call, oldest first, of every launch of this process: a list, which a notebook shows as boxes."""
     from . import _core
 
-    return [from_dict(d) for d in _core.findings()]
+    return FindingList(from_dict(d) for d in _core.findings())
 
 
 def last_report() -> str:
@@ -274,6 +306,19 @@ class Traffic:
     bytes_written_back: int = 0
 
 
+class TrafficTable(tuple[Traffic, ...]):
+    """The traffic of a run, one `Traffic` per operand. As a string it is a table, which notebooks show as one."""
+
+    def __str__(self) -> str:
+        return _display.traffic_text(self)
+
+    def _repr_html_(self) -> str:
+        return _display.traffic(self)
+
+    def _repr_pretty_(self, p: Any, cycle: bool) -> None:
+        _display.pretty(p, self)
+
+
 @dataclasses.dataclass(frozen=True)
 class Run:
     """One launch that ended.
@@ -281,7 +326,8 @@ class Run:
     number: counts the launches of the process that ended, from 1. chip: the machine. seconds: wall time of the launch.
     planned: whether its plan was made for it, in `plan_seconds`; else an earlier launch had left it in the cache.
     findings: what others follow from first; of a launch that `failed`, its error. races: a data race or a false `parallel`
-    claim was found. traffic: per ref, of runs with `detect_races=True` only. token: replays the schedule.
+    claim was found. traffic: per ref, of runs with `detect_races=True` only; `str` of it is a table. token: replays the schedule.
+    A notebook shows all of it.
     """
 
     number: int
@@ -299,7 +345,7 @@ class Run:
     checked: bool
     failed: bool
     findings: tuple[Finding, ...]
-    traffic: tuple[Traffic, ...]
+    traffic: TrafficTable
 
     @property
     def report(self) -> str:
@@ -307,30 +353,45 @@ class Run:
         return "\n".join(f.report for f in self.findings)
 
     def __repr__(self) -> str:
-        plan = f"planned in {self.plan_seconds * 1e3:.1f} ms" if self.planned else "plan from the cache"
         found = ", ".join(f.code for f in self.findings) or "nothing found"
-        points = "" if self.failed else f", {self.grid_points} grid point{'s' * (self.grid_points != 1)}"
-        return (f"<run {self.number}: {self.kernel} on {self.chip}{points}, {self.seconds * 1e3:.3f} ms, {plan}"
-                f"{', checked' if self.checked else ''}{', failed' if self.failed else ''}: {found}>")
+        return f"<run {self.number}: {self.kernel} on {self.chip}, {_display.facts(self)}: {found}>"
+
+    def _repr_html_(self) -> str:
+        return _display.run(self)
 
 
-def runs() -> list[Run]:
-    """The latest launches that ended, in the order of their ends: at most 256."""
+class RunList(list[Run]):
+    """Runs, which a notebook shows as a table."""
+
+    def _repr_html_(self) -> str:
+        return _display.runs(self)
+
+
+def runs() -> RunList:
+    """The latest launches that ended, in the order of their ends, at most 256: a list, which a notebook shows as a table."""
     from . import _core
 
-    return [_run(d) for d in _core.runs()]
+    return RunList(_run(d) for d in _core.runs())
 
 
 def _run(d: dict[str, Any]) -> Run:
-    return Run(**d | {"findings": tuple(map(from_dict, d["findings"])), "traffic": tuple(Traffic(**t) for t in d["traffic"])})
+    return Run(**d | {"findings": tuple(map(from_dict, d["findings"])), "traffic": TrafficTable(Traffic(**t) for t in d["traffic"])})
 
 
-def last_run() -> dict[str, Any]:
-    """The latest launch that ended as a dictionary: what `runs()[-1]` has.
+class LastRun(dict[str, Any]):
+    """A launch as a dictionary, which a notebook shows as it shows a `Run`."""
+
+    def _repr_html_(self) -> str | None:
+        return _display.run(_run(self)) if self.get("number") else None
+
+
+def last_run() -> LastRun:
+    """The latest launch that ended as a dictionary: what `runs()[-1]` has, in a notebook shown as that is.
 
     `races`: whether it had a data race or a false `parallel` claim. `traffic`: accesses and bytes per ref, of runs with
     `detect_races=True` only.
     """
     from . import _core
 
-    return _core.last_run()
+    d = _core.last_run()
+    return LastRun(d | {"findings": list(map(_worded, d["findings"]))})

@@ -5,12 +5,11 @@ back to are an option of the launch (`Params.revisits`).
 """
 from __future__ import annotations
 
-import linecache
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ._findings import Finding, KernelError, RefusedError, SourceLine, launch_line, report_of
+from ._findings import Finding, KernelError, RefusedError, SourceLine, launch_line, report_of, source_line
 
 
 def check(given: Any, params: Mapping[str, Any]) -> None:
@@ -110,7 +109,6 @@ def _refused(code: str, message: str, kernel: str, eqn: Any, hint: str, numbers:
     frame = source_info_util.user_frame(eqn.source_info.traceback)
     line = SourceLine()
     if frame is not None:
-        text = linecache.getline(frame.file_name, frame.start_line).strip()
-        line = SourceLine(frame.file_name, frame.start_line, frame.start_column, frame.function_name, text)
+        line = source_line(frame.file_name, frame.start_line, frame.start_column, frame.function_name)
     finding = report_of(code, message, kernel, line, tuple(numbers or ()), hint)
     return RefusedError(finding.report, finding)

@@ -10,7 +10,7 @@ import sys
 import threading
 from typing import Any
 
-from . import _core
+from . import _cells, _core
 
 LONG = 2.0     # seconds after which a launch is shown
 _EVERY = 0.5
@@ -29,9 +29,7 @@ def on_terminal() -> bool:
 
 def in_notebook() -> bool:
     """Whether output goes to a notebook."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    return getattr(shell, "kernel", None) is not None
+    return getattr(_cells.shell(), "kernel", None) is not None
 
 
 def start() -> None:

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Sequence
 from typing import Any
 
-from . import _program
+from . import _cells, _program
 from ._findings import Finding, KernelError, Site, SourceLine
 
 
@@ -84,11 +84,11 @@ def _launch(entry: dict[str, Any]) -> ReplayedLaunch:
 def _finding(entry: dict[str, Any]) -> Finding:
     line = SourceLine(entry.get("file", ""), entry.get("line", 0), 0, "", entry.get("text", ""))
     point = entry.get("grid_point")
-    at = [f"at {line.file}:{line.line}", f"    {line.text}"] if line.file else []
+    at = [f"at {line}", f"    {line.text}"] if line.file else []
     at += [f"in scope {entry['scope']}"] if entry.get("scope") else []
     where = [f"in kernel {entry['kernel']}"] if entry.get("kernel") else []
     hint = [f"hint: {entry['hint']}"] if entry.get("hint") else []
     report = "\n  ".join([f"{entry['severity']}[{entry['code']}]: {entry['message']}", *at, *where, *entry.get("numbers", ()), *hint])
-    return Finding(entry["code"], entry["severity"], entry["message"], entry.get("kernel", ""), entry.get("thread", ""),
-                   None if point is None else tuple(point), site=Site(source=line, scope=entry.get("scope", "")), numbers=tuple(entry.get("numbers", ())), hint=entry.get("hint", ""),
-                   report=report)
+    return Finding(entry["code"], entry["severity"], _cells.worded(entry["message"]), entry.get("kernel", ""), entry.get("thread", ""),
+                   None if point is None else tuple(point), site=Site(source=line, scope=entry.get("scope", "")),
+                   numbers=tuple(map(_cells.worded, entry.get("numbers", ()))), hint=_cells.worded(entry.get("hint", "")), report=_cells.worded(report))

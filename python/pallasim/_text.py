@@ -40,7 +40,7 @@ def check(f: Any, *args: Any, chips: Sequence[str] = (), **kwargs: Any) -> Check
     """Whether the kernels of `f(*args, **kwargs)` are legal on chips, what they keep in memory, move and compute, before anything runs.
 
     Arguments may be jax.ShapeDtypeStruct. chips: keys of `pallasim.MACHINES`; without it that of the `emulate` block around the call,
-    else all TPUs. The result is text, `.json()`, or a table of a notebook; `.ok` says whether every kernel is legal on every chip.
+    else all TPUs. The result is text, `.json()`, or tables of a notebook; `.ok` says whether every kernel is legal on every chip.
     Raises ValueError for a chip that does not exist, and what f raises while it is traced.
 
     Of a module's text instead of a function: raises KernelError with the report of its first violation.

@@ -2,11 +2,11 @@
 from __future__ import annotations
 
 import functools
-import linecache
 import os
 import sys
 from typing import Any
 
+from .. import _cells
 from . import jaxver
 from .attrs import quote
 
@@ -101,7 +101,8 @@ class Locations:
         if not suffix:
             return None
         file, line, column, function, *_ = list(self._rows)[int(suffix[2:])]
-        return file, line, column, function, linecache.getline(file, line).strip()
+        file, line, text = _cells.place(file, line)
+        return file, line, column, function, text
 
     def scope(self, around: str, stack: Any) -> str:
         """The scope "a/b" of an equation with this stack of names, in a jaxpr whose own scope is `around`."""
@@ -172,12 +173,13 @@ class Locations:
         """The `loc` declarations."""
         out = []
         for n, (file, line, column, function, caller, scope) in enumerate(self._rows):
+            file, line, text = _cells.place(file, line)
             parts = [f"file = {quote(file)}", f"line = {line}"]
             if column > 0:
                 parts.append(f"column = {column}")
             if function:
                 parts.append(f"function = {quote(function)}")
-            if text := linecache.getline(file, line).strip():
+            if text:
                 parts.append(f"text = {quote(text)}")
             if scope:
                 parts.append(f"scope = {quote(scope)}")
