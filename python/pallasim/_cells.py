@@ -5,6 +5,7 @@ Nothing here imports IPython: who has not loaded it has no cells.
 from __future__ import annotations
 
 import linecache
+import os
 import re
 import sys
 from typing import Any
@@ -13,7 +14,7 @@ _NUMBER = re.compile(r"In\[(\d+)\]")
 _OF_FILE = re.compile(r"<ipython-input-(\d+)-\w+>")
 _WRITTEN = re.compile(r"\b(In\[\d+\]):(\d+)(?::\d+)?")  # as the engine writes a place
 _files: dict[str, str] = {}  # cell -> the file under which it was compiled last
-_known: dict[tuple[str, int, bool], tuple[int, int]] = {}
+_known: dict[tuple[str, int, int], tuple[int, int]] = {}
 
 
 def shell() -> Any:
@@ -54,31 +55,44 @@ def _cell(file: str) -> tuple[int, int] | None:
 
     IPython compiles neither `%%capture` nor empty lines at the top, and what such a magic runs has the number after the cell's.
     """
-    number = _number(file)
+    running_shell = shell()
+    number = _number(running_shell, file)
     if number is None:
         return None
-    inputs = getattr(getattr(shell(), "history_manager", None), "input_hist_raw", ())
-    key = file, number, len(inputs) > number
+    inputs = getattr(getattr(running_shell, "history_manager", None), "input_hist_raw", ())
+    key = file, number, len(inputs) if number < 0 else min(len(inputs), number + 1)  # what later cells say matters where no number is known
     if key not in _known:
-        compiled = [line.strip() for line in "".join(linecache.getlines(file)).rstrip().splitlines()]
-        befores = ((n, _lines_before(inputs[n], compiled)) for n in (number, number - 1) if 0 <= n < len(inputs))
+        candidates = (number, number - 1) if number >= 0 else range(len(inputs) - 1, 0, -1)
+        compiled = _stripped("".join(linecache.getlines(file)))
+        befores = ((n, _lines_before(inputs[n], compiled)) for n in candidates if 0 <= n < len(inputs))
         _known[key] = next(((n, before) for n, before in befores if before is not None), (number, 0))
-    return _known[key]
+    return _known[key] if _known[key][0] >= 0 else None
+
+
+def _stripped(code: str) -> list[str]:
+    return [line.strip() for line in code.rstrip().splitlines()]
 
 
 def _lines_before(cell: str, compiled: list[str]) -> int | None:
     """How many lines of a cell stand above what was compiled, None where that is not from this cell."""
-    written = [line.strip() for line in cell.rstrip().splitlines()]
+    written = _stripped(cell)
     before = len(written) - len(compiled)
-    same = before >= 0 and all(a == b or "get_ipython()" in b for a, b in zip(written[before:], compiled))
+    same = before >= 0 and all(a == b or not b or "get_ipython()" in b for a, b in zip(written[before:], compiled))
     return before if same else None
 
 
-def _number(file: str) -> int | None:
-    """The execution count that IPython gives to the name of a file, None where it is no cell's."""
-    known = getattr(getattr(shell(), "compile", None), "format_code_name", None)
-    found = known(file) if known is not None else None
-    match = _NUMBER.fullmatch(found[1]) if found else _OF_FILE.fullmatch(file)
+def _number(running_shell: Any, file: str) -> int | None:
+    """The execution count that IPython gives to the name of a file, None where it is no cell's. An IPython before 8 does not know those of Jupyter's
+    files: -1."""
+    if match := _OF_FILE.fullmatch(file):
+        return int(match[1])
+    if running_shell is None:
+        return None
+    known = getattr(running_shell.compile, "format_code_name", None)
+    if known is None:
+        return -1 if f"{os.sep}ipykernel_{os.getpid()}{os.sep}" in file else None
+    found = known(file)
+    match = _NUMBER.fullmatch(found[1]) if found else None
     return int(match[1]) if match else None
 
 

@@ -108,6 +108,7 @@ def install(machine: str = "generic", **options: Unpack[Options]) -> Params:
     params = given(machine, options)
     _switch_on()
     _context.value().set_global(params)
+    _findings.adopt_in_shell()
     return params
 
 

@@ -207,6 +207,20 @@ def adopt(error: BaseException) -> bool:
     return True
 
 
+def adopt_in_shell() -> None:
+    """Errors of launches that leave no block become `KernelError`s where IPython shows them, if somebody runs it and has no handler of his own."""
+    shell = _cells.shell()
+
+    def shown(shell: Any, kind: Any, error: BaseException, tb: Any, tb_offset: int | None = None) -> None:
+        adopt(error)
+        shell.showtraceback((type(error), error, tb), tb_offset=tb_offset)
+
+    if shell is not None and shell.custom_exceptions == ():
+        import jax
+
+        shell.set_custom_exc((jax.errors.JaxRuntimeError,), shown)
+
+
 # XLA hands on nothing of an error but its text: the last line of ours is the number under which the extension keeps it.
 _NUMBER = re.compile(r"^  failure (\d+) of this process\n?", re.M)
 

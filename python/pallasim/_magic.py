@@ -60,10 +60,12 @@ def _value(name: str, text: str) -> Any:
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class CellReport:
-    """What the launches of a cell found. counts: how often each finding was made, once for a line and a code."""
+    """What the launches of a cell found. kernels: launches of each, of the latest 256; others: earlier launches. counts: how often each finding was made,
+    once for a line and a code."""
 
     params: Params
     kernels: dict[str, int]
+    others: int
     findings: tuple[_findings.Finding, ...]
     counts: tuple[int, ...]
     collected: int
@@ -73,6 +75,7 @@ class CellReport:
         if not self.kernels:
             return f"{self.params.machine}: no Pallas kernel ran on the emulator"
         ran = ", ".join(f"{name}{f' {n:,} times' if n > 1 else ''}" for name, n in self.kernels.items())
+        ran += f" and {self.others:,} launches before" if self.others else ""
         how = "checked" if self.params.detect_races else "races and undefined data not looked for"
         return f"{self.params.machine}: {ran}, {how}: {self._found()}"
 
@@ -103,6 +106,7 @@ class _Cell:
         self._told: list[_findings.Finding] = []
         latest = _findings.runs()
         self._before = latest[-1].number if latest else 0
+        self._launches = _core.launch_count()
 
     @contextlib.contextmanager
     def gathering(self) -> Iterator[None]:
@@ -124,7 +128,8 @@ class _Cell:
         ranks = {"error": 0, "warning": 1, "note": 2}
         groups = sorted(found.values(), key=lambda g: ranks[g[0].severity])
         collected = sum(len(r.findings) for r in ran) if self.params.findings == "collect" else 0
-        return CellReport(self.params, kernels, tuple(g[0] for g in groups), tuple(map(len, groups)), collected)
+        others = max(0, _core.launch_count() - self._launches - len(ran))
+        return CellReport(self.params, kernels, others, tuple(g[0] for g in groups), tuple(map(len, groups)), collected)
 
 
 def _failed_arrays() -> list[tuple[Any, Exception]]:
@@ -214,7 +219,6 @@ def _magics(shell: Any) -> tuple[Callable[[str, str], Any], Callable[[str], None
         elif line.strip():
             params = _options(line)
             _emulate.install(params.machine, **{f.name: getattr(params, f.name) for f in dataclasses.fields(params)[1:]})
-            _adopt_errors(shell)
         params = _context.active()
         print("Pallas kernels run where JAX runs them; chips: " + ", ".join(MACHINES) if params is None else f"Pallas kernels run on the emulator: {params!r}")
 
@@ -223,18 +227,6 @@ def _magics(shell: Any) -> tuple[Callable[[str, str], Any], Callable[[str], None
 
         cell_magic = output_can_be_silenced(cell_magic)
     return cell_magic, line_magic
-
-
-def _adopt_errors(shell: Any) -> None:
-    """An error of a launch leaves no block where the emulator is on for all cells: IPython shows its report, too."""
-    import jax
-
-    def shown(shell: Any, kind: Any, error: BaseException, tb: Any, tb_offset: int | None = None) -> None:
-        _findings.adopt(error)
-        shell.showtraceback((type(error), error, tb), tb_offset=tb_offset)
-
-    if not shell.custom_exceptions:  # of somebody else
-        shell.set_custom_exc((jax.errors.JaxRuntimeError,), shown)
 
 
 def _complete(shell: Any, event: Any) -> list[str]:

@@ -25,7 +25,8 @@ from IPython.utils.capture import capture_output
 shell = InteractiveShell.instance()
 shell.history_manager.enabled = False
 for path in sys.argv[1:]:
-    shell.reset()
+    for name in set(shell.user_ns) - set(shell.user_ns_hidden):
+        del shell.user_ns[name]
     failed, printed = "", 0
     for cell in json.load(open(path))["cells"]:
         if cell["cell_type"] == "code" and not failed:
