@@ -104,8 +104,6 @@ std::vector<interp::Buffer> buffers(std::vector<Argument>&);
 // f32[8,128]
 std::string type_text(const Array&);
 void show_prints(const interp::Report&, Out&);
-// Reports about the launch as a whole get the line that launches the kernel, where the module has it.
-void place_reports(interp::Outcome*, const ir::Module&);
 // Values for the call's operands, in its order; binds the module's shape parameters on the way.
 std::vector<Argument> make_arguments(ir::Module*, const RunOptions&);
 

@@ -13,7 +13,6 @@
 #include "io.h"
 #include "npy.h"
 #include "pallasim/interp/options.h"
-#include "pallasim/trace/causes.h"
 #include "progress.h"
 
 namespace pallasim::cli {
@@ -253,7 +252,6 @@ class Replay {
       ProgressLine progress(options_.progress, escaped(launches[0].kernel));
       interp::Outcome outcome = interp::try_launch(plan, session_, calls, options, {nullptr, progress.counter()});
       progress.wipe();
-      place_reports(&outcome, interp::module_of(plan));
       report = std::move(outcome.report);
       if (outcome.stop) {
         show_prints(report, out_);
@@ -268,7 +266,7 @@ class Replay {
       j["token"] = report.token;
       j["steps"] = report.steps;
     }
-    for (const ir::Diagnostic& d : trace::by_cause(std::move(report.findings))) finding(d);
+    for (const ir::Diagnostic& d : report.findings) finding(d);
   }
 
   // Compares the outputs with the recorded ones, reports and writes them. Returns the verdict in words.

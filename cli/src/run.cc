@@ -10,7 +10,6 @@
 #include "io.h"
 #include "npy.h"
 #include "pallasim/hw/rules.h"
-#include "pallasim/trace/causes.h"
 #include "progress.h"
 
 namespace pallasim::cli {
@@ -37,11 +36,6 @@ std::string type_text(const Array& a) { return fmt::format("{}[{}]", ir::name(a.
 
 void show_prints(const interp::Report& report, Out& out) {
   for (const std::string& line : report.prints) out.text(escaped(line) + '\n');
-}
-
-void place_reports(interp::Outcome* outcome, const ir::Module& m) {
-  for (ir::Diagnostic& d : outcome->report.findings) trace::place(d, m);
-  if (outcome->stop) trace::place(*outcome->stop, m);
 }
 
 namespace {
@@ -166,7 +160,6 @@ int run(const RunOptions& o, Out& out) {
     interp::Outcome outcome =
         interp::try_launch(*plan, session, std::span(&call, 1), options, {nullptr, progress.counter()});
     progress.wipe();
-    place_reports(&outcome, interp::module_of(*plan));
     report = std::move(outcome.report);
     if (outcome.stop) stopped(report, *outcome.stop, out);
     seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
@@ -218,7 +211,7 @@ int run(const RunOptions& o, Out& out) {
     out.text(fmt::format("schedule {}  (--replay repeats it)\n", escaped(report.token)));
 
   int code = kOk;
-  for (const ir::Diagnostic& d : trace::by_cause(std::move(report.findings))) code = std::max(code, out.finding(d));
+  for (const ir::Diagnostic& d : report.findings) code = std::max(code, out.finding(d));
   return code;
 }
 

@@ -212,7 +212,8 @@ int64_t total(const BufferUse& b) { return memory::mul(b.bytes, b.copies); }
 
 // Per cent of the capacity, as text.
 std::string share(int64_t bytes, int64_t capacity) {
-  const double percent = 100 * static_cast<double>(bytes) / static_cast<double>(std::max<int64_t>(capacity, 1));
+  if (capacity <= 0) return "-";  // there is none of it
+  const double percent = 100 * static_cast<double>(bytes) / static_cast<double>(capacity);
   return bytes > 0 && percent < 0.1 ? "< 0.1 %" : fmt::format("{:.1f} %", percent);
 }
 
@@ -259,7 +260,12 @@ void compare(const ir::Module& m, const MachineModel& model, const Profile& p, c
                              fmt::format("{}too much {}: {} bytes are needed, {}", has.known_as, s.name, use.bytes,
                                          own_limit ? fmt::format("{} allows {}", has.limit, capacity)
                                                    : fmt::format("{} of {} has {}", has.holder, p.name, capacity)),
-                             use.loc, own_limit ? fmt::format("raise {}, or {}", has.limit, has.advice) : has.advice);
+                             use.loc, "");
+  int64_t once = 0;  // with one copy of each
+  for (const BufferUse& b : use.buffers) once = memory::add(once, b.bytes);
+  if (own_limit) d.hint = fmt::format("raise {}, or ", has.limit);
+  if (once <= capacity && once < use.bytes && *has.fewer) d.hint += fmt::format("{}, or ", has.fewer);
+  d.hint += has.advice;
   if (!d.site.source.file.empty()) d.site.what = "most of it is in use here";
   d.numbers = table(use, capacity);
   if (s.layout == Layout::Tiles && !holds_arrays(model, s))

@@ -30,7 +30,7 @@ std::vector<ir::Diagnostic> check_rules(const ir::Module& m, const Profile& p) {
   if (first == all.end()) return all;
   if (const auto n = std::count_if(all.begin(), all.end(), is_error); n > 1)
     first->numbers.push_back(std::to_string(n - 1) + (n == 2 ? " more place breaks" : " more places break") +
-                             " a rule; rules as warnings list them all");
+                             " a rule; the option rules=warn lists them all");
   throw ir::DiagnosticError(std::move(*first));
 }
 

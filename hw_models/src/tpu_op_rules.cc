@@ -93,7 +93,7 @@ void TpuRules::form(const ir::Op& op, const std::string& what, std::string hint)
   add("PS-TPU-003",
       "the TPU's compiler does not take " + std::string(ir::name(op.code)) + (what.empty() ? "" : ": " + what), op.loc,
       hint.empty()
-          ? "write it with the operations that TensorCores have; docs/diagnostics/PS-TPU-003.md lists what is missing"
+          ? "write it with the operations that TensorCores have; `pallasim explain PS-TPU-003` lists what is missing"
           : std::move(hint));
 }
 

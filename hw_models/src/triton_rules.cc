@@ -79,7 +79,7 @@ class TritonRules {
   void form(const ir::Op& op, const std::string& what) {
     refuse("PS-TRI-003",
            "Triton does not compile " + std::string(ir::name(op.code)) + (what.empty() ? "" : ": " + what),
-           "nothing ran; write it with the operations that Triton has, see docs/ops.md", op.loc);
+           "nothing ran; write it with the operations that Triton has", op.loc);
   }
 
   void sizes(const ir::Op& op) {

@@ -33,6 +33,16 @@ bool Module::is_aliased_output(size_t operand) const {
                      [&](const Alias& a) { return inputs + static_cast<size_t>(a.output) == operand; });
 }
 
+void place(Diagnostic& d, const Module& m) {
+  const Attr* call = find(m.attrs, "call");
+  if (!d.site.source.file.empty() || !call || !call->is_int() || call->i < 0 ||
+      call->i >= static_cast<int64_t>(m.locs.size()))
+    return;
+  std::string what = std::move(d.site.what);
+  d.site = site_of(m, static_cast<LocId>(call->i));
+  d.site.what = std::move(what);
+}
+
 Site site_of(const Module& m, LocId id) {
   Site s;
   auto known = [&](LocId i) { return i >= 0 && i < static_cast<LocId>(m.locs.size()); };

@@ -57,12 +57,14 @@ std::string SemaphoreLayout::name(int64_t id, int64_t devices, int* block) const
 
 void Semaphores::reset() {
   std::fill(counts_.begin(), counts_.end(), 0);
+  std::fill(signalled_.begin(), signalled_.end(), 0);
   for (auto& w : waiters_) w.clear();
 }
 
 void Semaphores::signal(int64_t id, int64_t amount, std::vector<int32_t>* woken) {
   int64_t& count = counts_[static_cast<size_t>(id)];
   count = add(count, amount);
+  if (amount > 0) signalled_[static_cast<size_t>(id)] = add(signalled_[static_cast<size_t>(id)], amount);
   auto& w = waiters_[static_cast<size_t>(id)];
   woken->insert(woken->end(), w.begin(), w.end());
   w.clear();

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "pallasim/interp/options.h"
-#include "pallasim/trace/causes.h"
 #include "progress.h"
 #include "recording.h"
 #include "reports.h"
@@ -67,7 +66,7 @@ PlanTimes& plan_times() {
 // The error of text that may not be a module. Where it has a line of the kernel, that says more than the operation it
 // became.
 ir::DiagnosticError placed(ir::Diagnostic d, std::string_view text) {
-  if (!d.code.of_unread_text()) trace::place(d, ir::parse(text));
+  if (!d.code.of_unread_text()) ir::place(d, ir::parse(text));
   if (!d.site.source.file.empty())
     std::erase_if(d.numbers, [](const std::string& n) { return n.starts_with("operation: "); });
   return ir::DiagnosticError(std::move(d));
@@ -116,11 +115,9 @@ void Program::run(std::span<const interp::DeviceCall> devices) const {
   interp::Outcome outcome = interp::try_launch(*plan_, session(), devices, options_, {&recorder, watched.progress()});
   watched.end();
   run.seconds = seconds_since(begin);
-  for (ir::Diagnostic& d : outcome.report.findings) trace::place(d, interp::module_of(*plan_));
   keep_recorded(settings_, std::move(recorder));
   if (outcome.stop) {
     ir::Diagnostic& d = *outcome.stop;
-    trace::place(d, interp::module_of(*plan_));
     for (size_t i = 0; i < devices.size(); ++i) recorders[i].failed(d, devices[i].results);
     note_report(std::move(run), std::move(outcome.report), options_, settings_.findings, &d);
     throw Failure(std::move(d));

@@ -11,7 +11,6 @@
 #include <mutex>
 #include <vector>
 
-#include "pallasim/trace/causes.h"
 
 namespace pallasim::python {
 namespace {
@@ -53,7 +52,7 @@ std::exception_ptr stayed_away(const Program& p, const Rendezvous& g, int device
           .hinted(
               "every device of the mesh must run the kernel; where many launches are queued, a larger NPROC gives XLA "
               "more threads");
-  trace::place(d, interp::module_of(p.plan()));
+  ir::place(d, interp::module_of(p.plan()));
   return std::make_exception_ptr(Failure(std::move(d)));
 }
 

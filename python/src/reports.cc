@@ -11,7 +11,6 @@
 #include <string_view>
 #include <utility>
 
-#include "pallasim/trace/causes.h"
 
 namespace pallasim::python {
 namespace {
@@ -207,9 +206,9 @@ void note_report(Run run, interp::Report r, const interp::Options& options, Deli
   run.races = std::any_of(r.findings.begin(), r.findings.end(),
                           [&](const ir::Diagnostic& d) { return raced(d, options.cores); });
   run.traffic = r.traffic;
-  if (stop) r.findings.push_back(*stop);
   if (stop) run.races = run.races || is_race(*stop);
-  run.findings = trace::by_cause(std::move(r.findings));
+  run.findings = std::move(r.findings);
+  if (stop) run.findings.insert(run.findings.begin(), *stop);
   const bool raise = !stop && delivery == Delivery::Raise && !run.findings.empty() &&
                      run.findings.front().severity != ir::Severity::Note;
   if (raise) run.findings.front().severity = ir::Severity::Error;

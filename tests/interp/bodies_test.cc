@@ -118,7 +118,8 @@ TEST(Bodies, ADeadlockSaysWhichBodyWaitsForWhich) {
   std::string report;
   const std::string text = edited(kBeside, "  sem_signal %5, %6 {inc = 1, core_index = $1}\n", "");
   EXPECT_EQ(error_code(text, {i32({4}, {1, 2, 3, 4})}, {}, &report), "PS-DEAD-001");
-  EXPECT_NE(report.find("TensorCore 1 waits for done of TensorCore 1 to reach 2, it is 0"), std::string::npos)
+  EXPECT_NE(report.find("TensorCore 1 waits for done of TensorCore 1 to reach 2: it is 0, of 0 signalled in all"),
+            std::string::npos)
       << report;
   EXPECT_NE(report.find("4 threads have ended"), std::string::npos) << report;
 }

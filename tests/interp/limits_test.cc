@@ -47,7 +47,8 @@ std::set<std::string> shared_between_points(const std::string& text, Options o =
   o.checked = true;
   std::set<std::string> r;
   for (const ir::Diagnostic& d : run(text, {}, o).report.findings)
-    if (d.code == "PS-PAR-001") r.insert(d.message.substr(d.message.rfind(' ') + 1));
+    if (d.code == "PS-PAR-001")
+      for (const std::string& what : d.about) r.insert(what.substr(what.rfind(' ') + 1));
   return r;
 }
 

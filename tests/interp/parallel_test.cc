@@ -98,6 +98,13 @@ TEST(Parallel, SameBytesForEveryWorkerCount) {
   }
 }
 
+// A report of its own, or a line of what it follows from: memory that nobody set.
+bool says_claim(const ir::Diagnostic& d) {
+  return d.code == "PS-PAR-001" || std::any_of(d.numbers.begin(), d.numbers.end(), [](const std::string& line) {
+           return line.starts_with("PS-PAR-001 follows: axis 0 is not parallel");
+         });
+}
+
 TEST(Parallel, CheckedRunsReportAFalseClaim) {
   Options o;
   o.checked = true;
@@ -109,10 +116,7 @@ TEST(Parallel, CheckedRunsReportAFalseClaim) {
       EXPECT_TRUE(r.report.findings.empty()) << k.name << "\n" << ir::render(r.report.findings.front());
       continue;
     }
-    EXPECT_EQ(std::count_if(r.report.findings.begin(), r.report.findings.end(),
-                            [](const ir::Diagnostic& d) { return d.code == "PS-PAR-001"; }),
-              1)
-        << k.name;
+    EXPECT_EQ(std::count_if(r.report.findings.begin(), r.report.findings.end(), says_claim), 1) << k.name;
     ++false_claims;
   }
   EXPECT_EQ(false_claims, 2);

@@ -99,7 +99,7 @@ TEST(Schedule, DeadlockNamesWaitersSemaphoresAndSignals) {
   EXPECT_EQ(error_code(text, {}, {}, &report), "PS-DEAD-001");
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
   EXPECT_NE(report.find("deadlock: 3 of 3 threads wait and nobody is left to signal"), std::string::npos) << report;
-  EXPECT_NE(report.find("thread 1 waits for sems[1] to reach 1, it is 0"), std::string::npos) << report;
+  EXPECT_NE(report.find("thread 1 waits for sems[1] to reach 1: it is 0"), std::string::npos) << report;
   EXPECT_NE(report.find("schedule ps1:run-to-block"), std::string::npos) << report;
 }
 

@@ -7,9 +7,7 @@ const MachineModel& mosaic_gpu() {
   using ir::Scope, ir::Space;
   constexpr SpaceInfo kHbm{.name = "HBM",
                            .capacity = {.figure = "hbm_bytes", .holder = "a device", .advice = kArraysAdvice}};
-  constexpr const char* kAdvice =
-      "take smaller blocks, fewer of them at a time (max_concurrent_steps), or leave the array in GMEM and copy parts "
-      "of it";
+  constexpr const char* kAdvice = "take smaller blocks, or leave the array in GMEM and copy parts of it";
   static const MachineModel m{
       .family = Family::Gpu,
       .arithmetic = {.fp8_saturates = true, .int_rem_zero_is_x = false, .sign_of_nan_is_one = true},
@@ -33,6 +31,7 @@ const MachineModel& mosaic_gpu() {
                     .capacity = {.figure = "smem_per_block_bytes",
                                  .holder = "a thread block",
                                  .advice = kAdvice,
+                                 .fewer = "hold fewer blocks at a time (max_concurrent_steps)",
                                  .known_as = "the kernel exceeds available shared memory, "}}},
                   {Space::Tmem,
                    {.owner = Scope::Cta,
@@ -45,7 +44,7 @@ const MachineModel& mosaic_gpu() {
       .defaults = {.unnamed = Space::GpuSmem, .any = Space::Gmem, .constants = Space::Gmem},
       .arrays = Space::Gmem,
       .left_in_semaphores = ir::Severity::Note,  // XLA gives every launch semaphores that are 0
-      .checks = {.copies_in_flight = true},
+      .checks = {.copies_in_flight = true, .unwritten_outputs = true},
   };
   return m;
 }

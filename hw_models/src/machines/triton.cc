@@ -31,6 +31,7 @@ const MachineModel& triton() {
       .defaults = {.unnamed = Space::Gmem, .any = Space::Gmem, .constants = Space::Gmem},
       .arrays = Space::Gmem,
       .products = Space::GpuSmem,
+      .checks = {.unwritten_outputs = true},
   };
   return m;
 }

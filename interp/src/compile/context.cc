@@ -47,7 +47,7 @@ void Context::unsupported(const Op& op, const std::string& what) const {
       .of(m_.name)
       .at(ir::site_of(m_, op.loc))
       .with({fmt::format("operation {} on machine {}", ir::name(op.code), ir::name(m_.machine))})
-      .hinted("nothing ran; docs/ops.md lists what every operation means, `pallasim info` what a kernel needs")
+      .hinted("nothing ran; `pallasim info` lists what a kernel needs")
       .raise();
 }
 

@@ -10,6 +10,7 @@
 
 #include "../engine/engine.h"
 #include "../report/checked.h"
+#include "../report/causes.h"
 #include "../report/checks.h"
 #include "apart.h"
 #include "bind.h"
@@ -368,6 +369,7 @@ Outcome try_launch(const Plan& p, Session& session, std::span<const DeviceCall> 
   try {
     run_launch(p, session, devices, options, watch, &r.report);
   } catch (const ir::DiagnosticError& e) { r.stop = e.diagnostic(); }
+  conclude(module_of(p), &r);
   return r;
 }
 

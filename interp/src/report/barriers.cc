@@ -1,8 +1,12 @@
 // Barriers in words.
 #include <fmt/format.h>
 
+#include <bit>
+#include <set>
+
 #include "../ops/findings.h"
 #include "../plan/kinds.h"
+#include "causes.h"
 #include "report.h"
 
 namespace pallasim::interp {
@@ -11,6 +15,32 @@ std::string barrier_state(const memory::Barrier& b) {
   std::string r = fmt::format("{} of {} {}arrived", b.arrived, b.expected, b.named ? "warps " : "");
   if (b.bytes_due > 0) r += fmt::format(", {} bytes are due", b.bytes_due);
   if (b.bytes_due < 0) r += fmt::format(", {} bytes came that nobody expects", -b.bytes_due);
+  return r;
+}
+
+std::string barrier_made(const Execution& ex, int64_t id) {
+  int block = -1;
+  const std::string name = object_name(ex, Wait::Kind::Barrier, id, &block);
+  const memory::Barrier& b = ex.barriers[id];
+  const Plan& p = *ex.plan;
+  std::string r = fmt::format("{} was made for {} arrival{}", name, b.expected, b.expected == 1 ? "" : "s");
+  ir::Diagnostic made("PS-DEAD-001", "");
+  if (block >= 0) made.site = ir::site_of(p.module, p.memory.barriers[static_cast<size_t>(block)].loc);
+  ir::place(made, p.module);
+  if (!made.site.source.file.empty()) r += fmt::format(" ({})", where(made.site));
+  const int threads = std::popcount(b.arrivers);
+  if (b.arrivals == 0) return r + "; nobody arrived";
+  std::set<std::string> lines;
+  for (const Step& s : p.steps)
+    for (const SyncUse& u : sync_uses(s))
+      if (u.object == Wait::Kind::Barrier && u.block == block && u.role != SyncUse::Role::Await &&
+          u.role != SyncUse::Role::Poll && p.loc_of(s) >= 0)
+        lines.insert(where(p, p.loc_of(s)));
+  if (threads > 0)
+    r += fmt::format("; {} thread{} arrived, {} time{} in all", threads, threads == 1 ? "" : "s", b.arrivals,
+                     b.arrivals == 1 ? "" : "s");
+  else r += fmt::format("; copies arrived, {} times in all", b.arrivals);
+  if (!lines.empty()) r += fmt::format(" ({})", listed({lines.begin(), lines.end()}, 3));
   return r;
 }
 
@@ -70,11 +100,14 @@ void ops::barrier_misused(Thread& t, const Step* s, const memory::BarrierFinding
   Execution& ex = *t.exec;
   if (!ex.noted.emplace(s, ex.findings.size()).second) return;
   if (ex.plan->loc_of(*s) < 0) s = arrival_at(ex, f.barrier, s);
-  const std::string message = message_of(f, object_name(ex, Wait::Kind::Barrier, f.barrier));
+  int block = -1;
+  const std::string message = message_of(f, object_name(ex, Wait::Kind::Barrier, f.barrier, &block));
   ir::Diagnostic d = diagnostic_at(t, s, code_of(f.kind), message);
+  d.about.push_back(about_barriers(block));
   const bool released = f.kind == memory::BarrierFinding::Kind::Released;
   d.severity = released ? ir::Severity::Note : ir::Severity::Warning;
   d.numbers.push_back(fmt::format("phase {}: {}", ex.barriers[f.barrier].phase, barrier_state(ex.barriers[f.barrier])));
+  if (!ex.barriers[f.barrier].named) d.numbers.push_back(barrier_made(ex, f.barrier));
   d.hint = released
                ? "no copy or product counted in it: where they give back what nobody takes again, all is well; else "
                  "every phase needs somebody who waits"

@@ -43,16 +43,28 @@ class ClaimWatch : public AccessWatch {
   void on_grid_point(Execution&, const Thread&, std::span<const int64_t>) override;
   void see(Execution&, Seen&) override;
   void finish(Execution&, std::vector<ir::Diagnostic>&) override;
+  // A core read `name` before anybody wrote to it (`read`), because what sets it runs at no point of that core: `why`.
+  void starts_late(const ir::Diagnostic& read, const std::string& name, std::string why);
 
  private:
-  void report(Execution&, const Access&, const memory::shadow::Shared&, int64_t unit, const std::string& name);
+  struct SharedRef {
+    std::string name;
+    std::vector<size_t> axes;  // on which the two points differ
+    bool carries = false;      // the later one reads what the earlier one left there
+    ir::Diagnostic found;
+    bool late = false;  // told by starts_late
+  };
+  void note(Execution&, const Access&, const memory::shadow::Shared&, int64_t unit, const std::string& name, bool kept);
+  std::vector<size_t> differing(const Execution&, int64_t unit, int64_t other) const;
+  std::string coordinates(const Execution&, int64_t unit) const;
+  ir::Diagnostic report(const std::vector<SharedRef*>&) const;
   const Plan& plan_;
   Instances& instances_;
   bool programs_;
   std::vector<size_t> axes_;
   memory::shadow::Claims claims_;
-  std::set<std::string> reported_;
-  std::vector<ir::Diagnostic> findings_;
+  std::set<std::pair<std::string, std::vector<size_t>>> reported_;
+  std::vector<SharedRef> shared_;
   std::vector<int64_t> units_;  // of each thread: the coordinates on the parallel axes of its grid point, row-major
 };
 
@@ -98,7 +110,9 @@ class AliasWatch : public AccessWatch {
 // What was written: outputs that stay as they were, and reads of memory that nobody wrote.
 class WriteWatch : public AccessWatch {
  public:
-  WriteWatch(const Plan& plan, Instances& instances) : plan_(plan), instances_(instances) {}
+  // `claims`: may be null.
+  WriteWatch(const Plan& plan, Instances& instances, ClaimWatch* claims)
+      : plan_(plan), instances_(instances), claims_(claims), scratch_(plan.first().model->checks.written_before_read) {}
   void on_start(Execution&) override;
   void see(Execution&, Seen&) override;
   void on_fresh(Execution&, const Thread&, int64_t offset, int64_t bytes, const std::string& name) override;
@@ -112,6 +126,25 @@ class WriteWatch : public AccessWatch {
     const Window* output = nullptr;  // an output's whole array
     const Window* stage = nullptr;   // a copy of a block of an output
     std::vector<int64_t> dims;       // elements, where known
+    // Lines that wrote to it, how often, and the axes of the grid on which all of those points were the first.
+    struct Writer {
+      ir::LocId loc;
+      int64_t times;
+      uint64_t first_of;  // a bit per axis
+    };
+    std::vector<Writer> writers;
+    void note_writer(const Thread&, ir::LocId);
+    bool written_at(ir::LocId) const;
+  };
+  // A read of what nobody wrote.
+  struct Unset {
+    std::string name;
+    std::string elements;  // that were read, where others of it were written before
+    int32_t thread;
+    uint32_t buffer;
+    int64_t offset;  // of its part
+    int32_t instance;
+    ir::Diagnostic found;
   };
   struct Memory {
     std::map<int64_t, Part> parts;  // by begin
@@ -121,10 +154,19 @@ class WriteWatch : public AccessWatch {
   void read(Execution&, const Access&, Memory&, const Part&, const memory::shadow::Box&);
   void report_part(Execution&, const Access&, const Part&, int64_t all, const memory::shadow::Written::Missing&);
   void mark_stage(Execution&, const Access&, const Part&, const memory::shadow::Box&);
+  const Part* part_of(int32_t instance, int64_t offset) const;
+  // Another core of the grid set it, at a line to which this one does not come: the axis is at fault.
+  bool set_elsewhere(Execution&, const Unset&);
+  void tell_when_set(const Unset&, ir::Diagnostic*) const;
+  void report_unset(Execution&, std::vector<ir::Diagnostic>& out);
+  void report_unwritten(Execution&, const Part&, Memory&, std::vector<ir::Diagnostic>& out);
   const Plan& plan_;
   Instances& instances_;
+  ClaimWatch* claims_;
+  bool scratch_;  // is looked at, too
   std::unordered_map<int32_t, Memory> memories_;
   std::set<std::string> reported_;
+  std::vector<Unset> unset_;
   std::vector<ir::Diagnostic> findings_;
 };
 

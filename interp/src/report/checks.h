@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "checked.h"
+#include "flight_watch.h"
 #include "race_watch.h"
 
 namespace pallasim::interp {

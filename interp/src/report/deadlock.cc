@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "../engine/engine.h"
 #include "../ops/bodies.h"
+#include "causes.h"
 #include "report.h"
 
 namespace pallasim::interp {
@@ -95,8 +97,9 @@ std::string waits_for(const Execution& ex, const Waiter& w) {
                          waited_state(ex.barriers[t.wait.object], t.wait.value), at);
     default:
       const bool bytes = ex.plan->memory.semaphores.blocks()[static_cast<size_t>(w.block)].bytes;
-      return fmt::format("{} waits for {} to reach {}{}, it is {} ({})", name_of(t), w.name, t.wait.value,
-                         bytes ? " bytes" : "", ex.semaphores.count(t.wait.object), at);
+      return fmt::format("{} waits for {} to reach {}{}: it is {}, of {} signalled in all ({})", name_of(t), w.name,
+                         t.wait.value, bytes ? " bytes" : "", ex.semaphores.count(t.wait.object),
+                         ex.semaphores.signalled(t.wait.object), at);
   }
 }
 
@@ -177,6 +180,52 @@ void tell_helpers(const Execution& ex, const std::vector<Waiter>& waits, size_t 
                                  count, t.wait.value - count));
 }
 
+// "sems[0] is 4096, and nobody waits for it": of the semaphores that are declared with one that is awaited.
+void tell_neighbours(const Execution& ex, const Waiter& w, std::vector<std::string>* lines) {
+  const int64_t count = ex.plan->memory.semaphores.blocks()[static_cast<size_t>(w.block)].count,
+                own = w.thread->wait.object;
+  for (int64_t id = std::max<int64_t>(0, own - count); id < own + count; ++id) {
+    int block = -1;
+    if (id == own || static_cast<size_t>(id) >= ex.semaphores.size() || ex.semaphores.count(id) == 0) continue;
+    const std::string name = object_name(ex, Wait::Kind::Semaphore, id, &block);
+    if (block != w.block || ex.semaphores.has_waiters(id)) continue;
+    const std::string line = fmt::format("{} is {}, and nobody waits for it", name, ex.semaphores.count(id));
+    if (std::find(lines->begin(), lines->end(), line) == lines->end()) lines->push_back(line);
+  }
+}
+
+// What is awaited: how barriers were made, and who arrived. Where phases end that nobody sees, that is the reason.
+void tell_objects(const Execution& ex, const std::vector<Waiter>& waits, ir::Diagnostic* d) {
+  constexpr size_t kMost = 8;
+  std::set<int64_t> told;
+  std::vector<std::string> made, beside;
+  for (const Waiter& w : waits) {
+    if (w.block < 0) continue;
+    const int64_t object = w.thread->wait.object;
+    if (w.thread->wait.kind == Wait::Kind::Semaphore) {
+      d->about.push_back(about_semaphores(w.block));
+      if (beside.size() < kMost) tell_neighbours(ex, w, &beside);
+      continue;
+    }
+    d->about.push_back(about_barriers(w.block));
+    const memory::Barrier& b = ex.barriers[object];
+    if (b.named || made.size() >= kMost || !told.insert(object).second) continue;
+    made.push_back(barrier_made(ex, object));
+    // Its phase ended, and another one behind it.
+    if (b.phase > w.thread->wait.value) {
+      const int64_t came = b.arrivals - memory::mul(w.thread->wait.value, b.expected);
+      d->message = fmt::format("deadlock: {} was made for {} arrival{}, and {} arrivals came before the wait", w.name,
+                               b.expected, b.expected == 1 ? "" : "s", came);
+      d->about.push_back(std::string(kWrongCount));
+      d->hint =
+          "make the barrier for as many arrivals as a phase has, and let who arrives wait until the last phase was "
+          "seen";
+    }
+  }
+  d->numbers.insert(d->numbers.begin(), made.begin(), made.end());
+  d->numbers.insert(d->numbers.end(), beside.begin(), beside.end());
+}
+
 }  // namespace
 
 void deadlock(Execution& ex, const std::string& token) {
@@ -225,6 +274,7 @@ void deadlock(Execution& ex, const std::string& token) {
     d.numbers.push_back(fmt::format("{} of {} {} have not started: {} are resident at a time on {}{}", unstarted,
                                     ex.points, p.first().mesh < 0 ? "programs" : "clusters", ex.population.resident,
                                     ex.options->chip->name, limited_by(ex)));
+  tell_objects(ex, waits, &d);
   std::set<int> blocks;
   bool semaphores = false;
   for (const Waiter& w : waits)
@@ -233,9 +283,10 @@ void deadlock(Execution& ex, const std::string& token) {
   d.numbers.insert(d.numbers.end(), all.begin(), all.end());
   if (all.empty() && semaphores) d.numbers.push_back("the kernel has no signal for it");
   d.numbers.push_back("schedule " + token);
-  d.hint = unstarted > 0 ? "a program may wait only for programs that run at the same time: launch no more than are "
-                           "resident"
-                         : "every wait needs a signal that some thread reaches without that wait";
+  if (d.hint.empty())
+    d.hint = unstarted > 0 ? "a program may wait only for programs that run at the same time: launch no more than are "
+                             "resident"
+                           : "every wait needs a signal that some thread reaches without that wait";
   throw ir::DiagnosticError(std::move(d));
 }
 

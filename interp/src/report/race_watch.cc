@@ -6,7 +6,7 @@
 
 #include "../plan/kinds.h"
 #include "../plan/payload/arithmetic.h"
-#include "checked.h"
+#include "causes.h"
 #include "report.h"
 
 namespace pallasim::interp {
@@ -80,6 +80,7 @@ void RaceWatch::on_copy(Execution& ex, const memory::AsyncCopy& c, const Step& s
   const shadow::Issued who =
       order_.issue(c.thread, c.stream, false, c.after_read.kind != memory::Completion::Kind::Nothing);
   issued_[c.id] = who;
+  copies_[s.id] = copy_text(ex, c, row(s).sides(s));
   check_begun(ex, c, who.writes);
   for (bool dst : {false, true}) {
     const memory::Place& p = dst ? c.dst : c.src;
@@ -151,14 +152,15 @@ void RaceWatch::check_begun(Execution& ex, const memory::AsyncCopy& c, shadow::A
   std::string name = allocation_name(plan_, c.dst.buffer, c.dst.offset);
   ir::Diagnostic d = diagnostic_at(
       thread(c.thread), &step, "PS-RACE-002",
-      fmt::format("{} of device {} is written by device {}, which does not know that device {} began the kernel",
+      fmt::format("{} of device {} is written by a copy of device {}, which does not know that device {} began the "
+                  "kernel",
                   name.empty() ? "memory" : name, to, from, to));
   d.numbers.push_back(
       fmt::format("device {} may still run what comes before, and use the memory for something else", to));
   d.hint =
       "before the first copy to a device wait for a signal of it: on pltpu.get_barrier_semaphore(), with a "
       "collective_id";
-  findings_.push_back(std::move(d));
+  findings_.push_back({std::move(d), {"devices begin"}});
 }
 
 namespace {
@@ -168,6 +170,7 @@ std::string remedy(const Execution& ex, const Thread& a, const Thread& b) {
     return t.body->mesh >= 0 && ex.plan->module.meshes[static_cast<size_t>(t.body->mesh)].kind == "vector_subcore";
   };
   const memory::Level core = memory::Level::Core;
+  if (ex.options->chip->family == hw::Family::Gpu) return "or give each of them elements of its own, or use atomics";
   if (ex.device_of(a) != ex.device_of(b)) return "signals on pltpu.get_barrier_semaphore() bring devices together";
   if (is_subcore(a) && is_subcore(b) && ex.units.unit_of(core, a.unit) == ex.units.unit_of(core, b.unit))
     return "plsc.subcore_barrier() brings the subcores of a SparseCore together";
@@ -175,43 +178,79 @@ std::string remedy(const Execution& ex, const Thread& a, const Thread& b) {
 }
 }  // namespace
 
-void RaceWatch::report(Execution& ex, const shadow::Race& r, const Where& w) {
+// "core 1 reads it", "a copy of device 0 writes it".
+std::string RaceWatch::deed(const Execution& ex, const shadow::Party& p) const {
+  const Step* s = instances_.line(plan_, p.site).step;
+  const std::string who = alone_ ? "" : " of " + name_of(ex.threads[static_cast<size_t>(p.thread)]);
+  const std::string_view does = p.write ? "writes" : "reads";
+  if (s->kind == Kind::wgmma) return fmt::format("a wgmma{} {}", who, does);
+  if (p.asynchronous) return fmt::format("a copy{} {}", who, does);
+  return fmt::format("{} {}", alone_ ? "the kernel" : name_of(ex.threads[static_cast<size_t>(p.thread)]), does);
+}
+
+void RaceWatch::report(Execution& ex, shadow::Race r, const Where& w) {
   const auto thread = [&](int32_t i) -> const Thread& { return ex.threads[static_cast<size_t>(i)]; };
   const auto step_of = [&](const shadow::Party& p) { return instances_.line(plan_, p.site).step; };
-  const Step* step = step_of(r.later);
   const auto product = [](const Step* s) { return s->kind == Kind::wgmma; };
-  const bool products = product(step) || product(step_of(r.earlier));
+  r.later.thread = w.thread;
+  const bool products = product(step_of(r.later)) || product(step_of(r.earlier));
   const bool unordered = r.kind == shadow::Race::Kind::Unordered;
   const bool trips = unordered && !r.earlier.asynchronous && !r.later.asynchronous && r.earlier.thread == w.thread;
   if (alone_ && unordered && !products && !trips) return;
   std::string name = allocation_name(plan_, w.buffer, w.offset);
   if (name.empty()) name = plan_.memory.is_private(w.buffer) ? "memory" : "an allocation";
+  const std::string ref = name;
   if (plan_.memory.is_private(w.buffer)) name = fmt::format("{} of {}", name, name_of(thread(w.owner)));
-  if (r.kind == shadow::Race::Kind::Unfenced) return unfenced(thread(w.thread), r, name);
+  if (r.kind == shadow::Race::Kind::Unfenced) return unfenced(thread(w.thread), r, name, ref);
   if (trips && !products) {
-    const std::optional<std::string> ref = ref_of(thread(w.owner), w, name);
-    return ref ? between_trips(thread(w.thread), r, *ref) : void();
+    const std::optional<std::string> of = ref_of(thread(w.owner), w, name);
+    return of ? between_trips(thread(w.thread), r, *of) : void();
   }
-  const auto who = [&](const shadow::Party& p, int32_t index) {
-    return (product(step_of(p)) ? "a wgmma of " : "") + name_of(thread(index));
-  };
-  ir::Diagnostic d = diagnostic_at(
-      thread(w.thread), instances_.line(plan_, r.later.site).loc, "PS-RACE-002",
-      fmt::format("{} is {} by {} while {} may {} it", name, r.later.write ? "written" : "read", who(r.later, w.thread),
-                  who(r.earlier, r.earlier.thread), r.earlier.write ? "write" : "read"));
+  const ir::Site now = ir::site_of(plan_.module, instances_.line(plan_, r.later.site).loc);
   ir::Site side = ir::site_of(plan_.module, instances_.line(plan_, r.earlier.site).loc);
-  side.what = fmt::format("{} {} it here", who(r.earlier, r.earlier.thread), r.earlier.write ? "writes" : "reads");
+  ir::Diagnostic d = diagnostic_at(thread(w.thread), instances_.line(plan_, r.later.site).loc, "PS-RACE-002",
+                                   fmt::format("race on {}: {} it ({}) and {} it ({}), in either order", name,
+                                               deed(ex, r.earlier), where(side), deed(ex, r.later), where(now)));
+  d.site.what = deed(ex, r.later) + " it here";
+  side.what = deed(ex, r.earlier) + " it here";
   d.also.push_back(std::move(side));
-  d.numbers.push_back("no signal and no wait lies between the two; in another schedule they come in the other order");
+  if (const std::string at = elements_text(plan_, w.buffer, r.bytes); !at.empty())
+    d.numbers.push_back(fmt::format("they meet at {} of {}", at, ref));
+  for (const shadow::Party* p : {&r.earlier, &r.later})
+    if (const auto copy = copies_.find(p->site); p->asynchronous && copy != copies_.end())
+      d.numbers.push_back(fmt::format("the copy{} goes {}",
+                                      r.earlier.asynchronous && r.later.asynchronous
+                                          ? fmt::format(" of {}", where(plan_, plan_.loc_of(*step_of(*p))))
+                                          : "",
+                                      copy->second));
+  if (const std::string trip = trip_of(thread(w.thread), *step_of(r.later)); !trip.empty())
+    d.numbers.push_back(fmt::format("{} it in {}", deed(ex, r.later), trip));
+  d.numbers.push_back("no signal and no wait lies between the two");
   if (products)
     d.hint =
         "a wgmma reads its operands and writes its accumulator until it is awaited: plgpu.wgmma_wait(0) before that";
   else if (!plan_.memory.barriers.empty())
     d.hint = "let one arrive at a barrier behind its access, and the other wait for it";
   else
-    d.hint = "let one signal a semaphore of the other behind its access, and the other wait: " +
+    d.hint = "let one signal a semaphore of the other behind its access, and the other wait; " +
              remedy(ex, thread(w.thread), thread(r.earlier.thread));
-  findings_.push_back(std::move(d));
+  add(std::move(d), r, ref);
+}
+
+void RaceWatch::add(ir::Diagnostic d, const shadow::Race& r, const std::string& ref) {
+  d.about.push_back(about_ref(ref));
+  std::vector<std::string> keys{std::string(d.code.text()) + about_ref(ref)};
+  for (const shadow::Party* p : {&r.earlier, &r.later}) {
+    if (!p->asynchronous) continue;
+    for (std::string& s : about_sync(*instances_.line(plan_, p->site).step)) {
+      keys.push_back(std::string(d.code.text()) + s);
+      d.about.push_back(std::move(s));
+    }
+  }
+  if (!r.earlier.asynchronous && !r.later.asynchronous)
+    keys.push_back(fmt::format("{} threads {} {}", d.code.text(), std::min(r.earlier.thread, r.later.thread),
+                               std::max(r.earlier.thread, r.later.thread)));
+  findings_.push_back({std::move(d), std::move(keys)});
 }
 
 // The name of the ref that the memory is of; between scopes and blocks a thread's memory holds values of the
@@ -235,20 +274,22 @@ std::optional<std::string> RaceWatch::ref_of(const Thread& owner, const Where& w
 
 // Of one thread, in two trips of a parallel_loop. What is no ref is the compiler's.
 void RaceWatch::between_trips(const Thread& t, const shadow::Race& r, const std::string& name) {
-  ir::Diagnostic d =
-      diagnostic_at(t, instances_.line(plan_, r.later.site).loc, "PS-RACE-002",
-                    fmt::format("{} is {} in a trip of a parallel_loop while another trip may {} it", name,
-                                r.later.write ? "written" : "read", r.earlier.write ? "write" : "read"));
+  const ir::LocId loc = instances_.line(plan_, r.later.site).loc;
   ir::Site side = ir::site_of(plan_.module, instances_.line(plan_, r.earlier.site).loc);
-  side.what = fmt::format("another trip {} it here", r.earlier.write ? "writes" : "reads");
+  const auto does = [](const shadow::Party& p) { return p.write ? "writes" : "reads"; };
+  ir::Diagnostic d = diagnostic_at(
+      t, loc, "PS-RACE-002",
+      fmt::format("race on {}: one trip of a parallel_loop {} it ({}) and another one {} it ({}), in either order",
+                  name, does(r.earlier), where(side), does(r.later), where(plan_, loc)));
+  side.what = fmt::format("another trip {} it here", does(r.earlier));
   d.also.push_back(std::move(side));
   d.numbers.push_back("trips of a parallel_loop have no order among each other: a chip overlaps them as it likes");
   d.hint = "give every trip memory of its own, carry the value, or write the loop as pl.loop";
-  findings_.push_back(std::move(d));
+  add(std::move(d), r, name);
 }
 
 // Ordered, but written by ordinary stores, which copies and products see behind a fence alone.
-void RaceWatch::unfenced(const Thread& t, const shadow::Race& r, const std::string& name) {
+void RaceWatch::unfenced(const Thread& t, const shadow::Race& r, const std::string& name, const std::string& ref) {
   const auto [step, loc] = instances_.line(plan_, r.later.site);
   const bool product = !starts_operation(*step);
   ir::Diagnostic d =
@@ -261,110 +302,11 @@ void RaceWatch::unfenced(const Thread& t, const shadow::Race& r, const std::stri
   d.numbers.push_back(
       "no fence lies between the two: copies and products reach shared memory by the asynchronous proxy");
   d.hint = "plgpu.commit_smem() behind the stores makes them visible to what is issued then";
-  findings_.push_back(std::move(d));
+  add(std::move(d), r, ref);
 }
 
 void RaceWatch::finish(Execution&, std::vector<ir::Diagnostic>& out) {
-  for (ir::Diagnostic& d : findings_) out.push_back(std::move(d));
-}
-
-void FlightWatch::see(Execution& ex, Seen& seen) {
-  if (flights_.empty() || starts_operation(*seen.access.step)) return;
-  look(ex, seen.shadow(), seen.access.thread);
-}
-
-void FlightWatch::on_copy(Execution& ex, const memory::AsyncCopy& c, const Step& s) {
-  shadow::Flight f;
-  f.site = s.id;
-  if (flights_.empty()) issuers_.clear();
-  issuers_[c.id] = c.thread;
-  if (c.combine != memory::Combine::Replace) adding_.insert(s.id);
-  for (bool dst : {false, true}) {
-    const shadow::Access side = instances_.side(ex, c, dst, c.thread);
-    const bool none = std::any_of(side.dims, side.dims + side.rank, [](int64_t n) { return n <= 0; });
-    if (none) continue;
-    if (!flights_.empty()) look(ex, side, c.thread);
-    f.sides.push_back({side.instance, side.box(), dst});
-  }
-  const auto note = [&c](const memory::Completion& d, auto* to) {
-    if (d.kind == memory::Completion::Kind::Nothing) return;
-    const bool units = d.kind == memory::Completion::Kind::Semaphore, group = d.kind == memory::Completion::Kind::Group;
-    to->push_back({d.kind, d.object, units ? d.count : 1, group ? c.group : INT64_MAX});
-  };
-  note(c.after_read, &f.after_read);
-  note(c.after_write, &f.after_write);
-  flights_.start(c.id, std::move(f));
-}
-
-// The phase in which its bytes count is the one that waits for them.
-void FlightWatch::on_complete(Execution& ex, const memory::AsyncCopy& c) {
-  if (c.after_write.kind == memory::Completion::Kind::Barrier)
-    flights_.counted(c.id, c.after_write.object, ex.barriers[c.after_write.object].phase);
-}
-
-void FlightWatch::on_taken(Execution&, const Thread&, int64_t semaphore, int64_t amount) {
-  flights_.taken(semaphore, amount);
-}
-
-void FlightWatch::on_freed(Execution& ex, const Thread& t, int64_t offset, int64_t bytes) {
-  if (flights_.empty()) return;
-  const size_t before = flights_.found().size();
-  flights_.freed(instances_.of(ex, t.index, t.temps), offset, offset + bytes, t.index);
-  for (size_t i = before; i < flights_.found().size(); ++i) report(ex, flights_.found()[i]);
-}
-
-void FlightWatch::look(Execution& ex, const shadow::Access& a, int32_t thread) {
-  const size_t before = flights_.found().size();
-  flights_.access(a, thread);
-  for (size_t i = before; i < flights_.found().size(); ++i) report(ex, flights_.found()[i]);
-}
-
-namespace {
-std::string not_awaited(const shadow::InFlightUse& u) {
-  switch (u.awaits) {
-    case memory::Completion::Kind::Barrier: return "; the phase of the barrier that its bytes count in is not awaited";
-    case memory::Completion::Kind::Group: return "; its group is not awaited";
-    case memory::Completion::Kind::Nothing: return "; nothing tells when it is over";
-    case memory::Completion::Kind::Semaphore: break;
-  }
-  return fmt::format(", {} bytes of it are not awaited", u.owed);
-}
-}  // namespace
-
-void FlightWatch::report(Execution& ex, const shadow::InFlightUse& u) {
-  // Of two copies that add to a place both count, in any order.
-  if (!u.freed && u.writes && u.access.write && adding_.count(u.issued) &&
-      adding_.count(instances_.line(plan_, u.access.site).step->id))
-    return;
-  const Step& issued = plan_.steps[static_cast<size_t>(u.issued)];
-  const auto [used, loc] = instances_.line(plan_, u.access.site);
-  // Copies of two threads are races of these, whether or not this schedule has both in flight at a time.
-  const auto issuer = issuers_.find(u.operation);
-  if (!u.freed && starts_operation(*used) && issuer != issuers_.end() && issuer->second != u.access.thread) return;
-  const SideNames copy = row(issued).sides(issued);
-  const std::string& name = u.writes ? copy.writes : copy.reads;
-  const std::string what = name.empty() ? "memory" : name, does = u.writes ? "writes" : "reads",
-                    did = fmt::format("{}{}", u.access.write ? "written" : "read",
-                                      starts_operation(*used) ? " by a copy" : "");
-  ir::Diagnostic d =
-      diagnostic_at(ex.threads[static_cast<size_t>(u.access.thread)], loc, "PS-RACE-001",
-                    u.freed ? fmt::format("the scope of {} ends while a copy that nobody awaited yet {} it", what, does)
-                            : fmt::format("{} is {} while a copy that nobody awaited yet {} it", what, did, does));
-  if (!u.freed) {
-    ir::Site side = ir::site_of(plan_.module, plan_.loc_of(issued));
-    side.what = "the copy was started here";
-    d.also.push_back(std::move(side));
-  }
-  d.numbers.push_back(fmt::format("the copy moves {} to {}{}", copy.reads.empty() ? "a ref" : copy.reads,
-                                  copy.writes.empty() ? "a ref" : copy.writes, not_awaited(u)));
-  d.hint = u.freed    ? "wait for the copy before the scope ends: what is allocated next may lie in the same memory"
-           : u.writes ? "wait for the copy before its destination is used; another slot of the buffer may be meant"
-                      : "wait for the copy before its source is changed; another slot of the buffer may be meant";
-  findings_.push_back(std::move(d));
-}
-
-void FlightWatch::finish(Execution&, std::vector<ir::Diagnostic>& out) {
-  for (ir::Diagnostic& d : findings_) out.push_back(std::move(d));
+  for (ir::Diagnostic& d : joined(std::move(findings_))) out.push_back(std::move(d));
 }
 
 }  // namespace pallasim::interp

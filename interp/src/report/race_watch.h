@@ -1,4 +1,4 @@
-// Checked runs: accesses that nothing orders, and accesses to what an asynchronous copy still uses.
+// Checked runs: accesses that nothing orders.
 #pragma once
 #include <map>
 #include <optional>
@@ -6,7 +6,7 @@
 #include <string>
 
 #include "instances.h"
-#include "pallasim/memory/shadow/in_flight.h"
+#include "race_words.h"
 
 namespace pallasim::interp {
 
@@ -65,10 +65,12 @@ class RaceWatch : public AccessWatch {
   };
   void forget(Execution&, const Thread&, int64_t offset, int64_t bytes);
   void look(Execution&, const memory::shadow::Access&, const Where&);
-  void report(Execution&, const memory::shadow::Race&, const Where&);
+  void report(Execution&, memory::shadow::Race, const Where&);
+  std::string deed(const Execution&, const memory::shadow::Party&) const;
+  void add(ir::Diagnostic, const memory::shadow::Race&, const std::string& ref);
   // PS-RACE-002, once per step: a copy into memory of a device of which the issuer does not know that it began.
   void check_begun(Execution&, const memory::AsyncCopy&, memory::shadow::Actor);
-  void unfenced(const Thread&, const memory::shadow::Race&, const std::string& name);
+  void unfenced(const Thread&, const memory::shadow::Race&, const std::string& name, const std::string& ref);
   void between_trips(const Thread&, const memory::shadow::Race&, const std::string& name);
   // The stream of a thread's products; those of its copies are numbered from 0.
   static int64_t products_of(const Thread& t) { return (int64_t{1} << 32) + t.index; }
@@ -87,38 +89,10 @@ class RaceWatch : public AccessWatch {
     memory::shadow::Issued issued;
     std::pair<uint32_t, int64_t> accumulator;  // buffer and offset
   };
-  std::map<int32_t, Product> products_;  // by thread: the last one
-  std::set<int32_t> too_early_;          // steps with a PS-RACE-002
-  std::vector<ir::Diagnostic> findings_;
-};
-
-// Nobody may touch what an asynchronous copy writes, or change what it reads, before the copy is awaited. A wait covers
-// the oldest copies of its semaphore, as far as its bytes go.
-class FlightWatch : public AccessWatch {
- public:
-  FlightWatch(const Plan& plan, Instances& instances) : plan_(plan), instances_(instances) {}
-  void see(Execution&, Seen&) override;
-  void on_copy(Execution&, const memory::AsyncCopy&, const Step&) override;
-  void on_taken(Execution&, const Thread&, int64_t semaphore, int64_t amount) override;
-  void on_complete(Execution&, const memory::AsyncCopy&) override;
-  void on_passed(Execution&, const Thread&, int64_t barrier, int64_t phase) override {
-    flights_.saw_phase(barrier, phase);
-  }
-  void on_groups(Execution&, const Thread&, int64_t stream, int64_t, int64_t last, bool reads) override {
-    flights_.saw_groups(stream, last, reads);
-  }
-  void on_freed(Execution&, const Thread&, int64_t offset, int64_t bytes) override;
-  void finish(Execution&, std::vector<ir::Diagnostic>&) override;
-
- private:
-  void look(Execution&, const memory::shadow::Access&, int32_t thread);
-  void report(Execution&, const memory::shadow::InFlightUse&);
-  const Plan& plan_;
-  Instances& instances_;
-  std::set<int32_t> adding_;            // steps whose copies add
-  std::map<int64_t, int32_t> issuers_;  // threads of the copies since none was in flight
-  memory::shadow::InFlight flights_;
-  std::vector<ir::Diagnostic> findings_;
+  std::map<int32_t, Product> products_;    // by thread: the last one
+  std::set<int32_t> too_early_;            // steps with a PS-RACE-002
+  std::map<int32_t, std::string> copies_;  // by step: from where to where its last one went
+  std::vector<Meeting> findings_;
 };
 
 }  // namespace pallasim::interp

@@ -20,12 +20,17 @@ ir::Diagnostic diagnostic_at(const Thread&, const Step*, ir::Code, std::string m
 [[noreturn]] void too_much_remembered(const Execution&, const std::string& what, int64_t bytes);
 // "thread 3"; of several devices "device 1" or "thread 3 of device 1".
 std::string name_of(const Thread&);
+// "trip 3 of the loop at k.py:12": of the counted loops around a step, the outermost first, in which the thread is now;
+// "" where there is none.
+std::string trip_of(const Thread&, const Step&);
 // "file:line" of a location.
 std::string where(const Plan&, ir::LocId);
 // "bars[3] of thread 1": a semaphore or a barrier, as users know its owner; `block` receives its block, -1 none.
 std::string object_name(const Execution&, Wait::Kind, int64_t id, int* block = nullptr);
 // "1 of 2 arrived, 512 bytes are due".
 std::string barrier_state(const memory::Barrier&);
+// "bars[0] was made for 1 arrival (k.py:30); 2 threads arrived, 5 times in all (k.py:41)".
+std::string barrier_made(const Execution&, int64_t barrier);
 // ": 2 per SM, limited by warps (32 of 64 warps)": what keeps further programs out; "" where nobody knows.
 std::string limited_by(const Execution&);
 // Who signals the semaphores of these blocks, a line each.

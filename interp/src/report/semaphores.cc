@@ -3,6 +3,7 @@
 
 #include "../ops/findings.h"
 #include "../plan/steps.h"
+#include "causes.h"
 #include "pallasim/hw/machine.h"
 #include "report.h"
 
@@ -29,23 +30,34 @@ const char* how(const Plan& p, const SyncUse& u) {
   }
 }
 
+// " of x_ref to o_ref", of steps that start a copy.
+std::string copied(const Step& s) {
+  if (!starts_operation(s)) return "";
+  const SideNames names = row(s).sides(s);
+  if (names.reads.empty() && names.writes.empty()) return "";
+  return fmt::format(" of {} to {}", names.reads.empty() ? "a ref" : names.reads,
+                     names.writes.empty() ? "a ref" : names.writes);
+}
+
 // note(block, how, location) of every step that adds to a semaphore.
 template <typename F>
 void for_each_signal(const Plan& p, const F& note) {
   for (const Step& s : p.steps)
     for (const SyncUse& u : sync_uses(s))
       if (u.object == Wait::Kind::Semaphore)
-        if (const char* adds = how(p, u)) note(u.block, adds, p.loc_of(s));
+        if (const char* adds = how(p, u)) note(u.block, adds, s);
 }
 
 }  // namespace
 
 std::vector<std::string> signallers(const Plan& p, const std::set<int>& blocks) {
   std::set<std::string> lines;
-  for_each_signal(p, [&](int block, const char* how, ir::LocId loc) {
-    if (blocks.count(block))
-      lines.insert(fmt::format("{} {} at {}", p.memory.semaphores.blocks()[static_cast<size_t>(block)].name, how,
-                               where(p, loc)));
+  for_each_signal(p, [&](int block, std::string_view how, const Step& s) {
+    if (!blocks.count(block)) return;
+    const bool copy = how.ends_with(" started");  // "…the copy started": which one stands before that word
+    lines.insert(fmt::format("{} {}{}{} at {}", p.memory.semaphores.blocks()[static_cast<size_t>(block)].name,
+                             copy ? how.substr(0, how.size() - 8) : how, copy ? copied(s) : "", copy ? " started" : "",
+                             where(p, p.loc_of(s))));
   });
   return {lines.begin(), lines.end()};
 }
@@ -89,8 +101,9 @@ void ops::left_over(Thread& t, const Step* s, int64_t id) {
   ir::Diagnostic d = diagnostic_at(t, s, "PS-SEM-002",
                                    bytes ? fmt::format("{} ends with {} bytes that nobody waited for", name, left)
                                          : fmt::format("{} ends at {} instead of 0", name, left));
-  for_each_signal(p, [&](int signalled, const char*, ir::LocId loc) {
-    if (signalled == block && d.site.source.file.empty()) d.site = ir::site_of(p.module, loc);
+  d.about.push_back(about_semaphores(block));
+  for_each_signal(p, [&](int signalled, const char*, const Step& step) {
+    if (signalled == block && d.site.source.file.empty()) d.site = ir::site_of(p.module, p.loc_of(step));
   });
   d.numbers = signallers(p, {block});
   if (block >= 0)

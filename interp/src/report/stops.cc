@@ -7,6 +7,7 @@
 #include "../plan/payload/copies.h"
 #include "../plan/payload/movement.h"
 #include "../plan/payload/places.h"
+#include "index_words.h"
 #include "report.h"
 
 namespace pallasim::interp {
@@ -64,6 +65,18 @@ int64_t planned_unit(const Execution& ex, memory::Level level, int64_t unit) {
 
 }  // namespace
 
+std::string trip_of(const Thread& t, const Step& s) {
+  const Plan& p = *t.exec->plan;
+  std::string r;
+  if (!t.arena) return r;
+  for (const Step& next : p.steps)
+    if (next.kind == Kind::loop_next && next.jump <= &s && &s <= &next && p.loc_of(next) >= 0)
+      // Counters of 64 bits begin with their low half.
+      r = fmt::format("trip {} of the loop at {}{}", t.slot<int32_t>(next.dst), where(p, p.loc_of(next)),
+                      r.empty() ? "" : ", " + r);
+  return r;
+}
+
 std::string name_of(const Thread& t) {
   const Execution& ex = *t.exec;
   if (t.parent >= 0) {
@@ -101,65 +114,6 @@ std::string object_name(const Execution& ex, Wait::Kind kind, int64_t id, int* b
 
 namespace ops {
 
-// "index 9 is", "4 elements from 9 on reach": what an access takes.
-static std::string taken(const IndexTerm& term, int64_t index) {
-  return term.size == 1 ? fmt::format("index {} is", index)
-                        : fmt::format("{} elements from {} on reach", term.size, index);
-}
-
-void out_of_bounds(const Thread& t, const Step* s, const IndexTerm& term, int64_t index, const std::string& ref,
-                   const std::vector<int64_t>& shape, const char* access, const GatherDim* block) {
-  const std::string name = ref.empty() ? "a ref" : ref;
-  std::vector<std::string> numbers;
-  if (term.size > 1)
-    numbers.push_back(fmt::format("indices {} to {} of dimension {}", index, index + term.size - 1, term.dim));
-  if (term.size == 1) numbers.push_back(fmt::format("index {} of dimension {}", index, term.dim));
-  numbers.push_back(fmt::format("{} has shape {}", name, shape_text(shape)));
-  if (block) {
-    const int64_t start = t.slot<int64_t>(block->window_slot);
-    numbers.push_back(fmt::format("the block begins at {} of the array, which has {}", start, block->array_extent));
-    fail(t, s, "PS-OOB-001",
-         fmt::format("Out-of-bounds {}: element {} of dimension {} of the array of {} (size {})", access,
-                     memory::add(start, index), term.dim, name, block->array_extent),
-         std::move(numbers), "Triton neither pads nor masks blocks at the edge of an array: give the access a mask");
-  }
-  std::string hint =
-      term.size < 0 ? "a size that is known at run time only is 0 or more: jnp.maximum(size, 0)"
-      : term.size > term.extent
-          ? fmt::format("take no more than {} elements", term.extent)
-          : fmt::format(
-                "clamp it, jnp.clip(index, 0, {}), mask the access, or choose a grid and block shape that divide "
-                "the array",
-                term.extent - term.size);
-  if (term.size == 1 && index < 0 && index >= -term.extent)
-    hint = fmt::format(
-        "for a chip an index below zero is an address before the array; it does not count from the end, which would be "
-        "{}",
-        index + term.extent);
-  fail(t, s, "PS-OOB-001",
-       fmt::format("Out-of-bounds {}: {} outside dimension {} of {} (size {})", access,
-                   taken(term, index), term.dim, name, term.extent),
-       std::move(numbers), std::move(hint));
-}
-
-void note_out_of_bounds(const Thread& t, const Step* s, const IndexTerm& term, int64_t index, int64_t used,
-                        const std::string& ref, const std::vector<int64_t>& shape) {
-  Execution& ex = *t.exec;
-  if (!ex.noted.emplace(s, ex.findings.size()).second) return;
-  const std::string name = ref.empty() ? "a ref" : ref;
-  ir::Diagnostic d = diagnostic_at(t, s, "PS-OOB-001",
-                                   fmt::format("out-of-bounds access: {} outside dimension {} of {} (size {})",
-                                               taken(term, index), term.dim, name, term.extent));
-  d.severity = ir::Severity::Warning;
-  d.numbers.push_back(fmt::format("{} has shape {}", name, shape_text(shape)));
-  if (used < 0) d.numbers.push_back("a read from there gave what nobody wrote, a write was dropped");
-  else
-    d.numbers.push_back(
-        fmt::format("{} {} was used instead, as the machine does", term.size > 1 ? "the slice from" : "index", used));
-  d.hint = "the run went on as out_of_bounds=machine asks; later accesses of the same place are not listed";
-  ex.findings.push_back(std::move(d));
-}
-
 namespace {
 
 ir::LocId index_map_line(const Thread& t, const Step* s, const Window& w) {
@@ -184,6 +138,90 @@ std::string block_hint(const Window& w, size_t d, int64_t index) {
 }
 
 }  // namespace
+
+namespace {
+
+const Window* window_of(const Thread& t, const std::string& ref) {
+  for (const Window& w : t.body->windows)
+    if (t.exec->plan->module.operands[static_cast<size_t>(w.operand)].name == ref) return &w;
+  return nullptr;
+}
+
+ir::Diagnostic outside_of_array(const Thread& t, const Step* s, const Window& w, size_t d, int64_t index);
+
+// An access to a block of which the array has nothing.
+[[noreturn]] void no_such_block(const Thread& t, const Step* s, const Window& w, size_t d, int64_t start) {
+  ir::Diagnostic r = outside_of_array(t, s, w, d, w.map.scale[d] ? start / w.map.scale[d] : start);
+  ir::Site access = ir::site_of(t.exec->plan->module, t.exec->plan->loc_of(*s));
+  access.what = "the kernel uses the block here";
+  r.also.push_back(std::move(access));
+  throw ir::DiagnosticError(std::move(r));
+}
+
+}  // namespace
+
+// "index 9 is", "4 elements from 9 on reach": what an access takes.
+static std::string taken(const IndexTerm& term, int64_t index) {
+  return term.size == 1 ? fmt::format("index {} is", index)
+                        : fmt::format("{} elements from {} on reach", term.size, index);
+}
+
+void out_of_bounds(const Thread& t, const Step* s, const IndexTerm& term, int64_t index, const std::string& ref,
+                   const std::vector<int64_t>& shape, const char* access, const GatherDim* block) {
+  const std::string name = ref.empty() ? "a ref" : ref;
+  std::vector<std::string> numbers;
+  if (term.size > 1)
+    numbers.push_back(fmt::format("indices {} to {} of dimension {}", index, index + term.size - 1, term.dim));
+  if (term.size == 1) numbers.push_back(fmt::format("index {} of dimension {}", index, term.dim));
+  if (std::string from = index_origin(t, *s, term.dim, index); !from.empty()) numbers.push_back(std::move(from));
+  numbers.push_back(fmt::format("{} has shape {}", name, shape_text(shape)));
+  if (block) {
+    const int64_t start = t.slot<int64_t>(block->window_slot);
+    if (start < 0 || start >= block->array_extent)
+      if (const Window* w = window_of(t, ref)) no_such_block(t, s, *w, static_cast<size_t>(term.dim), start);
+    numbers.push_back(fmt::format("the block begins at {} of the array, which has {}", start, block->array_extent));
+    fail(t, s, "PS-OOB-001",
+         fmt::format("Out-of-bounds {}: element {} of dimension {} of the array of {} (size {})", access,
+                     memory::add(start, index), term.dim, name, block->array_extent),
+         std::move(numbers), "Triton neither pads nor masks blocks at the edge of an array: give the access a mask");
+  }
+  std::string hint =
+      term.size < 0 ? "a size that is known at run time only is 0 or more: jnp.maximum(size, 0)"
+      : term.size > term.extent
+          ? fmt::format("take no more than {} elements", term.extent)
+          : fmt::format(
+                "clamp it, jnp.clip(index, 0, {}), mask the access, or choose a grid and block shape that divide "
+                "the array",
+                term.extent - term.size);
+  if (term.size == 1 && index < 0 && index >= -term.extent)
+    hint = fmt::format(
+        "for a chip an index below zero is an address before the array; it does not count from the end, which would be "
+        "{}",
+        index + term.extent);
+  fail(t, s, "PS-OOB-001",
+       fmt::format("Out-of-bounds {}: {} outside dimension {} of {} (size {})", access, taken(term, index), term.dim,
+                   name, term.extent),
+       std::move(numbers), std::move(hint));
+}
+
+void note_out_of_bounds(const Thread& t, const Step* s, const IndexTerm& term, int64_t index, int64_t used,
+                        const std::string& ref, const std::vector<int64_t>& shape) {
+  Execution& ex = *t.exec;
+  if (!ex.noted.emplace(s, ex.findings.size()).second) return;
+  const std::string name = ref.empty() ? "a ref" : ref;
+  ir::Diagnostic d = diagnostic_at(t, s, "PS-OOB-001",
+                                   fmt::format("out-of-bounds access: {} outside dimension {} of {} (size {})",
+                                               taken(term, index), term.dim, name, term.extent));
+  d.severity = ir::Severity::Warning;
+  if (std::string from = index_origin(t, *s, term.dim, index); !from.empty()) d.numbers.push_back(std::move(from));
+  d.numbers.push_back(fmt::format("{} has shape {}", name, shape_text(shape)));
+  if (used < 0) d.numbers.push_back("a read from there gave what nobody wrote, a write was dropped");
+  else
+    d.numbers.push_back(
+        fmt::format("{} {} was used instead, as the machine does", term.size > 1 ? "the slice from" : "index", used));
+  d.hint = "the run went on as out_of_bounds=machine asks; later accesses of the same place are not listed";
+  ex.findings.push_back(std::move(d));
+}
 
 void slice_outside(const Thread& t, const Step* s, const Window& w, size_t d, int64_t start, int64_t size) {
   const ir::Operand& o = t.exec->plan->module.operands[static_cast<size_t>(w.operand)];
@@ -214,6 +252,8 @@ ir::Diagnostic outside_of_array(const Thread& t, const Step* s, const Window& w,
   r.numbers = {fmt::format("the block covers elements {} to {} of dimension {}, which has {}", start,
                            memory::add(start, w.map.extent[d] - 1), d, w.dims[d]),
                shapes_text(o, w)};
+  if (std::string from = block_index_origin(t, o, d, index); !from.empty())
+    r.numbers.insert(r.numbers.begin(), std::move(from));
   r.hint = block_hint(w, d, index);
   return r;
 }

@@ -5,7 +5,9 @@
 #include <set>
 
 #include "../engine/engine.h"
+#include "../ops/elements.h"
 #include "../plan/kinds.h"
+#include "../plan/payload/movement.h"
 #include "../plan/steps.h"
 #include "pallasim/hw/occupancy.h"
 #include "report.h"
@@ -19,6 +21,37 @@ std::string limited_by(const Execution& ex) {
   return fmt::format(": {} per SM, limited by {} ({})", r.per_sm, r.limits.front().resource, r.limits.front().why);
 }
 
+namespace {
+
+// "lock_ref[0] is 1": what the loop looks at in which the thread gave up, where that is one integer.
+std::string polled(const Thread& t) {
+  const std::vector<Step>& steps = t.exec->plan->steps;
+  constexpr int32_t kNear = 64;
+  for (int32_t id = t.pc->id; id >= 0 && id > t.pc->id - kNear; --id) {
+    const Step& s = steps[static_cast<size_t>(id)];
+    if (s.kind != Kind::atomic || !payload<Kind::atomic>(s).spins) continue;
+    const GatherPayload& p = payload<Kind::atomic>(s);
+    if (!ir::is_int(p.dtype) || !p.dims.empty()) return "";
+    int64_t offset = 0;
+    std::string index;
+    for (const GatherDim& g : p.ref_dims) {
+      if (g.kind != GatherDim::Kind::Range) return "";
+      int64_t at = g.start;
+      if (g.start_slot != Addr::kNoSlot)
+        at = memory::add(at, g.wide ? t.slot<int64_t>(g.start_slot) : t.slot<int32_t>(g.start_slot));
+      if (at < 0 || at >= g.extent) return "";
+      offset = memory::add(offset, memory::mul(at, g.stride));
+      index += fmt::format("{}{}", index.empty() ? "" : ", ", at);
+    }
+    const int64_t value = ops::integer_element(t.resolve(p.ref) + offset * p.size, p.dtype);
+    return fmt::format("{}{} is {}", p.name.empty() ? "what they look at" : p.name,
+                       index.empty() || p.name.empty() ? "" : "[" + index + "]", value);
+  }
+  return "";
+}
+
+}  // namespace
+
 // Programs of a grid run until they end: those beyond the resident set start only when others are done.
 void waiting_programs(Execution& ex, const Thread& t, const std::string& token) {
   const auto live = static_cast<int64_t>(
@@ -31,6 +64,7 @@ void waiting_programs(Execution& ex, const Thread& t, const std::string& token) 
     d.numbers.push_back(fmt::format("{} of {} programs have not started: {} are resident at a time on {}{}", unstarted,
                                     ex.points, ex.threads.size(), ex.options->chip->name, limited_by(ex)));
   else d.numbers.push_back(fmt::format("all of the other {} programs have ended", ex.points - live));
+  if (std::string now = polled(t); !now.empty()) d.numbers.insert(d.numbers.begin(), std::move(now));
   d.numbers.push_back("schedule " + token);
   d.hint =
       unstarted > 0

@@ -5,7 +5,10 @@
 
 #include "../ops/elements.h"
 #include "../plan/array.h"
+#include "causes.h"
 #include "checked.h"
+#include "program.h"
+#include "race_words.h"
 #include "report.h"
 
 namespace pallasim::interp {
@@ -88,6 +91,12 @@ void WriteWatch::on_start(Execution& ex) {
     if (!w.is_output || ir::is_sync(w.dtype) || plan_.module.is_aliased_output(static_cast<size_t>(w.operand)))
       continue;
     const std::string& name = plan_.module.operands[static_cast<size_t>(w.operand)].name;
+    if (!scratch_) {  // programs begin one after the other; the array is there from the start
+      for (const std::vector<std::byte*>& own : ex.operands)
+        if (const std::byte* base = own[static_cast<size_t>(w.operand)])
+          add(instances_.of(base), {0, ops::count(w.dims) * w.element_bytes, name, &w, nullptr, w.dims, {}});
+      continue;
+    }
     for (const Thread& t : ex.threads) {
       if (!t.bases) continue;  // it did not begin
       add(instances_.of(ex, t.index, w.buffer), {0, ops::count(w.dims) * w.element_bytes, name, &w, nullptr, w.dims});
@@ -100,6 +109,7 @@ void WriteWatch::on_start(Execution& ex) {
                                                   {}});
     }
   }
+  if (!scratch_) return;
   for (const memory::Allocation& a : plan_.memory.allocations)
     if (a.private_to_thread() && a.lifetime == memory::Allocation::Lifetime::Launch)
       for (const Thread& t : ex.threads)
@@ -109,6 +119,7 @@ void WriteWatch::on_start(Execution& ex) {
 
 // Memory is given out again: what lay there is no more.
 void WriteWatch::on_fresh(Execution& ex, const Thread& t, int64_t offset, int64_t bytes, const std::string& name) {
+  if (!scratch_) return;
   Memory& m = memories_[instances_.of(ex, t.index, t.temps)];
   std::erase_if(m.parts, [&](const auto& p) { return p.second.begin < offset + bytes && offset < p.second.end; });
   m.parts[offset] = {offset, offset + bytes, name, nullptr, nullptr, {}};
@@ -168,8 +179,9 @@ void WriteWatch::see(Execution& ex, Seen& seen) {
   if (a.write) m.written.write(box);  // also outside of the parts: an allocation without a beginning may reach into one
   auto part = m.parts.upper_bound(box.hull().begin);
   if (part == m.parts.begin()) return;
-  const Part& p = std::prev(part)->second;
+  Part& p = std::prev(part)->second;
   if (box.hull().begin >= p.end) return;
+  if (a.write) p.note_writer(ex.threads[static_cast<size_t>(a.thread)], a.loc);
   if (!a.write) return read(ex, a, m, p, box);
   if (p.stage) mark_stage(ex, a, p, box);
 }
@@ -183,13 +195,109 @@ void WriteWatch::read(Execution& ex, const Access& a, Memory& m, const Part& p, 
   // In the copy of a block parts that nobody wrote are ordinary: the block ends at the array's edge.
   if (any || !reported_.insert(p.name).second) return;
   const bool output = p.output || p.stage;
-  ir::Diagnostic d = diagnostic_at(ex.threads[static_cast<size_t>(a.thread)], a.loc, "PS-UNINIT-001",
-                                   fmt::format("{} is read before anybody wrote to it", p.name));
+  ir::Diagnostic d = diagnostic_at(ex.threads[static_cast<size_t>(a.thread)], a.loc, "PS-UNINIT-001", "");
   d.numbers.push_back(output ? "an output begins with whatever memory held"
                              : "scratch memory begins with whatever it held before");
   const Window* block = p.output ? p.output : p.stage;
   d.hint = when_to_set(plan_, block, p.name);
-  findings_.push_back(std::move(d));
+  // Of memory that is written in parts, those that are not.
+  std::string elements = p.writers.empty() ? "" : elements_text(plan_, a.buffer, box.hull());
+  unset_.push_back({p.name, std::move(elements), a.thread, a.buffer, p.begin,
+                    instances_.of(ex, a.owner < 0 ? a.thread : a.owner, a.buffer), std::move(d)});
+}
+
+void WriteWatch::Part::note_writer(const Thread& t, ir::LocId loc) {
+  uint64_t first = 0;
+  const std::vector<uint32_t>& pids = t.body->pid_slots;
+  for (size_t g = 0; g < pids.size() && g < 64; ++g)
+    if (t.slot<int64_t>(pids[g]) == 0) first |= uint64_t{1} << g;
+  for (Writer& w : writers)
+    if (w.loc == loc) return void((++w.times, w.first_of &= first));
+  writers.push_back({loc, 1, first});
+}
+
+bool WriteWatch::Part::written_at(ir::LocId loc) const {
+  return std::any_of(writers.begin(), writers.end(), [&](const Writer& w) { return w.loc == loc; });
+}
+
+const WriteWatch::Part* WriteWatch::part_of(int32_t instance, int64_t offset) const {
+  const auto memory = memories_.find(instance);
+  if (memory == memories_.end()) return nullptr;
+  const auto part = memory->second.parts.find(offset);
+  return part == memory->second.parts.end() ? nullptr : &part->second;
+}
+
+bool WriteWatch::set_elsewhere(Execution& ex, const Unset& u) {
+  const int axis = plan_.threads.core_axis;
+  if (!claims_ || axis < 0 || !plan_.memory.is_private(u.buffer)) return false;
+  const Thread& t = ex.threads[static_cast<size_t>(u.thread)];
+  const Part* own = part_of(u.instance, u.offset);
+  for (const Thread& other : ex.threads) {
+    if (other.index == t.index || !other.bases || other.body != t.body) continue;
+    const Part* set = part_of(instances_.of(ex, other.index, u.buffer), u.offset);
+    if (!set || set == own || set->name != u.name || set->writers.empty()) continue;
+    const ir::LocId line = set->writers.front().loc;  // what came first cleared it
+    if (own && own->written_at(line)) continue;
+    std::string at = where(plan_, line);
+    for (const StoreSite& store : stores_to(plan_, u.name))
+      if (store.loc == line && store.condition >= 0)
+        at = fmt::format("the branch of {}", where(plan_, store.condition));
+    claims_->starts_late(
+        u.found, u.name,
+        fmt::format("core {} starts at {} of axis {} and never runs {}, where core {} sets {}", ex.core_of(t),
+                    ex.part(t).box.lo[static_cast<size_t>(axis)], axis, at, ex.core_of(other), u.name));
+    return true;
+  }
+  return false;
+}
+
+// A line that sets it did so at the first points along an axis alone, of which the one that read it is none.
+void WriteWatch::tell_when_set(const Unset& u, ir::Diagnostic* d) const {
+  const Part* p = part_of(u.instance, u.offset);
+  const std::vector<int64_t>& point = u.found.grid_point;
+  for (size_t g = 0; p && g < point.size() && g < 64; ++g)
+    if (point[g] != 0 && std::any_of(p->writers.begin(), p->writers.end(),
+                                     [&](const Part::Writer& w) { return (w.first_of >> g & 1) != 0; }))
+      d->about.push_back("set at the first of " + about_axis(g));
+}
+
+// Refs that are to be set at one place are one report.
+void WriteWatch::report_unset(Execution& ex, std::vector<ir::Diagnostic>& out) {
+  std::vector<std::vector<const Unset*>> groups;
+  const auto wanted = [](const Unset& u) {  // when, whatever the ref's name is
+    const size_t at = u.found.hint.find(u.name);
+    return at == std::string::npos ? u.found.hint : u.found.hint.substr(0, at);
+  };
+  for (const Unset& u : unset_) {
+    if (set_elsewhere(ex, u)) continue;
+    const auto group = std::find_if(groups.begin(), groups.end(), [&](const auto& g) {
+      return wanted(*g.front()) == wanted(u) && g.front()->found.numbers == u.found.numbers;
+    });
+    if (group == groups.end()) groups.push_back({&u});
+    else group->push_back(&u);
+  }
+  for (const auto& group : groups) {
+    ir::Diagnostic d = group.front()->found;
+    for (const Unset* u : group) tell_when_set(*u, &d);
+    std::vector<std::string> names;
+    std::set<std::string> stores;
+    for (const Unset* u : group) {
+      names.push_back(u->elements.empty() ? u->name : fmt::format("{} of {}", u->elements, u->name));
+      d.about.push_back(about_ref(u->name));
+      if (u != group.front()) d.numbers.push_back(fmt::format("{} is read at {}", u->name, where(u->found.site)));
+      for (const StoreSite& s : stores_to(plan_, u->name))
+        if (s.condition >= 0)
+          stores.insert(fmt::format("{} is set at {}, where the condition at {} holds", u->name, where(plan_, s.loc),
+                                    where(plan_, s.condition)));
+    }
+    constexpr size_t kMost = 6;
+    for (const std::string& line : stores)
+      if (d.numbers.size() < kMost) d.numbers.push_back(line);
+    const bool one = names.size() == 1 && group.front()->elements.empty();
+    d.message =
+        fmt::format("{} {} read before anybody wrote to {}", listed(names), one ? "is" : "are", one ? "it" : "them");
+    out.push_back(std::move(d));
+  }
 }
 
 // Some elements of what is read were never written. A kernel may well throw them away: a note.
@@ -202,11 +310,13 @@ void WriteWatch::report_part(Execution& ex, const Access& a, const Part& p, int6
   if (!p.dims.empty())
     d.numbers.push_back(
         fmt::format("the first is {}", index_text((missing.first - p.begin) / a.element_bytes, p.dims)));
+  d.about.push_back(about_ref(p.name));
   d.hint = "they hold whatever memory held: nothing that is kept may depend on them";
   findings_.push_back(std::move(d));
 }
 
 void WriteWatch::finish(Execution& ex, std::vector<ir::Diagnostic>& out) {
+  report_unset(ex, out);
   for (ir::Diagnostic& d : findings_) out.push_back(std::move(d));
   const bool ended = !ex.threads.empty() && std::all_of(ex.threads.begin(), ex.threads.end(),
                                                         [](const Thread& t) { return t.stop == Stop::Done; });
@@ -215,20 +325,85 @@ void WriteWatch::finish(Execution& ex, std::vector<ir::Diagnostic>& out) {
   for (auto& [instance, m] : memories_)
     for (const auto& [at, p] : m.parts)
       if (p.output) outputs.emplace(p.output->operand, std::make_pair(&p, &m));
-  for (const auto& [operand, found] : outputs) {
-    const Part& r = *found.first;
-    const int64_t size = r.output->element_bytes, n = r.end / size;
-    const memory::shadow::Written::Missing left = found.second->written.missing({0, r.end}, size);
-    const int64_t missing = left.elements, first = left.first / size;
-    if (missing == 0) continue;
-    ir::Diagnostic d("PS-OUT-001", missing == n ? fmt::format("nothing of output {} was written", r.name)
-                                                : fmt::format("{} of {} elements of output {} were never written",
-                                                              missing, n, r.name));
-    d.kernel = plan_.module.name;
-    if (missing < n) d.numbers.push_back(fmt::format("the first is {}", index_text(first, r.output->dims)));
-    d.hint = why_unwritten(*r.output, ex.grid, first);
-    out.push_back(std::move(d));
+  const size_t first = out.size();
+  for (const auto& [operand, found] : outputs) report_unwritten(ex, *found.first, *found.second, out);
+  // Outputs that one condition leaves out are one report.
+  for (size_t i = first; i < out.size(); ++i)
+    for (size_t k = i + 1; k < out.size();) {
+      if (out[k].numbers.empty() || out[i].numbers.empty() || out[k].numbers.back() != out[i].numbers.back() ||
+          out[k].hint != out[i].hint) {
+        ++k;
+        continue;
+      }
+      out[i].numbers.insert(out[i].numbers.begin(), out[k].message);
+      out.erase(out.begin() + static_cast<std::ptrdiff_t>(k));
+    }
+}
+
+namespace {
+
+// "the store at k.py:20 ran at 0 of 8 grid points", and the condition that kept it from more.
+std::vector<std::string> store_lines(const Plan& p, const std::vector<StoreSite>& stores,
+                                     const std::map<ir::LocId, int64_t>& ran, int64_t points) {
+  std::vector<std::string> r;
+  for (const StoreSite& s : stores) {
+    const auto of = ran.find(s.loc);
+    const int64_t times = of == ran.end() ? 0 : std::min(of->second, points);
+    std::string line = fmt::format("the store at {} ran at {} of {} grid point{}", where(p, s.loc), times, points,
+                                   points == 1 ? "" : "s");
+    if (times < points && s.condition >= 0)
+      line += fmt::format(": its condition at {} was {}", where(p, s.condition),
+                          times == 0 ? "never true" : "not true at the others");
+    if (std::find(r.begin(), r.end(), line) == r.end() && r.size() < 4) r.push_back(std::move(line));
   }
+  return r;
+}
+
+// Of kernels that place their stores themselves: the points of the one axis wrote equal parts of the front of the
+// array.
+std::string points_wanted(const std::vector<int64_t>& grid, int64_t n, int64_t missing, int64_t first) {
+  const auto wide = [](int64_t size) { return size > 1; };
+  if (std::count_if(grid.begin(), grid.end(), wide) != 1 || first != n - missing || first == 0) return "";
+  const auto axis = std::find_if(grid.begin(), grid.end(), wide);
+  const int64_t each = first / *axis;
+  if (first % *axis != 0) return "";
+  return fmt::format("the {} points of axis {} write {} elements each: {} elements take {} points", *axis,
+                     axis - grid.begin(), each, n, (n + each - 1) / each);
+}
+
+}  // namespace
+
+void WriteWatch::report_unwritten(Execution& ex, const Part& part, Memory& m, std::vector<ir::Diagnostic>& out) {
+  const int64_t size = part.output->element_bytes, n = part.end / size;
+  const memory::shadow::Written::Missing left = m.written.missing({0, part.end}, size);
+  const int64_t missing = left.elements, first = left.first / size;
+  if (missing == 0) return;
+  ir::Diagnostic d("PS-OUT-001", missing == n ? fmt::format("nothing of output {} was written", part.name)
+                                              : fmt::format("{} of {} elements of output {} were never written",
+                                                            missing, n, part.name));
+  d.kernel = plan_.module.name;
+  d.about.push_back(about_ref(part.name));
+  if (missing < n) d.numbers.push_back(fmt::format("the first is {}", index_text(first, part.output->dims)));
+  std::map<ir::LocId, int64_t> ran;
+  const auto count = [&ran](const Part& p) {
+    for (const Part::Writer& w : p.writers) ran[w.loc] += w.times;
+  };
+  count(part);
+  for (const auto& [instance, memory] : memories_)  // copies of blocks
+    for (const auto& [at, p] : memory.parts)
+      if (p.stage && p.stage->operand == part.output->operand) count(p);
+  int64_t points = 1;
+  for (const int64_t g : ex.grid) points = memory::mul(points, g);
+  const std::vector<StoreSite> stores = stores_to(plan_, static_cast<size_t>(part.output->operand));
+  if (stores.empty()) d.numbers.push_back(fmt::format("the kernel has no store to {}", part.name));
+  for (std::string& line : store_lines(plan_, stores, ran, points)) d.numbers.push_back(std::move(line));
+  d.hint = why_unwritten(*part.output, ex.grid, first);
+  if (std::string more = points_wanted(ex.grid, n, missing, first); !more.empty() && part.output->map.index.empty())
+    d.hint = std::move(more);
+  if (missing == n && !stores.empty() &&
+      std::all_of(stores.begin(), stores.end(), [](const StoreSite& s) { return s.condition >= 0; }))
+    d.hint = "compare the condition with the grid's points: each axis counts from 0 to its size - 1";
+  out.push_back(std::move(d));
 }
 
 }  // namespace pallasim::interp

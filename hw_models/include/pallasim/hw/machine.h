@@ -66,6 +66,7 @@ enum class PrintStyle : uint8_t {
 struct Checks {
   bool copies_in_flight = false;     // accesses to either side of a copy before it is awaited
   bool written_before_read = false;  // reads of memory that nobody wrote
+  bool unwritten_outputs = false;    // the same of outputs alone, and outputs that stay as they were
   bool aliased_inputs = false;       // reads of an input after its aliased output was written
   bool revisited_outputs = false;    // a block of an output that the grid comes back to after another one
 };
@@ -83,6 +84,7 @@ struct Capacity {
   const char* holder = "";       // "a TensorCore"
   const char* limit = nullptr;   // a compiler parameter by which a kernel allows itself less
   const char* advice = "";       // where a kernel needs more
+  const char* fewer = "";        // the same where it holds several copies of a window
   const char* known_as = "";     // how compilers begin to say so; tuners of libraries look for their words
 };
 

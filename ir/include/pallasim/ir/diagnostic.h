@@ -44,6 +44,9 @@ struct Diagnostic {
   std::vector<Site> also;            // the other sides
   std::vector<std::string> numbers;  // one fact per line
   std::string hint;
+  // What it is about, for whoever tells causes from consequences: "ref acc_ref", "barrier 0", "axis 1". No part of the
+  // report.
+  std::vector<std::string> about;
 
   Diagnostic&& of(std::string kernel_name) &&;
   Diagnostic&& at(Site) &&;

@@ -188,5 +188,8 @@ std::string infer_shapes(const Module&, const std::vector<std::vector<int64_t>>&
 
 // Fills a diagnostic's site from the location table.
 Site site_of(const Module&, LocId);
+// A finding about a launch as a whole (memory, unwritten outputs, what its compiler refuses) has the line that launches
+// it, where the module's attribute `call` says which location that is. What has a line keeps it.
+void place(Diagnostic&, const Module&);
 
 }  // namespace pallasim::ir

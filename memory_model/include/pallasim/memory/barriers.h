@@ -18,6 +18,8 @@ struct Barrier {
   int64_t phase = 0;      // phases that ended
   int64_t observed = 0;   // phases whose end somebody saw: 1 + the last of them
   int64_t carried = 0;    // phases that an asynchronous operation took part in: 1 + the last of them
+  int64_t arrivals = 0;   // that were dropped too
+  uint64_t arrivers = 0;  // a bit for each thread that arrived, by its number modulo 64
   // Waiters know a phase by its parity alone: to who is two phases behind, the barrier looks as if nothing had ended.
   bool parity = false;
   // Named barriers: a phase takes as many arrivals as its first one says, and who arrived may see the end at any time.
@@ -60,6 +62,8 @@ class Barriers {
     if (count > most) [[unlikely]]
       note({BarrierFinding::Kind::OverArrival, id, b.phase, count - most, thread});
     b.arrived += std::min(count, most);
+    b.arrivals += count;
+    if (thread >= 0) b.arrivers |= uint64_t{1} << (thread % 64);
     if (thread < 0) b.carried = b.phase + 1;
     return settle(id, woken);
   }
@@ -123,6 +127,7 @@ struct BarrierBlock {
   int64_t expected = 1;
   bool parity = false, named = false;
   int64_t first = 0;  // within the device's
+  int32_t loc = -1;   // of the module: what made it; -1: nobody knows
   bool operator==(const BarrierBlock&) const = default;
 };
 

@@ -46,10 +46,12 @@ class SemaphoreLayout {
 
 class Semaphores {
  public:
-  explicit Semaphores(int64_t count = 0) : counts_(static_cast<size_t>(count)), waiters_(static_cast<size_t>(count)) {}
+  explicit Semaphores(int64_t count = 0)
+      : counts_(static_cast<size_t>(count)), signalled_(counts_.size()), waiters_(static_cast<size_t>(count)) {}
   size_t size() const { return counts_.size(); }
   void reset();
   int64_t count(int64_t id) const { return counts_[static_cast<size_t>(id)]; }
+  int64_t signalled(int64_t id) const { return signalled_[static_cast<size_t>(id)]; }  // in all
   void set(int64_t id, int64_t value) { counts_[static_cast<size_t>(id)] = value; }
   bool has_waiters(int64_t id) const { return !waiters_[static_cast<size_t>(id)].empty(); }
   // Adds and moves everybody who waits to `woken`; they try again.
@@ -59,7 +61,7 @@ class Semaphores {
   bool operator==(const Semaphores&) const = default;
 
  private:
-  std::vector<int64_t> counts_;
+  std::vector<int64_t> counts_, signalled_;
   std::vector<std::vector<int32_t>> waiters_;
 };
 

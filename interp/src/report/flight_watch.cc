@@ -1,0 +1,134 @@
+#include "flight_watch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "../plan/kinds.h"
+#include "causes.h"
+#include "report.h"
+
+namespace pallasim::interp {
+namespace shadow = memory::shadow;
+
+void FlightWatch::see(Execution& ex, Seen& seen) {
+  if (flights_.empty() || starts_operation(*seen.access.step)) return;
+  look(ex, seen.shadow(), seen.access.thread);
+}
+
+void FlightWatch::on_copy(Execution& ex, const memory::AsyncCopy& c, const Step& s) {
+  shadow::Flight f;
+  f.site = s.id;
+  if (flights_.empty()) issues_.clear();
+  issues_[c.id] = {c.thread, copy_text(ex, c, row(s).sides(s)), c.src, c.dst};
+  if (c.combine != memory::Combine::Replace) adding_.insert(s.id);
+  for (bool dst : {false, true}) {
+    const shadow::Access side = instances_.side(ex, c, dst, c.thread);
+    const bool none = std::any_of(side.dims, side.dims + side.rank, [](int64_t n) { return n <= 0; });
+    if (none) continue;
+    if (!flights_.empty()) look(ex, side, c.thread);
+    f.sides.push_back({side.instance, side.box(), dst});
+  }
+  const auto note = [&c](const memory::Completion& d, auto* to) {
+    if (d.kind == memory::Completion::Kind::Nothing) return;
+    const bool units = d.kind == memory::Completion::Kind::Semaphore, group = d.kind == memory::Completion::Kind::Group;
+    to->push_back({d.kind, d.object, units ? d.count : 1, group ? c.group : INT64_MAX});
+  };
+  note(c.after_read, &f.after_read);
+  note(c.after_write, &f.after_write);
+  flights_.start(c.id, std::move(f));
+}
+
+// The phase in which its bytes count is the one that waits for them.
+void FlightWatch::on_complete(Execution& ex, const memory::AsyncCopy& c) {
+  if (c.after_write.kind == memory::Completion::Kind::Barrier)
+    flights_.counted(c.id, c.after_write.object, ex.barriers[c.after_write.object].phase);
+}
+
+void FlightWatch::on_taken(Execution&, const Thread&, int64_t semaphore, int64_t amount) {
+  flights_.taken(semaphore, amount);
+}
+
+void FlightWatch::on_freed(Execution& ex, const Thread& t, int64_t offset, int64_t bytes) {
+  if (flights_.empty()) return;
+  const size_t before = flights_.found().size();
+  flights_.freed(instances_.of(ex, t.index, t.temps), offset, offset + bytes, t.index);
+  for (size_t i = before; i < flights_.found().size(); ++i) report(ex, flights_.found()[i]);
+}
+
+void FlightWatch::look(Execution& ex, const shadow::Access& a, int32_t thread) {
+  const size_t before = flights_.found().size();
+  flights_.access(a, thread);
+  for (size_t i = before; i < flights_.found().size(); ++i) report(ex, flights_.found()[i]);
+}
+
+namespace {
+std::string not_awaited(const shadow::InFlightUse& u) {
+  switch (u.awaits) {
+    case memory::Completion::Kind::Barrier: return "; the phase of the barrier that its bytes count in is not awaited";
+    case memory::Completion::Kind::Group: return "; its group is not awaited";
+    case memory::Completion::Kind::Nothing: return "; nothing tells when it is over";
+    case memory::Completion::Kind::Semaphore: break;
+  }
+  return fmt::format(", {} bytes of it are not awaited", u.owed);
+}
+}  // namespace
+
+void FlightWatch::report(Execution& ex, const shadow::InFlightUse& u) {
+  // Of two copies that add to a place both count, in any order.
+  if (!u.freed && u.writes && u.access.write && adding_.count(u.issued) &&
+      adding_.count(instances_.line(plan_, u.access.site).step->id))
+    return;
+  const Step& issued = plan_.steps[static_cast<size_t>(u.issued)];
+  const auto [used, loc] = instances_.line(plan_, u.access.site);
+  // Copies of two threads are races of these, whether or not this schedule has both in flight at a time.
+  const auto issue = issues_.find(u.operation);
+  if (!u.freed && starts_operation(*used) && issue != issues_.end() && issue->second.thread != u.access.thread) return;
+  // Who changes what another device writes to needs no wait but an order with that device: a race.
+  if (!u.freed && u.access.write && u.writes && issue != issues_.end() &&
+      ex.device_of(ex.threads[static_cast<size_t>(issue->second.thread)]) !=
+          ex.device_of(ex.threads[static_cast<size_t>(u.access.thread)]))
+    return;
+  const SideNames copy = row(issued).sides(issued);
+  const std::string& name = u.writes ? copy.writes : copy.reads;
+  const std::string what = name.empty() ? "memory" : name, does = u.writes ? "writes" : "reads",
+                    did = fmt::format("{}{}", u.access.write ? "written" : "read",
+                                      starts_operation(*used) ? " by another copy" : "");
+  ir::Diagnostic d =
+      diagnostic_at(ex.threads[static_cast<size_t>(u.access.thread)], loc, "PS-RACE-001",
+                    u.freed ? fmt::format("the scope of {} ends while a copy that nobody awaited yet {} it", what, does)
+                            : fmt::format("{} is {} while a copy that nobody awaited yet {} it", what, did, does));
+  if (!u.freed) {
+    ir::Site side = ir::site_of(plan_.module, plan_.loc_of(issued));
+    side.what = "the copy was started here";
+    d.also.push_back(std::move(side));
+  }
+  if (issue != issues_.end()) {
+    d.numbers.push_back(fmt::format("the copy goes {}{}", issue->second.text, not_awaited(u)));
+    const memory::Place& met = u.writes ? issue->second.dst : issue->second.src;
+    if (const std::string at = elements_text(plan_, met.buffer, u.bytes); !at.empty() && !u.freed)
+      d.numbers.push_back(fmt::format("{} {} of {}", u.access.write ? "written are" : "read are", at, what));
+  }
+  if (const std::string trip = trip_of(ex.threads[static_cast<size_t>(u.access.thread)], *used); !trip.empty())
+    d.numbers.push_back("in " + trip);
+  d.hint = u.freed    ? "wait for the copy before the scope ends: what is allocated next may lie in the same memory"
+           : u.writes ? "wait for the copy before its destination is used; another slot of the buffer may be meant"
+                      : "wait for the copy before its source is changed; another slot of the buffer may be meant";
+  add(std::move(d), issued, name, u.awaits == memory::Completion::Kind::Nothing);
+}
+
+// Uses of copies that one wait would make right are one report.
+void FlightWatch::add(ir::Diagnostic d, const Step& issued, const std::string& ref, bool by_itself) {
+  std::vector<std::string> keys;
+  if (!by_itself) keys = about_sync(issued);
+  if (keys.empty()) keys.push_back(fmt::format("started at {}", plan_.loc_of(issued)));
+  d.about = keys;
+  if (!ref.empty()) d.about.push_back(about_ref(ref));
+  findings_.push_back({std::move(d), std::move(keys)});
+}
+
+void FlightWatch::finish(Execution&, std::vector<ir::Diagnostic>& out) {
+  for (ir::Diagnostic& d : joined(std::move(findings_))) out.push_back(std::move(d));
+}
+
+}  // namespace pallasim::interp

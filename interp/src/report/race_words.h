@@ -1,0 +1,27 @@
+// Accesses that meet, in words.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "../plan/kinds.h"
+#include "instances.h"
+
+namespace pallasim::interp {
+
+// "the first is (0, 0), the last (7, 127)": elements of what the kernel knows the bytes as; "" where that is no array.
+std::string elements_text(const Plan&, uint32_t buffer, memory::shadow::Range bytes);
+// "it goes from x_ref of device 0 to o_ref of device 1".
+std::string copy_text(const Execution&, const memory::AsyncCopy&, const SideNames&);
+// The semaphores and barriers that a step signals or takes from, as Diagnostic::about names them.
+std::vector<std::string> about_sync(const Step&);
+
+// A finding, and what it has in common with others of the same cause.
+struct Meeting {
+  ir::Diagnostic found;
+  std::vector<std::string> keys;
+};
+// One report for those that share a key, directly or by others: the first one, with a line for each place of the
+// others.
+std::vector<ir::Diagnostic> joined(std::vector<Meeting>);
+
+}  // namespace pallasim::interp
