@@ -21,6 +21,7 @@ class RunOptions(TypedDict, total=False):
     padding: Literal["copies", "nobody", "all"]
     pipeline: Literal["elided", "modelled"]
     revisits: Literal["note", "error"]
+    nans: bool | Literal["off", "report"]
     cores: int
     dma_execution_mode: Literal["eager", "on_wait", "scheduled"]
     workers: int
@@ -61,6 +62,9 @@ class RunParams:
         after does. A correct kernel has the same result either way.
     revisits: A block of an output that a TPU's grid comes back to after others is a finding of checked runs ("note"),
         or stops the run ("error").
+    nans: "report" looks at the result of every arithmetic operation, which is slower: those that make NaN or infinity
+        from finite numbers are findings, with line, grid point, element and operands (PS-NAN-001, PS-NAN-002,
+        PS-NAN-003). Results do not depend on it.
     cores: TensorCores that share a grid along its first `parallel` axis, 0 for those of the chip's device.
     dma_execution_mode: When the bytes of asynchronous copies move: "eager" when they start, "on_wait" when somebody
         waits for them, "scheduled" at a moment that the schedule chooses (with `random_seed`).
@@ -92,6 +96,7 @@ class RunParams:
     padding: Literal["copies", "nobody", "all"] = "copies"
     pipeline: Literal["elided", "modelled"] = "elided"
     revisits: Literal["note", "error"] = "note"
+    nans: bool | Literal["off", "report"] = "off"
     cores: int = 0
     dma_execution_mode: Literal["eager", "on_wait", "scheduled"] = "eager"
     workers: int = 0

@@ -47,8 +47,8 @@ Shared& shared() {
 }
 std::atomic<int64_t> g_launches{0};
 
-bool is_claim(const ir::Diagnostic& d) { return d.code.family() == ir::CodeFamily::PAR; }
-bool is_race(const ir::Diagnostic& d) { return d.code.family() == ir::CodeFamily::RACE || is_claim(d); }
+bool is_claim(const ir::Diagnostic& d) { return d.code.family() == ir::CodeFamily::kPAR; }
+bool is_race(const ir::Diagnostic& d) { return d.code.family() == ir::CodeFamily::kRACE || is_claim(d); }
 // Where one core was asked for, a false claim is a finding, but nothing races.
 bool raced(const ir::Diagnostic& d, int cores) { return is_race(d) && !(cores == 1 && is_claim(d)); }
 

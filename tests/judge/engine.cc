@@ -24,7 +24,11 @@ std::vector<Config> all_configurations(const ir::Module& m, uint64_t seed) {
   if (seed % 8 == 0) {  // slow: each step runs twice
     add("footprints", [](Options& o) { o.verify_footprints = true; });
     add("footprints, not fused", [](Options& o) { o.verify_footprints = true, o.fuse = false; });
+    add("footprints, looked at for NaNs",
+        [](Options& o) { o.verify_footprints = true, o.nans = Options::Nans::Report; });
   }
+  if (seed % 4 == 1)
+    add("looked at for NaNs", [&](Options& o) { o.nans = Options::Nans::Report, o.checked = seed % 8 == 1; });
   add("reference", [](Options& o) { o.numerics = Options::Numerics::Reference; });
   const bool sparse = std::any_of(m.meshes.begin(), m.meshes.end(), [](const ir::Mesh& x) {
     return x.kind == "scalar_subcore" || x.kind == "vector_subcore";

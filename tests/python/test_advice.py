@@ -304,6 +304,34 @@ def as_many_rows(n, transforms=TILED):
     return on_warpgroup(kernel, plgpu.SMEM((n, n), jnp.float32, transforms=transforms), x=TALL)
 
 
+def ratio(kept):
+    def kernel(x_ref, o_ref):
+        x = kept(x_ref[...])
+        o_ref[...] = x / x
+
+    return call(kernel, V)
+
+
+def relative(*_):
+    def kernel(x_ref, o_ref):
+        s = x_ref[...] * 100.0
+        o_ref[...] = jnp.exp(s - s.max(axis=1, keepdims=True))
+
+    return call(kernel)
+
+
+MASKED = V.at[5].set(0)
+
+
+def masked_rows(*_):
+    def kernel(x_ref, o_ref):
+        s = jnp.where(x_ref[...] > 2.0, x_ref[...], -jnp.inf)
+        m = s.max(axis=1, keepdims=True)
+        o_ref[...] = s - jnp.where(m == -jnp.inf, 0, m)
+
+    return call(kernel, MASKED)
+
+
 def wide_enough(columns):
     def kernel(x_ref, o_ref, smem, barrier):
         plgpu.copy_gmem_to_smem(x_ref.at[:, pl.ds(0, columns)], smem, barrier)
@@ -335,6 +363,10 @@ FOLLOWED = {
     "PS-MGPU-001, tiles": Followed(r"plgpu\.TilingTransform\(\(8, swizzle // itemsize\)\) and plgpu\.SwizzleTransform\(swizzle\)",
                             lambda: as_many_rows(64), TALL @ TALL.T, (lambda: as_many_rows(64, ()), {"machine": "gpu-h100"})),
     "PS-MGPU-003": Followed(r"sum up to at most (\d+)", lambda n: budgets((int(n) - 40) // 16 * 8), X),
+    "PS-NAN-001": Followed(r"jnp\.where\(x > 0, x, 1\), before the operation", lambda: ratio(lambda x: jnp.where(x > 0, x, 1)), X,
+                           (lambda: ratio(lambda x: x), {"nans": "report"})),
+    "PS-NAN-002": Followed("subtract the maximum from what it is given", relative, X),
+    "PS-NAN-003": Followed(r"jnp\.where\(m == -jnp\.inf, 0, m\)", masked_rows, jnp.where(MASKED > 2, MASKED, -jnp.inf) - MASKED.max(1, keepdims=True)),
     "PS-OOB-001": Followed(r"(jnp\.clip\(index, 0, \d+\))", clamped, V),
     "PS-OOB-002": Followed(r"those of dimension 0 are 0 to (\d+)", clamped_block, SHIFTED),
     "PS-OOB-002, elements": Followed(r"the block of element 8 is 1, divide by (\d+)", lambda by: by_elements(int(by)), V, (by_elements, {})),

@@ -311,6 +311,28 @@ def stored_late():
     return on_warpgroup(kernel, plgpu.SMEM((32, 128), jnp.float32))
 
 
+def overflows():
+    def kernel(x_ref, o_ref):
+        o_ref[...] = jnp.exp(x_ref[...] * 100.0)  # here
+
+    return call(kernel)
+
+
+def no_number():
+    def kernel(x_ref, o_ref):
+        o_ref[...] = jnp.log(x_ref[...] - 2.0)  # here
+
+    return call(kernel)
+
+
+def masked_everywhere():
+    def kernel(x_ref, o_ref):
+        s = jnp.where(x_ref[...] > 2.0, x_ref[...], -jnp.inf)
+        o_ref[...] = s - s.max(axis=1, keepdims=True)  # here
+
+    return call(kernel)
+
+
 def few_rows():
     def kernel(x_ref, o_ref, smem):
         def scope(acc):
@@ -346,6 +368,9 @@ CASES = {
     "PS-MGPU-001": (few_rows, HOPPER, "# here"),
     "PS-MGPU-002": (narrow_copy, HOPPER, "# here"),
     "PS-MGPU-003": (budgets, HOPPER, "# here"),
+    "PS-NAN-001": (no_number, {"nans": "report"}, "# here"),
+    "PS-NAN-002": (overflows, {"nans": "report"}, "# here"),
+    "PS-NAN-003": (masked_everywhere, {"nans": "report"}, "# here"),
     "PS-OOB-001": (outside, {}, "# here"),
     "PS-OOB-002": (block_outside, {}, "# here"),
     "PS-OUT-001": (not_covered, CHECKED, "# the launch"),

@@ -228,6 +228,7 @@ std::shared_ptr<Plan> compile_plan(ir::Module module, const PlanOptions& options
   auto plan = std::make_shared<Plan>();
   plan->module = std::move(module);
   plan->options = options;
+  if (options.nans != Options::Nans::Off) plan->options.fuse = false;  // every operation has its result somewhere
   if (options.numerics == Options::Numerics::Oracle) {
     plan->given = std::make_unique<ir::Module>(std::move(plan->module));
     plan->module = widened(*plan->given);
@@ -236,7 +237,7 @@ std::shared_ptr<Plan> compile_plan(ir::Module module, const PlanOptions& options
   if (options.rules == Options::Rules::Warn) plan->findings = hw::broken_rules(module_of(*plan), *options.chip);
   for (ir::Diagnostic& d : plan->findings)
     if (d.severity == ir::Severity::Error) d.severity = ir::Severity::Warning;
-  if (options.fuse)
+  if (plan->options.fuse)
     for (ir::Body& body : plan->module.bodies) {
       count(Rewrite::KnownAnswer, analysis::fold_by_ranges(body.graph, plan->module.grid));
       count(Rewrite::BranchOnTruth, analysis::branch_on_truths(body.graph));

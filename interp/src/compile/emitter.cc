@@ -4,6 +4,7 @@
 
 #include "../plan/payload/movement.h"
 #include "lower/lowering.h"
+#include "nans.h"
 #include "pallasim/hw/machine.h"
 #include "pallasim/hw/tiles.h"
 #include "pallasim/memory/uninitialized.h"
@@ -41,7 +42,9 @@ void Emitter::compile_region_ops(const Region& region) {
     if (const auto& unread = state<UnreadWindows>().of; !unread.empty() && &graph() == &ir_body_.graph)
       for (ir::ValueId v : op.operands)
         if (const auto at = unread.find(v); at != unread.end()) emit<Kind::window_read>(at->second);
+    NanLook look(*this, op);
     if (!dropped(op)) lower(*this, op);
+    look.after_lowering();
     learn_progression(op);
     now_ = outer;
     for (const Region& r : op.regions) forget(r);

@@ -28,7 +28,7 @@ class Emitter : public Context, public StepWriter, public Slots, public Frame, p
   Val materialized(const Val& v);                     // Strided in immutable memory, whatever layout
   void copy_value(const Val& dst_ref, const Val& v);  // dst: Strided or Ref memory of the same shape
   void emit_pending(const Val& v, const Val& dst);    // v evaluated into dst, which it does not overlap
-  void emit_copy(const Val& dst, const Val& src);
+  void emit_copy(const Val& dst, const Val& src, bool looks = false);  // CopyPayload::looks
   // The operation's one result as something that `arrange` puts together once it is known where: Node::Arranged.
   using Arrange = std::function<void(const std::vector<Val>& args, const Val& dst)>;
   void define_arranged(ir::ValueId, std::vector<Val> args, bool dense, Arrange);

@@ -169,9 +169,10 @@ void Emitter::charge_copy(std::span<const int64_t> dims, ir::DType dtype) {
   plan_.split.step_cost_ns += 20 + 0.1 * bytes;
 }
 
-void Emitter::emit_copy(const Val& dst, const Val& src) {
+void Emitter::emit_copy(const Val& dst, const Val& src, bool looks) {
   if (dst.elements() == 0) return;
   CopyPayload p;
+  p.looks = looks;
   p.dst = dst.memory().addr;
   p.src = src.memory().addr;
   p.size = ir::byte_size(dst.dtype);

@@ -12,6 +12,7 @@
 #include "../report/checked.h"
 #include "../report/causes.h"
 #include "../report/checks.h"
+#include "../report/report.h"
 #include "apart.h"
 #include "bind.h"
 #include "pallasim/hw/machine.h"
@@ -369,6 +370,7 @@ Outcome try_launch(const Plan& p, Session& session, std::span<const DeviceCall> 
   try {
     run_launch(p, session, devices, options, watch, &r.report);
   } catch (const ir::DiagnosticError& e) { r.stop = e.diagnostic(); }
+  if (p.options.nans != Options::Nans::Off) drop_followers(&r.report.findings);
   conclude(module_of(p), &r);
   return r;
 }

@@ -95,7 +95,8 @@ bool read(const OptionRow& row, std::string_view text, T* out) {
   const bool no = text == "0" || text == "false" || text == "False";
   if (yes || no) {  // of a choice that can be off
     const bool can = std::find(row.values.begin(), row.values.end(), "off") != row.values.end();
-    return can && read(row, no ? "off" : row.default_text, out);
+    const auto on = std::find_if(row.values.begin(), row.values.end(), [](auto v) { return v != "off"; });
+    return can && read(row, no ? "off" : row.default_text != "off" ? std::string_view(row.default_text) : *on, out);
   }
   const auto it = std::find(row.values.begin(), row.values.end(), text);
   *out = static_cast<T>(it - row.values.begin());

@@ -7,6 +7,7 @@
 
 #include "../plan/payload/copies.h"
 #include "../plan/payload/movement.h"
+#include "../plan/payload/nans.h"
 #include "../plan/payload/places.h"
 #include "execution.h"
 
@@ -52,5 +53,23 @@ void barrier_left_over(Thread&, const Step*, int64_t barrier);
 
 // PS-CHK-001: the kernel's own check.
 [[noreturn]] void check_failed(const Thread&, const Step*, const std::string& message);
+
+// -- values --
+// What an element was made of: one number or several. Of a complex one its parts.
+struct NanSource {
+  ir::DType dtype{};
+  int64_t count = 0;
+  double least = 0, greatest = 0;
+};
+// The first element that an operation made NaN or infinite, of operands that are not, and how many there are.
+struct NonFinite {
+  int64_t elements = 0;
+  std::vector<int64_t> element;
+  bool nan = false, negative = false;
+  bool of_infinities = false;  // NaN of operands that are infinite
+  std::vector<NanSource> sources;
+};
+// PS-NAN-001, PS-NAN-002, PS-NAN-003, noted once per step.
+void not_finite(const Thread&, const Step*, const NanPayload&, const NonFinite&);
 
 }  // namespace pallasim::interp::ops

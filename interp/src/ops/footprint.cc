@@ -6,6 +6,7 @@
 #include "../plan/payload/arithmetic.h"
 #include "../plan/payload/array.h"
 #include "../plan/payload/movement.h"
+#include "../plan/payload/nans.h"
 #include "../plan/payload/print.h"
 #include "bodies.h"
 
@@ -30,6 +31,10 @@ namespace {
 void boxes(const EltProgram& p, const Step&, Boxes& out) { footprint(p, out); }
 
 void boxes(const CopyPayload& p, const Step&, Boxes& out) {
+  if (p.looks) {
+    out.temporary(p.src, p.dims, p.src_strides, p.size, false);
+    return out.temporary(p.dst, p.dims, p.dst_strides, p.size, true);
+  }
   out.read(p.src, p.dims, p.src_strides, p.size);
   out.write(p.dst, p.dims, p.dst_strides, p.size);
 }
@@ -63,6 +68,15 @@ void boxes(const ArrayPayload& p, const Step& s, Boxes& out) {
 void boxes(const PrintPayload& p, const Step&, Boxes& out) {
   for (const PrintPayload::Arg& a : p.args)
     if (!a.scalar) out.temporary(a.addr, a.dims, dense_strides(a.dims), ir::byte_size(a.dtype), false);
+}
+
+// The operation told of its own accesses.
+void boxes(const NanPayload& p, const Step&, Boxes& out) {
+  const auto look = [&](const NanPayload::Array& a) {
+    if (!a.scalar) out.temporary(a.addr, a.dims, a.strides, ir::byte_size(a.dtype), false);
+  };
+  look(p.result);
+  for (const NanPayload::Array& a : p.operands) look(a);
 }
 
 using Function = void (*)(const Step&, Boxes&);

@@ -15,6 +15,7 @@
 #include "payload/copies.h"
 #include "payload/grid.h"
 #include "payload/movement.h"
+#include "payload/nans.h"
 #include "payload/places.h"
 #include "payload/print.h"
 #include "payload/rows.h"
@@ -159,6 +160,9 @@ class Printer {
   }
   std::string of(const PrintPayload& p) const { return fmt::format("{} values", p.args.size()); }
   std::string of(const CheckPayload&) const { return {}; }
+  std::string of(const NanPayload& p) const {
+    return fmt::format("{} {}", p.result.scalar ? slot(p.result.slot) : at(p.result.addr), dims(p.result.dims));
+  }
 
   static std::string scalar(const Step& s) {
     const StepForm& f = *s.form;

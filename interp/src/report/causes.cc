@@ -26,14 +26,14 @@ std::string where(const ir::Site& s) {
 
 namespace {
 
-bool is_race(const ir::Diagnostic& d) { return d.code.family() == ir::CodeFamily::RACE; }
-bool is_claim(const ir::Diagnostic& d) { return d.code.family() == ir::CodeFamily::PAR; }
-bool is_unset(const ir::Diagnostic& d) { return d.code.family() == ir::CodeFamily::UNINIT; }
+bool is_race(const ir::Diagnostic& d) { return d.code.family() == ir::CodeFamily::kRACE; }
+bool is_claim(const ir::Diagnostic& d) { return d.code.family() == ir::CodeFamily::kPAR; }
+bool is_unset(const ir::Diagnostic& d) { return d.code.family() == ir::CodeFamily::kUNINIT; }
 bool in_flight(const ir::Diagnostic& d) { return d.code.is("PS-RACE-001"); }
 bool is_unfenced(const ir::Diagnostic& d) { return d.code.is("PS-RACE-003"); }
 // What a semaphore or a barrier has too much of, or too little.
 bool is_balance(const ir::Diagnostic& d) {
-  return d.code.family() == ir::CodeFamily::BAR || d.code.family() == ir::CodeFamily::SEM;
+  return d.code.family() == ir::CodeFamily::kBAR || d.code.family() == ir::CodeFamily::kSEM;
 }
 
 bool same_place(const ir::Site& a, const ir::Site& b) { return !a.source.file.empty() && a.source == b.source; }

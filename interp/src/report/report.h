@@ -33,6 +33,8 @@ std::string barrier_state(const memory::Barrier&);
 std::string barrier_made(const Execution&, int64_t barrier);
 // ": 2 per SM, limited by warps (32 of 64 warps)": what keeps further programs out; "" where nobody knows.
 std::string limited_by(const Execution&);
+// Of a launch that made an infinity: NaNs that infinities became are no findings of their own.
+void drop_followers(std::vector<ir::Diagnostic>* findings);
 // Who signals the semaphores of these blocks, a line each.
 std::vector<std::string> signallers(const Plan&, const std::set<int>& blocks);
 

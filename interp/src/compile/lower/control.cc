@@ -10,6 +10,7 @@
 #include "../../plan/steps.h"
 #include "../departing.h"
 #include "../landing.h"
+#include "../nans.h"
 #include "access.h"
 #include "barriers.h"
 #include "control.h"
@@ -266,7 +267,7 @@ static void lower_for(Emitter& e, const Op& op) {
   for (size_t i = 0; i < args.size(); ++i) e.bind(args[i], carries[i]);
   const int top = e.here();
   if (unordered) e.emit<Kind::trips>().imm = static_cast<int64_t>(Trips::Next);
-  e.preassign_carries(body, args, next, carries);
+  if (!looks_for_nans(e)) e.preassign_carries(body, args, next, carries);
   double& cost = e.plan().split.step_cost_ns;
   const double before = cost;
   e.compile_region_ops(body);

@@ -9,6 +9,7 @@
 #include "../cluster.h"
 #include "../departing.h"
 #include "../landing.h"
+#include "../nans.h"
 #include "access.h"
 #include "elementwise.h"
 #include "pallasim/hw/machine.h"
@@ -235,12 +236,19 @@ static void lower_addupdate(Emitter& e, const Op& op) {
   if (!e.kernels().strip(ir::OpCode::add, now.dtype))
     e.unsupported(op, "addupdate on " + std::string(ir::name(now.dtype)));
   if (now.dims.empty()) {
-    const Val sum =
-        e.scalar_result(ir::OpCode::add, now.dtype, now.dtype, {e.load_scalar(now), e.operand(op, 1)}, params);
+    const Val before = e.load_scalar(now);
+    const Val sum = e.scalar_result(ir::OpCode::add, now.dtype, now.dtype, {before, e.operand(op, 1)}, params);
+    if (looks_for_nans(e)) look_for_nans(e, sum, {{before, {}}, {e.operand(op, 1), {}}});
     store_value(e, op, view.ref, sum);
   } else {
     const Val v = e.strided(e.operand(op, 1));
-    store_value(e, op, view.ref, node(e, ir::OpCode::add, now.dtype, now.dtype, {now, v}, now.dims, params));
+    Val sum = node(e, ir::OpCode::add, now.dtype, now.dtype, {now, v}, now.dims, params);
+    if (looks_for_nans(e)) {
+      const Lanes same = same_element(now.dims.size());
+      sum = e.strided(sum);
+      look_for_nans(e, sum, {{now, same}, {v, same}});
+    }
+    store_value(e, op, view.ref, sum);
   }
   write_back(e, view.opened);
 }

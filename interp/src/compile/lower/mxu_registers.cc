@@ -3,6 +3,7 @@
 #include "../../plan/payload/arithmetic.h"
 #include "../../plan/payload/array.h"
 #include "../../plan/steps.h"
+#include "../nans.h"
 #include "arrays.h"
 
 namespace pallasim::interp {
@@ -91,8 +92,14 @@ static void lower_mxu(Emitter& e, const Op& op) {
     p.dst = acc.memory.memory().addr, p.a = lhs.memory().addr, p.b = weights.memory().addr;
     p.contraction = c;
     e.plan().split.step_cost_ns += 200 + 0.02 * static_cast<double>(c.m * c.n * c.k);
+    if (!looks_for_nans(e)) return void(e.emit<Kind::contraction>(p));
+    const Val before = as_it_is(e, acc.memory);
     e.emit<Kind::contraction>(p);
-    return;
+    using Take = NanPayload::Lane::Take;
+    return look_for_nans(e, acc.memory,
+                         {{lhs, {{Take::Same, 0}, {Take::All, 0}}},
+                          {weights, {{Take::All, 0}, {Take::Same, 1}}},
+                          {before, same_element(2)}});
   }
   const ir::Type* t = e.type(op.results[0]);
   const Mxu::Accumulator& acc = accumulator(t->dtype, dims_of(t));

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "../../plan/payload/arithmetic.h"
+#include "../nans.h"
 #include "../views.h"
 #include "access.h"
 #include "elementwise.h"
@@ -49,7 +50,15 @@ void accumulate(Emitter& e, const Op& op, const Val& acc, Val a, Val b) {
     e.unsupported(op, std::string(ir::name(op.code)) + " of " + std::string(ir::name(p.contraction.in)) + " and " +
                           std::string(ir::name(p.contraction.in_rhs)) + " into " + std::string(ir::name(acc.dtype)));
   e.plan().split.step_cost_ns += 200 + 0.02 * static_cast<double>(p.contraction.m * p.contraction.n * p.contraction.k);
+  Val before;
+  if (looks_for_nans(e)) before = as_it_is(e, acc);
   e.emit<Kind::wgmma>(std::move(p));
+  using Take = NanPayload::Lane::Take;
+  if (looks_for_nans(e))
+    look_for_nans(e, acc,
+                  {{operands[0], {{Take::Same, 0}, {Take::All, 0}}},
+                   {operands[1], {{Take::All, 0}, {Take::Same, 1}}},
+                   {before, same_element(2)}});
 }
 
 // Only checked runs know what is in flight. `slot`: i32, of how many products may be left.

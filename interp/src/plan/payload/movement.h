@@ -15,6 +15,7 @@ struct CopyPayload {
   int size;
   bool contiguous;
   int64_t bytes;
+  bool looks = false;  // for a step that looks at values: no access of the kernel's
 };
 struct FillPayload {
   Addr dst;

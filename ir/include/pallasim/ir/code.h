@@ -15,8 +15,8 @@ std::string_view name(Severity);  // "error"
 // Who has to change something.
 enum class Blame : uint8_t { Kernel, Chip, Input, CommandLine, Unsupported, Interrupt, Pallasim };
 
-enum class CodeFamily : uint8_t {
-#define PALLASIM_FAMILY(family, blame) family,
+enum class CodeFamily : uint8_t {  // kOOB; <cmath> has a macro of the name NAN
+#define PALLASIM_FAMILY(family, blame) k##family,
 #include "pallasim/ir/diagnostics.def"
 };
 
@@ -28,7 +28,7 @@ struct CodeRow {
 };
 inline constexpr CodeRow kCodes[] = {
 #define PALLASIM_DIAGNOSTIC(family, number, severity, title) \
-  {"PS-" #family "-" #number, CodeFamily::family, Severity::severity, title},
+  {"PS-" #family "-" #number, CodeFamily::k##family, Severity::severity, title},
 #include "pallasim/ir/diagnostics.def"
 };
 inline constexpr Blame kBlames[] = {
@@ -48,7 +48,7 @@ class Code {
   constexpr Severity severity() const { return row().severity; }
   constexpr Blame blame() const { return kBlames[static_cast<size_t>(row().family)]; }
   // Text of a module that could not be read, as opposed to one that is wrong.
-  constexpr bool of_unread_text() const { return row().family == CodeFamily::IR && row().text < "PS-IR-100"; }
+  constexpr bool of_unread_text() const { return row().family == CodeFamily::kIR && row().text < "PS-IR-100"; }
   constexpr bool is(Code c) const { return row_ == c.row_; }
 
   operator std::string_view() const { return text(); }  // NOLINT(google-explicit-constructor)
