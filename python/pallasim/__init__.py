@@ -19,6 +19,7 @@ _WHERE = {
     "Finding": "_findings", "SourceLine": "_findings", "Site": "_findings", "KernelError": "_findings", "RefusedError": "_findings",
     "UnsupportedError": "_findings", "findings": "_findings", "last_report": "_findings", "launch_count": "_findings",
     "last_run": "_findings", "runs": "_findings", "Run": "_findings", "Traffic": "_findings",
+    "breakpoint": "_breakpoint", "Stop": "_breakpoint",
     "capture": "_capsule", "Recording": "_capsule",
     "Check": "_check", "KernelCheck": "_check",
     "replay": "_replay", "Replay": "_replay", "ReplayedLaunch": "_replay",
@@ -30,6 +31,7 @@ __all__ = [*_WHERE, *_MODULES, "__version__"]
 
 if TYPE_CHECKING:  # `as` exports a name to checkers
     from . import compat as compat, testing as testing
+    from ._breakpoint import Stop as Stop, breakpoint as breakpoint
     from ._capsule import Recording as Recording, capture as capture
     from ._check import Check as Check, KernelCheck as KernelCheck
     from ._emulate import emulate as emulate, install as install, uninstall as uninstall

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ._breakpoint import Callback
 from ._params import Params
 
 _TPU = "jax._src.pallas.mosaic.interpret.interpret_pallas_call"
@@ -121,14 +122,13 @@ def tell_recorder(recorder: Callable[..., Any], number: int) -> Callable[[], Non
     return take
 
 
-def make_calls(callbacks: Sequence[tuple[Callable[..., Any], Sequence[Any]]], number: int) -> Callable[[], None]:
+def make_calls(callbacks: Sequence[Callback], number: int) -> Callable[[], None]:
     """Makes the calls of debug_callback of the oldest launch of this recording, in the order of the grid."""
     from . import _core
 
     def take() -> None:
         for index, arguments in _core.take_calls(number):
-            callback, dtypes = callbacks[index]
-            callback(*[np.frombuffer(data, dtype).reshape(dims) for dtype, (_, dims, data) in zip(dtypes, arguments)])
+            callbacks[index](arguments)
 
     return take
 

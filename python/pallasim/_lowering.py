@@ -25,7 +25,7 @@ def register() -> None:
             return
         from jax._src.interpreters import mlir
 
-        from . import _deliver, _reuse
+        from . import _breakpoint, _deliver, _reuse
         from ._capture import jaxver
 
         _hide_frames()
@@ -34,6 +34,7 @@ def register() -> None:
             if (prim := jaxver.find(path, load=True)) is not None:
                 _override(mlir, prim, name)
         jaxver.keep_parallel_loops()
+        _breakpoint.patch()
         _reuse.patch(drop_failed_tokens)
         _registered = True
 
@@ -102,7 +103,7 @@ def lower(ctx: Any, *in_nodes: Any, primitive: str, options: Any, **params: Any)
     from jax._src.interpreters import mlir
     from jax._src.lib.mlir import ir
 
-    from . import _core, _findings, _interpret, _site
+    from . import _breakpoint, _core, _findings, _interpret, _site
     from ._capture import jaxver
     from ._capture.types import Unsupported
 
@@ -116,7 +117,9 @@ def lower(ctx: Any, *in_nodes: Any, primitive: str, options: Any, **params: Any)
         number, setting = _interpret.recording("grid")
         settings.append(setting)
         after.append(_interpret.tell_recorder(recorder, number))
-    if captured.callbacks:
+    if setting := _breakpoint.known_to_launches(captured.callbacks):
+        settings.append(setting)
+    if not all(c.stops for c in captured.callbacks):
         number, setting = _interpret.recording("calls")
         settings.append(setting)
         after.append(_interpret.make_calls(captured.callbacks, number))

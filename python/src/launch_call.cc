@@ -8,6 +8,7 @@
 #include <mutex>
 #include <utility>
 
+#include "breakpoints.h"
 #include "pallasim/interp/options.h"
 #include "progress.h"
 #include "recording.h"
@@ -111,8 +112,11 @@ void Program::run(std::span<const interp::DeviceCall> devices) const {
   interp::Recorder recorder;
   recorder.keep_points = settings_.record_grid != 0;
   recorder.keep_calls = settings_.record_calls != 0;
-  WatchedLaunch watched(run.kernel, settings_.progress);
-  interp::Outcome outcome = interp::try_launch(*plan_, session(), devices, options_, {&recorder, watched.progress()});
+  LaunchBreakpoints breakpoints(settings_, interp::module_of(*plan_));
+  WatchedLaunch watched(run.kernel, settings_.progress && !breakpoints.any());
+  interp::Outcome outcome =
+      interp::try_launch(*plan_, session(), devices, options_,
+                         {&recorder, watched.progress(), breakpoints.any() ? &breakpoints : nullptr});
   watched.end();
   run.seconds = seconds_since(begin);
   keep_recorded(settings_, std::move(recorder));

@@ -8,6 +8,7 @@
 
 #include <map>
 
+#include "breakpoints.h"
 #include "ffi.h"
 #include "inspect.h"
 #include "launch_call.h"
@@ -188,6 +189,27 @@ void tell_python(const std::vector<ir::Diagnostic>& findings) {
   } catch (nb::python_error& e) { e.discard_as_unraisable("telling what a kernel did wrong"); }
 }
 
+nb::tuple host_call(const interp::HostCall& c) {
+  nb::list arguments;
+  for (const interp::HostCall::Array& a : c.arguments)
+    arguments.append(nb::make_tuple(std::string(ir::name(a.dtype)), a.dims, nb::bytes(a.bytes.data(), a.bytes.size())));
+  return nb::make_tuple(c.callback, arguments);
+}
+
+nb::object* g_stopped = nullptr;
+
+// In the launch's thread, as tell_python.
+std::string stop_in_python(int64_t number, const interp::HostCall& call, const ir::Diagnostic& where) {
+  nb::gil_scoped_acquire locked;
+  try {
+    return nb::cast<std::string>((*g_stopped)(number, host_call(call), finding_dict(where)));
+  } catch (nb::python_error& e) {
+    std::string what = e.what();
+    e.discard_as_unraisable("a breakpoint of a kernel");
+    return "a breakpoint failed: " + what.substr(0, what.find('\n'));
+  }
+}
+
 nb::list recorded_arrays(const std::vector<RecordedArray>& arrays, const std::vector<std::string>& names,
                          bool content) {
   nb::list all;
@@ -294,6 +316,18 @@ void define_findings(nb::module_& m) {
       },
       "tell"_a.none(),
       "Calls tell([finding, …]) for the findings of launches from now on; None: they go to standard error.");
+  m.def(
+      "stop_with",
+      [](nb::object stop) {
+        static nb::object& stopped = *new nb::object;
+        stopped = stop;
+        g_stopped = &stopped;
+        stop_with(&stop_in_python);
+      },
+      "stop"_a,
+      "Launches call stop(number, (callback, [(dtype, dims, bytes), …]), where) at breakpoints; it returns why they "
+      "are "
+      "to end there, \"\" to go on.");
 }
 
 void define_runs(nb::module_& m) {
@@ -330,13 +364,7 @@ void define_runs(nb::module_& m) {
       "take_calls",
       [](int64_t recording) {
         nb::list calls;
-        for (const interp::HostCall& c : take_calls(recording)) {
-          nb::list arguments;
-          for (const interp::HostCall::Array& a : c.arguments)
-            arguments.append(
-                nb::make_tuple(std::string(ir::name(a.dtype)), a.dims, nb::bytes(a.bytes.data(), a.bytes.size())));
-          calls.append(nb::make_tuple(c.callback, arguments));
-        }
+        for (const interp::HostCall& c : take_calls(recording)) calls.append(host_call(c));
         return calls;
       },
       "recording"_a,

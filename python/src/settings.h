@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 namespace pallasim::python {
 
@@ -15,6 +16,11 @@ struct Settings {
   bool progress = true;      // a long launch says how far it is
   int64_t record_grid = 0;   // for take_grid_points
   int64_t record_calls = 0;  // for take_calls
+  // The debug_callbacks that stop the launch, and the number under which Python knows them; 0: none.
+  struct Breakpoints {
+    int64_t number = 0;
+    std::vector<int64_t> callbacks;
+  } breakpoints;
 };
 
 // "findings=collect;progress=0;record_grid=3". Throws DiagnosticError (PS-OPT-001).

@@ -343,7 +343,7 @@ void run_launch(const Plan& p, Session& session, std::span<const DeviceCall> dev
   if (watch.progress)
     watch.progress->expect(memory::mul(points, p.threads.core_axis >= 0 ? int64_t(devices.size()) : report.threads));
 
-  const bool watched = options.checked || (watch.recorder && watch.recorder->keep_points) ||
+  const bool watched = options.checked || watch.breakpoints || (watch.recorder && watch.recorder->keep_points) ||
                        options.revisits == Options::Revisits::Error || options.verify_restore > 0 ||
                        options.verify_footprints || !options.grid_order.empty(),
              in_order = watched || options.max_steps != 0;

@@ -44,6 +44,7 @@ std::string run_part(Execution& ex, const Call& c, const Population& who, const 
   const FloatEnvironment environment;
   ex.options = &c.options;
   ex.keeps_calls = c.watch.recorder && c.watch.recorder->keep_calls;
+  ex.breakpoints = c.watch.breakpoints;
   ex.bind(c.operands, c.grid, c.first_device, who);
   ex.interrupt_epoch = c.interrupt_epoch;  // requests since the launch began count
   if (who.programs > 0) ex.start_programs();

@@ -140,7 +140,8 @@ const Step* print(Thread& t, const Step* s) {
 
 const Step* host_call(Thread& t, const Step* s) {
   Execution& ex = *t.exec;
-  if (!ex.keeps_calls) return s + 1;
+  const bool stops = ex.breakpoints && ex.breakpoints->has(s->imm);
+  if (!stops && !ex.keeps_calls) return s + 1;
   const PrintPayload& p = payload<Kind::host_call>(s);
   auto call = std::make_shared<HostCall>();
   call->callback = s->imm;
@@ -152,7 +153,8 @@ const Step* host_call(Thread& t, const Step* s) {
     else std::memcpy(array.bytes.data(), t.resolve(a.addr), array.bytes.size());
     call->arguments.push_back(std::move(array));
   }
-  ex.prints.push_back({ex.linear_point(t), {}, std::move(call)});
+  if (stops) at_breakpoint(t, s, *call);
+  else ex.prints.push_back({ex.linear_point(t), {}, std::move(call)});
   return s + 1;
 }
 

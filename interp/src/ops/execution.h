@@ -194,6 +194,7 @@ struct Execution {
   }
   std::vector<Print> prints;
   bool keeps_calls = false;              // debug_callbacks are recorded among them
+  Breakpoints* breakpoints = nullptr;    // who is called at once instead
   std::vector<ir::Diagnostic> findings;  // that did not stop the run
   // Outputs of Window::copies_only, which are poisoned where copies wrote nothing once the run is over.
   struct Unwritten {

@@ -54,6 +54,9 @@ void barrier_left_over(Thread&, const Step*, int64_t barrier);
 // PS-CHK-001: the kernel's own check.
 [[noreturn]] void check_failed(const Thread&, const Step*, const std::string& message);
 
+// Waits for who is at the kernel's breakpoints; PS-INT-001 where they want the launch to end.
+void at_breakpoint(const Thread&, const Step*, const HostCall&);
+
 // -- values --
 // What an element was made of: one number or several. Of a complex one its parts.
 struct NanSource {

@@ -336,5 +336,10 @@ void check_failed(const Thread& t, const Step* s, const std::string& message) {
   fail(t, s, "PS-CHK-001", "check failed: " + message, {}, "the kernel's own check; its predicate was false");
 }
 
+void at_breakpoint(const Thread& t, const Step* s, const HostCall& call) {
+  const std::string why = t.exec->breakpoints->stop(call, diagnostic_at(t, s, "PS-INT-001", "a breakpoint"));
+  if (!why.empty()) fail(t, s, "PS-INT-001", why, {}, "the launch ended at a breakpoint of its kernel");
+}
+
 }  // namespace ops
 }  // namespace pallasim::interp

@@ -6,8 +6,9 @@ objects: their printed names collide ("load" is three primitives).
 from __future__ import annotations
 
 import importlib
+import inspect
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,7 @@ _MODULES = {
     "threefry": "jax._src.random.threefry2x32",
     "checkify": "jax._src.checkify",
     "debugging": "jax._src.debugging",
+    "debugger": "jax._src.debugger.core",
     "shape_poly": "jax._src.export.shape_poly",
     "state": "jax._src.state.primitives",
     "discharge": "jax._src.state.discharge",
@@ -255,3 +257,30 @@ def ir_types(ctx: Any, avals: Any) -> list[Any]:
     one = mlir.aval_to_ir_type
     args = (ctx.module_context,) if len(inspect.signature(one).parameters) > 1 else ()
     return [one(*args, a) for a in avals]
+
+
+# --- debugging ------------------------------------------------------------------------------------------------------
+def callback_target(callback: Any) -> Any:
+    """The function that `jax.debug.callback` was given, of what it hands to its operation."""
+    variables = inspect.getclosurevars(callback).nonlocals if inspect.isfunction(callback) else {}
+    return variables.get("callback", callback)
+
+
+def breakpoint_frames(target: Any) -> Callable[[Sequence[Any]], Sequence[Any]] | None:
+    """Of what `jax.debug.breakpoint()` gives to `jax.debug.callback`: from its arguments to the frames of the caller, the innermost first."""
+    if getattr(target, "__module__", "") != "jax._src.debugger.core" or getattr(target, "__name__", "") != "_breakpoint_callback":
+        return None
+    variables = inspect.getclosurevars(target).nonlocals
+    tree = variables.get("frames_tree")
+    return None if tree is None or variables.get("backend") is not None else lambda arguments: tree.unflatten(arguments)
+
+
+def aval_of_ref(value: Any) -> Any:
+    """The abstract value of a ref that is traced, or of a variable that is one; None for anything else."""
+    aval = getattr(value, "aval", None)
+    return aval if hasattr(aval, "inner_aval") else None
+
+
+def is_of_current_trace(value: Any) -> bool:
+    """Whether a value is traced by the function that runs now, and not by one around it."""
+    return isinstance(value, core.Tracer) and getattr(value, "_trace", None) is core.trace_ctx.trace

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._breakpoint import Callback
 from . import accounts, functions, jaxver, pipelines, rules_control, rules_gpu, rules_lax, rules_memory, rules_newer, rules_random, rules_sparsecore
 from . import names as kernel_names
 from .attrs import attr, params_dict, quote, symbol
@@ -53,8 +54,7 @@ class Captured:
     `aliases` are (input, output) pairs counted as the module does (prefetch operands first); `num_dynamic` operands
     (grid bounds) come before them. `facts`: communicates, prints, checks, axes. `externs`: names without a meaning.
     `constants`: arrays that the kernel closed over and that are too large for the text; they follow the inputs.
-    `parallel`: sizes of the grid axes of fixed size that claim to be `parallel`. `callbacks`: what debug callbacks call, with
-    the dtypes of the arguments.
+    `parallel`: sizes of the grid axes of fixed size that claim to be `parallel`. `callbacks`: what debug callbacks call.
     """
 
     text: str
@@ -68,7 +68,7 @@ class Captured:
     device_axes: tuple[tuple[str, int], ...]
     constants: tuple[np.ndarray, ...]
     parallel: dict[int, int]
-    callbacks: tuple[tuple[Callable[..., Any], tuple[Any, ...]], ...] = ()
+    callbacks: tuple[Callback, ...] = ()
 
 
 def choose_machine(compiler_params: Any, meshes: Sequence[Any], default: str = "generic") -> str:

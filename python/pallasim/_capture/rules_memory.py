@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from .._breakpoint import Callback, as_breakpoint, reference
 from . import jaxver
 from .accounts import takes
 from .attrs import attr, bool_text, quote, symbol
@@ -260,8 +261,10 @@ def debug_callback(w: Writer, eqn: Any) -> None:
     name = getattr(inner, "__qualname__", None) or type(inner).__qualname__
     items = [("name", quote(name)), ("index", str(len(w.module.callbacks))), ("ordered", bool_text(True) if eqn.params.get("effect") is not None and
                                      "Ordered" in type(eqn.params["effect"]).__name__ else None)]
-    w.module.callbacks.append((callback, tuple(v.aval.dtype for v in eqn.invars)))
-    w.emit("debug_callback", [w.read(v) for v in eqn.invars], attr_list(items), eqn.outvars)
+    stop = as_breakpoint(callback)
+    refs = [reference(v) if stop else None for v in eqn.invars]
+    w.module.callbacks.append(Callback(stop or callback, tuple(r or v.aval.dtype for r, v in zip(refs, eqn.invars)), stop is not None))
+    w.emit("debug_callback", [w.read(v) for r, v in zip(refs, eqn.invars) if r is None], attr_list(items), eqn.outvars)
 
 
 @takes("err_tree debug")

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import _core
+from .._breakpoint import Callback
 from . import jaxver
 from .attrs import array_literal, attr, is_name, quote
 from .locs import Locations
@@ -40,7 +41,7 @@ class ModuleContext:
         self.types: dict[Any, str] = {}
         self.constants: list[np.ndarray] = []        # too large for the text: inputs hold them
         self.wanted: dict[Any, np.ndarray] = {}       # such constants that have no input
-        self.callbacks: list[tuple[Any, tuple[Any, ...]]] = []  # of debug_callback: what to call, dtypes of its arguments
+        self.callbacks: list[Callback] = []  # of debug_callback
 
     def tensor_text(self, shape: Sequence[Any], dtype: Any) -> str:
         key = (tuple(shape), dtype)

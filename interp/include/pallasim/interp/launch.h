@@ -70,11 +70,21 @@ struct Recorder {
   std::vector<HostCall> calls;    // in grid order
 };
 
+// Somebody at the breakpoints of a kernel, which are debug_callbacks; the grid then runs in one piece.
+class Breakpoints {
+ public:
+  virtual ~Breakpoints() = default;
+  virtual bool has(int64_t callback) const = 0;  // HostCall::callback; others are recorded
+  // The launch waits. `where`: kernel, line, thread and grid point. Returns why it is to end here; "": it goes on.
+  virtual std::string stop(const HostCall&, const ir::Diagnostic& where) = 0;
+};
+
 class Progress;  // progress.h
 // Who goes along with one launch, to its end. Each may be null.
 struct Watch {
   Recorder* recorder = nullptr;
   Progress* progress = nullptr;  // says meanwhile how far it is
+  Breakpoints* breakpoints = nullptr;
 };
 
 // What outlives a launch: semaphores that live outside kernels. One per process and device set.
