@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 
-#include "pallasim/trace/causes.h"
 
 namespace pallasim::python {
 namespace {
@@ -21,7 +20,7 @@ std::string LaunchBreakpoints::stop(const interp::HostCall& call, const ir::Diag
   const StopAt stop = g_stop;
   if (!stop) return {};
   ir::Diagnostic d = where;
-  trace::place(d, m_);
+  ir::place(d, m_);
   return stop(settings_.breakpoints.number, call, d);
 }
 
