@@ -9,6 +9,7 @@
 #include "commands.h"
 #include "io.h"
 #include "npy.h"
+#include "pallasim/ir/nearest.h"
 
 namespace pallasim::cli {
 namespace {
@@ -26,6 +27,22 @@ std::string list_operands(const std::vector<Argument>& all) {
   std::string r;
   for (const Argument& a : all) r += (r.empty() ? "" : ", ") + escaped(a.name);
   return r.empty() ? "none" : r;
+}
+
+std::string meant(std::string_view word, const std::vector<std::string_view>& words) {
+  const std::string_view near = ir::nearest(word, words);
+  return near.empty() ? "" : fmt::format("did you mean {}?", near);
+}
+
+// NAME=VALUE of no operand, unless it is a file.
+void refuse_name(const std::string& arg, size_t eq, const std::vector<Argument>& all) {
+  std::error_code error;
+  if (std::filesystem::exists(arg, error)) return;
+  std::vector<std::string_view> names;
+  for (const Argument& a : all) names.push_back(a.name);
+  const std::string name = arg.substr(0, eq);
+  fail("PS-CLI-001", fmt::format("--arg {}: there is no operand {}", arg, name), {"operands: " + list_operands(all)},
+       meant(name, names));
 }
 
 // A file's array, with the operand's type still to be compared once shape parameters are known.
@@ -62,7 +79,9 @@ void bind_parameters(ir::Module* m, const RunOptions& o, const std::vector<Argum
   auto values = parse_dims(o.dims);
   for (const auto& [name, value] : values)
     if (std::find(m->params.begin(), m->params.end(), name) == m->params.end())
-      fail("PS-CLI-001", fmt::format("--dim {}={}: the kernel has no shape parameter of that name", name, value));
+      fail("PS-CLI-001", fmt::format("--dim {}={}: the kernel has no shape parameter of that name", name, value),
+           {m->params.empty() ? "it has none" : fmt::format("it has {}", fmt::join(m->params, ", "))},
+           meant(name, {m->params.begin(), m->params.end()}));
   if (m->params.empty()) return;
   auto has = [&](const std::string& name) {
     return std::any_of(values.begin(), values.end(), [&](const auto& v) { return v.first == name; });
@@ -102,7 +121,21 @@ void allocate(Array* a, ir::DType dtype, std::vector<int64_t> dims, const std::s
 Fill fill_of(const std::string& text) {
   return text == "zeros" ? Fill::Zeros : text == "iota" ? Fill::Iota : Fill::Random;
 }
-bool is_fill(const std::string& text) { return text == "zeros" || text == "iota" || text == "random"; }
+const std::vector<std::string_view> kFills = {"zeros", "iota", "random"};
+bool is_fill(const std::string& text) { return std::find(kFills.begin(), kFills.end(), text) != kFills.end(); }
+
+// The bytes of a value that is no number and no pattern.
+std::string read_array(const std::string& text, int64_t limit) {
+  try {
+    return read_input(text, limit);
+  } catch (ir::DiagnosticError& e) {
+    if (text.find_first_of("./") == text.npos) {
+      e.diagnostic().numbers.emplace_back("a value is an .npy file, a number, zeros, iota or random");
+      e.diagnostic().hint = meant(text, kFills);
+    }
+    std::move(e.diagnostic()).raise();
+  }
+}
 
 }  // namespace
 
@@ -143,6 +176,7 @@ std::vector<Argument> make_arguments(ir::Module* m, const RunOptions& o) {
       for (size_t i = 0; i < all.size(); ++i)
         if (all[i].name == arg.substr(0, eq)) which = i;
     const bool named = which < all.size();
+    if (!named && eq != arg.npos) refuse_name(arg, eq, all);
     if (!named) {
       while (texts.count(next)) ++next;
       which = next;
@@ -162,7 +196,7 @@ std::vector<Argument> make_arguments(ir::Module* m, const RunOptions& o) {
     double number;
     if (is_fill(text) || parse_number(text, &number)) continue;
     FileArray f;
-    f.bytes = read_input(text, limit);
+    f.bytes = read_array(text, limit);
     NpyLimits limits;
     limits.max_bytes = budget;
     f.header = parse_npy_header(f.bytes, text, limits);

@@ -24,9 +24,20 @@ int chips(const ChipsOptions& o, Out& out) {
     return kOk;
   }
   const hw::Chip* chip = hw::find_chip(o.name);
-  if (!chip)
-    fail("PS-CLI-001", fmt::format("there is no figure of a chip {}", escaped(o.name)), {},
-         "pallasim chips lists the chips");
+  if (!chip && hw::find_profile(o.name)) {
+    out.text(fmt::format("{} is no chip: it has no figures, and refuses nothing that has a meaning\n", o.name));
+    out.object["chip"] = o.name;
+    out.object["figures"] = Json::array();
+    return kOk;
+  }
+  if (!chip) {
+    const std::string_view meant = hw::nearest_chip(o.name);
+    std::vector<std::string> names;
+    for (const hw::Profile& p : hw::profiles()) names.push_back(p.name);
+    fail("PS-CLI-001", fmt::format("there is no chip {}", escaped(o.name)),
+         {fmt::format("there are {}", fmt::join(names, ", "))},
+         meant.empty() ? "" : fmt::format("did you mean {}?", meant));
+  }
   size_t widths[3] = {};
   auto value = [](const hw::Figure& f) { return f.unit.empty() || !f.known ? f.text : f.text + " " + f.unit; };
   for (const hw::Figure& f : chip->figures) {

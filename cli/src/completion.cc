@@ -5,34 +5,12 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <numeric>
 
 #include "io.h"
+#include "pallasim/ir/nearest.h"
 
 namespace pallasim::cli {
 namespace {
-
-// Insertions, deletions, substitutions and swaps of neighbours that make one word of the other.
-size_t distance(const std::string& a, const std::string& b) {
-  std::vector<std::vector<size_t>> d(a.size() + 1, std::vector<size_t>(b.size() + 1));
-  for (size_t i = 0; i <= a.size(); ++i) d[i][0] = i;
-  std::iota(d[0].begin(), d[0].end(), size_t{0});
-  for (size_t i = 1; i <= a.size(); ++i)
-    for (size_t j = 1; j <= b.size(); ++j) {
-      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1])});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
-    }
-  return d[a.size()][b.size()];
-}
-
-std::string nearest(const std::string& word, const std::vector<std::string>& words) {
-  std::string best;
-  size_t least = std::max<size_t>(1, word.size() / 3) + 1;  // farther ones were not meant
-  for (const std::string& w : words)
-    if (const size_t d = distance(word, w); d < least) least = d, best = w;
-  return best;
-}
 
 std::vector<std::string> commands_of(const ::CLI::App& app) {
   std::vector<std::string> names;
@@ -46,6 +24,10 @@ std::vector<std::string> options_of(const ::CLI::App& app) {
   for (const ::CLI::Option* o : app.get_options())
     for (const std::string& name : o->get_lnames()) names.push_back("--" + name);
   return names;
+}
+
+std::string nearest(const std::string& word, const std::vector<std::string>& words) {
+  return std::string(ir::nearest(word, {words.begin(), words.end()}));
 }
 
 std::string joined(const std::vector<std::string>& words) { return fmt::format("{}", fmt::join(words, " ")); }

@@ -12,6 +12,7 @@
 #include "commands.h"
 #include "completion.h"
 #include "io.h"
+#include "pallasim/ir/nearest.h"
 
 #ifndef PALLASIM_VERSION
 #define PALLASIM_VERSION "0.0.0"
@@ -69,6 +70,7 @@ struct CommandLine {
   ChipsOptions chips;
   std::string shell, color = "auto", sarif;
   CLI::App *run_app, *check_app, *fmt_app, *info_app, *chips_app, *completion_app;
+  std::string meant_value;  // instead of one that an option does not have
   bool json = false, error_on_warning = false;
   std::map<std::string, std::string> flags;
 
@@ -92,7 +94,7 @@ struct CommandLine {
     CLI::App* c = app.add_subcommand(name, description);
     c->add_flag("--json", json, "One JSON object instead of text")->group(kReports);
     c->add_option("--color", color, "Of findings: auto (on a terminal), always or never")
-        ->check(CLI::IsMember({"auto", "always", "never"}).description(""))
+        ->check(one_of({"auto", "always", "never"}))
         ->type_name("WHEN")
         ->group(kReports);
     return c;
@@ -118,9 +120,9 @@ struct CommandLine {
         ->allow_extra_args(false)
         ->type_name("NAME=SIZE")
         ->group(kGroup);
-    run_app->add_option("--fill", run.fill, "For operands without a value")
-        ->check(CLI::IsMember({"zeros", "iota", "random"}))
-        ->type_name("")
+    run_app->add_option("--fill", run.fill, "For operands without a value: zeros, iota or random")
+        ->check(one_of({"zeros", "iota", "random"}))
+        ->type_name("WHAT")
         ->group(kGroup);
     run_app->add_option("--seed", run.seed, "Of random inputs, and of --schedule random")
         ->type_name("N")
@@ -160,18 +162,30 @@ struct CommandLine {
       option = run_app->add_option_function<std::string>(names, set, help)->type_name(std::string(row.placeholder));
       if (row.kind == interp::OptionRow::Kind::Number) option->default_str(row.default_text);
     }
-    option->check(CLI::Validator([name](std::string& text) { return refusal(name, text); }, ""));
+    option->check(CLI::Validator([this, name](std::string& text) { return refusal(name, text); }, ""));
     option->group(std::string(row.group));
   }
   // Why the option has no such value, "" where it has.
-  static std::string refusal(const std::string& name, const std::string& text) {
+  std::string refusal(const std::string& name, const std::string& text) {
     try {
       interp::Options unused;
       interp::set_option(unused, name, text);
     } catch (const ir::DiagnosticError&) {
-      return fmt::format("{} is not {}", text, interp::allowed(*interp::find_option(name)));
+      const interp::OptionRow& row = *interp::find_option(name);
+      meant_value = interp::nearest_value(row, text);
+      return fmt::format("{} is not {}", text, interp::allowed(row));
     }
     return {};
+  }
+  // Of options that are none of a run's.
+  CLI::Validator one_of(std::vector<std::string_view> words) {
+    return CLI::Validator(
+        [this, words](std::string& text) {
+          if (std::find(words.begin(), words.end(), text) != words.end()) return std::string();
+          meant_value = ir::nearest(text, words);
+          return fmt::format("{} is not {} or {}", text, fmt::join(words.begin(), words.end() - 1, ", "), words.back());
+        },
+        "");
   }
   void add_engine_options(std::string_view group) {
     for (const interp::OptionRow& row : interp::option_rows())
@@ -179,9 +193,11 @@ struct CommandLine {
   }
 
   void add_schedule() {
-    run_app->add_option("--schedule", run.schedule, "How threads interleave; random: from --seed, or --random-seed")
-        ->check(CLI::IsMember({"run-to-block", "random"}))
-        ->type_name("")
+    run_app
+        ->add_option("--schedule", run.schedule,
+                     "How threads interleave: run-to-block, or random, from --seed or --random-seed")
+        ->check(one_of({"run-to-block", "random"}))
+        ->type_name("HOW")
         ->group("Schedule");
     add_engine_options("Schedule");
   }
@@ -238,7 +254,7 @@ struct CommandLine {
         "completion fish | source");
     completion_app->add_option("SHELL", shell, "bash, zsh or fish")
         ->required()
-        ->check(CLI::IsMember({"bash", "zsh", "fish"}).description(""))
+        ->check(one_of({"bash", "zsh", "fish"}))
         ->type_name("");
   }
 
@@ -266,9 +282,11 @@ bool wants_colours(const std::string& when) {
 }
 
 // What the parser says, and what may have been meant.
-[[noreturn]] void fail_usage(const CLI::App& app, std::string what, int argc, char** argv) {
+[[noreturn]] void fail_usage(const CommandLine& line, std::string what, int argc, char** argv) {
+  const CLI::App& app = line.app;
   std::replace(what.begin(), what.end(), '\n', ' ');
-  const std::string near = meant(app, std::vector<std::string>(argv + 1, argv + argc));
+  std::string near = line.meant_value;
+  if (near.empty()) near = meant(app, std::vector<std::string>(argv + 1, argv + argc));
   if (argc > 1 && argv[1][0] != '-' && !is_command(app, argv[1])) what = fmt::format("there is no command {}", argv[1]);
   const std::string help = "pallasim --help shows the commands, pallasim COMMAND --help their options";
   fail("PS-CLI-001", what, {}, near.empty() ? help : fmt::format("did you mean {}? {}", near, help));
@@ -314,7 +332,7 @@ int main_guarded(int argc, char** argv) {
       if (e.get_exit_code() == 0) return line.app.exit(e);  // --help, --version
       out.json = wants_json(argc, argv);
       out.colours = wants_colours("auto");
-      fail_usage(line.app, e.what(), argc, argv);
+      fail_usage(line, e.what(), argc, argv);
     }
     out.json = line.json;
     out.error_on_warning = line.error_on_warning;

@@ -1,10 +1,12 @@
 #include "pallasim/hw/chips.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <stdexcept>
 
 #include "data.h"
+#include "pallasim/ir/nearest.h"
 
 namespace pallasim::hw {
 namespace {
@@ -158,6 +160,42 @@ const Chip* find_chip(std::string_view name) {
   for (const Chip& c : chips())
     if (c.name == name) return &c;
   return nullptr;
+}
+
+namespace {
+
+// What names of one model have in common: "TPU v5 lite" and "tpu_v5-lite" are both "5lite", "gpu-h100" is "h100".
+std::string model_of(std::string_view name) {
+  std::string r;
+  for (const char c : name)
+    if (std::isalnum(static_cast<unsigned char>(c))) r += static_cast<char>(std::tolower(c));
+  for (const std::string_view word : {"nvidia", "google", "gpu", "tpu"})
+    if (r.starts_with(word)) r.erase(0, word.size());
+  if (r.size() > 1 && r[0] == 'v' && std::isdigit(static_cast<unsigned char>(r[1]))) r.erase(0, 1);
+  return r;
+}
+
+std::string digits(std::string_view name) {
+  std::string r;
+  for (const char c : name)
+    if (std::isdigit(static_cast<unsigned char>(c))) r += c;
+  return r;
+}
+
+}  // namespace
+
+std::string_view nearest_chip(std::string_view name) {
+  const std::string model = model_of(name);
+  if (model.empty() || model.size() > 64) return {};
+  for (const auto same : {+[](const std::string&a, const std::string&b) { return a == b; },
+                          +[](const std::string&a, const std::string&b) { return a.starts_with(b); },
+                          +[](const std::string&a, const std::string&b) { return b.starts_with(a); }})
+    for (const bool kind : {false, true})
+      for (const Profile& p : profiles())
+        if (same(model, model_of(kind ? p.device_kind : p.name))) return p.name;
+  for (const Profile& p : profiles())
+    if (digits(p.name) == digits(name) && ir::edit_distance(name, p.name, 2) == 1) return p.name;
+  return {};
 }
 
 }  // namespace pallasim::hw

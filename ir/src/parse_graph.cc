@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "pallasim/ir/nearest.h"
 #include "parser.h"
 #include "text.h"
 

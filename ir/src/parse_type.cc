@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "dim_expr.h"
+#include "pallasim/ir/nearest.h"
 #include "parser.h"
 #include "text.h"
 

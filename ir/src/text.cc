@@ -68,43 +68,10 @@ bool is_name(std::string_view s) {
   return std::all_of(s.begin(), s.end(), [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
 }
 
-namespace {
-size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t above = row[j];
-      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])});
-      diagonal = above;
-    }
-  }
-  return row[b.size()];
-}
-}  // namespace
-
-std::string_view closest(std::string_view word, const std::vector<std::string_view>& candidates) {
-  if (word.size() > 64) return {};  // quadratic, and no name is that long
-  std::string_view best;
-  size_t best_distance = std::max<size_t>(1, (word.size() + 1) / 3) + 1;
-  for (std::string_view c : candidates) {
-    const size_t d = edit_distance(word, c);
-    if (d < best_distance) best_distance = d, best = c;
-  }
-  return best;
-}
-
 std::string plural(int64_t n, std::string_view noun) {
   if (n == 1) return fmt::format("1 {}", noun);
   return noun.back() == 'y' ? fmt::format("{} {}ies", n, noun.substr(0, noun.size() - 1))
                             : fmt::format("{} {}s", n, noun);
-}
-
-std::string did_you_mean(std::string_view word, const std::vector<std::string_view>& candidates) {
-  const std::string_view c = closest(word, candidates);
-  return c.empty() ? std::string() : fmt::format("did you mean '{}'?", c);
 }
 
 }  // namespace pallasim::ir

@@ -19,12 +19,6 @@ int utf8_length(std::string_view s);
 // [A-Za-z_][A-Za-z0-9_]*
 bool is_name(std::string_view s);
 
-// The candidate closest to `word` by edit distance, empty when none is close.
-std::string_view closest(std::string_view word, const std::vector<std::string_view>& candidates);
-
-// "did you mean 'x'?" or empty.
-std::string did_you_mean(std::string_view word, const std::vector<std::string_view>& candidates);
-
 // "1 result", "2 results", "3 entries"
 std::string plural(int64_t n, std::string_view noun);
 

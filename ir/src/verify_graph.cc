@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "pallasim/ir/equal.h"
+#include "pallasim/ir/nearest.h"
 #include "print_attr.h"
 #include "text.h"
 #include "verify.h"

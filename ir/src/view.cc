@@ -6,6 +6,7 @@
 
 #include "pallasim/ir/equal.h"
 #include "pallasim/ir/module.h"
+#include "pallasim/ir/nearest.h"
 #include "print_attr.h"
 #include "text.h"
 #include "verify.h"

@@ -134,13 +134,12 @@ def check(f: Callable[..., Any], *args: Any, chips: Sequence[str] = (), **kwargs
 
 def _chips(chips: Sequence[str]) -> tuple[str, ...]:
     from . import _context
-    from ._params import MACHINES
+    from ._params import MACHINES, require_machine
 
     if isinstance(chips, str):
         chips = (chips,)
     for name in chips:
-        if name not in MACHINES:
-            raise ValueError(f"unknown machine '{name}'; there are {', '.join(MACHINES)}")
+        require_machine(name)
     if chips:
         return tuple(chips)
     active = _context.active()

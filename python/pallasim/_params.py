@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import difflib
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -66,14 +65,9 @@ class Params(RunParams):
     progress: bool = True
 
     def __post_init__(self) -> None:
-        if self.machine not in MACHINES:
-            raise ValueError(f"unknown machine '{self.machine}'; there are {', '.join(MACHINES)}")
-        if self.findings not in ("warn", "collect", "raise"):
-            raise ValueError("findings is 'warn', 'collect' or 'raise'")
-        if self.prints not in ("chip", "anything"):
-            raise ValueError("prints is 'chip' or 'anything'")
-        if self.kernels_for not in ("", "generic", "tpu", "triton", "mosaic_gpu"):
-            raise ValueError("kernels_for is '', 'generic', 'tpu', 'triton' or 'mosaic_gpu'")
+        require_machine(self.machine)
+        for name, values in _CHOICES.items():
+            _require(name, getattr(self, name), values)
         self.text()
 
     def __repr__(self) -> str:
@@ -108,6 +102,26 @@ class Params(RunParams):
         return _core.options_text({name: _spelled(value) for name, value in given.items() if value is not None})
 
 
+_CHOICES = {"findings": ("warn", "collect", "raise"), "prints": ("chip", "anything"), "kernels_for": ("", "generic", "tpu", "triton", "mosaic_gpu")}
+
+
+def _meant(near: str) -> str:
+    return f"; did you mean {near!r}?" if near else ""
+
+
+def _require(name: str, value: Any, values: tuple[str, ...]) -> None:
+    if value not in values:
+        near = _core.nearest(value, list(values)) if isinstance(value, str) else ""
+        raise ValueError(f"{name} is {', '.join(map(repr, values[:-1]))} or {values[-1]!r}, not {value!r}{_meant(near)}")
+
+
+def require_machine(name: Any) -> None:
+    """Raises ValueError for a machine that does not exist, with the one that was meant."""
+    if name not in MACHINES:
+        near = _core.nearest_chip(name) if isinstance(name, str) else ""
+        raise ValueError(f"unknown machine '{name}'{_meant(near)}{' There' if near else '; there'} are {', '.join(MACHINES)}")
+
+
 Params.__module__ = __package__  # who unpickles one asks the package for it, as every program does
 Params.__doc__ = (Params.__doc__ or "") + (RunParams.__doc__ or "")
 
@@ -117,8 +131,8 @@ def given(machine: Any, options: dict[str, Any]) -> Params:
     names = [f.name for f in dataclasses.fields(Params)[1:]]
     for name in options:
         if name not in names:
-            near = [n for n in names if name in n] or difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-            raise TypeError(f"there is no option '{name}'" + (f"; did you mean {near[0]}?" if near else "") + f" There are {', '.join(sorted(names))}")
+            near = next((n for n in names if name in n), "") or _core.nearest(name, names)
+            raise TypeError(f"there is no option '{name}'" + (f"; did you mean {near}?" if near else ".") + f" There are {', '.join(sorted(names))}")
     return Params(machine=machine, **options)
 
 

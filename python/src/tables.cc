@@ -3,15 +3,18 @@
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
+#include <nanobind/stl/vector.h>
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "pallasim/hw/chips.h"
 #include "pallasim/hw/machine.h"
 #include "pallasim/interp/options.h"
 #include "pallasim/ir/diagnostic.h"
 #include "pallasim/ir/module.h"
+#include "pallasim/ir/nearest.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -42,7 +45,9 @@ std::string options_text(const std::map<std::string, std::string>& values) {
     try {
       interp::set_option(o, row.name, it->second);
     } catch (const ir::DiagnosticError&) {
-      const std::string text = it->first + " is " + interp::allowed(row) + ", not '" + it->second + "'";
+      std::string text = it->first + " is " + interp::allowed(row) + ", not '" + it->second + "'";
+      if (const std::string meant = interp::nearest_value(row, it->second); !meant.empty())
+        text += "; did you mean '" + meant + "'?";
       throw nb::value_error(text.c_str());
     }
   }
@@ -110,6 +115,15 @@ void define_tables(nb::module_& m) {
         return d;
       },
       "name"_a, "field -> (value, unit, scope, source) of a chip; empty for `generic`.");
+  m.def(
+      "nearest",
+      [](const std::string& word, const std::vector<std::string>& words) {
+        return std::string(ir::nearest(word, {words.begin(), words.end()}));
+      },
+      "word"_a, "words"_a, "Which of the words somebody meant who wrote another one; empty where none is near.");
+  m.def(
+      "nearest_chip", [](const std::string& name) { return std::string(hw::nearest_chip(name)); }, "name"_a,
+      "The same of the names of chips, by which their device kinds and their models go, too.");
   m.def("options", &options, "The options of a run, each a dictionary: name, values of a choice, and what is allowed.");
   m.def("options_text", &options_text, "values"_a,
         "The options of these values (name -> text) as executables and capsules keep them; raises ValueError.");

@@ -46,6 +46,18 @@ TEST(Chips, UnknownStaysUnknown) {
   EXPECT_EQ(find_chip("gpu-v100"), nullptr);
 }
 
+TEST(Chips, WhoWritesAnotherNameMeantAChip) {
+  for (const Profile& p : profiles()) EXPECT_EQ(nearest_chip(p.device_kind), p.name);  // `pallasim chips` shows it
+  const std::map<std::string_view, std::string_view> meant = {
+      {"TPU v5 Lite", "tpu-v5e"}, {"v5e", "tpu-v5e"},       {"tpu_v5e", "tpu-v5e"},  {"tpu-v5-lite", "tpu-v5e"},
+      {"v5litepod-8", "tpu-v5e"}, {"tup-v5e", "tpu-v5e"},   {"tpu-v7", "tpu-7x"},    {"tpu-v7x", "tpu-7x"},
+      {"h100", "gpu-h100"},       {"H100 SXM", "gpu-h100"}, {"gpu-h10", "gpu-h100"}, {"nvidia-a100", "gpu-a100"},
+      {"genric", "generic"},      {"tpu-v6", "tpu-v6e"}};
+  for (const auto& [written, chip] : meant) EXPECT_EQ(nearest_chip(written), chip) << written;
+  for (const char* none : {"", "tpu-v9", "gpu-v100", "gpu-h300", "no such value", "-"})
+    EXPECT_EQ(nearest_chip(none), "") << none;
+}
+
 TEST(Profiles, CarryTheFiguresOfTheFile) {
   const Profile* v5e = find_profile("tpu-v5e");
   ASSERT_TRUE(v5e);

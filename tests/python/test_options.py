@@ -112,3 +112,20 @@ assert y.sum() == 8 and pallasim.launch_count() == 1
 """
     value = pickle.dumps(pallasim.Params(detect_races=True)).hex()
     subprocess.run([sys.executable, "-c", program, value], check=True)
+
+
+@pytest.mark.parametrize("options, meant", [
+    ({"machine": "TPU v5 lite"}, "did you mean 'tpu-v5e'? There are generic, "), ({"machine": "h100"}, "did you mean 'gpu-h100'?"),
+    ({"numerics": "devise"}, "did you mean 'device'?"), ({"dma_execution_mode": "on-wait"}, "did you mean 'on_wait'?"),
+    ({"findings": "colect"}, "did you mean 'collect'?"), ({"kernels_for": "tritn"}, "did you mean 'triton'?"), ({"detect_races": "ture"}, "did you mean 'true'?")])
+def test_a_value_that_does_not_exist_is_answered_with_the_one_that_was_meant(options, meant):
+    with pytest.raises(ValueError, match="not '|unknown machine '") as error:
+        pallasim.Params(**options)
+    assert meant in str(error.value)
+
+
+@pytest.mark.parametrize("options", [{"machine": "tpu-v9"}, {"numerics": "nonsense"}, {"findings": 3}, {"machine": "gpu-v100"}])
+def test_nothing_is_meant_where_nothing_is_near(options):
+    with pytest.raises(ValueError) as error:
+        pallasim.Params(**options)
+    assert "did you mean" not in str(error.value)

@@ -7,6 +7,7 @@
 #include <charconv>
 
 #include "pallasim/ir/diagnostic.h"
+#include "pallasim/ir/nearest.h"
 
 namespace pallasim::interp {
 namespace {
@@ -183,9 +184,19 @@ std::string allowed(const OptionRow& row) {
   if (row.kind == Kind::Number)
     return row.most == INT64_MAX ? fmt::format("an integer, at least {}", row.least)
                                  : fmt::format("an integer from {} to {}", row.least, row.most);
-  if (row.kind == Kind::Chip) return "a chip that `pallasim chips` lists";
+  if (row.kind == Kind::Chip) {
+    std::vector<std::string_view> names;
+    for (const hw::Profile& p : hw::profiles()) names.push_back(p.name);
+    return fmt::format("{} or {}", fmt::join(names.begin(), names.end() - 1, ", "), names.back());
+  }
   if (row.kind == Kind::Order) return "coordinates of each axis, such as 2,0,1||1,0";
   return "text without a semicolon";
+}
+
+std::string nearest_value(const OptionRow& row, std::string_view text) {
+  if (row.kind == Kind::Chip) return std::string(hw::nearest_chip(text));
+  if (row.kind == Kind::Flag) return std::string(ir::nearest(text, {"true", "false"}));
+  return std::string(ir::nearest(text, row.values));
 }
 
 const OptionRow* find_option(std::string_view name) {
@@ -197,10 +208,18 @@ const OptionRow* find_option(std::string_view name) {
 
 void set_option(Options& o, std::string_view name, std::string_view value) {
   const OptionRow* row = find_option(name);
-  if (!row) ir::Diagnostic("PS-OPT-001", fmt::format("there is no option '{}'", name)).raise();
+  if (!row) {
+    std::vector<std::string_view> names;
+    for (const OptionRow& r : rows()) names.push_back(r.name);
+    ir::Diagnostic("PS-OPT-001", fmt::format("there is no option '{}'", name))
+        .hinted(ir::did_you_mean(name, names))
+        .raise();
+  }
   if (access(*row).set(*row, o, value)) return;
+  const std::string meant = nearest_value(*row, value);
   ir::Diagnostic("PS-OPT-001", fmt::format("option '{}' has no value '{}'", name, value))
       .with({"it is " + allowed(*row)})
+      .hinted(meant.empty() ? "" : fmt::format("did you mean '{}'?", meant))
       .raise();
 }
 

@@ -77,6 +77,10 @@ const Profile& generic();
 // Null where there is no such chip.
 const Profile* find_profile(std::string_view name);
 const Chip* find_chip(std::string_view name);
+// The name of the chip that somebody meant who wrote another one: its device kind ("TPU v5 lite"), its name without a
+// part or with more ("v5e", "h100-sxm"), or with a slip of the hand; empty where none was. The digits are the model's:
+// a number that no chip has is no slip.
+std::string_view nearest_chip(std::string_view name);
 
 // Reads a data file: the header line `field,value,unit,scope,source,note`, then one figure per line, quoted as in RFC
 // 4180. Throws std::runtime_error naming chip and line for a missing column, a field given twice, or a figure without a

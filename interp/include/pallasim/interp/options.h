@@ -84,6 +84,8 @@ struct OptionRow {
 std::span<const OptionRow> option_rows();
 // What values it has: "true or false", "an integer from 0 to 1024".
 std::string allowed(const OptionRow&);
+// Which of its values somebody meant by a text that is none, empty where nobody knows.
+std::string nearest_value(const OptionRow&, std::string_view text);
 // By name or spelling; null for none.
 const OptionRow* find_option(std::string_view name);
 
