@@ -20,6 +20,9 @@ std::vector<ir::Diagnostic> broken_rules(const ir::Module& m, const Profile& p) 
     check_sparsecore(m, p, &r);
   }
   if (p.family != Family::Generic && p.family == model(m).family) check_capacity(m, p, &r);
+  check_fit(m, p, &r);
+  if (p.family != Family::Generic)
+    for (ir::Diagnostic& d : r) d.chip = p.name;
   return r;
 }
 

@@ -13,6 +13,8 @@ void check_tpu_launch(const ir::Module&, const Profile&, std::vector<ir::Diagnos
 void check_tpu_operations(const ir::Module&, const Profile&, std::vector<ir::Diagnostic>*);
 void check_sparsecore(const ir::Module&, const Profile&, std::vector<ir::Diagnostic>*);
 void check_capacity(const ir::Module&, const Profile&, std::vector<ir::Diagnostic>*);
+// After the others: what is refused already needs no further word.
+void check_fit(const ir::Module&, const Profile&, std::vector<ir::Diagnostic>*);
 
 // Operations that the compilers have: of TPUs by the minor version of JAX.
 bool tpu_has(ir::OpCode, int64_t jax);

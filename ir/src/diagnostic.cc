@@ -90,6 +90,7 @@ std::string render(const Diagnostic& d, const RenderOptions& o) {
   append_site(out, d.site, o);
   std::string where;
   if (!d.kernel.empty()) where += "kernel " + escaped(d.kernel, o.escape_control);
+  if (!d.kernel.empty() && !d.chip.empty()) where += " on " + escaped(d.chip, o.escape_control);
   if (!d.thread.empty()) where += (where.empty() ? "" : ", ") + escaped(d.thread, o.escape_control);
   if (d.has_grid_point) where += (where.empty() ? "" : ", ") + std::string("grid point ") + point(d.grid_point);
   if (!where.empty()) out += "  in " + where + '\n';
@@ -109,10 +110,11 @@ std::string to_json(const Diagnostic& d) {
   for (const auto& n : d.numbers) numbers += (numbers.empty() ? "" : ",") + json_string(n);
   for (const auto& s : d.also) also += (also.empty() ? "" : ",") + site(s);
   for (int64_t g : d.grid_point) grid += (grid.empty() ? "" : ",") + std::to_string(g);
-  return fmt::format(R"({{"code":{},"severity":"{}","message":{},"kernel":{},"thread":{},"grid_point":{},)"
+  const std::string chip = d.chip.empty() ? "" : R"("chip":)" + json_string(d.chip) + ",";
+  return fmt::format(R"({{"code":{},"severity":"{}","message":{},"kernel":{},{}"thread":{},"grid_point":{},)"
                      R"("file":{},"line":{},{}"text":{},)"
                      R"("also":[{}],"numbers":[{}],"hint":{}}})",
-                     json_string(d.code.text()), name(d.severity), json_string(d.message), json_string(d.kernel),
+                     json_string(d.code.text()), name(d.severity), json_string(d.message), json_string(d.kernel), chip,
                      json_string(d.thread), d.has_grid_point ? "[" + grid + "]" : "null",
                      json_string(d.site.source.file), d.site.source.line, scope_json(d.site),
                      json_string(d.site.source.text), also, numbers, json_string(d.hint));

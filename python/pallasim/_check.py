@@ -212,27 +212,21 @@ def _legality(captured: Any, chip: str) -> tuple[tuple[Remark, ...], tuple[Memor
     from ._params import MACHINES
 
     family = MACHINES[chip].ir_machine
-    if captured.machine != "generic" and family != "generic" and (captured.machine == "tpu") != (family == "tpu"):
-        return (Remark("PS-ARG-001", "error", f"a kernel for {'TPUs' if captured.machine == 'tpu' else 'GPUs'}, which {chip} is not"),), ()
     try:
-        remarks = [Remark(d["code"], d["severity"], d["message"], d["file"], d["line"], d["text"], d["hint"]) for d in _core.broken_rules(captured.text, chip)]
+        remarks = [Remark(d["code"], "error" if d["code"] == "PS-CHIP-001" else d["severity"], d["message"], d["file"], d["line"], d["text"], d["hint"])
+                   for d in _core.broken_rules(captured.text, chip)]
+        if captured.machine != "generic" and family != "generic" and (captured.machine == "tpu") != (family == "tpu"):
+            return tuple(remarks), ()
         if not captured.params:
             _core.compile(captured.text, f"machine={chip};rules=off")
         memories = tuple(_memory(o, captured.text, chip) for o in _core.occupancy(captured.text)) if captured.machine in ("tpu", "generic") else ()
-        if captured.machine == "mosaic_gpu":
-            remarks += _mosaic_gpu(captured.text)
+        if captured.machine == "mosaic_gpu" and not any(r.severity == "error" for r in remarks):
+            remarks.append(Remark("", "note", "the rules of Mosaic GPU's compiler are not known here: that nothing is refused proves little"))
     except _core.DiagnosticError as e:
         d = e.finding
         line = d["site"]
         return (Remark(d["code"], "error", d["message"], line["file"], line["line"], line["text"], d["hint"]),), ()
     return tuple(remarks), memories
-
-
-def _mosaic_gpu(text: str) -> list[Remark]:
-    found = sorted(set(re.findall(r"(?:, |space = )(vmem|vmem_shared|smem|cmem|hbm)\b", text)))
-    if found:
-        return [Remark("PS-ARG-001", "error", f"memory that a GPU has not: {', '.join(found)}", hint="plgpu.SMEM, plgpu.GMEM, plgpu.TMEM")]
-    return [Remark("", "note", "the rules of Mosaic GPU's compiler are not known here: that nothing is refused proves little")]
 
 
 def _memory(o: dict[str, Any], text: str, chip: str) -> Memory:

@@ -42,6 +42,7 @@ class Finding:
 
     code: stable, such as `PS-OOB-001`. severity: error, warning or note. `grid_point` is None outside a grid;
     `also` has the other sides (both ends of a race); `report` is the text as printed, which `str(finding)` is, too. A notebook shows it as a box.
+    chip: whose sizes and rules held, empty on the generic machine.
     """
 
     code: str
@@ -55,6 +56,7 @@ class Finding:
     numbers: tuple[str, ...] = ()
     hint: str = ""
     report: str = ""
+    chip: str = ""
 
     def __repr__(self) -> str:
         where = f" at {self.site.source}" if self.file else ""
@@ -120,7 +122,7 @@ def from_dict(d: dict[str, Any]) -> Finding:
     """A finding from the extension's dictionary."""
     d = _worded(d)
     return Finding(d["code"], d["severity"], d["message"], d["kernel"], d["thread"], d["grid_point"], _site(d["site"]),
-                   tuple(_site(s) for s in d["also"]), tuple(d["numbers"]), d["hint"], d["report"])
+                   tuple(_site(s) for s in d["also"]), tuple(d["numbers"]), d["hint"], d["report"], d["chip"])
 
 
 def _worded(d: dict[str, Any]) -> dict[str, Any]:
@@ -136,11 +138,11 @@ def to_dict(f: Finding) -> dict[str, Any]:
     return {**{field.name: getattr(f, field.name) for field in dataclasses.fields(f)}, "site": site(f.site), "also": [site(s) for s in f.also]}
 
 
-def report_of(code: str, message: str, kernel: str, line: SourceLine, numbers: tuple[str, ...] = (), hint: str = "") -> Finding:
+def report_of(code: str, message: str, kernel: str, line: SourceLine, numbers: tuple[str, ...] = (), hint: str = "", chip: str = "") -> Finding:
     """An error that is found before anything becomes a module."""
     from . import _core
 
-    return from_dict(_core.diagnostic(code, message, kernel, dataclasses.astuple(line), list(numbers), hint))
+    return from_dict(_core.diagnostic(code, message, kernel, dataclasses.astuple(line), list(numbers), hint, "" if chip == "generic" else chip))
 
 
 def launch_line() -> SourceLine:
@@ -157,10 +159,11 @@ def source_line(file: str, line: int, column: int, function: str) -> SourceLine:
     return SourceLine(file, line, column, function, text)
 
 
-def unsupported(kernel: str, error: Any) -> UnsupportedError:
+def unsupported(kernel: str, error: Any, chip: str = "") -> UnsupportedError:
     """The exception for a kernel that cannot be captured: `error` is a `_capture.types.Unsupported`."""
     line = SourceLine(*error.at) if error.at is not None else launch_line()
-    finding = report_of("PS-UNSUP-001", f"unsupported: {error}", kernel, line, hint="nothing ran; this is a limit of Pallasim, not a mistake of the kernel")
+    finding = report_of("PS-UNSUP-001", f"unsupported: {error}", kernel, line, hint="nothing ran; this is a limit of Pallasim, not a mistake of the kernel",
+                        chip=chip)
     return UnsupportedError(finding.report, finding)
 
 

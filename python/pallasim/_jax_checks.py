@@ -12,8 +12,8 @@ from typing import Any
 from ._findings import Finding, KernelError, RefusedError, SourceLine, launch_line, report_of, source_line
 
 
-def check(given: Any, params: Mapping[str, Any]) -> None:
-    """Raises for a kernel that `given`, the call's `interpret`, refuses; `params` are those of its primitive.
+def check(given: Any, params: Mapping[str, Any], chip: str) -> None:
+    """Raises for a kernel that `given`, the call's `interpret`, refuses on this chip; `params` are those of its primitive.
 
     ValueError (`RefusedError`): loads and stores of refs in HBM or ANY, and HBM in `run_scoped` unless it is allowed.
     jax.errors.ConcretizationTypeError: a bound of a `parallel` grid axis that is not known while JAX traces.
@@ -22,10 +22,10 @@ def check(given: Any, params: Mapping[str, Any]) -> None:
         return
     name = str(params.get("name") or "kernel")
     if (mapping := params.get("grid_mapping")) is not None:
-        _check_bounds(name, mapping, params.get("compiler_params"))
+        _check_bounds(name, mapping, params.get("compiler_params"), chip)
     for jaxpr in params.get("jaxprs") or (params["jaxpr"],):
         for eqn in _equations(getattr(jaxpr, "jaxpr", jaxpr)):
-            _check_equation(name, eqn, given)
+            _check_equation(name, eqn, given, chip)
 
 
 def _equations(jaxpr: Any) -> Iterator[Any]:
@@ -37,7 +37,7 @@ def _equations(jaxpr: Any) -> Iterator[Any]:
             yield from _equations(inner)
 
 
-def _check_equation(kernel: str, eqn: Any, given: Any) -> None:
+def _check_equation(kernel: str, eqn: Any, given: Any, chip: str) -> None:
     from jax._src.pallas import primitives
     from jax._src.state import primitives as state
 
@@ -46,7 +46,7 @@ def _check_equation(kernel: str, eqn: Any, given: Any) -> None:
             return
         for v in eqn.params["jaxpr"].invars:
             if _is_hbm(v.aval):
-                raise _refused("PS-TPU-003", f"Cannot allocate HBM in `run_scoped`: {_shape(v.aval)}", kernel, eqn,
+                raise _refused("PS-TPU-003", f"Cannot allocate HBM in `run_scoped`: {_shape(v.aval)}", kernel, eqn, chip,
                                "take VMEM or SMEM; a TPU's scratch in HBM is an operand, or allow_hbm_allocation_in_run_scoped=True")
         return
     names = {state.get_p: "get_p", state.swap_p: "swap_p", primitives.load_p: "load_p", primitives.swap_p: "swap_p"}
@@ -54,21 +54,21 @@ def _check_equation(kernel: str, eqn: Any, given: Any) -> None:
         return
     what = "load from" if eqn.primitive in (state.get_p, primitives.load_p) else "store to"
     numbers = [f"JAX's TPU interpreter: {said}"] if (said := _jax_says(eqn.invars[0].aval, names[eqn.primitive])) else []
-    raise _refused("PS-TPU-005", f"a {what} {_shape(eqn.invars[0].aval)}, which is in HBM", kernel, eqn,
+    raise _refused("PS-TPU-005", f"a {what} {_shape(eqn.invars[0].aval)}, which is in HBM", kernel, eqn, chip,
                    "loads and stores reach VMEM and SMEM; copy from and to other memory: pltpu.sync_copy, pltpu.make_async_copy", numbers)
 
 
-def _check_bounds(kernel: str, mapping: Any, compiler_params: Any) -> None:
+def _check_bounds(kernel: str, mapping: Any, compiler_params: Any, chip: str) -> None:
     from ._capture.attrs import symbol
 
     semantics = getattr(compiler_params, "dimension_semantics", None) or ()
     axes = [size for i, size in enumerate(mapping.grid) if i not in mapping.vmapped_dims]
     for i, (size, kind) in enumerate(zip(axes, semantics)):
         if symbol(kind).strip('"') == "parallel" and not isinstance(size, int):
-            raise _unknown_bound(kernel, i)
+            raise _unknown_bound(kernel, i, chip)
 
 
-def _unknown_bound(kernel: str, axis: int) -> KernelError:
+def _unknown_bound(kernel: str, axis: int, chip: str) -> KernelError:
     import jax
 
     class UnknownBoundError(KernelError, jax.errors.ConcretizationTypeError):
@@ -78,7 +78,7 @@ def _unknown_bound(kernel: str, axis: int) -> KernelError:
             KernelError.__init__(self, report, finding)
 
     finding = report_of("PS-TPU-002", f"the bound of grid axis {axis}, which is parallel, is not known before the kernel runs", kernel, launch_line(),
-                        hint="parallel axes are divided among cores while JAX traces: give the bound as an int, or let the axis be arbitrary")
+                        hint="parallel axes are divided among cores while JAX traces: give the bound as an int, or let the axis be arbitrary", chip=chip)
     return UnknownBoundError(finding.report, finding)
 
 
@@ -103,12 +103,12 @@ def _jax_says(aval: Any, primitive: str) -> str:
     return ""
 
 
-def _refused(code: str, message: str, kernel: str, eqn: Any, hint: str, numbers: list[str] | None = None) -> RefusedError:
+def _refused(code: str, message: str, kernel: str, eqn: Any, chip: str, hint: str, numbers: list[str] | None = None) -> RefusedError:
     from jax._src import source_info_util
 
     frame = source_info_util.user_frame(eqn.source_info.traceback)
     line = SourceLine()
     if frame is not None:
         line = source_line(frame.file_name, frame.start_line, frame.start_column, frame.function_name)
-    finding = report_of(code, message, kernel, line, tuple(numbers or ()), hint)
+    finding = report_of(code, message, kernel, line, tuple(numbers or ()), hint, chip)
     return RefusedError(finding.report, finding)

@@ -111,7 +111,7 @@ def lower(ctx: Any, *in_nodes: Any, primitive: str, options: Any, **params: Any)
     try:
         site = _site.find(ctx, primitive, params, options)
     except Unsupported as e:
-        raise _findings.unsupported(str(params.get("name") or "kernel"), e) from None
+        raise _findings.unsupported(str(params.get("name") or "kernel"), e, options.machine) from None
     captured, numbered, settings, after = site.captured, site.numbered, [site.settings], []
     if (recorder := site.options.grid_point_recorder) is not None:
         number, setting = _interpret.recording("grid")

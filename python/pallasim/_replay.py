@@ -86,9 +86,11 @@ def _finding(entry: dict[str, Any]) -> Finding:
     point = entry.get("grid_point")
     at = [f"at {line}", f"    {line.text}"] if line.file else []
     at += [f"in scope {entry['scope']}"] if entry.get("scope") else []
-    where = [f"in kernel {entry['kernel']}"] if entry.get("kernel") else []
+    on = f" on {entry['chip']}" if entry.get("chip") else ""
+    where = [f"in kernel {entry['kernel']}{on}"] if entry.get("kernel") else []
     hint = [f"hint: {entry['hint']}"] if entry.get("hint") else []
     report = "\n  ".join([f"{entry['severity']}[{entry['code']}]: {entry['message']}", *at, *where, *entry.get("numbers", ()), *hint])
     return Finding(entry["code"], entry["severity"], _cells.worded(entry["message"]), entry.get("kernel", ""), entry.get("thread", ""),
                    None if point is None else tuple(point), site=Site(source=line, scope=entry.get("scope", "")),
-                   numbers=tuple(map(_cells.worded, entry.get("numbers", ()))), hint=_cells.worded(entry.get("hint", "")), report=_cells.worded(report))
+                   numbers=tuple(map(_cells.worded, entry.get("numbers", ()))), hint=_cells.worded(entry.get("hint", "")), report=_cells.worded(report),
+                   chip=entry.get("chip", ""))

@@ -55,7 +55,7 @@ def make(ctx: Any, primitive: str, params: Mapping[str, Any], options: Any) -> S
 
     options = _interpret.without_bounds(options, params.get("compiler_params"))
     if options.refuses:
-        _jax_checks.check(params.get("interpret"), params)
+        _jax_checks.check(params.get("interpret"), params, options.machine)
     captured = capture(ctx, primitive, params, options)
     numbered = any(size > 1 for _, size in captured.device_axes) and bool(captured.facts & {"communicates", "axes"})
     options = _interpret.met(options, params.get("interpret"), captured)

@@ -103,7 +103,7 @@ def capture_text(f: Callable[..., Any], *args: Any, machine: str = "generic", **
         try:
             return str(captured(*args).text)
         except Unsupported as e:
-            raise _findings.unsupported(str(params.get("name") or "kernel"), e) from None
+            raise _findings.unsupported(str(params.get("name") or "kernel"), e, machine) from None
 
     def walk(jaxpr: Any) -> None:
         for eqn in jaxpr.eqns:

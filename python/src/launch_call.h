@@ -29,6 +29,8 @@ class Program {
   const std::vector<Shape>& results() const { return results_; }
   bool has_sub_byte() const { return has_sub_byte_; }
   const interp::Plan& plan() const { return *plan_; }
+  // Empty on the generic machine.
+  std::string chip() const { return options_.chip->family == hw::Family::Generic ? "" : options_.chip->name; }
 
   // Runs the kernel for one device, or for all that reach into each other, and tells what it found. Buffers were
   // checked. Throws Failure.

@@ -91,6 +91,7 @@ nb::dict finding_dict(const ir::Diagnostic& f) {
   d["severity"] = ir::name(f.severity);
   d["message"] = f.message;
   d["kernel"] = f.kernel;
+  d["chip"] = f.chip;
   d["thread"] = f.thread;
   if (f.has_grid_point) {
     nb::list point;
@@ -112,16 +113,17 @@ nb::dict finding_dict(const ir::Diagnostic& f) {
 using Line = std::tuple<std::string, int, int, std::string, std::string>;  // file, line, column, function, text
 // An error that Python found before there was a module.
 nb::dict diagnostic(const std::string& code, const std::string& message, const std::string& kernel, const Line& line,
-                    std::vector<std::string> numbers, const std::string& hint) {
+                    std::vector<std::string> numbers, const std::string& hint, const std::string& chip) {
   const std::optional<ir::Code> known = ir::Code::find(code);
   if (!known) throw nb::value_error(("there is no code " + code).c_str());
   const auto& [file, number, column, function, text] = line;
-  return finding_dict(
-      ir::Diagnostic(*known, message)
-          .of(kernel)
-          .at({.what = {}, .source = {file, number, column, function, text}, .callers = {}, .scope = {}})
-          .with(std::move(numbers))
-          .hinted(hint));
+  ir::Diagnostic d = ir::Diagnostic(*known, message)
+                         .of(kernel)
+                         .at({.what = {}, .source = {file, number, column, function, text}, .callers = {}, .scope = {}})
+                         .with(std::move(numbers))
+                         .hinted(hint);
+  d.chip = chip;
+  return finding_dict(d);
 }
 
 nb::list finding_dicts(const std::vector<ir::Diagnostic>& findings) {
@@ -288,7 +290,7 @@ void define_text(nb::module_& m) {
 
 void define_findings(nb::module_& m) {
   m.def(
-      "diagnostic", &diagnostic, "code"_a, "message"_a, "kernel"_a, "line"_a, "numbers"_a, "hint"_a,
+      "diagnostic", &diagnostic, "code"_a, "message"_a, "kernel"_a, "line"_a, "numbers"_a, "hint"_a, "chip"_a = "",
       "The finding of an error at a line (file, line, column, function, text); raises ValueError for an unknown code.");
   m.def(
       "findings", [] { return finding_dicts(take_findings()); }, "Findings since the last call, oldest first.");

@@ -53,6 +53,7 @@ std::exception_ptr stayed_away(const Program& p, const Rendezvous& g, int device
               "every device of the mesh must run the kernel; where many launches are queued, a larger NPROC gives XLA "
               "more threads");
   ir::place(d, interp::module_of(p.plan()));
+  d.chip = p.chip();
   return std::make_exception_ptr(Failure(std::move(d)));
 }
 
@@ -65,10 +66,12 @@ void end(Rendezvous& g, std::exception_ptr error) {
 }  // namespace
 
 ir::Diagnostic interrupted(const Program& p) {
-  return ir::Diagnostic("PS-INT-001", "interrupted")
-      .of(interp::module_of(p.plan()).name)
-      .with({"the kernel had not begun"})
-      .hinted("the run was stopped by request");
+  ir::Diagnostic d = ir::Diagnostic("PS-INT-001", "interrupted")
+                         .of(interp::module_of(p.plan()).name)
+                         .with({"the kernel had not begun"})
+                         .hinted("the run was stopped by request");
+  d.chip = p.chip();
+  return d;
 }
 
 void run_together(const Program& p, int64_t run, const interp::DeviceCall& call) {

@@ -36,6 +36,7 @@ ir::Diagnostic finding_of(const nb::dict& d) {
   for (ir::Severity s : {ir::Severity::Error, ir::Severity::Warning, ir::Severity::Note})
     if (ir::name(s) == value<std::string>(d, "severity")) f.severity = s;
   f.kernel = value<std::string>(d, "kernel");
+  f.chip = value<std::string>(d, "chip");
   f.thread = value<std::string>(d, "thread");
   if (const nb::object point = d["grid_point"]; !point.is_none()) {
     f.has_grid_point = true;

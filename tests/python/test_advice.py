@@ -18,7 +18,7 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import mosaic_gpu as plgpu
 from jax.experimental.pallas import tpu as pltpu
 from jax.experimental.pallas import triton as pltriton
-from test_lines import ANY, CASES, CHECKED, ROWS, X, budgets, call, copy, found, on_warpgroup
+from test_lines import ANY, CASES, CHECKED, ROWS, X, budgets, call, copy, for_triton, found, on_warpgroup
 
 import pallasim
 
@@ -354,6 +354,7 @@ FOLLOWED = {
     "PS-ALIAS-001, the other": Followed("or read o_ref where the new value is meant", read_the_output, DOUBLED.at[1].set(2 * V[0])),
     "PS-BAR-002": Followed("every phase needs somebody who waits", lambda: seen_by_somebody(3), V),
     "PS-BAR-003": Followed("every phase needs somebody who waits", lambda: seen_by_somebody(1), V),
+    "PS-CHIP-001": Followed(r"name the chip that it is for: ([\w-]+)", lambda chip: for_triton(V), V, options=lambda chip: {"machine": chip}),
     "PS-DEAD-001": Followed("every wait needs a signal", signalled, V),
     "PS-LIVE-002": Followed("look for a loop that does not end", ending, SIX),
     "PS-LIVE-002, the limit": Followed("raise max_steps", ending, SIX, (lambda: ending(), {"max_steps": 5}), lambda: {"max_steps": 100000}),

@@ -156,7 +156,7 @@ def test_a_kernel_for_other_machines():
     params = pltpu.CompilerParams()
     f = lambda x: pl.pallas_call(lambda x_ref, o_ref: o_ref.__setitem__(..., x_ref[...]), out_shape=x, compiler_params=params)(x)  # noqa: E731
     k = only(pallasim.check(f, X, chips=["gpu-h100"]))
-    assert not k.ok and "a kernel for TPUs, which gpu-h100 is not" in k.remarks[0].message
+    assert not k.ok and k.remarks[0].code == "PS-CHIP-001" and k.remarks[0].message == "a TPU kernel, which gpu-h100 does not run"
 
 
 def test_counted_traffic_is_that_of_a_run():

@@ -40,6 +40,10 @@ def alias_late():
     return call(kernel, input_output_aliases={0: 0})
 
 
+def for_triton(x=X):
+    return call(copy, x, compiler_params=pltriton.CompilerParams())
+
+
 def check_failed():
     def kernel(x_ref, o_ref):
         pl.debug_check(x_ref[0, 0] < 0, "must be negative")  # here
@@ -360,6 +364,7 @@ CASES = {
     "PS-ALIAS-001": (alias_late, {"detect_races": True}, "# here"),
     "PS-BAR-002": (lambda: arrivals(3, 1), HOPPER, "# here"),
     "PS-BAR-003": (lambda: arrivals(1, 0), HOPPER, "# here"),
+    "PS-CHIP-001": (for_triton, TPU, "# the launch"),
     "PS-CHK-001": (check_failed, {}, "# here"),
     "PS-DEAD-001": (deadlock, TPU, "# here"),
     "PS-IR-107": (copy_shapes, TPU, "# here"),

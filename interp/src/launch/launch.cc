@@ -372,6 +372,10 @@ Outcome try_launch(const Plan& p, Session& session, std::span<const DeviceCall> 
   } catch (const ir::DiagnosticError& e) { r.stop = e.diagnostic(); }
   if (p.options.nans != Options::Nans::Off) drop_followers(&r.report.findings);
   conclude(module_of(p), &r);
+  if (p.options.chip->family != hw::Family::Generic) {
+    for (ir::Diagnostic& d : r.report.findings) d.chip = p.options.chip->name;
+    if (r.stop) r.stop->chip = p.options.chip->name;
+  }
   return r;
 }
 

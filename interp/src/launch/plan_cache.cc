@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "../compile/compile.h"
+#include "pallasim/ir/diagnostic.h"
 #include "pallasim/ir/module.h"
 
 namespace pallasim::interp {
@@ -26,7 +27,12 @@ std::shared_ptr<const Plan> compile(ir::Module module, const PlanOptions& option
     plan->options = options;
     return plan;
   }
-  return compile_plan(std::move(module), options);
+  try {
+    return compile_plan(std::move(module), options);
+  } catch (ir::DiagnosticError& e) {
+    if (options.chip->family != hw::Family::Generic) e.diagnostic().chip = options.chip->name;
+    std::move(e.diagnostic()).raise();
+  }
 }
 
 namespace {

@@ -12,7 +12,8 @@ namespace pallasim::hw {
 // Every rule that the kernel breaks; none on `generic`. hw_models/rules.csv says where each rule comes from.
 // TPUs: PS-TPU-001 (blocks), PS-TPU-002 (launches), PS-TPU-003 (operations), PS-TPU-004 (element types), PS-TPU-005
 // (accesses), PS-TPU-006 (copies and semaphores), PS-TPU-007 (alignment, warnings). GPUs, Triton: PS-TRI-001 (sizes),
-// PS-TRI-002 (launches), PS-TRI-003 (operations); of these the first only. All: PS-MEM-001 (capacities).
+// PS-TRI-002 (launches), PS-TRI-003 (operations); of these the first only. All: PS-MEM-001 (capacities),
+// PS-CHIP-001 (warnings: what is for another machine, whose rules are not looked at).
 std::vector<ir::Diagnostic> broken_rules(const ir::Module&, const Profile&);
 
 // Whether these are rules of the compiler of the module's machine; else capacities alone are compared.

@@ -37,6 +37,7 @@ struct Diagnostic {
   Severity severity;
   std::string message;  // one sentence without a full stop
   std::string kernel;   // empty outside a launch
+  std::string chip;     // "tpu-v5e", empty where no chip's sizes and rules hold
   std::string thread;   // "core 3", empty for a single thread
   std::vector<int64_t> grid_point;
   bool has_grid_point = false;
