@@ -48,7 +48,8 @@ std::set<std::string> shared_between_points(const std::string& text, Options o =
   std::set<std::string> r;
   for (const ir::Diagnostic& d : run(text, {}, o).report.findings)
     if (d.code == "PS-PAR-001")
-      for (const std::string& what : d.about) r.insert(what.substr(what.rfind(' ') + 1));
+      for (const std::string& what : d.about)
+        if (what.starts_with("ref ")) r.insert(what.substr(4));
   return r;
 }
 
