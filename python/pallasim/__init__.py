@@ -65,3 +65,8 @@ if not TYPE_CHECKING:  # to a checker, a name that is not imported above does no
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+from . import _forgotten  # noqa: E402
+
+_forgotten.watch()

@@ -1,24 +1,28 @@
-"""Questions that only a chip can answer, asked while a machine is emulated that is none: an error that names the option."""
+"""Questions that only a chip can answer, asked while nothing is emulated or a machine that is none: an error that names the option."""
 from __future__ import annotations
 
 import functools
+import sys
 from typing import Any
 
 from . import _context
-from ._params import MACHINES
 
-_patched = False
+_patched: set[str] = set()
 # What devices are asked, and the family of chips that has an answer.
 _ATTRIBUTES = {"num_cores": "tpu", "coords": "tpu", "core_on_chip": "tpu", "compute_capability": "gpu", "core_count": "gpu"}
 
 
 def _sentence(question: str, family: str) -> str:
-    """Empty where nothing is emulated, or a chip that knows."""
+    """Empty where a chip is emulated that knows."""
+    from ._params import MACHINES
+
     params = _context.active()
-    if params is None or MACHINES[params.machine].ir_machine == family:
+    if params is not None and MACHINES[params.machine].ir_machine == family:
         return ""
     chips = [name for name, machine in MACHINES.items() if machine.ir_machine == family]
     kind = {"tpu": "TPU", "gpu": "GPU"}[family]
+    if params is None:
+        return f"{question} needs a {kind}: pallasim emulates one inside `with pallasim.emulate({chips[-1]!r}):` (there are {', '.join(chips)})"
     return (f"{question} needs a {kind}, and the emulated machine is {params.machine!r}: "
             f"pallasim.emulate({chips[-1]!r}) names one (there are {', '.join(chips)})")
 
@@ -42,6 +46,10 @@ def _attributes(device: type) -> None:
 
 def _tpu_info(modules: list[Any]) -> None:
     original = modules[0].get_tpu_info
+    if hasattr(original, "_says_pallasim"):
+        for module in modules[1:]:
+            module.get_tpu_info = original
+        return
 
     @functools.wraps(original)
     def get_tpu_info(*args: Any, **kwargs: Any) -> Any:
@@ -52,19 +60,34 @@ def _tpu_info(modules: list[Any]) -> None:
                 raise ValueError(f"{e}: {sentence}") from None
             raise
 
+    get_tpu_info._says_pallasim = True  # type: ignore[attr-defined]
     for module in modules:
         module.get_tpu_info = get_tpu_info
 
 
-def patch() -> None:
-    """Adds the sentence to JAX's errors. After `_hardware.patch`; safe to call often."""
-    global _patched
-    if _patched:
+def patch_devices() -> None:
+    """Adds the sentence to errors of devices. Safe to call often."""
+    if "devices" in _patched:
         return
-    _patched = True
+    _patched.add("devices")
     from jax._src.lib import xla_client
 
     _attributes(xla_client.Device)
+
+
+def patch_tpu_info(module: Any) -> None:
+    """The same for `get_tpu_info` of JAX's module, before others have the function from it."""
+    if hasattr(module, "get_tpu_info"):
+        others = [sys.modules.get("jax.experimental.pallas.tpu")]
+        _tpu_info([module, *(m for m in others if hasattr(m, "get_tpu_info"))])
+
+
+def patch() -> None:
+    """Adds the sentence to JAX's errors. After `_hardware.patch`; safe to call often."""
+    patch_devices()
+    if "info" in _patched:
+        return
+    _patched.add("info")
     try:
         from jax._src.pallas.mosaic import tpu_info
         from jax.experimental.pallas import tpu as pltpu

@@ -65,7 +65,7 @@ def explained(params: Mapping[str, Any]) -> Iterator[None]:
     """JAX refuses a kernel outside of every block: its error says what would run it."""
     try:
         yield
-    except ValueError as e:
+    except (ValueError, NotImplementedError) as e:
         e.args = (f"{e}\n{_advice(params)}",)
         raise
 

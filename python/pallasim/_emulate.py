@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from . import _chip_needed, _context, _findings, _hardware, _lowering
+from . import _chip_needed, _context, _findings, _hardware, _lowering, _second_line
 from ._params import Params, given
 
 if TYPE_CHECKING:
@@ -67,8 +67,8 @@ class emulate:
 
     def _left(self, error: BaseException | None) -> None:
         self._entered.pop().__exit__(None, None, None)
-        if error is not None:
-            _findings.adopt(error)
+        if error is not None and not _findings.adopt(error):
+            _second_line.explain(error)
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The function, whose calls run inside a block of their own. Raises TypeError for a generator or a coroutine function,

@@ -1,6 +1,6 @@
 """The lowering of the two Pallas primitives on the CPU: capture (`_site`), then one FFI custom call.
 
-Registered for platform "cpu" on first use. A rule acts only under `emulate` (or `install`) and where the call's `interpret`
+Registered for platform "cpu" when Pallas is loaded. A rule acts only under `emulate` (or `install`) and where the call's `interpret`
 is a `Params`; every other call goes to the rule that JAX had before.
 """
 from __future__ import annotations
@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from typing import Any
 
 TARGET = "pallasim_launch"
+_PRIMITIVES = {"pallas_call": "pallas_call.pallas_call_p", "mpmd_map": "mpmd.mpmd_map_p"}
 
-_lock = threading.Lock()
+_lock = threading.RLock()  # loading Pallas while our rules are put in place explains its errors first
 _registered = False
 _handlers = False
 
@@ -30,7 +31,7 @@ def register() -> None:
 
         _hide_frames()
         _deliver.start()
-        for path, name in (("pallas_call.pallas_call_p", "pallas_call"), ("mpmd.mpmd_map_p", "mpmd_map")):
+        for name, path in _PRIMITIVES.items():
             if (prim := jaxver.find(path, load=True)) is not None:
                 _override(mlir, prim, name)
         jaxver.keep_parallel_loops()
@@ -47,7 +48,24 @@ def _hide_frames() -> None:
         hide(os.path.dirname(__file__))
 
 
+_overridden: set[str] = set()
+
+
+def explain(name: str) -> None:
+    """JAX's error for a kernel outside of every block says what would run it, from now on: of one primitive, whose module is loaded."""
+    from jax._src.interpreters import mlir
+
+    from ._capture import jaxver
+
+    with _lock:
+        if (prim := jaxver.find(_PRIMITIVES[name])) is not None:
+            _override(mlir, prim, name)
+
+
 def _override(mlir: Any, prim: Any, name: str) -> None:
+    if name in _overridden:
+        return
+    _overridden.add(name)
     before = mlir._platform_specific_lowerings["cpu"].get(prim) or mlir._lowerings.get(prim)
     default = getattr(before, "rule", before)
 
