@@ -80,6 +80,11 @@ struct ChipsOptions {
 };
 int chips(const ChipsOptions&, Out&);
 
+struct ExplainOptions {
+  std::string code;  // or a family, PS-OOB; empty: all
+};
+int explain(const ExplainOptions&, Out&);
+
 // check and info of a capsule. Throws for a capsule that cannot be read; findings of its modules go to `out`.
 int check_capsule(const std::string& file, const std::string& bytes, Out&, Json* result);
 int info_capsule(const std::string& file, const std::string& bytes, Out&);

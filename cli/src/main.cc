@@ -11,6 +11,7 @@
 
 #include "commands.h"
 #include "completion.h"
+#include "help.h"
 #include "io.h"
 #include "pallasim/ir/nearest.h"
 
@@ -21,44 +22,6 @@
 namespace pallasim::cli {
 namespace {
 
-constexpr const char* kDescription =
-    "Pallasim runs JAX Pallas kernels without the hardware they were written for, and says what is wrong with them.";
-
-constexpr const char* kFooter = R"(Examples:
-  pallasim run tests/pass/add_vectors.psir                   random inputs from seed 0
-  pallasim run matmul.psir --arg x.npy --arg y.npy --out d   arrays in, d/<output>.npy out
-  pallasim run kernel.psir --arg n_ref=4 --fill iota         numbers and patterns instead of files
-  pallasim check *.psir                                      find mistakes without running
-  pallasim info kernel.psir                                  operands, blocks, bytes, and whether it runs here
-  pallasim run kernel.psir --checked --error-on-warning      for scripts: a race is exit code 1
-  pallasim run bug.capsule                                   repeat a recorded program and compare its outputs
-  pallasim fmt kernel.psir --in-place                        the canonical form
-A file name of - is standard input. `pallasim COMMAND --help` explains a command.
-
-Exit codes:
-  0   fine
-  1   the kernel is wrong: out of bounds, deadlock, ... (for fmt --check: not in canonical form);
-      with --error-on-warning also where a run only warned
-  2   the command line is wrong
-  3   the input is wrong: a file, the IR text, an array, or a size that is refused
-  4   the kernel needs an operation that this version cannot run
-  70  Pallasim is wrong: please report it
-  130 interrupted
-Each finding has a code such as PS-OOB-001 with a page in docs/diagnostics.)";
-
-constexpr const char* kRunFooter =
-    R"(Operands are given in the kernel's order: bounds of a dynamic grid, prefetched scalars, inputs; or by name as
-NAME=VALUE. A value is an .npy file, a number, or zeros, iota, random. Operands without a value are random (floats in
-[-1, 1), integers in [0, 8)), prefetched ones zeros; equal seeds give equal arrays on every machine.
-
-Examples:
-  pallasim run add.psir --fill iota                     0, 1, 2, ... in every input
-  pallasim run add.psir --arg y_ref=1 --arg x.npy       y is all ones, x comes from the file
-  pallasim run grid.psir --arg 4                        a dynamic grid of 4 points
-  pallasim run ring.psir --schedule random --seed 7     another interleaving of the threads
-  pallasim run matmul.psir --repeat 20 --time           how long a launch takes
-  pallasim run bug.capsule --launch 3 --rtol 1e-5       one launch of a recording, compared with a tolerance)";
-
 constexpr const char* kReports = "Reports";
 
 struct CommandLine {
@@ -68,8 +31,9 @@ struct CommandLine {
   FmtOptions fmt;
   InfoOptions info;
   ChipsOptions chips;
+  ExplainOptions explain;
   std::string shell, color = "auto", sarif;
-  CLI::App *run_app, *check_app, *fmt_app, *info_app, *chips_app, *completion_app;
+  CLI::App *run_app, *check_app, *fmt_app, *info_app, *chips_app, *explain_app, *completion_app;
   std::string meant_value;  // instead of one that an option does not have
   bool json = false, error_on_warning = false;
   std::map<std::string, std::string> flags;
@@ -227,11 +191,12 @@ struct CommandLine {
 
   void add_other_commands() {
     check_app = command("check", "Find mistakes without running");
+    check_app->footer(kCheckFooter);
     check_app->add_option("FILE", check.files, "Kernels (.psir) and capsules")->required()->type_name("");
     add_sarif(check_app);
 
     fmt_app = command("fmt", "Print a kernel in canonical form");
-    fmt_app->footer("The canonical form has no comments: they are not kept.");
+    fmt_app->footer(kFmtFooter);
     fmt_app->add_option("FILE", fmt.file, "The kernel (.psir)")->required()->type_name("");
     auto* in_place = fmt_app->add_flag("--in-place", fmt.in_place, "Rewrite the file");
     fmt_app->add_flag("--check", fmt.check, "Print nothing; exit code 1 if the form differs")->excludes(in_place);
@@ -239,6 +204,7 @@ struct CommandLine {
     fmt_app->add_flag("--drop-comments", fmt.drop_comments, "With --in-place: also where comments are lost");
 
     info_app = command("info", "Show operands, blocks, bytes, operations, and whether the kernel runs here");
+    info_app->footer(kInfoFooter);
     info_app->add_option("FILE", info.file, "The kernel (.psir), or a capsule")->required()->type_name("");
     info_app->add_option("--dim", info.dims, "Value of a shape parameter")
         ->allow_extra_args(false)
@@ -246,12 +212,16 @@ struct CommandLine {
     info_app->add_flag("--plan", info.plan, "Also the steps that the kernel is compiled to");
 
     chips_app = command("chips", "Show the chips that are known, or one chip's figures with their sources");
+    chips_app->footer(kChipsFooter);
     chips_app->add_option("NAME", chips.name, "A chip")->type_name("");
 
+    explain_app = command("explain", "Say what a code such as PS-OOB-001 means, and what to do about it");
+    explain_app->footer(kExplainFooter);
+    explain_app->add_option("CODE", explain.code, "A code, or a family of them; without it they are listed")
+        ->type_name("");
+
     completion_app = command("completion", "Print a script that completes commands and options in a shell");
-    completion_app->footer(
-        "  bash  eval \"$(pallasim completion bash)\"\n  zsh   eval \"$(pallasim completion zsh)\"\n  fish  pallasim "
-        "completion fish | source");
+    completion_app->footer(kCompletionFooter);
     completion_app->add_option("SHELL", shell, "bash, zsh or fish")
         ->required()
         ->check(one_of({"bash", "zsh", "fish"}))
@@ -263,6 +233,7 @@ struct CommandLine {
     if (check_app->parsed()) return cli::check(check, out);
     if (fmt_app->parsed()) return cli::format(fmt, out);
     if (chips_app->parsed()) return cli::chips(chips, out);
+    if (explain_app->parsed()) return cli::explain(explain, out);
     if (completion_app->parsed()) {
       const std::string script = completion(app, shell);
       out.text(script);
