@@ -63,6 +63,11 @@ std::string index_text(int64_t element, const std::vector<int64_t>& dims) {
   return fmt::format("[{}]", fmt::join(index, ", "));
 }
 
+// Options that decide what a kernel computes.
+constexpr const char* kMeanings[] = {"machine",   "numerics", "uninitialized_memory", "out_of_bounds", "padding",
+                                     "pipeline",  "cores",    "dma_execution_mode",   "random_seed",   "replay",
+                                     "grid_order"};
+
 class Replay {
  public:
   Replay(const RunOptions& o, const std::string& bytes, Out& out)
@@ -110,8 +115,26 @@ class Replay {
 
   void finding(ir::Diagnostic d) { code_ = std::max(code_, out_.finding(d)); }
 
-  static ir::Diagnostic differs(ir::Code code, const CapsuleLaunch& l, std::string message) {
-    return ir::Diagnostic(code, std::move(message)).of(l.kernel);
+  // What this run has otherwise than the recording, the chip first, explains a difference before anything else does.
+  ir::Diagnostic differs(ir::Code code, const CapsuleLaunch& l, std::string message) const {
+    const interp::Options then = interp::parse_options(l.options), now = engine_options(options_, then);
+    ir::Diagnostic d = ir::Diagnostic(code, std::move(message)).of(l.kernel);
+    if (now.chip->family != hw::Family::Generic) d.chip = now.chip->name;
+    for (const char* name : kMeanings) {
+      const interp::OptionRow& row = *interp::find_option(name);
+      const std::string a = interp::option_text(then, row), b = interp::option_text(now, row);
+      if (a == b) continue;
+      d.numbers.push_back(fmt::format("recorded with {} {}, run with {}",
+                                      row.kind == interp::OptionRow::Kind::Chip ? "chip" : name, a.empty() ? "none" : a,
+                                      b.empty() ? "none" : b));
+    }
+    if (now.chip != then.chip)
+      d.hint = fmt::format(
+          "{} is another machine: its cores, rules, rounding and memory are others; without --chip the run is that of "
+          "the recording",
+          now.chip->name);
+    else if (!d.numbers.empty()) d.hint = "without these options the run is that of the recording";
+    return d;
   }
 
   // Launches of one module with the same options share a plan.
@@ -182,8 +205,10 @@ class Replay {
       all.push_back({{"launch", number + i}, {"kernel", l.kernel}, {"device", launches[i].device}, {"error", nullptr}});
     std::vector<std::string> verdicts(launches.size());
     int64_t budget = budget_;
+    std::string chip;
     try {
       const interp::Options options = engine_options(options_, interp::parse_options(l.options));
+      if (options.chip->family != hw::Family::Generic) chip = options.chip->name;
       const auto plan = plan_of(l, options);
       std::vector<std::vector<Argument>> in, to;
       for (const CapsuleLaunch& device : launches) {
@@ -198,7 +223,7 @@ class Replay {
       if (!l.error.empty()) {
         ir::Diagnostic d =
             differs("PS-DIFF-002", l, fmt::format("launch {} ended well, but failed when it was recorded", number));
-        d.numbers = {fmt::format("recorded: {}", l.error)};
+        d.numbers.push_back(fmt::format("recorded: {}", l.error));
         finding(std::move(d));
       }
     } catch (const ir::DiagnosticError& e) {
@@ -209,8 +234,8 @@ class Replay {
       }
     }
     for (size_t i = 0; i < launches.size(); ++i) {
-      out_.text(fmt::format("launch {:<3} {} on device {}: {}\n", number + i, escaped(l.kernel), launches[i].device,
-                            verdicts[i]));
+      out_.text(fmt::format("launch {:<3} {} on device {}{}: {}\n", number + i, escaped(l.kernel), launches[i].device,
+                            chip.empty() ? "" : ", " + chip, verdicts[i]));
       out_.object["launches"].push_back(std::move(all[i]));
     }
     if (options_.time && !seconds_.empty())
@@ -229,7 +254,7 @@ class Replay {
         differs("PS-DIFF-002", l, fmt::format("launch {} failed, but not when it was recorded", number));
     if (!l.error.empty()) {
       other.message = fmt::format("launch {} failed in another way than when it was recorded", number);
-      other.numbers = {fmt::format("recorded: {}", l.error)};
+      other.numbers.push_back(fmt::format("recorded: {}", l.error));
     }
     finding(std::move(other));
     return std::string(d.code.text());
@@ -322,7 +347,7 @@ class Replay {
     if (d.worst != d.first)
       f.numbers.push_back(
           fmt::format("most at {}: {}, by {:.6g}", index_text(d.worst, want.dims), values(d.worst), d.greatest));
-    if (options_.rtol == 0 && options_.atol == 0 && ir::is_float(want.dtype))
+    if (f.hint.empty() && options_.rtol == 0 && options_.atol == 0 && ir::is_float(want.dtype))
       f.hint = "contractions may round differently on another CPU; --rtol 1e-5 compares with a tolerance";
     return f;
   }

@@ -145,6 +145,7 @@ int run(const RunOptions& o, Out& out) {
   const std::string kernel = kernel_name(m), grid = grid_text(m, bounds), machine(ir::name(m.machine));
   out.object["kernel"] = m.name;
   out.object["machine"] = machine;
+  out.object["chip"] = options.chip->name;
 
   const auto plan = interp::compile(std::move(m), options);
   // The plan owns the module now.
@@ -166,8 +167,10 @@ int run(const RunOptions& o, Out& out) {
   }
 
   show_prints(report, out);
-  out.text(fmt::format("kernel   {} on {}, grid {}, {} {}\n", kernel, machine, grid, report.threads,
-                       report.threads == 1 ? "thread" : "threads"));
+  const bool on_chip = options.chip->family != hw::Family::Generic;
+  out.text(fmt::format("kernel   {} on {}, grid {}, {} {}\n", kernel,
+                       on_chip ? fmt::format("{}, chip {}", machine, options.chip->name) : machine, grid,
+                       report.threads, report.threads == 1 ? "thread" : "threads"));
   size_t width = 0;
   for (const auto* list : {&args, &results})
     for (const Argument& a : *list) width = std::max(width, escaped(a.name).size());
