@@ -58,7 +58,7 @@ int replay(const RunOptions&, const std::string& bytes, Out&);
 interp::Options engine_options(const RunOptions&, interp::Options base = {});
 
 struct CheckOptions {
-  std::vector<std::string> files;
+  std::vector<std::string> files, chips;  // chips: whose rules are looked at
 };
 int check(const CheckOptions&, Out&);
 
@@ -70,7 +70,7 @@ int format(const FmtOptions&, Out&);
 
 struct InfoOptions {
   std::string file;
-  std::vector<std::string> dims;
+  std::vector<std::string> dims, chips;
   bool plan = false;
 };
 int info(const InfoOptions&, Out&);
@@ -86,8 +86,12 @@ struct ExplainOptions {
 int explain(const ExplainOptions&, Out&);
 
 // check and info of a capsule. Throws for a capsule that cannot be read; findings of its modules go to `out`.
-int check_capsule(const std::string& file, const std::string& bytes, Out&, Json* result);
-int info_capsule(const std::string& file, const std::string& bytes, Out&);
+int check_capsule(const std::string& file, const std::string& bytes, const CheckOptions&, Out&, Json* result);
+int info_capsule(const std::string& file, const std::string& bytes, const InfoOptions&, Out&);
+// A module's text on the chips of `check --chip`, a line for each; what refuses it goes to `out`. The exit code.
+int check_on_chips(const std::string& text, const std::string& file, const CheckOptions&, Out&, Json* result);
+// Lines `chip …` of `info --chip`.
+void show_verdicts(const std::string& text, const std::string& file, const InfoOptions&, Out&);
 
 // Shared: IR text or a capsule ("-": standard input); the parsed and verified module of IR text.
 std::string read_program(const std::string& file, int64_t max_capsule_bytes = 8LL << 30);

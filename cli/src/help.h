@@ -10,7 +10,7 @@ constexpr const char* kFooter = R"(Examples:
   pallasim run tests/pass/add_vectors.psir                   random inputs from seed 0
   pallasim run matmul.psir --arg x.npy --arg y.npy --out d   arrays in, d/<output>.npy out
   pallasim run kernel.psir --arg n_ref=4 --fill iota         numbers and patterns instead of files
-  pallasim check *.psir                                      find mistakes without running
+  pallasim check *.psir --chip tpu-v5e                       find mistakes without running
   pallasim info kernel.psir                                  operands, blocks, bytes, and whether it runs here
   pallasim run kernel.psir --checked --error-on-warning      for scripts: a race is exit code 1
   pallasim run bug.capsule                                   repeat a recorded program and compare its outputs
@@ -43,11 +43,14 @@ Examples:
 
 constexpr const char* kCheckFooter = R"(Examples:
   pallasim check *.psir                                 form, types, operations that cannot run here
+  pallasim check kernel.psir --chip tpu-v5e             also what the chip's compiler and its memories refuse
+  pallasim check kernel.psir --chip tpu-v5e --chip tpu-7x --json   an answer for each chip
   pallasim check bug.capsule                            its manifest, arrays and kernels
   pallasim check *.psir --sarif findings.sarif          for code hosts and editors)";
 
 constexpr const char* kInfoFooter = R"(Examples:
   pallasim info kernel.psir                             operands, blocks, bytes, which chips take it
+  pallasim info kernel.psir --chip tpu-v5e              all that one chip refuses, and what its memories have left
   pallasim info kernel.psir --dim n=128                 a kernel with shape parameters
   pallasim info kernel.psir --plan                      the steps that it is compiled to
   pallasim info bug.capsule                             its launches, arrays and options)";

@@ -11,6 +11,7 @@
 #include "pallasim/hw/machine.h"
 #include "pallasim/hw/occupancy.h"
 #include "pallasim/hw/rules.h"
+#include "verdict.h"
 
 namespace pallasim::cli {
 namespace {
@@ -141,7 +142,7 @@ std::string read_program(const std::string& file, int64_t max_capsule_bytes) {
 }
 
 ir::Module load_module(const std::string& text, const std::string& file) {
-  ir::Module m = ir::parse(text, shown(file));
+  ir::Module m = ir::parse(text, shown(file), {}, ir::Unplaced::Text);
   ir::verify(m);
   return m;
 }
@@ -167,14 +168,19 @@ int check(const CheckOptions& o, Out& out) {
     try {
       const std::string text = read_program(file);
       if (looks_like_zip(text)) {
-        code = std::max(code, check_capsule(file, text, out, &j));
+        code = std::max(code, check_capsule(file, text, o, out, &j));
+        out.object["files"].push_back(std::move(j));
+        continue;
+      }
+      if (!o.chips.empty()) {
+        code = std::max(code, check_on_chips(text, file, o, out, &j));
         out.object["files"].push_back(std::move(j));
         continue;
       }
       ir::Module m = load_module(text, file);
       const std::string kernel = kernel_name(m);
       const int64_t ops = count_ops(m).body;
-      if (m.params.empty()) interp::compile(std::move(m));
+      if (m.params.empty()) placed(m, [&] { return interp::compile(std::move(m)); });
       out.text(fmt::format("{}: ok: kernel {}, {} {}\n", escaped(shown(file)), kernel, ops,
                            ops == 1 ? "operation" : "operations"));
       j["ok"] = true;
@@ -185,6 +191,26 @@ int check(const CheckOptions& o, Out& out) {
     }
     out.object["files"].push_back(std::move(j));
   }
+  return code;
+}
+
+int check_on_chips(const std::string& text, const std::string& file, const CheckOptions& o, Out& out, Json* result) {
+  int code = kOk;
+  for (const hw::Profile* chip : chips_of(o.chips)) {
+    ir::Module m = load_module(text, file);  // running it takes the module
+    const std::string where = fmt::format("{}: ", escaped(shown(file))), kernel = kernel_name(m);
+    const std::string open = not_looked_at(m, *chip);
+    const Verdict v = m.params.empty() ? hold_against(std::move(m), *chip) : Verdict{chip, {}};
+    for (const ir::Diagnostic& d : v.remarks) code = std::max(code, out.finding(d));
+    if (v.reasons > 0)
+      out.text(fmt::format("{}refused: kernel {} on {}, {} {}\n", where, kernel, chip->name, v.reasons,
+                           v.reasons == 1 ? "reason" : "reasons"));
+    else if (!open.empty())
+      out.text(fmt::format("{}ok: kernel {}; no rule of {} was looked at: {}\n", where, kernel, chip->name, open));
+    else out.text(fmt::format("{}ok: kernel {} on {}\n", where, kernel, chip->name));
+    (*result)["chips"][chip->name] = v.reasons > 0 ? Json(v.why()) : Json();
+  }
+  (*result)["ok"] = code == kOk;
   return code;
 }
 
@@ -220,8 +246,8 @@ int format(const FmtOptions& o, Out& out) {
   return kOk;
 }
 
-// What a kernel keeps in the memories of a core, and which of its machine's chips' compilers take it.
-static void show_chips(const ir::Module& m, hw::Family family, Out& out) {
+// What a kernel keeps in the memories of a core, and of how much where one chip is asked about.
+static void show_occupancy(const ir::Module& m, const std::vector<const hw::Profile*>& chips, Out& out) {
   for (const hw::SpaceUse& use : hw::space_use(m)) {
     std::string buffers;
     Json list = Json::array();
@@ -231,12 +257,20 @@ static void show_chips(const ir::Module& m, hw::Family family, Out& out) {
       list.push_back({{"name", b.name}, {"bytes", b.bytes}, {"copies", b.copies}, {"what", b.role}});
     }
     const bool counted = use.space == ir::Space::Semaphore;
-    out.text(fmt::format("fills    {} {}{}: {}\n", ir::name(use.space),
-                         counted ? std::to_string(use.bytes) : human_bytes(use.bytes), counted ? "" : " of a core",
+    const char* figure = hw::model(m).spaces[use.space].capacity.figure;
+    const int64_t whole = figure && chips.size() == 1 ? chips[0]->capacity(figure) : hw::kUnknown;
+    const std::string of = whole == hw::kUnknown ? "" : fmt::format(", which has {}", human_bytes(whole));
+    out.text(fmt::format("fills    {} {}{}{}: {}\n", ir::name(use.space),
+                         counted ? std::to_string(use.bytes) : human_bytes(use.bytes), counted ? "" : " of a core", of,
                          buffers));
     out.object["occupancy"].push_back(
         {{"space", ir::name(use.space)}, {counted ? "count" : "bytes", use.bytes}, {"buffers", list}});
+    if (whole != hw::kUnknown) out.object["occupancy"].back()["capacity"] = whole;
   }
+}
+
+// Which of its machine's chips' compilers take it.
+static void show_chips(const ir::Module& m, hw::Family family, Out& out) {
   const bool known = hw::knows_compiler(m);
   std::string takes;
   for (const hw::Profile& p : hw::profiles()) {
@@ -251,11 +285,30 @@ static void show_chips(const ir::Module& m, hw::Family family, Out& out) {
   if (!takes.empty() && known) out.text(fmt::format("chips    {} take it\n", takes));
 }
 
+void show_verdicts(const std::string& text, const std::string& file, const InfoOptions& o, Out& out) {
+  for (const hw::Profile* chip : chips_of(o.chips)) {
+    ir::Module m = load_module(text, file);
+    if (!o.dims.empty()) m = ir::bind_shapes(m, parse_dims(o.dims));
+    if (const std::string open = not_looked_at(m, *chip); !open.empty()) {
+      out.text(fmt::format("chip     {}: no rule was looked at: {}\n", chip->name, open));
+      continue;
+    }
+    const Verdict v = hold_against(std::move(m), *chip);
+    for (const ir::Diagnostic& d : v.remarks)
+      out.text(fmt::format("chip     {} {}: {}: {}\n", chip->name,
+                           d.severity == ir::Severity::Error ? "refuses it" : "may not take it", d.code.text(),
+                           escaped(d.message)));
+    if (v.remarks.empty()) out.text(fmt::format("chip     {}: nothing refuses it\n", chip->name));
+    out.object["chips"][chip->name] = v.reasons > 0 ? Json(v.why()) : Json();
+  }
+}
+
 // How many thread blocks each GPU holds at a time, and what each of its resources would allow.
-void show_residency(const ir::Module& m, Out& out) {
+void show_residency(const ir::Module& m, const std::vector<std::string>& chips, Out& out) {
   const hw::BlockNeeds needs = hw::block_needs(m);
   for (const hw::Profile& p : hw::profiles()) {
     if (p.family != hw::Family::Gpu) continue;
+    if (!chips.empty() && std::find(chips.begin(), chips.end(), p.name) == chips.end()) continue;
     const hw::Residency r = hw::residency(needs, p);
     if (r.blocks == hw::kUnknown) continue;
     out.text(
@@ -271,7 +324,7 @@ void show_residency(const ir::Module& m, Out& out) {
 
 int info(const InfoOptions& o, Out& out) {
   const std::string text = read_program(o.file);
-  if (looks_like_zip(text)) return info_capsule(o.file, text, out);
+  if (looks_like_zip(text)) return info_capsule(o.file, text, o, out);
   ir::Module m = load_module(text, o.file);
   if (!o.dims.empty()) m = ir::bind_shapes(m, parse_dims(o.dims));
   out.object["kernel"] = m.name;
@@ -307,15 +360,21 @@ int info(const InfoOptions& o, Out& out) {
                        {"ulp", ops.by_fidelity[1]}, {"contraction", ops.by_fidelity[2]}, {"by_name", ops.by_name}};
 
   const hw::Family family = hw::model(m).family;
-  if (m.params.empty() && family != hw::Family::Generic) show_chips(m, family, out);
-  if (m.params.empty() && family == hw::Family::Gpu) show_residency(m, out);
+  const std::vector<const hw::Profile*> chips = chips_of(o.chips);
+  if (m.params.empty() && family != hw::Family::Generic) show_occupancy(m, chips, out);
+  if (!chips.empty()) show_verdicts(text, o.file, o, out);
+  else if (m.params.empty() && family != hw::Family::Generic) show_chips(m, family, out);
+  if (m.params.empty() && family == hw::Family::Gpu) show_residency(m, o.chips, out);
   if (!m.params.empty()) {
     out.text("runs     not known before --dim gives the shape parameters\n");
     out.object["runs"] = nullptr;
     return kOk;
   }
+  interp::Options options;
+  if (!chips.empty()) options.chip = chips[0], options.rules = interp::Options::Rules::Off;
+  if (o.plan && o.dims.empty()) m = ir::parse(text, shown(o.file));  // steps name lines of the kernel alone
   try {
-    const auto plan = interp::compile(std::move(m));
+    const auto plan = placed(m, [&] { return interp::compile(std::move(m), options); });
     out.text("runs     yes\n");
     out.object["runs"] = true;
     if (o.plan) {

@@ -68,6 +68,14 @@ struct CommandLine {
         ->group(kReports);
   }
 
+  void add_chips(CLI::App* c, std::vector<std::string>* chips) {
+    c->add_option("--chip,--machine", *chips,
+                  "Hold the kernel against the rules and sizes of this chip, and of further ones")
+        ->allow_extra_args(false)
+        ->type_name("NAME")
+        ->check(CLI::Validator([this](std::string& text) { return refusal("machine", text); }, ""));
+  }
+
   void add_sarif(CLI::App* c) {
     c->add_option("--sarif", sarif, "Write the findings to FILE as SARIF 2.1.0, for code hosts and editors")
         ->type_name("FILE")
@@ -193,6 +201,7 @@ struct CommandLine {
     check_app = command("check", "Find mistakes without running");
     check_app->footer(kCheckFooter);
     check_app->add_option("FILE", check.files, "Kernels (.psir) and capsules")->required()->type_name("");
+    add_chips(check_app, &check.chips);
     add_sarif(check_app);
 
     fmt_app = command("fmt", "Print a kernel in canonical form");
@@ -209,6 +218,7 @@ struct CommandLine {
     info_app->add_option("--dim", info.dims, "Value of a shape parameter")
         ->allow_extra_args(false)
         ->type_name("NAME=SIZE");
+    add_chips(info_app, &info.chips);
     info_app->add_flag("--plan", info.plan, "Also the steps that the kernel is compiled to");
 
     chips_app = command("chips", "Show the chips that are known, or one chip's figures with their sources");

@@ -14,6 +14,7 @@
 #include "npy.h"
 #include "pallasim/interp/options.h"
 #include "progress.h"
+#include "verdict.h"
 
 namespace pallasim::cli {
 namespace {
@@ -140,8 +141,10 @@ class Replay {
   // Launches of one module with the same options share a plan.
   std::shared_ptr<const interp::Plan> plan_of(const CapsuleLaunch& l, const interp::Options& options) {
     auto& plan = plans_[{l.module, l.options}];
-    if (!plan)
-      plan = interp::compile(ir::parse(capsule_.module_text(l), shown(options_.file) + "/" + l.module), options);
+    if (!plan) {
+      ir::Module m = ir::parse(capsule_.module_text(l), shown(options_.file) + "/" + l.module);
+      plan = placed(m, [&] { return interp::compile(std::move(m), options); });
+    }
     return plan;
   }
 
@@ -385,7 +388,7 @@ constexpr int64_t kInspectBytes = 8LL << 30;
 
 int replay(const RunOptions& o, const std::string& bytes, Out& out) { return Replay(o, bytes, out).run(); }
 
-int check_capsule(const std::string& file, const std::string& bytes, Out& out, Json* result) {
+int check_capsule(const std::string& file, const std::string& bytes, const CheckOptions& o, Out& out, Json* result) {
   const Capsule capsule(bytes, shown(file), kInspectBytes);
   int code = kOk;
   std::set<std::string> modules;
@@ -399,8 +402,13 @@ int check_capsule(const std::string& file, const std::string& bytes, Out& out, J
     }
     if (!modules.insert(l.module).second) continue;
     try {
-      ir::Module m = load_module(capsule.module_text(l), shown(file) + "/" + l.module);
-      if (m.params.empty()) interp::compile(std::move(m));
+      const std::string text = capsule.module_text(l), name = shown(file) + "/" + l.module;
+      if (!o.chips.empty()) {
+        code = std::max(code, check_on_chips(text, name, o, out, result));
+        continue;
+      }
+      ir::Module m = load_module(text, name);
+      if (m.params.empty()) placed(m, [&] { return interp::compile(std::move(m)); });
     } catch (const ir::DiagnosticError& e) {
       out.finding(e.diagnostic());
       code = std::max(code, exit_code_of(e.diagnostic()));
@@ -414,7 +422,7 @@ int check_capsule(const std::string& file, const std::string& bytes, Out& out, J
   return code;
 }
 
-int info_capsule(const std::string& file, const std::string& bytes, Out& out) {
+int info_capsule(const std::string& file, const std::string& bytes, const InfoOptions& o, Out& out) {
   const Capsule capsule(bytes, shown(file), kInspectBytes);
   out.text(fmt::format("capsule  {}\nby       {}\n", escaped(shown(file)), escaped(capsule.recorded_by())));
   out.object["recorded_by"] = capsule.recorded_by();
@@ -437,6 +445,12 @@ int info_capsule(const std::string& file, const std::string& bytes, Out& out) {
     out.object["launches"].back()["error"] = l.error.empty() ? Json() : Json(l.error);
   }
   if (capsule.omitted()) out.text(fmt::format("{} later launches were not recorded\n", capsule.omitted()));
+  std::set<std::string> modules;
+  for (const CapsuleLaunch& l : capsule.launches()) {
+    if (o.chips.empty() || !modules.insert(l.module).second) continue;
+    out.text(fmt::format("{}\n", escaped(l.module)));
+    show_verdicts(capsule.module_text(l), shown(file) + "/" + l.module, o, out);
+  }
   return kOk;
 }
 

@@ -11,6 +11,7 @@
 #include "npy.h"
 #include "pallasim/hw/rules.h"
 #include "progress.h"
+#include "verdict.h"
 
 namespace pallasim::cli {
 
@@ -135,7 +136,8 @@ int run(const RunOptions& o, Out& out) {
     fail("PS-CLI-001", "--launch, --rtol and --atol are for capsules, which have recorded outputs");
   ir::Module m = load_module(text, o.file);
   // What the chip refuses, its memory's size among it, is said before operands are made.
-  if (m.params.empty() && options.rules == interp::Options::Rules::Error) hw::check_rules(m, *options.chip);
+  if (m.params.empty() && options.rules == interp::Options::Rules::Error)
+    placed(m, [&] { return hw::check_rules(m, *options.chip); });
   std::vector<Argument> args = make_arguments(&m, o);
   int64_t budget = options.max_memory;
   for (const Argument& a : args) budget -= static_cast<int64_t>(a.array.data.size());
@@ -147,9 +149,9 @@ int run(const RunOptions& o, Out& out) {
   out.object["machine"] = machine;
   out.object["chip"] = options.chip->name;
 
-  const auto plan = interp::compile(std::move(m), options);
-  // The plan owns the module now.
-  std::vector<Argument> results = make_results(interp::module_of(*plan), budget);
+  const auto plan = placed(m, [&] { return interp::compile(std::move(m), options); });
+  const ir::Module& module = interp::module_of(*plan);  // the plan owns it now
+  std::vector<Argument> results = placed(module, [&] { return make_results(module, budget); });
   const auto in = buffers(args), to = buffers(results);
   interp::Report report;
   std::vector<double> seconds;

@@ -136,7 +136,7 @@ Module Binder::run() {
   to_.name = from_.name;
   to_.machine = from_.machine;
   to_.attrs = attrs(from_.attrs);
-  for (const Mesh& x : from_.meshes) to_.meshes.push_back({x.name, x.kind, x.axes, attrs(x.attrs)});
+  for (const Mesh& x : from_.meshes) to_.meshes.push_back({x.name, x.kind, x.axes, attrs(x.attrs), x.loc});
   for (const GridAxis& g : from_.grid) {
     to_.grid.push_back(g);
     to_.grid.back().attrs = attrs(g.attrs);
@@ -152,11 +152,12 @@ Module Binder::run() {
     n.block = o.block;
     if (o.index_map) n.index_map = std::make_unique<Graph>(graph(*o.index_map));
     n.attrs = attrs(o.attrs);
+    n.loc = o.loc;
     to_.operands.push_back(std::move(n));
   }
-  for (const Scratch& s : from_.scratch) to_.scratch.push_back({s.name, type(s.type), attrs(s.attrs)});
+  for (const Scratch& s : from_.scratch) to_.scratch.push_back({s.name, type(s.type), attrs(s.attrs), s.loc});
   to_.aliases = from_.aliases;
-  for (const Body& b : from_.bodies) to_.bodies.push_back({b.mesh, graph(b.graph)});
+  for (const Body& b : from_.bodies) to_.bodies.push_back({b.mesh, graph(b.graph), b.loc});
   to_.locs = from_.locs;
   return std::move(to_);
 }
@@ -211,7 +212,7 @@ std::string infer_shapes(const Module& m, const std::vector<std::vector<int64_t>
   return {};
 }
 
-Module bind_shapes(const Module& m, const std::vector<std::pair<std::string, int64_t>>& values) {
+static void check_values(const Module& m, const std::vector<std::pair<std::string, int64_t>>& values) {
   for (const auto& [k, v] : values) {
     if (std::find(m.params.begin(), m.params.end(), k) == m.params.end())
       fail_module(m, "PS-IR-130", fmt::format("there is no shape parameter '{}'", k));
@@ -220,7 +221,15 @@ Module bind_shapes(const Module& m, const std::vector<std::pair<std::string, int
   for (const std::string& p : m.params)
     if (std::none_of(values.begin(), values.end(), [&](const auto& v) { return v.first == p; }))
       fail_module(m, "PS-IR-130", fmt::format("the shape parameter '{}' has no value", p));
-  return Binder(m, values).run();
+}
+
+Module bind_shapes(const Module& m, const std::vector<std::pair<std::string, int64_t>>& values) {
+  Module bound;
+  declared_at(m, line_of_module(m), [&] {
+    check_values(m, values);
+    bound = Binder(m, values).run();
+  });
+  return bound;
 }
 
 }  // namespace pallasim::ir

@@ -96,6 +96,7 @@ void Parser::region_argument(Region& r) {
 }
 
 void Parser::op(Op& o) {
+  const char* begin = p_;
   results(o);
   const char* at = p_;
   const std::string_view n = expect_name("an operation");
@@ -111,7 +112,7 @@ void Parser::op(Op& o) {
     skip_line_space();
   }
   result_types(o, at);
-  if (!accept('@')) return;
+  if (!accept('@')) return declared_at(&o.loc, begin);
   at = p_;
   const int64_t loc = integer("the number of a location after '@'");
   if (loc < 0 || loc > INT32_MAX) fail(at, "PS-IR-012", fmt::format("location @{} is out of range", loc));

@@ -29,22 +29,37 @@ std::string quoted_line(const char* line, const char* at, const char* end) {
 }
 }  // namespace
 
-Parser::Parser(std::string_view text, std::string_view file_name, const Limits& limits)
-    : begin_(text.data()), p_(begin_), end_(begin_ + text.size()), file_name_(file_name), limits_(limits) {}
+Parser::Parser(std::string_view text, std::string_view file_name, const Limits& limits, Unplaced unplaced)
+    : begin_(text.data()),
+      p_(begin_),
+      end_(begin_ + text.size()),
+      file_name_(file_name),
+      limits_(limits),
+      unplaced_(unplaced) {}
 
-void Parser::fail(const char* at, Code code, std::string message, std::string hint) const {
+// `line` is the number of the line that begins at `from`; both move to the line of `at`.
+SourceLine Parser::line_of(const char* at, const char** from, int* line) const {
+  while (const char* nl = at > *from
+                              ? static_cast<const char*>(std::memchr(*from, '\n', static_cast<size_t>(at - *from)))
+                              : nullptr) {
+    ++*line;
+    *from = nl + 1;
+  }
   SourceLine s;
   s.file = file_name_;
-  s.line = 1;
-  const char* line = begin_;
-  while (const char* nl =
-             at > line ? static_cast<const char*>(std::memchr(line, '\n', static_cast<size_t>(at - line))) : nullptr) {
-    ++s.line;
-    line = nl + 1;
-  }
-  s.column = static_cast<int>(at - line) + 1;
-  s.text = quoted_line(line, at, end_);
-  Diagnostic(code, std::move(message)).at({.what = {}, .source = std::move(s)}).hinted(std::move(hint)).raise();
+  s.line = *line;
+  s.column = static_cast<int>(at - *from) + 1;
+  s.text = quoted_line(*from, at, end_);
+  return s;
+}
+
+void Parser::fail(const char* at, Code code, std::string message, std::string hint) const {
+  const char* from = begin_;
+  int line = 1;
+  Diagnostic(code, std::move(message))
+      .at({.what = {}, .source = line_of(at, &from, &line)})
+      .hinted(std::move(hint))
+      .raise();
 }
 
 std::string Parser::found() const {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -16,8 +17,8 @@ constexpr std::string_view kDecls[] = {"module", "param",   "mesh",  "grid", "pr
 
 }  // namespace
 
-Module parse(std::string_view text, std::string_view file_name, const Limits& limits) {
-  return Parser(text, file_name, limits).parse_module();
+Module parse(std::string_view text, std::string_view file_name, const Limits& limits, Unplaced unplaced) {
+  return Parser(text, file_name, limits, unplaced).parse_module();
 }
 
 Module Parser::parse_module() {
@@ -28,7 +29,61 @@ Module Parser::parse_module() {
   while (declaration()) {}
   if (decl_rank_ < 0) syntax("the declaration 'module'");
   check_locations();
+  if (unplaced_ == Unplaced::Text) place_unplaced();
   return std::move(m_);
+}
+
+void Parser::declared_at(LocId* loc, const char* at) {
+  if (unplaced_ == Unplaced::Nowhere || *loc != -1) return;
+  places_.push_back(at);
+  *loc = -1 - static_cast<LocId>(places_.size());
+}
+
+namespace {
+// A kernel's own lines say more than those of its text.
+bool has_places(const Region& r) {
+  return std::any_of(r.ops.begin(), r.ops.end(), [](const Op& o) {
+    return o.loc >= 0 || std::any_of(o.regions.begin(), o.regions.end(), has_places);
+  });
+}
+}  // namespace
+
+void Parser::place(Region& r, LocId first, bool here) {
+  for (Op& o : r.ops) {
+    const bool ends_body = o.code == OpCode::yield && o.operands.empty();  // nobody's line
+    if (o.loc < -1) o.loc = here && !ends_body ? first - 2 - o.loc : -1;
+    for (Region& inner : o.regions) place(inner, first, here);
+  }
+}
+
+// The lines of the text follow the table's own locations.
+void Parser::place_unplaced() {
+  const auto first = static_cast<LocId>(m_.locs.size());
+  const char* from = begin_;
+  int line = 1;
+  std::vector<LocId> order(places_.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(),
+            [&](LocId a, LocId b) { return places_[static_cast<size_t>(a)] < places_[static_cast<size_t>(b)]; });
+  m_.locs.resize(m_.locs.size() + places_.size());
+  for (const LocId i : order)
+    m_.locs[static_cast<size_t>(first + i)].source = line_of(places_[static_cast<size_t>(i)], &from, &line);
+  const auto place_decl = [&](LocId* loc) {
+    if (*loc < -1) *loc = first - 2 - *loc;
+  };
+  for (GridAxis& g : m_.grid) place_decl(&g.loc);
+  for (Mesh& m : m_.meshes) place_decl(&m.loc);
+  for (Scratch& s : m_.scratch) place_decl(&s.loc);
+  for (Alias& a : m_.aliases) place_decl(&a.loc);
+  for (Operand& o : m_.operands) {
+    place_decl(&o.loc);
+    if (o.index_map) place(o.index_map->region, first, !has_places(o.index_map->region));
+  }
+  for (Body& b : m_.bodies) {
+    place_decl(&b.loc);
+    place(b.graph.region, first, !has_places(b.graph.region));
+  }
+  if (!find(m_.attrs, "call")) m_.attrs.emplace_back("call", Attr::integer(first));  // the line of `module`
 }
 
 void Parser::header() {
@@ -62,6 +117,7 @@ bool Parser::declaration() {
         at, "PS-IR-010", fmt::format("'{}' stands after '{}'", n, kDecls[decl_rank_]),
         "declarations come in the order module, param, mesh, grid, prefetch, input, output, scratch, alias, body, loc");
   decl_rank_ = rank;
+  decl_at_ = at;
   switch (rank) {
     case 0: module_decl(); break;
     case 1: param_decl(); break;
@@ -106,6 +162,8 @@ int64_t Parser::take_int(AttrDict& d, std::string_view key, const char* decl, co
 }
 
 void Parser::module_decl() {
+  LocId loc = -1;
+  declared_at(&loc, decl_at_);  // the first place
   m_.name = string_literal("the module's name");
   skip_line_space();
   const char* at = p_;
@@ -128,6 +186,7 @@ void Parser::param_decl() {
 
 void Parser::mesh_decl() {
   Mesh mesh;
+  declared_at(&mesh.loc, decl_at_);
   mesh.name = string_literal("the mesh's name");
   skip_line_space();
   const char* at = p_;
@@ -147,6 +206,7 @@ void Parser::grid_decl() {
   skip_line_space();
   const char* at = p_;
   GridAxis g;
+  declared_at(&g.loc, decl_at_);
   g.attrs = optional_attrs();
   const Attr size = need(g.attrs, "size", "grid", at);
   if (size.is_int()) {
@@ -211,6 +271,7 @@ void Parser::operand_decl(Operand::Kind kind) {
   const char* decl = kDeclNames[static_cast<int>(kind)];
   Operand o;
   o.kind = kind;
+  declared_at(&o.loc, decl_at_);
   o.name = string_literal("the operand's name");
   expect(':', "before the type of an operand");
   o.array = tensor_type();
@@ -233,6 +294,7 @@ void Parser::operand_decl(Operand::Kind kind) {
 
 void Parser::scratch_decl() {
   Scratch s;
+  declared_at(&s.loc, decl_at_);
   s.name = string_literal("the scratch buffer's name");
   expect(':', "before the type of a scratch buffer");
   skip_line_space();
@@ -253,10 +315,12 @@ void Parser::alias_decl() {
   if (in < 0 || in > INT32_MAX || out < 0 || out > INT32_MAX)
     fail(at, "PS-IR-011", "the numbers of an alias are out of range");
   m_.aliases.push_back({static_cast<int>(in), static_cast<int>(out)});
+  declared_at(&m_.aliases.back().loc, decl_at_);
 }
 
 void Parser::body_decl() {
   Body b;
+  declared_at(&b.loc, decl_at_);
   skip_line_space();
   if (peek() == '"') b.mesh = string_literal("the mesh's name");
   b.graph = graph();

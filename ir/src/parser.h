@@ -11,7 +11,7 @@ namespace pallasim::ir {
 
 class Parser {
  public:
-  Parser(std::string_view text, std::string_view file_name, const Limits& limits);
+  Parser(std::string_view text, std::string_view file_name, const Limits& limits, Unplaced unplaced);
   Module parse_module();
 
  private:
@@ -96,6 +96,9 @@ class Parser {
   void body_decl();
   void loc_decl();
   void check_locations();
+  void declared_at(LocId* loc, const char* at);  // where no location is named
+  void place(Region& r, LocId first, bool here);
+  void place_unplaced();
   void block(Operand& o, const Attr& a, const char* at);
   BlockDim block_dim(const Attr& a, const char* at);
   // Takes `key` out of the dictionary; fails where it is required and absent.
@@ -105,6 +108,7 @@ class Parser {
   std::string take_text(const Attr& a, std::string_view key, const char* decl, const char* at);
 
   void count(int64_t* counter, int64_t limit, const char* what);
+  SourceLine line_of(const char* at, const char** from, int* line) const;
   [[noreturn]] void fail(const char* at, Code code, std::string message, std::string hint = {}) const;
   [[noreturn]] void syntax(const std::string& expected) const;
   std::string found() const;
@@ -117,11 +121,14 @@ class Parser {
   int depth_ = 0;
   int64_t num_ops_ = 0, num_attrs_ = 0, num_values_ = 0;
   int decl_rank_ = -1;
+  const char* decl_at_ = nullptr;
   Module m_;
   Graph* graph_ = nullptr;
   Values* values_ = nullptr;
   LocId max_loc_ = -1;
   const char* max_loc_at_ = nullptr;
+  Unplaced unplaced_;
+  std::vector<const char*> places_;  // of what has the location -2, -3, … until the table is complete
   std::unordered_map<std::string_view, const Type*> type_cache_;  // by the text as written
 };
 

@@ -114,6 +114,20 @@ void check_declarations(const Module& m);
 // One graph: structure and types of every operation (verify_graph.cc). `what` names it in messages.
 void check_graph(const Module& m, const Graph& g, const std::string& what);
 [[noreturn]] void fail_module(const Module& m, Code code, std::string message, std::string hint = {});
+// What is refused about a declaration, and is nowhere else, is at it.
+template <typename F>
+void declared_at(const Module& m, LocId loc, const F& check) {
+  try {
+    check();
+  } catch (DiagnosticError& e) {
+    Diagnostic& d = e.diagnostic();
+    if (d.site.source.file.empty()) d.site = site_of(m, loc);
+    std::move(d).raise();
+  }
+}
+
+// The line that launches the kernel, or that of `module` in a text; -1 where neither is known.
+LocId line_of_module(const Module& m);
 // Every name in a type's symbolic dimensions is a declared parameter.
 void check_params(const Module& m, const Type& t, const std::string& where);
 

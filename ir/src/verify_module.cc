@@ -18,21 +18,22 @@ std::string operand_text(const Operand& o) {
   return fmt::format("{} {}", kNames[static_cast<int>(o.kind)], quoted(o.name));
 }
 
+void check_axis(const Module& m, size_t i) {
+  const GridAxis& g = m.grid[i];
+  if (g.dynamic < 0 && g.size < 0) fail_module(m, "PS-IR-118", fmt::format("grid axis {} has the size {}", i, g.size));
+  if (!g.semantics.empty() &&
+      std::find(std::begin(kSemantics), std::end(kSemantics), g.semantics) == std::end(kSemantics))
+    fail_module(m, "PS-IR-118", fmt::format("grid axis {} has the unknown semantics '{}'", i, g.semantics),
+                did_you_mean(g.semantics, {std::begin(kSemantics), std::end(kSemantics)}));
+  if (g.dynamic >= 0 && g.dynamic >= m.num_dynamic)
+    fail_module(m, "PS-IR-118", fmt::format("grid axis {} names dynamic bound {} of {}", i, g.dynamic, m.num_dynamic));
+}
+
 void check_grid(const Module& m) {
   std::vector<char> bound(static_cast<size_t>(std::max(m.num_dynamic, 0)), 0);
   for (size_t i = 0; i < m.grid.size(); ++i) {
-    const GridAxis& g = m.grid[i];
-    if (g.dynamic < 0 && g.size < 0)
-      fail_module(m, "PS-IR-118", fmt::format("grid axis {} has the size {}", i, g.size));
-    if (!g.semantics.empty() &&
-        std::find(std::begin(kSemantics), std::end(kSemantics), g.semantics) == std::end(kSemantics))
-      fail_module(m, "PS-IR-118", fmt::format("grid axis {} has the unknown semantics '{}'", i, g.semantics),
-                  did_you_mean(g.semantics, {std::begin(kSemantics), std::end(kSemantics)}));
-    if (g.dynamic < 0) continue;
-    if (g.dynamic >= m.num_dynamic)
-      fail_module(m, "PS-IR-118",
-                  fmt::format("grid axis {} names dynamic bound {} of {}", i, g.dynamic, m.num_dynamic));
-    bound[static_cast<size_t>(g.dynamic)] = 1;
+    declared_at(m, m.grid[i].loc, [&] { check_axis(m, i); });
+    if (m.grid[i].dynamic >= 0) bound[static_cast<size_t>(m.grid[i].dynamic)] = 1;
   }
   for (size_t k = 0; k < bound.size(); ++k)
     if (!bound[k])
@@ -40,30 +41,33 @@ void check_grid(const Module& m) {
                   "dynamic bounds are numbered 0, 1, 2, …");
 }
 
-void check_meshes(const Module& m) {
-  for (size_t i = 0; i < m.meshes.size(); ++i) {
-    for (size_t j = 0; j < i; ++j)
-      if (m.meshes[i].name == m.meshes[j].name)
-        fail_module(m, "PS-IR-117", fmt::format("two meshes are named {}", quoted(m.meshes[i].name)));
-    for (const MeshAxis& a : m.meshes[i].axes)
-      if (a.size < 1)
-        fail_module(
-            m, "PS-IR-117",
-            fmt::format("axis {} of mesh {} has the size {}", quoted(a.name), quoted(m.meshes[i].name), a.size));
-  }
-  if (m.bodies.empty()) fail_module(m, "PS-IR-117", "the module has no body");
-  for (size_t i = 0; i < m.bodies.size(); ++i) {
-    const std::string& mesh = m.bodies[i].mesh;
-    for (size_t j = 0; j < i; ++j)
-      if (mesh == m.bodies[j].mesh)
-        fail_module(m, "PS-IR-117",
-                    mesh.empty() ? "there are two bodies" : fmt::format("mesh {} has two bodies", quoted(mesh)));
-    const bool known = std::any_of(m.meshes.begin(), m.meshes.end(), [&](const Mesh& x) { return x.name == mesh; });
-    if (m.meshes.empty() ? !mesh.empty() : !known)
+void check_mesh(const Module& m, size_t i) {
+  for (size_t j = 0; j < i; ++j)
+    if (m.meshes[i].name == m.meshes[j].name)
+      fail_module(m, "PS-IR-117", fmt::format("two meshes are named {}", quoted(m.meshes[i].name)));
+  for (const MeshAxis& a : m.meshes[i].axes)
+    if (a.size < 1)
       fail_module(m, "PS-IR-117",
-                  mesh.empty() ? "the body names no mesh"
-                               : fmt::format("the body names mesh {}, which is not declared", quoted(mesh)));
-  }
+                  fmt::format("axis {} of mesh {} has the size {}", quoted(a.name), quoted(m.meshes[i].name), a.size));
+}
+
+void check_mesh_of_body(const Module& m, size_t i) {
+  const std::string& mesh = m.bodies[i].mesh;
+  for (size_t j = 0; j < i; ++j)
+    if (mesh == m.bodies[j].mesh)
+      fail_module(m, "PS-IR-117",
+                  mesh.empty() ? "there are two bodies" : fmt::format("mesh {} has two bodies", quoted(mesh)));
+  const bool known = std::any_of(m.meshes.begin(), m.meshes.end(), [&](const Mesh& x) { return x.name == mesh; });
+  if (m.meshes.empty() ? !mesh.empty() : !known)
+    fail_module(m, "PS-IR-117",
+                mesh.empty() ? "the body names no mesh"
+                             : fmt::format("the body names mesh {}, which is not declared", quoted(mesh)));
+}
+
+void check_meshes(const Module& m) {
+  for (size_t i = 0; i < m.meshes.size(); ++i) declared_at(m, m.meshes[i].loc, [&] { check_mesh(m, i); });
+  if (m.bodies.empty()) fail_module(m, "PS-IR-117", "the module has no body");
+  for (size_t i = 0; i < m.bodies.size(); ++i) declared_at(m, m.bodies[i].loc, [&] { check_mesh_of_body(m, i); });
 }
 
 void check_blocks(const Module& m, const Operand& o) {
@@ -180,34 +184,52 @@ void check_body_args(const Module& m, const Body& b) {
   }
 }
 
-void check_aliases(const Module& m) {
+void check_alias(const Module& m, const Alias& a, std::vector<char>* taken) {
   const int inputs = m.count(Kind::Prefetch) + m.count(Kind::Input), outputs = m.count(Kind::Output);
-  std::vector<char> taken(static_cast<size_t>(outputs), 0);
-  for (const Alias& a : m.aliases) {
-    if (a.input < 0 || a.input >= inputs)
-      fail_module(m, "PS-IR-116", fmt::format("an alias names input {} of {}", a.input, inputs));
-    if (a.output < 0 || a.output >= outputs)
-      fail_module(m, "PS-IR-116", fmt::format("an alias names output {} of {}", a.output, outputs));
-    if (taken[static_cast<size_t>(a.output)]++)
-      fail_module(m, "PS-IR-116", fmt::format("output {} has two aliases", a.output));
-    const Operand &in = m.operands[static_cast<size_t>(a.input)],
-                  &out = m.operands[static_cast<size_t>(inputs + a.output)];
-    if (!same_type(*in.array, *out.array))
-      fail_module(m, "PS-IR-116",
-                  fmt::format("{} of type {} cannot share the buffer of {} of type {}", operand_text(out),
-                              to_string(out.array), operand_text(in), to_string(in.array)));
-  }
+  if (a.input < 0 || a.input >= inputs)
+    fail_module(m, "PS-IR-116", fmt::format("an alias names input {} of {}", a.input, inputs));
+  if (a.output < 0 || a.output >= outputs)
+    fail_module(m, "PS-IR-116", fmt::format("an alias names output {} of {}", a.output, outputs));
+  if ((*taken)[static_cast<size_t>(a.output)]++)
+    fail_module(m, "PS-IR-116", fmt::format("output {} has two aliases", a.output));
+  const Operand &in = m.operands[static_cast<size_t>(a.input)],
+                &out = m.operands[static_cast<size_t>(inputs + a.output)];
+  if (!same_type(*in.array, *out.array))
+    fail_module(m, "PS-IR-116",
+                fmt::format("{} of type {} cannot share the buffer of {} of type {}", operand_text(out),
+                            to_string(out.array), operand_text(in), to_string(in.array)));
 }
 
-void check_order(const Module& m) {
-  for (size_t i = 1; i < m.operands.size(); ++i)
-    if (m.operands[i].kind < m.operands[i - 1].kind)
-      fail_module(m, "PS-IR-115",
-                  fmt::format("{} stands after {}", operand_text(m.operands[i]), operand_text(m.operands[i - 1])),
-                  "operands are prefetched ones, inputs, outputs in this order");
+void check_aliases(const Module& m) {
+  std::vector<char> taken(static_cast<size_t>(m.count(Kind::Output)), 0);
+  for (const Alias& a : m.aliases) declared_at(m, a.loc, [&] { check_alias(m, a, &taken); });
+}
+
+void check_order(const Module& m, size_t i) {
+  if (i > 0 && m.operands[i].kind < m.operands[i - 1].kind)
+    fail_module(m, "PS-IR-115",
+                fmt::format("{} stands after {}", operand_text(m.operands[i]), operand_text(m.operands[i - 1])),
+                "operands are prefetched ones, inputs, outputs in this order");
+}
+
+void check_scratch(const Module& m, const Scratch& s) {
+  if (!s.type || !s.type->is_ref) fail_module(m, "PS-IR-115", fmt::format("scratch {} is not a ref", quoted(s.name)));
+  check_params(m, *s.type, "scratch " + quoted(s.name));
+}
+
+void check_body(const Module& m, const Body& b) {
+  check_graph(m, b.graph, b.mesh.empty() ? "the body" : fmt::format("the body of mesh {}", quoted(b.mesh)));
+  check_body_args(m, b);
+  if (!b.graph.region.ops.back().operands.empty())
+    fail_module(m, "PS-IR-113", "a body yields values", "a kernel returns nothing; it writes its outputs");
 }
 
 }  // namespace
+
+LocId line_of_module(const Module& m) {
+  const Attr* call = find(m.attrs, "call");
+  return call && call->is_int() && call->i < static_cast<int64_t>(m.locs.size()) ? static_cast<LocId>(call->i) : -1;
+}
 
 void fail_module(const Module& m, Code code, std::string message, std::string hint) {
   Diagnostic(code, std::move(message)).of(m.name).hinted(std::move(hint)).raise();
@@ -230,25 +252,19 @@ void check_params(const Module& m, const Type& t, const std::string& where) {
 void check_declarations(const Module& m) {
   check_grid(m);
   check_meshes(m);
-  check_order(m);
-  for (const Operand& o : m.operands) check_blocks(m, o);
+  for (size_t i = 0; i < m.operands.size(); ++i) declared_at(m, m.operands[i].loc, [&] { check_order(m, i); });
+  for (const Operand& o : m.operands) declared_at(m, o.loc, [&] { check_blocks(m, o); });
   for (const Operand& o : m.operands)
-    if (o.index_map) check_index_map(m, o);
-  for (const Scratch& s : m.scratch) {
-    if (!s.type || !s.type->is_ref) fail_module(m, "PS-IR-115", fmt::format("scratch {} is not a ref", quoted(s.name)));
-    check_params(m, *s.type, "scratch " + quoted(s.name));
-  }
+    if (o.index_map) declared_at(m, o.loc, [&] { check_index_map(m, o); });
+  for (const Scratch& s : m.scratch) declared_at(m, s.loc, [&] { check_scratch(m, s); });
   check_aliases(m);
 }
 
 void verify(const Module& m) {
-  check_declarations(m);
-  for (const Body& b : m.bodies) {
-    check_graph(m, b.graph, b.mesh.empty() ? "the body" : fmt::format("the body of mesh {}", quoted(b.mesh)));
-    check_body_args(m, b);
-    if (!b.graph.region.ops.back().operands.empty())
-      fail_module(m, "PS-IR-113", "a body yields values", "a kernel returns nothing; it writes its outputs");
-  }
+  declared_at(m, line_of_module(m), [&] {
+    check_declarations(m);
+    for (const Body& b : m.bodies) declared_at(m, b.loc, [&] { check_body(m, b); });
+  });
 }
 
 }  // namespace pallasim::ir

@@ -31,7 +31,7 @@ Diagnostic refusal(const fs::path& p) {
   try {
     Limits limits;
     limits.max_nesting = 32;  // keeps the example of the limit short
-    const Module m = parse(text, p.filename().string(), limits);
+    const Module m = parse(text, p.filename().string(), limits, Unplaced::Text);
     verify(m);
     if (text.find("// bind") != std::string::npos) bind_shapes(m, bindings(text));
   } catch (const DiagnosticError& e) { return e.diagnostic(); }

@@ -69,6 +69,7 @@ struct GridAxis {
   std::string semantics;  // "", parallel, arbitrary, core_parallel, subcore_parallel, sequential
   bool vmapped = false;   // added by vmap, hidden from program_id
   AttrDict attrs;         // whatever else capture saw
+  LocId loc = -1;
 };
 
 // A hardware mesh: the kernel body runs once per coordinate. Axes are row-major, the last one fastest.
@@ -81,6 +82,7 @@ struct Mesh {
   std::string kind;  // tensorcore, scalar_subcore, vector_subcore, gpu, warp, generic
   std::vector<MeshAxis> axes;
   AttrDict attrs;
+  LocId loc = -1;
 };
 
 // One dimension of a block (SEMANTICS A4).
@@ -101,22 +103,26 @@ struct Operand {
   // block
   std::unique_ptr<Graph> index_map;
   AttrDict attrs;  // pipeline = buffered(2, lookahead), …; order kept
+  LocId loc = -1;
 };
 
 struct Scratch {
   std::string name;
   const Type* type = nullptr;  // a ref type
   AttrDict attrs;
+  LocId loc = -1;
 };
 
 struct Alias {
   int input = 0;
   int output = 0;
+  LocId loc = -1;
 };  // indices count prefetch operands, then inputs
 
 struct Body {
   std::string mesh;  // empty: the implicit single thread
   Graph graph;       // (prefetch refs…, input refs…, output refs…, scratch refs…)
+  LocId loc = -1;
 };
 
 struct Loc {
@@ -165,8 +171,15 @@ struct Limits {
   int64_t max_attrs = 16'000'000;  // nodes of all attribute trees
 };
 
+// Where declarations are, and the operations of a body or an index map none of which names a location.
+enum class Unplaced : uint8_t {
+  Nowhere,
+  Text,  // at their lines in the text, for reports about a file; a module with these is not printed
+};
+
 // Throws DiagnosticError (PS-IR-0xx) with the position in `file_name`.
-Module parse(std::string_view text, std::string_view file_name = "<text>", const Limits& = {});
+Module parse(std::string_view text, std::string_view file_name = "<text>", const Limits& = {},
+             Unplaced = Unplaced::Nowhere);
 
 struct PrintOptions {
   bool literal_comments = false;  // decimals after bits, for `pallasim fmt`
