@@ -28,7 +28,7 @@ Verdict hold_against(ir::Module m, const hw::Profile& chip) {
   options.rules = interp::Options::Rules::Off;
   for (ir::Diagnostic& d : v.remarks) {
     if (d.code == ir::Code("PS-CHIP-001")) d.severity = ir::Severity::Error;
-    trace::place(d, m);
+    ir::place(d, m);
   }
   try {
     placed(m, [&] { return interp::compile(std::move(m), options); });

@@ -5,7 +5,6 @@
 
 #include "pallasim/hw/chips.h"
 #include "pallasim/ir/module.h"
-#include "pallasim/trace/causes.h"
 
 namespace pallasim::cli {
 
@@ -30,7 +29,7 @@ auto placed(const ir::Module& m, const F& f) {
   try {
     return f();
   } catch (ir::DiagnosticError& e) {
-    trace::place(e.diagnostic(), where);
+    ir::place(e.diagnostic(), where);
     std::move(e.diagnostic()).raise();
   }
 }
