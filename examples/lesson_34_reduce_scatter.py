@@ -70,10 +70,10 @@ def main():
     pallasim.findings()
     with pallasim.emulate("tpu-v5e", detect_races=True, findings="collect"):
         run(x, tell_free=False)
-    race = next(f for f in pallasim.findings() if f.code == "PS-RACE-002")
+    race = pallasim.findings()[0]
     print("Without a word that a slot is free:")
     print(race.report)
-    assert "inbox of" in race.message
+    assert "inbox" in race.message
     for seed in range(200):
         with pallasim.emulate("tpu-v5e", random_seed=seed):
             wrong = run(x, tell_free=False)

@@ -80,7 +80,7 @@ def main():
         ("More copies than steps", "PS-BAR-003", "full", dict(copies=BLOCKS + SLOTS - 1)),
     ):
         found = findings(x, **twin)
-        report = next(f.report for f in found if f.code == code)
+        report = next(f.report for f in found if code in f.report)
         print(f"{what}:")
         print(report)
         assert words in report, report

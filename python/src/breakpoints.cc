@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 
-
 namespace pallasim::python {
 namespace {
 std::atomic<StopAt> g_stop{nullptr};

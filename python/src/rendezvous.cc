@@ -11,7 +11,6 @@
 #include <mutex>
 #include <vector>
 
-
 namespace pallasim::python {
 namespace {
 

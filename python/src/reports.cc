@@ -11,7 +11,6 @@
 #include <string_view>
 #include <utility>
 
-
 namespace pallasim::python {
 namespace {
 
@@ -50,7 +49,13 @@ std::atomic<int64_t> g_launches{0};
 bool is_claim(const ir::Diagnostic& d) { return d.code.family() == ir::CodeFamily::kPAR; }
 bool is_race(const ir::Diagnostic& d) { return d.code.family() == ir::CodeFamily::kRACE || is_claim(d); }
 // Where one core was asked for, a false claim is a finding, but nothing races.
-bool raced(const ir::Diagnostic& d, int cores) { return is_race(d) && !(cores == 1 && is_claim(d)); }
+// Itself, or by what it is the reason of.
+bool raced(const ir::Diagnostic& d, int cores) {
+  const auto told = [&](const std::string& line) {
+    return line.starts_with("PS-RACE-") || (cores != 1 && line.starts_with("PS-PAR-"));
+  };
+  return (is_race(d) && !(cores == 1 && is_claim(d))) || std::any_of(d.numbers.begin(), d.numbers.end(), told);
+}
 
 // Their order is that of the ends of launches.
 void keep_run(Run run) {

@@ -23,7 +23,7 @@ ROOMS = {
     "compile": {"plan", "analysis", "compile"},
     "ops": {"plan", "ops"},
     "engine": {"plan", "ops", "engine"},
-    "report": {"plan", "ops", "engine", "report"},
+    "report": {"plan", "analysis", "ops", "engine", "report"},
     "launch": {"plan", "analysis", "compile", "ops", "engine", "report", "launch"},
 }
 

@@ -404,11 +404,11 @@ Outcome two_cores(const std::string& body, const Setting& s = {}, const std::str
 
 TEST(Sync, ACopyOfNothingBeginsAnywhere) {
   // No elements from 65535 on, of 3: nothing is read, nothing moves, and whoever waits for no bytes goes on.
-  const std::string operands = "%0, %1, %5, %3, %4 {src = view($0, [index(slice($3, $4))]), "
-                               "dst = view($1, [index(slice($3, $4))]), dst_sem = view($2, [])}";
+  const std::string operands =
+      "%0, %1, %5, %3, %4 {src = view($0, [index(slice($3, $4))]), "
+      "dst = view($1, [index(slice($3, $4))]), dst_sem = view($2, [])}";
   const auto copy = [&](const char* size) {
-    return kernel("i32[3]", "i32[3]",
-                  std::string(R"(  %2 = get %0 : i32[3]
+    return kernel("i32[3]", "i32[3]", std::string(R"(  %2 = get %0 : i32[3]
   store %1, %2
   %3 = constant {value = i32 0xffff} : i32[]
   %4 = constant {value = i32 )") + size + R"(} : i32[]

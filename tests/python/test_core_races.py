@@ -128,7 +128,7 @@ def test_a_report_shows_both_sides():
     with pallasim.emulate("tpu-v5p", detect_races=True):
         jax.block_until_ready(pl.kernel(kernel, jax.ShapeDtypeStruct(ROW, jnp.float32), mesh=mesh, scratch_types=[pltpu.VMEM(ROW, jnp.float32)])(jnp.ones((2, *ROW))))
     (found,) = pallasim.findings()
-    assert found.code == "PS-RACE-002" and "o_hbm is written by thread" in found.message
+    assert found.code == "PS-RACE-002" and "race on o_hbm: a copy of thread 0 writes it" in found.message
     assert "# both cores" in found.text and "# both cores" in found.also[0].source.text
 
 

@@ -160,7 +160,7 @@ def test_errors_carry_their_own_finding():
     for t in threads:
         t.join()
     for n in range(1, 7):
-        assert str(errors[n]) == errors[n].finding.report and errors[n].finding.message.startswith(f"Out-of-bounds read: index {n} is outside")
+        assert str(errors[n]) == errors[n].finding.report and errors[n].finding.message.startswith(f"Out-of-bounds read: 16 elements from {n} on reach outside")
 
 
 PYTEST = """

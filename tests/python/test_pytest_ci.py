@@ -246,7 +246,7 @@ def test_sarif_of_check(tmp_path):
     assert (done.returncode, done.stdout, done.stderr) == (plain.returncode, plain.stdout, plain.stderr) and done.returncode == 4
     results = sarif(out)["results"]
     assert [(r["ruleId"], *place(r)) for r in results] == [
-        ("PS-UNSUP-001", "ptx.py", 9), ("PS-IR-008", "tests/fail/ir/attribute_twice.psir", 6), ("PS-IR-116", "tests/fail/ir/alias_number.psir", None)]
+        ("PS-UNSUP-001", "ptx.py", 9), ("PS-IR-008", "tests/fail/ir/attribute_twice.psir", 6), ("PS-IR-116", "tests/fail/ir/alias_number.psir", 5)]
     inside = tmp_path / "inside.sarif"
     cli("check", "attribute_twice.psir", "--sarif", str(inside), cwd=ROOT / "tests" / "fail" / "ir")
     (same,) = sarif(inside)["results"]

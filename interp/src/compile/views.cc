@@ -160,9 +160,8 @@ class Follower {
 
   // The sizes that the whole view has, which its last index says.
   void find_sizes(std::span<const ir::View> transforms) {
-    const auto last = std::find_if(transforms.rbegin(), transforms.rend(), [](const ir::View& v) {
-      return std::holds_alternative<ir::view::Index>(v);
-    });
+    const auto last = std::find_if(transforms.rbegin(), transforms.rend(),
+                                   [](const ir::View& v) { return std::holds_alternative<ir::view::Index>(v); });
     if (last == transforms.rend()) return;
     for (const Entry& d : std::get<ir::view::Index>(*last).entries) {
       if (!d.is_slice()) continue;
@@ -237,9 +236,8 @@ Follower::Place Follower::place(const Entry& d, size_t dim) {
     const Val& v = e_.operand(op_, static_cast<size_t>(d.start.operand));
     p.slot = e_.scalar_slot(v);
     p.wide = is_wide(v.dtype);
-  } else if (const int64_t start = d.start.value();
-             p.size_slot != Addr::kNoSlot || extent_slot(dim) != Addr::kNoSlot ||
-             (p.count > 0 && (start < 0 || start + p.span() >= extent))) {
+  } else if (const int64_t start = d.start.value(); p.size_slot != Addr::kNoSlot || extent_slot(dim) != Addr::kNoSlot ||
+                                                    (p.count > 0 && (start < 0 || start + p.span() >= extent))) {
     // A static index out of bounds is a finding of the run, not of the compilation: the branch may never run.
     p.slot = e_.const_int(ir::DType::I64, start).scalar().slot;
     p.wide = true;
@@ -483,8 +481,8 @@ void Follower::operator()(const ir::view::Swizzle& t) {
 
 }  // namespace
 
-ViewResult apply_view(Emitter& e, const Op& op, const Val& ref, std::span<const ir::View> view, ViewUse use,
-                      Lens lens, std::vector<uint32_t> sizes) {
+ViewResult apply_view(Emitter& e, const Op& op, const Val& ref, std::span<const ir::View> view, ViewUse use, Lens lens,
+                      std::vector<uint32_t> sizes) {
   return Follower(e, op, ref, use, lens, std::move(sizes)).follow(view);
 }
 

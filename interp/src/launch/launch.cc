@@ -9,8 +9,8 @@
 #include <set>
 
 #include "../engine/engine.h"
-#include "../report/checked.h"
 #include "../report/causes.h"
+#include "../report/checked.h"
 #include "../report/checks.h"
 #include "../report/report.h"
 #include "apart.h"

@@ -60,8 +60,7 @@ struct IndexBounds {
       const int64_t i = index_value(t, term);
       if (is_inside(t, term, i)) [[likely]]
         offset += i * term.stride;
-      else if (!is_empty(t, p))
-        offset += outside_offset(t, s, term, i, p.ref, p.shape, p.write);
+      else if (!is_empty(t, p)) offset += outside_offset(t, s, term, i, p.ref, p.shape, p.write);
     }
     t.slot<int64_t>(s->dst) = offset;
     return s + 1;

@@ -28,6 +28,8 @@ namespace {
 
 bool is_race(const ir::Diagnostic& d) { return d.code.family() == ir::CodeFamily::kRACE; }
 bool is_claim(const ir::Diagnostic& d) { return d.code.family() == ir::CodeFamily::kPAR; }
+// Of programs that run at once, whatever they claim.
+bool of_programs(const ir::Diagnostic& d) { return d.code.is("PS-PAR-002"); }
 bool is_unset(const ir::Diagnostic& d) { return d.code.family() == ir::CodeFamily::kUNINIT; }
 bool in_flight(const ir::Diagnostic& d) { return d.code.is("PS-RACE-001"); }
 bool is_unfenced(const ir::Diagnostic& d) { return d.code.is("PS-RACE-003"); }
@@ -57,9 +59,9 @@ bool has(const ir::Diagnostic& d, const std::string& about) {
 // yet.
 bool set_at_another_point(const ir::Diagnostic& unset, const ir::Diagnostic& claim) {
   if (!is_unset(unset) || !is_claim(claim) || !share(unset, claim, "ref ")) return false;
+  if (of_programs(claim)) return true;
   for (size_t g = 0; g < unset.grid_point.size(); ++g)
-    if (unset.grid_point[g] != 0 && has(claim, about_axis(g)) &&
-        (claim.code.is("PS-PAR-002") || has(unset, "set at the first of " + about_axis(g))))
+    if (unset.grid_point[g] != 0 && has(claim, about_axis(g)) && has(unset, "set at the first of " + about_axis(g)))
       return true;
   return false;
 }

@@ -166,8 +166,9 @@ ir::Diagnostic ClaimWatch::report(const std::vector<SharedRef*>& group) const {
                           axes_text(plan_, first.axes), axis ? "is" : "are", refs,
                           carries ? (one ? "carries a value" : "carry values") : (one ? "is shared" : "are shared"),
                           axis ? "its" : "their", axis ? "it" : "them");
-  d.hint = fmt::format("{}, or a block of its own for each point; this run kept the order of the grid",
-                       semantics_text(plan_, first.axes));
+  d.hint = fmt::format(
+      "declare {} arbitrary, {}, or give each point a block of its own; this run kept the order of the grid",
+      axes_text(plan_, first.axes), semantics_text(plan_, first.axes));
   return d;
 }
 

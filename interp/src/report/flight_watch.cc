@@ -84,10 +84,8 @@ void FlightWatch::report(Execution& ex, const shadow::InFlightUse& u) {
   // Copies of two threads are races of these, whether or not this schedule has both in flight at a time.
   const auto issue = issues_.find(u.operation);
   if (!u.freed && starts_operation(*used) && issue != issues_.end() && issue->second.thread != u.access.thread) return;
-  // Who changes what another device writes to needs no wait but an order with that device: a race.
-  if (!u.freed && u.access.write && u.writes && issue != issues_.end() &&
-      ex.device_of(ex.threads[static_cast<size_t>(issue->second.thread)]) !=
-          ex.device_of(ex.threads[static_cast<size_t>(u.access.thread)]))
+  // Who changes what another one writes to needs no wait but an order with that one: a race.
+  if (!u.freed && u.access.write && u.writes && issue != issues_.end() && issue->second.thread != u.access.thread)
     return;
   const SideNames copy = row(issued).sides(issued);
   const std::string& name = u.writes ? copy.writes : copy.reads;

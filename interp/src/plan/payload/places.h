@@ -8,16 +8,16 @@
 namespace pallasim::interp {
 
 struct IndexTerm {
-  uint32_t slot;                       // index value
-  bool wide;                           // i64, else i32
-  int64_t stride;                      // bytes per unit
-  int64_t last;                        // largest legal value
-  int dim;                             // dimension of the ref, for reports
-  int64_t extent;                      // of that dimension
-  int64_t size;                        // elements taken
-  uint32_t size_slot = Addr::kNoSlot;  // i64 slot where that is known at run time only
-  int64_t padding = 0;                 // elements behind `extent` that a copy may name
-  int64_t first = 0;                   // smallest legal value
+  uint32_t slot;                         // index value
+  bool wide;                             // i64, else i32
+  int64_t stride;                        // bytes per unit
+  int64_t last;                          // largest legal value
+  int dim;                               // dimension of the ref, for reports
+  int64_t extent;                        // of that dimension
+  int64_t size;                          // elements taken
+  uint32_t size_slot = Addr::kNoSlot;    // i64 slot where that is known at run time only
+  int64_t padding = 0;                   // elements behind `extent` that a copy may name
+  int64_t first = 0;                     // smallest legal value
   uint32_t extent_slot = Addr::kNoSlot;  // i64 slot of a smaller extent, known at run time only
   int64_t reach = 1;                     // elements from the first that is taken to the last, with both
   bool operator==(const IndexTerm&) const = default;
