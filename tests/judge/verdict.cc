@@ -68,7 +68,7 @@ Verdict judge_races(const Case& c, const std::string& only, Verdict v) {
 // A finding that the program does not deserve. Trips of a parallel_loop meet where the evaluator saw them meet.
 std::string unexpected(const oracle::Outcome& want, const EngineOutcome& got, bool missing) {
   for (const std::string& f : got.findings)
-    if (f.find("in a trip of a parallel_loop") == std::string::npos || (!want.trips_meet && !missing)) return f;
+    if (f.find("one trip of a parallel_loop") == std::string::npos || (!want.trips_meet && !missing)) return f;
   return "";
 }
 
