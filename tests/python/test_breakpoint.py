@@ -14,9 +14,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from causes.mosaic import kernel_of
 from jax import lax
 from jax.experimental import pallas as pl
-from jax.experimental.pallas import mosaic_gpu as plgpu
 from jax.experimental.pallas import tpu as pltpu
 
 import pallasim
@@ -155,6 +155,8 @@ def test_jax_debug_breakpoint_under_jit_and_a_condition(stops):
 
 @pytest.mark.parametrize("machine", ["triton", "mosaic"])
 def test_gpus(stops, machine):
+    if machine == "triton" and jax.__version_info__ >= (0, 11):
+        pytest.xfail("PS-TRI-003: callbacks of Triton kernels are not captured as this JAX traces them")
     def kernel(x_ref, o_ref):
         x = x_ref[...] * 3
         pallasim.breakpoint(x=x)  # here
@@ -163,7 +165,7 @@ def test_gpus(stops, machine):
     if machine == "triton":
         y = run(lambda x: call(kernel, x), X, machine="gpu-h100")
     else:
-        y = run(lambda x: plgpu.kernel(kernel, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype))(x), X, machine="gpu-h100")
+        y = run(lambda x: kernel_of(kernel, jax.ShapeDtypeStruct(x.shape, x.dtype))(x), X, machine="gpu-h100")
     np.testing.assert_array_equal(y, X * 3)
     np.testing.assert_array_equal(np.concatenate([v["x"] for *_, v in stops]), X * 3)
     assert {line for _, line, *_ in stops} == {line_of(kernel)}
@@ -188,7 +190,7 @@ def test_threads_of_a_kernel_stop_one_by_one(monkeypatch):
         def _():
             o_ref[...] = x_ref[...]
 
-    run(lambda x: plgpu.kernel(kernel, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype), num_threads=2, thread_name="wg")(x), X, machine="gpu-h100")
+    run(lambda x: kernel_of(kernel, jax.ShapeDtypeStruct(x.shape, x.dtype), num_threads=2, thread_name="wg")(x), X, machine="gpu-h100")
     assert len(threads) == len(set(threads)) == 2
 
 

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from causes.mosaic import kernel_of
 from jax import lax
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import mosaic_gpu as plgpu
@@ -31,7 +32,7 @@ def on_triton(kernel, *args, dtype=jnp.float32):
 
 
 def on_warpgroup(kernel, *args, dtype=jnp.float32):
-    return plgpu.kernel(kernel, out_shape=jax.ShapeDtypeStruct(args[0].shape, dtype))(*args)
+    return kernel_of(kernel, jax.ShapeDtypeStruct(args[0].shape, dtype))(*args)
 
 
 MACHINES = {"tpu": ("tpu-v5e", on_tpu), "triton": ("gpu-h100", on_triton), "mosaic": ("gpu-h100", on_warpgroup)}
@@ -302,7 +303,7 @@ def test_wgmma():
 
     def call(a, b):
         tiles = plgpu.TilingTransform((8, 64)), plgpu.SwizzleTransform(128)
-        return plgpu.kernel(kernel, out_shape=jax.ShapeDtypeStruct((64, 128), jnp.float32), scratch_shapes=[
+        return kernel_of(kernel, jax.ShapeDtypeStruct((64, 128), jnp.float32), [
             plgpu.SMEM((64, 64), jnp.bfloat16, transforms=tiles), plgpu.SMEM((64, 128), jnp.bfloat16, transforms=tiles),
             plgpu.Barrier(num_arrivals=2)])(a, b)
 
@@ -319,7 +320,7 @@ def test_threads_are_named():
         o_ref[...] = jnp.exp(x_ref[...] * lax.axis_index("wg").astype(jnp.float32))  # here
 
     def call(x):
-        return plgpu.kernel(kernel, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype), num_threads=2, thread_name="wg")(x)
+        return kernel_of(kernel, jax.ShapeDtypeStruct(x.shape, x.dtype), num_threads=2, thread_name="wg")(x)
 
     _, (f,) = found(call, ones(100.0), machine="gpu-h100")
     assert "1" in f.thread and f.line == line_of(kernel), f.report
@@ -345,8 +346,8 @@ def test_looking_at_accumulators_is_no_race():
         o_ref[...] = pl.run_scoped(scope, plgpu.ACC((64, 64), jnp.float32))
 
     tiles = plgpu.TilingTransform((8, 64)), plgpu.SwizzleTransform(128)
-    call = plgpu.kernel(kernel, out_shape=jax.ShapeDtypeStruct((64, 64), jnp.float32),
-                        scratch_shapes=[plgpu.SMEM((64, 64), jnp.bfloat16, transforms=tiles), plgpu.Barrier()])
+    call = kernel_of(kernel, jax.ShapeDtypeStruct((64, 64), jnp.float32),
+                     [plgpu.SMEM((64, 64), jnp.bfloat16, transforms=tiles), plgpu.Barrier()])
     with pallasim.emulate("gpu-h100", detect_races=True, nans="report", findings="raise"):
         assert (np.asarray(call(jnp.ones((64, 64), jnp.bfloat16))) == 192).all()
 

@@ -183,6 +183,7 @@ def test_a_slice_outside_says_how_long_it_is(outside):
             assert ("jnp.maximum(size, 0)" in str(e.value)) == (numbers[1] < 0)
 
 
+@pytest.mark.skipif(jax.__version_info__ >= (0, 11), reason="this JAX compares the sizes of such slices while it traces, and refuses them")
 def test_a_slice_of_a_slice_ends_where_that_ends():
     """The first one has as many rows as are known when it runs: eight rows of its four do not exist."""
     call = copy_of(lambda x, s, n: x.at[pl.ds(s, n)].at[pl.ds(0, 8)], lambda b, s, n: b, buffer=(8, 128))
