@@ -106,11 +106,12 @@ def test_a_cell_that_runs_again_has_its_new_number(book):
 
 
 def test_files_stay_files(book, tmp_path):
-    (tmp_path / "kernels.py").write_text(KERNELS)
-    book.run(f'import sys\nsys.path.insert(0, {str(tmp_path)!r})\nimport kernels\nsys.path.pop(0)\n'
-             'with pallasim.emulate("tpu-v5e", detect_races=True, findings="collect"):\n    kernels.race(X).block_until_ready()\ndel sys.modules["kernels"]')
+    # The name is this test's own: pytester's modules of other tests stay in sys.modules of the worker.
+    (tmp_path / "notebook_kernels.py").write_text(KERNELS)
+    book.run(f'import sys\nsys.path.insert(0, {str(tmp_path)!r})\nimport notebook_kernels\nsys.path.pop(0)\n'
+             'with pallasim.emulate("tpu-v5e", detect_races=True, findings="collect"):\n    notebook_kernels.race(X).block_until_ready()\ndel sys.modules["notebook_kernels"]')
     (f,) = pallasim.findings()
-    assert f"at {tmp_path}/kernels.py:{line_of(READ)}:" in f.report and str(f.site.source) == f"{tmp_path}/kernels.py:{line_of(READ)}"
+    assert f"at {tmp_path}/notebook_kernels.py:{line_of(READ)}:" in f.report and str(f.site.source) == f"{tmp_path}/notebook_kernels.py:{line_of(READ)}"
 
 
 def test_nothing_of_ipython_is_imported():
