@@ -75,7 +75,8 @@ void link(Plan& p, const std::vector<int>& targets, const std::vector<size_t>& e
     if (targets[i] >= 0) p.steps[i].jump = &p.steps[static_cast<size_t>(targets[i])];
   }
   p.joined = p.options.rewrites();
-  if (p.joined) join_scalar_steps(p.steps, p.may_run_apart());
+  p.tells_in_runs = p.may_run_apart();
+  if (p.joined) join_scalar_steps(p.steps, p.tells_in_runs);
   for (size_t b = 0; b < p.bodies.size(); ++b) p.bodies[b]->entry = p.steps.data() + entries[b];
 }
 

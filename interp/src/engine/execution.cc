@@ -1,7 +1,6 @@
 #include <algorithm>
 
 #include "../ops/bodies.h"
-#include "../ops/footprint.h"
 #include "../plan/scalar_forms.h"
 #include "engine.h"
 #include "footprint_judge.h"
@@ -115,7 +114,7 @@ Stop Execution::run_steps(Thread& t, int64_t budget) {
       left -= n;
       steps += n;
       do {
-        if constexpr (watched && !joined) ops::tell(t, s);
+        if constexpr (watched) events->step(t, *s);
         const Step* next = joined ? s->follow(t, s, t.handed) : judged ? run_judged(t, s) : s->fn(t, s);
         if constexpr (joined)
           before += reinterpret_cast<const std::byte*>(t.last) - reinterpret_cast<const std::byte*>(s);
@@ -139,9 +138,9 @@ Stop Execution::run_steps(Thread& t, int64_t budget) {
 }
 
 Stop Execution::run(Thread& t, int64_t budget) {
-  if (joined) return run_steps<true, false, false>(t, budget);
+  if (joined) return run_steps<true, false, false>(t, budget);  // runs tell where they end
   if (options->verify_footprints) return run_steps<false, true, true>(t, budget);
-  return listeners.empty() ? run_steps<false, false, false>(t, budget) : run_steps<false, true, false>(t, budget);
+  return observed ? run_steps<false, true, false>(t, budget) : run_steps<false, false, false>(t, budget);
 }
 
 int64_t Execution::linear_point(const Thread& t) const {

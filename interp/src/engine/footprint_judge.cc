@@ -14,16 +14,15 @@ namespace {
 
 namespace shadow = memory::shadow;
 
-// Bytes of the process that the thread's buffers are.
+// Bytes of the process that the buffers of threads are.
 struct Region {
   std::byte* at;
   int64_t bytes;
 };
-std::vector<Region> regions_of(const Thread& t) {
-  std::map<std::byte*, int64_t> found;  // arrays that share memory are one
+void add_regions(const Thread& t, std::map<std::byte*, int64_t>* found) {  // arrays that share memory are one
   const auto add = [&](uint32_t buffer, int64_t bytes) {
     std::byte* at = t.bases[buffer];
-    if (at && bytes > 0) found[at] = std::max(found[at], bytes);
+    if (at && bytes > 0) (*found)[at] = std::max((*found)[at], bytes);
   };
   const Plan& p = *t.exec->plan;
   add(t.temps, t.parent < 0 ? t.body->temp_bytes : t.body->child_bytes);
@@ -34,6 +33,11 @@ std::vector<Region> regions_of(const Thread& t) {
   }
   for (const memory::Allocation& a : p.memory.allocations)
     if (!a.private_to_thread()) add(a.buffer, a.bytes);
+}
+std::vector<Region> regions_of(const Execution& ex) {
+  std::map<std::byte*, int64_t> found;
+  for (const Thread& t : ex.threads)
+    if (t.bases && t.stop != Stop::Done) add_regions(t, &found);
   std::vector<Region> r;
   for (const auto& [at, bytes] : found) r.push_back({at, bytes});
   return r;
@@ -42,7 +46,22 @@ std::vector<Region> regions_of(const Thread& t) {
 // The bytes of a step's boxes, by address.
 class Touched : public ops::Boxes {
  public:
-  Touched(const Thread& t, const Step& s) : Boxes(t, s), t_(t) { ops::footprint(t, s, *this); }
+  Touched(Thread& t, const Step& s) : Boxes(t, s), t_(t) { ops::footprint(t, s, *this); }
+  // What the bytes of a copy that moved were written to.
+  void add_moved(const memory::AsyncCopy& c) {
+    const std::span<const int64_t> dims(c.dst_dims(), static_cast<size_t>(c.rank)),
+        strides(c.dst_strides, static_cast<size_t>(c.rank));
+    const auto write = [&](int64_t offset, std::span<const int64_t> of) {
+      add({c.dst.buffer, Addr::kNoSlot, offset}, of, strides, ir::byte_size(c.dtype),
+          {.write = true, .owner = c.dst.thread});
+    };
+    if (c.rows.empty() || !c.rows_of_dst) return write(c.dst.offset, dims);
+    std::vector<int64_t> one(dims.begin(), dims.end());
+    const auto d = static_cast<size_t>(c.row_dim);
+    one[d] = 1;
+    for (const int64_t row : c.rows)
+      if (row >= 0) write(c.dst.offset + row * strides[d] * ir::byte_size(c.dtype), one);
+  }
   // One byte per byte of the region: 1 where the step reads, or writes.
   std::vector<bool> mask(const Region& r, bool write) const {
     std::vector<bool> m(static_cast<size_t>(r.bytes));
@@ -58,11 +77,12 @@ class Touched : public ops::Boxes {
     std::byte *begin, *end;
     bool write;
   };
-  void box(const Access& a, bool) override {
+  void box(const Access& a) override {
+    std::byte* const base = t_.exec->threads[static_cast<size_t>(a.owner < 0 ? a.thread : a.owner)].bases[a.buffer];
     for (const shadow::Range& r : shadow::Box(a.offset, a.dims, a.strides, a.rank, a.element_bytes).rows())
-      runs_.push_back({t_.bases[a.buffer] + r.begin, t_.bases[a.buffer] + r.end, a.write});
+      runs_.push_back({base + r.begin, base + r.end, a.write});
   }
-  const Thread& t_;
+  Thread& t_;
   std::vector<Run> runs_;
 };
 
@@ -76,6 +96,8 @@ void restore(const std::vector<Region>& regions, const Saved& saved) {
   for (size_t i = 0; i < regions.size(); ++i) std::memcpy(regions[i].at, saved[i].data(), saved[i].size());
 }
 
+constexpr std::byte kScrambled{0x5a};
+
 // Of a loop the first trips are enough.
 constexpr uint8_t kTimes = 16;
 bool is_due(Execution& ex, const Step& s) {
@@ -84,39 +106,94 @@ bool is_due(Execution& ex, const Step& s) {
   return times < kTimes && ++times > 0;
 }
 
-bool says_what_it_touches(const Step& s) {
-  return row(s).footprint == Footprint::Static && s.kind != Kind::print && s.kind != Kind::host_call &&
+// Steps that can run twice: whatever they do lies in memory and slots.
+bool repeats(const Step& s) {
+  const Footprint f = row(s).footprint;
+  if (s.kind == Kind::row_copy || s.kind == Kind::bulk_load || s.kind == Kind::bulk_store) return false;
+  return (f == Footprint::Static || f == Footprint::Dynamic) && s.kind != Kind::print && s.kind != Kind::host_call &&
          s.kind != Kind::fill;
+}
+
+// Memory that is made, given out or brought together is nobody's write.
+bool makes_memory(const Step& s) {
+  switch (s.kind) {
+    case Kind::fill:
+    case Kind::spawn:
+    case Kind::landing_begin:
+    case Kind::landing_settle:
+    case Kind::landing_find:
+    case Kind::departs: return true;
+    default: return false;
+  }
+}
+
+// Copies that move while a step runs.
+class Moved : public Events {
+ public:
+  explicit Moved(Execution& ex) : ex_(ex), before_(ex.events) { ex.events = this; }
+  ~Moved() override { ex_.events = before_; }
+  void moved(const memory::AsyncCopy& c) override { copies.push_back(c); }
+  std::vector<memory::AsyncCopy> copies;
+
+ private:
+  Execution& ex_;
+  Events* before_;
+};
+
+void no_other_byte(Thread& t, const Step* s, const std::vector<Region>& regions, const Saved& before,
+                   const Saved& after, const std::vector<std::vector<bool>>& writes) {
+  for (size_t i = 0; i < writes.size(); ++i)
+    for (size_t b = 0; b < static_cast<size_t>(regions[i].bytes); ++b)
+      if (!writes[i][b] && after[i][b] != before[i][b])
+        footprint_differs(t, s, "a byte changed that it says not to write", static_cast<int64_t>(b));
+}
+
+// Of steps that signal, wait or start what others see: what they and the copies that move meanwhile write.
+const Step* run_once_judged(Thread& t, const Step* s) {
+  Touched touched(t, *s);
+  const std::vector<Region> regions = regions_of(*t.exec);
+  const Saved before = save(regions);
+  Moved moved(*t.exec);
+  const Step* next = s->fn(t, s);
+  for (const memory::AsyncCopy& c : moved.copies) {
+    if (c.landing >= 0) return next;  // what was elided before is brought there
+    touched.add_moved(c);
+  }
+  std::vector<std::vector<bool>> writes;
+  for (const Region& r : regions) writes.push_back(touched.mask(r, true));
+  no_other_byte(t, s, regions, before, save(regions), writes);
+  return next;
 }
 
 }  // namespace
 
 const Step* run_judged(Thread& t, const Step* s) {
-  if (!says_what_it_touches(*s) || !is_due(*t.exec, *s)) return s->fn(t, s);
+  if (!is_due(*t.exec, *s)) return s->fn(t, s);
+  if (!repeats(*s)) return makes_memory(*s) || t.exec->observed ? s->fn(t, s) : run_once_judged(t, s);
   const Touched touched(t, *s);
-  std::vector<Region> regions = regions_of(t);
+  std::vector<Region> regions = regions_of(*t.exec);
   const size_t memory = regions.size();
   regions.push_back({t.arena, t.body->image_bytes()});  // slots are nobody's boxes, and as they were for the second run
   const Saved before = save(regions);
   const Step* next = s->fn(t, s);
   const Saved after = save(regions);
   std::vector<std::vector<bool>> writes;
-  for (size_t i = 0; i < memory; ++i) {
-    writes.push_back(touched.mask(regions[i], true));
-    for (size_t b = 0; b < after[i].size(); ++b)
-      if (!writes[i][b] && after[i][b] != before[i][b])
-        footprint_differs(t, s, "a byte changed that it says not to write", static_cast<int64_t>(b));
-  }
+  for (size_t i = 0; i < memory; ++i) writes.push_back(touched.mask(regions[i], true));
+  no_other_byte(t, s, regions, before, after, writes);
   restore(regions, before);
   for (size_t i = 0; i < memory; ++i) {
     const std::vector<bool> reads = touched.mask(regions[i], false);
     for (size_t b = 0; b < reads.size(); ++b)
-      if (!reads[b]) regions[i].at[b] ^= std::byte{0x5a};
+      if (!reads[b]) regions[i].at[b] ^= kScrambled;
   }
   s->fn(t, s);
+  // A byte that it says to write and did not has what it had, both times.
+  const auto as_it_was = [&](size_t i, size_t b) {
+    return after[i][b] == before[i][b] && regions[i].at[b] == (before[i][b] ^ kScrambled);
+  };
   for (size_t i = 0; i < memory; ++i)
-    for (size_t b = 0; b < after[i].size(); ++b)
-      if (writes[i][b] && regions[i].at[b] != after[i][b])
+    for (size_t b = 0; b < static_cast<size_t>(regions[i].bytes); ++b)
+      if (writes[i][b] && regions[i].at[b] != after[i][b] && !as_it_was(i, b))
         footprint_differs(t, s, "what it writes depends on bytes that it says not to read", static_cast<int64_t>(b));
   restore(regions, after);
   return next;

@@ -252,6 +252,13 @@ void Execution::start_programs() {
   next_point = population.first + static_cast<int64_t>(resident);
 }
 
+const std::byte* Execution::memory_of(int32_t thread, uint32_t buffer) const {
+  for (const SharedMemory& m : shared_memory)
+    if (const memory::Allocation& of = plan->memory.allocations[m.allocation]; of.buffer == buffer)
+      return m.of_units[static_cast<size_t>(units.unit_of(of.owner, threads[static_cast<size_t>(thread)].unit))].data();
+  return threads[static_cast<size_t>(thread)].bases[buffer];
+}
+
 // What the threads of a program share comes with the first of them that runs.
 void Execution::begin_crew(int64_t place) {
   const Thread& first = threads[static_cast<size_t>(place * population.crew)];
@@ -271,7 +278,7 @@ void Execution::begin_crew(int64_t place) {
       }
       if (of.landing >= 0) landing(of.landing, first.index + i).clear();
       else poison(one.data(), of.elements(), of.dtype, options->uninitialized);
-      for (Listener* l : listeners) l->on_shared(*this, one.data(), of.bytes);
+      events->memory({MemoryEvent::What::Given, first.index + i, of.buffer, 0, of.bytes});
     }
   }
 }
@@ -284,7 +291,7 @@ void Execution::begin_program(Thread& t) {
   free_arenas.pop_back();
   bind_arena(a, t.unit);
   take_arena(t, a, b.temps);
-  for (Listener* l : listeners) l->on_shared(*this, a.bases[b.temps], b.temp_bytes);
+  events->memory({MemoryEvent::What::Given, t.index, b.temps, 0, b.temp_bytes});
   enter(t, b, t.point * population.crew + t.index % population.crew);
 }
 

@@ -168,10 +168,14 @@ struct Scheduler::Order : Schedule {};
 
 Scheduler::Scheduler(Execution& ex, const RunOptions& o) : ex_(ex), options_(o), order_(new Order{make_schedule(o)}) {
   ex.copies_move = order_->copies;
-  ex.joined = ex.plan->joined && order_->policy->runs_on() && o.max_steps == 0 && !o.verify_footprints;
+  ex.joined = ex.plan->joined && order_->policy->runs_on() && o.max_steps == 0 && !o.verify_footprints &&
+              (!ex.observed || ex.plan->tells_in_runs);
   order_->policy->new_execution(ex.threads.size(), ex.points > 0);
   for (const Thread& t : ex.threads)
-    if (t.stop == Stop::None) ready_.push_back(t.index);
+    if (t.stop == Stop::None) {
+      ready_.push_back(t.index);
+      if (ex.points == 0) ex.events->thread(ThreadEvent::What::Begins, t.index);
+    }
 }
 
 Scheduler::~Scheduler() = default;
@@ -185,7 +189,10 @@ void Scheduler::restore(const State& s) {
 }
 
 void Scheduler::wake() {
-  for (int32_t w : ex_.woken) ready_.push_back(w);
+  for (int32_t w : ex_.woken) {
+    ready_.push_back(w);
+    if (ex_.threads[static_cast<size_t>(w)].stop == Stop::Blocked) ex_.events->thread(ThreadEvent::What::Wakes, w);
+  }
   ex_.woken.clear();
 }
 
@@ -213,9 +220,14 @@ bool Scheduler::turn(int64_t most) {
   if (options_.max_steps > 0) budget = std::max<int64_t>(1, std::min(budget, options_.max_steps - ex_.steps));
   const int64_t before = ex_.steps;
   const bool programs = ex_.points > 0;
-  if (programs && !t.arena) ex_.begin_program(t);
+  if (programs && !t.arena) {
+    ex_.begin_program(t);
+    ex_.events->thread(ThreadEvent::What::Begins, index);
+  }
   const Stop stop = ex_.run(t, budget);
   if (stop == Stop::Done && t.parent >= 0) ex_.end_child(t);
+  if (stop == Stop::Blocked) ex_.events->thread(ThreadEvent::What::Blocks, index);
+  if (stop == Stop::Done) ex_.events->thread(ThreadEvent::What::Ends, index);
   wake();
   if (ex_.progressed || stop == Stop::Done) idle_ = ex_.spins = 0;
   else idle_ += ex_.steps - before;

@@ -32,7 +32,7 @@ struct Snapshot {
 
 // `operand_bytes`: of each operand of a device.
 Snapshot take_snapshot(const Execution&, const Scheduler&, std::span<const int64_t> operand_bytes);
-// The execution that it was taken of is as it was then; listeners are not.
+// The execution that it was taken of is as it was then; observers are not.
 void restore(const Snapshot&, Execution&, Scheduler&, std::span<const int64_t> operand_bytes);
 // What differs between two moments of one execution, in a word; empty: nothing. Arenas of ended programs do not count.
 std::string difference(const Snapshot&, const Snapshot&);

@@ -6,6 +6,7 @@
 #include <exception>
 #include <mutex>
 
+#include "../engine/publish.h"
 #include "../report/checked.h"
 #include "bind.h"
 #include "pallasim/interp/progress.h"
@@ -19,19 +20,25 @@ namespace {
 struct Met {};  // a part cannot go on
 
 // Of one part: what it uses of the arrays that the launch writes, which are all that it is told of.
-class PartWatch : public Listener {
+class PartWatch : public Observer {
  public:
-  PartWatch(memory::PartsApart& apart, int part, const std::atomic<bool>& stop)
-      : apart_(apart), part_(part), stop_(stop) {}
-  void on_access(Execution& ex, const Access& a) override { use(ex, a); }
-  void on_temporary(Execution& ex, const Access& a) override { use(ex, a); }
+  PartWatch(const Execution& ex, memory::PartsApart& apart, int part, const std::atomic<bool>& stop,
+            const std::vector<bool>& written)
+      : ex_(ex), apart_(apart), written_(written), part_(part), stop_(stop) {}
+  uint32_t wants() const override { return kAccess; }
+  bool wants_buffer(uint32_t buffer) const override {
+    const size_t operand = buffer - kFirstOperandBuffer;
+    return buffer >= kFirstOperandBuffer && operand < written_.size() && written_[operand];
+  }
+  void on_access(const Access& a) override {
+    if (stop_.load(std::memory_order_relaxed)) throw Met{};
+    if (!apart_.use(part_, address(ex_, a), a.dims, a.strides, a.rank, a.element_bytes, a.write)) throw Met{};
+  }
 
  private:
-  void use(Execution& ex, const Access& a) {
-    if (stop_.load(std::memory_order_relaxed)) throw Met{};
-    if (!apart_.use(part_, address(ex, a), a.dims, a.strides, a.rank, a.element_bytes, a.write)) throw Met{};
-  }
+  const Execution& ex_;
   memory::PartsApart& apart_;
+  const std::vector<bool>& written_;
   const int part_;
   const std::atomic<bool>& stop_;
 };
@@ -127,9 +134,9 @@ class ApartRun {
  private:
   void part(int i, memory::PartsApart& apart) {
     Lease ex(call_.plan);
-    PartWatch watch(apart, i, stop_);
-    ex->listeners.push_back(&watch);
-    ex->told = &written_;
+    PartWatch watch(*ex, apart, i, stop_, written_);
+    Observer* const observers[] = {&watch};
+    const Publisher publisher(*ex, observers, Publisher::kRunsTell);
     run_part(*ex, call_, parts_[static_cast<size_t>(i)], {});
     if (!ex->prints.empty() || !ex->findings.empty()) stop_ = true;
     steps_ += ex->steps;

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "../engine/engine.h"
+#include "../engine/publish.h"
 #include "../report/causes.h"
 #include "../report/checked.h"
 #include "../report/checks.h"
@@ -99,7 +100,12 @@ class ParallelRun {
   }
   void box(const GridBox& b) {
     Lease ex(call_.plan);
-    if (judge_) ex->listeners.push_back(judge_);
+    std::optional<Publisher> publisher;
+    if (judge_) {
+      judge_->attach(*ex);
+      Observer* const observers[] = {judge_};
+      publisher.emplace(*ex, observers);
+    }
     try {
       run_part(*ex, call_, call_.who, b);
     } catch (const ir::DiagnosticError& e) {
@@ -129,10 +135,9 @@ class ParallelRun {
 };
 
 // Grid points as they are entered.
-struct GridRecorder : Listener {
-  void on_grid_point(Execution& ex, const Thread& t, std::span<const int64_t> point) override {
-    points.push_back({{point.begin(), point.end()}, ex.core_of(t)});
-  }
+struct GridRecorder : Observer {
+  uint32_t wants() const override { return kPoint; }
+  void on_point(const PointEvent& e) override { points.push_back({{e.ids.begin(), e.ids.end()}, e.core}); }
   std::vector<GridPoint> points;
 };
 
@@ -155,11 +160,14 @@ void run_sequential(const Call& c, Report* report) {
   Lease ex(c.plan);
   GridRecorder recorder;
   const bool keep_points = c.watch.recorder && c.watch.recorder->keep_points;
-  if (keep_points) ex->listeners.push_back(&recorder);
+  std::vector<Observer*> observers(c.watch.observers.begin(), c.watch.observers.end());
+  if (keep_points) observers.push_back(&recorder);
   std::optional<Checks> checks;
   StepWorkers workers(c.options.workers > 0 ? c.options.workers : default_workers());
   if (!c.options.checked && workers.count() > 1) ex->helpers = &workers;
-  if (c.options.checked) checks.emplace(c.plan, c.options, c.operands.size()).attach(&ex->listeners);
+  if (c.options.checked) checks.emplace(c.plan, c.options, c.operands.size()).attach(*ex, &observers);
+  std::optional<Publisher> publisher;
+  if (!observers.empty()) publisher.emplace(*ex, observers);
   const GridBox box{std::vector<int64_t>(c.grid.size(), 0), c.grid};
   auto finish = [&] {
     report->steps = ex->steps;
@@ -169,7 +177,7 @@ void run_sequential(const Call& c, Report* report) {
     deliver(ex->prints, c, report);
     ex->prints.clear();
     report->findings.insert(report->findings.end(), ex->findings.begin(), ex->findings.end());
-    for (Listener* l : ex->listeners) l->finish(*ex, report->findings);
+    if (checks) checks->finish(report->findings);
     if (checks) report->traffic = checks->traffic();
     if (keep_points) c.watch.recorder->points = std::move(recorder.points);
   };
@@ -343,7 +351,8 @@ void run_launch(const Plan& p, Session& session, std::span<const DeviceCall> dev
   if (watch.progress)
     watch.progress->expect(memory::mul(points, p.threads.core_axis >= 0 ? int64_t(devices.size()) : report.threads));
 
-  const bool watched = options.checked || watch.breakpoints || (watch.recorder && watch.recorder->keep_points) ||
+  const bool watched = options.checked || watch.breakpoints || !watch.observers.empty() ||
+                       (watch.recorder && watch.recorder->keep_points) ||
                        options.revisits == Options::Revisits::Error || options.verify_restore > 0 ||
                        options.verify_footprints || !options.grid_order.empty(),
              in_order = watched || options.max_steps != 0;

@@ -13,8 +13,6 @@ Lease::Lease(const Plan& p) : exec_(idle_executions().take(p)) {
 }
 
 Lease::~Lease() {
-  exec_->listeners.clear();
-  exec_->told = nullptr;
   exec_->helpers = nullptr;
   idle_executions().give(std::move(exec_));
 }
@@ -60,9 +58,9 @@ std::string run_part(Execution& ex, const Call& c, const Population& who, const 
                             {}});
   }
   enter_session(ex, c);
-  for (Listener* l : ex.listeners) l->on_start(ex);
-  const bool restoring = c.options.verify_restore > 0 && ex.listeners.empty();
-  ex.copies_stay = !restoring;
+  ex.events->launch();
+  const bool restoring = c.options.verify_restore > 0 && !ex.observed;
+  ex.copies_stay = !restoring && !ex.observed;
   std::string token = restoring ? run_restoring(ex, c.options, c.options.verify_restore) : run_threads(ex, c.options);
   leave_session(ex, c);
   for (const Execution::Unwritten& u : ex.unwritten) ex.poison_gaps(u);

@@ -19,7 +19,7 @@ class Lease {
 };
 
 // Binds and runs: the programs of `who`, or where it has none, `box` of the grid. Returns the schedule token. Throws
-// DiagnosticError, and what listeners throw.
+// DiagnosticError, and what observers throw.
 std::string run_part(Execution&, const Call&, const Population& who, const GridBox& box);
 
 }  // namespace pallasim::interp

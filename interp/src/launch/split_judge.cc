@@ -11,16 +11,6 @@
 
 namespace pallasim::interp {
 
-void ops::note_temporary(Thread& t, const Step* s, const Addr& a, const std::vector<int64_t>& dims,
-                         const std::vector<int64_t>& strides, int element_bytes, bool write) {
-  if (a.buffer < kTempBuffer || !t.exec->tells(a.buffer)) return;
-  const int64_t offset = a.offset + (a.dyn == Addr::kNoSlot ? 0 : t.slot<int64_t>(a.dyn));
-  Access access{t.index,       a.buffer, write, offset, dims.data(), strides.data(), static_cast<int>(dims.size()),
-                element_bytes, s,        -1};
-  access.loc = t.exec->plan->loc_of(*s);
-  for (Listener* l : t.exec->listeners) l->on_temporary(*t.exec, access);
-}
-
 SplitJudge::SplitJudge(const Plan& plan, const std::vector<int64_t>& grid, bool split)
     : plan_(plan), grid_(grid), split_(split) {}
 
@@ -30,9 +20,9 @@ void SplitJudge::begin(const GridBox& unit) {
   for (size_t g = 0; g < grid_.size(); ++g) point_ = point_ * grid_[g] + unit.lo[g];
 }
 
-void SplitJudge::on_grid_point(Execution&, const Thread&, std::span<const int64_t> point) {
+void SplitJudge::on_point(const PointEvent& e) {
   point_ = 0;
-  for (size_t g = 0; g < grid_.size(); ++g) point_ = point_ * grid_[g] + point[g];
+  for (size_t g = 0; g < grid_.size(); ++g) point_ = point_ * grid_[g] + e.ids[g];
 }
 
 SplitJudge::Mark& SplitJudge::mark(const std::byte* at) {
@@ -46,7 +36,7 @@ SplitJudge::Mark& SplitJudge::mark(const std::byte* at) {
   return last_->marks[address % kPageBytes];
 }
 
-uint32_t SplitJudge::event(const Step* step) {
+uint32_t SplitJudge::event(int32_t step) {
   const Event& e = events_.back();
   if (events_.size() == 1 || e.unit != unit_ || e.point != point_ || e.step != step)
     events_.push_back({unit_, point_, step});
@@ -62,7 +52,7 @@ uint32_t SplitJudge::conflict(const Mark& m, bool write, bool kept) const {
   return other(m.read) ? m.read : other(m.before) ? m.before : 0;
 }
 
-void SplitJudge::touch(Execution& ex, const Access& a, const std::byte* begin, const std::byte* end) {
+void SplitJudge::touch(const Access& a, const std::byte* begin, const std::byte* end) {
   const bool kept = a.buffer == kTempBuffer;
   const size_t operand = a.buffer - kFirstOperandBuffer;
   const bool unpoisoned = a.buffer >= kFirstOperandBuffer && operand < plan_.first().windows.size() &&
@@ -73,18 +63,18 @@ void SplitJudge::touch(Execution& ex, const Access& a, const std::byte* begin, c
     const bool unborn = !a.write && !m.written && unpoisoned;
     const uint32_t before = split_ ? conflict(m, a.write, kept) : 0;
     if (before || unborn) {
-      const std::byte* base = address(ex, a) - a.offset;
+      const std::byte* base = address(*ex_, a) - a.offset;
       const std::byte* last = at + 1;
       while (last < end && (before ? conflict(mark(last), a.write, kept) == before : mark(last).written == 0)) ++last;
       const Event earlier = events_[before];
-      ir::Diagnostic d = diagnostic_at(ex.threads[static_cast<size_t>(a.thread)], a.step, "PS-BUG-002", "");
+      ir::Diagnostic d = diagnostic_at(ex_->threads[static_cast<size_t>(a.thread)], &step_of(a.step), "PS-BUG-002", "");
       std::vector<std::string> numbers{fmt::format("{}, bytes {} to {}", name_of(a), at - base, last - base - 1)};
       if (before) {
         const bool wrote = before == m.written;
         numbers.push_back(fmt::format("{} at grid point {}, {} at grid point {} of another unit",
                                       a.write ? "written" : "read", point_text(point_),
                                       wrote ? "written before" : "read before", point_text(earlier.point)));
-        ir::Site side = ir::site_of(plan_.module, earlier.step ? plan_.loc_of(*earlier.step) : -1);
+        ir::Site side = ir::site_of(plan_.module, earlier.step >= 0 ? step_line(plan_, earlier.step) : -1);
         side.what = wrote ? "written before here" : "read before here";
         d.also.push_back(std::move(side));
       } else {
@@ -107,52 +97,33 @@ void SplitJudge::touch(Execution& ex, const Access& a, const std::byte* begin, c
   }
 }
 
-void SplitJudge::see(Execution& ex, const Access& a) {
+void SplitJudge::on_access(const Access& a) {
   for (int d = 0; d < a.rank; ++d)
     if (a.dims[d] <= 0) return;
-  for (const ByteRun& r : byte_runs(address(ex, a), a.dims, a.strides, a.rank, a.element_bytes))
-    touch(ex, a, r.begin, r.end);
-}
-
-void SplitJudge::on_access(Execution& ex, const Access& a) { see(ex, a); }
-void SplitJudge::on_temporary(Execution& ex, const Access& a) { see(ex, a); }
-
-void SplitJudge::on_block(Execution& ex, const Thread& t, const Step& s, const Window& w, const memory::Clip& c,
-                          bool in) {
-  const int rank = static_cast<int>(w.dims.size());
-  auto array = [&](bool write) {
-    if (!c.empty)
-      see(ex, {t.index, w.buffer, write, c.array_offset * w.element_bytes, c.count, w.strides.data(), rank,
-               w.element_bytes, &s, -1});
-  };
-  if (in) {
-    array(false);
-    const int64_t elements = w.stage()->elements, one = 1;
-    see(ex, {t.index, kTempBuffer, true, w.stage()->offset, &elements, &one, 1, w.element_bytes, &s, -1});
-  } else {
-    if (!c.empty)
-      see(ex, {t.index, kTempBuffer, false, w.stage()->offset + c.block_offset * w.element_bytes, c.count,
-               w.stage()->strides.data(), rank, w.element_bytes, &s, -1});
-    array(true);
-  }
+  for (const ByteRun& r : byte_runs(address(*ex_, a), a.dims, a.strides, a.rank, a.element_bytes))
+    touch(a, r.begin, r.end);
 }
 
 // What nobody wrote is the same in every unit.
-void SplitJudge::on_fresh(Execution& ex, const Thread& t, int64_t offset, int64_t bytes, const std::string&) {
+void SplitJudge::on_memory(const MemoryEvent& e) {
+  if (e.what != MemoryEvent::What::Fresh) return;
   const int64_t one = 1;
-  see(ex, {t.index, kTempBuffer, true, offset, &bytes, &one, 1, 1, nullptr, -1});
+  Access a{e.thread, e.buffer, true, e.offset, &e.bytes, &one, 1, 1, -1};
+  on_access(a);
 }
 
-void SplitJudge::on_copy(Execution& ex, const memory::AsyncCopy& c, const Step&) {
-  synchronises(ex, ex.threads[static_cast<size_t>(c.thread)], "copies");
+void SplitJudge::on_operation(const OperationEvent& e) {
+  if (e.what == OperationEvent::What::Issued) synchronises(e.operation.thread, "copies");
 }
-void SplitJudge::on_signal(Execution& ex, const Thread& t, int64_t, int64_t) { synchronises(ex, t, "signals"); }
-void SplitJudge::on_taken(Execution& ex, const Thread& t, int64_t, int64_t) { synchronises(ex, t, "waits"); }
-void SplitJudge::on_looked(Execution& ex, const Thread& t, int64_t, int64_t) { synchronises(ex, t, "waits"); }
 
-void SplitJudge::synchronises(Execution& ex, const Thread& t, const char* what) {
+void SplitJudge::on_sync(const SyncEvent& e) {
+  if (e.what == SyncEvent::What::Signal) synchronises(e.thread, "signals");
+  if (e.what == SyncEvent::What::Taken || e.what == SyncEvent::What::Looked) synchronises(e.thread, "waits");
+}
+
+void SplitJudge::synchronises(int32_t thread, const char* what) {
   if (!split_) return;
-  stop(diagnostic_at(ex.threads[static_cast<size_t>(t.index)], plan_.first().entry, "PS-BUG-002", ""),
+  stop(diagnostic_at(ex_->threads[static_cast<size_t>(thread)], plan_.first().entry, "PS-BUG-002", ""),
        "units do not synchronise", {fmt::format("the unit of grid point {} {}", point_text(point_), what)});
 }
 

@@ -17,7 +17,7 @@ namespace pallasim::interp {
 // begin as poison it also says whether every element was written, and none read before. What units leave to their
 // successors without memory that they share (a copy of a block that does not come in again) shows in the bytes,
 // compared with those of one piece.
-class SplitJudge : public Listener {
+class SplitJudge : public Observer {
  public:
   // `split`: there are units to compare; else only outputs are looked at.
   SplitJudge(const Plan&, const std::vector<int64_t>& grid, bool split);
@@ -32,20 +32,18 @@ class SplitJudge : public Listener {
                const std::vector<std::span<const std::byte>>& got);
   const std::optional<ir::DiagnosticError>& verdict() const { return verdict_; }
 
-  void on_grid_point(Execution&, const Thread&, std::span<const int64_t>) override;
-  void on_access(Execution&, const Access&) override;
-  void on_temporary(Execution&, const Access&) override;
-  void on_block(Execution&, const Thread&, const Step&, const Window&, const memory::Clip&, bool in) override;
-  void on_fresh(Execution&, const Thread&, int64_t offset, int64_t bytes, const std::string& name) override;
-  void on_copy(Execution&, const memory::AsyncCopy&, const Step&) override;
-  void on_signal(Execution&, const Thread&, int64_t semaphore, int64_t amount) override;
-  void on_taken(Execution&, const Thread&, int64_t semaphore, int64_t amount) override;
-  void on_looked(Execution&, const Thread&, int64_t semaphore, int64_t value) override;
+  void attach(const Execution& ex) { ex_ = &ex; }
+  uint32_t wants() const override { return kPoint | kAccess | kMemory | kOperation | kSync; }
+  void on_point(const PointEvent&) override;
+  void on_access(const Access&) override;
+  void on_memory(const MemoryEvent&) override;
+  void on_operation(const OperationEvent&) override;
+  void on_sync(const SyncEvent&) override;
 
  private:
   struct Event {
-    int64_t unit, point;
-    const Step* step;
+    int64_t unit = 0, point = 0;
+    int32_t step = -1;
   };
   struct Mark {  // events, 0: none
     uint32_t written = 0;
@@ -57,17 +55,18 @@ class SplitJudge : public Listener {
     Mark marks[kPageBytes];
   };
   Mark& mark(const std::byte*);
-  uint32_t event(const Step*);
+  uint32_t event(int32_t step);
   uint32_t conflict(const Mark&, bool write, bool kept) const;
-  void see(Execution&, const Access&);
-  void touch(Execution&, const Access&, const std::byte* begin, const std::byte* end);
+  void touch(const Access&, const std::byte* begin, const std::byte* end);
+  const Step& step_of(int32_t i) const { return i < 0 ? *plan_.first().entry : plan_.steps[static_cast<size_t>(i)]; }
   std::string name_of(const Access&) const;
   std::string point_text(int64_t point) const;
   ir::Diagnostic unplaced() const { return ir::Diagnostic("PS-BUG-002", "").of(plan_.module.name); }
   [[noreturn]] void stop(ir::Diagnostic, std::string obligation, std::vector<std::string> numbers);
-  void synchronises(Execution&, const Thread&, const char* what);
+  void synchronises(int32_t thread, const char* what);
 
   const Plan& plan_;
+  const Execution* ex_ = nullptr;
   std::vector<int64_t> grid_;
   const bool split_;
   int64_t unit_ = -1, point_ = 0;

@@ -183,7 +183,7 @@ void move_rows(Execution& ex, const AsyncCopy& all) {
 void fulfil(Execution& ex, const Completion& c) {
   if (c.kind == Completion::Kind::Semaphore) ex.semaphores.signal(c.object, c.count, &ex.woken);
   if (c.kind == Completion::Kind::Barrier && ex.barriers.deliver(c.object, c.bytes, &ex.woken))
-    for (Listener* l : ex.listeners) l->on_phase(ex, c.object);
+    ex.events->sync({SyncEvent::What::Phase, -1, c.object});
 }
 
 bool has_waiters(const Execution& ex, const Completion& c) {
@@ -194,10 +194,11 @@ bool has_waiters(const Execution& ex, const Completion& c) {
 void complete(Execution& ex, const AsyncCopy& c) {
   if (!c.rows.empty()) move_rows(ex, c);
   else if (!c.departed && (c.landing < 0 || !stays(ex, c))) move_bytes(ex, c);
-  for (Listener* l : ex.listeners) l->on_complete(ex, c);
+  ex.events->moved(c);
   fulfil(ex, c.after_read);
   fulfil(ex, c.after_write);
   if (c.stream >= 0) ex.streams.writes_done(c.stream, c.group, false, &ex.woken);
+  ex.events->completed(c);
   ex.progressed = true;
 }
 
@@ -249,41 +250,10 @@ AsyncCopy copy_between(const Thread& t, const Step* s, const CopySide& src, cons
   return c;
 }
 
-namespace {
-
-// One side of the copy; of chosen rows those that move.
-void note_side(Thread& t, const Step* s, const AsyncCopy& c, bool write, const int64_t* dims) {
-  const memory::Place& at = write ? c.dst : c.src;
-  if (!t.exec->tells(at.buffer)) return;
-  const auto list = [&](const int64_t* v) { return std::vector<int64_t>(v, v + c.rank); };
-  const int size = ir::byte_size(c.dtype);
-  const std::vector<int64_t> strides = list(write ? c.dst_strides : c.src_strides);
-  std::vector<int64_t> extents = list(dims);
-  const int32_t owner = write ? c.dst.thread : -1;
-  const auto note = [&](int64_t offset) {
-    note_access(t, s, {at.buffer, Addr::kNoSlot, offset}, extents, strides, size, write, owner);
-  };
-  if (c.rows.empty() || c.rows_of_dst != write) return note(at.offset);
-  const auto d = static_cast<size_t>(c.row_dim);
-  extents[d] = 1;
-  for (const int64_t row : c.rows)
-    if (row >= 0) note(at.offset + row * strides[d] * size);
-}
-
-}  // namespace
-
-void issue_noted(Thread& t, const Step* s, AsyncCopy& c, bool now, bool read_noted) {
+void issue(Thread& t, const Step* s, AsyncCopy& c, bool now, bool source_told) {
   Execution& ex = *t.exec;
   c.id = ex.copies_issued++;
-  if (!ex.listeners.empty()) {
-    if (!read_noted) note_side(t, s, c, false, c.dims);
-    // What fills the rest of a box is written as the elements are; of padding nothing was read.
-    if (c.fills && !c.zeros)
-      note_unwritten(t, s, {c.dst.buffer, Addr::kNoSlot, c.dst.offset}, {c.whole, c.whole + c.rank},
-                     {c.dst_strides, c.dst_strides + c.rank}, ir::byte_size(c.dtype), c.dst.thread);
-    note_side(t, s, c, true, c.zeros ? c.whole : c.dims);
-    for (Listener* l : ex.listeners) l->on_copy(ex, c, *s);
-  }
+  ex.events->issued(t, *s, c, source_told);
   if (now) complete(ex, c);
   else issue_copy(ex, c);
 }
@@ -350,7 +320,7 @@ const Step* dma_start(Thread& t, const Step* s) {
   clip(t, p, &c);
   if (p.src_sem.block >= 0) c.after_read = {Completion::Kind::Semaphore, semaphore_id(t, p.src_sem), sent};
   c.after_write = {Completion::Kind::Semaphore, semaphore_id(t, p.dst_sem), received};
-  issue_noted(t, s, c);
+  issue(t, s, c);
   return s + 1;
 }
 
@@ -395,7 +365,7 @@ const Step* dma_wait(Thread& t, const Step* s) {
 
 const Step* scope_begin(Thread& t, const Step* s) {
   for (const ScopePayload::Range& r : payload<Kind::scope_begin>(s).memory)
-    for (Listener* l : t.exec->listeners) l->on_scope(*t.exec, t, r.offset, r.bytes);
+    t.exec->events->memory({MemoryEvent::What::Scope, t.index, t.temps, r.offset, r.bytes});
   return s + 1;
 }
 
@@ -410,7 +380,7 @@ const Step* scope_end(Thread& t, const Step* s) {
     for (size_t i; (i = ex.copies.first_using(t.index, t.temps, r.offset, r.offset + r.bytes)) < ex.copies.size();)
       complete_copy(ex, i);
   for (const ScopePayload::Range& r : p.memory)
-    for (Listener* l : ex.listeners) l->on_freed(ex, t, r.offset, r.bytes);
+    ex.events->memory({MemoryEvent::What::Freed, t.index, t.temps, r.offset, r.bytes});
   for (int b : p.semaphores)
     for (int64_t i = 0; i < layout.blocks()[static_cast<size_t>(b)].count; ++i) {
       const int64_t id = layout.id(b, i, t.unit);

@@ -6,6 +6,7 @@
 
 #include "../plan/payload/movement.h"
 #include "elements.h"
+#include "footprint.h"
 
 namespace pallasim::interp::ops {
 namespace {
@@ -146,10 +147,7 @@ const Step* atomic(Thread& t, const Step* s) {
   std::byte* old = p.has_old ? t.resolve(p.old) : nullptr;
   const bool compares = p.compare.buffer != kSlotBuffer;
   const std::byte* compare = compares ? t.resolve(p.compare) : nullptr;
-  if (old && !t.exec->listeners.empty()) note_temporary(t, s, p.old, p.dims, dense_strides(p.dims), p.size, true);
   bool changed = false;
-  const bool listened = !t.exec->listeners.empty();
-  ChosenElements read(t, s, p.ref.buffer, false, true), written(t, s, p.ref.buffer, true, true);
   // The k-th element; null: the mask does not take it, or it is nowhere.
   const auto one = [&](int64_t k, std::byte* at) {
     std::byte* into = old ? old + k * p.size : nullptr;
@@ -157,7 +155,6 @@ const Step* atomic(Thread& t, const Step* s) {
       if (into) std::memset(into, 0, static_cast<size_t>(p.size));
       return;
     }
-    if (listened) read.add(at, p.size), written.add(at, p.size);
     changed |= p.atomic({at, nullptr, 0, 1, value + k * p.size, compare, into});
   };
   const int64_t n = p.dims.empty() ? 1 : p.dims.back();
@@ -166,7 +163,7 @@ const Step* atomic(Thread& t, const Step* s) {
     if (!p.dims.empty() && e.row(&row)) {
       const std::byte* const mask = e.mask_row();
       const int64_t stride = mask ? p.mask_strides.back() : 0;
-      const bool all = row.begin == 0 && row.end == n && !mask && !listened;
+      const bool all = row.begin == 0 && row.end == n && !mask;
       if (all)
         changed |= p.atomic({row.first, row.offsets.empty() ? nullptr : row.offsets.data(), row.step, n,
                              value + k * p.size, compare, old ? old + k * p.size : nullptr});
@@ -179,8 +176,6 @@ const Step* atomic(Thread& t, const Step* s) {
       for (int64_t i = 0; i < n; ++i, e.next()) one(k + i, e.on() ? e.address() : nullptr);
     }
   }
-  read.flush();
-  written.flush();
   t.exec->progressed |= changed;
   if (changed || !p.spins) return s + 1;
   // Somebody else must write what this loop waits for.
@@ -188,6 +183,26 @@ const Step* atomic(Thread& t, const Step* s) {
   t.pc = s + 1;
   t.stop = Stop::Yielded;
   return nullptr;
+}
+
+void atomic_footprint(Thread& t, const Step& s, Boxes& out) {
+  const auto& p = payload<Kind::atomic>(s);
+  Elements e(t, &s, p);
+  const std::vector<int64_t> dense = dense_strides(p.dims);
+  out.internal(p.value, p.dims, dense, p.size, false);
+  if (p.compare.buffer != kSlotBuffer) out.add(p.compare, {}, {}, p.size, {.internal = true});
+  if (p.has_mask && p.conditions.empty()) out.internal(p.mask, p.dims, p.mask_strides, 1, false);
+  for (const GatherDim& g : p.ref_dims)
+    if (g.kind == GatherDim::Kind::Array)
+      out.internal(g.array, p.dims, g.array_strides, ir::byte_size(g.array_dtype), false);
+  if (p.has_old) out.internal(p.old, p.dims, dense, p.size, true);
+  const uint32_t buffer = p.ref.buffer;
+  if (!out.wants(buffer)) return;
+  ChosenElements read(out, t, buffer, {.atomic = true}), written(out, t, buffer, {.write = true, .atomic = true});
+  for (int64_t k = 0; k < e.count(); ++k, e.next())
+    if (const std::byte* at = e.on() ? e.address() : nullptr) read.add(at, p.size), written.add(at, p.size);
+  read.flush();
+  written.flush();
 }
 
 }  // namespace pallasim::interp::ops

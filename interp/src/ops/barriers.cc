@@ -61,9 +61,9 @@ int64_t barrier_id(const Thread& t, const BarrierPayload& p, int32_t unit) {
 
 void arrive_expecting(Thread& t, int64_t barrier, int64_t bytes) {
   Execution& ex = *t.exec;
-  for (Listener* l : ex.listeners) l->on_arrive(ex, t, barrier);
+  ex.events->sync({SyncEvent::What::Arrive, t.index, barrier});
   if (ex.barriers.arrive_expecting(barrier, bytes, t.index, &ex.woken))
-    for (Listener* l : ex.listeners) l->on_phase(ex, barrier);
+    ex.events->sync({SyncEvent::What::Phase, -1, barrier});
 }
 
 // What the barrier has to say of what the step did.
@@ -81,10 +81,9 @@ namespace {
 void arrive_at(Thread& t, const Step* s, const BarrierPayload& p, int64_t id) {
   Execution& ex = *t.exec;
   const int64_t expected = bytes(t, s, p.expects), brought = bytes(t, s, p.brings);
-  for (Listener* l : ex.listeners) l->on_arrive(ex, t, id);
+  ex.events->sync({SyncEvent::What::Arrive, t.index, id});
   const auto ended = [&](bool phase) {
-    for (Listener* l : ex.listeners)
-      if (phase) l->on_phase(ex, id);
+    if (phase) ex.events->sync({SyncEvent::What::Phase, -1, id});
   };
   if (p.count > 0) {
     if (expected > 0) ended(ex.barriers.arrive_expecting(id, expected, t.index, &ex.woken));
@@ -129,7 +128,7 @@ struct Look {
   }
   void passed(Thread& t) {
     seen.set(phases);
-    for (Listener* l : t.exec->listeners) l->on_passed(*t.exec, t, id, phases - 1);
+    t.exec->events->sync({SyncEvent::What::Passed, t.index, id, phases - 1});
   }
   const int64_t id;
   Seen seen;
@@ -171,10 +170,8 @@ namespace {
 struct OwnArrive : NoOperands<> {
   static const Step* run(Thread& t, const Step* s) { return barrier_arrive(t, s); }
   template <unsigned>
-  static const Step* follow(Thread& t, const Step* s, uint64_t value) {
+  static const Step* follow(Thread& t, const Step* s, uint64_t) {
     Execution& ex = *t.exec;
-    if (!ex.listeners.empty()) [[unlikely]]
-      return end_run(t, s, value);
     const BarrierPayload& p = payload<Kind::barrier_arrive>(s);
     ex.barriers.arrive(own_id(t, p, index_of(t, p)), p.count, t.index, &ex.woken);
     ex.progressed = true;
@@ -192,7 +189,7 @@ struct OwnWait : NoOperands<> {
     const BarrierPayload& p = payload<Kind::barrier_wait>(s);
     const int64_t index = index_of(t, p), id = own_id(t, p, index);
     int64_t& seen = t.slot<int64_t>(p.seen + 16 * static_cast<uint32_t>(index));
-    if (!ex.listeners.empty() || ex.barriers[id].phase != seen + 1) [[unlikely]]
+    if (ex.barriers[id].phase != seen + 1) [[unlikely]]
       return end_run(t, s, value);
     ex.barriers.test(id, &seen, t.index);
     t.wait = {};

@@ -16,9 +16,7 @@ using memory::dense_strides;
 // -- grid --
 // Moves the thread to the next position of its part of the grid; false behind the last one, and it is at the first one.
 bool next_place(Thread&);
-void place_ids(Thread&);                   // the program ids of the thread's position
-void note_point(Thread&);                  // a grid point begins
-void note_window(Thread&, const Window&);  // and sees the block at the program ids
+void place_ids(Thread&);  // the program ids of the thread's position
 void window_place(const Thread&, const Window&,
                   int64_t* place);  // of the block at the program ids; Window::places() numbers
 memory::Clip clip_window(const Window&, const int64_t* place);  // what of that block lies in the array
@@ -49,43 +47,5 @@ int64_t barrier_id(const Thread&, const BarrierPayload&, int32_t unit);  // of t
 void arrive_expecting(Thread&, int64_t barrier, int64_t bytes);
 // What barriers have to say of what the step did.
 void tell_of_barriers(Thread&, const Step*);
-
-// -- memory events for checked runs --
-void note_access(Thread&, const Step*, const Addr&, const std::vector<int64_t>& dims,
-                 const std::vector<int64_t>& strides, int element_bytes, bool write, int owner = -1,
-                 bool atomic = false);
-// Elements at addresses that a step finds one by one, told as few blocks: elements beside each other are a row, equal
-// rows at equal distances a block. What is left is told by flush(), at the latest before the step ends.
-class ChosenElements {
- public:
-  ChosenElements(Thread& t, const Step* s, uint32_t buffer, bool write, bool atomic = false)
-      : t_(t), s_(s), buffer_(buffer), write_(write), atomic_(atomic), listened_(t.exec->tells(buffer)) {}
-  void add(const std::byte* at, int bytes) {
-    if (listened_) append(at - t_.bases[buffer_], bytes);
-  }
-  // `count` elements of `bytes`, `stride` elements apart.
-  void add_row(const std::byte* at, int64_t count, int64_t stride, int bytes);
-  void flush();
-
- private:
-  void append(int64_t offset, int bytes);
-  void end_row();
-  void tell() const;  // the block
-  Thread& t_;
-  const Step* s_;
-  uint32_t buffer_;
-  bool write_, atomic_, listened_;
-  int bytes_ = 1;                                             // of an element
-  int64_t row_ = 0, count_ = 0;                               // the row that grows: its offset, and elements
-  struct Block {                                              // of complete rows
-    int64_t first = 0, rows = 0, elements = 0, distance = 0;  // distance: bytes from one row to the next
-  } block_;
-};
-// What nobody wrote is written.
-void note_unwritten(Thread&, const Step*, const Addr&, const std::vector<int64_t>& dims,
-                    const std::vector<int64_t>& strides, int element_bytes, int owner);
-// Those that only listeners of temporaries want; before the step where it reads, behind it or before where it writes.
-void note_temporary(Thread&, const Step*, const Addr&, const std::vector<int64_t>& dims,
-                    const std::vector<int64_t>& strides, int element_bytes, bool write);
 
 }  // namespace pallasim::interp::ops

@@ -6,6 +6,7 @@
 #include "../plan/payload/cluster.h"
 #include "elements.h"
 #include "findings.h"
+#include "footprint.h"
 
 namespace pallasim::interp {
 
@@ -68,13 +69,18 @@ const Step* peer_read(Thread& t, const Step* s) {
   const auto& p = payload<Kind::peer_read>(s);
   const int32_t from = begun(t, unit_of(t, s, p.peer));
   const int size = ir::byte_size(p.dtype);
-  note_access(t, s, p.src, p.dims, p.src_strides, size, false, from);
   const int64_t offset = p.src.offset + (p.src.dyn == Addr::kNoSlot ? 0 : t.slot<int64_t>(p.src.dyn));
   const std::byte* src = t.exec->threads[static_cast<size_t>(from)].bases[p.src.buffer] + offset;
   copy_strided(t.resolve(p.dst), p.dst_strides.data(), src, p.src_strides.data(), p.dims.data(),
                static_cast<int>(p.dims.size()), size);
-  note_access(t, s, p.dst, p.dims, p.dst_strides, size, true);
   return s + 1;
+}
+
+void peer_read_footprint(Thread& t, const Step& s, Boxes& out) {
+  const auto& p = payload<Kind::peer_read>(s);
+  const int size = ir::byte_size(p.dtype);
+  out.add(p.src, p.dims, p.src_strides, size, {.owner = begun(t, unit_of(t, &s, p.peer))});
+  out.write(p.dst, p.dims, p.dst_strides, size);
 }
 
 }  // namespace ops

@@ -3,7 +3,6 @@
 #include "../plan/payload/control.h"
 #include "bodies.h"
 #include "follow.h"
-#include "footprint.h"
 
 namespace pallasim::interp::ops {
 
@@ -39,7 +38,7 @@ const Step* end_run(Thread& t, const Step* s, uint64_t) {
 
 const Step* end_told_run(Thread& t, const Step* s, uint64_t) {
   t.last = s;
-  tell(t, s);
+  t.exec->events->step(t, *s);
   return s->fn(t, s);
 }
 
@@ -152,7 +151,9 @@ const StepForm& loop_begin(bool wide, bool down) { return loop_step<Kind::loop_b
 const StepForm& loop_next(bool wide, bool down) { return loop_step<Kind::loop_next, LoopNext>(wide, down); }
 
 const Step* trips(Thread& t, const Step* s) {
-  for (Listener* l : t.exec->listeners) l->on_trips(*t.exec, t, static_cast<Trips>(s->imm));
+  constexpr SyncEvent::What kTold[] = {SyncEvent::What::TripsBegin, SyncEvent::What::TripsNext,
+                                       SyncEvent::What::TripsEnd};
+  t.exec->events->sync({kTold[s->imm], t.index});
   return s + 1;
 }
 

@@ -20,9 +20,9 @@ memory::AsyncCopy copy_between(const Thread&, const Step*, const CopySide& src, 
 // Padding of tiles is no memory of ours: what would be written there is dropped, and what would be read from there is
 // what nobody wrote.
 void clip(const Thread&, const DmaPayload&, memory::AsyncCopy*);
-// Numbers the copy, tells listeners what it touches, and starts it. `now`: its bytes move now, whenever others' would;
-// `read_noted`: listeners know already that its source is read.
-void issue_noted(Thread&, const Step*, memory::AsyncCopy&, bool now = false, bool read_noted = false);
+// Numbers the copy and starts it. `now`: its bytes move now, whenever others' would; `source_told`: another part of the
+// step's read the same source.
+void issue(Thread&, const Step*, memory::AsyncCopy&, bool now = false, bool source_told = false);
 
 // Bytes of a strided shape that lies side by side in row-major order; else 0.
 int64_t dense_bytes(const int64_t* dims, const int64_t* strides, int rank, int64_t size);

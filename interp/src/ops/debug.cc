@@ -135,6 +135,7 @@ std::string text_of(const Thread& t, const PrintPayload& p) {
 const Step* print(Thread& t, const Step* s) {
   const PrintPayload& p = payload<Kind::print>(s);
   t.exec->prints.push_back({t.exec->linear_point(t), text_of(t, p), nullptr});
+  t.exec->events->print(t, t.exec->prints.back().text);
   return s + 1;
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "../plan/plan.h"
+#include "events.h"
 #include "pallasim/memory/barriers.h"
 #include "pallasim/memory/coverage.h"
 #include "pallasim/memory/landing.h"
@@ -30,71 +31,6 @@ struct GridBox {
 struct GridPart {
   GridBox box;                   // of positions; without Options::grid_order they are the program ids
   std::vector<int64_t> advance;  // per axis, per window: offset change when that axis steps
-};
-
-// Memory events of a checked run; steps emit them in program order.
-struct Access {
-  int thread;
-  uint32_t buffer;
-  bool write;
-  int64_t offset;          // bytes from the buffer's base
-  const int64_t* dims;     // elements
-  const int64_t* strides;  // elements
-  int rank;
-  int element_bytes;
-  const Step* step;
-  int owner = -1;          // the thread whose memory it is; -1: `thread`
-  bool unwritten = false;  // a write of what nobody wrote: nothing of the access is traffic
-  bool atomic = false;
-  bool chosen = false;  // each element was asked for by itself: by a mask, an index of its own, a pointer
-  // The line that asked for it: the step's, or that of a load whose value the step uses, or of a store of what it
-  // makes.
-  ir::LocId loc = -1;
-};
-struct Listener {
-  virtual ~Listener() = default;
-  virtual void on_start(Execution&) {}  // memory is bound, semaphores have what they hold from before
-  virtual void on_access(Execution&, const Access&) {}
-  // Of temporaries and operands that on_access does not tell of: results of reductions, masks, index arrays, what is
-  // printed.
-  virtual void on_temporary(Execution&, const Access&) {}
-  // A block of an array goes to its copy in the arena, or back.
-  virtual void on_block(Execution&, const Thread&, const Step&, const Window&, const memory::Clip&, bool /*in*/) {}
-  virtual void on_grid_point(Execution&, const Thread&, std::span<const int64_t>) {}
-  // The block that a grid point sees, by its place (Window::places()); once per point and window.
-  virtual void on_window(Execution&, const Thread&, const Window&, const int64_t* /*place*/) {}
-  virtual void on_copy(Execution&, const memory::AsyncCopy&, const Step&) {}  // issued; its own accesses came before
-  virtual void on_complete(Execution&, const memory::AsyncCopy&) {
-  }  // its bytes moved; its semaphores are not signalled yet
-  virtual void on_signal(Execution&, const Thread&, int64_t /*semaphore*/, int64_t /*amount*/) {}
-  virtual void on_taken(Execution&, const Thread&, int64_t /*semaphore*/, int64_t /*amount*/) {
-  }  // by a wait that subtracts
-  virtual void on_looked(Execution&, const Thread&, int64_t /*semaphore*/, int64_t /*value*/) {
-  }  // by who takes nothing
-  // Barriers: a thread arrives, or brings bytes; a phase ends; a thread sees the end of one.
-  virtual void on_arrive(Execution&, const Thread&, int64_t /*barrier*/) {}
-  virtual void on_phase(Execution&, int64_t /*barrier*/) {}
-  virtual void on_passed(Execution&, const Thread&, int64_t /*barrier*/, int64_t /*phase*/) {}
-  // Bulk streams: a group is closed; all but `most` groups are awaited, up to number `last` (-1: none). A fence.
-  virtual void on_commit(Execution&, const Thread&, int64_t /*stream*/) {}
-  virtual void on_groups(Execution&, const Thread&, int64_t /*stream*/, int64_t /*most*/, int64_t /*last*/,
-                         bool /*reads*/) {}
-  virtual void on_fence(Execution&, const Thread&) {}
-  virtual void on_trips(Execution&, const Thread&, Trips) {}
-  // A product of a warpgroup is issued, whose accesses follow; all but `most` of them are awaited.
-  virtual void on_product(Execution&, const Thread&, const Step&) {}
-  virtual void on_products_awaited(Execution&, const Thread&, int64_t /*most*/) {}
-  virtual void on_spawn(Execution&, const Thread& /*parent*/, const Thread& /*child*/) {}
-  virtual void on_join(Execution&, const Thread& /*parent*/, const Thread& /*child*/) {}
-  // Memory that threads of a program share is given to a program that begins.
-  virtual void on_shared(Execution&, const std::byte* /*base*/, int64_t /*bytes*/) {}
-  // Memory of the thread's temporaries that nobody has written yet.
-  virtual void on_fresh(Execution&, const Thread&, int64_t /*offset*/, int64_t /*bytes*/, const std::string& /*name*/) {
-  }
-  // A scope begins with these bytes of the thread's temporaries; its end gives them back.
-  virtual void on_scope(Execution&, const Thread&, int64_t /*offset*/, int64_t /*bytes*/) {}
-  virtual void on_freed(Execution&, const Thread&, int64_t /*offset*/, int64_t /*bytes*/) {}
-  virtual void finish(Execution&, std::vector<ir::Diagnostic>&) {}
 };
 
 struct Print {
@@ -151,6 +87,8 @@ struct Execution {
     Bytes memory;
     std::vector<std::byte*> bases;  // by buffer index
   };
+  // Of a thread, or of one that has not begun and shares it.
+  const std::byte* memory_of(int32_t thread, uint32_t buffer) const;
   std::vector<std::unique_ptr<Arena>> arenas;  // one per thread; of programs: as many as ever ran at a time
   memory::Units units;                         // of all devices; apart: of the programs that are resident
   int32_t device_threads = 1;                  // of them, on one device
@@ -162,7 +100,9 @@ struct Execution {
   };
   std::vector<SharedMemory> shared_memory;
   std::vector<memory::Landing> landings;  // of each unit, PlanMemory::landings
-  bool copies_stay = true;  // bytes may stay where copies get them: addresses in slots do not outlive a snapshot
+  // Bytes may stay where copies get them: not where a snapshot may be taken, which addresses in slots do not outlive,
+  // or where somebody is told of what loads read.
+  bool copies_stay = true;
   const memory::Allocation& landing_place(int32_t number) const;
   memory::Landing& landing(int32_t number, int32_t unit);
   std::byte* landing_memory(int32_t number, const Thread&) const;
@@ -178,14 +118,9 @@ struct Execution {
   int64_t copies_issued = 0;
   Options::Copies copies_move = Options::Copies::AtIssue;
   std::vector<int32_t> woken;
-  std::vector<Listener*> listeners;         // empty in fast runs
-  const std::vector<bool>* told = nullptr;  // operands whose accesses listeners are told of; null: all memory
-  bool tells(uint32_t buffer) const {
-    if (listeners.empty() || !told) return !listeners.empty();
-    const size_t operand = buffer - kFirstOperandBuffer;
-    return buffer >= kFirstOperandBuffer && operand < told->size() && (*told)[operand];
-  }
-  Helpers* helpers = nullptr;  // who takes parts of steps (ops/parts.h); null: nobody
+  Events* events = &Events::nobody();  // told of what steps do
+  bool observed = false;               // each step tells `events` first what it touches
+  Helpers* helpers = nullptr;          // who takes parts of steps (ops/parts.h); null: nobody
   // Strip registers of a part of a step; those of part 0 are every thread's. Made before parts run.
   std::byte* strips_of(int part) const;
   void make_strips(int parts);
@@ -196,6 +131,10 @@ struct Execution {
   bool keeps_calls = false;              // debug_callbacks are recorded among them
   Breakpoints* breakpoints = nullptr;    // who is called at once instead
   std::vector<ir::Diagnostic> findings;  // that did not stop the run
+  void add_finding(ir::Diagnostic d) {
+    findings.push_back(std::move(d));
+    events->finding(findings.back());
+  }
   // Outputs of Window::copies_only, which are poisoned where copies wrote nothing once the run is over.
   struct Unwritten {
     uint32_t buffer;

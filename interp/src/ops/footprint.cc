@@ -12,13 +12,72 @@
 
 namespace pallasim::interp::ops {
 
-void Boxes::add(const Addr& a, const Dims& dims, const Dims& strides, int bytes, bool write, bool temporary) {
-  if (a.buffer < kTempBuffer || std::find(dims.begin(), dims.end(), 0) != dims.end()) return;
-  const int64_t offset = a.offset + (a.dyn == Addr::kNoSlot ? 0 : t_.slot<int64_t>(a.dyn));
-  Access access{t_.index, a.buffer, write, offset, dims.data(), strides.data(), static_cast<int>(dims.size()),
-                bytes,    &s_};
-  access.loc = a.loc >= 0 ? a.loc : t_.exec->plan->loc_of(s_);
-  box(access, temporary);
+void Boxes::add(const Addr& a, Dims dims, Dims strides, int bytes, const How& how) {
+  if (a.buffer < kTempBuffer || !wants(a.buffer) || std::find(dims.begin(), dims.end(), 0) != dims.end()) return;
+  Access access{.thread = t_.index,
+                .buffer = a.buffer,
+                .write = how.write,
+                .offset = a.offset + (a.dyn == Addr::kNoSlot ? 0 : t_.slot<int64_t>(a.dyn)),
+                .dims = dims.data(),
+                .strides = strides.data(),
+                .rank = static_cast<int>(dims.size()),
+                .element_bytes = bytes,
+                .step = s_.id,
+                .owner = how.owner,
+                .unwritten = how.unwritten,
+                .atomic = how.atomic,
+                .chosen = how.chosen,
+                .internal = how.internal,
+                .loc = a.loc >= 0 ? a.loc : t_.exec->plan->loc_of(s_)};
+  box(access);
+}
+
+void ChosenElements::append(int64_t offset, int bytes) {
+  if (count_ > 0 && bytes == bytes_ && offset == row_ + count_ * bytes) {
+    ++count_;
+    return;
+  }
+  if (count_ > 0 && bytes == bytes_ && offset == row_ + (count_ - 1) * bytes)
+    return;  // once more, or another part of it
+  if (bytes != bytes_) flush();
+  else end_row();
+  bytes_ = bytes;
+  row_ = offset;
+  count_ = 1;
+}
+
+// The row that grew joins the block, or begins another one.
+void ChosenElements::end_row() {
+  if (count_ == 0) return;
+  Block& b = block_;
+  const int64_t distance = row_ - b.first;
+  if (b.rows > 0 && count_ == b.elements && distance % bytes_ == 0 &&
+      (b.rows == 1 || distance == b.rows * b.distance)) {
+    if (b.rows++ == 1) b.distance = distance;
+  } else {
+    emit();
+    b = {row_, 1, count_, 0};
+  }
+  count_ = 0;
+}
+
+void ChosenElements::add_row(const std::byte* at, int64_t count, int64_t stride, int bytes) {
+  for (int64_t i = 0; i < count; i += stride == 1 ? count : 1) {
+    append(at - base_ + i * stride * bytes, bytes);
+    if (stride == 1) count_ += count - 1;
+  }
+}
+
+void ChosenElements::flush() {
+  end_row();
+  emit();
+  block_ = {};
+}
+
+void ChosenElements::emit() {
+  if (block_.rows == 0) return;
+  const int64_t dims[] = {block_.rows, block_.elements}, strides[] = {block_.distance / bytes_, 1};
+  out_.add({buffer_, Addr::kNoSlot, block_.first}, dims, strides, bytes_, how_);
 }
 
 void footprint(const EltProgram& p, Boxes& out) {
@@ -28,12 +87,15 @@ void footprint(const EltProgram& p, Boxes& out) {
 
 namespace {
 
+constexpr int64_t kOne[] = {1};
+Boxes::Dims line(const int64_t& elements) { return {&elements, 1}; }
+
 void boxes(const EltProgram& p, const Step&, Boxes& out) { footprint(p, out); }
 
 void boxes(const CopyPayload& p, const Step&, Boxes& out) {
   if (p.looks) {
-    out.temporary(p.src, p.dims, p.src_strides, p.size, false);
-    return out.temporary(p.dst, p.dims, p.dst_strides, p.size, true);
+    out.internal(p.src, p.dims, p.src_strides, p.size, false);
+    return out.internal(p.dst, p.dims, p.dst_strides, p.size, true);
   }
   out.read(p.src, p.dims, p.src_strides, p.size);
   out.write(p.dst, p.dims, p.dst_strides, p.size);
@@ -41,49 +103,63 @@ void boxes(const CopyPayload& p, const Step&, Boxes& out) {
 
 // Memory that is made fresh is nobody's write.
 void boxes(const FillPayload& p, const Step&, Boxes& out) {
-  if (p.name.empty()) out.temporary(p.dst, p.dims, p.strides, p.size, true);
+  if (p.name.empty()) out.internal(p.dst, p.dims, p.strides, p.size, true);
 }
 
 void boxes(const ReducePayload& p, const Step& s, Boxes& out) {
   const int64_t results = p.outer * p.inner * (s.kind == Kind::cumulative ? p.reduce : 1);
-  out.read(p.src, {p.outer * p.reduce * p.inner}, {1}, p.element_bytes);
-  out.temporary(p.dst, {results}, {1}, s.kind == Kind::arg_reduce ? ir::byte_size(p.index) : p.element_bytes, true);
+  const int64_t elements = p.outer * p.reduce * p.inner;
+  out.read(p.src, line(elements), kOne, p.element_bytes);
+  out.internal(p.dst, line(results), kOne, s.kind == Kind::arg_reduce ? ir::byte_size(p.index) : p.element_bytes, true);
 }
 
 void boxes(const ContractPayload& p, const Step&, Boxes& out) {
   const Contraction& c = p.contraction;
-  out.read(p.a, {c.batch, c.m, c.k}, {c.a_batch, c.a_row, c.a_col}, ir::byte_size(c.in));
-  out.read(p.b, {c.batch, c.k, c.n}, {c.b_batch, c.b_row, c.b_col}, ir::byte_size(c.in_rhs));
-  if (c.accumulate) out.read(p.dst, {c.batch, c.m, c.n}, {c.c_batch, c.c_row, 1}, ir::byte_size(c.out));
-  out.write(p.dst, {c.batch, c.m, c.n}, {c.c_batch, c.c_row, 1}, ir::byte_size(c.out));
+  const int64_t a[] = {c.batch, c.m, c.k}, a_strides[] = {c.a_batch, c.a_row, c.a_col}, b[] = {c.batch, c.k, c.n},
+                b_strides[] = {c.b_batch, c.b_row, c.b_col}, dst[] = {c.batch, c.m, c.n},
+                dst_strides[] = {c.c_batch, c.c_row, 1};
+  out.read(p.a, a, a_strides, ir::byte_size(c.in));
+  out.read(p.b, b, b_strides, ir::byte_size(c.in_rhs));
+  if (c.accumulate) out.read(p.dst, dst, dst_strides, ir::byte_size(c.out));
+  out.write(p.dst, dst, dst_strides, ir::byte_size(c.out));
 }
 
 void boxes(const ArrayPayload& p, const Step& s, Boxes& out) {
-  for (const ArrayArg& a : p.in) out.read(a.addr, {a.elements}, {1}, a.element_bytes);
+  for (const ArrayArg& a : p.in) out.read(a.addr, line(a.elements), kOne, a.element_bytes);
   for (const ArrayArg& a : p.out)
-    if (s.imm) out.write(a.addr, {a.elements}, {1}, a.element_bytes);
-    else out.temporary(a.addr, {a.elements}, {1}, a.element_bytes, true);
+    if (s.imm) out.write(a.addr, line(a.elements), kOne, a.element_bytes);
+    else out.internal(a.addr, line(a.elements), kOne, a.element_bytes, true);
 }
 
 void boxes(const PrintPayload& p, const Step&, Boxes& out) {
   for (const PrintPayload::Arg& a : p.args)
-    if (!a.scalar) out.temporary(a.addr, a.dims, dense_strides(a.dims), ir::byte_size(a.dtype), false);
+    if (!a.scalar) out.internal(a.addr, a.dims, dense_strides(a.dims), ir::byte_size(a.dtype), false);
 }
 
 // The operation told of its own accesses.
 void boxes(const NanPayload& p, const Step&, Boxes& out) {
   const auto look = [&](const NanPayload::Array& a) {
-    if (!a.scalar) out.temporary(a.addr, a.dims, a.strides, ir::byte_size(a.dtype), false);
+    if (!a.scalar) out.internal(a.addr, a.dims, a.strides, ir::byte_size(a.dtype), false);
   };
   look(p.result);
   for (const NanPayload::Array& a : p.operands) look(a);
 }
 
-using Function = void (*)(const Step&, Boxes&);
+using Function = void (*)(Thread&, const Step&, Boxes&);
 template <Kind k, Footprint>
 constexpr Function kFunction = nullptr;
 template <Kind k>
-constexpr Function kFunction<k, Footprint::Static> = [](const Step& s, Boxes& out) { boxes(payload<k>(s), s, out); };
+constexpr Function kFunction<k, Footprint::Static> =
+    [](Thread&, const Step& s, Boxes& out) { boxes(payload<k>(s), s, out); };
+#define STEP(kind, payload, flow, definedness, uses, sides, traits, visible, work, footprint) \
+  PALLASIM_FUNCTION_##footprint(kind)
+#define PALLASIM_FUNCTION_Nothing(kind)
+#define PALLASIM_FUNCTION_Static(kind)
+#define PALLASIM_FUNCTION_Operations(kind)
+#define PALLASIM_FUNCTION_Dynamic(kind) \
+  template <>                           \
+  constexpr Function kFunction<Kind::kind, Footprint::Dynamic> = kind##_footprint;
+#include "../plan/steps.def"
 
 constexpr std::array<Function, kKinds> kFunctions{{
 #define STEP(kind, payload, flow, definedness, uses, sides, traits, visible, work, footprint) \
@@ -91,38 +167,10 @@ constexpr std::array<Function, kKinds> kFunctions{{
 #include "../plan/steps.def"
 }};
 
-// To who listens.
-class Telling : public Boxes {
- public:
-  Telling(Thread& t, const Step* s) : Boxes(t, *s), t_(t) {}
-
- private:
-  void box(const Access& a, bool temporary) override {
-    if (!t_.exec->tells(a.buffer)) return;
-    for (Listener* l : t_.exec->listeners)
-      if (temporary) l->on_temporary(*t_.exec, a);
-      else l->on_access(*t_.exec, a);
-  }
-  Thread& t_;
-};
-
 }  // namespace
 
-void footprint(const Thread&, const Step& s, Boxes& out) {
-  if (const Function f = kFunctions[static_cast<size_t>(s.kind)]) f(s, out);
-}
-
-void tell(Thread& t, const Step* s) {
-  if (t.exec->listeners.empty()) return;
-  if (s->kind == Kind::wgmma)
-    for (Listener* l : t.exec->listeners) l->on_product(*t.exec, t, *s);
-  Telling to(t, s);
-  footprint(t, *s, to);
-}
-
-void tell(Thread& t, const Step* s, const EltProgram& p) {
-  Telling to(t, s);
-  footprint(p, to);
+void footprint(Thread& t, const Step& s, Boxes& out) {
+  if (const Function f = kFunctions[static_cast<size_t>(s.kind)]) f(t, s, out);
 }
 
 }  // namespace pallasim::interp::ops

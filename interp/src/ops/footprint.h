@@ -1,6 +1,9 @@
-// Which memory steps touch, as data.
+// Which memory steps touch, as data: beside each body that touches memory stands its footprint.
 #pragma once
+#include <span>
+
 #include "../plan/kinds.h"
+#include "../plan/payload/arithmetic.h"
 #include "execution.h"
 
 namespace pallasim::interp::ops {
@@ -8,36 +11,85 @@ namespace pallasim::interp::ops {
 // Receives the boxes of a step, one after the other, in the order in which it reads and writes them.
 class Boxes {
  public:
-  explicit Boxes(const Thread& t, const Step& s) : t_(t), s_(s) {}
+  Boxes(const Thread& t, const Step& s) : t_(t), s_(s) {}
   virtual ~Boxes() = default;
   Boxes(const Boxes&) = delete;
   Boxes& operator=(const Boxes&) = delete;
 
-  using Dims = std::vector<int64_t>;  // elements
-  void read(const Addr& a, const Dims& dims, const Dims& strides, int bytes) { add(a, dims, strides, bytes, false); }
-  void write(const Addr& a, const Dims& dims, const Dims& strides, int bytes) { add(a, dims, strides, bytes, true); }
-  // Of the compiler's own: results of reductions, what is printed.
-  void temporary(const Addr& a, const Dims& dims, const Dims& strides, int bytes, bool write) {
-    add(a, dims, strides, bytes, write, true);
+  using Dims = std::span<const int64_t>;  // elements
+  // `bytes`: of an element.
+  void read(const Addr& a, Dims dims, Dims strides, int bytes) { add(a, dims, strides, bytes, {}); }
+  void write(const Addr& a, Dims dims, Dims strides, int bytes) { add(a, dims, strides, bytes, {.write = true}); }
+  // Of the compiler's own: results of reductions, what is printed, copies of blocks.
+  void internal(const Addr& a, Dims dims, Dims strides, int bytes, bool write) {
+    add(a, dims, strides, bytes, {.write = write, .internal = true});
   }
+  struct How {
+    bool write = false, internal = false, atomic = false, chosen = false, unwritten = false;
+    int32_t owner = -1;  // the thread whose memory it is; -1: the step's
+  };
+  void add(const Addr&, Dims dims, Dims strides, int bytes, const How&);
+  void element(const Addr& a, int bytes, const How& how) { add(a, {}, {}, bytes, how); }
+  virtual bool wants(uint32_t /*buffer*/) const { return true; }
 
  protected:
-  virtual void box(const Access&, bool temporary) = 0;
+  virtual void box(const Access&) = 0;
 
  private:
-  void add(const Addr&, const Dims& dims, const Dims& strides, int bytes, bool write, bool temporary = false);
   const Thread& t_;
   const Step& s_;
 };
 
-// The boxes of a step whose row says Footprint::Static; of others none.
-void footprint(const Thread&, const Step&, Boxes&);
+// Elements at addresses that are found one by one, as few blocks: elements beside each other are a row, equal rows at
+// equal distances a block. What is left becomes a box with flush().
+class ChosenElements {
+ public:
+  ChosenElements(Boxes& out, const Thread& t, uint32_t buffer, const Boxes::How& how)
+      : out_(out), base_(t.bases[buffer]), buffer_(buffer), how_(how) {
+    how_.chosen = true;
+  }
+  void add(const std::byte* at, int bytes) { append(at - base_, bytes); }
+  // `count` elements of `bytes`, `stride` elements apart.
+  void add_row(const std::byte* at, int64_t count, int64_t stride, int bytes);
+  void flush();
+
+ private:
+  void append(int64_t offset, int bytes);
+  void end_row();
+  void emit();  // the block
+  Boxes& out_;
+  const std::byte* base_;
+  uint32_t buffer_;
+  Boxes::How how_;
+  int bytes_ = 1;                                             // of an element
+  int64_t row_ = 0, count_ = 0;                               // the row that grows: its offset, and elements
+  struct Block {                                              // of complete rows
+    int64_t first = 0, rows = 0, elements = 0, distance = 0;  // distance: bytes from one row to the next
+  } block_;
+};
+
+// The boxes of a step that is about to run, but those of the sides of asynchronous operations that it starts or ends
+// (Footprint::Operations). May stop where the step itself would: an index that lies outside.
+void footprint(Thread&, const Step&, Boxes&);
 // Of an elementwise program by itself.
 void footprint(const EltProgram&, Boxes&);
-// Tells listeners what the step is about to do, as far as its row knows. The engine asks before each step of a run that
-// somebody watches.
-void tell(Thread&, const Step*);
-// The same of a program that a step is made of.
-void tell(Thread&, const Step*, const EltProgram&);
+
+// Beside the bodies of their kinds.
+#define PALLASIM_FOOTPRINT(kind) void kind##_footprint(Thread&, const Step&, Boxes&);
+PALLASIM_FOOTPRINT(load_scalar)
+PALLASIM_FOOTPRINT(store_scalar)
+PALLASIM_FOOTPRINT(lens)
+PALLASIM_FOOTPRINT(gather)
+PALLASIM_FOOTPRINT(load_in_place)
+PALLASIM_FOOTPRINT(store_rows)
+PALLASIM_FOOTPRINT(atomic)
+PALLASIM_FOOTPRINT(window_staged)
+PALLASIM_FOOTPRINT(window_flush)
+PALLASIM_FOOTPRINT(row_copy)
+PALLASIM_FOOTPRINT(fetch_and_add)
+PALLASIM_FOOTPRINT(peer_read)
+PALLASIM_FOOTPRINT(bulk_load)
+PALLASIM_FOOTPRINT(bulk_store)
+#undef PALLASIM_FOOTPRINT
 
 }  // namespace pallasim::interp::ops

@@ -102,32 +102,11 @@ RowFn row_function(const GatherPayload& p) {
   }
 }
 
-void note_row(const GatherPayload& p, const ElementRow& row, const RowOperands& o, ChosenElements* chosen) {
-  for (int64_t i = row.begin; i < row.end;) {
-    const int64_t begin = i;
-    while (i < row.end && taken(o.mask, o.mask_stride, i) && (i == begin || row.offsets.empty())) ++i;
-    if (i > begin) chosen->add_row(row.first + row.offset(begin) * p.size, i - begin, row.step, p.size);
-    else ++i;
-  }
-}
-
 // What a masked-off element gives: `other`, or the fill.
 void masked_off(const GatherPayload& p, const Elements& e, const std::byte* other, std::byte* into) {
   const auto size = static_cast<size_t>(p.size);
   if (other) std::memcpy(into, other + e.dot(p.other_strides) * p.size, size);
   else std::memcpy(into, p.fill, std::min<size_t>(size, 16));
-}
-
-// The operands beside the ref itself.
-void note_operands(Thread& t, const Step* s, const GatherPayload& p) {
-  const std::vector<int64_t> dense = dense_strides(p.dims);
-  note_temporary(t, s, p.value, p.dims, dense, p.size, p.mode == Mode::Load);
-  if (p.mode == Mode::Swap) note_temporary(t, s, p.old, p.dims, dense, p.size, true);
-  if (p.has_mask && p.conditions.empty()) note_temporary(t, s, p.mask, p.dims, p.mask_strides, 1, false);
-  if (p.has_other) note_temporary(t, s, p.other, p.dims, p.other_strides, p.size, false);
-  for (const GatherDim& g : p.ref_dims)
-    if (g.kind == GatherDim::Kind::Array)
-      note_temporary(t, s, g.array, p.dims, g.array_strides, ir::byte_size(g.array_dtype), false);
 }
 
 RowOperands row_operands(Thread& t, const GatherPayload& p, const Elements& e, std::byte* value) {
@@ -139,8 +118,7 @@ RowOperands row_operands(Thread& t, const GatherPayload& p, const Elements& e, s
 }
 
 // The next n elements, wherever they lie.
-void one_by_one(Thread& t, const GatherPayload& p, Elements& e, int64_t n, std::byte* value, std::byte* old,
-                ChosenElements* chosen) {
+void one_by_one(Thread& t, const GatherPayload& p, Elements& e, int64_t n, std::byte* value, std::byte* old) {
   const std::byte* other = p.has_other ? t.resolve(p.other) : nullptr;
   const auto size = static_cast<size_t>(p.size);
   for (int64_t i = 0; i < n; ++i, e.next()) {
@@ -156,7 +134,6 @@ void one_by_one(Thread& t, const GatherPayload& p, Elements& e, int64_t n, std::
       if (into) poison(into, 1, p.dtype, t.exec->options->uninitialized);
       continue;
     }
-    chosen->add(at, p.size);
     if (into) std::memcpy(into, at, size);
     if (p.mode != Mode::Load) std::memcpy(at, v, size);
   }
@@ -169,43 +146,30 @@ void access(Thread& t, const Step* s, const GatherPayload& p) {
   std::byte* old = p.mode == Mode::Swap ? t.resolve(p.old) : nullptr;
   t.exec->progressed |= p.mode != Mode::Load;
   if (e.count() == 0) return;
-  const bool listened = !t.exec->listeners.empty();
-  if (listened) note_operands(t, s, p);
-  if (e.regular() && e.takes_all()) {
-    if (listened) {
-      const Addr at{p.ref.buffer, Addr::kNoSlot, e.base() - t.bases[p.ref.buffer]};
-      note_access(t, s, at, p.dims, {e.strides(), e.strides() + p.dims.size()}, p.size, p.mode != Mode::Load);
-    }
-    return copy_regular(t, p, e, value, old);
-  }
-  ChosenElements chosen(t, s, p.ref.buffer, p.mode != Mode::Load);
+  if (e.regular() && e.takes_all()) return copy_regular(t, p, e, value, old);
   const RowFn move = row_function(p);
   const int64_t n = p.dims.empty() ? 1 : p.dims.back();
   ElementRow row;
   for (int64_t done = 0; done < e.count(); done += n) {
     if (move && e.row(&row)) {
       const RowOperands o = row_operands(t, p, e, value + done * p.size);
-      if (listened) note_row(p, row, o, &chosen);
       move(p, row, o);
       e.next_row();
     } else {
-      one_by_one(t, p, e, n, value + done * p.size, old ? old + done * p.size : nullptr, &chosen);
+      one_by_one(t, p, e, n, value + done * p.size, old ? old + done * p.size : nullptr);
     }
   }
-  chosen.flush();
 }
 
 // The current row of a store, computed into its value.
-void store_row(Thread& t, const Step* s, const StoredRows& p, Elements& e, const ElementRow* row, int64_t n,
-               RowProgram& program) {
+void store_row(Thread& t, const StoredRows& p, Elements& e, const ElementRow* row, int64_t n, RowProgram& program) {
   std::byte* value = t.resolve(p.access.value);
   program.run(e.index(), 0, n, value);
   if (row) {
     row_function(p.access)(p.access, *row, row_operands(t, p.access, e, value));
     return e.next_row();
   }
-  ChosenElements chosen(t, s, p.access.ref.buffer, true);
-  one_by_one(t, p.access, e, n, value, nullptr, &chosen);
+  one_by_one(t, p.access, e, n, value, nullptr);
 }
 
 }  // namespace
@@ -215,10 +179,87 @@ const Step* gather(Thread& t, const Step* s) {
   return s + 1;
 }
 
+// -- footprints --
+namespace {
+
+// The operands beside the ref itself.
+void operand_boxes(const GatherPayload& p, Boxes& out) {
+  const std::vector<int64_t> dense = dense_strides(p.dims);
+  if (p.has_mask && p.conditions.empty()) out.internal(p.mask, p.dims, p.mask_strides, 1, false);
+  if (p.has_other) out.internal(p.other, p.dims, p.other_strides, p.size, false);
+  for (const GatherDim& g : p.ref_dims)
+    if (g.kind == GatherDim::Kind::Array)
+      out.internal(g.array, p.dims, g.array_strides, ir::byte_size(g.array_dtype), false);
+  out.internal(p.value, p.dims, dense, p.size, p.mode == Mode::Load);
+  if (p.mode == Mode::Swap) out.internal(p.old, p.dims, dense, p.size, true);
+}
+
+void row_boxes(const GatherPayload& p, const ElementRow& row, const std::byte* mask, ChosenElements* chosen) {
+  const int64_t stride = mask ? p.mask_strides.back() : 0;
+  for (int64_t i = row.begin; i < row.end;) {
+    const int64_t begin = i;
+    while (i < row.end && taken(mask, stride, i) && (i == begin || row.offsets.empty())) ++i;
+    if (i > begin) chosen->add_row(row.first + row.offset(begin) * p.size, i - begin, row.step, p.size);
+    else ++i;
+  }
+}
+
+// Those that an access finds one by one.
+void chosen_boxes(const GatherPayload& p, Elements& e, ChosenElements* chosen) {
+  const int64_t n = p.dims.empty() ? 1 : p.dims.back();
+  ElementRow row;
+  for (int64_t done = 0; done < e.count(); done += n) {
+    if (!p.dims.empty() && e.row(&row)) {
+      row_boxes(p, row, e.mask_row(), chosen);
+      e.next_row();
+      continue;
+    }
+    for (int64_t i = 0; i < n; ++i, e.next())
+      if (std::byte* at = e.on() ? e.address() : nullptr) chosen->add(at, p.size);
+  }
+}
+
+void access_boxes(Thread& t, const Step& s, const GatherPayload& p, Boxes& out) {
+  Elements e(t, &s, p);
+  if (e.count() == 0) return;
+  operand_boxes(p, out);
+  const uint32_t buffer = p.ref.buffer;
+  const bool write = p.mode != Mode::Load;
+  if (!out.wants(buffer)) return;
+  if (e.regular() && e.takes_all()) {
+    const Addr at{buffer, Addr::kNoSlot, e.base() - t.bases[buffer]};
+    if (p.mode == Mode::Swap) out.internal(at, p.dims, {e.strides(), p.dims.size()}, p.size, false);
+    return out.add(at, p.dims, {e.strides(), p.dims.size()}, p.size, {.write = write});
+  }
+  for (const bool old : {true, false}) {
+    if (old && p.mode != Mode::Swap) continue;
+    Elements all = e;
+    ChosenElements chosen(out, t, buffer, {.write = write && !old, .internal = old});
+    chosen_boxes(p, all, &chosen);
+    chosen.flush();
+  }
+}
+
+}  // namespace
+
+void gather_footprint(Thread& t, const Step& s, Boxes& out) { access_boxes(t, s, payload<Kind::gather>(s), out); }
+
+void load_in_place_footprint(Thread& t, const Step& s, Boxes& out) {
+  const auto& p = payload<Kind::load_in_place>(s);
+  access_boxes(t, s, p.access, out);
+  if (!p.dense) out.internal(p.own, p.access.dims, p.strides, p.access.size, true);
+}
+
+void store_rows_footprint(Thread& t, const Step& s, Boxes& out) {
+  const auto& p = payload<Kind::store_rows>(s);
+  footprint(p.program, out);
+  access_boxes(t, s, p.access, out);
+}
+
 const Step* load_in_place(Thread& t, const Step* s) {
   const auto& p = payload<Kind::load_in_place>(s);
   std::byte* const own = t.resolve(p.own);
-  if (t.exec->listeners.empty() && t.exec->copies_stay)
+  if (t.exec->copies_stay)
     if (const Elements e(t, s, p.access); e.regular() && e.takes_all()) {
       // Addresses of different arrays.
       t.slot<int64_t>(s->dst) = reinterpret_cast<intptr_t>(e.base()) - reinterpret_cast<intptr_t>(own);
@@ -234,12 +275,6 @@ const Step* load_in_place(Thread& t, const Step* s) {
 
 const Step* store_rows(Thread& t, const Step* s) {
   const auto& p = payload<Kind::store_rows>(s);
-  if (!t.exec->listeners.empty()) {
-    tell(t, s, p.program);
-    compute(t, p.program);
-    access(t, s, p.access);
-    return s + 1;
-  }
   Elements e(t, s, p.access);
   t.exec->progressed = true;
   const int64_t n = p.access.dims.back();
@@ -249,7 +284,7 @@ const Step* store_rows(Thread& t, const Step* s) {
   for (int64_t done = 0; done < e.count(); done += n) {
     const bool known = e.row(&row);
     if (!known || row.step != 1 || !row.offsets.empty()) {
-      store_row(t, s, p, e, known ? &row : nullptr, n, program);
+      store_row(t, p, e, known ? &row : nullptr, n, program);
       continue;
     }
     if (row.begin < row.end) program.run(e.index(), row.begin, row.end, row.first);

@@ -8,6 +8,7 @@
 #include "bodies.h"
 #include "findings.h"
 #include "follow.h"
+#include "footprint.h"
 #include "parts.h"
 #include "unread.h"
 
@@ -94,23 +95,6 @@ void check_window(const Thread& t, const Step* s, const Window& w) {
   }
 }
 
-void note_point(Thread& t) {
-  Execution& ex = *t.exec;
-  if (ex.listeners.empty()) return;
-  std::vector<int64_t> point;
-  for (uint32_t p : t.body->pid_slots) point.push_back(t.slot<int64_t>(p));
-  for (Listener* l : ex.listeners) l->on_grid_point(ex, t, point);
-  for (const Window& w : t.body->windows)
-    if (w.map.affine && !w.map.index.empty()) note_window(t, w);
-}
-
-void note_window(Thread& t, const Window& w) {
-  if (t.exec->listeners.empty()) return;
-  int64_t place[2 * memory::kMaxRank];
-  window_place(t, w, place);
-  for (Listener* l : t.exec->listeners) l->on_window(*t.exec, t, w, place);
-}
-
 void place_ids(Thread& t) {
   const Body& p = *t.body;
   const auto& order = t.exec->options->grid_order;
@@ -141,7 +125,7 @@ void at_point(Thread& t, const Step* s) {
   if (t.exec->check_windows)
     for (const Window& w : t.body->windows)
       if (!w.map.index.empty() && w.map.affine && !w.edge()) check_window(t, s, w);
-  note_point(t);
+  t.exec->events->point(t);
 }
 
 void place_windows(Thread& t) {
@@ -168,7 +152,7 @@ const Step* grid_begin(Thread& t, const Step* s) {
     if (t.point >= 0) rest /= ex.grid[g];
   }
   if (!ex.options->grid_order.empty() && t.point < 0) place_ids(t);
-  const bool plain = t.point < 0 && ex.options->grid_order.empty() && !ex.check_windows && ex.listeners.empty();
+  const bool plain = t.point < 0 && ex.options->grid_order.empty() && !ex.check_windows;
   if (p.row_end != Addr::kNoSlot)
     t.slot<int64_t>(p.row_end) = plain ? box.hi.back() : std::numeric_limits<int64_t>::min();
   at_point(t, s);
@@ -201,7 +185,7 @@ bool next_point(Thread& t, const Step* s) {
     int64_t& id = t.slot<int64_t>(p.pid_slots[g]);
     if (++id < part.box.hi[g]) {
       move_windows(t, part, g);
-      if (ex.check_windows || !ex.listeners.empty()) at_point(t, s);
+      at_point(t, s);
       return true;
     }
     id = part.box.lo[g];
@@ -230,7 +214,7 @@ const StepForm kGridNext = kFormOf<Kind::grid_next, GridNext>, kGridEnd{Kind::gr
 const Step* window_indexed(Thread& t, const Step* s) {
   const auto& w = payload<Kind::window_indexed>(s);
   check_window(t, s, w);
-  note_window(t, w);
+  t.exec->events->window(t, w);
   int64_t offset = 0;
   for (size_t d = 0; d < w.dims.size(); ++d)
     offset += t.slot<int64_t>(w.map.index_value[d]) * w.map.scale[d] * w.strides[d];
@@ -240,12 +224,11 @@ const Step* window_indexed(Thread& t, const Step* s) {
 
 namespace {
 
-void move_window(Thread& t, const Step* s, const Window& w, const int64_t* place, bool in) {
+void move_window(Thread& t, const Window& w, const int64_t* place, bool in) {
   const Window::Stage& copy = *w.stage();
   std::byte* stage = t.bases[t.body->temps] + copy.offset;
   const memory::Clip c = clip_window(w, place);
   const int rank = static_cast<int>(w.dims.size());
-  for (Listener* l : t.exec->listeners) l->on_block(*t.exec, t, *s, w, c, in);
   if (in && !c.full) poison(stage, copy.elements, w.dtype, t.exec->options->uninitialized);
   if (c.empty) return;
   stage += c.block_offset * w.element_bytes;
@@ -255,26 +238,67 @@ void move_window(Thread& t, const Step* s, const Window& w, const int64_t* place
   else copy_in_parts(ex, array, w.strides.data(), stage, copy.strides.data(), c.count, rank, w.element_bytes);
 }
 
+void block_boxes(const Thread& t, const Window& w, const int64_t* place, bool in, Boxes& out) {
+  const Window::Stage& copy = *w.stage();
+  const memory::Clip c = clip_window(w, place);
+  const std::span<const int64_t> count(c.count, w.dims.size());
+  const Addr array{w.buffer, Addr::kNoSlot, c.array_offset * w.element_bytes},
+      part{t.body->temps, Addr::kNoSlot, copy.offset + c.block_offset * w.element_bytes};
+  const auto box = [&](const Addr& a, std::span<const int64_t> strides, bool write) {
+    if (!c.empty) out.internal(a, count, strides, w.element_bytes, write);
+  };
+  if (in) {
+    const int64_t one = 1;
+    box(array, w.strides, false);
+    out.internal({t.body->temps, Addr::kNoSlot, copy.offset}, {&copy.elements, 1}, {&one, 1}, w.element_bytes, true);
+  } else {
+    box(part, copy.strides, false);
+    box(array, w.strides, true);
+  }
+}
+
+// What a staged window shows, and what it will.
+struct StagedPlaces {
+  StagedPlaces(Thread& t, const Window& w) : valid(false) {
+    const auto places = static_cast<uint32_t>(w.places());
+    const uint32_t slots = std::get<Window::Staged>(w.reach).place;
+    valid = t.slot<int64_t>(slots + 16 * places) != 0;
+    window_place(t, w, next);
+    for (uint32_t d = 0; d < places; ++d) now[d] = t.slot<int64_t>(slots + 16 * d);
+    same = valid && std::equal(now, now + places, next);
+  }
+  bool valid, same;
+  int64_t now[2 * memory::kMaxRank], next[2 * memory::kMaxRank];
+};
+
 }  // namespace
+
+void window_staged_footprint(Thread& t, const Step& s, Boxes& out) {
+  const auto& w = payload<Kind::window_staged>(s);
+  check_window(t, &s, w);
+  const StagedPlaces at(t, w);
+  if (at.same) return;
+  if (at.valid && w.is_output) block_boxes(t, w, at.now, false, out);
+  block_boxes(t, w, at.next, true, out);
+}
+
+void window_flush_footprint(Thread& t, const Step& s, Boxes& out) {
+  const auto& w = payload<Kind::window_flush>(s);
+  const StagedPlaces at(t, w);
+  if (at.valid) block_boxes(t, w, at.now, false, out);
+}
 
 const Step* window_staged(Thread& t, const Step* s) {
   const auto& w = payload<Kind::window_staged>(s);
   const auto places = static_cast<uint32_t>(w.places());
   const uint32_t slots = std::get<Window::Staged>(w.reach).place;
-  int64_t place[2 * memory::kMaxRank], old[2 * memory::kMaxRank];
-  bool same = t.slot<int64_t>(slots + 16 * places) != 0;
-  const bool valid = same;
   check_window(t, s, w);
-  if (!w.map.affine) note_window(t, w);
-  window_place(t, w, place);
-  for (uint32_t d = 0; d < places; ++d) {
-    old[d] = t.slot<int64_t>(slots + 16 * d);
-    same &= old[d] == place[d];
-  }
-  if (same) return s + 1;
-  if (valid && w.is_output) move_window(t, s, w, old, false);
-  move_window(t, s, w, place, true);
-  for (uint32_t d = 0; d < places; ++d) t.slot<int64_t>(slots + 16 * d) = place[d];
+  if (!w.map.affine) t.exec->events->window(t, w);
+  const StagedPlaces at(t, w);
+  if (at.same) return s + 1;
+  if (at.valid && w.is_output) move_window(t, w, at.now, false);
+  move_window(t, w, at.next, true);
+  for (uint32_t d = 0; d < places; ++d) t.slot<int64_t>(slots + 16 * d) = at.next[d];
   t.slot<int64_t>(slots + 16 * places) = 1;
   return s + 1;
 }
@@ -294,12 +318,7 @@ const Step* window_edge(Thread& t, const Step* s) {
 
 const Step* window_flush(Thread& t, const Step* s) {
   const auto& w = payload<Kind::window_flush>(s);
-  const auto places = static_cast<uint32_t>(w.places());
-  const uint32_t slots = std::get<Window::Staged>(w.reach).place;
-  if (!t.slot<int64_t>(slots + 16 * places)) return s + 1;
-  int64_t place[2 * memory::kMaxRank];
-  for (uint32_t d = 0; d < places; ++d) place[d] = t.slot<int64_t>(slots + 16 * d);
-  move_window(t, s, w, place, false);
+  if (const StagedPlaces at(t, w); at.valid) move_window(t, w, at.now, false);
   return s + 1;
 }
 

@@ -43,7 +43,7 @@ bool stays(Execution& ex, const memory::AsyncCopy& c) {
                 at = c.dst.offset - ex.landing_place(c.landing).offset;
   if (bytes > 0 && c.combine == memory::Combine::Replace) {
     memory::Landing& landing = ex.landing(c.landing, to.unit);
-    const bool there = c.stays && !landing.gathers() && ex.copies_stay && !c.fills && !ex.tells(c.dst.buffer) &&
+    const bool there = c.stays && !landing.gathers() && ex.copies_stay && !c.fills &&
                        dense_bytes(dims, c.src_strides, c.rank, size) == bytes;
     const std::byte* const from = there ? of.bases[c.src.buffer] + c.src.offset : nullptr;
     if (landing.arrive(at, at + bytes, from)) return there;

@@ -4,6 +4,7 @@
 #include "elements.h"
 #include "findings.h"
 #include "follow.h"
+#include "footprint.h"
 #include "pallasim/memory/saturate.h"
 #include "parts.h"
 
@@ -99,19 +100,11 @@ std::byte* scalar_address(Thread& t, const Step* s, const ScalarAccess& p) {
   return at + (is_inside(t, p.term, i) ? i * p.term.stride
                                        : outside_offset(t, s, p.term, i, p.ref, p.shape, p.store != nullptr));
 }
-void note_scalar(Thread& t, const Step* s, const ScalarAccess& p, const std::byte* at, int bytes, bool write) {
-  if (t.exec->listeners.empty()) return;
-  Addr a = p.addr;
-  a.offset = at - t.bases[a.buffer];
-  a.dyn = Addr::kNoSlot;
-  note_access(t, s, a, {1}, {1}, bytes, write);
-}
 }  // namespace
 
 static const Step* load_scalar(Thread& t, const Step* s) {
   const auto& p = payload<Kind::load_scalar>(s);
   const std::byte* at = scalar_address(t, s, p);
-  note_scalar(t, s, p, at, p.bytes, false);
   p.load(t.arena + s->dst, at, 1, 1);
   return s + 1;
 }
@@ -119,10 +112,23 @@ static const Step* load_scalar(Thread& t, const Step* s) {
 static const Step* store_scalar(Thread& t, const Step* s) {
   const auto& p = payload<Kind::store_scalar>(s);
   std::byte* at = scalar_address(t, s, p);
-  note_scalar(t, s, p, at, p.bytes, true);
   p.store(at, t.arena + s->a, 1, 1);
   t.exec->progressed = true;
   return s + 1;
+}
+
+static void element_box(Thread& t, const Step& s, const ScalarAccess& p, bool write, Boxes& out) {
+  Addr a = p.addr;
+  if (a.buffer < kTempBuffer || !out.wants(a.buffer)) return;
+  a.offset = scalar_address(t, &s, p) - t.bases[a.buffer];
+  a.dyn = Addr::kNoSlot;
+  out.element(a, p.bytes, {.write = write});
+}
+void load_scalar_footprint(Thread& t, const Step& s, Boxes& out) {
+  element_box(t, s, payload<Kind::load_scalar>(s), false, out);
+}
+void store_scalar_footprint(Thread& t, const Step& s, Boxes& out) {
+  element_box(t, s, payload<Kind::store_scalar>(s), true, out);
 }
 const StepForm kLoadScalar{Kind::load_scalar, load_scalar}, kStoreScalar{Kind::store_scalar, store_scalar};
 
@@ -243,8 +249,9 @@ const Step* copy(Thread& t, const Step* s) {
 const Step* fill(Thread& t, const Step* s) {
   const auto& p = payload<Kind::fill>(s);
   fill_strided(t.resolve(p.dst), p.strides.data(), &p.element, p.dims.data(), static_cast<int>(p.dims.size()), p.size);
-  if (p.name.empty()) return s + 1;
-  for (Listener* l : t.exec->listeners) l->on_fresh(*t.exec, t, p.dst.offset, p.dims[0] * p.size, p.name);
+  if (!p.name.empty())
+    t.exec->events->memory(
+        {MemoryEvent::What::Fresh, t.index, p.dst.buffer, p.dst.offset, p.dims[0] * p.size, &p.name});
   return s + 1;
 }
 

@@ -61,10 +61,7 @@ int64_t move_block(Thread& t, const Step* s, const Window& w, const memory::Clip
     copy.dst_strides[d] = in ? m.stage.strides[d] : w.strides[d];
   }
   copy.after_write = {memory::Completion::Kind::Semaphore, semaphore(t, w, slot), bytes};
-  if (!t.exec->listeners.empty()) {
-    const std::vector<int64_t> dims(copy.dims, copy.dims + copy.rank);
-    note_access(t, s, {w.buffer, Addr::kNoSlot, array.offset}, dims, w.strides, w.element_bytes, !in);
-  }
+  t.exec->events->block_issued(t, *s, w, copy, in);
   issue_copy(*t.exec, copy);
   return bytes;
 }
@@ -98,13 +95,11 @@ void enter_step(Thread& t, const Step* s, const PipelinePayload& p) {
     field(t, *w, kSlot) = field(t, *w, kNextSlot);
     for (size_t d = 0; d < w->places(); ++d) current(t, *w, d) = next(t, *w, d);
     t.slot<int64_t>(w->modelled()->offset) = field(t, *w, kSlot) * w->modelled()->slot_bytes;
-    if (!w->map.affine && !t.exec->listeners.empty()) {
-      int64_t place[2 * memory::kMaxRank];
-      for (size_t d = 0; d < w->places(); ++d) place[d] = current(t, *w, d);
-      for (Listener* l : t.exec->listeners) l->on_window(*t.exec, t, *w, place);
-    }
+    int64_t place[2 * memory::kMaxRank];
+    for (size_t d = 0; d < w->places(); ++d) place[d] = current(t, *w, d);
+    if (!w->map.affine) t.exec->events->window_at(t, *w, place);
   }
-  note_point(t);
+  t.exec->events->point(t);
   // A block that has one slot is fetched by its own step.
   for (const Window* w : p.windows)
     if (field(t, *w, kFresh) && !w->is_output && w->modelled()->slots == 1)

@@ -96,7 +96,7 @@ const Step* wgmma(Thread& t, const Step* s) {
 
 const Step* await_products(Thread& t, const Step* s) {
   const int64_t most = s->a == Addr::kNoSlot ? s->imm : t.slot<int32_t>(s->a);
-  for (Listener* l : t.exec->listeners) l->on_products_awaited(*t.exec, t, most);
+  t.exec->events->sync({SyncEvent::What::Products, t.index, -1, most});
   return s + 1;
 }
 

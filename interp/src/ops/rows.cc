@@ -8,6 +8,7 @@
 #include "copies.h"
 #include "elements.h"
 #include "findings.h"
+#include "footprint.h"
 #include "lattice.h"
 #include "pieces.h"
 
@@ -19,7 +20,9 @@ using memory::AsyncCopy;
 // What all parts of one copy share, and what moved of it so far.
 class PartsCopy {
  public:
-  PartsCopy(Thread& t, const Step* s, const RowCopyPayload& p) : t_(t), s_(s), p_(p), dim_(p.chooses ? p.rows.dim : 0) {
+  // `out`: receives what elements that move one by one touch; nothing moves then. Null: it moves.
+  PartsCopy(Thread& t, const Step* s, const RowCopyPayload& p, Boxes* out = nullptr)
+      : t_(t), s_(s), p_(p), out_(out), dim_(p.chooses ? p.rows.dim : 0) {
     const CopySide& other = p.of_dst ? p.src : p.dst;
     const CopySide& chosen = p.of_dst ? p.dst : p.src;
     count_ = !p.chooses                           ? extent(t, chosen.extents, dim_)
@@ -75,7 +78,7 @@ class PartsCopy {
     c.rows = std::move(rows);
     c.row_dim = static_cast<int>(dim_);
     c.rows_of_dst = p_.of_dst;
-    issue(c, count_);
+    start(c, count_);
   }
 
   // Rows that do not move: those who wait for the copy wait for their bytes, too.
@@ -84,7 +87,7 @@ class PartsCopy {
     AsyncCopy c = whole_;
     c.dims[dim_] = 0;
     c.fills = false;
-    issue(c, n);
+    start(c, n);
   }
 
  private:
@@ -94,13 +97,13 @@ class PartsCopy {
   }
 
   // Bytes are counted so that those of all parts are those of the whole, whatever the width of an element.
-  void issue(AsyncCopy& c, int64_t rows) {
+  void start(AsyncCopy& c, int64_t rows) {
     const int bits = ir::bit_width(p_.dtype);
     const int64_t before = machine_bytes(memory::mul(done_, row_elements_), bits);
     done_ += rows;
     c.after_write.count = machine_bytes(memory::mul(done_, row_elements_), bits) - before;
     if (c.after_read.kind == memory::Completion::Kind::Semaphore) c.after_read.count = c.after_write.count;
-    issue_noted(t_, s_, c);
+    if (!out_) issue(t_, s_, c);
   }
 
   void move_units(const Lattice& src, const Lattice& dst, AsyncCopy& c, int64_t rows) {
@@ -116,20 +119,20 @@ class PartsCopy {
       c.dst_strides[c.rank] = dst.split_stride;
       ++c.rank;
     }
-    issue(c, rows);
+    start(c, rows);
   }
 
   // Elements that no strides describe, or that share bytes, move when the copy starts, which the machine may do too.
   void move_elements(int64_t from, int64_t to, const AsyncCopy& c, int64_t rows) {
-    Execution& ex = *t_.exec;
+    const Execution& ex = *t_.exec;
     std::byte* const* const there = ex.threads[static_cast<size_t>(c.dst.thread)].bases;
     const Pieces src(t_, p_.src_levels, t_.bases), dst(t_, p_.dst_levels, there);
     const LensPayload::Level &s = p_.src_levels.front(), &d = p_.dst_levels.front();
     const int64_t src_at = src.start(0) + from * p_.src.strides[dim_] * s.bytes,
                   dst_at = dst.start(0) + to * p_.dst.strides[dim_] * d.bytes;
     const uint32_t written = p_.dst_levels.back().addr.buffer;
-    const bool listened = ex.tells(written);
-    ChosenElements reads(t_, s_, p_.src_levels.back().addr.buffer, false);
+    std::optional<ChosenElements> reads;
+    if (out_) reads.emplace(*out_, t_, p_.src_levels.back().addr.buffer, Boxes::How{});
     int64_t index[memory::kMaxRank] = {};
     const int64_t* const dims = c.dst_dims();
     const bool none = std::any_of(dims, dims + c.rank, [](int64_t n) { return n <= 0; });
@@ -146,23 +149,24 @@ class PartsCopy {
       if (!exists) std::memcpy(value, &nothing, sizeof value);
       if (exists)
         src.visit_at(0, src_at + a * s.bytes, 0, s.bits, 0, [&](const Piece& piece) {
-          reads.add(piece.at, std::max(1, piece.bits / 8));
+          if (reads) reads->add(piece.at, std::max(1, piece.bits / 8));
           read(piece, value);
         });
       dst.visit_at(0, dst_at + b * d.bytes, 0, d.bits, 0, [&](const Piece& piece) {
-        const Addr at{written, Addr::kNoSlot, piece.at - there[written]};
-        if (listened && exists) note_access(t_, s_, at, {}, {}, std::max(1, piece.bits / 8), true, c.dst.thread);
-        if (listened && !exists) note_unwritten(t_, s_, at, {}, {}, std::max(1, piece.bits / 8), c.dst.thread);
-        write(piece, value, p_.dst_levels.back());
+        if (out_)
+          out_->element({written, Addr::kNoSlot, piece.at - there[written]}, std::max(1, piece.bits / 8),
+                        {.write = true, .unwritten = !exists, .owner = c.dst.thread});
+        else write(piece, value, p_.dst_levels.back());
       });
     } while (memory::next_index(index, static_cast<size_t>(c.rank), dims));
-    reads.flush();
+    if (reads) reads->flush();
     skip(rows);
   }
 
   Thread& t_;
   const Step* s_;
   const RowCopyPayload& p_;
+  Boxes* const out_;
   const size_t dim_;
   int64_t count_ = 0, row_elements_ = 1, done_ = 0;
   AsyncCopy whole_;
@@ -170,14 +174,14 @@ class PartsCopy {
 
 }  // namespace
 
-const Step* row_copy(Thread& t, const Step* s) {
+namespace {
+
+// `out`: as of PartsCopy.
+void copy_rows(Thread& t, const Step* s, Boxes* out) {
   const RowCopyPayload& p = payload<Kind::row_copy>(s);
   const ChosenRows& r = p.rows;
-  PartsCopy copy(t, s, p);
-  if (!p.chooses) {
-    copy.move_all();
-    return s + 1;
-  }
+  PartsCopy copy(t, s, p, out);
+  if (!p.chooses) return copy.move_all();
   const int64_t n = copy.count(), most = r.extent_slot == Addr::kNoSlot ? r.extent : t.slot<int64_t>(r.extent_slot),
                 size = ir::byte_size(r.dtype);
   const std::byte* list = t.resolve(r.list);
@@ -191,13 +195,11 @@ const Step* row_copy(Thread& t, const Step* s) {
     out_of_bounds(t, s, {0, false, 0, most - 1, static_cast<int>(r.dim), most, 1}, row, side.name, side.extents.dims,
                   p.of_dst ? "write" : "read");
   }
-  const bool listened = !t.exec->listeners.empty() && !t.exec->told;  // to each copy
-  if (n > 0 && t.exec->tells(r.list.buffer)) note_access(t, s, r.list, {n}, {r.stride}, static_cast<int>(size), false);
-  // Nobody can tell when which row moves.
-  if (n > 0 && !listened && t.exec->copies_move != Options::Copies::Scheduled && copy.plain()) {
+  if (out) out->read(r.list, {&n, 1}, {&r.stride, 1}, static_cast<int>(size));
+  // Where nobody can tell when which row moves.
+  if (n > 0 && !t.exec->plan->options.checked && t.exec->copies_move != Options::Copies::Scheduled && copy.plain()) {
     for (int64_t& row : rows) row = r.ignores && row == r.ignored ? -1 : row;
-    copy.move_list(std::move(rows));
-    return s + 1;
+    return copy.move_list(std::move(rows));
   }
   int64_t skipped = 0;
   for (int64_t i = 0, end; i < n; i = end) {
@@ -212,21 +214,30 @@ const Step* row_copy(Thread& t, const Step* s) {
     copy.move(p.of_dst ? i : at(i), p.of_dst ? at(i) : i, end - i);
   }
   copy.skip(skipped);
+}
+
+int32_t owner_of_word(const Thread& t, const Step* s, const FetchAddPayload& p) {
+  const Body& b = *t.body;
+  const int64_t own = t.unit % t.exec->device_threads - b.first_thread;  // of its body, counted with those between
+  const int32_t subcore = t.slot<int32_t>(p.subcore_slot);
+  if (subcore < 0 || subcore >= b.per_core)
+    no_such_unit(t, s, "fetch_and_add", "subcore", subcore, static_cast<int32_t>(b.per_core));
+  return static_cast<int32_t>(t.unit - own % b.core_stride + subcore);
+}
+
+}  // namespace
+
+const Step* row_copy(Thread& t, const Step* s) {
+  copy_rows(t, s, nullptr);
   return s + 1;
 }
+void row_copy_footprint(Thread& t, const Step& s, Boxes& out) { copy_rows(t, &s, &out); }
 
 const Step* fetch_and_add(Thread& t, const Step* s) {
   const auto& p = payload<Kind::fetch_and_add>(s);
   Execution& ex = *t.exec;
-  const Body& b = *t.body;
-  const int64_t own = t.unit % ex.device_threads - b.first_thread;  // of its body, counted with the threads between
-  const int32_t subcore = t.slot<int32_t>(p.subcore_slot);
-  if (subcore < 0 || subcore >= b.per_core)
-    no_such_unit(t, s, "fetch_and_add", "subcore", subcore, static_cast<int32_t>(b.per_core));
-  const auto owner = static_cast<int32_t>(t.unit - own % b.core_stride + subcore);
+  const int32_t owner = owner_of_word(t, s, p);
   const int64_t moved = p.addr.dyn == Addr::kNoSlot ? 0 : t.slot<int64_t>(p.addr.dyn);
-  // As one operation, which others of its kind do not meet.
-  for (bool write : {false, true}) note_access(t, s, p.addr, {}, {}, 4, write, owner, true);
   auto& word =
       *reinterpret_cast<int32_t*>(ex.threads[static_cast<size_t>(owner)].bases[p.addr.buffer] + p.addr.offset + moved);
   const int32_t before = word;
@@ -234,6 +245,12 @@ const Step* fetch_and_add(Thread& t, const Step* s) {
   t.slot<int32_t>(s->dst) = before;
   ex.progressed = true;
   return s + 1;
+}
+// As one operation, which others of its kind do not meet.
+void fetch_and_add_footprint(Thread& t, const Step& s, Boxes& out) {
+  const auto& p = payload<Kind::fetch_and_add>(s);
+  const int32_t owner = owner_of_word(t, &s, p);
+  for (bool write : {false, true}) out.element(p.addr, 4, {.write = write, .atomic = true, .owner = owner});
 }
 
 }  // namespace pallasim::interp::ops

@@ -15,7 +15,8 @@ const Step* spawn(Thread& t, const Step* s) {
       c.slot<int64_t>(p.axis_slots[a]) = rest % p.extents[a];
     c.pc = s + 1;
     ex.woken.push_back(c.index);
-    for (Listener* l : ex.listeners) l->on_spawn(ex, t, c);
+    ex.events->thread(ThreadEvent::What::Begins, c.index);
+    ex.events->sync({SyncEvent::What::Spawn, t.index, c.index});
   }
   t.children = static_cast<int32_t>(n);
   t.wait = {Wait::Kind::Join, 0, n};  // `value` stays what it is until the join
@@ -30,10 +31,7 @@ const Step* join(Thread& t, const Step* s) {
     t.stop = Stop::Blocked;
     return nullptr;
   }
-  for (int64_t i = 0; i < t.wait.value; ++i) {
-    const Thread& c = ex.child(t, i);
-    for (Listener* l : ex.listeners) l->on_join(ex, t, c);
-  }
+  for (int64_t i = 0; i < t.wait.value; ++i) ex.events->sync({SyncEvent::What::Join, t.index, ex.child(t, i).index});
   t.wait = {};
   return s + 1;
 }

@@ -51,7 +51,7 @@ const Step* sem_signal(Thread& t, const Step* s) {
   target_thread(t, s, p.peer, "signal");
   const int64_t id = semaphore_id(t, p);
   const int64_t n = amount(t, p);
-  for (Listener* l : t.exec->listeners) l->on_signal(*t.exec, t, id, n);
+  t.exec->events->sync({SyncEvent::What::Signal, t.index, id, n});
   t.exec->semaphores.signal(id, n, &t.exec->woken);
   t.exec->progressed = true;
   return s + 1;
@@ -67,10 +67,7 @@ const Step* wait_for(Thread& t, const Step* s, int64_t id, int64_t value, bool d
       complete_copy(ex, i);
   if (ex.semaphores.wait(id, value, decrement, t.index)) {
     t.wait = {};
-    for (Listener* l : ex.listeners) {
-      if (decrement) l->on_taken(ex, t, id, value);
-      else l->on_looked(ex, t, id, value);
-    }
+    ex.events->sync({decrement ? SyncEvent::What::Taken : SyncEvent::What::Looked, t.index, id, value});
     return s + 1;
   }
   t.wait = {Wait::Kind::Semaphore, id, value};
@@ -92,7 +89,7 @@ const Step* sem_read(Thread& t, const Step* s) {
   if (ex.copies_move == Options::Copies::AtWait)
     for (size_t i; (i = ex.copies.first_completing(memory::Completion::Kind::Semaphore, id)) < ex.copies.size();)
       complete_copy(ex, i);
-  for (Listener* l : ex.listeners) l->on_looked(ex, t, id, ex.semaphores.count(id));
+  ex.events->sync({SyncEvent::What::Looked, t.index, id, ex.semaphores.count(id)});
   int64_t& seen = t.slot<int64_t>(s->dst);
   const bool same = seen == ex.semaphores.count(id);
   seen = ex.semaphores.count(id);

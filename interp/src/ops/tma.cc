@@ -10,6 +10,7 @@
 #include "copies.h"
 #include "elements.h"
 #include "findings.h"
+#include "footprint.h"
 
 namespace pallasim::interp::ops {
 namespace {
@@ -78,7 +79,7 @@ void load_part(Thread& t, const Step* s, const BulkCopyPayload& p, const AsyncCo
     c.dst.thread = begun(t, unit);
     const int64_t barrier = barrier_id(t, p.barrier, p.to_leader ? receivers.front() : unit);
     c.after_write = {Completion::Kind::Barrier, barrier, 0, end - begin};
-    issue_noted(t, s, c, false, !p.tiles && unit != receivers.front());  // the box is read once
+    issue(t, s, c, false, !p.tiles && unit != receivers.front());  // the box is read once
   }
 }
 
@@ -89,12 +90,10 @@ struct RowRun {
   bool exists;
 };
 
-std::vector<RowRun> chosen_runs(Thread& t, const Step* s, const ChosenRows& r) {
+std::vector<RowRun> chosen_runs(const Thread& t, const ChosenRows& r) {
   const int64_t size = ir::byte_size(r.dtype),
                 rows = r.extent_slot == Addr::kNoSlot ? r.extent : t.slot<int64_t>(r.extent_slot);
   const std::byte* list = t.resolve(r.list);
-  if (!t.exec->listeners.empty() && r.count > 0)
-    note_access(t, s, r.list, {r.count}, {r.stride}, static_cast<int>(size), false);
   std::vector<RowRun> runs;
   for (int64_t i = 0; i < r.count; ++i) {
     const int64_t row = integer_element(list + i * r.stride * size, r.dtype);
@@ -108,10 +107,10 @@ std::vector<RowRun> chosen_runs(Thread& t, const Step* s, const ChosenRows& r) {
 
 // Rows of global memory and of the other side. `issue` is given each run of them; a load fills those that do not exist.
 template <typename F>
-void for_chosen(Thread& t, const Step* s, const BulkCopyPayload& p, const AsyncCopy& all, bool load, const F& issue) {
+void for_chosen(Thread& t, const BulkCopyPayload& p, const AsyncCopy& all, bool load, const F& issue) {
   const size_t d = p.rows.dim;
   const int64_t size = ir::byte_size(p.dtype);
-  for (const RowRun& run : chosen_runs(t, s, p.rows)) {
+  for (const RowRun& run : chosen_runs(t, p.rows)) {
     AsyncCopy c = all;
     c.dims[d] = run.count;
     const int64_t far = run.exists ? run.row : 0;
@@ -125,13 +124,21 @@ void for_chosen(Thread& t, const Step* s, const BulkCopyPayload& p, const AsyncC
 }
 
 void load_rows(Thread& t, const Step* s, const BulkCopyPayload& p, const AsyncCopy& all, int64_t bytes) {
-  for_chosen(t, s, p, all, true, [&](const RowRun& run, AsyncCopy& c) {
+  for_chosen(t, p, all, true, [&](const RowRun& run, AsyncCopy& c) {
     c.after_write.bytes = bytes * (run.at + run.count) / p.rows.count - bytes * run.at / p.rows.count;
-    issue_noted(t, s, c);
+    issue(t, s, c);
   });
 }
 
+// The list alone: what boxes touch is told with their copies.
+void list_box(const BulkCopyPayload& p, Boxes& out) {
+  if (p.chooses) out.read(p.rows.list, {&p.rows.count, 1}, {&p.rows.stride, 1}, ir::byte_size(p.rows.dtype));
+}
+
 }  // namespace
+
+void bulk_load_footprint(Thread&, const Step& s, Boxes& out) { list_box(payload<Kind::bulk_load>(s), out); }
+void bulk_store_footprint(Thread&, const Step& s, Boxes& out) { list_box(payload<Kind::bulk_store>(s), out); }
 
 const Step* bulk_load(Thread& t, const Step* s) {
   const auto& p = payload<Kind::bulk_load>(s);
@@ -147,7 +154,7 @@ const Step* bulk_load(Thread& t, const Step* s) {
     load_rows(t, s, p, c, bytes);
   } else {
     clip(inside(t, p.src, c), -1, 0, 0, true, &c);
-    issue_noted(t, s, c);
+    issue(t, s, c);
   }
   ex.progressed = true;
   tell_of_barriers(t, s);
@@ -168,7 +175,7 @@ const Step* peer_store(Thread& t, const Step* s) {
   const int64_t barrier = barrier_id(t, p.barrier, unit);
   c.after_write = {Completion::Kind::Barrier, barrier, 0, bytes};
   arrive_expecting(t, barrier, bytes);
-  issue_noted(t, s, c, true);
+  issue(t, s, c, true);
   tell_of_barriers(t, s);
   return s + 1;
 }
@@ -182,13 +189,13 @@ const Step* bulk_store(Thread& t, const Step* s) {
   c.group = ex.streams.issue(c.stream);
   c.after_read = c.after_write = {Completion::Kind::Group, c.stream};  // a wait may be for the reads alone
   if (p.chooses) {
-    for_chosen(t, s, p, c, false, [&](const RowRun& run, AsyncCopy& part) {
+    for_chosen(t, p, c, false, [&](const RowRun& run, AsyncCopy& part) {
       if (run.at > 0) part.group = ex.streams.issue(part.stream);
-      issue_noted(t, s, part);
+      issue(t, s, part);
     });
   } else {
     clip(inside(t, p.dst, c), -1, 0, 0, false, &c);
-    issue_noted(t, s, c);
+    issue(t, s, c);
   }
   ex.progressed = true;
   return s + 1;
@@ -196,7 +203,7 @@ const Step* bulk_store(Thread& t, const Step* s) {
 
 const Step* commit_group(Thread& t, const Step* s) {
   t.exec->streams.commit(t.index);
-  for (Listener* l : t.exec->listeners) l->on_commit(*t.exec, t, t.index);
+  t.exec->events->sync({SyncEvent::What::Commit, t.index, t.index});
   return s + 1;
 }
 
@@ -210,12 +217,12 @@ const Step* wait_groups(Thread& t, const Step* s) {
        last >= 0 && (i = ex.copies.first_completing(Completion::Kind::Group, t.index, last)) < ex.copies.size();)
     complete_copy(ex, i);
   ex.streams.wait(t.index, most, p.reads, t.index);
-  for (Listener* l : ex.listeners) l->on_groups(ex, t, t.index, most, last, p.reads);
+  ex.events->sync({SyncEvent::What::Groups, t.index, t.index, most, last, p.reads});
   return s + 1;
 }
 
 const Step* fence_proxy(Thread& t, const Step* s) {
-  for (Listener* l : t.exec->listeners) l->on_fence(*t.exec, t);
+  t.exec->events->sync({SyncEvent::What::Fence, t.index});
   return s + 1;
 }
 

@@ -51,11 +51,12 @@ enum class Visible : uint8_t {
 // What the cost of a step grows with.
 enum class Work : uint8_t { None, Scalar, Elements, Bytes, Products, Message };
 
-// How it is known which memory a step touches.
+// How it is known which memory a step touches, before it runs (ops/footprint.h).
 enum class Footprint : uint8_t {
-  Nothing,  // slots alone
-  Static,   // its payload says: ops::footprint, told before it runs
-  Told,     // its body finds out, and tells
+  Nothing,     // slots alone
+  Static,      // its payload says
+  Dynamic,     // its payload and what slots and index arrays hold
+  Operations,  // the sides of asynchronous operations that it starts or whose bytes it moves, told as it does so
 };
 
 // Traits, as bits.
@@ -115,11 +116,12 @@ struct Window;
   X(SpawnPayload)                                                                                                     \
   X(UnreadWindow)                                                                                                     \
   X(PipelinePayload)                                                                                                  \
-  X(IndexPayload) X(ValidPayload) X(ScopePayload) X(ScalarAccess) X(CopyPayload) X(FillPayload) X(LensPayload)        \
-      X(GatherPayload) X(LoadedInPlace) X(StoredRows) X(LandingPayload) X(DepartPayload) X(ScalarStrip) X(EltProgram) \
-          X(ReducePayload) X(ContractPayload) X(ArrayPayload) X(SemPayload) X(DmaPayload) X(DmaWaitPayload)           \
-              X(RowCopyPayload) X(FetchAddPayload) X(BarrierPayload) X(PeerReadPayload) X(PeerStorePayload)           \
-                  X(BulkCopyPayload) X(GroupWaitPayload) X(PrintPayload) X(CheckPayload) X(NanPayload)
+  X(IndexPayload)                                                                                                     \
+  X(ValidPayload) X(ScopePayload) X(ScalarAccess) X(CopyPayload) X(FillPayload) X(LensPayload) X(GatherPayload)       \
+      X(LoadedInPlace) X(StoredRows) X(LandingPayload) X(DepartPayload) X(ScalarStrip) X(EltProgram) X(ReducePayload) \
+          X(ContractPayload) X(ArrayPayload) X(SemPayload) X(DmaPayload) X(DmaWaitPayload) X(RowCopyPayload)          \
+              X(FetchAddPayload) X(BarrierPayload) X(PeerReadPayload) X(PeerStorePayload) X(BulkCopyPayload)          \
+                  X(GroupWaitPayload) X(PrintPayload) X(CheckPayload) X(NanPayload)
 #define X(type) struct type;
 PALLASIM_PAYLOADS(X)
 #undef X

@@ -35,19 +35,19 @@ void AliasWatch::cut(const ByteRun& run) {
   }
 }
 
-void AliasWatch::see(Execution& ex, Seen& seen) {
+void AliasWatch::see(Seen& seen) {
   const Access& a = seen.access;
   if (a.buffer < kFirstOperandBuffer) return;
   const int operand = static_cast<int>(a.buffer - kFirstOperandBuffer);
   if (!pairs_.count(operand)) return;
   const bool output = plan_.first().windows[static_cast<size_t>(operand)].is_output;
   if (!a.write && (output || reported_.count(operand))) return;
-  for (const ByteRun& run : byte_runs(address(ex, a), a.dims, a.strides, a.rank, a.element_bytes)) {
+  for (const ByteRun& run : byte_runs(address(ex(), a), a.dims, a.strides, a.rank, a.element_bytes)) {
     if (!a.write) {
       auto it = written_.upper_bound(run.begin);
       if (it != written_.begin() && std::prev(it)->second.end > run.begin) --it;
       if (it == written_.end() || it->first >= run.end) continue;
-      return report(ex, a, operand, std::max(it->first, run.begin), it->second.loc);
+      return report(ex(), a, operand, std::max(it->first, run.begin), it->second.loc);
     }
     cut(run);  // what is written through the input's own name is the input's
     if (output) written_[run.begin] = {run.end, a.loc};
@@ -78,7 +78,7 @@ void AliasWatch::report(Execution& ex, const Access& a, int input, const std::by
   findings_.push_back(std::move(d));
 }
 
-void AliasWatch::finish(Execution&, std::vector<ir::Diagnostic>& out) {
+void AliasWatch::finish(std::vector<ir::Diagnostic>& out) {
   for (ir::Diagnostic& d : findings_) out.push_back(std::move(d));
 }
 

@@ -113,7 +113,7 @@ void ops::barrier_misused(Thread& t, const Step* s, const memory::BarrierFinding
                  "every phase needs somebody who waits"
                : "a phase ends with as many arrivals as the barrier was made for, and every phase needs somebody "
                  "who waits";
-  ex.findings.push_back(std::move(d));
+  ex.add_finding(std::move(d));
 }
 
 void ops::barrier_left_over(Thread& t, const Step* s, int64_t id) {

@@ -1,4 +1,4 @@
-// Listeners of checked runs: traffic per ref.
+// Checked runs: traffic per ref.
 #include "checked.h"
 
 #include <fmt/format.h>
@@ -50,19 +50,25 @@ int64_t block_bytes(const Window& w, const int64_t* place) {
 }  // namespace
 
 // Arrays that are given whole come in once and go back once.
-void TrafficWatch::on_start(Execution& ex) {
-  for (const Window& w : ex.plan->first().windows) {
+void TrafficWatch::on_launch(const LaunchEvent&) {
+  for (const Window& w : ex().plan->first().windows) {
     if (!w.map.index.empty()) continue;
     const std::vector<int64_t> origin(w.places(), 0);
-    for (const Thread& t : ex.threads)
-      if (t.arena) on_window(ex, t, w, origin.data());
+    for (const Thread& t : ex().threads)
+      if (t.arena) shows(ex().core_of(t), w, origin.data());
   }
 }
 
-void TrafficWatch::on_window(Execution& ex, const Thread& t, const Window& w, const int64_t* place) {
-  if (!is_moved(*ex.plan, w)) return;
+void TrafficWatch::on_window(const WindowEvent& e) {
+  const Thread& t = thread(e.thread);
+  for (const Window& w : t.body->windows)
+    if (static_cast<size_t>(w.operand) == e.operand) return shows(ex().core_of(t), w, e.place);
+}
+
+void TrafficWatch::shows(int core, const Window& w, const int64_t* place) {
+  if (!is_moved(*ex().plan, w)) return;
   std::vector<int64_t> now(place, place + w.places());
-  const auto [at, first] = shown_.try_emplace({ex.core_of(t), &w});
+  const auto [at, first] = shown_.try_emplace({core, &w});
   if (!first && at->second == now) return;
   if (w.is_output) {
     if (!first) write_back(w, at->second);
@@ -80,12 +86,12 @@ void TrafficWatch::write_back(const Window& w, const std::vector<int64_t>& place
   of.bytes_written_back += block_bytes(w, place.data());
 }
 
-void TrafficWatch::finish(Execution&, std::vector<ir::Diagnostic>&) {
+void TrafficWatch::finish(std::vector<ir::Diagnostic>&) {
   for (const auto& [which, place] : shown_)
     if (which.second->is_output) write_back(*which.second, place);
 }
 
-void TrafficWatch::see(Execution&, Seen& seen) {
+void TrafficWatch::see(Seen& seen) {
   const Access& a = seen.access;
   if (a.unwritten) return;
   size_t i = a.buffer - kFirstOperandBuffer;

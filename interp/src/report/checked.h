@@ -1,4 +1,4 @@
-// Listeners of checked runs.
+// Detectors of checked runs.
 #pragma once
 #include <deque>
 #include <functional>
@@ -15,12 +15,13 @@
 namespace pallasim::interp {
 
 // Accesses and bytes per operand, and its blocks as a pipeline moves them.
-struct TrafficWatch : AccessWatch {
+struct TrafficWatch : Detector {
   explicit TrafficWatch(const Plan&);
-  void see(Execution&, Seen&) override;
-  void on_start(Execution&) override;
-  void on_window(Execution&, const Thread&, const Window&, const int64_t* place) override;
-  void finish(Execution&, std::vector<ir::Diagnostic>&) override;
+  uint32_t wants() const override { return kLaunch | kWindow; }
+  void see(Seen&) override;
+  void on_launch(const LaunchEvent&) override;
+  void on_window(const WindowEvent&) override;
+  void finish(std::vector<ir::Diagnostic>&) override;
   std::vector<Traffic> traffic;
 
  private:
@@ -29,6 +30,7 @@ struct TrafficWatch : AccessWatch {
     size_t operand;
   };
   std::vector<Stage> stages_;
+  void shows(int core, const Window&, const int64_t* place);
   void write_back(const Window&, const std::vector<int64_t>& place);
   std::map<std::pair<int, const Window*>, std::vector<int64_t>> shown_;  // by core: the place of the block it has
 };
@@ -36,13 +38,14 @@ struct TrafficWatch : AccessWatch {
 // Grid points that run at once share no element that one of them writes: those of a `parallel` axis by its promise,
 // those of a Triton launch because every one is a program. Programs that wait for each other are not looked at. Throws
 // PS-SIZE-001 where what is remembered of the accesses exceeds Options::max_memory.
-class ClaimWatch : public AccessWatch {
+class ClaimWatch : public Detector {
  public:
   ClaimWatch(const Plan&, const Options&, Instances&);
   bool empty() const { return axes_.empty(); }
-  void on_grid_point(Execution&, const Thread&, std::span<const int64_t>) override;
-  void see(Execution&, Seen&) override;
-  void finish(Execution&, std::vector<ir::Diagnostic>&) override;
+  uint32_t wants() const override { return kPoint; }
+  void on_point(const PointEvent&) override;
+  void see(Seen&) override;
+  void finish(std::vector<ir::Diagnostic>&) override;
   // A core read `name` before anybody wrote to it (`read`), because what sets it runs at no point of that core: `why`.
   void starts_late(const ir::Diagnostic& read, const std::string& name, std::string why);
 
@@ -86,12 +89,13 @@ bool overlap(const std::vector<ByteRun>&, const std::vector<ByteRun>&);
 // On `generic` an aliased input and its output are one buffer: a read through the input's name of what the output wrote
 // shows the new value, where other ways to run the kernel show the old one. Blocks that are copies of their own (at an
 // array's edge) are not looked at.
-class AliasWatch : public AccessWatch {
+class AliasWatch : public Detector {
  public:
   explicit AliasWatch(const Plan&);
   bool empty() const { return pairs_.empty(); }
-  void see(Execution&, Seen&) override;
-  void finish(Execution&, std::vector<ir::Diagnostic>&) override;
+  uint32_t wants() const override { return 0; }
+  void see(Seen&) override;
+  void finish(std::vector<ir::Diagnostic>&) override;
 
  private:
   struct Written {
@@ -108,18 +112,20 @@ class AliasWatch : public AccessWatch {
 };
 
 // What was written: outputs that stay as they were, and reads of memory that nobody wrote.
-class WriteWatch : public AccessWatch {
+class WriteWatch : public Detector {
  public:
   // `claims`: may be null.
   WriteWatch(const Plan& plan, Instances& instances, ClaimWatch* claims)
       : plan_(plan), instances_(instances), claims_(claims), scratch_(plan.first().model->checks.written_before_read) {}
-  void on_start(Execution&) override;
-  void see(Execution&, Seen&) override;
-  void on_fresh(Execution&, const Thread&, int64_t offset, int64_t bytes, const std::string& name) override;
-  void on_freed(Execution&, const Thread&, int64_t offset, int64_t bytes) override;
-  void finish(Execution&, std::vector<ir::Diagnostic>&) override;
+  uint32_t wants() const override { return kLaunch | kMemory; }
+  void on_launch(const LaunchEvent&) override;
+  void see(Seen&) override;
+  void on_memory(const MemoryEvent&) override;
+  void finish(std::vector<ir::Diagnostic>&) override;
 
  private:
+  void fresh(const MemoryEvent&);
+  void freed(const MemoryEvent&);
   struct Part {  // of an instance that is looked at
     int64_t begin = 0, end = 0;
     std::string name;

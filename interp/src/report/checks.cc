@@ -11,24 +11,34 @@ Checks::Checks(const Plan& plan, const Options& o, size_t devices)
       writes_(plan, instances_, !claims_.empty() && devices == 1 ? &claims_ : nullptr),
       aliases_(plan),
       races_(plan, devices, o, instances_),
-      watches_{&traffic_} {
+      detectors_{&traffic_} {
   const hw::Checks& machine = plan.first().model->checks;
-  if (machine.copies_in_flight) watches_.push_back(&flights_);
+  if (machine.copies_in_flight) detectors_.push_back(&flights_);
   if (machine.written_before_read || machine.unwritten_outputs)
-    watches_.push_back(&writes_);  // at its end it may tell claims_ of something
-  if (!claims_.empty() && devices == 1) watches_.push_back(&claims_);
-  if (!aliases_.empty()) watches_.push_back(&aliases_);
-  if (!races_.empty()) watches_.push_back(&races_);
+    detectors_.push_back(&writes_);  // at its end it may tell claims_ of something
+  if (!claims_.empty() && devices == 1) detectors_.push_back(&claims_);
+  if (!aliases_.empty()) detectors_.push_back(&aliases_);
+  if (!races_.empty()) detectors_.push_back(&races_);
 }
 
-void Checks::attach(std::vector<Listener*>* listeners) {
-  listeners->push_back(this);
-  listeners->insert(listeners->end(), watches_.begin(), watches_.end());
+void Checks::attach(Execution& ex, std::vector<Observer*>* observers) {
+  ex_ = &ex;
+  observers->push_back(this);
+  for (Detector* d : detectors_) {
+    d->attach(ex);
+    observers->push_back(d);
+  }
 }
 
-void Checks::on_access(Execution& ex, const Access& a) {
-  Seen seen(ex, a, instances_);
-  for (AccessWatch* w : watches_) w->see(ex, seen);
+// Internal ones are the compiler's business.
+void Checks::on_access(const Access& a) {
+  if (a.internal) return;
+  Seen seen(*ex_, a, instances_);
+  for (Detector* d : detectors_) d->see(seen);
+}
+
+void Checks::finish(std::vector<ir::Diagnostic>& findings) {
+  for (Detector* d : detectors_) d->finish(findings);
 }
 
 }  // namespace pallasim::interp

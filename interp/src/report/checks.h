@@ -8,16 +8,18 @@
 
 namespace pallasim::interp {
 
-// The watchers that a kernel and its machine ask for. Accesses come to them through this one.
-class Checks : public Listener {
+// The detectors that a kernel and its machine ask for. Accesses come to them through this one.
+class Checks : public Observer {
  public:
   // `devices`: of the launch.
   Checks(const Plan&, const Options&, size_t devices);
   Checks(const Checks&) = delete;
   Checks& operator=(const Checks&) = delete;
-  // Behind the listeners that are there; as long as they are in use this one stays.
-  void attach(std::vector<Listener*>*);
-  void on_access(Execution&, const Access&) override;
+  // Itself and its detectors, behind the observers that are there; as long as those are in use this one stays.
+  void attach(Execution&, std::vector<Observer*>*);
+  uint32_t wants() const override { return kAccess; }
+  void on_access(const Access&) override;
+  void finish(std::vector<ir::Diagnostic>&);  // what they found
   const std::vector<Traffic>& traffic() const { return traffic_.traffic; }
 
  private:
@@ -28,7 +30,8 @@ class Checks : public Listener {
   WriteWatch writes_;
   AliasWatch aliases_;
   RaceWatch races_;
-  std::vector<AccessWatch*> watches_;  // those in use
+  std::vector<Detector*> detectors_;  // those in use
+  Execution* ex_ = nullptr;
 };
 
 }  // namespace pallasim::interp

@@ -17,15 +17,15 @@ ClaimWatch::ClaimWatch(const Plan& plan, const Options& o, Instances& instances)
     if (programs_ ? !plan.threads.concurrent : plan.module.grid[g].semantics == "parallel") axes_.push_back(g);
 }
 
-void ClaimWatch::on_grid_point(Execution& ex, const Thread& t, std::span<const int64_t> point) {
-  const auto thread = static_cast<size_t>(t.index);
+void ClaimWatch::on_point(const PointEvent& e) {
+  const auto thread = static_cast<size_t>(e.thread);
   if (thread >= units_.size()) units_.resize(thread + 1, 0);
   units_[thread] = 0;
-  for (size_t g : axes_) units_[thread] = units_[thread] * ex.grid[g] + point[g];
+  for (size_t g : axes_) units_[thread] = units_[thread] * ex().grid[g] + e.ids[g];
 }
 
 // Operands, and scratch: every core has its own, so that only a value carried from one coordinate to another tells.
-void ClaimWatch::see(Execution& ex, Seen& seen) {
+void ClaimWatch::see(Seen& seen) {
   const Access& a = seen.access;
   const bool operand = a.buffer >= kFirstOperandBuffer;
   if (operand && a.buffer - kFirstOperandBuffer >= plan_.module.operands.size()) return;
@@ -39,8 +39,8 @@ void ClaimWatch::see(Execution& ex, Seen& seen) {
   const bool fits = claims_.access(unit, seen.shadow(), !operand);
   const std::string name =
       before < claims_.found().size() || !fits ? allocation_name(plan_, a.buffer, a.offset) : std::string();
-  for (size_t i = before; i < claims_.found().size(); ++i) note(ex, a, claims_.found()[i], unit, name, !operand);
-  if (!fits) too_much_remembered(ex, name, claims_.limit()->bytes);
+  for (size_t i = before; i < claims_.found().size(); ++i) note(ex(), a, claims_.found()[i], unit, name, !operand);
+  if (!fits) too_much_remembered(ex(), name, claims_.limit()->bytes);
 }
 
 // The axes of the claim on which two units differ.
@@ -122,7 +122,7 @@ std::string semantics_text(const Plan& p, const std::vector<size_t>& wrong) {
 }  // namespace
 
 // Of one axis, or of those that are wrong together, one report: of what differs on more axes a part is to blame.
-void ClaimWatch::finish(Execution&, std::vector<ir::Diagnostic>& out) {
+void ClaimWatch::finish(std::vector<ir::Diagnostic>& out) {
   std::stable_sort(shared_.begin(), shared_.end(),
                    [](const SharedRef& a, const SharedRef& b) { return a.axes.size() < b.axes.size(); });
   std::vector<std::vector<SharedRef*>> groups;

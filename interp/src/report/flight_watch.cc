@@ -11,12 +11,22 @@
 namespace pallasim::interp {
 namespace shadow = memory::shadow;
 
-void FlightWatch::see(Execution& ex, Seen& seen) {
-  if (flights_.empty() || starts_operation(*seen.access.step)) return;
-  look(ex, seen.shadow(), seen.access.thread);
+void FlightWatch::see(Seen& seen) {
+  if (flights_.empty() || starts_operation(step(seen.access.step))) return;
+  look(ex(), seen.shadow(), seen.access.thread);
 }
 
-void FlightWatch::on_copy(Execution& ex, const memory::AsyncCopy& c, const Step& s) {
+// The phase in which its bytes count is the one that waits for them.
+void FlightWatch::on_operation(const OperationEvent& e) {
+  const memory::AsyncCopy& c = e.operation;
+  if (e.what == OperationEvent::What::Issued) issued(c);
+  else if (e.what == OperationEvent::What::Moved && c.after_write.kind == memory::Completion::Kind::Barrier)
+    flights_.counted(c.id, c.after_write.object, ex().barriers[c.after_write.object].phase);
+}
+
+void FlightWatch::issued(const memory::AsyncCopy& c) {
+  Execution& ex = this->ex();
+  const Step& s = step(c.step);
   shadow::Flight f;
   f.site = s.id;
   if (flights_.empty()) issues_.clear();
@@ -39,21 +49,17 @@ void FlightWatch::on_copy(Execution& ex, const memory::AsyncCopy& c, const Step&
   flights_.start(c.id, std::move(f));
 }
 
-// The phase in which its bytes count is the one that waits for them.
-void FlightWatch::on_complete(Execution& ex, const memory::AsyncCopy& c) {
-  if (c.after_write.kind == memory::Completion::Kind::Barrier)
-    flights_.counted(c.id, c.after_write.object, ex.barriers[c.after_write.object].phase);
+void FlightWatch::on_sync(const SyncEvent& e) {
+  if (e.what == SyncEvent::What::Taken) flights_.taken(e.object, e.value);
+  if (e.what == SyncEvent::What::Passed) flights_.saw_phase(e.object, e.value);
+  if (e.what == SyncEvent::What::Groups) flights_.saw_groups(e.object, e.last, e.reads);
 }
 
-void FlightWatch::on_taken(Execution&, const Thread&, int64_t semaphore, int64_t amount) {
-  flights_.taken(semaphore, amount);
-}
-
-void FlightWatch::on_freed(Execution& ex, const Thread& t, int64_t offset, int64_t bytes) {
-  if (flights_.empty()) return;
+void FlightWatch::on_memory(const MemoryEvent& e) {
+  if (e.what != MemoryEvent::What::Freed || flights_.empty()) return;
   const size_t before = flights_.found().size();
-  flights_.freed(instances_.of(ex, t.index, t.temps), offset, offset + bytes, t.index);
-  for (size_t i = before; i < flights_.found().size(); ++i) report(ex, flights_.found()[i]);
+  flights_.freed(instances_.of(ex(), e.thread, e.buffer), e.offset, e.offset + e.bytes, e.thread);
+  for (size_t i = before; i < flights_.found().size(); ++i) report(ex(), flights_.found()[i]);
 }
 
 void FlightWatch::look(Execution& ex, const shadow::Access& a, int32_t thread) {
@@ -125,7 +131,7 @@ void FlightWatch::add(ir::Diagnostic d, const Step& issued, const std::string& r
   findings_.push_back({std::move(d), std::move(keys)});
 }
 
-void FlightWatch::finish(Execution&, std::vector<ir::Diagnostic>& out) {
+void FlightWatch::finish(std::vector<ir::Diagnostic>& out) {
   for (ir::Diagnostic& d : joined(std::move(findings_))) out.push_back(std::move(d));
 }
 

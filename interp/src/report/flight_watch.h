@@ -12,23 +12,18 @@ namespace pallasim::interp {
 
 // Nobody may touch what an asynchronous copy writes, or change what it reads, before the copy is awaited. A wait covers
 // the oldest copies of its semaphore, as far as its bytes go.
-class FlightWatch : public AccessWatch {
+class FlightWatch : public Detector {
  public:
   FlightWatch(const Plan& plan, Instances& instances) : plan_(plan), instances_(instances) {}
-  void see(Execution&, Seen&) override;
-  void on_copy(Execution&, const memory::AsyncCopy&, const Step&) override;
-  void on_taken(Execution&, const Thread&, int64_t semaphore, int64_t amount) override;
-  void on_complete(Execution&, const memory::AsyncCopy&) override;
-  void on_passed(Execution&, const Thread&, int64_t barrier, int64_t phase) override {
-    flights_.saw_phase(barrier, phase);
-  }
-  void on_groups(Execution&, const Thread&, int64_t stream, int64_t, int64_t last, bool reads) override {
-    flights_.saw_groups(stream, last, reads);
-  }
-  void on_freed(Execution&, const Thread&, int64_t offset, int64_t bytes) override;
-  void finish(Execution&, std::vector<ir::Diagnostic>&) override;
+  uint32_t wants() const override { return kOperation | kSync | kMemory; }
+  void see(Seen&) override;
+  void on_operation(const OperationEvent&) override;
+  void on_sync(const SyncEvent&) override;
+  void on_memory(const MemoryEvent&) override;
+  void finish(std::vector<ir::Diagnostic>&) override;
 
  private:
+  void issued(const memory::AsyncCopy&);
   void look(Execution&, const memory::shadow::Access&, int32_t thread);
   void report(Execution&, const memory::shadow::InFlightUse&);
   void add(ir::Diagnostic, const Step& issued, const std::string& ref, bool by_itself);

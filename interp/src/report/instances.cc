@@ -48,8 +48,9 @@ memory::shadow::Access Instances::access(const Execution& ex, const Access& a, m
   r.element_bytes = a.element_bytes;
   r.write = a.write;
   r.atomic = a.atomic;
-  r.adds = a.step->adds;
-  r.site = site(*ex.plan, *a.step, a.loc);
+  const Step& step = ex.plan->steps[static_cast<size_t>(a.step)];
+  r.adds = step.adds;
+  r.site = site(*ex.plan, step, a.loc);
   return r;
 }
 
@@ -76,5 +77,8 @@ std::string allocation_name(const Plan& p, uint32_t buffer, int64_t offset) {
   const memory::Allocation* a = p.memory.allocations.at(buffer, offset);
   return a ? a->name : std::string();
 }
+
+std::string_view step_kind(const Plan& p, int32_t step) { return row(p.steps[static_cast<size_t>(step)]).name; }
+ir::LocId step_line(const Plan& p, int32_t step) { return p.loc_of(p.steps[static_cast<size_t>(step)]); }
 
 }  // namespace pallasim::interp

@@ -63,12 +63,21 @@ class Seen {
   memory::shadow::Box box_;
 };
 
-// A listener of checked runs that looks at accesses. Others (a judge of splits, a recorder) listen for themselves.
-struct AccessWatch : Listener {
-  virtual void see(Execution&, Seen&) = 0;
-};
+// An observer of checked runs that looks at accesses, whose instances and boxes are worked out once for all of them
+// (Checks): it is told of them by see(). Events name threads and steps; it knows the execution that they are of.
+class Detector : public Observer {
+ public:
+  void attach(Execution& ex) { ex_ = &ex; }
+  virtual void see(Seen&) = 0;
+  virtual void finish(std::vector<ir::Diagnostic>&) {}
 
-// What the kernel calls the memory that an access is to: an operand, an allocation, or "" where it has no name.
-std::string allocation_name(const Plan&, uint32_t buffer, int64_t offset);
+ protected:
+  Execution& ex() const { return *ex_; }
+  const Thread& thread(int32_t i) const { return ex_->threads[static_cast<size_t>(i)]; }
+  const Step& step(int32_t i) const { return ex_->plan->steps[static_cast<size_t>(i)]; }
+
+ private:
+  Execution* ex_ = nullptr;
+};
 
 }  // namespace pallasim::interp

@@ -107,7 +107,7 @@ void ops::not_finite(const Thread& t, const Step* s, const NanPayload& p, const 
                                     fmt::join(p.result.dims, ", ")) +
                         (f.elements > 1 ? fmt::format(", the first of {} such elements", f.elements) : ""));
   d.hint = hint_of(p, f);
-  ex.findings.push_back(std::move(d));
+  ex.add_finding(std::move(d));
 }
 
 void drop_followers(std::vector<ir::Diagnostic>* findings) {

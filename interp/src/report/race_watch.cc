@@ -30,28 +30,30 @@ RaceWatch::RaceWatch(const Plan& plan, size_t devices, const Options& o, Instanc
 }
 
 // What semaphores hold from the start orders nobody.
-void RaceWatch::on_start(Execution& ex) {
+void RaceWatch::on_launch(const LaunchEvent&) {
+  const Execution& ex = this->ex();
   for (size_t i = 0; i < ex.semaphores.size(); ++i)
     if (const int64_t n = ex.semaphores.count(static_cast<int64_t>(i)); n != 0)
       order_.preset(static_cast<int64_t>(i), n);
 }
 
-void RaceWatch::see(Execution& ex, Seen& seen) {
+void RaceWatch::see(Seen& seen) {
   const Access& a = seen.access;
-  if (starts_operation(*a.step)) return;  // the sides of a copy are actors of their own
+  const Step& step = this->step(a.step);
+  if (starts_operation(step)) return;  // the sides of a copy are actors of their own
   if (plan_.memory.is_private(a.buffer) && !reached_) return;
   const Where w{a.thread, a.owner < 0 ? a.thread : a.owner, a.buffer, a.offset};
   // A product's operands in shared memory and its accumulator are its own business until it is awaited; operands in
   // registers are the compiler's, whatever had a name there before.
-  const bool accumulator = has_trait(*a.step, kProxy) && plan_.memory.allocations.at(a.buffer, a.offset) &&
+  const bool accumulator = has_trait(step, kProxy) && plan_.memory.allocations.at(a.buffer, a.offset) &&
                            products_[a.thread].accumulator == std::pair(a.buffer, a.offset);
-  if (has_trait(*a.step, kProxy) && (accumulator || in_shared_memory(a.buffer, a.offset))) {
+  if (has_trait(step, kProxy) && (accumulator || in_shared_memory(a.buffer, a.offset))) {
     shadow::Access of = seen.shadow();
     of.who = products_[a.thread].issued.writes;
     of.proxy = in_shared_memory(a.buffer, a.offset);
-    return look(ex, of, w);
+    return look(ex(), of, w);
   }
-  look(ex, seen.shadow(), w);
+  look(ex(), seen.shadow(), w);
 }
 
 bool RaceWatch::in_shared_memory(uint32_t buffer, int64_t offset) const {
@@ -59,24 +61,45 @@ bool RaceWatch::in_shared_memory(uint32_t buffer, int64_t offset) const {
   return a && a->space == ir::Space::GpuSmem;
 }
 
-void RaceWatch::on_trips(Execution&, const Thread& t, Trips what) {
-  switch (what) {
-    case Trips::Begin: return order_.begin_trips(t.index);
-    case Trips::Next: return order_.next_trip(t.index);
-    case Trips::End: return order_.end_trips(t.index);
+void RaceWatch::on_sync(const SyncEvent& e) {
+  using What = SyncEvent::What;
+  switch (e.what) {
+    case What::Signal: return order_.signal(e.thread, e.object, e.value);
+    case What::Taken: return order_.take(e.thread, e.object, e.value);
+    case What::Looked: return order_.look(e.thread, e.object, e.value);
+    case What::Arrive: return order_.arrive(e.thread, e.object);
+    case What::Phase: return order_.end_phase(e.object);
+    case What::Passed: return order_.passed(e.thread, e.object, e.value);
+    case What::Commit: return order_.commit(e.object);
+    case What::Groups: return order_.wait_group(e.thread, e.object, e.value, e.reads);
+    case What::Fence: return order_.fence(e.thread);
+    case What::Product: return product(thread(e.thread), step(static_cast<int32_t>(e.object)));
+    case What::Products: return order_.wait_group(e.thread, products_of(e.thread), e.value, false);
+    case What::Spawn: return order_.spawn(e.thread, static_cast<int32_t>(e.object));
+    case What::Join: return order_.join(e.thread, static_cast<int32_t>(e.object));
+    case What::TripsBegin: return order_.begin_trips(e.thread);
+    case What::TripsNext: return order_.next_trip(e.thread);
+    case What::TripsEnd: return order_.end_trips(e.thread);
   }
 }
 
 // Each is a group of its own, and awaits all before it (JAX, pallas/gpu/reference: all but the last one).
-void RaceWatch::on_product(Execution&, const Thread& t, const Step& s) {
+void RaceWatch::product(const Thread& t, const Step& s) {
   const Addr& to = payload<Kind::wgmma>(s).dst;
-  products_[t.index] = {order_.issue(t.index, products_of(t), true),
+  products_[t.index] = {order_.issue(t.index, products_of(t.index), true),
                         {to.buffer, to.offset + (to.dyn == Addr::kNoSlot ? 0 : t.slot<int64_t>(to.dyn))}};
-  order_.commit(products_of(t));
-  order_.wait_group(t.index, products_of(t), 1, false);
+  order_.commit(products_of(t.index));
+  order_.wait_group(t.index, products_of(t.index), 1, false);
 }
 
-void RaceWatch::on_copy(Execution& ex, const memory::AsyncCopy& c, const Step& s) {
+void RaceWatch::on_operation(const OperationEvent& e) {
+  if (e.what == OperationEvent::What::Issued) issued(e.operation);
+  if (e.what == OperationEvent::What::Moved) moved(e.operation);
+}
+
+void RaceWatch::issued(const memory::AsyncCopy& c) {
+  Execution& ex = this->ex();
+  const Step& s = step(c.step);
   const shadow::Issued who =
       order_.issue(c.thread, c.stream, false, c.after_read.kind != memory::Completion::Kind::Nothing);
   issued_[c.id] = who;
@@ -93,7 +116,7 @@ void RaceWatch::on_copy(Execution& ex, const memory::AsyncCopy& c, const Step& s
   }
 }
 
-void RaceWatch::on_complete(Execution&, const memory::AsyncCopy& c) {
+void RaceWatch::moved(const memory::AsyncCopy& c) {
   const auto it = issued_.find(c.id);
   // Copies of a pipeline are the thread's own business.
   const shadow::Issued who = it == issued_.end() ? shadow::Issued{c.thread, c.thread} : it->second;
@@ -106,30 +129,15 @@ void RaceWatch::on_complete(Execution&, const memory::AsyncCopy& c) {
   if (it != issued_.end()) issued_.erase(it);
 }
 
-void RaceWatch::on_signal(Execution&, const Thread& t, int64_t semaphore, int64_t amount) {
-  order_.signal(t.index, semaphore, amount);
-}
-void RaceWatch::on_taken(Execution&, const Thread& t, int64_t semaphore, int64_t amount) {
-  order_.take(t.index, semaphore, amount);
-}
-void RaceWatch::on_looked(Execution&, const Thread& t, int64_t semaphore, int64_t value) {
-  order_.look(t.index, semaphore, value);
-}
-
 // Memory is given out again: what was done to it before is another buffer's story.
-void RaceWatch::forget(Execution& ex, const Thread& t, int64_t offset, int64_t bytes) {
-  races_.fresh(instances_.of(ex, t.index, t.temps), offset, offset + bytes);
-}
-
-void RaceWatch::on_scope(Execution& ex, const Thread& t, int64_t offset, int64_t bytes) {
-  if (!has_trips_) return;
-  scopes_[{t.index, offset}] = offset + bytes;
-  forget(ex, t, offset, bytes);
-}
-
-void RaceWatch::on_freed(Execution& ex, const Thread& t, int64_t offset, int64_t bytes) {
-  scopes_.erase({t.index, offset});
-  forget(ex, t, offset, bytes);
+void RaceWatch::on_memory(const MemoryEvent& e) {
+  const std::byte* base = ex().memory_of(e.thread, e.buffer);
+  if (e.what == MemoryEvent::What::Freed) scopes_.erase({e.thread, e.offset});
+  if (e.what == MemoryEvent::What::Scope) {
+    if (!has_trips_) return;
+    scopes_[{e.thread, e.offset}] = e.offset + e.bytes;
+  }
+  races_.fresh(instances_.of(base), e.offset, e.offset + e.bytes);
 }
 
 void RaceWatch::look(Execution& ex, const shadow::Access& a, const Where& w) {
@@ -305,7 +313,7 @@ void RaceWatch::unfenced(const Thread& t, const shadow::Race& r, const std::stri
   add(std::move(d), r, ref);
 }
 
-void RaceWatch::finish(Execution&, std::vector<ir::Diagnostic>& out) {
+void RaceWatch::finish(std::vector<ir::Diagnostic>& out) {
   for (ir::Diagnostic& d : joined(std::move(findings_))) out.push_back(std::move(d));
 }
 

@@ -118,7 +118,7 @@ void ops::left_over(Thread& t, const Step* s, int64_t id) {
   if (d.severity == ir::Severity::Note)
     d.hint = "signals and waits that balance leave nothing; the next launch begins at 0 all the same";
   if (d.severity == ir::Severity::Error) throw ir::DiagnosticError(std::move(d));
-  ex.findings.push_back(std::move(d));
+  ex.add_finding(std::move(d));
 }
 
 }  // namespace pallasim::interp

@@ -220,7 +220,7 @@ void note_out_of_bounds(const Thread& t, const Step* s, const IndexTerm& term, i
     d.numbers.push_back(
         fmt::format("{} {} was used instead, as the machine does", term.size > 1 ? "the slice from" : "index", used));
   d.hint = "the run went on as out_of_bounds=machine asks; later accesses of the same place are not listed";
-  ex.findings.push_back(std::move(d));
+  ex.add_finding(std::move(d));
 }
 
 void slice_outside(const Thread& t, const Step* s, const Window& w, size_t d, int64_t start, int64_t size) {
@@ -270,7 +270,7 @@ void note_block_outside(const Thread& t, const Step* s, const Window& w, size_t 
   note.severity = ir::Severity::Warning;
   note.numbers.push_back("the kernel reads the block under a condition only, and the run goes on until it does");
   note.hint = "a chip copies what lies there, block or not: let the map return a block that there is";
-  ex.findings.push_back(std::move(note));
+  ex.add_finding(std::move(note));
 }
 
 void revisited(const Thread& t, const Step* s, const Window& w, const std::vector<int64_t>& block,
@@ -298,7 +298,7 @@ void revisited(const Thread& t, const Step* s, const Window& w, const std::vecto
     d.severity = ir::Severity::Error;
     throw ir::DiagnosticError(std::move(d));
   }
-  t.exec->findings.push_back(std::move(d));
+  t.exec->add_finding(std::move(d));
 }
 
 void no_such_unit(const Thread& t, const Step* s, const char* what, const char* of, int32_t index, int32_t count) {

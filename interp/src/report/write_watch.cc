@@ -86,7 +86,8 @@ void WriteWatch::add(int32_t instance, Part p) {
 }
 
 // Outputs that begin as nobody's, copies of their blocks, and scratch of every thread.
-void WriteWatch::on_start(Execution& ex) {
+void WriteWatch::on_launch(const LaunchEvent&) {
+  const Execution& ex = this->ex();
   for (const Window& w : plan_.first().windows) {
     if (!w.is_output || ir::is_sync(w.dtype) || plan_.module.is_aliased_output(static_cast<size_t>(w.operand)))
       continue;
@@ -118,21 +119,27 @@ void WriteWatch::on_start(Execution& ex) {
 }
 
 // Memory is given out again: what lay there is no more.
-void WriteWatch::on_fresh(Execution& ex, const Thread& t, int64_t offset, int64_t bytes, const std::string& name) {
+void WriteWatch::fresh(const MemoryEvent& e) {
   if (!scratch_) return;
-  Memory& m = memories_[instances_.of(ex, t.index, t.temps)];
-  std::erase_if(m.parts, [&](const auto& p) { return p.second.begin < offset + bytes && offset < p.second.end; });
-  m.parts[offset] = {offset, offset + bytes, name, nullptr, nullptr, {}};
-  m.written.clear(offset, offset + bytes);
+  const int64_t offset = e.offset, end = offset + e.bytes;
+  Memory& m = memories_[instances_.of(ex(), e.thread, e.buffer)];
+  std::erase_if(m.parts, [&](const auto& p) { return p.second.begin < end && offset < p.second.end; });
+  m.parts[offset] = {offset, end, *e.name, nullptr, nullptr, {}};
+  m.written.clear(offset, end);
 }
 
 // Whatever lies there from now on is nothing that was declared, until somebody says so.
-void WriteWatch::on_freed(Execution& ex, const Thread& t, int64_t offset, int64_t bytes) {
-  const auto memory = memories_.find(instances_.of(ex, t.index, t.temps));
+void WriteWatch::freed(const MemoryEvent& e) {
+  const int64_t offset = e.offset, end = offset + e.bytes;
+  const auto memory = memories_.find(instances_.of(ex(), e.thread, e.buffer));
   if (memory == memories_.end()) return;
-  std::erase_if(memory->second.parts,
-                [&](const auto& p) { return p.second.begin < offset + bytes && offset < p.second.end; });
-  memory->second.written.clear(offset, offset + bytes);
+  std::erase_if(memory->second.parts, [&](const auto& p) { return p.second.begin < end && offset < p.second.end; });
+  memory->second.written.clear(offset, end);
+}
+
+void WriteWatch::on_memory(const MemoryEvent& e) {
+  if (e.what == MemoryEvent::What::Fresh) fresh(e);
+  if (e.what == MemoryEvent::What::Freed) freed(e);
 }
 
 // A write to the copy of a block is one to the array, as far as the block lies in it.
@@ -169,7 +176,8 @@ void WriteWatch::mark_stage(Execution& ex, const Access& a, const Part& stage, c
     }
 }
 
-void WriteWatch::see(Execution& ex, Seen& seen) {
+void WriteWatch::see(Seen& seen) {
+  Execution& ex = this->ex();
   const Access& a = seen.access;
   const auto memory = memories_.find(seen.instance());
   if (memory == memories_.end()) return;
@@ -315,7 +323,8 @@ void WriteWatch::report_part(Execution& ex, const Access& a, const Part& p, int6
   findings_.push_back(std::move(d));
 }
 
-void WriteWatch::finish(Execution& ex, std::vector<ir::Diagnostic>& out) {
+void WriteWatch::finish(std::vector<ir::Diagnostic>& out) {
+  Execution& ex = this->ex();
   report_unset(ex, out);
   for (ir::Diagnostic& d : findings_) out.push_back(std::move(d));
   const bool ended = !ex.threads.empty() && std::all_of(ex.threads.begin(), ex.threads.end(),

@@ -79,12 +79,14 @@ class Breakpoints {
   virtual std::string stop(const HostCall&, const ir::Diagnostic& where) = 0;
 };
 
+class Observer;  // observer.h
 class Progress;  // progress.h
 // Who goes along with one launch, to its end. Each may be null.
 struct Watch {
   Recorder* recorder = nullptr;
   Progress* progress = nullptr;  // says meanwhile how far it is
   Breakpoints* breakpoints = nullptr;
+  std::span<Observer* const> observers = {};  // of the events that each wants; the grid then runs in one piece
 };
 
 // What outlives a launch: semaphores that live outside kernels. One per process and device set.

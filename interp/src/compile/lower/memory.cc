@@ -104,13 +104,13 @@ static ScalarAccess element_access(Emitter& e, const Op& op, const Val& ref, con
   return p;
 }
 
-// Whether an element moves between memory and slot as it is, and nobody listens. What clusters and cores of a mesh use
-// of the arrays is listened to in unchecked runs, too: they may run apart (launch/apart.cc).
+// Whether an element moves between memory and slot as it is, within runs of scalar steps. What clusters and cores of a
+// mesh use of the arrays is observed in unchecked runs, too (launch/apart.cc): there it ends a run.
 static bool moves_plainly(const Emitter& e, const Addr& at, ir::DType t) {
   const bool same_form = byte_size(compute_type(t)) == ir::byte_size(t) && t != ir::DType::F16 && t != ir::DType::BF16;
   const bool array =
       at.buffer >= kFirstOperandBuffer && at.buffer - kFirstOperandBuffer < e.plan().module.operands.size();
-  return same_form && !e.options().checked && !e.options().verify_split && !(array && e.plan().may_run_apart());
+  return same_form && !(array && e.plan().may_run_apart());
 }
 
 static Val load_element(Emitter& e, const Op& op, const Val& ref, const ir::view::Index& index) {

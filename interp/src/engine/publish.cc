@@ -1,0 +1,136 @@
+#include "publish.h"
+
+#include "../ops/bodies.h"
+#include "../ops/footprint.h"
+
+namespace pallasim::interp {
+
+// Boxes as accesses, to who wants those of their buffer.
+class Publisher::Accesses : public ops::Boxes {
+ public:
+  Accesses(const Publisher& p, const Thread& t, const Step& s) : Boxes(t, s), p_(p) {}
+  bool wants(uint32_t buffer) const override {
+    for (const Observer* o : p_.observers_)
+      if ((o->wants() & Observer::kAccess) && o->wants_buffer(buffer)) return true;
+    return false;
+  }
+
+ private:
+  void box(const Access& a) override {
+    for (Observer* o : p_.observers_)
+      if ((o->wants() & Observer::kAccess) && o->wants_buffer(a.buffer)) o->on_access(a);
+  }
+  const Publisher& p_;
+};
+
+Publisher::Publisher(Execution& ex, std::span<Observer* const> observers, bool runs_tell)
+    : ex_(ex), observers_(observers.begin(), observers.end()) {
+  for (const Observer* o : observers_) wanted_ |= o->wants();
+  ex_.events = this;
+  ex_.observed = wanted_ != 0 && !(runs_tell && ex.plan->joined && ex.plan->tells_in_runs);
+}
+
+Publisher::~Publisher() {
+  ex_.events = &Events::nobody();
+  ex_.observed = false;
+}
+
+void Publisher::launch() {
+  const LaunchEvent e{*ex_.plan, ex_.grid, ex_.devices, static_cast<int32_t>(ex_.unit_threads)};
+  tell(Observer::kLaunch, [&](Observer& o) { o.on_launch(e); });
+}
+
+void Publisher::step(Thread& t, const Step& s) {
+  tell(Observer::kStep, [&](Observer& o) { o.on_step({t.index, s.id, time_}); });
+  ++time_;
+  if (s.kind == Kind::wgmma) sync({SyncEvent::What::Product, t.index, s.id});
+  if (!any(Observer::kAccess)) return;
+  Accesses to(*this, t, s);
+  ops::footprint(t, s, to);
+}
+
+void Publisher::point(const Thread& t) {
+  if (any(Observer::kPoint)) {
+    std::vector<int64_t> ids;
+    for (const uint32_t slot : t.body->pid_slots) ids.push_back(t.slot<int64_t>(slot));
+    tell(Observer::kPoint, [&](Observer& o) { o.on_point({t.index, ex_.core_of(t), ids}); });
+  }
+  for (const Window& w : t.body->windows)
+    if (w.map.affine && !w.map.index.empty()) window(t, w);
+}
+
+void Publisher::window(const Thread& t, const Window& w) {
+  if (!any(Observer::kWindow)) return;
+  int64_t place[2 * memory::kMaxRank];
+  ops::window_place(t, w, place);
+  window_at(t, w, place);
+}
+
+void Publisher::window_at(const Thread& t, const Window& w, const int64_t* place) {
+  tell(Observer::kWindow, [&](Observer& o) { o.on_window({t.index, static_cast<size_t>(w.operand), place}); });
+}
+
+// Of chosen rows those that move.
+void Publisher::side(Accesses& to, const memory::AsyncCopy& c, bool write, const int64_t* dims) const {
+  const memory::Place& at = write ? c.dst : c.src;
+  if (!to.wants(at.buffer)) return;
+  const auto rank = static_cast<size_t>(c.rank);
+  const int size = ir::byte_size(c.dtype);
+  const std::span<const int64_t> strides(write ? c.dst_strides : c.src_strides, rank);
+  std::vector<int64_t> extents(dims, dims + c.rank);
+  const auto add = [&](int64_t offset) {
+    to.add({at.buffer, Addr::kNoSlot, offset}, extents, strides, size, {.write = write, .owner = at.thread});
+  };
+  if (c.rows.empty() || c.rows_of_dst != write) return add(at.offset);
+  const auto d = static_cast<size_t>(c.row_dim);
+  extents[d] = 1;
+  for (const int64_t row : c.rows)
+    if (row >= 0) add(at.offset + row * strides[d] * size);
+}
+
+void Publisher::issued(const Thread& t, const Step& s, const memory::AsyncCopy& c, bool source_told) {
+  if (any(Observer::kAccess)) {
+    Accesses to(*this, t, s);
+    if (!source_told) side(to, c, false, c.dims);
+    // What fills the rest of a box is written as the elements are; of padding nothing was read.
+    if (c.fills && !c.zeros)
+      to.add({c.dst.buffer, Addr::kNoSlot, c.dst.offset}, {c.whole, static_cast<size_t>(c.rank)},
+             {c.dst_strides, static_cast<size_t>(c.rank)}, ir::byte_size(c.dtype),
+             {.write = true, .unwritten = true, .owner = c.dst.thread});
+    side(to, c, true, c.zeros ? c.whole : c.dims);
+  }
+  tell(Observer::kOperation, [&](Observer& o) { o.on_operation({OperationEvent::What::Issued, c, time_}); });
+}
+
+// Of the array alone: the window is the pipeline's own.
+void Publisher::block_issued(const Thread& t, const Step& s, const Window& w, const memory::AsyncCopy& c, bool in) {
+  if (!any(Observer::kAccess)) return;
+  Accesses to(*this, t, s);
+  const memory::Place& array = in ? c.src : c.dst;
+  to.add({w.buffer, Addr::kNoSlot, array.offset}, {c.dims, static_cast<size_t>(c.rank)}, w.strides, w.element_bytes,
+         {.write = !in});
+}
+
+void Publisher::moved(const memory::AsyncCopy& c) {
+  tell(Observer::kOperation, [&](Observer& o) { o.on_operation({OperationEvent::What::Moved, c, time_}); });
+}
+void Publisher::completed(const memory::AsyncCopy& c) {
+  tell(Observer::kOperation, [&](Observer& o) { o.on_operation({OperationEvent::What::Completed, c, time_}); });
+}
+void Publisher::sync(const SyncEvent& e) {
+  tell(Observer::kSync, [&](Observer& o) { o.on_sync(e); });
+}
+void Publisher::memory(const MemoryEvent& e) {
+  tell(Observer::kMemory, [&](Observer& o) { o.on_memory(e); });
+}
+void Publisher::thread(ThreadEvent::What what, int32_t thread) {
+  tell(Observer::kThread, [&](Observer& o) { o.on_thread({what, thread, time_}); });
+}
+void Publisher::finding(const ir::Diagnostic& d) {
+  tell(Observer::kFinding, [&](Observer& o) { o.on_finding(d); });
+}
+void Publisher::print(const Thread& t, const std::string& text) {
+  tell(Observer::kPrint, [&](Observer& o) { o.on_print(t.index, text); });
+}
+
+}  // namespace pallasim::interp

@@ -1,0 +1,53 @@
+// From what steps do to the events of observers.
+#pragma once
+#include <span>
+#include <vector>
+
+#include "../ops/events.h"
+#include "../ops/execution.h"
+
+namespace pallasim::interp {
+
+// Tells the observers of one execution. While it lives, the execution runs observed: step by step, or where observers
+// want no more than the accesses that runs of scalar steps end with (kRunsTell), in such runs.
+class Publisher : public Events {
+ public:
+  static constexpr bool kRunsTell = true;
+  Publisher(Execution&, std::span<Observer* const>, bool runs_tell = false);
+  ~Publisher() override;
+  Publisher(const Publisher&) = delete;
+  Publisher& operator=(const Publisher&) = delete;
+
+  void launch() override;
+  void step(Thread&, const Step&) override;
+  void point(const Thread&) override;
+  void window(const Thread&, const Window&) override;
+  void window_at(const Thread&, const Window&, const int64_t* place) override;
+  void issued(const Thread&, const Step&, const memory::AsyncCopy&, bool source_told) override;
+  void block_issued(const Thread&, const Step&, const Window&, const memory::AsyncCopy&, bool in) override;
+  void moved(const memory::AsyncCopy&) override;
+  void completed(const memory::AsyncCopy&) override;
+  void sync(const SyncEvent&) override;
+  void memory(const MemoryEvent&) override;
+  void thread(ThreadEvent::What, int32_t) override;
+  void finding(const ir::Diagnostic&) override;
+  void print(const Thread&, const std::string&) override;
+
+ private:
+  class Accesses;
+  bool any(uint32_t mask) const { return (wanted_ & mask) != 0; }
+  template <typename F>
+  void tell(uint32_t mask, const F& f) const {
+    if (any(mask))
+      for (Observer* o : observers_)
+        if (o->wants() & mask) f(*o);
+  }
+  void side(Accesses&, const memory::AsyncCopy&, bool write, const int64_t* dims) const;
+
+  Execution& ex_;
+  std::vector<Observer*> observers_;
+  uint32_t wanted_ = 0;
+  int64_t time_ = 0;
+};
+
+}  // namespace pallasim::interp

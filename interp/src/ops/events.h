@@ -1,0 +1,35 @@
+// What bodies and the engine say of what they do, beside the memory that steps touch (footprint.h). They say it to
+// nobody where nobody observes the launch.
+#pragma once
+#include "pallasim/interp/observer.h"
+
+namespace pallasim::interp {
+
+struct Step;
+struct Thread;
+struct Window;
+
+class Events {
+ public:
+  virtual ~Events() = default;
+  static Events& nobody();
+  virtual void launch() {}                    // memory is bound, semaphores have what they hold from before
+  virtual void step(Thread&, const Step&) {}  // is about to run: what it touches is told now
+  virtual void point(const Thread&) {}        // a grid point begins
+  // A thread sees the block at the program ids, or the one at `place` (Window::places() numbers).
+  virtual void window(const Thread&, const Window&) {}
+  virtual void window_at(const Thread&, const Window&, const int64_t*) {}
+  // An operation is issued: what its sides touch is told now, the source unless it was (`source_told`).
+  virtual void issued(const Thread&, const Step&, const memory::AsyncCopy&, bool) {}
+  // The pipeline of a grid starts to move a block between its array and the window.
+  virtual void block_issued(const Thread&, const Step&, const Window&, const memory::AsyncCopy&, bool /*in*/) {}
+  virtual void moved(const memory::AsyncCopy&) {}
+  virtual void completed(const memory::AsyncCopy&) {}
+  virtual void sync(const SyncEvent&) {}
+  virtual void memory(const MemoryEvent&) {}
+  virtual void thread(ThreadEvent::What, int32_t) {}
+  virtual void finding(const ir::Diagnostic&) {}
+  virtual void print(const Thread&, const std::string&) {}
+};
+
+}  // namespace pallasim::interp
