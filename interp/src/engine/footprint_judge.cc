@@ -6,6 +6,7 @@
 
 #include "../ops/footprint.h"
 #include "../plan/kinds.h"
+#include "../plan/payload/movement.h"
 #include "engine.h"
 #include "pallasim/memory/shadow/box.h"
 
@@ -110,8 +111,8 @@ bool is_due(Execution& ex, const Step& s) {
 bool repeats(const Step& s) {
   const Footprint f = row(s).footprint;
   if (s.kind == Kind::row_copy || s.kind == Kind::bulk_load || s.kind == Kind::bulk_store) return false;
-  return (f == Footprint::Static || f == Footprint::Dynamic) && s.kind != Kind::print && s.kind != Kind::host_call &&
-         s.kind != Kind::fill;
+  if (s.kind == Kind::fill) return payload<Kind::fill>(s).name.empty();
+  return (f == Footprint::Static || f == Footprint::Dynamic) && s.kind != Kind::print && s.kind != Kind::host_call;
 }
 
 // Memory that is made, given out or brought together is nobody's write.
