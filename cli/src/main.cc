@@ -14,6 +14,7 @@
 #include "help.h"
 #include "io.h"
 #include "pallasim/ir/nearest.h"
+#include "pallasim/trace/reporter.h"
 
 #ifndef PALLASIM_VERSION
 #define PALLASIM_VERSION "0.0.0"
@@ -23,6 +24,13 @@ namespace pallasim::cli {
 namespace {
 
 constexpr const char* kReports = "Reports";
+
+std::string observers() {
+  std::string r;
+  for (const trace::ReporterRow& row : trace::reporters())
+    r += fmt::format("{}{} ({})", r.empty() ? "" : "; ", row.name, row.doc);
+  return r;
+}
 
 struct CommandLine {
   CLI::App app{kDescription, "pallasim"};
@@ -106,6 +114,9 @@ struct CommandLine {
         ->check(CLI::Range(1, 1000000).description(""))
         ->capture_default_str()
         ->group(kGroup);
+    run_app->add_option("--observe", run.observe, "Show what an observer of the events of the run says: " + observers())
+        ->type_name("NAME")
+        ->group(kReports);
     run_app->add_flag("--time", run.time, "Show how long launches took")->group(kGroup);
     run_app
         ->add_flag_callback(

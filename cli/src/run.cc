@@ -10,6 +10,7 @@
 #include "io.h"
 #include "npy.h"
 #include "pallasim/hw/rules.h"
+#include "pallasim/trace/reporter.h"
 #include "progress.h"
 #include "verdict.h"
 
@@ -118,6 +119,29 @@ void show_times(std::vector<double> seconds, const interp::Report& report, Out& 
   out.object["time"] = {{"launches", seconds.size()}, {"least_seconds", least}, {"median_seconds", median}};
 }
 
+std::vector<std::unique_ptr<trace::Reporter>> make_reporters(const std::vector<std::string>& names) {
+  std::vector<std::unique_ptr<trace::Reporter>> r;
+  for (const std::string& name : names) {
+    r.push_back(trace::make_reporter(name));
+    if (r.back()) continue;
+    std::vector<std::string> known;
+    for (const trace::ReporterRow& row : trace::reporters()) known.push_back(row.name);
+    fail("PS-CLI-001", fmt::format("there is no observer {}", name),
+         {fmt::format("there are {}", fmt::join(known, ", "))});
+  }
+  return r;
+}
+
+std::string escaped_lines(const std::string& text) {
+  std::string r;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    r += escaped(std::string(text, at, end - at)) + '\n';
+    at = end + 1;
+  }
+  return r;
+}
+
 // What was seen before the stop comes first.
 [[noreturn]] void stopped(const interp::Report& report, const ir::Diagnostic& why, Out& out) {
   show_prints(report, out);
@@ -160,9 +184,14 @@ int run(const RunOptions& o, Out& out) {
     const auto start = std::chrono::steady_clock::now();
     const interp::DeviceCall call{0, in, to, 0};
     ProgressLine progress(o.progress, kernel);
-    interp::Outcome outcome =
-        interp::try_launch(*plan, session, std::span(&call, 1), options, {nullptr, progress.counter()});
+    const std::vector<std::unique_ptr<trace::Reporter>> reporters = make_reporters(o.observe);
+    std::vector<interp::Observer*> observers;
+    for (const auto& r : reporters) observers.push_back(r.get());
+    interp::Outcome outcome = interp::try_launch(*plan, session, std::span(&call, 1), options,
+                                                 {nullptr, progress.counter(), nullptr, observers});
     progress.wipe();
+    if (i == 0)
+      for (const auto& r : reporters) out.text(escaped_lines(r->text()));
     report = std::move(outcome.report);
     if (outcome.stop) stopped(report, *outcome.stop, out);
     seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());

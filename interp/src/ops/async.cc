@@ -334,7 +334,7 @@ const Step* departs(Thread& t, const Step* s) {
     const int64_t size = p.dst.extents.dims[d];
     exists = exists && given(t, p.dst.before, d, 0) <= 0 && given(t, p.dst.valid, d, size) >= size;
   }
-  if (!exists || ex.copies_move != Options::Copies::AtIssue) return s->jump;
+  if (!exists || !ex.copies_stay || ex.copies_move != Options::Copies::AtIssue) return s->jump;
   AsyncCopy c = copy_between(t, s, p.dst, p.dst, p.dtype, memory::Combine::Replace);
   if (p.peer.elsewhere()) {
     c.dst.thread = target_thread(t, s, p.peer, "copy");

@@ -78,6 +78,7 @@ std::string allocation_name(const Plan& p, uint32_t buffer, int64_t offset) {
   return a ? a->name : std::string();
 }
 
+uint32_t operand_buffer(size_t operand) { return kFirstOperandBuffer + static_cast<uint32_t>(operand); }
 std::string_view step_kind(const Plan& p, int32_t step) { return row(p.steps[static_cast<size_t>(step)]).name; }
 ir::LocId step_line(const Plan& p, int32_t step) { return p.loc_of(p.steps[static_cast<size_t>(step)]); }
 

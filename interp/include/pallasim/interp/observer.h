@@ -13,7 +13,7 @@
 
 namespace pallasim::interp {
 
-// Numbers of threads, steps, semaphores and barriers are those of the launch; ask plan_view.h's functions below for
+// Numbers of threads, steps, semaphores and barriers are those of the launch; ask the functions below for
 // what they stand for. `time` counts the steps of all threads so far.
 
 // Before anything runs.
@@ -140,6 +140,7 @@ class Observer {
 // -- what numbers stand for --
 // What the kernel calls the memory at the place: an operand, an allocation; "" where it has no name.
 std::string allocation_name(const Plan&, uint32_t buffer, int64_t offset);
+uint32_t operand_buffer(size_t operand);
 std::string_view step_kind(const Plan&, int32_t step);  // as docs/steps.md has it
 ir::LocId step_line(const Plan&, int32_t step);         // of the last operation that the step stands for
 
