@@ -45,7 +45,7 @@ struct RunOptions {
   uint64_t seed = 0;
   int repeat = 1;
   bool time = false, oob_as_machine = false;
-  std::vector<std::string> observe;  // names of trace::reporters()
+  std::vector<std::string> observe;                          // names of trace::reporters()
   bool progress = true;                                      // of a long launch, on a terminal
   std::vector<std::pair<std::string, std::string>> options;  // of interp::option_rows(): name and text, as given
   // Capsules only.
