@@ -4,6 +4,7 @@
 
 #include "code.h"
 #include "context.h"
+#include "into.h"
 #include "live_values.h"
 #include "reach.h"
 
@@ -29,9 +30,8 @@ class Emitter : public Context, public StepWriter, public Slots, public Frame, p
   void copy_value(const Val& dst_ref, const Val& v);  // dst: Strided or Ref memory of the same shape
   void emit_pending(const Val& v, const Val& dst);    // v evaluated into dst, which it does not overlap
   void emit_copy(const Val& dst, const Val& src, bool looks = false);  // CopyPayload::looks
-  // The operation's one result as something that `arrange` puts together once it is known where: Node::Arranged.
-  using Arrange = std::function<void(const std::vector<Val>& args, const Val& dst)>;
-  void define_arranged(ir::ValueId, std::vector<Val> args, bool dense, Arrange);
+  // The operation's one result as something that is made once it is known where.
+  void define_into(ir::ValueId, std::vector<Val> args, Into);
 
   // -- scalars (scalar.cc) --
   uint32_t scalar_slot(const Val& v);
@@ -55,8 +55,7 @@ class Emitter : public Context, public StepWriter, public Slots, public Frame, p
 
  private:
   Context& context() { return *this; }
-  void emit_arranged(const Node&, const Val& dst);
-  void stands_for(const Op* made, const Val& dst);
+  void emit_node_into(const Node&, const Val& dst);
   void take_preassigned_slot(ir::ValueId, Val*);
   void learn_progression(const Op&);
 

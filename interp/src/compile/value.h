@@ -17,6 +17,7 @@ namespace pallasim::interp {
 using memory::dense_strides, memory::Storage, memory::TempAllocator;
 
 struct Node;
+struct Into;
 struct Choice;
 struct RefThrough;
 struct TiledMemory;
@@ -129,25 +130,21 @@ struct TiledMemory {
 bool is_dense(const Val&);
 bool same_place(const Val&, const Val&);
 
-// A tensor operation that has not been emitted: an elementwise operation, inlined into its single consumer, or a
-// contraction or an arrangement that may write straight into a store's destination.
+// A tensor operation that has not been emitted: an elementwise operation, inlined into its single consumer, or one that
+// its single consumer gives the memory for (into.h).
 struct Node {
-  enum class Kind : uint8_t { Elementwise, Convert, Bitcast, Contraction, Arranged } kind = Kind::Elementwise;
+  enum class Kind : uint8_t { Elementwise, Convert, Bitcast, Into } kind = Kind::Elementwise;
   ir::OpCode op = ir::OpCode::add;
   ir::DType operand_dtype = ir::DType::F32;  // elementwise: of the first value operand
   ir::DType dtype = ir::DType::F32;          // of the result
   std::vector<Val> args;
   StripParams params;
-  MatrixUnit unit;
-  Contraction contraction;  // args hold the two operands, strides already normalised
-  // Arranged: emits the steps that write all of `dst`, which no argument shows. `dense`: it has to be contiguous.
-  std::function<void(const std::vector<Val>& args, const Val& dst)> arrange;
-  bool dense = false;
+  std::shared_ptr<const Into> into;
   const ir::Op* source = nullptr;  // the operation
   int size = 1;                    // operations inlined below, itself included
 
   // Others read any of their arguments' elements for each of their own, and are no part of a pass over elements.
-  bool elementwise() const { return kind < Kind::Contraction; }
+  bool elementwise() const { return kind != Kind::Into; }
 };
 
 }  // namespace pallasim::interp

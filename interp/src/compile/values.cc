@@ -58,6 +58,15 @@ bool same_place(const Val& a, const Val& b) {
          a.dtype == b.dtype;
 }
 
+namespace {
+// A product writes [batch][m][n] with unit column stride; other destinations go through a temporary.
+bool has_rows_of(const Node& n, const Val& dst) {
+  const Contraction& c = std::get<Into::Product>(n.into->form).contraction;
+  return is_dense(dst) || (dst.dims.size() == 2 && c.batch == 1 && dst.memory().strides[1] == 1 && dst.dims[0] == c.m &&
+                           dst.dims[1] == c.n);
+}
+}  // namespace
+
 void Emitter::copy_value(const Val& dst, const Val& v) {
   if (dst.elements() == 0) return;
   emit_pending(overlaps_elsewhere(v, dst) ? materialized(v) : v, dst);
@@ -66,66 +75,40 @@ void Emitter::copy_value(const Val& dst, const Val& v) {
 void Emitter::emit_pending(const Val& v, const Val& dst) {
   if (dst.elements() == 0) return;
   if (v.is_strided()) return emit_copy(dst, v);
-  if (v.is_pending() && v.node()->kind == Node::Kind::Contraction) {
-    const Node& n = *v.node();
-    ContractPayload p;
-    p.contraction = n.contraction;
-    p.unit = n.unit;
-    p.reference = plan_.options.numerics == Options::Numerics::Reference;
-    p.a = n.args[0].memory().addr;
-    p.b = n.args[1].memory().addr;
-    Val target = dst;
-    // C is [batch][m][n] with unit column stride; other destinations go through a temporary.
-    const bool direct =
-        is_dense(dst) || (dst.dims.size() == 2 && p.contraction.batch == 1 && dst.memory().strides[1] == 1 &&
-                          dst.dims[0] == p.contraction.m && dst.dims[1] == p.contraction.n);
-    if (!direct) target = temp(dst.dtype, dst.dims);
-    p.dst = target.memory().addr;
-    if (direct && !is_dense(dst)) p.contraction.c_row = dst.memory().strides[0];
-    emit<Kind::contraction>(std::move(p));
-    stands_for(n.source, dst);
-    plan_.split.step_cost_ns += 0.02 * 2.0 * static_cast<double>(p.contraction.m * p.contraction.n) *
-                                static_cast<double>(p.contraction.k * p.contraction.batch);
-    if (!direct) emit_copy(dst, target);
-    return;
-  }
-  if (v.is_pending() && v.node()->kind == Node::Kind::Arranged) return emit_arranged(*v.node(), dst);
+  if (v.is_pending() && !v.node()->elementwise()) return emit_node_into(*v.node(), dst);
   emit_elementwise(*this, dst, v, dst.origin() != kNoOrigin);
 }
 
-// The last step makes what `made` gives, which goes straight to memory that the operation at hand stores to.
-void Emitter::stands_for(const Op* made, const Val& dst) {
-  if (!made || made == op()) return;
-  const Op* const both[] = {op(), made};
-  const bool stores = op() && dst.origin() != kNoOrigin;
-  plan_.step_ops.replace(stores ? std::span(both) : std::span(both).subspan(1));
-}
-
-void Emitter::emit_arranged(const Node& n, const Val& dst) {
-  const bool direct = !n.dense || is_dense(dst);
+// What it is made of are its own steps; that it goes straight to memory is the operation at hand.
+void Emitter::emit_node_into(const Node& n, const Val& dst) {
+  const bool stored = dst.origin() != kNoOrigin, product = std::holds_alternative<Into::Product>(n.into->form);
+  const bool direct = product ? has_rows_of(n, dst) : !n.into->wants_dense() || is_dense(dst);
   const Val target = direct ? dst.as_strided() : temp(dst.dtype, dst.dims);
   {
     const At at(*this, n.source);
-    n.arrange(n.args, target);
+    emit_into(*this, *n.into, n.args, target);
   }
-  if (!direct) emit_copy(dst, target);
-  else if (dst.origin() != kNoOrigin) count(Rewrite::ArrangedInPlace);
+  if (!direct) return emit_copy(dst, target);
+  if (!stored) return;
+  if (!product) return count(Rewrite::ArrangedInPlace);
+  const Op* const both[] = {op(), n.source};
+  if (op() && n.source && n.source != op()) plan_.step_ops.replace(both);
 }
 
-void Emitter::define_arranged(ir::ValueId id, std::vector<Val> args, bool dense, Arrange arrange) {
+void Emitter::define_into(ir::ValueId id, std::vector<Val> args, Into into) {
   const ir::Type* t = type(id);
   std::vector<int64_t> dims = dims_of(t);
+  const bool product = std::holds_alternative<Into::Product>(into.form);
   auto n = std::make_shared<Node>();
-  n->kind = Node::Kind::Arranged;
+  n->kind = Node::Kind::Into;
   n->dtype = t->dtype;
   n->args = std::move(args);
-  n->arrange = std::move(arrange);
-  n->dense = dense;
+  n->into = std::make_shared<const Into>(std::move(into));
   n->source = op();
   Val v{t->dtype, std::move(dims), std::move(n)};
   // What checked runs report of an operation is reported of its own step.
   if (v.dims.empty()) v = load_scalar(strided(v));
-  else if (plan_.options.checked) v = strided(v);
+  else if (plan_.options.checked && !product) v = strided(v);
   define(id, std::move(v));
 }
 

@@ -40,8 +40,7 @@ void require(Emitter& e, const Op& op, bool holds, const char* what) {
   if (!holds) e.unsupported(op, std::string(ir::name(op.code)) + " with " + what);
 }
 
-// Into places that are dense, and that no argument shows.
-static void emit_array_into(Emitter& e, const std::vector<Val>& args, const std::vector<Val>& places, ArrayBody body) {
+void emit_array_into(Emitter& e, const std::vector<Val>& args, const std::vector<Val>& places, ArrayBody body) {
   ArrayPayload p;
   std::vector<Val> keep;
   double elements = 0;
@@ -78,9 +77,7 @@ void define_arrays(Emitter& e, const Op& op, ArrayBody body) {
 
 void define_array(Emitter& e, const Op& op, ArrayBody body) {
   if (op.results.size() != 1) return define_arrays(e, op, std::move(body));
-  e.define_arranged(op.results[0], e.operands(op), true, [&e, body](const std::vector<Val>& args, const Val& dst) {
-    emit_array_into(e, args, {dst}, body);
-  });
+  e.define_into(op.results[0], e.operands(op), {Into::Whole{std::move(body)}});
 }
 
 static void lower_roll(Emitter& e, const Op& op) {

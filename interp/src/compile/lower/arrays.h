@@ -17,6 +17,8 @@ struct ArrayResult {
   std::vector<int64_t> dims;
 };
 std::vector<Val> emit_array(Emitter&, const std::vector<Val>& args, const std::vector<ArrayResult>& results, ArrayBody);
+// Into places that are dense, and that no argument shows.
+void emit_array_into(Emitter&, const std::vector<Val>& args, const std::vector<Val>& places, ArrayBody);
 // All operands to all results.
 void define_array(Emitter&, const Op&, ArrayBody);
 // The same at once: a body that does more than to give results.

@@ -240,11 +240,9 @@ static void lower_dot(Emitter& e, const Op& op) {
     else c.n = size[1], c.b_batch = stride[0], c.b_row = stride[2], c.b_col = stride[1], c.in_rhs = v.dtype;
     *out = s;
   };
-  auto n = std::make_shared<Node>();
-  n->kind = Node::Kind::Contraction;
-  n->args.resize(2);
-  side(e.operand(op, 0), lb, lc, true, &n->args[0]);
-  side(e.operand(op, 1), rb, rc, false, &n->args[1]);
+  std::vector<Val> args(2);
+  side(e.operand(op, 0), lb, lc, true, &args[0]);
+  side(e.operand(op, 1), rb, rc, false, &args[1]);
   c.out = t->dtype;
   c.c_row = c.n;
   c.c_batch = c.m * c.n;
@@ -259,17 +257,7 @@ static void lower_dot(Emitter& e, const Op& op) {
       (c.in == ir::DType::F32 || c.in_rhs == ir::DType::F32))
     e.unsupported(op, "dot_general of " + std::string(ir::name(c.in)) + " and " + std::string(ir::name(c.in_rhs)) +
                           " as the device does it");
-  n->contraction = c;
-  n->unit = matrix_unit(e, op, c);
-  n->dtype = t->dtype;
-  n->source = e.op();
-  Val v(t->dtype, dims_of(t), std::move(n));
-  if (v.dims.empty()) {
-    Val r = e.temp(v.dtype, {});
-    e.emit_pending(v, r);
-    v = e.load_scalar(r);
-  }
-  e.define(op.results[0], v);
+  e.define_into(op.results[0], std::move(args), {Into::Product{c, matrix_unit(e, op, c)}});
 }
 
 Rows reduce_rows() {

@@ -84,12 +84,7 @@ static void lower_reshape(Emitter& e, const Op& op) {
       return e.define(op.results[0], v);
     }
   }
-  if (!v.is_strided() || !is_dense(v))
-    return e.define_arranged(op.results[0], {v}, true, [&e](const std::vector<Val>& args, Val dst) {
-      dst.dims = args[0].dims;
-      dst.memory().strides = dense_strides(dst.dims);
-      e.emit_pending(args[0], dst);
-    });
+  if (!v.is_strided() || !is_dense(v)) return e.define_into(op.results[0], {v}, {Into::Reshaped{}});
   v.dims = dims;
   v.memory().strides = dense_strides(dims);
   if (dims.empty()) v = e.load_scalar(v);
@@ -107,19 +102,6 @@ static void lower_transpose(Emitter& e, const Op& op) {
     if (v.is_strided()) r.memory().strides[i] = v.memory().strides[static_cast<size_t>(perm[i])];
   }
   e.define(op.results[0], r);
-}
-
-// Elements `first` + `step` * i of an array, for i within `dims`; without steps: side by side.
-static Val box(const Val& array, const std::vector<int64_t>& first, const std::vector<int64_t>& dims,
-               const std::vector<int64_t>& step = {}) {
-  Val r = array;
-  r.dims = dims;
-  if (r.elements() == 0) return r;
-  for (size_t d = 0; d < dims.size(); ++d) {
-    r.memory().addr.offset += first[d] * array.memory().strides[d] * ir::byte_size(array.dtype);
-    if (!step.empty()) r.memory().strides[d] *= step[d];
-  }
-  return r;
 }
 
 static void lower_slice(Emitter& e, const Op& op) {
@@ -208,31 +190,7 @@ static void lower_dynamic_update(Emitter& e, const Op& op) {
 }
 
 static void lower_concatenate(Emitter& e, const Op& op) {
-  const auto axis = static_cast<size_t>(op.attr("axis")->i);
-  e.define_arranged(op.results[0], e.operands(op), false, [&e, axis](const std::vector<Val>& args, const Val& dst) {
-    std::vector<int64_t> first(dst.dims.size(), 0);
-    for (const Val& v : args) {
-      e.emit_pending(v, box(dst, first, v.dims));
-      first[axis] += v.dims[axis];
-    }
-  });
-}
-
-// What lies around the box of `dims` elements at `first`, slab by slab.
-static void fill_around(Emitter& e, const Val& fill, const Val& dst, const std::vector<int64_t>& first,
-                        const std::vector<int64_t>& dims) {
-  std::vector<int64_t> from(dst.dims.size(), 0), to = dst.dims;  // what is left
-  for (size_t d = 0; d < to.size(); ++d) {
-    const auto slab = [&](int64_t begin, int64_t end) {
-      std::vector<int64_t> at = from, n = to;
-      for (size_t k = 0; k < n.size(); ++k) n[k] -= from[k];
-      at[d] = begin, n[d] = end - begin;
-      e.emit_pending(fill.spread(n), box(dst, at, n));
-    };
-    slab(from[d], first[d]);
-    slab(first[d] + dims[d], to[d]);
-    from[d] = first[d], to[d] = first[d] + dims[d];
-  }
+  e.define_into(op.results[0], e.operands(op), {Into::Concatenated{static_cast<size_t>(op.attr("axis")->i)}});
 }
 
 static void lower_pad(Emitter& e, const Op& op) {
@@ -254,11 +212,8 @@ static void lower_pad(Emitter& e, const Op& op) {
     apart |= interior[d] > 0 || count[d] == 0;
   }
   const Val inside = v.is_uniform() ? v.spread(count) : box(e.strided(v), begin, count);
-  e.define_arranged(op.results[0], {inside, fill}, false, [=, &e](const std::vector<Val>& args, const Val& dst) {
-    if (apart) e.emit_pending(args[1].spread(dst.dims), dst);
-    else fill_around(e, args[1], dst, first, count);
-    e.emit_pending(args[0], box(dst, first, count, step));
-  });
+  e.define_into(op.results[0], {inside, fill},
+                {Into::Padded{std::move(first), std::move(count), std::move(step), apart}});
 }
 
 static void lower_tile(Emitter& e, const Op& op) {
@@ -270,21 +225,7 @@ static void lower_tile(Emitter& e, const Op& op) {
   }
   Val v = e.operand(op, 0);
   if (v.is_uniform()) return e.define(op.results[0], v.spread(dims_of(t)));
-  e.define_arranged(op.results[0], {e.strided(v)}, false, [&e, reps](const std::vector<Val>& args, const Val& dst) {
-    // [rep0, d0, rep1, d1, …] with stride 0 along the repetitions.
-    const Val& v = args[0];
-    Val from = v, to = dst;
-    from.dims.clear(), from.memory().strides.clear(), to.memory().strides.clear();
-    const size_t lead = dst.dims.size() - v.dims.size();
-    for (size_t i = 0; i < dst.dims.size(); ++i) {
-      const int64_t n = i < lead ? 1 : v.dims[i - lead], step = dst.memory().strides[i];
-      from.dims.push_back(reps[i]), from.memory().strides.push_back(0);
-      from.dims.push_back(n), from.memory().strides.push_back(i < lead ? 0 : v.memory().strides[i - lead]);
-      to.memory().strides.push_back(step * n), to.memory().strides.push_back(step);
-    }
-    to.dims = from.dims;
-    e.emit_copy(to, from);
-  });
+  e.define_into(op.results[0], {e.strided(v)}, {Into::Tiled{std::move(reps)}});
 }
 
 static void lower_split(Emitter& e, const Op& op) {
@@ -300,16 +241,7 @@ static void lower_split(Emitter& e, const Op& op) {
 }
 
 static void lower_stack(Emitter& e, const Op& op) {
-  const auto axis = static_cast<size_t>(op.attr("axis")->i);
-  e.define_arranged(op.results[0], e.operands(op), false, [&e, axis](const std::vector<Val>& args, const Val& dst) {
-    for (size_t i = 0; i < args.size(); ++i) {
-      Val part = dst;
-      part.dims.erase(part.dims.begin() + static_cast<std::ptrdiff_t>(axis));
-      part.memory().strides.erase(part.memory().strides.begin() + static_cast<std::ptrdiff_t>(axis));
-      part.memory().addr.offset += static_cast<int64_t>(i) * dst.memory().strides[axis] * ir::byte_size(dst.dtype);
-      e.emit_pending(args[i], part);
-    }
-  });
+  e.define_into(op.results[0], e.operands(op), {Into::Stacked{static_cast<size_t>(op.attr("axis")->i)}});
 }
 
 static void lower_unstack(Emitter& e, const Op& op) {
