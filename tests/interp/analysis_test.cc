@@ -1,8 +1,8 @@
 // Facts about a module before anything is emitted.
 #include "analysis/affine.h"
-#include "analysis/merge.h"
 #include "analysis/predicates.h"
 #include "analysis/refs.h"
+#include "passes/passes.h"
 #include "run.h"
 
 namespace pallasim::interp::test {
@@ -115,8 +115,8 @@ std::pair<int, std::string> merged(const std::string& ops) {
       "  %2 = program_id {axis = 0} : i32[]\n  %3 = constant {value = i32 0x1} : i32[]\n" +
       ops + "  yield\n}\n");
   ir::verify(m);
-  const int n = analysis::merge_equal_scalars(m.bodies[0].graph);
-  return {n, ir::print(m)};
+  const int64_t n = passes::merge_equal({m.bodies[0].graph, m.grid});
+  return {static_cast<int>(n), ir::print(m)};
 }
 
 TEST(EqualScalars, AreComputedOnce) {

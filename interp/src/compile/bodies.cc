@@ -3,12 +3,9 @@
 
 #include <algorithm>
 
-#include "../analysis/branches.h"
 #include "../analysis/facts.h"
-#include "../analysis/merge.h"
-#include "../analysis/ranges.h"
-#include "../analysis/sink.h"
 #include "../analysis/split.h"
+#include "../passes/passes.h"
 #include "../plan/steps.h"
 #include "compile.h"
 #include "compiler.h"
@@ -224,7 +221,7 @@ static void compile_together(Plan& p) {
   count(Rewrite::PointsTogether);
 }
 
-std::shared_ptr<Plan> compile_plan(ir::Module module, const PlanOptions& options) {
+std::shared_ptr<Plan> compile_plan(ir::Module module, const PlanOptions& options, PassWatch* watch) {
   auto plan = std::make_shared<Plan>();
   plan->module = std::move(module);
   plan->options = options;
@@ -237,13 +234,7 @@ std::shared_ptr<Plan> compile_plan(ir::Module module, const PlanOptions& options
   if (options.rules == Options::Rules::Warn) plan->findings = hw::broken_rules(module_of(*plan), *options.chip);
   for (ir::Diagnostic& d : plan->findings)
     if (d.severity == ir::Severity::Error) d.severity = ir::Severity::Warning;
-  if (plan->options.fuse)
-    for (ir::Body& body : plan->module.bodies) {
-      count(Rewrite::KnownAnswer, analysis::fold_by_ranges(body.graph, plan->module.grid));
-      count(Rewrite::BranchOnTruth, analysis::branch_on_truths(body.graph));
-      count(Rewrite::EqualScalar, analysis::merge_equal_scalars(body.graph));
-      analysis::sink_products(body.graph);
-    }
+  passes::rewrite(plan->module, plan->options, watch);
   make_bodies(*plan);
   learn_facts(*plan);
   compile_bodies(*plan);

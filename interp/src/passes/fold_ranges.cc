@@ -1,12 +1,12 @@
-#include "ranges.h"
+// Comparisons that the ranges of numbers answer become constants, and choices by them what is chosen.
+#include "../analysis/forms.h"
+#include "pallasim/interp/rewrites.h"
+#include "passes.h"
 
-#include "forms.h"
-#include "unused.h"
-
-namespace pallasim::interp::analysis {
+namespace pallasim::interp::passes {
 namespace {
 
-using ir::Op, ir::OpCode, ir::Region, ir::ValueId;
+using analysis::Forms, ir::Op, ir::OpCode, ir::Region, ir::ValueId;
 
 class Folder {
  public:
@@ -14,7 +14,6 @@ class Folder {
 
   int run() {
     region(graph_.region);
-    if (replaced_ > 0) drop_unused_scalars(graph_);
     return replaced_;
   }
 
@@ -60,6 +59,10 @@ class Folder {
 
 }  // namespace
 
-int fold_by_ranges(ir::Graph& graph, std::span<const ir::GridAxis> grid) { return Folder(graph, grid).run(); }
+int64_t fold_ranges(const Target& t) {
+  const int folded = Folder(t.graph, t.grid).run();
+  count(Rewrite::KnownAnswer, folded);
+  return folded;
+}
 
-}  // namespace pallasim::interp::analysis
+}  // namespace pallasim::interp::passes
