@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "../analysis/expressions.h"
 #include "../analysis/facts.h"
 #include "../analysis/split.h"
 #include "../passes/passes.h"
@@ -121,9 +122,10 @@ void compile_bodies(Plan& p) {
   compilers.front()->require_memory(memory::mul(threads, 1024), fmt::format("a mesh of {} threads", threads));
   for (const auto& c : compilers) c->place_operands();
   Compiler::place_scratch(compilers);
+  const analysis::Expressions values(p.module.bodies[0].graph, p.module.grid);
   for (const auto& b : p.bodies)
-    for (Window& w : b->windows) w.fully_written = analysis::fully_written(p.module, p.options, w);
-  compilers.front()->find_splittable();
+    for (Window& w : b->windows) w.fully_written = analysis::fully_written(p.module, values, p.options, w);
+  compilers.front()->find_splittable(values);
   share_grid(p);
   p.threads.count = static_cast<int>(p.threads.units.per_device(memory::Level::Thread));
   p.memory.semaphores.set_units(p.threads.units);
