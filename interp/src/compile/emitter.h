@@ -58,7 +58,7 @@ class Emitter : public Context, public StepWriter, public Slots, public Frame, p
   void emit_arranged(const Node&, const Val& dst);
   void stands_for(const Op* made, const Val& dst);
   void take_preassigned_slot(ir::ValueId, Val*);
-  void learn_progression(const Op&);
+  void learn_affine_array(const Op&);
 
   Reach reach_;
 };

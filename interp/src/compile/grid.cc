@@ -11,7 +11,7 @@
 #include "compiler.h"
 #include "lower/access.h"
 #include "pallasim/hw/machine.h"
-#include "progressions.h"
+#include "affine_arrays.h"
 #include "unread.h"
 
 namespace pallasim::interp {
@@ -396,7 +396,7 @@ void Compiler::compile_body() {
   values_ = std::move(body_values);
   set_graph(ir_body_.graph);
   plan_.split.step_cost_ns += 10;
-  if (plan_.options.fuse) state<Progressions>().read(ir_body_.graph);
+  if (plan_.options.fuse) state<AffineArrays>().read(ir_body_.graph);
   compile_region_ops(ir_body_.graph.region);
   if (pipeline) end_pipeline(pipeline, top);
   else emit_grid_next(top);

@@ -115,11 +115,12 @@ struct Window;
   X(SpawnPayload)                                                                                                     \
   X(UnreadWindow)                                                                                                     \
   X(PipelinePayload)                                                                                                  \
-  X(IndexPayload) X(ValidPayload) X(ScopePayload) X(ScalarAccess) X(CopyPayload) X(FillPayload) X(LensPayload)        \
-      X(GatherPayload) X(LoadedInPlace) X(StoredRows) X(LandingPayload) X(DepartPayload) X(ScalarStrip) X(EltProgram) \
-          X(ReducePayload) X(ContractPayload) X(ArrayPayload) X(SemPayload) X(DmaPayload) X(DmaWaitPayload)           \
-              X(RowCopyPayload) X(FetchAddPayload) X(BarrierPayload) X(PeerReadPayload) X(PeerStorePayload)           \
-                  X(BulkCopyPayload) X(GroupWaitPayload) X(PrintPayload) X(CheckPayload) X(NanPayload)
+  X(IndexPayload)                                                                                                     \
+  X(ValidPayload) X(ScopePayload) X(ScalarAccess) X(CopyPayload) X(FillPayload) X(LensPayload) X(GatherPayload)       \
+      X(LoadedInPlace) X(StoredRows) X(LandingPayload) X(DepartPayload) X(ScalarStrip) X(EltProgram) X(ReducePayload) \
+          X(ContractPayload) X(ArrayPayload) X(SemPayload) X(DmaPayload) X(DmaWaitPayload) X(RowCopyPayload)          \
+              X(FetchAddPayload) X(BarrierPayload) X(PeerReadPayload) X(PeerStorePayload) X(BulkCopyPayload)          \
+                  X(GroupWaitPayload) X(PrintPayload) X(CheckPayload) X(NanPayload)
 #define X(type) struct type;
 PALLASIM_PAYLOADS(X)
 #undef X
