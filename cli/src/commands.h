@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "pallasim/interp/launch.h"
+#include "pallasim/interp/passes.h"
 #include "pallasim/ir/diagnostic.h"
 #include "pallasim/ir/module.h"
 #include "sarif.h"
@@ -72,7 +73,8 @@ int format(const FmtOptions&, Out&);
 struct InfoOptions {
   std::string file;
   std::vector<std::string> dims, chips;
-  bool plan = false;
+  bool plan = false, passes = false;
+  std::vector<std::string> print_before, print_after, without;  // passes
 };
 int info(const InfoOptions&, Out&);
 

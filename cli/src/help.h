@@ -53,6 +53,7 @@ constexpr const char* kInfoFooter = R"(Examples:
   pallasim info kernel.psir --chip tpu-v5e              all that one chip refuses, and what its memories have left
   pallasim info kernel.psir --dim n=128                 a kernel with shape parameters
   pallasim info kernel.psir --plan                      the steps that it is compiled to
+  pallasim info kernel.psir --print-after merge_equal   the kernel as a pass of the compiler leaves it
   pallasim info bug.capsule                             its launches, arrays and options)";
 
 constexpr const char* kFmtFooter = R"(The canonical form has no comments: they are not kept.

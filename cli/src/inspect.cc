@@ -322,6 +322,34 @@ void show_residency(const ir::Module& m, const std::vector<std::string>& chips, 
   }
 }
 
+// What the passes did to the kernel, and what it was before and after those that are asked for.
+static void show_passes(const InfoOptions& o, const interp::PassWatch& watch, Out& out) {
+  const auto asked = [](const std::vector<std::string>& names, std::string_view name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  if (o.passes) out.text("passes\n");
+  for (const interp::PassRow& row : interp::pass_rows()) {
+    const auto run =
+        std::find_if(watch.runs.begin(), watch.runs.end(), [&](const auto& r) { return r.name == row.name; });
+    const bool ran = run != watch.runs.end();
+    if (o.passes) {
+      out.text(fmt::format("{:>16} {:>6}  {}\n", row.name, ran ? fmt::format("{}", run->changes) : "-", row.what));
+      out.object["passes"].push_back({{"name", row.name}, {"changes", ran ? Json(run->changes) : Json()}});
+    }
+  }
+  for (const interp::PassWatch::Run& run : watch.runs) {
+    const std::string name(run.name);
+    if (asked(o.print_before, name)) {
+      out.text(fmt::format("before {}\n{}", name, run.before));
+      out.object["before"][name] = run.before;
+    }
+    if (asked(o.print_after, name)) {
+      out.text(fmt::format("after {}\n{}", name, run.after));
+      out.object["after"][name] = run.after;
+    }
+  }
+}
+
 int info(const InfoOptions& o, Out& out) {
   const std::string text = read_program(o.file);
   if (looks_like_zip(text)) return info_capsule(o.file, text, o, out);
@@ -372,11 +400,16 @@ int info(const InfoOptions& o, Out& out) {
   }
   interp::Options options;
   if (!chips.empty()) options.chip = chips[0], options.rules = interp::Options::Rules::Off;
-  if (o.plan && o.dims.empty()) m = ir::parse(text, shown(o.file));  // steps name lines of the kernel alone
+  options.without = o.without;
+  interp::PassWatch watch{o.print_before, {}};
+  watch.print.insert(watch.print.end(), o.print_after.begin(), o.print_after.end());
+  // Steps, and kernels after passes, name lines of the kernel alone.
+  if ((o.plan || !watch.print.empty()) && o.dims.empty()) m = ir::parse(text, shown(o.file));
   try {
-    const auto plan = placed(m, [&] { return interp::compile(std::move(m), options); });
+    const auto plan = placed(m, [&] { return interp::compile(std::move(m), options, watch); });
     out.text("runs     yes\n");
     out.object["runs"] = true;
+    show_passes(o, watch, out);
     if (o.plan) {
       const std::string steps = interp::dump(*plan);
       out.text("plan\n" + steps);
@@ -388,6 +421,7 @@ int info(const InfoOptions& o, Out& out) {
     for (const std::string& n : e.diagnostic().numbers) out.text(fmt::format("         {}\n", escaped(n)));
     out.object["runs"] = false;
     out.object["why_not"] = to_json_object(e.diagnostic());
+    show_passes(o, watch, out);
   }
   return kOk;
 }

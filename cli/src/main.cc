@@ -84,6 +84,15 @@ struct CommandLine {
         ->check(CLI::Validator([this](std::string& text) { return refusal("machine", text); }, ""));
   }
 
+  void add_passes(const char* option, std::vector<std::string>* names, const char* help) {
+    std::vector<std::string_view> all;
+    for (const interp::PassRow& pass : interp::pass_rows()) all.push_back(pass.name);
+    info_app->add_option(option, *names, help)
+        ->allow_extra_args(false)
+        ->type_name("PASS")
+        ->check(one_of(std::move(all)));
+  }
+
   void add_sarif(CLI::App* c) {
     c->add_option("--sarif", sarif, "Write the findings to FILE as SARIF 2.1.0, for code hosts and editors")
         ->type_name("FILE")
@@ -231,6 +240,10 @@ struct CommandLine {
         ->type_name("NAME=SIZE");
     add_chips(info_app, &info.chips);
     info_app->add_flag("--plan", info.plan, "Also the steps that the kernel is compiled to");
+    info_app->add_flag("--passes", info.passes, "Also the passes over the kernel, and how much each changed");
+    add_passes("--print-before", &info.print_before, "Also the kernel as it is before that pass");
+    add_passes("--print-after", &info.print_after, "Also the kernel as it is after that pass");
+    add_passes("--without", &info.without, "Leave that pass out");
 
     chips_app = command("chips", "Show the chips that are known, or one chip's figures with their sources");
     chips_app->footer(kChipsFooter);

@@ -20,11 +20,12 @@ FOLDERS = {
 ROOMS = {
     "plan": {"plan"},
     "analysis": {"plan", "analysis"},
-    "compile": {"plan", "analysis", "compile"},
+    "passes": {"plan", "analysis", "passes"},
+    "compile": {"plan", "analysis", "passes", "compile"},
     "ops": {"plan", "ops"},
     "engine": {"plan", "ops", "engine"},
     "report": {"plan", "analysis", "ops", "engine", "report"},
-    "launch": {"plan", "analysis", "compile", "ops", "engine", "report", "launch"},
+    "launch": {"plan", "analysis", "passes", "compile", "ops", "engine", "report", "launch"},
 }
 
 

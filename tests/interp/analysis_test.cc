@@ -1,8 +1,7 @@
 // Facts about a module before anything is emitted.
-#include "analysis/affine.h"
-#include "analysis/merge.h"
-#include "analysis/predicates.h"
+#include "analysis/expressions.h"
 #include "analysis/refs.h"
+#include "passes/passes.h"
 #include "run.h"
 
 namespace pallasim::interp::test {
@@ -21,7 +20,7 @@ Axes axes_of(const std::string& ops, const std::string& pred) {
   ir::verify(m);
   const ir::Graph& g = m.bodies[0].graph;
   for (const ir::Op& op : g.region.ops)
-    if (op.code == ir::OpCode::cond) return analysis::zero_axes(g, analysis::Definitions(g.region), op.operands[0]);
+    if (op.code == ir::OpCode::cond) return analysis::zero_axes(analysis::Expressions(g, m.grid), op.operands[0]);
   return std::vector<int>{-1};
 }
 
@@ -45,6 +44,13 @@ TEST(ZeroAxes, SpellingsOfWhen) {
             zero);
   EXPECT_EQ(axes_of(eq_zero(2, 0) + eq_zero(5, 1) + "  %8 = and %4, %7 : bool[]\n  %9 = convert %8 : i32[]\n", "%9"),
             (std::vector<int>{0, 1}));
+}
+
+TEST(ZeroAxes, OfMultiplesAndBounds) {
+  const std::string p = "  %2 = program_id {axis = 1} : i32[]\n  %3 = constant {value = i32 0x8} : i32[]\n";
+  EXPECT_EQ(axes_of(p + "  %4 = mul %2, %3 : i32[]\n  %5 = lt %4, %3 : bool[]\n", "%5"), (std::vector<int>{1}));
+  EXPECT_EQ(axes_of(p + "  %4 = mul %2, %3 : i32[]\n  %5 = le %4, %3 : bool[]\n", "%5"), std::nullopt);
+  EXPECT_EQ(axes_of(p + "  %5 = lt %2, %3 : bool[]\n", "%5"), std::nullopt);
 }
 
 TEST(ZeroAxes, OthersAreNot) {
@@ -102,9 +108,71 @@ TEST(AffineMaps, AreKnownWhereNothingWraps) {
   // 70000 * 70000 does not fit into an i32, 3 * 70000 * 4 does.
   EXPECT_FALSE(first_index("  %2 = constant {value = i32 0x11170} : i32[]\n  %3 = mul %1, %2 : i32[]\n", "%3").known);
   EXPECT_TRUE(first_index("  %2 = constant {value = i32 0x11170} : i32[]\n  %3 = mul %0, %2 : i32[]\n", "%3").known);
-  EXPECT_FALSE(first_index("  %2 = convert %0 : i8[]\n  %3 = convert %2 : i32[]\n", "%3").known);
+  EXPECT_FALSE(first_index("  %2 = convert %1 : i8[]\n  %3 = convert %2 : i32[]\n", "%3").known);
+  EXPECT_TRUE(first_index("  %2 = convert %0 : i8[]\n  %3 = convert %2 : i32[]\n", "%3").known);
   EXPECT_FALSE(
       first_index("  %2 = constant {value = i32 0x80000000} : i32[]\n  %3 = sub %0, %2 : i32[]\n", "%3").known);
+}
+
+// What is known of the last value of the body, or of its loop, after `%1 = program_id` of 300 and constants %2 = 3 and
+// %3 = 8.
+struct Known {
+  std::optional<analysis::Interval> range;
+  std::optional<bool> truth;
+};
+Known known(const std::string& ops) {
+  const ir::Module m = ir::parse(
+      "pallasim-ir 1\nmodule \"k\" {machine = generic}\ngrid {size = 300}\noutput \"o\" : i32[4] {space = any}\n"
+      "body (%0 \"o\": ref<i32[4], any>) {\n  %1 = program_id {axis = 0} : i32[]\n"
+      "  %2 = constant {value = i32 0x3} : i32[]\n  %3 = constant {value = i32 0x8} : i32[]\n" +
+      ops + "  yield\n}\n");
+  ir::verify(m);
+  const analysis::Expressions values(m.bodies[0].graph, m.grid);
+  const ir::Op* op = &m.bodies[0].graph.region.ops.end()[-2];
+  if (!op->regions.empty()) op = &op->regions[0].ops.end()[-3];  // before what the carry becomes
+  const analysis::AffineExpr* e = values.of(op->results[0]);
+  return {e ? std::optional(e->range()) : std::nullopt, values.truth(op->results[0])};
+}
+const std::string kMultiple = "  %4 = mul %1, %3 : i32[]\n  %5 = add %4, %2 : i32[]\n";  // 8 * id + 3
+
+TEST(Expressions, DivideByWhatTheyAreMultiplesOf) {
+  EXPECT_EQ(known(kMultiple + "  %6 = rem %5, %3 : i32[]\n  %9 = eq %6, %2 : bool[]\n").truth, true);
+  EXPECT_EQ(known(kMultiple + "  %6 = div %5, %3 : i32[]\n  %9 = eq %6, %1 : bool[]\n").truth, true);
+  EXPECT_EQ(known(kMultiple + "  %6 = rem %5, %2 : i32[]\n  %9 = eq %6, %2 : bool[]\n").truth, false);
+  EXPECT_EQ(known(kMultiple + "  %6 = div %5, %2 : i32[]\n  %9 = eq %6, %1 : bool[]\n").truth, std::nullopt);
+  EXPECT_EQ(known("  %4 = mul %1, %3 : i32[]\n  %5 = sub %4, %3 : i32[]\n  %9 = div %5, %3 : i32[]\n").range,
+            std::nullopt);  // of less than 0
+}
+
+TEST(Expressions, OfElementsThatMoveAreOthers) {
+  const std::string square = "  %4 = iota {axis = 0} : i32[4,4]\n  %5 = broadcast_in_dim %2 {dims = []} : i32[4,4]\n",
+                    flip = " {perm = [1, 0]} : i32[4,4]\n", same = "  %9 = eq %7, %8 : bool[4,4]\n";
+  EXPECT_EQ(known(square + "  %7 = add %4, %5 : i32[4,4]\n  %8 = iota {axis = 1} : i32[4,4]\n" + same).truth,
+            std::nullopt);
+  EXPECT_EQ(known(square + "  %7 = transpose %4" + flip + "  %8 = add %4, %5 : i32[4,4]\n" + same).truth, std::nullopt);
+  EXPECT_EQ(known("  %4 = iota {axis = 0} : i32[4]\n  %7 = broadcast_in_dim %4 {dims = [1]} : i32[4,4]\n"
+                  "  %8 = iota {axis = 1} : i32[4,4]\n" +
+                  same)
+                .truth,
+            true);
+  // Of remainders only the interval is known, and the transposed ones are no longer the same.
+  EXPECT_EQ(known(square + "  %7 = rem %4, %5 : i32[4,4]\n  %8 = transpose %7" + flip + same).truth, std::nullopt);
+  EXPECT_EQ(known(square + "  %7 = rem %4, %5 : i32[4,4]\n  %8 = add %7, %5 : i32[4,4]\n" + same).truth, false);
+  EXPECT_EQ(known(square + "  %6 = rem %4, %5 : i32[4,4]\n  %9 = transpose %6" + flip).range,
+            (analysis::Interval{0, 2}));
+}
+
+// The loop's index is %20, a carry from 3 on %21, which grows by 8.
+TEST(Expressions, CarriesAreAddRecurrences) {
+  const auto in_loop = [](const std::string& from, const std::string& to, const std::string& ops) {
+    return known(kMultiple + "  %6 = add %4, %3 : i32[]\n  %7 = constant {value = i32 0x1} : i32[]\n  %30 = for " +
+                 from + ", " + to + ", %7, %2 (%20: i32[], %21: i32[]) {\n" + ops +
+                 "    %22 = add %21, %3 : i32[]\n    yield %22\n  } : i32[]\n");
+  };
+  EXPECT_EQ(in_loop("%7", "%3", "    %9 = add %21, %7 : i32[]\n").range, (analysis::Interval{4, 52}));
+  EXPECT_EQ(in_loop("%7", "%3", "    %8 = mul %20, %3 : i32[]\n    %9 = gt %8, %21 : bool[]\n").truth, true);
+  EXPECT_EQ(in_loop("%4", "%6", "    %9 = lt %20, %6 : bool[]\n").truth, true);  // from 8 * id to 8 * id + 8
+  EXPECT_EQ(in_loop("%4", "%6", "    %9 = lt %20, %5 : bool[]\n").truth, std::nullopt);
 }
 
 // What is left of a body of scalars from `%2 = program_id` and `%3 = 1` on, and how many operations went.
@@ -115,8 +183,8 @@ std::pair<int, std::string> merged(const std::string& ops) {
       "  %2 = program_id {axis = 0} : i32[]\n  %3 = constant {value = i32 0x1} : i32[]\n" +
       ops + "  yield\n}\n");
   ir::verify(m);
-  const int n = analysis::merge_equal_scalars(m.bodies[0].graph);
-  return {n, ir::print(m)};
+  const int64_t n = passes::merge_equal({m.bodies[0].graph, m.grid});
+  return {static_cast<int>(n), ir::print(m)};
 }
 
 TEST(EqualScalars, AreComputedOnce) {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "predicates.h"
+#include "expressions.h"
 
 namespace pallasim::interp::analysis {
 
@@ -54,19 +54,19 @@ bool touched_always(const ir::Region& region, ir::ValueId ref) {
   });
 }
 
-bool full_store_first(const ir::Graph& graph, const ir::Region& region, ir::ValueId ref, std::vector<int>* when_axes) {
+bool full_store_first(const ir::Region& region, ir::ValueId ref, const Expressions* values, std::vector<int>* axes) {
   for (const ir::Op& op : region.ops) {
     if (!touches(op, ref)) continue;
     if (op.code == ir::OpCode::store && op.operands[0] == ref && op.operands[1] != ref) { return op.view().empty(); }
     const bool direct = std::find(op.operands.begin(), op.operands.end(), ref) != op.operands.end();
     if (direct) return false;
-    if (op.code == ir::OpCode::cond && op.regions.size() == 2 && when_axes && !touches(op.regions[0], ref)) {
-      const auto axes = zero_axes(graph, Definitions(region), op.operands[0]);
-      if (!axes || !full_store_first(graph, op.regions[1], ref, nullptr)) return false;
-      when_axes->insert(when_axes->end(), axes->begin(), axes->end());
+    if (op.code == ir::OpCode::cond && op.regions.size() == 2 && values && !touches(op.regions[0], ref)) {
+      const auto zero = zero_axes(*values, op.operands[0]);
+      if (!zero || !full_store_first(op.regions[1], ref)) return false;
+      axes->insert(axes->end(), zero->begin(), zero->end());
       return true;
     }
-    return op.code == ir::OpCode::run_scoped && full_store_first(graph, op.regions[0], ref, nullptr);
+    return op.code == ir::OpCode::run_scoped && full_store_first(op.regions[0], ref);
   }
   return false;
 }

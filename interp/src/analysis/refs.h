@@ -6,6 +6,8 @@
 
 namespace pallasim::interp::analysis {
 
+class Expressions;
+
 // Whether an operation of the region, or one inside it, has the value as an operand.
 bool touches(const ir::Op&, ir::ValueId);
 bool touches(const ir::Region&, ir::ValueId);
@@ -18,9 +20,11 @@ bool writes_by_name(const ir::Region&, ir::ValueId ref);
 // Whether an operation that runs under no condition has the ref as an operand.
 bool touched_always(const ir::Region&, ir::ValueId ref);
 
-// Whether the first thing that happens to `ref` in every run of `region` is a store of the whole. `when_axes` collects
-// the axes of program_id that are 0 where such a store under a condition runs; null refuses conditions.
-bool full_store_first(const ir::Graph&, const ir::Region&, ir::ValueId ref, std::vector<int>* when_axes);
+// Whether the first thing that happens to `ref` in every run of `region` is a store of the whole. `axes` collects the
+// axes of the grid whose coordinates are 0 where such a store under a condition runs; without `values` conditions are
+// refused.
+bool full_store_first(const ir::Region&, ir::ValueId ref, const Expressions* values = nullptr,
+                      std::vector<int>* axes = nullptr);
 
 // Whether copies alone write to the ref, and loads of arrays alone read it, under its own name: a part of it that plain
 // indices name.

@@ -1,59 +1,34 @@
 #include "split.h"
 
-#include "affine.h"
-#include "covered.h"
+#include "access.h"
 #include "pallasim/hw/machine.h"
 #include "pallasim/interp/rewrites.h"
-#include "places.h"
 #include "refs.h"
 
 namespace pallasim::interp::analysis {
 namespace {
 
-// program_id axis -> grid axis: vmapped axes are hidden from the kernel.
-std::vector<size_t> visible_axes(const ir::Module& m) {
-  std::vector<size_t> r;
-  for (size_t g = 0; g < m.grid.size(); ++g)
-    if (!m.grid[g].vmapped) r.push_back(g);
-  return r;
-}
-
 bool has_one_point(const ir::GridAxis& a) { return a.dynamic < 0 && a.size <= 1; }
 
-size_t array_dims(const Window& w) { return std::min(w.map.index.size(), w.dims.size()); }
-
-// Whether blocks of two values of `axis` share no element, whatever the other axes are.
-bool disjoint_along(const Window& w, size_t axis) {
-  for (size_t d = 0; d < array_dims(w); ++d) {
-    if (!moves_alone(w.map.index[d], axis)) continue;
-    const int64_t step = memory::mul(w.map.index[d].coefficient[axis], w.map.scale[d]);
-    if (step >= w.map.extent[d] || step <= memory::mul(-1, w.map.extent[d])) return true;
-  }
-  return false;
-}
-
 // Whether two values of `axis` never show the same block.
-bool moved_by(const Window& w, size_t axis) {
-  for (size_t d = 0; d < array_dims(w); ++d)
-    if (moves_alone(w.map.index[d], axis) && w.map.scale[d] != 0) return true;
-  return false;
+bool moved_by(const Access& block, size_t axis) {
+  return std::any_of(block.begin(), block.end(), [&](const auto& e) { return e && e->moves_alone_along(axis); });
 }
 
 bool same_blocks(const Window& a, const Window& b) {
   if (a.map.index.empty() || a.map.index.size() != b.map.index.size() || a.dims != b.dims ||
       a.map.extent != b.map.extent || a.map.scale != b.map.scale || a.map.pad_lo != b.map.pad_lo)
     return false;
-  for (size_t d = 0; d < a.map.index.size(); ++d)
-    if (!a.map.index[d].known || !b.map.index[d].known || a.map.index[d].constant != b.map.index[d].constant ||
-        a.map.index[d].coefficient != b.map.index[d].coefficient)
-      return false;
-  return true;
+  return a.map.index == b.map.index &&
+         std::all_of(a.map.index.begin(), a.map.index.end(), [](const Affine& i) { return i.known; });
 }
 
 class Proof {
  public:
-  Proof(const ir::Module& m, const hw::MachineModel& model, const PlanOptions& o, std::span<const Window> windows)
+  Proof(const ir::Module& m, const Expressions& values, const hw::MachineModel& model, const PlanOptions& o,
+        std::span<const Window> windows)
       : m_(m),
+        values_(values),
         model_(model),
         options_(o),
         windows_(windows),
@@ -109,8 +84,10 @@ class Proof {
     for (const Window& w : windows_) {
       if (!w.is_output) continue;
       const std::vector<bool> by_access = accessed_apart(w);
+      const Access block = access_of(w, m_.grid);
+      const Access* const one[] = {&block};
       for (size_t g = 0; g < candidates.size(); ++g)
-        candidates[g] = candidates[g] && (disjoint_along(w, g) || by_access[g]);
+        candidates[g] = candidates[g] && (disjoint_along(g, one) || by_access[g]);
     }
     for (size_t g = 0; g < candidates.size(); ++g)
       if (candidates[g]) split_.axes.push_back(static_cast<int>(g));
@@ -119,11 +96,10 @@ class Proof {
   // Per grid axis.
   std::vector<bool> accessed_apart(const Window& w) {
     if (w.stage() || options_.out_of_bounds != Options::Oob::Error ||
-        !std::all_of(w.map.index.begin(), w.map.index.end(), [](const Affine& a) { return a.known && is_constant(a); }))
+        !std::all_of(w.map.index.begin(), w.map.index.end(), [](const Affine& a) { return a.is_constant(); }))
       return std::vector<bool>(m_.grid.size(), false);
-    if (!forms_) forms_.emplace(graph_, m_.grid);
     const ir::ValueId ref = graph_.region.args[static_cast<size_t>(w.operand)];
-    std::vector<bool> apart = axes_apart(graph_, *forms_, ref, m_.grid.size());
+    std::vector<bool> apart = disjoint_axes(graph_, values_, ref, m_.grid.size());
     count(Rewrite::ApartByAccess, std::count(apart.begin(), apart.end(), true));
     return apart;
   }
@@ -142,7 +118,8 @@ class Proof {
   bool windows_start_anew() {
     for (const Window& w : windows_) {
       if (!w.stage() || !(is_aliased(w) || written(w))) continue;
-      std::erase_if(split_.axes, [&](int g) { return !moved_by(w, static_cast<size_t>(g)); });
+      const Access block = access_of(w, m_.grid);
+      std::erase_if(split_.axes, [&](int g) { return !moved_by(block, static_cast<size_t>(g)); });
       if (!keep_contiguous()) return refuse("a window may carry values between units");
     }
     return true;
@@ -150,19 +127,16 @@ class Proof {
 
   // (3) Scratch is written before it is read inside every unit: at its first point, where all other axes are 0.
   bool scratch_starts_anew() {
-    const std::vector<size_t> visible = visible_axes(m_);
     const ir::Region& region = graph_.region;
     for (size_t i = 0; i < m_.scratch.size(); ++i) {
       const ir::ValueId ref = region.args[region.args.size() - m_.scratch.size() + i];
       if (!touches(region, ref)) continue;
       std::vector<int> when;
-      if (!full_store_first(graph_, region, ref, &when))
+      if (!full_store_first(region, ref, &values_, &when))
         return refuse("scratch " + m_.scratch[i].name + " may carry values between units");
-      for (int k : when) {
-        const size_t first = static_cast<size_t>(k) < visible.size() ? visible[static_cast<size_t>(k)] : 0;
-        if (has_one_point(m_.grid[first])) continue;
-        std::erase_if(split_.axes, [&](int g) { return static_cast<size_t>(g) >= first; });
-      }
+      for (int first : when)
+        if (!has_one_point(m_.grid[static_cast<size_t>(first)]))
+          std::erase_if(split_.axes, [&](int g) { return g >= first; });
       if (!keep_contiguous()) return refuse("scratch is initialised along the only axes that could be split");
     }
     return true;
@@ -180,20 +154,20 @@ class Proof {
   }
 
   const ir::Module& m_;
+  const Expressions& values_;
   const hw::MachineModel& model_;
   const PlanOptions& options_;
   std::span<const Window> windows_;
   const ir::Graph& graph_;
   const size_t inputs_;
-  std::optional<Forms> forms_;  // where they are asked for
   Split split_;
 };
 
 }  // namespace
 
-Split find_split(const ir::Module& m, const hw::MachineModel& model, const PlanOptions& o,
+Split find_split(const ir::Module& m, const Expressions& values, const hw::MachineModel& model, const PlanOptions& o,
                  std::span<const Window> windows) {
-  return Proof(m, model, o, windows).run();
+  return Proof(m, values, model, o, windows).run();
 }
 
 // The elements of a block that the kernel sees.
@@ -204,36 +178,26 @@ static std::vector<int64_t> block_dims(const ir::Operand& o, const Window& w) {
   return r;
 }
 
-bool fully_written(const ir::Module& m, const PlanOptions& options, const Window& w) {
+bool fully_written(const ir::Module& m, const Expressions& values, const PlanOptions& options, const Window& w) {
   if (!w.is_output || w.stage() || m.bodies.size() != 1) return false;
   const ir::Graph& body = m.bodies[0].graph;
   const ir::ValueId ref = body.region.args[static_cast<size_t>(w.operand)];
   const ir::Operand& o = m.operands[static_cast<size_t>(w.operand)];
   std::vector<int> when;
-  if (!full_store_first(body, body.region, ref, &when)) {
+  std::vector<bool> used(m.grid.size(), false);
+  if (!full_store_first(body.region, ref, &values, &when)) {
     if (options.out_of_bounds != Options::Oob::Error || !w.map.bounded.empty() ||
-        !covered_by_stores(body, m.grid, ref, o.has_block ? block_dims(o, w) : w.dims, !o.has_block))
+        !covered_by_stores(body, values, ref, o.has_block ? block_dims(o, w) : w.dims, o.has_block ? nullptr : &used))
       return false;
     count(Rewrite::CoveredByStores);
     when.clear();
   }
-  // Blocks cover the array when each dimension is one block, or an axis of its own walks over all of them.
-  std::vector<bool> used(m.grid.size(), false);
-  for (size_t d = 0; d < array_dims(w); ++d) {
-    const Affine& a = w.map.index[d];
-    if (!a.known || a.constant != 0) return false;
-    if (is_constant(a) && w.dims[d] == w.map.extent[d]) continue;
-    const auto moving = std::find_if(a.coefficient.begin(), a.coefficient.end(), [](int64_t c) { return c != 0; });
-    const auto g = static_cast<size_t>(moving - a.coefficient.begin());
-    if (g == m.grid.size() || used[g] || *moving != 1 || !moves_alone(a, g) || w.map.scale[d] != w.map.extent[d])
-      return false;
-    if (m.grid[g].dynamic >= 0 || memory::mul(m.grid[g].size, w.map.extent[d]) != w.dims[d]) return false;
-    used[g] = true;
-  }
-  const std::vector<size_t> visible = visible_axes(m);
-  return std::all_of(when.begin(), when.end(), [&](int k) {
-    return static_cast<size_t>(k) < visible.size() && !used[visible[static_cast<size_t>(k)]];
-  });
+  // Blocks cover the array, and lie inside, when each dimension is one block, or axes of its own walk over all of them.
+  const Access block = access_of(w, m.grid);
+  if (!block.empty() && !covers(block, w.dims, &used)) return false;
+  for (size_t d = 0; d < block.size(); ++d)
+    if (block[d]->range() != Interval{0, w.dims[d] - 1}) return false;
+  return std::all_of(when.begin(), when.end(), [&](int g) { return !used[static_cast<size_t>(g)]; });
 }
 
 }  // namespace pallasim::interp::analysis

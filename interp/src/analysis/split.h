@@ -9,16 +9,19 @@
 
 namespace pallasim::interp::analysis {
 
+class Expressions;
+
 struct Split {
   std::vector<int> axes;  // ascending; empty where nothing may be split
   std::string refused;    // why not
 };
 
-// `windows`: of the module's operands, in their order. What follows from how the body runs (threads, a modelled
-// pipeline, copies of arrays) is the caller's to refuse.
-Split find_split(const ir::Module&, const hw::MachineModel&, const PlanOptions&, std::span<const Window> windows);
+// `Expressions`: of the module's one body. `windows`: of the module's operands, in their order. What follows from how
+// the body runs (threads, a modelled pipeline, copies of arrays) is the caller's to refuse.
+Split find_split(const ir::Module&, const Expressions&, const hw::MachineModel&, const PlanOptions&,
+                 std::span<const Window> windows);
 
 // Whether the kernel stores every element of an output before anything reads it, so that it need not begin as poison.
-bool fully_written(const ir::Module&, const PlanOptions&, const Window&);
+bool fully_written(const ir::Module&, const Expressions&, const PlanOptions&, const Window&);
 
 }  // namespace pallasim::interp::analysis

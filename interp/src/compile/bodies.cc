@@ -3,12 +3,10 @@
 
 #include <algorithm>
 
-#include "../analysis/branches.h"
+#include "../analysis/expressions.h"
 #include "../analysis/facts.h"
-#include "../analysis/merge.h"
-#include "../analysis/ranges.h"
-#include "../analysis/sink.h"
 #include "../analysis/split.h"
+#include "../passes/passes.h"
 #include "../plan/steps.h"
 #include "compile.h"
 #include "compiler.h"
@@ -125,9 +123,10 @@ void compile_bodies(Plan& p) {
   compilers.front()->require_memory(memory::mul(threads, 1024), fmt::format("a mesh of {} threads", threads));
   for (const auto& c : compilers) c->place_operands();
   Compiler::place_scratch(compilers);
+  const analysis::Expressions values(p.module.bodies[0].graph, p.module.grid);
   for (const auto& b : p.bodies)
-    for (Window& w : b->windows) w.fully_written = analysis::fully_written(p.module, p.options, w);
-  compilers.front()->find_splittable();
+    for (Window& w : b->windows) w.fully_written = analysis::fully_written(p.module, values, p.options, w);
+  compilers.front()->find_splittable(values);
   share_grid(p);
   p.threads.count = static_cast<int>(p.threads.units.per_device(memory::Level::Thread));
   p.memory.semaphores.set_units(p.threads.units);
@@ -225,7 +224,7 @@ static void compile_together(Plan& p) {
   count(Rewrite::PointsTogether);
 }
 
-std::shared_ptr<Plan> compile_plan(ir::Module module, const PlanOptions& options) {
+std::shared_ptr<Plan> compile_plan(ir::Module module, const PlanOptions& options, PassWatch* watch) {
   auto plan = std::make_shared<Plan>();
   plan->module = std::move(module);
   plan->options = options;
@@ -238,13 +237,7 @@ std::shared_ptr<Plan> compile_plan(ir::Module module, const PlanOptions& options
   if (options.rules == Options::Rules::Warn) plan->findings = hw::broken_rules(module_of(*plan), *options.chip);
   for (ir::Diagnostic& d : plan->findings)
     if (d.severity == ir::Severity::Error) d.severity = ir::Severity::Warning;
-  if (plan->options.fuse)
-    for (ir::Body& body : plan->module.bodies) {
-      count(Rewrite::KnownAnswer, analysis::fold_by_ranges(body.graph, plan->module.grid));
-      count(Rewrite::BranchOnTruth, analysis::branch_on_truths(body.graph));
-      count(Rewrite::EqualScalar, analysis::merge_equal_scalars(body.graph));
-      analysis::sink_products(body.graph);
-    }
+  passes::rewrite(plan->module, plan->options, watch);
   make_bodies(*plan);
   learn_facts(*plan);
   compile_bodies(*plan);

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "../plan/plan.h"
+#include "pallasim/interp/passes.h"
 
 namespace pallasim::interp {
 
@@ -12,7 +13,7 @@ ir::Module widened(const ir::Module&);
 // Whether there is a lowering of the operation: the others are refused by name.
 bool runs(ir::OpCode);
 
-// Compiles a verified module without shape parameters.
-std::shared_ptr<Plan> compile_plan(ir::Module module, const PlanOptions& options);
+// Compiles a verified module without shape parameters. `watch` may be null.
+std::shared_ptr<Plan> compile_plan(ir::Module module, const PlanOptions& options, PassWatch* watch = nullptr);
 
 }  // namespace pallasim::interp

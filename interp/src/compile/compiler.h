@@ -12,6 +12,10 @@
 
 namespace pallasim::interp {
 
+namespace analysis {
+class Expressions;
+}
+
 class Compiler : private Emitter {
  public:
   // Of one body. Its steps follow those that the plan has.
@@ -20,7 +24,7 @@ class Compiler : private Emitter {
   // number of threads is known; the steps.
   void place_operands();
   static void place_scratch(std::span<const std::unique_ptr<Compiler>> bodies);
-  void find_splittable();
+  void find_splittable(const analysis::Expressions&);
   void compile_body();
   // What it knows of values: memory of one body may lie in the frame of another.
   void forget_values() { values_.clear(), forget_states(); }

@@ -3,12 +3,12 @@
 #include <algorithm>
 
 #include "../plan/payload/movement.h"
+#include "affine_arrays.h"
 #include "lower/lowering.h"
 #include "nans.h"
 #include "pallasim/hw/machine.h"
 #include "pallasim/hw/tiles.h"
 #include "pallasim/memory/uninitialized.h"
-#include "progressions.h"
 #include "unread.h"
 #include "views.h"
 
@@ -45,7 +45,7 @@ void Emitter::compile_region_ops(const Region& region) {
     NanLook look(*this, op);
     if (!dropped(op)) lower(*this, op);
     look.after_lowering();
-    learn_progression(op);
+    learn_affine_array(op);
     now_ = outer;
     for (const Region& r : op.regions) forget(r);
     end_of(op);
@@ -55,8 +55,8 @@ void Emitter::compile_region_ops(const Region& region) {
 
 // Behind an operation whose result an access may use as index or mask: such a value stays an operation, whose elements
 // nobody computes, where it is not also used as memory.
-void Emitter::learn_progression(const Op& op) {
-  auto& known = state<Progressions>();
+void Emitter::learn_affine_array(const Op& op) {
+  auto& known = state<AffineArrays>();
   if (op.results.size() != 1 || !known.wanted(op.results[0])) return;
   known.learn(*this, op);
   const auto it = values_.find(op.results[0]);

@@ -57,7 +57,7 @@ class Emitter : public Context, public StepWriter, public Slots, public Frame, p
   Context& context() { return *this; }
   void emit_node_into(const Node&, const Val& dst);
   void take_preassigned_slot(ir::ValueId, Val*);
-  void learn_progression(const Op&);
+  void learn_affine_array(const Op&);
 
   Reach reach_;
 };

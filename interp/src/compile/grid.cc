@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "../analysis/affine.h"
+#include "../analysis/expressions.h"
 #include "../analysis/facts.h"
 #include "../analysis/refs.h"
 #include "../plan/payload/grid.h"
@@ -11,7 +11,7 @@
 #include "compiler.h"
 #include "lower/access.h"
 #include "pallasim/hw/machine.h"
-#include "progressions.h"
+#include "affine_arrays.h"
 #include "unread.h"
 
 namespace pallasim::interp {
@@ -53,17 +53,11 @@ bool read_after_write(const ir::Region& region, ir::ValueId input, ir::ValueId o
 // Whether some grid point's block is not inside its array; true where the grid is not known yet.
 bool Compiler::may_leave_array(const Window& w) const {
   if (!w.map.affine) return false;  // checked as a whole when the index is known
+  std::vector<int64_t> grid;
+  for (const ir::GridAxis& g : m_.grid) grid.push_back(g.dynamic >= 0 ? int64_t{INT32_MAX} + 1 : g.size);
   for (size_t d = 0; d < w.dims.size(); ++d) {
-    int64_t lo = w.map.index[d].constant, hi = lo;
-    for (size_t g = 0; g < m_.grid.size(); ++g) {
-      const int64_t step = w.map.index[d].coefficient[g];
-      if (step != 0 && m_.grid[g].dynamic >= 0) return true;
-      int64_t& end = step < 0 ? lo : hi;
-      end = memory::add(end, memory::mul(step, std::max<int64_t>(m_.grid[g].size - 1, 0)));
-    }
-    if (memory::mul(lo, w.map.scale[d]) < w.map.pad_lo[d] ||
-        memory::add(memory::mul(hi, w.map.scale[d]) - w.map.pad_lo[d], w.map.extent[d]) > w.dims[d])
-      return true;
+    const auto [first, last] = w.map.starts(d, grid);
+    if (first < 0 || memory::add(last, w.map.extent[d]) > w.dims[d]) return true;
   }
   return false;
 }
@@ -106,10 +100,8 @@ bool Compiler::needs_window(int input, const Window& w) const {
       continue;
     }
     const std::vector<Affine> index = p.has_block ? analysis::affine_map(m_, p) : std::vector<Affine>();
-    bool same = index.size() == w.map.index.size();
-    for (size_t d = 0; same && d < index.size(); ++d)
-      same = index[d].known && w.map.index[d].known && index[d].constant == w.map.index[d].constant &&
-             index[d].coefficient == w.map.index[d].coefficient;
+    bool same =
+        index == w.map.index && std::all_of(index.begin(), index.end(), [](const Affine& i) { return i.known; });
     // Every axis moves both to a block of its own.
     for (size_t g = 0; same && g < m_.grid.size(); ++g)
       same = m_.grid[g].size == 1 || std::any_of(index.begin(), index.end(), [&](const Affine& i) {
@@ -217,8 +209,7 @@ Compiler::BlockNeeds Compiler::read_block(const ir::Operand& o, Window* w, Val* 
     w->map.pad_hi.push_back(b.pad_hi);
     w->map.affine &= w->map.index[d].known;
     r.copy |= slice || (blocked ? w->dims[d] % std::max<int64_t>(n, 1) != 0 : n != w->dims[d] || b.pad_lo || b.pad_hi);
-    r.whole &= n == w->dims[d] && w->map.index[d].known && analysis::is_constant(w->map.index[d]) &&
-               w->map.index[d].constant == 0;
+    r.whole &= n == w->dims[d] && w->map.index[d].is_constant() && w->map.index[d].constant == 0;
     if (b.kind != Kind::Squeezed) ref->dims.push_back(n), ref->memory().strides.push_back(w->strides[d]);
   }
   return r;
@@ -405,7 +396,7 @@ void Compiler::compile_body() {
   values_ = std::move(body_values);
   set_graph(ir_body_.graph);
   plan_.split.step_cost_ns += 10;
-  if (plan_.options.fuse) state<Progressions>().read(ir_body_.graph);
+  if (plan_.options.fuse) state<AffineArrays>().read(ir_body_.graph);
   compile_region_ops(ir_body_.graph.region);
   if (pipeline) end_pipeline(pipeline, top);
   else emit_grid_next(top);

@@ -3,7 +3,7 @@
 #include <functional>
 #include <stdexcept>
 
-#include "progressions.h"
+#include "affine_arrays.h"
 
 namespace pallasim::interp {
 
@@ -53,7 +53,7 @@ void Emitter::take_preassigned_slot(ir::ValueId id, Val* v) {
 void Emitter::define(ir::ValueId id, Val v) {
   take_preassigned_slot(id, &v);
   const int used = uses(id);
-  if (v.is_pending() && ((used > 1 && !state<Progressions>().wanted(id)) || !plan_.options.fuse)) v = strided(v);
+  if (v.is_pending() && ((used > 1 && !state<AffineArrays>().wanted(id)) || !plan_.options.fuse)) v = strided(v);
   if (used == 0 && v.is_pending()) return;
   bind(id, std::move(v));
 }

@@ -8,7 +8,7 @@
 namespace pallasim::interp {
 
 // Asked before any step is emitted, when operands and scratch have their places.
-void Compiler::find_splittable() {
+void Compiler::find_splittable(const analysis::Expressions& values) {
   auto refuse = [&](std::string why) { plan_.split.refused = std::move(why); };
   if (m_.grid.empty()) return refuse("the grid has one point");
   if (body_.threads > 1 || plan_.bodies.size() > 1) return refuse("the kernel runs on a mesh");
@@ -21,7 +21,7 @@ void Compiler::find_splittable() {
   if (std::any_of(plan_.memory.allocations.begin(), plan_.memory.allocations.end(), is_shared) ||
       !plan_.memory.semaphores.empty() || analysis::makes_semaphores(ir_body_))
     return refuse("scratch is shared by the grid");
-  analysis::Split split = analysis::find_split(m_, model_, plan_.options, body_.windows);
+  analysis::Split split = analysis::find_split(m_, values, model_, plan_.options, body_.windows);
   plan_.split.axes = std::move(split.axes);
   plan_.split.refused = std::move(split.refused);
 }

@@ -4,13 +4,13 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "../analysis/forms.h"
+#include "../analysis/access.h"
 #include "pallasim/ir/builder.h"
 
 namespace pallasim::interp {
 namespace {
 
-using analysis::Form;
+using analysis::AffineExpr, analysis::Access, analysis::Symbol;
 using ir::Op, ir::OpCode, ir::Value, ir::ValueId;
 
 // Fewer are not worth a plan of their own; of more an array no longer lies in the first-level cache.
@@ -22,15 +22,15 @@ int64_t lanes_of(int64_t points) {
   return 1;
 }
 
-// What an access touches: an element per dimension of the whole array.
+// What an access touches: an element per dimension of the whole array, by the grid alone.
 struct Place {
   size_t operand = 0;
-  std::vector<Form> at;
+  Access at;
 };
 
 class Finder {
  public:
-  explicit Finder(const Plan& p) : p_(p), m_(p.module), graph_(m_.bodies[0].graph), forms_(graph_, m_.grid) {}
+  explicit Finder(const Plan& p) : p_(p), m_(p.module), graph_(m_.bodies[0].graph), values_of_(graph_, m_.grid) {}
 
   std::optional<Together> find() {
     const std::vector<Op>& ops = graph_.region.ops;
@@ -57,10 +57,10 @@ class Finder {
   // Whether accesses are to one element, or move in one dimension, and forwards; stores do.
   bool moves(size_t axis) const {
     return std::all_of(places_.begin(), places_.end(), [&](const auto& place) {
-      const std::vector<Form>& at = place.second.at;
-      const auto moving = std::count_if(at.begin(), at.end(), [&](const Form& f) { return f.of(axis) != 0; });
+      const Access& at = place.second.at;
+      const auto moving = std::count_if(at.begin(), at.end(), [&](const auto& e) { return e->along(axis) != 0; });
       return moving <= 1 && (moving == 1 || place.first->code != OpCode::store) &&
-             std::all_of(at.begin(), at.end(), [&](const Form& f) { return f.of(axis) >= 0; });
+             std::all_of(at.begin(), at.end(), [&](const auto& e) { return e->along(axis) >= 0; });
     });
   }
 
@@ -68,27 +68,13 @@ class Finder {
   bool apart_in_a_row(size_t axis) const {
     for (size_t i = 0; i < m_.operands.size(); ++i) {
       if (m_.operands[i].kind != ir::Operand::Kind::Output) continue;
-      std::vector<const Place*> all;
+      std::vector<const Access*> all;
       for (const auto& [op, place] : places_)
-        if (place.operand == i) all.push_back(&place);
-      const auto rank = m_.operands[i].array->dims.size();
-      bool apart = all.empty();
-      for (size_t d = 0; d < rank && !apart; ++d) apart = apart_in_a_row(all, d, axis);
-      if (!apart) return false;
+        if (place.operand == i) all.push_back(&place.at);
+      if (!all.empty() && !analysis::disjoint_along(axis, all, /*others_equal=*/true)) return false;
     }
     return true;
   }
-  bool apart_in_a_row(const std::vector<const Place*>& all, size_t d, size_t axis) const {
-    analysis::Range hull = all.front()->at[d].rest;
-    for (const Place* p : all) {
-      const Form& f = p->at[d];
-      for (size_t g = 0; g < m_.grid.size(); ++g)
-        if (f.of(g) != all.front()->at[d].of(g)) return false;
-      hull = {std::min(hull.least, f.rest.least), std::max(hull.greatest, f.rest.greatest)};
-    }
-    return hull.greatest - hull.least < all.front()->at[d].of(axis);
-  }
-
   bool understood(const Op& op) {
     switch (op.code) {
       case OpCode::yield: return op.operands.empty();
@@ -109,19 +95,18 @@ class Finder {
     const auto arg = std::find(args.begin(), args.end(), op.operands[0]);
     Place place{static_cast<size_t>(arg - args.begin()), {}};
     if (place.operand >= m_.operands.size()) return false;
-    const std::span<const ir::View> view = op.view();
-    const auto* index = view.size() == 1 ? std::get_if<ir::view::Index>(&view.front()) : nullptr;
-    if (!view.empty() && !index) return false;
+    std::optional<Access> in_block = op.view().empty() ? Access() : analysis::access_of(values_of_, graph_, op);
+    if (!in_block || op.view().size() > 1) return false;
     const ir::Operand& o = m_.operands[place.operand];
     size_t next = 0;
     for (size_t d = 0; d < o.array->dims.size(); ++d) {
       const bool squeezed = o.has_block && o.block[d].kind == ir::BlockDim::Kind::Squeezed;
-      if (!squeezed && (!index || next >= index->entries.size())) return false;
-      std::optional<Form> f = in_block(op, squeezed ? nullptr : &index->entries[next++], extent(place.operand, d));
-      if (!f || !add_block(place.operand, d, &*f)) return false;
-      place.at.push_back(std::move(*f));
+      if (!squeezed && next >= in_block->size()) return false;
+      std::optional<AffineExpr> e = squeezed ? AffineExpr(0) : (*in_block)[next++];
+      if (!e || !lies_within(*e, extent(place.operand, d)) || !add_block(place.operand, d, &*e)) return false;
+      place.at.push_back(std::move(*e));
     }
-    if (index && next != index->entries.size()) return false;
+    if (next != in_block->size()) return false;
     places_[&op] = std::move(place);
     return true;
   }
@@ -131,30 +116,20 @@ class Finder {
     return m_.operands[operand].has_block ? window(operand).map.extent[d] : window(operand).dims[d];
   }
 
-  bool lies_within(const Form& f, int64_t size) const {
-    const analysis::Range r = forms_.range(f);
-    return f.exact() && r.least >= 0 && r.greatest < std::min<int64_t>(size, INT32_MAX);
-  }
-
-  // The element of the block; null: the only one.
-  std::optional<Form> in_block(const Op& op, const ir::view::Entry* e, int64_t extent) const {
-    if (!e) return Form{};
-    const std::optional<Form> f = e->kind == ir::view::Entry::Kind::At ? forms_.start(op, *e) : std::nullopt;
-    return f && lies_within(*f, extent) ? f : std::nullopt;
+  // One element at each point of the grid.
+  bool lies_within(const AffineExpr& e, int64_t size) const {
+    const analysis::Interval r = e.range();
+    return e.has_only(Symbol::Kind::Axis) && r.least >= 0 && r.greatest < std::min<int64_t>(size, INT32_MAX);
   }
 
   // From the block's element to the array's.
-  bool add_block(size_t operand, size_t d, Form* f) const {
+  bool add_block(size_t operand, size_t d, AffineExpr* e) const {
     if (!m_.operands[operand].has_block) return true;
     const BlockMap& map = window(operand).map;
-    const Affine& block = map.index[d];
-    if (!block.known || !map.bounded.empty() || map.pad_lo[d] != 0 || map.pad_hi[d] != 0) return false;
-    f->coefficient.resize(m_.grid.size(), 0);
-    for (size_t g = 0; g < m_.grid.size(); ++g)
-      f->coefficient[g] = memory::add(f->coefficient[g], memory::mul(block.coefficient[g], map.scale[d]));
-    const int64_t first = memory::mul(block.constant, map.scale[d]);
-    f->rest = {memory::add(f->rest.least, first), memory::add(f->rest.greatest, first)};
-    return lies_within(*f, window(operand).dims[d]);
+    const std::optional<AffineExpr> block = analysis::access_of(window(operand), m_.grid)[d];
+    if (!block || !map.bounded.empty() || map.pad_lo[d] != 0 || map.pad_hi[d] != 0) return false;
+    *e = *e + block->without(Symbol::Kind::Dim);
+    return lies_within(*e, window(operand).dims[d]);
   }
 
   // Where accesses lie is computed anew: values count that reach a store.
@@ -185,27 +160,27 @@ class Finder {
   static Value number(ir::BodyBuilder& b, int64_t n) { return b.constant(ir::DType::I32, static_cast<double>(n)); }
 
   // The scalar at the first one of a point's lanes.
-  ir::Index first(ir::BodyBuilder& b, const Form& f) const {
+  ir::Index first(ir::BodyBuilder& b, const AffineExpr& e) const {
     std::optional<Value> sum;
     for (size_t g = 0; g < m_.grid.size(); ++g) {
-      const int64_t step = f.of(g) * (g == axis_ ? lanes_ : 1);
+      const int64_t step = e.along(g) * (g == axis_ ? lanes_ : 1);
       if (step == 0 || m_.grid[g].size == (g == axis_ ? lanes_ : 1)) continue;
       const Value id = b.program_id(static_cast<int>(g));
       const Value term = step == 1 ? id : b.mul(id, number(b, step));
       sum = sum ? b.add(*sum, term) : term;
     }
-    if (!sum) return f.rest.least;
-    if (f.rest.least == 0) return *sum;
-    return b.add(*sum, number(b, f.rest.least));
+    if (!sum) return e.constant;
+    if (e.constant == 0) return *sum;
+    return b.add(*sum, number(b, e.constant));
   }
 
   std::vector<ir::Index> indices(ir::BodyBuilder& b, const Place& p) const {
     std::vector<ir::Index> r;
-    for (const Form& f : p.at) {
-      const ir::Index at = first(b, f);
-      if (f.of(axis_) == 0) r.push_back(at);
-      else if (at.value) r.push_back(ir::slice(*at.value, lanes_, f.of(axis_)));
-      else r.push_back(ir::slice(at.attr.i, lanes_, f.of(axis_)));
+    for (const auto& e : p.at) {
+      const ir::Index at = first(b, *e);
+      if (e->along(axis_) == 0) r.push_back(at);
+      else if (at.value) r.push_back(ir::slice(*at.value, lanes_, e->along(axis_)));
+      else r.push_back(ir::slice(at.attr.i, lanes_, e->along(axis_)));
     }
     return r;
   }
@@ -245,7 +220,7 @@ class Finder {
   const Plan& p_;
   const ir::Module& m_;
   const ir::Graph& graph_;
-  const analysis::Forms forms_;
+  const analysis::Expressions values_of_;
   size_t axis_ = 0;
   int64_t lanes_ = 1;
   std::unordered_map<const Op*, Place> places_;

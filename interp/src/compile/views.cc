@@ -6,9 +6,9 @@
 #include "../plan/payload/movement.h"
 #include "../plan/payload/places.h"
 #include "../plan/steps.h"
+#include "affine_arrays.h"
 #include "existing.h"
 #include "pallasim/hw/machine.h"
-#include "progressions.h"
 #include "views.h"
 
 namespace pallasim::interp {
@@ -198,7 +198,7 @@ class Follower {
   Exists select_dim(const Entry&, size_t dim, std::vector<IndexTerm>*, const Place&);
   void gather(const ir::view::Index&);
   std::vector<Val> index_arrays(const ir::view::Index&);
-  const Progression* progression(const Entry&) const;
+  const AffineArray* affine_array(const Entry&) const;
 
   Emitter& e_;
   const Op& op_;
@@ -304,9 +304,9 @@ Follower::Exists Follower::select_dim(const Entry& d, size_t dim, std::vector<In
 }
 
 // The array of the entry, where it is one that needs no memory.
-const Progression* Follower::progression(const Entry& d) const {
+const AffineArray* Follower::affine_array(const Entry& d) const {
   if (d.kind != Entry::Kind::Array || d.ignored) return nullptr;
-  return e_.state<Progressions>().find(op_.operands[static_cast<size_t>(d.operand)]);
+  return e_.state<AffineArrays>().find(op_.operands[static_cast<size_t>(d.operand)]);
 }
 
 // The index arrays of an index, by dimension; None elsewhere.
@@ -315,7 +315,7 @@ std::vector<Val> Follower::index_arrays(const ir::view::Index& index) {
   for (size_t i = 0; i < arrays.size(); ++i) {
     const Entry& d = index.entries[i];
     if (!d.is_array()) continue;
-    if (const Progression* p = progression(d)) {
+    if (const AffineArray* p = affine_array(d)) {
       arrays[i].dims = p->dims;  // no memory is asked for
       continue;
     }
@@ -359,9 +359,9 @@ void Follower::gather(const ir::view::Index& index) {
     GatherDim g;
     g.extent = r.dims[i];
     g.stride = r.memory().strides[i];
-    if (const Progression* p = progression(index.entries[i])) {
-      interp::count(Rewrite::IndexProgression);
-      g.kind = GatherDim::Kind::Progression;
+    if (const AffineArray* p = affine_array(index.entries[i])) {
+      interp::count(Rewrite::AffineIndex);
+      g.kind = GatherDim::Kind::Affine;
       g.start_slot = p->base.scalar().slot;
       g.array_dtype = p->base.dtype;
       if (const std::optional<int64_t> base = known_int(p->base)) g.known = true, g.start = *base;

@@ -74,15 +74,8 @@ void Execution::bind(std::span<const std::vector<std::byte*>> arrays, std::span<
   for (const Window& w : plan->first().windows) {
     if (w.map.index.empty() || !w.map.affine || w.edge()) continue;
     for (size_t d = 0; d < w.dims.size(); ++d) {
-      int64_t lo = w.map.index[d].constant, hi = lo;
-      for (size_t g = 0; g < grid.size(); ++g) {
-        const int64_t reach = memory::mul(w.map.index[d].coefficient[g], std::max<int64_t>(grid[g] - 1, 0));
-        int64_t& end = reach < 0 ? lo : hi;
-        end = memory::add(end, reach);
-      }
-      lo = memory::add(memory::mul(lo, w.map.scale[d]), -w.map.pad_lo[d]),
-      hi = memory::add(memory::mul(hi, w.map.scale[d]), -w.map.pad_lo[d]);
-      if (lo < 0 || memory::add(hi, w.map.extent[d]) > w.dims[d]) check_windows = true;
+      const auto [first, last] = w.map.starts(d, grid);
+      if (first < 0 || memory::add(last, w.map.extent[d]) > w.dims[d]) check_windows = true;
     }
   }
 }

@@ -258,6 +258,7 @@ std::string plan_key(const PlanOptions& of_plan) {
   std::string key;
   for (const OptionRow& row : rows())
     if (row.in_plan) key += option_text(o, row) + ";";
+  for (const std::string& pass : o.without) key += "-" + pass + ";";
   return key + (o.model ? fmt::format("{}|", static_cast<const void*>(o.model)) : "|");
 }
 

@@ -19,7 +19,7 @@ int64_t Plan::bytes() const {
   return n;
 }
 
-std::shared_ptr<const Plan> compile(ir::Module module, const PlanOptions& options) {
+static std::shared_ptr<const Plan> compile_watched(ir::Module module, const PlanOptions& options, PassWatch* watch) {
   ir::verify(module);
   if (!module.params.empty()) {
     auto plan = std::make_shared<Plan>();  // specialised at the first launch of each size
@@ -28,11 +28,19 @@ std::shared_ptr<const Plan> compile(ir::Module module, const PlanOptions& option
     return plan;
   }
   try {
-    return compile_plan(std::move(module), options);
+    return compile_plan(std::move(module), options, watch);
   } catch (ir::DiagnosticError& e) {
     if (options.chip->family != hw::Family::Generic) e.diagnostic().chip = options.chip->name;
     std::move(e.diagnostic()).raise();
   }
+}
+
+std::shared_ptr<const Plan> compile(ir::Module module, const PlanOptions& options) {
+  return compile_watched(std::move(module), options, nullptr);
+}
+
+std::shared_ptr<const Plan> compile(ir::Module module, const PlanOptions& options, PassWatch& watch) {
+  return compile_watched(std::move(module), options, &watch);
 }
 
 namespace {

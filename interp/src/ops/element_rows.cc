@@ -1,4 +1,4 @@
-// Rows of accesses whose elements are named one by one: where indices form a progression (base + stride * iota, as
+// Rows of accesses whose elements are named one by one: where indices are affine (base + stride * iota, as
 // kernels of pointers compute them) a row is a strided run, otherwise its offsets are found in one pass.
 #include <algorithm>
 
@@ -22,7 +22,7 @@ void cut(GatherCondition::Relation relation, int64_t first, int64_t step, int64_
   else if (limit <= 0) r->end = r->begin;
 }
 
-bool is_progression(std::span<const int64_t> x, int64_t step) {
+bool has_step(std::span<const int64_t> x, int64_t step) {
   bool same = true;
   if (x.size() > 2 && static_cast<uint64_t>(x[2]) - static_cast<uint64_t>(x[1]) != static_cast<uint64_t>(step))
     return false;  // most of those that are none
@@ -43,7 +43,7 @@ bool Elements::add_array(const GatherDim& g, ElementRow* r, int64_t* offset) con
   // Where the first, the second and the last are inside, equal steps between leave no room for one that is not.
   const bool ends_inside = inside(g, x.front()) && inside(g, x.back());
   const int64_t step = n > 1 && ends_inside && inside(g, x[1]) ? x[1] - x[0] : 0;
-  if (ends_inside && is_progression(x, step)) {
+  if (ends_inside && has_step(x, step)) {
     *offset += x.front() * g.stride;
     r->step += step * g.stride;
     return true;
@@ -70,9 +70,9 @@ bool Elements::add_array(const GatherDim& g, ElementRow* r, int64_t* offset) con
 bool Elements::cut_by_conditions(ElementRow* r) const {
   const size_t last = p_.dims.size() - 1;
   for (const GatherCondition& c : p_.conditions) {
-    const int64_t first = progression_base(t_, c.base, c.dtype) + dot_before(c.strides, last), step = c.strides[last];
+    const int64_t first = affine_base(t_, c.base, c.dtype) + dot_before(c.strides, last), step = c.strides[last];
     if (!fits(first, c.dtype) || !fits(first + step * (p_.dims[last] - 1), c.dtype)) return false;
-    cut(c.relation, first, step, progression_base(t_, c.bound, c.dtype), r);
+    cut(c.relation, first, step, affine_base(t_, c.bound, c.dtype), r);
   }
   return true;
 }
@@ -97,7 +97,7 @@ bool Elements::row(ElementRow* r) const {
       continue;
     }
     int64_t at = 0, step = 0;
-    if (g.kind == GatherDim::Kind::Progression) {
+    if (g.kind == GatherDim::Kind::Affine) {
       step = g.array_strides[last];
       at = start_[d] + dot_before(g.array_strides, last) + step * r->begin;
       if (!fits(at, g.array_dtype) || !fits(at + step * (r->end - 1 - r->begin), g.array_dtype)) return false;

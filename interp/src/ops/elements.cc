@@ -41,8 +41,8 @@ Elements::Elements(Thread& t, const Step* s, const GatherPayload& p)
   int64_t offset = 0;
   for (size_t d = 0; d < p.ref_dims.size(); ++d) {
     const GatherDim& g = p.ref_dims[d];
-    if (g.kind == GatherDim::Kind::Progression) {
-      regular_ &= place_progression(g, d, &offset);
+    if (g.kind == GatherDim::Kind::Affine) {
+      regular_ &= place_affine(g, d, &offset);
       continue;
     }
     if (g.kind == GatherDim::Kind::Array) {
@@ -62,20 +62,19 @@ Elements::Elements(Thread& t, const Step* s, const GatherPayload& p)
 }
 
 bool Elements::always_holds(const GatherCondition& c) const {
-  return interp::always_holds(c, progression_base(t_, c.base, c.dtype), progression_base(t_, c.bound, c.dtype),
-                              p_.dims);
+  return interp::always_holds(c, affine_base(t_, c.base, c.dtype), affine_base(t_, c.bound, c.dtype), p_.dims);
 }
 
 bool Elements::holds() const {
   return std::all_of(p_.conditions.begin(), p_.conditions.end(), [&](const GatherCondition& c) {
-    const int64_t v = wrapped(progression_base(t_, c.base, c.dtype) + dot(c.strides), c.dtype);
-    return interp::holds(c.relation, v, progression_base(t_, c.bound, c.dtype));
+    const int64_t v = wrapped(affine_base(t_, c.base, c.dtype) + dot(c.strides), c.dtype);
+    return interp::holds(c.relation, v, affine_base(t_, c.bound, c.dtype));
   });
 }
 
-// Adds where a progression begins and how it goes on; false where it may leave the dimension.
-bool Elements::place_progression(const GatherDim& g, size_t dim, int64_t* offset) {
-  start_[dim] = progression_base(t_, g.start_slot, g.array_dtype);
+// Adds where an affine index begins and how it goes on; false where it may leave the dimension.
+bool Elements::place_affine(const GatherDim& g, size_t dim, int64_t* offset) {
+  start_[dim] = affine_base(t_, g.start_slot, g.array_dtype);
   const Extremes e = extremes(start_[dim], g.array_strides, p_.dims);
   if (!e.fit(g.array_dtype) || !inside(g, e.least) || !inside(g, e.greatest)) return false;
   *offset += start_[dim] * g.stride;
@@ -97,7 +96,7 @@ bool Elements::inside(const GatherDim& g, int64_t i) const {
 }
 
 int64_t Elements::array_index(const GatherDim& g, size_t dim) const {
-  if (g.kind == GatherDim::Kind::Progression) {
+  if (g.kind == GatherDim::Kind::Affine) {
     const int64_t i = wrapped(start_[dim] + dot(g.array_strides), g.array_dtype);
     return i < 0 && g.wraps ? i + g.extent : i;
   }

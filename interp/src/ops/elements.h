@@ -3,8 +3,8 @@
 #include <span>
 #include <string>
 
+#include "../plan/affine_elements.h"
 #include "../plan/payload/movement.h"
-#include "../plan/progression.h"
 #include "bodies.h"
 #include "pallasim/memory/odometer.h"
 #include "pallasim/memory/saturate.h"
@@ -31,8 +31,8 @@ auto as_integer(ir::DType t, const F& f) {
 int64_t integer_element(const std::byte* at, ir::DType);
 void integer_elements(const std::byte* at, ir::DType, int64_t stride, std::span<int64_t> into);
 
-// The base of a progression, or a bound.
-inline int64_t progression_base(const Thread& t, uint32_t slot, ir::DType type) {
+// The base of affine elements, or a bound.
+inline int64_t affine_base(const Thread& t, uint32_t slot, ir::DType type) {
   return type == ir::DType::I32 ? int64_t{t.slot<int32_t>(slot)} : int64_t{t.slot<uint32_t>(slot)};
 }
 
@@ -41,7 +41,7 @@ struct ElementRow {
   int64_t begin = 0, end = 0;    // the mask takes no element outside
   std::byte* first = nullptr;    // the element at `begin`
   int64_t step = 0;              // elements from each to the next, where `offsets` is empty
-  std::vector<int64_t> offsets;  // elements from `first`, from `begin` on, of rows that are no progression
+  std::vector<int64_t> offsets;  // elements from `first`, from `begin` on, of rows whose steps differ
 
   std::vector<int64_t> indices;  // scratch
 
@@ -83,7 +83,7 @@ class Elements {
 
  private:
   int64_t array_index(const GatherDim&, size_t dim) const;
-  bool place_progression(const GatherDim&, size_t dim, int64_t* offset);
+  bool place_affine(const GatherDim&, size_t dim, int64_t* offset);
   bool holds() const;
   bool cut_by_conditions(ElementRow*) const;
   bool always_holds(const GatherCondition&) const;

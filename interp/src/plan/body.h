@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -19,6 +20,10 @@ struct Affine {  // index = constant + sum coefficient[axis] * program id
   bool known = false;
   int64_t constant = 0;
   std::vector<int64_t> coefficient;
+  bool operator==(const Affine&) const = default;
+  bool is_constant() const {
+    return known && std::all_of(coefficient.begin(), coefficient.end(), [](int64_t c) { return c == 0; });
+  }
 };
 
 // Which part of its array the block of a grid point is.
@@ -36,6 +41,16 @@ struct BlockMap {
   // there.
   int64_t extent_at(const int64_t* place, size_t d) const {
     return bounded.empty() || bounded[d] < 0 ? extent[d] : place[bounded[d]];
+  }
+  // Of an affine map: where the first and the last block of a grid begin in a dimension.
+  std::pair<int64_t, int64_t> starts(size_t d, const std::vector<int64_t>& grid) const {
+    int64_t lo = index[d].constant, hi = lo;
+    for (size_t g = 0; g < grid.size(); ++g) {
+      const int64_t reach = memory::mul(index[d].coefficient[g], std::max<int64_t>(grid[g] - 1, 0));
+      int64_t& end = reach < 0 ? lo : hi;
+      end = memory::add(end, reach);
+    }
+    return {memory::add(memory::mul(lo, scale[d]), -pad_lo[d]), memory::add(memory::mul(hi, scale[d]), -pad_lo[d])};
   }
 };
 

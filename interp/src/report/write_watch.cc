@@ -48,10 +48,7 @@ std::string when_to_set(const Plan& p, const Window* block, const std::string& n
 // Where the blocks of a grid end in a dimension of an output: 1 past the last element, by the index map's greatest
 // value.
 int64_t covered(const Window& w, const std::vector<int64_t>& grid, size_t d) {
-  int64_t index = w.map.index[d].constant;
-  for (size_t g = 0; g < grid.size(); ++g)
-    index = memory::add(index, memory::mul(std::max<int64_t>(w.map.index[d].coefficient[g], 0), grid[g] - 1));
-  return memory::add(memory::add(memory::mul(index, w.map.scale[d]), -w.map.pad_lo[d]), w.map.extent[d]);
+  return memory::add(w.map.starts(d, grid).second, w.map.extent[d]);
 }
 
 // Why nobody wrote an element of an output: no block of the grid has it, or the kernel did not store it.

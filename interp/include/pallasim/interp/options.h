@@ -41,6 +41,8 @@ struct PlanOptions : OptionTypes {
   // Not null: the machine that the kernel runs on instead of the one that its module names. It outlives the plans. For
   // machines that no module can name, which is why it is no row.
   const hw::MachineModel* model = nullptr;
+  // Names of passes (passes.h) that are left out, for those who look for what one of them does.
+  std::vector<std::string> without;
 
   // Whether steps may stand for several operations in ways that nobody who watches accesses could follow.
   bool rewrites() const { return fuse && !checked && !verify_split; }

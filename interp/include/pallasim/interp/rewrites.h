@@ -27,8 +27,8 @@ namespace pallasim::interp {
   X(RoundedByStore, "a result that the store rounds")                    \
   X(LoadedInPlace, "a masked load that is a view where it can be one")   \
   X(StoredInPlace, "a value that is computed where a mask stores it")    \
-  X(IndexProgression, "an index array that needs no memory")             \
-  X(MaskConditions, "a mask that needs no memory")                       \
+  X(AffineIndex, "an index array that needs no memory")                  \
+  X(AffineMask, "a mask that needs no memory")                           \
   X(KnownView, "elements by index and mask that are a view")             \
   X(ApartByAccess, "a grid axis along which accesses lie apart")         \
   X(CoveredByStores, "an output that stores through indices fill")       \

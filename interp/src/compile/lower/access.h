@@ -4,7 +4,7 @@
 #include <string>
 
 #include "../../plan/payload/movement.h"
-#include "../progressions.h"
+#include "../affine_arrays.h"
 #include "../views.h"
 #include "lowering.h"
 
@@ -30,7 +30,7 @@ void lower_swap(Emitter&, const Op&);
 struct ElementAccess {
   GatherPayload::Mode mode;
   const Val *value = nullptr, *mask = nullptr, *other = nullptr, *compare = nullptr;
-  const std::vector<Condition>* conditions = nullptr;  // the mask, without memory
+  const std::vector<Predicate>* conditions = nullptr;  // the mask, without memory
   AtomicFn atomic = nullptr;
   bool spins = false;
 };

@@ -404,8 +404,7 @@ static void lower_scoped(Emitter& e, const Op& op) {
     const Val v = allocate_ref(e, op, a, &scope);
     if (is_accumulator(fact_of(op, "allocs", a))) clear_accumulator(e, v);
     else if (v.memory().storage && landing_of(e, v) >= 0) begin_landing(e, v);
-    else if (v.memory().storage && !analysis::full_store_first(e.graph(), body, a, nullptr))
-      emit_fill_uninitialized(e, v);
+    else if (v.memory().storage && !analysis::full_store_first(body, a)) emit_fill_uninitialized(e, v);
     e.bind(a, v);
   }
   if (e.options().checked && !scope.memory.empty()) e.emit<Kind::scope_begin>(ScopePayload(scope));

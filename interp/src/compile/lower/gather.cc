@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <optional>
 
+#include "../../plan/affine_elements.h"
 #include "../../plan/payload/arithmetic.h"
 #include "../../plan/payload/movement.h"
-#include "../../plan/progression.h"
 #include "../../plan/steps.h"
 #include "access.h"
 #include "elementwise.h"
@@ -130,18 +130,18 @@ AtomicFn atomic_function(Emitter& e, const Op& op, const std::string& kind, ir::
   return fn;
 }
 
-static const std::vector<Condition>* mask_conditions(Emitter& e, const Op& op) {
-  return e.state<Progressions>().find_conditions(op.operands[static_cast<size_t>(op.attr("mask")->i)]);
+static const std::vector<Predicate>* mask_conditions(Emitter& e, const Op& op) {
+  return e.state<AffineArrays>().find_mask(op.operands[static_cast<size_t>(op.attr("mask")->i)]);
 }
 
 // Whether the condition holds for all elements, where that is known while the plan is made.
-static std::optional<bool> known_to_hold(const Condition& c, const std::vector<int64_t>& dims) {
+static std::optional<bool> known_to_hold(const Predicate& c, const std::vector<int64_t>& dims) {
   const std::optional<int64_t> base = known_int(c.values.base), bound = known_int(c.bound);
   return base && bound ? std::optional(always_holds(condition_of(c, dims.size()), *base, *bound, dims)) : std::nullopt;
 }
 
 // The elements as a strided view, where it is known while the plan is made that all are inside and the mask takes them.
-static std::optional<Val> known_view(const Emitter& e, const ViewResult& v, const std::vector<Condition>* conditions) {
+static std::optional<Val> known_view(const Emitter& e, const ViewResult& v, const std::vector<Predicate>* conditions) {
   const Val::Ref& r = v.ref.ref();
   const bool plain =
       !r.through && !r.choice && !r.tiled && r.edge < 0 && r.extents.empty() && r.valid.empty() && r.before.empty();
@@ -158,7 +158,7 @@ static std::optional<Val> known_view(const Emitter& e, const ViewResult& v, cons
       if (g.start_slot != Addr::kNoSlot) return {};
       if (g.result_dim >= 0) steps[static_cast<size_t>(g.result_dim)] = g.step;
     } else {
-      if (g.kind != GatherDim::Kind::Progression || !g.known) return {};
+      if (g.kind != GatherDim::Kind::Affine || !g.known) return {};
       steps = g.array_strides;
     }
     const Extremes x = extremes(g.start, steps, out.dims);
@@ -281,7 +281,7 @@ static std::optional<Apart> elements_apart(const GatherPayload& p) {
     if (g.kind == GatherDim::Kind::Array) return {};
     if (g.kind == GatherDim::Kind::Range && g.result_dim >= 0)
       r.strides[static_cast<size_t>(g.result_dim)] += g.step * g.stride;
-    for (size_t i = 0; g.kind == GatherDim::Kind::Progression && i < p.dims.size(); ++i)
+    for (size_t i = 0; g.kind == GatherDim::Kind::Affine && i < p.dims.size(); ++i)
       r.strides[i] += g.array_strides[i] * g.stride;
   }
   for (size_t i = p.dims.size(), rows = 0; i-- > 0;) {
@@ -296,9 +296,9 @@ static std::optional<Apart> elements_apart(const GatherPayload& p) {
 }
 
 // Whether it is known while the plan is made that the mask leaves out an element.
-static bool always_cut(const std::vector<Condition>& conditions, const std::vector<int64_t>& dims) {
+static bool always_cut(const std::vector<Predicate>& conditions, const std::vector<int64_t>& dims) {
   return std::any_of(conditions.begin(), conditions.end(),
-                     [&](const Condition& c) { return !known_to_hold(c, dims).value_or(true); });
+                     [&](const Predicate& c) { return !known_to_hold(c, dims).value_or(true); });
 }
 
 // A load as a view whose address a step finds: of the array, or of memory of its own where not all elements are there.
@@ -373,9 +373,9 @@ void gather_access(Emitter& e, const Op& op, const ViewResult& view, const Eleme
     p.mask_strides = kept_mask.memory().strides;
   }
   if (access.conditions) {
-    count(Rewrite::MaskConditions);
+    count(Rewrite::AffineMask);
     p.has_mask = true;
-    for (const Condition& c : *access.conditions) p.conditions.push_back(condition_of(c, p.dims.size()));
+    for (const Predicate& c : *access.conditions) p.conditions.push_back(condition_of(c, p.dims.size()));
   }
   if (access.other) {
     kept_other = broadcast(operands[1]);

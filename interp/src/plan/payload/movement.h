@@ -25,15 +25,15 @@ struct FillPayload {
   std::string name;  // of the ref that is made fresh, else empty
 };
 struct GatherDim {  // how one dimension of the ref is addressed
-  enum class Kind : uint8_t { Range, Array, Progression } kind = Kind::Range;
+  enum class Kind : uint8_t { Range, Array, Affine } kind = Kind::Range;
   int64_t start = 0, step = 1;
   uint32_t start_slot = Addr::kNoSlot;
   bool wide = false;
   int result_dim = -1;  // Range: dimension of the result it runs over; -1: a scalar index
   Addr array;           // Array: integer values
   ir::DType array_dtype = ir::DType::I32;
-  bool known = false;  // Progression: `start` is the base, too
-  // Per result dim: elements of the array; Progression, of i32 or u32: what its values grow by from `start_slot`.
+  bool known = false;  // Affine: `start` is the base, too
+  // Per result dim: elements of the array; Affine, of i32 or u32: what its values grow by from `start_slot`.
   std::vector<int64_t> array_strides;
   int64_t extent = 0, stride = 0;        // of the ref, elements
   uint32_t window_slot = Addr::kNoSlot;  // blocks that may reach beyond their array: where the block starts

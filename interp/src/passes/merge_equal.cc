@@ -1,13 +1,16 @@
-#include "merge.h"
-
+// Scalar operations without effects that an earlier one of the same operands and attributes computed, in the same
+// region or one around it, go; who used their results uses the earlier ones. The numbers of values are then no longer
+// without gaps.
 #include <algorithm>
 #include <unordered_map>
 #include <utility>
 
+#include "pallasim/interp/rewrites.h"
 #include "pallasim/ir/equal.h"
 #include "pallasim/ir/op_table.h"
+#include "passes.h"
 
-namespace pallasim::interp::analysis {
+namespace pallasim::interp::passes {
 namespace {
 
 using ir::Op, ir::Region, ir::ValueId;
@@ -86,6 +89,10 @@ class Merger {
 
 }  // namespace
 
-int merge_equal_scalars(ir::Graph& graph) { return Merger(graph).run(); }
+int64_t merge_equal(const Target& t) {
+  const int merged = Merger(t.graph).run();
+  count(Rewrite::EqualScalar, merged);
+  return merged;
+}
 
-}  // namespace pallasim::interp::analysis
+}  // namespace pallasim::interp::passes

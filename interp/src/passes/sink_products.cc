@@ -1,11 +1,12 @@
-#include "sink.h"
-
+// Products of integers that one sum of the same region uses, and nobody else, go to right before it: both become one
+// step there. Of two for one sum the second operand.
 #include <unordered_map>
 #include <utility>
 
 #include "pallasim/ir/op_table.h"
+#include "passes.h"
 
-namespace pallasim::interp::analysis {
+namespace pallasim::interp::passes {
 namespace {
 
 using ir::Op, ir::OpCode, ir::Region, ir::ValueId;
@@ -14,9 +15,10 @@ class Sinker {
  public:
   explicit Sinker(ir::Graph& graph) : graph_(graph), values_(graph.types.size()) {}
 
-  void run() {
+  int64_t run() {
     learn(graph_.region);
     region(graph_.region);
+    return sunk_;
   }
 
  private:
@@ -56,7 +58,7 @@ class Sinker {
       }
       if (op.code == OpCode::add && !waiting.empty())
         for (const ValueId v : op.operands)
-          if (auto product = waiting.extract(v)) ops.push_back(std::move(product.mapped()));
+          if (auto product = waiting.extract(v)) ops.push_back(std::move(product.mapped())), ++sunk_;
       ops.push_back(std::move(op));
     }
     r.ops = std::move(ops);
@@ -65,10 +67,11 @@ class Sinker {
   ir::Graph& graph_;
   std::vector<Known> values_;
   int regions_ = 0;
+  int64_t sunk_ = 0;
 };
 
 }  // namespace
 
-void sink_products(ir::Graph& graph) { Sinker(graph).run(); }
+int64_t sink_products(const Target& t) { return Sinker(t.graph).run(); }
 
-}  // namespace pallasim::interp::analysis
+}  // namespace pallasim::interp::passes

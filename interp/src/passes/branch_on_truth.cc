@@ -1,10 +1,10 @@
-#include "branches.h"
-
+// Branches on integers that are truth values become branches on the truth values (`pl.when` converts its condition).
 #include <unordered_map>
 
-#include "unused.h"
+#include "pallasim/interp/rewrites.h"
+#include "passes.h"
 
-namespace pallasim::interp::analysis {
+namespace pallasim::interp::passes {
 namespace {
 
 using ir::Op, ir::OpCode, ir::ValueId;
@@ -26,11 +26,11 @@ int replace(const ir::Graph& g, ir::Region& r, std::unordered_map<ValueId, Value
 
 }  // namespace
 
-int branch_on_truths(ir::Graph& graph) {
+int64_t branch_on_truth(const Target& t) {
   std::unordered_map<ValueId, ValueId> truths;
-  const int replaced = replace(graph, graph.region, &truths);
-  if (replaced > 0) drop_unused_scalars(graph);
+  const int replaced = replace(t.graph, t.graph.region, &truths);
+  count(Rewrite::BranchOnTruth, replaced);
   return replaced;
 }
 
-}  // namespace pallasim::interp::analysis
+}  // namespace pallasim::interp::passes

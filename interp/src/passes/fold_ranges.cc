@@ -1,20 +1,19 @@
-#include "ranges.h"
+// Comparisons that the ranges of numbers answer become constants, and choices by them what is chosen.
+#include "../analysis/expressions.h"
+#include "pallasim/interp/rewrites.h"
+#include "passes.h"
 
-#include "forms.h"
-#include "unused.h"
-
-namespace pallasim::interp::analysis {
+namespace pallasim::interp::passes {
 namespace {
 
-using ir::Op, ir::OpCode, ir::Region, ir::ValueId;
+using analysis::Expressions, ir::Op, ir::OpCode, ir::Region, ir::ValueId;
 
 class Folder {
  public:
-  Folder(ir::Graph& graph, std::span<const ir::GridAxis> grid) : graph_(graph), forms_(graph, grid) {}
+  Folder(ir::Graph& graph, std::span<const ir::GridAxis> grid) : graph_(graph), values_(graph, grid) {}
 
   int run() {
     region(graph_.region);
-    if (replaced_ > 0) drop_unused_scalars(graph_);
     return replaced_;
   }
 
@@ -36,12 +35,12 @@ class Folder {
   bool gone(Op& op) {
     const ValueId out = op.results[0];
     if (op.code == OpCode::select_n && op.operands.size() == 3) {
-      if (const std::optional<bool> p = forms_.truth(op.operands[0])) {
+      if (const std::optional<bool> p = values_.truth(op.operands[0])) {
         instead_[out] = op.operands[*p ? 2 : 1];
         return ++replaced_, true;
       }
     }
-    const std::optional<bool> v = forms_.truth(out);
+    const std::optional<bool> v = values_.truth(out);
     if (v && op.code != OpCode::constant && graph_.type(out)->is_scalar()) become(op, *v);
     return false;
   }
@@ -53,13 +52,17 @@ class Folder {
   }
 
   ir::Graph& graph_;
-  const Forms forms_;
+  const Expressions values_;
   std::unordered_map<ValueId, ValueId> instead_;
   int replaced_ = 0;
 };
 
 }  // namespace
 
-int fold_by_ranges(ir::Graph& graph, std::span<const ir::GridAxis> grid) { return Folder(graph, grid).run(); }
+int64_t fold_ranges(const Target& t) {
+  const int folded = Folder(t.graph, t.grid).run();
+  count(Rewrite::KnownAnswer, folded);
+  return folded;
+}
 
-}  // namespace pallasim::interp::analysis
+}  // namespace pallasim::interp::passes
