@@ -31,8 +31,8 @@ void Emitter::compile_region_ops(const Region& region) {
   for (size_t i = 0; i + 1 < region.ops.size(); ++i) {
     const Op& op = region.ops[i];
     at(op);
-    const Current outer = now_;
-    now_ = {&op, body_.image.size(), plan_.steps.size()};
+    const Op* const outer = now_;
+    now_ = &op;
     const Lowering lower = lowering(op.code);
     if (!lower) {
       if (op.code == ir::OpCode::extern_) refuse_extern(m_, op);

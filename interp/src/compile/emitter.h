@@ -35,13 +35,16 @@ class Emitter : public Context, public StepWriter, public Slots, public Frame, p
 
   // -- scalars (scalar.cc) --
   uint32_t scalar_slot(const Val& v);
-  Val load_scalar(const Val& memory);  // rank-0 memory to slot
+  // Whose slot the next step writes, and no later one of the operation: with `result`, which then is defined as it, the
+  // slot of the carry that it becomes, where nobody looks at the carry any more.
+  static constexpr ir::ValueId kNoResult = -1;
+  Val new_scalar(ir::DType, ir::ValueId result = kNoResult);
+  Val load_scalar(const Val& memory, ir::ValueId result = kNoResult);  // rank-0 memory to slot
   void move_scalar(uint32_t dst, uint32_t src, ir::DType);
-  Val scalar_result(OpCode, ir::DType operand, ir::DType result, const std::vector<Val>& args, const StripParams&);
+  Val scalar_result(OpCode, ir::DType operand, ir::DType result, const std::vector<Val>& args, const StripParams&,
+                    ir::ValueId defines = kNoResult);
   void charge_copy(std::span<const int64_t> dims, ir::DType);  // to the rough cost of a grid point
-  Val scalar_convert(const Val&, ir::DType to);
-  // The operation under compilation changed the last step, of an operation before it, into its own.
-  void claim_last_step() { --now_.first_step; }
+  Val scalar_convert(const Val&, ir::DType to, ir::ValueId result = kNoResult);
 
   // -- lazy values (lazy.cc); DESIGN section 3 has the invariant --
   // The only way to a step that writes to memory which lazy values may show: makes those memory whose place is written.
@@ -56,7 +59,6 @@ class Emitter : public Context, public StepWriter, public Slots, public Frame, p
  private:
   Context& context() { return *this; }
   void emit_node_into(const Node&, const Val& dst);
-  void take_preassigned_slot(ir::ValueId, Val*);
   void learn_affine_array(const Op&);
 
   Reach reach_;

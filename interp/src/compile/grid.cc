@@ -8,10 +8,10 @@
 #include "../analysis/refs.h"
 #include "../plan/payload/grid.h"
 #include "../plan/steps.h"
+#include "affine_arrays.h"
 #include "compiler.h"
 #include "lower/access.h"
 #include "pallasim/hw/machine.h"
-#include "affine_arrays.h"
 #include "unread.h"
 
 namespace pallasim::interp {

@@ -37,21 +37,8 @@ void Emitter::before_regions(const Op& op) {
   about_to_write(writes_of(op));
 }
 
-void Emitter::take_preassigned_slot(ir::ValueId id, Val* v) {
-  const auto it = preassigned_.find(id);
-  if (it == preassigned_.end()) return;
-  const Preassigned to = it->second;
-  preassigned_.erase(it);
-  // Only a slot of this operation's own, written by its last step, can move elsewhere.
-  const bool own = v->is_scalar() && !v->scalar().is_const && v->scalar().slot >= now_.first_slot &&
-                   plan_.steps.size() > now_.first_step;
-  if (!own || plan_.steps.back().dst != v->scalar().slot || slot_is_read(to.slot, to.carry)) return;
-  plan_.steps.back().dst = v->scalar().slot = to.slot;
-  count(Rewrite::CarryInPlace);
-}
-
 void Emitter::define(ir::ValueId id, Val v) {
-  take_preassigned_slot(id, &v);
+  preassigned_.erase(id);
   const int used = uses(id);
   if (v.is_pending() && ((used > 1 && !state<AffineArrays>().wanted(id)) || !plan_.options.fuse)) v = strided(v);
   if (used == 0 && v.is_pending()) return;

@@ -46,12 +46,17 @@ int LiveValues::uses(ir::ValueId v) const {
   return it == uses_.end() ? 0 : it->second;
 }
 
+const Op* LiveValues::only_user(ir::ValueId v) const {
+  const auto it = only_users_.find(v);
+  return it == only_users_.end() ? nullptr : it->second;
+}
+
 void LiveValues::set_graph(const ir::Graph& graph) {
   if (graph_ == &graph) return;
   graph_ = &graph;
   next_origin_ = std::max(next_origin_, static_cast<int>(graph.types.size()));
   writes_ = std::make_unique<analysis::Writes>(graph);
-  uses_.clear(), dies_.clear();
+  uses_.clear(), dies_.clear(), only_users_.clear();
   compute_last_uses(graph.region);
 }
 
@@ -68,6 +73,13 @@ void LiveValues::compute_last_uses(const Region& region) {
       auto it = last.find(v);
       dies_[it == last.end() ? &op : it->second].push_back(v);
     }
+  const Op* user = nullptr;
+  for (size_t i = region.ops.size(); i-- > 0;) {
+    const Op& op = region.ops[i];
+    for (ir::ValueId v : op.results)
+      if (user && uses(v) == 1 && std::count(user->operands.begin(), user->operands.end(), v)) only_users_[v] = user;
+    if (op.code != OpCode::constant) user = &op;  // constants are no steps
+  }
 }
 
 Val LiveValues::take(ir::ValueId v) {
@@ -136,8 +148,8 @@ bool LiveValues::overlaps_elsewhere(const Val& v, const Val& dst) const {
 
 // Whether the operation under compilation is the last to use the value, which its own operands stand for then.
 bool LiveValues::dies_here(ir::ValueId id) const {
-  if (!now_.op || !now_.op->regions.empty()) return false;
-  const auto it = dies_.find(now_.op);
+  if (!now_ || !now_->regions.empty()) return false;
+  const auto it = dies_.find(now_);
   return it != dies_.end() && std::find(it->second.begin(), it->second.end(), id) != it->second.end();
 }
 

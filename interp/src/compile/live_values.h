@@ -26,6 +26,8 @@ class LiveValues {
   const Val& value(ir::ValueId v) { return values_[v].val; }
   const Val* find(ir::ValueId) const;  // null where it is not there (any more)
   int uses(ir::ValueId) const;
+  // The operation right behind the one that makes the value, constants aside, where nobody else uses it; else null.
+  const Op* only_user(ir::ValueId) const;
   // Whether a value that is used behind the operation under compilation, other than `but_for`, stands in the slot or is
   // made of what stands there: two values may be names of one slot.
   bool slot_is_read(uint32_t slot, ir::ValueId but_for) const;
@@ -66,8 +68,8 @@ class LiveValues {
   bool overlaps_elsewhere(const Val& v, const Val& dst) const;
 
   // A scalar result may be computed straight into its carry's slot where nothing looks at the old value afterwards:
-  // neither an operation that names the carry (seen here), nor a value that was made from it (seen when the result is
-  // defined).
+  // neither an operation that names the carry (seen here), nor a value that was made from it (seen when the result's
+  // step is emitted).
   // `args` are the region's names for the carries, `next` the values that it yields for them.
   void preassign_carries(const Region& body, std::span<const ir::ValueId> args, std::span<const ir::ValueId> next,
                          const std::vector<Val>& carries);
@@ -84,10 +86,6 @@ class LiveValues {
     uint32_t slot;
     ir::ValueId carry;
   };
-  struct Current {  // the operation under compilation
-    const Op* op = nullptr;
-    size_t first_slot = 0, first_step = 0;  // of its own
-  };
 
   // What follows is of this graph: its operands' values are bound by the caller, its refs' origins are their numbers.
   void set_graph(const ir::Graph&);
@@ -95,8 +93,8 @@ class LiveValues {
   bool dies_here(ir::ValueId) const;
 
   Map values_;
-  int depth_ = 0;  // of regions that run any number of times
-  Current now_;
+  int depth_ = 0;            // of regions that run any number of times
+  const Op* now_ = nullptr;  // the operation under compilation
   // The number of a scalar carry's slot may be the slot of its next value, computed there.
   std::unordered_map<ir::ValueId, Preassigned> preassigned_;  // by the value that may take the slot
 
@@ -107,6 +105,7 @@ class LiveValues {
   int while_depth_ = 0;
   std::unordered_map<ir::ValueId, int> uses_;
   std::unordered_map<const Op*, std::vector<ir::ValueId>> dies_;
+  std::unordered_map<ir::ValueId, const Op*> only_users_;
   std::unique_ptr<analysis::Writes> writes_;  // of graph_
   std::set<std::pair<int, int>> aliases_;     // pairs of origins that are one buffer
   int next_origin_ = 0;

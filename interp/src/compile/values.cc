@@ -107,7 +107,7 @@ void Emitter::define_into(ir::ValueId id, std::vector<Val> args, Into into) {
   n->source = op();
   Val v{t->dtype, std::move(dims), std::move(n)};
   // What checked runs report of an operation is reported of its own step.
-  if (v.dims.empty()) v = load_scalar(strided(v));
+  if (v.dims.empty()) v = load_scalar(strided(v), id);
   else if (plan_.options.checked && !product) v = strided(v);
   define(id, std::move(v));
 }

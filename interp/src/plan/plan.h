@@ -118,8 +118,7 @@ class StepOps {
     begin_.push_back(ops_.size());
     if (op) ops_.push_back(op);
   }
-  void also(const ir::Op* op) { ops_.push_back(op); }  // of the last step
-  void replace(Range ops) {                            // of the last step
+  void replace(Range ops) {  // of the last step
     ops_.resize(begin_.back());
     ops_.insert(ops_.end(), ops.begin(), ops.end());
   }

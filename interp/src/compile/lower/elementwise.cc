@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <unordered_map>
 
 #include "../../plan/payload/arithmetic.h"
 #include "../../plan/steps.h"
@@ -247,9 +248,9 @@ Val node(Emitter& e, ir::OpCode op, ir::DType operand, ir::DType result, std::ve
   return {result, std::move(dims), std::move(n)};
 }
 
-Val convert_value(Emitter& e, const Val& v, ir::DType to) {
+Val convert_value(Emitter& e, const Val& v, ir::DType to, ir::ValueId defines) {
   if (v.dtype == to) return v;
-  if (v.is_uniform()) { return e.scalar_convert(v, to).spread(v.dims); }
+  if (v.is_uniform()) { return e.scalar_convert(v, to, defines).spread(v.dims); }
   StripParams params;
   params.semantics = e.semantics();
   params.dtype = to;
@@ -270,23 +271,45 @@ StripParams params_of(const ir::Op& op, ir::DType dtype, const Semantics& semant
 }
 }  // namespace
 
-// A sum whose one operand is the product that the last step made for it alone: one step makes both.
+// Products that wait for the sum behind them, which alone uses them: one step makes both.
+struct WaitingProducts {
+  struct Factors {
+    const Op* product;
+    uint32_t a, b;
+  };
+  std::unordered_map<ir::ValueId, Factors> of;
+};
+
+static const StepForm* multiply_add_form(ir::DType t) {
+  return ir::is_int(t) && ir::byte_size(t) == byte_size(compute_type(t)) ? ops::scalar_mul_add(compute_type(t))
+                                                                         : nullptr;
+}
+
+static bool waits_for_sum(Emitter& e, const Op& op) {
+  const Op* sum = e.only_user(op.results[0]);
+  const ir::Type* t = e.type(op.results[0]);
+  if (op.code != OpCode::mul || !e.options().fuse || !t->is_scalar() || !multiply_add_form(t->dtype) || !sum ||
+      sum->code != OpCode::add || !e.type(sum->results[0])->is_scalar())
+    return false;
+  const Val &a = e.operand(op, 0), &b = e.operand(op, 1);
+  const auto is_const = [](const Val& v) { return v.is_uniform() && v.scalar().is_const; };
+  if (is_const(a) && is_const(b)) return false;  // folds
+  e.state<WaitingProducts>().of[op.results[0]] = {&op, e.scalar_slot(a), e.scalar_slot(b)};
+  return true;
+}
+
 static std::optional<Val> multiply_add(Emitter& e, const Op& op) {
-  const ir::DType t = e.type(op.results[0])->dtype;
-  const StepForm *both = ops::scalar_mul_add(compute_type(t)), *product = ops::scalar(OpCode::mul, compute_type(t));
-  const bool whole = ir::is_int(t) && ir::byte_size(t) == byte_size(compute_type(t));
-  if (op.code != OpCode::add || !e.options().fuse || !whole || !both || e.here() == 0) return {};
-  Step& last = e.plan().steps.back();
-  for (size_t i = 0; i < 2; ++i) {
-    const Val &a = e.operand(op, i), &b = e.operand(op, 1 - i);
-    if (last.form != product || !a.is_scalar() || !b.is_scalar() || a.scalar().is_const || a.scalar().slot != last.dst)
-      continue;
-    if (e.uses(op.operands[i]) != 1 || b.scalar().slot == last.dst || e.slot_is_read(last.dst, op.operands[i]))
-      continue;
-    const Val r = scalar_in(e.new_slot(), t);
-    last.fn = both->fn, last.form = both, last.kind = both->kind, last.dst = r.scalar().slot, last.c = b.scalar().slot;
-    e.claim_last_step();
-    e.plan().step_ops.also(&op);
+  auto& waiting = e.state<WaitingProducts>().of;
+  for (size_t i = 0; i < op.operands.size() && op.code == OpCode::add; ++i) {
+    const auto product = waiting.extract(op.operands[i]);
+    if (!product) continue;
+    const auto [made, a, b] = product.mapped();
+    const uint32_t c = e.scalar_slot(e.operand(op, 1 - i));
+    const Val r = e.new_scalar(e.type(op.results[0])->dtype, op.results[0]);
+    Step& s = e.emit(*multiply_add_form(r.dtype));
+    s.dst = r.scalar().slot, s.a = a, s.b = b, s.c = c;
+    const Op* const both[] = {made, &op};
+    e.plan().step_ops.replace(both);
     count(Rewrite::MultiplyAdd);
     return r;
   }
@@ -300,15 +323,17 @@ static void lower_elementwise(Emitter& e, const Op& op) {
   if (!e.kernels().strip(op.code, operand_dtype))
     e.unsupported(op, std::string(ir::name(op.code)) + " on " + std::string(ir::name(operand_dtype)));
   const StripParams params = params_of(op, operand_dtype, e.semantics());
+  if (waits_for_sum(e, op)) return;
   if (const std::optional<Val> r = multiply_add(e, op)) return e.define(op.results[0], *r);
   std::vector<Val> args;
   for (size_t i = 0; i < op.operands.size(); ++i)
     args.push_back(op.code == ir::OpCode::pow ? convert_value(e, e.operand(op, i), operand_dtype) : e.operand(op, i));
-  e.define(op.results[0], elementwise_value(e, op.code, operand_dtype, *result, std::move(args), params));
+  e.define(op.results[0],
+           elementwise_value(e, op.code, operand_dtype, *result, std::move(args), params, op.results[0]));
 }
 
 Val elementwise_value(Emitter& e, ir::OpCode code, ir::DType operand_dtype, const ir::Type& result,
-                      std::vector<Val> args, const StripParams& params) {
+                      std::vector<Val> args, const StripParams& params, ir::ValueId defines) {
   const bool uniform = std::all_of(args.begin(), args.end(), [](const Val& v) { return v.is_uniform(); });
   if (!result.is_scalar() && !uniform)
     return node(e, code, operand_dtype, result.dtype, std::move(args), dims_of(&result), params);
@@ -316,7 +341,7 @@ Val elementwise_value(Emitter& e, ir::OpCode code, ir::DType operand_dtype, cons
     if (!v.is_uniform()) v = e.load_scalar(e.strided(v));
     v = v.spread({});
   }
-  const Val r = e.scalar_result(code, operand_dtype, result.dtype, args, params);
+  const Val r = e.scalar_result(code, operand_dtype, result.dtype, args, params, defines);
   return result.is_scalar() ? r : r.spread(dims_of(&result));
 }
 
@@ -325,7 +350,7 @@ static void lower_convert(Emitter& e, const Op& op) {
   const Val& v = e.operand(op, 0);
   if (v.dtype != to && !e.kernels().convert(v.dtype, to))
     e.unsupported(op, "convert from " + std::string(ir::name(v.dtype)) + " to " + std::string(ir::name(to)));
-  e.define(op.results[0], convert_value(e, v, to));
+  e.define(op.results[0], convert_value(e, v, to, op.results[0]));
 }
 
 static void lower_select(Emitter& e, const Op& op) {

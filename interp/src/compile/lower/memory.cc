@@ -116,7 +116,7 @@ static bool moves_plainly(const Emitter& e, const Addr& at, ir::DType t) {
 static Val load_element(Emitter& e, const Op& op, const Val& ref, const ir::view::Index& index) {
   ScalarAccess p = element_access(e, op, ref, index);
   p.load = e.kernels().load(ref.dtype);
-  const Val r = scalar_in(e.new_slot(), ref.dtype);
+  const Val r = e.new_scalar(ref.dtype, op.results[0]);
   const StepForm* fast = moves_plainly(e, p.addr, ref.dtype) ? ops::fast_load_scalar(p) : nullptr;
   e.emit<Kind::load_scalar>(fast ? *fast : ops::kLoadScalar, std::move(p)).dst = r.scalar().slot;
   return r;
@@ -159,7 +159,7 @@ void lower_get(Emitter& e, const Op& op) {
     gather_access(e, op, v, {.mode = GatherPayload::Mode::Load}, &r);
     return e.define(op.results[0], r);
   }
-  if (t->is_scalar()) return e.define(op.results[0], e.load_scalar(v.ref));
+  if (t->is_scalar()) return e.define(op.results[0], e.load_scalar(v.ref, op.results[0]));
   Val shown = where_landed(e, v.ref).as_strided();
   shown.memory().addr.loc = e.loc();  // whoever uses the value reads it here
   e.define(op.results[0], std::move(shown));

@@ -7,6 +7,7 @@
 #include "../../plan/payload/places.h"
 #include "../../plan/steps.h"
 #include "../emitter.h"
+#include "pallasim/interp/rewrites.h"
 
 namespace pallasim::interp {
 
@@ -15,8 +16,18 @@ uint32_t Emitter::scalar_slot(const Val& v) {
   return load_scalar(strided(v)).scalar().slot;
 }
 
-Val Emitter::load_scalar(const Val& memory) {
-  const Val r = scalar_in(new_slot(), memory.dtype);
+Val Emitter::new_scalar(ir::DType dtype, ir::ValueId result) {
+  const auto it = preassigned_.find(result);
+  if (it == preassigned_.end()) return scalar_in(new_slot(), dtype);
+  const Preassigned to = it->second;
+  preassigned_.erase(it);
+  if (slot_is_read(to.slot, to.carry)) return scalar_in(new_slot(), dtype);
+  count(Rewrite::CarryInPlace);
+  return scalar_in(to.slot, dtype);
+}
+
+Val Emitter::load_scalar(const Val& memory, ir::ValueId result) {
+  const Val r = new_scalar(memory.dtype, result);
   ScalarAccess p;
   p.addr = memory.memory().addr;
   p.load = k_.load(memory.dtype);
@@ -61,11 +72,11 @@ static std::optional<Val> folded(Emitter& e, ir::OpCode op, ir::DType operand, i
 }
 
 Val Emitter::scalar_result(ir::OpCode op, ir::DType operand, ir::DType result, const std::vector<Val>& args,
-                           const StripParams& params) {
+                           const StripParams& params, ir::ValueId defines) {
   if (const std::optional<Val> known = folded(*this, op, operand, result, args, params)) return *known;
-  const Val r = scalar_in(new_slot(), result);
   uint32_t in[3] = {};
   for (size_t i = 0; i < args.size() && i < 3; ++i) in[i] = scalar_slot(args[i]);
+  const Val r = new_scalar(result, defines);
   const bool plain = operand == ir::DType::Bool || operand == ir::DType::I32 || operand == ir::DType::U32 ||
                      operand == ir::DType::I64 || operand == ir::DType::U64 || operand == ir::DType::F32 ||
                      operand == ir::DType::F64;
@@ -85,9 +96,10 @@ Val Emitter::scalar_result(ir::OpCode op, ir::DType operand, ir::DType result, c
   return r;
 }
 
-Val Emitter::scalar_convert(const Val& v, ir::DType to) {
+Val Emitter::scalar_convert(const Val& v, ir::DType to, ir::ValueId result) {
   if (v.dtype == to) return v;
-  const Val r = scalar_in(new_slot(), to);
+  const uint32_t from = scalar_slot(v);
+  const Val r = new_scalar(to, result);
   auto wide = [](ir::DType t) {
     return t == ir::DType::I32 || t == ir::DType::U32 || t == ir::DType::I64 || t == ir::DType::U64 ||
            t == ir::DType::F64 || t == ir::DType::F32 || t == ir::DType::Bool;
@@ -98,7 +110,7 @@ Val Emitter::scalar_convert(const Val& v, ir::DType to) {
   params.semantics = semantics_;
   Step& s = cast ? emit(*cast) : emit<Kind::scalar_strip>(ScalarStrip{nullptr, k_.convert(v.dtype, to), params});
   s.dst = r.scalar().slot;
-  s.a = s.b = s.c = scalar_slot(v);
+  s.a = s.b = s.c = from;
   return r;
 }
 

@@ -87,7 +87,7 @@ static void lower_reshape(Emitter& e, const Op& op) {
   if (!v.is_strided() || !is_dense(v)) return e.define_into(op.results[0], {v}, {Into::Reshaped{}});
   v.dims = dims;
   v.memory().strides = dense_strides(dims);
-  if (dims.empty()) v = e.load_scalar(v);
+  if (dims.empty()) v = e.load_scalar(v, op.results[0]);
   e.define(op.results[0], v);
 }
 
