@@ -241,8 +241,8 @@ struct CommandLine {
     add_chips(info_app, &info.chips);
     info_app->add_flag("--plan", info.plan, "Also the steps that the kernel is compiled to");
     info_app->add_flag("--passes", info.passes, "Also the passes over the kernel, and how much each changed");
-    add_passes("--print-before", &info.print_before, "Also the kernel as it is before that pass");
-    add_passes("--print-after", &info.print_after, "Also the kernel as it is after that pass");
+    add_passes("--print-before", &info.print_before, "Also the kernel, or its steps, before that pass");
+    add_passes("--print-after", &info.print_after, "Also the kernel, or its steps, after that pass");
     add_passes("--without", &info.without, "Leave that pass out");
 
     chips_app = command("chips", "Show the chips that are known, or one chip's figures with their sources");

@@ -14,7 +14,6 @@
 #include "landing.h"
 #include "lower/barriers.h"
 #include "pallasim/hw/rules.h"
-#include "runs.h"
 #include "together.h"
 #include "units.h"
 
@@ -66,15 +65,13 @@ void share_grid(Plan& p) {
       "cores share the grid, and " + (p.split.refused.empty() ? "its parallel axis moves no block" : p.split.refused);
 }
 
-// Steps lie where they stay from here on: jumps and entries become pointers, and scalar steps may know the next one.
+// Steps lie where they stay from here on: jumps and entries become pointers.
 void link(Plan& p, const std::vector<int>& targets, const std::vector<size_t>& entries) {
   for (size_t i = 0; i < p.steps.size(); ++i) {
     p.steps[i].id = static_cast<int32_t>(i);
     if (targets[i] >= 0) p.steps[i].jump = &p.steps[static_cast<size_t>(targets[i])];
   }
-  p.joined = p.options.rewrites();
   p.tells_in_runs = p.may_run_apart();
-  if (p.joined) join_scalar_steps(p.steps, p.tells_in_runs);
   for (size_t b = 0; b < p.bodies.size(); ++b) p.bodies[b]->entry = p.steps.data() + entries[b];
 }
 
@@ -241,6 +238,7 @@ std::shared_ptr<Plan> compile_plan(ir::Module module, const PlanOptions& options
   make_bodies(*plan);
   learn_facts(*plan);
   compile_bodies(*plan);
+  passes::rewrite(*plan, watch);
   compile_together(*plan);
   return plan;
 }

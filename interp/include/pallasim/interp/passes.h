@@ -1,4 +1,4 @@
-// The rewrites that the plan compiler makes of a module, by name.
+// The rewrites that the plan compiler makes of a module and of its plan, by name.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -21,7 +21,7 @@ std::span<const PassRow> pass_rows();  // in the order in which they run
 
 // Who looks at passes while a module is compiled.
 struct PassWatch {
-  std::vector<std::string> print;  // names of those whose module is kept, before and after
+  std::vector<std::string> print;  // names of those whose module or steps are kept, before and after
   struct Run {
     std::string_view name;
     int64_t changes = 0;

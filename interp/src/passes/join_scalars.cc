@@ -1,12 +1,13 @@
-#include "runs.h"
-
+// Scalar steps behind each other run by themselves (plan/scalar_forms.h): Step::follow of all steps.
 #include <algorithm>
 
+#include "../plan/plan.h"
 #include "../plan/scalar_forms.h"
 #include "../plan/steps.h"
 #include "pallasim/interp/rewrites.h"
+#include "passes.h"
 
-namespace pallasim::interp {
+namespace pallasim::interp::passes {
 namespace {
 
 bool is_scalar(const Step& s) { return s.form && s.form->scalar; }
@@ -27,7 +28,9 @@ unsigned handed_over(const std::vector<const Step*>& before, const std::vector<b
 
 }  // namespace
 
-void join_scalar_steps(std::vector<Step>& steps, bool watched) {
+int64_t join_scalars(Plan& p) {
+  std::vector<Step>& steps = p.steps;
+  p.joined = true;
   std::vector<std::vector<const Step*>> before(steps.size() + 1);
   for (const Step& s : steps)
     for (const int32_t next : successors(s)) before[static_cast<size_t>(next)].push_back(&s);
@@ -38,7 +41,7 @@ void join_scalar_steps(std::vector<Step>& steps, bool watched) {
     Step& s = steps[i];
     // What jumps hands over to steps before it, too, and is no end.
     if (!is_scalar(s) || (length >= kLongestRun && !s.jump && row(s).flow == Flow::Next)) {
-      s.follow = watched ? ops::end_told_run : ops::end_run;
+      s.follow = p.tells_in_runs ? ops::end_told_run : ops::end_run;
       ends[i] = true;
       length = 0;
       continue;
@@ -50,6 +53,7 @@ void join_scalar_steps(std::vector<Step>& steps, bool watched) {
   }
   count(Rewrite::FollowingScalar, following);
   count(Rewrite::HandedOver, values);
+  return following;
 }
 
-}  // namespace pallasim::interp
+}  // namespace pallasim::interp::passes
