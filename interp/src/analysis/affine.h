@@ -43,7 +43,7 @@ struct AffineExpr {
 
   AffineExpr() = default;
   explicit AffineExpr(int64_t n) : constant(n) {}
-  explicit AffineExpr(Symbol s) : terms{{s, 1}} {}
+  explicit AffineExpr(Symbol s, int64_t by = 1) : terms{{s, by}} {}
 
   bool is_constant() const { return terms.empty(); }
   bool has_only(Symbol::Kind) const;

@@ -50,6 +50,13 @@ std::optional<Conditions> compared(OpCode code, const AffineExpr& a, const Affin
   }
 }
 
+// Null where an argument or another region is where it comes from.
+const Op* made_in(const Region& body, ValueId v) {
+  const auto op = std::find_if(body.ops.begin(), body.ops.end(),
+                               [&](const Op& o) { return o.results.size() == 1 && o.results[0] == v; });
+  return op == body.ops.end() ? nullptr : &*op;
+}
+
 // Whether somebody knows where it is after the dimensions went elsewhere.
 bool is_followed(const Term& t, std::span<const int> dims) {
   if (t.symbol.kind == Symbol::Kind::Dim) return dims[static_cast<size_t>(t.symbol.id)] >= 0;
@@ -57,6 +64,14 @@ bool is_followed(const Term& t, std::span<const int> dims) {
 }
 
 }  // namespace
+
+std::optional<ValueId> increment_of(const Op& loop, size_t carry) {
+  const Region& body = loop.regions[0];
+  const ValueId now = body.args[carry + 1];
+  const Op* sum = made_in(body, body.ops.back().operands[carry]);
+  if (!sum || sum->code != OpCode::add || (sum->operands[0] == now) == (sum->operands[1] == now)) return {};
+  return sum->operands[sum->operands[0] == now ? 1 : 0];
+}
 
 std::optional<std::vector<int>> moved_dims(const Op& op, const ir::Type& operand, const ir::Type& result) {
   std::vector<int> r;
@@ -86,9 +101,7 @@ AffineExpr with_dims(const AffineExpr& e, std::span<const int> dims) {
   AffineExpr r(e.constant);
   for (Term t : e.terms) {
     if (t.symbol.kind == Symbol::Kind::Dim) t.symbol.id = dims[static_cast<size_t>(t.symbol.id)];
-    AffineExpr term;
-    term.terms.push_back(t);
-    r = r + term;
+    r = r + AffineExpr(t.symbol, t.by);
   }
   return r;
 }
@@ -192,24 +205,17 @@ void Expressions::learn_loop(const Op& op) {
 // A carry that grows by the same in each trip; without `trip` one that is the index by another name.
 void Expressions::learn_carry(const Op& loop, size_t carry, const AffineExpr& index, const AffineExpr* trip) {
   const Region& body = loop.regions[0];
-  const ValueId now = body.args[carry + 1], next = body.ops.back().operands[carry], first = loop.operands[carry + 3];
-  if (!is_int(now)) return;
-  const auto maker = [&](ValueId v) {
-    return std::find_if(body.ops.begin(), body.ops.end(),
-                        [&](const Op& o) { return o.results.size() == 1 && o.results[0] == v; });
-  };
-  const auto sum = maker(next);
-  if (sum == body.ops.end() || sum->code != OpCode::add || (sum->operands[0] == now) == (sum->operands[1] == now))
-    return;
-  const ValueId amount = sum->operands[sum->operands[0] == now ? 1 : 0];
+  const ValueId now = body.args[carry + 1], first = loop.operands[carry + 3];
+  const std::optional<ValueId> amount = increment_of(loop, carry);
+  if (!amount || !is_int(now)) return;
   std::optional<int64_t> by;  // the body's own constants were not visited yet
-  if (const AffineExpr* e = of(amount); e && e->is_constant()) by = e->constant;
-  else if (const auto made = maker(amount); made != body.ops.end()) by = constant_of(*made);
+  if (const AffineExpr* e = of(*amount); e && e->is_constant()) by = e->constant;
+  else if (const Op* made = made_in(body, *amount)) by = constant_of(*made);
   const AffineExpr *from = of(first), *lower = of(loop.operands[0]), *step = of(loop.operands[2]);
   if (trip) {
     if (from && by) set(now, *from + *trip * *by);
   } else if (from && *from == *lower &&
-             (amount == loop.operands[2] || (by && step && step->is_constant() && *by == step->constant))) {
+             (*amount == loop.operands[2] || (by && step && step->is_constant() && *by == step->constant))) {
     set(now, index);
   }
 }

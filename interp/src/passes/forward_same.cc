@@ -2,6 +2,7 @@
 // nothing. Who used them uses the first name.
 #include <unordered_map>
 
+#include "pallasim/interp/rewrites.h"
 #include "pallasim/ir/equal.h"
 #include "passes.h"
 
@@ -47,7 +48,9 @@ int64_t forward(const ir::Graph& g, Region& r, std::unordered_map<ValueId, Value
 
 int64_t forward_same(const Target& t) {
   std::unordered_map<ValueId, ValueId> first;
-  return forward(t.graph, t.graph.region, &first);
+  const int64_t forwarded = forward(t.graph, t.graph.region, &first);
+  count(Rewrite::SecondName, forwarded);
+  return forwarded;
 }
 
 }  // namespace pallasim::interp::passes

@@ -3,6 +3,7 @@
 #include <functional>
 #include <optional>
 
+#include "../../analysis/expressions.h"
 #include "../../analysis/refs.h"
 #include "../../plan/payload/control.h"
 #include "../../plan/payload/copies.h"
@@ -218,20 +219,14 @@ static void lower_straight(Emitter& e, const Op& op, const Loop& l) {
 
 // Whether carry `i` counts as the loop's index does: JAX's fori_loop brings its own.
 static bool counts_along(Emitter& e, const Op& op, const Loop& l, size_t i) {
-  const Region& body = op.regions[0];
-  const ir::ValueId carry = body.args[i + 1], next = body.ops.back().operands[i];
+  const ir::ValueId next = op.regions[0].ops.back().operands[i];
   const Val& init = e.operand(op, i + 3);
   if (l.down || e.uses(op.results[i]) > 0 || e.uses(next) != 1 || !init.is_scalar() || init.dtype != l.lower.dtype)
     return false;
   if (op.operands[i + 3] != op.operands[0] && (!known_int(init) || known_int(init) != known_int(l.lower))) return false;
-  const auto def = std::find_if(body.ops.begin(), body.ops.end(), [&](const Op& o) {
-    return std::find(o.results.begin(), o.results.end(), next) != o.results.end();
-  });
-  if (def == body.ops.end() || def->code != OpCode::add) return false;
-  const ir::ValueId by = def->operands[0] == carry ? def->operands[1] : def->operands[0];
-  if (def->operands[0] != carry && def->operands[1] != carry) return false;
-  if (by == op.operands[2]) return true;
-  const Val* amount = e.find(by);
+  const std::optional<ir::ValueId> by = analysis::increment_of(op, i);
+  if (!by || *by == op.operands[2]) return by.has_value();
+  const Val* amount = e.find(*by);
   return amount && known_int(*amount) && known_int(*amount) == known_int(l.step);
 }
 
