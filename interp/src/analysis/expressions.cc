@@ -73,28 +73,34 @@ std::optional<ValueId> increment_of(const Op& loop, size_t carry) {
   return sum->operands[sum->operands[0] == now ? 1 : 0];
 }
 
-std::optional<std::vector<int>> moved_dims(const Op& op, const ir::Type& operand, const ir::Type& result) {
+std::optional<std::vector<int>> unit_reshape(std::span<const int64_t> from, std::span<const int64_t> to) {
   std::vector<int> r;
-  if (op.code == OpCode::broadcast_in_dim) {
-    for (const ir::Attr& d : op.attr("dims")->items) r.push_back(static_cast<int>(d.i));
-    return r;
-  }
-  const std::vector<ir::Dim>& to = result.dims;
   size_t next = 0;
   const auto skip_ones = [&] {
-    while (next < to.size() && to[next] == ir::Dim(1)) ++next;
+    while (next < to.size() && to[next] == 1) ++next;
   };
-  for (const ir::Dim& d : operand.dims) {
-    if (d == ir::Dim(1)) {
-      r.push_back(-1);
-      continue;
-    }
-    skip_ones();
-    if (next == to.size() || to[next] != d) return {};
-    r.push_back(static_cast<int>(next++));
+  for (const int64_t n : from) {
+    if (n != 1) skip_ones();
+    if (n != 1 && (next == to.size() || to[next] != n)) return {};
+    r.push_back(n == 1 ? -1 : static_cast<int>(next++));
   }
   skip_ones();
   return next == to.size() ? std::optional(r) : std::nullopt;
+}
+
+std::optional<std::vector<int>> moved_dims(const Op& op, const ir::Type& operand, const ir::Type& result) {
+  if (op.code == OpCode::broadcast_in_dim) {
+    std::vector<int> r;
+    for (const ir::Attr& d : op.attr("dims")->items) r.push_back(static_cast<int>(d.i));
+    return r;
+  }
+  if (!operand.is_static() || !result.is_static()) return {};
+  const auto sizes = [](const ir::Type& t) {
+    std::vector<int64_t> r;
+    for (const ir::Dim& d : t.dims) r.push_back(d.size);
+    return r;
+  };
+  return unit_reshape(sizes(operand), sizes(result));
 }
 
 AffineExpr with_dims(const AffineExpr& e, std::span<const int> dims) {

@@ -63,8 +63,10 @@ AffineExpr position(size_t dim, int64_t size);
 // What a carry of a loop grows by in each trip; nothing where something else becomes of it.
 std::optional<ir::ValueId> increment_of(const ir::Op& loop, size_t carry);
 
-// Where the dimensions of the operand go in a broadcast, or in a reshape that adds and drops dimensions of one element
-// alone (which go nowhere, -1); nothing for other reshapes.
+// Where dimensions go in a reshape that adds and drops some of one element alone, which go nowhere (-1); nothing for
+// other reshapes.
+std::optional<std::vector<int>> unit_reshape(std::span<const int64_t> from, std::span<const int64_t> to);
+// The same of the operand of a broadcast or a reshape.
 std::optional<std::vector<int>> moved_dims(const ir::Op&, const ir::Type& operand, const ir::Type& result);
 AffineExpr with_dims(const AffineExpr&, std::span<const int> dims);
 

@@ -19,25 +19,16 @@ bool is_wide(ir::DType t) {
   return c == CType::I64 || c == CType::U64;
 }
 
-// Strides of `ref` in the shape `to` where the two differ in dimensions of one element alone.
-std::optional<std::vector<int64_t>> same_but_for_ones(const Val& ref, const std::vector<int64_t>& to) {
+}  // namespace
+
+std::optional<std::vector<int64_t>> same_but_for_ones(const Val& memory, std::span<const int64_t> to) {
+  const std::optional<std::vector<int>> map = analysis::unit_reshape(memory.dims, to);
+  if (!map) return {};
   std::vector<int64_t> strides(to.size(), 1);
-  size_t from = 0;
-  auto skip_ones = [&] {
-    while (from < ref.dims.size() && ref.dims[from] == 1) ++from;
-  };
-  for (size_t d = 0; d < to.size(); ++d) {
-    if (to[d] == 1) continue;
-    skip_ones();
-    if (from == ref.dims.size() || ref.dims[from] != to[d]) return std::nullopt;
-    strides[d] = ref.memory().strides[from++];
-  }
-  skip_ones();
-  if (from != ref.dims.size()) return std::nullopt;
+  for (size_t d = 0; d < map->size(); ++d)
+    if ((*map)[d] >= 0) strides[static_cast<size_t>((*map)[d])] = memory.memory().strides[d];
   return strides;
 }
-
-}  // namespace
 
 // Whether a copy may take what lies behind its source's end.
 bool copies_read_on(Emitter& e) {

@@ -76,6 +76,8 @@ class IndexedViews {
 Val viewed_operand(Emitter&, const Op&, const char* key, ViewUse, Lens = Lens::Refuse);
 // Runs `body` once per alternative of `v`, where the plan then branches.
 void for_each_choice(Emitter&, const Val& v, const std::function<void(const Val&)>& body);
+// Strides of memory in a shape that differs in dimensions of one element alone.
+std::optional<std::vector<int64_t>> same_but_for_ones(const Val& memory, std::span<const int64_t> to);
 // Whether a copy may take what lies behind its source's end.
 bool copies_read_on(Emitter&);
 

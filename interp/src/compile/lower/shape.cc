@@ -4,6 +4,7 @@
 
 #include "../../plan/payload/places.h"
 #include "../../plan/steps.h"
+#include "../views.h"
 #include "lowering.h"
 
 namespace pallasim::interp {
@@ -65,25 +66,12 @@ static void lower_reshape(Emitter& e, const Op& op) {
   const std::vector<int64_t> dims = dims_of(e.type(op.results[0]));
   if (v.dims == dims) return e.define(op.results[0], v);
   if (v.is_uniform()) return e.define(op.results[0], v.spread(dims));
-  if (v.is_strided() && !is_dense(v)) {
-    // Only dims of size 1 come or go: strides follow.
-    std::vector<int64_t> real, real_strides;
-    for (size_t i = 0; i < v.dims.size(); ++i)
-      if (v.dims[i] != 1) real.push_back(v.dims[i]), real_strides.push_back(v.memory().strides[i]);
-    std::vector<int64_t> strides(dims.size(), 0);
-    size_t next = 0;
-    bool ok = true;
-    for (size_t i = 0; i < dims.size() && ok; ++i) {
-      if (dims[i] == 1) continue;
-      ok = next < real.size() && real[next] == dims[i];
-      if (ok) strides[i] = real_strides[next++];
-    }
-    if (ok && next == real.size()) {
+  if (v.is_strided() && !is_dense(v))
+    if (std::optional<std::vector<int64_t>> strides = same_but_for_ones(v, dims)) {
       v.dims = dims;
-      v.memory().strides = strides;
+      v.memory().strides = std::move(*strides);
       return e.define(op.results[0], v);
     }
-  }
   if (!v.is_strided() || !is_dense(v)) return e.define_into(op.results[0], {v}, {Into::Reshaped{}});
   v.dims = dims;
   v.memory().strides = dense_strides(dims);
