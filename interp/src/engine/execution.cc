@@ -23,7 +23,7 @@ void Execution::poison_gaps(const Unwritten& u) const {
   });
 }
 
-Execution::Execution(const Plan& p) : plan(&p) {
+Execution::Execution(const Plan& p) : plan(&p), locs(&p.module.locs) {
   for (size_t i = 0; i < p.memory.allocations.size(); ++i)
     if (!p.memory.allocations[i].private_to_thread()) shared_memory.push_back({i, {}, {}});
   strips_ = std::make_unique<std::byte[]>(static_cast<size_t>(p.memory.max_strips) * kStripBytes + 64);

@@ -159,7 +159,8 @@ bool run_apart(const Call& c, int workers, Report* report) {
     return false;
   Options options = c.options;
   options.max_memory /= workers;
-  Call call{c.plan, c.session, options, c.operands, c.grid, {}, c.first_device, c.run, c.interrupt_epoch, {}, {}};
+  Call call{c.plan, c.locs,         c.session, options,           c.operands, c.grid,
+            {},     c.first_device, c.run,     c.interrupt_epoch, {},         {}};
   call.watch.progress = c.watch.progress;
   memory::PartsApart apart;
   const Outputs outputs(c, &apart);

@@ -41,6 +41,7 @@ class CountedPart {
 std::string run_part(Execution& ex, const Call& c, const Population& who, const GridBox& box) {
   const FloatEnvironment environment;
   ex.options = &c.options;
+  ex.locs = &c.locs;
   ex.keeps_calls = c.watch.recorder && c.watch.recorder->keep_calls;
   ex.breakpoints = c.watch.breakpoints;
   ex.bind(c.operands, c.grid, c.first_device, who);

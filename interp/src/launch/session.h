@@ -78,6 +78,7 @@ struct Session::State {
 // What every box of a launch needs.
 struct Call {
   const Plan& plan;
+  const ir::LocTable& locs;  // of the text that this launch came with
   Session& session;
   const Options& options;
   std::vector<std::vector<std::byte*>> operands;  // per device

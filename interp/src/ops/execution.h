@@ -73,6 +73,7 @@ struct Execution {
   ~Execution();
 
   const Plan* plan = nullptr;
+  const ir::LocTable* locs = nullptr;  // of the text that this launch came with: reports name its lines
   const Options* options = nullptr;
   uint64_t interrupt_epoch = 0;  // when the launch began
   int32_t devices = 1, first_device = 0;
