@@ -6,12 +6,13 @@
 #include "../analysis/expressions.h"
 #include "../analysis/facts.h"
 #include "../analysis/refs.h"
+#include "../plan/host_cost.h"
 #include "../plan/payload/grid.h"
 #include "../plan/steps.h"
+#include "affine_arrays.h"
 #include "compiler.h"
 #include "lower/access.h"
 #include "pallasim/hw/machine.h"
-#include "affine_arrays.h"
 #include "unread.h"
 
 namespace pallasim::interp {
@@ -395,7 +396,7 @@ void Compiler::compile_body() {
   }
   values_ = std::move(body_values);
   set_graph(ir_body_.graph);
-  plan_.split.step_cost_ns += 10;
+  plan_.split.step_cost_ns += host_cost::kGridPoint.step;
   if (plan_.options.fuse) state<AffineArrays>().read(ir_body_.graph);
   compile_region_ops(ir_body_.graph.region);
   if (pipeline) end_pipeline(pipeline, top);

@@ -1,5 +1,6 @@
 // Binding buffers, splitting the grid, running it.
 #include "pallasim/interp/launch.h"
+#include "../plan/host_cost.h"
 
 #include <fmt/format.h>
 
@@ -267,11 +268,11 @@ class OwnInputs {
 
 // Over workers, where that is worth their waking and nobody can tell.
 bool run_in_parallel(const Call& c, int64_t points, Report* report) {
-  constexpr double kWorthSplittingNs = 100e3;
   const PlanSplit& split = c.plan.split;
   const int workers = c.options.workers > 0 ? c.options.workers : default_workers();
   const int64_t times = std::max({points, c.who.programs, int64_t{c.plan.threads.count}});
-  const bool worth = c.options.workers > 0 || split.step_cost_ns * static_cast<double>(times) > kWorthSplittingNs;
+  const bool worth =
+      c.options.workers > 0 || split.step_cost_ns * static_cast<double>(times) > host_cost::kWorthSplitting;
   if (workers == 1 || !worth) return false;
   if (c.who.programs == 0 && !split.axes.empty()) {
     const std::vector<GridBox> boxes = split_grid(c.plan, c.grid, static_cast<size_t>(workers) * 4);
