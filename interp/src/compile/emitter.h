@@ -43,7 +43,7 @@ class Emitter : public Context, public StepWriter, public Slots, public Frame, p
   // The operation under compilation changed the last step, of an operation before it, into its own.
   void claim_last_step() { --now_.first_step; }
 
-  // -- lazy values (lazy.cc); DESIGN section 3 has the invariant --
+  // -- lazy values (lazy.cc, which has their invariant) --
   // The only way to a step that writes to memory which lazy values may show: makes those memory whose place is written.
   // The step's own operands come back as it may use them: as they were where they read nothing that is written, or
   // where `in_place` (the place of an elementwise result) is read at the element that is written; else as memory.

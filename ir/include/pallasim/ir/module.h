@@ -85,7 +85,7 @@ struct Mesh {
   LocId loc = -1;
 };
 
-// One dimension of a block (SEMANTICS A4).
+// One dimension of a block: how an element of the index map's result becomes a place in the array.
 struct BlockDim {
   enum class Kind : uint8_t { Blocked, Squeezed, Element, BoundedSlice, Indirect } kind = Kind::Blocked;
   int64_t size = 1;
@@ -161,7 +161,7 @@ struct Module {
 
 inline constexpr int kIrVersion = 1;
 
-// Limits on untrusted text, checked before anything is allocated (DESIGN.md section 7).
+// Limits on untrusted text, checked before anything is allocated.
 struct Limits {
   int64_t max_text_bytes = 256LL << 20;
   int max_nesting = 256;  // regions and attribute trees
