@@ -172,9 +172,9 @@ void Compiler::place_operand(size_t i) {
     place_block(o, needs, &w, &ref);
     if (unread) state<UnreadWindows>().of[body.args[i]] = nullptr;
   }
-  w.copies_only = w.is_output && !ir::is_sync(w.dtype) && !is_modelled(o) && m_.bodies.size() == 1 &&
-                  ref.memory().addr.buffer == w.buffer && ref.memory().addr.dyn == Addr::kNoSlot &&
-                  copied_into_alone(body, body.args[i]);
+  w.init_deferred = w.is_output && !ir::is_sync(w.dtype) && !is_modelled(o) && m_.bodies.size() == 1 &&
+                    ref.memory().addr.buffer == w.buffer && ref.memory().addr.dyn == Addr::kNoSlot &&
+                    copied_into_alone(body, body.args[i]);
   bind(body.args[i], ref);
   body_.windows.push_back(std::move(w));
 }

@@ -16,7 +16,7 @@ void poison(std::byte* at, int64_t count, ir::DType t, Options::Fill fill) {
   fill_strided(at, &one, &e, &count, 1, ir::byte_size(t));
 }
 
-void Execution::poison_gaps(const Unwritten& u) const {
+void Execution::poison_gaps(const DeferredInit& u) const {
   const int64_t size = ir::byte_size(u.dtype);
   u.written.for_gaps(u.bytes, [&](int64_t begin, int64_t end) {
     poison(u.at + begin, (end - begin) / size, u.dtype, options->uninitialized);

@@ -15,12 +15,12 @@
 #include "../report/checked.h"
 #include "../report/checks.h"
 #include "../report/report.h"
-#include "apart.h"
 #include "bind.h"
 #include "pallasim/hw/machine.h"
 #include "pallasim/interp/progress.h"
 #include "population.h"
 #include "run.h"
+#include "speculation.h"
 #include "split_judge.h"
 #include "units.h"
 #include "workers.h"
@@ -283,7 +283,7 @@ bool run_in_parallel(const Call& c, int64_t points, Report* report) {
       return true;
     }
   }
-  return run_apart(c, workers, report);
+  return run_speculatively(c, workers, report);
 }
 
 // Many grid points at a time: PlanTogether.
@@ -337,7 +337,7 @@ void run_launch(const Plan& p, const ir::LocTable& locs, Session& session, std::
   for (const DeviceCall& d : devices) {
     std::vector<int64_t> grid;
     call.operands.push_back(bind_device(p, session, d, options, &grid, &points,
-                                        devices.size() == 1 && !options.checked ? &call.unwritten : nullptr));
+                                        devices.size() == 1 && !options.checked ? &call.deferred_init : nullptr));
     own.copy(&call.operands.back());
     if (d.device != devices[0].device && grid != call.grid)
       bad_argument(p, fmt::format("device {} has another grid than device {}", d.device, devices[0].device), {},

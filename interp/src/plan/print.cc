@@ -113,8 +113,8 @@ class Printer {
   }
   std::string of(const LoadedInPlace& p) const { return of(p.access); }
   std::string of(const StoredRows& p) const { return of(p.access); }
-  std::string of(const LandingPayload& p) const { return at(p.addr); }
-  std::string of(const DepartPayload& p) const { return side(p.dst); }
+  std::string of(const ElisionPayload& p) const { return at(p.addr); }
+  std::string of(const ForwardPayload& p) const { return side(p.dst); }
   std::string of(const ScalarStrip&) const { return {}; }
   std::string of(const EltProgram& p) const {
     std::vector<std::string> from;
