@@ -1,4 +1,4 @@
-// Which bytes of a buffer were written.
+// Sets of intervals of bytes: which ones of a buffer were written.
 #pragma once
 #include <algorithm>
 #include <cstddef>
