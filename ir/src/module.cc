@@ -33,29 +33,41 @@ bool Module::is_aliased_output(size_t operand) const {
                      [&](const Alias& a) { return inputs + static_cast<size_t>(a.output) == operand; });
 }
 
-void place(Diagnostic& d, const Module& m) {
+void place(Diagnostic& d, const Module& m, const LocTable& locs) {
   const Attr* call = find(m.attrs, "call");
   if (!d.site.source.file.empty() || !call || !call->is_int() || call->i < 0 ||
-      call->i >= static_cast<int64_t>(m.locs.size()))
+      call->i >= static_cast<int64_t>(locs.size()))
     return;
   std::string what = std::move(d.site.what);
-  d.site = site_of(m, static_cast<LocId>(call->i));
+  d.site = site_of(locs, static_cast<LocId>(call->i));
   d.site.what = std::move(what);
 }
 
-Site site_of(const Module& m, LocId id) {
+Site site_of(const LocTable& locs, LocId id) {
   Site s;
-  auto known = [&](LocId i) { return i >= 0 && i < static_cast<LocId>(m.locs.size()); };
+  auto known = [&](LocId i) { return i >= 0 && i < static_cast<LocId>(locs.size()); };
   if (!known(id)) return s;
-  const Loc* loc = &m.locs[static_cast<size_t>(id)];
+  s.loc = id;
+  const Loc* loc = &locs[static_cast<size_t>(id)];
   s.source = loc->source;
   s.scope = loc->scope;
   // The chain comes from untrusted text and may be a cycle.
   while (known(loc->caller) && s.callers.size() < kMaxCallers) {
-    loc = &m.locs[static_cast<size_t>(loc->caller)];
+    loc = &locs[static_cast<size_t>(loc->caller)];
     s.callers.push_back(loc->source);
   }
   return s;
+}
+
+void relocate(Diagnostic& d, const LocTable& locs) {
+  const auto move = [&](Site& s) {
+    if (s.loc < 0) return;
+    std::string what = std::move(s.what);
+    s = site_of(locs, s.loc);
+    s.what = std::move(what);
+  };
+  move(d.site);
+  for (Site& s : d.also) move(s);
 }
 
 }  // namespace pallasim::ir

@@ -21,6 +21,29 @@ Module parse(std::string_view text, std::string_view file_name, const Limits& li
   return Parser(text, file_name, limits, unplaced).parse_module();
 }
 
+TextParts split_locations(std::string_view text) {
+  constexpr std::string_view kLoc = "loc ";
+  size_t begin = text.size();
+  while (begin > 0) {
+    const size_t before = begin >= 2 ? text.rfind('\n', begin - 2) : std::string_view::npos;
+    const size_t line = before == std::string_view::npos ? 0 : before + 1;
+    if (line == 0 || !text.substr(line).starts_with(kLoc)) break;
+    begin = line;
+  }
+  return {text.substr(0, begin), text.substr(begin)};
+}
+
+LocTable parse_locations(std::string_view locations) {
+  return Parser(locations, "<locations>", {}, Unplaced::Nowhere).parse_locations();
+}
+
+LocTable Parser::parse_locations() {
+  decl_rank_ = static_cast<int>(std::size(kDecls)) - 1;
+  while (declaration()) {}
+  check_locations();
+  return std::move(m_.locs);
+}
+
 Module Parser::parse_module() {
   if (end_ - begin_ > limits_.max_text_bytes)
     fail(begin_, "PS-IR-004",

@@ -13,6 +13,7 @@ class Parser {
  public:
   Parser(std::string_view text, std::string_view file_name, const Limits& limits, Unplaced unplaced);
   Module parse_module();
+  LocTable parse_locations();  // of a text that is nothing else
 
  private:
   // Values of one graph. Canonical text numbers them 0, 1, 2, …, so the table is needed for other text only.

@@ -170,8 +170,9 @@ void Printer::op(const Graph& g, const Op& op, int indent) {
 }
 
 void Printer::locations() {
-  for (size_t i = 0; i < m_.locs.size(); ++i) {
-    const Loc& l = m_.locs[i];
+  const LocTable& locs = o_.table ? *o_.table : m_.locs;
+  for (size_t i = 0; i < locs.size(); ++i) {
+    const Loc& l = locs[i];
     AttrDict d;
     d.emplace_back("file", Attr::string(l.source.file));
     d.emplace_back("line", Attr::integer(l.source.line));

@@ -89,8 +89,8 @@ std::shared_ptr<const Program> Program::make(std::string_view text, std::string_
   try {
     p->plan_ = interp::compile_cached(text, p->options_);
   } catch (const ir::DiagnosticError& e) { throw placed(e.diagnostic(), text); }
-  plan_times().made(p->plan_, seconds_since(begin));
-  const ir::Module& m = interp::module_of(*p->plan_);
+  plan_times().made(p->plan_.plan, seconds_since(begin));
+  const ir::Module& m = interp::module_of(p->plan());
   // Dynamic grid bounds are one i32 or i64: `open` leaves dtype and shape to the launch.
   for (int i = 0; i < m.num_dynamic; ++i) p->args_.push_back({ir::DType::I32, {}, true});
   for (const ir::Operand& o : m.operands) {
@@ -105,18 +105,17 @@ void Program::run(std::span<const interp::DeviceCall> devices) const {
   std::vector<LaunchRecorder> recorders;
   for (const interp::DeviceCall& d : devices) recorders.emplace_back(plan_, option_text_, d.device, d.args, d.results);
   Run run;
-  run.kernel = interp::module_of(*plan_).name;
+  run.kernel = interp::module_of(plan()).name;
   run.chip = options_.chip->name;
-  run.planned = plan_times().first_launch(plan_.get(), &run.plan_seconds);
+  run.planned = plan_times().first_launch(plan_.plan.get(), &run.plan_seconds);
   const auto begin = std::chrono::steady_clock::now();
   interp::Recorder recorder;
   recorder.keep_points = settings_.record_grid != 0;
   recorder.keep_calls = settings_.record_calls != 0;
-  LaunchBreakpoints breakpoints(settings_, interp::module_of(*plan_));
+  LaunchBreakpoints breakpoints(settings_, interp::module_of(plan()));
   WatchedLaunch watched(run.kernel, settings_.progress && !breakpoints.any());
-  interp::Outcome outcome =
-      interp::try_launch(*plan_, session(), devices, options_,
-                         {&recorder, watched.progress(), breakpoints.any() ? &breakpoints : nullptr});
+  interp::Outcome outcome = interp::try_launch(
+      plan_, session(), devices, options_, {&recorder, watched.progress(), breakpoints.any() ? &breakpoints : nullptr});
   watched.end();
   run.seconds = seconds_since(begin);
   keep_recorded(settings_, std::move(recorder));

@@ -28,7 +28,8 @@ class Program {
   const std::vector<Shape>& args() const { return args_; }
   const std::vector<Shape>& results() const { return results_; }
   bool has_sub_byte() const { return has_sub_byte_; }
-  const interp::Plan& plan() const { return *plan_; }
+  const interp::CachedPlan& cached() const { return plan_; }
+  const interp::Plan& plan() const { return *plan_.plan; }
   // Empty on the generic machine.
   std::string chip() const { return options_.chip->family == hw::Family::Generic ? "" : options_.chip->name; }
 
@@ -37,7 +38,7 @@ class Program {
   void run(std::span<const interp::DeviceCall> devices) const;
 
  private:
-  std::shared_ptr<const interp::Plan> plan_;
+  interp::CachedPlan plan_;
   interp::Options options_;
   std::string option_text_;
   Settings settings_;

@@ -227,7 +227,7 @@ nb::list recorded_arrays(const std::vector<RecordedArray>& arrays, const std::ve
 }
 
 nb::dict recorded_launch(const RecordedLaunch& l, nb::object text) {
-  const ir::Module& m = interp::module_of(*l.plan);
+  const ir::Module& m = interp::module_of(*l.plan.plan);
   std::vector<std::string> args, results;
   for (int i = 0; i < m.num_dynamic; ++i) args.push_back("grid bound " + std::to_string(i));
   for (const ir::Operand& o : m.operands) (o.kind == ir::Operand::Kind::Output ? results : args).push_back(o.name);
@@ -243,14 +243,15 @@ nb::dict recorded_launch(const RecordedLaunch& l, nb::object text) {
   return d;
 }
 
-// (launches, launches left out). Launches of one plan share their text.
+// (launches, launches left out). Launches of one plan and table of locations share their text.
 nb::tuple take_recording(uint64_t number) {
   Recording recording = stop_recording(number);
-  std::map<const interp::Plan*, nb::object> texts;
+  std::map<std::pair<const interp::Plan*, const ir::LocTable*>, nb::object> texts;
   nb::list launches;
   for (auto& l : recording.launches) {
-    nb::object& text = texts[l->plan.get()];
-    if (!text.is_valid()) text = nb::cast(ir::print(interp::module_of(*l->plan)));
+    const auto& [plan, locs] = l->plan;
+    nb::object& text = texts[{plan.get(), locs.get()}];
+    if (!text.is_valid()) text = nb::cast(ir::print(interp::module_of(*plan), {.table = locs.get()}));
     launches.append(recorded_launch(*l, text));
     l.reset();  // Python has its arrays now
   }
@@ -281,7 +282,7 @@ void define_text(nb::module_& m) {
   m.def(
       "dump",
       [](const std::string& text, const std::string& options) {
-        return interp::dump(Program::make(text, options)->plan());
+        return interp::dump(Program::make(text, options)->cached());
       },
       "text"_a, "options"_a = "", "The steps of the plan.");
   m.def("run", &run, "text"_a, "options"_a, "args"_a, "results"_a, "settings"_a = "",

@@ -67,7 +67,7 @@ Recording stop_recording(uint64_t number) {
   return all;
 }
 
-LaunchRecorder::LaunchRecorder(const std::shared_ptr<const interp::Plan>& plan, const std::string& options, int device,
+LaunchRecorder::LaunchRecorder(const interp::CachedPlan& plan, const std::string& options, int device,
                                std::span<const interp::Buffer> args, std::span<const interp::Buffer> results) {
   if (!g_active.load(std::memory_order_relaxed)) return;
   const int64_t bytes = byte_count(args) + byte_count(results);

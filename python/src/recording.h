@@ -18,7 +18,7 @@ struct RecordedArray {
 };
 
 struct RecordedLaunch {
-  std::shared_ptr<const interp::Plan> plan;
+  interp::CachedPlan plan;
   std::string options;
   int device = 0;
   std::vector<RecordedArray> args, results;
@@ -40,7 +40,7 @@ Recording stop_recording(uint64_t number);
 // recorded.
 class LaunchRecorder {
  public:
-  LaunchRecorder(const std::shared_ptr<const interp::Plan>&, const std::string& options, int device,
+  LaunchRecorder(const interp::CachedPlan&, const std::string& options, int device,
                  std::span<const interp::Buffer> args, std::span<const interp::Buffer> results);
   void ended(std::span<const interp::Buffer> results);
   void failed(const ir::Diagnostic&, std::span<const interp::Buffer> results);

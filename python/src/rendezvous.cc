@@ -51,7 +51,7 @@ std::exception_ptr stayed_away(const Program& p, const Rendezvous& g, int device
           .hinted(
               "every device of the mesh must run the kernel; where many launches are queued, a larger NPROC gives XLA "
               "more threads");
-  ir::place(d, interp::module_of(p.plan()));
+  ir::place(d, interp::module_of(p.plan()), *p.cached().locs);
   d.chip = p.chip();
   return std::make_exception_ptr(Failure(std::move(d)));
 }

@@ -133,9 +133,9 @@ std::string computing_ring(bool early, bool itself) {
 TEST(Devices, ValuesThatAreComputedWhereACopyTakesThem) {
   for (const bool early : {false, true})
     for (const bool itself : {false, true}) {
-      const int64_t before = hits(Rewrite::Departs);
+      const int64_t before = hits(Rewrite::StoreForwarded);
       const auto plan = compile(ir::parse(computing_ring(early, itself)));
-      EXPECT_EQ(hits(Rewrite::Departs) - before, 1);
+      EXPECT_EQ(hits(Rewrite::StoreForwarded) - before, 1);
       under_every_schedule(*plan, 10, [&](const Ring& r, uint64_t seed) {
         for (size_t d = 0; d < kDevices; ++d) {
           std::vector<float> want = r.in[d].as<float>();

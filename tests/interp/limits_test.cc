@@ -31,11 +31,11 @@ body (%0 "x": ref<f32[8], any>, %1 "o": ref<f32[8], any>, %2 "s": ref<f32[{1}], 
 TEST(Limits, ACachedPlanHoldsForItsMemoryLimitOnly) {
   const std::string text = with_scratch("limited", 1 << 20);
   Options o;
-  const auto plan = compile_cached(text, o);
-  EXPECT_EQ(compile_cached(text, o), plan);
+  const auto plan = compile_cached(text, o).plan;
+  EXPECT_EQ(compile_cached(text, o).plan, plan);
   o.random_seed = 7;
   o.workers = 3;
-  EXPECT_EQ(compile_cached(text, o), plan);  // these do not shape plans
+  EXPECT_EQ(compile_cached(text, o).plan, plan);  // these do not shape plans
   o.max_memory = 1000;
   try {
     compile_cached(text, o);
@@ -80,7 +80,7 @@ TEST(Limits, IdleExecutionsGiveTheirMemoryBack) {
 TEST(Limits, CachedPlansHaveALimitInBytes) {
   std::weak_ptr<const Plan> first;
   for (int i = 0; i < 3; ++i) {
-    const auto plan = compile_cached(with_scratch(fmt::format("cached{}", i), 64));
+    const auto plan = compile_cached(with_scratch(fmt::format("cached{}", i), 64)).plan;
     EXPECT_GT(plan->bytes(), 0);
     EXPECT_LT(plan->bytes(), 1 << 20);
     if (i == 0) first = plan;
@@ -88,9 +88,9 @@ TEST(Limits, CachedPlansHaveALimitInBytes) {
   EXPECT_FALSE(first.expired());
   std::string text = with_scratch("padded", 64);
   text += "// " + std::string(static_cast<size_t>(kPlanCacheBytes / 8), 'x') + "\n";
-  const auto large = compile_cached(text);
-  EXPECT_TRUE(first.expired());            // made room
-  EXPECT_EQ(compile_cached(text), large);  // the last one stays whatever it takes
+  const auto large = compile_cached(text).plan;
+  EXPECT_TRUE(first.expired());                 // made room
+  EXPECT_EQ(compile_cached(text).plan, large);  // the last one stays whatever it takes
 }
 
 // In elements of their own widths, a[256] and b[0] have one number.

@@ -237,7 +237,7 @@ void Body::rows_step() {
 }
 
 // A value is stored to memory out of which a copy takes it, one time or two; what it was made of may change in between.
-void Body::departing_step() {
+void Body::forwarded_step() {
   std::vector<const Ref*> l;
   for (const Ref& r : refs)
     if (can_write(r) && r.space != "smem" && !r.type.scalar() && !r.single && r.type.dtype != DType::Bool)

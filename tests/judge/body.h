@@ -153,7 +153,7 @@ class Body {
   void rows_step();
   void list_step();
   void width_rows_step();  // rows.cc
-  void departing_step();
+  void forwarded_step();
   void semaphore_step();
   void exchange_step(int me, int devices);
   void meeting_step(int me, int cores, const Ref& shared);

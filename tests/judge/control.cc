@@ -455,7 +455,7 @@ void Body::step() {
       {5, &Body::rows_step, true, true},
       {4, &Body::width_rows_step, true, true},
       {6, &Body::list_step, true, true},
-      {6, &Body::departing_step, true, true},
+      {6, &Body::forwarded_step, true, true},
       {3, &Body::semaphore_step, true, true},
   };
   const auto possible = [&](const Term& t) { return (nesting < 3 || !t.region) && (copies || !t.copies); };

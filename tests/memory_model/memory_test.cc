@@ -3,7 +3,7 @@
 #include <random>
 
 #include "pallasim/memory/allocation.h"
-#include "pallasim/memory/coverage.h"
+#include "pallasim/memory/interval_set.h"
 #include "pallasim/memory/saturate.h"
 #include "pallasim/memory/semaphores.h"
 #include "pallasim/memory/uninitialized.h"
@@ -90,11 +90,11 @@ TEST(Allocations, AddressesDecode) {
   EXPECT_EQ(owner_level(ir::Scope::Grid, ir::Space::Vmem), Level::Device);
 }
 
-TEST(Coverage, GapsAreWhatNobodyWrote) {
+TEST(IntervalSet, GapsAreWhatNobodyWrote) {
   std::mt19937_64 rng(5);
   for (int round = 0; round < 300; ++round) {
     const int64_t size = 1 + static_cast<int64_t>(rng() % 60);
-    Coverage c;
+    IntervalSet c;
     std::vector<bool> written(static_cast<size_t>(size)), seen(static_cast<size_t>(size), true);
     for (auto n = rng() % 12; n-- > 0;) {
       const auto begin = static_cast<int64_t>(rng() % static_cast<uint64_t>(size));

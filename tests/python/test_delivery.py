@@ -12,6 +12,7 @@ import jax
 import numpy as np
 import pytest
 from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
 
 import pallasim
 
@@ -251,3 +252,24 @@ def test_the_history_of_launches():
     assert [(t.name, t.bytes_read, t.bytes_written) for t in second.traffic] == [("x_ref", 8192, 0), ("o_ref", 0, 8192)]
     assert repr(second).startswith(f"<run {second.number}: double on tpu-v6e, 1 grid point, ") and "plan from the cache, checked: nothing found>" in repr(second)
     assert pallasim.last_run()["number"] == second.number
+
+
+def test_a_kernel_that_moved_is_not_planned_anew(tmp_path):
+    source = """def unset(x_ref, o_ref, acc_ref):
+    acc_ref[...] += x_ref[...]
+    o_ref[...] = acc_ref[...]
+"""
+    planned = []
+    for moved in (0, 3, 0, 7):
+        file, space = tmp_path / f"moved_{moved}.py", {}
+        file.write_text("\n" * moved + source)
+        exec(compile(file.read_text(), str(file), "exec"), space)
+        call = pl.pallas_call(space["unset"], out_shape=X, scratch_shapes=[pltpu.VMEM(X.shape, X.dtype)])
+        with pallasim.emulate("tpu-v6e", detect_races=True):
+            jax.block_until_ready(call(X))
+        run = pallasim.runs()[-1]
+        (found,) = run.findings
+        assert found.code == "PS-UNINIT-001" and pathlib.Path(found.file).name == file.name and found.line == 2 + moved, found.site
+        assert f"moved_{moved}.py:{2 + moved}" in found.report and "acc_ref[...] += x_ref[...]" in found.report
+        planned.append(run.planned)
+    assert planned == [True, False, False, False]

@@ -15,6 +15,7 @@ class EventLog : public Reporter {
 
   void on_launch(const interp::LaunchEvent& e) override {
     plan_ = &e.plan;
+    locs_ = &e.locs;
     line("launch", fmt::format("grid [{}], devices {}, threads {}", fmt::join(e.grid, ", "), e.devices, e.threads));
   }
   void on_thread(const ThreadEvent& e) override {
@@ -30,7 +31,7 @@ class EventLog : public Reporter {
   }
   void on_step(const interp::StepEvent& e) override {
     const ir::LocId loc = interp::step_line(*plan_, e.step);
-    const ir::Site at = ir::site_of(interp::module_of(*plan_), loc);
+    const ir::Site at = ir::site_of(*locs_, loc);
     std::string where = loc < 0 || at.source.file.empty() ? "" : fmt::format("  {}:{}", at.source.file, at.source.line);
     line("step", fmt::format("{} {} of thread {}{}", e.step, interp::step_kind(*plan_, e.step), e.thread, where));
   }
@@ -71,6 +72,7 @@ class EventLog : public Reporter {
  private:
   void line(std::string_view what, const std::string& rest) { text_ += fmt::format("{:<9}{}\n", what, rest); }
   const interp::Plan* plan_ = nullptr;
+  const ir::LocTable* locs_ = nullptr;
   std::string text_;
 };
 

@@ -94,19 +94,19 @@ bool op_lands(const ir::Graph& graph, const ir::Op& op, ir::ValueId ref, bool* l
   return op.operands[static_cast<size_t>(dst->operand)] == ref && is_plain(dst->transforms);
 }
 
-bool lands(const ir::Graph& graph, const ir::Region& region, ir::ValueId ref, bool* loaded, bool* copied) {
+bool copies_elidable(const ir::Graph& graph, const ir::Region& region, ir::ValueId ref, bool* loaded, bool* copied) {
   return std::all_of(region.ops.begin(), region.ops.end(), [&](const ir::Op& op) {
     return op_lands(graph, op, ref, loaded, copied) &&
            std::all_of(op.regions.begin(), op.regions.end(),
-                       [&](const ir::Region& r) { return lands(graph, r, ref, loaded, copied); });
+                       [&](const ir::Region& r) { return copies_elidable(graph, r, ref, loaded, copied); });
   });
 }
 
 }  // namespace
 
-bool lands(const ir::Graph& graph, const ir::Region& region, ir::ValueId ref) {
+bool copies_elidable(const ir::Graph& graph, const ir::Region& region, ir::ValueId ref) {
   bool loaded = false, copied = false;
-  return lands(graph, region, ref, &loaded, &copied) && loaded && copied;
+  return copies_elidable(graph, region, ref, &loaded, &copied) && loaded && copied;
 }
 
 uint16_t effects_of(const ir::Region& r) {

@@ -1,4 +1,4 @@
-// Which grid axes may be split over workers without anybody being able to tell (DESIGN.md section 3). A unit is all
+// Which grid axes may be split over workers without anybody being able to tell. A unit is all
 // grid points with the same coordinates on the split axes, run in the order of the grid.
 #pragma once
 #include <span>

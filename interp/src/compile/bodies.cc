@@ -10,10 +10,10 @@
 #include "../plan/steps.h"
 #include "compile.h"
 #include "compiler.h"
-#include "departing.h"
-#include "landing.h"
+#include "copy_elision.h"
 #include "lower/barriers.h"
 #include "pallasim/hw/rules.h"
+#include "store_forwarding.h"
 #include "together.h"
 #include "units.h"
 
@@ -71,7 +71,7 @@ void link(Plan& p, const std::vector<int>& targets, const std::vector<size_t>& e
     p.steps[i].id = static_cast<int32_t>(i);
     if (targets[i] >= 0) p.steps[i].jump = &p.steps[static_cast<size_t>(targets[i])];
   }
-  p.tells_in_runs = p.may_run_apart();
+  p.tells_in_runs = p.may_speculate();
   for (size_t b = 0; b < p.bodies.size(); ++b) p.bodies[b]->entry = p.steps.data() + entries[b];
 }
 
@@ -201,7 +201,8 @@ void Compiler::place_scratch(std::span<const std::unique_ptr<Compiler>> bodies) 
       Val own = v;
       own.memory().origin = region.args[region.args.size() - plan.module.scratch.size() + i];
       if (alone && s.type->mesh.empty()) c->place_alone(s, &own);
-      if (!ir::is_sync(own.dtype) && bodies.size() == 1 && !land(*c, region, own)) depart(*c, region, own);
+      if (!ir::is_sync(own.dtype) && bodies.size() == 1 && !elide_copies(*c, region, own))
+        forward_stores(*c, region, own);
       c->note_far(s, own, bodies);
       add_tile_padding(*c, &own, s.type->space);
       c->bind(own.origin(), own);

@@ -46,7 +46,7 @@ class Emitter : public Context, public StepWriter, public Slots, public Frame, p
   void charge_copy(std::span<const int64_t> dims, ir::DType);  // to the rough cost of a grid point
   Val scalar_convert(const Val&, ir::DType to, ir::ValueId result = kNoResult);
 
-  // -- lazy values (lazy.cc); DESIGN section 3 has the invariant --
+  // -- lazy values (lazy.cc, which has their invariant) --
   // The only way to a step that writes to memory which lazy values may show: makes those memory whose place is written.
   // The step's own operands come back as it may use them: as they were where they read nothing that is written, or
   // where `in_place` (the place of an elementwise result) is read at the element that is written; else as memory.

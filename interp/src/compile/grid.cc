@@ -6,6 +6,7 @@
 #include "../analysis/expressions.h"
 #include "../analysis/facts.h"
 #include "../analysis/refs.h"
+#include "../plan/host_cost.h"
 #include "../plan/payload/grid.h"
 #include "../plan/steps.h"
 #include "affine_arrays.h"
@@ -171,9 +172,9 @@ void Compiler::place_operand(size_t i) {
     place_block(o, needs, &w, &ref);
     if (unread) state<UnreadWindows>().of[body.args[i]] = nullptr;
   }
-  w.copies_only = w.is_output && !ir::is_sync(w.dtype) && !is_modelled(o) && m_.bodies.size() == 1 &&
-                  ref.memory().addr.buffer == w.buffer && ref.memory().addr.dyn == Addr::kNoSlot &&
-                  copied_into_alone(body, body.args[i]);
+  w.init_deferred = w.is_output && !ir::is_sync(w.dtype) && !is_modelled(o) && m_.bodies.size() == 1 &&
+                    ref.memory().addr.buffer == w.buffer && ref.memory().addr.dyn == Addr::kNoSlot &&
+                    copied_into_alone(body, body.args[i]);
   bind(body.args[i], ref);
   body_.windows.push_back(std::move(w));
 }
@@ -395,7 +396,7 @@ void Compiler::compile_body() {
   }
   values_ = std::move(body_values);
   set_graph(ir_body_.graph);
-  plan_.split.step_cost_ns += 10;
+  plan_.split.step_cost_ns += host_cost::kGridPoint.step;
   if (plan_.options.fuse) state<AffineArrays>().read(ir_body_.graph);
   compile_region_ops(ir_body_.graph.region);
   if (pipeline) end_pipeline(pipeline, top);

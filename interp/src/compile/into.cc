@@ -1,4 +1,5 @@
 #include "into.h"
+#include "../plan/host_cost.h"
 
 #include "emitter.h"
 #include "lower/arrays.h"
@@ -32,7 +33,8 @@ void make(Emitter& e, const Into::Product& f, const Args& args, const Val& dst) 
   if (!is_dense(dst)) p.contraction.c_row = dst.memory().strides[0];
   const Contraction& c = f.contraction;
   e.emit<Kind::contraction>(std::move(p));
-  e.plan().split.step_cost_ns += 0.02 * 2.0 * static_cast<double>(c.m * c.n) * static_cast<double>(c.k * c.batch);
+  e.plan().split.step_cost_ns +=
+      host_cost::kProduct.of(static_cast<double>(c.m * c.n) * static_cast<double>(c.k * c.batch));
 }
 
 void make(Emitter& e, const Into::Reshaped&, const Args& args, const Val& dst) {

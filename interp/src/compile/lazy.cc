@@ -1,4 +1,4 @@
-// Lazy values: the one invariant that lets loads be views and operations wait for their consumer (DESIGN section 3).
+// Lazy values: the one invariant that lets loads be views and operations wait for their consumer.
 // Whoever emits a write says so first; what would show the new bytes becomes memory before it.
 #include <functional>
 #include <stdexcept>

@@ -1,4 +1,5 @@
 #include "nans.h"
+#include "../plan/host_cost.h"
 
 #include <algorithm>
 
@@ -144,7 +145,7 @@ void look_for_nans(Emitter& e, const Val& result, const std::vector<MadeOf>& ope
   p.op = e.op()->code;
   p.result = array_of(result, {});
   for (const MadeOf& o : operands) p.operands.push_back(array_of(o.value, o.lanes));
-  e.plan().split.step_cost_ns += 20 + 0.2 * static_cast<double>(result.elements());
+  e.plan().split.step_cost_ns += host_cost::kLookForNans.of(static_cast<double>(result.elements()));
   e.emit<Kind::find_nans>(std::move(p));
 }
 

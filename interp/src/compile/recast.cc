@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "../plan/host_cost.h"
 #include "../plan/payload/array.h"
 #include "../plan/payload/movement.h"
 #include "../plan/steps.h"
@@ -135,7 +136,7 @@ static Val open_part(Emitter& e, const Val& ref, Lens lens, std::vector<OpenedRe
   const auto bytes_of = [&] { return e.temp(ref.ref().through->dtype, ref.ref().through->dims); };
   const Val copy = bytes_of();
   p.copy = copy.memory().addr;
-  e.plan().split.step_cost_ns += 50 + 20.0 * static_cast<double>(ref.elements());
+  e.plan().split.step_cost_ns += host_cost::kLens.of(static_cast<double>(ref.elements()));
   if (lens != Lens::Overwrite) e.emit<Kind::lens>(p);
   const Val r = shown_in(e, copy, ref, lens);
   if (lens == Lens::Read || !opened) return r;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "../plan/host_cost.h"
 #include "../plan/payload/arithmetic.h"
 #include "../plan/payload/movement.h"
 #include "../plan/steps.h"
@@ -149,7 +150,7 @@ Val Emitter::materialized(const Val& v) {
 void Emitter::charge_copy(std::span<const int64_t> dims, ir::DType dtype) {
   double bytes = ir::byte_size(dtype);
   for (int64_t d : dims) bytes *= static_cast<double>(d);
-  plan_.split.step_cost_ns += 20 + 0.1 * bytes;
+  plan_.split.step_cost_ns += host_cost::kCopy.of(bytes);
 }
 
 void Emitter::emit_copy(const Val& dst, const Val& src, bool looks) {

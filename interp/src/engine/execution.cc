@@ -16,14 +16,14 @@ void poison(std::byte* at, int64_t count, ir::DType t, Options::Fill fill) {
   fill_strided(at, &one, &e, &count, 1, ir::byte_size(t));
 }
 
-void Execution::poison_gaps(const Unwritten& u) const {
+void Execution::poison_gaps(const DeferredInit& u) const {
   const int64_t size = ir::byte_size(u.dtype);
   u.written.for_gaps(u.bytes, [&](int64_t begin, int64_t end) {
     poison(u.at + begin, (end - begin) / size, u.dtype, options->uninitialized);
   });
 }
 
-Execution::Execution(const Plan& p) : plan(&p) {
+Execution::Execution(const Plan& p) : plan(&p), locs(&p.module.locs) {
   for (size_t i = 0; i < p.memory.allocations.size(); ++i)
     if (!p.memory.allocations[i].private_to_thread()) shared_memory.push_back({i, {}, {}});
   strips_ = std::make_unique<std::byte[]>(static_cast<size_t>(p.memory.max_strips) * kStripBytes + 64);

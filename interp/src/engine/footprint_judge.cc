@@ -120,10 +120,10 @@ bool makes_memory(const Step& s) {
   switch (s.kind) {
     case Kind::fill:
     case Kind::spawn:
-    case Kind::landing_begin:
-    case Kind::landing_settle:
-    case Kind::landing_find:
-    case Kind::departs: return true;
+    case Kind::elision_begin:
+    case Kind::elision_materialise:
+    case Kind::elision_find:
+    case Kind::forward_store: return true;
     default: return false;
   }
 }
@@ -157,7 +157,7 @@ const Step* run_once_judged(Thread& t, const Step* s) {
   Moved moved(*t.exec);
   const Step* next = s->fn(t, s);
   for (const memory::AsyncCopy& c : moved.copies) {
-    if (c.landing >= 0) return next;  // what was elided before is brought there
+    if (c.elidable >= 0) return next;  // what was elided before is brought there
     touched.add_moved(c);
   }
   std::vector<std::vector<bool>> writes;

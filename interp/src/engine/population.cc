@@ -167,20 +167,20 @@ void Execution::reset(const GridBox& b) {
   for (SharedMemory& m : shared_memory) {
     const memory::Allocation& of = p.memory.allocations[m.allocation];
     for (Bytes& one : m.of_units)
-      if (!one.empty() && of.landing < 0) poison(one.data(), of.elements(), of.dtype, mode);
+      if (!one.empty() && of.elidable < 0) poison(one.data(), of.elements(), of.dtype, mode);
   }
   points = next_point = spins = 0;
   points_ended.store(0, std::memory_order_relaxed);
 }
 
-void Execution::clear_landings() {
-  landings.resize(plan->memory.landings.size() * static_cast<size_t>(unit_threads));
-  for (memory::Landing& l : landings) l.reset();
+void Execution::clear_elided() {
+  elided.resize(plan->memory.elidable.size() * static_cast<size_t>(unit_threads));
+  for (ElidedCopies& l : elided) l.reset();
 }
 
 void Execution::start(const GridBox& b) {
   reset(b);
-  clear_landings();
+  clear_elided();
   threads.assign(static_cast<size_t>(unit_threads * (1 + max_children)), {});
   streams = memory::Streams(std::vector<memory::Stream>(threads.size()));
   arenas.resize(std::max(arenas.size(), threads.size()));
@@ -208,7 +208,7 @@ void Execution::enter(Thread& t, const Body& b, int64_t n) {
   std::copy(b.image.begin(), b.image.end(), t.arena);
   for (const memory::Allocation& a : plan->memory.allocations)
     if (a.private_to_thread() && a.buffer == b.temps && a.lifetime == memory::Allocation::Lifetime::Launch) {
-      if (a.landing >= 0) landing(a.landing, t.unit).clear();
+      if (a.elidable >= 0) elided_copies(a.elidable, t.unit).clear();
       else poison(t.bases[a.buffer] + a.offset, a.elements(), a.dtype, mode);
     }
   for (const Window& w : b.windows)
@@ -238,7 +238,7 @@ void Execution::start_programs() {
   const auto resident = static_cast<size_t>(std::min(population.resident, population.programs));
   begun.assign(resident, -1);
   unit_threads = static_cast<int64_t>(resident) * population.crew;
-  clear_landings();
+  clear_elided();
   threads.assign(static_cast<size_t>(unit_threads * (1 + max_children)), {});
   streams = memory::Streams(std::vector<memory::Stream>(threads.size()));
   for (size_t i = static_cast<size_t>(unit_threads); i < threads.size(); ++i) threads[i].stop = Stop::Done;
@@ -276,7 +276,7 @@ void Execution::begin_crew(int64_t place) {
       } else {
         one.resize(static_cast<size_t>(of.bytes));
       }
-      if (of.landing >= 0) landing(of.landing, first.index + i).clear();
+      if (of.elidable >= 0) elided_copies(of.elidable, first.index + i).clear();
       else poison(one.data(), of.elements(), of.dtype, options->uninitialized);
       events->memory({MemoryEvent::What::Given, first.index + i, of.buffer, 0, of.bytes});
     }

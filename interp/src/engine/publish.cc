@@ -36,7 +36,7 @@ Publisher::~Publisher() {
 }
 
 void Publisher::launch() {
-  const LaunchEvent e{*ex_.plan, ex_.grid, ex_.devices, static_cast<int32_t>(ex_.unit_threads)};
+  const LaunchEvent e{*ex_.plan, *ex_.locs, ex_.grid, ex_.devices, static_cast<int32_t>(ex_.unit_threads)};
   tell(Observer::kLaunch, [&](Observer& o) { o.on_launch(e); });
 }
 

@@ -38,7 +38,7 @@ Snapshot take_snapshot(const Execution& ex, const Scheduler& scheduler, std::spa
     for (size_t i = 0; i < operand_bytes.size(); ++i) r.operands.emplace_back(device[i], device[i] + operand_bytes[i]);
   for (const Execution::SharedMemory& m : ex.shared_memory)
     r.shared.insert(r.shared.end(), m.of_units.begin(), m.of_units.end());
-  r.landings = ex.landings;
+  r.elided = ex.elided;
   r.threads = ex.threads;
   r.begun = ex.begun;
   r.semaphores = ex.semaphores;
@@ -51,7 +51,7 @@ Snapshot take_snapshot(const Execution& ex, const Scheduler& scheduler, std::spa
   r.free_arenas = ex.free_arenas;
   r.prints = ex.prints;
   r.findings = ex.findings;
-  r.unwritten = ex.unwritten;
+  r.deferred_init = ex.deferred_init;
   r.noted = ex.noted;
   r.visits = ex.visits;
   r.steps = ex.steps;
@@ -74,7 +74,7 @@ void restore(const Snapshot& s, Execution& ex, Scheduler& scheduler, std::span<c
   from = 0;
   for (Execution::SharedMemory& m : ex.shared_memory)
     for (Bytes& one : m.of_units) one = s.shared[from++];
-  ex.landings = s.landings;
+  ex.elided = s.elided;
   ex.threads = s.threads;
   ex.begun = s.begun;
   ex.rebind();
@@ -89,7 +89,7 @@ void restore(const Snapshot& s, Execution& ex, Scheduler& scheduler, std::span<c
   for (size_t i = s.arenas.size(); i < ex.arenas.size(); ++i) ex.free_arenas.push_back(static_cast<int32_t>(i));
   ex.prints = s.prints;
   ex.findings = s.findings;
-  ex.unwritten = s.unwritten;
+  ex.deferred_init = s.deferred_init;
   ex.noted = s.noted;
   ex.visits = s.visits;
   ex.steps = s.steps;

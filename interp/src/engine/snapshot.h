@@ -21,8 +21,8 @@ struct Snapshot {
   std::vector<int32_t> woken, free_arenas;
   std::vector<Print> prints;
   std::vector<ir::Diagnostic> findings;
-  std::vector<Execution::Unwritten> unwritten;
-  std::vector<memory::Landing> landings;
+  std::vector<Execution::DeferredInit> deferred_init;
+  std::vector<ElidedCopies> elided;
   std::map<const Step*, size_t> noted;
   std::map<std::pair<int32_t, int>, Execution::Visits> visits;
   int64_t steps = 0, spins = 0, points = 0, next_point = 0;

@@ -57,7 +57,7 @@ void poison_output(const Plan& p, const Options& options, size_t operand, std::b
 }
 
 std::vector<std::byte*> bind_device(const Plan& p, Session& session, const DeviceCall& d, const Options& options,
-                                    std::vector<int64_t>* grid, int64_t* points, std::vector<int>* unwritten) {
+                                    std::vector<int64_t>* grid, int64_t* points, std::vector<int>* deferred_init) {
   const ir::Module& m = p.module;
   const auto dynamic = static_cast<size_t>(m.num_dynamic);
   const size_t outputs = d.results.size(), inputs = m.operands.size() - outputs;
@@ -107,7 +107,7 @@ std::vector<std::byte*> bind_device(const Plan& p, Session& session, const Devic
       continue;
     }
     if (aliased[o] || (w.fully_written && *points != 0)) continue;
-    if (w.copies_only && unwritten && *points != 0) unwritten->push_back(w.operand);
+    if (w.init_deferred && deferred_init && *points != 0) deferred_init->push_back(w.operand);
     else poison_output(p, options, inputs + o, operands[inputs + o]);
   }
   return operands;

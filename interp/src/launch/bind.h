@@ -7,9 +7,9 @@
 namespace pallasim::interp {
 
 // The operands of one device in the module's order. `grid` receives the bound extents, `points` their product,
-// `unwritten` (may be null) the outputs whose poison can wait (Window::copies_only). Throws PS-ARG-001.
+// `deferred_init` (may be null) the outputs whose poison can wait (Window::init_deferred). Throws PS-ARG-001.
 std::vector<std::byte*> bind_device(const Plan&, Session&, const DeviceCall&, const Options&,
-                                    std::vector<int64_t>* grid, int64_t* points, std::vector<int>* unwritten);
+                                    std::vector<int64_t>* grid, int64_t* points, std::vector<int>* deferred_init);
 
 // An output that nobody has written.
 void poison_output(const Plan&, const Options&, size_t operand, std::byte* at);

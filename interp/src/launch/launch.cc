@@ -1,5 +1,6 @@
 // Binding buffers, splitting the grid, running it.
 #include "pallasim/interp/launch.h"
+#include "../plan/host_cost.h"
 
 #include <fmt/format.h>
 
@@ -14,12 +15,12 @@
 #include "../report/checked.h"
 #include "../report/checks.h"
 #include "../report/report.h"
-#include "apart.h"
 #include "bind.h"
 #include "pallasim/hw/machine.h"
 #include "pallasim/interp/progress.h"
 #include "population.h"
 #include "run.h"
+#include "speculation.h"
 #include "split_judge.h"
 #include "units.h"
 #include "workers.h"
@@ -222,7 +223,7 @@ void judge_against_one_piece(const Call& c, const std::vector<GridBox>& units, S
   judge.compare(wanted, copies, *report, results);
 }
 
-std::shared_ptr<const Plan> specialise(const Plan& p, std::span<const Buffer> arrays) {
+std::shared_ptr<const Plan> specialise(const Plan& p, const ir::LocTable& locs, std::span<const Buffer> arrays) {
   std::vector<std::vector<int64_t>> shapes;
   for (const Buffer& b : arrays) shapes.push_back(b.dims);
   std::vector<std::pair<std::string, int64_t>> values;
@@ -235,7 +236,9 @@ std::shared_ptr<const Plan> specialise(const Plan& p, std::span<const Buffer> ar
     std::lock_guard lock(p.mutex);
     if (auto it = p.specialised.find(key); it != p.specialised.end()) return it->second;
   }
-  auto plan = compile(ir::bind_shapes(p.module, values), p.options);
+  ir::Module module = ir::bind_shapes(p.module, values);
+  module.locs = locs;  // what is refused is refused there
+  auto plan = compile(std::move(module), p.options);
   std::lock_guard lock(p.mutex);
   if (p.specialised.size() >= 64) p.specialised.clear();
   return p.specialised[key] = plan;
@@ -265,11 +268,11 @@ class OwnInputs {
 
 // Over workers, where that is worth their waking and nobody can tell.
 bool run_in_parallel(const Call& c, int64_t points, Report* report) {
-  constexpr double kWorthSplittingNs = 100e3;
   const PlanSplit& split = c.plan.split;
   const int workers = c.options.workers > 0 ? c.options.workers : default_workers();
   const int64_t times = std::max({points, c.who.programs, int64_t{c.plan.threads.count}});
-  const bool worth = c.options.workers > 0 || split.step_cost_ns * static_cast<double>(times) > kWorthSplittingNs;
+  const bool worth =
+      c.options.workers > 0 || split.step_cost_ns * static_cast<double>(times) > host_cost::kWorthSplitting;
   if (workers == 1 || !worth) return false;
   if (c.who.programs == 0 && !split.axes.empty()) {
     const std::vector<GridBox> boxes = split_grid(c.plan, c.grid, static_cast<size_t>(workers) * 4);
@@ -280,21 +283,22 @@ bool run_in_parallel(const Call& c, int64_t points, Report* report) {
       return true;
     }
   }
-  return run_apart(c, workers, report);
+  return run_speculatively(c, workers, report);
 }
 
 // Many grid points at a time: PlanTogether.
 void run_together(const Call& c, int64_t points, Report* report) {
   const PlanTogether& t = c.plan.together;
   const auto axis = static_cast<size_t>(t.axis);
-  Call call{*t.plan,        c.session, c.options,         c.operands, c.grid, {},
-            c.first_device, c.run,     c.interrupt_epoch, {},         c.watch};
+  Call call{*t.plan, t.plan->module.locs, c.session, c.options,         c.operands, c.grid,
+            {},      c.first_device,      c.run,     c.interrupt_epoch, {},         c.watch};
   call.grid[axis] /= t.lanes;
   if (c.watch.progress) c.watch.progress->expect(points, t.lanes);
   try {
     if (!run_in_parallel(call, points / t.lanes, report)) run_sequential(call, report);
   } catch (const ir::DiagnosticError& e) {  // somebody interrupted it
     ir::Diagnostic d = e.diagnostic();
+    d.site = {};  // the lines of that module are no kernel's
     if (axis < d.grid_point.size()) d.grid_point[axis] *= t.lanes;
     throw ir::DiagnosticError(std::move(d));
   }
@@ -307,8 +311,8 @@ int devices_of(const Plan& p) { return p.threads.has_peers ? static_cast<int>(p.
 namespace {
 
 // Throws where the launch stops; the report holds what was seen until then.
-void run_launch(const Plan& p, Session& session, std::span<const DeviceCall> devices, const Options& options,
-                Watch watch, Report* out) {
+void run_launch(const Plan& p, const ir::LocTable& locs, Session& session, std::span<const DeviceCall> devices,
+                const Options& options, Watch watch, Report* out) {
   const uint64_t epoch = interrupt_epoch();
   const ir::Module& m = p.module;
   const auto dynamic = static_cast<size_t>(m.num_dynamic);
@@ -321,18 +325,19 @@ void run_launch(const Plan& p, Session& session, std::span<const DeviceCall> dev
                                d.results.size(), dynamic + inputs, outputs),
                    {}, "operands are dynamic grid bounds, prefetched scalars, inputs");
   if (!m.params.empty())
-    return run_launch(*specialise(p, devices[0].args.subspan(dynamic)), session, devices, options, watch, out);
+    return run_launch(*specialise(p, locs, devices[0].args.subspan(dynamic)), locs, session, devices, options, watch,
+                      out);
   if (static_cast<int>(devices.size()) != devices_of(p))
     bad_argument(p, fmt::format("{} of {} devices that reach into each other", devices.size(), devices_of(p)), {},
                  "one launch runs them all");
 
   OwnInputs own(p);
-  Call call{p, session, options, {}, {}, {}, devices[0].device, devices[0].run, epoch, {}, watch};
+  Call call{p, locs, session, options, {}, {}, {}, devices[0].device, devices[0].run, epoch, {}, watch};
   int64_t points = 1;
   for (const DeviceCall& d : devices) {
     std::vector<int64_t> grid;
     call.operands.push_back(bind_device(p, session, d, options, &grid, &points,
-                                        devices.size() == 1 && !options.checked ? &call.unwritten : nullptr));
+                                        devices.size() == 1 && !options.checked ? &call.deferred_init : nullptr));
     own.copy(&call.operands.back());
     if (d.device != devices[0].device && grid != call.grid)
       bad_argument(p, fmt::format("device {} has another grid than device {}", d.device, devices[0].device), {},
@@ -346,6 +351,7 @@ void run_launch(const Plan& p, Session& session, std::span<const DeviceCall> dev
   report.threads = p.threads.count * static_cast<int>(devices.size());
   report.sequential_because = p.split.refused;
   report.findings = p.findings;
+  for (ir::Diagnostic& d : report.findings) ir::relocate(d, locs);
   if (points == 0) return;
   note_shared_barrier(call, &report);
   if (watch.progress)
@@ -371,16 +377,14 @@ void run_launch(const Plan& p, Session& session, std::span<const DeviceCall> dev
   if (in_order || !run_in_parallel(call, points, &report)) run_sequential(call, &report);
 }
 
-}  // namespace
-
-Outcome try_launch(const Plan& p, Session& session, std::span<const DeviceCall> devices, const Options& options,
-                   Watch watch) {
+Outcome launch_at(const Plan& p, const ir::LocTable& locs, Session& session, std::span<const DeviceCall> devices,
+                  const Options& options, Watch watch) {
   Outcome r;
   try {
-    run_launch(p, session, devices, options, watch, &r.report);
+    run_launch(p, locs, session, devices, options, watch, &r.report);
   } catch (const ir::DiagnosticError& e) { r.stop = e.diagnostic(); }
   if (p.options.nans != Options::Nans::Off) drop_followers(&r.report.findings);
-  conclude(module_of(p), &r);
+  conclude(module_of(p), locs, &r);
   if (p.options.chip->family != hw::Family::Generic) {
     for (ir::Diagnostic& d : r.report.findings) d.chip = p.options.chip->name;
     if (r.stop) r.stop->chip = p.options.chip->name;
@@ -388,11 +392,31 @@ Outcome try_launch(const Plan& p, Session& session, std::span<const DeviceCall> 
   return r;
 }
 
-Report launch(const Plan& p, Session& session, std::span<const DeviceCall> devices, const Options& options,
-              Watch watch) {
-  Outcome r = try_launch(p, session, devices, options, watch);
+}  // namespace
+
+Outcome try_launch(const Plan& p, Session& session, std::span<const DeviceCall> devices, const Options& options,
+                   Watch watch) {
+  return launch_at(p, p.module.locs, session, devices, options, watch);
+}
+
+Outcome try_launch(const CachedPlan& p, Session& session, std::span<const DeviceCall> devices, const Options& options,
+                   Watch watch) {
+  return launch_at(*p.plan, *p.locs, session, devices, options, watch);
+}
+
+static Report report_of(Outcome r) {
   if (r.stop) throw ir::DiagnosticError(std::move(*r.stop));
   return std::move(r.report);
+}
+
+Report launch(const Plan& p, Session& session, std::span<const DeviceCall> devices, const Options& options,
+              Watch watch) {
+  return report_of(try_launch(p, session, devices, options, watch));
+}
+
+Report launch(const CachedPlan& p, Session& session, std::span<const DeviceCall> devices, const Options& options,
+              Watch watch) {
+  return report_of(try_launch(p, session, devices, options, watch));
 }
 
 std::vector<const ir::Type*> result_types(const Plan& p) {

@@ -41,6 +41,7 @@ class CountedPart {
 std::string run_part(Execution& ex, const Call& c, const Population& who, const GridBox& box) {
   const FloatEnvironment environment;
   ex.options = &c.options;
+  ex.locs = &c.locs;
   ex.keeps_calls = c.watch.recorder && c.watch.recorder->keep_calls;
   ex.breakpoints = c.watch.breakpoints;
   ex.bind(c.operands, c.grid, c.first_device, who);
@@ -48,22 +49,22 @@ std::string run_part(Execution& ex, const Call& c, const Population& who, const 
   if (who.programs > 0) ex.start_programs();
   else ex.start(box);
   const CountedPart counted(c.watch.progress, ex);
-  ex.unwritten.clear();
-  for (const int o : c.unwritten) {
+  ex.deferred_init.clear();
+  for (const int o : c.deferred_init) {
     const ir::Type& t = *c.plan.module.operands[static_cast<size_t>(o)].array;
-    ex.unwritten.push_back({c.plan.first().windows[static_cast<size_t>(o)].buffer,
-                            c.operands[0][static_cast<size_t>(o)],
-                            t.num_bytes(),
-                            t.dtype,
-                            {}});
+    ex.deferred_init.push_back({c.plan.first().windows[static_cast<size_t>(o)].buffer,
+                                c.operands[0][static_cast<size_t>(o)],
+                                t.num_bytes(),
+                                t.dtype,
+                                {}});
   }
   enter_session(ex, c);
   ex.events->launch();
   const bool restoring = c.options.verify_restore > 0 && !ex.observed;
-  ex.copies_stay = !restoring && !ex.observed;
+  ex.elides_copies = !restoring && !ex.observed;
   std::string token = restoring ? run_restoring(ex, c.options, c.options.verify_restore) : run_threads(ex, c.options);
   leave_session(ex, c);
-  for (const Execution::Unwritten& u : ex.unwritten) ex.poison_gaps(u);
+  for (const Execution::DeferredInit& u : ex.deferred_init) ex.poison_gaps(u);
   return token;
 }
 

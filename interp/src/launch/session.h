@@ -78,6 +78,7 @@ struct Session::State {
 // What every box of a launch needs.
 struct Call {
   const Plan& plan;
+  const ir::LocTable& locs;  // of the text that this launch came with
   Session& session;
   const Options& options;
   std::vector<std::vector<std::byte*>> operands;  // per device
@@ -85,8 +86,8 @@ struct Call {
   Population who;
   int32_t first_device = 0;
   int64_t run = 0;
-  uint64_t interrupt_epoch = 0;  // when the launch began
-  std::vector<int> unwritten;    // outputs (operands of Window::copies_only) that are not poisoned yet; one device
+  uint64_t interrupt_epoch = 0;    // when the launch began
+  std::vector<int> deferred_init;  // outputs (operands of Window::init_deferred) that are not poisoned yet; one device
   Watch watch;
 };
 

@@ -74,7 +74,7 @@ void SplitJudge::touch(const Access& a, const std::byte* begin, const std::byte*
         numbers.push_back(fmt::format("{} at grid point {}, {} at grid point {} of another unit",
                                       a.write ? "written" : "read", point_text(point_),
                                       wrote ? "written before" : "read before", point_text(earlier.point)));
-        ir::Site side = ir::site_of(plan_.module, earlier.step >= 0 ? step_line(plan_, earlier.step) : -1);
+        ir::Site side = ir::site_of(*ex_->locs, earlier.step >= 0 ? step_line(plan_, earlier.step) : -1);
         side.what = wrote ? "written before here" : "read before here";
         d.also.push_back(std::move(side));
       } else {

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "../plan/host_cost.h"
 #include "../plan/payload/arithmetic.h"
 #include "bodies.h"
 #include "pallasim/memory/odometer.h"
@@ -118,8 +119,7 @@ const Step* reduce(Thread& t, const Step* s) {
   const auto& p = payload<Kind::reduce>(s);
   std::byte *dst = t.resolve(p.dst), *src = t.resolve(p.src);
   const int64_t to = p.inner * p.element_bytes, from = p.reduce * to;  // of one outer index, bytes
-  constexpr double kNsPerByte = 0.05;
-  const int parts = parts_of(*t.exec, kNsPerByte * static_cast<double>(p.outer * from));
+  const int parts = parts_of(*t.exec, host_cost::kLargeReduce.of(static_cast<double>(p.outer * from)));
   const auto run = [&](Share o) {
     p.fn(dst + o.begin * to, src + o.begin * from, o.end - o.begin, p.reduce, p.inner, p.semantics);
   };

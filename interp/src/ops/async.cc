@@ -97,19 +97,19 @@ std::byte* address(const Execution& ex, const memory::Place& p) {
 
 // The output that the copy writes to and whose poison waits; else the end.
 auto waiting_poison(Execution& ex, const AsyncCopy& c) {
-  return std::find_if(ex.unwritten.begin(), ex.unwritten.end(),
-                      [&](const Execution::Unwritten& o) { return o.buffer == c.dst.buffer; });
+  return std::find_if(ex.deferred_init.begin(), ex.deferred_init.end(),
+                      [&](const Execution::DeferredInit& o) { return o.buffer == c.dst.buffer; });
 }
 
 // What a copy writes to an output whose poison waits. Rows that do not follow each other are not kept track of: the
 // poison comes now.
 void note_written(Execution& ex, const AsyncCopy& c) {
   const auto u = waiting_poison(ex, c);
-  if (u == ex.unwritten.end()) return;
+  if (u == ex.deferred_init.end()) return;
   const int64_t bytes = dense_bytes(c.dims, c.dst_strides, c.rank, ir::byte_size(c.dtype));
   if (bytes == 0) {
     ex.poison_gaps(*u);
-    ex.unwritten.erase(u);
+    ex.deferred_init.erase(u);
     return;
   }
   u->written.add(c.dst.offset, c.dst.offset + bytes);
@@ -129,7 +129,7 @@ void move_bytes(Execution& ex, const AsyncCopy& c) {
   }
   for (int d = 0; d < c.rank; ++d)
     if (c.dims[d] <= 0) return;
-  if (!ex.unwritten.empty()) note_written(ex, c);
+  if (!ex.deferred_init.empty()) note_written(ex, c);
   const std::byte* src = address(ex, c.src);
   dst += c.skipped;
   if (c.combine != memory::Combine::Replace) return combine_rows(c, dst, src, Semantics{});
@@ -164,7 +164,7 @@ void move_rows(Execution& ex, const AsyncCopy& all) {
   const int64_t size = ir::byte_size(all.dtype), to_row = all.dst_strides[d] * size,
                 from_row = all.src_strides[d] * size, bytes = dense_bytes(dims, all.dst_strides, all.rank, size);
   if (all.combine == memory::Combine::Replace && !all.fills && all.skipped == 0 &&
-      waiting_poison(ex, all) == ex.unwritten.end() && bytes > 0 &&
+      waiting_poison(ex, all) == ex.deferred_init.end() && bytes > 0 &&
       bytes == dense_bytes(dims, all.src_strides, all.rank, size))
     return copy_rows(address(ex, all.dst), to_row, address(ex, all.src), from_row, static_cast<size_t>(bytes), rows,
                      all.rows_of_dst);
@@ -193,7 +193,7 @@ bool has_waiters(const Execution& ex, const Completion& c) {
 
 void complete(Execution& ex, const AsyncCopy& c) {
   if (!c.rows.empty()) move_rows(ex, c);
-  else if (!c.departed && (c.landing < 0 || !stays(ex, c))) move_bytes(ex, c);
+  else if (!c.forwarded && (c.elidable < 0 || !elides(ex, c))) move_bytes(ex, c);
   ex.events->moved(c);
   fulfil(ex, c.after_read);
   fulfil(ex, c.after_write);
@@ -245,8 +245,8 @@ AsyncCopy copy_between(const Thread& t, const Step* s, const CopySide& src, cons
   std::copy(dst.strides.begin(), dst.strides.end(), c.dst_strides);
   c.src = place(t, src, t.index);
   c.dst = place(t, dst, t.index);
-  c.landing = dst.landing;
-  c.stays = src.constant;
+  c.elidable = dst.elidable;
+  c.from_constant = src.constant;
   return c;
 }
 
@@ -316,7 +316,7 @@ const Step* dma_start(Thread& t, const Step* s) {
     return bytes ? machine_bytes(n, ir::bit_width(p.dtype)) : 1;
   };
   const int64_t sent = count(p.src_sem), received = count(p.dst_sem);
-  c.departed = p.departed;
+  c.forwarded = p.forwarded;
   clip(t, p, &c);
   if (p.src_sem.block >= 0) c.after_read = {Completion::Kind::Semaphore, semaphore_id(t, p.src_sem), sent};
   c.after_write = {Completion::Kind::Semaphore, semaphore_id(t, p.dst_sem), received};
@@ -326,15 +326,15 @@ const Step* dma_start(Thread& t, const Step* s) {
 
 // Of what does not exist the copy leaves out what it took. Who keeps an account of what is written does so before it
 // is.
-const Step* departs(Thread& t, const Step* s) {
+const Step* forward_store(Thread& t, const Step* s) {
   Execution& ex = *t.exec;
-  const auto& p = payload<Kind::departs>(s);
+  const auto& p = payload<Kind::forward_store>(s);
   bool exists = !is_closed(t, p.dst);
   for (size_t d = 0; d < p.dst.strides.size(); ++d) {
     const int64_t size = p.dst.extents.dims[d];
     exists = exists && given(t, p.dst.before, d, 0) <= 0 && given(t, p.dst.valid, d, size) >= size;
   }
-  if (!exists || !ex.copies_stay || ex.copies_move != Options::Copies::AtIssue) return s->jump;
+  if (!exists || !ex.elides_copies || ex.copies_move != Options::Copies::AtIssue) return s->jump;
   AsyncCopy c = copy_between(t, s, p.dst, p.dst, p.dtype, memory::Combine::Replace);
   if (p.peer.elsewhere()) {
     c.dst.thread = target_thread(t, s, p.peer, "copy");
@@ -345,8 +345,8 @@ const Step* departs(Thread& t, const Step* s) {
         c.dst.offset - p.dst.addr.offset +
         (reinterpret_cast<intptr_t>(to.bases[c.dst.buffer]) - reinterpret_cast<intptr_t>(t.bases[c.dst.buffer]));
   }
-  if (c.landing >= 0) stays(ex, c);
-  else if (!ex.unwritten.empty()) note_written(ex, c);
+  if (c.elidable >= 0) elides(ex, c);
+  else if (!ex.deferred_init.empty()) note_written(ex, c);
   return s + 1;
 }
 

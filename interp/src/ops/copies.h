@@ -27,6 +27,6 @@ void issue(Thread&, const Step*, memory::AsyncCopy&, bool now = false, bool sour
 // Bytes of a strided shape that lies side by side in row-major order; else 0.
 int64_t dense_bytes(const int64_t* dims, const int64_t* strides, int rank, int64_t size);
 // Whether the bytes of a copy stay where they are, and its destination knows.
-bool stays(Execution&, const memory::AsyncCopy&);
+bool elides(Execution&, const memory::AsyncCopy&);
 
 }  // namespace pallasim::interp::ops

@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "../plan/plan.h"
+#include "elided_copies.h"
 #include "events.h"
 #include "pallasim/memory/barriers.h"
-#include "pallasim/memory/coverage.h"
-#include "pallasim/memory/landing.h"
+#include "pallasim/memory/interval_set.h"
 #include "pallasim/memory/streams.h"
 
 namespace pallasim::interp {
@@ -73,6 +73,7 @@ struct Execution {
   ~Execution();
 
   const Plan* plan = nullptr;
+  const ir::LocTable* locs = nullptr;  // of the text that this launch came with: reports name its lines
   const Options* options = nullptr;
   uint64_t interrupt_epoch = 0;  // when the launch began
   int32_t devices = 1, first_device = 0;
@@ -99,15 +100,15 @@ struct Execution {
     std::vector<Bytes> free;                   // of ended programs
   };
   std::vector<SharedMemory> shared_memory;
-  std::vector<memory::Landing> landings;  // of each unit, PlanMemory::landings
+  std::vector<ElidedCopies> elided;  // of each unit, PlanMemory::elidable
   // Bytes may stay where copies get them: not where a snapshot may be taken, which addresses in slots do not outlive,
   // or where somebody is told of what loads read.
-  bool copies_stay = true;
-  const memory::Allocation& landing_place(int32_t number) const;
-  memory::Landing& landing(int32_t number, int32_t unit);
-  std::byte* landing_memory(int32_t number, const Thread&) const;
-  void settle(int32_t number, const Thread&);  // all of it lies in memory that the thread knows
-  void clear_landings();
+  bool elides_copies = true;
+  const memory::Allocation& elidable_allocation(int32_t number) const;
+  ElidedCopies& elided_copies(int32_t number, int32_t unit);
+  std::byte* elidable_memory(int32_t number, const Thread&) const;
+  void materialise(int32_t number, const Thread&);  // all of it lies in memory that the thread knows
+  void clear_elided();
   memory::SemaphoreLayout semaphore_layout;  // PlanMemory::semaphores of `units`
   memory::Semaphores semaphores;
   memory::BarrierLayout barrier_layout;  // PlanMemory::barriers of `units`
@@ -135,15 +136,15 @@ struct Execution {
     findings.push_back(std::move(d));
     events->finding(findings.back());
   }
-  // Outputs of Window::copies_only, which are poisoned where copies wrote nothing once the run is over.
-  struct Unwritten {
+  // Outputs of Window::init_deferred, which are poisoned where copies wrote nothing once the run is over.
+  struct DeferredInit {
     uint32_t buffer;
     std::byte* at;
     int64_t bytes;
     ir::DType dtype;
-    memory::Coverage written;
+    memory::IntervalSet written;
   };
-  std::vector<Unwritten> unwritten;
+  std::vector<DeferredInit> deferred_init;
   std::map<const Step*, size_t> noted;  // accesses out of bounds that are among them, and where
   struct Visits {
     std::vector<int64_t> now;                                   // the block's place
@@ -164,7 +165,7 @@ struct Execution {
   // kernel.
   void bind(std::span<const std::vector<std::byte*>> arrays, std::span<const int64_t> grid_sizes, int32_t first = 0,
             const Population& = {});
-  void poison_gaps(const Unwritten&) const;
+  void poison_gaps(const DeferredInit&) const;
 
   // -- population.cc --
   void start(const GridBox& box);  // together: resets threads to their entries

@@ -259,7 +259,7 @@ void store_rows_footprint(Thread& t, const Step& s, Boxes& out) {
 const Step* load_in_place(Thread& t, const Step* s) {
   const auto& p = payload<Kind::load_in_place>(s);
   std::byte* const own = t.resolve(p.own);
-  if (t.exec->copies_stay)
+  if (t.exec->elides_copies)
     if (const Elements e(t, s, p.access); e.regular() && e.takes_all()) {
       // Addresses of different arrays.
       t.slot<int64_t>(s->dst) = reinterpret_cast<intptr_t>(e.base()) - reinterpret_cast<intptr_t>(own);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "../plan/array.h"
+#include "../plan/host_cost.h"
 #include "../plan/payload/array.h"
 #include "elements.h"
 #include "parts.h"
@@ -172,10 +173,10 @@ ArrayBody gather_slices(GatherShape g) {
             gather(c.out[0] + first * size, c.in[0], places, n, g.fill);
           });
     };
-    constexpr double kNsPerRow = 10, kNsPerByte = 0.1, kNsPerElement = 1;
     const auto elements = static_cast<double>(count(g.result));
-    const double ns = s.one_slice() ? kNsPerRow * static_cast<double>(s.rows()) + kNsPerByte * size * elements
-                                    : kNsPerElement * elements;
+    const double ns = s.one_slice() ? host_cost::kSlices.of(static_cast<double>(s.rows())) +
+                                          host_cost::kSliceBytes.of(size * elements)
+                                    : host_cost::kGatheredElement.of(elements);
     const int parts = s.rows() > 1 ? parts_of(*c.thread.exec, ns) : 1;
     if (parts < 2) return rows(0, s.rows());
     c.thread.exec->helpers->run(parts, [&](int i) {

@@ -1,4 +1,5 @@
 #include "parts.h"
+#include "../plan/host_cost.h"
 
 #include "pallasim/interp/kernels.h"
 
@@ -9,8 +10,7 @@ void copy_in_parts(Execution& ex, std::byte* dst, const int64_t* dst_strides, co
   if (!ex.helpers) return copy_strided(dst, dst_strides, src, src_strides, dims, rank, size);
   int64_t bytes = size;
   for (int d = 0; d < rank; ++d) bytes = memory::mul(bytes, dims[d]);
-  constexpr double kNsPerByte = 0.1;
-  const int n = parts_of(ex, static_cast<double>(bytes) * kNsPerByte, true);
+  const int n = parts_of(ex, host_cost::kLargeCopy.of(static_cast<double>(bytes)), true);
   if (n < 2 || rank == 0) return copy_strided(dst, dst_strides, src, src_strides, dims, rank, size);
   const size_t along = shared_dim({dims, static_cast<size_t>(rank)}, n);
   ex.helpers->run(n, [&](int i) {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <span>
 
+#include "../plan/host_cost.h"
 #include "execution.h"
 
 namespace pallasim::interp {
@@ -26,10 +27,9 @@ namespace ops {
 // took as long together; from then on they are awake for short ones as well. Short copies alone do not wake them: what
 // uses the bytes next would find half of them in another core's cache.
 inline int parts_of(const Execution& ex, double ns, bool copies = false) {
-  constexpr double kWorthParts = 6e3, kWorthWaking = 60e3;
-  if (!ex.helpers || ns < kWorthParts) return 1;
+  if (!ex.helpers || ns < host_cost::kWorthParts) return 1;
   if (!copies) ex.helpers->ns_asked += ns;
-  return std::max(ex.helpers->ns_asked, ns) > kWorthWaking ? ex.helpers->count() : 1;
+  return std::max(ex.helpers->ns_asked, ns) > host_cost::kWorthWaking ? ex.helpers->count() : 1;
 }
 
 struct Share {

@@ -2,6 +2,7 @@
 // threads.
 #include <algorithm>
 
+#include "../plan/host_cost.h"
 #include "bodies.h"
 #include "parts.h"
 
@@ -53,11 +54,11 @@ void multiply_batch(const Contraction& c, const Operands& at, Share batch) {
 }
 
 void multiply(const Execution& ex, const Contraction& c, const Operands& at) {
-  constexpr double kNsPerProduct = 0.01;
   const Panel panel = panel_of(c);
   const int64_t down = pieces(c.m, panel.rows), across = pieces(c.n, panel.columns), panels = down * across;
-  const double ns = kNsPerProduct / speed(c.in) * static_cast<double>(c.batch * c.m) * static_cast<double>(c.n) *
-                    static_cast<double>(c.k);
+  const double ns = host_cost::kLargeProduct.of(static_cast<double>(c.batch * c.m) * static_cast<double>(c.n) *
+                                                static_cast<double>(c.k)) /
+                    speed(c.in);
   const int parts = c.batch * panels > 1 ? parts_of(ex, ns) : 1;
   const auto run = [&](int64_t n, const auto& part) {
     if (parts > 1 && n > 1) return ex.helpers->run(static_cast<int>(n), part);

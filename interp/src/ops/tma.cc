@@ -184,7 +184,7 @@ const Step* bulk_store(Thread& t, const Step* s) {
   const auto& p = payload<Kind::bulk_store>(s);
   Execution& ex = *t.exec;
   AsyncCopy c = copy_of(t, s, p);
-  c.departed = p.departed;
+  c.forwarded = p.forwarded;
   c.stream = t.index;
   c.group = ex.streams.issue(c.stream);
   c.after_read = c.after_write = {Completion::Kind::Group, c.stream};  // a wait may be for the reads alone

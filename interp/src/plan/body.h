@@ -64,7 +64,8 @@ struct Window {
   int element_bytes = 4;
   bool is_output = false;
   bool fully_written = false;  // every element is stored before it is read: no poison needed
-  bool copies_only = false;  // an output that local copies write and nothing reads: poison can wait until they are done
+  bool init_deferred =
+      false;  // an output that local copies write and nothing reads: poison can wait until they are done
   BlockMap map;
 
   // In place, at a byte offset that lies in a slot.

@@ -111,16 +111,17 @@ std::vector<int32_t> successors(const Step&);
 
 // The payload types: complete in the header of their family (plan/payload).
 struct Window;
-#define PALLASIM_PAYLOADS(X)                                                                                          \
-  X(BranchTablePayload)                                                                                               \
-  X(SpawnPayload)                                                                                                     \
-  X(UnreadWindow)                                                                                                     \
-  X(PipelinePayload)                                                                                                  \
-  X(IndexPayload)                                                                                                     \
-  X(ValidPayload) X(ScopePayload) X(ScalarAccess) X(CopyPayload) X(FillPayload) X(LensPayload) X(GatherPayload)       \
-      X(LoadedInPlace) X(StoredRows) X(LandingPayload) X(DepartPayload) X(ScalarStrip) X(EltProgram) X(ReducePayload) \
-          X(ContractPayload) X(ArrayPayload) X(SemPayload) X(DmaPayload) X(DmaWaitPayload) X(RowCopyPayload)          \
-              X(FetchAddPayload) X(BarrierPayload) X(PeerReadPayload) X(PeerStorePayload) X(BulkCopyPayload)          \
+#define PALLASIM_PAYLOADS(X)                                                                                     \
+  X(BranchTablePayload)                                                                                          \
+  X(SpawnPayload)                                                                                                \
+  X(UnreadWindow)                                                                                                \
+  X(PipelinePayload)                                                                                             \
+  X(IndexPayload)                                                                                                \
+  X(ValidPayload)                                                                                                \
+  X(ScopePayload) X(ScalarAccess) X(CopyPayload) X(FillPayload) X(LensPayload) X(GatherPayload) X(LoadedInPlace) \
+      X(StoredRows) X(ElisionPayload) X(ForwardPayload) X(ScalarStrip) X(EltProgram) X(ReducePayload)            \
+          X(ContractPayload) X(ArrayPayload) X(SemPayload) X(DmaPayload) X(DmaWaitPayload) X(RowCopyPayload)     \
+              X(FetchAddPayload) X(BarrierPayload) X(PeerReadPayload) X(PeerStorePayload) X(BulkCopyPayload)     \
                   X(GroupWaitPayload) X(PrintPayload) X(CheckPayload) X(NanPayload)
 #define X(type) struct type;
 PALLASIM_PAYLOADS(X)

@@ -21,7 +21,7 @@ bool Plan::shares_arrays_only(memory::Level level) const {
          memory.outer_semaphores.empty() && memory.own_inputs.empty() && first().core_arrays.empty();
 }
 
-bool Plan::may_run_apart() const {
+bool Plan::may_speculate() const {
   if (bodies.size() != 1 || threads.concurrent || threads.has_peers) return false;
   const Body& b = first();
   if (b.mesh < 0)

@@ -31,7 +31,7 @@ struct PlanMemory {
 
   std::vector<std::byte> constants;  // read-only array constants, buffer kConstBuffer
   memory::Allocations allocations;   // scratch and what run_scoped allocates; those of Launch lifetime begin as poison
-  std::vector<size_t> landings;      // those of the allocations whose bytes may stay where they came from
+  std::vector<size_t> elidable;      // those of the allocations whose bytes may stay where they came from
   uint32_t num_buffers = 0;          // length of Thread::bases
   std::vector<uint32_t> private_buffers;  // temporaries of further bodies, and of spawned threads
   int max_strips = 1;                     // that one elementwise step holds
@@ -153,7 +153,7 @@ class Plan {
   PlanTogether together;
   std::vector<ir::Diagnostic> findings;  // of the chip's rules, and no errors; every launch reports them
   // Parts that were believed apart were not, or had something to say: later launches run them in order at once.
-  mutable std::atomic<bool> parts_met{false};
+  mutable std::atomic<bool> conflicted{false};
 
   // Specialisations of a module with shape parameters, by binding text.
   mutable std::mutex mutex;
@@ -167,7 +167,7 @@ class Plan {
   bool shares_arrays_only(memory::Level) const;
   // Whether a launch may run programs, or the threads of a mesh, in parts that note what they use of the arrays. While
   // bodies are compiled it may become false, never true.
-  bool may_run_apart() const;
+  bool may_speculate() const;
   int64_t bytes() const;  // that the plan holds, about; specialisations too
 
   Plan();

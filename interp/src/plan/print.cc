@@ -33,7 +33,7 @@ std::string slot(uint32_t s) { return s == Addr::kNoSlot ? "-" : fmt::format("s{
 
 class Printer {
  public:
-  explicit Printer(const Plan& p) : p_(p) {}
+  Printer(const Plan& p, const ir::LocTable& locs) : p_(p), locs_(locs) {}
 
   std::string line(const Step& s) const {
     std::string r = fmt::format("{:4} {:<15} {}", s.id, row(s).name, detail(s));
@@ -113,8 +113,8 @@ class Printer {
   }
   std::string of(const LoadedInPlace& p) const { return of(p.access); }
   std::string of(const StoredRows& p) const { return of(p.access); }
-  std::string of(const LandingPayload& p) const { return at(p.addr); }
-  std::string of(const DepartPayload& p) const { return side(p.dst); }
+  std::string of(const ElisionPayload& p) const { return at(p.addr); }
+  std::string of(const ForwardPayload& p) const { return side(p.dst); }
   std::string of(const ScalarStrip&) const { return {}; }
   std::string of(const EltProgram& p) const {
     std::vector<std::string> from;
@@ -207,32 +207,40 @@ class Printer {
     std::vector<std::string_view> names;
     for (const ir::Op* op : p_.ops_of(s)) names.push_back(ir::name(op->code));
     if (names.empty()) return {};
-    const ir::Site site = ir::site_of(p_.module, p_.loc_of(s));
+    const ir::Site site = ir::site_of(locs_, p_.loc_of(s));
     const std::string where =
         site.source.file.empty() ? "" : fmt::format("  {}:{}", site.source.file, site.source.line);
     return fmt::format("{}{}", fmt::join(names, ", "), where);
   }
 
   const Plan& p_;
+  const ir::LocTable& locs_;
 };
 
 }  // namespace
 
-std::string text_of(const Plan& p, const Step& s) { return Printer(p).line(s); }
+std::string text_of(const Plan& p, const Step& s) { return Printer(p, p.module.locs).line(s); }
 
-std::string dump(const Plan& p) {
+namespace {
+
+std::string dump_at(const Plan& p, const ir::LocTable& locs) {
   std::string r;
-  const Printer printer(p);
+  const Printer printer(p, locs);
   for (const auto& b : p.bodies)
     r += fmt::format("body {}: {} slots, {} bytes of temporaries, threads: {}, from step {}\n", b->index,
                      b->image.size() / 16, b->temp_bytes, b->threads, b->entry->id);
   for (const Step& s : p.steps) r += printer.line(s) + "\n";
   if (p.together.plan)
     r += fmt::format("{} points of grid axis {} at a time:\n{}", p.together.lanes, p.together.axis,
-                     dump(*p.together.plan));
+                     dump_at(*p.together.plan, p.together.plan->module.locs));
   r += p.split.refused.empty() ? fmt::format("splittable axes: {}\n", fmt::join(p.split.axes, ", "))
                                : "sequential: " + p.split.refused + "\n";
   return r;
 }
+
+}  // namespace
+
+std::string dump(const Plan& p) { return dump_at(p, p.module.locs); }
+std::string dump(const CachedPlan& p) { return dump_at(*p.plan, *p.locs); }
 
 }  // namespace pallasim::interp

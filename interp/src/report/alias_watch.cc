@@ -67,7 +67,7 @@ void AliasWatch::report(Execution& ex, const Access& a, int input, const std::by
   ir::Diagnostic d =
       diagnostic_at(t, a.loc, "PS-ALIAS-001",
                     fmt::format("{} is read where {} was written before: the two are one buffer", name, other));
-  ir::Site side = ir::site_of(m, writer);
+  ir::Site side = ir::site_of(*ex.locs, writer);
   side.what = fmt::format("{} was written here", other);
   d.also.push_back(std::move(side));
   d.numbers.push_back(fmt::format("the first such element is {}", ops::shape_text(index)));

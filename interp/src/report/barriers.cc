@@ -25,8 +25,8 @@ std::string barrier_made(const Execution& ex, int64_t id) {
   const Plan& p = *ex.plan;
   std::string r = fmt::format("{} was made for {} arrival{}", name, b.expected, b.expected == 1 ? "" : "s");
   ir::Diagnostic made("PS-DEAD-001", "");
-  if (block >= 0) made.site = ir::site_of(p.module, p.memory.barriers[static_cast<size_t>(block)].loc);
-  ir::place(made, p.module);
+  if (block >= 0) made.site = ir::site_of(*ex.locs, p.memory.barriers[static_cast<size_t>(block)].loc);
+  ir::place(made, p.module, *ex.locs);
   if (!made.site.source.file.empty()) r += fmt::format(" ({})", where(made.site));
   const int threads = std::popcount(b.arrivers);
   if (b.arrivals == 0) return r + "; nobody arrived";
@@ -35,7 +35,7 @@ std::string barrier_made(const Execution& ex, int64_t id) {
     for (const SyncUse& u : sync_uses(s))
       if (u.object == Wait::Kind::Barrier && u.block == block && u.role != SyncUse::Role::Await &&
           u.role != SyncUse::Role::Poll && p.loc_of(s) >= 0)
-        lines.insert(where(p, p.loc_of(s)));
+        lines.insert(where(ex, p.loc_of(s)));
   if (threads > 0)
     r += fmt::format("; {} thread{} arrived, {} time{} in all", threads, threads == 1 ? "" : "s", b.arrivals,
                      b.arrivals == 1 ? "" : "s");

@@ -161,9 +161,9 @@ std::vector<ir::Diagnostic> by_cause(std::vector<ir::Diagnostic> all, ir::Diagno
   return r;
 }
 
-void conclude(const ir::Module& m, Outcome* o) {
-  for (ir::Diagnostic& d : o->report.findings) ir::place(d, m);
-  if (o->stop) ir::place(*o->stop, m);
+void conclude(const ir::Module& m, const ir::LocTable& locs, Outcome* o) {
+  for (ir::Diagnostic& d : o->report.findings) ir::place(d, m, locs);
+  if (o->stop) ir::place(*o->stop, m, locs);
   o->report.findings = by_cause(std::move(o->report.findings), o->stop ? &*o->stop : nullptr);
 }
 

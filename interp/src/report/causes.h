@@ -27,6 +27,6 @@ std::string where(const ir::Site&);
 std::vector<ir::Diagnostic> by_cause(std::vector<ir::Diagnostic> findings, ir::Diagnostic* stop = nullptr);
 
 // The end of a launch: every finding, and what stopped it, has a line and lies with its cause.
-void conclude(const ir::Module&, Outcome*);
+void conclude(const ir::Module&, const ir::LocTable&, Outcome*);
 
 }  // namespace pallasim::interp

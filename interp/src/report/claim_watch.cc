@@ -78,7 +78,7 @@ void ClaimWatch::note(Execution& ex, const Access& a, const memory::shadow::Shar
                                   coordinates(ex, found.earlier.unit)));
   if (const std::string at = elements_text(plan_, a.buffer, found.bytes); !at.empty())
     d.numbers.push_back(fmt::format("they meet at {} of {}", at, name));
-  ir::Site side = ir::site_of(plan_.module, instances_.line(plan_, found.earlier.site).loc);
+  ir::Site side = ir::site_of(*ex.locs, instances_.line(plan_, found.earlier.site).loc);
   side.what = fmt::format("and {} before here", did);
   d.also.push_back(std::move(side));
   shared_.push_back({name, std::move(axes), kept || (!a.write && found.earlier_wrote), std::move(d)});

@@ -88,7 +88,7 @@ std::string waited_state(const memory::Barrier& b, int64_t phase) {
 // "thread 1 waits for go to reach 1, it is 0 (k.py:7)".
 std::string waits_for(const Execution& ex, const Waiter& w) {
   const Thread& t = *w.thread;
-  const std::string at = where(*ex.plan, ex.plan->loc_of(*t.pc));
+  const std::string at = where(ex, ex.plan->loc_of(*t.pc));
   switch (t.wait.kind) {
     case Wait::Kind::Join:
       return fmt::format("{} waits for {} of its {} threads to end ({})", name_of(t), t.children, t.wait.value, at);
@@ -133,7 +133,7 @@ std::string ended_before(const Execution& ex, const Waiter& w) {
       return s.kind == Wait::Kind::Barrier && s.block == w.block;
     });
     if (arrival == it->second.end()) continue;
-    if (at.empty()) at = where(*ex.plan, arrival->loc);
+    if (at.empty()) at = where(ex, arrival->loc);
     if (++ended <= 3) names += (names.empty() ? "" : ", ") + name_of(t);
   }
   if (ended == 0) return "";
@@ -145,7 +145,6 @@ std::string ended_before(const Execution& ex, const Waiter& w) {
 // Who waits and could help the i-th, in words behind its line.
 void tell_helpers(const Execution& ex, const std::vector<Waiter>& waits, size_t i, const std::vector<size_t>& helpers,
                   std::vector<std::string>* lines) {
-  const Plan& p = *ex.plan;
   const Waiter& w = waits[i];
   const Thread& t = *w.thread;
   if (t.wait.kind == Wait::Kind::Join) return;
@@ -154,7 +153,7 @@ void tell_helpers(const Execution& ex, const std::vector<Waiter>& waits, size_t 
   for (size_t k = 0; k < helpers.size() && k < 3; ++k) {
     const size_t u = helpers[k];
     others += fmt::format("{}{} at {}", others.empty() ? "" : ", ", name_of(*waits[u].thread),
-                          where(p, helps(ex, w, waits[u])->loc));
+                          where(ex, helps(ex, w, waits[u])->loc));
   }
   const Signal* own = helps(ex, w, w);
   const bool in_company =
@@ -167,7 +166,7 @@ void tell_helpers(const Execution& ex, const std::vector<Waiter>& waits, size_t 
   else if (own && !in_company)
     lines->push_back(fmt::format("  only this thread comes to {} it, behind the wait, at {}",
                                  t.wait.kind == Wait::Kind::Barrier ? "an arrival at" : "a signal of",
-                                 where(p, own->loc)));
+                                 where(ex, own->loc)));
   else
     lines->push_back(fmt::format("  no thread that is left comes to {} it",
                                  t.wait.kind == Wait::Kind::Barrier ? "an arrival at" : "a signal of"));
@@ -175,7 +174,7 @@ void tell_helpers(const Execution& ex, const std::vector<Waiter>& waits, size_t 
     if (std::string line = ended_before(ex, w); !line.empty()) lines->push_back(std::move(line));
   if (t.wait.kind != Wait::Kind::Semaphore) return;
   const int64_t count = ex.semaphores.count(t.wait.object);
-  if (count > 0 && p.memory.semaphores.blocks()[static_cast<size_t>(w.block)].bytes)
+  if (count > 0 && ex.plan->memory.semaphores.blocks()[static_cast<size_t>(w.block)].bytes)
     lines->push_back(fmt::format("  {} bytes arrived, {} are missing: do the wait and the copy name views of one size?",
                                  count, t.wait.value - count));
 }
@@ -279,7 +278,7 @@ void deadlock(Execution& ex, const std::string& token) {
   bool semaphores = false;
   for (const Waiter& w : waits)
     if (w.thread->wait.kind == Wait::Kind::Semaphore) blocks.insert(w.block), semaphores = true;
-  const std::vector<std::string> all = signallers(p, blocks);
+  const std::vector<std::string> all = signallers(ex, blocks);
   d.numbers.insert(d.numbers.end(), all.begin(), all.end());
   if (all.empty() && semaphores) d.numbers.push_back("the kernel has no signal for it");
   d.numbers.push_back("schedule " + token);

@@ -103,7 +103,7 @@ void FlightWatch::report(Execution& ex, const shadow::InFlightUse& u) {
                     u.freed ? fmt::format("the scope of {} ends while a copy that nobody awaited yet {} it", what, does)
                             : fmt::format("{} is {} while a copy that nobody awaited yet {} it", what, did, does));
   if (!u.freed) {
-    ir::Site side = ir::site_of(plan_.module, plan_.loc_of(issued));
+    ir::Site side = ir::site_of(*ex.locs, plan_.loc_of(issued));
     side.what = "the copy was started here";
     d.also.push_back(std::move(side));
   }

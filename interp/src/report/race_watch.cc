@@ -214,8 +214,8 @@ void RaceWatch::report(Execution& ex, shadow::Race r, const Where& w) {
     const std::optional<std::string> of = ref_of(thread(w.owner), w, name);
     return of ? between_trips(thread(w.thread), r, *of) : void();
   }
-  const ir::Site now = ir::site_of(plan_.module, instances_.line(plan_, r.later.site).loc);
-  ir::Site side = ir::site_of(plan_.module, instances_.line(plan_, r.earlier.site).loc);
+  const ir::Site now = ir::site_of(*ex.locs, instances_.line(plan_, r.later.site).loc);
+  ir::Site side = ir::site_of(*ex.locs, instances_.line(plan_, r.earlier.site).loc);
   ir::Diagnostic d = diagnostic_at(thread(w.thread), instances_.line(plan_, r.later.site).loc, "PS-RACE-002",
                                    fmt::format("race on {}: {} it ({}) and {} it ({}), in either order", name,
                                                deed(ex, r.earlier), where(side), deed(ex, r.later), where(now)));
@@ -228,7 +228,7 @@ void RaceWatch::report(Execution& ex, shadow::Race r, const Where& w) {
     if (const auto copy = copies_.find(p->site); p->asynchronous && copy != copies_.end())
       d.numbers.push_back(fmt::format("the copy{} goes {}",
                                       r.earlier.asynchronous && r.later.asynchronous
-                                          ? fmt::format(" of {}", where(plan_, plan_.loc_of(*step_of(*p))))
+                                          ? fmt::format(" of {}", where(ex, plan_.loc_of(*step_of(*p))))
                                           : "",
                                       copy->second));
   if (const std::string trip = trip_of(thread(w.thread), *step_of(r.later)); !trip.empty())
@@ -283,12 +283,12 @@ std::optional<std::string> RaceWatch::ref_of(const Thread& owner, const Where& w
 // Of one thread, in two trips of a parallel_loop. What is no ref is the compiler's.
 void RaceWatch::between_trips(const Thread& t, const shadow::Race& r, const std::string& name) {
   const ir::LocId loc = instances_.line(plan_, r.later.site).loc;
-  ir::Site side = ir::site_of(plan_.module, instances_.line(plan_, r.earlier.site).loc);
+  ir::Site side = ir::site_of(*t.exec->locs, instances_.line(plan_, r.earlier.site).loc);
   const auto does = [](const shadow::Party& p) { return p.write ? "writes" : "reads"; };
   ir::Diagnostic d = diagnostic_at(
       t, loc, "PS-RACE-002",
       fmt::format("race on {}: one trip of a parallel_loop {} it ({}) and another one {} it ({}), in either order",
-                  name, does(r.earlier), where(side), does(r.later), where(plan_, loc)));
+                  name, does(r.earlier), where(side), does(r.later), where(*t.exec, loc)));
   side.what = fmt::format("another trip {} it here", does(r.earlier));
   d.also.push_back(std::move(side));
   d.numbers.push_back("trips of a parallel_loop have no order among each other: a chip overlaps them as it likes");
@@ -304,7 +304,7 @@ void RaceWatch::unfenced(const Thread& t, const shadow::Race& r, const std::stri
       diagnostic_at(t, loc, "PS-RACE-003",
                     fmt::format("{} is {} by a {} of {} that need not see what was stored there", name,
                                 r.later.write ? "written" : "read", product ? "wgmma" : "bulk copy", name_of(t)));
-  ir::Site side = ir::site_of(plan_.module, instances_.line(plan_, r.earlier.site).loc);
+  ir::Site side = ir::site_of(*t.exec->locs, instances_.line(plan_, r.earlier.site).loc);
   side.what = "stored here";
   d.also.push_back(std::move(side));
   d.numbers.push_back(

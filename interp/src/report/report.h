@@ -24,7 +24,7 @@ std::string name_of(const Thread&);
 // "" where there is none.
 std::string trip_of(const Thread&, const Step&);
 // "file:line" of a location.
-std::string where(const Plan&, ir::LocId);
+std::string where(const Execution&, ir::LocId);
 // "bars[3] of thread 1": a semaphore or a barrier, as users know its owner; `block` receives its block, -1 none.
 std::string object_name(const Execution&, Wait::Kind, int64_t id, int* block = nullptr);
 // "1 of 2 arrived, 512 bytes are due".
@@ -36,6 +36,6 @@ std::string limited_by(const Execution&);
 // Of a launch that made an infinity: NaNs that infinities became are no findings of their own.
 void drop_followers(std::vector<ir::Diagnostic>* findings);
 // Who signals the semaphores of these blocks, a line each.
-std::vector<std::string> signallers(const Plan&, const std::set<int>& blocks);
+std::vector<std::string> signallers(const Execution&, const std::set<int>& blocks);
 
 }  // namespace pallasim::interp

@@ -9,8 +9,8 @@
 
 namespace pallasim::interp {
 
-std::string where(const Plan& p, ir::LocId loc) {
-  const ir::Site site = ir::site_of(p.module, loc);
+std::string where(const Execution& ex, ir::LocId loc) {
+  const ir::Site site = ir::site_of(*ex.locs, loc);
   return site.source.file.empty() ? std::string("an unknown line")
                                   : fmt::format("{}:{}", site.source.file, site.source.line);
 }
@@ -50,27 +50,29 @@ void for_each_signal(const Plan& p, const F& note) {
 
 }  // namespace
 
-std::vector<std::string> signallers(const Plan& p, const std::set<int>& blocks) {
+std::vector<std::string> signallers(const Execution& ex, const std::set<int>& blocks) {
+  const Plan& p = *ex.plan;
   std::set<std::string> lines;
   for_each_signal(p, [&](int block, std::string_view how, const Step& s) {
     if (!blocks.count(block)) return;
     const bool copy = how.ends_with(" started");  // "…the copy started": which one stands before that word
     lines.insert(fmt::format("{} {}{}{} at {}", p.memory.semaphores.blocks()[static_cast<size_t>(block)].name,
                              copy ? how.substr(0, how.size() - 8) : how, copy ? copied(s) : "", copy ? " started" : "",
-                             where(p, p.loc_of(s))));
+                             where(ex, p.loc_of(s))));
   });
   return {lines.begin(), lines.end()};
 }
 
 namespace {
 // Who takes from the semaphores of a block, a line each.
-std::vector<std::string> awaiters(const Plan& p, int block) {
+std::vector<std::string> awaiters(const Execution& ex, int block) {
+  const Plan& p = *ex.plan;
   std::set<std::string> lines;
   const std::string& name = p.memory.semaphores.blocks()[static_cast<size_t>(block)].name;
   for (const Step& s : p.steps)
     for (const SyncUse& u : sync_uses(s)) {
       if (u.object != Wait::Kind::Semaphore || u.role != SyncUse::Role::Await || u.block != block) continue;
-      std::string line = fmt::format("{} is awaited at {}", name, where(p, p.loc_of(s)));
+      std::string line = fmt::format("{} is awaited at {}", name, where(ex, p.loc_of(s)));
       if (u.bytes == SyncUse::kAnyBytes) line += ", for a size known at run time";
       else if (u.bytes > 0) line += fmt::format(", for {} bytes", u.bytes);
       lines.insert(std::move(line));
@@ -103,11 +105,11 @@ void ops::left_over(Thread& t, const Step* s, int64_t id) {
                                          : fmt::format("{} ends at {} instead of 0", name, left));
   d.about.push_back(about_semaphores(block));
   for_each_signal(p, [&](int signalled, const char*, const Step& step) {
-    if (signalled == block && d.site.source.file.empty()) d.site = ir::site_of(p.module, p.loc_of(step));
+    if (signalled == block && d.site.source.file.empty()) d.site = ir::site_of(*ex.locs, p.loc_of(step));
   });
-  d.numbers = signallers(p, {block});
+  d.numbers = signallers(ex, {block});
   if (block >= 0)
-    for (std::string& line : awaiters(p, block)) d.numbers.push_back(std::move(line));
+    for (std::string& line : awaiters(ex, block)) d.numbers.push_back(std::move(line));
   d.hint = bytes ? "every copy that is started needs a wait for its bytes; on hardware the next user of the semaphore "
                    "goes wrong"
                  : fmt::format(

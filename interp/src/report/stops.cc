@@ -18,7 +18,7 @@ ir::Diagnostic diagnostic_at(const Thread& t, const Step* s, ir::Code code, std:
 
 ir::Diagnostic diagnostic_at(const Thread& t, ir::LocId loc, ir::Code code, std::string message) {
   const Plan& p = *t.exec->plan;
-  ir::Diagnostic d = ir::Diagnostic(code, std::move(message)).of(p.module.name).at(ir::site_of(p.module, loc));
+  ir::Diagnostic d = ir::Diagnostic(code, std::move(message)).of(p.module.name).at(ir::site_of(*t.exec->locs, loc));
   const Execution& ex = *t.exec;
   if (p.threads.num_devices() > 1)
     d.thread = fmt::format("device {} of {}", ex.first_device + ex.device_of(t), p.threads.num_devices());
@@ -72,7 +72,7 @@ std::string trip_of(const Thread& t, const Step& s) {
   for (const Step& next : p.steps)
     if (next.kind == Kind::loop_next && next.jump <= &s && &s <= &next && p.loc_of(next) >= 0)
       // Counters of 64 bits begin with their low half.
-      r = fmt::format("trip {} of the loop at {}{}", t.slot<int32_t>(next.dst), where(p, p.loc_of(next)),
+      r = fmt::format("trip {} of the loop at {}{}", t.slot<int32_t>(next.dst), where(*t.exec, p.loc_of(next)),
                       r.empty() ? "" : ", " + r);
   return r;
 }
@@ -152,7 +152,7 @@ ir::Diagnostic outside_of_array(const Thread& t, const Step* s, const Window& w,
 // An access to a block of which the array has nothing.
 [[noreturn]] void no_such_block(const Thread& t, const Step* s, const Window& w, size_t d, int64_t start) {
   ir::Diagnostic r = outside_of_array(t, s, w, d, w.map.scale[d] ? start / w.map.scale[d] : start);
-  ir::Site access = ir::site_of(t.exec->plan->module, t.exec->plan->loc_of(*s));
+  ir::Site access = ir::site_of(*t.exec->locs, t.exec->plan->loc_of(*s));
   access.what = "the kernel uses the block here";
   r.also.push_back(std::move(access));
   throw ir::DiagnosticError(std::move(r));
@@ -288,7 +288,7 @@ void revisited(const Thread& t, const Step* s, const Window& w, const std::vecto
           shape_text(start), w.operand - inputs, shape_text(here), o.name));
   for (const ir::Op& op : o.index_map->region.ops)
     if (op.loc >= 0) {
-      d.site = ir::site_of(m, op.loc);
+      d.site = ir::site_of(*t.exec->locs, op.loc);
       break;
     }
   d.numbers.push_back(fmt::format("last visited at grid point {}", shape_text(before)));

@@ -86,7 +86,7 @@ void polling_threads(Execution& ex, const Thread& t, const std::string& token) {
   for (const Step& s : ex.plan->steps)
     for (const SyncUse& u : sync_uses(s))
       if (u.role == SyncUse::Role::Poll && u.object == Wait::Kind::Semaphore) looked.insert(u.block);
-  for (std::string& line : signallers(*ex.plan, looked)) d.numbers.push_back(std::move(line));
+  for (std::string& line : signallers(ex, looked)) d.numbers.push_back(std::move(line));
   if (d.numbers.empty()) d.numbers.push_back("nothing in the kernel signals the semaphore");
   if (blocked > 0)
     d.numbers.push_back(

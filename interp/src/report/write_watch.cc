@@ -243,10 +243,9 @@ bool WriteWatch::set_elsewhere(Execution& ex, const Unset& u) {
     if (!set || set == own || set->name != u.name || set->writers.empty()) continue;
     const ir::LocId line = set->writers.front().loc;  // what came first cleared it
     if (own && own->written_at(line)) continue;
-    std::string at = where(plan_, line);
+    std::string at = where(ex, line);
     for (const StoreSite& store : stores_to(plan_, u.name))
-      if (store.loc == line && store.condition >= 0)
-        at = fmt::format("the branch of {}", where(plan_, store.condition));
+      if (store.loc == line && store.condition >= 0) at = fmt::format("the branch of {}", where(ex, store.condition));
     claims_->starts_late(
         u.found, u.name,
         fmt::format("core {} starts at {} of axis {} and never runs {}, where core {} sets {}", ex.core_of(t),
@@ -292,8 +291,8 @@ void WriteWatch::report_unset(Execution& ex, std::vector<ir::Diagnostic>& out) {
       if (u != group.front()) d.numbers.push_back(fmt::format("{} is read at {}", u->name, where(u->found.site)));
       for (const StoreSite& s : stores_to(plan_, u->name))
         if (s.condition >= 0)
-          stores.insert(fmt::format("{} is set at {}, where the condition at {} holds", u->name, where(plan_, s.loc),
-                                    where(plan_, s.condition)));
+          stores.insert(fmt::format("{} is set at {}, where the condition at {} holds", u->name, where(ex, s.loc),
+                                    where(ex, s.condition)));
     }
     constexpr size_t kMost = 6;
     for (const std::string& line : stores)
@@ -349,16 +348,16 @@ void WriteWatch::finish(std::vector<ir::Diagnostic>& out) {
 namespace {
 
 // "the store at k.py:20 ran at 0 of 8 grid points", and the condition that kept it from more.
-std::vector<std::string> store_lines(const Plan& p, const std::vector<StoreSite>& stores,
+std::vector<std::string> store_lines(const Execution& ex, const std::vector<StoreSite>& stores,
                                      const std::map<ir::LocId, int64_t>& ran, int64_t points) {
   std::vector<std::string> r;
   for (const StoreSite& s : stores) {
     const auto of = ran.find(s.loc);
     const int64_t times = of == ran.end() ? 0 : std::min(of->second, points);
-    std::string line = fmt::format("the store at {} ran at {} of {} grid point{}", where(p, s.loc), times, points,
+    std::string line = fmt::format("the store at {} ran at {} of {} grid point{}", where(ex, s.loc), times, points,
                                    points == 1 ? "" : "s");
     if (times < points && s.condition >= 0)
-      line += fmt::format(": its condition at {} was {}", where(p, s.condition),
+      line += fmt::format(": its condition at {} was {}", where(ex, s.condition),
                           times == 0 ? "never true" : "not true at the others");
     if (std::find(r.begin(), r.end(), line) == r.end() && r.size() < 4) r.push_back(std::move(line));
   }
@@ -402,7 +401,7 @@ void WriteWatch::report_unwritten(Execution& ex, const Part& part, Memory& m, st
   for (const int64_t g : ex.grid) points = memory::mul(points, g);
   const std::vector<StoreSite> stores = stores_to(plan_, static_cast<size_t>(part.output->operand));
   if (stores.empty()) d.numbers.push_back(fmt::format("the kernel has no store to {}", part.name));
-  for (std::string& line : store_lines(plan_, stores, ran, points)) d.numbers.push_back(std::move(line));
+  for (std::string& line : store_lines(ex, stores, ran, points)) d.numbers.push_back(std::move(line));
   d.hint = why_unwritten(*part.output, ex.grid, first);
   if (std::string more = points_wanted(ex.grid, n, missing, first); !more.empty() && part.output->map.index.empty())
     d.hint = std::move(more);

@@ -108,8 +108,14 @@ class Plan;  // immutable; may be launched from several OS threads at once
 // Verifies and compiles. Throws DiagnosticError: unsupported operations are refused here, by name, before anything
 // runs. Modules with shape parameters are specialised at the first launch of each size.
 std::shared_ptr<const Plan> compile(ir::Module module, const PlanOptions& = {});
+// A plan, and the lines that reports of its launches name. Texts that differ in their tables of locations alone share
+// one plan: a kernel that moved is not compiled anew.
+struct CachedPlan {
+  std::shared_ptr<const Plan> plan;
+  std::shared_ptr<const ir::LocTable> locs;  // of the text that asked for it
+};
 // The same through the process-wide cache, keyed by text and plan options.
-std::shared_ptr<const Plan> compile_cached(std::string_view text, const PlanOptions& = {});
+CachedPlan compile_cached(std::string_view text, const PlanOptions& = {});
 
 // The arrays of one device. `args`: dynamic grid bounds, prefetch, inputs. `results`: outputs, uninitialised unless an
 // aliased output's buffer is its input's (same data pointer), which is how in-place calls arrive; an aliased output
@@ -130,10 +136,13 @@ struct Outcome {
 // `devices`: as many as devices_of says, by number; where that is one, any one. Throws nothing that a kernel or its
 // arguments cause.
 Outcome try_launch(const Plan&, Session&, std::span<const DeviceCall> devices, const Options& = {}, Watch = {});
+Outcome try_launch(const CachedPlan&, Session&, std::span<const DeviceCall> devices, const Options& = {}, Watch = {});
 // The same for callers who want no report of a run that stopped: throws DiagnosticError.
 Report launch(const Plan&, Session&, std::span<const DeviceCall> devices, const Options& = {}, Watch = {});
-inline Report launch(const Plan& p, Session& s, std::span<const Buffer> args, std::span<const Buffer> results,
-                     const Options& o = {}, Watch watch = {}) {
+Report launch(const CachedPlan&, Session&, std::span<const DeviceCall> devices, const Options& = {}, Watch = {});
+template <typename AnyPlan>  // a Plan, or a CachedPlan
+Report launch(const AnyPlan& p, Session& s, std::span<const Buffer> args, std::span<const Buffer> results,
+              const Options& o = {}, Watch watch = {}) {
   const DeviceCall one{0, args, results, 0};
   return launch(p, s, std::span(&one, 1), o, watch);
 }
@@ -149,5 +158,6 @@ const ir::Module& module_of(const Plan&);
 std::vector<const ir::Type*> result_types(const Plan&);
 // The steps as text, for tests and `pallasim info --plan`.
 std::string dump(const Plan&);
+std::string dump(const CachedPlan&);
 
 }  // namespace pallasim::interp

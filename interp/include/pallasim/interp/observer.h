@@ -19,6 +19,7 @@ namespace pallasim::interp {
 // Before anything runs.
 struct LaunchEvent {
   const Plan& plan;
+  const ir::LocTable& locs;  // what lines are (ir::site_of); one plan serves texts whose tables differ
   std::span<const int64_t> grid;
   int32_t devices, threads;
 };

@@ -20,8 +20,8 @@ namespace pallasim::interp {
   X(CarryInPlace, "a scalar that is computed in the slot of its carry")  \
   X(FollowingScalar, "a scalar step that goes on to the next one")       \
   X(HandedOver, "a scalar that reaches the next step in a register")     \
-  X(StaysAway, "memory whose bytes may stay where copies get them")      \
-  X(Departs, "a value that is computed where a copy takes it")           \
+  X(CopyElided, "memory whose bytes may stay where copies get them")     \
+  X(StoreForwarded, "a value that is computed where a copy takes it")    \
   X(OneStepStore, "a store of one element in one step")                  \
   X(FusedChain, "elementwise operations in one pass")                    \
   X(ArrangedInPlace, "an array that is put together where it is stored") \

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "../../plan/array.h"
+#include "../../plan/host_cost.h"
 #include "../../plan/payload/array.h"
 #include "arrays.h"
 
@@ -56,7 +57,7 @@ void emit_array_into(Emitter& e, const std::vector<Val>& args, const std::vector
     seen |= r.origin() != kNoOrigin;
   }
   p.body = std::move(body);
-  e.plan().split.step_cost_ns += 50 + 10.0 * elements;
+  e.plan().split.step_cost_ns += host_cost::kArray.of(elements);
   e.emit<Kind::array_op>(std::move(p)).imm = seen;
 }
 

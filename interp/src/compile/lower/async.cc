@@ -4,8 +4,8 @@
 #include "../../plan/payload/copies.h"
 #include "../../plan/payload/rows.h"
 #include "../../plan/steps.h"
-#include "../departing.h"
-#include "../landing.h"
+#include "../copy_elision.h"
+#include "../store_forwarding.h"
 #include "access.h"
 #include "pallasim/hw/machine.h"
 #include "pallasim/hw/tiles.h"
@@ -32,10 +32,10 @@ static void copy_through(Emitter& e, const Op& op, const Val& src, const Val& ds
 }
 
 static void lower_dma_start(Emitter& e, const Op& op) {
-  Departing stored(e, op);
+  StoreForwarding stored(e, op);
   if (chooses_rows(op.viewed("src")) || chooses_rows(op.viewed("dst"))) {
     stored.store();
-    settle_landing(e, e.operand(op, static_cast<size_t>(op.viewed("dst")->operand)));
+    materialise_elided(e, e.operand(op, static_cast<size_t>(op.viewed("dst")->operand)));
     return lower_row_copy(e, op);
   }
   const Val src = viewed_operand(e, op, "src", ViewUse::Copy, Lens::Keep),
@@ -50,7 +50,7 @@ static void lower_dma_start(Emitter& e, const Op& op) {
            (v.is_choice() && std::any_of(v.ref().choice->refs.begin(), v.ref().choice->refs.end(), copied));
   };
   if (copied(src) || copied(dst))
-    for (Window& w : e.body().windows) w.copies_only = false;  // elements may move by themselves
+    for (Window& w : e.body().windows) w.init_deferred = false;  // elements may move by themselves
   auto side = [&](const Val& v) {
     if (v.is_semaphore() || !v.is_ref()) e.unsupported(op, "copy of " + std::string(ir::name(v.dtype)));
     if (v.dims.size() > memory::kMaxRank) e.unsupported(op, "copy of rank " + std::to_string(v.dims.size()));
@@ -60,7 +60,7 @@ static void lower_dma_start(Emitter& e, const Op& op) {
     check_writable(e, op, to);
     if (from.is_recast() || to.is_recast()) {
       stored.store();
-      settle_landing(e, to);
+      materialise_elided(e, to);
       return copy_through(e, op, from, to, received, sent, p);
     }
     if (from.dtype != to.dtype)
@@ -70,12 +70,12 @@ static void lower_dma_start(Emitter& e, const Op& op) {
     p.dtype = from.dtype;
     p.src = side(from);
     p.dst = side(to);
-    tell_landing(e, from, to, &p.src, &p.dst);
+    tell_elision(e, from, to, &p.src, &p.dst);
     p.dst_sem = semaphore_of(e, op, received);
     p.dst_sem.peer = p.peer;
     if (op.attr("src_sem")) p.src_sem = semaphore_of(e, op, sent);
-    stored.emit({to, p.dst, p.peer}, !p.add, [&](bool departed) {
-      p.departed = departed;
+    stored.emit({to, p.dst, p.peer}, !p.add, [&](bool forwarded) {
+      p.forwarded = forwarded;
       e.charge_copy(from.dims, from.dtype);
       e.emit<Kind::dma_start>(p);
     });

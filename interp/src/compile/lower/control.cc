@@ -9,9 +9,9 @@
 #include "../../plan/payload/copies.h"
 #include "../../plan/payload/movement.h"
 #include "../../plan/steps.h"
-#include "../departing.h"
-#include "../landing.h"
+#include "../copy_elision.h"
 #include "../nans.h"
+#include "../store_forwarding.h"
 #include "access.h"
 #include "barriers.h"
 #include "control.h"
@@ -348,13 +348,13 @@ Val allocate_ref(Emitter& e, const Op& op, ir::ValueId id, ScopePayload* scope) 
     // One allocation for all below its owner, who reach it at different times.
     v.memory().addr = {e.plan().memory.num_buffers++, Addr::kNoSlot, 0};
     note_allocation(e.plan(), v, t->space, owner, memory::Allocation::Lifetime::Launch);
-    if (op.code == ir::OpCode::run_scoped && !land(e, op.regions[0], v)) depart(e, op.regions[0], v);
+    if (op.code == ir::OpCode::run_scoped && !elide_copies(e, op.regions[0], v)) forward_stores(e, op.regions[0], v);
     return v;
   }
   e.allocate(&v);
   scope->memory.push_back({v.memory().storage->offset, v.bytes()});
   note_allocation(e.plan(), v, t->space, memory::Level::Thread, memory::Allocation::Lifetime::Scope);
-  if (op.code == ir::OpCode::run_scoped && !land(e, op.regions[0], v)) depart(e, op.regions[0], v);
+  if (op.code == ir::OpCode::run_scoped && !elide_copies(e, op.regions[0], v)) forward_stores(e, op.regions[0], v);
   add_tile_padding(e, &v, t->space);
   return v;
 }
@@ -398,7 +398,7 @@ static void lower_scoped(Emitter& e, const Op& op) {
   for (ir::ValueId a : body.args) {
     const Val v = allocate_ref(e, op, a, &scope);
     if (is_accumulator(fact_of(op, "allocs", a))) clear_accumulator(e, v);
-    else if (v.memory().storage && landing_of(e, v) >= 0) begin_landing(e, v);
+    else if (v.memory().storage && elidable_of(e, v) >= 0) begin_elision(e, v);
     else if (v.memory().storage && !analysis::full_store_first(body, a)) emit_fill_uninitialized(e, v);
     e.bind(a, v);
   }

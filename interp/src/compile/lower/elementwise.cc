@@ -4,6 +4,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "../../plan/host_cost.h"
 #include "../../plan/payload/arithmetic.h"
 #include "../../plan/steps.h"
 #include "arrays.h"
@@ -214,7 +215,7 @@ EltProgram elementwise_program(Emitter& e, const Val& dst, const Val& v, bool jo
   for (const EltOp& o : p.ops) p.complex |= ir::is_complex(o.params.dtype);
   for (const EltSplat& s : p.splats) p.complex |= byte_size(s.ctype) == 16;
   e.plan().memory.max_strips = std::max(e.plan().memory.max_strips, p.strips);
-  p.ns = 30 + 0.15 * static_cast<double>(dst.elements()) * static_cast<double>(p.ops.size() + 1);
+  p.ns = host_cost::kElementwise.of(static_cast<double>(dst.elements()) * static_cast<double>(p.ops.size() + 1));
   e.plan().split.step_cost_ns += p.ns;
   return p;
 }

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "../../plan/affine_elements.h"
+#include "../../plan/host_cost.h"
 #include "../../plan/payload/arithmetic.h"
 #include "../../plan/payload/movement.h"
 #include "../../plan/steps.h"
@@ -388,7 +389,7 @@ void gather_access(Emitter& e, const Op& op, const ViewResult& view, const Eleme
     p.compare = kept_compare.memory().addr;
   }
   if (std::optional<Val> shown = load_in_place(e, view, access, &p)) {
-    e.plan().split.step_cost_ns += 50;
+    e.plan().split.step_cost_ns += host_cost::kElement.step;
     *result = std::move(*shown);
     return;
   }
@@ -414,7 +415,7 @@ void gather_access(Emitter& e, const Op& op, const ViewResult& view, const Eleme
     e.plan().step_ops.replace(sources);
     return;
   }
-  e.plan().split.step_cost_ns += 50 + 5.0 * static_cast<double>(kept_value.elements() + r.elements());
+  e.plan().split.step_cost_ns += host_cost::kElements.of(static_cast<double>(kept_value.elements() + r.elements()));
   if (p.mode == Mode::Atomic) e.emit<Kind::atomic>(std::move(p));
   else e.emit<Kind::gather>(std::move(p));
   if (r.kind() != Val::Kind::None) *result = r.dims.empty() ? e.load_scalar(r) : r;

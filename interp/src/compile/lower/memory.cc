@@ -7,9 +7,9 @@
 #include "../../plan/payload/places.h"
 #include "../../plan/steps.h"
 #include "../cluster.h"
-#include "../departing.h"
-#include "../landing.h"
+#include "../copy_elision.h"
 #include "../nans.h"
+#include "../store_forwarding.h"
 #include "access.h"
 #include "elementwise.h"
 #include "pallasim/hw/machine.h"
@@ -105,12 +105,12 @@ static ScalarAccess element_access(Emitter& e, const Op& op, const Val& ref, con
 }
 
 // Whether an element moves between memory and slot as it is, within runs of scalar steps. What clusters and cores of a
-// mesh use of the arrays is observed in unchecked runs, too (launch/apart.cc): there it ends a run.
+// mesh use of the arrays is observed in unchecked runs, too (launch/speculation.cc): there it ends a run.
 static bool moves_plainly(const Emitter& e, const Addr& at, ir::DType t) {
   const bool same_form = byte_size(compute_type(t)) == ir::byte_size(t) && t != ir::DType::F16 && t != ir::DType::BF16;
   const bool array =
       at.buffer >= kFirstOperandBuffer && at.buffer - kFirstOperandBuffer < e.plan().module.operands.size();
-  return same_form && !(array && e.plan().may_run_apart());
+  return same_form && !(array && e.plan().may_speculate());
 }
 
 static Val load_element(Emitter& e, const Op& op, const Val& ref, const ir::view::Index& index) {
@@ -146,7 +146,7 @@ void lower_get(Emitter& e, const Op& op) {
   const ir::Type* t = e.type(op.results[0]);
   if (const std::optional<Elsewhere> where = elsewhere(e, op, op.view())) return read_elsewhere(e, op, *where);
   if (may_leave(e, ref, op.view(), true)) {
-    settle_landing(e, ref);
+    materialise_elided(e, ref);
     Val r;
     gather_access(e, op, element_view(e, op, ref, op.view(), Lens::Read), {.mode = GatherPayload::Mode::Load}, &r);
     return e.define(op.results[0], r);
@@ -160,7 +160,7 @@ void lower_get(Emitter& e, const Op& op) {
     return e.define(op.results[0], r);
   }
   if (t->is_scalar()) return e.define(op.results[0], e.load_scalar(v.ref, op.results[0]));
-  Val shown = where_landed(e, v.ref).as_strided();
+  Val shown = where_elided(e, v.ref).as_strided();
   shown.memory().addr.loc = e.loc();  // whoever uses the value reads it here
   e.define(op.results[0], std::move(shown));
 }

@@ -1,5 +1,6 @@
 // Matrix units that the kernel drives itself: staging registers, weights, accumulators. All of it is static in the
 // kernel (which unit, which register, which address), so each is a place in the core's memory.
+#include "../../plan/host_cost.h"
 #include "../../plan/payload/arithmetic.h"
 #include "../../plan/payload/array.h"
 #include "../../plan/steps.h"
@@ -91,7 +92,7 @@ static void lower_mxu(Emitter& e, const Op& op) {
     ContractPayload p;
     p.dst = acc.memory.memory().addr, p.a = lhs.memory().addr, p.b = weights.memory().addr;
     p.contraction = c;
-    e.plan().split.step_cost_ns += 200 + 0.02 * static_cast<double>(c.m * c.n * c.k);
+    e.plan().split.step_cost_ns += host_cost::kMatrixUnit.of(static_cast<double>(c.m * c.n * c.k));
     if (!looks_for_nans(e)) return void(e.emit<Kind::contraction>(p));
     const Val before = as_it_is(e, acc.memory);
     e.emit<Kind::contraction>(p);

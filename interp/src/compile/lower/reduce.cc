@@ -1,6 +1,7 @@
 // Reductions, scans and contractions: operands are brought into the kernels' normal forms.
 #include <algorithm>
 
+#include "../../plan/host_cost.h"
 #include "../../plan/payload/arithmetic.h"
 #include "../../plan/payload/places.h"
 #include "../../plan/steps.h"
@@ -62,7 +63,7 @@ static void lower_reduce(Emitter& e, const Op& op) {
   p.element_bytes = ir::byte_size(v.dtype);
   p.fn = fn;
   p.semantics = e.semantics();
-  e.plan().split.step_cost_ns += 30 + 0.2 * static_cast<double>(f.outer * f.reduce * f.inner);
+  e.plan().split.step_cost_ns += host_cost::kReduce.of(static_cast<double>(f.outer * f.reduce * f.inner));
   e.emit<Kind::reduce>(p);
   if (r.dims.empty()) r = e.load_scalar(r);
   e.define(op.results[0], r);
@@ -170,7 +171,7 @@ static void lower_arg_reduce(Emitter& e, const Op& op) {
   AlongAxis a = along_axis(e, op, fn);
   a.payload.arg = fn;
   a.payload.index = a.result.dtype;
-  e.plan().split.step_cost_ns += 30 + 0.5 * a.elements;
+  e.plan().split.step_cost_ns += host_cost::kArgReduce.of(a.elements);
   e.emit<Kind::arg_reduce>(a.payload);
   e.define(op.results[0], a.result.dims.empty() ? e.load_scalar(a.result) : a.result);
 }
@@ -181,7 +182,7 @@ static void lower_cumulative(Emitter& e, const Op& op) {
   a.payload.cumulative = fn;
   a.payload.reverse = op.attr("reverse")->is_true();
   a.payload.semantics = e.semantics();
-  e.plan().split.step_cost_ns += 30 + 1.0 * a.elements;
+  e.plan().split.step_cost_ns += host_cost::kScan.of(a.elements);
   e.emit<Kind::cumulative>(a.payload);
   e.define(op.results[0], a.result);
 }

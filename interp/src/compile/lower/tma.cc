@@ -8,8 +8,8 @@
 #include <string>
 
 #include "../cluster.h"
-#include "../departing.h"
-#include "../landing.h"
+#include "../copy_elision.h"
+#include "../store_forwarding.h"
 #include "access.h"
 #include "barriers.h"
 #include "rows.h"
@@ -92,8 +92,8 @@ BulkCopyPayload box(Emitter& e, const Op& op, Box* b) {
   p.dtype = src.dtype;
   p.src = side(e, op, src);
   p.dst = side(e, op, dst);
-  if (p.chooses) settle_landing(e, dst);
-  else tell_landing(e, src, dst, &p.src, &p.dst);
+  if (p.chooses) materialise_elided(e, dst);
+  else tell_elision(e, src, dst, &p.src, &p.dst);
   std::vector<int64_t> moved = far.dims;
   if (p.chooses) {
     if (p.rows.count_slot != Addr::kNoSlot || p.rows.ignores)
@@ -193,7 +193,7 @@ void reduce(Emitter& e, const Op& op, const std::string& name, BulkCopyPayload* 
 
 void lower_bulk_store(Emitter& e, const Op& op) {
   refuse_unknown(e, op, {"src", "dst", "commit_group", "predicate", "reduction_op"});
-  Departing stored(e, op);
+  StoreForwarding stored(e, op);
   const Attr *reduction = op.attr("reduction_op"), *commit = op.attr("commit_group");
   const bool reduces = reduction && reduction->s != "none";
   if (op.attr("predicate")) stored.store();
@@ -204,8 +204,8 @@ void lower_bulk_store(Emitter& e, const Op& op) {
       if (p.chooses) e.unsupported(op, "a copy to chosen rows that reduces");
       reduce(e, op, reduction->s, &p);
     }
-    stored.emit({b.far, p.dst, {}}, !reduces && !p.chooses, [&](bool departed) {
-      p.departed = departed;
+    stored.emit({b.far, p.dst, {}}, !reduces && !p.chooses, [&](bool forwarded) {
+      p.forwarded = forwarded;
       e.charge_copy(p.src.extents.dims, p.dtype);
       e.emit<Kind::bulk_store>(p);
     });

@@ -2,6 +2,7 @@
 // asynchronous operation do unless a schedule says otherwise; a wait has nothing left to do.
 #include <cstring>
 
+#include "../../plan/host_cost.h"
 #include "../../plan/payload/arithmetic.h"
 #include "../nans.h"
 #include "../views.h"
@@ -49,7 +50,8 @@ void accumulate(Emitter& e, const Op& op, const Val& acc, Val a, Val b) {
   if (p.unit.plain && !contract(probe, nullptr, nullptr, nullptr))
     e.unsupported(op, std::string(ir::name(op.code)) + " of " + std::string(ir::name(p.contraction.in)) + " and " +
                           std::string(ir::name(p.contraction.in_rhs)) + " into " + std::string(ir::name(acc.dtype)));
-  e.plan().split.step_cost_ns += 200 + 0.02 * static_cast<double>(p.contraction.m * p.contraction.n * p.contraction.k);
+  e.plan().split.step_cost_ns +=
+      host_cost::kMatrixUnit.of(static_cast<double>(p.contraction.m * p.contraction.n * p.contraction.k));
   Val before;
   if (looks_for_nans(e)) before = as_it_is(e, acc);
   e.emit<Kind::wgmma>(std::move(p));

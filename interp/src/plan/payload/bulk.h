@@ -21,7 +21,7 @@ struct BulkCopyPayload {
   ClusterSet receivers;
   int part = 0;
   bool tiles = false;
-  bool departed = false;   // the bytes are there already
+  bool forwarded = false;  // the bytes are there already
   bool to_leader = false;  // the first of the CTAs expects the bytes of all, and its barrier gets them
 };
 // A value that goes into the shared memory of another CTA, whose barrier gets an arrival and the bytes.

@@ -36,12 +36,12 @@ struct CopySide {
   std::vector<int64_t> strides;  // elements
   std::string name;
   std::vector<uint32_t> before;  // i64 slots of the elements of a box that lie before its array; empty, kNoSlot: none
-  int32_t landing = -1;          // memory::Allocation::landing
+  int32_t elidable = -1;         // memory::Allocation::elidable
   bool constant = false;         // of an array that nobody writes while the launch runs
 };
 // Loads of memory whose bytes may lie elsewhere.
-struct LandingPayload {
-  int32_t landing;
+struct ElisionPayload {
+  int32_t elidable;
   Addr addr;
   int64_t begin, end;  // what is loaded: bytes from `addr`
 };
@@ -51,10 +51,10 @@ struct DmaPayload {
   SemPayload src_sem, dst_sem;
   Peer peer;  // who receives
   bool add = false;
-  bool departed = false;  // the bytes are there already
+  bool forwarded = false;  // the bytes are there already
 };
-struct DepartPayload {
-  CopySide dst;      // of a departed copy
+struct ForwardPayload {
+  CopySide dst;      // of a forwarded copy
   Peer peer;         // whose memory it is
   uint32_t way = 0;  // where it is another device's: i64 slot, the bytes from the own memory's begin to there
   ir::DType dtype = ir::DType::F32;

@@ -24,6 +24,7 @@ struct Site {
   SourceLine source;
   std::vector<SourceLine> callers;  // innermost first
   std::string scope;                // "attention/softmax": the kernel's named scopes around it, may be empty
+  int32_t loc = -1;                 // its number in the module's table of locations; -1: it is not from there
 };
 
 // First line: what and where; then the numbers; then a hint. Made of a code and its message, and whatever else is

@@ -7,7 +7,7 @@
 namespace pallasim::ir {
 
 // PALLASIM_DTYPE(enumerator, text, class, bits). `bits` is the machine width of one element; the
-// buffers that XLA hands over hold sub-byte types one element per byte (DESIGN.md section 2).
+// buffers that XLA hands over hold sub-byte types one element per byte.
 #define PALLASIM_DTYPES(X)                       \
   X(Bool, "bool", Bool, 8)                       \
   X(I2, "i2", Int, 2)                            \

@@ -85,7 +85,7 @@ struct Mesh {
   LocId loc = -1;
 };
 
-// One dimension of a block (SEMANTICS A4).
+// One dimension of a block: how an element of the index map's result becomes a place in the array.
 struct BlockDim {
   enum class Kind : uint8_t { Blocked, Squeezed, Element, BoundedSlice, Indirect } kind = Kind::Blocked;
   int64_t size = 1;
@@ -130,6 +130,7 @@ struct Loc {
   LocId caller = -1;  // call site of an inlined function
   std::string scope;  // the named scopes around it, outermost first: "attention/softmax"
 };
+using LocTable = std::vector<Loc>;
 
 struct Module {
   Module() = default;
@@ -150,7 +151,7 @@ struct Module {
   std::vector<Scratch> scratch;
   std::vector<Alias> aliases;
   std::vector<Body> bodies;
-  std::vector<Loc> locs;
+  LocTable locs;
 
   int count(Operand::Kind) const;
   // Whether the operand with this index is an input that shares its array with an output, or such an output.
@@ -160,7 +161,7 @@ struct Module {
 
 inline constexpr int kIrVersion = 1;
 
-// Limits on untrusted text, checked before anything is allocated (DESIGN.md section 7).
+// Limits on untrusted text, checked before anything is allocated.
 struct Limits {
   int64_t max_text_bytes = 256LL << 20;
   int max_nesting = 256;  // regions and attribute trees
@@ -181,9 +182,19 @@ enum class Unplaced : uint8_t {
 Module parse(std::string_view text, std::string_view file_name = "<text>", const Limits& = {},
              Unplaced = Unplaced::Nowhere);
 
+// A module's text in two: everything but its table of locations, which stands behind it (print() and the capture put
+// it there). Texts with the same first part and as many locations are the same kernel, at other lines perhaps.
+struct TextParts {
+  std::string_view kernel, locations;
+};
+TextParts split_locations(std::string_view text);
+// The table alone. Throws DiagnosticError.
+LocTable parse_locations(std::string_view locations);
+
 struct PrintOptions {
   bool literal_comments = false;  // decimals after bits, for `pallasim fmt`
   bool locations = true;
+  const LocTable* table = nullptr;  // in place of the module's own
 };
 std::string print(const Module&, const PrintOptions& = {});
 
@@ -200,9 +211,13 @@ std::string infer_shapes(const Module&, const std::vector<std::vector<int64_t>>&
                          std::vector<std::pair<std::string, int64_t>>* values);
 
 // Fills a diagnostic's site from the location table.
-Site site_of(const Module&, LocId);
+Site site_of(const LocTable&, LocId);
+inline Site site_of(const Module& m, LocId loc) { return site_of(m.locs, loc); }
+// The same diagnostic by another table of as many locations.
+void relocate(Diagnostic&, const LocTable&);
 // A finding about a launch as a whole (memory, unwritten outputs, what its compiler refuses) has the line that launches
 // it, where the module's attribute `call` says which location that is. What has a line keeps it.
-void place(Diagnostic&, const Module&);
+void place(Diagnostic&, const Module&, const LocTable&);
+inline void place(Diagnostic& d, const Module& m) { place(d, m, m.locs); }
 
 }  // namespace pallasim::ir

@@ -27,7 +27,7 @@ enum class Space : uint8_t {
 std::string_view name(Space);
 bool parse_space(std::string_view text, Space* out);
 
-// Who owns an allocation (DESIGN.md section 2). `Thread` is a TPU core or a GPU warpgroup.
+// Who owns an allocation. `Thread` is a TPU core or a GPU warpgroup.
 #define PALLASIM_SCOPES(X)                                                                             \
   X(Thread, "thread")                                                                                  \
   X(Warp, "warp") X(Cta, "cta") X(Cluster, "cluster") X(SubcoreGroup, "subcore_group") X(Grid, "grid") \

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <unordered_set>
 
-#include "pallasim/memory/coverage.h"
+#include "pallasim/memory/interval_set.h"
 #include "pallasim/memory/shadow/box.h"
 
 namespace pallasim::memory::shadow {
@@ -29,7 +29,7 @@ class Written {
 
  private:
   void remember(const Box&);
-  Coverage bytes_;
+  IntervalSet bytes_;
   std::unordered_set<Box, BoxHash> full_;  // boxes that are known to be written as a whole
 };
 

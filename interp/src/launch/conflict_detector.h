@@ -7,9 +7,9 @@
 
 #include "pallasim/memory/uninitialized.h"
 
-namespace pallasim::memory {
+namespace pallasim::interp {
 
-class PartsApart {
+class ConflictDetector {
  public:
   static constexpr int kMostParts = 1 << 14;
   static constexpr int64_t kGrain = 64;   // bytes; who shares so many counts as meeting
@@ -19,7 +19,7 @@ class PartsApart {
   void watch(std::byte* base, int64_t bytes);
   // Memory that parts only write, of elements of `element_bytes` (1 to 16): where nobody writes it holds `unwritten`
   // once fill_rest was called. A grain of which a part writes some bytes gets it before they come.
-  void watch_unwritten(std::byte* base, int64_t bytes, Element unwritten, int element_bytes);
+  void watch_unwritten(std::byte* base, int64_t bytes, memory::Element unwritten, int element_bytes);
   void fill_rest();  // after the last of them
   // Part `part` is about to use bytes [begin, end). False: they were used by another part, and one of the two writes.
   // May be asked by several OS threads at once; memory that is not watched is everybody's own.
@@ -33,7 +33,7 @@ class PartsApart {
     std::byte* base;
     int64_t bytes;
     std::vector<uint16_t> pages, grains;  // who uses them; the grains of pages that are not used as a whole
-    Element unwritten{};                  // of memory that parts only write: what it holds where nobody does
+    memory::Element unwritten{};          // of memory that parts only write: what it holds where nobody does
     int element_bytes = 0;                // 0: parts read it, too
     bool only_written() const { return element_bytes > 0; }
     void fill(int64_t begin, int64_t end) const;
@@ -42,4 +42,4 @@ class PartsApart {
   std::vector<Watched> watched_;
 };
 
-}  // namespace pallasim::memory
+}  // namespace pallasim::interp

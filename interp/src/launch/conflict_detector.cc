@@ -1,4 +1,4 @@
-#include "pallasim/memory/parts.h"
+#include "conflict_detector.h"
 
 #include <algorithm>
 #include <atomic>
@@ -6,13 +6,13 @@
 
 #include "pallasim/memory/odometer.h"
 
-namespace pallasim::memory {
+namespace pallasim::interp {
 namespace {
 
 // Of a grain or a page: nobody, several readers, or a part and whether it writes; a page of which parts use grains.
 constexpr uint16_t kNobody = 0, kReaders = 1, kGrains = 0xffff;
 uint16_t user(int part, bool writes) { return static_cast<uint16_t>(2 + 2 * part + (writes ? 1 : 0)); }
-static_assert(2 + 2 * PartsApart::kMostParts < kGrains);
+static_assert(2 + 2 * ConflictDetector::kMostParts < kGrains);
 
 // What it is after a use; false: they meet.
 bool step(uint16_t now, int part, bool write, uint16_t* next) {
@@ -52,24 +52,24 @@ Page take_page(uint16_t& of, int part, bool write, bool whole) {
 
 }  // namespace
 
-void PartsApart::watch(std::byte* base, int64_t bytes) {
+void ConflictDetector::watch(std::byte* base, int64_t bytes) {
   const auto table = [&](int64_t of) { return std::vector<uint16_t>(static_cast<size_t>((bytes - 1) / of + 1)); };
   if (bytes > 0) watched_.push_back({base, bytes, table(kPage), table(kGrain)});
 }
 
-void PartsApart::watch_unwritten(std::byte* base, int64_t bytes, Element unwritten, int element_bytes) {
+void ConflictDetector::watch_unwritten(std::byte* base, int64_t bytes, memory::Element unwritten, int element_bytes) {
   if (bytes <= 0) return;
   watch(base, bytes);
   watched_.back().unwritten = unwritten;
   watched_.back().element_bytes = element_bytes;
 }
 
-void PartsApart::Watched::fill(int64_t begin, int64_t end) const {
+void ConflictDetector::Watched::fill(int64_t begin, int64_t end) const {
   for (int64_t at = begin; at < end; at += element_bytes)
     std::memcpy(base + at, &unwritten, static_cast<size_t>(element_bytes));
 }
 
-void PartsApart::fill_rest() {
+void ConflictDetector::fill_rest() {
   for (const Watched& w : watched_) {
     if (!w.only_written()) continue;
     for (int64_t p = 0; p * kPage < w.bytes; ++p) {
@@ -83,7 +83,7 @@ void PartsApart::fill_rest() {
   }
 }
 
-bool PartsApart::use(int part, const std::byte* begin, const std::byte* end, bool write) {
+bool ConflictDetector::use(int part, const std::byte* begin, const std::byte* end, bool write) {
   for (Watched& w : watched_) {
     const int64_t first = std::max<int64_t>(begin - w.base, 0), last = std::min<int64_t>(end - w.base, w.bytes);
     if (first >= last) continue;
@@ -95,7 +95,7 @@ bool PartsApart::use(int part, const std::byte* begin, const std::byte* end, boo
   return true;
 }
 
-bool PartsApart::use_page(Watched& w, int64_t page, int part, int64_t from, int64_t to, bool write) {
+bool ConflictDetector::use_page(Watched& w, int64_t page, int part, int64_t from, int64_t to, bool write) {
   if (w.only_written() && !write) return false;
   const Page taken = take_page(w.pages[static_cast<size_t>(page)], part, write, to - from == kPage);
   if (taken != Page::Grains) return taken == Page::Taken;
@@ -108,10 +108,11 @@ bool PartsApart::use_page(Watched& w, int64_t page, int part, int64_t from, int6
   return true;
 }
 
-bool PartsApart::use(int part, const std::byte* at, const int64_t* dims, const int64_t* strides, int rank,
-                     int element_bytes, bool write) {
-  return for_runs(dims, strides, rank, element_bytes,
-                  [&](int64_t begin, int64_t bytes) { return use(part, at + begin, at + begin + bytes, write); });
+bool ConflictDetector::use(int part, const std::byte* at, const int64_t* dims, const int64_t* strides, int rank,
+                           int element_bytes, bool write) {
+  return memory::for_runs(dims, strides, rank, element_bytes, [&](int64_t begin, int64_t bytes) {
+    return use(part, at + begin, at + begin + bytes, write);
+  });
 }
 
-}  // namespace pallasim::memory
+}  // namespace pallasim::interp

@@ -1,5 +1,5 @@
-// Values that are stored for a copy alone (compile/departing.h): results worked out by hand, with the rewrite and
-// without it, whenever copies move.
+// Values that are stored for a copy alone (compile/store_forwarding.h): results worked out by hand, with the rewrite
+// and without it, whenever copies move.
 #include <fmt/format.h>
 
 #include "pallasim/interp/rewrites.h"
@@ -121,7 +121,7 @@ std::vector<Case> cases(const Rows& a) {
   };
 }
 
-TEST(Departing, ValuesThatCopiesTake) {
+TEST(StoreForwarding, ValuesThatCopiesTake) {
   const Array a = noise({8, 4}, 1);
   for (const Case& c : cases(a.as<float>()))
     for (const bool fuse : {true, false})
@@ -129,16 +129,16 @@ TEST(Departing, ValuesThatCopiesTake) {
         Options o;
         o.fuse = fuse;
         o.copies = copies;
-        const int64_t before = hits(Rewrite::Departs);
+        const int64_t before = hits(Rewrite::StoreForwarded);
         const Rows got = run(c.text, {a}, o).results[0].as<float>();
-        EXPECT_EQ(hits(Rewrite::Departs) - before, fuse ? c.copies : 0) << c.name;
+        EXPECT_EQ(hits(Rewrite::StoreForwarded) - before, fuse ? c.copies : 0) << c.name;
         expect_rows(got, c.want, fmt::format("{}, fuse {}, copies {}", c.name, fuse, static_cast<int>(copies)));
       }
 }
 
 // A slot is stored to again before anybody waited for the copy out of it: which bytes the copy takes depends on when it
 // moves, and stays so.
-TEST(Departing, MemoryThatIsUsedAgainTooEarly) {
+TEST(StoreForwarding, MemoryThatIsUsedAgainTooEarly) {
   const Array a = noise({8, 4}, 1);
   const std::string text = kernel(kTwice + put(11) + start("", "0") + put(10) + start("", "4") + wait() + wait());
   Options o;
@@ -149,7 +149,7 @@ TEST(Departing, MemoryThatIsUsedAgainTooEarly) {
 }
 
 // Boxes that leave their array: what lies outside is dropped.
-TEST(Departing, BoxesOfGpus) {
+TEST(StoreForwarding, BoxesOfGpus) {
   const Array a = noise({8, 4}, 1);
   const std::string text = R"(pallasim-ir 1
 module "k" {machine = mosaic_gpu}
@@ -177,10 +177,10 @@ body "gpu" (%0 "a": ref<f32[8,4], gmem>, %1 "o": ref<f32[8,4], gmem>) {
   for (const bool fuse : {true, false}) {
     Options o;
     o.fuse = fuse;
-    const int64_t before = hits(Rewrite::Departs);
+    const int64_t before = hits(Rewrite::StoreForwarded);
     const Rows tile = rows_of(a.as<float>(), 2, 3, 2), got = run(text, {a}, o).results[0].as<float>();
     EXPECT_EQ(got, tile + tile + rows_of(a.as<float>(), 2, 2, 2)) << fuse;
-    EXPECT_EQ(hits(Rewrite::Departs) - before, fuse);
+    EXPECT_EQ(hits(Rewrite::StoreForwarded) - before, fuse);
   }
 }
 

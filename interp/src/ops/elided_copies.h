@@ -6,9 +6,9 @@
 #include <functional>
 #include <vector>
 
-namespace pallasim::memory {
+namespace pallasim::interp {
 
-class Landing {
+class ElidedCopies {
  public:
   static constexpr size_t kMostPieces = 64;
 
@@ -19,7 +19,7 @@ class Landing {
   void reset() { clear(), gathers_ = false; }
   // Bytes [begin, end) arrive, in the place of what arrived there before: at `from`, where they stay as they are for as
   // long as the memory is used, or, where that is null, in the memory itself. False: there are too many pieces to keep
-  // account of them; `settle` makes one of them.
+  // account of them; `materialise` makes one of them.
   [[nodiscard]] bool arrive(int64_t begin, int64_t end, const std::byte* from);
   // Where bytes [begin, end) lie side by side: there, or in the memory itself.
   struct Found {
@@ -28,7 +28,7 @@ class Landing {
   };
   Found find(int64_t begin, int64_t end) const;
   // All `bytes` of the memory at `own` lie in it from now on; `unwritten` is called for runs that nobody wrote.
-  void settle(std::byte* own, int64_t bytes, const std::function<void(int64_t begin, int64_t end)>& unwritten);
+  void materialise(std::byte* own, int64_t bytes, const std::function<void(int64_t begin, int64_t end)>& unwritten);
 
  private:
   struct Piece {
@@ -40,4 +40,4 @@ class Landing {
   bool gathers_ = false;
 };
 
-}  // namespace pallasim::memory
+}  // namespace pallasim::interp

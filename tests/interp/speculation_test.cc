@@ -174,7 +174,7 @@ Options with(int workers) {
   return o;
 }
 
-TEST(Apart, SameBytesForEveryNumberOfWorkers) {
+TEST(Speculation, SameBytesForEveryNumberOfWorkers) {
   for (const Kernel& k : kernels()) {
     const std::vector<Array> args{noise({kBlocks, kRow})};
     const Outcome want = run(k.text, args, with(1));
@@ -192,7 +192,7 @@ TEST(Apart, SameBytesForEveryNumberOfWorkers) {
 }
 
 // Rows of 16 words that lists choose: each subcore scatters its four rows of `a` to the rows of its list.
-TEST(Apart, ChosenRowsAreLookedAtOneByOne) {
+TEST(Speculation, ChosenRowsAreLookedAtOneByOne) {
   const char* const text = R"(pallasim-ir 1
 module "k" {machine = tpu}
 mesh "v" {kind = vector_subcore, axes = [axis("c", 2), axis("s", 4)]}
@@ -245,7 +245,7 @@ body "v" (%0 "a": ref<i32[32,16], hbm>, %1 "list": ref<i32[8,4], hbm>, %2 "o": r
 }
 
 // Who met once is not tried again, and the plan is as good as before.
-TEST(Apart, APlanWhoseBlocksMeetRunsInOrderFromThenOn) {
+TEST(Speculation, APlanWhoseBlocksMeetRunsInOrderFromThenOn) {
   const std::string text = kernels()[3].text;
   const Options o = with(4);
   const auto plan = compile(ir::parse(text), o);
@@ -257,11 +257,11 @@ TEST(Apart, APlanWhoseBlocksMeetRunsInOrderFromThenOn) {
     Session session;
     launch(*plan, session, args, results, o);
     EXPECT_EQ(out.bytes, want);
-    EXPECT_TRUE(plan->parts_met);
+    EXPECT_TRUE(plan->conflicted);
   }
 }
 
-TEST(Apart, TheFirstErrorIsReportedWithTheOrderOfBlocks) {
+TEST(Speculation, TheFirstErrorIsReportedWithTheOrderOfBlocks) {
   const std::string text = blocks(
       "  %4 = constant {value = i32 0x3} : i32[]\n  %5 = mul %2, %4 : i32[]\n"
       "  %6 = get %0, %5 {view = [index($1, slice(0, 16))]} : f32[16]\n"

@@ -1,5 +1,5 @@
 // Parts of a run that may use memory apart from each other.
-#include "pallasim/memory/parts.h"
+#include "launch/conflict_detector.h"
 
 #include <gtest/gtest.h>
 
@@ -8,15 +8,15 @@
 #include <set>
 #include <thread>
 
-#include "views.h"
+#include "../memory_model/views.h"
 
-namespace pallasim::memory {
+namespace pallasim::interp {
 namespace {
 
 // What a reader of the rule would write: of each grain, or page, who read and who wrote it.
 class Reference {
  public:
-  explicit Reference(int64_t bytes, int64_t grain = PartsApart::kGrain) : bytes_(bytes), grain_(grain) {}
+  explicit Reference(int64_t bytes, int64_t grain = ConflictDetector::kGrain) : bytes_(bytes), grain_(grain) {}
   bool use(int part, int64_t begin, int64_t end, bool write) {
     bool apart = true;
     for (int64_t b = std::max<int64_t>(begin, 0); b < std::min(end, bytes_); ++b) {
@@ -36,14 +36,14 @@ class Reference {
   std::map<int64_t, Grain> grains_;
 };
 
-TEST(PartsApart, AgreesWithTheRule) {
-  shadow::Random rng(5);
+TEST(ConflictDetector, AgreesWithTheRule) {
+  memory::shadow::Random rng(5);
   int met = 0;
   for (int round = 0; round < 3000; ++round) {
     const int64_t bytes = 1 + rng.below(400);
     std::vector<std::byte> memory(static_cast<size_t>(bytes) + 64);
     std::byte* const base = memory.data() + 32;
-    PartsApart apart;
+    ConflictDetector apart;
     apart.watch(base, bytes);
     Reference reference(bytes);
     const int64_t parts = 1 + rng.below(4), writes = rng.below(4);
@@ -61,20 +61,21 @@ TEST(PartsApart, AgreesWithTheRule) {
 }
 
 // Where pages are used at once nothing that meets is missed, and nobody meets who shares no page.
-TEST(PartsApart, PagesAreTakenAtOnce) {
-  constexpr int64_t kPages = 6, kPage = PartsApart::kPage;
-  shadow::Random rng(17);
+TEST(ConflictDetector, PagesAreTakenAtOnce) {
+  constexpr int64_t kPages = 6, kPage = ConflictDetector::kPage;
+  memory::shadow::Random rng(17);
   int met = 0;
   for (int round = 0; round < 4000; ++round) {
     std::vector<std::byte> memory(static_cast<size_t>(kPages * kPage));
-    PartsApart apart;
+    ConflictDetector apart;
     apart.watch(memory.data(), kPages * kPage);
     Reference grains(kPages * kPage), pages(kPages * kPage, kPage);
     bool apart_by_grains = true, apart_by_pages = true, now = true;
     for (int n = 0; n < 8 && now; ++n) {
       const int part = static_cast<int>(rng.below(3));
       int64_t begin = rng.below(kPages) * kPage, end = begin + kPage * (1 + rng.below(2));
-      if (rng.below(3) == 0) begin += PartsApart::kGrain * rng.below(70), end -= PartsApart::kGrain * rng.below(70);
+      if (rng.below(3) == 0)
+        begin += ConflictDetector::kGrain * rng.below(70), end -= ConflictDetector::kGrain * rng.below(70);
       end = std::min(end, kPages * kPage);
       if (begin >= end) continue;
       const bool write = rng.below(2) == 0;
@@ -91,12 +92,12 @@ TEST(PartsApart, PagesAreTakenAtOnce) {
 }
 
 // A strided region is its elements.
-TEST(PartsApart, RegionsAreTheirElements) {
-  shadow::Random rng(9);
+TEST(ConflictDetector, RegionsAreTheirElements) {
+  memory::shadow::Random rng(9);
   int met = 0;
   for (int round = 0; round < 2000; ++round) {
     std::vector<std::byte> memory(4096);
-    PartsApart rows, elements;
+    ConflictDetector rows, elements;
     rows.watch(memory.data(), 4096);
     elements.watch(memory.data(), 4096);
     bool apart = true;
@@ -122,20 +123,20 @@ TEST(PartsApart, RegionsAreTheirElements) {
 }
 
 // What nobody writes holds in the end what nobody wrote, byte by byte, wherever runs begin and end.
-TEST(PartsApart, WhatNobodyWritesIsFilled) {
-  shadow::Random rng(8);
+TEST(ConflictDetector, WhatNobodyWritesIsFilled) {
+  memory::shadow::Random rng(8);
   for (int round = 0; round < 300; ++round) {
     const int element = 1 << rng.below(5);
-    const int64_t bytes = element * (1 + rng.below(3 * PartsApart::kPage / element));
-    const Element value{{0x1122334455667788, 0x99aabbccddeeff00}};
+    const int64_t bytes = element * (1 + rng.below(3 * ConflictDetector::kPage / element));
+    const memory::Element value{{0x1122334455667788, 0x99aabbccddeeff00}};
     std::vector<std::byte> memory(static_cast<size_t>(bytes)), want(memory.size());
     for (int64_t at = 0; at < bytes; at += element) std::memcpy(want.data() + at, &value, static_cast<size_t>(element));
-    PartsApart apart;
+    ConflictDetector apart;
     apart.watch_unwritten(memory.data(), bytes, value, element);
     for (int64_t n = rng.below(6); n > 0; --n) {
-      const int64_t begin = rng.below(bytes), page = begin / PartsApart::kPage, most = round % 2 ? 5000 : 100;
+      const int64_t begin = rng.below(bytes), page = begin / ConflictDetector::kPage, most = round % 2 ? 5000 : 100;
       const int part = static_cast<int>(page % 2);
-      const int64_t end = std::min({bytes, (page + 1) * PartsApart::kPage, begin + 1 + rng.below(most)});
+      const int64_t end = std::min({bytes, (page + 1) * ConflictDetector::kPage, begin + 1 + rng.below(most)});
       ASSERT_TRUE(apart.use(part, memory.data() + begin, memory.data() + end, true));
       for (int64_t i = begin; i < end; ++i)
         memory[static_cast<size_t>(i)] = want[static_cast<size_t>(i)] = static_cast<std::byte>(i * 7 + part);
@@ -147,24 +148,24 @@ TEST(PartsApart, WhatNobodyWritesIsFilled) {
 }
 
 // Of threads that want the same bytes no two get them, whatever they do in between; readers all do.
-TEST(PartsApart, OneOfSeveralThreadsGetsWhatAllWant) {
+TEST(ConflictDetector, OneOfSeveralThreadsGetsWhatAllWant) {
   for (const bool write : {true, false}) {
     std::vector<std::byte> memory(1 << 12);
-    PartsApart apart;
+    ConflictDetector apart;
     apart.watch(memory.data(), static_cast<int64_t>(memory.size()));
     std::vector<int64_t> got(4);
     std::vector<std::thread> threads;
     for (int part = 0; part < 4; ++part)
       threads.emplace_back([&, part] {
-        for (size_t at = 0; at < memory.size(); at += PartsApart::kGrain)
+        for (size_t at = 0; at < memory.size(); at += ConflictDetector::kGrain)
           got[static_cast<size_t>(part)] +=
-              apart.use(part, memory.data() + at, memory.data() + at + PartsApart::kGrain, write);
+              apart.use(part, memory.data() + at, memory.data() + at + ConflictDetector::kGrain, write);
       });
     for (std::thread& t : threads) t.join();
-    const auto grains = static_cast<int64_t>(memory.size()) / PartsApart::kGrain;
+    const auto grains = static_cast<int64_t>(memory.size()) / ConflictDetector::kGrain;
     EXPECT_EQ(got[0] + got[1] + got[2] + got[3], write ? grains : 4 * grains);
   }
 }
 
 }  // namespace
-}  // namespace pallasim::memory
+}  // namespace pallasim::interp

@@ -1,4 +1,4 @@
-#include "apart.h"
+#include "speculation.h"
 
 #include <algorithm>
 #include <atomic>
@@ -9,35 +9,35 @@
 #include "../engine/publish.h"
 #include "../report/checked.h"
 #include "bind.h"
+#include "conflict_detector.h"
 #include "pallasim/interp/progress.h"
-#include "pallasim/memory/parts.h"
 #include "run.h"
 #include "workers.h"
 
 namespace pallasim::interp {
 namespace {
 
-struct Met {};  // a part cannot go on
+struct Conflict {};  // a part cannot go on
 
 // Of one part: what it uses of the arrays that the launch writes, which are all that it is told of.
 class PartWatch : public Observer {
  public:
-  PartWatch(const Execution& ex, memory::PartsApart& apart, int part, const std::atomic<bool>& stop,
+  PartWatch(const Execution& ex, ConflictDetector& conflicts, int part, const std::atomic<bool>& stop,
             const std::vector<bool>& written)
-      : ex_(ex), apart_(apart), written_(written), part_(part), stop_(stop) {}
+      : ex_(ex), conflicts_(conflicts), written_(written), part_(part), stop_(stop) {}
   uint32_t wants() const override { return kAccess; }
   bool wants_buffer(uint32_t buffer) const override {
     const size_t operand = buffer - kFirstOperandBuffer;
     return buffer >= kFirstOperandBuffer && operand < written_.size() && written_[operand];
   }
   void on_access(const Access& a) override {
-    if (stop_.load(std::memory_order_relaxed)) throw Met{};
-    if (!apart_.use(part_, address(ex_, a), a.dims, a.strides, a.rank, a.element_bytes, a.write)) throw Met{};
+    if (stop_.load(std::memory_order_relaxed)) throw Conflict{};
+    if (!conflicts_.use(part_, address(ex_, a), a.dims, a.strides, a.rank, a.element_bytes, a.write)) throw Conflict{};
   }
 
  private:
   const Execution& ex_;
-  memory::PartsApart& apart_;
+  ConflictDetector& conflicts_;
   const std::vector<bool>& written_;
   const int part_;
   const std::atomic<bool>& stop_;
@@ -46,7 +46,7 @@ class PartWatch : public Observer {
 // Whether programs, or the threads of a mesh where none of them names another one, can have executions of their own.
 bool may_part(const Call& c) {
   const Plan& p = c.plan;
-  if (!p.may_run_apart()) return false;
+  if (!p.may_speculate()) return false;
   if (c.who.programs > 0) return c.who.programs > 1;
   return p.first().mesh >= 0 && p.threads.count > 1 && p.first().max_children == 0 &&
          p.shares_arrays_only(memory::Level::Core);
@@ -55,16 +55,16 @@ bool may_part(const Call& c) {
 // The outputs of a launch before it runs, to begin with twice.
 class Outputs {
  public:
-  Outputs(const Call& c, memory::PartsApart* apart) : call_(c), at_(c.operands[0]) {
+  Outputs(const Call& c, ConflictDetector* conflicts) : call_(c), at_(c.operands[0]) {
     for (const Window& w : c.plan.first().windows) {
       if (!w.is_output) continue;
       const auto o = static_cast<size_t>(w.operand);
       const int64_t bytes = c.plan.module.operands[o].array->num_bytes();
-      if (std::find(c.unwritten.begin(), c.unwritten.end(), w.operand) == c.unwritten.end())
-        apart->watch(at_[o], bytes);
+      if (std::find(c.deferred_init.begin(), c.deferred_init.end(), w.operand) == c.deferred_init.end())
+        conflicts->watch(at_[o], bytes);
       else
-        apart->watch_unwritten(at_[o], bytes, memory::uninitialized(w.dtype, c.options.uninitialized),
-                               ir::byte_size(w.dtype));
+        conflicts->watch_unwritten(at_[o], bytes, memory::uninitialized(w.dtype, c.options.uninitialized),
+                                   ir::byte_size(w.dtype));
       if (c.plan.module.is_aliased_output(o)) before_.push_back({o, {at_[o], at_[o] + bytes}});
     }
   }
@@ -95,7 +95,7 @@ std::vector<Population> parts_of(const Call& c, int workers) {
   const Population& who = c.who;
   // Clusters differ, and the last ones end late; threads of a mesh are alike.
   const int64_t each = who.programs > 0 ? 16 : 4, all = who.programs > 0 ? who.programs : c.plan.threads.count,
-                n = std::min({all, workers * each, int64_t{memory::PartsApart::kMostParts}});
+                n = std::min({all, workers * each, int64_t{ConflictDetector::kMostParts}});
   std::vector<Population> parts;
   for (int64_t i = 0; i < n; ++i) {
     Population p = who;
@@ -107,17 +107,17 @@ std::vector<Population> parts_of(const Call& c, int workers) {
   return parts;
 }
 
-class ApartRun {
+class SpeculativeRun {
  public:
-  ApartRun(const Call& c, std::vector<Population> parts, std::vector<bool> written)
+  SpeculativeRun(const Call& c, std::vector<Population> parts, std::vector<bool> written)
       : call_(c), parts_(std::move(parts)), written_(std::move(written)) {}
 
-  bool run(int workers, memory::PartsApart& apart) {
+  bool run(int workers, ConflictDetector& conflicts) {
     on_workers(workers, static_cast<int>(parts_.size()), [&](int i) {
       if (stop_.load(std::memory_order_relaxed)) return;
       try {
-        part(i, apart);
-      } catch (const Met&) { stop_ = true; } catch (const ir::DiagnosticError&) {
+        part(i, conflicts);
+      } catch (const Conflict&) { stop_ = true; } catch (const ir::DiagnosticError&) {
         stop_ = true;
       } catch (...) {
         stop_ = true;
@@ -132,9 +132,9 @@ class ApartRun {
   int parts() const { return static_cast<int>(parts_.size()); }
 
  private:
-  void part(int i, memory::PartsApart& apart) {
+  void part(int i, ConflictDetector& conflicts) {
     Lease ex(call_.plan);
-    PartWatch watch(*ex, apart, i, stop_, written_);
+    PartWatch watch(*ex, conflicts, i, stop_, written_);
     Observer* const observers[] = {&watch};
     const Publisher publisher(*ex, observers, Publisher::kRunsTell);
     run_part(*ex, call_, parts_[static_cast<size_t>(i)], {});
@@ -152,25 +152,26 @@ class ApartRun {
 
 }  // namespace
 
-bool run_apart(const Call& c, int workers, Report* report) {
+bool run_speculatively(const Call& c, int workers, Report* report) {
   const bool in_order =
       c.options.policy() == Options::Policy::RunToBlock && c.options.copies == Options::Copies::AtIssue;
-  if (!in_order || c.operands.size() != 1 || !may_part(c) || c.plan.parts_met.load(std::memory_order_relaxed))
+  if (!in_order || c.operands.size() != 1 || !may_part(c) || c.plan.conflicted.load(std::memory_order_relaxed))
     return false;
   Options options = c.options;
   options.max_memory /= workers;
-  Call call{c.plan, c.session, options, c.operands, c.grid, {}, c.first_device, c.run, c.interrupt_epoch, {}, {}};
+  Call call{c.plan, c.locs,         c.session, options,           c.operands, c.grid,
+            {},     c.first_device, c.run,     c.interrupt_epoch, {},         {}};
   call.watch.progress = c.watch.progress;
-  memory::PartsApart apart;
-  const Outputs outputs(c, &apart);
-  ApartRun run(call, parts_of(c, workers), outputs.written());
-  if (!run.run(workers, apart)) {
-    if (interrupt_epoch() == c.interrupt_epoch) c.plan.parts_met.store(true, std::memory_order_relaxed);
+  ConflictDetector conflicts;
+  const Outputs outputs(c, &conflicts);
+  SpeculativeRun run(call, parts_of(c, workers), outputs.written());
+  if (!run.run(workers, conflicts)) {
+    if (interrupt_epoch() == c.interrupt_epoch) c.plan.conflicted.store(true, std::memory_order_relaxed);
     outputs.restore();
     if (Progress* all = c.watch.progress) all->expect(all->total() + all->done());  // what ended comes again
     return false;
   }
-  apart.fill_rest();
+  conflicts.fill_rest();
   report->steps = run.steps();
   report->units = run.parts();
   report->token = "ps1:run-to-block";

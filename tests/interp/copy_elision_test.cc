@@ -1,5 +1,5 @@
-// Memory whose bytes may stay where copies get them (compile/landing.h): results worked out by hand, with the rewrite
-// and without it, wherever copies begin and end and whatever happens to their source.
+// Memory whose bytes may stay where copies get them (compile/copy_elision.h): results worked out by hand, with the
+// rewrite and without it, wherever copies begin and end and whatever happens to their source.
 #include <fmt/format.h>
 
 #include "pallasim/interp/rewrites.h"
@@ -99,15 +99,15 @@ std::vector<Case> cases(const Rows& a, const Rows& b) {
   };
 }
 
-TEST(Landing, TheBytesThatCopiesBring) {
+TEST(CopyElision, TheBytesThatCopiesBring) {
   const Array a = noise({8, 4}, 1), b = noise({8, 4}, 2);
   for (const Case& c : cases(a.as<float>(), b.as<float>()))
     for (const bool fuse : {true, false}) {
       Options o;
       o.fuse = fuse;
-      const int64_t before = hits(Rewrite::StaysAway);
+      const int64_t before = hits(Rewrite::CopyElided);
       const Rows got = run(c.text, {a, b}, o).results[0].as<float>();
-      EXPECT_EQ(hits(Rewrite::StaysAway) - before, fuse ? c.memories : 0) << c.name;
+      EXPECT_EQ(hits(Rewrite::CopyElided) - before, fuse ? c.memories : 0) << c.name;
       expect_rows(got, c.want, fmt::format("{}, fuse {}", c.name, fuse));
     }
 }

@@ -1,4 +1,4 @@
-// Which bytes of a buffer were written.
+// Sets of intervals of bytes: which ones of a buffer were written.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace pallasim::memory {
 
-class Coverage {
+class IntervalSet {
  public:
   // Bytes [begin, end). Runs that touch or overlap become one.
   void add(int64_t begin, int64_t end) {
@@ -53,7 +53,7 @@ class Coverage {
     for_gaps(0, size, f);
   }
   size_t runs() const { return runs_.size(); }
-  bool operator==(const Coverage&) const = default;
+  bool operator==(const IntervalSet&) const = default;
 
  private:
   // The first run that ends behind `at`.

@@ -9,6 +9,6 @@ namespace pallasim::interp {
 // The programs or threads of the call, in parts. False, with outputs as they were before: parts met, or one of
 // them has something to say (an error, a finding, a print), for which the order matters. Then, or where such a run does
 // not come into question, nothing of `report` has changed. Throws what is not the kernel's doing.
-bool run_apart(const Call&, int workers, Report*);
+bool run_speculatively(const Call&, int workers, Report*);
 
 }  // namespace pallasim::interp

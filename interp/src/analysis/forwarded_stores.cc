@@ -1,4 +1,4 @@
-#include "departures.h"
+#include "forwarded_stores.h"
 
 #include <algorithm>
 
@@ -36,9 +36,9 @@ bool same_part(std::span<const ir::View> a, const Op& of_a, std::span<const ir::
   });
 }
 
-class Departures {
+class ForwardedStores {
  public:
-  Departures(const ir::Graph& graph, ValueId ref) : graph_(graph), ref_(ref) {}
+  ForwardedStores(const ir::Graph& graph, ValueId ref) : graph_(graph), ref_(ref) {}
 
   bool find(const Region& region) {
     const Op* stored = nullptr;
@@ -78,8 +78,8 @@ class Departures {
 
 }  // namespace
 
-std::unordered_map<const Op*, const Op*> departures(const ir::Graph& graph, const Region& region, ValueId ref) {
-  Departures d(graph, ref);
+std::unordered_map<const Op*, const Op*> forwarded_stores(const ir::Graph& graph, const Region& region, ValueId ref) {
+  ForwardedStores d(graph, ref);
   if (!d.find(region)) return {};
   return std::move(d.found);
 }

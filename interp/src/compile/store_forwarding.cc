@@ -1,15 +1,15 @@
-#include "departing.h"
+#include "store_forwarding.h"
 
 #include <algorithm>
 
-#include "../analysis/departures.h"
+#include "../analysis/forwarded_stores.h"
 #include "../plan/payload/copies.h"
 #include "lower/access.h"
 
 namespace pallasim::interp {
 namespace {
 
-struct Departures {
+struct ForwardedStores {
   std::unordered_map<const Op*, const Op*> copies;  // by store
   struct Waiting {
     const Op* store;
@@ -31,14 +31,14 @@ bool is_plain(const Op& copy, const Val& ref) {
 
 }  // namespace
 
-void depart(Emitter& e, const ir::Region& region, const Val& ref) {
+void forward_stores(Emitter& e, const ir::Region& region, const Val& ref) {
   const PlanOptions& o = e.options();
   if (!o.rewrites() || e.module().bodies.size() != 1 || ref.is_semaphore()) return;
-  e.state<Departures>().copies.merge(analysis::departures(e.graph(), region, ref.origin()));
+  e.state<ForwardedStores>().copies.merge(analysis::forwarded_stores(e.graph(), region, ref.origin()));
 }
 
 bool waits_for_copy(Emitter& e, const Op& store, const Val& dst, const Val& value) {
-  Departures& d = e.state<Departures>();
+  ForwardedStores& d = e.state<ForwardedStores>();
   const auto it = d.copies.find(&store);
   if (it == d.copies.end() || dst.dims.empty() || dst.elements() == 0 || !dst.shows_memory()) return false;
   // No operation has such numbers, and of each ref one value waits at a time.
@@ -49,8 +49,8 @@ bool waits_for_copy(Emitter& e, const Op& store, const Val& dst, const Val& valu
   return true;
 }
 
-Departing::Departing(Emitter& e, const Op& copy) : e_(e), copy_(copy) {
-  Departures& d = e.state<Departures>();
+StoreForwarding::StoreForwarding(Emitter& e, const Op& copy) : e_(e), copy_(copy) {
+  ForwardedStores& d = e.state<ForwardedStores>();
   if (const auto it = d.waiting.find(&copy); it != d.waiting.end()) {
     stored_ = Stored{it->second.store, e.take(it->second.dst), e.take(it->second.value)};
     d.waiting.erase(it);
@@ -58,28 +58,28 @@ Departing::Departing(Emitter& e, const Op& copy) : e_(e), copy_(copy) {
   e.about_to_write(e.everything());
 }
 
-void Departing::store() {
+void StoreForwarding::store() {
   if (!stored_) return;
   const Context::At at(e_, stored_->op);
   store_value(e_, *stored_->op, stored_->dst, stored_->value);
   stored_.reset();
 }
 
-void Departing::emit(const CopyTo& to, bool plain, const std::function<void(bool)>& copy) {
+void StoreForwarding::emit(const CopyTo& to, bool plain, const std::function<void(bool)>& copy) {
   const Val& ref = to.ref;
   if (!stored_ || !plain || !is_plain(copy_, ref) || ref.dims != stored_->dst.dims || ref.dtype != stored_->dst.dtype) {
     store();
     return copy(false);
   }
-  count(Rewrite::Departs);
+  count(Rewrite::StoreForwarded);
   const int branch = e_.here();
-  DepartPayload p;
+  ForwardPayload p;
   p.dst = to.side;
   p.peer = to.peer;
   p.dtype = ref.dtype;
   if (p.peer.elsewhere()) p.way = e_.new_slot();
   const uint32_t way = p.way;
-  e_.emit<Kind::departs>(std::move(p));
+  e_.emit<Kind::forward_store>(std::move(p));
   const Emitter::Conditional inside(e_);
   {
     const Context::At at(e_, stored_->op);

@@ -1,11 +1,11 @@
-#include "pallasim/memory/landing.h"
+#include "elided_copies.h"
 
 #include <algorithm>
 #include <cstring>
 
-namespace pallasim::memory {
+namespace pallasim::interp {
 
-bool Landing::arrive(int64_t begin, int64_t end, const std::byte* from) {
+bool ElidedCopies::arrive(int64_t begin, int64_t end, const std::byte* from) {
   if (begin >= end) return true;
   for (Piece& p : pieces_) {
     if (!from && !p.from && p.begin <= begin && p.end >= end) return true;
@@ -33,13 +33,13 @@ bool Landing::arrive(int64_t begin, int64_t end, const std::byte* from) {
   return true;
 }
 
-Landing::Found Landing::find(int64_t begin, int64_t end) const {
+ElidedCopies::Found ElidedCopies::find(int64_t begin, int64_t end) const {
   for (const Piece& p : pieces_)
     if (begin >= p.begin && end <= p.end) return {true, p.from ? p.from + (begin - p.begin) : nullptr};
   return {};
 }
 
-void Landing::settle(std::byte* own, int64_t bytes, const std::function<void(int64_t, int64_t)>& unwritten) {
+void ElidedCopies::materialise(std::byte* own, int64_t bytes, const std::function<void(int64_t, int64_t)>& unwritten) {
   int64_t at = 0;
   for (const Piece& p : pieces_) {
     if (p.begin > at) unwritten(at, p.begin);
@@ -50,4 +50,4 @@ void Landing::settle(std::byte* own, int64_t bytes, const std::function<void(int
   pieces_.assign(1, {0, bytes, nullptr});
 }
 
-}  // namespace pallasim::memory
+}  // namespace pallasim::interp

@@ -1,0 +1,80 @@
+// Memory that copies alone write and loads alone read. What comes from an array that nobody writes stays there until
+// somebody needs it here; what nobody wrote is poison as soon as somebody looks.
+#include "elided_copies.h"
+
+#include <algorithm>
+
+#include "../plan/payload/copies.h"
+#include "copies.h"
+
+namespace pallasim::interp {
+
+const memory::Allocation& Execution::elidable_allocation(int32_t number) const {
+  return plan->memory.allocations[plan->memory.elidable[static_cast<size_t>(number)]];
+}
+
+ElidedCopies& Execution::elided_copies(int32_t number, int32_t unit) {
+  const auto owner = static_cast<size_t>(units.unit_of(elidable_allocation(number).owner, unit));
+  return elided[owner * plan->memory.elidable.size() + static_cast<size_t>(number)];
+}
+
+std::byte* Execution::elidable_memory(int32_t number, const Thread& t) const {
+  const memory::Allocation& of = elidable_allocation(number);
+  return t.bases[of.buffer] + of.offset;
+}
+
+void Execution::materialise(int32_t number, const Thread& t) {
+  const memory::Allocation& of = elidable_allocation(number);
+  std::byte* const own = elidable_memory(number, t);
+  const int64_t size = ir::byte_size(of.dtype);
+  elided_copies(number, t.unit).materialise(own, of.bytes, [&](int64_t begin, int64_t end) {
+    poison(own + begin, (end - begin) / size, of.dtype, options->uninitialized);
+  });
+}
+
+namespace ops {
+namespace {}  // namespace
+
+bool elides(Execution& ex, const memory::AsyncCopy& c) {
+  const int64_t* dims = c.dst_dims();
+  if (std::any_of(dims, dims + c.rank, [](int64_t n) { return n <= 0; })) return false;
+  const Thread &to = ex.threads[static_cast<size_t>(c.dst.thread)], &of = ex.threads[static_cast<size_t>(c.src.thread)];
+  const int64_t size = ir::byte_size(c.dtype), bytes = dense_bytes(dims, c.dst_strides, c.rank, size),
+                at = c.dst.offset - ex.elidable_allocation(c.elidable).offset;
+  if (bytes > 0 && c.combine == memory::Combine::Replace) {
+    ElidedCopies& copies = ex.elided_copies(c.elidable, to.unit);
+    const bool there = c.from_constant && !copies.gathers() && ex.elides_copies && !c.fills &&
+                       dense_bytes(dims, c.src_strides, c.rank, size) == bytes;
+    const std::byte* const from = there ? of.bases[c.src.buffer] + c.src.offset : nullptr;
+    if (copies.arrive(at, at + bytes, from)) return there;
+  }
+  ex.materialise(c.elidable, to);
+  return false;
+}
+
+const Step* elision_begin(Thread& t, const Step* s) {
+  t.exec->elided_copies(payload<Kind::elision_begin>(s).elidable, t.unit).clear();
+  return s + 1;
+}
+
+const Step* elision_materialise(Thread& t, const Step* s) {
+  t.exec->materialise(payload<Kind::elision_materialise>(s).elidable, t);
+  return s + 1;
+}
+
+const Step* elision_find(Thread& t, const Step* s) {
+  const ElisionPayload& p = payload<Kind::elision_find>(s);
+  Execution& ex = *t.exec;
+  std::byte* const loaded = t.resolve(p.addr);
+  const int64_t at = loaded - ex.elidable_memory(p.elidable, t);
+  const ElidedCopies::Found found = ex.elided_copies(p.elidable, t.unit).find(at + p.begin, at + p.end);
+  if (!found.whole) ex.materialise(p.elidable, t);
+  int64_t moved = p.addr.dyn == Addr::kNoSlot ? 0 : t.slot<int64_t>(p.addr.dyn);
+  // Addresses of different arrays.
+  if (found.from) moved += reinterpret_cast<intptr_t>(found.from) - reinterpret_cast<intptr_t>(loaded + p.begin);
+  t.slot<int64_t>(s->dst) = moved;
+  return s + 1;
+}
+
+}  // namespace ops
+}  // namespace pallasim::interp
