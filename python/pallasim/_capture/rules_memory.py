@@ -269,10 +269,11 @@ def debug_callback(w: Writer, eqn: Any) -> None:
     w.module.facts.add("prints")
     callback = eqn.params.get("callback")
     inner = getattr(callback, "func", callback)
-    name = getattr(inner, "__qualname__", None) or type(inner).__qualname__
+    stop = as_breakpoint(callback)
+    # No function has this name: compilers' rules let what stops a launch pass (hw_models, triton_rules.cc).
+    name = "(breakpoint)" if stop else getattr(inner, "__qualname__", None) or type(inner).__qualname__
     items = [("name", quote(name)), ("index", str(len(w.module.callbacks))), ("ordered", bool_text(True) if eqn.params.get("effect") is not None and
                                      "Ordered" in type(eqn.params["effect"]).__name__ else None)]
-    stop = as_breakpoint(callback)
     refs = [reference(v) if stop else None for v in eqn.invars]
     w.module.callbacks.append(Callback(stop or callback, tuple(r or v.aval.dtype for r, v in zip(refs, eqn.invars)), stop is not None))
     w.emit("debug_callback", [w.read(v) for r, v in zip(refs, eqn.invars) if r is None], attr_list(items), eqn.outvars)
