@@ -21,12 +21,43 @@ std::string full_code(std::string_view text) {
 
 std::string_view family_of(std::string_view code) { return code.substr(0, code.find('-', 3)); }
 
-// For a terminal: without the comments by which the page is kept current.
+// "Options" and "options.md" name the page options.md.
+bool names(std::string_view text, std::string_view page) {
+  return text.size() <= page.size() && page.find('.') <= text.size() &&
+         std::equal(text.begin(), text.end(), page.begin(), [](char a, char b) {
+           return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b));
+         });
+}
+
+// A line without its links, which lead nowhere from a terminal: "[the format](../capsule.md)" is "the format
+// (capsule.md of the documentation)", another diagnostic its code.
+std::string without_links(std::string_view line) {
+  constexpr std::string_view kDocs = "../";
+  std::string r;
+  for (size_t open; (open = line.find('[')) != std::string_view::npos;) {
+    const size_t close = line.find("](", open), end = line.find(')', open);
+    if (close == std::string_view::npos || end == std::string_view::npos || end < close) break;
+    const std::string_view target = line.substr(close + 2, end - close - 2);
+    const std::string_view text = line.substr(open + 1, close - open - 1);
+    r += line.substr(0, open);
+    if (!target.starts_with(kDocs)) r += text;
+    else if (const std::string_view page = target.substr(kDocs.size()); names(text, page))
+      r += fmt::format("{} of the documentation", page);
+    else r += fmt::format("{} ({} of the documentation)", text, page);
+    line.remove_prefix(end + 1);
+  }
+  return r.append(line);
+}
+
+// For a terminal: without links, and without the comments by which the page is kept current.
 std::string readable(std::string_view page) {
   std::string r;
+  bool quoted = false;
   while (!page.empty()) {
     const std::string_view line = page.substr(0, std::min(page.find('\n'), page.size() - 1) + 1);
-    if (!line.starts_with("<!--")) r += line;
+    if (line.starts_with("```")) quoted = !quoted;
+    if (quoted) r += line;
+    else if (!line.starts_with("<!--")) r += without_links(line);
     page.remove_prefix(line.size());
   }
   return r;

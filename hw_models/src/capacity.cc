@@ -247,6 +247,18 @@ std::vector<std::string> table(const SpaceUse& o, int64_t capacity) {
   return r;
 }
 
+// A memory that the chip lacks: which chips have it.
+void report_lack(const ir::Module& m, const Profile& p, const SpaceUse& use, const SpaceInfo& s,
+                 std::vector<ir::Diagnostic>* out) {
+  std::vector<std::string_view> others;
+  for (const Profile& other : profiles())
+    if (other.capacity(s.capacity.figure) > 0) others.push_back(other.name);
+  report(m, out, "PS-MEM-001", fmt::format("{} has no {}, and {} bytes of it are needed", p.name, s.name, use.bytes),
+         use.loc,
+         fmt::format("choose a chip that has {}{}, or hold the values in another memory", s.name,
+                     others.empty() ? "" : fmt::format(" ({})", fmt::join(others, ", "))));
+}
+
 void compare(const ir::Module& m, const MachineModel& model, const Profile& p, const SpaceUse& use,
              std::vector<ir::Diagnostic>* out) {
   const SpaceInfo& s = model.spaces[use.space];
@@ -256,6 +268,7 @@ void compare(const ir::Module& m, const MachineModel& model, const Profile& p, c
   const bool own_limit = asked != kUnknown && (capacity == kUnknown || asked < capacity);
   if (own_limit) capacity = asked;
   if (capacity == kUnknown || use.bytes <= capacity) return;
+  if (capacity <= 0 && !own_limit) return report_lack(m, p, use, s, out);
   ir::Diagnostic& d = report(m, out, "PS-MEM-001",
                              fmt::format("{}too much {}: {} bytes are needed, {}", has.known_as, s.name, use.bytes,
                                          own_limit ? fmt::format("{} allows {}", has.limit, capacity)

@@ -117,7 +117,14 @@ class TritonRules {
       form(op, "f64 needs at least 16 rows, 8 columns and 16 products per element");
   }
 
+  // What stops the emulator's launch is nothing that Triton compiles.
+  static bool is_breakpoint(const ir::Op& op) {
+    const ir::Attr* name = op.code == OpCode::debug_callback ? op.attr("name") : nullptr;
+    return name && name->s == "(breakpoint)";
+  }
+
   void operation(const ir::Op& op) {
+    if (is_breakpoint(op)) return;
     if (!triton_has(op.code)) form(op, "");
     sizes(op);
     switch (op.code) {

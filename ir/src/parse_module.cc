@@ -74,7 +74,9 @@ bool has_places(const Region& r) {
 void Parser::place(Region& r, LocId first, bool here) {
   for (Op& o : r.ops) {
     const bool ends_body = o.code == OpCode::yield && o.operands.empty();  // nobody's line
-    if (o.loc < -1) o.loc = here && !ends_body ? first - 2 - o.loc : -1;
+    // What a scope holds is declared in it: with nobody's launch to name, the text has the only line of that.
+    const bool declares = o.code == OpCode::run_scoped && !find(m_.attrs, "call");
+    if (o.loc < -1) o.loc = (here && !ends_body) || declares ? first - 2 - o.loc : -1;
     for (Region& inner : o.regions) place(inner, first, here);
   }
 }

@@ -129,6 +129,9 @@ def check(f: Callable[..., Any], *args: Any, chips: Sequence[str] = (), **kwargs
     chip, as it may choose its kernels by chip.
     Raises ValueError for a chip that does not exist, and what f raises.
     """
+    for name in ("chip", "machine"):
+        if isinstance(kwargs.get(name), str):  # no function that is traced takes a text
+            raise TypeError(f"pallasim.check(f, ..., chips=[{kwargs[name]!r}]): {name}= is an argument of f here")
     return Check(tuple(k for chip in _chips(chips) for k in _on_chip(f, args, kwargs, chip)))
 
 

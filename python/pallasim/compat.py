@@ -85,15 +85,11 @@ def _atomic(name: str) -> Callable[..., Any]:
 
 
 def atomic_cas(ref: Any, *args: Any) -> Any:
-    """`pl.atomic_cas(ref, cmp, val)`, and `(ref, (), cmp, val)`: the ref has one element."""
-    from jax.experimental.pallas import triton
+    """`pl.atomic_cas(ref, cmp, val)`, and `(ref, idx, cmp, val)`: the ref has one element."""
+    from . import _compat_atomic
 
-    _older("pl.atomic_cas", "jax.experimental.pallas.triton.atomic_cas")
-    if len(args) == 3 and args[0] in ((), ...):
-        args = args[1:]
-    if len(args) != 2 or getattr(ref, "shape", ()) != ():
-        raise TypeError("pl.atomic_cas(ref, cmp, val) takes a ref of one element, of shape (): give the call a block of shape () for it")
-    return triton.atomic_cas(ref, *args)
+    _older("pl.atomic_cas", "jax.experimental.pallas.triton.atomic_cas of a ref of shape ()")
+    return _compat_atomic.compare_and_swap(ref, *args)
 
 
 _ATOMIC = ("add", "max", "min", "and", "or", "xor", "xchg")

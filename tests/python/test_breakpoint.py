@@ -18,6 +18,7 @@ from causes.mosaic import kernel_of
 from jax import lax
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
+from jax.experimental.pallas import triton as pltriton
 
 import pallasim
 
@@ -155,20 +156,28 @@ def test_jax_debug_breakpoint_under_jit_and_a_condition(stops):
 
 @pytest.mark.parametrize("machine", ["triton", "mosaic"])
 def test_gpus(stops, machine):
-    if machine == "triton" and jax.__version_info__ >= (0, 11):
-        pytest.xfail("PS-TRI-003: callbacks of Triton kernels are not captured as this JAX traces them")
     def kernel(x_ref, o_ref):
         x = x_ref[...] * 3
         pallasim.breakpoint(x=x)  # here
         o_ref[...] = x
 
     if machine == "triton":
-        y = run(lambda x: call(kernel, x), X, machine="gpu-h100")
+        y = run(lambda x: call(kernel, x, compiler_params=pltriton.CompilerParams()), X, machine="gpu-h100")
     else:
         y = run(lambda x: kernel_of(kernel, jax.ShapeDtypeStruct(x.shape, x.dtype))(x), X, machine="gpu-h100")
     np.testing.assert_array_equal(y, X * 3)
     np.testing.assert_array_equal(np.concatenate([v["x"] for *_, v in stops]), X * 3)
     assert {line for _, line, *_ in stops} == {line_of(kernel)}
+
+
+def test_other_callbacks_are_nothing_that_triton_compiles():
+    def kernel(x_ref, o_ref):
+        x = x_ref[...]
+        jax.debug.callback(lambda x: None, x)
+        o_ref[...] = x
+
+    with pytest.raises(pallasim.RefusedError, match="PS-TRI-003"):
+        run(lambda x: call(kernel, x, compiler_params=pltriton.CompilerParams()), X, machine="gpu-h100")
 
 
 def test_threads_of_a_kernel_stop_one_by_one(monkeypatch):

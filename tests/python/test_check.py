@@ -173,3 +173,9 @@ def test_counted_traffic_is_that_of_a_run():
         jax.block_until_ready(f(jnp.asarray(x)))
     ran = {t["name"]: (t["bytes_read"], t["bytes_written"]) for t in pallasim._core.last_run()["traffic"]}
     assert ran["x_ref"][0] == k.traffic[0].bytes and ran["o_ref"][1] == k.traffic[1].bytes
+
+
+@pytest.mark.parametrize("name", ["chip", "machine"])
+def test_a_chip_by_another_argument_is_told_how_to_write_it(name):
+    with pytest.raises(TypeError, match=r"chips=\['tpu-v5e'\]"):
+        pallasim.check(lambda x: x, jax.ShapeDtypeStruct((8,), jnp.float32), **{name: "tpu-v5e"})

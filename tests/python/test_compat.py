@@ -84,7 +84,52 @@ def test_atomics(emulated, old, name, value, want):
     assert old(f"pl.atomic_{name}")
 
 
-@row('`pl.atomic_cas(ref, (), cmp, val)`')
+@row('`pl.atomic_cas(ref, (), cmp, val)`, `(ref, (0,), cmp, val)`')
+@pytest.mark.parametrize("shape, index", [((1,), (0,)), ((1,), 0), ((1, 1), (0, 0)), ((1,), ()), ((), ())])
+def test_atomic_cas_of_one_element(emulated, old, shape, index):
+    """Plain numbers are of the ref's type."""
+    def kernel(x_ref, o_ref, before_ref):
+        before_ref[0] = pl.atomic_cas(o_ref, index, 1, 5)
+        before_ref[1] = pl.atomic_cas(o_ref, index, 1, 7)
+        if shape:
+            before_ref[2] = pl.atomic_cas(o_ref.at[(0,) * len(shape)], jnp.float32(5), jnp.float32(9))
+        else:
+            before_ref[2] = pl.atomic_cas(o_ref, 5, 9)
+
+    def f(x):
+        out = (jax.ShapeDtypeStruct(shape, jnp.float32), jax.ShapeDtypeStruct((3,), jnp.float32))
+        return pl.pallas_call(kernel, out, input_output_aliases={0: 0}, compiler_params=pltriton.CompilerParams())(x)
+
+    after, before = emulated(f, jnp.ones(shape, jnp.float32), machine="gpu-h100")
+    assert after.shape == shape and after.item() == 9 and before.tolist() == [1, 5, 5] and old("pl.atomic_cas")
+
+
+def test_atomic_cas_locks_programs(emulated, old):
+    """Who finds the lock free takes it: one of eight."""
+    def kernel(x_ref, lock_ref, got_ref):
+        got_ref[pl.program_id(0)] = pl.atomic_cas(lock_ref, (0,), 0, 5)
+
+    def f(x):
+        out = (jax.ShapeDtypeStruct((1,), jnp.int32), jax.ShapeDtypeStruct((8,), jnp.int32))
+        return pl.pallas_call(kernel, out, grid=(8,), input_output_aliases={0: 0}, compiler_params=pltriton.CompilerParams())(x)
+
+    lock, got = emulated(f, jnp.zeros(1, jnp.int32), machine="gpu-h100", random_seed=3)
+    assert lock.tolist() == [5] and sorted(got.tolist()) == [0] + 7 * [5]
+
+
+def test_atomic_cas_of_more_elements_is_refused(old):
+    def call(index, *values):
+        def kernel(x_ref, o_ref):
+            pl.atomic_cas(o_ref, index, *values)
+
+        return pallasim.capture_text(lambda x: pl.pallas_call(kernel, jax.ShapeDtypeStruct((1, 1), jnp.float32))(x), X)
+
+    for index, values, said in [((0, slice(None)), (1, 5), "names no single element"), ((0, 0), (jnp.int32(1), 5), "scalars of the ref's type float32"),
+                                ((0, 0), (), "not 2 arguments")]:
+        with pytest.raises((TypeError, ValueError), match=said):
+            call(index, *values)
+
+
 def test_atomic_cas(emulated, old):
     def kernel(x_ref, o_ref, before_ref):
         before_ref[...] = pl.atomic_cas(o_ref, (), jnp.int32(1), jnp.int32(5))

@@ -94,7 +94,8 @@ int rank(const ir::Diagnostic& d, const std::vector<ir::Diagnostic>& all) {
 bool follows(const ir::Diagnostic& d, const ir::Diagnostic& reason) {
   if (reason.severity == ir::Severity::Error)
     return share(d, reason, "semaphores ") || share(d, reason, "barriers ") ||
-           (d.code.is("PS-RACE-002") && has(reason, std::string(kWrongCount)));
+           (has(reason, std::string(kWrongCount)) &&
+            (d.code.is("PS-RACE-002") || d.code.family() == ir::CodeFamily::kBAR));
   if (is_balance(d)) return is_race(reason) && (share(d, reason, "semaphores ") || share(d, reason, "barriers "));
   if (is_race(d)) return (is_claim(reason) || (is_race(reason) && !(d.code == reason.code))) && meet(d, reason);
   if (is_claim(d))

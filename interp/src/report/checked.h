@@ -66,7 +66,6 @@ class ClaimWatch : public Detector {
   bool programs_;
   std::vector<size_t> axes_;
   memory::shadow::Claims claims_;
-  std::set<std::pair<std::string, std::vector<size_t>>> reported_;
   std::vector<SharedRef> shared_;
   std::vector<int64_t> units_;  // of each thread: the coordinates on the parallel axes of its grid point, row-major
 };

@@ -69,7 +69,11 @@ std::string ClaimWatch::coordinates(const Execution& ex, int64_t unit) const {
 void ClaimWatch::note(Execution& ex, const Access& a, const memory::shadow::Shared& found, int64_t unit,
                       const std::string& name, bool kept) {
   std::vector<size_t> axes = programs_ ? axes_ : differing(ex, found.earlier.unit, unit);
-  if (!reported_.emplace(name, axes).second) return;
+  const bool carries = kept || (!a.write && found.earlier_wrote);
+  const auto told = std::find_if(shared_.begin(), shared_.end(),
+                                 [&](const SharedRef& s) { return s.name == name && s.axes == axes; });
+  // A read of what another point left there says more than two writes, which other orders of the grid show first.
+  if (told != shared_.end() && (told->carries || !carries)) return;
   ir::Diagnostic d = diagnostic_at(ex.threads[static_cast<size_t>(a.thread)], a.loc,
                                    programs_ ? ir::Code("PS-PAR-002") : ir::Code("PS-PAR-001"), "");
   d.site.what = fmt::format("{} is {} here", name, a.write ? "written" : "read");
@@ -81,7 +85,9 @@ void ClaimWatch::note(Execution& ex, const Access& a, const memory::shadow::Shar
   ir::Site side = ir::site_of(*ex.locs, instances_.line(plan_, found.earlier.site).loc);
   side.what = fmt::format("and {} before here", did);
   d.also.push_back(std::move(side));
-  shared_.push_back({name, std::move(axes), kept || (!a.write && found.earlier_wrote), std::move(d)});
+  SharedRef now{name, std::move(axes), carries, std::move(d)};
+  if (told == shared_.end()) shared_.push_back(std::move(now));
+  else *told = std::move(now);
 }
 
 void ClaimWatch::starts_late(const ir::Diagnostic& read, const std::string& name, std::string why) {

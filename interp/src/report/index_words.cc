@@ -7,6 +7,8 @@
 #include <unordered_map>
 
 #include "../ops/elements.h"
+#include "../plan/payload/rows.h"
+#include "race_words.h"
 
 namespace pallasim::interp {
 namespace {
@@ -128,6 +130,20 @@ class Scalars {
   int steps_ = 0;
 };
 
+// "16 = rows[15]": of a copy whose rows a list in memory chooses.
+std::string listed_origin(const Thread& t, const ChosenRows& r, int64_t index) {
+  const int64_t n = r.count_slot == Addr::kNoSlot ? r.count : t.slot<int64_t>(r.count_slot);
+  const std::byte* const list = t.resolve(r.list);
+  const int64_t step = r.stride * ir::byte_size(r.dtype);
+  for (int64_t i = 0; i < n; ++i) {
+    const std::byte* const at = list + i * step;
+    if (ops::integer_element(at, r.dtype) != index) continue;
+    const std::string element = element_name(*t.exec->plan, r.list.buffer, at - t.bases[r.list.buffer]);
+    return element.empty() ? "" : fmt::format("{} = {}", index, element);
+  }
+  return "";
+}
+
 std::string origin(Scalars& scalars, ir::ValueId v, int64_t index) {
   return scalars.value(v) == index ? scalars.read() : "";
 }
@@ -135,6 +151,8 @@ std::string origin(Scalars& scalars, ir::ValueId v, int64_t index) {
 }  // namespace
 
 std::string index_origin(const Thread& t, const Step& s, int dim, int64_t index) {
+  const auto* copy = s.kind == Kind::row_copy ? &payload<Kind::row_copy>(s) : nullptr;
+  if (copy && copy->chooses && copy->rows.dim == static_cast<size_t>(dim)) return listed_origin(t, copy->rows, index);
   const auto ops = t.exec->plan->ops_of(s);
   if (ops.empty()) return "";
   const ir::Graph& graph = t.exec->plan->module.bodies[static_cast<size_t>(t.body->index)].graph;

@@ -137,6 +137,7 @@ void RaceWatch::on_memory(const MemoryEvent& e) {
     if (!has_trips_) return;
     scopes_[{e.thread, e.offset}] = e.offset + e.bytes;
   }
+  if (e.what == MemoryEvent::What::Given) check_ends();  // a program begins where another one ended
   races_.fresh(instances_.of(base), e.offset, e.offset + e.bytes);
 }
 
@@ -146,6 +147,7 @@ void RaceWatch::look(Execution& ex, const shadow::Access& a, const Where& w) {
   const bool fits = races_.access(order_, a);
   for (size_t i = before; i < races_.found().size(); ++i) report(ex, races_.found()[i], w);
   if (!fits) too_much_remembered(ex, "accesses of several threads", races_.limit()->bytes);
+  note_visit(a, w);
 }
 
 void RaceWatch::check_begun(Execution& ex, const memory::AsyncCopy& c, shadow::Actor writes) {
@@ -314,6 +316,7 @@ void RaceWatch::unfenced(const Thread& t, const shadow::Race& r, const std::stri
 }
 
 void RaceWatch::finish(std::vector<ir::Diagnostic>& out) {
+  check_ends();
   for (ir::Diagnostic& d : joined(std::move(findings_))) out.push_back(std::move(d));
 }
 

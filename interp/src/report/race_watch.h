@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 
 #include "instances.h"
 #include "race_words.h"
@@ -42,6 +43,14 @@ class RaceWatch : public Detector {
   void add(ir::Diagnostic, const memory::shadow::Race&, const std::string& ref);
   // PS-RACE-002, once per step: a copy into memory of a device of which the issuer does not know that it began.
   void check_begun(Execution&, const memory::AsyncCopy&, memory::shadow::Actor);
+  // Shared memory goes with its block of threads: accesses of others that its end does not wait for (race_ends.cc).
+  struct Visit {
+    memory::shadow::Epoch at;             // of the last one
+    int64_t program = 0;                  // of the owner
+    std::optional<ir::Diagnostic> found;  // if nothing orders them
+  };
+  void note_visit(const memory::shadow::Access&, const Where&);
+  void check_ends();  // of blocks that have ended
   void unfenced(const Thread&, const memory::shadow::Race&, const std::string& name, const std::string& ref);
   void between_trips(const Thread&, const memory::shadow::Race&, const std::string& name);
   // The stream of a thread's products; those of its copies are numbered from 0.
@@ -61,7 +70,10 @@ class RaceWatch : public Detector {
     memory::shadow::Issued issued;
     std::pair<uint32_t, int64_t> accumulator;  // buffer and offset
   };
-  std::map<int32_t, Product> products_;    // by thread: the last one
+  std::map<int32_t, Product> products_;  // by thread: the last one
+  // By the owner's core, who accessed it, and site.
+  std::map<std::tuple<int64_t, memory::shadow::Actor, int32_t>, Visit> visits_;
+  std::set<int32_t> told_of_ends_;         // sites
   std::set<int32_t> too_early_;            // steps with a PS-RACE-002
   std::map<int32_t, std::string> copies_;  // by step: from where to where its last one went
   std::vector<Meeting> findings_;

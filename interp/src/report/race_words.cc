@@ -12,10 +12,14 @@
 namespace pallasim::interp {
 namespace {
 
-std::string element_at(int64_t element, const std::vector<int64_t>& dims) {
+std::vector<int64_t> index_of(int64_t element, const std::vector<int64_t>& dims) {
   std::vector<int64_t> at(dims.size());
   for (size_t d = dims.size(); d-- > 0;) at[d] = element % dims[d], element /= dims[d];
-  return ops::shape_text(at);
+  return at;
+}
+
+std::string element_at(int64_t element, const std::vector<int64_t>& dims) {
+  return ops::shape_text(index_of(element, dims));
 }
 
 // An array as the kernel knows it, and where it begins.
@@ -56,6 +60,13 @@ std::string elements_text(const Plan& p, uint32_t buffer, memory::shadow::Range 
   if (first < 0 || last >= all) return "";
   if (first == last) return fmt::format("element {}", element_at(first, k.dims));
   return fmt::format("elements {} to {}", element_at(first, k.dims), element_at(last, k.dims));
+}
+
+std::string element_name(const Plan& p, uint32_t buffer, int64_t offset) {
+  const Known k = known_at(p, buffer, offset);
+  const std::string name = allocation_name(p, buffer, offset);
+  if (name.empty() || k.element_bytes <= 0 || offset < k.begin) return "";
+  return fmt::format("{}[{}]", name, fmt::join(index_of((offset - k.begin) / k.element_bytes, k.dims), ", "));
 }
 
 std::string copy_text(const Execution& ex, const memory::AsyncCopy& c, const SideNames& names) {

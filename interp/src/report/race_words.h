@@ -10,6 +10,8 @@ namespace pallasim::interp {
 
 // "the first is (0, 0), the last (7, 127)": elements of what the kernel knows the bytes as; "" where that is no array.
 std::string elements_text(const Plan&, uint32_t buffer, memory::shadow::Range bytes);
+// "rows[15]": the element at a place, as the kernel writes it; "" where that is no array with a name.
+std::string element_name(const Plan&, uint32_t buffer, int64_t offset);
 // "it goes from x_ref of device 0 to o_ref of device 1".
 std::string copy_text(const Execution&, const memory::AsyncCopy&, const SideNames&);
 // The semaphores and barriers that a step signals or takes from, as Diagnostic::about names them.

@@ -20,6 +20,8 @@ ir::Diagnostic diagnostic_at(const Thread&, const Step*, ir::Code, std::string m
 [[noreturn]] void too_much_remembered(const Execution&, const std::string& what, int64_t bytes);
 // "thread 3"; of several devices "device 1" or "thread 3 of device 1".
 std::string name_of(const Thread&);
+// "CTA x=1": the core that the thread belongs to.
+std::string core_name(const Thread&);
 // "trip 3 of the loop at k.py:12": of the counted loops around a step, the outermost first, in which the thread is now;
 // "" where there is none.
 std::string trip_of(const Thread&, const Step&);

@@ -89,6 +89,13 @@ std::string name_of(const Thread& t) {
   return ex.plan->threads.units.name(memory::Level::Thread, planned_unit(ex, memory::Level::Thread, t.unit));
 }
 
+std::string core_name(const Thread& t) {
+  const Execution& ex = *t.exec;
+  const int64_t core = ex.units.unit_of(memory::Level::Core, t.unit);
+  if (ex.points == 0) return ex.units.name(memory::Level::Core, core);
+  return ex.plan->threads.units.name(memory::Level::Core, planned_unit(ex, memory::Level::Core, core));
+}
+
 std::string object_name(const Execution& ex, Wait::Kind kind, int64_t id, int* block) {
   int of = -1;
   const bool barrier = kind == Wait::Kind::Barrier;

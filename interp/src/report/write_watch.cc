@@ -241,8 +241,12 @@ bool WriteWatch::set_elsewhere(Execution& ex, const Unset& u) {
     if (other.index == t.index || !other.bases || other.body != t.body) continue;
     const Part* set = part_of(instances_.of(ex, other.index, u.buffer), u.offset);
     if (!set || set == own || set->name != u.name || set->writers.empty()) continue;
-    const ir::LocId line = set->writers.front().loc;  // what came first cleared it
-    if (own && own->written_at(line)) continue;
+    // What came first cleared it, or, in another order of the grid, what ran at the first points alone.
+    const auto clears = std::find_if(set->writers.begin(), set->writers.end(), [&](const Part::Writer& w) {
+      return (&w == &set->writers.front() || (w.first_of >> axis & 1) != 0) && !(own && own->written_at(w.loc));
+    });
+    if (clears == set->writers.end()) continue;
+    const ir::LocId line = clears->loc;
     std::string at = where(ex, line);
     for (const StoreSite& store : stores_to(plan_, u.name))
       if (store.loc == line && store.condition >= 0) at = fmt::format("the branch of {}", where(ex, store.condition));

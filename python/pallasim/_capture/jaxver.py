@@ -64,6 +64,7 @@ _MODULES = {
     "gpu_lowering": "jax._src.pallas.mosaic_gpu.lowering",
     "triton": "jax._src.pallas.triton.primitives",
     "triton_core": "jax._src.pallas.triton.core",
+    "older": "pallasim._compat_atomic",
 }
 _loaded: dict[str, Any] = {}
 _looked = 0  # how many modules Python had when all of them were looked for

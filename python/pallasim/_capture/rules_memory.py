@@ -107,6 +107,17 @@ def atomic_rmw(w: Writer, eqn: Any) -> None:
     w.emit("atomic_rmw", ops.names, attr_list(items), eqn.outvars)
 
 
+@takes("args_tree")
+def atomic_cas_at(w: Writer, eqn: Any) -> None:
+    """Of older texts (_compat_atomic.py)."""
+    ref, transforms, cmp, val = eqn.params["args_tree"].unflatten(eqn.invars)
+    ops = Operands(w)
+    base, rest = ops.first_ref(ref, transforms)
+    ops.add(cmp)
+    ops.add(val)
+    w.emit("atomic_cas", ops.names, attr_list([("view", ops.view_of(base, rest))]), eqn.outvars)
+
+
 def allocation(op: str) -> Rule:
     """Operations that make a ref; its type says of what kind."""
 
@@ -258,10 +269,11 @@ def debug_callback(w: Writer, eqn: Any) -> None:
     w.module.facts.add("prints")
     callback = eqn.params.get("callback")
     inner = getattr(callback, "func", callback)
-    name = getattr(inner, "__qualname__", None) or type(inner).__qualname__
+    stop = as_breakpoint(callback)
+    # No function has this name: compilers' rules let what stops a launch pass (hw_models, triton_rules.cc).
+    name = "(breakpoint)" if stop else getattr(inner, "__qualname__", None) or type(inner).__qualname__
     items = [("name", quote(name)), ("index", str(len(w.module.callbacks))), ("ordered", bool_text(True) if eqn.params.get("effect") is not None and
                                      "Ordered" in type(eqn.params["effect"]).__name__ else None)]
-    stop = as_breakpoint(callback)
     refs = [reference(v) if stop else None for v in eqn.invars]
     w.module.callbacks.append(Callback(stop or callback, tuple(r or v.aval.dtype for r, v in zip(refs, eqn.invars)), stop is not None))
     w.emit("debug_callback", [w.read(v) for r, v in zip(refs, eqn.invars) if r is None], attr_list(items), eqn.outvars)
@@ -325,7 +337,7 @@ def rules() -> dict[Any, Rule]:
     out: dict[str, Rule] = {
         "state.get_p": get, "state.swap_p": swap, "state.addupdate_p": addupdate,
         "pallas.load_p": masked_load, "pallas.swap_p": masked_swap,
-        "triton.atomic_rmw_p": atomic_rmw, "triton.atomic_cas_p": plain("atomic_cas"),
+        "triton.atomic_rmw_p": atomic_rmw, "triton.atomic_cas_p": plain("atomic_cas"), "older.atomic_cas_at_p": atomic_cas_at,
         "core.ref_p": allocation("new_ref"), "core.mutable_array_p": allocation("new_ref"),
         "core.empty_ref_p": allocation("empty_ref"), "core.freeze_p": freeze,
         "pallas.get_global_p": allocation("get_global"), "tpu.get_barrier_semaphore_p": allocation("get_barrier_semaphore"),
