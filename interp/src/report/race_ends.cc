@@ -31,7 +31,7 @@ void RaceWatch::note_visit(const shadow::Access& a, const Where& w) {
   const ir::LocId loc = instances_.line(plan_, a.site).loc;
   ir::Diagnostic d = diagnostic_at(by, loc, "PS-RACE-002",
                                    fmt::format("race on {} of {}: {} ({}), and {} may end before that", name, ended,
-                                               what, where(plan_, loc), ended));
+                                               what, where(ex, loc), ended));
   d.site.what = what + " here";
   d.numbers.push_back(
       fmt::format("shared memory goes with its block of threads, and {} waits for nothing behind this access", ended));
