@@ -29,9 +29,9 @@ void RaceWatch::note_visit(const shadow::Access& a, const Where& w) {
   const std::string name = allocation_name(plan_, w.buffer, w.offset), ended = core_name(owner);
   const std::string what = fmt::format("{} it", deed(ex, party));
   const ir::LocId loc = instances_.line(plan_, a.site).loc;
-  ir::Diagnostic d = diagnostic_at(by, loc, "PS-RACE-002",
-                                   fmt::format("race on {} of {}: {} ({}), and {} may end before that", name, ended,
-                                               what, where(ex, loc), ended));
+  ir::Diagnostic d = diagnostic_at(
+      by, loc, "PS-RACE-002",
+      fmt::format("race on {} of {}: {} ({}), and {} may end before that", name, ended, what, where(ex, loc), ended));
   d.site.what = what + " here";
   d.numbers.push_back(
       fmt::format("shared memory goes with its block of threads, and {} waits for nothing behind this access", ended));
