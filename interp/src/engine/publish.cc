@@ -14,11 +14,13 @@ class Publisher::Accesses : public ops::Boxes {
       if ((o->wants() & Observer::kAccess) && o->wants_buffer(buffer)) return true;
     return false;
   }
+  bool wants_internal() const override { return p_.any(Observer::kInternal); }
 
  private:
   void box(const Access& a) override {
+    const uint32_t wanted = a.internal ? Observer::kAccess | Observer::kInternal : Observer::kAccess;
     for (Observer* o : p_.observers_)
-      if ((o->wants() & Observer::kAccess) && o->wants_buffer(a.buffer)) o->on_access(a);
+      if ((o->wants() & wanted) == wanted && o->wants_buffer(a.buffer)) o->on_access(a);
   }
   const Publisher& p_;
 };

@@ -25,7 +25,7 @@ class PartWatch : public Observer {
   PartWatch(const Execution& ex, ConflictDetector& conflicts, int part, const std::atomic<bool>& stop,
             const std::vector<bool>& written)
       : ex_(ex), conflicts_(conflicts), written_(written), part_(part), stop_(stop) {}
-  uint32_t wants() const override { return kAccess; }
+  uint32_t wants() const override { return kAccess | kInternal; }
   bool wants_buffer(uint32_t buffer) const override {
     const size_t operand = buffer - kFirstOperandBuffer;
     return buffer >= kFirstOperandBuffer && operand < written_.size() && written_[operand];

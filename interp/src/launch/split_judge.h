@@ -33,7 +33,7 @@ class SplitJudge : public Observer {
   const std::optional<ir::DiagnosticError>& verdict() const { return verdict_; }
 
   void attach(const Execution& ex) { ex_ = &ex; }
-  uint32_t wants() const override { return kPoint | kAccess | kMemory | kOperation | kSync; }
+  uint32_t wants() const override { return kPoint | kAccess | kInternal | kMemory | kOperation | kSync; }
   void on_point(const PointEvent&) override;
   void on_access(const Access&) override;
   void on_memory(const MemoryEvent&) override;

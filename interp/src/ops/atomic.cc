@@ -198,11 +198,12 @@ void atomic_footprint(Thread& t, const Step& s, Boxes& out) {
   if (p.has_old) out.internal(p.old, p.dims, dense, p.size, true);
   const uint32_t buffer = p.ref.buffer;
   if (!out.wants(buffer)) return;
-  ChosenElements read(out, t, buffer, {.atomic = true}), written(out, t, buffer, {.write = true, .atomic = true});
-  for (int64_t k = 0; k < e.count(); ++k, e.next())
-    if (const std::byte* at = e.on() ? e.address() : nullptr) read.add(at, p.size), written.add(at, p.size);
-  read.flush();
-  written.flush();
+  for (const bool write : {false, true}) {
+    Elements all = e;
+    ChosenElements chosen(out, t, buffer, {.write = write, .atomic = true});
+    chosen_boxes(p, all, &chosen);
+    chosen.flush();
+  }
 }
 
 }  // namespace pallasim::interp::ops

@@ -104,4 +104,8 @@ class Elements {
   memory::IndexVector strides_, index_;
 };
 
+// The elements that an access finds one by one, for its footprint.
+class ChosenElements;
+void chosen_boxes(const GatherPayload&, Elements&, ChosenElements*);
+
 }  // namespace pallasim::interp::ops

@@ -22,7 +22,7 @@ class Boxes {
   void write(const Addr& a, Dims dims, Dims strides, int bytes) { add(a, dims, strides, bytes, {.write = true}); }
   // Of the compiler's own: results of reductions, what is printed, copies of blocks.
   void internal(const Addr& a, Dims dims, Dims strides, int bytes, bool write) {
-    add(a, dims, strides, bytes, {.write = write, .internal = true});
+    if (wants_internal()) add(a, dims, strides, bytes, {.write = write, .internal = true});
   }
   struct How {
     bool write = false, internal = false, atomic = false, chosen = false, unwritten = false;
@@ -31,6 +31,7 @@ class Boxes {
   void add(const Addr&, Dims dims, Dims strides, int bytes, const How&);
   void element(const Addr& a, int bytes, const How& how) { add(a, {}, {}, bytes, how); }
   virtual bool wants(uint32_t /*buffer*/) const { return true; }
+  virtual bool wants_internal() const { return true; }
 
  protected:
   virtual void box(const Access&) = 0;

@@ -204,7 +204,8 @@ void row_boxes(const GatherPayload& p, const ElementRow& row, const std::byte* m
   }
 }
 
-// Those that an access finds one by one.
+}  // namespace
+
 void chosen_boxes(const GatherPayload& p, Elements& e, ChosenElements* chosen) {
   const int64_t n = p.dims.empty() ? 1 : p.dims.back();
   ElementRow row;
@@ -219,6 +220,8 @@ void chosen_boxes(const GatherPayload& p, Elements& e, ChosenElements* chosen) {
   }
 }
 
+namespace {
+
 void access_boxes(Thread& t, const Step& s, const GatherPayload& p, Boxes& out) {
   Elements e(t, &s, p);
   if (e.count() == 0) return;
@@ -231,13 +234,15 @@ void access_boxes(Thread& t, const Step& s, const GatherPayload& p, Boxes& out) 
     if (p.mode == Mode::Swap) out.internal(at, p.dims, {e.strides(), p.dims.size()}, p.size, false);
     return out.add(at, p.dims, {e.strides(), p.dims.size()}, p.size, {.write = write});
   }
-  for (const bool old : {true, false}) {
-    if (old && p.mode != Mode::Swap) continue;
+  if (p.mode == Mode::Swap && out.wants_internal()) {
     Elements all = e;
-    ChosenElements chosen(out, t, buffer, {.write = write && !old, .internal = old});
-    chosen_boxes(p, all, &chosen);
-    chosen.flush();
+    ChosenElements old(out, t, buffer, {.internal = true});
+    chosen_boxes(p, all, &old);
+    old.flush();
   }
+  ChosenElements chosen(out, t, buffer, {.write = write});
+  chosen_boxes(p, e, &chosen);
+  chosen.flush();
 }
 
 }  // namespace

@@ -30,9 +30,7 @@ void Checks::attach(Execution& ex, std::vector<Observer*>* observers) {
   }
 }
 
-// Internal ones are the compiler's business.
 void Checks::on_access(const Access& a) {
-  if (a.internal) return;
   Seen seen(*ex_, a, instances_);
   for (Detector* d : detectors_) d->see(seen);
 }

@@ -122,6 +122,7 @@ class Observer {
   // Bits of wants().
   static constexpr uint32_t kLaunch = 1, kThread = 2, kPoint = 4, kWindow = 8, kStep = 16, kAccess = 32,
                             kOperation = 64, kSync = 128, kMemory = 256, kFinding = 512, kPrint = 1024, kAll = 2047;
+  static constexpr uint32_t kInternal = 4096;  // accesses that are internal, too
   virtual ~Observer() = default;
   virtual uint32_t wants() const = 0;
   virtual bool wants_buffer(uint32_t) const { return true; }  // accesses to it
