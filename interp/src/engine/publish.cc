@@ -1,5 +1,7 @@
 #include "publish.h"
 
+#include <algorithm>
+
 #include "../ops/bodies.h"
 #include "../ops/footprint.h"
 
@@ -10,26 +12,28 @@ class Publisher::Accesses : public ops::Boxes {
  public:
   Accesses(const Publisher& p, const Thread& t, const Step& s) : Boxes(t, s), p_(p) {}
   bool wants(uint32_t buffer) const override {
-    for (const Observer* o : p_.observers_)
-      if ((o->wants() & Observer::kAccess) && o->wants_buffer(buffer)) return true;
-    return false;
+    const Observers& all = p_.who(Observer::kAccess);
+    return std::any_of(all.begin(), all.end(), [&](const Observer* o) { return o->wants_buffer(buffer); });
   }
   bool wants_internal() const override { return p_.any(Observer::kInternal); }
 
  private:
   void box(const Access& a) override {
-    const uint32_t wanted = a.internal ? Observer::kAccess | Observer::kInternal : Observer::kAccess;
-    for (Observer* o : p_.observers_)
-      if ((o->wants() & wanted) == wanted && o->wants_buffer(a.buffer)) o->on_access(a);
+    for (Observer* o : p_.who(a.internal ? Observer::kInternal : Observer::kAccess))
+      if (o->wants_buffer(a.buffer)) o->on_access(a);
   }
   const Publisher& p_;
 };
 
-Publisher::Publisher(Execution& ex, std::span<Observer* const> observers, bool runs_tell)
-    : ex_(ex), observers_(observers.begin(), observers.end()) {
-  for (const Observer* o : observers_) wanted_ |= o->wants();
+Publisher::Publisher(Execution& ex, std::span<Observer* const> observers, bool runs_tell) : ex_(ex) {
+  uint32_t wanted = 0;
+  for (Observer* o : observers) {
+    wanted |= o->wants();
+    for (size_t bit = 0; bit < by_bit_.size(); ++bit)
+      if (o->wants() >> bit & 1) by_bit_[bit].push_back(o);
+  }
   ex_.events = this;
-  ex_.observed = wanted_ != 0 && !(runs_tell && ex.plan->joined && ex.plan->tells_in_runs);
+  ex_.observed = wanted != 0 && !(runs_tell && ex.plan->joined && ex.plan->tells_in_runs);
 }
 
 Publisher::~Publisher() {

@@ -1,5 +1,7 @@
 // From what steps do to the events of observers.
 #pragma once
+#include <array>
+#include <bit>
 #include <span>
 #include <vector>
 
@@ -35,18 +37,17 @@ class Publisher : public Events {
 
  private:
   class Accesses;
-  bool any(uint32_t mask) const { return (wanted_ & mask) != 0; }
+  using Observers = std::vector<Observer*>;
+  const Observers& who(uint32_t bit) const { return by_bit_[static_cast<size_t>(std::countr_zero(bit))]; }
+  bool any(uint32_t bit) const { return !who(bit).empty(); }
   template <typename F>
-  void tell(uint32_t mask, const F& f) const {
-    if (any(mask))
-      for (Observer* o : observers_)
-        if (o->wants() & mask) f(*o);
+  void tell(uint32_t bit, const F& f) const {
+    for (Observer* o : who(bit)) f(*o);
   }
   void side(Accesses&, const memory::AsyncCopy&, bool write, const int64_t* dims) const;
 
   Execution& ex_;
-  std::vector<Observer*> observers_;
-  uint32_t wanted_ = 0;
+  std::array<Observers, 16> by_bit_;  // of Observer::wants()
   int64_t time_ = 0;
 };
 
