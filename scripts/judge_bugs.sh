@@ -39,8 +39,9 @@ by_test() {
     [ $? -eq 1 ] && what=$(grep '^E  ' "$log" | head -1 | sed 's/^E *//')
   else
     build "$1" || return 2
-    "$tree/build/tests/interp/$1" --gtest_filter="$2" > "$log" 2>&1
-    [ $? -ne 0 ] && what=$(grep -A3 'Failure$' "$log" | sed -n '2,3s/^ *//p' | tr '\n' ' ')
+    binary=$(find "$tree/build/tests" -type f -name "$1")
+    "$binary" --gtest_filter="$2" > "$log" 2>&1
+    [ $? -ne 0 ] && grep -q '^\[ RUN ' "$log" && what=$(grep -A3 'Failure$' "$log" | sed -n '2,3s/^ *//p' | tr '\n' ' ')
   fi || { found="NOT FOUND by $2" what=; return 1; }
 }
 
