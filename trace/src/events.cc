@@ -36,7 +36,6 @@ class EventLog : public Reporter {
     line("step", fmt::format("{} {} of thread {}{}", e.step, interp::step_kind(*plan_, e.step), e.thread, where));
   }
   void on_access(const Access& a) override {
-    if (a.internal) return;
     std::string name = interp::allocation_name(*plan_, a.buffer, a.offset);
     if (name.empty()) return;
     line(a.atomic  ? "atomic"

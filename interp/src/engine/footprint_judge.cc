@@ -48,21 +48,6 @@ std::vector<Region> regions_of(const Execution& ex) {
 class Touched : public ops::Boxes {
  public:
   Touched(Thread& t, const Step& s) : Boxes(t, s), t_(t) { ops::footprint(t, s, *this); }
-  // What the bytes of a copy that moved were written to.
-  void add_moved(const memory::AsyncCopy& c) {
-    const std::span<const int64_t> dims(c.dst_dims(), static_cast<size_t>(c.rank)),
-        strides(c.dst_strides, static_cast<size_t>(c.rank));
-    const auto write = [&](int64_t offset, std::span<const int64_t> of) {
-      add({c.dst.buffer, Addr::kNoSlot, offset}, of, strides, ir::byte_size(c.dtype),
-          {.write = true, .owner = c.dst.thread});
-    };
-    if (c.rows.empty() || !c.rows_of_dst) return write(c.dst.offset, dims);
-    std::vector<int64_t> one(dims.begin(), dims.end());
-    const auto d = static_cast<size_t>(c.row_dim);
-    one[d] = 1;
-    for (const int64_t row : c.rows)
-      if (row >= 0) write(c.dst.offset + row * strides[d] * ir::byte_size(c.dtype), one);
-  }
   // One byte per byte of the region: 1 where the step reads, or writes.
   std::vector<bool> mask(const Region& r, bool write) const {
     std::vector<bool> m(static_cast<size_t>(r.bytes));
@@ -158,7 +143,7 @@ const Step* run_once_judged(Thread& t, const Step* s) {
   const Step* next = s->fn(t, s);
   for (const memory::AsyncCopy& c : moved.copies) {
     if (c.elidable >= 0) return next;  // what was elided before is brought there
-    touched.add_moved(c);
+    ops::side_boxes(c, true, c.dst_dims(), touched);
   }
   std::vector<std::vector<bool>> writes;
   for (const Region& r : regions) writes.push_back(touched.mask(r, true));

@@ -76,34 +76,16 @@ void Publisher::window_at(const Thread& t, const Window& w, const int64_t* place
   tell(Observer::kWindow, [&](Observer& o) { o.on_window({t.index, static_cast<size_t>(w.operand), place}); });
 }
 
-// Of chosen rows those that move.
-void Publisher::side(Accesses& to, const memory::AsyncCopy& c, bool write, const int64_t* dims) const {
-  const memory::Place& at = write ? c.dst : c.src;
-  if (!to.wants(at.buffer)) return;
-  const auto rank = static_cast<size_t>(c.rank);
-  const int size = ir::byte_size(c.dtype);
-  const std::span<const int64_t> strides(write ? c.dst_strides : c.src_strides, rank);
-  std::vector<int64_t> extents(dims, dims + c.rank);
-  const auto add = [&](int64_t offset) {
-    to.add({at.buffer, Addr::kNoSlot, offset}, extents, strides, size, {.write = write, .owner = at.thread});
-  };
-  if (c.rows.empty() || c.rows_of_dst != write) return add(at.offset);
-  const auto d = static_cast<size_t>(c.row_dim);
-  extents[d] = 1;
-  for (const int64_t row : c.rows)
-    if (row >= 0) add(at.offset + row * strides[d] * size);
-}
-
 void Publisher::issued(const Thread& t, const Step& s, const memory::AsyncCopy& c, bool source_told) {
   if (any(Observer::kAccess)) {
     Accesses to(*this, t, s);
-    if (!source_told) side(to, c, false, c.dims);
+    if (!source_told) ops::side_boxes(c, false, c.dims, to);
     // What fills the rest of a box is written as the elements are; of padding nothing was read.
     if (c.fills && !c.zeros)
       to.add({c.dst.buffer, Addr::kNoSlot, c.dst.offset}, {c.whole, static_cast<size_t>(c.rank)},
              {c.dst_strides, static_cast<size_t>(c.rank)}, ir::byte_size(c.dtype),
              {.write = true, .unwritten = true, .owner = c.dst.thread});
-    side(to, c, true, c.zeros ? c.whole : c.dims);
+    ops::side_boxes(c, true, c.zeros ? c.whole : c.dims, to);
   }
   tell(Observer::kOperation, [&](Observer& o) { o.on_operation({OperationEvent::What::Issued, c, time_}); });
 }

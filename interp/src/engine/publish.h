@@ -44,7 +44,6 @@ class Publisher : public Events {
   void tell(uint32_t bit, const F& f) const {
     for (Observer* o : who(bit)) f(*o);
   }
-  void side(Accesses&, const memory::AsyncCopy&, bool write, const int64_t* dims) const;
 
   Execution& ex_;
   std::array<Observers, 16> by_bit_;  // of Observer::wants()

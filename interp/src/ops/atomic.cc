@@ -191,10 +191,7 @@ void atomic_footprint(Thread& t, const Step& s, Boxes& out) {
   const std::vector<int64_t> dense = dense_strides(p.dims);
   out.internal(p.value, p.dims, dense, p.size, false);
   if (p.compare.buffer != kSlotBuffer) out.add(p.compare, {}, {}, p.size, {.internal = true});
-  if (p.has_mask && p.conditions.empty()) out.internal(p.mask, p.dims, p.mask_strides, 1, false);
-  for (const GatherDim& g : p.ref_dims)
-    if (g.kind == GatherDim::Kind::Array)
-      out.internal(g.array, p.dims, g.array_strides, ir::byte_size(g.array_dtype), false);
+  index_boxes(p, out);
   if (p.has_old) out.internal(p.old, p.dims, dense, p.size, true);
   const uint32_t buffer = p.ref.buffer;
   if (!out.wants(buffer)) return;

@@ -33,8 +33,6 @@ void Execution::materialise(int32_t number, const Thread& t) {
 }
 
 namespace ops {
-namespace {}  // namespace
-
 bool elides(Execution& ex, const memory::AsyncCopy& c) {
   const int64_t* dims = c.dst_dims();
   if (std::any_of(dims, dims + c.rank, [](int64_t n) { return n <= 0; })) return false;

@@ -104,8 +104,10 @@ class Elements {
   memory::IndexVector strides_, index_;
 };
 
-// The elements that an access finds one by one, for its footprint.
+// For footprints: what an access is masked and indexed by, and the elements that it finds one by one.
+class Boxes;
 class ChosenElements;
+void index_boxes(const GatherPayload&, Boxes&);
 void chosen_boxes(const GatherPayload&, Elements&, ChosenElements*);
 
 }  // namespace pallasim::interp::ops

@@ -169,6 +169,22 @@ constexpr std::array<Function, kKinds> kFunctions{{
 
 }  // namespace
 
+void side_boxes(const memory::AsyncCopy& c, bool write, const int64_t* dims, Boxes& out) {
+  const memory::Place& at = write ? c.dst : c.src;
+  if (!out.wants(at.buffer)) return;
+  const int size = ir::byte_size(c.dtype);
+  const Boxes::Dims strides(write ? c.dst_strides : c.src_strides, static_cast<size_t>(c.rank));
+  std::vector<int64_t> extents(dims, dims + c.rank);
+  const auto add = [&](int64_t offset) {
+    out.add({at.buffer, Addr::kNoSlot, offset}, extents, strides, size, {.write = write, .owner = at.thread});
+  };
+  if (c.rows.empty() || c.rows_of_dst != write) return add(at.offset);
+  const auto d = static_cast<size_t>(c.row_dim);
+  extents[d] = 1;
+  for (const int64_t row : c.rows)
+    if (row >= 0) add(at.offset + row * strides[d] * size);
+}
+
 void footprint(Thread& t, const Step& s, Boxes& out) {
   if (const Function f = kFunctions[static_cast<size_t>(s.kind)]) f(t, s, out);
 }

@@ -180,16 +180,20 @@ const Step* gather(Thread& t, const Step* s) {
 }
 
 // -- footprints --
+void index_boxes(const GatherPayload& p, Boxes& out) {
+  if (p.has_mask && p.conditions.empty()) out.internal(p.mask, p.dims, p.mask_strides, 1, false);
+  for (const GatherDim& g : p.ref_dims)
+    if (g.kind == GatherDim::Kind::Array)
+      out.internal(g.array, p.dims, g.array_strides, ir::byte_size(g.array_dtype), false);
+}
+
 namespace {
 
 // The operands beside the ref itself.
 void operand_boxes(const GatherPayload& p, Boxes& out) {
   const std::vector<int64_t> dense = dense_strides(p.dims);
-  if (p.has_mask && p.conditions.empty()) out.internal(p.mask, p.dims, p.mask_strides, 1, false);
+  index_boxes(p, out);
   if (p.has_other) out.internal(p.other, p.dims, p.other_strides, p.size, false);
-  for (const GatherDim& g : p.ref_dims)
-    if (g.kind == GatherDim::Kind::Array)
-      out.internal(g.array, p.dims, g.array_strides, ir::byte_size(g.array_dtype), false);
   out.internal(p.value, p.dims, dense, p.size, p.mode == Mode::Load);
   if (p.mode == Mode::Swap) out.internal(p.old, p.dims, dense, p.size, true);
 }

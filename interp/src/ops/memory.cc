@@ -133,7 +133,7 @@ void store_scalar_footprint(Thread& t, const Step& s, Boxes& out) {
 const StepForm kLoadScalar{Kind::load_scalar, load_scalar}, kStoreScalar{Kind::store_scalar, store_scalar};
 
 namespace {
-// Where an element lies that nobody listens to: at a place of memory that does not move, there by one index of 32 bits,
+// Where an element lies: at a place of memory that does not move, there by one index of 32 bits,
 // or anywhere.
 enum class Where : uint8_t { Fixed, Indexed, Anywhere };
 Where where(const ScalarAccess& p) {

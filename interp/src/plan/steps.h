@@ -19,23 +19,23 @@ namespace ops {
 extern const StepForm kJump, kBranchIfFalse, kBranchTable, kIndexBounds;
 extern const StepForm kGridNext,
     kGridEnd;  // dst: program id of the last axis, a: Body::row_end; of a grid without axes
-extern const StepForm kLoadScalar, kStoreScalar;  // any element, told to who listens
+extern const StepForm kLoadScalar, kStoreScalar;  // any element
 extern const StepForm kBarrierArrive, kBarrierWait;
 const StepForm& move_slot(int bytes);              // of a compute type
 const StepForm& loop_begin(bool wide, bool down);  // of i64 or i32, upwards or downwards; jumps over an empty loop
 const StepForm& loop_next(bool wide, bool down);
-const StepForm* fast_load_scalar(const ScalarAccess&);   // memory form == register form, and nobody listens; or nullptr
-const StepForm* fast_store_scalar(const ScalarAccess&);  // the same
-const StepForm& scalar_select(int bytes);                // of a compute type
-const StepForm* scalar(ir::OpCode, CType operand);       // nullptr: scalar_strip does it
-const StepForm* scalar_mul_add(CType);                   // integers of 32 and 64 bits
+const StepForm* fast_load_scalar(const ScalarAccess&);       // memory form == register form; or nullptr
+const StepForm* fast_store_scalar(const ScalarAccess&);      // the same
+const StepForm& scalar_select(int bytes);                    // of a compute type
+const StepForm* scalar(ir::OpCode, CType operand);           // nullptr: scalar_strip does it
+const StepForm* scalar_mul_add(CType);                       // integers of 32 and 64 bits
 const StepForm* scalar_by_power(ir::OpCode, CType operand);  // division and remainder, or nullptr
 const StepForm* scalar_convert(CType from, CType to);        // conversions that are plain C++ casts only
 // Of an arrival and a wait: in runs of scalar steps where the barrier is the thread's own.
 const StepForm& arrival(const BarrierPayload&);
 const StepForm& passage(const BarrierPayload&);
-// What ends a run: its own work, then back to the engine. Of plans whose runs may be watched who listens is told
-// before.
+// What ends a run: its own work, then back to the engine. Of plans whose runs may be observed it first says what it
+// touches.
 const Step* end_run(Thread&, const Step*, uint64_t);
 const Step* end_told_run(Thread&, const Step*, uint64_t);
 

@@ -2,8 +2,6 @@
 // which events it wants; a launch without observers runs the same steps and makes none.
 #pragma once
 #include <cstdint>
-#include <functional>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
