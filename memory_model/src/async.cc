@@ -22,7 +22,14 @@ size_t CopyQueue::first_completing(Completion::Kind kind, int64_t object, int64_
 }
 
 size_t CopyQueue::first_using(int32_t thread, uint32_t buffer, int64_t begin, int64_t end) const {
-  auto uses = [&](const AsyncCopy& c, bool dst) {
+  const auto touches = [&](const Place& p, const Span& s) {
+    return p.thread == thread && p.buffer == buffer && p.offset + s.begin < end && begin < p.offset + s.end;
+  };
+  const auto uses = [&](const AsyncCopy& c, bool dst) {
+    if (c.kind == AsyncCopy::Kind::Product)
+      return std::any_of(c.sides.begin(), c.sides.end(), [&](const ProductSide& s) {
+        return s.held.empty() && touches(s.side.place, s.side.span(s.element_bytes));
+      });
     const Place& p = dst ? c.dst : c.src;
     if (p.thread != thread || p.buffer != buffer) return false;
     const Span s = span_of(c, dst);

@@ -93,9 +93,10 @@ bool is_due(Execution& ex, const Step& s) {
 }
 
 // Steps that can run twice: whatever they do lies in memory and slots.
-bool repeats(const Step& s) {
+bool repeats(const Execution& ex, const Step& s) {
   const Footprint f = row(s).footprint;
   if (s.kind == Kind::row_copy || s.kind == Kind::bulk_load || s.kind == Kind::bulk_store) return false;
+  if (s.kind == Kind::wgmma && ex.copies_move != Options::Copies::AtIssue) return false;
   if (s.kind == Kind::fill) return payload<Kind::fill>(s).name.empty();
   return (f == Footprint::Static || f == Footprint::Dynamic) && s.kind != Kind::print && s.kind != Kind::host_call;
 }
@@ -143,6 +144,12 @@ const Step* run_once_judged(Thread& t, const Step* s) {
   const Step* next = s->fn(t, s);
   for (const memory::AsyncCopy& c : moved.copies) {
     if (c.elidable >= 0) return next;  // what was elided before is brought there
+    if (c.kind == memory::AsyncCopy::Kind::Product) {
+      const memory::ProductSide& acc = c.sides.front();
+      touched.add({acc.side.place.buffer, Addr::kNoSlot, acc.side.place.offset}, acc.side.dims, acc.side.strides,
+                  acc.element_bytes, {.write = true, .owner = acc.side.place.thread});
+      continue;
+    }
     ops::side_boxes(c, true, c.dst_dims(), touched);
   }
   std::vector<std::vector<bool>> writes;
@@ -155,7 +162,7 @@ const Step* run_once_judged(Thread& t, const Step* s) {
 
 const Step* run_judged(Thread& t, const Step* s) {
   if (!is_due(*t.exec, *s)) return s->fn(t, s);
-  if (!repeats(*s)) return makes_memory(*s) || t.exec->observed ? s->fn(t, s) : run_once_judged(t, s);
+  if (!repeats(*t.exec, *s)) return makes_memory(*s) || t.exec->observed ? s->fn(t, s) : run_once_judged(t, s);
   const Touched touched(t, *s);
   std::vector<Region> regions = regions_of(*t.exec);
   const size_t memory = regions.size();

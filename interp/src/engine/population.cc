@@ -178,11 +178,17 @@ void Execution::clear_elided() {
   for (ElidedCopies& l : elided) l.reset();
 }
 
+void Execution::make_streams() {
+  std::vector<memory::Stream> all(2 * threads.size());
+  for (size_t i = threads.size(); i < all.size(); ++i) all[i].in_order = true;
+  streams = memory::Streams(std::move(all));
+}
+
 void Execution::start(const GridBox& b) {
   reset(b);
   clear_elided();
   threads.assign(static_cast<size_t>(unit_threads * (1 + max_children)), {});
-  streams = memory::Streams(std::vector<memory::Stream>(threads.size()));
+  make_streams();
   arenas.resize(std::max(arenas.size(), threads.size()));
   for (Thread& t : threads) t.stop = Stop::Done;  // until it begins
   for (int32_t device = 0; device < devices; ++device)
@@ -240,7 +246,7 @@ void Execution::start_programs() {
   unit_threads = static_cast<int64_t>(resident) * population.crew;
   clear_elided();
   threads.assign(static_cast<size_t>(unit_threads * (1 + max_children)), {});
-  streams = memory::Streams(std::vector<memory::Stream>(threads.size()));
+  make_streams();
   for (size_t i = static_cast<size_t>(unit_threads); i < threads.size(); ++i) threads[i].stop = Stop::Done;
   for (size_t i = 0; i < static_cast<size_t>(unit_threads); ++i) {
     threads[i].index = threads[i].unit = static_cast<int32_t>(i);

@@ -49,7 +49,7 @@ void Publisher::launch() {
 void Publisher::step(Thread& t, const Step& s) {
   tell(Observer::kStep, [&](Observer& o) { o.on_step({t.index, s.id, time_}); });
   ++time_;
-  if (s.kind == Kind::wgmma) sync({SyncEvent::What::Product, t.index, s.id});
+  if (s.kind == Kind::wgmma) sync({SyncEvent::What::Product, t.index, s.id, ex_.product_stream(t.index)});
   if (!any(Observer::kAccess)) return;
   Accesses to(*this, t, s);
   ops::footprint(t, s, to);
@@ -99,10 +99,13 @@ void Publisher::block_issued(const Thread& t, const Step& s, const Window& w, co
          {.write = !in});
 }
 
+// Products are told of by what is said when they are issued and awaited.
 void Publisher::moved(const memory::AsyncCopy& c) {
+  if (c.kind == memory::AsyncCopy::Kind::Product) return;
   tell(Observer::kOperation, [&](Observer& o) { o.on_operation({OperationEvent::What::Moved, c, time_}); });
 }
 void Publisher::completed(const memory::AsyncCopy& c) {
+  if (c.kind == memory::AsyncCopy::Kind::Product) return;
   tell(Observer::kOperation, [&](Observer& o) { o.on_operation({OperationEvent::What::Completed, c, time_}); });
 }
 void Publisher::sync(const SyncEvent& e) {

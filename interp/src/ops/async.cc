@@ -192,7 +192,8 @@ bool has_waiters(const Execution& ex, const Completion& c) {
 }
 
 void complete(Execution& ex, const AsyncCopy& c) {
-  if (!c.rows.empty()) move_rows(ex, c);
+  if (c.kind == AsyncCopy::Kind::Product) multiply_in_flight(ex, c);
+  else if (!c.rows.empty()) move_rows(ex, c);
   else if (!c.forwarded && (c.elidable < 0 || !elides(ex, c))) move_bytes(ex, c);
   ex.events->moved(c);
   fulfil(ex, c.after_read);
@@ -283,6 +284,14 @@ bool complete_awaited(Execution& ex) {
       return true;
     }
   return false;
+}
+
+int64_t complete_groups(Execution& ex, int64_t stream, int64_t most) {
+  const int64_t last = ex.streams.last_awaited(stream, most);
+  for (size_t i;
+       last >= 0 && (i = ex.copies.first_completing(Completion::Kind::Group, stream, last)) < ex.copies.size();)
+    complete_copy(ex, i);
+  return last;
 }
 
 void complete_copy(Execution& ex, size_t index) { complete(ex, ex.copies.take(index)); }

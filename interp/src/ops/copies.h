@@ -24,6 +24,11 @@ void clip(const Thread&, const DmaPayload&, memory::AsyncCopy*);
 // step's read the same source.
 void issue(Thread&, const Step*, memory::AsyncCopy&, bool now = false, bool source_told = false);
 
+// Moves the bytes of a product in flight.
+void multiply_in_flight(Execution&, const memory::AsyncCopy&);
+// Completes the operations of a stream that a wait for all but `most` groups is about; the last such group, or -1.
+int64_t complete_groups(Execution&, int64_t stream, int64_t most);
+
 // Bytes of a strided shape that lies side by side in row-major order; else 0.
 int64_t dense_bytes(const int64_t* dims, const int64_t* strides, int rank, int64_t size);
 // Whether the bytes of a copy stay where they are, and its destination knows.

@@ -113,7 +113,10 @@ struct Execution {
   memory::Semaphores semaphores;
   memory::BarrierLayout barrier_layout;  // PlanMemory::barriers of `units`
   memory::Barriers barriers;
-  memory::Streams streams;   // of bulk copies, one per thread
+  // One per thread of bulk copies, then one per thread of products: each product is a group of its own, and its issue
+  // awaits all before it (JAX, pallas/gpu/reference).
+  memory::Streams streams;
+  int64_t product_stream(int32_t thread) const { return static_cast<int64_t>(threads.size()) + thread; }
   size_t barriers_told = 0;  // findings of `barriers` that were reported
   memory::CopyQueue copies;  // in flight
   int64_t copies_issued = 0;
@@ -205,6 +208,7 @@ struct Execution {
   std::unique_ptr<Arena> new_arena(const Body&);
   GridPart make_part(GridBox) const;
   void reset(const GridBox&);                   // what is no thread's
+  void make_streams();
   void enter(Thread&, const Body&, int64_t n);  // slots and scratch as at the start; `n`: its number in the body
   void bind_arena(Arena&, int32_t unit) const;
   Arena& arena_of(const Thread& t) const { return *arenas[static_cast<size_t>(t.home < 0 ? t.index : t.home)]; }

@@ -1,9 +1,11 @@
 // Products of matrices. Large ones are made of panels, whoever makes them: bits do not depend on the number of OS
 // threads.
 #include <algorithm>
+#include <array>
 
 #include "../plan/host_cost.h"
 #include "bodies.h"
+#include "copies.h"
 #include "parts.h"
 
 namespace pallasim::interp::ops {
@@ -77,12 +79,14 @@ void multiply(const Execution& ex, const Contraction& c, const Operands& at) {
 
 }  // namespace
 
-static void multiply(const Thread& t, const ContractPayload& p) {
-  t.exec->progressed = true;
-  const Operands at{t.resolve(p.dst), t.resolve(p.a), t.resolve(p.b)};
+static void multiply(Execution& ex, const ContractPayload& p, const Operands& at) {
+  ex.progressed = true;
   if (!p.unit.plain) matrix_unit(p, at.c, at.a, at.b);
   else if (p.reference) contract(p.contraction, at.c, at.a, at.b, GemmBackend::Reference);
-  else multiply(*t.exec, p.contraction, at);
+  else multiply(ex, p.contraction, at);
+}
+static void multiply(const Thread& t, const ContractPayload& p) {
+  multiply(*t.exec, p, {t.resolve(p.dst), t.resolve(p.a), t.resolve(p.b)});
 }
 
 const Step* contraction(Thread& t, const Step* s) {
@@ -90,14 +94,71 @@ const Step* contraction(Thread& t, const Step* s) {
   return s + 1;
 }
 
+namespace {
+
+memory::ProductSide side(const Thread& t, const Addr& a, ir::DType dtype, std::array<int64_t, 2> dims,
+                         std::array<int64_t, 2> strides, bool held) {
+  memory::ProductSide r;
+  r.element_bytes = ir::byte_size(dtype);
+  r.side.place = {t.index, a.buffer, a.offset + (a.dyn == Addr::kNoSlot ? 0 : t.slot<int64_t>(a.dyn))};
+  r.side.dims.assign(dims.begin(), dims.end());
+  r.side.strides.assign(strides.begin(), strides.end());
+  const memory::Span span = r.side.span(r.element_bytes);
+  if (held) r.held.assign(t.resolve(a) + span.begin, t.resolve(a) + span.end);
+  return r;
+}
+
+std::byte* bytes_of(const Execution& ex, const memory::ProductSide& s) {
+  const memory::Place& p = s.side.place;
+  if (s.held.empty()) return ex.threads[static_cast<size_t>(p.thread)].bases[p.buffer] + p.offset;
+  return const_cast<std::byte*>(s.held.data()) - s.side.span(s.element_bytes).begin;  // operands are read alone
+}
+
+memory::AsyncCopy in_flight(Thread& t, const Step* s, const AsyncProductPayload& p) {
+  const Contraction& c = p.contraction;
+  memory::AsyncCopy r;
+  r.kind = memory::AsyncCopy::Kind::Product;
+  r.id = t.exec->copies_issued++;
+  r.step = s->id;
+  r.thread = t.index;
+  r.sides.push_back(side(t, p.dst, c.out, {c.m, c.n}, {c.c_row, 1}, false));
+  r.sides.push_back(side(t, p.a, c.in, {c.m, c.k}, {c.a_row, c.a_col}, p.left_in_registers));
+  r.sides.push_back(side(t, p.b, c.in_rhs, {c.k, c.n}, {c.b_row, c.b_col}, p.right_in_registers));
+  return r;
+}
+
+}  // namespace
+
+void multiply_in_flight(Execution& ex, const memory::AsyncCopy& c) {
+  const Step& s = ex.plan->steps[static_cast<size_t>(c.step)];
+  multiply(ex, payload<Kind::wgmma>(s), {bytes_of(ex, c.sides[0]), bytes_of(ex, c.sides[1]), bytes_of(ex, c.sides[2])});
+}
+
+// Where operations move at issue there is nothing to keep: an ordinary product.
 const Step* wgmma(Thread& t, const Step* s) {
-  multiply(t, payload<Kind::wgmma>(s));
+  const auto& p = payload<Kind::wgmma>(s);
+  Execution& ex = *t.exec;
+  const int64_t stream = ex.product_stream(t.index);
+  if (ex.copies_move == Options::Copies::AtIssue || p.now) {
+    if (ex.copies_move != Options::Copies::AtIssue) complete_groups(ex, stream, 0);
+    multiply(t, p);
+    return s + 1;
+  }
+  memory::AsyncCopy c = in_flight(t, s, p);
+  c.stream = stream;
+  c.group = ex.streams.issue(stream);
+  ex.streams.commit(stream);
+  complete_groups(ex, stream, 1);
+  ex.copies.push(std::move(c));
+  ex.progressed = true;
   return s + 1;
 }
 
 const Step* await_products(Thread& t, const Step* s) {
-  const int64_t most = s->a == Addr::kNoSlot ? s->imm : t.slot<int32_t>(s->a);
-  t.exec->events->sync({SyncEvent::What::Products, t.index, -1, most});
+  Execution& ex = *t.exec;
+  const int64_t most = s->a == Addr::kNoSlot ? s->imm : t.slot<int32_t>(s->a), stream = ex.product_stream(t.index);
+  if (ex.copies_move != Options::Copies::AtIssue) complete_groups(ex, stream, std::max<int64_t>(most, 0));
+  ex.events->sync({SyncEvent::What::Products, t.index, stream, most});
   return s + 1;
 }
 

@@ -211,11 +211,7 @@ const Step* commit_group(Thread& t, const Step* s) {
 const Step* wait_groups(Thread& t, const Step* s) {
   const auto& p = payload<Kind::wait_groups>(s);
   Execution& ex = *t.exec;
-  const int64_t most = std::max<int64_t>(t.slot<int32_t>(p.most_slot), 0),
-                last = ex.streams.last_awaited(t.index, most);
-  for (size_t i;
-       last >= 0 && (i = ex.copies.first_completing(Completion::Kind::Group, t.index, last)) < ex.copies.size();)
-    complete_copy(ex, i);
+  const int64_t most = std::max<int64_t>(t.slot<int32_t>(p.most_slot), 0), last = complete_groups(ex, t.index, most);
   ex.streams.wait(t.index, most, p.reads, t.index);
   ex.events->sync({SyncEvent::What::Groups, t.index, t.index, most, last, p.reads});
   return s + 1;

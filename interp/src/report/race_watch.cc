@@ -73,8 +73,8 @@ void RaceWatch::on_sync(const SyncEvent& e) {
     case What::Commit: return order_.commit(e.object);
     case What::Groups: return order_.wait_group(e.thread, e.object, e.value, e.reads);
     case What::Fence: return order_.fence(e.thread);
-    case What::Product: return product(thread(e.thread), step(static_cast<int32_t>(e.object)));
-    case What::Products: return order_.wait_group(e.thread, products_of(e.thread), e.value, false);
+    case What::Product: return product(thread(e.thread), step(static_cast<int32_t>(e.object)), e.value);
+    case What::Products: return order_.wait_group(e.thread, e.object, e.value, false);
     case What::Spawn: return order_.spawn(e.thread, static_cast<int32_t>(e.object));
     case What::Join: return order_.join(e.thread, static_cast<int32_t>(e.object));
     case What::TripsBegin: return order_.begin_trips(e.thread);
@@ -84,12 +84,12 @@ void RaceWatch::on_sync(const SyncEvent& e) {
 }
 
 // Each is a group of its own, and awaits all before it (JAX, pallas/gpu/reference: all but the last one).
-void RaceWatch::product(const Thread& t, const Step& s) {
+void RaceWatch::product(const Thread& t, const Step& s, int64_t stream) {
   const Addr& to = payload<Kind::wgmma>(s).dst;
-  products_[t.index] = {order_.issue(t.index, products_of(t.index), true),
+  products_[t.index] = {order_.issue(t.index, stream, true),
                         {to.buffer, to.offset + (to.dyn == Addr::kNoSlot ? 0 : t.slot<int64_t>(to.dyn))}};
-  order_.commit(products_of(t.index));
-  order_.wait_group(t.index, products_of(t.index), 1, false);
+  order_.commit(stream);
+  order_.wait_group(t.index, stream, 1, false);
 }
 
 void RaceWatch::on_operation(const OperationEvent& e) {

@@ -36,7 +36,7 @@ class RaceWatch : public Detector {
   };
   void issued(const memory::AsyncCopy&);
   void moved(const memory::AsyncCopy&);
-  void product(const Thread&, const Step&);
+  void product(const Thread&, const Step&, int64_t stream);
   void look(Execution&, const memory::shadow::Access&, const Where&);
   void report(Execution&, memory::shadow::Race, const Where&);
   std::string deed(const Execution&, const memory::shadow::Party&) const;
@@ -53,8 +53,6 @@ class RaceWatch : public Detector {
   void check_ends();  // of blocks that have ended
   void unfenced(const Thread&, const memory::shadow::Race&, const std::string& name, const std::string& ref);
   void between_trips(const Thread&, const memory::shadow::Race&, const std::string& name);
-  // The stream of a thread's products; those of its copies are numbered from 0.
-  static int64_t products_of(int32_t thread) { return (int64_t{1} << 32) + thread; }
   bool in_shared_memory(uint32_t buffer, int64_t offset) const;
   std::optional<std::string> ref_of(const Thread& owner, const Where&, const std::string& name) const;
   const Plan& plan_;

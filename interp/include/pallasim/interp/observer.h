@@ -90,8 +90,8 @@ struct SyncEvent {
     Commit,    // a group of stream `object` is closed
     Groups,    // all but `value` groups of stream `object` are awaited, up to number `last` (-1: none)
     Fence,     // of the asynchronous proxy
-    Product,   // of a warpgroup, issued by step `object`
-    Products,  // all but `value` of them are awaited
+    Product,   // of a warpgroup, issued by step `object` in stream `value`
+    Products,  // of stream `object`, all but `value` are awaited
     Spawn,     // `object`: the child
     Join,
     TripsBegin,  // of a loop whose trips have no order

@@ -1,5 +1,5 @@
-// Matrix products of a warpgroup into accumulators. Their bytes change when they are issued, as those of every
-// asynchronous operation do unless a schedule says otherwise; a wait has nothing left to do.
+// Matrix products of a warpgroup into accumulators: asynchronous operations, whose bytes change when they are issued
+// unless a schedule says otherwise.
 #include <cstring>
 
 #include "../../plan/host_cost.h"
@@ -37,10 +37,11 @@ Contraction contraction_of(Emitter& e, const Op& op, const Val& acc, const Val& 
   return c;
 }
 
-// acc += a @ b in memory whose columns follow each other.
-void accumulate(Emitter& e, const Op& op, const Val& acc, Val a, Val b) {
+// acc += a @ b in memory whose columns follow each other. `now`: not when a schedule says.
+void accumulate(Emitter& e, const Op& op, const Val& acc, Val a, Val b, bool now) {
   std::vector<Val> operands = e.about_to_write(e.written(acc), {std::move(a), std::move(b)});
-  ContractPayload p;
+  AsyncProductPayload p;
+  p.left_in_registers = !op.viewed("a"), p.right_in_registers = !op.viewed("b"), p.now = now;
   p.contraction = contraction_of(e, op, acc, operands[0], operands[1]);
   p.unit = accumulating_unit(e, p.contraction);
   p.reference = e.options().numerics == Options::Numerics::Reference;
@@ -63,9 +64,8 @@ void accumulate(Emitter& e, const Op& op, const Val& acc, Val a, Val b) {
                    {before, same_element(2)}});
 }
 
-// Only checked runs know what is in flight. `slot`: i32, of how many products may be left.
+// `slot`: i32, of how many products may be left.
 void await(Emitter& e, int64_t most, uint32_t slot = Addr::kNoSlot) {
-  if (!e.options().checked) return;
   Step& s = e.emit<Kind::await_products>();
   s.a = slot;
   s.imm = most;
@@ -75,15 +75,15 @@ void lower_wgmma_ref(Emitter& e, const Op& op) {
   const Val acc = viewed_operand(e, op, "acc", ViewUse::Access);
   if (acc.dims.size() != 2 || acc.memory().strides[1] != 1)
     e.unsupported(op, "wgmma_ref into an accumulator that is no matrix with neighbouring columns");
-  accumulate(e, op, acc, matrix(e, op, "a"), matrix(e, op, "b"));
+  accumulate(e, op, acc, matrix(e, op, "a"), matrix(e, op, "b"), false);
 }
 
-// The same with an accumulator that is a value: the sum is a new one.
+// The same with an accumulator that is a value: the sum is a new one, which may be moved before it is awaited.
 void lower_wgmma(Emitter& e, const Op& op) {
   const Val a = matrix(e, op, "a"), b = matrix(e, op, "b"), before = matrix(e, op, "acc");
   const Val sum = e.temp(before.dtype, before.dims);
   e.emit_copy(sum, before);
-  accumulate(e, op, sum, a, b);
+  accumulate(e, op, sum, a, b, true);
   e.define(op.results[0], sum);
 }
 
@@ -95,7 +95,7 @@ void lower_deref(Emitter& e, const Op& op) {
 void lower_accumulator_store(Emitter& e, const Op& op) { store_value(e, op, e.operand(op, 0), e.operand(op, 1)); }
 
 void lower_wait(Emitter& e, const Op& op) {
-  if (e.options().checked) await(e, 0, e.scalar_slot(e.scalar_convert(e.operand(op, 0), ir::DType::I32)));
+  await(e, 0, e.scalar_slot(e.scalar_convert(e.operand(op, 0), ir::DType::I32)));
 }
 
 }  // namespace

@@ -69,6 +69,10 @@ struct ContractPayload {
   MatrixUnit unit;
   bool reference = false;  // one element at a time, in order of k
 };
+// A product that is in flight until it is awaited (wgmma). `now`: its sum is a value that the compiler may move.
+struct AsyncProductPayload : ContractPayload {
+  bool left_in_registers = false, right_in_registers = false, now = false;
+};
 // A scalar operation that has no body of its own: slots a, b, c -> dst.
 struct ScalarStrip {
   StripFn fn;

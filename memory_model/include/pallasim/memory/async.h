@@ -2,6 +2,7 @@
 // complete tells others. What is in flight is plain data (buffers and offsets, no pointers), so it is part of a
 // snapshot.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <vector>
@@ -46,7 +47,46 @@ struct Completion {
 // sign, a number wins over what is none, and -0 lies below 0 (measured on an H100).
 enum class Combine : uint8_t { Replace, Add, Min, Max, And, Or, Xor, Inc, Dec, BulkAdd, BulkMin, BulkMax };
 
+// Bytes from the first to behind the last byte touched, relative to a place.
+struct Span {
+  int64_t begin, end;
+};
+
+// What an operation reads or writes: a strided shape at a place, or rows of it. `rows`: where given, element (i, …)
+// lies where element (rows[i], …) of the shape would, and rows.size() is the first extent.
+struct Side {
+  Place place;
+  std::vector<int64_t> dims, strides;  // elements
+  std::vector<int64_t> rows;
+  bool by_rows = false;  // also where there are none
+  bool operator==(const Side&) const = default;
+
+  int64_t elements() const;
+  // Bytes from the first to behind the last one touched, relative to the place.
+  Span span(int64_t element_bytes) const;
+  // Calls f(offset in bytes from the place, dims, strides) for each strided part: the whole, or row by row.
+  template <class F>
+  void for_parts(int64_t element_bytes, F&& f) const {
+    if (!by_rows) return f(int64_t{0}, dims, strides);
+    std::vector<int64_t> one = dims;
+    if (!one.empty()) one[0] = 1;
+    for (int64_t row : rows) f(row * (strides.empty() ? 0 : strides[0]) * element_bytes, one, strides);
+  }
+};
+
+// What a product reads, or its accumulator. What lay in registers is held from its issue on: the program may go on to
+// use them for something else.
+struct ProductSide {
+  Side side;
+  int element_bytes = 0;
+  std::vector<std::byte> held;  // none: its bytes are read where they lie
+  bool operator==(const ProductSide&) const = default;
+};
+
 struct AsyncCopy {
+  // A product of matrices is added to an accumulator; its step says how.
+  enum class Kind : uint8_t { Move, Product };
+  Kind kind = Kind::Move;
   int64_t id = 0;      // in order of issue
   int32_t step = -1;   // plan step that issued it
   int32_t thread = 0;  // and the thread
@@ -71,6 +111,7 @@ struct AsyncCopy {
   int32_t elidable = -1;       // Allocation::elidable of the destination
   bool from_constant = false;  // nobody writes the source while the launch runs
   bool forwarded = false;      // the bytes went to the destination when they were made
+  std::vector<ProductSide> sides;  // of a product: the accumulator, left, right
 
   const int64_t* dst_dims() const { return fills ? whole : dims; }
 };
@@ -93,33 +134,8 @@ class CopyQueue {
   std::deque<AsyncCopy> copies_;
 };
 
-// Bytes from the first to behind the last byte that one side of a copy touches, relative to its place.
-struct Span {
-  int64_t begin, end;
-};
+// Of one side of a copy.
 Span span_of(const AsyncCopy&, bool dst);
-
-// What an operation reads or writes: a strided shape at a place, or rows of it. `rows`: where given, element (i, …)
-// lies where element (rows[i], …) of the shape would, and rows.size() is the first extent.
-struct Side {
-  Place place;
-  std::vector<int64_t> dims, strides;  // elements
-  std::vector<int64_t> rows;
-  bool by_rows = false;  // also where there are none
-  bool operator==(const Side&) const = default;
-
-  int64_t elements() const;
-  // Bytes from the first to behind the last one touched, relative to the place.
-  Span span(int64_t element_bytes) const;
-  // Calls f(offset in bytes from the place, dims, strides) for each strided part: the whole, or row by row.
-  template <class F>
-  void for_parts(int64_t element_bytes, F&& f) const {
-    if (!by_rows) return f(int64_t{0}, dims, strides);
-    std::vector<int64_t> one = dims;
-    if (!one.empty()) one[0] = 1;
-    for (int64_t row : rows) f(row * (strides.empty() ? 0 : strides[0]) * element_bytes, one, strides);
-  }
-};
 
 // One asynchronous operation of whatever kind. Who issued it knows from `step` what moves; here is what others can tell
 // by.
