@@ -62,6 +62,10 @@ std::vector<Config> all_configurations(const ir::Module& m, uint64_t seed) {
     add("restored, copies at wait",
         [&](Options& o) { o.random_seed = seed + 13, o.copies = Options::Copies::AtWait, o.verify_restore = 37; });
   }
+  if (m.machine == ir::Machine::MosaicGpu && seed % 8 == 0)
+    add("footprints, copies scheduled", [&](Options& o) {
+      o.verify_footprints = true, o.random_seed = seed + 14, o.copies = Options::Copies::Scheduled;
+    });
   if (!m.meshes.empty() || ir::find(m.attrs, "devices"))
     for (Config& c : race_configurations(seed + 3))
       if (c.options.random_seed) r.push_back(std::move(c));

@@ -89,7 +89,9 @@ void lower_wgmma(Emitter& e, const Op& op) {
 
 void lower_deref(Emitter& e, const Op& op) {
   if (const Attr* n = op.attr("wait_n"); n && n->is_int()) await(e, n->i);
-  e.define(op.results[0], e.operand(op, 0).as_strided());
+  Val shown = e.operand(op, 0).as_strided();
+  shown.memory().addr.loc = e.loc();  // whoever uses the value reads it here
+  e.define(op.results[0], shown);
 }
 
 void lower_accumulator_store(Emitter& e, const Op& op) { store_value(e, op, e.operand(op, 0), e.operand(op, 1)); }

@@ -108,9 +108,9 @@ struct AsyncCopy {
   std::vector<int64_t> rows;
   int row_dim = 0;
   bool rows_of_dst = false;
-  int32_t elidable = -1;       // Allocation::elidable of the destination
-  bool from_constant = false;  // nobody writes the source while the launch runs
-  bool forwarded = false;      // the bytes went to the destination when they were made
+  int32_t elidable = -1;           // Allocation::elidable of the destination
+  bool from_constant = false;      // nobody writes the source while the launch runs
+  bool forwarded = false;          // the bytes went to the destination when they were made
   std::vector<ProductSide> sides;  // of a product: the accumulator, left, right
 
   const int64_t* dst_dims() const { return fills ? whole : dims; }
