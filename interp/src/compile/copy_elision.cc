@@ -73,7 +73,9 @@ Val where_elided(Emitter& e, Val shown) {
     (last < 0 ? p.begin : p.end) += last;
   }
   const uint32_t slot = e.new_slot();
+  p.alias = e.plan().memory.new_alias();
   e.emit<Kind::elision_find>(p).dst = slot;
+  addr.buffer = p.alias;
   addr.dyn = slot;
   return shown;
 }

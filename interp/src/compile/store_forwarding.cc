@@ -77,14 +77,15 @@ void StoreForwarding::emit(const CopyTo& to, bool plain, const std::function<voi
   p.dst = to.side;
   p.peer = to.peer;
   p.dtype = ref.dtype;
-  if (p.peer.elsewhere()) p.way = e_.new_slot();
-  const uint32_t way = p.way;
+  if (p.peer.elsewhere()) p.way = e_.new_slot(), p.alias = e_.plan().memory.new_alias();
+  const uint32_t way = p.way, alias = p.alias;
   e_.emit<Kind::forward_store>(std::move(p));
   const Emitter::Conditional inside(e_);
   {
     const Context::At at(e_, stored_->op);
     if (to.peer.elsewhere()) {  // of which the value shows nothing
       Val there = ref;
+      there.memory().addr.buffer = alias;
       there.memory().addr.dyn = way;
       e_.emit_pending(stored_->value, there);
     } else {

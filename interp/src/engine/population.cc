@@ -54,6 +54,7 @@ std::unique_ptr<Execution::Arena> Execution::new_arena(const Body& b) {
   auto a = std::make_unique<Arena>();
   a->memory.resize(static_cast<size_t>(b.image_bytes() + std::max(b.temp_bytes, b.child_bytes)));
   a->bases.assign(plan->memory.num_buffers, nullptr);
+  a->aliases.resize(plan->memory.aliases.size());
   a->bases[kConstBuffer] = const_cast<std::byte*>(plan->memory.constants.data());
   return a;
 }
@@ -101,6 +102,39 @@ void Execution::rebind() {
       arena_of(t).bases = arena_of(threads[static_cast<size_t>(t.parent)]).bases;
       take_arena(t, arena_of(t), t.temps);
     }
+  const std::vector<uint32_t>& numbers = plan->memory.aliases;
+  for (Thread& t : threads)
+    for (size_t i = 0; t.arena && i < numbers.size(); ++i)
+      arena_of(t).bases[numbers[i]] = base_of(arena_of(t).aliases[i]);
+}
+
+std::byte* Execution::base_of(const BufferAlias& a) const {
+  if (a.buffer == 0) return nullptr;
+  if (a.thread < 0) return operand(~a.thread, a.buffer);
+  const Thread& of = threads[static_cast<size_t>(a.thread)];
+  return of.bases ? of.bases[a.buffer] : nullptr;
+}
+
+namespace {
+size_t place_of(const Plan& p, uint32_t buffer) {
+  const std::vector<uint32_t>& all = p.memory.aliases;
+  return static_cast<size_t>(std::lower_bound(all.begin(), all.end(), buffer) - all.begin());
+}
+}  // namespace
+
+void Execution::set_alias(Thread& t, uint32_t buffer, BufferAlias of) {
+  Arena& a = arena_of(t);
+  BufferAlias& known = a.aliases[place_of(*plan, buffer)];
+  if (known == of) return;
+  if (of.thread == t.index && plan->memory.is_alias(of.buffer)) of = a.aliases[place_of(*plan, of.buffer)];
+  known = of;
+  a.bases[buffer] = base_of(of);
+}
+
+std::pair<int32_t, uint32_t> Execution::stands_for(const Thread& t, uint32_t buffer) const {
+  const BufferAlias& a = arena_of(t).aliases[place_of(*plan, buffer)];
+  if (a.thread >= 0) return {a.thread, a.buffer};
+  return {device_of(t) == ~a.thread ? t.index : ~a.thread * device_threads, a.buffer};
 }
 
 Thread& Execution::begin_child(Thread& parent, int64_t i, uint32_t temps) {
@@ -123,6 +157,7 @@ Thread& Execution::begin_child(Thread& parent, int64_t i, uint32_t temps) {
   }
   Arena& a = arena_of(c);
   a.bases.assign(parent.bases, parent.bases + plan->memory.num_buffers);
+  a.aliases = arena_of(parent).aliases;
   take_arena(c, a, temps);
   std::copy(parent.arena, parent.arena + b.image_bytes(), c.arena);
   return c;
@@ -212,6 +247,7 @@ void Execution::start(const GridBox& b) {
 void Execution::enter(Thread& t, const Body& b, int64_t n) {
   const Options::Fill mode = options ? options->uninitialized : Options::Fill::Nan;
   std::copy(b.image.begin(), b.image.end(), t.arena);
+  std::fill(arena_of(t).aliases.begin(), arena_of(t).aliases.end(), BufferAlias{});
   for (const memory::Allocation& a : plan->memory.allocations)
     if (a.private_to_thread() && a.buffer == b.temps && a.lifetime == memory::Allocation::Lifetime::Launch) {
       if (a.elidable >= 0) elided_copies(a.elidable, t.unit).clear();

@@ -33,7 +33,10 @@ std::string run_out(Execution& ex, Scheduler& scheduler) {
 
 Snapshot take_snapshot(const Execution& ex, const Scheduler& scheduler, std::span<const int64_t> operand_bytes) {
   Snapshot r;
-  for (const auto& a : ex.arenas) r.arenas.push_back(a ? a->memory : Bytes());
+  for (const auto& a : ex.arenas) {
+    r.arenas.push_back(a ? a->memory : Bytes());
+    r.aliases.push_back(a ? a->aliases : std::vector<BufferAlias>());
+  }
   for (const std::vector<std::byte*>& device : ex.operands)
     for (size_t i = 0; i < operand_bytes.size(); ++i) r.operands.emplace_back(device[i], device[i] + operand_bytes[i]);
   for (const Execution::SharedMemory& m : ex.shared_memory)
@@ -66,7 +69,10 @@ Snapshot take_snapshot(const Execution& ex, const Scheduler& scheduler, std::spa
 void restore(const Snapshot& s, Execution& ex, Scheduler& scheduler, std::span<const int64_t> operand_bytes) {
   // Arenas that came later stay: nobody has them.
   for (size_t i = 0; i < s.arenas.size(); ++i)
-    if (!s.arenas[i].empty()) std::copy(s.arenas[i].begin(), s.arenas[i].end(), ex.arenas[i]->memory.begin());
+    if (!s.arenas[i].empty()) {
+      std::copy(s.arenas[i].begin(), s.arenas[i].end(), ex.arenas[i]->memory.begin());
+      ex.arenas[i]->aliases = s.aliases[i];
+    }
   size_t from = 0;
   for (const std::vector<std::byte*>& device : ex.operands)
     for (size_t i = 0; i < operand_bytes.size(); ++i, ++from)
@@ -122,7 +128,7 @@ std::string difference(const Snapshot& a, const Snapshot& b) {
   if (a.steps != b.steps || a.spins != b.spins || a.next_point != b.next_point || a.noted != b.noted) return "counts";
   if (!std::equal(a.threads.begin(), a.threads.end(), b.threads.begin(), b.threads.end(), same_thread))
     return "threads";
-  if (a.points == 0 && a.arenas != b.arenas) return "arenas";
+  if (a.points == 0 && (a.arenas != b.arenas || a.aliases != b.aliases || a.elided != b.elided)) return "arenas";
   return a.turn == b.turn ? "" : "whose turn it is";
 }
 

@@ -9,7 +9,8 @@ namespace pallasim::interp {
 
 struct Snapshot {
   std::vector<Bytes> arenas, shared;
-  std::vector<std::vector<std::byte>> operands;  // device by device
+  std::vector<std::vector<BufferAlias>> aliases;  // of each arena
+  std::vector<std::vector<std::byte>> operands;   // device by device
   std::vector<Thread> threads;
   memory::Semaphores semaphores;
   memory::Barriers barriers;

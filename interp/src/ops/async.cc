@@ -349,10 +349,8 @@ const Step* forward_store(Thread& t, const Step* s) {
     c.dst.thread = target_thread(t, s, p.peer, "copy");
     const Thread& to = ex.threads[static_cast<size_t>(c.dst.thread)];
     if (ex.device_of(to) == ex.device_of(t)) return s->jump;
-    // Addresses of different arrays.
-    t.slot<int64_t>(p.way) =
-        c.dst.offset - p.dst.addr.offset +
-        (reinterpret_cast<intptr_t>(to.bases[c.dst.buffer]) - reinterpret_cast<intptr_t>(t.bases[c.dst.buffer]));
+    ex.set_alias(t, p.alias, {c.dst.thread, c.dst.buffer});
+    t.slot<int64_t>(p.way) = c.dst.offset - p.dst.addr.offset;
   }
   if (c.elidable >= 0) elides(ex, c);
   else if (!ex.deferred_init.empty()) note_written(ex, c);

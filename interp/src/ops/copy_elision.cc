@@ -27,9 +27,12 @@ void Execution::materialise(int32_t number, const Thread& t) {
   const memory::Allocation& of = elidable_allocation(number);
   std::byte* const own = elidable_memory(number, t);
   const int64_t size = ir::byte_size(of.dtype);
-  elided_copies(number, t.unit).materialise(own, of.bytes, [&](int64_t begin, int64_t end) {
-    poison(own + begin, (end - begin) / size, of.dtype, options->uninitialized);
-  });
+  elided_copies(number, t.unit)
+      .materialise(
+          own, of.bytes, [&](const ElidedCopies::Source& s) { return operand(s.device, s.buffer) + s.offset; },
+          [&](int64_t begin, int64_t end) {
+            poison(own + begin, (end - begin) / size, of.dtype, options->uninitialized);
+          });
 }
 
 namespace ops {
@@ -43,7 +46,8 @@ bool elides(Execution& ex, const memory::AsyncCopy& c) {
     ElidedCopies& copies = ex.elided_copies(c.elidable, to.unit);
     const bool there = c.from_constant && !copies.gathers() && ex.elides_copies && !c.fills &&
                        dense_bytes(dims, c.src_strides, c.rank, size) == bytes;
-    const std::byte* const from = there ? of.bases[c.src.buffer] + c.src.offset : nullptr;
+    std::optional<ElidedCopies::Source> from;
+    if (there) from = {ex.device_of(of), c.src.buffer, c.src.offset};
     if (copies.arrive(at, at + bytes, from)) return there;
   }
   ex.materialise(c.elidable, to);
@@ -63,14 +67,16 @@ const Step* elision_materialise(Thread& t, const Step* s) {
 const Step* elision_find(Thread& t, const Step* s) {
   const ElisionPayload& p = payload<Kind::elision_find>(s);
   Execution& ex = *t.exec;
-  std::byte* const loaded = t.resolve(p.addr);
-  const int64_t at = loaded - ex.elidable_memory(p.elidable, t);
+  const int64_t at = t.resolve(p.addr) - ex.elidable_memory(p.elidable, t);
   const ElidedCopies::Found found = ex.elided_copies(p.elidable, t.unit).find(at + p.begin, at + p.end);
   if (!found.whole) ex.materialise(p.elidable, t);
-  int64_t moved = p.addr.dyn == Addr::kNoSlot ? 0 : t.slot<int64_t>(p.addr.dyn);
-  // Addresses of different arrays.
-  if (found.from) moved += reinterpret_cast<intptr_t>(found.from) - reinterpret_cast<intptr_t>(loaded + p.begin);
-  t.slot<int64_t>(s->dst) = moved;
+  if (found.from) {
+    ex.set_alias(t, p.alias, BufferAlias::of_operand(found.from->device, found.from->buffer));
+    t.slot<int64_t>(s->dst) = found.from->offset - p.begin - p.addr.offset;
+  } else {
+    ex.set_alias(t, p.alias, {t.index, p.addr.buffer});
+    t.slot<int64_t>(s->dst) = p.addr.dyn == Addr::kNoSlot ? 0 : t.slot<int64_t>(p.addr.dyn);
+  }
   return s + 1;
 }
 

@@ -5,7 +5,7 @@
 
 namespace pallasim::interp {
 
-bool ElidedCopies::arrive(int64_t begin, int64_t end, const std::byte* from) {
+bool ElidedCopies::arrive(int64_t begin, int64_t end, std::optional<Source> from) {
   if (begin >= end) return true;
   for (Piece& p : pieces_) {
     if (!from && !p.from && p.begin <= begin && p.end >= end) return true;
@@ -25,7 +25,7 @@ bool ElidedCopies::arrive(int64_t begin, int64_t end, const std::byte* from) {
     add({p.begin, std::min(p.end, begin), p.from});
     if (p.end > begin && !placed) add({begin, end, from}), placed = true;
     const int64_t behind = std::max(p.begin, end);
-    if (behind < p.end) add({behind, p.end, p.from ? p.from + (behind - p.begin) : nullptr});
+    if (behind < p.end) add({behind, p.end, p.from ? std::optional(p.from->behind(behind - p.begin)) : std::nullopt});
   }
   if (!placed) add({begin, end, from});
   if (next_.size() > kMostPieces) return false;
@@ -35,19 +35,22 @@ bool ElidedCopies::arrive(int64_t begin, int64_t end, const std::byte* from) {
 
 ElidedCopies::Found ElidedCopies::find(int64_t begin, int64_t end) const {
   for (const Piece& p : pieces_)
-    if (begin >= p.begin && end <= p.end) return {true, p.from ? p.from + (begin - p.begin) : nullptr};
+    if (begin >= p.begin && end <= p.end)
+      return {true, p.from ? std::optional(p.from->behind(begin - p.begin)) : std::nullopt};
   return {};
 }
 
-void ElidedCopies::materialise(std::byte* own, int64_t bytes, const std::function<void(int64_t, int64_t)>& unwritten) {
+void ElidedCopies::materialise(std::byte* own, int64_t bytes,
+                               const std::function<const std::byte*(const Source&)>& bytes_of,
+                               const std::function<void(int64_t, int64_t)>& unwritten) {
   int64_t at = 0;
   for (const Piece& p : pieces_) {
     if (p.begin > at) unwritten(at, p.begin);
-    if (p.from) std::memcpy(own + p.begin, p.from, static_cast<size_t>(p.end - p.begin)), gathers_ = true;
+    if (p.from) std::memcpy(own + p.begin, bytes_of(*p.from), static_cast<size_t>(p.end - p.begin)), gathers_ = true;
     at = p.end;
   }
   if (at < bytes) unwritten(at, bytes);
-  pieces_.assign(1, {0, bytes, nullptr});
+  pieces_.assign(1, {0, bytes, {}});
 }
 
 }  // namespace pallasim::interp

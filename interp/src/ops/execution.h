@@ -56,6 +56,15 @@ struct CacheLineAllocator {
 };
 using Bytes = std::vector<std::byte, CacheLineAllocator<std::byte>>;
 
+// Whose buffer another number stands for (PlanMemory::aliases): a thread's, or an operand of a device, which outlives
+// its threads.
+struct BufferAlias {
+  int32_t thread = 0;   // or ~device
+  uint32_t buffer = 0;  // 0: of nobody yet
+  static BufferAlias of_operand(int32_t device, uint32_t buffer) { return {~device, buffer}; }
+  bool operator==(const BufferAlias&) const = default;
+};
+
 // Which threads there are. Together: all threads of all bodies, from the start. Apart: programs, which are points of a
 // grid or clusters of thread blocks, begin when others end.
 struct Population {
@@ -86,8 +95,16 @@ struct Execution {
   // Slots and temporaries of one thread, and where its buffers lie.
   struct Arena {
     Bytes memory;
-    std::vector<std::byte*> bases;  // by buffer index
+    std::vector<std::byte*> bases;     // by buffer index
+    std::vector<BufferAlias> aliases;  // by place among PlanMemory::aliases
   };
+  std::byte* operand(int32_t device, uint32_t buffer) const {
+    return operands[static_cast<size_t>(device)][buffer - kFirstOperandBuffer];
+  }
+  // From now on the thread's buffer stands for another one.
+  void set_alias(Thread&, uint32_t buffer, BufferAlias);
+  // Whose buffer it is that the number stands for, and which.
+  std::pair<int32_t, uint32_t> stands_for(const Thread&, uint32_t buffer) const;
   // Of a thread, or of one that has not begun and shares it.
   const std::byte* memory_of(int32_t thread, uint32_t buffer) const;
   std::vector<std::unique_ptr<Arena>> arenas;  // one per thread; of programs: as many as ever ran at a time
@@ -101,8 +118,7 @@ struct Execution {
   };
   std::vector<SharedMemory> shared_memory;
   std::vector<ElidedCopies> elided;  // of each unit, PlanMemory::elidable
-  // Bytes may stay where copies get them: not where a snapshot may be taken, which addresses in slots do not outlive,
-  // or where somebody is told of what loads read.
+  // Bytes may stay where copies get them: not where somebody is told of what loads read.
   bool elides_copies = true;
   const memory::Allocation& elidable_allocation(int32_t number) const;
   ElidedCopies& elided_copies(int32_t number, int32_t unit);
@@ -207,7 +223,8 @@ struct Execution {
   Stop run_steps(Thread&, int64_t budget);
   std::unique_ptr<Arena> new_arena(const Body&);
   GridPart make_part(GridBox) const;
-  void reset(const GridBox&);                   // what is no thread's
+  std::byte* base_of(const BufferAlias&) const;
+  void reset(const GridBox&);  // what is no thread's
   void make_streams();
   void enter(Thread&, const Body&, int64_t n);  // slots and scratch as at the start; `n`: its number in the body
   void bind_arena(Arena&, int32_t unit) const;

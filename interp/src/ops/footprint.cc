@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <tuple>
 
 #include "../plan/payload/arithmetic.h"
 #include "../plan/payload/array.h"
@@ -13,9 +14,16 @@
 namespace pallasim::interp::ops {
 
 void Boxes::add(const Addr& a, Dims dims, Dims strides, int bytes, const How& how) {
-  if (a.buffer < kTempBuffer || !wants(a.buffer) || std::find(dims.begin(), dims.end(), 0) != dims.end()) return;
+  if (a.buffer < kTempBuffer || std::find(dims.begin(), dims.end(), 0) != dims.end()) return;
+  uint32_t buffer = a.buffer;
+  int32_t owner = how.owner;
+  if (t_.exec->plan->memory.is_alias(buffer)) {
+    std::tie(owner, buffer) = t_.exec->stands_for(t_, buffer);
+    if (owner == t_.index) owner = -1;
+  }
+  if (!wants(buffer)) return;
   Access access{.thread = t_.index,
-                .buffer = a.buffer,
+                .buffer = buffer,
                 .write = how.write,
                 .offset = a.offset + (a.dyn == Addr::kNoSlot ? 0 : t_.slot<int64_t>(a.dyn)),
                 .dims = dims.data(),
@@ -23,7 +31,7 @@ void Boxes::add(const Addr& a, Dims dims, Dims strides, int bytes, const How& ho
                 .rank = static_cast<int>(dims.size()),
                 .element_bytes = bytes,
                 .step = s_.id,
-                .owner = how.owner,
+                .owner = owner,
                 .unwritten = how.unwritten,
                 .atomic = how.atomic,
                 .chosen = how.chosen,

@@ -267,13 +267,15 @@ void store_rows_footprint(Thread& t, const Step& s, Boxes& out) {
 
 const Step* load_in_place(Thread& t, const Step* s) {
   const auto& p = payload<Kind::load_in_place>(s);
-  std::byte* const own = t.resolve(p.own);
+  const uint32_t array = p.access.ref.buffer;
   if (t.exec->elides_copies)
     if (const Elements e(t, s, p.access); e.regular() && e.takes_all()) {
-      // Addresses of different arrays.
-      t.slot<int64_t>(s->dst) = reinterpret_cast<intptr_t>(e.base()) - reinterpret_cast<intptr_t>(own);
+      t.exec->set_alias(t, p.alias, {t.index, array});
+      t.slot<int64_t>(s->dst) = e.base() - t.bases[array] - p.own.offset;
       return s + 1;
     }
+  std::byte* const own = t.resolve(p.own);
+  t.exec->set_alias(t, p.alias, {t.index, p.own.buffer});
   t.slot<int64_t>(s->dst) = 0;
   access(t, s, p.access);
   if (!p.dense)

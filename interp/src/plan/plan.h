@@ -33,6 +33,8 @@ struct PlanMemory {
   memory::Allocations allocations;   // scratch and what run_scoped allocates; those of Launch lifetime begin as poison
   std::vector<size_t> elidable;      // those of the allocations whose bytes may stay where they came from
   uint32_t num_buffers = 0;          // length of Thread::bases
+  // Buffers that stand for another one, which a step finds at run time, in ascending order.
+  std::vector<uint32_t> aliases;
   std::vector<uint32_t> private_buffers;  // temporaries of further bodies, and of spawned threads
   int max_strips = 1;                     // that one elementwise step holds
   memory::SemaphoreLayout semaphores;
@@ -45,6 +47,11 @@ struct PlanMemory {
   bool is_private(uint32_t buffer) const {
     return buffer <= memory::kTempBuffer ||
            std::find(private_buffers.begin(), private_buffers.end(), buffer) != private_buffers.end();
+  }
+  bool is_alias(uint32_t buffer) const { return std::binary_search(aliases.begin(), aliases.end(), buffer); }
+  uint32_t new_alias() {
+    aliases.push_back(num_buffers);
+    return num_buffers++;
   }
   // Whether threads may wait for what others do.
   bool waits() const { return !semaphores.empty() || !barriers.empty(); }

@@ -325,7 +325,8 @@ static std::optional<Val> load_in_place(Emitter& e, const ViewResult& view, cons
   shown.memory().addr = own.memory().addr;
   shown.memory().addr.dyn = e.new_slot();
   shown.memory().storage = own.memory().storage;
-  e.emit<Kind::load_in_place>(LoadedInPlace{std::move(*p), own.memory().addr, apart->strides, dense}).dst =
+  const uint32_t alias = shown.memory().addr.buffer = e.plan().memory.new_alias();
+  e.emit<Kind::load_in_place>(LoadedInPlace{std::move(*p), own.memory().addr, apart->strides, dense, alias}).dst =
       shown.memory().addr.dyn;
   count(Rewrite::LoadedInPlace);
   return shown;

@@ -44,6 +44,7 @@ struct ElisionPayload {
   int32_t elidable;
   Addr addr;
   int64_t begin, end;  // what is loaded: bytes from `addr`
+  uint32_t alias = 0;  // the buffer that it is found in: i64 slot `dst` has where (PlanMemory::aliases)
 };
 struct DmaPayload {
   CopySide src, dst;
@@ -54,9 +55,11 @@ struct DmaPayload {
   bool forwarded = false;  // the bytes are there already
 };
 struct ForwardPayload {
-  CopySide dst;      // of a forwarded copy
-  Peer peer;         // whose memory it is
-  uint32_t way = 0;  // where it is another device's: i64 slot, the bytes from the own memory's begin to there
+  CopySide dst;  // of a forwarded copy
+  Peer peer;     // whose memory it is
+  // Where it is another device's: the buffer that stands for it, and an i64 slot with the bytes from the address to
+  // there.
+  uint32_t alias = 0, way = 0;
   ir::DType dtype = ir::DType::F32;
 };
 struct DmaWaitPayload {

@@ -90,6 +90,7 @@ struct LoadedInPlace {
   Addr own;                      // where they are otherwise, `strides` apart as they would be in the array
   std::vector<int64_t> strides;  // elements
   bool dense = true;             // `own` is the load's value
+  uint32_t alias = 0;            // the buffer that they are found in: i64 slot `dst` has where, from `own`
 };
 // A store whose value is computed where it goes to, row by row.
 struct StoredRows {
