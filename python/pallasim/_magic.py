@@ -39,7 +39,7 @@ def parse(line: str) -> Params:
             options[name] = _value(name, value)
     if chip not in MACHINES and (near := difflib.get_close_matches(chip, MACHINES, n=2, cutoff=0.5)):
         raise ValueError(f"unknown chip '{chip}'; did you mean {' or '.join(near)}? There are {', '.join(MACHINES)}")
-    return given(chip, {"detect_races": not options.get("verify_restore")} | options)
+    return given(chip, {"detect_races": True} | options)
 
 
 def _name(text: str) -> str:

@@ -28,8 +28,8 @@ def codes(text: str) -> tuple[str, ...]:
 
 
 def checked(options: dict[str, Any]) -> dict[str, Any]:
-    """Tests look at every access unless they say otherwise, or ask for `verify_restore`, which looks at other runs alone."""
-    return {"detect_races": not options.get("verify_restore")} | options
+    """Tests look at every access unless they say otherwise."""
+    return {"detect_races": True} | options
 
 
 def _remaining() -> list[Any]:

@@ -104,6 +104,8 @@ std::vector<Config> race_configurations(uint64_t seed) {
   add("checked, random schedule", true, Options::Copies::AtIssue);
   add("checked, random schedule, copies at wait", true, Options::Copies::AtWait);
   add("checked, random schedule, copies scheduled", true, Options::Copies::Scheduled);
+  add("checked, restored, copies scheduled", true, Options::Copies::Scheduled);
+  r.back().options.verify_restore = 41;
   return r;
 }
 

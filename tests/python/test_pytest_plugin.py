@@ -180,7 +180,7 @@ def test_marker():
 
 @pytest.mark.pallasim(verify_restore=4)
 def test_restored():
-    assert run() is False
+    assert run() is True
 
 @pytest.mark.pallasim(fail_on="PS-UNINIT-002")
 def test_named_note():
@@ -192,7 +192,7 @@ def test_named_note():
     assert launches == 3
     result, _ = run(pytester, "--pallasim=tpu-v5e", "--pallasim-option=verify_restore=4", "-k", "restored", source=source)
     result.assert_outcomes(passed=1, deselected=3)
-    result.stdout.fnmatch_lines(["pallasim: tpu-v5e, not checked (detect_races=False)"])
+    result.stdout.fnmatch_lines(["pallasim: tpu-v5e, checked"])
 
 
 def test_what_is_read_before_it_was_written_and_dropped_is_found():

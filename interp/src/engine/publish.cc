@@ -25,7 +25,7 @@ class Publisher::Accesses : public ops::Boxes {
   const Publisher& p_;
 };
 
-Publisher::Publisher(Execution& ex, std::span<Observer* const> observers, bool runs_tell) : ex_(ex) {
+Publisher::Publisher(Execution& ex, std::span<Observer* const> observers, bool runs_tell) : ex_(ex), all_(observers.begin(), observers.end()) {
   uint32_t wanted = 0;
   for (Observer* o : observers) {
     wanted |= o->wants();
@@ -122,6 +122,18 @@ void Publisher::finding(const ir::Diagnostic& d) {
 }
 void Publisher::print(const Thread& t, const std::string& text) {
   tell(Observer::kPrint, [&](Observer& o) { o.on_print(t.index, text); });
+}
+
+ObserverStates Publisher::states() const {
+  ObserverStates r;
+  for (const Observer* o : all_) r.of.push_back(o->state());
+  r.time = time_;
+  return r;
+}
+void Publisher::restore(const ObserverStates& s) {
+  for (size_t i = 0; i < all_.size(); ++i)
+    if (s.of[i]) all_[i]->restore(s.of[i]);
+  time_ = s.time;
 }
 
 }  // namespace pallasim::interp

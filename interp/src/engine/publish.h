@@ -34,6 +34,8 @@ class Publisher : public Events {
   void thread(ThreadEvent::What, int32_t) override;
   void finding(const ir::Diagnostic&) override;
   void print(const Thread&, const std::string&) override;
+  ObserverStates states() const override;
+  void restore(const ObserverStates&) override;
 
  private:
   class Accesses;
@@ -46,6 +48,7 @@ class Publisher : public Events {
   }
 
   Execution& ex_;
+  Observers all_;
   std::array<Observers, 16> by_bit_;  // of Observer::wants()
   int64_t time_ = 0;
 };

@@ -62,6 +62,7 @@ Snapshot take_snapshot(const Execution& ex, const Scheduler& scheduler, std::spa
   r.points = ex.points;
   r.next_point = ex.next_point;
   r.progressed = ex.progressed;
+  r.observers = ex.events->states();
   r.turn = scheduler.state();
   return r;
 }
@@ -103,6 +104,7 @@ void restore(const Snapshot& s, Execution& ex, Scheduler& scheduler, std::span<c
   ex.points = s.points;
   ex.next_point = s.next_point;
   ex.progressed = s.progressed;
+  ex.events->restore(s.observers);
   scheduler.restore(s.turn);
 }
 

@@ -1,5 +1,5 @@
 // All that a run is at a moment, as bytes: threads with their arenas, memory, semaphores, copies in flight, what was
-// printed and found, and whose turn comes next.
+// printed and found, what observers know, and whose turn comes next.
 #pragma once
 #include <span>
 
@@ -28,12 +28,13 @@ struct Snapshot {
   std::map<std::pair<int32_t, int>, Execution::Visits> visits;
   int64_t steps = 0, spins = 0, points = 0, next_point = 0;
   bool progressed = false;
+  ObserverStates observers;
   Scheduler::State turn;
 };
 
 // `operand_bytes`: of each operand of a device.
 Snapshot take_snapshot(const Execution&, const Scheduler&, std::span<const int64_t> operand_bytes);
-// The execution that it was taken of is as it was then; observers are not.
+// The execution that it was taken of is as it was then, and so are observers that have a state.
 void restore(const Snapshot&, Execution&, Scheduler&, std::span<const int64_t> operand_bytes);
 // What differs between two moments of one execution, in a word; empty: nothing. Arenas of ended programs do not count.
 std::string difference(const Snapshot&, const Snapshot&);

@@ -60,7 +60,7 @@ std::string run_part(Execution& ex, const Call& c, const Population& who, const 
   }
   enter_session(ex, c);
   ex.events->launch();
-  const bool restoring = c.options.verify_restore > 0 && !ex.observed;
+  const bool restoring = c.options.verify_restore > 0 && c.watch.observers.empty();
   ex.elides_copies = !ex.observed;
   std::string token = restoring ? run_restoring(ex, c.options, c.options.verify_restore) : run_threads(ex, c.options);
   leave_session(ex, c);

@@ -5,6 +5,12 @@
 
 namespace pallasim::interp {
 
+// What observers know at a moment (Observer::state).
+struct ObserverStates {
+  std::vector<std::shared_ptr<const void>> of;  // in their order
+  int64_t time = 0;
+};
+
 struct Step;
 struct Thread;
 struct Window;
@@ -30,6 +36,8 @@ class Events {
   virtual void thread(ThreadEvent::What, int32_t) {}
   virtual void finding(const ir::Diagnostic&) {}
   virtual void print(const Thread&, const std::string&) {}
+  virtual ObserverStates states() const { return {}; }
+  virtual void restore(const ObserverStates&) {}
 };
 
 }  // namespace pallasim::interp

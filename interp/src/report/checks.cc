@@ -1,24 +1,36 @@
 #include "checks.h"
 
+#include <memory>
+
 #include "pallasim/hw/machine.h"
 
 namespace pallasim::interp {
 
+Checks::Detectors::Detectors(const Plan& plan, const Options& o, size_t devices, Instances& instances)
+    : traffic(plan),
+      claims(plan, o, instances),
+      flights(plan, instances),
+      writes(plan, instances, !claims.empty() && devices == 1 ? &claims : nullptr),
+      aliases(plan),
+      races(plan, devices, o, instances) {}
+
 Checks::Checks(const Plan& plan, const Options& o, size_t devices)
-    : traffic_(plan),
-      claims_(plan, o, instances_),
-      flights_(plan, instances_),
-      writes_(plan, instances_, !claims_.empty() && devices == 1 ? &claims_ : nullptr),
-      aliases_(plan),
-      races_(plan, devices, o, instances_),
-      detectors_{&traffic_} {
+    : all_(plan, o, devices, instances_), detectors_{&all_.traffic} {
   const hw::Checks& machine = plan.first().model->checks;
-  if (machine.copies_in_flight) detectors_.push_back(&flights_);
+  if (machine.copies_in_flight) detectors_.push_back(&all_.flights);
   if (machine.written_before_read || machine.unwritten_outputs)
-    detectors_.push_back(&writes_);  // at its end it may tell claims_ of something
-  if (!claims_.empty() && devices == 1) detectors_.push_back(&claims_);
-  if (!aliases_.empty()) detectors_.push_back(&aliases_);
-  if (!races_.empty()) detectors_.push_back(&races_);
+    detectors_.push_back(&all_.writes);  // at its end it may tell claims of something
+  if (!all_.claims.empty() && devices == 1) detectors_.push_back(&all_.claims);
+  if (!all_.aliases.empty()) detectors_.push_back(&all_.aliases);
+  if (!all_.races.empty()) detectors_.push_back(&all_.races);
+}
+
+std::shared_ptr<const void> Checks::state() const { return std::make_shared<const Detectors>(all_); }
+
+// They are where they were: what refers to one of them refers to the restored one.
+void Checks::restore(const std::shared_ptr<const void>& state) {
+  std::destroy_at(&all_);
+  std::construct_at(&all_, *static_cast<const Detectors*>(state.get()));
 }
 
 void Checks::attach(Execution& ex, std::vector<Observer*>* observers) {

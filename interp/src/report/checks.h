@@ -20,16 +20,24 @@ class Checks : public Observer {
   uint32_t wants() const override { return kAccess; }
   void on_access(const Access&) override;
   void finish(std::vector<ir::Diagnostic>&);  // what they found
-  const std::vector<Traffic>& traffic() const { return traffic_.traffic; }
+  // Of all detectors. Which numbers instances have stays as it is: they are names, which only grow in number.
+  std::shared_ptr<const void> state() const override;
+  void restore(const std::shared_ptr<const void>&) override;
+  const std::vector<Traffic>& traffic() const { return all_.traffic.traffic; }
 
  private:
+  // Detectors as values.
+  struct Detectors {
+    Detectors(const Plan&, const Options&, size_t devices, Instances&);
+    TrafficWatch traffic;
+    ClaimWatch claims;
+    FlightWatch flights;
+    WriteWatch writes;
+    AliasWatch aliases;
+    RaceWatch races;
+  };
   Instances instances_;
-  TrafficWatch traffic_;
-  ClaimWatch claims_;
-  FlightWatch flights_;
-  WriteWatch writes_;
-  AliasWatch aliases_;
-  RaceWatch races_;
+  Detectors all_;
   std::vector<Detector*> detectors_;  // those in use
   Execution* ex_ = nullptr;
 };

@@ -4,13 +4,27 @@
 
 namespace pallasim::interp {
 
+Instances::Memory Instances::memory_of(const Execution& ex, int32_t thread, uint32_t buffer) const {
+  const Thread* t = &ex.threads[static_cast<size_t>(thread)];
+  if (buffer >= kFirstOperandBuffer && buffer - kFirstOperandBuffer < ex.plan->module.operands.size())
+    if (const std::byte* array = ex.operand(ex.device_of(*t), buffer)) return {array, 0, 0};
+  for (const Execution::SharedMemory& m : ex.shared_memory)
+    if (const memory::Allocation& a = ex.plan->memory.allocations[m.allocation]; a.buffer == buffer)
+      return {nullptr, buffer, ex.units.unit_of(a.owner, t->unit)};
+  while (t->temps != buffer && t->parent >= 0) t = &ex.threads[static_cast<size_t>(t->parent)];  // who spawned it
+  return {nullptr, buffer, t->index};
+}
+
 int32_t Instances::of(const Execution& ex, int32_t thread, uint32_t buffer) {
-  const std::byte* base = ex.threads[static_cast<size_t>(thread)].bases[buffer];
-  if (buffer >= last_.size()) last_.resize(buffer + size_t{1});
-  Known& k = last_[buffer];
-  if (k.base != base || k.instance < 0)
-    k = {base, bases_.try_emplace(base, static_cast<int32_t>(bases_.size())).first->second};
-  return k.instance;
+  if (buffer >= known_.size()) known_.resize(buffer + size_t{1});
+  std::vector<int32_t>& by_thread = known_[buffer];
+  const auto t = static_cast<size_t>(thread);
+  if (t >= by_thread.size()) by_thread.resize(t + 1, -1);
+  if (by_thread[t] >= 0) return by_thread[t];
+  const int32_t r =
+      all_.try_emplace(memory_of(ex, thread, buffer), static_cast<int32_t>(all_.size())).first->second;
+  if (ex.threads[t].parent < 0) by_thread[t] = r;  // others get parents anew
+  return r;
 }
 
 int32_t Instances::site(const Plan& plan, const Step& step, ir::LocId loc) {

@@ -1,5 +1,7 @@
 // Accesses as shadow state knows them: instances (an allocation of one owner) instead of buffers and threads.
 #pragma once
+#include <compare>
+#include <map>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -10,13 +12,10 @@
 namespace pallasim::interp {
 
 // One table per run. Arrays that share memory (aliases) are one instance. A thread's temporaries are one, in which
-// offsets tell allocations apart.
+// offsets tell allocations apart; what threads share is one for each owner, whatever memory that has.
 class Instances {
  public:
   int32_t of(const Execution&, int32_t thread, uint32_t buffer);
-  int32_t of(const std::byte* base) {
-    return bases_.try_emplace(base, static_cast<int32_t>(bases_.size())).first->second;
-  }
   // What shadow state knows an access by (shadow::Access::site): a step, and which line asked for the bytes. A step may
   // use what loads of several lines gave.
   struct Line {
@@ -31,12 +30,15 @@ class Instances {
   memory::shadow::Access side(const Execution&, const memory::AsyncCopy&, bool dst, memory::shadow::Actor who);
 
  private:
-  struct Known {
-    const std::byte* base = nullptr;
-    int32_t instance = -1;
+  struct Memory {
+    const std::byte* array = nullptr;  // of an operand
+    uint32_t buffer = 0;               // of something else, and whose
+    int64_t owner = 0;
+    auto operator<=>(const Memory&) const = default;
   };
-  std::vector<Known> last_;  // by buffer: what was asked for last
-  std::unordered_map<const std::byte*, int32_t> bases_;
+  Memory memory_of(const Execution&, int32_t thread, uint32_t buffer) const;
+  std::vector<std::vector<int32_t>> known_;  // by buffer and thread; -1: not asked for yet
+  std::map<Memory, int32_t> all_;
   // Of lines that are not their step's own; their sites are the negative numbers.
   std::vector<std::pair<int32_t, ir::LocId>> lines_;
   std::unordered_map<int64_t, int32_t> sites_;  // by step and line

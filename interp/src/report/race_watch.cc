@@ -131,14 +131,13 @@ void RaceWatch::moved(const memory::AsyncCopy& c) {
 
 // Memory is given out again: what was done to it before is another buffer's story.
 void RaceWatch::on_memory(const MemoryEvent& e) {
-  const std::byte* base = ex().memory_of(e.thread, e.buffer);
   if (e.what == MemoryEvent::What::Freed) scopes_.erase({e.thread, e.offset});
   if (e.what == MemoryEvent::What::Scope) {
     if (!has_trips_) return;
     scopes_[{e.thread, e.offset}] = e.offset + e.bytes;
   }
   if (e.what == MemoryEvent::What::Given) check_ends();  // a program begins where another one ended
-  races_.fresh(instances_.of(base), e.offset, e.offset + e.bytes);
+  races_.fresh(instances_.of(ex(), e.thread, e.buffer), e.offset, e.offset + e.bytes);
 }
 
 void RaceWatch::look(Execution& ex, const shadow::Access& a, const Where& w) {

@@ -90,9 +90,9 @@ void WriteWatch::on_launch(const LaunchEvent&) {
       continue;
     const std::string& name = plan_.module.operands[static_cast<size_t>(w.operand)].name;
     if (!scratch_) {  // programs begin one after the other; the array is there from the start
-      for (const std::vector<std::byte*>& own : ex.operands)
-        if (const std::byte* base = own[static_cast<size_t>(w.operand)])
-          add(instances_.of(base), {0, ops::count(w.dims) * w.element_bytes, name, &w, nullptr, w.dims, {}});
+      for (int32_t device = 0; device < ex.devices; ++device)
+        if (ex.operand(device, w.buffer))
+          add(instances_.of(ex, device * ex.device_threads, w.buffer), {0, ops::count(w.dims) * w.element_bytes, name, &w, nullptr, w.dims, {}});
       continue;
     }
     for (const Thread& t : ex.threads) {

@@ -2,6 +2,7 @@
 // which events it wants; a launch without observers runs the same steps and makes none.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -135,6 +136,10 @@ class Observer {
   virtual void on_memory(const MemoryEvent&) {}
   virtual void on_finding(const ir::Diagnostic&) {}
   virtual void on_print(int32_t /*thread*/, const std::string&) {}
+  // What it knows, as a value that a snapshot of the run keeps, and back to it. Who has none is told of what happens
+  // behind a snapshot as often as it happens.
+  virtual std::shared_ptr<const void> state() const { return nullptr; }
+  virtual void restore(const std::shared_ptr<const void>&) {}
 };
 
 // -- what numbers stand for --
