@@ -1,6 +1,7 @@
 """What pytest's checked default costs on a small suite: kernels that come with JAX, a softmax and a double buffer, against plain JAX.
 
     .venv/bin/python bench/pytest_suite.py [--rounds 3]     whole sessions of pytest, and the suite's launches warm in one process
+    .venv/bin/python bench/pytest_suite.py --plans          the suite's first run in a process, and how much of it makes plans, which workers could share
     .venv/bin/python -m pytest --pallasim=tpu-v5e bench/pytest_suite.py
 
 Sessions and rounds are in turn, checked and not (A B A B); medians. megablox' gmm reads its output before anybody wrote there and drops what
@@ -116,10 +117,28 @@ def launches(checked):
         return sum(seconds for _, _, seconds in _core.take_kernel_times().values())
 
 
+def first_run():
+    """Seconds of the suite in this process, and those of them in which its plans were made."""
+    import pallasim
+
+    plans, begin = 0.0, time.perf_counter()
+    with pallasim.emulate("tpu-v5e", detect_races=True, findings="collect"):
+        before = pallasim.launch_count()
+        suite()
+        plans = sum(r.plan_seconds for r in pallasim.runs()[before - pallasim.launch_count():])
+    return time.perf_counter() - begin, plans
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=3)
-    rounds = parser.parse_args().rounds
+    parser.add_argument("--plans", action="store_true")
+    args = parser.parse_args()
+    if args.plans:
+        seconds, plans = first_run()
+        print(f"first run {seconds:.2f} s, plans {plans * 1e3:.1f} ms, {plans / seconds:.2%}")
+        return
+    rounds = args.rounds
     launches(True), launches(False)  # what is compiled stays
     for what, measure in (("session", session), ("launches", launches)):
         both = [(measure(True), measure(False)) for _ in range(rounds)]

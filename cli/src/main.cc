@@ -287,11 +287,32 @@ bool wants_colours(const std::string& when) {
 }
 
 // What the parser says, and what may have been meant.
+// "--machine: x is not ..." with the spelling of the option that was given, such as --chip.
+std::string as_given(std::string what, const std::vector<std::string>& given) {
+  const auto is_given = [&](const std::string& flag) {
+    return std::any_of(given.begin(), given.end(),
+                       [&](const std::string& g) { return g == flag || g.starts_with(flag + "="); });
+  };
+  const size_t end = what.find(':');
+  if (!what.starts_with("--") || end == std::string::npos || is_given(what.substr(0, end))) return what;
+  std::string name = what.substr(2, end - 2);
+  std::replace(name.begin(), name.end(), '-', '_');
+  if (const interp::OptionRow* row = interp::find_option(name))
+    for (const std::string_view s : row->spellings) {
+      std::string flag = fmt::format("--{}", s);
+      std::replace(flag.begin(), flag.end(), '_', '-');
+      if (is_given(flag)) return flag + what.substr(end);
+    }
+  return what;
+}
+
 [[noreturn]] void fail_usage(const CommandLine& line, std::string what, int argc, char** argv) {
   const CLI::App& app = line.app;
   std::replace(what.begin(), what.end(), '\n', ' ');
+  const std::vector<std::string> given(argv + 1, argv + argc);
+  what = as_given(std::move(what), given);
   std::string near = line.meant_value;
-  if (near.empty()) near = meant(app, std::vector<std::string>(argv + 1, argv + argc));
+  if (near.empty()) near = meant(app, given);
   if (argc > 1 && argv[1][0] != '-' && !is_command(app, argv[1])) what = fmt::format("there is no command {}", argv[1]);
   const std::string help = "pallasim --help shows the commands, pallasim COMMAND --help their options";
   fail("PS-CLI-001", what, {}, near.empty() ? help : fmt::format("did you mean {}? {}", near, help));

@@ -61,7 +61,7 @@ def _value(name: str, text: str) -> Any:
 @dataclasses.dataclass(frozen=True, repr=False)
 class CellReport:
     """What the launches of a cell found. kernels: launches of each, of the latest 256; others: earlier launches. counts: how often each finding was made,
-    once for a line and a code."""
+    once for a line and a code. failed: launches whose error is that of the cell."""
 
     params: Params
     kernels: dict[str, int]
@@ -69,6 +69,7 @@ class CellReport:
     findings: tuple[_findings.Finding, ...]
     counts: tuple[int, ...]
     collected: int
+    failed: int
 
     @property
     def head(self) -> str:
@@ -80,9 +81,9 @@ class CellReport:
         return f"{self.params.machine}: {ran}, {how}: {self._found()}"
 
     def _found(self) -> str:
-        if self.collected:
+        if self.collected and not self.failed:
             return f"{self.collected} kept for pallasim.findings()"
-        kinds = [(s, sum(f.severity == s for f in self.findings)) for s in ("error", "warning", "note")]
+        kinds = [(s, sum(f.severity == s for f in self.findings) + self.failed * (s == "error")) for s in ("error", "warning", "note")]
         return ", ".join(f"{n} {s}{'s' * (n > 1)}" for s, n in kinds if n) or "nothing found"
 
     def _notes(self) -> list[str]:
@@ -94,7 +95,7 @@ class CellReport:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        worst = self.findings[0].severity if self.findings else ""
+        worst = "error" if self.failed else self.findings[0].severity if self.findings else ""
         return _display.bar(worst, _display.text(self.head)) + "".join(map(_display.finding, self.findings, self._notes()))
 
 
@@ -129,7 +130,7 @@ class _Cell:
         groups = sorted(found.values(), key=lambda g: ranks[g[0].severity])
         collected = sum(len(r.findings) for r in ran) if self.params.findings == "collect" else 0
         others = max(0, _core.launch_count() - self._launches - len(ran))
-        return CellReport(self.params, kernels, others, tuple(g[0] for g in groups), tuple(map(len, groups)), collected)
+        return CellReport(self.params, kernels, others, tuple(g[0] for g in groups), tuple(map(len, groups)), collected, sum(r.failed for r in ran))
 
 
 def _failed_arrays() -> list[tuple[Any, Exception]]:

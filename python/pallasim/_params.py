@@ -64,6 +64,10 @@ class Params(RunParams):
     prints: Literal["chip", "anything"] = "chip"
     progress: bool = True
 
+    def __new__(cls, *_: Any, **options: Any) -> Params:
+        _require_names(options)
+        return super().__new__(cls)
+
     def __post_init__(self) -> None:
         require_machine(self.machine)
         for name, values in _CHOICES.items():
@@ -128,12 +132,15 @@ Params.__doc__ = (Params.__doc__ or "") + (RunParams.__doc__ or "")
 
 def given(machine: Any, options: dict[str, Any]) -> Params:
     """The parameters of a call's arguments. Raises TypeError for an option that does not exist, with the one that was meant."""
+    return Params(machine=machine, **options)
+
+
+def _require_names(options: dict[str, Any]) -> None:
     names = [f.name for f in dataclasses.fields(Params)[1:]]
     for name in options:
-        if name not in names:
+        if name not in names and name != "machine":
             near = next((n for n in names if name in n), "") or _core.nearest(name, names)
             raise TypeError(f"there is no option '{name}'" + (f"; did you mean {near}?" if near else ".") + f" There are {', '.join(sorted(names))}")
-    return Params(machine=machine, **options)
 
 
 def _spelled(value: Any) -> str:

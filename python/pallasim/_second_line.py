@@ -74,4 +74,5 @@ def _of_recursion() -> str:
     if not switches:
         return ""
     return (f"{' and '.join(switches)} found what it looks for in what a kernel returned, and to find the operation JAX calls the kernel again and again, "
-            f"into which it cannot see. Leave it off around the kernel (jax.{switches[0].removeprefix('jax_')}(False)) and print values inside: pl.debug_print")
+            f"into which it cannot see. Leave it off around the kernel (jax.{switches[0].removeprefix('jax_')}(False)) and ask "
+            f"pallasim.emulate for the operation: nans=\"report\"")

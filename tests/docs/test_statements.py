@@ -304,3 +304,15 @@ def test_check_says_what_this_project_cannot_run():
 
     said = pallasim.check(lambda x: pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((8, 8), jnp.float32))(x), X, chips=["generic"])
     assert not said.ok and [r.code for r in said.kernels[0].remarks] == ["PS-UNSUP-001"]
+
+
+@pytest.mark.parametrize("chip", ["tpu-v5e", "gpu-h100"])
+def test_outputs_are_looked_at_on_every_machine(chip):
+    options = {} if chip.startswith("tpu") else {"compiler_params": pltriton.CompilerParams()}
+    half = pl.pallas_call(lambda x_ref, o_ref: o_ref.__setitem__(pl.ds(0, 4), x_ref[pl.ds(0, 4)]), out_shape=X, **options)
+    early = pl.pallas_call(lambda x_ref, o_ref: o_ref.__setitem__(..., o_ref[...] + x_ref[...]), out_shape=X, **options)
+    pallasim.findings()
+    for f, code in ((half, "PS-OUT-001"), (early, "PS-UNINIT-001")):
+        with pallasim.emulate(chip, detect_races=True, findings="collect"):
+            jax.block_until_ready(f(X))
+        assert [d.code for d in pallasim.findings()] == [code]

@@ -164,7 +164,7 @@ def test_an_exit_stack_may_hold_a_block():
     assert jax.default_backend() == "cpu"
 
 
-@pytest.mark.parametrize("call", [pallasim.emulate, pallasim.install])
+@pytest.mark.parametrize("call", [pallasim.emulate, pallasim.install, pallasim.Params])
 @pytest.mark.parametrize("wrong, meant", [("detect_race", "detect_races"), ("worker", "workers"), ("races", "detect_races")])
 def test_an_option_that_does_not_exist(call, wrong, meant):
     with pytest.raises(TypeError, match=f"there is no option '{wrong}'; did you mean {meant}. There are .*findings"):

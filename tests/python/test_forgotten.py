@@ -117,9 +117,10 @@ def test_debug_nans_says_why_jax_goes_round_in_circles(capfd):
     with jax.debug_nans(True), pytest.raises(RecursionError) as error, pallasim.emulate("tpu-v5e"):
         jax.block_until_ready(pl.pallas_call(kernel, out_shape=X)(X))
     first, second = str(error.value).splitlines()
-    assert second.startswith("pallasim: jax_debug_nans found ") and "jax.debug_nans(False)" in second
-    with pallasim.emulate("tpu-v5e"), jax.debug_nans(False):  # the advice
+    assert second.startswith("pallasim: jax_debug_nans found ") and "jax.debug_nans(False)" in second and 'nans="report"' in second
+    with pallasim.emulate("tpu-v5e", nans="report", findings="collect"), jax.debug_nans(False):  # the advice
         assert jnp.isnan(jax.block_until_ready(pl.pallas_call(kernel, out_shape=X)(X))).all()
+    assert [(f.code, f.text) for f in pallasim.findings()] == [("PS-NAN-001", "o_ref[...] = jnp.log(x_ref[...] - 2)")]
 
 
 def test_a_recursion_of_somebody_else_stays_as_it_is():

@@ -105,6 +105,14 @@ def scratch_kernel(o_ref, t_ref):
     o_ref[...] = t_ref[...]
 
 
+@pytest.mark.parametrize("fill, of_float, of_int", [("nan", np.nan, -2**31), ("most", np.nan, 2**31 - 1), ("zero", 0, 0)])
+def test_what_fresh_memory_holds(fill, of_float, of_int):
+    for dtype, wanted in ((jnp.float32, of_float), (jnp.int32, of_int)):
+        with pallasim.emulate("tpu-v5e", uninitialized_memory=fill):
+            out = pl.pallas_call(scratch_kernel, out_shape=jax.ShapeDtypeStruct((8, 128), dtype), scratch_shapes=[pltpu.VMEM((8, 128), dtype)])()
+        np.testing.assert_array_equal(out, np.full((8, 128), wanted, dtype))
+
+
 @pytest.mark.parametrize("make", [pltpu.InterpretParams, GPU])
 @pytest.mark.parametrize("fill", ["nan", "zero"])
 def test_uninitialized_memory(emulated, make, fill):

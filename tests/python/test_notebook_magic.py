@@ -68,6 +68,7 @@ def test_an_error_is_the_cells_and_has_its_lines(magic):
         assert isinstance(result.error_in_exec, pallasim.KernelError) and "PS-OOB-002" in tidy(str(result.error_in_exec))
         assert str(result.error_in_exec) in printed and printed.count("error[PS-OOB-002]") == 1 and "_magic.py" not in printed
         assert "PS-RACE-001" in shown(box).text, "what was found before is shown"
+        assert "double_kernel, checked: 1 error, 1 warning" in shown(box).text and "nothing found" not in shown(box).text
     assert "In[" in printed and magic.run("%%pallasim tpu-v5e\ndouble(X)")[-1].success, "arrays that failed are the cell's that made them"
     number, printed, *_ = magic.run("%%pallasim tpu-v5e\nx = 1\n1 / 0", fails=True)
     assert f"In[{number}], line 3" in printed and "----> 3 1 / 0" in printed

@@ -195,6 +195,24 @@ def test_named_note():
     result.stdout.fnmatch_lines(["pallasim: tpu-v5e, checked"])
 
 
+def test_a_note_fails_a_test_where_its_code_is_named(pytester):
+    source = """
+import jax, jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+
+def kernel(x_ref, o_ref, rows_ref):
+    rows_ref[0:4, :] = x_ref[0:4, :]
+    o_ref[...] = rows_ref[...]  # half of it was written: a note
+
+def test_half():
+    x = jnp.ones((8, 128), jnp.float32)
+    jax.block_until_ready(pl.pallas_call(kernel, out_shape=x, scratch_shapes=[pltpu.VMEM((8, 128), jnp.float32)])(x))
+"""
+    run(pytester, "--pallasim=tpu-v5e", source=source)[0].assert_outcomes(passed=1, warnings=1)
+    run(pytester, "--pallasim=tpu-v5e", "--pallasim-fail-on=PS-UNINIT-002", source=source)[0].assert_outcomes(failed=1)
+
+
 def test_what_is_read_before_it_was_written_and_dropped_is_found():
     """A masked store of JAX's own gmm."""
     from jax.experimental.pallas.ops.tpu.megablox import gmm

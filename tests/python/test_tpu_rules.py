@@ -277,6 +277,22 @@ def test_we_refuse_what_jax_refuses_for_tpus(name):
         assert isinstance(ours, pallasim.KernelError) and ours.finding.code == code, repr(ours)
 
 
+def test_an_operation_that_a_chip_has_not_runs_without_its_rules():
+    def kernel(x_ref, o_ref):
+        o_ref[...] = jnp.cbrt(x_ref[...])
+
+    x = jnp.arange(1024, dtype=F32).reshape(8, 128)
+    f = pl.pallas_call(kernel, out_shape=x)
+    with pytest.raises(pallasim.RefusedError) as e, pallasim.emulate("tpu-v5e"):
+        f(x)
+    assert e.value.finding.code == "PS-TPU-003" and "cbrt" in e.value.finding.report
+    with pallasim.emulate("tpu-v5e", rules=False):
+        free = np.asarray(f(x))
+    with pallasim.emulate():
+        np.testing.assert_array_equal(free, f(x))
+    np.testing.assert_allclose(free, np.cbrt(x), rtol=1e-6)
+
+
 def test_rules_can_be_findings_or_off():
     f, inputs = blocks((6, 128), (1, 128))
     x = jnp.arange(6 * 128, dtype=F32).reshape(6, 128) + 1

@@ -96,6 +96,9 @@ bool follows(const ir::Diagnostic& d, const ir::Diagnostic& reason) {
     return share(d, reason, "semaphores ") || share(d, reason, "barriers ") ||
            (has(reason, std::string(kWrongCount)) &&
             (d.code.is("PS-RACE-002") || d.code.family() == ir::CodeFamily::kBAR));
+  // A barrier that was made for a wrong count goes wrong phase by phase.
+  if (d.code.family() == ir::CodeFamily::kBAR && reason.code.family() == ir::CodeFamily::kBAR)
+    return share(d, reason, "barriers ");
   if (is_balance(d)) return is_race(reason) && (share(d, reason, "semaphores ") || share(d, reason, "barriers "));
   if (is_race(d)) return (is_claim(reason) || (is_race(reason) && !(d.code == reason.code))) && meet(d, reason);
   if (is_claim(d))

@@ -20,8 +20,20 @@ struct Signal {
   ir::LocId loc;
 };
 
-// Signals that a thread may come to from `from` on.
-std::vector<Signal> ahead(const Plan& p, const Step* from) {
+// Whether no further grid point waits for the thread: it comes once more to no step of its body.
+bool at_last_point(const Execution& ex, const Thread& t) {
+  if (t.point >= 0) return true;
+  const Body& b = *t.body;
+  if (b.modelled) return false;  // its pipeline knows
+  const std::vector<uint32_t>& places = ex.options->grid_order.empty() ? b.pid_slots : b.place_slots;
+  const GridBox& box = ex.part(t).box;
+  for (size_t g = 0; g < places.size(); ++g)
+    if (t.slot<int64_t>(places[g]) + 1 < box.hi[g]) return false;
+  return true;
+}
+
+// Signals that a thread may come to from `from` on; `last`: at no further grid point.
+std::vector<Signal> ahead(const Plan& p, const Step* from, bool last) {
   std::vector<bool> seen(p.steps.size() + 1);
   std::vector<int32_t> todo;
   auto visit = [&](int32_t i) {
@@ -36,6 +48,10 @@ std::vector<Signal> ahead(const Plan& p, const Step* from) {
     for (const SyncUse& u : sync_uses(s))
       if (u.role == SyncUse::Role::Signal || u.role == SyncUse::Role::Written || u.role == SyncUse::Role::Read)
         r.push_back({u.object, u.block, u.elsewhere, p.loc_of(s)});
+    if (last && s.kind == Kind::grid_next) {
+      visit(s.id + 1);
+      continue;
+    }
     for (int32_t next : successors(s)) visit(next);
   }
   return r;
@@ -128,7 +144,7 @@ std::string ended_before(const Execution& ex, const Waiter& w) {
     const Thread& t = ex.threads[static_cast<size_t>(i)];
     if (!t.pc || t.stop != Stop::Done || !t.body) continue;
     const auto [it, fresh] = all.try_emplace(t.body->entry);
-    if (fresh) it->second = ahead(*ex.plan, t.body->entry);
+    if (fresh) it->second = ahead(*ex.plan, t.body->entry, false);
     const auto arrival = std::find_if(it->second.begin(), it->second.end(), [&](const Signal& s) {
       return s.kind == Wait::Kind::Barrier && s.block == w.block;
     });
@@ -229,7 +245,7 @@ void tell_objects(const Execution& ex, const std::vector<Waiter>& waits, ir::Dia
 
 void deadlock(Execution& ex, const std::string& token) {
   const Plan& p = *ex.plan;
-  std::map<const Step*, std::vector<Signal>> signals;
+  std::map<std::pair<const Step*, bool>, std::vector<Signal>> signals;
   std::vector<Waiter> waits;
   size_t threads = 0;  // that began
   for (const Thread& t : ex.threads) {
@@ -237,8 +253,9 @@ void deadlock(Execution& ex, const std::string& token) {
     if (t.stop != Stop::Blocked) continue;
     Waiter w{&t, -1, {}, nullptr};
     if (t.wait.kind != Wait::Kind::Join) w.name = object_name(ex, t.wait.kind, t.wait.object, &w.block);
-    const auto [it, fresh] = signals.try_emplace(t.pc);
-    if (fresh) it->second = ahead(p, t.pc);
+    const bool last = at_last_point(ex, t);
+    const auto [it, fresh] = signals.try_emplace({t.pc, last});
+    if (fresh) it->second = ahead(p, t.pc, last);
     w.ahead = &it->second;
     waits.push_back(std::move(w));
   }

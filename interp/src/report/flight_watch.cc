@@ -30,7 +30,8 @@ void FlightWatch::issued(const memory::AsyncCopy& c) {
   shadow::Flight f;
   f.site = s.id;
   if (flights_.empty()) issues_.clear();
-  issues_[c.id] = {c.thread, copy_text(ex, c, row(s).sides(s)), c.src, c.dst};
+  issues_[c.id] = {c.thread, copy_text(ex, c, row(s).sides(s)), c.src, c.dst,
+                   moment(ex.threads[static_cast<size_t>(c.thread)], c.step)};
   if (c.combine != memory::Combine::Replace) adding_.insert(s.id);
   for (bool dst : {false, true}) {
     const shadow::Access side = instances_.side(ex, c, dst, c.thread);
@@ -47,6 +48,26 @@ void FlightWatch::issued(const memory::AsyncCopy& c) {
   note(c.after_read, &f.after_read);
   note(c.after_write, &f.after_write);
   flights_.start(c.id, std::move(f));
+}
+
+FlightWatch::Moment FlightWatch::moment(const Thread& t, int32_t step) {
+  Moment r;
+  for (const uint32_t slot : t.body->pid_slots) r.point.push_back(t.slot<int64_t>(slot));
+  const auto [it, fresh] = loops_of_.try_emplace(step);
+  if (fresh) it->second = loops_around(plan_, plan_.steps[static_cast<size_t>(step)]);
+  for (const Step* next : it->second) r.trips.push_back(t.slot<int32_t>(next->dst));
+  return r;
+}
+
+// "grid point (1,), trip 0 of the loop at k.py:12", the outermost first.
+std::string FlightWatch::moment_text(const Moment& m, int32_t step) {
+  std::string r;
+  if (!m.point.empty()) r = fmt::format("grid point ({}{})", fmt::join(m.point, ", "), m.point.size() == 1 ? "," : "");
+  const std::vector<const Step*>& loops = loops_of_[step];
+  for (size_t i = loops.size(); i-- > 0;)
+    r += fmt::format("{}trip {} of the loop at {}", r.empty() ? "" : ", ", m.trips[i],
+                     where(ex(), plan_.loc_of(*loops[i])));
+  return r;
 }
 
 void FlightWatch::on_sync(const SyncEvent& e) {
@@ -115,6 +136,13 @@ void FlightWatch::report(Execution& ex, const shadow::InFlightUse& u) {
   }
   if (const std::string trip = trip_of(ex.threads[static_cast<size_t>(u.access.thread)], *used); !trip.empty())
     d.numbers.push_back("in " + trip);
+  // Where the copy was started at another time of the same line, its time tells the two apart.
+  if (issue != issues_.end() && !u.freed) {
+    const Moment now = moment(ex.threads[static_cast<size_t>(u.access.thread)], issued.id);
+    if (const Moment& then = issue->second.when; !(then == now))
+      if (const std::string at = moment_text(then, issued.id); !at.empty())
+        d.numbers.push_back(fmt::format("the copy was started {} {}", then.point.empty() ? "in" : "at", at));
+  }
   d.hint = u.freed    ? "wait for the copy before the scope ends: what is allocated next may lie in the same memory"
            : u.writes ? "wait for the copy before its destination is used; another slot of the buffer may be meant"
                       : "wait for the copy before its source is changed; another slot of the buffer may be meant";

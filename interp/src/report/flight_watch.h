@@ -23,7 +23,15 @@ class FlightWatch : public Detector {
   void finish(std::vector<ir::Diagnostic>&) override;
 
  private:
+  // When a thread came to a step: its grid point, and the trip of each loop around the step, the innermost first.
+  struct Moment {
+    std::vector<int64_t> point;
+    std::vector<int32_t> trips;
+    bool operator==(const Moment&) const = default;
+  };
   void issued(const memory::AsyncCopy&);
+  Moment moment(const Thread&, int32_t step);
+  std::string moment_text(const Moment&, int32_t step);
   void look(Execution&, const memory::shadow::Access&, int32_t thread);
   void report(Execution&, const memory::shadow::InFlightUse&);
   void add(ir::Diagnostic, const Step& issued, const std::string& ref, bool by_itself);
@@ -34,8 +42,10 @@ class FlightWatch : public Detector {
     int32_t thread;
     std::string text;  // from where to where
     memory::Place src, dst;
+    Moment when;
   };
-  std::map<int64_t, Issue> issues_;  // of the copies since none was in flight
+  std::map<int64_t, Issue> issues_;                       // of the copies since none was in flight
+  std::map<int32_t, std::vector<const Step*>> loops_of_;  // around steps that start copies
   memory::shadow::InFlight flights_;
   std::vector<Meeting> findings_;
 };

@@ -225,13 +225,18 @@ void RaceWatch::report(Execution& ex, shadow::Race r, const Where& w) {
   d.also.push_back(std::move(side));
   if (const std::string at = elements_text(plan_, w.buffer, r.bytes); !at.empty())
     d.numbers.push_back(fmt::format("they meet at {} of {}", at, ref));
-  for (const shadow::Party* p : {&r.earlier, &r.later})
+  const bool both = r.earlier.asynchronous && r.later.asynchronous,
+             of_one_line = both && r.earlier.site == r.later.site;
+  for (const shadow::Party* p : {&r.earlier, &r.later}) {
+    if (of_one_line && p == &r.later) continue;
     if (const auto copy = copies_.find(p->site); p->asynchronous && copy != copies_.end())
-      d.numbers.push_back(fmt::format("the copy{} goes {}",
-                                      r.earlier.asynchronous && r.later.asynchronous
-                                          ? fmt::format(" of {}", where(ex, plan_.loc_of(*step_of(*p))))
-                                          : "",
-                                      copy->second));
+      d.numbers.push_back(fmt::format(
+          "{} {} {}",
+          of_one_line
+              ? "both copies"
+              : fmt::format("the copy{}", both ? fmt::format(" of {}", where(ex, plan_.loc_of(*step_of(*p)))) : ""),
+          of_one_line ? "go" : "goes", copy->second));
+  }
   if (const std::string trip = trip_of(thread(w.thread), *step_of(r.later)); !trip.empty())
     d.numbers.push_back(fmt::format("{} it in {}", deed(ex, r.later), trip));
   d.numbers.push_back("no signal and no wait lies between the two");

@@ -25,6 +25,8 @@ std::string core_name(const Thread&);
 // "trip 3 of the loop at k.py:12": of the counted loops around a step, the outermost first, in which the thread is now;
 // "" where there is none.
 std::string trip_of(const Thread&, const Step&);
+// The counted loops around a step, the innermost first.
+std::vector<const Step*> loops_around(const Plan&, const Step&);
 // "file:line" of a location.
 std::string where(const Execution&, ir::LocId);
 // "bars[3] of thread 1": a semaphore or a barrier, as users know its owner; `block` receives its block, -1 none.

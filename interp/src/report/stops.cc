@@ -69,11 +69,17 @@ std::string trip_of(const Thread& t, const Step& s) {
   const Plan& p = *t.exec->plan;
   std::string r;
   if (!t.arena) return r;
+  for (const Step* next : loops_around(p, s))
+    // Counters of 64 bits begin with their low half.
+    r = fmt::format("trip {} of the loop at {}{}", t.slot<int32_t>(next->dst), where(*t.exec, p.loc_of(*next)),
+                    r.empty() ? "" : ", " + r);
+  return r;
+}
+
+std::vector<const Step*> loops_around(const Plan& p, const Step& s) {
+  std::vector<const Step*> r;
   for (const Step& next : p.steps)
-    if (next.kind == Kind::loop_next && next.jump <= &s && &s <= &next && p.loc_of(next) >= 0)
-      // Counters of 64 bits begin with their low half.
-      r = fmt::format("trip {} of the loop at {}{}", t.slot<int32_t>(next.dst), where(*t.exec, p.loc_of(next)),
-                      r.empty() ? "" : ", " + r);
+    if (next.kind == Kind::loop_next && next.jump <= &s && &s <= &next && p.loc_of(next) >= 0) r.push_back(&next);
   return r;
 }
 
