@@ -13,9 +13,10 @@ namespace pallasim::interp::test {
 // What one directive demands of every run of its section.
 struct Expectation {
   enum class What { Output, Error, Finding, Print, PlanContains, PlanLacks, Rewrites, Pass, Units, Sequential };
-  What what;
-  std::string name;            // of the output, step, rewrite or pass; the code of a finding
-  std::string text;            // what a print or a reason says; part of an error's report
+  What what = What::Output;
+  std::string name;  // of the output, step, rewrite or pass; the code of a finding
+  std::string text;  // what a reason says; part of an error's report
+  std::vector<std::string> prints;
   int64_t number = -1;         // how many; the line of a finding, -1 where it has none
   std::optional<Array> want;   // of an output; none: what the evaluator says
   size_t first = 0, last = 0;  // lines of the directive, from 0
