@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <stdexcept>
 
@@ -198,7 +199,10 @@ class Parser {
       e.what = What::Pass, e.name = word(&rest), e.number = count_in(&rest);
       if (!is_pass(e.name)) refuse("no pass is called " + e.name);
     } else if (what == "units") e.what = What::Units, e.number = several(&rest) ? -1 : count_in(&rest);
-    else if (what == "sequential") e.what = What::Sequential, e.text = quoted(&rest);
+    else if (what == "steps") {
+      if (word(&rest) != "equal") refuse("steps equal");
+      e.what = What::Steps;
+    } else if (what == "sequential") e.what = What::Sequential, e.text = quoted(&rest);
     else if (what == "output") rest = output(&e, rest);
     else refuse("nothing called \"" + what + "\" can be expected");
     nothing_behind(rest);
@@ -254,10 +258,17 @@ class Parser {
       if (found == args_.end()) refuse("there is no ARG " + o.name);
       case_.args.push_back(std::move(found->second));
     }
+    size_t equal = 0;
+    bool compared = false;
     for (Section& s : case_.sections) {
       s.expectations.insert(s.expectations.begin(), everywhere_.begin(), everywhere_.end());
       check(s);
+      if (std::none_of(s.expectations.begin(), s.expectations.end(),
+                       [](const auto& e) { return e.what == What::Steps; }))
+        continue;
+      compared = true, equal += s.runs.size();
     }
+    if (compared && equal < 2) refuse("the steps of one run are equal to nothing");
   }
   // A run either stops, or everything that it leaves is compared, once.
   void check(const Section& s) const {

@@ -12,7 +12,7 @@ namespace pallasim::interp::test {
 
 // What one directive demands of every run of its section.
 struct Expectation {
-  enum class What { Output, Error, Finding, Print, PlanContains, PlanLacks, Rewrites, Pass, Units, Sequential };
+  enum class What { Output, Error, Finding, Print, PlanContains, PlanLacks, Rewrites, Pass, Units, Sequential, Steps };
   What what = What::Output;
   std::string name;  // of the output, step, rewrite or pass; the code of a finding
   std::string text;  // what a reason says; part of an error's report

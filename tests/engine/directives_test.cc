@@ -64,6 +64,7 @@ TEST(Directives, WhatIsNoneIsRefused) {
       {arg + run + out + "// EXPECT error PS-OOB-001 -\n", "a run that stops leaves no outputs"},
       {arg + run + "// EXPECT error PS-BUG-001 -\n", "nobody expects a bug"},
       {arg + run + "// EXPECT error PS-OOB-001 x\n", "\"x\" is no number"},
+      {arg + run + out + "// EXPECT steps equal\n", "equal to nothing"},
       {arg + "// RUN no_such=1\n" + out, "no_such"},
       {arg + "// RUN without=no_such\n" + out, "no pass is called no_such"}};
   for (const auto& [text, why] : cases) EXPECT_NE(refused(text).find(why), std::string::npos) << text << refused(text);

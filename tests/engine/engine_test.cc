@@ -117,7 +117,8 @@ void compare(const Expectation& e, const Came& came, const Arrays& evaluated) {
       EXPECT_TRUE(holds(ir::render(*came.stop), e.text)) << e.text << "\n" << ir::render(*came.stop);
       break;
     case What::Finding:
-    case What::Print: break;
+    case What::Print:
+    case What::Steps: break;
     case What::PlanContains: EXPECT_TRUE(kinds_of(came.plan).contains(e.name)) << e.name << "\n" << came.plan; break;
     case What::PlanLacks: EXPECT_FALSE(kinds_of(came.plan).contains(e.name)) << e.name << "\n" << came.plan; break;
     case What::Rewrites: EXPECT_EQ(came.rewrites.at(e.name), e.number) << e.name << "\n" << came.plan; break;
@@ -198,13 +199,18 @@ class Engine : public testing::Test {
     for (const Section& s : c.sections)
       for (const Expectation& e : s.expectations)
         if (e.what == What::Output && !e.want && evaluated.empty()) evaluated = evaluate(c);
+    std::optional<int64_t> steps;  // of the first run that has as many as others
     for (const Section& s : c.sections)
       for (const Configuration& run : s.runs) {
         SCOPED_TRACE(file_.string() + ", RUN " + run.name);
         const Came came = run_case(c, run.options);
         compare_lists(s, came);
         if (HasFatalFailure()) return;
-        for (const Expectation& e : s.expectations) compare(e, came, evaluated);
+        for (const Expectation& e : s.expectations) {
+          if (e.what == What::Steps && !steps) steps = came.report.steps;
+          if (e.what == What::Steps) EXPECT_EQ(came.report.steps, *steps) << "steps";
+          else compare(e, came, evaluated);
+        }
       }
   }
 
