@@ -209,7 +209,7 @@ class Parser {
     return e;
   }
 
-  // error CODE LINE ["PART OF THE REPORT"]; finding CODE LINE; - where it has no line
+  // error or finding CODE LINE ["PART OF THE REPORT"]; - where it has no line
   static void finding(bool error, Expectation* e, std::string* rest) {
     e->what = error ? What::Error : What::Finding;
     e->name = word(rest);
@@ -218,7 +218,7 @@ class Parser {
     std::string after = *rest;
     if (word(&after) == "-") *rest = after;
     else e->number = count_in(rest);
-    if (error && rest->find('"') != std::string::npos) e->text = quoted(rest);
+    if (rest->find('"') != std::string::npos) e->text = quoted(rest);
   }
   static bool several(std::string* rest) {
     std::string after = *rest;
@@ -245,7 +245,7 @@ class Parser {
       return "";
     }
     e->want = values_of(t.dtype, dims_of(t), rest);
-    if (all_zero(*e->want) && !rebasing()) refuse("an output of zeros is what a run that did nothing would leave");
+    if (untouched(*e->want) && !rebasing()) refuse("that is what a run that did nothing would leave");
     return "";
   }
   static bool rebasing() { return std::getenv("PALLASIM_REBASE") != nullptr; }

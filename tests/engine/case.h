@@ -15,7 +15,7 @@ struct Expectation {
   enum class What { Output, Error, Finding, Print, PlanContains, PlanLacks, Rewrites, Pass, Units, Sequential, Steps };
   What what = What::Output;
   std::string name;  // of the output, step, rewrite or pass; the code of a finding
-  std::string text;  // what a reason says; part of an error's report
+  std::string text;  // what a reason says; part of a report
   std::vector<std::string> prints;
   int64_t number = -1;         // how many; the line of a finding, -1 where it has none
   std::optional<Array> want;   // of an output; none: what the evaluator says
@@ -46,6 +46,8 @@ EngineCase parse_case(const std::string& text);
 // "1..4 nan*3 7.5" as elements of the type, and back; `of`: how many there have to be.
 Array values_of(ir::DType, std::vector<int64_t> dims, std::string_view list);
 std::string list_of(const Array&);
+// Zeros, or what memory holds that nobody wrote: what a run that did nothing could leave.
+bool untouched(const Array&);
 // "" where all elements are equal, any NaN as good as another; else the first one that differs.
 std::string difference(const Array& want, const Array& got);
 

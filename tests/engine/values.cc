@@ -131,6 +131,17 @@ std::string list_of(const Array& a) {
   return r;
 }
 
+bool untouched(const Array& a) {
+  bool zeros = true, poison = true;
+  for (size_t i = 0; i < elements(a); ++i) {
+    const uint64_t bits = bits_at(a, i);
+    zeros &= bits == 0;
+    if (ir::is_float(a.dtype)) poison &= std::isnan(ir::bits_to_double(a.dtype, bits));
+    else poison &= ir::is_signed_int(a.dtype) && bits == uint64_t{1} << (8 * size_of(a.dtype) - 1);
+  }
+  return zeros || poison;
+}
+
 std::string difference(const Array& want, const Array& got) {
   if (want.dtype != got.dtype || want.dims != got.dims) return "another type";
   for (size_t i = 0; i < elements(want); ++i) {
