@@ -26,7 +26,7 @@ rm -rf "$LOGS"/*.xml "$LOGS/cases"
 summarised ctest 'tests passed|Total Test time|tests failed' \
   ctest --test-dir "$BUILD" --output-on-failure --no-tests=error -j "$jobs" --output-junit "$LOGS/ctest.xml"
 summarised pytest '(passed|failed|error).* in ' \
-  "$VENV/bin/python" -m pytest -q -n "$jobs" --junitxml "$LOGS/pytest.xml" --durations 50 "$@" tests
+  "$VENV/bin/python" -m pytest -q -n "$jobs" --dist worksteal --junitxml "$LOGS/pytest.xml" --durations 50 "$@" tests
 # The Python tests once more with the newest JAX, where a Python for it is at hand.
 summarised newest-jax '(passed|failed|error).* in |nothing to test' "$ROOT/scripts/test_newest_jax.sh" "$@"
 

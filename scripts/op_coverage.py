@@ -68,8 +68,8 @@ def tests():
     for path, names in TESTED.items():
         if (ROOT / path).exists():
             found |= {n: path for n in names.split() if n not in found}
-    files = [*sorted((ROOT / "tests" / "pass").glob("*.psir")), *sorted((ROOT / "tests" / "interp").glob("*.cc")),
-             *sorted((ROOT / "tests" / "fail" / "run").glob("*.psir"))]
+    files = [*sorted((ROOT / "tests" / "pass").glob("*.psir")), *sorted((ROOT / "tests" / "engine").glob("*/*.psir")),
+             *sorted((ROOT / "tests" / "interp").glob("*.cc")), *sorted((ROOT / "tests" / "fail" / "run").glob("*.psir"))]
     for path in files:
         for name in set(re.findall(r"^[^/\n]*?(?:= |^\s+)(\w+)(?= [%{:(])", path.read_text(), re.M)):
             found.setdefault(name, str(path.relative_to(ROOT)))

@@ -5,3 +5,8 @@ def pytest_configure(config):
     if config.pluginmanager.has_plugin("pallasim.pytest_plugin") and config.getoption("--pallasim") is None:
         config.pluginmanager.unregister(name="pallasim.pytest_plugin")
         config.pluginmanager.unregister(name="pallasim reports")
+    config.addinivalue_line("markers", "slow_first: takes long, and so begins before the others: behind them one core would wait for it")
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: item.get_closest_marker("slow_first") is None)

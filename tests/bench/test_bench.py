@@ -26,6 +26,7 @@ def test_kernel(name):
     compare.checked("pallasim", case, function, arguments)
 
 
+@pytest.mark.slow_first
 def test_comparison(tmp_path):
     out = tmp_path / "results.json"
     done = subprocess.run([sys.executable, str(BENCH / "compare.py"), "--cases", "add_1m_8_steps|histogram", "--executors", "xla,hlo,pallasim", "--rounds", "3",
@@ -41,6 +42,7 @@ def test_comparison(tmp_path):
     assert "| add_1m_8_steps |" in done.stdout and "* histogram_atomics, hlo: AssertionError: wrong result" in done.stdout
 
 
+@pytest.mark.slow_first
 def test_the_suite_for_pytest_runs_checked_and_not():
     import pytest_suite
 

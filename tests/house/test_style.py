@@ -56,6 +56,7 @@ def test_a_long_line_is_seen():
     assert too_long("x" * 120 + "\n" + "x" * 121 + "\n" + "…" * 120) == [2]
 
 
+@pytest.mark.slow_first
 def test_clang_format():
     clang_format = program("clang-format", "version 14.")
     files = tracked("*.cc", "*.h")

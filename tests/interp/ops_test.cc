@@ -114,53 +114,11 @@ TEST(Memory, OutOfBoundsNamesRefIndexAndLine) {
             "the array\n");
 }
 
-TEST(Memory, WriteToInputIsRefusedBeforeAnythingRuns) {
-  EXPECT_EQ(error_code(kernel("f32[8]", "f32[8]", R"(  %2 = get %1 : f32[8]
-  store %0, %2
-)"),
-                       {noise({8})}),
-            "PS-RO-001");
-}
-
 TEST(Memory, MaskedLanesMayLieOutside) {
   std::vector<float> x = iota(20);
   const auto r = run(read_file("pass/masked_triton.psir"), {f32({20}, x)});
   for (size_t i = 0; i < 20; ++i) EXPECT_EQ(r.results[0].as<float>()[i], 2 * x[i]);
   EXPECT_EQ(r.report.prints, (std::vector<std::string>{"program 0", "program 1", "program 2"}));
-}
-
-TEST(Memory, ArrayIndicesGatherAndScatter) {
-  const auto r = run(kernel("f32[4,3]", "f32[4,3]", R"(  %2 = iota {axis = 0} : i32[4]
-  %3 = constant {value = i32 0x3} : i32[]
-  %4 = sub %3, %2 : i32[4]
-  %5 = get %0, %4 {view = [index(array($1), slice(0, 3))]} : f32[4,3]
-  store %1, %5, %4 {view = [index(array($2), slice(0, 3))]}
-)"),
-                     {f32({4, 3}, iota(12))});
-  EXPECT_EQ(r.results[0].as<float>(), iota(12));
-}
-
-TEST(Memory, SwapReturnsTheOldValue) {
-  const auto r = run(kernel("f32[4]", "f32[4]", R"(  %2 = get %0 : f32[4]
-  store %1, %2
-  %3 = neg %2 : f32[4]
-  %4 = swap %1, %3 : f32[4]
-  %5 = get %1 : f32[4]
-  %6 = sub %4, %5 : f32[4]
-  addupdate %1, %6
-)"),
-                     {f32({4}, iota(4))});
-  EXPECT_EQ(r.results[0].as<float>(), iota(4));  // -x + (x - -x)
-}
-
-TEST(Memory, ShiftedSelfCopyReadsOldElements) {
-  const auto r = run(kernel("f32[5]", "f32[5]", R"(  %2 = get %0 : f32[5]
-  store %1, %2
-  %3 = get %1 {view = [index(slice(0, 4))]} : f32[4]
-  store %1, %3 {view = [index(slice(1, 4))]}
-)"),
-                     {f32({5}, iota(5))});
-  EXPECT_EQ(r.results[0].as<float>(), (std::vector<float>{0, 0, 1, 2, 3}));
 }
 
 TEST(Unsupported, IsRefusedByName) {

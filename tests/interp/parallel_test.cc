@@ -1,4 +1,5 @@
-// Splitting the grid is invisible: same bytes, prints and first finding for 1, 2 and 8 workers.
+// Splitting the grid is invisible: same bytes, prints and first finding for 1, 2 and 8 workers. Small kernels are in
+// ../engine/parallel_axes and ../engine/splitting.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -29,49 +30,8 @@ std::string blocked(const std::string& semantics, const std::string& out_index, 
          "  yield\n}\n";
 }
 
-std::string sum_into(const std::string& acc) {
-  return "  %3 = program_id {axis = 1} : i32[]\n  %4 = constant {value = i32 0x0} : i32[]\n  %5 = eq %3, %4 : bool[]\n "
-         " cond %5 () {\n    yield\n  } () {\n"
-         "    %6 = constant {value = f32 0x0} : f32[]\n    %7 = broadcast_in_dim %6 {dims = []} : f32[16]\n    store " +
-         acc +
-         ", %7\n    yield\n  }\n"
-         "  %8 = get " +
-         acc + " : f32[16]\n  %9 = get %0 : f32[16]\n  %10 = add %8, %9 : f32[16]\n  store " + acc + ", %10\n";
-}
-
 std::vector<Kernel> kernels_under_test() {
-  const std::string print =
-      "  %11 = program_id {axis = 0} : i32[]\n  debug_print %11, %3 {format = \"{} {}\", placeholders = true}\n";
-  const std::string no_scratch = sum_into("%1");
-  std::string renumbered = sum_into("%2");
-  const std::string with_scratch = renumbered + "  %11 = get %2 : f32[16]\n  store %1, %11\n";
-  const std::string carried =
-      "  %3 = get %2 : f32[16]\n  %4 = get %0 : f32[16]\n  %5 = add %3, %4 : f32[16]\n  store %2, %5\n  store %1, %5\n";
-  auto shift = [](std::string s) {  // bodies without scratch start at %2
-    std::string r;
-    for (size_t i = 0; i < s.size(); ++i) {
-      if (s[i] == '%' && s[i + 1] >= '2') {
-        const size_t e = s.find_first_not_of("0123456789", i + 1);
-        r += "%" + std::to_string(std::stoi(s.substr(i + 1, e - i - 1)) - 1);
-        i = e - 1;
-      } else {
-        r += s[i];
-      }
-    }
-    return r;
-  };
-  const std::string acc = "scratch \"acc_ref\" : ref<f32[16], vmem>\n",
-                    acc_arg = ", %2 \"acc_ref\": ref<f32[16], vmem>";
   return {
-      {"accumulates in its block", blocked("parallel", "%0", shift(no_scratch + print)), {noise({4, 8, 16})}, true},
-      {"accumulates in scratch", blocked("parallel", "%0", with_scratch, acc, acc_arg), {noise({4, 8, 16})}, true},
-      {"scratch carried over", blocked("parallel", "%0", carried, acc, acc_arg), {noise({4, 8, 16})}, false},
-      {"false parallel claim",
-       blocked(
-           "parallel", "%2",
-           shift("  %3 = get %0 : f32[16]\n  %4 = get %1 : f32[16]\n  %5 = sub %3, %4 : f32[16]\n  store %1, %5\n")),
-       {noise({4, 8, 16})},
-       false},
       {"matmul", read_file("pass/matmul_2x2.psir"), {noise({1024, 1024}, 1), noise({1024, 1024}, 2)}, true},
       {"in place", read_file("pass/alias_inplace.psir"), {i32({}, {4}), noise({4, 128})}, true},
   };
@@ -98,35 +58,13 @@ TEST(Parallel, SameBytesForEveryWorkerCount) {
   }
 }
 
-// A report of its own, or a line of what it follows from: memory that nobody set.
-bool says_claim(const ir::Diagnostic& d) {
-  return d.code == "PS-PAR-001" || std::any_of(d.numbers.begin(), d.numbers.end(), [](const std::string& line) {
-           return line.starts_with("PS-PAR-001 follows: axis 0 is not parallel");
-         });
-}
-
-TEST(Parallel, CheckedRunsReportAFalseClaim) {
-  Options o;
-  o.checked = true;
-  int false_claims = 0;
-  for (const Kernel& k : kernels_under_test()) {
-    const Outcome r = run(k.text, k.args, o);
-    const bool expect = std::string(k.name) == "false parallel claim" || std::string(k.name) == "scratch carried over";
-    if (!expect) {
-      EXPECT_TRUE(r.report.findings.empty()) << k.name << "\n" << ir::render(r.report.findings.front());
-      continue;
-    }
-    EXPECT_EQ(std::count_if(r.report.findings.begin(), r.report.findings.end(), says_claim), 1) << k.name;
-    ++false_claims;
-  }
-  EXPECT_EQ(false_claims, 2);
-}
-
 TEST(Parallel, CheckedAndFastAgree) {
   for (const Kernel& k : kernels_under_test()) {
-    Options checked;
-    checked.checked = true;
-    EXPECT_EQ(run(k.text, k.args, checked).results[0].bytes, run(k.text, k.args).results[0].bytes) << k.name;
+    Options o;
+    o.checked = true;
+    const Outcome checked = run(k.text, k.args, o);
+    EXPECT_TRUE(checked.report.findings.empty()) << k.name << "\n" << ir::render(checked.report.findings.front());
+    EXPECT_EQ(checked.results[0].bytes, run(k.text, k.args).results[0].bytes) << k.name;
   }
 }
 

@@ -1,4 +1,4 @@
-// Which grids may be split, and the judge of that: verify_split compares what units do.
+// The judge of grids that are split: verify_split compares what units do. Which ones are is in ../engine/splitting.
 #include "plan/plan.h"
 #include "run.h"
 
@@ -85,47 +85,7 @@ Options judged() {
   return o;
 }
 
-void expect_sequential(const std::string& text, const std::vector<Array>& args) {
-  const Outcome one = with_workers(text, args, 1);
-  EXPECT_NE(one.report.sequential_because, "");
-  for (int workers : {2, 8})
-    for (int repeat = 0; repeat < 3; ++repeat)
-      EXPECT_EQ(with_workers(text, args, workers).results[0].bytes, one.results[0].bytes);
-  EXPECT_EQ(error_code(text, args, judged()), "");
-}
-
 Array flag(bool on) { return array<uint8_t>(ir::DType::Bool, {1}, {on}); }
-
-TEST(Split, AConditionThatIsNotItsAxisAlone) { expect_sequential(kFlagged, {flag(true), noise({4, 16})}); }
-TEST(Split, AWindowThatTheKernelWritesTo) { expect_sequential(kWrittenInput, {noise({16})}); }
-TEST(Split, AWindowThatComesInAgain) {
-  expect_sequential(kPasses, {noise({4, 16})});
-  EXPECT_EQ(run(kPasses, {f32({4, 16}, std::vector<float>(64, 1.f))}).results[0].as<float>()[63], 3.f);
-}
-TEST(Split, ABlockThatEndsOutside) { expect_sequential(kEdge, {}); }
-TEST(Split, AnAliasedBlockWithOtherPadding) {
-  EXPECT_EQ(with_workers(kShifted, {noise({8})}, 1).report.sequential_because,
-            "an aliased input is read through another window than its output");
-}
-
-TEST(Split, AxesOfOnePointDoNotStandInTheWay) {
-  const std::string text =
-      kernel(kIn + kOut + kScratch,
-             "body (%0 \"x_ref\": ref<f32[16], vmem>, %1 \"o_ref\": ref<f32[16], vmem>, %2 \"acc_ref\": ref<f32[16], "
-             "vmem>) {\n"
-             "  %3 = get %0 : f32[16]\n  store %2, %3\n  %4 = get %2 : f32[16]\n  store %1, %4\n  yield\n}\n",
-             "1,4");
-  EXPECT_GT(with_workers(text, {noise({4, 16})}, 8).report.units, 1);
-}
-
-TEST(Split, PointersThatLeaveTheirBlock) {
-  Options machine;
-  machine.out_of_bounds = Options::Oob::Machine;
-  const std::string text =
-      kernel(kIn + kOut, kOneInOut + "  %2 = get %0 : f32[16]\n  store %1, %2\n  yield\n}\n", "1,4", "triton");
-  EXPECT_EQ(with_workers(text, {noise({4, 16})}, 8).report.sequential_because, "");
-  EXPECT_NE(with_workers(text, {noise({4, 16})}, 8, machine).report.sequential_because, "");
-}
 
 TEST(Split, OutputsInOnePlaceAreRefused) {
   const auto plan =
@@ -137,97 +97,6 @@ TEST(Split, OutputsInOnePlaceAreRefused) {
   const std::vector<Buffer> args{x.buffer()}, both{y.buffer(), z.buffer()}, one{y.buffer(), y.buffer()};
   EXPECT_NO_THROW(launch(*plan, session, args, both));
   EXPECT_THROW(launch(*plan, session, args, one), ir::DiagnosticError);
-}
-
-// One output that all programs see; `%2` is the program's place on axis 1 of (1, 4), `%3` is 4, `%4` their product.
-std::string by_program(const std::string& body, const std::string& machine = "triton") {
-  const std::string space = machine == "triton" ? "gmem" : "any";
-  return kernel(
-      "input \"x_ref\" : f32[16] {space = " + space + "}\noutput \"o_ref\" : f32[16] {space = " + space + "}\n",
-      "body (%0 \"x_ref\": ref<f32[16], " + space + ">, %1 \"o_ref\": ref<f32[16], " + space +
-          ">) {\n  %2 = program_id {axis = 1} : i32[]\n  %3 = constant {value = i32 0x4} : i32[]\n"
-          "  %4 = mul %2, %3 : i32[]\n" +
-          body + "  yield\n}\n",
-      "1,4", machine);
-}
-const std::string kTake = "  %5 = get %0, %4 {view = [index(slice($1, 4))]} : f32[4]\n",
-                  kLanes =
-                      "  %6 = iota {axis = 0} : i32[4]\n  %7 = broadcast_in_dim %4 {dims = []} : i32[4]\n"
-                      "  %8 = add %7, %6 : i32[4]\n",
-                  kPut = "  masked_store %1, %5, %8 {view = [index(array($2))]}\n";
-
-void expect_split(const std::string& text) {
-  const std::vector<Array> args{noise({16})};
-  const Outcome one = with_workers(text, args, 1), many = with_workers(text, args, 8);
-  EXPECT_EQ(many.report.units, 4) << many.report.sequential_because;
-  EXPECT_EQ(many.results[0].bytes, one.results[0].bytes);
-  EXPECT_EQ(one.results[0].bytes, args[0].bytes);
-  EXPECT_EQ(error_code(text, args, judged()), "");
-}
-
-TEST(Split, AccessesByTheProgramsPlace) {
-  expect_split(by_program(kTake + "  store %1, %5, %4 {view = [index(slice($2, 4))]}\n"));
-  expect_split(by_program(kTake + "  store %1, %5, %4 {view = [index(slice($2, 4))]}\n", "tpu"));
-  expect_split(by_program(kTake + kLanes + kPut));
-  const std::string loop =
-      "  %20 = constant {value = i32 0x0} : i32[]\n  %21 = constant {value = i32 0x1} : i32[]\n  for %20, %3, %21 "
-      "(%22: i32[]) {\n    %23 = add %4, %22 : i32[]\n    %24 = get %0, %23 {view = [index($1)]} : f32[]\n"
-      "    store %1, %24, %23 {view = [index($2)]}\n    yield\n  }\n";
-  expect_split(by_program(loop));
-  // What is read lies inside, too.
-  expect_split(by_program(kTake + kLanes + kPut + "  %9 = get %1, %4 {view = [index(slice($1, 2))]} : f32[2]\n"));
-}
-
-TEST(Split, AccessesThatMeet) {
-  const std::vector<Array> args{noise({16})};
-  // The last element is that of the next program; one more element; the same of all; a neighbour's is read.
-  const std::string wider = "  %9 = constant {value = i32 0x3} : i32[]\n  %10 = mul %2, %9 : i32[]\n";
-  expect_sequential(by_program(kTake + wider + "  store %1, %5, %10 {view = [index(slice($2, 4))]}\n"), args);
-  expect_sequential(by_program(kTake + kLanes + kPut +
-                               "  %9 = reduce_sum %5 {axes = [0]} : f32[]\n  store %1, %9 {view = [index(0)]}\n"),
-                    args);
-  expect_sequential(by_program(kTake + kLanes + kPut + "  %9 = get %1 {view = [index(3)]} : f32[]\n"), args);
-  expect_sequential(by_program(kTake + kLanes +
-                               "  %9 = rem %8, %3 : i32[4]\n  masked_store %1, %5, %9 {view = [index(array($2))]}\n"),
-                    args);
-  expect_sequential(by_program(kTake + "  store %1, %5, %4 {view = [index(slice($2, 4))]}\n  %9 = get %1 : f32[16]\n"),
-                    args);
-  // Where an access outside is none, nobody knows where it goes.
-  Options outside = judged();
-  outside.out_of_bounds = Options::Oob::Uninitialized;
-  EXPECT_NE(with_workers(by_program(kTake + kLanes + kPut), args, 8, outside).report.sequential_because, "");
-}
-
-// On the generic machine -1 is the last element: strips that begin before 0 are other programs' at the end.
-TEST(Split, IndicesThatCountFromTheEnd) {
-  const std::string text = kernel(
-      "input \"x_ref\" : f32[4] {space = any}\noutput \"o_ref\" : f32[12] {space = any}\n",
-      "body (%0 \"x_ref\": ref<f32[4], any>, %1 \"o_ref\": ref<f32[12], any>) {\n  %2 = program_id {axis = 1} : i32[]\n"
-      "  %3 = constant {value = i32 0x4} : i32[]\n  %4 = mul %2, %3 : i32[]\n  %5 = sub %4, %3 : i32[]\n"
-      "  %6 = iota {axis = 0} : i32[4]\n  %7 = broadcast_in_dim %5 {dims = []} : i32[4]\n  %8 = add %7, %6 : i32[4]\n"
-      "  %9 = get %0 : f32[4]\n  %10 = convert %2 : f32[]\n  %11 = broadcast_in_dim %10 {dims = []} : f32[4]\n"
-      "  %12 = add %9, %11 : f32[4]\n  masked_store %1, %12, %8 {view = [index(array($2))]}\n  yield\n}\n",
-      "1,4", "generic");
-  expect_sequential(text, {noise({4})});
-}
-
-// Two accesses outside, neither of which has a place in a source file.
-TEST(Split, FindingsAreTheSameForEveryWorkerCount) {
-  const std::string text =
-      kernel(kIn + kOut,
-             kOneInOut +
-                 "  %2 = constant {value = i32 0x14} : i32[]\n  %3 = get %0, %2 {view = [index($1)]} : f32[]\n"
-                 "  %4 = constant {value = i32 0x15} : i32[]\n  %5 = get %0, %4 {view = [index($1)]} : f32[]\n  %6 = "
-                 "add %3, %5 : f32[]\n"
-                 "  %7 = broadcast_in_dim %6 {dims = []} : f32[16]\n  store %1, %7\n  yield\n}\n",
-             "1,4");
-  Options o;
-  o.out_of_bounds = Options::Oob::Machine;
-  const Outcome one = with_workers(text, {noise({4, 16})}, 1, o), many = with_workers(text, {noise({4, 16})}, 8, o);
-  EXPECT_GT(many.report.units, 1);
-  ASSERT_EQ(one.report.findings.size(), 2u);
-  ASSERT_EQ(many.report.findings.size(), 2u);
-  for (size_t i = 0; i < 2; ++i) EXPECT_EQ(ir::render(many.report.findings[i]), ir::render(one.report.findings[i]));
 }
 
 // ---- the judge ----

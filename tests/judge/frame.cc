@@ -349,19 +349,21 @@ void Frame::exchange() {
 
 // One mistake whose outcome is known: an index behind the end, a device that does not exist, a wait for nobody.
 void Frame::mistake() {
-  const auto kind = machine_ == ir::Machine::Tpu ? rng_.below(4) : 0;
+  // Only TPUs have the latter two: there they come more often.
+  const auto kind = machine_ == ir::Machine::Tpu ? rng_.below(8) : 0;
   const int one = body_.number(1);
   if (kind >= 2) {
+    const bool deadlock = kind < 5;
     const int sem = w_.fresh();
     w_.open(fmt::format("run_scoped ({}: ref<sem[], semaphore>) {{", name(sem)));
-    if (kind == 2) w_.line(fmt::format("sem_wait {}, {} {{value = $1}}", name(sem), name(one)));
+    if (deadlock) w_.line(fmt::format("sem_wait {}, {} {{value = $1}}", name(sem), name(one)));
     else
       w_.line(fmt::format("sem_signal {}, {}, {} {{inc = $1, device_id = $2, device_id_type = logical}}", name(sem),
                           name(one), name(body_.number(devices_ + rng_.below(3))))),
           w_.line(fmt::format("sem_wait {}, {} {{value = $1}}", name(sem), name(one)));  // nobody else complains
     w_.line("yield");
     w_.close("}");
-    ++c_.terms[kind == 2 ? "wrong: deadlock" : "wrong: no such device"];
+    ++c_.terms[deadlock ? "wrong: deadlock" : "wrong: no such device"];
     return;
   }
   for (const Ref& r : body_.refs) {

@@ -11,6 +11,8 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <map>
+#include <set>
 
 #include "judge.h"
 #include "pallasim/interp/rewrites.h"
@@ -18,6 +20,7 @@
 namespace pallasim::judge {
 namespace {
 
+constexpr uint64_t kBetweenLooks = 1000;  // programs, until it is asked whether they are enough
 constexpr int kRewrites = static_cast<int>(interp::Rewrite::Count);
 
 struct Arguments {
@@ -30,6 +33,8 @@ struct Arguments {
   bool clusters = false;  // of thread blocks
   bool subcores = false;  // of SparseCores, with several bodies
   int64_t rewrites = 0;   // how often the compiler has to have used each of its rewrites
+  std::string terms;      // a file with a term in each line: programs are enough as soon as there were so many of each
+  int64_t each = 1;
 
   Case generate(uint64_t s) const {
     if (races) return generate_with_races(s);
@@ -158,6 +163,28 @@ void pass(const Arguments& a, uint64_t begin, uint64_t end, Totals& t) {
   }
 }
 
+// What has not been there often enough yet, and which terms the file does not have.
+std::vector<std::string> uncovered(const Arguments& a, const Totals& t) {
+  std::vector<std::string> r;
+  for (int i = 0; i < kRewrites; ++i)
+    if (t.rewrites[i] < a.rewrites)
+      r.push_back(fmt::format("rewrite used {} times, not {}: {}", t.rewrites[i], a.rewrites,
+                              interp::describe(static_cast<interp::Rewrite>(i))));
+  if (a.terms.empty()) return r;
+  std::set<std::string> listed;
+  std::ifstream file(a.terms);
+  for (std::string line; std::getline(file, line);) listed.insert(line);
+  if (listed.empty()) r.push_back("there are no terms in " + a.terms);
+  for (const std::string& term : listed) {
+    const auto found = t.terms.find(term);
+    const int64_t n = found == t.terms.end() ? 0 : found->second;
+    if (n < a.each) r.push_back(fmt::format("term generated {} times, not {}: {}", n, a.each, term));
+  }
+  for (const auto& [term, n] : t.terms)
+    if (!listed.contains(term)) r.push_back(fmt::format("term that {} lacks: {}", a.terms, term));
+  return r;
+}
+
 int run(const Arguments& a) {
   const auto begin = std::chrono::steady_clock::now();
   Totals t;
@@ -165,7 +192,8 @@ int run(const Arguments& a) {
   // Pieces that grow: the smallest seed that fails is the same one for any number of jobs.
   uint64_t piece = 50;
   for (uint64_t at = a.seed; at < end && !(a.first && t.failures); at += piece) {
-    piece = a.first ? std::min<uint64_t>(2 * piece, 2000) : end - at;
+    if (!a.terms.empty() && at > a.seed && uncovered(a, t).empty()) break;
+    piece = a.first ? std::min<uint64_t>(2 * piece, 2000) : a.terms.empty() ? end - at : kBetweenLooks;
     pass(a, at, std::min(end, at + piece), t);
   }
   const double s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -180,15 +208,12 @@ int run(const Arguments& a) {
     for (const auto& [k, n] : t.terms) fmt::print("term {:>8}  {}\n", n, k);
     for (const auto& [k, n] : t.operations) fmt::print("op   {:>8}  {}\n", n, k);
   }
-  bool rare = false;
-  for (int r = 0; r < kRewrites; ++r) {
-    if (a.stats) fmt::print("rewrite {:>8}  {}\n", t.rewrites[r], interp::describe(static_cast<interp::Rewrite>(r)));
-    if (t.rewrites[r] >= a.rewrites) continue;
-    rare = true;
-    fmt::print("rewrite used {} times, not {}: {}\n", t.rewrites[r], a.rewrites,
-               interp::describe(static_cast<interp::Rewrite>(r)));
-  }
-  return t.failures || rare ? 1 : 0;
+  if (a.stats)
+    for (int r = 0; r < kRewrites; ++r)
+      fmt::print("rewrite {:>8}  {}\n", t.rewrites[r], interp::describe(static_cast<interp::Rewrite>(r)));
+  const std::vector<std::string> rare = uncovered(a, t);
+  for (const std::string& what : rare) fmt::print("{}\n", what);
+  return t.failures || !rare.empty() ? 1 : 0;
 }
 
 int one(const Arguments& a) {
@@ -220,6 +245,8 @@ int main(int argc, char** argv) {
     if (k == "--modules" && more) a.modules = std::atoll(argv[++i]);
     else if (k == "--seed" && more) a.seed = std::strtoull(argv[++i], nullptr, 10);
     else if (k == "--rewrites" && more) a.rewrites = std::atoll(argv[++i]);
+    else if (k == "--terms" && more) a.terms = argv[++i];
+    else if (k == "--each" && more) a.each = std::atoll(argv[++i]);
     else if (k == "--jobs" && more) a.jobs = std::max(1, std::atoi(argv[++i]));
     else if (k == "--dump" && more) a.dump = argv[++i];
     else if (k == "--only" && more) a.only = true, a.seed = std::strtoull(argv[++i], nullptr, 10);
@@ -234,7 +261,7 @@ int main(int argc, char** argv) {
     else
       return fmt::print(stderr,
                         "usage: pallasim_judge [--modules N] [--seed S] [--jobs J] [--dump DIR] [--stats] [--first] "
-                        "[--rewrites N] "
+                        "[--rewrites N] [--terms FILE --each N] "
                         "[--races | "
                         "--clusters | --subcores] "
                         "[--only SEED | --file NAME.psir [--shrink] [--text]]\n"),

@@ -17,6 +17,7 @@ import kernel_tree  # noqa: E402
 SAMPLE = int(os.environ.get("PALLASIM_JUDGE_KERNELS", "120"))
 
 
+@pytest.mark.slow_first
 def test_a_sample_agrees_with_jax():
     results = jax_kernels.run(list(range(SAMPLE)), jobs=2, seconds=240)
     text, good = jax_kernels.summary(results)
