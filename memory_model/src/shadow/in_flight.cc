@@ -141,8 +141,8 @@ void InFlight::access(const Access& a, int32_t thread) {
     }
     if (!met || !told_.insert({f.site, a.site}).second) continue;
     const Party party{thread, a.who < 0, a.site, a.write, a.atomic};
-    found_.push_back({u.id, f.site, party, met->write, met->write ? left(f.after_write) : reading, a.instance, box.hull(),
-                      false, awaited(f, met->write)});
+    found_.push_back({u.id, f.site, party, met->write, met->write ? left(f.after_write) : reading, a.instance,
+                      box.hull(), false, awaited(f, met->write)});
   }
 }
 
