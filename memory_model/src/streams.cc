@@ -9,6 +9,19 @@ int64_t Stream::outstanding(bool reads) const {
   return closed.end() - std::find_if(closed.begin(), closed.end(), busy);
 }
 
+void Streams::reset(size_t count, size_t first_in_order) {
+  streams_.resize(count);
+  waiters_.resize(count);
+  for (size_t i = 0; i < count; ++i) {
+    Stream& s = streams_[i];
+    s.in_order = i >= first_in_order;
+    s.open = {};
+    s.closed.clear();
+    s.committed = s.waited = 0;
+    waiters_[i].clear();
+  }
+}
+
 StreamGroup& Streams::group(int64_t id, int64_t number) {
   Stream& s = streams_[static_cast<size_t>(id)];
   return number == s.committed ? s.open : s.closed[static_cast<size_t>(number - s.gone())];

@@ -59,6 +59,7 @@ void Execution::bind(std::span<const std::vector<std::byte*>> arrays, std::span<
     semaphores = memory::Semaphores(semaphore_layout.total(n));
     barrier_layout = memory::BarrierLayout(units);
     for (const memory::BarrierBlock& b : plan->memory.barriers) barrier_layout.add(b);
+    first_barriers_ = barrier_layout.make();
     unit_threads = units.count(memory::Level::Thread);
     for (const auto& b : plan->bodies) max_children = std::max(max_children, b->max_children);
   }

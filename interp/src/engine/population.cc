@@ -188,7 +188,7 @@ void Execution::reset(const GridBox& b) {
     parts.push_back(make_part(b));
   }
   semaphores.reset();
-  barriers = barrier_layout.make();
+  barriers = first_barriers_;
   barriers_told = 0;
   copies.clear();
   copies_issued = 0;
@@ -208,22 +208,25 @@ void Execution::reset(const GridBox& b) {
   points_ended.store(0, std::memory_order_relaxed);
 }
 
+void Execution::rest() {
+  parts.clear();
+  deferred_init.clear();
+  prints.clear();
+  findings.clear();
+  noted.clear();
+  visits.clear();
+}
+
 void Execution::clear_elided() {
   elided.resize(plan->memory.elidable.size() * static_cast<size_t>(unit_threads));
   for (ElidedCopies& l : elided) l.reset();
-}
-
-void Execution::make_streams() {
-  std::vector<memory::Stream> all(2 * threads.size());
-  for (size_t i = threads.size(); i < all.size(); ++i) all[i].in_order = true;
-  streams = memory::Streams(std::move(all));
 }
 
 void Execution::start(const GridBox& b) {
   reset(b);
   clear_elided();
   threads.assign(static_cast<size_t>(unit_threads * (1 + max_children)), {});
-  make_streams();
+  streams.reset(2 * threads.size(), threads.size());
   arenas.resize(std::max(arenas.size(), threads.size()));
   for (Thread& t : threads) t.stop = Stop::Done;  // until it begins
   for (int32_t device = 0; device < devices; ++device)
@@ -282,7 +285,7 @@ void Execution::start_programs() {
   unit_threads = static_cast<int64_t>(resident) * population.crew;
   clear_elided();
   threads.assign(static_cast<size_t>(unit_threads * (1 + max_children)), {});
-  make_streams();
+  streams.reset(2 * threads.size(), threads.size());
   for (size_t i = static_cast<size_t>(unit_threads); i < threads.size(); ++i) threads[i].stop = Stop::Done;
   for (size_t i = 0; i < static_cast<size_t>(unit_threads); ++i) {
     threads[i].index = threads[i].unit = static_cast<int32_t>(i);

@@ -1,7 +1,5 @@
 #include "publish.h"
 
-#include <algorithm>
-
 #include "../ops/bodies.h"
 #include "../ops/footprint.h"
 
@@ -10,19 +8,22 @@ namespace pallasim::interp {
 // Boxes as accesses, to who wants those of their buffer.
 class Publisher::Accesses : public ops::Boxes {
  public:
-  Accesses(const Publisher& p, const Thread& t, const Step& s) : Boxes(t, s), p_(p) {}
-  bool wants(uint32_t buffer) const override {
-    const Observers& all = p_.who(Observer::kAccess);
-    return std::any_of(all.begin(), all.end(), [&](const Observer* o) { return o->wants_buffer(buffer); });
-  }
+  Accesses(Publisher& p, const Thread& t, const Step& s) : Boxes(t, s), p_(p) {}
+  bool wants(uint32_t buffer) const override { return !who_sees(buffer).empty(); }
   bool wants_internal() const override { return p_.any(Observer::kInternal); }
 
  private:
   void box(const Access& a) override {
-    for (Observer* o : p_.who(a.internal ? Observer::kInternal : Observer::kAccess))
-      if (o->wants_buffer(a.buffer)) o->on_access(a);
+    for (Observer* o : who_sees(a.buffer))
+      if (!a.internal || o->wants() & Observer::kInternal) o->on_access(a);
   }
-  const Publisher& p_;
+  const Observers& who_sees(uint32_t buffer) const {
+    if (!seeing_ || buffer != buffer_) seeing_ = &p_.who_sees(buffer), buffer_ = buffer;
+    return *seeing_;
+  }
+  Publisher& p_;
+  mutable const Observers* seeing_ = nullptr;  // of the buffer that was asked for last
+  mutable uint32_t buffer_ = 0;
 };
 
 Publisher::Publisher(Execution& ex, std::span<Observer* const> observers, bool runs_tell) : ex_(ex), all_(observers.begin(), observers.end()) {
@@ -34,6 +35,17 @@ Publisher::Publisher(Execution& ex, std::span<Observer* const> observers, bool r
   }
   ex_.events = this;
   ex_.observed = wanted != 0 && !(runs_tell && ex.plan->joined && ex.plan->tells_in_runs);
+}
+
+const Publisher::Observers& Publisher::who_sees(uint32_t buffer) {
+  if (buffer >= by_buffer_.size()) by_buffer_.resize(buffer + size_t{1});
+  std::optional<Observers>& seeing = by_buffer_[buffer];
+  if (!seeing) {
+    seeing.emplace();
+    for (Observer* o : who(Observer::kAccess))
+      if (o->wants_buffer(buffer)) seeing->push_back(o);
+  }
+  return *seeing;
 }
 
 Publisher::~Publisher() {

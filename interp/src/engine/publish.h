@@ -2,6 +2,7 @@
 #pragma once
 #include <array>
 #include <bit>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -41,6 +42,7 @@ class Publisher : public Events {
   class Accesses;
   using Observers = std::vector<Observer*>;
   const Observers& who(uint32_t bit) const { return by_bit_[static_cast<size_t>(std::countr_zero(bit))]; }
+  const Observers& who_sees(uint32_t buffer);  // accesses to it
   bool any(uint32_t bit) const { return !who(bit).empty(); }
   template <typename F>
   void tell(uint32_t bit, const F& f) const {
@@ -49,7 +51,8 @@ class Publisher : public Events {
 
   Execution& ex_;
   Observers all_;
-  std::array<Observers, 16> by_bit_;  // of Observer::wants()
+  std::array<Observers, 16> by_bit_;                 // of Observer::wants()
+  std::vector<std::optional<Observers>> by_buffer_;  // who sees accesses to it, once somebody asked
   int64_t time_ = 0;
 };
 

@@ -25,7 +25,7 @@ IdleExecutions& idle_executions() {
 std::unique_ptr<Execution> IdleExecutions::remove(Place p) {
   bytes_ -= p->bytes;
   std::unique_ptr<Execution> e = std::move(p->execution);
-  entries_.erase(p);
+  spare_.splice(spare_.begin(), entries_, p);
   return e;
 }
 
@@ -47,7 +47,9 @@ void IdleExecutions::give(std::unique_ptr<Execution> e) {
     gone.push_back(std::move(e));
     return;
   }
-  entries_.push_front({std::move(e), bytes});
+  if (spare_.empty()) spare_.emplace_front();
+  entries_.splice(entries_.begin(), spare_, spare_.begin());
+  entries_.front() = {std::move(e), bytes};
   own.push_back(entries_.begin());
   bytes_ += bytes;
   while (bytes_ > kLimit) {

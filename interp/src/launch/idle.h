@@ -31,6 +31,7 @@ class IdleExecutions {
   std::unique_ptr<Execution> remove(Place);  // from the list alone
   mutable std::mutex mutex_;
   std::list<Entry> entries_;  // the last one used first
+  std::list<Entry> spare_;    // their places in the list, for those to come
   std::unordered_map<const Plan*, std::vector<Place>> places_;
   int64_t bytes_ = 0;
 };

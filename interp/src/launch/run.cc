@@ -14,6 +14,7 @@ Lease::Lease(const Plan& p) : exec_(idle_executions().take(p)) {
 
 Lease::~Lease() {
   exec_->helpers = nullptr;
+  exec_->rest();
   idle_executions().give(std::move(exec_));
 }
 

@@ -195,12 +195,9 @@ void atomic_footprint(Thread& t, const Step& s, Boxes& out) {
   if (p.has_old) out.internal(p.old, p.dims, dense, p.size, true);
   const uint32_t buffer = p.ref.buffer;
   if (!out.wants(buffer)) return;
-  for (const bool write : {false, true}) {
-    Elements all = e;
-    ChosenElements chosen(out, t, buffer, {.write = write, .atomic = true});
-    chosen_boxes(p, all, &chosen);
-    chosen.flush();
-  }
+  ChosenElements chosen = ChosenElements::modified(out, t, buffer, {.atomic = true});
+  chosen_boxes(p, e, &chosen);
+  chosen.flush();
 }
 
 }  // namespace pallasim::interp::ops

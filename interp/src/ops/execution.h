@@ -195,6 +195,9 @@ struct Execution {
   // threads are returned, ready to run.
   std::vector<int32_t> end_program(Thread&);
   void rebind();  // shared memory may lie elsewhere
+  // Of a launch that is over. What is left in memory given away between its result and the next one may lie where that
+  // one would have come.
+  void rest();
   // The i-th of those that a thread may spawn. It begins with the parent's slots and memory, and temporaries of its own
   // in buffer `temps`.
   Thread& child(const Thread& parent, int64_t i) {
@@ -225,7 +228,6 @@ struct Execution {
   GridPart make_part(GridBox) const;
   std::byte* base_of(const BufferAlias&) const;
   void reset(const GridBox&);  // what is no thread's
-  void make_streams();
   void enter(Thread&, const Body&, int64_t n);  // slots and scratch as at the start; `n`: its number in the body
   void bind_arena(Arena&, int32_t unit) const;
   Arena& arena_of(const Thread& t) const { return *arenas[static_cast<size_t>(t.home < 0 ? t.index : t.home)]; }
@@ -233,6 +235,7 @@ struct Execution {
   Arena& free_arena(const Body&);
   void begin_crew(int64_t place);
   void end_crew(int64_t place, Thread& last);
+  memory::Barriers first_barriers_;  // as they are at the start
   std::unique_ptr<std::byte[]> strips_;
   std::vector<std::unique_ptr<std::byte[]>> strips_of_parts_;  // from part 1 on
 };

@@ -13,6 +13,11 @@
 
 namespace pallasim::interp::ops {
 
+ir::LocId Boxes::line() {
+  if (line_ == kUnasked) line_ = t_.exec->plan->loc_of(s_);
+  return line_;
+}
+
 void Boxes::add(const Addr& a, Dims dims, Dims strides, int bytes, const How& how) {
   if (a.buffer < kTempBuffer || std::find(dims.begin(), dims.end(), 0) != dims.end()) return;
   uint32_t buffer = a.buffer;
@@ -36,7 +41,7 @@ void Boxes::add(const Addr& a, Dims dims, Dims strides, int bytes, const How& ho
                 .atomic = how.atomic,
                 .chosen = how.chosen,
                 .internal = how.internal,
-                .loc = a.loc >= 0 ? a.loc : t_.exec->plan->loc_of(s_)};
+                .loc = a.loc >= 0 ? a.loc : line()};
   box(access);
 }
 
@@ -85,6 +90,10 @@ void ChosenElements::flush() {
 void ChosenElements::emit() {
   if (block_.rows == 0) return;
   const int64_t dims[] = {block_.rows, block_.elements}, strides[] = {block_.distance / bytes_, 1};
+  if (modified_) how_.write = false;
+  out_.add({buffer_, Addr::kNoSlot, block_.first}, dims, strides, bytes_, how_);
+  if (!modified_) return;
+  how_.write = true;
   out_.add({buffer_, Addr::kNoSlot, block_.first}, dims, strides, bytes_, how_);
 }
 
@@ -182,9 +191,11 @@ void side_boxes(const memory::AsyncCopy& c, bool write, const int64_t* dims, Box
   if (!out.wants(at.buffer)) return;
   const int size = ir::byte_size(c.dtype);
   const Boxes::Dims strides(write ? c.dst_strides : c.src_strides, static_cast<size_t>(c.rank));
-  std::vector<int64_t> extents(dims, dims + c.rank);
+  int64_t extents[memory::kMaxRank];
+  std::copy(dims, dims + c.rank, extents);
   const auto add = [&](int64_t offset) {
-    out.add({at.buffer, Addr::kNoSlot, offset}, extents, strides, size, {.write = write, .owner = at.thread});
+    out.add({at.buffer, Addr::kNoSlot, offset}, {extents, strides.size()}, strides, size,
+            {.write = write, .owner = at.thread});
   };
   if (c.rows.empty() || c.rows_of_dst != write) return add(at.offset);
   const auto d = static_cast<size_t>(c.row_dim);

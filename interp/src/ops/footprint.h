@@ -37,8 +37,11 @@ class Boxes {
   virtual void box(const Access&) = 0;
 
  private:
+  ir::LocId line();  // of the step
   const Thread& t_;
   const Step& s_;
+  static constexpr ir::LocId kUnasked = -2;
+  ir::LocId line_ = kUnasked;
 };
 
 // Elements at addresses that are found one by one, as few blocks: elements beside each other are a row, equal rows at
@@ -48,6 +51,12 @@ class ChosenElements {
   ChosenElements(Boxes& out, const Thread& t, uint32_t buffer, const Boxes::How& how)
       : out_(out), base_(t.bases[buffer]), buffer_(buffer), how_(how) {
     how_.chosen = true;
+  }
+  // Each is read, then written.
+  static ChosenElements modified(Boxes& out, const Thread& t, uint32_t buffer, const Boxes::How& how) {
+    ChosenElements r(out, t, buffer, how);
+    r.modified_ = true;
+    return r;
   }
   void add(const std::byte* at, int bytes) { append(at - base_, bytes); }
   // `count` elements of `bytes`, `stride` elements apart.
@@ -62,6 +71,7 @@ class ChosenElements {
   const std::byte* base_;
   uint32_t buffer_;
   Boxes::How how_;
+  bool modified_ = false;
   int bytes_ = 1;                                             // of an element
   int64_t row_ = 0, count_ = 0;                               // the row that grows: its offset, and elements
   struct Block {                                              // of complete rows

@@ -196,6 +196,7 @@ void copy_rows(Thread& t, const Step* s, Boxes* out) {
                   p.of_dst ? "write" : "read");
   }
   if (out) out->read(r.list, {&n, 1}, {&r.stride, 1}, static_cast<int>(size));
+  if (out && copy.plain()) return;  // no element moves by itself
   // Where nobody can tell when which row moves.
   if (n > 0 && !t.exec->plan->options.checked && t.exec->copies_move != Options::Copies::Scheduled && copy.plain()) {
     for (int64_t& row : rows) row = r.ignores && row == r.ignored ? -1 : row;

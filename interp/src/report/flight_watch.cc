@@ -30,8 +30,8 @@ void FlightWatch::issued(const memory::AsyncCopy& c) {
   shadow::Flight f;
   f.site = s.id;
   if (flights_.empty()) issues_.clear();
-  issues_[c.id] = {c.thread, copy_text(ex, c, row(s).sides(s)), c.src, c.dst,
-                   moment(ex.threads[static_cast<size_t>(c.thread)], c.step)};
+  issues_.insert_or_assign(
+      c.id, Issue{c.thread, CopyWay(ex, c), moment(ex.threads[static_cast<size_t>(c.thread)], c.step)});
   if (c.combine != memory::Combine::Replace) adding_.insert(s.id);
   for (bool dst : {false, true}) {
     const shadow::Access side = instances_.side(ex, c, dst, c.thread);
@@ -129,8 +129,9 @@ void FlightWatch::report(Execution& ex, const shadow::InFlightUse& u) {
     d.also.push_back(std::move(side));
   }
   if (issue != issues_.end()) {
-    d.numbers.push_back(fmt::format("the copy goes {}{}", issue->second.text, not_awaited(u)));
-    const memory::Place& met = u.writes ? issue->second.dst : issue->second.src;
+    const CopyWay& way = issue->second.way;
+    d.numbers.push_back(fmt::format("the copy goes {}{}", way.text(ex), not_awaited(u)));
+    const memory::Place& met = u.writes ? way.dst : way.src;
     if (const std::string at = elements_text(plan_, met.buffer, u.bytes); !at.empty() && !u.freed)
       d.numbers.push_back(fmt::format("{} {} of {}", u.access.write ? "written are" : "read are", at, what));
   }

@@ -40,8 +40,7 @@ class FlightWatch : public Detector {
   std::set<int32_t> adding_;  // steps whose copies add
   struct Issue {
     int32_t thread;
-    std::string text;  // from where to where
-    memory::Place src, dst;
+    CopyWay way;
     Moment when;
   };
   std::map<int64_t, Issue> issues_;                       // of the copies since none was in flight

@@ -55,7 +55,9 @@ class Seen {
   // By the thread itself, with its box.
   const memory::shadow::Access& shadow();
   const memory::shadow::Box& box() { return *shadow().known; }
-  int32_t instance() { return shadow().instance; }
+  int32_t instance() const {
+    return instances_.of(ex_, access.owner < 0 ? access.thread : access.owner, access.buffer);
+  }
 
  private:
   const Execution& ex_;

@@ -103,7 +103,7 @@ void RaceWatch::issued(const memory::AsyncCopy& c) {
   const shadow::Issued who =
       order_.issue(c.thread, c.stream, false, c.after_read.kind != memory::Completion::Kind::Nothing);
   issued_[c.id] = who;
-  copies_[s.id] = copy_text(ex, c, row(s).sides(s));
+  copies_.insert_or_assign(s.id, CopyWay(ex, c));
   check_begun(ex, c, who.writes);
   for (bool dst : {false, true}) {
     const memory::Place& p = dst ? c.dst : c.src;
@@ -235,7 +235,7 @@ void RaceWatch::report(Execution& ex, shadow::Race r, const Where& w) {
           of_one_line
               ? "both copies"
               : fmt::format("the copy{}", both ? fmt::format(" of {}", where(ex, plan_.loc_of(*step_of(*p)))) : ""),
-          of_one_line ? "go" : "goes", copy->second));
+          of_one_line ? "go" : "goes", copy->second.text(ex)));
   }
   if (const std::string trip = trip_of(thread(w.thread), *step_of(r.later)); !trip.empty())
     d.numbers.push_back(fmt::format("{} it in {}", deed(ex, r.later), trip));

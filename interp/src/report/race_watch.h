@@ -71,9 +71,9 @@ class RaceWatch : public Detector {
   std::map<int32_t, Product> products_;  // by thread: the last one
   // By the owner's core, who accessed it, and site.
   std::map<std::tuple<int64_t, memory::shadow::Actor, int32_t>, Visit> visits_;
-  std::set<int32_t> told_of_ends_;         // sites
-  std::set<int32_t> too_early_;            // steps with a PS-RACE-002
-  std::map<int32_t, std::string> copies_;  // by step: from where to where its last one went
+  std::set<int32_t> told_of_ends_;     // sites
+  std::set<int32_t> too_early_;        // steps with a PS-RACE-002
+  std::map<int32_t, CopyWay> copies_;  // by step: its last one
   std::vector<Meeting> findings_;
 };
 

@@ -40,11 +40,15 @@ Known known_at(const Plan& p, uint32_t buffer, int64_t offset) {
   return {a->offset, a->bytes / a->elements(), a->dims};
 }
 
-std::string place_of(const Plan& p, const memory::Place& place, const std::string& name, const Execution& ex) {
+bool names_thread(const Execution& ex, const memory::Place& place) {
+  const Plan& p = *ex.plan;
+  return ex.threads.size() > 1 && (p.threads.num_devices() > 1 || p.memory.is_private(place.buffer));
+}
+
+std::string place_of(const Execution& ex, const memory::Place& place, const std::string& name) {
   const std::string what = name.empty() ? "memory" : name;
-  const Thread& owner = ex.threads[static_cast<size_t>(place.thread)];
-  if (ex.threads.size() > 1 && (p.threads.num_devices() > 1 || p.memory.is_private(place.buffer)))
-    return fmt::format("{} of {}", what, name_of(owner));
+  if (names_thread(ex, place))
+    return fmt::format("{} of {}", what, name_of(ex.threads[static_cast<size_t>(place.thread)]));
   return what;
 }
 
@@ -69,9 +73,15 @@ std::string element_name(const Plan& p, uint32_t buffer, int64_t offset) {
   return fmt::format("{}[{}]", name, fmt::join(index_of((offset - k.begin) / k.element_bytes, k.dims), ", "));
 }
 
-std::string copy_text(const Execution& ex, const memory::AsyncCopy& c, const SideNames& names) {
-  return fmt::format("from {} to {}", place_of(*ex.plan, c.src, names.reads, ex),
-                     place_of(*ex.plan, c.dst, names.writes, ex));
+CopyWay::CopyWay(const Execution& ex, const memory::AsyncCopy& c) : step(c.step), src(c.src), dst(c.dst) {
+  if (ex.points > 0 && (names_thread(ex, src) || names_thread(ex, dst))) said = text(ex);
+}
+
+std::string CopyWay::text(const Execution& ex) const {
+  if (!said.empty()) return said;
+  const Step& s = ex.plan->steps[static_cast<size_t>(step)];
+  const SideNames names = row(s).sides(s);
+  return fmt::format("from {} to {}", place_of(ex, src, names.reads), place_of(ex, dst, names.writes));
 }
 
 std::vector<std::string> about_sync(const Step& s) {

@@ -12,8 +12,14 @@ namespace pallasim::interp {
 std::string elements_text(const Plan&, uint32_t buffer, memory::shadow::Range bytes);
 // "rows[15]": the element at a place, as the kernel writes it; "" where that is no array with a name.
 std::string element_name(const Plan&, uint32_t buffer, int64_t offset);
-// "it goes from x_ref of device 0 to o_ref of device 1".
-std::string copy_text(const Execution&, const memory::AsyncCopy&, const SideNames&);
+// Where a copy goes: in words when somebody asks, or at once where a thread may be another program's by then.
+struct CopyWay {
+  CopyWay(const Execution&, const memory::AsyncCopy&);
+  std::string text(const Execution&) const;  // "from x_ref of device 0 to o_ref of device 1"
+  int32_t step;
+  memory::Place src, dst;
+  std::string said;
+};
 // The semaphores and barriers that a step signals or takes from, as Diagnostic::about names them.
 std::vector<std::string> about_sync(const Step&);
 

@@ -176,6 +176,7 @@ void WriteWatch::mark_stage(Execution& ex, const Access& a, const Part& stage, c
 void WriteWatch::see(Seen& seen) {
   Execution& ex = this->ex();
   const Access& a = seen.access;
+  if (memories_.empty()) return;
   const auto memory = memories_.find(seen.instance());
   if (memory == memories_.end()) return;
   Memory& m = memory->second;

@@ -23,10 +23,21 @@ Completion::Kind awaited(const Flight& f, bool write) {
 
 }  // namespace
 
+InFlight::User InFlight::user(int64_t id, const Flight& f, int32_t instance) {
+  User r{id, {INT64_MAX, INT64_MIN}, false};
+  for (const FlightSide& side : f.sides) {
+    if (side.instance != instance) continue;
+    const Range hull = side.box.hull();
+    r.hull = {std::min(r.hull.begin, hull.begin), std::max(r.hull.end, hull.end)};
+    r.writes = r.writes || side.write;
+  }
+  return r;
+}
+
 void InFlight::start(int64_t id, Flight flight) {
   for (const FlightSide& side : flight.sides) {
-    std::vector<int64_t>& users = users_[side.instance];
-    if (users.empty() || users.back() != id) users.push_back(id);
+    std::vector<User>& users = users_[side.instance];
+    if (users.empty() || users.back().id != id) users.push_back(user(id, flight, side.instance));
   }
   flights_.insert_or_assign(id, std::move(flight));
 }
@@ -36,7 +47,7 @@ void InFlight::remove(int64_t id) {
   for (const FlightSide& side : it->second.sides) {
     const auto users = users_.find(side.instance);
     if (users == users_.end()) continue;
-    std::erase(users->second, id);
+    std::erase_if(users->second, [&](const User& u) { return u.id == id; });
     if (users->second.empty()) users_.erase(users);
   }
   flights_.erase(it);
@@ -97,7 +108,8 @@ void InFlight::freed(int32_t instance, int64_t begin, int64_t end, int32_t threa
   const auto users = users_.find(instance);
   if (users == users_.end()) return;
   const Box bytes(begin, end);
-  std::erase_if(users->second, [&](int64_t id) {
+  std::erase_if(users->second, [&](User& u) {
+    const int64_t id = u.id;
     Flight& f = flights_.at(id);
     std::erase_if(f.sides, [&](const FlightSide& s) {
       if (s.instance != instance || !overlap(s.box, bytes)) return false;
@@ -107,6 +119,7 @@ void InFlight::freed(int32_t instance, int64_t begin, int64_t end, int32_t threa
         found_.push_back({id, f.site, self, s.write, owed, instance, {begin, end}, true, awaited(f, s.write)});
       return true;
     });
+    u = user(id, f, instance);
     return std::none_of(f.sides.begin(), f.sides.end(), [&](const FlightSide& s) { return s.instance == instance; });
   });
   if (users->second.empty()) users_.erase(users);
@@ -116,8 +129,10 @@ void InFlight::access(const Access& a, int32_t thread) {
   const auto users = users_.find(a.instance);
   if (users == users_.end()) return;
   const Box box = a.box();
-  for (int64_t id : users->second) {
-    const Flight& f = flights_.at(id);
+  const Range hull = box.hull();
+  for (const User& u : users->second) {
+    if ((!a.write && !u.writes) || u.hull.end <= hull.begin || hull.end <= u.hull.begin) continue;
+    const Flight& f = flights_.at(u.id);
     const int64_t reading = read_owed(f);
     const FlightSide* met = nullptr;
     for (const FlightSide& side : f.sides) {
@@ -126,8 +141,8 @@ void InFlight::access(const Access& a, int32_t thread) {
     }
     if (!met || !told_.insert({f.site, a.site}).second) continue;
     const Party party{thread, a.who < 0, a.site, a.write, a.atomic};
-    found_.push_back({id, f.site, party, met->write, met->write ? left(f.after_write) : reading, a.instance, box.hull(),
-                      false, awaited(f, met->write)});
+    found_.push_back({u.id, f.site, party, met->write, met->write ? left(f.after_write) : reading, a.instance,
+                      box.hull(), false, awaited(f, met->write)});
   }
 }
 

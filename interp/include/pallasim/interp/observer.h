@@ -124,7 +124,7 @@ class Observer {
   static constexpr uint32_t kInternal = 4096;  // accesses that are internal, too
   virtual ~Observer() = default;
   virtual uint32_t wants() const = 0;
-  virtual bool wants_buffer(uint32_t) const { return true; }  // accesses to it
+  virtual bool wants_buffer(uint32_t) const { return true; }  // accesses to it; asked once
   virtual void on_launch(const LaunchEvent&) {}
   virtual void on_thread(const ThreadEvent&) {}
   virtual void on_point(const PointEvent&) {}

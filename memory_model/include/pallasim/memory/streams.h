@@ -38,6 +38,8 @@ struct StreamLeftOver {
 class Streams {
  public:
   explicit Streams(std::vector<Stream> streams = {}) : streams_(std::move(streams)), waiters_(streams_.size()) {}
+  // All as at their start, `count` of them, in the memory of those before; from `first_in_order` on they are in order.
+  void reset(size_t count, size_t first_in_order);
   size_t size() const { return streams_.size(); }
   const Stream& operator[](int64_t id) const { return streams_[static_cast<size_t>(id)]; }
 

@@ -75,10 +75,18 @@ class InFlight {
   bool operator==(const InFlight&) const = default;
 
  private:
+  // An operation that uses an instance, and what tells that an access cannot meet it.
+  struct User {
+    int64_t id = 0;
+    Range hull;  // of its sides there
+    bool writes = false;
+    bool operator==(const User&) const = default;
+  };
+  static User user(int64_t id, const Flight&, int32_t instance);
   void free_what_is_awaited();
   void remove(int64_t id);
   std::map<int64_t, Flight> flights_;
-  std::unordered_map<int32_t, std::vector<int64_t>> users_;  // operations by instance
+  std::unordered_map<int32_t, std::vector<User>> users_;  // by instance
   std::vector<InFlightUse> found_;
   std::set<std::pair<int32_t, int32_t>> told_;  // sites
 };
