@@ -26,7 +26,8 @@ class Publisher::Accesses : public ops::Boxes {
   mutable uint32_t buffer_ = 0;
 };
 
-Publisher::Publisher(Execution& ex, std::span<Observer* const> observers, bool runs_tell) : ex_(ex), all_(observers.begin(), observers.end()) {
+Publisher::Publisher(Execution& ex, std::span<Observer* const> observers, bool runs_tell)
+    : ex_(ex), all_(observers.begin(), observers.end()) {
   uint32_t wanted = 0;
   for (Observer* o : observers) {
     wanted |= o->wants();

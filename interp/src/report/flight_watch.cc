@@ -30,8 +30,8 @@ void FlightWatch::issued(const memory::AsyncCopy& c) {
   shadow::Flight f;
   f.site = s.id;
   if (flights_.empty()) issues_.clear();
-  issues_.insert_or_assign(
-      c.id, Issue{c.thread, CopyWay(ex, c), moment(ex.threads[static_cast<size_t>(c.thread)], c.step)});
+  issues_.insert_or_assign(c.id,
+                           Issue{c.thread, CopyWay(ex, c), moment(ex.threads[static_cast<size_t>(c.thread)], c.step)});
   if (c.combine != memory::Combine::Replace) adding_.insert(s.id);
   for (bool dst : {false, true}) {
     const shadow::Access side = instances_.side(ex, c, dst, c.thread);

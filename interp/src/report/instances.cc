@@ -21,8 +21,7 @@ int32_t Instances::of(const Execution& ex, int32_t thread, uint32_t buffer) {
   const auto t = static_cast<size_t>(thread);
   if (t >= by_thread.size()) by_thread.resize(t + 1, -1);
   if (by_thread[t] >= 0) return by_thread[t];
-  const int32_t r =
-      all_.try_emplace(memory_of(ex, thread, buffer), static_cast<int32_t>(all_.size())).first->second;
+  const int32_t r = all_.try_emplace(memory_of(ex, thread, buffer), static_cast<int32_t>(all_.size())).first->second;
   if (ex.threads[t].parent < 0) by_thread[t] = r;  // others get parents anew
   return r;
 }

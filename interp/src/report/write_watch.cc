@@ -92,7 +92,8 @@ void WriteWatch::on_launch(const LaunchEvent&) {
     if (!scratch_) {  // programs begin one after the other; the array is there from the start
       for (int32_t device = 0; device < ex.devices; ++device)
         if (ex.operand(device, w.buffer))
-          add(instances_.of(ex, device * ex.device_threads, w.buffer), {0, ops::count(w.dims) * w.element_bytes, name, &w, nullptr, w.dims, {}});
+          add(instances_.of(ex, device * ex.device_threads, w.buffer),
+              {0, ops::count(w.dims) * w.element_bytes, name, &w, nullptr, w.dims, {}});
       continue;
     }
     for (const Thread& t : ex.threads) {
