@@ -4,7 +4,8 @@
 
 In each process calls of both alternate, `--batch` of one after as many of the other; the lines are one per process and kernel: medians of the
 rounds, the mean of their faults behind it, and by how many MiB the process has grown. Kernels: JAX's own Triton softmax, layer norm
-and RMS norm with results of 2 and 4 MiB, and two of kernels/ with results of 16 MiB, which glibc gives back to the system. --hold: a result lives until the next one of its function is there.
+and RMS norm with results of 2 and 4 MiB, and two of kernels/ with results of 16 MiB, of which some processes keep no place with any
+opaque handler. --hold: a result lives until the next one of its function is there.
 """
 from __future__ import annotations
 
@@ -75,7 +76,7 @@ def worker(rounds: int, pattern: str, hold: bool, batch: int) -> None:
         if not re.search(pattern, name):
             continue
         arguments = jax.block_until_ready(make())
-        with pallasim.emulate(chip, workers=1):
+        with pallasim.emulate(chip):
             ours = jax.jit(kernel).lower(*arguments).compile()
             launches = pallasim.launch_count()
             out = np.asarray(ours(*arguments))
