@@ -9,6 +9,7 @@
 #include "../ops/bodies.h"
 #include "causes.h"
 #include "report.h"
+#include "words.h"
 
 namespace pallasim::interp {
 namespace {
@@ -227,7 +228,7 @@ void tell_objects(const Execution& ex, const std::vector<Waiter>& waits, ir::Dia
 
 }  // namespace
 
-void deadlock(Execution& ex, const std::string& token) {
+void Words::deadlock(Execution& ex, const std::string& token) const {
   const Plan& p = *ex.plan;
   std::map<const Step*, std::vector<Signal>> signals;
   std::vector<Waiter> waits;

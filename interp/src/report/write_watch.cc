@@ -92,12 +92,13 @@ void WriteWatch::on_launch(const LaunchEvent&) {
     if (!scratch_) {  // programs begin one after the other; the array is there from the start
       for (const std::vector<std::byte*>& own : ex.operands)
         if (const std::byte* base = own[static_cast<size_t>(w.operand)])
-          add(instances_.of(base), {0, ops::count(w.dims) * w.element_bytes, name, &w, nullptr, w.dims, {}});
+          add(instances_.of(base), {0, arrays::count(w.dims) * w.element_bytes, name, &w, nullptr, w.dims, {}});
       continue;
     }
     for (const Thread& t : ex.threads) {
       if (!t.bases) continue;  // it did not begin
-      add(instances_.of(ex, t.index, w.buffer), {0, ops::count(w.dims) * w.element_bytes, name, &w, nullptr, w.dims});
+      add(instances_.of(ex, t.index, w.buffer),
+          {0, arrays::count(w.dims) * w.element_bytes, name, &w, nullptr, w.dims});
       if (const auto* staged = std::get_if<Window::Staged>(&w.reach))
         add(instances_.of(ex, t.index, t.temps), {staged->copy.offset,
                                                   staged->copy.offset + staged->copy.elements * w.element_bytes,
