@@ -6,6 +6,7 @@
 #include <random>
 
 #include "engine/snapshot.h"
+#include "report/words.h"
 #include "run.h"
 
 namespace pallasim::interp::test {
@@ -322,7 +323,7 @@ TEST(Async, CopiesInFlightArePartOfASnapshot) {
   const Array x = noise({4, 128});
   Options options = with(Options::Copies::AtWait);
   Array in = x, out = noise({4, 128}, 3);
-  Execution ex(*plan);
+  Execution ex(*plan, Words::all());
   const std::vector<std::byte*> bases[] = {{in.bytes.data(), out.bytes.data()}};
   ex.options = &options;
   ex.copies_move = options.copies;

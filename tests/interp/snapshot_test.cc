@@ -3,6 +3,7 @@
 
 #include "engine/engine.h"
 #include "engine/snapshot.h"
+#include "report/words.h"
 #include "run.h"
 
 namespace pallasim::interp::test {
@@ -78,7 +79,7 @@ struct Fixture {
   Execution exec;
   const int64_t bytes = 32;
 
-  Fixture() : plan(compile(ir::parse(kNest))), exec(*plan) {
+  Fixture() : plan(compile(ir::parse(kNest))), exec(*plan, Words::all()) {
     exec.options = &options;
     const std::vector<std::byte*> operands[] = {{reinterpret_cast<std::byte*>(out.data())}};
     exec.bind(operands, {});
@@ -97,7 +98,7 @@ TEST(Snapshot, SuspendedAfterEveryStepResumesToTheSameBytes) {
     while (!ready.empty()) {
       const int32_t i = ready.front();
       ready.pop_front();
-      const Stop stop = f.exec.run(f.exec.threads[static_cast<size_t>(i)], budget);
+      const Stop stop = run(f.exec, f.exec.threads[static_cast<size_t>(i)], budget);
       for (int32_t w : f.exec.woken) ready.push_back(w);
       f.exec.woken.clear();
       if (stop == Stop::None) ready.push_back(i);

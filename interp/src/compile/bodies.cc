@@ -217,13 +217,15 @@ static void compile_together(Plan& p) {
   PlanOptions options = p.options;
   options.rules = Options::Rules::Off;  // the module that came is what they are about
   try {
-    p.together = {compile_plan(std::move(together->module), options), together->axis, together->lanes};
+    p.together = {compile_plan(std::move(together->module), options, *p.functions), together->axis, together->lanes};
   } catch (const ir::DiagnosticError&) { return; }
   count(Rewrite::PointsTogether);
 }
 
-std::shared_ptr<Plan> compile_plan(ir::Module module, const PlanOptions& options, PassWatch* watch) {
+std::shared_ptr<Plan> compile_plan(ir::Module module, const PlanOptions& options, const StepFunctions& functions,
+                                   PassWatch* watch) {
   auto plan = std::make_shared<Plan>();
+  plan->functions = &functions;
   plan->module = std::move(module);
   plan->options = options;
   if (options.nans != Options::Nans::Off) plan->options.fuse = false;  // every operation has its result somewhere

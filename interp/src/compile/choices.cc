@@ -23,7 +23,7 @@ Val apply_view_to_each(Emitter& e, const Op& op, const Val& ref, std::span<const
 void for_each_choice(Emitter& e, const Val& v, const std::function<void(const Val&)>& body) {
   if (!v.is_choice()) return body(v);
   auto* table = e.own(BranchTablePayload());
-  Step& s = e.emit<Kind::branch_table>(ops::kBranchTable, table);
+  Step& s = e.emit<Kind::branch_table>(e.functions().branch_table, table);
   s.a = v.ref().choice->slot;
   s.imm = 4;
   std::vector<int> ends;
@@ -31,7 +31,7 @@ void for_each_choice(Emitter& e, const Val& v, const std::function<void(const Va
     table->steps.push_back(e.here());
     for_each_choice(e, r, body);  // a ref may itself be one of several
     ends.push_back(e.here());
-    e.emit(ops::kJump);
+    e.emit(e.functions().jump);
   }
   for (int end : ends) e.jump_to(end, e.here());
 }

@@ -23,16 +23,16 @@ class StepWriter {
   // A step of the kind, at the context's location, with a payload that the plan owns from now on or that lives as long.
   template <Kind k>
   Step& emit(PayloadOf<k> p) {
-    return append(k, body_of<k>(), nullptr, own(std::move(p)));
+    return append(k, function_of<k>(), nullptr, own(std::move(p)));
   }
   template <Kind k>
   Step& emit(const PayloadOf<k>* p) {
-    return append(k, body_of<k>(), nullptr, p);
+    return append(k, function_of<k>(), nullptr, p);
   }
   template <Kind k>
   Step& emit() {
     static_assert(std::is_void_v<PayloadOf<k>>);
-    return append(k, body_of<k>(), nullptr, nullptr);
+    return append(k, function_of<k>(), nullptr, nullptr);
   }
   // One of the bodies of a kind that has several.
   template <Kind k>
@@ -70,9 +70,9 @@ class StepWriter {
  private:
   Context& c_;
   template <Kind k>
-  static constexpr StepFn body_of() {
-    static_assert(kBodyOf<k> != nullptr, "a kind with several bodies is emitted by a form");
-    return kBodyOf<k>;
+  StepFn function_of() const {
+    static_assert(!kHasForms<k>, "a kind with several functions is emitted by a form");
+    return c_.functions().of_kind[static_cast<size_t>(k)];
   }
   template <Kind k>
   static Kind checked(const StepForm& form) {

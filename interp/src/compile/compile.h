@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "../plan/plan.h"
+#include "../plan/steps.h"
 #include "pallasim/interp/passes.h"
 
 namespace pallasim::interp {
@@ -13,7 +14,8 @@ ir::Module widened(const ir::Module&);
 // Whether there is a lowering of the operation: the others are refused by name.
 bool runs(ir::OpCode);
 
-// Compiles a verified module without shape parameters. `watch` may be null.
-std::shared_ptr<Plan> compile_plan(ir::Module module, const PlanOptions& options, PassWatch* watch = nullptr);
+// Compiles a verified module without shape parameters to steps that run by `functions`. `watch` may be null.
+std::shared_ptr<Plan> compile_plan(ir::Module module, const PlanOptions& options, const StepFunctions& functions,
+                                   PassWatch* watch = nullptr);
 
 }  // namespace pallasim::interp

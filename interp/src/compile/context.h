@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "../plan/plan.h"
+#include "../plan/steps.h"
 #include "pallasim/interp/rewrites.h"
 
 namespace pallasim::interp {
@@ -33,6 +34,7 @@ class Context {
   const PlanOptions& options() const { return plan_.options; }
   const ir::Module& module() const { return m_; }
   const hw::MachineModel& model() const { return model_; }
+  const StepFunctions& functions() const { return *plan_.functions; }
   const KernelTable& kernels() const { return k_; }
   const Semantics& semantics() const { return semantics_; }
   // What a family of lowerings remembers from one operation to the next: made when it is first asked for.

@@ -363,7 +363,7 @@ void Compiler::compile_index_map(Window& w, const Map& body_values) {
 }
 
 void Compiler::emit_grid_next(int top) {
-  Step& s = emit(m_.grid.empty() ? ops::kGridEnd : ops::kGridNext);
+  Step& s = emit(m_.grid.empty() ? functions().grid_end : functions().grid_next);
   if (!m_.grid.empty()) s.dst = body_.pid_slots.back(), s.a = body_.row_end;
   jump_to(here() - 1, top);
 }

@@ -66,12 +66,13 @@ ir::view::Index push_index(Emitter& e, const Op& op, Val* ref, const ir::view::I
 }
 
 namespace {
-ArrayBody between(const Val& from, const Val& to) {
+ArrayBody between(const ArrayFunctions& arrays, const Val& from, const Val& to) {
   if (from.dims.size() < 2 || ir::bit_width(from.dtype) == ir::bit_width(to.dtype))
-    return ops::regroup(1, 1, from.elements(), from.dtype, from.dtype);
+    return arrays.regroup(1, 1, from.elements(), from.dtype, from.dtype);
   const size_t rows = from.dims.size() - 2;
   const int64_t block = from.dims[rows] * from.dims[rows + 1];
-  return ops::regroup(block ? from.elements() / block : 0, from.dims[rows], from.dims[rows + 1], from.dtype, to.dtype);
+  return arrays.regroup(block ? from.elements() / block : 0, from.dims[rows], from.dims[rows + 1], from.dtype,
+                        to.dtype);
 }
 }  // namespace
 
@@ -80,7 +81,7 @@ namespace {
 bool shows_all(const Val& ref) {
   const RefThrough& t = *ref.ref().through;
   return ref.memory().addr.offset == 0 && ref.memory().addr.dyn == Addr::kNoSlot && is_dense(ref) &&
-         ref.elements() == ops::count(t.dims);
+         ref.elements() == arrays::count(t.dims);
 }
 }  // namespace
 
@@ -105,8 +106,9 @@ Val open_ref(Emitter& e, const Val& ref, Lens lens, std::vector<OpenedRef>* open
   Val shape;
   shape.dtype = ref.ref().through->dtype;
   const ArrayResult dense{ref.ref().through->dtype, ref.ref().through->dims};
-  const Val copy =
-      lens == Lens::Overwrite ? e.temp(dense.dtype, dense.dims) : emit_array(e, {now}, {dense}, between(now, shape))[0];
+  const Val copy = lens == Lens::Overwrite
+                       ? e.temp(dense.dtype, dense.dims)
+                       : emit_array(e, {now}, {dense}, between(e.functions().arrays, now, shape))[0];
   const Val r = shown_in(e, copy, ref, lens);
   if (opened) opened->push_back({base, copy});
   return r;
@@ -166,7 +168,8 @@ void write_back(Emitter& e, const std::vector<OpenedRef>& opened) {
       e.emit<Kind::lens>(o.lens);
       continue;
     }
-    Val bytes = emit_array(e, {o.copy}, {{o.base.dtype, o.base.dims}}, between(o.copy, o.base))[0];
+    Val bytes =
+        emit_array(e, {o.copy}, {{o.base.dtype, o.base.dims}}, between(e.functions().arrays, o.copy, o.base))[0];
     e.emit_copy(o.base, bytes);
   }
 }

@@ -94,7 +94,7 @@ void StoreForwarding::emit(const CopyTo& to, bool plain, const std::function<voi
   }
   copy(true);
   const int end = e_.here();
-  e_.emit(ops::kJump);
+  e_.emit(e_.functions().jump);
   e_.jump_to(branch, e_.here());
   store();
   copy(false);

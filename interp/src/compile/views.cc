@@ -73,7 +73,7 @@ static Val index_dynamic(Emitter& e, const Val& ref, std::vector<IndexTerm> term
   p.empty = none.known;
   p.sizes = none.sizes;
   const uint32_t dyn = e.new_slot();
-  Step& s = e.emit<Kind::index_bounds>(ops::kIndexBounds, std::move(p));
+  Step& s = e.emit<Kind::index_bounds>(e.functions().index_bounds, std::move(p));
   s.a = ref.memory().addr.dyn;
   s.dst = dyn;
   r.memory().addr.dyn = dyn;

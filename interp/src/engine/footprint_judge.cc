@@ -4,6 +4,7 @@
 #include <cstring>
 #include <map>
 
+#include "../ops/findings.h"
 #include "../ops/footprint.h"
 #include "../plan/kinds.h"
 #include "../plan/payload/movement.h"
@@ -132,7 +133,7 @@ void no_other_byte(Thread& t, const Step* s, const std::vector<Region>& regions,
   for (size_t i = 0; i < writes.size(); ++i)
     for (size_t b = 0; b < static_cast<size_t>(regions[i].bytes); ++b)
       if (!writes[i][b] && after[i][b] != before[i][b])
-        footprint_differs(t, s, "a byte changed that it says not to write", static_cast<int64_t>(b));
+        ops::diagnose(t).footprint_differs(t, s, "a byte changed that it says not to write", static_cast<int64_t>(b));
 }
 
 // Of steps that signal, wait or start what others see: what they and the copies that move meanwhile write.
@@ -187,7 +188,8 @@ const Step* run_judged(Thread& t, const Step* s) {
   for (size_t i = 0; i < memory; ++i)
     for (size_t b = 0; b < static_cast<size_t>(regions[i].bytes); ++b)
       if (writes[i][b] && regions[i].at[b] != after[i][b] && !as_it_was(i, b))
-        footprint_differs(t, s, "what it writes depends on bytes that it says not to read", static_cast<int64_t>(b));
+        ops::diagnose(t).footprint_differs(t, s, "what it writes depends on bytes that it says not to read",
+                                           static_cast<int64_t>(b));
   restore(regions, after);
   return next;
 }

@@ -120,16 +120,17 @@ Schedule make_schedule(const RunOptions& o) {
 
 template <typename Token>
 void check_limits(Execution& ex, const RunOptions& o, const Thread& t, int64_t idle, const Token& token) {
-  if (o.max_steps > 0 && ex.steps >= o.max_steps) step_limit(ex, t, token());
+  if (o.max_steps > 0 && ex.steps >= o.max_steps) ex.diagnostics->step_limit(ex, t, token());
   // A turn that only finds its condition unchanged is worth many idle steps: everybody is waiting.
   constexpr int64_t kStepsPerSpin = 1000;
   if (o.livelock_steps > 0 && ex.spins >= std::max<int64_t>(o.livelock_steps / kStepsPerSpin, 1) &&
       ex.spins > 4 * static_cast<int64_t>(ex.threads.size())) {
-    if (ex.points > 0) waiting_programs(ex, t, token());
-    polling_threads(ex, t, token());
+    if (ex.points > 0) ex.diagnostics->waiting_programs(ex, t, token());
+    ex.diagnostics->polling_threads(ex, t, token());
   }
-  if (o.livelock_steps > 0 && idle >= o.livelock_steps) no_progress(ex, t, idle, token());
-  if (g_interrupt_epoch.load(std::memory_order_relaxed) != ex.interrupt_epoch) interrupted(ex, t, token());
+  if (o.livelock_steps > 0 && idle >= o.livelock_steps) ex.diagnostics->no_progress(ex, t, idle, token());
+  if (g_interrupt_epoch.load(std::memory_order_relaxed) != ex.interrupt_epoch)
+    ex.diagnostics->interrupted(ex, t, token());
 }
 
 // What is left when all threads ended: copies, and counts that nobody took.
@@ -144,7 +145,7 @@ void finish_copies(Execution& ex) {
     for (int64_t unit = 0; unit < ex.units.count(block.owner); ++unit) {
       Thread& t = ex.threads[static_cast<size_t>(ex.units.threads_of(block.owner, unit).first)];
       for (int64_t i = 0; i < block.count; ++i)
-        ops::left_over(t, t.pc ? t.pc : ex.plan->first().entry, layout.id(static_cast<int>(b), i, t.unit));
+        ex.diagnostics->left_over(t, t.pc ? t.pc : ex.plan->first().entry, layout.id(static_cast<int>(b), i, t.unit));
     }
   }
 }
@@ -157,7 +158,7 @@ void finish_barriers(Execution& ex) {
       const auto first = static_cast<int32_t>(ex.units.threads_of(block.owner, unit).first);
       Thread& t = ex.threads[static_cast<size_t>(first)];
       for (int64_t i = 0; i < block.count && t.pc; ++i)
-        ops::barrier_left_over(t, t.pc, ex.barrier_layout.id_of_thread(static_cast<int>(b), i, first));
+        ex.diagnostics->barrier_left_over(t, t.pc, ex.barrier_layout.id_of_thread(static_cast<int>(b), i, first));
     }
   }
 }
@@ -224,7 +225,7 @@ bool Scheduler::turn(int64_t most) {
     ex_.begin_program(t);
     ex_.events->thread(ThreadEvent::What::Begins, index);
   }
-  const Stop stop = ex_.run(t, budget);
+  const Stop stop = run(ex_, t, budget);
   if (stop == Stop::Done && t.parent >= 0) ex_.end_child(t);
   if (stop == Stop::Blocked) ex_.events->thread(ThreadEvent::What::Blocks, index);
   if (stop == Stop::Done) ex_.events->thread(ThreadEvent::What::Ends, index);
@@ -241,7 +242,7 @@ bool Scheduler::turn(int64_t most) {
 
 void Scheduler::finish() {
   for (const Thread& t : ex_.threads)
-    if (t.stop == Stop::Blocked) deadlock(ex_, token());
+    if (t.stop == Stop::Blocked) ex_.diagnostics->deadlock(ex_, token());
   if (!ex_.plan->memory.semaphores.empty() || !ex_.copies.empty()) finish_copies(ex_);
   finish_barriers(ex_);
 }

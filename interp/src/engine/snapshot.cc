@@ -4,6 +4,7 @@
 #include <cstring>
 #include <optional>
 
+#include "../ops/findings.h"
 #include "engine.h"
 
 namespace pallasim::interp {
@@ -147,7 +148,7 @@ std::string run_restoring(Execution& ex, const Options& o, int64_t every) {
     const std::string stop_again = run_out(ex, scheduler);
     const Snapshot second = take_snapshot(ex, scheduler, bytes);
     const std::string differs = stop != stop_again ? "the error" : difference(first, second);
-    if (!differs.empty()) restored_differs(ex, here.steps, differs);
+    if (!differs.empty()) ex.diagnostics->restored_differs(ex, here.steps, differs);
     restore(here, ex, scheduler, bytes);
   }
   scheduler.finish();

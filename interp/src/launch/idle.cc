@@ -15,8 +15,6 @@ int64_t bytes_held(const Execution& ex) {
   return n;
 }
 
-Plan::~Plan() { idle_executions().forget(*this); }
-
 IdleExecutions& idle_executions() {
   static auto* all = new IdleExecutions;  // outlives the plans of other statics
   return *all;
@@ -42,7 +40,10 @@ void IdleExecutions::give(std::unique_ptr<Execution> e) {
   std::vector<std::unique_ptr<Execution>> gone;  // ends outside of the lock
   const int64_t bytes = bytes_held(*e);
   const std::lock_guard lock(mutex_);
-  std::vector<Place>& own = places_[e->plan];
+  const Plan* plan = e->plan;
+  if (!plan->kept)
+    plan->kept = std::shared_ptr<const void>(plan, [plan](const void*) { idle_executions().forget(*plan); });
+  std::vector<Place>& own = places_[plan];
   if (bytes > kLimit || own.size() >= kMostOfAPlan) {
     gone.push_back(std::move(e));
     return;

@@ -29,7 +29,6 @@ namespace pallasim::interp {
 
 void request_interrupt() { g_interrupt_epoch.fetch_add(1, std::memory_order_relaxed); }
 uint64_t interrupt_epoch() { return g_interrupt_epoch.load(std::memory_order_relaxed); }
-const ir::Module& module_of(const Plan& p) { return p.given ? *p.given : p.module; }
 
 namespace {
 

@@ -7,20 +7,11 @@
 #include <vector>
 
 #include "../compile/compile.h"
+#include "../ops/functions.h"
 #include "pallasim/ir/diagnostic.h"
 #include "pallasim/ir/module.h"
 
 namespace pallasim::interp {
-
-int64_t Plan::bytes() const {
-  const size_t own = sizeof(Plan) + memory.constants.size() + steps.capacity() * sizeof(Step);
-  int64_t n = static_cast<int64_t>(own) + payloads.bytes();
-  for (const auto& b : bodies) n += static_cast<int64_t>(sizeof(Body) + b->image.size());
-  if (together.plan) n += together.plan->bytes();
-  const std::lock_guard lock(mutex);
-  for (const auto& [sizes, plan] : specialised) n += plan->bytes();
-  return n;
-}
 
 static std::shared_ptr<const Plan> compile_watched(ir::Module module, const PlanOptions& options, PassWatch* watch) {
   ir::verify(module);
@@ -31,7 +22,7 @@ static std::shared_ptr<const Plan> compile_watched(ir::Module module, const Plan
     return plan;
   }
   try {
-    return compile_plan(std::move(module), options, watch);
+    return compile_plan(std::move(module), options, ops::functions(), watch);
   } catch (ir::DiagnosticError& e) {
     if (options.chip->family != hw::Family::Generic) e.diagnostic().chip = options.chip->name;
     std::move(e.diagnostic()).raise();

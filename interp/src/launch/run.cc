@@ -2,6 +2,7 @@
 
 #include "../engine/engine.h"
 #include "../engine/snapshot.h"
+#include "../report/words.h"
 #include "float_environment.h"
 #include "idle.h"
 #include "pallasim/interp/progress.h"
@@ -9,7 +10,7 @@
 namespace pallasim::interp {
 
 Lease::Lease(const Plan& p) : exec_(idle_executions().take(p)) {
-  if (!exec_) exec_ = std::make_unique<Execution>(p);
+  if (!exec_) exec_ = std::make_unique<Execution>(p, Words::all());
 }
 
 Lease::~Lease() {

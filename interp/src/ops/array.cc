@@ -1,4 +1,4 @@
-#include "../plan/array.h"
+#include "array.h"
 
 #include "../plan/payload/array.h"
 #include "bodies.h"

@@ -318,7 +318,7 @@ const Step* dma_start(Thread& t, const Step* s) {
     to[d] = extent(t, p.dst.extents, d);
     same = same && to[d] == c.dims[d];
   }
-  if (!same) copy_shapes_differ(t, s, p, {c.dims, p.src.strides.size()}, {to, p.dst.strides.size()});
+  if (!same) diagnose(t).copy_shapes_differ(t, s, p, {c.dims, p.src.strides.size()}, {to, p.dst.strides.size()});
   c.dst.thread = target_thread(t, s, p.peer, "copy");
   const auto count = [&](const SemPayload& sem) {
     const bool bytes = sem.block >= 0 && ex.plan->memory.semaphores.blocks()[static_cast<size_t>(sem.block)].bytes;
@@ -363,10 +363,10 @@ const Step* dma_wait(Thread& t, const Step* s) {
   for (size_t d = 0; d < p.extents.dims.size(); ++d) {
     const int64_t size = extent(t, p.extents, d);
     if (!p.most.empty() && p.extents.slots[d] != Addr::kNoSlot && (size < 0 || size > p.most[d]))
-      wait_outside(t, s, p, size, d, p.most[d]);
+      diagnose(t).wait_outside(t, s, p, size, d, p.most[d]);
     n = memory::mul(n, size);
   }
-  if (memory::mul(n, p.bits) == INT64_MAX) wait_too_large(t, s, p);
+  if (memory::mul(n, p.bits) == INT64_MAX) diagnose(t).wait_too_large(t, s, p);
   return wait_for(t, s, semaphore_id(t, p.sem), machine_bytes(n, p.bits), true);
 }
 
@@ -393,7 +393,7 @@ const Step* scope_end(Thread& t, const Step* s) {
       const int64_t id = layout.id(b, i, t.unit);
       for (size_t c; (c = ex.copies.first_completing(Completion::Kind::Semaphore, id)) < ex.copies.size();)
         complete_copy(ex, c);
-      if (ex.threads.size() == 1) left_over(t, s, id);
+      if (ex.threads.size() == 1) diagnose(t).left_over(t, s, id);
     }
   return s + 1;
 }

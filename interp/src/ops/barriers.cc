@@ -39,7 +39,7 @@ int64_t own_id(const Thread& t, const BarrierPayload& p, int64_t index) {
 
 int64_t bytes(const Thread& t, const Step* s, const BarrierPayload::Bytes& b) {
   const int64_t n = b.slot == Addr::kNoSlot ? b.fixed : t.slot<int32_t>(b.slot);
-  if (n < 0) bytes_below_zero(t, s, n);
+  if (n < 0) diagnose(t).bytes_below_zero(t, s, n);
   return n;
 }
 
@@ -72,7 +72,8 @@ void tell_of_barriers(Thread& t, const Step* s) {
   const auto& found = ex.barriers.findings();
   if (ex.barriers_told == found.size()) [[likely]]
     return;
-  for (; ex.barriers_told < found.size(); ++ex.barriers_told) barrier_misused(t, s, found[ex.barriers_told]);
+  for (; ex.barriers_told < found.size(); ++ex.barriers_told)
+    diagnose(t).barrier_misused(t, s, found[ex.barriers_told]);
 }
 
 namespace {
@@ -111,7 +112,8 @@ const Step* named_arrive(Thread& t, const Step* s) {
   Execution& ex = *t.exec;
   const int64_t index = index_of(t, p), count = ex.barrier_layout.blocks()[static_cast<size_t>(p.block)].count;
   if (index < 0 || index >= count)
-    no_such_unit(t, s, "an arrival", "named barrier", static_cast<int32_t>(index), static_cast<int32_t>(count));
+    diagnose(t).no_such_unit(t, s, "an arrival", "named barrier", static_cast<int32_t>(index),
+                             static_cast<int32_t>(count));
   const int64_t id = barrier_id(t, p);
   ex.barriers.take(id, p.takes, t.index);
   if (p.sees) Seen(t, p).set(ex.barriers[id].phase);

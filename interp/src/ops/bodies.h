@@ -6,8 +6,8 @@
 #include "../plan/payload/barriers.h"
 #include "../plan/payload/copies.h"
 #include "../plan/payload/print.h"
-#include "../plan/steps.h"
 #include "execution.h"
+#include "functions.h"
 
 namespace pallasim::interp::ops {
 

@@ -10,16 +10,6 @@
 
 namespace pallasim::interp {
 
-int64_t ClusterSet::count() const {
-  int64_t n = 1;
-  for (const auto& group : groups) {
-    int64_t all = 1;
-    for (const ClusterAxis& a : group) all *= a.size;
-    n += all - 1;
-  }
-  return n;
-}
-
 namespace ops {
 namespace {
 
@@ -51,7 +41,8 @@ int32_t unit_of(const Thread& t, const Step* s, const ClusterPeer& peer) {
   for (const ClusterPeer::At& at : peer.places) {
     const int32_t i = t.slot<int32_t>(at.slot);
     if (i < 0 || i >= at.axis.size)
-      no_such_unit(t, s, "an access", ("CTA " + at.name + " =").c_str(), i, static_cast<int32_t>(at.axis.size));
+      diagnose(t).no_such_unit(t, s, "an access", ("CTA " + at.name + " =").c_str(), i,
+                               static_cast<int32_t>(at.axis.size));
     unit += (i - own_place(t, at.axis)) * at.axis.stride;
   }
   return static_cast<int32_t>(unit);

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "../plan/array.h"
 #include "../plan/payload/array.h"
+#include "array.h"
 #include "pallasim/memory/odometer.h"
 
 namespace pallasim::interp::ops {

@@ -154,14 +154,14 @@ const Step* host_call(Thread& t, const Step* s) {
     else std::memcpy(array.bytes.data(), t.resolve(a.addr), array.bytes.size());
     call->arguments.push_back(std::move(array));
   }
-  if (stops) at_breakpoint(t, s, *call);
+  if (stops) diagnose(t).at_breakpoint(t, s, *call);
   else ex.prints.push_back({ex.linear_point(t), {}, std::move(call)});
   return s + 1;
 }
 
 const Step* check(Thread& t, const Step* s) {
-  if (t.slot<uint8_t>(s->a)) return s + 1;
-  check_failed(t, s, text_of(t, payload<Kind::check>(s).message));
+  if (!t.slot<uint8_t>(s->a)) diagnose(t).check_failed(t, s, text_of(t, payload<Kind::check>(s).message));
+  return s + 1;
 }
 
 }  // namespace pallasim::interp::ops

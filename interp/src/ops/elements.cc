@@ -119,17 +119,18 @@ std::byte* Elements::address() const {
       if (in_padding || (read && policy == Options::Oob::Uninitialized)) return nullptr;
       if (policy != Options::Oob::Machine || g.extent == 0) {
         const bool in_block = i >= 0 && i < g.extent;
-        out_of_bounds(t_, s_, {0, false, 0, g.extent - 1, static_cast<int>(d), g.extent, 1}, i, p_.name, p_.shape,
-                      read          ? "read"
-                      : p_.has_mask ? "masked swap"
-                                    : "write",
-                      in_block ? &g : nullptr);
+        diagnose(t_).out_of_bounds(t_, s_, {0, false, 0, g.extent - 1, static_cast<int>(d), g.extent, 1}, i, p_.name,
+                                   p_.shape,
+                                   read          ? "read"
+                                   : p_.has_mask ? "masked swap"
+                                                 : "write",
+                                   in_block ? &g : nullptr);
       }
       const bool pointer = p_.array_elements > 0;
       const int64_t used = std::clamp<int64_t>(i, 0, g.extent - 1);
       if (!pointer)
-        note_out_of_bounds(t_, s_, {0, false, 0, g.extent - 1, static_cast<int>(d), g.extent, 1}, i, used, p_.name,
-                           p_.shape);
+        diagnose(t_).note_out_of_bounds(t_, s_, {0, false, 0, g.extent - 1, static_cast<int>(d), g.extent, 1}, i, used,
+                                        p_.name, p_.shape);
       if (pointer) outside = true;
       else i = used;
     }
@@ -140,8 +141,8 @@ std::byte* Elements::address() const {
     const int64_t from_base = (t_.resolve(p_.ref) - t_.bases[p_.ref.buffer]) / p_.size;
     const int64_t element = memory::add(from_base, offset);
     if (element < 0 || element >= p_.array_elements) {
-      note_out_of_bounds(t_, s_, {0, false, 0, p_.array_elements - 1, 0, p_.array_elements, 1}, element, -1,
-                         p_.name + " as one line of elements", {p_.array_elements});
+      diagnose(t_).note_out_of_bounds(t_, s_, {0, false, 0, p_.array_elements - 1, 0, p_.array_elements, 1}, element,
+                                      -1, p_.name + " as one line of elements", {p_.array_elements});
       return nullptr;
     }
   }

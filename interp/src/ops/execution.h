@@ -21,6 +21,9 @@
 namespace pallasim::interp {
 
 class Helpers;  // parts.h
+namespace ops {
+class Diagnostics;  // findings.h
+}
 
 // A box of grid points, run in lexicographic order.
 struct GridBox {
@@ -78,11 +81,12 @@ struct Population {
 };
 
 struct Execution {
-  explicit Execution(const Plan& plan);
+  Execution(const Plan&, const ops::Diagnostics&);
   ~Execution();
 
   const Plan* plan = nullptr;
-  const ir::LocTable* locs = nullptr;  // of the text that this launch came with: reports name its lines
+  const ops::Diagnostics* diagnostics = nullptr;  // the words for what is found
+  const ir::LocTable* locs = nullptr;             // of the text that this launch came with: reports name its lines
   const Options* options = nullptr;
   uint64_t interrupt_epoch = 0;  // when the launch began
   int32_t devices = 1, first_device = 0;
@@ -206,8 +210,6 @@ struct Execution {
   Thread& begin_child(Thread& parent, int64_t i, uint32_t temps);
   void end_child(Thread&);
 
-  // Runs `thread` for at most `budget` steps.
-  Stop run(Thread& thread, int64_t budget);
   bool joined = false;  // it goes through runs of scalar steps: nobody else can have a turn within one
   int64_t linear_point(const Thread&) const;
   int32_t device_of(const Thread& t) const { return devices == 1 ? 0 : t.unit / device_threads; }
@@ -222,12 +224,10 @@ struct Execution {
   std::vector<std::vector<std::byte*>> operands;  // per device
 
  private:
-  template <bool joined, bool watched, bool judged>
-  Stop run_steps(Thread&, int64_t budget);
   std::unique_ptr<Arena> new_arena(const Body&);
   GridPart make_part(GridBox) const;
   std::byte* base_of(const BufferAlias&) const;
-  void reset(const GridBox&);                   // what is no thread's
+  void reset(const GridBox&);  // what is no thread's
   void enter(Thread&, const Body&, int64_t n);  // slots and scratch as at the start; `n`: its number in the body
   void bind_arena(Arena&, int32_t unit) const;
   Arena& arena_of(const Thread& t) const { return *arenas[static_cast<size_t>(t.home < 0 ? t.index : t.home)]; }

@@ -1,5 +1,5 @@
-// What bodies of steps find, as data. The words are in report/: a function without a result throws a DiagnosticError,
-// or notes a finding of the run and returns, as it says.
+// What bodies of steps and the engine find, as data. Who puts it into words (report/) is the launch's to say: a
+// function without a result throws a DiagnosticError, or notes a finding of the run and returns, as it says.
 #pragma once
 #include <span>
 #include <string>
@@ -13,51 +13,6 @@
 
 namespace pallasim::interp::ops {
 
-// -- bounds --
-// Stops with PS-OOB-001. `access`: "read", "write" or "masked swap". `block`: of a ref whose block reaches beyond its
-// array.
-[[noreturn]] void out_of_bounds(const Thread&, const Step*, const IndexTerm&, int64_t index, const std::string& ref,
-                                const std::vector<int64_t>& shape, const char* access,
-                                const GatherDim* block = nullptr);
-// The same access where the machine goes on: noted once per place. `used`: the index that it took instead, -1: it read
-// what nobody wrote, or wrote nothing.
-void note_out_of_bounds(const Thread&, const Step*, const IndexTerm&, int64_t index, int64_t used,
-                        const std::string& ref, const std::vector<int64_t>& shape);
-// PS-OOB-002: no element of the block that `index` names in dimension `d` lies in the array.
-[[noreturn]] void block_outside(const Thread&, const Step*, const Window&, size_t d, int64_t index);
-// PS-OOB-002: a bounded slice from element `start` on that its block cannot hold, or that begins outside the array.
-[[noreturn]] void slice_outside(const Thread&, const Step*, const Window&, size_t d, int64_t start, int64_t size);
-// PS-OUT-002: the grid is at `block` again, where it was at grid point `before`. Noted, or thrown where that is an
-// error.
-void revisited(const Thread&, const Step*, const Window&, const std::vector<int64_t>& block,
-               const std::vector<int64_t>& before);
-
-// -- synchronisation --
-// PS-SEM-001: `what` ("copy", "signal") goes to the `of` ("core", "device") `index`, of which there are `count`.
-[[noreturn]] void no_such_unit(const Thread&, const Step*, const char* what, const char* of, int32_t index,
-                               int32_t count);
-// PS-DMA-001; the shapes of both sides, in elements.
-[[noreturn]] void copy_shapes_differ(const Thread&, const Step*, const DmaPayload&, std::span<const int64_t> src,
-                                     std::span<const int64_t> dst);
-// PS-OOB-001: a wait for `size` elements of dimension `d`, which has `most`; for more bytes than memory can have.
-[[noreturn]] void wait_outside(const Thread&, const Step*, const DmaWaitPayload&, int64_t size, size_t d, int64_t most);
-[[noreturn]] void wait_too_large(const Thread&, const Step*, const DmaWaitPayload&);
-// PS-SEM-002 where the semaphore is not zero, which it then becomes: noted on `generic`, thrown on machines.
-void left_over(Thread&, const Step*, int64_t semaphore);
-
-// PS-BAR-001 to PS-BAR-004, noted once per step: what a barrier has to say of what was done to it, or is left of it.
-void barrier_misused(Thread&, const Step*, const memory::BarrierFinding&);
-// What is left of a barrier when its life ends, as barrier_misused; then it is as at its start.
-void barrier_left_over(Thread&, const Step*, int64_t barrier);
-[[noreturn]] void bytes_below_zero(const Thread&, const Step*, int64_t bytes);  // PS-BAR-004
-
-// PS-CHK-001: the kernel's own check.
-[[noreturn]] void check_failed(const Thread&, const Step*, const std::string& message);
-
-// Waits for who is at the kernel's breakpoints; PS-INT-001 where they want the launch to end.
-void at_breakpoint(const Thread&, const Step*, const HostCall&);
-
-// -- values --
 // What an element was made of: one number or several. Of a complex one its parts.
 struct NanSource {
   ir::DType dtype{};
@@ -72,7 +27,87 @@ struct NonFinite {
   bool of_infinities = false;  // NaN of operands that are infinite
   std::vector<NanSource> sources;
 };
-// PS-NAN-001, PS-NAN-002, PS-NAN-003, noted once per step.
-void not_finite(const Thread&, const Step*, const NanPayload&, const NonFinite&);
+
+class Diagnostics {
+ public:
+  virtual ~Diagnostics() = default;
+
+  // -- bounds --
+  // Stops with PS-OOB-001. `access`: "read", "write" or "masked swap". `block`: of a ref whose block reaches beyond its
+  // array.
+  [[noreturn]] virtual void out_of_bounds(const Thread&, const Step*, const IndexTerm&, int64_t index,
+                                          const std::string& ref, const std::vector<int64_t>& shape, const char* access,
+                                          const GatherDim* block = nullptr) const = 0;
+  // The same access where the machine goes on: noted once per place. `used`: the index that it took instead, -1: it
+  // read what nobody wrote, or wrote nothing.
+  virtual void note_out_of_bounds(const Thread&, const Step*, const IndexTerm&, int64_t index, int64_t used,
+                                  const std::string& ref, const std::vector<int64_t>& shape) const = 0;
+  // PS-OOB-002: no element of the block that `index` names in dimension `d` lies in the array.
+  [[noreturn]] virtual void block_outside(const Thread&, const Step*, const Window&, size_t d, int64_t index) const = 0;
+  // PS-OOB-002 as a warning, once per step: of the block that `index` names in dimension `d` no element lies in the
+  // array.
+  virtual void note_block_outside(const Thread&, const Step*, const Window&, size_t d, int64_t index) const = 0;
+  // PS-OOB-002: a bounded slice from element `start` on that its block cannot hold, or that begins outside the array.
+  [[noreturn]] virtual void slice_outside(const Thread&, const Step*, const Window&, size_t d, int64_t start,
+                                          int64_t size) const = 0;
+  // PS-OUT-002: the grid is at `block` again, where it was at grid point `before`. Noted, or thrown where that is an
+  // error.
+  virtual void revisited(const Thread&, const Step*, const Window&, const std::vector<int64_t>& block,
+                         const std::vector<int64_t>& before) const = 0;
+
+  // -- synchronisation --
+  // PS-SEM-001: `what` ("copy", "signal") goes to the `of` ("core", "device") `index`, of which there are `count`.
+  [[noreturn]] virtual void no_such_unit(const Thread&, const Step*, const char* what, const char* of, int32_t index,
+                                         int32_t count) const = 0;
+  // PS-DMA-001; the shapes of both sides, in elements.
+  [[noreturn]] virtual void copy_shapes_differ(const Thread&, const Step*, const DmaPayload&,
+                                               std::span<const int64_t> src, std::span<const int64_t> dst) const = 0;
+  // PS-OOB-001: a wait for `size` elements of dimension `d`, which has `most`; for more bytes than memory can have.
+  [[noreturn]] virtual void wait_outside(const Thread&, const Step*, const DmaWaitPayload&, int64_t size, size_t d,
+                                         int64_t most) const = 0;
+  [[noreturn]] virtual void wait_too_large(const Thread&, const Step*, const DmaWaitPayload&) const = 0;
+  // PS-SEM-002 where the semaphore is not zero, which it then becomes: noted on `generic`, thrown on machines.
+  virtual void left_over(Thread&, const Step*, int64_t semaphore) const = 0;
+
+  // PS-BAR-001 to PS-BAR-004, noted once per step: what a barrier has to say of what was done to it, or is left of it.
+  virtual void barrier_misused(Thread&, const Step*, const memory::BarrierFinding&) const = 0;
+  // What is left of a barrier when its life ends, as barrier_misused; then it is as at its start.
+  virtual void barrier_left_over(Thread&, const Step*, int64_t barrier) const = 0;
+  [[noreturn]] virtual void bytes_below_zero(const Thread&, const Step*, int64_t bytes) const = 0;  // PS-BAR-004
+
+  // PS-CHK-001: the kernel's own check.
+  [[noreturn]] virtual void check_failed(const Thread&, const Step*, const std::string& message) const = 0;
+
+  // Waits for who is at the kernel's breakpoints; PS-INT-001 where they want the launch to end.
+  virtual void at_breakpoint(const Thread&, const Step*, const HostCall&) const = 0;
+
+  // -- values --
+  // PS-NAN-001, PS-NAN-002, PS-NAN-003, noted once per step.
+  virtual void not_finite(const Thread&, const Step*, const NanPayload&, const NonFinite&) const = 0;
+
+  // -- ends of runs: why one cannot go on, or must not; `token` replays the schedule --
+  [[noreturn]] virtual void deadlock(
+      Execution&, const std::string& token) const = 0;  // PS-DEAD-001: threads wait, nothing else can happen
+  [[noreturn]] virtual void waiting_programs(
+      Execution&, const Thread&,
+      const std::string& token) const = 0;  // PS-LIVE-003: for a value that nobody writes
+  [[noreturn]] virtual void polling_threads(
+      Execution&, const Thread&,
+      const std::string& token) const = 0;  // PS-LIVE-001: for a signal that nobody sends
+  [[noreturn]] virtual void no_progress(Execution&, const Thread&, int64_t idle_steps,
+                                        const std::string& token) const = 0;  // PS-LIVE-001
+  [[noreturn]] virtual void step_limit(Execution&, const Thread&,
+                                       const std::string& token) const = 0;  // PS-LIVE-002: Options::max_steps
+  [[noreturn]] virtual void interrupted(Execution&, const Thread&, const std::string& token) const = 0;  // PS-INT-001
+  [[noreturn]] virtual void restored_differs(const Execution&, int64_t step,
+                                             const std::string& what) const = 0;  // PS-BUG-003
+  // PS-BUG-004: `byte` of a buffer of the thread.
+  [[noreturn]] virtual void footprint_differs(const Thread&, const Step*, const std::string& what,
+                                              int64_t byte) const = 0;
+  [[noreturn]] virtual void too_many_programs(const Execution&,
+                                              int64_t bytes_each) const = 0;  // PS-SIZE-001: Options::max_memory
+};
+// Of the thread's launch.
+inline const Diagnostics& diagnose(const Thread& t) { return *t.exec->diagnostics; }
 
 }  // namespace pallasim::interp::ops

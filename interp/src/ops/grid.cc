@@ -10,7 +10,6 @@
 #include "follow.h"
 #include "footprint.h"
 #include "parts.h"
-#include "unread.h"
 
 namespace pallasim::interp::ops {
 namespace {
@@ -63,7 +62,7 @@ const Step* window_unread(Thread& t, const Step* s) {
   const bool outside = d < u.window->dims.size();
   t.slot<int64_t>(u.outside) = outside;
   if (!outside) return s + 1;
-  note_block_outside(t, s, *u.window, d, index);
+  diagnose(t).note_block_outside(t, s, *u.window, d, index);
   return s + 2;
 }
 
@@ -72,7 +71,7 @@ const Step* window_read(Thread& t, const Step* s) {
   if (t.slot<int64_t>(u.outside) == 0) return s + 1;
   int64_t index = 0;
   const size_t d = outside_in(t, *u.window, &index);
-  block_outside(t, s, *u.window, d, index);
+  diagnose(t).block_outside(t, s, *u.window, d, index);
 }
 
 // At least one element of the block must lie inside.
@@ -84,14 +83,14 @@ void check_window(const Thread& t, const Step* s, const Window& w) {
       // A bounded slice has at most its block's size, and begins inside the array; as other blocks it may end outside.
       const int64_t size = window_index(t, w, static_cast<size_t>(w.map.bounded[d]));
       if (size != 0 && (size < 0 || size > w.map.extent[d] || start < 0 || start >= w.dims[d]))
-        slice_outside(t, s, w, d, start, size);
+        diagnose(t).slice_outside(t, s, w, d, start, size);
       continue;
     }
     const int64_t end = memory::add(start, w.map.extent[d]);
     const bool inside = w.stage() ? end > 0 && start < w.dims[d] : start >= 0 && end <= w.dims[d];
     if (!inside && w.map.extent[d] > 0 &&
         !(w.stage() && !w.is_output && t.exec->options->out_of_bounds == Options::Oob::Uninitialized))
-      block_outside(t, s, w, d, i);
+      diagnose(t).block_outside(t, s, w, d, i);
   }
 }
 

@@ -2,9 +2,9 @@
 // last dimension of the result, or of the updates.
 #include <algorithm>
 
-#include "../plan/array.h"
 #include "../plan/host_cost.h"
 #include "../plan/payload/array.h"
+#include "array.h"
 #include "elements.h"
 #include "parts.h"
 

@@ -35,9 +35,9 @@ bool is_inside(const Thread& t, const IndexTerm& term, int64_t i) {
 int64_t outside_offset(const Thread& t, const Step* s, const IndexTerm& term, int64_t i, const std::string& ref,
                        const std::vector<int64_t>& shape, bool write) {
   if (by_slots(term) || t.exec->options->out_of_bounds != Options::Oob::Machine || term.last < 0)
-    out_of_bounds(t, s, at_run_time(t, term), i, ref, shape, write ? "write" : "read");
+    diagnose(t).out_of_bounds(t, s, at_run_time(t, term), i, ref, shape, write ? "write" : "read");
   const int64_t used = std::clamp<int64_t>(i, term.first, term.last);
-  note_out_of_bounds(t, s, term, i, used, ref, shape);
+  diagnose(t).note_out_of_bounds(t, s, term, i, used, ref, shape);
   return used * term.stride;
 }
 

@@ -1,8 +1,8 @@
 // Rotations, and bits under other types.
 #include <algorithm>
 
-#include "../plan/array.h"
 #include "../plan/payload/array.h"
+#include "array.h"
 
 namespace pallasim::interp::ops {
 namespace {

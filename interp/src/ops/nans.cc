@@ -247,7 +247,7 @@ const Step* find_nans(Thread& t, const Step* s) {
     found.element = at;
     for (Operand& o : operands) found.sources.push_back(o.seen(at));
   });
-  if (found.elements > 0) not_finite(t, s, p, found);
+  if (found.elements > 0) diagnose(t).not_finite(t, s, p, found);
   return s + 1;
 }
 

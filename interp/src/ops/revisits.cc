@@ -19,7 +19,7 @@ const Step* output_visit(Thread& t, const Step* s) {
   const auto [seen, first] = v.seen.try_emplace(block, here);
   if (!first && !same && !v.reported) {
     v.reported = true;
-    revisited(t, s, w, block, seen->second);
+    diagnose(t).revisited(t, s, w, block, seen->second);
   }
   seen->second = std::move(here);
   return s + 1;

@@ -33,7 +33,7 @@ class PartsCopy {
     for (size_t d = 0; d < want.size(); ++d) want[d] = d == dim_ ? count_ : extent(t, chosen.extents, d);
     for (size_t d = 0; d < have.size(); ++d) have[d] = extent(t, other.extents, d);
     if (!std::equal(want.begin(), want.end(), have.begin(), have.end()))
-      copy_shapes_differ(t, s, p, p.of_dst ? have : want, p.of_dst ? want : have);
+      diagnose(t).copy_shapes_differ(t, s, p, p.of_dst ? have : want, p.of_dst ? want : have);
     whole_ = copy_between(t, s, p.src, p.dst, p.dtype, p.add ? memory::Combine::Add : memory::Combine::Replace);
     std::copy(want.begin(), want.end(), whole_.dims);
     whole_.dst.thread = target_thread(t, s, p.peer, "copy");
@@ -192,8 +192,8 @@ void copy_rows(Thread& t, const Step* s, Boxes* out) {
     rows[static_cast<size_t>(i)] = row;
     if ((r.ignores && row == r.ignored) || (row >= 0 && row < most)) continue;
     const CopySide& side = p.of_dst ? p.dst : p.src;
-    out_of_bounds(t, s, {0, false, 0, most - 1, static_cast<int>(r.dim), most, 1}, row, side.name, side.extents.dims,
-                  p.of_dst ? "write" : "read");
+    diagnose(t).out_of_bounds(t, s, {0, false, 0, most - 1, static_cast<int>(r.dim), most, 1}, row, side.name,
+                              side.extents.dims, p.of_dst ? "write" : "read");
   }
   if (out) out->read(r.list, {&n, 1}, {&r.stride, 1}, static_cast<int>(size));
   if (out && copy.plain()) return;  // no element moves by itself
@@ -222,7 +222,7 @@ int32_t owner_of_word(const Thread& t, const Step* s, const FetchAddPayload& p) 
   const int64_t own = t.unit % t.exec->device_threads - b.first_thread;  // of its body, counted with those between
   const int32_t subcore = t.slot<int32_t>(p.subcore_slot);
   if (subcore < 0 || subcore >= b.per_core)
-    no_such_unit(t, s, "fetch_and_add", "subcore", subcore, static_cast<int32_t>(b.per_core));
+    diagnose(t).no_such_unit(t, s, "fetch_and_add", "subcore", subcore, static_cast<int32_t>(b.per_core));
   return static_cast<int32_t>(t.unit - own % b.core_stride + subcore);
 }
 

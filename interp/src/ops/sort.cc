@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "../plan/array.h"
 #include "../plan/payload/array.h"
+#include "array.h"
 
 namespace pallasim::interp::ops {
 namespace {

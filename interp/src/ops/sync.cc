@@ -38,7 +38,7 @@ int32_t target_thread(const Thread& t, const Step* s, const Peer& p, const char*
   const auto check = [&](uint32_t slot, int32_t count, const char* of) {
     if (slot == Addr::kNoSlot) return;
     const int32_t i = t.slot<int32_t>(slot);
-    if (i < 0 || i >= count) no_such_unit(t, s, what, of, i, count);
+    if (i < 0 || i >= count) diagnose(t).no_such_unit(t, s, what, of, i, count);
   };
   const int64_t cores = ex.plan->bodies[static_cast<size_t>(p.body)]->threads;
   check(p.core_slot, static_cast<int32_t>(cores), "core");

@@ -41,7 +41,7 @@ int64_t join_scalars(Plan& p) {
     Step& s = steps[i];
     // What jumps hands over to steps before it, too, and is no end.
     if (!is_scalar(s) || (length >= kLongestRun && !s.jump && row(s).flow == Flow::Next)) {
-      s.follow = p.tells_in_runs ? ops::end_told_run : ops::end_run;
+      s.follow = p.tells_in_runs ? p.functions->end_told_run : p.functions->end_run;
       ends[i] = true;
       length = 0;
       continue;

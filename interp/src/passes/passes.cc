@@ -37,7 +37,7 @@ bool has(const std::vector<std::string>& names, std::string_view name) {
 std::string text_of(const Plan& p) {
   std::string r;
   for (const Step& s : p.steps) {
-    const bool goes_on = s.follow && s.follow != ops::end_run && s.follow != ops::end_told_run;
+    const bool goes_on = s.follow && s.follow != p.functions->end_run && s.follow != p.functions->end_told_run;
     r += (goes_on ? "> " : "  ") + interp::text_of(p, s) + "\n";
   }
   return r;

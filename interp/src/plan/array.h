@@ -1,10 +1,12 @@
-// The bodies of whole-array operations.
+// Whole-array operations: what they are given, and what makes their bodies.
 #pragma once
 #include <vector>
 
 #include "payload/array.h"
 
-namespace pallasim::interp::ops {
+namespace pallasim::interp {
+
+namespace arrays {
 
 using Dims = std::vector<int64_t>;
 inline int64_t count(const Dims& dims) {
@@ -13,22 +15,6 @@ inline int64_t count(const Dims& dims) {
   return n;
 }
 
-// -- movement.cc --
-// Rotation of in[0] along `axis` by in[1] (an integer scalar) + stride * index along stride_axis; stride_axis -1: none.
-ArrayBody roll(Dims dims, int axis, int64_t stride, int stride_axis, ir::DType dtype, ir::DType shift);
-// Bits of [outer][rows][inner] elements regrouped along the rows: narrow rows of one word lie low bits first.
-ArrayBody regroup(int64_t outer, int64_t rows, int64_t inner, ir::DType from, ir::DType to);
-// Element k of every operand becomes bits [k * width, (k + 1) * width) of a word.
-ArrayBody pack(int64_t n, ir::DType from, ir::DType packed, int sources);
-ArrayBody unpack(int64_t n, ir::DType word, ir::DType packed, ir::DType to, int index);
-// f32 to a narrower float: rounds away from zero where the discarded part is at least the random bits below it.
-ArrayBody stochastic_round(int64_t n, ir::DType to);
-
-// -- sort.cc --
-ArrayBody sort(Dims dims, int axis, std::vector<ir::DType> dtypes, int keys);
-ArrayBody top_k(Dims dims, int axis, int64_t k, ir::DType dtype, ir::DType index);
-
-// -- indexed.cc --
 enum class Bounds { Clip, Drop };
 struct GatherShape {
   Dims operand, indices, result, slice;
@@ -37,7 +23,6 @@ struct GatherShape {
   Bounds bounds = Bounds::Clip;
   std::byte fill[16] = {};  // memory form
 };
-ArrayBody gather_slices(GatherShape);
 struct ScatterShape {
   Dims operand, indices, updates;
   std::vector<int> window_dims, inserted, start_map, operand_batch, index_batch;
@@ -46,9 +31,7 @@ struct ScatterShape {
   StripFn combine = nullptr;  // null: the update replaces
   StripParams params;
 };
-ArrayBody scatter_slices(ScatterShape);
 
-// -- convolve.cc --
 // Specs name dimensions: batch, feature and the spatial ones (rhs: output and input feature first). Sums run over the
 // window in row-major order, then over features, in f32, f64 or wrapping 64-bit integers.
 struct ConvShape {
@@ -59,17 +42,38 @@ struct ConvShape {
   ir::DType in, result;
   Semantics semantics;
 };
-ArrayBody convolution(ConvShape);
 
-// -- random.cc --
-// Strides are 0 for operands that are scalars.
-ArrayBody threefry2x32(int64_t n, std::vector<int64_t> strides);
-ArrayBody iota_2x32(int64_t n);
 enum class RngAlgorithm { ThreeFry, Philox };
-// in[0]: the state, u32[4] or u64[2] (key, counter); out: next state, bits.
-ArrayBody rng_bits(RngAlgorithm, Dims result, ir::DType dtype);
-// A core's generator (docs/numerics.md): a slot holds the key (two u32 words) and how often it was drawn from (u64).
-ArrayBody prng_seed(uint32_t slot, std::vector<int64_t> seed_words);
-ArrayBody prng_draw(uint32_t slot, int64_t n);
 
-}  // namespace pallasim::interp::ops
+}  // namespace arrays
+
+// ops/ defines them; StepFunctions::arrays.
+struct ArrayFunctions {
+  using Dims = arrays::Dims;
+
+  // Rotation of in[0] along `axis` by in[1] (an integer scalar) + stride * index along stride_axis; stride_axis -1:
+  // none.
+  ArrayBody (*roll)(Dims dims, int axis, int64_t stride, int stride_axis, ir::DType dtype, ir::DType shift);
+  // Bits of [outer][rows][inner] elements regrouped along the rows: narrow rows of one word lie low bits first.
+  ArrayBody (*regroup)(int64_t outer, int64_t rows, int64_t inner, ir::DType from, ir::DType to);
+  // Element k of every operand becomes bits [k * width, (k + 1) * width) of a word.
+  ArrayBody (*pack)(int64_t n, ir::DType from, ir::DType packed, int sources);
+  ArrayBody (*unpack)(int64_t n, ir::DType word, ir::DType packed, ir::DType to, int index);
+  // f32 to a narrower float: rounds away from zero where the discarded part is at least the random bits below it.
+  ArrayBody (*stochastic_round)(int64_t n, ir::DType to);
+  ArrayBody (*sort)(Dims dims, int axis, std::vector<ir::DType> dtypes, int keys);
+  ArrayBody (*top_k)(Dims dims, int axis, int64_t k, ir::DType dtype, ir::DType index);
+  ArrayBody (*gather_slices)(arrays::GatherShape);
+  ArrayBody (*scatter_slices)(arrays::ScatterShape);
+  ArrayBody (*convolution)(arrays::ConvShape);
+  // Strides are 0 for operands that are scalars.
+  ArrayBody (*threefry2x32)(int64_t n, std::vector<int64_t> strides);
+  ArrayBody (*iota_2x32)(int64_t n);
+  // in[0]: the state, u32[4] or u64[2] (key, counter); out: next state, bits.
+  ArrayBody (*rng_bits)(arrays::RngAlgorithm, Dims result, ir::DType dtype);
+  // A core's generator (docs/numerics.md): a slot holds the key (two u32 words) and how often it was drawn from (u64).
+  ArrayBody (*prng_seed)(uint32_t slot, std::vector<int64_t> seed_words);
+  ArrayBody (*prng_draw)(uint32_t slot, int64_t n);
+};
+
+}  // namespace pallasim::interp

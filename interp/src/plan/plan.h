@@ -89,6 +89,7 @@ struct PlanSplit {
 };
 
 class Plan;
+struct StepFunctions;  // steps.h
 
 // The same kernel for many grid points at a time, where nobody can tell.
 struct PlanTogether {
@@ -144,7 +145,8 @@ class Plan {
   ir::Module module;
   std::unique_ptr<ir::Module> given;  // Numerics::Oracle: the module as it came
   PlanOptions options;
-  std::vector<Step> steps;  // of all bodies
+  const StepFunctions* functions = nullptr;  // that its steps run by
+  std::vector<Step> steps;                   // of all bodies
   StepOps step_ops;
   bool joined = false;         // scalar steps may run by themselves: Step::follow is set
   bool tells_in_runs = false;  // what ends a run of them says what it touches
@@ -177,8 +179,8 @@ class Plan {
   bool may_speculate() const;
   int64_t bytes() const;  // that the plan holds, about; specialisations too
 
-  Plan();
-  ~Plan();
+  // What launches keep with it, which ends before the rest of the plan does.
+  mutable std::shared_ptr<const void> kept;
 };
 
 using memory::kConstBuffer, memory::kFirstOperandBuffer, memory::kSlotBuffer, memory::kTempBuffer;

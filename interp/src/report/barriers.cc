@@ -4,10 +4,10 @@
 #include <bit>
 #include <set>
 
-#include "../ops/findings.h"
 #include "../plan/kinds.h"
 #include "causes.h"
 #include "report.h"
+#include "words.h"
 
 namespace pallasim::interp {
 
@@ -96,7 +96,7 @@ const Step* arrival_at(const Execution& ex, int64_t barrier, const Step* otherwi
 
 }  // namespace
 
-void ops::barrier_misused(Thread& t, const Step* s, const memory::BarrierFinding& f) {
+void Words::barrier_misused(Thread& t, const Step* s, const memory::BarrierFinding& f) const {
   Execution& ex = *t.exec;
   if (!ex.noted.emplace(s, ex.findings.size()).second) return;
   if (ex.plan->loc_of(*s) < 0) s = arrival_at(ex, f.barrier, s);
@@ -116,13 +116,13 @@ void ops::barrier_misused(Thread& t, const Step* s, const memory::BarrierFinding
   ex.add_finding(std::move(d));
 }
 
-void ops::barrier_left_over(Thread& t, const Step* s, int64_t id) {
+void Words::barrier_left_over(Thread& t, const Step* s, int64_t id) const {
   Execution& ex = *t.exec;
   for (const memory::BarrierFinding& f : ex.barriers.left_over(id)) barrier_misused(t, s, f);
   ex.barriers.init(id, ex.barriers[id].expected);
 }
 
-void ops::bytes_below_zero(const Thread& t, const Step* s, int64_t bytes) {
+void Words::bytes_below_zero(const Thread& t, const Step* s, int64_t bytes) const {
   fail(t, s, "PS-BAR-004", fmt::format("a barrier is told of {} bytes", bytes), {}, "bytes are not negative");
 }
 

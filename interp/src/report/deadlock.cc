@@ -9,6 +9,7 @@
 #include "../ops/bodies.h"
 #include "causes.h"
 #include "report.h"
+#include "words.h"
 
 namespace pallasim::interp {
 namespace {
@@ -243,7 +244,7 @@ void tell_objects(const Execution& ex, const std::vector<Waiter>& waits, ir::Dia
 
 }  // namespace
 
-void deadlock(Execution& ex, const std::string& token) {
+void Words::deadlock(Execution& ex, const std::string& token) const {
   const Plan& p = *ex.plan;
   std::map<std::pair<const Step*, bool>, std::vector<Signal>> signals;
   std::vector<Waiter> waits;

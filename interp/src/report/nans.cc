@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "../ops/elements.h"
-#include "../ops/findings.h"
 #include "report.h"
+#include "words.h"
 
 namespace pallasim::interp {
 namespace {
@@ -21,7 +21,7 @@ std::string number(double v, ir::DType t) {
   return c == CType::F64 || c == CType::C128 ? fmt::format("{}", v) : fmt::format("{}", static_cast<float>(v));
 }
 
-std::string text_of(const NanSource& s) {
+std::string text_of(const ops::NanSource& s) {
   if (ir::is_complex(s.dtype))
     return s.count == 1 ? fmt::format("{}+{}j", number(s.least, s.dtype), number(s.greatest, s.dtype))
                         : fmt::format("{} numbers", s.count);
@@ -54,7 +54,7 @@ std::string too_large(ir::DType t) {
                       : fmt::format("the greatest finite {} is {}", ir::name(t), most);
 }
 
-std::string hint_of(const NanPayload& p, const NonFinite& f) {
+std::string hint_of(const NanPayload& p, const ops::NonFinite& f) {
   if (f.of_infinities)
     return "no operation of this launch made these infinities of finite numbers: they are constants, such as a mask's, "
            "or came with the operands; a row that is masked everywhere has -inf for its maximum: use a large finite "
@@ -87,11 +87,11 @@ std::string hint_of(const NanPayload& p, const NonFinite& f) {
 
 }  // namespace
 
-void ops::not_finite(const Thread& t, const Step* s, const NanPayload& p, const NonFinite& f) {
+void Words::not_finite(const Thread& t, const Step* s, const NanPayload& p, const ops::NonFinite& f) const {
   Execution& ex = *t.exec;
   if (!ex.noted.emplace(s, ex.findings.size()).second) return;
   std::vector<std::string> args;
-  for (const NanSource& o : f.sources) args.push_back(text_of(o));
+  for (const ops::NanSource& o : f.sources) args.push_back(text_of(o));
   const std::string what = f.nan ? "NaN" : f.negative ? "-inf" : "inf";
   std::string name(ir::name(p.op));
   if (p.op == ir::OpCode::convert) name = fmt::format("convert to {}", ir::name(p.result.dtype));
@@ -103,7 +103,7 @@ void ops::not_finite(const Thread& t, const Step* s, const NanPayload& p, const 
       fmt::format("{} makes {} of {}: {}({}) = {}", name, what, f.of_infinities ? "infinities" : "finite numbers",
                   ir::name(p.op), fmt::join(args, ", "), f.nan ? "nan" : what));
   if (!p.result.dims.empty())
-    d.numbers.push_back(fmt::format("element {} of its {}[{}]", shape_text(f.element), ir::name(p.result.dtype),
+    d.numbers.push_back(fmt::format("element {} of its {}[{}]", ops::shape_text(f.element), ir::name(p.result.dtype),
                                     fmt::join(p.result.dims, ", ")) +
                         (f.elements > 1 ? fmt::format(", the first of {} such elements", f.elements) : ""));
   d.hint = hint_of(p, f);

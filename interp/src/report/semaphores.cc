@@ -1,11 +1,11 @@
 // Semaphores in words: who signals, who waits, what is left.
 #include <fmt/format.h>
 
-#include "../ops/findings.h"
-#include "../plan/steps.h"
+#include "../plan/kinds.h"
 #include "causes.h"
 #include "pallasim/hw/machine.h"
 #include "report.h"
+#include "words.h"
 
 namespace pallasim::interp {
 
@@ -90,7 +90,7 @@ static bool checks_semaphores(const ir::Module& m) {
   return true;
 }
 
-void ops::left_over(Thread& t, const Step* s, int64_t id) {
+void Words::left_over(Thread& t, const Step* s, int64_t id) const {
   Execution& ex = *t.exec;
   const int64_t left = ex.semaphores.count(id);
   if (left == 0) return;

@@ -2,13 +2,12 @@
 #include <fmt/format.h>
 
 #include "../ops/elements.h"
-#include "../ops/findings.h"
-#include "../ops/unread.h"
 #include "../plan/payload/copies.h"
 #include "../plan/payload/movement.h"
 #include "../plan/payload/places.h"
 #include "index_words.h"
 #include "report.h"
+#include "words.h"
 
 namespace pallasim::interp {
 
@@ -125,8 +124,6 @@ std::string object_name(const Execution& ex, Wait::Kind kind, int64_t id, int* b
   return r + ex.plan->threads.units.of(owner, planned_unit(ex, owner, unit));
 }
 
-namespace ops {
-
 namespace {
 
 ir::LocId index_map_line(const Thread& t, const Step* s, const Window& w) {
@@ -179,15 +176,15 @@ static std::string taken(const IndexTerm& term, int64_t index) {
                         : fmt::format("{} elements from {} on reach", term.size, index);
 }
 
-void out_of_bounds(const Thread& t, const Step* s, const IndexTerm& term, int64_t index, const std::string& ref,
-                   const std::vector<int64_t>& shape, const char* access, const GatherDim* block) {
+void Words::out_of_bounds(const Thread& t, const Step* s, const IndexTerm& term, int64_t index, const std::string& ref,
+                          const std::vector<int64_t>& shape, const char* access, const GatherDim* block) const {
   const std::string name = ref.empty() ? "a ref" : ref;
   std::vector<std::string> numbers;
   if (term.size > 1)
     numbers.push_back(fmt::format("indices {} to {} of dimension {}", index, index + term.size - 1, term.dim));
   if (term.size == 1) numbers.push_back(fmt::format("index {} of dimension {}", index, term.dim));
   if (std::string from = index_origin(t, *s, term.dim, index); !from.empty()) numbers.push_back(std::move(from));
-  numbers.push_back(fmt::format("{} has shape {}", name, shape_text(shape)));
+  numbers.push_back(fmt::format("{} has shape {}", name, ops::shape_text(shape)));
   if (block) {
     const int64_t start = t.slot<int64_t>(block->window_slot);
     if (start < 0 || start >= block->array_extent)
@@ -217,8 +214,8 @@ void out_of_bounds(const Thread& t, const Step* s, const IndexTerm& term, int64_
        std::move(numbers), std::move(hint));
 }
 
-void note_out_of_bounds(const Thread& t, const Step* s, const IndexTerm& term, int64_t index, int64_t used,
-                        const std::string& ref, const std::vector<int64_t>& shape) {
+void Words::note_out_of_bounds(const Thread& t, const Step* s, const IndexTerm& term, int64_t index, int64_t used,
+                               const std::string& ref, const std::vector<int64_t>& shape) const {
   Execution& ex = *t.exec;
   if (!ex.noted.emplace(s, ex.findings.size()).second) return;
   const std::string name = ref.empty() ? "a ref" : ref;
@@ -227,7 +224,7 @@ void note_out_of_bounds(const Thread& t, const Step* s, const IndexTerm& term, i
                                                taken(term, index), term.dim, name, term.extent));
   d.severity = ir::Severity::Warning;
   if (std::string from = index_origin(t, *s, term.dim, index); !from.empty()) d.numbers.push_back(std::move(from));
-  d.numbers.push_back(fmt::format("{} has shape {}", name, shape_text(shape)));
+  d.numbers.push_back(fmt::format("{} has shape {}", name, ops::shape_text(shape)));
   if (used < 0) d.numbers.push_back("a read from there gave what nobody wrote, a write was dropped");
   else
     d.numbers.push_back(
@@ -236,7 +233,8 @@ void note_out_of_bounds(const Thread& t, const Step* s, const IndexTerm& term, i
   ex.add_finding(std::move(d));
 }
 
-void slice_outside(const Thread& t, const Step* s, const Window& w, size_t d, int64_t start, int64_t size) {
+void Words::slice_outside(const Thread& t, const Step* s, const Window& w, size_t d, int64_t start,
+                          int64_t size) const {
   const ir::Operand& o = t.exec->plan->module.operands[static_cast<size_t>(w.operand)];
   const ir::LocId at = index_map_line(t, s, w);
   const std::string slice =
@@ -272,11 +270,11 @@ ir::Diagnostic outside_of_array(const Thread& t, const Step* s, const Window& w,
 }
 }  // namespace
 
-void block_outside(const Thread& t, const Step* s, const Window& w, size_t d, int64_t index) {
+void Words::block_outside(const Thread& t, const Step* s, const Window& w, size_t d, int64_t index) const {
   throw ir::DiagnosticError(outside_of_array(t, s, w, d, index));
 }
 
-void note_block_outside(const Thread& t, const Step* s, const Window& w, size_t d, int64_t index) {
+void Words::note_block_outside(const Thread& t, const Step* s, const Window& w, size_t d, int64_t index) const {
   Execution& ex = *t.exec;
   if (!ex.noted.emplace(s, ex.findings.size()).second) return;
   ir::Diagnostic note = outside_of_array(t, s, w, d, index);
@@ -286,8 +284,8 @@ void note_block_outside(const Thread& t, const Step* s, const Window& w, size_t 
   ex.add_finding(std::move(note));
 }
 
-void revisited(const Thread& t, const Step* s, const Window& w, const std::vector<int64_t>& block,
-               const std::vector<int64_t>& before) {
+void Words::revisited(const Thread& t, const Step* s, const Window& w, const std::vector<int64_t>& block,
+                      const std::vector<int64_t>& before) const {
   const ir::Module& m = t.exec->plan->module;
   const ir::Operand& o = m.operands[static_cast<size_t>(w.operand)];
   const int inputs = static_cast<int>(m.operands.size()) - m.count(ir::Operand::Kind::Output);
@@ -298,13 +296,13 @@ void revisited(const Thread& t, const Step* s, const Window& w, const std::vecto
       t, s, "PS-OUT-002",
       fmt::format(
           "Revisited block at {} of output {} in iteration {}: {} was there before, and at other blocks since then",
-          shape_text(start), w.operand - inputs, shape_text(here), o.name));
+          ops::shape_text(start), w.operand - inputs, ops::shape_text(here), o.name));
   for (const ir::Op& op : o.index_map->region.ops)
     if (op.loc >= 0) {
       d.site = ir::site_of(*t.exec->locs, op.loc);
       break;
     }
-  d.numbers.push_back(fmt::format("last visited at grid point {}", shape_text(before)));
+  d.numbers.push_back(fmt::format("last visited at grid point {}", ops::shape_text(before)));
   d.numbers.push_back("a TPU wrote the block back then, and its window does not get it again; this run did");
   d.hint = "let the grid axes that the block does not depend on be the last ones, so that its visits follow each other";
   if (t.exec->options->revisits == Options::Revisits::Error) {
@@ -314,7 +312,8 @@ void revisited(const Thread& t, const Step* s, const Window& w, const std::vecto
   t.exec->add_finding(std::move(d));
 }
 
-void no_such_unit(const Thread& t, const Step* s, const char* what, const char* of, int32_t index, int32_t count) {
+void Words::no_such_unit(const Thread& t, const Step* s, const char* what, const char* of, int32_t index,
+                         int32_t count) const {
   const std::string_view unit = of;
   fail(t, s, "PS-SEM-001",
        fmt::format("{} to {} {}, but there {} {}", what, of, index, count == 1 ? "is" : "are", count), {},
@@ -325,34 +324,34 @@ void no_such_unit(const Thread& t, const Step* s, const char* what, const char* 
            : "a logical device id counts the devices of the mesh around the kernel, the last axis fastest");
 }
 
-void copy_shapes_differ(const Thread& t, const Step* s, const DmaPayload& p, std::span<const int64_t> src,
-                        std::span<const int64_t> dst) {
+void Words::copy_shapes_differ(const Thread& t, const Step* s, const DmaPayload& p, std::span<const int64_t> src,
+                               std::span<const int64_t> dst) const {
   fail(t, s, "PS-DMA-001", "a copy between views of different shapes",
-       {fmt::format("{} shows {}", p.src.name.empty() ? "the source" : p.src.name, shape_text(src)),
-        fmt::format("{} shows {}", p.dst.name.empty() ? "the destination" : p.dst.name, shape_text(dst))},
+       {fmt::format("{} shows {}", p.src.name.empty() ? "the source" : p.src.name, ops::shape_text(src)),
+        fmt::format("{} shows {}", p.dst.name.empty() ? "the destination" : p.dst.name, ops::shape_text(dst))},
        "source and destination of a copy have one shape");
 }
 
-void wait_outside(const Thread& t, const Step* s, const DmaWaitPayload& p, int64_t size, size_t d, int64_t most) {
+void Words::wait_outside(const Thread& t, const Step* s, const DmaWaitPayload& p, int64_t size, size_t d,
+                         int64_t most) const {
   fail(t, s, "PS-OOB-001",
        fmt::format("Out-of-bounds wait: {} elements of dimension {} of {}", size, d, p.name.empty() ? "a ref" : p.name),
        {fmt::format("the dimension has {}", most)}, "a wait takes the bytes of a copy of the same size");
 }
 
-void wait_too_large(const Thread& t, const Step* s, const DmaWaitPayload& p) {
+void Words::wait_too_large(const Thread& t, const Step* s, const DmaWaitPayload& p) const {
   fail(t, s, "PS-OOB-001",
        fmt::format("Out-of-bounds wait: more bytes of {} than memory can have", p.name.empty() ? "a ref" : p.name), {},
        "a wait takes the bytes of a copy of the same size");
 }
 
-void check_failed(const Thread& t, const Step* s, const std::string& message) {
+void Words::check_failed(const Thread& t, const Step* s, const std::string& message) const {
   fail(t, s, "PS-CHK-001", "check failed: " + message, {}, "the kernel's own check; its predicate was false");
 }
 
-void at_breakpoint(const Thread& t, const Step* s, const HostCall& call) {
+void Words::at_breakpoint(const Thread& t, const Step* s, const HostCall& call) const {
   const std::string why = t.exec->breakpoints->stop(call, diagnostic_at(t, s, "PS-INT-001", "a breakpoint"));
   if (!why.empty()) fail(t, s, "PS-INT-001", why, {}, "the launch ended at a breakpoint of its kernel");
 }
 
-}  // namespace ops
 }  // namespace pallasim::interp

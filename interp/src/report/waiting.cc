@@ -8,11 +8,16 @@
 #include "../ops/elements.h"
 #include "../plan/kinds.h"
 #include "../plan/payload/movement.h"
-#include "../plan/steps.h"
 #include "pallasim/hw/occupancy.h"
 #include "report.h"
+#include "words.h"
 
 namespace pallasim::interp {
+
+const Words& Words::all() {
+  static const Words one;
+  return one;
+}
 
 // ": 2 per SM, limited by warps (32 of 64 warps)".
 std::string limited_by(const Execution& ex) {
@@ -53,7 +58,7 @@ std::string polled(const Thread& t) {
 }  // namespace
 
 // Programs of a grid run until they end: those beyond the resident set start only when others are done.
-void waiting_programs(Execution& ex, const Thread& t, const std::string& token) {
+void Words::waiting_programs(Execution& ex, const Thread& t, const std::string& token) const {
   const auto live = static_cast<int64_t>(
       std::count_if(ex.threads.begin(), ex.threads.end(), [](const Thread& x) { return x.arena != nullptr; }));
   const int64_t unstarted = ex.points - ex.next_point;
@@ -74,7 +79,7 @@ void waiting_programs(Execution& ex, const Thread& t, const std::string& token) 
 }
 
 // Threads that look at semaphores again and again, without anything else happening.
-void polling_threads(Execution& ex, const Thread& t, const std::string& token) {
+void Words::polling_threads(Execution& ex, const Thread& t, const std::string& token) const {
   const auto live = std::count_if(ex.threads.begin(), ex.threads.end(),
                                   [](const Thread& x) { return x.stop != Stop::Done && x.stop != Stop::Blocked; });
   const auto blocked =
@@ -105,21 +110,21 @@ namespace {
 }
 }  // namespace
 
-void no_progress(Execution& ex, const Thread& t, int64_t idle, const std::string& token) {
+void Words::no_progress(Execution& ex, const Thread& t, int64_t idle, const std::string& token) const {
   stop_at(ex, t, "PS-LIVE-001", fmt::format("livelock: no thread wrote memory, signalled or ended for {} steps", idle),
           token, "a loop condition never changes; livelock_steps sets the limit");
 }
 
-void step_limit(Execution& ex, const Thread& t, const std::string& token) {
+void Words::step_limit(Execution& ex, const Thread& t, const std::string& token) const {
   stop_at(ex, t, "PS-LIVE-002", fmt::format("the limit of {} steps is reached", ex.options->max_steps), token,
           "raise max_steps, or look for a loop that does not end");
 }
 
-void interrupted(Execution& ex, const Thread& t, const std::string& token) {
+void Words::interrupted(Execution& ex, const Thread& t, const std::string& token) const {
   stop_at(ex, t, "PS-INT-001", "interrupted", token, "the run was stopped by request");
 }
 
-void restored_differs(const Execution& ex, int64_t step, const std::string& what) {
+void Words::restored_differs(const Execution& ex, int64_t step, const std::string& what) const {
   ir::Diagnostic("PS-BUG-003",
                  fmt::format("internal: a run that was restored at step {} ends otherwise than the first time", step))
       .of(ex.plan->module.name)
@@ -128,12 +133,12 @@ void restored_differs(const Execution& ex, int64_t step, const std::string& what
       .raise();
 }
 
-void footprint_differs(const Thread& t, const Step* s, const std::string& what, int64_t byte) {
+void Words::footprint_differs(const Thread& t, const Step* s, const std::string& what, int64_t byte) const {
   fail(t, s, "PS-BUG-004", fmt::format("internal: step {} ({}) has a footprint that is not true", s->id, row(*s).name),
        {fmt::format("{}: byte {} of a buffer", what, byte)}, "please report this with the kernel");
 }
 
-void too_many_programs(const Execution& ex, int64_t each) {
+void Words::too_many_programs(const Execution& ex, int64_t each) const {
   ir::Diagnostic("PS-SIZE-001",
                  fmt::format("too much memory: {} programs wait for each other, each takes {} bytes; the limit is {}",
                              ex.arenas.size(), each, ex.options->max_memory))

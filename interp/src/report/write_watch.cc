@@ -93,12 +93,13 @@ void WriteWatch::on_launch(const LaunchEvent&) {
       for (int32_t device = 0; device < ex.devices; ++device)
         if (ex.operand(device, w.buffer))
           add(instances_.of(ex, device * ex.device_threads, w.buffer),
-              {0, ops::count(w.dims) * w.element_bytes, name, &w, nullptr, w.dims, {}});
+              {0, arrays::count(w.dims) * w.element_bytes, name, &w, nullptr, w.dims, {}});
       continue;
     }
     for (const Thread& t : ex.threads) {
       if (!t.bases) continue;  // it did not begin
-      add(instances_.of(ex, t.index, w.buffer), {0, ops::count(w.dims) * w.element_bytes, name, &w, nullptr, w.dims});
+      add(instances_.of(ex, t.index, w.buffer),
+          {0, arrays::count(w.dims) * w.element_bytes, name, &w, nullptr, w.dims});
       if (const auto* staged = std::get_if<Window::Staged>(&w.reach))
         add(instances_.of(ex, t.index, t.temps), {staged->copy.offset,
                                                   staged->copy.offset + staged->copy.elements * w.element_bytes,

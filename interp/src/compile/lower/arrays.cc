@@ -93,7 +93,8 @@ static void lower_roll(Emitter& e, const Op& op) {
   require(e, op, stride_axis == -1 || (axis_of(stride_axis, x.dims) && stride_axis != axis),
           "a stride axis that it has not");
   define_array(e, op,
-               ops::roll(x.dims, static_cast<int>(axis), stride, static_cast<int>(stride_axis), x.dtype, shift.dtype));
+               e.functions().arrays.roll(x.dims, static_cast<int>(axis), stride, static_cast<int>(stride_axis), x.dtype,
+                                         shift.dtype));
 }
 
 static void lower_sort(Emitter& e, const Op& op) {
@@ -102,8 +103,8 @@ static void lower_sort(Emitter& e, const Op& op) {
   for (int64_t k = 0; k < op.attr("num_keys")->i; ++k)
     require(e, op, !ir::is_key(dtypes[static_cast<size_t>(k)]), "random keys as sorting keys");
   define_array(e, op,
-               ops::sort(e.operand(op, 0).dims, static_cast<int>(op.attr("axis")->i), dtypes,
-                         static_cast<int>(op.attr("num_keys")->i)));
+               e.functions().arrays.sort(e.operand(op, 0).dims, static_cast<int>(op.attr("axis")->i), dtypes,
+                                         static_cast<int>(op.attr("num_keys")->i)));
 }
 
 static void lower_top_k(Emitter& e, const Op& op) {
@@ -120,7 +121,7 @@ static void lower_top_k(Emitter& e, const Op& op) {
           values->dtype == x.dtype && dims_of(values) == dims && dims_of(indices) == dims && ir::is_int(indices->dtype),
           "other results");
   require(e, op, !ir::is_complex(x.dtype) && !ir::is_key(x.dtype), "elements without an order");
-  define_array(e, op, ops::top_k(x.dims, static_cast<int>(axis), k, x.dtype, indices->dtype));
+  define_array(e, op, e.functions().arrays.top_k(x.dims, static_cast<int>(axis), k, x.dtype, indices->dtype));
 }
 
 // Reshape, transpose, reshape: "a(bc)->(ba)c".
@@ -206,7 +207,7 @@ static void lower_bitcast_tpu(Emitter& e, const Op& op) {
           ir::bit_width(x.dtype) <= 64 && ir::bit_width(t->dtype) <= 64 && !ir::is_complex(x.dtype) &&
               !ir::is_complex(t->dtype),
           "elements wider than 64 bits");
-  define_array(e, op, ops::regroup(outer, rows, inner, x.dtype, t->dtype));
+  define_array(e, op, e.functions().arrays.regroup(outer, rows, inner, x.dtype, t->dtype));
 }
 
 static void lower_pack(Emitter& e, const Op& op) {
@@ -219,7 +220,7 @@ static void lower_pack(Emitter& e, const Op& op) {
     same &= e.operand(op, i).dims == x.dims && e.operand(op, i).dtype == x.dtype;
   require(e, op, same && word % width == 0 && static_cast<int>(op.operands.size()) * width <= word && word <= 64,
           "operands that do not fill a word");
-  define_array(e, op, ops::pack(x.elements(), x.dtype, packed, static_cast<int>(op.operands.size())));
+  define_array(e, op, e.functions().arrays.pack(x.elements(), x.dtype, packed, static_cast<int>(op.operands.size())));
 }
 
 static void lower_unpack(Emitter& e, const Op& op) {
@@ -232,7 +233,7 @@ static void lower_unpack(Emitter& e, const Op& op) {
               ir::bit_width(x.dtype) <= 64,
           "an element outside its word");
   require(e, op, e.kernels().convert(packed, t->dtype) != nullptr, "types that do not convert");
-  define_array(e, op, ops::unpack(x.elements(), x.dtype, packed, t->dtype, static_cast<int>(index)));
+  define_array(e, op, e.functions().arrays.unpack(x.elements(), x.dtype, packed, t->dtype, static_cast<int>(index)));
 }
 
 static void lower_stochastic_round(Emitter& e, const Op& op) {
@@ -242,7 +243,7 @@ static void lower_stochastic_round(Emitter& e, const Op& op) {
           x.dtype == ir::DType::F32 && ir::bit_width(random.dtype) == 32 && ir::is_float(t->dtype) &&
               ir::bit_width(t->dtype) < 32 && x.dims == random.dims && dims_of(t) == x.dims,
           "operands other than f32 and u32");
-  define_array(e, op, ops::stochastic_round(x.elements(), t->dtype));
+  define_array(e, op, e.functions().arrays.stochastic_round(x.elements(), t->dtype));
 }
 
 // The value of lanes that a gather drops: the literal, else JAX's: NaN, the least signed, the greatest unsigned
@@ -270,7 +271,7 @@ static void fill_value(const ir::Attr* given, ir::DType t, std::byte* out) {
 static void lower_gather(Emitter& e, const Op& op) {
   const Val &x = e.operand(op, 0), &indices = e.operand(op, 1);
   const ir::Type* t = e.type(op.results[0]);
-  ops::GatherShape g;
+  arrays::GatherShape g;
   g.operand = x.dims, g.indices = indices.dims, g.result = dims_of(t);
   g.slice = ints(op.attr("slice_sizes"));
   g.offset_dims = small_ints(op.attr("offset_dims")), g.collapsed = small_ints(op.attr("collapsed_slice_dims"));
@@ -279,7 +280,7 @@ static void lower_gather(Emitter& e, const Op& op) {
   g.index_batch = small_ints(op.attr("start_indices_batching_dims"));
   g.dtype = x.dtype, g.index = indices.dtype;
   const std::string& mode = op.attr("mode")->s;
-  g.bounds = mode == "fill_or_drop" ? ops::Bounds::Drop : ops::Bounds::Clip;
+  g.bounds = mode == "fill_or_drop" ? arrays::Bounds::Drop : arrays::Bounds::Clip;
   fill_value(op.attr("fill"), t->dtype, g.fill);
   // Everything that the body indexes with must be in range.
   const size_t batch = g.result.size() - std::min(g.result.size(), g.offset_dims.size());
@@ -304,21 +305,21 @@ static void lower_gather(Emitter& e, const Op& op) {
     fits = g.index_batch[i] + 1 < static_cast<int>(g.indices.size()) &&
            g.indices[static_cast<size_t>(g.index_batch[i])] <= g.operand[static_cast<size_t>(g.operand_batch[i])];
   require(e, op, fits, "dimension numbers that do not fit");
-  define_array(e, op, ops::gather_slices(std::move(g)));
+  define_array(e, op, e.functions().arrays.gather_slices(std::move(g)));
 }
 
 static void lower_scatter(Emitter& e, const Op& op) {
   using C = ir::OpCode;
   const Val &x = e.operand(op, 0), &indices = e.operand(op, 1), &updates = e.operand(op, 2);
   const ir::Type* t = e.type(op.results[0]);
-  ops::ScatterShape g;
+  arrays::ScatterShape g;
   g.operand = x.dims, g.indices = indices.dims, g.updates = updates.dims;
   g.window_dims = small_ints(op.attr("update_window_dims")), g.inserted = small_ints(op.attr("inserted_window_dims"));
   g.start_map = small_ints(op.attr("scatter_dims_to_operand_dims"));
   g.operand_batch = small_ints(op.attr("operand_batching_dims")),
   g.index_batch = small_ints(op.attr("scatter_indices_batching_dims"));
   g.dtype = x.dtype, g.index = indices.dtype;
-  g.bounds = op.attr("mode")->s == "clip" ? ops::Bounds::Clip : ops::Bounds::Drop;
+  g.bounds = op.attr("mode")->s == "clip" ? arrays::Bounds::Clip : arrays::Bounds::Drop;
   const size_t batch = g.updates.size() - std::min(g.updates.size(), g.window_dims.size());
   bool fits = t->dtype == x.dtype && dims_of(t) == x.dims && updates.dtype == x.dtype && ir::is_int(g.index) &&
               !g.indices.empty() && batch + 1 == g.indices.size() &&
@@ -353,7 +354,7 @@ static void lower_scatter(Emitter& e, const Op& op) {
     g.params.dtype = x.dtype;
     g.params.semantics = e.semantics();
   }
-  define_array(e, op, ops::scatter_slices(std::move(g)));
+  define_array(e, op, e.functions().arrays.scatter_slices(std::move(g)));
 }
 
 Rows array_rows() {

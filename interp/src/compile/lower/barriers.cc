@@ -116,11 +116,11 @@ static void lower_barrier(Emitter& e, const Op& op) {
   if (p.reaches.elsewhere() && e.in_spawn())
     e.unsupported(op, "an arrival of a single warp at a barrier of the cluster");
   if (op.code == OpCode::barrier_arrive) {
-    e.emit<Kind::barrier_arrive>(ops::arrival(p), p);
+    e.emit<Kind::barrier_arrive>(e.functions().arrival(p), p);
     return;
   }
   if (op.code == OpCode::barrier_wait) {
-    e.emit<Kind::barrier_wait>(ops::passage(p), p);
+    e.emit<Kind::barrier_wait>(e.functions().passage(p), p);
     return;
   }
   p.polls = e.in_while();
@@ -175,7 +175,7 @@ static void lower_ptx(Emitter& e, const Op& op) {
     BarrierPayload p = named_barrier(e, op, act);
     p.sees = sync;
     e.emit<Kind::named_arrive>(p);
-    if (sync) e.emit<Kind::barrier_wait>(ops::kBarrierWait, p);
+    if (sync) e.emit<Kind::barrier_wait>(e.functions().barrier_wait, p);
   }
 }
 

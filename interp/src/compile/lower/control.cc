@@ -49,13 +49,13 @@ static void lower_cond(Emitter& e, const Op& op) {
   if (n == 2 && pred.dtype == ir::DType::Bool) {
     // Region 1 is the taken one: fall through into it.
     const int branch = e.here();
-    e.emit(ops::kBranchIfFalse).a = slot;
+    e.emit(e.functions().branch_if_false).a = slot;
     compile_branch(op.regions[1]);
     const bool has_else = op.regions[0].ops.size() > 1 || !results.empty();
     int over = -1;
     if (has_else) {
       over = e.here();
-      e.emit(ops::kJump);
+      e.emit(e.functions().jump);
     }
     e.jump_to(branch, e.here());
     if (has_else) {
@@ -64,14 +64,14 @@ static void lower_cond(Emitter& e, const Op& op) {
     }
   } else {
     auto* table = e.own(BranchTablePayload());
-    Step& s = e.emit<Kind::branch_table>(ops::kBranchTable, table);
+    Step& s = e.emit<Kind::branch_table>(e.functions().branch_table, table);
     s.a = slot;
     s.imm = pred.dtype == ir::DType::Bool ? 1 : compute_type(pred.dtype) == CType::I64 ? 8 : 4;
     for (const Region& region : op.regions) {
       table->steps.push_back(e.here());
       compile_branch(region);
       ends.push_back(e.here());
-      e.emit(ops::kJump);
+      e.emit(e.functions().jump);
     }
     for (int end : ends) e.jump_to(end, e.here());
   }
@@ -166,14 +166,14 @@ static void lower_while(Emitter& e, const Op& op) {
   e.compile_region_ops(cond);
   const uint32_t test = e.scalar_slot(e.operand(cond.ops.back(), 0));
   const int branch = e.here();
-  e.emit(ops::kBranchIfFalse).a = test;
+  e.emit(e.functions().branch_if_false).a = test;
   e.forget(cond);
   enter_carries(e, body, 0, carries);
   e.compile_region_ops(body);
   e.at(op);
   assign_carries(e, carries, body.ops.back().operands);
   const int back = e.here();
-  e.emit(ops::kJump);
+  e.emit(e.functions().jump);
   inner.reset();
   e.jump_to(back, top);
   e.jump_to(branch, e.here());
@@ -249,7 +249,7 @@ static void lower_for(Emitter& e, const Op& op) {
   const bool unordered = op.code == OpCode::parallel_loop && e.options().checked;
   if (unordered) e.emit<Kind::trips>().imm = static_cast<int64_t>(Trips::Begin);
   const int enter = e.here();
-  Step& b = e.emit(ops::loop_begin(l.wide, l.down));
+  Step& b = e.emit(e.functions().loop_begin(l.wide, l.down));
   b.dst = index.scalar().slot, b.a = lo, b.b = hi, b.c = by;
   auto inner = std::make_optional<Emitter::Conditional>(e);
   e.bind(body.args[0], index);
@@ -270,7 +270,7 @@ static void lower_for(Emitter& e, const Op& op) {
   e.at(op);
   assign_carries(e, carries, next);
   inner.reset();
-  Step& n = e.emit(ops::loop_next(l.wide, l.down));
+  Step& n = e.emit(e.functions().loop_next(l.wide, l.down));
   n.dst = index.scalar().slot, n.a = lo, n.b = hi, n.c = by;
   e.jump_to(e.here() - 1, top);
   e.jump_to(enter, e.here());

@@ -21,13 +21,13 @@ bool permutation(const std::vector<int>& spec, size_t rank) {
 int64_t dilated(int64_t n, int64_t by) { return n == 0 ? 0 : memory::add(memory::mul(n - 1, by), 1); }
 
 // Extents that follow from each other, groups that divide.
-bool fits(const ops::ConvShape& s) {
+bool fits(const arrays::ConvShape& s) {
   const size_t rank = s.out.size(), spatial = rank - 2;
   if (!permutation(s.lhs_spec, rank) || !permutation(s.rhs_spec, rank) || !permutation(s.out_spec, rank)) return false;
   if (s.lhs.size() != rank || s.rhs.size() != rank) return false;
-  for (const ops::Dims* v : {&s.strides, &s.low, &s.high, &s.lhs_dilation, &s.rhs_dilation})
+  for (const arrays::Dims* v : {&s.strides, &s.low, &s.high, &s.lhs_dilation, &s.rhs_dilation})
     if (v->size() != spatial) return false;
-  const auto at = [](const ops::Dims& v, int d) { return v[static_cast<size_t>(d)]; };
+  const auto at = [](const arrays::Dims& v, int d) { return v[static_cast<size_t>(d)]; };
   const int64_t features = at(s.out, s.out_spec[1]), batch = at(s.out, s.out_spec[0]);
   if (s.feature_groups < 1 || s.batch_groups < 1 || features % s.feature_groups != 0 || features % s.batch_groups != 0)
     return false;
@@ -50,7 +50,7 @@ bool fits(const ops::ConvShape& s) {
 static void lower_convolution(Emitter& e, const Op& op) {
   const Val &x = e.operand(op, 0), &k = e.operand(op, 1);
   const ir::Type* t = e.type(op.results[0]);
-  ops::ConvShape s;
+  arrays::ConvShape s;
   const auto narrow = [&](const char* key) {
     std::vector<int> r;
     for (int64_t d : ints(op.attr(key))) r.push_back(static_cast<int>(std::clamp<int64_t>(d, -1, 64)));
@@ -68,7 +68,7 @@ static void lower_convolution(Emitter& e, const Op& op) {
               ir::is_float(x.dtype) == ir::is_float(t->dtype) && (ir::is_float(t->dtype) || ir::is_int(t->dtype)),
           "these element types");
   require(e, op, s.out.size() >= 2 && fits(s), "dimension numbers that do not fit");
-  define_array(e, op, ops::convolution(std::move(s)));
+  define_array(e, op, e.functions().arrays.convolution(std::move(s)));
 }
 
 Rows convolve_rows() {

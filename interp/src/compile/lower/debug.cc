@@ -74,7 +74,7 @@ static PrintPayload printed(Emitter& e, const Op& op, const std::string& format,
     for (size_t i = 0; i < a->items.size() && i < names.size(); ++i) names[i] = a->items[i].s;
   for (const Placeholder& h : placeholders_of(p.format, names, count, placeholders)) {
     PrintPayload::Arg arg = shown(e, op, first + h.operand, keep);
-    if (!h.spec.empty() && !ops::parse_format(h.spec, arg.dtype, &arg.style))
+    if (!h.spec.empty() && !e.functions().parse_format(h.spec, arg.dtype, &arg.style))
       e.unsupported(op, "format \"" + h.spec + "\" of " + std::string(ir::name(arg.dtype)));
     if (!h.spec.empty() && !arg.scalar) e.unsupported(op, "format \"" + h.spec + "\" of an array");
     p.args.push_back(std::move(arg));

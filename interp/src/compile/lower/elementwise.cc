@@ -281,15 +281,15 @@ struct WaitingProducts {
   std::unordered_map<ir::ValueId, Factors> of;
 };
 
-static const StepForm* multiply_add_form(ir::DType t) {
-  return ir::is_int(t) && ir::byte_size(t) == byte_size(compute_type(t)) ? ops::scalar_mul_add(compute_type(t))
+static const StepForm* multiply_add_form(const Emitter& e, ir::DType t) {
+  return ir::is_int(t) && ir::byte_size(t) == byte_size(compute_type(t)) ? e.functions().scalar_mul_add(compute_type(t))
                                                                          : nullptr;
 }
 
 static bool waits_for_sum(Emitter& e, const Op& op) {
   const Op* sum = e.only_user(op.results[0]);
   const ir::Type* t = e.type(op.results[0]);
-  if (op.code != OpCode::mul || !e.options().fuse || !t->is_scalar() || !multiply_add_form(t->dtype) || !sum ||
+  if (op.code != OpCode::mul || !e.options().fuse || !t->is_scalar() || !multiply_add_form(e, t->dtype) || !sum ||
       sum->code != OpCode::add || !e.type(sum->results[0])->is_scalar())
     return false;
   const Val &a = e.operand(op, 0), &b = e.operand(op, 1);
@@ -307,7 +307,7 @@ static std::optional<Val> multiply_add(Emitter& e, const Op& op) {
     const auto [made, a, b] = product.mapped();
     const uint32_t c = e.scalar_slot(e.operand(op, 1 - i));
     const Val r = e.new_scalar(e.type(op.results[0])->dtype, op.results[0]);
-    Step& s = e.emit(*multiply_add_form(r.dtype));
+    Step& s = e.emit(*multiply_add_form(e, r.dtype));
     s.dst = r.scalar().slot, s.a = a, s.b = b, s.c = c;
     const Op* const both[] = {made, &op};
     e.plan().step_ops.replace(both);
@@ -404,7 +404,8 @@ static void lower_bitcast(Emitter& e, const Op& op) {
   if ((from_bits < 8 || to_bits < 8) && from_bits != to_bits) {
     // Sub-byte elements are one per byte here, packed on the machine.
     const int64_t inner = from_bits > to_bits ? 1 : from_bits ? to_bits / from_bits : 1;
-    return define_array(e, op, ops::regroup(v.elements() / std::max<int64_t>(inner, 1), inner, 1, v.dtype, to->dtype));
+    return define_array(
+        e, op, e.functions().arrays.regroup(v.elements() / std::max<int64_t>(inner, 1), inner, 1, v.dtype, to->dtype));
   }
   // Widths differ: the same dense bytes under another type.
   Val d = e.materialized(e.dense(v));

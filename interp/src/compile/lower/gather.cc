@@ -126,7 +126,7 @@ ViewResult element_view(Emitter& e, const Op& op, const Val& ref, std::span<cons
 }
 
 AtomicFn atomic_function(Emitter& e, const Op& op, const std::string& kind, ir::DType t) {
-  const AtomicFn fn = ops::atomic_function(kind, t);
+  const AtomicFn fn = e.functions().atomic_function(kind, t);
   if (!fn) e.unsupported(op, "atomic " + kind + " on " + std::string(ir::name(t)));
   return fn;
 }

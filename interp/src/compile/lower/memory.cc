@@ -117,15 +117,15 @@ static Val load_element(Emitter& e, const Op& op, const Val& ref, const ir::view
   ScalarAccess p = element_access(e, op, ref, index);
   p.load = e.kernels().load(ref.dtype);
   const Val r = e.new_scalar(ref.dtype, op.results[0]);
-  const StepForm* fast = moves_plainly(e, p.addr, ref.dtype) ? ops::fast_load_scalar(p) : nullptr;
-  e.emit<Kind::load_scalar>(fast ? *fast : ops::kLoadScalar, std::move(p)).dst = r.scalar().slot;
+  const StepForm* fast = moves_plainly(e, p.addr, ref.dtype) ? e.functions().fast_load_scalar(p) : nullptr;
+  e.emit<Kind::load_scalar>(fast ? *fast : e.functions().load_scalar, std::move(p)).dst = r.scalar().slot;
   return r;
 }
 
 static void store_scalar(Emitter& e, ScalarAccess p, ir::DType dtype, uint32_t slot) {
   p.store = e.kernels().store(dtype);
-  const StepForm* fast = moves_plainly(e, p.addr, dtype) ? ops::fast_store_scalar(p) : nullptr;
-  e.emit<Kind::store_scalar>(fast ? *fast : ops::kStoreScalar, std::move(p)).a = slot;
+  const StepForm* fast = moves_plainly(e, p.addr, dtype) ? e.functions().fast_store_scalar(p) : nullptr;
+  e.emit<Kind::store_scalar>(fast ? *fast : e.functions().store_scalar, std::move(p)).a = slot;
 }
 
 // A read of another CTA's memory: now, into memory of the thread's own.

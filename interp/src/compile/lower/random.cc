@@ -69,14 +69,14 @@ static void lower_random(Emitter& e, const Op& op) {
                 "operands of different shapes");
         strides.push_back(e.operand(op, i).elements() == 1 ? 0 : 1);
       }
-      return define_array(e, op, ops::threefry2x32(n, strides));
+      return define_array(e, op, e.functions().arrays.threefry2x32(n, strides));
     }
     case C::iota_2x32: {
       require(e, op,
               op.results.size() == 2 && dims_of(e.type(op.results[0])) == dims_of(e.type(op.results[1])) &&
                   e.type(op.results[0])->dtype == ir::DType::U32 && e.type(op.results[1])->dtype == ir::DType::U32,
               "other results than two u32 arrays");
-      return define_array(e, op, ops::iota_2x32(e.type(op.results[0])->num_elements()));
+      return define_array(e, op, e.functions().arrays.iota_2x32(e.type(op.results[0])->num_elements()));
     }
     case C::rng_bit_generator: {
       const Val& key = e.operand(op, 0);
@@ -87,8 +87,9 @@ static void lower_random(Emitter& e, const Op& op) {
       require(e, op,
               ir::is_unsigned_int(e.type(op.results[1])->dtype) && ir::bit_width(e.type(op.results[1])->dtype) >= 8,
               "results other than unsigned words");
-      return define_array(e, op,
-                          ops::rng_bits(threefry ? ops::RngAlgorithm::ThreeFry : ops::RngAlgorithm::Philox,
+      return define_array(
+          e, op,
+          e.functions().arrays.rng_bits(threefry ? arrays::RngAlgorithm::ThreeFry : arrays::RngAlgorithm::Philox,
                                         dims_of(e.type(op.results[1])), e.type(op.results[1])->dtype));
     }
     case C::prng_seed: {
@@ -98,12 +99,12 @@ static void lower_random(Emitter& e, const Op& op) {
         require(e, op, v.bytes() % 4 == 0 && !ir::is_float(v.dtype), "seeds other than words and keys");
         words.push_back(v.bytes() / 4);
       }
-      return define_arrays(e, op, ops::prng_seed(state, words));
+      return define_arrays(e, op, e.functions().arrays.prng_seed(state, words));
     }
     default: {
       const ir::Type* t = e.type(op.results[0]);
       require(e, op, ir::bit_width(t->dtype) == 32, "results other than 32-bit words");
-      return define_arrays(e, op, ops::prng_draw(state, t->num_elements()));
+      return define_arrays(e, op, e.functions().arrays.prng_draw(state, t->num_elements()));
     }
   }
 }

@@ -102,11 +102,11 @@ static void lower_reduce_region(Emitter& e, const Op& op) {
   auto loop = [&](const Val& lo, const Val& hi, const Val& index, const std::function<void()>& body) {
     const uint32_t one = e.const_int(ir::DType::I64, 1).scalar().slot;
     const int begin = e.here();
-    Step& b = e.emit(ops::loop_begin(true, false));
+    Step& b = e.emit(e.functions().loop_begin(true, false));
     b.dst = index.scalar().slot, b.a = lo.scalar().slot, b.b = hi.scalar().slot, b.c = one;
     const int top = e.here();
     body();
-    Step& s = e.emit(ops::loop_next(true, false));
+    Step& s = e.emit(e.functions().loop_next(true, false));
     s.dst = index.scalar().slot, s.a = lo.scalar().slot, s.b = hi.scalar().slot, s.c = one;
     e.jump_to(e.here() - 1, top);
     e.jump_to(begin, e.here());
@@ -134,7 +134,7 @@ static void lower_reduce_region(Emitter& e, const Op& op) {
       enter_carries(e, region, 0, acc);
       for (size_t i = 0; i < n; ++i) {
         const Val v = scalar_in(e.new_slot(), src[i].dtype);
-        e.emit<Kind::load_scalar>(ops::kLoadScalar, element(src[i], in)).dst = v.scalar().slot;
+        e.emit<Kind::load_scalar>(e.functions().load_scalar, element(src[i], in)).dst = v.scalar().slot;
         e.bind(region.args[n + i], v);
       }
       e.compile_region_ops(region);
@@ -142,7 +142,7 @@ static void lower_reduce_region(Emitter& e, const Op& op) {
       assign_carries(e, acc, region.ops.back().operands);
     });
     for (size_t i = 0; i < n; ++i)
-      e.emit<Kind::store_scalar>(ops::kStoreScalar, element(dst[i], out)).a = acc[i].scalar().slot;
+      e.emit<Kind::store_scalar>(e.functions().store_scalar, element(dst[i], out)).a = acc[i].scalar().slot;
   });
   for (size_t i = 0; i < n; ++i) e.define(op.results[i], dst[i].dims.empty() ? e.load_scalar(dst[i]) : dst[i]);
 }

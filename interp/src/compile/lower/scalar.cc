@@ -33,13 +33,13 @@ Val Emitter::load_scalar(const Val& memory, ir::ValueId result) {
   p.load = k_.load(memory.dtype);
   p.bytes = ir::byte_size(memory.dtype);
   p.ref = memory.memory().name;
-  emit<Kind::load_scalar>(ops::kLoadScalar, std::move(p)).dst = r.scalar().slot;
+  emit<Kind::load_scalar>(functions().load_scalar, std::move(p)).dst = r.scalar().slot;
   return r;
 }
 
 void Emitter::move_scalar(uint32_t dst, uint32_t src, ir::DType dtype) {
   if (dst == src) return;
-  Step& s = emit(ops::move_slot(byte_size(compute_type(dtype))));
+  Step& s = emit(functions().move_slot(byte_size(compute_type(dtype))));
   s.dst = dst;
   s.a = src;
 }
@@ -80,11 +80,11 @@ Val Emitter::scalar_result(ir::OpCode op, ir::DType operand, ir::DType result, c
   const bool plain = operand == ir::DType::Bool || operand == ir::DType::I32 || operand == ir::DType::U32 ||
                      operand == ir::DType::I64 || operand == ir::DType::U64 || operand == ir::DType::F32 ||
                      operand == ir::DType::F64;
-  const StepForm* inline_body = op == ir::OpCode::select_n ? &ops::scalar_select(byte_size(compute_type(result)))
-                                : plain                    ? ops::scalar(op, compute_type(operand))
+  const StepForm* inline_body = op == ir::OpCode::select_n ? &functions().scalar_select(byte_size(compute_type(result)))
+                                : plain                    ? functions().scalar(op, compute_type(operand))
                                                            : nullptr;
   const int power = plain && args.size() == 2 ? power_of_two(args[1]) : -1;
-  const StepForm* by_power = power < 0 ? nullptr : ops::scalar_by_power(op, compute_type(operand));
+  const StepForm* by_power = power < 0 ? nullptr : functions().scalar_by_power(op, compute_type(operand));
   if (by_power) inline_body = by_power, count(Rewrite::ScalarByPower);
   Step& s =
       inline_body ? emit(*inline_body) : emit<Kind::scalar_strip>(ScalarStrip{k_.strip(op, operand), nullptr, params});
@@ -105,7 +105,7 @@ Val Emitter::scalar_convert(const Val& v, ir::DType to, ir::ValueId result) {
            t == ir::DType::F64 || t == ir::DType::F32 || t == ir::DType::Bool;
   };
   const StepForm* cast =
-      wide(v.dtype) && wide(to) ? ops::scalar_convert(compute_type(v.dtype), compute_type(to)) : nullptr;
+      wide(v.dtype) && wide(to) ? functions().scalar_convert(compute_type(v.dtype), compute_type(to)) : nullptr;
   StripParams params;
   params.semantics = semantics_;
   Step& s = cast ? emit(*cast) : emit<Kind::scalar_strip>(ScalarStrip{nullptr, k_.convert(v.dtype, to), params});

@@ -187,8 +187,8 @@ static void lower_barrier(Emitter& e, const Op& op) {
   BarrierPayload p;
   p.block = at->second.first;
   p.seen = at->second.second;
-  e.emit<Kind::barrier_arrive>(ops::arrival(p), p);
-  e.emit<Kind::barrier_wait>(ops::passage(p), p);
+  e.emit<Kind::barrier_arrive>(e.functions().arrival(p), p);
+  e.emit<Kind::barrier_wait>(e.functions().passage(p), p);
 }
 
 Rows sparsecore_rows() {

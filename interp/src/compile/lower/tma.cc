@@ -24,7 +24,7 @@ void where(Emitter& e, const Op& op, const F& body) {
   if (!predicate) return body();
   const uint32_t slot = e.scalar_slot(e.operand(op, static_cast<size_t>(predicate->i)));
   const int branch = e.here();
-  e.emit(ops::kBranchIfFalse).a = slot;
+  e.emit(e.functions().branch_if_false).a = slot;
   const Emitter::Conditional inside(e);
   body();
   e.jump_to(branch, e.here());

@@ -20,7 +20,15 @@ struct ClusterSet {
   std::vector<std::vector<ClusterAxis>> groups;
   bool first_only = false;  // of them the one at place 0
   bool elsewhere() const { return !groups.empty(); }
-  int64_t count() const;
+  int64_t count() const {
+    int64_t n = 1;
+    for (const auto& group : groups) {
+      int64_t all = 1;
+      for (const ClusterAxis& a : group) all *= a.size;
+      n += all - 1;
+    }
+    return n;
+  }
 };
 
 // The thread's own CTA, but for places that i32 slots name.

@@ -1,9 +1,8 @@
 // Which threads there are: all at once, or programs that begin when others end; and what each begins with.
 #include <algorithm>
 
-#include "../ops/bodies.h"
-#include "../ops/findings.h"
-#include "engine.h"
+#include "bodies.h"
+#include "findings.h"
 
 namespace pallasim::interp {
 
@@ -75,7 +74,7 @@ Execution::Arena& Execution::free_arena(const Body& b) {
       if (const memory::Allocation& of = plan->memory.allocations[m.allocation]; of.owner != memory::Level::Device)
         each = memory::add(each, of.bytes);
     if (memory::mul(each, static_cast<int64_t>(arenas.size()) + 1) > options->max_memory)
-      too_many_programs(*this, each);
+      diagnostics->too_many_programs(*this, each);
     arenas.push_back(new_arena(b));
     free_arenas.push_back(static_cast<int32_t>(arenas.size()) - 1);
   }
@@ -354,12 +353,12 @@ void Execution::end_crew(int64_t place, Thread& last) {
     if (block.owner == memory::Level::Device) continue;
     for (int32_t i = 0; i < population.crew; ++i)
       for (int64_t k = 0; k < block.count; ++k)
-        ops::left_over(last, last.pc, semaphore_layout.id(static_cast<int>(b), k, first + i));
+        diagnostics->left_over(last, last.pc, semaphore_layout.id(static_cast<int>(b), k, first + i));
   }
   for (size_t b = 0; b < plan->memory.barriers.size(); ++b)
     for (int32_t i = 0; i < population.crew && plan->memory.barriers[b].owner != memory::Level::Device; ++i)
       for (int64_t k = 0; k < plan->memory.barriers[b].count; ++k)
-        ops::barrier_left_over(last, last.pc, barrier_layout.id_of_thread(static_cast<int>(b), k, first + i));
+        diagnostics->barrier_left_over(last, last.pc, barrier_layout.id_of_thread(static_cast<int>(b), k, first + i));
   for (SharedMemory& m : shared_memory) {
     const memory::Allocation& of = plan->memory.allocations[m.allocation];
     if (of.owner == memory::Level::Device) continue;

@@ -1,9 +1,7 @@
+#include "execution.h"
+
 #include <algorithm>
 
-#include "../ops/bodies.h"
-#include "../plan/scalar_forms.h"
-#include "engine.h"
-#include "footprint_judge.h"
 #include "pallasim/memory/uninitialized.h"
 
 namespace pallasim::interp {
@@ -23,7 +21,7 @@ void Execution::poison_gaps(const DeferredInit& u) const {
   });
 }
 
-Execution::Execution(const Plan& p) : plan(&p), locs(&p.module.locs) {
+Execution::Execution(const Plan& p, const ops::Diagnostics& d) : plan(&p), diagnostics(&d), locs(&p.module.locs) {
   for (size_t i = 0; i < p.memory.allocations.size(); ++i)
     if (!p.memory.allocations[i].private_to_thread()) shared_memory.push_back({i, {}, {}});
   strips_ = std::make_unique<std::byte[]>(static_cast<size_t>(p.memory.max_strips) * kStripBytes + 64);
@@ -79,62 +77,6 @@ void Execution::bind(std::span<const std::vector<std::byte*>> arrays, std::span<
       if (first < 0 || memory::add(last, w.map.extent[d]) > w.dims[d]) check_windows = true;
     }
   }
-}
-
-// A step may be a product of large matrices: few of them between looks at the user's Ctrl-C.
-static constexpr int64_t kStepsPerLook = 16;
-
-template <bool joined, bool watched, bool judged>
-Stop Execution::run_steps(Thread& t, int64_t budget) {
-  const Step* s = t.pc;
-  t.stop = Stop::None;
-  constexpr int64_t kMayJump = kJumpedSteps * static_cast<int64_t>(sizeof(Step));
-  int64_t left = budget, n = 0;
-  const uint64_t epoch = interrupt_epoch;
-  // Each run counts as the step where it ends. Those before that are counted here: by how far behind the first one it
-  // is, and by how far runs jumped back.
-  int64_t before = 0;  // bytes of steps
-  const auto look = [&] {
-    const int64_t more = joined ? (before + kMayJump - t.left) / static_cast<int64_t>(sizeof(Step)) : 0;
-    before = 0;
-    t.left = kMayJump;
-    steps += more;
-    left -= more;
-  };
-  t.left = kMayJump;
-  try {
-    while (left > 0 && g_interrupt_epoch.load(std::memory_order_relaxed) == epoch) {
-      n = std::min<int64_t>(left, kStepsPerLook);
-      left -= n;
-      steps += n;
-      do {
-        if constexpr (watched) events->step(t, *s);
-        const Step* next = joined ? s->follow(t, s, t.handed) : judged ? run_judged(t, s) : s->fn(t, s);
-        if constexpr (joined)
-          before += reinterpret_cast<const std::byte*>(t.last) - reinterpret_cast<const std::byte*>(s);
-        if (!next) {
-          look();
-          steps -= n - 1;
-          return t.stop;
-        }
-        s = next;
-      } while (--n > 0);
-      look();
-    }
-  } catch (...) {
-    look();
-    steps -= n - 1;
-    t.pc = s;
-    throw;
-  }
-  t.pc = s;
-  return Stop::None;
-}
-
-Stop Execution::run(Thread& t, int64_t budget) {
-  if (joined) return run_steps<true, false, false>(t, budget);  // runs tell where they end
-  if (options->verify_footprints) return run_steps<false, true, true>(t, budget);
-  return observed ? run_steps<false, true, false>(t, budget) : run_steps<false, false, false>(t, budget);
 }
 
 int64_t Execution::linear_point(const Thread& t) const {
