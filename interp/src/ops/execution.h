@@ -227,7 +227,7 @@ struct Execution {
   std::unique_ptr<Arena> new_arena(const Body&);
   GridPart make_part(GridBox) const;
   std::byte* base_of(const BufferAlias&) const;
-  void reset(const GridBox&);  // what is no thread's
+  void reset(const GridBox&);                   // what is no thread's
   void enter(Thread&, const Body&, int64_t n);  // slots and scratch as at the start; `n`: its number in the body
   void bind_arena(Arena&, int32_t unit) const;
   Arena& arena_of(const Thread& t) const { return *arenas[static_cast<size_t>(t.home < 0 ? t.index : t.home)]; }
