@@ -45,8 +45,9 @@ class RunParams:
     rules: What the compiler of the machine's chip refuses, too much memory included, is an error before anything runs
         ("error", True), findings of a run ("warn"), or not looked at ("off", False).
     detect_races: Look at every access, which is slower: axes that are declared `parallel` and whose points share
-        elements, races between threads, memory that a copy under way uses; of TPU kernels also outputs that are not
-        written or visited again, and memory that is read and that nobody wrote.
+        elements, races between threads, memory that a copy under way uses, outputs that are not written or that are
+        read before that; of TPU kernels also scratch memory that is read and that nobody wrote, and blocks of outputs
+        that are visited again.
     random_seed: Schedule threads at random from this seed, and visit `parallel` grid axes in the order that JAX's TPU
         interpreter makes of it; None runs each thread until it blocks and every axis in ascending order.
     replay: The schedule that a report names, such as "ps1:random:7": the run is the same again.
@@ -66,8 +67,9 @@ class RunParams:
         from finite numbers are findings, with line, grid point, element and operands (PS-NAN-001, PS-NAN-002,
         PS-NAN-003). Results do not depend on it.
     cores: TensorCores that share a grid along its first `parallel` axis, 0 for those of the chip's device.
-    dma_execution_mode: When the bytes of asynchronous copies move: "eager" when they start, "on_wait" when somebody
-        waits for them, "scheduled" at a moment that the schedule chooses (with `random_seed`).
+    dma_execution_mode: When the bytes of asynchronous copies, and of products of warpgroups, move: "eager" when they
+        start, "on_wait" when somebody waits for them, "scheduled" at a moment that the schedule chooses (with
+        `random_seed`).
     workers: OS threads for independent parts of a grid, and for parts of large operations; 0 for one per CPU core.
         Results do not depend on it.
     grid_order: Per grid axis a permutation of its coordinates, nothing for ascending ones: "2,0,1||1,0" permutes axes 0
@@ -77,7 +79,7 @@ class RunParams:
         touch; a part that could tell is an internal error (PS-BUG-002).
     verify_footprints: Runs every step that says which memory it touches twice, and compares (PS-BUG-004): no other byte
         may change, and no other byte may matter.
-    verify_restore: Every so many steps the rest of an unchecked run is run twice from a snapshot and must end alike
+    verify_restore: Every so many steps the rest of the run is run twice from a snapshot and must end alike
         (PS-BUG-003); 0: not looked at.
     max_steps: Stops after so many steps of all threads, 0 for no limit.
     livelock_steps: Stops after so many steps of all threads in which none wrote memory, signalled or ended, 0 for
