@@ -23,17 +23,16 @@ size_t CopyQueue::first_completing(Completion::Kind kind, int64_t object, int64_
 
 size_t CopyQueue::first_using(int32_t thread, uint32_t buffer, int64_t begin, int64_t end) const {
   const auto touches = [&](const Place& p, const Span& s) {
-    return p.thread == thread && p.buffer == buffer && p.offset + s.begin < end && begin < p.offset + s.end;
+    return p.offset + s.begin < end && begin < p.offset + s.end;
   };
+  const auto lies_there = [&](const Place& p) { return p.thread == thread && p.buffer == buffer; };
   const auto uses = [&](const AsyncCopy& c, bool dst) {
     if (c.kind == AsyncCopy::Kind::Product)
       return std::any_of(c.sides.begin(), c.sides.end(), [&](const ProductSide& s) {
-        return s.held.empty() && touches(s.side.place, s.side.span(s.element_bytes));
+        return s.held.empty() && lies_there(s.side.place) && touches(s.side.place, s.side.span(s.element_bytes));
       });
     const Place& p = dst ? c.dst : c.src;
-    if (p.thread != thread || p.buffer != buffer) return false;
-    const Span s = span_of(c, dst);
-    return p.offset + s.begin < end && begin < p.offset + s.end;
+    return lies_there(p) && touches(p, span_of(c, dst));
   };
   size_t i = 0;
   while (i < copies_.size() && !uses(copies_[i], false) && !uses(copies_[i], true)) ++i;

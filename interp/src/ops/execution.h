@@ -109,8 +109,6 @@ struct Execution {
   void set_alias(Thread&, uint32_t buffer, BufferAlias);
   // Whose buffer it is that the number stands for, and which.
   std::pair<int32_t, uint32_t> stands_for(const Thread&, uint32_t buffer) const;
-  // Of a thread, or of one that has not begun and shares it.
-  const std::byte* memory_of(int32_t thread, uint32_t buffer) const;
   std::vector<std::unique_ptr<Arena>> arenas;  // one per thread; of programs: as many as ever ran at a time
   memory::Units units;                         // of all devices; apart: of the programs that are resident
   int32_t device_threads = 1;                  // of them, on one device

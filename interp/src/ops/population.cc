@@ -296,13 +296,6 @@ void Execution::start_programs() {
   next_point = population.first + static_cast<int64_t>(resident);
 }
 
-const std::byte* Execution::memory_of(int32_t thread, uint32_t buffer) const {
-  for (const SharedMemory& m : shared_memory)
-    if (const memory::Allocation& of = plan->memory.allocations[m.allocation]; of.buffer == buffer)
-      return m.of_units[static_cast<size_t>(units.unit_of(of.owner, threads[static_cast<size_t>(thread)].unit))].data();
-  return threads[static_cast<size_t>(thread)].bases[buffer];
-}
-
 // What the threads of a program share comes with the first of them that runs.
 void Execution::begin_crew(int64_t place) {
   const Thread& first = threads[static_cast<size_t>(place * population.crew)];
