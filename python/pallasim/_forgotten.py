@@ -1,6 +1,7 @@
 """A program that imports pallasim and forgets the block: JAX's error for its kernel says which line is missing.
 
-JAX is not imported for that. Where it is there, or once it comes, the lowering of kernels on the CPU is watched.
+JAX is not imported for that. Where it is there, or once it comes, the lowering of kernels on the CPU is watched; and its barriers, whose
+lines reports name (`_made`).
 """
 from __future__ import annotations
 
@@ -10,12 +11,16 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-# Modules of JAX, and which of its primitives each has; those without one know the chip.
+_BARRIERS = "jax._src.pallas.mosaic_gpu.core"
+# Modules of JAX, and which of its primitives each has; one has barriers, those without either know the chip.
 _WATCHED = {"jax._src.pallas.pallas_call": "pallas_call", "jax._src.pallas.mpmd": "mpmd_map",
-            "jax._src.tpu_info": "", "jax._src.pallas.mosaic.tpu_info": ""}
+            "jax._src.tpu_info": "", "jax._src.pallas.mosaic.tpu_info": "", _BARRIERS: ""}
 
 
 def _loaded(name: str) -> None:
+    if name == _BARRIERS:
+        importlib.import_module(f"{__package__}._made").watch(sys.modules[name])
+        return
     chip_needed, lowering = (importlib.import_module(f"{__package__}.{m}") for m in ("_chip_needed", "_lowering"))  # the package imports this module
     if primitive := _WATCHED[name]:
         lowering.explain(primitive)

@@ -4,6 +4,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
+from types import FrameType
 from typing import Any
 
 from .. import _cells
@@ -44,9 +45,14 @@ def launch_site() -> tuple[str, int, int, str] | None:
     """The same for the launch that is lowered now: of an eager one JAX knows no frame of the user, but they are running."""
     if (site := call_site(jaxver.source_info_util.current().traceback)) is not None:
         return site
-    frame = sys._getframe(1)
+    return running_site(1)
+
+
+def running_site(depth: int) -> tuple[str, int, int, str] | None:
+    """The same for what runs now, `depth` frames above the caller or further out."""
+    frame: FrameType | None = sys._getframe(depth + 1)
     while frame is not None and not _is_users(frame.f_code.co_filename):
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return None if frame is None else (frame.f_code.co_filename, frame.f_lineno, 0, frame.f_code.co_qualname)
 
 
@@ -84,6 +90,10 @@ class Locations:
         """Text of the location of the launch, "" where it is unknown."""
         row = self.call_row()
         return f" @{row}" if row >= 0 else ""
+
+    def site_row(self, site: tuple[str, int, int, str]) -> int:
+        """The row of a line outside of the kernel, as `running_site` names it."""
+        return self._intern(*site, -1)
 
     def function_suffix(self, debug_info: Any, what: str) -> str:
         """Text of the location of a function as a whole, `what` in reports: its first line, or that of the launch where it

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .. import _made
 from . import jaxver
 from .accounts import takes
 from .attrs import attr, bool_text, quote
@@ -174,7 +175,7 @@ def _element(w: Writer, x: str, aval: Any, index: str) -> str:
 
 # --- scopes ---------------------------------------------------------------------------------------------------------
 def alloc_attrs(w: Writer, aval: Any) -> list[tuple[str, str]]:
-    """Facts of an allocation that its type does not carry (barrier arrivals, TMEM layout)."""
+    """Facts of an allocation that its type does not carry (barrier arrivals and the line that made it, TMEM layout)."""
     dtype = getattr(getattr(aval, "inner_aval", None), "dtype", None)
     out: list[tuple[str, str]] = []
     if type(dtype).__name__ in ("BarrierType", "ClusterBarrierType"):
@@ -184,6 +185,8 @@ def alloc_attrs(w: Writer, aval: Any) -> list[tuple[str, str]]:
                 out.append((k, f"[{', '.join(_joint_axes(w, a) for a in value)}]"))
             elif value is not None and value is not False:
                 out.append((k, attr(value) or "none"))
+        if (site := _made.site_of(dtype)) is not None:
+            out.append(("made", str(w.module.locs.site_row(site))))
     kind = type(aval).__name__
     if kind == "AbstractTMEMRef":
         if (layout := attr(aval.layout)) is not None:

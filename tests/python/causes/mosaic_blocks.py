@@ -156,7 +156,7 @@ def barrier_is_made_for_one_of_two_warpgroups(fixed):
 
     met = plgpu.Barrier(num_arrivals=2 if fixed else 1)  # CAUSE, MADE
     call = kernel_of(kernel, X[:2], [RING, met], num_threads=2, thread_name="wg")
-    return lambda: call(X), X[1::-1] * 2 + 1  # CAUSE, MADE
+    return lambda: call(X), X[1::-1] * 2 + 1  # CAUSE
 
 
 @bug(CHIP, "PS-DEAD-001", words=("met", "2 of 3", "num_arrivals=3 | num_arrivals = 3 | 3 arrivals"))
@@ -170,7 +170,7 @@ def barrier_is_made_for_three_of_two_warpgroups(fixed):
 
     met = plgpu.Barrier(num_arrivals=2 if fixed else 3)  # CAUSE, MADE
     call = kernel_of(kernel, X[:2], [RING, met], num_threads=2, thread_name="wg")
-    return lambda: call(X), X[1::-1] * 2 + 1  # CAUSE, MADE
+    return lambda: call(X), X[1::-1] * 2 + 1  # CAUSE
 
 
 def cluster(kernel, *scratch, size=(2,), names=("x",)):

@@ -58,6 +58,8 @@ int add_barrier(Emitter& e, const Val& v, const ir::Type& t, const Attr* facts) 
     const Attr& a = facts->items[i];
     if (facts->keys[i] == "num_arrivals" && a.is_int() && a.i > 0) {
       b.expected = a.i;
+    } else if (facts->keys[i] == "made" && a.is_int() && a.i >= 0 && a.i < e.module().locs.size()) {
+      b.loc = static_cast<ir::LocId>(a.i);
     } else if (of_cluster && facts->keys[i] == "leader_tracked") {
       reaches.first_only = a.is_true();
     } else if (of_cluster && facts->keys[i] == "collective_axes") {

@@ -326,7 +326,7 @@ Val allocate_ref(Emitter& e, const Op& op, ir::ValueId id, ScopePayload* scope) 
   if (ir::is_sync(t->dtype)) {
     if (is_barrier(t->dtype)) {
       v.ref().semaphore = add_barrier(e, v, *t, fact_of(op, "allocs", id));
-      e.plan().memory.barriers.back().loc = op.loc;
+      if (ir::LocId& made = e.plan().memory.barriers.back().loc; made < 0) made = op.loc;
       v.memory().addr = {};
       return v;
     }
