@@ -46,8 +46,9 @@ class ClaimWatch : public Detector {
   void on_point(const PointEvent&) override;
   void see(Seen&) override;
   void finish(std::vector<ir::Diagnostic>&) override;
-  // A core read `name` before anybody wrote to it (`read`), because what sets it runs at no point of that core: `why`.
-  void starts_late(const ir::Diagnostic& read, const std::string& name, std::string why);
+  // A core read `name` before anybody wrote to it (`read`), because what sets it runs at no point of that core: `sets`,
+  // a clause that the names of such refs end.
+  void starts_late(const ir::Diagnostic& read, const std::string& name, std::string sets);
 
  private:
   struct SharedRef {
@@ -55,7 +56,7 @@ class ClaimWatch : public Detector {
     std::vector<size_t> axes;  // on which the two points differ
     bool carries = false;      // the later one reads what the earlier one left there
     ir::Diagnostic found;
-    bool late = false;  // told by starts_late
+    std::string late;  // told by starts_late: what sets it
   };
   void note(Execution&, const Access&, const memory::shadow::Shared&, int64_t unit, const std::string& name, bool kept);
   std::vector<size_t> differing(const Execution&, int64_t unit, int64_t other) const;

@@ -90,13 +90,13 @@ void ClaimWatch::note(Execution& ex, const Access& a, const memory::shadow::Shar
   else *told = std::move(now);
 }
 
-void ClaimWatch::starts_late(const ir::Diagnostic& read, const std::string& name, std::string why) {
+void ClaimWatch::starts_late(const ir::Diagnostic& read, const std::string& name, std::string sets) {
   ir::Diagnostic d = read;
   d.code = "PS-PAR-001";
   d.severity = d.code.severity();
   d.site.what = fmt::format("{} is read here", name);
-  d.numbers = {std::move(why)};
-  shared_.push_back({name, {static_cast<size_t>(plan_.threads.core_axis)}, true, std::move(d), true});
+  d.numbers.clear();
+  shared_.push_back({name, {static_cast<size_t>(plan_.threads.core_axis)}, true, std::move(d), std::move(sets)});
 }
 
 namespace {
@@ -147,11 +147,14 @@ ir::Diagnostic ClaimWatch::report(const std::vector<SharedRef*>& group) const {
   const SharedRef& first = *group.front();
   ir::Diagnostic d = first.found;
   std::vector<std::string> names;
+  std::vector<std::pair<std::string, std::vector<std::string>>> late;  // what one branch sets is one line
   for (const SharedRef* s : group) {
-    if (std::find(names.begin(), names.end(), s->name) != names.end()) {
-      if (s->late) d.numbers.insert(d.numbers.end(), s->found.numbers.begin(), s->found.numbers.end());
-      continue;
+    if (!s->late.empty()) {
+      auto at = std::find_if(late.begin(), late.end(), [&](const auto& l) { return l.first == s->late; });
+      if (at == late.end()) at = late.insert(at, {s->late, {}});
+      at->second.push_back(s->name);
     }
+    if (std::find(names.begin(), names.end(), s->name) != names.end()) continue;
     names.push_back(s->name);
     d.about.push_back(about_ref(s->name));
     if (s == &first) continue;
@@ -159,6 +162,7 @@ ir::Diagnostic ClaimWatch::report(const std::vector<SharedRef*>& group) const {
     for (const std::string& n : s->found.numbers) line += ", " + n;
     d.numbers.push_back(std::move(line));
   }
+  for (const auto& [sets, refs] : late) d.numbers.push_back(fmt::format("{} {}", sets, listed(refs)));
   for (const size_t g : first.axes) d.about.push_back(about_axis(g));
   const std::string refs = listed(names);
   if (programs_) {

@@ -255,8 +255,8 @@ bool WriteWatch::set_elsewhere(Execution& ex, const Unset& u) {
       if (store.loc == line && store.condition >= 0) at = fmt::format("the branch of {}", where(ex, store.condition));
     claims_->starts_late(
         u.found, u.name,
-        fmt::format("core {} starts at {} of axis {} and never runs {}, where core {} sets {}", ex.core_of(t),
-                    ex.part(t).box.lo[static_cast<size_t>(axis)], axis, at, ex.core_of(other), u.name));
+        fmt::format("core {} starts at {} of axis {} and never runs {}, where core {} sets", ex.core_of(t),
+                    ex.part(t).box.lo[static_cast<size_t>(axis)], axis, at, ex.core_of(other)));
     return true;
   }
   return false;
