@@ -333,11 +333,11 @@ TEST(Async, CopiesInFlightArePartOfASnapshot) {
   std::optional<Snapshot> with_copies;
   Scheduler scheduler(ex, options);
   while (scheduler.turn(1))
-    if (ex.copies.size() == 2) with_copies = take_snapshot(ex, scheduler, sizes);
+    if (ex.copies.size() == 2) with_copies = take_snapshot(ex, sizes);
   const auto want = out.bytes;
   ASSERT_TRUE(with_copies.has_value());
   std::fill(out.bytes.begin(), out.bytes.end(), std::byte{0});
-  restore(*with_copies, ex, scheduler, sizes);
+  restore(*with_copies, ex, sizes);
   EXPECT_EQ(ex.copies.size(), 2u);
   while (scheduler.turn(1)) {}
   EXPECT_EQ(out.bytes, want);

@@ -124,7 +124,7 @@ TEST(Snapshot, WhatIsNotRestoredIsSeen) {
   Scheduler scheduler(f.exec, f.options);
   for (int i = 0; i < 40; ++i) scheduler.turn(1);
   const std::span<const int64_t> bytes(&f.bytes, 1);
-  const Snapshot here = take_snapshot(f.exec, scheduler, bytes);
+  const Snapshot here = take_snapshot(f.exec, bytes);
   auto differs = [&](auto&& change) {
     Snapshot other = here;
     change(other);
@@ -133,13 +133,13 @@ TEST(Snapshot, WhatIsNotRestoredIsSeen) {
   EXPECT_EQ(differs([](Snapshot&) {}), "");
   EXPECT_EQ(differs([](Snapshot& s) { s.operands[0][3] ^= std::byte{1}; }), "operands");
   EXPECT_EQ(differs([](Snapshot& s) { s.arenas[1][9] ^= std::byte{1}; }), "arenas");
-  EXPECT_EQ(differs([](Snapshot& s) { s.semaphores.set(0, 77); }), "semaphores");
-  EXPECT_EQ(differs([](Snapshot& s) { s.prints.push_back({0, "text", nullptr}); }), "prints");
-  EXPECT_EQ(differs([](Snapshot& s) { s.findings.push_back(ir::Diagnostic("PS-OOB-001", "")); }), "findings");
-  EXPECT_EQ(differs([](Snapshot& s) { ++s.steps; }), "counts");
-  EXPECT_EQ(differs([](Snapshot& s) { ++s.threads[0].wait.value; }), "threads");
-  EXPECT_EQ(differs([](Snapshot& s) { s.copies_issued = 9; }), "copies in flight");
-  EXPECT_EQ(differs([](Snapshot& s) { s.turn.policy = 5; }), "whose turn it is");
+  EXPECT_EQ(differs([](Snapshot& s) { s.state.semaphores.set(0, 77); }), "semaphores");
+  EXPECT_EQ(differs([](Snapshot& s) { s.log.prints.push_back({0, "text", nullptr}); }), "prints");
+  EXPECT_EQ(differs([](Snapshot& s) { s.log.findings.push_back(ir::Diagnostic("PS-OOB-001", "")); }), "findings");
+  EXPECT_EQ(differs([](Snapshot& s) { ++s.state.steps; }), "counts");
+  EXPECT_EQ(differs([](Snapshot& s) { ++s.state.threads[0].wait.value; }), "threads");
+  EXPECT_EQ(differs([](Snapshot& s) { s.state.copies_issued = 9; }), "copies in flight");
+  EXPECT_EQ(differs([](Snapshot& s) { s.state.turn.random = 5; }), "whose turn it is");
 }
 
 // Every kernel of tests/pass, from snapshots of its whole run, copies in flight and programs included.
