@@ -11,6 +11,7 @@
 
 #include "../engine/engine.h"
 #include "../engine/publish.h"
+#include "../engine/written_pages.h"
 #include "../report/causes.h"
 #include "../report/checked.h"
 #include "../report/checks.h"
@@ -166,6 +167,8 @@ void run_sequential(const Call& c, Report* report) {
   StepWorkers workers(c.options.workers > 0 ? c.options.workers : default_workers());
   if (!c.options.checked && workers.count() > 1) ex->host.helpers = &workers;
   if (c.options.checked) checks.emplace(c.plan, c.options, c.operands.size()).attach(*ex, &observers);
+  std::optional<WrittenPages> written;
+  if (c.options.verify_restore > 0 && !observers.empty()) observers.push_back(&written.emplace(*ex));
   std::optional<Publisher> publisher;
   if (!observers.empty()) publisher.emplace(*ex, observers);
   const GridBox box{std::vector<int64_t>(c.grid.size(), 0), c.grid};
@@ -182,7 +185,7 @@ void run_sequential(const Call& c, Report* report) {
     if (keep_points) c.watch.recorder->points = std::move(recorder.points);
   };
   try {
-    report->token = run_part(*ex, c, c.who, box);
+    report->token = run_part(*ex, c, c.who, box, written ? &*written : nullptr);
   } catch (...) {
     finish();
     throw;

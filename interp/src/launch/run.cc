@@ -40,7 +40,7 @@ class CountedPart {
 
 }  // namespace
 
-std::string run_part(Execution& ex, const Call& c, const Population& who, const GridBox& box) {
+std::string run_part(Execution& ex, const Call& c, const Population& who, const GridBox& box, WrittenPages* written) {
   const FloatEnvironment environment;
   ex.options = &c.options;
   ex.locs = &c.locs;
@@ -60,7 +60,8 @@ std::string run_part(Execution& ex, const Call& c, const Population& who, const 
   ex.events->launch();
   const bool restoring = c.options.verify_restore > 0 && c.watch.observers.empty();
   ex.elides_copies = !ex.observed;
-  std::string token = restoring ? run_restoring(ex, c.options, c.options.verify_restore) : run_threads(ex, c.options);
+  std::string token =
+      restoring ? run_restoring(ex, c.options, c.options.verify_restore, written) : run_threads(ex, c.options);
   leave_session(ex, c);
   for (const DeferredInit& u : ex.deferred_init) ex.poison_gaps(u);
   return token;
