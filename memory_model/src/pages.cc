@@ -9,11 +9,22 @@ namespace {
 
 constexpr uint64_t kAll = ~uint64_t{0};
 
-std::shared_ptr<const std::byte[]> page_of(const std::byte* at, size_t bytes) {
-  auto r = std::make_shared_for_overwrite<std::byte[]>(bytes);
-  std::memcpy(r.get(), at, bytes);
-  return r;
-}
+// Makes pages one after the other. Those of memory that is alike, as where nobody wrote, are one.
+class PageMaker {
+ public:
+  std::shared_ptr<const std::byte[]> page(const std::byte* at, size_t bytes) {
+    if (last_ && bytes == bytes_ && std::memcmp(last_.get(), at, bytes) == 0) return last_;
+    auto r = std::make_shared_for_overwrite<std::byte[]>(bytes);
+    std::memcpy(r.get(), at, bytes);
+    last_ = std::move(r);
+    bytes_ = bytes;
+    return last_;
+  }
+
+ private:
+  std::shared_ptr<const std::byte[]> last_;
+  size_t bytes_ = 0;
+};
 
 size_t chunks_of(int64_t bytes) {
   constexpr int64_t kBytes = Pages::kPage * Pages::kChunk;
@@ -56,11 +67,12 @@ bool Pages::for_pages(size_t chunk, uint64_t which, const F& f) const {
 }
 
 Pages::Pages(std::span<const std::byte> bytes) : size_(static_cast<int64_t>(bytes.size())) {
+  PageMaker make;
   chunks_.reserve(chunks_of(size_));
   for (size_t c = 0; c < chunks_of(size_); ++c) {
     Chunk chunk;
     for_pages(c, kAll, [&](size_t, size_t at, size_t n) {
-      chunk.push_back(page_of(bytes.data() + at, n));
+      chunk.push_back(make.page(bytes.data() + at, n));
       return true;
     });
     chunks_.push_back(std::make_shared<const Chunk>(std::move(chunk)));
@@ -70,12 +82,13 @@ Pages::Pages(std::span<const std::byte> bytes) : size_(static_cast<int64_t>(byte
 Pages Pages::updated(std::span<const std::byte> now, const PageMarks* marks) const {
   if (static_cast<int64_t>(now.size()) != size_) return Pages(now);
   Pages r = *this;
+  PageMaker make;
   for (size_t c = 0; c < chunks_.size(); ++c) {
     std::shared_ptr<Chunk> changed;
     for_pages(c, marks ? marks->chunk(c) : kAll, [&](size_t i, size_t at, size_t n) {
       if (std::memcmp((*chunks_[c])[i].get(), now.data() + at, n) == 0) return true;
       if (!changed) changed = std::make_shared<Chunk>(*chunks_[c]);
-      (*changed)[i] = page_of(now.data() + at, n);
+      (*changed)[i] = make.page(now.data() + at, n);
       return true;
     });
     if (changed) r.chunks_[c] = std::move(changed);
