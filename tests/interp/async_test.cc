@@ -329,15 +329,15 @@ TEST(Async, CopiesInFlightArePartOfASnapshot) {
   ex.copies_move = options.copies;
   ex.bind(bases, {});
   ex.start({});
-  const int64_t sizes[] = {4 * 128 * 4, 4 * 128 * 4};
   std::optional<Snapshot> with_copies;
   Scheduler scheduler(ex, options);
+  Snapshots snapshots(ex);
   while (scheduler.turn(1))
-    if (ex.copies.size() == 2) with_copies = take_snapshot(ex, scheduler, sizes);
+    if (ex.copies.size() == 2) with_copies = snapshots.take();
   const auto want = out.bytes;
   ASSERT_TRUE(with_copies.has_value());
   std::fill(out.bytes.begin(), out.bytes.end(), std::byte{0});
-  restore(*with_copies, ex, scheduler, sizes);
+  snapshots.restore(*with_copies);
   EXPECT_EQ(ex.copies.size(), 2u);
   while (scheduler.turn(1)) {}
   EXPECT_EQ(out.bytes, want);

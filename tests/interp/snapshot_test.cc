@@ -77,7 +77,6 @@ struct Fixture {
   std::vector<int32_t> out = std::vector<int32_t>(8, -1);
   Options options;
   Execution exec;
-  const int64_t bytes = 32;
 
   Fixture() : plan(compile(ir::parse(kNest))), exec(*plan, Words::all()) {
     exec.options = &options;
@@ -123,23 +122,29 @@ TEST(Snapshot, WhatIsNotRestoredIsSeen) {
   Fixture f;
   Scheduler scheduler(f.exec, f.options);
   for (int i = 0; i < 40; ++i) scheduler.turn(1);
-  const std::span<const int64_t> bytes(&f.bytes, 1);
-  const Snapshot here = take_snapshot(f.exec, scheduler, bytes);
+  const Snapshot here = Snapshots(f.exec).take();
   auto differs = [&](auto&& change) {
     Snapshot other = here;
     change(other);
     return difference(here, other);
   };
   EXPECT_EQ(differs([](Snapshot&) {}), "");
-  EXPECT_EQ(differs([](Snapshot& s) { s.operands[0][3] ^= std::byte{1}; }), "operands");
-  EXPECT_EQ(differs([](Snapshot& s) { s.arenas[1][9] ^= std::byte{1}; }), "arenas");
-  EXPECT_EQ(differs([](Snapshot& s) { s.semaphores.set(0, 77); }), "semaphores");
-  EXPECT_EQ(differs([](Snapshot& s) { s.prints.push_back({0, "text", nullptr}); }), "prints");
-  EXPECT_EQ(differs([](Snapshot& s) { s.findings.push_back(ir::Diagnostic("PS-OOB-001", "")); }), "findings");
-  EXPECT_EQ(differs([](Snapshot& s) { ++s.steps; }), "counts");
-  EXPECT_EQ(differs([](Snapshot& s) { ++s.threads[0].wait.value; }), "threads");
-  EXPECT_EQ(differs([](Snapshot& s) { s.copies_issued = 9; }), "copies in flight");
-  EXPECT_EQ(differs([](Snapshot& s) { s.turn.policy = 5; }), "whose turn it is");
+  const auto flip = [](memory::Pages& pages, size_t at) {
+    std::vector<std::byte> bytes(static_cast<size_t>(pages.size()));
+    pages.load(bytes);
+    bytes[at] ^= std::byte{1};
+    pages = memory::Pages(bytes);
+  };
+  EXPECT_EQ(differs([&](Snapshot& s) { flip(s.memory.arrays[0], 3); }), "operands");
+  EXPECT_EQ(differs([&](Snapshot& s) { flip(s.memory.shared[0], 2); }), "shared memory");
+  EXPECT_EQ(differs([&](Snapshot& s) { flip(s.memory.arenas[1], 9); }), "arenas");
+  EXPECT_EQ(differs([](Snapshot& s) { s.state.semaphores.set(0, 77); }), "semaphores");
+  EXPECT_EQ(differs([](Snapshot& s) { s.log.prints.push_back({0, "text", nullptr}); }), "prints");
+  EXPECT_EQ(differs([](Snapshot& s) { s.log.findings.push_back(ir::Diagnostic("PS-OOB-001", "")); }), "findings");
+  EXPECT_EQ(differs([](Snapshot& s) { ++s.state.steps; }), "counts");
+  EXPECT_EQ(differs([](Snapshot& s) { ++s.state.threads[0].wait.value; }), "threads");
+  EXPECT_EQ(differs([](Snapshot& s) { s.state.copies_issued = 9; }), "copies in flight");
+  EXPECT_EQ(differs([](Snapshot& s) { s.state.turn.random = 5; }), "whose turn it is");
 }
 
 // Every kernel of tests/pass, from snapshots of its whole run, copies in flight and programs included.

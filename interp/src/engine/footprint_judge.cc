@@ -88,8 +88,8 @@ constexpr std::byte kScrambled{0x5a};
 // Of a loop the first trips are enough.
 constexpr uint8_t kTimes = 16;
 bool is_due(Execution& ex, const Step& s) {
-  if (ex.judged.size() != ex.plan->steps.size()) ex.judged.assign(ex.plan->steps.size(), 0);
-  uint8_t& times = ex.judged[static_cast<size_t>(s.id)];
+  if (ex.host.judged.size() != ex.plan->steps.size()) ex.host.judged.assign(ex.plan->steps.size(), 0);
+  uint8_t& times = ex.host.judged[static_cast<size_t>(s.id)];
   return times < kTimes && ++times > 0;
 }
 

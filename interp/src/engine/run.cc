@@ -18,7 +18,7 @@ Stop run_steps(Execution& ex, Thread& t, int64_t budget) {
   t.stop = Stop::None;
   constexpr int64_t kMayJump = kJumpedSteps * static_cast<int64_t>(sizeof(Step));
   int64_t left = budget, n = 0;
-  const uint64_t epoch = ex.interrupt_epoch;
+  const uint64_t epoch = ex.host.interrupt_epoch;
   // Each run counts as the step where it ends. Those before that are counted here: by how far behind the first one it
   // is, and by how far runs jumped back.
   int64_t before = 0;  // bytes of steps

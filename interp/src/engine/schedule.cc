@@ -17,7 +17,8 @@ namespace {
 class Policy {
  public:
   virtual ~Policy() = default;
-  virtual void new_execution(size_t threads, bool programs) = 0;
+  // `state`: what later answers depend on, and nothing else. It is the execution's.
+  virtual void new_execution(size_t threads, bool programs, uint64_t* state) = 0;
   // The position among `runnable` threads and then copies in flight of what goes on next; threads for how many steps.
   virtual size_t next(size_t runnable, size_t copies) = 0;
   virtual uint64_t next_random() = 0;
@@ -25,15 +26,12 @@ class Policy {
   // Whether a turn ends at waits alone, and long ones anywhere.
   virtual bool runs_on() const { return false; }
   virtual std::string token() const = 0;
-  // What later answers depend on; a snapshot has it.
-  virtual uint64_t state() const { return 0; }
-  virtual void restore(uint64_t) {}
 };
 
 class RunToBlock : public Policy {
  public:
   // Programs rarely wait, and each that is interrupted keeps its memory: they get long turns.
-  void new_execution(size_t threads, bool programs) override {
+  void new_execution(size_t threads, bool programs, uint64_t*) override {
     slice_ = programs ? 1 << 18 : threads > 1 ? 1 << 14 : 1 << 20;
   }
   size_t next(size_t, size_t) override { return 0; }
@@ -49,21 +47,23 @@ class RunToBlock : public Policy {
 class Random : public Policy {
  public:
   explicit Random(uint64_t seed) : seed_(seed) {}
-  void new_execution(size_t, bool) override { state_ = seed_; }
+  void new_execution(size_t, bool, uint64_t* state) override {
+    state_ = state;
+    *state = seed_;
+  }
   size_t next(size_t runnable, size_t copies) override { return next_random() % (runnable + copies); }
   uint64_t next_random() override {  // splitmix64
-    uint64_t z = (state_ += 0x9e3779b97f4a7c15u);
+    uint64_t z = (*state_ += 0x9e3779b97f4a7c15u);
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
     return z ^ (z >> 31);
   }
   int64_t budget() override { return 1 + static_cast<int64_t>(next_random() % 32); }
   std::string token() const override { return fmt::format("random:{}", seed_); }
-  uint64_t state() const override { return state_; }
-  void restore(uint64_t s) override { state_ = s; }
 
  private:
-  uint64_t seed_, state_ = 0;
+  uint64_t seed_;
+  uint64_t* state_ = nullptr;
 };
 
 [[noreturn]] void bad_token(const std::string& token, const std::string& why) {
@@ -129,7 +129,7 @@ void check_limits(Execution& ex, const RunOptions& o, const Thread& t, int64_t i
     ex.diagnostics->polling_threads(ex, t, token());
   }
   if (o.livelock_steps > 0 && idle >= o.livelock_steps) ex.diagnostics->no_progress(ex, t, idle, token());
-  if (g_interrupt_epoch.load(std::memory_order_relaxed) != ex.interrupt_epoch)
+  if (g_interrupt_epoch.load(std::memory_order_relaxed) != ex.host.interrupt_epoch)
     ex.diagnostics->interrupted(ex, t, token());
 }
 
@@ -171,10 +171,12 @@ Scheduler::Scheduler(Execution& ex, const RunOptions& o) : ex_(ex), options_(o),
   ex.copies_move = order_->copies;
   ex.joined = ex.plan->joined && order_->policy->runs_on() && o.max_steps == 0 && !o.verify_footprints &&
               (!ex.observed || ex.plan->tells_in_runs);
-  order_->policy->new_execution(ex.threads.size(), ex.points > 0);
+  ex.turn.ready.clear();
+  ex.turn.idle = 0;
+  order_->policy->new_execution(ex.threads.size(), ex.points > 0, &ex.turn.random);
   for (const Thread& t : ex.threads)
     if (t.stop == Stop::None) {
-      ready_.push_back(t.index);
+      ex_.turn.ready.push_back(t.index);
       if (ex.points == 0) ex.events->thread(ThreadEvent::What::Begins, t.index);
     }
 }
@@ -182,40 +184,35 @@ Scheduler::Scheduler(Execution& ex, const RunOptions& o) : ex_(ex), options_(o),
 Scheduler::~Scheduler() = default;
 
 std::string Scheduler::token() const { return order_->token(); }
-Scheduler::State Scheduler::state() const { return {ready_, idle_, order_->policy->state()}; }
-void Scheduler::restore(const State& s) {
-  ready_ = s.ready;
-  idle_ = s.idle;
-  order_->policy->restore(s.policy);
-}
 
 void Scheduler::wake() {
   for (int32_t w : ex_.woken) {
-    ready_.push_back(w);
+    ex_.turn.ready.push_back(w);
     if (ex_.threads[static_cast<size_t>(w)].stop == Stop::Blocked) ex_.events->thread(ThreadEvent::What::Wakes, w);
   }
   ex_.woken.clear();
 }
 
 bool Scheduler::turn(int64_t most) {
+  std::deque<int32_t>& ready = ex_.turn.ready;
   const size_t copies = order_->copies == Options::Copies::Scheduled ? ex_.copies.size() : 0;
   // Who only looks again and again waits, too.
-  const auto all_wait = [&] { return ready_.empty() || ex_.spins > static_cast<int64_t>(ready_.size()); };
+  const auto all_wait = [&] { return ready.empty() || ex_.spins > static_cast<int64_t>(ready.size()); };
   while (order_->copies == Options::Copies::AtWait && all_wait() && ops::complete_awaited(ex_)) {
     ex_.spins = 0;
     wake();
   }
-  if (ready_.empty() && copies == 0) return false;
+  if (ready.empty() && copies == 0) return false;
   Policy& policy = *order_->policy;
-  const size_t at = policy.next(ready_.size(), copies);
-  if (at >= ready_.size()) {
-    ops::complete_copy(ex_, at - ready_.size());
+  const size_t at = policy.next(ready.size(), copies);
+  if (at >= ready.size()) {
+    ops::complete_copy(ex_, at - ready.size());
     wake();
     return true;
   }
-  const int32_t index = ready_[at];
-  if (at == 0) ready_.pop_front();
-  else ready_.erase(ready_.begin() + static_cast<std::ptrdiff_t>(at));
+  const int32_t index = ready[at];
+  if (at == 0) ready.pop_front();
+  else ready.erase(ready.begin() + static_cast<std::ptrdiff_t>(at));
   Thread& t = ex_.threads[static_cast<size_t>(index)];
   int64_t budget = std::min(policy.budget(), most);
   if (options_.max_steps > 0) budget = std::max<int64_t>(1, std::min(budget, options_.max_steps - ex_.steps));
@@ -230,13 +227,13 @@ bool Scheduler::turn(int64_t most) {
   if (stop == Stop::Blocked) ex_.events->thread(ThreadEvent::What::Blocks, index);
   if (stop == Stop::Done) ex_.events->thread(ThreadEvent::What::Ends, index);
   wake();
-  if (ex_.progressed || stop == Stop::Done) idle_ = ex_.spins = 0;
-  else idle_ += ex_.steps - before;
+  if (ex_.progressed || stop == Stop::Done) ex_.turn.idle = ex_.spins = 0;
+  else ex_.turn.idle += ex_.steps - before;
   ex_.progressed = false;
   if (programs && stop == Stop::Done && t.parent < 0)
-    for (const int32_t next : ex_.end_program(t)) ready_.push_back(next);
-  if (stop == Stop::None || stop == Stop::Yielded) ready_.push_back(index);
-  if (stop != Stop::Done) check_limits(ex_, options_, t, idle_, [this] { return token(); });
+    for (const int32_t next : ex_.end_program(t)) ready.push_back(next);
+  if (stop == Stop::None || stop == Stop::Yielded) ready.push_back(index);
+  if (stop != Stop::Done) check_limits(ex_, options_, t, ex_.turn.idle, [this] { return token(); });
   return true;
 }
 

@@ -1,7 +1,6 @@
-// Whose turn it is. A schedule is data: its token replays it, its state is part of a snapshot.
+// Gives turns. A schedule is data: its token replays it; where it stands is part of the execution's state (Turn).
 #pragma once
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <string>
 
@@ -21,23 +20,12 @@ class Scheduler {
   void finish();
   std::string token() const;
 
-  struct State {
-    std::deque<int32_t> ready;
-    int64_t idle = 0;
-    uint64_t policy = 0;
-    bool operator==(const State&) const = default;
-  };
-  State state() const;
-  void restore(const State&);
-
  private:
   struct Order;
   void wake();
   Execution& ex_;
   const RunOptions& options_;
   std::unique_ptr<Order> order_;
-  std::deque<int32_t> ready_;
-  int64_t idle_ = 0;
 };
 
 }  // namespace pallasim::interp

@@ -5,7 +5,7 @@
 namespace pallasim::interp {
 
 int64_t bytes_held(const Execution& ex) {
-  int64_t n = static_cast<int64_t>(sizeof(Execution)) + ex.strip_bytes();
+  int64_t n = static_cast<int64_t>(sizeof(Execution)) + ex.host.strip_bytes();
   for (const auto& a : ex.arenas)
     if (a) n += static_cast<int64_t>(a->memory.capacity()) + 128;
   n += static_cast<int64_t>(ex.threads.capacity() * sizeof(Thread));

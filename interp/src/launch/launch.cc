@@ -11,6 +11,7 @@
 
 #include "../engine/engine.h"
 #include "../engine/publish.h"
+#include "../engine/written_pages.h"
 #include "../report/causes.h"
 #include "../report/checked.h"
 #include "../report/checks.h"
@@ -117,10 +118,10 @@ class ParallelRun {
     }
     const std::lock_guard lock(mutex_);
     report_->steps += ex->steps;
-    prints_.insert(prints_.end(), ex->prints.begin(), ex->prints.end());
+    prints_.insert(prints_.end(), ex->log.prints.begin(), ex->log.prints.end());
     const size_t first = findings_.size();
-    for (const ir::Diagnostic& d : ex->findings) findings_.push_back({d});
-    for (const auto& [step, i] : ex->noted) findings_[first + i].step = step;
+    for (const ir::Diagnostic& d : ex->log.findings) findings_.push_back({d});
+    for (const auto& [step, i] : ex->log.noted) findings_[first + i].step = step;
   }
 
   const Call& call_;
@@ -164,25 +165,27 @@ void run_sequential(const Call& c, Report* report) {
   if (keep_points) observers.push_back(&recorder);
   std::optional<Checks> checks;
   StepWorkers workers(c.options.workers > 0 ? c.options.workers : default_workers());
-  if (!c.options.checked && workers.count() > 1) ex->helpers = &workers;
+  if (!c.options.checked && workers.count() > 1) ex->host.helpers = &workers;
   if (c.options.checked) checks.emplace(c.plan, c.options, c.operands.size()).attach(*ex, &observers);
+  std::optional<WrittenPages> written;
+  if (c.options.verify_restore > 0 && !observers.empty()) observers.push_back(&written.emplace(*ex));
   std::optional<Publisher> publisher;
   if (!observers.empty()) publisher.emplace(*ex, observers);
   const GridBox box{std::vector<int64_t>(c.grid.size(), 0), c.grid};
   auto finish = [&] {
     report->steps = ex->steps;
     if (ex->points > 0)
-      std::stable_sort(ex->prints.begin(), ex->prints.end(),
+      std::stable_sort(ex->log.prints.begin(), ex->log.prints.end(),
                        [](const Print& a, const Print& b) { return a.order < b.order; });
-    deliver(ex->prints, c, report);
-    ex->prints.clear();
-    report->findings.insert(report->findings.end(), ex->findings.begin(), ex->findings.end());
+    deliver(ex->log.prints, c, report);
+    ex->log.prints.clear();
+    report->findings.insert(report->findings.end(), ex->log.findings.begin(), ex->log.findings.end());
     if (checks) checks->finish(report->findings);
     if (checks) report->traffic = checks->traffic();
     if (keep_points) c.watch.recorder->points = std::move(recorder.points);
   };
   try {
-    report->token = run_part(*ex, c, c.who, box);
+    report->token = run_part(*ex, c, c.who, box, written ? &*written : nullptr);
   } catch (...) {
     finish();
     throw;

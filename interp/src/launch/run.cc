@@ -14,7 +14,7 @@ Lease::Lease(const Plan& p) : exec_(idle_executions().take(p)) {
 }
 
 Lease::~Lease() {
-  exec_->helpers = nullptr;
+  exec_->host.helpers = nullptr;
   exec_->rest();
   idle_executions().give(std::move(exec_));
 }
@@ -25,10 +25,10 @@ namespace {
 class CountedPart {
  public:
   CountedPart(Progress* progress, const Execution& ex) : progress_(progress), ex_(ex) {
-    if (progress_) progress_->begin(&ex_.points_ended);
+    if (progress_) progress_->begin(&ex_.host.points_ended);
   }
   ~CountedPart() {
-    if (progress_) progress_->end(&ex_.points_ended);
+    if (progress_) progress_->end(&ex_.host.points_ended);
   }
   CountedPart(const CountedPart&) = delete;
   CountedPart& operator=(const CountedPart&) = delete;
@@ -40,33 +40,30 @@ class CountedPart {
 
 }  // namespace
 
-std::string run_part(Execution& ex, const Call& c, const Population& who, const GridBox& box) {
+std::string run_part(Execution& ex, const Call& c, const Population& who, const GridBox& box, WrittenPages* written) {
   const FloatEnvironment environment;
   ex.options = &c.options;
   ex.locs = &c.locs;
-  ex.keeps_calls = c.watch.recorder && c.watch.recorder->keep_calls;
-  ex.breakpoints = c.watch.breakpoints;
+  ex.host.keeps_calls = c.watch.recorder && c.watch.recorder->keep_calls;
+  ex.host.breakpoints = c.watch.breakpoints;
   ex.bind(c.operands, c.grid, c.first_device, who);
-  ex.interrupt_epoch = c.interrupt_epoch;  // requests since the launch began count
+  ex.host.interrupt_epoch = c.interrupt_epoch;  // requests since the launch began count
   if (who.programs > 0) ex.start_programs();
   else ex.start(box);
   const CountedPart counted(c.watch.progress, ex);
   ex.deferred_init.clear();
   for (const int o : c.deferred_init) {
     const ir::Type& t = *c.plan.module.operands[static_cast<size_t>(o)].array;
-    ex.deferred_init.push_back({c.plan.first().windows[static_cast<size_t>(o)].buffer,
-                                c.operands[0][static_cast<size_t>(o)],
-                                t.num_bytes(),
-                                t.dtype,
-                                {}});
+    ex.deferred_init.push_back({c.plan.first().windows[static_cast<size_t>(o)].buffer, t.num_bytes(), t.dtype, {}});
   }
   enter_session(ex, c);
   ex.events->launch();
   const bool restoring = c.options.verify_restore > 0 && c.watch.observers.empty();
   ex.elides_copies = !ex.observed;
-  std::string token = restoring ? run_restoring(ex, c.options, c.options.verify_restore) : run_threads(ex, c.options);
+  std::string token =
+      restoring ? run_restoring(ex, c.options, c.options.verify_restore, written) : run_threads(ex, c.options);
   leave_session(ex, c);
-  for (const Execution::DeferredInit& u : ex.deferred_init) ex.poison_gaps(u);
+  for (const DeferredInit& u : ex.deferred_init) ex.poison_gaps(u);
   return token;
 }
 

@@ -6,6 +6,8 @@
 
 namespace pallasim::interp {
 
+class WrittenPages;  // written_pages.h
+
 // An execution for one run.
 class Lease {
  public:
@@ -20,6 +22,8 @@ class Lease {
 
 // Binds and runs: the programs of `who`, or where it has none, `box` of the grid. Returns the schedule token. Throws
 // DiagnosticError, and what observers throw.
-std::string run_part(Execution&, const Call&, const Population& who, const GridBox& box);
+// `written` (may be null): one of the execution's observers, for Options::verify_restore.
+std::string run_part(Execution&, const Call&, const Population& who, const GridBox& box,
+                     WrittenPages* written = nullptr);
 
 }  // namespace pallasim::interp

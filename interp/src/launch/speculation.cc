@@ -138,7 +138,7 @@ class SpeculativeRun {
     Observer* const observers[] = {&watch};
     const Publisher publisher(*ex, observers, Publisher::kRunsTell);
     run_part(*ex, call_, parts_[static_cast<size_t>(i)], {});
-    if (!ex->prints.empty() || !ex->findings.empty()) stop_ = true;
+    if (!ex->log.prints.empty() || !ex->log.findings.empty()) stop_ = true;
     steps_ += ex->steps;
   }
   const Call& call_;

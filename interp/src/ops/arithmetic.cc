@@ -103,10 +103,10 @@ void compute(Thread& t, const EltProgram& p) {
   if (parts < 2) return run_share(t, p, t.strips, 0, {0, p.dims[0]});
   const size_t inner = p.dims.size() - 1;
   const size_t along = shared_dim(p.dims, parts);
-  ex.make_strips(parts);
-  ex.helpers->run(parts, [&](int i) {
+  ex.host.make_strips(parts);
+  ex.host.helpers->run(parts, [&](int i) {
     const Share part = share(p.dims[along], i, parts, along == inner ? kStrip : 1);
-    if (part.begin < part.end) run_share(t, p, ex.strips_of(i), along, part);
+    if (part.begin < part.end) run_share(t, p, ex.host.strips_of(i), along, part);
   });
 }
 
@@ -123,7 +123,7 @@ const Step* reduce(Thread& t, const Step* s) {
   const auto run = [&](Share o) {
     p.fn(dst + o.begin * to, src + o.begin * from, o.end - o.begin, p.reduce, p.inner, p.semantics);
   };
-  if (parts > 1 && p.outer >= parts) t.exec->helpers->run(parts, [&](int i) { run(share(p.outer, i, parts)); });
+  if (parts > 1 && p.outer >= parts) t.exec->host.helpers->run(parts, [&](int i) { run(share(p.outer, i, parts)); });
   else run({0, p.outer});
   return s + 1;
 }

@@ -98,7 +98,7 @@ std::byte* address(const Execution& ex, const memory::Place& p) {
 // The output that the copy writes to and whose poison waits; else the end.
 auto waiting_poison(Execution& ex, const AsyncCopy& c) {
   return std::find_if(ex.deferred_init.begin(), ex.deferred_init.end(),
-                      [&](const Execution::DeferredInit& o) { return o.buffer == c.dst.buffer; });
+                      [&](const DeferredInit& o) { return o.buffer == c.dst.buffer; });
 }
 
 // What a copy writes to an output whose poison waits. Rows that do not follow each other are not kept track of: the
@@ -134,7 +134,7 @@ void move_bytes(Execution& ex, const AsyncCopy& c) {
   dst += c.skipped;
   if (c.combine != memory::Combine::Replace) return combine_rows(c, dst, src, Semantics{});
   const int size = ir::byte_size(c.dtype);
-  if (!ex.helpers || overlap(c, dst, src)) copy_strided(dst, c.dst_strides, src, c.src_strides, c.dims, c.rank, size);
+  if (!ex.host.helpers || overlap(c, dst, src)) copy_strided(dst, c.dst_strides, src, c.src_strides, c.dims, c.rank, size);
   else copy_in_parts(ex, dst, c.dst_strides, src, c.src_strides, c.dims, c.rank, size);
 }
 

@@ -134,15 +134,15 @@ std::string text_of(const Thread& t, const PrintPayload& p) {
 
 const Step* print(Thread& t, const Step* s) {
   const PrintPayload& p = payload<Kind::print>(s);
-  t.exec->prints.push_back({t.exec->linear_point(t), text_of(t, p), nullptr});
-  t.exec->events->print(t, t.exec->prints.back().text);
+  t.exec->log.prints.push_back({t.exec->linear_point(t), text_of(t, p), nullptr});
+  t.exec->events->print(t, t.exec->log.prints.back().text);
   return s + 1;
 }
 
 const Step* host_call(Thread& t, const Step* s) {
   Execution& ex = *t.exec;
-  const bool stops = ex.breakpoints && ex.breakpoints->has(s->imm);
-  if (!stops && !ex.keeps_calls) return s + 1;
+  const bool stops = ex.host.breakpoints && ex.host.breakpoints->has(s->imm);
+  if (!stops && !ex.host.keeps_calls) return s + 1;
   const PrintPayload& p = payload<Kind::host_call>(s);
   auto call = std::make_shared<HostCall>();
   call->callback = s->imm;
@@ -155,7 +155,7 @@ const Step* host_call(Thread& t, const Step* s) {
     call->arguments.push_back(std::move(array));
   }
   if (stops) diagnose(t).at_breakpoint(t, s, *call);
-  else ex.prints.push_back({ex.linear_point(t), {}, std::move(call)});
+  else ex.log.prints.push_back({ex.linear_point(t), {}, std::move(call)});
   return s + 1;
 }
 

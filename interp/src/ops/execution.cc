@@ -17,14 +17,14 @@ void poison(std::byte* at, int64_t count, ir::DType t, Options::Fill fill) {
 void Execution::poison_gaps(const DeferredInit& u) const {
   const int64_t size = ir::byte_size(u.dtype);
   u.written.for_gaps(u.bytes, [&](int64_t begin, int64_t end) {
-    poison(u.at + begin, (end - begin) / size, u.dtype, options->uninitialized);
+    poison(operand(0, u.buffer) + begin, (end - begin) / size, u.dtype, options->uninitialized);
   });
 }
 
-Execution::Execution(const Plan& p, const ops::Diagnostics& d) : plan(&p), diagnostics(&d), locs(&p.module.locs) {
+Execution::Execution(const Plan& p, const ops::Diagnostics& d) : plan(&p), diagnostics(&d), host(p.memory.max_strips) {
+  locs = &p.module.locs;
   for (size_t i = 0; i < p.memory.allocations.size(); ++i)
     if (!p.memory.allocations[i].private_to_thread()) shared_memory.push_back({i, {}, {}});
-  strips_ = std::make_unique<std::byte[]>(static_cast<size_t>(p.memory.max_strips) * kStripBytes + 64);
 }
 
 Execution::~Execution() = default;
@@ -41,7 +41,7 @@ memory::Units units_of(const Plan& p, const Population& population, int64_t devi
 void Execution::bind(std::span<const std::vector<std::byte*>> arrays, std::span<const int64_t> grid_sizes,
                      int32_t first, const Population& who) {
   operands.assign(arrays.begin(), arrays.end());
-  interrupt_epoch = g_interrupt_epoch.load(std::memory_order_relaxed);
+  host.interrupt_epoch = g_interrupt_epoch.load(std::memory_order_relaxed);
   first_device = first;
   const bool same = (population.programs > 0) == (who.programs > 0) && population.resident == who.resident &&
                     population.crew == who.crew;

@@ -171,7 +171,7 @@ void move_windows(Thread& t, const GridPart& part, size_t g) {
 bool next_point(Thread& t, const Step* s) {
   Execution& ex = *t.exec;
   const Body& p = *t.body;
-  ex.end_point();
+  ex.host.end_point();
   if (t.point >= 0) return false;
   if (!ex.options->grid_order.empty()) [[unlikely]] {
     if (!next_place(t)) return false;
@@ -199,7 +199,7 @@ struct GridNext : NoOperands<sizeof(int64_t)> {
     if (const int64_t id = t.slot<int64_t>(s->dst) + 1; id < t.slot<int64_t>(s->a)) [[likely]] {
       t.slot<int64_t>(s->dst) = id;
       if (!t.body->moving.empty()) move_windows(t, t.exec->part(t), t.body->pid_slots.size() - 1);
-      t.exec->end_point();
+      t.exec->host.end_point();
       return jump_on(t, s, s->jump, static_cast<uint64_t>(id));
     }
     const bool more = next_point(t, s);

@@ -179,7 +179,7 @@ ArrayBody gather_slices(GatherShape g) {
                                     : host_cost::kGatheredElement.of(elements);
     const int parts = s.rows() > 1 ? parts_of(*c.thread.exec, ns) : 1;
     if (parts < 2) return rows(0, s.rows());
-    c.thread.exec->helpers->run(parts, [&](int i) {
+    c.thread.exec->host.helpers->run(parts, [&](int i) {
       const Share of = share(s.rows(), i, parts);
       rows(of.begin, of.end);
     });

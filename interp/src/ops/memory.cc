@@ -240,7 +240,7 @@ const Step* copy(Thread& t, const Step* s) {
   if (!p.contiguous)
     copy_in_parts(*t.exec, dst, p.dst_strides.data(), src, p.src_strides.data(), p.dims.data(),
                   static_cast<int>(p.dims.size()), p.size);
-  else if (t.exec->helpers && (dst + p.bytes <= src || src + p.bytes <= dst))
+  else if (t.exec->host.helpers && (dst + p.bytes <= src || src + p.bytes <= dst))
     copy_in_parts(*t.exec, dst, &one, src, &one, &p.bytes, 1, 1);
   else std::memmove(dst, src, static_cast<size_t>(p.bytes));
   return s + 1;

@@ -225,7 +225,7 @@ class Operand {
 }  // namespace
 
 const Step* find_nans(Thread& t, const Step* s) {
-  if (t.exec->noted.contains(s)) return s + 1;
+  if (t.exec->log.noted.contains(s)) return s + 1;
   const NanPayload& p = payload<Kind::find_nans>(s);
   std::vector<Operand> operands;
   NonFinite found;

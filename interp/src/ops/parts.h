@@ -27,9 +27,9 @@ namespace ops {
 // took as long together; from then on they are awake for short ones as well. Short copies alone do not wake them: what
 // uses the bytes next would find half of them in another core's cache.
 inline int parts_of(const Execution& ex, double ns, bool copies = false) {
-  if (!ex.helpers || ns < host_cost::kWorthParts) return 1;
-  if (!copies) ex.helpers->ns_asked += ns;
-  return std::max(ex.helpers->ns_asked, ns) > host_cost::kWorthWaking ? ex.helpers->count() : 1;
+  if (!ex.host.helpers || ns < host_cost::kWorthParts) return 1;
+  if (!copies) ex.host.helpers->ns_asked += ns;
+  return std::max(ex.host.helpers->ns_asked, ns) > host_cost::kWorthWaking ? ex.host.helpers->count() : 1;
 }
 
 struct Share {

@@ -161,7 +161,7 @@ const Step* pipeline_leave(Thread& t, const Step* s) {
 
 const Step* pipeline_next(Thread& t, const Step* s) {
   const auto& p = payload<Kind::pipeline_next>(s);
-  t.exec->end_point();
+  t.exec->host.end_point();
   if (t.slot<int64_t>(p.more) == 0) return s + 1;
   next_place(t);
   enter_step(t, s, p);

@@ -27,19 +27,7 @@ int64_t core_share(const Plan& p, const std::vector<int64_t>& grid) {
   return std::max<int64_t>(1, (grid[static_cast<size_t>(p.threads.core_axis)] + p.threads.cores - 1) / p.threads.cores);
 }
 
-std::byte* align(std::byte* q) { return q + (64 - reinterpret_cast<uintptr_t>(q) % 64) % 64; }
-
 }  // namespace
-
-void Execution::make_strips(int parts) {
-  while (strips_of_parts_.size() + 1 < static_cast<size_t>(parts))
-    strips_of_parts_.push_back(
-        std::make_unique<std::byte[]>(static_cast<size_t>(plan->memory.max_strips) * kStripBytes + 64));
-}
-
-std::byte* Execution::strips_of(int part) const {
-  return align(part == 0 ? strips_.get() : strips_of_parts_[static_cast<size_t>(part) - 1].get());
-}
 
 int Execution::core_of(const Thread& t) const {
   const Plan& p = *plan;
@@ -53,13 +41,13 @@ std::unique_ptr<Execution::Arena> Execution::new_arena(const Body& b) {
   auto a = std::make_unique<Arena>();
   a->memory.resize(static_cast<size_t>(b.image_bytes() + std::max(b.temp_bytes, b.child_bytes)));
   a->bases.assign(plan->memory.num_buffers, nullptr);
-  a->aliases.resize(plan->memory.aliases.size());
   a->bases[kConstBuffer] = const_cast<std::byte*>(plan->memory.constants.data());
   return a;
 }
 
-// The arena is the thread's from now on: its slots, and temporaries in buffer `temps`.
-void Execution::take_arena(Thread& t, Arena& a, uint32_t temps) {
+// The arena at the thread's home is its own from now on: its slots, and temporaries in buffer `temps`.
+void Execution::take_arena(Thread& t, uint32_t temps) {
+  Arena& a = arena_of(t);
   t.arena = a.memory.data();
   t.bases = a.bases.data();
   t.temps = temps;
@@ -67,7 +55,7 @@ void Execution::take_arena(Thread& t, Arena& a, uint32_t temps) {
   a.bases[temps] = t.arena + t.body->image_bytes();
 }
 
-Execution::Arena& Execution::free_arena(const Body& b) {
+int32_t Execution::take_free_arena(const Body& b) {
   if (free_arenas.empty()) {
     int64_t each = b.image_bytes() + std::max(b.temp_bytes, b.child_bytes);
     for (const SharedMemory& m : shared_memory)
@@ -76,9 +64,12 @@ Execution::Arena& Execution::free_arena(const Body& b) {
     if (memory::mul(each, static_cast<int64_t>(arenas.size()) + 1) > options->max_memory)
       diagnostics->too_many_programs(*this, each);
     arenas.push_back(new_arena(b));
-    free_arenas.push_back(static_cast<int32_t>(arenas.size()) - 1);
+    aliases.resize(arenas.size());
+    return static_cast<int32_t>(arenas.size()) - 1;
   }
-  return *arenas[static_cast<size_t>(free_arenas.back())];
+  const int32_t r = free_arenas.back();
+  free_arenas.pop_back();
+  return r;
 }
 
 void Execution::bind_arena(Arena& a, int32_t unit) const {
@@ -91,20 +82,25 @@ void Execution::bind_arena(Arena& a, int32_t unit) const {
 }
 
 void Execution::rebind() {
-  for (Thread& t : threads)
-    if (t.arena && t.parent < 0) {
-      bind_arena(arena_of(t), t.unit);
-      take_arena(t, arena_of(t), t.temps);
-    }
-  for (Thread& t : threads)
-    if (t.arena && t.parent >= 0) {
-      arena_of(t).bases = arena_of(threads[static_cast<size_t>(t.parent)]).bases;
-      take_arena(t, arena_of(t), t.temps);
-    }
+  aliases.resize(arenas.size());
+  const auto is_child = [](const Thread& t) { return t.parent >= 0; };
+  for (Thread& t : threads) {
+    t.exec = this;
+    t.strips = host.strips_of(0);
+    if (t.home < 0 || is_child(t)) continue;
+    bind_arena(arena_of(t), t.unit);
+    take_arena(t, t.temps);
+  }
+  for (Thread& t : threads) {
+    if (t.home < 0 || !is_child(t)) continue;
+    t.bases = arena_of(t).bases.data();  // of one that ended copies may still be in flight
+    if (t.stop == Stop::Done) continue;
+    arena_of(t).bases = arena_of(threads[static_cast<size_t>(t.parent)]).bases;
+    take_arena(t, t.temps);
+  }
   const std::vector<uint32_t>& numbers = plan->memory.aliases;
   for (Thread& t : threads)
-    for (size_t i = 0; t.arena && i < numbers.size(); ++i)
-      arena_of(t).bases[numbers[i]] = base_of(arena_of(t).aliases[i]);
+    for (size_t i = 0; t.arena && i < numbers.size(); ++i) arena_of(t).bases[numbers[i]] = base_of(aliases_of(t)[i]);
 }
 
 std::byte* Execution::base_of(const BufferAlias& a) const {
@@ -122,16 +118,15 @@ size_t place_of(const Plan& p, uint32_t buffer) {
 }  // namespace
 
 void Execution::set_alias(Thread& t, uint32_t buffer, BufferAlias of) {
-  Arena& a = arena_of(t);
-  BufferAlias& known = a.aliases[place_of(*plan, buffer)];
+  BufferAlias& known = aliases_of(t)[place_of(*plan, buffer)];
   if (known == of) return;
-  if (of.thread == t.index && plan->memory.is_alias(of.buffer)) of = a.aliases[place_of(*plan, of.buffer)];
+  if (of.thread == t.index && plan->memory.is_alias(of.buffer)) of = aliases_of(t)[place_of(*plan, of.buffer)];
   known = of;
-  a.bases[buffer] = base_of(of);
+  arena_of(t).bases[buffer] = base_of(of);
 }
 
 std::pair<int32_t, uint32_t> Execution::stands_for(const Thread& t, uint32_t buffer) const {
-  const BufferAlias& a = arena_of(t).aliases[place_of(*plan, buffer)];
+  const BufferAlias& a = aliases[static_cast<size_t>(t.home)][place_of(*plan, buffer)];
   if (a.thread >= 0) return {a.thread, a.buffer};
   return {device_of(t) == ~a.thread ? t.index : ~a.thread * device_threads, a.buffer};
 }
@@ -146,26 +141,22 @@ Thread& Execution::begin_child(Thread& parent, int64_t i, uint32_t temps) {
   c.children = 0;
   c.wait = {};
   c.stop = Stop::None;
-  c.home = -1;
   if (points > 0) {
-    free_arena(b);
-    c.home = free_arenas.back();
-    free_arenas.pop_back();
-  } else if (std::unique_ptr<Arena>& a = arenas[static_cast<size_t>(index)]; !a) {
-    a = new_arena(b);
+    c.home = take_free_arena(b);
+  } else {
+    c.home = index;
+    if (std::unique_ptr<Arena>& a = arenas[static_cast<size_t>(index)]; !a) a = new_arena(b);
   }
-  Arena& a = arena_of(c);
-  a.bases.assign(parent.bases, parent.bases + plan->memory.num_buffers);
-  a.aliases = arena_of(parent).aliases;
-  take_arena(c, a, temps);
+  arena_of(c).bases.assign(parent.bases, parent.bases + plan->memory.num_buffers);
+  aliases_of(c) = aliases_of(parent);
+  take_arena(c, temps);
   std::copy(parent.arena, parent.arena + b.image_bytes(), c.arena);
   return c;
 }
 
 void Execution::end_child(Thread& c) {
   Thread& parent = threads[static_cast<size_t>(c.parent)];
-  if (c.home >= 0) free_arenas.push_back(c.home);
-  c.home = -1;
+  if (points > 0) free_arenas.push_back(c.home);
   c.arena = nullptr;
   if (--parent.children == 0 && parent.stop == Stop::Blocked && parent.wait.kind == Wait::Kind::Join)
     woken.push_back(parent.index);
@@ -192,10 +183,7 @@ void Execution::reset(const GridBox& b) {
   copies.clear();
   copies_issued = 0;
   woken.clear();
-  prints.clear();
-  findings.clear();
-  noted.clear();
-  visits.clear();
+  log.clear();
   steps = 0;
   const Options::Fill mode = options ? options->uninitialized : Options::Fill::Nan;
   for (SharedMemory& m : shared_memory) {
@@ -204,16 +192,13 @@ void Execution::reset(const GridBox& b) {
       if (!one.empty() && of.elidable < 0) poison(one.data(), of.elements(), of.dtype, mode);
   }
   points = next_point = spins = 0;
-  points_ended.store(0, std::memory_order_relaxed);
+  host.points_ended.store(0, std::memory_order_relaxed);
 }
 
 void Execution::rest() {
   parts.clear();
   deferred_init.clear();
-  prints.clear();
-  findings.clear();
-  noted.clear();
-  visits.clear();
+  log.clear();
 }
 
 void Execution::clear_elided() {
@@ -227,6 +212,7 @@ void Execution::start(const GridBox& b) {
   threads.assign(static_cast<size_t>(unit_threads * (1 + max_children)), {});
   streams.reset(2 * threads.size(), threads.size());
   arenas.resize(std::max(arenas.size(), threads.size()));
+  aliases.resize(arenas.size());
   for (Thread& t : threads) t.stop = Stop::Done;  // until it begins
   for (int32_t device = 0; device < devices; ++device)
     for (const auto& body : plan->bodies)
@@ -234,14 +220,15 @@ void Execution::start(const GridBox& b) {
         const int32_t i = device * device_threads + body->thread(n);
         Thread& t = threads[static_cast<size_t>(i)];
         t.exec = this;
-        t.strips = strips_of(0);
+        t.strips = host.strips_of(0);
         t.index = t.unit = i;
         t.body = body.get();
         if (!population.runs(i)) continue;
         std::unique_ptr<Arena>& a = arenas[static_cast<size_t>(i)];
         if (!a) a = new_arena(*body);
+        t.home = i;
         bind_arena(*a, i);
-        take_arena(t, *a, body->temps);
+        take_arena(t, body->temps);
         enter(t, *body, n);
       }
 }
@@ -249,7 +236,7 @@ void Execution::start(const GridBox& b) {
 void Execution::enter(Thread& t, const Body& b, int64_t n) {
   const Options::Fill mode = options ? options->uninitialized : Options::Fill::Nan;
   std::copy(b.image.begin(), b.image.end(), t.arena);
-  std::fill(arena_of(t).aliases.begin(), arena_of(t).aliases.end(), BufferAlias{});
+  aliases_of(t).assign(plan->memory.aliases.size(), {});
   for (const memory::Allocation& a : plan->memory.allocations)
     if (a.private_to_thread() && a.buffer == b.temps && a.lifetime == memory::Allocation::Lifetime::Launch) {
       if (a.elidable >= 0) elided_copies(a.elidable, t.unit).clear();
@@ -291,7 +278,7 @@ void Execution::start_programs() {
     threads[i].point = population.first + static_cast<int64_t>(i) / population.crew;
     threads[i].exec = this;
     threads[i].body = &plan->first();
-    threads[i].strips = strips_of(0);
+    threads[i].strips = host.strips_of(0);
   }
   next_point = population.first + static_cast<int64_t>(resident);
 }
@@ -323,11 +310,9 @@ void Execution::begin_crew(int64_t place) {
 void Execution::begin_program(Thread& t) {
   const Body& b = plan->first();
   begin_crew(t.index / population.crew);
-  Arena& a = free_arena(b);
-  t.home = free_arenas.back();
-  free_arenas.pop_back();
-  bind_arena(a, t.unit);
-  take_arena(t, a, b.temps);
+  t.home = take_free_arena(b);
+  bind_arena(arena_of(t), t.unit);
+  take_arena(t, b.temps);
   events->memory({MemoryEvent::What::Given, t.index, b.temps, 0, b.temp_bytes});
   enter(t, b, t.point * population.crew + t.index % population.crew);
 }

@@ -63,7 +63,7 @@ void multiply(const Execution& ex, const Contraction& c, const Operands& at) {
                     speed(c.in);
   const int parts = c.batch * panels > 1 ? parts_of(ex, ns) : 1;
   const auto run = [&](int64_t n, const auto& part) {
-    if (parts > 1 && n > 1) return ex.helpers->run(static_cast<int>(n), part);
+    if (parts > 1 && n > 1) return ex.host.helpers->run(static_cast<int>(n), part);
     for (int64_t i = 0; i < n; ++i) part(static_cast<int>(i));
   };
   if (panels < 2) {

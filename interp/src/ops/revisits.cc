@@ -13,7 +13,7 @@ const Step* output_visit(Thread& t, const Step* s) {
   std::vector<int64_t> block(w.places()), here;
   window_place(t, w, block.data());
   for (uint32_t p : t.body->pid_slots) here.push_back(t.slot<int64_t>(p));
-  Execution::Visits& v = ex.visits[{t.index, w.operand}];
+  Log::Visits& v = ex.log.visits[{t.index, w.operand}];
   const bool same = v.now == block && !v.seen.empty();
   v.now = block;
   const auto [seen, first] = v.seen.try_emplace(block, here);

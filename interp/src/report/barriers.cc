@@ -98,7 +98,7 @@ const Step* arrival_at(const Execution& ex, int64_t barrier, const Step* otherwi
 
 void Words::barrier_misused(Thread& t, const Step* s, const memory::BarrierFinding& f) const {
   Execution& ex = *t.exec;
-  if (!ex.noted.emplace(s, ex.findings.size()).second) return;
+  if (!ex.log.noted.emplace(s, ex.log.findings.size()).second) return;
   if (ex.plan->loc_of(*s) < 0) s = arrival_at(ex, f.barrier, s);
   int block = -1;
   const std::string message = message_of(f, object_name(ex, Wait::Kind::Barrier, f.barrier, &block));

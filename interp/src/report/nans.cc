@@ -89,7 +89,7 @@ std::string hint_of(const NanPayload& p, const ops::NonFinite& f) {
 
 void Words::not_finite(const Thread& t, const Step* s, const NanPayload& p, const ops::NonFinite& f) const {
   Execution& ex = *t.exec;
-  if (!ex.noted.emplace(s, ex.findings.size()).second) return;
+  if (!ex.log.noted.emplace(s, ex.log.findings.size()).second) return;
   std::vector<std::string> args;
   for (const ops::NanSource& o : f.sources) args.push_back(text_of(o));
   const std::string what = f.nan ? "NaN" : f.negative ? "-inf" : "inf";

@@ -217,7 +217,7 @@ void Words::out_of_bounds(const Thread& t, const Step* s, const IndexTerm& term,
 void Words::note_out_of_bounds(const Thread& t, const Step* s, const IndexTerm& term, int64_t index, int64_t used,
                                const std::string& ref, const std::vector<int64_t>& shape) const {
   Execution& ex = *t.exec;
-  if (!ex.noted.emplace(s, ex.findings.size()).second) return;
+  if (!ex.log.noted.emplace(s, ex.log.findings.size()).second) return;
   const std::string name = ref.empty() ? "a ref" : ref;
   ir::Diagnostic d = diagnostic_at(t, s, "PS-OOB-001",
                                    fmt::format("out-of-bounds access: {} outside dimension {} of {} (size {})",
@@ -276,7 +276,7 @@ void Words::block_outside(const Thread& t, const Step* s, const Window& w, size_
 
 void Words::note_block_outside(const Thread& t, const Step* s, const Window& w, size_t d, int64_t index) const {
   Execution& ex = *t.exec;
-  if (!ex.noted.emplace(s, ex.findings.size()).second) return;
+  if (!ex.log.noted.emplace(s, ex.log.findings.size()).second) return;
   ir::Diagnostic note = outside_of_array(t, s, w, d, index);
   note.severity = ir::Severity::Warning;
   note.numbers.push_back("the kernel reads the block under a condition only, and the run goes on until it does");
@@ -350,7 +350,7 @@ void Words::check_failed(const Thread& t, const Step* s, const std::string& mess
 }
 
 void Words::at_breakpoint(const Thread& t, const Step* s, const HostCall& call) const {
-  const std::string why = t.exec->breakpoints->stop(call, diagnostic_at(t, s, "PS-INT-001", "a breakpoint"));
+  const std::string why = t.exec->host.breakpoints->stop(call, diagnostic_at(t, s, "PS-INT-001", "a breakpoint"));
   if (!why.empty()) fail(t, s, "PS-INT-001", why, {}, "the launch ended at a breakpoint of its kernel");
 }
 

@@ -2,6 +2,7 @@
 // complete tells others. What is in flight is plain data (buffers and offsets, no pointers), so it is part of a
 // snapshot.
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -129,6 +130,11 @@ class CopyQueue {
   // thread's buffer; size() if there is none.
   size_t first_completing(Completion::Kind, int64_t object, int64_t last_group = INT64_MAX) const;
   size_t first_using(int32_t thread, uint32_t buffer, int64_t begin, int64_t end) const;
+  // Of two moments of one run: a number stands for one copy, and copies do not change.
+  bool operator==(const CopyQueue& o) const {
+    return std::equal(copies_.begin(), copies_.end(), o.copies_.begin(), o.copies_.end(),
+                      [](const AsyncCopy& a, const AsyncCopy& b) { return a.id == b.id && a.step == b.step; });
+  }
 
  private:
   std::deque<AsyncCopy> copies_;

@@ -1,0 +1,69 @@
+#include "written_pages.h"
+
+#include "../ops/footprint.h"
+#include "pallasim/memory/shadow/box.h"
+
+namespace pallasim::interp {
+namespace {
+
+// The boxes that an operation wrote, as accesses.
+class Sides : public ops::Boxes {
+ public:
+  Sides(WrittenPages& to, const Thread& t, const Step& s) : Boxes(t, s), to_(to) {}
+  bool wants(uint32_t buffer) const override { return to_.wants_buffer(buffer); }
+
+ private:
+  void box(const Access& a) override { to_.on_access(a); }
+  WrittenPages& to_;
+};
+
+}  // namespace
+
+void WrittenPages::on_access(const Access& a) {
+  if (!a.write) return;
+  const Thread& of = ex_.threads[static_cast<size_t>(a.owner < 0 ? a.thread : a.owner)];
+  if (!of.bases || !of.bases[a.buffer]) return;
+  for (const memory::shadow::Range& r :
+       memory::shadow::Box(a.offset, a.dims, a.strides, a.rank, a.element_bytes).rows())
+    mark(of.bases[a.buffer], r.begin, r.end);
+}
+
+void WrittenPages::on_operation(const OperationEvent& e) {
+  const memory::AsyncCopy& c = e.operation;
+  if (e.what != OperationEvent::What::Moved) return;
+  Sides sides(*this, ex_.threads[static_cast<size_t>(c.thread)], ex_.plan->steps[static_cast<size_t>(c.step)]);
+  ops::side_boxes(c, true, c.dst_dims(), sides);
+}
+
+void WrittenPages::on_memory(const MemoryEvent& e) {
+  if (e.what != MemoryEvent::What::Given || !wants_buffer(e.buffer)) return;
+  const Thread& of = ex_.threads[static_cast<size_t>(e.thread)];
+  for (const Execution::SharedMemory& m : ex_.shared_memory)
+    if (const memory::Allocation& a = ex_.plan->memory.allocations[m.allocation]; a.buffer == e.buffer)
+      mark(m.of_units[static_cast<size_t>(ex_.units.unit_of(a.owner, of.unit))].data(), 0, a.bytes);
+}
+
+void WrittenPages::mark(const std::byte* at, int64_t begin, int64_t end) {
+  auto it = regions_.upper_bound(at + begin);
+  if (it == regions_.begin()) return;
+  --it;
+  const int64_t from = at - it->first;
+  it->second.marks.mark(from + begin, from + end);
+}
+
+void WrittenPages::watch(const std::byte* at, int64_t bytes) {
+  const auto it = regions_.find(at);
+  if (it == regions_.end() || it->second.bytes != bytes)
+    regions_.insert_or_assign(at, Region{bytes, memory::PageMarks(bytes)});
+}
+
+const memory::PageMarks* WrittenPages::marks(const std::byte* at, int64_t bytes) const {
+  const auto it = regions_.find(at);
+  return it == regions_.end() || it->second.bytes != bytes ? nullptr : &it->second.marks;
+}
+
+void WrittenPages::clear() {
+  for (auto& [at, region] : regions_) region.marks.clear();
+}
+
+}  // namespace pallasim::interp

@@ -1,0 +1,98 @@
+// All that the machine is at a moment but the bytes of its memory, as a value: it can be copied, compared and put back,
+// and points into no memory of the host. (Places in the plan, which nobody changes, are pointers to its steps.)
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "../plan/plan.h"
+#include "elided_copies.h"
+#include "pallasim/memory/barriers.h"
+#include "pallasim/memory/interval_set.h"
+#include "pallasim/memory/streams.h"
+
+namespace pallasim::interp {
+
+// Whose buffer another number stands for (PlanMemory::aliases): a thread's, or an operand of a device, which outlives
+// its threads.
+struct BufferAlias {
+  int32_t thread = 0;   // or ~device
+  uint32_t buffer = 0;  // 0: of nobody yet
+  static BufferAlias of_operand(int32_t device, uint32_t buffer) { return {~device, buffer}; }
+  bool operator==(const BufferAlias&) const = default;
+};
+
+// The threads of an execution are bound to its memory; a copy of them is not, until Execution::rebind.
+class Threads : public std::vector<Thread> {
+ public:
+  Threads() = default;
+  Threads(const Threads& o) : std::vector<Thread>(o) { unbind(); }
+  Threads& operator=(const Threads& o) {
+    std::vector<Thread>::operator=(o);
+    unbind();
+    return *this;
+  }
+  Threads(Threads&&) = default;
+  Threads& operator=(Threads&&) = default;
+  ~Threads() = default;
+  bool operator==(const Threads& o) const {
+    return std::equal(begin(), end(), o.begin(), o.end(),
+                      [](const ThreadState& a, const ThreadState& b) { return a == b; });
+  }
+
+ private:
+  void unbind() {
+    for (Thread& t : *this) static_cast<ThreadBinding&>(t) = {};
+  }
+};
+
+// An output of Window::init_deferred, which is poisoned where copies wrote nothing once the run is over.
+struct DeferredInit {
+  uint32_t buffer;  // of the one device
+  int64_t bytes;
+  ir::DType dtype;
+  memory::IntervalSet written;
+  bool operator==(const DeferredInit&) const = default;
+};
+
+// Whose turn it is.
+struct Turn {
+  std::deque<int32_t> ready;  // threads that can run
+  int64_t idle = 0;           // steps since something changed
+  uint64_t random = 0;        // of the policy: what later choices depend on
+  bool operator==(const Turn&) const = default;
+};
+
+struct State {
+  // Those of the units in their order, then room for those that each of them may spawn.
+  Threads threads;
+  std::vector<std::vector<BufferAlias>> aliases;  // by arena, then by place among PlanMemory::aliases
+  std::vector<ElidedCopies> elided;               // of each unit, PlanMemory::elidable
+  memory::Semaphores semaphores;
+  memory::Barriers barriers;
+  // One per thread of bulk copies, then one per thread of products: each product is a group of its own, and its issue
+  // awaits all before it (JAX, pallas/gpu/reference).
+  memory::Streams streams;
+  size_t barriers_told = 0;  // findings of `barriers` that were reported
+  memory::CopyQueue copies;  // in flight
+  int64_t copies_issued = 0;
+  std::vector<DeferredInit> deferred_init;
+  // Of programs: in all, and the first that no thread has got yet (0: together); of each place among the resident ones
+  // the last one that began there; arenas of ended ones.
+  int64_t points = 0, next_point = 0;
+  std::vector<int64_t> begun;
+  std::vector<int32_t> free_arenas;
+  std::vector<int32_t> woken;
+  int64_t steps = 0;
+  int64_t spins = 0;        // reads of a waiting loop that found nothing new, since something was written
+  bool progressed = false;  // memory was written or a semaphore signalled since the last look
+  Turn turn;
+
+  bool operator==(const State&) const = default;
+};
+// Where two of them differ, in a word; empty: nowhere.
+std::string difference(const State&, const State&);
+
+}  // namespace pallasim::interp
