@@ -30,6 +30,7 @@ class RunOptions(TypedDict, total=False):
     verify_split: bool
     verify_footprints: bool
     verify_restore: int
+    verify_parts: int
     max_steps: int
     livelock_steps: int
     max_memory: int
@@ -81,6 +82,8 @@ class RunParams:
         may change, and no other byte may matter.
     verify_restore: Every so many steps the rest of the run is run twice from a snapshot and must end alike
         (PS-BUG-003); 0: not looked at.
+    verify_parts: Divides a launch as for eight workers, where it may be, and runs the parts one after the other: 1 from
+        the last one on, else in an order drawn from the number. What it returns must be as ever; 0: off.
     max_steps: Stops after so many steps of all threads, 0 for no limit.
     livelock_steps: Stops after so many steps of all threads in which none wrote memory, signalled or ended, 0 for
         never.
@@ -107,6 +110,7 @@ class RunParams:
     verify_split: bool = False
     verify_footprints: bool = False
     verify_restore: int = 0
+    verify_parts: int = 0
     max_steps: int = 0
     livelock_steps: int = 1000000000
     max_memory: int = 8589934592

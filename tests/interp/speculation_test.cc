@@ -2,7 +2,7 @@
 // or print.
 #include <cstring>
 
-#include "plan/plan.h"
+#include "launch/learnt.h"
 #include "run.h"
 
 namespace pallasim::interp::test {
@@ -40,7 +40,7 @@ TEST(Speculation, APlanWhoseBlocksMeetRunsInOrderFromThenOn) {
     Session session;
     launch(*plan, session, args, results, o);
     EXPECT_EQ(out.bytes, want);
-    EXPECT_TRUE(plan->conflicted);
+    EXPECT_TRUE(learnt(*plan).conflicted);
   }
 }
 

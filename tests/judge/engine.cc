@@ -36,6 +36,8 @@ std::vector<Config> all_configurations(const ir::Module& m, uint64_t seed) {
   if (!m.grid.empty() || !m.meshes.empty() || m.bodies.size() > 1) {
     add("2 workers", [](Options& o) { o.workers = 2; });
     add("8 workers", [](Options& o) { o.workers = 8; });
+    add("parts from the last one on", [](Options& o) { o.verify_parts = 1; });
+    add("parts in some order", [&](Options& o) { o.verify_parts = static_cast<int64_t>(seed % 1000) + 2; });
   }
   add("memory begins with zeros", [](Options& o) { o.uninitialized = Options::Fill::Zero; });
   if (!m.grid.empty() && m.grid[0].semantics == "parallel" && m.grid[0].size > 1) {

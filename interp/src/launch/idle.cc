@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "learnt.h"
+
 namespace pallasim::interp {
 
 int64_t bytes_held(const Execution& ex) {
@@ -39,10 +41,9 @@ std::unique_ptr<Execution> IdleExecutions::take(const Plan& plan) {
 void IdleExecutions::give(std::unique_ptr<Execution> e) {
   std::vector<std::unique_ptr<Execution>> gone;  // ends outside of the lock
   const int64_t bytes = bytes_held(*e);
+  learnt(*e->plan);  // ends with the plan, and its executions here by that
   const std::lock_guard lock(mutex_);
   const Plan* plan = e->plan;
-  if (!plan->kept)
-    plan->kept = std::shared_ptr<const void>(plan, [plan](const void*) { idle_executions().forget(*plan); });
   std::vector<Place>& own = places_[plan];
   if (bytes > kLimit || own.size() >= kMostOfAPlan) {
     gone.push_back(std::move(e));

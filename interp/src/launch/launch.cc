@@ -17,8 +17,10 @@
 #include "../report/checks.h"
 #include "../report/report.h"
 #include "bind.h"
+#include "learnt.h"
 #include "pallasim/hw/machine.h"
 #include "pallasim/interp/progress.h"
+#include "partitioned_run.h"
 #include "population.h"
 #include "run.h"
 #include "speculation.h"
@@ -32,108 +34,6 @@ void request_interrupt() { g_interrupt_epoch.fetch_add(1, std::memory_order_rela
 uint64_t interrupt_epoch() { return g_interrupt_epoch.load(std::memory_order_relaxed); }
 
 namespace {
-
-bool precedes(const ir::Diagnostic& a, const ir::Diagnostic& b) { return a.grid_point < b.grid_point; }
-
-// A finding of one unit, and the step that reports no more than one in a run; null: reports all.
-struct UnitFinding {
-  ir::Diagnostic diagnostic;
-  const Step* step = nullptr;
-};
-
-// Findings of units: of every step the one that the first grid point met.
-void add_findings(std::vector<UnitFinding> findings, Report* report) {
-  std::stable_sort(findings.begin(), findings.end(),
-                   [](const UnitFinding& a, const UnitFinding& b) { return precedes(a.diagnostic, b.diagnostic); });
-  std::set<const Step*> seen;
-  for (UnitFinding& f : findings)
-    if (!f.step || seen.insert(f.step).second) report->findings.push_back(std::move(f.diagnostic));
-}
-
-void deliver(std::vector<Print>& prints, const Call& c, Report* report) {
-  for (Print& p : prints) {
-    if (p.call) c.watch.recorder->calls.push_back(std::move(*p.call));
-    else report->prints.push_back(std::move(p.text));
-  }
-}
-
-// Independent pieces of one grid on several OS threads: the error of the first grid point wins, prints come in grid
-// order.
-class ParallelRun {
- public:
-  ParallelRun(const Call& c, const std::vector<GridBox>& boxes, Report* report)
-      : call_(c), boxes_(boxes), report_(report) {}
-
-  void run(int workers) {
-    on_workers(workers, static_cast<int>(boxes_.size()), [this](int i) { box(boxes_[static_cast<size_t>(i)]); });
-    finish();
-  }
-
-  // The same in one thread, before a judge.
-  void run(SplitJudge& judge) {
-    judge_ = &judge;
-    for (const GridBox& b : boxes_) {
-      judge.begin(b);
-      box(b);
-      if (judge.verdict()) throw *judge.verdict();
-    }
-    finish();
-    judge.end(call_.operands[0]);
-  }
-
- private:
-  void finish() {
-    if (internal_) std::rethrow_exception(internal_);
-    if (error_) forget_later();
-    std::stable_sort(prints_.begin(), prints_.end(), [](const Print& a, const Print& b) { return a.order < b.order; });
-    deliver(prints_, call_, report_);
-    add_findings(std::move(findings_), report_);
-    if (error_) throw *error_;
-  }
-  // What the grid in one piece would not have come to.
-  void forget_later() {
-    const std::vector<int64_t>& stop = error_->diagnostic().grid_point;
-    if (stop.size() != call_.grid.size()) return;
-    int64_t last = 0;
-    for (size_t g = 0; g < stop.size(); ++g) last = last * call_.grid[g] + stop[g];
-    std::erase_if(prints_, [&](const Print& p) { return p.order > last; });
-    std::erase_if(findings_, [&](const UnitFinding& f) { return precedes(error_->diagnostic(), f.diagnostic); });
-  }
-  void box(const GridBox& b) {
-    Lease ex(call_.plan);
-    std::optional<Publisher> publisher;
-    if (judge_) {
-      judge_->attach(*ex);
-      Observer* const observers[] = {judge_};
-      publisher.emplace(*ex, observers);
-    }
-    try {
-      run_part(*ex, call_, call_.who, b);
-    } catch (const ir::DiagnosticError& e) {
-      const std::lock_guard lock(mutex_);
-      if (!error_ || precedes(e.diagnostic(), error_->diagnostic())) error_ = std::make_unique<ir::DiagnosticError>(e);
-    } catch (...) {
-      const std::lock_guard lock(mutex_);
-      internal_ = std::current_exception();
-    }
-    const std::lock_guard lock(mutex_);
-    report_->steps += ex->steps;
-    prints_.insert(prints_.end(), ex->log.prints.begin(), ex->log.prints.end());
-    const size_t first = findings_.size();
-    for (const ir::Diagnostic& d : ex->log.findings) findings_.push_back({d});
-    for (const auto& [step, i] : ex->log.noted) findings_[first + i].step = step;
-  }
-
-  const Call& call_;
-  const std::vector<GridBox>& boxes_;
-  Report* report_;
-  SplitJudge* judge_ = nullptr;
-  std::mutex mutex_;
-  std::unique_ptr<ir::DiagnosticError> error_;
-  std::exception_ptr internal_;
-  std::vector<Print> prints_;
-  std::vector<UnitFinding> findings_;
-};
 
 // Grid points as they are entered.
 struct GridRecorder : Observer {
@@ -157,6 +57,12 @@ void check_grid_order(const Plan& p, const Options& o, const std::vector<int64_t
     bad_argument(p, "a kernel on a mesh has no grid to order", {}, "");
 }
 
+std::vector<Part> parts_of(const std::vector<GridBox>& boxes, const Call& c) {
+  std::vector<Part> r;
+  for (const GridBox& b : boxes) r.push_back({c.who, b});
+  return r;
+}
+
 void run_sequential(const Call& c, Report* report) {
   Lease ex(c.plan);
   GridRecorder recorder;
@@ -174,11 +80,7 @@ void run_sequential(const Call& c, Report* report) {
   const GridBox box{std::vector<int64_t>(c.grid.size(), 0), c.grid};
   auto finish = [&] {
     report->steps = ex->steps;
-    if (ex->points > 0)
-      std::stable_sort(ex->log.prints.begin(), ex->log.prints.end(),
-                       [](const Print& a, const Print& b) { return a.order < b.order; });
-    deliver(ex->log.prints, c, report);
-    ex->log.prints.clear();
+    deliver(std::exchange(ex->log.prints, {}), c, ex->points > 0, report);
     report->findings.insert(report->findings.end(), ex->log.findings.begin(), ex->log.findings.end());
     if (checks) checks->finish(report->findings);
     if (checks) report->traffic = checks->traffic();
@@ -191,6 +93,23 @@ void run_sequential(const Call& c, Report* report) {
     throw;
   }
   finish();
+}
+
+// The units of a grid one after another, before a judge. Throws its verdict, or the error of the first grid point.
+void run_judged(const Call& c, const std::vector<GridBox>& units, SplitJudge& judge, Report* report) {
+  PartitionedRun run(c, parts_of(units, c), PartitionedRun::Apart::Proven, [&](int unit, const Execution& ex) {
+    if (judge.verdict()) throw *judge.verdict();
+    judge.begin(units[static_cast<size_t>(unit)]);
+    judge.attach(ex);
+    return std::shared_ptr<Observer>(std::shared_ptr<void>(), &judge);
+  });
+  try {
+    run.run(1, report);
+  } catch (const ir::DiagnosticError&) {
+    if (judge.verdict()) throw *judge.verdict();
+    throw;
+  }
+  judge.end(c.operands[0]);
 }
 
 // Runs the grid in one piece on copies of the outputs, then its units before the judge, who compares the two.
@@ -216,7 +135,7 @@ void judge_against_one_piece(const Call& c, const std::vector<GridBox>& units, S
     run_sequential(one, &wanted);
   } catch (const ir::DiagnosticError& e) { stop = e; }
   try {
-    ParallelRun(c, units, report).run(judge);
+    run_judged(c, units, judge, report);
   } catch (const ir::DiagnosticError& e) {
     if (!judge.verdict()) judge.compare_stops(stop, e);
     throw;
@@ -234,16 +153,12 @@ std::shared_ptr<const Plan> specialise(const Plan& p, const ir::LocTable& locs, 
                  "some operand must have a dimension that is linear in " + missing);
   std::string key;
   for (const auto& [name, v] : values) key += name + "=" + std::to_string(v) + ";";
-  {
-    std::lock_guard lock(p.mutex);
-    if (auto it = p.specialised.find(key); it != p.specialised.end()) return it->second;
-  }
+  if (auto plan = learnt(p).find(key)) return plan;
   ir::Module module = ir::bind_shapes(p.module, values);
   module.locs = locs;  // what is refused is refused there
   auto plan = compile(std::move(module), p.options);
-  std::lock_guard lock(p.mutex);
-  if (p.specialised.size() >= 64) p.specialised.clear();
-  return p.specialised[key] = plan;
+  learnt(p).keep(key, plan);
+  return plan;
 }
 
 }  // namespace
@@ -271,19 +186,16 @@ class OwnInputs {
 // Over workers, where that is worth their waking and nobody can tell.
 bool run_in_parallel(const Call& c, int64_t points, Report* report) {
   const PlanSplit& split = c.plan.split;
-  const int workers = c.options.workers > 0 ? c.options.workers : default_workers();
+  constexpr int kJudged = 8;  // as many parts as so many workers would have
+  const int workers = c.options.verify_parts ? kJudged : c.options.workers > 0 ? c.options.workers : default_workers();
   const int64_t times = std::max({points, c.who.programs, int64_t{c.plan.threads.count}});
-  const bool worth =
-      c.options.workers > 0 || split.step_cost_ns * static_cast<double>(times) > host_cost::kWorthSplitting;
+  const bool worth = c.options.workers > 0 || c.options.verify_parts > 0 ||
+                     split.step_cost_ns * static_cast<double>(times) > host_cost::kWorthSplitting;
   if (workers == 1 || !worth) return false;
   if (c.who.programs == 0 && !split.axes.empty()) {
     const std::vector<GridBox> boxes = split_grid(c.plan, c.grid, static_cast<size_t>(workers) * 4);
-    if (boxes.size() > 1) {
-      report->units = static_cast<int>(boxes.size());
-      report->token = "ps1:run-to-block";
-      ParallelRun(c, boxes, report).run(workers);
-      return true;
-    }
+    if (boxes.size() > 1)
+      return PartitionedRun(c, parts_of(boxes, c), PartitionedRun::Apart::Proven).run(workers, report);
   }
   return run_speculatively(c, workers, report);
 }
@@ -373,7 +285,7 @@ void run_launch(const Plan& p, const ir::LocTable& locs, Session& session, std::
     report.token = "ps1:run-to-block";
     SplitJudge judge(p, call.grid, !p.split.axes.empty());
     if (units.size() > 1) judge_against_one_piece(call, units, judge, &report);
-    else ParallelRun(call, units, &report).run(judge);
+    else run_judged(call, units, judge, &report);
     return;
   }
   if (in_order || !run_in_parallel(call, points, &report)) run_sequential(call, &report);

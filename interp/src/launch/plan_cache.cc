@@ -8,6 +8,7 @@
 
 #include "../compile/compile.h"
 #include "../ops/functions.h"
+#include "learnt.h"
 #include "pallasim/ir/diagnostic.h"
 #include "pallasim/ir/module.h"
 
@@ -149,7 +150,7 @@ class PlanCache {
   }
   // A module takes several times its text.
   static int64_t cost(const Entry& e) {
-    return 8 * static_cast<int64_t>(e.key.size()) + e.tables.bytes() + e.plan->bytes();
+    return 8 * static_cast<int64_t>(e.key.size()) + e.tables.bytes() + e.plan->bytes() + learnt(*e.plan).bytes();
   }
   std::mutex mutex_;
   std::list<Entry> entries_;

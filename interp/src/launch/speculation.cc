@@ -1,38 +1,32 @@
 #include "speculation.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
-#include <exception>
-#include <mutex>
 
-#include "../engine/publish.h"
 #include "../report/checked.h"
 #include "bind.h"
 #include "conflict_detector.h"
+#include "learnt.h"
 #include "pallasim/interp/progress.h"
-#include "run.h"
-#include "workers.h"
+#include "partitioned_run.h"
 
 namespace pallasim::interp {
 namespace {
 
-struct Conflict {};  // a part cannot go on
-
 // Of one part: what it uses of the arrays that the launch writes, which are all that it is told of.
 class PartWatch : public Observer {
  public:
-  PartWatch(const Execution& ex, ConflictDetector& conflicts, int part, const std::atomic<bool>& stop,
+  PartWatch(const Execution& ex, ConflictDetector& conflicts, int part, const PartitionedRun& run,
             const std::vector<bool>& written)
-      : ex_(ex), conflicts_(conflicts), written_(written), part_(part), stop_(stop) {}
+      : ex_(ex), conflicts_(conflicts), written_(written), part_(part), run_(run) {}
   uint32_t wants() const override { return kAccess | kInternal; }
   bool wants_buffer(uint32_t buffer) const override {
     const size_t operand = buffer - kFirstOperandBuffer;
     return buffer >= kFirstOperandBuffer && operand < written_.size() && written_[operand];
   }
   void on_access(const Access& a) override {
-    if (stop_.load(std::memory_order_relaxed)) throw Conflict{};
-    if (!conflicts_.use(part_, address(ex_, a), a.dims, a.strides, a.rank, a.element_bytes, a.write)) throw Conflict{};
+    if (run_.is_void() || !conflicts_.use(part_, address(ex_, a), a.dims, a.strides, a.rank, a.element_bytes, a.write))
+      throw PartitionedRun::Conflict{};
   }
 
  private:
@@ -40,7 +34,7 @@ class PartWatch : public Observer {
   ConflictDetector& conflicts_;
   const std::vector<bool>& written_;
   const int part_;
-  const std::atomic<bool>& stop_;
+  const PartitionedRun& run_;
 };
 
 // Whether programs, or the threads of a mesh where none of them names another one, can have executions of their own.
@@ -91,71 +85,28 @@ class Outputs {
 
 // Neighbours are a part. Of programs as few at a time as would run if nobody else were there: their memory stays in the
 // caches.
-std::vector<Population> parts_of(const Call& c, int workers) {
+std::vector<Part> parts_of(const Call& c, int workers) {
   const Population& who = c.who;
   // Clusters differ, and the last ones end late; threads of a mesh are alike.
   const int64_t each = who.programs > 0 ? 16 : 4, all = who.programs > 0 ? who.programs : c.plan.threads.count,
                 n = std::min({all, workers * each, int64_t{ConflictDetector::kMostParts}});
-  std::vector<Population> parts;
+  std::vector<Part> parts;
   for (int64_t i = 0; i < n; ++i) {
     Population p = who;
     p.first = all * i / n;
     (who.programs > 0 ? p.programs : p.threads) = all * (i + 1) / n - p.first;
     p.resident = std::min(who.resident, all / n);
-    parts.push_back(p);
+    parts.push_back({p, {}});
   }
   return parts;
 }
-
-class SpeculativeRun {
- public:
-  SpeculativeRun(const Call& c, std::vector<Population> parts, std::vector<bool> written)
-      : call_(c), parts_(std::move(parts)), written_(std::move(written)) {}
-
-  bool run(int workers, ConflictDetector& conflicts) {
-    on_workers(workers, static_cast<int>(parts_.size()), [&](int i) {
-      if (stop_.load(std::memory_order_relaxed)) return;
-      try {
-        part(i, conflicts);
-      } catch (const Conflict&) { stop_ = true; } catch (const ir::DiagnosticError&) {
-        stop_ = true;
-      } catch (...) {
-        stop_ = true;
-        const std::lock_guard lock(mutex_);
-        internal_ = std::current_exception();
-      }
-    });
-    if (internal_) std::rethrow_exception(internal_);
-    return !stop_;
-  }
-  int64_t steps() const { return steps_; }
-  int parts() const { return static_cast<int>(parts_.size()); }
-
- private:
-  void part(int i, ConflictDetector& conflicts) {
-    Lease ex(call_.plan);
-    PartWatch watch(*ex, conflicts, i, stop_, written_);
-    Observer* const observers[] = {&watch};
-    const Publisher publisher(*ex, observers, Publisher::kRunsTell);
-    run_part(*ex, call_, parts_[static_cast<size_t>(i)], {});
-    if (!ex->log.prints.empty() || !ex->log.findings.empty()) stop_ = true;
-    steps_ += ex->steps;
-  }
-  const Call& call_;
-  const std::vector<Population> parts_;
-  const std::vector<bool> written_;
-  std::atomic<bool> stop_{false};
-  std::atomic<int64_t> steps_{0};
-  std::mutex mutex_;
-  std::exception_ptr internal_;
-};
 
 }  // namespace
 
 bool run_speculatively(const Call& c, int workers, Report* report) {
   const bool in_order =
       c.options.policy() == Options::Policy::RunToBlock && c.options.copies == Options::Copies::AtIssue;
-  if (!in_order || c.operands.size() != 1 || !may_part(c) || c.plan.conflicted.load(std::memory_order_relaxed))
+  if (!in_order || c.operands.size() != 1 || !may_part(c) || learnt(c.plan).conflicted.load(std::memory_order_relaxed))
     return false;
   Options options = c.options;
   options.max_memory /= workers;
@@ -164,17 +115,18 @@ bool run_speculatively(const Call& c, int workers, Report* report) {
   call.watch.progress = c.watch.progress;
   ConflictDetector conflicts;
   const Outputs outputs(c, &conflicts);
-  SpeculativeRun run(call, parts_of(c, workers), outputs.written());
-  if (!run.run(workers, conflicts)) {
-    if (interrupt_epoch() == c.interrupt_epoch) c.plan.conflicted.store(true, std::memory_order_relaxed);
+  const std::vector<bool> written = outputs.written();
+  PartitionedRun run(call, parts_of(c, workers), PartitionedRun::Apart::Speculative,
+                     [&](int part, const Execution& ex) -> std::shared_ptr<Observer> {
+                       return std::make_shared<PartWatch>(ex, conflicts, part, run, written);
+                     });
+  if (!run.run(workers, report)) {
+    if (interrupt_epoch() == c.interrupt_epoch) learnt(c.plan).conflicted.store(true, std::memory_order_relaxed);
     outputs.restore();
     if (Progress* all = c.watch.progress) all->expect(all->total() + all->done());  // what ended comes again
     return false;
   }
   conflicts.fill_rest();
-  report->steps = run.steps();
-  report->units = run.parts();
-  report->token = "ps1:run-to-block";
   return true;
 }
 

@@ -161,13 +161,6 @@ class Plan {
   PlanSplit split;
   PlanTogether together;
   std::vector<ir::Diagnostic> findings;  // of the chip's rules, and no errors; every launch reports them
-  // Parts that were believed apart were not, or had something to say: later launches run them in order at once.
-  mutable std::atomic<bool> conflicted{false};
-
-  // Specialisations of a module with shape parameters, by binding text.
-  mutable std::mutex mutex;
-  mutable std::unordered_map<std::string, std::shared_ptr<const Plan>> specialised;
-
   std::span<const ir::Op* const> ops_of(const Step& s) const { return step_ops.of(s); }
   ir::LocId loc_of(const Step& s) const;  // the line that its reports name; -1: none
 
@@ -177,10 +170,10 @@ class Plan {
   // Whether a launch may run programs, or the threads of a mesh, in parts that note what they use of the arrays. While
   // bodies are compiled it may become false, never true.
   bool may_speculate() const;
-  int64_t bytes() const;  // that the plan holds, about; specialisations too
+  int64_t bytes() const;  // that the plan holds, about
 
-  // What launches keep with it, which ends before the rest of the plan does.
-  mutable std::shared_ptr<const void> kept;
+  // What launches learnt about it (launch/learnt.h), which ends before the rest of the plan does.
+  mutable std::shared_ptr<void> beside;
 };
 
 using memory::kConstBuffer, memory::kFirstOperandBuffer, memory::kSlotBuffer, memory::kTempBuffer;
