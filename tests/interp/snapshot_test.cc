@@ -138,7 +138,8 @@ TEST(Snapshot, WhatIsNotRestoredIsSeen) {
   };
   EXPECT_EQ(differs([&](Snapshot& s) { flip(s.memory.arrays[0], 3); }), "operands");
   EXPECT_EQ(differs([&](Snapshot& s) { flip(s.memory.shared[0], 2); }), "shared memory");
-  EXPECT_EQ(differs([&](Snapshot& s) { flip(s.memory.arenas[1], 9); }), "arenas");
+  EXPECT_EQ(differs([&](Snapshot& s) { flip(s.memory.slots[1], 9); }), "arenas");
+  EXPECT_EQ(differs([&](Snapshot& s) { flip(s.memory.temporaries[1], 0); }), "arenas");
   EXPECT_EQ(differs([](Snapshot& s) { s.state.semaphores.set(0, 77); }), "semaphores");
   EXPECT_EQ(differs([](Snapshot& s) { s.log.prints.push_back({0, "text", nullptr}); }), "prints");
   EXPECT_EQ(differs([](Snapshot& s) { s.log.findings.push_back(ir::Diagnostic("PS-OOB-001", "")); }), "findings");
