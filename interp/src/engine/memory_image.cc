@@ -2,15 +2,32 @@
 
 #include <algorithm>
 
+#include "../plan/kinds.h"
+
 namespace pallasim::interp {
 
 MemoryKeeper::MemoryKeeper(Execution& ex, WrittenPages* written) : ex_(ex), written_(written) {
   array_told_.assign(ex.plan->module.operands.size(), written != nullptr);
   // The engine poisons the gaps of these whenever it comes to it.
   for (const DeferredInit& d : ex.deferred_init) array_told_[d.buffer - kFirstOperandBuffer] = false;
+  // Nor does a step say when bytes come that copies left out, or results of products.
+  const Plan& p = *ex.plan;
+  temporaries_told_ = written &&
+                      std::none_of(p.memory.elidable.begin(), p.memory.elidable.end(),
+                                   [&](size_t i) { return p.memory.allocations[i].private_to_thread(); }) &&
+                      std::none_of(p.steps.begin(), p.steps.end(), [](const Step& s) { return s.kind == Kind::wgmma; });
 }
 
-MemoryKeeper::Places MemoryKeeper::places() const {
+// Of an arena whose thread has not begun all bytes count as slots.
+int64_t MemoryKeeper::slot_bytes(size_t arena) const {
+  const auto all = static_cast<int64_t>(ex_.arenas[arena]->memory.size());
+  const Body* body = ex_.points > 0               ? &ex_.plan->first()
+                     : arena < ex_.threads.size() ? ex_.threads[arena].body
+                                                  : nullptr;
+  return body ? std::min(all, body->image_bytes()) : all;
+}
+
+MemoryKeeper::Places MemoryKeeper::places(const MemoryImage* like) const {
   Places r;
   const std::vector<ir::Operand>& operands = ex_.plan->module.operands;
   for (const std::vector<std::byte*>& device : ex_.operands)
@@ -21,8 +38,18 @@ MemoryKeeper::Places MemoryKeeper::places() const {
     const bool told = written_ && ex_.plan->memory.allocations[m.allocation].elidable < 0;
     for (Bytes& one : m.of_units) r.shared.push_back({one.data(), static_cast<int64_t>(one.size()), told});
   }
-  for (const auto& a : ex_.arenas)
-    r.arenas.push_back({a ? a->memory.data() : nullptr, a ? static_cast<int64_t>(a->memory.size()) : 0, false});
+  for (size_t i = 0; i < ex_.arenas.size(); ++i) {
+    if (!ex_.arenas[i]) {
+      r.slots.push_back({nullptr, 0, false});
+      r.temporaries.push_back({nullptr, 0, false});
+      continue;
+    }
+    Bytes& memory = ex_.arenas[i]->memory;
+    const bool known = like && i < like->slots.size() && like->slots[i].size() > 0;
+    const int64_t slots = known ? like->slots[i].size() : slot_bytes(i);
+    r.slots.push_back({memory.data(), slots, false});
+    r.temporaries.push_back({memory.data() + slots, static_cast<int64_t>(memory.size()) - slots, temporaries_told_});
+  }
   return r;
 }
 
@@ -38,7 +65,7 @@ void MemoryKeeper::remember(const MemoryImage& image, Places now) {
   then_ = std::move(now);
   if (!written_) return;
   written_->clear();
-  for (const std::vector<Place>* group : {&then_.arrays, &then_.shared})
+  for (const std::vector<Place>* group : {&then_.arrays, &then_.shared, &then_.temporaries})
     for (const Place& p : *group)
       if (p.told && p.bytes > 0) written_->watch(p.at, p.bytes);
 }
@@ -55,7 +82,8 @@ MemoryImage MemoryKeeper::save() {
     return r;
   };
   MemoryImage r{saved(last_.arrays, then_.arrays, now.arrays), saved(last_.shared, then_.shared, now.shared),
-                saved(last_.arenas, then_.arenas, now.arenas)};
+                saved(last_.slots, then_.slots, now.slots),
+                saved(last_.temporaries, then_.temporaries, now.temporaries)};
   remember(r, std::move(now));
   return r;
 }
@@ -64,7 +92,7 @@ void MemoryKeeper::load(const MemoryImage& image) {
   size_t from = 0;
   for (Execution::SharedMemory& m : ex_.shared_memory)
     for (Bytes& one : m.of_units) one.resize(static_cast<size_t>(image.shared[from++].size()));
-  Places now = places();
+  Places now = places(&image);
   const auto load = [&](const std::vector<memory::Pages>& to, const std::vector<memory::Pages>& last,
                         const std::vector<Place>& then, const std::vector<Place>& group) {
     for (size_t i = 0; i < to.size(); ++i) {
@@ -74,18 +102,20 @@ void MemoryKeeper::load(const MemoryImage& image) {
   };
   load(image.arrays, last_.arrays, then_.arrays, now.arrays);
   load(image.shared, last_.shared, then_.shared, now.shared);
-  load(image.arenas, last_.arenas, then_.arenas, now.arenas);
+  load(image.slots, last_.slots, then_.slots, now.slots);
+  load(image.temporaries, last_.temporaries, then_.temporaries, now.temporaries);
   remember(image, std::move(now));
 }
 
 bool MemoryKeeper::holds(const MemoryImage& image) const {
-  const Places now = places();
+  const Places now = places(&image);
   const auto same = [](const std::vector<memory::Pages>& pages, const std::vector<Place>& group) {
     for (size_t i = 0; i < pages.size(); ++i)
       if (pages[i].size() > 0 && !pages[i].equals(group[i].span())) return false;
     return true;
   };
-  return same(image.arrays, now.arrays) && same(image.shared, now.shared) && same(image.arenas, now.arenas);
+  return same(image.arrays, now.arrays) && same(image.shared, now.shared) && same(image.slots, now.slots) &&
+         same(image.temporaries, now.temporaries);
 }
 
 }  // namespace pallasim::interp

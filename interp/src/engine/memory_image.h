@@ -10,12 +10,13 @@ namespace pallasim::interp {
 struct MemoryImage {
   std::vector<memory::Pages> arrays;  // operands, device by device
   std::vector<memory::Pages> shared;  // Execution::shared_memory: of each allocation, owner by owner
-  std::vector<memory::Pages> arenas;
+  std::vector<memory::Pages> slots;   // of each arena
+  std::vector<memory::Pages> temporaries;
   bool operator==(const MemoryImage&) const = default;
 };
 
-// Saves and loads the memory of one execution, and remembers what it held then. `written` tells of arrays and shared
-// memory what has changed since; without it, and of slots and temporaries, everything is compared.
+// Saves and loads the memory of one execution, and remembers what it held then. `written` tells what has changed since;
+// without it, and of slots, everything is compared.
 class MemoryKeeper {
  public:
   explicit MemoryKeeper(Execution&, WrittenPages* written = nullptr);
@@ -34,9 +35,11 @@ class MemoryKeeper {
     std::span<std::byte> span() const { return {at, static_cast<size_t>(bytes)}; }
   };
   struct Places {
-    std::vector<Place> arrays, shared, arenas;
+    std::vector<Place> arrays, shared, slots, temporaries;
   };
-  Places places() const;
+  // `like` (may be null) is an image that says which parts of arenas are slots.
+  Places places(const MemoryImage* like = nullptr) const;
+  int64_t slot_bytes(size_t arena) const;
   // Of a place that has been where it is since `last_`: the pages that may differ from it; none: any may.
   struct Known {
     const memory::Pages* last = nullptr;  // null: nothing is known of the place
@@ -47,6 +50,7 @@ class MemoryKeeper {
   Execution& ex_;
   WrittenPages* written_;
   std::vector<bool> array_told_;  // by operand
+  bool temporaries_told_;
   MemoryImage last_;
   Places then_;  // when `last_` was what memory held
 };

@@ -169,8 +169,7 @@ struct Scheduler::Order : Schedule {};
 
 Scheduler::Scheduler(Execution& ex, const RunOptions& o) : ex_(ex), options_(o), order_(new Order{make_schedule(o)}) {
   ex.copies_move = order_->copies;
-  ex.joined = ex.plan->joined && order_->policy->runs_on() && o.max_steps == 0 && !o.verify_footprints &&
-              (!ex.observed || ex.plan->tells_in_runs);
+  ex.joined = ex.plan->joined && order_->policy->runs_on() && o.max_steps == 0 && !o.verify_footprints && !ex.observed;
   ex.turn.ready.clear();
   ex.turn.idle = 0;
   order_->policy->new_execution(ex.threads.size(), ex.points > 0, &ex.turn.random);

@@ -11,7 +11,7 @@ void Snapshots::restore(const Snapshot& s) {
   static_cast<State&>(ex_) = s.state;
   // Arenas that came later stay, below those that are free: they are taken where they were made before.
   std::vector<int32_t> later;
-  for (size_t i = ex_.arenas.size(); ex_.points > 0 && i > s.memory.arenas.size();)
+  for (size_t i = ex_.arenas.size(); ex_.points > 0 && i > s.memory.slots.size();)
     later.push_back(static_cast<int32_t>(--i));
   ex_.free_arenas.insert(ex_.free_arenas.begin(), later.begin(), later.end());
   ex_.log = s.log;
@@ -25,7 +25,8 @@ std::string difference(const Snapshot& a, const Snapshot& b) {
   if (a.memory.shared != b.memory.shared) return "shared memory";
   if (std::string s = difference(a.log, b.log); !s.empty()) return s;
   if (std::string s = difference(a.state, b.state); !s.empty()) return s;
-  return a.state.points == 0 && a.memory.arenas != b.memory.arenas ? "arenas" : "";
+  const bool same = a.memory.slots == b.memory.slots && a.memory.temporaries == b.memory.temporaries;
+  return a.state.points == 0 && !same ? "arenas" : "";
 }
 
 namespace {

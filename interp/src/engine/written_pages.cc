@@ -10,7 +10,6 @@ namespace {
 class Sides : public ops::Boxes {
  public:
   Sides(WrittenPages& to, const Thread& t, const Step& s) : Boxes(t, s), to_(to) {}
-  bool wants(uint32_t buffer) const override { return to_.wants_buffer(buffer); }
 
  private:
   void box(const Access& a) override { to_.on_access(a); }
@@ -36,8 +35,11 @@ void WrittenPages::on_operation(const OperationEvent& e) {
 }
 
 void WrittenPages::on_memory(const MemoryEvent& e) {
-  if (e.what != MemoryEvent::What::Given || !wants_buffer(e.buffer)) return;
+  if (e.what != MemoryEvent::What::Given && e.what != MemoryEvent::What::Fresh) return;
   const Thread& of = ex_.threads[static_cast<size_t>(e.thread)];
+  if (e.what == MemoryEvent::What::Fresh || ex_.plan->memory.is_private(e.buffer))
+    return mark(of.bases[e.buffer], e.offset, e.offset + e.bytes);
+  // The thread has no table of what it shares yet.
   for (const Execution::SharedMemory& m : ex_.shared_memory)
     if (const memory::Allocation& a = ex_.plan->memory.allocations[m.allocation]; a.buffer == e.buffer)
       mark(m.of_units[static_cast<size_t>(ex_.units.unit_of(a.owner, of.unit))].data(), 0, a.bytes);

@@ -1,5 +1,5 @@
-// Which pages of arrays and of memory that threads share may have changed since somebody last asked, by what steps and
-// asynchronous operations say that they write.
+// Which pages of memory may have changed since somebody last asked, by what steps and asynchronous operations say that
+// they write. Of slots nobody says it.
 #pragma once
 #include <map>
 
@@ -12,10 +12,9 @@ class WrittenPages : public Observer {
  public:
   explicit WrittenPages(const Execution& ex) : ex_(ex) {}
   uint32_t wants() const override { return kAccess | kInternal | kOperation | kMemory; }
-  bool wants_buffer(uint32_t buffer) const override { return !ex_.plan->memory.is_private(buffer); }
   void on_access(const Access&) override;
   void on_operation(const OperationEvent&) override;  // whose bytes have moved
-  void on_memory(const MemoryEvent&) override;        // given to a program: what lies there is new
+  void on_memory(const MemoryEvent&) override;        // given to a program, or fresh: what lies there is new
 
   // From now on the memory is looked after.
   void watch(const std::byte* at, int64_t bytes);

@@ -134,7 +134,8 @@ void move_bytes(Execution& ex, const AsyncCopy& c) {
   dst += c.skipped;
   if (c.combine != memory::Combine::Replace) return combine_rows(c, dst, src, Semantics{});
   const int size = ir::byte_size(c.dtype);
-  if (!ex.host.helpers || overlap(c, dst, src)) copy_strided(dst, c.dst_strides, src, c.src_strides, c.dims, c.rank, size);
+  if (!ex.host.helpers || overlap(c, dst, src))
+    copy_strided(dst, c.dst_strides, src, c.src_strides, c.dims, c.rank, size);
   else copy_in_parts(ex, dst, c.dst_strides, src, c.src_strides, c.dims, c.rank, size);
 }
 
