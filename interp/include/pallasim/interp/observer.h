@@ -75,7 +75,7 @@ struct Access {
 struct OperationEvent {
   enum class What : uint8_t { Issued, Moved, Completed };
   What what;
-  const memory::AsyncCopy& operation;
+  const memory::AsyncOperation& operation;
   int64_t time;
 };
 
@@ -91,8 +91,6 @@ struct SyncEvent {
     Commit,    // a group of stream `object` is closed
     Groups,    // all but `value` groups of stream `object` are awaited, up to number `last` (-1: none)
     Fence,     // of the asynchronous proxy
-    Product,   // of a warpgroup, issued by step `object` in stream `value`
-    Products,  // of stream `object`, all but `value` are awaited
     Spawn,     // `object`: the child
     Join,
     TripsBegin,  // of a loop whose trips have no order
