@@ -6,10 +6,10 @@
 namespace pallasim::memory {
 namespace {
 
-constexpr bool unordered = false, ordered = true;
+constexpr bool unordered = false, ordered = true, generic = false, asynchronous = true;
 constexpr std::array kRows{
-#define ASYNC(kind, word, moves, engine, order, after_read, after_write)                   \
-  AsyncRow{#kind, word, AsyncEngine::engine, order, Completion::Kind::after_read, \
+#define ASYNC(kind, word, moves, engine, order, proxy, after_read, after_write)           \
+  AsyncRow{#kind, word, AsyncEngine::engine, order, proxy, Completion::Kind::after_read, \
            Completion::Kind::after_write},
 #include "pallasim/memory/async.def"
 };
@@ -69,31 +69,48 @@ bool AsyncOperation::uses(int32_t of, uint32_t buffer, int64_t begin, int64_t en
 
 void AsyncQueue::push(AsyncOperation op) {
   in_order_ += op.in_order();
-  operations_.push_back(std::move(op));
+  if (free_.empty()) {
+    order_.push_back(static_cast<uint32_t>(slots_.size()));
+    slots_.push_back(std::move(op));
+    return;
+  }
+  order_.push_back(free_.back());
+  free_.pop_back();
+  slots_[order_.back()] = std::move(op);
 }
 
 AsyncOperation AsyncQueue::take(size_t i) {
-  AsyncOperation op = std::move(operations_[i]);
-  operations_.erase(operations_.begin() + static_cast<std::ptrdiff_t>(i));
-  in_order_ -= op.in_order();
-  return op;
+  const uint32_t slot = order_[i];
+  order_.erase(order_.begin() + static_cast<std::ptrdiff_t>(i));
+  free_.push_back(slot);
+  in_order_ -= slots_[slot].in_order();
+  return std::move(slots_[slot]);
 }
 
 void AsyncQueue::clear() {
-  operations_.clear();
+  for (const uint32_t slot : order_) free_.push_back(slot);
+  order_.clear();
   in_order_ = 0;
 }
 
+bool AsyncQueue::operator==(const AsyncQueue& o) const {
+  if (size() != o.size()) return false;
+  for (size_t i = 0; i < size(); ++i)
+    if (!((*this)[i] == o[i])) return false;
+  return true;
+}
+
 size_t AsyncQueue::head_of(size_t i) const {
-  if (!operations_[i].in_order() || operations_[i].stream < 0) return i;
+  const AsyncOperation& op = (*this)[i];
+  if (!op.in_order() || op.stream < 0) return i;
   size_t first = 0;
-  while (operations_[first].stream != operations_[i].stream) ++first;
+  while ((*this)[first].stream != op.stream) ++first;
   return first;
 }
 
 size_t AsyncQueue::next(const Awaited& what) const {
   for (size_t i = 0; i < size(); ++i) {
-    const AsyncOperation& op = operations_[i];
+    const AsyncOperation& op = (*this)[i];
     const bool late = what.kind == Completion::Kind::Group && op.group > what.last_group;
     if (!late && op.completes(what.kind, what.object)) return head_of(i);
   }
@@ -116,7 +133,7 @@ size_t AsyncQueue::choice(size_t n) const {
 
 size_t AsyncQueue::first_using(int32_t thread, uint32_t buffer, int64_t begin, int64_t end) const {
   size_t i = 0;
-  while (i < size() && !operations_[i].uses(thread, buffer, begin, end)) ++i;
+  while (i < size() && !(*this)[i].uses(thread, buffer, begin, end)) ++i;
   return i;
 }
 

@@ -194,7 +194,7 @@ const Step* bulk_store(Thread& t, const Step* s) {
   const auto& p = payload<Kind::bulk_store>(s);
   Execution& ex = *t.exec;
   AsyncOperation op = movement_of(t, s, p);
-  op.stream = bulk_stream(t);
+  op.stream = ex.stream_of(memory::row(op.kind).engine, t.index);
   op.group = ex.streams.issue(op.stream);
   const Completion group{Completion::Kind::Group, op.stream};
   op.after_read.add(group);  // a wait may be for the reads alone

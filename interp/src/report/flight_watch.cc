@@ -23,20 +23,24 @@ void FlightWatch::on_operation(const OperationEvent& e) {
   if (e.what == OperationEvent::What::Moved) moved(e.operation);
 }
 
+namespace {
+// In ascending order, as they are issued.
+int64_t flight_of(const memory::AsyncOperation& op, size_t receiver) {
+  constexpr int64_t kMostReceivers = 1 << 16;
+  return op.id * kMostReceivers + static_cast<int64_t>(receiver);
+}
+}  // namespace
+
 // The phase in which its bytes count is the one that waits for them.
 void FlightWatch::moved(const memory::AsyncOperation& op) {
-  const auto first = first_.find(op.id);
-  if (first == first_.end()) return;
   for (size_t i = 0; i < op.after_write.size(); ++i)
     if (const memory::Completion& c = op.after_write[i]; c.kind == memory::Completion::Kind::Barrier)
-      flights_.counted(first->second + static_cast<int64_t>(i), c.object, ex().barriers[c.object].phase);
-  first_.erase(first);
+      flights_.counted(flight_of(op, i), c.object, ex().barriers[c.object].phase);
 }
 
 void FlightWatch::issued(const memory::AsyncOperation& op) {
   if (flights_.empty()) issues_.clear();
   if (op.combine != memory::Combine::Replace) adding_.insert(op.step);
-  first_[op.id] = started_;
   for (size_t i = 0; i < op.writes.size(); ++i) start(op, i);
 }
 
@@ -45,7 +49,7 @@ void FlightWatch::start(const memory::AsyncOperation& op, size_t receiver) {
   const memory::Side& to = op.writes[receiver];
   shadow::Flight f;
   f.site = op.step;
-  const int64_t id = started_++;
+  const int64_t id = flight_of(op, receiver);
   issues_.insert_or_assign(
       id, Issue{op.thread, CopyWay(ex, op, to), moment(ex.threads[static_cast<size_t>(op.thread)], op.step)});
   const auto note_side = [&](const memory::Side& side, bool write) {

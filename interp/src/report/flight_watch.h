@@ -46,9 +46,7 @@ class FlightWatch : public Detector {
     CopyWay way;
     Moment when;
   };
-  std::map<int64_t, Issue> issues_;   // of the flights since there was none
-  std::map<int64_t, int64_t> first_;  // of operations in flight: the flight of their first receiver
-  int64_t started_ = 0;
+  std::map<int64_t, Issue> issues_;                       // of the flights since there was none
   std::map<int32_t, std::vector<const Step*>> loops_of_;  // around steps that start copies
   memory::shadow::InFlight flights_;
   std::vector<Meeting> findings_;

@@ -93,14 +93,14 @@ void RaceWatch::issued(const memory::AsyncOperation& op) {
   const Step& s = step(op.step);
   const shadow::Issued who = order_.issue(op.thread, op.stream, op.in_order(), !op.after_read.empty());
   issued_[op.id] = who;
+  kinds_[s.id] = op.kind;
   if (starts_operation(s)) copies_.insert_or_assign(s.id, CopyWay(ex, op, op.writes.back()));
   const auto tell = [&](const memory::Side& side, bool write) {
     const memory::Place& p = side.place;
-    const bool shared = in_shared_memory(p.buffer, p.offset);
     if (plan_.memory.is_private(p.buffer) && !reached_) return;
-    if (side.empty() || !(starts_operation(s) || is_operations(s, op.thread, p.buffer, p.offset))) return;
+    if (side.empty() || !is_operations(s, op.thread, p.buffer, p.offset)) return;
     shadow::Access a = instances_.side(ex, op, side, write, write ? who.writes : who.reads);
-    a.proxy = has_trait(s, kProxy) && shared;
+    a.proxy = memory::row(op.kind).asynchronous_proxy && in_shared_memory(p.buffer, p.offset);
     look(ex, a, {op.thread, p.thread, p.buffer, p.offset});
   };
   for (const memory::Side& side : op.writes) check_begun(ex, op, side, who.writes);
@@ -184,8 +184,9 @@ std::string RaceWatch::deed(const Execution& ex, const shadow::Party& p) const {
   const Step* s = instances_.line(plan_, p.site).step;
   const std::string who = alone_ ? "" : " of " + name_of(ex.threads[static_cast<size_t>(p.thread)]);
   const std::string_view does = p.write ? "writes" : "reads";
-  if (s->kind == Kind::wgmma) return fmt::format("a wgmma{} {}", who, does);
-  if (p.asynchronous) return fmt::format("a copy{} {}", who, does);
+  if (s->kind == Kind::wgmma) return fmt::format("a wgmma{} {}", who, does);  // its registers, too
+  if (const auto kind = kinds_.find(s->id); p.asynchronous && kind != kinds_.end())
+    return fmt::format("a {}{} {}", memory::row(kind->second).word, who, does);
   return fmt::format("{} {}", alone_ ? "the kernel" : name_of(ex.threads[static_cast<size_t>(p.thread)]), does);
 }
 

@@ -69,6 +69,7 @@ class RaceWatch : public Detector {
   std::set<int32_t> told_of_ends_;     // sites
   std::set<int32_t> too_early_;        // steps with a PS-RACE-002
   std::map<int32_t, CopyWay> copies_;  // by step: its last one
+  std::map<int32_t, memory::AsyncKind> kinds_;
   std::vector<Meeting> findings_;
 };
 

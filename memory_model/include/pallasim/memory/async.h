@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <vector>
 
 #include "pallasim/ir/dtype.h"
@@ -55,7 +54,7 @@ struct Completion {
 struct AsyncRow {
   const char *name, *word;
   AsyncEngine engine;
-  bool in_order;
+  bool in_order, asynchronous_proxy;
   Completion::Kind after_read, after_write;
 };
 const AsyncRow& row(AsyncKind);
@@ -136,9 +135,9 @@ struct Awaited {
 // the next one on the way to what is awaited, or any that the scheduler may choose.
 class AsyncQueue {
  public:
-  bool empty() const { return operations_.empty(); }
-  size_t size() const { return operations_.size(); }
-  const AsyncOperation& operator[](size_t i) const { return operations_[i]; }
+  bool empty() const { return order_.empty(); }
+  size_t size() const { return order_.size(); }
+  const AsyncOperation& operator[](size_t i) const { return slots_[order_[i]]; }
   void push(AsyncOperation op);
   AsyncOperation take(size_t i);
   void clear();
@@ -152,11 +151,12 @@ class AsyncQueue {
   size_t first_using(int32_t thread, uint32_t buffer, int64_t begin, int64_t end) const;
   // Where what comes before the operation begins: the oldest of its ordered stream, or itself.
   size_t head_of(size_t i) const;
-  bool operator==(const AsyncQueue&) const = default;
+  bool operator==(const AsyncQueue&) const;
 
  private:
-  std::deque<AsyncOperation> operations_;
-  size_t in_order_ = 0;  // of them
+  std::vector<AsyncOperation> slots_;    // used again: nothing is allocated as operations come and go
+  std::vector<uint32_t> order_, free_;  // of them
+  size_t in_order_ = 0;                 // operations that are
 };
 
 }  // namespace pallasim::memory
