@@ -155,8 +155,7 @@ void Machine::copy(size_t t, const Instruction& i) {
     };
     f.sides = {side(i.part, false), side(i.to, true)};
     const auto owed = [&](const Completion& c) {
-      return shadow::Owed{c.kind, c.object,
-                          c.kind == Completion::Kind::Semaphore ? c.count : 1,
+      return shadow::Owed{c.kind, c.object, c.kind == Completion::Kind::Semaphore ? c.count : 1,
                           c.kind == Completion::Kind::Group ? op.group : INT64_MAX};
     };
     for (const Completion& c : op.after_read) f.after_read.push_back(owed(c));

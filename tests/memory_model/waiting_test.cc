@@ -268,7 +268,8 @@ TEST(AsyncQueue, WhatMovesNext) {
 
 TEST(AsyncQueue, SeveralReceiversEachCompleteSomething) {
   AsyncQueue q;
-  q.push(operation(0, AsyncKind::tma_load, -1, {{Completion::Kind::Barrier, 5, 0, 8}, {Completion::Kind::Barrier, 6, 0, 8}}));
+  q.push(operation(0, AsyncKind::tma_load, -1,
+                   {{Completion::Kind::Barrier, 5, 0, 8}, {Completion::Kind::Barrier, 6, 0, 8}}));
   EXPECT_EQ(q.next({Completion::Kind::Barrier, 5}), 0u);
   EXPECT_EQ(q.next({Completion::Kind::Barrier, 6}), 0u);
   EXPECT_EQ(q.next({Completion::Kind::Barrier, 7}), 1u);
@@ -317,8 +318,8 @@ TEST(AsyncOperation, WhatLayInRegistersIsNotUsedAnyMore) {
 TEST(AsyncKinds, AStreamHasGroupsOrTellsABarrier) {
   for (const AsyncKind kind : async_kinds()) {
     const AsyncRow& r = row(kind);
-    EXPECT_EQ(r.engine == AsyncEngine::None,
-              r.after_write == Completion::Kind::Semaphore || (r.after_write == Completion::Kind::Barrier && !r.in_order))
+    EXPECT_EQ(r.engine == AsyncEngine::None, r.after_write == Completion::Kind::Semaphore ||
+                                                 (r.after_write == Completion::Kind::Barrier && !r.in_order))
         << r.name;
     EXPECT_NE(r.after_write, Completion::Kind::Nothing) << r.name;
     EXPECT_TRUE(r.engine != AsyncEngine::None || !r.in_order) << r.name;

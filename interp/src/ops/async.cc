@@ -126,9 +126,8 @@ void move_part(Execution& ex, const AsyncOperation& op, const Side& from, const 
   std::byte* dst = address(ex, to.place);
   const int size = to.element_bytes();
   if (op.rest != memory::Rest::None) {
-    const memory::Element e = op.rest == memory::Rest::Zeros
-                                  ? memory::Element{}
-                                  : memory::uninitialized(to.dtype, ex.options->uninitialized);
+    const memory::Element e =
+        op.rest == memory::Rest::Zeros ? memory::Element{} : memory::uninitialized(to.dtype, ex.options->uninitialized);
     fill_strided(dst, to.strides, &e, to.dims, to.rank, size);
   }
   if (from.empty()) return;

@@ -38,8 +38,8 @@ void complete_groups(Execution&, int64_t stream, int64_t most);
 int64_t dense_bytes(const int64_t* dims, const int64_t* strides, int rank, int64_t size);
 // What the plan knows of the movement that a step starts; null: nothing.
 const Transfer* transfer_of(const Step&);
-// Whether the bytes stay where they are, and their destination, `elidable` of PlanMemory, knows. `from_constant`: nobody
-// writes the source while the launch runs.
+// Whether the bytes stay where they are, and their destination, `elidable` of PlanMemory, knows. `from_constant`:
+// nobody writes the source while the launch runs.
 bool elides(Execution&, const memory::AsyncOperation&, const memory::Side& to, int32_t elidable, bool from_constant);
 
 }  // namespace pallasim::interp::ops

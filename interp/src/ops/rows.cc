@@ -38,8 +38,7 @@ class PartsCopy {
     if (p.add) whole_.combine = memory::Combine::Add;
     for (Side* side : {&whole_.reads.front(), &whole_.writes.front()}) side->set_dims(of_chosen);
     whole_.writes.front().place.thread = target_thread(t, s, p.peer, "copy");
-    if (p.src_sem.block >= 0)
-      whole_.after_read.add({memory::Completion::Kind::Semaphore, semaphore_id(t, p.src_sem)});
+    if (p.src_sem.block >= 0) whole_.after_read.add({memory::Completion::Kind::Semaphore, semaphore_id(t, p.src_sem)});
     whole_.after_write.add({memory::Completion::Kind::Semaphore, semaphore_id(t, p.dst_sem)});
     for (size_t d = 0; d < want.size(); ++d)
       if (d != dim_) row_elements_ = memory::mul(row_elements_, want[d]);

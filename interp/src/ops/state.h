@@ -72,8 +72,8 @@ struct State {
   std::vector<ElidedCopies> elided;               // of each unit, PlanMemory::elidable
   memory::Semaphores semaphores;
   memory::Barriers barriers;
-  memory::Streams streams;   // of each engine one per thread
-  size_t barriers_told = 0;  // findings of `barriers` that were reported
+  memory::Streams streams;    // of each engine one per thread
+  size_t barriers_told = 0;   // findings of `barriers` that were reported
   memory::AsyncQueue copies;  // operations in flight
   int64_t copies_issued = 0;
   std::vector<DeferredInit> deferred_init;

@@ -41,8 +41,8 @@ Inside inside(const Thread& t, const CopySide& box, const Side& all) {
   return in;
 }
 
-// Makes of an operation on a whole box one on elements [lo, hi) of its dimension `part` and all of the others, as far as
-// they exist. Of a load what does not exist is 0; of a store it is dropped.
+// Makes of an operation on a whole box one on elements [lo, hi) of its dimension `part` and all of the others, as far
+// as they exist. Of a load what does not exist is 0; of a store it is dropped.
 void clip(const Inside& in, int part, int64_t lo, int64_t hi, bool load, AsyncOperation* op) {
   Side &src = op->reads.front(), &dst = op->writes.front();
   const int64_t size = src.element_bytes();
@@ -194,11 +194,11 @@ const Step* bulk_store(Thread& t, const Step* s) {
   const auto& p = payload<Kind::bulk_store>(s);
   Execution& ex = *t.exec;
   AsyncOperation op = movement_of(t, s, p);
-  op.stream = ex.stream_of(memory::row(op.kind).engine, t.index);
+  const memory::AsyncRow& kind = memory::row(op.kind);
+  op.stream = ex.stream_of(kind.engine, t.index);
   op.group = ex.streams.issue(op.stream);
-  const Completion group{Completion::Kind::Group, op.stream};
-  op.after_read.add(group);  // a wait may be for the reads alone
-  op.after_write.add(group);
+  if (kind.after_read == Completion::Kind::Group) op.after_read.add({Completion::Kind::Group, op.stream});
+  op.after_write.add({Completion::Kind::Group, op.stream});
   if (p.chooses) {
     for_chosen(t, p, op, false, [&](const RowRun& run, AsyncOperation& part) {
       if (run.at > 0) part.group = ex.streams.issue(part.stream);

@@ -46,8 +46,8 @@ void RaceWatch::see(Seen& seen) {
 }
 
 // Whether what a step accesses there is a side of the operation that it starts. A product's operands in shared memory
-// and its accumulator are its own business until it is awaited; operands in registers are the compiler's, whatever had a
-// name there before.
+// and its accumulator are its own business until it is awaited; operands in registers are the compiler's, whatever had
+// a name there before.
 bool RaceWatch::is_operations(const Step& s, int32_t by, uint32_t buffer, int64_t offset) const {
   if (s.kind != Kind::wgmma) return starts_operation(s);
   const Addr& to = payload<Kind::wgmma>(s).dst;

@@ -84,7 +84,7 @@ struct Side {
   ir::DType dtype = ir::DType::F32;
   int8_t row_dim = -1;  // what lies at index i of this dimension is row AsyncOperation::rows[i]; -1: no list
   int rank = 0;
-  int64_t held = -1;                            // its bytes lie here in AsyncOperation::held, from its first one on
+  int64_t held = -1;                          // its bytes lie here in AsyncOperation::held, from its first one on
   int64_t dims[kMaxRank], strides[kMaxRank];  // elements; those of `rank` count
 
   Side() = default;
@@ -93,7 +93,9 @@ struct Side {
   bool operator==(const Side&) const;
   void set_dims(const int64_t* from) { std::copy(from, from + rank, dims); }
   int element_bytes() const { return ir::byte_size(dtype); }
-  bool empty() const { return std::any_of(dims, dims + rank, [](int64_t n) { return n <= 0; }); }
+  bool empty() const {
+    return std::any_of(dims, dims + rank, [](int64_t n) { return n <= 0; });
+  }
 };
 
 // One asynchronous operation of whatever kind. Its step says how a product is formed; all else is here.
@@ -154,7 +156,7 @@ class AsyncQueue {
   bool operator==(const AsyncQueue&) const;
 
  private:
-  std::vector<AsyncOperation> slots_;    // used again: nothing is allocated as operations come and go
+  std::vector<AsyncOperation> slots_;   // used again: nothing is allocated as operations come and go
   std::vector<uint32_t> order_, free_;  // of them
   size_t in_order_ = 0;                 // operations that are
 };
