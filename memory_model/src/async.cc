@@ -1,145 +1,138 @@
 #include "pallasim/memory/async.h"
 
 #include <algorithm>
+#include <array>
 
 namespace pallasim::memory {
+namespace {
 
-AsyncCopy CopyQueue::take(size_t i) {
-  AsyncCopy c = std::move(copies_[i]);
-  copies_.erase(copies_.begin() + static_cast<std::ptrdiff_t>(i));
-  return c;
+constexpr bool unordered = false, ordered = true, generic = false, asynchronous = true;
+constexpr std::array kRows{
+#define ASYNC(kind, word, moves, engine, order, proxy, after_read, after_write) \
+  AsyncRow{#kind, word, AsyncEngine::engine, order, proxy, Completion::Kind::after_read, Completion::Kind::after_write},
+#include "pallasim/memory/async.def"
+};
+
+}  // namespace
+
+const AsyncRow& row(AsyncKind kind) { return kRows[static_cast<size_t>(kind)]; }
+
+std::vector<AsyncKind> async_kinds() {
+  std::vector<AsyncKind> r;
+  for (size_t i = 0; i < kRows.size(); ++i) r.push_back(static_cast<AsyncKind>(i));
+  return r;
 }
 
-size_t CopyQueue::first_completing(Completion::Kind kind, int64_t object, int64_t last_group) const {
-  const auto completes = [&](const AsyncCopy& c) {
-    if (kind == Completion::Kind::Group) return c.stream == object && c.group <= last_group;
-    return (c.after_read.kind == kind && c.after_read.object == object) ||
-           (c.after_write.kind == kind && c.after_write.object == object);
-  };
-  size_t i = 0;
-  while (i < copies_.size() && !completes(copies_[i])) ++i;
-  return i;
+Side& Side::operator=(const Side& o) {
+  place = o.place, dtype = o.dtype, row_dim = o.row_dim, rank = o.rank, held = o.held;
+  std::copy(o.dims, o.dims + rank, dims);
+  std::copy(o.strides, o.strides + rank, strides);
+  return *this;
 }
 
-size_t CopyQueue::first_using(int32_t thread, uint32_t buffer, int64_t begin, int64_t end) const {
-  const auto touches = [&](const Place& p, const Span& s) {
-    return p.offset + s.begin < end && begin < p.offset + s.end;
-  };
-  const auto lies_there = [&](const Place& p) { return p.thread == thread && p.buffer == buffer; };
-  const auto uses = [&](const AsyncCopy& c, bool dst) {
-    if (c.kind == AsyncCopy::Kind::Product)
-      return std::any_of(c.sides.begin(), c.sides.end(), [&](const ProductSide& s) {
-        return s.held.empty() && lies_there(s.side.place) && touches(s.side.place, s.side.span(s.element_bytes));
-      });
-    const Place& p = dst ? c.dst : c.src;
-    return lies_there(p) && touches(p, span_of(c, dst));
-  };
-  size_t i = 0;
-  while (i < copies_.size() && !uses(copies_[i], false) && !uses(copies_[i], true)) ++i;
-  return i;
+bool Side::operator==(const Side& o) const {
+  return place == o.place && dtype == o.dtype && row_dim == o.row_dim && rank == o.rank && held == o.held &&
+         std::equal(dims, dims + rank, o.dims) && std::equal(strides, strides + rank, o.strides);
 }
 
-Span span_of(const AsyncCopy& c, bool dst) {
-  const int64_t *strides = dst ? c.dst_strides : c.src_strides, *dims = dst ? c.dst_dims() : c.dims;
-  const int64_t size = ir::byte_size(c.dtype);
+bool AsyncOperation::completes(Completion::Kind of, int64_t object) const {
+  const auto match = [&](const Completion& c) { return c.kind == of && c.object == object; };
+  return after_write.any(match) || after_read.any(match);
+}
+
+Span AsyncOperation::span(const Side& side) const {
+  const int64_t size = side.element_bytes();
   Span s{0, size};
-  for (int d = 0; d < c.rank; ++d) {
-    if (dims[d] == 0) return {0, 0};
-    int64_t least = 0, most = dims[d] - 1;
-    if (d == c.row_dim && dst == c.rows_of_dst && !c.rows.empty()) {
-      const auto [first, last] = std::minmax_element(c.rows.begin(), c.rows.end());
-      if (*last < 0) return {0, 0};
+  for (int d = 0; d < side.rank; ++d) {
+    if (side.dims[d] <= 0) return {0, 0};
+    int64_t least = 0, most = side.dims[d] - 1;
+    if (d == side.row_dim) {
+      const auto [first, last] = std::minmax_element(rows.begin(), rows.end());
+      if (rows.empty() || *last < 0) return {0, 0};
       least = std::max<int64_t>(*first, 0), most = *last;
     }
-    const int64_t a = least * strides[d] * size, b = most * strides[d] * size;
+    const int64_t a = least * side.strides[d] * size, b = most * side.strides[d] * size;
     s.begin += std::min(a, b), s.end += std::max(a, b);
   }
   return s;
 }
 
-int64_t Side::elements() const {
-  int64_t n = 1;
-  for (size_t d = 0; d < dims.size(); ++d) n *= d == 0 && by_rows ? static_cast<int64_t>(rows.size()) : dims[d];
-  return n;
-}
-
-Span Side::span(int64_t size) const {
-  if (elements() <= 0) return {0, 0};
-  Span s{0, size};
-  for (size_t d = 0; d < dims.size(); ++d) {
-    if (d == 0 && by_rows) {
-      const auto [least, most] = std::minmax_element(rows.begin(), rows.end());
-      const int64_t a = *least * strides[0] * size, b = *most * strides[0] * size;
-      s.begin += std::min(a, b), s.end += std::max(a, b);
-      continue;
-    }
-    const int64_t reach = (dims[d] - 1) * strides[d] * size;
-    (reach < 0 ? s.begin : s.end) += reach;
-  }
-  return s;
-}
-
-bool AsyncOperation::completes(Completion::Kind k, int64_t object) const {
-  const auto match = [&](const Completion& c) {
-    return c.kind == k && (k == Completion::Kind::Group ? stream : c.object) == object;
+bool AsyncOperation::uses(int32_t of, uint32_t buffer, int64_t begin, int64_t end) const {
+  const auto touches = [&](const Side& side) {
+    if (side.place.thread != of || side.place.buffer != buffer || side.held >= 0) return false;
+    const Span s = span(side);
+    return side.place.offset + s.begin < end && begin < side.place.offset + s.end;
   };
-  return std::any_of(after_read.begin(), after_read.end(), match) ||
-         std::any_of(after_write.begin(), after_write.end(), match);
+  return reads.any(touches) || writes.any(touches);
+}
+
+void AsyncQueue::push(AsyncOperation op) {
+  in_order_ += op.in_order();
+  if (free_.empty()) {
+    order_.push_back(static_cast<uint32_t>(slots_.size()));
+    slots_.push_back(std::move(op));
+    return;
+  }
+  order_.push_back(free_.back());
+  free_.pop_back();
+  slots_[order_.back()] = std::move(op);
 }
 
 AsyncOperation AsyncQueue::take(size_t i) {
-  AsyncOperation op = std::move(operations_[i]);
-  operations_.erase(operations_.begin() + static_cast<std::ptrdiff_t>(i));
-  return op;
+  const uint32_t slot = order_[i];
+  order_.erase(order_.begin() + static_cast<std::ptrdiff_t>(i));
+  free_.push_back(slot);
+  in_order_ -= slots_[slot].in_order();
+  return std::move(slots_[slot]);
+}
+
+void AsyncQueue::clear() {
+  for (const uint32_t slot : order_) free_.push_back(slot);
+  order_.clear();
+  in_order_ = 0;
+}
+
+bool AsyncQueue::operator==(const AsyncQueue& o) const {
+  if (size() != o.size()) return false;
+  for (size_t i = 0; i < size(); ++i)
+    if (!((*this)[i] == o[i])) return false;
+  return true;
 }
 
 size_t AsyncQueue::head_of(size_t i) const {
-  if (!operations_[i].in_order || operations_[i].stream < 0) return i;
+  const AsyncOperation& op = (*this)[i];
+  if (!op.in_order() || op.stream < 0) return i;
   size_t first = 0;
-  while (operations_[first].stream != operations_[i].stream) ++first;
+  while ((*this)[first].stream != op.stream) ++first;
   return first;
 }
 
-std::vector<size_t> AsyncQueue::eligible(CopyCompletion policy, const Awaited* awaited) const {
-  std::vector<size_t> r;
-  switch (policy) {
-    case CopyCompletion::AtIssue:
-      if (!empty()) r.push_back(0);
-      return r;
-    case CopyCompletion::AtWait:
-      for (size_t i = 0; awaited && i < size() && r.empty(); ++i) {
-        const AsyncOperation& op = operations_[i];
-        const bool late = awaited->kind == Completion::Kind::Group && op.group > awaited->last_group;
-        if (!late && op.completes(awaited->kind, awaited->object)) r.push_back(head_of(i));
-      }
-      return r;
-    case CopyCompletion::Scheduled:
-      for (size_t i = 0; i < size(); ++i)
-        if (head_of(i) == i) r.push_back(i);
-      return r;
+size_t AsyncQueue::next(const Awaited& what) const {
+  for (size_t i = 0; i < size(); ++i) {
+    const AsyncOperation& op = (*this)[i];
+    const bool late = what.kind == Completion::Kind::Group && op.group > what.last_group;
+    if (!late && op.completes(what.kind, what.object)) return head_of(i);
   }
-  return r;
+  return size();
+}
+
+size_t AsyncQueue::choices() const {
+  if (in_order_ < 2) return size();
+  size_t n = 0;
+  for (size_t i = 0; i < size(); ++i) n += head_of(i) == i;
+  return n;
+}
+
+size_t AsyncQueue::choice(size_t n) const {
+  if (in_order_ < 2) return n;
+  for (size_t i = 0; i < size(); ++i)
+    if (head_of(i) == i && n-- == 0) return i;
+  return size();
 }
 
 size_t AsyncQueue::first_using(int32_t thread, uint32_t buffer, int64_t begin, int64_t end) const {
-  const auto uses = [&](const AsyncOperation& op, const Side& side) {
-    if (side.place.thread != thread || side.place.buffer != buffer) return false;
-    Span s = side.span(ir::byte_size(op.dtype));
-    if (op.fills && !op.writes.empty() && &side == &op.writes.front()) {
-      Side whole = side;
-      whole.dims = op.whole;
-      s = whole.span(ir::byte_size(op.dtype));
-    }
-    return side.place.offset + s.begin < end && begin < side.place.offset + s.end;
-  };
   size_t i = 0;
-  for (; i < size(); ++i) {
-    const AsyncOperation& op = operations_[i];
-    const auto any = [&](const std::vector<Side>& sides) {
-      return std::any_of(sides.begin(), sides.end(), [&](const Side& side) { return uses(op, side); });
-    };
-    if (any(op.reads) || any(op.writes)) break;
-  }
+  while (i < size() && !(*this)[i].uses(thread, buffer, begin, end)) ++i;
   return i;
 }
 

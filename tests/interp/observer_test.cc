@@ -33,6 +33,14 @@ class Counter : public Observer {
     ++calls[kOperation];
     // Issued, moved, completed: in this order, each once.
     EXPECT_EQ(stages[e.operation.id]++, static_cast<int>(e.what)) << e.operation.id;
+    if (e.what != OperationEvent::What::Issued) return;
+    const memory::AsyncRow& row = memory::row(e.operation.kind);
+    ++kinds[row.name];
+    // It completes what its kind says.
+    for (const memory::Completion& c : e.operation.after_read) EXPECT_EQ(c.kind, row.after_read) << row.name;
+    for (const memory::Completion& c : e.operation.after_write) EXPECT_EQ(c.kind, row.after_write) << row.name;
+    EXPECT_FALSE(e.operation.after_write.empty()) << row.name;
+    EXPECT_EQ(e.operation.stream >= 0, row.engine != memory::AsyncEngine::None) << row.name;
   }
   void on_sync(const SyncEvent& e) override { ++calls[kSync], taken += e.what == SyncEvent::What::Taken; }
   void on_memory(const MemoryEvent&) override { ++calls[kMemory]; }
@@ -40,6 +48,7 @@ class Counter : public Observer {
   std::map<uint32_t, int> calls;
   std::map<std::pair<std::string, bool>, int64_t> bytes;
   std::map<int64_t, int> stages;
+  std::map<std::string, int> kinds;
   int64_t steps = 0;
   int ends = 0, taken = 0;
   const Plan* plan = nullptr;
@@ -114,6 +123,39 @@ body (%0 "o": ref<i32[40], gmem>, %1 "s": ref<i32[8192], gsmem, cta>) {
   EXPECT_EQ((all.bytes[{"s", true}]), 40 * 4);
   EXPECT_EQ((all.bytes[{"s", false}]), 40 * 4);
   EXPECT_EQ((all.bytes[{"o", true}]), 40 * 4);
+}
+
+TEST(Observer, SeesOperationsOfEveryKindWheneverTheyMove) {
+  using Kinds = std::map<std::string, int>;
+  struct Case {
+    const char* file;
+    bool modelled;
+    Kinds kinds;
+  };
+  for (const Case& c :
+       {Case{"fail/run/wgmma_in_flight.psir", false, {{"tma_load", 2}, {"wgmma", 1}}},
+        Case{"fail/run/proxy_without_commit.psir", false, {{"tma_store", 1}}},
+        Case{"pass/double_buffer.psir", false, {{"dma", 8}}}, Case{"pass/iota.psir", true, {{"block", 1}}}})
+    for (const Options::Copies copies :
+         {Options::Copies::AtIssue, Options::Copies::AtWait, Options::Copies::Scheduled}) {
+      const std::string text = read_file(c.file);
+      std::vector<Array> args;
+      for (const ir::Operand& operand : ir::parse(text).operands)
+        if (operand.kind != ir::Operand::Kind::Output) {
+          Array a{operand.array->dtype, {}, std::vector<std::byte>(static_cast<size_t>(operand.array->num_bytes()))};
+          for (const ir::Dim& d : operand.array->dims) a.dims.push_back(d.size);
+          args.push_back(std::move(a));
+        }
+      Options o;
+      o.copies = copies;
+      if (copies == Options::Copies::Scheduled) o.random_seed = 5;
+      if (c.modelled) o.pipeline = Options::Pipeline::Modelled;
+      Counter all(Observer::kOperation);
+      observed(text, std::move(args), o, {&all});
+      if (c.modelled) EXPECT_GE(all.kinds["block"], 1) << c.file;
+      else EXPECT_EQ(all.kinds, c.kinds) << c.file;
+      for (const auto& [id, stages] : all.stages) EXPECT_EQ(stages, 3) << c.file << " " << id;
+    }
 }
 
 TEST(Observer, IsToldOfWhatItWantsAlone) {

@@ -82,8 +82,7 @@ void Machine::phase_ended(bool ended, int64_t barrier) {
 
 void Machine::satisfy(const Awaited& a) {
   if (program_->policy != CopyCompletion::AtWait) return;
-  const std::vector<size_t> next = queue_.eligible(CopyCompletion::AtWait, &a);
-  if (!next.empty()) finish(queue_.take(next.front()));
+  if (const size_t next = queue_.next(a); next < queue_.size()) finish(queue_.take(next));
 }
 
 bool Machine::semaphore_wait(size_t t, const Instruction& i) {
@@ -134,12 +133,16 @@ void Machine::copy(size_t t, const Instruction& i) {
   op.id = operations_++;
   op.thread = static_cast<int32_t>(t);
   op.stream = i.stream;
-  op.in_order = i.in_order;
-  if (i.after_read.kind != Completion::Kind::Nothing) op.after_read = {i.after_read};
-  if (i.after_write.kind != Completion::Kind::Nothing) op.after_write = {i.after_write};
+  op.kind = i.in_order ? AsyncKind::wgmma : AsyncKind::tma_store;
+  const auto told = [&](Completion c, Few<Completion>* by) {
+    if (c.kind == Completion::Kind::Group) c.object = i.stream;
+    if (c.kind != Completion::Kind::Nothing) by->add(c);
+  };
+  told(i.after_read, &op.after_read);
+  told(i.after_write, &op.after_write);
   if (op.stream >= 0) op.group = streams_.issue(op.stream);
   const bool two_sided = !op.after_read.empty();
-  const shadow::Issued actors = order_.issue(op.thread, op.stream, op.in_order, two_sided);
+  const shadow::Issued actors = order_.issue(op.thread, op.stream, op.in_order(), two_sided);
   issued_[op.id] = actors;
   if (!i.empty) {
     access(actors.reads, i.part, i, false, op.thread);
@@ -152,26 +155,23 @@ void Machine::copy(size_t t, const Instruction& i) {
     };
     f.sides = {side(i.part, false), side(i.to, true)};
     const auto owed = [&](const Completion& c) {
-      return shadow::Owed{c.kind, c.kind == Completion::Kind::Group ? op.stream : c.object,
-                          c.kind == Completion::Kind::Semaphore ? c.count : 1,
+      return shadow::Owed{c.kind, c.object, c.kind == Completion::Kind::Semaphore ? c.count : 1,
                           c.kind == Completion::Kind::Group ? op.group : INT64_MAX};
     };
     for (const Completion& c : op.after_read) f.after_read.push_back(owed(c));
     for (const Completion& c : op.after_write) f.after_write.push_back(owed(c));
     in_flight_.start(op.id, f);
-    Side from, to;
-    from.place = {0, static_cast<uint32_t>(i.part.array), (i.part.row * kRow + i.part.column) * 4};
-    from.dims = {i.part.rows, i.part.columns};
-    from.strides = {kRow, 1};
-    to = from;
-    to.place = {0, static_cast<uint32_t>(i.to.array), (i.to.row * kRow + i.to.column) * 4};
-    op.reads = {from};
-    op.writes = {to};
+    const auto lies_at = [](const Part& p, Side& side) {
+      side.place = {0, static_cast<uint32_t>(p.array), (p.row * kRow + p.column) * 4};
+      side.rank = 2;
+      side.dims[0] = p.rows, side.dims[1] = p.columns;
+      side.strides[0] = kRow, side.strides[1] = 1;
+    };
+    lies_at(i.part, op.reads.add());
+    lies_at(i.to, op.writes.add());
   }
   queue_.push(op);
-  if (program_->policy == CopyCompletion::AtIssue)
-    for (std::vector<size_t> next; !(next = queue_.eligible(CopyCompletion::AtIssue)).empty();)
-      finish(queue_.take(next.front()));
+  if (program_->policy == CopyCompletion::AtIssue) finish(queue_.take(0));
 }
 
 bool Machine::run(size_t t, const Instruction& i) {
@@ -218,7 +218,7 @@ Status Machine::status() const {
   for (size_t i = 0; i < streams_.size(); ++i)
     for (const bool reads : {true, false}) s.groups.push_back(streams_[static_cast<int64_t>(i)].outstanding(reads));
   s.completed = completed_;
-  for (size_t i : queue_.eligible(CopyCompletion::Scheduled)) s.movable.push_back(queue_[i].id);
+  for (size_t n = 0; n < queue_.choices(); ++n) s.movable.push_back(queue_[queue_.choice(n)].id);
   for (const BarrierFinding& f : barriers_.findings()) {
     s.over_arrivals += f.kind == BarrierFinding::Kind::OverArrival ? f.amount : 0;
     s.unwaited += f.kind == BarrierFinding::Kind::Unwaited;

@@ -226,59 +226,104 @@ TEST(Streams, GroupsCompleteInOrder) {
   EXPECT_EQ(s.left_over(0), (StreamLeftOver{0, 1, 1}));
 }
 
-AsyncOperation operation(int64_t id, int64_t stream, bool in_order, Completion after_write) {
+AsyncOperation operation(int64_t id, AsyncKind kind, int64_t stream, Few<Completion> after_write) {
   AsyncOperation op;
-  op.id = id, op.stream = stream, op.in_order = in_order;
-  op.after_write = {after_write};
+  op.id = id, op.kind = kind, op.stream = stream, op.group = id;
+  op.after_write = std::move(after_write);
   return op;
 }
 
-TEST(AsyncQueue, WhatMayMove) {
+std::vector<int64_t> choices(const AsyncQueue& q) {
+  std::vector<int64_t> r;
+  for (size_t n = 0; n < q.choices(); ++n) r.push_back(q[q.choice(n)].id);
+  return r;
+}
+
+TEST(AsyncQueue, WhatMovesNext) {
   AsyncQueue q;
   const Completion semaphore{Completion::Kind::Semaphore, 3, 1, 0}, barrier{Completion::Kind::Barrier, 3, 0, 64};
-  q.push(operation(0, -1, false, semaphore));
-  q.push(operation(1, 0, true, {}));
-  q.push(operation(2, 0, true, barrier));
-  q.push(operation(3, 1, false, {}));
-  q.push(operation(4, 1, false, barrier));
-  using V = std::vector<size_t>;
-  EXPECT_EQ(q.eligible(CopyCompletion::AtIssue), (V{0}));
-  EXPECT_EQ(q.eligible(CopyCompletion::Scheduled), (V{0, 1, 3, 4}));
-  EXPECT_EQ(q.eligible(CopyCompletion::AtWait), V{});
+  using V = std::vector<int64_t>;
+  EXPECT_EQ(choices(q), V{});
+  q.push(operation(0, AsyncKind::dma, -1, {semaphore}));
+  q.push(operation(1, AsyncKind::tcgen05_mma, 0, {}));
+  q.push(operation(2, AsyncKind::tcgen05_mma, 0, {barrier}));
+  q.push(operation(3, AsyncKind::tma_store, 1, {{Completion::Kind::Group, 1}}));
+  q.push(operation(4, AsyncKind::tma_load, -1, {barrier}));
+  EXPECT_EQ(choices(q), (V{0, 1, 3, 4}));
   const Awaited s{Completion::Kind::Semaphore, 3}, b{Completion::Kind::Barrier, 3}, other{Completion::Kind::Barrier, 4};
-  EXPECT_EQ(q.eligible(CopyCompletion::AtWait, &s), (V{0}));
-  EXPECT_EQ(q.eligible(CopyCompletion::AtWait, &b), (V{1}));  // what stands before it comes first
-  EXPECT_EQ(q.eligible(CopyCompletion::AtWait, &other), V{});
+  EXPECT_EQ(q.next(s), 0u);
+  EXPECT_EQ(q.next(b), 1u);  // what stands before it comes first
+  EXPECT_EQ(q.next(other), q.size());
+  EXPECT_EQ(q.next({Completion::Kind::Group, 1, 2}), q.size());  // a later group
+  EXPECT_EQ(q.next({Completion::Kind::Group, 1, 3}), 3u);
+  const AsyncQueue before = q;
   EXPECT_EQ(q.take(1).id, 1);
-  EXPECT_EQ(q.eligible(CopyCompletion::AtWait, &b), (V{1}));
+  EXPECT_FALSE(q == before);
+  EXPECT_EQ(choices(q), (V{0, 2, 3, 4}));
+  EXPECT_EQ(q.next(b), 1u);
   EXPECT_EQ(q.take(1).id, 2);
-  EXPECT_EQ(q.eligible(CopyCompletion::AtWait, &b), (V{2}));
+  EXPECT_EQ(q.next(b), 2u);
+  EXPECT_EQ(choices(q), (V{0, 3, 4}));
+}
+
+TEST(AsyncQueue, SeveralReceiversEachCompleteSomething) {
+  AsyncQueue q;
+  q.push(operation(0, AsyncKind::tma_load, -1,
+                   {{Completion::Kind::Barrier, 5, 0, 8}, {Completion::Kind::Barrier, 6, 0, 8}}));
+  EXPECT_EQ(q.next({Completion::Kind::Barrier, 5}), 0u);
+  EXPECT_EQ(q.next({Completion::Kind::Barrier, 6}), 0u);
+  EXPECT_EQ(q.next({Completion::Kind::Barrier, 7}), 1u);
+}
+
+void shape(Side& s, Place place, std::initializer_list<int64_t> dims, std::initializer_list<int64_t> strides) {
+  s.place = place;
+  s.rank = static_cast<int>(dims.size());
+  std::copy(dims.begin(), dims.end(), s.dims);
+  std::copy(strides.begin(), strides.end(), s.strides);
 }
 
 TEST(AsyncOperation, RowsByAnIndexList) {
-  Side s;
-  s.place = {0, 5, 100};
-  s.dims = {4, 8}, s.strides = {16, 1};
-  EXPECT_EQ(s.elements(), 32);
-  EXPECT_EQ(s.span(4).end, (3 * 16 + 8) * 4);
-  s.by_rows = true;
-  s.rows = {7, 2};
-  EXPECT_EQ(s.elements(), 16);
-  EXPECT_EQ(s.span(4).begin, 2 * 16 * 4);
-  EXPECT_EQ(s.span(4).end, (7 * 16 + 8) * 4);
-  std::vector<int64_t> offsets;
-  s.for_parts(4, [&](int64_t offset, const std::vector<int64_t>& dims, const std::vector<int64_t>&) {
-    offsets.push_back(offset);
-    EXPECT_EQ(dims, (std::vector<int64_t>{1, 8}));
-  });
-  EXPECT_EQ(offsets, (std::vector<int64_t>{7 * 64, 2 * 64}));
-  AsyncQueue q;
   AsyncOperation op;
-  op.writes = {s};
+  Side& s = op.writes.add();
+  shape(s, {0, 5, 100}, {2, 8}, {16, 1});
+  EXPECT_EQ(op.span(s).end, (16 + 8) * 4);
+  s.row_dim = 0;
+  op.rows = {7, 2};
+  EXPECT_EQ(op.span(s).begin, 2 * 16 * 4);
+  EXPECT_EQ(op.span(s).end, (7 * 16 + 8) * 4);
+  AsyncQueue q;
   q.push(op);
   EXPECT_EQ(q.first_using(0, 5, 100, 228), 1u);
   EXPECT_EQ(q.first_using(0, 5, 100, 229), 0u);
   EXPECT_EQ(q.first_using(1, 5, 100, 229), 1u);
+}
+
+TEST(AsyncOperation, WhatLayInRegistersIsNotUsedAnyMore) {
+  AsyncOperation op;
+  shape(op.reads.add(), {0, 5, 0}, {4}, {1});
+  shape(op.reads.add(), {0, 6, 0}, {4}, {-1});
+  op.reads[0].held = 0;
+  shape(op.writes.add(), {0, 7, 0}, {4}, {2});
+  EXPECT_FALSE(op.uses(0, 5, 0, 16));
+  EXPECT_TRUE(op.uses(0, 6, -12, -11));
+  EXPECT_FALSE(op.uses(0, 6, 4, 16));
+  EXPECT_TRUE(op.uses(0, 7, 27, 28));
+  const AsyncOperation same = op;
+  EXPECT_EQ(same, op);
+  op.reads[1].strides[0] = 1;
+  EXPECT_FALSE(same == op);
+}
+
+// The row of a kind says who takes it and what it may complete.
+TEST(AsyncKinds, AStreamHasGroupsOrTellsABarrier) {
+  for (const AsyncKind kind : async_kinds()) {
+    const AsyncRow& r = row(kind);
+    EXPECT_EQ(r.engine == AsyncEngine::None, r.after_write == Completion::Kind::Semaphore ||
+                                                 (r.after_write == Completion::Kind::Barrier && !r.in_order))
+        << r.name;
+    EXPECT_NE(r.after_write, Completion::Kind::Nothing) << r.name;
+    EXPECT_TRUE(r.engine != AsyncEngine::None || !r.in_order) << r.name;
+  }
 }
 
 }  // namespace

@@ -48,13 +48,13 @@ class EventLog : public Reporter {
   }
   void on_operation(const OperationEvent& e) override {
     static constexpr const char* kWhat[] = {"is issued", "has moved", "has told"};
-    line("copy",
+    line(memory::row(e.operation.kind).word,
          fmt::format("{} of thread {} {}", e.operation.id, e.operation.thread, kWhat[static_cast<int>(e.what)]));
   }
   void on_sync(const SyncEvent& e) override {
-    static constexpr const char* kWhat[] = {
-        "signal", "taken",   "looked",           "arrive", "phase ends", "passed",      "commit",    "groups awaited",
-        "fence",  "product", "products awaited", "spawn",  "join",       "trips begin", "next trip", "trips end"};
+    static constexpr const char* kWhat[] = {"signal", "taken",       "looked",         "arrive",   "phase ends",
+                                            "passed", "commit",      "groups awaited", "fence",    "spawn",
+                                            "join",   "trips begin", "next trip",      "trips end"};
     line("sync", fmt::format("{}{}: {}, {}", kWhat[static_cast<int>(e.what)],
                              e.thread < 0 ? "" : fmt::format(" by thread {}", e.thread), e.object, e.value));
   }

@@ -36,7 +36,6 @@ bool elide_copies(Emitter& e, const ir::Region& region, const Val& ref) {
   PlanMemory& m = e.plan().memory;
   const auto number = static_cast<int32_t>(m.elidable.size());
   m.elidable.push_back(m.allocations.size() - 1);
-  m.allocations.set_elidable(m.elidable.back(), number);
   e.state<Elidable>().of[ref.origin()] = number;
   count(Rewrite::CopyElided);
   return true;

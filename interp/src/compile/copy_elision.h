@@ -10,7 +10,7 @@ namespace pallasim::interp {
 bool elide_copies(Emitter&, const ir::Region&, const Val& ref);
 void begin_elision(Emitter&, const Val& ref);
 
-int32_t elidable_of(Emitter&, const Val& ref);  // memory::Allocation::elidable; -1
+int32_t elidable_of(Emitter&, const Val& ref);  // PlanMemory::elidable; -1: none
 // Of a copy between the two: what its sides say of that.
 void tell_elision(Emitter&, const Val& src, const Val& dst, CopySide* from, CopySide* to);
 // Before something uses the memory in another way than plain copies and loads do.

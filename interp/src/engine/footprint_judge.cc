@@ -4,6 +4,7 @@
 #include <cstring>
 #include <map>
 
+#include "../ops/copies.h"
 #include "../ops/findings.h"
 #include "../ops/footprint.h"
 #include "../plan/kinds.h"
@@ -97,7 +98,7 @@ bool is_due(Execution& ex, const Step& s) {
 bool repeats(const Execution& ex, const Step& s) {
   const Footprint f = row(s).footprint;
   if (s.kind == Kind::row_copy || s.kind == Kind::bulk_load || s.kind == Kind::bulk_store) return false;
-  if (s.kind == Kind::wgmma && ex.copies_move != Options::Copies::AtIssue) return false;
+  if (s.kind == Kind::wgmma && ops::in_flight(ex)) return false;
   if (s.kind == Kind::fill) return payload<Kind::fill>(s).name.empty();
   return (f == Footprint::Static || f == Footprint::Dynamic) && s.kind != Kind::print && s.kind != Kind::host_call;
 }
@@ -120,8 +121,8 @@ class Moved : public Events {
  public:
   explicit Moved(Execution& ex) : ex_(ex), before_(ex.events) { ex.events = this; }
   ~Moved() override { ex_.events = before_; }
-  void moved(const memory::AsyncCopy& c) override { copies.push_back(c); }
-  std::vector<memory::AsyncCopy> copies;
+  void moved(const memory::AsyncOperation& op) override { operations.push_back(op); }
+  std::vector<memory::AsyncOperation> operations;
 
  private:
   Execution& ex_;
@@ -143,15 +144,10 @@ const Step* run_once_judged(Thread& t, const Step* s) {
   const Saved before = save(regions);
   Moved moved(*t.exec);
   const Step* next = s->fn(t, s);
-  for (const memory::AsyncCopy& c : moved.copies) {
-    if (c.elidable >= 0) return next;  // what was elided before is brought there
-    if (c.kind == memory::AsyncCopy::Kind::Product) {
-      const memory::ProductSide& acc = c.sides.front();
-      touched.add({acc.side.place.buffer, Addr::kNoSlot, acc.side.place.offset}, acc.side.dims, acc.side.strides,
-                  acc.element_bytes, {.write = true, .owner = acc.side.place.thread});
-      continue;
-    }
-    ops::side_boxes(c, true, c.dst_dims(), touched);
+  for (const memory::AsyncOperation& op : moved.operations) {
+    const Transfer* way = ops::transfer_of(t.exec->plan->steps[static_cast<size_t>(op.step)]);
+    if (way && way->dst.elidable >= 0) return next;  // what was elided before is brought there
+    for (const memory::Side& side : op.writes) ops::side_boxes(op, side, true, side.dims, touched);
   }
   std::vector<std::vector<bool>> writes;
   for (const Region& r : regions) writes.push_back(touched.mask(r, true));

@@ -62,7 +62,6 @@ void Publisher::launch() {
 void Publisher::step(Thread& t, const Step& s) {
   tell(Observer::kStep, [&](Observer& o) { o.on_step({t.index, s.id, time_}); });
   ++time_;
-  if (s.kind == Kind::wgmma) sync({SyncEvent::What::Product, t.index, s.id, ex_.product_stream(t.index)});
   if (!any(Observer::kAccess)) return;
   Accesses to(*this, t, s);
   ops::footprint(t, s, to);
@@ -89,37 +88,35 @@ void Publisher::window_at(const Thread& t, const Window& w, const int64_t* place
   tell(Observer::kWindow, [&](Observer& o) { o.on_window({t.index, static_cast<size_t>(w.operand), place}); });
 }
 
-void Publisher::issued(const Thread& t, const Step& s, const memory::AsyncCopy& c, bool source_told) {
-  if (any(Observer::kAccess)) {
-    Accesses to(*this, t, s);
-    if (!source_told) ops::side_boxes(c, false, c.dims, to);
-    // What fills the rest of a box is written as the elements are; of padding nothing was read.
-    if (c.fills && !c.zeros)
-      to.add({c.dst.buffer, Addr::kNoSlot, c.dst.offset}, {c.whole, static_cast<size_t>(c.rank)},
-             {c.dst_strides, static_cast<size_t>(c.rank)}, ir::byte_size(c.dtype),
-             {.write = true, .unwritten = true, .owner = c.dst.thread});
-    ops::side_boxes(c, true, c.zeros ? c.whole : c.dims, to);
-  }
-  tell(Observer::kOperation, [&](Observer& o) { o.on_operation({OperationEvent::What::Issued, c, time_}); });
-}
-
-// Of the array alone: the window is the pipeline's own.
-void Publisher::block_issued(const Thread& t, const Step& s, const Window& w, const memory::AsyncCopy& c, bool in) {
-  if (!any(Observer::kAccess)) return;
+void Publisher::tell_sides(const Thread& t, const Step& s, const memory::AsyncOperation& op) {
   Accesses to(*this, t, s);
-  const memory::Place& array = in ? c.src : c.dst;
-  to.add({w.buffer, Addr::kNoSlot, array.offset}, {c.dims, static_cast<size_t>(c.rank)}, w.strides, w.element_bytes,
-         {.write = !in});
+  // The window of a block is the pipeline's own.
+  const auto is_own = [&](const memory::Side& side) {
+    return op.kind == memory::AsyncKind::block && side.place.buffer == t.body->temps;
+  };
+  for (const memory::Side& side : op.reads)
+    if (!is_own(side)) ops::side_boxes(op, side, false, side.dims, to);
+  for (const memory::Side& side : op.writes) {
+    if (is_own(side)) continue;
+    // What fills the rest of a box is written as the elements are; of padding nothing was read.
+    const bool unwritten = op.rest == memory::Rest::Unwritten;
+    if (unwritten)
+      to.add({side.place.buffer, Addr::kNoSlot, side.place.offset}, {side.dims, static_cast<size_t>(side.rank)},
+             {side.strides, static_cast<size_t>(side.rank)}, side.element_bytes(),
+             {.write = true, .unwritten = true, .owner = side.place.thread});
+    ops::side_boxes(op, side, true, unwritten ? op.reads.front().dims : side.dims, to);
+  }
 }
 
-// Products are told of by what is said when they are issued and awaited.
-void Publisher::moved(const memory::AsyncCopy& c) {
-  if (c.kind == memory::AsyncCopy::Kind::Product) return;
-  tell(Observer::kOperation, [&](Observer& o) { o.on_operation({OperationEvent::What::Moved, c, time_}); });
+void Publisher::issued(const Thread& t, const Step& s, const memory::AsyncOperation& op) {
+  if (any(Observer::kAccess) && row(s).footprint != Footprint::Static) tell_sides(t, s, op);
+  tell(Observer::kOperation, [&](Observer& o) { o.on_operation({OperationEvent::What::Issued, op, time_}); });
 }
-void Publisher::completed(const memory::AsyncCopy& c) {
-  if (c.kind == memory::AsyncCopy::Kind::Product) return;
-  tell(Observer::kOperation, [&](Observer& o) { o.on_operation({OperationEvent::What::Completed, c, time_}); });
+void Publisher::moved(const memory::AsyncOperation& op) {
+  tell(Observer::kOperation, [&](Observer& o) { o.on_operation({OperationEvent::What::Moved, op, time_}); });
+}
+void Publisher::completed(const memory::AsyncOperation& op) {
+  tell(Observer::kOperation, [&](Observer& o) { o.on_operation({OperationEvent::What::Completed, op, time_}); });
 }
 void Publisher::sync(const SyncEvent& e) {
   tell(Observer::kSync, [&](Observer& o) { o.on_sync(e); });

@@ -26,10 +26,9 @@ class Publisher : public Events {
   void point(const Thread&) override;
   void window(const Thread&, const Window&) override;
   void window_at(const Thread&, const Window&, const int64_t* place) override;
-  void issued(const Thread&, const Step&, const memory::AsyncCopy&, bool source_told) override;
-  void block_issued(const Thread&, const Step&, const Window&, const memory::AsyncCopy&, bool in) override;
-  void moved(const memory::AsyncCopy&) override;
-  void completed(const memory::AsyncCopy&) override;
+  void issued(const Thread&, const Step&, const memory::AsyncOperation&) override;
+  void moved(const memory::AsyncOperation&) override;
+  void completed(const memory::AsyncOperation&) override;
   void sync(const SyncEvent&) override;
   void memory(const MemoryEvent&) override;
   void thread(ThreadEvent::What, int32_t) override;
@@ -40,6 +39,7 @@ class Publisher : public Events {
 
  private:
   class Accesses;
+  void tell_sides(const Thread&, const Step&, const memory::AsyncOperation&);
   using Observers = std::vector<Observer*>;
   const Observers& who(uint32_t bit) const { return by_bit_[static_cast<size_t>(std::countr_zero(bit))]; }
   const Observers& who_sees(uint32_t buffer);  // accesses to it

@@ -194,7 +194,7 @@ void Scheduler::wake() {
 
 bool Scheduler::turn(int64_t most) {
   std::deque<int32_t>& ready = ex_.turn.ready;
-  const size_t copies = order_->copies == Options::Copies::Scheduled ? ex_.copies.size() : 0;
+  const size_t copies = order_->copies == Options::Copies::Scheduled ? ex_.copies.choices() : 0;
   // Who only looks again and again waits, too.
   const auto all_wait = [&] { return ready.empty() || ex_.spins > static_cast<int64_t>(ready.size()); };
   while (order_->copies == Options::Copies::AtWait && all_wait() && ops::complete_awaited(ex_)) {
@@ -205,7 +205,7 @@ bool Scheduler::turn(int64_t most) {
   Policy& policy = *order_->policy;
   const size_t at = policy.next(ready.size(), copies);
   if (at >= ready.size()) {
-    ops::complete_copy(ex_, at - ready.size());
+    ops::complete_copy(ex_, ex_.copies.choice(at - ready.size()));
     wake();
     return true;
   }

@@ -28,10 +28,10 @@ void WrittenPages::on_access(const Access& a) {
 }
 
 void WrittenPages::on_operation(const OperationEvent& e) {
-  const memory::AsyncCopy& c = e.operation;
+  const memory::AsyncOperation& op = e.operation;
   if (e.what != OperationEvent::What::Moved) return;
-  Sides sides(*this, ex_.threads[static_cast<size_t>(c.thread)], ex_.plan->steps[static_cast<size_t>(c.step)]);
-  ops::side_boxes(c, true, c.dst_dims(), sides);
+  Sides sides(*this, ex_.threads[static_cast<size_t>(op.thread)], ex_.plan->steps[static_cast<size_t>(op.step)]);
+  for (const memory::Side& side : op.writes) ops::side_boxes(op, side, true, side.dims, sides);
 }
 
 void WrittenPages::on_memory(const MemoryEvent& e) {

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -16,7 +17,7 @@
 namespace pallasim::interp::ops {
 namespace {
 
-using memory::AsyncCopy, memory::Completion;
+using memory::AsyncOperation, memory::Completion, memory::Side;
 
 memory::Place place(const Thread& t, const CopySide& side, int32_t thread) {
   return {thread, side.addr.buffer,
@@ -57,37 +58,36 @@ void bulk_floats(memory::Combine how, float* a, const float* b, int64_t n) {
   for (int64_t i = 0; i < n; ++i) a[i] = bulk_of(how, a[i], b[i]);
 }
 
-// Combines a row of the source with a row of the destination.
-void combine_rows(const AsyncCopy& c, std::byte* dst, const std::byte* src, const Semantics& semantics) {
+// Combines what comes with the destination, row by row.
+void combine_rows(memory::Combine how, const Side& from, const Side& to, std::byte* dst, const std::byte* src) {
   const KernelTable& k = kernels();
-  const LoadFn load = k.load(c.dtype);
-  const StoreFn store = k.store(c.dtype);
-  const StripFn combine = k.strip(op_of(c.combine), c.dtype);
-  const bool counts = c.combine == memory::Combine::Inc || c.combine == memory::Combine::Dec,
-             bulk = c.combine >= memory::Combine::BulkAdd;
+  const LoadFn load = k.load(to.dtype);
+  const StoreFn store = k.store(to.dtype);
+  const StripFn combine = k.strip(op_of(how), to.dtype);
+  const bool counts = how == memory::Combine::Inc || how == memory::Combine::Dec,
+             bulk = how >= memory::Combine::BulkAdd;
   StripParams params;
-  params.dtype = c.dtype;
-  params.semantics = semantics;
-  const int64_t size = ir::byte_size(c.dtype);
-  const int inner = c.rank - 1;
-  const int64_t n = c.rank == 0 ? 1 : c.dims[inner];
+  params.dtype = to.dtype;
+  const int64_t size = to.element_bytes();
+  const int inner = from.rank - 1;
+  const int64_t n = from.rank == 0 ? 1 : from.dims[inner];
   alignas(64) std::byte a[kStrip * 16], b[kStrip * 16];
   memory::IndexVector index(static_cast<size_t>(std::max(inner, 0)));
   for (;;) {
-    int64_t from = 0, to = 0;
-    for (int d = 0; d < inner; ++d) from += index[d] * c.src_strides[d], to += index[d] * c.dst_strides[d];
-    const int64_t ss = c.rank == 0 ? 1 : c.src_strides[inner], ds = c.rank == 0 ? 1 : c.dst_strides[inner];
+    int64_t src_at = 0, dst_at = 0;
+    for (int d = 0; d < inner; ++d) src_at += index[d] * from.strides[d], dst_at += index[d] * to.strides[d];
+    const int64_t ss = from.rank == 0 ? 1 : from.strides[inner], ds = from.rank == 0 ? 1 : to.strides[inner];
     for (int64_t i = 0; i < n; i += kStrip / 2) {
       const int64_t m = std::min<int64_t>(kStrip / 2, n - i);
-      std::byte* at = dst + (to + i * ds) * size;
+      std::byte* at = dst + (dst_at + i * ds) * size;
       load(a, at, m, ds);
-      load(b, src + (from + i * ss) * size, m, ss);
-      if (counts) count(c.combine, reinterpret_cast<uint32_t*>(a), reinterpret_cast<const uint32_t*>(b), m);
-      else if (bulk) bulk_floats(c.combine, reinterpret_cast<float*>(a), reinterpret_cast<const float*>(b), m);
+      load(b, src + (src_at + i * ss) * size, m, ss);
+      if (counts) count(how, reinterpret_cast<uint32_t*>(a), reinterpret_cast<const uint32_t*>(b), m);
+      else if (bulk) bulk_floats(how, reinterpret_cast<float*>(a), reinterpret_cast<const float*>(b), m);
       else combine(a, a, b, nullptr, m, params);
       store(at, a, m, ds);
     }
-    if (inner <= 0 || !memory::next_index(index, static_cast<size_t>(inner), c.dims)) return;
+    if (inner <= 0 || !memory::next_index(index, static_cast<size_t>(inner), from.dims)) return;
   }
 }
 
@@ -95,48 +95,49 @@ std::byte* address(const Execution& ex, const memory::Place& p) {
   return ex.threads[static_cast<size_t>(p.thread)].bases[p.buffer] + p.offset;
 }
 
-// The output that the copy writes to and whose poison waits; else the end.
-auto waiting_poison(Execution& ex, const AsyncCopy& c) {
+// The output that is written to and whose poison waits; else the end.
+auto waiting_poison(Execution& ex, const Side& to) {
   return std::find_if(ex.deferred_init.begin(), ex.deferred_init.end(),
-                      [&](const DeferredInit& o) { return o.buffer == c.dst.buffer; });
+                      [&](const DeferredInit& o) { return o.buffer == to.place.buffer; });
 }
 
-// What a copy writes to an output whose poison waits. Rows that do not follow each other are not kept track of: the
-// poison comes now.
-void note_written(Execution& ex, const AsyncCopy& c) {
-  const auto u = waiting_poison(ex, c);
+// What is written to an output whose poison waits: `dims` of it. Rows that do not follow each other are not kept track
+// of: the poison comes now.
+void note_written(Execution& ex, const Side& to, const int64_t* dims) {
+  const auto u = waiting_poison(ex, to);
   if (u == ex.deferred_init.end()) return;
-  const int64_t bytes = dense_bytes(c.dims, c.dst_strides, c.rank, ir::byte_size(c.dtype));
+  const int64_t bytes = dense_bytes(dims, to.strides, to.rank, to.element_bytes());
   if (bytes == 0) {
     ex.poison_gaps(*u);
     ex.deferred_init.erase(u);
     return;
   }
-  u->written.add(c.dst.offset, c.dst.offset + bytes);
+  u->written.add(to.place.offset, to.place.offset + bytes);
 }
 
 // Whether the sides share a byte, whatever names their memory has.
-bool overlap(const AsyncCopy& c, const std::byte* dst, const std::byte* src) {
-  const memory::Span to = memory::span_of(c, true), from = memory::span_of(c, false);
-  return dst + to.begin < src + from.end && src + from.begin < dst + to.end;
+bool overlap(const AsyncOperation& op, const Side& from, const Side& to, const std::byte* dst, const std::byte* src) {
+  const memory::Span w = op.span(to), r = op.span(from);
+  return dst + w.begin < src + r.end && src + r.begin < dst + w.end;
 }
 
-void move_bytes(Execution& ex, const AsyncCopy& c) {
-  std::byte* dst = address(ex, c.dst);
-  if (c.fills) {
-    const memory::Element e = c.zeros ? memory::Element{} : memory::uninitialized(c.dtype, ex.options->uninitialized);
-    fill_strided(dst, c.dst_strides, &e, c.whole, c.rank, ir::byte_size(c.dtype));
+// The elements of `from` go to `to`, whose rest is filled.
+void move_part(Execution& ex, const AsyncOperation& op, const Side& from, const Side& to) {
+  std::byte* dst = address(ex, to.place);
+  const int size = to.element_bytes();
+  if (op.rest != memory::Rest::None) {
+    const memory::Element e =
+        op.rest == memory::Rest::Zeros ? memory::Element{} : memory::uninitialized(to.dtype, ex.options->uninitialized);
+    fill_strided(dst, to.strides, &e, to.dims, to.rank, size);
   }
-  for (int d = 0; d < c.rank; ++d)
-    if (c.dims[d] <= 0) return;
-  if (!ex.deferred_init.empty()) note_written(ex, c);
-  const std::byte* src = address(ex, c.src);
-  dst += c.skipped;
-  if (c.combine != memory::Combine::Replace) return combine_rows(c, dst, src, Semantics{});
-  const int size = ir::byte_size(c.dtype);
-  if (!ex.host.helpers || overlap(c, dst, src))
-    copy_strided(dst, c.dst_strides, src, c.src_strides, c.dims, c.rank, size);
-  else copy_in_parts(ex, dst, c.dst_strides, src, c.src_strides, c.dims, c.rank, size);
+  if (from.empty()) return;
+  if (!ex.deferred_init.empty()) note_written(ex, to, from.dims);
+  const std::byte* src = address(ex, from.place);
+  dst += op.skipped;
+  if (op.combine != memory::Combine::Replace) return combine_rows(op.combine, from, to, dst, src);
+  if (!ex.host.helpers || overlap(op, from, to, dst, src))
+    copy_strided(dst, to.strides, src, from.strides, from.dims, from.rank, size);
+  else copy_in_parts(ex, dst, to.strides, src, from.strides, from.dims, from.rank, size);
 }
 
 // Rows that are asked for so far ahead of the one that moves: the processor does not foresee chosen ones.
@@ -156,68 +157,87 @@ void copy_rows(std::byte* to, int64_t to_row, const std::byte* from, int64_t fro
   }
 }
 
-void move_rows(Execution& ex, const AsyncCopy& all) {
-  const std::vector<int64_t>& rows = all.rows;
-  const int d = all.row_dim;
-  int64_t dims[memory::kMaxRank];  // of one row
-  std::copy(all.dims, all.dims + all.rank, dims);
-  dims[d] = 1;
-  const int64_t size = ir::byte_size(all.dtype), to_row = all.dst_strides[d] * size,
-                from_row = all.src_strides[d] * size, bytes = dense_bytes(dims, all.dst_strides, all.rank, size);
-  if (all.combine == memory::Combine::Replace && !all.fills && all.skipped == 0 &&
-      waiting_poison(ex, all) == ex.deferred_init.end() && bytes > 0 &&
-      bytes == dense_bytes(dims, all.src_strides, all.rank, size))
-    return copy_rows(address(ex, all.dst), to_row, address(ex, all.src), from_row, static_cast<size_t>(bytes), rows,
-                     all.rows_of_dst);
-  AsyncCopy c = all;
-  c.rows.clear();
-  c.dims[d] = 1;
-  const int64_t to = c.dst.offset, from = c.src.offset;
+void move_rows(Execution& ex, const AsyncOperation& op, const Side& all_from, const Side& all_to) {
+  const std::vector<int64_t>& rows = op.rows;
+  const bool of_dst = all_to.row_dim >= 0;
+  const int d = of_dst ? all_to.row_dim : all_from.row_dim;
+  Side from = all_from, to = all_to;  // of one row
+  from.row_dim = to.row_dim = -1;
+  from.dims[d] = to.dims[d] = 1;
+  const int64_t size = to.element_bytes(), to_row = to.strides[d] * size, from_row = from.strides[d] * size,
+                bytes = dense_bytes(from.dims, to.strides, to.rank, size);
+  if (op.combine == memory::Combine::Replace && op.rest == memory::Rest::None && op.skipped == 0 &&
+      waiting_poison(ex, to) == ex.deferred_init.end() && bytes > 0 &&
+      bytes == dense_bytes(from.dims, from.strides, from.rank, size))
+    return copy_rows(address(ex, to.place), to_row, address(ex, from.place), from_row, static_cast<size_t>(bytes), rows,
+                     of_dst);
   for (size_t i = 0; i < rows.size(); ++i) {
     const auto next = static_cast<int64_t>(i);
-    c.dst.offset = to + (c.rows_of_dst ? rows[i] : next) * to_row;
-    c.src.offset = from + (c.rows_of_dst ? next : rows[i]) * from_row;
-    if (rows[i] >= 0) move_bytes(ex, c);
+    to.place.offset = all_to.place.offset + (of_dst ? rows[i] : next) * to_row;
+    from.place.offset = all_from.place.offset + (of_dst ? next : rows[i]) * from_row;
+    if (rows[i] >= 0) move_part(ex, op, from, to);
   }
 }
 
 void fulfil(Execution& ex, const Completion& c) {
+  const auto ended = [&](bool phase) {
+    if (phase) ex.events->sync({SyncEvent::What::Phase, -1, c.object});
+  };
   if (c.kind == Completion::Kind::Semaphore) ex.semaphores.signal(c.object, c.count, &ex.woken);
-  if (c.kind == Completion::Kind::Barrier && ex.barriers.deliver(c.object, c.bytes, &ex.woken))
-    ex.events->sync({SyncEvent::What::Phase, -1, c.object});
+  if (c.kind == Completion::Kind::Barrier) {
+    if (c.count > 0) ended(ex.barriers.arrive(c.object, c.count, -1, &ex.woken));
+    if (c.bytes > 0) ended(ex.barriers.deliver(c.object, c.bytes, &ex.woken));
+  }
 }
 
-bool has_waiters(const Execution& ex, const Completion& c) {
-  return (c.kind == Completion::Kind::Semaphore && ex.semaphores.has_waiters(c.object)) ||
-         (c.kind == Completion::Kind::Barrier && ex.barriers.has_waiters(c.object));
+bool has_waiters(const Execution& ex, const AsyncOperation& op) {
+  const auto waits = [&](const Completion& c) {
+    return (c.kind == Completion::Kind::Semaphore && ex.semaphores.has_waiters(c.object)) ||
+           (c.kind == Completion::Kind::Barrier && ex.barriers.has_waiters(c.object)) ||
+           (c.kind == Completion::Kind::Group && ex.streams.has_waiters(c.object));
+  };
+  return op.after_write.any(waits) || op.after_read.any(waits);
 }
 
-void complete(Execution& ex, const AsyncCopy& c) {
-  if (c.kind == AsyncCopy::Kind::Product) multiply_in_flight(ex, c);
-  else if (!c.rows.empty()) move_rows(ex, c);
-  else if (!c.forwarded && (c.elidable < 0 || !elides(ex, c))) move_bytes(ex, c);
-  ex.events->moved(c);
-  fulfil(ex, c.after_read);
-  fulfil(ex, c.after_write);
-  if (c.stream >= 0) ex.streams.writes_done(c.stream, c.group, false, &ex.woken);
-  ex.events->completed(c);
+// By AsyncKind.
+constexpr std::array kMovers{
+#define ASYNC(kind, word, moves, ...) &move_##moves,
+#include "pallasim/memory/async.def"
+};
+
+void complete(Execution& ex, const AsyncOperation& op) {
+  kMovers[static_cast<size_t>(op.kind)](ex, op);
+  ex.events->moved(op);
+  for (const Completion& c : op.after_read) fulfil(ex, c);
+  for (const Completion& c : op.after_write) fulfil(ex, c);
+  if (op.stream >= 0) ex.streams.writes_done(op.stream, op.group, false, &ex.woken);
+  ex.events->completed(op);
   ex.progressed = true;
 }
 
 }  // namespace
+
+void move_shape(Execution& ex, const AsyncOperation& op) {
+  const Side& from = op.reads.front();
+  const Transfer* way = transfer_of(ex.plan->steps[static_cast<size_t>(op.step)]);
+  if (way && way->forwarded) return;
+  for (const Side& to : op.writes)
+    if (from.row_dim >= 0 || to.row_dim >= 0) move_rows(ex, op, from, to);
+    else if (!way || way->dst.elidable < 0 || !elides(ex, op, to, way->dst.elidable, way->src.constant))
+      move_part(ex, op, from, to);
+}
+
+void move_tensor_memory(Execution& ex, const AsyncOperation& op) {
+  ir::Diagnostic("PS-UNSUP-001", fmt::format("unsupported: {} in flight", memory::row(op.kind).name))
+      .of(ex.plan->module.name)
+      .raise();
+}
 
 int64_t dense_bytes(const int64_t* dims, const int64_t* strides, int rank, int64_t size) {
   int64_t elements = 1;
   for (int d = rank; d-- > 0; elements *= dims[d])
     if (dims[d] != 1 && strides[d] != elements) return 0;
   return elements * size;
-}
-
-void issue_copy(Execution& ex, const AsyncCopy& c) {
-  const Options::Copies when = ex.copies_move;
-  const bool awaited = has_waiters(ex, c.after_write) || has_waiters(ex, c.after_read);
-  if (when == Options::Copies::AtIssue || (when == Options::Copies::AtWait && awaited)) complete(ex, c);
-  else ex.copies.push(c);
 }
 
 int64_t given(const Thread& t, const std::vector<uint32_t>& slots, size_t d, int64_t otherwise) {
@@ -234,65 +254,66 @@ int64_t machine_bytes(int64_t elements, int bits) {
   return memory::mul(elements, bits) / 8 + (elements % 8 * bits % 8 != 0);
 }
 
-AsyncCopy copy_between(const Thread& t, const Step* s, const CopySide& src, const CopySide& dst, ir::DType dtype,
-                       memory::Combine combine) {
-  AsyncCopy c;
-  c.step = s->id;
-  c.thread = t.index;
-  c.dtype = dtype;
-  c.combine = combine;
-  c.rank = static_cast<int>(src.strides.size());
-  for (size_t d = 0; d < src.strides.size(); ++d) c.dims[d] = extent(t, src.extents, d);
-  std::copy(src.strides.begin(), src.strides.end(), c.src_strides);
-  std::copy(dst.strides.begin(), dst.strides.end(), c.dst_strides);
-  c.src = place(t, src, t.index);
-  c.dst = place(t, dst, t.index);
-  c.elidable = dst.elidable;
-  c.from_constant = src.constant;
-  return c;
+AsyncOperation movement(const Thread& t, const Step* s, memory::AsyncKind kind, const CopySide& src,
+                        const CopySide& dst, ir::DType dtype) {
+  AsyncOperation op;
+  op.kind = kind;
+  op.step = s->id;
+  op.thread = t.index;
+  const auto fill = [&](Side& side, const CopySide& from) {
+    side.dtype = dtype;
+    side.rank = static_cast<int>(src.strides.size());
+    for (size_t d = 0; d < src.strides.size(); ++d) side.dims[d] = extent(t, src.extents, d);
+    std::copy(from.strides.begin(), from.strides.end(), side.strides);
+    side.place = place(t, from, t.index);
+  };
+  fill(op.reads.add(), src);
+  fill(op.writes.add(), dst);
+  return op;
 }
 
-void issue(Thread& t, const Step* s, AsyncCopy& c, bool now, bool source_told) {
+void issue(Thread& t, const Step* s, AsyncOperation& op, bool now) {
   Execution& ex = *t.exec;
-  c.id = ex.copies_issued++;
-  ex.events->issued(t, *s, c, source_told);
-  if (now) complete(ex, c);
-  else issue_copy(ex, c);
+  op.id = ex.copies_issued++;
+  ex.events->issued(t, *s, op);
+  const Options::Copies when = ex.copies_move;
+  if (now || when == Options::Copies::AtIssue || (when == Options::Copies::AtWait && has_waiters(ex, op)))
+    complete(ex, op);
+  else ex.copies.push(std::move(op));
 }
 
-void clip(const Thread& t, const DmaPayload& p, AsyncCopy* c) {
+void clip(const Thread& t, const DmaPayload& p, AsyncOperation* op) {
   if (p.src.valid.empty() && p.dst.valid.empty() && p.src.gates.empty() && p.dst.gates.empty()) return;
   const bool no_src = is_closed(t, p.src), no_dst = is_closed(t, p.dst);
+  Side &from = op->reads.front(), &to = op->writes.front();
   auto valid = [&](const CopySide& side, size_t d) {
     if (&side == &p.src ? no_src : no_dst) return int64_t{0};
-    return std::min(c->dims[d], given(t, side.valid, d, c->dims[d]));
+    return std::min(from.dims[d], given(t, side.valid, d, from.dims[d]));
   };
   bool unread = false;
-  for (int d = 0; d < c->rank; ++d) {
+  for (int d = 0; d < from.rank; ++d) {
     const auto i = static_cast<size_t>(d);
-    c->whole[d] = valid(p.dst, i);
-    c->dims[d] = std::min(valid(p.src, i), c->whole[d]);
-    unread = unread || c->dims[d] < c->whole[d];
+    to.dims[d] = valid(p.dst, i);
+    from.dims[d] = std::min(valid(p.src, i), to.dims[d]);
+    unread = unread || from.dims[d] < to.dims[d];
   }
-  c->fills = unread && c->combine == memory::Combine::Replace &&
-             std::none_of(c->whole, c->whole + c->rank, [](int64_t n) { return n <= 0; });
+  if (unread && op->combine == memory::Combine::Replace && !to.empty()) op->rest = memory::Rest::Unwritten;
+  else to.set_dims(from.dims);
 }
 
 bool complete_awaited(Execution& ex) {
   for (size_t i = 0; i < ex.copies.size(); ++i)
-    if (has_waiters(ex, ex.copies[i].after_write) || has_waiters(ex, ex.copies[i].after_read)) {
-      complete_copy(ex, i);
+    if (has_waiters(ex, ex.copies[i])) {
+      complete_copy(ex, ex.copies.head_of(i));
       return true;
     }
   return false;
 }
 
-int64_t complete_groups(Execution& ex, int64_t stream, int64_t most) {
+void complete_groups(Execution& ex, int64_t stream, int64_t most) {
   const int64_t last = ex.streams.last_awaited(stream, most);
-  for (size_t i;
-       last >= 0 && (i = ex.copies.first_completing(Completion::Kind::Group, stream, last)) < ex.copies.size();)
+  for (size_t i; last >= 0 && (i = ex.copies.next({Completion::Kind::Group, stream, last})) < ex.copies.size();)
     complete_copy(ex, i);
-  return last;
 }
 
 void complete_copy(Execution& ex, size_t index) { complete(ex, ex.copies.take(index)); }
@@ -311,26 +332,27 @@ const Step* valid_extent(Thread& t, const Step* s) {
 const Step* dma_start(Thread& t, const Step* s) {
   const auto& p = payload<Kind::dma_start>(s);
   Execution& ex = *t.exec;
-  AsyncCopy c = copy_between(t, s, p.src, p.dst, p.dtype, p.add ? memory::Combine::Add : memory::Combine::Replace);
+  AsyncOperation op = movement(t, s, p.kind, p.src, p.dst, p.dtype);
+  if (p.add) op.combine = memory::Combine::Add;
+  const Side& from = op.reads.front();
   int64_t n = 1, to[memory::kMaxRank];
   bool same = p.src.strides.size() == p.dst.strides.size();
-  for (int d = 0; d < c.rank; ++d) n = memory::mul(n, c.dims[d]);
+  for (int d = 0; d < from.rank; ++d) n = memory::mul(n, from.dims[d]);
   for (size_t d = 0; d < p.dst.strides.size(); ++d) {
     to[d] = extent(t, p.dst.extents, d);
-    same = same && to[d] == c.dims[d];
+    same = same && to[d] == from.dims[d];
   }
-  if (!same) diagnose(t).copy_shapes_differ(t, s, p, {c.dims, p.src.strides.size()}, {to, p.dst.strides.size()});
-  c.dst.thread = target_thread(t, s, p.peer, "copy");
+  if (!same) diagnose(t).copy_shapes_differ(t, s, p, {from.dims, p.src.strides.size()}, {to, p.dst.strides.size()});
+  op.writes.front().place.thread = target_thread(t, s, p.peer, "copy");
   const auto count = [&](const SemPayload& sem) {
     const bool bytes = sem.block >= 0 && ex.plan->memory.semaphores.blocks()[static_cast<size_t>(sem.block)].bytes;
     return bytes ? machine_bytes(n, ir::bit_width(p.dtype)) : 1;
   };
   const int64_t sent = count(p.src_sem), received = count(p.dst_sem);
-  c.forwarded = p.forwarded;
-  clip(t, p, &c);
-  if (p.src_sem.block >= 0) c.after_read = {Completion::Kind::Semaphore, semaphore_id(t, p.src_sem), sent};
-  c.after_write = {Completion::Kind::Semaphore, semaphore_id(t, p.dst_sem), received};
-  issue(t, s, c);
+  clip(t, p, &op);
+  if (p.src_sem.block >= 0) op.after_read.add({Completion::Kind::Semaphore, semaphore_id(t, p.src_sem), sent});
+  op.after_write.add({Completion::Kind::Semaphore, semaphore_id(t, p.dst_sem), received});
+  issue(t, s, op);
   return s + 1;
 }
 
@@ -345,16 +367,18 @@ const Step* forward_store(Thread& t, const Step* s) {
     exists = exists && given(t, p.dst.before, d, 0) <= 0 && given(t, p.dst.valid, d, size) >= size;
   }
   if (!exists || !ex.elides_copies || ex.copies_move != Options::Copies::AtIssue) return s->jump;
-  AsyncCopy c = copy_between(t, s, p.dst, p.dst, p.dtype, memory::Combine::Replace);
+  AsyncOperation op = movement(t, s, memory::AsyncKind::dma, p.dst, p.dst, p.dtype);
+  memory::Place& place = op.writes.front().place;
   if (p.peer.elsewhere()) {
-    c.dst.thread = target_thread(t, s, p.peer, "copy");
-    const Thread& to = ex.threads[static_cast<size_t>(c.dst.thread)];
+    place.thread = target_thread(t, s, p.peer, "copy");
+    const Thread& to = ex.threads[static_cast<size_t>(place.thread)];
     if (ex.device_of(to) == ex.device_of(t)) return s->jump;
-    ex.set_alias(t, p.alias, {c.dst.thread, c.dst.buffer});
-    t.slot<int64_t>(p.way) = c.dst.offset - p.dst.addr.offset;
+    ex.set_alias(t, p.alias, {place.thread, place.buffer});
+    t.slot<int64_t>(p.way) = place.offset - p.dst.addr.offset;
   }
-  if (c.elidable >= 0) elides(ex, c);
-  else if (!ex.deferred_init.empty()) note_written(ex, c);
+  const Side& to = op.writes.front();
+  if (p.dst.elidable >= 0) elides(ex, op, to, p.dst.elidable, p.dst.constant);
+  else if (!ex.deferred_init.empty()) note_written(ex, to, to.dims);
   return s + 1;
 }
 
@@ -392,8 +416,7 @@ const Step* scope_end(Thread& t, const Step* s) {
   for (int b : p.semaphores)
     for (int64_t i = 0; i < layout.blocks()[static_cast<size_t>(b)].count; ++i) {
       const int64_t id = layout.id(b, i, t.unit);
-      for (size_t c; (c = ex.copies.first_completing(Completion::Kind::Semaphore, id)) < ex.copies.size();)
-        complete_copy(ex, c);
+      for (size_t c; (c = ex.copies.next({Completion::Kind::Semaphore, id})) < ex.copies.size();) complete_copy(ex, c);
       if (ex.threads.size() == 1) diagnose(t).left_over(t, s, id);
     }
   return s + 1;

@@ -43,14 +43,6 @@ int64_t bytes(const Thread& t, const Step* s, const BarrierPayload::Bytes& b) {
   return n;
 }
 
-// Copies that move when somebody waits do so now, oldest first, until the phase has ended.
-void complete_copies(Execution& ex, int64_t id, int64_t phase) {
-  if (ex.copies_move != Options::Copies::AtWait) return;
-  for (size_t i; ex.barriers[id].phase <= phase &&
-                 (i = ex.copies.first_completing(memory::Completion::Kind::Barrier, id)) < ex.copies.size();)
-    complete_copy(ex, i);
-}
-
 }  // namespace
 
 int64_t barrier_id(const Thread& t, const BarrierPayload& p) { return barrier_id(t, p, t.unit); }
@@ -126,7 +118,8 @@ namespace {
 // A thread that looks whether the phase after those that it saw has ended.
 struct Look {
   Look(Thread& t, const BarrierPayload& p) : id(barrier_id(t, p)), seen(t, p), phases(seen.get()) {
-    complete_copies(*t.exec, id, phases);
+    Execution& ex = *t.exec;
+    complete_while(ex, {memory::Completion::Kind::Barrier, id}, [&] { return ex.barriers[id].phase <= phases; });
   }
   void passed(Thread& t) {
     seen.set(phases);

@@ -34,12 +34,19 @@ int64_t semaphore_id(const Thread&, const SemPayload&);
 int32_t target_thread(const Thread&, const Step*, const Peer&, const char* what);
 // Takes `value` from the semaphore, or blocks the thread until it is there.
 const Step* wait_for(Thread&, const Step*, int64_t semaphore, int64_t value, bool decrement);
-// Starts a copy: one that somebody waits for already moves now, the others wait for their turn.
-void issue_copy(Execution&, const memory::AsyncCopy&);
-// Moves the bytes of a copy in flight and signals its semaphores.
+// Moves the bytes of an operation in flight, and tells those who wait.
 void complete_copy(Execution&, size_t index);
-// The oldest copy that some thread waits for; false: there is none.
+// The oldest operation that some thread waits for; false: there is none.
 bool complete_awaited(Execution&);
+// Where operations move when somebody waits, those on the way to what is awaited do so now, oldest first, while there
+// are `more` to come.
+template <typename F>
+void complete_while(Execution& ex, const memory::Awaited& what, const F& more) {
+  if (ex.copies_move != Options::Copies::AtWait) return;
+  for (size_t i; more() && (i = ex.copies.next(what)) < ex.copies.size();) complete_copy(ex, i);
+}
+// Until all groups of the stream but `most` are complete, or as far as their reads go; null: the thread is blocked.
+const Step* wait_for_groups(Thread&, const Step*, int64_t stream, int64_t most, bool reads);
 
 int64_t barrier_id(const Thread&, const BarrierPayload&);
 int64_t barrier_id(const Thread&, const BarrierPayload&, int32_t unit);  // of the CTA of that unit

@@ -1,4 +1,4 @@
-// What the issue of every kind of copy shares.
+// What the kinds of asynchronous operations share.
 #pragma once
 #include "../plan/payload/copies.h"
 #include "bodies.h"
@@ -13,25 +13,33 @@ int64_t given(const Thread&, const std::vector<uint32_t>& slots, size_t d, int64
 bool is_closed(const Thread&, const CopySide&);  // a gate says that nothing of it exists
 // Bytes of so many elements of `bits` on the machine; where the last one is a part, it counts.
 int64_t machine_bytes(int64_t elements, int bits);
-// The copy of a step between two sides of the thread's own, whose extents are those of the source: without a number,
-// completions and a stream.
-memory::AsyncCopy copy_between(const Thread&, const Step*, const CopySide& src, const CopySide& dst, ir::DType,
-                               memory::Combine);
+// The movement that a step starts between two sides of the thread's own, whose extents are those of the source: without
+// a number, completions and a stream.
+memory::AsyncOperation movement(const Thread&, const Step*, memory::AsyncKind, const CopySide& src, const CopySide& dst,
+                                ir::DType);
 // Padding of tiles is no memory of ours: what would be written there is dropped, and what would be read from there is
 // what nobody wrote.
-void clip(const Thread&, const DmaPayload&, memory::AsyncCopy*);
-// Numbers the copy and starts it. `now`: its bytes move now, whenever others' would; `source_told`: another part of the
-// step's read the same source.
-void issue(Thread&, const Step*, memory::AsyncCopy&, bool now = false, bool source_told = false);
+void clip(const Thread&, const DmaPayload&, memory::AsyncOperation*);
+// Numbers the operation and starts it: its bytes move now where somebody waits for them already, or others' do, or
+// `now` says so; else it is in flight.
+void issue(Thread&, const Step*, memory::AsyncOperation&, bool now = false);
+// Whether somebody can tell a product that is in flight from one that is made at once.
+inline bool in_flight(const Execution& ex) {
+  return ex.copies_move != Options::Copies::AtIssue || ex.events != &Events::nobody();
+}
+// Moves the operations of a stream that a wait for all but `most` groups is about.
+void complete_groups(Execution&, int64_t stream, int64_t most);
 
-// Moves the bytes of a product in flight.
-void multiply_in_flight(Execution&, const memory::AsyncCopy&);
-// Completes the operations of a stream that a wait for all but `most` groups is about; the last such group, or -1.
-int64_t complete_groups(Execution&, int64_t stream, int64_t most);
+// How the bytes of each kind move: column `moves` of memory/async.def.
+#define ASYNC(kind, word, moves, ...) void move_##moves(Execution&, const memory::AsyncOperation&);
+#include "pallasim/memory/async.def"
 
 // Bytes of a strided shape that lies side by side in row-major order; else 0.
 int64_t dense_bytes(const int64_t* dims, const int64_t* strides, int rank, int64_t size);
-// Whether the bytes of a copy stay where they are, and its destination knows.
-bool elides(Execution&, const memory::AsyncCopy&);
+// What the plan knows of the movement that a step starts; null: nothing.
+const Transfer* transfer_of(const Step&);
+// Whether the bytes stay where they are, and their destination, `elidable` of PlanMemory, knows. `from_constant`:
+// nobody writes the source while the launch runs.
+bool elides(Execution&, const memory::AsyncOperation&, const memory::Side& to, int32_t elidable, bool from_constant);
 
 }  // namespace pallasim::interp::ops

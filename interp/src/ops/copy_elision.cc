@@ -4,7 +4,10 @@
 
 #include <algorithm>
 
+#include "../plan/kinds.h"
+#include "../plan/payload/bulk.h"
 #include "../plan/payload/copies.h"
+#include "../plan/payload/rows.h"
 #include "copies.h"
 
 namespace pallasim::interp {
@@ -36,21 +39,34 @@ void Execution::materialise(int32_t number, const Thread& t) {
 }
 
 namespace ops {
-bool elides(Execution& ex, const memory::AsyncCopy& c) {
-  const int64_t* dims = c.dst_dims();
-  if (std::any_of(dims, dims + c.rank, [](int64_t n) { return n <= 0; })) return false;
-  const Thread &to = ex.threads[static_cast<size_t>(c.dst.thread)], &of = ex.threads[static_cast<size_t>(c.src.thread)];
-  const int64_t size = ir::byte_size(c.dtype), bytes = dense_bytes(dims, c.dst_strides, c.rank, size),
-                at = c.dst.offset - ex.elidable_allocation(c.elidable).offset;
-  if (bytes > 0 && c.combine == memory::Combine::Replace) {
-    ElidedCopies& copies = ex.elided_copies(c.elidable, to.unit);
-    const bool there = c.from_constant && !copies.gathers() && ex.elides_copies && !c.fills &&
-                       dense_bytes(dims, c.src_strides, c.rank, size) == bytes;
-    std::optional<ElidedCopies::Source> from;
-    if (there) from = {ex.device_of(of), c.src.buffer, c.src.offset};
-    if (copies.arrive(at, at + bytes, from)) return there;
+const Transfer* transfer_of(const Step& s) {
+  switch (s.kind) {
+    case Kind::dma_start: return &payload<Kind::dma_start>(s);
+    case Kind::row_copy: return &payload<Kind::row_copy>(s);
+    case Kind::bulk_load: return &payload<Kind::bulk_load>(s);
+    case Kind::bulk_store: return &payload<Kind::bulk_store>(s);
+    default: return nullptr;
   }
-  ex.materialise(c.elidable, to);
+}
+
+bool elides(Execution& ex, const memory::AsyncOperation& op, const memory::Side& to, int32_t elidable,
+            bool from_constant) {
+  if (to.empty()) return false;
+  const memory::Side& from = op.reads.front();
+  const auto thread = [&](const memory::Side& s) -> const Thread& {
+    return ex.threads[static_cast<size_t>(s.place.thread)];
+  };
+  const int64_t size = to.element_bytes(), bytes = dense_bytes(to.dims, to.strides, to.rank, size),
+                at = to.place.offset - ex.elidable_allocation(elidable).offset;
+  if (bytes > 0 && op.combine == memory::Combine::Replace) {
+    ElidedCopies& copies = ex.elided_copies(elidable, thread(to).unit);
+    const bool there = from_constant && !copies.gathers() && ex.elides_copies && op.rest == memory::Rest::None &&
+                       dense_bytes(to.dims, from.strides, from.rank, size) == bytes;
+    std::optional<ElidedCopies::Source> source;
+    if (there) source = {ex.device_of(thread(from)), from.place.buffer, from.place.offset};
+    if (copies.arrive(at, at + bytes, source)) return there;
+  }
+  ex.materialise(elidable, thread(to));
   return false;
 }
 

@@ -25,12 +25,10 @@ class Events {
   // A thread sees the block at the program ids, or the one at `place` (Window::places() numbers).
   virtual void window(const Thread&, const Window&) {}
   virtual void window_at(const Thread&, const Window&, const int64_t*) {}
-  // An operation is issued: what its sides touch is told now, the source unless it was (`source_told`).
-  virtual void issued(const Thread&, const Step&, const memory::AsyncCopy&, bool) {}
-  // The pipeline of a grid starts to move a block between its array and the window.
-  virtual void block_issued(const Thread&, const Step&, const Window&, const memory::AsyncCopy&, bool /*in*/) {}
-  virtual void moved(const memory::AsyncCopy&) {}
-  virtual void completed(const memory::AsyncCopy&) {}
+  // An operation is issued: what its sides touch is told now, unless it was when its step began.
+  virtual void issued(const Thread&, const Step&, const memory::AsyncOperation&) {}
+  virtual void moved(const memory::AsyncOperation&) {}
+  virtual void completed(const memory::AsyncOperation&) {}
   virtual void sync(const SyncEvent&) {}
   virtual void memory(const MemoryEvent&) {}
   virtual void thread(ThreadEvent::What, int32_t) {}

@@ -74,7 +74,9 @@ struct Execution : Binding, State {
     log.findings.push_back(std::move(d));
     events->finding(log.findings.back());
   }
-  int64_t product_stream(int32_t thread) const { return static_cast<int64_t>(threads.size()) + thread; }
+  int64_t stream_of(memory::AsyncEngine engine, int32_t thread) const {
+    return (static_cast<int64_t>(engine) - 1) * static_cast<int64_t>(threads.size()) + thread;
+  }
   int64_t linear_point(const Thread&) const;
   int core_of(const Thread&) const;  // that runs the thread's grid point
 

@@ -186,22 +186,22 @@ constexpr std::array<Function, kKinds> kFunctions{{
 
 }  // namespace
 
-void side_boxes(const memory::AsyncCopy& c, bool write, const int64_t* dims, Boxes& out) {
-  const memory::Place& at = write ? c.dst : c.src;
+void side_boxes(const memory::AsyncOperation& op, const memory::Side& side, bool write, const int64_t* dims,
+                Boxes& out) {
+  const memory::Place& at = side.place;
   if (!out.wants(at.buffer)) return;
-  const int size = ir::byte_size(c.dtype);
-  const Boxes::Dims strides(write ? c.dst_strides : c.src_strides, static_cast<size_t>(c.rank));
+  const Boxes::Dims strides(side.strides, static_cast<size_t>(side.rank));
   int64_t extents[memory::kMaxRank];
-  std::copy(dims, dims + c.rank, extents);
+  std::copy(dims, dims + side.rank, extents);
   const auto add = [&](int64_t offset) {
-    out.add({at.buffer, Addr::kNoSlot, offset}, {extents, strides.size()}, strides, size,
+    out.add({at.buffer, Addr::kNoSlot, offset}, {extents, strides.size()}, strides, side.element_bytes(),
             {.write = write, .owner = at.thread});
   };
-  if (c.rows.empty() || c.rows_of_dst != write) return add(at.offset);
-  const auto d = static_cast<size_t>(c.row_dim);
+  if (side.row_dim < 0) return add(at.offset);
+  const auto d = static_cast<size_t>(side.row_dim);
   extents[d] = 1;
-  for (const int64_t row : c.rows)
-    if (row >= 0) add(at.offset + row * strides[d] * size);
+  for (const int64_t row : op.rows)
+    if (row >= 0) add(at.offset + row * strides[d] * side.element_bytes());
 }
 
 void footprint(Thread& t, const Step& s, Boxes& out) {

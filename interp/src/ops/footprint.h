@@ -85,8 +85,8 @@ void footprint(Thread&, const Step&, Boxes&);
 // Of an elementwise program by itself.
 void footprint(const EltProgram&, Boxes&);
 
-// One side of an asynchronous operation, of `dims` elements; of chosen rows those that move.
-void side_boxes(const memory::AsyncCopy&, bool write, const int64_t* dims, Boxes&);
+// A side of an asynchronous operation, of `dims` elements; of chosen rows those that move.
+void side_boxes(const memory::AsyncOperation&, const memory::Side&, bool write, const int64_t* dims, Boxes&);
 
 // Beside the bodies of their kinds.
 #define PALLASIM_FOOTPRINT(kind) void kind##_footprint(Thread&, const Step&, Boxes&);

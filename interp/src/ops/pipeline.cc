@@ -4,6 +4,7 @@
 // ends.
 #include "../plan/payload/grid.h"
 #include "bodies.h"
+#include "copies.h"
 
 namespace pallasim::interp::ops {
 namespace {
@@ -44,25 +45,21 @@ int64_t move_block(Thread& t, const Step* s, const Window& w, const memory::Clip
   const Window::Modelled& m = *w.modelled();
   const int64_t bytes = bytes_on_machine(w, c);
   if (c.empty) return 0;
-  memory::AsyncCopy copy;
-  copy.id = t.exec->copies_issued++;
-  copy.step = s->id;
-  copy.thread = t.index;
-  copy.dtype = w.dtype;
-  copy.rank = static_cast<int>(w.dims.size());
-  const memory::Place window{t.index, t.body->temps,
-                             m.stage.offset + slot * m.slot_bytes + c.block_offset * w.element_bytes};
-  const memory::Place array{t.index, w.buffer, c.array_offset * w.element_bytes};
-  copy.src = in ? array : window;
-  copy.dst = in ? window : array;
-  for (size_t d = 0; d < w.dims.size(); ++d) {
-    copy.dims[d] = c.count[d];
-    copy.src_strides[d] = in ? w.strides[d] : m.stage.strides[d];
-    copy.dst_strides[d] = in ? m.stage.strides[d] : w.strides[d];
+  memory::AsyncOperation op;
+  op.kind = memory::AsyncKind::block;
+  op.step = s->id;
+  op.thread = t.index;
+  memory::Side &array = in ? op.reads.add() : op.writes.add(), &window = in ? op.writes.add() : op.reads.add();
+  array.place = {t.index, w.buffer, c.array_offset * w.element_bytes};
+  window.place = {t.index, t.body->temps, m.stage.offset + slot * m.slot_bytes + c.block_offset * w.element_bytes};
+  for (memory::Side* side : {&array, &window}) {
+    side->dtype = w.dtype;
+    side->rank = static_cast<int>(w.dims.size());
+    side->set_dims(c.count);
+    std::copy_n((side == &array ? w.strides : m.stage.strides).begin(), w.dims.size(), side->strides);
   }
-  copy.after_write = {memory::Completion::Kind::Semaphore, semaphore(t, w, slot), bytes};
-  t.exec->events->block_issued(t, *s, w, copy, in);
-  issue_copy(*t.exec, copy);
+  op.after_write.add({memory::Completion::Kind::Semaphore, semaphore(t, w, slot), bytes});
+  issue(t, s, op);
   return bytes;
 }
 

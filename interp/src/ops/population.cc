@@ -189,7 +189,7 @@ void Execution::reset(const GridBox& b) {
   for (SharedMemory& m : shared_memory) {
     const memory::Allocation& of = p.memory.allocations[m.allocation];
     for (Bytes& one : m.of_units)
-      if (!one.empty() && of.elidable < 0) poison(one.data(), of.elements(), of.dtype, mode);
+      if (!one.empty() && plan->memory.elidable_of(m.allocation) < 0) poison(one.data(), of.elements(), of.dtype, mode);
   }
   points = next_point = spins = 0;
   host.points_ended.store(0, std::memory_order_relaxed);
@@ -237,9 +237,10 @@ void Execution::enter(Thread& t, const Body& b, int64_t n) {
   const Options::Fill mode = options ? options->uninitialized : Options::Fill::Nan;
   std::copy(b.image.begin(), b.image.end(), t.arena);
   aliases_of(t).assign(plan->memory.aliases.size(), {});
-  for (const memory::Allocation& a : plan->memory.allocations)
-    if (a.private_to_thread() && a.buffer == b.temps && a.lifetime == memory::Allocation::Lifetime::Launch) {
-      if (a.elidable >= 0) elided_copies(a.elidable, t.unit).clear();
+  for (size_t i = 0; i < plan->memory.allocations.size(); ++i)
+    if (const memory::Allocation& a = plan->memory.allocations[i];
+        a.private_to_thread() && a.buffer == b.temps && a.lifetime == memory::Allocation::Lifetime::Launch) {
+      if (const int32_t e = plan->memory.elidable_of(i); e >= 0) elided_copies(e, t.unit).clear();
       else poison(t.bases[a.buffer] + a.offset, a.elements(), a.dtype, mode);
     }
   for (const Window& w : b.windows)
@@ -300,7 +301,7 @@ void Execution::begin_crew(int64_t place) {
       } else {
         one.resize(static_cast<size_t>(of.bytes));
       }
-      if (of.elidable >= 0) elided_copies(of.elidable, first.index + i).clear();
+      if (const int32_t e = plan->memory.elidable_of(m.allocation); e >= 0) elided_copies(e, first.index + i).clear();
       else poison(one.data(), of.elements(), of.dtype, options->uninitialized);
       events->memory({MemoryEvent::What::Given, first.index + i, of.buffer, 0, of.bytes});
     }

@@ -2,6 +2,7 @@
 // threads.
 #include <algorithm>
 #include <array>
+#include <tuple>
 
 #include "../plan/host_cost.h"
 #include "bodies.h"
@@ -96,70 +97,76 @@ const Step* contraction(Thread& t, const Step* s) {
 
 namespace {
 
-memory::ProductSide side(const Thread& t, const Addr& a, ir::DType dtype, std::array<int64_t, 2> dims,
-                         std::array<int64_t, 2> strides, bool held) {
-  memory::ProductSide r;
-  r.element_bytes = ir::byte_size(dtype);
-  r.side.place = {t.index, a.buffer, a.offset + (a.dyn == Addr::kNoSlot ? 0 : t.slot<int64_t>(a.dyn))};
-  r.side.dims.assign(dims.begin(), dims.end());
-  r.side.strides.assign(strides.begin(), strides.end());
-  const memory::Span span = r.side.span(r.element_bytes);
-  if (held) r.held.assign(t.resolve(a) + span.begin, t.resolve(a) + span.end);
-  return r;
+// `held`: in registers, whose bytes the operation keeps.
+void add_side(const Thread& t, const Addr& a, ir::DType dtype, std::array<int64_t, 2> dims,
+              std::array<int64_t, 2> strides, bool held, memory::Few<memory::Side>* to, memory::AsyncOperation* op) {
+  memory::Side& side = to->add();
+  side.dtype = dtype;
+  side.rank = 2;
+  side.place = {t.index, a.buffer, a.offset + (a.dyn == Addr::kNoSlot ? 0 : t.slot<int64_t>(a.dyn))};
+  if (t.exec->plan->memory.is_alias(a.buffer))
+    std::tie(side.place.thread, side.place.buffer) = t.exec->stands_for(t, a.buffer);
+  std::copy(dims.begin(), dims.end(), side.dims);
+  std::copy(strides.begin(), strides.end(), side.strides);
+  if (!held) return;
+  side.held = static_cast<int64_t>(op->held.size());
+  const memory::Span span = op->span(side);
+  op->held.insert(op->held.end(), t.resolve(a) + span.begin, t.resolve(a) + span.end);
 }
 
-std::byte* bytes_of(const Execution& ex, const memory::ProductSide& s) {
-  const memory::Place& p = s.side.place;
-  if (s.held.empty()) return ex.threads[static_cast<size_t>(p.thread)].bases[p.buffer] + p.offset;
-  return const_cast<std::byte*>(s.held.data()) - s.side.span(s.element_bytes).begin;  // operands are read alone
-}
-
-memory::AsyncCopy in_flight(Thread& t, const Step* s, const AsyncProductPayload& p) {
+memory::AsyncOperation product_of(const Thread& t, const Step* s, const AsyncProductPayload& p) {
   const Contraction& c = p.contraction;
-  memory::AsyncCopy r;
-  r.kind = memory::AsyncCopy::Kind::Product;
-  r.id = t.exec->copies_issued++;
-  r.step = s->id;
-  r.thread = t.index;
-  r.sides.push_back(side(t, p.dst, c.out, {c.m, c.n}, {c.c_row, 1}, false));
-  r.sides.push_back(side(t, p.a, c.in, {c.m, c.k}, {c.a_row, c.a_col}, p.left_in_registers));
-  r.sides.push_back(side(t, p.b, c.in_rhs, {c.k, c.n}, {c.b_row, c.b_col}, p.right_in_registers));
-  return r;
+  memory::AsyncOperation op;
+  op.kind = memory::AsyncKind::wgmma;
+  op.step = s->id;
+  op.thread = t.index;
+  const auto accumulator = [&](memory::Few<memory::Side>* to) {
+    add_side(t, p.dst, c.out, {c.m, c.n}, {c.c_row, 1}, false, to, &op);
+  };
+  add_side(t, p.a, c.in, {c.m, c.k}, {c.a_row, c.a_col}, p.left_in_registers, &op.reads, &op);
+  add_side(t, p.b, c.in_rhs, {c.k, c.n}, {c.b_row, c.b_col}, p.right_in_registers, &op.reads, &op);
+  if (c.accumulate) accumulator(&op.reads);
+  accumulator(&op.writes);
+  return op;
 }
+
+int64_t product_stream(const Thread& t) { return t.exec->stream_of(memory::AsyncEngine::Products, t.index); }
 
 }  // namespace
 
-void multiply_in_flight(Execution& ex, const memory::AsyncCopy& c) {
-  const Step& s = ex.plan->steps[static_cast<size_t>(c.step)];
-  multiply(ex, payload<Kind::wgmma>(s), {bytes_of(ex, c.sides[0]), bytes_of(ex, c.sides[1]), bytes_of(ex, c.sides[2])});
+void move_product(Execution& ex, const memory::AsyncOperation& op) {
+  const auto bytes_of = [&](const memory::Side& s) {
+    if (s.held < 0) return ex.threads[static_cast<size_t>(s.place.thread)].bases[s.place.buffer] + s.place.offset;
+    return const_cast<std::byte*>(op.held.data()) + s.held - op.span(s).begin;  // operands are read alone
+  };
+  multiply(ex, payload<Kind::wgmma>(ex.plan->steps[static_cast<size_t>(op.step)]),
+           {bytes_of(op.writes[0]), bytes_of(op.reads[0]), bytes_of(op.reads[1])});
 }
 
-// Where operations move at issue there is nothing to keep: an ordinary product.
+// Each product is a group of its own, and its issue awaits all before it (JAX, pallas/gpu/reference).
 const Step* wgmma(Thread& t, const Step* s) {
   const auto& p = payload<Kind::wgmma>(s);
   Execution& ex = *t.exec;
-  const int64_t stream = ex.product_stream(t.index);
-  if (ex.copies_move == Options::Copies::AtIssue || p.now) {
-    if (ex.copies_move != Options::Copies::AtIssue) complete_groups(ex, stream, 0);
+  if (!in_flight(ex)) {
     multiply(t, p);
     return s + 1;
   }
-  memory::AsyncCopy c = in_flight(t, s, p);
-  c.stream = stream;
-  c.group = ex.streams.issue(stream);
+  const int64_t stream = product_stream(t);
+  complete_groups(ex, stream, 0);
+  memory::AsyncOperation op = product_of(t, s, p);
+  op.stream = stream;
+  op.group = ex.streams.issue(stream);
+  op.after_write.add({memory::Completion::Kind::Group, stream});
+  issue(t, s, op, p.now);
   ex.streams.commit(stream);
-  complete_groups(ex, stream, 1);
-  ex.copies.push(std::move(c));
+  ex.events->sync({SyncEvent::What::Commit, t.index, stream});
+  ex.events->sync({SyncEvent::What::Groups, t.index, stream, 1, ex.streams.last_awaited(stream, 1)});
   ex.progressed = true;
   return s + 1;
 }
 
 const Step* await_products(Thread& t, const Step* s) {
-  Execution& ex = *t.exec;
-  const int64_t most = s->a == Addr::kNoSlot ? s->imm : t.slot<int32_t>(s->a), stream = ex.product_stream(t.index);
-  if (ex.copies_move != Options::Copies::AtIssue) complete_groups(ex, stream, std::max<int64_t>(most, 0));
-  ex.events->sync({SyncEvent::What::Products, t.index, stream, most});
-  return s + 1;
+  return wait_for_groups(t, s, product_stream(t), s->a == Addr::kNoSlot ? s->imm : t.slot<int32_t>(s->a), false);
 }
 
 }  // namespace pallasim::interp::ops

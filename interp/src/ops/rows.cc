@@ -15,7 +15,7 @@
 namespace pallasim::interp::ops {
 namespace {
 
-using memory::AsyncCopy;
+using memory::AsyncOperation, memory::Side;
 
 // What all parts of one copy share, and what moved of it so far.
 class PartsCopy {
@@ -34,18 +34,19 @@ class PartsCopy {
     for (size_t d = 0; d < have.size(); ++d) have[d] = extent(t, other.extents, d);
     if (!std::equal(want.begin(), want.end(), have.begin(), have.end()))
       diagnose(t).copy_shapes_differ(t, s, p, p.of_dst ? have : want, p.of_dst ? want : have);
-    whole_ = copy_between(t, s, p.src, p.dst, p.dtype, p.add ? memory::Combine::Add : memory::Combine::Replace);
-    std::copy(want.begin(), want.end(), whole_.dims);
-    whole_.dst.thread = target_thread(t, s, p.peer, "copy");
-    if (p.src_sem.block >= 0) whole_.after_read = {memory::Completion::Kind::Semaphore, semaphore_id(t, p.src_sem)};
-    whole_.after_write = {memory::Completion::Kind::Semaphore, semaphore_id(t, p.dst_sem)};
+    whole_ = movement(t, s, p.kind, p.src, p.dst, p.dtype);
+    if (p.add) whole_.combine = memory::Combine::Add;
+    for (Side* side : {&whole_.reads.front(), &whole_.writes.front()}) side->set_dims(of_chosen);
+    whole_.writes.front().place.thread = target_thread(t, s, p.peer, "copy");
+    if (p.src_sem.block >= 0) whole_.after_read.add({memory::Completion::Kind::Semaphore, semaphore_id(t, p.src_sem)});
+    whole_.after_write.add({memory::Completion::Kind::Semaphore, semaphore_id(t, p.dst_sem)});
     for (size_t d = 0; d < want.size(); ++d)
       if (d != dim_) row_elements_ = memory::mul(row_elements_, want[d]);
     clip(t, p, &whole_);
   }
 
   int64_t count() const { return count_; }
-  int64_t existing() const { return whole_.dst_dims()[dim_]; }  // rows that are no padding
+  int64_t existing() const { return whole_.writes.front().dims[dim_]; }  // rows that are no padding
 
   // All rows.
   void move_all() {
@@ -55,77 +56,82 @@ class PartsCopy {
 
   // `n` rows from the given ones of the two sides on: those of the source, of the destination.
   void move(int64_t from, int64_t to, int64_t n) {
-    AsyncCopy c = whole_;
-    const int64_t behind = whole_.dims[dim_] - (p_.chooses ? 0 : from);  // of the first row, that the source has
-    c.whole[dim_] = n;
-    c.dims[dim_] = std::clamp<int64_t>(behind, 0, n);
-    const std::span<const int64_t> dims(c.dst_dims(), static_cast<size_t>(c.rank));
+    AsyncOperation op = whole_;
+    Side &read = op.reads.front(), &written = op.writes.front();
+    const int64_t behind = read.dims[dim_] - (p_.chooses ? 0 : from);  // of the first row, that the source has
+    read.dims[dim_] = std::clamp<int64_t>(behind, 0, n);
+    written.dims[dim_] = fills(op) ? n : read.dims[dim_];
+    const std::span<const int64_t> dims(written.dims, static_cast<size_t>(written.rank));
     std::optional<Lattice> src = side(p_.src, p_.src_levels, from, dims), dst = side(p_.dst, p_.dst_levels, to, dims);
-    if (src && dst && match(&*src, &*dst)) return move_units(*src, *dst, c, n);
-    if (n == 1 || p_.src_levels.back().bits < 8 || p_.dst_levels.back().bits < 8) return move_elements(from, to, c, n);
+    if (src && dst && match(&*src, &*dst)) return move_units(*src, *dst, op, n);
+    if (n == 1 || p_.src_levels.back().bits < 8 || p_.dst_levels.back().bits < 8) return move_elements(from, to, op, n);
     for (int64_t i = 0; i < n; ++i) move(from + i, to + i, 1);
   }
 
   // Both sides are strided, as they are said.
   bool plain() const {
     const LensPayload::Level &src = p_.src_levels.front(), &dst = p_.dst_levels.front();
-    return p_.src_levels.size() == 1 && p_.dst_levels.size() == 1 && src.bits >= 8 && dst.bits >= 8 && !whole_.fills;
+    return p_.src_levels.size() == 1 && p_.dst_levels.size() == 1 && src.bits >= 8 && dst.bits >= 8 && !fills(whole_);
   }
   // The chosen rows of a plain one in one copy, one behind the other; those that are negative do not move.
   void move_list(std::vector<int64_t> rows) {
-    AsyncCopy c = whole_;
+    AsyncOperation op = whole_;
     rows.resize(static_cast<size_t>(existing()));
-    c.rows = std::move(rows);
-    c.row_dim = static_cast<int>(dim_);
-    c.rows_of_dst = p_.of_dst;
-    start(c, count_);
+    op.rows = std::move(rows);
+    (p_.of_dst ? op.writes : op.reads).front().row_dim = static_cast<int8_t>(dim_);
+    start(op, count_);
   }
 
   // Rows that do not move: those who wait for the copy wait for their bytes, too.
   void skip(int64_t n) {
     if (n == 0) return;
-    AsyncCopy c = whole_;
-    c.dims[dim_] = 0;
-    c.fills = false;
-    start(c, n);
+    AsyncOperation op = whole_;
+    op.reads.front().dims[dim_] = op.writes.front().dims[dim_] = 0;
+    op.rest = memory::Rest::None;
+    start(op, n);
   }
 
  private:
+  static bool fills(const AsyncOperation& op) { return op.rest != memory::Rest::None; }
+
   std::optional<Lattice> side(const CopySide& plain, const std::vector<LensPayload::Level>& levels, int64_t row,
                               std::span<const int64_t> dims) const {
     return lattice(t_, levels, memory::mul(row, plain.strides[dim_]), dims);
   }
 
   // Bytes are counted so that those of all parts are those of the whole, whatever the width of an element.
-  void start(AsyncCopy& c, int64_t rows) {
+  void start(AsyncOperation& op, int64_t rows) {
     const int bits = ir::bit_width(p_.dtype);
     const int64_t before = machine_bytes(memory::mul(done_, row_elements_), bits);
     done_ += rows;
-    c.after_write.count = machine_bytes(memory::mul(done_, row_elements_), bits) - before;
-    if (c.after_read.kind == memory::Completion::Kind::Semaphore) c.after_read.count = c.after_write.count;
-    if (!out_) issue(t_, s_, c);
+    const int64_t bytes = machine_bytes(memory::mul(done_, row_elements_), bits) - before;
+    for (memory::Few<memory::Completion>* of : {&op.after_read, &op.after_write})
+      for (memory::Completion& c : *of) c.count = bytes;
+    if (!out_) issue(t_, s_, op);
   }
 
-  void move_units(const Lattice& src, const Lattice& dst, AsyncCopy& c, int64_t rows) {
-    c.src = src.first;
-    c.dst = {c.dst.thread, dst.first.buffer, dst.first.offset};
-    std::copy(src.strides.begin(), src.strides.end(), c.src_strides);
-    std::copy(dst.strides.begin(), dst.strides.end(), c.dst_strides);
-    if (src.unit != ir::byte_size(c.dtype))
-      c.dtype = src.unit == 1 ? ir::DType::U8 : src.unit == 2 ? ir::DType::U16 : ir::DType::U32;
-    if (src.split > 1) {
-      c.dims[c.rank] = c.whole[c.rank] = src.split;
-      c.src_strides[c.rank] = src.split_stride;
-      c.dst_strides[c.rank] = dst.split_stride;
-      ++c.rank;
-    }
-    start(c, rows);
+  void move_units(const Lattice& src, const Lattice& dst, AsyncOperation& op, int64_t rows) {
+    const auto see = [&](Side& side, const Lattice& as) {
+      side.place.buffer = as.first.buffer;
+      side.place.offset = as.first.offset;
+      std::copy(as.strides.begin(), as.strides.end(), side.strides);
+      if (src.unit != side.element_bytes())
+        side.dtype = src.unit == 1 ? ir::DType::U8 : src.unit == 2 ? ir::DType::U16 : ir::DType::U32;
+      if (src.split <= 1) return;
+      side.dims[side.rank] = src.split;
+      side.strides[side.rank++] = as.split_stride;
+    };
+    see(op.reads.front(), src);
+    see(op.writes.front(), dst);
+    op.reads.front().place = src.first;
+    start(op, rows);
   }
 
   // Elements that no strides describe, or that share bytes, move when the copy starts, which the machine may do too.
-  void move_elements(int64_t from, int64_t to, const AsyncCopy& c, int64_t rows) {
+  void move_elements(int64_t from, int64_t to, const AsyncOperation& op, int64_t rows) {
     const Execution& ex = *t_.exec;
-    std::byte* const* const there = ex.threads[static_cast<size_t>(c.dst.thread)].bases;
+    const Side &c = op.reads.front(), &whole = op.writes.front();
+    std::byte* const* const there = ex.threads[static_cast<size_t>(whole.place.thread)].bases;
     const Pieces src(t_, p_.src_levels, t_.bases), dst(t_, p_.dst_levels, there);
     const LensPayload::Level &s = p_.src_levels.front(), &d = p_.dst_levels.front();
     const int64_t src_at = src.start(0) + from * p_.src.strides[dim_] * s.bytes,
@@ -134,14 +140,13 @@ class PartsCopy {
     std::optional<ChosenElements> reads;
     if (out_) reads.emplace(*out_, t_, p_.src_levels.back().addr.buffer, Boxes::How{});
     int64_t index[memory::kMaxRank] = {};
-    const int64_t* const dims = c.dst_dims();
-    const bool none = std::any_of(dims, dims + c.rank, [](int64_t n) { return n <= 0; });
+    const bool none = whole.empty();
     do {
       if (none) break;
       int64_t a = 0, b = 0;
       bool exists = true;
       for (int k = 0; k < c.rank; ++k) {
-        a += index[k] * c.src_strides[k], b += index[k] * c.dst_strides[k];
+        a += index[k] * c.strides[k], b += index[k] * whole.strides[k];
         exists = exists && index[k] < c.dims[k];
       }
       std::byte value[16] = {};
@@ -155,10 +160,10 @@ class PartsCopy {
       dst.visit_at(0, dst_at + b * d.bytes, 0, d.bits, 0, [&](const Piece& piece) {
         if (out_)
           out_->element({written, Addr::kNoSlot, piece.at - there[written]}, std::max(1, piece.bits / 8),
-                        {.write = true, .unwritten = !exists, .owner = c.dst.thread});
+                        {.write = true, .unwritten = !exists, .owner = whole.place.thread});
         else write(piece, value, p_.dst_levels.back());
       });
-    } while (memory::next_index(index, static_cast<size_t>(c.rank), dims));
+    } while (memory::next_index(index, static_cast<size_t>(c.rank), whole.dims));
     if (reads) reads->flush();
     skip(rows);
   }
@@ -169,7 +174,7 @@ class PartsCopy {
   Boxes* const out_;
   const size_t dim_;
   int64_t count_ = 0, row_elements_ = 1, done_ = 0;
-  AsyncCopy whole_;
+  AsyncOperation whole_;
 };
 
 }  // namespace

@@ -72,11 +72,9 @@ struct State {
   std::vector<ElidedCopies> elided;               // of each unit, PlanMemory::elidable
   memory::Semaphores semaphores;
   memory::Barriers barriers;
-  // One per thread of bulk copies, then one per thread of products: each product is a group of its own, and its issue
-  // awaits all before it (JAX, pallas/gpu/reference).
-  memory::Streams streams;
-  size_t barriers_told = 0;  // findings of `barriers` that were reported
-  memory::CopyQueue copies;  // in flight
+  memory::Streams streams;    // of each engine one per thread
+  size_t barriers_told = 0;   // findings of `barriers` that were reported
+  memory::AsyncQueue copies;  // operations in flight
   int64_t copies_issued = 0;
   std::vector<DeferredInit> deferred_init;
   // Of programs: in all, and the first that no thread has got yet (0: together); of each place among the resident ones

@@ -61,10 +61,8 @@ const Step* sem_signal(Thread& t, const Step* s) {
 // threads they move as late as can be: when all of them wait (complete_awaited).
 const Step* wait_for(Thread& t, const Step* s, int64_t id, int64_t value, bool decrement) {
   Execution& ex = *t.exec;
-  if (ex.copies_move == Options::Copies::AtWait && ex.threads.size() == 1)
-    for (size_t i; ex.semaphores.count(id) < value &&
-                   (i = ex.copies.first_completing(memory::Completion::Kind::Semaphore, id)) < ex.copies.size();)
-      complete_copy(ex, i);
+  if (ex.threads.size() == 1)
+    complete_while(ex, {memory::Completion::Kind::Semaphore, id}, [&] { return ex.semaphores.count(id) < value; });
   if (ex.semaphores.wait(id, value, decrement, t.index)) {
     t.wait = {};
     ex.events->sync({decrement ? SyncEvent::What::Taken : SyncEvent::What::Looked, t.index, id, value});
@@ -74,6 +72,22 @@ const Step* wait_for(Thread& t, const Step* s, int64_t id, int64_t value, bool d
   t.pc = s;
   t.stop = Stop::Blocked;
   return nullptr;
+}
+
+const Step* wait_for_groups(Thread& t, const Step* s, int64_t stream, int64_t most, bool reads) {
+  Execution& ex = *t.exec;
+  most = std::max<int64_t>(most, 0);
+  const int64_t last = ex.streams.last_awaited(stream, most);
+  complete_while(ex, {memory::Completion::Kind::Group, stream, last}, [&] { return last >= 0; });
+  if (!ex.streams.wait(stream, most, reads, t.index)) {
+    t.wait = {Wait::Kind::Group, stream, most};
+    t.pc = s;
+    t.stop = Stop::Blocked;
+    return nullptr;
+  }
+  t.wait = {};
+  ex.events->sync({SyncEvent::What::Groups, t.index, stream, most, last, reads});
+  return s + 1;
 }
 
 const Step* sem_wait(Thread& t, const Step* s) {
@@ -86,9 +100,7 @@ const Step* sem_read(Thread& t, const Step* s) {
   Execution& ex = *t.exec;
   const int64_t id = semaphore_id(t, p);
   // Somebody who polls waits too.
-  if (ex.copies_move == Options::Copies::AtWait)
-    for (size_t i; (i = ex.copies.first_completing(memory::Completion::Kind::Semaphore, id)) < ex.copies.size();)
-      complete_copy(ex, i);
+  complete_while(ex, {memory::Completion::Kind::Semaphore, id}, [] { return true; });
   ex.events->sync({SyncEvent::What::Looked, t.index, id, ex.semaphores.count(id)});
   int64_t& seen = t.slot<int64_t>(s->dst);
   const bool same = seen == ex.semaphores.count(id);

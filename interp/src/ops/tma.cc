@@ -15,10 +15,12 @@
 namespace pallasim::interp::ops {
 namespace {
 
-using memory::AsyncCopy, memory::Completion;
+using memory::AsyncOperation, memory::Completion, memory::Side;
 
-AsyncCopy copy_of(const Thread& t, const Step* s, const BulkCopyPayload& p) {
-  return copy_between(t, s, p.src, p.dst, p.dtype, p.combine);
+AsyncOperation movement_of(const Thread& t, const Step* s, const BulkCopyPayload& p) {
+  AsyncOperation op = movement(t, s, p.kind, p.src, p.dst, p.dtype);
+  op.combine = p.combine;
+  return op;
 }
 
 // What exists of a box: elements [begin, end) of each dimension.
@@ -26,44 +28,45 @@ struct Inside {
   int64_t begin[memory::kMaxRank], end[memory::kMaxRank];
 };
 
-Inside inside(const Thread& t, const CopySide& box, const AsyncCopy& c) {
+Inside inside(const Thread& t, const CopySide& box, const Side& all) {
   const bool none = is_closed(t, box);
   const auto count = [&](const std::vector<uint32_t>& slots, size_t d, int64_t otherwise) {
-    return std::min(c.dims[d], given(t, slots, d, otherwise));
+    return std::min(all.dims[d], given(t, slots, d, otherwise));
   };
   Inside in;
-  for (int d = 0; d < c.rank; ++d) {
+  for (int d = 0; d < all.rank; ++d) {
     in.begin[d] = count(box.before, static_cast<size_t>(d), 0);
-    in.end[d] = none ? in.begin[d] : std::max(in.begin[d], count(box.valid, static_cast<size_t>(d), c.dims[d]));
+    in.end[d] = none ? in.begin[d] : std::max(in.begin[d], count(box.valid, static_cast<size_t>(d), all.dims[d]));
   }
   return in;
 }
 
-// Makes `c` a copy of elements [lo, hi) of dimension `part` of its box, and of all others', as far as they exist. Of a
-// load what does not exist is 0; of a store it is dropped.
-void clip(const Inside& in, int part, int64_t lo, int64_t hi, bool load, AsyncCopy* c) {
-  const int64_t size = ir::byte_size(c->dtype);
-  for (int d = 0; d < c->rank; ++d) {
-    const int64_t from = d == part ? lo : 0, to = d == part ? hi : c->dims[d];
+// Makes of an operation on a whole box one on elements [lo, hi) of its dimension `part` and all of the others, as far
+// as they exist. Of a load what does not exist is 0; of a store it is dropped.
+void clip(const Inside& in, int part, int64_t lo, int64_t hi, bool load, AsyncOperation* op) {
+  Side &src = op->reads.front(), &dst = op->writes.front();
+  const int64_t size = src.element_bytes();
+  for (int d = 0; d < src.rank; ++d) {
+    const int64_t from = d == part ? lo : 0, to = d == part ? hi : src.dims[d];
     const int64_t begin = std::clamp(in.begin[d], from, to), end = std::clamp(in.end[d], begin, to);
-    c->src.offset += begin * c->src_strides[d] * size;
-    c->dst.offset += (load ? from : begin) * c->dst_strides[d] * size;
-    if (load) c->skipped += (begin - from) * c->dst_strides[d] * size;
-    c->whole[d] = to - from;
-    c->dims[d] = end - begin;
-    if (load && c->dims[d] < c->whole[d]) c->fills = c->zeros = true;
+    src.place.offset += begin * src.strides[d] * size;
+    dst.place.offset += (load ? from : begin) * dst.strides[d] * size;
+    if (load) op->skipped += (begin - from) * dst.strides[d] * size;
+    src.dims[d] = end - begin;
+    dst.dims[d] = load ? to - from : end - begin;
+    if (src.dims[d] < dst.dims[d]) op->rest = memory::Rest::Zeros;
   }
 }
 
-int64_t bytes_of(const AsyncCopy& c) {
+int64_t bytes_of(const Side& side) {
   int64_t n = 1;
-  for (int d = 0; d < c.rank; ++d) n = memory::mul(n, c.dims[d]);
-  return (n * ir::bit_width(c.dtype) + 7) / 8;
+  for (int d = 0; d < side.rank; ++d) n = memory::mul(n, side.dims[d]);
+  return (n * ir::bit_width(side.dtype) + 7) / 8;
 }
 
 // Each CTA reads its part of the box for all of them, or its tile for itself. Every barrier gets the bytes of all parts
 // that arrive with it; where the first CTA keeps count, its own gets all.
-void load_part(Thread& t, const Step* s, const BulkCopyPayload& p, const AsyncCopy& all, int64_t bytes) {
+void load_part(Thread& t, const Step* s, const BulkCopyPayload& p, AsyncOperation& op, int64_t bytes) {
   const std::vector<int32_t> receivers = units_of(t, p.receivers);
   const auto n = static_cast<int64_t>(receivers.size()),
              own = std::find(receivers.begin(), receivers.end(), t.unit) - receivers.begin();
@@ -71,16 +74,18 @@ void load_part(Thread& t, const Step* s, const BulkCopyPayload& p, const AsyncCo
                 hi = extent * (own + 1) / n;
   if (lo == hi) return;
   const int64_t begin = bytes * lo / extent, end = bytes * hi / extent;
-  AsyncCopy c = all;
-  clip(inside(t, p.src, c), p.part, lo, hi, true, &c);
-  if (p.tiles) c.dst.offset -= lo * c.dst_strides[p.part] * ir::byte_size(c.dtype);
+  clip(inside(t, p.src, op.reads.front()), p.part, lo, hi, true, &op);
+  Side part = op.writes.front();
+  if (p.tiles) part.place.offset -= lo * part.strides[p.part] * part.element_bytes();
+  op.writes.clear();
   for (int32_t unit : receivers) {
     if (p.tiles && unit != t.unit) continue;
-    c.dst.thread = begun(t, unit);
-    const int64_t barrier = barrier_id(t, p.barrier, p.to_leader ? receivers.front() : unit);
-    c.after_write = {Completion::Kind::Barrier, barrier, 0, end - begin};
-    issue(t, s, c, false, !p.tiles && unit != receivers.front());  // the box is read once
+    part.place.thread = begun(t, unit);
+    op.writes.add(part);
+    op.after_write.add(
+        {Completion::Kind::Barrier, barrier_id(t, p.barrier, p.to_leader ? receivers.front() : unit), 0, end - begin});
   }
+  issue(t, s, op);
 }
 
 // A run of neighbouring rows of those that a list names.
@@ -107,28 +112,31 @@ std::vector<RowRun> chosen_runs(const Thread& t, const ChosenRows& r) {
 
 // Rows of global memory and of the other side. `issue` is given each run of them; a load fills those that do not exist.
 template <typename F>
-void for_chosen(Thread& t, const BulkCopyPayload& p, const AsyncCopy& all, bool load, const F& issue) {
+void for_chosen(Thread& t, const BulkCopyPayload& p, const AsyncOperation& all, bool load, const F& issue) {
   const size_t d = p.rows.dim;
   const int64_t size = ir::byte_size(p.dtype);
   for (const RowRun& run : chosen_runs(t, p.rows)) {
-    AsyncCopy c = all;
-    c.dims[d] = run.count;
+    AsyncOperation op = all;
+    Side &src = op.reads.front(), &dst = op.writes.front();
+    src.dims[d] = run.count;
     const int64_t far = run.exists ? run.row : 0;
-    c.src.offset += (load ? far : run.at) * c.src_strides[d] * size;
-    c.dst.offset += (load ? run.at : far) * c.dst_strides[d] * size;
-    Inside in = inside(t, load ? p.src : p.dst, c);
+    src.place.offset += (load ? far : run.at) * src.strides[d] * size;
+    dst.place.offset += (load ? run.at : far) * dst.strides[d] * size;
+    Inside in = inside(t, load ? p.src : p.dst, src);
     in.begin[d] = 0, in.end[d] = run.exists ? run.count : 0;
-    clip(in, -1, 0, 0, load, &c);
-    issue(run, c);
+    clip(in, -1, 0, 0, load, &op);
+    issue(run, op);
   }
 }
 
-void load_rows(Thread& t, const Step* s, const BulkCopyPayload& p, const AsyncCopy& all, int64_t bytes) {
-  for_chosen(t, p, all, true, [&](const RowRun& run, AsyncCopy& c) {
-    c.after_write.bytes = bytes * (run.at + run.count) / p.rows.count - bytes * run.at / p.rows.count;
-    issue(t, s, c);
+void load_rows(Thread& t, const Step* s, const BulkCopyPayload& p, const AsyncOperation& all, int64_t bytes) {
+  for_chosen(t, p, all, true, [&](const RowRun& run, AsyncOperation& op) {
+    op.after_write.front().bytes = bytes * (run.at + run.count) / p.rows.count - bytes * run.at / p.rows.count;
+    issue(t, s, op);
   });
 }
+
+int64_t bulk_stream(const Thread& t) { return t.exec->stream_of(memory::AsyncEngine::Bulk, t.index); }
 
 // The list alone: what boxes touch is told with their copies.
 void list_box(const BulkCopyPayload& p, Boxes& out) {
@@ -142,21 +150,22 @@ void bulk_store_footprint(Thread&, const Step& s, Boxes& out) { list_box(payload
 
 const Step* bulk_load(Thread& t, const Step* s) {
   const auto& p = payload<Kind::bulk_load>(s);
-  Execution& ex = *t.exec;
-  AsyncCopy c = copy_of(t, s, p);
-  const int64_t barrier = barrier_id(t, p.barrier), bytes = bytes_of(c);
-  c.after_write = {Completion::Kind::Barrier, barrier, 0, bytes};
+  AsyncOperation op = movement_of(t, s, p);
+  const int64_t barrier = barrier_id(t, p.barrier), bytes = bytes_of(op.reads.front());
   const bool leads = !p.to_leader || units_of(t, p.receivers).front() == t.unit;
   if (leads) arrive_expecting(t, barrier, p.to_leader && !p.tiles ? memory::mul(bytes, p.receivers.count()) : bytes);
   if (p.receivers.elsewhere()) {
-    load_part(t, s, p, c, bytes);
-  } else if (p.chooses) {
-    load_rows(t, s, p, c, bytes);
+    load_part(t, s, p, op, bytes);
   } else {
-    clip(inside(t, p.src, c), -1, 0, 0, true, &c);
-    issue(t, s, c);
+    op.after_write.add({Completion::Kind::Barrier, barrier, 0, bytes});
+    if (p.chooses) {
+      load_rows(t, s, p, op, bytes);
+    } else {
+      clip(inside(t, p.src, op.reads.front()), -1, 0, 0, true, &op);
+      issue(t, s, op);
+    }
   }
-  ex.progressed = true;
+  t.exec->progressed = true;
   tell_of_barriers(t, s);
   return s + 1;
 }
@@ -169,13 +178,14 @@ const Step* peer_store(Thread& t, const Step* s) {
   src.addr = p.src;
   src.extents = p.dst.extents;
   src.strides = memory::dense_strides(p.dst.extents.dims);
-  AsyncCopy c = copy_between(t, s, src, p.dst, p.dtype, p.combine);
-  c.dst.thread = begun(t, unit);
-  const int64_t bytes = bytes_of(c);
+  AsyncOperation op = movement(t, s, memory::AsyncKind::peer_store, src, p.dst, p.dtype);
+  op.combine = p.combine;
+  op.writes.front().place.thread = begun(t, unit);
+  const int64_t bytes = bytes_of(op.reads.front());
   const int64_t barrier = barrier_id(t, p.barrier, unit);
-  c.after_write = {Completion::Kind::Barrier, barrier, 0, bytes};
+  op.after_write.add({Completion::Kind::Barrier, barrier, 0, bytes});
   arrive_expecting(t, barrier, bytes);
-  issue(t, s, c, true);
+  issue(t, s, op, true);
   tell_of_barriers(t, s);
   return s + 1;
 }
@@ -183,38 +193,34 @@ const Step* peer_store(Thread& t, const Step* s) {
 const Step* bulk_store(Thread& t, const Step* s) {
   const auto& p = payload<Kind::bulk_store>(s);
   Execution& ex = *t.exec;
-  AsyncCopy c = copy_of(t, s, p);
-  c.forwarded = p.forwarded;
-  c.stream = t.index;
-  c.group = ex.streams.issue(c.stream);
-  c.after_read = c.after_write = {Completion::Kind::Group, c.stream};  // a wait may be for the reads alone
+  AsyncOperation op = movement_of(t, s, p);
+  const memory::AsyncRow& kind = memory::row(op.kind);
+  op.stream = ex.stream_of(kind.engine, t.index);
+  op.group = ex.streams.issue(op.stream);
+  if (kind.after_read == Completion::Kind::Group) op.after_read.add({Completion::Kind::Group, op.stream});
+  op.after_write.add({Completion::Kind::Group, op.stream});
   if (p.chooses) {
-    for_chosen(t, p, c, false, [&](const RowRun& run, AsyncCopy& part) {
+    for_chosen(t, p, op, false, [&](const RowRun& run, AsyncOperation& part) {
       if (run.at > 0) part.group = ex.streams.issue(part.stream);
       issue(t, s, part);
     });
   } else {
-    clip(inside(t, p.dst, c), -1, 0, 0, false, &c);
-    issue(t, s, c);
+    clip(inside(t, p.dst, op.reads.front()), -1, 0, 0, false, &op);
+    issue(t, s, op);
   }
   ex.progressed = true;
   return s + 1;
 }
 
 const Step* commit_group(Thread& t, const Step* s) {
-  t.exec->streams.commit(t.index);
-  t.exec->events->sync({SyncEvent::What::Commit, t.index, t.index});
+  t.exec->streams.commit(bulk_stream(t));
+  t.exec->events->sync({SyncEvent::What::Commit, t.index, bulk_stream(t)});
   return s + 1;
 }
 
-// The copies of the groups that are awaited move now, if they did not before.
 const Step* wait_groups(Thread& t, const Step* s) {
   const auto& p = payload<Kind::wait_groups>(s);
-  Execution& ex = *t.exec;
-  const int64_t most = std::max<int64_t>(t.slot<int32_t>(p.most_slot), 0), last = complete_groups(ex, t.index, most);
-  ex.streams.wait(t.index, most, p.reads, t.index);
-  ex.events->sync({SyncEvent::What::Groups, t.index, t.index, most, last, p.reads});
-  return s + 1;
+  return wait_for_groups(t, s, bulk_stream(t), t.slot<int32_t>(p.most_slot), p.reads);
 }
 
 const Step* fence_proxy(Thread& t, const Step* s) {

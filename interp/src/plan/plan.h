@@ -43,6 +43,11 @@ struct PlanMemory {
   int barrier_semaphore = -1;   // block of the launch's barrier semaphores; -1: nobody asks for it
   std::vector<int> own_inputs;  // operands that the kernel writes to though the caller keeps them: a launch copies them
 
+  // The place of an allocation among `elidable`; -1: it is none of them.
+  int32_t elidable_of(size_t allocation) const {
+    const auto it = std::find(elidable.begin(), elidable.end(), allocation);
+    return it == elidable.end() ? -1 : static_cast<int32_t>(it - elidable.begin());
+  }
   // Whether every thread has a buffer for itself.
   bool is_private(uint32_t buffer) const {
     return buffer <= memory::kTempBuffer ||

@@ -52,10 +52,11 @@ struct Wait {
     None,
     Semaphore,  // until its count is `value`
     Barrier,    // until its phase `value` has ended
+    Group,      // until all but `value` of its groups are complete
     Join,       // until none of the thread's children runs any more; `value` of them did when it began to wait
   };
   Kind kind = Kind::None;
-  int64_t object = -1;  // id in State::semaphores or ::barriers
+  int64_t object = -1;  // id in State::semaphores, ::barriers or ::streams
   int64_t value = 0;
   bool operator==(const Wait&) const = default;
 };

@@ -16,38 +16,58 @@ void FlightWatch::see(Seen& seen) {
   look(ex(), seen.shadow(), seen.access.thread);
 }
 
-// The phase in which its bytes count is the one that waits for them.
+// Of products RaceWatch tells; blocks of a pipeline are the thread's own business.
 void FlightWatch::on_operation(const OperationEvent& e) {
-  const memory::AsyncCopy& c = e.operation;
-  if (e.what == OperationEvent::What::Issued) issued(c);
-  else if (e.what == OperationEvent::What::Moved && c.after_write.kind == memory::Completion::Kind::Barrier)
-    flights_.counted(c.id, c.after_write.object, ex().barriers[c.after_write.object].phase);
+  if (!starts_operation(step(e.operation.step))) return;
+  if (e.what == OperationEvent::What::Issued) issued(e.operation);
+  if (e.what == OperationEvent::What::Moved) moved(e.operation);
 }
 
-void FlightWatch::issued(const memory::AsyncCopy& c) {
-  Execution& ex = this->ex();
-  const Step& s = step(c.step);
-  shadow::Flight f;
-  f.site = s.id;
+namespace {
+// In ascending order, as they are issued.
+int64_t flight_of(const memory::AsyncOperation& op, size_t receiver) {
+  constexpr int64_t kMostReceivers = 1 << 16;
+  return op.id * kMostReceivers + static_cast<int64_t>(receiver);
+}
+}  // namespace
+
+// The phase in which its bytes count is the one that waits for them.
+void FlightWatch::moved(const memory::AsyncOperation& op) {
+  for (size_t i = 0; i < op.after_write.size(); ++i)
+    if (const memory::Completion& c = op.after_write[i]; c.kind == memory::Completion::Kind::Barrier)
+      flights_.counted(flight_of(op, i), c.object, ex().barriers[c.object].phase);
+}
+
+void FlightWatch::issued(const memory::AsyncOperation& op) {
   if (flights_.empty()) issues_.clear();
-  issues_.insert_or_assign(c.id,
-                           Issue{c.thread, CopyWay(ex, c), moment(ex.threads[static_cast<size_t>(c.thread)], c.step)});
-  if (c.combine != memory::Combine::Replace) adding_.insert(s.id);
-  for (bool dst : {false, true}) {
-    const shadow::Access side = instances_.side(ex, c, dst, c.thread);
-    const bool none = std::any_of(side.dims, side.dims + side.rank, [](int64_t n) { return n <= 0; });
-    if (none) continue;
-    if (!flights_.empty()) look(ex, side, c.thread);
-    f.sides.push_back({side.instance, side.box(), dst});
-  }
-  const auto note = [&c](const memory::Completion& d, auto* to) {
-    if (d.kind == memory::Completion::Kind::Nothing) return;
-    const bool units = d.kind == memory::Completion::Kind::Semaphore, group = d.kind == memory::Completion::Kind::Group;
-    to->push_back({d.kind, d.object, units ? d.count : 1, group ? c.group : INT64_MAX});
+  if (op.combine != memory::Combine::Replace) adding_.insert(op.step);
+  for (size_t i = 0; i < op.writes.size(); ++i) start(op, i);
+}
+
+void FlightWatch::start(const memory::AsyncOperation& op, size_t receiver) {
+  Execution& ex = this->ex();
+  const memory::Side& to = op.writes[receiver];
+  shadow::Flight f;
+  f.site = op.step;
+  const int64_t id = flight_of(op, receiver);
+  issues_.insert_or_assign(
+      id, Issue{op.thread, CopyWay(ex, op, to), moment(ex.threads[static_cast<size_t>(op.thread)], op.step)});
+  const auto note_side = [&](const memory::Side& side, bool write) {
+    if (side.empty()) return;
+    const shadow::Access a = instances_.side(ex, op, side, write, op.thread);
+    if (!flights_.empty()) look(ex, a, op.thread);
+    f.sides.push_back({a.instance, a.box(), write});
   };
-  note(c.after_read, &f.after_read);
-  note(c.after_write, &f.after_write);
-  flights_.start(c.id, std::move(f));
+  if (receiver == 0)
+    for (const memory::Side& side : op.reads) note_side(side, false);
+  note_side(to, true);
+  const auto note = [&](const memory::Completion& d, std::vector<shadow::Owed>* owed) {
+    const bool units = d.kind == memory::Completion::Kind::Semaphore, group = d.kind == memory::Completion::Kind::Group;
+    owed->push_back({d.kind, d.object, units ? d.count : 1, group ? op.group : INT64_MAX});
+  };
+  for (const memory::Completion& c : op.after_read) note(c, &f.after_read);
+  if (receiver < op.after_write.size()) note(op.after_write[receiver], &f.after_write);
+  flights_.start(id, std::move(f));
 }
 
 FlightWatch::Moment FlightWatch::moment(const Thread& t, int32_t step) {

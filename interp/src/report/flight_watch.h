@@ -11,7 +11,8 @@
 namespace pallasim::interp {
 
 // Nobody may touch what an asynchronous copy writes, or change what it reads, before the copy is awaited. A wait covers
-// the oldest copies of its semaphore, as far as its bytes go.
+// the oldest copies of its semaphore, as far as its bytes go. Of several receivers each awaits its own bytes: to each
+// goes a flight of its own.
 class FlightWatch : public Detector {
  public:
   FlightWatch(const Plan& plan, Instances& instances) : plan_(plan), instances_(instances) {}
@@ -29,7 +30,9 @@ class FlightWatch : public Detector {
     std::vector<int32_t> trips;
     bool operator==(const Moment&) const = default;
   };
-  void issued(const memory::AsyncCopy&);
+  void issued(const memory::AsyncOperation&);
+  void start(const memory::AsyncOperation&, size_t receiver);
+  void moved(const memory::AsyncOperation&);
   Moment moment(const Thread&, int32_t step);
   std::string moment_text(const Moment&, int32_t step);
   void look(Execution&, const memory::shadow::Access&, int32_t thread);
@@ -43,7 +46,7 @@ class FlightWatch : public Detector {
     CopyWay way;
     Moment when;
   };
-  std::map<int64_t, Issue> issues_;                       // of the copies since none was in flight
+  std::map<int64_t, Issue> issues_;                       // of the flights since there was none
   std::map<int32_t, std::vector<const Step*>> loops_of_;  // around steps that start copies
   memory::shadow::InFlight flights_;
   std::vector<Meeting> findings_;

@@ -67,20 +67,19 @@ memory::shadow::Access Instances::access(const Execution& ex, const Access& a, m
   return r;
 }
 
-memory::shadow::Access Instances::side(const Execution& ex, const memory::AsyncCopy& c, bool dst,
-                                       memory::shadow::Actor who) {
-  const memory::Place& p = dst ? c.dst : c.src;
+memory::shadow::Access Instances::side(const Execution& ex, const memory::AsyncOperation& op, const memory::Side& side,
+                                       bool write, memory::shadow::Actor who) {
   memory::shadow::Access r;
   r.who = who;
-  r.instance = of(ex, p.thread, p.buffer);
-  r.offset = p.offset;
-  r.dims = dst ? c.dst_dims() : c.dims;
-  r.strides = dst ? c.dst_strides : c.src_strides;
-  r.rank = c.rank;
-  r.element_bytes = ir::byte_size(c.dtype);
-  r.write = dst;
-  r.atomic = dst && c.combine != memory::Combine::Replace;  // of two copies that add to a place both count
-  r.site = c.step;
+  r.instance = of(ex, side.place.thread, side.place.buffer);
+  r.offset = side.place.offset;
+  r.dims = side.dims;
+  r.strides = side.strides;
+  r.rank = side.rank;
+  r.element_bytes = side.element_bytes();
+  r.write = write;
+  r.atomic = write && op.combine != memory::Combine::Replace;  // of two copies that add to a place both count
+  r.site = op.step;
   return r;
 }
 

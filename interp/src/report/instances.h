@@ -26,8 +26,9 @@ class Instances {
   Line line(const Plan&, int32_t site) const;
   // `who`: a thread or a side of an asynchronous operation.
   memory::shadow::Access access(const Execution&, const Access&, memory::shadow::Actor who);
-  // One side of a copy, by whoever moves it.
-  memory::shadow::Access side(const Execution&, const memory::AsyncCopy&, bool dst, memory::shadow::Actor who);
+  // One side of an operation, by whoever moves it.
+  memory::shadow::Access side(const Execution&, const memory::AsyncOperation&, const memory::Side&, bool write,
+                              memory::shadow::Actor who);
 
  private:
   struct Memory {

@@ -40,20 +40,20 @@ void RaceWatch::on_launch(const LaunchEvent&) {
 void RaceWatch::see(Seen& seen) {
   const Access& a = seen.access;
   const Step& step = this->step(a.step);
-  if (starts_operation(step)) return;  // the sides of a copy are actors of their own
+  if (is_operations(step, a.thread, a.buffer, a.offset)) return;  // its sides are actors of their own
   if (plan_.memory.is_private(a.buffer) && !reached_) return;
-  const Where w{a.thread, a.owner < 0 ? a.thread : a.owner, a.buffer, a.offset};
-  // A product's operands in shared memory and its accumulator are its own business until it is awaited; operands in
-  // registers are the compiler's, whatever had a name there before.
-  const bool accumulator = has_trait(step, kProxy) && plan_.memory.allocations.at(a.buffer, a.offset) &&
-                           products_[a.thread].accumulator == std::pair(a.buffer, a.offset);
-  if (has_trait(step, kProxy) && (accumulator || in_shared_memory(a.buffer, a.offset))) {
-    shadow::Access of = seen.shadow();
-    of.who = products_[a.thread].issued.writes;
-    of.proxy = in_shared_memory(a.buffer, a.offset);
-    return look(ex(), of, w);
-  }
-  look(ex(), seen.shadow(), w);
+  look(ex(), seen.shadow(), {a.thread, a.owner < 0 ? a.thread : a.owner, a.buffer, a.offset});
+}
+
+// Whether what a step accesses there is a side of the operation that it starts. A product's operands in shared memory
+// and its accumulator are its own business until it is awaited; operands in registers are the compiler's, whatever had
+// a name there before.
+bool RaceWatch::is_operations(const Step& s, int32_t by, uint32_t buffer, int64_t offset) const {
+  if (s.kind != Kind::wgmma) return starts_operation(s);
+  const Addr& to = payload<Kind::wgmma>(s).dst;
+  const int64_t at = to.offset + (to.dyn == Addr::kNoSlot ? 0 : thread(by).slot<int64_t>(to.dyn));
+  return in_shared_memory(buffer, offset) ||
+         (buffer == to.buffer && offset == at && plan_.memory.allocations.at(buffer, offset));
 }
 
 bool RaceWatch::in_shared_memory(uint32_t buffer, int64_t offset) const {
@@ -73,8 +73,6 @@ void RaceWatch::on_sync(const SyncEvent& e) {
     case What::Commit: return order_.commit(e.object);
     case What::Groups: return order_.wait_group(e.thread, e.object, e.value, e.reads);
     case What::Fence: return order_.fence(e.thread);
-    case What::Product: return product(thread(e.thread), step(static_cast<int32_t>(e.object)), e.value);
-    case What::Products: return order_.wait_group(e.thread, e.object, e.value, false);
     case What::Spawn: return order_.spawn(e.thread, static_cast<int32_t>(e.object));
     case What::Join: return order_.join(e.thread, static_cast<int32_t>(e.object));
     case What::TripsBegin: return order_.begin_trips(e.thread);
@@ -83,49 +81,42 @@ void RaceWatch::on_sync(const SyncEvent& e) {
   }
 }
 
-// Each is a group of its own, and awaits all before it (JAX, pallas/gpu/reference: all but the last one).
-void RaceWatch::product(const Thread& t, const Step& s, int64_t stream) {
-  const Addr& to = payload<Kind::wgmma>(s).dst;
-  products_[t.index] = {order_.issue(t.index, stream, true),
-                        {to.buffer, to.offset + (to.dyn == Addr::kNoSlot ? 0 : t.slot<int64_t>(to.dyn))}};
-  order_.commit(stream);
-  order_.wait_group(t.index, stream, 1, false);
-}
-
+// Copies of a pipeline are the thread's own business.
 void RaceWatch::on_operation(const OperationEvent& e) {
+  if (e.operation.kind == memory::AsyncKind::block && e.what == OperationEvent::What::Issued) return;
   if (e.what == OperationEvent::What::Issued) issued(e.operation);
   if (e.what == OperationEvent::What::Moved) moved(e.operation);
 }
 
-void RaceWatch::issued(const memory::AsyncCopy& c) {
+void RaceWatch::issued(const memory::AsyncOperation& op) {
   Execution& ex = this->ex();
-  const Step& s = step(c.step);
-  const shadow::Issued who =
-      order_.issue(c.thread, c.stream, false, c.after_read.kind != memory::Completion::Kind::Nothing);
-  issued_[c.id] = who;
-  copies_.insert_or_assign(s.id, CopyWay(ex, c));
-  check_begun(ex, c, who.writes);
-  for (bool dst : {false, true}) {
-    const memory::Place& p = dst ? c.dst : c.src;
-    if (plan_.memory.is_private(p.buffer) && !reached_) continue;
-    const int64_t* dims = dst ? c.dst_dims() : c.dims;
-    if (std::any_of(dims, dims + c.rank, [](int64_t n) { return n <= 0; })) continue;
-    shadow::Access side = instances_.side(ex, c, dst, dst ? who.writes : who.reads);
-    side.proxy = has_trait(s, kProxy) && in_shared_memory(p.buffer, p.offset);
-    look(ex, side, {c.thread, p.thread, p.buffer, p.offset});
-  }
+  const Step& s = step(op.step);
+  const shadow::Issued who = order_.issue(op.thread, op.stream, op.in_order(), !op.after_read.empty());
+  issued_[op.id] = who;
+  kinds_[s.id] = op.kind;
+  if (starts_operation(s)) copies_.insert_or_assign(s.id, CopyWay(ex, op, op.writes.back()));
+  const auto tell = [&](const memory::Side& side, bool write) {
+    const memory::Place& p = side.place;
+    if (plan_.memory.is_private(p.buffer) && !reached_) return;
+    if (side.empty() || !is_operations(s, op.thread, p.buffer, p.offset)) return;
+    shadow::Access a = instances_.side(ex, op, side, write, write ? who.writes : who.reads);
+    a.proxy = memory::row(op.kind).asynchronous_proxy && in_shared_memory(p.buffer, p.offset);
+    look(ex, a, {op.thread, p.thread, p.buffer, p.offset});
+  };
+  for (const memory::Side& side : op.writes) check_begun(ex, op, side, who.writes);
+  for (const memory::Side& side : op.reads) tell(side, false);
+  for (const memory::Side& side : op.writes) tell(side, true);
 }
 
-void RaceWatch::moved(const memory::AsyncCopy& c) {
-  const auto it = issued_.find(c.id);
-  // Copies of a pipeline are the thread's own business.
-  const shadow::Issued who = it == issued_.end() ? shadow::Issued{c.thread, c.thread} : it->second;
+void RaceWatch::moved(const memory::AsyncOperation& op) {
+  const auto it = issued_.find(op.id);
+  const shadow::Issued who = it == issued_.end() ? shadow::Issued{op.thread, op.thread} : it->second;
   const auto release = [&](shadow::Actor side, const memory::Completion& d) {
     if (d.kind == memory::Completion::Kind::Semaphore) order_.signal(side, d.object, d.count, it != issued_.end());
     if (d.kind == memory::Completion::Kind::Barrier) order_.arrive(side, d.object);
   };
-  release(who.reads, c.after_read);
-  release(who.writes, c.after_write);
+  for (const memory::Completion& c : op.after_read) release(who.reads, c);
+  for (const memory::Completion& c : op.after_write) release(who.writes, c);
   if (it != issued_.end()) issued_.erase(it);
 }
 
@@ -149,18 +140,19 @@ void RaceWatch::look(Execution& ex, const shadow::Access& a, const Where& w) {
   note_visit(a, w);
 }
 
-void RaceWatch::check_begun(Execution& ex, const memory::AsyncCopy& c, shadow::Actor writes) {
+void RaceWatch::check_begun(Execution& ex, const memory::AsyncOperation& op, const memory::Side& side,
+                            shadow::Actor writes) {
   const auto thread = [&](int32_t i) -> const Thread& { return ex.threads[static_cast<size_t>(i)]; };
-  const int32_t from = ex.device_of(thread(c.thread)), to = ex.device_of(thread(c.dst.thread));
+  const int32_t from = ex.device_of(thread(op.thread)), to = ex.device_of(thread(side.place.thread));
   // Devices of no chip in particular begin together.
-  if (from == to || ex.options->chip->family == hw::Family::Generic || too_early_.count(c.step)) return;
+  if (from == to || ex.options->chip->family == hw::Family::Generic || too_early_.count(op.step)) return;
   for (int32_t i = 0; i < ex.device_threads; ++i)
     if (order_.ordered({to * ex.device_threads + i, 1}, writes)) return;
-  too_early_.insert(c.step);
-  const Step& step = plan_.steps[static_cast<size_t>(c.step)];
-  std::string name = allocation_name(plan_, c.dst.buffer, c.dst.offset);
+  too_early_.insert(op.step);
+  const Step& step = plan_.steps[static_cast<size_t>(op.step)];
+  std::string name = allocation_name(plan_, side.place.buffer, side.place.offset);
   ir::Diagnostic d = diagnostic_at(
-      thread(c.thread), &step, "PS-RACE-002",
+      thread(op.thread), &step, "PS-RACE-002",
       fmt::format("{} of device {} is written by a copy of device {}, which does not know that device {} began the "
                   "kernel",
                   name.empty() ? "memory" : name, to, from, to));
@@ -192,8 +184,9 @@ std::string RaceWatch::deed(const Execution& ex, const shadow::Party& p) const {
   const Step* s = instances_.line(plan_, p.site).step;
   const std::string who = alone_ ? "" : " of " + name_of(ex.threads[static_cast<size_t>(p.thread)]);
   const std::string_view does = p.write ? "writes" : "reads";
-  if (s->kind == Kind::wgmma) return fmt::format("a wgmma{} {}", who, does);
-  if (p.asynchronous) return fmt::format("a copy{} {}", who, does);
+  if (s->kind == Kind::wgmma) return fmt::format("a wgmma{} {}", who, does);  // its registers, too
+  if (const auto kind = kinds_.find(s->id); p.asynchronous && kind != kinds_.end())
+    return fmt::format("a {}{} {}", memory::row(kind->second).word, who, does);
   return fmt::format("{} {}", alone_ ? "the kernel" : name_of(ex.threads[static_cast<size_t>(p.thread)]), does);
 }
 

@@ -34,15 +34,15 @@ class RaceWatch : public Detector {
     uint32_t buffer;
     int64_t offset;
   };
-  void issued(const memory::AsyncCopy&);
-  void moved(const memory::AsyncCopy&);
-  void product(const Thread&, const Step&, int64_t stream);
+  void issued(const memory::AsyncOperation&);
+  void moved(const memory::AsyncOperation&);
+  bool is_operations(const Step&, int32_t thread, uint32_t buffer, int64_t offset) const;
   void look(Execution&, const memory::shadow::Access&, const Where&);
   void report(Execution&, memory::shadow::Race, const Where&);
   std::string deed(const Execution&, const memory::shadow::Party&) const;
   void add(ir::Diagnostic, const memory::shadow::Race&, const std::string& ref);
   // PS-RACE-002, once per step: a copy into memory of a device of which the issuer does not know that it began.
-  void check_begun(Execution&, const memory::AsyncCopy&, memory::shadow::Actor);
+  void check_begun(Execution&, const memory::AsyncOperation&, const memory::Side&, memory::shadow::Actor);
   // Shared memory goes with its block of threads: accesses of others that its end does not wait for (race_ends.cc).
   struct Visit {
     memory::shadow::Epoch at;             // of the last one
@@ -63,17 +63,13 @@ class RaceWatch : public Detector {
   Instances& instances_;
   memory::shadow::Order order_{true};
   memory::shadow::Races races_;
-  std::map<int64_t, memory::shadow::Issued> issued_;  // copies in flight
-  struct Product {
-    memory::shadow::Issued issued;
-    std::pair<uint32_t, int64_t> accumulator;  // buffer and offset
-  };
-  std::map<int32_t, Product> products_;  // by thread: the last one
+  std::map<int64_t, memory::shadow::Issued> issued_;  // operations in flight
   // By the owner's core, who accessed it, and site.
   std::map<std::tuple<int64_t, memory::shadow::Actor, int32_t>, Visit> visits_;
   std::set<int32_t> told_of_ends_;     // sites
   std::set<int32_t> too_early_;        // steps with a PS-RACE-002
   std::map<int32_t, CopyWay> copies_;  // by step: its last one
+  std::map<int32_t, memory::AsyncKind> kinds_;
   std::vector<Meeting> findings_;
 };
 

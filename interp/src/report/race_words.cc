@@ -73,7 +73,8 @@ std::string element_name(const Plan& p, uint32_t buffer, int64_t offset) {
   return fmt::format("{}[{}]", name, fmt::join(index_of((offset - k.begin) / k.element_bytes, k.dims), ", "));
 }
 
-CopyWay::CopyWay(const Execution& ex, const memory::AsyncCopy& c) : step(c.step), src(c.src), dst(c.dst) {
+CopyWay::CopyWay(const Execution& ex, const memory::AsyncOperation& op, const memory::Side& receiver)
+    : step(op.step), src(op.reads.front().place), dst(receiver.place) {
   if (ex.points > 0 && (names_thread(ex, src) || names_thread(ex, dst))) said = text(ex);
 }
 

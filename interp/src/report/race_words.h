@@ -14,7 +14,7 @@ std::string elements_text(const Plan&, uint32_t buffer, memory::shadow::Range by
 std::string element_name(const Plan&, uint32_t buffer, int64_t offset);
 // Where a copy goes: in words when somebody asks, or at once where a thread may be another program's by then.
 struct CopyWay {
-  CopyWay(const Execution&, const memory::AsyncCopy&);
+  CopyWay(const Execution&, const memory::AsyncOperation&, const memory::Side& receiver);
   std::string text(const Execution&) const;  // "from x_ref of device 0 to o_ref of device 1"
   int32_t step;
   memory::Place src, dst;

@@ -1,49 +1,52 @@
-"""A fill that is awaited gives its value under every schedule; one that is not is a race, with both lines."""
+"""A copy to shared memory in the thread's groups brings its bytes whenever they move; read before its group is awaited, it is a race
+that its value shows."""
 import os
 import pathlib
 import subprocess
 import tempfile
 
 KERNEL = """pallasim-ir 1
-module "fill" {{machine = tpu}}
-mesh "cores" {{kind = tensorcore, axes = [axis("core", 2)]}}
-output "o" : i32[2,8] {{space = any}}
-scratch "filled" : ref<dma_sem[], semaphore>
-scratch "ready" : ref<sem[], semaphore>
-body "cores" (%0 "o": ref<i32[2,8], any>, %1 "filled": ref<dma_sem[], semaphore>, %2 "ready": ref<sem[], semaphore>) {{
-  %3 = axis_index {{axis = "core"}} : i32[]
-  %4 = constant {{value = i32 0x1}} : i32[]
-  %5 = constant {{value = i32 0x0}} : i32[]
-  %6 = eq %3, %5 : bool[]
-  cond %6 () {{
+module "cp_async" {{machine = mosaic_gpu}}
+mesh "gpu" {{kind = gpu, axes = [axis("wg", 1)], grid = 0, cluster = 0, threads = 1}}
+output "o_ref" : i32[4,8] {{space = gmem}}
+output "p_ref" : i32[4,8] {{space = gmem}}
+body "gpu" (%0 "o_ref": ref<i32[4,8], gmem>, %1 "p_ref": ref<i32[4,8], gmem>) {{
+  run_scoped {{allocs = [none]}} (%2 "smem": ref<i32[4,8], gsmem, cta>) {{
+    %3 = constant {{value = i32 0x29}} : i32[]
+    %4 = broadcast_in_dim %3 {{dims = []}} : i32[4,8]
+    %5 = constant {{value = i32 0x0}} : i32[]
+    %6 = broadcast_in_dim %5 {{dims = []}} : i32[4,8]
+    store %1, %4
+    store %2, %6
+    cp_async %1, %2 {{src = view($0, []), dst = view($1, [])}} @0
+    commit_group
     {first}
-    %7 = get %0 {{view = [index(0, slice(0, 8))]}} : i32[8] @1
-    %8 = add %7, %4 : i32[8] @1
-    store %0, %8 {{view = [index(1, slice(0, 8))]}} @1
-    yield
-  }} () {{
-    fill_start %0, %1 {{dst = view($0, [index(0, slice(0, 8))]), dst_sem = view($1, []), value = i32 0x29}} @0
+    %7 = get %2 : i32[4,8] @1
+    store %0, %7 @1
     {second}
     yield
   }}
   yield
 }}
-loc 0 {{file = "k.py", line = 1, column = 0, function = "k", text = "fill"}}
-loc 1 {{file = "k.py", line = 2, column = 0, function = "k", text = "o[1] = o[0] + 1"}}
+loc 0 {{file = "k.py", line = 1, column = 0, function = "k", text = "cp_async(p_ref, smem)"}}
+loc 1 {{file = "k.py", line = 2, column = 0, function = "k", text = "o_ref[...] = smem[...]"}}
 """
-WAIT = "dma_wait %0, %0, %1 {src = view($0, [index(0, slice(0, 8))]), dst = view($1, [index(0, slice(0, 8))]), dst_sem = view($2, [])}"
-SIGNAL = "sem_signal %2, %4, %4 {inc = $1, core_index = $2}"
+WAIT = "wait_smem_to_gmem %5 {wait_read_only = false}"
 
 
 def run(first, second, *options):
-    file = pathlib.Path(tempfile.mkdtemp()) / "fill.psir"
+    file = pathlib.Path(tempfile.mkdtemp()) / "cp_async.psir"
     file.write_text(KERNEL.format(first=first, second=second))
-    return subprocess.run([os.environ["PALLASIM"], "run", str(file), "--checked", *options], text=True, capture_output=True)
+    done = subprocess.run([os.environ["PALLASIM"], "run", str(file), *options], text=True, capture_output=True)
+    assert done.returncode == 0 or "PS-RACE" in done.stderr, done.stdout + done.stderr
+    return done
 
 
 for options in ([], ["--copies", "on_wait"], ["--copies", "scheduled", "--schedule-seed", "3"]):
-    right = run("sem_wait %2, %4 {value = $1}", f"{WAIT}\n    {SIGNAL}", *options)
-    assert right.returncode == 0 and "[41, 41, 41, 41, 41, 41, 41, 41, ...]  min 41  max 42" in right.stdout, right.stdout + right.stderr
-    assert "RACE" not in right.stderr, right.stderr
-    wrong = run("sem_wait %2, %4 {value = $1}", f"{SIGNAL}\n    {WAIT}", *options)
-    assert "[PS-RACE-" in wrong.stderr and "k.py:1" in wrong.stderr and "k.py:2" in wrong.stderr, wrong.stderr
+    right = run(WAIT, "", "--checked", *options)
+    assert "o_ref  i32[4,8]  [41, 41" in right.stdout and "RACE" not in right.stderr, right.stdout + right.stderr
+    wrong = run("", WAIT, "--checked", *options)
+    assert "[PS-RACE-001]" in wrong.stderr and "k.py:1" in wrong.stderr and "k.py:2" in wrong.stderr, wrong.stderr
+assert "o_ref  i32[4,8]  [0, 0" in run("", WAIT, "--copies", "on_wait").stdout
+events = run(WAIT, "", "--observe", "events").stdout
+assert all(f"copy     0 of thread 0 {what}" in events for what in ("is issued", "has moved", "has told")), events

@@ -90,6 +90,7 @@ BulkCopyPayload box(Emitter& e, const Op& op, Box* b) {
   if (src.dtype != dst.dtype)
     e.unsupported(op, "copy from " + std::string(ir::name(src.dtype)) + " to " + std::string(ir::name(dst.dtype)));
   p.dtype = src.dtype;
+  p.kind = b->load ? memory::AsyncKind::tma_load : memory::AsyncKind::tma_store;
   p.src = side(e, op, src);
   p.dst = side(e, op, dst);
   if (p.chooses) materialise_elided(e, dst);

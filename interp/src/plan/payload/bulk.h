@@ -8,9 +8,7 @@
 namespace pallasim::interp {
 
 // A box into shared memory, whose bytes a barrier expects, or one out of it, in the thread's bulk stream.
-struct BulkCopyPayload {
-  CopySide src, dst;
-  ir::DType dtype = ir::DType::F32;
+struct BulkCopyPayload : Transfer {
   memory::Combine combine = memory::Combine::Replace;
   BarrierPayload barrier;  // block -1: the stream
   // Rows of the side in global memory that a list chooses, which moves one by one.
@@ -21,7 +19,6 @@ struct BulkCopyPayload {
   ClusterSet receivers;
   int part = 0;
   bool tiles = false;
-  bool forwarded = false;  // the bytes are there already
   bool to_leader = false;  // the first of the CTAs expects the bytes of all, and its barrier gets them
 };
 // A value that goes into the shared memory of another CTA, whose barrier gets an arrival and the bytes.

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "../step.h"
+#include "pallasim/memory/async.h"
 
 namespace pallasim::interp {
 
@@ -36,7 +37,7 @@ struct CopySide {
   std::vector<int64_t> strides;  // elements
   std::string name;
   std::vector<uint32_t> before;  // i64 slots of the elements of a box that lie before its array; empty, kNoSlot: none
-  int32_t elidable = -1;         // memory::Allocation::elidable
+  int32_t elidable = -1;         // PlanMemory::elidable; -1: none
   bool constant = false;         // of an array that nobody writes while the launch runs
 };
 // Loads of memory whose bytes may lie elsewhere.
@@ -46,13 +47,17 @@ struct ElisionPayload {
   int64_t begin, end;  // what is loaded: bytes from `addr`
   uint32_t alias = 0;  // the buffer that it is found in: i64 slot `dst` has where (PlanMemory::aliases)
 };
-struct DmaPayload {
+// What an asynchronous movement goes between. Of an operation in flight its step knows this.
+struct Transfer {
   CopySide src, dst;
   ir::DType dtype = ir::DType::F32;
+  memory::AsyncKind kind = memory::AsyncKind::dma;
+  bool forwarded = false;  // the bytes are there already
+};
+struct DmaPayload : Transfer {
   SemPayload src_sem, dst_sem;
   Peer peer;  // who receives
   bool add = false;
-  bool forwarded = false;  // the bytes are there already
 };
 struct ForwardPayload {
   CopySide dst;  // of a forwarded copy

@@ -20,6 +20,7 @@ struct ChosenRows {
 };
 // A copy that is made of parts: its rows are chosen, or a side is seen through other element widths.
 struct RowCopyPayload : DmaPayload {
+  RowCopyPayload() { kind = memory::AsyncKind::indirect; }
   bool chooses = false;
   ChosenRows rows;
   bool of_dst = false;  // rows of the destination are chosen; else of the source

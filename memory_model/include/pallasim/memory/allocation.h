@@ -23,7 +23,6 @@ struct Allocation {
   int64_t offset = 0, bytes = 0;
   ir::DType dtype = ir::DType::F32;
   std::vector<int64_t> dims;  // elements
-  int32_t elidable = -1;      // its number among those whose bytes may stay where they came from; -1: none
 
   int64_t elements() const;
   // Has every thread this one for itself?
@@ -40,7 +39,6 @@ class Allocations {
   // Returns its index.
   int add(Allocation a);
   size_t size() const { return all_.size(); }
-  void set_elidable(size_t i, int32_t number) { all_[i].elidable = number; }
   auto begin() const { return all_.begin(); }
   auto end() const { return all_.end(); }
   const Allocation& operator[](size_t i) const { return all_[i]; }
