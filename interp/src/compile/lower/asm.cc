@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include "elementwise.h"
+#include "../values/elementwise.h"
 #include "lowering.h"
 
 namespace pallasim::interp {

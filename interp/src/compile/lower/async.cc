@@ -4,12 +4,12 @@
 #include "../../plan/payload/copies.h"
 #include "../../plan/payload/rows.h"
 #include "../../plan/steps.h"
-#include "../copy_elision.h"
-#include "../store_forwarding.h"
 #include "access.h"
+#include "copy_elision.h"
 #include "pallasim/hw/machine.h"
 #include "pallasim/hw/tiles.h"
 #include "rows.h"
+#include "store_forwarding.h"
 #include "sync.h"
 
 namespace pallasim::interp {

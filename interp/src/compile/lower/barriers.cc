@@ -5,8 +5,8 @@
 
 #include "../../plan/payload/barriers.h"
 #include "../../plan/payload/cluster.h"
-#include "../cluster.h"
-#include "../views.h"
+#include "../views/cluster.h"
+#include "../views/views.h"
 
 namespace pallasim::interp {
 namespace {

@@ -9,12 +9,12 @@
 #include "../../plan/payload/copies.h"
 #include "../../plan/payload/movement.h"
 #include "../../plan/steps.h"
-#include "../copy_elision.h"
-#include "../nans.h"
-#include "../store_forwarding.h"
 #include "access.h"
 #include "barriers.h"
 #include "control.h"
+#include "copy_elision.h"
+#include "nans.h"
+#include "store_forwarding.h"
 
 namespace pallasim::interp {
 
@@ -36,7 +36,7 @@ static void lower_cond(Emitter& e, const Op& op) {
   std::vector<int> ends;
   auto compile_branch = [&](const Region& region) {
     Emitter::Conditional inner(e);
-    e.compile_region_ops(region);
+    compile_region(e, region);
     const Op& yield = region.ops.back();
     e.at(op);
     for (size_t i = 0; i < results.size(); ++i) {
@@ -163,13 +163,13 @@ static void lower_while(Emitter& e, const Op& op) {
   const int top = e.here();
   auto inner = std::make_optional<Emitter::Conditional>(e, true);
   enter_carries(e, cond, 0, carries);
-  e.compile_region_ops(cond);
+  compile_region(e, cond);
   const uint32_t test = e.scalar_slot(e.operand(cond.ops.back(), 0));
   const int branch = e.here();
   e.emit(e.functions().branch_if_false).a = test;
   e.forget(cond);
   enter_carries(e, body, 0, carries);
-  e.compile_region_ops(body);
+  compile_region(e, body);
   e.at(op);
   assign_carries(e, carries, body.ops.back().operands);
   const int back = e.here();
@@ -211,7 +211,7 @@ static void lower_straight(Emitter& e, const Op& op, const Loop& l) {
   if (*l.trips == 1) {
     e.define(body.args[0], l.lower);
     for (size_t i = 1; i < body.args.size(); ++i) e.define(body.args[i], e.operand(op, i + 2));
-    e.compile_region_ops(body);
+    compile_region(e, body);
   }
   for (size_t i = 0; i < op.results.size(); ++i)
     e.define(op.results[i], *l.trips == 1 ? e.operand(body.ops.back(), i) : e.operand(op, i + 3));
@@ -265,7 +265,7 @@ static void lower_for(Emitter& e, const Op& op) {
   if (!looks_for_nans(e)) e.preassign_carries(body, args, next, carries);
   double& cost = e.plan().split.step_cost_ns;
   const double before = cost;
-  e.compile_region_ops(body);
+  compile_region(e, body);
   cost = before + (cost - before) * static_cast<double>(l.trips.value_or(1));
   e.at(op);
   assign_carries(e, carries, next);
@@ -282,7 +282,7 @@ static void lower_for(Emitter& e, const Op& op) {
 static void lower_call(Emitter& e, const Op& op) {
   const Region& body = op.regions[0];
   for (size_t i = 0; i < body.args.size(); ++i) e.define(body.args[i], e.operand(op, i));
-  e.compile_region_ops(body);
+  compile_region(e, body);
   for (size_t i = 0; i < op.results.size(); ++i) e.define(op.results[i], e.operand(body.ops.back(), i));
 }
 
@@ -403,7 +403,7 @@ static void lower_scoped(Emitter& e, const Op& op) {
     e.bind(a, v);
   }
   if (e.options().checked && !scope.memory.empty()) e.emit<Kind::scope_begin>(ScopePayload(scope));
-  e.compile_region_ops(body);
+  compile_region(e, body);
   e.at(op);
   std::vector<Val> results;
   for (ir::ValueId y : body.ops.back().operands) {

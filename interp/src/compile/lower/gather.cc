@@ -7,8 +7,8 @@
 #include "../../plan/payload/arithmetic.h"
 #include "../../plan/payload/movement.h"
 #include "../../plan/steps.h"
+#include "../values/elementwise.h"
 #include "access.h"
-#include "elementwise.h"
 #include "pallasim/hw/machine.h"
 
 namespace pallasim::interp {

@@ -6,13 +6,13 @@
 #include "../../plan/payload/movement.h"
 #include "../../plan/payload/places.h"
 #include "../../plan/steps.h"
-#include "../cluster.h"
-#include "../copy_elision.h"
-#include "../nans.h"
-#include "../store_forwarding.h"
+#include "../values/elementwise.h"
+#include "../views/cluster.h"
 #include "access.h"
-#include "elementwise.h"
+#include "copy_elision.h"
+#include "nans.h"
 #include "pallasim/hw/machine.h"
+#include "store_forwarding.h"
 
 namespace pallasim::interp {
 namespace {

@@ -4,8 +4,8 @@
 #include "../../plan/payload/arithmetic.h"
 #include "../../plan/payload/array.h"
 #include "../../plan/steps.h"
-#include "../nans.h"
 #include "arrays.h"
+#include "nans.h"
 
 namespace pallasim::interp {
 

@@ -137,7 +137,7 @@ static void lower_reduce_region(Emitter& e, const Op& op) {
         e.emit<Kind::load_scalar>(e.functions().load_scalar, element(src[i], in)).dst = v.scalar().slot;
         e.bind(region.args[n + i], v);
       }
-      e.compile_region_ops(region);
+      compile_region(e, region);
       e.at(op);
       assign_carries(e, acc, region.ops.back().operands);
     });

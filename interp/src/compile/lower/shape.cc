@@ -4,7 +4,7 @@
 
 #include "../../plan/payload/places.h"
 #include "../../plan/steps.h"
-#include "../views.h"
+#include "../views/views.h"
 #include "lowering.h"
 
 namespace pallasim::interp {

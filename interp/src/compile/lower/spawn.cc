@@ -37,7 +37,7 @@ static void lower_spawn(Emitter& e, const Op& op) {
   {
     const Emitter::Conditional again(e);
     const Frame::Spawned inside(e, own->temps, std::move(axes), &own->temp_bytes);
-    e.compile_region_ops(op.regions[0]);
+    compile_region(e, op.regions[0]);
     e.at(op);
     e.emit<Kind::finish>();
     e.forget(op.regions[0]);

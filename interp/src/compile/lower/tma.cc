@@ -7,12 +7,12 @@
 #include <optional>
 #include <string>
 
-#include "../cluster.h"
-#include "../copy_elision.h"
-#include "../store_forwarding.h"
+#include "../views/cluster.h"
 #include "access.h"
 #include "barriers.h"
+#include "copy_elision.h"
 #include "rows.h"
+#include "store_forwarding.h"
 
 namespace pallasim::interp {
 namespace {

@@ -4,11 +4,11 @@
 
 #include "../../plan/host_cost.h"
 #include "../../plan/payload/arithmetic.h"
-#include "../nans.h"
-#include "../views.h"
+#include "../values/elementwise.h"
+#include "../views/views.h"
 #include "access.h"
-#include "elementwise.h"
 #include "matrix_unit.h"
+#include "nans.h"
 
 namespace pallasim::interp {
 namespace {
