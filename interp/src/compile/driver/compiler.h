@@ -29,7 +29,7 @@ class Compiler : private Emitter {
   // What it knows of values: memory of one body may lie in the frame of another.
   void forget_values() { values_.clear(), forget_states(); }
   // Behind it: the targets of the steps' jumps, -1 none; of steps before its own, too.
-  using Context::require_memory;
+  void require_memory(int64_t bytes, const std::string& what) const { interp::require_memory(*this, bytes, what); }
   using StepWriter::targets;
 
  private:

@@ -227,7 +227,7 @@ void Compiler::place_block(const ir::Operand& o, BlockNeeds block, Window* w, Va
   if (is_modelled(o)) {
     model_window(o, w, ref);
   } else if (by_pointer(o) && (block.copy || may_leave_array(*w))) {
-    const uint32_t place = slot_block(static_cast<int>(w->dims.size()));
+    const uint32_t place = new_slot(static_cast<int>(w->dims.size()));
     w->reach = Window::Edge{new_slot(), place};
     ref->memory().addr.dyn = w->edge()->offset;
     ref->ref().edge = w->operand;
@@ -235,7 +235,7 @@ void Compiler::place_block(const ir::Operand& o, BlockNeeds block, Window* w, Va
     Val stage = temp(w->dtype, w->map.extent);
     keep(stage);
     w->reach = Window::Staged{{stage.memory().addr.offset, stage.memory().strides, stage.elements()},
-                              slot_block(static_cast<int>(w->places()) + 1)};
+                              new_slot(static_cast<int>(w->places()) + 1)};
     ref->memory().addr = stage.memory().addr;
     ref->memory().strides.clear();
     for (size_t d = 0; d < o.block.size(); ++d)
@@ -359,7 +359,7 @@ void Compiler::compile_index_map(Window& w, const Map& body_values) {
   }
   compile_region(*this, r);
   for (ir::ValueId v : r.ops.back().operands)
-    w.map.index_value.push_back(scalar_slot(scalar_convert(value(v), ir::DType::I64)));
+    w.map.index_value.push_back(scalar_slot(*this, scalar_convert(*this, value(v), ir::DType::I64)));
 }
 
 void Compiler::emit_grid_next(int top) {
@@ -371,7 +371,7 @@ void Compiler::emit_grid_next(int top) {
 void Compiler::compile_body() {
   begin_steps();
   Map body_values = values_;
-  for (const auto& [own, array] : prefetch_copies_) emit_copy(own, array);
+  for (const auto& [own, array] : prefetch_copies_) emit_copy(*this, own, array);
   emit<Kind::grid_begin>();
   const int top = here();
   auto* pipeline = body_.modelled ? begin_pipeline() : nullptr;
@@ -382,7 +382,7 @@ void Compiler::compile_body() {
     if (w.modelled()) continue;
     if (const auto at = state<UnreadWindows>().of.find(ir_body_.graph.region.args[static_cast<size_t>(w.operand)]);
         at != state<UnreadWindows>().of.end()) {
-      at->second = own(UnreadWindow{&w, slot_block(1)});
+      at->second = own(UnreadWindow{&w, new_slot(1)});
       emit<Kind::window_unread>(at->second);
     }
     if (w.edge()) emit<Kind::window_edge>(&w);

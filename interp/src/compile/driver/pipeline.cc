@@ -25,7 +25,7 @@ int Compiler::slot_count(const ir::Operand& o, const Window& w, int64_t n) {
   bytes = memory::mul(memory::add(bytes, kState), std::max<int64_t>(n, 1));
   const std::string what = fmt::format("{} slots for the blocks of {}", n, o.name);
   require_memory(bytes, what);
-  if (n > INT32_MAX / kState) too_much_memory(bytes, what);  // whatever the limit is
+  if (n > INT32_MAX / kState) too_much_memory(*this, bytes, what);  // whatever the limit is
   return static_cast<int>(std::max<int64_t>(n, 1));
 }
 
@@ -52,7 +52,7 @@ void Compiler::model_window(const ir::Operand& o, Window* w, Val* ref) {
   m.stage = {memory.memory().addr.offset, {strides.begin() + 1, strides.end()}, 0};
   m.slot_bytes = strides[0] * w->element_bytes;
   m.offset = new_slot();
-  m.state = slot_block(static_cast<int>(2 * w->places()) + kPipelineFields + m.slots);
+  m.state = new_slot(static_cast<int>(2 * w->places()) + kPipelineFields + m.slots);
   m.semaphore = plan_.memory.semaphores.add("the pipeline of " + o.name, m.slots, memory::Level::Thread, true);
   ref->ref().read_only = false;
   ref->memory().addr = {memory.memory().addr.buffer, m.offset, memory.memory().addr.offset};
@@ -70,7 +70,7 @@ PipelinePayload* Compiler::begin_pipeline() {
     if (w.modelled()) p->windows.push_back(&w);
   p->started = new_slot();
   p->more = new_slot();
-  p->saved = slot_block(static_cast<int>(m_.grid.size()));
+  p->saved = new_slot(static_cast<int>(m_.grid.size()));
   return p;
 }
 

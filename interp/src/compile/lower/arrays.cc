@@ -45,12 +45,13 @@ void define_arrays(Emitter& e, const Op& op, ArrayBody body) {
   std::vector<ArrayResult> results;
   for (ir::ValueId r : op.results) results.push_back({e.type(r)->dtype, dims_of(e.type(r))});
   const std::vector<Val> out = emit_array(e, e.operands(op), results, std::move(body));
-  for (size_t i = 0; i < out.size(); ++i) e.define(op.results[i], out[i].dims.empty() ? e.load_scalar(out[i]) : out[i]);
+  for (size_t i = 0; i < out.size(); ++i)
+    e.define(op.results[i], out[i].dims.empty() ? load_scalar(e, out[i]) : out[i]);
 }
 
 void define_array(Emitter& e, const Op& op, ArrayBody body) {
   if (op.results.size() != 1) return define_arrays(e, op, std::move(body));
-  e.define_into(op.results[0], e.operands(op), {Into::Whole{std::move(body)}});
+  define_into(e, op.results[0], e.operands(op), {Into::Whole{std::move(body)}});
 }
 
 static void lower_roll(Emitter& e, const Op& op) {
@@ -150,13 +151,13 @@ static void lower_einshape(Emitter& e, const Op& op) {
   }
   require(e, op, perm.size() == atoms.size() && merged == dims_of(e.type(op.results[0])), "another result");
   if (x.is_uniform()) return e.define(op.results[0], x.spread(merged));
-  x = e.dense(x);
+  x = dense(e, x);
   const std::vector<int64_t> strides = dense_strides(split);
   Val v = x;
   v.dims.clear(), v.memory().strides.clear();
   for (int64_t p : perm)
     v.dims.push_back(split[static_cast<size_t>(p)]), v.memory().strides.push_back(strides[static_cast<size_t>(p)]);
-  v = e.dense(v);
+  v = dense(e, v);
   v.dims = merged;
   v.memory().strides = dense_strides(merged);
   e.define(op.results[0], v);

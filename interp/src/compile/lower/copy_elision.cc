@@ -31,7 +31,7 @@ bool elide_copies(Emitter& e, const ir::Region& region, const Val& ref) {
   const uint32_t buffer = ref.memory().addr.buffer;
   if (!o.rewrites() || e.module().bodies.size() != 1) return false;
   if (ref.is_semaphore() || ref.ref().tiled || (e.plan().memory.is_private(buffer) && buffer != e.body().temps) ||
-      !analysis::copies_elidable(e.graph(), region, ref.origin()))
+      !analysis::copies_elidable(e.live().graph(), region, ref.origin()))
     return false;
   PlanMemory& m = e.plan().memory;
   const auto number = static_cast<int32_t>(m.elidable.size());

@@ -36,7 +36,7 @@ static const StepForm* multiply_add_form(const Emitter& e, ir::DType t) {
 }
 
 static bool waits_for_sum(Emitter& e, const Op& op) {
-  const Op* sum = e.only_user(op.results[0]);
+  const Op* sum = e.live().only_user(op.results[0]);
   const ir::Type* t = e.type(op.results[0]);
   if (op.code != OpCode::mul || !e.options().fuse || !t->is_scalar() || !multiply_add_form(e, t->dtype) || !sum ||
       sum->code != OpCode::add || !e.type(sum->results[0])->is_scalar())
@@ -44,7 +44,7 @@ static bool waits_for_sum(Emitter& e, const Op& op) {
   const Val &a = e.operand(op, 0), &b = e.operand(op, 1);
   const auto is_const = [](const Val& v) { return v.is_uniform() && v.scalar().is_const; };
   if (is_const(a) && is_const(b)) return false;  // folds
-  e.state<WaitingProducts>().of[op.results[0]] = {&op, e.scalar_slot(a), e.scalar_slot(b)};
+  e.state<WaitingProducts>().of[op.results[0]] = {&op, scalar_slot(e, a), scalar_slot(e, b)};
   return true;
 }
 
@@ -54,7 +54,7 @@ static std::optional<Val> multiply_add(Emitter& e, const Op& op) {
     const auto product = waiting.extract(op.operands[i]);
     if (!product) continue;
     const auto [made, a, b] = product.mapped();
-    const uint32_t c = e.scalar_slot(e.operand(op, 1 - i));
+    const uint32_t c = scalar_slot(e, e.operand(op, 1 - i));
     const Val r = e.new_scalar(e.type(op.results[0])->dtype, op.results[0]);
     Step& s = e.emit(*multiply_add_form(e, r.dtype));
     s.dst = r.scalar().slot, s.a = a, s.b = b, s.c = c;
@@ -99,7 +99,7 @@ static void lower_select(Emitter& e, const Op& op) {
   params.semantics = e.semantics();
   const Val pred = e.operand(op, 0);
   auto choose = [&](const Val& p, const Val& no, const Val& yes) {
-    if (result->is_scalar()) return e.scalar_result(ir::OpCode::select_n, dt, dt, {p, no, yes}, params);
+    if (result->is_scalar()) return scalar_result(e, ir::OpCode::select_n, dt, dt, {p, no, yes}, params);
     return node(e, ir::OpCode::select_n, dt, dt, {p, no, yes}, dims_of(result), params);
   };
   if (pred.dtype == ir::DType::Bool) {
@@ -108,12 +108,12 @@ static void lower_select(Emitter& e, const Op& op) {
   }
   // An integer predicate: case k replaces the running choice where the predicate equals k.
   Val chosen = e.operand(op, 1);
-  const Val which = pred.is_pending() ? e.strided(pred) : pred;
+  const Val which = pred.is_pending() ? strided(e, pred) : pred;
   for (size_t c = 2; c < op.operands.size(); ++c) {
     const Val k = e.const_int(pred.dtype, static_cast<int64_t>(c) - 1);
     StripParams eq = params;
     eq.dtype = pred.dtype;
-    const Val is = pred.is_scalar() ? e.scalar_result(ir::OpCode::eq, pred.dtype, ir::DType::Bool, {which, k}, eq)
+    const Val is = pred.is_scalar() ? scalar_result(e, ir::OpCode::eq, pred.dtype, ir::DType::Bool, {which, k}, eq)
                                     : node(e, ir::OpCode::eq, pred.dtype, ir::DType::Bool, {which, k}, pred.dims, eq);
     chosen = choose(is, chosen, e.operand(op, c));
   }
@@ -144,11 +144,11 @@ static void lower_bitcast(Emitter& e, const Op& op) {
         e, op, e.functions().arrays.regroup(v.elements() / std::max<int64_t>(inner, 1), inner, 1, v.dtype, to->dtype));
   }
   // Widths differ: the same dense bytes under another type.
-  Val d = e.materialized(e.dense(v));
+  Val d = materialized(e, dense(e, v));
   d.dtype = to->dtype;
   d.dims = dims_of(to);
   d.memory().strides = dense_strides(d.dims);
-  if (d.dims.empty()) d = e.load_scalar(d);
+  if (d.dims.empty()) d = load_scalar(e, d);
   e.define(op.results[0], d);
 }
 

@@ -56,11 +56,12 @@ void compile_region(Emitter& e, const Region& region) {
       e.unsupported(op, std::string(ir::name(op.code)));
     }
     if (e.plan().bodies.size() > 1) check_reach(e, op);
-    if (const auto& unread = e.state<UnreadWindows>().of; !unread.empty() && &e.graph() == &e.ir_body().graph)
+    if (const auto& unread = e.state<UnreadWindows>().of;
+        !unread.empty() && &e.live().graph() == &e.module().bodies[static_cast<size_t>(e.body().index)].graph)
       for (ir::ValueId v : op.operands)
         if (const auto at = unread.find(v); at != unread.end()) e.emit<Kind::window_read>(at->second);
     NanLook look(e, op);
-    if (!e.dropped(op)) lower(e, op);
+    if (!e.live().dropped(op)) lower(e, op);
     look.after_lowering();
     e.end_op(op, outer);
   }

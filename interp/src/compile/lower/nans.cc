@@ -151,7 +151,7 @@ void look_for_nans(Emitter& e, const Val& result, const std::vector<MadeOf>& ope
 
 Val as_it_is(Emitter& e, const Val& v) {
   const Val r = e.temp(v.dtype, v.dims);
-  e.emit_copy(r, v, true);
+  emit_copy(e, r, v, true);
   return r;
 }
 
@@ -161,7 +161,7 @@ NanLook::NanLook(Emitter& e, const Op& op) : e_(e), op_(op) {
 
 void NanLook::after_lowering() {
   if (operands_.empty()) return;
-  const Val* result = e_.find(op_.results[0]);
+  const Val* result = e_.live().find(op_.results[0]);
   if (!result) return;  // nobody uses it
   std::vector<MadeOf> made_of;
   for (size_t i = 0; i < operands_.size(); ++i) made_of.push_back({operands_[i], lanes_of(e_, op_, i)});

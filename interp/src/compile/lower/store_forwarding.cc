@@ -34,7 +34,7 @@ bool is_plain(const Op& copy, const Val& ref) {
 void forward_stores(Emitter& e, const ir::Region& region, const Val& ref) {
   const PlanOptions& o = e.options();
   if (!o.rewrites() || e.module().bodies.size() != 1 || ref.is_semaphore()) return;
-  e.state<ForwardedStores>().copies.merge(analysis::forwarded_stores(e.graph(), region, ref.origin()));
+  e.state<ForwardedStores>().copies.merge(analysis::forwarded_stores(e.live().graph(), region, ref.origin()));
 }
 
 bool waits_for_copy(Emitter& e, const Op& store, const Val& dst, const Val& value) {
@@ -43,8 +43,8 @@ bool waits_for_copy(Emitter& e, const Op& store, const Val& dst, const Val& valu
   if (it == d.copies.end() || dst.dims.empty() || dst.elements() == 0 || !dst.shows_memory()) return false;
   // No operation has such numbers, and of each ref one value waits at a time.
   const ir::ValueId of_value = -2 - 2 * dst.origin(), of_dst = of_value - 1;
-  e.bind(of_value, value);
-  e.bind(of_dst, dst);
+  e.live().bind(of_value, value);
+  e.live().bind(of_dst, dst);
   d.waiting[it->second] = {&store, of_dst, of_value};
   return true;
 }
@@ -52,10 +52,10 @@ bool waits_for_copy(Emitter& e, const Op& store, const Val& dst, const Val& valu
 StoreForwarding::StoreForwarding(Emitter& e, const Op& copy) : e_(e), copy_(copy) {
   ForwardedStores& d = e.state<ForwardedStores>();
   if (const auto it = d.waiting.find(&copy); it != d.waiting.end()) {
-    stored_ = Stored{it->second.store, e.take(it->second.dst), e.take(it->second.value)};
+    stored_ = Stored{it->second.store, e.live().take(it->second.dst), e.live().take(it->second.value)};
     d.waiting.erase(it);
   }
-  e.about_to_write(e.everything());
+  e.about_to_write(everything());
 }
 
 void StoreForwarding::store() {
@@ -80,14 +80,14 @@ void StoreForwarding::emit(const CopyTo& to, bool plain, const std::function<voi
   if (p.peer.elsewhere()) p.way = e_.new_slot(), p.alias = e_.plan().memory.new_alias();
   const uint32_t way = p.way, alias = p.alias;
   e_.emit<Kind::forward_store>(std::move(p));
-  const Emitter::Conditional inside(e_);
+  const LiveValues::Conditional inside(e_.live());
   {
     const Context::At at(e_, stored_->op);
     if (to.peer.elsewhere()) {  // of which the value shows nothing
       Val there = ref;
       there.memory().addr.buffer = alias;
       there.memory().addr.dyn = way;
-      e_.emit_pending(stored_->value, there);
+      emit_pending(e_, stored_->value, there);
     } else {
       store_value(e_, *stored_->op, ref, stored_->value);
     }

@@ -49,7 +49,7 @@ bool is_zero(const Val& v) { return known_int(v) == 0; }
 Val kept(Emitter& e, const Val& scalar) {
   if (scalar.scalar().is_const) return scalar.spread({});
   const Val r = scalar_in(e.new_slot(), scalar.dtype);
-  e.move_scalar(r.scalar().slot, scalar.scalar().slot, scalar.dtype);
+  move_scalar(e, r.scalar().slot, scalar.scalar().slot, scalar.dtype);
   return r;
 }
 
@@ -59,7 +59,7 @@ Val combined(Emitter& e, C code, const Val& a, const Val& b) {
   StripParams params;
   params.dtype = a.dtype;
   params.semantics = e.semantics();
-  return e.scalar_result(code, a.dtype, a.dtype, {a, b}, params);
+  return scalar_result(e, code, a.dtype, a.dtype, {a, b}, params);
 }
 
 // The elements of an operand of a broadcast or a reshape; nothing where somebody would have to look for them.

@@ -10,7 +10,7 @@ void emit_array_into(Emitter& e, const std::vector<Val>& args, const std::vector
   double elements = 0;
   bool seen = false;
   for (const Val& a : args) {
-    keep.push_back(e.dense(a));
+    keep.push_back(dense(e, a));
     p.in.push_back({keep.back().memory().addr, keep.back().elements(), ir::byte_size(a.dtype)});
     elements += static_cast<double>(a.elements());
   }

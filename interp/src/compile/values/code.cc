@@ -16,7 +16,7 @@ Step& StepWriter::append(Kind kind, StepFn fn, const StepForm* form, const void*
   return c_.plan().steps.back();
 }
 
-uint32_t Slots::slot_block(int n) {
+uint32_t Slots::new_slot(int n) {
   std::vector<std::byte>& image = c_.body().image;
   const auto s = static_cast<uint32_t>(image.size());
   image.resize(image.size() + static_cast<size_t>(n) * 16);

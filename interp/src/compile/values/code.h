@@ -61,10 +61,10 @@ class StepWriter {
   };
   int here() const { return static_cast<int>(c_.plan().steps.size()); }
   void jump_to(int step, int target) { targets_[static_cast<size_t>(step)] = target; }
-  // Per step of the plan, -1 for none; steps before the own ones, too.
-  const std::vector<int>& targets() const { return targets_; }
 
  protected:
+  // Per step of the plan, -1 for none; steps before the own ones, too.
+  const std::vector<int>& targets() const { return targets_; }
   void begin_steps() { targets_.assign(c_.plan().steps.size(), -1); }
 
  private:
@@ -89,8 +89,7 @@ class Slots {
  public:
   explicit Slots(Context& c) : c_(c) {}
 
-  uint32_t new_slot() { return slot_block(1); }
-  uint32_t slot_block(int n);
+  uint32_t new_slot(int n = 1);  // the first of n
   // Equal constants are one slot.
   uint32_t const_slot(CType type, const void* bytes);
   Val const_scalar(ir::DType dtype, uint64_t memory_bits);

@@ -51,15 +51,15 @@ void Context::unsupported(const Op& op, const std::string& what) const {
       .raise();
 }
 
-void Context::require_memory(int64_t bytes, const std::string& what) const {
-  if (bytes > plan_.options.max_memory) too_much_memory(bytes, what);
+void require_memory(const Context& c, int64_t bytes, const std::string& what) {
+  if (bytes > c.options().max_memory) too_much_memory(c, bytes, what);
 }
 
-void Context::too_much_memory(int64_t bytes, const std::string& what) const {
+void too_much_memory(const Context& c, int64_t bytes, const std::string& what) {
   ir::Diagnostic("PS-SIZE-001",
-                 fmt::format("too much memory: {}, {} bytes; the limit is {}", what, bytes, plan_.options.max_memory))
-      .of(m_.name)
-      .at(ir::site_of(m_, loc()))
+                 fmt::format("too much memory: {}, {} bytes; the limit is {}", what, bytes, c.options().max_memory))
+      .of(c.module().name)
+      .at(ir::site_of(c.module(), c.loc()))
       .hinted("smaller blocks, or a higher max_memory")
       .raise();
 }

@@ -33,7 +33,6 @@ class Context {
   const Body& body() const { return body_; }
   const PlanOptions& options() const { return plan_.options; }
   const ir::Module& module() const { return m_; }
-  const ir::Body& ir_body() const { return ir_body_; }
   const hw::MachineModel& model() const { return model_; }
   const StepFunctions& functions() const { return *plan_.functions; }
   const KernelTable& kernels() const { return k_; }
@@ -64,9 +63,6 @@ class Context {
   };
 
   [[noreturn]] void unsupported(const Op&, const std::string& what) const;
-  // Before anything of that size is allocated; `what` takes the memory. Throws PS-SIZE-001 above Options::max_memory.
-  void require_memory(int64_t bytes, const std::string& what) const;
-  [[noreturn]] void too_much_memory(int64_t bytes, const std::string& what) const;
 
  protected:
   void forget_states() { states_.clear(); }
@@ -83,5 +79,9 @@ class Context {
   const Op* op_ = nullptr;
   std::unordered_map<std::type_index, std::shared_ptr<void>> states_;
 };
+
+// Before anything of that size is allocated; `what` takes the memory. Throws PS-SIZE-001 above Options::max_memory.
+void require_memory(const Context&, int64_t bytes, const std::string& what);
+[[noreturn]] void too_much_memory(const Context&, int64_t bytes, const std::string& what);
 
 }  // namespace pallasim::interp

@@ -238,7 +238,7 @@ Val node(Emitter& e, ir::OpCode op, ir::DType operand, ir::DType result, std::ve
   for (Val& a : args) {
     // Arguments that are not worth inlining, or too many, become memory first.
     if (a.is_pending() && (!a.node()->elementwise() || n->size + a.node()->size > kMaxInlined || !e.options().fuse))
-      a = e.strided(a);
+      a = strided(e, a);
     else if (a.is_pending()) count(Rewrite::FusedChain);
     if (a.is_pending()) n->size += a.node()->size;
   }
@@ -248,7 +248,7 @@ Val node(Emitter& e, ir::OpCode op, ir::DType operand, ir::DType result, std::ve
 
 Val convert_value(Emitter& e, const Val& v, ir::DType to, ir::ValueId defines) {
   if (v.dtype == to) return v;
-  if (v.is_uniform()) { return e.scalar_convert(v, to, defines).spread(v.dims); }
+  if (v.is_uniform()) { return scalar_convert(e, v, to, defines).spread(v.dims); }
   StripParams params;
   params.semantics = e.semantics();
   params.dtype = to;
@@ -263,10 +263,10 @@ Val elementwise_value(Emitter& e, ir::OpCode code, ir::DType operand_dtype, cons
   if (!result.is_scalar() && !uniform)
     return node(e, code, operand_dtype, result.dtype, std::move(args), dims_of(&result), params);
   for (Val& v : args) {
-    if (!v.is_uniform()) v = e.load_scalar(e.strided(v));
+    if (!v.is_uniform()) v = load_scalar(e, strided(e, v));
     v = v.spread({});
   }
-  const Val r = e.scalar_result(code, operand_dtype, result.dtype, args, params, defines);
+  const Val r = scalar_result(e, code, operand_dtype, result.dtype, args, params, defines);
   return result.is_scalar() ? r : r.spread(dims_of(&result));
 }
 

@@ -26,7 +26,7 @@ void Emitter::learn_affine_array(const Op& op) {
   const auto it = values_.find(op.results[0]);
   if (it == values_.end() || !it->second.val.is_pending()) return;
   if (const int used = uses(op.results[0]); used > 1 && !known.stays_pending(op.results[0], used))
-    it->second.val = strided(it->second.val);
+    it->second.val = strided(*this, it->second.val);
 }
 
 void emit_fill_uninitialized(Emitter& e, const Val& ref) {

@@ -11,13 +11,20 @@
 
 namespace pallasim::interp {
 
-class Emitter : public Context, public StepWriter, public Slots, public Frame, public LiveValues {
+inline constexpr ir::ValueId kNoResult = -1;
+
+class Emitter : public Context, public StepWriter, public Slots, protected Frame, protected LiveValues {
  public:
   Emitter(Plan& plan, Body& body) : Context(plan, body), StepWriter(context()), Slots(context()), Frame(context()) {}
   ~Emitter() { forget_states(); }  // they may have places in the frame
   Emitter(const Emitter&) = delete;
   Emitter& operator=(const Emitter&) = delete;
 
+  Frame& frame() { return *this; }
+  using Frame::temp;
+  LiveValues& live() { return *this; }
+  const LiveValues& live() const { return *this; }
+  using LiveValues::operand, LiveValues::operands, LiveValues::type, LiveValues::value;
   Reach& reach() { return reach_; }
   const Reach& reach() const { return reach_; }
 
@@ -28,29 +35,10 @@ class Emitter : public Context, public StepWriter, public Slots, public Frame, p
   }
   void end_op(const Op&, const Op* outer);
 
-  // -- the forms of a value (values.cc) --
   void define(ir::ValueId v, Val value);
-  Val strided(const Val& v);                          // Strided or Splat made memory; Pending emitted
-  Val dense(const Val& v);                            // contiguous row-major memory
-  Val materialized(const Val& v);                     // Strided in immutable memory, whatever layout
-  void copy_value(const Val& dst_ref, const Val& v);  // dst: Strided or Ref memory of the same shape
-  void emit_pending(const Val& v, const Val& dst);    // v evaluated into dst, which it does not overlap
-  void emit_copy(const Val& dst, const Val& src, bool looks = false);  // CopyPayload::looks
-  // The operation's one result as something that is made once it is known where.
-  void define_into(ir::ValueId, std::vector<Val> args, Into);
-
-  // -- scalars (scalar.cc) --
-  uint32_t scalar_slot(const Val& v);
   // Whose slot the next step writes, and no later one of the operation: with `result`, which then is defined as it, the
   // slot of the carry that it becomes, where nobody looks at the carry any more.
-  static constexpr ir::ValueId kNoResult = -1;
   Val new_scalar(ir::DType, ir::ValueId result = kNoResult);
-  Val load_scalar(const Val& memory, ir::ValueId result = kNoResult);  // rank-0 memory to slot
-  void move_scalar(uint32_t dst, uint32_t src, ir::DType);
-  Val scalar_result(OpCode, ir::DType operand, ir::DType result, const std::vector<Val>& args, const StripParams&,
-                    ir::ValueId defines = kNoResult);
-  void charge_copy(std::span<const int64_t> dims, ir::DType);  // to the rough cost of a grid point
-  Val scalar_convert(const Val&, ir::DType to, ir::ValueId result = kNoResult);
 
   // -- lazy values (lazy.cc, which has their invariant) --
   // The only way to a step that writes to memory which lazy values may show: makes those memory whose place is written.
@@ -58,17 +46,36 @@ class Emitter : public Context, public StepWriter, public Slots, public Frame, p
   // where `in_place` (the place of an elementwise result) is read at the element that is written; else as memory.
   std::vector<Val> about_to_write(const analysis::WriteSet&, std::vector<Val> operands = {},
                                   const Val* in_place = nullptr);
-  Val apart_from(const analysis::WriteSet&, const Val& operand);  // memory of its own where it shows what is written
   // Before the regions of `op`, which run never, once or many times: what they read is memory that they do not write.
   void before_regions(const Op& op);
 
  private:
   Context& context() { return *this; }
-  void emit_node_into(const Node&, const Val& dst);
   void learn_affine_array(const Op&);
 
   Reach reach_;
 };
+
+// -- the forms of a value (values.cc) --
+Val strided(Emitter&, const Val&);       // Strided or Splat made memory; Pending emitted
+Val dense(Emitter&, const Val&);         // contiguous row-major memory
+Val materialized(Emitter&, const Val&);  // Strided in immutable memory, whatever layout
+// Memory of its own where it shows what is written.
+Val apart_from(Emitter&, const analysis::WriteSet&, const Val& operand);
+void copy_value(Emitter&, const Val& dst_ref, const Val& v);  // dst: Strided or Ref memory of the same shape
+void emit_pending(Emitter&, const Val& v, const Val& dst);    // v evaluated into dst, which it does not overlap
+void emit_copy(Emitter&, const Val& dst, const Val& src, bool looks = false);  // CopyPayload::looks
+void charge_copy(Emitter&, std::span<const int64_t> dims, ir::DType);          // to the rough cost of a grid point
+// The operation's one result as something that is made once it is known where.
+void define_into(Emitter&, ir::ValueId, std::vector<Val> args, Into);
+
+// -- scalars (scalar.cc) --
+uint32_t scalar_slot(Emitter&, const Val&);
+Val load_scalar(Emitter&, const Val& memory, ir::ValueId result = kNoResult);  // rank-0 memory to slot
+void move_scalar(Emitter&, uint32_t dst, uint32_t src, ir::DType);
+Val scalar_result(Emitter&, OpCode, ir::DType operand, ir::DType result, const std::vector<Val>& args,
+                  const StripParams&, ir::ValueId defines = kNoResult);
+Val scalar_convert(Emitter&, const Val&, ir::DType to, ir::ValueId result = kNoResult);
 
 // Fresh memory as Options::uninitialized says.
 void emit_fill_uninitialized(Emitter&, const Val& ref);

@@ -41,13 +41,13 @@ void make(Emitter& e, const Into::Reshaped&, const Args& args, const Val& dst) {
   Val as = dst;
   as.dims = args[0].dims;
   as.memory().strides = dense_strides(as.dims);
-  e.emit_pending(args[0], as);
+  emit_pending(e, args[0], as);
 }
 
 void make(Emitter& e, const Into::Concatenated& f, const Args& args, const Val& dst) {
   std::vector<int64_t> first(dst.dims.size(), 0);
   for (const Val& v : args) {
-    e.emit_pending(v, box(dst, first, v.dims));
+    emit_pending(e, v, box(dst, first, v.dims));
     first[f.axis] += v.dims[f.axis];
   }
 }
@@ -61,7 +61,7 @@ void fill_around(Emitter& e, const Val& fill, const Val& dst, const std::vector<
       std::vector<int64_t> at = from, n = to;
       for (size_t k = 0; k < n.size(); ++k) n[k] -= from[k];
       at[d] = begin, n[d] = end - begin;
-      e.emit_pending(fill.spread(n), box(dst, at, n));
+      emit_pending(e, fill.spread(n), box(dst, at, n));
     };
     slab(from[d], first[d]);
     slab(first[d] + dims[d], to[d]);
@@ -70,9 +70,9 @@ void fill_around(Emitter& e, const Val& fill, const Val& dst, const std::vector<
 }
 
 void make(Emitter& e, const Into::Padded& f, const Args& args, const Val& dst) {
-  if (f.apart) e.emit_pending(args[1].spread(dst.dims), dst);
+  if (f.apart) emit_pending(e, args[1].spread(dst.dims), dst);
   else fill_around(e, args[1], dst, f.first, f.count);
-  e.emit_pending(args[0], box(dst, f.first, f.count, f.step));
+  emit_pending(e, args[0], box(dst, f.first, f.count, f.step));
 }
 
 // [rep0, d0, rep1, d1, …] with stride 0 along the repetitions.
@@ -88,7 +88,7 @@ void make(Emitter& e, const Into::Tiled& f, const Args& args, const Val& dst) {
     to.memory().strides.push_back(step * n), to.memory().strides.push_back(step);
   }
   to.dims = from.dims;
-  e.emit_copy(to, from);
+  emit_copy(e, to, from);
 }
 
 void make(Emitter& e, const Into::Stacked& f, const Args& args, const Val& dst) {
@@ -98,7 +98,7 @@ void make(Emitter& e, const Into::Stacked& f, const Args& args, const Val& dst) 
     part.dims.erase(part.dims.begin() + at);
     part.memory().strides.erase(part.memory().strides.begin() + at);
     part.memory().addr.offset += static_cast<int64_t>(i) * dst.memory().strides[f.axis] * ir::byte_size(dst.dtype);
-    e.emit_pending(args[i], part);
+    emit_pending(e, args[i], part);
   }
 }
 

@@ -15,21 +15,23 @@ std::vector<Val> Emitter::about_to_write(const analysis::WriteSet& w, std::vecto
     if (!is_lazy(live.val) || !shows(live.val, w) || dies_here(id)) continue;
     // Memory made here would not be there where this region did not run.
     if (live.depth < depth_) throw std::logic_error("a region writes memory that its summary does not name");
-    live.val = materialized(live.val);
+    live.val = materialized(*this, live.val);
   }
   for (Val& v : operands)
-    if (!in_place || overlaps_elsewhere(v, *in_place)) v = apart_from(w, v);
+    if (!in_place || overlaps_elsewhere(v, *in_place)) v = apart_from(*this, w, v);
   return operands;
 }
 
-Val Emitter::apart_from(const analysis::WriteSet& w, const Val& v) { return shows(v, w) ? materialized(v) : v; }
+Val apart_from(Emitter& e, const analysis::WriteSet& w, const Val& v) {
+  return e.live().shows(v, w) ? materialized(e, v) : v;
+}
 
 void Emitter::before_regions(const Op& op) {
   const std::function<void(const Region&)> settle = [&](const Region& region) {
     for (const Op& inner : region.ops) {
       for (ir::ValueId v : inner.operands)
         if (const auto it = values_.find(v); it != values_.end() && it->second.val.is_pending())
-          it->second.val = strided(it->second.val);
+          it->second.val = strided(*this, it->second.val);
       for (const Region& r : inner.regions) settle(r);
     }
   };
@@ -40,7 +42,7 @@ void Emitter::before_regions(const Op& op) {
 void Emitter::define(ir::ValueId id, Val v) {
   preassigned_.erase(id);
   const int used = uses(id);
-  if (v.is_pending() && ((used > 1 && !state<AffineArrays>().wanted(id)) || !plan_.options.fuse)) v = strided(v);
+  if (v.is_pending() && ((used > 1 && !state<AffineArrays>().wanted(id)) || !plan_.options.fuse)) v = strided(*this, v);
   if (used == 0 && v.is_pending()) return;
   bind(id, std::move(v));
 }

@@ -106,7 +106,7 @@ void LiveValues::end_of(const Op& op) {
 
 void LiveValues::add_alias(int a, int b) { aliases_.insert({std::min(a, b), std::max(a, b)}); }
 
-const analysis::WriteSet& LiveValues::everything() {
+const analysis::WriteSet& everything() {
   static const analysis::WriteSet all{true, {}};
   return all;
 }

@@ -13,6 +13,8 @@
 
 namespace pallasim::interp {
 
+const analysis::WriteSet& everything();  // all that may be written
+
 class LiveValues {
  public:
   const ir::Graph& graph() const { return *graph_; }
@@ -59,7 +61,6 @@ class LiveValues {
   int fresh_origin() { return next_origin_++; }  // of memory that no ref of the graph was born with
   void add_alias(int origin_a, int origin_b);    // they are one buffer
   bool may_alias(int origin_a, int origin_b) const;
-  static const analysis::WriteSet& everything();
   analysis::WriteSet written(const Val& ref) const;
   const analysis::WriteSet& writes_of(const Op& op) { return writes_->of(op); }
   bool shows(const Val&, const analysis::WriteSet&) const;  // does the lazy value read memory of the set?

@@ -49,7 +49,7 @@ void check_reach(const Emitter& e, const Op& op) {
   const bool named = core && !(core->is(Attr::Kind::Symbol) && core->s == "none");
   const bool sends = op.code == C::sem_signal || op.code == C::dma_start;
   for (size_t i = 0; i < op.operands.size(); ++i) {
-    const Val* v = e.find(op.operands[i]);
+    const Val* v = e.live().find(op.operands[i]);
     const int far = v && v->is_ref() ? e.reach().far_body(*v) : -1;
     if (far < 0) continue;
     const bool source = op.code == C::dma_start && op.viewed("src")->operand == static_cast<int>(i);

@@ -11,9 +11,9 @@
 
 namespace pallasim::interp {
 
-uint32_t Emitter::scalar_slot(const Val& v) {
+uint32_t scalar_slot(Emitter& e, const Val& v) {
   if (v.is_uniform()) return v.scalar().slot;
-  return load_scalar(strided(v)).scalar().slot;
+  return load_scalar(e, strided(e, v)).scalar().slot;
 }
 
 Val Emitter::new_scalar(ir::DType dtype, ir::ValueId result) {
@@ -26,20 +26,20 @@ Val Emitter::new_scalar(ir::DType dtype, ir::ValueId result) {
   return scalar_in(to.slot, dtype);
 }
 
-Val Emitter::load_scalar(const Val& memory, ir::ValueId result) {
-  const Val r = new_scalar(memory.dtype, result);
+Val load_scalar(Emitter& e, const Val& memory, ir::ValueId result) {
+  const Val r = e.new_scalar(memory.dtype, result);
   ScalarAccess p;
   p.addr = memory.memory().addr;
-  p.load = k_.load(memory.dtype);
+  p.load = e.kernels().load(memory.dtype);
   p.bytes = ir::byte_size(memory.dtype);
   p.ref = memory.memory().name;
-  emit<Kind::load_scalar>(functions().load_scalar, std::move(p)).dst = r.scalar().slot;
+  e.emit<Kind::load_scalar>(e.functions().load_scalar, std::move(p)).dst = r.scalar().slot;
   return r;
 }
 
-void Emitter::move_scalar(uint32_t dst, uint32_t src, ir::DType dtype) {
+void move_scalar(Emitter& e, uint32_t dst, uint32_t src, ir::DType dtype) {
   if (dst == src) return;
-  Step& s = emit(functions().move_slot(byte_size(compute_type(dtype))));
+  Step& s = e.emit(e.functions().move_slot(byte_size(compute_type(dtype))));
   s.dst = dst;
   s.a = src;
 }
@@ -71,44 +71,46 @@ static std::optional<Val> folded(Emitter& e, ir::OpCode op, ir::DType operand, i
   return Val(result, {}, Val::Scalar{{e.const_slot(compute_type(result), out), true, out[0]}});
 }
 
-Val Emitter::scalar_result(ir::OpCode op, ir::DType operand, ir::DType result, const std::vector<Val>& args,
-                           const StripParams& params, ir::ValueId defines) {
-  if (const std::optional<Val> known = folded(*this, op, operand, result, args, params)) return *known;
+Val scalar_result(Emitter& e, ir::OpCode op, ir::DType operand, ir::DType result, const std::vector<Val>& args,
+                  const StripParams& params, ir::ValueId defines) {
+  if (const std::optional<Val> known = folded(e, op, operand, result, args, params)) return *known;
   uint32_t in[3] = {};
-  for (size_t i = 0; i < args.size() && i < 3; ++i) in[i] = scalar_slot(args[i]);
-  const Val r = new_scalar(result, defines);
+  for (size_t i = 0; i < args.size() && i < 3; ++i) in[i] = scalar_slot(e, args[i]);
+  const Val r = e.new_scalar(result, defines);
   const bool plain = operand == ir::DType::Bool || operand == ir::DType::I32 || operand == ir::DType::U32 ||
                      operand == ir::DType::I64 || operand == ir::DType::U64 || operand == ir::DType::F32 ||
                      operand == ir::DType::F64;
-  const StepForm* inline_body = op == ir::OpCode::select_n ? &functions().scalar_select(byte_size(compute_type(result)))
-                                : plain                    ? functions().scalar(op, compute_type(operand))
-                                                           : nullptr;
+  const StepForm* inline_body = op == ir::OpCode::select_n
+                                    ? &e.functions().scalar_select(byte_size(compute_type(result)))
+                                : plain ? e.functions().scalar(op, compute_type(operand))
+                                        : nullptr;
   const int power = plain && args.size() == 2 ? power_of_two(args[1]) : -1;
-  const StepForm* by_power = power < 0 ? nullptr : functions().scalar_by_power(op, compute_type(operand));
+  const StepForm* by_power = power < 0 ? nullptr : e.functions().scalar_by_power(op, compute_type(operand));
   if (by_power) inline_body = by_power, count(Rewrite::ScalarByPower);
-  Step& s =
-      inline_body ? emit(*inline_body) : emit<Kind::scalar_strip>(ScalarStrip{k_.strip(op, operand), nullptr, params});
+  Step& s = inline_body ? e.emit(*inline_body)
+                        : e.emit<Kind::scalar_strip>(ScalarStrip{e.kernels().strip(op, operand), nullptr, params});
   s.dst = r.scalar().slot;
   s.a = in[0];
   s.b = in[1];
   s.c = in[2];
-  s.imm = by_power ? power : semantics_.int_rem_zero_is_x;
+  s.imm = by_power ? power : e.semantics().int_rem_zero_is_x;
   return r;
 }
 
-Val Emitter::scalar_convert(const Val& v, ir::DType to, ir::ValueId result) {
+Val scalar_convert(Emitter& e, const Val& v, ir::DType to, ir::ValueId result) {
   if (v.dtype == to) return v;
-  const uint32_t from = scalar_slot(v);
-  const Val r = new_scalar(to, result);
+  const uint32_t from = scalar_slot(e, v);
+  const Val r = e.new_scalar(to, result);
   auto wide = [](ir::DType t) {
     return t == ir::DType::I32 || t == ir::DType::U32 || t == ir::DType::I64 || t == ir::DType::U64 ||
            t == ir::DType::F64 || t == ir::DType::F32 || t == ir::DType::Bool;
   };
   const StepForm* cast =
-      wide(v.dtype) && wide(to) ? functions().scalar_convert(compute_type(v.dtype), compute_type(to)) : nullptr;
+      wide(v.dtype) && wide(to) ? e.functions().scalar_convert(compute_type(v.dtype), compute_type(to)) : nullptr;
   StripParams params;
-  params.semantics = semantics_;
-  Step& s = cast ? emit(*cast) : emit<Kind::scalar_strip>(ScalarStrip{nullptr, k_.convert(v.dtype, to), params});
+  params.semantics = e.semantics();
+  Step& s =
+      cast ? e.emit(*cast) : e.emit<Kind::scalar_strip>(ScalarStrip{nullptr, e.kernels().convert(v.dtype, to), params});
   s.dst = r.scalar().slot;
   s.a = s.b = s.c = from;
   return r;

@@ -68,36 +68,36 @@ bool has_rows_of(const Node& n, const Val& dst) {
 }
 }  // namespace
 
-void Emitter::copy_value(const Val& dst, const Val& v) {
-  if (dst.elements() == 0) return;
-  emit_pending(overlaps_elsewhere(v, dst) ? materialized(v) : v, dst);
-}
-
-void Emitter::emit_pending(const Val& v, const Val& dst) {
-  if (dst.elements() == 0) return;
-  if (v.is_strided()) return emit_copy(dst, v);
-  if (v.is_pending() && !v.node()->elementwise()) return emit_node_into(*v.node(), dst);
-  emit_elementwise(*this, dst, v, dst.origin() != kNoOrigin);
-}
-
 // What it is made of are its own steps; that it goes straight to memory is the operation at hand.
-void Emitter::emit_node_into(const Node& n, const Val& dst) {
+static void emit_node_into(Emitter& e, const Node& n, const Val& dst) {
   const bool stored = dst.origin() != kNoOrigin, product = std::holds_alternative<Into::Product>(n.into->form);
   const bool direct = product ? has_rows_of(n, dst) : !n.into->wants_dense() || is_dense(dst);
-  const Val target = direct ? dst.as_strided() : temp(dst.dtype, dst.dims);
+  const Val target = direct ? dst.as_strided() : e.temp(dst.dtype, dst.dims);
   {
-    const At at(*this, n.source);
-    emit_into(*this, *n.into, n.args, target);
+    const Emitter::At at(e, n.source);
+    emit_into(e, *n.into, n.args, target);
   }
-  if (!direct) return emit_copy(dst, target);
+  if (!direct) return emit_copy(e, dst, target);
   if (!stored) return;
   if (!product) return count(Rewrite::ArrangedInPlace);
-  const Op* const both[] = {op(), n.source};
-  if (op() && n.source && n.source != op()) plan_.step_ops.replace(both);
+  const Op* const both[] = {e.op(), n.source};
+  if (e.op() && n.source && n.source != e.op()) e.plan().step_ops.replace(both);
 }
 
-void Emitter::define_into(ir::ValueId id, std::vector<Val> args, Into into) {
-  const ir::Type* t = type(id);
+void copy_value(Emitter& e, const Val& dst, const Val& v) {
+  if (dst.elements() == 0) return;
+  emit_pending(e, e.live().overlaps_elsewhere(v, dst) ? materialized(e, v) : v, dst);
+}
+
+void emit_pending(Emitter& e, const Val& v, const Val& dst) {
+  if (dst.elements() == 0) return;
+  if (v.is_strided()) return emit_copy(e, dst, v);
+  if (v.is_pending() && !v.node()->elementwise()) return emit_node_into(e, *v.node(), dst);
+  emit_elementwise(e, dst, v, dst.origin() != kNoOrigin);
+}
+
+void define_into(Emitter& e, ir::ValueId id, std::vector<Val> args, Into into) {
+  const ir::Type* t = e.type(id);
   std::vector<int64_t> dims = dims_of(t);
   const bool product = std::holds_alternative<Into::Product>(into.form);
   auto n = std::make_shared<Node>();
@@ -105,22 +105,22 @@ void Emitter::define_into(ir::ValueId id, std::vector<Val> args, Into into) {
   n->dtype = t->dtype;
   n->args = std::move(args);
   n->into = std::make_shared<const Into>(std::move(into));
-  n->source = op();
+  n->source = e.op();
   Val v{t->dtype, std::move(dims), std::move(n)};
   // What checked runs report of an operation is reported of its own step.
-  if (v.dims.empty()) v = load_scalar(strided(v), id);
-  else if (plan_.options.checked && !product) v = strided(v);
-  define(id, std::move(v));
+  if (v.dims.empty()) v = load_scalar(e, strided(e, v), id);
+  else if (e.options().checked && !product) v = strided(e, v);
+  e.define(id, std::move(v));
 }
 
-Val Emitter::strided(const Val& v) {
+Val strided(Emitter& e, const Val& v) {
   switch (v.kind()) {
     case Val::Kind::Strided: return v;
     case Val::Kind::Scalar:
     case Val::Kind::Splat:
     case Val::Kind::Pending: {
-      Val t = temp(v.dtype, v.dims);
-      emit_pending(v, t);
+      Val t = e.temp(v.dtype, v.dims);
+      emit_pending(e, v, t);
       return t;
     }
     default: break;
@@ -128,32 +128,32 @@ Val Emitter::strided(const Val& v) {
   return v;
 }
 
-Val Emitter::dense(const Val& v) {
-  Val s = strided(v);
+Val dense(Emitter& e, const Val& v) {
+  Val s = strided(e, v);
   if (is_dense(s)) {
     s.memory().strides = dense_strides(s.dims);
     return s;
   }
-  Val t = temp(v.dtype, v.dims);
-  emit_copy(t, s);
+  Val t = e.temp(v.dtype, v.dims);
+  emit_copy(e, t, s);
   return t;
 }
 
-Val Emitter::materialized(const Val& v) {
-  Val s = strided(v);
+Val materialized(Emitter& e, const Val& v) {
+  Val s = strided(e, v);
   if (s.origin() == kNoOrigin) return s;
-  Val t = temp(v.dtype, v.dims);
-  emit_copy(t, s);
+  Val t = e.temp(v.dtype, v.dims);
+  emit_copy(e, t, s);
   return t;
 }
 
-void Emitter::charge_copy(std::span<const int64_t> dims, ir::DType dtype) {
+void charge_copy(Emitter& e, std::span<const int64_t> dims, ir::DType dtype) {
   double bytes = ir::byte_size(dtype);
   for (int64_t d : dims) bytes *= static_cast<double>(d);
-  plan_.split.step_cost_ns += host_cost::kCopy.of(bytes);
+  e.plan().split.step_cost_ns += host_cost::kCopy.of(bytes);
 }
 
-void Emitter::emit_copy(const Val& dst, const Val& src, bool looks) {
+void emit_copy(Emitter& e, const Val& dst, const Val& src, bool looks) {
   if (dst.elements() == 0) return;
   CopyPayload p;
   p.looks = looks;
@@ -165,8 +165,8 @@ void Emitter::emit_copy(const Val& dst, const Val& src, bool looks) {
   p.src_strides = src.memory().strides;
   p.contiguous = is_dense(dst) && is_dense(src);
   p.bytes = dst.bytes();
-  charge_copy(dst.dims, dst.dtype);
-  emit<Kind::copy>(std::move(p)).b = dst.origin() != kNoOrigin;
+  charge_copy(e, dst.dims, dst.dtype);
+  e.emit<Kind::copy>(std::move(p)).b = dst.origin() != kNoOrigin;
 }
 
 }  // namespace pallasim::interp

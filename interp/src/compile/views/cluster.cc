@@ -71,7 +71,7 @@ std::optional<Elsewhere> elsewhere(Emitter& e, const Op& op, std::span<const ir:
     for (const ir::view::AxisIndex& a : cluster->axes) {
       const Val i = a.index.is_operand() ? e.operand(op, static_cast<size_t>(a.index.operand))
                                          : e.const_int(ir::DType::I32, a.index.value());
-      const ClusterPeer one = peer_at(e, op, a.axis, e.scalar_slot(e.scalar_convert(i, ir::DType::I32)));
+      const ClusterPeer one = peer_at(e, op, a.axis, scalar_slot(e, scalar_convert(e, i, ir::DType::I32)));
       r.peer.places.push_back(one.places.front());
     }
   }

@@ -94,7 +94,7 @@ static Val shown_in(Emitter& e, const Val& copy, const Val& ref, Lens lens) {
   Val::Memory& m = r.memory();
   m.addr = {copy.memory().addr.buffer, m.addr.dyn, copy.memory().addr.offset + m.addr.offset};
   m.storage = copy.memory().storage;
-  m.origin = lens != Lens::Read ? e.fresh_origin() : kNoOrigin;
+  m.origin = lens != Lens::Read ? e.live().fresh_origin() : kNoOrigin;
   return r;
 }
 
@@ -163,14 +163,14 @@ static Val open_part(Emitter& e, const Val& ref, Lens lens, std::vector<OpenedRe
 void write_back(Emitter& e, const std::vector<OpenedRef>& opened) {
   for (size_t i = opened.size(); i-- > 0;) {
     const OpenedRef& o = opened[i];
-    e.about_to_write(e.written(o.base));
+    e.about_to_write(e.live().written(o.base));
     if (o.lens) {
       e.emit<Kind::lens>(o.lens);
       continue;
     }
     Val bytes =
         emit_array(e, {o.copy}, {{o.base.dtype, o.base.dims}}, between(e.functions().arrays, o.copy, o.base))[0];
-    e.emit_copy(o.base, bytes);
+    emit_copy(e, o.base, bytes);
   }
 }
 

@@ -163,7 +163,7 @@ class Follower {
   uint32_t size_slot(int operand) {
     const auto [at, fresh] = size_slots_.try_emplace(operand);
     if (fresh)
-      at->second = e_.scalar_slot(e_.scalar_convert(e_.operand(op_, static_cast<size_t>(operand)), ir::DType::I64));
+      at->second = scalar_slot(e_, scalar_convert(e_, e_.operand(op_, static_cast<size_t>(operand)), ir::DType::I64));
     return at->second;
   }
   // The slot that says how far the dimension goes, where that is known at run time only.
@@ -225,7 +225,7 @@ Follower::Place Follower::place(const Entry& d, size_t dim) {
   }
   if (d.start.is_operand()) {
     const Val& v = e_.operand(op_, static_cast<size_t>(d.start.operand));
-    p.slot = e_.scalar_slot(v);
+    p.slot = scalar_slot(e_, v);
     p.wide = is_wide(v.dtype);
   } else if (const int64_t start = d.start.value(); p.size_slot != Addr::kNoSlot || extent_slot(dim) != Addr::kNoSlot ||
                                                     (p.count > 0 && (start < 0 || start + p.span() >= extent))) {
@@ -316,7 +316,7 @@ std::vector<Val> Follower::index_arrays(const ir::view::Index& index) {
     if (v.is_ref()) v = v.as_strided();
     // The elements are written one by one: an index must not show what was written before its turn.
     const bool writes = (ir::info(op_.code).effects & (ir::kEffectWrite | ir::kEffectAtomic)) != 0;
-    arrays[i] = e_.strided(writes ? e_.apart_from(e_.written(given_), v) : v);
+    arrays[i] = strided(e_, writes ? apart_from(e_, e_.live().written(given_), v) : v);
     out_.keep.push_back(arrays[i].memory().storage);
   }
   return arrays;
