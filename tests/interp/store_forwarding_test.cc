@@ -1,4 +1,4 @@
-// Values that are stored for a copy alone (compile/lower/store_forwarding.h): results worked out by hand, with the
+// Values that are stored for a copy alone (passes/forward_copies.cc): results worked out by hand, with the
 // rewrite and without it, whenever copies move.
 #include <fmt/format.h>
 

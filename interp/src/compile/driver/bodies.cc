@@ -9,8 +9,7 @@
 #include "../../passes/passes.h"
 #include "../../plan/steps.h"
 #include "../lower/barriers.h"
-#include "../lower/copy_elision.h"
-#include "../lower/store_forwarding.h"
+#include "../lower/copy_forwarding.h"
 #include "compile.h"
 #include "compiler.h"
 #include "pallasim/hw/rules.h"
@@ -109,11 +108,12 @@ struct ValuesOf {
   }
 };
 
-void compile_bodies(Plan& p) {
+void compile_bodies(Plan& p, passes::CopyForwarding forwarding) {
   place_threads(p);
   std::vector<std::unique_ptr<Compiler>> compilers;
   const ValuesOf ending{compilers};
   for (const auto& b : p.bodies) compilers.push_back(std::make_unique<Compiler>(p, *b));
+  compilers.front()->forwards(std::move(forwarding));
   int64_t threads = 0;
   for (const auto& b : p.bodies)
     if (b->mesh >= 0) threads = memory::add(threads, b->threads / clusters_of(p));
@@ -201,8 +201,7 @@ void Compiler::place_scratch(std::span<const std::unique_ptr<Compiler>> bodies) 
       Val own = v;
       own.memory().origin = region.args[region.args.size() - plan.module.scratch.size() + i];
       if (alone && s.type->mesh.empty()) c->place_alone(s, &own);
-      if (!ir::is_sync(own.dtype) && bodies.size() == 1 && !elide_copies(*c, region, own))
-        forward_stores(*c, region, own);
+      elide_copies(*c, own);
       c->note_far(s, own, bodies);
       add_tile_padding(*c, &own, s.type->space);
       c->bind(own.origin(), own);
@@ -239,10 +238,11 @@ std::shared_ptr<Plan> compile_plan(ir::Module module, const PlanOptions& options
   if (options.rules == Options::Rules::Warn) plan->findings = hw::broken_rules(module_of(*plan), *options.chip);
   for (ir::Diagnostic& d : plan->findings)
     if (d.severity == ir::Severity::Error) d.severity = ir::Severity::Warning;
-  passes::rewrite(plan->module, plan->options, watch);
+  passes::CopyForwarding forwarding;
+  passes::rewrite(plan->module, &forwarding, plan->options, watch);
   make_bodies(*plan);
   learn_facts(*plan);
-  compile_bodies(*plan);
+  compile_bodies(*plan, std::move(forwarding));
   passes::rewrite(*plan, watch);
   compile_together(*plan);
   return plan;

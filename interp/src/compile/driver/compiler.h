@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "../../passes/passes.h"
 #include "../../plan/payload/grid.h"
 #include "../values/emitter.h"
 
@@ -20,6 +21,7 @@ class Compiler : private Emitter {
  public:
   // Of one body. Its steps follow those that the plan has.
   using Emitter::Emitter;
+  void forwards(passes::CopyForwarding f) { state<passes::CopyForwarding>() = std::move(f); }
   // In this order, each for all bodies before the next: where operands and scratch lie; what may be split, by which the
   // number of threads is known; the steps.
   void place_operands();

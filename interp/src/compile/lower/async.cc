@@ -5,11 +5,10 @@
 #include "../../plan/payload/rows.h"
 #include "../../plan/steps.h"
 #include "access.h"
-#include "copy_elision.h"
+#include "copy_forwarding.h"
 #include "pallasim/hw/machine.h"
 #include "pallasim/hw/tiles.h"
 #include "rows.h"
-#include "store_forwarding.h"
 #include "sync.h"
 
 namespace pallasim::interp {

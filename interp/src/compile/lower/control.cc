@@ -12,9 +12,8 @@
 #include "access.h"
 #include "barriers.h"
 #include "control.h"
-#include "copy_elision.h"
+#include "copy_forwarding.h"
 #include "nans.h"
-#include "store_forwarding.h"
 
 namespace pallasim::interp {
 
@@ -349,13 +348,13 @@ Val allocate_ref(Emitter& e, const Op& op, ir::ValueId id, ScopePayload* scope) 
     // One allocation for all below its owner, who reach it at different times.
     v.memory().addr = {e.plan().memory.num_buffers++, Addr::kNoSlot, 0};
     note_allocation(e.plan(), v, t->space, owner, memory::Allocation::Lifetime::Launch);
-    if (op.code == ir::OpCode::run_scoped && !elide_copies(e, op.regions[0], v)) forward_stores(e, op.regions[0], v);
+    elide_copies(e, v);
     return v;
   }
   e.frame().allocate(&v);
   scope->memory.push_back({v.memory().storage->offset, v.bytes()});
   note_allocation(e.plan(), v, t->space, memory::Level::Thread, memory::Allocation::Lifetime::Scope);
-  if (op.code == ir::OpCode::run_scoped && !elide_copies(e, op.regions[0], v)) forward_stores(e, op.regions[0], v);
+  elide_copies(e, v);
   add_tile_padding(e, &v, t->space);
   return v;
 }

@@ -9,10 +9,9 @@
 #include "../values/elementwise.h"
 #include "../views/cluster.h"
 #include "access.h"
-#include "copy_elision.h"
+#include "copy_forwarding.h"
 #include "nans.h"
 #include "pallasim/hw/machine.h"
-#include "store_forwarding.h"
 
 namespace pallasim::interp {
 namespace {

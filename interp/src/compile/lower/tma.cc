@@ -10,9 +10,8 @@
 #include "../views/cluster.h"
 #include "access.h"
 #include "barriers.h"
-#include "copy_elision.h"
+#include "copy_forwarding.h"
 #include "rows.h"
-#include "store_forwarding.h"
 
 namespace pallasim::interp {
 namespace {

@@ -11,8 +11,6 @@
 
 namespace pallasim::interp {
 
-inline constexpr ir::ValueId kNoResult = -1;
-
 class Emitter : public Context, public StepWriter, public Slots, protected Frame, protected LiveValues {
  public:
   Emitter(Plan& plan, Body& body) : Context(plan, body), StepWriter(context()), Slots(context()), Frame(context()) {}

@@ -15,6 +15,8 @@ namespace pallasim::interp {
 
 const analysis::WriteSet& everything();  // all that may be written
 
+inline constexpr ir::ValueId kNoResult = -1;
+
 class LiveValues {
  public:
   const ir::Graph& graph() const { return *graph_; }
@@ -37,6 +39,11 @@ class LiveValues {
   void drop_use(ir::ValueId v) { --uses_[v]; }
   bool dropped(const Op&) const;
   void bind(ir::ValueId id, Val v) { values_[id] = {std::move(v), depth_}; }
+  // A value that no operation names, until it is taken: slots that it is made of stay what they are.
+  ir::ValueId hold(Val v) {
+    bind(--last_held_, std::move(v));
+    return last_held_;
+  }
   Val take(ir::ValueId);       // what was bound, which ends here
   void forget(const Region&);  // its values end with it: what follows may run without it
 
@@ -110,6 +117,7 @@ class LiveValues {
   std::unique_ptr<analysis::Writes> writes_;  // of graph_
   std::set<std::pair<int, int>> aliases_;     // pairs of origins that are one buffer
   int next_origin_ = 0;
+  ir::ValueId last_held_ = kNoResult;
 };
 
 }  // namespace pallasim::interp

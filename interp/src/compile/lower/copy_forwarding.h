@@ -1,5 +1,6 @@
-// Values that are stored for a copy alone (analysis/forwarded_stores.h): where the copy moves at issue, they are
-// computed where it takes them.
+// Copies that need not move what they copy (passes/forward_copies.cc): bytes that stay where copies bring them from
+// (ElidedCopies), and values that are stored for a copy alone: where it moves at issue, they are computed where the
+// copy takes them.
 #pragma once
 #include <functional>
 #include <optional>
@@ -9,9 +10,21 @@
 
 namespace pallasim::interp {
 
-// Where the ref, which `region` knows by its origin, is memory of that kind: its stores wait for their copies.
-void forward_stores(Emitter&, const ir::Region&, const Val& ref);
+// -- bytes that stay --
+// The allocation that was noted last is memory of that kind, where the ref is: what is emitted for its begin is then
+// `begin_elision`.
+void elide_copies(Emitter&, const Val& ref);
+void begin_elision(Emitter&, const Val& ref);
 
+int32_t elidable_of(Emitter&, const Val& ref);  // memory::Allocation::elidable; -1
+// Of a copy between the two: what its sides say of that.
+void tell_elision(Emitter&, const Val& src, const Val& dst, CopySide* from, CopySide* to);
+// Before something uses the memory in another way than plain copies and loads do.
+void materialise_elided(Emitter&, const Val& ref);
+// The part of the memory that a load shows, at the place where its bytes lie.
+Val where_elided(Emitter&, Val shown);
+
+// -- values that are computed where they are taken --
 // Whether the store of `value` to `dst`, a part of a ref, is emitted with the copy behind it.
 bool waits_for_copy(Emitter&, const Op& store, const Val& dst, const Val& value);
 
