@@ -8,7 +8,6 @@ namespace pallasim::interp {
 
 #define PALLASIM_REWRITES(X)                                             \
   X(EqualScalar, "a scalar that was computed before")                    \
-  X(SecondName, "a scalar that is another one by a second name")         \
   X(KnownAnswer, "a comparison of numbers whose ranges answer it")       \
   X(BranchOnTruth, "a branch on a truth value as it is")                 \
   X(EqualIndex, "an offset of a view that was found before")             \
