@@ -91,13 +91,6 @@ struct PlanSplit {
 class Plan;
 struct StepFunctions;  // steps.h
 
-// The same kernel for many grid points at a time, where nobody can tell.
-struct PlanTogether {
-  std::shared_ptr<const Plan> plan;  // null: there is none
-  int axis = 0;                      // of the grid
-  int64_t lanes = 1;                 // points of that axis at a time
-};
-
 // Payloads of steps, which live as long as the plan.
 class Payloads {
  public:
@@ -159,7 +152,6 @@ class Plan {
   PlanMemory memory;
   PlanThreads threads;
   PlanSplit split;
-  PlanTogether together;
   std::vector<ir::Diagnostic> findings;  // of the chip's rules, and no errors; every launch reports them
   // Parts that were believed apart were not, or had something to say: later launches run them in order at once.
   mutable std::atomic<bool> conflicted{false};

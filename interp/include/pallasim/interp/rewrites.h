@@ -31,8 +31,7 @@ namespace pallasim::interp {
   X(AffineMask, "a mask that needs no memory")                           \
   X(KnownView, "elements by index and mask that are a view")             \
   X(ApartByAccess, "a grid axis along which accesses lie apart")         \
-  X(CoveredByStores, "an output that stores through indices fill")       \
-  X(PointsTogether, "grid points of scalars that run as one of arrays")
+  X(CoveredByStores, "an output that stores through indices fill")
 
 enum class Rewrite : uint8_t {
 #define PALLASIM_REWRITE(name, what) name,

@@ -13,7 +13,6 @@
 #include "compile.h"
 #include "compiler.h"
 #include "pallasim/hw/rules.h"
-#include "together.h"
 #include "units.h"
 
 namespace pallasim::interp {
@@ -209,18 +208,6 @@ void Compiler::place_scratch(std::span<const std::unique_ptr<Compiler>> bodies) 
   }
 }
 
-// A machine that has no lowering for arrays of what it has for scalars keeps the plan that it has.
-static void compile_together(Plan& p) {
-  std::optional<Together> together = points_together(p);
-  if (!together) return;
-  PlanOptions options = p.options;
-  options.rules = Options::Rules::Off;  // the module that came is what they are about
-  try {
-    p.together = {compile_plan(std::move(together->module), options, *p.functions), together->axis, together->lanes};
-  } catch (const ir::DiagnosticError&) { return; }
-  count(Rewrite::PointsTogether);
-}
-
 bool runs(ir::OpCode code) { return lowering(code) != nullptr; }
 
 std::shared_ptr<Plan> compile_plan(ir::Module module, const PlanOptions& options, const StepFunctions& functions,
@@ -244,7 +231,6 @@ std::shared_ptr<Plan> compile_plan(ir::Module module, const PlanOptions& options
   learn_facts(*plan);
   compile_bodies(*plan, std::move(forwarding));
   passes::rewrite(*plan, watch);
-  compile_together(*plan);
   return plan;
 }
 
