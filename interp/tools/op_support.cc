@@ -1,7 +1,7 @@
 // Writes docs/operations.csv to standard output: every operation, whether it runs, and which compilers have it.
 #include <fmt/format.h>
 
-#include "../src/compile/compile.h"
+#include "../src/compile/driver/compile.h"
 #include "pallasim/hw/rules.h"
 
 using namespace pallasim;

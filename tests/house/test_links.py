@@ -5,7 +5,7 @@ import pathlib
 import re
 import subprocess
 
-from test_includes import ROOMS, ROOT
+from test_includes import COMPILE, ROOMS, ROOT
 
 BUILD = pathlib.Path(os.environ["PALLASIM"]).parents[1] if "PALLASIM" in os.environ else ROOT / "build"
 ROOM_TARGET = re.compile(r"^pallasim_room\(([^)]*)\)", re.M)
@@ -17,9 +17,9 @@ def declared():
     return {room: set(others) for room, *others in lines}
 
 
-def symbols(room):
-    """What the objects of a room define, and what they need: name -> an object that does."""
-    objects = sorted((BUILD / "interp" / "CMakeFiles" / f"pallasim_interp_{room}.dir").rglob("*.o"))
+def symbols(room, inner=""):
+    """What the objects of a room, or of a room in it, define, and what they need: name -> an object that does."""
+    objects = sorted((BUILD / "interp" / "CMakeFiles" / f"pallasim_interp_{room}.dir" / "src" / room / inner).rglob("*.o"))
     assert objects, f"no objects of {room} in {BUILD}: build first"
     defined, needed = {}, {}
     path = ""
@@ -52,6 +52,11 @@ def test_libraries_link_what_rooms_include():
 
 def test_no_symbol_against_the_arrows():
     broken = crossings({room: symbols(room) for room in ROOMS}, ROOMS)
+    assert not broken, "\n".join(broken)
+
+
+def test_no_symbol_against_the_arrows_of_the_compiler():
+    broken = crossings({inner: symbols("compile", inner) for inner in COMPILE}, COMPILE)
     assert not broken, "\n".join(broken)
 
 

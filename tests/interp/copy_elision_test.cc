@@ -1,5 +1,5 @@
-// Memory whose bytes may stay where copies get them (compile/copy_elision.h): results worked out by hand, with the
-// rewrite and without it, wherever copies begin and end and whatever happens to their source.
+// Memory whose bytes may stay where copies get them (passes/forward_copies.cc): results worked out by hand, with
+// the rewrite and without it, wherever copies begin and end and whatever happens to their source.
 #include <fmt/format.h>
 
 #include "pallasim/interp/rewrites.h"

@@ -9,12 +9,14 @@ namespace pallasim::interp::test {
 namespace {
 
 // What every pass finds something in: a coordinate that is at least 0, a branch as `pl.when` writes it, one product
-// twice.
+// twice, a value that is stored for a copy.
 const char* const kKernel = R"(pallasim-ir 1
 module "k" {machine = tpu}
 grid {size = 4}
 output "o_ref" : i32[4,32] {space = vmem}
-body (%0 "o_ref": ref<i32[4,32], vmem>) {
+scratch "s_ref" : ref<i32[1,32], vmem>
+scratch "sem" : ref<dma_sem[], semaphore>
+body (%0 "o_ref": ref<i32[4,32], vmem>, %20 "s_ref": ref<i32[1,32], vmem>, %21 "sem": ref<dma_sem[], semaphore>) {
   %1 = program_id {axis = 0} : i32[]
   %2 = constant {value = i32 0x0} : i32[]
   %3 = constant {value = i32 0x8} : i32[]
@@ -28,6 +30,12 @@ body (%0 "o_ref": ref<i32[4,32], vmem>) {
   %10 = mul %5, %3 : i32[]
   %11 = mul %1, %3 : i32[]
   %12 = add %10, %7 : i32[]
+  %22 = broadcast_in_dim %1 {dims = []} : i32[1,32]
+  store %20, %22
+  dma_start %20, %0, %1, %21 {src = view($0, []),
+    dst = view($1, [index(slice($2, 1), slice(0, 32))]), dst_sem = view($3, [])}
+  dma_wait %20, %0, %1, %21 {src = view($0, []),
+    dst = view($1, [index(slice($2, 1), slice(0, 32))]), dst_sem = view($3, [])}
   cond %9 () {
     store %0, %12, %1 {view = [index($2, 3)]}
     yield
@@ -59,8 +67,8 @@ TEST(Passes, EachHitsAndIsCounted) {
 TEST(Passes, PrintBeforeAndAfter) {
   const auto runs = runs_of({}, {{"branch_on_truth"}, {}});
   const PassWatch::Run& run = runs.at("branch_on_truth");
-  EXPECT_NE(run.before.find("cond %10"), std::string::npos) << run.before;
-  EXPECT_NE(run.after.find("cond %9"), std::string::npos) << run.after;
+  EXPECT_NE(run.before.find("cond %12"), std::string::npos) << run.before;
+  EXPECT_NE(run.after.find("cond %11"), std::string::npos) << run.after;
   EXPECT_TRUE(runs.at("fold_ranges").before.empty());
 }
 

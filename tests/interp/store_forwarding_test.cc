@@ -1,5 +1,5 @@
-// Values that are stored for a copy alone (compile/store_forwarding.h): results worked out by hand, with the rewrite
-// and without it, whenever copies move.
+// Values that are stored for a copy alone (passes/forward_copies.cc): results worked out by hand, with the
+// rewrite and without it, whenever copies move.
 #include <fmt/format.h>
 
 #include "pallasim/interp/rewrites.h"

@@ -1,5 +1,5 @@
 // Values while a plan is compiled: what belongs to another form cannot be asked.
-#include "compile/value.h"
+#include "compile/values/value.h"
 
 #include <gtest/gtest.h>
 

@@ -51,6 +51,19 @@ std::optional<AffineExpr> element_of(const Expressions& values, const ir::Graph&
   return from + position(slice, e.size.value()) * e.stride.value();
 }
 
+// Of an operation's view of its first operand, as far as its first index says it. Nothing where that comes later, or
+// nowhere.
+std::optional<Access> access_of(const Expressions& values, const ir::Graph& g, const Op& op) {
+  const std::span<const ir::View> view = op.view();
+  const auto* index = view.empty() ? nullptr : std::get_if<ir::view::Index>(&view.front());
+  if (!index) return {};
+  Access r;
+  constexpr size_t kSlices = 1000;  // their positions are no dimensions of arrays
+  const size_t rank = rank_of(g, op, *index);
+  for (const ir::view::Entry& e : index->entries) r.push_back(element_of(values, g, op, e, kSlices + r.size(), rank));
+  return r;
+}
+
 // Uses of `ref` that are accesses alone; false where there are others.
 bool find_accesses(const Region& r, ValueId ref, std::vector<const Op*>* found) {
   return std::all_of(r.ops.begin(), r.ops.end(), [&](const Op& op) {
@@ -92,17 +105,6 @@ bool store_covers(const Expressions& values, const ir::Graph& g, const Op& op, s
 
 }  // namespace
 
-std::optional<Access> access_of(const Expressions& values, const ir::Graph& g, const Op& op) {
-  const std::span<const ir::View> view = op.view();
-  const auto* index = view.empty() ? nullptr : std::get_if<ir::view::Index>(&view.front());
-  if (!index) return {};
-  Access r;
-  constexpr size_t kSlices = 1000;  // their positions are no dimensions of arrays
-  const size_t rank = rank_of(g, op, *index);
-  for (const ir::view::Entry& e : index->entries) r.push_back(element_of(values, g, op, e, kSlices + r.size(), rank));
-  return r;
-}
-
 Access access_of(const Window& w, std::span<const ir::GridAxis> grid) {
   Access r(std::min(w.map.index.size(), w.dims.size()));
   for (size_t d = 0; d < r.size(); ++d) {
@@ -115,10 +117,10 @@ Access access_of(const Window& w, std::span<const ir::GridAxis> grid) {
   return r;
 }
 
-bool disjoint_along(size_t axis, std::span<const Access* const> all, bool others_equal) {
+bool disjoint_along(size_t axis, std::span<const Access* const> all) {
   const auto disjoint = [&](size_t d) {
     const std::optional<AffineExpr>& first = (*all.front())[d];
-    if (!first || first->along(axis) == 0 || (!others_equal && !first->moves_alone_along(axis))) return false;
+    if (!first || first->along(axis) == 0 || !first->moves_alone_along(axis)) return false;
     const auto coordinates = [](const AffineExpr& e) { return e - e.without(Kind::Axis); };
     std::optional<Interval> reach;
     for (const Access* a : all) {

@@ -9,15 +9,12 @@ namespace pallasim::interp::analysis {
 // Per dimension of a ref: the element, by the grid, trips and the position in what is taken; none: not known.
 using Access = std::vector<std::optional<AffineExpr>>;
 
-// Of an operation's view of its first operand, as far as its first index says it. Nothing where that comes later, or
-// nowhere.
-std::optional<Access> access_of(const Expressions&, const ir::Graph&, const ir::Op&);
 // Of a block of an array at a point of the grid.
 Access access_of(const Window&, std::span<const ir::GridAxis>);
 
-// Whether accesses at two values of a coordinate never take one element: in some dimension all of them move by it alone
-// (with `others_equal` by the same multiples of the others), and farther than they reach.
-bool disjoint_along(size_t axis, std::span<const Access* const>, bool others_equal = false);
+// Whether accesses at two values of a coordinate never take one element: in some dimension all of them move by it
+// alone, and farther than they reach.
+bool disjoint_along(size_t axis, std::span<const Access* const>);
 
 // Per axis of the grid: whether what the body does to `ref`, an argument of it, is disjoint along it, whatever the
 // other coordinates are. False where anything but a plain access uses the ref.

@@ -71,44 +71,6 @@ bool full_store_first(const ir::Region& region, ir::ValueId ref, const Expressio
   return false;
 }
 
-namespace {
-
-bool is_plain(std::span<const ir::View> view) {
-  if (view.empty()) return true;
-  const auto* index = view.size() == 1 ? std::get_if<ir::view::Index>(&view.front()) : nullptr;
-  return index && !index->has_arrays();
-}
-
-bool op_lands(const ir::Graph& graph, const ir::Op& op, ir::ValueId ref, bool* loaded, bool* copied) {
-  const auto uses = std::count(op.operands.begin(), op.operands.end(), ref);
-  if (uses == 0 || op.code == ir::OpCode::dma_wait) return true;
-  if (uses > 1 || !op.regions.empty()) return false;
-  if (op.code == ir::OpCode::get) {
-    *loaded = true;
-    return op.operands[0] == ref && !graph.types[static_cast<size_t>(op.results[0])]->is_scalar() &&
-           is_plain(op.view());
-  }
-  const ir::Viewed* dst = op.viewed("dst");
-  if ((op.code != ir::OpCode::dma_start && op.code != ir::OpCode::copy_gmem_to_smem) || !dst) return false;
-  *copied = true;
-  return op.operands[static_cast<size_t>(dst->operand)] == ref && is_plain(dst->transforms);
-}
-
-bool copies_elidable(const ir::Graph& graph, const ir::Region& region, ir::ValueId ref, bool* loaded, bool* copied) {
-  return std::all_of(region.ops.begin(), region.ops.end(), [&](const ir::Op& op) {
-    return op_lands(graph, op, ref, loaded, copied) &&
-           std::all_of(op.regions.begin(), op.regions.end(),
-                       [&](const ir::Region& r) { return copies_elidable(graph, r, ref, loaded, copied); });
-  });
-}
-
-}  // namespace
-
-bool copies_elidable(const ir::Graph& graph, const ir::Region& region, ir::ValueId ref) {
-  bool loaded = false, copied = false;
-  return copies_elidable(graph, region, ref, &loaded, &copied) && loaded && copied;
-}
-
 uint16_t effects_of(const ir::Region& r) {
   uint16_t effects = 0;
   for (const ir::Op& op : r.ops) {

@@ -26,10 +26,6 @@ bool touched_always(const ir::Region&, ir::ValueId ref);
 bool full_store_first(const ir::Region&, ir::ValueId ref, const Expressions* values = nullptr,
                       std::vector<int>* axes = nullptr);
 
-// Whether copies alone write to the ref, and loads of arrays alone read it, under its own name: a part of it that plain
-// indices name.
-bool copies_elidable(const ir::Graph&, const ir::Region&, ir::ValueId ref);
-
 // Effects of all operations of the region and of those inside it: ir::kEffect… joined.
 uint16_t effects_of(const ir::Region&);
 

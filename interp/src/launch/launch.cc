@@ -200,24 +200,6 @@ bool run_in_parallel(const Call& c, int64_t points, Report* report) {
   return run_speculatively(c, workers, report);
 }
 
-// Many grid points at a time: PlanTogether.
-void run_together(const Call& c, int64_t points, Report* report) {
-  const PlanTogether& t = c.plan.together;
-  const auto axis = static_cast<size_t>(t.axis);
-  Call call{*t.plan, t.plan->module.locs, c.session, c.options,         c.operands, c.grid,
-            {},      c.first_device,      c.run,     c.interrupt_epoch, {},         c.watch};
-  call.grid[axis] /= t.lanes;
-  if (c.watch.progress) c.watch.progress->expect(points, t.lanes);
-  try {
-    if (!run_in_parallel(call, points / t.lanes, report)) run_sequential(call, report);
-  } catch (const ir::DiagnosticError& e) {  // somebody interrupted it
-    ir::Diagnostic d = e.diagnostic();
-    d.site = {};  // the lines of that module are no kernel's
-    if (axis < d.grid_point.size()) d.grid_point[axis] *= t.lanes;
-    throw ir::DiagnosticError(std::move(d));
-  }
-}
-
 }  // namespace
 
 int devices_of(const Plan& p) { return p.threads.has_peers ? static_cast<int>(p.threads.num_devices()) : 1; }
@@ -276,7 +258,6 @@ void run_launch(const Plan& p, const ir::LocTable& locs, Session& session, std::
                        options.revisits == Options::Revisits::Error || options.verify_restore > 0 ||
                        options.verify_footprints || !options.grid_order.empty(),
              in_order = watched || options.max_steps != 0;
-  if (p.together.plan && !in_order) return run_together(call, points, &report);
   call.who = population_of(p, options, call.grid);
   const bool one_piece = watched || call.who.programs > 0;
   if (options.verify_split && !one_piece && devices.size() == 1 && p.threads.count == 1) {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "../compile/compile.h"
+#include "../compile/driver/compile.h"
 #include "../ops/functions.h"
 #include "learnt.h"
 #include "pallasim/ir/diagnostic.h"

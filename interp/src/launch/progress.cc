@@ -6,7 +6,7 @@ int64_t Progress::done() const {
   const std::lock_guard lock(mutex_);
   int64_t n = ended_;
   for (const Counter* c : running_) n += c->load(std::memory_order_relaxed);
-  return n * each_.load(std::memory_order_relaxed);
+  return n;
 }
 
 void Progress::begin(const Counter* part) {

@@ -57,19 +57,21 @@ void run(std::string_view name, const PlanOptions& options, PassWatch* watch, Ap
 
 }  // namespace
 
-void rewrite(ir::Module& m, const PlanOptions& options, PassWatch* watch) {
+void rewrite(ir::Module& m, CopyForwarding* forwarding, const PlanOptions& options, PassWatch* watch) {
   if (!options.fuse) return;
+  const bool forwards = options.rewrites() && m.bodies.size() == 1;
   std::vector<int64_t> changed(m.bodies.size(), 0);
   for (size_t i = 0; i < std::size(kModulePasses); ++i) {
     const auto apply = [&] {
       int64_t all = 0;
       for (size_t b = 0; b < m.bodies.size(); ++b) {
-        const int64_t n = kModulePasses[i]({m.bodies[b].graph, m.grid, changed[b]});
+        const int64_t n = kModulePasses[i](
+            {m.bodies[b].graph, m.grid, changed[b], m.scratch.size(), forwards ? forwarding : nullptr});
         changed[b] += n, all += n;
       }
       return all;
     };
-    run(pass_rows()[i].name, options, watch, apply, [&] { return ir::print(m); });
+    run(pass_rows()[i].name, options, watch, apply, [&] { return ir::print(m) + text_of(*forwarding); });
   }
 }
 

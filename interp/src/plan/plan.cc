@@ -10,7 +10,6 @@ int64_t Plan::bytes() const {
   const size_t own = sizeof(Plan) + memory.constants.size() + steps.capacity() * sizeof(Step);
   int64_t n = static_cast<int64_t>(own) + payloads.bytes();
   for (const auto& b : bodies) n += static_cast<int64_t>(sizeof(Body) + b->image.size());
-  if (together.plan) n += together.plan->bytes();
   return n;
 }
 

@@ -96,13 +96,6 @@ struct PlanSplit {
 class Plan;
 struct StepFunctions;  // steps.h
 
-// The same kernel for many grid points at a time, where nobody can tell.
-struct PlanTogether {
-  std::shared_ptr<const Plan> plan;  // null: there is none
-  int axis = 0;                      // of the grid
-  int64_t lanes = 1;                 // points of that axis at a time
-};
-
 // Payloads of steps, which live as long as the plan.
 class Payloads {
  public:
@@ -164,7 +157,6 @@ class Plan {
   PlanMemory memory;
   PlanThreads threads;
   PlanSplit split;
-  PlanTogether together;
   std::vector<ir::Diagnostic> findings;  // of the chip's rules, and no errors; every launch reports them
   std::span<const ir::Op* const> ops_of(const Step& s) const { return step_ops.of(s); }
   ir::LocId loc_of(const Step& s) const;  // the line that its reports name; -1: none

@@ -230,9 +230,6 @@ std::string dump_at(const Plan& p, const ir::LocTable& locs) {
     r += fmt::format("body {}: {} slots, {} bytes of temporaries, threads: {}, from step {}\n", b->index,
                      b->image.size() / 16, b->temp_bytes, b->threads, b->entry->id);
   for (const Step& s : p.steps) r += printer.line(s) + "\n";
-  if (p.together.plan)
-    r += fmt::format("{} points of grid axis {} at a time:\n{}", p.together.lanes, p.together.axis,
-                     dump_at(*p.together.plan, p.together.plan->module.locs));
   r += p.split.refused.empty() ? fmt::format("splittable axes: {}\n", fmt::join(p.split.axes, ", "))
                                : "sequential: " + p.split.refused + "\n";
   return r;

@@ -16,16 +16,12 @@ class Progress {
 
   // For the launch. Counters are written by the one thread that runs their part, and read until `end`.
   using Counter = std::atomic<int64_t>;
-  // `each`: so many points are counted as one.
-  void expect(int64_t points, int64_t each = 1) {
-    each_.store(each, std::memory_order_relaxed);
-    total_.store(points, std::memory_order_relaxed);
-  }
+  void expect(int64_t points) { total_.store(points, std::memory_order_relaxed); }
   void begin(const Counter* part);
   void end(const Counter* part);
 
  private:
-  std::atomic<int64_t> total_{0}, each_{1};
+  std::atomic<int64_t> total_{0};
   mutable std::mutex mutex_;
   int64_t ended_ = 0;  // of parts that are over
   std::vector<const Counter*> running_;

@@ -8,7 +8,6 @@ namespace pallasim::interp {
 
 #define PALLASIM_REWRITES(X)                                             \
   X(EqualScalar, "a scalar that was computed before")                    \
-  X(SecondName, "a scalar that is another one by a second name")         \
   X(KnownAnswer, "a comparison of numbers whose ranges answer it")       \
   X(BranchOnTruth, "a branch on a truth value as it is")                 \
   X(EqualIndex, "an offset of a view that was found before")             \
@@ -32,8 +31,7 @@ namespace pallasim::interp {
   X(AffineMask, "a mask that needs no memory")                           \
   X(KnownView, "elements by index and mask that are a view")             \
   X(ApartByAccess, "a grid axis along which accesses lie apart")         \
-  X(CoveredByStores, "an output that stores through indices fill")       \
-  X(PointsTogether, "grid points of scalars that run as one of arrays")
+  X(CoveredByStores, "an output that stores through indices fill")
 
 enum class Rewrite : uint8_t {
 #define PALLASIM_REWRITE(name, what) name,

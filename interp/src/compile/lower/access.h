@@ -4,8 +4,8 @@
 #include <string>
 
 #include "../../plan/payload/movement.h"
-#include "../affine_arrays.h"
-#include "../views.h"
+#include "../values/affine_arrays.h"
+#include "../views/views.h"
 #include "lowering.h"
 
 namespace pallasim::interp {

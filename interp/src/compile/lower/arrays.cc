@@ -41,44 +41,17 @@ void require(Emitter& e, const Op& op, bool holds, const char* what) {
   if (!holds) e.unsupported(op, std::string(ir::name(op.code)) + " with " + what);
 }
 
-void emit_array_into(Emitter& e, const std::vector<Val>& args, const std::vector<Val>& places, ArrayBody body) {
-  ArrayPayload p;
-  std::vector<Val> keep;
-  double elements = 0;
-  bool seen = false;
-  for (const Val& a : args) {
-    keep.push_back(e.dense(a));
-    p.in.push_back({keep.back().memory().addr, keep.back().elements(), ir::byte_size(a.dtype)});
-    elements += static_cast<double>(a.elements());
-  }
-  for (const Val& r : places) {
-    p.out.push_back({r.memory().addr, r.elements(), ir::byte_size(r.dtype)});
-    elements += static_cast<double>(r.elements());
-    seen |= r.origin() != kNoOrigin;
-  }
-  p.body = std::move(body);
-  e.plan().split.step_cost_ns += host_cost::kArray.of(elements);
-  e.emit<Kind::array_op>(std::move(p)).imm = seen;
-}
-
-std::vector<Val> emit_array(Emitter& e, const std::vector<Val>& args, const std::vector<ArrayResult>& results,
-                            ArrayBody body) {
-  std::vector<Val> out;
-  for (const ArrayResult& r : results) out.push_back(e.temp(r.dtype, r.dims));
-  emit_array_into(e, args, out, std::move(body));
-  return out;
-}
-
 void define_arrays(Emitter& e, const Op& op, ArrayBody body) {
   std::vector<ArrayResult> results;
   for (ir::ValueId r : op.results) results.push_back({e.type(r)->dtype, dims_of(e.type(r))});
   const std::vector<Val> out = emit_array(e, e.operands(op), results, std::move(body));
-  for (size_t i = 0; i < out.size(); ++i) e.define(op.results[i], out[i].dims.empty() ? e.load_scalar(out[i]) : out[i]);
+  for (size_t i = 0; i < out.size(); ++i)
+    e.define(op.results[i], out[i].dims.empty() ? load_scalar(e, out[i]) : out[i]);
 }
 
 void define_array(Emitter& e, const Op& op, ArrayBody body) {
   if (op.results.size() != 1) return define_arrays(e, op, std::move(body));
-  e.define_into(op.results[0], e.operands(op), {Into::Whole{std::move(body)}});
+  define_into(e, op.results[0], e.operands(op), {Into::Whole{std::move(body)}});
 }
 
 static void lower_roll(Emitter& e, const Op& op) {
@@ -178,13 +151,13 @@ static void lower_einshape(Emitter& e, const Op& op) {
   }
   require(e, op, perm.size() == atoms.size() && merged == dims_of(e.type(op.results[0])), "another result");
   if (x.is_uniform()) return e.define(op.results[0], x.spread(merged));
-  x = e.dense(x);
+  x = dense(e, x);
   const std::vector<int64_t> strides = dense_strides(split);
   Val v = x;
   v.dims.clear(), v.memory().strides.clear();
   for (int64_t p : perm)
     v.dims.push_back(split[static_cast<size_t>(p)]), v.memory().strides.push_back(strides[static_cast<size_t>(p)]);
-  v = e.dense(v);
+  v = dense(e, v);
   v.dims = merged;
   v.memory().strides = dense_strides(merged);
   e.define(op.results[0], v);

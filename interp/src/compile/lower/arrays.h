@@ -1,9 +1,6 @@
 // Whole-array operations: operands become dense memory, one step does the rest (plan/array.h).
 #pragma once
-#include <vector>
-
-#include "../../plan/array.h"
-#include "../../plan/payload/array.h"
+#include "../values/arrays.h"
 #include "lowering.h"
 
 namespace pallasim::interp {
@@ -12,13 +9,6 @@ namespace pallasim::interp {
 // bound.
 void require(Emitter&, const Op&, bool holds, const char* what);
 
-struct ArrayResult {
-  ir::DType dtype;
-  std::vector<int64_t> dims;
-};
-std::vector<Val> emit_array(Emitter&, const std::vector<Val>& args, const std::vector<ArrayResult>& results, ArrayBody);
-// Into places that are dense, and that no argument shows.
-void emit_array_into(Emitter&, const std::vector<Val>& args, const std::vector<Val>& places, ArrayBody);
 // All operands to all results.
 void define_array(Emitter&, const Op&, ArrayBody);
 // The same at once: a body that does more than to give results.

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include "elementwise.h"
+#include "../values/elementwise.h"
 #include "lowering.h"
 
 namespace pallasim::interp {
@@ -120,7 +120,7 @@ static void lower_inline_asm(Emitter& e, const Op& op) {
     using C = ir::OpCode;
     ir::Type predicate = result;
     predicate.dtype = ir::DType::Bool;
-    if (v.is_pending()) v = e.strided(v);
+    if (v.is_pending()) v = strided(e, v);
     const Val normal = e.const_scalar(result.dtype, 0x00800000), zero = e.const_scalar(result.dtype, 0);
     const Val small =
         elementwise_value(e, C::lt, result.dtype, predicate,

@@ -4,9 +4,8 @@
 #include "../../plan/payload/copies.h"
 #include "../../plan/payload/rows.h"
 #include "../../plan/steps.h"
-#include "../copy_elision.h"
-#include "../store_forwarding.h"
 #include "access.h"
+#include "copy_forwarding.h"
 #include "pallasim/hw/machine.h"
 #include "pallasim/hw/tiles.h"
 #include "rows.h"
@@ -76,7 +75,7 @@ static void lower_dma_start(Emitter& e, const Op& op) {
     if (op.attr("src_sem")) p.src_sem = semaphore_of(e, op, sent);
     stored.emit({to, p.dst, p.peer}, !p.add, [&](bool forwarded) {
       p.forwarded = forwarded;
-      e.charge_copy(from.dims, from.dtype);
+      charge_copy(e, from.dims, from.dtype);
       e.emit<Kind::dma_start>(p);
     });
   };
@@ -91,7 +90,7 @@ static void lower_dma_start(Emitter& e, const Op& op) {
 }
 
 static void lower_dma_wait(Emitter& e, const Op& op) {
-  e.about_to_write(e.everything());
+  e.about_to_write(everything());
   const Val dst = chooses_rows(op.viewed("dst")) ? awaited_rows(e, op, "dst")
                                                  : viewed_operand(e, op, "dst", ViewUse::Shape, Lens::Keep);
   const Val& shown = dst.is_choice() ? dst.ref().choice->refs[0] : dst;
@@ -110,7 +109,7 @@ static void lower_dma_wait(Emitter& e, const Op& op) {
 
 static void lower_select_ref(Emitter& e, const Op& op) {
   auto choice = std::make_shared<Choice>();
-  choice->slot = e.scalar_slot(e.scalar_convert(e.operand(op, 0), ir::DType::I32));
+  choice->slot = scalar_slot(e, scalar_convert(e, e.operand(op, 0), ir::DType::I32));
   for (size_t i = 1; i < op.operands.size(); ++i) choice->refs.push_back(e.operand(op, i));
   const Val& first = choice->refs.front();
   Val::Ref ref;

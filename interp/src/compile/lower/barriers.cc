@@ -5,8 +5,8 @@
 
 #include "../../plan/payload/barriers.h"
 #include "../../plan/payload/cluster.h"
-#include "../cluster.h"
-#include "../views.h"
+#include "../views/cluster.h"
+#include "../views/views.h"
 
 namespace pallasim::interp {
 namespace {
@@ -34,13 +34,13 @@ void place_seen(Emitter& e, BarrierPayload* p) {
   SeenPhases& s = e.state<SeenPhases>();
   const int64_t count = e.plan().memory.barriers[static_cast<size_t>(p->block)].count;
   const auto [at, fresh] = s.slots.try_emplace(p->block, 0);
-  if (fresh) at->second = e.slot_block(static_cast<int>(count));
+  if (fresh) at->second = e.new_slot(static_cast<int>(count));
   p->seen = at->second;
-  if (!e.in_spawn()) return;
+  if (!e.frame().in_spawn()) return;
   int64_t children = 1;
-  for (const Emitter::InnerAxis& a : e.inner_axes()) children = memory::mul(children, a.size);
+  for (const Frame::InnerAxis& a : e.frame().inner_axes()) children = memory::mul(children, a.size);
   const auto [own, first] = s.besides.try_emplace({p->block, children}, 0);
-  if (first) own->second = e.slot_block(static_cast<int>(memory::mul(count, children)));
+  if (first) own->second = e.new_slot(static_cast<int>(memory::mul(count, children)));
   p->besides = own->second;
 }
 
@@ -99,7 +99,7 @@ BarrierPayload barrier_of(Emitter& e, const Op& op) {
     const Attr* a = op.attr(key);
     if (!a) return;
     if (a->is_int()) to->fixed = a->i;
-    else to->slot = e.scalar_slot(e.scalar_convert(e.operand(op, static_cast<size_t>(a->i)), ir::DType::I32));
+    else to->slot = scalar_slot(e, scalar_convert(e, e.operand(op, static_cast<size_t>(a->i)), ir::DType::I32));
   };
   bytes("expects", &p.expects);
   bytes("brings", &p.brings);
@@ -113,9 +113,9 @@ static void lower_barrier(Emitter& e, const Op& op) {
       e.unsupported(op, std::string(ir::name(op.code)) + " with \"" + key + "\"");
   if (const Attr* n = op.attr("count"); n && (!n->is_int() || n->i < 0))
     e.unsupported(op, std::string(ir::name(op.code)) + " of such a count");
-  e.about_to_write(e.everything());
+  e.about_to_write(everything());
   BarrierPayload p = barrier_of(e, op);
-  if (p.reaches.elsewhere() && e.in_spawn())
+  if (p.reaches.elsewhere() && e.frame().in_spawn())
     e.unsupported(op, "an arrival of a single warp at a barrier of the cluster");
   if (op.code == OpCode::barrier_arrive) {
     e.emit<Kind::barrier_arrive>(e.functions().arrival(p), p);
@@ -125,7 +125,7 @@ static void lower_barrier(Emitter& e, const Op& op) {
     e.emit<Kind::barrier_wait>(e.functions().passage(p), p);
     return;
   }
-  p.polls = e.in_while();
+  p.polls = e.live().in_while();
   const Val v = scalar_in(e.new_slot(), ir::DType::Bool);
   e.emit<Kind::barrier_test>(p).dst = v.scalar().slot;
   e.define(op.results[0], v);
@@ -148,13 +148,13 @@ static BarrierPayload named_barrier(Emitter& e, const Op& op, const Attr& act) {
   place_seen(e, &p);
   const Attr& id = act.items[0];
   if (id.is(Attr::Kind::Operand)) {
-    p.index.dyn = e.scalar_slot(e.scalar_convert(e.operand(op, static_cast<size_t>(id.i)), ir::DType::I64));
+    p.index.dyn = scalar_slot(e, scalar_convert(e, e.operand(op, static_cast<size_t>(id.i)), ir::DType::I64));
   } else {
     if (!id.is_int() || id.i < 0 || id.i >= kNamedBarriers) e.unsupported(op, "a named barrier of such a number");
     p.index.offset = id.i;
   }
   p.takes = e.body().per_core * (kWarpgroup / kWarp);
-  p.count = e.in_spawn() ? 1 : kWarpgroup / kWarp;
+  p.count = e.frame().in_spawn() ? 1 : kWarpgroup / kWarp;
   if (act.items.size() > 1) {
     if (!act.items[1].is_int() || act.items[1].i < kWarp || act.items[1].i % kWarp != 0)
       e.unsupported(op, "a named barrier of threads that are not whole warps");
@@ -164,7 +164,7 @@ static BarrierPayload named_barrier(Emitter& e, const Op& op, const Attr& act) {
 }
 
 static void lower_ptx(Emitter& e, const Op& op) {
-  e.about_to_write(e.everything());
+  e.about_to_write(everything());
   for (const Attr& act : op.attr("does")->items) {
     const bool sync = act.is_call("named_barrier_sync");
     if (act.is(Attr::Kind::Symbol) && act.s == "fence") continue;  // memory has one order here

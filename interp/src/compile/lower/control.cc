@@ -9,12 +9,11 @@
 #include "../../plan/payload/copies.h"
 #include "../../plan/payload/movement.h"
 #include "../../plan/steps.h"
-#include "../copy_elision.h"
-#include "../nans.h"
-#include "../store_forwarding.h"
 #include "access.h"
 #include "barriers.h"
 #include "control.h"
+#include "copy_forwarding.h"
+#include "nans.h"
 
 namespace pallasim::interp {
 
@@ -31,20 +30,20 @@ static void lower_cond(Emitter& e, const Op& op) {
     }
   }
   const Val pred = e.operand(op, 0);
-  const uint32_t slot = e.scalar_slot(pred);
+  const uint32_t slot = scalar_slot(e, pred);
   const int n = static_cast<int>(op.regions.size());
   std::vector<int> ends;
   auto compile_branch = [&](const Region& region) {
-    Emitter::Conditional inner(e);
-    e.compile_region_ops(region);
+    LiveValues::Conditional inner(e.live());
+    compile_region(e, region);
     const Op& yield = region.ops.back();
     e.at(op);
     for (size_t i = 0; i < results.size(); ++i) {
       const Val& v = e.operand(yield, i);
-      if (results[i].is_scalar()) e.move_scalar(results[i].scalar().slot, e.scalar_slot(v), results[i].dtype);
-      else e.copy_value(results[i], v);
+      if (results[i].is_scalar()) move_scalar(e, results[i].scalar().slot, scalar_slot(e, v), results[i].dtype);
+      else copy_value(e, results[i], v);
     }
-    e.forget(region);
+    e.live().forget(region);
   };
   if (n == 2 && pred.dtype == ir::DType::Bool) {
     // Region 1 is the taken one: fall through into it.
@@ -84,10 +83,10 @@ std::vector<Val> allocate_carries(Emitter& e, const std::vector<Val>& init) {
     Val c;
     if (v.is_scalar()) {
       c = scalar_in(e.new_slot(), v.dtype);
-      e.move_scalar(c.scalar().slot, v.scalar().slot, v.dtype);
+      move_scalar(e, c.scalar().slot, v.scalar().slot, v.dtype);
     } else {
       c = e.temp(v.dtype, v.dims);
-      e.copy_value(c, v);
+      copy_value(e, c, v);
     }
     carries.push_back(c);
   }
@@ -95,7 +94,7 @@ std::vector<Val> allocate_carries(Emitter& e, const std::vector<Val>& init) {
 }
 
 void enter_carries(Emitter& e, const Region& region, size_t first, const std::vector<Val>& carries) {
-  for (size_t i = 0; i < carries.size(); ++i) e.bind(region.args[first + i], carries[i]);
+  for (size_t i = 0; i < carries.size(); ++i) e.live().bind(region.args[first + i], carries[i]);
 }
 
 void assign_carries(Emitter& e, const std::vector<Val>& carries, std::span<const ir::ValueId> yielded) {
@@ -117,23 +116,23 @@ void assign_carries(Emitter& e, const std::vector<Val>& carries, std::span<const
     if (!clash) continue;
     if (next[i].is_scalar()) {
       const uint32_t s = e.new_slot();
-      e.move_scalar(s, next[i].scalar().slot, next[i].dtype);
+      move_scalar(e, s, next[i].scalar().slot, next[i].dtype);
       next[i].scalar().slot = s;
     } else {
       Val t = e.temp(next[i].dtype, next[i].dims);
-      e.emit_pending(next[i], t);
+      emit_pending(e, next[i], t);
       next[i] = t;
     }
   }
   for (size_t i = 0; i < carries.size(); ++i) {
     if (carries[i].is_scalar()) {
-      e.move_scalar(carries[i].scalar().slot, e.scalar_slot(next[i]), carries[i].dtype);
+      move_scalar(e, carries[i].scalar().slot, scalar_slot(e, next[i]), carries[i].dtype);
       continue;
     }
     if (next[i].is_strided() && same_place(next[i], carries[i])) continue;
     const bool own = reads(next[i], i);
     if (!own) {
-      e.copy_value(carries[i], next[i]);
+      copy_value(e, carries[i], next[i]);
       continue;
     }
     // In-place elementwise updates are safe where the carry is read at the same element only.
@@ -146,10 +145,10 @@ void assign_carries(Emitter& e, const std::vector<Val>& carries, std::span<const
     };
     if (shifted(next[i])) {
       Val t = e.temp(next[i].dtype, next[i].dims);
-      e.emit_pending(next[i], t);
-      e.emit_copy(dst, t);
+      emit_pending(e, next[i], t);
+      emit_copy(e, dst, t);
     } else {
-      e.emit_pending(next[i], dst);
+      emit_pending(e, next[i], dst);
     }
   }
 }
@@ -161,15 +160,15 @@ static void lower_while(Emitter& e, const Op& op) {
   const std::vector<Val> carries = allocate_carries(e, init);
   const Region &cond = op.regions[0], &body = op.regions[1];
   const int top = e.here();
-  auto inner = std::make_optional<Emitter::Conditional>(e, true);
+  auto inner = std::make_optional<LiveValues::Conditional>(e.live(), true);
   enter_carries(e, cond, 0, carries);
-  e.compile_region_ops(cond);
-  const uint32_t test = e.scalar_slot(e.operand(cond.ops.back(), 0));
+  compile_region(e, cond);
+  const uint32_t test = scalar_slot(e, e.operand(cond.ops.back(), 0));
   const int branch = e.here();
   e.emit(e.functions().branch_if_false).a = test;
-  e.forget(cond);
+  e.live().forget(cond);
   enter_carries(e, body, 0, carries);
-  e.compile_region_ops(body);
+  compile_region(e, body);
   e.at(op);
   assign_carries(e, carries, body.ops.back().operands);
   const int back = e.here();
@@ -211,7 +210,7 @@ static void lower_straight(Emitter& e, const Op& op, const Loop& l) {
   if (*l.trips == 1) {
     e.define(body.args[0], l.lower);
     for (size_t i = 1; i < body.args.size(); ++i) e.define(body.args[i], e.operand(op, i + 2));
-    e.compile_region_ops(body);
+    compile_region(e, body);
   }
   for (size_t i = 0; i < op.results.size(); ++i)
     e.define(op.results[i], *l.trips == 1 ? e.operand(body.ops.back(), i) : e.operand(op, i + 3));
@@ -221,12 +220,13 @@ static void lower_straight(Emitter& e, const Op& op, const Loop& l) {
 static bool counts_along(Emitter& e, const Op& op, const Loop& l, size_t i) {
   const ir::ValueId next = op.regions[0].ops.back().operands[i];
   const Val& init = e.operand(op, i + 3);
-  if (l.down || e.uses(op.results[i]) > 0 || e.uses(next) != 1 || !init.is_scalar() || init.dtype != l.lower.dtype)
+  if (l.down || e.live().uses(op.results[i]) > 0 || e.live().uses(next) != 1 || !init.is_scalar() ||
+      init.dtype != l.lower.dtype)
     return false;
   if (op.operands[i + 3] != op.operands[0] && (!known_int(init) || known_int(init) != known_int(l.lower))) return false;
   const std::optional<ir::ValueId> by = analysis::increment_of(op, i);
   if (!by || *by == op.operands[2]) return by.has_value();
-  const Val* amount = e.find(*by);
+  const Val* amount = e.live().find(*by);
   return amount && known_int(*amount) && known_int(*amount) == known_int(l.step);
 }
 
@@ -245,27 +245,27 @@ static void lower_for(Emitter& e, const Op& op) {
   const Val index = scalar_in(e.new_slot(), l.lower.dtype);
   // The bounds stay where they are: a slot is written again by the loop that carries it alone, and theirs are born
   // outside.
-  const uint32_t lo = e.scalar_slot(l.lower), hi = e.scalar_slot(l.upper), by = e.scalar_slot(l.step);
+  const uint32_t lo = scalar_slot(e, l.lower), hi = scalar_slot(e, l.upper), by = scalar_slot(e, l.step);
   const bool unordered = op.code == OpCode::parallel_loop && e.options().checked;
   if (unordered) e.emit<Kind::trips>().imm = static_cast<int64_t>(Trips::Begin);
   const int enter = e.here();
   Step& b = e.emit(e.functions().loop_begin(l.wide, l.down));
   b.dst = index.scalar().slot, b.a = lo, b.b = hi, b.c = by;
-  auto inner = std::make_optional<Emitter::Conditional>(e);
-  e.bind(body.args[0], index);
+  auto inner = std::make_optional<LiveValues::Conditional>(e.live());
+  e.live().bind(body.args[0], index);
   std::vector<ir::ValueId> args, next;  // of the carries that have a place
   for (size_t i = 0; i < counter.size(); ++i) {
     const ir::ValueId yielded = body.ops.back().operands[i];
-    if (counter[i]) e.bind(body.args[i + 1], index), e.drop_use(yielded), count(Rewrite::LoopCounter);
+    if (counter[i]) e.live().bind(body.args[i + 1], index), e.live().drop_use(yielded), count(Rewrite::LoopCounter);
     else args.push_back(body.args[i + 1]), next.push_back(yielded);
   }
-  for (size_t i = 0; i < args.size(); ++i) e.bind(args[i], carries[i]);
+  for (size_t i = 0; i < args.size(); ++i) e.live().bind(args[i], carries[i]);
   const int top = e.here();
   if (unordered) e.emit<Kind::trips>().imm = static_cast<int64_t>(Trips::Next);
-  if (!looks_for_nans(e)) e.preassign_carries(body, args, next, carries);
+  if (!looks_for_nans(e)) e.live().preassign_carries(body, args, next, carries);
   double& cost = e.plan().split.step_cost_ns;
   const double before = cost;
-  e.compile_region_ops(body);
+  compile_region(e, body);
   cost = before + (cost - before) * static_cast<double>(l.trips.value_or(1));
   e.at(op);
   assign_carries(e, carries, next);
@@ -282,7 +282,7 @@ static void lower_for(Emitter& e, const Op& op) {
 static void lower_call(Emitter& e, const Op& op) {
   const Region& body = op.regions[0];
   for (size_t i = 0; i < body.args.size(); ++i) e.define(body.args[i], e.operand(op, i));
-  e.compile_region_ops(body);
+  compile_region(e, body);
   for (size_t i = 0; i < op.results.size(); ++i) e.define(op.results[i], e.operand(body.ops.back(), i));
 }
 
@@ -321,7 +321,7 @@ Val allocate_ref(Emitter& e, const Op& op, ir::ValueId id, ScopePayload* scope) 
   const ir::Type* t = e.type(id);
   Val v(t->dtype, dims_of(t), Val::Ref{});
   v.memory().strides = dense_strides(v.dims);
-  v.memory().name = e.graph().names[static_cast<size_t>(id)];
+  v.memory().name = e.live().graph().names[static_cast<size_t>(id)];
   v.memory().origin = id;
   if (ir::is_sync(t->dtype)) {
     if (is_barrier(t->dtype)) {
@@ -338,7 +338,7 @@ Val allocate_ref(Emitter& e, const Op& op, ir::ValueId id, ScopePayload* scope) 
     scope->semaphores.push_back(v.ref().semaphore);
     return v;
   }
-  e.require_memory(v.bytes(), "an allocation");
+  require_memory(e, v.bytes(), "an allocation");
   v.ref().tiled = tiles_of(e, op, v, fact_of(op, "transforms", id));
   // Types of machines whose programs run in any order say whose it is.
   const bool of_device = t->scope == ir::Scope::Thread && e.model().in_order() &&
@@ -348,13 +348,13 @@ Val allocate_ref(Emitter& e, const Op& op, ir::ValueId id, ScopePayload* scope) 
     // One allocation for all below its owner, who reach it at different times.
     v.memory().addr = {e.plan().memory.num_buffers++, Addr::kNoSlot, 0};
     note_allocation(e.plan(), v, t->space, owner, memory::Allocation::Lifetime::Launch);
-    if (op.code == ir::OpCode::run_scoped && !elide_copies(e, op.regions[0], v)) forward_stores(e, op.regions[0], v);
+    elide_copies(e, v);
     return v;
   }
-  e.allocate(&v);
+  e.frame().allocate(&v);
   scope->memory.push_back({v.memory().storage->offset, v.bytes()});
   note_allocation(e.plan(), v, t->space, memory::Level::Thread, memory::Allocation::Lifetime::Scope);
-  if (op.code == ir::OpCode::run_scoped && !elide_copies(e, op.regions[0], v)) forward_stores(e, op.regions[0], v);
+  elide_copies(e, v);
   add_tile_padding(e, &v, t->space);
   return v;
 }
@@ -363,7 +363,7 @@ Val allocate_ref(Emitter& e, const Op& op, ir::ValueId id, ScopePayload* scope) 
 static void lower_new_ref(Emitter& e, const Op& op) {
   ScopePayload scope;
   const Val v = allocate_ref(e, op, op.results[0], &scope);
-  if (v.memory().storage) e.keep(v);
+  if (v.memory().storage) e.frame().keep(v);
   if (op.code == ir::OpCode::new_ref) store_value(e, op, v, e.operand(op, 0));
   else if (v.memory().storage) emit_fill_uninitialized(e, v);
   e.define(op.results[0], v);
@@ -374,7 +374,7 @@ static void lower_freeze(Emitter& e, const Op& op) {
   if (v.is_semaphore()) e.unsupported(op, "freeze of semaphores");
   if (v.is_recast()) v = open_ref(e, v, Lens::Read, nullptr);
   v = v.as_strided();
-  e.define(op.results[0], v.dims.empty() ? e.load_scalar(v) : v);
+  e.define(op.results[0], v.dims.empty() ? load_scalar(e, v) : v);
 }
 
 static bool is_accumulator(const Attr* facts) {
@@ -400,19 +400,19 @@ static void lower_scoped(Emitter& e, const Op& op) {
     if (is_accumulator(fact_of(op, "allocs", a))) clear_accumulator(e, v);
     else if (v.memory().storage && elidable_of(e, v) >= 0) begin_elision(e, v);
     else if (v.memory().storage && !analysis::full_store_first(body, a)) emit_fill_uninitialized(e, v);
-    e.bind(a, v);
+    e.live().bind(a, v);
   }
   if (e.options().checked && !scope.memory.empty()) e.emit<Kind::scope_begin>(ScopePayload(scope));
-  e.compile_region_ops(body);
+  compile_region(e, body);
   e.at(op);
   std::vector<Val> results;
   for (ir::ValueId y : body.ops.back().operands) {
     const Val& v = e.value(y);
     if (v.is_ref()) e.unsupported(op, "run_scoped that yields a ref");
-    results.push_back(v.is_scalar() ? v : e.materialized(v));
+    results.push_back(v.is_scalar() ? v : materialized(e, v));
   }
   // Only copies and semaphores can outlast a scope, and what checkers know of its memory.
-  if (e.writes_of(op).everything || (e.options().checked && !scope.memory.empty()))
+  if (e.live().writes_of(op).everything || (e.options().checked && !scope.memory.empty()))
     e.emit<Kind::scope_end>(std::move(scope));
   for (size_t i = 0; i < op.results.size(); ++i) e.define(op.results[i], results[i]);
 }

@@ -53,7 +53,7 @@ static PrintPayload::Arg shown(Emitter& e, const Op& op, size_t i, std::vector<V
     arg.scalar = true;
     arg.slot = v.scalar().slot;
   } else {
-    v = e.dense(v);
+    v = dense(e, v);
     keep->push_back(v);
     arg.addr = v.memory().addr;
     arg.dims = v.dims;

@@ -7,8 +7,8 @@
 #include "../../plan/payload/arithmetic.h"
 #include "../../plan/payload/movement.h"
 #include "../../plan/steps.h"
+#include "../values/elementwise.h"
 #include "access.h"
-#include "elementwise.h"
 #include "pallasim/hw/machine.h"
 
 namespace pallasim::interp {
@@ -19,7 +19,7 @@ static GatherDim element_dim(Emitter& e, const Op& op, const Val& ref, size_t di
   g.extent = ref.dims[dim], g.stride = ref.memory().strides[dim];
   if (d.start.is_operand()) {
     const Val& s = e.operand(op, static_cast<size_t>(d.start.operand));
-    g.start_slot = e.scalar_slot(s);
+    g.start_slot = scalar_slot(e, s);
     g.wide = byte_size(compute_type(s.dtype)) == 8;
   } else {
     g.start = d.start.value();
@@ -220,7 +220,7 @@ static void lower_masked(Emitter& e, const Op& op) {
 }
 
 static void lower_atomic(Emitter& e, const Op& op) {
-  e.about_to_write(e.everything());
+  e.about_to_write(everything());
   const Val ref = e.operand(op, 0);
   check_writable(e, op, ref);
   const bool cas = op.code == ir::OpCode::atomic_cas;
@@ -230,7 +230,7 @@ static void lower_atomic(Emitter& e, const Op& op) {
   const Attr* mask_attr = op.attr("mask");
   const auto* conditions = mask_attr ? mask_conditions(e, op) : nullptr;
   if (mask_attr && !conditions) mask = e.operand(op, static_cast<size_t>(mask_attr->i));
-  const bool used = e.uses(op.results[0]) > 0;
+  const bool used = e.live().uses(op.results[0]) > 0;
   Val old;
   gather_access(e, op, v,
                 {.mode = GatherPayload::Mode::Atomic,
@@ -239,14 +239,14 @@ static void lower_atomic(Emitter& e, const Op& op) {
                  .compare = cas ? &compare : nullptr,
                  .conditions = conditions,
                  .atomic = atomic_function(e, op, cas ? "cas" : op.attr("kind")->s, ref.dtype),
-                 .spins = e.in_while() && used && v.result_dims.empty()},
+                 .spins = e.live().in_while() && used && v.result_dims.empty()},
                 used ? &old : nullptr);
   if (used) e.define(op.results[0], old);
 }
 
 // The same without a result, by an operation whose ref is an attribute.
 static void lower_atomic_store(Emitter& e, const Op& op) {
-  e.about_to_write(e.everything());
+  e.about_to_write(everything());
   const ir::Viewed& viewed = *op.viewed("ref");
   const Val ref = e.operand(op, static_cast<size_t>(viewed.operand)),
             value = e.operand(op, static_cast<size_t>(op.attr("value")->i));
@@ -352,13 +352,13 @@ void gather_access(Emitter& e, const Op& op, const ViewResult& view, const Eleme
   // The step reads its operands element by element while it writes: none of them may show what it writes.
   const bool waited_for = (ir::info(op.code).effects & ir::kEffectAtomic) != 0;  // other programs may act on it
   const analysis::WriteSet writes = p.mode == Mode::Load ? analysis::WriteSet()
-                                    : waited_for         ? e.everything()
-                                                         : e.written(view.ref);
+                                    : waited_for         ? everything()
+                                                         : e.live().written(view.ref);
   const auto given = [](const Val* v) { return v ? *v : Val(); };
   const std::vector<Val> operands =
       e.about_to_write(writes, {given(access.mask), given(access.other), given(access.value), given(access.compare)});
   auto broadcast = [&](const Val& v) {
-    Val s = e.strided(v);
+    Val s = strided(e, v);
     std::vector<int64_t> strides(p.dims.size(), 0);
     const size_t lead = p.dims.size() - s.dims.size();
     for (size_t i = 0; i < s.dims.size(); ++i)
@@ -386,7 +386,7 @@ void gather_access(Emitter& e, const Op& op, const ViewResult& view, const Eleme
     p.other_strides = kept_other.memory().strides;
   }
   if (access.compare) {
-    kept_compare = e.dense(broadcast(operands[3]));
+    kept_compare = dense(e, broadcast(operands[3]));
     p.compare = kept_compare.memory().addr;
   }
   if (std::optional<Val> shown = load_in_place(e, view, access, &p)) {
@@ -396,7 +396,7 @@ void gather_access(Emitter& e, const Op& op, const ViewResult& view, const Eleme
   }
   const bool in_place = is_row_program(e, access, p, operands[2]);
   if (access.value && !in_place) {
-    kept_value = e.dense(broadcast(operands[2]));
+    kept_value = dense(e, broadcast(operands[2]));
     p.value = kept_value.memory().addr;
   }
   Val r;
@@ -419,7 +419,7 @@ void gather_access(Emitter& e, const Op& op, const ViewResult& view, const Eleme
   e.plan().split.step_cost_ns += host_cost::kElements.of(static_cast<double>(kept_value.elements() + r.elements()));
   if (p.mode == Mode::Atomic) e.emit<Kind::atomic>(std::move(p));
   else e.emit<Kind::gather>(std::move(p));
-  if (r.kind() != Val::Kind::None) *result = r.dims.empty() ? e.load_scalar(r) : r;
+  if (r.kind() != Val::Kind::None) *result = r.dims.empty() ? load_scalar(e, r) : r;
 }
 
 Rows gather_rows() {

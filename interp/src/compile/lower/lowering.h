@@ -2,7 +2,7 @@
 #pragma once
 #include <span>
 
-#include "../emitter.h"
+#include "../values/emitter.h"
 
 namespace pallasim::interp {
 
@@ -17,6 +17,9 @@ using Rows = std::span<const Row>;
 
 // The lowering of an operation; null where there is none: it is refused by name.
 Lowering lowering(OpCode);
+
+// Lowers all operations of a region but its yield.
+void compile_region(Emitter&, const Region&);
 
 Rows array_rows();
 Rows asm_rows();

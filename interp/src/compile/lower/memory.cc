@@ -6,12 +6,11 @@
 #include "../../plan/payload/movement.h"
 #include "../../plan/payload/places.h"
 #include "../../plan/steps.h"
-#include "../cluster.h"
-#include "../copy_elision.h"
-#include "../nans.h"
-#include "../store_forwarding.h"
+#include "../values/elementwise.h"
+#include "../views/cluster.h"
 #include "access.h"
-#include "elementwise.h"
+#include "copy_forwarding.h"
+#include "nans.h"
 #include "pallasim/hw/machine.h"
 
 namespace pallasim::interp {
@@ -99,7 +98,7 @@ static ScalarAccess element_access(Emitter& e, const Op& op, const Val& ref, con
     }
     const Val& v = e.operand(op, static_cast<size_t>(at.operand));
     p.has_term = true;
-    p.term = {e.scalar_slot(v), is_wide(v.dtype), stride, ref.dims[i] - 1, static_cast<int>(i), ref.dims[i], 1};
+    p.term = {scalar_slot(e, v), is_wide(v.dtype), stride, ref.dims[i] - 1, static_cast<int>(i), ref.dims[i], 1};
   }
   return p;
 }
@@ -138,7 +137,7 @@ static void read_elsewhere(Emitter& e, const Op& op, const Elsewhere& where) {
   p.dims = ref.dims, p.src_strides = ref.memory().strides, p.dst_strides = r.memory().strides;
   p.dtype = ref.dtype;
   e.emit<Kind::peer_read>(std::move(p));
-  e.define(op.results[0], r.dims.empty() ? e.load_scalar(r) : r);
+  e.define(op.results[0], r.dims.empty() ? load_scalar(e, r) : r);
 }
 
 void lower_get(Emitter& e, const Op& op) {
@@ -159,24 +158,24 @@ void lower_get(Emitter& e, const Op& op) {
     gather_access(e, op, v, {.mode = GatherPayload::Mode::Load}, &r);
     return e.define(op.results[0], r);
   }
-  if (t->is_scalar()) return e.define(op.results[0], e.load_scalar(v.ref, op.results[0]));
+  if (t->is_scalar()) return e.define(op.results[0], load_scalar(e, v.ref, op.results[0]));
   Val shown = where_elided(e, v.ref).as_strided();
   shown.memory().addr.loc = e.loc();  // whoever uses the value reads it here
   e.define(op.results[0], std::move(shown));
 }
 
 void store_value(Emitter& e, const Op& op, const Val& ref, const Val& value) {
-  const Val v = e.about_to_write(e.written(ref), {value}, &ref)[0];
+  const Val v = e.about_to_write(e.live().written(ref), {value}, &ref)[0];
   if (ref.dims.empty()) {
     ScalarAccess p;
     p.addr = ref.memory().addr;
     p.ref = ref.memory().name;
     p.bytes = ir::byte_size(ref.dtype);
-    return store_scalar(e, std::move(p), ref.dtype, e.scalar_slot(v));
+    return store_scalar(e, std::move(p), ref.dtype, scalar_slot(e, v));
   }
   Val to = ref;
   to.memory().addr.loc = e.loc();  // the step may be the operation's that made the value
-  e.emit_pending(v, to);
+  emit_pending(e, v, to);
 }
 
 static ViewResult view_to_write(Emitter& e, const Op& op, const Val& ref, Lens lens) {
@@ -190,10 +189,10 @@ void lower_store(Emitter& e, const Op& op) {
   const ir::view::Index* index = e.type(op.operands[1])->is_scalar() ? one_element(ref, op.view()) : nullptr;
   if (index && !may_leave(e, ref, op.view(), false)) {
     check_writable(e, op, ref);
-    const Val v = e.about_to_write(e.written(ref), {e.operand(op, 1)})[0];
+    const Val v = e.about_to_write(e.live().written(ref), {e.operand(op, 1)})[0];
     const ScalarAccess p = element_access(e, op, ref, *index);
     count(Rewrite::OneStepStore);
-    return store_scalar(e, p, ref.dtype, e.scalar_slot(v));
+    return store_scalar(e, p, ref.dtype, scalar_slot(e, v));
   }
   const ViewResult view = view_to_write(e, op, e.operand(op, 0), Lens::Overwrite);
   const Val v = e.operand(op, 1);
@@ -210,7 +209,7 @@ void lower_swap(Emitter& e, const Op& op) {
     gather_access(e, op, view, {.mode = GatherPayload::Mode::Swap, .value = &v}, &old);
   } else {
     const Val now = view.ref.as_strided();
-    old = now.dims.empty() ? e.load_scalar(now) : e.materialized(now);
+    old = now.dims.empty() ? load_scalar(e, now) : materialized(e, now);
     store_value(e, op, view.ref, v);
   }
   write_back(e, view.opened);
@@ -236,16 +235,16 @@ static void lower_addupdate(Emitter& e, const Op& op) {
   if (!e.kernels().strip(ir::OpCode::add, now.dtype))
     e.unsupported(op, "addupdate on " + std::string(ir::name(now.dtype)));
   if (now.dims.empty()) {
-    const Val before = e.load_scalar(now);
-    const Val sum = e.scalar_result(ir::OpCode::add, now.dtype, now.dtype, {before, e.operand(op, 1)}, params);
+    const Val before = load_scalar(e, now);
+    const Val sum = scalar_result(e, ir::OpCode::add, now.dtype, now.dtype, {before, e.operand(op, 1)}, params);
     if (looks_for_nans(e)) look_for_nans(e, sum, {{before, {}}, {e.operand(op, 1), {}}});
     store_value(e, op, view.ref, sum);
   } else {
-    const Val v = e.strided(e.operand(op, 1));
+    const Val v = strided(e, e.operand(op, 1));
     Val sum = node(e, ir::OpCode::add, now.dtype, now.dtype, {now, v}, now.dims, params);
     if (looks_for_nans(e)) {
       const Lanes same = same_element(now.dims.size());
-      sum = e.strided(sum);
+      sum = strided(e, sum);
       look_for_nans(e, sum, {{now, same}, {v, same}});
     }
     store_value(e, op, view.ref, sum);

@@ -4,8 +4,8 @@
 #include "../../plan/payload/arithmetic.h"
 #include "../../plan/payload/array.h"
 #include "../../plan/steps.h"
-#include "../nans.h"
 #include "arrays.h"
+#include "nans.h"
 
 namespace pallasim::interp {
 
@@ -33,11 +33,11 @@ static void lower_mxu(Emitter& e, const Op& op) {
   const int64_t unit = number("mxu_index", 0);
   auto place = [&](ir::DType dtype, const std::vector<int64_t>& dims) {
     Val v = e.temp(dtype, dims);
-    e.keep(v);
+    e.frame().keep(v);
     return v;
   };
   if (op.code == C::matmul_push_rhs) {
-    Val rhs = e.strided(e.operand(op, 0));
+    Val rhs = strided(e, e.operand(op, 0));
     require(e, op, rhs.dims.size() == 2, "an operand that is no matrix");
     const Attr* t = op.attr("transpose");
     if (t && t->is_true())
@@ -45,7 +45,7 @@ static void lower_mxu(Emitter& e, const Op& op) {
     Val& to = mxu.staged[{unit, number("staging_register", 0)}];
     if (to.kind() == Val::Kind::None) to = place(rhs.dtype, rhs.dims);
     require(e, op, to.dims == rhs.dims && to.dtype == rhs.dtype, "a staging register that held another shape or dtype");
-    return e.emit_copy(to, rhs);
+    return emit_copy(e, to, rhs);
   }
   const std::pair<int64_t, int64_t> at{unit, number("acc_addr", 0)};
   // The accumulator at an address, cleared where nothing was added since the last pop.
@@ -74,10 +74,10 @@ static void lower_mxu(Emitter& e, const Op& op) {
       if (weights.kind() == Val::Kind::None) weights = place(staged->second.dtype, staged->second.dims);
       require(e, op, weights.dims == staged->second.dims && weights.dtype == staged->second.dtype,
               "weights of another shape or dtype than before");
-      e.emit_copy(weights, staged->second);
+      emit_copy(e, weights, staged->second);
     }
     require(e, op, weights.kind() != Val::Kind::None, "no weights in the unit");
-    const Val lhs = e.dense(e.operand(op, 0));
+    const Val lhs = dense(e, e.operand(op, 0));
     require(e, op, lhs.dims.size() == 2 && lhs.dims[1] == weights.dims[0], "operands that do not contract");
     Contraction c;
     c.m = lhs.dims[0], c.k = lhs.dims[1], c.n = weights.dims[1];
@@ -105,8 +105,8 @@ static void lower_mxu(Emitter& e, const Op& op) {
   const ir::Type* t = e.type(op.results[0]);
   const Mxu::Accumulator& acc = accumulator(t->dtype, dims_of(t));
   Val r = e.temp(t->dtype, acc.memory.dims);
-  e.emit_copy(r, acc.memory);
-  e.move_scalar(acc.live, e.const_int(ir::DType::I64, 0).scalar().slot, ir::DType::I64);
+  emit_copy(e, r, acc.memory);
+  move_scalar(e, acc.live, e.const_int(ir::DType::I64, 0).scalar().slot, ir::DType::I64);
   e.define(op.results[0], r);
 }
 

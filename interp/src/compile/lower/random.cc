@@ -16,7 +16,7 @@ struct Generator {
 
 // The same bytes as another type. The stateful generator's placeholder keys have no words: zeros.
 static Val reinterpreted(Emitter& e, const Val& v, const ir::Type* t) {
-  Val r = e.materialized(e.dense(v));
+  Val r = materialized(e, dense(e, v));
   if (r.bytes() != t->num_bytes()) {
     r = e.temp(t->dtype, dims_of(t));
     FillPayload p{};
@@ -26,7 +26,7 @@ static Val reinterpreted(Emitter& e, const Val& v, const ir::Type* t) {
   r.dtype = t->dtype;
   r.dims = dims_of(t);
   r.memory().strides = dense_strides(r.dims);
-  return r.dims.empty() ? e.load_scalar(r) : r;
+  return r.dims.empty() ? load_scalar(e, r) : r;
 }
 
 static void lower_random(Emitter& e, const Op& op) {
@@ -38,13 +38,13 @@ static void lower_random(Emitter& e, const Op& op) {
     case C::random_wrap:
     case C::random_unwrap: return e.define(op.results[0], reinterpreted(e, e.operand(op, 0), e.type(op.results[0])));
     case C::prng_split: {
-      Val words = e.materialized(e.dense(e.operand(op, 0)));
+      Val words = materialized(e, dense(e, e.operand(op, 0)));
       require(e, op, words.bytes() == 4 * static_cast<int64_t>(op.results.size()), "a key of another size");
       words.dtype = ir::DType::U32;
       words.dims.clear();
       for (ir::ValueId r : op.results) {
         require(e, op, e.type(r)->is_scalar() && e.type(r)->dtype == ir::DType::U32, "other results than u32 words");
-        e.define(r, e.load_scalar(words));
+        e.define(r, load_scalar(e, words));
         words.memory().addr.offset += 4;
       }
       return;
@@ -57,7 +57,7 @@ static void lower_random(Emitter& e, const Op& op) {
         Val at = words;
         at.dims.clear(), at.memory().strides.clear();
         at.memory().addr.offset += 4 * static_cast<int64_t>(i);
-        e.emit_pending(v, at);
+        emit_pending(e, v, at);
       }
       return e.define(op.results[0], reinterpreted(e, words, e.type(op.results[0])));
     }

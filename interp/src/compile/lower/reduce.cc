@@ -25,7 +25,7 @@ static Form normal_form(const Val& v, std::vector<int64_t> axes, Emitter& e) {
   std::sort(axes.begin(), axes.end());
   const bool adjacent = axes.empty() || axes.back() - axes.front() == static_cast<int64_t>(axes.size()) - 1;
   if (adjacent) {
-    f.src = e.dense(v);
+    f.src = dense(e, v);
     const int64_t first = axes.empty() ? static_cast<int64_t>(v.dims.size()) : axes.front();
     for (int64_t i = 0; i < static_cast<int64_t>(v.dims.size()); ++i) {
       const int64_t n = v.dims[static_cast<size_t>(i)];
@@ -45,7 +45,7 @@ static Form normal_form(const Val& v, std::vector<int64_t> axes, Emitter& e) {
     p.dims.push_back(v.dims[i]), p.memory().strides.push_back(v.memory().strides[i]);
     f.reduce *= v.dims[i];
   }
-  f.src = e.dense(p);
+  f.src = dense(e, p);
   return f;
 }
 
@@ -55,7 +55,7 @@ static void lower_reduce(Emitter& e, const Op& op) {
   const ReduceFn fn = e.kernels().reduce(op.code, v.dtype);
   if (!fn) e.unsupported(op, std::string(ir::name(op.code)) + " on " + std::string(ir::name(v.dtype)));
   if (v.is_scalar()) return e.define(op.results[0], v);
-  const Form f = normal_form(e.strided(v), ints(op.attr("axes")), e);
+  const Form f = normal_form(strided(e, v), ints(op.attr("axes")), e);
   Val r = e.temp(t->dtype, dims_of(t));
   ReducePayload p{};
   p.dst = r.memory().addr, p.src = f.src.memory().addr;
@@ -65,7 +65,7 @@ static void lower_reduce(Emitter& e, const Op& op) {
   p.semantics = e.semantics();
   e.plan().split.step_cost_ns += host_cost::kReduce.of(static_cast<double>(f.outer * f.reduce * f.inner));
   e.emit<Kind::reduce>(p);
-  if (r.dims.empty()) r = e.load_scalar(r);
+  if (r.dims.empty()) r = load_scalar(e, r);
   e.define(op.results[0], r);
 }
 
@@ -80,7 +80,7 @@ static void lower_reduce_region(Emitter& e, const Op& op) {
           "another number of results");
   std::vector<Val> src, dst, acc;
   for (size_t i = 0; i < n; ++i) {
-    Val v = e.strided(e.operand(op, i));
+    Val v = strided(e, e.operand(op, i));
     require(e, op, v.dims == e.operand(op, 0).dims && e.operand(op, n + i).dims.empty(),
             "operands of different shapes");
     Val p = v;
@@ -89,7 +89,7 @@ static void lower_reduce_region(Emitter& e, const Op& op) {
     for (int pass = 0; pass < 2; ++pass)
       for (size_t d = 0; d < v.dims.size(); ++d)
         if (reduced(d) == (pass == 1)) p.dims.push_back(v.dims[d]), p.memory().strides.push_back(v.memory().strides[d]);
-    src.push_back(e.dense(p));
+    src.push_back(dense(e, p));
     dst.push_back(e.temp(v.dtype, dims_of(e.type(op.results[i]))));
     acc.push_back(scalar_in(e.new_slot(), v.dtype));
   }
@@ -124,27 +124,27 @@ static void lower_reduce_region(Emitter& e, const Op& op) {
   const Val out = index_value(), in = index_value();
   loop(e.const_int(ir::DType::I64, 0), e.const_int(ir::DType::I64, rest), out, [&] {
     for (size_t i = 0; i < n; ++i)
-      e.move_scalar(acc[i].scalar().slot, e.scalar_slot(e.operand(op, n + i)), acc[i].dtype);
-    const Val lo = e.scalar_result(ir::OpCode::mul, ir::DType::I64, ir::DType::I64,
-                                   {out, e.const_int(ir::DType::I64, length)}, wide);
-    const Val hi = e.scalar_result(ir::OpCode::add, ir::DType::I64, ir::DType::I64,
-                                   {lo, e.const_int(ir::DType::I64, length)}, wide);
+      move_scalar(e, acc[i].scalar().slot, scalar_slot(e, e.operand(op, n + i)), acc[i].dtype);
+    const Val lo = scalar_result(e, ir::OpCode::mul, ir::DType::I64, ir::DType::I64,
+                                 {out, e.const_int(ir::DType::I64, length)}, wide);
+    const Val hi = scalar_result(e, ir::OpCode::add, ir::DType::I64, ir::DType::I64,
+                                 {lo, e.const_int(ir::DType::I64, length)}, wide);
     loop(lo, hi, in, [&] {
-      Emitter::Conditional inner(e);
+      LiveValues::Conditional inner(e.live());
       enter_carries(e, region, 0, acc);
       for (size_t i = 0; i < n; ++i) {
         const Val v = scalar_in(e.new_slot(), src[i].dtype);
         e.emit<Kind::load_scalar>(e.functions().load_scalar, element(src[i], in)).dst = v.scalar().slot;
-        e.bind(region.args[n + i], v);
+        e.live().bind(region.args[n + i], v);
       }
-      e.compile_region_ops(region);
+      compile_region(e, region);
       e.at(op);
       assign_carries(e, acc, region.ops.back().operands);
     });
     for (size_t i = 0; i < n; ++i)
       e.emit<Kind::store_scalar>(e.functions().store_scalar, element(dst[i], out)).a = acc[i].scalar().slot;
   });
-  for (size_t i = 0; i < n; ++i) e.define(op.results[i], dst[i].dims.empty() ? e.load_scalar(dst[i]) : dst[i]);
+  for (size_t i = 0; i < n; ++i) e.define(op.results[i], dst[i].dims.empty() ? load_scalar(e, dst[i]) : dst[i]);
 }
 
 // What operations along one axis share: their memory, and how often it is visited.
@@ -157,7 +157,7 @@ struct AlongAxis {
 static AlongAxis along_axis(Emitter& e, const Op& op, bool has_kernel) {
   const Val& v = e.operand(op, 0);
   if (!has_kernel) e.unsupported(op, std::string(ir::name(op.code)) + " on " + std::string(ir::name(v.dtype)));
-  const Form f = normal_form(e.strided(v), {op.attr("axis")->i}, e);
+  const Form f = normal_form(strided(e, v), {op.attr("axis")->i}, e);
   const ir::Type* t = e.type(op.results[0]);
   AlongAxis r{e.temp(t->dtype, dims_of(t)), {}, static_cast<double>(f.outer * f.reduce * f.inner)};
   r.payload.dst = r.result.memory().addr, r.payload.src = f.src.memory().addr;
@@ -173,7 +173,7 @@ static void lower_arg_reduce(Emitter& e, const Op& op) {
   a.payload.index = a.result.dtype;
   e.plan().split.step_cost_ns += host_cost::kArgReduce.of(a.elements);
   e.emit<Kind::arg_reduce>(a.payload);
-  e.define(op.results[0], a.result.dims.empty() ? e.load_scalar(a.result) : a.result);
+  e.define(op.results[0], a.result.dims.empty() ? load_scalar(e, a.result) : a.result);
 }
 
 static void lower_cumulative(Emitter& e, const Op& op) {
@@ -204,7 +204,7 @@ static void lower_dot(Emitter& e, const Op& op) {
       if (!is(batch) && !is(contract)) groups[1].push_back(i);
     }
     for (int64_t k : contract) groups[2].push_back(static_cast<size_t>(k));
-    Val s = e.strided(v);
+    Val s = strided(e, v);
     int64_t size[3], stride[3];
     auto collapse = [&]() {
       for (int g = 0; g < 3; ++g) {
@@ -233,7 +233,7 @@ static void lower_dot(Emitter& e, const Op& op) {
       for (auto& g : groups)
         for (size_t& d : g) d = next++;
       s = e.temp(v.dtype, p.dims);
-      e.emit_copy(s, p);
+      emit_copy(e, s, p);
       collapse();
     }
     c.batch = size[0], c.k = size[2];
@@ -258,7 +258,7 @@ static void lower_dot(Emitter& e, const Op& op) {
       (c.in == ir::DType::F32 || c.in_rhs == ir::DType::F32))
     e.unsupported(op, "dot_general of " + std::string(ir::name(c.in)) + " and " + std::string(ir::name(c.in_rhs)) +
                           " as the device does it");
-  e.define_into(op.results[0], std::move(args), {Into::Product{c, matrix_unit(e, op, c)}});
+  define_into(e, op.results[0], std::move(args), {Into::Product{c, matrix_unit(e, op, c)}});
 }
 
 Rows reduce_rows() {

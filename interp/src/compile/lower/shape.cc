@@ -4,7 +4,7 @@
 
 #include "../../plan/payload/places.h"
 #include "../../plan/steps.h"
-#include "../views.h"
+#include "../views/views.h"
 #include "lowering.h"
 
 namespace pallasim::interp {
@@ -22,7 +22,7 @@ static void lower_constant(Emitter& e, const Op& op) {
   e.plan().memory.constants.resize(at + value.s.size());
   std::memcpy(e.plan().memory.constants.data() + at, value.s.data(), value.s.size());
   v.memory().addr = {kConstBuffer, Addr::kNoSlot, static_cast<int64_t>(at)};
-  if (v.dims.empty()) v = e.load_scalar(v);
+  if (v.dims.empty()) v = load_scalar(e, v);
   e.define(op.results[0], v);
 }
 
@@ -38,7 +38,7 @@ static void lower_iota(Emitter& e, const Op& op) {
   v.memory().strides.assign(v.dims.size(), 0);
   v.memory().strides[axis] = 1;
   const int64_t n = v.dims[axis];
-  e.require_memory(n * ir::byte_size(t->dtype), "an iota");
+  require_memory(e, n * ir::byte_size(t->dtype), "an iota");
   const size_t at = (e.plan().memory.constants.size() + 63) / 64 * 64;
   e.plan().memory.constants.resize(at + static_cast<size_t>(n) * static_cast<size_t>(ir::byte_size(t->dtype)));
   e.kernels().iota(e.plan().memory.constants.data() + at, t->dtype, 0, n);
@@ -51,7 +51,7 @@ static void lower_broadcast(Emitter& e, const Op& op) {
   const std::vector<int64_t> dims = dims_of(e.type(op.results[0]));
   if (v.is_uniform()) return e.define(op.results[0], v.spread(dims));
   if (v.dims == dims) return e.define(op.results[0], v);
-  v = e.strided(v);
+  v = strided(e, v);
   const std::vector<int64_t> map = ints(op.attr("dims"));
   std::vector<int64_t> strides(dims.size(), 0);
   for (size_t i = 0; i < map.size(); ++i)
@@ -72,10 +72,10 @@ static void lower_reshape(Emitter& e, const Op& op) {
       v.memory().strides = std::move(*strides);
       return e.define(op.results[0], v);
     }
-  if (!v.is_strided() || !is_dense(v)) return e.define_into(op.results[0], {v}, {Into::Reshaped{}});
+  if (!v.is_strided() || !is_dense(v)) return define_into(e, op.results[0], {v}, {Into::Reshaped{}});
   v.dims = dims;
   v.memory().strides = dense_strides(dims);
-  if (dims.empty()) v = e.load_scalar(v, op.results[0]);
+  if (dims.empty()) v = load_scalar(e, v, op.results[0]);
   e.define(op.results[0], v);
 }
 
@@ -83,7 +83,7 @@ static void lower_transpose(Emitter& e, const Op& op) {
   Val v = e.operand(op, 0);
   const std::vector<int64_t> perm = ints(op.attr("perm"));
   if (v.is_scalar()) return e.define(op.results[0], v);
-  if (v.kind() != Val::Kind::Splat) v = e.strided(v);
+  if (v.kind() != Val::Kind::Splat) v = strided(e, v);
   Val r = v;
   for (size_t i = 0; i < perm.size(); ++i) {
     r.dims[i] = v.dims[static_cast<size_t>(perm[i])];
@@ -99,13 +99,13 @@ static void lower_slice(Emitter& e, const Op& op) {
   const std::vector<int64_t> start = ints(op.attr("start"));
   std::vector<int64_t> stride = ints(op.attr("stride"));
   stride.resize(start.size(), 1);
-  e.define(op.results[0], box(e.strided(v), start, dims, stride));
+  e.define(op.results[0], box(strided(e, v), start, dims, stride));
 }
 
 static void lower_rev(Emitter& e, const Op& op) {
   Val v = e.operand(op, 0);
   if (v.is_uniform()) return e.define(op.results[0], v);
-  v = e.strided(v);
+  v = strided(e, v);
   for (int64_t a : ints(op.attr("axes"))) {
     const auto i = static_cast<size_t>(a);
     if (v.dims[i] > 0) v.memory().addr.offset += (v.dims[i] - 1) * v.memory().strides[i] * ir::byte_size(v.dtype);
@@ -130,11 +130,11 @@ static IndexPayload clamped_starts(Emitter& e, const Op& op, size_t first, const
       params.dtype = start.dtype;
       const int64_t greatest =
           ir::bit_width(start.dtype) < 32 ? (int64_t{1} << ir::bit_width(start.dtype)) - 1 : INT32_MAX;
-      start = e.scalar_result(ir::OpCode::min, start.dtype, start.dtype,
-                              {start, e.const_int(start.dtype, std::min(last, greatest))}, params);
+      start = scalar_result(e, ir::OpCode::min, start.dtype, start.dtype,
+                            {start, e.const_int(start.dtype, std::min(last, greatest))}, params);
     }
     const bool wide = c == CType::I64 || c == CType::U64;
-    p.terms.push_back({e.scalar_slot(start), wide, v.memory().strides[d] * ir::byte_size(v.dtype), last,
+    p.terms.push_back({scalar_slot(e, start), wide, v.memory().strides[d] * ir::byte_size(v.dtype), last,
                        static_cast<int>(d), v.dims[d], sizes[d]});
   }
   return p;
@@ -144,7 +144,7 @@ static void lower_dynamic_slice(Emitter& e, const Op& op) {
   const std::vector<int64_t> sizes = dims_of(e.type(op.results[0]));
   Val v = e.operand(op, 0);
   if (v.is_uniform()) return e.define(op.results[0], v.spread(sizes));
-  v = e.strided(v);
+  v = strided(e, v);
   IndexPayload p = clamped_starts(e, op, 1, v, sizes);
   if (!p.terms.empty()) {
     const uint32_t dyn = e.new_slot();
@@ -162,7 +162,7 @@ static void lower_dynamic_update(Emitter& e, const Op& op) {
   const Val update = e.operand(op, 1);
   if (base.dims.empty()) return e.define(op.results[0], update);
   Val r = e.temp(base.dtype, base.dims);
-  e.emit_pending(base, r);
+  emit_pending(e, base, r);
   Val part = r;
   part.dims = update.dims;
   IndexPayload p = clamped_starts(e, op, 2, r, update.dims);
@@ -173,18 +173,18 @@ static void lower_dynamic_update(Emitter& e, const Op& op) {
     s.dst = dyn;
     part.memory().addr.dyn = dyn;
   }
-  e.copy_value(part, update);
+  copy_value(e, part, update);
   e.define(op.results[0], r);
 }
 
 static void lower_concatenate(Emitter& e, const Op& op) {
-  e.define_into(op.results[0], e.operands(op), {Into::Concatenated{static_cast<size_t>(op.attr("axis")->i)}});
+  define_into(e, op.results[0], e.operands(op), {Into::Concatenated{static_cast<size_t>(op.attr("axis")->i)}});
 }
 
 static void lower_pad(Emitter& e, const Op& op) {
   const std::vector<int64_t> low = ints(op.attr("low")), interior = ints(op.attr("interior"));
   Val fill = e.operand(op, 1);
-  if (!fill.is_uniform()) fill = e.load_scalar(e.strided(fill));
+  if (!fill.is_uniform()) fill = load_scalar(e, strided(e, fill));
   // The operand's elements that land inside: element i goes to low + i * (interior + 1).
   const Val v = e.operand(op, 0);
   const std::vector<int64_t> dims = dims_of(e.type(op.results[0]));
@@ -199,9 +199,9 @@ static void lower_pad(Emitter& e, const Op& op) {
     first[d] = low[d] + begin[d] * step[d];
     apart |= interior[d] > 0 || count[d] == 0;
   }
-  const Val inside = v.is_uniform() ? v.spread(count) : box(e.strided(v), begin, count);
-  e.define_into(op.results[0], {inside, fill},
-                {Into::Padded{std::move(first), std::move(count), std::move(step), apart}});
+  const Val inside = v.is_uniform() ? v.spread(count) : box(strided(e, v), begin, count);
+  define_into(e, op.results[0], {inside, fill},
+              {Into::Padded{std::move(first), std::move(count), std::move(step), apart}});
 }
 
 static void lower_tile(Emitter& e, const Op& op) {
@@ -213,13 +213,13 @@ static void lower_tile(Emitter& e, const Op& op) {
   }
   Val v = e.operand(op, 0);
   if (v.is_uniform()) return e.define(op.results[0], v.spread(dims_of(t)));
-  e.define_into(op.results[0], {e.strided(v)}, {Into::Tiled{std::move(reps)}});
+  define_into(e, op.results[0], {strided(e, v)}, {Into::Tiled{std::move(reps)}});
 }
 
 static void lower_split(Emitter& e, const Op& op) {
   const auto axis = static_cast<size_t>(op.attr("axis")->i);
   Val v = e.operand(op, 0);
-  if (v.kind() != Val::Kind::Splat) v = e.strided(v);
+  if (v.kind() != Val::Kind::Splat) v = strided(e, v);
   for (size_t i = 0; i < op.results.size(); ++i) {
     Val part = v;
     part.dims = dims_of(e.type(op.results[i]));
@@ -229,18 +229,18 @@ static void lower_split(Emitter& e, const Op& op) {
 }
 
 static void lower_stack(Emitter& e, const Op& op) {
-  e.define_into(op.results[0], e.operands(op), {Into::Stacked{static_cast<size_t>(op.attr("axis")->i)}});
+  define_into(e, op.results[0], e.operands(op), {Into::Stacked{static_cast<size_t>(op.attr("axis")->i)}});
 }
 
 static void lower_unstack(Emitter& e, const Op& op) {
   const auto axis = static_cast<size_t>(op.attr("axis")->i);
-  Val v = e.strided(e.operand(op, 0));
+  Val v = strided(e, e.operand(op, 0));
   for (size_t i = 0; i < op.results.size(); ++i) {
     Val part = v;
     part.memory().addr.offset += static_cast<int64_t>(i) * v.memory().strides[axis] * ir::byte_size(v.dtype);
     part.dims.erase(part.dims.begin() + static_cast<std::ptrdiff_t>(axis));
     part.memory().strides.erase(part.memory().strides.begin() + static_cast<std::ptrdiff_t>(axis));
-    if (part.dims.empty()) part = e.load_scalar(part);
+    if (part.dims.empty()) part = load_scalar(e, part);
     e.define(op.results[i], part);
   }
 }

@@ -20,7 +20,7 @@ static Val row_list(Emitter& e, const Op& op, const ir::view::Entry& item, Chose
   Val list = e.operand(op, static_cast<size_t>(item.operand));
   if (list.is_choice()) e.unsupported(op, "a copy of rows that one of several lists chooses");
   if (list.is_recast()) list = open_ref(e, list, Lens::Read, nullptr);
-  if (!list.is_ref()) list = e.dense(list);
+  if (!list.is_ref()) list = dense(e, list);
   if (list.dims.size() != 1)
     e.unsupported(op,
                   "a copy of rows that indices of rank " + std::to_string(list.dims.size()) + " choose; a list does");
@@ -138,12 +138,12 @@ void emit_parts(Emitter& e, const Op& op, const Val& src, const Val& dst, const 
   p.dst_sem = counted(received);
   p.dst_sem.peer = p.peer;
   if (op.attr("src_sem")) p.src_sem = counted(sent);
-  e.charge_copy(src.dims, src.dtype);
+  charge_copy(e, src.dims, src.dtype);
   e.emit<Kind::row_copy>(std::move(p));
 }
 
 static void lower_fetch_and_add(Emitter& e, const Op& op) {
-  e.about_to_write(e.everything());
+  e.about_to_write(everything());
   const Val ref = e.operand(op, 0);
   if (ref.dtype != ir::DType::I32 || ref.memory().addr.buffer != e.body().temps)
     e.unsupported(op, "fetch_and_add on memory that is not a subcore's own i32");
@@ -152,10 +152,10 @@ static void lower_fetch_and_add(Emitter& e, const Op& op) {
   FetchAddPayload p;
   p.addr = at.memory().addr;
   p.name = at.memory().name;
-  p.value_slot = e.scalar_slot(e.operand(op, 1));
+  p.value_slot = scalar_slot(e, e.operand(op, 1));
   e.plan().threads.reach_cores = true;
   p.subcore_slot =
-      e.scalar_slot(e.scalar_convert(e.operand(op, static_cast<size_t>(op.attr("subcore")->i)), ir::DType::I32));
+      scalar_slot(e, scalar_convert(e, e.operand(op, static_cast<size_t>(op.attr("subcore")->i)), ir::DType::I32));
   const Val before = scalar_in(e.new_slot(), ir::DType::I32);
   e.emit<Kind::fetch_and_add>(std::move(p)).dst = before.scalar().slot;
   e.define(op.results[0], before);
@@ -171,7 +171,7 @@ struct SubcoreBarriers {
 
 // Each subcore arrives and waits for the end of the phase, to which all of its core come, whatever their line.
 static void lower_barrier(Emitter& e, const Op& op) {
-  e.about_to_write(e.everything());
+  e.about_to_write(everything());
   const Body& body = e.body();
   if (body.mesh < 0 || e.module().meshes[static_cast<size_t>(body.mesh)].kind != "vector_subcore")
     e.unsupported(op, "a barrier of subcores outside of a mesh of vector subcores");
@@ -182,7 +182,7 @@ static void lower_barrier(Emitter& e, const Op& op) {
     b.owner = memory::Level::Core;
     b.expected = body.per_core;
     e.plan().memory.barriers.push_back(std::move(b));
-    at->second = {static_cast<int>(e.plan().memory.barriers.size()) - 1, e.slot_block(1)};
+    at->second = {static_cast<int>(e.plan().memory.barriers.size()) - 1, e.new_slot(1)};
   }
   BarrierPayload p;
   p.block = at->second.first;

@@ -15,12 +15,12 @@ static const Attr* axes_of(Emitter& e, const Op& op) {
 }
 
 static void lower_spawn(Emitter& e, const Op& op) {
-  if (e.in_spawn()) e.unsupported(op, "spawn inside spawn");
+  if (e.frame().in_spawn()) e.unsupported(op, "spawn inside spawn");
   if (!op.results.empty() || !op.operands.empty()) e.unsupported(op, "spawn with values");
   e.before_regions(op);
-  e.about_to_write(e.everything());
+  e.about_to_write(everything());
   SpawnPayload p;
-  std::vector<Emitter::InnerAxis> axes;
+  std::vector<Frame::InnerAxis> axes;
   for (const Attr& a : axes_of(e, op)->items) {
     if (!a.is_call("axis") || a.items.size() != 2 || !a.items[1].is_int() || a.items[1].i < 1)
       e.unsupported(op, "spawn of such a mesh");
@@ -28,19 +28,19 @@ static void lower_spawn(Emitter& e, const Op& op) {
     p.axis_slots.push_back(e.new_slot());
     axes.push_back({a.items[0].s, a.items[1].i, p.axis_slots.back()});
   }
-  e.require_memory(memory::mul(p.count(), 1024), "spawned threads");
+  require_memory(e, memory::mul(p.count(), 1024), "spawned threads");
   p.temps = e.plan().memory.num_buffers++;
   e.plan().memory.private_buffers.push_back(p.temps);
   SpawnPayload* own = e.own(std::move(p));
   const int begin = e.here();
   e.emit<Kind::spawn>(own);
   {
-    const Emitter::Conditional again(e);
-    const Frame::Spawned inside(e, own->temps, std::move(axes), &own->temp_bytes);
-    e.compile_region_ops(op.regions[0]);
+    const LiveValues::Conditional again(e.live());
+    const Frame::Spawned inside(e.frame(), own->temps, std::move(axes), &own->temp_bytes);
+    compile_region(e, op.regions[0]);
     e.at(op);
     e.emit<Kind::finish>();
-    e.forget(op.regions[0]);
+    e.live().forget(op.regions[0]);
   }
   Body& b = e.body();
   b.max_children = std::max(b.max_children, own->count());

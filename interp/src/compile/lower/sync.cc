@@ -38,7 +38,7 @@ static void lower_index(Emitter& e, const Op& op) {
     const auto of = [&](int64_t extent, uint32_t slot) {
       e.define(op.results[0], size ? e.const_int(t->dtype, extent) : in(slot));
     };
-    for (const Frame::InnerAxis& a : e.inner_axes())
+    for (const Frame::InnerAxis& a : e.frame().inner_axes())
       if (a.name == axis->s) return of(a.size, a.slot);
     const Body& b = e.body();
     for (size_t i = 0; i < b.axis_slots.size(); ++i)
@@ -79,7 +79,7 @@ static Val core_of_axes(Emitter& e, const Op& op, int body, const Attr& named,
     StripParams params;
     params.dtype = a.dtype;
     params.semantics = e.semantics();
-    return e.scalar_result(code, a.dtype, result, {a, b}, params);
+    return scalar_result(e, code, a.dtype, result, {a, b}, params);
   };
   const auto coordinate = [&](const std::string& axis) {
     for (const Attr& a : named.items)
@@ -100,7 +100,7 @@ static Val core_of_axes(Emitter& e, const Op& op, int body, const Attr& named,
     core = compute(OpCode::add, kI32, compute(OpCode::mul, kI32, core, size), at);
     for (const Val& wrong :
          {compute(OpCode::lt, kBool, at, e.const_int(kI32, 0)), compute(OpCode::ge, kBool, at, size)})
-      outside = compute(OpCode::add, kI32, outside, e.scalar_convert(wrong, kI32));
+      outside = compute(OpCode::add, kI32, outside, scalar_convert(e, wrong, kI32));
   }
   const Val mask = compute(OpCode::sub, kI32, e.const_int(kI32, 0), outside);
   return compute(OpCode::or_, kI32, core, mask);
@@ -116,7 +116,7 @@ Peer peer(Emitter& e, const Op& op) {
     return a && a->is(Attr::Kind::Symbol) && a->s == "none" ? nullptr : a;
   };
   auto scalar = [&](const Attr& a, const char* key) {
-    if (a.is(Attr::Kind::Operand)) return e.scalar_convert(e.operand(op, static_cast<size_t>(a.i)), ir::DType::I32);
+    if (a.is(Attr::Kind::Operand)) return scalar_convert(e, e.operand(op, static_cast<size_t>(a.i)), ir::DType::I32);
     if (!a.is_int()) e.unsupported(op, std::string(ir::name(op.code)) + " with such a " + key);
     return e.const_int(ir::DType::I32, std::clamp<int64_t>(a.i, INT32_MIN, INT32_MAX));
   };
@@ -124,12 +124,12 @@ Peer peer(Emitter& e, const Op& op) {
     const Attr* a = named(key);
     if (!a) return Addr::kNoSlot;
     if (a->is(Attr::Kind::List))
-      return e.scalar_slot(core_of_axes(e, op, r.body, *a, [&](const Attr& c) { return scalar(c, key); }));
-    return e.scalar_slot(scalar(*a, key));
+      return scalar_slot(e, core_of_axes(e, op, r.body, *a, [&](const Attr& c) { return scalar(c, key); }));
+    return scalar_slot(e, scalar(*a, key));
   };
   r.core_slot = slot("core_index");
   if (r.core_slot == Addr::kNoSlot && r.body != e.body().index)  // the one at the own coordinates
-    r.core_slot = e.scalar_slot(core_of_axes(e, op, r.body, Attr::list({}), {}));
+    r.core_slot = scalar_slot(e, core_of_axes(e, op, r.body, Attr::list({}), {}));
   e.plan().threads.reach_cores |= r.core_slot != Addr::kNoSlot;
   const Attr* device = named("device_id");
   if (!device) return r;
@@ -147,15 +147,15 @@ Peer peer(Emitter& e, const Op& op) {
   for (const Attr& coordinate : device->is(Attr::Kind::List) ? device->items : std::vector<Attr>{*device}) {
     const Val v = scalar(coordinate, "device_id");  // any coordinate but 0 shows in the bits of all of them
     const bool first = id.scalar().is_const && id.scalar().bits == 0;
-    id = first ? v : e.scalar_result(ir::OpCode::or_, ir::DType::I32, ir::DType::I32, {id, v}, params);
+    id = first ? v : scalar_result(e, ir::OpCode::or_, ir::DType::I32, ir::DType::I32, {id, v}, params);
   }
   const bool own = id.scalar().is_const && id.scalar().bits == 0;
-  if (!own) r.device_slot = e.scalar_slot(id);
+  if (!own) r.device_slot = scalar_slot(e, id);
   return r;
 }
 
 static void lower_semaphore(Emitter& e, const Op& op) {
-  e.about_to_write(e.everything());
+  e.about_to_write(everything());
   const Val ref = e.operand(op, 0);
   if (!ref.is_semaphore())
     e.unsupported(op, std::string(ir::name(op.code)) + " on " + std::string(ir::name(ref.dtype)));
@@ -170,12 +170,12 @@ static void lower_semaphore(Emitter& e, const Op& op) {
       p.value = a->i;
     } else {
       const Val& v = e.operand(op, static_cast<size_t>(a->i));
-      p.value_slot = e.scalar_slot(v);
+      p.value_slot = scalar_slot(e, v);
       p.value_wide = compute_type(v.dtype) == CType::I64;
     }
   };
   if (op.code == ir::OpCode::sem_read) {
-    p.polls = e.in_while();
+    p.polls = e.live().in_while();
     Step& s = e.emit<Kind::sem_read>(p);
     const Val v = scalar_in(e.new_slot(), e.type(op.results[0])->dtype);
     s.dst = v.scalar().slot;

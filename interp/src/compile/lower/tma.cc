@@ -7,11 +7,10 @@
 #include <optional>
 #include <string>
 
-#include "../cluster.h"
-#include "../copy_elision.h"
-#include "../store_forwarding.h"
+#include "../views/cluster.h"
 #include "access.h"
 #include "barriers.h"
+#include "copy_forwarding.h"
 #include "rows.h"
 
 namespace pallasim::interp {
@@ -22,10 +21,10 @@ template <typename F>
 void where(Emitter& e, const Op& op, const F& body) {
   const Attr* predicate = op.attr("predicate");
   if (!predicate) return body();
-  const uint32_t slot = e.scalar_slot(e.operand(op, static_cast<size_t>(predicate->i)));
+  const uint32_t slot = scalar_slot(e, e.operand(op, static_cast<size_t>(predicate->i)));
   const int branch = e.here();
   e.emit(e.functions().branch_if_false).a = slot;
-  const Emitter::Conditional inside(e);
+  const LiveValues::Conditional inside(e.live());
   body();
   e.jump_to(branch, e.here());
 }
@@ -133,7 +132,7 @@ void lower_load(Emitter& e, const Op& op) {
   }
   if (leader.is && receivers.count() != 2)
     e.unsupported(op, "copy_gmem_to_smem with \"leader_tracked\" in a cluster that is no pair");
-  e.about_to_write(e.everything());
+  e.about_to_write(everything());
   where(e, op, [&] {
     Box b{.tiles = leader.tiles, .count = receivers.count()};
     BulkCopyPayload p = box(e, op, &b);
@@ -144,7 +143,7 @@ void lower_load(Emitter& e, const Op& op) {
     p.receivers = receivers;
     if (receivers.elsewhere() && p.src.extents.dims.empty()) e.unsupported(op, "a scalar for several CTAs");
     if (receivers.elsewhere() && p.chooses) e.unsupported(op, "a copy of chosen rows for several CTAs");
-    e.charge_copy(p.src.extents.dims, p.dtype);
+    charge_copy(e, p.src.extents.dims, p.dtype);
     e.emit<Kind::bulk_load>(std::move(p));
   });
 }
@@ -207,7 +206,7 @@ void lower_bulk_store(Emitter& e, const Op& op) {
     }
     stored.emit({b.far, p.dst, {}}, !reduces && !p.chooses, [&](bool forwarded) {
       p.forwarded = forwarded;
-      e.charge_copy(p.src.extents.dims, p.dtype);
+      charge_copy(e, p.src.extents.dims, p.dtype);
       e.emit<Kind::bulk_store>(p);
     });
   });
@@ -221,10 +220,10 @@ void lower_peer_store(Emitter& e, const Op& op) {
   if (!dim || dim->items.size() != 1) e.unsupported(op, "async_store_smem without one axis of the cluster");
   const Val dst = viewed_operand(e, op, "ref", ViewUse::CopyTo, Lens::Keep);
   PeerStorePayload p;
-  const Val at = e.scalar_convert(e.operand(op, static_cast<size_t>(op.attr("cluster_idx")->i)), ir::DType::I32);
-  p.peer = peer_at(e, op, dim->items[0].s, e.scalar_slot(at));
+  const Val at = scalar_convert(e, e.operand(op, static_cast<size_t>(op.attr("cluster_idx")->i)), ir::DType::I32);
+  p.peer = peer_at(e, op, dim->items[0].s, scalar_slot(e, at));
   const Val value =
-      e.dense(e.about_to_write(e.everything(), {e.operand(op, static_cast<size_t>(op.attr("value")->i))})[0]);
+      dense(e, e.about_to_write(everything(), {e.operand(op, static_cast<size_t>(op.attr("value")->i))})[0]);
   p.dst = side(e, op, dst);
   if (value.dims != dst.dims || value.dtype != dst.dtype || !p.dst.valid.empty())
     e.unsupported(op, "async_store_smem of another shape or type than the ref's");
@@ -242,9 +241,9 @@ void lower_peer_store(Emitter& e, const Op& op) {
 void lower_commit(Emitter& e, const Op&) { e.emit<Kind::commit_group>(); }
 
 void lower_wait(Emitter& e, const Op& op) {
-  e.about_to_write(e.everything());
+  e.about_to_write(everything());
   GroupWaitPayload p;
-  p.most_slot = e.scalar_slot(e.scalar_convert(e.operand(op, 0), ir::DType::I32));
+  p.most_slot = scalar_slot(e, scalar_convert(e, e.operand(op, 0), ir::DType::I32));
   if (const Attr* reads = op.attr("wait_read_only")) p.reads = reads->is_true();
   e.emit<Kind::wait_groups>(p);
 }

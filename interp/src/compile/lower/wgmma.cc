@@ -4,11 +4,11 @@
 
 #include "../../plan/host_cost.h"
 #include "../../plan/payload/arithmetic.h"
-#include "../nans.h"
-#include "../views.h"
+#include "../values/elementwise.h"
+#include "../views/views.h"
 #include "access.h"
-#include "elementwise.h"
 #include "matrix_unit.h"
+#include "nans.h"
 
 namespace pallasim::interp {
 namespace {
@@ -16,7 +16,7 @@ namespace {
 // An operand that lies in shared memory, or in registers.
 Val matrix(Emitter& e, const Op& op, const char* key) {
   Val v = op.viewed(key) ? viewed_operand(e, op, key, ViewUse::Access, Lens::Read)
-                         : e.strided(e.operand(op, static_cast<size_t>(op.attr(key)->i)));
+                         : strided(e, e.operand(op, static_cast<size_t>(op.attr(key)->i)));
   if (v.is_recast()) v = open_ref(e, v, Lens::Read, nullptr);
   if (v.is_ref()) v = v.as_strided();
   if (v.dims.size() != 2)
@@ -39,7 +39,7 @@ Contraction contraction_of(Emitter& e, const Op& op, const Val& acc, const Val& 
 
 // acc += a @ b in memory whose columns follow each other. `now`: not when a schedule says.
 void accumulate(Emitter& e, const Op& op, const Val& acc, Val a, Val b, bool now) {
-  std::vector<Val> operands = e.about_to_write(e.written(acc), {std::move(a), std::move(b)});
+  std::vector<Val> operands = e.about_to_write(e.live().written(acc), {std::move(a), std::move(b)});
   AsyncProductPayload p;
   p.left_in_registers = !op.viewed("a"), p.right_in_registers = !op.viewed("b"), p.now = now;
   p.contraction = contraction_of(e, op, acc, operands[0], operands[1]);
@@ -82,7 +82,7 @@ void lower_wgmma_ref(Emitter& e, const Op& op) {
 void lower_wgmma(Emitter& e, const Op& op) {
   const Val a = matrix(e, op, "a"), b = matrix(e, op, "b"), before = matrix(e, op, "acc");
   const Val sum = e.temp(before.dtype, before.dims);
-  e.emit_copy(sum, before);
+  emit_copy(e, sum, before);
   accumulate(e, op, sum, a, b, true);
   e.define(op.results[0], sum);
 }
@@ -97,7 +97,7 @@ void lower_deref(Emitter& e, const Op& op) {
 void lower_accumulator_store(Emitter& e, const Op& op) { store_value(e, op, e.operand(op, 0), e.operand(op, 1)); }
 
 void lower_wait(Emitter& e, const Op& op) {
-  await(e, 0, e.scalar_slot(e.scalar_convert(e.operand(op, 0), ir::DType::I32)));
+  await(e, 0, scalar_slot(e, scalar_convert(e, e.operand(op, 0), ir::DType::I32)));
 }
 
 }  // namespace
