@@ -35,7 +35,7 @@ MemoryKeeper::Places MemoryKeeper::places(const MemoryImage* like) const {
       r.arrays.push_back({device[i], device[i] ? operands[i].array->num_bytes() : 0, array_told_[i]});
   for (Execution::SharedMemory& m : ex_.shared_memory) {
     // What copies left out comes to memory of this kind without a step that says so.
-    const bool told = written_ && ex_.plan->memory.allocations[m.allocation].elidable < 0;
+    const bool told = written_ && ex_.plan->memory.elidable_of(m.allocation) < 0;
     for (Bytes& one : m.of_units) r.shared.push_back({one.data(), static_cast<int64_t>(one.size()), told});
   }
   for (size_t i = 0; i < ex_.arenas.size(); ++i) {
