@@ -23,10 +23,8 @@ void clip(const Thread&, const DmaPayload&, memory::AsyncOperation*);
 // Numbers the operation and starts it: its bytes move now where somebody waits for them already, or others' do, or
 // `now` says so; else it is in flight.
 void issue(Thread&, const Step*, memory::AsyncOperation&, bool now = false);
-// Whether somebody can tell a product that is in flight from one that is made at once.
-inline bool in_flight(const Execution& ex) {
-  return ex.copies_move != Options::Copies::AtIssue || ex.events != &Events::nobody();
-}
+// Whether somebody can tell a product in flight from one that is made at once.
+inline bool in_flight(const Execution& ex) { return ex.copies_move != Options::Copies::AtIssue || ex.observed; }
 // Moves the operations of a stream that a wait for all but `most` groups is about.
 void complete_groups(Execution&, int64_t stream, int64_t most);
 

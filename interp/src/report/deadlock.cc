@@ -109,6 +109,7 @@ std::string waits_for(const Execution& ex, const Waiter& w) {
   switch (t.wait.kind) {
     case Wait::Kind::Join:
       return fmt::format("{} waits for {} of its {} threads to end ({})", name_of(t), t.children, t.wait.value, at);
+    case Wait::Kind::Group: return fmt::format("{} waits for what it started ({})", name_of(t), at);
     case Wait::Kind::Barrier:
       return fmt::format("{} waits for phase {} of {} to end: {} ({})", name_of(t), t.wait.value, w.name,
                          waited_state(ex.barriers[t.wait.object], t.wait.value), at);
@@ -122,7 +123,7 @@ std::string waits_for(const Execution& ex, const Waiter& w) {
 
 // The step by which `other` could end the wait of `w`; null: there is none.
 const Signal* helps(const Execution& ex, const Waiter& w, const Waiter& other) {
-  if (w.thread->wait.kind == Wait::Kind::Join) return nullptr;
+  if (w.block < 0) return nullptr;
   // Who waits for the end of the same phase has arrived already, or comes to it only behind the wait.
   if (w.thread->wait.kind == Wait::Kind::Barrier && &w != &other && other.thread->wait.kind == Wait::Kind::Barrier &&
       other.thread->wait.object == w.thread->wait.object)
@@ -164,7 +165,7 @@ void tell_helpers(const Execution& ex, const std::vector<Waiter>& waits, size_t 
                   std::vector<std::string>* lines) {
   const Waiter& w = waits[i];
   const Thread& t = *w.thread;
-  if (t.wait.kind == Wait::Kind::Join) return;
+  if (w.block < 0) return;
   const char* what = t.wait.kind == Wait::Kind::Barrier ? "arrive at" : "signal";
   std::string others;
   for (size_t k = 0; k < helpers.size() && k < 3; ++k) {
@@ -253,7 +254,8 @@ void Words::deadlock(Execution& ex, const std::string& token) const {
     threads += t.pc != nullptr;
     if (t.stop != Stop::Blocked) continue;
     Waiter w{&t, -1, {}, nullptr};
-    if (t.wait.kind != Wait::Kind::Join) w.name = object_name(ex, t.wait.kind, t.wait.object, &w.block);
+    if (t.wait.kind == Wait::Kind::Semaphore || t.wait.kind == Wait::Kind::Barrier)
+      w.name = object_name(ex, t.wait.kind, t.wait.object, &w.block);
     const bool last = at_last_point(ex, t);
     const auto [it, fresh] = signals.try_emplace({t.pc, last});
     if (fresh) it->second = ahead(p, t.pc, last);
