@@ -18,9 +18,8 @@ void FlightWatch::see(Seen& seen) {
 
 // Of products RaceWatch tells; blocks of a pipeline are the thread's own business.
 void FlightWatch::on_operation(const OperationEvent& e) {
-  if (!starts_operation(step(e.operation.step))) return;
-  if (e.what == OperationEvent::What::Issued) issued(e.operation);
   if (e.what == OperationEvent::What::Moved) moved(e.operation);
+  if (e.what == OperationEvent::What::Issued && starts_operation(step(e.operation.step))) issued(e.operation);
 }
 
 namespace {
@@ -49,6 +48,7 @@ void FlightWatch::start(const memory::AsyncOperation& op, size_t receiver) {
   const memory::Side& to = op.writes[receiver];
   shadow::Flight f;
   f.site = op.step;
+  f.sides.reserve(op.reads.size() + 1);
   const int64_t id = flight_of(op, receiver);
   issues_.insert_or_assign(
       id, Issue{op.thread, CopyWay(ex, op, to), moment(ex.threads[static_cast<size_t>(op.thread)], op.step)});
