@@ -37,7 +37,17 @@ std::vector<Kernel> kernels_under_test() {
   };
 }
 
-TEST(Parallel, SameBytesForEveryWorkerCount) {
+// On several workers, and its parts one after the other in orders that are not the grid's.
+std::vector<Options> in_parts() {
+  std::vector<Options> r(4);
+  r[0].workers = 2;
+  r[1].workers = 8;
+  r[2].verify_parts = 1;
+  r[3].verify_parts = 17;
+  return r;
+}
+
+TEST(Parallel, SameBytesForEveryWorkerCountAndOrderOfParts) {
   for (const Kernel& k : kernels_under_test()) {
     Options one;
     one.workers = 1;
@@ -45,16 +55,13 @@ TEST(Parallel, SameBytesForEveryWorkerCount) {
     EXPECT_FALSE(all_zero(want.results[0])) << k.name;
     EXPECT_EQ(want.report.units, 1);
     EXPECT_EQ(want.report.sequential_because.empty(), k.splits) << k.name << ": " << want.report.sequential_because;
-    for (int workers : {2, 8}) {
-      Options o;
-      o.workers = workers;
+    for (const Options& o : in_parts())
       for (int repeat = 0; repeat < 3; ++repeat) {
         const Outcome got = run(k.text, k.args, o);
-        EXPECT_EQ(got.results[0].bytes, want.results[0].bytes) << k.name << " with " << workers;
+        EXPECT_EQ(got.results[0].bytes, want.results[0].bytes) << k.name << ", " << o.workers << " workers";
         EXPECT_EQ(got.report.prints, want.report.prints) << k.name;
         EXPECT_EQ(got.report.units > 1, k.splits) << k.name;
       }
-    }
   }
 }
 
@@ -93,9 +100,9 @@ TEST(Parallel, TheFirstErrorInGridOrderIsReported) {
       shifted[i + 1] = static_cast<char>(c - 1);
   const std::string text = blocked("parallel", "%0", shifted);
   std::string first;
-  for (int workers : {1, 2, 8}) {
-    Options o;
-    o.workers = workers;
+  std::vector<Options> all = in_parts();
+  all.emplace_back().workers = 1;
+  for (const Options& o : all) {
     std::string report;
     EXPECT_EQ(error_code(text, {noise({4, 8, 16})}, o, &report), "PS-OOB-001");
     EXPECT_NE(report.find("grid point (2, 0)"), std::string::npos) << report;

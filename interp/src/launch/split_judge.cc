@@ -100,8 +100,8 @@ void SplitJudge::touch(const Access& a, const std::byte* begin, const std::byte*
 void SplitJudge::on_access(const Access& a) {
   for (int d = 0; d < a.rank; ++d)
     if (a.dims[d] <= 0) return;
-  for (const ByteRun& r : byte_runs(address(*ex_, a), a.dims, a.strides, a.rank, a.element_bytes))
-    touch(a, r.begin, r.end);
+  const std::byte* const at = address(*ex_, a);
+  for (const ByteRun& r : byte_runs(0, a.dims, a.strides, a.rank, a.element_bytes)) touch(a, at + r.begin, at + r.end);
 }
 
 // What nobody wrote is the same in every unit.

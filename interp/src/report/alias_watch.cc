@@ -20,18 +20,18 @@ AliasWatch::AliasWatch(const Plan& plan) : plan_(plan) {
   }
 }
 
-void AliasWatch::cut(const ByteRun& run) {
-  auto it = written_.upper_bound(run.begin);
-  if (it != written_.begin()) --it;
-  while (it != written_.end() && it->first < run.end) {
+void AliasWatch::cut(Runs* written, const ByteRun& run) {
+  auto it = written->upper_bound(run.begin);
+  if (it != written->begin()) --it;
+  while (it != written->end() && it->first < run.end) {
     const auto [begin, w] = *it;
     if (w.end <= run.begin) {
       ++it;
       continue;
     }
-    it = written_.erase(it);
-    if (begin < run.begin) written_[begin] = {run.begin, w.loc};
-    if (w.end > run.end) it = written_.insert_or_assign(run.end, Written{w.end, w.loc}).first;
+    it = written->erase(it);
+    if (begin < run.begin) (*written)[begin] = {run.begin, w.loc};
+    if (w.end > run.end) it = written->insert_or_assign(run.end, Written{w.end, w.loc}).first;
   }
 }
 
@@ -42,32 +42,32 @@ void AliasWatch::see(Seen& seen) {
   if (!pairs_.count(operand)) return;
   const bool output = plan_.first().windows[static_cast<size_t>(operand)].is_output;
   if (!a.write && (output || reported_.count(operand))) return;
-  for (const ByteRun& run : byte_runs(address(ex(), a), a.dims, a.strides, a.rank, a.element_bytes)) {
+  Runs& written = written_[seen.instance()];
+  for (const ByteRun& run : byte_runs(a.offset, a.dims, a.strides, a.rank, a.element_bytes)) {
     if (!a.write) {
-      auto it = written_.upper_bound(run.begin);
-      if (it != written_.begin() && std::prev(it)->second.end > run.begin) --it;
-      if (it == written_.end() || it->first >= run.end) continue;
-      return report(ex(), a, operand, std::max(it->first, run.begin), it->second.loc);
+      auto it = written.upper_bound(run.begin);
+      if (it != written.begin() && std::prev(it)->second.end > run.begin) --it;
+      if (it == written.end() || it->first >= run.end) continue;
+      return report(a, operand, std::max(it->first, run.begin), it->second.loc);
     }
-    cut(run);  // what is written through the input's own name is the input's
-    if (output) written_[run.begin] = {run.end, a.loc};
+    cut(&written, run);  // what is written through the input's own name is the input's
+    if (output) written[run.begin] = {run.end, a.loc};
   }
 }
 
-void AliasWatch::report(Execution& ex, const Access& a, int input, const std::byte* at, ir::LocId writer) {
+void AliasWatch::report(const Access& a, int input, int64_t at, ir::LocId writer) {
   reported_.insert(input);
   const ir::Module& m = plan_.module;
   const Window& w = plan_.first().windows[static_cast<size_t>(input)];
   const std::string& name = m.operands[static_cast<size_t>(input)].name;
   const std::string& other = m.operands[static_cast<size_t>(pairs_[input])].name;
-  const Thread& t = ex.threads[static_cast<size_t>(a.thread)];
-  int64_t element = (at - t.bases[a.buffer]) / w.element_bytes;
+  int64_t element = at / w.element_bytes;
   std::vector<int64_t> index(w.dims.size());
   for (size_t d = index.size(); d-- > 0;) index[d] = element % w.dims[d], element /= w.dims[d];
   ir::Diagnostic d =
-      diagnostic_at(t, a.loc, "PS-ALIAS-001",
+      diagnostic_at(thread(a.thread), a.loc, "PS-ALIAS-001",
                     fmt::format("{} is read where {} was written before: the two are one buffer", name, other));
-  ir::Site side = ir::site_of(*ex.locs, writer);
+  ir::Site side = ir::site_of(*ex().locs, writer);
   side.what = fmt::format("{} was written here", other);
   d.also.push_back(std::move(side));
   d.numbers.push_back(fmt::format("the first such element is {}", ops::shape_text(index)));

@@ -5,11 +5,10 @@
 
 namespace pallasim::interp {
 
-std::vector<ByteRun> byte_runs(const std::byte* at, const int64_t* dims, const int64_t* strides, int rank,
-                               int element_bytes) {
+std::vector<ByteRun> byte_runs(int64_t at, const int64_t* dims, const int64_t* strides, int rank, int element_bytes) {
   std::vector<ByteRun> r;
   memory::for_runs(dims, strides, rank, element_bytes, [&](int64_t offset, int64_t bytes) {
-    const std::byte* begin = at + offset;
+    const int64_t begin = at + offset;
     if (!r.empty() && r.back().end == begin) r.back().end += bytes;
     else r.push_back({begin, begin + bytes});
     return true;

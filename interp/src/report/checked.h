@@ -76,14 +76,12 @@ inline const std::byte* address(const Execution& ex, const Access& a) {
   return ex.threads[static_cast<size_t>(a.owner < 0 ? a.thread : a.owner)].bases[a.buffer] + a.offset;
 }
 
-// Bytes from `begin` to before `end`, of the process.
+// Bytes from `begin` to before `end`, of a buffer.
 struct ByteRun {
-  const std::byte *begin, *end;
+  int64_t begin, end;
 };
-// The runs of adjacent bytes of a strided region at `at`, in ascending order of addresses where strides are not
-// negative.
-std::vector<ByteRun> byte_runs(const std::byte* at, const int64_t* dims, const int64_t* strides, int rank,
-                               int element_bytes);
+// The runs of adjacent bytes of a strided region at `at`, in ascending order.
+std::vector<ByteRun> byte_runs(int64_t at, const int64_t* dims, const int64_t* strides, int rank, int element_bytes);
 bool overlap(const std::vector<ByteRun>&, const std::vector<ByteRun>&);
 
 // On `generic` an aliased input and its output are one buffer: a read through the input's name of what the output wrote
@@ -99,14 +97,15 @@ class AliasWatch : public Detector {
 
  private:
   struct Written {
-    const std::byte* end;
+    int64_t end;
     ir::LocId loc;  // where
   };
-  void cut(const ByteRun&);  // of what is written
-  void report(Execution&, const Access&, int input, const std::byte* at, ir::LocId writer);
+  using Runs = std::map<int64_t, Written>;  // by the first byte
+  static void cut(Runs*, const ByteRun&);
+  void report(const Access&, int input, int64_t at, ir::LocId writer);
   const Plan& plan_;
-  std::map<int, int> pairs_;                     // operands, input to output and output to input
-  std::map<const std::byte*, Written> written_;  // by begin: what outputs wrote last
+  std::map<int, int> pairs_;         // operands, input to output and output to input
+  std::map<int32_t, Runs> written_;  // by instance, which a pair has in common: what outputs wrote last
   std::set<int> reported_;
   std::vector<ir::Diagnostic> findings_;
 };

@@ -1,18 +1,26 @@
 #include "instances.h"
 
+#include <algorithm>
+
 #include "../plan/kinds.h"
 
 namespace pallasim::interp {
 
 Instances::Memory Instances::memory_of(const Execution& ex, int32_t thread, uint32_t buffer) const {
   const Thread* t = &ex.threads[static_cast<size_t>(thread)];
-  if (buffer >= kFirstOperandBuffer && buffer - kFirstOperandBuffer < ex.plan->module.operands.size())
-    if (const std::byte* array = ex.operand(ex.device_of(*t), buffer)) return {array, 0, 0};
+  if (const size_t operand = buffer - kFirstOperandBuffer;
+      buffer >= kFirstOperandBuffer && operand < ex.plan->module.operands.size()) {
+    const std::vector<std::byte*>& arrays = ex.operands[static_cast<size_t>(ex.device_of(*t))];
+    if (arrays[operand]) {
+      const auto first = std::find(arrays.begin(), arrays.end(), arrays[operand]) - arrays.begin();
+      return {kFirstOperandBuffer + static_cast<uint32_t>(first), ~int64_t{ex.device_of(*t)}};
+    }
+  }
   for (const Execution::SharedMemory& m : ex.shared_memory)
     if (const memory::Allocation& a = ex.plan->memory.allocations[m.allocation]; a.buffer == buffer)
-      return {nullptr, buffer, ex.units.unit_of(a.owner, t->unit)};
+      return {buffer, ex.units.unit_of(a.owner, t->unit)};
   while (t->temps != buffer && t->parent >= 0) t = &ex.threads[static_cast<size_t>(t->parent)];  // who spawned it
-  return {nullptr, buffer, t->index};
+  return {buffer, t->index};
 }
 
 int32_t Instances::of(const Execution& ex, int32_t thread, uint32_t buffer) {

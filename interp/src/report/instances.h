@@ -32,9 +32,8 @@ class Instances {
 
  private:
   struct Memory {
-    const std::byte* array = nullptr;  // of an operand
-    uint32_t buffer = 0;               // of something else, and whose
-    int64_t owner = 0;
+    uint32_t buffer = 0;  // of operands that share memory the first one
+    int64_t owner = 0;    // the unit or thread whose it is; of an operand ~device
     auto operator<=>(const Memory&) const = default;
   };
   Memory memory_of(const Execution&, int32_t thread, uint32_t buffer) const;
