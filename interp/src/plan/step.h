@@ -61,27 +61,6 @@ struct Wait {
   bool operator==(const Wait&) const = default;
 };
 
-// One emulated hardware thread but for its slots, which are bytes of an arena.
-struct ThreadState {
-  Wait wait;             // Blocked: what is awaited
-  int64_t point = -1;    // of a program: its grid point, or its cluster's place, row-major; -1: it runs the whole box
-  uint32_t temps = 0;    // the buffer of its own temporaries
-  int32_t index = 0;     // in Execution::threads
-  int32_t unit = 0;      // whose place it has among Execution::units: its own, or that of its eldest parent
-  int32_t home = -1;     // the arena that it has or had last: a place among Execution::arenas; -1: none yet, or no more
-  int32_t parent = -1;   // who spawned it: an index in Execution::threads
-  int32_t children = 0;  // of those it spawned, how many run
-  const Body* body = nullptr;  // what it runs
-  const Step* pc = nullptr;
-  // Of runs of steps (scalar_forms.h): bytes of steps that they may still jump back over before the engine looks for
-  // requests to stop, the last step, and what that one hands to the step at which the engine goes on.
-  int64_t left = 0;
-  const Step* last = nullptr;
-  uint64_t handed = 0;
-  Stop stop = Stop::None;
-  bool operator==(const ThreadState&) const = default;
-};
-
 // Where the host has a thread's memory.
 struct ThreadBinding {
   std::byte* arena = nullptr;         // null: it has none, as it did not begin or has ended
@@ -90,7 +69,28 @@ struct ThreadBinding {
   std::byte* strips = nullptr;  // scratch registers of the OS thread that runs this one
 };
 
-struct Thread : ThreadState, ThreadBinding {
+// One emulated hardware thread but for its slots, which are bytes of an arena.
+struct ThreadState {
+  const Step* pc = nullptr;
+  // Of runs of steps (scalar_forms.h): bytes of steps that they may still jump back over before the engine looks for
+  // requests to stop, the last step, and what that one hands to the step at which the engine goes on.
+  int64_t left = 0;
+  const Step* last = nullptr;
+  uint64_t handed = 0;
+  const Body* body = nullptr;  // what it runs
+  Wait wait;                   // Blocked: what is awaited
+  uint32_t temps = 0;          // the buffer of its own temporaries
+  int64_t point = -1;    // of a program: its grid point, or its cluster's place, row-major; -1: it runs the whole box
+  int32_t index = 0;     // in Execution::threads
+  int32_t unit = 0;      // whose place it has among Execution::units: its own, or that of its eldest parent
+  int32_t home = -1;     // the arena that it has or had last: a place among Execution::arenas; -1: none yet, or no more
+  int32_t parent = -1;   // who spawned it: an index in Execution::threads
+  int32_t children = 0;  // of those it spawned, how many run
+  Stop stop = Stop::None;
+  bool operator==(const ThreadState&) const = default;
+};
+
+struct Thread : ThreadBinding, ThreadState {
   template <typename T>
   T& slot(uint32_t s) const {
     return *reinterpret_cast<T*>(arena + s);
