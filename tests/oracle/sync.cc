@@ -134,7 +134,10 @@ void Machine::hand_over(Thread& t, std::function<bool()> ready, bool polls) {
   ready_[t.index] = std::move(ready);
   running_ = next_thread(polls ? t.index : -1);
   if (running_ < 0) throw Stop{"deadlock: every thread waits"};
-  if (running_ != t.index) fibers_->leave();
+  if (running_ != t.index) {
+    const Trips::Away away;
+    fibers_->leave();
+  }
   if (over_) throw Abandon{};
   ready_[t.index] = [] { return true; };
 }

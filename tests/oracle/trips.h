@@ -42,6 +42,18 @@ class Trips {
     ~As() { doing = Read; }
   };
 
+  // While it lives another thread has its turn: what that one touches is no trip's of this one.
+  struct Away {
+    Away() { here = nullptr, doing = Read; }
+    ~Away() { here = was_, doing = did_; }
+    Away(const Away&) = delete;
+    Away& operator=(const Away&) = delete;
+
+   private:
+    Trips* was_ = here;
+    Kind did_ = doing;
+  };
+
  private:
   struct Seen {
     int first = 0;  // trip, counted from 1
