@@ -187,20 +187,17 @@ void copy_rows(Thread& t, const Step* s, Boxes* out) {
   const ChosenRows& r = p.rows;
   PartsCopy copy(t, s, p, out);
   if (!p.chooses) return copy.move_all();
-  const int64_t n = copy.count(), most = r.extent_slot == Addr::kNoSlot ? r.extent : t.slot<int64_t>(r.extent_slot),
-                size = ir::byte_size(r.dtype);
-  const std::byte* list = t.resolve(r.list);
+  const int64_t n = copy.count(), most = r.extent_slot == Addr::kNoSlot ? r.extent : t.slot<int64_t>(r.extent_slot);
   // The list may lie in what the copy writes: it is read before anything moves.
   std::vector<int64_t> rows(static_cast<size_t>(std::max<int64_t>(n, 0)));
-  for (int64_t i = 0; i < n; ++i) {
-    const int64_t row = integer_element(list + i * r.stride * size, r.dtype);
-    rows[static_cast<size_t>(i)] = row;
+  integer_elements(t.resolve(r.list), r.dtype, r.stride, rows);
+  for (const int64_t row : rows) {
     if ((r.ignores && row == r.ignored) || (row >= 0 && row < most)) continue;
     const CopySide& side = p.of_dst ? p.dst : p.src;
     diagnose(t).out_of_bounds(t, s, {0, false, 0, most - 1, static_cast<int>(r.dim), most, 1}, row, side.name,
                               side.extents.dims, p.of_dst ? "write" : "read");
   }
-  if (out) out->read(r.list, {&n, 1}, {&r.stride, 1}, static_cast<int>(size));
+  if (out) out->read(r.list, {&n, 1}, {&r.stride, 1}, ir::byte_size(r.dtype));
   if (out && copy.plain()) return;  // no element moves by itself
   // Where nobody can tell when which row moves.
   if (n > 0 && !t.exec->plan->options.checked && t.exec->copies_move != Options::Copies::Scheduled && copy.plain()) {
