@@ -13,6 +13,7 @@
 #include "elements.h"
 #include "findings.h"
 #include "parts.h"
+#include "units.h"
 
 namespace pallasim::interp::ops {
 namespace {
@@ -343,7 +344,8 @@ const Step* dma_start(Thread& t, const Step* s) {
     same = same && to[d] == from.dims[d];
   }
   if (!same) diagnose(t).copy_shapes_differ(t, s, p, {from.dims, p.src.strides.size()}, {to, p.dst.strides.size()});
-  op.writes.front().place.thread = target_thread(t, s, p.peer, "copy");
+  const int32_t receiver = unit_of(t, s, p.peer, "copy");
+  op.writes.front().place.thread = begun(t, receiver);
   const auto count = [&](const SemPayload& sem) {
     const bool bytes = sem.block >= 0 && ex.plan->memory.semaphores.blocks()[static_cast<size_t>(sem.block)].bytes;
     return bytes ? machine_bytes(n, ir::bit_width(p.dtype)) : 1;
@@ -351,7 +353,7 @@ const Step* dma_start(Thread& t, const Step* s) {
   const int64_t sent = count(p.src_sem), received = count(p.dst_sem);
   clip(t, p, &op);
   if (p.src_sem.block >= 0) op.after_read.add({Completion::Kind::Semaphore, semaphore_id(t, p.src_sem), sent});
-  op.after_write.add({Completion::Kind::Semaphore, semaphore_id(t, p.dst_sem), received});
+  op.after_write.add({Completion::Kind::Semaphore, semaphore_id(t, p.dst_sem, receiver), received});
   issue(t, s, op);
   return s + 1;
 }
@@ -370,7 +372,7 @@ const Step* forward_store(Thread& t, const Step* s) {
   AsyncOperation op = movement(t, s, memory::AsyncKind::dma, p.dst, p.dst, p.dtype);
   memory::Place& place = op.writes.front().place;
   if (p.peer.elsewhere()) {
-    place.thread = target_thread(t, s, p.peer, "copy");
+    place.thread = begun(t, unit_of(t, s, p.peer, "copy"));
     const Thread& to = ex.threads[static_cast<size_t>(place.thread)];
     if (ex.device_of(to) == ex.device_of(t)) return s->jump;
     ex.set_alias(t, p.alias, {place.thread, place.buffer});

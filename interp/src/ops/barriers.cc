@@ -1,8 +1,8 @@
 // Barriers: arrivals, bytes that are due, ends of phases.
 #include "../plan/payload/barriers.h"
-#include "cluster.h"
 #include "findings.h"
 #include "follow.h"
+#include "units.h"
 
 namespace pallasim::interp::ops {
 namespace {
@@ -95,7 +95,7 @@ const Step* barrier_arrive(Thread& t, const Step* s) {
   const BarrierPayload& p = payload<Kind::barrier_arrive>(s);
   if (!p.reaches.elsewhere()) arrive_at(t, s, p, barrier_id(t, p));
   else
-    for (int32_t unit : units_of(t, p.reaches)) arrive_at(t, s, p, barrier_id(t, p, unit));
+    for (int32_t unit : units_of(t, s, p.reaches)) arrive_at(t, s, p, barrier_id(t, p, unit));
   return s + 1;
 }
 

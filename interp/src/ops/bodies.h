@@ -29,9 +29,8 @@ void matrix_unit(const ContractPayload&, std::byte* c, const std::byte* a, const
 std::string formatted(const std::byte* element, ir::DType, const PrintPayload::Style&);
 
 // -- synchronisation --
-int64_t semaphore_id(const Thread&, const SemPayload&);
-// The thread that an i32 slot names, the own one without a slot. Stops with PS-SEM-001 where there is no such core.
-int32_t target_thread(const Thread&, const Step*, const Peer&, const char* what);
+int64_t semaphore_id(const Thread&, const SemPayload&);                // the thread's own
+int64_t semaphore_id(const Thread&, const SemPayload&, int32_t unit);  // of that unit
 // Takes `value` from the semaphore, or blocks the thread until it is there.
 const Step* wait_for(Thread&, const Step*, int64_t semaphore, int64_t value, bool decrement);
 // Moves the bytes of an operation in flight, and tells those who wait.

@@ -11,6 +11,7 @@
 #include "footprint.h"
 #include "lattice.h"
 #include "pieces.h"
+#include "units.h"
 
 namespace pallasim::interp::ops {
 namespace {
@@ -37,9 +38,10 @@ class PartsCopy {
     whole_ = movement(t, s, p.kind, p.src, p.dst, p.dtype);
     if (p.add) whole_.combine = memory::Combine::Add;
     for (Side* side : {&whole_.reads.front(), &whole_.writes.front()}) side->set_dims(of_chosen);
-    whole_.writes.front().place.thread = target_thread(t, s, p.peer, "copy");
+    const int32_t receiver = unit_of(t, s, p.peer, "copy");
+    whole_.writes.front().place.thread = begun(t, receiver);
     if (p.src_sem.block >= 0) whole_.after_read.add({memory::Completion::Kind::Semaphore, semaphore_id(t, p.src_sem)});
-    whole_.after_write.add({memory::Completion::Kind::Semaphore, semaphore_id(t, p.dst_sem)});
+    whole_.after_write.add({memory::Completion::Kind::Semaphore, semaphore_id(t, p.dst_sem, receiver)});
     for (size_t d = 0; d < want.size(); ++d)
       if (d != dim_) row_elements_ = memory::mul(row_elements_, want[d]);
     clip(t, p, &whole_);
@@ -219,15 +221,6 @@ void copy_rows(Thread& t, const Step* s, Boxes* out) {
   copy.skip(skipped);
 }
 
-int32_t owner_of_word(const Thread& t, const Step* s, const FetchAddPayload& p) {
-  const Body& b = *t.body;
-  const int64_t own = t.unit % t.exec->device_threads - b.first_thread;  // of its body, counted with those between
-  const int32_t subcore = t.slot<int32_t>(p.subcore_slot);
-  if (subcore < 0 || subcore >= b.per_core)
-    diagnose(t).no_such_unit(t, s, "fetch_and_add", "subcore", subcore, static_cast<int32_t>(b.per_core));
-  return static_cast<int32_t>(t.unit - own % b.core_stride + subcore);
-}
-
 }  // namespace
 
 const Step* row_copy(Thread& t, const Step* s) {
@@ -239,7 +232,7 @@ void row_copy_footprint(Thread& t, const Step& s, Boxes& out) { copy_rows(t, &s,
 const Step* fetch_and_add(Thread& t, const Step* s) {
   const auto& p = payload<Kind::fetch_and_add>(s);
   Execution& ex = *t.exec;
-  const int32_t owner = owner_of_word(t, s, p);
+  const int32_t owner = unit_of(t, s, p.subcore, "fetch_and_add");
   const int64_t moved = p.addr.dyn == Addr::kNoSlot ? 0 : t.slot<int64_t>(p.addr.dyn);
   auto& word =
       *reinterpret_cast<int32_t*>(ex.threads[static_cast<size_t>(owner)].bases[p.addr.buffer] + p.addr.offset + moved);
@@ -252,7 +245,7 @@ const Step* fetch_and_add(Thread& t, const Step* s) {
 // As one operation, which others of its kind do not meet.
 void fetch_and_add_footprint(Thread& t, const Step& s, Boxes& out) {
   const auto& p = payload<Kind::fetch_and_add>(s);
-  const int32_t owner = owner_of_word(t, &s, p);
+  const int32_t owner = unit_of(t, &s, p.subcore, "fetch_and_add");
   for (bool write : {false, true}) out.element(p.addr, 4, {.write = write, .atomic = true, .owner = owner});
 }
 

@@ -5,25 +5,15 @@
 #include "../plan/payload/copies.h"
 #include "bodies.h"
 #include "findings.h"
+#include "units.h"
 
 namespace pallasim::interp::ops {
 
-namespace {
-int32_t peer_thread(const Thread& t, const Peer& p) {
-  if (!p.elsewhere()) return t.unit;
-  const Plan& plan = *t.exec->plan;
-  const int32_t device = p.device_slot == Addr::kNoSlot ? t.exec->device_of(t) : t.slot<int32_t>(p.device_slot);
-  const int32_t core = p.core_slot == Addr::kNoSlot
-                           ? t.unit % t.exec->device_threads
-                           : plan.bodies[static_cast<size_t>(p.body)]->thread(t.slot<int32_t>(p.core_slot));
-  return device * t.exec->device_threads + core;
-}
-}  // namespace
-
-int64_t semaphore_id(const Thread& t, const SemPayload& p) {
+int64_t semaphore_id(const Thread& t, const SemPayload& p, int32_t unit) {
   const int64_t index = p.index.offset + (p.index.dyn == Addr::kNoSlot ? 0 : t.slot<int64_t>(p.index.dyn));
-  return t.exec->semaphore_layout.id(p.block, index, peer_thread(t, p.peer));
+  return t.exec->semaphore_layout.id(p.block, index, unit);
 }
+int64_t semaphore_id(const Thread& t, const SemPayload& p) { return semaphore_id(t, p, t.unit); }
 
 namespace {
 int64_t amount(const Thread& t, const SemPayload& p) {
@@ -33,23 +23,9 @@ int64_t amount(const Thread& t, const SemPayload& p) {
 
 }  // namespace
 
-int32_t target_thread(const Thread& t, const Step* s, const Peer& p, const char* what) {
-  const Execution& ex = *t.exec;
-  const auto check = [&](uint32_t slot, int32_t count, const char* of) {
-    if (slot == Addr::kNoSlot) return;
-    const int32_t i = t.slot<int32_t>(slot);
-    if (i < 0 || i >= count) diagnose(t).no_such_unit(t, s, what, of, i, count);
-  };
-  const int64_t cores = ex.plan->bodies[static_cast<size_t>(p.body)]->threads;
-  check(p.core_slot, static_cast<int32_t>(cores), "core");
-  check(p.device_slot, ex.devices, "device");
-  return p.elsewhere() ? peer_thread(t, p) : t.index;
-}
-
 const Step* sem_signal(Thread& t, const Step* s) {
   const auto& p = payload<Kind::sem_signal>(s);
-  target_thread(t, s, p.peer, "signal");
-  const int64_t id = semaphore_id(t, p);
+  const int64_t id = semaphore_id(t, p, unit_of(t, s, p.peer, "signal"));
   const int64_t n = amount(t, p);
   t.exec->events->sync({SyncEvent::What::Signal, t.index, id, n});
   t.exec->semaphores.signal(id, n, &t.exec->woken);

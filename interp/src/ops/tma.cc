@@ -6,11 +6,11 @@
 
 #include <algorithm>
 
-#include "cluster.h"
 #include "copies.h"
 #include "elements.h"
 #include "findings.h"
 #include "footprint.h"
+#include "units.h"
 
 namespace pallasim::interp::ops {
 namespace {
@@ -67,7 +67,7 @@ int64_t bytes_of(const Side& side) {
 // Each CTA reads its part of the box for all of them, or its tile for itself. Every barrier gets the bytes of all parts
 // that arrive with it; where the first CTA keeps count, its own gets all.
 void load_part(Thread& t, const Step* s, const BulkCopyPayload& p, AsyncOperation& op, int64_t bytes) {
-  const std::vector<int32_t> receivers = units_of(t, p.receivers);
+  const std::vector<int32_t> receivers = units_of(t, s, p.receivers);
   const auto n = static_cast<int64_t>(receivers.size()),
              own = std::find(receivers.begin(), receivers.end(), t.unit) - receivers.begin();
   const int64_t extent = p.src.extents.dims[static_cast<size_t>(p.part)], lo = extent * own / n,
@@ -152,7 +152,7 @@ const Step* bulk_load(Thread& t, const Step* s) {
   const auto& p = payload<Kind::bulk_load>(s);
   AsyncOperation op = movement_of(t, s, p);
   const int64_t barrier = barrier_id(t, p.barrier), bytes = bytes_of(op.reads.front());
-  const bool leads = !p.to_leader || units_of(t, p.receivers).front() == t.unit;
+  const bool leads = !p.to_leader || units_of(t, s, p.receivers).front() == t.unit;
   if (leads) arrive_expecting(t, barrier, p.to_leader && !p.tiles ? memory::mul(bytes, p.receivers.count()) : bytes);
   if (p.receivers.elsewhere()) {
     load_part(t, s, p, op, bytes);

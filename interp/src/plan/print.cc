@@ -10,7 +10,6 @@
 #include "payload/array.h"
 #include "payload/barriers.h"
 #include "payload/bulk.h"
-#include "payload/cluster.h"
 #include "payload/control.h"
 #include "payload/copies.h"
 #include "payload/grid.h"
@@ -19,6 +18,7 @@
 #include "payload/places.h"
 #include "payload/print.h"
 #include "payload/rows.h"
+#include "payload/units.h"
 #include "plan.h"
 
 namespace pallasim::interp {

@@ -10,6 +10,7 @@
 #include "pallasim/hw/tiles.h"
 #include "rows.h"
 #include "sync.h"
+#include "units.h"
 
 namespace pallasim::interp {
 namespace {
@@ -42,7 +43,7 @@ static void lower_dma_start(Emitter& e, const Op& op) {
   DmaPayload p;
   const Val dst_sem = viewed_operand(e, op, "dst_sem", ViewUse::Access);
   const Val src_sem = op.attr("src_sem") ? viewed_operand(e, op, "src_sem", ViewUse::Access) : Val();
-  p.peer = peer(e, op);
+  p.peer = named_unit(e, op);
   if (const Attr* add = op.attr("add")) p.add = add->is_true();
   const std::function<bool(const Val&)> copied = [&](const Val& v) {
     return v.is_recast() ||
@@ -71,7 +72,6 @@ static void lower_dma_start(Emitter& e, const Op& op) {
     p.dst = side(to);
     tell_elision(e, from, to, &p.src, &p.dst);
     p.dst_sem = semaphore_of(e, op, received);
-    p.dst_sem.peer = p.peer;
     if (op.attr("src_sem")) p.src_sem = semaphore_of(e, op, sent);
     stored.emit({to, p.dst, p.peer}, !p.add, [&](bool forwarded) {
       p.forwarded = forwarded;

@@ -1,11 +1,10 @@
 // Barriers with phases.
 #include "barriers.h"
+#include "units.h"
 
 #include <map>
 
 #include "../../plan/payload/barriers.h"
-#include "../../plan/payload/cluster.h"
-#include "../views/cluster.h"
 #include "../views/views.h"
 
 namespace pallasim::interp {
@@ -19,7 +18,7 @@ struct SeenPhases {
 
 // Whose barriers an arrival at a barrier of the cluster goes to, by block.
 struct ClusterArrivals {
-  std::unordered_map<int, ClusterSet> sets;
+  std::unordered_map<int, UnitSet> sets;
 };
 
 constexpr int64_t kNamedBarriers = 16;           // of a CTA (PTX ISA, bar)
@@ -53,7 +52,7 @@ int add_barrier(Emitter& e, const Val& v, const ir::Type& t, const Attr* facts) 
   b.count = v.elements();
   b.owner = of_cluster ? memory::Level::Core : memory::owner_level(t.scope, t.space);
   b.parity = true;
-  ClusterSet reaches;
+  UnitSet reaches;
   for (size_t i = 0; facts && i < facts->keys.size(); ++i) {
     const Attr& a = facts->items[i];
     if (facts->keys[i] == "num_arrivals" && a.is_int() && a.i > 0) {
@@ -63,7 +62,7 @@ int add_barrier(Emitter& e, const Val& v, const ir::Type& t, const Attr* facts) 
     } else if (of_cluster && facts->keys[i] == "leader_tracked") {
       reaches.first_only = a.is_true();
     } else if (of_cluster && facts->keys[i] == "collective_axes") {
-      std::optional<ClusterSet> set = cluster_set(e, a, false);
+      std::optional<UnitSet> set = units_along(e, a, false);
       if (!set) unsupported(e.module(), "barriers along axes that are not of the cluster");
       reaches.groups = std::move(set->groups);
     } else {

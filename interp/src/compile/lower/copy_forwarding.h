@@ -38,7 +38,7 @@ class StoreForwarding {
   struct CopyTo {
     const Val& ref;
     const CopySide& side;
-    Peer peer;
+    UnitSet peer;
   };
   // Emits the copy: `copy(forwarded)`, where `forwarded` says that the bytes are there already. Not `plain`: bytes have
   // to be where they were stored.

@@ -2,16 +2,15 @@
 #include <algorithm>
 #include <optional>
 
-#include "../../plan/payload/cluster.h"
 #include "../../plan/payload/movement.h"
 #include "../../plan/payload/places.h"
 #include "../../plan/steps.h"
 #include "../values/elementwise.h"
-#include "../views/cluster.h"
 #include "access.h"
 #include "copy_forwarding.h"
 #include "nans.h"
 #include "pallasim/hw/machine.h"
+#include "units.h"
 
 namespace pallasim::interp {
 namespace {

@@ -8,6 +8,7 @@
 #include "access.h"
 #include "rows.h"
 #include "sync.h"
+#include "units.h"
 
 namespace pallasim::interp {
 bool chooses_rows(const ir::Viewed* v) {
@@ -93,7 +94,7 @@ void lower_row_copy(Emitter& e, const Op& op) {
   const char *key = p.of_dst ? "dst" : "src", *plain = p.of_dst ? "src" : "dst";
   const Val chosen = all_rows(e, op, key, p.of_dst ? ViewUse::CopyTo : ViewUse::Copy, &p.rows, &list),
             other = viewed_operand(e, op, plain, p.of_dst ? ViewUse::Copy : ViewUse::CopyTo, Lens::Keep);
-  p.peer = peer(e, op);
+  p.peer = named_unit(e, op);
   if (const Attr* add = op.attr("add")) p.add = add->is_true();
   if (other.ref().choice) e.unsupported(op, "a copy of chosen rows and one of several refs");
   if (p.of_dst && (!other.ref().valid.empty() || !other.ref().gates.empty()))
@@ -136,7 +137,6 @@ void emit_parts(Emitter& e, const Op& op, const Val& src, const Val& dst, const 
     for (const auto& [of, levels] : {std::pair(&p.src, &p.src_levels), std::pair(&p.dst, &p.dst_levels)})
       of->extents.dims = of->strides = levels->front().strides = {1};
   p.dst_sem = counted(received);
-  p.dst_sem.peer = p.peer;
   if (op.attr("src_sem")) p.src_sem = counted(sent);
   charge_copy(e, src.dims, src.dtype);
   e.emit<Kind::row_copy>(std::move(p));
@@ -154,8 +154,8 @@ static void lower_fetch_and_add(Emitter& e, const Op& op) {
   p.name = at.memory().name;
   p.value_slot = scalar_slot(e, e.operand(op, 1));
   e.plan().threads.reach_cores = true;
-  p.subcore_slot =
-      scalar_slot(e, scalar_convert(e, e.operand(op, static_cast<size_t>(op.attr("subcore")->i)), ir::DType::I32));
+  p.subcore = subcore_at(
+      e, scalar_slot(e, scalar_convert(e, e.operand(op, static_cast<size_t>(op.attr("subcore")->i)), ir::DType::I32)));
   const Val before = scalar_in(e.new_slot(), ir::DType::I32);
   e.emit<Kind::fetch_and_add>(std::move(p)).dst = before.scalar().slot;
   e.define(op.results[0], before);

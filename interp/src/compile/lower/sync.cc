@@ -1,11 +1,9 @@
 // Semaphores and ids.
-#include <algorithm>
-#include <functional>
-
+#include "sync.h"
 #include "../../plan/payload/copies.h"
 #include "../../plan/steps.h"
 #include "access.h"
-#include "sync.h"
+#include "units.h"
 
 namespace pallasim::interp {
 
@@ -60,100 +58,6 @@ SemPayload semaphore_of(Emitter& e, const Op& op, const Val& v) {
   return p;
 }
 
-// The core of the body's mesh that coordinates on its axes name; where an axis is not named, the own coordinate on an
-// axis of that name. -1, which no core is, where a coordinate lies outside of its axis.
-static Val core_of_axes(Emitter& e, const Op& op, int body, const Attr& named,
-                        const std::function<Val(const Attr&)>& scalar) {
-  const std::vector<ir::Mesh>& meshes = e.module().meshes;
-  const int there = e.plan().bodies[static_cast<size_t>(body)]->mesh, here = e.body().mesh;
-  if (there < 0) e.unsupported(op, "a core by axes, in a kernel without a mesh");
-  const ir::Mesh& mesh = meshes[static_cast<size_t>(there)];
-  const auto is_named = [&](const Attr& a, const std::string& name) {
-    return a.is_call("axis") && a.items.size() == 2 && a.items[0].s == name;
-  };
-  for (const Attr& a : named.items)
-    if (std::none_of(mesh.axes.begin(), mesh.axes.end(), [&](const ir::MeshAxis& x) { return is_named(a, x.name); }))
-      e.unsupported(op, "a core by an axis that mesh \"" + mesh.name + "\" does not have");
-  constexpr ir::DType kI32 = ir::DType::I32, kBool = ir::DType::Bool;
-  const auto compute = [&](OpCode code, ir::DType result, const Val& a, const Val& b) {
-    StripParams params;
-    params.dtype = a.dtype;
-    params.semantics = e.semantics();
-    return scalar_result(e, code, a.dtype, result, {a, b}, params);
-  };
-  const auto coordinate = [&](const std::string& axis) {
-    for (const Attr& a : named.items)
-      if (is_named(a, axis)) return scalar(a.items[1]);
-    for (size_t i = 0; i < e.body().axis_slots.size(); ++i)
-      if (meshes[static_cast<size_t>(here)].axes[i].name == axis) return scalar_in(e.body().axis_slots[i], kI32);
-    ir::Diagnostic("PS-TPU-006",
-                   "a core of mesh \"" + mesh.name + "\" without a coordinate on its axis \"" + axis + "\"")
-        .of(e.module().name)
-        .at(ir::site_of(e.module(), op.loc))
-        .with({"the kernel's own mesh has no axis of that name"})
-        .hinted("from a mesh without the axis every core has to be named by all of its coordinates")
-        .raise();
-  };
-  Val core = e.const_int(kI32, 0), outside = e.const_int(kI32, 0);
-  for (const ir::MeshAxis& axis : mesh.axes) {
-    const Val size = e.const_int(kI32, axis.size), at = coordinate(axis.name);
-    core = compute(OpCode::add, kI32, compute(OpCode::mul, kI32, core, size), at);
-    for (const Val& wrong :
-         {compute(OpCode::lt, kBool, at, e.const_int(kI32, 0)), compute(OpCode::ge, kBool, at, size)})
-      outside = compute(OpCode::add, kI32, outside, scalar_convert(e, wrong, kI32));
-  }
-  const Val mask = compute(OpCode::sub, kI32, e.const_int(kI32, 0), outside);
-  return compute(OpCode::or_, kI32, core, mask);
-}
-
-// A logical device id counts the devices around the kernel; where there is one, its id is 0, by number or by
-// coordinates. Ids are compared with what there is when the step runs.
-Peer peer(Emitter& e, const Op& op) {
-  Peer r;
-  r.body = target_body(e, op);
-  auto named = [&](const char* key) {  // null: nobody is named
-    const Attr* a = op.attr(key);
-    return a && a->is(Attr::Kind::Symbol) && a->s == "none" ? nullptr : a;
-  };
-  auto scalar = [&](const Attr& a, const char* key) {
-    if (a.is(Attr::Kind::Operand)) return scalar_convert(e, e.operand(op, static_cast<size_t>(a.i)), ir::DType::I32);
-    if (!a.is_int()) e.unsupported(op, std::string(ir::name(op.code)) + " with such a " + key);
-    return e.const_int(ir::DType::I32, std::clamp<int64_t>(a.i, INT32_MIN, INT32_MAX));
-  };
-  auto slot = [&](const char* key) {
-    const Attr* a = named(key);
-    if (!a) return Addr::kNoSlot;
-    if (a->is(Attr::Kind::List))
-      return scalar_slot(e, core_of_axes(e, op, r.body, *a, [&](const Attr& c) { return scalar(c, key); }));
-    return scalar_slot(e, scalar(*a, key));
-  };
-  r.core_slot = slot("core_index");
-  if (r.core_slot == Addr::kNoSlot && r.body != e.body().index)  // the one at the own coordinates
-    r.core_slot = scalar_slot(e, core_of_axes(e, op, r.body, Attr::list({}), {}));
-  e.plan().threads.reach_cores |= r.core_slot != Addr::kNoSlot;
-  const Attr* device = named("device_id");
-  if (!device) return r;
-  if (e.plan().threads.num_devices() > 1) {
-    const Attr* kind = op.attr("device_id_type");
-    if (kind && kind->s != "logical")
-      e.unsupported(op, std::string(ir::name(op.code)) + " with a device id of type " + kind->s);
-    r.device_slot = slot("device_id");
-    return r;
-  }
-  StripParams params;
-  params.dtype = ir::DType::I32;
-  params.semantics = e.semantics();
-  Val id = e.const_int(ir::DType::I32, 0);
-  for (const Attr& coordinate : device->is(Attr::Kind::List) ? device->items : std::vector<Attr>{*device}) {
-    const Val v = scalar(coordinate, "device_id");  // any coordinate but 0 shows in the bits of all of them
-    const bool first = id.scalar().is_const && id.scalar().bits == 0;
-    id = first ? v : scalar_result(e, ir::OpCode::or_, ir::DType::I32, ir::DType::I32, {id, v}, params);
-  }
-  const bool own = id.scalar().is_const && id.scalar().bits == 0;
-  if (!own) r.device_slot = scalar_slot(e, id);
-  return r;
-}
-
 static void lower_semaphore(Emitter& e, const Op& op) {
   e.about_to_write(everything());
   const Val ref = e.operand(op, 0);
@@ -183,7 +87,7 @@ static void lower_semaphore(Emitter& e, const Op& op) {
   }
   if (op.code == ir::OpCode::sem_signal || op.code == ir::OpCode::gpu_sem_signal) {
     amount("inc");
-    p.peer = peer(e, op);
+    p.peer = named_unit(e, op);
     e.emit<Kind::sem_signal>(p);
     return;
   }

@@ -1,17 +1,16 @@
 // Bulk copies between global and shared memory (TMA).
 #include "../../plan/payload/bulk.h"
-#include "../../plan/payload/cluster.h"
 #include "../../plan/payload/copies.h"
 
 #include <algorithm>
 #include <optional>
 #include <string>
 
-#include "../views/cluster.h"
 #include "access.h"
 #include "barriers.h"
 #include "copy_forwarding.h"
 #include "rows.h"
+#include "units.h"
 
 namespace pallasim::interp {
 namespace {
@@ -124,9 +123,9 @@ int parted(const std::vector<int64_t>& dims, int64_t n) {
 void lower_load(Emitter& e, const Op& op) {
   refuse_unknown(e, op, {"src", "dst", "barrier", "collective_axes", "oob_mode", "predicate", "leader_tracked"});
   const LeaderTracked leader = leader_tracked(e, op);
-  ClusterSet receivers;
+  UnitSet receivers;
   if (const Attr* axes = op.attr("collective_axes")) {
-    std::optional<ClusterSet> set = cluster_set(e, *axes, true);
+    std::optional<UnitSet> set = units_along(e, *axes, true);
     if (!set) e.unsupported(op, "copy_gmem_to_smem along axes that are not of the cluster");
     if (set->count() > 1) receivers = std::move(*set);
   }
@@ -221,7 +220,7 @@ void lower_peer_store(Emitter& e, const Op& op) {
   const Val dst = viewed_operand(e, op, "ref", ViewUse::CopyTo, Lens::Keep);
   PeerStorePayload p;
   const Val at = scalar_convert(e, e.operand(op, static_cast<size_t>(op.attr("cluster_idx")->i)), ir::DType::I32);
-  p.peer = peer_at(e, op, dim->items[0].s, scalar_slot(e, at));
+  p.peer = cta_at(e, op, dim->items[0].s, scalar_slot(e, at));
   const Val value =
       dense(e, e.about_to_write(everything(), {e.operand(op, static_cast<size_t>(op.attr("value")->i))})[0]);
   p.dst = side(e, op, dst);

@@ -1,7 +1,7 @@
 // Barriers.
 #pragma once
 #include "../step.h"
-#include "cluster.h"
+#include "units.h"
 
 namespace pallasim::interp {
 
@@ -19,7 +19,7 @@ struct BarrierPayload {
     uint32_t slot = Addr::kNoSlot;  // i32 slot where they are known at run time only
   } expects, brings;                // that the phase waits for, too; that came
   bool polls = false;               // a look in a loop that may wait for a change
-  ClusterSet reaches;               // whose barriers an arrival goes to
+  UnitSet reaches;                  // whose barriers an arrival goes to
   // Of a named barrier: arrivals of warps that a phase takes, 0: it is none. `sees`: the arrival is of the phase whose
   // end the thread then waits for.
   int64_t takes = 0;

@@ -16,14 +16,14 @@ struct BulkCopyPayload : Transfer {
   ChosenRows rows;
   // A load of several CTAs: each reads a part of the box, along dimension `part`, for all of them; or for itself alone
   // where `tiles` says so, the destination then being as large as the part.
-  ClusterSet receivers;
+  UnitSet receivers;
   int part = 0;
   bool tiles = false;
   bool to_leader = false;  // the first of the CTAs expects the bytes of all, and its barrier gets them
 };
 // A value that goes into the shared memory of another CTA, whose barrier gets an arrival and the bytes.
 struct PeerStorePayload {
-  ClusterPeer peer;
+  UnitSet peer;
   Addr src;  // dense
   CopySide dst;
   ir::DType dtype = ir::DType::F32;

@@ -5,19 +5,14 @@
 
 #include "../step.h"
 #include "pallasim/memory/async.h"
+#include "units.h"
 
 namespace pallasim::interp {
 
-// Whose memory and semaphore: i32 slots of a device of the launch and of a core of a mesh; none: the thread's own.
-struct Peer {
-  uint32_t device_slot = Addr::kNoSlot, core_slot = Addr::kNoSlot;
-  int body = 0;  // index into Plan::bodies: whose mesh has the core
-  bool elsewhere() const { return device_slot != Addr::kNoSlot || core_slot != Addr::kNoSlot; }
-};
 struct SemPayload {
   int block = -1;  // -1: none
   Addr index;      // offset and dyn count semaphores, not bytes
-  Peer peer;
+  UnitSet peer;    // whose it is
   uint32_t value_slot = Addr::kNoSlot;
   bool value_wide = false;
   int64_t value = 1;
@@ -56,12 +51,12 @@ struct Transfer {
 };
 struct DmaPayload : Transfer {
   SemPayload src_sem, dst_sem;
-  Peer peer;  // who receives
+  UnitSet peer;  // who receives
   bool add = false;
 };
 struct ForwardPayload {
   CopySide dst;  // of a forwarded copy
-  Peer peer;     // whose memory it is
+  UnitSet peer;  // whose memory it is
   // Where it is another device's: the buffer that stands for it, and an i64 slot with the bytes from the address to
   // there.
   uint32_t alias = 0, way = 0;

@@ -29,8 +29,9 @@ struct RowCopyPayload : DmaPayload {
 };
 
 struct FetchAddPayload {
-  Addr addr;  // in the thread's own memory; the other subcore's word lies at the same place of its memory
-  uint32_t value_slot = 0, subcore_slot = 0;  // i32
+  Addr addr;                // in the thread's own memory; the other subcore's word lies at the same place of its memory
+  uint32_t value_slot = 0;  // i32
+  UnitSet subcore;
   std::string name;
 };
 
