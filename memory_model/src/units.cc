@@ -44,7 +44,7 @@ Units::Units(int64_t threads_per_device, int64_t devices) : Units({plain(threads
 
 Units::Units(std::vector<Mesh> meshes, int64_t devices) : meshes_(std::move(meshes)), devices_(devices) {
   for (const Mesh& m : meshes_) {
-    const int64_t below[kLevels] = {1, product(m.clusters), product(m.cores), m.threads, m.warps};
+    const int64_t below[kLevels] = {1, product(m.clusters), product(m.cores) / m.paired, m.paired, m.threads, m.warps};
     Sizes s{};
     for (size_t l = 0; l < kLevels; ++l) {
       s.count[l] = (l ? s.count[l - 1] : 1) * below[l];
@@ -103,10 +103,16 @@ std::string Units::name(Level l, int64_t unit) const {
     return alone ? on_device : thread_name(m, local) + of_device;
   }
   if (l == Level::Thread) local /= m.threads;
-  const int64_t cores = product(m.cores), cluster = l == Level::Cluster ? local : local / cores;
+  if (l == Level::Pair && m.paired == 1) l = Level::Core;
+  const int64_t cores = product(m.cores), beside = l == Level::Pair ? cores / m.paired : cores,
+                cluster = l == Level::Cluster ? local : local / beside;
   const std::string in_grid =
       m.clusters.empty() ? "" : fmt::format("cluster ({})", fmt::join(place(cluster, m.clusters), ","));
   if (l == Level::Cluster) return (in_grid.empty() ? fmt::format("cluster {}", cluster) : in_grid) + of_device;
+  if (l == Level::Pair) {
+    const std::string pair = fmt::format("{} pair {}", m.core.empty() ? "core" : m.core, local % beside);
+    return (in_grid.empty() ? pair : in_grid + ", " + pair) + of_device;
+  }
   const std::string core = m.core.empty() ? fmt::format("core {}", local % cores) : core_name(m, local % cores);
   const bool has_threads = l == Level::Thread && (m.threads > 1 || !m.first_thread.empty());
   if (in_grid.empty()) return (has_threads ? thread_name(m, thread) + " of " : "") + core + of_device;

@@ -57,6 +57,13 @@ Mesh ctas() {
   m.core_axes = {"x"};
   return m;
 }
+Mesh pairs() {
+  Mesh m = ctas();
+  m.cores = {2, 4};
+  m.core_axes = {"x", "y"};
+  m.paired = 2;
+  return m;
+}
 
 TEST(Units, NamesAsUsersSayThem) {
   const Units sparse({sparse_cores()}), both({tensor_cores(), sparse_cores()}, 2), gpu({ctas()});
@@ -75,8 +82,9 @@ TEST(Units, NamesAsUsersSayThem) {
 }
 
 TEST(Units, ThreadsBelowAUnitFollowEachOther) {
-  for (const Units& u : {Units(3, 2), Units({tensor_cores(), sparse_cores()}, 3), Units({ctas(), tensor_cores()}, 2)}) {
-    for (const Level l : {Level::Device, Level::Cluster, Level::Core, Level::Thread}) {
+  for (const Units& u : {Units(3, 2), Units({tensor_cores(), sparse_cores()}, 3), Units({ctas(), tensor_cores()}, 2),
+                         Units({pairs(), ctas()}, 2)}) {
+    for (const Level l : {Level::Device, Level::Cluster, Level::Pair, Level::Core, Level::Thread}) {
       int64_t next = 0;
       for (int64_t unit = 0; unit < u.count(l); ++unit) {
         const Units::Threads t = u.threads_of(l, unit);
@@ -95,6 +103,22 @@ TEST(Units, ThreadsBelowAUnitFollowEachOther) {
       EXPECT_GT(u.unit_of(Level::Warp, t.first) + 4, w);
     }
   }
+}
+
+// Two neighbours along the last axis of a cluster; where there are no pairs, each CTA by itself.
+TEST(Units, CtasOfAClusterComeInPairs) {
+  const Units u({pairs()}), single({ctas()});
+  EXPECT_EQ(u.count(Level::Pair), 3 * 2 * 4);
+  const int64_t last = u.count(Level::Pair) - 1;
+  EXPECT_EQ(u.threads_of(Level::Pair, last), (Units::Threads{last * 4, 4}));
+  EXPECT_EQ(u.name(Level::Pair, last), "cluster (2,1), CTA pair 3");
+  // CTAs (x=1, y=2) and (x=1, y=3) of cluster (0,1), and their neighbours before them.
+  const int64_t cta = 8 + 4 + 2;
+  EXPECT_EQ(u.name(Level::Core, cta), "cluster (0,1), CTA x=1, y=2");
+  EXPECT_EQ(u.unit_of(Level::Pair, cta * 2), u.unit_of(Level::Pair, (cta + 1) * 2 + 1));
+  EXPECT_NE(u.unit_of(Level::Pair, cta * 2), u.unit_of(Level::Pair, (cta - 1) * 2 + 1));
+  EXPECT_EQ(single.count(Level::Pair), single.count(Level::Core));
+  EXPECT_EQ(single.name(Level::Pair, 9), single.name(Level::Core, 9));
 }
 
 class OneBarrier : public testing::Test {

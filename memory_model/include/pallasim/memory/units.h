@@ -6,13 +6,15 @@
 
 namespace pallasim::memory {
 
-enum class Level : uint8_t { Device, Cluster, Core, Thread, Warp };
+enum class Level : uint8_t { Device, Cluster, Pair, Core, Thread, Warp };
 
 // One mesh of every device: clusters of cores of threads of warps. A TensorCore and a Triton program are cores with one
-// thread, a SparseCore has its subcores as threads, a CTA its warpgroups. Extents are at least 1.
+// thread, a SparseCore has its subcores as threads, a CTA its warpgroups. Extents are at least 1. Cores that are no
+// pairs are units of that level by themselves.
 struct Mesh {
   std::vector<int64_t> clusters;  // extents of the grid of clusters; empty: there is one, which has no name
   std::vector<int64_t> cores{1};  // extents of the cores of one cluster
+  int64_t paired = 1;             // neighbouring cores of a cluster that act as one: 2 where its CTAs come in pairs
   int64_t threads = 1;            // of one core
   int64_t warps = 1;              // of one thread
   std::string core,
