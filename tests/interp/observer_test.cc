@@ -102,23 +102,8 @@ TEST(Observer, SeesEachEventOnceWheneverCopiesMove) {
 
 // Programs may be speculated on, and their scalar steps go through runs: not where somebody wants each step.
 TEST(Observer, SeesTheScalarStepsOfPrograms) {
-  const std::string text = R"(pallasim-ir 1
-module "programs" {machine = mosaic_gpu}
-grid {size = 40}
-output "o" : i32[40] {space = gmem}
-scratch "s" : ref<i32[8192], gsmem, cta>
-body (%0 "o": ref<i32[40], gmem>, %1 "s": ref<i32[8192], gsmem, cta>) {
-  %2 = program_id {axis = 0} : i32[]
-  %3 = constant {value = i32 0x8} : i32[]
-  %4 = rem %2, %3 : i32[]
-  store %1, %3, %4 {view = [index($2)]}
-  %5 = get %1, %4 {view = [index($1)]} : i32[]
-  store %0, %5, %2 {view = [index($2)]}
-  yield
-}
-)";
   Counter all(Observer::kAll);
-  const Seen r = observed(text, {}, {}, {&all});
+  const Seen r = observed(read_file("interp/programs.psir"), {}, {}, {&all});
   EXPECT_EQ(all.steps, r.report.steps);
   EXPECT_EQ((all.bytes[{"s", true}]), 40 * 4);
   EXPECT_EQ((all.bytes[{"s", false}]), 40 * 4);

@@ -176,23 +176,7 @@ TEST(Snapshot, AStateIsAValue) {
 // Programs after each other in one memory, each of which writes a page of it: elsewhere its memory is fresh, which no
 // step says.
 TEST(Snapshot, MemoryThatComesToTheNextProgramHasChanged) {
-  const auto plan = compile(ir::parse(R"(pallasim-ir 1
-module "programs" {machine = mosaic_gpu}
-grid {size = 40}
-output "o" : i32[40] {space = gmem}
-scratch "s" : ref<i32[8192], gsmem, cta>
-body (%0 "o": ref<i32[40], gmem>, %1 "s": ref<i32[8192], gsmem, cta>) {
-  %2 = program_id {axis = 0} : i32[]
-  %3 = constant {value = i32 0x8} : i32[]
-  %4 = rem %2, %3 : i32[]
-  %5 = constant {value = i32 0x400} : i32[]
-  %6 = mul %4, %5 : i32[]
-  store %1, %3, %6 {view = [index($2)]}
-  %7 = get %1, %6 {view = [index($1)]} : i32[]
-  store %0, %7, %2 {view = [index($2)]}
-  yield
-}
-)"));
+  const auto plan = compile(ir::parse(read_file("interp/programs.psir")));
   Options options;
   std::vector<int32_t> out(40);
   const std::vector<std::byte*> operands[] = {{reinterpret_cast<std::byte*>(out.data())}};

@@ -191,7 +191,7 @@ static Loop loop_of(Emitter& e, const Op& op) {
   const Attr* reverse = op.attr("reverse");
   l.down = reverse && reverse->is_true();
   const CType c = compute_type(l.lower.dtype);
-  l.wide = c == CType::I64 || c == CType::U64;
+  l.wide = is_wide(l.lower.dtype);
   if (!l.wide && c != CType::I32 && c != CType::U32)
     e.unsupported(op, "for over " + std::string(ir::name(l.lower.dtype)));
   const std::optional<int64_t> lo = known_int(l.lower), hi = known_int(l.upper), by = known_int(l.step);

@@ -13,15 +13,6 @@
 #include "units.h"
 
 namespace pallasim::interp {
-namespace {
-
-bool is_wide(ir::DType t) {
-  const CType c = compute_type(t);
-  return c == CType::I64 || c == CType::U64;
-}
-
-}  // namespace
-
 static void note_write(Emitter& e, const Op& op, const Val& ref) {
   ir::Diagnostic d = ir::Diagnostic("PS-RO-001", "write to " + ref.memory().name +
                                                      ", which is an input: it goes to a copy of the launch's own")

@@ -133,9 +133,8 @@ static IndexPayload clamped_starts(Emitter& e, const Op& op, size_t first, const
       start = scalar_result(e, ir::OpCode::min, start.dtype, start.dtype,
                             {start, e.const_int(start.dtype, std::min(last, greatest))}, params);
     }
-    const bool wide = c == CType::I64 || c == CType::U64;
-    p.terms.push_back({scalar_slot(e, start), wide, v.memory().strides[d] * ir::byte_size(v.dtype), last,
-                       static_cast<int>(d), v.dims[d], sizes[d]});
+    p.terms.push_back({scalar_slot(e, start), is_wide(start.dtype), v.memory().strides[d] * ir::byte_size(v.dtype),
+                       last, static_cast<int>(d), v.dims[d], sizes[d]});
   }
   return p;
 }

@@ -69,6 +69,7 @@ void define_into(Emitter&, ir::ValueId, std::vector<Val> args, Into);
 
 // -- scalars (scalar.cc) --
 uint32_t scalar_slot(Emitter&, const Val&);
+bool is_wide(ir::DType);  // whether the slot of such a scalar holds 64 bits
 Val load_scalar(Emitter&, const Val& memory, ir::ValueId result = kNoResult);  // rank-0 memory to slot
 void move_scalar(Emitter&, uint32_t dst, uint32_t src, ir::DType);
 Val scalar_result(Emitter&, OpCode, ir::DType operand, ir::DType result, const std::vector<Val>& args,

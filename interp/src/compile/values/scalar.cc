@@ -11,6 +11,11 @@
 
 namespace pallasim::interp {
 
+bool is_wide(ir::DType t) {
+  const CType c = compute_type(t);
+  return c == CType::I64 || c == CType::U64;
+}
+
 uint32_t scalar_slot(Emitter& e, const Val& v) {
   if (v.is_uniform()) return v.scalar().slot;
   return load_scalar(e, strided(e, v)).scalar().slot;

@@ -12,15 +12,6 @@
 #include "views.h"
 
 namespace pallasim::interp {
-namespace {
-
-bool is_wide(ir::DType t) {
-  const CType c = compute_type(t);
-  return c == CType::I64 || c == CType::U64;
-}
-
-}  // namespace
-
 std::optional<std::vector<int64_t>> same_but_for_ones(const Val& memory, std::span<const int64_t> to) {
   const std::optional<std::vector<int>> map = analysis::unit_reshape(memory.dims, to);
   if (!map) return {};
