@@ -323,7 +323,7 @@ void show_residency(const ir::Module& m, const std::vector<std::string>& chips, 
 }
 
 // What the passes did to the kernel, and what it was before and after those that are asked for.
-static void show_passes(const InfoOptions& o, const interp::PassWatch& watch, Out& out) {
+static void show_passes(const InfoOptions& o, const interp::PassObserver& watch, Out& out) {
   const auto asked = [](const std::vector<std::string>& names, std::string_view name) {
     return std::find(names.begin(), names.end(), name) != names.end();
   };
@@ -337,7 +337,7 @@ static void show_passes(const InfoOptions& o, const interp::PassWatch& watch, Ou
       out.object["passes"].push_back({{"name", row.name}, {"changes", ran ? Json(run->changes) : Json()}});
     }
   }
-  for (const interp::PassWatch::Run& run : watch.runs) {
+  for (const interp::PassObserver::Run& run : watch.runs) {
     const std::string name(run.name);
     if (asked(o.print_before, name)) {
       out.text(fmt::format("before {}\n{}", name, run.before));
@@ -401,7 +401,7 @@ int info(const InfoOptions& o, Out& out) {
   interp::Options options;
   if (!chips.empty()) options.chip = chips[0], options.rules = interp::Options::Rules::Off;
   options.without = o.without;
-  interp::PassWatch watch{o.print_before, {}};
+  interp::PassObserver watch{o.print_before, {}};
   watch.print.insert(watch.print.end(), o.print_after.begin(), o.print_after.end());
   // Steps, and kernels after passes, name lines of the kernel alone.
   if ((o.plan || !watch.print.empty()) && o.dims.empty()) m = ir::parse(text, shown(o.file));

@@ -36,9 +36,9 @@ void count_rewrites(Came* came, int64_t sign) {
 }
 
 void run_into(Came* came, const EngineCase& c, const Options& o) {
-  PassWatch watch;
+  PassObserver watch;
   const auto plan = compile(ir::parse(c.text), o, watch);
-  for (const PassWatch::Run& r : watch.runs) came->passes[r.name] += r.changes;
+  for (const PassObserver::Run& r : watch.runs) came->passes[r.name] += r.changes;
   came->plan = dump(*plan);
   std::vector<Array> args = c.args;
   std::vector<Buffer> in, out;

@@ -47,10 +47,10 @@ body (%0 "o_ref": ref<i32[4,32], vmem>, %20 "s_ref": ref<i32[1,32], vmem>, %21 "
 }
 )";
 
-std::map<std::string_view, PassWatch::Run> runs_of(const PlanOptions& options, PassWatch watch = {}) {
+std::map<std::string_view, PassObserver::Run> runs_of(const PlanOptions& options, PassObserver watch = {}) {
   compile(ir::parse(kKernel), options, watch);
-  std::map<std::string_view, PassWatch::Run> r;
-  for (PassWatch::Run& run : watch.runs) r.emplace(run.name, std::move(run));
+  std::map<std::string_view, PassObserver::Run> r;
+  for (PassObserver::Run& run : watch.runs) r.emplace(run.name, std::move(run));
   return r;
 }
 
@@ -65,7 +65,7 @@ TEST(Passes, EachHitsAndIsCounted) {
 
 TEST(Passes, PrintBeforeAndAfter) {
   const auto runs = runs_of({}, {{"branch_on_truth"}, {}});
-  const PassWatch::Run& run = runs.at("branch_on_truth");
+  const PassObserver::Run& run = runs.at("branch_on_truth");
   EXPECT_NE(run.before.find("cond %11"), std::string::npos) << run.before;
   EXPECT_NE(run.after.find("cond %10"), std::string::npos) << run.after;
   EXPECT_TRUE(runs.at("fold_ranges").before.empty());

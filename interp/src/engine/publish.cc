@@ -35,7 +35,7 @@ Publisher::Publisher(Execution& ex, std::span<Observer* const> observers, bool r
       if (o->wants() >> bit & 1) by_bit_[bit].push_back(o);
   }
   ex_.events = this;
-  ex_.observed = wanted != 0 && !(runs_tell && ex.plan->joined && ex.plan->tells_in_runs);
+  ex_.observed = wanted != 0 && !(runs_tell && ex.plan->joined && ex.plan->observed_threads);
 }
 
 const Publisher::Observers& Publisher::who_sees(uint32_t buffer) {

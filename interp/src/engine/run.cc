@@ -37,7 +37,7 @@ Stop run_steps(Execution& ex, Thread& t, int64_t budget) {
       ex.steps += n;
       do {
         if constexpr (watched) ex.events->step(t, *s);
-        const Step* next = joined ? s->follow(t, s, t.handed) : judged ? run_judged(t, s) : s->fn(t, s);
+        const Step* next = joined ? s->threaded(t, s, t.handed) : judged ? run_judged(t, s) : s->fn(t, s);
         if constexpr (joined)
           before += reinterpret_cast<const std::byte*>(t.last) - reinterpret_cast<const std::byte*>(s);
         if (!next) {

@@ -14,7 +14,7 @@
 
 namespace pallasim::interp {
 
-static std::shared_ptr<const Plan> compile_watched(ir::Module module, const PlanOptions& options, PassWatch* watch) {
+static std::shared_ptr<const Plan> compile_watched(ir::Module module, const PlanOptions& options, PassObserver* watch) {
   ir::verify(module);
   if (!module.params.empty()) {
     auto plan = std::make_shared<Plan>();  // specialised at the first launch of each size
@@ -34,7 +34,7 @@ std::shared_ptr<const Plan> compile(ir::Module module, const PlanOptions& option
   return compile_watched(std::move(module), options, nullptr);
 }
 
-std::shared_ptr<const Plan> compile(ir::Module module, const PlanOptions& options, PassWatch& watch) {
+std::shared_ptr<const Plan> compile(ir::Module module, const PlanOptions& options, PassObserver& watch) {
   return compile_watched(std::move(module), options, &watch);
 }
 

@@ -14,10 +14,10 @@ namespace pallasim::interp {
 namespace {
 
 // Of one part: what it uses of the arrays that the launch writes, which are all that it is told of.
-class PartWatch : public Observer {
+class PartObserver : public Observer {
  public:
-  PartWatch(const Execution& ex, ConflictDetector& conflicts, int part, const PartitionedRun& run,
-            const std::vector<bool>& written)
+  PartObserver(const Execution& ex, ConflictDetector& conflicts, int part, const PartitionedRun& run,
+               const std::vector<bool>& written)
       : ex_(ex), conflicts_(conflicts), written_(written), part_(part), run_(run) {}
   uint32_t wants() const override { return kAccess | kInternal; }
   bool wants_buffer(uint32_t buffer) const override {
@@ -118,7 +118,7 @@ bool run_speculatively(const Call& c, int workers, Report* report) {
   const std::vector<bool> written = outputs.written();
   PartitionedRun run(call, parts_of(c, workers), PartitionedRun::Apart::Speculative,
                      [&](int part, const Execution& ex) -> std::shared_ptr<Observer> {
-                       return std::make_shared<PartWatch>(ex, conflicts, part, run, written);
+                       return std::make_shared<PartObserver>(ex, conflicts, part, run, written);
                      });
   if (!run.run(workers, report)) {
     if (interrupt_epoch() == c.interrupt_epoch) learnt(c.plan).conflicted.store(true, std::memory_order_relaxed);

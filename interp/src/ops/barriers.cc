@@ -1,7 +1,7 @@
 // Barriers: arrivals, bytes that are due, ends of phases.
 #include "../plan/payload/barriers.h"
 #include "findings.h"
-#include "follow.h"
+#include "threaded.h"
 #include "units.h"
 
 namespace pallasim::interp::ops {
@@ -165,13 +165,13 @@ namespace {
 struct OwnArrive : NoOperands<> {
   static const Step* run(Thread& t, const Step* s) { return barrier_arrive(t, s); }
   template <unsigned>
-  static const Step* follow(Thread& t, const Step* s, uint64_t) {
+  static const Step* threaded(Thread& t, const Step* s, uint64_t) {
     Execution& ex = *t.exec;
     const BarrierPayload& p = payload<Kind::barrier_arrive>(s);
     ex.barriers.arrive(own_id(t, p, index_of(t, p)), p.count, t.index, &ex.woken);
     ex.progressed = true;
     tell_of_barriers(t, s);
-    return follow_on(t, s);
+    return go_on(t, s);
   }
 };
 
@@ -179,17 +179,17 @@ struct OwnArrive : NoOperands<> {
 struct OwnWait : NoOperands<> {
   static const Step* run(Thread& t, const Step* s) { return barrier_wait(t, s); }
   template <unsigned>
-  static const Step* follow(Thread& t, const Step* s, uint64_t value) {
+  static const Step* threaded(Thread& t, const Step* s, uint64_t value) {
     Execution& ex = *t.exec;
     const BarrierPayload& p = payload<Kind::barrier_wait>(s);
     const int64_t index = index_of(t, p), id = own_id(t, p, index);
     int64_t& seen = t.slot<int64_t>(p.seen + 16 * static_cast<uint32_t>(index));
     if (ex.barriers[id].phase != seen + 1) [[unlikely]]
-      return end_run(t, s, value);
+      return end_threaded(t, s, value);
     ex.barriers.test(id, &seen, t.index);
     t.wait = {};
     tell_of_barriers(t, s);
-    return follow_on(t, s);
+    return go_on(t, s);
   }
 };
 

@@ -2,7 +2,7 @@
 
 #include "../plan/payload/control.h"
 #include "bodies.h"
-#include "follow.h"
+#include "threaded.h"
 
 namespace pallasim::interp::ops {
 
@@ -10,8 +10,8 @@ namespace {
 struct Jump : NoOperands<> {
   static const Step* run(Thread&, const Step* s) { return s->jump; }
   template <unsigned>
-  static const Step* follow(Thread& t, const Step* s, uint64_t) {
-    return jump_on(t, s, s->jump);
+  static const Step* threaded(Thread& t, const Step* s, uint64_t) {
+    return go_to(t, s, s->jump);
   }
 };
 struct BranchIfFalse {
@@ -22,8 +22,8 @@ struct BranchIfFalse {
 
   static const Step* run(Thread& t, const Step* s) { return t.slot<uint8_t>(s->a) ? s + 1 : s->jump; }
   template <unsigned given>
-  static const Step* follow(Thread& t, const Step* s, uint64_t value) {
-    return operand<(given & 1) != 0, uint8_t>(t, s->a, value) ? follow_on(t, s) : jump_on(t, s, s->jump);
+  static const Step* threaded(Thread& t, const Step* s, uint64_t value) {
+    return operand<(given & 1) != 0, uint8_t>(t, s->a, value) ? go_on(t, s) : go_to(t, s, s->jump);
   }
 };
 }  // namespace
@@ -31,12 +31,12 @@ const StepForm kBranchIfFalse = kFormOf<Kind::branch_if_false, BranchIfFalse>;
 
 const StepForm kJump = kFormOf<Kind::jump, Jump>;
 
-const Step* end_run(Thread& t, const Step* s, uint64_t) {
+const Step* end_threaded(Thread& t, const Step* s, uint64_t) {
   t.last = s;
   return s->fn(t, s);
 }
 
-const Step* end_told_run(Thread& t, const Step* s, uint64_t) {
+const Step* end_observed(Thread& t, const Step* s, uint64_t) {
   t.last = s;
   t.exec->events->step(t, *s);
   return s->fn(t, s);
@@ -51,8 +51,8 @@ struct BranchTable : NoOperands<> {
     return t.exec->plan->steps.data() + table[static_cast<size_t>(i)];
   }
   template <unsigned>
-  static const Step* follow(Thread& t, const Step* s, uint64_t) {
-    return jump_on(t, s, run(t, s));
+  static const Step* threaded(Thread& t, const Step* s, uint64_t) {
+    return go_to(t, s, run(t, s));
   }
 };
 }  // namespace
@@ -119,10 +119,10 @@ template <typename T, bool down>
 struct LoopBegin : NoOperands<sizeof(T)> {
   static const Step* run(Thread& t, const Step* s) { return begin<T, down>(t, s) ? s + 1 : s->jump; }
   template <unsigned>
-  static const Step* follow(Thread& t, const Step* s, uint64_t) {
+  static const Step* threaded(Thread& t, const Step* s, uint64_t) {
     const bool any = begin<T, down>(t, s);
     const auto index = static_cast<std::make_unsigned_t<T>>(t.slot<T>(s->dst));
-    return any ? s[1].follow(t, s + 1, index) : jump_on(t, s, s->jump, index);
+    return any ? s[1].threaded(t, s + 1, index) : go_to(t, s, s->jump, index);
   }
 };
 template <typename T, bool down>
@@ -132,11 +132,11 @@ struct LoopNext : NoOperands<sizeof(T)> {
     return next<T, down>(t, s, &index) ? s->jump : s + 1;
   }
   template <unsigned>
-  static const Step* follow(Thread& t, const Step* s, uint64_t) {
+  static const Step* threaded(Thread& t, const Step* s, uint64_t) {
     T index;
     const bool more = next<T, down>(t, s, &index);
     const auto value = static_cast<std::make_unsigned_t<T>>(index);
-    return more ? jump_on(t, s, s->jump, value) : s[1].follow(t, s + 1, value);
+    return more ? go_to(t, s, s->jump, value) : s[1].threaded(t, s + 1, value);
   }
 };
 

@@ -92,7 +92,7 @@ void side_boxes(const memory::AsyncOperation&, const memory::Side&, bool write, 
 #define PALLASIM_FOOTPRINT(kind) void kind##_footprint(Thread&, const Step&, Boxes&);
 PALLASIM_FOOTPRINT(load_scalar)
 PALLASIM_FOOTPRINT(store_scalar)
-PALLASIM_FOOTPRINT(lens)
+PALLASIM_FOOTPRINT(reinterpret)
 PALLASIM_FOOTPRINT(gather)
 PALLASIM_FOOTPRINT(load_in_place)
 PALLASIM_FOOTPRINT(store_rows)

@@ -33,8 +33,8 @@ const StepFunctions& functions() {
       .scalar_convert = scalar_convert,
       .arrival = arrival,
       .passage = passage,
-      .end_run = end_run,
-      .end_told_run = end_told_run,
+      .end_threaded = end_threaded,
+      .end_observed = end_observed,
       .atomic_function = atomic_function,
       .parse_format = parse_format,
       .arrays =

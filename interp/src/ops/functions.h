@@ -31,8 +31,8 @@ const StepForm& arrival(const BarrierPayload&);
 const StepForm& passage(const BarrierPayload&);
 // What ends a run: its own work, then back to the engine. Of plans whose runs may be observed it first says what it
 // touches.
-const Step* end_run(Thread&, const Step*, uint64_t);
-const Step* end_told_run(Thread&, const Step*, uint64_t);
+const Step* end_threaded(Thread&, const Step*, uint64_t);
+const Step* end_observed(Thread&, const Step*, uint64_t);
 
 AtomicFn atomic_function(std::string_view kind,
                          ir::DType);  // xchg add max min and or xor cas; null: the machine has none

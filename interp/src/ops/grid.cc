@@ -7,9 +7,9 @@
 #include "../plan/payload/grid.h"
 #include "bodies.h"
 #include "findings.h"
-#include "follow.h"
 #include "footprint.h"
 #include "parts.h"
+#include "threaded.h"
 
 namespace pallasim::interp::ops {
 namespace {
@@ -195,16 +195,16 @@ bool next_point(Thread& t, const Step* s) {
 struct GridNext : NoOperands<sizeof(int64_t)> {
   static const Step* run(Thread& t, const Step* s) { return next_point(t, s) ? s->jump : s + 1; }
   template <unsigned>
-  static const Step* follow(Thread& t, const Step* s, uint64_t) {
+  static const Step* threaded(Thread& t, const Step* s, uint64_t) {
     if (const int64_t id = t.slot<int64_t>(s->dst) + 1; id < t.slot<int64_t>(s->a)) [[likely]] {
       t.slot<int64_t>(s->dst) = id;
       if (!t.body->moving.empty()) move_windows(t, t.exec->part(t), t.body->pid_slots.size() - 1);
       t.exec->host.end_point();
-      return jump_on(t, s, s->jump, static_cast<uint64_t>(id));
+      return go_to(t, s, s->jump, static_cast<uint64_t>(id));
     }
     const bool more = next_point(t, s);
     const auto id = t.slot<uint64_t>(s->dst);
-    return more ? jump_on(t, s, s->jump, id) : s[1].follow(t, s + 1, id);
+    return more ? go_to(t, s, s->jump, id) : s[1].threaded(t, s + 1, id);
   }
 };
 }  // namespace

@@ -6,7 +6,7 @@
 namespace pallasim::interp::ops {
 namespace {
 
-using Level = LensPayload::Level;
+using Level = ReinterpretPayload::Level;
 
 std::vector<int64_t> indices(int64_t flat, std::span<const int64_t> shape) {
   std::vector<int64_t> at(shape.size());

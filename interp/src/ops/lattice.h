@@ -18,7 +18,7 @@ struct Lattice {
 
 // Of the elements of a view, of which `dims` are wanted, from the one on that lies `skip` elements of the first level
 // behind its first one. None: they lie as no strides say, or in parts of bytes.
-std::optional<Lattice> lattice(const Thread&, std::span<const LensPayload::Level>, int64_t skip,
+std::optional<Lattice> lattice(const Thread&, std::span<const ReinterpretPayload::Level>, int64_t skip,
                                std::span<const int64_t> dims);
 // Both in units of the same size, which may make more and smaller ones of those of either. False: there are none.
 bool match(Lattice*, Lattice*);

@@ -3,10 +3,10 @@
 #include "../plan/payload/places.h"
 #include "elements.h"
 #include "findings.h"
-#include "follow.h"
 #include "footprint.h"
 #include "pallasim/memory/saturate.h"
 #include "parts.h"
+#include "threaded.h"
 
 namespace pallasim::interp::ops {
 namespace {
@@ -67,7 +67,7 @@ struct IndexBounds {
     return s + 1;
   }
   template <unsigned given>
-  static const Step* follow(Thread& t, const Step* s, uint64_t value) {
+  static const Step* threaded(Thread& t, const Step* s, uint64_t value) {
     const auto& p = payload<Kind::index_bounds>(s);
     int64_t offset = s->a == Addr::kNoSlot ? 0 : operand<(given & 2) != 0, int64_t>(t, s->a, value);
     for (const IndexTerm& term : p.terms) {
@@ -78,7 +78,7 @@ struct IndexBounds {
         return by_engine<IndexBounds, int64_t>(t, s);
       offset += i * term.stride;
     }
-    return follow_on<int64_t>(t, s, offset);
+    return go_on<int64_t>(t, s, offset);
   }
 };
 }  // namespace
@@ -170,11 +170,11 @@ struct Load {
     return s + 1;
   }
   template <unsigned given>
-  static const Step* follow(Thread& t, const Step* s, uint64_t value) {
+  static const Step* threaded(Thread& t, const Step* s, uint64_t value) {
     const std::byte* at = place<where, (given & 1) != 0>(t, payload<Kind::load_scalar>(s), value);
     if (!at) [[unlikely]]
       return by_engine<Load, T>(t, s);
-    return follow_on<T>(t, s, *reinterpret_cast<const T*>(at));
+    return go_on<T>(t, s, *reinterpret_cast<const T*>(at));
   }
 };
 
@@ -193,19 +193,19 @@ struct Store {
     return s + 1;
   }
   template <unsigned given>
-  static const Step* follow(Thread& t, const Step* s, uint64_t value) {
+  static const Step* threaded(Thread& t, const Step* s, uint64_t value) {
     std::byte* at = place<where, (given & 1) != 0>(t, payload<Kind::store_scalar>(s), value);
     if (!at) [[unlikely]]
       return longer(t, s);
     t.exec->progressed = true;
     *reinterpret_cast<T*>(at) = operand<(given & 2) != 0, T>(t, s->a, value);
-    return follow_on(t, s);
+    return go_on(t, s);
   }
 
  private:
   [[gnu::noinline]] static const Step* longer(Thread& t, const Step* s) {
     run(t, s);
-    return follow_on(t, s);
+    return go_on(t, s);
   }
 };
 

@@ -18,12 +18,12 @@ struct Piece {
 class Pieces {
  public:
   // `bases`: of the thread in whose memory the elements lie; slots are those of `t`.
-  Pieces(const Thread& t, std::span<const LensPayload::Level> levels, std::byte* const* bases)
+  Pieces(const Thread& t, std::span<const ReinterpretPayload::Level> levels, std::byte* const* bases)
       : t_(t), levels_(levels), bases_(bases) {}
 
   // Byte offset, in the memory of a level, of element `n` of its view.
   int64_t offset(size_t level, int64_t n) const {
-    const LensPayload::Level& v = levels_[level];
+    const ReinterpretPayload::Level& v = levels_[level];
     int64_t element = 0;
     for (size_t d = v.dims.size(); d-- > 0;) {
       element += n % v.dims[d] * v.strides[d];
@@ -41,7 +41,7 @@ class Pieces {
   // `from` on of the value.
   template <typename F>
   void visit_at(size_t level, int64_t at, int lo, int bits, int from, const F& f) const {
-    const LensPayload::Level& v = levels_[level];
+    const ReinterpretPayload::Level& v = levels_[level];
     if (level + 1 == levels_.size()) return f(Piece{bases_[v.addr.buffer] + at + lo / 8, lo % 8, from, bits});
     const int64_t flat = at / v.bytes;
     const int below = levels_[level + 1].bits;
@@ -68,7 +68,7 @@ class Pieces {
 
  private:
   const Thread& t_;
-  std::span<const LensPayload::Level> levels_;
+  std::span<const ReinterpretPayload::Level> levels_;
   std::byte* const* bases_;
 };
 
@@ -89,7 +89,7 @@ inline std::byte extended(unsigned value, int bits, bool sign) {
 }
 
 // `memory`: the level that the piece lies in.
-inline void write(const Piece& p, const std::byte* value, const LensPayload::Level& memory) {
+inline void write(const Piece& p, const std::byte* value, const ReinterpretPayload::Level& memory) {
   if (p.bits % 8 == 0) {
     std::memcpy(p.at, value + p.from / 8, static_cast<size_t>(p.bits / 8));
     return;

@@ -72,7 +72,7 @@ class PartsCopy {
 
   // Both sides are strided, as they are said.
   bool plain() const {
-    const LensPayload::Level &src = p_.src_levels.front(), &dst = p_.dst_levels.front();
+    const ReinterpretPayload::Level &src = p_.src_levels.front(), &dst = p_.dst_levels.front();
     return p_.src_levels.size() == 1 && p_.dst_levels.size() == 1 && src.bits >= 8 && dst.bits >= 8 && !fills(whole_);
   }
   // The chosen rows of a plain one in one copy, one behind the other; those that are negative do not move.
@@ -96,7 +96,7 @@ class PartsCopy {
  private:
   static bool fills(const AsyncOperation& op) { return op.rest != memory::Rest::None; }
 
-  std::optional<Lattice> side(const CopySide& plain, const std::vector<LensPayload::Level>& levels, int64_t row,
+  std::optional<Lattice> side(const CopySide& plain, const std::vector<ReinterpretPayload::Level>& levels, int64_t row,
                               std::span<const int64_t> dims) const {
     return lattice(t_, levels, memory::mul(row, plain.strides[dim_]), dims);
   }
@@ -135,7 +135,7 @@ class PartsCopy {
     const Side &c = op.reads.front(), &whole = op.writes.front();
     std::byte* const* const there = ex.threads[static_cast<size_t>(whole.place.thread)].bases;
     const Pieces src(t_, p_.src_levels, t_.bases), dst(t_, p_.dst_levels, there);
-    const LensPayload::Level &s = p_.src_levels.front(), &d = p_.dst_levels.front();
+    const ReinterpretPayload::Level &s = p_.src_levels.front(), &d = p_.dst_levels.front();
     const int64_t src_at = src.start(0) + from * p_.src.strides[dim_] * s.bytes,
                   dst_at = dst.start(0) + to * p_.dst.strides[dim_] * d.bytes;
     const uint32_t written = p_.dst_levels.back().addr.buffer;

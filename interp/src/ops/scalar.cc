@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #include "bodies.h"
-#include "follow.h"
+#include "threaded.h"
 
 namespace pallasim::interp::ops {
 namespace {
@@ -73,9 +73,9 @@ struct Body {
     return s + 1;
   }
   template <unsigned given>
-  static const Step* follow(Thread& t, const Step* s, uint64_t value) {
+  static const Step* threaded(Thread& t, const Step* s, uint64_t value) {
     const T a = operand<(given & 1) != 0, T>(t, s->a, value), b = operand<(given & 2) != 0, T>(t, s->b, value);
-    return follow_on<Made>(t, s, eval(a, b, t.slot<T>(s->c), s->imm != 0));
+    return go_on<Made>(t, s, eval(a, b, t.slot<T>(s->c), s->imm != 0));
   }
 };
 
@@ -248,9 +248,9 @@ struct MulAdd {
     return s + 1;
   }
   template <unsigned given>
-  static const Step* follow(Thread& t, const Step* s, uint64_t value) {
+  static const Step* threaded(Thread& t, const Step* s, uint64_t value) {
     const T a = operand<(given & 1) != 0, T>(t, s->a, value), c = operand<(given & 2) != 0, T>(t, s->c, value);
-    return follow_on<T>(t, s, a * t.slot<T>(s->b) + c);
+    return go_on<T>(t, s, a * t.slot<T>(s->b) + c);
   }
 };
 }  // namespace
@@ -282,8 +282,8 @@ struct Select {
     return s + 1;
   }
   template <unsigned given>
-  static const Step* follow(Thread& t, const Step* s, uint64_t value) {
-    return s[1].follow(t, s + 1, move(t, s, operand<(given & 1) != 0, uint8_t>(t, s->a, value)));
+  static const Step* threaded(Thread& t, const Step* s, uint64_t value) {
+    return s[1].threaded(t, s + 1, move(t, s, operand<(given & 1) != 0, uint8_t>(t, s->a, value)));
   }
 
  private:

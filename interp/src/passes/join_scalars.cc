@@ -1,4 +1,4 @@
-// Scalar steps behind each other run by themselves (plan/scalar_forms.h): Step::follow of all steps.
+// Scalar steps behind each other run by themselves (plan/scalar_forms.h): Step::threaded of all steps.
 #include <algorithm>
 
 #include "../plan/plan.h"
@@ -12,7 +12,7 @@ namespace {
 
 bool is_scalar(const Step& s) { return s.form && s.form->scalar; }
 
-// Which operands of `s` are what the step before it made, whichever step that is; bits as in ScalarForms::follow.
+// Which operands of `s` are what the step before it made, whichever step that is; bits as in ScalarForms::threaded.
 unsigned handed_over(const std::vector<const Step*>& before, const std::vector<bool>& ends, const Step& s) {
   const ScalarForms& to = *s.form->scalar;
   const std::array<uint32_t, 2> slots = to.operands(s);
@@ -41,13 +41,13 @@ int64_t join_scalars(Plan& p) {
     Step& s = steps[i];
     // What jumps hands over to steps before it, too, and is no end.
     if (!is_scalar(s) || (length >= kLongestRun && !s.jump && row(s).flow == Flow::Next)) {
-      s.follow = p.tells_in_runs ? p.functions->end_told_run : p.functions->end_run;
+      s.threaded = p.observed_threads ? p.functions->end_observed : p.functions->end_threaded;
       ends[i] = true;
       length = 0;
       continue;
     }
     const unsigned given = handed_over(before[i], ends, s);
-    s.follow = s.form->scalar->follow[given];
+    s.threaded = s.form->scalar->threaded[given];
     following += length++ > 0;
     values += given != 0;
   }

@@ -37,7 +37,8 @@ bool has(const std::vector<std::string>& names, std::string_view name) {
 std::string text_of(const Plan& p) {
   std::string r;
   for (const Step& s : p.steps) {
-    const bool goes_on = s.follow && s.follow != p.functions->end_run && s.follow != p.functions->end_told_run;
+    const bool goes_on =
+        s.threaded && s.threaded != p.functions->end_threaded && s.threaded != p.functions->end_observed;
     r += (goes_on ? "> " : "  ") + interp::text_of(p, s) + "\n";
   }
   return r;
@@ -45,9 +46,9 @@ std::string text_of(const Plan& p) {
 
 // Runs a pass, if nobody left it out, and tells what came of it.
 template <typename Apply, typename Print>
-void run(std::string_view name, const PlanOptions& options, PassWatch* watch, Apply apply, Print print) {
+void run(std::string_view name, const PlanOptions& options, PassObserver* watch, Apply apply, Print print) {
   if (has(options.without, name)) return;
-  PassWatch::Run run{name, 0, {}, {}};
+  PassObserver::Run run{name, 0, {}, {}};
   const bool printed = watch && has(watch->print, name);
   if (printed) run.before = print();
   run.changes = apply();
@@ -57,7 +58,7 @@ void run(std::string_view name, const PlanOptions& options, PassWatch* watch, Ap
 
 }  // namespace
 
-void rewrite(ir::Module& m, CopyForwarding* forwarding, const PlanOptions& options, PassWatch* watch) {
+void rewrite(ir::Module& m, CopyForwarding* forwarding, const PlanOptions& options, PassObserver* watch) {
   if (!options.fuse) return;
   const bool forwards = options.rewrites() && m.bodies.size() == 1;
   std::vector<int64_t> changed(m.bodies.size(), 0);
@@ -75,7 +76,7 @@ void rewrite(ir::Module& m, CopyForwarding* forwarding, const PlanOptions& optio
   }
 }
 
-void rewrite(Plan& p, PassWatch* watch) {
+void rewrite(Plan& p, PassObserver* watch) {
   if (!p.options.rewrites()) return;
   for (size_t i = 0; i < std::size(kPlanPasses); ++i)
     run(

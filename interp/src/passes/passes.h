@@ -1,5 +1,5 @@
 // Rewrites of a module before a plan is made of it, and of the plan: each has a name, a switch (PlanOptions::without)
-// and a count, and can be looked at before and after (PassWatch).
+// and a count, and can be looked at before and after (PassObserver).
 #pragma once
 #include <set>
 #include <span>
@@ -38,7 +38,7 @@ struct Target {
 #include "passes.def"
 
 // All of them, as far as the options say. `watch` may be null.
-void rewrite(ir::Module&, CopyForwarding*, const PlanOptions&, PassWatch* watch);
-void rewrite(Plan&, PassWatch* watch);
+void rewrite(ir::Module&, CopyForwarding*, const PlanOptions&, PassObserver* watch);
+void rewrite(Plan&, PassObserver* watch);
 
 }  // namespace pallasim::interp::passes

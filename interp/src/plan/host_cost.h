@@ -20,7 +20,7 @@ inline constexpr Cost kReduce{30, 0.2};        // per element of the operand
 inline constexpr Cost kArgReduce{30, 0.5};     // per element of the operand
 inline constexpr Cost kScan{30, 1};            // per element
 inline constexpr Cost kArray{50, 10};          // per element: sorts, random numbers, gathers: plain bodies
-inline constexpr Cost kLens{50, 20};           // per element that is seen through another width
+inline constexpr Cost kReinterpret{50, 20};    // per element that is seen through another width
 inline constexpr Cost kElement{50, 0};         // one element by index
 inline constexpr Cost kElements{50, 5};        // per element by index, of the value and of the result
 inline constexpr Cost kLookForNans{20, 0.2};   // per element of the result

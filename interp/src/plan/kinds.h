@@ -118,8 +118,8 @@ struct Window;
   X(PipelinePayload)                                                                                             \
   X(IndexPayload)                                                                                                \
   X(ValidPayload)                                                                                                \
-  X(ScopePayload) X(ScalarAccess) X(CopyPayload) X(FillPayload) X(LensPayload) X(GatherPayload) X(LoadedInPlace) \
-      X(StoredRows) X(ElisionPayload) X(ForwardPayload) X(ScalarStrip) X(EltProgram) X(ReducePayload)            \
+  X(ScopePayload) X(ScalarAccess) X(CopyPayload) X(FillPayload) X(ReinterpretPayload) X(GatherPayload)     \
+      X(LoadedInPlace) X(StoredRows) X(ElisionPayload) X(ForwardPayload) X(ScalarStrip) X(EltProgram) X(ReducePayload)            \
           X(ContractPayload) X(AsyncProductPayload) X(ArrayPayload) X(SemPayload) X(DmaPayload) X(DmaWaitPayload)\
               X(RowCopyPayload) X(FetchAddPayload) X(BarrierPayload) X(PeerReadPayload) X(PeerStorePayload)      \
                   X(BulkCopyPayload) X(GroupWaitPayload) X(PrintPayload) X(CheckPayload) X(NanPayload)

@@ -146,9 +146,9 @@ class Plan {
   const StepFunctions* functions = nullptr;  // that its steps run by
   std::vector<Step> steps;                   // of all bodies
   StepOps step_ops;
-  bool joined = false;         // scalar steps may run by themselves: Step::follow is set
-  bool tells_in_runs = false;  // what ends a run of them says what it touches
-  Payloads payloads;           // of the steps
+  bool joined = false;            // scalar steps may run by themselves: Step::threaded is set
+  bool observed_threads = false;  // what ends a run of them says what it touches
+  Payloads payloads;              // of the steps
   // One per mesh that has one, in the module's order; all run beside each other. None where shape parameters are not
   // bound.
   std::vector<std::unique_ptr<Body>> bodies;

@@ -103,7 +103,7 @@ class Printer {
   std::string of(const FillPayload& p) const {
     return fmt::format("{} {}{}", at(p.dst), dims(p.dims), p.name.empty() ? "" : ", which is new");
   }
-  std::string of(const LensPayload& p) const {
+  std::string of(const ReinterpretPayload& p) const {
     return fmt::format("{} {} {} levels", at(p.copy), p.write ? "->" : "<-", p.levels.size());
   }
   std::string of(const GatherPayload& p) const {

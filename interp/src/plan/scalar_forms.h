@@ -8,9 +8,9 @@ namespace pallasim::interp {
 
 // What a scalar step is to the plan compiler, besides StepForm::fn. A step that jumps is one, too.
 struct ScalarForms {
-  // Does the step's work and goes on to the next one's Step::follow. By which of `operands` are `value`, not what lies
-  // in their slots: bit 0 the first, bit 1 the second.
-  std::array<FollowFn, 4> follow;
+  // Does the step's work and goes on to the next one's Step::threaded. By which of `operands` are `value`, not what
+  // lies in their slots: bit 0 the first, bit 1 the second.
+  std::array<ThreadedFn, 4> threaded;
   std::array<uint32_t, 2> (*operands)(const Step&);  // slots; Addr::kNoSlot: none
   std::array<uint8_t, 2> takes;                      // bytes that it reads of each
   uint8_t gives;  // bytes of Step::dst that are the value for whoever comes next, at most 8; 0: it has none

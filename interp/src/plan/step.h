@@ -24,11 +24,11 @@ enum class Kind : uint8_t;  // kinds.h
 // Returns the next step, or nullptr with thread.stop set.
 using StepFn = const Step* (*)(Thread&, const Step*);
 // The same in a run of steps; the value is what the scalar step before it made, its bytes in the lowest ones.
-using FollowFn = const Step* (*)(Thread&, const Step*, uint64_t value);
+using ThreadedFn = const Step* (*)(Thread&, const Step*, uint64_t value);
 
 struct Step {
   StepFn fn = nullptr;
-  FollowFn follow = nullptr;              // where scalar steps run by themselves (scalar_forms.h)
+  ThreadedFn threaded = nullptr;          // where scalar steps run by themselves (scalar_forms.h)
   const void* payload = nullptr;          // owned by the plan: a PayloadOf<kind> (kinds.h), or nothing
   uint32_t dst = 0, a = 0, b = 0, c = 0;  // slots, or whatever the kind's row says
   int64_t imm = 0;

@@ -44,7 +44,7 @@ struct StepFunctions {
   const StepForm& (*passage)(const BarrierPayload&);
   // What ends a run: its own work, then back to the engine. Of plans whose runs may be observed it first says what it
   // touches.
-  FollowFn end_run, end_told_run;
+  ThreadedFn end_threaded, end_observed;
 
   AtomicFn (*atomic_function)(std::string_view kind,
                               ir::DType);  // xchg add max min and or xor cas; null: the machine has none

@@ -11,7 +11,7 @@
 
 namespace pallasim::interp {
 
-TrafficWatch::TrafficWatch(const Plan& plan) : traffic(plan.module.operands.size()) {
+TrafficDetector::TrafficDetector(const Plan& plan) : traffic(plan.module.operands.size()) {
   for (size_t i = 0; i < traffic.size(); ++i) {
     traffic[i].name = plan.module.operands[i].name;
     traffic[i].space = ir::name(plan.module.operands[i].space);
@@ -50,7 +50,7 @@ int64_t block_bytes(const Window& w, const int64_t* place) {
 }  // namespace
 
 // Arrays that are given whole come in once and go back once.
-void TrafficWatch::on_launch(const LaunchEvent&) {
+void TrafficDetector::on_launch(const LaunchEvent&) {
   for (const Window& w : ex().plan->first().windows) {
     if (!w.map.index.empty()) continue;
     const std::vector<int64_t> origin(w.places(), 0);
@@ -59,13 +59,13 @@ void TrafficWatch::on_launch(const LaunchEvent&) {
   }
 }
 
-void TrafficWatch::on_window(const WindowEvent& e) {
+void TrafficDetector::on_window(const WindowEvent& e) {
   const Thread& t = thread(e.thread);
   for (const Window& w : t.body->windows)
     if (static_cast<size_t>(w.operand) == e.operand) return shows(ex().core_of(t), w, e.place);
 }
 
-void TrafficWatch::shows(int core, const Window& w, const int64_t* place) {
+void TrafficDetector::shows(int core, const Window& w, const int64_t* place) {
   if (!is_moved(*ex().plan, w)) return;
   std::vector<int64_t> now(place, place + w.places());
   const auto [at, first] = shown_.try_emplace({core, &w});
@@ -80,18 +80,18 @@ void TrafficWatch::shows(int core, const Window& w, const int64_t* place) {
   at->second = std::move(now);
 }
 
-void TrafficWatch::write_back(const Window& w, const std::vector<int64_t>& place) {
+void TrafficDetector::write_back(const Window& w, const std::vector<int64_t>& place) {
   Traffic& of = traffic[static_cast<size_t>(w.operand)];
   ++of.write_backs;
   of.bytes_written_back += block_bytes(w, place.data());
 }
 
-void TrafficWatch::finish(std::vector<ir::Diagnostic>&) {
+void TrafficDetector::finish(std::vector<ir::Diagnostic>&) {
   for (const auto& [which, place] : shown_)
     if (which.second->is_output) write_back(*which.second, place);
 }
 
-void TrafficWatch::see(Seen& seen) {
+void TrafficDetector::see(Seen& seen) {
   const Access& a = seen.access;
   if (a.unwritten) return;
   size_t i = a.buffer - kFirstOperandBuffer;

@@ -15,8 +15,8 @@
 namespace pallasim::interp {
 
 // Accesses and bytes per operand, and its blocks as a pipeline moves them.
-struct TrafficWatch : Detector {
-  explicit TrafficWatch(const Plan&);
+struct TrafficDetector : Detector {
+  explicit TrafficDetector(const Plan&);
   uint32_t wants() const override { return kLaunch | kWindow; }
   void see(Seen&) override;
   void on_launch(const LaunchEvent&) override;
@@ -38,9 +38,9 @@ struct TrafficWatch : Detector {
 // Grid points that run at once share no element that one of them writes: those of a `parallel` axis by its promise,
 // those of a Triton launch because every one is a program. Programs that wait for each other are not looked at. Throws
 // PS-SIZE-001 where what is remembered of the accesses exceeds Options::max_memory.
-class ClaimWatch : public Detector {
+class ClaimDetector : public Detector {
  public:
-  ClaimWatch(const Plan&, const Options&, Instances&);
+  ClaimDetector(const Plan&, const Options&, Instances&);
   bool empty() const { return axes_.empty(); }
   uint32_t wants() const override { return kPoint; }
   void on_point(const PointEvent&) override;
@@ -87,9 +87,9 @@ bool overlap(const std::vector<ByteRun>&, const std::vector<ByteRun>&);
 // On `generic` an aliased input and its output are one buffer: a read through the input's name of what the output wrote
 // shows the new value, where other ways to run the kernel show the old one. Blocks that are copies of their own (at an
 // array's edge) are not looked at.
-class AliasWatch : public Detector {
+class AliasDetector : public Detector {
  public:
-  explicit AliasWatch(const Plan&);
+  explicit AliasDetector(const Plan&);
   bool empty() const { return pairs_.empty(); }
   uint32_t wants() const override { return 0; }
   void see(Seen&) override;
@@ -111,10 +111,10 @@ class AliasWatch : public Detector {
 };
 
 // What was written: outputs that stay as they were, and reads of memory that nobody wrote.
-class WriteWatch : public Detector {
+class WriteDetector : public Detector {
  public:
   // `claims`: may be null.
-  WriteWatch(const Plan& plan, Instances& instances, ClaimWatch* claims)
+  WriteDetector(const Plan& plan, Instances& instances, ClaimDetector* claims)
       : plan_(plan), instances_(instances), claims_(claims), scratch_(plan.first().model->checks.written_before_read) {}
   uint32_t wants() const override { return kLaunch | kMemory; }
   void on_launch(const LaunchEvent&) override;
@@ -167,7 +167,7 @@ class WriteWatch : public Detector {
   void report_unwritten(Execution&, const Part&, Memory&, std::vector<ir::Diagnostic>& out);
   const Plan& plan_;
   Instances& instances_;
-  ClaimWatch* claims_;
+  ClaimDetector* claims_;
   bool scratch_;  // is looked at, too
   std::unordered_map<int32_t, Memory> memories_;
   std::set<std::string> reported_;

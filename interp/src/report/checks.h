@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "checked.h"
-#include "flight_watch.h"
-#include "race_watch.h"
+#include "flight_detector.h"
+#include "race_detector.h"
 
 namespace pallasim::interp {
 
@@ -29,12 +29,12 @@ class Checks : public Observer {
   // Detectors as values.
   struct Detectors {
     Detectors(const Plan&, const Options&, size_t devices, Instances&);
-    TrafficWatch traffic;
-    ClaimWatch claims;
-    FlightWatch flights;
-    WriteWatch writes;
-    AliasWatch aliases;
-    RaceWatch races;
+    TrafficDetector traffic;
+    ClaimDetector claims;
+    FlightDetector flights;
+    WriteDetector writes;
+    AliasDetector aliases;
+    RaceDetector races;
   };
   Instances instances_;
   Detectors all_;

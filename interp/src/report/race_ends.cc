@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "causes.h"
-#include "race_watch.h"
+#include "race_detector.h"
 #include "report.h"
 
 namespace pallasim::interp {
@@ -14,7 +14,7 @@ using memory::Level;
 
 // Of an access that is ordered before the end of one thread of the block, the block's end comes after it. A later
 // access of the same actor at the same line stands for the earlier ones.
-void RaceWatch::note_visit(const shadow::Access& a, const Where& w) {
+void RaceDetector::note_visit(const shadow::Access& a, const Where& w) {
   const Execution& ex = this->ex();
   const Thread &by = thread(w.thread), &owner = thread(w.owner);
   const int64_t core = ex.units.unit_of(Level::Core, owner.unit);
@@ -42,7 +42,7 @@ void RaceWatch::note_visit(const shadow::Access& a, const Where& w) {
   v.found = std::move(d);
 }
 
-void RaceWatch::check_ends() {
+void RaceDetector::check_ends() {
   const Execution& ex = this->ex();
   for (auto it = visits_.begin(); it != visits_.end();) {
     auto& [key, v] = *it;

@@ -20,7 +20,7 @@ struct PassRow {
 std::span<const PassRow> pass_rows();  // in the order in which they run
 
 // Who looks at passes while a module is compiled.
-struct PassWatch {
+struct PassObserver {
   std::vector<std::string> print;  // names of those whose module or steps are kept, before and after
   struct Run {
     std::string_view name;
@@ -31,6 +31,6 @@ struct PassWatch {
 };
 
 // As compile (launch.h).
-std::shared_ptr<const Plan> compile(ir::Module module, const PlanOptions&, PassWatch&);
+std::shared_ptr<const Plan> compile(ir::Module module, const PlanOptions&, PassObserver&);
 
 }  // namespace pallasim::interp

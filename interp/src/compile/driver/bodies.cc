@@ -69,7 +69,7 @@ void link(Plan& p, const std::vector<int>& targets, const std::vector<size_t>& e
     p.steps[i].id = static_cast<int32_t>(i);
     if (targets[i] >= 0) p.steps[i].jump = &p.steps[static_cast<size_t>(targets[i])];
   }
-  p.tells_in_runs = p.may_speculate();
+  p.observed_threads = p.may_speculate();
   for (size_t b = 0; b < p.bodies.size(); ++b) p.bodies[b]->entry = p.steps.data() + entries[b];
 }
 
@@ -211,7 +211,7 @@ void Compiler::place_scratch(std::span<const std::unique_ptr<Compiler>> bodies) 
 bool runs(ir::OpCode code) { return lowering(code) != nullptr; }
 
 std::shared_ptr<Plan> compile_plan(ir::Module module, const PlanOptions& options, const StepFunctions& functions,
-                                   PassWatch* watch) {
+                                   PassObserver* watch) {
   auto plan = std::make_shared<Plan>();
   plan->functions = &functions;
   plan->module = std::move(module);

@@ -16,6 +16,6 @@ bool runs(ir::OpCode);
 
 // Compiles a verified module without shape parameters to steps that run by `functions`. `watch` may be null.
 std::shared_ptr<Plan> compile_plan(ir::Module module, const PlanOptions& options, const StepFunctions& functions,
-                                   PassWatch* watch = nullptr);
+                                   PassObserver* watch = nullptr);
 
 }  // namespace pallasim::interp

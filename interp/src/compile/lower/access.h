@@ -35,7 +35,7 @@ struct ElementAccess {
   bool spins = false;
 };
 // The view in indexed form: how every dimension of the ref is addressed. Bounds are checked per element.
-ViewResult element_view(Emitter&, const Op&, const Val& ref, std::span<const ir::View>, Lens = Lens::Refuse);
+ViewResult element_view(Emitter&, const Op&, const Val& ref, std::span<const ir::View>, Recast = Recast::Refuse);
 // `result`: where the read or former value goes; null where nobody wants it.
 void gather_access(Emitter&, const Op&, const ViewResult&, const ElementAccess&, Val* result);
 // The machine's function of a kind of atomic; refused by name where it has none.

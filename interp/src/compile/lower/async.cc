@@ -38,8 +38,8 @@ static void lower_dma_start(Emitter& e, const Op& op) {
     materialise_elided(e, e.operand(op, static_cast<size_t>(op.viewed("dst")->operand)));
     return lower_row_copy(e, op);
   }
-  const Val src = viewed_operand(e, op, "src", ViewUse::Copy, Lens::Keep),
-            dst = viewed_operand(e, op, "dst", ViewUse::CopyTo, Lens::Keep);
+  const Val src = viewed_operand(e, op, "src", ViewUse::Copy, Recast::Keep),
+            dst = viewed_operand(e, op, "dst", ViewUse::CopyTo, Recast::Keep);
   DmaPayload p;
   const Val dst_sem = viewed_operand(e, op, "dst_sem", ViewUse::Access);
   const Val src_sem = op.attr("src_sem") ? viewed_operand(e, op, "src_sem", ViewUse::Access) : Val();
@@ -92,7 +92,7 @@ static void lower_dma_start(Emitter& e, const Op& op) {
 static void lower_dma_wait(Emitter& e, const Op& op) {
   e.about_to_write(everything());
   const Val dst = chooses_rows(op.viewed("dst")) ? awaited_rows(e, op, "dst")
-                                                 : viewed_operand(e, op, "dst", ViewUse::Shape, Lens::Keep);
+                                                 : viewed_operand(e, op, "dst", ViewUse::Shape, Recast::Keep);
   const Val& shown = dst.is_choice() ? dst.ref().choice->refs[0] : dst;
   DmaWaitPayload p;
   p.extents = extents_of(shown);

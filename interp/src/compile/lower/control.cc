@@ -372,7 +372,7 @@ static void lower_new_ref(Emitter& e, const Op& op) {
 static void lower_freeze(Emitter& e, const Op& op) {
   Val v = e.operand(op, 0);
   if (v.is_semaphore()) e.unsupported(op, "freeze of semaphores");
-  if (v.is_recast()) v = open_ref(e, v, Lens::Read, nullptr);
+  if (v.is_recast()) v = open_ref(e, v, Recast::Read, nullptr);
   v = v.as_strided();
   e.define(op.results[0], v.dims.empty() ? load_scalar(e, v) : v);
 }

@@ -77,13 +77,13 @@ static void add_block(Emitter& e, ViewResult* v) {
   }
 }
 
-ViewResult element_view(Emitter& e, const Op& op, const Val& ref, std::span<const ir::View> view, Lens lens) {
+ViewResult element_view(Emitter& e, const Op& op, const Val& ref, std::span<const ir::View> view, Recast recast) {
   ViewResult v;
   v.ref = ref;
-  if (lens == Lens::Write) lens = Lens::Some;
+  if (recast == Recast::Write) recast = Recast::Some;
   const auto* last = view.empty() ? nullptr : std::get_if<ir::view::Index>(&view.back());
   if (!last) {
-    v = apply_view(e, op, ref, view, ViewUse::Access, lens);
+    v = apply_view(e, op, ref, view, ViewUse::Access, recast);
     v.dims.clear();
     for (size_t i = 0; i < v.ref.dims.size(); ++i) {
       GatherDim g;
@@ -96,8 +96,9 @@ ViewResult element_view(Emitter& e, const Op& op, const Val& ref, std::span<cons
     // All transforms but the last index are applied to the ref; the last one addresses elements.
     const std::span<const ir::View> front = view.first(view.size() - 1);
     std::vector<GatherDim> picked;
-    if ((!front.empty() || ref.ref().through) && !(lens == Lens::Read && pick_elements(e, op, &v.ref, front, &picked)))
-      v = apply_view(e, op, ref, front, ViewUse::Access, lens);
+    if ((!front.empty() || ref.ref().through) &&
+        !(recast == Recast::Read && pick_elements(e, op, &v.ref, front, &picked)))
+      v = apply_view(e, op, ref, front, ViewUse::Access, recast);
     v.dims.clear();
     if (last->has_arrays()) {
       std::vector<OpenedRef> opened = std::move(v.opened);
@@ -196,7 +197,7 @@ static void lower_masked(Emitter& e, const Op& op) {
   const Attr* mask_attr = op.attr("mask");
   const Attr* other_attr = load ? op.attr("other") : nullptr;
   const Val value = load ? Val{} : e.operand(op, 1);
-  const ViewResult v = element_view(e, op, ref, op.view(), load ? Lens::Read : Lens::Write);
+  const ViewResult v = element_view(e, op, ref, op.view(), load ? Recast::Read : Recast::Write);
   Val mask, other;
   const auto* conditions = mask_attr ? mask_conditions(e, op) : nullptr;
   if (mask_attr && !conditions) mask = e.operand(op, static_cast<size_t>(mask_attr->i));

@@ -137,12 +137,12 @@ void lower_get(Emitter& e, const Op& op) {
   if (may_leave(e, ref, op.view(), true)) {
     materialise_elided(e, ref);
     Val r;
-    gather_access(e, op, element_view(e, op, ref, op.view(), Lens::Read), {.mode = GatherPayload::Mode::Load}, &r);
+    gather_access(e, op, element_view(e, op, ref, op.view(), Recast::Read), {.mode = GatherPayload::Mode::Load}, &r);
     return e.define(op.results[0], r);
   }
   if (const ir::view::Index* index = t->is_scalar() ? one_element(ref, op.view()) : nullptr)
     return e.define(op.results[0], load_element(e, op, ref, *index));
-  ViewResult v = apply_view(e, op, ref, op.view(), ViewUse::Gather, Lens::Read);
+  ViewResult v = apply_view(e, op, ref, op.view(), ViewUse::Gather, Recast::Read);
   if (v.gather) {
     Val r;
     gather_access(e, op, v, {.mode = GatherPayload::Mode::Load}, &r);
@@ -168,10 +168,10 @@ void store_value(Emitter& e, const Op& op, const Val& ref, const Val& value) {
   emit_pending(e, v, to);
 }
 
-static ViewResult view_to_write(Emitter& e, const Op& op, const Val& ref, Lens lens) {
+static ViewResult view_to_write(Emitter& e, const Op& op, const Val& ref, Recast recast) {
   check_writable(e, op, ref);
   if (may_leave(e, ref, op.view(), false)) return element_view(e, op, ref, op.view());
-  return apply_view(e, op, ref, op.view(), ViewUse::Gather, lens);
+  return apply_view(e, op, ref, op.view(), ViewUse::Gather, recast);
 }
 
 void lower_store(Emitter& e, const Op& op) {
@@ -184,7 +184,7 @@ void lower_store(Emitter& e, const Op& op) {
     count(Rewrite::OneStepStore);
     return store_scalar(e, p, ref.dtype, scalar_slot(e, v));
   }
-  const ViewResult view = view_to_write(e, op, e.operand(op, 0), Lens::Overwrite);
+  const ViewResult view = view_to_write(e, op, e.operand(op, 0), Recast::Overwrite);
   const Val v = e.operand(op, 1);
   if (view.gather) gather_access(e, op, view, {.mode = GatherPayload::Mode::Store, .value = &v}, nullptr);
   else if (view.opened.empty() && waits_for_copy(e, op, view.ref, v)) return;
@@ -193,7 +193,7 @@ void lower_store(Emitter& e, const Op& op) {
 }
 
 void lower_swap(Emitter& e, const Op& op) {
-  const ViewResult view = view_to_write(e, op, e.operand(op, 0), Lens::Write);
+  const ViewResult view = view_to_write(e, op, e.operand(op, 0), Recast::Write);
   Val v = e.operand(op, 1), old;
   if (view.gather) {
     gather_access(e, op, view, {.mode = GatherPayload::Mode::Swap, .value = &v}, &old);
@@ -217,7 +217,7 @@ static void lower_addupdate(Emitter& e, const Op& op) {
         nullptr);
   }
   const Emitter::Adding adding(e);
-  ViewResult view = apply_view(e, op, ref, op.view(), ViewUse::Access, Lens::Write);
+  ViewResult view = apply_view(e, op, ref, op.view(), ViewUse::Access, Recast::Write);
   const Val now = view.ref.as_strided();
   StripParams params;
   params.dtype = now.dtype;
@@ -243,7 +243,7 @@ static void lower_addupdate(Emitter& e, const Op& op) {
 }
 
 static void lower_view(Emitter& e, const Op& op) {
-  e.define(op.results[0], apply_view_to_each(e, op, e.operand(op, 0), op.view(), ViewUse::Copy, Lens::Keep));
+  e.define(op.results[0], apply_view_to_each(e, op, e.operand(op, 0), op.view(), ViewUse::Copy, Recast::Keep));
 }
 
 Rows memory_rows() {

@@ -20,7 +20,7 @@ bool chooses_rows(const ir::Viewed* v) {
 static Val row_list(Emitter& e, const Op& op, const ir::view::Entry& item, ChosenRows* rows) {
   Val list = e.operand(op, static_cast<size_t>(item.operand));
   if (list.is_choice()) e.unsupported(op, "a copy of rows that one of several lists chooses");
-  if (list.is_recast()) list = open_ref(e, list, Lens::Read, nullptr);
+  if (list.is_recast()) list = open_ref(e, list, Recast::Read, nullptr);
   if (!list.is_ref()) list = dense(e, list);
   if (list.dims.size() != 1)
     e.unsupported(op,
@@ -51,7 +51,7 @@ Val all_rows(Emitter& e, const Op& op, const char* key, ViewUse use, ChosenRows*
     if (rows->count_slot != Addr::kNoSlot) sizes = {rows->count_slot};
   }
   Val v = apply_view(e, op, e.operand(op, static_cast<size_t>(view.operand)), all.first(all.size() - 1), use,
-                     Lens::Keep, sizes)
+                     Recast::Keep, sizes)
               .ref;
   if (v.ref().choice) e.unsupported(op, "a copy of chosen rows of one of several refs");
   size_t kept = 0;
@@ -67,7 +67,7 @@ Val all_rows(Emitter& e, const Op& op, const char* key, ViewUse use, ChosenRows*
     kept += d.is_slice();
   }
   const ir::View last = std::move(index);
-  v = apply_view(e, op, v, {&last, 1}, use, Lens::Keep, std::move(sizes)).ref;
+  v = apply_view(e, op, v, {&last, 1}, use, Recast::Keep, std::move(sizes)).ref;
   if (!v.ref().extents.empty()) rows->extent_slot = v.ref().extents[rows->dim];
   if (!v.ref().valid.empty() && v.ref().valid[rows->dim] != Addr::kNoSlot)
     e.unsupported(op, "a copy of rows chosen from padding");
@@ -93,7 +93,7 @@ void lower_row_copy(Emitter& e, const Op& op) {
   Val list;
   const char *key = p.of_dst ? "dst" : "src", *plain = p.of_dst ? "src" : "dst";
   const Val chosen = all_rows(e, op, key, p.of_dst ? ViewUse::CopyTo : ViewUse::Copy, &p.rows, &list),
-            other = viewed_operand(e, op, plain, p.of_dst ? ViewUse::Copy : ViewUse::CopyTo, Lens::Keep);
+            other = viewed_operand(e, op, plain, p.of_dst ? ViewUse::Copy : ViewUse::CopyTo, Recast::Keep);
   p.peer = named_unit(e, op);
   if (const Attr* add = op.attr("add")) p.add = add->is_true();
   if (other.ref().choice) e.unsupported(op, "a copy of chosen rows and one of several refs");

@@ -80,9 +80,9 @@ BulkCopyPayload box(Emitter& e, const Op& op, Box* b) {
   const char *key = b->load ? "src" : "dst", *other = b->load ? "dst" : "src";
   const ViewUse use = b->load ? ViewUse::Box : ViewUse::BoxTo;
   p.chooses = chooses_rows(op.viewed(key));
-  const Val far =
-                p.chooses ? all_rows(e, op, key, use, &p.rows, &b->list) : viewed_operand(e, op, key, use, Lens::Keep),
-            near = viewed_operand(e, op, other, b->load ? ViewUse::CopyTo : ViewUse::Copy, Lens::Keep);
+  const Val far = p.chooses ? all_rows(e, op, key, use, &p.rows, &b->list)
+                            : viewed_operand(e, op, key, use, Recast::Keep),
+            near = viewed_operand(e, op, other, b->load ? ViewUse::CopyTo : ViewUse::Copy, Recast::Keep);
   const Val &src = b->load ? far : near, &dst = b->load ? near : far;
   check_writable(e, op, dst);
   if (src.dtype != dst.dtype)
@@ -217,7 +217,7 @@ void lower_peer_store(Emitter& e, const Op& op) {
   refuse_unknown(e, op, {"value", "ref", "barrier", "cluster_idx", "cluster_dim", "optimized", "atomic"});
   const Attr *dim = op.attr("cluster_dim"), *atomic = op.attr("atomic");
   if (!dim || dim->items.size() != 1) e.unsupported(op, "async_store_smem without one axis of the cluster");
-  const Val dst = viewed_operand(e, op, "ref", ViewUse::CopyTo, Lens::Keep);
+  const Val dst = viewed_operand(e, op, "ref", ViewUse::CopyTo, Recast::Keep);
   PeerStorePayload p;
   const Val at = scalar_convert(e, e.operand(op, static_cast<size_t>(op.attr("cluster_idx")->i)), ir::DType::I32);
   p.peer = cta_at(e, op, dim->items[0].s, scalar_slot(e, at));

@@ -15,9 +15,9 @@ namespace {
 
 // An operand that lies in shared memory, or in registers.
 Val matrix(Emitter& e, const Op& op, const char* key) {
-  Val v = op.viewed(key) ? viewed_operand(e, op, key, ViewUse::Access, Lens::Read)
+  Val v = op.viewed(key) ? viewed_operand(e, op, key, ViewUse::Access, Recast::Read)
                          : strided(e, e.operand(op, static_cast<size_t>(op.attr(key)->i)));
-  if (v.is_recast()) v = open_ref(e, v, Lens::Read, nullptr);
+  if (v.is_recast()) v = open_ref(e, v, Recast::Read, nullptr);
   if (v.is_ref()) v = v.as_strided();
   if (v.dims.size() != 2)
     e.unsupported(op, std::string(ir::name(op.code)) + " with an operand of rank " + std::to_string(v.dims.size()));

@@ -5,18 +5,18 @@
 
 namespace pallasim::interp {
 
-Val viewed_operand(Emitter& e, const Op& op, const char* key, ViewUse use, Lens lens) {
+Val viewed_operand(Emitter& e, const Op& op, const char* key, ViewUse use, Recast recast) {
   const ir::Viewed& v = *op.viewed(key);
-  return apply_view_to_each(e, op, e.operand(op, static_cast<size_t>(v.operand)), v.transforms, use, lens);
+  return apply_view_to_each(e, op, e.operand(op, static_cast<size_t>(v.operand)), v.transforms, use, recast);
 }
 
 // The view of a ref, or of each of those that it may be.
 Val apply_view_to_each(Emitter& e, const Op& op, const Val& ref, std::span<const ir::View> view, ViewUse use,
-                       Lens lens) {
-  if (!ref.is_choice()) return apply_view(e, op, ref, view, use, lens).ref;
+                       Recast recast) {
+  if (!ref.is_choice()) return apply_view(e, op, ref, view, use, recast).ref;
   Val v = ref;
   v.ref().choice = std::make_shared<Choice>(*ref.ref().choice);
-  for (Val& r : v.ref().choice->refs) r = apply_view_to_each(e, op, r, view, use, lens);
+  for (Val& r : v.ref().choice->refs) r = apply_view_to_each(e, op, r, view, use, recast);
   return v;
 }
 

@@ -85,41 +85,41 @@ bool shows_all(const Val& ref) {
 }
 }  // namespace
 
-static Val open_part(Emitter& e, const Val& ref, Lens lens, std::vector<OpenedRef>* opened);
+static Val open_part(Emitter& e, const Val& ref, Recast recast, std::vector<OpenedRef>* opened);
 
 // What the ref shows of the copy of all that lies behind it.
-static Val shown_in(Emitter& e, const Val& copy, const Val& ref, Lens lens) {
+static Val shown_in(Emitter& e, const Val& copy, const Val& ref, Recast recast) {
   Val r = ref;
   r.ref().through = nullptr;
   Val::Memory& m = r.memory();
   m.addr = {copy.memory().addr.buffer, m.addr.dyn, copy.memory().addr.offset + m.addr.offset};
   m.storage = copy.memory().storage;
-  m.origin = lens != Lens::Read ? e.live().fresh_origin() : kNoOrigin;
+  m.origin = recast != Recast::Read ? e.live().fresh_origin() : kNoOrigin;
   return r;
 }
 
-Val open_ref(Emitter& e, const Val& ref, Lens lens, std::vector<OpenedRef>* opened) {
-  if (!shows_all(ref) || lens == Lens::Some) return open_part(e, ref, lens, opened);
+Val open_ref(Emitter& e, const Val& ref, Recast recast, std::vector<OpenedRef>* opened) {
+  if (!shows_all(ref) || recast == Recast::Some) return open_part(e, ref, recast, opened);
   Val base = ref.ref().through->base;
-  if (base.ref().through) base = open_ref(e, base, lens, opened);
+  if (base.ref().through) base = open_ref(e, base, recast, opened);
   const Val now = base.as_strided();
   Val shape;
   shape.dtype = ref.ref().through->dtype;
   const ArrayResult dense{ref.ref().through->dtype, ref.ref().through->dims};
-  const Val copy = lens == Lens::Overwrite
+  const Val copy = recast == Recast::Overwrite
                        ? e.temp(dense.dtype, dense.dims)
                        : emit_array(e, {now}, {dense}, between(e.functions().arrays, now, shape))[0];
-  const Val r = shown_in(e, copy, ref, lens);
+  const Val r = shown_in(e, copy, ref, recast);
   if (opened) opened->push_back({base, copy});
   return r;
 }
 
-std::vector<LensPayload::Level> levels_of(const Val& ref) {
-  std::vector<LensPayload::Level> levels;
+std::vector<ReinterpretPayload::Level> levels_of(const Val& ref) {
+  std::vector<ReinterpretPayload::Level> levels;
   for (const Val* v = &ref;; v = &v->ref().through->base) {
-    LensPayload::Level level{v->memory().addr,        v->dims,
-                             v->memory().strides,     ir::bit_width(v->dtype),
-                             ir::byte_size(v->dtype), ir::is_signed_int(v->dtype)};
+    ReinterpretPayload::Level level{v->memory().addr,        v->dims,
+                                    v->memory().strides,     ir::bit_width(v->dtype),
+                                    ir::byte_size(v->dtype), ir::is_signed_int(v->dtype)};
     if (v->ref().through && v->ref().through->dims.size() >= 2) {
       level.rows = v->ref().through->dims[v->ref().through->dims.size() - 2];
       level.inner = v->ref().through->dims.back();
@@ -130,32 +130,32 @@ std::vector<LensPayload::Level> levels_of(const Val& ref) {
 }
 
 // A part of what lies behind the ref: only the bytes of its elements are read, and written.
-static Val open_part(Emitter& e, const Val& ref, Lens lens, std::vector<OpenedRef>* opened) {
-  LensPayload p;
+static Val open_part(Emitter& e, const Val& ref, Recast recast, std::vector<OpenedRef>* opened) {
+  ReinterpretPayload p;
   p.levels = levels_of(ref);
   const Val* v = &ref;
   while (v->ref().through) v = &v->ref().through->base;
   const auto bytes_of = [&] { return e.temp(ref.ref().through->dtype, ref.ref().through->dims); };
   const Val copy = bytes_of();
   p.copy = copy.memory().addr;
-  e.plan().split.step_cost_ns += host_cost::kLens.of(static_cast<double>(ref.elements()));
-  if (lens != Lens::Overwrite) e.emit<Kind::lens>(p);
-  const Val r = shown_in(e, copy, ref, lens);
-  if (lens == Lens::Read || !opened) return r;
+  e.plan().split.step_cost_ns += host_cost::kReinterpret.of(static_cast<double>(ref.elements()));
+  if (recast != Recast::Overwrite) e.emit<Kind::reinterpret>(p);
+  const Val r = shown_in(e, copy, ref, recast);
+  if (recast == Recast::Read || !opened) return r;
   OpenedRef o{*v, copy};
   p.write = true;
-  if (lens == Lens::Some) {
+  if (recast == Recast::Some) {
     const Val before = bytes_of();
-    LensPayload was = p;
+    ReinterpretPayload was = p;
     was.write = false;
     was.copy = before.memory().addr;
-    e.emit<Kind::lens>(std::move(was));
+    e.emit<Kind::reinterpret>(std::move(was));
     p.before = before.memory().addr;
     p.has_before = true;
     o.copy.memory().storage = std::shared_ptr<Storage>(
         copy.memory().storage.get(), [a = copy.memory().storage, b = before.memory().storage](Storage*) {});
   }
-  o.lens = e.own(std::move(p));
+  o.recast = e.own(std::move(p));
   opened->push_back(std::move(o));
   return r;
 }
@@ -164,8 +164,8 @@ void write_back(Emitter& e, const std::vector<OpenedRef>& opened) {
   for (size_t i = opened.size(); i-- > 0;) {
     const OpenedRef& o = opened[i];
     e.about_to_write(e.live().written(o.base));
-    if (o.lens) {
-      e.emit<Kind::lens>(o.lens);
+    if (o.recast) {
+      e.emit<Kind::reinterpret>(o.recast);
       continue;
     }
     Val bytes =

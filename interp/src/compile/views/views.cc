@@ -79,8 +79,8 @@ using Entry = ir::view::Entry;
 // Applies transforms to a ref, one after the other.
 class Follower {
  public:
-  Follower(Emitter& e, const Op& op, const Val& ref, ViewUse use, Lens lens, std::vector<uint32_t> sizes)
-      : e_(e), op_(op), given_(ref), use_(use), lens_(lens), none_{false, std::move(sizes)} {
+  Follower(Emitter& e, const Op& op, const Val& ref, ViewUse use, Recast recast, std::vector<uint32_t> sizes)
+      : e_(e), op_(op), given_(ref), use_(use), recast_(recast), none_{false, std::move(sizes)} {
     out_.ref = ref;
     if (ref.ref().choice && !copies()) refuse(std::string(ir::name(op.code)) + " on one of several refs");
     if (!ref.ref().extents.empty() && !copies())
@@ -98,9 +98,9 @@ class Follower {
       std::visit(*this, t);
     }
     Val& r = out_.ref;
-    if (r.ref().through && lens_ == Lens::Refuse) refuse("a ref with other element widths or gaps");
-    if (r.ref().through && lens_ != Lens::Keep)
-      r = open_ref(e_, r, out_.gather && writes() ? Lens::Some : lens_, &out_.opened);
+    if (r.ref().through && recast_ == Recast::Refuse) refuse("a ref with other element widths or gaps");
+    if (r.ref().through && recast_ != Recast::Keep)
+      r = open_ref(e_, r, out_.gather && writes() ? Recast::Some : recast_, &out_.opened);
     return std::move(out_);
   }
 
@@ -135,8 +135,8 @@ class Follower {
   bool moves() const { return use_ == ViewUse::Copy || use_ == ViewUse::CopyTo || box(); }
   bool copies() const { return moves() || use_ == ViewUse::Shape; }
   bool writes() const {
-    return use_ == ViewUse::CopyTo || use_ == ViewUse::BoxTo || lens_ == Lens::Write || lens_ == Lens::Overwrite ||
-           lens_ == Lens::Some;
+    return use_ == ViewUse::CopyTo || use_ == ViewUse::BoxTo || recast_ == Recast::Write ||
+           recast_ == Recast::Overwrite || recast_ == Recast::Some;
   }
   bool stays_put() const { return use_ == ViewUse::Shape; }  // nothing is accessed
 
@@ -186,7 +186,7 @@ class Follower {
   const Op& op_;
   const Val& given_;
   const ViewUse use_;
-  const Lens lens_;
+  const Recast recast_;
   Emptiness none_;
   std::map<int, uint32_t> size_slots_;  // by operand
   bool member_ = false;  // the ref is a member of a union, with nothing done to it but to say how it is tiled
@@ -303,7 +303,7 @@ std::vector<Val> Follower::index_arrays(const ir::view::Index& index) {
     }
     if (d.ignored) refuse("an index array that skips elements, in this operation");
     Val v = e_.operand(op_, static_cast<size_t>(d.operand));
-    if (v.is_recast()) v = open_ref(e_, v, Lens::Read, nullptr);
+    if (v.is_recast()) v = open_ref(e_, v, Recast::Read, nullptr);
     if (v.is_ref()) v = v.as_strided();
     // The elements are written one by one: an index must not show what was written before its turn.
     const bool writes = (ir::info(op_.code).effects & (ir::kEffectWrite | ir::kEffectAtomic)) != 0;
@@ -463,9 +463,9 @@ void Follower::operator()(const ir::view::Swizzle& t) {
 
 }  // namespace
 
-ViewResult apply_view(Emitter& e, const Op& op, const Val& ref, std::span<const ir::View> view, ViewUse use, Lens lens,
-                      std::vector<uint32_t> sizes) {
-  return Follower(e, op, ref, use, lens, std::move(sizes)).follow(view);
+ViewResult apply_view(Emitter& e, const Op& op, const Val& ref, std::span<const ir::View> view, ViewUse use,
+                      Recast recast, std::vector<uint32_t> sizes) {
+  return Follower(e, op, ref, use, recast, std::move(sizes)).follow(view);
 }
 
 }  // namespace pallasim::interp

@@ -19,11 +19,11 @@ namespace pallasim::interp {
 enum class ViewUse : uint8_t { Access, Gather, Copy, CopyTo, Box, BoxTo, Shape };
 // What becomes of a ref that is seen through a copy: refused, opened to read or to write, or left closed.
 // Overwrite: all elements of the view are written, none is read. Some: which ones are written is known at run time.
-enum class Lens : uint8_t { Refuse, Read, Write, Overwrite, Some, Keep };
+enum class Recast : uint8_t { Refuse, Read, Write, Overwrite, Some, Keep };
 
 struct OpenedRef {
-  Val base, copy;                     // memory, and its dense copy as other elements
-  const LensPayload* lens = nullptr;  // where not all of the base is shown
+  Val base, copy;                              // memory, and its dense copy as other elements
+  const ReinterpretPayload* recast = nullptr;  // where not all of the base is shown
 };
 struct ViewResult {
   std::vector<OpenedRef> opened;
@@ -40,10 +40,11 @@ struct Emptiness {
   std::vector<uint32_t> sizes;
 };
 // `sizes`: more slots of which one that holds 0 says that nothing is accessed.
-ViewResult apply_view(Emitter&, const Op&, const Val& ref, std::span<const ir::View>, ViewUse, Lens = Lens::Refuse,
+ViewResult apply_view(Emitter&, const Op&, const Val& ref, std::span<const ir::View>, ViewUse, Recast = Recast::Refuse,
                       std::vector<uint32_t> sizes = {});
 // The view of a ref, or of each of those that it may be.
-Val apply_view_to_each(Emitter&, const Op&, const Val& ref, std::span<const ir::View>, ViewUse, Lens = Lens::Refuse);
+Val apply_view_to_each(Emitter&, const Op&, const Val& ref, std::span<const ir::View>, ViewUse,
+                       Recast = Recast::Refuse);
 // Offsets of views that were found already, by what they are made of, as far as they hold where the compiler is.
 class IndexedViews {
  public:
@@ -73,7 +74,7 @@ class IndexedViews {
 };
 
 // An attribute view($k, [transforms]).
-Val viewed_operand(Emitter&, const Op&, const char* key, ViewUse, Lens = Lens::Refuse);
+Val viewed_operand(Emitter&, const Op&, const char* key, ViewUse, Recast = Recast::Refuse);
 // Runs `body` once per alternative of `v`, where the plan then branches.
 void for_each_choice(Emitter&, const Val& v, const std::function<void(const Val&)>& body);
 // Strides of memory in a shape that differs in dimensions of one element alone.
@@ -87,8 +88,8 @@ Val see_through(Emitter&, const Op&, const Val& ref, ir::DType, std::vector<int6
 // smaller. Returns what is left to select.
 ir::view::Index push_index(Emitter&, const Op&, Val* ref, const ir::view::Index&);
 // Where its elements lie: in the dense array of its elements, in what that shows, at last in memory.
-std::vector<LensPayload::Level> levels_of(const Val& ref);
-Val open_ref(Emitter&, const Val& ref, Lens, std::vector<OpenedRef>*);
+std::vector<ReinterpretPayload::Level> levels_of(const Val& ref);
+Val open_ref(Emitter&, const Val& ref, Recast, std::vector<OpenedRef>*);
 void write_back(Emitter&, const std::vector<OpenedRef>&);
 
 }  // namespace pallasim::interp

@@ -100,7 +100,7 @@ struct StoredRows {
 // Moves the elements of a view between a dense copy and memory, and touches no other bytes of either. Level 0 is the
 // view of the copy; every level shows the dense array of `rows` x `inner` elements behind it in other widths or another
 // shape; the last one is memory.
-struct LensPayload {
+struct ReinterpretPayload {
   struct Level {
     Addr addr;                           // of the view: within the dense array, and at last in memory
     std::vector<int64_t> dims, strides;  // elements

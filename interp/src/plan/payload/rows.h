@@ -25,7 +25,7 @@ struct RowCopyPayload : DmaPayload {
   ChosenRows rows;
   bool of_dst = false;  // rows of the destination are chosen; else of the source
   // Where the elements of a side lie; one level: as the side says.
-  std::vector<LensPayload::Level> src_levels, dst_levels;
+  std::vector<ReinterpretPayload::Level> src_levels, dst_levels;
 };
 
 struct FetchAddPayload {

@@ -1,4 +1,4 @@
-#include "race_watch.h"
+#include "race_detector.h"
 
 #include <fmt/format.h>
 
@@ -12,7 +12,7 @@
 namespace pallasim::interp {
 namespace shadow = memory::shadow;
 
-RaceWatch::RaceWatch(const Plan& plan, size_t devices, const Options& o, Instances& instances)
+RaceDetector::RaceDetector(const Plan& plan, size_t devices, const Options& o, Instances& instances)
     : plan_(plan),
       active_(static_cast<size_t>(plan.threads.count) * devices > 1),
       instances_(instances),
@@ -30,14 +30,14 @@ RaceWatch::RaceWatch(const Plan& plan, size_t devices, const Options& o, Instanc
 }
 
 // What semaphores hold from the start orders nobody.
-void RaceWatch::on_launch(const LaunchEvent&) {
+void RaceDetector::on_launch(const LaunchEvent&) {
   const Execution& ex = this->ex();
   for (size_t i = 0; i < ex.semaphores.size(); ++i)
     if (const int64_t n = ex.semaphores.count(static_cast<int64_t>(i)); n != 0)
       order_.preset(static_cast<int64_t>(i), n);
 }
 
-void RaceWatch::see(Seen& seen) {
+void RaceDetector::see(Seen& seen) {
   const Access& a = seen.access;
   const Step& step = this->step(a.step);
   if (is_operations(step, a.thread, a.buffer, a.offset)) return;  // its sides are actors of their own
@@ -48,7 +48,7 @@ void RaceWatch::see(Seen& seen) {
 // Whether what a step accesses there is a side of the operation that it starts. A product's operands in shared memory
 // and its accumulator are its own business until it is awaited; operands in registers are the compiler's, whatever had
 // a name there before.
-bool RaceWatch::is_operations(const Step& s, int32_t by, uint32_t buffer, int64_t offset) const {
+bool RaceDetector::is_operations(const Step& s, int32_t by, uint32_t buffer, int64_t offset) const {
   if (s.kind != Kind::wgmma) return starts_operation(s);
   const Addr& to = payload<Kind::wgmma>(s).dst;
   const int64_t at = to.offset + (to.dyn == Addr::kNoSlot ? 0 : thread(by).slot<int64_t>(to.dyn));
@@ -56,12 +56,12 @@ bool RaceWatch::is_operations(const Step& s, int32_t by, uint32_t buffer, int64_
          (buffer == to.buffer && offset == at && plan_.memory.allocations.at(buffer, offset));
 }
 
-bool RaceWatch::in_shared_memory(uint32_t buffer, int64_t offset) const {
+bool RaceDetector::in_shared_memory(uint32_t buffer, int64_t offset) const {
   const memory::Allocation* a = plan_.memory.allocations.at(buffer, offset);
   return a && a->space == ir::Space::GpuSmem;
 }
 
-void RaceWatch::on_sync(const SyncEvent& e) {
+void RaceDetector::on_sync(const SyncEvent& e) {
   using What = SyncEvent::What;
   switch (e.what) {
     case What::Signal: return order_.signal(e.thread, e.object, e.value);
@@ -82,13 +82,13 @@ void RaceWatch::on_sync(const SyncEvent& e) {
 }
 
 // Copies of a pipeline are the thread's own business.
-void RaceWatch::on_operation(const OperationEvent& e) {
+void RaceDetector::on_operation(const OperationEvent& e) {
   if (e.operation.kind == memory::AsyncKind::block && e.what == OperationEvent::What::Issued) return;
   if (e.what == OperationEvent::What::Issued) issued(e.operation);
   if (e.what == OperationEvent::What::Moved) moved(e.operation);
 }
 
-void RaceWatch::issued(const memory::AsyncOperation& op) {
+void RaceDetector::issued(const memory::AsyncOperation& op) {
   Execution& ex = this->ex();
   const Step& s = step(op.step);
   const shadow::Issued who = order_.issue(op.thread, op.stream, op.in_order(), !op.after_read.empty());
@@ -108,7 +108,7 @@ void RaceWatch::issued(const memory::AsyncOperation& op) {
   for (const memory::Side& side : op.writes) tell(side, true);
 }
 
-void RaceWatch::moved(const memory::AsyncOperation& op) {
+void RaceDetector::moved(const memory::AsyncOperation& op) {
   const auto it = issued_.find(op.id);
   const shadow::Issued who = it == issued_.end() ? shadow::Issued{op.thread, op.thread} : it->second;
   const auto release = [&](shadow::Actor side, const memory::Completion& d) {
@@ -121,7 +121,7 @@ void RaceWatch::moved(const memory::AsyncOperation& op) {
 }
 
 // Memory is given out again: what was done to it before is another buffer's story.
-void RaceWatch::on_memory(const MemoryEvent& e) {
+void RaceDetector::on_memory(const MemoryEvent& e) {
   if (e.what == MemoryEvent::What::Freed) scopes_.erase({e.thread, e.offset});
   if (e.what == MemoryEvent::What::Scope) {
     if (!has_trips_) return;
@@ -131,7 +131,7 @@ void RaceWatch::on_memory(const MemoryEvent& e) {
   races_.fresh(instances_.of(ex(), e.thread, e.buffer), e.offset, e.offset + e.bytes);
 }
 
-void RaceWatch::look(Execution& ex, const shadow::Access& a, const Where& w) {
+void RaceDetector::look(Execution& ex, const shadow::Access& a, const Where& w) {
   if (races_.limit()) return;
   const size_t before = races_.found().size();
   const bool fits = races_.access(order_, a);
@@ -140,8 +140,8 @@ void RaceWatch::look(Execution& ex, const shadow::Access& a, const Where& w) {
   note_visit(a, w);
 }
 
-void RaceWatch::check_begun(Execution& ex, const memory::AsyncOperation& op, const memory::Side& side,
-                            shadow::Actor writes) {
+void RaceDetector::check_begun(Execution& ex, const memory::AsyncOperation& op, const memory::Side& side,
+                               shadow::Actor writes) {
   const auto thread = [&](int32_t i) -> const Thread& { return ex.threads[static_cast<size_t>(i)]; };
   const int32_t from = ex.device_of(thread(op.thread)), to = ex.device_of(thread(side.place.thread));
   // Devices of no chip in particular begin together.
@@ -180,7 +180,7 @@ std::string remedy(const Execution& ex, const Thread& a, const Thread& b) {
 }  // namespace
 
 // "core 1 reads it", "a copy of device 0 writes it".
-std::string RaceWatch::deed(const Execution& ex, const shadow::Party& p) const {
+std::string RaceDetector::deed(const Execution& ex, const shadow::Party& p) const {
   const Step* s = instances_.line(plan_, p.site).step;
   const std::string who = alone_ ? "" : " of " + name_of(ex.threads[static_cast<size_t>(p.thread)]);
   const std::string_view does = p.write ? "writes" : "reads";
@@ -190,7 +190,7 @@ std::string RaceWatch::deed(const Execution& ex, const shadow::Party& p) const {
   return fmt::format("{} {}", alone_ ? "the kernel" : name_of(ex.threads[static_cast<size_t>(p.thread)]), does);
 }
 
-void RaceWatch::report(Execution& ex, shadow::Race r, const Where& w) {
+void RaceDetector::report(Execution& ex, shadow::Race r, const Where& w) {
   const auto thread = [&](int32_t i) -> const Thread& { return ex.threads[static_cast<size_t>(i)]; };
   const auto step_of = [&](const shadow::Party& p) { return instances_.line(plan_, p.site).step; };
   const auto product = [](const Step* s) { return s->kind == Kind::wgmma; };
@@ -244,7 +244,7 @@ void RaceWatch::report(Execution& ex, shadow::Race r, const Where& w) {
   add(std::move(d), r, ref);
 }
 
-void RaceWatch::add(ir::Diagnostic d, const shadow::Race& r, const std::string& ref) {
+void RaceDetector::add(ir::Diagnostic d, const shadow::Race& r, const std::string& ref) {
   d.about.push_back(about_ref(ref));
   std::vector<std::string> keys{std::string(d.code.text()) + about_ref(ref)};
   for (const shadow::Party* p : {&r.earlier, &r.later}) {
@@ -262,7 +262,7 @@ void RaceWatch::add(ir::Diagnostic d, const shadow::Race& r, const std::string& 
 
 // The name of the ref that the memory is of; between scopes and blocks a thread's memory holds values of the
 // compiler's.
-std::optional<std::string> RaceWatch::ref_of(const Thread& owner, const Where& w, const std::string& name) const {
+std::optional<std::string> RaceDetector::ref_of(const Thread& owner, const Where& w, const std::string& name) const {
   if (!plan_.memory.is_private(w.buffer)) return name;
   if (w.buffer == owner.temps)
     for (const Window& window : owner.body->windows) {
@@ -280,7 +280,7 @@ std::optional<std::string> RaceWatch::ref_of(const Thread& owner, const Where& w
 }
 
 // Of one thread, in two trips of a parallel_loop. What is no ref is the compiler's.
-void RaceWatch::between_trips(const Thread& t, const shadow::Race& r, const std::string& name) {
+void RaceDetector::between_trips(const Thread& t, const shadow::Race& r, const std::string& name) {
   const ir::LocId loc = instances_.line(plan_, r.later.site).loc;
   ir::Site side = ir::site_of(*t.exec->locs, instances_.line(plan_, r.earlier.site).loc);
   const auto does = [](const shadow::Party& p) { return p.write ? "writes" : "reads"; };
@@ -296,7 +296,7 @@ void RaceWatch::between_trips(const Thread& t, const shadow::Race& r, const std:
 }
 
 // Ordered, but written by ordinary stores, which copies and products see behind a fence alone.
-void RaceWatch::unfenced(const Thread& t, const shadow::Race& r, const std::string& name, const std::string& ref) {
+void RaceDetector::unfenced(const Thread& t, const shadow::Race& r, const std::string& name, const std::string& ref) {
   const auto [step, loc] = instances_.line(plan_, r.later.site);
   const bool product = !starts_operation(*step);
   ir::Diagnostic d =
@@ -312,7 +312,7 @@ void RaceWatch::unfenced(const Thread& t, const shadow::Race& r, const std::stri
   add(std::move(d), r, ref);
 }
 
-void RaceWatch::finish(std::vector<ir::Diagnostic>& out) {
+void RaceDetector::finish(std::vector<ir::Diagnostic>& out) {
   check_ends();
   for (ir::Diagnostic& d : joined(std::move(findings_))) out.push_back(std::move(d));
 }

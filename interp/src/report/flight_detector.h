@@ -13,9 +13,9 @@ namespace pallasim::interp {
 // Nobody may touch what an asynchronous copy writes, or change what it reads, before the copy is awaited. A wait covers
 // the oldest copies of its semaphore, as far as its bytes go. Of several receivers each awaits its own bytes: to each
 // goes a flight of its own.
-class FlightWatch : public Detector {
+class FlightDetector : public Detector {
  public:
-  FlightWatch(const Plan& plan, Instances& instances) : plan_(plan), instances_(instances) {}
+  FlightDetector(const Plan& plan, Instances& instances) : plan_(plan), instances_(instances) {}
   uint32_t wants() const override { return kOperation | kSync | kMemory; }
   void see(Seen&) override;
   void on_operation(const OperationEvent&) override;

@@ -14,10 +14,10 @@ namespace pallasim::interp {
 // Threads that use the same memory without a semaphore between them: happens-before, for any number of threads
 // (memory_model, shadow/order.h). Of a thread's own memory only kernels whose copies reach into other threads' are
 // looked at. Throws PS-SIZE-001 where what is remembered exceeds Options::max_memory.
-class RaceWatch : public Detector {
+class RaceDetector : public Detector {
  public:
   // `devices`: of the launch.
-  RaceWatch(const Plan&, size_t devices, const Options&, Instances&);
+  RaceDetector(const Plan&, size_t devices, const Options&, Instances&);
   bool empty() const { return !active_; }
   uint32_t wants() const override { return kLaunch | kOperation | kSync | kMemory; }
   void on_launch(const LaunchEvent&) override;
@@ -57,7 +57,7 @@ class RaceWatch : public Detector {
   std::optional<std::string> ref_of(const Thread& owner, const Where&, const std::string& name) const;
   const Plan& plan_;
   bool active_ = false, reached_ = false;
-  bool alone_ = false;  // there is one thread: what it does to its copies in flight is told of by FlightWatch
+  bool alone_ = false;  // there is one thread: what it does to its copies in flight is told of by FlightDetector
   bool has_trips_ = false;
   std::map<std::pair<int32_t, int64_t>, int64_t> scopes_;  // by thread and offset, where they end: memory of refs
   Instances& instances_;

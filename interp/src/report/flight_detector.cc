@@ -1,4 +1,4 @@
-#include "flight_watch.h"
+#include "flight_detector.h"
 
 #include <fmt/format.h>
 
@@ -11,13 +11,13 @@
 namespace pallasim::interp {
 namespace shadow = memory::shadow;
 
-void FlightWatch::see(Seen& seen) {
+void FlightDetector::see(Seen& seen) {
   if (flights_.empty() || starts_operation(step(seen.access.step))) return;
   look(ex(), seen.shadow(), seen.access.thread);
 }
 
-// Of products RaceWatch tells; blocks of a pipeline are the thread's own business.
-void FlightWatch::on_operation(const OperationEvent& e) {
+// Of products RaceDetector tells; blocks of a pipeline are the thread's own business.
+void FlightDetector::on_operation(const OperationEvent& e) {
   if (e.what == OperationEvent::What::Moved) moved(e.operation);
   if (e.what == OperationEvent::What::Issued && starts_operation(step(e.operation.step))) issued(e.operation);
 }
@@ -31,19 +31,19 @@ int64_t flight_of(const memory::AsyncOperation& op, size_t receiver) {
 }  // namespace
 
 // The phase in which its bytes count is the one that waits for them.
-void FlightWatch::moved(const memory::AsyncOperation& op) {
+void FlightDetector::moved(const memory::AsyncOperation& op) {
   for (size_t i = 0; i < op.after_write.size(); ++i)
     if (const memory::Completion& c = op.after_write[i]; c.kind == memory::Completion::Kind::Barrier)
       flights_.counted(flight_of(op, i), c.object, ex().barriers[c.object].phase);
 }
 
-void FlightWatch::issued(const memory::AsyncOperation& op) {
+void FlightDetector::issued(const memory::AsyncOperation& op) {
   if (flights_.empty()) issues_.clear();
   if (op.combine != memory::Combine::Replace) adding_.insert(op.step);
   for (size_t i = 0; i < op.writes.size(); ++i) start(op, i);
 }
 
-void FlightWatch::start(const memory::AsyncOperation& op, size_t receiver) {
+void FlightDetector::start(const memory::AsyncOperation& op, size_t receiver) {
   Execution& ex = this->ex();
   const memory::Side& to = op.writes[receiver];
   shadow::Flight f;
@@ -70,7 +70,7 @@ void FlightWatch::start(const memory::AsyncOperation& op, size_t receiver) {
   flights_.start(id, std::move(f));
 }
 
-FlightWatch::Moment FlightWatch::moment(const Thread& t, int32_t step) {
+FlightDetector::Moment FlightDetector::moment(const Thread& t, int32_t step) {
   Moment r;
   for (const uint32_t slot : t.body->pid_slots) r.point.push_back(t.slot<int64_t>(slot));
   const auto [it, fresh] = loops_of_.try_emplace(step);
@@ -80,7 +80,7 @@ FlightWatch::Moment FlightWatch::moment(const Thread& t, int32_t step) {
 }
 
 // "grid point (1,), trip 0 of the loop at k.py:12", the outermost first.
-std::string FlightWatch::moment_text(const Moment& m, int32_t step) {
+std::string FlightDetector::moment_text(const Moment& m, int32_t step) {
   std::string r;
   if (!m.point.empty()) r = fmt::format("grid point ({}{})", fmt::join(m.point, ", "), m.point.size() == 1 ? "," : "");
   const std::vector<const Step*>& loops = loops_of_[step];
@@ -90,20 +90,20 @@ std::string FlightWatch::moment_text(const Moment& m, int32_t step) {
   return r;
 }
 
-void FlightWatch::on_sync(const SyncEvent& e) {
+void FlightDetector::on_sync(const SyncEvent& e) {
   if (e.what == SyncEvent::What::Taken) flights_.taken(e.object, e.value);
   if (e.what == SyncEvent::What::Passed) flights_.saw_phase(e.object, e.value);
   if (e.what == SyncEvent::What::Groups) flights_.saw_groups(e.object, e.last, e.reads);
 }
 
-void FlightWatch::on_memory(const MemoryEvent& e) {
+void FlightDetector::on_memory(const MemoryEvent& e) {
   if (e.what != MemoryEvent::What::Freed || flights_.empty()) return;
   const size_t before = flights_.found().size();
   flights_.freed(instances_.of(ex(), e.thread, e.buffer), e.offset, e.offset + e.bytes, e.thread);
   for (size_t i = before; i < flights_.found().size(); ++i) report(ex(), flights_.found()[i]);
 }
 
-void FlightWatch::look(Execution& ex, const shadow::Access& a, int32_t thread) {
+void FlightDetector::look(Execution& ex, const shadow::Access& a, int32_t thread) {
   const size_t before = flights_.found().size();
   flights_.access(a, thread);
   for (size_t i = before; i < flights_.found().size(); ++i) report(ex, flights_.found()[i]);
@@ -121,7 +121,7 @@ std::string not_awaited(const shadow::InFlightUse& u) {
 }
 }  // namespace
 
-void FlightWatch::report(Execution& ex, const shadow::InFlightUse& u) {
+void FlightDetector::report(Execution& ex, const shadow::InFlightUse& u) {
   // Of two copies that add to a place both count, in any order.
   if (!u.freed && u.writes && u.access.write && adding_.count(u.issued) &&
       adding_.count(instances_.line(plan_, u.access.site).step->id))
@@ -171,7 +171,7 @@ void FlightWatch::report(Execution& ex, const shadow::InFlightUse& u) {
 }
 
 // Uses of copies that one wait would make right are one report.
-void FlightWatch::add(ir::Diagnostic d, const Step& issued, const std::string& ref, bool by_itself) {
+void FlightDetector::add(ir::Diagnostic d, const Step& issued, const std::string& ref, bool by_itself) {
   std::vector<std::string> keys;
   if (!by_itself) keys = about_sync(issued);
   if (keys.empty()) keys.push_back(fmt::format("started at {}", plan_.loc_of(issued)));
@@ -180,7 +180,7 @@ void FlightWatch::add(ir::Diagnostic d, const Step& issued, const std::string& r
   findings_.push_back({std::move(d), std::move(keys)});
 }
 
-void FlightWatch::finish(std::vector<ir::Diagnostic>& out) {
+void FlightDetector::finish(std::vector<ir::Diagnostic>& out) {
   for (ir::Diagnostic& d : joined(std::move(findings_))) out.push_back(std::move(d));
 }
 

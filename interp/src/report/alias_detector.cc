@@ -10,7 +10,7 @@
 
 namespace pallasim::interp {
 
-AliasWatch::AliasWatch(const Plan& plan) : plan_(plan) {
+AliasDetector::AliasDetector(const Plan& plan) : plan_(plan) {
   if (!plan.first().model->checks.aliased_inputs) return;
   const int inputs = static_cast<int>(plan.module.operands.size()) - plan.module.count(ir::Operand::Kind::Output);
   for (const ir::Alias& a : plan.module.aliases) {
@@ -20,7 +20,7 @@ AliasWatch::AliasWatch(const Plan& plan) : plan_(plan) {
   }
 }
 
-void AliasWatch::cut(Runs* written, const ByteRun& run) {
+void AliasDetector::cut(Runs* written, const ByteRun& run) {
   auto it = written->upper_bound(run.begin);
   if (it != written->begin()) --it;
   while (it != written->end() && it->first < run.end) {
@@ -35,7 +35,7 @@ void AliasWatch::cut(Runs* written, const ByteRun& run) {
   }
 }
 
-void AliasWatch::see(Seen& seen) {
+void AliasDetector::see(Seen& seen) {
   const Access& a = seen.access;
   if (a.buffer < kFirstOperandBuffer) return;
   const int operand = static_cast<int>(a.buffer - kFirstOperandBuffer);
@@ -55,7 +55,7 @@ void AliasWatch::see(Seen& seen) {
   }
 }
 
-void AliasWatch::report(const Access& a, int input, int64_t at, ir::LocId writer) {
+void AliasDetector::report(const Access& a, int input, int64_t at, ir::LocId writer) {
   reported_.insert(input);
   const ir::Module& m = plan_.module;
   const Window& w = plan_.first().windows[static_cast<size_t>(input)];
@@ -78,7 +78,7 @@ void AliasWatch::report(const Access& a, int input, int64_t at, ir::LocId writer
   findings_.push_back(std::move(d));
 }
 
-void AliasWatch::finish(std::vector<ir::Diagnostic>& out) {
+void AliasDetector::finish(std::vector<ir::Diagnostic>& out) {
   for (ir::Diagnostic& d : findings_) out.push_back(std::move(d));
 }
 

@@ -78,12 +78,12 @@ std::string why_unwritten(const Window& w, const std::vector<int64_t>& grid, int
 
 }  // namespace
 
-void WriteWatch::add(int32_t instance, Part p) {
+void WriteDetector::add(int32_t instance, Part p) {
   if (p.end > p.begin) memories_[instance].parts[p.begin] = std::move(p);
 }
 
 // Outputs that begin as nobody's, copies of their blocks, and scratch of every thread.
-void WriteWatch::on_launch(const LaunchEvent&) {
+void WriteDetector::on_launch(const LaunchEvent&) {
   const Execution& ex = this->ex();
   for (const Window& w : plan_.first().windows) {
     if (!w.is_output || ir::is_sync(w.dtype) || plan_.module.is_aliased_output(static_cast<size_t>(w.operand)))
@@ -118,7 +118,7 @@ void WriteWatch::on_launch(const LaunchEvent&) {
 }
 
 // Memory is given out again: what lay there is no more.
-void WriteWatch::fresh(const MemoryEvent& e) {
+void WriteDetector::fresh(const MemoryEvent& e) {
   if (!scratch_) return;
   const int64_t offset = e.offset, end = offset + e.bytes;
   Memory& m = memories_[instances_.of(ex(), e.thread, e.buffer)];
@@ -128,7 +128,7 @@ void WriteWatch::fresh(const MemoryEvent& e) {
 }
 
 // Whatever lies there from now on is nothing that was declared, until somebody says so.
-void WriteWatch::freed(const MemoryEvent& e) {
+void WriteDetector::freed(const MemoryEvent& e) {
   const int64_t offset = e.offset, end = offset + e.bytes;
   const auto memory = memories_.find(instances_.of(ex(), e.thread, e.buffer));
   if (memory == memories_.end()) return;
@@ -136,13 +136,13 @@ void WriteWatch::freed(const MemoryEvent& e) {
   memory->second.written.clear(offset, end);
 }
 
-void WriteWatch::on_memory(const MemoryEvent& e) {
+void WriteDetector::on_memory(const MemoryEvent& e) {
   if (e.what == MemoryEvent::What::Fresh) fresh(e);
   if (e.what == MemoryEvent::What::Freed) freed(e);
 }
 
 // A write to the copy of a block is one to the array, as far as the block lies in it.
-void WriteWatch::mark_stage(Execution& ex, const Access& a, const Part& stage, const memory::shadow::Box& box) {
+void WriteDetector::mark_stage(Execution& ex, const Access& a, const Part& stage, const memory::shadow::Box& box) {
   const Window& w = *stage.stage;
   const auto& staged = std::get<Window::Staged>(w.reach);
   const Thread& t = ex.threads[static_cast<size_t>(a.thread)];
@@ -175,7 +175,7 @@ void WriteWatch::mark_stage(Execution& ex, const Access& a, const Part& stage, c
     }
 }
 
-void WriteWatch::see(Seen& seen) {
+void WriteDetector::see(Seen& seen) {
   Execution& ex = this->ex();
   const Access& a = seen.access;
   if (memories_.empty()) return;
@@ -194,7 +194,7 @@ void WriteWatch::see(Seen& seen) {
   if (p.stage) mark_stage(ex, a, p, box);
 }
 
-void WriteWatch::read(Execution& ex, const Access& a, Memory& m, const Part& p, const memory::shadow::Box& box) {
+void WriteDetector::read(Execution& ex, const Access& a, Memory& m, const Part& p, const memory::shadow::Box& box) {
   const memory::shadow::Range own{p.begin, p.end};
   const memory::shadow::Written::Missing missing = m.written.missing(box, a.element_bytes, own);
   if (missing.elements == 0) return;
@@ -214,7 +214,7 @@ void WriteWatch::read(Execution& ex, const Access& a, Memory& m, const Part& p, 
                     instances_.of(ex, a.owner < 0 ? a.thread : a.owner, a.buffer), std::move(d)});
 }
 
-void WriteWatch::Part::note_writer(const Thread& t, ir::LocId loc) {
+void WriteDetector::Part::note_writer(const Thread& t, ir::LocId loc) {
   uint64_t first = 0;
   const std::vector<uint32_t>& pids = t.body->pid_slots;
   for (size_t g = 0; g < pids.size() && g < 64; ++g)
@@ -224,18 +224,18 @@ void WriteWatch::Part::note_writer(const Thread& t, ir::LocId loc) {
   writers.push_back({loc, 1, first});
 }
 
-bool WriteWatch::Part::written_at(ir::LocId loc) const {
+bool WriteDetector::Part::written_at(ir::LocId loc) const {
   return std::any_of(writers.begin(), writers.end(), [&](const Writer& w) { return w.loc == loc; });
 }
 
-const WriteWatch::Part* WriteWatch::part_of(int32_t instance, int64_t offset) const {
+const WriteDetector::Part* WriteDetector::part_of(int32_t instance, int64_t offset) const {
   const auto memory = memories_.find(instance);
   if (memory == memories_.end()) return nullptr;
   const auto part = memory->second.parts.find(offset);
   return part == memory->second.parts.end() ? nullptr : &part->second;
 }
 
-bool WriteWatch::set_elsewhere(Execution& ex, const Unset& u) {
+bool WriteDetector::set_elsewhere(Execution& ex, const Unset& u) {
   const int axis = plan_.threads.core_axis;
   if (!claims_ || axis < 0 || !plan_.memory.is_private(u.buffer)) return false;
   const Thread& t = ex.threads[static_cast<size_t>(u.thread)];
@@ -263,7 +263,7 @@ bool WriteWatch::set_elsewhere(Execution& ex, const Unset& u) {
 }
 
 // A line that sets it did so at the first points along an axis alone, of which the one that read it is none.
-void WriteWatch::tell_when_set(const Unset& u, ir::Diagnostic* d) const {
+void WriteDetector::tell_when_set(const Unset& u, ir::Diagnostic* d) const {
   const Part* p = part_of(u.instance, u.offset);
   const std::vector<int64_t>& point = u.found.grid_point;
   for (size_t g = 0; p && g < point.size() && g < 64; ++g)
@@ -273,7 +273,7 @@ void WriteWatch::tell_when_set(const Unset& u, ir::Diagnostic* d) const {
 }
 
 // Refs that are to be set at one place are one report.
-void WriteWatch::report_unset(Execution& ex, std::vector<ir::Diagnostic>& out) {
+void WriteDetector::report_unset(Execution& ex, std::vector<ir::Diagnostic>& out) {
   std::vector<std::vector<const Unset*>> groups;
   const auto wanted = [](const Unset& u) {  // when, whatever the ref's name is
     const size_t at = u.found.hint.find(u.name);
@@ -312,8 +312,8 @@ void WriteWatch::report_unset(Execution& ex, std::vector<ir::Diagnostic>& out) {
 }
 
 // Some elements of what is read were never written. A kernel may well throw them away: a note.
-void WriteWatch::report_part(Execution& ex, const Access& a, const Part& p, int64_t all,
-                             const memory::shadow::Written::Missing& missing) {
+void WriteDetector::report_part(Execution& ex, const Access& a, const Part& p, int64_t all,
+                                const memory::shadow::Written::Missing& missing) {
   if (!reported_.insert("part of " + p.name).second) return;
   ir::Diagnostic d = diagnostic_at(
       ex.threads[static_cast<size_t>(a.thread)], a.loc, "PS-UNINIT-002",
@@ -326,7 +326,7 @@ void WriteWatch::report_part(Execution& ex, const Access& a, const Part& p, int6
   findings_.push_back(std::move(d));
 }
 
-void WriteWatch::finish(std::vector<ir::Diagnostic>& out) {
+void WriteDetector::finish(std::vector<ir::Diagnostic>& out) {
   Execution& ex = this->ex();
   report_unset(ex, out);
   for (ir::Diagnostic& d : findings_) out.push_back(std::move(d));
@@ -385,7 +385,7 @@ std::string points_wanted(const std::vector<int64_t>& grid, int64_t n, int64_t m
 
 }  // namespace
 
-void WriteWatch::report_unwritten(Execution& ex, const Part& part, Memory& m, std::vector<ir::Diagnostic>& out) {
+void WriteDetector::report_unwritten(Execution& ex, const Part& part, Memory& m, std::vector<ir::Diagnostic>& out) {
   const int64_t size = part.output->element_bytes, n = part.end / size;
   const memory::shadow::Written::Missing left = m.written.missing({0, part.end}, size);
   const int64_t missing = left.elements, first = left.first / size;

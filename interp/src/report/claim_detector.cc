@@ -11,13 +11,13 @@
 
 namespace pallasim::interp {
 
-ClaimWatch::ClaimWatch(const Plan& plan, const Options& o, Instances& instances)
+ClaimDetector::ClaimDetector(const Plan& plan, const Options& o, Instances& instances)
     : plan_(plan), instances_(instances), programs_(!plan.first().model->in_order()), claims_(o.max_memory) {
   for (size_t g = 0; g < plan.module.grid.size(); ++g)
     if (programs_ ? !plan.threads.concurrent : plan.module.grid[g].semantics == "parallel") axes_.push_back(g);
 }
 
-void ClaimWatch::on_point(const PointEvent& e) {
+void ClaimDetector::on_point(const PointEvent& e) {
   const auto thread = static_cast<size_t>(e.thread);
   if (thread >= units_.size()) units_.resize(thread + 1, 0);
   units_[thread] = 0;
@@ -25,7 +25,7 @@ void ClaimWatch::on_point(const PointEvent& e) {
 }
 
 // Operands, and scratch: every core has its own, so that only a value carried from one coordinate to another tells.
-void ClaimWatch::see(Seen& seen) {
+void ClaimDetector::see(Seen& seen) {
   const Access& a = seen.access;
   const bool operand = a.buffer >= kFirstOperandBuffer;
   if (operand && a.buffer - kFirstOperandBuffer >= plan_.module.operands.size()) return;
@@ -44,7 +44,7 @@ void ClaimWatch::see(Seen& seen) {
 }
 
 // The axes of the claim on which two units differ.
-std::vector<size_t> ClaimWatch::differing(const Execution& ex, int64_t a, int64_t b) const {
+std::vector<size_t> ClaimDetector::differing(const Execution& ex, int64_t a, int64_t b) const {
   std::vector<size_t> r;
   for (size_t i = axes_.size(); i-- > 0;) {
     const int64_t n = ex.grid[axes_[i]];
@@ -56,7 +56,7 @@ std::vector<size_t> ClaimWatch::differing(const Execution& ex, int64_t a, int64_
 }
 
 // "(0, 3)" of axes 0 and 2.
-std::string ClaimWatch::coordinates(const Execution& ex, int64_t unit) const {
+std::string ClaimDetector::coordinates(const Execution& ex, int64_t unit) const {
   std::string r;
   for (size_t i = axes_.size(); i-- > 0;) {
     const int64_t n = ex.grid[axes_[i]];
@@ -66,8 +66,8 @@ std::string ClaimWatch::coordinates(const Execution& ex, int64_t unit) const {
   return r;
 }
 
-void ClaimWatch::note(Execution& ex, const Access& a, const memory::shadow::Shared& found, int64_t unit,
-                      const std::string& name, bool kept) {
+void ClaimDetector::note(Execution& ex, const Access& a, const memory::shadow::Shared& found, int64_t unit,
+                         const std::string& name, bool kept) {
   std::vector<size_t> axes = programs_ ? axes_ : differing(ex, found.earlier.unit, unit);
   const bool carries = kept || (!a.write && found.earlier_wrote);
   const auto told = std::find_if(shared_.begin(), shared_.end(),
@@ -90,7 +90,7 @@ void ClaimWatch::note(Execution& ex, const Access& a, const memory::shadow::Shar
   else *told = std::move(now);
 }
 
-void ClaimWatch::starts_late(const ir::Diagnostic& read, const std::string& name, std::string sets) {
+void ClaimDetector::starts_late(const ir::Diagnostic& read, const std::string& name, std::string sets) {
   ir::Diagnostic d = read;
   d.code = "PS-PAR-001";
   d.severity = d.code.severity();
@@ -128,7 +128,7 @@ std::string semantics_text(const Plan& p, const std::vector<size_t>& wrong) {
 }  // namespace
 
 // Of one axis, or of those that are wrong together, one report: of what differs on more axes a part is to blame.
-void ClaimWatch::finish(std::vector<ir::Diagnostic>& out) {
+void ClaimDetector::finish(std::vector<ir::Diagnostic>& out) {
   std::stable_sort(shared_.begin(), shared_.end(),
                    [](const SharedRef& a, const SharedRef& b) { return a.axes.size() < b.axes.size(); });
   std::vector<std::vector<SharedRef*>> groups;
@@ -143,7 +143,7 @@ void ClaimWatch::finish(std::vector<ir::Diagnostic>& out) {
   for (const auto& group : groups) out.push_back(report(group));
 }
 
-ir::Diagnostic ClaimWatch::report(const std::vector<SharedRef*>& group) const {
+ir::Diagnostic ClaimDetector::report(const std::vector<SharedRef*>& group) const {
   const SharedRef& first = *group.front();
   ir::Diagnostic d = first.found;
   std::vector<std::string> names;

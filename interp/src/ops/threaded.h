@@ -21,13 +21,13 @@ T operand(const Thread& t, uint32_t slot, uint64_t value) {
 
 // What the step makes goes to its slot, and on to the next step.
 template <typename T>
-const Step* follow_on(Thread& t, const Step* s, T made) {
+const Step* go_on(Thread& t, const Step* s, T made) {
   t.slot<T>(s->dst) = made;
-  return s[1].follow(t, s + 1, std::bit_cast<BitsOf<T>>(made));
+  return s[1].threaded(t, s + 1, std::bit_cast<BitsOf<T>>(made));
 }
-inline const Step* follow_on(Thread& t, const Step* s) { return s[1].follow(t, s + 1, 0); }
+inline const Step* go_on(Thread& t, const Step* s) { return s[1].threaded(t, s + 1, 0); }
 // To another step, with what Step::dst holds where the step has a value.
-inline const Step* jump_on(Thread& t, const Step* s, const Step* to, uint64_t value = 0) {
+inline const Step* go_to(Thread& t, const Step* s, const Step* to, uint64_t value = 0) {
   if (t.left <= 0) [[unlikely]] {
     t.last = s;
     t.handed = value;
@@ -35,7 +35,7 @@ inline const Step* jump_on(Thread& t, const Step* s, const Step* to, uint64_t va
   }
   // So many steps ran, if the run comes back to here.
   t.left -= reinterpret_cast<const std::byte*>(s + 1) - reinterpret_cast<const std::byte*>(to);
-  return to->follow(t, to, value);
+  return to->threaded(t, to, value);
 }
 
 inline std::array<uint32_t, 2> no_slots(const Step&) { return {Addr::kNoSlot, Addr::kNoSlot}; }
@@ -66,8 +66,8 @@ struct OfOne {
     return s + 1;
   }
   template <unsigned given>
-  static const Step* follow(Thread& t, const Step* s, uint64_t value) {
-    return follow_on<Made>(t, s, Of::eval(operand<(given & 1) != 0, T>(t, s->a, value), s->imm));
+  static const Step* threaded(Thread& t, const Step* s, uint64_t value) {
+    return go_on<Made>(t, s, Of::eval(operand<(given & 1) != 0, T>(t, s->a, value), s->imm));
   }
 };
 
@@ -75,13 +75,13 @@ struct OfOne {
 template <typename B, typename T>
 [[gnu::noinline]] const Step* by_engine(Thread& t, const Step* s) {
   B::run(t, s);
-  return s[1].follow(t, s + 1, std::bit_cast<BitsOf<T>>(t.slot<T>(s->dst)));
+  return s[1].threaded(t, s + 1, std::bit_cast<BitsOf<T>>(t.slot<T>(s->dst)));
 }
 
-// Of a body B: `run` for the engine, and `follow<given>` in runs.
+// Of a body B: `run` for the engine, and `threaded<given>` in runs.
 template <typename B>
 inline constexpr ScalarForms kFormsOf = {
-    {B::template follow<0>, B::template follow<1>, B::template follow<2>, B::template follow<3>},
+    {B::template threaded<0>, B::template threaded<1>, B::template threaded<2>, B::template threaded<3>},
     B::operands,
     {sizeof(typename B::First), sizeof(typename B::Second)},
     B::kGives};

@@ -4,9 +4,9 @@
 #include "pieces.h"
 
 namespace pallasim::interp::ops {
-const Step* lens(Thread& t, const Step* s) {
-  const auto& p = payload<Kind::lens>(s);
-  const LensPayload::Level& view = p.levels.front();
+const Step* reinterpret(Thread& t, const Step* s) {
+  const auto& p = payload<Kind::reinterpret>(s);
+  const ReinterpretPayload::Level& view = p.levels.front();
   const Pieces pieces(t, p.levels, t.bases);
   const auto size = static_cast<size_t>(view.bytes);
   std::byte* copy = t.bases[p.copy.buffer] + p.copy.offset;
@@ -30,9 +30,9 @@ const Step* lens(Thread& t, const Step* s) {
 }
 
 // Of less than a byte that is written the rest of the byte is read.
-void lens_footprint(Thread& t, const Step& s, Boxes& out) {
-  const auto& p = payload<Kind::lens>(s);
-  const LensPayload::Level& view = p.levels.front();
+void reinterpret_footprint(Thread& t, const Step& s, Boxes& out) {
+  const auto& p = payload<Kind::reinterpret>(s);
+  const ReinterpretPayload::Level& view = p.levels.front();
   const Pieces pieces(t, p.levels, t.bases);
   const auto size = static_cast<size_t>(view.bytes);
   int64_t n = 1;
