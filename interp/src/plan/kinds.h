@@ -111,18 +111,15 @@ std::vector<int32_t> successors(const Step&);
 
 // The payload types: complete in the header of their family (plan/payload).
 struct Window;
-#define PALLASIM_PAYLOADS(X)                                                                                     \
-  X(BranchTablePayload)                                                                                          \
-  X(SpawnPayload)                                                                                                \
-  X(UnreadWindow)                                                                                                \
-  X(PipelinePayload)                                                                                             \
-  X(IndexPayload)                                                                                                \
-  X(ValidPayload)                                                                                                \
-  X(ScopePayload) X(ScalarAccess) X(CopyPayload) X(FillPayload) X(ReinterpretPayload) X(GatherPayload)     \
-      X(LoadedInPlace) X(StoredRows) X(ElisionPayload) X(ForwardPayload) X(ScalarStrip) X(EltProgram) X(ReducePayload)            \
-          X(ContractPayload) X(AsyncProductPayload) X(ArrayPayload) X(SemPayload) X(DmaPayload) X(DmaWaitPayload)\
-              X(RowCopyPayload) X(FetchAddPayload) X(BarrierPayload) X(PeerReadPayload) X(PeerStorePayload)      \
-                  X(BulkCopyPayload) X(GroupWaitPayload) X(PrintPayload) X(CheckPayload) X(NanPayload)
+// clang-format off
+#define PALLASIM_PAYLOADS(X)                                                                                      \
+  X(BranchTablePayload) X(SpawnPayload) X(UnreadWindow) X(PipelinePayload) X(IndexPayload) X(ValidPayload)        \
+  X(ScopePayload) X(ScalarAccess) X(CopyPayload) X(FillPayload) X(ReinterpretPayload) X(GatherPayload)            \
+  X(LoadedInPlace) X(StoredRows) X(ElisionPayload) X(ForwardPayload) X(ScalarStrip) X(EltProgram)                 \
+  X(ReducePayload) X(ContractPayload) X(AsyncProductPayload) X(ArrayPayload) X(SemPayload) X(DmaPayload)          \
+  X(DmaWaitPayload) X(RowCopyPayload) X(FetchAddPayload) X(BarrierPayload) X(PeerReadPayload)                     \
+  X(PeerStorePayload) X(BulkCopyPayload) X(GroupWaitPayload) X(PrintPayload) X(CheckPayload) X(NanPayload)
+// clang-format on
 #define X(type) struct type;
 PALLASIM_PAYLOADS(X)
 #undef X
