@@ -133,19 +133,35 @@ void check_limits(Execution& ex, const RunOptions& o, const Thread& t, int64_t i
     ex.diagnostics->interrupted(ex, t, token());
 }
 
+// The first thread below the unit; `ended` becomes it where it is none of the resident ones.
+Thread& owner_of_semaphores(Execution& ex, memory::Level level, int64_t unit, Thread* ended) {
+  if (!ex.has_early_semaphores()) return ex.threads[static_cast<size_t>(ex.units.threads_of(level, unit).first)];
+  const memory::Units planned(ex.plan->threads.units.meshes(), ex.devices);
+  const int64_t first = planned.threads_of(level, unit).first, each = planned.per_device(memory::Level::Thread),
+                crew = ex.population.crew;
+  ended->exec = &ex;
+  ended->body = &ex.plan->first();
+  ended->point = first % each / crew;
+  ended->index = ended->unit = static_cast<int32_t>(first / each * ex.device_threads + first % crew);
+  return *ended;
+}
+
 // What is left when all threads ended: copies, and counts that nobody took.
 void finish_copies(Execution& ex) {
   while (!ex.copies.empty()) ops::complete_copy(ex, 0);
+  Thread ended;
   const memory::SemaphoreLayout& layout = ex.semaphore_layout;
   for (size_t b = 0; b < layout.blocks().size(); ++b) {
     const memory::SemaphoreBlock& block = layout.blocks()[b];
     const auto& outer = ex.plan->memory.outer_semaphores;
     if (std::any_of(outer.begin(), outer.end(), [&](const auto& o) { return o.block == static_cast<int>(b); }))
       continue;
-    for (int64_t unit = 0; unit < ex.units.count(block.owner); ++unit) {
-      Thread& t = ex.threads[static_cast<size_t>(ex.units.threads_of(block.owner, unit).first)];
+    const int64_t owners = layout.owners(static_cast<int>(b));
+    for (int64_t unit = 0; unit < owners * ex.devices; ++unit) {
+      Thread& t = owner_of_semaphores(ex, block.owner, unit, &ended);
       for (int64_t i = 0; i < block.count; ++i)
-        ex.diagnostics->left_over(t, t.pc ? t.pc : ex.plan->first().entry, layout.id(static_cast<int>(b), i, t.unit));
+        ex.diagnostics->left_over(t, t.pc ? t.pc : ex.plan->first().entry,
+                                  layout.id_of_unit(static_cast<int>(b), i, unit / owners, unit % owners));
     }
   }
 }

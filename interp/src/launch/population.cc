@@ -24,7 +24,7 @@ int64_t product(const std::vector<int64_t>& v) {
 
 Population population_of(const Plan& p, const Options& o, const std::vector<int64_t>& grid) {
   const Body& b = p.first();
-  if (b.model->in_order() || p.bodies.size() > 1 || p.threads.has_peers) return {};
+  if (b.model->in_order() || p.bodies.size() > 1) return {};
   Population r;
   if (b.mesh >= 0) {
     const memory::Mesh& mesh = p.threads.units.meshes().front();

@@ -417,7 +417,7 @@ const Step* scope_end(Thread& t, const Step* s) {
     ex.events->memory({MemoryEvent::What::Freed, t.index, t.temps, r.offset, r.bytes});
   for (int b : p.semaphores)
     for (int64_t i = 0; i < layout.blocks()[static_cast<size_t>(b)].count; ++i) {
-      const int64_t id = layout.id(b, i, t.unit);
+      const int64_t id = layout.id(b, i, ex.semaphore_place(t, t.unit));
       for (size_t c; (c = ex.copies.next({Completion::Kind::Semaphore, id})) < ex.copies.size();) complete_copy(ex, c);
       if (ex.threads.size() == 1) diagnose(t).left_over(t, s, id);
     }

@@ -20,10 +20,10 @@ struct GridPart {
   std::vector<int64_t> advance;  // per axis, per window: offset change when that axis steps
 };
 
-// Which threads there are. Together: all threads of all bodies, from the start. Apart: programs, which are points of a
-// grid or clusters of thread blocks, begin when others end.
+// Which threads there are on each device. Together: all threads of all bodies, from the start. Apart: programs, which are
+// points of a grid or clusters of thread blocks, begin when others end.
 struct Population {
-  int64_t programs = 0;  // in all, row-major over the grid or the axes of clusters; 0: together
+  int64_t programs = 0;  // of a device, row-major over the grid or the axes of clusters; 0: together
   int64_t first = 0;     // of them, or of the threads of a device, where others run elsewhere
   int64_t resident = 0;  // of them at a time
   int32_t crew = 1;      // threads of a program
@@ -44,7 +44,7 @@ struct Binding {
   memory::Units units;                         // of all devices; apart: of the programs that are resident
   int32_t device_threads = 1;                  // of them, on one device
   int64_t unit_threads = 1, max_children = 0;  // all of them; how many each may spawn
-  memory::SemaphoreLayout semaphore_layout;    // PlanMemory::semaphores of `units`
+  memory::SemaphoreLayout semaphore_layout;    // PlanMemory::semaphores of `units`, or of all programs
   memory::BarrierLayout barrier_layout;        // PlanMemory::barriers of `units`
   bool check_windows = false;                  // some window leaves its array somewhere: checked at every grid point
 
@@ -52,6 +52,14 @@ struct Binding {
     return operands[static_cast<size_t>(device)][buffer - kFirstOperandBuffer];
   }
   int32_t device_of(const Thread& t) const { return devices == 1 ? 0 : t.unit / device_threads; }
+  // Whether semaphores are there from the start for programs that begin later: another device may signal those.
+  bool has_early_semaphores() const { return devices > 1 && population.programs > 0; }
+  // Of the thread's program on the unit's device, the place of a thread in the semaphores' layout.
+  int64_t semaphore_place(const Thread& t, int32_t unit) const {
+    if (!has_early_semaphores()) return unit;
+    const int64_t crew = population.crew;
+    return unit / device_threads * population.programs * crew + t.point * crew + unit % crew;
+  }
   const GridPart& part(const Thread& t) const {
     return parts[parts.size() == 1 ? 0 : static_cast<size_t>(t.unit % device_threads)];
   }

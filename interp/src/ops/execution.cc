@@ -44,7 +44,7 @@ void Execution::bind(std::span<const std::vector<std::byte*>> arrays, std::span<
   host.interrupt_epoch = g_interrupt_epoch.load(std::memory_order_relaxed);
   first_device = first;
   const bool same = (population.programs > 0) == (who.programs > 0) && population.resident == who.resident &&
-                    population.crew == who.crew;
+                    population.crew == who.crew && (devices == 1 || population.programs == who.programs);
   population = who;
   if (const auto n = static_cast<int32_t>(operands.size()); n != devices || !bound || !same) {
     for (SharedMemory& m : shared_memory) m.of_units.clear();
@@ -53,7 +53,7 @@ void Execution::bind(std::span<const std::vector<std::byte*>> arrays, std::span<
     units = units_of(*plan, population, devices);
     device_threads = static_cast<int32_t>(units.per_device(memory::Level::Thread));
     semaphore_layout = plan->memory.semaphores;
-    semaphore_layout.set_units(units_of(*plan, population, 1));
+    semaphore_layout.set_units(has_early_semaphores() ? plan->threads.units : units_of(*plan, population, 1));
     semaphores = memory::Semaphores(semaphore_layout.total(n));
     barrier_layout = memory::BarrierLayout(units);
     for (const memory::BarrierBlock& b : plan->memory.barriers) barrier_layout.add(b);

@@ -191,7 +191,8 @@ void Execution::reset(const GridBox& b) {
     for (Bytes& one : m.of_units)
       if (!one.empty() && plan->memory.elidable_of(m.allocation) < 0) poison(one.data(), of.elements(), of.dtype, mode);
   }
-  points = next_point = spins = 0;
+  points = spins = 0;
+  next_points.clear();
   host.points_ended.store(0, std::memory_order_relaxed);
 }
 
@@ -268,20 +269,21 @@ void Execution::start_programs() {
   free_arenas.clear();
   for (size_t i = 0; i < arenas.size(); ++i) free_arenas.push_back(static_cast<int32_t>(i));
   const auto resident = static_cast<size_t>(std::min(population.resident, population.programs));
-  begun.assign(resident, -1);
-  unit_threads = static_cast<int64_t>(resident) * population.crew;
+  const size_t places = resident * static_cast<size_t>(devices);
+  begun.assign(places, -1);
+  unit_threads = static_cast<int64_t>(places) * population.crew;
   clear_elided();
   threads.assign(static_cast<size_t>(unit_threads * (1 + max_children)), {});
   streams.reset(2 * threads.size(), threads.size());
   for (size_t i = static_cast<size_t>(unit_threads); i < threads.size(); ++i) threads[i].stop = Stop::Done;
   for (size_t i = 0; i < static_cast<size_t>(unit_threads); ++i) {
     threads[i].index = threads[i].unit = static_cast<int32_t>(i);
-    threads[i].point = population.first + static_cast<int64_t>(i) / population.crew;
+    threads[i].point = population.first + static_cast<int64_t>(i / static_cast<size_t>(population.crew) % resident);
     threads[i].exec = this;
     threads[i].body = &plan->first();
     threads[i].strips = host.strips_of(0);
   }
-  next_point = population.first + static_cast<int64_t>(resident);
+  next_points.assign(static_cast<size_t>(devices), population.first + static_cast<int64_t>(resident));
 }
 
 // What the threads of a program share comes with the first of them that runs.
@@ -329,7 +331,7 @@ void Execution::end_crew(int64_t place, Thread& last) {
   }
   for (size_t b = 0; b < semaphore_layout.blocks().size(); ++b) {
     const memory::SemaphoreBlock& block = semaphore_layout.blocks()[b];
-    if (block.owner == memory::Level::Device) continue;
+    if (block.owner == memory::Level::Device || has_early_semaphores()) continue;
     for (int32_t i = 0; i < population.crew; ++i)
       for (int64_t k = 0; k < block.count; ++k)
         diagnostics->left_over(last, last.pc, semaphore_layout.id(static_cast<int>(b), k, first + i));
@@ -354,6 +356,7 @@ std::vector<int32_t> Execution::end_program(Thread& t) {
   const std::span<Thread> crew(threads.data() + place * population.crew, static_cast<size_t>(population.crew));
   if (std::any_of(crew.begin(), crew.end(), [](const Thread& x) { return x.stop != Stop::Done; })) return {};
   end_crew(place, t);
+  int64_t& next_point = next_points[static_cast<size_t>(device_of(t))];
   const bool more = next_point < points;
   std::vector<int32_t> begin;
   for (Thread& x : crew) {

@@ -77,9 +77,10 @@ struct State {
   memory::AsyncQueue copies;  // operations in flight
   int64_t copies_issued = 0;
   std::vector<DeferredInit> deferred_init;
-  // Of programs: in all, and the first that no thread has got yet (0: together); of each place among the resident ones
-  // the last one that began there; arenas of ended ones.
-  int64_t points = 0, next_point = 0;
+  // Of programs: how many each device has (0: together), and the first that no thread of it has got yet; of each place
+  // among the resident ones the last one that began there; arenas of ended ones.
+  int64_t points = 0;
+  std::vector<int64_t> next_points;  // by device
   std::vector<int64_t> begun;
   std::vector<int32_t> free_arenas;
   std::vector<int32_t> woken;

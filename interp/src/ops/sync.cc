@@ -11,7 +11,7 @@ namespace pallasim::interp::ops {
 
 int64_t semaphore_id(const Thread& t, const SemPayload& p, int32_t unit) {
   const int64_t index = p.index.offset + (p.index.dyn == Addr::kNoSlot ? 0 : t.slot<int64_t>(p.index.dyn));
-  return t.exec->semaphore_layout.id(p.block, index, unit);
+  return t.exec->semaphore_layout.id(p.block, index, t.exec->semaphore_place(t, unit));
 }
 int64_t semaphore_id(const Thread& t, const SemPayload& p) { return semaphore_id(t, p, t.unit); }
 

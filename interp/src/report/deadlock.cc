@@ -288,11 +288,11 @@ void Words::deadlock(Execution& ex, const std::string& token) const {
   }
   if (const size_t ended = threads - waits.size(); ended > 0)
     d.numbers.push_back(fmt::format("{} {} ended", ended, ended == 1 ? "thread has" : "threads have"));
-  const int64_t unstarted = ex.points - ex.next_point;
+  const int64_t unstarted = unstarted_programs(ex);
   if (unstarted > 0)
     d.numbers.push_back(fmt::format("{} of {} {} have not started: {} are resident at a time on {}{}", unstarted,
-                                    ex.points, p.first().mesh < 0 ? "programs" : "clusters", ex.population.resident,
-                                    ex.options->chip->name, limited_by(ex)));
+                                    programs_of(ex), p.first().mesh < 0 ? "programs" : "clusters",
+                                    ex.population.resident, ex.options->chip->name, limited_by(ex)));
   tell_objects(ex, waits, &d);
   std::set<int> blocks;
   bool semaphores = false;

@@ -37,6 +37,13 @@ std::string barrier_state(const memory::Barrier&);
 std::string barrier_made(const Execution&, int64_t barrier);
 // ": 2 per SM, limited by warps (32 of 64 warps)": what keeps further programs out; "" where nobody knows.
 std::string limited_by(const Execution&);
+// Programs of all devices, and those that have not begun.
+inline int64_t programs_of(const Execution& ex) { return ex.points * ex.devices; }
+inline int64_t unstarted_programs(const Execution& ex) {
+  int64_t n = 0;
+  for (const int64_t next : ex.next_points) n += ex.points - next;
+  return n;
+}
 // Of a launch that made an infinity: NaNs that infinities became are no findings of their own.
 void drop_followers(std::vector<ir::Diagnostic>* findings);
 // Who signals the semaphores of these blocks, a line each.

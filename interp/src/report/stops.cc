@@ -53,13 +53,22 @@ void too_much_remembered(const Execution& ex, const std::string& what, int64_t b
 
 namespace {
 
-// The unit's number among those of the plan: a program of a mesh has its own place there, not that among the resident
-// ones.
-int64_t planned_unit(const Execution& ex, memory::Level level, int64_t unit) {
-  const int64_t threads = ex.units.threads_of(level, unit).first;
-  const Thread& t = ex.threads[static_cast<size_t>(threads)];
-  const int64_t crew = ex.population.crew;
-  return ex.plan->threads.units.unit_of(level, t.point * crew + threads % crew);
+// The units of all programs, and the number of a unit among them: a program of a mesh has its own place there, not that
+// among the resident ones.
+struct Planned {
+  Planned(const Execution& ex, memory::Level level, int64_t unit, int64_t point)
+      : units(ex.plan->threads.units.meshes(), ex.devices) {
+    const int64_t first = ex.units.threads_of(level, unit).first, crew = ex.population.crew,
+                  device = first / ex.device_threads, threads = units.per_device(memory::Level::Thread);
+    number = units.unit_of(level, device * threads + point * crew + first % crew);
+  }
+  memory::Units units;
+  int64_t number;
+};
+
+std::string planned_name(const Thread& t, memory::Level level, int64_t unit) {
+  const Planned p(*t.exec, level, unit, t.point);
+  return p.units.name(level, p.number);
 }
 
 }  // namespace
@@ -91,14 +100,14 @@ std::string name_of(const Thread& t) {
   }
   if (ex.points == 0) return ex.units.name(memory::Level::Thread, t.unit);
   if (t.body->mesh < 0) return fmt::format("thread {}", t.index);  // a point of a grid has no place in a mesh
-  return ex.plan->threads.units.name(memory::Level::Thread, planned_unit(ex, memory::Level::Thread, t.unit));
+  return planned_name(t, memory::Level::Thread, t.unit);
 }
 
 std::string core_name(const Thread& t) {
   const Execution& ex = *t.exec;
   const int64_t core = ex.units.unit_of(memory::Level::Core, t.unit);
   if (ex.points == 0) return ex.units.name(memory::Level::Core, core);
-  return ex.plan->threads.units.name(memory::Level::Core, planned_unit(ex, memory::Level::Core, core));
+  return planned_name(t, memory::Level::Core, core);
 }
 
 std::string object_name(const Execution& ex, Wait::Kind kind, int64_t id, int* block) {
@@ -106,7 +115,7 @@ std::string object_name(const Execution& ex, Wait::Kind kind, int64_t id, int* b
   const bool barrier = kind == Wait::Kind::Barrier;
   std::string r = barrier ? ex.barrier_layout.name(id, &of) : ex.semaphore_layout.name(id, ex.devices, &of);
   if (block) *block = of;
-  if (of < 0 || ex.points == 0) return r;
+  if (of < 0 || ex.points == 0 || (!barrier && ex.has_early_semaphores())) return r;
   // The layout knows places among the resident programs.
   const auto index = static_cast<size_t>(of);
   const memory::Level owner =
@@ -114,14 +123,14 @@ std::string object_name(const Execution& ex, Wait::Kind kind, int64_t id, int* b
   if (owner == memory::Level::Device) return r;
   const int64_t count = barrier ? ex.plan->memory.barriers[index].count : ex.semaphore_layout.blocks()[index].count;
   const int64_t first = barrier ? ex.barrier_layout.blocks()[index].first : ex.semaphore_layout.blocks()[index].first;
-  const int64_t unit = (id - first) / count;  // of one device: programs of several run together
+  const int64_t unit = (id - first) / count;
   const std::string whose = ex.units.of(owner, unit);
   if (!r.ends_with(whose)) return r;
   r.resize(r.size() - whose.size());
-  if (ex.plan->first().mesh < 0)
-    return fmt::format("{} of program {}", r,
-                       ex.threads[static_cast<size_t>(ex.units.threads_of(owner, unit).first)].point);
-  return r + ex.plan->threads.units.of(owner, planned_unit(ex, owner, unit));
+  const int64_t point = ex.threads[static_cast<size_t>(ex.units.threads_of(owner, unit).first)].point;
+  if (ex.plan->first().mesh < 0) return fmt::format("{} of program {}", r, point);
+  const Planned p(ex, owner, unit, point);
+  return r + p.units.of(owner, p.number);
 }
 
 namespace {

@@ -61,14 +61,14 @@ std::string polled(const Thread& t) {
 void Words::waiting_programs(Execution& ex, const Thread& t, const std::string& token) const {
   const auto live = static_cast<int64_t>(
       std::count_if(ex.threads.begin(), ex.threads.end(), [](const Thread& x) { return x.arena != nullptr; }));
-  const int64_t unstarted = ex.points - ex.next_point;
+  const int64_t unstarted = unstarted_programs(ex);
   ir::Diagnostic d = diagnostic_at(t, t.pc, "PS-LIVE-003",
                                    fmt::format("livelock: {} {} for a value that nobody writes", live,
                                                live == 1 ? "program waits" : "programs wait"));
   if (unstarted > 0)
     d.numbers.push_back(fmt::format("{} of {} programs have not started: {} are resident at a time on {}{}", unstarted,
-                                    ex.points, ex.threads.size(), ex.options->chip->name, limited_by(ex)));
-  else d.numbers.push_back(fmt::format("all of the other {} programs have ended", ex.points - live));
+                                    programs_of(ex), ex.threads.size(), ex.options->chip->name, limited_by(ex)));
+  else d.numbers.push_back(fmt::format("all of the other {} programs have ended", programs_of(ex) - live));
   if (std::string now = polled(t); !now.empty()) d.numbers.insert(d.numbers.begin(), std::move(now));
   d.numbers.push_back("schedule " + token);
   d.hint =

@@ -76,7 +76,7 @@ void link(Plan& p, const std::vector<int>& targets, const std::vector<size_t>& e
 // Clusters of thread blocks that need not be there at the same time.
 int64_t clusters_of(const Plan& p) {
   int64_t n = 1;
-  if (!p.first().model->in_order() && p.bodies.size() == 1 && !p.threads.has_peers)
+  if (!p.first().model->in_order() && p.bodies.size() == 1)
     for (int64_t c : p.threads.units.meshes().front().clusters) n = memory::mul(n, c);
   return n;
 }
