@@ -95,7 +95,9 @@ std::string Units::name(Level l, int64_t unit) const {
   int64_t local = unit - first(l, mesh, device);
   if (l == Level::Warp) {
     const int64_t thread = first(Level::Thread, mesh, device) + local / m.warps;
-    return fmt::format("warp {} of {}", local % m.warps, name(Level::Thread, thread));
+    const std::string of = name(Level::Thread, thread), warp = fmt::format("warp {}", local % m.warps);
+    if (m.clusters.empty()) return warp + " of " + of;
+    return fmt::format("{}, {}{}", of.substr(0, of.size() - of_device.size()), warp, of_device);
   }
   const int64_t thread = l == Level::Thread ? local % m.threads : 0;
   if (l == Level::Thread && m.core.empty()) {

@@ -75,7 +75,7 @@ TEST(Units, NamesAsUsersSayThem) {
   EXPECT_EQ(gpu.name(Level::Thread, (2 * 2 * 2 + 1) * 2 + 1), "cluster (2,0), CTA x=1, warpgroup 1");
   EXPECT_EQ(gpu.name(Level::Core, 2 * 2 * 2 + 1), "cluster (2,0), CTA x=1");
   EXPECT_EQ(gpu.name(Level::Cluster, 5), "cluster (2,1)");
-  EXPECT_EQ(gpu.name(Level::Warp, 6), "warp 2 of cluster (0,0), CTA x=0, warpgroup 1");
+  EXPECT_EQ(gpu.name(Level::Warp, 6), "cluster (0,0), CTA x=0, warpgroup 1, warp 2");
   Mesh plain = ctas();
   plain.clusters.clear();
   EXPECT_EQ(Units({plain}).name(Level::Thread, 3), "warpgroup 1 of CTA x=1");

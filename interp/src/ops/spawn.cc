@@ -10,6 +10,7 @@ const Step* spawn(Thread& t, const Step* s) {
   const int64_t n = p.count();
   for (int64_t i = 0; i < n; ++i) {
     Thread& c = ex.begin_child(t, i, p.temps);
+    if (p.warps) c.warp = static_cast<int32_t>(i);
     int64_t rest = i;
     for (size_t a = p.axis_slots.size(); a-- > 0; rest /= p.extents[a])
       c.slot<int64_t>(p.axis_slots[a]) = rest % p.extents[a];

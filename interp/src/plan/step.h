@@ -86,6 +86,7 @@ struct ThreadState {
   int32_t home = -1;     // the arena that it has or had last: a place among Execution::arenas; -1: none yet, or no more
   int32_t parent = -1;   // who spawned it: an index in Execution::threads
   int32_t children = 0;  // of those it spawned, how many run
+  int32_t warp = -1;     // which warp of its warpgroup it is; -1: all of them
   Stop stop = Stop::None;
   bool operator==(const ThreadState&) const = default;
 };

@@ -21,7 +21,7 @@ ir::Diagnostic diagnostic_at(const Thread& t, ir::LocId loc, ir::Code code, std:
   const Execution& ex = *t.exec;
   if (p.threads.num_devices() > 1)
     d.thread = fmt::format("device {} of {}", ex.first_device + ex.device_of(t), p.threads.num_devices());
-  if (p.bodies.size() > 1 || (ex.points > 0 && t.body->mesh >= 0)) d.thread = name_of(t);
+  if (p.bodies.size() > 1 || t.parent >= 0 || (ex.points > 0 && t.body->mesh >= 0)) d.thread = name_of(t);
   else if (p.threads.count > 1)
     d.thread +=
         fmt::format("{}thread {} of {}", d.thread.empty() ? "" : ", ", t.unit % p.threads.count, p.threads.count);
@@ -66,10 +66,6 @@ struct Planned {
   int64_t number;
 };
 
-std::string planned_name(const Thread& t, memory::Level level, int64_t unit) {
-  const Planned p(*t.exec, level, unit, t.point);
-  return p.units.name(level, p.number);
-}
 
 }  // namespace
 
@@ -93,21 +89,28 @@ std::vector<const Step*> loops_around(const Plan& p, const Step& s) {
 
 std::string name_of(const Thread& t) {
   const Execution& ex = *t.exec;
-  if (t.parent >= 0) {
+  if (t.parent >= 0 && t.warp < 0) {
     const Thread& parent = ex.threads[static_cast<size_t>(t.parent)];
     const int64_t i = (t.index - ex.unit_threads) % ex.max_children;
     return fmt::format("spawned thread {} of {}", i, name_of(parent));
   }
-  if (ex.points == 0) return ex.units.name(memory::Level::Thread, t.unit);
+  using memory::Level;
+  const auto number = [&](const memory::Units& units, int64_t thread) {
+    return t.warp < 0 ? thread : units.unit_of(Level::Warp, thread) + t.warp;
+  };
+  const Level level = t.warp < 0 ? Level::Thread : Level::Warp;
+  if (ex.points == 0) return ex.units.name(level, number(ex.units, t.unit));
   if (t.body->mesh < 0) return fmt::format("thread {}", t.index);  // a point of a grid has no place in a mesh
-  return planned_name(t, memory::Level::Thread, t.unit);
+  const Planned p(ex, Level::Thread, t.unit, t.point);
+  return p.units.name(level, number(p.units, p.number));
 }
 
 std::string core_name(const Thread& t) {
   const Execution& ex = *t.exec;
   const int64_t core = ex.units.unit_of(memory::Level::Core, t.unit);
   if (ex.points == 0) return ex.units.name(memory::Level::Core, core);
-  return planned_name(t, memory::Level::Core, core);
+  const Planned p(ex, memory::Level::Core, core, t.point);
+  return p.units.name(memory::Level::Core, p.number);
 }
 
 std::string object_name(const Execution& ex, Wait::Kind kind, int64_t id, int* block) {

@@ -13,7 +13,7 @@ int64_t attr_count(const ir::Mesh& mesh, const char* key) {
 // Axes of a mesh of thread blocks: those of the grid of clusters, those of a cluster, and that of a block's threads.
 memory::Mesh thread_blocks(const ir::Mesh& mesh) {
   memory::Mesh r;
-  r.core = "CTA", r.thread = "warpgroup";
+  r.core = "CTA", r.thread = "warpgroup", r.warps = 4;
   const auto grid = static_cast<size_t>(attr_count(mesh, "grid")),
              threads = static_cast<size_t>(attr_count(mesh, "threads"));
   r.cores.clear();

@@ -14,6 +14,12 @@ static const Attr* axes_of(Emitter& e, const Op& op) {
   return &mesh.items[static_cast<size_t>(at - mesh.keys.begin())];
 }
 
+static bool is_of_warps(const Op& op) {
+  const Attr& mesh = *op.attr("mesh");
+  const auto at = std::find(mesh.keys.begin(), mesh.keys.end(), "kind");
+  return at != mesh.keys.end() && mesh.items[static_cast<size_t>(at - mesh.keys.begin())].s == "warp";
+}
+
 static void lower_spawn(Emitter& e, const Op& op) {
   if (e.frame().in_spawn()) e.unsupported(op, "spawn inside spawn");
   if (!op.results.empty() || !op.operands.empty()) e.unsupported(op, "spawn with values");
@@ -28,6 +34,7 @@ static void lower_spawn(Emitter& e, const Op& op) {
     p.axis_slots.push_back(e.new_slot());
     axes.push_back({a.items[0].s, a.items[1].i, p.axis_slots.back()});
   }
+  p.warps = is_of_warps(op) && p.count() == e.plan().threads.units.meshes()[static_cast<size_t>(e.body().units_mesh)].warps;
   require_memory(e, memory::mul(p.count(), 1024), "spawned threads");
   p.temps = e.plan().memory.num_buffers++;
   e.plan().memory.private_buffers.push_back(p.temps);

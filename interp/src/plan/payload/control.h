@@ -13,6 +13,7 @@ struct BranchTablePayload {
 struct SpawnPayload {
   std::vector<int64_t> extents;      // of the mesh's axes, row-major
   std::vector<uint32_t> axis_slots;  // i64, of a child: its place on each axis
+  bool warps = false;                // they are those of a warpgroup
   uint32_t temps = 0;                // the buffer of a child's own temporaries
   int64_t temp_bytes = 0;
   int64_t count() const {

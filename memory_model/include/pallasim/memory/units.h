@@ -55,7 +55,8 @@ class Units {
   int mesh_of(Level, int64_t unit) const;  // not of a device
   int64_t device_of(Level l, int64_t unit) const { return devices_ == 1 ? 0 : unit / per_device(l); }
 
-  // "thread 3", "device 1", "thread 3 of device 1", "subcore 3 of SparseCore 1", "cluster (2,0), CTA x=1, warpgroup 1".
+  // "thread 3", "device 1", "thread 3 of device 1", "subcore 3 of SparseCore 1", "cluster (2,0), CTA x=1, warpgroup 1",
+  // and of that one "…, warp 2".
   std::string name(Level, int64_t unit) const;
   // What follows the name of an object that the unit owns: " of thread 1 on device 1", " of device 1", or nothing where
   // there is but one owner.
