@@ -45,6 +45,8 @@ struct Shapes {
     return true;
   }
   bool operator()(const ir::view::Swizzle&) { return true; }
+  bool operator()(const ir::view::Peer&) { return true; }
+  bool operator()(const ir::view::Multicast&) { return true; }
   bool operator()(const ir::view::Bitcast& t) {
     dtype = t.dtype;
     return false;

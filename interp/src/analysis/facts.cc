@@ -16,8 +16,20 @@ bool any_op(const ir::Region& region, const std::function<bool(const ir::Op&)>& 
   });
 }
 
+bool is_of_devices(const ir::View& v) {
+  return std::holds_alternative<ir::view::Peer>(v) || std::holds_alternative<ir::view::Multicast>(v);
+}
+
 bool names_device(const ir::Op& op) {
-  if (op.code != ir::OpCode::sem_signal && op.code != ir::OpCode::dma_start) return false;
+  using C = ir::OpCode;
+  if (op.code == C::multimem_load_reduce || op.code == C::multimem_store || op.code == C::gpu_sem_signal_multicast)
+    return true;
+  if (op.code == C::gpu_sem_signal_parallel)
+    for (const ir::Attr& signal : op.attr("signals")->items)
+      if (signal.items.size() > 2) return true;
+  for (const auto& [key, a] : op.attrs)
+    if (a.view && std::any_of(a.view->transforms.begin(), a.view->transforms.end(), is_of_devices)) return true;
+  if (op.code != C::sem_signal && op.code != C::gpu_sem_signal && op.code != C::dma_start) return false;
   const ir::Attr* a = op.attr("device_id");
   return a && !(a->is(ir::Attr::Kind::Symbol) && a->s == "none");
 }

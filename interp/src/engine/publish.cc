@@ -103,7 +103,7 @@ void Publisher::tell_sides(const Thread& t, const Step& s, const memory::AsyncOp
     if (unwritten)
       to.add({side.place.buffer, Addr::kNoSlot, side.place.offset}, {side.dims, static_cast<size_t>(side.rank)},
              {side.strides, static_cast<size_t>(side.rank)}, side.element_bytes(),
-             {.write = true, .unwritten = true, .owner = side.place.thread});
+             {.write = true, .unwritten = true, .owner = t.exec->thread_of(side.place)});
     ops::side_boxes(op, side, true, unwritten ? op.reads.front().dims : side.dims, to);
   }
 }

@@ -20,9 +20,8 @@ namespace {
 
 using memory::AsyncOperation, memory::Completion, memory::Side;
 
-memory::Place place(const Thread& t, const CopySide& side, int32_t thread) {
-  return {thread, side.addr.buffer,
-          side.addr.offset + (side.addr.dyn == Addr::kNoSlot ? 0 : t.slot<int64_t>(side.addr.dyn))};
+memory::Place place(const Thread& t, const Addr& a) {
+  return t.exec->place(t, a.buffer, a.offset + (a.dyn == Addr::kNoSlot ? 0 : t.slot<int64_t>(a.dyn)));
 }
 
 ir::OpCode op_of(memory::Combine c) {
@@ -92,10 +91,6 @@ void combine_rows(memory::Combine how, const Side& from, const Side& to, std::by
   }
 }
 
-std::byte* address(const Execution& ex, const memory::Place& p) {
-  return ex.threads[static_cast<size_t>(p.thread)].bases[p.buffer] + p.offset;
-}
-
 // The output that is written to and whose poison waits; else the end.
 auto waiting_poison(Execution& ex, const Side& to) {
   return std::find_if(ex.deferred_init.begin(), ex.deferred_init.end(),
@@ -124,7 +119,7 @@ bool overlap(const AsyncOperation& op, const Side& from, const Side& to, const s
 
 // The elements of `from` go to `to`, whose rest is filled.
 void move_part(Execution& ex, const AsyncOperation& op, const Side& from, const Side& to) {
-  std::byte* dst = address(ex, to.place);
+  std::byte* dst = ex.address(to.place);
   const int size = to.element_bytes();
   if (op.rest != memory::Rest::None) {
     const memory::Element e =
@@ -133,7 +128,7 @@ void move_part(Execution& ex, const AsyncOperation& op, const Side& from, const 
   }
   if (from.empty()) return;
   if (!ex.deferred_init.empty()) note_written(ex, to, from.dims);
-  const std::byte* src = address(ex, from.place);
+  const std::byte* src = ex.address(from.place);
   dst += op.skipped;
   if (op.combine != memory::Combine::Replace) return combine_rows(op.combine, from, to, dst, src);
   if (!ex.host.helpers || overlap(op, from, to, dst, src))
@@ -170,7 +165,7 @@ void move_rows(Execution& ex, const AsyncOperation& op, const Side& all_from, co
   if (op.combine == memory::Combine::Replace && op.rest == memory::Rest::None && op.skipped == 0 &&
       waiting_poison(ex, to) == ex.deferred_init.end() && bytes > 0 &&
       bytes == dense_bytes(from.dims, from.strides, from.rank, size))
-    return copy_rows(address(ex, to.place), to_row, address(ex, from.place), from_row, static_cast<size_t>(bytes), rows,
+    return copy_rows(ex.address(to.place), to_row, ex.address(from.place), from_row, static_cast<size_t>(bytes), rows,
                      of_dst);
   for (size_t i = 0; i < rows.size(); ++i) {
     const auto next = static_cast<int64_t>(i);
@@ -266,7 +261,7 @@ AsyncOperation movement(const Thread& t, const Step* s, memory::AsyncKind kind, 
     side.rank = static_cast<int>(src.strides.size());
     for (size_t d = 0; d < src.strides.size(); ++d) side.dims[d] = extent(t, src.extents, d);
     std::copy(from.strides.begin(), from.strides.end(), side.strides);
-    side.place = place(t, from, t.index);
+    side.place = place(t, from.addr);
   };
   fill(op.reads.add(), src);
   fill(op.writes.add(), dst);

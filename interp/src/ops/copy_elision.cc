@@ -54,7 +54,7 @@ bool elides(Execution& ex, const memory::AsyncOperation& op, const memory::Side&
   if (to.empty()) return false;
   const memory::Side& from = op.reads.front();
   const auto thread = [&](const memory::Side& s) -> const Thread& {
-    return ex.threads[static_cast<size_t>(s.place.thread)];
+    return ex.threads[static_cast<size_t>(ex.thread_of(s.place))];
   };
   const int64_t size = to.element_bytes(), bytes = dense_bytes(to.dims, to.strides, to.rank, size),
                 at = to.place.offset - ex.elidable_allocation(elidable).offset;

@@ -106,10 +106,19 @@ struct Execution : Binding, State {
   }
   Thread& begin_child(Thread& parent, int64_t i, uint32_t temps);
   void end_child(Thread&);
+  // A thread of the device whose array the place is in, or the place's own.
+  int32_t thread_of(const memory::Place& p) const { return p.thread >= 0 ? p.thread : ~p.thread * device_threads; }
+  std::byte* address(const memory::Place& p) const {
+    std::byte* base =
+        p.thread < 0 ? operand(~p.thread, p.buffer) : threads[static_cast<size_t>(p.thread)].bases[p.buffer];
+    return base + p.offset;
+  }
   // From now on the thread's buffer stands for another one.
   void set_alias(Thread&, uint32_t buffer, BufferAlias);
   // Whose buffer it is that the number stands for, and which.
   std::pair<int32_t, uint32_t> stands_for(const Thread&, uint32_t buffer) const;
+  // The same, as a place: an array is its device's.
+  memory::Place place(const Thread&, uint32_t buffer, int64_t offset) const;
 
  private:
   std::unique_ptr<Arena> new_arena(const Body&);

@@ -195,7 +195,7 @@ void side_boxes(const memory::AsyncOperation& op, const memory::Side& side, bool
   std::copy(dims, dims + side.rank, extents);
   const auto add = [&](int64_t offset) {
     out.add({at.buffer, Addr::kNoSlot, offset}, {extents, strides.size()}, strides, side.element_bytes(),
-            {.write = write, .owner = at.thread});
+            {.write = write, .owner = out.owner(at)});
   };
   if (side.row_dim < 0) return add(at.offset);
   const auto d = static_cast<size_t>(side.row_dim);

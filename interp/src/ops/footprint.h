@@ -30,6 +30,7 @@ class Boxes {
   };
   void add(const Addr&, Dims dims, Dims strides, int bytes, const How&);
   void element(const Addr& a, int bytes, const How& how) { add(a, {}, {}, bytes, how); }
+  int32_t owner(const memory::Place& p) const { return t_.exec->thread_of(p); }
   virtual bool wants(uint32_t /*buffer*/) const { return true; }
   virtual bool wants_internal() const { return true; }
 
@@ -102,6 +103,9 @@ PALLASIM_FOOTPRINT(window_flush)
 PALLASIM_FOOTPRINT(row_copy)
 PALLASIM_FOOTPRINT(fetch_and_add)
 PALLASIM_FOOTPRINT(peer_read)
+PALLASIM_FOOTPRINT(multimem_store)
+PALLASIM_FOOTPRINT(multimem_reduce)
+PALLASIM_FOOTPRINT(cluster_answer)
 PALLASIM_FOOTPRINT(bulk_load)
 PALLASIM_FOOTPRINT(bulk_store)
 #undef PALLASIM_FOOTPRINT

@@ -131,6 +131,12 @@ std::pair<int32_t, uint32_t> Execution::stands_for(const Thread& t, uint32_t buf
   return {device_of(t) == ~a.thread ? t.index : ~a.thread * device_threads, a.buffer};
 }
 
+memory::Place Execution::place(const Thread& t, uint32_t buffer, int64_t offset) const {
+  if (!plan->memory.is_alias(buffer)) return {t.index, buffer, offset};
+  const BufferAlias& a = aliases[static_cast<size_t>(t.home)][place_of(*plan, buffer)];
+  return {a.thread, a.buffer, offset};
+}
+
 Thread& Execution::begin_child(Thread& parent, int64_t i, uint32_t temps) {
   const Body& b = *parent.body;
   Thread& c = child(parent, i);
@@ -193,6 +199,7 @@ void Execution::reset(const GridBox& b) {
   }
   points = spins = 0;
   next_points.clear();
+  claims.clear();
   host.points_ended.store(0, std::memory_order_relaxed);
 }
 

@@ -65,6 +65,14 @@ struct Turn {
   bool operator==(const Turn&) const = default;
 };
 
+// A cluster that a request took before it began.
+struct ClusterClaim {
+  int32_t device, cluster;
+  int32_t step, thread;  // that asked
+  bool seen;             // somebody read the answer
+  bool operator==(const ClusterClaim&) const = default;
+};
+
 struct State {
   // Those of the units in their order, then room for those that each of them may spawn.
   Threads threads;
@@ -83,6 +91,7 @@ struct State {
   std::vector<int64_t> next_points;  // by device
   std::vector<int64_t> begun;
   std::vector<int32_t> free_arenas;
+  std::vector<ClusterClaim> claims;
   std::vector<int32_t> woken;
   int64_t steps = 0;
   int64_t spins = 0;        // reads of a waiting loop that found nothing new, since something was written

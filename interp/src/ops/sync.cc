@@ -25,10 +25,15 @@ int64_t amount(const Thread& t, const SemPayload& p) {
 
 const Step* sem_signal(Thread& t, const Step* s) {
   const auto& p = payload<Kind::sem_signal>(s);
-  const int64_t id = semaphore_id(t, p, unit_of(t, s, p.peer, "signal"));
   const int64_t n = amount(t, p);
-  t.exec->events->sync({SyncEvent::What::Signal, t.index, id, n});
-  t.exec->semaphores.signal(id, n, &t.exec->woken);
+  const auto signal = [&](int32_t unit) {
+    const int64_t id = semaphore_id(t, p, unit);
+    t.exec->events->sync({SyncEvent::What::Signal, t.index, id, n});
+    t.exec->semaphores.signal(id, n, &t.exec->woken);
+  };
+  if (!p.peer.device.all) signal(unit_of(t, s, p.peer, "signal"));
+  else
+    for (const int32_t unit : units_of(t, s, p.peer, "signal")) signal(unit);
   t.exec->progressed = true;
   return s + 1;
 }

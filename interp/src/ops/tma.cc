@@ -199,7 +199,16 @@ const Step* bulk_store(Thread& t, const Step* s) {
   op.group = ex.streams.issue(op.stream);
   if (kind.after_read == Completion::Kind::Group) op.after_read.add({Completion::Kind::Group, op.stream});
   op.after_write.add({Completion::Kind::Group, op.stream});
-  if (p.chooses) {
+  if (p.receivers.elsewhere()) {
+    clip(inside(t, p.dst, op.reads.front()), -1, 0, 0, false, &op);
+    Side to = op.writes.front();
+    op.writes.clear();
+    for (const int32_t unit : units_of(t, s, p.receivers, "copy")) {
+      to.place.thread = ~(unit / ex.device_threads);
+      op.writes.add(to);
+    }
+    issue(t, s, op);
+  } else if (p.chooses) {
     for_chosen(t, p, op, false, [&](const RowRun& run, AsyncOperation& part) {
       if (run.at > 0) part.group = ex.streams.issue(part.stream);
       issue(t, s, part);

@@ -12,6 +12,7 @@
 #include "payload/bulk.h"
 #include "payload/control.h"
 #include "payload/copies.h"
+#include "payload/launch_control.h"
 #include "payload/grid.h"
 #include "payload/movement.h"
 #include "payload/nans.h"
@@ -155,6 +156,14 @@ class Printer {
     return transfer(p.src, p.dst) + (p.barrier.block >= 0 ? ", " + barrier(p.barrier) : "") +
            (p.receivers.elsewhere() ? ", to several" : "");
   }
+  std::string of(const PeerArrayPayload& p) const {
+    return fmt::format("memory{} is {} of another device", p.alias, at({p.array}));
+  }
+  std::string of(const MultimemPayload& p) const {
+    return fmt::format("{}, {} of all devices {}", at(p.value), at(p.part), dims(p.dims));
+  }
+  std::string of(const ClusterRequestPayload& p) const { return side(p.answer) + ", " + barrier(p.barrier); }
+  std::string of(const ClusterAnswerPayload& p) const { return at(p.answer); }
   std::string of(const GroupWaitPayload& p) const {
     return fmt::format("until {} are left{}", slot(p.most_slot), p.reads ? ", as far as they read" : "");
   }

@@ -6,6 +6,7 @@
 #include "payload/bulk.h"
 #include "payload/control.h"
 #include "payload/copies.h"
+#include "payload/launch_control.h"
 #include "payload/rows.h"
 
 namespace pallasim::interp {
@@ -56,6 +57,12 @@ void stores_to_peer(const Step& s, Uses* out) {
   out->push_back(of_barrier(Role::Written, payload<Kind::peer_store>(s).barrier.block, true));
 }
 
+void asks(const Step& s, Uses* out) {
+  const ClusterRequestPayload& p = payload<Kind::cluster_request>(s);
+  barrier_use(p.barrier, out, Role::Signal);
+  out->push_back(of_barrier(Role::Written, p.barrier.block, p.receivers.elsewhere()));
+}
+
 template <Kind k>
 SideNames sides_of(const Step& s) {
   return {payload<k>(s).src.name, payload<k>(s).dst.name};
@@ -63,6 +70,7 @@ SideNames sides_of(const Step& s) {
 constexpr auto copy_sides = sides_of<Kind::dma_start>, row_copy_sides = sides_of<Kind::row_copy>,
                bulk_load_sides = sides_of<Kind::bulk_load>, bulk_store_sides = sides_of<Kind::bulk_store>;
 SideNames peer_store_sides(const Step& s) { return {"", payload<Kind::peer_store>(s).dst.name}; }
+SideNames request_sides(const Step& s) { return {"", payload<Kind::cluster_request>(s).answer.name}; }
 
 constexpr std::array<KindRow, kKinds> kRows{{
 #define STEP(kind, payload, flow, definedness, uses, sides, traits, visible, work, footprint) \

@@ -79,7 +79,7 @@ memory::shadow::Access Instances::side(const Execution& ex, const memory::AsyncO
                                        bool write, memory::shadow::Actor who) {
   memory::shadow::Access r;
   r.who = who;
-  r.instance = of(ex, side.place.thread, side.place.buffer);
+  r.instance = of(ex, ex.thread_of(side.place), side.place.buffer);
   r.offset = side.place.offset;
   r.dims = side.dims;
   r.strides = side.strides;

@@ -143,7 +143,7 @@ void RaceDetector::look(Execution& ex, const shadow::Access& a, const Where& w) 
 void RaceDetector::check_begun(Execution& ex, const memory::AsyncOperation& op, const memory::Side& side,
                                shadow::Actor writes) {
   const auto thread = [&](int32_t i) -> const Thread& { return ex.threads[static_cast<size_t>(i)]; };
-  const int32_t from = ex.device_of(thread(op.thread)), to = ex.device_of(thread(side.place.thread));
+  const int32_t from = ex.device_of(thread(op.thread)), to = ex.device_of(thread(ex.thread_of(side.place)));
   // Devices of no chip in particular begin together.
   if (from == to || ex.options->chip->family == hw::Family::Generic || too_early_.count(op.step)) return;
   for (int32_t i = 0; i < ex.device_threads; ++i)

@@ -45,10 +45,16 @@ bool names_thread(const Execution& ex, const memory::Place& place) {
   return ex.threads.size() > 1 && (p.threads.num_devices() > 1 || p.memory.is_private(place.buffer));
 }
 
+bool is_array(const Execution& ex, uint32_t buffer) {
+  return buffer >= kFirstOperandBuffer && buffer - kFirstOperandBuffer < ex.plan->module.operands.size();
+}
+
 std::string place_of(const Execution& ex, const memory::Place& place, const std::string& name) {
   const std::string what = name.empty() ? "memory" : name;
   if (names_thread(ex, place))
-    return fmt::format("{} of {}", what, name_of(ex.threads[static_cast<size_t>(place.thread)]));
+    return place.thread < 0 || (ex.points > 0 && is_array(ex, place.buffer))
+               ? fmt::format("{} of device {}", what, ex.first_device + ex.thread_of(place) / ex.device_threads)
+               : fmt::format("{} of {}", what, name_of(ex.threads[static_cast<size_t>(place.thread)]));
   return what;
 }
 
@@ -74,7 +80,7 @@ std::string element_name(const Plan& p, uint32_t buffer, int64_t offset) {
 }
 
 CopyWay::CopyWay(const Execution& ex, const memory::AsyncOperation& op, const memory::Side& receiver)
-    : step(op.step), src(op.reads.front().place), dst(receiver.place) {
+    : step(op.step), src(op.reads.empty() ? receiver.place : op.reads.front().place), dst(receiver.place) {
   if (ex.points > 0 && (names_thread(ex, src) || names_thread(ex, dst))) said = text(ex);
 }
 
@@ -82,6 +88,7 @@ std::string CopyWay::text(const Execution& ex) const {
   if (!said.empty()) return said;
   const Step& s = ex.plan->steps[static_cast<size_t>(step)];
   const SideNames names = row(s).sides(s);
+  if (src == dst) return "to " + place_of(ex, dst, names.writes);
   return fmt::format("from {} to {}", place_of(ex, src, names.reads), place_of(ex, dst, names.writes));
 }
 

@@ -66,7 +66,6 @@ struct Planned {
   int64_t number;
 };
 
-
 }  // namespace
 
 std::string trip_of(const Thread& t, const Step& s) {

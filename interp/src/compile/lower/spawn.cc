@@ -34,7 +34,8 @@ static void lower_spawn(Emitter& e, const Op& op) {
     p.axis_slots.push_back(e.new_slot());
     axes.push_back({a.items[0].s, a.items[1].i, p.axis_slots.back()});
   }
-  p.warps = is_of_warps(op) && p.count() == e.plan().threads.units.meshes()[static_cast<size_t>(e.body().units_mesh)].warps;
+  p.warps =
+      is_of_warps(op) && p.count() == e.plan().threads.units.meshes()[static_cast<size_t>(e.body().units_mesh)].warps;
   require_memory(e, memory::mul(p.count(), 1024), "spawned threads");
   p.temps = e.plan().memory.num_buffers++;
   e.plan().memory.private_buffers.push_back(p.temps);

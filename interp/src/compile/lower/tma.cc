@@ -80,11 +80,17 @@ BulkCopyPayload box(Emitter& e, const Op& op, Box* b) {
   const char *key = b->load ? "src" : "dst", *other = b->load ? "dst" : "src";
   const ViewUse use = b->load ? ViewUse::Box : ViewUse::BoxTo;
   p.chooses = chooses_rows(op.viewed(key));
+  std::vector<ir::View> view = op.viewed(key)->transforms;
+  const bool to_all = !b->load && drop_multicast(e, op, &view, &p.receivers);
+  if (to_all && p.chooses) e.unsupported(op, "a copy of chosen rows to several devices");
+  const Val whole = e.operand(op, static_cast<size_t>(op.viewed(key)->operand));
   const Val far = p.chooses ? all_rows(e, op, key, use, &p.rows, &b->list)
+                  : to_all  ? apply_view(e, op, whole, view, use, Recast::Keep).ref
                             : viewed_operand(e, op, key, use, Recast::Keep),
             near = viewed_operand(e, op, other, b->load ? ViewUse::CopyTo : ViewUse::Copy, Recast::Keep);
   const Val &src = b->load ? far : near, &dst = b->load ? near : far;
   check_writable(e, op, dst);
+  if (to_all && !is_array_of_device(e, far)) e.unsupported(op, name + " to all devices of what is no array of theirs");
   if (src.dtype != dst.dtype)
     e.unsupported(op, "copy from " + std::string(ir::name(src.dtype)) + " to " + std::string(ir::name(dst.dtype)));
   p.dtype = src.dtype;
@@ -203,7 +209,8 @@ void lower_bulk_store(Emitter& e, const Op& op) {
       if (p.chooses) e.unsupported(op, "a copy to chosen rows that reduces");
       reduce(e, op, reduction->s, &p);
     }
-    stored.emit({b.far, p.dst, {}}, !reduces && !p.chooses, [&](bool forwarded) {
+    const bool own = is_array_of_device(e, b.far) && !p.receivers.elsewhere();
+    stored.emit({b.far, p.dst, {}}, !reduces && !p.chooses && own, [&](bool forwarded) {
       p.forwarded = forwarded;
       charge_copy(e, p.src.extents.dims, p.dtype);
       e.emit<Kind::bulk_store>(p);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "../views/devices.h"
 #include "lowering.h"
 
 namespace pallasim::interp {
@@ -79,8 +80,6 @@ Val core_of_axes(Emitter& e, const Op& op, int body, const Attr& named, const st
 
 }  // namespace
 
-// A logical device id counts the devices around the kernel; where there is one, its id is 0, by number or by
-// coordinates. Ids are compared with what there is when the step runs.
 UnitSet named_unit(Emitter& e, const Op& op) {
   UnitSet r;
   r.body = target_body(e, op);
@@ -88,43 +87,69 @@ UnitSet named_unit(Emitter& e, const Op& op) {
     const Attr* a = op.attr(key);
     return a && a->is(Attr::Kind::Symbol) && a->s == "none" ? nullptr : a;
   };
-  auto scalar = [&](const Attr& a, const char* key) {
-    if (a.is(Attr::Kind::Operand)) return scalar_convert(e, e.operand(op, static_cast<size_t>(a.i)), ir::DType::I32);
-    if (!a.is_int()) e.unsupported(op, std::string(ir::name(op.code)) + " with such a " + key);
-    return e.const_int(ir::DType::I32, std::clamp<int64_t>(a.i, INT32_MIN, INT32_MAX));
-  };
   auto slot = [&](const char* key) {
     const Attr* a = named(key);
     if (!a) return Addr::kNoSlot;
     if (a->is(Attr::Kind::List))
-      return scalar_slot(e, core_of_axes(e, op, r.body, *a, [&](const Attr& c) { return scalar(c, key); }));
-    return scalar_slot(e, scalar(*a, key));
+      return scalar_slot(e,
+                         core_of_axes(e, op, r.body, *a, [&](const Attr& c) { return device_number(e, op, c, key); }));
+    return scalar_slot(e, device_number(e, op, *a, key));
   };
   r.core_slot = slot("core_index");
   if (r.core_slot == Addr::kNoSlot && r.body != e.body().index)  // the one at the own coordinates
     r.core_slot = scalar_slot(e, core_of_axes(e, op, r.body, Attr::list({}), {}));
   e.plan().threads.reach_cores |= r.core_slot != Addr::kNoSlot;
-  const Attr* device = named("device_id");
-  if (!device) return r;
-  if (e.plan().threads.num_devices() > 1) {
-    const Attr* kind = op.attr("device_id_type");
-    if (kind && kind->s != "logical")
-      e.unsupported(op, std::string(ir::name(op.code)) + " with a device id of type " + kind->s);
-    r.device.slot = slot("device_id");
-    return r;
-  }
-  StripParams params;
-  params.dtype = ir::DType::I32;
-  params.semantics = e.semantics();
-  Val id = e.const_int(ir::DType::I32, 0);
-  for (const Attr& coordinate : device->is(Attr::Kind::List) ? device->items : std::vector<Attr>{*device}) {
-    const Val v = scalar(coordinate, "device_id");  // any coordinate but 0 shows in the bits of all of them
-    const bool first = id.scalar().is_const && id.scalar().bits == 0;
-    id = first ? v : scalar_result(e, ir::OpCode::or_, ir::DType::I32, ir::DType::I32, {id, v}, params);
-  }
-  const bool own = id.scalar().is_const && id.scalar().bits == 0;
-  if (!own) r.device.slot = scalar_slot(e, id);
+  const Attr *device = named("device_id"), *kind = op.attr("device_id_type");
+  if (device) r.device = device_named(e, op, *device, kind ? kind->s : "logical").device;
   return r;
+}
+
+UnitSet all_devices(Emitter& e, const Op& op, const Attr& axes) {
+  const std::vector<PlanThreads::DeviceAxis>& all = e.plan().threads.device_axes;
+  const auto named = [&](const PlanThreads::DeviceAxis& d) {
+    return std::any_of(axes.items.begin(), axes.items.end(), [&](const Attr& a) { return a.s == d.name; });
+  };
+  if (!std::all_of(all.begin(), all.end(), named))
+    e.unsupported(op, std::string(ir::name(op.code)) + " along some axes of the devices, not all of them");
+  UnitSet r;
+  r.device.all = true;
+  return r;
+}
+
+UnitSet cluster_of(Emitter& e) {
+  UnitSet r;
+  const Body& b = e.body();
+  if (b.mesh < 0) return r;
+  const ir::Mesh& mesh = e.module().meshes[static_cast<size_t>(b.mesh)];
+  std::vector<Attr> names;
+  for (size_t i = static_cast<size_t>(count(mesh, "grid"));
+       i + static_cast<size_t>(count(mesh, "threads")) < mesh.axes.size(); ++i)
+    names.push_back(Attr::string(mesh.axes[i].name));
+  if (!names.empty()) r = *units_along(e, Attr::list(std::move(names)), true);
+  return r;
+}
+
+std::optional<GridAxis> grid_axis(Emitter& e, const std::string& name) {
+  if (e.body().mesh < 0) return std::nullopt;
+  const ir::Mesh& mesh = e.module().meshes[static_cast<size_t>(e.body().mesh)];
+  GridAxis r{1, 1};
+  for (int64_t i = count(mesh, "grid"); i-- > 0; r.stride *= r.size) {
+    const ir::MeshAxis& a = mesh.axes[static_cast<size_t>(i)];
+    r.size = std::max<int64_t>(a.size, 1);
+    if (a.name == name) return r;
+  }
+  return std::nullopt;
+}
+
+bool drop_multicast(Emitter& e, const Op& op, std::vector<ir::View>* view, UnitSet* devices) {
+  const auto at = std::find_if(view->begin(), view->end(),
+                               [](const ir::View& v) { return std::holds_alternative<ir::view::Multicast>(v); });
+  if (at == view->end()) return false;
+  std::vector<Attr> names;
+  for (const std::string& axis : std::get<ir::view::Multicast>(*at).axes) names.push_back(Attr::string(axis));
+  *devices = all_devices(e, op, Attr::list(std::move(names)));
+  view->erase(at);
+  return true;
 }
 
 std::optional<UnitSet> units_along(Emitter& e, const Attr& axes, bool joint) {

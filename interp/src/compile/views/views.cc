@@ -7,6 +7,7 @@
 #include "../../plan/payload/places.h"
 #include "../../plan/steps.h"
 #include "../values/affine_arrays.h"
+#include "devices.h"
 #include "existing.h"
 #include "pallasim/hw/machine.h"
 #include "views.h"
@@ -112,6 +113,7 @@ class Follower {
   void operator()(const ir::view::Extract&);
   void operator()(const ir::view::Tile&);
   void operator()(const ir::view::Swizzle&);
+  void operator()(const ir::view::Peer& t) { out_.ref = array_of_peer(e_, op_, Val(out_.ref), t); }
   // What no machine here takes yet.
   template <typename T>
   void operator()(const T& t) {

@@ -15,7 +15,7 @@ struct BulkCopyPayload : Transfer {
   bool chooses = false;
   ChosenRows rows;
   // A load of several CTAs: each reads a part of the box, along dimension `part`, for all of them; or for itself alone
-  // where `tiles` says so, the destination then being as large as the part.
+  // where `tiles` says so, the destination then being as large as the part. Of a store: all devices.
   UnitSet receivers;
   int part = 0;
   bool tiles = false;

@@ -25,7 +25,7 @@ struct UnitSet {
     std::string name;  // as reports say: "CTA x ="
   };
 
-  Coordinate device;  // `all` comes with multimem: nothing makes it yet
+  Coordinate device;
   uint32_t core_slot = Addr::kNoSlot;
   int body = 0;  // index into Plan::bodies: whose mesh has the core
   // Of each group the units at all named places along its axes; of several groups all of them.
@@ -51,6 +51,21 @@ struct PeerReadPayload {
   Addr src, dst;
   std::vector<int64_t> dims, src_strides, dst_strides;  // elements
   ir::DType dtype = ir::DType::F32;
+};
+
+// An array of another device, under a buffer's number of its own (PlanMemory::aliases) from then on.
+struct PeerArrayPayload {
+  UnitSet peer;
+  uint32_t array = 0, alias = 0;
+};
+
+// The same part of an array on all devices: what is stored there, or `dst` <- the elements of all, combined.
+struct MultimemPayload {
+  UnitSet devices;
+  Addr part, value;                    // the value is dense
+  std::vector<int64_t> dims, strides;  // of the part, elements
+  ir::DType dtype = ir::DType::F32;
+  ir::OpCode combine = ir::OpCode::add;
 };
 
 }  // namespace pallasim::interp

@@ -28,9 +28,9 @@ enum class AsyncKind : uint8_t {
 // Whose stream takes operations. A thread has one of each.
 enum class AsyncEngine : uint8_t { None, Bulk, Products, Tensor };
 
-// An element of a buffer, as one thread sees buffers.
+// An element of a buffer, as one thread sees buffers, or of an array of a device, whatever threads it has.
 struct Place {
-  int32_t thread = 0;
+  int32_t thread = 0;  // or ~device
   uint32_t buffer = 0;
   int64_t offset = 0;  // bytes
   bool operator==(const Place&) const = default;
