@@ -68,11 +68,12 @@ bool Compiler::by_pointer(const ir::Operand& o) const {
 }
 
 // An array outside of the core's memory that the caller keeps, and to which the kernel writes all the same. Its copy is
-// made when the launch begins: other devices may write to it where a barrier of theirs comes first.
+// made when the launch begins: other devices may write to it where a barrier of theirs comes first, or where they all
+// begin together, as GPUs do that reach into each other.
 bool Compiler::writes_callers_buffer(int input) const {
   const ir::Operand& o = m_.operands[static_cast<size_t>(input)];
   const ir::Region& body = ir_body_.graph.region;
-  if (analysis::reaches_devices(m_) && !ir::find(m_.attrs, "collective_id")) return false;
+  if (model_.in_order() && analysis::reaches_devices(m_) && !ir::find(m_.attrs, "collective_id")) return false;
   return o.kind == ir::Operand::Kind::Input && model_.input_copies &&
          !m_.is_aliased_input(static_cast<size_t>(input)) && model_.spaces[o.space].owner == ir::Scope::Device &&
          !o.has_block && analysis::writes_by_name(body, body.args[static_cast<size_t>(input)]);
