@@ -22,6 +22,7 @@ struct Case {
   int devices = 1;
   bool wrong = false;                // a mistake was put in: both sides must stop
   bool in_order = false;             // what thread blocks leave depends on their order, which is that of the grid
+  bool all_at_once = false;          // all of its clusters have to be there at the same time
   std::map<std::string, int> terms;  // how often each kind of situation was generated
   // A program whose races are known: the pairs of lines that nothing orders. None: it has no race.
   std::shared_ptr<const RaceProgram> program;

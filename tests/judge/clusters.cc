@@ -8,11 +8,27 @@ namespace pallasim::judge {
 
 void Clusters::write() {
   if (one_in(12)) return write_programs();
+  if (one_in(16)) return write_claims();
   grid_ = 1 + below(3), x_ = 1 + below(3), y_ = 1 + below(2), wgs_ = 1 + below(3);
+  if (one_in(4)) {
+    devices_ = 2 + below(2), grid_ = 1 + below(2), x_ = 1 + below(2), y_ = 1, wgs_ = 1 + below(2);
+    depth_ = 1;
+    between_devices();
+  }
   const int64_t parts = 1 + below(3);
-  if (one_in(8)) chain();  // who waited before is not in order any more
+  if (devices_ == 1 && one_in(8)) chain();  // who waited before is not in order any more
   for (int64_t p = 0; p < parts; ++p) part();
-  std::string head = "pallasim-ir 1\nmodule \"clusters\" {machine = mosaic_gpu}\n";
+  std::string head;
+  head_of_mesh(&head);
+  end(head);
+}
+
+// What programs of clusters begin with, as far as their operands, places and small numbers go.
+void Clusters::head_of_mesh(std::string* to) {
+  std::string& head = *to;
+  const std::string devices =
+      devices_ > 1 ? fmt::format(", devices = [axis(\"d\", {})], communicates = true", devices_) : "";
+  head += fmt::format("pallasim-ir 1\nmodule \"clusters\" {{machine = mosaic_gpu{}}}\n", devices);
   head += fmt::format(
       "mesh \"gpu\" {{kind = gpu, axes = [axis(\"i\", {}), axis(\"x\", {}), axis(\"y\", {}), axis(\"wg\", {})], grid "
       "= 1, "
@@ -22,8 +38,8 @@ void Clusters::write() {
   head += fmt::format("body \"gpu\" ({}) {{\n", args);
   for (const char* axis : {"i", "x", "y", "wg"})
     head += fmt::format("  %{} = axis_index {{axis = \"{}\"}} : i32[]\n", axis, axis);
+  if (devices_ > 1) head += "  %d = axis_index {axis = \"d\"} : i32[]\n";
   for (int n = 0; n < 8; ++n) head += fmt::format("  %c{} = constant {{value = i32 0x{:x}}} : i32[]\n", n, n);
-  end(head);
 }
 
 // Programs of a grid that go on from each other, which are there together as each has a barrier.
@@ -75,18 +91,21 @@ std::string Clusters::declare(std::string* head) {
 // The text from its head on, and values for its inputs.
 void Clusters::end(const std::string& head) {
   c_.text = numbered(head + body_ + "  yield\n}\n");
-  for (const auto& [dims, dtype] : {std::pair{std::vector<int64_t>{6, 8, 16}, ir::DType::I32},
-                                    std::pair{std::vector<int64_t>{2, 16, 16}, ir::DType::I8}}) {
-    oracle::Array a{dtype, dims, {}};
-    int64_t n = ir::byte_size(dtype);
-    for (int64_t d : dims) n *= d;
-    for (int64_t i = 0; i < n; ++i) a.bytes.push_back(static_cast<std::byte>(rng_()));
-    c_.args.push_back(std::move(a));
-  }
+  c_.devices = static_cast<int>(devices_);
+  for (int64_t device = 0; device < devices_; ++device)
+    for (const auto& [dims, dtype] : {std::pair{std::vector<int64_t>{6, 8, 16}, ir::DType::I32},
+                                      std::pair{std::vector<int64_t>{2, 16, 16}, ir::DType::I8}}) {
+      oracle::Array a{dtype, dims, {}};
+      int64_t n = ir::byte_size(dtype);
+      for (int64_t d : dims) n *= d;
+      for (int64_t i = 0; i < n; ++i) a.bytes.push_back(static_cast<std::byte>(rng_()));
+      c_.args.push_back(std::move(a));
+    }
 }
 
 void Clusters::part() {
   depth_ = 1;
+  if (devices_ > 1 && one_in(2)) return between_devices();
   static constexpr void (Clusters::*kParts[])() = {&Clusters::ring,
                                                    &Clusters::ring_in_loop,
                                                    &Clusters::exchange,

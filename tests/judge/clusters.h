@@ -27,9 +27,10 @@ class Clusters {
     body_ += std::string(static_cast<size_t>(depth_) * 2, ' ') + fmt::format(f, std::forward<A>(a)...) + "\n";
   }
 
-  // Values are numbers in the text: %i, %x, %y, %wg from 100 on, %c0 from 110, %v0 from 200.
+  // Values are numbers in the text: %i, %x, %y, %wg, %d from 100 on, %c0 from 110, %v0 from 200.
   static std::string numbered(const std::string& text) {
-    static constexpr std::pair<std::string_view, int> kNames[] = {{"i", 100}, {"x", 101}, {"y", 102}, {"wg", 103}};
+    static constexpr std::pair<std::string_view, int> kNames[] = {
+        {"i", 100}, {"x", 101}, {"y", 102}, {"wg", 103}, {"d", 104}};
     std::string r;
     for (size_t at = 0; at < text.size(); ++at) {
       r += text[at];
@@ -123,10 +124,16 @@ class Clusters {
   void end(const std::string& head);
   void changed_source(const std::string& o, const std::string& at, const std::string& value,
                       const std::function<void()>& use);
+  void write_claims();
+  void head_of_mesh(std::string* head);
   void part(), ring(), exchange(), peer_store(), atomics(), named(), product(), chain();
   // clusters_bulk.cc
   void ring_in_loop(), bulk_stores(), reductions(), products_in_flight(), expected_bytes(), polling(), predicated();
   void gathers(), scatters(), leader_tracked(), semaphores();
+  // clusters_peers.cc
+  void between_devices();
+  void meet_devices(const std::string& sem);
+  std::string give_to_devices(const std::string& o, const std::string& value, const std::string& place);
   std::string products(const char* type, const std::string& left, const std::string& a, const std::string& b,
                        int accumulators);
   std::string chosen_rows(int64_t count, int64_t first);
@@ -135,7 +142,7 @@ class Clusters {
 
   Case& c_;
   std::mt19937_64 rng_;
-  int64_t grid_ = 1, x_ = 1, y_ = 1, wgs_ = 1, next_ = 0;
+  int64_t grid_ = 1, x_ = 1, y_ = 1, wgs_ = 1, devices_ = 1, next_ = 0;
   int depth_ = 1;
   std::string body_;
   std::vector<std::pair<int, std::string>> outputs_;

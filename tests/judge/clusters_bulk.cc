@@ -178,8 +178,10 @@ std::string Clusters::products(const char* type, const std::string& left, const 
     const bool registers = one_in(2);
     std::string value = left;
     if (registers && one_in(2)) {
+      // Those of two products that follow each other differ, and may lie in one place one after the other.
       value = fresh();
-      line("{} = neg {} : {}[16,16]", value, left, type);
+      if (one_in(3)) line("{} = add {}, {} : {}[16,16]", value, left, left, type);
+      else line("{} = {} {} : {}[16,16]", value, one_in(2) ? "neg" : "abs", left, type);
     }
     line("wgmma_ref {}, {}, {} {{acc = view($0, []), a = {}, b = view($2, [{}])}}", acc[both ? below(2) : 0],
          registers ? value : a, b, registers ? "$1" : "view($1, [])", one_in(2) ? "transpose(1, 0)" : "");
@@ -429,6 +431,7 @@ void Clusters::predicated() {
 // reads them.
 void Clusters::semaphores() {
   term("global semaphores");
+  c_.all_at_once = true;
   const std::string rows = output(fmt::format("i32[{}{},16]", each(), wgs_)), sum = output("i32[16]"), s = fresh(),
                     v = fresh(), last = fresh(), which = fresh(), at = fresh();
   const bool gpu = one_in(2), array = one_in(2);

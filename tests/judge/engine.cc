@@ -9,6 +9,16 @@ namespace pallasim::judge {
 
 using interp::Options;
 
+// A GPU that holds six CTAs.
+const hw::Profile& few_at_a_time() {
+  static const hw::Profile chip = [] {
+    hw::Profile p = hw::generic();
+    p.device_cores = 1, p.blocks_per_sm = 6, p.warps_per_sm = 1 << 10;
+    return p;
+  }();
+  return chip;
+}
+
 namespace {
 std::vector<Config> all_configurations(const ir::Module& m, uint64_t seed) {
   std::vector<Config> r;
@@ -68,6 +78,12 @@ std::vector<Config> all_configurations(const ir::Module& m, uint64_t seed) {
     add("footprints, copies scheduled", [&](Options& o) {
       o.verify_footprints = true, o.random_seed = seed + 14, o.copies = Options::Copies::Scheduled;
     });
+  if (m.machine == ir::Machine::MosaicGpu && !m.meshes.empty()) {
+    const auto few = [&](Options& o) { o.chip = &few_at_a_time(); };
+    add("few clusters at a time", few);
+    add("few clusters at a time, random schedule, copies scheduled",
+        [&](Options& o) { few(o), o.random_seed = seed + 15, o.copies = Options::Copies::Scheduled; });
+  }
   if (!m.meshes.empty() || ir::find(m.attrs, "devices"))
     for (Config& c : race_configurations(seed + 3))
       if (c.options.random_seed) r.push_back(std::move(c));
@@ -87,6 +103,7 @@ std::vector<Config> all_configurations(const ir::Module& m, uint64_t seed) {
 std::vector<Config> configurations(const ir::Module& m, const Case& of) {
   std::vector<Config> r = all_configurations(m, of.seed);
   // Other orders have other results, and checked runs say so.
+  if (of.all_at_once) std::erase_if(r, [](const Config& c) { return c.options.chip == &few_at_a_time(); });
   if (of.in_order) std::erase_if(r, [](const Config& c) { return c.options.random_seed || c.options.checked; });
   return r;
 }
@@ -115,8 +132,9 @@ namespace {
 
 // What a plan is made of; everything else belongs to the launch.
 bool same_plan(const Options& a, const Options& b) {
-  return a.checked == b.checked && a.fuse == b.fuse && a.numerics == b.numerics && a.pipeline == b.pipeline &&
-         a.cores == b.cores && a.uninitialized == b.uninitialized && a.verify_split == b.verify_split;
+  return a.chip == b.chip && a.checked == b.checked && a.fuse == b.fuse && a.numerics == b.numerics &&
+         a.pipeline == b.pipeline && a.cores == b.cores && a.uninitialized == b.uninitialized &&
+         a.verify_split == b.verify_split;
 }
 
 oracle::Array empty_like(const ir::Type& t) {

@@ -24,7 +24,7 @@ void Machine::tick() {
 void Machine::step(Thread& t, const Op& op) {
   tick();
   if (!control(t, op) && !elementwise_op(t, op) && !reduce_op(t, op) && !memory_op(t, op) && !sync_op(t, op) &&
-      !gpu_op(t, op) && !shape_op(t, op) && !scatter_op(t, op))
+      !gpu_op(t, op) && !peer_op(t, op) && !shape_op(t, op) && !scatter_op(t, op))
     throw Lack{std::string(ir::name(op.code))};
 }
 

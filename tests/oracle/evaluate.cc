@@ -15,7 +15,16 @@ bool in_core_memory(const ir::Operand& o) { return o.space == ir::Space::Vmem ||
 
 bool is_peered(const ir::Region& r) {
   return std::any_of(r.ops.begin(), r.ops.end(), [](const Op& op) {
-    return op.attr("device_id") || std::any_of(op.regions.begin(), op.regions.end(), is_peered);
+    const bool several = op.code == OpCode::multimem_store || op.code == OpCode::multimem_load_reduce ||
+                         op.code == OpCode::gpu_sem_signal_multicast || op.code == OpCode::gpu_sem_signal_parallel;
+    const auto names_peers = [](const ir::View& v) {
+      return std::holds_alternative<ir::view::Peer>(v) || std::holds_alternative<ir::view::Multicast>(v);
+    };
+    const bool viewed = std::any_of(op.attrs.begin(), op.attrs.end(), [&](const auto& a) {
+      const ir::Viewed* v = a.second.view.get();
+      return v && std::any_of(v->transforms.begin(), v->transforms.end(), names_peers);
+    });
+    return several || viewed || op.attr("device_id") || std::any_of(op.regions.begin(), op.regions.end(), is_peered);
   });
 }
 
@@ -214,7 +223,7 @@ void Machine::place_windows(Thread& t, std::vector<Window>& windows, std::vector
 }
 
 void Machine::run_thread(Thread& t, std::vector<Value>& body, std::vector<Window>& windows) {
-  if (count(grid_) == 0) return;
+  if (count(grid_) == 0 || !begins(t)) return;
   each_index(grid_, [&](const Dims& point, int64_t) {
     tick();
     t.point = point;

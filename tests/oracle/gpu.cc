@@ -182,14 +182,23 @@ Ref tile_of(const Ref& r, const Dims& dims, size_t axis, int64_t n) {
 
 void Machine::op_bulk(Thread& t, const Op& op) {
   if (const Attr* on = op.attr("predicate"); on && integer(in(t, op, on->i)) == 0) return;
-  const Ref src = keyed_view(t, op, "src"), dst = keyed_view(t, op, "dst");
+  std::vector<ir::View> to = op.viewed("dst")->transforms;
+  const auto all_devices = std::find_if(
+      to.begin(), to.end(), [](const ir::View& v) { return std::holds_alternative<ir::view::Multicast>(v); });
+  const bool to_all = all_devices != to.end();
+  if (to_all) to.erase(all_devices);
+  const Ref src = keyed_view(t, op, "src"), dst = view(t, op, ref(t, op, op.viewed("dst")->operand), to);
   const Attr* leader = op.attr("leader_tracked");
   const bool tiles = leader && leader->is_call("Partitioned");
   if ((src.dims != dst.dims && !tiles) || src.dtype != dst.dtype)
     throw Stop{"a copy between views of different shapes"};
   const Attr *how = op.attr("reduction_op"), *axes = op.attr("collective_axes");
   const int64_t n = count(src.dims);
-  if (op.code == OpCode::copy_smem_to_gmem) return copy_elements(src, dst, 0, n, how ? how->s : "none");
+  if (op.code == OpCode::copy_smem_to_gmem) {
+    for (int other : to_all ? everywhere(t) : std::vector<int>{-1})
+      copy_elements(src, other < 0 ? dst : at_thread(dst, other), 0, n, how ? how->s : "none");
+    return;
+  }
   const Ref bar = keyed_view(t, op, "barrier");
   Barrier& own = barrier(bar, t.index);
   std::vector<int> all{t.index};

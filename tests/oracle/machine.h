@@ -8,6 +8,7 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <tuple>
 
 #include "evaluate.h"
@@ -210,6 +211,13 @@ class Machine {
   int subcores(const Thread&) const;
   void op_barrier(Thread&);
   OpBody op_fetch_and_add;
+  // peers.cc
+  OpFamily peer_op;
+  OpBody op_multimem, op_signals, op_request, op_answer;
+  std::vector<int> everywhere(const Thread&) const;
+  int on_device(const Thread&, int64_t device, const char* what) const;
+  int cluster_threads() const;
+  bool begins(const Thread&);
   // gpu.cc
   OpFamily gpu_op;
   OpBody op_arrive, op_bulk, op_peer_store, op_product, op_ptx;
@@ -266,6 +274,7 @@ class Machine {
   };
   std::map<int, Gate> gates_;                         // by the SparseCore's first thread
   std::map<std::pair<int, int64_t>, Barrier> named_;  // by CTA and number
+  std::set<int> begun_, taken_;                       // clusters
   uint64_t noise_ = 1;
   int64_t steps_ = 0;
   Outcome outcome_;

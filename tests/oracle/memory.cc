@@ -252,6 +252,9 @@ Ref Machine::view(Thread& t, const Op& op, const Ref& ref, std::span<const ir::V
       for (const ir::view::AxisIndex& a : cluster->axes)
         thread = moved(thread, a.axis, a.index.is_operand() ? integer(in(t, op, a.index.operand)) : a.index.value());
       r = at_thread(r, thread);
+    } else if (const auto* peer = std::get_if<ir::view::Peer>(&f); peer && peer->kind == "logical") {
+      const ir::ViewInt& d = peer->device;
+      r = at_thread(r, on_device(t, d.is_operand() ? integer(in(t, op, d.operand)) : d.value(), "an access"));
     } else if (std::holds_alternative<ir::view::Swizzle>(f)) {
       continue;  // which of a row's bytes lies where, nobody sees
     } else {

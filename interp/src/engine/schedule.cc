@@ -257,6 +257,8 @@ void Scheduler::finish() {
     if (t.stop == Stop::Blocked) ex_.diagnostics->deadlock(ex_, token());
   if (!ex_.plan->memory.semaphores.empty() || !ex_.copies.empty()) finish_copies(ex_);
   finish_barriers(ex_);
+  for (const ClusterClaim& c : ex_.claims)
+    if (!c.seen) ex_.diagnostics->lost_cluster(ex_, c);
 }
 
 std::string run_threads(Execution& ex, const RunOptions& o) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "../plan/kinds.h"
 #include "../report/checked.h"
 #include "bind.h"
 #include "conflict_detector.h"
@@ -38,10 +39,12 @@ class PartObserver : public Observer {
 };
 
 // Whether programs, or the threads of a mesh where none of them names another one, can have executions of their own.
+// Clusters that take the work of others have to know all of those.
 bool may_part(const Call& c) {
   const Plan& p = c.plan;
   if (!p.may_speculate()) return false;
-  if (c.who.programs > 0) return c.who.programs > 1;
+  const auto asks = [](const Step& s) { return s.kind == Kind::cluster_request; };
+  if (c.who.programs > 0) return c.who.programs > 1 && std::none_of(p.steps.begin(), p.steps.end(), asks);
   return p.first().mesh >= 0 && p.threads.count > 1 && p.first().max_children == 0 &&
          p.shares_arrays_only(memory::Level::Core);
 }

@@ -20,7 +20,7 @@ struct GridPart {
   std::vector<int64_t> advance;  // per axis, per window: offset change when that axis steps
 };
 
-// Which threads there are on each device. Together: all threads of all bodies, from the start. Apart: programs, which are
+// Which threads each device has. Together: all threads of all bodies, from the start. Apart: programs, which are
 // points of a grid or clusters of thread blocks, begin when others end.
 struct Population {
   int64_t programs = 0;  // of a device, row-major over the grid or the axes of clusters; 0: together

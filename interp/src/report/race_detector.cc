@@ -101,7 +101,7 @@ void RaceDetector::issued(const memory::AsyncOperation& op) {
     if (side.empty() || !is_operations(s, op.thread, p.buffer, p.offset)) return;
     shadow::Access a = instances_.side(ex, op, side, write, write ? who.writes : who.reads);
     a.proxy = memory::row(op.kind).asynchronous_proxy && in_shared_memory(p.buffer, p.offset);
-    look(ex, a, {op.thread, p.thread, p.buffer, p.offset});
+    look(ex, a, {op.thread, ex.thread_of(p), p.buffer, p.offset});
   };
   for (const memory::Side& side : op.writes) check_begun(ex, op, side, who.writes);
   for (const memory::Side& side : op.reads) tell(side, false);
@@ -138,14 +138,17 @@ void RaceDetector::look(Execution& ex, const shadow::Access& a, const Where& w) 
   for (size_t i = before; i < races_.found().size(); ++i) report(ex, races_.found()[i], w);
   if (!fits) too_much_remembered(ex, "accesses of several threads", races_.limit()->bytes);
   note_visit(a, w);
+  note_remote(a, w);
 }
 
 void RaceDetector::check_begun(Execution& ex, const memory::AsyncOperation& op, const memory::Side& side,
                                shadow::Actor writes) {
   const auto thread = [&](int32_t i) -> const Thread& { return ex.threads[static_cast<size_t>(i)]; };
   const int32_t from = ex.device_of(thread(op.thread)), to = ex.device_of(thread(ex.thread_of(side.place)));
-  // Devices of no chip in particular begin together.
-  if (from == to || ex.options->chip->family == hw::Family::Generic || too_early_.count(op.step)) return;
+  // Devices of no chip in particular begin together, and so do GPUs that reach into each other.
+  if (from == to || ex.options->chip->family == hw::Family::Generic || !plan_.first().model->in_order() ||
+      too_early_.count(op.step))
+    return;
   for (int32_t i = 0; i < ex.device_threads; ++i)
     if (order_.ordered({to * ex.device_threads + i, 1}, writes)) return;
   too_early_.insert(op.step);
@@ -314,6 +317,7 @@ void RaceDetector::unfenced(const Thread& t, const shadow::Race& r, const std::s
 
 void RaceDetector::finish(std::vector<ir::Diagnostic>& out) {
   check_ends();
+  check_left();
   for (ir::Diagnostic& d : joined(std::move(findings_))) out.push_back(std::move(d));
 }
 

@@ -49,6 +49,16 @@ class RaceDetector : public Detector {
     int64_t program = 0;                  // of the owner
     std::optional<ir::Diagnostic> found;  // if nothing orders them
   };
+  // Of a GPU that reaches into another one: its last accesses, which that one has to wait for (peers.cc).
+  struct Remote {
+    memory::shadow::Epoch at;
+    Where where;
+    bool write = false;
+    ir::LocId loc = -1;
+    std::string who;
+  };
+  void note_remote(const memory::shadow::Access&, const Where&);
+  void check_left();
   void note_visit(const memory::shadow::Access&, const Where&);
   void check_ends();  // of blocks that have ended
   void unfenced(const Thread&, const memory::shadow::Race&, const std::string& name, const std::string& ref);
@@ -66,9 +76,10 @@ class RaceDetector : public Detector {
   std::map<int64_t, memory::shadow::Issued> issued_;  // operations in flight
   // By the owner's core, who accessed it, and site.
   std::map<std::tuple<int64_t, memory::shadow::Actor, int32_t>, Visit> visits_;
-  std::set<int32_t> told_of_ends_;     // sites
-  std::set<int32_t> too_early_;        // steps with a PS-RACE-002
-  std::map<int32_t, CopyWay> copies_;  // by step: its last one
+  std::map<std::pair<memory::shadow::Actor, int32_t>, Remote> remote_;  // by who accessed a device, and the device
+  std::set<int32_t> told_of_ends_;                                      // sites
+  std::set<int32_t> too_early_;                                         // steps with a PS-RACE-002
+  std::map<int32_t, CopyWay> copies_;                                   // by step: its last one
   std::map<int32_t, memory::AsyncKind> kinds_;
   std::vector<Meeting> findings_;
 };

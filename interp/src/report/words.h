@@ -1,4 +1,5 @@
-// What bodies and the engine find, in words: stops.cc, semaphores.cc, barriers.cc, nans.cc, deadlock.cc, waiting.cc.
+// What bodies and the engine find, in words: stops.cc, semaphores.cc, barriers.cc, peers.cc, nans.cc, deadlock.cc,
+// waiting.cc.
 #pragma once
 #include "../ops/findings.h"
 
@@ -30,6 +31,7 @@ class Words final : public ops::Diagnostics {
   void barrier_misused(Thread&, const Step*, const memory::BarrierFinding&) const override;
   void barrier_left_over(Thread&, const Step*, int64_t barrier) const override;
   [[noreturn]] void bytes_below_zero(const Thread&, const Step*, int64_t bytes) const override;
+  void lost_cluster(Execution&, const ClusterClaim&) const override;
   [[noreturn]] void check_failed(const Thread&, const Step*, const std::string& message) const override;
   void at_breakpoint(const Thread&, const Step*, const HostCall&) const override;
   void not_finite(const Thread&, const Step*, const NanPayload&, const ops::NonFinite&) const override;
