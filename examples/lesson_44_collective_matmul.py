@@ -90,7 +90,8 @@ def main():
         pallasim.findings()
         with pallasim.emulate("gpu-h100", detect_races=True, random_seed=seed):
             np.testing.assert_array_equal(np.asarray(matmul(x, w), np.float32), want)
-        assert not pallasim.findings(), pallasim.findings()[0].report
+        found = pallasim.findings()
+        assert not found, found[0].report
     print(f"{GPUS} GPUs: each has all {GPUS * ROWS} rows of its {COLUMNS} columns, in every schedule")
 
     for what, code, words, twin in (

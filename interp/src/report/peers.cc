@@ -14,7 +14,7 @@ void Words::lost_cluster(Execution& ex, const ClusterClaim& c) const {
   const memory::Units all(ex.plan->threads.units.meshes(), ex.devices);
   const int64_t unit = all.first(memory::Level::Cluster, 0, c.device) + c.cluster;
   ir::Diagnostic d =
-      ir::Diagnostic("PS-BAR-003", fmt::format("{} is lost: a request took it, and nobody looked at the answer",
+      ir::Diagnostic("PS-OUT-001", fmt::format("{} is lost: a request took it, and nobody looked at the answer",
                                                all.name(memory::Level::Cluster, unit)))
           .of(ex.plan->module.name)
           .at(ir::site_of(*ex.locs, ex.plan->loc_of(ex.plan->steps[static_cast<size_t>(c.step)])))

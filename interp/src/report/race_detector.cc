@@ -239,7 +239,7 @@ void RaceDetector::report(Execution& ex, shadow::Race r, const Where& w) {
   if (products)
     d.hint =
         "a wgmma reads its operands and writes its accumulator until it is awaited: plgpu.wgmma_wait(0) before that";
-  else if (!plan_.memory.barriers.empty())
+  else if (!plan_.memory.barriers.empty() && ex.device_of(thread(w.thread)) == ex.device_of(thread(r.earlier.thread)))
     d.hint = "let one arrive at a barrier behind its access, and the other wait for it";
   else
     d.hint = "let one signal a semaphore of the other behind its access, and the other wait; " +

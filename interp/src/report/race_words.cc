@@ -52,7 +52,7 @@ bool is_array(const Execution& ex, uint32_t buffer) {
 std::string place_of(const Execution& ex, const memory::Place& place, const std::string& name) {
   const std::string what = name.empty() ? "memory" : name;
   if (names_thread(ex, place))
-    return place.thread < 0 || (ex.points > 0 && is_array(ex, place.buffer))
+    return place.thread < 0 || (!ex.plan->first().model->in_order() && is_array(ex, place.buffer))
                ? fmt::format("{} of device {}", what, ex.first_device + ex.thread_of(place) / ex.device_threads)
                : fmt::format("{} of {}", what, name_of(ex.threads[static_cast<size_t>(place.thread)]));
   return what;
