@@ -11,7 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
-from jax.experimental import pallas as pl
 from jax.experimental.pallas import mosaic_gpu as plgpu
 
 import pallasim
@@ -107,32 +106,28 @@ def test_a_peers_array(devices):
 
 @functools.partial(jax.jit, static_argnames=("grid", "cluster", "threads"))
 def scheduled(grid, cluster, threads):
+    """Which cluster did the work of each place of the grid."""
     names, axes = tuple("ab"[: len(grid)]), tuple("xy"[: len(cluster)])
 
-    def kernel(done, by, _):
+    def kernel(by, _):
         me = sum(lax.axis_index(n) * int(np.prod(grid[i + 1:])) for i, n in enumerate(names))
-        place = tuple(lax.axis_index(n) for n in axes)
-        thread = lax.axis_index("wg")
+        place = *(lax.axis_index(n) for n in axes), lax.axis_index("wg")
 
         @plgpu.dynamic_scheduling_loop(names, thread_axis="wg", cluster_axes=axes)
         def _(info):
-            done[*info.index, *place, thread] = done[*info.index, *place, thread] + 1
-            by[*info.index, *place, thread] = me
+            by[*info.index, *place] = me
 
-    shape = (*grid, *cluster, threads)
-    out = jax.ShapeDtypeStruct(shape, jnp.int32)
-    zeros = jax.new_ref(jnp.zeros(shape, jnp.int32)) if hasattr(jax, "new_ref") else None
-    by = plgpu.kernel(lambda by, s: kernel(zeros, by, s), out_type=out, grid=grid, grid_names=names, cluster=cluster, cluster_names=axes,
-                      num_threads=threads, thread_name="wg", scratch_types=[plgpu.SMEM((200 * 1024,), jnp.int8)])()
-    return zeros[...], by
+    return plgpu.kernel(kernel, out_type=jax.ShapeDtypeStruct((*grid, *cluster, threads), jnp.int32), grid=grid, grid_names=names,
+                        cluster=cluster, cluster_names=axes, num_threads=threads, thread_name="wg",
+                        scratch_types=[plgpu.SMEM((200 * 1024,), jnp.int8)])()
 
 
 @pytest.mark.parametrize("grid, cluster, threads", [((160,), (1,), 1), ((100,), (2,), 1), ((9, 20), (1,), 2), ((5,), (1,), 1)])
 def test_dynamic_scheduling(grid, cluster, threads, emulated):
     for seed in (None, 1):
-        done, by = emulated(lambda: scheduled(grid, cluster, threads), machine="gpu-b200", random_seed=seed)
-        assert (done == 1).all(), done
-        held = 148 // int(np.prod(cluster))
-        taken = by.reshape(int(np.prod(grid)), -1)
-        assert (taken == taken[:, :1]).all()  # all threads of a cluster do the same work
-        assert taken.max() < held and len(np.unique(taken)) == min(held, int(np.prod(grid)))
+        by = emulated(lambda: scheduled(grid, cluster, threads), machine="gpu-b200", random_seed=seed)
+        clusters, held = int(np.prod(grid)), 148 // int(np.prod(cluster))
+        by = by.reshape(clusters, -1)
+        assert (by == by[:, :1]).all()  # all threads of a cluster do the same work
+        assert by.min() == 0 and by.max() < held and len(np.unique(by)) == min(held, clusters)
+        assert (np.arange(clusters)[:held] == by[:held, 0]).all()  # who begins does his own
