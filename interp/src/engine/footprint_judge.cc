@@ -4,6 +4,7 @@
 #include <cstring>
 #include <map>
 
+#include "../ops/bases.h"
 #include "../ops/copies.h"
 #include "../ops/findings.h"
 #include "../ops/footprint.h"
@@ -66,7 +67,7 @@ class Touched : public ops::Boxes {
     bool write;
   };
   void box(const Access& a) override {
-    std::byte* const base = t_.exec->threads[static_cast<size_t>(a.owner < 0 ? a.thread : a.owner)].bases[a.buffer];
+    std::byte* const base = ops::base_of(*t_.exec, a);
     for (const shadow::Range& r : shadow::Box(a.offset, a.dims, a.strides, a.rank, a.element_bytes).rows())
       runs_.push_back({base + r.begin, base + r.end, a.write});
   }

@@ -1,5 +1,6 @@
 #include "written_pages.h"
 
+#include "../ops/bases.h"
 #include "../ops/footprint.h"
 #include "pallasim/memory/shadow/box.h"
 
@@ -20,11 +21,11 @@ class Sides : public ops::Boxes {
 
 void WrittenPages::on_access(const Access& a) {
   if (!a.write) return;
-  const Thread& of = ex_.threads[static_cast<size_t>(a.owner < 0 ? a.thread : a.owner)];
-  if (!of.bases || !of.bases[a.buffer]) return;
+  const std::byte* base = ops::base_of(ex_, a);
+  if (!base) return;
   for (const memory::shadow::Range& r :
        memory::shadow::Box(a.offset, a.dims, a.strides, a.rank, a.element_bytes).rows())
-    mark(of.bases[a.buffer], r.begin, r.end);
+    mark(base, r.begin, r.end);
 }
 
 void WrittenPages::on_operation(const OperationEvent& e) {

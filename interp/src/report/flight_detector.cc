@@ -66,7 +66,9 @@ void FlightDetector::start(const memory::AsyncOperation& op, size_t receiver) {
     owed->push_back({d.kind, d.object, units ? d.count : 1, group ? op.group : INT64_MAX});
   };
   for (const memory::Completion& c : op.after_read) note(c, &f.after_read);
-  if (receiver < op.after_write.size()) note(op.after_write[receiver], &f.after_write);
+  // Of several receivers each has its own, or one tells of all.
+  const size_t own = op.after_write.size() == op.writes.size() ? receiver : 0;
+  if (own < op.after_write.size()) note(op.after_write[own], &f.after_write);
   flights_.start(id, std::move(f));
 }
 
