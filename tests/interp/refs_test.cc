@@ -197,7 +197,6 @@ TEST(Refs, TransformsWithoutAMeaningYetAreRefusedByName) {
       {"extract(f32[8,16], 0, 0)", "a member of this ref, which is no union that has it"},
       {"select($1)", "ref transform select"},
       {"cluster(axis(\"x\", 1))", "get along \"x\", which is no axis of a cluster"},
-      {"peer($1, logical)", "ref transform peer"},
       {"multicast(\"x\")", "ref transform multicast"},
   };
   for (const auto& [view, name] : kTransforms) {
