@@ -235,7 +235,8 @@ body "gpu" (%0 "o": ref<i32[3,2,2,4], gmem>) {
   %2 = axis_index {axis = "x"} : i32[]
   %3 = axis_index {axis = "wg"} : i32[]
   %4 = constant {value = i32 0x2} : i32[]
-  run_scoped {collective = ["wg"], transforms = [[]], allocs = [{num_arrivals = 4}]} (%5 "bar": ref<mbarrier[2], gsmem, cta>) {
+  run_scoped {collective = ["wg"], transforms = [[]], allocs = [{num_arrivals = 4}]} (
+      %5 "bar": ref<mbarrier[2], gsmem, cta>) {
     spawn {mesh = {kind = warp, axes = [axis("warp", 4)]}} () {
       %6 = axis_index {axis = "warp"} : i32[]
       store %0, %6, %1, %2, %3, %6 {view = [index($2, $3, $4, $5)]}
@@ -266,7 +267,8 @@ TEST(Warps, ReportsNameThem) {
     FAIL() << "no deadlock";
   } catch (const ir::DiagnosticError& e) {
     const std::string all = ir::render(e.diagnostic());
-    EXPECT_NE(all.find("cluster (0), CTA x=0, warpgroup 0, warp 2 waits for phase 0 of bar[0]"), std::string::npos) << all;
+    EXPECT_NE(all.find("cluster (0), CTA x=0, warpgroup 0, warp 2 waits for phase 0 of bar[0]"), std::string::npos)
+        << all;
   }
 }
 
@@ -284,9 +286,11 @@ body (%0 "x": ref<i32[256], hbm>, %1 "o": ref<i32[256], hbm>, %2 "sems": ref<dma
     %5 = constant {value = i32 0x80} : i32[]
     %6 = mul %4, %5 : i32[]
     run_scoped (%7 "mine": ref<i32[128], vmem>) {
-      dma_start %0, %7, %2, %6, %4, %3 {src = view($0, [index(slice($3, 128))]), dst = view($1, []), dst_sem = view($2, [index($4)]),
+      dma_start %0, %7, %2, %6, %4, %3 {src = view($0, [index(slice($3, 128))]), dst = view($1, []),
+          dst_sem = view($2, [index($4)]),
           device_id = $5, device_id_type = logical}
-      dma_wait %7, %0, %2, %4 {src = view($1, [index(slice(0, 128))]), dst = view($0, []), dst_sem = view($2, [index($3)])}
+      dma_wait %7, %0, %2, %4 {src = view($1, [index(slice(0, 128))]), dst = view($0, []),
+          dst_sem = view($2, [index($3)])}
       %8 = get %7 : i32[128]
       %9 = add %8, %8 : i32[128]
       store %1, %9, %6 {view = [index(slice($2, 128))]}

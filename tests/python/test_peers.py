@@ -82,7 +82,7 @@ def test_a_peers_array(devices):
             plgpu.barrier_wait(bar)
             plgpu.copy_smem_to_gmem(smem, plgpu.remote_ref(far_ref, right))
             plgpu.wait_smem_to_gmem(0)
-            plgpu.semaphore_signal_multicast(sems.at[1], collective_axes="x")
+            plgpu.semaphore_signal_parallel(*(plgpu.SemaphoreSignal(sems.at[1], device_id=jnp.int32(d)) for d in range(3)))
             pl.semaphore_wait(sems.at[1], 3)
 
         def run(x):
