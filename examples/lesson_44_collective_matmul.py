@@ -96,7 +96,7 @@ def main():
     for what, code, words, twin in (
         ("A signal before the copies are complete", "PS-RACE-002", "gathered", dict(complete=False)),
         ("Nobody waits for the signal", "PS-RACE-002", "gathered", dict(wait=False)),
-        ("A GPU that leaves", "PS-RACE-002", "gathered of device 1 is written by", dict(leave=True)),
+        ("A GPU that leaves", "PS-RACE-004", "gathered of device 1 is written by", dict(leave=True)),
     ):
         report = finding(code, x, w, **twin).report
         print(f"{what}:")

@@ -20,8 +20,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGES = ROOT / "docs" / "diagnostics"
 TABLE = ROOT / "ir" / "include" / "pallasim" / "ir" / "diagnostics.def"
 SOURCES = ["ir", "memory_model", "hw_models", "interp", "trace", "cli", "python"]
-# Codes that no kernel can show: an internal error has no known example.
-NO_EXAMPLE = {"PS-BUG-001", "PS-BUG-002", "PS-BUG-003", "PS-BUG-004", "PS-DEV-001"}
+# Codes that no kernel of a file can show: an internal error has no known example, and a file has one device.
+NO_EXAMPLE = {"PS-BUG-001", "PS-BUG-002", "PS-BUG-003", "PS-BUG-004", "PS-DEV-001", "PS-RACE-004"}
 
 # What becomes of a rule of JAX's compilers (hw_models/rules.csv).
 RULE_STATUS = {"diagnosed", "raised by JAX", "not visible", "not yet"}

@@ -131,3 +131,19 @@ def test_dynamic_scheduling(grid, cluster, threads, emulated):
         assert (by == by[:, :1]).all()  # all threads of a cluster do the same work
         assert by.min() == 0 and by.max() < held and len(np.unique(by)) == min(held, clusters)
         assert (np.arange(clusters)[:held] == by[:held, 0]).all()  # who begins does his own
+
+
+def test_a_cluster_that_nobody_asks_for_is_lost():
+    def kernel(o, answer, bar, _):
+        plgpu.try_cluster_cancel(answer, bar)
+        o[lax.axis_index("a")] = lax.axis_index("a")
+        plgpu.barrier_wait(bar)
+
+    scratch = [plgpu.TryClusterCancelResult(), plgpu.Barrier(), plgpu.SMEM((200 * 1024,), jnp.int8)]
+    f = plgpu.kernel(kernel, out_type=jax.ShapeDtypeStruct((149,), jnp.int32), grid=(149,), grid_names=("a",), scratch_types=scratch)
+    pallasim.findings()
+    with pallasim.emulate("gpu-b200", findings="collect"):
+        got = np.asarray(f())
+    (lost,) = [f for f in pallasim.findings() if f.code == "PS-CLU-001"]
+    assert "cluster (148) is lost" in lost.message and "plgpu.try_cluster_cancel(answer, bar)" in lost.report
+    assert (got[:148] == np.arange(148)).all() and got[148] != 148

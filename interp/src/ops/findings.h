@@ -75,7 +75,7 @@ class Diagnostics {
   virtual void barrier_left_over(Thread&, const Step*, int64_t barrier) const = 0;
   [[noreturn]] virtual void bytes_below_zero(const Thread&, const Step*, int64_t bytes) const = 0;  // PS-BAR-004
 
-  // PS-OUT-001, noted: a cluster that a request took, whose answer nobody looked at.
+  // PS-CLU-001, noted: a cluster that a request took, whose answer nobody looked at.
   virtual void lost_cluster(Execution&, const ClusterClaim&) const = 0;
 
   // PS-CHK-001: the kernel's own check.

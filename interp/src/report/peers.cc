@@ -14,7 +14,7 @@ void Words::lost_cluster(Execution& ex, const ClusterClaim& c) const {
   const memory::Units all(ex.plan->threads.units.meshes(), ex.devices);
   const int64_t unit = all.first(memory::Level::Cluster, 0, c.device) + c.cluster;
   ir::Diagnostic d =
-      ir::Diagnostic("PS-OUT-001", fmt::format("{} is lost: a request took it, and nobody looked at the answer",
+      ir::Diagnostic("PS-CLU-001", fmt::format("{} is lost: a request took it, and nobody looked at the answer",
                                                all.name(memory::Level::Cluster, unit)))
           .of(ex.plan->module.name)
           .at(ir::site_of(*ex.locs, ex.plan->loc_of(ex.plan->steps[static_cast<size_t>(c.step)])))
@@ -55,7 +55,7 @@ void RaceDetector::check_left() {
     const std::string name = allocation_name(plan_, r.where.buffer, r.where.offset),
                       ref = name.empty() ? "an array" : name;
     ir::Diagnostic d =
-        ir::Diagnostic("PS-RACE-002", fmt::format("{} of device {} is {} by {}, and that device does not "
+        ir::Diagnostic("PS-RACE-004", fmt::format("{} of device {} is {} by {}, and that device does not "
                                                   "wait for it before its kernel ends",
                                                   ref, device, r.write ? "written" : "read", r.who))
             .of(plan_.module.name)
