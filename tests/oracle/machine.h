@@ -164,7 +164,8 @@ void write_element(const Ref&, int64_t n, const std::byte* from);
 
 class Machine {
  public:
-  Machine(const ir::Module& m, std::span<const Array> args, const Setting& s) : m_(m), args_(args), setting_(s) {}
+  Machine(const ir::Module& m, std::span<const Array> args, const Setting& s)
+      : m_(m), args_(args), setting_(s), noise_(s.noise) {}
   Outcome run();
 
  private:
@@ -266,7 +267,7 @@ class Machine {
   };
   std::map<int, Gate> gates_;                         // by the SparseCore's first thread
   std::map<std::pair<int, int64_t>, Barrier> named_;  // by CTA and number
-  uint64_t noise_ = 1;
+  uint64_t noise_;
   int64_t steps_ = 0;
   Outcome outcome_;
 

@@ -260,6 +260,17 @@ def partly_set():
     return call(kernel, scratch_shapes=[pltpu.VMEM((32, 128), jnp.float32)])
 
 
+def decided_by_nobody():
+    def kernel(x_ref, o_ref, count_ref):
+        o_ref[...] = x_ref[...]
+
+        @pl.when(count_ref[0] > 3)  # here
+        def _():
+            o_ref[...] = -x_ref[...]
+
+    return call(kernel, scratch_shapes=[pltpu.SMEM((1,), jnp.int32)])
+
+
 def inline_assembly():
     def kernel(x_ref, o_ref):
         (o_ref[...],) = pltriton.elementwise_inline_asm("mov $0, $1;", args=[x_ref[...]], constraints="=r,r", pack=1,  # here
@@ -401,7 +412,8 @@ CASES = {
     "PS-TRI-002": (no_warps, {"machine": "gpu-h100"}, "# the launch"),
     "PS-TRI-003": (joined, {"machine": "gpu-h100"}, "# here"),
     "PS-UNINIT-001": (unset, CHECKED, "# here"),
-    "PS-UNINIT-002": (partly_set, CHECKED, "# here"),
+    "PS-UNINIT-003": (partly_set, CHECKED, "# here"),
+    "PS-UNINIT-004": (decided_by_nobody, CHECKED, "# here"),
     "PS-UNSUP-001": (inline_assembly, {"machine": "gpu-h100"}, "# here"),
 }
 ELSEWHERE = {

@@ -84,6 +84,7 @@ void run_sequential(const Call& c, Report* report) {
     report->findings.insert(report->findings.end(), ex->log.findings.begin(), ex->log.findings.end());
     if (checks) checks->finish(report->findings);
     if (checks) report->traffic = checks->traffic();
+    if (checks) report->undefined = checks->undefined();
     if (keep_points) c.watch.recorder->points = std::move(recorder.points);
   };
   try {

@@ -1,0 +1,32 @@
+// How definedness travels through kinds of steps, for definedness.cc.
+#pragma once
+#include "definedness.h"
+
+namespace pallasim::interp::ops {
+
+inline memory::shadow::View view_of(const Thread& t, const Addr& a, std::span<const int64_t> dims,
+                                    std::span<const int64_t> strides, int64_t bytes) {
+  return {a.offset + (a.dyn == Addr::kNoSlot ? 0 : t.slot<int64_t>(a.dyn)), dims, strides, bytes};
+}
+// Of elements of `size` bytes, per byte.
+inline std::vector<Birth> per_byte(const std::vector<Birth>& elements, int size) {
+  std::vector<Birth> r;
+  r.reserve(elements.size() * static_cast<size_t>(size));
+  for (const Birth b : elements) r.insert(r.end(), static_cast<size_t>(size), b);
+  return r;
+}
+// A slot that decides something.
+inline void decide_by_slot(const Thread& t, const Step& s, uint32_t slot, Shadow::Decides what, Shadow& shadow) {
+  if (slot == Addr::kNoSlot) return;
+  if (const Birth b = shadow.slots(t.index).at(slot)) shadow.decides(t, s, b, what);
+}
+
+// Whether a load leaves lanes that nothing defines.
+bool leaves_lanes(Thread&, const Step&);
+void carry_gather(Thread&, const Step&, Shadow&);
+void carry_load_in_place(Thread&, const Step&, Shadow&);
+void carry_store_rows(Thread&, const Step&, Shadow&);
+void carry_atomic(Thread&, const Step&, Shadow&);
+void carry_reinterpret(Thread&, const Step&, Shadow&);
+
+}  // namespace pallasim::interp::ops
