@@ -6,7 +6,7 @@ namespace {
 // Extents and type after a transform; false where the extents are known at run time only, or nobody needs them here.
 struct Shapes {
   Shape dims;
-  DType dtype = DType::F32;
+  ir::DType dtype = ir::DType::F32;
 
   bool operator()(const ir::view::Index& t) {
     Shape next;

@@ -12,7 +12,7 @@ from jax.experimental.pallas import mosaic_gpu as plgpu
 import pallasim
 
 F32, F16, CHIP = jnp.float32, jnp.float16, "gpu-b200"
-MODES = [{}, {"detect_races": True, "findings": "raise"}, {"dma_execution_mode": "on_wait"}, {"dma_execution_mode": "scheduled", "seed": 5}]
+MODES = [{}, {"detect_races": True, "findings": "raise"}, {"dma_execution_mode": "on_wait"}, {"dma_execution_mode": "scheduled", "random_seed": 5}]
 RNG = np.random.default_rng(0)
 
 

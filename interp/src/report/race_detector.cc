@@ -13,7 +13,7 @@ namespace pallasim::interp {
 namespace shadow = memory::shadow;
 namespace {
 
-// Steps whose operations use registers' or the tensor pipe's memory: one thread can be early by itself.
+// Steps whose operations use tensor memory: one thread can be early by itself.
 bool uses_tensor_memory(Kind k) {
   return k == Kind::tcgen05_mma || k == Kind::tmem_copy || k == Kind::tmem_load || k == Kind::tmem_store;
 }
@@ -24,9 +24,9 @@ const char* remedy_of(const Step& earlier, const Step& later) {
   if (earlier.kind == Kind::wgmma || later.kind == Kind::wgmma)
     return "a wgmma reads its operands and writes its accumulator until it is awaited: plgpu.wgmma_wait(0) before that";
   if (earlier.kind == Kind::tmem_store)
-    return "a store to tensor memory is under way until plgpu.commit_tmem(): before that";
+    return "plgpu.commit_tmem() behind a store to tensor memory, before somebody uses what it writes";
   if (earlier.kind == Kind::tmem_load)
-    return "a load of tensor memory is under way until plgpu.wait_load_tmem(): before what it reads is written again";
+    return "plgpu.wait_load_tmem() behind a load of tensor memory, before somebody writes what it reads";
   return "the tensor pipe reads its operands and writes its result until a barrier says so: wait for the one that "
          "tcgen05_mma is given, or that plgpu.tcgen05_commit_arrive() arrives at behind it";
 }
@@ -42,8 +42,8 @@ RaceDetector::RaceDetector(const Plan& plan, size_t devices, const Options& o, I
     if (b->max_children > 0) active_ = reached_ = true;  // they use their parent's memory
   alone_ = !active_;
   for (const Step& s : plan.steps) {
-    // A thread alone may forget a fence, and trips of its loops may meet.
-    if (has_trait(s, kProxy | kTrips)) active_ = reached_ = true;
+    // A thread alone may forget a fence or a wait, and trips of its loops may meet.
+    if (has_trait(s, kProxy | kTrips) || uses_tensor_memory(s.kind)) active_ = reached_ = true;
     reached_ = reached_ || has_trait(s, kReaches);
     has_trips_ = has_trips_ || has_trait(s, kTrips);
     for (const SyncUse& u : sync_uses(s)) reached_ = reached_ || (u.role == SyncUse::Role::Written && u.elsewhere);
