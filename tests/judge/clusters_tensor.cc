@@ -175,7 +175,7 @@ void Clusters::tensor_scales() {
     // 1 or 2, by the row or the block.
     const auto numbers = [&](const char* type, int64_t rows, int64_t columns, int64_t mask) {
       const std::string n = fresh(), m = fresh(), mask_of = fresh(), bits = fresh(), v = fresh(), all_of = fresh();
-      line("{} = iota {{dim = {}}} : i32[{},{}]", n, below(2), rows, columns);
+      line("{} = iota {{axis = {}}} : i32[{},{}]", n, below(2), rows, columns);
       line("{} = constant {{value = i32 0x{:x}}} : i32[]", mask_of, mask);
       line("{} = broadcast_in_dim {} {{dims = []}} : i32[{},{}]", all_of, mask_of, rows, columns);
       line("{} = and {}, {} : i32[{},{}]", m, n, all_of, rows, columns);

@@ -20,13 +20,16 @@ bool uses_tensor_memory(Kind k) {
 bool multiplies(const Step& s) { return s.kind == Kind::wgmma || uses_tensor_memory(s.kind); }
 
 // What a thread leaves out that uses the memory of an operation before that is complete.
-const char* remedy_of(const Step& earlier, const Step& later) {
+const char* remedy_of(const Step& earlier, const Step& later, bool one_thread) {
   if (earlier.kind == Kind::wgmma || later.kind == Kind::wgmma)
     return "a wgmma reads its operands and writes its accumulator until it is awaited: plgpu.wgmma_wait(0) before that";
   if (earlier.kind == Kind::tmem_store)
     return "plgpu.commit_tmem() behind a store to tensor memory, before somebody uses what it writes";
   if (earlier.kind == Kind::tmem_load)
     return "plgpu.wait_load_tmem() behind a load of tensor memory, before somebody writes what it reads";
+  if (!one_thread)
+    return "let the two meet at a barrier in between, the CTAs of a pair at one of the cluster; of a product others know "
+           "where its commit arrived";
   return "the tensor pipe reads its operands and writes its result until a barrier says so: wait for the one that "
          "tcgen05_mma is given, or that plgpu.tcgen05_commit_arrive() arrives at behind it";
 }
@@ -254,7 +257,7 @@ void RaceDetector::report(Execution& ex, shadow::Race r, const Where& w) {
   if (const std::string trip = trip_of(thread(w.thread), *step_of(r.later)); !trip.empty())
     d.numbers.push_back(fmt::format("{} it in {}", deed(ex, r.later), trip));
   d.numbers.push_back("no signal and no wait lies between the two");
-  if (products) d.hint = remedy_of(*step_of(r.earlier), *step_of(r.later));
+  if (products) d.hint = remedy_of(*step_of(r.earlier), *step_of(r.later), r.earlier.thread == r.later.thread);
   else if (!plan_.memory.barriers.empty())
     d.hint = "let one arrive at a barrier behind its access, and the other wait for it";
   else

@@ -118,13 +118,13 @@ def product_is_never_committed(fixed):
 def pair_multiplies_before_the_other_operand_is_there(fixed):
     def kernel(x_ref, o_ref, smem, right, barrier, met, done, acc):
         x = lax.axis_index("x")
-        plgpu.copy_gmem_to_smem(x_ref.at[x], smem, barrier)  # ALSO
+        plgpu.copy_gmem_to_smem(x_ref.at[x], smem, barrier)  # CAUSE ALSO
         plgpu.copy_gmem_to_smem(x_ref.at[0, :, pl.ds(64 * x, 64)], right, barrier)
         plgpu.barrier_wait(barrier)
         if fixed:
             plgpu.barrier_arrive(met)
             plgpu.barrier_wait(met)
-        plgpu.tcgen05_mma(acc, smem, right, done, accumulate=False, collective_axis="x")  # CAUSE
+        plgpu.tcgen05_mma(acc, smem, right, done, accumulate=False, collective_axis="x")  # CAUSE ALSO
         plgpu.barrier_wait(done)
         o_ref[x] = plgpu.async_load_tmem(acc)
 
