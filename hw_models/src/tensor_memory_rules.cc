@@ -214,6 +214,11 @@ class TensorMemoryRules {
       }
       bytes = std::max(bytes, t->swizzle * (t == &a && x.sparse ? 2 : 1));
     }
+    if (a.shared && a.swizzle != b.swizzle && a.swizzle != 0 && b.swizzle != 0) {
+      refuse(op, fmt::format("tcgen05_mma of operands that are swizzled by {} and by {} bytes", a.swizzle, b.swizzle),
+             hint);
+      return false;
+    }
     const int64_t group = bytes * 8 / ir::bit_width(x.a.dtype);
     if (group == 0 || x.k % group == 0) return true;
     refuse(op, fmt::format("tcgen05_mma along {} elements of {}", x.k, ir::name(x.a.dtype)),

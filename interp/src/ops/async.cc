@@ -178,13 +178,15 @@ void move_rows(Execution& ex, const AsyncOperation& op, const Side& all_from, co
   }
 }
 
-void fulfil(Execution& ex, const Completion& c) {
+// What the tensor pipe arrives at is told by threads: slots of a ring are given back so, and nobody waits for the last.
+void fulfil(Execution& ex, const AsyncOperation& op, const Completion& c) {
+  const int32_t arriver = memory::is_tensor(memory::row(op.kind).engine) ? op.thread : -1;
   const auto ended = [&](bool phase) {
     if (phase) ex.events->sync({SyncEvent::What::Phase, -1, c.object});
   };
   if (c.kind == Completion::Kind::Semaphore) ex.semaphores.signal(c.object, c.count, &ex.woken);
   if (c.kind == Completion::Kind::Barrier) {
-    if (c.count > 0) ended(ex.barriers.arrive(c.object, c.count, -1, &ex.woken));
+    if (c.count > 0) ended(ex.barriers.arrive(c.object, c.count, arriver, &ex.woken));
     if (c.bytes > 0) ended(ex.barriers.deliver(c.object, c.bytes, &ex.woken));
   }
 }
@@ -207,8 +209,8 @@ constexpr std::array kMovers{
 void complete(Execution& ex, const AsyncOperation& op) {
   kMovers[static_cast<size_t>(op.kind)](ex, op);
   ex.events->moved(op);
-  for (const Completion& c : op.after_read) fulfil(ex, c);
-  for (const Completion& c : op.after_write) fulfil(ex, c);
+  for (const Completion& c : op.after_read) fulfil(ex, op, c);
+  for (const Completion& c : op.after_write) fulfil(ex, op, c);
   if (op.stream >= 0) ex.streams.writes_done(op.stream, op.group, false, &ex.woken);
   ex.events->completed(op);
   ex.progressed = true;

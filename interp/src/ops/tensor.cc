@@ -14,12 +14,12 @@ namespace {
 
 using memory::AsyncEngine, memory::AsyncKind, memory::AsyncOperation, memory::Completion, memory::Side;
 
-// The threads whose memory an operation uses, that of the leader first; none where the own CTA is not the leader.
+// The units whose memory an operation uses, that of the leader first; none where the own CTA is not the leader.
 std::vector<int32_t> ctas_of(const Thread& t, const Step* s, const UnitSet& set) {
   if (!set.elsewhere()) return {t.unit};
   std::vector<int32_t> r = units_of(t, s, set, memory::row(AsyncKind::tcgen05_mma).name);
   if (r.front() != t.unit) return {};
-  for (int32_t& unit : r) unit = begun(t, unit);
+  for (const int32_t unit : r) begun(t, unit);
   return r;
 }
 
