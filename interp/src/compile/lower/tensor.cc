@@ -9,6 +9,7 @@
 #include "../../plan/host_cost.h"
 #include "../values/affine_arrays.h"
 #include "../views/views.h"
+#include "access.h"
 #include "barriers.h"
 #include "lowering.h"
 #include "matrix_unit.h"
@@ -107,7 +108,9 @@ void add_metadata(Emitter& e, const Op& op, const Contraction& c, TensorProductP
 }
 
 void add_accumulate(Emitter& e, const Op& op, TensorProductPayload* p) {
-  const Val v = scalar_convert(e, e.operand(op, static_cast<size_t>(op.attr("accumulate")->i)), ir::DType::Bool);
+  const Val& given = e.operand(op, static_cast<size_t>(op.attr("accumulate")->i));
+  if (!given.is_scalar()) e.unsupported(op, name_of(op) + " with such an \"accumulate\"");
+  const Val v = scalar_convert(e, given, ir::DType::Bool);
   if (const std::optional<int64_t> known = known_int(v)) p->contraction.accumulate = *known != 0;
   else p->accumulate = scalar_slot(e, v), p->contraction.accumulate = true;
 }
@@ -123,6 +126,7 @@ void lower_mma(Emitter& e, const Op& op) {
   p.sparse = op.viewed("a_sparse_metadata") != nullptr;
   const bool alone = !p.ctas.elsewhere();
   const Val sum = shown(e, op, "acc"), a = shown(e, op, "a", alone), b = shown(e, op, "b", alone);
+  check_writable(e, op, sum);
   p.sum = side(e, op, sum, 2), p.left = side(e, op, a, 2), p.right = side(e, op, b, 2);
   p.contraction = contraction_of(e, op, p, sum, a, b);
   if (p.scaled) add_scales(e, op, p.contraction, &p);
@@ -161,6 +165,7 @@ TensorCopyPayload copy_of(Emitter& e, const Op& op, Dims dims, Dims from, Dims t
   p.dtype = src.dtype;
   if (src.dtype != dst.dtype) e.unsupported(op, name_of(op) + " between refs of different types");
   p.src = side(e, op, src, 0), p.dst = side(e, op, dst, 0);
+  check_writable(e, op, dst);
   p.src.extents.dims = dims, p.dst.extents.dims = std::move(dims);
   p.src.strides = std::move(from), p.dst.strides = std::move(to);
   charge_copy(e, p.src.extents.dims, p.dtype);
@@ -209,10 +214,12 @@ void lower_copy_metadata(Emitter& e, const Op& op) {
 
 // -- registers --
 
-void lower_load(Emitter& e, const Op& op) {
+void lower_tmem_load(Emitter& e, const Op& op) {
   refuse_unknown(e, op, {"ref"});
   e.about_to_write(everything());
   const Val ref = shown(e, op, "ref");
+  if (op.results.size() != 1 || e.type(op.results[0])->dtype != ref.dtype || dims_of(e.type(op.results[0])) != ref.dims)
+    e.unsupported(op, name_of(op) + " that gives another shape or type than the ref's");
   const Val r = e.temp(ref.dtype, ref.dims);
   TensorAccessPayload p{side(e, op, ref, 0), r.memory().addr, ref.dtype};
   charge_copy(e, ref.dims, ref.dtype);
@@ -220,12 +227,14 @@ void lower_load(Emitter& e, const Op& op) {
   e.define(op.results[0], r);
 }
 
-void lower_store(Emitter& e, const Op& op) {
+void lower_tmem_store(Emitter& e, const Op& op) {
   refuse_unknown(e, op, {"ref", "value"});
   const Val given = e.operand(op, static_cast<size_t>(op.attr("value")->i));
+  if (given.is_ref()) e.unsupported(op, name_of(op) + " of a ref");
   const Val value = dense(e, e.about_to_write(everything(), {given})[0]), ref = shown(e, op, "ref");
   if (value.dims != ref.dims || value.dtype != ref.dtype)
     e.unsupported(op, name_of(op) + " of another shape or type than the ref's");
+  check_writable(e, op, ref);
   TensorAccessPayload p{side(e, op, ref, 0), value.memory().addr, ref.dtype};
   charge_copy(e, ref.dims, ref.dtype);
   e.emit<Kind::tmem_store>(std::move(p));
@@ -247,8 +256,8 @@ Rows tensor_rows() {
                                   {OpCode::async_copy_smem_to_tmem, lower_copy},
                                   {OpCode::async_copy_scales_to_tmem, lower_copy_scales},
                                   {OpCode::async_copy_sparse_metadata_to_tmem, lower_copy_metadata},
-                                  {OpCode::async_load_tmem, lower_load},
-                                  {OpCode::async_store_tmem, lower_store},
+                                  {OpCode::async_load_tmem, lower_tmem_load},
+                                  {OpCode::async_store_tmem, lower_tmem_store},
                                   {OpCode::wait_load_tmem, lower_wait_load},
                                   {OpCode::commit_tmem, lower_commit_stores}};
   return kRows;
