@@ -36,6 +36,8 @@ TESTED = {
     "tests/python/test_grid_features.py": "check",
     "tests/python/test_sparsecore.py": "parallel_loop sc_barrier",
     "tests/python/test_hopper_cluster.py": "gpu_atomic_store async_store_smem ptx",
+    "tests/python/test_blackwell.py": "tcgen05_mma tcgen05_commit_arrive async_load_tmem async_store_tmem wait_load_tmem commit_tmem async_copy_smem_to_tmem "
+                                     "async_copy_scales_to_tmem async_copy_sparse_metadata_to_tmem",
     "tests/python/test_hopper_semaphores.py": "get_global gpu_sem_signal gpu_sem_wait barrier_test",
     "tests/interp/waiting_test.cc": "barrier_wait",
     "tests/interp/bulk_test.cc": "commit_group commit_smem",

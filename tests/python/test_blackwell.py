@@ -180,6 +180,26 @@ def test_what_is_stored_is_there_behind_its_commit():
     assert (r[0] == 0).all() and (r[1] == 1).all()
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_copies_and_columns(mode):
+    def body(a_gmem, o_gmem, a, bar, copied, t):
+        load([(a_gmem, a)], bar)
+        plgpu.async_copy_smem_to_tmem(a, t.at[:, pl.ds(64, 64)])
+        plgpu.async_copy_smem_to_tmem(a, t.at[:, pl.ds(0, 64)])
+        plgpu.tcgen05_commit_arrive(copied)
+        plgpu.barrier_wait(copied)
+        right = plgpu.async_load_tmem(t.at[:, pl.ds(64, 64)])
+        plgpu.wait_load_tmem()
+        plgpu.async_store_tmem(t.at[:, pl.ds(64, 64)], right * 2)
+        plgpu.commit_tmem()
+        o_gmem[...] = plgpu.async_load_tmem(t)
+
+    f = kernel(body, ((128, 128), F16), [smem((128, 64), F16), plgpu.Barrier(), done(), plgpu.TMEM((128, 128), F16, packed=True)])
+    x = numbers((128, 64), F16)
+    with pallasim.emulate(CHIP, **mode):
+        np.testing.assert_array_equal(f(x), np.concatenate([x, x * 2], axis=1))
+
+
 def test_columns_are_counted():
     def body(o_gmem, *refs):
         plgpu.async_store_tmem(refs[0], jnp.zeros((128, 256), F32))

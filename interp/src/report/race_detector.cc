@@ -28,8 +28,8 @@ const char* remedy_of(const Step& earlier, const Step& later, bool one_thread) {
   if (earlier.kind == Kind::tmem_load)
     return "plgpu.wait_load_tmem() behind a load of tensor memory, before somebody writes what it reads";
   if (!one_thread)
-    return "let the two meet at a barrier, the CTAs of a pair at one of the cluster; of a product others know where its "
-           "commit arrived";
+    return "let the two meet at a barrier, the CTAs of a pair at one of the cluster; a product is known by its "
+           "commit's arrival";
   return "the tensor pipe reads its operands and writes its result until a barrier says so: wait for the one that "
          "tcgen05_mma is given, or that plgpu.tcgen05_commit_arrive() arrives at behind it";
 }
