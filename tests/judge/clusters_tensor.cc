@@ -48,11 +48,13 @@ void Clusters::tensor_round(const TensorRound& p, int64_t round) {
   const bool pair = !p.axis.empty(), left = !pair && one_in(3);
   if (left) term("tensor product of tensor memory");
   const std::string anew = fresh(), adds = fresh(), v = fresh();
-  for (const std::string& to : {p.a, p.b})
+  for (const std::string& to : {p.a, p.b}) {
+    const bool own = pair && one_in(2);  // of the two CTAs each has another one
     line(
-        "copy_gmem_to_smem %1, {}, {} {{src = view($0, [index({}, {})]), dst = view($1, []), barrier = view($2, "
+        "copy_gmem_to_smem %1, {}, {}{} {{src = view($0, [index({}, {})]), dst = view($1, []), barrier = view($2, "
         "[index(0)]), oob_mode = zeros}}",
-        to, p.bar, below(2), all(16, 16));
+        to, p.bar, own ? ", %x" : "", own ? "$3" : std::to_string(below(2)), all(16, 16));
+  }
   wait(p.bar);
   if (pair) meet(p.met);
   line("{} = constant {{value = bool 0x0}} : bool[]", anew);
@@ -172,10 +174,18 @@ void Clusters::tensor_scales() {
       line("store {}, {} {{view = [index(slice(16, 16), slice(0, 16))]}}", b, v);
     }
     line("commit_smem");
-    // 1 or 2, by the row or the block.
+    // 1 or 2, by row and block.
     const auto numbers = [&](const char* type, int64_t rows, int64_t columns, int64_t mask) {
-      const std::string n = fresh(), m = fresh(), mask_of = fresh(), bits = fresh(), v = fresh(), all_of = fresh();
-      line("{} = iota {{axis = {}}} : i32[{},{}]", n, below(2), rows, columns);
+      const std::string n = fresh(), m = fresh(), mask_of = fresh(), bits = fresh(), v = fresh(), all_of = fresh(),
+                        row = fresh(), column = fresh(), part = fresh();
+      line("{} = iota {{axis = 0}} : i32[{},{}]", row, rows, columns);
+      line("{} = iota {{axis = 1}} : i32[{},{}]", column, rows, columns);
+      const std::string eight = fresh(), eights = fresh();
+      const bool by_row = one_in(2);
+      line("{} = constant {{value = i32 0x8}} : i32[]", eight);
+      line("{} = broadcast_in_dim {} {{dims = []}} : i32[{},{}]", eights, eight, rows, columns);
+      line("{} = div {}, {} : i32[{},{}]", part, by_row ? row : column, eights, rows, columns);
+      line("{} = add {}, {} : i32[{},{}]", n, by_row ? column : row, part, rows, columns);
       line("{} = constant {{value = i32 0x{:x}}} : i32[]", mask_of, mask);
       line("{} = broadcast_in_dim {} {{dims = []}} : i32[{},{}]", all_of, mask_of, rows, columns);
       line("{} = and {}, {} : i32[{},{}]", m, n, all_of, rows, columns);
