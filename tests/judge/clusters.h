@@ -127,6 +127,13 @@ class Clusters {
   // clusters_bulk.cc
   void ring_in_loop(), bulk_stores(), reductions(), products_in_flight(), expected_bytes(), polling(), predicated();
   void gathers(), scatters(), leader_tracked(), semaphores();
+  // clusters_tensor.cc
+  struct TensorRound {  // refs of a product; `tells`: the barrier that it ends at, `last`: that of the last round
+    std::string a, b, bar, met, tells, acc, tmem, axis, last;
+  };
+  void tensor_product(), tensor_copies(), tensor_scales();
+  void tensor_round(const TensorRound&, int64_t round);
+  void by_leader(bool pair, const std::function<void()>&);
   std::string products(const char* type, const std::string& left, const std::string& a, const std::string& b,
                        int accumulators);
   std::string chosen_rows(int64_t count, int64_t first);

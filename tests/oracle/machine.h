@@ -211,6 +211,10 @@ class Machine {
   int subcores(const Thread&) const;
   void op_barrier(Thread&);
   OpBody op_fetch_and_add;
+  // tensor.cc
+  OpFamily tensor_op;
+  OpBody op_tensor_product, op_tensor_copy, op_tensor_commit;
+  std::vector<int> pair(const Thread&, const Op&) const;
   // gpu.cc
   OpFamily gpu_op;
   OpBody op_arrive, op_bulk, op_peer_store, op_product, op_ptx;

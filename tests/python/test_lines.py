@@ -359,6 +359,14 @@ def few_rows():
     return on_warpgroup(kernel, plgpu.SMEM((32, 32), jnp.float32))
 
 
+def untiled_product():
+    def kernel(x_ref, o_ref, smem, barrier, acc):
+        plgpu.tcgen05_mma(acc, smem, smem.T, barrier, accumulate=False)  # here
+        plgpu.barrier_wait(barrier)
+
+    return on_warpgroup(kernel, plgpu.SMEM((64, 64), jnp.float32), plgpu.Barrier(orders_tensor_core=True), plgpu.TMEM((64, 64), jnp.float32))
+
+
 def narrow_copy():
     def kernel(x_ref, o_ref, smem, barrier):
         plgpu.copy_gmem_to_smem(x_ref.at[:, pl.ds(0, 2)], smem, barrier)  # here
@@ -384,6 +392,7 @@ CASES = {
     "PS-MGPU-001": (few_rows, HOPPER, "# here"),
     "PS-MGPU-002": (narrow_copy, HOPPER, "# here"),
     "PS-MGPU-003": (budgets, HOPPER, "# here"),
+    "PS-MGPU-004": (untiled_product, HOPPER, "# here"),
     "PS-NAN-001": (no_number, {"nans": "report"}, "# here"),
     "PS-NAN-002": (overflows, {"nans": "report"}, "# here"),
     "PS-NAN-003": (masked_everywhere, {"nans": "report"}, "# here"),

@@ -25,6 +25,8 @@ void check_window(const Thread&, const Step*, const Window&);   // stops with PS
 // -- arithmetic --
 // The product as a chip's matrix unit forms it. Operands and result as in contract().
 void matrix_unit(const ContractPayload&, std::byte* c, const std::byte* a, const std::byte* b);
+// A contraction as the payload says, large ones by panels.
+void multiply(Execution&, const ContractPayload&, std::byte* c, std::byte* a, std::byte* b);
 // format(value, spec), from an element in register form.
 std::string formatted(const std::byte* element, ir::DType, const PrintPayload::Style&);
 

@@ -9,6 +9,7 @@
 #include "../plan/payload/movement.h"
 #include "../plan/payload/places.h"
 #include "../plan/payload/rows.h"
+#include "../plan/payload/tensor.h"
 #include "definedness_steps.h"
 #include "footprint.h"
 
@@ -316,6 +317,7 @@ void carry(Thread& t, const Step& s, Shadow& shadow) {
     case Kind::store_scalar: return c.store_scalar();
     case Kind::window_staged:
     case Kind::window_flush: return carry_window(t, s, shadow);
+    case Kind::tmem_load:
     case Kind::peer_read:
     case Kind::row_copy: return c.boxes();
     case Kind::copy: return c.copy(payload<Kind::copy>(s));
@@ -428,11 +430,76 @@ void carry_product(Execution& ex, const memory::AsyncOperation& op, const Births
   shadow.memory(to.place.thread, to.place.buffer).store(view_of(to, to.dims), per_byte(sum, to.element_bytes()));
 }
 
+// Of a pair of CTAs each has the columns of both right operands; undefined scales and metadata are in every element.
+void carry_tensor_product(const memory::AsyncOperation& op, const TensorProductPayload& p, Shadow& shadow) {
+  const auto elements = [&](const memory::Side& side) {
+    Births all;
+    shadow.memory(side.place.thread, side.place.buffer).load(view_of(side, side.dims), &all);
+    Births r(all.size() / static_cast<size_t>(side.element_bytes()));
+    for (size_t i = 0; i < all.size(); ++i) join(&r[i / static_cast<size_t>(side.element_bytes())], all[i]);
+    return r;
+  };
+  const size_t ctas = op.writes.size(), sums = ctas * (2 + (p.scaled ? 2 : 0) + (p.sparse ? 1 : 0));
+  Birth all = 0;
+  for (size_t i = 2 * ctas; i < sums; ++i) join(&all, any_of(elements(op.reads[i])));
+  const auto m = static_cast<size_t>(p.contraction.m), n = static_cast<size_t>(p.contraction.n);
+  for (size_t cta = 0; cta < ctas; ++cta) {
+    const memory::Side& to = op.writes[cta];
+    Births sum(m * n * ctas);
+    if (op.reads.size() > sums) sum = elements(op.reads[sums + cta]);
+    const Births left = elements(op.reads[cta]);
+    for (size_t of = 0; of < ctas; ++of) {
+      const Births right = elements(op.reads[ctas + of]);
+      Births rows(m), columns(n);
+      for (size_t i = 0; i < left.size(); ++i) join(&rows[i / (left.size() / m)], left[i]);
+      for (size_t i = 0; i < right.size(); ++i) join(&columns[i % n], right[i]);
+      for (size_t i = 0; i < m; ++i)
+        for (size_t k = 0; k < n; ++k) {
+          Birth& r = sum[i * n * ctas + of * n + k];
+          join(&r, rows[i]);
+          join(&r, columns[k]);
+          join(&r, all);
+        }
+    }
+    shadow.memory(to.place.thread, to.place.buffer).store(view_of(to, to.dims), per_byte(sum, to.element_bytes()));
+  }
+}
+
 }  // namespace
 
+// Births of what an operation takes from registers as it is issued.
+std::vector<Birth> births_held(Execution& ex, const memory::AsyncOperation& op, Shadow& shadow) {
+  Births r(op.held.size());
+  const Step& s = ex.plan->steps[static_cast<size_t>(op.step)];
+  if (s.kind == Kind::tmem_store) {
+    const auto& p = payload<Kind::tmem_store>(s);
+    const std::vector<int64_t>& dims = p.memory.extents.dims;
+    const Thread& t = ex.threads[static_cast<size_t>(op.thread)];
+    shadow.memory(op.thread, p.registers.buffer)
+        .load(view_of(t, p.registers, dims, dense_strides(dims), ir::byte_size(p.dtype)), &r);
+    return r;
+  }
+  for (const memory::Side& side : op.reads) {
+    if (side.held < 0) continue;
+    const Definedness& m = shadow.memory(side.place.thread, side.place.buffer);
+    const memory::Span span = op.span(side);
+    for (int64_t at = span.begin; at < span.end && !m.all_defined(); ++at)
+      r[static_cast<size_t>(side.held + at - span.begin)] = m.at(side.place.offset + at);
+  }
+  return r;
+}
+
 void carry(Execution& ex, const memory::AsyncOperation& op, const Births& held, Shadow& shadow) {
-  if (row(ex.plan->steps[static_cast<size_t>(op.step)]).definedness == interp::Definedness::Contraction)
-    return carry_product(ex, op, held, shadow);
+  const Step& s = ex.plan->steps[static_cast<size_t>(op.step)];
+  if (s.kind == Kind::tcgen05_mma) return carry_tensor_product(op, payload<Kind::tcgen05_mma>(s), shadow);
+  if (row(s).definedness == interp::Definedness::Contraction) return carry_product(ex, op, held, shadow);
+  if (op.writes.empty()) return;
+  if (op.reads.empty()) {  // of registers
+    const memory::Side& to = op.writes.front();
+    Births births = held;
+    births.resize(op.held.size());
+    return shadow.memory(to.place.thread, to.place.buffer).store(view_of(to, to.dims), births);
+  }
   const memory::Side& from = op.reads.front();
   for (const memory::Side& to : op.writes)
     if (from.row_dim >= 0 || to.row_dim >= 0) carry_rows(ex, op, from, to, shadow);

@@ -43,6 +43,8 @@ bool may_make_undefined(Thread&, const Step&);
 // The bytes of an operation have moved. `held`: births of what it held since it was issued.
 void carry(Execution&, const memory::AsyncOperation&, const std::vector<Birth>& held, Shadow&);
 
+std::vector<Birth> births_held(Execution&, const memory::AsyncOperation&, Shadow&);
+
 // Of an elementwise program: the birth of each element of its result, row-major over its dims.
 std::vector<Birth> births_of(Thread&, const Step&, const EltProgram&, Shadow&);
 // Beside the window's bodies.

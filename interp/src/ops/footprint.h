@@ -104,6 +104,8 @@ PALLASIM_FOOTPRINT(fetch_and_add)
 PALLASIM_FOOTPRINT(peer_read)
 PALLASIM_FOOTPRINT(bulk_load)
 PALLASIM_FOOTPRINT(bulk_store)
+PALLASIM_FOOTPRINT(tmem_load)
+PALLASIM_FOOTPRINT(tmem_store)
 #undef PALLASIM_FOOTPRINT
 
 }  // namespace pallasim::interp::ops

@@ -118,7 +118,8 @@ struct Window;
   X(LoadedInPlace) X(StoredRows) X(ElisionPayload) X(ForwardPayload) X(ScalarStrip) X(EltProgram)                 \
   X(ReducePayload) X(ContractPayload) X(AsyncProductPayload) X(ArrayPayload) X(SemPayload) X(DmaPayload)          \
   X(DmaWaitPayload) X(RowCopyPayload) X(FetchAddPayload) X(BarrierPayload) X(PeerReadPayload)                     \
-  X(PeerStorePayload) X(BulkCopyPayload) X(GroupWaitPayload) X(PrintPayload) X(CheckPayload) X(NanPayload)
+  X(PeerStorePayload) X(BulkCopyPayload) X(GroupWaitPayload) X(PrintPayload) X(CheckPayload) X(NanPayload)        \
+  X(TensorProductPayload) X(TensorCopyPayload) X(TensorAccessPayload) X(TensorCommitPayload)
 // clang-format on
 #define X(type) struct type;
 PALLASIM_PAYLOADS(X)

@@ -160,18 +160,8 @@ void DefinednessDetector::on_told(const StepEvent& e) {
 void DefinednessDetector::on_operation(const OperationEvent& e) {
   const memory::AsyncOperation& op = e.operation;
   if (e.what == OperationEvent::What::Issued) {
-    Births held(op.held.size());
-    bool any = false;
-    for (const memory::Side& r : op.reads) {
-      if (r.held < 0) continue;
-      const Definedness& m = memory(r.place.thread, r.place.buffer);
-      const memory::Span span = op.span(r);
-      for (int64_t at = span.begin; at < span.end && !m.all_defined(); ++at) {
-        const Birth b = m.at(r.place.offset + at);
-        held[static_cast<size_t>(r.held + at - span.begin)] = b;
-        any |= b != 0;
-      }
-    }
+    Births held = ops::births_held(ex(), op, *this);
+    const bool any = std::any_of(held.begin(), held.end(), [](Birth b) { return b != 0; });
     if (any) held_[op.id] = std::move(held);
   }
   if (e.what != OperationEvent::What::Moved) return;

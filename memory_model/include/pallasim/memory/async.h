@@ -25,8 +25,9 @@ enum class AsyncKind : uint8_t {
 #include "pallasim/memory/async.def"
 };
 
-// Whose stream takes operations. A thread has one of each.
-enum class AsyncEngine : uint8_t { None, Bulk, Products, Tensor };
+// Whose stream takes operations. A thread has one of each, those of tensor memory where its kernel uses that.
+enum class AsyncEngine : uint8_t { None, Bulk, Products, Tensor, TensorLoads, TensorStores };
+inline constexpr bool is_tensor(AsyncEngine e) { return e >= AsyncEngine::Tensor; }
 
 // An element of a buffer, as one thread sees buffers.
 struct Place {
