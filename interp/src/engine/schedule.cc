@@ -193,9 +193,10 @@ bool Scheduler::run_thread(size_t at, int64_t most) {
     ex_.events->thread(ThreadEvent::What::Begins, index);
   }
   const Wait waited = t.wait;
+  const Step* const from = t.pc;
   const Stop stop = guide_.policy ? run_to_visible(ex_, t, visibility_, budget) : run(ex_, t, budget);
   // It waits, as it did, or said for the first time for what.
-  const bool nothing = stop == Stop::Blocked && ex_.steps - before == 1 &&
+  const bool nothing = stop == Stop::Blocked && t.pc == from && ex_.steps - before == 1 &&
                        (t.wait == waited || (guide_.exact && waited.kind == Wait::Kind::None));
   if (stop == Stop::Done && t.parent >= 0) ex_.end_child(t);
   if (stop == Stop::Blocked) ex_.events->thread(ThreadEvent::What::Blocks, index);

@@ -1,0 +1,159 @@
+#include "smallest_schedule.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "../report/causes.h"
+
+namespace pallasim::interp {
+
+std::vector<Deviation> SmallestSchedule::deviations_of(std::vector<Choice> recorded) {
+  std::vector<Deviation> r;
+  runner_.run(*follow_choices(std::move(recorded), &r));
+  return r;
+}
+
+bool SmallestSchedule::keeps(const std::vector<Deviation>& list, std::vector<Choice>* choices) {
+  const ScheduleEnd end = runner_.run(*replay_choices(list, true), false, choices);
+  return !end.abandoned && end.key() == key_;
+}
+
+// Half of the switches is left out while that changes nothing, then a quarter, and so on to each.
+void SmallestSchedule::find(std::vector<Choice> recorded, bool minimise) {
+  constexpr int kMostRuns = 400;
+  list_ = deviations_of(std::move(recorded));
+  int runs = 0;
+  for (size_t part = (list_.size() + 1) / 2; minimise && part > 0; part /= 2) {
+    for (size_t begin = 0; begin < list_.size() && runs < kMostRuns;) {
+      std::vector<Deviation> fewer = list_;
+      const size_t end = std::min(fewer.size(), begin + part);
+      fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(begin), fewer.begin() + static_cast<std::ptrdiff_t>(end));
+      std::vector<Choice> choices;
+      ++runs;
+      if (!keeps(fewer, &choices)) {
+        begin += part;
+        continue;
+      }
+      std::vector<Deviation> now = deviations_of(std::move(choices));
+      if (now.size() >= list_.size()) begin += part;
+      else list_ = std::move(now);
+    }
+    part = std::min(part, list_.size() + 1);
+  }
+}
+
+namespace {
+
+// Keeps what each turn touched.
+class Watched : public Policy {
+ public:
+  Watched(std::unique_ptr<Policy> of, const std::function<void()>& behind) : of_(std::move(of)), behind_(behind) {}
+  bool new_execution(std::vector<uint64_t>& state) override { return of_->new_execution(state); }
+  size_t next(const Choices& c) override {
+    if (c.turns > told_) behind_();
+    told_ = c.turns;
+    return of_->next(c);
+  }
+  uint64_t next_random() override { return of_->next_random(); }
+
+ private:
+  std::unique_ptr<Policy> of_;
+  const std::function<void()>& behind_;
+  int64_t told_ = 0;
+};
+
+}  // namespace
+
+std::vector<SmallestSchedule::Turn> SmallestSchedule::turns_of(const std::vector<Deviation>& list) {
+  std::vector<Turn> r;
+  std::vector<Choice> record;
+  const std::function<void()> note = [&] {
+    const auto all = runner_.touches().all();
+    r.push_back({{}, 0, runner_.touches().step(), {all.begin(), all.end()}});
+  };
+  Watched policy(replay_choices(list, true), note);
+  runner_.run(policy, true, &record);
+  if (r.size() < record.size()) note();
+  r.resize(std::min(r.size(), record.size()));
+  for (size_t i = 0; i < r.size(); ++i) {
+    r[i].who = record[i];
+    r[i].number = std::count(record.begin(), record.begin() + static_cast<std::ptrdiff_t>(i), record[i]);
+  }
+  return r;
+}
+
+// Without its last switch the schedule ends another way: the first two turns that depend on each other and that come
+// the other way round then.
+std::optional<std::pair<ir::Site, ir::Site>> SmallestSchedule::deciding() {
+  if (list_.empty()) return std::nullopt;
+  std::vector<Deviation> without = list_;
+  without.pop_back();
+  if (keeps(without, nullptr)) return std::nullopt;
+  const std::vector<Turn> here = turns_of(list_), there = turns_of(without);
+  const auto place = [&](const Turn& t) {
+    return std::find_if(there.begin(), there.end(),
+                        [&](const Turn& x) { return x.who == t.who && x.number == t.number; });
+  };
+  const auto site = [&](const Turn& t) {
+    return ir::site_of(locs_, t.step < 0 ? -1 : plan_.loc_of(plan_.steps[static_cast<size_t>(t.step)]));
+  };
+  for (auto i = static_cast<size_t>(list_.back().turn); i < here.size(); ++i)
+    for (size_t j = i + 1; j < here.size(); ++j) {
+      if (here[i].who == here[j].who) continue;
+      const auto a = place(here[i]), b = place(here[j]);
+      if (b == there.end() || (a != there.end() && a < b) || !depend(here[i].touches, here[j].touches)) continue;
+      return std::pair(site(here[i]), site(here[j]));
+    }
+  return std::nullopt;
+}
+
+ExploredOutcome SmallestSchedule::outcome() {
+  ExploredOutcome o;
+  o.switches = list_.size();
+  o.token = choices_token(plan_, list_);
+  o.order = deciding();
+  ScheduleEnd end = runner_.run(*replay_choices(list_, false), false, nullptr, o.token);
+  if (!end.stop) o.outputs = runner_.outputs();
+  Outcome all{std::move(end.report), std::move(end.stop)};
+  conclude(plan_.module, locs_, &all);
+  if (plan_.options.chip->family != hw::Family::Generic) {
+    for (ir::Diagnostic& d : all.report.findings) d.chip = plan_.options.chip->name;
+    if (all.stop) all.stop->chip = plan_.options.chip->name;
+  }
+  o.report = std::move(all.report);
+  o.report.token = o.token;
+  o.stop = std::move(all.stop);
+  if (o.stop) o.deadlock = o.stop->code.text().starts_with("PS-DEAD") || o.stop->code.text().starts_with("PS-LIVE");
+  return o;
+}
+
+namespace {
+
+std::vector<int64_t> index_of(int64_t element, const std::vector<int64_t>& dims) {
+  std::vector<int64_t> r(dims.size());
+  for (size_t d = dims.size(); d-- > 0; element /= dims[d]) r[d] = element % dims[d];
+  return r;
+}
+
+}  // namespace
+
+void compare_outputs(std::vector<ExploredOutcome>* all) {
+  const auto first = std::find_if(all->begin(), all->end(), [](const ExploredOutcome& o) { return !o.stop; });
+  if (first == all->end()) return;
+  for (ExploredOutcome& o : *all) {
+    for (size_t i = 0; i < o.outputs.size(); ++i) {
+      const ExploredArray &a = o.outputs[i], &b = first->outputs[i];
+      const auto size = static_cast<size_t>(ir::byte_size(a.dtype));
+      OutputDifference d{a.name, a.device};
+      for (size_t at = 0; at < a.bytes.size(); at += size) {
+        if (std::memcmp(a.bytes.data() + at, b.bytes.data() + at, size) == 0) continue;
+        d.last = index_of(static_cast<int64_t>(at / size), a.dims);
+        if (d.elements++ == 0) d.first = d.last;
+      }
+      if (d.elements > 0) o.differs.push_back(std::move(d));
+    }
+  }
+}
+
+}  // namespace pallasim::interp

@@ -1,0 +1,38 @@
+// Of a schedule and its outcome: one with few switches that ends alike, and which order it is that decides.
+#pragma once
+#include <string>
+
+#include "../engine/token.h"
+#include "schedule_runner.h"
+
+namespace pallasim::interp {
+
+class SmallestSchedule {
+ public:
+  SmallestSchedule(ScheduleRunner& r, const Plan& p, const ir::LocTable& l, std::string key)
+      : runner_(r), plan_(p), locs_(l), key_(std::move(key)) {}
+  void find(std::vector<Choice> recorded, bool minimise);
+  ExploredOutcome outcome();  // with its token
+
+ private:
+  struct Turn {
+    Choice who;
+    int64_t number = 0;  // among those of who
+    int32_t step = -1;
+    std::vector<Touch> touches;
+  };
+  std::vector<Deviation> deviations_of(std::vector<Choice> recorded);
+  bool keeps(const std::vector<Deviation>&, std::vector<Choice>* choices);
+  std::vector<Turn> turns_of(const std::vector<Deviation>&);
+  std::optional<std::pair<ir::Site, ir::Site>> deciding();
+  ScheduleRunner& runner_;
+  const Plan& plan_;
+  const ir::LocTable& locs_;
+  std::string key_;
+  std::vector<Deviation> list_;
+};
+
+// Says of each outcome where its outputs differ from the first one's that ended.
+void compare_outputs(std::vector<ExploredOutcome>*);
+
+}  // namespace pallasim::interp
