@@ -101,11 +101,23 @@ size_t Exhaustive::next(const Choices& c) {
     if (turn > 0) m.asleep = asleep_after(moments_[turn - 1], events_[turn - 1]);
     moments_.push_back(std::move(m));
   }
+  if (turn > 0) try_what_was_prevented(c, moments_[turn - 1]);
   Moment& m = moments_.back();
   m.enabled.clear();
   const size_t at = choose(c, m);
   if (at != Choices::kNone) events_.push_back({c[at], {}, {}});
   return at;
+}
+
+// Who could go on and cannot any more, as the last turn took what it waits for, could have gone first. Later turns may
+// bring it again, which is why the turn that took it and the one that takes that need no race.
+void Exhaustive::try_what_was_prevented(const Choices& now, Moment& before) {
+  for (const Choice& c : before.enabled) {
+    if (c.what != Choice::What::Thread || c == events_.back().who || contains(before.todo, c) || sleeps(before, c))
+      continue;
+    const size_t at = policies::find(now, c);
+    if (at != Choices::kNone && !now.can_go_on(at)) before.todo.push_back(c);
+  }
 }
 
 std::vector<Exhaustive::Sleeper> Exhaustive::asleep_after(const Moment& m, const Event& e) const {

@@ -15,6 +15,7 @@ namespace pallasim::interp {
 // trees):
 // * A race is a pair of dependent turns that nothing else orders. Where the later one could have come first, some thread
 //   that brings that about is to be tried in place of the earlier one (`todo` of its moment: a source set).
+// * So is a thread whose turn was taken from it: what it waits for was there before a turn and is not behind it.
 // * What was tried at a moment sleeps in later runs from there until a turn comes that depends on it. A run in which all
 //   that can go on sleeps is given up: it is a part of a trace that was visited.
 class Exhaustive : public Policy {
@@ -53,6 +54,7 @@ class Exhaustive : public Policy {
   void look_for_races(const Choice&, std::span<const Touch>, Bits* before);
   void reverse(size_t earlier, const Choice& later, const Bits& before_later);
   std::vector<Sleeper> asleep_after(const Moment&, const Event&) const;
+  void try_what_was_prevented(const Choices& now, Moment& before);
   bool waits_for_change(const Choice&) const;
   size_t choose(const Choices&, Moment&) const;
   static bool sleeps(const Moment&, const Choice&);
