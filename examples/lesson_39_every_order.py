@@ -2,11 +2,11 @@
 
     .venv/bin/python examples/lesson_39_every_order.py
 
-Three devices pass what they hold to the right and add up what comes, with one slot for what comes. A device may only send when its
-neighbour has taken what came before: a semaphore, `free`, says so. The twin without it is right whenever every copy moves at once, as
-they do in an ordinary run, and on most machines most of the time. `pallasim.explore` runs it under other schedules: it finds the sums
-that come of it, says which two lines decide, and gives a token for each that repeats it, anywhere and as often as you like. The mended
-ring is then run under all schedules that differ.
+Three devices pass what they hold to the right and add up what comes. What is to be sent next takes the place of what was sent, and the
+twin does so while that may still be on its way: it awaits its copy a line too late. In an ordinary run, where copies move at once, its
+sums are right, as they are on most machines most of the time. `pallasim.explore` runs it under other schedules: it finds the sums that
+come of it, says which two lines decide, and gives a token for each that repeats it, anywhere and as often as you like. The mended ring is
+then run under all schedules that differ.
 """
 
 import jax
@@ -24,7 +24,7 @@ N, BLOCK = 3, (8, 128)
 LOGICAL = pl.DeviceIdType.LOGICAL
 
 
-def ring_sum(x, asks):
+def ring_sum(x, waits):
     def kernel(x_ref, o_ref, mine, slot, sent, came, free):
         me = lax.axis_index("x")
         left, right = lax.rem(me + N - 1, N), lax.rem(me + 1, N)
@@ -35,14 +35,17 @@ def ring_sum(x, asks):
         mine[...] = x_ref[...]
         o_ref[...] = x_ref[...]
         for step in range(N - 1):
-            if asks and step > 0:
+            if step > 0:
                 pl.semaphore_wait(free, 1)  # the neighbour has taken what came before
             copy = pltpu.make_async_remote_copy(mine, slot, sent, came, device_id=right, device_id_type=LOGICAL)
             copy.start()
-            copy.wait_send()
             copy.wait_recv()
+            if waits:
+                copy.wait_send()
             mine[...] = slot[...]
-            if asks and step < N - 2:
+            if not waits:
+                copy.wait_send()  # too late: what is on its way may be overwritten
+            if step < N - 2:
                 pl.semaphore_signal(free, 1, device_id=left, device_id_type=LOGICAL)
             o_ref[...] += mine[...]
 
@@ -51,15 +54,15 @@ def ring_sum(x, asks):
                           compiler_params=pltpu.CompilerParams(collective_id=0))(x)
 
 
-def run(x, asks):
+def run(x, waits):
     mesh = Mesh(np.array(jax.devices()), "x")
-    return jax.jit(jax.shard_map(lambda part: ring_sum(part, asks), mesh=mesh, in_specs=P("x"), out_specs=P("x"), check_vma=False))(x)
+    return jax.jit(jax.shard_map(lambda part: ring_sum(part, waits), mesh=mesh, in_specs=P("x"), out_specs=P("x"), check_vma=False))(x)
 
 
 def main():
     x = np.repeat(np.float32([1, 10, 100]), BLOCK[0])[:, None] * np.ones((1, BLOCK[1]), np.float32)
     with pallasim.emulate("tpu-v5e"):
-        np.testing.assert_array_equal(run(x, asks=False), 111)
+        np.testing.assert_array_equal(run(x, waits=False), 111)
     print("The wrong ring, run once: every sum is 111")
 
     found = pallasim.explore(run, x, False, chip="tpu-v5e", schedules=300)
@@ -71,7 +74,7 @@ def main():
     assert wrong.order is not None
     for _ in range(3):
         with pallasim.emulate("tpu-v5e", replay=wrong.token):
-            again = np.asarray(run(x, asks=False)).reshape(N, *BLOCK)
+            again = np.asarray(run(x, waits=False)).reshape(N, *BLOCK)
         for device in range(N):
             np.testing.assert_array_equal(again[device], wrong.outputs["o_ref", device])
     print(f"The token repeats it: {sorted({float(part[0, 0]) for part in again})}")

@@ -16,13 +16,14 @@ inline constexpr int kCells = 4, kSemaphores = 6, kReads = 4;
 
 inline std::string text_of(const Program& p) {
   const int threads = static_cast<int>(p.size());
-  std::string s = "pallasim-ir 1\nmodule \"litmus\" {machine = generic}\nmesh \"m\" {kind = generic, axes = [axis(\"i\", " +
-                  std::to_string(threads) + ")]}\noutput \"o_ref\" : i32[" + std::to_string(threads * kReads + kCells) +
-                  "] {space = smem}\nscratch \"cells\" : ref<i32[4], smem, grid>\nscratch \"sems\" : ref<sem[6], semaphore, "
-                  "grid>\nscratch \"copies\" : ref<dma_sem[6], semaphore, grid>\nbody \"m\" (%0 \"o_ref\": ref<i32[" +
-                  std::to_string(threads * kReads + kCells) +
-                  "], smem>, %1 \"cells\": ref<i32[4], smem, grid>,\n    %2 \"sems\": ref<sem[6], semaphore, grid>, %3 "
-                  "\"copies\": ref<dma_sem[6], semaphore, grid>) {\n  %4 = axis_index {axis = \"i\"} : i32[]\n";
+  std::string s =
+      "pallasim-ir 1\nmodule \"litmus\" {machine = generic}\nmesh \"m\" {kind = generic, axes = [axis(\"i\", " +
+      std::to_string(threads) + ")]}\noutput \"o_ref\" : i32[" + std::to_string(threads * kReads + kCells) +
+      "] {space = smem}\nscratch \"cells\" : ref<i32[4], smem, grid>\nscratch \"sems\" : ref<sem[6], semaphore, "
+      "grid>\nscratch \"copies\" : ref<dma_sem[6], semaphore, grid>\nbody \"m\" (%0 \"o_ref\": ref<i32[" +
+      std::to_string(threads * kReads + kCells) +
+      "], smem>, %1 \"cells\": ref<i32[4], smem, grid>,\n    %2 \"sems\": ref<sem[6], semaphore, grid>, %3 "
+      "\"copies\": ref<dma_sem[6], semaphore, grid>) {\n  %4 = axis_index {axis = \"i\"} : i32[]\n";
   int next = 5;
   const auto constant = [&](int v) {
     char line[96];
@@ -35,7 +36,8 @@ inline std::string text_of(const Program& p) {
   const std::string one = constant(1);
   for (int t = 0; t < threads; ++t) {
     const std::string me = constant(t);
-    s += "  %" + std::to_string(next) + " = eq %4, " + me + " : bool[]\n  cond %" + std::to_string(next) + " () {\n    yield\n  } () {\n";
+    s += "  %" + std::to_string(next) + " = eq %4, " + me + " : bool[]\n  cond %" + std::to_string(next) +
+         " () {\n    yield\n  } () {\n";
     ++next;
     int reads = 0;
     for (const std::string& w : p[static_cast<size_t>(t)]) {
@@ -60,8 +62,10 @@ inline std::string text_of(const Program& p) {
         s += "  dma_start %1, %1, %3 {src = view($0, " + slice(k) + "), dst = view($1, " + slice(w[3]) +
              "), dst_sem = view($2, " + at(w[5]) + ")}\n";
       } else {
-        s += "  dma_wait %1, %1, %3 {src = view($0, [index(slice(0, 1))]), dst = view($1, [index(slice(1, 1))]), dst_sem = "
-             "view($2, " + at(k) + ")}\n";
+        s += "  dma_wait %1, %1, %3 {src = view($0, [index(slice(0, 1))]), dst = view($1, [index(slice(1, 1))]), "
+             "dst_sem = "
+             "view($2, " +
+             at(k) + ")}\n";
       }
     }
     s += "    yield\n  }\n";
@@ -106,7 +110,8 @@ class BruteForce : public Policy {
     std::vector<std::string> names, pairs;
     std::map<std::string, int> count;
     for (const auto& [who, touches] : turns) {
-      const std::string w = std::to_string(who.thread) + (who.what == Choice::What::Thread ? "t" : "c" + std::to_string(who.number));
+      const std::string w =
+          std::to_string(who.thread) + (who.what == Choice::What::Thread ? "t" : "c" + std::to_string(who.number));
       names.push_back(w + "." + std::to_string(count[w]++));
     }
     for (size_t j = 0; j < turns.size(); ++j)

@@ -36,6 +36,8 @@ std::vector<Deviation> read_choices(std::string_view);
 std::string choices_token(const Plan&, std::span<const Deviation>);
 // Those of a recorded run are found while it is run again.
 std::unique_ptr<Policy> follow_choices(std::vector<Choice> recorded, std::vector<Deviation>* found);
+// These, one after the other, but for those who cannot go on when it is their turn; then as run_on says.
+std::unique_ptr<Policy> go_through(std::vector<Choice>);
 // `lenient`: a choice that is not there is left out.
 std::unique_ptr<Policy> replay_choices(std::vector<Deviation>, bool lenient);
 

@@ -54,8 +54,13 @@ std::string headline(const Exploration& x) {
 std::string to_text(const Exploration& x) {
   std::string r =
       fmt::format("explored {}: {}\n", x.kernel.empty() ? "the kernel" : ir::escaped(x.kernel), headline(x));
-  int number_of = 0;
+  constexpr size_t kMost = 8;
+  size_t number_of = 0;
   for (const ExploredOutcome& o : x.outcomes) {
+    if (number_of == kMost) {
+      r += counted(static_cast<int64_t>(x.outcomes.size() - kMost), "further outcome", "further outcomes") + "\n";
+      break;
+    }
     r += fmt::format("outcome {}: {} of them: {}\n", ++number_of, number(o.count), verdict(o));
     for (const OutputDifference& d : o.differs) {
       r += fmt::format("  {}{} differs from the first outcome's in {}", ir::escaped(d.name),

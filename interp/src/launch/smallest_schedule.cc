@@ -14,32 +14,81 @@ std::vector<Deviation> SmallestSchedule::deviations_of(std::vector<Choice> recor
   return r;
 }
 
-bool SmallestSchedule::keeps(const std::vector<Deviation>& list, std::vector<Choice>* choices) {
-  const ScheduleEnd end = runner_.run(*replay_choices(list, true), false, choices);
+bool SmallestSchedule::keeps(Policy& policy, std::vector<Choice>* choices) {
+  const ScheduleEnd end = runner_.run(policy, false, choices);
   return !end.abandoned && end.key() == key_;
 }
 
-// Half of the switches is left out while that changes nothing, then a quarter, and so on to each.
-void SmallestSchedule::find(std::vector<Choice> recorded, bool minimise) {
-  constexpr int kMostRuns = 400;
-  list_ = deviations_of(std::move(recorded));
-  int runs = 0;
-  for (size_t part = (list_.size() + 1) / 2; minimise && part > 0; part /= 2) {
-    for (size_t begin = 0; begin < list_.size() && runs < kMostRuns;) {
-      std::vector<Deviation> fewer = list_;
-      const size_t end = std::min(fewer.size(), begin + part);
-      fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(begin), fewer.begin() + static_cast<std::ptrdiff_t>(end));
-      std::vector<Choice> choices;
-      ++runs;
-      if (!keeps(fewer, &choices)) {
-        begin += part;
-        continue;
+bool SmallestSchedule::improve(Policy& policy, std::vector<Choice>* choices) {
+  std::vector<Choice> now;
+  --left_;
+  if (!keeps(policy, &now)) return false;
+  std::vector<Deviation> list = deviations_of(now);
+  if (list.size() >= list_.size()) return false;
+  list_ = std::move(list);
+  *choices = std::move(now);
+  return true;
+}
+
+namespace {
+
+// Turns of one thread in a row.
+struct Stretch {
+  size_t begin, end;
+};
+std::vector<Stretch> stretches(const std::vector<Choice>& choices) {
+  std::vector<Stretch> r;
+  for (size_t i = 0; i < choices.size(); ++i)
+    if (r.empty() || choices[i] != choices[i - 1]) r.push_back({i, i + 1});
+    else r.back().end = i + 1;
+  return r;
+}
+
+// With the stretch `from` in front of what now is at `to`, or behind it where that comes later.
+std::vector<Choice> moved(const std::vector<Choice>& all, const Stretch& from, size_t to) {
+  std::vector<Choice> r = all;
+  const auto at = [&](size_t i) { return r.begin() + static_cast<std::ptrdiff_t>(i); };
+  if (to < from.begin) std::rotate(at(to), at(from.begin), at(from.end));
+  else std::rotate(at(from.begin), at(from.end), at(to));
+  return r;
+}
+
+}  // namespace
+
+// A thread's next stretch comes right behind the one before, or the one before right in front of it (Jalbert and Sen, A
+// trace simplification technique for effective debugging of concurrent programs, FSE 2010).
+void SmallestSchedule::join_turns(std::vector<Choice>* choices) {
+  for (bool again = true; again && left_ > 0;) {
+    again = false;
+    const std::vector<Stretch> all = stretches(*choices);
+    for (size_t i = 0; i < all.size() && !again; ++i)
+      for (size_t j = i + 1; j < all.size() && left_ > 0; ++j) {
+        if ((*choices)[all[j].begin] != (*choices)[all[i].begin]) continue;
+        again = improve(*go_through(moved(*choices, all[j], all[i].end)), choices) ||
+                improve(*go_through(moved(*choices, all[i], all[j].begin)), choices);
+        break;
       }
-      std::vector<Deviation> now = deviations_of(std::move(choices));
-      if (now.size() >= list_.size()) begin += part;
-      else list_ = std::move(now);
+  }
+}
+
+// Half of the switches is left out while that changes nothing, then a quarter, and so on to each.
+void SmallestSchedule::leave_out(std::vector<Choice>* choices) {
+  for (size_t part = (list_.size() + 1) / 2; part > 0; part /= 2)
+    for (size_t begin = 0; begin < list_.size() && left_ > 0;) {
+      std::vector<Deviation> fewer = list_;
+      const auto at = fewer.begin() + static_cast<std::ptrdiff_t>(begin);
+      fewer.erase(at, at + static_cast<std::ptrdiff_t>(std::min(part, fewer.size() - begin)));
+      if (!improve(*replay_choices(std::move(fewer), true), choices)) begin += part;
     }
-    part = std::min(part, list_.size() + 1);
+}
+
+void SmallestSchedule::find(std::vector<Choice> choices, bool minimise) {
+  list_ = deviations_of(choices);
+  if (!minimise) return;
+  for (size_t before = list_.size() + 1; list_.size() < before && left_ > 0;) {
+    before = list_.size();
+    leave_out(&choices);
+    join_turns(&choices);
   }
 }
 
@@ -89,7 +138,7 @@ std::optional<std::pair<ir::Site, ir::Site>> SmallestSchedule::deciding() {
   if (list_.empty()) return std::nullopt;
   std::vector<Deviation> without = list_;
   without.pop_back();
-  if (keeps(without, nullptr)) return std::nullopt;
+  if (keeps(*replay_choices(without, true), nullptr)) return std::nullopt;
   const std::vector<Turn> here = turns_of(list_), there = turns_of(without);
   const auto place = [&](const Turn& t) {
     return std::find_if(there.begin(), there.end(),

@@ -21,8 +21,11 @@ class SmallestSchedule {
     int32_t step = -1;
     std::vector<Touch> touches;
   };
-  std::vector<Deviation> deviations_of(std::vector<Choice> recorded);
-  bool keeps(const std::vector<Deviation>&, std::vector<Choice>* choices);
+  std::vector<Deviation> deviations_of(std::vector<Choice> choices);
+  bool keeps(Policy&, std::vector<Choice>* choices);
+  bool improve(Policy&, std::vector<Choice>* choices);  // where it ends alike with fewer switches
+  void join_turns(std::vector<Choice>* choices);
+  void leave_out(std::vector<Choice>* choices);
   std::vector<Turn> turns_of(const std::vector<Deviation>&);
   std::optional<std::pair<ir::Site, ir::Site>> deciding();
   ScheduleRunner& runner_;
@@ -30,6 +33,7 @@ class SmallestSchedule {
   const ir::LocTable& locs_;
   std::string key_;
   std::vector<Deviation> list_;
+  int left_ = 600;  // runs
 };
 
 // Says of each outcome where its outputs differ from the first one's that ended.

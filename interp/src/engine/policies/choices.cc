@@ -75,6 +75,33 @@ class Followed : public Policy {
   int32_t thread_ = 0;
 };
 
+// Goes through a list; who cannot go on is left out.
+class Listed : public Policy {
+ public:
+  explicit Listed(std::vector<Choice> list) : list_(std::move(list)) {}
+  bool new_execution(std::vector<uint64_t>& state) override {
+    state.assign(2, 0);
+    state_ = &state;
+    return true;
+  }
+  size_t next(const Choices& c) override {
+    uint64_t& behind = (*state_)[1];
+    size_t at = Choices::kNone;
+    while (at == Choices::kNone && behind < list_.size()) {
+      at = policies::find(c, list_[behind++]);
+      if (at != Choices::kNone && !c.can_go_on(at)) at = Choices::kNone;
+    }
+    if (at == Choices::kNone) at = policies::run_on(c, static_cast<int32_t>((*state_)[0]));
+    if (at != Choices::kNone && c[at].what == Choice::What::Thread) (*state_)[0] = static_cast<uint64_t>(c[at].thread);
+    return at;
+  }
+  uint64_t next_random() override { return 0; }
+
+ private:
+  std::vector<Choice> list_;
+  std::vector<uint64_t>* state_ = nullptr;
+};
+
 template <typename T>
 T number(std::string_view* text) {
   T r = 0;
@@ -95,6 +122,7 @@ bool take(std::string_view* text, char c) {
 std::unique_ptr<Policy> replay_choices(std::vector<Deviation> list, bool lenient) {
   return std::make_unique<Replayed>(std::move(list), lenient);
 }
+std::unique_ptr<Policy> go_through(std::vector<Choice> list) { return std::make_unique<Listed>(std::move(list)); }
 std::unique_ptr<Policy> follow_choices(std::vector<Choice> recorded, std::vector<Deviation>* found) {
   return std::make_unique<Followed>(std::move(recorded), found);
 }
