@@ -11,8 +11,6 @@ import numpy as np
 
 from ._findings import Finding, Site
 
-POLICIES = ("pct", "random", "exhaustive", "run-to-block")
-
 
 @dataclasses.dataclass(frozen=True)
 class OutputDifference:
@@ -103,8 +101,10 @@ def explore(f: Callable[..., Any], *args: Any, chip: str = "generic", schedules:
 
     Ctrl-C ends it with what there is. Raises RuntimeError where f launches no kernel; an error of f that no launch caused is f's.
     """
-    if policy not in POLICIES:
-        raise ValueError(f"policy is one of {', '.join(POLICIES)}, not {policy!r}")
+    from . import _core
+
+    if policy not in (known := _core.policies()):
+        raise ValueError(f"policy is one of {', '.join(known)}, not {policy!r}")
     if schedules < 1 or depth < 1 or jobs < 0:
         raise ValueError("schedules and depth are at least 1, jobs at least 0")
     return of_launches(_recorded(f, args, kwargs, chip, options or {}), schedules=schedules, policy=policy, depth=depth, seed=seed, jobs=jobs, launch=launch)

@@ -8,6 +8,7 @@
 #include "interrupt.h"
 #include "launch_call.h"
 #include "pallasim/interp/explore.h"
+#include "pallasim/interp/policy.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -121,6 +122,15 @@ void define_explore(nb::module_& m, const Shown& shown) {
   m.def("explore", &explored, "text"_a, "options"_a, "devices"_a, "policy"_a, "schedules"_a, "depth"_a, "seed"_a,
         "jobs"_a,
         "Runs a module under many schedules; a device is (number, arguments, results), an array (dtype, dims, bytes).");
+  m.def(
+      "policies",
+      [] {
+        std::vector<std::string> names;
+        for (const interp::PolicyRow* row : interp::policy_rows())
+          if (row->name != std::string_view("choices")) names.emplace_back(row->name);
+        return names;
+      },
+      "Names of the policies that explore knows.");
   m.def(
       "devices_of",
       [](const std::string& text, const std::string& options) {
