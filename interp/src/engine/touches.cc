@@ -12,7 +12,9 @@ bool depend(const Touch& a, const Touch& b) {
   using What = Touch::What;
   if (a.what == What::Everything || b.what == What::Everything) return true;
   if (a.what != b.what || a.object != b.object) return false;
-  if (a.how == b.how && a.how != Touch::How::Change) return false;
+  using How = Touch::How;
+  if (a.how == b.how && (a.how == How::Look || a.how == How::Add)) return false;
+  if ((a.how == How::Add && b.how == How::Take) || (a.how == How::Take && b.how == How::Add)) return false;
   return a.what != What::Memory || memory::shadow::overlap(a.box, b.box);
 }
 
@@ -147,7 +149,7 @@ void Touches::on_sync(const SyncEvent& e) {
   using What = SyncEvent::What;
   switch (e.what) {
     case What::Signal: return add(sync(Touch::What::Semaphore, Touch::How::Add, e.object));
-    case What::Taken: return add(sync(Touch::What::Semaphore, Touch::How::Change, e.object));
+    case What::Taken: return add(sync(Touch::What::Semaphore, Touch::How::Take, e.object));
     case What::Looked: return add(sync(Touch::What::Semaphore, Touch::How::Look, e.object));
     case What::Arrive:
       return add(sync(Touch::What::Barrier, bytes_at_barriers_ ? Touch::How::Change : Touch::How::Add, e.object));

@@ -154,7 +154,7 @@ class Explorer {
       if (t.stop != Stop::Blocked) continue;
       Touch touch;
       touch.object = static_cast<uint64_t>(t.wait.object);
-      if (t.wait.kind == Wait::Kind::Semaphore) touch.what = Touch::What::Semaphore;
+      if (t.wait.kind == Wait::Kind::Semaphore) touch.what = Touch::What::Semaphore, touch.how = Touch::How::Take;
       else if (t.wait.kind == Wait::Kind::Barrier) touch.what = Touch::What::Barrier, touch.how = Touch::How::Look;
       else if (t.wait.kind == Wait::Kind::Group) touch.what = Touch::What::Stream;
       else continue;
