@@ -76,7 +76,7 @@ std::string word(uint32_t* x) {
 
 TEST(Explore, GeneratedProgramsHaveTheOutcomesOfBruteForce) {
   const char* more = std::getenv("PALLASIM_EXPLORE_PROGRAMS");
-  const int programs = more ? std::atoi(more) : 400;
+  const int programs = more ? std::atoi(more) : 200;
   int judged = 0, stuck = 0;
   const char* from = std::getenv("PALLASIM_EXPLORE_FROM");
   for (uint32_t seed = from ? static_cast<uint32_t>(std::atoi(from)) : 1; judged < programs; ++seed) {
