@@ -111,6 +111,7 @@ def test_marked(early):
 def test_the_marker_fails_a_test_whose_result_is_a_question_of_the_schedule(tmp_path):
     (tmp_path / "test_marked.py").write_text(MARKED)
     path = os.pathsep.join([os.path.dirname(__file__), os.path.dirname(os.path.dirname(os.path.abspath(pallasim.__file__)))])
-    done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)], capture_output=True, text=True, cwd=tmp_path, env={**os.environ, "PYTHONPATH": path})
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env={**os.environ, "PYTHONPATH": path})
     assert "1 failed, 1 passed" in done.stdout, done.stdout + done.stderr
     assert "test_marked[True]" in done.stdout and "o_ref differs from the first outcome's" in done.stdout

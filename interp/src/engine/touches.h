@@ -20,8 +20,8 @@ struct Touch {
     Programs,    // which program begins next
     Everything,  // the run stops
   };
-  // Looks, and additions, leave the same state in either order. So do an addition and a Take, which takes what it waited
-  // for: where that was there without the addition; where it was not, there is no other order.
+  // Looks, and additions, leave the same state in either order. So do an addition and a Take, which takes what it
+  // waited for: where that was there without the addition; where it was not, there is no other order.
   enum class How : uint8_t { Look, Add, Take, Change };
   What what = What::Everything;
   How how = How::Change;

@@ -10,17 +10,33 @@
 namespace pallasim::interp {
 namespace {
 
-// `state`: the thread that went on last, then how many deviations are behind.
-class Replayed : public Policy {
+// `state`: the thread that went on last, then how much of a list is behind.
+class Remembers : public Policy {
  public:
-  Replayed(std::vector<Deviation> list, bool lenient) : list_(std::move(list)), lenient_(lenient) {}
   bool new_execution(std::vector<uint64_t>& state) override {
     state.assign(2, 0);
     state_ = &state;
     return true;
   }
+  uint64_t next_random() override { return 0; }
+
+ protected:
+  uint64_t& behind() { return (*state_)[1]; }
+  size_t run_on(const Choices& c) const { return policies::run_on(c, static_cast<int32_t>((*state_)[0])); }
+  size_t went_on(const Choices& c, size_t at) {
+    if (at != Choices::kNone && c[at].what == Choice::What::Thread) (*state_)[0] = static_cast<uint64_t>(c[at].thread);
+    return at;
+  }
+
+ private:
+  std::vector<uint64_t>* state_ = nullptr;
+};
+
+class Replayed : public Remembers {
+ public:
+  Replayed(std::vector<Deviation> list, bool lenient) : list_(std::move(list)), lenient_(lenient) {}
   size_t next(const Choices& c) override {
-    uint64_t& behind = (*state_)[1];
+    uint64_t& behind = this->behind();
     size_t at = Choices::kNone;
     while (behind < list_.size() && list_[behind].turn < c.turns) ++behind;
     if (behind < list_.size() && list_[behind].turn == c.turns) {
@@ -28,11 +44,9 @@ class Replayed : public Policy {
       if (at != Choices::kNone && !c.can_go_on(at)) at = Choices::kNone;
       if (at == Choices::kNone && !lenient_) does_not_fit(list_[behind]);
     }
-    if (at == Choices::kNone) at = policies::run_on(c, static_cast<int32_t>((*state_)[0]));
-    if (at != Choices::kNone && c[at].what == Choice::What::Thread) (*state_)[0] = static_cast<uint64_t>(c[at].thread);
-    return at;
+    if (at == Choices::kNone) at = run_on(c);
+    return went_on(c, at);
   }
-  uint64_t next_random() override { return 0; }
 
  private:
   [[noreturn]] static void does_not_fit(const Deviation& d) {
@@ -45,7 +59,6 @@ class Replayed : public Policy {
   }
   std::vector<Deviation> list_;
   bool lenient_;
-  std::vector<uint64_t>* state_ = nullptr;
 };
 
 // Repeats a recorded run and says where it does what run_on would not.
@@ -76,30 +89,22 @@ class Followed : public Policy {
 };
 
 // Goes through a list; who cannot go on is left out.
-class Listed : public Policy {
+class Listed : public Remembers {
  public:
   explicit Listed(std::vector<Choice> list) : list_(std::move(list)) {}
-  bool new_execution(std::vector<uint64_t>& state) override {
-    state.assign(2, 0);
-    state_ = &state;
-    return true;
-  }
   size_t next(const Choices& c) override {
-    uint64_t& behind = (*state_)[1];
+    uint64_t& behind = this->behind();
     size_t at = Choices::kNone;
     while (at == Choices::kNone && behind < list_.size()) {
       at = policies::find(c, list_[behind++]);
       if (at != Choices::kNone && !c.can_go_on(at)) at = Choices::kNone;
     }
-    if (at == Choices::kNone) at = policies::run_on(c, static_cast<int32_t>((*state_)[0]));
-    if (at != Choices::kNone && c[at].what == Choice::What::Thread) (*state_)[0] = static_cast<uint64_t>(c[at].thread);
-    return at;
+    if (at == Choices::kNone) at = run_on(c);
+    return went_on(c, at);
   }
-  uint64_t next_random() override { return 0; }
 
  private:
   std::vector<Choice> list_;
-  std::vector<uint64_t>* state_ = nullptr;
 };
 
 template <typename T>

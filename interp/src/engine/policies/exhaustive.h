@@ -13,11 +13,11 @@ namespace pallasim::interp {
 // Runs in which turns that depend on each other come in the same order are one trace: they end alike. The search visits
 // each trace once (Abdulla et al., Optimal dynamic partial order reduction, POPL 2014, the algorithm without wakeup
 // trees):
-// * A race is a pair of dependent turns that nothing else orders. Where the later one could have come first, some thread
-//   that brings that about is to be tried in place of the earlier one (`todo` of its moment: a source set).
+// * A race is a pair of dependent turns that nothing else orders. Where the later one could have come first, some
+//   thread that brings that about is to be tried in place of the earlier one (`todo` of its moment: a source set).
 // * So is a thread whose turn was taken from it: what it waits for was there before a turn and is not behind it.
-// * What was tried at a moment sleeps in later runs from there until a turn comes that depends on it. A run in which all
-//   that can go on sleeps is given up: it is a part of a trace that was visited.
+// * What was tried at a moment sleeps in later runs from there until a turn comes that depends on it. A run in which
+//   all that can go on sleeps is given up: it is a part of a trace that was visited.
 class Exhaustive : public Policy {
  public:
   bool new_execution(std::vector<uint64_t>& state) override;
