@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
+from jax.experimental.pallas import triton as plt
 
 import pallasim
 
@@ -87,6 +88,37 @@ def test_a_deadlock_is_an_outcome():
     found = pallasim.explore(stuck, X, chip="tpu-v5e", schedules=5)
     (outcome,) = found
     assert outcome.deadlock and outcome.stop.code == "PS-DEAD-001" and not outcome.outputs and outcome.token in outcome.stop.report
+
+
+def count_programs(n, atomic):
+    def kernel(zero_ref, o_ref):
+        if atomic:
+            plt.atomic_add(o_ref, (0,), 1.0)
+        else:
+            o_ref[0] = o_ref[0] + 1.0
+
+    return pl.pallas_call(kernel, grid=(n,), out_shape=jax.ShapeDtypeStruct((1,), np.float32), input_output_aliases={0: 0}, compiler_params=plt.CompilerParams())(np.zeros(1, np.float32))
+
+
+def test_programs_of_a_grid_that_share_memory():
+    found = pallasim.explore(count_programs, 3, False, chip="gpu-h100", policy="exhaustive")
+    assert found.exhausted and sorted(float(o.outputs["o_ref"][0]) for o in found) == [1, 2, 3]
+    for outcome in found:
+        with pallasim.emulate("gpu-h100", replay=outcome.token):
+            np.testing.assert_array_equal(count_programs(3, False), outcome.outputs["o_ref"])
+    atomic = pallasim.explore(count_programs, 3, True, chip="gpu-h100", policy="exhaustive")
+    assert atomic.ok and atomic.exhausted and atomic.outcomes[0].outputs["o_ref"][0] == 3
+
+
+def test_sums_whose_order_matters_are_outcomes():
+    def total(x):
+        def kernel(x_ref, zero_ref, o_ref):
+            plt.atomic_add(o_ref, (0,), x_ref[pl.program_id(0)])
+
+        return pl.pallas_call(kernel, grid=x.shape, out_shape=jax.ShapeDtypeStruct((1,), x.dtype), input_output_aliases={1: 0}, compiler_params=plt.CompilerParams())(x, np.zeros(1, np.float32))
+
+    found = pallasim.explore(total, np.float32([1e8, 1, -1e8]), chip="gpu-h100", policy="exhaustive")
+    assert found.exhausted and found.schedules == 6 and sorted(float(o.outputs["o_ref"][0]) for o in found) == [0, 1]
 
 
 def test_what_cannot_be_explored():

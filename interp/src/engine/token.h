@@ -11,6 +11,7 @@
 namespace pallasim::interp {
 
 inline constexpr const char* kRunToBlockToken = "ps2:run-to-block";
+inline constexpr const char* kAnyChoices = "ps2:choices:";  // how tokens of choices begin
 
 struct Schedule {
   std::unique_ptr<Policy> policy;  // null: each thread until it waits

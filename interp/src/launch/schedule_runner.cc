@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "../engine/publish.h"
+#include "../engine/token.h"
 #include "partitioned_run.h"
 #include "population.h"
 
@@ -72,7 +73,10 @@ ScheduleRunner::ScheduleRunner(const Plan& p, const ir::LocTable& locs, std::spa
     const ir::Type& t = *plan_.module.operands[i].array;
     poison(call.operands[0][i], t.num_elements(), t.dtype, options_.uninitialized);
   }
-  call.who = population_of(plan_, options_, call.grid);
+  // Programs exist at once wherever they do under some schedule, and not only where they must to end.
+  Options any_schedule = options_;
+  any_schedule.replay = kAnyChoices;
+  call.who = population_of(plan_, any_schedule, call.grid);
   for (const std::vector<std::byte*>& device : call.operands)
     for (size_t i = 0; i < device.size(); ++i) {
       const ir::Operand& operand = plan_.module.operands[i];
