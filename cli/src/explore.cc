@@ -2,6 +2,7 @@
 #include "pallasim/interp/explore.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -126,9 +127,12 @@ class Explore {
     std::vector<interp::DeviceCall> calls;
     for (size_t d = 0; d < l.devices.size(); ++d) calls.push_back({static_cast<int32_t>(l.devices[d]), args[d], to[d]});
     interp::ExploreOptions how{command_.policy, command_.schedules, command_.depth, command_.run.seed, command_.jobs};
+    const bool shown = command_.run.progress && ::isatty(STDERR_FILENO);
+    if (shown) how.progress = [](int64_t n) { fmt::print(stderr, "\r{} schedules", n); };
     const ir::LocTable& locs = interp::module_of(*l.plan).locs;
     const interp::Exploration x =
         interp::explore({l.plan, std::shared_ptr<const ir::LocTable>(l.plan, &locs)}, calls, l.options, how);
+    if (shown) fmt::print(stderr, "\r\x1b[K");
     out_.text(interp::to_text(x));
     Json j = {{"kernel", x.kernel},           {"policy", x.policy},       {"seed", x.seed},
               {"schedules", x.schedules},     {"given_up", x.given_up},   {"exhausted", x.exhausted},

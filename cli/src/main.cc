@@ -261,6 +261,8 @@ struct CommandLine {
     explore_app->add_flag_callback(
         "--checked", [this] { explore.run.options.emplace_back("detect_races", "true"); },
         "Look at every access of every schedule; slower");
+    explore_app->add_flag_callback(
+        "--no-progress", [this] { explore.run.progress = false; }, "Do not show on a terminal how far it is");
     add_error_on_warning(explore_app);
     add_sarif(explore_app);
   }

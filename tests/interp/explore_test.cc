@@ -247,7 +247,8 @@ TEST(Explore, ARequestToStopGivesWhatThereIs) {
   const Exploration x = litmus.explored(e);
   EXPECT_TRUE(x.interrupted);
   EXPECT_GT(x.schedules, 100);
-  EXPECT_FALSE(x.outcomes.empty());
+  ASSERT_FALSE(x.outcomes.empty());
+  for (const ExploredOutcome& o : x.outcomes) EXPECT_FALSE(o.stop) << ir::render(*o.stop);
 }
 
 }  // namespace

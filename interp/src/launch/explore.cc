@@ -169,6 +169,12 @@ class Explorer {
     for (const auto& [key, s] : outcomes_) found.emplace_back(&key, &s);
     std::sort(found.begin(), found.end(),
               [](const auto& a, const auto& b) { return a.second->first < b.second->first; });
+    // Who asked to stop gets what there is: that takes some runs more, until somebody asks again.
+    const bool minimise = how_.minimise && !r->interrupted;
+    runner_->heed_later_requests();
+    epoch_ = interrupt_epoch();
+    constexpr int64_t kFew = 50, kMany = 600;  // runs for one token; for all of them about as many as there were
+    const int64_t runs = std::clamp<int64_t>(2 * r->schedules / static_cast<int64_t>(found.size() + 1), kFew, kMany);
     for (const auto& [key, s] : found) {
       if (static_cast<int64_t>(r->outcomes.size()) >= how_.max_outcomes) {
         r->uncounted += s->count;
@@ -177,7 +183,7 @@ class Explorer {
       std::vector<Choice> choices = s->choices;
       if (choices.empty()) runner_->run(*drawn(s->first), false, &choices);
       SmallestSchedule smallest(*runner_, plan_, locs_, *key);
-      smallest.find(std::move(choices), how_.minimise);
+      smallest.find(std::move(choices), minimise ? runs : 0);
       ExploredOutcome o = smallest.outcome();
       o.count = s->count;
       o.first = s->first;

@@ -29,6 +29,7 @@ class ScheduleRunner {
   ScheduleRunner(const ScheduleRunner&) = delete;
   // `touches`: what turns touch is told (Guide::touches), which is slower.
   ScheduleEnd run(Policy&, bool touches = false, std::vector<Choice>* record = nullptr, const std::string& token = "-");
+  void heed_later_requests() { bound_->call.interrupt_epoch = interrupt_epoch(); }  // to stop, and no earlier ones
   Execution& execution() { return **lease_; }
   Touches& touches() { return *touches_; }
   std::vector<ExploredArray> outputs() const;

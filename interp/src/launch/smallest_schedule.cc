@@ -82,9 +82,9 @@ void SmallestSchedule::leave_out(std::vector<Choice>* choices) {
     }
 }
 
-void SmallestSchedule::find(std::vector<Choice> choices, bool minimise) {
+void SmallestSchedule::find(std::vector<Choice> choices, int64_t runs) {
+  left_ = runs;
   list_ = deviations_of(choices);
-  if (!minimise) return;
   for (size_t before = list_.size() + 1; list_.size() < before && left_ > 0;) {
     before = list_.size();
     leave_out(&choices);

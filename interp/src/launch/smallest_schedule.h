@@ -11,8 +11,8 @@ class SmallestSchedule {
  public:
   SmallestSchedule(ScheduleRunner& r, const Plan& p, const ir::LocTable& l, std::string key)
       : runner_(r), plan_(p), locs_(l), key_(std::move(key)) {}
-  void find(std::vector<Choice> recorded, bool minimise);
-  ExploredOutcome outcome();  // with its token
+  void find(std::vector<Choice> recorded, int64_t runs);  // at most so many to make it smaller
+  ExploredOutcome outcome();                              // with its token
 
  private:
   struct Turn {
@@ -33,7 +33,7 @@ class SmallestSchedule {
   const ir::LocTable& locs_;
   std::string key_;
   std::vector<Deviation> list_;
-  int left_ = 600;  // runs
+  int64_t left_ = 0;  // runs
 };
 
 // Says of each outcome where its outputs differ from the first one's that ended.
