@@ -225,6 +225,34 @@ TEST(Explore, TokensOfOtherKernelsAndVersionsAreRefusedByName) {
   }
 }
 
+// Whatever becomes of a token's text, it is a schedule that runs, or refused.
+TEST(Explore, ADamagedTokenIsAScheduleOrRefused) {
+  Litmus litmus(text_of(among_work(kLitmus[5].program, 2)));
+  const Exploration x = litmus.explored({.policy = "random", .schedules = 50, .jobs = 1, .minimise = false});
+  uint32_t random = 7;
+  const auto draw = [&](size_t n) { return (random = random * 1664525u + 1013904223u) / 65536 % n; };
+  int ran = 0, refused = 0;
+  for (int i = 0; i < 3000; ++i) {
+    std::string token = x.outcomes[draw(x.outcomes.size())].token;
+    constexpr std::string_view kLetters = "0123456789tc.-:+ps";
+    for (size_t n = 1 + draw(3); n > 0; --n) {
+      const size_t at = draw(2) ? 30 + draw(token.size() - 30) : draw(token.size());
+      if (draw(3) == 0) token.erase(at, 1 + draw(8));
+      else if (draw(2)) token.insert(at, 1, kLetters[draw(kLetters.size())]);
+      else token[at] = kLetters[draw(kLetters.size())];
+      if (token.size() < 40) break;
+    }
+    std::vector<std::byte> out;
+    const std::string stop = replayed(litmus.plan(), token, &out);
+    ran += stop.empty();
+    refused += stop.find("PS-TOK-001") != std::string::npos;
+    ASSERT_TRUE(stop.empty() || stop.find("PS-TOK-001") != std::string::npos) << token << stop;
+  }
+  std::printf("%d damaged tokens ran, %d were refused\n", ran, refused);
+  EXPECT_GT(ran, 50);
+  EXPECT_GT(refused, 1000);
+}
+
 TEST(Explore, TokensHaveFewSwitchesAndNameTheLinesWhoseOrderDecides) {
   Litmus litmus(text_of(among_work({{"w0=1", "s0", "w0=2"}, {"p0", "r0"}}, 6)));
   const Exploration x = litmus.explored({.policy = "random", .schedules = 200, .jobs = 1});

@@ -97,7 +97,8 @@ def count_programs(n, atomic):
         else:
             o_ref[0] = o_ref[0] + 1.0
 
-    return pl.pallas_call(kernel, grid=(n,), out_shape=jax.ShapeDtypeStruct((1,), np.float32), input_output_aliases={0: 0}, compiler_params=plt.CompilerParams())(np.zeros(1, np.float32))
+    one = jax.ShapeDtypeStruct((1,), np.float32)
+    return pl.pallas_call(kernel, grid=(n,), out_shape=one, input_output_aliases={0: 0}, compiler_params=plt.CompilerParams())(np.zeros(1, np.float32))
 
 
 def test_programs_of_a_grid_that_share_memory():
@@ -115,7 +116,8 @@ def test_sums_whose_order_matters_are_outcomes():
         def kernel(x_ref, zero_ref, o_ref):
             plt.atomic_add(o_ref, (0,), x_ref[pl.program_id(0)])
 
-        return pl.pallas_call(kernel, grid=x.shape, out_shape=jax.ShapeDtypeStruct((1,), x.dtype), input_output_aliases={1: 0}, compiler_params=plt.CompilerParams())(x, np.zeros(1, np.float32))
+        one = jax.ShapeDtypeStruct((1,), x.dtype)
+        return pl.pallas_call(kernel, grid=x.shape, out_shape=one, input_output_aliases={1: 0}, compiler_params=plt.CompilerParams())(x, np.zeros_like(x[:1]))
 
     found = pallasim.explore(total, np.float32([1e8, 1, -1e8]), chip="gpu-h100", policy="exhaustive")
     assert found.exhausted and found.schedules == 6 and sorted(float(o.outputs["o_ref"][0]) for o in found) == [0, 1]
