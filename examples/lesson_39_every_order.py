@@ -2,7 +2,7 @@
 
     .venv/bin/python examples/lesson_39_every_order.py
 
-Three devices pass what they hold to the right and add up what comes. What is to be sent next takes the place of what was sent, and the
+Four devices pass what they hold to the right and add up what comes. What is to be sent next takes the place of what was sent, and the
 twin does so while that may still be on its way: it awaits its copy a line too late. In an ordinary run, where copies move at once, its
 sums are right, as they are on most machines most of the time. `pallasim.explore` runs it under other schedules: it finds the sums that
 come of it, says which two lines decide, and gives a token for each that repeats it, anywhere and as often as you like. The mended ring is
@@ -16,11 +16,11 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 from jax.sharding import Mesh, PartitionSpec as P
 
-jax.config.update("jax_num_cpu_devices", 3)
+jax.config.update("jax_num_cpu_devices", 4)
 
 import pallasim  # noqa: E402
 
-N, BLOCK = 3, (8, 128)
+N, BLOCK = 4, (8, 128)
 LOGICAL = pl.DeviceIdType.LOGICAL
 
 
@@ -60,15 +60,15 @@ def run(x, waits):
 
 
 def main():
-    x = np.repeat(np.float32([1, 10, 100]), BLOCK[0])[:, None] * np.ones((1, BLOCK[1]), np.float32)
+    x = np.repeat(np.float32([1, 10, 100, 1000]), BLOCK[0])[:, None] * np.ones((1, BLOCK[1]), np.float32)
     with pallasim.emulate("tpu-v5e"):
-        np.testing.assert_array_equal(run(x, waits=False), 111)
-    print("The wrong ring, run once: every sum is 111")
+        np.testing.assert_array_equal(run(x, waits=False), 1111)
+    print("The wrong ring, run once: every sum is 1111")
 
-    found = pallasim.explore(run, x, False, chip="tpu-v5e", schedules=300)
+    found = pallasim.explore(run, x, False, chip="tpu-v5e", schedules=30)
     print(found)
     sums = [sorted({float(o[0, 0]) for o in outcome.outputs.values()}) for outcome in found]
-    assert len(sums) > 1 and [111.0] in sums, sums
+    assert len(sums) > 1 and [1111.0] in sums, sums
 
     wrong = next(outcome for outcome in found if outcome.differs)
     assert wrong.order is not None

@@ -173,7 +173,7 @@ class Explorer {
     const bool minimise = how_.minimise && !r->interrupted;
     runner_->heed_later_requests();
     epoch_ = interrupt_epoch();
-    constexpr int64_t kFew = 50, kMany = 600;  // runs for one token; for all of them about as many as there were
+    constexpr int64_t kFew = 100, kMany = 600;  // runs for one token; for all of them about as many as there were
     const int64_t runs = std::clamp<int64_t>(2 * r->schedules / static_cast<int64_t>(found.size() + 1), kFew, kMany);
     for (const auto& [key, s] : found) {
       if (static_cast<int64_t>(r->outcomes.size()) >= how_.max_outcomes) {
