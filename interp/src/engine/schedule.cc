@@ -86,8 +86,7 @@ class Scheduler::Ready : public Choices {
   Execution& ex_;
 };
 
-Scheduler::Scheduler(Execution& ex, const RunOptions& o, const Guide& guide)
-    : ex_(ex), options_(o), guide_(guide), visibility_(ex), ready_(std::make_unique<Ready>(ex)) {
+Scheduler::Scheduler(Execution& ex, const RunOptions& o, const Guide& guide) : ex_(ex), options_(o), guide_(guide) {
   if (!guide_.policy) {
     schedule_ = schedule_of(o, *ex.plan);
     guide_.policy = schedule_.policy.get();
@@ -97,7 +96,13 @@ Scheduler::Scheduler(Execution& ex, const RunOptions& o, const Guide& guide)
   ex.copies_move = guide_.copies;
   ex.host.announces = guide_.exact;
   ex.joined = ex.plan->joined && !guide_.policy && o.max_steps == 0 && !o.verify_footprints && !ex.observed;
-  ex.turn = {};
+  ex.turn.ready.clear();
+  ex.turn.policy.clear();
+  ex.turn.idle = ex.turn.taken = 0;
+  if (guide_.policy) {
+    visibility_.emplace(ex);
+    ready_ = std::make_unique<Ready>(ex);
+  }
   if (guide_.policy && !guide_.policy->new_execution(ex.turn.policy)) abandoned_ = over_ = true;
   for (const Thread& t : ex.threads)
     if (t.stop == Stop::None) {
@@ -194,7 +199,7 @@ bool Scheduler::run_thread(size_t at, int64_t most) {
   }
   const Wait waited = t.wait;
   const Step* const from = t.pc;
-  const Stop stop = guide_.policy ? run_to_visible(ex_, t, visibility_, budget) : run(ex_, t, budget);
+  const Stop stop = guide_.policy ? run_to_visible(ex_, t, *visibility_, budget) : run(ex_, t, budget);
   // It waits, as it did, or said for the first time for what.
   const bool nothing = stop == Stop::Blocked && t.pc == from && ex_.steps - before == 1 &&
                        (t.wait == waited || (guide_.exact && waited.kind == Wait::Kind::None));

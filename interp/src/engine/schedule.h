@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "engine.h"
@@ -36,8 +37,8 @@ class Scheduler {
   Execution& ex_;
   const RunOptions& options_;
   Guide guide_;
-  Schedule schedule_;  // of the options
-  Visibility visibility_;
+  Schedule schedule_;                     // of the options
+  std::optional<Visibility> visibility_;  // where a policy chooses, as is the next
   std::unique_ptr<Ready> ready_;
   bool abandoned_ = false, over_ = false;
 };

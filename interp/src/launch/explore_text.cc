@@ -54,7 +54,7 @@ std::string headline(const Exploration& x) {
 std::string to_text(const Exploration& x) {
   std::string r =
       fmt::format("explored {}: {}\n", x.kernel.empty() ? "the kernel" : ir::escaped(x.kernel), headline(x));
-  constexpr size_t kMost = 8;
+  constexpr size_t kMost = 5;
   size_t number_of = 0;
   for (const ExploredOutcome& o : x.outcomes) {
     if (number_of == kMost) {
