@@ -215,7 +215,7 @@ def test_an_access_outside_takes_the_nearest_place_on_every_machine(machine, opt
 
 def test_a_capsule_keeps_the_options_of_its_launches(tmp_path):
     pallasim.capture(add, X, path=tmp_path / "one.capsule", params=pallasim.Params("tpu-v5e", random_seed=3))
-    assert "ps1:random:3" in subprocess.run([_program.path(), "run", tmp_path / "one.capsule", "--json"], capture_output=True, text=True, check=True).stdout
+    assert "ps2:random:3" in subprocess.run([_program.path(), "run", tmp_path / "one.capsule", "--json"], capture_output=True, text=True, check=True).stdout
 
 
 # Findings, errors and runs
@@ -261,7 +261,7 @@ def test_the_last_run_is_a_dictionary_and_the_latest_256_are_kept():
     runs, last = pallasim.runs(), pallasim.last_run()
     assert len(runs) == 256 and isinstance(last, dict)
     assert {name: last[name] for name in ("number", "kernel", "chip", "token")} == {
-        "number": runs[-1].number, "kernel": "add_kernel", "chip": "tpu-v5e", "token": "ps1:run-to-block"}
+        "number": runs[-1].number, "kernel": "add_kernel", "chip": "tpu-v5e", "token": "ps2:run-to-block"}
     assert pallasim.last_report() == "" and not runs[-1].planned
 
 

@@ -385,7 +385,7 @@ FOLLOWED = {
     "PS-SEM-001": Followed("a logical device id counts the devices of the mesh", a_device_that_is, V),
     "PS-SEM-002": Followed(r"(pl\.semaphore_wait\(sem, 1\)) takes what is left", balanced, V),
     "PS-SIZE-001": Followed("smaller blocks", lambda: smaller_scratch(1 << 20), V),
-    "PS-TOK-001": Followed(r"e\.g\. (ps1:\S+)", lambda token: call(copy, V), V, None, lambda token: {"replay": token}),
+    "PS-TOK-001": Followed(r"e\.g\. (ps2:\S+)", lambda token: call(copy, V), V, None, lambda token: {"replay": token}),
     "PS-TPU-001": Followed(r"multiples of 8 and 128, or the whole of the array's: (\d+) and (\d+), say", whole_tiles, V),
     "PS-TPU-002": Followed(r"give one of parallel, (arbitrary)", one_semantics, V),
     "PS-TPU-004": Followed("the compiler converts them first", converted, SQUARE),

@@ -409,7 +409,7 @@ CASES = {
     "PS-SEM-001": (signal_nobody, TPU, "# here"),
     "PS-SEM-002": (left_over, TPU, "# here"),
     "PS-SIZE-001": (too_large, {"machine": "generic", "kernels_for": "tpu"}, "# the launch"),
-    "PS-TOK-001": (lambda: call(copy), {"replay": "ps1:nonsense"}, "# the launch"),
+    "PS-TOK-001": (lambda: call(copy), {"replay": "ps2:nonsense"}, "# the launch"),
     "PS-TPU-001": (odd_blocks, TPU, "# here"),
     "PS-TPU-002": (two_semantics, TPU, "# the launch"),
     "PS-TPU-003": (sorted_rows, TPU, "# here"),

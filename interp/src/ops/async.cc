@@ -279,6 +279,7 @@ AsyncOperation movement(const Thread& t, const Step* s, memory::AsyncKind kind, 
 void issue(Thread& t, const Step* s, AsyncOperation& op, bool now) {
   Execution& ex = *t.exec;
   op.id = ex.copies_issued++;
+  op.number = t.issued++;
   ex.events->issued(t, *s, op);
   const Options::Copies when = ex.copies_move;
   if (now || when == Options::Copies::AtIssue || (when == Options::Copies::AtWait && has_waiters(ex, op))) {

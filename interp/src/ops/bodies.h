@@ -33,6 +33,15 @@ std::string formatted(const std::byte* element, ir::DType, const PrintPayload::S
 // -- synchronisation --
 int64_t semaphore_id(const Thread&, const SemPayload&);                // the thread's own
 int64_t semaphore_id(const Thread&, const SemPayload&, int32_t unit);  // of that unit
+// Where schedules ask who can go on (Host::announces): the thread says what it waits for before it looks, and blocks.
+inline bool announces(Thread& t, const Step* s, const Wait& w) {
+  if (!t.exec->host.announces || t.wait.kind != Wait::Kind::None) [[likely]]
+    return false;
+  t.wait = w;
+  t.pc = s;
+  t.stop = Stop::Blocked;
+  return true;
+}
 // Takes `value` from the semaphore, or blocks the thread until it is there.
 const Step* wait_for(Thread&, const Step*, int64_t semaphore, int64_t value, bool decrement);
 // Moves the bytes of an operation in flight, and tells those who wait.

@@ -135,7 +135,9 @@ Thread& Execution::begin_child(Thread& parent, int64_t i, uint32_t temps) {
   const Body& b = *parent.body;
   Thread& c = child(parent, i);
   const auto index = static_cast<int32_t>(&c - threads.data());
+  const int64_t issued = c.issued;
   c = parent;
+  c.issued = issued;
   c.index = index;
   c.parent = parent.index;
   c.children = 0;

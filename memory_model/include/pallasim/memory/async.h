@@ -107,6 +107,7 @@ struct AsyncOperation {
   int32_t step = -1;                // plan step that issued it
   int32_t thread = 0;               // and the thread
   int64_t id = 0;                   // in order of issue
+  int64_t number = 0;               // how many its thread had issued before it
   int64_t stream = -1, group = -1;  // in which it was issued; -1: none
   // Of a movement the dims of its reads move; a write has the same, or what `rest` fills. Several writes are receivers
   // of the same bytes. What a product adds to is its last read, and its write.
