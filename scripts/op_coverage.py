@@ -19,11 +19,9 @@ NO_OPERATION = {
     "body": "inlined", "steps": "as its steps", "operand": "is its operand", "chosen": "chosen at capture", "launch": "is a launch", "none": "inside JAX's interpreter only",
 }
 # Operations that JAX has on a machine and we refuse by name, with the reason.
-_TMEM, _PEERS = "tensor memory of Blackwell", "several GPUs"
+_PEERS = "several GPUs"
 EXCUSED = {
     "extern": "a body in Python, or a linear type of XLA's that its CPU backend does not run",
-    "async_load_tmem": _TMEM, "async_store_tmem": _TMEM, "wait_load_tmem": _TMEM, "commit_tmem": _TMEM, "async_copy_smem_to_tmem": _TMEM,
-    "async_copy_scales_to_tmem": _TMEM, "async_copy_sparse_metadata_to_tmem": _TMEM, "tcgen05_mma": _TMEM, "tcgen05_commit_arrive": _TMEM,
     "gpu_sem_signal_multicast": _PEERS, "gpu_sem_signal_parallel": _PEERS, "multimem_load_reduce": _PEERS, "multimem_store": _PEERS,
     "griddep_wait": "launches that overlap", "griddep_launch_dependents": "launches that overlap",
     "try_cluster_cancel": "clusters that take over another's work", "query_cluster_cancel": "clusters that take over another's work",
@@ -38,6 +36,8 @@ TESTED = {
     "tests/python/test_grid_features.py": "check",
     "tests/python/test_sparsecore.py": "parallel_loop sc_barrier",
     "tests/python/test_hopper_cluster.py": "gpu_atomic_store async_store_smem ptx",
+    "tests/python/test_blackwell.py": "tcgen05_mma tcgen05_commit_arrive async_load_tmem async_store_tmem wait_load_tmem commit_tmem async_copy_smem_to_tmem "
+                                     "async_copy_scales_to_tmem async_copy_sparse_metadata_to_tmem",
     "tests/python/test_hopper_semaphores.py": "get_global gpu_sem_signal gpu_sem_wait barrier_test",
     "tests/python/test_peers.py": "multimem_store multimem_load_reduce gpu_sem_signal_multicast gpu_sem_signal_parallel try_cluster_cancel query_cluster_cancel",
     "tests/interp/waiting_test.cc": "barrier_wait",

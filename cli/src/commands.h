@@ -59,6 +59,14 @@ int replay(const RunOptions&, const std::string& bytes, Out&);
 // What the command line says about a launch; whatever it leaves open is that of `base`. Throws PS-OPT-001.
 interp::Options engine_options(const RunOptions&, interp::Options base = {});
 
+struct ExploreCommand {
+  RunOptions run;  // file, operands, launch, options
+  std::string policy = "pct";
+  int64_t schedules = 1000;
+  int depth = 3, jobs = 0;
+};
+int explore(const ExploreCommand&, Out&);
+
 struct CheckOptions {
   std::vector<std::string> files, chips;  // chips: whose rules are looked at
 };

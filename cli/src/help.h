@@ -41,6 +41,15 @@ Examples:
   pallasim run matmul.psir --repeat 20 --time           how long a launch takes
   pallasim run bug.capsule --launch 3 --rtol 1e-5       one launch of a recording, compared with a tolerance)";
 
+constexpr const char* kExploreFooter =
+    R"(Operands are those of `pallasim run`; a capsule has its own. Copies in flight move at any moment.
+
+Examples:
+  pallasim explore ring.psir                            1,000 schedules, half a second
+  pallasim explore ring.psir --policy exhaustive        all that differ, as far as 100,000 reach
+  pallasim explore bug.capsule --launch 2 --jobs 8      one launch of a recording, on 8 OS threads
+  pallasim run ring.psir --replay TOKEN                 one of the schedules again)";
+
 constexpr const char* kCheckFooter = R"(Examples:
   pallasim check *.psir                                 form, types, operations that cannot run here
   pallasim check kernel.psir --chip tpu-v5e             also what the chip's compiler and its memories refuse

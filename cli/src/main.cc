@@ -13,6 +13,7 @@
 #include "completion.h"
 #include "help.h"
 #include "io.h"
+#include "pallasim/interp/policy.h"
 #include "pallasim/ir/nearest.h"
 #include "pallasim/trace/reporter.h"
 
@@ -35,13 +36,14 @@ std::string observers() {
 struct CommandLine {
   CLI::App app{kDescription, "pallasim"};
   RunOptions run;
+  ExploreCommand explore;
   CheckOptions check;
   FmtOptions fmt;
   InfoOptions info;
   ChipsOptions chips;
   ExplainOptions explain;
   std::string shell, color = "auto", sarif;
-  CLI::App *run_app, *check_app, *fmt_app, *info_app, *chips_app, *explain_app, *completion_app;
+  CLI::App *run_app, *explore_app, *check_app, *fmt_app, *info_app, *chips_app, *explain_app, *completion_app;
   std::string meant_value;  // instead of one that an option does not have
   bool json = false, error_on_warning = false;
   std::map<std::string, std::string> flags;
@@ -217,7 +219,56 @@ struct CommandLine {
         ->group(kGroup);
   }
 
+  void add_explore() {
+    explore_app = command("explore", "Run a kernel under many schedules and show what may come of it");
+    explore_app->footer(kExploreFooter);
+    RunOptions& o = explore.run;
+    explore_app->add_option("FILE", o.file, "The kernel (.psir), or a capsule")->required()->type_name("");
+    std::vector<std::string_view> policies;
+    for (const interp::PolicyRow* row : interp::policy_rows())
+      if (row->name != std::string_view("choices")) policies.push_back(row->name);
+    explore_app
+        ->add_option("--policy", explore.policy, fmt::format("How schedules are chosen: {}", fmt::join(policies, ", ")))
+        ->check(one_of(policies))
+        ->type_name("HOW")
+        ->capture_default_str();
+    const auto number = [&](const char* name, auto& to, const char* help, int64_t least) {
+      explore_app->add_option(name, to, help)
+          ->type_name("N")
+          ->check(CLI::Range(least, int64_t{1} << 40).description(""))
+          ->capture_default_str();
+    };
+    number("--schedules", explore.schedules, "At most so many", 1);
+    number("--depth", explore.depth, "Of bugs that pct looks for: orders that must come together", 1);
+    number("--jobs", explore.jobs, "OS threads; 0: one per core. What is found does not depend on it", 0);
+    number("--seed", o.seed, "Of schedules and of random inputs", 0);
+    number("--launch", o.launch, "Of a capsule: the launch, the first being 1", 1);
+    explore_app->add_option("--arg", o.args, "Value of the next operand, or NAME=VALUE")
+        ->allow_extra_args(false)
+        ->type_name("VALUE");
+    explore_app->add_option("--dim", o.dims, "Value of a shape parameter")
+        ->allow_extra_args(false)
+        ->type_name("NAME=SIZE");
+    explore_app->add_option("--fill", o.fill, "For operands without a value: zeros, iota or random")
+        ->check(one_of({"zeros", "iota", "random"}))
+        ->type_name("WHAT");
+    explore_app
+        ->add_option_function<std::string>(
+            "--chip,--machine", [this](const std::string& t) { explore.run.options.emplace_back("machine", t); },
+            "The chip whose sizes and rules hold")
+        ->type_name("NAME")
+        ->check(CLI::Validator([this](std::string& text) { return refusal("machine", text); }, ""));
+    explore_app->add_flag_callback(
+        "--checked", [this] { explore.run.options.emplace_back("detect_races", "true"); },
+        "Look at every access of every schedule; slower");
+    explore_app->add_flag_callback(
+        "--no-progress", [this] { explore.run.progress = false; }, "Do not show on a terminal how far it is");
+    add_error_on_warning(explore_app);
+    add_sarif(explore_app);
+  }
+
   void add_other_commands() {
+    add_explore();
     check_app = command("check", "Find mistakes without running");
     check_app->footer(kCheckFooter);
     check_app->add_option("FILE", check.files, "Kernels (.psir) and capsules")->required()->type_name("");
@@ -264,6 +315,7 @@ struct CommandLine {
 
   int execute(Out& out) {
     if (run_app->parsed()) return cli::run(run, out);
+    if (explore_app->parsed()) return cli::explore(explore, out);
     if (check_app->parsed()) return cli::check(check, out);
     if (fmt_app->parsed()) return cli::format(fmt, out);
     if (chips_app->parsed()) return cli::chips(chips, out);

@@ -71,7 +71,8 @@ class Walk {
   std::vector<SpaceUse> run() {
     for (const ir::Operand& o : m_.operands) operand(o);
     for (const ir::Scratch& s : m_.scratch)
-      if (!body_ || s.type->mesh.empty() || s.type->mesh == body_->mesh) allocate(s.name, s.type, "scratch");
+      if (!body_ || s.type->mesh.empty() || s.type->mesh == body_->mesh)
+        allocate(s.name, s.type, "scratch", ir::find(s.attrs, "columns"));
     if (const int64_t n = parameter(m_, "internal_scratch_in_bytes"); n > 0)
       live_.push_back({Space::Vmem, {"(the compiler's own)", nullptr, {}, n, 1, "internal_scratch_in_bytes"}});
     note(-1);
@@ -118,15 +119,20 @@ class Walk {
     push(o.space, std::move(b));
   }
 
-  void allocate(const std::string& name, const ir::Type* t, const char* role) {
+  // `columns`: how many it takes, where it lies otherwise than at its shape.
+  void allocate(const std::string& name, const ir::Type* t, const char* role, const ir::Attr* columns = nullptr) {
     if (!t->is_ref || !is_counted(model_, model_.spaces[t->space])) return;
     BufferUse b{name.empty() ? "(unnamed)" : name, t, {}, 0, 1, role};
     for (const ir::Dim& d : t->dims) b.dims.push_back(d.size);
-    push(t->space, std::move(b));
+    push(t->space, std::move(b), columns);
   }
 
-  void push(Space s, BufferUse b) {
-    b.bytes = bytes_in(model_.spaces[s], b.type->dtype, b.dims);
+  void push(Space s, BufferUse b, const ir::Attr* columns = nullptr) {
+    const SpaceInfo& space = model_.spaces[s];
+    b.bytes = bytes_in(space, b.type->dtype, b.dims);
+    if (columns && columns->is_int() && space.column > 0)
+      b.bytes = memory::mul(memory::add(memory::mul(columns->i, space.column), space.granule - 1) / space.granule,
+                            space.granule);
     live_.push_back({s, std::move(b)});
   }
 
@@ -175,13 +181,23 @@ class Walk {
     for (BufferUse& b : operands) live_.push_back({model_.products, std::move(b)});
   }
 
+  static const ir::Attr* columns_of(const ir::Op& op, size_t i) {
+    const ir::Attr* allocs = op.attr("allocs");
+    if (!allocs || i >= allocs->items.size()) return nullptr;
+    const ir::Attr& facts = allocs->items[i];
+    const auto at = std::find(facts.keys.begin(), facts.keys.end(), "columns");
+    return at == facts.keys.end() ? nullptr : &facts.items[static_cast<size_t>(at - facts.keys.begin())];
+  }
+
   void region(const ir::Region& r) {
     const size_t outer = live_.size();
     for (const ir::Op& op : r.ops) {
       const size_t before = live_.size();
       if (op.code == ir::OpCode::run_scoped && !op.regions.empty())
-        for (ir::ValueId a : op.regions[0].args)
-          allocate(graph_->names[static_cast<size_t>(a)], graph_->type(a), "run_scoped");
+        for (size_t i = 0; i < op.regions[0].args.size(); ++i) {
+          const ir::ValueId a = op.regions[0].args[i];
+          allocate(graph_->names[static_cast<size_t>(a)], graph_->type(a), "run_scoped", columns_of(op, i));
+        }
       const bool fresh = op.code == ir::OpCode::empty_ref || op.code == ir::OpCode::new_ref;
       if (fresh) allocate(graph_->names[static_cast<size_t>(op.results[0])], graph_->type(op.results[0]), "allocated");
       loads(op);
@@ -283,6 +299,9 @@ void compare(const ir::Module& m, const MachineModel& model, const Profile& p, c
   d.numbers = table(use, capacity);
   if (s.layout == Layout::Tiles && !holds_arrays(model, s))
     d.numbers.push_back("bytes are those of whole tiles: 8 rows of 128 lanes of 32 bits");
+  if (s.column > 0)
+    d.numbers.push_back(
+        fmt::format("{} of {} columns, which have {} bytes", use.bytes / s.column, capacity / s.column, s.column));
   if (s.granule > 1) d.numbers.push_back(fmt::format("bytes of a buffer are multiples of {}", s.granule));
 }
 

@@ -5,63 +5,15 @@
 #include <algorithm>
 #include <optional>
 
+#include "mosaic_gpu_operands.h"
 #include "pallasim/memory/saturate.h"
-#include "rules.h"
 
 namespace pallasim::hw {
 namespace {
 
 using ir::DType, ir::OpCode;
 
-using Shape = std::vector<int64_t>;
-
 constexpr int64_t kWarpgroup = 128;  // CUDA threads
-
-// Extents and type after a transform; false where the extents are known at run time only, or nobody needs them here.
-struct Shapes {
-  Shape dims;
-  DType dtype = DType::F32;
-
-  bool operator()(const ir::view::Index& t) {
-    Shape next;
-    for (const ir::view::Entry& e : t.entries) {
-      if (e.is_array() || (e.is_slice() && !e.size.is_static())) return false;
-      if (e.is_slice()) next.push_back(e.size.value());
-    }
-    dims = std::move(next);
-    return true;
-  }
-  bool operator()(const ir::view::Transpose& t) {
-    Shape next;
-    for (int64_t d : t.perm) next.push_back(dims[static_cast<size_t>(d)]);
-    dims = std::move(next);
-    return true;
-  }
-  bool operator()(const ir::view::Tile& t) {
-    const size_t n = t.tiling.size();
-    if (!t.inverse || dims.size() < 2 * n) return false;
-    for (size_t i = 0; i < n; ++i) dims[dims.size() - 2 * n + i] *= dims[dims.size() - n + i];
-    dims.resize(dims.size() - n);
-    return true;
-  }
-  bool operator()(const ir::view::Swizzle&) { return true; }
-  bool operator()(const ir::view::Peer&) { return true; }
-  bool operator()(const ir::view::Multicast&) { return true; }
-  bool operator()(const ir::view::Bitcast& t) {
-    dtype = t.dtype;
-    return false;
-  }
-  bool operator()(const ir::view::Extract& t) {  // a member of a union
-    dtype = t.dtype;
-    dims.clear();
-    for (const ir::Dim& d : t.dims) dims.push_back(d.size);
-    return true;
-  }
-  template <typename T>
-  bool operator()(const T&) {
-    return false;
-  }
-};
 
 class MosaicGpuRules {
  public:
@@ -85,25 +37,7 @@ class MosaicGpuRules {
     }
   }
 
-  // The operand of an attribute, its type and its extents as far as they are known here.
-  struct Operand {
-    const ir::Type* type = nullptr;
-    DType dtype = DType::F32;
-    std::optional<Shape> shape;
-  };
-  Operand operand(const ir::Op& op, const char* key) const {
-    const ir::Viewed* v = op.viewed(key);
-    const ir::Attr* a = op.attr(key);
-    const auto k = static_cast<size_t>(v ? v->operand : a && a->is(ir::Attr::Kind::Operand) ? a->i : -1);
-    if (k >= op.operands.size()) return {};
-    const ir::Type* t = graph_->type(op.operands[k]);
-    Shapes seen;
-    seen.dtype = t->dtype;
-    for (const ir::Dim& d : t->dims) seen.dims.push_back(d.size);
-    bool known = true;
-    for (size_t i = 0; v && known && i < v->transforms.size(); ++i) known = std::visit(seen, v->transforms[i]);
-    return {t, seen.dtype, known ? std::optional<Shape>(std::move(seen.dims)) : std::nullopt};
-  }
+  Operand operand(const ir::Op& op, const char* key) const { return operand_of(*graph_, op, key); }
 
   void refuse(ir::Code code, const ir::Op& op, std::string message, std::string hint) {
     report(m_, out_, code, std::move(message), op.loc, std::move(hint));
@@ -132,27 +66,8 @@ class MosaicGpuRules {
     tags(op, a, b);
   }
 
-  // How an operand lies in shared memory: rows of `swizzle` bytes, in tiles of `tiling`.
-  struct Tags {
-    bool shared = false;
-    int64_t swizzle = 0;
-    Shape tiling;
-  };
-
-  Tags tags_of(const ir::Op& op, const char* key, const Operand& o) const {
-    Tags tags;
-    const ir::Viewed* v = op.viewed(key);
-    tags.shared = v && o.type->is_ref;
-    for (size_t i = 0; v && i < v->transforms.size(); ++i) {
-      if (const auto* s = std::get_if<ir::view::Swizzle>(&v->transforms[i])) tags.swizzle = s->bytes;
-      if (const auto* s = std::get_if<ir::view::Tile>(&v->transforms[i])) tags.tiling = s->tiling;
-    }
-    return tags;
-  }
-
   void tags(const ir::Op& op, const Operand& left, const Operand& right) {
     const Tags a = tags_of(op, "a", left), b = tags_of(op, "b", right);
-    const int64_t bytes = ir::byte_size(left.dtype);
     const char* const hint =
         "plgpu.TilingTransform((8, swizzle // itemsize)) and plgpu.SwizzleTransform(swizzle) of both operands' SMEM";
     for (const Tags* t : {&a, &b}) {
@@ -161,9 +76,7 @@ class MosaicGpuRules {
       if (t->swizzle == 0 || t->tiling.empty())
         return refuse("PS-MGPU-001", op, fmt::format("wgmma of a {} operand that is not tiled and swizzled", which),
                       hint);
-      Shape tile = t->tiling;
-      std::erase(tile, 1);
-      if (tile != Shape{8, t->swizzle / bytes})
+      if (!t->fits(left.dtype))
         return refuse("PS-MGPU-001", op,
                       fmt::format("wgmma of a {} operand of {} in tiles of ({}) that is swizzled by {} bytes", which,
                                   ir::name(left.dtype), fmt::join(t->tiling, ", "), t->swizzle),
@@ -172,14 +85,6 @@ class MosaicGpuRules {
     if (a.swizzle != b.swizzle && a.swizzle != 0 && b.swizzle != 0)
       refuse("PS-MGPU-001", op,
              fmt::format("wgmma of operands that are swizzled by {} and by {} bytes", a.swizzle, b.swizzle), hint);
-  }
-
-  // Under the other semantics the compiler chooses how memory is tiled and swizzled where the kernel does not say.
-  static bool by_lanes(const ir::Module& m) {
-    const ir::Attr* params = ir::find(m.attrs, "params");
-    for (size_t i = 0; params && i < params->keys.size(); ++i)
-      if (params->keys[i] == "lowering_semantics") return params->items[i].s == "lane";
-    return jax_minor(m) <= 10;
   }
 
   static bool types_fit(DType in, DType acc) {
@@ -241,6 +146,7 @@ class MosaicGpuRules {
 
 void check_mosaic_gpu(const ir::Module& m, const Profile& p, std::vector<ir::Diagnostic>* out) {
   MosaicGpuRules(m, p, out).check();
+  check_tensor_memory(m, p, out);
   check_registers(m, p, out);
 }
 

@@ -21,6 +21,7 @@ _WHERE = {
     "last_run": "_findings", "runs": "_findings", "Run": "_findings", "Traffic": "_findings",
     "breakpoint": "_breakpoint", "Stop": "_breakpoint",
     "capture": "_capsule", "Recording": "_capsule",
+    "explore": "_explore", "Exploration": "_explore", "ExploredOutcome": "_explore",
     "Check": "_check", "KernelCheck": "_check",
     "replay": "_replay", "Replay": "_replay", "ReplayedLaunch": "_replay",
     "register_lowering": "_lowerings", "unregister_lowering": "_lowerings",
@@ -35,6 +36,7 @@ if TYPE_CHECKING:  # `as` exports a name to checkers
     from ._capsule import Recording as Recording, capture as capture
     from ._check import Check as Check, KernelCheck as KernelCheck
     from ._emulate import emulate as emulate, install as install, uninstall as uninstall
+    from ._explore import Exploration as Exploration, ExploredOutcome as ExploredOutcome, explore as explore
     from ._findings import (
         Finding as Finding, KernelError as KernelError, RefusedError as RefusedError, Run as Run, Site as Site,
         SourceLine as SourceLine, UnsupportedError as UnsupportedError, findings as findings,

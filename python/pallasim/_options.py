@@ -51,7 +51,7 @@ class RunParams:
         that are visited again.
     random_seed: Schedule threads at random from this seed, and visit `parallel` grid axes in the order that JAX's TPU
         interpreter makes of it; None runs each thread until it blocks and every axis in ascending order.
-    replay: The schedule that a report names, such as "ps1:random:7": the run is the same again.
+    replay: The schedule that a report names, such as "ps2:random:7": the run is the same again.
     uninitialized_memory: What fresh memory holds: "nan" (NaN, the least integer, true), "most" (NaN, the greatest
         integer, true) or "zero".
     out_of_bounds: An access outside of its ref: "error" stops the run; "machine" warns and takes the nearest place

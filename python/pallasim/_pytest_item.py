@@ -111,9 +111,10 @@ class Told:
 class Run:
     """One test on the emulator: its parameters and its recording."""
 
-    def __init__(self, machine: str, options: dict[str, Any], max_bytes: int) -> None:
+    def __init__(self, machine: str, options: dict[str, Any], max_bytes: int, schedules: int = 0) -> None:
         from . import Recording
 
+        self._schedules = schedules
         self._emulation = {"machine": machine, **checked(options)}
         self._stack = contextlib.ExitStack()
         self.recording = Recording(max_bytes)
@@ -126,6 +127,18 @@ class Run:
 
     def end(self) -> None:
         self._stack.close()
+
+    def explored(self) -> str:
+        """What is wrong with the launches so far under other schedules, if the test asked for those; "" for nothing."""
+        if not self._schedules:
+            return ""
+        from . import _explore
+
+        self.recording.stop()
+        if not self.recording.launches:
+            return ""
+        found = _explore.of_launches(self.recording.launches, schedules=self._schedules, policy="pct", depth=3, seed=0, jobs=0)
+        return "" if found.ok else "\n".join([str(found), *(f.report for o in found for f in o.findings)])
 
     def save(self, folder: pathlib.Path, report: Any, error: BaseException | None, told: Told) -> list[pathlib.Path]:
         """Writes the report of a phase that failed with `error`, and the capsule if a kernel was launched; the files."""

@@ -1,6 +1,7 @@
 """pytest on the emulator: `pytest --pallasim=tpu-v5e` runs the Pallas kernels of unmodified tests.
 
     @pytest.mark.pallasim("gpu-h100", random_seed=3)        # this test's machine and options (those of `Params`)
+    @pytest.mark.pallasim("tpu-v5e", explore=200)           # its launches also run under 200 other schedules
     @pytest.mark.pallasim(None)                             # this test runs without the emulator
 
 Runs are checked (`detect_races=True`) unless an option says otherwise. A test whose kernels race or use memory that nobody
@@ -99,7 +100,10 @@ def _run_of(item: pytest.Item) -> tuple[Run | None, tuple[str, ...]]:
     failing = codes(fail_on)
     if machine is None:
         return None, failing
-    return Run(machine, options, int(item.config.getini("pallasim_capsule_bytes"))), failing
+    schedules = options.pop("explore", 0)
+    if not isinstance(schedules, int) or isinstance(schedules, bool) or schedules < 0:
+        raise pytest.UsageError(f"{item.nodeid}: explore is a number of schedules, not {schedules!r}")
+    return Run(machine, options, int(item.config.getini("pallasim_capsule_bytes")), schedules), failing
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -139,8 +143,11 @@ def _failure(wrong: list[Any]) -> BaseException:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    outcome = yield
+    outcome: Any = yield
     _judge(item, outcome)
+    run = item.stash.get(_KEY, None)
+    if run is not None and not outcome.excinfo and (wrong := run.explored()):
+        outcome.force_exception(pytest.fail.Exception(wrong, pytrace=False))
 
 
 @pytest.hookimpl(hookwrapper=True)

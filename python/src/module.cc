@@ -9,6 +9,7 @@
 #include <map>
 
 #include "breakpoints.h"
+#include "explore.h"
 #include "ffi.h"
 #include "inspect.h"
 #include "launch_call.h"
@@ -435,6 +436,7 @@ NB_MODULE(_core, m) {
   define_findings(m);
   define_runs(m);
   define_recordings(m);
+  define_explore(m, {&finding_dict, &site_dict});
   define_handlers(m);
   define_inspection(m);
   define_tables(m);

@@ -116,7 +116,7 @@ TEST(Capacity, SharedMemoryOfAGpu) {
 TEST(Capacity, TensorMemory) {
   EXPECT_EQ(refused(scratch("f32[128,512], tmem"), "gpu-b200"), "");
   EXPECT_EQ(refused(scratch("f32[128,513], tmem"), "gpu-b200"),
-            "too much TMEM: 266240 bytes are needed, an SM of gpu-b200 has 262144");  // 8 columns at a time
+            "too much TMEM: 264192 bytes are needed, an SM of gpu-b200 has 262144");  // 4 columns at a time
   std::string numbers;
   EXPECT_EQ(refused(scratch("f32[128,8], tmem"), "gpu-h100", &numbers),
             "gpu-h100 has no TMEM, and 4096 bytes of it are needed");

@@ -236,7 +236,7 @@ body (%0 "x": ref<f32[5,128], hbm>, %1 "o": ref<f32[2,128], vmem>, %2 "buf": ref
     std::multiset<std::string> codes;
     for (const ir::Diagnostic& d : r.report.findings) codes.insert(std::string(d.code.text()));
     EXPECT_EQ(codes.count("PS-RACE-001"), 1u);  // the read of row 6 before the wait
-    EXPECT_EQ(codes.count("PS-UNINIT-001") + codes.count("PS-UNINIT-002"),
+    EXPECT_EQ(codes.count("PS-UNINIT-001") + codes.count("PS-UNINIT-003"),
               1u);  // and of what came from behind the source
   }
 }

@@ -113,7 +113,7 @@ TEST(Limits, ClaimsOfScratchOfSeveralWidthsAreKeptApart) {
   const std::string carried = two_widths(R"(  store %2, %4 {view = [index(0)]}
   %6 = get %1 {view = [index(256)]} : i8[]
   store %1, %5 {view = [index(256)]}
-  store %0, %6, %3 {view = [index($2)]}
+  store %0, %5, %3 {view = [index($2)]}
 )");
   EXPECT_EQ(shared_between_points(carried), (std::set<std::string>{"a"}));
   const std::string own = two_widths(R"(  store %1, %5 {view = [index(256)]}

@@ -25,7 +25,7 @@ std::vector<std::string> others(const OptionRow& row) {
     case Kind::MaybeNumber: all = {"0", "7", "18446744073709551615"}; break;
     case Kind::Chip: all = {"tpu-v5e", "gpu-h100"}; break;
     case Kind::Order: all = {"1,0", "2,0,1||1,0"}; break;
-    case Kind::Text: all = {"ps1:random:7"}; break;
+    case Kind::Text: all = {"ps2:random:7"}; break;
   }
   std::erase(all, row.default_text);
   return all;
@@ -74,7 +74,7 @@ TEST(Options, WhatARowDoesNotHaveIsRefused) {
                            "frobnicate=1", "max_memory=0", "verify_restore=-1"})
     EXPECT_EQ(code_of(text), "PS-OPT-001") << text;
   Options o;
-  EXPECT_THROW(set_option(o, "replay", "ps1:random:7;workers=2"), ir::DiagnosticError);
+  EXPECT_THROW(set_option(o, "replay", "ps2:random:7;workers=2"), ir::DiagnosticError);
 }
 
 TEST(Options, SpellingsOfOlderCapsulesAreRead) {

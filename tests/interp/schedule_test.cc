@@ -45,7 +45,7 @@ TEST(Schedule, EverySeedGivesTheSameRingAndReplaysItsToken) {
 
 TEST(Schedule, BadTokensAreRefused) {
   for (const char* token :
-       {"x", "ps2:random:1", "ps1:random:", "ps1:random:1x", "ps1:random:99999999999999999999999"}) {
+       {"x", "ps1:random:1", "ps2:random:", "ps2:random:1x", "ps2:random:99999999999999999999999"}) {
     Options o;
     o.replay = token;
     EXPECT_EQ(error_code(ring(4), {}, o), "PS-TOK-001") << token;
@@ -100,7 +100,7 @@ TEST(Schedule, DeadlockNamesWaitersSemaphoresAndSignals) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
   EXPECT_NE(report.find("deadlock: 3 of 3 threads wait and nobody is left to signal"), std::string::npos) << report;
   EXPECT_NE(report.find("thread 1 waits for sems[1] to reach 1: it is 0"), std::string::npos) << report;
-  EXPECT_NE(report.find("schedule ps1:run-to-block"), std::string::npos) << report;
+  EXPECT_NE(report.find("schedule ps2:run-to-block"), std::string::npos) << report;
 }
 
 TEST(Schedule, PlansMayBeLaunchedFromSeveralOsThreads) {

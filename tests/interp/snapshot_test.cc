@@ -146,7 +146,7 @@ TEST(Snapshot, WhatIsNotRestoredIsSeen) {
   EXPECT_EQ(differs([](Snapshot& s) { ++s.state.steps; }), "counts");
   EXPECT_EQ(differs([](Snapshot& s) { ++s.state.threads[0].wait.value; }), "threads");
   EXPECT_EQ(differs([](Snapshot& s) { s.state.copies_issued = 9; }), "copies in flight");
-  EXPECT_EQ(differs([](Snapshot& s) { s.state.turn.random = 5; }), "whose turn it is");
+  EXPECT_EQ(differs([](Snapshot& s) { s.state.turn.policy.push_back(5); }), "whose turn it is");
 }
 
 // What a restore puts back is equal to what was taken, field by field, and what was taken points into no memory of the

@@ -21,6 +21,7 @@ struct Case {
   std::vector<oracle::Array> args;  // of each device one after another, as oracle::evaluate takes them
   int devices = 1;
   bool wrong = false;                // a mistake was put in: both sides must stop
+  bool undefined = false;            // something in it is undefined: judge_undefined
   bool in_order = false;             // what thread blocks leave depends on their order, which is that of the grid
   bool all_at_once = false;          // all of its clusters have to be there at the same time
   std::map<std::string, int> terms;  // how often each kind of situation was generated
@@ -50,5 +51,7 @@ Case generate_clusters(uint64_t seed);
 // A program of SparseCores with one to three bodies, without races (subcores.cc).
 Case generate_subcores(uint64_t seed);
 Case case_of(const RaceProgram&);
+// The program without some of its stores (undefined.cc).
+Case without_some_stores(Case);
 
 }  // namespace pallasim::judge

@@ -122,7 +122,11 @@ void Clusters::part() {
                                                    &Clusters::gathers,
                                                    &Clusters::scatters,
                                                    &Clusters::leader_tracked,
-                                                   &Clusters::semaphores};
+                                                   &Clusters::semaphores,
+                                                   &Clusters::tensor_product,
+                                                   &Clusters::tensor_product,
+                                                   &Clusters::tensor_copies,
+                                                   &Clusters::tensor_scales};
   (this->*kParts[below(std::size(kParts))])();
 }
 

@@ -134,6 +134,13 @@ class Clusters {
   void between_devices();
   void meet_devices(const std::string& sem);
   std::string give_to_devices(const std::string& o, const std::string& value, const std::string& place);
+  // clusters_tensor.cc
+  struct TensorRound {  // refs of a product; `tells`: the barrier that it ends at, `last`: that of the last round
+    std::string a, b, bar, met, tells, acc, tmem, axis, last;
+  };
+  void tensor_product(), tensor_copies(), tensor_scales();
+  void tensor_round(const TensorRound&, int64_t round);
+  void by_leader(bool pair, const std::function<void()>&);
   std::string products(const char* type, const std::string& left, const std::string& a, const std::string& b,
                        int accumulators);
   std::string chosen_rows(int64_t count, int64_t first);

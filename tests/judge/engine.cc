@@ -186,6 +186,7 @@ EngineOutcome Engine::run(const Config& config) {
     out.prints = report.prints;
     out.units = report.units;
     out.reports = report.findings;
+    out.undefined = report.undefined;
     for (const ir::Diagnostic& f : report.findings)
       out.findings.push_back(std::string(f.code.text()) + " " + f.message);
     out.done = true;

@@ -22,8 +22,9 @@ struct EngineOutcome {
   std::string code, message;           // of the error, where it stopped
   std::vector<oracle::Array> results;  // of each device one after another
   std::vector<std::string> prints, findings;
-  std::vector<ir::Diagnostic> reports;  // the findings as they are
-  int units = 1;                        // parts of the grid that ran on their own
+  std::vector<ir::Diagnostic> reports;       // the findings as they are
+  std::vector<std::vector<bool>> undefined;  // by result; empty: none
+  int units = 1;                             // parts of the grid that ran on their own
 };
 
 // Those that look for races, under several schedules.

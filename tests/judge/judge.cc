@@ -29,14 +29,19 @@ struct Arguments {
   int jobs = 1;
   std::string dump, file;
   bool only = false, stats = false, shrink = false, text = false, first = false;
-  bool races = false;     // programs whose races are known
-  bool clusters = false;  // of thread blocks
-  bool subcores = false;  // of SparseCores, with several bodies
-  int64_t rewrites = 0;   // how often the compiler has to have used each of its rewrites
-  std::string terms;      // a file with a term in each line: programs are enough as soon as there were so many of each
+  bool races = false;      // programs whose races are known
+  bool clusters = false;   // of thread blocks
+  bool subcores = false;   // of SparseCores, with several bodies
+  bool undefined = false;  // without some of their stores
+  int64_t rewrites = 0;    // how often the compiler has to have used each of its rewrites
+  std::string terms;       // a file with a term in each line: programs are enough as soon as there were so many of each
   int64_t each = 1;
 
   Case generate(uint64_t s) const {
+    if (undefined) return without_some_stores(of_kind(s));
+    return of_kind(s);
+  }
+  Case of_kind(uint64_t s) const {
     if (races) return generate_with_races(s);
     return clusters ? generate_clusters(s) : subcores ? generate_subcores(s) : judge::generate(s);
   }
@@ -255,6 +260,7 @@ int main(int argc, char** argv) {
     else if (k == "--races") a.races = true;
     else if (k == "--clusters") a.clusters = true;
     else if (k == "--subcores") a.subcores = true;
+    else if (k == "--undefined") a.undefined = true;
     else if (k == "--stats") a.stats = true;
     else if (k == "--shrink") a.shrink = true;
     else if (k == "--text") a.text = true;
@@ -263,7 +269,7 @@ int main(int argc, char** argv) {
                         "usage: pallasim_judge [--modules N] [--seed S] [--jobs J] [--dump DIR] [--stats] [--first] "
                         "[--rewrites N] [--terms FILE --each N] "
                         "[--races | "
-                        "--clusters | --subcores] "
+                        "--clusters | --subcores] [--undefined] "
                         "[--only SEED | --file NAME.psir [--shrink] [--text]]\n"),
              2;
   }

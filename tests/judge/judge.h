@@ -31,6 +31,8 @@ const char* name_of(Verdict::Kind);
 
 // `only`: of the configurations this one and, where the evaluator lacks an operation, the first; empty for all.
 Verdict judge(const Case&, const std::string& only = "");
+// Of a program with undefined data: whether checked runs know which elements of its results depend on it.
+Verdict judge_undefined(const Case&, const std::string& only = "");
 // The same in a process of its own, which may break off or hang.
 Verdict judge_apart(const Case&, const std::string& only = "");
 

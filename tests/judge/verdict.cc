@@ -90,6 +90,7 @@ Verdict judge(const Case& c, const std::string& only) {
   }
   for (const ir::Body& b : m.bodies) count(b.graph.region, v.operations);
   if (!c.races.empty()) return judge_races(c, only, v);
+  if (c.undefined) return judge_undefined(c, only);
   oracle::Outcome want = oracle::evaluate(m, c.args);
   const bool missing = want.end == oracle::End::Missing;
   if (want.end == oracle::End::Stopped && !c.wrong) return say(Kind::Stopped, want.what);

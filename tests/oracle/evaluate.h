@@ -21,6 +21,7 @@ struct Array {
 
 struct Setting {
   std::vector<int> order;            // of the threads of a mesh: who runs first among those that can; empty: ascending
+  uint64_t noise = 1;                // which noise
   bool fuzzy_uninitialized = false;  // fill fresh memory with noise instead of NaN / the type's most negative integer
 };
 

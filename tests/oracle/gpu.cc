@@ -62,6 +62,7 @@ void Machine::barrier_facts(Family& f, const Attr* facts) {
   f.arrivals = 1, f.cross.clear();
   for (size_t i = 0; facts && i < facts->keys.size(); ++i) {
     const std::string& key = facts->keys[i];
+    if (key == "orders_tensor_core") continue;
     if (key == "num_arrivals") f.arrivals = facts->items[i].i;
     else if (key == "collective_axes")
       for (const Attr& group : facts->items[i].items) f.cross.push_back(names_of(group));
@@ -295,7 +296,7 @@ bool Machine::gpu_op(Thread& t, const Op& op) {
     case OpCode::wait_smem_to_gmem:
     case OpCode::wgmma_wait:
     case OpCode::async_prefetch: return true;
-    default: return false;
+    default: return tensor_op(t, op);
   }
 }
 

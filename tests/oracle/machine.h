@@ -165,7 +165,8 @@ void write_element(const Ref&, int64_t n, const std::byte* from);
 
 class Machine {
  public:
-  Machine(const ir::Module& m, std::span<const Array> args, const Setting& s) : m_(m), args_(args), setting_(s) {}
+  Machine(const ir::Module& m, std::span<const Array> args, const Setting& s)
+      : m_(m), args_(args), setting_(s), noise_(s.noise) {}
   Outcome run();
 
  private:
@@ -218,6 +219,10 @@ class Machine {
   int on_device(const Thread&, int64_t device, const char* what) const;
   int cluster_threads() const;
   bool begins(const Thread&);
+  // tensor.cc
+  OpFamily tensor_op;
+  OpBody op_tensor_product, op_tensor_copy, op_tensor_commit;
+  std::vector<int> pair(const Thread&, const Op&) const;
   // gpu.cc
   OpFamily gpu_op;
   OpBody op_arrive, op_bulk, op_peer_store, op_product, op_ptx;
@@ -275,7 +280,7 @@ class Machine {
   std::map<int, Gate> gates_;                         // by the SparseCore's first thread
   std::map<std::pair<int, int64_t>, Barrier> named_;  // by CTA and number
   std::set<int> begun_, taken_;                       // clusters
-  uint64_t noise_ = 1;
+  uint64_t noise_;
   int64_t steps_ = 0;
   Outcome outcome_;
 

@@ -258,11 +258,11 @@ def set_first(statement):
     return call(kernel, V)
 
 
-def kept_apart(*_):
+def set_whole(statement):
     def kernel(x_ref, o_ref, rows_ref):
+        exec(statement, {"jnp": jnp, "rows_ref": rows_ref})
         rows_ref[0:8, :] = x_ref[0:8, :]
-        o_ref[...] = jnp.zeros_like(o_ref)
-        o_ref[0:8, :] = rows_ref[0:8, :]
+        o_ref[...] = rows_ref[...]
 
     return call(kernel, V, scratch_shapes=[pltpu.VMEM((32, 128), jnp.float32)])
 
@@ -385,7 +385,7 @@ FOLLOWED = {
     "PS-SEM-001": Followed("a logical device id counts the devices of the mesh", a_device_that_is, V),
     "PS-SEM-002": Followed(r"(pl\.semaphore_wait\(sem, 1\)) takes what is left", balanced, V),
     "PS-SIZE-001": Followed("smaller blocks", lambda: smaller_scratch(1 << 20), V),
-    "PS-TOK-001": Followed(r"e\.g\. (ps1:\S+)", lambda token: call(copy, V), V, None, lambda token: {"replay": token}),
+    "PS-TOK-001": Followed(r"e\.g\. (ps2:\S+)", lambda token: call(copy, V), V, None, lambda token: {"replay": token}),
     "PS-TPU-001": Followed(r"multiples of 8 and 128, or the whole of the array's: (\d+) and (\d+), say", whole_tiles, V),
     "PS-TPU-002": Followed(r"give one of parallel, (arbitrary)", one_semantics, V),
     "PS-TPU-004": Followed("the compiler converts them first", converted, SQUARE),
@@ -395,7 +395,7 @@ FOLLOWED = {
     "PS-TRI-001": Followed(r"load (\d+) under a mask", under_a_mask, V.reshape(-1)[:15].reshape(3, 5)),
     "PS-TRI-002": Followed(r"a power of two up to 32: (\d+) or (\d+)", so_many_warps, V),
     "PS-UNINIT-001": Followed(r"set it before it is read: (.*)", set_first, V),
-    "PS-UNINIT-002": Followed("nothing that is kept may depend on them", kept_apart, V.at[8:].set(0)),
+    "PS-UNINIT-003": Followed(r"set it before it is read: (.*)", set_whole, V.at[8:].set(0)),
 }
 NO_ADVICE = {
     "PS-CHK-001": "the kernel's own check: its author knows",

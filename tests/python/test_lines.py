@@ -260,6 +260,17 @@ def partly_set():
     return call(kernel, scratch_shapes=[pltpu.VMEM((32, 128), jnp.float32)])
 
 
+def decided_by_nobody():
+    def kernel(x_ref, o_ref, count_ref):
+        o_ref[...] = x_ref[...]
+
+        @pl.when(count_ref[0] > 3)  # here
+        def _():
+            o_ref[...] = -x_ref[...]
+
+    return call(kernel, scratch_shapes=[pltpu.SMEM((1,), jnp.int32)])
+
+
 def inline_assembly():
     def kernel(x_ref, o_ref):
         (o_ref[...],) = pltriton.elementwise_inline_asm("mov $0, $1;", args=[x_ref[...]], constraints="=r,r", pack=1,  # here
@@ -348,6 +359,14 @@ def few_rows():
     return on_warpgroup(kernel, plgpu.SMEM((32, 32), jnp.float32))
 
 
+def untiled_product():
+    def kernel(x_ref, o_ref, smem, barrier, acc):
+        plgpu.tcgen05_mma(acc, smem, smem.T, barrier, accumulate=False)  # here
+        plgpu.barrier_wait(barrier)
+
+    return on_warpgroup(kernel, plgpu.SMEM((64, 64), jnp.float32), plgpu.Barrier(orders_tensor_core=True), plgpu.TMEM((64, 64), jnp.float32))
+
+
 def narrow_copy():
     def kernel(x_ref, o_ref, smem, barrier):
         plgpu.copy_gmem_to_smem(x_ref.at[:, pl.ds(0, 2)], smem, barrier)  # here
@@ -373,6 +392,7 @@ CASES = {
     "PS-MGPU-001": (few_rows, HOPPER, "# here"),
     "PS-MGPU-002": (narrow_copy, HOPPER, "# here"),
     "PS-MGPU-003": (budgets, HOPPER, "# here"),
+    "PS-MGPU-004": (untiled_product, HOPPER, "# here"),
     "PS-NAN-001": (no_number, {"nans": "report"}, "# here"),
     "PS-NAN-002": (overflows, {"nans": "report"}, "# here"),
     "PS-NAN-003": (masked_everywhere, {"nans": "report"}, "# here"),
@@ -389,7 +409,7 @@ CASES = {
     "PS-SEM-001": (signal_nobody, TPU, "# here"),
     "PS-SEM-002": (left_over, TPU, "# here"),
     "PS-SIZE-001": (too_large, {"machine": "generic", "kernels_for": "tpu"}, "# the launch"),
-    "PS-TOK-001": (lambda: call(copy), {"replay": "ps1:nonsense"}, "# the launch"),
+    "PS-TOK-001": (lambda: call(copy), {"replay": "ps2:nonsense"}, "# the launch"),
     "PS-TPU-001": (odd_blocks, TPU, "# here"),
     "PS-TPU-002": (two_semantics, TPU, "# the launch"),
     "PS-TPU-003": (sorted_rows, TPU, "# here"),
@@ -401,7 +421,8 @@ CASES = {
     "PS-TRI-002": (no_warps, {"machine": "gpu-h100"}, "# the launch"),
     "PS-TRI-003": (joined, {"machine": "gpu-h100"}, "# here"),
     "PS-UNINIT-001": (unset, CHECKED, "# here"),
-    "PS-UNINIT-002": (partly_set, CHECKED, "# here"),
+    "PS-UNINIT-003": (partly_set, CHECKED, "# here"),
+    "PS-UNINIT-004": (decided_by_nobody, CHECKED, "# here"),
     "PS-UNSUP-001": (inline_assembly, {"machine": "gpu-h100"}, "# here"),
 }
 ELSEWHERE = {

@@ -111,7 +111,7 @@ def test_lines_read_as_the_command_line_does():
         "tpu-v5e", detect_races=True, random_seed=7, dma_execution_mode="scheduled", pipeline="modelled")
     assert parse("") == pallasim.Params(detect_races=True) == parse("--chip generic")
     assert parse("tpu-v5e rules=off fuse=false").rules == "off" and parse("verify_restore=3") == pallasim.Params(verify_restore=3, detect_races=True)
-    assert parse("tpu-v5e 'grid_order=2,0,1||1,0' replay=ps1:random:7").grid_order == "2,0,1||1,0"
+    assert parse("tpu-v5e 'grid_order=2,0,1||1,0' replay=ps2:random:7").grid_order == "2,0,1||1,0"
     page = (ROOT / "docs" / "options.md").read_text()
     other = {s.replace("-", "_"): names[0].replace("-", "_") for line in re.findall(r"^(`--.*?):", page, re.M)
              if (names := re.findall(r"`--([\w-]+)`", line)) and names[0] != "machine" for s in names[1:]}

@@ -20,7 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 ROWS = {row["name"]: row for row in _core.options()}
 # A value of each option that is not its default.
 OTHER = {
-    "machine": "tpu-v5e", "random_seed": 7, "replay": "ps1:random:7", "grid_order": "1,0", "cores": 2, "workers": 3, "verify_restore": 5, "verify_footprints": True,
+    "machine": "tpu-v5e", "random_seed": 7, "replay": "ps2:random:7", "grid_order": "1,0", "cores": 2, "workers": 3, "verify_restore": 5, "verify_footprints": True,
     "verify_parts": 5, "max_steps": 9, "livelock_steps": 9, "max_memory": 4096, "detect_races": True, "fuse": False, "verify_split": True,
 }
 
@@ -77,7 +77,7 @@ def test_the_later_schedule_of_a_command_line_replaces_that_of_a_recording(tmp_p
     tokens = {}
     for words in ((), ("--random-seed=5",), ("--schedule=run-to-block",)):
         tokens[words] = json.loads(run(path, *words).stdout)["launches"][0]["token"]
-    assert list(tokens.values()) == ["ps1:random:3", "ps1:random:5", "ps1:run-to-block"]
+    assert list(tokens.values()) == ["ps2:random:3", "ps2:random:5", "ps2:run-to-block"]
 
 
 @pytest.mark.parametrize("text, value", [("True", True), ("3", 3), ("None", None), ("tpu-v5e", "tpu-v5e"), ("'warn'", "warn")])
@@ -91,7 +91,7 @@ def test_codes_of_python_are_in_the_table():
         for code in re.findall(r"\bPS-[A-Z]+-\d{3}\b", path.read_text()):
             assert code in known, f"{path.name}: {code}"
     assert _core.diagnostics()["PS-OOB-001"] == ("error", "kernel", "access out of bounds")
-    assert {s for s, _, _ in _core.diagnostics().values()} == {"error", "warning", "note"}
+    assert {s for s, _, _ in _core.diagnostics().values()} == {"error", "warning"}
 
 
 def test_a_value_has_no_effect_on_the_process():

@@ -196,7 +196,7 @@ KINDS = {
     "PS-RACE-001 gpu": (bulk_copy_in_flight, TRITON), "PS-RACE-002 gpu": (warpgroups_race, TRITON),
     "PS-UNINIT-001 tpu": (nobody_wrote, TPU), "PS-UNINIT-001 generic": (nobody_wrote, GENERIC | {"kernels_for": "tpu"}),
     "PS-UNINIT-001 sparsecore": (subcores_race, TPU),
-    "PS-UNINIT-002 tpu": (partly_written, TPU), "PS-PAR-001 tpu": (carried, TPU | {"machine": "tpu-v5e"}), "PS-ALIAS-001 generic": (aliased, GENERIC),
+    "PS-UNINIT-003 tpu": (partly_written, TPU), "PS-PAR-001 tpu": (carried, TPU | {"machine": "tpu-v5e"}), "PS-ALIAS-001 generic": (aliased, GENERIC),
     "PS-PAR-002 triton": (programs_share, TRITON),
 }
 

@@ -19,8 +19,8 @@ const MachineModel& mosaic_gpu() {
       .bounded_slices = false,
       .window_copies = 1,
       .window_copies_parameter = "max_concurrent_steps",
-      // Multiples: what the compiler aligns each allocation to, and 8 of tensor memory's columns (JAX 0.10.2,
-      // pallas/mosaic_gpu).
+      // Multiples: what the compiler aligns each allocation to, and 4 of tensor memory's columns, which have 128 lanes
+      // of 32 bits (JAX 0.10.2, pallas/mosaic_gpu).
       .spaces = {{},
                  {{Space::Gmem, kHbm},
                   {Space::Any, kHbm},
@@ -36,7 +36,8 @@ const MachineModel& mosaic_gpu() {
                   {Space::Tmem,
                    {.owner = Scope::Cta,
                     .name = "TMEM",
-                    .granule = 8 * 128 * 4,
+                    .granule = 4 * 128 * 4,
+                    .column = 128 * 4,
                     .capacity = {.figure = "tmem_per_sm_bytes",
                                  .holder = "an SM",
                                  .advice = "take smaller accumulators, or fewer of them at a time"}}},

@@ -62,9 +62,11 @@ void Publisher::launch() {
 void Publisher::step(Thread& t, const Step& s) {
   tell(Observer::kStep, [&](Observer& o) { o.on_step({t.index, s.id, time_}); });
   ++time_;
-  if (!any(Observer::kAccess)) return;
-  Accesses to(*this, t, s);
-  ops::footprint(t, s, to);
+  if (any(Observer::kAccess)) {
+    Accesses to(*this, t, s);
+    ops::footprint(t, s, to);
+  }
+  tell(Observer::kTold, [&](Observer& o) { o.on_told({t.index, s.id, time_}); });
 }
 
 void Publisher::point(const Thread& t) {

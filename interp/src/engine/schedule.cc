@@ -1,8 +1,5 @@
 // Which thread runs next. A schedule is data: its token replays it.
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <charconv>
 #include <deque>
 
 #include "../ops/bodies.h"
@@ -13,110 +10,8 @@
 namespace pallasim::interp {
 namespace {
 
-// Shuttle's three questions.
-class Policy {
- public:
-  virtual ~Policy() = default;
-  // `state`: what later answers depend on, and nothing else. It is the execution's.
-  virtual void new_execution(size_t threads, bool programs, uint64_t* state) = 0;
-  // The position among `runnable` threads and then copies in flight of what goes on next; threads for how many steps.
-  virtual size_t next(size_t runnable, size_t copies) = 0;
-  virtual uint64_t next_random() = 0;
-  virtual int64_t budget() = 0;
-  // Whether a turn ends at waits alone, and long ones anywhere.
-  virtual bool runs_on() const { return false; }
-  virtual std::string token() const = 0;
-};
-
-class RunToBlock : public Policy {
- public:
-  // Programs rarely wait, and each that is interrupted keeps its memory: they get long turns.
-  void new_execution(size_t threads, bool programs, uint64_t*) override {
-    slice_ = programs ? 1 << 18 : threads > 1 ? 1 << 14 : 1 << 20;
-  }
-  size_t next(size_t, size_t) override { return 0; }
-  uint64_t next_random() override { return 0; }
-  int64_t budget() override { return slice_; }
-  bool runs_on() const override { return true; }
-  std::string token() const override { return "run-to-block"; }
-
- private:
-  int64_t slice_ = 1 << 20;
-};
-
-class Random : public Policy {
- public:
-  explicit Random(uint64_t seed) : seed_(seed) {}
-  void new_execution(size_t, bool, uint64_t* state) override {
-    state_ = state;
-    *state = seed_;
-  }
-  size_t next(size_t runnable, size_t copies) override { return next_random() % (runnable + copies); }
-  uint64_t next_random() override {  // splitmix64
-    uint64_t z = (*state_ += 0x9e3779b97f4a7c15u);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-  }
-  int64_t budget() override { return 1 + static_cast<int64_t>(next_random() % 32); }
-  std::string token() const override { return fmt::format("random:{}", seed_); }
-
- private:
-  uint64_t seed_;
-  uint64_t* state_ = nullptr;
-};
-
-[[noreturn]] void bad_token(const std::string& token, const std::string& why) {
-  ir::Diagnostic("PS-TOK-001", "the schedule token cannot be replayed: " + why)
-      .with({"token " + token.substr(0, 80)})
-      .hinted("copy the whole token of a report of this version, e.g. ps1:random:7")
-      .raise();
-}
-
-// A schedule as its token says it: "ps1:" policy [":seed"] ["+copies=" when].
-struct Schedule {
-  std::unique_ptr<Policy> policy;
-  Options::Copies copies = Options::Copies::AtIssue;
-
-  std::string token() const {
-    static constexpr const char* kCopies[] = {"", "+copies=on_wait", "+copies=scheduled"};
-    return "ps1:" + policy->token() + kCopies[static_cast<int>(copies)];
-  }
-};
-
-Schedule replayed(const std::string& token) {
-  if (token.size() > 4096) bad_token(token, "it is longer than 4096 characters");
-  if (token.rfind("ps1:", 0) != 0) bad_token(token, "it does not start with ps1:");
-  Schedule r;
-  std::string rest = token.substr(4);
-  if (const size_t plus = rest.find('+'); plus != std::string::npos) {
-    const std::string copies = rest.substr(plus);
-    rest.resize(plus);
-    if (copies == "+copies=on_wait") r.copies = Options::Copies::AtWait;
-    else if (copies == "+copies=scheduled") r.copies = Options::Copies::Scheduled;
-    else bad_token(token, "unknown option");
-  }
-  if (rest == "run-to-block") {
-    r.policy = std::make_unique<RunToBlock>();
-    return r;
-  }
-  if (rest.rfind("random:", 0) != 0) bad_token(token, "unknown policy");
-  uint64_t seed = 0;
-  const char *b = rest.data() + 7, *e = rest.data() + rest.size();
-  const auto [p, ec] = std::from_chars(b, e, seed);
-  if (ec != std::errc() || p != e || b == e) bad_token(token, "the seed is not a number");
-  r.policy = std::make_unique<Random>(seed);
-  return r;
-}
-
-Schedule make_schedule(const RunOptions& o) {
-  if (o.policy() == Options::Policy::Replay) return replayed(o.replay);
-  Schedule r;
-  if (o.random_seed) r.policy = std::make_unique<Random>(*o.random_seed);
-  else r.policy = std::make_unique<RunToBlock>();
-  r.copies = o.copies;
-  return r;
-}
+// Programs rarely wait, and each that is interrupted keeps its memory: they get long turns.
+int64_t steps_of_a_turn(size_t threads, bool programs) { return programs ? 1 << 18 : threads > 1 ? 1 << 14 : 1 << 20; }
 
 template <typename Token>
 void check_limits(Execution& ex, const RunOptions& o, const Thread& t, int64_t idle, const Token& token) {
@@ -181,14 +76,50 @@ void finish_barriers(Execution& ex) {
 
 }  // namespace
 
-struct Scheduler::Order : Schedule {};
+// What may go on, in the order in which it came to be ready.
+class Scheduler::Ready : public Choices {
+ public:
+  explicit Ready(Execution& ex) : ex_(ex) {}
+  size_t threads() const { return ex_.turn.ready.size(); }
+  size_t operations = 0;
+  size_t size() const override { return threads() + operations; }
+  Choice operator[](size_t i) const override {
+    if (i < threads()) return {Choice::What::Thread, ex_.turn.ready[i], 0};
+    const memory::AsyncOperation& op = ex_.copies[ex_.copies.choice(i - threads())];
+    return {Choice::What::Operation, op.thread, op.number};
+  }
+  bool can_go_on(size_t i) const override { return i >= threads() || interp::can_go_on(ex_, thread(i)); }
+  bool polls(size_t i) const override { return i < threads() && thread(i).stop == Stop::Yielded; }
+  bool any() const {
+    if (operations > 0) return true;
+    for (size_t i = 0; i < threads(); ++i)
+      if (can_go_on(i)) return true;
+    return false;
+  }
 
-Scheduler::Scheduler(Execution& ex, const RunOptions& o) : ex_(ex), options_(o), order_(new Order{make_schedule(o)}) {
-  ex.copies_move = order_->copies;
-  ex.joined = ex.plan->joined && order_->policy->runs_on() && o.max_steps == 0 && !o.verify_footprints && !ex.observed;
+ private:
+  const Thread& thread(size_t i) const { return ex_.threads[static_cast<size_t>(ex_.turn.ready[i])]; }
+  Execution& ex_;
+};
+
+Scheduler::Scheduler(Execution& ex, const RunOptions& o, const Guide& guide) : ex_(ex), options_(o), guide_(guide) {
+  if (!guide_.policy) {
+    schedule_ = schedule_of(o, *ex.plan);
+    guide_.policy = schedule_.policy.get();
+    guide_.exact = schedule_.exact;
+    guide_.copies = schedule_.copies;
+  }
+  ex.copies_move = guide_.copies;
+  ex.host.announces = guide_.exact;
+  ex.joined = ex.plan->joined && !guide_.policy && o.max_steps == 0 && !o.verify_footprints && !ex.observed;
   ex.turn.ready.clear();
-  ex.turn.idle = 0;
-  order_->policy->new_execution(ex.threads.size(), ex.points > 0, &ex.turn.random);
+  ex.turn.policy.clear();
+  ex.turn.idle = ex.turn.taken = 0;
+  if (guide_.policy) {
+    visibility_.emplace(ex);
+    ready_ = std::make_unique<Ready>(ex);
+  }
+  if (guide_.policy && !guide_.policy->new_execution(ex.turn.policy)) abandoned_ = over_ = true;
   for (const Thread& t : ex.threads)
     if (t.stop == Stop::None) {
       ex_.turn.ready.push_back(t.index);
@@ -196,40 +127,85 @@ Scheduler::Scheduler(Execution& ex, const RunOptions& o) : ex_(ex), options_(o),
     }
 }
 
-Scheduler::~Scheduler() = default;
+Scheduler::~Scheduler() { ex_.host.announces = false; }
 
-std::string Scheduler::token() const { return order_->token(); }
+std::string Scheduler::token() const { return guide_.token.empty() ? schedule_.token : guide_.token; }
 
 void Scheduler::wake() {
   for (int32_t w : ex_.woken) {
+    const bool waits = ex_.threads[static_cast<size_t>(w)].stop == Stop::Blocked;
+    if (waits && guide_.exact) continue;  // it never left
     ex_.turn.ready.push_back(w);
-    if (ex_.threads[static_cast<size_t>(w)].stop == Stop::Blocked) ex_.events->thread(ThreadEvent::What::Wakes, w);
+    if (waits) ex_.events->thread(ThreadEvent::What::Wakes, w);
   }
   ex_.woken.clear();
 }
 
+void Scheduler::move(size_t choice) {
+  ops::complete_copy(ex_, ex_.copies.choice(choice));
+  wake();
+}
+
 bool Scheduler::turn(int64_t most) {
-  std::deque<int32_t>& ready = ex_.turn.ready;
-  const size_t copies = order_->copies == Options::Copies::Scheduled ? ex_.copies.choices() : 0;
+  if (over_) return false;
   // Who only looks again and again waits, too.
-  const auto all_wait = [&] { return ready.empty() || ex_.spins > static_cast<int64_t>(ready.size()); };
-  while (order_->copies == Options::Copies::AtWait && all_wait() && ops::complete_awaited(ex_)) {
+  const auto all_wait = [&] {
+    return ex_.turn.ready.empty() || ex_.spins > static_cast<int64_t>(ex_.turn.ready.size());
+  };
+  while (guide_.copies == Options::Copies::AtWait && all_wait() && ops::complete_awaited(ex_)) {
     ex_.spins = 0;
     wake();
   }
-  if (ready.empty() && copies == 0) return false;
-  Policy& policy = *order_->policy;
-  const size_t at = policy.next(ready.size(), copies);
-  if (at >= ready.size()) {
-    ops::complete_copy(ex_, ex_.copies.choice(at - ready.size()));
-    wake();
+  const size_t copies = guide_.copies == Options::Copies::Scheduled ? ex_.copies.choices() : 0;
+  if (guide_.policy) return chosen_turn(copies, most);
+  if (ex_.turn.ready.empty() && copies == 0) return false;
+  if (ex_.turn.ready.empty()) {
+    move(0);
     return true;
   }
+  run_thread(0, std::min(steps_of_a_turn(ex_.threads.size(), ex_.points > 0), most));
+  return true;
+}
+
+bool Scheduler::chosen_turn(size_t copies, int64_t most) {
+  Ready& ready = *ready_;
+  ready.operations = copies;
+  if (ready.size() == 0 || (guide_.exact && !ready.any())) return false;
+  ready.turns = ex_.turn.taken;
+  if (guide_.touches) ready.touched = guide_.touches->all();
+  const size_t at = guide_.policy->next(ready);
+  if (at == Choices::kNone) {
+    abandoned_ = true;
+    return false;
+  }
+  const Choice who = ready[at];
+  if (guide_.touches) guide_.touches->begin_turn(who);
+  bool taken = true;
+  try {
+    if (who.what == Choice::What::Operation) move(at - ready.threads());
+    else taken = run_thread(at, most);
+  } catch (...) {
+    note(who);
+    throw;
+  }
+  if (taken) note(who);
+  return true;
+}
+
+void Scheduler::note(const Choice& who) {
+  ++ex_.turn.taken;
+  if (guide_.record) guide_.record->push_back(who);
+}
+
+bool Scheduler::run_thread(size_t at, int64_t most) {
+  std::deque<int32_t>& ready = ex_.turn.ready;
   const int32_t index = ready[at];
   if (at == 0) ready.pop_front();
   else ready.erase(ready.begin() + static_cast<std::ptrdiff_t>(at));
   Thread& t = ex_.threads[static_cast<size_t>(index)];
-  int64_t budget = std::min(policy.budget(), most);
+  // Who loops and does nothing that others see has turns, too.
+  constexpr int64_t kLongest = 1 << 14;
+  int64_t budget = guide_.policy ? std::min(most, kLongest) : most;
   if (options_.max_steps > 0) budget = std::max<int64_t>(1, std::min(budget, options_.max_steps - ex_.steps));
   const int64_t before = ex_.steps;
   const bool programs = ex_.points > 0;
@@ -237,7 +213,12 @@ bool Scheduler::turn(int64_t most) {
     ex_.begin_program(t);
     ex_.events->thread(ThreadEvent::What::Begins, index);
   }
-  const Stop stop = run(ex_, t, budget);
+  const Wait waited = t.wait;
+  const Step* const from = t.pc;
+  const Stop stop = guide_.policy ? run_to_visible(ex_, t, *visibility_, budget) : run(ex_, t, budget);
+  // It waits, as it did, or said for the first time for what.
+  const bool nothing = stop == Stop::Blocked && t.pc == from && ex_.steps - before == 1 &&
+                       (t.wait == waited || (guide_.exact && waited.kind == Wait::Kind::None));
   if (stop == Stop::Done && t.parent >= 0) ex_.end_child(t);
   if (stop == Stop::Blocked) ex_.events->thread(ThreadEvent::What::Blocks, index);
   if (stop == Stop::Done) ex_.events->thread(ThreadEvent::What::Ends, index);
@@ -247,12 +228,13 @@ bool Scheduler::turn(int64_t most) {
   ex_.progressed = false;
   if (programs && stop == Stop::Done && t.parent < 0)
     for (const int32_t next : ex_.end_program(t)) ready.push_back(next);
-  if (stop == Stop::None || stop == Stop::Yielded) ready.push_back(index);
+  if (stop == Stop::None || stop == Stop::Yielded || (stop == Stop::Blocked && guide_.exact)) ready.push_back(index);
   if (stop != Stop::Done) check_limits(ex_, options_, t, ex_.turn.idle, [this] { return token(); });
-  return true;
+  return !nothing;
 }
 
 void Scheduler::finish() {
+  if (abandoned_) return;
   for (const Thread& t : ex_.threads)
     if (t.stop == Stop::Blocked) ex_.diagnostics->deadlock(ex_, token());
   if (!ex_.plan->memory.semaphores.empty() || !ex_.copies.empty()) finish_copies(ex_);
@@ -261,9 +243,10 @@ void Scheduler::finish() {
     if (!c.seen) ex_.diagnostics->lost_cluster(ex_, c);
 }
 
-std::string run_threads(Execution& ex, const RunOptions& o) {
-  Scheduler scheduler(ex, o);
+std::string run_threads(Execution& ex, const RunOptions& o, const Guide& guide) {
+  Scheduler scheduler(ex, o, guide);
   while (scheduler.turn()) {}
+  if (guide.end) *guide.end = {scheduler.abandoned(), scheduler.over()};
   scheduler.finish();
   return scheduler.token();
 }

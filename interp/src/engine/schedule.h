@@ -2,16 +2,21 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
-#include "../ops/execution.h"
+#include "engine.h"
+#include "token.h"
+#include "touches.h"
+#include "visible.h"
 
 namespace pallasim::interp {
 
 class Scheduler {
  public:
-  // All threads that can run, in their order, under the options' policy. Throws PS-TOK-001 for a token that is none.
-  Scheduler(Execution&, const RunOptions&);
+  // All threads that can run, in their order, as the guide says, or where it has no policy, the options. Throws
+  // PS-TOK-001 for a token that is none, or of another kernel.
+  Scheduler(Execution&, const RunOptions&, const Guide& = {});
   ~Scheduler();
   Scheduler(const Scheduler&) = delete;
   // One thread runs until its turn ends, at most `most` steps, or one copy moves; false: nothing is left that could.
@@ -19,13 +24,23 @@ class Scheduler {
   // After the last turn: copies that are left move. Throws PS-DEAD-001, or what is left in semaphores.
   void finish();
   std::string token() const;
+  bool abandoned() const { return abandoned_; }  // by the policy
+  bool over() const { return over_; }            // the policy had no schedule left
 
  private:
-  struct Order;
+  class Ready;
   void wake();
+  void move(size_t choice);                       // of operations in flight
+  bool chosen_turn(size_t copies, int64_t most);  // as the policy says
+  bool run_thread(size_t at, int64_t most);       // among those that are ready; false: it only waits
+  void note(const Choice&);
   Execution& ex_;
   const RunOptions& options_;
-  std::unique_ptr<Order> order_;
+  Guide guide_;
+  Schedule schedule_;                     // of the options
+  std::optional<Visibility> visibility_;  // where a policy chooses, as is the next
+  std::unique_ptr<Ready> ready_;
+  bool abandoned_ = false, over_ = false;
 };
 
 }  // namespace pallasim::interp

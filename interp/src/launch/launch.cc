@@ -16,7 +16,7 @@
 #include "../report/checked.h"
 #include "../report/checks.h"
 #include "../report/report.h"
-#include "bind.h"
+#include "bound.h"
 #include "learnt.h"
 #include "pallasim/hw/machine.h"
 #include "pallasim/interp/progress.h"
@@ -41,21 +41,6 @@ struct GridRecorder : Observer {
   void on_point(const PointEvent& e) override { points.push_back({{e.ids.begin(), e.ids.end()}, e.core}); }
   std::vector<GridPoint> points;
 };
-
-void check_grid_order(const Plan& p, const Options& o, const std::vector<int64_t>& grid) {
-  for (size_t g = 0; g < o.grid_order.size(); ++g) {
-    std::vector<int32_t> sorted = o.grid_order[g];
-    if (sorted.empty()) continue;
-    std::sort(sorted.begin(), sorted.end());
-    bool complete = g < grid.size() && static_cast<int64_t>(sorted.size()) == grid[g];
-    for (size_t i = 0; complete && i < sorted.size(); ++i) complete = sorted[i] == static_cast<int32_t>(i);
-    if (!complete)
-      bad_argument(p, fmt::format("the order of grid axis {} is no permutation of its coordinates", g), {},
-                   "name every coordinate once");
-  }
-  if (!o.grid_order.empty() && p.threads.count > 1 && p.threads.core_axis < 0)
-    bad_argument(p, "a kernel on a mesh has no grid to order", {}, "");
-}
 
 std::vector<Part> parts_of(const std::vector<GridBox>& boxes, const Call& c) {
   std::vector<Part> r;
@@ -84,6 +69,7 @@ void run_sequential(const Call& c, Report* report) {
     report->findings.insert(report->findings.end(), ex->log.findings.begin(), ex->log.findings.end());
     if (checks) checks->finish(report->findings);
     if (checks) report->traffic = checks->traffic();
+    if (checks) report->undefined = checks->undefined();
     if (keep_points) c.watch.recorder->points = std::move(recorder.points);
   };
   try {
@@ -144,45 +130,6 @@ void judge_against_one_piece(const Call& c, const std::vector<GridBox>& units, S
   judge.compare(wanted, copies, *report, results);
 }
 
-std::shared_ptr<const Plan> specialise(const Plan& p, const ir::LocTable& locs, std::span<const Buffer> arrays) {
-  std::vector<std::vector<int64_t>> shapes;
-  for (const Buffer& b : arrays) shapes.push_back(b.dims);
-  std::vector<std::pair<std::string, int64_t>> values;
-  if (const std::string missing = ir::infer_shapes(p.module, shapes, &values); !missing.empty())
-    bad_argument(p, "no operand's shape gives the parameter " + missing, {},
-                 "some operand must have a dimension that is linear in " + missing);
-  std::string key;
-  for (const auto& [name, v] : values) key += name + "=" + std::to_string(v) + ";";
-  if (auto plan = learnt(p).find(key)) return plan;
-  ir::Module module = ir::bind_shapes(p.module, values);
-  module.locs = locs;  // what is refused is refused there
-  auto plan = compile(std::move(module), p.options);
-  learnt(p).keep(key, plan);
-  return plan;
-}
-
-}  // namespace
-
-namespace {
-
-// Copies of the inputs that the kernel writes to; they live as long as the launch.
-class OwnInputs {
- public:
-  explicit OwnInputs(const Plan& p) : plan_(p) {}
-  void copy(std::vector<std::byte*>* operands) {
-    for (const int i : plan_.memory.own_inputs) {
-      std::byte*& at = (*operands)[static_cast<size_t>(i)];
-      if (!at) continue;
-      copies_.emplace_back(at, at + plan_.module.operands[static_cast<size_t>(i)].array->num_bytes());
-      at = copies_.back().data();
-    }
-  }
-
- private:
-  const Plan& plan_;
-  std::vector<std::vector<std::byte>> copies_;
-};
-
 // Over workers, where that is worth their waking and nobody can tell.
 bool run_in_parallel(const Call& c, int64_t points, Report* report) {
   const PlanSplit& split = c.plan.split;
@@ -210,37 +157,12 @@ namespace {
 void run_launch(const Plan& p, const ir::LocTable& locs, Session& session, std::span<const DeviceCall> devices,
                 const Options& options, Watch watch, Report* out) {
   const uint64_t epoch = interrupt_epoch();
-  const ir::Module& m = p.module;
-  const auto dynamic = static_cast<size_t>(m.num_dynamic);
-  const auto outputs = static_cast<size_t>(m.count(ir::Operand::Kind::Output));
-  const size_t inputs = m.operands.size() - outputs;
-  for (const DeviceCall& d : devices)
-    if (d.args.size() != dynamic + inputs || d.results.size() != outputs)
-      bad_argument(p,
-                   fmt::format("{} arrays and {} results for {} operands and {} outputs", d.args.size(),
-                               d.results.size(), dynamic + inputs, outputs),
-                   {}, "operands are dynamic grid bounds, prefetched scalars, inputs");
-  if (!m.params.empty())
-    return run_launch(*specialise(p, locs, devices[0].args.subspan(dynamic)), locs, session, devices, options, watch,
-                      out);
-  if (static_cast<int>(devices.size()) != devices_of(p))
-    bad_argument(p, fmt::format("{} of {} devices that reach into each other", devices.size(), devices_of(p)), {},
-                 "one launch runs them all");
-
-  OwnInputs own(p);
-  Call call{p, locs, session, options, {}, {}, {}, devices[0].device, devices[0].run, epoch, {}, watch};
-  int64_t points = 1;
-  for (const DeviceCall& d : devices) {
-    std::vector<int64_t> grid;
-    call.operands.push_back(bind_device(p, session, d, options, &grid, &points,
-                                        devices.size() == 1 && !options.checked ? &call.deferred_init : nullptr));
-    own.copy(&call.operands.back());
-    if (d.device != devices[0].device && grid != call.grid)
-      bad_argument(p, fmt::format("device {} has another grid than device {}", d.device, devices[0].device), {},
-                   "devices that reach into each other run one grid");
-    call.grid = std::move(grid);
-  }
-  check_grid_order(p, options, call.grid);
+  if (!p.module.params.empty())
+    return run_launch(*specialised(p, locs, devices), locs, session, devices, options, watch, out);
+  const std::unique_ptr<Bound> bound = bind_launch(p, locs, session, devices, options, watch);
+  bound->call.interrupt_epoch = epoch;
+  Call& call = bound->call;
+  const int64_t points = bound->points;
 
   Report& report = *out;
   report.grid_points = points;
@@ -263,7 +185,7 @@ void run_launch(const Plan& p, const ir::LocTable& locs, Session& session, std::
   if (options.verify_split && !one_piece && devices.size() == 1 && p.threads.count == 1) {
     const std::vector<GridBox> units = units_of(p, call.grid);
     report.units = static_cast<int>(units.size());
-    report.token = "ps1:run-to-block";
+    report.token = "ps2:run-to-block";
     SplitJudge judge(p, call.grid, !p.split.axes.empty());
     if (units.size() > 1) judge_against_one_piece(call, units, judge, &report);
     else run_judged(call, units, judge, &report);

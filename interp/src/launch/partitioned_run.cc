@@ -49,7 +49,7 @@ bool PartitionedRun::run(int workers, Report* report) {
   if (void_) return false;
   report->steps += steps_;
   report->units = n;
-  report->token = "ps1:run-to-block";
+  report->token = "ps2:run-to-block";
   if (error_) forget_later();
   deliver(std::move(prints_), call_, true, report);
   add_findings(report);

@@ -1,5 +1,7 @@
 #include "population.h"
 
+#include "../engine/token.h"
+
 #include <algorithm>
 
 #include "pallasim/hw/occupancy.h"
@@ -35,7 +37,7 @@ Population population_of(const Plan& p, const Options& o, const std::vector<int6
     r.resident = resident == hw::kUnknown ? kMost / std::max(r.crew, 1) : resident / blocks;
   } else {
     if (p.module.grid.empty() || p.threads.count > 1) return {};
-    const bool in_order = o.policy() == Options::Policy::RunToBlock || o.replay == "ps1:run-to-block";
+    const bool in_order = o.policy() == Options::Policy::RunToBlock || o.replay == kRunToBlockToken;
     const bool waits = p.threads.concurrent || (b.model->programs == hw::Programs::Cooperative && p.memory.waits());
     if (!waits && in_order) return {};
     const int64_t resident = resident_blocks(p, o);

@@ -40,7 +40,8 @@ class CountedPart {
 
 }  // namespace
 
-std::string run_part(Execution& ex, const Call& c, const Population& who, const GridBox& box, WrittenPages* written) {
+std::string run_part(Execution& ex, const Call& c, const Population& who, const GridBox& box, WrittenPages* written,
+                     const Guide& guide) {
   const FloatEnvironment environment;
   ex.options = &c.options;
   ex.locs = &c.locs;
@@ -59,9 +60,9 @@ std::string run_part(Execution& ex, const Call& c, const Population& who, const 
   enter_session(ex, c);
   ex.events->launch();
   const bool restoring = c.options.verify_restore > 0 && c.watch.observers.empty();
-  ex.elides_copies = !ex.observed;
+  ex.elides_copies = !ex.observed && !guide.policy;
   std::string token =
-      restoring ? run_restoring(ex, c.options, c.options.verify_restore, written) : run_threads(ex, c.options);
+      restoring ? run_restoring(ex, c.options, c.options.verify_restore, written) : run_threads(ex, c.options, guide);
   leave_session(ex, c);
   for (const DeferredInit& u : ex.deferred_init) ex.poison_gaps(u);
   return token;

@@ -2,6 +2,7 @@
 #pragma once
 #include <memory>
 
+#include "../engine/engine.h"
 #include "session.h"
 
 namespace pallasim::interp {
@@ -22,8 +23,8 @@ class Lease {
 
 // Binds and runs: the programs of `who`, or where it has none, `box` of the grid. Returns the schedule token. Throws
 // DiagnosticError, and what observers throw.
-// `written` (may be null): one of the execution's observers, for Options::verify_restore.
+// `written` (may be null): one of the execution's observers, for Options::verify_restore. `guide`: who chooses turns.
 std::string run_part(Execution&, const Call&, const Population& who, const GridBox& box,
-                     WrittenPages* written = nullptr);
+                     WrittenPages* written = nullptr, const Guide& guide = {});
 
 }  // namespace pallasim::interp

@@ -1,6 +1,4 @@
 // Copies in flight: issue, completion, waits, ends of scopes.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -175,13 +173,15 @@ void move_rows(Execution& ex, const AsyncOperation& op, const Side& all_from, co
   }
 }
 
-void fulfil(Execution& ex, const Completion& c) {
+// What the tensor pipe arrives at is told by threads: slots of a ring are given back so, and nobody waits for the last.
+void fulfil(Execution& ex, const AsyncOperation& op, const Completion& c) {
+  const int32_t arriver = memory::is_tensor(memory::row(op.kind).engine) ? op.thread : -1;
   const auto ended = [&](bool phase) {
     if (phase) ex.events->sync({SyncEvent::What::Phase, -1, c.object});
   };
   if (c.kind == Completion::Kind::Semaphore) ex.semaphores.signal(c.object, c.count, &ex.woken);
   if (c.kind == Completion::Kind::Barrier) {
-    if (c.count > 0) ended(ex.barriers.arrive(c.object, c.count, -1, &ex.woken));
+    if (c.count > 0) ended(ex.barriers.arrive(c.object, c.count, arriver, &ex.woken));
     if (c.bytes > 0) ended(ex.barriers.deliver(c.object, c.bytes, &ex.woken));
   }
 }
@@ -204,8 +204,8 @@ constexpr std::array kMovers{
 void complete(Execution& ex, const AsyncOperation& op) {
   kMovers[static_cast<size_t>(op.kind)](ex, op);
   ex.events->moved(op);
-  for (const Completion& c : op.after_read) fulfil(ex, c);
-  for (const Completion& c : op.after_write) fulfil(ex, c);
+  for (const Completion& c : op.after_read) fulfil(ex, op, c);
+  for (const Completion& c : op.after_write) fulfil(ex, op, c);
   if (op.stream >= 0) ex.streams.writes_done(op.stream, op.group, false, &ex.woken);
   ex.events->completed(op);
   ex.progressed = true;
@@ -223,10 +223,13 @@ void move_shape(Execution& ex, const AsyncOperation& op) {
       move_part(ex, op, from, to);
 }
 
-void move_tensor_memory(Execution& ex, const AsyncOperation& op) {
-  ir::Diagnostic("PS-UNSUP-001", fmt::format("unsupported: {} in flight", memory::row(op.kind).name))
-      .of(ex.plan->module.name)
-      .raise();
+void move_nothing(Execution&, const AsyncOperation&) {}
+
+void move_registers(Execution& ex, const AsyncOperation& op) {
+  const Side& to = op.writes.front();
+  const std::vector<int64_t> dims(to.dims, to.dims + to.rank);
+  copy_strided(address(ex, to.place), to.strides, op.held.data(), dense_strides(dims).data(), to.dims, to.rank,
+               to.element_bytes());
 }
 
 int64_t dense_bytes(const int64_t* dims, const int64_t* strides, int rank, int64_t size) {
@@ -271,11 +274,18 @@ AsyncOperation movement(const Thread& t, const Step* s, memory::AsyncKind kind, 
 void issue(Thread& t, const Step* s, AsyncOperation& op, bool now) {
   Execution& ex = *t.exec;
   op.id = ex.copies_issued++;
+  op.number = t.issued++;
   ex.events->issued(t, *s, op);
   const Options::Copies when = ex.copies_move;
-  if (now || when == Options::Copies::AtIssue || (when == Options::Copies::AtWait && has_waiters(ex, op)))
+  if (now || when == Options::Copies::AtIssue || (when == Options::Copies::AtWait && has_waiters(ex, op))) {
+    if (op.in_order())  // what is before it in its stream
+      for (size_t i = 0; i < ex.copies.size();)
+        if (ex.copies[i].stream == op.stream) complete_copy(ex, i), i = 0;
+        else ++i;
     complete(ex, op);
-  else ex.copies.push(std::move(op));
+  } else {
+    ex.copies.push(std::move(op));
+  }
 }
 
 void clip(const Thread& t, const DmaPayload& p, AsyncOperation* op) {

@@ -134,6 +134,7 @@ struct Look {
 
 const Step* barrier_wait(Thread& t, const Step* s) {
   Look look(t, payload<Kind::barrier_wait>(s));
+  if (announces(t, s, {Wait::Kind::Barrier, look.id, look.phases})) return nullptr;
   if (!t.exec->barriers.wait(look.id, &look.phases, t.index)) {
     t.wait = {Wait::Kind::Barrier, look.id, look.phases};
     t.pc = s;

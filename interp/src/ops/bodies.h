@@ -25,12 +25,23 @@ void check_window(const Thread&, const Step*, const Window&);   // stops with PS
 // -- arithmetic --
 // The product as a chip's matrix unit forms it. Operands and result as in contract().
 void matrix_unit(const ContractPayload&, std::byte* c, const std::byte* a, const std::byte* b);
+// A contraction as the payload says, large ones by panels.
+void multiply(Execution&, const ContractPayload&, std::byte* c, std::byte* a, std::byte* b);
 // format(value, spec), from an element in register form.
 std::string formatted(const std::byte* element, ir::DType, const PrintPayload::Style&);
 
 // -- synchronisation --
 int64_t semaphore_id(const Thread&, const SemPayload&);                // the thread's own
 int64_t semaphore_id(const Thread&, const SemPayload&, int32_t unit);  // of that unit
+// Where schedules ask who can go on (Host::announces): the thread says what it waits for before it looks, and blocks.
+inline bool announces(Thread& t, const Step* s, const Wait& w) {
+  if (!t.exec->host.announces || t.wait.kind != Wait::Kind::None) [[likely]]
+    return false;
+  t.wait = w;
+  t.pc = s;
+  t.stop = Stop::Blocked;
+  return true;
+}
 // Takes `value` from the semaphore, or blocks the thread until it is there.
 const Step* wait_for(Thread&, const Step*, int64_t semaphore, int64_t value, bool decrement);
 // Moves the bytes of an operation in flight, and tells those who wait.

@@ -1,5 +1,6 @@
 // Memory that copies alone write and loads alone read. What comes from an array that nobody writes stays there until
 // somebody needs it here; what nobody wrote is poison as soon as somebody looks.
+#include "../plan/payload/tensor.h"
 #include "elided_copies.h"
 
 #include <algorithm>
@@ -45,6 +46,7 @@ const Transfer* transfer_of(const Step& s) {
     case Kind::row_copy: return &payload<Kind::row_copy>(s);
     case Kind::bulk_load: return &payload<Kind::bulk_load>(s);
     case Kind::bulk_store: return &payload<Kind::bulk_store>(s);
+    case Kind::tmem_copy: return &payload<Kind::tmem_copy>(s);
     default: return nullptr;
   }
 }

@@ -125,6 +125,7 @@ struct Execution : Binding, State {
   GridPart make_part(GridBox) const;
   std::byte* base_of(const BufferAlias&) const;
   void clear_elided();
+  void reset_streams();
   void reset(const GridBox&);                   // what is no thread's
   void enter(Thread&, const Body&, int64_t n);  // slots and scratch as at the start; `n`: its number in the body
   void bind_arena(Arena&, int32_t unit) const;

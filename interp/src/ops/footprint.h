@@ -108,6 +108,8 @@ PALLASIM_FOOTPRINT(multimem_reduce)
 PALLASIM_FOOTPRINT(cluster_answer)
 PALLASIM_FOOTPRINT(bulk_load)
 PALLASIM_FOOTPRINT(bulk_store)
+PALLASIM_FOOTPRINT(tmem_load)
+PALLASIM_FOOTPRINT(tmem_store)
 #undef PALLASIM_FOOTPRINT
 
 }  // namespace pallasim::interp::ops

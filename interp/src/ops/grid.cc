@@ -6,6 +6,7 @@
 
 #include "../plan/payload/grid.h"
 #include "bodies.h"
+#include "definedness.h"
 #include "findings.h"
 #include "footprint.h"
 #include "parts.h"
@@ -285,6 +286,40 @@ void window_flush_footprint(Thread& t, const Step& s, Boxes& out) {
   const auto& w = payload<Kind::window_flush>(s);
   const StagedPlaces at(t, w);
   if (at.valid) block_boxes(t, w, at.now, false, out);
+}
+
+namespace {
+
+// What move_window does, to births: what lies outside of the array is padding.
+void move_births(Thread& t, const Step& s, const Window& w, const int64_t* place, bool in, Shadow& shadow) {
+  const Window::Stage& copy = *w.stage();
+  const memory::Clip c = clip_window(w, place);
+  const std::span<const int64_t> count(c.count, w.dims.size());
+  memory::shadow::Definedness &stage = shadow.memory(t.index, t.body->temps), &array = shadow.memory(t.index, w.buffer);
+  const memory::shadow::View part{copy.offset + c.block_offset * w.element_bytes, count, copy.strides, w.element_bytes},
+      there{c.array_offset * w.element_bytes, count, w.strides, w.element_bytes};
+  if (in)
+    stage.set(copy.offset, copy.offset + copy.elements * w.element_bytes,
+              c.full ? Birth{0} : shadow.made(t, s, Shadow::Making::Padding));
+  Birth undefined = 0;
+  if (in && w.is_output && shadow.begins_undefined(w, &undefined))
+    return stage.set(copy.offset, copy.offset + copy.elements * w.element_bytes, undefined);
+  if (c.empty) return;
+  std::vector<Birth> births;
+  (in ? array : stage).load(in ? there : part, &births);
+  (in ? stage : array).store(in ? part : there, births);
+  if (!in) shadow.stored(t, s, {w.buffer, Addr::kNoSlot, there.offset}, births);
+}
+
+}  // namespace
+
+void carry_window(Thread& t, const Step& s, Shadow& shadow) {
+  const bool flush = s.kind == Kind::window_flush;
+  const Window& w = flush ? payload<Kind::window_flush>(s) : payload<Kind::window_staged>(s);
+  const StagedPlaces at(t, w);
+  if (!flush && at.same) return;
+  if (at.valid && w.is_output) move_births(t, s, w, at.now, false, shadow);
+  if (!flush) move_births(t, s, w, at.next, true, shadow);
 }
 
 const Step* window_staged(Thread& t, const Step* s) {

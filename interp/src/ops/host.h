@@ -20,6 +20,8 @@ struct Host {
   bool keeps_calls = false;              // debug_callbacks are recorded among the prints
   uint64_t interrupt_epoch = 0;          // when the launch began
   std::vector<uint8_t> judged;           // by step: how often Options::verify_footprints looked at it
+  std::vector<uint8_t> seen;             // by step: what is known of whether others can tell (engine/visible.h)
+  bool announces = false;                // a thread says what it is going to wait for and has its turn ended
   std::atomic<int64_t> points_ended{0};  // grid points, of all threads; other OS threads read it (Progress)
   // No other OS thread writes it.
   void end_point() { points_ended.store(points_ended.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }

@@ -155,35 +155,37 @@ GatherFn gather_function(int size) {
 }  // namespace
 
 ArrayBody gather_slices(GatherShape g) {
-  return [g, s = slices_of(g.operand, g.slice, g.result, g.indices, g.offset_dims, g.collapsed, g.start_map,
-                           g.operand_batch, g.index_batch, g.index, g.bounds)](const ArrayCall& c) {
-    if (count(g.result) == 0) return;
-    const int size = ir::byte_size(g.dtype);
-    const int64_t length = s.row_length(), one = 1, step = s.walked.empty() ? 1 : s.walked.back().step;
-    const GatherFn gather = gather_function(size);
-    const auto rows = [&](int64_t begin, int64_t end) {
-      s.for_rows(
-          begin, end, c.in[1],
-          [&](int64_t first, int64_t place) {
-            std::byte* out = c.out[0] + first * size;
-            if (place == kOutside) fill_strided(out, &one, g.fill, &length, 1, size);
-            else copy_strided(out, &one, c.in[0] + place * size, &step, &length, 1, size);
-          },
-          [&](int64_t first, const int64_t* places, int64_t n) {
-            gather(c.out[0] + first * size, c.in[0], places, n, g.fill);
-          });
-    };
-    const auto elements = static_cast<double>(count(g.result));
-    const double ns = s.one_slice() ? host_cost::kSlices.of(static_cast<double>(s.rows())) +
-                                          host_cost::kSliceBytes.of(size * elements)
-                                    : host_cost::kGatheredElement.of(elements);
-    const int parts = s.rows() > 1 ? parts_of(*c.thread.exec, ns) : 1;
-    if (parts < 2) return rows(0, s.rows());
-    c.thread.exec->host.helpers->run(parts, [&](int i) {
-      const Share of = share(s.rows(), i, parts);
-      rows(of.begin, of.end);
-    });
-  };
+  return ArrayBody(
+      [g, s = slices_of(g.operand, g.slice, g.result, g.indices, g.offset_dims, g.collapsed, g.start_map,
+                        g.operand_batch, g.index_batch, g.index, g.bounds)](const ArrayCall& c) {
+        if (count(g.result) == 0) return;
+        const int size = ir::byte_size(g.dtype);
+        const int64_t length = s.row_length(), one = 1, step = s.walked.empty() ? 1 : s.walked.back().step;
+        const GatherFn gather = gather_function(size);
+        const auto rows = [&](int64_t begin, int64_t end) {
+          s.for_rows(
+              begin, end, c.in[1],
+              [&](int64_t first, int64_t place) {
+                std::byte* out = c.out[0] + first * size;
+                if (place == kOutside) fill_strided(out, &one, g.fill, &length, 1, size);
+                else copy_strided(out, &one, c.in[0] + place * size, &step, &length, 1, size);
+              },
+              [&](int64_t first, const int64_t* places, int64_t n) {
+                gather(c.out[0] + first * size, c.in[0], places, n, g.fill);
+              });
+        };
+        const auto elements = static_cast<double>(count(g.result));
+        const double ns = s.one_slice() ? host_cost::kSlices.of(static_cast<double>(s.rows())) +
+                                              host_cost::kSliceBytes.of(size * elements)
+                                        : host_cost::kGatheredElement.of(elements);
+        const int parts = s.rows() > 1 ? parts_of(*c.thread.exec, ns) : 1;
+        if (parts < 2) return rows(0, s.rows());
+        c.thread.exec->host.helpers->run(parts, [&](int i) {
+          const Share of = share(s.rows(), i, parts);
+          rows(of.begin, of.end);
+        });
+      },
+      0b1);
 }
 
 namespace {
@@ -210,31 +212,33 @@ ArrayBody scatter_slices(ScatterShape g) {
   for (size_t d = 0, w = 0; d < slice.size(); ++d)
     if (const int at = static_cast<int>(d); !contains(g.inserted, at) && !contains(g.operand_batch, at))
       slice[d] = g.updates[static_cast<size_t>(g.window_dims[w++])];
-  return [g, s = slices_of(g.operand, slice, g.updates, g.indices, g.window_dims, g.inserted, g.start_map,
-                           g.operand_batch, g.index_batch, g.index, g.bounds)](const ArrayCall& c) {
-    const int size = ir::byte_size(g.dtype);
-    std::memcpy(c.out[0], c.in[0], static_cast<size_t>(count(g.operand) * size));
-    if (count(g.updates) == 0) return;
-    const int64_t length = s.row_length(), one = 1, step = s.walked.empty() ? 1 : s.walked.back().step;
-    s.for_rows(
-        0, s.rows(), c.in[1],
-        [&](int64_t first, int64_t place) {
-          if (place == kOutside) return;
-          std::byte* to = c.out[0] + place * size;
-          const std::byte* values = c.in[2] + first * size;
-          if (g.combine) combine_run(g, to, step, values, length);
-          else copy_strided(to, &step, values, &one, &length, 1, size);
-        },
-        [&](int64_t first, const int64_t* places, int64_t n) {
-          for (int64_t i = 0; i < n; ++i) {
-            if (places[i] == kOutside) continue;
-            std::byte* to = c.out[0] + places[i] * size;
-            const std::byte* value = c.in[2] + (first + i) * size;
-            if (g.combine) combine_run(g, to, 1, value, 1);
-            else std::memcpy(to, value, static_cast<size_t>(size));
-          }
-        });
-  };
+  return ArrayBody(
+      [g, s = slices_of(g.operand, slice, g.updates, g.indices, g.window_dims, g.inserted, g.start_map, g.operand_batch,
+                        g.index_batch, g.index, g.bounds)](const ArrayCall& c) {
+        const int size = ir::byte_size(g.dtype);
+        std::memcpy(c.out[0], c.in[0], static_cast<size_t>(count(g.operand) * size));
+        if (count(g.updates) == 0) return;
+        const int64_t length = s.row_length(), one = 1, step = s.walked.empty() ? 1 : s.walked.back().step;
+        s.for_rows(
+            0, s.rows(), c.in[1],
+            [&](int64_t first, int64_t place) {
+              if (place == kOutside) return;
+              std::byte* to = c.out[0] + place * size;
+              const std::byte* values = c.in[2] + first * size;
+              if (g.combine) combine_run(g, to, step, values, length);
+              else copy_strided(to, &step, values, &one, &length, 1, size);
+            },
+            [&](int64_t first, const int64_t* places, int64_t n) {
+              for (int64_t i = 0; i < n; ++i) {
+                if (places[i] == kOutside) continue;
+                std::byte* to = c.out[0] + places[i] * size;
+                const std::byte* value = c.in[2] + (first + i) * size;
+                if (g.combine) combine_run(g, to, 1, value, 1);
+                else std::memcpy(to, value, static_cast<size_t>(size));
+              }
+            });
+      },
+      g.combine ? 0 : 0b101);
 }
 
 }  // namespace pallasim::interp::ops

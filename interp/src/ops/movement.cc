@@ -53,70 +53,75 @@ uint32_t f32_bits(const std::byte* at) {
 ArrayBody roll(Dims dims, int axis, int64_t stride, int stride_axis, ir::DType dtype, ir::DType shift_type) {
   const int bytes = ir::byte_size(dtype);
   const auto a = static_cast<size_t>(axis);
-  return [=](const ArrayCall& c) {
-    const int64_t n = dims[a];
-    if (product(dims, 0, dims.size()) == 0) return;
-    const int64_t shift = integer(c.in[1], shift_type) % n;
-    // Elements behind both axes move together.
-    const size_t last = std::max(a, stride_axis < 0 ? a : static_cast<size_t>(stride_axis));
-    const int64_t chunk = product(dims, last + 1, dims.size()) * bytes;
-    const int64_t outer = product(dims, 0, a), between = product(dims, a + 1, last + 1);
-    for (int64_t o = 0; o < outer; ++o)
-      for (int64_t b = 0; b < between; ++b) {
-        int64_t along = 0;
-        if (stride_axis > axis) along = b % dims[last];
-        else if (stride_axis >= 0)
-          along = o / product(dims, static_cast<size_t>(stride_axis) + 1, a) % dims[static_cast<size_t>(stride_axis)];
-        const int64_t by = ((shift + along % n * (stride % n)) % n + n) % n;
-        const int64_t base = (o * n * between + b) * chunk, step = between * chunk;
-        if (between == 1) {
-          std::memcpy(c.out[0] + base + by * step, c.in[0] + base, static_cast<size_t>((n - by) * step));
-          std::memcpy(c.out[0] + base, c.in[0] + base + (n - by) * step, static_cast<size_t>(by * step));
-          continue;
-        }
-        for (int64_t i = 0; i < n; ++i)
-          std::memcpy(c.out[0] + base + (i + by) % n * step, c.in[0] + base + i * step, static_cast<size_t>(chunk));
-      }
-  };
+  return ArrayBody(
+      [=](const ArrayCall& c) {
+        const int64_t n = dims[a];
+        if (product(dims, 0, dims.size()) == 0) return;
+        const int64_t shift = integer(c.in[1], shift_type) % n;
+        // Elements behind both axes move together.
+        const size_t last = std::max(a, stride_axis < 0 ? a : static_cast<size_t>(stride_axis));
+        const int64_t chunk = product(dims, last + 1, dims.size()) * bytes;
+        const int64_t outer = product(dims, 0, a), between = product(dims, a + 1, last + 1);
+        for (int64_t o = 0; o < outer; ++o)
+          for (int64_t b = 0; b < between; ++b) {
+            int64_t along = 0;
+            if (stride_axis > axis) along = b % dims[last];
+            else if (stride_axis >= 0)
+              along =
+                  o / product(dims, static_cast<size_t>(stride_axis) + 1, a) % dims[static_cast<size_t>(stride_axis)];
+            const int64_t by = ((shift + along % n * (stride % n)) % n + n) % n;
+            const int64_t base = (o * n * between + b) * chunk, step = between * chunk;
+            if (between == 1) {
+              std::memcpy(c.out[0] + base + by * step, c.in[0] + base, static_cast<size_t>((n - by) * step));
+              std::memcpy(c.out[0] + base, c.in[0] + base + (n - by) * step, static_cast<size_t>(by * step));
+              continue;
+            }
+            for (int64_t i = 0; i < n; ++i)
+              std::memcpy(c.out[0] + base + (i + by) % n * step, c.in[0] + base + i * step, static_cast<size_t>(chunk));
+          }
+      },
+      0b1);
 }
 
 ArrayBody regroup(int64_t outer, int64_t rows, int64_t inner, ir::DType from, ir::DType to) {
   const int fb = ir::bit_width(from), tb = ir::bit_width(to), fs = ir::byte_size(from), ts = ir::byte_size(to);
-  return [=](const ArrayCall& c) {
-    const std::byte* src = c.in[0];
-    std::byte* dst = c.out[0];
-    if (fb == tb) {
-      std::memcpy(dst, src, static_cast<size_t>(outer * rows * inner * fs));
-      return;
-    }
-    const int ratio = fb > tb ? fb / tb : tb / fb, narrow = std::min(fb, tb);
-    const int64_t words = fb > tb ? outer * rows : outer * rows / ratio;
-    if (fb == fs * 8 && tb == ts * 8) {
-      const int64_t dims[] = {words, ratio, inner}, wide[] = {ratio * inner, 1, ratio},
-                    each[] = {ratio * inner, inner, 1};
-      return copy_strided(dst, fb > tb ? each : wide, src, fb > tb ? wide : each, dims, 3, std::min(fs, ts));
-    }
-    for (int64_t w = 0; w < words; ++w)
-      for (int64_t k = 0; k < inner; ++k) {
-        if (fb > tb) {
-          const uint64_t word = bits_at(src + (w * inner + k) * fs, fs, fb);
-          for (int r = 0; r < ratio; ++r) {
-            const uint64_t part = word >> (r * narrow) & ((uint64_t{1} << narrow) - 1);
-            std::memcpy(dst + ((w * ratio + r) * inner + k) * ts, &part, static_cast<size_t>(ts));
-          }
-        } else {
-          uint64_t word = 0;
-          for (int r = 0; r < ratio; ++r)
-            word |= bits_at(src + ((w * ratio + r) * inner + k) * fs, fs, narrow) << (r * narrow);
-          std::memcpy(dst + (w * inner + k) * ts, &word, static_cast<size_t>(ts));
+  return ArrayBody(
+      [=](const ArrayCall& c) {
+        const std::byte* src = c.in[0];
+        std::byte* dst = c.out[0];
+        if (fb == tb) {
+          std::memcpy(dst, src, static_cast<size_t>(outer * rows * inner * fs));
+          return;
         }
-      }
-  };
+        const int ratio = fb > tb ? fb / tb : tb / fb, narrow = std::min(fb, tb);
+        const int64_t words = fb > tb ? outer * rows : outer * rows / ratio;
+        if (fb == fs * 8 && tb == ts * 8) {
+          const int64_t dims[] = {words, ratio, inner}, wide[] = {ratio * inner, 1, ratio},
+                        each[] = {ratio * inner, inner, 1};
+          return copy_strided(dst, fb > tb ? each : wide, src, fb > tb ? wide : each, dims, 3, std::min(fs, ts));
+        }
+        for (int64_t w = 0; w < words; ++w)
+          for (int64_t k = 0; k < inner; ++k) {
+            if (fb > tb) {
+              const uint64_t word = bits_at(src + (w * inner + k) * fs, fs, fb);
+              for (int r = 0; r < ratio; ++r) {
+                const uint64_t part = word >> (r * narrow) & ((uint64_t{1} << narrow) - 1);
+                std::memcpy(dst + ((w * ratio + r) * inner + k) * ts, &part, static_cast<size_t>(ts));
+              }
+            } else {
+              uint64_t word = 0;
+              for (int r = 0; r < ratio; ++r)
+                word |= bits_at(src + ((w * ratio + r) * inner + k) * fs, fs, narrow) << (r * narrow);
+              std::memcpy(dst + (w * inner + k) * ts, &word, static_cast<size_t>(ts));
+            }
+          }
+      },
+      fb == fs * 8 && tb == ts * 8 ? 0b1 : 0);
 }
 
 ArrayBody pack(int64_t n, ir::DType from, ir::DType packed, int sources) {
   const int fs = ir::byte_size(from), width = ir::bit_width(packed), ps = ir::byte_size(packed);
-  return [=](const ArrayCall& c) {
+  return ArrayBody::lanewise([=](const ArrayCall& c) {
     const bool round = from != packed && ir::is_float(from);
     if (width == ps * 8) {
       const int64_t apart = fs / ps;
@@ -145,12 +150,12 @@ ArrayBody pack(int64_t n, ir::DType from, ir::DType packed, int sources) {
       }
       std::memcpy(c.out[0] + i * fs, &word, static_cast<size_t>(fs));
     }
-  };
+  });
 }
 
 ArrayBody unpack(int64_t n, ir::DType word, ir::DType packed, ir::DType to, int index) {
   const int ws = ir::byte_size(word), width = ir::bit_width(packed), ts = ir::byte_size(to);
-  return [=](const ArrayCall& c) {
+  return ArrayBody::lanewise([=](const ArrayCall& c) {
     if (const int ps = ir::byte_size(packed); width == ps * 8)
       return convert_elements(c.out[0], to, 1, c.in[0] + index * ps, packed, ws / ps, n);
     for (int64_t i = 0; i < n; ++i) {
@@ -161,14 +166,14 @@ ArrayBody unpack(int64_t n, ir::DType word, ir::DType packed, ir::DType to, int 
       kernels().convert(packed, to)(wide, reg, 1, {});
       kernels().store(to)(c.out[0] + i * ts, wide, 1, 1);
     }
-  };
+  });
 }
 
 // The magnitude lies between two neighbours of the narrow type; the part of the f32 below the narrow type's last bit is
 // compared with as many random bits. Beyond the largest value, and NaN: an ordinary conversion.
 ArrayBody stochastic_round(int64_t n, ir::DType to) {
   const int ts = ir::byte_size(to);
-  return [=](const ArrayCall& c) {
+  return ArrayBody::lanewise([=](const ArrayCall& c) {
     auto narrow = [&](uint32_t bits, std::byte* mem) {
       alignas(16) std::byte reg[16];
       float v;
@@ -210,7 +215,7 @@ ArrayBody stochastic_round(int64_t n, ir::DType to) {
       const uint64_t chosen = up == below ? other_code : code;
       std::memcpy(out, &chosen, static_cast<size_t>(ts));
     }
-  };
+  });
 }
 
 }  // namespace pallasim::interp::ops

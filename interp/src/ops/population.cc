@@ -141,7 +141,9 @@ Thread& Execution::begin_child(Thread& parent, int64_t i, uint32_t temps) {
   const Body& b = *parent.body;
   Thread& c = child(parent, i);
   const auto index = static_cast<int32_t>(&c - threads.data());
+  const int64_t issued = c.issued;
   c = parent;
+  c.issued = issued;
   c.index = index;
   c.parent = parent.index;
   c.children = 0;
@@ -214,11 +216,17 @@ void Execution::clear_elided() {
   for (ElidedCopies& l : elided) l.reset();
 }
 
+// Of each engine one per thread: the bulk streams first.
+void Execution::reset_streams() {
+  const auto last = plan->threads.tensor_memory ? memory::AsyncEngine::TensorStores : memory::AsyncEngine::Products;
+  streams.reset(static_cast<size_t>(last) * threads.size(), threads.size());
+}
+
 void Execution::start(const GridBox& b) {
   reset(b);
   clear_elided();
   threads.assign(static_cast<size_t>(unit_threads * (1 + max_children)), {});
-  streams.reset(2 * threads.size(), threads.size());
+  reset_streams();
   arenas.resize(std::max(arenas.size(), threads.size()));
   aliases.resize(arenas.size());
   for (Thread& t : threads) t.stop = Stop::Done;  // until it begins
@@ -281,7 +289,7 @@ void Execution::start_programs() {
   unit_threads = static_cast<int64_t>(places) * population.crew;
   clear_elided();
   threads.assign(static_cast<size_t>(unit_threads * (1 + max_children)), {});
-  streams.reset(2 * threads.size(), threads.size());
+  reset_streams();
   for (size_t i = static_cast<size_t>(unit_threads); i < threads.size(); ++i) threads[i].stop = Stop::Done;
   for (size_t i = 0; i < static_cast<size_t>(unit_threads); ++i) {
     threads[i].index = threads[i].unit = static_cast<int32_t>(i);

@@ -80,14 +80,14 @@ void multiply(const Execution& ex, const Contraction& c, const Operands& at) {
 
 }  // namespace
 
-static void multiply(Execution& ex, const ContractPayload& p, const Operands& at) {
+void multiply(Execution& ex, const ContractPayload& p, std::byte* c, std::byte* a, std::byte* b) {
   ex.progressed = true;
-  if (!p.unit.plain) matrix_unit(p, at.c, at.a, at.b);
-  else if (p.reference) contract(p.contraction, at.c, at.a, at.b, GemmBackend::Reference);
-  else multiply(ex, p.contraction, at);
+  if (!p.unit.plain) matrix_unit(p, c, a, b);
+  else if (p.reference) contract(p.contraction, c, a, b, GemmBackend::Reference);
+  else multiply(ex, p.contraction, {c, a, b});
 }
 static void multiply(const Thread& t, const ContractPayload& p) {
-  multiply(*t.exec, p, {t.resolve(p.dst), t.resolve(p.a), t.resolve(p.b)});
+  multiply(*t.exec, p, t.resolve(p.dst), t.resolve(p.a), t.resolve(p.b));
 }
 
 const Step* contraction(Thread& t, const Step* s) {
@@ -139,8 +139,8 @@ void move_product(Execution& ex, const memory::AsyncOperation& op) {
     if (s.held < 0) return ex.threads[static_cast<size_t>(s.place.thread)].bases[s.place.buffer] + s.place.offset;
     return const_cast<std::byte*>(op.held.data()) + s.held - op.span(s).begin;  // operands are read alone
   };
-  multiply(ex, payload<Kind::wgmma>(ex.plan->steps[static_cast<size_t>(op.step)]),
-           {bytes_of(op.writes[0]), bytes_of(op.reads[0]), bytes_of(op.reads[1])});
+  multiply(ex, payload<Kind::wgmma>(ex.plan->steps[static_cast<size_t>(op.step)]), bytes_of(op.writes[0]),
+           bytes_of(op.reads[0]), bytes_of(op.reads[1]));
 }
 
 // Each product is a group of its own, and its issue awaits all before it (JAX, pallas/gpu/reference).

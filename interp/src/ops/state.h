@@ -59,9 +59,10 @@ struct DeferredInit {
 
 // Whose turn it is.
 struct Turn {
-  std::deque<int32_t> ready;  // threads that can run
-  int64_t idle = 0;           // steps since something changed
-  uint64_t random = 0;        // of the policy: what later choices depend on
+  std::deque<int32_t> ready;          // threads that can run
+  int64_t idle = 0;                   // steps since something changed
+  int64_t taken = 0;                  // turns that a policy chose and that changed something
+  std::vector<uint64_t> policy = {};  // what its later choices depend on
   bool operator==(const Turn&) const = default;
 };
 

@@ -42,6 +42,7 @@ const Step* sem_signal(Thread& t, const Step* s) {
 // threads they move as late as can be: when all of them wait (complete_awaited).
 const Step* wait_for(Thread& t, const Step* s, int64_t id, int64_t value, bool decrement) {
   Execution& ex = *t.exec;
+  if (announces(t, s, {Wait::Kind::Semaphore, id, value})) return nullptr;
   if (ex.threads.size() == 1)
     complete_while(ex, {memory::Completion::Kind::Semaphore, id}, [&] { return ex.semaphores.count(id) < value; });
   if (ex.semaphores.wait(id, value, decrement, t.index)) {
@@ -58,10 +59,11 @@ const Step* wait_for(Thread& t, const Step* s, int64_t id, int64_t value, bool d
 const Step* wait_for_groups(Thread& t, const Step* s, int64_t stream, int64_t most, bool reads) {
   Execution& ex = *t.exec;
   most = std::max<int64_t>(most, 0);
+  if (announces(t, s, {Wait::Kind::Group, stream, most, reads})) return nullptr;
   const int64_t last = ex.streams.last_awaited(stream, most);
   complete_while(ex, {memory::Completion::Kind::Group, stream, last}, [&] { return last >= 0; });
   if (!ex.streams.wait(stream, most, reads, t.index)) {
-    t.wait = {Wait::Kind::Group, stream, most};
+    t.wait = {Wait::Kind::Group, stream, most, reads};
     t.pc = s;
     t.stop = Stop::Blocked;
     return nullptr;

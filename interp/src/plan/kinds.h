@@ -119,6 +119,7 @@ struct Window;
   X(ReducePayload) X(ContractPayload) X(AsyncProductPayload) X(ArrayPayload) X(SemPayload) X(DmaPayload)          \
   X(DmaWaitPayload) X(RowCopyPayload) X(FetchAddPayload) X(BarrierPayload) X(PeerReadPayload)                     \
   X(PeerStorePayload) X(BulkCopyPayload) X(GroupWaitPayload) X(PrintPayload) X(CheckPayload) X(NanPayload)        \
+  X(TensorProductPayload) X(TensorCopyPayload) X(TensorAccessPayload) X(TensorCommitPayload)                       \
   X(PeerArrayPayload) X(MultimemPayload) X(ClusterRequestPayload) X(ClusterAnswerPayload)
 // clang-format on
 #define X(type) struct type;

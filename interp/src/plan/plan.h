@@ -78,6 +78,7 @@ struct PlanThreads {
   std::vector<DeviceAxis> device_axes;  // around the kernel, the last one fastest
   bool has_peers = false;               // devices reach into each other: all of them are one launch
   bool reach_cores = false;             // a core names another one, to signal it or to copy into its memory
+  bool tensor_memory = false;           // they use it: each has streams of its engines
 
   int64_t num_devices() const {
     int64_t n = 1;

@@ -19,6 +19,7 @@
 #include "payload/places.h"
 #include "payload/print.h"
 #include "payload/rows.h"
+#include "payload/tensor.h"
 #include "payload/units.h"
 #include "plan.h"
 
@@ -167,6 +168,21 @@ class Printer {
   std::string of(const GroupWaitPayload& p) const {
     return fmt::format("until {} are left{}", slot(p.most_slot), p.reads ? ", as far as they read" : "");
   }
+  std::string tells(const BarrierPayload& p, const UnitSet& ctas) const {
+    return (p.block >= 0 ? ", " + barrier(p) : "") + (ctas.elsewhere() ? ", of a pair" : "");
+  }
+  std::string of(const TensorProductPayload& p) const {
+    const Contraction& c = p.contraction;
+    const bool asks = p.accumulate != Addr::kNoSlot;
+    return fmt::format("{} {} {} @ {} [{},{},{}]{}{}{}{}", side(p.sum), asks || c.accumulate ? "+=" : "<-",
+                       side(p.left), side(p.right), c.m, c.k, c.n, asks ? " if " + slot(p.accumulate) : "",
+                       p.scaled ? ", scaled" : "", p.sparse ? ", sparse" : "", tells(p.barrier, p.ctas));
+  }
+  std::string of(const TensorCopyPayload& p) const { return transfer(p.src, p.dst) + tells({}, p.ctas); }
+  std::string of(const TensorAccessPayload& p) const {
+    return fmt::format("{} and {} {}", side(p.memory), at(p.registers), dims(p.memory.extents.dims));
+  }
+  std::string of(const TensorCommitPayload& p) const { return barrier(p.barrier) + tells({}, p.ctas); }
   std::string of(const PrintPayload& p) const { return fmt::format("{} values", p.args.size()); }
   std::string of(const CheckPayload&) const { return {}; }
   std::string of(const NanPayload& p) const {

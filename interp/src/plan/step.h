@@ -58,6 +58,7 @@ struct Wait {
   Kind kind = Kind::None;
   int64_t object = -1;  // id in State::semaphores, ::barriers or ::streams
   int64_t value = 0;
+  bool reads = false;  // Group: as far as their reads go
   bool operator==(const Wait&) const = default;
 };
 
@@ -87,6 +88,7 @@ struct ThreadState {
   int32_t parent = -1;   // who spawned it: an index in Execution::threads
   int32_t children = 0;  // of those it spawned, how many run
   int32_t warp = -1;     // which warp of its warpgroup it is; -1: all of them
+  int64_t issued = 0;    // asynchronous operations that it started
   Stop stop = Stop::None;
   bool operator==(const ThreadState&) const = default;
 };

@@ -8,6 +8,7 @@
 #include "payload/copies.h"
 #include "payload/launch_control.h"
 #include "payload/rows.h"
+#include "payload/tensor.h"
 
 namespace pallasim::interp {
 namespace {
@@ -56,6 +57,17 @@ void loads_box(const Step& s, Uses* out) {
 void stores_to_peer(const Step& s, Uses* out) {
   out->push_back(of_barrier(Role::Written, payload<Kind::peer_store>(s).barrier.block, true));
 }
+void tells(const BarrierPayload& p, const UnitSet& ctas, Uses* out) {
+  if (p.block >= 0) out->push_back(of_barrier(Role::Written, p.block, ctas.elsewhere()));
+}
+void multiplies(const Step& s, Uses* out) {
+  const TensorProductPayload& p = payload<Kind::tcgen05_mma>(s);
+  tells(p.barrier, p.ctas, out);
+}
+void commits(const Step& s, Uses* out) {
+  const TensorCommitPayload& p = payload<Kind::tcgen05_commit>(s);
+  tells(p.barrier, p.ctas, out);
+}
 
 void asks(const Step& s, Uses* out) {
   const ClusterRequestPayload& p = payload<Kind::cluster_request>(s);
@@ -69,6 +81,13 @@ SideNames sides_of(const Step& s) {
 }
 constexpr auto copy_sides = sides_of<Kind::dma_start>, row_copy_sides = sides_of<Kind::row_copy>,
                bulk_load_sides = sides_of<Kind::bulk_load>, bulk_store_sides = sides_of<Kind::bulk_store>;
+constexpr auto tmem_copy_sides = sides_of<Kind::tmem_copy>;
+SideNames product_sides(const Step& s) {
+  const TensorProductPayload& p = payload<Kind::tcgen05_mma>(s);
+  return {p.left.name, p.sum.name};
+}
+SideNames tmem_load_sides(const Step& s) { return {payload<Kind::tmem_load>(s).memory.name, ""}; }
+SideNames tmem_store_sides(const Step& s) { return {"", payload<Kind::tmem_store>(s).memory.name}; }
 SideNames peer_store_sides(const Step& s) { return {"", payload<Kind::peer_store>(s).dst.name}; }
 SideNames request_sides(const Step& s) { return {"", payload<Kind::cluster_request>(s).answer.name}; }
 

@@ -108,11 +108,10 @@ void Words::barrier_misused(Thread& t, const Step* s, const memory::BarrierFindi
   d.severity = released ? ir::Severity::Note : ir::Severity::Warning;
   d.numbers.push_back(fmt::format("phase {}: {}", ex.barriers[f.barrier].phase, barrier_state(ex.barriers[f.barrier])));
   if (!ex.barriers[f.barrier].named) d.numbers.push_back(barrier_made(ex, f.barrier));
-  d.hint = released
-               ? "no copy or product counted in it: where they give back what nobody takes again, all is well; else "
-                 "every phase needs somebody who waits"
-               : "a phase ends with as many arrivals as the barrier was made for, and every phase needs somebody "
-                 "who waits";
+  d.hint = released ? "no copy counted in it: where they give back what nobody takes again, all is well; else "
+                      "every phase needs somebody who waits"
+                    : "a phase ends with as many arrivals as the barrier was made for, and every phase needs somebody "
+                      "who waits";
   ex.add_finding(std::move(d));
 }
 

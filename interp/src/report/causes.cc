@@ -105,7 +105,8 @@ bool follows(const ir::Diagnostic& d, const ir::Diagnostic& reason) {
     return ((is_unset(reason) && !set_at_another_point(reason, d)) || is_race(reason)) && meet(d, reason);
   if (d.code.is("PS-OUT-001")) return (is_claim(reason) || is_race(reason)) && share(d, reason, "ref ");
   if (!is_unset(d)) return false;
-  return is_claim(reason) ? meet(d, reason) : is_race(reason) && at_one_side(d, reason);
+  if (is_claim(reason)) return meet(d, reason);
+  return is_race(reason) && (at_one_side(d, reason) || (d.code.is("PS-UNINIT-003") && share(d, reason, "ref ")));
 }
 
 // The same, of another thread or device, or at another grid point.

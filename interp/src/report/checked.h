@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "definedness_detector.h"
 #include "instances.h"
 #include "pallasim/memory/shadow/claims.h"
 #include "pallasim/memory/shadow/written.h"
@@ -113,9 +114,14 @@ class AliasDetector : public Detector {
 // What was written: outputs that stay as they were, and reads of memory that nobody wrote.
 class WriteDetector : public Detector {
  public:
-  // `claims`: may be null.
-  WriteDetector(const Plan& plan, Instances& instances, ClaimDetector* claims)
-      : plan_(plan), instances_(instances), claims_(claims), scratch_(plan.first().model->checks.written_before_read) {}
+  // `claims`: may be null. Reads of memory that nobody wrote are told of where `definedness` says that they were used.
+  WriteDetector(const Plan& plan, Instances& instances, ClaimDetector* claims, const DefinednessDetector& definedness)
+      : plan_(plan),
+        instances_(instances),
+        claims_(claims),
+        definedness_(definedness),
+        scratch_(plan.first().model->checks.written_before_read) {}
+  const std::set<std::string>& told() const { return told_; }  // after finish(): refs whose reads are
   uint32_t wants() const override { return kLaunch | kMemory; }
   void on_launch(const LaunchEvent&) override;
   void see(Seen&) override;
@@ -157,7 +163,6 @@ class WriteDetector : public Detector {
   };
   void add(int32_t instance, Part);
   void read(Execution&, const Access&, Memory&, const Part&, const memory::shadow::Box&);
-  void report_part(Execution&, const Access&, const Part&, int64_t all, const memory::shadow::Written::Missing&);
   void mark_stage(Execution&, const Access&, const Part&, const memory::shadow::Box&);
   const Part* part_of(int32_t instance, int64_t offset) const;
   // Another core of the grid set it, at a line to which this one does not come: the axis is at fault.
@@ -168,11 +173,11 @@ class WriteDetector : public Detector {
   const Plan& plan_;
   Instances& instances_;
   ClaimDetector* claims_;
+  const DefinednessDetector& definedness_;
   bool scratch_;  // is looked at, too
   std::unordered_map<int32_t, Memory> memories_;
-  std::set<std::string> reported_;
+  std::set<std::string> reported_, told_;
   std::vector<Unset> unset_;
-  std::vector<ir::Diagnostic> findings_;
 };
 
 }  // namespace pallasim::interp

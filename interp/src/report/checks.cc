@@ -10,7 +10,8 @@ Checks::Detectors::Detectors(const Plan& plan, const Options& o, size_t devices,
     : traffic(plan),
       claims(plan, o, instances),
       flights(plan, instances),
-      writes(plan, instances, !claims.empty() && devices == 1 ? &claims : nullptr),
+      definedness(plan, instances),
+      writes(plan, instances, !claims.empty() && devices == 1 ? &claims : nullptr, definedness),
       aliases(plan),
       races(plan, devices, o, instances) {}
 
@@ -20,6 +21,7 @@ Checks::Checks(const Plan& plan, const Options& o, size_t devices)
   if (machine.copies_in_flight) detectors_.push_back(&all_.flights);
   if (machine.written_before_read || machine.unwritten_outputs)
     detectors_.push_back(&all_.writes);  // at its end it may tell claims of something
+  detectors_.push_back(&all_.definedness);
   if (!all_.claims.empty() && devices == 1) detectors_.push_back(&all_.claims);
   if (!all_.aliases.empty()) detectors_.push_back(&all_.aliases);
   if (!all_.races.empty()) detectors_.push_back(&all_.races);
@@ -42,13 +44,20 @@ void Checks::attach(Execution& ex, std::vector<Observer*>* observers) {
   }
 }
 
+// What the compiler made for itself is no business of others than definedness.
 void Checks::on_access(const Access& a) {
   Seen seen(*ex_, a, instances_);
-  for (Detector* d : detectors_) d->see(seen);
+  all_.definedness.see(seen);
+  for (Detector* d : detectors_)
+    if (!a.internal && d != &all_.definedness) d->see(seen);
 }
 
 void Checks::finish(std::vector<ir::Diagnostic>& findings) {
-  for (Detector* d : detectors_) d->finish(findings);
+  all_.definedness.settle();
+  for (Detector* d : detectors_)
+    if (d != &all_.definedness) d->finish(findings);
+  all_.definedness.leave_out(all_.writes.told());
+  all_.definedness.finish(findings);
 }
 
 }  // namespace pallasim::interp

@@ -17,12 +17,14 @@ class Checks : public Observer {
   Checks& operator=(const Checks&) = delete;
   // Itself and its detectors, behind the observers that are there; as long as those are in use this one stays.
   void attach(Execution&, std::vector<Observer*>*);
-  uint32_t wants() const override { return kAccess; }
+  uint32_t wants() const override { return kAccess | kInternal; }
   void on_access(const Access&) override;
   void finish(std::vector<ir::Diagnostic>&);  // what they found
   // Of all detectors. Which numbers instances have stays as it is: they are names, which only grow in number.
   std::shared_ptr<const void> state() const override;
   void restore(const std::shared_ptr<const void>&) override;
+  // Of results, as Report has it; once they are finished.
+  const std::vector<std::vector<bool>>& undefined() const { return all_.definedness.undefined(); }
   const std::vector<Traffic>& traffic() const { return all_.traffic.traffic; }
 
  private:
@@ -32,6 +34,7 @@ class Checks : public Observer {
     TrafficDetector traffic;
     ClaimDetector claims;
     FlightDetector flights;
+    DefinednessDetector definedness;
     WriteDetector writes;
     AliasDetector aliases;
     RaceDetector races;

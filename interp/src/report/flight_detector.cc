@@ -16,8 +16,10 @@ void FlightDetector::see(Seen& seen) {
   look(ex(), seen.shadow(), seen.access.thread);
 }
 
-// Of products RaceDetector tells; blocks of a pipeline are the thread's own business.
+// Of products and of all that uses tensor memory RaceDetector tells; blocks of a pipeline are the thread's own
+// business.
 void FlightDetector::on_operation(const OperationEvent& e) {
+  if (memory::is_tensor(memory::row(e.operation.kind).engine)) return;
   if (e.what == OperationEvent::What::Moved) moved(e.operation);
   if (e.what == OperationEvent::What::Issued && starts_operation(step(e.operation.step))) issued(e.operation);
 }

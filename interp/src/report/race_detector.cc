@@ -11,6 +11,30 @@
 
 namespace pallasim::interp {
 namespace shadow = memory::shadow;
+namespace {
+
+// Steps whose operations use tensor memory: one thread can be early by itself.
+bool uses_tensor_memory(Kind k) {
+  return k == Kind::tcgen05_mma || k == Kind::tmem_copy || k == Kind::tmem_load || k == Kind::tmem_store;
+}
+bool multiplies(const Step& s) { return s.kind == Kind::wgmma || uses_tensor_memory(s.kind); }
+
+// What a thread leaves out that uses the memory of an operation before that is complete.
+const char* remedy_of(const Step& earlier, const Step& later, bool one_thread) {
+  if (earlier.kind == Kind::wgmma || later.kind == Kind::wgmma)
+    return "a wgmma reads its operands and writes its accumulator until it is awaited: plgpu.wgmma_wait(0) before that";
+  if (earlier.kind == Kind::tmem_store)
+    return "plgpu.commit_tmem() behind a store to tensor memory, before somebody uses what it writes";
+  if (earlier.kind == Kind::tmem_load)
+    return "plgpu.wait_load_tmem() behind a load of tensor memory, before somebody writes what it reads";
+  if (!one_thread)
+    return "let the two meet at a barrier, the CTAs of a pair at one of the cluster; a product is known by its "
+           "commit's arrival";
+  return "the tensor pipe reads its operands and writes its result until a barrier says so: wait for the one that "
+         "tcgen05_mma is given, or that plgpu.tcgen05_commit_arrive() arrives at behind it";
+}
+
+}  // namespace
 
 RaceDetector::RaceDetector(const Plan& plan, size_t devices, const Options& o, Instances& instances)
     : plan_(plan),
@@ -21,8 +45,8 @@ RaceDetector::RaceDetector(const Plan& plan, size_t devices, const Options& o, I
     if (b->max_children > 0) active_ = reached_ = true;  // they use their parent's memory
   alone_ = !active_;
   for (const Step& s : plan.steps) {
-    // A thread alone may forget a fence, and trips of its loops may meet.
-    if (has_trait(s, kProxy | kTrips)) active_ = reached_ = true;
+    // A thread alone may forget a fence or a wait, and trips of its loops may meet.
+    if (has_trait(s, kProxy | kTrips) || uses_tensor_memory(s.kind)) active_ = reached_ = true;
     reached_ = reached_ || has_trait(s, kReaches);
     has_trips_ = has_trips_ || has_trait(s, kTrips);
     for (const SyncUse& u : sync_uses(s)) reached_ = reached_ || (u.role == SyncUse::Role::Written && u.elsewhere);
@@ -94,7 +118,8 @@ void RaceDetector::issued(const memory::AsyncOperation& op) {
   const shadow::Issued who = order_.issue(op.thread, op.stream, op.in_order(), !op.after_read.empty());
   issued_[op.id] = who;
   kinds_[s.id] = op.kind;
-  if (starts_operation(s)) copies_.insert_or_assign(s.id, CopyWay(ex, op, op.writes.back()));
+  if (starts_operation(s) && s.kind != Kind::tcgen05_mma && !op.reads.empty() && !op.writes.empty())
+    copies_.insert_or_assign(s.id, CopyWay(ex, op, op.writes.back()));
   const auto tell = [&](const memory::Side& side, bool write) {
     const memory::Place& p = side.place;
     if (plan_.memory.is_private(p.buffer) && !reached_) return;
@@ -196,9 +221,8 @@ std::string RaceDetector::deed(const Execution& ex, const shadow::Party& p) cons
 void RaceDetector::report(Execution& ex, shadow::Race r, const Where& w) {
   const auto thread = [&](int32_t i) -> const Thread& { return ex.threads[static_cast<size_t>(i)]; };
   const auto step_of = [&](const shadow::Party& p) { return instances_.line(plan_, p.site).step; };
-  const auto product = [](const Step* s) { return s->kind == Kind::wgmma; };
   r.later.thread = w.thread;
-  const bool products = product(step_of(r.later)) || product(step_of(r.earlier));
+  const bool products = multiplies(*step_of(r.later)) || multiplies(*step_of(r.earlier));
   const bool unordered = r.kind == shadow::Race::Kind::Unordered;
   const bool trips = unordered && !r.earlier.asynchronous && !r.later.asynchronous && r.earlier.thread == w.thread;
   if (alone_ && unordered && !products && !trips) return;
@@ -236,9 +260,7 @@ void RaceDetector::report(Execution& ex, shadow::Race r, const Where& w) {
   if (const std::string trip = trip_of(thread(w.thread), *step_of(r.later)); !trip.empty())
     d.numbers.push_back(fmt::format("{} it in {}", deed(ex, r.later), trip));
   d.numbers.push_back("no signal and no wait lies between the two");
-  if (products)
-    d.hint =
-        "a wgmma reads its operands and writes its accumulator until it is awaited: plgpu.wgmma_wait(0) before that";
+  if (products) d.hint = remedy_of(*step_of(r.earlier), *step_of(r.later), r.earlier.thread == r.later.thread);
   else if (!plan_.memory.barriers.empty() && ex.device_of(thread(w.thread)) == ex.device_of(thread(r.earlier.thread)))
     d.hint = "let one arrive at a barrier behind its access, and the other wait for it";
   else
@@ -301,11 +323,12 @@ void RaceDetector::between_trips(const Thread& t, const shadow::Race& r, const s
 // Ordered, but written by ordinary stores, which copies and products see behind a fence alone.
 void RaceDetector::unfenced(const Thread& t, const shadow::Race& r, const std::string& name, const std::string& ref) {
   const auto [step, loc] = instances_.line(plan_, r.later.site);
-  const bool product = !starts_operation(*step);
-  ir::Diagnostic d =
-      diagnostic_at(t, loc, "PS-RACE-003",
-                    fmt::format("{} is {} by a {} of {} that need not see what was stored there", name,
-                                r.later.write ? "written" : "read", product ? "wgmma" : "bulk copy", name_of(t)));
+  const char* const by = step->kind == Kind::wgmma         ? "wgmma"
+                         : step->kind == Kind::tcgen05_mma ? "tcgen05_mma"
+                                                           : "bulk copy";
+  ir::Diagnostic d = diagnostic_at(t, loc, "PS-RACE-003",
+                                   fmt::format("{} is {} by a {} of {} that need not see what was stored there", name,
+                                               r.later.write ? "written" : "read", by, name_of(t)));
   ir::Site side = ir::site_of(*t.exec->locs, instances_.line(plan_, r.earlier.site).loc);
   side.what = "stored here";
   d.also.push_back(std::move(side));

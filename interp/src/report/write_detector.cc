@@ -199,8 +199,7 @@ void WriteDetector::read(Execution& ex, const Access& a, Memory& m, const Part& 
   const memory::shadow::Written::Missing missing = m.written.missing(box, a.element_bytes, own);
   if (missing.elements == 0) return;
   const bool any = !a.chosen && m.written.any(box, own);
-  if (any && !p.stage) return report_part(ex, a, p, box.bytes() / a.element_bytes, missing);
-  // In the copy of a block parts that nobody wrote are ordinary: the block ends at the array's edge.
+  // Parts that nobody wrote are the business of definedness: they may be thrown away.
   if (any || !reported_.insert(p.name).second) return;
   const bool output = p.output || p.stage;
   ir::Diagnostic d = diagnostic_at(ex.threads[static_cast<size_t>(a.thread)], a.loc, "PS-UNINIT-001", "");
@@ -280,7 +279,10 @@ void WriteDetector::report_unset(Execution& ex, std::vector<ir::Diagnostic>& out
     return at == std::string::npos ? u.found.hint : u.found.hint.substr(0, at);
   };
   for (const Unset& u : unset_) {
-    if (set_elsewhere(ex, u)) continue;
+    if (set_elsewhere(ex, u)) {
+      told_.insert(u.name);
+      continue;
+    }
     const auto group = std::find_if(groups.begin(), groups.end(), [&](const auto& g) {
       return wanted(*g.front()) == wanted(u) && g.front()->found.numbers == u.found.numbers;
     });
@@ -288,6 +290,9 @@ void WriteDetector::report_unset(Execution& ex, std::vector<ir::Diagnostic>& out
     else group->push_back(&u);
   }
   for (const auto& group : groups) {
+    // Of what is to be set together one that is used is enough.
+    if (std::none_of(group.begin(), group.end(), [&](const Unset* u) { return definedness_.used(u->name); })) continue;
+    for (const Unset* u : group) told_.insert(u->name);
     ir::Diagnostic d = group.front()->found;
     for (const Unset* u : group) tell_when_set(*u, &d);
     std::vector<std::string> names;
@@ -311,25 +316,9 @@ void WriteDetector::report_unset(Execution& ex, std::vector<ir::Diagnostic>& out
   }
 }
 
-// Some elements of what is read were never written. A kernel may well throw them away: a note.
-void WriteDetector::report_part(Execution& ex, const Access& a, const Part& p, int64_t all,
-                                const memory::shadow::Written::Missing& missing) {
-  if (!reported_.insert("part of " + p.name).second) return;
-  ir::Diagnostic d = diagnostic_at(
-      ex.threads[static_cast<size_t>(a.thread)], a.loc, "PS-UNINIT-002",
-      fmt::format("{} of {} elements that are read from {} were never written", missing.elements, all, p.name));
-  if (!p.dims.empty())
-    d.numbers.push_back(
-        fmt::format("the first is {}", index_text((missing.first - p.begin) / a.element_bytes, p.dims)));
-  d.about.push_back(about_ref(p.name));
-  d.hint = "they hold whatever memory held: nothing that is kept may depend on them";
-  findings_.push_back(std::move(d));
-}
-
 void WriteDetector::finish(std::vector<ir::Diagnostic>& out) {
   Execution& ex = this->ex();
   report_unset(ex, out);
-  for (ir::Diagnostic& d : findings_) out.push_back(std::move(d));
   const bool ended = !ex.threads.empty() && std::all_of(ex.threads.begin(), ex.threads.end(),
                                                         [](const Thread& t) { return t.stop == Stop::Done; });
   if (!ended) return;

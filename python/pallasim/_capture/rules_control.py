@@ -7,7 +7,7 @@ from .. import _made
 from . import jaxver
 from .accounts import takes
 from .attrs import attr, bool_text, quote
-from .types import Unsupported
+from .types import Unsupported, bits_of, dtype_text
 from .views import Operands, steps, view_value
 from .writer import Rule, Writer, attr_list
 
@@ -191,6 +191,7 @@ def alloc_attrs(w: Writer, aval: Any) -> list[tuple[str, str]]:
     if kind == "AbstractTMEMRef":
         if (layout := attr(aval.layout)) is not None:
             out.append(("layout", layout))
+            out.append(("columns", str(aval.layout.cols_in_shape(tuple(aval.shape), bits_of(dtype_text(dtype))))))
         if aval.collective:
             out.append(("collective", "true"))
     elif kind == "WGMMAAbstractAccumulatorRef":

@@ -54,7 +54,7 @@ def mask_lets_one_more_pass(fixed):
     return launch(kernel, V, V, grid=(4,)), V + 1
 
 
-@bug(CHIP, "PS-UNINIT-001", "PS-UNINIT-002", words=("x_ref", "mask", "other"))
+@bug(CHIP, "PS-UNINIT-003", words=("x_ref", "mask", "other"))
 def sum_takes_what_the_mask_left_out(fixed):
     def kernel(x_ref, o_ref):
         at = jnp.arange(128)

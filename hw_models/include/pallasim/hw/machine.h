@@ -95,6 +95,7 @@ struct SpaceInfo {
   Layout layout = Layout::Rows;
   const char* name = "";  // as users know it: "VMEM"; empty where kernels allocate none of it
   int64_t granule = 1;    // bytes: an allocation takes a multiple of it
+  int64_t column = 0;     // bytes of the columns in which it is allocated; 0: it has none
   Capacity capacity = {};
 };
 

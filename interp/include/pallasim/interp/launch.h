@@ -54,6 +54,8 @@ struct Report {
   int units = 1;                   // parts of the grid that ran independently of each other
   std::string sequential_because;  // why the grid was not split; empty where it could be
   std::vector<Traffic> traffic;    // per operand and scratch, checked runs only
+  // Of results, device by device: which elements are undefined; of none: empty. Checked runs only.
+  std::vector<std::vector<bool>> undefined;
 };
 
 // A grid point that was entered, and the core that ran it.

@@ -120,6 +120,7 @@ class Observer {
   static constexpr uint32_t kLaunch = 1, kThread = 2, kPoint = 4, kWindow = 8, kStep = 16, kAccess = 32,
                             kOperation = 64, kSync = 128, kMemory = 256, kFinding = 512, kPrint = 1024, kAll = 2047;
   static constexpr uint32_t kInternal = 4096;  // accesses that are internal, too
+  static constexpr uint32_t kTold = 2048;      // that all accesses of a step are told
   virtual ~Observer() = default;
   virtual uint32_t wants() const = 0;
   virtual bool wants_buffer(uint32_t) const { return true; }  // accesses to it; asked once
@@ -129,6 +130,7 @@ class Observer {
   virtual void on_window(const WindowEvent&) {}
   virtual void on_step(const StepEvent&) {}
   virtual void on_access(const Access&) {}
+  virtual void on_told(const StepEvent&) {}
   virtual void on_operation(const OperationEvent&) {}
   virtual void on_sync(const SyncEvent&) {}
   virtual void on_memory(const MemoryEvent&) {}

@@ -57,6 +57,8 @@ int add_barrier(Emitter& e, const Val& v, const ir::Type& t, const Attr* facts) 
     const Attr& a = facts->items[i];
     if (facts->keys[i] == "num_arrivals" && a.is_int() && a.i > 0) {
       b.expected = a.i;
+    } else if (facts->keys[i] == "orders_tensor_core") {
+      continue;  // a rule of who may use it
     } else if (facts->keys[i] == "made" && a.is_int() && a.i >= 0 && a.i < e.module().locs.size()) {
       b.loc = static_cast<ir::LocId>(a.i);
     } else if (of_cluster && facts->keys[i] == "leader_tracked") {
@@ -91,7 +93,8 @@ BarrierPayload barrier_of(Emitter& e, const Op& op) {
   p.index = target.memory().addr;
   place_seen(e, &p);
   if (of_cluster && op.code == OpCode::barrier_arrive) p.reaches = e.state<ClusterArrivals>().sets[p.block];
-  else if (of_cluster && op.code != OpCode::barrier_wait && op.code != OpCode::barrier_test)
+  else if (of_cluster && op.code != OpCode::barrier_wait && op.code != OpCode::barrier_test &&
+           op.code != OpCode::tcgen05_mma && op.code != OpCode::tcgen05_commit_arrive)
     e.unsupported(op, std::string(ir::name(op.code)) + " on a barrier of the cluster");
   if (const Attr* n = op.attr("count")) p.count = n->i;
   const auto bytes = [&](const char* key, BarrierPayload::Bytes* to) {

@@ -339,7 +339,8 @@ Val allocate_ref(Emitter& e, const Op& op, ir::ValueId id, ScopePayload* scope) 
     return v;
   }
   require_memory(e, v.bytes(), "an allocation");
-  v.ref().tiled = tiles_of(e, op, v, fact_of(op, "transforms", id));
+  // In tensor memory a view says itself how batches lie side by side.
+  if (t->space != ir::Space::Tmem) v.ref().tiled = tiles_of(e, op, v, fact_of(op, "transforms", id));
   // Types of machines whose programs run in any order say whose it is.
   const bool of_device = t->scope == ir::Scope::Thread && e.model().in_order() &&
                          (t->space == ir::Space::Hbm || t->space == ir::Space::Any || t->space == ir::Space::Gmem);

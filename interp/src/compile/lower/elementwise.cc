@@ -128,7 +128,7 @@ static void lower_bitcast(Emitter& e, const Op& op) {
   if (from_bits == to_bits && e.kernels().bitcast(v.dtype, to->dtype)) {
     if (v.is_uniform()) {
       const Val r = scalar_in(e.new_slot(), to->dtype).spread(v.dims);
-      Step& s = e.emit<Kind::scalar_strip>(ScalarStrip{e.kernels().bitcast(v.dtype, to->dtype), nullptr, {}});
+      Step& s = e.emit<Kind::scalar_strip>(ScalarStrip{1, e.kernels().bitcast(v.dtype, to->dtype), nullptr, {}});
       s.dst = r.scalar().slot;
       s.a = s.b = s.c = v.scalar().slot;
       return e.define(op.results[0], r);

@@ -10,10 +10,11 @@
 namespace pallasim::interp {
 namespace {
 
-constexpr Rows (*kFamilies[])() = {
-    array_rows,       asm_rows,    async_rows,  barrier_rows, control_rows, convolve_rows, debug_rows,
-    elementwise_rows, gather_rows, memory_rows, mxu_rows,     random_rows,  reduce_rows,   shape_rows,
-    sparsecore_rows,  spawn_rows,  sync_rows,   tma_rows,     wgmma_rows,   peer_rows,     launch_control_rows};
+constexpr Rows (*kFamilies[])() = {array_rows,    asm_rows,           async_rows,       barrier_rows, control_rows,
+                                   convolve_rows, debug_rows,         elementwise_rows, gather_rows,  memory_rows,
+                                   mxu_rows,      random_rows,        reduce_rows,      shape_rows,   sparsecore_rows,
+                                   spawn_rows,    sync_rows,          tensor_rows,      tma_rows,     wgmma_rows,
+                                   peer_rows,     launch_control_rows};
 
 std::array<Lowering, ir::kNumOps> table() {
   std::array<Lowering, ir::kNumOps> r{};

@@ -40,6 +40,7 @@ Rows shape_rows();
 Rows sparsecore_rows();
 Rows spawn_rows();
 Rows sync_rows();
+Rows tensor_rows();
 Rows tma_rows();
 Rows wgmma_rows();
 

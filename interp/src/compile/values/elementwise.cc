@@ -98,6 +98,8 @@ class ProgramBuilder {
     const bool plain = n.kind != Node::Kind::Convert && n.kind != Node::Kind::Bitcast;
     const uint8_t may = plain ? takes_scalars(n.op, n.operand_dtype) : 0;
     op.params = n.params;
+    op.code = n.op;
+    op.arity = static_cast<uint8_t>(n.args.size());
     for (size_t i = 0; i < n.args.size(); ++i) {
       const bool one = (may >> i & 1) && n.args[i].is_uniform();
       in[i] = value(n.args[i], one);

@@ -93,7 +93,8 @@ Val scalar_result(Emitter& e, ir::OpCode op, ir::DType operand, ir::DType result
   const StepForm* by_power = power < 0 ? nullptr : e.functions().scalar_by_power(op, compute_type(operand));
   if (by_power) inline_body = by_power, count(Rewrite::ScalarByPower);
   Step& s = inline_body ? e.emit(*inline_body)
-                        : e.emit<Kind::scalar_strip>(ScalarStrip{e.kernels().strip(op, operand), nullptr, params});
+                        : e.emit<Kind::scalar_strip>(ScalarStrip{static_cast<int>(args.size()),
+                                                                 e.kernels().strip(op, operand), nullptr, params});
   s.dst = r.scalar().slot;
   s.a = in[0];
   s.b = in[1];
@@ -114,8 +115,8 @@ Val scalar_convert(Emitter& e, const Val& v, ir::DType to, ir::ValueId result) {
       wide(v.dtype) && wide(to) ? e.functions().scalar_convert(compute_type(v.dtype), compute_type(to)) : nullptr;
   StripParams params;
   params.semantics = e.semantics();
-  Step& s =
-      cast ? e.emit(*cast) : e.emit<Kind::scalar_strip>(ScalarStrip{nullptr, e.kernels().convert(v.dtype, to), params});
+  Step& s = cast ? e.emit(*cast)
+                 : e.emit<Kind::scalar_strip>(ScalarStrip{1, nullptr, e.kernels().convert(v.dtype, to), params});
   s.dst = r.scalar().slot;
   s.a = s.b = s.c = from;
   return r;

@@ -430,17 +430,22 @@ void Follower::operator()(const ir::view::Bitcast& t) {
   r.dtype = t.dtype;
 }
 
-// A member of a union of refs: bytes of the union's own. Who reads a member reads what was written through it.
+// A member of a union of refs: bytes of the union's own. Who reads a member reads what was written through it. Unions
+// in shared memory are bytes, those in tensor memory columns of 32 bits, of which a member has all lanes: its elements
+// lie side by side in the bytes of its columns.
 void Follower::operator()(const ir::view::Extract& t) {
+  constexpr int64_t kLanes = 128, kWord = 4;
   Val& r = out_.ref;
   int64_t bytes = ir::byte_size(t.dtype);
   for (const ir::Dim& d : t.dims) bytes = memory::mul(bytes, d.size);
   if (ir::bit_width(t.dtype) < 8) refuse("a member of a union with elements narrower than a byte");
-  if (r.is_recast() || r.ref().tiled || r.is_semaphore() || !is_dense(r) || r.dims.size() != 1 ||
-      ir::byte_size(r.dtype) != 1 || !r.ref().extents.empty() || t.offset < 0 ||
-      memory::add(t.offset, bytes) > r.bytes())
+  const bool columns = r.dims.size() == 2 && r.dims[0] == kLanes && ir::byte_size(r.dtype) == kWord;
+  const int64_t offset = memory::mul(t.offset, columns ? kLanes * kWord : 1);
+  if (r.is_recast() || r.ref().tiled || r.is_semaphore() || !is_dense(r) || !r.ref().extents.empty() ||
+      (!columns && (r.dims.size() != 1 || ir::byte_size(r.dtype) != 1)) || t.offset < 0 ||
+      memory::add(offset, bytes) > r.bytes())
     refuse("a member of this ref, which is no union that has it");
-  r.memory().addr.offset += t.offset;
+  r.memory().addr.offset += offset;
   r.dtype = t.dtype;
   r.dims.clear();
   for (const ir::Dim& d : t.dims) r.dims.push_back(d.size);

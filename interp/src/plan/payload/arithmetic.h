@@ -31,6 +31,8 @@ struct EltSplat {
   bool one = false;  // used where it lies, as StripParams::scalars
 };
 struct EltOp {
+  ir::OpCode code{};
+  uint8_t arity = 0;  // of a, b, c so many are operands
   StripFn fn = nullptr;
   ConvertFn convert = nullptr;  // instead of fn
   uint16_t dst, a, b, c;        // pointer table entries
@@ -75,6 +77,7 @@ struct AsyncProductPayload : ContractPayload {
 };
 // A scalar operation that has no body of its own: slots a, b, c -> dst.
 struct ScalarStrip {
+  int arity;  // of a, b, c so many are operands
   StripFn fn;
   ConvertFn convert;
   StripParams params;

@@ -25,8 +25,9 @@ enum class AsyncKind : uint8_t {
 #include "pallasim/memory/async.def"
 };
 
-// Whose stream takes operations. A thread has one of each.
-enum class AsyncEngine : uint8_t { None, Bulk, Products, Tensor };
+// Whose stream takes operations. A thread has one of each, those of tensor memory where its kernel uses that.
+enum class AsyncEngine : uint8_t { None, Bulk, Products, Tensor, TensorLoads, TensorStores };
+inline constexpr bool is_tensor(AsyncEngine e) { return e >= AsyncEngine::Tensor; }
 
 // An element of a buffer, as one thread sees buffers, or of an array of a device, whatever threads it has.
 struct Place {
@@ -106,6 +107,7 @@ struct AsyncOperation {
   int32_t step = -1;                // plan step that issued it
   int32_t thread = 0;               // and the thread
   int64_t id = 0;                   // in order of issue
+  int64_t number = 0;               // how many its thread had issued before it
   int64_t stream = -1, group = -1;  // in which it was issued; -1: none
   // Of a movement the dims of its reads move; a write has the same, or what `rest` fills. Several writes are receivers
   // of the same bytes. What a product adds to is its last read, and its write.
