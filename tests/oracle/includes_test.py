@@ -37,5 +37,5 @@ def test_only_the_reference_arithmetic():
 
 def test_size():
     lines = {p.name: len(p.read_text().splitlines()) for p in OWN}
-    assert sum(lines.values()) < 2950, lines
+    assert sum(lines.values()) < 3500, lines
     assert all(n < 500 for n in lines.values()), lines

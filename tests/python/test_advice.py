@@ -258,6 +258,18 @@ def set_first(statement):
     return call(kernel, V)
 
 
+def counted_first(statement):
+    def kernel(x_ref, o_ref, count_ref):
+        exec(statement.replace("jnp.zeros_like(count_ref)", "jnp.int32(0)").replace("[...]", "[0]"), {"jnp": jnp, "count_ref": count_ref})
+        o_ref[...] = x_ref[...]
+
+        @pl.when(count_ref[0] > 3)
+        def _():
+            o_ref[...] = -x_ref[...]
+
+    return call(kernel, V, scratch_shapes=[pltpu.SMEM((1,), jnp.int32)])
+
+
 def set_whole(statement):
     def kernel(x_ref, o_ref, rows_ref):
         exec(statement, {"jnp": jnp, "rows_ref": rows_ref})
@@ -395,10 +407,12 @@ FOLLOWED = {
     "PS-TRI-001": Followed(r"load (\d+) under a mask", under_a_mask, V.reshape(-1)[:15].reshape(3, 5)),
     "PS-TRI-002": Followed(r"a power of two up to 32: (\d+) or (\d+)", so_many_warps, V),
     "PS-UNINIT-001": Followed(r"set it before it is read: (.*)", set_first, V),
+    "PS-UNINIT-004": Followed(r"set it before it is read: (.*)", counted_first, V),
     "PS-UNINIT-003": Followed(r"set it before it is read: (.*)", set_whole, V.at[8:].set(0)),
 }
 NO_ADVICE = {
     "PS-CHK-001": "the kernel's own check: its author knows",
+    "PS-MGPU-004": "what the instruction takes is in the report; which operand is to change the author knows",
     "PS-IR-107": "both shapes are in the report; which one is meant is not",
     "PS-TPU-003": "which operations serve instead depends on the kernel; the page lists what is missing",
     "PS-TRI-003": "which operations serve instead depends on the kernel; the page lists what is missing",

@@ -168,7 +168,7 @@ void Touches::on_thread(const ThreadEvent& e) {
   if (t.parent >= 0 || (e.what != ThreadEvent::What::Begins && e.what != ThreadEvent::What::Ends)) return;
   const int64_t place = t.index / ex_.population.crew;
   add(sync(Touch::What::Programs, Touch::How::Change, place));
-  if (e.what == ThreadEvent::What::Ends && ex_.next_point < ex_.points)
+  if (e.what == ThreadEvent::What::Ends && ex_.next_points[static_cast<size_t>(ex_.device_of(t))] < ex_.points)
     add(sync(Touch::What::Programs, Touch::How::Change, -1));
 }
 

@@ -228,7 +228,7 @@ void move_nothing(Execution&, const AsyncOperation&) {}
 void move_registers(Execution& ex, const AsyncOperation& op) {
   const Side& to = op.writes.front();
   const std::vector<int64_t> dims(to.dims, to.dims + to.rank);
-  copy_strided(address(ex, to.place), to.strides, op.held.data(), dense_strides(dims).data(), to.dims, to.rank,
+  copy_strided(ex.address(to.place), to.strides, op.held.data(), dense_strides(dims).data(), to.dims, to.rank,
                to.element_bytes());
 }
 
@@ -278,10 +278,11 @@ void issue(Thread& t, const Step* s, AsyncOperation& op, bool now) {
   ex.events->issued(t, *s, op);
   const Options::Copies when = ex.copies_move;
   if (now || when == Options::Copies::AtIssue || (when == Options::Copies::AtWait && has_waiters(ex, op))) {
-    if (op.in_order())  // what is before it in its stream
-      for (size_t i = 0; i < ex.copies.size();)
-        if (ex.copies[i].stream == op.stream) complete_copy(ex, i), i = 0;
-        else ++i;
+    for (size_t i = 0; op.in_order() && i < ex.copies.size();) {  // what is before it in its stream
+      const bool before = ex.copies[i].stream == op.stream;
+      if (before) complete_copy(ex, i);
+      i = before ? 0 : i + 1;
+    }
     complete(ex, op);
   } else {
     ex.copies.push(std::move(op));
