@@ -23,6 +23,7 @@ memory::shadow::View view_of(const Access& a) {
 }  // namespace
 
 DefinednessDetector::Definedness& DefinednessDetector::memory(int32_t thread, uint32_t buffer) {
+  if (thread < 0) thread = ~thread * ex().device_threads;  // an operand of that device (BufferAlias)
   if (buffer == memory::kSlotBuffer) return slots(thread);
   if (plan_.memory.is_alias(buffer)) {
     const auto [owner, other] = ex().stands_for(ex().threads[static_cast<size_t>(thread)], buffer);
