@@ -277,10 +277,12 @@ void Subcores::vector_step(Team& t) {
     case 1: {
       term("packed load");
       const int at = ranks();
-      b.keep(op(t,
-                fmt::format("masked_load {}, {}, {} {{view = [index(array($1))], mask = $2}}", name(t.bins.id),
-                            name(at), name(on.id)),
-                str(line)),
+      const int packed = op(t,
+                            fmt::format("masked_load {}, {}, {} {{view = [index(array($1))], mask = $2}}",
+                                        name(t.bins.id), name(at), name(on.id)),
+                            str(line));
+      // What the mask leaves is undefined.
+      b.keep(op(t, fmt::format("select_n {}, {}, {}", name(on.id), name(full(b.number(2))), name(packed)), str(line)),
              line);
       return;
     }

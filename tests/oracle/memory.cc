@@ -279,6 +279,7 @@ void Machine::op_access(Thread& t, const Op& op) {
   const Array mask = side("mask"), other = load ? side("other") : Array();
   const Array value = load ? Array() : spread(in(t, op, 1), r.dims);
   Array old = empty_array(r.dtype, r.dims);  // zeros where nothing is read and there is no `other`
+  if (load && setting_.fuzzy_uninitialized) fill_unwritten(old.bytes, r.dtype, true, &noise_);
   alignas(16) std::byte e[16];
   for (int64_t n = 0, total = count(r.dims); n < total; ++n) {
     const bool on = mask.bytes.empty() || mask.bytes[n] != std::byte{0};
