@@ -308,9 +308,22 @@ void clip(const Thread& t, const DmaPayload& p, AsyncOperation* op) {
   else to.set_dims(from.dims);
 }
 
+// Who was woken for a part of what it waits for waits still, until it looks.
+static bool is_awaited(const Execution& ex, const AsyncOperation& op) {
+  const auto awaits = [&](const Completion& c) {
+    constexpr Wait::Kind kKinds[] = {Wait::Kind::None, Wait::Kind::Semaphore, Wait::Kind::Barrier, Wait::Kind::Group};
+    return c.kind != Completion::Kind::Nothing &&
+           std::any_of(ex.threads.begin(), ex.threads.end(), [&](const Thread& t) {
+             return t.stop == Stop::Blocked && t.wait.kind == kKinds[static_cast<size_t>(c.kind)] &&
+                    t.wait.object == c.object;
+           });
+  };
+  return has_waiters(ex, op) || op.after_write.any(awaits) || op.after_read.any(awaits);
+}
+
 bool complete_awaited(Execution& ex) {
   for (size_t i = 0; i < ex.copies.size(); ++i)
-    if (has_waiters(ex, ex.copies[i])) {
+    if (is_awaited(ex, ex.copies[i])) {
       complete_copy(ex, ex.copies.head_of(i));
       return true;
     }
