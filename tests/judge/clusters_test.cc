@@ -10,7 +10,7 @@
 namespace pallasim::judge {
 namespace {
 
-constexpr uint64_t kPrograms = 400;
+constexpr uint64_t kPrograms = 600;
 constexpr int kSchedules = 20;
 
 // The line of the text that begins behind `at`, and where it ends.
