@@ -220,6 +220,29 @@ class Carrier {
     }
   }
 
+  // A word of another subcore: what it held, and what is added to it.
+  void fetch_and_add() {
+    Collected boxes(t_, s_);
+    Births word;
+    Birth old = 0;
+    for (const auto& r : boxes.reads) {
+      shadow_.memory(r.thread, r.buffer).load(r.view(), &word);
+      shadow_.read(t_, s_, r.loc, &word);
+      join(&old, any_of(word));
+    }
+    const Birth added = slot(payload<Kind::fetch_and_add>(s_).value_slot);
+    set_slot(s_.dst, old);
+    for (const auto& w : boxes.writes) {
+      const Births to(static_cast<size_t>(w.bytes), old ? old : added);
+      shadow_.memory(w.thread, w.buffer).store(w.view(), to);
+      shadow_.stored(t_, s_, w.addr(), to);
+    }
+  }
+  void extent(const ValidPayload& p) {
+    for (const uint32_t slot : {p.extent_slot, p.start_slot, p.size_slot}) decides(slot, Decides::Size);
+    set_slot(s_.dst, 0);
+  }
+
   void index(const IndexPayload& p) {
     for (const IndexTerm& term : p.terms) {
       decides(term.slot, Decides::Address);
@@ -332,11 +355,8 @@ void carry(Thread& t, const Step& s, Shadow& shadow) {
     case Kind::cumulative: return c.reduce(payload<Kind::cumulative>(s));
     case Kind::contraction: return c.contraction(payload<Kind::contraction>(s));
     case Kind::array_op: return c.array(payload<Kind::array_op>(s));
-    case Kind::fetch_and_add: {
-      Collected boxes(t, s);
-      c.set_slot(s.dst, 0);
-      return;
-    }
+    case Kind::fetch_and_add: return c.fetch_and_add();
+    case Kind::valid_extent: return c.extent(payload<Kind::valid_extent>(s));
     default:
       // What it reads is in all that it writes; of what it starts the operation knows.
       if (row(s).footprint == Footprint::Dynamic && !starts_operation(s)) c.boxes();
