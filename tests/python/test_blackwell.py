@@ -1,6 +1,8 @@
 """Tensor memory and products of the tensor pipe, as kernels for Blackwell use them."""
 from __future__ import annotations
 
+import inspect
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,6 +12,12 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import mosaic_gpu as plgpu
 
 import pallasim
+
+
+def registers(ref):
+    """The whole ref in registers (JAX 0.10 has an index besides)."""
+    return plgpu.load(ref, *(((),) if "idx" in inspect.signature(plgpu.load).parameters else ()))
+
 
 F32, F16, CHIP = jnp.float32, jnp.float16, "gpu-b200"
 MODES = [{}, {"detect_races": True, "findings": "raise"}, {"dma_execution_mode": "on_wait"}, {"dma_execution_mode": "scheduled", "random_seed": 5}]
@@ -58,7 +66,7 @@ def test_product(mode, rows, dtype, tensor):
     def body(a_gmem, b_gmem, o_gmem, a, b, bar, mma, acc, left):
         load([(a_gmem, a), (b_gmem, b)], bar)
         if tensor:
-            plgpu.async_store_tmem(left, plgpu.load(a, ()))
+            plgpu.async_store_tmem(left, registers(a))
             plgpu.commit_tmem()
         plgpu.tcgen05_mma(acc, left if tensor else a, b, accumulate=False)
         plgpu.tcgen05_mma(acc, left if tensor else a, b, mma, accumulate=lax.axis_index("i") == 0)
@@ -215,7 +223,7 @@ def test_columns_are_counted():
 def test_layouts_are_compared(packed, message):
     def body(a_gmem, o_gmem, a, bar, mma, acc, left):
         load([(a_gmem, a)], bar)
-        plgpu.async_store_tmem(left, plgpu.load(a, ()))
+        plgpu.async_store_tmem(left, registers(a))
         plgpu.commit_tmem()
         plgpu.tcgen05_mma(acc, left, a, mma, accumulate=False)
         plgpu.barrier_wait(mma)

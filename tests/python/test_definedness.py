@@ -278,7 +278,7 @@ def shared_memory():
         smem[0:8] = x_ref[0:8]
         o_ref[...] = smem[...]  # here
 
-    return plgpu.kernel(kernel, out_shape=jax.ShapeDtypeStruct(SHAPE, F32), scratch_shapes=[plgpu.SMEM(SHAPE, F32)])(X)
+    return plgpu.kernel(kernel, out_type=jax.ShapeDtypeStruct(SHAPE, F32), scratch_types=[plgpu.SMEM(SHAPE, F32)])(X)
 
 
 REACHES = {(f, chip) for f in (all_of_it, two_lines_on, summed_up, contracted, largest, by_a_copy, in_a_scope, by_elements, edge_summed_up)

@@ -73,7 +73,7 @@ def test_a_peers_array(devices):
         def kernel(x_ref, o_ref, far_ref, smem, bar, sems):
             me = lax.axis_index("x")
             right = lax.rem(me + 1, 3)
-            o_ref[0] = plgpu.load(x_ref, (pl.ds(0, 128),))
+            o_ref[0] = x_ref[pl.ds(0, 128)]
             pl.semaphore_signal(sems.at[0], device_id=lax.rem(me + 2, 3))
             pl.semaphore_wait(sems.at[0])
             o_ref[1] = plgpu.remote_ref(o_ref, right)[0]
@@ -122,6 +122,7 @@ def scheduled(grid, cluster, threads):
                         scratch_types=[plgpu.SMEM((200 * 1024,), jnp.int8)])()
 
 
+@pytest.mark.skipif(jax.__version_info__ >= (0, 11), reason="launch control of this JAX names who asks (collective_axes): refused by name")
 @pytest.mark.parametrize("grid, cluster, threads", [((160,), (1,), 1), ((100,), (2,), 1), ((9, 20), (1,), 2), ((5,), (1,), 1)])
 def test_dynamic_scheduling(grid, cluster, threads, emulated):
     for seed in (None, 1):
@@ -133,6 +134,7 @@ def test_dynamic_scheduling(grid, cluster, threads, emulated):
         assert (np.arange(clusters)[:held] == by[:held, 0]).all()  # who begins does his own
 
 
+@pytest.mark.skipif(jax.__version_info__ >= (0, 11), reason="launch control of this JAX names who asks (collective_axes): refused by name")
 def test_a_cluster_that_nobody_asks_for_is_lost():
     def kernel(o, answer, bar, _):
         plgpu.try_cluster_cancel(answer, bar)

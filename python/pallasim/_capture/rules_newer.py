@@ -70,11 +70,12 @@ def async_load_tmem(w: Writer, eqn: Any) -> None:
     """A load, and in newer JAX a reduction of what it gives along the last dimension."""
     p = eqn.params
     _plain_load(w, _Part(eqn, eqn.outvars[:1], tree=p["tree"]))
-    if len(eqn.outvars) == 1:
+    reduction = p.get("reduce")
+    if reduction is None and len(eqn.outvars) == 1:
         return
-    if p["reduce"] not in _REDUCTIONS:
-        raise Unsupported(f"async_load_tmem with the reduction {p['reduce']!r}")
-    op, magnitude = _REDUCTIONS[p["reduce"]]
+    if reduction not in _REDUCTIONS:
+        raise Unsupported(f"async_load_tmem with the reduction {reduction!r}")
+    op, magnitude = _REDUCTIONS[reduction]
     loaded, aval = w.env[eqn.outvars[0]], eqn.outvars[0].aval
     if magnitude:
         loaded = w.emit1("abs", [loaded], "", w.type(aval))
