@@ -68,10 +68,7 @@ class Carrier {
   }
   // Of each element one.
   Births load_elements(const Addr& a, std::span<const int64_t> dims, std::span<const int64_t> strides, int bytes) {
-    const Births all = load(a, dims, strides, bytes);
-    Births r(all.size() / static_cast<size_t>(bytes));
-    for (size_t i = 0; i < all.size(); ++i) join(&r[i / static_cast<size_t>(bytes)], all[i]);
-    return r;
+    return per_element(load(a, dims, strides, bytes), bytes);
   }
 
   Birth slot(uint32_t s) { return s == Addr::kNoSlot ? Birth{0} : shadow_.slots(t_.index).at(s); }

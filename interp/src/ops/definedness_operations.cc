@@ -70,25 +70,14 @@ void carry_product(Execution& ex, const memory::AsyncOperation& op, const Births
     } else {
       shadow.memory(side.place.thread, side.place.buffer).load(v, &all);
     }
-    Births r(all.size() / static_cast<size_t>(side.element_bytes()));
-    for (size_t i = 0; i < all.size(); ++i) join(&r[i / static_cast<size_t>(side.element_bytes())], all[i]);
-    return r;
+    return per_element(all, side.element_bytes());
   };
-  for (size_t i = 0; i < held.size(); ++i) registers.set(static_cast<int64_t>(i), static_cast<int64_t>(i) + 1, held[i]);
+  const int64_t bytes = std::ssize(held), one = 1;
+  registers.store({0, {&bytes, 1}, {&one, 1}, 1}, held);
   const memory::Side& to = op.writes.front();
   Births sum(static_cast<size_t>(view_of(to, to.dims).elements()));
-  std::vector<const memory::Side*> reads;
-  for (const memory::Side& r : op.reads) reads.push_back(&r);
-  if (reads.size() > 2) sum = load(*reads.back());
-  const Births a = load(*reads[0]), b = load(*reads[1]);
-  Birth all = any_of(a);
-  join(&all, any_of(b));
-  if (all == 0) {
-  } else if (std::ssize(a) == c.batch * c.m * c.k && std::ssize(b) == c.batch * c.k * c.n) {
-    carry_multiply(c, a, b, &sum);
-  } else {
-    for (Birth& r : sum) join(&r, all);
-  }
+  if (op.reads.size() > 2) sum = load(op.reads[2]);
+  carry_multiply(c, load(op.reads[0]), load(op.reads[1]), &sum);
   shadow.memory(to.place.thread, to.place.buffer).store(view_of(to, to.dims), per_byte(sum, to.element_bytes()));
 }
 
@@ -97,9 +86,7 @@ void carry_tensor_product(const memory::AsyncOperation& op, const TensorProductP
   const auto elements = [&](const memory::Side& side) {
     Births all;
     shadow.memory(side.place.thread, side.place.buffer).load(view_of(side, side.dims), &all);
-    Births r(all.size() / static_cast<size_t>(side.element_bytes()));
-    for (size_t i = 0; i < all.size(); ++i) join(&r[i / static_cast<size_t>(side.element_bytes())], all[i]);
-    return r;
+    return per_element(all, side.element_bytes());
   };
   const size_t ctas = op.writes.size(), sums = ctas * (2 + (p.scaled ? 2 : 0) + (p.sparse ? 1 : 0));
   Birth all = 0;

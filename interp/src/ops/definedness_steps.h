@@ -17,6 +17,12 @@ inline Birth any_of(const std::vector<Birth>& b) {
 inline void join(Birth* into, Birth b) {
   if (*into == 0) *into = b;
 }
+// Of each element of `size` bytes one.
+inline std::vector<Birth> per_element(const std::vector<Birth>& bytes, int size) {
+  std::vector<Birth> r(bytes.size() / static_cast<size_t>(size));
+  for (size_t i = 0; i < bytes.size(); ++i) join(&r[i / static_cast<size_t>(size)], bytes[i]);
+  return r;
+}
 // Of elements of `size` bytes, per byte.
 inline std::vector<Birth> per_byte(const std::vector<Birth>& elements, int size) {
   std::vector<Birth> r;

@@ -44,12 +44,11 @@ void Checks::attach(Execution& ex, std::vector<Observer*>* observers) {
   }
 }
 
-// What the compiler made for itself is no business of others than definedness.
+// What the compiler made for itself is for those who ask for it.
 void Checks::on_access(const Access& a) {
   Seen seen(*ex_, a, instances_);
-  all_.definedness.see(seen);
   for (Detector* d : detectors_)
-    if (!a.internal && d != &all_.definedness) d->see(seen);
+    if (!a.internal || d->wants() & kInternal) d->see(seen);
 }
 
 void Checks::finish(std::vector<ir::Diagnostic>& findings) {

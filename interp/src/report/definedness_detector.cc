@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "../ops/elements.h"
 #include "../plan/array.h"
 #include "../plan/payload/movement.h"
 #include "causes.h"
@@ -283,6 +282,8 @@ void DefinednessDetector::look_at_output(size_t operand, int32_t device, std::ve
   const ir::Type& type = *plan_.module.operands[operand].array;
   const std::string& name = plan_.module.operands[operand].name;
   const int64_t size = ir::byte_size(type.dtype), n = type.num_elements();
+  std::vector<int64_t> dims;
+  for (const ir::Dim& d : type.dims) dims.push_back(d.size);
   struct Found {
     int64_t elements = 0, first = -1;
   };
@@ -300,17 +301,12 @@ void DefinednessDetector::look_at_output(size_t operand, int32_t device, std::ve
     ir::Diagnostic d = o.found;
     if (d.kernel.empty()) d.kernel = plan_.module.name;
     d.message = fmt::format("undefined elements reach output {}", name);
-    std::vector<int64_t> index(type.dims.size());
-    for (size_t k = type.dims.size(), rest = static_cast<size_t>(f.first); k-- > 0;) {
-      index[k] = static_cast<int64_t>(rest % static_cast<size_t>(type.dims[k].size));
-      rest /= static_cast<size_t>(type.dims[k].size);
-    }
     const auto line = stored_.find({operand, b});
     if (!o.name.empty()) d.about.push_back(about_ref(o.name));
     if (o.line < 0 && line != stored_.end()) d.site = ir::site_of(*ex().locs, line->second);
     d.numbers.push_back("they come from " + source(o));
     d.numbers.push_back(fmt::format("{} of {} elements of {} are undefined, the first is {}{}", f.elements, n, name,
-                                    ops::shape_text(index),
+                                    index_text(f.first, dims),
                                     line == stored_.end() ? "" : ", stored at " + where(ex(), line->second)));
     d.hint = hint(o);
     found_.emplace_back(o.name, std::move(d));
@@ -318,8 +314,7 @@ void DefinednessDetector::look_at_output(size_t operand, int32_t device, std::ve
 }
 
 void DefinednessDetector::settle() {
-  ended_ = !ex().threads.empty() &&
-           std::all_of(ex().threads.begin(), ex().threads.end(), [](const Thread& t) { return t.stop == Stop::Done; });
+  ended_ = all_ended(ex());
   if (!ended_) return;
   visits_.end([&](int32_t thread, uint32_t buffer) -> Definedness& { return array(thread, buffer); });
   for (int32_t device = 0; device < ex().devices; ++device)

@@ -27,6 +27,10 @@ std::string core_name(const Thread&);
 std::string trip_of(const Thread&, const Step&);
 // The counted loops around a step, the innermost first.
 std::vector<const Step*> loops_around(const Plan&, const Step&);
+// "(2, 3)": where the element lies in an array, row-major.
+std::string index_text(int64_t element, const std::vector<int64_t>& dims);
+// Whether a launch came to its end: there is a thread, and all are done.
+bool all_ended(const Execution&);
 // "file:line" of a location.
 std::string where(const Execution&, ir::LocId);
 // "bars[3] of thread 1": a semaphore or a barrier, as users know its owner; `block` receives its block, -1 none.

@@ -1,6 +1,8 @@
 // Stops and findings of bodies of steps, in words.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "../ops/elements.h"
 #include "../plan/payload/copies.h"
 #include "../plan/payload/movement.h"
@@ -84,6 +86,17 @@ std::vector<const Step*> loops_around(const Plan& p, const Step& s) {
   for (const Step& next : p.steps)
     if (next.kind == Kind::loop_next && next.jump <= &s && &s <= &next && p.loc_of(next) >= 0) r.push_back(&next);
   return r;
+}
+
+std::string index_text(int64_t element, const std::vector<int64_t>& dims) {
+  std::vector<int64_t> at(dims.size());
+  for (size_t d = dims.size(); d-- > 0;) at[d] = element % dims[d], element /= dims[d];
+  return ops::shape_text(at);
+}
+
+bool all_ended(const Execution& ex) {
+  return !ex.threads.empty() &&
+         std::all_of(ex.threads.begin(), ex.threads.end(), [](const Thread& t) { return t.stop == Stop::Done; });
 }
 
 std::string name_of(const Thread& t) {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "../ops/elements.h"
 #include "../plan/array.h"
 #include "causes.h"
 #include "checked.h"
@@ -13,12 +12,6 @@
 
 namespace pallasim::interp {
 namespace {
-
-std::string index_text(int64_t element, const std::vector<int64_t>& dims) {
-  std::vector<int64_t> at(dims.size());
-  for (size_t d = dims.size(); d-- > 0;) at[d] = element % dims[d], element /= dims[d];
-  return ops::shape_text(at);
-}
 
 // Does the output's block move when the axis does? Index maps that are not affine move with every axis.
 bool moves(const Window& w, size_t axis) {
@@ -319,9 +312,7 @@ void WriteDetector::report_unset(Execution& ex, std::vector<ir::Diagnostic>& out
 void WriteDetector::finish(std::vector<ir::Diagnostic>& out) {
   Execution& ex = this->ex();
   report_unset(ex, out);
-  const bool ended = !ex.threads.empty() && std::all_of(ex.threads.begin(), ex.threads.end(),
-                                                        [](const Thread& t) { return t.stop == Stop::Done; });
-  if (!ended) return;
+  if (!all_ended(ex)) return;
   std::map<int, std::pair<const Part*, Memory*>> outputs;  // in the order of the operands
   for (auto& [instance, m] : memories_)
     for (const auto& [at, p] : m.parts)

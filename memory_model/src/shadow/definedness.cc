@@ -10,23 +10,11 @@ namespace {
 
 int64_t count_undefined(const Birth* at, int64_t n) { return n - std::count(at, at + n, Birth{0}); }
 
-// f(offset of a run of bytes, how many), in row-major order.
+// f(offset of a run of bytes, how many), in row-major order, until it returns false.
 template <typename F>
 void for_runs(const View& v, const F& f) {
-  if (std::find(v.dims.begin(), v.dims.end(), 0) != v.dims.end()) return;
-  size_t outer = v.dims.size();
-  int64_t run = v.bytes;
-  // Trailing dimensions that lie side by side are one run.
-  while (outer > 0 && (v.dims[outer - 1] == 1 || v.strides[outer - 1] * v.bytes == run)) {
-    run *= v.dims[outer - 1];
-    --outer;
-  }
-  IndexVector index(outer);
-  int64_t at = v.offset;
-  const auto moved = [&](size_t d, int64_t by) { at += by * v.strides[d] * v.bytes; };
-  do f(at, run);
-  while (outer > 0 && next_index(
-                          index, outer, [&](size_t d) { return v.dims[d]; }, moved));
+  memory::for_runs(v.dims.data(), v.strides.data(), static_cast<int>(v.dims.size()), static_cast<int>(v.bytes),
+                   [&](int64_t at, int64_t n) { return f(v.offset + at, n); });
 }
 
 }  // namespace
@@ -59,7 +47,8 @@ Birth Definedness::find(const View& v) const {
   Birth r = 0;
   if (undefined_ == 0) return r;
   for_runs(v, [&](int64_t at, int64_t n) {
-    if (r == 0) r = find(at, at + n);
+    r = find(at, at + n);
+    return r == 0;
   });
   return r;
 }
@@ -99,7 +88,10 @@ void Definedness::set(int64_t begin, int64_t end, Birth birth) {
 
 void Definedness::set(const View& v, Birth birth) {
   if (birth == 0 && undefined_ == 0) return;
-  for_runs(v, [&](int64_t at, int64_t n) { set(at, at + n, birth); });
+  for_runs(v, [&](int64_t at, int64_t n) {
+    set(at, at + n, birth);
+    return true;
+  });
 }
 
 void Definedness::load(const View& v, std::vector<Birth>* into) const {
@@ -109,6 +101,7 @@ void Definedness::load(const View& v, std::vector<Birth>* into) const {
     const int64_t kept = std::min(n, std::ssize(births_) - at);
     if (kept > 0) std::memcpy(to, births_.data() + at, static_cast<size_t>(kept));
     to += n;
+    return true;
   });
 }
 
@@ -117,6 +110,7 @@ void Definedness::store(const View& v, const std::vector<Birth>& from) {
   for_runs(v, [&](int64_t at, int64_t n) {
     put(at, next, n);
     next += n;
+    return true;
   });
 }
 
