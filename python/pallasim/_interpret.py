@@ -33,8 +33,7 @@ def merge(options: Params, given: Any) -> Params:
     if given.detect_races:
         changes["detect_races"] = True
     changes["uninitialized_memory"] = {"nan": "most"}.get(given.uninitialized_memory, given.uninitialized_memory)
-    if given.out_of_bounds_reads == "uninitialized":
-        changes["out_of_bounds"] = "uninitialized"
+    changes["out_of_bounds"] = "uninitialized" if given.out_of_bounds_reads == "uninitialized" else "error"
     if given.skip_floating_point_ops:
         changes["skip_floating_point_ops"] = True
     if type(given).__name__ == "InterpretParams":
@@ -53,7 +52,7 @@ def merge(options: Params, given: Any) -> Params:
 def without_bounds(options: Params, compiler_params: Any) -> Params:
     """The options of a kernel that forbids its compiler to check bounds: what it reads outside is what fresh memory holds.
     Writes outside stay errors."""
-    if options.out_of_bounds == "error" and getattr(compiler_params, "disable_bounds_checks", False):
+    if options.out_of_bounds == "chip" and getattr(compiler_params, "disable_bounds_checks", False):
         return dataclasses.replace(options, out_of_bounds="uninitialized")
     return options
 

@@ -17,7 +17,7 @@ class RunOptions(TypedDict, total=False):
     random_seed: int | None
     replay: str
     uninitialized_memory: Literal["nan", "zero", "most"]
-    out_of_bounds: Literal["error", "machine", "uninitialized"]
+    out_of_bounds: Literal["chip", "error", "machine", "uninitialized"]
     padding: Literal["copies", "nobody", "all"]
     pipeline: Literal["elided", "modelled"]
     revisits: Literal["note", "error"]
@@ -54,9 +54,11 @@ class RunParams:
     replay: The schedule that a report names, such as "ps2:random:7": the run is the same again.
     uninitialized_memory: What fresh memory holds: "nan" (NaN, the least integer, true), "most" (NaN, the greatest
         integer, true) or "zero".
-    out_of_bounds: An access outside of its ref: "error" stops the run; "machine" warns and takes the nearest place
-        inside, or what lies behind a block that Triton reaches by a pointer; "uninitialized" lets reads give what fresh
-        memory holds, and writes must lie inside.
+    out_of_bounds: An access outside of its ref: "chip" lets loads go on where the chip's are undefined (of a TPU's VMEM
+        and SMEM, and just behind an array that Triton reaches by a pointer), with what fresh memory holds and a
+        warning, checked runs with a finding where the value is used; all else stops. "error" stops at the access;
+        "machine" warns and takes the nearest place inside, or what lies behind a block that Triton reaches by a
+        pointer; "uninitialized" lets every read give what fresh memory holds, and writes must lie inside.
     padding: Who may name the padding of a TPU's (8, 128) tiles, where nothing is kept: "copies", as on the machine,
         "nobody", or "all", loads and stores too.
     pipeline: "elided" leaves the copies of a grid's blocks out and shows the kernel its blocks where they lie;
@@ -97,7 +99,7 @@ class RunParams:
     random_seed: int | None = None
     replay: str = ""
     uninitialized_memory: Literal["nan", "zero", "most"] = "nan"
-    out_of_bounds: Literal["error", "machine", "uninitialized"] = "error"
+    out_of_bounds: Literal["chip", "error", "machine", "uninitialized"] = "chip"
     padding: Literal["copies", "nobody", "all"] = "copies"
     pipeline: Literal["elided", "modelled"] = "elided"
     revisits: Literal["note", "error"] = "note"

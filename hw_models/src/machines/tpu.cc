@@ -43,7 +43,7 @@ const MachineModel& tpu() {
                   {Space::VmemShared, {.owner = Scope::SubcoreGroup, .layout = Layout::Tiles}},
                   {Space::Semaphore, {.owner = Scope::Thread, .layout = Layout::Count, .name = "semaphores"}}}},
       .defaults = {.unnamed = Space::Vmem, .constants = Space::Vmem, .scalars = Space::Smem},
-      .outside = {.copy_sources = Outside::Undefined},
+      .outside = {.loads = Outside::Undefined, .copy_sources = Outside::Undefined},
       .prints = PrintStyle::Literals,
       .checks = {.copies_in_flight = true, .written_before_read = true, .revisited_outputs = true},
   };

@@ -95,7 +95,7 @@ class Proof {
   }
   // Per grid axis.
   std::vector<bool> accessed_apart(const Window& w) {
-    if (w.stage() || options_.out_of_bounds != Options::Oob::Error ||
+    if (w.stage() || options_.out_of_bounds == Options::Oob::Machine ||
         !std::all_of(w.map.index.begin(), w.map.index.end(), [](const Affine& a) { return a.is_constant(); }))
       return std::vector<bool>(m_.grid.size(), false);
     const ir::ValueId ref = graph_.region.args[static_cast<size_t>(w.operand)];
@@ -186,7 +186,7 @@ bool fully_written(const ir::Module& m, const Expressions& values, const PlanOpt
   std::vector<int> when;
   std::vector<bool> used(m.grid.size(), false);
   if (!full_store_first(body.region, ref, &values, &when)) {
-    if (options.out_of_bounds != Options::Oob::Error || !w.map.bounded.empty() ||
+    if (options.out_of_bounds == Options::Oob::Machine || !w.map.bounded.empty() ||
         !covered_by_stores(body, values, ref, o.has_block ? block_dims(o, w) : w.dims, o.has_block ? nullptr : &used))
       return false;
     count(Rewrite::CoveredByStores);

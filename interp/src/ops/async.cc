@@ -346,6 +346,11 @@ const Step* valid_extent(Thread& t, const Step* s) {
                                                       : t.slot<int32_t>(p.start_slot);
   const int64_t size = p.size_slot == Addr::kNoSlot ? p.size : t.slot<int64_t>(p.size_slot);
   t.slot<int64_t>(s->dst) = std::max<int64_t>(0, std::min(extent - start, size));
+  if (p.reads_on.extent > 0 && size > extent - start && size > 0 && !t.exec->options->checked) [[unlikely]] {
+    IndexTerm term = p.reads_on;
+    term.size = size;
+    diagnose(t).note_read_outside(t, s, term, start, p.ref, p.shape);
+  }
   return s + 1;
 }
 

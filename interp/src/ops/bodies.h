@@ -5,6 +5,7 @@
 #include "../plan/payload/arithmetic.h"
 #include "../plan/payload/barriers.h"
 #include "../plan/payload/copies.h"
+#include "../plan/payload/places.h"
 #include "../plan/payload/print.h"
 #include "execution.h"
 #include "functions.h"
@@ -21,6 +22,9 @@ void window_place(const Thread&, const Window&,
                   int64_t* place);  // of the block at the program ids; Window::places() numbers
 memory::Clip clip_window(const Window&, const int64_t* place);  // what of that block lies in the array
 void check_window(const Thread&, const Step*, const Window&);   // stops with PS-OOB-002 where the block lies outside
+
+// Whether a load outside of its ref goes on, of these bytes of its buffer.
+bool may_read_at(const ReadsOutside&, int64_t begin, int64_t bytes);
 
 // -- arithmetic --
 // The product as a chip's matrix unit forms it. Operands and result as in contract().

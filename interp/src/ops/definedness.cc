@@ -204,6 +204,7 @@ class Carrier {
       shadow_.memory(r.thread, r.buffer).load(r.view(), &from);
       shadow_.read(t_, s_, r.loc, &from);
     }
+    if (leaves_ref(t_, s_)) from.push_back(shadow_.made(t_, s_, Shadow::Making::Outside));
     set_slot(s_.dst, any_of(from));
   }
   void store_scalar() {
@@ -308,6 +309,7 @@ void carry_multiply(const Contraction& c, const std::vector<Birth>& a, const std
 
 bool may_make_undefined(Thread& t, const Step& s) {
   if (s.kind == Kind::gather || s.kind == Kind::load_in_place) return leaves_lanes(t, s);
+  if (s.kind == Kind::load_scalar) return leaves_ref(t, s);
   return s.kind == Kind::window_staged;
 }
 

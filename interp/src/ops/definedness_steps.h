@@ -38,6 +38,8 @@ inline void decide_by_slot(const Thread& t, const Step& s, uint32_t slot, Shadow
 
 // Whether a load leaves lanes that nothing defines.
 bool leaves_lanes(Thread&, const Step&);
+// Whether a load of a scalar reads outside, and goes on.
+bool leaves_ref(Thread&, const Step&);
 // Rows of the one and columns of the other operand join what is there, in row-major order.
 void carry_multiply(const Contraction&, const std::vector<Birth>& a, const std::vector<Birth>& b,
                     std::vector<Birth>* to);

@@ -105,9 +105,22 @@ int64_t Elements::array_index(const GatherDim& g, size_t dim) const {
   return i < 0 && g.wraps ? i + g.extent : i;
 }
 
+// Of a load of which an element lies outside of the ref in dimension `d`: it goes on, or stops.
+std::byte* Elements::read_outside(size_t d, int64_t index, int64_t offset) const {
+  const GatherDim& g = p_.ref_dims[d];
+  const IndexTerm term{0, false, 0, g.extent - 1, static_cast<int>(d), g.extent, 1};
+  const int64_t base = t_.resolve(p_.ref) - t_.bases[p_.ref.buffer];
+  if (!may_read_at(p_.reads_outside, memory::add(base, memory::mul(offset, p_.size)), p_.size))
+    diagnose(t_).out_of_bounds(t_, s_, term, index, p_.name, p_.shape, "read",
+                               index >= 0 && index < g.extent ? &g : nullptr);
+  if (!t_.exec->options->checked) diagnose(t_).note_read_outside(t_, s_, term, index, p_.name, p_.shape);
+  return nullptr;
+}
+
 std::byte* Elements::address() const {
   int64_t offset = 0;
   bool outside = false;
+  std::optional<std::pair<size_t, int64_t>> left;  // the first dimension and index that a load leaves the ref by
   for (size_t d = 0; d < p_.ref_dims.size(); ++d) {
     const GatherDim& g = p_.ref_dims[d];
     int64_t i = g.kind != GatherDim::Kind::Range
@@ -116,7 +129,12 @@ std::byte* Elements::address() const {
     if (!inside(g, i)) [[unlikely]] {
       const Options::Oob policy = t_.exec->options->out_of_bounds;
       const bool read = p_.mode == GatherPayload::Mode::Load, in_padding = i >= g.extent && i < g.extent + g.padding;
-      if (in_padding || (read && policy == Options::Oob::Uninitialized)) return nullptr;
+      if (in_padding) return nullptr;
+      if (read && p_.reads_outside.go_on) {
+        if (!left) left.emplace(d, i);
+        offset = memory::add(offset, memory::mul(i, g.stride));
+        continue;
+      }
       if (policy != Options::Oob::Machine || g.extent == 0) {
         const bool in_block = i >= 0 && i < g.extent;
         diagnose(t_).out_of_bounds(t_, s_, {0, false, 0, g.extent - 1, static_cast<int>(d), g.extent, 1}, i, p_.name,
@@ -136,6 +154,7 @@ std::byte* Elements::address() const {
     }
     offset = memory::add(offset, memory::mul(i, g.stride));
   }
+  if (left) return read_outside(left->first, left->second, offset);
   if (outside) {
     // A pointer that left its row may still point into the array.
     const int64_t from_base = (t_.resolve(p_.ref) - t_.bases[p_.ref.buffer]) / p_.size;

@@ -82,6 +82,7 @@ class Elements {
   const std::byte* mask_row() const { return mask_ ? mask_ + dot(p_.mask_strides) : nullptr; }
 
  private:
+  std::byte* read_outside(size_t dim, int64_t index, int64_t offset) const;
   int64_t array_index(const GatherDim&, size_t dim) const;
   bool place_affine(const GatherDim&, size_t dim, int64_t* offset);
   bool holds() const;

@@ -42,6 +42,9 @@ class Diagnostics {
   // read what nobody wrote, or wrote nothing.
   virtual void note_out_of_bounds(const Thread&, const Step*, const IndexTerm&, int64_t index, int64_t used,
                                   const std::string& ref, const std::vector<int64_t>& shape) const = 0;
+  // PS-OOB-001 as a warning, once per step: a load that went on and gave what nobody wrote.
+  virtual void note_read_outside(const Thread&, const Step*, const IndexTerm&, int64_t index, const std::string& ref,
+                                 const std::vector<int64_t>& shape) const = 0;
   // PS-OOB-002: no element of the block that `index` names in dimension `d` lies in the array.
   [[noreturn]] virtual void block_outside(const Thread&, const Step*, const Window&, size_t d, int64_t index) const = 0;
   // PS-OOB-002 as a warning, once per step: of the block that `index` names in dimension `d` no element lies in the

@@ -1,6 +1,8 @@
 #include <algorithm>
 
 #include "../plan/payload/places.h"
+#include "bodies.h"
+#include "definedness_steps.h"
 #include "elements.h"
 #include "findings.h"
 #include "footprint.h"
@@ -92,21 +94,44 @@ const Step* clamp_index(Thread& t, const Step* s) {
   return s + 1;
 }
 
+bool may_read_at(const ReadsOutside& p, int64_t begin, int64_t bytes) {
+  return p.go_on && (p.end < 0 || (begin >= 0 && memory::add(begin, bytes) <= p.end));
+}
+
 namespace {
+// Null: of a load that goes on where it left its ref.
 std::byte* scalar_address(Thread& t, const Step* s, const ScalarAccess& p) {
   std::byte* at = t.resolve(p.addr);
   if (!p.has_term) return at;
   const int64_t i = index_value(t, p.term);
-  return at + (is_inside(t, p.term, i) ? i * p.term.stride
-                                       : outside_offset(t, s, p.term, i, p.ref, p.shape, p.store != nullptr));
+  if (is_inside(t, p.term, i)) return at + i * p.term.stride;
+  const int64_t offset = memory::add(at - t.bases[p.addr.buffer], memory::mul(i, p.term.stride));
+  if (!p.store && may_read_at(p.outside, offset, p.bytes)) {
+    if (!t.exec->options->checked) diagnose(t).note_read_outside(t, s, p.term, i, p.ref, p.shape);
+    return nullptr;
+  }
+  return at + outside_offset(t, s, p.term, i, p.ref, p.shape, p.store != nullptr);
+}
+
+// What is loaded from outside: what memory holds that nobody wrote.
+using Unwritten = std::array<std::byte, 16>;
+Unwritten unwritten(const Thread& t, const ScalarAccess& p) {
+  Unwritten r{};
+  poison(r.data(), 1, p.dtype, t.exec->options->uninitialized);
+  return r;
 }
 }  // namespace
 
 static const Step* load_scalar(Thread& t, const Step* s) {
   const auto& p = payload<Kind::load_scalar>(s);
-  const std::byte* at = scalar_address(t, s, p);
-  p.load(t.arena + s->dst, at, 1, 1);
+  if (const std::byte* at = scalar_address(t, s, p)) p.load(t.arena + s->dst, at, 1, 1);
+  else p.load(t.arena + s->dst, unwritten(t, p).data(), 1, 1);
   return s + 1;
+}
+
+bool leaves_ref(Thread& t, const Step& s) {
+  const auto& p = payload<Kind::load_scalar>(s);
+  return p.has_term && p.outside.go_on && !is_inside(t, p.term, index_value(t, p.term));
 }
 
 static const Step* store_scalar(Thread& t, const Step* s) {
@@ -120,7 +145,9 @@ static const Step* store_scalar(Thread& t, const Step* s) {
 static void element_box(Thread& t, const Step& s, const ScalarAccess& p, bool write, Boxes& out) {
   Addr a = p.addr;
   if (a.buffer < kTempBuffer || !out.wants(a.buffer)) return;
-  a.offset = scalar_address(t, &s, p) - t.bases[a.buffer];
+  const std::byte* const at = scalar_address(t, &s, p);
+  if (!at) return;
+  a.offset = at - t.bases[a.buffer];
   a.dyn = Addr::kNoSlot;
   out.element(a, p.bytes, {.write = write});
 }
@@ -166,7 +193,10 @@ struct Load {
   static const Step* run(Thread& t, const Step* s) {
     const auto& p = payload<Kind::load_scalar>(s);
     const std::byte* at = place<where, false>(t, p, 0);
-    t.slot<T>(s->dst) = *reinterpret_cast<const T*>(at ? at : scalar_address(t, s, p));
+    if (!at) at = scalar_address(t, s, p);
+    if (!at) [[unlikely]]
+      std::memcpy(t.arena + s->dst, unwritten(t, p).data(), sizeof(T));
+    else t.slot<T>(s->dst) = *reinterpret_cast<const T*>(at);
     return s + 1;
   }
   template <unsigned given>

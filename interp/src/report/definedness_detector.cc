@@ -178,8 +178,10 @@ DefinednessDetector::Birth DefinednessDetector::made(const Thread& t, const Step
     return birth(what, plan_.module.operands[static_cast<size_t>(w.operand)].name, -1, false);
   }
   what = how == Making::MaskedLane ? Origin::What::MaskedLane : Origin::What::Outside;
-  const GatherPayload& p = s.kind == Kind::gather ? payload<Kind::gather>(s) : payload<Kind::load_in_place>(s).access;
-  const Birth r = birth(what, p.name, line, true);
+  const std::string& name = s.kind == Kind::load_scalar ? payload<Kind::load_scalar>(s).ref
+                            : s.kind == Kind::gather    ? payload<Kind::gather>(s).name
+                                                        : payload<Kind::load_in_place>(s).access.name;
+  const Birth r = birth(what, name, line, true);
   if (origins_[r].found.kernel.empty()) origins_[r].found = diagnostic_at(t, line, "PS-UNINIT-003", "");
   return r;
 }

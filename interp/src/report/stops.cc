@@ -257,6 +257,22 @@ void Words::note_out_of_bounds(const Thread& t, const Step* s, const IndexTerm& 
   ex.add_finding(std::move(d));
 }
 
+void Words::note_read_outside(const Thread& t, const Step* s, const IndexTerm& term, int64_t index,
+                              const std::string& ref, const std::vector<int64_t>& shape) const {
+  Execution& ex = *t.exec;
+  if (!ex.log.noted.emplace(s, ex.log.findings.size()).second) return;
+  const std::string name = ref.empty() ? "a ref" : ref;
+  ir::Diagnostic d = diagnostic_at(t, s, "PS-OOB-001",
+                                   fmt::format("Out-of-bounds read: {} outside dimension {} of {} (size {})",
+                                               taken(term, index), term.dim, name, term.extent));
+  d.severity = ir::Severity::Warning;
+  if (std::string from = index_origin(t, *s, term.dim, index); !from.empty()) d.numbers.push_back(std::move(from));
+  d.numbers.push_back(fmt::format("{} has shape {}", name, ops::shape_text(shape)));
+  d.numbers.push_back("it gave what memory holds that nobody wrote; on the chip that is anything");
+  d.hint = "a checked run tells where such a value is used; out_of_bounds=error stops here";
+  ex.add_finding(std::move(d));
+}
+
 void Words::slice_outside(const Thread& t, const Step* s, const Window& w, size_t d, int64_t start,
                           int64_t size) const {
   const ir::Operand& o = t.exec->plan->module.operands[static_cast<size_t>(w.operand)];

@@ -12,6 +12,8 @@ class Words final : public ops::Diagnostics {
   [[noreturn]] void out_of_bounds(const Thread&, const Step*, const IndexTerm&, int64_t index, const std::string& ref,
                                   const std::vector<int64_t>& shape, const char* access,
                                   const GatherDim* block) const override;
+  void note_read_outside(const Thread&, const Step*, const IndexTerm&, int64_t index, const std::string& ref,
+                         const std::vector<int64_t>& shape) const override;
   void note_out_of_bounds(const Thread&, const Step*, const IndexTerm&, int64_t index, int64_t used,
                           const std::string& ref, const std::vector<int64_t>& shape) const override;
   [[noreturn]] void block_outside(const Thread&, const Step*, const Window&, size_t d, int64_t index) const override;

@@ -42,14 +42,15 @@ enum class Programs : uint8_t {
   Cooperative,  // the same in groups whose programs are there together and may wait for each other
 };
 
-// What lies where an access leaves its array, in runs that go on there (Options::out_of_bounds = uninitialized).
+// What lies where a read leaves its array.
 enum class Outside : uint8_t {
   Stops,
   Undefined,  // what memory holds that nobody wrote
 };
 struct OutsideAccess {
-  Outside loads = Outside::Undefined;
-  Outside copy_sources = Outside::Stops;
+  Outside loads = Outside::Stops;         // as the machine does (Options::out_of_bounds = chip)
+  int64_t granule = 0;                    // bytes: loads by pointers fault behind that multiple; 0: they do not
+  Outside copy_sources = Outside::Stops;  // of kernels whose compiler leaves out checks (uninitialized)
 };
 
 enum class NegativeIndex : uint8_t {

@@ -185,7 +185,8 @@ bool Compiler::may_be_unread(const ir::Operand& o, const Window& w) const {
   const ir::Region& body = ir_body_.graph.region;
   return o.kind == ir::Operand::Kind::Input && !by_pointer(o) && !is_modelled(o) &&
          !m_.is_aliased_input(static_cast<size_t>(w.operand)) && w.map.bounded.empty() &&
-         plan_.options.out_of_bounds == Options::Oob::Error && (!w.map.affine || may_leave_array(w)) &&
+         (plan_.options.out_of_bounds == Options::Oob::Error || plan_.options.out_of_bounds == Options::Oob::Chip) &&
+         (!w.map.affine || may_leave_array(w)) &&
          !analysis::touched_always(body, body.args[static_cast<size_t>(w.operand)]);
 }
 

@@ -16,9 +16,11 @@ struct CallersBuffers {
 };
 // Refuses to write to an input.
 void check_writable(Emitter&, const Op&, const Val& ref);
+// What loads outside of the ref do.
+ReadsOutside reads_outside(const Emitter&, const Val& ref);
 // Whether an access may leave its ref and goes on where it does (Options::padding, out_of_bounds): it then looks at
 // every element.
-bool may_leave(Emitter&, const Val& ref, std::span<const ir::View>, bool read);
+bool may_leave(Emitter&, const Op&, const Val& ref, bool read);
 void store_value(Emitter&, const Op&, const Val& ref, const Val& v);
 
 // get, store and swap of the attribute `view`; other families fall back to them.

@@ -31,8 +31,7 @@ static GatherDim element_dim(Emitter& e, const Op& op, const Val& ref, size_t di
 // checked with the others, static slices narrow the ref. False, and nothing done, where there is more to them.
 static bool pick_elements(Emitter& e, const Op& op, Val* ref, std::span<const ir::View> front,
                           std::vector<GatherDim>* picked) {
-  if (e.options().out_of_bounds != Options::Oob::Uninitialized || ref->ref().through || ref->ref().edge >= 0)
-    return false;
+  if (!reads_outside(e, *ref).go_on || ref->ref().through || ref->ref().edge >= 0) return false;
   Val r = *ref;
   std::vector<GatherDim> dims;
   for (const ir::View& t : front) {
@@ -337,6 +336,7 @@ void gather_access(Emitter& e, const Op& op, const ViewResult& view, const Eleme
   using Mode = GatherPayload::Mode;
   GatherPayload p;
   p.mode = access.mode;
+  if (p.mode == Mode::Load) p.reads_outside = reads_outside(e, view.ref);
   p.atomic = access.atomic;
   p.spins = access.spins;
   p.dims = view.result_dims;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "../../analysis/expressions.h"
 #include "../../plan/payload/movement.h"
 #include "../../plan/payload/places.h"
 #include "../../plan/steps.h"
@@ -37,21 +38,77 @@ void check_writable(Emitter& e, const Op& op, const Val& ref) {
       .raise();
 }
 
-bool may_leave(Emitter& e, const Val& ref, std::span<const ir::View> view, bool read) {
+ReadsOutside reads_outside(const Emitter& e, const Val& ref) {
+  if (e.options().out_of_bounds == Options::Oob::Uninitialized) return {true};
+  const hw::OutsideAccess& chip = e.model().outside;
+  if (e.options().out_of_bounds != Options::Oob::Chip || chip.loads != hw::Outside::Undefined) return {};
+  if (chip.granule == 0) return {true};
+  // Pointers: what lies in the array's allocation can be read.
+  const size_t o = ref.memory().addr.buffer - kFirstOperandBuffer;
+  if (ref.memory().addr.buffer < kFirstOperandBuffer || o >= e.module().operands.size()) return {};
+  const int64_t bytes = e.module().operands[o].array->num_bytes();
+  return {true, (bytes + chip.granule - 1) / chip.granule * chip.granule};
+}
+
+namespace {
+// What is known of integers of the body before anything runs; made when an access asks for it.
+struct KnownRanges {
+  std::optional<analysis::Expressions> of;
+};
+}  // namespace
+
+// Whether all that the entry takes of a dimension lies inside.
+static bool known_inside(Emitter& e, const Op& op, const ir::view::Entry& d, int64_t extent) {
+  if (d.is_slice() && (!d.size.is_static() || d.size.value() < 0)) return false;
+  const int64_t reach = d.is_slice() ? std::max<int64_t>(d.size.value() - 1, 0) * d.stride.value() : 0;
+  analysis::Interval start{0, 0};
+  if (d.start.is_static()) {
+    start = {d.start.value(), d.start.value()};
+  } else {
+    if (&e.live().graph() != &e.body_graph()) return false;  // an index map's
+    KnownRanges& known = e.state<KnownRanges>();
+    if (!known.of) known.of.emplace(e.body_graph(), e.module().grid);
+    const analysis::AffineExpr* x = known.of->of(op.operands[static_cast<size_t>(d.start.operand)]);
+    if (!x) return false;
+    start = x->range();
+  }
+  return std::min(start.least, start.least + reach) >= 0 && std::max(start.greatest, start.greatest + reach) < extent;
+}
+
+// What a transform makes of a shape that it stays in; nothing where nobody knows.
+static std::optional<std::vector<int64_t>> dims_inside(Emitter& e, const Op& op, const ir::View& v,
+                                                       const std::vector<int64_t>& dims) {
+  std::vector<int64_t> r;
+  if (const auto* index = std::get_if<ir::view::Index>(&v)) {
+    if (index->has_arrays() || index->entries.size() != dims.size()) return {};
+    for (size_t i = 0; i < dims.size(); ++i) {
+      const ir::view::Entry& d = index->entries[i];
+      if (!known_inside(e, op, d, dims[i])) return {};
+      if (d.is_slice()) r.push_back(d.size.value());
+    }
+  } else if (const auto* transpose = std::get_if<ir::view::Transpose>(&v)) {
+    for (const int64_t d : transpose->perm) r.push_back(dims[static_cast<size_t>(d)]);
+  } else if (const auto* reshape = std::get_if<ir::view::Reshape>(&v)) {
+    for (const ir::Dim& d : reshape->dims) {
+      if (!d.is_static()) return {};
+      r.push_back(d.size);
+    }
+  } else {
+    return {};
+  }
+  return r;
+}
+
+bool may_leave(Emitter& e, const Op& op, const Val& ref, bool read) {
   if (ref.ref().edge >= 0) return true;
   const bool padded =
       e.model().spaces.has(hw::Layout::Tiles) && e.options().padding == Options::Padding::All && !ref.ref().through;
-  const bool unwritten = read && e.options().out_of_bounds == Options::Oob::Uninitialized &&
-                         e.model().outside.loads == hw::Outside::Undefined;
-  const auto* last = view.empty() ? nullptr : std::get_if<ir::view::Index>(&view.back());
-  if (!(padded || unwritten) || !last) return false;
-  for (size_t i = 0; i < last->entries.size(); ++i) {
-    const ir::view::Entry& d = last->entries[i];
-    if (d.is_array() || !d.start.is_static() || d.start.value() < 0 || view.size() > 1) return true;
-    const int64_t count = d.is_slice() ? d.size.value() : 1;
-    if (i >= ref.dims.size() || (count > 0 && d.start.value() + (count - 1) * d.stride.value() >= ref.dims[i]))
-      return true;
-  }
+  const std::span<const ir::View> view = op.view();
+  if (view.empty() || !std::holds_alternative<ir::view::Index>(view.back())) return false;
+  if (!padded && !(read && reads_outside(e, ref).go_on)) return false;
+  std::optional<std::vector<int64_t>> dims = ref.dims;
+  for (const ir::View& v : view)
+    if (dims = dims_inside(e, op, v, *dims); !dims) return true;
   return false;
 }
 
@@ -79,6 +136,7 @@ static ScalarAccess element_access(Emitter& e, const Op& op, const Val& ref, con
   p.addr = ref.memory().addr;
   p.ref = ref.memory().name;
   p.shape = ref.dims;
+  p.dtype = ref.dtype;
   for (size_t i = 0; i < index.entries.size(); ++i) {
     const ir::ViewInt& at = index.entries[i].start;
     const int64_t stride = ref.memory().strides[i] * ir::byte_size(ref.dtype);
@@ -104,6 +162,7 @@ static bool moves_plainly(const Emitter& e, const Addr& at, ir::DType t) {
 
 static Val load_element(Emitter& e, const Op& op, const Val& ref, const ir::view::Index& index) {
   ScalarAccess p = element_access(e, op, ref, index);
+  p.outside = reads_outside(e, ref);
   p.load = e.kernels().load(ref.dtype);
   const Val r = e.new_scalar(ref.dtype, op.results[0]);
   const StepForm* fast = moves_plainly(e, p.addr, ref.dtype) ? e.functions().fast_load_scalar(p) : nullptr;
@@ -134,14 +193,15 @@ void lower_get(Emitter& e, const Op& op) {
   const Val ref = e.operand(op, 0);
   const ir::Type* t = e.type(op.results[0]);
   if (const std::optional<Elsewhere> where = elsewhere(e, op, op.view())) return read_elsewhere(e, op, *where);
-  if (may_leave(e, ref, op.view(), true)) {
+  // A single element of plain memory looks by itself.
+  const ir::view::Index* index = t->is_scalar() ? one_element(ref, op.view()) : nullptr;
+  if (!(index && ref.ref().edge < 0 && e.options().padding != Options::Padding::All) && may_leave(e, op, ref, true)) {
     materialise_elided(e, ref);
     Val r;
     gather_access(e, op, element_view(e, op, ref, op.view(), Recast::Read), {.mode = GatherPayload::Mode::Load}, &r);
     return e.define(op.results[0], r);
   }
-  if (const ir::view::Index* index = t->is_scalar() ? one_element(ref, op.view()) : nullptr)
-    return e.define(op.results[0], load_element(e, op, ref, *index));
+  if (index) return e.define(op.results[0], load_element(e, op, ref, *index));
   ViewResult v = apply_view(e, op, ref, op.view(), ViewUse::Gather, Recast::Read);
   if (v.gather) {
     Val r;
@@ -170,14 +230,14 @@ void store_value(Emitter& e, const Op& op, const Val& ref, const Val& value) {
 
 static ViewResult view_to_write(Emitter& e, const Op& op, const Val& ref, Recast recast) {
   check_writable(e, op, ref);
-  if (may_leave(e, ref, op.view(), false)) return element_view(e, op, ref, op.view());
+  if (may_leave(e, op, ref, false)) return element_view(e, op, ref, op.view());
   return apply_view(e, op, ref, op.view(), ViewUse::Gather, recast);
 }
 
 void lower_store(Emitter& e, const Op& op) {
   const Val ref = e.operand(op, 0);
   const ir::view::Index* index = e.type(op.operands[1])->is_scalar() ? one_element(ref, op.view()) : nullptr;
-  if (index && !may_leave(e, ref, op.view(), false)) {
+  if (index && !may_leave(e, op, ref, false)) {
     check_writable(e, op, ref);
     const Val v = e.about_to_write(e.live().written(ref), {e.operand(op, 1)})[0];
     const ScalarAccess p = element_access(e, op, ref, *index);

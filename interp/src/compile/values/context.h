@@ -33,6 +33,7 @@ class Context {
   const Body& body() const { return body_; }
   const PlanOptions& options() const { return plan_.options; }
   const ir::Module& module() const { return m_; }
+  const ir::Graph& body_graph() const { return ir_body_.graph; }
   const hw::MachineModel& model() const { return model_; }
   const StepFunctions& functions() const { return *plan_.functions; }
   const KernelTable& kernels() const { return k_; }

@@ -30,14 +30,15 @@ uint32_t known(const std::vector<uint32_t>& slots, size_t d) { return slots.empt
 }  // namespace
 
 uint32_t valid_slot(Emitter& e, const Val& ref, size_t d, const IndexTerm* term, int64_t start, int64_t size,
-                    uint32_t size_slot) {
+                    uint32_t size_slot, bool reads_on) {
   const uint32_t partial = known(ref.ref().valid, d);
   const bool padded = term ? term->padding > 0 : !ref.ref().padding.empty() && ref.ref().padding[d] > 0;
   if (partial == Addr::kNoSlot && (!padded || (!term && start + size <= ref.dims[d]))) return Addr::kNoSlot;
   ValidPayload p = from(term, start, ref.dims[d], partial);
   p.size = size;
   p.size_slot = size_slot;
-  return emit(e, p);
+  if (reads_on && term) p.reads_on = *term, p.ref = ref.memory().name, p.shape = ref.dims;
+  return emit(e, std::move(p));
 }
 
 // As many as exist of an array that ends where the other one begins.

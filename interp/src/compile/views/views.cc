@@ -45,7 +45,7 @@ static Val index_dynamic(Emitter& e, const Val& ref, std::vector<IndexTerm> term
   if (terms.empty()) return r;
   // One that was found inside is so again; reports of findings count each access.
   const PlanOptions& o = e.options();
-  const bool once = o.rewrites() && !starts.empty() && !none.known && o.out_of_bounds == Options::Oob::Error;
+  const bool once = o.rewrites() && !starts.empty() && !none.known && o.out_of_bounds != Options::Oob::Machine;
   auto& views = e.state<IndexedViews>();
   IndexedViews::Key key;
   if (once) {
@@ -270,10 +270,11 @@ Follower::Exists Follower::select_dim(const Entry& d, size_t dim, std::vector<In
   Val& r = out_.ref;
   const int64_t bytes = r.memory().strides[dim] * (r.ref().semaphore >= 0 ? 1 : ir::byte_size(r.dtype));
   const IndexTerm* term = nullptr;
+  const bool reads_on = use_ == ViewUse::Copy && copies_read_on(e_);
   if (p.slot != Addr::kNoSlot) {
     const bool padded = moves() && !r.ref().padding.empty() &&
                         (d.is_slice() ? p.step == 1 : e_.options().padding == Options::Padding::All);
-    const bool boundless = box() || (use_ == ViewUse::Copy && copies_read_on(e_));
+    const bool boundless = box() || reads_on;
     const int64_t pad = boundless ? kBoundless : padded ? r.ref().padding[dim] : 0;
     terms->push_back({p.slot, p.wide, bytes, r.dims[dim] + pad - 1 - std::max<int64_t>(p.span(), 0),
                       static_cast<int>(dim), r.dims[dim], p.count, p.size_slot, pad, box() ? -kBoundless : 0,
@@ -283,7 +284,7 @@ Follower::Exists Follower::select_dim(const Entry& d, size_t dim, std::vector<In
     r.memory().addr.offset += p.start * bytes;
   }
   if (!moves() || p.step != 1) return {Addr::kNoSlot, Addr::kNoSlot};
-  return {valid_slot(e_, r, dim, term, p.start, p.count, p.size_slot),
+  return {valid_slot(e_, r, dim, term, p.start, p.count, p.size_slot, reads_on),
           box() ? before_slot(e_, r, dim, term, p.start, p.count) : Addr::kNoSlot};
 }
 

@@ -6,6 +6,7 @@
 #include "../step.h"
 #include "arithmetic.h"
 #include "pallasim/memory/uninitialized.h"
+#include "places.h"
 
 namespace pallasim::interp {
 
@@ -74,6 +75,7 @@ struct GatherPayload {
   Addr compare;                // Atomic: of a compare and swap
   bool spins = false;          // Atomic: in a loop; where nothing changes the thread lets others run
   int64_t array_elements = 0;  // > 0: out of bounds as a machine of pointers: what lies there, if it is the array's
+  ReadsOutside reads_outside = {};
   ir::DType dtype = ir::DType::F32;
   bool has_mask = false, has_other = false;
   std::vector<GatherCondition> conditions;  // not empty: the mask, which has no memory then

@@ -38,6 +38,15 @@ struct ValidPayload {    // how much of a slice exists
   bool wide;
   int64_t size;
   uint32_t size_slot;
+  // Where a copy goes on behind the end of its source: that dimension, noted when it happens; extent 0: it does not.
+  IndexTerm reads_on = {};
+  std::string ref = {};
+  std::vector<int64_t> shape = {};
+};
+// What a load outside of its ref does (Options::out_of_bounds): it stops, or gives what nobody wrote.
+struct ReadsOutside {
+  bool go_on = false;
+  int64_t end = -1;  // bytes from the buffer's begin on that may be read; -1: any
 };
 struct ScalarAccess {  // load or store of one element with at most one dynamic index
   Addr addr;
@@ -48,6 +57,8 @@ struct ScalarAccess {  // load or store of one element with at most one dynamic 
   LoadFn load = nullptr;
   StoreFn store = nullptr;  // one of the two
   int bytes = 4;            // of the element
+  ir::DType dtype = ir::DType::F32;
+  ReadsOutside outside = {};
 };
 
 }  // namespace pallasim::interp
