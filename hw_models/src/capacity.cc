@@ -275,6 +275,22 @@ void report_lack(const ir::Module& m, const Profile& p, const SpaceUse& use, con
                      others.empty() ? "" : fmt::format(" ({})", fmt::join(others, ", "))));
 }
 
+// What fits into the memory, and not into the part of it that a kernel gets by default.
+void compare_scoped(const ir::Module& m, const Profile& p, const SpaceUse& use, const SpaceInfo& s,
+                    std::vector<ir::Diagnostic>* out) {
+  const int64_t capacity = p.capacity(s.capacity.figure), scoped = p.capacity(s.capacity.scoped);
+  if (scoped == kUnknown || use.bytes <= scoped || (capacity != kUnknown && use.bytes > capacity)) return;
+  ir::Diagnostic& d = report(m, out, "PS-MEM-002",
+                             fmt::format("{} bytes of {} are needed, of which a kernel on {} gets {} by default", use.bytes,
+                                         s.name, p.name, scoped),
+                             use.loc,
+                             fmt::format("raise the limit, compiler_params=pltpu.CompilerParams({}=…), or {}",
+                                         s.capacity.limit, s.capacity.advice));
+  if (!d.site.source.file.empty()) d.site.what = "most of it is in use here";
+  d.numbers = table(use, scoped);
+  d.numbers.push_back("the compiler's own temporaries come on top of these");
+}
+
 void compare(const ir::Module& m, const MachineModel& model, const Profile& p, const SpaceUse& use,
              std::vector<ir::Diagnostic>* out) {
   const SpaceInfo& s = model.spaces[use.space];
@@ -283,6 +299,7 @@ void compare(const ir::Module& m, const MachineModel& model, const Profile& p, c
   const int64_t asked = has.limit ? parameter(m, has.limit) : kUnknown;
   const bool own_limit = asked != kUnknown && (capacity == kUnknown || asked < capacity);
   if (own_limit) capacity = asked;
+  if (asked == kUnknown && has.scoped) compare_scoped(m, p, use, s, out);
   if (capacity == kUnknown || use.bytes <= capacity) return;
   if (capacity <= 0 && !own_limit) return report_lack(m, p, use, s, out);
   ir::Diagnostic& d = report(m, out, "PS-MEM-001",

@@ -31,6 +31,7 @@ const MachineModel& tpu() {
                                  .holder = kCore,
                                  .limit = "vmem_limit_bytes",
                                  .advice = kAdvice,
+                                 .scoped = "scoped_vmem_bytes",
                                  .fewer = kFewer}}},
                   {Space::Smem,
                    {.owner = Scope::Thread,

@@ -338,6 +338,18 @@ void complete_groups(Execution& ex, int64_t stream, int64_t most) {
 
 void complete_copy(Execution& ex, size_t index) { complete(ex, ex.copies.take(index)); }
 
+// A checked run tells of the use of what was read from outside.
+[[gnu::noinline]] static void note_outside(const Thread& t, const Step* s, const ValidPayload& p, int64_t start,
+                                           int64_t size, int64_t extent) {
+  IndexTerm term = p.noted;
+  term.size = size;
+  if (p.notes == ValidPayload::Notes::Box) {
+    if (start < 0 || start >= extent) diagnose(t).note_box_outside(t, s, term, start, p.ref, p.shape);
+  } else if (!t.exec->options->checked) {
+    diagnose(t).note_read_outside(t, s, term, start, p.ref, p.shape);
+  }
+}
+
 const Step* valid_extent(Thread& t, const Step* s) {
   const auto& p = payload<Kind::valid_extent>(s);
   const int64_t extent = p.extent_slot == Addr::kNoSlot ? p.extent : t.slot<int64_t>(p.extent_slot);
@@ -346,11 +358,7 @@ const Step* valid_extent(Thread& t, const Step* s) {
                                                       : t.slot<int32_t>(p.start_slot);
   const int64_t size = p.size_slot == Addr::kNoSlot ? p.size : t.slot<int64_t>(p.size_slot);
   t.slot<int64_t>(s->dst) = std::max<int64_t>(0, std::min(extent - start, size));
-  if (p.reads_on.extent > 0 && size > extent - start && size > 0 && !t.exec->options->checked) [[unlikely]] {
-    IndexTerm term = p.reads_on;
-    term.size = size;
-    diagnose(t).note_read_outside(t, s, term, start, p.ref, p.shape);
-  }
+  if (p.noted.extent > 0 && size > 0 && (start < 0 || size > extent - start)) note_outside(t, s, p, start, size, extent);
   return s + 1;
 }
 

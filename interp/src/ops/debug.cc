@@ -159,6 +159,13 @@ const Step* host_call(Thread& t, const Step* s) {
   return s + 1;
 }
 
+const Step* promise(Thread& t, const Step* s) {
+  const auto& p = payload<Kind::promise>(s);
+  const int64_t value = p.wide ? t.slot<int64_t>(s->a) : t.slot<int32_t>(s->a);
+  if (value % p.by != 0) diagnose(t).broken_promise(t, s, value, p.by);
+  return s + 1;
+}
+
 const Step* check(Thread& t, const Step* s) {
   if (!t.slot<uint8_t>(s->a)) diagnose(t).check_failed(t, s, text_of(t, payload<Kind::check>(s).message));
   return s + 1;

@@ -28,6 +28,8 @@ class Shadow {
   // A step reads these births, by what the line asks for (-1: the step's own): what they are called from then on, which
   // tells who read them first.
   virtual void read(const Thread&, const Step&, ir::LocId, std::vector<Birth>*) = 0;
+  // Elements that an operation has taken to another place, before they are stored there.
+  virtual void taken(const Thread&, const Step&, std::vector<Birth>*) = 0;
   virtual void stored(const Thread&, const Step&, const Addr&, const std::vector<Birth>&) = 0;
   // What arithmetic makes of undefined elements is theirs, but no longer them.
   virtual Birth computed(Birth) = 0;

@@ -28,6 +28,9 @@ void carry_part(Execution& ex, const memory::AsyncOperation& op, const memory::S
   if (op.rest != memory::Rest::None)
     into.set(view_of(to, to.dims), op.rest == memory::Rest::Unwritten ? shadow.padding(op) : Birth{0});
   if (from.empty()) return;
+  const Thread& t = ex.threads[static_cast<size_t>(op.thread)];
+  const Step& s = ex.plan->steps[static_cast<size_t>(op.step)];
+  shadow.taken(t, s, &births);
   View place = view_of(to, from.dims);
   place.offset += op.skipped;
   if (op.combine != memory::Combine::Replace) {
@@ -36,8 +39,7 @@ void carry_part(Execution& ex, const memory::AsyncOperation& op, const memory::S
     for (size_t i = 0; i < births.size(); ++i) join(&births[i], there[i]);
   }
   into.store(place, births);
-  shadow.stored(ex.threads[static_cast<size_t>(op.thread)], ex.plan->steps[static_cast<size_t>(op.step)],
-                {to.place.buffer, Addr::kNoSlot, place.offset}, births);
+  shadow.stored(t, s, {to.place.buffer, Addr::kNoSlot, place.offset}, births);
 }
 
 void carry_rows(Execution& ex, const memory::AsyncOperation& op, const memory::Side& all_from,

@@ -45,6 +45,9 @@ class Diagnostics {
   // PS-OOB-001 as a warning, once per step: a load that went on and gave what nobody wrote.
   virtual void note_read_outside(const Thread&, const Step*, const IndexTerm&, int64_t index, const std::string& ref,
                                  const std::vector<int64_t>& shape) const = 0;
+  // PS-OOB-003, once per step: a box that begins before its array, or of which no element exists.
+  virtual void note_box_outside(const Thread&, const Step*, const IndexTerm&, int64_t start, const std::string& ref,
+                                const std::vector<int64_t>& shape) const = 0;
   // PS-OOB-002: no element of the block that `index` names in dimension `d` lies in the array.
   [[noreturn]] virtual void block_outside(const Thread&, const Step*, const Window&, size_t d, int64_t index) const = 0;
   // PS-OOB-002 as a warning, once per step: of the block that `index` names in dimension `d` no element lies in the
@@ -81,6 +84,8 @@ class Diagnostics {
   // PS-CLU-001, noted: a cluster that a request took, whose answer nobody looked at.
   virtual void lost_cluster(Execution&, const ClusterClaim&) const = 0;
 
+  // PS-PROM-001, once per step: an integer that was to be a multiple of `by`.
+  virtual void broken_promise(const Thread&, const Step*, int64_t value, int64_t by) const = 0;
   // PS-CHK-001: the kernel's own check.
   [[noreturn]] virtual void check_failed(const Thread&, const Step*, const std::string& message) const = 0;
 

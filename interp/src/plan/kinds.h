@@ -120,7 +120,7 @@ struct Window;
   X(DmaWaitPayload) X(RowCopyPayload) X(FetchAddPayload) X(BarrierPayload) X(PeerReadPayload)                     \
   X(PeerStorePayload) X(BulkCopyPayload) X(GroupWaitPayload) X(PrintPayload) X(CheckPayload) X(NanPayload)        \
   X(TensorProductPayload) X(TensorCopyPayload) X(TensorAccessPayload) X(TensorCommitPayload)                       \
-  X(PeerArrayPayload) X(MultimemPayload) X(ClusterRequestPayload) X(ClusterAnswerPayload)
+  X(PeerArrayPayload) X(MultimemPayload) X(ClusterRequestPayload) X(ClusterAnswerPayload) X(PromisePayload)
 // clang-format on
 #define X(type) struct type;
 PALLASIM_PAYLOADS(X)

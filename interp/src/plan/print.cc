@@ -185,6 +185,7 @@ class Printer {
   std::string of(const TensorCommitPayload& p) const { return barrier(p.barrier) + tells({}, p.ctas); }
   std::string of(const PrintPayload& p) const { return fmt::format("{} values", p.args.size()); }
   std::string of(const CheckPayload&) const { return {}; }
+  static std::string of(const PromisePayload& p) { return fmt::format("a multiple of {}", p.by); }
   std::string of(const NanPayload& p) const {
     return fmt::format("{} {}", p.result.scalar ? slot(p.result.slot) : at(p.result.addr), dims(p.result.dims));
   }
@@ -222,7 +223,7 @@ class Printer {
   std::string with_slots(const Step& s) const {
     const std::string text = of(payload<k>(s));
     if (k == Kind::store_scalar) return fmt::format("{} <- {}", text, slot(s.a));
-    if (k == Kind::check || k == Kind::branch_table) return fmt::format("{} {}", slot(s.a), text);
+    if (k == Kind::check || k == Kind::branch_table || k == Kind::promise) return fmt::format("{} {}", slot(s.a), text);
     if (k == Kind::scalar_strip) return fmt::format("{} <- {}, {}", slot(s.dst), slot(s.a), slot(s.b));
     return s.dst != 0 ? fmt::format("{} <- {}", slot(s.dst), text) : text;
   }

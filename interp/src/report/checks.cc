@@ -10,20 +10,24 @@ Checks::Detectors::Detectors(const Plan& plan, const Options& o, size_t devices,
     : traffic(plan),
       claims(plan, o, instances),
       flights(plan, instances),
+      pipeline(plan, instances, flights),
       definedness(plan, instances),
       writes(plan, instances, !claims.empty() && devices == 1 ? &claims : nullptr, definedness),
       aliases(plan),
+      lanes(plan),
       races(plan, devices, o, instances) {}
 
 Checks::Checks(const Plan& plan, const Options& o, size_t devices)
     : all_(plan, o, devices, instances_), detectors_{&all_.traffic} {
   const hw::Checks& machine = plan.first().model->checks;
   if (machine.copies_in_flight) detectors_.push_back(&all_.flights);
+  if (machine.copies_in_flight && !all_.pipeline.empty()) detectors_.push_back(&all_.pipeline);
   if (machine.written_before_read || machine.unwritten_outputs)
     detectors_.push_back(&all_.writes);  // at its end it may tell claims of something
   detectors_.push_back(&all_.definedness);
   if (!all_.claims.empty() && devices == 1) detectors_.push_back(&all_.claims);
   if (!all_.aliases.empty()) detectors_.push_back(&all_.aliases);
+  if (!all_.lanes.empty()) detectors_.push_back(&all_.lanes);
   if (!all_.races.empty()) detectors_.push_back(&all_.races);
 }
 

@@ -4,6 +4,8 @@
 
 #include "checked.h"
 #include "flight_detector.h"
+#include "lane_detector.h"
+#include "pipeline_detector.h"
 #include "race_detector.h"
 
 namespace pallasim::interp {
@@ -34,9 +36,11 @@ class Checks : public Observer {
     TrafficDetector traffic;
     ClaimDetector claims;
     FlightDetector flights;
+    PipelineDetector pipeline;
     DefinednessDetector definedness;
     WriteDetector writes;
     AliasDetector aliases;
+    LaneDetector lanes;
     RaceDetector races;
   };
   Instances instances_;

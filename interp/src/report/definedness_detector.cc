@@ -7,6 +7,7 @@
 #include "../plan/array.h"
 #include "../plan/payload/movement.h"
 #include "causes.h"
+#include "left_undefined.h"
 #include "pallasim/interp/observer.h"
 #include "program.h"
 #include "report.h"
@@ -86,6 +87,7 @@ void DefinednessDetector::on_launch(const LaunchEvent&) {
   slots_.assign(ex.threads.size(), {});
   for (const Window& w : plan_.first().windows) {
     const auto operand = static_cast<size_t>(w.operand);
+    for (int32_t device = 0; device < ex.devices && !w.is_output; ++device) look_at_input(w, device);
     if (!w.is_output || ir::is_sync(w.dtype) || plan_.module.is_aliased_output(operand)) continue;
     for (int32_t device = 0; device < ex.devices; ++device)
       if (ex.operand(device, w.buffer))
@@ -211,6 +213,12 @@ void DefinednessDetector::read(const Thread& t, const Step& s, ir::LocId line, B
   }
 }
 
+// An element of an output that nobody wrote stays one of those (PS-OUT-001); elsewhere it is one that was read.
+void DefinednessDetector::taken(const Thread& t, const Step& s, Births* births) {
+  if (std::any_of(births->begin(), births->end(), [&](Birth b) { return origins_[b].what == Origin::What::Output; }))
+    read(t, s, -1, births);
+}
+
 void DefinednessDetector::stored(const Thread& t, const Step& s, const Addr& a, const Births& births) {
   Birth seen = 0;
   for (const Birth b : births) {
@@ -244,6 +252,8 @@ std::string DefinednessDetector::source(const Origin& o) const {
           "elements of a block of {}{} that nobody wrote in its visit: it is aliased, but the alias joins "
           "arrays, and a window begins with whatever memory held",
           name, by);
+    case Origin::What::Earlier:
+      return fmt::format("elements of {}{} that {}", name, by, earlier_.at(o.name));
     case Origin::What::MaskedLane: return fmt::format("lanes of {} that the mask of {} leaves undefined", name, load);
     case Origin::What::Outside: return fmt::format("elements that {} reads outside of {}", load, name);
     case Origin::What::Padding: return fmt::format("elements of a block of {}{}, beyond the array's edge", name, by);
@@ -257,6 +267,7 @@ std::string DefinednessDetector::hint(const Origin& o) {
     case Origin::What::Scratch:
     case Origin::What::Output:
       return fmt::format("set it before it is read: {0}[...] = jnp.zeros_like({0})", o.name.empty() ? "ref" : o.name);
+    case Origin::What::Earlier: return "let the kernel before write all of its output, or choose those away here";
     case Origin::What::Window:
       return "write all of the block in each visit: o_ref[...] = x_ref[...] first, with x_ref the aliased input";
     case Origin::What::MaskedLane:
@@ -315,6 +326,34 @@ void DefinednessDetector::look_at_output(size_t operand, int32_t device, std::ve
   }
 }
 
+// What an earlier launch left undefined in it.
+void DefinednessDetector::look_at_input(const Window& w, int32_t device) {
+  const auto operand = static_cast<size_t>(w.operand);
+  const ir::Operand& o = plan_.module.operands[operand];
+  const std::byte* const at = ir::is_sync(w.dtype) ? nullptr : ex().operand(device, w.buffer);
+  const auto found = at ? LeftUndefined::of_process().find(at, o.array->num_bytes()) : std::nullopt;
+  if (!found) return;
+  earlier_[o.name] = found->whose;
+  const Birth b = birth(Origin::What::Earlier, o.name, -1, false);
+  Definedness& array = this->array(device * ex().device_threads, w.buffer);
+  for (const LeftUndefined::Run& r : found->undefined) array.set(r.begin, r.end, b);
+}
+
+void DefinednessDetector::leave(const Window& w, int32_t device, const std::vector<bool>& undefined) const {
+  const std::byte* const at = ir::is_sync(w.dtype) ? nullptr : ex().operand(device, w.buffer);
+  if (!at) return;
+  const ir::Operand& o = plan_.module.operands[static_cast<size_t>(w.operand)];
+  std::vector<LeftUndefined::Run> runs;
+  for (size_t i = 0; i < undefined.size(); ++i) {
+    if (!undefined[i]) continue;
+    const int64_t begin = static_cast<int64_t>(i) * w.element_bytes;
+    if (!runs.empty() && runs.back().end == begin) runs.back().end += w.element_bytes;
+    else runs.push_back({begin, begin + w.element_bytes});
+  }
+  LeftUndefined::of_process().keep(at, o.array->num_bytes(), std::move(runs),
+                                   fmt::format("kernel {} left undefined in its output {}", plan_.module.name, o.name));
+}
+
 void DefinednessDetector::settle() {
   ended_ = all_ended(ex());
   if (!ended_) return;
@@ -325,6 +364,7 @@ void DefinednessDetector::settle() {
       undefined_.emplace_back();
       if (!ir::is_sync(w.dtype) && ex().operand(device, w.buffer))
         look_at_output(static_cast<size_t>(w.operand), device, &undefined_.back());
+      leave(w, device, undefined_.back());
     }
   if (std::all_of(undefined_.begin(), undefined_.end(), [](const auto& r) { return r.empty(); })) undefined_.clear();
 }

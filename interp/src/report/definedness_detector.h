@@ -48,7 +48,7 @@ class DefinednessDetector : public Detector, private ops::Shadow {
   using Births = std::vector<Birth>;
   // What a number of Birth stands for.
   struct Origin {
-    enum class What : uint8_t { Scratch, Output, Window, MaskedLane, Outside, Padding, Several };
+    enum class What : uint8_t { Scratch, Output, Window, Earlier, MaskedLane, Outside, Padding, Several };
     What what = What::Several;
     std::string name;                           // of the ref
     ir::LocId line = -1;                        // that read it first, or made it
@@ -63,6 +63,7 @@ class DefinednessDetector : public Detector, private ops::Shadow {
   Birth made(const Thread&, const Step&, Making) override;
   Birth padding(const memory::AsyncOperation&) override;
   void read(const Thread&, const Step&, ir::LocId, Births*) override;
+  void taken(const Thread&, const Step&, Births*) override;
   void stored(const Thread&, const Step&, const Addr&, const Births&) override;
   void decides(const Thread&, const Step&, Birth, Decides) override;
 
@@ -74,6 +75,8 @@ class DefinednessDetector : public Detector, private ops::Shadow {
   std::string source(const Origin&) const;
   static std::string hint(const Origin&);
   void look_at_output(size_t operand, int32_t device, std::vector<bool>* undefined);
+  void look_at_input(const Window&, int32_t device);
+  void leave(const Window&, int32_t device, const std::vector<bool>& undefined) const;
 
   const Plan& plan_;
   Instances& instances_;
@@ -85,6 +88,7 @@ class DefinednessDetector : public Detector, private ops::Shadow {
   std::map<std::pair<size_t, Birth>, ir::LocId> stored_;  // by output and birth: the line that stored it first
   std::map<int64_t, Births> held_;                        // by operation: of what it took from registers
   std::vector<std::vector<bool>> undefined_;
+  std::map<std::string, std::string> earlier_;  // by input: whose undefined elements it holds
   std::array<Birth, 256> computed_{};  // by birth
   // Refs whose undefined elements were computed with and stored back: an accumulator that nobody set, even where all of
   // it is overwritten later.

@@ -174,6 +174,39 @@ void FlightDetector::report(Execution& ex, const shadow::InFlightUse& u) {
   add(std::move(d), issued, name, u.awaits == memory::Completion::Kind::Nothing);
 }
 
+void FlightDetector::refilled(const Window& w, const shadow::Box& box, int32_t thread) {
+  constexpr int32_t kNoStep = INT32_MIN;
+  if (flights_.empty()) return;
+  shadow::Access a;
+  a.who = thread;
+  a.instance = instances_.of(ex(), thread, w.buffer);
+  a.write = true;
+  a.site = kNoStep + w.operand;
+  a.known = &box;
+  const size_t before = flights_.found().size();
+  flights_.access(a, thread);
+  for (size_t i = before; i < flights_.found().size(); ++i) report(w, flights_.found()[i], thread);
+}
+
+// The window is a place of its own: a copy that names the array does not use it.
+void FlightDetector::report(const Window& w, const shadow::InFlightUse& u, int32_t thread) {
+  const auto issue = issues_.find(u.operation);
+  if (issue == issues_.end() || (u.writes ? issue->second.way.dst : issue->second.way.src).buffer != w.buffer) return;
+  const Step& issued = plan_.steps[static_cast<size_t>(u.issued)];
+  const std::string& name = plan_.module.operands[static_cast<size_t>(w.operand)].name;
+  ir::Diagnostic d =
+      diagnostic_at(this->thread(thread), plan_.loc_of(issued), "PS-RACE-001",
+                    fmt::format("the window of {} is used for another block while a copy that nobody awaited yet {} it",
+                                name, u.writes ? "writes" : "reads"));
+  d.numbers.push_back(fmt::format("the copy goes {}{}", issue->second.way.text(ex()), not_awaited(u)));
+  if (const std::string at = moment_text(issue->second.when, issued.id); !at.empty())
+    d.numbers.push_back(fmt::format("it was started at {}", at));
+  d.numbers.push_back("a core holds few blocks of an operand: the pipeline of the grid fetches a later one into the same "
+                      "memory, or the kernel writes one there");
+  d.hint = fmt::format("wait for the copy in the step that starts it, or copy {} to scratch memory first", name);
+  add(std::move(d), issued, name, u.awaits == memory::Completion::Kind::Nothing);
+}
+
 // Uses of copies that one wait would make right are one report.
 void FlightDetector::add(ir::Diagnostic d, const Step& issued, const std::string& ref, bool by_itself) {
   std::vector<std::string> keys;

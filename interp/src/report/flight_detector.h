@@ -22,6 +22,8 @@ class FlightDetector : public Detector {
   void on_sync(const SyncEvent&) override;
   void on_memory(const MemoryEvent&) override;
   void finish(std::vector<ir::Diagnostic>&) override;
+  // The pipeline of a grid uses the memory of a window again, in which the thread saw that box of its operand.
+  void refilled(const Window&, const memory::shadow::Box&, int32_t thread);
 
  private:
   // When a thread came to a step: its grid point, and the trip of each loop around the step, the innermost first.
@@ -37,6 +39,7 @@ class FlightDetector : public Detector {
   std::string moment_text(const Moment&, int32_t step);
   void look(Execution&, const memory::shadow::Access&, int32_t thread);
   void report(Execution&, const memory::shadow::InFlightUse&);
+  void report(const Window&, const memory::shadow::InFlightUse&, int32_t thread);
   void add(ir::Diagnostic, const Step& issued, const std::string& ref, bool by_itself);
   const Plan& plan_;
   Instances& instances_;

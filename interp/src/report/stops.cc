@@ -273,6 +273,35 @@ void Words::note_read_outside(const Thread& t, const Step* s, const IndexTerm& t
   ex.add_finding(std::move(d));
 }
 
+void Words::note_box_outside(const Thread& t, const Step* s, const IndexTerm& term, int64_t start,
+                             const std::string& ref, const std::vector<int64_t>& shape) const {
+  Execution& ex = *t.exec;
+  if (!ex.log.noted.emplace(s, ex.log.findings.size()).second) return;
+  const std::string name = ref.empty() ? "an array" : ref;
+  ir::Diagnostic d = diagnostic_at(
+      t, s, "PS-OOB-003",
+      start < 0 ? fmt::format("a box begins at {} of dimension {} of {}, before it", start, term.dim, name)
+                : fmt::format("a box begins at {} of dimension {} of {} (size {}): none of it exists", start, term.dim,
+                              name, term.extent));
+  if (std::string from = index_origin(t, *s, term.dim, start); !from.empty()) d.numbers.push_back(std::move(from));
+  d.numbers.push_back(fmt::format("{} has shape {}, the box {} elements in dimension {}", name, ops::shape_text(shape),
+                                  term.size, term.dim));
+  d.numbers.push_back("a bulk copy reads zeros there and writes nothing; a box that reaches beyond the end is common, "
+                      "this one is a mistake more often");
+  d.hint = "does the index count elements or tiles, and from which block's start? out_of_bounds=machine is silent";
+  ex.add_finding(std::move(d));
+}
+
+void Words::broken_promise(const Thread& t, const Step* s, int64_t value, int64_t by) const {
+  Execution& ex = *t.exec;
+  if (!ex.log.noted.emplace(s, ex.log.findings.size()).second) return;
+  ir::Diagnostic d = diagnostic_at(t, s, "PS-PROM-001", fmt::format("{} is no multiple of {}, as is promised", value, by));
+  if (const std::string trip = trip_of(t, *s); !trip.empty()) d.numbers.push_back("in " + trip);
+  d.numbers.push_back("the compiler believes it, and aligns what it reads and writes by it");
+  d.hint = fmt::format("make it one: {} * (i // {}), or promise less", by, by);
+  ex.add_finding(std::move(d));
+}
+
 void Words::slice_outside(const Thread& t, const Step* s, const Window& w, size_t d, int64_t start,
                           int64_t size) const {
   const ir::Operand& o = t.exec->plan->module.operands[static_cast<size_t>(w.operand)];

@@ -12,6 +12,9 @@ class Words final : public ops::Diagnostics {
   [[noreturn]] void out_of_bounds(const Thread&, const Step*, const IndexTerm&, int64_t index, const std::string& ref,
                                   const std::vector<int64_t>& shape, const char* access,
                                   const GatherDim* block) const override;
+  void note_box_outside(const Thread&, const Step*, const IndexTerm&, int64_t start, const std::string& ref,
+                        const std::vector<int64_t>& shape) const override;
+  void broken_promise(const Thread&, const Step*, int64_t value, int64_t by) const override;
   void note_read_outside(const Thread&, const Step*, const IndexTerm&, int64_t index, const std::string& ref,
                          const std::vector<int64_t>& shape) const override;
   void note_out_of_bounds(const Thread&, const Step*, const IndexTerm&, int64_t index, int64_t used,

@@ -85,6 +85,7 @@ struct Capacity {
   const char* holder = "";       // "a TensorCore"
   const char* limit = nullptr;   // a compiler parameter by which a kernel allows itself less
   const char* advice = "";       // where a kernel needs more
+  const char* scoped = nullptr;  // the figure of what a kernel gets that does not say its limit
   const char* fewer = "";        // the same where it holds several copies of a window
   const char* known_as = "";     // how compilers begin to say so; tuners of libraries look for their words
 };

@@ -163,6 +163,11 @@ void Compiler::place_operand(size_t i) {
     const bool own = o.kind == ir::Operand::Kind::Prefetch ? analysis::may_write(body, body.args[i])
                                                            : needs_window(static_cast<int>(i), w);
     if (own) copy_prefetch(&ref);
+    if (own && o.kind == ir::Operand::Kind::Prefetch && model_.grid_pipeline &&
+        std::any_of(m_.operands.begin(), m_.operands.end(), [&](const ir::Operand& reader) {
+          return reader.index_map && reads_operand(m_, *reader.index_map, i);
+        }))
+      state<ScalarsOfIndexMaps>().not_found[ref.origin()] = i;
     if (given) keep_callers_array(static_cast<int>(i), &ref);
     if (of_cores(o)) place_in_cores(w, &ref);
     add_tile_padding(*this, &ref, o.space);

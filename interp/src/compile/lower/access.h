@@ -1,5 +1,6 @@
 // Reads and writes of refs that several families share.
 #pragma once
+#include <map>
 #include <set>
 #include <string>
 
@@ -14,6 +15,12 @@ namespace pallasim::interp {
 struct CallersBuffers {
   std::set<int> not_noted;  // origins; the first write to each is noted
 };
+// Prefetched scalars that index maps read, by origin: the operand. The first write to each is found.
+struct ScalarsOfIndexMaps {
+  std::map<int, size_t> not_found;
+};
+// Whether an index map reads the prefetched operand of that number.
+bool reads_operand(const ir::Module&, const ir::Graph& index_map, size_t prefetched);
 // Refuses to write to an input.
 void check_writable(Emitter&, const Op&, const Val& ref);
 // What loads outside of the ref do.

@@ -105,6 +105,16 @@ static void lower_host_call(Emitter& e, const Op& op) {
   e.emit<Kind::host_call>(std::move(p)).imm = index && index->is_int() ? index->i : 0;
 }
 
+// The compiler believes it; a checked run looks at the number.
+static void lower_multiple_of(Emitter& e, const Op& op) {
+  const Val v = e.operand(op, 0);
+  const Attr* values = op.attr("values");
+  if (e.options().checked && v.is_scalar() && ir::is_int(v.dtype) && values && !values->items.empty() &&
+      values->items[0].is_int() && values->items[0].i > 1)
+    e.emit<Kind::promise>(PromisePayload{values->items[0].i, is_wide(v.dtype)}).a = scalar_slot(e, v);
+  e.define(op.results[0], v);
+}
+
 // Promises to a compiler.
 static void lower_identity(Emitter& e, const Op& op) {
   for (size_t i = 0; i < op.results.size(); ++i) e.define(op.results[i], e.operand(op, i));
@@ -116,7 +126,7 @@ Rows debug_rows() {
   static constexpr Row kRows[] = {{OpCode::debug_print, lower_print},
                                   {OpCode::check, lower_check},
                                   {OpCode::debug_callback, lower_host_call},
-                                  {OpCode::multiple_of, lower_identity},
+                                  {OpCode::multiple_of, lower_multiple_of},
                                   {OpCode::max_contiguous, lower_identity},
                                   {OpCode::optimization_barrier, lower_identity},
                                   {OpCode::layout_cast, lower_identity},

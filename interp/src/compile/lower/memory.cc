@@ -14,6 +14,18 @@
 #include "units.h"
 
 namespace pallasim::interp {
+static bool uses(const ir::Region& region, ir::ValueId v) {
+  return std::any_of(region.ops.begin(), region.ops.end(), [&](const Op& op) {
+    return std::find(op.operands.begin(), op.operands.end(), v) != op.operands.end() ||
+           std::any_of(op.regions.begin(), op.regions.end(), [&](const ir::Region& r) { return uses(r, v); });
+  });
+}
+
+bool reads_operand(const ir::Module& m, const ir::Graph& index_map, size_t prefetched) {
+  const size_t arg = m.grid.size() + prefetched;
+  return arg < index_map.region.args.size() && uses(index_map.region, index_map.region.args[arg]);
+}
+
 static void note_write(Emitter& e, const Op& op, const Val& ref) {
   ir::Diagnostic d = ir::Diagnostic("PS-RO-001", "write to " + ref.memory().name +
                                                      ", which is an input: it goes to a copy of the launch's own")
@@ -25,8 +37,32 @@ static void note_write(Emitter& e, const Op& op, const Val& ref) {
   e.plan().findings.push_back(std::move(d));
 }
 
+// The pipeline calls index maps ahead of the grid point whose block they name.
+static void find_moving_scalars(Emitter& e, const Op& op, const Val& ref) {
+  auto& maps = e.state<ScalarsOfIndexMaps>().not_found;
+  const auto of = maps.find(ref.origin());
+  if (of == maps.end()) return;
+  const ir::Operand& o = e.module().operands[of->second];
+  ir::Diagnostic d = ir::Diagnostic("PS-PIPE-001", "write to " + o.name + ", which an index map reads")
+                         .of(e.module().name)
+                         .at(ir::site_of(e.module(), op.loc))
+                         .with({"the pipeline of the grid asks for blocks ahead: whether a later block's index map "
+                                "sees this write depends on how far"})
+                         .hinted("index maps read what was prefetched; keep what changes in scratch memory");
+  for (const ir::Operand& reader : e.module().operands)
+    if (reader.index_map && reads_operand(e.module(), *reader.index_map, of->second)) {
+      ir::Site side = ir::site_of(e.module(), reader.index_map->region.ops.back().loc);
+      side.what = "the index map of " + reader.name;
+      d.also.push_back(std::move(side));
+      break;
+    }
+  e.plan().findings.push_back(std::move(d));
+  maps.erase(of);
+}
+
 void check_writable(Emitter& e, const Op& op, const Val& ref) {
   if (!ref.ref().read_only) {
+    find_moving_scalars(e, op, ref);
     if (e.state<CallersBuffers>().not_noted.erase(ref.origin()) > 0) note_write(e, op, ref);
     return;
   }

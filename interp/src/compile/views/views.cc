@@ -284,7 +284,11 @@ Follower::Exists Follower::select_dim(const Entry& d, size_t dim, std::vector<In
     r.memory().addr.offset += p.start * bytes;
   }
   if (!moves() || p.step != 1) return {Addr::kNoSlot, Addr::kNoSlot};
-  return {valid_slot(e_, r, dim, term, p.start, p.count, p.size_slot, reads_on),
+  using Notes = ValidPayload::Notes;
+  std::optional<Notes> notes;
+  if (reads_on) notes = Notes::ReadsOn;
+  if (box() && e_.options().out_of_bounds != Options::Oob::Machine) notes = Notes::Box;
+  return {valid_slot(e_, r, dim, term, p.start, p.count, p.size_slot, notes),
           box() ? before_slot(e_, r, dim, term, p.start, p.count) : Addr::kNoSlot};
 }
 

@@ -38,8 +38,12 @@ struct ValidPayload {    // how much of a slice exists
   bool wide;
   int64_t size;
   uint32_t size_slot;
-  // Where a copy goes on behind the end of its source: that dimension, noted when it happens; extent 0: it does not.
-  IndexTerm reads_on = {};
+  // Copies that lie outside of their array, noted when it happens: that dimension; extent 0: nothing is noted.
+  enum class Notes : uint8_t {
+    ReadsOn,  // a copy goes on behind the end of its source
+    Box,      // no element of a box exists, or it begins before its array
+  } notes = Notes::ReadsOn;
+  IndexTerm noted = {};
   std::string ref = {};
   std::vector<int64_t> shape = {};
 };

@@ -28,6 +28,10 @@ struct PrintPayload {
   };
   std::vector<Arg> args;
 };
+struct PromisePayload {  // that an integer is a multiple of another
+  int64_t by;
+  bool wide;  // i64, else i32
+};
 struct CheckPayload {
   PrintPayload message;
 };

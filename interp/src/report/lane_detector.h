@@ -1,0 +1,24 @@
+// Checked runs of programs of many lanes: stores in which two lanes write different values to one element. Which of
+// them stays is not defined.
+#pragma once
+#include <map>
+
+#include "instances.h"
+
+namespace pallasim::interp {
+
+class LaneDetector : public Detector {
+ public:
+  explicit LaneDetector(const Plan&);
+  bool empty() const { return !looks_; }
+  uint32_t wants() const override { return kStep; }
+  void see(Seen&) override {}
+  void on_step(const StepEvent&) override;
+  void finish(std::vector<ir::Diagnostic>&) override;
+
+ private:
+  bool looks_;
+  std::map<int32_t, ir::Diagnostic> findings_;  // by step
+};
+
+}  // namespace pallasim::interp
