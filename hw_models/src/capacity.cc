@@ -281,8 +281,8 @@ void compare_scoped(const ir::Module& m, const Profile& p, const SpaceUse& use, 
   const int64_t capacity = p.capacity(s.capacity.figure), scoped = p.capacity(s.capacity.scoped);
   if (scoped == kUnknown || use.bytes <= scoped || (capacity != kUnknown && use.bytes > capacity)) return;
   ir::Diagnostic& d = report(m, out, "PS-MEM-002",
-                             fmt::format("{} bytes of {} are needed, of which a kernel on {} gets {} by default", use.bytes,
-                                         s.name, p.name, scoped),
+                             fmt::format("{} bytes of {} are needed, of which a kernel on {} gets {} by default",
+                                         use.bytes, s.name, p.name, scoped),
                              use.loc,
                              fmt::format("raise the limit, compiler_params=pltpu.CompilerParams({}=…), or {}",
                                          s.capacity.limit, s.capacity.advice));

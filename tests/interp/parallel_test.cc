@@ -102,7 +102,8 @@ TEST(Parallel, TheFirstErrorInGridOrderIsReported) {
   std::string first;
   std::vector<Options> all = in_parts();
   all.emplace_back().workers = 1;
-  for (const Options& o : all) {
+  for (Options& o : all) {
+    o.out_of_bounds = Options::Oob::Error;
     std::string report;
     EXPECT_EQ(error_code(text, {noise({4, 8, 16})}, o, &report), "PS-OOB-001");
     EXPECT_NE(report.find("grid point (2, 0)"), std::string::npos) << report;
@@ -111,6 +112,7 @@ TEST(Parallel, TheFirstErrorInGridOrderIsReported) {
   }
   Options judged;
   judged.verify_split = true;
+  judged.out_of_bounds = Options::Oob::Error;
   std::string report;
   EXPECT_EQ(error_code(text, {noise({4, 8, 16})}, judged, &report), "PS-OOB-001");
   EXPECT_EQ(report, first);

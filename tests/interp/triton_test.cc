@@ -328,9 +328,12 @@ TEST(TritonEdges, MaskedElementsAreNotTouched) {
 TEST(TritonEdges, UnmaskedOnesAreFoundOrReadWhatLiesThere) {
   const std::vector<Array> x = {f32({2, 6}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11})};
   std::string report;
-  EXPECT_EQ(error_code(edge("  %2 = get %0 : f32[2,4]\n"), x, {}, &report), "PS-OOB-001");
-  EXPECT_NE(report.find("the block begins at 4 of the array, which has 6"), std::string::npos) << report;
   Options o;
+  o.out_of_bounds = Options::Oob::Error;
+  EXPECT_EQ(error_code(edge("  %2 = get %0 : f32[2,4]\n"), x, o, &report), "PS-OOB-001");
+  EXPECT_NE(report.find("the block begins at 4 of the array, which has 6"), std::string::npos) << report;
+  const auto nobodys = run(edge("  %2 = get %0 : f32[2,4]\n"), x).results[0].as<float>();
+  EXPECT_TRUE(std::isnan(nobodys[6]) && nobodys[8] == 6 && std::isnan(nobodys[15]));
   o.out_of_bounds = Options::Oob::Machine;
   const auto r = run(edge("  %2 = get %0 : f32[2,4]\n"), x, o).results[0].as<float>();
   EXPECT_EQ(std::vector<float>(r.begin(), r.begin() + 8),

@@ -134,7 +134,7 @@ namespace {
 bool same_plan(const Options& a, const Options& b) {
   return a.chip == b.chip && a.checked == b.checked && a.fuse == b.fuse && a.numerics == b.numerics &&
          a.pipeline == b.pipeline && a.cores == b.cores && a.uninitialized == b.uninitialized &&
-         a.verify_split == b.verify_split;
+         a.verify_split == b.verify_split && a.out_of_bounds == b.out_of_bounds;
 }
 
 oracle::Array empty_like(const ir::Type& t) {

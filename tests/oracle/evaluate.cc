@@ -45,6 +45,7 @@ bool Machine::is_aliased(size_t input) const {
 
 std::shared_ptr<Memory> Machine::new_memory(const ir::Type& t, const std::string& name) {
   auto memory = std::make_shared<Memory>();
+  memory->reads_outside = setting_.reads_outside && is_tpu();
   memory->dtype = t.dtype;
   memory->space = t.space;
   memory->name = name;

@@ -22,6 +22,7 @@ struct Array {
 struct Setting {
   std::vector<int> order;            // of the threads of a mesh: who runs first among those that can; empty: ascending
   uint64_t noise = 1;                // which noise
+  bool reads_outside = false;        // of a TPU's memory go on, and give what nobody wrote
   bool fuzzy_uninitialized = false;  // fill fresh memory with noise instead of NaN / the type's most negative integer
 };
 

@@ -57,6 +57,7 @@ struct Memory {
   DType dtype = DType::F32;  // of the elements that it was allocated for
   ir::Space space = ir::Space::Any;
   bool operand = false;  // an array of the call
+  bool reads_outside = false;
   std::string name;
   Family* family = nullptr;
 };

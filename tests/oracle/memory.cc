@@ -26,6 +26,12 @@ static void touched(const Ref& r, const int64_t* at, bool write) {
 
 void read_element(const Ref& r, int64_t n, std::byte* out) {
   const int64_t* at = r.at.data() + n * r.parts;
+  if ((*at == kOutside || *at == kPadding) && r.memory->reads_outside) {
+    std::vector<std::byte> unwritten(static_cast<size_t>(ir::byte_size(r.dtype)));
+    fill_unwritten(unwritten, r.dtype, false, nullptr);
+    std::memcpy(out, unwritten.data(), unwritten.size());
+    return;
+  }
   if (*at < 0) throw Stop{"out of bounds: read of " + r.memory->name};
   const auto size = static_cast<size_t>(ir::byte_size(r.dtype));
   touched(r, at, false);

@@ -188,6 +188,6 @@ def test_a_kernel_without_bounds_checks_reads_fresh_memory_outside(emulated, sam
     out = emulated(call(reads, compiler_params=unchecked), x, machine="tpu-v5e")
     same(out[:5], x[3:])
     assert np.isnan(out[5:]).all()
-    for f in call(reads), call(writes, compiler_params=unchecked):
+    for f, options in (call(reads), {"out_of_bounds": "error"}), (call(writes, compiler_params=unchecked), {}):
         with pytest.raises(pallasim.KernelError, match="PS-OOB-001"):
-            emulated(f, x, machine="tpu-v5e")
+            emulated(f, x, machine="tpu-v5e", **options)

@@ -89,7 +89,7 @@ def test_every_index_of_a_read_may_lie_outside(emulated, same, machine):
     start = np.array([2], np.int32)
     expected = np.array([[12, fill], [fill, fill], [11, 7], [11, fill]], np.float32)
     same(emulated(f, start, x, machine=machine, rules=False, out_of_bounds="uninitialized"), expected)
-    with pytest.raises(pallasim.KernelError, match="PS-OOB-001"), pallasim.emulate(machine, rules=False):
+    with pytest.raises(pallasim.KernelError, match="PS-OOB-001"), pallasim.emulate(machine, rules=False, out_of_bounds="error"):
         f(start, x)
 
 

@@ -87,7 +87,7 @@ BAD = {
     "tpu-v5e checked": "'checked' is no option: write NAME=VALUE or --NAME VALUE, such as detect_races=True",
     "tpu-v5e detect_race=True": "there is no option 'detect_race'; did you mean detect_races? There are ",
     "tpu-v5e --sedd 3": "there is no option 'sedd'",
-    "tpu-v5e out_of_bounds=eror": "out_of_bounds is error, machine or uninitialized, not 'eror'",
+    "tpu-v5e out_of_bounds=eror": "out_of_bounds is chip, error, machine or uninitialized, not 'eror'",
     "tpu-v5e --cores many": "cores is ",
     "tpu-v5e findings=loud": "findings is 'warn', 'collect' or 'raise'",
     "tpu-v5e 'replay": "No closing quotation",

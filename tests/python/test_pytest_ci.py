@@ -33,7 +33,7 @@ def double_kernel(x_ref, o_ref):
     o_ref[...] = x_ref[...] * 2
 
 def far_kernel(x_ref, o_ref):
-    o_ref[...] = x_ref[pl.ds(pl.program_id(0) + 1, 16)]  # outside
+    o_ref[pl.ds(pl.program_id(0) + 1, 16)] = x_ref[...]  # outside
 
 def late(x=X):
     return pl.pallas_call(late_kernel, out_shape=x, in_specs=[pl.BlockSpec(memory_space=pl.ANY)],
@@ -201,7 +201,7 @@ def annotations(ended):
 def test_annotations(whole):
     race, outside = sorted(annotations(whole), reverse=True, key=lambda line: "PS-RACE" in line)
     assert race.startswith(f"::error file=sub dir/kernels.py,line={line_of('race')},col=18,title=PS-RACE-001::row is read while a copy")
-    assert outside.startswith(f"::error file=sub dir/kernels.py,line={line_of('outside')},col=18,title=PS-OOB-001::")
+    assert outside.startswith(f"::error file=sub dir/kernels.py,line={line_of('outside')},col=5,title=PS-OOB-001::")
     assert "%0Afound by sub dir/test_kernels.py::test_outside" in outside
 
 

@@ -26,7 +26,7 @@ def double_kernel(x_ref, o_ref):
 
 def late_kernel(x_ref, o_ref):
     i = pl.program_id(0)
-    o_ref[pl.ds(i, 1)] = x_ref[pl.ds(i + 5, 1)]
+    o_ref[pl.ds(i + 5, 1)] = x_ref[pl.ds(i, 1)]
 
 def double(x):
     return pl.pallas_call(double_kernel, out_shape=x)(x)
@@ -78,11 +78,11 @@ def test_unmodified_tests_run_on_the_emulator(pytester):
     folder = pytester.path / "pallasim-artifacts"
     assert sorted(p.name for p in folder.iterdir()) == [f"test_kernels.py_test_{t}" for t in ("no_kernel", "out_of_bounds", "wrong_value")]
     failed = folder / "test_kernels.py_test_out_of_bounds"
-    assert "o_ref[pl.ds(i, 1)] = x_ref[pl.ds(i + 5, 1)]" in (failed / "report.txt").read_text()
+    assert "o_ref[pl.ds(i + 5, 1)] = x_ref[pl.ds(i, 1)]" in (failed / "report.txt").read_text()
     done = subprocess.run([BINARY, "run", str(failed / "program.capsule"), "--json"], capture_output=True, text=True)
     replayed = json.loads(done.stdout)
     assert [launch["error"] for launch in replayed["launches"]] == [None, "PS-OOB-001"]
-    assert replayed["findings"][0]["text"] == "o_ref[pl.ds(i, 1)] = x_ref[pl.ds(i + 5, 1)]"
+    assert replayed["findings"][0]["text"] == "o_ref[pl.ds(i + 5, 1)] = x_ref[pl.ds(i, 1)]"
     wrong = folder / "test_kernels.py_test_wrong_value"
     assert sorted(p.name for p in wrong.iterdir()) == ["program.capsule", "report.txt"]
     text = (wrong / "report.txt").read_text()

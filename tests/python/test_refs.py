@@ -183,4 +183,4 @@ def test_constant_indices_below_zero_count_from_the_end_where_there_is_no_chip(e
     f = lambda x: call(kernel, jax.ShapeDtypeStruct((5,), x.dtype), x)  # noqa: E731
     same(emulated(f, x), np.append(x[:, -1], x[-3, 2]))
     with pytest.raises(pallasim.KernelError, match=r"index -1 is outside dimension 1(.|\n)*which would be 5"):
-        emulated(f, x, machine="tpu-v5e", rules=False)
+        emulated(f, x, machine="tpu-v5e", rules=False, out_of_bounds="error")

@@ -92,7 +92,7 @@ def test_an_index_outside_names_the_line():
         o[...] = plsc.load_gather(x, [index[...]])
 
     with pytest.raises(pallasim.KernelError, match="PS-OOB-001") as e:
-        on_subcore(body, [x], x, np.arange(1, LANES + 1, dtype=np.int32))
+        on_subcore(body, [x], x, np.arange(1, LANES + 1, dtype=np.int32), out_of_bounds="error")
     assert "plsc.load_gather(x, [index[...]])" in str(e.value) and "16" in str(e.value)
 
 

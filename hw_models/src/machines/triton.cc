@@ -31,8 +31,8 @@ const MachineModel& triton() {
       .defaults = {.unnamed = Space::Gmem, .any = Space::Gmem, .constants = Space::Gmem},
       .arrays = Space::Gmem,
       .products = Space::GpuSmem,
-      // XLA's allocator gives arrays a multiple of 256 bytes (xla/tsl/framework/allocator.h, kAllocatorAlignment and the
-      // BFC allocator's least chunk).
+      // XLA's allocator gives arrays a multiple of 256 bytes (xla/tsl/framework/allocator.h, kAllocatorAlignment and
+      // the BFC allocator's least chunk).
       .outside = {.loads = Outside::Undefined, .granule = 256},
       .checks = {.unwritten_outputs = true},
   };

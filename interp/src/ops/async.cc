@@ -338,14 +338,14 @@ void complete_groups(Execution& ex, int64_t stream, int64_t most) {
 
 void complete_copy(Execution& ex, size_t index) { complete(ex, ex.copies.take(index)); }
 
-// A checked run tells of the use of what was read from outside.
 [[gnu::noinline]] static void note_outside(const Thread& t, const Step* s, const ValidPayload& p, int64_t start,
                                            int64_t size, int64_t extent) {
+  if (std::any_of(p.sizes.begin(), p.sizes.end(), [&](uint32_t n) { return t.slot<int64_t>(n) == 0; })) return;
   IndexTerm term = p.noted;
   term.size = size;
   if (p.notes == ValidPayload::Notes::Box) {
     if (start < 0 || start >= extent) diagnose(t).note_box_outside(t, s, term, start, p.ref, p.shape);
-  } else if (!t.exec->options->checked) {
+  } else {
     diagnose(t).note_read_outside(t, s, term, start, p.ref, p.shape);
   }
 }
@@ -358,7 +358,8 @@ const Step* valid_extent(Thread& t, const Step* s) {
                                                       : t.slot<int32_t>(p.start_slot);
   const int64_t size = p.size_slot == Addr::kNoSlot ? p.size : t.slot<int64_t>(p.size_slot);
   t.slot<int64_t>(s->dst) = std::max<int64_t>(0, std::min(extent - start, size));
-  if (p.noted.extent > 0 && size > 0 && (start < 0 || size > extent - start)) note_outside(t, s, p, start, size, extent);
+  if (p.noted.extent > 0 && size > 0 && (start < 0 || size > extent - start))
+    note_outside(t, s, p, start, size, extent);
   return s + 1;
 }
 

@@ -108,12 +108,14 @@ int64_t Elements::array_index(const GatherDim& g, size_t dim) const {
 // Of a load of which an element lies outside of the ref in dimension `d`: it goes on, or stops.
 std::byte* Elements::read_outside(size_t d, int64_t index, int64_t offset) const {
   const GatherDim& g = p_.ref_dims[d];
-  const IndexTerm term{0, false, 0, g.extent - 1, static_cast<int>(d), g.extent, 1};
+  IndexTerm term{0, false, 0, g.extent - 1, static_cast<int>(d), g.extent, 1};
   const int64_t base = t_.resolve(p_.ref) - t_.bases[p_.ref.buffer];
   if (!may_read_at(p_.reads_outside, memory::add(base, memory::mul(offset, p_.size)), p_.size))
     diagnose(t_).out_of_bounds(t_, s_, term, index, p_.name, p_.shape, "read",
                                index >= 0 && index < g.extent ? &g : nullptr);
-  if (!t_.exec->options->checked) diagnose(t_).note_read_outside(t_, s_, term, index, p_.name, p_.shape);
+  if (g.kind == GatherDim::Kind::Range && g.result_dim >= 0 && g.step == 1)
+    term.size = p_.dims[static_cast<size_t>(g.result_dim)], index = start_[d];
+  diagnose(t_).note_read_outside(t_, s_, term, index, p_.name, p_.shape);
   return nullptr;
 }
 

@@ -42,7 +42,8 @@ class Diagnostics {
   // read what nobody wrote, or wrote nothing.
   virtual void note_out_of_bounds(const Thread&, const Step*, const IndexTerm&, int64_t index, int64_t used,
                                   const std::string& ref, const std::vector<int64_t>& shape) const = 0;
-  // PS-OOB-001 as a warning, once per step: a load that went on and gave what nobody wrote.
+  // PS-OOB-001 as a warning, once per step: a load that went on and gave what nobody wrote. A checked run remembers it
+  // (Log::outside), and tells where the value is used.
   virtual void note_read_outside(const Thread&, const Step*, const IndexTerm&, int64_t index, const std::string& ref,
                                  const std::vector<int64_t>& shape) const = 0;
   // PS-OOB-003, once per step: a box that begins before its array, or of which no element exists.

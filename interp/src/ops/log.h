@@ -19,8 +19,9 @@ struct Print {
 
 struct Log {
   std::vector<Print> prints;
-  std::vector<ir::Diagnostic> findings;  // that did not stop the run
-  std::map<const Step*, size_t> noted;   // steps that report once: the places of their findings
+  std::vector<ir::Diagnostic> findings;        // that did not stop the run
+  std::map<const Step*, size_t> noted;         // steps that report once: the places of their findings
+  std::map<const Step*, std::string> outside;  // of checked runs: what a load read outside of its ref first
   struct Visits {
     std::vector<int64_t> now;                                   // the block's place
     std::map<std::vector<int64_t>, std::vector<int64_t>> seen;  // place -> grid point
@@ -32,6 +33,7 @@ struct Log {
     prints.clear();
     findings.clear();
     noted.clear();
+    outside.clear();
     visits.clear();
   }
 };

@@ -42,8 +42,8 @@ std::optional<MeetingLanes> meeting(const Thread& t, const GatherPayload& p, con
   MeetingLanes r;
   for (size_t i = 1; i < lanes.size(); ++i) {
     const Lane &a = lanes[i - 1], &b = lanes[i];
-    if (a.at != b.at || std::equal(values + a.number * p.size, values + (a.number + 1) * p.size,
-                                   values + b.number * p.size))
+    if (a.at != b.at ||
+        std::equal(values + a.number * p.size, values + (a.number + 1) * p.size, values + b.number * p.size))
       continue;
     if (r.elements++ == 0) r.first = a.number, r.second = b.number, r.offset = a.at - t.bases[p.ref.buffer];
   }

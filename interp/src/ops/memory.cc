@@ -107,7 +107,7 @@ std::byte* scalar_address(Thread& t, const Step* s, const ScalarAccess& p) {
   if (is_inside(t, p.term, i)) return at + i * p.term.stride;
   const int64_t offset = memory::add(at - t.bases[p.addr.buffer], memory::mul(i, p.term.stride));
   if (!p.store && may_read_at(p.outside, offset, p.bytes)) {
-    if (!t.exec->options->checked) diagnose(t).note_read_outside(t, s, p.term, i, p.ref, p.shape);
+    diagnose(t).note_read_outside(t, s, p.term, i, p.ref, p.shape);
     return nullptr;
   }
   return at + outside_offset(t, s, p.term, i, p.ref, p.shape, p.store != nullptr);

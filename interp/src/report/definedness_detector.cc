@@ -54,7 +54,7 @@ DefinednessDetector::Birth DefinednessDetector::birth(Origin::What what, const s
       return static_cast<Birth>(b);
   if (origins_.size() == 255) origins_.push_back({});
   if (origins_.size() == 256) return 255;
-  origins_.push_back({what, name, line, read, 0, {"PS-UNINIT-003", ""}});
+  origins_.push_back({what, name, line, read, "", 0, {"PS-UNINIT-003", ""}});
   return static_cast<Birth>(origins_.size() - 1);
 }
 
@@ -185,6 +185,7 @@ DefinednessDetector::Birth DefinednessDetector::made(const Thread& t, const Step
                                                         : payload<Kind::load_in_place>(s).access.name;
   const Birth r = birth(what, name, line, true);
   if (origins_[r].found.kernel.empty()) origins_[r].found = diagnostic_at(t, line, "PS-UNINIT-003", "");
+  if (const auto at = ex().log.outside.find(&s); at != ex().log.outside.end()) origins_[r].detail = at->second;
   return r;
 }
 
@@ -252,10 +253,10 @@ std::string DefinednessDetector::source(const Origin& o) const {
           "elements of a block of {}{} that nobody wrote in its visit: it is aliased, but the alias joins "
           "arrays, and a window begins with whatever memory held",
           name, by);
-    case Origin::What::Earlier:
-      return fmt::format("elements of {}{} that {}", name, by, earlier_.at(o.name));
+    case Origin::What::Earlier: return fmt::format("elements of {}{} that {}", name, by, earlier_.at(o.name));
     case Origin::What::MaskedLane: return fmt::format("lanes of {} that the mask of {} leaves undefined", name, load);
-    case Origin::What::Outside: return fmt::format("elements that {} reads outside of {}", load, name);
+    case Origin::What::Outside:
+      return fmt::format("elements that {} reads outside of {}{}", load, name, o.detail.empty() ? "" : ": " + o.detail);
     case Origin::What::Padding: return fmt::format("elements of a block of {}{}, beyond the array's edge", name, by);
     case Origin::What::Several: break;
   }

@@ -53,6 +53,7 @@ class DefinednessDetector : public Detector, private ops::Shadow {
     std::string name;                           // of the ref
     ir::LocId line = -1;                        // that read it first, or made it
     bool read = false;                          // by a step: no longer as it lay in memory
+    std::string detail;                         // which place
     Birth of = 0;                               // not 0: what arithmetic made of that one
     ir::Diagnostic found{"PS-UNINIT-003", ""};  // where that was
   };
@@ -89,7 +90,7 @@ class DefinednessDetector : public Detector, private ops::Shadow {
   std::map<int64_t, Births> held_;                        // by operation: of what it took from registers
   std::vector<std::vector<bool>> undefined_;
   std::map<std::string, std::string> earlier_;  // by input: whose undefined elements it holds
-  std::array<Birth, 256> computed_{};  // by birth
+  std::array<Birth, 256> computed_{};           // by birth
   // Refs whose undefined elements were computed with and stored back: an accumulator that nobody set, even where all of
   // it is overwritten later.
   std::set<std::string> used_, accumulated_, left_out_;

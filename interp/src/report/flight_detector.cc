@@ -201,8 +201,9 @@ void FlightDetector::report(const Window& w, const shadow::InFlightUse& u, int32
   d.numbers.push_back(fmt::format("the copy goes {}{}", issue->second.way.text(ex()), not_awaited(u)));
   if (const std::string at = moment_text(issue->second.when, issued.id); !at.empty())
     d.numbers.push_back(fmt::format("it was started at {}", at));
-  d.numbers.push_back("a core holds few blocks of an operand: the pipeline of the grid fetches a later one into the same "
-                      "memory, or the kernel writes one there");
+  d.numbers.push_back(
+      "a core holds few blocks of an operand: the pipeline of the grid fetches a later one into the same "
+      "memory, or the kernel writes one there");
   d.hint = fmt::format("wait for the copy in the step that starts it, or copy {} to scratch memory first", name);
   add(std::move(d), issued, name, u.awaits == memory::Completion::Kind::Nothing);
 }

@@ -20,8 +20,8 @@ void LaneDetector::on_step(const StepEvent& e) {
   if (!lanes) return;
   const GatherPayload& p = s.kind == Kind::gather ? payload<Kind::gather>(s) : payload<Kind::store_rows>(s).access;
   const std::string name = p.name.empty() ? "memory" : p.name;
-  ir::Diagnostic d = diagnostic_at(t, &s, "PS-RACE-005",
-                                   fmt::format("lanes of one store write different values to the same element of {}", name));
+  ir::Diagnostic d = diagnostic_at(
+      t, &s, "PS-RACE-005", fmt::format("lanes of one store write different values to the same element of {}", name));
   const std::string at = elements_text(*ex().plan, p.ref.buffer, {lanes->offset, lanes->offset + p.size});
   d.numbers.push_back(fmt::format("lanes {} and {} write {}{}", index_text(lanes->first, p.dims),
                                   index_text(lanes->second, p.dims), at.empty() ? "one element" : at,

@@ -94,23 +94,23 @@ void PipelineDetector::report(const WindowEvent& e, const Block& fetched, const 
   const auto line = [&](const ir::Operand& o) {
     return o.index_map && !o.index_map->region.ops.empty() ? o.index_map->region.ops.back().loc : ir::LocId{-1};
   };
-  ir::Diagnostic d =
-      diagnostic_at(thread(e.thread), line(in), "PS-PIPE-002",
-                    fmt::format("a block of {} is fetched around the write-back of {}, which is the same memory",
-                                in.name, out.name));
+  ir::Diagnostic d = diagnostic_at(
+      thread(e.thread), line(in), "PS-PIPE-002",
+      fmt::format("a block of {} is fetched around the write-back of {}, which is the same memory", in.name, out.name));
   if (ir::Site side = ir::site_of(*ex().locs, line(out)); line(out) >= 0) {
     side.what = fmt::format("the blocks of {}", out.name);
     d.also.push_back(std::move(side));
   }
-  d.numbers.push_back(fmt::format("{} has the block from element {} on at grid point {}, {} wrote to it until {} step{} "
-                                  "before",
-                                  in.name, tuple(fetched.place), tuple(fetched.point), out.name,
-                                  std::max<int64_t>(fetched.first - written.last, 0),
-                                  fetched.first - written.last == 1 ? "" : "s"));
-  d.numbers.push_back(fmt::format("the core holds {} blocks of {} and {} of {}: the fetch begins before that block is "
-                                  "back, or while it goes",
-                                  windows_[e.operand].copies, in.name,
-                                  windows_.at(static_cast<size_t>(windows_[e.operand].partner)).copies, out.name));
+  d.numbers.push_back(
+      fmt::format("{} has the block from element {} on at grid point {}, {} wrote to it until {} step{} "
+                  "before",
+                  in.name, tuple(fetched.place), tuple(fetched.point), out.name,
+                  std::max<int64_t>(fetched.first - written.last, 0), fetched.first - written.last == 1 ? "" : "s"));
+  d.numbers.push_back(
+      fmt::format("the core holds {} blocks of {} and {} of {}: the fetch begins before that block is "
+                  "back, or while it goes",
+                  windows_[e.operand].copies, in.name,
+                  windows_.at(static_cast<size_t>(windows_[e.operand].partner)).copies, out.name));
   d.hint = "keep what a later step needs in scratch memory, or give the input an array that is not aliased";
   findings_.emplace(e.operand, std::move(d));
 }

@@ -45,7 +45,7 @@ class PipelineDetector : public Detector {
   };
   void fetched(const WindowEvent&, const Moved&, const Block&);
   void report(const WindowEvent&, const Block& fetched, const Block& written);
-  std::map<size_t, Moved> windows_;  // by operand
+  std::map<size_t, Moved> windows_;                                // by operand
   std::map<std::pair<int32_t, size_t>, std::deque<Block>> shown_;  // by thread and operand, the latest last
   std::map<int32_t, Step> steps_;
   const Plan& plan_;

@@ -260,8 +260,16 @@ void Words::note_out_of_bounds(const Thread& t, const Step* s, const IndexTerm& 
 void Words::note_read_outside(const Thread& t, const Step* s, const IndexTerm& term, int64_t index,
                               const std::string& ref, const std::vector<int64_t>& shape) const {
   Execution& ex = *t.exec;
-  if (!ex.log.noted.emplace(s, ex.log.findings.size()).second) return;
   const std::string name = ref.empty() ? "a ref" : ref;
+  if (ex.options->checked) {
+    if (ex.log.outside.count(s)) return;
+    std::string text =
+        fmt::format("{} outside dimension {} of {} (size {})", taken(term, index), term.dim, name, term.extent);
+    if (const std::string from = index_origin(t, *s, term.dim, index); !from.empty()) text += ", " + from;
+    ex.log.outside.emplace(s, std::move(text));
+    return;
+  }
+  if (!ex.log.noted.emplace(s, ex.log.findings.size()).second) return;
   ir::Diagnostic d = diagnostic_at(t, s, "PS-OOB-001",
                                    fmt::format("Out-of-bounds read: {} outside dimension {} of {} (size {})",
                                                taken(term, index), term.dim, name, term.extent));
@@ -286,8 +294,9 @@ void Words::note_box_outside(const Thread& t, const Step* s, const IndexTerm& te
   if (std::string from = index_origin(t, *s, term.dim, start); !from.empty()) d.numbers.push_back(std::move(from));
   d.numbers.push_back(fmt::format("{} has shape {}, the box {} elements in dimension {}", name, ops::shape_text(shape),
                                   term.size, term.dim));
-  d.numbers.push_back("a bulk copy reads zeros there and writes nothing; a box that reaches beyond the end is common, "
-                      "this one is a mistake more often");
+  d.numbers.push_back(
+      "a bulk copy reads zeros there and writes nothing; a box that reaches beyond the end is common, "
+      "this one is a mistake more often");
   d.hint = "does the index count elements or tiles, and from which block's start? out_of_bounds=machine is silent";
   ex.add_finding(std::move(d));
 }
@@ -295,7 +304,8 @@ void Words::note_box_outside(const Thread& t, const Step* s, const IndexTerm& te
 void Words::broken_promise(const Thread& t, const Step* s, int64_t value, int64_t by) const {
   Execution& ex = *t.exec;
   if (!ex.log.noted.emplace(s, ex.log.findings.size()).second) return;
-  ir::Diagnostic d = diagnostic_at(t, s, "PS-PROM-001", fmt::format("{} is no multiple of {}, as is promised", value, by));
+  ir::Diagnostic d =
+      diagnostic_at(t, s, "PS-PROM-001", fmt::format("{} is no multiple of {}, as is promised", value, by));
   if (const std::string trip = trip_of(t, *s); !trip.empty()) d.numbers.push_back("in " + trip);
   d.numbers.push_back("the compiler believes it, and aligns what it reads and writes by it");
   d.hint = fmt::format("make it one: {} * (i // {}), or promise less", by, by);

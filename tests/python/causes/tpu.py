@@ -275,7 +275,7 @@ def table_of_pages_has_a_page_that_is_not(fixed):
     return lambda: call(jnp.asarray(table), X), 2 * X.reshape(8, 8, 128)[np.clip(table.reshape(-1), 0, 7)].reshape(64, 128)
 
 
-@bug("tpu-v5e", "PS-OOB-001", words=("x_ref", "index 99", "99 = ids_ref[3]"))
+@bug("tpu-v5e", "PS-UNINIT-003", words=("x_ref", "index 99", "99 = ids_ref[3]"))
 def row_that_a_list_chooses_is_not_there(fixed):
     def kernel(ids_ref, x_ref, o_ref):
         i = pl.program_id(0)
@@ -288,7 +288,7 @@ def row_that_a_list_chooses_is_not_there(fixed):
     return lambda: call(jnp.asarray(ids), X), X[np.clip(ids, 0, 63)].reshape(8, 1, 128)
 
 
-@bug("tpu-v5e", "PS-OOB-001", words=("x_ref", "from 56 | pl.ds(56, 16)", "size 64"))
+@bug("tpu-v5e", "PS-UNINIT-003", words=("x_ref", "from 56 | pl.ds(56, 16)", "size 64"))
 def window_reaches_over_the_end(fixed):
     def kernel(x_ref, o_ref):
         i = pl.program_id(0)

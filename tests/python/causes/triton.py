@@ -30,7 +30,7 @@ def load_has_no_mask(fixed):
         x = pltriton.load(x_ref.at[at], mask=at < N if fixed else None)  # CAUSE
         pltriton.store(o_ref.at[at], x * 2, mask=at < N)
 
-    return launch(kernel, V, V, grid=(4,)), V * 2
+    return launch(kernel, V, V, grid=(5,)), V * 2  # the fifth block begins where the array's allocation ends
 
 
 @bug(CHIP, "PS-OOB-001", words=("o_ref", "size 1000", "write"))
@@ -43,13 +43,13 @@ def store_has_no_mask(fixed):
     return launch(kernel, V, V, grid=(4,)), V * 2
 
 
-@bug(CHIP, "PS-OOB-001", words=("x_ref", "index 1000", "size 1000"))
+@bug(CHIP, "PS-OOB-001", words=("o_ref", "index 1000", "size 1000"))
 def mask_lets_one_more_pass(fixed):
     def kernel(x_ref, o_ref):
         at = pl.program_id(0) * 256 + jnp.arange(256)
         inside = at < N if fixed else at <= N
-        x = pltriton.load(x_ref.at[at], mask=inside, other=0.0)  # CAUSE
-        pltriton.store(o_ref.at[at], x + 1, mask=inside)
+        x = pltriton.load(x_ref.at[at], mask=inside, other=0.0)
+        pltriton.store(o_ref.at[at], x + 1, mask=inside)  # CAUSE
 
     return launch(kernel, V, V, grid=(4,)), V + 1
 

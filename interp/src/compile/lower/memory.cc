@@ -142,6 +142,11 @@ bool may_leave(Emitter& e, const Op& op, const Val& ref, bool read) {
   const std::span<const ir::View> view = op.view();
   if (view.empty() || !std::holds_alternative<ir::view::Index>(view.back())) return false;
   if (!padded && !(read && reads_outside(e, ref).go_on)) return false;
+  // Through other widths all of the ref would be read for it: there a load outside stops, as far as the chip decides.
+  const auto recast = [](const ir::View& v) { return std::holds_alternative<ir::view::Bitcast>(v); };
+  if (!padded && e.options().out_of_bounds == Options::Oob::Chip &&
+      (ref.ref().through || std::any_of(view.begin(), view.end(), recast)))
+    return false;
   std::optional<std::vector<int64_t>> dims = ref.dims;
   for (const ir::View& v : view)
     if (dims = dims_inside(e, op, v, *dims); !dims) return true;

@@ -286,9 +286,9 @@ Follower::Exists Follower::select_dim(const Entry& d, size_t dim, std::vector<In
   if (!moves() || p.step != 1) return {Addr::kNoSlot, Addr::kNoSlot};
   using Notes = ValidPayload::Notes;
   std::optional<Notes> notes;
-  if (reads_on) notes = Notes::ReadsOn;
-  if (box() && e_.options().out_of_bounds != Options::Oob::Machine) notes = Notes::Box;
-  return {valid_slot(e_, r, dim, term, p.start, p.count, p.size_slot, notes),
+  if (reads_on && !none_.known) notes = Notes::ReadsOn;
+  if (box() && !none_.known && e_.options().out_of_bounds != Options::Oob::Machine) notes = Notes::Box;
+  return {valid_slot(e_, r, dim, term, p.start, p.count, p.size_slot, notes, none_.sizes),
           box() ? before_slot(e_, r, dim, term, p.start, p.count) : Addr::kNoSlot};
 }
 

@@ -44,6 +44,7 @@ struct ValidPayload {    // how much of a slice exists
     Box,      // no element of a box exists, or it begins before its array
   } notes = Notes::ReadsOn;
   IndexTerm noted = {};
+  std::vector<uint32_t> sizes = {};  // i64 slots: where one is 0 nothing is copied
   std::string ref = {};
   std::vector<int64_t> shape = {};
 };
