@@ -237,7 +237,7 @@ def late_kernel(x_ref, o_ref):
 
 
 def test_errors_are_of_the_classes_that_the_page_names():
-    with pytest.raises(pallasim.KernelError) as ran, pallasim.emulate("tpu-v5e"):
+    with pytest.raises(pallasim.KernelError) as ran, pallasim.emulate("tpu-v5e", out_of_bounds="error"):
         try:
             jax.block_until_ready(pl.pallas_call(late_kernel, out_shape=X, grid=(1,))(X))
         except jax.errors.JaxRuntimeError as inside:
