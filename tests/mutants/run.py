@@ -3,7 +3,7 @@
 
     python tests/mutants/run.py [--kernel NAME] [--operator NAME] [--sample N] [--json FILE] [--text FILE] [--again FILE]
 
-`--again FILE` takes what mutants are from an earlier `--json` and runs only the checks anew; `--show NAME` prints one mutant's source.
+`--draw FILE` writes a sample for test_mutants.py; `--again FILE` takes what mutants are from an earlier `--json` and runs only the checks anew; `--show NAME` prints one mutant's source.
 """
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ def main() -> int:
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--text", type=pathlib.Path)
     parser.add_argument("--again", type=pathlib.Path)
+    parser.add_argument("--draw", type=pathlib.Path)
     parser.add_argument("--show", metavar="NAME")
     parser.add_argument("--list", action="store_true", help="only the names")
     args = parser.parse_args()
@@ -60,6 +61,8 @@ def main() -> int:
         args.json.write_text(json.dumps(answers))
     rows = table.rated(answers)
     text = table.table(rows) + "\n\n" + table.lists(rows) + "\n"
+    if args.draw:
+        args.draw.write_text("".join(f"{r['name']} {r['kind']}\n" for r in table.sample(rows)))
     if args.text:
         args.text.write_text(text)
         print(table.table(rows))

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import ast
 
-from .source import around, called, statement_of
+from .source import Change, Source, around, called, statement_of
 
 WAITS = {"wait", "wait_send", "wait_recv", "semaphore_wait", "barrier_wait", "wait_smem_to_gmem", "wgmma_wait", "wait_load_tmem"}
 SIGNALS = {"semaphore_signal", "barrier_arrive"}
@@ -87,3 +87,25 @@ def elements(node: ast.Subscript) -> list[ast.expr]:
 
 def is_number(node: ast.AST | None) -> bool:
     return isinstance(node, ast.Constant) and type(node.value) is int
+
+
+def nobody_can_tell(source: Source, operator: str, change: Change) -> bool:
+    """Whether a change of what orders things leaves the order of everything else: two waits, two starts of copies or two signals in the other order,
+    a wait and a statement that touches no memory, more barriers than are used."""
+    if operator == "wrong_count":
+        keyword = next((k for k in [change.node, *around(change.node)] if isinstance(k, ast.keyword)), None)
+        return keyword is not None and keyword.arg == "num_barriers" and change.text.endswith("+ 1")
+    if not operator.startswith("move_"):
+        return False
+    block = next(b for b in (getattr(change.node.parent, f, None) for f in ("body", "orelse", "finalbody")) if isinstance(b, list) and change.node in b)
+    pair = [s for s in block if change.start <= source.span(s)[0] and source.span(s)[1] <= change.end]
+    groups = (WAITS | {"commit_smem", "commit_tmem"}, STARTS - {"sync_copy", "tcgen05_mma", "wgmma"}, SIGNALS)
+    return len(pair) == 2 and (any(all(called(s) in group for s in pair) for group in groups) or any(map(_touches_nothing, pair)))
+
+
+def _touches_nothing(s: ast.stmt) -> bool:
+    """A value gets a name, and no memory is read for it: a copy that is not begun, a number, zeros."""
+    if not isinstance(s, ast.Assign) or not all(isinstance(t, (ast.Name, ast.Tuple)) for t in s.targets):
+        return False
+    reads = (n for n in ast.walk(s.value) if isinstance(n, ast.Subscript) and not (isinstance(n.value, ast.Attribute) and n.value.attr == "at"))
+    return not any(reads) and not any(called(n) in ("semaphore_read", "load", "async_load_tmem", "run_scoped") for n in ast.walk(s.value))

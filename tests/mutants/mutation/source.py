@@ -8,6 +8,7 @@ import ast
 import dataclasses
 import functools
 import pathlib
+import textwrap
 from collections.abc import Callable, Iterator
 
 KERNELS = pathlib.Path(__file__).resolve().parents[1] / "kernels"
@@ -65,6 +66,10 @@ class Source:
     def code(self, node: ast.AST) -> str:
         start, end = self.span(node)
         return self.text[start:end]
+
+    def block(self, statement: ast.stmt) -> str:
+        """The statement as a text of its own."""
+        return textwrap.dedent(" " * statement.col_offset + self.code(statement))
 
     def replace(self, node: ast.AST, text: str) -> Change:
         return Change(node, *self.span(node), text)
@@ -153,7 +158,6 @@ def machine_of(path: pathlib.Path) -> str:
 def mutants_of(kernel: str) -> tuple[Mutant, ...]:
     """All mutants of a kernel, in a fixed order; of those with the same text the first."""
     from . import operators_data, operators_sync  # noqa: F401
-    from .meaning import orders_things
 
     source = Source(kernels()[kernel].read_text())
     seen, found = {source.text}, []
@@ -169,9 +173,17 @@ def mutants_of(kernel: str) -> tuple[Mutant, ...]:
             first = source.text.count("\n", 0, change.start) + 1
             lines = tuple(range(first, first + change.text.rstrip("\n").count("\n") + 1))
             found.append(Mutant(f"{kernel}:{name}:{line}:{numbers[line]}", kernel, name, line, lines, _short(source.text[change.start:change.end]),
-                                _short(change.text), orders_things(change.node) if synchronises is None else synchronises,
-                                source.code(statement_of(change.node)), text))
+                                _short(change.text), _synchronises(source, name, change, synchronises),
+                                source.block(statement_of(change.node)), text))
     return tuple(found)
+
+
+def _synchronises(source: Source, name: str, change: Change, synchronises: bool | None) -> bool:
+    from .meaning import nobody_can_tell, orders_things
+
+    if nobody_can_tell(source, name, change):
+        return False
+    return orders_things(change.node) if synchronises is None else synchronises
 
 
 def all_mutants() -> list[Mutant]:

@@ -33,7 +33,7 @@ def rated(answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
         serious = [s for s in a["said"] if s["severity"] in SERIOUS]
         result = "silent"
         if serious:
-            wanted = expected(m, tuple(a["verdict"]["lines"]))
+            wanted = expected(m, tuple(a["verdict"]["lines"]), serious[0]["code"])
             result = "exact" if serious[0]["line"] in wanted else "line"
         rows.append(a | {"mutant": m, "kind": by_hand.get(m.name, a["verdict"]["kind"]), "result": result, "first": serious[0] if serious else None})
     return rows
@@ -91,3 +91,17 @@ def lists(rows: list[dict[str, Any]]) -> str:
     ):
         parts.append(f"==== {title}: {len(chosen)}\n" + "\n".join(map(shown, chosen)))
     return "\n\n".join(parts)
+
+
+def sample(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A few that are as they should be, quick, and of all operators and machines: the faulty first."""
+    quick = sorted(rows, key=lambda r: (round(r["seconds"][1], 1), r["name"]))
+    chosen, covered = [], set()
+    for r in quick:
+        new = {r["mutant"].operator, family(r["mutant"])} - covered
+        if r["kind"] == "faulty" and r["result"] == "exact" and not r["said"][0]["seed"] and new:
+            covered |= new
+            chosen.append(r)
+    for kind in ("other", "equal"):
+        chosen += [r for r in quick if r["kind"] == kind and not r["said"]][:4]
+    return chosen
