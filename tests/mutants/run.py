@@ -30,6 +30,7 @@ def main() -> int:
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--text", type=pathlib.Path)
     parser.add_argument("--again", type=pathlib.Path)
+    parser.add_argument("--known", type=pathlib.Path, help="answers of an earlier --json, which are not asked for again")
     parser.add_argument("--draw", type=pathlib.Path)
     parser.add_argument("--show", metavar="NAME")
     parser.add_argument("--list", action="store_true", help="only the names")
@@ -42,10 +43,12 @@ def main() -> int:
     if args.list:
         print("\n".join(m.name for m in mutants))
         return 0
+    answers, begin = json.loads(args.known.read_text()) if args.known else [], time.monotonic()
+    asked = {a["name"] for a in answers}
+    mutants = [m for m in mutants if m.name not in asked]
     known = {a["name"]: a for a in json.loads(args.again.read_text())} if args.again else {}
     if known:
         mutants = [m for m in mutants if m.name in known]
-    answers, begin = [], time.monotonic()
     names = [m.name for m in mutants if not known or known[m.name]["verdict"]["kind"] not in ("stillborn", "refused")]
     answers += [known[m.name] for m in mutants if m.name not in set(names)]
     for a in pool.run(names, "checked" if known else "", args.jobs, args.seconds, 5):
@@ -53,7 +56,7 @@ def main() -> int:
             a["verdict"] = known[a["name"]]["verdict"]
         answers.append(a)
         if len(answers) % 25 == 0:
-            print(f"{len(answers)} of {len(mutants)}, {time.monotonic() - begin:.0f} s", file=sys.stderr, flush=True)
+            print(f"{len(answers)} of {len(mutants) + len(asked)}, {time.monotonic() - begin:.0f} s", file=sys.stderr, flush=True)
             if args.json:
                 args.json.write_text(json.dumps(sorted(answers, key=lambda a: a["name"])))
     answers.sort(key=lambda a: a["name"])
