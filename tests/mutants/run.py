@@ -51,7 +51,7 @@ def main() -> int:
         mutants = [m for m in mutants if m.name in known]
     names = [m.name for m in mutants if not known or known[m.name]["verdict"]["kind"] not in ("stillborn", "refused")]
     answers += [known[m.name] for m in mutants if m.name not in set(names)]
-    for a in pool.run(names, "checked" if known else "", args.jobs, args.seconds, 5):
+    for a in pool.run(names, "checked" if known else "", args.jobs, args.seconds):
         if known and a["verdict"]["kind"] == "unknown":
             a["verdict"] = known[a["name"]]["verdict"]
         answers.append(a)

@@ -15,9 +15,9 @@ HERE = pathlib.Path(__file__).resolve().parents[1]
 
 
 class _Worker:
-    def __init__(self, niceness: int) -> None:
+    def __init__(self) -> None:
         env = os.environ | {"PYTHONPATH": os.pathsep.join([str(HERE), *filter(None, sys.path)]), "JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "4"}
-        command = [sys.executable, "-c", f"import os; os.nice({niceness}); from mutation.worker import main; main()"]
+        command = [sys.executable, "-c", "from mutation.worker import main; main()"]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
         self.name, self.since = "", 0.0
 
@@ -36,13 +36,13 @@ class _Worker:
         self.process.wait()
 
 
-def run(names: Iterable[str], mode: str = "", jobs: int = 2, seconds: float = 90.0, niceness: int = 0) -> Iterator[dict[str, Any]]:
+def run(names: Iterable[str], mode: str = "", jobs: int = 2, seconds: float = 90.0) -> Iterator[dict[str, Any]]:
     """The answers of `worker.mutant` as they come. One that takes longer than `seconds` is of CPU time is of the kind "slow", one that ends the process "crash"."""
     waiting, workers = collections.deque(names), []
     with selectors.DefaultSelector() as selector:
 
         def begin() -> None:
-            worker = _Worker(niceness)
+            worker = _Worker()
             workers.append(worker)
             selector.register(worker.process.stdout, selectors.EVENT_READ, worker)
             worker.give(waiting.popleft(), mode)
