@@ -51,9 +51,9 @@ def _related(source: Source, mutant: Mutant) -> set[str]:
                 if called(s.value) in COPIES and _names(s.value) & names:
                     names |= targets
         for f in _functions(source):
-            made = {n for r in ast.walk(f) if isinstance(r, ast.Return) for n in _names(r)}
             if f.name in names:
-                names |= made
+                names |= _names(f)
+            made = {n for r in ast.walk(f) if isinstance(r, ast.Return) for n in _names(r)}
             if made & names:
                 names.add(f.name)
     imported = {a.asname or a.name for n in ast.walk(source.tree) if isinstance(n, (ast.Import, ast.ImportFrom)) for a in n.names}
