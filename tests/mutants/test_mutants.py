@@ -37,7 +37,7 @@ def right() -> dict[str, dict]:
                               text=True) for i in range(2)]
     seen = {}
     for part in parts:
-        out, err = part.communicate(timeout=300)
+        out, err = part.communicate(timeout=1500)
         assert part.returncode == 0, err[-3000:]
         seen |= dict(json.loads(line.removeprefix("right ")) for line in out.splitlines() if line.startswith("right "))
     return seen
