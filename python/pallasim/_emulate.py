@@ -68,6 +68,8 @@ class emulate:
     def _left(self, error: BaseException | None) -> None:
         self._entered.pop().__exit__(None, None, None)
         if error is not None and not _findings.adopt(error):
+            if (ours := _findings.in_place_of(error)) is not None:
+                raise ours.with_traceback(error.__traceback__) from None
             _second_line.explain(error)
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -210,6 +210,18 @@ def adopt(error: BaseException) -> bool:
     return True
 
 
+def in_place_of(error: BaseException) -> KernelError | None:
+    """A `KernelError` for JAX's plain ValueError of one of our launches, which nobody can change in place: what a jitted function raises that was
+    compiled in an earlier block. None: it is another error."""
+    if type(error) is not ValueError or (known := _failure_of(error)) is None:
+        return None
+    import jax
+
+    finding = from_dict(known) if known else None
+    kind = type("KernelError", (KernelError, jax.errors.JaxRuntimeError, ValueError), {"__module__": "pallasim", "__doc__": KernelError.__doc__})
+    return kind(finding.report if finding else _cells.worded(_NUMBER.sub("", str(error))), finding)
+
+
 def adopt_in_shell() -> None:
     """Errors of launches that leave no block become `KernelError`s where IPython shows them, if somebody runs it and has no handler of his own."""
     shell = _cells.shell()

@@ -327,6 +327,56 @@ TEST(InFlight, PhasesAndGroupsFree) {
   EXPECT_TRUE(f.empty());
 }
 
+TEST(InFlight, WhatAThreadLeavesToItselfIsFound) {
+  const auto store = [](Completion::Kind kind) {
+    Flight x;
+    x.site = 2;
+    x.sides = {{0, Box(0, 4), false}, {1, Box(0, 4), true}};
+    x.after_read = x.after_write = {{kind, 7, 1, 0}};
+    return x;
+  };
+  for (const Completion::Kind kind : {Completion::Kind::Group, Completion::Kind::Semaphore}) {
+    InFlight f;
+    f.start(0, store(kind));
+    f.abandoned(1, 3);  // another one
+    EXPECT_TRUE(f.found().empty());
+    f.abandoned(0, 3);
+    f.abandoned(0, 3);
+    ASSERT_EQ(f.found().size(), kind == Completion::Kind::Group ? 1u : 0u);  // for a semaphore others may wait
+    if (kind != Completion::Kind::Group) continue;
+    EXPECT_EQ(f.found()[0], (InFlightUse{0, 2, {3, true, 2, false, false}, false, 1, 0, {0, 4}, true, kind}));
+  }
+  InFlight read;
+  read.start(0, store(Completion::Kind::Group));
+  read.saw_groups(7, 0, true);
+  read.abandoned(0, 3);
+  EXPECT_TRUE(read.found().empty());
+}
+
+TEST(Order, APhaseMayEndBeforeTheOneBeforeWasSeen) {
+  for (const bool knows : {true, false}) {
+    Order order;  // thread 0 waits for barrier 0 at which thread 1 arrives
+    order.arrive(1, 0);
+    EXPECT_TRUE(order.may_miss(0).empty());
+    order.end_phase(0);
+    order.passed(0, 0, 0);
+    order.signal(0, 5, 1);
+    if (knows) order.take(1, 5, 1);
+    order.arrive(1, 0);
+    EXPECT_EQ(order.may_miss(0), knows ? std::vector<int32_t>{} : std::vector<int32_t>{0});
+    order.end_phase(0);
+    order.arrive(1, 0);
+    EXPECT_TRUE(order.may_miss(0).empty());  // what it did not see for long is told of where it happens
+  }
+  Order order;  // of two that meet each knows of its own wait, and of the other's by what that one does next
+  for (int64_t phase = 0; phase < 3; ++phase) {
+    order.arrive(0, 0), order.arrive(1, 0);
+    EXPECT_TRUE(order.may_miss(0).empty());
+    order.end_phase(0);
+    order.passed(0, 0, phase), order.passed(1, 0, phase);
+  }
+}
+
 TEST(Claims, AgreesWithEveryPair) {
   Random rng(6);
   struct Seen {

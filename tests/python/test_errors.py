@@ -191,3 +191,21 @@ def test_a_kernel_without_bounds_checks_reads_fresh_memory_outside(emulated, sam
     for f, options in (call(reads), {"out_of_bounds": "error"}), (call(writes, compiler_params=unchecked), {}):
         with pytest.raises(pallasim.KernelError, match="PS-OOB-001"):
             emulated(f, x, machine="tpu-v5e", **options)
+
+
+def test_a_function_that_was_compiled_in_an_earlier_block_fails_as_ever():
+    """JAX raises a plain ValueError there."""
+    def kernel(row_ref, x_ref, o_ref):
+        o_ref[...] = x_ref[row_ref[0]]  # here
+
+    grid = pltpu.PrefetchScalarGridSpec(num_scalar_prefetch=1, grid=(1,), in_specs=[pl.BlockSpec((4, 8, 128), lambda i, row: (0, 0, 0))],
+                                        out_specs=pl.BlockSpec((8, 128), lambda i, row: (0, 0)))
+    f = jax.jit(pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((8, 128), jnp.float32), grid_spec=grid))
+    x = jnp.arange(4 * 8 * 128, dtype=jnp.float32).reshape(4, 8, 128)
+    with pallasim.emulate("tpu-v5e", out_of_bounds="error"):
+        np.testing.assert_array_equal(f(jnp.array([2]), x), x[2])
+    with pytest.raises(pallasim.KernelError) as e, pallasim.emulate("tpu-v5e", out_of_bounds="error"):
+        np.testing.assert_array_equal(f(jnp.array([1]), x), x[1])
+        jax.block_until_ready(f(jnp.array([7]), x))
+    assert e.value.finding.code == "PS-OOB-001" and e.value.finding.text.endswith("# here")
+    assert str(e.value).startswith("error[PS-OOB-001]") and isinstance(e.value, jax.errors.JaxRuntimeError)

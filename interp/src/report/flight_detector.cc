@@ -107,6 +107,15 @@ void FlightDetector::on_memory(const MemoryEvent& e) {
   for (size_t i = before; i < flights_.found().size(); ++i) report(ex(), flights_.found()[i]);
 }
 
+// Of several blocks of threads each has shared memory of its own, which goes with it and is no scope's to give back.
+void FlightDetector::on_thread(const ThreadEvent& e) {
+  if (e.what != ThreadEvent::What::Ends || flights_.empty() || thread(e.thread).parent >= 0) return;
+  const size_t before = flights_.found().size();
+  for (const auto& [id, issue] : issues_)
+    if (issue.thread == e.thread) flights_.abandoned(id, e.thread);
+  for (size_t i = before; i < flights_.found().size(); ++i) report(ex(), flights_.found()[i]);
+}
+
 void FlightDetector::look(Execution& ex, const shadow::Access& a, int32_t thread) {
   const size_t before = flights_.found().size();
   flights_.access(a, thread);

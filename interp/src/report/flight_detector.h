@@ -16,8 +16,9 @@ namespace pallasim::interp {
 class FlightDetector : public Detector {
  public:
   FlightDetector(const Plan& plan, Instances& instances) : plan_(plan), instances_(instances) {}
-  uint32_t wants() const override { return kOperation | kSync | kMemory; }
+  uint32_t wants() const override { return kThread | kOperation | kSync | kMemory; }
   void see(Seen&) override;
+  void on_thread(const ThreadEvent&) override;
   void on_operation(const OperationEvent&) override;
   void on_sync(const SyncEvent&) override;
   void on_memory(const MemoryEvent&) override;

@@ -49,8 +49,9 @@ void RaceDetector::check_left() {
   for (const auto& [key, r] : remote_) {
     const int32_t device = key.second;
     bool awaited = false;
-    for (int32_t i = 0; i < ex.device_threads && !awaited; ++i)
-      awaited = order_.ordered(r.at, device * ex.device_threads + i);
+    for (int32_t i = 0; i < ex.device_threads && !awaited; ++i)  // who still waits has not left
+      awaited = thread(device * ex.device_threads + i).stop == Stop::Blocked ||
+                order_.ordered(r.at, device * ex.device_threads + i);
     if (awaited || !told.emplace(r.loc, device).second) continue;
     const std::string name = allocation_name(plan_, r.where.buffer, r.where.offset),
                       ref = name.empty() ? "an array" : name;

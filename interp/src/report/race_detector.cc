@@ -92,7 +92,7 @@ void RaceDetector::on_sync(const SyncEvent& e) {
     case What::Taken: return order_.take(e.thread, e.object, e.value);
     case What::Looked: return order_.look(e.thread, e.object, e.value);
     case What::Arrive: return order_.arrive(e.thread, e.object);
-    case What::Phase: return order_.end_phase(e.object);
+    case What::Phase: return check_phase(e.object), order_.end_phase(e.object);
     case What::Passed: return order_.passed(e.thread, e.object, e.value);
     case What::Commit: return order_.commit(e.object);
     case What::Groups: return order_.wait_group(e.thread, e.object, e.value, e.reads);

@@ -61,6 +61,9 @@ class RaceDetector : public Detector {
   void check_left();
   void note_visit(const memory::shadow::Access&, const Where&);
   void check_ends();  // of blocks that have ended
+  // PS-BAR-002, once per block of barriers: a phase ends that may end before a thread saw the one before
+  // (race_phases.cc).
+  void check_phase(int64_t barrier);
   void unfenced(const Thread&, const memory::shadow::Race&, const std::string& name, const std::string& ref);
   void between_trips(const Thread&, const memory::shadow::Race&, const std::string& name);
   bool in_shared_memory(uint32_t buffer, int64_t offset) const;
@@ -78,6 +81,7 @@ class RaceDetector : public Detector {
   std::map<std::tuple<int64_t, memory::shadow::Actor, int32_t>, Visit> visits_;
   std::map<std::pair<memory::shadow::Actor, int32_t>, Remote> remote_;  // by who accessed a device, and the device
   std::set<int32_t> told_of_ends_;                                      // sites
+  std::set<int> missed_;                                                // blocks of barriers with a PS-BAR-002
   std::set<int32_t> too_early_;                                         // steps with a PS-RACE-002
   std::map<int32_t, CopyWay> copies_;                                   // by step: its last one
   std::map<int32_t, memory::AsyncKind> kinds_;

@@ -125,6 +125,26 @@ void InFlight::freed(int32_t instance, int64_t begin, int64_t end, int32_t threa
   if (users->second.empty()) users_.erase(users);
 }
 
+void InFlight::abandoned(int64_t id, int32_t thread) {
+  const auto it = flights_.find(id);
+  if (it == flights_.end() || awaited(it->second, false) != Completion::Kind::Group) return;
+  Flight& f = it->second;
+  const int64_t owed = read_owed(f);
+  const auto read = std::find_if(f.sides.begin(), f.sides.end(), [](const FlightSide& side) { return !side.write; });
+  if (owed <= 0 || read == f.sides.end()) return;
+  if (told_.insert({f.site, -1}).second)
+    found_.push_back({id,
+                      f.site,
+                      {thread, true, f.site, false, false},
+                      false,
+                      owed,
+                      read->instance,
+                      read->box.hull(),
+                      true,
+                      Completion::Kind::Group});
+  for (Owed& o : f.after_read) o.units = 0;
+}
+
 void InFlight::access(const Access& a, int32_t thread) {
   const auto users = users_.find(a.instance);
   if (users == users_.end()) return;

@@ -157,9 +157,24 @@ void Order::end_phase(int64_t barrier) {
 void Order::passed(int32_t t, int64_t barrier, int64_t phase) {
   const auto it = barriers_.find(barrier);
   if (it == barriers_.end()) return;
-  const Barrier& b = it->second;
+  Barrier& b = it->second;
   const int64_t i = std::max<int64_t>(0, phase - b.first);
   if (i < static_cast<int64_t>(b.ended.size())) thread(t).knows.join(b.ended[static_cast<size_t>(i)]);
+  const auto own = std::find_if(b.looked.begin(), b.looked.end(), [&](const Looked& l) { return l.thread == t; });
+  const Looked now_seen{t, phase, now(t)};
+  if (own == b.looked.end()) b.looked.push_back(now_seen);
+  else *own = now_seen;
+}
+
+std::vector<int32_t> Order::may_miss(int64_t barrier) const {
+  std::vector<int32_t> r;
+  const auto it = barriers_.find(barrier);
+  if (it == barriers_.end()) return r;
+  const Barrier& b = it->second;
+  const int64_t ends = b.first + static_cast<int64_t>(b.ended.size());
+  for (const Looked& l : b.looked)
+    if (l.phase == ends - 1 && !b.arriving.all.knows(l.at)) r.push_back(l.thread);
+  return r;
 }
 
 // A line whose last operation comes before this one, or a new one.

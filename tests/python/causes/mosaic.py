@@ -171,6 +171,19 @@ def kernel_ends_before_its_store(fixed):
     return launch(kernel, X[0], X, scratch=[TILE]), X[0] - 1
 
 
+@bug(CHIP, "PS-RACE-001", words=("smem", "o_ref", "scope"))
+def blocks_of_a_grid_end_before_their_stores(fixed):
+    def kernel(x_ref, o_ref, smem):
+        i = jax.lax.axis_index("i")
+        smem[...] = x_ref[i] - 1
+        plgpu.commit_smem()
+        plgpu.copy_smem_to_gmem(smem, o_ref.at[i])  # CAUSE
+        if fixed:
+            plgpu.wait_smem_to_gmem(0, wait_read_only=True)
+
+    return launch(kernel, X, X, scratch=[TILE], grid=(8,), grid_names=("i",)), X - 1
+
+
 def product(a, b):
     return np.asarray(a, np.float32) @ np.asarray(b, np.float32)
 

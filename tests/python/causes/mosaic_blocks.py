@@ -96,6 +96,36 @@ def producer_waits_for_slots_that_nobody_took(fixed):
     return warpgroups(kernel, X, RING, TWO, TWO), X * 2
 
 
+@bug(CHIP, "PS-BAR-002", words=("empty", "warpgroup 0"), misleading=("PS-RACE",))
+def producer_may_come_two_phases_late(fixed):
+    """Both slots are free when it waits for the other one, but that one's next phase may end before the wait."""
+    def kernel(x_ref, o_ref, ring, full, empty):
+        wg = jax.lax.axis_index("wg")
+
+        @pl.when(wg == 0)
+        def _():
+            @pl.loop(0, 6)
+            def _(i):
+                @pl.when(i >= 2)
+                def _():
+                    plgpu.barrier_wait(empty.at[(i if fixed else i + 1) % 2])  # CAUSE
+
+                plgpu.copy_gmem_to_smem(x_ref.at[i], ring.at[i % 2], full.at[i % 2])
+
+        @pl.when(wg == 1)
+        def _():
+            @pl.loop(0, 6)
+            def _(i):
+                plgpu.barrier_wait(full.at[i % 2])
+                o_ref[i] = ring[i % 2] * 2
+
+                @pl.when(i < 4)
+                def _():
+                    plgpu.barrier_arrive(empty.at[i % 2])  # ALSO
+
+    return warpgroups(kernel, X[:6], RING, TWO, TWO), X[:6] * 2
+
+
 @bug(CHIP, "PS-RACE-002", "PS-RACE-001", words=("ring", "warpgroup 1"))
 def slot_is_released_before_it_is_read(fixed):
     def kernel(x_ref, o_ref, ring, full, empty):

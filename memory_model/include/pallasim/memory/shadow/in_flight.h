@@ -67,6 +67,8 @@ class InFlight {
   // The thread gives bytes [begin, end) of the instance back: an operation that still uses them is found, and what
   // comes to lie there is not its business.
   void freed(int32_t instance, int64_t begin, int64_t end, int32_t thread);
+  // The thread, which issued it, ends: nobody else can await its groups, and what they read goes with the thread.
+  void abandoned(int64_t id, int32_t thread);
   // `thread`: who accesses, or issued the operation that does.
   void access(const Access&, int32_t thread);
   bool empty() const { return flights_.empty(); }

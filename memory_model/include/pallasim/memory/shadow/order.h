@@ -79,6 +79,9 @@ class Order {
   void arrive(Actor who, int64_t barrier);
   void end_phase(int64_t barrier);
   void passed(int32_t thread, int64_t barrier, int64_t phase);
+  // Who saw the end of the phase before the one that ends now (ask before end_phase), while none of the arrivals that
+  // end this one has to come after that: another schedule ends both before the thread looks.
+  std::vector<int32_t> may_miss(int64_t barrier) const;
 
   // Asynchronous operations. `stream` -1: none. `two_sided`: reads complete by themselves. A side releases all that its
   // completion releases before anybody waits for any of it: then its actor may serve again.
@@ -129,8 +132,15 @@ class Order {
     int64_t owed = 0;
     bool operator==(const Semaphore&) const = default;
   };
+  struct Looked {
+    int32_t thread = 0;
+    int64_t phase = 0;
+    Epoch at;  // when it saw its end
+    bool operator==(const Looked&) const = default;
+  };
   struct Barrier {
     Knowledge arriving;
+    std::vector<Looked> looked;   // the last phase of each thread
     std::deque<Knowledge> ended;  // phases first, first + 1, …
     int64_t first = 0;
     bool operator==(const Barrier&) const = default;

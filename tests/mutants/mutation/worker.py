@@ -1,0 +1,56 @@
+"""A process that judges mutants: names come in, a line each; a JSON object per name goes out."""
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pathlib
+import sys
+import tempfile
+import time
+from typing import Any
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+os.environ.setdefault("JAX_NUM_CPU_DEVICES", "4")
+
+import numpy as np  # noqa: E402
+
+from . import checked, outcomes, source  # noqa: E402
+
+_originals: dict[str, list[list[np.ndarray]]] = {}
+
+
+def original(kernel: str) -> list[list[np.ndarray]]:
+    if kernel not in _originals:
+        _originals[kernel] = outcomes.load(source.kernels()[kernel]).record(range(outcomes.INPUTS))[1]
+    return _originals[kernel]
+
+
+def mutant(name: str, directory: pathlib.Path, classify: bool) -> dict[str, Any]:
+    """Everything about one mutant."""
+    m = next(m for m in source.mutants_of(name.partition(":")[0]) if m.name == name)
+    path = directory / f"{m.kernel}.py"
+    path.write_text(m.source)
+    begin = time.perf_counter()
+    verdict = outcomes.judge(path, m.synchronises, original(m.kernel)) if classify else outcomes.Verdict("unknown")
+    judged = time.perf_counter()
+    found = [] if verdict.kind in ("stillborn", "refused") else checked.check_all(path)
+    return {"name": name, "verdict": dataclasses.asdict(verdict), "said": [dataclasses.asdict(s) for s in found],
+            "seconds": [round(judged - begin, 2), round(time.perf_counter() - judged, 2)]}
+
+
+def main() -> None:
+    out = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what kernels print is not for the reader
+    with tempfile.TemporaryDirectory() as directory:
+        for line in sys.stdin:
+            name, _, mode = line.strip().partition(" ")
+            try:
+                answer = mutant(name, pathlib.Path(directory), mode != "checked")
+            except Exception as e:  # a mistake of the harness or of the emulator: it is shown, and counted
+                answer = {"name": name, "verdict": dataclasses.asdict(outcomes.Verdict("error", f"{type(e).__name__}: {e}")), "said": [], "seconds": [0, 0]}
+            print(json.dumps(answer), file=out, flush=True)
+
+
+if __name__ == "__main__":
+    main()
