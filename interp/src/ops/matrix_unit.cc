@@ -1,4 +1,4 @@
-// Products of matrices as the chips' units form them: operands split into narrow parts, Hopper's accumulator.
+// Products of matrices as the chips' units form them: operands split into narrow parts, tensor cores' accumulators.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -54,14 +54,7 @@ std::vector<std::vector<float>> parts_of(const std::byte* at, ir::DType t, int64
   return parts;
 }
 
-// Measured: every output of some 16,000 tried per format (docs/numerics.md).
-AlignedRule rule_of(const Contraction& c, Format f) {
-  if (f == Format::Tf32 || f == Format::Tf32Cut) return {8, 25, 23};
-  if (f == Format::Operand && ir::byte_size(c.in) == 1) return {32, 13, 13};
-  return {16, 25, 23};
-}
-
-// Hopper's rule: see hw::TensorSum::Aligned.
+// See hw::TensorSum.
 void aligned_pass(const Contraction& c, const AlignedRule& rule, const float* a, const float* b, float* sum) {
   std::vector<float> scratch(static_cast<size_t>(aligned_scratch(c.m, rule)));
   for (int64_t g = 0; g < c.batch; ++g)
@@ -99,7 +92,7 @@ void matrix_unit(const ContractPayload& p, std::byte* out, const std::byte* a, c
   pass.accumulate = true;
   for (const auto& [i, j] : pairs(p.unit)) {
     const float *x = left[static_cast<size_t>(i)].data(), *y = right[static_cast<size_t>(j)].data();
-    if (p.unit.aligned) aligned_pass(c, rule_of(c, p.unit.format), x, y, sum.data());
+    if (p.unit.aligned()) aligned_pass(c, p.unit.rule, x, y, sum.data());
     else contract(pass, sum.data(), x, y);
   }
   const StoreFn store = kernels().store(c.out);

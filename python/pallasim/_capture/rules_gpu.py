@@ -166,7 +166,7 @@ def rules() -> dict[Any, Rule]:
         "gpu.semaphore_signal_parallel_p": signal_parallel, "gpu.semaphore_signal_multicast_p": signal_multicast,
         "gpu.multimem_store_p": with_refs("multimem_store", "value ref", "ref", "transforms_tree", axes=("collective_axes",)),
         "gpu.multimem_load_reduce_p": with_refs("multimem_load_reduce", "ref", "ref", "tree", axes=("collective_axes",)),
-        "gpu.try_cluster_cancel_p": with_refs("try_cluster_cancel", "result barrier", "result barrier", "result" + t, "barrier" + t),
+        "gpu.try_cluster_cancel_p": with_refs("try_cluster_cancel", "result barrier", "result barrier", "result" + t, "barrier" + t, axes=("collective_axes",)),
         "gpu.query_cluster_cancel_p": with_refs("query_cluster_cancel", "result", "result", "transforms_tree", axes=("grid_names",)),
         "gpu.griddepcontrol_wait_p": plain("griddep_wait"), "gpu.griddepcontrol_launch_dependents_p": plain("griddep_launch_dependents"),
         "gpu.set_max_registers_p": set_max_registers,

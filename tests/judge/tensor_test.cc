@@ -1,0 +1,107 @@
+// Tensor memory and products of the tensor pipe without a wait or a commit that hardware needs, made of the judge's
+// programs of clusters.
+#include <gtest/gtest.h>
+
+#include "late.h"
+
+namespace pallasim::judge {
+namespace {
+
+constexpr uint64_t kPrograms = 1500;
+constexpr int kNever = 0;  // registers have what they load at once, and stores are seen: only a chip shows it
+
+size_t line_of(const std::string& text, const char* what, size_t from = 0) {
+  const size_t at = text.find(what, from);
+  return at == std::string::npos ? at : text.rfind('\n', at) + 1;
+}
+size_t line_before(const std::string& text, const char* what, size_t at) {
+  const size_t found = text.rfind(what, at);
+  return found == std::string::npos ? found : text.rfind('\n', found) + 1;
+}
+std::string erased(std::string text, size_t at) { return text.erase(at, text.find('\n', at) + 1 - at); }
+
+// Both operations get their lines, the later one first in the text's order of edits.
+std::string located(std::string text, size_t earlier, size_t later) {
+  locate(&text, later, 1);
+  locate(&text, earlier, 0);
+  add_lines(&text);
+  return text;
+}
+
+// The wait for a product's barrier, right before its sum is loaded, comes behind that.
+std::string sum_loaded_too_early(std::string text) {
+  const size_t product = text.rfind("tcgen05_mma");
+  if (product == std::string::npos) return "";
+  const size_t load = line_of(text, "async_load_tmem", product), wait = line_before(text, "barrier_wait", load);
+  if (load == std::string::npos || wait == std::string::npos || wait < product) return "";
+  const std::string awaited = line_at(text, wait + 1) + "\n";
+  text.insert(text.find('\n', load) + 1, awaited);
+  text = erased(text, wait);
+  return located(text, line_before(text, "tcgen05_mma", wait), line_of(text, "async_load_tmem", wait));
+}
+
+// Between two rounds nobody waits for the first one's products: a copy fills their operand.
+std::string operand_filled_too_early(std::string text) {
+  for (size_t at = text.find("tcgen05_mma"); at != std::string::npos; at = text.find("tcgen05_mma", at + 1)) {
+    const size_t copy = line_of(text, "copy_gmem_to_smem", at);
+    if (copy == std::string::npos) return "";
+    const size_t wait = line_before(text, "barrier_wait", copy);
+    const size_t product = line_before(text, "tcgen05_mma", copy);
+    if (wait == std::string::npos || wait < product || text.substr(product, copy - product).find("run_scoped") != std::string::npos)
+      continue;
+    text = erased(text, wait);
+    return located(text, product, line_of(text, "copy_gmem_to_smem", product));
+  }
+  return "";
+}
+
+// What is stored to tensor memory is multiplied without a commit of the store.
+std::string store_not_committed(std::string text) {
+  for (size_t at = text.find("async_store_tmem"); at != std::string::npos; at = text.find("async_store_tmem", at + 1)) {
+    const size_t commit = line_of(text, "commit_tmem", at), product = line_of(text, "tcgen05_mma", at);
+    if (commit == std::string::npos || product == std::string::npos || commit > product) continue;
+    text = erased(text, commit);
+    return located(text, line_of(text, "async_store_tmem", at), line_of(text, "tcgen05_mma", at));
+  }
+  return "";
+}
+
+// What is loaded is overwritten although nobody waited for the load.
+std::string load_not_awaited(std::string text) {
+  for (size_t at = text.find("wait_load_tmem"); at != std::string::npos; at = text.find("wait_load_tmem", at + 1)) {
+    const size_t store = line_of(text, "async_store_tmem", at), wait = text.rfind('\n', at) + 1;
+    if (store == std::string::npos || text.find('\n', wait) + 1 != store) continue;
+    text = erased(text, wait);
+    const size_t load = line_before(text, "async_load_tmem", wait);
+    return located(text, load, line_of(text, "async_store_tmem", load));
+  }
+  return "";
+}
+
+// What is stored to shared memory is multiplied without a fence.
+std::string operand_not_committed(std::string text) {
+  const size_t product = line_of(text, "scaled = true");
+  const size_t fence = line_before(text, "commit_smem", product);
+  if (product == std::string::npos || fence == std::string::npos) return "";
+  text = erased(text, fence);
+  return located(text, line_before(text, " store ", fence), line_of(text, "tcgen05_mma", fence));
+}
+
+TEST(JudgeOfTensorMemory, SumsThatAreLoadedTooEarlyShowIt) {
+  expect_found(look_for(sum_loaded_too_early, "PS-RACE-002", kPrograms), 95);
+}
+TEST(JudgeOfTensorMemory, OperandsThatAreFilledTooEarlyShowIt) {
+  expect_found(look_for(operand_filled_too_early, "PS-RACE-002", kPrograms), 40);
+}
+TEST(JudgeOfTensorMemory, StoresThatAreNotCommittedShowIt) {
+  expect_found(look_for(store_not_committed, "PS-RACE-002", kPrograms), 95);
+}
+TEST(JudgeOfTensorMemory, LoadsThatAreNotAwaitedAreReported) {
+  expect_found(look_for(load_not_awaited, "PS-RACE-002", kPrograms), kNever);
+}
+TEST(JudgeOfTensorMemory, OperandsThatAreNotCommittedAreReported) {
+  expect_found(look_for(operand_not_committed, "PS-RACE-003", kPrograms), kNever);
+}
+
+}  // namespace
+}  // namespace pallasim::judge
