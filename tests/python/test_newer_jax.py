@@ -141,3 +141,35 @@ def test_gpu_kernels_without_compiler_parameters_are_compiled_as_jax_does():
     if switch is None:
         with pytest.raises(pallasim.RefusedError, match="PS-TRI-001"), pallasim.emulate("gpu-h100"):
             f(jnp.ones((3, 5)))
+
+
+@newer
+@pytest.mark.parametrize("together", [False, True])
+def test_who_asks_for_a_cluster(together):
+    """The second warpgroup by itself, or both together: one cluster is taken for each that has begun, and both know it."""
+    def kernel(by, answer, asked, _):
+        a, wg = jax.lax.axis_index("a"), jax.lax.axis_index("wg")
+
+        def ask():
+            plgpu.try_cluster_cancel(answer, asked, collective_axes="wg" if together else ())
+
+        if together:
+            ask()
+        else:
+            pl.when(wg == 1)(ask)
+        plgpu.barrier_wait(asked)
+        (other,), given = plgpu.query_cluster_cancel(answer, ("a",))
+        by[a, wg] = a
+
+        @pl.when(given)
+        def _():
+            by[other, wg] = a
+
+    scratch = [plgpu.TryClusterCancelResult(), plgpu.Barrier(num_arrivals=2 if together else 1), plgpu.SMEM((200 * 1024,), jnp.int8)]
+    f = plgpu.kernel(kernel, out_type=jax.ShapeDtypeStruct((150, 2), jnp.int32), grid=(150,), grid_names=("a",), num_threads=2, thread_name="wg",
+                     scratch_types=scratch)
+    pallasim.findings()
+    with pallasim.emulate("gpu-b200", detect_races=True, findings="collect"):
+        got = np.asarray(f())
+    assert not pallasim.findings(), pallasim.findings()[0].report
+    assert (got[:148] == np.arange(148)[:, None]).all() and (got[148:, 0] == got[148:, 1]).all() and set(got[148:, 0]) <= set(range(148))
