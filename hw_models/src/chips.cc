@@ -113,9 +113,9 @@ Profile make_profile(const Chip& chip) {
     p.compute_capability = needed(chip, "compute_capability").text;
     read(kGpu);
     const Figure& sum = needed(chip, "tensor_sum");
-    if (sum.known && sum.text != "aligned" && sum.text != "aligned_wide")
+    if (sum.known && sum.text != "aligned")
       throw std::runtime_error("chip " + chip.name + ": no tensor_sum " + sum.text);
-    if (sum.known) p.tensor_sum = sum.text == "aligned" ? TensorSum::Aligned : TensorSum::AlignedWide;
+    if (sum.known) p.tensor_sum = TensorSum::Aligned;
     const Figure& operands = needed(chip, "product_operands");
     if (operands.known && operands.text != "both")
       throw std::runtime_error("chip " + chip.name + ": no product_operands " + operands.text);

@@ -141,10 +141,8 @@ void Clusters::write_claims() {
   line("}} ({}: i32[], {}: i32[]) {{", now, go_on);
   ++depth_;
   const bool early = one_in(2);
-  const std::string together = one_in(2) ? "" : ", collective_axes = [\"wg\", \"x\", \"y\"]";
-  if (!together.empty()) term("cluster launch control by axes");
   const auto ask = [&] {
-    line("try_cluster_cancel {}, {} {{result = view($0, []), barrier = view($1, [index(0)]){}}}", answer, bar, together);
+    line("try_cluster_cancel {}, {} {{result = view($0, []), barrier = view($1, [index(0)])}}", answer, bar);
   };
   if (early) ask();
   const std::string row = fresh(), by = fresh(), v = fresh(), w = fresh();

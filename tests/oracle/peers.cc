@@ -86,24 +86,12 @@ void Machine::op_request(Thread& t, const Op& op) {
   constexpr int64_t kBytes = 16;
   const Ref answer = keyed_view(t, op, "result"), bar = keyed_view(t, op, "barrier");
   const int all = cluster_threads(), of_cta = warpgroups(), first = t.index / all * all;
-  const Attr* named = op.attr("collective_axes");
-  const ir::Mesh& mesh = m_.meshes.at(0);
-  std::vector<std::string> ctas;  // axes along which the first one asks
-  bool by_thread = named == nullptr;
-  for (size_t i = static_cast<size_t>(count_of(mesh, "grid")); i < mesh.axes.size(); ++i) {
-    const std::string& axis = mesh.axes[i].name;
-    const bool is_thread = count_of(mesh, "threads") > 0 && i + 1 == mesh.axes.size();
-    const bool asked = !named || std::any_of(named->items.begin(), named->items.end(),
-                                             [&](const Attr& a) { return a.s == axis; });
-    if (is_thread) by_thread |= asked;
-    else if (asked) ctas.push_back(axis);
-  }
-  const bool leads = !by_thread || t.index % of_cta == 0;
+  const bool leads = t.index % of_cta == 0;
   Barrier& own = barrier(bar, t.index);
   own.due += leads ? kBytes : 0;
   ++own.arrived;
   own.settle();
-  if (!leads || (!ctas.empty() && along(t.index, ctas).front() != t.index)) return;
+  if (t.index != first) return;
   std::array<int32_t, 4> words{-1, 0, 0, 0};
   const int device = t.index / cores_, clusters = cores_ / all;
   for (int c = device * clusters; c < (device + 1) * clusters && words[1] == 0; ++c)

@@ -14,20 +14,15 @@ namespace pallasim::interp::ops {
 
 using memory::AsyncOperation, memory::Completion, memory::Side;
 
-// Whether the thread's CTA is the first one of those that ask together.
-static bool first_of(const Thread& t, const Step* s, const UnitSet& together) {
-  return units_of(t, s, together, "a request for a cluster").front() == t.unit;
-}
-
 const Step* cluster_request(Thread& t, const Step* s) {
   const auto& p = payload<Kind::cluster_request>(s);
   Execution& ex = *t.exec;
   const int64_t first_of_cta =
       ex.units.threads_of(memory::Level::Core, ex.units.unit_of(memory::Level::Core, t.unit)).first;
-  const bool leads = !p.first_thread || t.unit == first_of_cta;
+  const bool leads = t.unit == first_of_cta;
   const std::vector<int32_t> receivers = units_of(t, s, p.receivers, "a request for a cluster");
   arrive_expecting(t, barrier_id(t, p.barrier), leads ? kClusterAnswerBytes : 0);
-  if (leads && (!p.together.elsewhere() || first_of(t, s, p.together))) {
+  if (leads && receivers.front() == t.unit) {
     AsyncOperation op;
     op.kind = memory::AsyncKind::cluster_request;
     op.step = s->id;

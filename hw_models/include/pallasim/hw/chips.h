@@ -30,10 +30,8 @@ enum class Family : uint8_t { Generic, Tpu, Gpu };
 
 // How a tensor core adds the products of one instruction to its accumulator.
 enum class TensorSum : uint8_t {
-  Unknown,      // taken as a sum in f32
-  Aligned,      // exact products and the accumulator aligned to the largest of their exponents, truncated, added,
-                // truncated; f8 to fewer bits than f32's (Hopper)
-  AlignedWide,  // the same with all bits of f32 for f8, too, and of f4 exact sums of blocks (Blackwell)
+  Unknown,  // taken as a sum in f32
+  Aligned,  // exact products and the accumulator aligned to the largest of their exponents, truncated, added, truncated
 };
 
 inline constexpr int64_t kUnknown = -1;

@@ -20,27 +20,6 @@ Val answer(Emitter& e, const Op& op, ViewUse use) {
   return ref;
 }
 
-// Who asks together with whom: by JAX 0.10 all of the cluster, later those along the axes that are named.
-void add_askers(Emitter& e, const Op& op, ClusterRequestPayload* p) {
-  const Attr* named = op.attr("collective_axes");
-  if (!named) {
-    p->together = p->receivers;
-    return;
-  }
-  const Body& b = e.body();
-  const ir::Mesh* mesh = b.mesh < 0 ? nullptr : &e.module().meshes[static_cast<size_t>(b.mesh)];
-  const Attr* threads = mesh ? ir::find(mesh->attrs, "threads") : nullptr;
-  const std::string thread = threads && threads->is_int() && threads->i > 0 ? mesh->axes.back().name : "";
-  std::vector<Attr> axes;
-  p->first_thread = false;
-  for (const Attr& a : named->items)
-    if (!thread.empty() && a.is(Attr::Kind::String) && a.s == thread) p->first_thread = true;
-    else axes.push_back(a);
-  std::optional<UnitSet> ctas = units_along(e, Attr::list(std::move(axes)), true);
-  if (!ctas) e.unsupported(op, "a request for a cluster along an axis that is none of a cluster");
-  p->together = std::move(*ctas);
-}
-
 void lower_request(Emitter& e, const Op& op) {
   e.about_to_write(everything());
   if (e.frame().in_spawn()) e.unsupported(op, "a request for a cluster by a single warp");
@@ -51,7 +30,6 @@ void lower_request(Emitter& e, const Op& op) {
   p.answer.name = to.memory().name;
   p.barrier = barrier_of(e, op);
   p.receivers = cluster_of(e);
-  add_askers(e, op, &p);
   e.emit<Kind::cluster_request>(std::move(p));
 }
 

@@ -17,7 +17,7 @@ struct MatrixUnit {
   Format format = Format::Operand;                                    // what f32 operands are split into
   int parts = 1;                                                      // per operand
   int passes = 1;             // products of parts that are summed, the smallest first
-  AlignedRule rule{0, 0, 0};  // of one instruction, as hw::TensorSum says; block 0: sums in f32
+  AlignedRule rule{0, 0, 0};  // of one instruction, as hw::TensorSum has it; block 0: sums in f32
   bool aligned() const { return rule.block > 0; }
 };
 struct EltOperand {

@@ -12,14 +12,12 @@ struct ClusterAnswer {
 };
 inline constexpr int64_t kClusterAnswerBytes = 16;
 
-// Asks; the answer comes to all CTAs of the cluster. Each thread arrives at the barrier of its own CTA, who leads in it
-// with the expectation of the answer's bytes; of those the first CTA's ask.
+// Asks, in the name of all CTAs of the cluster. Each thread arrives at the barrier of its own CTA, the first one of it
+// with the expectation of the answer's bytes; the first one of the cluster asks.
 struct ClusterRequestPayload {
   CopySide answer;
   BarrierPayload barrier;
-  UnitSet receivers;         // all CTAs of the cluster
-  UnitSet together;          // CTAs that ask by their first one; names nobody: each asks
-  bool first_thread = true;  // leads in a CTA; else all of its threads do
+  UnitSet receivers;  // all CTAs of the cluster
 };
 // Reads an answer: `dst` <- whether there was a cluster, and its place on axes of the grid.
 struct ClusterAnswerPayload {
