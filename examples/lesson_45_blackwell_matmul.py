@@ -155,16 +155,20 @@ def main():
     a, b = (jnp.asarray(rng.integers(-4, 5, s), jnp.float16) for s in ((M, K), (K, N)))
     want = np.asarray(a, np.float32) @ np.asarray(b, np.float32)
     assert np.abs(want).max() > 100
-    for f in (in_turn, by_warps, in_parts):
+    for f, slots, staged in ((in_turn, 2, TILE), (by_warps, 3, TILE), (in_parts, 4, 2 * PART)):
         for seed in (None, 0, 1):
             pallasim.findings()
-            with pallasim.emulate("gpu-b200", detect_races=True, random_seed=seed):
+            with pallasim.emulate("gpu-b200", detect_races=True, random_seed=seed, findings="collect"):
                 np.testing.assert_array_equal(np.asarray(f(a, b), np.float32), want)
-            assert not pallasim.findings(), pallasim.findings()[0].report
-        print(f.__name__)
+            found = [x for x in pallasim.findings() if x.severity != "note"]
+            assert not found, found[0].report
+        read = sum(t["bytes_read"] for t in pallasim.last_run()["traffic"] if t["name"] in ("a_gmem", "b_gmem"))
+        assert read == M // TILE * N * K * 2 + N // TILE * M * K * 2  # each tile reads its rows and its columns
+        held = 2 * TILE * (slots * 2 * STEP + staged)
+        print(f"{f.__name__}: {read // 1024} KiB of blocks read, up to {slots} steps ahead, {held // 1024} KiB of shared memory")
 
     for what, f, code, words, twin in (
-        ("Blocks are given back too early", in_turn, "PS-RACE-002", "a tcgen05_mma reads it", dict(kept=0)),
+        ("Blocks are given back too early", in_turn, "PS-RACE-002", "in_smem_refs[0]", dict(kept=0)),
         ("Nobody asks whether a slot is free", by_warps, "PS-RACE-002", "a_ring", dict(ask=False)),
         ("The sum is read before its products are over", by_warps, "PS-RACE-002", "acc", dict(wait=False)),
         ("The sum was never begun", in_parts, "PS-UNINIT-001", "acc", dict(begin=False)),

@@ -2,10 +2,12 @@
 #include "block_scales.h"
 
 #include <algorithm>
+#include <climits>
 #include <cmath>
 #include <vector>
 
 #include "bodies.h"
+#include "pallasim/interp/aligned_sum.h"
 #include "pallasim/interp/kernels.h"
 
 namespace pallasim::interp::ops {
@@ -58,10 +60,11 @@ float truncated(double x, int fraction) {
   return static_cast<float>(std::trunc(x / unit) * unit);
 }
 
+constexpr AlignedRule kRule{64, 35, 23};
+
 // One instruction of f4 for one element: sums of 16 products are exact, are multiplied by their scales, aligned to the
 // largest of the scales' exponents and the accumulator's, and truncated there. Published: docs/numerics.md.
-float instruction(float acc, const float* a, const float* b, const Scale* left, const Scale* right, int64_t products,
-                  const AlignedRule& rule) {
+float instruction(float acc, const float* a, const float* b, const Scale* left, const Scale* right, int64_t products) {
   constexpr int kMost = 4;
   double sums[kMost];
   int exponents[kMost], top = acc == 0 ? INT_MIN : std::ilogb(acc);
@@ -80,15 +83,15 @@ float instruction(float acc, const float* a, const float* b, const Scale* left, 
     for (int g = 0; g < groups; ++g) total += std::ldexp(sums[g], exponents[g]);
     return static_cast<float>(total + static_cast<double>(acc));
   }
-  total = std::trunc(std::ldexp(static_cast<double>(acc), rule.below - top));
-  for (int g = 0; g < groups; ++g) total += std::trunc(std::ldexp(sums[g], rule.below + exponents[g] - top));
-  return truncated(std::ldexp(total, top - rule.below), rule.fraction);
+  total = std::trunc(std::ldexp(static_cast<double>(acc), kRule.below - top));
+  for (int g = 0; g < groups; ++g) total += std::trunc(std::ldexp(sums[g], kRule.below + exponents[g] - top));
+  return truncated(std::ldexp(total, top - kRule.below), kRule.fraction);
 }
 
 void multiply_blocks(const ContractPayload& p, std::byte* out, const ScaledProduct& x) {
   const Contraction& c = p.contraction;
   const Read a = read(x.left, c.m, c.k), b = read(x.right, c.n, c.k);
-  const int64_t groups = (c.k + kExact - 1) / kExact, per = p.unit.rule.block / kExact;
+  const int64_t groups = (c.k + kExact - 1) / kExact, per = kRule.block / kExact;
   const auto scales = [&](const Read& r, const ScaledOperand& operand, int64_t rows) {
     std::vector<Scale> s(static_cast<size_t>(rows * groups));
     for (int64_t i = 0; i < rows * groups; ++i)
@@ -108,7 +111,7 @@ void multiply_blocks(const ContractPayload& p, std::byte* out, const ScaledProdu
         row[static_cast<size_t>(j)] =
             instruction(row[static_cast<size_t>(j)], a.values.data() + i * c.k + at, b.values.data() + j * c.k + at,
                         left.data() + i * groups + g, right.data() + j * groups + g,
-                        std::min<int64_t>(p.unit.rule.block, c.k - at), p.unit.rule);
+                        std::min<int64_t>(kRule.block, c.k - at));
       }
     kernels().store(c.out)(to, row.data(), c.n, 1);
   }
@@ -117,7 +120,7 @@ void multiply_blocks(const ContractPayload& p, std::byte* out, const ScaledProdu
 }  // namespace
 
 void multiply_scaled(Execution& ex, const ContractPayload& p, std::byte* sum, const ScaledProduct& x) {
-  if (p.unit.rule.block > kMostProducts) return multiply_blocks(p, sum, x);
+  if (p.unit.aligned() && ir::bit_width(x.left.dtype) < 8) return multiply_blocks(p, sum, x);
   ContractPayload c = p;
   Contraction& of = c.contraction;
   of.in = of.in_rhs = ir::DType::F32;

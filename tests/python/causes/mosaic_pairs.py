@@ -139,7 +139,7 @@ def second_cta_of_a_pair_reads_its_sum_too_early(fixed):
     return pair_of(kernel)
 
 
-@bug(CHIP, "PS-CLU-001", words=("is lost",))
+@bug(CHIP, "PS-CLU-001", words=("is lost",), reports=2)  # the second one: what it should have stored is not there
 def cluster_that_is_asked_for_is_not_worked_for(fixed):
     def kernel(o_ref, answer, asked, _):
         a = lax.axis_index("a")

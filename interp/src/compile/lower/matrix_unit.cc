@@ -39,16 +39,6 @@ bool algorithm(const std::string& name, MatrixUnit* out) {
   return true;
 }
 
-// hw::TensorSum::Aligned. Of Hopper every output of some 16,000 tried per format was measured; what Blackwell has beyond
-// it, all bits for f8 and exact sums of blocks of f4, is published (docs/numerics.md).
-AlignedRule rule_of(const hw::Profile& chip, ir::DType in, Format f) {
-  if (chip.tensor_sum == hw::TensorSum::Unknown) return {0, 0, 0};
-  if (f == Format::Tf32 || f == Format::Tf32Cut) return {8, 25, 23};
-  if (f != Format::Operand || ir::bit_width(in) > 8) return {16, 25, 23};
-  if (!chip.compute_capability.starts_with("10.")) return {32, 13, 13};
-  return ir::bit_width(in) < 8 ? AlignedRule{64, 35, 23} : AlignedRule{32, 25, 23};
-}
-
 }  // namespace
 
 MatrixUnit matrix_unit(Emitter& e, const Op& op, const Contraction& c) {
@@ -73,8 +63,7 @@ MatrixUnit matrix_unit(Emitter& e, const Op& op, const Contraction& c) {
   } else {
     unit.plain = false;
   }
-  unit.rule = rule_of(*e.options().chip, c.in, unit.format);
-  if (unit.rule.block > kMostProducts) unit.rule = {0, 0, 0};  // f4 without scales is no instruction's
+  if (ir::bit_width(c.in) >= 8) unit.sum = e.options().chip->tensor_sum;  // f4 without scales is no instruction's
   unit.plain = unit.format == Format::Operand && !unit.aligned();
   return unit;
 }
@@ -85,7 +74,7 @@ MatrixUnit accumulating_unit(Emitter& e, const Contraction& c) {
   unit.plain = c.out == ir::DType::F32;  // narrower sums are rounded once per product
   if (e.options().numerics != Options::Numerics::Device || e.model().matrix != hw::MatrixRule::TensorCores) return unit;
   if (c.in == ir::DType::F32) unit.format = Format::Tf32Cut;
-  unit.rule = rule_of(*e.options().chip, c.in, unit.format);
+  unit.sum = e.options().chip->tensor_sum;
   unit.plain = unit.plain && unit.format == Format::Operand && !unit.aligned();
   return unit;
 }

@@ -134,7 +134,8 @@ void lower_mma(Emitter& e, const Op& op) {
   add_accumulate(e, op, &p);
   if (op.viewed("barrier")) p.barrier = barrier_of(e, op);
   p.unit = accumulating_unit(e, p.contraction);
-  if (!p.scaled && p.unit.rule.block > kMostProducts) e.unsupported(op, name_of(op) + " of f4 without scales");
+  if (!p.scaled && p.unit.aligned() && ir::bit_width(p.contraction.in) < 8)
+    e.unsupported(op, name_of(op) + " of f4 without scales");
   Contraction probe = p.contraction;
   if (p.scaled) probe.in = probe.in_rhs = ir::DType::F32;
   p.reference = e.options().numerics == Options::Numerics::Reference;

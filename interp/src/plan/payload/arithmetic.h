@@ -4,11 +4,9 @@
 #include <vector>
 
 #include "../step.h"
-#include "pallasim/interp/aligned_sum.h"
+#include "pallasim/hw/chips.h"
 
 namespace pallasim::interp {
-
-inline constexpr int kMostProducts = 32;  // of one instruction that an AlignedSum adds
 
 // How a matrix unit multiplies (Options::Numerics::Device); see ops/matrix_unit.cc.
 struct MatrixUnit {
@@ -16,9 +14,9 @@ struct MatrixUnit {
   bool plain = true;                                                  // as everywhere else
   Format format = Format::Operand;                                    // what f32 operands are split into
   int parts = 1;                                                      // per operand
-  int passes = 1;             // products of parts that are summed, the smallest first
-  AlignedRule rule{0, 0, 0};  // of one instruction, as hw::TensorSum has it; block 0: sums in f32
-  bool aligned() const { return rule.block > 0; }
+  int passes = 1;  // products of parts that are summed, the smallest first
+  hw::TensorSum sum = hw::TensorSum::Unknown;
+  bool aligned() const { return sum != hw::TensorSum::Unknown; }
 };
 struct EltOperand {
   Addr addr;
