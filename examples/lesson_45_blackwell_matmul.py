@@ -6,9 +6,8 @@ A product of the tensor pipe needs one thread to start it and nobody to hold its
 does everything; blocks come by a pipeline, and a product is awaited one step after its start. `by_warps`: one warp copies, another one
 starts products, and neither waits for what the other one is for: a copy waits only for the product that read its slot, a product only for
 its blocks. `in_parts`: the sum leaves tensor memory in parts of 32 columns, so that two small buffers stage it, and the shared memory that
-they save holds further blocks that are on their way. Lesson 46 goes on. Six twins are wrong: one gives blocks back while a product reads
-them, one never asks whether a slot is free, one reads the sum too early, one adds to a sum that nobody began, and two leave out what the
-last copies need.
+they save holds further blocks that are on their way. Lesson 46 goes on. Five twins are wrong: one gives blocks back while a product reads
+them, one reads the sum too early, one adds to a sum that nobody began, and two leave out what the last copies need.
 """
 
 import functools
@@ -70,7 +69,7 @@ def in_turn(a, b, kept=1):
     return call(kernel, a, b, [SUM, plgpu.SMEM((TILE, TILE), a.dtype, transforms=TILES), over(2)])
 
 
-def warps(a_gmem, b_gmem, a_ring, b_ring, acc, came, free, done, ask=True, begin=True):
+def warps(a_gmem, b_gmem, a_ring, b_ring, acc, came, free, done, begin=True):
     """One warp fills the ring, another one multiplies what is there."""
     slots = a_ring.shape[0]
     rows, columns = tile()
@@ -85,7 +84,7 @@ def warps(a_gmem, b_gmem, a_ring, b_ring, acc, came, free, done, ask=True, begin
             def _(i):
                 slot, k = lax.rem(i, slots), pl.ds(i * STEP, STEP)
 
-                @pl.when((i >= slots) & ask)
+                @pl.when(i >= slots)
                 def _():
                     plgpu.barrier_wait(free.at[slot])
 
@@ -108,10 +107,10 @@ def ring(dtype, slots):
     return [*blocks, SUM, plgpu.Barrier(num_arrivals=2, num_barriers=slots), over(slots), over()]
 
 
-@functools.partial(jax.jit, static_argnames=("ask", "wait"))
-def by_warps(a, b, ask=True, wait=True):
+@functools.partial(jax.jit, static_argnames=("wait",))
+def by_warps(a, b, wait=True):
     def kernel(a_gmem, b_gmem, o_gmem, a_ring, b_ring, acc, came, free, done, staged):
-        warps(a_gmem, b_gmem, a_ring, b_ring, acc, came, free, done, ask)
+        warps(a_gmem, b_gmem, a_ring, b_ring, acc, came, free, done)
         if wait:
             plgpu.barrier_wait(done)
         staged[...] = plgpu.async_load_tmem(acc).astype(a.dtype)
@@ -169,7 +168,6 @@ def main():
 
     for what, f, code, words, twin in (
         ("Blocks are given back too early", in_turn, "PS-RACE-002", "in_smem_refs[0]", dict(kept=0)),
-        ("Nobody asks whether a slot is free", by_warps, "PS-RACE-002", "a_ring", dict(ask=False)),
         ("The sum is read before its products are over", by_warps, "PS-RACE-002", "acc", dict(wait=False)),
         ("The sum was never begun", in_parts, "PS-UNINIT-001", "acc", dict(begin=False)),
         ("The copy need not see what was stored", in_parts, "PS-RACE-003", "plgpu.commit_smem()", dict(commit=False)),

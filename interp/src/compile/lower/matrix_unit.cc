@@ -10,7 +10,7 @@ namespace {
 
 using Format = MatrixUnit::Format;
 
-MatrixUnit split(Format f, int parts, int passes) { return {false, f, parts, passes, false}; }
+MatrixUnit split(Format f, int parts, int passes) { return {false, f, parts, passes}; }
 
 bool ends_with(const std::string& s, const std::string& end) {
   return s.size() >= end.size() && s.compare(s.size() - end.size(), end.size(), end) == 0;
