@@ -169,7 +169,7 @@ def main():
     for what, f, code, words, twin in (
         ("Blocks are given back too early", in_turn, "PS-RACE-002", "in_smem_refs[0]", dict(kept=0)),
         ("The sum is read before its products are over", by_warps, "PS-RACE-002", "acc", dict(wait=False)),
-        ("The sum was never begun", in_parts, "PS-UNINIT-001", "acc", dict(begin=False)),
+        ("The sum was never begun", in_parts, "PS-UNINIT-003", "acc", dict(begin=False)),
         ("The copy need not see what was stored", in_parts, "PS-RACE-003", "plgpu.commit_smem()", dict(commit=False)),
         ("A buffer is filled while a copy reads it", in_parts, "PS-RACE-001", "staged", dict(turn=False)),
     ):
