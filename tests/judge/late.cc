@@ -28,6 +28,11 @@ void add_lines(std::string* text) {
 
 namespace {
 
+bool names(const ir::Diagnostic& d, int line) {
+  return d.site.source.line == line ||
+         std::any_of(d.also.begin(), d.also.end(), [&](const ir::Site& s) { return s.source.line == line; });
+}
+
 bool is_shown(Engine& engine, const oracle::Outcome& want, uint64_t seed) {
   constexpr int kSchedules = 20;
   for (int n = 0; n < kSchedules; ++n) {
@@ -61,14 +66,13 @@ Found look_for(const std::function<std::string(std::string)>& late, const char* 
     checked.options.workers = 1;
     checked.options.checked = true;
     const EngineOutcome got = engine.run(checked);
-    const bool reported = std::any_of(got.findings.begin(), got.findings.end(), [&](const std::string& s) {
-      return s.starts_with(code) && s.find("late.py:10") != std::string::npos &&
-             s.find("late.py:11") != std::string::npos;
+    const bool reported = std::any_of(got.reports.begin(), got.reports.end(), [&](const ir::Diagnostic& d) {
+      return d.code.text() == code && names(d, 10) && names(d, 11);
     });
     f.shown += shown, f.reported += reported;
     if (!reported)
-      ADD_FAILURE() << "seed " << seed << " is not reported: "
-                    << (got.findings.empty() ? "nothing is" : got.findings.front());
+      ADD_FAILURE() << "seed " << seed
+                    << " is not reported: " << (got.findings.empty() ? "nothing is" : got.findings.front());
   }
   return f;
 }

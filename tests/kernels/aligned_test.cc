@@ -60,9 +60,8 @@ TEST_P(Aligned, Bits) {
     int bits;
   };
   std::mt19937_64 rng(7);
-  for (const Format& f :
-       {Format{{16, 25, 23}, 11}, Format{{16, 25, 23}, 8}, Format{{8, 25, 23}, 11}, Format{{32, 13, 13}, 4},
-        Format{{32, 25, 23}, 4}, Format{{32, 25, 23}, 11}})
+  for (const Format& f : {Format{{16, 25, 23}, 11}, Format{{16, 25, 23}, 8}, Format{{8, 25, 23}, 11},
+                          Format{{32, 13, 13}, 4}, Format{{32, 25, 23}, 4}, Format{{32, 25, 23}, 11}})
     for (const Numbers kind :
          {Numbers::Even, Numbers::Wide, Numbers::Tiny, Numbers::Sparse, Numbers::Special, Numbers::Unrounded})
       for (int round = 0; round < 12; ++round)

@@ -146,8 +146,7 @@ inline bool row_of(const AlignedRule& rule, const float* value, const float* pow
       half[1] += __builtin_convertvector(value[p + 1] * c.value[p + 1] * scale, VI);
     }
     if (p < end) half[1] += __builtin_convertvector(value[p] * c.value[p] * scale, VI), ++p;
-    for (int l = 0; l < kLanes; ++l)
-      whole[l] += static_cast<double>(half[0][l]) + static_cast<double>(half[1][l]);
+    for (int l = 0; l < kLanes; ++l) whole[l] += static_cast<double>(half[0][l]) + static_cast<double>(half[1][l]);
     if (p == products) break;
     half[0] = half[1] = VI{};
   }

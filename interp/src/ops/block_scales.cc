@@ -108,10 +108,9 @@ void multiply_blocks(const ContractPayload& p, std::byte* out, const ScaledProdu
     for (int64_t j = 0; j < c.n; ++j)
       for (int64_t g = 0; g < groups; g += per) {
         const int64_t at = g * kExact;
-        row[static_cast<size_t>(j)] =
-            instruction(row[static_cast<size_t>(j)], a.values.data() + i * c.k + at, b.values.data() + j * c.k + at,
-                        left.data() + i * groups + g, right.data() + j * groups + g,
-                        std::min<int64_t>(kRule.block, c.k - at));
+        row[static_cast<size_t>(j)] = instruction(
+            row[static_cast<size_t>(j)], a.values.data() + i * c.k + at, b.values.data() + j * c.k + at,
+            left.data() + i * groups + g, right.data() + j * groups + g, std::min<int64_t>(kRule.block, c.k - at));
       }
     kernels().store(c.out)(to, row.data(), c.n, 1);
   }
