@@ -81,7 +81,7 @@ void expect_found(const Found& f, int percent) {
   testing::Test::RecordProperty("programs", f.programs);
   testing::Test::RecordProperty("shown", f.shown);
   testing::Test::RecordProperty("reported", f.reported);
-  EXPECT_GE(f.programs, 20);
+  EXPECT_GE(f.programs, 15);
   EXPECT_EQ(f.reported, f.programs);
   EXPECT_GE(f.shown * 100, f.programs * percent) << f.shown << " of " << f.programs;
 }

@@ -82,8 +82,9 @@ std::string store_not_committed(std::string text) {
 std::string load_not_awaited(std::string text) {
   for (size_t at = text.find("wait_load_tmem"); at != std::string::npos; at = text.find("wait_load_tmem", at + 1)) {
     const size_t store = line_of(text, "async_store_tmem", at), wait = text.rfind('\n', at) + 1;
-    if (store == std::string::npos || text.find('\n', wait) + 1 != store ||
-        line_at(text, wait - 2).find("async_load_tmem") == std::string::npos)
+    if (store == std::string::npos || text.find('\n', wait) + 1 != store) continue;
+    const std::string before = line_at(text, wait - 2);  // a load of all that the store writes
+    if (before.find("async_load_tmem") == std::string::npos || before.find("slice(0, 128)") == std::string::npos)
       continue;
     text = erased(text, wait);
     return located(text, "async_load_tmem", {"async_store_tmem"});
