@@ -133,6 +133,24 @@ def jax_mosaic_gpu(m: Any) -> Iterator[Case]:
            lambda: turned.ref_transposed_ragged_dot(x.astype(jnp.float32), z.astype(jnp.float32), even), 0.1)
 
 
+def jax_blackwell(m: Any) -> Iterator[Case]:
+    """JAX's own examples for Blackwell."""
+    def op(name: str) -> Any:
+        return importlib.import_module(f"jax.experimental.pallas.ops.gpu.blackwell_{name}_mgpu")
+
+    mm, rd = op("matmul"), op("ragged_dot")
+    a, b = (normal(i, 512, 512, dtype=jnp.float16) for i in range(2))
+    for pair in (False, True):
+        config = mm.TuningConfig(tile_m=128, tile_n=128, tile_k=64, max_concurrent_steps=4, collective=pair)
+        yield (f"blackwell_matmul{', pairs' if pair else ''}", "gpu-b200", lambda config=config: mm.matmul_kernel(a, b, config),
+               lambda: a.astype(jnp.float32) @ b.astype(jnp.float32), 0.1)
+    x, w, sizes = normal(7, 512, 256, dtype=jnp.float16), normal(8, 4, 256, 256, dtype=jnp.float16), jnp.array([100, 0, 212, 200], jnp.int32)
+    pairs = rd.TuningConfig(tile_m=64, tile_n=64, tile_k=64, max_concurrent_steps=2, collective=True, grid_tile_width=1,
+                            grid_minor_dim=mm.MatmulDimension.N)  # without pairs the kernel asks for an axis that there is not
+    yield ("blackwell_ragged_dot, pairs", "gpu-b200", lambda: rd.ragged_dot_kernel(x, w, group_sizes=sizes, config=pairs),
+           lambda: _grouped(x, w, sizes), 0.1)
+
+
 def _jla_bodies() -> None:
     """What two inline bodies of jla compute thread by thread, said in JAX."""
     @pallasim.register_lowering("inline_mgpu._diag_block_inverse")
@@ -308,9 +326,10 @@ def run(library: str, case: Case) -> bool:
 
 def main() -> int:
     word, held = " ".join(sys.argv[1:]), True
-    for cases in (jax_mosaic_gpu, tokamax, tokamax_mosaic_gpu, jla, recurrentgemma, flywheel_tpu, deltanet_tpu, atomic_ops, ejkernel):
+    for cases in (jax_mosaic_gpu, jax_blackwell, tokamax, tokamax_mosaic_gpu, jla, recurrentgemma, flywheel_tpu, deltanet_tpu,
+                  atomic_ops, ejkernel):
         try:
-            library = importlib.import_module(cases.__name__.removesuffix("_mosaic_gpu"))
+            library = importlib.import_module(cases.__name__.removesuffix("_mosaic_gpu").removesuffix("_blackwell"))
         except Exception as e:  # not installed, or not made for this JAX
             print(f"{cases.__name__:18} is not here: {e}")
             continue

@@ -113,9 +113,9 @@ Profile make_profile(const Chip& chip) {
     p.compute_capability = needed(chip, "compute_capability").text;
     read(kGpu);
     const Figure& sum = needed(chip, "tensor_sum");
-    if (sum.known && sum.text != "aligned")
+    if (sum.known && sum.text != "aligned" && sum.text != "aligned_wide")
       throw std::runtime_error("chip " + chip.name + ": no tensor_sum " + sum.text);
-    if (sum.known) p.tensor_sum = TensorSum::Aligned;
+    if (sum.known) p.tensor_sum = sum.text == "aligned" ? TensorSum::Aligned : TensorSum::AlignedWide;
     const Figure& operands = needed(chip, "product_operands");
     if (operands.known && operands.text != "both")
       throw std::runtime_error("chip " + chip.name + ": no product_operands " + operands.text);

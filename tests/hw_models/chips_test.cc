@@ -76,6 +76,7 @@ TEST(Profiles, CarryTheFiguresOfTheFile) {
   EXPECT_EQ(h100->capacity("smem_per_block_bytes"), 232448);
   EXPECT_EQ(h100->tensor_sum, TensorSum::Aligned);
   EXPECT_EQ(find_profile("gpu-a100")->tensor_sum, TensorSum::Unknown);
+  EXPECT_EQ(find_profile("gpu-b200")->tensor_sum, TensorSum::AlignedWide);
   EXPECT_EQ(h100->capacity("l2_latency"), kUnknown);  // no bytes
   EXPECT_EQ(find_profile("tpu-7x")->device_cores, 1);
   EXPECT_EQ(find_profile("tpu-v5p")->device_cores, 2);

@@ -1,4 +1,4 @@
-// The vectors' sums by Hopper's rule against one product at a time, by bits.
+// The vectors' sums by the rule of tensor cores against one product at a time, by bits.
 #include "pallasim/interp/aligned_sum.h"
 
 #include <bit>
@@ -60,8 +60,8 @@ TEST_P(Aligned, Bits) {
     int bits;
   };
   std::mt19937_64 rng(7);
-  for (const Format& f :
-       {Format{{16, 25, 23}, 11}, Format{{16, 25, 23}, 8}, Format{{8, 25, 23}, 11}, Format{{32, 13, 13}, 4}})
+  for (const Format& f : {Format{{16, 25, 23}, 11}, Format{{16, 25, 23}, 8}, Format{{8, 25, 23}, 11},
+                          Format{{32, 13, 13}, 4}, Format{{32, 25, 23}, 4}, Format{{32, 25, 23}, 11}})
     for (const Numbers kind :
          {Numbers::Even, Numbers::Wide, Numbers::Tiny, Numbers::Sparse, Numbers::Special, Numbers::Unrounded})
       for (int round = 0; round < 12; ++round)
@@ -73,13 +73,15 @@ TEST_P(Aligned, LargestSums) {
   const AlignedSum fast = aligned_sum_for(GetParam());
   if (!fast) GTEST_SKIP() << "this CPU does not run " << GetParam();
   for (const float sign : {1.0f, -1.0f}) {
-    const std::vector<float> a(2 * 64, 0x1.ffcp+3f * sign), b(64 * 24, 0x1.ffcp+2f);
-    std::vector<float> want(2 * 24, sign * 0x1.fffffep+5f), scratch(2 * 18);
-    std::vector<float> got = want;
-    aligned_sum_reference({16, 25, 23}, 2, 24, 64, a.data(), b.data(), want.data(), scratch.data());
-    fast({16, 25, 23}, 2, 24, 64, a.data(), b.data(), got.data(), scratch.data());
-    EXPECT_EQ(got, want);
-    EXPECT_NEAR(want[0], sign * (64.0 * 0x1.ffcp+3 * 0x1.ffcp+2 + 0x1p+6), 0.1);
+    for (const AlignedRule rule : {AlignedRule{16, 25, 23}, AlignedRule{32, 25, 23}}) {
+      const std::vector<float> a(2 * 64, 0x1.ffcp+3f * sign), b(64 * 24, 0x1.ffcp+2f);
+      std::vector<float> want(2 * 24, sign * 0x1.fffffep+5f), scratch(static_cast<size_t>(aligned_scratch(2, rule)));
+      std::vector<float> got = want;
+      aligned_sum_reference(rule, 2, 24, 64, a.data(), b.data(), want.data(), scratch.data());
+      fast(rule, 2, 24, 64, a.data(), b.data(), got.data(), scratch.data());
+      EXPECT_EQ(got, want);
+      EXPECT_NEAR(want[0], sign * (64.0 * 0x1.ffcp+3 * 0x1.ffcp+2 + 0x1p+6), 0.1);
+    }
   }
 }
 

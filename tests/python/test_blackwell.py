@@ -237,3 +237,26 @@ def test_layouts_are_compared(packed, message):
         else:
             with pytest.raises(pallasim.RefusedError, match=message):
                 f(jnp.ones((128, 128), F16))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_copies_outlive_the_warp_that_starts_them(seed):
+    """They write to the memory of its CTA, whatever the warp's place is used for then: by another CTA, where more are asked for than the chip holds."""
+    def body(x_gmem, o_gmem, smem, bars, _):
+        i = lax.axis_index("i")
+        for part in range(2):
+            @pl.core_map(plgpu.WarpMesh(axis_name="warp"))
+            def _():
+                @pl.when(lax.axis_index("warp") == part)
+                def _():
+                    plgpu.copy_gmem_to_smem(x_gmem.at[i, part], smem.at[part], bars.at[part])
+
+        for part in range(2):
+            plgpu.barrier_wait(bars.at[part])
+            o_gmem[i, part] = smem[part] + part
+
+    x = numbers((160, 2, 8, 128), F32)
+    scratch = [plgpu.SMEM((2, 8, 128), F32), plgpu.Barrier(num_barriers=2), plgpu.SMEM((180 * 1024,), jnp.int8)]
+    f = kernel(body, ((160, 2, 8, 128), F32), scratch, grid=(160,), grid_names=("i",))
+    with pallasim.emulate(CHIP, dma_execution_mode="scheduled", random_seed=seed):
+        np.testing.assert_array_equal(f(x), np.asarray(x) + np.arange(2)[:, None, None])

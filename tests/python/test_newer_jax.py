@@ -141,3 +141,32 @@ def test_gpu_kernels_without_compiler_parameters_are_compiled_as_jax_does():
     if switch is None:
         with pytest.raises(pallasim.RefusedError, match="PS-TRI-001"), pallasim.emulate("gpu-h100"):
             f(jnp.ones((3, 5)))
+
+
+@newer
+def test_who_asks_for_a_cluster():
+    """All warpgroups together: one cluster is taken for each that has begun, and all know it. One by itself is refused by name."""
+    def run(together):
+        def kernel(by, answer, asked, _):
+            a, wg = jax.lax.axis_index("a"), jax.lax.axis_index("wg")
+            plgpu.try_cluster_cancel(answer, asked, collective_axes=together)
+            plgpu.barrier_wait(asked)
+            (other,), given = plgpu.query_cluster_cancel(answer, ("a",))
+            by[a, wg] = a
+
+            @pl.when(given)
+            def _():
+                by[other, wg] = a
+
+        scratch = [plgpu.TryClusterCancelResult(), plgpu.Barrier(num_arrivals=2), plgpu.SMEM((200 * 1024,), jnp.int8)]
+        f = plgpu.kernel(kernel, out_type=jax.ShapeDtypeStruct((150, 2), jnp.int32), grid=(150,), grid_names=("a",), num_threads=2, thread_name="wg",
+                         scratch_types=scratch)
+        with pallasim.emulate("gpu-b200", detect_races=True, findings="collect"):
+            return np.asarray(f())
+
+    pallasim.findings()
+    got = run("wg")
+    assert not pallasim.findings(), pallasim.findings()[0].report
+    assert (got[:148] == np.arange(148)[:, None]).all() and (got[148:, 0] == got[148:, 1]).all() and set(got[148:, 0]) <= set(range(148))
+    with pytest.raises(pallasim.UnsupportedError, match="try_cluster_cancel by some along wg"):
+        run(())

@@ -122,7 +122,6 @@ def scheduled(grid, cluster, threads):
                         scratch_types=[plgpu.SMEM((200 * 1024,), jnp.int8)])()
 
 
-@pytest.mark.skipif(jax.__version_info__ >= (0, 11), reason="launch control of this JAX names who asks (collective_axes): refused by name")
 @pytest.mark.parametrize("grid, cluster, threads", [((160,), (1,), 1), ((100,), (2,), 1), ((9, 20), (1,), 2), ((5,), (1,), 1)])
 def test_dynamic_scheduling(grid, cluster, threads, emulated):
     for seed in (None, 1):
@@ -134,7 +133,6 @@ def test_dynamic_scheduling(grid, cluster, threads, emulated):
         assert (np.arange(clusters)[:held] == by[:held, 0]).all()  # who begins does his own
 
 
-@pytest.mark.skipif(jax.__version_info__ >= (0, 11), reason="launch control of this JAX names who asks (collective_axes): refused by name")
 def test_a_cluster_that_nobody_asks_for_is_lost():
     def kernel(o, answer, bar, _):
         plgpu.try_cluster_cancel(answer, bar)

@@ -1,5 +1,5 @@
-// Sums of products by Hopper's rule. Vectors run over columns; what they cannot hold exactly goes through the plain
-// body: numbers that are not finite, operands of more than 12 bits, products outside f32's exponents.
+// Sums of products by the rule of tensor cores. Vectors run over columns; what they cannot hold exactly goes through
+// the plain body: numbers that are not finite, operands of more than 12 bits, products outside f32's exponents.
 #include "body.h"
 #include "module.h"
 
@@ -136,19 +136,25 @@ inline bool row_of(const AlignedRule& rule, const float* value, const float* pow
   top = top > least ? top : least;
   const V scale = reinterpret_cast<V>((static_cast<uint32_t>(254 + rule.below) << 23) - reinterpret_cast<VU>(top));
   // Of 16 products each below 2^27, one half fits an i32 together with the accumulator.
+  constexpr int kHeld = 16;
   VI half[2] = {__builtin_convertvector(acc * scale, VI), VI{}};
-  int p = 0;
-  for (; p + 2 <= products; p += 2) {
-    half[0] += __builtin_convertvector(value[p] * c.value[p] * scale, VI);
-    half[1] += __builtin_convertvector(value[p + 1] * c.value[p + 1] * scale, VI);
+  double whole[kLanes] = {};
+  for (int p = 0;;) {
+    const int end = products - p < kHeld ? products : p + kHeld;
+    for (; p + 2 <= end; p += 2) {
+      half[0] += __builtin_convertvector(value[p] * c.value[p] * scale, VI);
+      half[1] += __builtin_convertvector(value[p + 1] * c.value[p + 1] * scale, VI);
+    }
+    if (p < end) half[1] += __builtin_convertvector(value[p] * c.value[p] * scale, VI), ++p;
+    for (int l = 0; l < kLanes; ++l) whole[l] += static_cast<double>(half[0][l]) + static_cast<double>(half[1][l]);
+    if (p == products) break;
+    half[0] = half[1] = VI{};
   }
-  if (p < products) half[1] += __builtin_convertvector(value[p] * c.value[p] * scale, VI);
   const uint64_t keep = ~uint64_t{0} << (52 - rule.fraction);
   const double below = std::ldexp(1.0, -rule.below);
   float next[kLanes];
   for (int l = 0; l < kLanes; ++l) {
-    const double whole = static_cast<double>(half[0][l]) + static_cast<double>(half[1][l]);
-    const double cut = as_f64(as_bits(whole) & keep);
+    const double cut = as_f64(as_bits(whole[l]) & keep);
     next[l] = static_cast<float>(cut * (static_cast<double>(top[l]) * below));
   }
   V sum;

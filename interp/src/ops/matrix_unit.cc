@@ -1,4 +1,4 @@
-// Products of matrices as the chips' units form them: operands split into narrow parts, Hopper's accumulator.
+// Products of matrices as the chips' units form them: operands split into narrow parts, tensor cores' accumulators.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -54,14 +54,14 @@ std::vector<std::vector<float>> parts_of(const std::byte* at, ir::DType t, int64
   return parts;
 }
 
-// Measured: every output of some 16,000 tried per format (docs/numerics.md).
-AlignedRule rule_of(const Contraction& c, Format f) {
-  if (f == Format::Tf32 || f == Format::Tf32Cut) return {8, 25, 23};
-  if (f == Format::Operand && ir::byte_size(c.in) == 1) return {32, 13, 13};
-  return {16, 25, 23};
+// See hw::TensorSum. Of Hopper every output of some 16,000 tried per format was measured, of Blackwell it is published
+// (docs/numerics.md). A block scale is part of its element: `c` has f32 there, and the instruction that of f8.
+AlignedRule rule_of(const Contraction& c, const MatrixUnit& u) {
+  if (u.format == Format::Tf32 || u.format == Format::Tf32Cut) return {8, 25, 23};
+  if (u.format != Format::Operand || (ir::byte_size(c.in) > 1 && c.in != ir::DType::F32)) return {16, 25, 23};
+  return u.sum == hw::TensorSum::Aligned ? AlignedRule{32, 13, 13} : AlignedRule{32, 25, 23};
 }
 
-// Hopper's rule: see hw::TensorSum::Aligned.
 void aligned_pass(const Contraction& c, const AlignedRule& rule, const float* a, const float* b, float* sum) {
   std::vector<float> scratch(static_cast<size_t>(aligned_scratch(c.m, rule)));
   for (int64_t g = 0; g < c.batch; ++g)
@@ -99,7 +99,7 @@ void matrix_unit(const ContractPayload& p, std::byte* out, const std::byte* a, c
   pass.accumulate = true;
   for (const auto& [i, j] : pairs(p.unit)) {
     const float *x = left[static_cast<size_t>(i)].data(), *y = right[static_cast<size_t>(j)].data();
-    if (p.unit.aligned) aligned_pass(c, rule_of(c, p.unit.format), x, y, sum.data());
+    if (p.unit.aligned()) aligned_pass(c, rule_of(c, p.unit), x, y, sum.data());
     else contract(pass, sum.data(), x, y);
   }
   const StoreFn store = kernels().store(c.out);

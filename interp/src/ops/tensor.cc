@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "block_scales.h"
 #include "copies.h"
 #include "footprint.h"
 #include "units.h"
@@ -127,21 +128,6 @@ Prepared expanded(const Execution& ex, const Side& from, const Side& metadata, i
   return r;
 }
 
-// Elements (i, j) as f32, times the scale of row i and of the block that j lies in.
-void scale(const std::byte* from, ir::DType dtype, int64_t row, int64_t column, int64_t rows, int64_t k,
-           const std::byte* scales, const Side& side, int64_t block, float* to) {
-  const KernelTable& kernel = kernels();
-  const LoadFn load = kernel.load(dtype), load_scales = kernel.load(side.dtype);
-  const int64_t size = ir::byte_size(dtype), scale_size = ir::byte_size(side.dtype);
-  alignas(64) float factor[kStrip], line[kStrip];
-  for (int64_t i = 0; i < rows; ++i)
-    for (int64_t b = 0; b * block < k; ++b) {
-      load_scales(factor, scales + (i * side.strides[0] + b * side.strides[1]) * scale_size, 1, 1);
-      load(line, from + (i * row + b * block * column) * size, block, column);
-      for (int64_t j = 0; j < block; ++j) to[i * k + b * block + j] = line[j] * factor[0];
-    }
-}
-
 // A left operand and the columns of a right one, as they are multiplied.
 struct Factors {
   std::byte *a, *b;
@@ -174,13 +160,13 @@ class TensorProduct {
     c.unit = p_.unit;
     c.reference = p_.reference;
     c.contraction.accumulate = op_.reads.size() > reads_.sums;
-    Factors f = factors(cta, of);
-    if (p_.scaled) f = scaled(f, cta, of), c.unit = {};
+    const Factors f = factors(cta, of);
     c.contraction.a_row = f.a_row, c.contraction.a_col = f.a_col;
     c.contraction.b_row = f.b_row, c.contraction.b_col = f.b_col;
-    c.contraction.in = c.contraction.in_rhs = f.dtype;
-    const auto columns = static_cast<int64_t>(of) * c.contraction.n;
-    multiply(ex_, c, bytes_of(ex_, op_.writes[cta]) + columns * ir::byte_size(c.contraction.out), f.a, f.b);
+    std::byte* const sum =
+        bytes_of(ex_, op_.writes[cta]) + static_cast<int64_t>(of) * c.contraction.n * ir::byte_size(c.contraction.out);
+    if (p_.scaled) multiply_scaled(ex_, c, sum, scaled(f, cta, of));
+    else multiply(ex_, c, sum, f.a, f.b);
   }
 
   Factors factors(size_t cta, size_t of) {
@@ -191,22 +177,23 @@ class TensorProduct {
   }
 
   // The scales of all columns lie in each CTA's own memory.
-  Factors scaled(const Factors& f, size_t cta, size_t of) {
-    const Contraction& c = p_.contraction;
-    a_.resize(static_cast<size_t>(c.m * c.k)), b_.resize(static_cast<size_t>(c.n * c.k));
+  ScaledProduct scaled(const Factors& f, size_t cta, size_t of) {
     const Side &left = read(reads_.left_scales, cta), &right = read(reads_.right_scales, cta);
     const int64_t skipped = static_cast<int64_t>(of) * p_.right_scales.half * right.strides[0];
-    scale(f.a, f.dtype, f.a_row, f.a_col, c.m, c.k, bytes_of(ex_, left), left, p_.left_scales.block, a_.data());
-    scale(f.b, f.dtype, f.b_col, f.b_row, c.n, c.k,
-          bytes_of(ex_, right) + skipped * ir::byte_size(p_.right_scales.dtype), right, p_.right_scales.block,
-          b_.data());
-    return {reinterpret_cast<std::byte*>(a_.data()),
-            reinterpret_cast<std::byte*>(b_.data()),
-            c.k,
-            1,
-            1,
-            c.k,
-            ir::DType::F32};
+    const auto operand = [&](const std::byte* at, int64_t row, int64_t column, const Side& scales, int64_t first,
+                             int64_t block) {
+      return ScaledOperand{at,
+                           f.dtype,
+                           row,
+                           column,
+                           bytes_of(ex_, scales) + first * ir::byte_size(scales.dtype),
+                           scales.dtype,
+                           scales.strides[0],
+                           scales.strides[1],
+                           block};
+    };
+    return {operand(f.a, f.a_row, f.a_col, left, 0, p_.left_scales.block),
+            operand(f.b, f.b_col, f.b_row, right, skipped, p_.right_scales.block)};
   }
 
   Execution& ex_;
@@ -214,7 +201,6 @@ class TensorProduct {
   const TensorProductPayload& p_;
   const Reads reads_;
   Prepared dense_;
-  std::vector<float> a_, b_;
 };
 
 }  // namespace

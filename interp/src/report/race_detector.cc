@@ -25,7 +25,7 @@ const char* remedy_of(const Step& earlier, const Step& later, bool one_thread) {
     return "a wgmma reads its operands and writes its accumulator until it is awaited: plgpu.wgmma_wait(0) before that";
   if (earlier.kind == Kind::tmem_store)
     return "plgpu.commit_tmem() behind a store to tensor memory, before somebody uses what it writes";
-  if (earlier.kind == Kind::tmem_load)
+  if (earlier.kind == Kind::tmem_load && one_thread)
     return "plgpu.wait_load_tmem() behind a load of tensor memory, before somebody writes what it reads";
   if (!one_thread)
     return "let the two meet at a barrier, the CTAs of a pair at one of the cluster; a product is known by its "

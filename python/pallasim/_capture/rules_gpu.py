@@ -17,9 +17,9 @@ def _is_ref(atom: Any) -> bool:
     return hasattr(getattr(atom, "aval", None), "inner_aval")
 
 
-def with_refs(op: str, layout: str, flat: str, *trees: str, axes: tuple[str, ...] = ()) -> Rule:
+def with_refs(op: str, layout: str, flat: str, *trees: str, axes: tuple[str, ...] = (), ignores: tuple[str, ...] = ()) -> Rule:
     """Primitives whose operands are `layout` (one word each; "x?" is present when parameter "has"), followed by the
-    flattened transforms named by `flat` in order; `trees` are the parameters that unflatten them."""
+    flattened transforms named by `flat` in order; `trees` are the parameters that unflatten them, `ignores` those that say nothing here."""
     names = layout.split()
     owners = flat.split()
 
@@ -47,7 +47,7 @@ def with_refs(op: str, layout: str, flat: str, *trees: str, axes: tuple[str, ...
         for i, atom in enumerate(rest):
             items.append(("predicate" if len(rest) == 1 else f"extra{i}", ops.add(atom)))
         for k, v in p.items():
-            if k in trees or k in ("has_user_predicate", "has_barrier"):  # the operand left over is the predicate
+            if k in trees or k in ignores or k in ("has_user_predicate", "has_barrier"):  # the operand left over is the predicate
                 continue
             text = _axes(w, v) if k in axes else attr(v)
             if text is not None:
@@ -98,6 +98,24 @@ def signal_multicast(w: Writer, eqn: Any) -> None:
     ops = Operands(w)
     items = [("sem", ops.ref(ref, transforms)), ("inc", ops.add(value)), ("collective_axes", _axes(w, eqn.params["collective_axes"]))]
     w.emit("gpu_sem_signal_multicast", ops.names, attr_list(items), ())
+
+
+def cluster_request(rule: Rule) -> Rule:
+    """A request for a cluster is made by all threads of all CTAs together. Newer JAX has the axes named along which that is so."""
+
+    @takes(rest=True)
+    def checked(w: Writer, eqn: Any) -> None:
+        named = eqn.params.get("collective_axes")
+        if named is not None:
+            together = {w.axis_name(a) for axis in named for a in (axis if isinstance(axis, tuple) else (axis,))}
+            apart = [n for n, size in w.mesh_axes
+                     if size > 1 and w.module.gpu_axes.get(w.axis_name(n)) != "grid" and w.axis_name(n) not in together]
+            if apart:
+                raise Unsupported(f"try_cluster_cancel by some along {', '.join(map(str, apart))}: collective_axes does not name "
+                                  f"{'it' if len(apart) == 1 else 'them'}")
+        rule(w, eqn)
+
+    return checked
 
 
 @takes("args_tree atomic_type", ignores="optimized")
@@ -166,7 +184,8 @@ def rules() -> dict[Any, Rule]:
         "gpu.semaphore_signal_parallel_p": signal_parallel, "gpu.semaphore_signal_multicast_p": signal_multicast,
         "gpu.multimem_store_p": with_refs("multimem_store", "value ref", "ref", "transforms_tree", axes=("collective_axes",)),
         "gpu.multimem_load_reduce_p": with_refs("multimem_load_reduce", "ref", "ref", "tree", axes=("collective_axes",)),
-        "gpu.try_cluster_cancel_p": with_refs("try_cluster_cancel", "result barrier", "result barrier", "result" + t, "barrier" + t),
+        "gpu.try_cluster_cancel_p": cluster_request(with_refs("try_cluster_cancel", "result barrier", "result barrier", "result" + t, "barrier" + t,
+                                                              ignores=("collective_axes",))),
         "gpu.query_cluster_cancel_p": with_refs("query_cluster_cancel", "result", "result", "transforms_tree", axes=("grid_names",)),
         "gpu.griddepcontrol_wait_p": plain("griddep_wait"), "gpu.griddepcontrol_launch_dependents_p": plain("griddep_launch_dependents"),
         "gpu.set_max_registers_p": set_max_registers,

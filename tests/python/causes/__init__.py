@@ -10,6 +10,6 @@ FAMILIES = ("tpu", "triton", "mosaic")
 
 def all_bugs() -> dict[str, Bug]:
     """Name -> bug, of every family."""
-    for family in ("tpu", "tpu_copies", "triton", "triton_memory", "mosaic", "mosaic_blocks", "mosaic_tensor"):
+    for family in ("tpu", "tpu_copies", "triton", "triton_memory", "mosaic", "mosaic_blocks", "mosaic_tensor", "mosaic_pairs"):
         importlib.import_module(f"{__name__}.{family}")
     return BUGS

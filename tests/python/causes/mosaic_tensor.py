@@ -24,8 +24,12 @@ def registers(ref):
     return plgpu.load(ref, *(((),) if "idx" in inspect.signature(plgpu.load).parameters else ()))
 
 
+def product(x, y):
+    return jnp.asarray(np.asarray(x, np.float32) @ np.asarray(y, np.float32))
+
+
 def square(x):
-    return jnp.asarray(np.asarray(x, np.float32) @ np.asarray(x, np.float32))
+    return product(x, x)
 
 
 @bug(CHIP, "PS-RACE-002", words=("acc", "tcgen05_mma", "tcgen05_commit_arrive"))
@@ -136,6 +140,6 @@ def pair_multiplies_before_the_other_operand_is_there(fixed):
         o_ref[x] = plgpu.async_load_tmem(acc)
 
     right = plgpu.SMEM((128, 64), F16, transforms=(plgpu.TilingTransform((8, 64)), plgpu.SwizzleTransform(128)))
-    want = jnp.stack([jnp.asarray(np.asarray(X[i], np.float32) @ np.asarray(X[0], np.float32)) for i in range(2)])
+    want = jnp.stack([product(X[i], X[0]) for i in range(2)])
     scratch = [OPERAND, right, plgpu.Barrier(num_arrivals=2), plgpu.ClusterBarrier(collective_axes=("x",)), TELLS, plgpu.TMEM((128, 128), F32, collective=True)]
     return launch(kernel, want, X, scratch=scratch, cluster=(2,), cluster_names=("x",)), want

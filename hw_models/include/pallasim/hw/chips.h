@@ -30,8 +30,10 @@ enum class Family : uint8_t { Generic, Tpu, Gpu };
 
 // How a tensor core adds the products of one instruction to its accumulator.
 enum class TensorSum : uint8_t {
-  Unknown,  // taken as a sum in f32
-  Aligned,  // exact products and the accumulator aligned to the largest of their exponents, truncated, added, truncated
+  Unknown,      // taken as a sum in f32
+  Aligned,      // exact products and the accumulator aligned to the largest of their exponents, truncated, added,
+                // truncated; f8 to fewer bits than f32's (Hopper)
+  AlignedWide,  // the same with all bits of f32 for f8, too, and exact sums of blocks of f4 (Blackwell)
 };
 
 inline constexpr int64_t kUnknown = -1;

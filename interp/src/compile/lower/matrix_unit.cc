@@ -10,7 +10,7 @@ namespace {
 
 using Format = MatrixUnit::Format;
 
-MatrixUnit split(Format f, int parts, int passes) { return {false, f, parts, passes, false}; }
+MatrixUnit split(Format f, int parts, int passes) { return {false, f, parts, passes}; }
 
 bool ends_with(const std::string& s, const std::string& end) {
   return s.size() >= end.size() && s.compare(s.size() - end.size(), end.size(), end) == 0;
@@ -63,8 +63,8 @@ MatrixUnit matrix_unit(Emitter& e, const Op& op, const Contraction& c) {
   } else {
     unit.plain = false;
   }
-  unit.aligned = e.options().chip->tensor_sum == hw::TensorSum::Aligned;
-  unit.plain = unit.format == Format::Operand && !unit.aligned;
+  if (ir::bit_width(c.in) >= 8) unit.sum = e.options().chip->tensor_sum;  // f4 without scales is no instruction's
+  unit.plain = unit.format == Format::Operand && !unit.aligned();
   return unit;
 }
 
@@ -74,8 +74,8 @@ MatrixUnit accumulating_unit(Emitter& e, const Contraction& c) {
   unit.plain = c.out == ir::DType::F32;  // narrower sums are rounded once per product
   if (e.options().numerics != Options::Numerics::Device || e.model().matrix != hw::MatrixRule::TensorCores) return unit;
   if (c.in == ir::DType::F32) unit.format = Format::Tf32Cut;
-  unit.aligned = e.options().chip->tensor_sum == hw::TensorSum::Aligned;
-  unit.plain = unit.plain && unit.format == Format::Operand && !unit.aligned;
+  unit.sum = e.options().chip->tensor_sum;
+  unit.plain = unit.plain && unit.format == Format::Operand && !unit.aligned();
   return unit;
 }
 

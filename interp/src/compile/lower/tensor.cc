@@ -133,9 +133,11 @@ void lower_mma(Emitter& e, const Op& op) {
   if (p.sparse) add_metadata(e, op, p.contraction, &p);
   add_accumulate(e, op, &p);
   if (op.viewed("barrier")) p.barrier = barrier_of(e, op);
+  p.unit = accumulating_unit(e, p.contraction);
+  if (!p.scaled && p.unit.aligned() && ir::bit_width(p.contraction.in) < 8)
+    e.unsupported(op, name_of(op) + " of f4 without scales");
   Contraction probe = p.contraction;
   if (p.scaled) probe.in = probe.in_rhs = ir::DType::F32;
-  p.unit = accumulating_unit(e, probe);
   p.reference = e.options().numerics == Options::Numerics::Reference;
   probe.m = probe.n = probe.k = 0;
   if (p.unit.plain && !contract(probe, nullptr, nullptr, nullptr))

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "../step.h"
+#include "pallasim/hw/chips.h"
 
 namespace pallasim::interp {
 
@@ -13,8 +14,9 @@ struct MatrixUnit {
   bool plain = true;                                                  // as everywhere else
   Format format = Format::Operand;                                    // what f32 operands are split into
   int parts = 1;                                                      // per operand
-  int passes = 1;        // products of parts that are summed, the smallest first
-  bool aligned = false;  // sums as hw::TensorSum::Aligned says
+  int passes = 1;  // products of parts that are summed, the smallest first
+  hw::TensorSum sum = hw::TensorSum::Unknown;
+  bool aligned() const { return sum != hw::TensorSum::Unknown; }
 };
 struct EltOperand {
   Addr addr;
