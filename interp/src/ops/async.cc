@@ -202,7 +202,7 @@ constexpr std::array kMovers{
 };
 
 void complete(Execution& ex, const AsyncOperation& op) {
-  kMovers[static_cast<size_t>(op.kind)](ex, op);
+  if (ex.makes_values || op.kind == memory::AsyncKind::cluster_request) kMovers[static_cast<size_t>(op.kind)](ex, op);
   ex.events->moved(op);
   for (const Completion& c : op.after_read) fulfil(ex, op, c);
   for (const Completion& c : op.after_write) fulfil(ex, op, c);

@@ -1,0 +1,474 @@
+#include "clocks.h"
+
+#include "../plan/kinds.h"
+#include "../plan/steps.h"
+
+#include <algorithm>
+
+#include "pallasim/hw/chips.h"
+
+namespace pallasim::interp {
+
+using hw::Unit;
+using memory::AsyncKind, memory::AsyncOperation, memory::Place, memory::Side;
+
+Clocks::Clocks(Execution& ex, const StepCosts& costs, const ClockSettings& settings)
+    : ex_(ex), costs_(costs), settings_(settings), f_(*settings.figures) {
+  gpu_ = settings.chip->family == hw::Family::Gpu;
+  clocks_.resize(ex.threads.size());
+  const auto devices = static_cast<size_t>(ex.devices);
+  const auto cores = static_cast<size_t>(settings.cores);
+  cores_.resize(cores * devices);
+  for (size_t d = 0; d < devices; ++d) {
+    hbm_.push_back(transfers_.add("HBM", f_(gpu_ ? "hbm_read_bandwidth" : "hbm_bandwidth")));
+    if (gpu_) l2_.push_back(transfers_.add("L2", f_("l2_read_bandwidth")));
+    const double link = gpu_ ? f_.value_or("nvlink_bandwidth", 9e11) / 2 : f_.value_or("ici_link_bandwidth", 4.5e10);
+    link_.push_back(transfers_.add(gpu_ ? "NVLink" : "ICI", link));
+    if (gpu_) caches_.emplace_back(f_("l2_bytes"));
+    for (size_t c = 0; c < cores && gpu_; ++c) ports_.push_back(transfers_.add("SM port", f_("tma_sm_bandwidth")));
+  }
+  const Path none{std::vector<double>(Causes::kResources + transfers_.resources()),
+                  std::vector<double>(costs.lines().size())};
+  path_ = told_path_ = none;
+  line_busy_.resize(costs.lines().size());
+  missed_.resize(ex.plan->module.operands.size());
+  const double launch = f_(gpu_ ? "kernel_time" : "launch_time") - (gpu_ ? f_("kernel_end") : 0);
+  for (Clock& c : clocks_) {
+    c.path = none;
+    c.at = c.window = launch;
+    c.path.add(Causes::kLaunch, 0, launch);
+  }
+}
+
+std::vector<std::string> Clocks::cause_names() const {
+  std::vector<std::string> r;
+  for (int u = 0; u < hw::kUnits; ++u) r.emplace_back(hw::name(static_cast<Unit>(u), settings_.chip->family));
+  for (const char* n : {"latency of memory", "synchronisation", "steps", "launch"}) r.emplace_back(n);
+  for (size_t i = 0; i < transfers_.resources(); ++i) r.push_back(transfers_.name(static_cast<int>(i)));
+  return r;
+}
+
+int64_t Clocks::core_of(const Thread& t) const {
+  const int64_t per_device = static_cast<int64_t>(settings_.cores), device = ex_.device_of(t);
+  const int64_t core = ex_.units.unit_of(memory::Level::Core, t.unit) % ex_.units.per_device(memory::Level::Core);
+  return device * per_device + core % per_device;
+}
+
+void Clocks::advance(Clock& c, int cause, int line, double seconds) {
+  if (seconds <= 0) return;
+  c.at += seconds;
+  c.path.add(cause, line, seconds);
+}
+
+void Clocks::begin(int32_t thread, double earliest) {
+  Clock& c = of(thread);
+  const Thread& t = ex_.threads[static_cast<size_t>(thread)];
+  const double at = c.at;
+  Path path = source_ >= 0 && earliest > 0 ? of(source_).path : c.path;
+  c = {};
+  c.path = std::move(path);
+  c.at = std::max(at, earliest);
+  if (gpu_) {
+    const double launched = f_("kernel_time") - f_("kernel_end") + static_cast<double>(std::max<int64_t>(t.point, 0)) / f_("block_launch_rate");
+    advance(c, Causes::kLaunch, 0, launched - c.at);
+    advance(c, Causes::kLaunch, 0, f_("block_start"));
+  }
+  c.window = c.at;
+}
+
+// -- computing --
+
+void Clocks::charge(const Thread& t, Clock& c, const hw::Work& w, int line, int32_t) {
+  flops_ += w.flops;
+  const double before = c.at;
+  if (costs_.model().overlap == hw::Overlap::Packed) {
+    size_t most = 0;
+    for (size_t u = 0; u < hw::kUnits; ++u) {
+      c.packed[u] += w.busy[u];
+      busy_[u] += w.busy[u];
+      if (c.packed[u] > c.packed[most]) most = u;
+    }
+    advance(c, static_cast<int>(most), line, c.window + c.packed[most] - c.at);
+  } else {
+    auto& core = cores_[static_cast<size_t>(core_of(t))];
+    const double share = costs_.model().issue_share;
+    for (size_t u = 0; u < hw::kUnits; ++u) {
+      if (w.busy[u] <= 0) continue;
+      busy_[u] += w.busy[u] * share;
+      const bool own = static_cast<Unit>(u) == Unit::Scalar;
+      const double part = static_cast<Unit>(u) == Unit::Vector || static_cast<Unit>(u) == Unit::Special ? share : 1;
+      const double start = own ? c.at : std::max(c.at, core[u].free());
+      if (!own) core[u].take(c.at, w.busy[u] * part);
+      advance(c, static_cast<int>(u), line, start + w.busy[u] - c.at);
+    }
+  }
+  line_busy_[static_cast<size_t>(line)] += c.at - before;
+}
+
+void Clocks::ran(Thread& t, const Step& s) {
+  const StepCost& cost = costs_.of(s);
+  Clock& c = of(t.index);
+  c.fetched = -1;
+  if (row(s).visible == Visible::Always) {
+    c.window = c.at;
+    c.packed = {};
+    if (!starts_operation(s) && s.kind != Kind::finish && gpu_) advance(c, Causes::kSync, cost.line, f_("barrier_issue"));
+  }
+  if (cost.empty) return;
+  const double before = c.at;
+  if (cost.loop_begin) {
+    const bool wide = s.form == &ex_.plan->functions->loop_begin(true, false) ||
+                      s.form == &ex_.plan->functions->loop_begin(true, true);
+    const auto slot = [&](uint32_t at) { return wide ? t.slot<int64_t>(at) : int64_t{t.slot<int32_t>(at)}; };
+    const int64_t step = slot(s.c);
+    c.trips[cost.loop_begin] = {step == 0 ? 0 : std::max<int64_t>(0, (slot(s.b) - slot(s.a) + step - 1) / step), 0};
+  }
+  if (cost.loop_next) {
+    ++c.trips[cost.loop_next].second;
+    if (gpu_) advance(c, static_cast<int>(Unit::Scalar), cost.line, f_("step_cycles") / f_("clock"));
+  }
+  for (const StepLoad& l : cost.loads)
+    if (l.writes) {
+      Flight w;
+      w.thread = t.index;
+      w.line = cost.line;
+      w.issued = c.at;
+      w.path = c.path;
+      const int64_t tag = new_flight(std::move(w));
+      far_transfer(tag, c.at, core_of(t), ex_.device_of(t), l.bytes, true, true, f_("store_latency"));
+    }
+  charge(t, c, cost.work, cost.line, s.id);
+  if (settings_.timeline && c.at > before) {
+    Timeline& tl = *settings_.timeline;
+    tl.add({before, c.at, tl.track(ex_.units.name(memory::Level::Thread, t.unit)), tl.name(row(s).name), cost.line});
+  }
+}
+
+// -- loads and stores of threads --
+
+bool Clocks::must_wait(Thread& t, const Step& s) {
+  const StepCost& cost = costs_.of(s);
+  if (cost.loads.empty() && cost.uses.empty()) return false;
+  Clock& c = of(t.index);
+  if (c.fetched != s.id) {
+    for (const StepLoad& l : cost.loads)
+      if (!l.writes) load(t, c, l, cost.line);
+    c.fetched = s.id;
+  }
+  for (size_t i = 0; i < c.loads.size();) {
+    if (std::find(cost.uses.begin(), cost.uses.end(), c.loads[i].value) == cost.uses.end()) {
+      ++i;
+      continue;
+    }
+    Flight& f = flights_.at(c.loads[i].tag);
+    if (f.end < 0) {
+      f.asks = true;
+      f.thread = t.index;
+      c.waits_for = c.loads[i].tag;
+      c.blocked = c.at;
+      c.blocked_step = s.id;
+      return true;
+    }
+    flights_.erase(c.loads[i].tag);
+    c.loads.erase(c.loads.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  return false;
+}
+
+bool Clocks::misses(int operand, double bytes) {
+  if (operand < 0) return true;
+  const auto o = static_cast<size_t>(operand);
+  const auto all = static_cast<double>(ex_.plan->module.operands[o].array->num_bytes());
+  if (missed_[o] >= all && all <= f_("l2_bytes")) return false;
+  missed_[o] += bytes;
+  return missed_[o] <= all || all > f_("l2_bytes");
+}
+
+int64_t Clocks::start_load(const Thread& t, Clock& c, const StepLoad& l, int line) {
+  Flight f;
+  f.thread = t.index;
+  f.line = line;
+  f.issued = c.at;
+  f.path = c.path;
+  const int64_t tag = new_flight(std::move(f));
+  const bool miss = misses(l.operand, l.bytes);
+  far_transfer(tag, c.at, core_of(t), ex_.device_of(t), l.bytes, false, miss,
+               f_(miss ? "load_hbm_latency" : "load_latency"));
+  return tag;
+}
+
+void Clocks::load(const Thread& t, Clock& c, const StepLoad& l, int line) {
+  int64_t tag = -1;
+  if (l.loop && settings_.stages > 1) {
+    const auto [trips, trip] = c.trips[l.loop];
+    auto& ahead = c.ahead[l.op];
+    if (trip == 0) ahead.clear();
+    const int64_t begins = trip == 0 ? std::min<int64_t>(settings_.stages, trips) : trip + settings_.stages - 1 < trips;
+    for (int64_t i = 0; i < begins; ++i) ahead.push_back(start_load(t, c, l, line));
+    if (!ahead.empty()) {
+      tag = ahead.front();
+      ahead.erase(ahead.begin());
+    }
+  }
+  if (tag < 0) tag = start_load(t, c, l, line);
+  c.loads.push_back({l.op, l.value, tag});
+}
+
+// -- transfers --
+
+int64_t Clocks::new_flight(Flight f) {
+  const int64_t tag = next_tag_++;
+  if (f.operation >= 0) by_operation_[f.operation] = tag;
+  flights_.emplace(tag, std::move(f));
+  return tag;
+}
+
+void Clocks::far_transfer(int64_t tag, double now, int64_t core, int64_t device, double bytes, bool writes, bool miss,
+                          double latency) {
+  hw::Transfers::Use uses[3];
+  size_t n = 0;
+  const auto d = static_cast<size_t>(device);
+  // What is written takes more of the memory's time than what is read.
+  const double weight = writes && gpu_ ? f_("hbm_read_bandwidth") / f_("hbm_write_bandwidth") : 1;
+  if (miss) uses[n++] = {hbm_[d], bytes * weight};
+  if (gpu_) uses[n++] = {l2_[d], bytes};
+  if (gpu_) uses[n++] = {ports_[static_cast<size_t>(core)], bytes};
+  if (miss) bytes_[writes] += bytes;
+  else fast_bytes_ += bytes;
+  transfers_.begin(now, latency, uses, n, tag);
+}
+
+bool Clocks::is_far(const Place& p) const {
+  const ir::Module& m = ex_.plan->module;
+  const uint32_t first = kFirstOperandBuffer;
+  if (p.thread < 0 || (p.buffer >= first && p.buffer < first + m.operands.size())) {
+    const ir::Operand& o = m.operands[p.buffer - first];
+    return o.has_block || (o.space != ir::Space::Vmem && o.space != ir::Space::Smem);
+  }
+  const memory::Allocation* a = ex_.plan->memory.allocations.at(p.buffer, p.offset);
+  return a && (a->space == ir::Space::Hbm || a->space == ir::Space::Gmem);
+}
+
+int64_t Clocks::device_of(const Place& p) const {
+  return p.thread < 0 ? ~p.thread : ex_.device_of(ex_.threads[static_cast<size_t>(p.thread)]);
+}
+
+static double bytes_of(const Side& s) {
+  double n = ir::bit_width(s.dtype) / 8.0;
+  for (int d = 0; d < s.rank; ++d) n *= static_cast<double>(s.dims[d]);
+  return n;
+}
+
+static uint64_t key_of(const Side& s) {
+  uint64_t h = s.place.buffer * 0x9e3779b97f4a7c15u + static_cast<uint64_t>(s.place.offset);
+  for (int d = 0; d < s.rank; ++d) h = (h ^ static_cast<uint64_t>(s.dims[d])) * 0xff51afd7ed558ccdu;
+  return h ^ (h >> 29);
+}
+
+double Clocks::product_seconds(const AsyncOperation& op) const {
+  hw::ProductShape shape;
+  const Side &a = op.reads.front(), &sum = op.writes.front();
+  shape.m = sum.dims[0], shape.n = sum.dims[1], shape.k = a.dims[1];
+  shape.dtype = a.dtype;
+  shape.asynchronous = true;
+  shape.left_in_registers = a.held >= 0;
+  return costs_.model().product(shape).busy[static_cast<size_t>(Unit::Matrix)];
+}
+
+void Clocks::move(const Thread& t, const AsyncOperation& op, int64_t tag, int line) {
+  const Clock& c = of(t.index);
+  const Side &from = op.reads.front(), &to = op.writes.front();
+  double bytes = bytes_of(from);
+  if (!op.rows.empty() && from.row_dim < 0 && to.row_dim < 0) bytes *= static_cast<double>(op.rows.size());
+  const int64_t here = device_of(from.place), there = device_of(to.place);
+  (void)line;
+  if (here != there) {
+    const hw::Transfers::Use use{link_[static_cast<size_t>(here)], bytes};
+    transfers_.begin(c.at, f_(gpu_ ? "nvlink_latency" : "ici_latency"), &use, 1, tag);
+    return;
+  }
+  const bool reads = is_far(from.place), writes = is_far(to.place);
+  if (!reads && !writes) {
+    const double rate = gpu_ ? f_("smem_read_rate") * f_("clock") : 22 * f_("hbm_bandwidth");
+    transfers_.begin(c.at, (gpu_ ? f_("barrier_latency") : f_("dma_latency") / 4) + bytes / rate, nullptr, 0, tag);
+    return;
+  }
+  if (!gpu_) {
+    hw::Transfers::Use use{hbm_[static_cast<size_t>(here)], bytes * (reads && writes ? 2 : 1)};
+    bytes_[writes] += bytes;
+    if (reads && writes) bytes_[0] += bytes;
+    transfers_.begin(c.at, f_("dma_latency"), &use, 1, tag);
+    return;
+  }
+  const bool miss = writes || !caches_[static_cast<size_t>(here)].touch(key_of(from), bytes);
+  if (writes) caches_[static_cast<size_t>(here)].touch(key_of(to), bytes);
+  far_transfer(tag, c.at, core_of(t), here, bytes, writes, miss,
+               writes ? f_("store_latency") : f_(miss ? "tma_hbm_latency" : "tma_latency"));
+}
+
+void Clocks::issued(const Thread& t, const Step& s, const AsyncOperation& op) {
+  const StepCost& cost = costs_.of(s);
+  Clock& c = of(t.index);
+  Flight f;
+  f.operation = op.id;
+  f.thread = t.index;
+  f.line = cost.line;
+  f.issued = c.at;
+  f.path = c.path;
+  f.what = memory::row(op.kind).name;
+  const AsyncKind k = op.kind;
+  const bool product = k == AsyncKind::wgmma || k == AsyncKind::tcgen05_mma;
+  if (product) {
+    f.cause = static_cast<int>(Unit::Matrix);
+    const double seconds = product_seconds(op);
+    auto& pipe = cores_[static_cast<size_t>(core_of(t))][static_cast<size_t>(Unit::Matrix)];
+    const double end = pipe.take(c.at, seconds) + f_("wgmma_drain");
+    busy_[static_cast<size_t>(Unit::Matrix)] += seconds;
+    const Side &a = op.reads.front(), &sum = op.writes.front();
+    flops_ += 2.0 * static_cast<double>(sum.dims[0]) * static_cast<double>(sum.dims[1]) * static_cast<double>(a.dims[1]);
+    if (op.stream >= 0) stream_ends_[op.stream] = std::max(stream_ends_[op.stream], end);
+    Path path = c.path;
+    path.add(f.cause, f.line, end - c.at);
+    if (k == AsyncKind::wgmma && op.stream >= 0) groups_[{op.stream, op.group}] = {end, std::move(path)};
+    const double now = c.at;
+    transfers_.begin(now, end - now, nullptr, 0, new_flight(std::move(f)));
+    advance(c, static_cast<int>(Unit::Scalar), cost.line, f_("wgmma_issue"));
+    return;
+  }
+  if (k == AsyncKind::tcgen05_commit || op.writes.empty() || op.reads.empty()) {
+    const double end = op.stream >= 0 ? std::max(c.at, stream_ends_[op.stream]) : c.at;
+    f.cause = static_cast<int>(Unit::Matrix);
+    transfers_.begin(c.at, end - c.at + (gpu_ ? f_("barrier_latency") : 0), nullptr, 0, new_flight(std::move(f)));
+    return;
+  }
+  if (k == AsyncKind::tmem_load || k == AsyncKind::tmem_store || k == AsyncKind::tmem_copy) {
+    f.cause = static_cast<int>(Unit::Access);
+    const double seconds = bytes_of(op.writes.front()) / f_("tmem_rate") / f_("clock");
+    busy_[static_cast<size_t>(Unit::Access)] += seconds;
+    transfers_.begin(c.at, seconds + f_("barrier_latency"), nullptr, 0, new_flight(std::move(f)));
+    return;
+  }
+  const int64_t tag = new_flight(std::move(f));
+  move(t, op, tag, cost.line);
+  advance(c, static_cast<int>(Unit::Scalar), cost.line, f_(gpu_ ? "tma_issue" : "dma_issue"));
+}
+
+void Clocks::step(Ended* out) {
+  out->operations.clear();
+  out->threads.clear();
+  hw::Transfers::Done d;
+  if (!transfers_.step(&d)) return;
+  const auto it = flights_.find(d.tag);
+  Flight& f = it->second;
+  f.end = d.time;
+  end_ = std::max(end_, d.time);
+  const double served = d.time - d.begin - d.latency;
+  if (f.cause == Causes::kLatency) {
+    f.path.add(Causes::kLatency, f.line, d.latency);
+    if (d.resource >= 0) f.path.add(f.cause = Causes::kResources + d.resource, f.line, served);
+    if (d.latency > served) f.cause = Causes::kLatency;
+  } else {
+    f.path.add(f.cause, f.line, d.latency + served);
+  }
+  if (settings_.timeline && f.operation >= 0) {
+    Timeline& tl = *settings_.timeline;
+    tl.add({d.begin, d.time, tl.track(f.what), tl.name(f.what), f.line});
+  }
+  if (d.time >= end_) path_ = f.path;
+  now_ = d.time;
+  if (f.operation >= 0) {
+    out->operations.push_back(f.operation);
+    source_ = -1;
+    told_path_ = std::move(f.path);
+    source_cause_ = f.cause;
+    by_operation_.erase(f.operation);
+    flights_.erase(it);
+    return;
+  }
+  if (f.asks) {
+    Clock& c = of(f.thread);
+    count(c, c.blocked_step, f.cause, d.time - c.at);
+    if (d.time > c.at) c.at = d.time, c.path = f.path;
+    c.waits_for = -1;
+    out->threads.push_back(f.thread);
+  } else if (f.thread < 0 || std::none_of(of(f.thread).loads.begin(), of(f.thread).loads.end(),
+                                          [&](const Pending& p) { return p.tag == d.tag; })) {
+    bool ahead = false;
+    if (f.thread >= 0)
+      for (const auto& [op, tags] : of(f.thread).ahead)
+        ahead = ahead || std::find(tags.begin(), tags.end(), d.tag) != tags.end();
+    if (!ahead) flights_.erase(it);
+  }
+}
+
+void Clocks::program_ended(const Thread& t) { program_ends.push_back(at(t.index)); }
+
+void Clocks::polled(int32_t thread) {
+  advance(of(thread), Causes::kSync, 0, f_(gpu_ ? "barrier_latency" : "semaphore_latency"));
+}
+
+// -- waiting --
+
+void Clocks::count(const Clock& c, int32_t step, int cause, double seconds) {
+  (void)c;
+  if (seconds <= 0) return;
+  Wait& w = waits_[{step, cause}];
+  w.seconds += seconds;
+  w.longest = std::max(w.longest, seconds);
+  ++w.count;
+  w.cause = cause;
+}
+
+void Clocks::wake(int32_t thread, double time, const Path& path, int cause) {
+  Clock& c = of(thread);
+  if (time <= c.at) return;
+  count(c, c.blocked_step, cause, time - c.at);
+  c.at = time;
+  c.path = path;
+  c.window = time;
+  c.packed = {};
+}
+
+void Clocks::sync(const SyncEvent& e) {
+  if (e.what != SyncEvent::What::Groups || e.last < 0) return;
+  const auto it = groups_.find({e.object, e.last});
+  if (it == groups_.end()) return;
+  Clock& c = of(e.thread);
+  const Thread& t = ex_.threads[static_cast<size_t>(e.thread)];
+  c.blocked_step = t.pc ? t.pc->id : -1;
+  const auto [end, path] = it->second;
+  groups_.erase(groups_.lower_bound({e.object, 0}), std::next(it));
+  wake(e.thread, end, path, static_cast<int>(Unit::Matrix));
+}
+
+void Clocks::thread(ThreadEvent::What what, int32_t thread) {
+  Clock& c = of(thread);
+  if (what == ThreadEvent::What::Blocks) {
+    c.blocked = c.at;
+    const Step* pc = ex_.threads[static_cast<size_t>(thread)].pc;
+    c.blocked_step = pc ? pc->id : -1;
+  }
+  if (what == ThreadEvent::What::Wakes) {
+    if (source_ < 0) return wake(thread, now_, told_path_, source_cause_);
+    const Thread &from = ex_.threads[static_cast<size_t>(source_)], &to = ex_.threads[static_cast<size_t>(thread)];
+    const bool far = ex_.device_of(from) != ex_.device_of(to);
+    const double latency = f_(gpu_ ? (far ? "nvlink_latency" : "barrier_latency") : far ? "ici_latency" : "semaphore_latency");
+    Path path = of(source_).path;
+    path.add(Causes::kSync, 0, latency);
+    wake(thread, now_ + latency, path, Causes::kSync);
+  }
+  if (what == ThreadEvent::What::Ends && c.at >= end_) {
+    end_ = c.at;
+    path_ = c.path;
+  }
+}
+
+void Clocks::point(const Thread& t) {
+  if (gpu_) return;
+  Clock& c = of(t.index);
+  advance(c, Causes::kStep, 0, f_("step_time"));
+  c.window = c.at;
+  c.packed = {};
+}
+
+}  // namespace pallasim::interp
