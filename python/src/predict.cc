@@ -6,10 +6,12 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <memory>
 
 #include "interrupt.h"
 #include "pallasim/interp/predict.h"
+#include "pallasim/trace/perfetto.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -70,8 +72,14 @@ std::string predicted(const std::string& text, const std::string& options,
   how.values = values;
   how.sensitivity = sensitivity;
   how.waves = waves;
-  how.trace = trace;
-  return interp::to_json(interp::predict(plan, calls, o, how));
+  how.timeline = !trace.empty();
+  const interp::Prediction p = interp::predict(plan, calls, o, how);
+  if (!trace.empty()) {
+    std::ofstream file(trace, std::ios::binary);
+    file << trace::to_perfetto(p.timeline);
+    if (!file) throw std::runtime_error("cannot write " + trace);
+  }
+  return interp::to_json(p);
 }
 
 }  // namespace

@@ -239,6 +239,7 @@ void TimedLaunch::describe(const Clocks& c, const StepCosts& costs, const Outcom
   out->bytes_written = c.bytes(true) * scale;
   out->bytes_cached = c.fast_bytes() * scale;
   const double n = static_cast<double>(l_.devices.size());
+  for (const ir::LocId loc : costs.lines()) out->timeline.lines.push_back(ir::site_of(*l_.cached.locs, loc).source);
   out->peak_seconds = std::max(out->flops / peak_rate(f_, gpu), (out->bytes_read + out->bytes_written) / f_("hbm_bandwidth")) / n;
 }
 
@@ -281,8 +282,8 @@ Prediction predict(const CachedPlan& given, std::span<const DeviceCall> devices,
   out.with_values = l.values;
   out.reads_inputs = l.values || cached.plan->module.num_dynamic > 0 ||
                      cached.plan->module.count(ir::Operand::Kind::Prefetch) > 0;
-  Timeline timeline;
-  const Outcome1 r = TimedLaunch(l, *figures).run(how.trace.empty() ? nullptr : &timeline, &out);
+  out.timeline.kernel = out.kernel;
+  const Outcome1 r = TimedLaunch(l, *figures).run(how.timeline ? &out.timeline : nullptr, &out);
   out.seconds = r.seconds;
   out.programs = r.programs;
   out.programs_run = r.run;

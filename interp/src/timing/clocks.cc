@@ -105,6 +105,13 @@ void Clocks::charge(const Thread& t, Clock& c, const hw::Work& w, int line, int3
   line_busy_[static_cast<size_t>(line)] += c.at - before;
 }
 
+std::vector<int64_t> Clocks::point_of(const Thread& t) const {
+  std::vector<int64_t> r;
+  for (const uint32_t slot : t.body->pid_slots) r.push_back(t.slot<int64_t>(slot));
+  if (r.empty() && t.point >= 0) r.push_back(t.point);
+  return r;
+}
+
 void Clocks::ran(Thread& t, const Step& s) {
   const StepCost& cost = costs_.of(s);
   Clock& c = of(t.index);
@@ -140,7 +147,7 @@ void Clocks::ran(Thread& t, const Step& s) {
   charge(t, c, cost.work, cost.line, s.id);
   if (settings_.timeline && c.at > before) {
     Timeline& tl = *settings_.timeline;
-    tl.add({before, c.at, tl.track(ex_.units.name(memory::Level::Thread, t.unit)), tl.name(row(s).name), cost.line});
+    tl.add({before, c.at, tl.track(ex_.units.name(memory::Level::Thread, t.unit)), tl.name(row(s).name), cost.line, -1, -1, point_of(t)});
   }
 }
 
@@ -218,6 +225,13 @@ void Clocks::load(const Thread& t, Clock& c, const StepLoad& l, int line) {
 
 int64_t Clocks::new_flight(Flight f) {
   const int64_t tag = next_tag_++;
+  if (settings_.timeline && f.operation >= 0) {
+    Timeline& tl = *settings_.timeline;
+    const Thread& t = ex_.threads[static_cast<size_t>(f.thread)];
+    f.arrow = tl.new_arrow();
+    tl.add({f.issued, f.issued + 1e-9, tl.track(ex_.units.name(memory::Level::Thread, t.unit)), tl.name("issue " + f.what), f.line,
+            f.arrow, -1, point_of(t)});
+  }
   if (f.operation >= 0) by_operation_[f.operation] = tag;
   flights_.emplace(tag, std::move(f));
   return tag;
@@ -372,7 +386,9 @@ void Clocks::step(Ended* out) {
   }
   if (settings_.timeline && f.operation >= 0) {
     Timeline& tl = *settings_.timeline;
-    tl.add({d.begin, d.time, tl.track(f.what), tl.name(f.what), f.line});
+    tl.add({d.begin, d.time, tl.track(f.what + " in flight"), tl.name(f.what), f.line, -1, f.arrow});
+    tl.count(d.begin, tl.track("operations in flight"), static_cast<double>(by_operation_.size()));
+    tl.count(d.time, tl.track("operations in flight"), static_cast<double>(by_operation_.size() - 1));
   }
   if (d.time >= end_) path_ = f.path;
   now_ = d.time;

@@ -12,7 +12,7 @@
 #include "../ops/execution.h"
 #include "pallasim/hw/timing.h"
 #include "step_costs.h"
-#include "timeline.h"
+#include "pallasim/interp/timeline.h"
 
 namespace pallasim::interp {
 
@@ -112,11 +112,12 @@ class Clocks : public Events {
     bool asks = false;  // for the answer some thread waits
     Path path;
     std::string what;
-    int track = 0;
+    int64_t arrow = -1;
   };
 
   Clock& of(int32_t thread) { return clocks_[static_cast<size_t>(thread)]; }
   int64_t core_of(const Thread&) const;
+  std::vector<int64_t> point_of(const Thread&) const;
   int64_t new_flight(Flight);
   void far_transfer(int64_t flight, double now, int64_t core, int64_t device, double bytes, bool writes, bool miss,
                     double latency);

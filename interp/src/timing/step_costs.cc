@@ -37,6 +37,7 @@ StepCosts::StepCosts(const Plan& p, const hw::CostModel& model, bool transfers, 
   }
   for (const ir::Body& b : p.module.bodies) {
     loaded_.clear();
+    products_.clear();
     walk(b.graph.region, {&b.graph, nullptr, false});
   }
 }
@@ -78,6 +79,10 @@ void StepCosts::walk(const ir::Region& r, const Scope& scope) {
 
 void StepCosts::attach(const ir::Op& op, const Scope& scope, size_t step) {
   StepCost& c = all_[step];
+  // A tensor core adds a product to what is there.
+  const auto is_product = [&](ir::ValueId v) { return products_.contains(v); };
+  if (op.code == OpCode::dot_general) products_.insert(op.results[0]);
+  if (transfers_ && op.code == OpCode::add && std::any_of(op.operands.begin(), op.operands.end(), is_product)) return;
   for (const ir::ValueId v : op.operands)
     if (loaded_.contains(v)) c.uses.push_back(v), c.empty = false;
   hw::Work w = model_.of(op, *scope.graph);
@@ -85,6 +90,9 @@ void StepCosts::attach(const ir::Op& op, const Scope& scope, size_t step) {
   if (transfers_ && w.bytes > 0) {
     StepLoad l{&op, w.writes || op.results.empty() ? -1 : op.results[0], w.bytes, w.writes, nullptr, -1};
     if (l.value >= 0) loaded_[l.value] = true;
+    const auto& args = scope.graph->region.args;
+    const auto arg = std::find(args.begin(), args.end(), op.operands.empty() ? -1 : op.operands[0]) - args.begin();
+    if (arg < static_cast<std::ptrdiff_t>(plan_.module.operands.size())) l.operand = static_cast<int>(arg);
     if (scope.ahead && l.value >= 0) {
       l.loop = scope.loop;
       ahead_bytes_ += w.bytes;

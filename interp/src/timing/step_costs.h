@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "../plan/plan.h"
@@ -59,6 +60,7 @@ class StepCosts {
   std::vector<ir::LocId> lines_{-1};
   std::unordered_map<std::string, int> line_numbers_;
   std::unordered_map<ir::ValueId, bool> loaded_;  // of the graph that is walked
+  std::unordered_set<ir::ValueId> products_;
   double ahead_bytes_ = 0, value_bytes_ = 0;
 };
 

@@ -7,6 +7,7 @@
 
 #include "pallasim/hw/timing.h"
 #include "pallasim/interp/launch.h"
+#include "pallasim/interp/timeline.h"
 
 namespace pallasim::interp {
 
@@ -18,7 +19,7 @@ struct PredictOptions {
   // that are. 0: all are run.
   int waves = 3;
   int64_t most_steps = 400'000'000;
-  std::string trace;  // a file in Perfetto's format; empty: none
+  bool timeline = false;  // keep one
 };
 
 struct Prediction {
@@ -64,6 +65,7 @@ struct Prediction {
     std::optional<double> change;  // of seconds, where the figure is 1.25 times as large
   };
   std::vector<Figure> figures;  // it rests on
+  Timeline timeline;            // PredictOptions::timeline
 };
 
 // Of one launch. `devices` as for try_launch; results are written to where values are made, else left as they are.
