@@ -41,7 +41,7 @@ interp::Buffer buffer_of(const ir::Type& t, const nb::bytes* content, std::vecto
 // `contents`: of each device the bytes of its arguments, dynamic bounds of the grid first; none: zeros.
 std::string predicted(const std::string& text, const std::string& options,
                       const std::vector<std::vector<std::optional<nb::bytes>>>& contents, bool values,
-                      bool sensitivity, int waves, const std::string& trace) {
+                      bool sensitivity, int waves, bool cold, const std::string& trace) {
   interp::Options o = interp::parse_options(options);
   static_cast<interp::PlanOptions&>(o) = interp::predicted_options(o);
   const interp::CachedPlan plan = interp::compile_cached(text, o);
@@ -72,6 +72,7 @@ std::string predicted(const std::string& text, const std::string& options,
   how.values = values;
   how.sensitivity = sensitivity;
   how.waves = waves;
+  how.cold = cold;
   how.timeline = !trace.empty();
   const interp::Prediction p = interp::predict(plan, calls, o, how);
   if (!trace.empty()) {
@@ -85,7 +86,7 @@ std::string predicted(const std::string& text, const std::string& options,
 }  // namespace
 
 void define_predict(nb::module_& m) {
-  m.def("predict", &predicted, "text"_a, "options"_a, "contents"_a, "values"_a, "sensitivity"_a, "waves"_a, "trace"_a,
+  m.def("predict", &predicted, "text"_a, "options"_a, "contents"_a, "values"_a, "sensitivity"_a, "waves"_a, "cold"_a, "trace"_a,
         "A launch in virtual time, as JSON.");
 }
 

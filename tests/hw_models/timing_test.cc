@@ -98,7 +98,21 @@ TEST(Transfers, BandwidthIsSharedAndKept) {
   ASSERT_EQ(done.size(), 5u);
   for (int i = 0; i < 5; ++i) EXPECT_EQ(done[static_cast<size_t>(i)].tag, i);
   EXPECT_NEAR(done.back().time, 15, 1e-12);
-  EXPECT_NEAR(t.share(memory).busy(), 15, 1e-12);
+  EXPECT_NEAR(t.busy(memory), 15, 1e-12);
+}
+
+TEST(Transfers, AQueueServesAsTheyCome) {
+  Transfers t;
+  const Transfers::Use use{t.add("memory", 10, Transfers::Order::Queued), 10};
+  t.begin(0, 0.5, &use, 1, 1);
+  t.begin(0, 0.5, &use, 1, 2);
+  t.begin(5, 0.5, &use, 1, 3);
+  const auto done = all(t);
+  ASSERT_EQ(done.size(), 3u);
+  EXPECT_DOUBLE_EQ(done[0].time, 1.5);
+  EXPECT_DOUBLE_EQ(done[1].time, 2.5);
+  EXPECT_DOUBLE_EQ(done[2].time, 6.5);
+  EXPECT_DOUBLE_EQ(t.busy(use.resource), 3);
 }
 
 TEST(BoxCache, TheOldestGoFirst) {

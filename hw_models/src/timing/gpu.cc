@@ -66,7 +66,7 @@ class Gpu : public CostModel {
       const double steps = static_cast<double>(s.batch) * m / 64 * k * ir::bit_width(s.dtype) / 8 / 32;
       cycles = std::max(cycles, steps * ((s.left_in_registers ? 0.0 : 2048.0) + 32 * n) / f_("wgmma_smem_rate"));
     }
-    if (!s.asynchronous) cycles *= f_("dot_overhead");
+    if (!s.asynchronous) w.latency = f_("dot_latency");
     busy(w, Unit::Matrix) = cycles / clock;
     return w;
   }

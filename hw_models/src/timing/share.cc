@@ -40,6 +40,7 @@ double Work::total() const {
 
 Work& Work::operator+=(const Work& o) {
   for (size_t i = 0; i < busy.size(); ++i) busy[i] += o.busy[i];
+  latency += o.latency;
   flops += o.flops;
   bytes += o.bytes;
   reads = reads || o.reads;

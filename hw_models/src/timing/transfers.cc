@@ -4,8 +4,10 @@
 
 namespace pallasim::hw {
 
-int Transfers::add(std::string name, double rate) {
+int Transfers::add(std::string name, double rate, Order order) {
   shares_.emplace_back(rate);
+  queues_.emplace_back();
+  orders_.push_back(order);
   names_.push_back(std::move(name));
   versions_.push_back(0);
   return static_cast<int>(shares_.size()) - 1;
@@ -30,11 +32,21 @@ void Transfers::begin(double now, double latency, const Use* uses, size_t count,
   f = {tag, now, latency, now, 0, -1};
   for (size_t i = 0; i < count; ++i) {
     if (uses[i].work <= 0) continue;
+    if (const auto r = static_cast<size_t>(uses[i].resource); orders_[r] == Order::Queued) {
+      const double end = queues_[r].take(now, uses[i].work / shares_[r].rate());
+      if (end >= f.last) f.last = end, f.resource = uses[i].resource;
+      continue;
+    }
     ++f.left;
     shares_[static_cast<size_t>(uses[i].resource)].add(now, uses[i].work, id);
     schedule(uses[i].resource);
   }
-  if (f.left == 0) events_.push({now + latency, order_++, -1, id, 0});
+  if (f.left == 0) events_.push({f.last + latency, order_++, -1, id, 0});
+}
+
+double Transfers::busy(int resource) const {
+  const auto r = static_cast<size_t>(resource);
+  return orders_[r] == Order::Queued ? queues_[r].busy() : shares_[r].served() / shares_[r].rate();
 }
 
 void Transfers::clean() {

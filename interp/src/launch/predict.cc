@@ -104,11 +104,14 @@ Outcome1 TimedLaunch::run(Timeline* timeline, Prediction* out) {
   settings.cores = static_cast<double>(gpu ? chip.device_cores : std::max<int64_t>(p.threads.cores, 1));
   settings.stages = static_cast<int>(stages);
   settings.timeline = timeline;
+  settings.warm = !l_.how.cold;
   Outcome1 r;
   int64_t skipped_waves = 0;
   if (gpu && who.programs > 0) {
     residency(costs, &who, &settings.per_core);
     r.programs = who.programs;
+    settings.filled = static_cast<double>(std::min(who.programs * std::max<int64_t>(p.threads.units.per_device(memory::Level::Core) / std::max<int64_t>(who.programs, 1), 1), chip.device_cores)) /
+                      static_cast<double>(chip.device_cores);
     r.resident = who.resident;
     r.waves = static_cast<double>(who.programs) / static_cast<double>(who.resident);
     const auto waves = static_cast<int64_t>(std::ceil(r.waves));
@@ -194,11 +197,10 @@ void TimedLaunch::describe(const Clocks& c, const StepCosts& costs, const Outcom
       out->bounds.push_back({names[static_cast<size_t>(u)], busy, busy / whole});
   std::vector<std::pair<std::string, std::pair<double, int>>> shared;
   for (size_t i = 0; i < c.transfers().resources(); ++i) {
-    const hw::FairShare& s = c.transfers().share(static_cast<int>(i));
     const std::string& name = c.transfers().name(static_cast<int>(i));
     auto it = std::find_if(shared.begin(), shared.end(), [&](const auto& x) { return x.first == name; });
     if (it == shared.end()) it = shared.insert(shared.end(), {name, {0, 0}});
-    it->second.first += s.served() / s.rate();
+    it->second.first += c.transfers().busy(static_cast<int>(i));
     ++it->second.second;
   }
   for (const auto& [name, sum] : shared)

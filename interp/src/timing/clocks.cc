@@ -9,29 +9,52 @@
 
 namespace pallasim::interp {
 
+// Of a cache so much holds what the launch before this one left there: the rest is others'.
+constexpr double kHeld = 0.6;
+
 using hw::Unit;
 using memory::AsyncKind, memory::AsyncOperation, memory::Place, memory::Side;
+
+const char* const Clocks::kRateNames[] = {
+#define X(name) #name,
+    PALLASIM_RATES(X)
+#undef X
+};
 
 Clocks::Clocks(Execution& ex, const StepCosts& costs, const ClockSettings& settings)
     : ex_(ex), costs_(costs), settings_(settings), f_(*settings.figures) {
   gpu_ = settings.chip->family == hw::Family::Gpu;
+  rates_.assign(std::size(kRateNames), -1);
+  product_seconds_.assign(ex.plan->steps.size(), -1);
   clocks_.resize(ex.threads.size());
   const auto devices = static_cast<size_t>(ex.devices);
   const auto cores = static_cast<size_t>(settings.cores);
   cores_.resize(cores * devices);
   for (size_t d = 0; d < devices; ++d) {
-    hbm_.push_back(transfers_.add("HBM", f_(gpu_ ? "hbm_read_bandwidth" : "hbm_bandwidth")));
-    if (gpu_) l2_.push_back(transfers_.add("L2", f_("l2_read_bandwidth")));
+    const auto order = gpu_ ? hw::Transfers::Order::Queued : hw::Transfers::Order::Shared;
+    hbm_.push_back(transfers_.add("HBM", f_(gpu_ ? "hbm_read_bandwidth" : "hbm_bandwidth"), order));
+    if (gpu_) l2_.push_back(transfers_.add("L2", f_("l2_read_bandwidth"), order));
     const double link = gpu_ ? f_.value_or("nvlink_bandwidth", 9e11) / 2 : f_.value_or("ici_link_bandwidth", 4.5e10);
     link_.push_back(transfers_.add(gpu_ ? "NVLink" : "ICI", link));
     if (gpu_) caches_.emplace_back(f_("l2_bytes"));
-    for (size_t c = 0; c < cores && gpu_; ++c) ports_.push_back(transfers_.add("SM port", f_("tma_sm_bandwidth")));
+    for (size_t c = 0; c < cores && gpu_; ++c) ports_.push_back(transfers_.add("SM port", f_("tma_sm_bandwidth"), order));
   }
-  const Path none{std::vector<double>(Causes::kResources + transfers_.resources()),
+  for (size_t i = 0; i < transfers_.resources(); ++i) {
+    const std::string& n = transfers_.name(static_cast<int>(i));
+    const auto it = std::find(resource_names_.begin(), resource_names_.end(), n);
+    resource_causes_.push_back(Causes::kResources + static_cast<int>(it - resource_names_.begin()));
+    if (it == resource_names_.end()) resource_names_.push_back(n);
+  }
+  const Path none{std::vector<double>(Causes::kResources + resource_names_.size()),
                   std::vector<double>(costs.lines().size())};
   path_ = told_path_ = none;
   line_busy_.resize(costs.lines().size());
   missed_.resize(ex.plan->module.operands.size());
+  double all = 0;
+  for (const ir::Operand& o : ex.plan->module.operands) all += static_cast<double>(o.array->num_bytes());
+  held_ = gpu_ && settings.warm && all <= kHeld * f_("l2_bytes");
+  if (gpu_ && settings.filled > 0)
+    power_ = 1 + (1 / f_.value_or("tensor_power", 1) - 1) * std::min(1.0, settings.filled);
   const double launch = f_(gpu_ ? "kernel_time" : "launch_time") - (gpu_ ? f_("kernel_end") : 0);
   for (Clock& c : clocks_) {
     c.path = none;
@@ -44,7 +67,7 @@ std::vector<std::string> Clocks::cause_names() const {
   std::vector<std::string> r;
   for (int u = 0; u < hw::kUnits; ++u) r.emplace_back(hw::name(static_cast<Unit>(u), settings_.chip->family));
   for (const char* n : {"latency of memory", "synchronisation", "steps", "launch"}) r.emplace_back(n);
-  for (size_t i = 0; i < transfers_.resources(); ++i) r.push_back(transfers_.name(static_cast<int>(i)));
+  r.insert(r.end(), resource_names_.begin(), resource_names_.end());
   return r;
 }
 
@@ -69,9 +92,9 @@ void Clocks::begin(int32_t thread, double earliest) {
   c.path = std::move(path);
   c.at = std::max(at, earliest);
   if (gpu_) {
-    const double launched = f_("kernel_time") - f_("kernel_end") + static_cast<double>(std::max<int64_t>(t.point, 0)) / f_("block_launch_rate");
+    const double launched = rate(Rate::kernel_time) - rate(Rate::kernel_end) + static_cast<double>(std::max<int64_t>(t.point, 0)) / rate(Rate::block_launch_rate);
     advance(c, Causes::kLaunch, 0, launched - c.at);
-    advance(c, Causes::kLaunch, 0, f_("block_start"));
+    advance(c, Causes::kLaunch, 0, rate(Rate::block_start));
   }
   c.window = c.at;
 }
@@ -98,9 +121,11 @@ void Clocks::charge(const Thread& t, Clock& c, const hw::Work& w, int line, int3
       const bool own = static_cast<Unit>(u) == Unit::Scalar;
       const double part = static_cast<Unit>(u) == Unit::Vector || static_cast<Unit>(u) == Unit::Special ? share : 1;
       const double start = own ? c.at : std::max(c.at, core[u].free());
-      if (!own) core[u].take(c.at, w.busy[u] * part);
-      advance(c, static_cast<int>(u), line, start + w.busy[u] - c.at);
+      const double seconds = w.busy[u] * (static_cast<Unit>(u) == Unit::Matrix ? power_ : 1);
+      if (!own) core[u].take(c.at, seconds * part);
+      advance(c, static_cast<int>(u), line, start + seconds - c.at);
     }
+    advance(c, static_cast<int>(Unit::Matrix), line, w.latency);
   }
   line_busy_[static_cast<size_t>(line)] += c.at - before;
 }
@@ -119,7 +144,7 @@ void Clocks::ran(Thread& t, const Step& s) {
   if (row(s).visible == Visible::Always) {
     c.window = c.at;
     c.packed = {};
-    if (!starts_operation(s) && s.kind != Kind::finish && gpu_) advance(c, Causes::kSync, cost.line, f_("barrier_issue"));
+    if (!starts_operation(s) && s.kind != Kind::finish && gpu_) advance(c, Causes::kSync, cost.line, rate(Rate::barrier_issue));
   }
   if (cost.empty) return;
   const double before = c.at;
@@ -132,7 +157,7 @@ void Clocks::ran(Thread& t, const Step& s) {
   }
   if (cost.loop_next) {
     ++c.trips[cost.loop_next].second;
-    if (gpu_) advance(c, static_cast<int>(Unit::Scalar), cost.line, f_("step_cycles") / f_("clock"));
+    if (gpu_) advance(c, static_cast<int>(Unit::Scalar), cost.line, rate(Rate::step_cycles) / rate(Rate::clock));
   }
   for (const StepLoad& l : cost.loads)
     if (l.writes) {
@@ -142,7 +167,7 @@ void Clocks::ran(Thread& t, const Step& s) {
       w.issued = c.at;
       w.path = c.path;
       const int64_t tag = new_flight(std::move(w));
-      far_transfer(tag, c.at, core_of(t), ex_.device_of(t), l.bytes, true, true, f_("store_latency"));
+      far_transfer(tag, c.at, core_of(t), ex_.device_of(t), l.bytes, true, true, rate(Rate::store_latency));
     }
   charge(t, c, cost.work, cost.line, s.id);
   if (settings_.timeline && c.at > before) {
@@ -183,12 +208,13 @@ bool Clocks::must_wait(Thread& t, const Step& s) {
 }
 
 bool Clocks::misses(int operand, double bytes) {
+  if (held_) return false;
   if (operand < 0) return true;
   const auto o = static_cast<size_t>(operand);
   const auto all = static_cast<double>(ex_.plan->module.operands[o].array->num_bytes());
-  if (missed_[o] >= all && all <= f_("l2_bytes")) return false;
+  if (missed_[o] >= all && all <= rate(Rate::l2_bytes)) return false;
   missed_[o] += bytes;
-  return missed_[o] <= all || all > f_("l2_bytes");
+  return missed_[o] <= all || all > rate(Rate::l2_bytes);
 }
 
 int64_t Clocks::start_load(const Thread& t, Clock& c, const StepLoad& l, int line) {
@@ -200,7 +226,7 @@ int64_t Clocks::start_load(const Thread& t, Clock& c, const StepLoad& l, int lin
   const int64_t tag = new_flight(std::move(f));
   const bool miss = misses(l.operand, l.bytes);
   far_transfer(tag, c.at, core_of(t), ex_.device_of(t), l.bytes, false, miss,
-               f_(miss ? "load_hbm_latency" : "load_latency"));
+               rate(miss ? Rate::load_hbm_latency : Rate::load_latency));
   return tag;
 }
 
@@ -243,7 +269,8 @@ void Clocks::far_transfer(int64_t tag, double now, int64_t core, int64_t device,
   size_t n = 0;
   const auto d = static_cast<size_t>(device);
   // What is written takes more of the memory's time than what is read.
-  const double weight = writes && gpu_ ? f_("hbm_read_bandwidth") / f_("hbm_write_bandwidth") : 1;
+  const double weight = writes && gpu_ ? rate(Rate::hbm_read_bandwidth) / rate(Rate::hbm_write_bandwidth) : 1;
+  miss = miss && !held_;
   if (miss) uses[n++] = {hbm_[d], bytes * weight};
   if (gpu_) uses[n++] = {l2_[d], bytes};
   if (gpu_) uses[n++] = {ports_[static_cast<size_t>(core)], bytes};
@@ -279,14 +306,16 @@ static uint64_t key_of(const Side& s) {
   return h ^ (h >> 29);
 }
 
-double Clocks::product_seconds(const AsyncOperation& op) const {
+double Clocks::product_seconds(const AsyncOperation& op) {
+  double& known = product_seconds_[static_cast<size_t>(op.step)];
+  if (known >= 0) return known;
   hw::ProductShape shape;
   const Side &a = op.reads.front(), &sum = op.writes.front();
   shape.m = sum.dims[0], shape.n = sum.dims[1], shape.k = a.dims[1];
   shape.dtype = a.dtype;
   shape.asynchronous = true;
   shape.left_in_registers = a.held >= 0;
-  return costs_.model().product(shape).busy[static_cast<size_t>(Unit::Matrix)];
+  return known = costs_.model().product(shape).busy[static_cast<size_t>(Unit::Matrix)];
 }
 
 void Clocks::move(const Thread& t, const AsyncOperation& op, int64_t tag, int line) {
@@ -298,26 +327,27 @@ void Clocks::move(const Thread& t, const AsyncOperation& op, int64_t tag, int li
   (void)line;
   if (here != there) {
     const hw::Transfers::Use use{link_[static_cast<size_t>(here)], bytes};
-    transfers_.begin(c.at, f_(gpu_ ? "nvlink_latency" : "ici_latency"), &use, 1, tag);
+    transfers_.begin(c.at, rate(gpu_ ? Rate::nvlink_latency : Rate::ici_latency), &use, 1, tag);
     return;
   }
   const bool reads = is_far(from.place), writes = is_far(to.place);
   if (!reads && !writes) {
-    const double rate = gpu_ ? f_("smem_read_rate") * f_("clock") : 22 * f_("hbm_bandwidth");
-    transfers_.begin(c.at, (gpu_ ? f_("barrier_latency") : f_("dma_latency") / 4) + bytes / rate, nullptr, 0, tag);
+    const double per_second =
+        gpu_ ? rate(Rate::smem_read_rate) * rate(Rate::clock) : 22 * rate(Rate::hbm_bandwidth);
+    transfers_.begin(c.at, (gpu_ ? rate(Rate::barrier_latency) : rate(Rate::dma_latency) / 4) + bytes / per_second, nullptr, 0, tag);
     return;
   }
   if (!gpu_) {
     hw::Transfers::Use use{hbm_[static_cast<size_t>(here)], bytes * (reads && writes ? 2 : 1)};
     bytes_[writes] += bytes;
     if (reads && writes) bytes_[0] += bytes;
-    transfers_.begin(c.at, f_("dma_latency"), &use, 1, tag);
+    transfers_.begin(c.at, rate(Rate::dma_latency), &use, 1, tag);
     return;
   }
-  const bool miss = writes || !caches_[static_cast<size_t>(here)].touch(key_of(from), bytes);
+  const bool miss = writes ? !held_ : !held_ && !caches_[static_cast<size_t>(here)].touch(key_of(from), bytes);
   if (writes) caches_[static_cast<size_t>(here)].touch(key_of(to), bytes);
   far_transfer(tag, c.at, core_of(t), here, bytes, writes, miss,
-               writes ? f_("store_latency") : f_(miss ? "tma_hbm_latency" : "tma_latency"));
+               writes ? rate(Rate::store_latency) : rate(miss ? Rate::tma_hbm_latency : Rate::tma_latency));
 }
 
 void Clocks::issued(const Thread& t, const Step& s, const AsyncOperation& op) {
@@ -334,9 +364,9 @@ void Clocks::issued(const Thread& t, const Step& s, const AsyncOperation& op) {
   const bool product = k == AsyncKind::wgmma || k == AsyncKind::tcgen05_mma;
   if (product) {
     f.cause = static_cast<int>(Unit::Matrix);
-    const double seconds = product_seconds(op);
+    const double seconds = product_seconds(op) * power_;
     auto& pipe = cores_[static_cast<size_t>(core_of(t))][static_cast<size_t>(Unit::Matrix)];
-    const double end = pipe.take(c.at, seconds) + f_("wgmma_drain");
+    const double end = pipe.take(c.at, seconds) + rate(Rate::wgmma_drain);
     busy_[static_cast<size_t>(Unit::Matrix)] += seconds;
     const Side &a = op.reads.front(), &sum = op.writes.front();
     flops_ += 2.0 * static_cast<double>(sum.dims[0]) * static_cast<double>(sum.dims[1]) * static_cast<double>(a.dims[1]);
@@ -346,25 +376,25 @@ void Clocks::issued(const Thread& t, const Step& s, const AsyncOperation& op) {
     if (k == AsyncKind::wgmma && op.stream >= 0) groups_[{op.stream, op.group}] = {end, std::move(path)};
     const double now = c.at;
     transfers_.begin(now, end - now, nullptr, 0, new_flight(std::move(f)));
-    advance(c, static_cast<int>(Unit::Scalar), cost.line, f_("wgmma_issue"));
+    advance(c, static_cast<int>(Unit::Scalar), cost.line, rate(Rate::wgmma_issue));
     return;
   }
   if (k == AsyncKind::tcgen05_commit || op.writes.empty() || op.reads.empty()) {
     const double end = op.stream >= 0 ? std::max(c.at, stream_ends_[op.stream]) : c.at;
     f.cause = static_cast<int>(Unit::Matrix);
-    transfers_.begin(c.at, end - c.at + (gpu_ ? f_("barrier_latency") : 0), nullptr, 0, new_flight(std::move(f)));
+    transfers_.begin(c.at, end - c.at + (gpu_ ? rate(Rate::barrier_latency) : 0), nullptr, 0, new_flight(std::move(f)));
     return;
   }
   if (k == AsyncKind::tmem_load || k == AsyncKind::tmem_store || k == AsyncKind::tmem_copy) {
     f.cause = static_cast<int>(Unit::Access);
-    const double seconds = bytes_of(op.writes.front()) / f_("tmem_rate") / f_("clock");
+    const double seconds = bytes_of(op.writes.front()) / rate(Rate::tmem_rate) / rate(Rate::clock);
     busy_[static_cast<size_t>(Unit::Access)] += seconds;
-    transfers_.begin(c.at, seconds + f_("barrier_latency"), nullptr, 0, new_flight(std::move(f)));
+    transfers_.begin(c.at, seconds + rate(Rate::barrier_latency), nullptr, 0, new_flight(std::move(f)));
     return;
   }
   const int64_t tag = new_flight(std::move(f));
   move(t, op, tag, cost.line);
-  advance(c, static_cast<int>(Unit::Scalar), cost.line, f_(gpu_ ? "tma_issue" : "dma_issue"));
+  advance(c, static_cast<int>(Unit::Scalar), cost.line, rate(gpu_ ? Rate::tma_issue : Rate::dma_issue));
 }
 
 void Clocks::step(Ended* out) {
@@ -379,7 +409,7 @@ void Clocks::step(Ended* out) {
   const double served = d.time - d.begin - d.latency;
   if (f.cause == Causes::kLatency) {
     f.path.add(Causes::kLatency, f.line, d.latency);
-    if (d.resource >= 0) f.path.add(f.cause = Causes::kResources + d.resource, f.line, served);
+    if (d.resource >= 0) f.path.add(f.cause = resource_causes_[static_cast<size_t>(d.resource)], f.line, served);
     if (d.latency > served) f.cause = Causes::kLatency;
   } else {
     f.path.add(f.cause, f.line, d.latency + served);
@@ -420,7 +450,7 @@ void Clocks::step(Ended* out) {
 void Clocks::program_ended(const Thread& t) { program_ends.push_back(at(t.index)); }
 
 void Clocks::polled(int32_t thread) {
-  advance(of(thread), Causes::kSync, 0, f_(gpu_ ? "barrier_latency" : "semaphore_latency"));
+  advance(of(thread), Causes::kSync, 0, rate(gpu_ ? Rate::barrier_latency : Rate::semaphore_latency));
 }
 
 // -- waiting --
@@ -468,7 +498,7 @@ void Clocks::thread(ThreadEvent::What what, int32_t thread) {
     if (source_ < 0) return wake(thread, now_, told_path_, source_cause_);
     const Thread &from = ex_.threads[static_cast<size_t>(source_)], &to = ex_.threads[static_cast<size_t>(thread)];
     const bool far = ex_.device_of(from) != ex_.device_of(to);
-    const double latency = f_(gpu_ ? (far ? "nvlink_latency" : "barrier_latency") : far ? "ici_latency" : "semaphore_latency");
+    const double latency = rate(gpu_ ? (far ? Rate::nvlink_latency : Rate::barrier_latency) : far ? Rate::ici_latency : Rate::semaphore_latency);
     Path path = of(source_).path;
     path.add(Causes::kSync, 0, latency);
     wake(thread, now_ + latency, path, Causes::kSync);
@@ -482,7 +512,7 @@ void Clocks::thread(ThreadEvent::What what, int32_t thread) {
 void Clocks::point(const Thread& t) {
   if (gpu_) return;
   Clock& c = of(t.index);
-  advance(c, Causes::kStep, 0, f_("step_time"));
+  advance(c, Causes::kStep, 0, rate(Rate::step_time));
   c.window = c.at;
   c.packed = {};
 }

@@ -31,6 +31,21 @@ struct Path {
   }
 };
 
+// Figures that clocks ask for again and again.
+// clang-format off
+#define PALLASIM_RATES(X)                                                                                         \
+  X(barrier_issue) X(barrier_latency) X(block_launch_rate) X(block_start) X(clock) X(dma_issue)                 \
+  X(dma_latency) X(hbm_bandwidth) X(hbm_read_bandwidth) X(hbm_write_bandwidth) X(ici_latency) X(kernel_end)     \
+  X(kernel_time) X(l2_bytes) X(load_hbm_latency) X(load_latency) X(nvlink_latency) X(semaphore_latency)         \
+  X(smem_read_rate) X(step_cycles) X(step_time) X(store_latency) X(tma_hbm_latency) X(tma_issue)                \
+  X(tma_latency) X(tmem_rate) X(wgmma_drain) X(wgmma_issue)
+// clang-format on
+enum class Rate : uint8_t {
+#define X(name) name,
+  PALLASIM_RATES(X)
+#undef X
+};
+
 struct ClockSettings {
   const hw::TimingFigures* figures;
   const hw::Profile* chip;
@@ -38,6 +53,8 @@ struct ClockSettings {
   double per_core = 1;    // programs of an SM at a time
   int64_t programs = 0;   // of the whole launch; 0: no programs
   int stages = 1;         // of loads in loops that Triton's compiler pipelines
+  bool warm = true;       // what fits in a cache lies there, as when a launch is repeated
+  double filled = 0;      // of the device's SMs, those that have programs, at most 1
   Timeline* timeline = nullptr;
 };
 
@@ -115,6 +132,11 @@ class Clocks : public Events {
     int64_t arrow = -1;
   };
 
+  double rate(Rate r) {
+    double& v = rates_[static_cast<size_t>(r)];
+    return v >= 0 ? v : v = f_(kRateNames[static_cast<size_t>(r)]);
+  }
+  static const char* const kRateNames[];
   Clock& of(int32_t thread) { return clocks_[static_cast<size_t>(thread)]; }
   int64_t core_of(const Thread&) const;
   std::vector<int64_t> point_of(const Thread&) const;
@@ -127,7 +149,7 @@ class Clocks : public Events {
   int64_t start_load(const Thread&, Clock&, const StepLoad&, int line);
   bool is_far(const memory::Place&) const;  // in a device's memory
   int64_t device_of(const memory::Place&) const;
-  double product_seconds(const memory::AsyncOperation&) const;
+  double product_seconds(const memory::AsyncOperation&);
   void move(const Thread&, const memory::AsyncOperation&, int64_t flight, int line);
   void count(const Clock&, int32_t step, int cause, double seconds);
   bool misses(int operand, double bytes);
@@ -137,7 +159,12 @@ class Clocks : public Events {
   const StepCosts& costs_;
   ClockSettings settings_;
   const hw::TimingFigures& f_;
-  bool gpu_;
+  bool gpu_, held_ = false;              // the arrays of the launch lie in the cache
+  double power_ = 1;                     // how much longer products take, as their power lowers the clock
+  std::vector<double> rates_;            // by Rate; negative: nobody asked
+  std::vector<int> resource_causes_;     // by resource of transfers_
+  std::vector<std::string> resource_names_;  // of causes
+  std::vector<double> product_seconds_;  // by step; negative: unknown
   std::vector<Clock> clocks_;
   hw::Transfers transfers_;
   std::vector<std::array<hw::Server, hw::kUnits>> cores_;

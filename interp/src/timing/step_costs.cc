@@ -102,7 +102,7 @@ void StepCosts::attach(const ir::Op& op, const Scope& scope, size_t step) {
     c.loads.push_back(l);
     c.empty = false;
   }
-  if (w.total() > 0 || w.flops > 0) c.empty = false;
+  if (w.total() > 0 || w.flops > 0 || w.latency > 0) c.empty = false;
   c.work += w;
 }
 

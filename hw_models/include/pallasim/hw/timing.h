@@ -65,6 +65,7 @@ std::string_view name(Unit, Family);
 // What one operation asks of its core, and of the memory beyond it.
 struct Work {
   std::array<double, kUnits> busy{};  // seconds of each unit
+  double latency = 0;                 // seconds behind it until what follows can begin; no unit is busy
   double flops = 0;                   // multiplications and additions of products, 1 per element of other arithmetic
   double bytes = 0;                   // of the device's memory that it reads or writes itself: a GPU's loads and stores
   bool reads = false, writes = false;  // which of the two
@@ -128,6 +129,22 @@ class FairShare {
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> heap_;
 };
 
+// A unit that takes one piece of work at a time, in the order in which it comes.
+class Server {
+ public:
+  // Begins at `now` or when the one before is done; returns the end.
+  double take(double now, double seconds) {
+    free_ = (now > free_ ? now : free_) + seconds;
+    busy_ += seconds;
+    return free_;
+  }
+  double free() const { return free_; }
+  double busy() const { return busy_; }
+
+ private:
+  double free_ = 0, busy_ = 0;
+};
+
 // Transfers that each need several rates at once (the port of a core, a cache, a memory), and are through when the last
 // of them has served them and the way is over. Events come in the order of their times: ask next(), do step().
 class Transfers {
@@ -142,12 +159,15 @@ class Transfers {
     double time, begin, latency;
     int resource;  // that was the last to serve it; -1: it needed none
   };
-  int add(std::string name, double rate);  // a resource; its number
+  // Who is served: all at once with equal shares, or one behind the other as they come (queues of requests, which a
+  // core has sent before another one sends its own).
+  enum class Order : uint8_t { Shared, Queued };
+  int add(std::string name, double rate, Order = Order::Shared);  // a resource; its number
   void begin(double now, double latency, const Use* uses, size_t count, int64_t tag);
   double next();                  // time of the next event; kNever: nothing is under way
   bool step(Done*);               // has it happen; true: a transfer is through by it
   size_t resources() const { return shares_.size(); }
-  const FairShare& share(int resource) const { return shares_[static_cast<size_t>(resource)]; }
+  double busy(int resource) const;  // seconds at its full rate, of what was served
   const std::string& name(int resource) const { return names_[static_cast<size_t>(resource)]; }
 
  private:
@@ -167,6 +187,8 @@ class Transfers {
   void schedule(int resource);
   void clean();
   std::vector<FairShare> shares_;
+  std::vector<Server> queues_;  // of those that are Queued
+  std::vector<Order> orders_;
   std::vector<std::string> names_;
   std::vector<uint64_t> versions_;
   std::vector<Flight> flights_;
@@ -191,22 +213,6 @@ class BoxCache {
   uint64_t stamp_ = 0;
   std::unordered_map<uint64_t, Box> boxes_;
   std::queue<std::pair<uint64_t, uint64_t>> order_;  // key and stamp; of those touched again the old ones are skipped
-};
-
-// A unit that takes one piece of work at a time, in the order in which it comes.
-class Server {
- public:
-  // Begins at `now` or when the one before is done; returns the end.
-  double take(double now, double seconds) {
-    free_ = (now > free_ ? now : free_) + seconds;
-    busy_ += seconds;
-    return free_;
-  }
-  double free() const { return free_; }
-  double busy() const { return busy_; }
-
- private:
-  double free_ = 0, busy_ = 0;
 };
 
 }  // namespace pallasim::hw

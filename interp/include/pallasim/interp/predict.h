@@ -19,6 +19,7 @@ struct PredictOptions {
   // that are. 0: all are run.
   int waves = 3;
   int64_t most_steps = 400'000'000;
+  bool cold = false;      // caches are empty; else they hold the launch's arrays where those fit, as when it is repeated
   bool timeline = false;  // keep one
 };
 
