@@ -153,8 +153,8 @@ std::string escaped_lines(const std::string& text) {
 }
 
 // What the launch would take on the chip. Values are computed where control depends on them.
-int predict_launch(const RunOptions& o, const interp::Options& options, ir::Module m, const std::vector<Argument>& given,
-                   Out& out) {
+int predict_launch(const RunOptions& o, const interp::Options& options, ir::Module m,
+                   const std::vector<Argument>& given, Out& out) {
   interp::Options how = options;
   static_cast<interp::PlanOptions&>(how) = interp::predicted_options(options);
   std::vector<Argument> args = given;

@@ -40,8 +40,8 @@ interp::Buffer buffer_of(const ir::Type& t, const nb::bytes* content, std::vecto
 
 // `contents`: of each device the bytes of its arguments, dynamic bounds of the grid first; none: zeros.
 std::string predicted(const std::string& text, const std::string& options,
-                      const std::vector<std::vector<std::optional<nb::bytes>>>& contents, bool values,
-                      bool sensitivity, int waves, bool cold, const std::string& trace) {
+                      const std::vector<std::vector<std::optional<nb::bytes>>>& contents, bool values, bool sensitivity,
+                      int waves, bool cold, const std::string& trace) {
   interp::Options o = interp::parse_options(options);
   static_cast<interp::PlanOptions&>(o) = interp::predicted_options(o);
   const interp::CachedPlan plan = interp::compile_cached(text, o);
@@ -86,8 +86,8 @@ std::string predicted(const std::string& text, const std::string& options,
 }  // namespace
 
 void define_predict(nb::module_& m) {
-  m.def("predict", &predicted, "text"_a, "options"_a, "contents"_a, "values"_a, "sensitivity"_a, "waves"_a, "cold"_a, "trace"_a,
-        "A launch in virtual time, as JSON.");
+  m.def("predict", &predicted, "text"_a, "options"_a, "contents"_a, "values"_a, "sensitivity"_a, "waves"_a, "cold"_a,
+        "trace"_a, "A launch in virtual time, as JSON.");
 }
 
 }  // namespace pallasim::python

@@ -40,11 +40,21 @@ class Message {
 };
 
 // Numbers of fields, by message.
-namespace trace { constexpr int packet = 1; }
-namespace packet { constexpr int timestamp = 8, sequence = 10, event = 11, flags = 13, descriptor = 60; }
-namespace track { constexpr int uuid = 1, name = 2, counter = 8; }
-namespace event { constexpr int annotation = 4, type = 9, track = 11, name = 23, counter = 44, leaves = 47, arrives = 48; }
-namespace annotation { constexpr int integer = 4, text = 6, name = 10; }
+namespace trace {
+constexpr int packet = 1;
+}
+namespace packet {
+constexpr int timestamp = 8, sequence = 10, event = 11, flags = 13, descriptor = 60;
+}
+namespace track {
+constexpr int uuid = 1, name = 2, counter = 8;
+}
+namespace event {
+constexpr int annotation = 4, type = 9, track = 11, name = 23, counter = 44, leaves = 47, arrives = 48;
+}
+namespace annotation {
+constexpr int integer = 4, text = 6, name = 10;
+}
 enum EventType : uint64_t { kBegin = 1, kEnd = 2, kCounter = 4 };
 constexpr uint64_t kCleared = 1;  // of `flags`: nothing of what came before is referred to
 
@@ -166,7 +176,8 @@ void StepTimeline::on_operation(const interp::OperationEvent& e) {
     flights_.push_back({e.operation.id, at, to_->new_arrow()});
     if (!to_->slices.empty()) to_->slices.back().leaves = flights_.back().arrow;
   } else if (e.what == interp::OperationEvent::What::Completed) {
-    const auto it = std::find_if(flights_.begin(), flights_.end(), [&](const Flight& f) { return f.id == e.operation.id; });
+    const auto it =
+        std::find_if(flights_.begin(), flights_.end(), [&](const Flight& f) { return f.id == e.operation.id; });
     if (it == flights_.end()) return;
     const std::string word = memory::row(e.operation.kind).name;
     to_->add({it->issued, at, to_->track(word + " in flight"), to_->name(word), -1, -1, it->arrow});

@@ -8,6 +8,7 @@ namespace pallasim::hw {
 using ir::OpCode;
 using enum ir::OpCode;
 
+// clang-format off
 Sort sort_of(OpCode c) {
   switch (c) {
     case constant: case iota: case broadcast_in_dim: case reshape: case stop_gradient: case bitcast_convert: case real:
@@ -53,10 +54,12 @@ Sort sort_of(OpCode c) {
   return ir::info(c).family == ir::Family::Elementwise ? Sort::Simple : Sort::Control;
 }
 
+// clang-format on
+
 std::string_view figure_of(Sort s) {
-  constexpr std::string_view kNames[] = {"free", "simple", "convert", "divide",  "exp",    "exp2", "log",
-                                         "tanh", "logistic", "root", "trigonometric", "long", "integer", "move",
-                                         "reduce", "scan", "sort", "product", "load", "store", "random", "control"};
+  constexpr std::string_view kNames[] = {
+      "free", "simple",  "convert", "divide", "exp",  "exp2", "log",     "tanh", "logistic", "root",   "trigonometric",
+      "long", "integer", "move",    "reduce", "scan", "sort", "product", "load", "store",    "random", "control"};
   return kNames[static_cast<size_t>(s)];
 }
 

@@ -5,14 +5,28 @@
 namespace pallasim::hw {
 
 enum class Sort : uint8_t {
-  Free,       // no instruction, or one that costs nothing beside the others: shapes in registers, hints, constants
-  Simple,     // one instruction per element
-  Convert,    // of an element type
-  Divide, Exp, Exp2, Log, Tanh, Logistic, Root, Trigonometric,
-  Long,       // a function of many instructions
-  Integer,    // division of integers
-  Move,       // elements change their lanes
-  Reduce, Scan, Sort_, Product, Load, Store, Random, Control,
+  Free,     // no instruction, or one that costs nothing beside the others: shapes in registers, hints, constants
+  Simple,   // one instruction per element
+  Convert,  // of an element type
+  Divide,
+  Exp,
+  Exp2,
+  Log,
+  Tanh,
+  Logistic,
+  Root,
+  Trigonometric,
+  Long,     // a function of many instructions
+  Integer,  // division of integers
+  Move,     // elements change their lanes
+  Reduce,
+  Scan,
+  Sort_,
+  Product,
+  Load,
+  Store,
+  Random,
+  Control,
 };
 Sort sort_of(ir::OpCode);
 // The name of its figure: "simple", "exp2", …

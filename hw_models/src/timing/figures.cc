@@ -26,7 +26,8 @@ std::vector<TimingFigure> parse_timing(std::string_view chip, std::string_view c
     if (c.size() != 6) malformed(line, std::to_string(c.size()) + " cells instead of 6");
     TimingFigure f{c[0], 0, c[2], FigureStatus::Guessed, c[4], c[5]};
     const auto [end, error] = std::from_chars(c[1].data(), c[1].data() + c[1].size(), f.value);
-    if (error != std::errc() || end != c[1].data() + c[1].size() || f.value < 0) malformed(line, c[0] + " is no number");
+    if (error != std::errc() || end != c[1].data() + c[1].size() || f.value < 0)
+      malformed(line, c[0] + " is no number");
     if (c[3] == "measured") f.status = FigureStatus::Measured;
     else if (c[3] == "published") f.status = FigureStatus::Published;
     else if (c[3] != "guessed") malformed(line, "status is measured, published or guessed, not " + c[3]);
@@ -84,8 +85,8 @@ std::unique_ptr<TimingFigures> timing_figures(const Profile& profile) {
     const bool own = std::any_of(all.begin(), all.end(), [&](const TimingFigure& t) { return t.name == f.field; });
     if (own || !f.known || f.value <= 0) continue;
     const bool measured = f.source.find("measured") != std::string::npos;
-    all.push_back({f.field, f.value, f.unit, measured ? FigureStatus::Measured : FigureStatus::Published, f.source,
-                   f.note});
+    all.push_back(
+        {f.field, f.value, f.unit, measured ? FigureStatus::Measured : FigureStatus::Published, f.source, f.note});
   }
   return std::make_unique<TimingFigures>(std::move(all));
 }

@@ -81,8 +81,8 @@ class Gpu : public CostModel {
       if (bits == 8) return f_("wgmma_fp8_rate");
       return f_(bits == 32 ? "wgmma_tf32_rate" : "wgmma_f16_rate");
     }
-    const std::string figure = bits == 8   ? (ir::is_float(t) && f_.find("fp8_rate") ? "fp8_rate" : "int8_rate")
-                               : bits == 4 ? "fp4_rate"
+    const std::string figure = bits == 8    ? (ir::is_float(t) && f_.find("fp8_rate") ? "fp8_rate" : "int8_rate")
+                               : bits == 4  ? "fp4_rate"
                                : bits == 32 ? "tf32_rate"
                                             : "f16_rate";
     return f_(f_.find(figure) ? figure : "f16_rate") / sms_ / f_("tensor_clock");

@@ -59,7 +59,8 @@ class Tpu : public CostModel {
     if (ir::is_int(s.dtype) && ir::bit_width(s.dtype) == 4 && f_.find("int4_rate")) rate = "int4_rate";
     if (ir::is_float(s.dtype) && ir::bit_width(s.dtype) == 8 && f_.find("fp8_rate")) rate = "fp8_rate";
     if (ir::bit_width(s.dtype) == 32) passes = s.highest ? f_("highest_dot_passes") : f_("f32_dot_passes");
-    const double work = 2.0 * static_cast<double>(s.batch) * whole(s.m, p_.sublanes) * whole(s.n, size) * whole(s.k, size);
+    const double work =
+        2.0 * static_cast<double>(s.batch) * whole(s.m, p_.sublanes) * whole(s.n, size) * whole(s.k, size);
     busy(w, Unit::Matrix) = passes * work / (f_(rate) / cores_);
     return w;
   }
@@ -70,7 +71,8 @@ class Tpu : public CostModel {
 
   // Of an array: its last two dimensions lie in whole tiles, narrow elements packed along sublanes.
   double registers(const ir::Type* t) const {
-    const int64_t bits = std::max(ir::bit_width(t->dtype), 4), packing = std::max<int64_t>(32 / std::min<int64_t>(bits, 32), 1);
+    const int64_t bits = std::max(ir::bit_width(t->dtype), 4),
+                  packing = std::max<int64_t>(32 / std::min<int64_t>(bits, 32), 1);
     const size_t r = t->dims.size();
     if (r == 0) return 0;
     const int64_t lanes = t->dims[r - 1].size, rows = r > 1 ? t->dims[r - 2].size : 1;

@@ -63,7 +63,8 @@ void TimedLaunch::residency(const StepCosts& costs, Population* who, double* per
   hw::BlockNeeds needs = hw::block_needs(l_.plan.module);
   if (l_.plan.module.machine == ir::Machine::Triton) {
     const int64_t stages = parameter(l_.plan.module, "num_stages", 3);
-    if (costs.ahead_bytes() > 0) needs.smem_bytes = static_cast<int64_t>(costs.ahead_bytes()) * std::max<int64_t>(stages, 1);
+    if (costs.ahead_bytes() > 0)
+      needs.smem_bytes = static_cast<int64_t>(costs.ahead_bytes()) * std::max<int64_t>(stages, 1);
     constexpr double kOthers = 40;  // registers for addresses and what else there is
     const double threads = 32.0 * static_cast<double>(std::max<int64_t>(needs.warps, 1));
     needs.regs_per_thread = static_cast<int64_t>(std::clamp(costs.value_bytes() / 4 / threads + kOthers, 32.0, 255.0));
@@ -110,8 +111,12 @@ Outcome1 TimedLaunch::run(Timeline* timeline, Prediction* out) {
   if (gpu && who.programs > 0) {
     residency(costs, &who, &settings.per_core);
     r.programs = who.programs;
-    settings.filled = static_cast<double>(std::min(who.programs * std::max<int64_t>(p.threads.units.per_device(memory::Level::Core) / std::max<int64_t>(who.programs, 1), 1), chip.device_cores)) /
-                      static_cast<double>(chip.device_cores);
+    settings.filled =
+        static_cast<double>(std::min(
+            who.programs * std::max<int64_t>(
+                               p.threads.units.per_device(memory::Level::Core) / std::max<int64_t>(who.programs, 1), 1),
+            chip.device_cores)) /
+        static_cast<double>(chip.device_cores);
     r.resident = who.resident;
     r.waves = static_cast<double>(who.programs) / static_cast<double>(who.resident);
     const auto waves = static_cast<int64_t>(std::ceil(r.waves));
@@ -160,11 +165,14 @@ Outcome1 TimedLaunch::run(Timeline* timeline, Prediction* out) {
     // Waves that were not run take as long as the one between the first and the last.
     std::vector<double> ends = clocks.program_ends;
     std::sort(ends.begin(), ends.end());
-    const auto at = [&](int64_t n) { return ends[static_cast<size_t>(std::clamp<int64_t>(n, 1, static_cast<int64_t>(ends.size())) - 1)]; };
+    const auto at = [&](int64_t n) {
+      return ends[static_cast<size_t>(std::clamp<int64_t>(n, 1, static_cast<int64_t>(ends.size())) - 1)];
+    };
     end += static_cast<double>(skipped_waves) * (at(2 * who.resident) - at(who.resident));
   }
   r.seconds = end + (gpu ? f_("kernel_end") : 0);
-  if (out) describe(clocks, costs, r, r.programs > 0 ? static_cast<double>(r.programs) / static_cast<double>(r.run) : 1, out);
+  if (out)
+    describe(clocks, costs, r, r.programs > 0 ? static_cast<double>(r.programs) / static_cast<double>(r.run) : 1, out);
   return r;
 }
 
@@ -186,7 +194,8 @@ void TimedLaunch::describe(const Clocks& c, const StepCosts& costs, const Outcom
     critical.push_back({name, seconds});
   };
   for (size_t i = 0; i < names.size(); ++i) add(names[i], c.path().causes[i] * whole / ran);
-  std::stable_sort(critical.begin(), critical.end(), [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
+  std::stable_sort(critical.begin(), critical.end(),
+                   [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
   out->critical = std::move(critical);
 
   const double cores = gpu ? static_cast<double>(l_.options.chip->device_cores)
@@ -228,7 +237,8 @@ void TimedLaunch::describe(const Clocks& c, const StepCosts& costs, const Outcom
     const Step* s = where.first < 0 ? nullptr : &l_.plan.steps[static_cast<size_t>(where.first)];
     Prediction::Wait wait;
     if (s) wait.site = ir::site_of(*l_.cached.locs, l_.plan.loc_of(*s));
-    wait.what = fmt::format("{} for {}", s ? step_kind(l_.plan, where.first) : "step", names[static_cast<size_t>(where.second)]);
+    wait.what = fmt::format("{} for {}", s ? step_kind(l_.plan, where.first) : "step",
+                            names[static_cast<size_t>(where.second)]);
     wait.seconds = w.seconds;
     wait.longest = w.longest;
     wait.count = w.count;
@@ -242,7 +252,8 @@ void TimedLaunch::describe(const Clocks& c, const StepCosts& costs, const Outcom
   out->bytes_cached = c.fast_bytes() * scale;
   const double n = static_cast<double>(l_.devices.size());
   for (const ir::LocId loc : costs.lines()) out->timeline.lines.push_back(ir::site_of(*l_.cached.locs, loc).source);
-  out->peak_seconds = std::max(out->flops / peak_rate(f_, gpu), (out->bytes_read + out->bytes_written) / f_("hbm_bandwidth")) / n;
+  out->peak_seconds =
+      std::max(out->flops / peak_rate(f_, gpu), (out->bytes_read + out->bytes_written) / f_("hbm_bandwidth")) / n;
 }
 
 }  // namespace
@@ -260,8 +271,7 @@ PlanOptions predicted_options(const PlanOptions& given) {
 Prediction predict(const CachedPlan& given, std::span<const DeviceCall> devices, const Options& options,
                    const PredictOptions& how) {
   CachedPlan cached = given;
-  if (!given.plan->module.params.empty())
-    cached.plan = specialised(*given.plan, *given.locs, devices);
+  if (!given.plan->module.params.empty()) cached.plan = specialised(*given.plan, *given.locs, devices);
   const auto figures = hw::timing_figures(*options.chip);
   if (!figures)
     ir::Diagnostic("PS-OPT-001", options.chip->name + " has no figures to predict times with")
@@ -282,8 +292,8 @@ Prediction predict(const CachedPlan& given, std::span<const DeviceCall> devices,
     out.notes.push_back(fmt::format("values were computed: what happens at line {} depends on them", site.source.line));
   }
   out.with_values = l.values;
-  out.reads_inputs = l.values || cached.plan->module.num_dynamic > 0 ||
-                     cached.plan->module.count(ir::Operand::Kind::Prefetch) > 0;
+  out.reads_inputs =
+      l.values || cached.plan->module.num_dynamic > 0 || cached.plan->module.count(ir::Operand::Kind::Prefetch) > 0;
   out.timeline.kernel = out.kernel;
   const Outcome1 r = TimedLaunch(l, *figures).run(how.timeline ? &out.timeline : nullptr, &out);
   out.seconds = r.seconds;
@@ -292,8 +302,9 @@ Prediction predict(const CachedPlan& given, std::span<const DeviceCall> devices,
   out.resident = r.resident;
   out.waves = r.waves;
   if (r.run < r.programs)
-    out.notes.push_back(fmt::format("{} of {} programs were run; a wave of those that were not takes as long as the second one",
-                                    r.run, r.programs));
+    out.notes.push_back(
+        fmt::format("{} of {} programs were run; a wave of those that were not takes as long as the second one", r.run,
+                    r.programs));
   for (const hw::TimingFigure* f : figures->used()) out.figures.push_back({*f, std::nullopt});
   if (how.sensitivity)
     for (Prediction::Figure& f : out.figures) {

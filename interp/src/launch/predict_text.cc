@@ -25,7 +25,8 @@ std::string rate_text(double per_second, const char* unit) {
 std::string where(const ir::Site& s) {
   if (s.source.file.empty()) return "";
   const size_t slash = s.source.file.rfind('/');
-  return fmt::format("{}:{}", slash == std::string::npos ? s.source.file : s.source.file.substr(slash + 1), s.source.line);
+  return fmt::format("{}:{}", slash == std::string::npos ? s.source.file : s.source.file.substr(slash + 1),
+                     s.source.line);
 }
 
 std::string number(double v) { return std::isfinite(v) ? fmt::format("{:.9g}", v) : "null"; }
@@ -60,8 +61,7 @@ std::string to_text(const Prediction& p) {
   r += fmt::format("\n  {}, {} ({:.0f} % of the roofline's {})\n", rate_text(p.flops / p.seconds, "flop/s"),
                    rate_text((p.bytes_read + p.bytes_written) / p.seconds, "B/s of device memory"),
                    100 * p.peak_seconds / p.seconds, time_text(p.peak_seconds));
-  if (p.programs > 0)
-    r += fmt::format("  {} programs, {} at a time: {:.2f} waves\n", p.programs, p.resident, p.waves);
+  if (p.programs > 0) r += fmt::format("  {} programs, {} at a time: {:.2f} waves\n", p.programs, p.resident, p.waves);
   r += "  critical path\n";
   for (size_t i = 0; i < std::min(kShown, p.critical.size()); ++i)
     r += fmt::format("    {:>10}  {:>3.0f} %  {}\n", time_text(p.critical[i].seconds),
@@ -98,7 +98,8 @@ std::string to_text(const Prediction& p) {
 std::string to_json(const Prediction& p) {
   std::string r = fmt::format(
       "{{\"kernel\":{},\"chip\":{},\"seconds\":{},\"bound\":{},\"next\":{},\"flops\":{},\"bytes_read\":{},"
-      "\"bytes_written\":{},\"bytes_cached\":{},\"peak_seconds\":{},\"programs\":{},\"programs_run\":{},\"resident\":{},"
+      "\"bytes_written\":{},\"bytes_cached\":{},\"peak_seconds\":{},\"programs\":{},\"programs_run\":{},\"resident\":{}"
+      ","
       "\"waves\":{},\"with_values\":{},\"reads_inputs\":{}",
       quoted(p.kernel), quoted(p.chip), number(p.seconds), quoted(p.bound), quoted(p.next), number(p.flops),
       number(p.bytes_read), number(p.bytes_written), number(p.bytes_cached), number(p.peak_seconds), p.programs,
@@ -107,20 +108,22 @@ std::string to_json(const Prediction& p) {
          return fmt::format("{{\"name\":{},\"seconds\":{}}}", quoted(s.name), number(s.seconds));
        });
   r += ",\"bounds\":" + list_json(p.bounds, [](const Prediction::Bound& b) {
-         return fmt::format("{{\"name\":{},\"seconds\":{},\"busy\":{}}}", quoted(b.name), number(b.seconds), number(b.busy));
+         return fmt::format("{{\"name\":{},\"seconds\":{},\"busy\":{}}}", quoted(b.name), number(b.seconds),
+                            number(b.busy));
        });
   r += ",\"lines\":" + list_json(p.lines, [](const Prediction::Line& l) {
-         return fmt::format("{{\"site\":{},\"seconds\":{},\"busy\":{}}}", site_json(l.site), number(l.seconds), number(l.busy));
+         return fmt::format("{{\"site\":{},\"seconds\":{},\"busy\":{}}}", site_json(l.site), number(l.seconds),
+                            number(l.busy));
        });
   r += ",\"waits\":" + list_json(p.waits, [](const Prediction::Wait& w) {
          return fmt::format("{{\"site\":{},\"what\":{},\"seconds\":{},\"longest\":{},\"count\":{}}}", site_json(w.site),
                             quoted(w.what), number(w.seconds), number(w.longest), w.count);
        });
   r += ",\"figures\":" + list_json(p.figures, [](const Prediction::Figure& f) {
-         return fmt::format(
-             "{{\"name\":{},\"value\":{},\"unit\":{},\"status\":{},\"source\":{},\"change\":{}}}", quoted(f.figure.name),
-             number(f.figure.value), quoted(f.figure.unit), quoted(std::string(hw::name(f.figure.status))),
-             quoted(f.figure.source), f.change ? number(*f.change) : "null");
+         return fmt::format("{{\"name\":{},\"value\":{},\"unit\":{},\"status\":{},\"source\":{},\"change\":{}}}",
+                            quoted(f.figure.name), number(f.figure.value), quoted(f.figure.unit),
+                            quoted(std::string(hw::name(f.figure.status))), quoted(f.figure.source),
+                            f.change ? number(*f.change) : "null");
        });
   r += ",\"notes\":" + list_json(p.notes, [](const std::string& n) { return quoted(n); });
   r += ",\"text\":" + quoted(to_text(p));

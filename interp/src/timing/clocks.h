@@ -11,8 +11,8 @@
 #include "../ops/events.h"
 #include "../ops/execution.h"
 #include "pallasim/hw/timing.h"
-#include "step_costs.h"
 #include "pallasim/interp/timeline.h"
+#include "step_costs.h"
 
 namespace pallasim::interp {
 
@@ -49,12 +49,12 @@ enum class Rate : uint8_t {
 struct ClockSettings {
   const hw::TimingFigures* figures;
   const hw::Profile* chip;
-  double cores = 1;       // SMs, or TensorCores of a device, that take programs
-  double per_core = 1;    // programs of an SM at a time
-  int64_t programs = 0;   // of the whole launch; 0: no programs
-  int stages = 1;         // of loads in loops that Triton's compiler pipelines
-  bool warm = true;       // what fits in a cache lies there, as when a launch is repeated
-  double filled = 0;      // of the device's SMs, those that have programs, at most 1
+  double cores = 1;      // SMs, or TensorCores of a device, that take programs
+  double per_core = 1;   // programs of an SM at a time
+  int64_t programs = 0;  // of the whole launch; 0: no programs
+  int stages = 1;        // of loads in loops that Triton's compiler pipelines
+  bool warm = true;      // what fits in a cache lies there, as when a launch is repeated
+  double filled = 0;     // of the device's SMs, those that have programs, at most 1
   Timeline* timeline = nullptr;
 };
 
@@ -74,9 +74,13 @@ class Clocks : public Events {
   // Whether the step needs a value that is still on its way; the thread then comes back when it is there.
   bool must_wait(Thread&, const Step&);
   void ran(Thread&, const Step&);  // charges it
-  void runs(int32_t thread) { now_ = at(thread); source_ = thread; }
+  void runs(int32_t thread) {
+    now_ = at(thread);
+    source_ = thread;
+  }
   double next() { return transfers_.next(); }
-  // The next event of transfers and products. Operations that end by it are given by id, threads that it makes ready too.
+  // The next event of transfers and products. Operations that end by it are given by id, threads that it makes ready
+  // too.
   struct Ended {
     std::vector<int64_t> operations;
     std::vector<int32_t> threads;
@@ -114,11 +118,12 @@ class Clocks : public Events {
     int32_t blocked_step = -1;
     std::array<double, hw::kUnits> packed{};
     Path path;
-    std::vector<Pending> loads;  // whose values nobody used yet
-    int32_t fetched = -1;        // the step whose loads began before it could run
-    int64_t waits_for = -1;      // a tag
+    std::vector<Pending> loads;                                     // whose values nobody used yet
+    int32_t fetched = -1;                                           // the step whose loads began before it could run
+    int64_t waits_for = -1;                                         // a tag
     std::unordered_map<const ir::Op*, std::vector<int64_t>> ahead;  // transfers of loads that come later in their loop
-    std::unordered_map<const ir::Op*, std::pair<int64_t, int64_t>> trips;  // of its loops: how many, and which one it is
+    std::unordered_map<const ir::Op*, std::pair<int64_t, int64_t>>
+        trips;  // of its loops: how many, and which one it is
   };
   struct Flight {
     int64_t operation = -1;  // id; -1: a load or store of a thread
@@ -159,20 +164,20 @@ class Clocks : public Events {
   const StepCosts& costs_;
   ClockSettings settings_;
   const hw::TimingFigures& f_;
-  bool gpu_, held_ = false;              // the arrays of the launch lie in the cache
-  double power_ = 1;                     // how much longer products take, as their power lowers the clock
-  std::vector<double> rates_;            // by Rate; negative: nobody asked
-  std::vector<int> resource_causes_;     // by resource of transfers_
+  bool gpu_, held_ = false;                  // the arrays of the launch lie in the cache
+  double power_ = 1;                         // how much longer products take, as their power lowers the clock
+  std::vector<double> rates_;                // by Rate; negative: nobody asked
+  std::vector<int> resource_causes_;         // by resource of transfers_
   std::vector<std::string> resource_names_;  // of causes
-  std::vector<double> product_seconds_;  // by step; negative: unknown
+  std::vector<double> product_seconds_;      // by step; negative: unknown
   std::vector<Clock> clocks_;
   hw::Transfers transfers_;
   std::vector<std::array<hw::Server, hw::kUnits>> cores_;
-  std::vector<int> ports_;         // resource by core
+  std::vector<int> ports_;            // resource by core
   std::vector<int> hbm_, l2_, link_;  // by device
   std::vector<hw::BoxCache> caches_;
-  std::unordered_map<int64_t, Flight> flights_;          // by tag
-  std::unordered_map<int64_t, int64_t> by_operation_;    // tag of an operation in flight
+  std::unordered_map<int64_t, Flight> flights_;                            // by tag
+  std::unordered_map<int64_t, int64_t> by_operation_;                      // tag of an operation in flight
   std::map<std::pair<int64_t, int64_t>, std::pair<double, Path>> groups_;  // ends of products, by stream and group
   std::map<int64_t, int64_t> last_group_;
   int64_t next_tag_ = 0;
@@ -185,7 +190,7 @@ class Clocks : public Events {
   double flops_ = 0, bytes_[2] = {}, fast_bytes_ = 0;
   std::map<std::pair<int32_t, int>, Wait> waits_;
   std::vector<double> line_busy_;
-  std::vector<double> missed_;               // bytes of each operand that came from the device's memory
+  std::vector<double> missed_;  // bytes of each operand that came from the device's memory
   std::unordered_map<int64_t, double> stream_ends_;
 };
 

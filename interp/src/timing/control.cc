@@ -47,7 +47,8 @@ class Dependence {
       if (loop) {
         pass(op.operands, 3, op.regions[0].args, 1);
         spread(op.regions[0]);
-        if (const ir::Op* y = end_of(op.regions[0])) pass(y->operands, 0, op.regions[0].args, 1), pass(y->operands, 0, op.results);
+        if (const ir::Op* y = end_of(op.regions[0]))
+          pass(y->operands, 0, op.regions[0].args, 1), pass(y->operands, 0, op.results);
         pass(op.operands, 3, op.results);
         continue;
       }
@@ -92,7 +93,8 @@ class Dependence {
       const ir::Type* t = g_.type(op.operands[i]);
       if (t->is_ref || !is_marked(op.operands[i])) continue;
       if (asynchronous && (t->is_scalar() || op.code == OpCode::dma_start)) return true;
-      if (t->is_scalar() && ir::info(op.code).family == ir::Family::Memory && is_index(op, static_cast<int>(i))) return true;
+      if (t->is_scalar() && ir::info(op.code).family == ir::Family::Memory && is_index(op, static_cast<int>(i)))
+        return true;
     }
     return false;
   }
@@ -121,8 +123,7 @@ class OnValues : public Dependence {
  protected:
   void prepare(const ir::Region& r) override {
     for (const ir::Op& op : r.ops) {
-      if (const ir::Viewed* to = op.viewed("dst"))
-        filled_.insert(op.operands[static_cast<size_t>(to->operand)]);
+      if (const ir::Viewed* to = op.viewed("dst")) filled_.insert(op.operands[static_cast<size_t>(to->operand)]);
       if (op.code == OpCode::store && op.operands.size() > 1 && !g_.type(op.operands[1])->is_scalar())
         filled_.insert(op.operands[0]);
       for (const ir::Region& x : op.regions) prepare(x);
@@ -139,7 +140,8 @@ class OnValues : public Dependence {
     }
     if (op.code == OpCode::query_cluster_cancel) return false;
     const ir::Type* ref = g_.type(op.operands[0]);
-    return !ref->is_ref || (ref->space != ir::Space::Smem && ref->space != ir::Space::Index) || filled_.contains(op.operands[0]);
+    return !ref->is_ref || (ref->space != ir::Space::Smem && ref->space != ir::Space::Index) ||
+           filled_.contains(op.operands[0]);
   }
   bool addresses_count() const override { return true; }
 

@@ -45,7 +45,8 @@ StepCosts::StepCosts(const Plan& p, const hw::CostModel& model, bool transfers, 
 int StepCosts::line_of(ir::LocId loc) {
   if (loc < 0) return 0;
   const ir::SourceLine& at = plan_.module.locs[static_cast<size_t>(loc)].source;
-  const auto [it, fresh] = line_numbers_.emplace(at.file + ":" + std::to_string(at.line), static_cast<int>(lines_.size()));
+  const auto [it, fresh] =
+      line_numbers_.emplace(at.file + ":" + std::to_string(at.line), static_cast<int>(lines_.size()));
   if (fresh) lines_.push_back(loc);
   return it->second;
 }
@@ -86,7 +87,8 @@ void StepCosts::attach(const ir::Op& op, const Scope& scope, size_t step) {
   for (const ir::ValueId v : op.operands)
     if (loaded_.contains(v)) c.uses.push_back(v), c.empty = false;
   hw::Work w = model_.of(op, *scope.graph);
-  if (op.code == OpCode::dot_general) value_bytes_ += static_cast<double>(scope.graph->type(op.results[0])->num_bytes());
+  if (op.code == OpCode::dot_general)
+    value_bytes_ += static_cast<double>(scope.graph->type(op.results[0])->num_bytes());
   if (transfers_ && w.bytes > 0) {
     StepLoad l{&op, w.writes || op.results.empty() ? -1 : op.results[0], w.bytes, w.writes, nullptr, -1};
     if (l.value >= 0) loaded_[l.value] = true;

@@ -15,7 +15,7 @@ namespace pallasim::interp {
 // A load of a GPU's thread from the device's memory.
 struct StepLoad {
   const ir::Op* op;
-  ir::ValueId value;            // -1: a store
+  ir::ValueId value;  // -1: a store
   double bytes;
   bool writes;
   const ir::Op* loop = nullptr;  // around it, if its compiler fetches ahead there
@@ -24,9 +24,9 @@ struct StepLoad {
 
 struct StepCost {
   hw::Work work;
-  int line = 0;                     // into StepCosts::lines
+  int line = 0;  // into StepCosts::lines
   std::vector<StepLoad> loads;
-  std::vector<ir::ValueId> uses;    // values that loads make
+  std::vector<ir::ValueId> uses;       // values that loads make
   const ir::Op* loop_begin = nullptr;  // it begins this loop
   const ir::Op* loop_next = nullptr;   // or its next trip
   bool empty = true;

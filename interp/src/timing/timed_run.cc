@@ -134,6 +134,7 @@ class Run {
 
 }  // namespace
 
+// clang-format off
 std::vector<bool> value_steps(const Plan& p) {
   std::vector<bool> r(p.steps.size());
   for (const Step& s : p.steps) {
@@ -149,6 +150,8 @@ std::vector<bool> value_steps(const Plan& p) {
   }
   return r;
 }
+
+// clang-format on
 
 void run_timed(Execution& ex, Clocks& clocks, const TimedRun& how) { Run(ex, clocks, how).all(); }
 

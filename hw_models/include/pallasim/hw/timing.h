@@ -82,15 +82,15 @@ enum class Overlap : uint8_t {
 // A contraction as a product of matrices, `batch` of them.
 struct ProductShape {
   int64_t batch = 1, m = 1, n = 1, k = 1;
-  ir::DType dtype = ir::DType::F32;   // of its operands, the wider one
-  bool highest = false;               // f32 operands are multiplied in full
-  bool asynchronous = false;          // the tensor core fetches its operands (wgmma, tcgen05)
-  bool left_in_registers = false;     // of those the left one lies there
+  ir::DType dtype = ir::DType::F32;  // of its operands, the wider one
+  bool highest = false;              // f32 operands are multiplied in full
+  bool asynchronous = false;         // the tensor core fetches its operands (wgmma, tcgen05)
+  bool left_in_registers = false;    // of those the left one lies there
   double flops() const;
 };
 
-// The costs of operations of one machine on one chip. Pure: of an operation and the types of its values. Operations that
-// are asynchronous cost nothing here; what they move is a matter of Transfers, what they multiply of product().
+// The costs of operations of one machine on one chip. Pure: of an operation and the types of its values. Operations
+// that are asynchronous cost nothing here; what they move is a matter of Transfers, what they multiply of product().
 class CostModel {
  public:
   virtual ~CostModel() = default;
@@ -164,8 +164,8 @@ class Transfers {
   enum class Order : uint8_t { Shared, Queued };
   int add(std::string name, double rate, Order = Order::Shared);  // a resource; its number
   void begin(double now, double latency, const Use* uses, size_t count, int64_t tag);
-  double next();                  // time of the next event; kNever: nothing is under way
-  bool step(Done*);               // has it happen; true: a transfer is through by it
+  double next();     // time of the next event; kNever: nothing is under way
+  bool step(Done*);  // has it happen; true: a transfer is through by it
   size_t resources() const { return shares_.size(); }
   double busy(int resource) const;  // seconds at its full rate, of what was served
   const std::string& name(int resource) const { return names_[static_cast<size_t>(resource)]; }

@@ -19,7 +19,7 @@ struct PredictOptions {
   // that are. 0: all are run.
   int waves = 3;
   int64_t most_steps = 400'000'000;
-  bool cold = false;      // caches are empty; else they hold the launch's arrays where those fit, as when it is repeated
+  bool cold = false;  // caches are empty; else they hold the launch's arrays where those fit, as when it is repeated
   bool timeline = false;  // keep one
 };
 
@@ -49,17 +49,17 @@ struct Prediction {
   std::vector<Line> lines;  // the largest first
   struct Wait {
     ir::Site site;
-    std::string what;       // step and cause
+    std::string what;  // step and cause
     double seconds = 0, longest = 0;
     int64_t count = 0;
   };
   std::vector<Wait> waits;  // of threads, the longest first
   double flops = 0, bytes_read = 0, bytes_written = 0, bytes_cached = 0;
-  double peak_seconds = 0;    // of the roofline: the larger of flops at the peak rate and bytes at the bandwidth
+  double peak_seconds = 0;  // of the roofline: the larger of flops at the peak rate and bytes at the bandwidth
   int64_t programs = 0, programs_run = 0, resident = 0;  // of a grid on a GPU
   double waves = 0;
   bool with_values = false;
-  bool reads_inputs = false;       // it depends on what arrays hold, or may: values, prefetched scalars, bounds of the grid
+  bool reads_inputs = false;  // it depends on what arrays hold, or may: values, prefetched scalars, bounds of the grid
   std::vector<std::string> notes;  // what was approximated, in words
   struct Figure {
     hw::TimingFigure figure;

@@ -15,8 +15,8 @@ class Timeline {
  public:
   struct Slice {
     double begin, end;
-    int32_t track, name;  // numbers of track() and name()
-    int32_t line = -1;    // into `lines`; -1: none
+    int32_t track, name;                // numbers of track() and name()
+    int32_t line = -1;                  // into `lines`; -1: none
     int64_t leaves = -1, arrives = -1;  // arrows, by number: from this slice, to it
     std::vector<int64_t> point = {};    // of the grid
   };
