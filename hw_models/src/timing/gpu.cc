@@ -4,6 +4,7 @@
 #include <string>
 
 #include "cost.h"
+#include "pallasim/hw/machine.h"
 
 namespace pallasim::hw {
 namespace {
@@ -20,7 +21,7 @@ class Gpu : public CostModel {
     // Each quarter of an SM issues for its own warps: fewer than four leave quarters idle.
     share_ = issue_share = std::min(1.0, static_cast<double>(std::max<int64_t>(warps, 1)) / 4);
     sms_ = static_cast<double>(std::max<int64_t>(p.device_cores, 1));
-    hopper_ = p.compute_capability.starts_with("9");
+    hopper_ = f.find("wgmma_f16_rate") != nullptr;
   }
 
   Work of(const ir::Op& op, const ir::Graph& g) const override {
@@ -107,7 +108,7 @@ class Gpu : public CostModel {
     w.writes = sort == Sort::Store;
     w.reads = !w.writes;
     const bool atomic = (ir::info(op.code).effects & ir::kEffectAtomic) != 0 ||
-                        (op.code == ir::OpCode::addupdate && m_.machine == ir::Machine::Triton);
+                        (op.code == ir::OpCode::addupdate && model(m_).programs == Programs::Concurrent);
     if (atomic) busy(w, Unit::Access) = static_cast<double>(t->num_elements()) * sms_ / f_("atomic_rate");
     busy(w, Unit::Vector) = f_("simt_access") * std::max(bytes / 16, 1.0) / (kLanes * share_) * cycle_;
     return w;

@@ -10,6 +10,7 @@
 #include "../timing/timed_run.h"
 #include "bound.h"
 #include "float_environment.h"
+#include "pallasim/hw/machine.h"
 #include "pallasim/hw/occupancy.h"
 #include "population.h"
 #include "run.h"
@@ -25,6 +26,9 @@ int64_t parameter(const ir::Module& m, std::string_view name, int64_t otherwise)
       if (params->keys[i] == name && params->items[i].is_int()) return params->items[i].i;
   return otherwise;
 }
+
+// Whether its compiler, and not the kernel, says when copies of its loads begin (Triton).
+bool by_itself(const Plan& p) { return p.first().model->programs == hw::Programs::Concurrent; }
 
 // What is the same for every run of a launch.
 struct Launch {
@@ -61,7 +65,7 @@ class TimedLaunch {
 void TimedLaunch::residency(const StepCosts& costs, Population* who, double* per_core) {
   const hw::Profile& chip = *l_.options.chip;
   hw::BlockNeeds needs = hw::block_needs(l_.plan.module);
-  if (l_.plan.module.machine == ir::Machine::Triton) {
+  if (by_itself(l_.plan)) {
     const int64_t stages = parameter(l_.plan.module, "num_stages", 3);
     if (costs.ahead_bytes() > 0)
       needs.smem_bytes = static_cast<int64_t>(costs.ahead_bytes()) * std::max<int64_t>(stages, 1);
@@ -90,9 +94,9 @@ Outcome1 TimedLaunch::run(Timeline* timeline, Prediction* out) {
   call.deferred_init.clear();
   const hw::Profile& chip = *l_.options.chip;
   const bool gpu = chip.family == hw::Family::Gpu;
-  const int64_t warps = p.module.machine == ir::Machine::Triton ? parameter(p.module, "num_warps", 4) : 4;
+  const int64_t warps = by_itself(p) ? parameter(p.module, "num_warps", 4) : 4;
   const auto model = hw::cost_model(p.module, chip, f_, warps);
-  const bool triton = p.module.machine == ir::Machine::Triton;
+  const bool triton = by_itself(p);
   const int64_t stages = triton ? parameter(p.module, "num_stages", 3) : 1;
   const StepCosts costs(p, *model, gpu, triton && stages > 1);
 
