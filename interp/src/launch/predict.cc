@@ -296,8 +296,12 @@ Prediction predict(const CachedPlan& given, std::span<const DeviceCall> devices,
     out.notes.push_back(fmt::format("values were computed: what happens at line {} depends on them", site.source.line));
   }
   out.with_values = l.values;
-  out.reads_inputs =
-      l.values || cached.plan->module.num_dynamic > 0 || cached.plan->module.count(ir::Operand::Kind::Prefetch) > 0;
+  const auto& operands = cached.plan->module.operands;
+  out.reads_inputs = l.values || cached.plan->module.num_dynamic > 0 ||
+                     std::any_of(operands.begin(), operands.end(), [](const ir::Operand& o) {
+                       return o.kind == ir::Operand::Kind::Prefetch ||
+                              (o.kind == ir::Operand::Kind::Input && o.space == ir::Space::Smem);
+                     });
   out.timeline.kernel = out.kernel;
   const Outcome1 r = TimedLaunch(l, *figures).run(how.timeline ? &out.timeline : nullptr, &out);
   out.seconds = r.seconds;

@@ -97,6 +97,7 @@ void Clocks::begin(int32_t thread, double earliest) {
     advance(c, Causes::kLaunch, 0, launched - c.at);
     advance(c, Causes::kLaunch, 0, rate(Rate::block_start));
   }
+  if (!gpu_ && t.parent < 0) move_whole_arrays(t, c, false);
   c.window = c.at;
 }
 
@@ -231,6 +232,8 @@ void Clocks::thread(ThreadEvent::What what, int32_t thread) {
     path.add(Causes::kSync, 0, latency);
     wake(thread, now_ + latency, path, Causes::kSync);
   }
+  if (what == ThreadEvent::What::Ends && !gpu_ && ex_.threads[static_cast<size_t>(thread)].parent < 0)
+    move_whole_arrays(ex_.threads[static_cast<size_t>(thread)], c, true);
   if (what == ThreadEvent::What::Ends && c.at >= end_) {
     end_ = c.at;
     path_ = c.path;

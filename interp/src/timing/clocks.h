@@ -156,6 +156,7 @@ class Clocks : public Events {
   int64_t device_of(const memory::Place&) const;
   double product_seconds(const memory::AsyncOperation&);
   void move(const Thread&, const memory::AsyncOperation&, int64_t flight, int line);
+  void move_whole_arrays(const Thread&, Clock&, bool outputs);
   void count(const Clock&, int32_t step, int cause, double seconds);
   bool misses(int operand, double bytes);
   void wake(int32_t thread, double time, const Path&, int cause);

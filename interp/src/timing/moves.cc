@@ -112,6 +112,26 @@ void Clocks::far_transfer(int64_t tag, double now, int64_t core, int64_t device,
   transfers_.begin(now, latency, uses, n, tag);
 }
 
+// Arrays that the kernel sees whole in its core's memory are there before it begins, and written back behind its end.
+void Clocks::move_whole_arrays(const Thread& t, Clock& c, bool outputs) {
+  double bytes = 0;
+  for (const Window& w : t.body->windows) {
+    const ir::Operand& o = ex_.plan->module.operands[static_cast<size_t>(w.operand)];
+    const bool near = o.space == ir::Space::Vmem || o.space == ir::Space::Smem || o.space == ir::Space::Default;
+    if (near && !w.modelled() && w.is_output == outputs && !ir::is_sync(w.dtype))
+      bytes += static_cast<double>(o.array->num_bytes());
+  }
+  if (bytes <= 0) return;
+  bytes_[outputs] += bytes;
+  Flight f;
+  f.issued = c.at;
+  f.path = c.path;
+  const hw::Transfers::Use use{hbm_[static_cast<size_t>(ex_.device_of(t))], bytes};
+  transfers_.begin(c.at, rate(Rate::dma_latency), &use, 1, new_flight(std::move(f)));
+  advance(c, Causes::kLatency, 0, rate(Rate::dma_latency));
+  advance(c, resource_causes_[static_cast<size_t>(use.resource)], 0, bytes / rate(Rate::hbm_bandwidth));
+}
+
 bool Clocks::is_far(const Place& p) const {
   const ir::Module& m = ex_.plan->module;
   const uint32_t first = kFirstOperandBuffer;
