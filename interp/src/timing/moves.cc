@@ -137,7 +137,8 @@ bool Clocks::is_far(const Place& p) const {
   const uint32_t first = kFirstOperandBuffer;
   if (p.thread < 0 || (p.buffer >= first && p.buffer < first + m.operands.size())) {
     const ir::Operand& o = m.operands[p.buffer - first];
-    return o.has_block || (o.space != ir::Space::Vmem && o.space != ir::Space::Smem);
+    const bool fetched = ex_.plan->first().windows[p.buffer - first].modelled() != nullptr;
+    return fetched || o.has_block || (o.space != ir::Space::Vmem && o.space != ir::Space::Smem);
   }
   const memory::Allocation* a = ex_.plan->memory.allocations.at(p.buffer, p.offset);
   return a && (a->space == ir::Space::Hbm || a->space == ir::Space::Gmem);
