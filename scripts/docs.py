@@ -28,6 +28,7 @@ RULE_STATUS = {"diagnosed", "raised by JAX", "not visible", "not yet"}
 
 REPORT = re.compile(r"(<!-- report: (\S+) -->\n)```\n.*?```\n", re.S)
 INDEX = re.compile(r"(<!-- index -->\n).*?(<!-- /index -->)", re.S)
+FIGURES = re.compile(r"(<!-- timing (\S+) -->\n).*?(<!-- /timing -->)", re.S)
 CODE = re.compile(r"\bPS-[A-Z]+-\d{3}\b")
 
 
@@ -56,6 +57,17 @@ def with_reports(text):
     return REPORT.sub(quote, text)
 
 
+def with_figures(text):
+    """Tables of hw_models/timing."""
+    def table(match):
+        rows = csv.DictReader((ROOT / "hw_models" / "timing" / f"{match.group(2)}.csv").open())
+        lines = [f"| {r['name']} | {r['value']} | {r['unit']} | {r['status']} | {r['source']}{'; ' + r['note'] if r['note'] else ''} |" for r in rows]
+        head = ["| figure | value | unit | status | source |", "|---|---|---|---|---|"]
+        return match.group(1) + "".join(x + "\n" for x in head + lines) + match.group(3)
+
+    return FIGURES.sub(table, text)
+
+
 def codes():
     """Code -> title, of the table of diagnostics."""
     rows = re.findall(r'^PALLASIM_DIAGNOSTIC\((\w+), (\d{3}), \w+, "(.*)"\)$', TABLE.read_text(), re.M)
@@ -75,7 +87,7 @@ def index():
 def generated():
     """Yields (path, text as it should be)."""
     for path in [ROOT / "README.md", *sorted(p for p in (ROOT / "docs").rglob("*.md") if p != op_coverage.PAGE)]:
-        text = with_title(path, with_reports(path.read_text()))
+        text = with_title(path, with_figures(with_reports(path.read_text())))
         if path == PAGES / "README.md":
             text = INDEX.sub(lambda m: m.group(1) + index() + m.group(2), text)
         yield path, text

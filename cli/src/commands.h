@@ -46,6 +46,8 @@ struct RunOptions {
   uint64_t seed = 0;
   int repeat = 1;
   bool time = false, oob_as_machine = false;
+  bool predict = false;                                      // what it would take, instead of running it
+  std::string trace;                                         // a time line goes there
   std::vector<std::string> observe;                          // names of trace::reporters()
   bool progress = true;                                      // of a long launch, on a terminal
   std::vector<std::pair<std::string, std::string>> options;  // of interp::option_rows(): name and text, as given

@@ -129,6 +129,13 @@ struct CommandLine {
         ->type_name("NAME")
         ->group(kReports);
     run_app->add_flag("--time", run.time, "Show how long launches took")->group(kGroup);
+    run_app->add_flag("--predict", run.predict, "Say what it would take on --chip, and why, instead of running it")
+        ->group(kGroup);
+    run_app
+        ->add_option("--trace", run.trace,
+                     "Write a time line for ui.perfetto.dev: of steps, with --predict of the chip's time")
+        ->type_name("FILE")
+        ->group(kReports);
     run_app
         ->add_flag_callback(
             "--no-progress", [this] { run.progress = false; },

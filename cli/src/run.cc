@@ -10,6 +10,8 @@
 #include "io.h"
 #include "npy.h"
 #include "pallasim/hw/rules.h"
+#include "pallasim/interp/predict.h"
+#include "pallasim/trace/perfetto.h"
 #include "pallasim/trace/reporter.h"
 #include "progress.h"
 #include "verdict.h"
@@ -150,6 +152,25 @@ std::string escaped_lines(const std::string& text) {
   throw ir::DiagnosticError(why);
 }
 
+// What the launch would take on the chip. Values are computed where control depends on them.
+int predict_launch(const RunOptions& o, const interp::Options& options, ir::Module m,
+                   const std::vector<Argument>& given, Out& out) {
+  interp::Options how = options;
+  static_cast<interp::PlanOptions&>(how) = interp::predicted_options(options);
+  std::vector<Argument> args = given;
+  const auto plan = placed(m, [&] { return interp::compile(std::move(m), how); });
+  const ir::Module& module = interp::module_of(*plan);
+  std::vector<Argument> results = placed(module, [&] { return make_results(module, options.max_memory); });
+  const auto in = buffers(args), to = buffers(results);
+  const interp::DeviceCall call{0, in, to, 0};
+  const interp::CachedPlan cached{plan, std::shared_ptr<const ir::LocTable>(plan, &module.locs)};
+  const interp::Prediction p = interp::predict(cached, std::span(&call, 1), how, {.timeline = !o.trace.empty()});
+  if (!o.trace.empty()) write_file(o.trace, trace::to_perfetto(p.timeline));
+  out.text(escaped_lines(interp::to_text(p)));
+  out.object = Json::parse(interp::to_json(p));
+  return kOk;
+}
+
 }  // namespace
 
 int run(const RunOptions& o, Out& out) {
@@ -168,6 +189,7 @@ int run(const RunOptions& o, Out& out) {
   std::vector<int64_t> bounds;
   for (const Argument& a : args)
     if (!a.operand) bounds.push_back(static_cast<int64_t>(to_double(a.array.data.data(), a.array.dtype)));
+  if (o.predict) return predict_launch(o, options, std::move(m), args, out);
   const std::string kernel = kernel_name(m), grid = grid_text(m, bounds), machine(ir::name(m.machine));
   out.object["kernel"] = m.name;
   out.object["machine"] = machine;
@@ -187,9 +209,13 @@ int run(const RunOptions& o, Out& out) {
     const std::vector<std::unique_ptr<trace::Reporter>> reporters = make_reporters(o.observe);
     std::vector<interp::Observer*> observers;
     for (const auto& r : reporters) observers.push_back(r.get());
+    interp::Timeline timeline;
+    trace::StepTimeline steps(&timeline);
+    if (!o.trace.empty()) observers.push_back(&steps);
     interp::Outcome outcome = interp::try_launch(*plan, session, std::span(&call, 1), options,
                                                  {nullptr, progress.counter(), nullptr, observers});
     progress.wipe();
+    if (!o.trace.empty()) write_file(o.trace, trace::to_perfetto(timeline));
     if (i == 0)
       for (const auto& r : reporters) out.text(escaped_lines(r->text()));
     report = std::move(outcome.report);

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <stdexcept>
 
+#include "csv.h"
 #include "data.h"
 #include "pallasim/ir/nearest.h"
 
@@ -13,23 +14,6 @@ namespace {
 
 [[noreturn]] void malformed(const std::string& chip, size_t line, const std::string& what) {
   throw std::runtime_error("chip " + chip + ", line " + std::to_string(line) + ": " + what);
-}
-
-// The cells of one line; `csv` loses it.
-std::vector<std::string> take_line(std::string_view* csv) {
-  std::vector<std::string> cells(1);
-  bool quoted = false;
-  size_t i = 0;
-  for (; i < csv->size(); ++i) {
-    const char c = (*csv)[i];
-    if (c == '"' && quoted && i + 1 < csv->size() && (*csv)[i + 1] == '"') cells.back() += c, ++i;
-    else if (c == '"') quoted = !quoted;
-    else if (c == ',' && !quoted) cells.emplace_back();
-    else if (c == '\n' && !quoted) break;
-    else cells.back() += c;
-  }
-  csv->remove_prefix(std::min(i + 1, csv->size()));
-  return cells;
 }
 
 struct Need {
@@ -79,10 +63,10 @@ const Figure* Chip::find(std::string_view field) const {
 
 Chip parse_chip(std::string name, std::string_view csv) {
   Chip chip{std::move(name), {}};
-  if (take_line(&csv) != std::vector<std::string>{"field", "value", "unit", "scope", "source", "note"})
+  if (take_csv_line(&csv) != std::vector<std::string>{"field", "value", "unit", "scope", "source", "note"})
     malformed(chip.name, 1, "the header is not field,value,unit,scope,source,note");
   for (size_t line = 2; !csv.empty(); ++line) {
-    std::vector<std::string> cells = take_line(&csv);
+    std::vector<std::string> cells = take_csv_line(&csv);
     if (cells.size() != 6) malformed(chip.name, line, std::to_string(cells.size()) + " cells instead of 6");
     if (chip.find(cells[0])) malformed(chip.name, line, cells[0] + " is given twice");
     for (size_t i : {0, 1, 3, 4})

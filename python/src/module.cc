@@ -14,6 +14,7 @@
 #include "inspect.h"
 #include "launch_call.h"
 #include "pallasim/ir/module.h"
+#include "predict.h"
 #include "progress.h"
 #include "recording.h"
 #include "reports.h"
@@ -437,6 +438,7 @@ NB_MODULE(_core, m) {
   define_runs(m);
   define_recordings(m);
   define_explore(m, {&finding_dict, &site_dict});
+  define_predict(m);
   define_handlers(m);
   define_inspection(m);
   define_tables(m);

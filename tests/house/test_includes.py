@@ -25,7 +25,8 @@ ROOMS = {
     "ops": {"plan", "ops"},
     "engine": {"plan", "ops", "engine"},
     "report": {"plan", "analysis", "ops", "engine", "report"},
-    "launch": {"plan", "analysis", "passes", "compile", "ops", "engine", "report", "launch"},
+    "timing": {"plan", "ops", "engine", "timing"},
+    "launch": {"plan", "analysis", "passes", "compile", "ops", "engine", "report", "timing", "launch"},
 }
 # Room of compile -> rooms of it that it may include.
 COMPILE = {

@@ -201,8 +201,17 @@ constexpr std::array kMovers{
 #include "pallasim/memory/async.def"
 };
 
+// Without values those alone that control goes by: blocks of scalars, and what a request for a cluster got.
+bool moves(const Execution& ex, const AsyncOperation& op) {
+  if (ex.makes_values || op.kind == memory::AsyncKind::cluster_request) return true;
+  const auto& operands = ex.plan->module.operands;
+  const size_t o = op.kind == memory::AsyncKind::block ? op.reads.front().place.buffer - size_t{kFirstOperandBuffer}
+                                                       : operands.size();
+  return o < operands.size() && operands[o].space == ir::Space::Smem;
+}
+
 void complete(Execution& ex, const AsyncOperation& op) {
-  kMovers[static_cast<size_t>(op.kind)](ex, op);
+  if (moves(ex, op)) kMovers[static_cast<size_t>(op.kind)](ex, op);
   ex.events->moved(op);
   for (const Completion& c : op.after_read) fulfil(ex, op, c);
   for (const Completion& c : op.after_write) fulfil(ex, op, c);

@@ -136,6 +136,10 @@ struct Execution : Binding, State {
   void begin_crew(int64_t place);
   void end_crew(int64_t place, Thread& last);
   memory::Barriers first_barriers_;  // as they are at the start
+
+ public:
+  // False: only what control, addresses and synchronisation go by is there; operations in flight end and move nothing.
+  bool makes_values = true;
 };
 
 // Fills `count` elements at `at` with what nobody wrote.

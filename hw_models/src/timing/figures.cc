@@ -1,0 +1,94 @@
+// Figures that time depends on: those of a chip's own file, and those of its file in hw_models/timing.
+#include <algorithm>
+#include <charconv>
+#include <stdexcept>
+
+#include "../csv.h"
+#include "data.h"
+#include "pallasim/hw/timing.h"
+
+namespace pallasim::hw {
+
+std::string_view name(FigureStatus s) {
+  constexpr std::string_view kNames[] = {"measured", "published", "guessed"};
+  return kNames[static_cast<size_t>(s)];
+}
+
+std::vector<TimingFigure> parse_timing(std::string_view chip, std::string_view csv) {
+  std::vector<TimingFigure> r;
+  const auto malformed = [&](size_t line, const std::string& what) {
+    throw std::runtime_error("timing of " + std::string(chip) + ", line " + std::to_string(line) + ": " + what);
+  };
+  if (take_csv_line(&csv) != std::vector<std::string>{"name", "value", "unit", "status", "source", "note"})
+    malformed(1, "the header is not name,value,unit,status,source,note");
+  for (size_t line = 2; !csv.empty(); ++line) {
+    const std::vector<std::string> c = take_csv_line(&csv);
+    if (c.size() != 6) malformed(line, std::to_string(c.size()) + " cells instead of 6");
+    TimingFigure f{c[0], 0, c[2], FigureStatus::Guessed, c[4], c[5]};
+    const auto [end, error] = std::from_chars(c[1].data(), c[1].data() + c[1].size(), f.value);
+    if (error != std::errc() || end != c[1].data() + c[1].size() || f.value < 0)
+      malformed(line, c[0] + " is no number");
+    if (c[3] == "measured") f.status = FigureStatus::Measured;
+    else if (c[3] == "published") f.status = FigureStatus::Published;
+    else if (c[3] != "guessed") malformed(line, "status is measured, published or guessed, not " + c[3]);
+    if (f.source.empty()) malformed(line, "a figure needs a source");
+    for (const TimingFigure& x : r)
+      if (x.name == f.name) malformed(line, f.name + " is given twice");
+    r.push_back(std::move(f));
+  }
+  return r;
+}
+
+TimingFigures::TimingFigures(std::vector<TimingFigure> all) : all_(std::move(all)) {
+  std::stable_sort(all_.begin(), all_.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  used_.resize(all_.size());
+}
+
+const TimingFigure* TimingFigures::find(std::string_view name) const {
+  const auto it = std::lower_bound(all_.begin(), all_.end(), name,
+                                   [](const TimingFigure& f, std::string_view n) { return f.name < n; });
+  return it == all_.end() || it->name != name ? nullptr : &*it;
+}
+
+double TimingFigures::operator()(std::string_view name) const {
+  const TimingFigure* f = find(name);
+  if (!f) throw std::out_of_range("no figure " + std::string(name));
+  used_[static_cast<size_t>(f - all_.data())] = true;
+  return f->value;
+}
+
+double TimingFigures::value_or(std::string_view name, double otherwise) const {
+  return find(name) ? (*this)(name) : otherwise;
+}
+
+TimingFigures TimingFigures::scaled(std::string_view name, double factor) const {
+  TimingFigures r(all_);
+  for (TimingFigure& f : r.all_)
+    if (f.name == name) f.value *= factor;
+  return r;
+}
+
+std::vector<const TimingFigure*> TimingFigures::used() const {
+  std::vector<const TimingFigure*> r;
+  for (size_t i = 0; i < all_.size(); ++i)
+    if (used_[i]) r.push_back(&all_[i]);
+  return r;
+}
+
+std::unique_ptr<TimingFigures> timing_figures(const Profile& profile) {
+  const Chip* chip = find_chip(profile.name);
+  const auto* data = std::find_if(std::begin(kTimingData), std::end(kTimingData),
+                                  [&](const ChipData& d) { return profile.name == d.name; });
+  if (!chip || data == std::end(kTimingData)) return nullptr;
+  std::vector<TimingFigure> all = parse_timing(profile.name, data->csv);
+  for (const Figure& f : chip->figures) {
+    const bool own = std::any_of(all.begin(), all.end(), [&](const TimingFigure& t) { return t.name == f.field; });
+    if (own || !f.known || f.value <= 0) continue;
+    const bool measured = f.source.find("measured") != std::string::npos;
+    all.push_back(
+        {f.field, f.value, f.unit, measured ? FigureStatus::Measured : FigureStatus::Published, f.source, f.note});
+  }
+  return std::make_unique<TimingFigures>(std::move(all));
+}
+
+}  // namespace pallasim::hw

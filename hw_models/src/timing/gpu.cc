@@ -1,0 +1,130 @@
+// A streaming multiprocessor: SIMT lanes, special function units, a tensor core per quarter, which one thread of the
+// kernel (a warpgroup, a Triton program) uses with all its warps.
+#include <algorithm>
+#include <string>
+
+#include "cost.h"
+#include "pallasim/hw/machine.h"
+
+namespace pallasim::hw {
+namespace {
+
+using ir::DType;
+using ir::Space;
+
+constexpr double kLanes = 128;  // of an SM
+
+class Gpu : public CostModel {
+ public:
+  Gpu(const ir::Module& m, const Profile& p, const TimingFigures& f, int64_t warps) : m_(m), f_(f) {
+    cycle_ = 1 / f("clock");
+    // Each quarter of an SM issues for its own warps: fewer than four leave quarters idle.
+    share_ = issue_share = std::min(1.0, static_cast<double>(std::max<int64_t>(warps, 1)) / 4);
+    sms_ = static_cast<double>(std::max<int64_t>(p.device_cores, 1));
+    hopper_ = f.find("wgmma_f16_rate") != nullptr;
+  }
+
+  Work of(const ir::Op& op, const ir::Graph& g) const override {
+    if ((ir::info(op.code).effects & ir::kEffectAsync) != 0) return {};
+    const Sort sort = sort_of(op.code);
+    if (sort == Sort::Product) return product(product_shape(op, g));
+    if (sort == Sort::Load || sort == Sort::Store) return access(op, g, sort);
+    Work w;
+    if (sort == Sort::Free) return w;
+    const ir::Type* t = sort == Sort::Reduce || sort == Sort::Scan ? operand_type(op, g, 0) : result_type(op, g);
+    if (sort == Sort::Control || !t || t->is_scalar()) {
+      busy(w, Unit::Scalar) = f_("scalar_cycles") * cycle_;
+      return w;
+    }
+    const auto n = static_cast<double>(t->num_elements());
+    w.flops = n;
+    std::string figure(figure_of(sort));
+    if (sort == Sort::Convert && (t->dtype == DType::BF16 || ir::bit_width(t->dtype) == 8)) figure = "convert_bf16";
+    if (sort == Sort::Divide && !ir::is_float(t->dtype)) figure = "integer";
+    const double packed = sort == Sort::Simple && ir::is_float(t->dtype) && ir::bit_width(t->dtype) == 16 ? 2 : 1;
+    const double wide = ir::bit_width(t->dtype) == 64 && ir::is_float(t->dtype) ? 2 : 1;
+    const double special = f_.value_or("sfu_" + figure, 0);
+    busy(w, Unit::Special) = special * n / f_("mufu_rate") * cycle_;
+    busy(w, sort == Sort::Move || sort == Sort::Scan ? Unit::Access : Unit::Vector) =
+        f_("simt_" + figure) * wide * n / packed / (kLanes * share_) * cycle_;
+    return w;
+  }
+
+  Work product(const ProductShape& s) const override {
+    Work w;
+    w.flops = s.flops();
+    const double clock = f_("tensor_clock");
+    if (ir::bit_width(s.dtype) == 64 || (ir::bit_width(s.dtype) == 32 && (s.highest || !ir::is_float(s.dtype)))) {
+      busy(w, Unit::Vector) = f_("simt_fma") * s.flops() / 2 / (kLanes * share_) * cycle_;
+      return w;
+    }
+    const auto m = static_cast<double>((s.m + 63) / 64 * 64), n = static_cast<double>((s.n + 7) / 8 * 8),
+               k = static_cast<double>(s.k);
+    double cycles = 2 * static_cast<double>(s.batch) * m * n * k / rate(s.dtype);
+    if (hopper_ || s.asynchronous) {
+      // Operands come from shared memory: 64 rows of 32 bytes of the one, N of the other, per instruction. Where A lies
+      // in registers it need not come.
+      const double steps = static_cast<double>(s.batch) * m / 64 * k * ir::bit_width(s.dtype) / 8 / 32;
+      cycles = std::max(cycles, steps * ((s.left_in_registers ? 0.0 : 2048.0) + 32 * n) / f_("wgmma_smem_rate"));
+    }
+    if (!s.asynchronous) w.latency = f_("dot_latency");
+    busy(w, Unit::Matrix) = cycles / clock;
+    return w;
+  }
+
+ private:
+  static double& busy(Work& w, Unit u) { return w.busy[static_cast<size_t>(u)]; }
+
+  // Operations per cycle of an SM.
+  double rate(DType t) const {
+    const int bits = ir::bit_width(t);
+    if (hopper_) {
+      if (bits == 8) return f_("wgmma_fp8_rate");
+      return f_(bits == 32 ? "wgmma_tf32_rate" : "wgmma_f16_rate");
+    }
+    const std::string figure = bits == 8    ? (ir::is_float(t) && f_.find("fp8_rate") ? "fp8_rate" : "int8_rate")
+                               : bits == 4  ? "fp4_rate"
+                               : bits == 32 ? "tf32_rate"
+                                            : "f16_rate";
+    return f_(f_.find(figure) ? figure : "f16_rate") / sms_ / f_("tensor_clock");
+  }
+
+  Work access(const ir::Op& op, const ir::Graph& g, Sort sort) const {
+    Work w;
+    const ir::Type* t = moved_type(op, g);
+    if (!t) return w;
+    const double bytes = static_cast<double>(t->num_elements()) * ir::bit_width(t->dtype) / 8;
+    const Space space = space_of(op, g);
+    if (space == Space::Regs) return w;
+    if (space == Space::GpuSmem || space == Space::Smem) {
+      busy(w, Unit::Access) = bytes / f_("smem_read_rate") * cycle_;
+      return w;
+    }
+    if (space == Space::Tmem) {
+      busy(w, Unit::Access) = bytes / f_("tmem_rate") * cycle_;
+      return w;
+    }
+    w.bytes = bytes;
+    w.writes = sort == Sort::Store;
+    w.reads = !w.writes;
+    const bool atomic = (ir::info(op.code).effects & ir::kEffectAtomic) != 0 ||
+                        (op.code == ir::OpCode::addupdate && model(m_).programs == Programs::Concurrent);
+    if (atomic) busy(w, Unit::Access) = static_cast<double>(t->num_elements()) * sms_ / f_("atomic_rate");
+    busy(w, Unit::Vector) = f_("simt_access") * std::max(bytes / 16, 1.0) / (kLanes * share_) * cycle_;
+    return w;
+  }
+
+  const ir::Module& m_;
+  const TimingFigures& f_;
+  double cycle_, share_, sms_;
+  bool hopper_;
+};
+
+}  // namespace
+
+std::unique_ptr<CostModel> gpu_cost_model(const ir::Module& m, const Profile& p, const TimingFigures& f,
+                                          int64_t warps) {
+  return std::make_unique<Gpu>(m, p, f, warps);
+}
+
+}  // namespace pallasim::hw

@@ -1,0 +1,82 @@
+// What a launch would take on a chip: the same engine in virtual time. A model, labelled as such: which figures a
+// prediction rests on, and how well they are known, is part of it (docs/time.md).
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "pallasim/hw/timing.h"
+#include "pallasim/interp/launch.h"
+#include "pallasim/interp/timeline.h"
+
+namespace pallasim::interp {
+
+struct PredictOptions {
+  // Values are computed, too. Where control depends on them they are in any case.
+  bool values = false;
+  bool sensitivity = true;  // of guessed figures: the launch is predicted again with each of them multiplied by 1.25
+  // Programs of a grid beyond so many waves are not run where programs do the same; what they take follows from those
+  // that are. 0: all are run.
+  int waves = 3;
+  int64_t most_steps = 400'000'000;
+  bool cold = false;  // caches are empty; else they hold the launch's arrays where those fit, as when it is repeated
+  bool timeline = false;  // keep one
+};
+
+struct Prediction {
+  std::string kernel, chip;
+  double seconds = 0;
+  // The critical path by what it was spent on, the largest first: a unit, a memory, "latency of memory",
+  // "synchronisation", "steps" (of a grid), "launch".
+  struct Share {
+    std::string name;
+    double seconds = 0;
+  };
+  std::vector<Share> critical;
+  // What each unit and each memory would take alone, the longest first: bounds from below.
+  struct Bound {
+    std::string name;
+    double seconds = 0;  // busy, as if nothing else was in its way
+    double busy = 0;     // part of the whole time
+  };
+  std::vector<Bound> bounds;
+  std::string bound, next;  // what bounds it, and what would if that were gone
+  struct Line {
+    ir::Site site;
+    double seconds = 0;  // of the critical path
+    double busy = 0;     // of all threads, summed
+  };
+  std::vector<Line> lines;  // the largest first
+  struct Wait {
+    ir::Site site;
+    std::string what;  // step and cause
+    double seconds = 0, longest = 0;
+    int64_t count = 0;
+  };
+  std::vector<Wait> waits;  // of threads, the longest first
+  double flops = 0, bytes_read = 0, bytes_written = 0, bytes_cached = 0;
+  double peak_seconds = 0;  // of the roofline: the larger of flops at the peak rate and bytes at the bandwidth
+  int64_t programs = 0, programs_run = 0, resident = 0;  // of a grid on a GPU
+  double waves = 0;
+  bool with_values = false;
+  bool reads_inputs = false;  // it depends on what arrays hold, or may: values, prefetched scalars, bounds of the grid
+  std::vector<std::string> notes;  // what was approximated, in words
+  struct Figure {
+    hw::TimingFigure figure;
+    std::optional<double> change;  // of seconds, where the figure is 1.25 times as large
+  };
+  std::vector<Figure> figures;  // it rests on
+  Timeline timeline;            // PredictOptions::timeline
+};
+
+// Of one launch. `devices` as for try_launch; results are written to where values are made, else left as they are.
+// Throws DiagnosticError: PS-ARG-001, PS-OPT-001 where the chip has no figures, and what the launch stops with.
+Prediction predict(const CachedPlan&, std::span<const DeviceCall> devices, const Options&, const PredictOptions& = {});
+// Options of a plan whose launches are predicted: those given, without what rewrites operations, and with the pipeline
+// of a grid as the machine has it.
+PlanOptions predicted_options(const PlanOptions&);
+
+std::string to_text(const Prediction&);
+std::string to_json(const Prediction&);
+
+}  // namespace pallasim::interp

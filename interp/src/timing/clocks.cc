@@ -1,0 +1,251 @@
+#include "clocks.h"
+
+#include "../plan/kinds.h"
+#include "../plan/steps.h"
+
+#include <algorithm>
+
+#include "pallasim/hw/chips.h"
+
+namespace pallasim::interp {
+
+// Of a cache so much holds what the launch before this one left there: the rest is others'.
+constexpr double kHeld = 0.6;
+
+using hw::Unit;
+
+const char* const Clocks::kRateNames[] = {
+#define X(name) #name,
+    PALLASIM_RATES(X)
+#undef X
+};
+
+Clocks::Clocks(Execution& ex, const StepCosts& costs, const ClockSettings& settings)
+    : ex_(ex), costs_(costs), settings_(settings), f_(*settings.figures) {
+  gpu_ = settings.chip->family == hw::Family::Gpu;
+  rates_.assign(std::size(kRateNames), -1);
+  product_seconds_.assign(ex.plan->steps.size(), -1);
+  clocks_.resize(ex.threads.size());
+  const auto devices = static_cast<size_t>(ex.devices);
+  const auto cores = static_cast<size_t>(settings.cores);
+  cores_.resize(cores * devices);
+  for (size_t d = 0; d < devices; ++d) {
+    const auto order = gpu_ ? hw::Transfers::Order::Queued : hw::Transfers::Order::Shared;
+    hbm_.push_back(transfers_.add("HBM", f_(gpu_ ? "hbm_read_bandwidth" : "hbm_bandwidth"), order));
+    if (gpu_) l2_.push_back(transfers_.add("L2", f_("l2_read_bandwidth"), order));
+    const double link = gpu_ ? f_.value_or("nvlink_bandwidth", 9e11) / 2 : f_.value_or("ici_link_bandwidth", 4.5e10);
+    link_.push_back(transfers_.add(gpu_ ? "NVLink" : "ICI", link));
+    if (gpu_) caches_.emplace_back(f_("l2_bytes"));
+    for (size_t c = 0; c < cores && gpu_; ++c)
+      ports_.push_back(transfers_.add("SM port", f_("tma_sm_bandwidth"), order));
+  }
+  for (size_t i = 0; i < transfers_.resources(); ++i) {
+    const std::string& n = transfers_.name(static_cast<int>(i));
+    const auto it = std::find(resource_names_.begin(), resource_names_.end(), n);
+    resource_causes_.push_back(Causes::kResources + static_cast<int>(it - resource_names_.begin()));
+    if (it == resource_names_.end()) resource_names_.push_back(n);
+  }
+  const Path none{std::vector<double>(Causes::kResources + resource_names_.size()),
+                  std::vector<double>(costs.lines().size())};
+  path_ = told_path_ = none;
+  line_busy_.resize(costs.lines().size());
+  missed_.resize(ex.plan->module.operands.size());
+  double all = 0;
+  for (const ir::Operand& o : ex.plan->module.operands) all += static_cast<double>(o.array->num_bytes());
+  held_ = gpu_ && settings.warm && all <= kHeld * f_("l2_bytes");
+  if (gpu_ && settings.filled > 0)
+    power_ = 1 + (1 / f_.value_or("tensor_power", 1) - 1) * std::min(1.0, settings.filled);
+  const double launch = f_(gpu_ ? "kernel_time" : "launch_time") - (gpu_ ? f_("kernel_end") : 0);
+  for (Clock& c : clocks_) {
+    c.path = none;
+    c.at = c.window = launch;
+    c.path.add(Causes::kLaunch, 0, launch);
+  }
+}
+
+std::vector<std::string> Clocks::cause_names() const {
+  std::vector<std::string> r;
+  for (int u = 0; u < hw::kUnits; ++u) r.emplace_back(hw::name(static_cast<Unit>(u), settings_.chip->family));
+  for (const char* n : {"latency of memory", "synchronisation", "steps", "launch"}) r.emplace_back(n);
+  r.insert(r.end(), resource_names_.begin(), resource_names_.end());
+  return r;
+}
+
+int64_t Clocks::core_of(const Thread& t) const {
+  const int64_t per_device = static_cast<int64_t>(settings_.cores), device = ex_.device_of(t);
+  const int64_t core = ex_.units.unit_of(memory::Level::Core, t.unit) % ex_.units.per_device(memory::Level::Core);
+  return device * per_device + core % per_device;
+}
+
+void Clocks::advance(Clock& c, int cause, int line, double seconds) {
+  if (seconds <= 0) return;
+  c.at += seconds;
+  c.path.add(cause, line, seconds);
+}
+
+void Clocks::begin(int32_t thread, double earliest) {
+  Clock& c = of(thread);
+  const Thread& t = ex_.threads[static_cast<size_t>(thread)];
+  const double at = c.at;
+  Path path = source_ >= 0 && earliest > 0 ? of(source_).path : c.path;
+  c = {};
+  c.path = std::move(path);
+  c.at = std::max(at, earliest);
+  if (gpu_) {
+    const double launched = rate(Rate::kernel_time) - rate(Rate::kernel_end) +
+                            static_cast<double>(std::max<int64_t>(t.point, 0)) / rate(Rate::block_launch_rate);
+    advance(c, Causes::kLaunch, 0, launched - c.at);
+    advance(c, Causes::kLaunch, 0, rate(Rate::block_start));
+  }
+  if (!gpu_ && t.parent < 0) move_whole_arrays(t, c, false);
+  c.window = c.at;
+}
+
+// -- computing --
+
+void Clocks::charge(const Thread& t, Clock& c, const hw::Work& w, int line, int32_t) {
+  flops_ += w.flops;
+  const double before = c.at;
+  if (costs_.model().overlap == hw::Overlap::Packed) {
+    size_t most = 0;
+    for (size_t u = 0; u < hw::kUnits; ++u) {
+      c.packed[u] += w.busy[u];
+      busy_[u] += w.busy[u];
+      if (c.packed[u] > c.packed[most]) most = u;
+    }
+    advance(c, static_cast<int>(most), line, c.window + c.packed[most] - c.at);
+  } else {
+    auto& core = cores_[static_cast<size_t>(core_of(t))];
+    const double share = costs_.model().issue_share;
+    for (size_t u = 0; u < hw::kUnits; ++u) {
+      if (w.busy[u] <= 0) continue;
+      busy_[u] += w.busy[u] * share;
+      const bool own = static_cast<Unit>(u) == Unit::Scalar;
+      const double part = static_cast<Unit>(u) == Unit::Vector || static_cast<Unit>(u) == Unit::Special ? share : 1;
+      const double start = own ? c.at : std::max(c.at, core[u].free());
+      const double seconds = w.busy[u] * (static_cast<Unit>(u) == Unit::Matrix ? power_ : 1);
+      if (!own) core[u].take(c.at, seconds * part);
+      advance(c, static_cast<int>(u), line, start + seconds - c.at);
+    }
+    advance(c, static_cast<int>(Unit::Matrix), line, w.latency);
+  }
+  line_busy_[static_cast<size_t>(line)] += c.at - before;
+}
+
+std::vector<int64_t> Clocks::point_of(const Thread& t) const {
+  std::vector<int64_t> r;
+  for (const uint32_t slot : t.body->pid_slots) r.push_back(t.slot<int64_t>(slot));
+  if (r.empty() && t.point >= 0) r.push_back(t.point);
+  return r;
+}
+
+void Clocks::ran(Thread& t, const Step& s) {
+  const StepCost& cost = costs_.of(s);
+  Clock& c = of(t.index);
+  c.fetched = -1;
+  if (row(s).visible == Visible::Always) {
+    c.window = c.at;
+    c.packed = {};
+    if (!starts_operation(s) && s.kind != Kind::finish && gpu_)
+      advance(c, Causes::kSync, cost.line, rate(Rate::barrier_issue));
+  }
+  if (cost.empty) return;
+  const double before = c.at;
+  if (cost.loop_begin) {
+    const bool wide = s.form == &ex_.plan->functions->loop_begin(true, false) ||
+                      s.form == &ex_.plan->functions->loop_begin(true, true);
+    const auto slot = [&](uint32_t at) { return wide ? t.slot<int64_t>(at) : int64_t{t.slot<int32_t>(at)}; };
+    const int64_t step = slot(s.c);
+    c.trips[cost.loop_begin] = {step == 0 ? 0 : std::max<int64_t>(0, (slot(s.b) - slot(s.a) + step - 1) / step), 0};
+  }
+  if (cost.loop_next) {
+    ++c.trips[cost.loop_next].second;
+    if (gpu_) advance(c, static_cast<int>(Unit::Scalar), cost.line, rate(Rate::step_cycles) / rate(Rate::clock));
+  }
+  for (const StepLoad& l : cost.loads)
+    if (l.writes) {
+      Flight w;
+      w.thread = t.index;
+      w.line = cost.line;
+      w.issued = c.at;
+      w.path = c.path;
+      const int64_t tag = new_flight(std::move(w));
+      far_transfer(tag, c.at, core_of(t), ex_.device_of(t), l.bytes, true, true, rate(Rate::store_latency));
+    }
+  charge(t, c, cost.work, cost.line, s.id);
+  if (settings_.timeline && c.at > before) {
+    Timeline& tl = *settings_.timeline;
+    tl.add({before, c.at, tl.track(ex_.units.name(memory::Level::Thread, t.unit)), tl.name(row(s).name), cost.line, -1,
+            -1, point_of(t)});
+  }
+}
+
+// -- waiting --
+
+void Clocks::count(const Clock& c, int32_t step, int cause, double seconds) {
+  (void)c;
+  if (seconds <= 0) return;
+  Wait& w = waits_[{step, cause}];
+  w.seconds += seconds;
+  w.longest = std::max(w.longest, seconds);
+  ++w.count;
+  w.cause = cause;
+}
+
+void Clocks::wake(int32_t thread, double time, const Path& path, int cause) {
+  Clock& c = of(thread);
+  if (time <= c.at) return;
+  count(c, c.blocked_step, cause, time - c.at);
+  c.at = time;
+  c.path = path;
+  c.window = time;
+  c.packed = {};
+}
+
+void Clocks::sync(const SyncEvent& e) {
+  if (e.what != SyncEvent::What::Groups || e.last < 0) return;
+  const auto it = groups_.find({e.object, e.last});
+  if (it == groups_.end()) return;
+  Clock& c = of(e.thread);
+  const Thread& t = ex_.threads[static_cast<size_t>(e.thread)];
+  c.blocked_step = t.pc ? t.pc->id : -1;
+  const auto [end, path] = it->second;
+  groups_.erase(groups_.lower_bound({e.object, 0}), std::next(it));
+  wake(e.thread, end, path, static_cast<int>(Unit::Matrix));
+}
+
+void Clocks::thread(ThreadEvent::What what, int32_t thread) {
+  Clock& c = of(thread);
+  if (what == ThreadEvent::What::Blocks) {
+    c.blocked = c.at;
+    const Step* pc = ex_.threads[static_cast<size_t>(thread)].pc;
+    c.blocked_step = pc ? pc->id : -1;
+  }
+  if (what == ThreadEvent::What::Wakes) {
+    if (source_ < 0) return wake(thread, now_, told_path_, source_cause_);
+    const Thread &from = ex_.threads[static_cast<size_t>(source_)], &to = ex_.threads[static_cast<size_t>(thread)];
+    const bool far = ex_.device_of(from) != ex_.device_of(to);
+    const double latency = rate(gpu_  ? (far ? Rate::nvlink_latency : Rate::barrier_latency)
+                                : far ? Rate::ici_latency
+                                      : Rate::semaphore_latency);
+    Path path = of(source_).path;
+    path.add(Causes::kSync, 0, latency);
+    wake(thread, now_ + latency, path, Causes::kSync);
+  }
+  if (what == ThreadEvent::What::Ends && !gpu_ && ex_.threads[static_cast<size_t>(thread)].parent < 0)
+    move_whole_arrays(ex_.threads[static_cast<size_t>(thread)], c, true);
+  if (what == ThreadEvent::What::Ends && c.at >= end_) {
+    end_ = c.at;
+    path_ = c.path;
+  }
+}
+
+void Clocks::point(const Thread& t) {
+  if (gpu_) return;
+  Clock& c = of(t.index);
+  advance(c, Causes::kStep, 0, rate(Rate::step_time));
+  c.window = c.at;
+  c.packed = {};
+}
+
+}  // namespace pallasim::interp

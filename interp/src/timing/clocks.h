@@ -1,0 +1,198 @@
+// Virtual time of a launch: a clock per thread, units that are busy, transfers that are under way. It hears of what
+// happens as Events do, and is asked when what comes next does.
+#pragma once
+#include <array>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "../ops/events.h"
+#include "../ops/execution.h"
+#include "pallasim/hw/timing.h"
+#include "pallasim/interp/timeline.h"
+#include "step_costs.h"
+
+namespace pallasim::interp {
+
+// What a second of the critical path was spent on: the units of a core, then these, then the resources of Transfers.
+struct Causes {
+  static constexpr int kLatency = hw::kUnits, kSync = kLatency + 1, kStep = kSync + 1, kLaunch = kStep + 1,
+                       kResources = kLaunch + 1;
+};
+
+// Seconds by cause and by line on the way to a moment.
+struct Path {
+  std::vector<double> causes, lines;
+  void add(int cause, int line, double seconds) {
+    causes[static_cast<size_t>(cause)] += seconds;
+    lines[static_cast<size_t>(line)] += seconds;
+  }
+};
+
+// Figures that clocks ask for again and again.
+// clang-format off
+#define PALLASIM_RATES(X)                                                                                         \
+  X(barrier_issue) X(barrier_latency) X(block_launch_rate) X(block_start) X(clock) X(dma_issue)                 \
+  X(dma_latency) X(hbm_bandwidth) X(hbm_read_bandwidth) X(hbm_write_bandwidth) X(ici_latency) X(kernel_end)     \
+  X(kernel_time) X(l2_bytes) X(load_hbm_latency) X(load_latency) X(nvlink_latency) X(semaphore_latency)         \
+  X(smem_read_rate) X(step_cycles) X(step_time) X(store_latency) X(tma_hbm_latency) X(tma_issue)                \
+  X(tma_latency) X(tmem_rate) X(wgmma_drain) X(wgmma_issue)
+// clang-format on
+enum class Rate : uint8_t {
+#define X(name) name,
+  PALLASIM_RATES(X)
+#undef X
+};
+
+struct ClockSettings {
+  const hw::TimingFigures* figures;
+  const hw::Profile* chip;
+  double cores = 1;      // SMs, or TensorCores of a device, that take programs
+  double per_core = 1;   // programs of an SM at a time
+  int64_t programs = 0;  // of the whole launch; 0: no programs
+  int stages = 1;        // of loads in loops that Triton's compiler pipelines
+  bool warm = true;      // what fits in a cache lies there, as when a launch is repeated
+  double filled = 0;     // of the device's SMs, those that have programs, at most 1
+  Timeline* timeline = nullptr;
+};
+
+class Clocks : public Events {
+ public:
+  Clocks(Execution&, const StepCosts&, const ClockSettings&);
+
+  // -- Events --
+  void issued(const Thread&, const Step&, const memory::AsyncOperation&) override;
+  void sync(const SyncEvent&) override;
+  void thread(ThreadEvent::What, int32_t) override;
+  void point(const Thread&) override;
+
+  // -- for the run loop --
+  double at(int32_t thread) const { return clocks_[static_cast<size_t>(thread)].at; }
+  void begin(int32_t thread, double earliest);
+  // Whether the step needs a value that is still on its way; the thread then comes back when it is there.
+  bool must_wait(Thread&, const Step&);
+  void ran(Thread&, const Step&);  // charges it
+  void runs(int32_t thread) {
+    now_ = at(thread);
+    source_ = thread;
+  }
+  double next() { return transfers_.next(); }
+  // The next event of transfers and products. Operations that end by it are given by id, threads that it makes ready
+  // too.
+  struct Ended {
+    std::vector<int64_t> operations;
+    std::vector<int32_t> threads;
+  };
+  void step(Ended*);
+  void program_ended(const Thread&);  // its last thread was this one, if it has ended
+  void polled(int32_t thread);        // it looked in vain
+
+  // -- what came of it --
+  double end() const { return end_; }
+  const Path& path() const { return path_; }
+  const std::array<double, hw::kUnits>& busy() const { return busy_; }
+  const hw::Transfers& transfers() const { return transfers_; }
+  double flops() const { return flops_; }
+  double bytes(bool written) const { return bytes_[written]; }
+  double fast_bytes() const { return fast_bytes_; }  // that a cache had
+  struct Wait {
+    double seconds = 0, longest = 0;
+    int64_t count = 0;
+    int cause = Causes::kSync;
+  };
+  const std::map<std::pair<int32_t, int>, Wait>& waits() const { return waits_; }  // by step and cause
+  std::vector<std::string> cause_names() const;
+  std::vector<double> program_ends;  // in order
+  double line_busy(size_t line) const { return line_busy_[line]; }
+
+ private:
+  struct Pending {
+    const ir::Op* op;
+    ir::ValueId value;
+    int64_t tag;
+  };
+  struct Clock {
+    double at = 0, window = 0, blocked = 0;
+    int32_t blocked_step = -1;
+    std::array<double, hw::kUnits> packed{};
+    Path path;
+    std::vector<Pending> loads;                                     // whose values nobody used yet
+    int32_t fetched = -1;                                           // the step whose loads began before it could run
+    int64_t waits_for = -1;                                         // a tag
+    std::unordered_map<const ir::Op*, std::vector<int64_t>> ahead;  // transfers of loads that come later in their loop
+    std::unordered_map<const ir::Op*, std::pair<int64_t, int64_t>>
+        trips;  // of its loops: how many, and which one it is
+  };
+  struct Flight {
+    int64_t operation = -1;  // id; -1: a load or store of a thread
+    int32_t thread = -1;
+    int line = 0;
+    int cause = Causes::kLatency;
+    double issued = 0, end = -1, latency = 0;
+    bool asks = false;  // for the answer some thread waits
+    Path path;
+    std::string what;
+    int64_t arrow = -1;
+  };
+
+  double rate(Rate r) {
+    double& v = rates_[static_cast<size_t>(r)];
+    return v >= 0 ? v : v = f_(kRateNames[static_cast<size_t>(r)]);
+  }
+  static const char* const kRateNames[];
+  Clock& of(int32_t thread) { return clocks_[static_cast<size_t>(thread)]; }
+  int64_t core_of(const Thread&) const;
+  std::vector<int64_t> point_of(const Thread&) const;
+  int64_t new_flight(Flight);
+  void far_transfer(int64_t flight, double now, int64_t core, int64_t device, double bytes, bool writes, bool miss,
+                    double latency);
+  void advance(Clock&, int cause, int line, double seconds);
+  void charge(const Thread&, Clock&, const hw::Work&, int line, int32_t step);
+  void load(const Thread&, Clock&, const StepLoad&, int line);
+  int64_t start_load(const Thread&, Clock&, const StepLoad&, int line);
+  bool is_far(const memory::Place&) const;  // in a device's memory
+  int64_t device_of(const memory::Place&) const;
+  double product_seconds(const memory::AsyncOperation&);
+  void move(const Thread&, const memory::AsyncOperation&, int64_t flight, int line);
+  void move_whole_arrays(const Thread&, Clock&, bool outputs);
+  void count(const Clock&, int32_t step, int cause, double seconds);
+  bool misses(int operand, double bytes);
+  void wake(int32_t thread, double time, const Path&, int cause);
+
+  Execution& ex_;
+  const StepCosts& costs_;
+  ClockSettings settings_;
+  const hw::TimingFigures& f_;
+  bool gpu_, held_ = false;                  // the arrays of the launch lie in the cache
+  double power_ = 1;                         // how much longer products take, as their power lowers the clock
+  std::vector<double> rates_;                // by Rate; negative: nobody asked
+  std::vector<int> resource_causes_;         // by resource of transfers_
+  std::vector<std::string> resource_names_;  // of causes
+  std::vector<double> product_seconds_;      // by step; negative: unknown
+  std::vector<Clock> clocks_;
+  hw::Transfers transfers_;
+  std::vector<std::array<hw::Server, hw::kUnits>> cores_;
+  std::vector<int> ports_;            // resource by core
+  std::vector<int> hbm_, l2_, link_;  // by device
+  std::vector<hw::BoxCache> caches_;
+  std::unordered_map<int64_t, Flight> flights_;                            // by tag
+  std::unordered_map<int64_t, int64_t> by_operation_;                      // tag of an operation in flight
+  std::map<std::pair<int64_t, int64_t>, std::pair<double, Path>> groups_;  // ends of products, by stream and group
+  std::map<int64_t, int64_t> last_group_;
+  int64_t next_tag_ = 0;
+  double now_ = 0, end_ = 0;
+  int32_t source_ = -1;                // thread that runs
+  const Path* source_path_ = nullptr;  // of an operation that ended
+  int source_cause_ = Causes::kSync;
+  Path told_path_, path_;
+  std::array<double, hw::kUnits> busy_{};
+  double flops_ = 0, bytes_[2] = {}, fast_bytes_ = 0;
+  std::map<std::pair<int32_t, int>, Wait> waits_;
+  std::vector<double> line_busy_;
+  std::vector<double> missed_;  // bytes of each operand that came from the device's memory
+  std::unordered_map<int64_t, double> stream_ends_;
+};
+
+}  // namespace pallasim::interp

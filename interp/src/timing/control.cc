@@ -1,0 +1,180 @@
+// What control, addresses and synchronisation depend on.
+#include <algorithm>
+#include <set>
+#include <unordered_set>
+
+#include "step_costs.h"
+
+namespace pallasim::interp {
+namespace {
+
+using ir::OpCode;
+using ir::ValueId;
+
+class Dependence {
+ public:
+  explicit Dependence(const ir::Graph& g) : g_(g) {}
+  virtual ~Dependence() = default;
+  // The first operation whose way depends on what spreads; null: none.
+  const ir::Op* find() {
+    prepare(g_.region);
+    size_t before = 0;
+    do {
+      before = marked_.size();
+      spread(g_.region);
+    } while (marked_.size() != before);
+    return use(g_.region);
+  }
+
+ protected:
+  virtual bool begins(const ir::Op&, const ir::Type& result) const = 0;
+  virtual void prepare(const ir::Region&) {}
+  virtual bool spreads(const ir::Op&) const { return true; }
+  virtual bool addresses_count() const = 0;
+  bool is_marked(ValueId v) const { return marked_.contains(v); }
+  void mark(ValueId v) { marked_.insert(v); }
+  const ir::Graph& g_;
+
+ private:
+  static const ir::Op* end_of(const ir::Region& r) { return r.ops.empty() ? nullptr : &r.ops.back(); }
+  void pass(const std::vector<ValueId>& from, size_t at, const std::vector<ValueId>& to, size_t first = 0) {
+    for (size_t i = 0; i + at < from.size() && i + first < to.size(); ++i)
+      if (is_marked(from[i + at])) mark(to[i + first]);
+  }
+  void spread(const ir::Region& r) {
+    for (const ir::Op& op : r.ops) {
+      const bool loop = op.code == OpCode::for_ || op.code == OpCode::parallel_loop;
+      if (loop) {
+        pass(op.operands, 3, op.regions[0].args, 1);
+        spread(op.regions[0]);
+        if (const ir::Op* y = end_of(op.regions[0]))
+          pass(y->operands, 0, op.regions[0].args, 1), pass(y->operands, 0, op.results);
+        pass(op.operands, 3, op.results);
+        continue;
+      }
+      if (op.code == OpCode::while_) {
+        for (const ir::Region& x : op.regions) pass(op.operands, 0, x.args);
+        for (const ir::Region& x : op.regions) spread(x);
+        if (const ir::Op* y = end_of(op.regions[1]))
+          for (const ir::Region& x : op.regions) pass(y->operands, 0, x.args), pass(y->operands, 0, op.results);
+        continue;
+      }
+      for (const ir::Region& x : op.regions) {
+        if (op.code == OpCode::call) pass(op.operands, 0, x.args);
+        spread(x);
+        if (const ir::Op* y = end_of(x)) pass(y->operands, 0, op.results);
+      }
+      for (const ValueId v : op.results) {
+        const ir::Type* t = g_.type(v);
+        if (t->is_ref) continue;
+        bool any = begins(op, *t);
+        for (const ValueId o : op.operands) any = any || (spreads(op) && is_marked(o) && !g_.type(o)->is_ref);
+        if (any) mark(v);
+      }
+    }
+  }
+  bool marked_operand(const ir::Op& op, int k) const {
+    return k >= 0 && static_cast<size_t>(k) < op.operands.size() && is_marked(op.operands[static_cast<size_t>(k)]);
+  }
+  bool decides(const ir::Op& op) const {
+    switch (op.code) {
+      case OpCode::cond: return marked_operand(op, 0);
+      case OpCode::for_:
+      case OpCode::parallel_loop: return marked_operand(op, 0) || marked_operand(op, 1) || marked_operand(op, 2);
+      case OpCode::while_: {
+        const ir::Op* y = end_of(op.regions[0]);
+        return y && !y->operands.empty() && is_marked(y->operands[0]);
+      }
+      default: break;
+    }
+    if (!addresses_count()) return false;
+    const bool asynchronous = ir::info(op.code).family == ir::Family::Async;
+    for (size_t i = 0; i < op.operands.size(); ++i) {
+      const ir::Type* t = g_.type(op.operands[i]);
+      if (t->is_ref || !is_marked(op.operands[i])) continue;
+      if (asynchronous && (t->is_scalar() || op.code == OpCode::dma_start)) return true;
+      if (t->is_scalar() && ir::info(op.code).family == ir::Family::Memory && is_index(op, static_cast<int>(i)))
+        return true;
+    }
+    return false;
+  }
+  static bool is_index(const ir::Op& op, int k) {
+    bool found = false;
+    const auto look = [&](int o) { found = found || o == k; };
+    for (const ir::View& v : op.view()) ir::for_each_operand(v, look);
+    return found;
+  }
+  const ir::Op* use(const ir::Region& r) const {
+    for (const ir::Op& op : r.ops) {
+      if (decides(op)) return &op;
+      for (const ir::Region& x : op.regions)
+        if (const ir::Op* found = use(x)) return found;
+    }
+    return nullptr;
+  }
+  std::unordered_set<ValueId> marked_;
+};
+
+// Values that are not there where arithmetic on arrays is left out.
+class OnValues : public Dependence {
+ public:
+  using Dependence::Dependence;
+
+ protected:
+  void prepare(const ir::Region& r) override {
+    for (const ir::Op& op : r.ops) {
+      if (const ir::Viewed* to = op.viewed("dst")) filled_.insert(op.operands[static_cast<size_t>(to->operand)]);
+      if (op.code == OpCode::store && op.operands.size() > 1 && !g_.type(op.operands[1])->is_scalar())
+        filled_.insert(op.operands[0]);
+      for (const ir::Region& x : op.regions) prepare(x);
+    }
+  }
+  bool begins(const ir::Op& op, const ir::Type& t) const override {
+    if (!t.is_scalar()) return true;
+    if ((ir::info(op.code).effects & ir::kEffectRead) == 0 || op.operands.empty()) {
+      // Of arrays one number is made.
+      return std::any_of(op.operands.begin(), op.operands.end(), [&](ValueId v) {
+        const ir::Type* o = g_.type(v);
+        return !o->is_ref && !o->is_scalar();
+      });
+    }
+    if (op.code == OpCode::query_cluster_cancel) return false;
+    const ir::Type* ref = g_.type(op.operands[0]);
+    return !ref->is_ref || (ref->space != ir::Space::Smem && ref->space != ir::Space::Index) ||
+           filled_.contains(op.operands[0]);
+  }
+  bool addresses_count() const override { return true; }
+
+ private:
+  std::set<ValueId> filled_;  // refs that arrays and copies are written to
+};
+
+// Places in the grid.
+class OnPrograms : public Dependence {
+ public:
+  using Dependence::Dependence;
+
+ protected:
+  bool begins(const ir::Op& op, const ir::Type&) const override {
+    return op.code == OpCode::program_id || op.code == OpCode::axis_index;
+  }
+  bool addresses_count() const override { return false; }
+};
+
+}  // namespace
+
+bool control_needs_values(const Plan& p, ir::LocId* where) {
+  for (const ir::Body& b : p.module.bodies)
+    if (const ir::Op* op = OnValues(b.graph).find()) {
+      *where = op->loc;
+      return true;
+    }
+  return false;
+}
+
+bool programs_differ(const Plan& p) {
+  return std::any_of(p.module.bodies.begin(), p.module.bodies.end(),
+                     [](const ir::Body& b) { return OnPrograms(b.graph).find() != nullptr; });
+}
+
+}  // namespace pallasim::interp

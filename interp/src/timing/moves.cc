@@ -1,0 +1,311 @@
+// What is under way: loads and stores of threads, copies, products.
+#include <algorithm>
+
+#include "../plan/kinds.h"
+#include "clocks.h"
+
+namespace pallasim::interp {
+
+using hw::Unit;
+using memory::AsyncKind, memory::AsyncOperation, memory::Place, memory::Side;
+
+// -- loads and stores of threads --
+
+bool Clocks::must_wait(Thread& t, const Step& s) {
+  const StepCost& cost = costs_.of(s);
+  if (cost.loads.empty() && cost.uses.empty()) return false;
+  Clock& c = of(t.index);
+  if (c.fetched != s.id) {
+    for (const StepLoad& l : cost.loads)
+      if (!l.writes) load(t, c, l, cost.line);
+    c.fetched = s.id;
+  }
+  for (size_t i = 0; i < c.loads.size();) {
+    if (std::find(cost.uses.begin(), cost.uses.end(), c.loads[i].value) == cost.uses.end()) {
+      ++i;
+      continue;
+    }
+    Flight& f = flights_.at(c.loads[i].tag);
+    if (f.end < 0) {
+      f.asks = true;
+      f.thread = t.index;
+      c.waits_for = c.loads[i].tag;
+      c.blocked = c.at;
+      c.blocked_step = s.id;
+      return true;
+    }
+    flights_.erase(c.loads[i].tag);
+    c.loads.erase(c.loads.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  return false;
+}
+
+bool Clocks::misses(int operand, double bytes) {
+  if (held_) return false;
+  if (operand < 0) return true;
+  const auto o = static_cast<size_t>(operand);
+  const auto all = static_cast<double>(ex_.plan->module.operands[o].array->num_bytes());
+  if (missed_[o] >= all && all <= rate(Rate::l2_bytes)) return false;
+  missed_[o] += bytes;
+  return missed_[o] <= all || all > rate(Rate::l2_bytes);
+}
+
+int64_t Clocks::start_load(const Thread& t, Clock& c, const StepLoad& l, int line) {
+  Flight f;
+  f.thread = t.index;
+  f.line = line;
+  f.issued = c.at;
+  f.path = c.path;
+  const int64_t tag = new_flight(std::move(f));
+  const bool miss = misses(l.operand, l.bytes);
+  far_transfer(tag, c.at, core_of(t), ex_.device_of(t), l.bytes, false, miss,
+               rate(miss ? Rate::load_hbm_latency : Rate::load_latency));
+  return tag;
+}
+
+void Clocks::load(const Thread& t, Clock& c, const StepLoad& l, int line) {
+  int64_t tag = -1;
+  if (l.loop && settings_.stages > 1) {
+    const auto [trips, trip] = c.trips[l.loop];
+    auto& ahead = c.ahead[l.op];
+    if (trip == 0) ahead.clear();
+    const int64_t begins = trip == 0 ? std::min<int64_t>(settings_.stages, trips) : trip + settings_.stages - 1 < trips;
+    for (int64_t i = 0; i < begins; ++i) ahead.push_back(start_load(t, c, l, line));
+    if (!ahead.empty()) {
+      tag = ahead.front();
+      ahead.erase(ahead.begin());
+    }
+  }
+  if (tag < 0) tag = start_load(t, c, l, line);
+  c.loads.push_back({l.op, l.value, tag});
+}
+
+// -- transfers --
+
+int64_t Clocks::new_flight(Flight f) {
+  const int64_t tag = next_tag_++;
+  if (settings_.timeline && f.operation >= 0) {
+    Timeline& tl = *settings_.timeline;
+    const Thread& t = ex_.threads[static_cast<size_t>(f.thread)];
+    f.arrow = tl.new_arrow();
+    tl.add({f.issued, f.issued + 1e-9, tl.track(ex_.units.name(memory::Level::Thread, t.unit)),
+            tl.name("issue " + f.what), f.line, f.arrow, -1, point_of(t)});
+  }
+  if (f.operation >= 0) by_operation_[f.operation] = tag;
+  flights_.emplace(tag, std::move(f));
+  return tag;
+}
+
+void Clocks::far_transfer(int64_t tag, double now, int64_t core, int64_t device, double bytes, bool writes, bool miss,
+                          double latency) {
+  hw::Transfers::Use uses[3];
+  size_t n = 0;
+  const auto d = static_cast<size_t>(device);
+  // What is written takes more of the memory's time than what is read.
+  const double weight = writes && gpu_ ? rate(Rate::hbm_read_bandwidth) / rate(Rate::hbm_write_bandwidth) : 1;
+  miss = miss && !held_;
+  if (miss) uses[n++] = {hbm_[d], bytes * weight};
+  if (gpu_) uses[n++] = {l2_[d], bytes};
+  if (gpu_) uses[n++] = {ports_[static_cast<size_t>(core)], bytes};
+  if (miss) bytes_[writes] += bytes;
+  else fast_bytes_ += bytes;
+  transfers_.begin(now, latency, uses, n, tag);
+}
+
+// Arrays that the kernel sees whole in its core's memory are there before it begins, and written back behind its end.
+void Clocks::move_whole_arrays(const Thread& t, Clock& c, bool outputs) {
+  double bytes = 0;
+  for (const Window& w : t.body->windows) {
+    const ir::Operand& o = ex_.plan->module.operands[static_cast<size_t>(w.operand)];
+    const bool near = o.space == ir::Space::Vmem || o.space == ir::Space::Smem || o.space == ir::Space::Default;
+    if (near && !w.modelled() && w.is_output == outputs && !ir::is_sync(w.dtype))
+      bytes += static_cast<double>(o.array->num_bytes());
+  }
+  if (bytes <= 0) return;
+  bytes_[outputs] += bytes;
+  Flight f;
+  f.issued = c.at;
+  f.path = c.path;
+  const hw::Transfers::Use use{hbm_[static_cast<size_t>(ex_.device_of(t))], bytes};
+  transfers_.begin(c.at, rate(Rate::dma_latency), &use, 1, new_flight(std::move(f)));
+  advance(c, Causes::kLatency, 0, rate(Rate::dma_latency));
+  advance(c, resource_causes_[static_cast<size_t>(use.resource)], 0, bytes / rate(Rate::hbm_bandwidth));
+}
+
+bool Clocks::is_far(const Place& p) const {
+  const ir::Module& m = ex_.plan->module;
+  const uint32_t first = kFirstOperandBuffer;
+  if (p.thread < 0 || (p.buffer >= first && p.buffer < first + m.operands.size())) {
+    const ir::Operand& o = m.operands[p.buffer - first];
+    const bool fetched = ex_.plan->first().windows[p.buffer - first].modelled() != nullptr;
+    return fetched || o.has_block || (o.space != ir::Space::Vmem && o.space != ir::Space::Smem);
+  }
+  const memory::Allocation* a = ex_.plan->memory.allocations.at(p.buffer, p.offset);
+  return a && (a->space == ir::Space::Hbm || a->space == ir::Space::Gmem);
+}
+
+int64_t Clocks::device_of(const Place& p) const {
+  return p.thread < 0 ? ~p.thread : ex_.device_of(ex_.threads[static_cast<size_t>(p.thread)]);
+}
+
+static double bytes_of(const Side& s) {
+  double n = ir::bit_width(s.dtype) / 8.0;
+  for (int d = 0; d < s.rank; ++d) n *= static_cast<double>(s.dims[d]);
+  return n;
+}
+
+static uint64_t key_of(const Side& s) {
+  uint64_t h = s.place.buffer * 0x9e3779b97f4a7c15u + static_cast<uint64_t>(s.place.offset);
+  for (int d = 0; d < s.rank; ++d) h = (h ^ static_cast<uint64_t>(s.dims[d])) * 0xff51afd7ed558ccdu;
+  return h ^ (h >> 29);
+}
+
+double Clocks::product_seconds(const AsyncOperation& op) {
+  double& known = product_seconds_[static_cast<size_t>(op.step)];
+  if (known >= 0) return known;
+  hw::ProductShape shape;
+  const Side &a = op.reads.front(), &sum = op.writes.front();
+  shape.m = sum.dims[0], shape.n = sum.dims[1], shape.k = a.dims[1];
+  shape.dtype = a.dtype;
+  shape.asynchronous = true;
+  shape.left_in_registers = a.held >= 0;
+  return known = costs_.model().product(shape).busy[static_cast<size_t>(Unit::Matrix)];
+}
+
+void Clocks::move(const Thread& t, const AsyncOperation& op, int64_t tag, int line) {
+  const Clock& c = of(t.index);
+  const Side &from = op.reads.front(), &to = op.writes.front();
+  double bytes = bytes_of(from);
+  if (!op.rows.empty() && from.row_dim < 0 && to.row_dim < 0) bytes *= static_cast<double>(op.rows.size());
+  const int64_t here = device_of(from.place), there = device_of(to.place);
+  (void)line;
+  if (here != there) {
+    const hw::Transfers::Use use{link_[static_cast<size_t>(here)], bytes};
+    transfers_.begin(c.at, rate(gpu_ ? Rate::nvlink_latency : Rate::ici_latency), &use, 1, tag);
+    return;
+  }
+  const bool reads = is_far(from.place), writes = is_far(to.place);
+  if (!reads && !writes) {
+    const double per_second = gpu_ ? rate(Rate::smem_read_rate) * rate(Rate::clock) : 22 * rate(Rate::hbm_bandwidth);
+    transfers_.begin(c.at, (gpu_ ? rate(Rate::barrier_latency) : rate(Rate::dma_latency) / 4) + bytes / per_second,
+                     nullptr, 0, tag);
+    return;
+  }
+  if (!gpu_) {
+    hw::Transfers::Use use{hbm_[static_cast<size_t>(here)], bytes * (reads && writes ? 2 : 1)};
+    bytes_[writes] += bytes;
+    if (reads && writes) bytes_[0] += bytes;
+    transfers_.begin(c.at, rate(Rate::dma_latency), &use, 1, tag);
+    return;
+  }
+  const bool miss = writes ? !held_ : !held_ && !caches_[static_cast<size_t>(here)].touch(key_of(from), bytes);
+  if (writes) caches_[static_cast<size_t>(here)].touch(key_of(to), bytes);
+  far_transfer(tag, c.at, core_of(t), here, bytes, writes, miss,
+               writes ? rate(Rate::store_latency) : rate(miss ? Rate::tma_hbm_latency : Rate::tma_latency));
+}
+
+void Clocks::issued(const Thread& t, const Step& s, const AsyncOperation& op) {
+  const StepCost& cost = costs_.of(s);
+  Clock& c = of(t.index);
+  Flight f;
+  f.operation = op.id;
+  f.thread = t.index;
+  f.line = cost.line;
+  f.issued = c.at;
+  f.path = c.path;
+  f.what = memory::row(op.kind).name;
+  const AsyncKind k = op.kind;
+  const bool product = k == AsyncKind::wgmma || k == AsyncKind::tcgen05_mma;
+  if (product) {
+    f.cause = static_cast<int>(Unit::Matrix);
+    const double seconds = product_seconds(op) * power_;
+    auto& pipe = cores_[static_cast<size_t>(core_of(t))][static_cast<size_t>(Unit::Matrix)];
+    const double end = pipe.take(c.at, seconds) + rate(Rate::wgmma_drain);
+    busy_[static_cast<size_t>(Unit::Matrix)] += seconds;
+    const Side &a = op.reads.front(), &sum = op.writes.front();
+    flops_ +=
+        2.0 * static_cast<double>(sum.dims[0]) * static_cast<double>(sum.dims[1]) * static_cast<double>(a.dims[1]);
+    if (op.stream >= 0) stream_ends_[op.stream] = std::max(stream_ends_[op.stream], end);
+    Path path = c.path;
+    path.add(f.cause, f.line, end - c.at);
+    if (k == AsyncKind::wgmma && op.stream >= 0) groups_[{op.stream, op.group}] = {end, std::move(path)};
+    const double now = c.at;
+    transfers_.begin(now, end - now, nullptr, 0, new_flight(std::move(f)));
+    advance(c, static_cast<int>(Unit::Scalar), cost.line, rate(Rate::wgmma_issue));
+    return;
+  }
+  if (k == AsyncKind::tcgen05_commit || op.writes.empty() || op.reads.empty()) {
+    const double end = op.stream >= 0 ? std::max(c.at, stream_ends_[op.stream]) : c.at;
+    f.cause = static_cast<int>(Unit::Matrix);
+    transfers_.begin(c.at, end - c.at + (gpu_ ? rate(Rate::barrier_latency) : 0), nullptr, 0, new_flight(std::move(f)));
+    return;
+  }
+  if (k == AsyncKind::tmem_load || k == AsyncKind::tmem_store || k == AsyncKind::tmem_copy) {
+    f.cause = static_cast<int>(Unit::Access);
+    const double seconds = bytes_of(op.writes.front()) / rate(Rate::tmem_rate) / rate(Rate::clock);
+    busy_[static_cast<size_t>(Unit::Access)] += seconds;
+    transfers_.begin(c.at, seconds + rate(Rate::barrier_latency), nullptr, 0, new_flight(std::move(f)));
+    return;
+  }
+  const int64_t tag = new_flight(std::move(f));
+  move(t, op, tag, cost.line);
+  advance(c, static_cast<int>(Unit::Scalar), cost.line, rate(gpu_ ? Rate::tma_issue : Rate::dma_issue));
+}
+
+void Clocks::step(Ended* out) {
+  out->operations.clear();
+  out->threads.clear();
+  hw::Transfers::Done d;
+  if (!transfers_.step(&d)) return;
+  const auto it = flights_.find(d.tag);
+  Flight& f = it->second;
+  f.end = d.time;
+  end_ = std::max(end_, d.time);
+  const double served = d.time - d.begin - d.latency;
+  if (f.cause == Causes::kLatency) {
+    f.path.add(Causes::kLatency, f.line, d.latency);
+    if (d.resource >= 0) f.path.add(f.cause = resource_causes_[static_cast<size_t>(d.resource)], f.line, served);
+    if (d.latency > served) f.cause = Causes::kLatency;
+  } else {
+    f.path.add(f.cause, f.line, d.latency + served);
+  }
+  if (settings_.timeline && f.operation >= 0) {
+    Timeline& tl = *settings_.timeline;
+    tl.add({d.begin, d.time, tl.track(f.what + " in flight"), tl.name(f.what), f.line, -1, f.arrow});
+    tl.count(d.begin, tl.track("operations in flight"), static_cast<double>(by_operation_.size()));
+    tl.count(d.time, tl.track("operations in flight"), static_cast<double>(by_operation_.size() - 1));
+  }
+  if (d.time >= end_) path_ = f.path;
+  now_ = d.time;
+  if (f.operation >= 0) {
+    out->operations.push_back(f.operation);
+    source_ = -1;
+    told_path_ = std::move(f.path);
+    source_cause_ = f.cause;
+    by_operation_.erase(f.operation);
+    flights_.erase(it);
+    return;
+  }
+  if (f.asks) {
+    Clock& c = of(f.thread);
+    count(c, c.blocked_step, f.cause, d.time - c.at);
+    if (d.time > c.at) c.at = d.time, c.path = f.path;
+    c.waits_for = -1;
+    out->threads.push_back(f.thread);
+  } else if (f.thread < 0 || std::none_of(of(f.thread).loads.begin(), of(f.thread).loads.end(),
+                                          [&](const Pending& p) { return p.tag == d.tag; })) {
+    bool ahead = false;
+    if (f.thread >= 0)
+      for (const auto& [op, tags] : of(f.thread).ahead)
+        ahead = ahead || std::find(tags.begin(), tags.end(), d.tag) != tags.end();
+    if (!ahead) flights_.erase(it);
+  }
+}
+
+void Clocks::program_ended(const Thread& t) { program_ends.push_back(at(t.index)); }
+
+void Clocks::polled(int32_t thread) {
+  advance(of(thread), Causes::kSync, 0, rate(gpu_ ? Rate::barrier_latency : Rate::semaphore_latency));
+}
+
+}  // namespace pallasim::interp

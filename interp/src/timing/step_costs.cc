@@ -1,0 +1,111 @@
+#include "step_costs.h"
+
+#include "../plan/kinds.h"
+
+#include <algorithm>
+
+#include "pallasim/ir/diagnostic.h"
+
+namespace pallasim::interp {
+namespace {
+
+using ir::OpCode;
+
+bool has_product(const ir::Region& r) {
+  return std::any_of(r.ops.begin(), r.ops.end(), [](const ir::Op& op) {
+    return op.code == OpCode::dot_general ||
+           std::any_of(op.regions.begin(), op.regions.end(), [](const ir::Region& x) { return has_product(x); });
+  });
+}
+
+bool is_loop(const ir::Op& op) { return op.code == OpCode::for_ || op.code == OpCode::parallel_loop; }
+
+}  // namespace
+
+StepCosts::StepCosts(const Plan& p, const hw::CostModel& model, bool transfers, bool fetches_ahead)
+    : plan_(p), model_(model), transfers_(transfers), fetches_ahead_(fetches_ahead) {
+  all_.resize(p.steps.size());
+  for (const Step& s : p.steps)
+    for (const ir::Op* op : p.ops_of(s)) first_.emplace(op, static_cast<size_t>(s.id));
+  for (const Step& s : p.steps) {
+    StepCost& c = all_[static_cast<size_t>(s.id)];
+    c.line = line_of(p.loc_of(s));
+    const auto ops = p.ops_of(s);
+    if (ops.empty()) continue;
+    if (s.kind == Kind::loop_begin) c.loop_begin = ops.back(), c.empty = false;
+    if (s.kind == Kind::loop_next) c.loop_next = ops.back(), c.empty = false;
+  }
+  for (const ir::Body& b : p.module.bodies) {
+    loaded_.clear();
+    products_.clear();
+    walk(b.graph.region, {&b.graph, nullptr, false});
+  }
+}
+
+int StepCosts::line_of(ir::LocId loc) {
+  if (loc < 0) return 0;
+  const ir::SourceLine& at = plan_.module.locs[static_cast<size_t>(loc)].source;
+  const auto [it, fresh] =
+      line_numbers_.emplace(at.file + ":" + std::to_string(at.line), static_cast<int>(lines_.size()));
+  if (fresh) lines_.push_back(loc);
+  return it->second;
+}
+
+void StepCosts::walk(const ir::Region& r, const Scope& scope) {
+  std::vector<const ir::Op*> waiting;
+  size_t last = SIZE_MAX;
+  for (const ir::Op& op : r.ops) {
+    const auto it = first_.find(&op);
+    if (it == first_.end()) {
+      waiting.push_back(&op);
+    } else {
+      last = it->second;
+      for (const ir::Op* w : waiting) attach(*w, scope, last);
+      waiting.clear();
+      attach(op, scope, last);
+    }
+    Scope inner = scope;
+    if (is_loop(op)) {
+      inner.loop = &op;
+      inner.ahead = fetches_ahead_ && has_product(op.regions[0]);
+    } else if (op.code == OpCode::while_) {
+      inner.loop = nullptr;
+      inner.ahead = false;
+    }
+    for (const ir::Region& x : op.regions) walk(x, inner);
+  }
+  if (last == SIZE_MAX) return;
+  for (const ir::Op* w : waiting) attach(*w, scope, last);
+}
+
+void StepCosts::attach(const ir::Op& op, const Scope& scope, size_t step) {
+  StepCost& c = all_[step];
+  // A tensor core adds a product to what is there.
+  const auto is_product = [&](ir::ValueId v) { return products_.contains(v); };
+  if (op.code == OpCode::dot_general) products_.insert(op.results[0]);
+  if (transfers_ && op.code == OpCode::add && std::any_of(op.operands.begin(), op.operands.end(), is_product)) return;
+  for (const ir::ValueId v : op.operands)
+    if (loaded_.contains(v)) c.uses.push_back(v), c.empty = false;
+  hw::Work w = model_.of(op, *scope.graph);
+  if (op.code == OpCode::dot_general)
+    value_bytes_ += static_cast<double>(scope.graph->type(op.results[0])->num_bytes());
+  if (transfers_ && w.bytes > 0) {
+    StepLoad l{&op, w.writes || op.results.empty() ? -1 : op.results[0], w.bytes, w.writes, nullptr, -1};
+    if (l.value >= 0) loaded_[l.value] = true;
+    const auto& args = scope.graph->region.args;
+    const auto arg = std::find(args.begin(), args.end(), op.operands.empty() ? -1 : op.operands[0]) - args.begin();
+    if (arg < static_cast<std::ptrdiff_t>(plan_.module.operands.size())) l.operand = static_cast<int>(arg);
+    if (scope.ahead && l.value >= 0) {
+      l.loop = scope.loop;
+      ahead_bytes_ += w.bytes;
+    } else if (l.value >= 0) {
+      value_bytes_ += w.bytes;
+    }
+    c.loads.push_back(l);
+    c.empty = false;
+  }
+  if (w.total() > 0 || w.flops > 0 || w.latency > 0) c.empty = false;
+  c.work += w;
+}
+
+}  // namespace pallasim::interp

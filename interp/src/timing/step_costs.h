@@ -1,0 +1,73 @@
+// What the steps of a plan stand for, in work: every operation of the module once, at the first step that names it, or
+// where none does, at the next one of its region. So costs are those of the operations, however they were rewritten.
+#pragma once
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "../plan/plan.h"
+#include "pallasim/hw/timing.h"
+
+namespace pallasim::interp {
+
+// A load of a GPU's thread from the device's memory.
+struct StepLoad {
+  const ir::Op* op;
+  ir::ValueId value;  // -1: a store
+  double bytes;
+  bool writes;
+  const ir::Op* loop = nullptr;  // around it, if its compiler fetches ahead there
+  int operand = -1;              // of the kernel, whose array it is; -1: nobody knows
+};
+
+struct StepCost {
+  hw::Work work;
+  int line = 0;  // into StepCosts::lines
+  std::vector<StepLoad> loads;
+  std::vector<ir::ValueId> uses;       // values that loads make
+  const ir::Op* loop_begin = nullptr;  // it begins this loop
+  const ir::Op* loop_next = nullptr;   // or its next trip
+  bool empty = true;
+};
+
+class StepCosts {
+ public:
+  StepCosts(const Plan&, const hw::CostModel&, bool loads_are_transfers, bool fetches_ahead);
+  const StepCost& of(const Step& s) const { return all_[static_cast<size_t>(s.id)]; }
+  const std::vector<ir::LocId>& lines() const { return lines_; }
+  const hw::CostModel& model() const { return model_; }
+  // Bytes that a program's loads ahead take of shared memory, per stage.
+  double ahead_bytes() const { return ahead_bytes_; }
+  // 32-bit registers of a thread's largest values at a time, about: the accumulators of products and what is loaded.
+  double value_bytes() const { return value_bytes_; }
+
+ private:
+  struct Scope {
+    const ir::Graph* graph;
+    const ir::Op* loop;
+    bool ahead;
+  };
+  void walk(const ir::Region&, const Scope&);
+  void attach(const ir::Op&, const Scope&, size_t step);
+  int line_of(ir::LocId);
+  const Plan& plan_;
+  const hw::CostModel& model_;
+  bool transfers_, fetches_ahead_;
+  std::vector<StepCost> all_;
+  std::unordered_map<const ir::Op*, size_t> first_;  // step that names it
+  std::vector<ir::LocId> lines_{-1};
+  std::unordered_map<std::string, int> line_numbers_;
+  std::unordered_map<ir::ValueId, bool> loaded_;  // of the graph that is walked
+  std::unordered_set<ir::ValueId> products_;
+  double ahead_bytes_ = 0, value_bytes_ = 0;
+};
+
+// Whether control, addresses or synchronisation of the kernel depend on values that only arithmetic on arrays, or
+// memory that copies and arrays fill, can tell. `where`: the line of the first such place.
+bool control_needs_values(const Plan&, ir::LocId* where);
+// Whether programs of a grid go different ways: control or synchronisation depends on their number.
+bool programs_differ(const Plan&);
+
+}  // namespace pallasim::interp

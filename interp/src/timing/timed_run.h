@@ -1,0 +1,19 @@
+// A run in virtual time: who has the smallest clock goes on, and what is under way ends when its time has come.
+#pragma once
+#include <vector>
+
+#include "clocks.h"
+
+namespace pallasim::interp {
+
+struct TimedRun {
+  std::vector<bool> skips;  // by step: what only makes values
+  int64_t most_steps = 0;   // 0: no limit; beyond it PS-STEP-001
+};
+// Steps that make values and nothing that anybody goes by: control, addresses and synchronisation do without them.
+std::vector<bool> value_steps(const Plan&);
+
+// All threads of `exec` to their end. Throws PS-DEAD-001 where nobody can go on, and what steps throw.
+void run_timed(Execution& exec, Clocks&, const TimedRun&);
+
+}  // namespace pallasim::interp

@@ -1,0 +1,259 @@
+#!/usr/bin/env python3
+"""Kernels whose times are known: measured on a GPU, or predicted, as rows that can be held against each other.
+
+    python scripts/time_truth.py --write tests/truth/time_h100.json     on a machine with a GPU: records seconds, and the card
+    python scripts/time_truth.py --against tests/truth/time_h100.json --chip gpu-h100
+                                                                        predicts each row; prints the error per family
+    ...  WORD                                                           rows whose family contains WORD
+
+A row is a family, a problem and a configuration. Times are those of the device (CUPTI), the median of several launches.
+"""
+from __future__ import annotations
+
+import argparse
+import functools
+import inspect
+import itertools
+import json
+import math
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import triton as plt
+
+S = jax.ShapeDtypeStruct
+Row = tuple[str, dict[str, int], dict[str, Any], Callable[..., Any], tuple[Any, ...]]
+
+
+def triton(body: Any, out: Any, grid: Any, ins: Any, outs: Any, warps: int, stages: int = 3) -> Any:
+    return pl.pallas_call(body, grid=grid, in_specs=ins, out_specs=outs, out_shape=out,
+                          compiler_params=plt.CompilerParams(num_warps=warps, num_stages=stages))
+
+
+def elementwise(n: int, block: int, warps: int, kind: str) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    f = {"add": lambda x, y: x + y, "exp": lambda x, y: jnp.exp(x) * y, "tanh": lambda x, y: jnp.tanh(x) * y + x}[kind]
+
+    def body(x_ref: Any, y_ref: Any, o_ref: Any) -> None:
+        o_ref[...] = f(x_ref[...], y_ref[...])
+
+    spec = pl.BlockSpec((block,), lambda i: (i,))
+    return triton(body, S((n,), jnp.float32), (n // block,), [spec, spec], spec, warps), (S((n,), jnp.float32),) * 2
+
+
+def softmax(rows: int, cols: int, warps: int) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    def body(x_ref: Any, o_ref: Any) -> None:
+        x = x_ref[...].astype(jnp.float32)
+        e = jnp.exp(x - jnp.max(x, axis=-1, keepdims=True))
+        o_ref[...] = (e / jnp.sum(e, axis=-1, keepdims=True)).astype(o_ref.dtype)
+
+    spec = pl.BlockSpec((1, cols), lambda i: (i, 0))
+    return triton(body, S((rows, cols), jnp.float16), (rows,), [spec], spec, warps), (S((rows, cols), jnp.float16),)
+
+
+def row_sum(rows: int, cols: int, per: int, warps: int) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    def body(x_ref: Any, o_ref: Any) -> None:
+        o_ref[...] = jnp.sum(x_ref[...], axis=-1)
+
+    return (triton(body, S((rows,), jnp.float32), (rows // per,), [pl.BlockSpec((per, cols), lambda i: (i, 0))], pl.BlockSpec((per,), lambda i: (i,)), warps),
+            (S((rows, cols), jnp.float32),))
+
+
+def matmul(m: int, n: int, k: int, bm: int, bn: int, bk: int, warps: int, stages: int) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    def body(a_ref: Any, b_ref: Any, o_ref: Any) -> None:
+        def step(i: Any, acc: Any) -> Any:
+            a = a_ref[:, pl.ds(i * bk, bk)]
+            b = b_ref[pl.ds(i * bk, bk), :]
+            return acc + jnp.dot(a, b, preferred_element_type=jnp.float32)
+
+        acc = jax.lax.fori_loop(0, k // bk, step, jnp.zeros((bm, bn), jnp.float32))
+        o_ref[...] = acc.astype(o_ref.dtype)
+
+    return (triton(body, S((m, n), jnp.float16), (m // bm, n // bn), [pl.BlockSpec((bm, k), lambda i, j: (i, 0)), pl.BlockSpec((k, bn), lambda i, j: (0, j))],
+                   pl.BlockSpec((bm, bn), lambda i, j: (i, j)), warps, stages), (S((m, k), jnp.float16), S((k, n), jnp.float16)))
+
+
+def attention(heads: int, seq: int, dim: int, bq: int, bk: int, warps: int, stages: int) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    def body(q_ref: Any, k_ref: Any, v_ref: Any, o_ref: Any) -> None:
+        q = q_ref[...]
+
+        def step(i: Any, carry: Any) -> Any:
+            acc, top, total = carry
+            s = jax.lax.dot_general(q, k_ref[pl.ds(i * bk, bk), :], (((1,), (1,)), ((), ())), preferred_element_type=jnp.float32)
+            s = s * (1.4426950408889634 / math.sqrt(dim))
+            new = jnp.maximum(top, jnp.max(s, axis=1))
+            scale, p = jnp.exp2(top - new), jnp.exp2(s - new[:, None])
+            v = v_ref[pl.ds(i * bk, bk), :]
+            return acc * scale[:, None] + jnp.dot(p.astype(v.dtype), v, preferred_element_type=jnp.float32), new, total * scale + jnp.sum(p, axis=1)
+
+        first = jnp.zeros((bq, dim), jnp.float32), jnp.full((bq,), -jnp.inf, jnp.float32), jnp.zeros((bq,), jnp.float32)
+        acc, _, total = jax.lax.fori_loop(0, seq // bk, step, first)
+        o_ref[...] = (acc / total[:, None]).astype(o_ref.dtype)
+
+    whole = pl.BlockSpec((None, seq, dim), lambda h, i: (h, 0, 0))
+    part = pl.BlockSpec((None, bq, dim), lambda h, i: (h, i, 0))
+    x = S((heads, seq, dim), jnp.float16)
+    return triton(body, x, (heads, seq // bq), [part, whole, whole], part, warps, stages), (x, x, x)
+
+
+def mosaic_matmul(m: int, n: int, k: int, **config: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    from jax.experimental.pallas.ops.gpu import hopper_matmul_mgpu as mm
+
+    wg = {"M": mm.MatmulDimension.M, "N": mm.MatmulDimension.N}
+    config = config | {"wg_dimension": wg[config["wg_dimension"]]}
+    if config.get("cluster_dimension"):
+        config["cluster_dimension"] = wg[config["cluster_dimension"]]
+    sum_to = {"c": None} if "c" in inspect.signature(mm.matmul).parameters else {}
+    return functools.partial(mm.matmul, config=mm.TuningConfig(**config), **sum_to), (S((m, k), jnp.float16), S((k, n), jnp.float16))
+
+
+def mosaic_attention(batch: int, seq: int, heads: int, dim: int, **config: int) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    from jax.experimental.pallas.ops.gpu import attention_mgpu as at
+
+    x = S((batch, seq, heads, dim), jnp.float16)
+    return functools.partial(at.attention, config=at.TuningConfig(**config)), (x, x, x)
+
+
+def rows() -> Iterator[Row]:
+    def one(family: str, make: Any, problem: dict[str, Any], config: dict[str, Any]) -> Iterator[Row]:
+        try:
+            f, shapes = make(**problem, **config)
+        except Exception as e:
+            print(f"{family} {problem} {config}: {type(e).__name__} {e}", file=sys.stderr)
+            return
+        yield family, problem, config, f, shapes
+
+    for kind, n in itertools.product(("add", "exp", "tanh"), (1 << 20, 1 << 24, 1 << 26)):
+        for block, warps in ((1024, 4), (4096, 4), (4096, 8)):
+            yield from one(f"triton elementwise {kind}", functools.partial(elementwise, kind=kind), {"n": n}, {"block": block, "warps": warps})
+    for r, c in ((133, 4096), (4096, 512), (4096, 4096), (32768, 1024), (8192, 8192)):
+        for warps in (1, 4, 8):
+            yield from one("triton softmax", softmax, {"rows": r, "cols": c}, {"warps": warps})
+    for r, c in ((4096, 512), (16384, 2048), (32768, 1024)):
+        for per, warps in ((1, 1), (1, 4), (4, 4), (8, 8)):
+            yield from one("triton row sum", row_sum, {"rows": r, "cols": c}, {"per": per, "warps": warps})
+    for m, n, k in ((512, 512, 512), (1024, 1024, 1024), (2048, 2048, 2048), (4096, 4096, 4096), (4096, 1024, 512), (1408, 1536, 4096)):
+        for (bm, bn, bk), warps, stages in itertools.product(((64, 64, 32), (64, 128, 64), (128, 128, 32), (128, 128, 64)), (4, 8), (2, 3, 4)):
+            if m % bm == 0 and n % bn == 0 and (warps == 4 or bm == 128):
+                yield from one("triton matmul", matmul, {"m": m, "n": n, "k": k}, {"bm": bm, "bn": bn, "bk": bk, "warps": warps, "stages": stages})
+    for heads, seq in ((8, 1024), (16, 2048), (16, 4096)):
+        for bq, bk, warps, stages in ((64, 64, 4, 2), (128, 64, 4, 2), (128, 64, 8, 2), (64, 32, 4, 3), (128, 128, 8, 2)):
+            yield from one("triton attention", attention, {"heads": heads, "seq": seq, "dim": 64}, {"bq": bq, "bk": bk, "warps": warps, "stages": stages})
+    for m, n, k in ((1024, 1024, 1024), (2048, 2048, 4096), (4096, 4096, 4096), (8192, 8192, 8192), (1152, 4096, 4096)):
+        for (tm, tn, tk), steps, wg in itertools.product(((64, 64, 64), (64, 128, 64), (128, 128, 64), (64, 256, 64)), (2, 4, 6), ("M", "N")):
+            fits = m % (2 * tm if wg == "M" else tm) == 0 and n % (tn if wg == "M" else 2 * tn) == 0
+            if fits and steps * 2 * ((2 * tm if wg == "M" else tm) + (tn if wg == "M" else 2 * tn)) * tk < 190_000:
+                yield from one("mosaic matmul", mosaic_matmul, {"m": m, "n": n, "k": k},
+                               {"tile_m": tm, "tile_n": tn, "tile_k": tk, "max_concurrent_steps": steps, "epi_tile_n": 64, "epi_tile_m": 64,
+                                "wg_dimension": wg})
+    for seq, heads, dim in ((1024, 8, 64), (4096, 8, 128), (4096, 16, 64)):
+        for bq, bkv, steps in ((64, 64, 2), (64, 128, 2), (64, 128, 4), (128, 128, 2)):
+            yield from one("mosaic attention", mosaic_attention, {"batch": 1, "seq": seq, "heads": heads, "dim": dim},
+                           {"block_q": bq, "block_kv": bkv, "max_concurrent_steps": steps})
+
+
+# --- measuring ------------------------------------------------------------------------------------------------------
+def measured(f: Callable[..., Any], args: Any, times: int = 9) -> float:
+    """Seconds of the kernels of one call, on the device."""
+    from jax.experimental.mosaic.gpu import profiler
+
+    jitted = jax.jit(f)
+    jax.block_until_ready(jitted(*args))
+    _, found = profiler.measure(jitted, aggregate=True, iterations=times)(*args)
+    return statistics.median(ms * 1e-3 for ms in found)
+
+
+def write(path: str, word: str, seconds: float) -> None:
+    start: float = time.time()
+    out: list[dict[str, Any]] = []
+    arrays: dict[Any, Any] = {}
+    for family, problem, config, f, shapes in rows():
+        if word not in family or time.time() - start > seconds:
+            continue
+        args = []
+        for i, s in enumerate(shapes):
+            key = i, s.shape, str(s.dtype)
+            if key not in arrays:
+                arrays[key] = jnp.asarray(np.random.default_rng(i).standard_normal(s.shape, np.float32)).astype(s.dtype)
+            args.append(arrays[key])
+        row: dict[str, Any] = {"family": family, "problem": problem, "config": config}
+        try:
+            row["seconds"] = measured(f, args)
+        except Exception as e:
+            row["error"] = f"{type(e).__name__}: {e}"[:200]
+        out.append(row)
+    with open(path, "w") as file:
+        json.dump({"card": jax.devices()[0].device_kind, "jax": jax.__version__, "rows": out}, file, indent=0)
+    print(len(out), "rows,", sum("error" in r for r in out), "with errors", f"{time.time() - start:.0f} s")
+
+
+# --- comparing ------------------------------------------------------------------------------------------------------
+def rank(a: list[float], b: list[float]) -> float:
+    """Spearman's, of lists of the same length without ties."""
+    def order(x: list[float]) -> Any:
+        return np.argsort(np.argsort(x)).astype(float)
+
+    return float(np.corrcoef(order(a), order(b))[0, 1]) if len(a) > 2 else float("nan")
+
+
+def against(path: str, chip: str, word: str, dump: str, every: int, first: int) -> None:
+    import pallasim
+
+    with open(path) as file:
+        truth = json.load(file)
+    known = {json.dumps([r["family"], r["problem"], r["config"]], sort_keys=True): r for i, r in enumerate(truth["rows"]) if i % every == first}
+    by_family: dict[str, list[tuple[float, float, str]]] = {}
+    out = []
+    for family, problem, config, f, shapes in rows():
+        r = known.get(json.dumps([family, problem, config], sort_keys=True))
+        if word not in family or r is None:
+            continue
+        start = time.process_time()
+        try:
+            p = pallasim.predict(f, *shapes, chip=chip, sensitivity=False)
+        except Exception as e:
+            out.append(r | {"refused": f"{type(e).__name__}: {e}"[:300]})
+            continue
+        out.append(r | {"predicted": p.seconds, "bound": p[0].bound, "host": time.process_time() - start})
+        if dump:
+            print(family, list(problem.values()), list(config.values()),
+                  f"{r.get('seconds', 0) * 1e6:.1f} us, predicted {p.seconds * 1e6:.1f}, {p[0].bound}", flush=True)
+        if "seconds" in r:
+            by_family.setdefault(family, []).append((r["seconds"], p.seconds, json.dumps(problem)))
+    for family, found in by_family.items():
+        errors = [abs(p / m - 1) for m, p, _ in found]
+        groups = [[(m, p) for m, p, x in found if x == y] for y in sorted({x for *_, x in found})]
+        within = [rank([m for m, _ in g], [p for _, p in g]) for g in groups if len(g) > 2]
+        print(f"{family:28} {len(found):4} rows, error {100 * statistics.mean(errors):5.1f} %, "
+              f"signed {100 * statistics.mean(p / m - 1 for m, p, _ in found):+6.1f} %, "
+              f"rank {rank([m for m, *_ in found], [p for _, p, _ in found]):.2f}, within a problem {np.nanmean(within) if within else math.nan:.2f}")
+    if dump:
+        with open(dump, "w") as file:
+            json.dump(out, file, indent=0)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write")
+    parser.add_argument("--against")
+    parser.add_argument("--chip", default="gpu-h100")
+    parser.add_argument("--dump", default="")
+    parser.add_argument("--every", type=int, default=1, help="of so many rows one")
+    parser.add_argument("--first", type=int, default=0, help="from this one on; constants come from even rows, --every 2 --first 1 are the others")
+    parser.add_argument("--seconds", type=float, default=540)
+    parser.add_argument("word", nargs="?", default="")
+    a = parser.parse_args()
+    if a.write:
+        write(a.write, a.word, a.seconds)
+    if a.against:
+        against(a.against, a.chip, a.word, a.dump, a.every, a.first)
+
+
+if __name__ == "__main__":
+    main()

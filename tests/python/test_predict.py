@@ -1,0 +1,263 @@
+"""Virtual time: small kernels whose times a hand can compute from the figures, and what must hold of every prediction."""
+
+import functools
+import json
+import struct
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+from jax.experimental.pallas import triton as plt
+
+import pallasim
+
+S = jax.ShapeDtypeStruct
+TPU = "tpu-v5e"
+GPU = "gpu-h100"
+
+
+def figures(p):
+    return {f.name: f.value for f in p[0].figures}
+
+
+def copies(sizes, together):
+    """Copies from HBM to VMEM, of rows of 128 f32 each, awaited one by one or after all were started."""
+
+    def body(x_ref, o_ref, *scratch):
+        *places, sem = scratch
+        started = [pltpu.make_async_copy(x_ref.at[pl.ds(0, n)], v, sem.at[i]) for i, (n, v) in enumerate(zip(sizes, places))]
+        for c in started:
+            c.start()
+            if not together:
+                c.wait()
+        for c in started:
+            if together:
+                c.wait()
+        o_ref[0, 0] = jnp.float32(1)
+
+    return pl.pallas_call(body, in_specs=[pl.BlockSpec(memory_space=pl.ANY)], out_specs=pl.BlockSpec(memory_space=pltpu.SMEM), out_shape=S((1, 1), jnp.float32),
+                          scratch_shapes=[*(pltpu.VMEM((n, 128), jnp.float32) for n in sizes), pltpu.SemaphoreType.DMA((len(sizes),))])
+
+
+def predicted(f, *args, chip=TPU, **kwargs):
+    kwargs.setdefault("sensitivity", False)
+    return pallasim.predict(f, *args, chip=chip, **kwargs)
+
+
+X = S((8192, 128), jnp.float32)
+
+
+def test_a_copy_takes_latency_and_bytes_over_bandwidth():
+    small, large = (predicted(copies([n], True), X) for n in (1024, 8192))
+    f = figures(small)
+    per_row = 128 * 4 / f["hbm_bandwidth"]
+    assert large.seconds - small.seconds == pytest.approx((8192 - 1024) * per_row, rel=1e-6)
+    rest = small.seconds - 1024 * per_row - f["dma_latency"] - f["launch_time"]
+    assert 0 <= rest <= f["step_time"] + 1e-7
+    assert large[0].bound == "HBM"
+    assert large[0].bytes_read == 8192 * 512
+
+
+def test_copies_under_way_together_share_the_bandwidth_and_hide_the_latency():
+    together, apart = predicted(copies([2048, 2048], True), X), predicted(copies([2048, 2048], False), X)
+    f = figures(together)
+    assert apart.seconds - together.seconds == pytest.approx(f["dma_latency"], rel=0.05)
+
+
+def pipeline(n, rows=512):
+    def body(x_ref, o_ref):
+        o_ref[...] = x_ref[...] * 2
+
+    spec = pl.BlockSpec((rows, 128), lambda i: (i, 0))
+    return pl.pallas_call(body, grid=(n,), in_specs=[spec], out_specs=spec, out_shape=S((n * rows, 128), jnp.float32)), S((n * rows, 128), jnp.float32)
+
+
+def test_a_pipeline_takes_as_long_as_its_slowest_stage():
+    times = {n: predicted(*pipeline(n)) for n in (8, 16, 64)}
+    f = figures(times[8])
+    moved = 2 * 512 * 512 / f["hbm_bandwidth"]  # of a step, in and out
+    step = (times[64].seconds - times[16].seconds) / 48
+    assert step == pytest.approx(max(moved, f["step_time"]), rel=0.1)
+    assert step == pytest.approx((times[16].seconds - times[8].seconds) / 8, rel=0.05)
+    assert times[64][0].bytes_read == times[64][0].bytes_written == 64 * 512 * 512
+
+
+def test_a_block_that_stays_is_not_copied_again():
+    def body(x_ref, w_ref, o_ref):
+        o_ref[...] = x_ref[...] + w_ref[...]
+
+    spec = pl.BlockSpec((512, 128), lambda i: (i, 0))
+    f = pl.pallas_call(body, grid=(16,), in_specs=[spec, pl.BlockSpec((512, 128), lambda i: (0, 0))], out_specs=spec, out_shape=S((8192, 128), jnp.float32))
+    assert predicted(f, X, S((512, 128), jnp.float32))[0].bytes_read == (16 + 1) * 512 * 512
+
+
+def work(n, block=1024, warps=4, kind=jnp.exp):
+    def body(x_ref, o_ref):
+        x = x_ref[...]
+        for _ in range(64):
+            x = kind(x)
+        o_ref[...] = x
+
+    spec = pl.BlockSpec((block,), lambda i: (i,))
+    return pl.pallas_call(body, grid=(n // block,), in_specs=[spec], out_specs=spec, out_shape=S((n,), jnp.float32),
+                          compiler_params=plt.CompilerParams(num_warps=warps)), S((n,), jnp.float32)
+
+
+def test_a_wave_and_its_tail():
+    one = predicted(*work(132 * 1024), chip=GPU)[0]
+    assert one.programs == 132
+    per_sm = predicted(*work(64 * 132 * 1024), chip=GPU)[0].resident // 132
+    full = predicted(*work(132 * 1024), chip=GPU).seconds
+    half = predicted(*work(66 * 1024), chip=GPU).seconds
+    assert full == pytest.approx(half, rel=0.02), "SMs that have nothing to do change nothing"
+    many = predicted(*work(8 * 132 * 1024), chip=GPU)
+    f = figures(many)
+    special = 8 * 64 * 1024 / f["mufu_rate"] / f["clock"]  # of eight programs on each SM, one behind the other
+    assert per_sm >= 8 and many.seconds == pytest.approx(special + 3e-6, rel=0.15)
+    assert full < predicted(*work(2 * 132 * 1024), chip=GPU).seconds < many.seconds
+
+
+def test_waves_that_are_not_run_are_said_and_right():
+    f, x = work(132 * 1024 * 64)
+    some, all_ = predicted(f, x, chip=GPU)[0], predicted(f, x, chip=GPU, waves=0)[0]
+    assert some.programs_run < some.programs == all_.programs_run
+    assert any("programs were run" in n for n in some.notes)
+    assert some.seconds == pytest.approx(all_.seconds, rel=0.1)
+
+
+@pytest.mark.parametrize("chip, make", [(TPU, lambda: pipeline(16)), (GPU, lambda: work(132 * 1024))])
+def test_it_is_the_same_whatever_the_host_does(chip, make):
+    f, x = make()
+    first = predicted(f, x, chip=chip)
+    for options in ({"fuse": False}, {"workers": 1}, {"workers": 8}, {"random_seed": 7}, {"detect_races": True}):
+        assert predicted(f, x, chip=chip, options=options).seconds == first.seconds, options
+
+
+def test_more_work_never_takes_less():
+    for chip, make, sizes in ((TPU, pipeline, (1, 2, 4, 8, 32)), (GPU, work, (1024, 1 << 17, 1 << 18, 1 << 20))):
+        times = [predicted(*make(n), chip=chip).seconds for n in sizes]
+        assert times == sorted(times)
+    heavy = predicted(*work(1 << 18, kind=jnp.tanh), chip=GPU).seconds
+    assert heavy > predicted(*work(1 << 18, kind=jnp.abs), chip=GPU).seconds
+
+
+def ragged():
+    """As many trips as the array says."""
+
+    def body(n_ref, x_ref, o_ref):
+        o_ref[...] = jax.lax.fori_loop(0, n_ref[0], lambda i, a: a * x_ref[...], x_ref[...])
+
+    return pl.pallas_call(body, in_specs=[pl.BlockSpec(memory_space=pltpu.SMEM), pl.BlockSpec(memory_space=pltpu.VMEM)], out_shape=S((512, 128), jnp.float32))
+
+
+def test_control_that_depends_on_data_is_followed():
+    x = jnp.ones((512, 128), jnp.float32)
+    few, many = (predicted(ragged(), jnp.array([n], jnp.int32), x).seconds for n in (1, 1000))
+    assert many > few + 900 * 512 / 8 / 4 / 1.5e9
+
+
+def test_what_it_says():
+    p = pallasim.predict(*pipeline(16), chip=TPU)
+    text = str(p)
+    assert "predicted, bound by" in text and "critical path" in text
+    assert "guessed" in text
+    d = json.loads(p.to_json())
+    assert d["seconds"] == pytest.approx(p.seconds)
+    assert sum(s["seconds"] for s in d["launches"][0]["critical"]) == pytest.approx(p.seconds, rel=1e-6)
+    assert any("x_ref[...] * 2" in line["text"] for line in d["launches"][0]["lines"])
+    assert "<details" in p._repr_html_()
+    with pytest.raises(RuntimeError, match="nothing to predict"):
+        predicted(lambda x: x + 1, x := jnp.ones(3))
+    with pytest.raises(ValueError):
+        predicted(*pipeline(2), chip="tpu-v99")
+
+
+def test_what_the_chip_refuses_raises_with_its_rule():
+    def body(x_ref, o_ref):
+        o_ref[...] = x_ref[...]
+
+    f = pl.pallas_call(body, out_shape=S((1 << 19, 128), jnp.float32))
+    with pytest.raises(pallasim.KernelError) as e:
+        predicted(f, S((1 << 19, 128), jnp.float32))
+    assert e.value.finding.code == "PS-MEM-001"
+
+
+# --- the time line ----------------------------------------------------------------------------------------------------
+def fields(message):
+    """Of a protobuf message: numbers and values, in order."""
+    at = 0
+
+    def varint():
+        nonlocal at
+        value = shift = 0
+        while True:
+            b = message[at]
+            at += 1
+            value |= (b & 127) << shift
+            shift += 7
+            if b < 128:
+                return value
+
+    while at < len(message):
+        key = varint()
+        number, kind = key >> 3, key & 7
+        if kind == 0:
+            yield number, varint()
+        elif kind == 1:
+            yield number, struct.unpack("<Q", message[at:at + 8])[0]
+            at += 8
+        else:
+            n = varint()
+            yield number, message[at:at + n]
+            at += n
+
+
+def test_the_time_line_is_perfettos(tmp_path):
+    path = tmp_path / "run.perfetto-trace"
+    p = predicted(*pipeline(8), trace=str(path))
+    tracks, open_, slices, leaves, arrives, arguments = {}, {}, [], set(), set(), set()
+    for number, packet in fields(path.read_bytes()):
+        assert number == 1
+        d = dict(fields(packet))
+        if 60 in d:
+            t = dict(fields(d[60]))
+            tracks[t[1]] = t[2].decode()
+        else:
+            every = list(fields(d[11]))
+            e = dict(every)
+            if e[9] == 1:
+                open_.setdefault(e[11], []).append((e[23].decode(), d[8]))
+                arguments |= {tuple(dict(fields(v)).get(k, b"").decode() for k in (10, 6)) for k, v in every if k == 4}
+                leaves |= {e[47]} if 47 in e else set()
+                arrives |= {e[48]} if 48 in e else set()
+            elif e[9] == 2:
+                name, begin = open_[e[11]].pop()
+                slices.append((tracks[e[11]], name, begin, d[8]))
+    assert not any(open_.values())
+    moved = [s for s in slices if s[1] == "block"]
+    assert len(moved) == 16, "8 blocks in, 8 out"
+    assert max(end for *_, end in slices) <= p.seconds * 1e9 + 1
+    assert leaves and leaves == arrives
+    assert any(name == "line" and "test_predict.py" in text for name, text in arguments)
+    assert ("grid point", "(3)") in arguments
+
+
+# --- a Hopper kernel ----------------------------------------------------------------------------------------------------
+def hopper(n, tile=128, steps=4):
+    mm = pytest.importorskip("jax.experimental.pallas.ops.gpu.hopper_matmul_mgpu")
+    config = mm.TuningConfig(tile_m=64, tile_n=tile, tile_k=64, max_concurrent_steps=steps, wg_dimension=mm.MatmulDimension.M)
+    return functools.partial(mm.matmul, config=config, c=None), S((n, n), jnp.float16), S((n, n), jnp.float16)
+
+
+def test_a_hopper_matmul_is_bound_by_what_bounds_it():
+    few, many = predicted(*hopper(1024, steps=2), chip=GPU), predicted(*hopper(1024), chip=GPU)
+    assert many.seconds < few.seconds, "two slots do not cover the latency"
+    assert 2e-6 < many.seconds < 5e-5
+    assert many[0].flops == pytest.approx(2 * 1024**3)
+    large = predicted(*hopper(2048), chip=GPU)[0]
+    assert large.flops == pytest.approx(2 * 2048**3, rel=1e-3)
+    assert large.seconds > 2 * 2048**3 / 989e12
+
+
