@@ -69,8 +69,8 @@ Verdict judge_races(const Case& c, const std::string& only, Verdict v) {
 // evaluator saw them meet.
 std::string unexpected(const oracle::Outcome& want, const EngineOutcome& got, bool missing) {
   for (const std::string& f : got.findings)
-    if (!f.starts_with("PS-OOB-003") && f.find("one trip of a parallel_loop") == std::string::npos ||
-        (!want.trips_meet && !missing))
+    if (!f.starts_with("PS-OOB-003") &&
+        (f.find("one trip of a parallel_loop") == std::string::npos || (!want.trips_meet && !missing)))
       return f;
   return "";
 }
