@@ -132,9 +132,7 @@ std::pair<int32_t, uint32_t> Execution::stands_for(const Thread& t, uint32_t buf
 }
 
 memory::Place Execution::place(const Thread& t, uint32_t buffer, int64_t offset) const {
-  // What is allocated belongs to the unit, also where one that it spawned names it; values are a thread's own.
-  const bool own = t.parent < 0 || buffer == t.temps;
-  if (!plan->memory.is_alias(buffer)) return {own ? t.index : t.unit, buffer, offset};
+  if (!plan->memory.is_alias(buffer)) return {t.index, buffer, offset};
   const BufferAlias& a = aliases[static_cast<size_t>(t.home)][place_of(*plan, buffer)];
   return {a.thread, a.buffer, offset};
 }

@@ -69,7 +69,7 @@ int32_t unit_elsewhere(const Thread& t, const Step* s, const UnitSet& set, const
 }
 
 int32_t begun(const Thread& t, int32_t unit) {
-  if (unit == t.unit) return t.parent < 0 ? t.index : unit;
+  if (unit == t.unit) return t.index;
   Execution& ex = *t.exec;
   Thread& other = ex.threads[static_cast<size_t>(unit)];
   if (!other.arena && ex.points > 0) ex.begin_program(other);
