@@ -171,6 +171,34 @@ int predict_launch(const RunOptions& o, const interp::Options& options, ir::Modu
   return kOk;
 }
 
+// As often as it is asked for; the last one's report, and the seconds of each.
+interp::Report launches(const RunOptions& o, const interp::Options& options, const interp::Plan& plan,
+                        const std::string& kernel, const interp::DeviceCall& call, Out& out,
+                        std::vector<double>* seconds) {
+  interp::Report report;
+  for (int i = 0; i < o.repeat; ++i) {
+    interp::Session session;
+    const auto start = std::chrono::steady_clock::now();
+    ProgressLine progress(o.progress, kernel);
+    const std::vector<std::unique_ptr<trace::Reporter>> reporters = make_reporters(o.observe);
+    std::vector<interp::Observer*> observers;
+    for (const auto& r : reporters) observers.push_back(r.get());
+    interp::Timeline timeline;
+    trace::StepTimeline steps(&timeline);
+    if (!o.trace.empty()) observers.push_back(&steps);
+    interp::Outcome outcome = interp::try_launch(plan, session, std::span(&call, 1), options,
+                                                 {nullptr, progress.counter(), nullptr, observers});
+    progress.wipe();
+    if (!o.trace.empty()) write_file(o.trace, trace::to_perfetto(timeline));
+    if (i == 0)
+      for (const auto& r : reporters) out.text(escaped_lines(r->text()));
+    report = std::move(outcome.report);
+    if (outcome.stop) stopped(report, *outcome.stop, out);
+    seconds->push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+  return report;
+}
+
 }  // namespace
 
 int run(const RunOptions& o, Out& out) {
@@ -199,29 +227,8 @@ int run(const RunOptions& o, Out& out) {
   const ir::Module& module = interp::module_of(*plan);  // the plan owns it now
   std::vector<Argument> results = placed(module, [&] { return make_results(module, budget); });
   const auto in = buffers(args), to = buffers(results);
-  interp::Report report;
   std::vector<double> seconds;
-  for (int i = 0; i < o.repeat; ++i) {
-    interp::Session session;
-    const auto start = std::chrono::steady_clock::now();
-    const interp::DeviceCall call{0, in, to, 0};
-    ProgressLine progress(o.progress, kernel);
-    const std::vector<std::unique_ptr<trace::Reporter>> reporters = make_reporters(o.observe);
-    std::vector<interp::Observer*> observers;
-    for (const auto& r : reporters) observers.push_back(r.get());
-    interp::Timeline timeline;
-    trace::StepTimeline steps(&timeline);
-    if (!o.trace.empty()) observers.push_back(&steps);
-    interp::Outcome outcome = interp::try_launch(*plan, session, std::span(&call, 1), options,
-                                                 {nullptr, progress.counter(), nullptr, observers});
-    progress.wipe();
-    if (!o.trace.empty()) write_file(o.trace, trace::to_perfetto(timeline));
-    if (i == 0)
-      for (const auto& r : reporters) out.text(escaped_lines(r->text()));
-    report = std::move(outcome.report);
-    if (outcome.stop) stopped(report, *outcome.stop, out);
-    seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-  }
+  const interp::Report report = launches(o, options, *plan, kernel, {0, in, to, 0}, out, &seconds);
 
   show_prints(report, out);
   const bool on_chip = options.chip->family != hw::Family::Generic;

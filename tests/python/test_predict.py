@@ -169,7 +169,7 @@ def test_what_it_says():
     assert any("x_ref[...] * 2" in line["text"] for line in d["launches"][0]["lines"])
     assert "<details" in p._repr_html_()
     with pytest.raises(RuntimeError, match="nothing to predict"):
-        predicted(lambda x: x + 1, x := jnp.ones(3))
+        predicted(lambda x: x + 1, jnp.ones(3))
     with pytest.raises(ValueError):
         predicted(*pipeline(2), chip="tpu-v99")
 

@@ -8,7 +8,7 @@ namespace pallasim::interp {
 
 struct TimedRun {
   std::vector<bool> skips;  // by step: what only makes values
-  int64_t most_steps = 0;   // 0: no limit; beyond it PS-STEP-001
+  int64_t most_steps = 0;   // 0: no limit; beyond it PS-LIVE-002
 };
 // Steps that make values and nothing that anybody goes by: control, addresses and synchronisation do without them.
 std::vector<bool> value_steps(const Plan&);
