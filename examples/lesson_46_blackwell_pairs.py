@@ -206,7 +206,7 @@ def main():
 
     for what, f, code, words, twin in (
         ("The next tile's copies do not ask for their slots", stays, "PS-BAR-002", "ended before anybody saw the end of phase 0", dict(ask=False)),
-        ("The next tile's products do not wait for the load of the sum", stays, "PS-RACE-002", "plgpu.wait_load_tmem()", dict(loaded=False)),
+        ("The next tile's products do not wait for the load of the sum", stays, "PS-RACE-002", "acc", dict(loaded=False)),
         ("The sum is written out before its products are over", two_groups, "PS-RACE-002", "acc", dict(hear=False)),
         ("Products do not wait for a sum that is still written out", two_groups, "PS-RACE-002", "acc", dict(wait=False, clusters=1)),
         ("One CTA of the pair does not say that its sum is written out", two_groups, "PS-DEAD-001", "written", dict(tell=(0,), clusters=1)),

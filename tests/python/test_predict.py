@@ -55,7 +55,7 @@ def test_a_copy_takes_latency_and_bytes_over_bandwidth():
     per_row = 128 * 4 / f["hbm_bandwidth"]
     assert large.seconds - small.seconds == pytest.approx((8192 - 1024) * per_row, rel=1e-6)
     rest = small.seconds - 1024 * per_row - f["dma_latency"] - f["launch_time"]
-    assert 0 <= rest <= f["step_time"] + 1e-7
+    assert 0 <= rest <= f["step_time"] + f["dma_latency"] + 1e-7  # the result goes back, too
     assert large[0].bound == "HBM"
     assert large[0].bytes_read == 8192 * 512
 
@@ -255,7 +255,7 @@ def test_a_hopper_matmul_is_bound_by_what_bounds_it():
     few, many = predicted(*hopper(1024, steps=2), chip=GPU), predicted(*hopper(1024), chip=GPU)
     assert many.seconds < few.seconds, "two slots do not cover the latency"
     assert 2e-6 < many.seconds < 5e-5
-    assert many[0].flops == pytest.approx(2 * 1024**3)
+    assert many[0].flops == pytest.approx(2 * 1024**3, rel=1e-3)
     large = predicted(*hopper(2048), chip=GPU)[0]
     assert large.flops == pytest.approx(2 * 2048**3, rel=1e-3)
     assert large.seconds > 2 * 2048**3 / 989e12
