@@ -24,8 +24,7 @@ std::string tuple(const std::vector<int64_t>& x) {
 
 }  // namespace
 
-PipelineDetector::PipelineDetector(const Plan& plan, Instances& instances, FlightDetector& flights)
-    : plan_(plan), instances_(instances), flights_(flights) {
+PipelineDetector::PipelineDetector(const Plan& plan, FlightDetector& flights) : plan_(plan), flights_(flights) {
   const hw::MachineModel& m = *plan.first().model;
   // Windows that the engine copies are looked at as copies.
   if (!m.grid_pipeline || !m.in_order() || !plan.module.meshes.empty() || plan.module.bodies.size() != 1) return;

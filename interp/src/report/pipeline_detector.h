@@ -4,7 +4,6 @@
 #pragma once
 #include <deque>
 #include <map>
-#include <optional>
 #include <vector>
 
 #include "flight_detector.h"
@@ -18,7 +17,7 @@ namespace pallasim::interp {
 // window's memory is fetched into, or written, again: told to `flights`.
 class PipelineDetector : public Detector {
  public:
-  PipelineDetector(const Plan&, Instances&, FlightDetector& flights);
+  PipelineDetector(const Plan&, FlightDetector& flights);
   bool empty() const { return windows_.empty(); }
   uint32_t wants() const override { return kPoint | kWindow; }
   void see(Seen&) override {}
@@ -49,7 +48,6 @@ class PipelineDetector : public Detector {
   std::map<std::pair<int32_t, size_t>, std::deque<Block>> shown_;  // by thread and operand, the latest last
   std::map<int32_t, Step> steps_;
   const Plan& plan_;
-  Instances& instances_;
   FlightDetector& flights_;
   std::map<size_t, ir::Diagnostic> findings_;  // by operand
 };
