@@ -58,6 +58,9 @@ void Machine::op_copy(Thread& t, const Op& op) {
   leave_out_ignored(src, dst);
   const int target = peer(t, op, "copy");
   if (target != t.index) dst = at_thread(dst, target), received = at_thread(received, target);
+  // A load outside may go on; the engine that moves copies does not.
+  for (const int64_t at : src.at)
+    if (at == kOutside) throw Stop{"out of bounds: copy of " + src.memory->name};
   const Array bytes = read(src);
   if (const Attr* add = op.attr("add"); add && add->is_true()) add_elements(dst, bytes);
   else write(dst, bytes);
