@@ -236,6 +236,18 @@ class Carrier {
       shadow_.stored(t_, s_, w.addr(), to);
     }
   }
+  // The list of a copy of chosen rows decides where they lie.
+  void row_copy(const RowCopyPayload& p) {
+    const ChosenRows& r = p.rows;
+    if (p.chooses) {
+      decides(r.count_slot, Decides::Size);
+      const int64_t n = r.count_slot == Addr::kNoSlot ? r.count : std::max<int64_t>(t_.slot<int64_t>(r.count_slot), 0);
+      const Birth b = shadow_.memory(t_.index, r.list.buffer)
+                          .find(view_of(t_, r.list, {&n, 1}, {&r.stride, 1}, ir::byte_size(r.dtype)));
+      if (b != 0) shadow_.decides(t_, s_, b, Decides::Address);
+    }
+    boxes();
+  }
   void extent(const ValidPayload& p) {
     for (const uint32_t slot : {p.extent_slot, p.start_slot, p.size_slot}) decides(slot, Decides::Size);
     set_slot(s_.dst, 0);
@@ -333,8 +345,8 @@ void carry(Thread& t, const Step& s, Shadow& shadow) {
     case Kind::window_staged:
     case Kind::window_flush: return carry_window(t, s, shadow);
     case Kind::tmem_load:
-    case Kind::peer_read:
-    case Kind::row_copy: return c.boxes();
+    case Kind::peer_read: return c.boxes();
+    case Kind::row_copy: return c.row_copy(payload<Kind::row_copy>(s));
     case Kind::copy: return c.copy(payload<Kind::copy>(s));
     case Kind::fill: return c.boxes();
     case Kind::reinterpret: return carry_reinterpret(t, s, shadow);

@@ -193,13 +193,14 @@ void copy_rows(Thread& t, const Step* s, Boxes* out) {
   // The list may lie in what the copy writes: it is read before anything moves.
   std::vector<int64_t> rows(static_cast<size_t>(std::max<int64_t>(n, 0)));
   integer_elements(t.resolve(r.list), r.dtype, r.stride, rows);
+  if (out) out->read(r.list, {&n, 1}, {&r.stride, 1}, ir::byte_size(r.dtype));
   for (const int64_t row : rows) {
     if ((r.ignores && row == r.ignored) || (row >= 0 && row < most)) continue;
+    if (out) return;  // who looks at the list may know why
     const CopySide& side = p.of_dst ? p.dst : p.src;
     diagnose(t).out_of_bounds(t, s, {0, false, 0, most - 1, static_cast<int>(r.dim), most, 1}, row, side.name,
                               side.extents.dims, p.of_dst ? "write" : "read");
   }
-  if (out) out->read(r.list, {&n, 1}, {&r.stride, 1}, ir::byte_size(r.dtype));
   if (out && copy.plain()) return;  // no element moves by itself
   // Where nobody can tell when which row moves.
   if (n > 0 && !t.exec->plan->options.checked && t.exec->copies_move != Options::Copies::Scheduled && copy.plain()) {
