@@ -124,7 +124,7 @@ std::vector<Config> race_configurations(uint64_t seed) {
   add("checked, random schedule, copies at wait", true, Options::Copies::AtWait);
   add("checked, random schedule, copies scheduled", true, Options::Copies::Scheduled);
   add("checked, restored, copies scheduled", true, Options::Copies::Scheduled);
-  r.back().options.verify_restore = 41;
+  r.back().options.verify_restore = seed % 4 == 0 ? 41 : 997;  // what detectors know is much to copy
   return r;
 }
 

@@ -1,10 +1,14 @@
 // Holds every configuration of the engine against the eager evaluator, on generated programs.
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <tbb/global_control.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -55,9 +59,12 @@ void save(const Arguments& a, const Case& c, const std::string& why) {
   std::ofstream(base + ".txt") << why << "\n" << describe(c);
 }
 
-// One worker: seeds first, first + step, … A line per event goes to `out`: what the parent counts.
-void work(const Arguments& a, uint64_t first, uint64_t end, uint64_t step, FILE* out) {
-  for (uint64_t s = first; s < end; s += step) {
+// The next seed, which all workers share.
+using Seeds = std::atomic<uint64_t>;
+
+// One worker. A line per event goes to `out`: what the parent counts.
+void work(const Arguments& a, Seeds& next, uint64_t end, FILE* out) {
+  for (uint64_t s = next++; s < end; s = next++) {
     fprintf(out, "S %llu\n", static_cast<unsigned long long>(s));
     fflush(out);
     alarm(kSecondsPerModule);
@@ -91,57 +98,56 @@ struct Totals {
 
 struct Job {
   pid_t pid = -1;
-  FILE* in = nullptr;
-  uint64_t next = 0, at = 0;
+  int in = -1;       // -1: it has ended, or broken off
+  std::string line;  // begun, not at its end yet
+  uint64_t at = 0;
   bool ended = false;
 };
 
-Job start(const Arguments& a, uint64_t first, uint64_t end, uint64_t step) {
+Job start(const Arguments& a, Seeds& next, uint64_t end) {
   int fd[2];
   if (pipe(fd) != 0) throw std::runtime_error("pipe");
   Job j;
-  j.next = first;
   j.pid = fork();
   if (j.pid == 0) {
     close(fd[0]);
-    work(a, first, end, step, fdopen(fd[1], "w"));
+    work(a, next, end, fdopen(fd[1], "w"));
     _exit(0);
   }
   close(fd[1]);
-  j.in = fdopen(fd[0], "r");
+  j.in = fd[0];
   return j;
 }
 
-// Reads events of one job until it ends or breaks off.
-void follow(const Arguments& a, Job& j, Totals& t) {
-  char* line = nullptr;
-  size_t room = 0;
-  while (getline(&line, &room, j.in) > 0) {
-    line[strcspn(line, "\n")] = 0;
-    int n = 0, runs = 0, at = 0;
-    switch (line[0]) {
-      case 'S': j.at = strtoull(line + 2, nullptr, 10); break;
-      case 'T': sscanf(line + 2, "%d %n", &n, &at), t.terms[line + 2 + at] += n; break;
-      case 'O': sscanf(line + 2, "%d %n", &n, &at), t.operations[line + 2 + at] += n; break;
-      case 'E': j.ended = true; break;
-      case 'R': {
-        long long hits = 0;
-        if (sscanf(line + 2, "%d %lld", &n, &hits) == 2 && n >= 0 && n < kRewrites) t.rewrites[n] += hits;
-        break;
-      }
-      default: {
-        sscanf(line + 2, "%d %d %n", &n, &runs, &at);
-        ++t.modules, t.runs += runs;
-        const auto kind = static_cast<Verdict::Kind>(n);
-        const std::string what = line + 2 + at;
-        ++t.kinds[name_of(kind)];
-        if (kind == Verdict::Kind::Missing) ++t.missing[what];
-        else if (kind != Verdict::Kind::Same) t.fail(j.at, fmt::format("{}: {}", name_of(kind), what), !a.first);
-      }
+void count(const Arguments& a, Job& j, const std::string& line, Totals& t) {
+  int n = 0, runs = 0, at = 0;
+  const char* const rest = line.c_str() + std::min<size_t>(2, line.size());
+  switch (line.empty() ? ' ' : line[0]) {
+    case 'S': j.at = strtoull(rest, nullptr, 10); break;
+    case 'T': sscanf(rest, "%d %n", &n, &at), t.terms[rest + at] += n; break;
+    case 'O': sscanf(rest, "%d %n", &n, &at), t.operations[rest + at] += n; break;
+    case 'E': j.ended = true; break;
+    case 'R': {
+      long long hits = 0;
+      if (sscanf(rest, "%d %lld", &n, &hits) == 2 && n >= 0 && n < kRewrites) t.rewrites[n] += hits;
+      break;
+    }
+    default: {
+      sscanf(rest, "%d %d %n", &n, &runs, &at);
+      ++t.modules, t.runs += runs;
+      const auto kind = static_cast<Verdict::Kind>(n);
+      const std::string what = rest + at;
+      ++t.kinds[name_of(kind)];
+      if (kind == Verdict::Kind::Missing) ++t.missing[what];
+      else if (kind != Verdict::Kind::Same) t.fail(j.at, fmt::format("{}: {}", name_of(kind), what), !a.first);
     }
   }
-  free(line);
-  fclose(j.in);
+}
+
+// A job whose pipe is at its end: it is through, or broke off.
+void finish(const Arguments& a, Job& j, Totals& t) {
+  close(j.in);
+  j.in = -1;
   int status = 0;
   waitpid(j.pid, &status, 0);
   if (j.ended) return;
@@ -153,19 +159,41 @@ void follow(const Arguments& a, Job& j, Totals& t) {
   save(a, a.generate(j.at), how);
 }
 
-// Seeds begin, begin + 1, … Each worker runs in a process of its own; where one breaks off, its seed is named and the
-// next seed goes on, unless the first one is all that is asked for.
+// What there is to read of a job; a pipe that nobody reads would stop it.
+void follow(const Arguments& a, Job& j, Totals& t) {
+  char bytes[1 << 16];
+  const ssize_t n = read(j.in, bytes, sizeof bytes);
+  if (n <= 0) return finish(a, j, t);
+  for (ssize_t i = 0; i < n; ++i) {
+    if (bytes[i] != '\n') {
+      j.line += bytes[i];
+      continue;
+    }
+    count(a, j, j.line, t);
+    j.line.clear();
+  }
+}
+
+// Seeds begin, begin + 1, … Each worker runs in a process of its own; where one breaks off, its seed is named and
+// another one goes on, unless the first failure is all that is asked for.
 void pass(const Arguments& a, uint64_t begin, uint64_t end, Totals& t) {
-  const auto step = static_cast<uint64_t>(a.jobs);
+  void* const shared = mmap(nullptr, sizeof(Seeds), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared == MAP_FAILED) throw std::runtime_error("mmap");
+  Seeds& next = *new (shared) Seeds(begin);
   std::vector<Job> jobs;
-  for (uint64_t j = 0; j < step && begin + j < end; ++j) jobs.push_back(start(a, begin + j, end, step));
-  for (Job& job : jobs) {
-    follow(a, job, t);
-    while (!job.ended && !a.first && job.at + step < end) {
-      job = start(a, job.at + step, end, step);
-      follow(a, job, t);
+  for (int i = 0; i < a.jobs; ++i) jobs.push_back(start(a, next, end));
+  for (;;) {
+    std::vector<pollfd> open;
+    for (const Job& job : jobs) open.push_back({job.in, POLLIN, 0});
+    if (std::all_of(open.begin(), open.end(), [](const pollfd& p) { return p.fd < 0; })) break;
+    if (poll(open.data(), open.size(), -1) < 0) continue;
+    for (size_t i = 0; i < jobs.size(); ++i) {
+      if (open[i].fd < 0 || open[i].revents == 0) continue;
+      follow(a, jobs[i], t);
+      if (jobs[i].in < 0 && !jobs[i].ended && !a.first && next < end) jobs[i] = start(a, next, end);
     }
   }
+  munmap(shared, sizeof(Seeds));
 }
 
 // What has not been there often enough yet, and which terms the file does not have.
