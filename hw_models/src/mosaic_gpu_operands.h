@@ -9,6 +9,8 @@ namespace pallasim::hw {
 
 using Shape = std::vector<int64_t>;
 
+inline constexpr int64_t kWarpgroup = 128;  // CUDA threads
+
 // The operand of an attribute, its type and its extents as far as they are known here.
 struct Operand {
   const ir::Type* type = nullptr;

@@ -6,7 +6,7 @@
 #include <map>
 #include <optional>
 
-#include "rules.h"
+#include "mosaic_gpu_operands.h"
 
 namespace pallasim::hw {
 namespace {
@@ -14,7 +14,6 @@ namespace {
 using ir::OpCode;
 
 constexpr int64_t kLeast = 24, kMost = 256, kStep = 8;
-constexpr int64_t kWarpgroup = 128;  // CUDA threads
 
 // What a warpgroup asks for in the end, as far as its number alone decides.
 class Budgets {

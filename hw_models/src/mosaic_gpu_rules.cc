@@ -13,8 +13,6 @@ namespace {
 
 using ir::DType, ir::OpCode;
 
-constexpr int64_t kWarpgroup = 128;  // CUDA threads
-
 class MosaicGpuRules {
  public:
   MosaicGpuRules(const ir::Module& m, const Profile& p, std::vector<ir::Diagnostic>* out)

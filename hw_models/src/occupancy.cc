@@ -12,7 +12,7 @@ namespace pallasim::hw {
 namespace {
 
 constexpr int64_t kWarp = 32;              // threads
-constexpr int64_t kWarpgroup = 4;          // warps
+constexpr int64_t kWarpgroupWarps = 4;     // warps
 constexpr int64_t kColumnBytes = 128 * 4;  // of tensor memory: a column has 128 lanes of 32 bits
 
 void limit(Residency* r, const char* resource, int64_t has, int64_t takes, std::string why) {
@@ -31,7 +31,7 @@ void read_mesh(const ir::Mesh& mesh, BlockNeeds* n) {
   for (size_t i = grid; i < std::min(grid + cluster, mesh.axes.size()); ++i)
     n->cluster = memory::mul(n->cluster, std::max<int64_t>(mesh.axes[i].size, 1));
   if (threads > 0 && !mesh.axes.empty())
-    n->warps = memory::mul(kWarpgroup, std::max<int64_t>(mesh.axes.back().size, 1));
+    n->warps = memory::mul(kWarpgroupWarps, std::max<int64_t>(mesh.axes.back().size, 1));
 }
 
 }  // namespace

@@ -19,7 +19,10 @@ def declared():
 
 def symbols(room, inner=""):
     """What the objects of a room, or of a room in it, define, and what they need: name -> an object that does."""
-    objects = sorted((BUILD / "interp" / "CMakeFiles" / f"pallasim_interp_{room}.dir" / "src" / room / inner).rglob("*.o"))
+    of_room = BUILD / "interp" / "CMakeFiles" / f"pallasim_interp_{room}.dir"
+    together = f"Unity/unity_in_src_{room}_" + (f"{inner}_" if inner else "")  # cmake/together.cmake
+    alone = f"src/{room}/" + (f"{inner}/" if inner else "")
+    objects = sorted(o for o in of_room.rglob("*.o") if str(o.relative_to(of_room)).startswith((together, alone)))
     assert objects, f"no objects of {room} in {BUILD}: build first"
     defined, needed = {}, {}
     path = ""

@@ -8,7 +8,7 @@
 namespace pallasim::interp::test {
 namespace {
 
-constexpr int64_t kBlocks = 40, kRow = 16;
+constexpr int64_t kBlocks = 40, kWidth = 16;
 
 // Blocks of one thread, whose number is in %2; %3 is 1. Rows that nobody writes stay as they begin.
 std::string blocks(const std::string& body, const std::string& more = "") {
@@ -32,10 +32,10 @@ TEST(Speculation, APlanWhoseBlocksMeetRunsInOrderFromThenOn) {
   const std::string text = read_file("engine/speculation/chain.psir");
   const Options o = with(4);
   const auto plan = compile(ir::parse(text), o);
-  const Array a = noise({kBlocks, kRow});
+  const Array a = noise({kBlocks, kWidth});
   const std::vector<std::byte> want = run(text, {a}, with(1)).results[0].bytes;
   for (int repeat = 0; repeat < 3; ++repeat) {
-    Array in = a, out = f32({kBlocks, kRow}, std::vector<float>(kBlocks * kRow));
+    Array in = a, out = f32({kBlocks, kWidth}, std::vector<float>(kBlocks * kWidth));
     const Buffer args[] = {in.buffer()}, results[] = {out.buffer()};
     Session session;
     launch(*plan, session, args, results, o);
@@ -50,7 +50,7 @@ TEST(Speculation, TheFirstErrorIsReportedWithTheOrderOfBlocks) {
       "  %6 = get %0, %5 {view = [index($1, slice(0, 16))]} : f32[16]\n"
       "  store %1, %6, %2 {view = [index($2, slice(0, 16))]}\n");
   std::string want, got;
-  const std::vector<Array> args{noise({kBlocks, kRow})};
+  const std::vector<Array> args{noise({kBlocks, kWidth})};
   EXPECT_EQ(error_code(text, args, with(1), &want), error_code(text, args, with(4), &got));
   EXPECT_EQ(got, want);
   EXPECT_NE(want.find("42"), std::string::npos) << want;  // block 14 is the first that leaves the array

@@ -19,6 +19,7 @@
 namespace pallasim::oracle {
 
 using Dims = std::vector<int64_t>;
+inline bool has(const Dims& v, size_t d) { return std::find(v.begin(), v.end(), static_cast<int64_t>(d)) != v.end(); }
 using ir::Attr;
 using ir::DType;
 using ir::Op;

@@ -7,8 +7,6 @@ using interp::reference_kernels;
 
 namespace {
 
-bool has(const Dims& v, size_t d) { return std::find(v.begin(), v.end(), static_cast<int64_t>(d)) != v.end(); }
-
 Dims reduced_last(const Array& x, const Dims& axes) {
   Dims order;
   for (size_t d = 0; d < x.dims.size(); ++d)

@@ -30,8 +30,6 @@ Array dropped(const Attr* given, DType t) {
   return r;
 }
 
-bool has(const Dims& v, size_t d) { return std::find(v.begin(), v.end(), static_cast<int64_t>(d)) != v.end(); }
-
 // Slices of an array that index vectors name: of a gather's result or a scatter's updates, whose dimensions `window`
 // run inside a slice, along those of the array that are neither `named` nor of `x_batch`.
 struct Slices {

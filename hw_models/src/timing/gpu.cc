@@ -12,7 +12,7 @@ namespace {
 using ir::DType;
 using ir::Space;
 
-constexpr double kLanes = 128;  // of an SM
+constexpr double kSimtLanes = 128;  // of an SM
 
 class Gpu : public CostModel {
  public:
@@ -46,7 +46,7 @@ class Gpu : public CostModel {
     const double special = f_.value_or("sfu_" + figure, 0);
     busy(w, Unit::Special) = special * n / f_("mufu_rate") * cycle_;
     busy(w, sort == Sort::Move || sort == Sort::Scan ? Unit::Access : Unit::Vector) =
-        f_("simt_" + figure) * wide * n / packed / (kLanes * share_) * cycle_;
+        f_("simt_" + figure) * wide * n / packed / (kSimtLanes * share_) * cycle_;
     return w;
   }
 
@@ -55,7 +55,7 @@ class Gpu : public CostModel {
     w.flops = s.flops();
     const double clock = f_("tensor_clock");
     if (ir::bit_width(s.dtype) == 64 || (ir::bit_width(s.dtype) == 32 && (s.highest || !ir::is_float(s.dtype)))) {
-      busy(w, Unit::Vector) = f_("simt_fma") * s.flops() / 2 / (kLanes * share_) * cycle_;
+      busy(w, Unit::Vector) = f_("simt_fma") * s.flops() / 2 / (kSimtLanes * share_) * cycle_;
       return w;
     }
     const auto m = static_cast<double>((s.m + 63) / 64 * 64), n = static_cast<double>((s.n + 7) / 8 * 8),
@@ -110,7 +110,7 @@ class Gpu : public CostModel {
     const bool atomic = (ir::info(op.code).effects & ir::kEffectAtomic) != 0 ||
                         (op.code == ir::OpCode::addupdate && model(m_).programs == Programs::Concurrent);
     if (atomic) busy(w, Unit::Access) = static_cast<double>(t->num_elements()) * sms_ / f_("atomic_rate");
-    busy(w, Unit::Vector) = f_("simt_access") * std::max(bytes / 16, 1.0) / (kLanes * share_) * cycle_;
+    busy(w, Unit::Vector) = f_("simt_access") * std::max(bytes / 16, 1.0) / (kSimtLanes * share_) * cycle_;
     return w;
   }
 

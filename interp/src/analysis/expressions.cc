@@ -11,7 +11,7 @@ using ir::Op, ir::OpCode, ir::Region, ir::ValueId;
 
 namespace {
 
-constexpr int64_t kMost = INT32_MAX;
+constexpr int64_t kMostOfIndex = INT32_MAX;
 constexpr size_t kMostConditions = 16, kMostTerms = 8;
 
 std::optional<int64_t> constant_of(const Op& op) {
@@ -113,7 +113,7 @@ AffineExpr with_dims(const AffineExpr& e, std::span<const int> dims) {
 }
 
 AffineExpr coordinate(size_t axis, const ir::GridAxis& a) {
-  const int64_t last = a.dynamic >= 0 ? kMost : std::clamp<int64_t>(a.size - 1, 0, kMost);
+  const int64_t last = a.dynamic >= 0 ? kMostOfIndex : std::clamp<int64_t>(a.size - 1, 0, kMostOfIndex);
   return AffineExpr(Symbol{Symbol::Kind::Axis, static_cast<int>(axis), {0, last}});
 }
 
@@ -348,7 +348,7 @@ std::optional<AffineExpr> Expressions::result(const Op& op) {
 
 // Where a program, a core or an element is.
 std::optional<AffineExpr> Expressions::of_index(const Op& op) {
-  if (op.code == OpCode::axis_index || op.code == OpCode::axis_size) return number({0, kMost});
+  if (op.code == OpCode::axis_index || op.code == OpCode::axis_size) return number({0, kMostOfIndex});
   if (op.code == OpCode::iota) {
     const auto d = static_cast<size_t>(op.attr("axis")->i);
     const ir::Dim& dim = graph_.type(op.results[0])->dims[d];
@@ -357,10 +357,10 @@ std::optional<AffineExpr> Expressions::of_index(const Op& op) {
   const bool id = op.code == OpCode::program_id;
   if (!id && op.code != OpCode::num_programs) return {};
   const auto axis = static_cast<size_t>(op.attr("axis")->i);
-  if (axis >= visible_.size()) return number({0, kMost});
+  if (axis >= visible_.size()) return number({0, kMostOfIndex});
   if (id) return visible_[axis];
   const int64_t last = visible_[axis].range().greatest;
-  return last < kMost ? AffineExpr(last + 1) : number({0, kMost});
+  return last < kMostOfIndex ? AffineExpr(last + 1) : number({0, kMostOfIndex});
 }
 
 // One of two: what both have, and the rest of either.

@@ -8,9 +8,9 @@ namespace pallasim::interp {
 namespace {
 
 // The boxes that an operation wrote, as accesses.
-class Sides : public ops::Boxes {
+class WrittenSides : public ops::Boxes {
  public:
-  Sides(WrittenPages& to, const Thread& t, const Step& s) : Boxes(t, s), to_(to) {}
+  WrittenSides(WrittenPages& to, const Thread& t, const Step& s) : Boxes(t, s), to_(to) {}
 
  private:
   void box(const Access& a) override { to_.on_access(a); }
@@ -31,7 +31,7 @@ void WrittenPages::on_access(const Access& a) {
 void WrittenPages::on_operation(const OperationEvent& e) {
   const memory::AsyncOperation& op = e.operation;
   if (e.what != OperationEvent::What::Moved) return;
-  Sides sides(*this, ex_.threads[static_cast<size_t>(op.thread)], ex_.plan->steps[static_cast<size_t>(op.step)]);
+  WrittenSides sides(*this, ex_.threads[static_cast<size_t>(op.thread)], ex_.plan->steps[static_cast<size_t>(op.step)]);
   for (const memory::Side& side : op.writes) ops::side_boxes(op, side, true, side.dims, sides);
 }
 

@@ -128,11 +128,11 @@ constexpr Kind kind_of() {
   return std::is_same_v<T, std::optional<uint64_t>> ? Kind::MaybeNumber : Kind::Text;
 }
 
-struct Access {
+struct OptionAccess {
   bool (*set)(const OptionRow&, Options&, std::string_view);
   std::string (*get)(const OptionRow&, const Options&);
 };
-constexpr Access kAccess[] = {
+constexpr OptionAccess kAccess[] = {
 #define PALLASIM_OPTION(type, field, ...)                                  \
   {[](const OptionRow& row, Options& o, std::string_view text) {           \
      auto value = o.field;                                                 \
@@ -170,7 +170,7 @@ const std::vector<OptionRow>& rows() {
   return r;
 }
 
-const Access& access(const OptionRow& row) { return kAccess[&row - rows().data()]; }
+const OptionAccess& access(const OptionRow& row) { return kAccess[&row - rows().data()]; }
 
 }  // namespace
 

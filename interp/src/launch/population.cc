@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "pallasim/hw/occupancy.h"
+#include "pallasim/memory/saturate.h"
 
 namespace pallasim::interp {
 namespace {
@@ -16,12 +17,6 @@ int64_t resident_blocks(const Plan& p, const Options& o) {
   return hw::residency(hw::block_needs(p.module), *o.chip).blocks;
 }
 
-int64_t product(const std::vector<int64_t>& v) {
-  int64_t n = 1;
-  for (int64_t x : v) n = memory::mul(n, x);
-  return n;
-}
-
 }  // namespace
 
 Population population_of(const Plan& p, const Options& o, const std::vector<int64_t>& grid) {
@@ -31,8 +26,8 @@ Population population_of(const Plan& p, const Options& o, const std::vector<int6
   if (b.mesh >= 0) {
     const memory::Mesh& mesh = p.threads.units.meshes().front();
     if (mesh.clusters.empty()) return {};
-    const int64_t blocks = product(mesh.cores), resident = resident_blocks(p, o);
-    r.programs = product(mesh.clusters);
+    const int64_t blocks = memory::product(mesh.cores), resident = resident_blocks(p, o);
+    r.programs = memory::product(mesh.clusters);
     r.crew = static_cast<int32_t>(blocks * mesh.threads);
     r.resident = resident == hw::kUnknown ? kMost / std::max(r.crew, 1) : resident / blocks;
   } else {
@@ -41,7 +36,7 @@ Population population_of(const Plan& p, const Options& o, const std::vector<int6
     const bool waits = p.threads.concurrent || (b.model->programs == hw::Programs::Cooperative && p.memory.waits());
     if (!waits && in_order) return {};
     const int64_t resident = resident_blocks(p, o);
-    r.programs = product(grid);
+    r.programs = memory::product(grid);
     r.resident = resident == hw::kUnknown ? kMost : resident;
   }
   r.resident = std::clamp<int64_t>(r.resident, 1, std::max<int64_t>(r.programs, 1));

@@ -43,12 +43,6 @@ memory::Mesh units_of(const ir::Mesh& mesh, bool alone) {
   return r;
 }
 
-int64_t product(const std::vector<int64_t>& v) {
-  int64_t n = 1;
-  for (int64_t x : v) n = memory::mul(n, x);
-  return n;
-}
-
 // The mesh of scalar subcores that a mesh of vector subcores shares its SparseCores with, or the other way round.
 Body* partner(const Plan& p, const Body& b, std::string_view kind, const memory::Mesh& units) {
   for (const auto& other : p.bodies) {
@@ -67,7 +61,7 @@ void place_threads(Plan& p) {
     memory::Mesh units;
     if (b->mesh >= 0) units = units_of(p.module.meshes[static_cast<size_t>(b->mesh)], p.bodies.size() == 1);
     b->per_core = b->core_stride = units.threads;
-    b->threads = memory::mul(memory::mul(product(units.clusters), product(units.cores)), units.threads);
+    b->threads = memory::mul(memory::mul(memory::product(units.clusters), memory::product(units.cores)), units.threads);
     const std::string kind = b->mesh < 0 ? "" : p.module.meshes[static_cast<size_t>(b->mesh)].kind;
     const bool scalar = kind == "scalar_subcore", vector = kind == "vector_subcore";
     Body* shares = scalar   ? partner(p, *b, "vector_subcore", units)

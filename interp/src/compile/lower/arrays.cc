@@ -1,11 +1,11 @@
 // Whole-array operations: what each indexes with is checked here.
 #include <algorithm>
-#include <numeric>
 
 #include "../../plan/array.h"
 #include "../../plan/host_cost.h"
 #include "../../plan/payload/array.h"
 #include "arrays.h"
+#include "pallasim/memory/saturate.h"
 
 namespace pallasim::interp {
 namespace {
@@ -29,10 +29,6 @@ bool axes_of(const std::vector<int>& axes, const std::vector<int64_t>& dims) {
     seen.push_back(a);
   }
   return true;
-}
-
-int64_t product(const std::vector<int64_t>& dims) {
-  return std::accumulate(dims.begin(), dims.end(), int64_t{1}, [](int64_t a, int64_t b) { return a * b; });
 }
 
 }  // namespace
@@ -171,7 +167,7 @@ static void lower_bitcast_tpu(Emitter& e, const Op& op) {
   const size_t rank = x.dims.size();
   require(e, op, rank >= 2 && dims.size() == rank, "a rank below 2");
   const int64_t rows = x.dims[rank - 2], inner = x.dims[rank - 1],
-                outer = product(x.dims) / std::max<int64_t>(1, rows * inner);
+                outer = memory::product(x.dims) / std::max<int64_t>(1, rows * inner);
   std::vector<int64_t> expected = x.dims;
   expected[rank - 2] = rows * ir::bit_width(x.dtype) / std::max(1, ir::bit_width(t->dtype));
   require(e, op, expected == dims && rows * ir::bit_width(x.dtype) % ir::bit_width(t->dtype) == 0,

@@ -22,7 +22,7 @@ using Dims = std::vector<int64_t>;
 
 std::string name_of(const Op& op) { return std::string(ir::name(op.code)); }
 
-void refuse_unknown(Emitter& e, const Op& op, std::initializer_list<const char*> known) {
+void check_tensor_op(Emitter& e, const Op& op, std::initializer_list<const char*> known) {
   e.plan().threads.tensor_memory = true;
   for (const auto& [key, value] : op.attrs)
     if (std::none_of(known.begin(), known.end(), [&](const char* k) { return key == k; }))
@@ -116,9 +116,9 @@ void add_accumulate(Emitter& e, const Op& op, TensorProductPayload* p) {
 }
 
 void lower_mma(Emitter& e, const Op& op) {
-  refuse_unknown(e, op,
-                 {"acc", "a", "b", "accumulate", "barrier", "a_scale", "b_scale", "a_sparse_metadata",
-                  "collective_axis", "arrive", "scaled", "sparse"});
+  check_tensor_op(e, op,
+                  {"acc", "a", "b", "accumulate", "barrier", "a_scale", "b_scale", "a_sparse_metadata",
+                   "collective_axis", "arrive", "scaled", "sparse"});
   e.about_to_write(everything());
   TensorProductPayload p;
   p.ctas = ctas(e, op);
@@ -148,8 +148,8 @@ void lower_mma(Emitter& e, const Op& op) {
   e.emit<Kind::tcgen05_mma>(std::move(p));
 }
 
-void lower_commit(Emitter& e, const Op& op) {
-  refuse_unknown(e, op, {"barrier", "collective_axis"});
+void lower_commit_arrive(Emitter& e, const Op& op) {
+  check_tensor_op(e, op, {"barrier", "collective_axis"});
   e.about_to_write(everything());
   TensorCommitPayload p;
   p.ctas = ctas(e, op);
@@ -160,7 +160,7 @@ void lower_commit(Emitter& e, const Op& op) {
 // -- copies from shared memory --
 
 TensorCopyPayload copy_of(Emitter& e, const Op& op, Dims dims, Dims from, Dims to, const Val& src, const Val& dst) {
-  refuse_unknown(e, op, {"smem", "tmem", "collective_axis"});
+  check_tensor_op(e, op, {"smem", "tmem", "collective_axis"});
   TensorCopyPayload p;
   p.ctas = ctas(e, op);
   p.kind = memory::AsyncKind::tmem_copy;
@@ -217,7 +217,7 @@ void lower_copy_metadata(Emitter& e, const Op& op) {
 // -- registers --
 
 void lower_tmem_load(Emitter& e, const Op& op) {
-  refuse_unknown(e, op, {"ref"});
+  check_tensor_op(e, op, {"ref"});
   e.about_to_write(everything());
   const Val ref = shown(e, op, "ref");
   if (op.results.size() != 1 || e.type(op.results[0])->dtype != ref.dtype || dims_of(e.type(op.results[0])) != ref.dims)
@@ -230,7 +230,7 @@ void lower_tmem_load(Emitter& e, const Op& op) {
 }
 
 void lower_tmem_store(Emitter& e, const Op& op) {
-  refuse_unknown(e, op, {"ref", "value"});
+  check_tensor_op(e, op, {"ref", "value"});
   const Val given = e.operand(op, static_cast<size_t>(op.attr("value")->i));
   if (given.is_ref()) e.unsupported(op, name_of(op) + " of a ref");
   const Val value = dense(e, e.about_to_write(everything(), {given})[0]), ref = shown(e, op, "ref");
@@ -243,7 +243,7 @@ void lower_tmem_store(Emitter& e, const Op& op) {
 }
 
 void await(Emitter& e, const Op& op, memory::AsyncEngine engine) {
-  refuse_unknown(e, op, {});
+  check_tensor_op(e, op, {});
   e.about_to_write(everything());
   e.emit<Kind::await_tmem>().imm = static_cast<int64_t>(engine);
 }
@@ -254,7 +254,7 @@ void lower_commit_stores(Emitter& e, const Op& op) { await(e, op, memory::AsyncE
 
 Rows tensor_rows() {
   static constexpr Row kRows[] = {{OpCode::tcgen05_mma, lower_mma},
-                                  {OpCode::tcgen05_commit_arrive, lower_commit},
+                                  {OpCode::tcgen05_commit_arrive, lower_commit_arrive},
                                   {OpCode::async_copy_smem_to_tmem, lower_copy},
                                   {OpCode::async_copy_scales_to_tmem, lower_copy_scales},
                                   {OpCode::async_copy_sparse_metadata_to_tmem, lower_copy_metadata},

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <limits>
+#include <span>
 
 namespace pallasim::memory {
 
@@ -12,5 +13,10 @@ inline int64_t saturate(__int128 v) {
 inline int64_t mul(int64_t a, int64_t b) { return saturate(static_cast<__int128>(a) * b); }
 inline int64_t add(int64_t a, int64_t b) { return saturate(static_cast<__int128>(a) + b); }
 inline int64_t sub(int64_t a, int64_t b) { return saturate(static_cast<__int128>(a) - b); }
+inline int64_t product(std::span<const int64_t> of) {
+  int64_t n = 1;
+  for (const int64_t x : of) n = mul(n, x);
+  return n;
+}
 
 }  // namespace pallasim::memory
