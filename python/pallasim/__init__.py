@@ -22,7 +22,7 @@ _WHERE = {
     "breakpoint": "_breakpoint", "Stop": "_breakpoint",
     "capture": "_capsule", "Recording": "_capsule",
     "explore": "_explore", "Exploration": "_explore", "ExploredOutcome": "_explore",
-    "predict": "_predict", "Prediction": "_predict", "KernelTime": "_predict",
+    "predict": "_predict", "Prediction": "_predict", "KernelTime": "_times",
     "Check": "_check", "KernelCheck": "_check",
     "replay": "_replay", "Replay": "_replay", "ReplayedLaunch": "_replay",
     "register_lowering": "_lowerings", "unregister_lowering": "_lowerings",
@@ -46,7 +46,8 @@ if TYPE_CHECKING:  # `as` exports a name to checkers
     from ._lowering import prepare as prepare
     from ._lowerings import register_lowering as register_lowering, unregister_lowering as unregister_lowering
     from ._params import MACHINES as MACHINES, Params as Params
-    from ._predict import KernelTime as KernelTime, Prediction as Prediction, predict as predict
+    from ._predict import Prediction as Prediction, predict as predict
+    from ._times import KernelTime as KernelTime
     from ._replay import Replay as Replay, ReplayedLaunch as ReplayedLaunch, replay as replay
     from ._text import capture_text as capture_text, check as check, fmt as fmt, run as run
 

@@ -6,11 +6,15 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _cells, _cost, _display
 
+if TYPE_CHECKING:
+    from ._times import KernelTime
+
 _FACTOR = 2  # a CostEstimate that is off by more is said
+_MOST_STEPS = 2_000_000  # of a prediction: some seconds
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,7 +75,8 @@ class Cost:
 
 @dataclasses.dataclass(frozen=True)
 class KernelCheck:
-    """One kernel on one chip. grid: its sizes, None for those of run time."""
+    """One kernel on one chip. grid: its sizes, None for those of run time. time: predicted (docs/time.md), where a branch or an address
+    depends on what arrays hold with zeros; None, and `untimed` says why, where that cannot be told."""
 
     kernel: str
     chip: str
@@ -81,6 +86,8 @@ class KernelCheck:
     memories: tuple[Memory, ...]
     traffic: tuple[_cost.Moved, ...]
     costs: tuple[Cost, ...]
+    time: KernelTime | None = None
+    untimed: str = ""
 
     @property
     def ok(self) -> bool:
@@ -195,7 +202,25 @@ def _kernel(eqn: Any, axes: tuple[tuple[str, int], ...], chip: str, machine: str
     traffic: list[_cost.Moved] = []
     if mapping is not None:
         traffic = _cost.traffic(mapping, _operand_names(p), captured.machine != "triton")
-    return KernelCheck(captured.name, chip, captured.machine, grid, remarks, memories, tuple(traffic), tuple(_costs(p, grid, traffic)))
+    refused = any(r.severity == "error" for r in remarks)
+    time, untimed = (None, "") if refused else _predicted(captured, chip)
+    return KernelCheck(captured.name, chip, captured.machine, grid, remarks, memories, tuple(traffic), tuple(_costs(p, grid, traffic)), time, untimed)
+
+
+def _predicted(captured: Any, chip: str) -> tuple[KernelTime | None, str]:
+    from . import _core, _times
+
+    if captured.params:
+        return None, "its shapes are symbolic"
+    if chip == "generic":
+        return None, ""
+    try:
+        text = _core.predict(captured.text, f"machine={chip}", [], False, False, 3, False, "", _MOST_STEPS)
+    except _core.DiagnosticError as e:
+        if e.finding["code"] == "PS-LIVE-002":
+            return None, f"it takes more than {_MOST_STEPS:,} steps (pallasim.predict has no such limit)"
+        return None, f"with zeros it stops: {e.finding['message']}"
+    return _times.of_json(text), ""
 
 
 def _mesh_sizes(p: Any) -> tuple[int | None, ...]:
@@ -292,7 +317,21 @@ def _text(k: KernelCheck) -> list[str]:
         lines += _memory_text(m)
     if k.traffic:
         lines += ["  moved by the grid", *_table(_moved_rows(k))]
+    if said := _time_text(k):
+        lines.append(f"  {said}")
     return lines + (_table(_cost_rows(k)) if k.costs else [])
+
+
+def _time_text(k: KernelCheck) -> str:
+    if k.time is None:
+        return f"time not predicted: {k.untimed}" if k.untimed else ""
+    zeros = ", with zeros for its inputs" if k.time.reads_inputs else ""
+    return f"time predicted: {_seconds(k.time.seconds)}, bound by {k.time.bound}, next {k.time.next}{zeros}"
+
+
+def _seconds(s: float) -> str:
+    scale, unit = next((x for x in ((1, "s"), (1e3, "ms"), (1e6, "us")) if s * x[0] >= 1), (1e9, "ns"))
+    return f"{s * scale:.3g} {unit}"
 
 
 def _grid(k: KernelCheck) -> str:
@@ -333,6 +372,8 @@ def _html(k: KernelCheck) -> str:
         parts += [f"<p>{_display.text(_memory_head(m))}</p>", _display.table(_memory_rows(m), (2, 3, 4)), f"<ul>{fits}</ul>" if fits else ""]
     if k.traffic:
         parts += ["<p>moved by the grid</p>", _display.table(_moved_rows(k), (2, 3))]
+    if said := _time_text(k):
+        parts.append(f"<p>{_display.text(said)}</p>")
     if k.costs:
         parts.append(_display.table(_cost_rows(k), (1, 2)))
     return (f"<details{'' if k.ok else ' open'}><summary>{_display.text(_head(k))}</summary>"

@@ -70,13 +70,14 @@ def pretty(p: Any, shown: Any) -> None:
 def facts(r: Run) -> str:
     points = "" if r.failed else f"{r.grid_points:,} grid point{'s' * (r.grid_points != 1)}, "
     plan = f"planned in {r.plan_seconds * 1e3:.1f} ms" if r.planned else "plan from the cache"
-    return f"{points}{r.seconds * 1e3:.3f} ms, {plan}{', checked' if r.checked else ''}{', failed' if r.failed else ''}"
+    chip = f", {r.time.seconds * 1e6:.3g} us on the chip as predicted" if r.time else ""
+    return f"{points}{r.seconds * 1e3:.3f} ms, {plan}{', checked' if r.checked else ''}{', failed' if r.failed else ''}{chip}"
 
 
 def run(r: Run) -> str:
     worst = next((s for s in _COLOURS if any(f.severity == s for f in r.findings)), "")
     head = bar(worst, f"<b>{text(r.kernel)} on {text(r.chip)}</b>: {text(facts(r))}{'' if r.findings else ': nothing found'}")
-    return head + "".join(map(finding, r.findings)) + (traffic(r.traffic) if r.traffic else "")
+    return head + "".join(map(finding, r.findings)) + (traffic(r.traffic) if r.traffic else "") + (r.time._repr_html_() if r.time else "")
 
 
 def runs(latest: Sequence[Run]) -> str:

@@ -5,9 +5,12 @@ import dataclasses
 import functools
 import re
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _cells, _display
+
+if TYPE_CHECKING:
+    from ._times import KernelTime
 
 
 @dataclasses.dataclass(frozen=True)
@@ -356,6 +359,7 @@ class Run:
     planned: whether its plan was made for it, in `plan_seconds`; else an earlier launch had left it in the cache.
     findings: what others follow from first; of a launch that `failed`, its error. races: a data race or a false `parallel`
     claim was found. traffic: per ref, of runs with `detect_races=True` only; `str` of it is a table. token: replays the schedule.
+    time: what it would take on the chip, of runs with `time=True` only.
     A notebook shows all of it.
     """
 
@@ -375,6 +379,7 @@ class Run:
     failed: bool
     findings: tuple[Finding, ...]
     traffic: TrafficTable
+    time: KernelTime | None
 
     @property
     def report(self) -> str:
@@ -404,11 +409,23 @@ def runs() -> RunList:
 
 
 def _run(d: dict[str, Any]) -> Run:
-    return Run(**d | {"findings": tuple(map(from_dict, d["findings"])), "traffic": TrafficTable(Traffic(**t) for t in d["traffic"])})
+    return Run(**d | {"findings": tuple(map(from_dict, d["findings"])), "traffic": TrafficTable(Traffic(**t) for t in d["traffic"]),
+                      "time": _time(d["time"])})
+
+
+def _time(text: str | None) -> KernelTime | None:
+    from . import _times
+
+    return _times.of_json(text) if isinstance(text, str) else text
 
 
 class LastRun(dict[str, Any]):
     """A launch as a dictionary, which a notebook shows as it shows a `Run`."""
+
+    @property
+    def time(self) -> KernelTime | None:
+        """What it would take on the chip, of a run with `time=True`."""
+        return self.get("time")
 
     def _repr_html_(self) -> str | None:
         return _display.run(_run(self)) if self.get("number") else None
@@ -423,4 +440,4 @@ def last_run() -> LastRun:
     from . import _core
 
     d = _core.last_run()
-    return LastRun(d | {"findings": list(map(_worded, d["findings"]))})
+    return LastRun(d | {"findings": list(map(_worded, d["findings"])), "time": _time(d.get("time"))})

@@ -34,6 +34,7 @@ class Options(RunOptions, total=False):
     platform: bool
     prints: Literal["chip", "anything"]
     progress: bool
+    time: bool
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -54,6 +55,8 @@ class Params(RunParams):
     prints: what debug_print of a TPU kernel takes: what the chip's compiler does ("chip"), or floats, whole tiles, keyword arguments and
         several arrays as well ("anything"), for debugging.
     progress: whether a launch of more than two seconds says how far it is, where standard error is a terminal or a notebook's.
+    time: whether each launch is predicted as well, with the values that it is given: `last_run().time`, `runs()[-1].time` say what it would
+        take on the chip and why (docs/time.md). The clock of a kernel that does not depend on values is asked once.
     """
 
     findings: Literal["warn", "collect", "raise"] = "warn"
@@ -63,6 +66,7 @@ class Params(RunParams):
     platform: bool = True
     prints: Literal["chip", "anything"] = "chip"
     progress: bool = True
+    time: bool = False
 
     def __new__(cls, *_: Any, **options: Any) -> Params:
         _require_names(options)
@@ -98,7 +102,7 @@ class Params(RunParams):
     def settings(self) -> str:
         """What people are told of a launch, as it reads it; capsules do not keep it."""
         items = [] if self.findings == "warn" else [f"findings={self.findings}"]
-        return ";".join(items if self.progress else [*items, "progress=0"])
+        return ";".join([*items, *([] if self.progress else ["progress=0"]), *(["time=1"] if self.time else [])])
 
     def text(self) -> str:
         """The options of the launch in the spelling of the engine."""

@@ -6,10 +6,13 @@
 #include <chrono>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "breakpoints.h"
 #include "pallasim/interp/options.h"
+#include "pallasim/interp/predict.h"
+#include "predict.h"
 #include "progress.h"
 #include "recording.h"
 #include "reports.h"
@@ -88,6 +91,11 @@ std::shared_ptr<const Program> Program::make(std::string_view text, std::string_
   const auto begin = std::chrono::steady_clock::now();
   try {
     p->plan_ = interp::compile_cached(text, p->options_);
+    if (p->settings_.time) {
+      interp::Options timed = p->options_;
+      static_cast<interp::PlanOptions&>(timed) = interp::predicted_options(timed);
+      p->timed_ = interp::compile_cached(text, timed);
+    }
   } catch (const ir::DiagnosticError& e) { throw placed(e.diagnostic(), text); }
   plan_times().made(p->plan_.plan, seconds_since(begin));
   const ir::Module& m = interp::module_of(p->plan());
@@ -100,6 +108,25 @@ std::shared_ptr<const Program> Program::make(std::string_view text, std::string_
   return p;
 }
 
+// As JSON. Outputs are memory of its own: the launch itself comes afterwards.
+std::string Program::predicted(std::span<const interp::DeviceCall> devices) const {
+  std::lock_guard lock(time_mutex_);
+  if (!time_.empty()) return time_;
+  std::vector<Zeros> kept;
+  std::vector<std::vector<interp::Buffer>> results;
+  std::vector<interp::DeviceCall> calls;
+  for (const interp::DeviceCall& d : devices) {
+    results.emplace_back(d.results.begin(), d.results.end());
+    for (interp::Buffer& b : results.back()) b.data = zeros(b, &kept);
+    interp::DeviceCall& call = calls.emplace_back(d);
+    call.results = results.back();
+  }
+  const interp::Prediction p = interp::predict(timed_, calls, options_);
+  std::string json = interp::to_json(p);
+  if (!p.reads_inputs) time_ = json;
+  return json;
+}
+
 void Program::run(std::span<const interp::DeviceCall> devices) const {
   note_launch();
   std::vector<LaunchRecorder> recorders;
@@ -108,6 +135,13 @@ void Program::run(std::span<const interp::DeviceCall> devices) const {
   run.kernel = interp::module_of(plan()).name;
   run.chip = options_.chip->name;
   run.planned = plan_times().first_launch(plan_.plan.get(), &run.plan_seconds);
+  // What stops the kernel itself stops the launch as well, and is told with all that belongs to that.
+  std::optional<ir::Diagnostic> untimed;
+  if (settings_.time) {
+    try {
+      run.time = predicted(devices);
+    } catch (const ir::DiagnosticError& e) { untimed = e.diagnostic(); }
+  }
   const auto begin = std::chrono::steady_clock::now();
   interp::Recorder recorder;
   recorder.keep_points = settings_.record_grid != 0;
@@ -125,6 +159,7 @@ void Program::run(std::span<const interp::DeviceCall> devices) const {
     note_report(std::move(run), std::move(outcome.report), options_, settings_.findings, &d);
     throw Failure(std::move(d));
   }
+  if (untimed) throw Failure(std::move(*untimed));
   for (size_t i = 0; i < devices.size(); ++i) recorders[i].ended(devices[i].results);
   note_report(std::move(run), std::move(outcome.report), options_, settings_.findings);
 }

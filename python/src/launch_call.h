@@ -1,6 +1,8 @@
 // One call of a compiled kernel on the caller's buffers. Used by the XLA handlers and by `_core.run`.
 #pragma once
 #include <memory>
+#include <mutex>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -38,10 +40,15 @@ class Program {
   void run(std::span<const interp::DeviceCall> devices) const;
 
  private:
+  std::string predicted(std::span<const interp::DeviceCall>) const;
   interp::CachedPlan plan_;
   interp::Options options_;
   std::string option_text_;
   Settings settings_;
+  interp::CachedPlan timed_;  // Settings::time: the plan of predictions
+  // One that does not depend on what arrays hold.
+  mutable std::mutex time_mutex_;
+  mutable std::string time_;
   std::vector<Shape> args_, results_;
   bool has_sub_byte_ = false;
 };

@@ -142,6 +142,7 @@ nb::dict run_dict(const Run& r) {
   d["seconds"] = r.seconds;
   d["planned"] = r.planned;
   d["plan_seconds"] = r.plan_seconds;
+  d["time"] = r.time.empty() ? nb::object(nb::none()) : nb::object(nb::str(r.time.c_str()));
   d["token"] = r.token;
   d["steps"] = r.steps;
   d["grid_points"] = r.grid_points;

@@ -19,29 +19,20 @@ using namespace nb::literals;
 namespace pallasim::python {
 namespace {
 
-// Memory that is zero and takes none before somebody writes to it.
-struct Free {
-  void operator()(void* p) const { std::free(p); }
-};
-using Zeros = std::unique_ptr<void, Free>;
-
 interp::Buffer buffer_of(const ir::Type& t, const nb::bytes* content, std::vector<Zeros>* kept) {
   interp::Buffer b;
   b.dtype = t.dtype;
   for (const ir::Dim& d : t.dims) b.dims.push_back(d.size);
-  const auto bytes = static_cast<size_t>(t.num_bytes());
-  if (content && content->size() != bytes) throw nb::value_error("bytes of another shape");
-  kept->emplace_back(std::calloc(bytes + 64, 1));
-  if (!kept->back()) throw std::bad_alloc();
-  if (content) std::memcpy(kept->back().get(), content->c_str(), bytes);
-  b.data = kept->back().get();
+  if (content && content->size() != static_cast<size_t>(t.num_bytes())) throw nb::value_error("bytes of another shape");
+  b.data = zeros(b, kept);
+  if (content) std::memcpy(b.data, content->c_str(), content->size());
   return b;
 }
 
 // `contents`: of each device the bytes of its arguments, dynamic bounds of the grid first; none: zeros.
 std::string predicted(const std::string& text, const std::string& options,
                       const std::vector<std::vector<std::optional<nb::bytes>>>& contents, bool values, bool sensitivity,
-                      int waves, bool cold, const std::string& trace) {
+                      int waves, bool cold, const std::string& trace, int64_t most_steps) {
   interp::Options o = interp::parse_options(options);
   static_cast<interp::PlanOptions&>(o) = interp::predicted_options(o);
   const interp::CachedPlan plan = interp::compile_cached(text, o);
@@ -73,6 +64,7 @@ std::string predicted(const std::string& text, const std::string& options,
   how.sensitivity = sensitivity;
   how.waves = waves;
   how.cold = cold;
+  if (most_steps > 0) how.most_steps = most_steps;
   how.timeline = !trace.empty();
   const interp::Prediction p = interp::predict(plan, calls, o, how);
   if (!trace.empty()) {
@@ -85,9 +77,17 @@ std::string predicted(const std::string& text, const std::string& options,
 
 }  // namespace
 
+void* zeros(const interp::Buffer& b, std::vector<Zeros>* kept) {
+  int64_t elements = 1;
+  for (const int64_t d : b.dims) elements *= d;
+  kept->emplace_back(std::calloc(static_cast<size_t>((elements * ir::bit_width(b.dtype) + 7) / 8 + 64), 1));
+  if (!kept->back()) throw std::bad_alloc();
+  return kept->back().get();
+}
+
 void define_predict(nb::module_& m) {
   m.def("predict", &predicted, "text"_a, "options"_a, "contents"_a, "values"_a, "sensitivity"_a, "waves"_a, "cold"_a,
-        "trace"_a, "A launch in virtual time, as JSON.");
+        "trace"_a, "most_steps"_a = 0, "A launch in virtual time, as JSON.");
 }
 
 }  // namespace pallasim::python

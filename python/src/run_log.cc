@@ -10,11 +10,11 @@ void RunLog::Place::set(Run run) {
   memory_.release();
   moved_.emplace(Moved{std::pmr::vector<std::pmr::string>(&memory_), std::pmr::vector<interp::Traffic>(&memory_)});
   std::vector<interp::Traffic> traffic = std::exchange(run.traffic, {});
-  moved_->texts.reserve(3 + 2 * traffic.size());
+  moved_->texts.reserve(4 + 2 * traffic.size());
   moved_->traffic.reserve(traffic.size());
   // What is left of a string or vector owns nothing.
   const auto move_text = [&](std::string& s) { moved_->texts.emplace_back(std::exchange(s, {})); };
-  for (std::string* s : {&run.kernel, &run.chip, &run.token}) move_text(*s);
+  for (std::string* s : {&run.kernel, &run.chip, &run.token, &run.time}) move_text(*s);
   for (interp::Traffic& t : traffic) {
     move_text(t.name);
     move_text(t.space);
@@ -27,7 +27,7 @@ Run RunLog::Place::get() const {
   Run run = rest_;
   if (!moved_) return run;
   auto text = moved_->texts.begin();
-  for (std::string* s : {&run.kernel, &run.chip, &run.token}) *s = *text++;
+  for (std::string* s : {&run.kernel, &run.chip, &run.token, &run.time}) *s = *text++;
   run.traffic.assign(moved_->traffic.begin(), moved_->traffic.end());
   for (interp::Traffic& t : run.traffic) {
     t.name = *text++;

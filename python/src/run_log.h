@@ -27,6 +27,7 @@ struct Run {
   std::vector<ir::Diagnostic> findings;  // by cause; of a launch that failed its error alone
   bool failed = false;
   std::vector<interp::Traffic> traffic;  // checked runs only
+  std::string time;                      // predicted, as JSON; empty: nobody asked
 };
 
 // Keeps launches in memory of its own. Their results come from the general allocator, one behind the other with what
@@ -50,7 +51,7 @@ class RunLog {
 
    private:
     struct Moved {
-      std::pmr::vector<std::pmr::string> texts;  // kernel, chip, token, name and space of each item of `traffic`
+      std::pmr::vector<std::pmr::string> texts;  // kernel, chip, token, time, name and space of each item of `traffic`
       std::pmr::vector<interp::Traffic> traffic;
     };
     alignas(std::max_align_t) std::array<std::byte, 2048> room_;

@@ -43,6 +43,7 @@ bool read(std::string_view text, Settings::Breakpoints* out) {
 bool set(Settings& s, std::string_view name, std::string_view value) {
   if (name == "findings") return read(value, &s.findings);
   if (name == "progress") return read(value, &s.progress);
+  if (name == "time") return read(value, &s.time);
   if (name == "breakpoints") return read(value, &s.breakpoints);
   if (name == "record_grid") return read(value, &s.record_grid);
   return name == "record_calls" && read(value, &s.record_calls);
@@ -59,7 +60,8 @@ Settings parse_settings(std::string_view text) {
     if (!set(s, item.substr(0, eq), item.substr(std::min(eq + 1, item.size()))))
       ir::Diagnostic("PS-OPT-001", fmt::format("no launch has the setting '{}'", item))
           .hinted(
-              "findings is warn, collect or raise, progress 0 or 1; record_grid and record_calls have numbers, "
+              "findings is warn, collect or raise, progress and time 0 or 1; record_grid and record_calls have "
+              "numbers, "
               "breakpoints a number and callbacks, 7:0,2")
           .raise();
     text.remove_prefix(std::min(end + 1, text.size()));

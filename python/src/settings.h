@@ -14,6 +14,7 @@ enum class Delivery : uint8_t { Warn, Collect, Raise };
 struct Settings {
   Delivery findings = Delivery::Warn;
   bool progress = true;      // a long launch says how far it is
+  bool time = false;         // predicted, too, of the chip
   int64_t record_grid = 0;   // for take_grid_points
   int64_t record_calls = 0;  // for take_calls
   // The debug_callbacks that stop the launch, and the number under which Python knows them; 0: none.
@@ -23,7 +24,7 @@ struct Settings {
   } breakpoints;
 };
 
-// "findings=collect;progress=0;record_grid=3". Throws DiagnosticError (PS-OPT-001).
+// "findings=collect;progress=0;time=1;record_grid=3". Throws DiagnosticError (PS-OPT-001).
 Settings parse_settings(std::string_view text);
 
 }  // namespace pallasim::python

@@ -51,9 +51,15 @@ void Body::slices_step() {
     if (role == Collapsed) collapsed.push_back(d);
     if (role == Collapsed || role == Window) map.insert(map.begin() + rng.below(std::ssize(map) + 1), d);
   }
-  for (int64_t k = rng.below(3); k > 0; --k)
-    walked.emplace(walked.begin() + rng.below(std::ssize(walked) + 1), rng.chance(30) ? rng.of(extents) : rng.in(1, 5),
-                   -1);
+  // In a loop of many trips the evaluator would take minutes for tens of thousands.
+  int64_t elements = 1;
+  for (const int64_t n : sizes) elements *= n;
+  for (int64_t k = rng.below(3); k > 0; --k) {
+    const int64_t place = rng.below(std::ssize(walked) + 1), n = rng.chance(30) ? rng.of(extents) : rng.in(1, 5);
+    const int64_t taken = elements * n > 1024 ? std::min<int64_t>(n, 5) : n;
+    elements *= taken;
+    walked.emplace(walked.begin() + place, taken, -1);
+  }
   Dims batch, i_batch(x_batch.size()), window, slices, inner;
   for (size_t i = 0; i < walked.size(); ++i) {
     batch.push_back(walked[i].first);

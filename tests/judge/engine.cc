@@ -20,6 +20,14 @@ const hw::Profile& few_at_a_time() {
 }
 
 namespace {
+constexpr int64_t kMostLookedAt = 1 << 18;
+int64_t bytes_of(const ir::Module& m) {
+  int64_t bytes = 0;
+  for (const ir::Operand& o : m.operands)
+    if (o.array) bytes += o.array->num_bytes();
+  return bytes;
+}
+
 std::vector<Config> all_configurations(const ir::Module& m, uint64_t seed) {
   std::vector<Config> r;
   const auto add = [&](const char* name, auto change) {
@@ -31,7 +39,7 @@ std::vector<Config> all_configurations(const ir::Module& m, uint64_t seed) {
   add("default", [](Options&) {});
   add("not fused", [](Options& o) { o.fuse = false; });
   add("checked", [](Options& o) { o.checked = true; });
-  if (seed % 8 == 0) {  // slow: each step runs twice
+  if (seed % 8 == 0 && bytes_of(m) <= kMostLookedAt) {  // slow: each step runs twice, and all memory is looked at
     add("footprints", [](Options& o) { o.verify_footprints = true; });
     add("footprints, not fused", [](Options& o) { o.verify_footprints = true, o.fuse = false; });
     add("footprints, looked at for NaNs",
@@ -74,7 +82,7 @@ std::vector<Config> all_configurations(const ir::Module& m, uint64_t seed) {
     add("restored, copies at wait",
         [&](Options& o) { o.random_seed = seed + 13, o.copies = Options::Copies::AtWait, o.verify_restore = 37; });
   }
-  if (m.machine == ir::Machine::MosaicGpu && seed % 8 == 0)
+  if (m.machine == ir::Machine::MosaicGpu && seed % 8 == 0 && bytes_of(m) <= kMostLookedAt)
     add("footprints, copies scheduled", [&](Options& o) {
       o.verify_footprints = true, o.random_seed = seed + 14, o.copies = Options::Copies::Scheduled;
     });

@@ -5,7 +5,8 @@
 
 namespace pallasim::judge {
 
-constexpr unsigned kSecondsPerModule = 20;  // a module takes milliseconds; one that takes this long hangs
+// A module takes milliseconds, a rare one seconds; one that takes this long hangs.
+constexpr unsigned kSecondsPerModule = 60;
 
 struct Verdict {
   enum class Kind : uint8_t {

@@ -16,12 +16,6 @@ std::optional<OpCode> combination(OpCode code) {
   }
 }
 
-Array element(const Array& from, int64_t n) {
-  Array r = empty_array(from.dtype, {});
-  put(r, 0, from, n);
-  return r;
-}
-
 // What a gather gives for elements that it drops.
 Array dropped(const Attr* given, DType t) {
   if (!given || !given->is(Attr::Kind::Bits)) throw Lack{"a gather that drops and says not what for"};
@@ -34,14 +28,16 @@ Array dropped(const Attr* given, DType t) {
 // run inside a slice, along those of the array that are neither `named` nor of `x_batch`.
 struct Slices {
   Dims window, named, map, x_batch, i_batch, sizes;
-  bool clip;
+  bool clip = false;
+  Dims of_x, of_where, at, vector, inside;  // strides; of the element in hand
 
   bool covers(size_t d) const { return !has(named, d) && !has(x_batch, d); }
   // The element of `x` that an index of the result, or of the updates, stands for; -1: its slice is dropped as a whole.
-  int64_t element(const Array& x, const Array& where, const Dims& index) const {
-    Dims at(x.dims.size(), 0), vector, inside;
+  int64_t element(const Array& x, const Array& where, const Dims& index) {
+    if (of_x.empty()) of_x = strides_of(x.dims), of_where = strides_of(where.dims);
+    at.assign(x.dims.size(), 0), vector.clear(), inside.clear();
     for (size_t d = 0; d < index.size(); ++d) (has(window, d) ? inside : vector).push_back(index[d]);
-    const int64_t from = dot(vector, strides_of(where.dims));
+    const int64_t from = dot(vector, of_where);
     for (size_t k = 0; k < map.size(); ++k) {
       const auto d = static_cast<size_t>(map[k]);
       const int64_t i = integer(where, from + static_cast<int64_t>(k)), last = x.dims[d] - sizes[d];
@@ -53,20 +49,20 @@ struct Slices {
     for (size_t d = 0, w = 0; d < at.size(); ++d)
       if ((at[d] += covers(d) ? inside[w++] : 0) >= x.dims[d])
         throw Lack{"attributes that name elements which an operand lacks"};
-    return dot(at, strides_of(x.dims));
+    return dot(at, of_x);
   }
 };
 
 }  // namespace
 
 Array gather(const Array& x, const Array& where, const Op& op, const Dims& dims) {
-  const Slices s{ints(op.attr("offset_dims")),
-                 ints(op.attr("collapsed_slice_dims")),
-                 ints(op.attr("start_index_map")),
-                 ints(op.attr("operand_batching_dims")),
-                 ints(op.attr("start_indices_batching_dims")),
-                 ints(op.attr("slice_sizes")),
-                 op.attr("mode")->s == "clip"};
+  Slices s{ints(op.attr("offset_dims")),
+           ints(op.attr("collapsed_slice_dims")),
+           ints(op.attr("start_index_map")),
+           ints(op.attr("operand_batching_dims")),
+           ints(op.attr("start_indices_batching_dims")),
+           ints(op.attr("slice_sizes")),
+           op.attr("mode")->s == "clip"};
   Array r = empty_array(x.dtype, dims);
   const Array fill = s.clip ? empty_array(x.dtype, {}) : dropped(op.attr("fill"), x.dtype);
   each_index(dims, [&](const Dims& index, int64_t n) {
@@ -92,12 +88,12 @@ bool Machine::scatter_op(Thread& t, const Op& op) {
   interp::StripParams p;
   p.dtype = x.dtype;
   p.semantics = semantics_of(m_.machine);
-  Array r = x;
+  Array r = x, old = empty_array(x.dtype, {}), by = old;
   each_index(updates.dims, [&](const Dims& index, int64_t n) {
     const int64_t to = s.element(x, where, index);
     if (to < 0) return;
     if (!combine) return put(r, to, updates, n);
-    const Array old = element(r, to), by = element(updates, n);
+    put(old, 0, r, to), put(by, 0, updates, n);
     put(r, to, elementwise(*combine, x.dtype, x.dtype, {}, {&old, &by}, p), 0);
   });
   return out(t, op, std::move(r)), true;

@@ -179,3 +179,21 @@ def test_counted_traffic_is_that_of_a_run():
 def test_a_chip_by_another_argument_is_told_how_to_write_it(name):
     with pytest.raises(TypeError, match=r"chips=\['tpu-v5e'\]"):
         pallasim.check(lambda x: x, jax.ShapeDtypeStruct((8,), jnp.float32), **{name: "tpu-v5e"})
+
+
+def test_the_time_is_that_of_predict():
+    k, g = pallasim.check(matmul, X, X, chips=["tpu-v5e", "generic"]).kernels
+    assert k.time.seconds == pallasim.predict(matmul, X, X, chip="tpu-v5e", sensitivity=False).seconds
+    (line,) = [x for x in str(k).splitlines() if "time predicted" in x]
+    assert line == f"  time predicted: {k.time.seconds * 1e6:.3g} us, bound by {k.time.bound}, next {k.time.next}" and line.strip() in k._repr_html_()
+    assert g.time is None and "time" not in str(g).replace("run time", "")
+
+
+def test_where_the_time_cannot_be_told_is_said_why():
+    def body(n_ref, x_ref, o_ref):
+        o_ref[...] = jax.lax.fori_loop(0, n_ref[0] + 1000, lambda i, v: jax.lax.fori_loop(0, 10000, lambda j, w: w + 1, v), x_ref[...])
+
+    smem, block = pl.BlockSpec(memory_space=pltpu.SMEM), jax.ShapeDtypeStruct((8, 128), jnp.float32)
+    n = jax.ShapeDtypeStruct((1,), jnp.int32)
+    long = only(pallasim.check(pl.pallas_call(body, in_specs=[smem, pl.BlockSpec()], out_shape=block), n, block, chips=["tpu-v5e"]))
+    assert long.ok and long.time is None and "time not predicted: it takes more than 2,000,000 steps" in str(long)
