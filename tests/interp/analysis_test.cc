@@ -144,6 +144,25 @@ TEST(Expressions, DivideByWhatTheyAreMultiplesOf) {
             std::nullopt);  // of less than 0
 }
 
+TEST(Expressions, OfValuesThatMayBeAny) {
+  const std::string any = "  %4 = get %0 {view = [index(0)]} : i32[]\n", u = any + "  %5 = convert %4 : u32[]\n";
+  const auto is = [](const std::string& ops, int64_t least, int64_t greatest) {
+    const auto range = known(ops).range;
+    ASSERT_TRUE(range) << ops;
+    EXPECT_EQ(range->least, least) << ops;
+    EXPECT_EQ(range->greatest, greatest) << ops;
+  };
+  is(any + "  %5 = rem %4, %3 : i32[]\n", -7, 7);
+  is(u + "  %6 = constant {value = u32 0x2} : u32[]\n  %7 = rem %5, %6 : u32[]\n", 0, 1);
+  is(any + "  %5 = and %4, %3 : i32[]\n", 0, 8);
+  is(any + "  %5 = clamp %2, %4, %3 : i32[]\n", 3, 8);
+  is(any + "  %5 = max %4, %2 : i32[]\n  %6 = min %3, %5 : i32[]\n", 3, 8);
+  is(any + "  %5 = min %4, %2 : i32[]\n", INT32_MIN, 3);
+  EXPECT_EQ(known(any + "  %5 = rem %3, %4 : i32[]\n").range, std::nullopt);        // by what may be 0 or less
+  EXPECT_EQ(known(any + "  %5 = clamp %3, %4, %2 : i32[]\n").range, std::nullopt);  // crossed bounds
+  EXPECT_EQ(known(any + "  %5 = max %4, %4 : i32[]\n").range, std::nullopt);
+}
+
 TEST(Expressions, OfElementsThatMoveAreOthers) {
   const std::string square = "  %4 = iota {axis = 0} : i32[4,4]\n  %5 = broadcast_in_dim %2 {dims = []} : i32[4,4]\n",
                     flip = " {perm = [1, 0]} : i32[4,4]\n", same = "  %9 = eq %7, %8 : bool[4,4]\n";

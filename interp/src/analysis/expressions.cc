@@ -339,11 +339,46 @@ std::optional<AffineExpr> Expressions::result(const Op& op) {
   if (op.code == OpCode::select_n) return chosen(op, of_array);
   const AffineExpr* a = op.operands.empty() ? nullptr : of(op.operands[0]);
   if (op.code == OpCode::convert && is_bool(op.operands[0])) return number({0, 1}, of_array);
-  if (!a) return {};
+  if (!a || std::any_of(op.operands.begin(), op.operands.end(), [&](ValueId v) { return of(v) == nullptr; })) {
+    if (const std::optional<Interval> bounds = bounded(op)) return number(*bounds, of_array);
+    if (!a) return {};
+  }
   if (op.code == OpCode::convert) return *a;
   if (const auto dims = moves(op)) return moved(*a, *dims);
   const AffineExpr* b = op.operands.size() == 2 ? of(op.operands[1]) : nullptr;
   return b ? of_two(op.code, *a, *b, of_array) : std::nullopt;
+}
+
+// What an operation makes of a value that may be any.
+std::optional<Interval> Expressions::bounded(const Op& op) const {
+  const ir::DType t = graph_.type(op.results[0])->dtype;
+  const int bits = ir::bit_width(t) - ir::is_signed_int(t);
+  if (bits > 32) return {};
+  const int64_t greatest = (int64_t{1} << bits) - 1, least = ir::is_signed_int(t) ? -greatest - 1 : 0;
+  const auto range = [&](size_t i) {
+    const AffineExpr* e = of(op.operands[i]);
+    return e ? e->range() : Interval{least, greatest};
+  };
+  if (op.code == OpCode::clamp && op.operands.size() == 3) {
+    const Interval low = range(0), high = range(2);
+    return low.greatest <= high.least ? std::optional(Interval{low.least, high.greatest}) : std::nullopt;
+  }
+  if (op.operands.size() != 2 || (!of(op.operands[0]) && !of(op.operands[1]))) return {};
+  const Interval x = range(0), y = range(1);
+  switch (op.code) {
+    case OpCode::rem: {
+      if (y.least <= 0) return {};
+      const int64_t most = y.greatest - 1;
+      return Interval{x.least < 0 ? -most : 0, most};
+    }
+    case OpCode::and_: {
+      if (x.least < 0 && y.least < 0) return {};
+      return Interval{0, std::min(x.least < 0 ? greatest : x.greatest, y.least < 0 ? greatest : y.greatest)};
+    }
+    case OpCode::min: return Interval{std::min(x.least, y.least), std::min(x.greatest, y.greatest)};
+    case OpCode::max: return Interval{std::max(x.least, y.least), std::max(x.greatest, y.greatest)};
+    default: return {};
+  }
 }
 
 // Where a program, a core or an element is.

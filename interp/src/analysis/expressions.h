@@ -36,6 +36,7 @@ class Expressions {
   std::optional<AffineExpr> result(const ir::Op&);
   std::optional<AffineExpr> of_index(const ir::Op&);
   std::optional<AffineExpr> chosen(const ir::Op&, bool of_array);
+  std::optional<Interval> bounded(const ir::Op&) const;
   std::optional<AffineExpr> of_two(ir::OpCode, const AffineExpr&, const AffineExpr&, bool of_array);
   std::optional<AffineExpr> divided(const AffineExpr&, const AffineExpr&, bool quotient, bool of_array);
   std::optional<Conditions> answer(const ir::Op&);
