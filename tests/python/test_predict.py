@@ -261,8 +261,6 @@ def test_a_hopper_matmul_is_bound_by_what_bounds_it():
     assert large.seconds > 2 * 2048**3 / 989e12
 
 
-
-
 def doubled(x_ref, o_ref):
     o_ref[...] = x_ref[...] * 2
 
