@@ -142,6 +142,7 @@ def test_a_notebook_shows_and_wipes_it():
             return super().process_message(message, cell, cell_index)
 
     Watched(book, timeout=120, kernel_name="python3").execute()
-    assert len(shown) >= 2 and shown[-1] == ""
-    assert all(re.fullmatch(r"slow: \d+ of \d+ grid points \(\d+ %\), \d+ per second, about .* left", s) for s in shown[:-1]), shown
+    assert shown and shown[-1] == ""
+    lines = [line for line in shown if line]  # one that is empty ends a launch: there may be several that take long
+    assert lines and all(re.fullmatch(r"slow: \d+ of \d+ grid points \(\d+ %\), \d+ per second, about .* left", s) for s in lines), shown
     assert all("slow:" not in str(output) for output in book.cells[1].outputs)
