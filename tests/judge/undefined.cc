@@ -53,6 +53,24 @@ Case without_some_stores(Case c) {
   return c;
 }
 
+namespace {
+
+// The first element of a result that only one of two runs has undefined; a result without any may be left out.
+std::string difference(const std::vector<std::vector<bool>>& a, const std::vector<std::vector<bool>>& b) {
+  for (size_t k = 0; k < std::max(a.size(), b.size()); ++k) {
+    const auto at = [k](const std::vector<std::vector<bool>>& of, size_t i) {
+      return k < of.size() && i < of[k].size() && of[k][i];
+    };
+    const size_t n = std::max(k < a.size() ? a[k].size() : 0, k < b.size() ? b[k].size() : 0);
+    for (size_t i = 0; i < n; ++i)
+      if (at(a, i) != at(b, i))
+        return fmt::format("element {} of result {} is undefined in the {} alone", i, k, at(a, i) ? "first" : "other");
+  }
+  return "";
+}
+
+}  // namespace
+
 Verdict judge_undefined(const Case& c, const std::string& only) {
   using Kind = Verdict::Kind;
   Verdict v;
@@ -102,8 +120,9 @@ Verdict judge_undefined(const Case& c, const std::string& only) {
                      config.name);
       }
     if (first.empty()) first = got.undefined;
-    else if (first != got.undefined)
-      return say(Kind::Different, config.name + ": other elements are undefined than in the first run", config.name);
+    else if (const std::string where = difference(first, got.undefined); !where.empty())
+      return say(Kind::Different, config.name + ": other elements are undefined than in the first run: " + where,
+                 config.name);
   }
   return v;
 }

@@ -12,7 +12,7 @@ namespace {
 TEST(Box, SetsOfBytes) {
   Random rng(1);
   for (int round = 0; round < 20000; ++round) {
-    const View v = rng.view(), w = rng.view();
+    const ArrayView v = rng.view(), w = rng.view();
     const Bytes bv = bytes_of(v), bw = bytes_of(w);
     const Box a = box_of(v), b = box_of(w);
     ASSERT_EQ(bytes_of(a), bv) << round;
@@ -76,7 +76,7 @@ TEST(Regions, EveryByteHasItsState) {
         std::erase_if(naive, [&](const auto& e) { return e.first >= begin && e.first < end; });
         continue;
       }
-      const View v = rng.view();
+      const ArrayView v = rng.view();
       const bool forgets = rng.below(2) == 0;
       const Bytes bytes = bytes_of(v);
       regions.visit(box_of(v), [&](Count& c, Range hull) {
@@ -140,7 +140,7 @@ TEST(Written, AgreesWithBytes) {
     Written w;
     Bytes naive;
     for (int n = 0; n < 40; ++n) {
-      const View v = rng.view();
+      const ArrayView v = rng.view();
       const Bytes bytes = bytes_of(v);
       const Box box = box_of(v);
       const int64_t what = rng.below(8);

@@ -394,7 +394,7 @@ TEST(Claims, AgreesWithEveryPair) {
     std::set<int64_t> met, told;
     std::set<std::pair<int32_t, int32_t>> pairs;
     for (int32_t n = 0; n < 12; ++n) {
-      const View v = rng.view();
+      const ArrayView v = rng.view();
       Access a;
       a.offset = v.offset, a.dims = v.dims.data(), a.strides = v.strides.data();
       a.rank = static_cast<int>(v.dims.size()), a.element_bytes = static_cast<int>(v.element);

@@ -12,25 +12,25 @@ namespace pallasim::memory::shadow {
 
 using Bytes = std::set<int64_t>;
 
-struct View {
+struct ArrayView {
   std::vector<int64_t> dims, strides;
   int64_t offset, element;
 };
 
 // Bytes one by one, without a box.
-inline void visit(const View& v, size_t d, int64_t at, Bytes* r) {
+inline void visit(const ArrayView& v, size_t d, int64_t at, Bytes* r) {
   if (d == v.dims.size()) {
     for (int64_t b = 0; b < v.element; ++b) r->insert(at + b);
     return;
   }
   for (int64_t i = 0; i < v.dims[d]; ++i) visit(v, d + 1, at + i * v.strides[d] * v.element, r);
 }
-inline Bytes bytes_of(const View& v) {
+inline Bytes bytes_of(const ArrayView& v) {
   Bytes r;
   visit(v, 0, v.offset, &r);
   return r;
 }
-inline Box box_of(const View& v) {
+inline Box box_of(const ArrayView& v) {
   return Box(v.offset, v.dims.data(), v.strides.data(), static_cast<int>(v.dims.size()), v.element);
 }
 inline Bytes bytes_of(const Box& b) {
@@ -48,8 +48,8 @@ class Random {
   explicit Random(uint64_t seed) : rng_(seed) {}
   int64_t below(int64_t n) { return static_cast<int64_t>(rng_() % static_cast<uint64_t>(n)); }
   // Mostly parts of one 6 x 8 array of elements of 4 bytes, as kernels have them; sometimes anything.
-  View view() {
-    View v;
+  ArrayView view() {
+    ArrayView v;
     v.element = below(8) == 0 ? 1 + below(8) : 4;
     if (below(5) == 0) {
       for (int64_t n = below(4); n > 0; --n)

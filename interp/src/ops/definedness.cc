@@ -18,7 +18,6 @@ namespace {
 
 using memory::shadow::Definedness, memory::shadow::View;
 using Decides = Shadow::Decides;
-using Births = std::vector<Birth>;
 
 // The boxes of a step, which stay.
 class Collected : public Boxes {
@@ -86,8 +85,14 @@ class Carrier {
   void reduce(const ReducePayload& p) {
     const int64_t dims[] = {p.outer, p.reduce, p.inner}, strides[] = {p.reduce * p.inner, p.inner, 1};
     const Births from = load_elements(p.src, dims, strides, p.element_bytes);
-    const bool cumulative = s_.kind == Kind::cumulative;
+    const Births to = from.empty() ? Births{} : sums(p, from);
     const int bytes = s_.kind == Kind::arg_reduce ? ir::byte_size(p.index) : p.element_bytes;
+    const int64_t one = 1, n = p.outer * p.inner * (s_.kind == Kind::cumulative ? p.reduce : 1);
+    store(p.dst, {&n, 1}, {&one, 1}, bytes, per_byte(to, bytes));
+  }
+
+  Births sums(const ReducePayload& p, const Births& from) {
+    const bool cumulative = s_.kind == Kind::cumulative;
     Births to(static_cast<size_t>(p.outer * p.inner * (cumulative ? p.reduce : 1)));
     for (int64_t o = 0; o < p.outer; ++o)
       for (int64_t i = 0; i < p.inner; ++i) {
@@ -100,9 +105,7 @@ class Carrier {
         if (!cumulative) to[static_cast<size_t>(o * p.inner + i)] = sum;
       }
     compute(&to);
-    const auto n = static_cast<int64_t>(to.size());
-    const int64_t one = 1;
-    store(p.dst, {&n, 1}, {&one, 1}, bytes, per_byte(to, bytes));
+    return to;
   }
 
   void contraction(const ContractPayload& p) {
@@ -113,7 +116,7 @@ class Carrier {
     const Births a = load_elements(p.a, a_dims, a_strides, ir::byte_size(c.in)),
                  b = load_elements(p.b, b_dims, b_strides, ir::byte_size(c.in_rhs));
     const int bytes = ir::byte_size(c.out);
-    Births to(static_cast<size_t>(c.batch * c.m * c.n));
+    Births to;
     if (c.accumulate) to = load_elements(p.dst, dims, strides, bytes);
     carry_multiply(c, a, b, &to);
     compute(&to);
@@ -134,10 +137,13 @@ class Carrier {
       in.push_back(load(p.in[i].addr, {&p.in[i].elements, 1}, {&one, 1}, p.in[i].element_bytes));
       join(p.body.moves >> i & 1 ? &moved : &opaque, any_of(in.back()));
     }
-    std::vector<Births> out;
-    for (const ArrayArg& a : p.out) out.emplace_back(static_cast<size_t>(a.elements * a.element_bytes), opaque);
-    if (p.body.lanes) lanes(p, in, &out);
-    else if (opaque == 0 && moved != 0) move(p, &in, &out);
+    std::vector<Births> out(p.out.size());
+    if (opaque != 0 || moved != 0) {
+      for (size_t i = 0; i < out.size(); ++i)
+        out[i].assign(static_cast<size_t>(p.out[i].elements * p.out[i].element_bytes), opaque);
+      if (p.body.lanes) lanes(p, in, &out);
+      else if (opaque == 0) move(p, &in, &out);
+    }
     for (size_t i = 0; i < p.out.size(); ++i)
       store(p.out[i].addr, {&p.out[i].elements, 1}, {&one, 1}, p.out[i].element_bytes, out[i]);
   }
@@ -163,6 +169,7 @@ class Carrier {
       std::vector<const std::byte*> from;
       std::vector<std::byte*> into;
       for (size_t i = 0; i < p.in.size(); ++i) {
+        (*in)[i].resize(static_cast<size_t>(p.in[i].elements * p.in[i].element_bytes));
         if (to == &filled) std::fill((*in)[i].begin(), (*in)[i].end(), Birth{0});
         from.push_back(p.body.moves >> i & 1 ? reinterpret_cast<const std::byte*>((*in)[i].data())
                                              : t_.resolve(p.in[i].addr));
@@ -187,9 +194,8 @@ class Carrier {
     }
     for (const auto& w : boxes.writes) {
       const View v = w.view();
-      Births to = boxes.reads.size() == 1 && std::ssize(from) == v.elements() * v.bytes
-                      ? from
-                      : Births(static_cast<size_t>(v.elements() * v.bytes), all);
+      const int64_t n = v.elements() * v.bytes;
+      const Births to = boxes.reads.size() == 1 && std::ssize(from) == n ? from : all_of(n, all);
       shadow_.memory(w.thread, w.buffer).store(v, to);
       shadow_.stored(t_, s_, w.addr(), to);
     }
@@ -212,7 +218,7 @@ class Carrier {
     const auto& p = payload<Kind::store_scalar>(s_);
     if (p.has_term) decides(p.term.slot, Decides::Address);
     for (const auto& w : boxes.writes) {
-      const Births to(static_cast<size_t>(w.bytes), slot(s_.a));
+      const Births to = all_of(w.bytes, slot(s_.a));
       shadow_.memory(w.thread, w.buffer).store(w.view(), to);
       shadow_.stored(t_, s_, w.addr(), to);
     }
@@ -231,7 +237,7 @@ class Carrier {
     const Birth added = slot(payload<Kind::fetch_and_add>(s_).value_slot);
     set_slot(s_.dst, old);
     for (const auto& w : boxes.writes) {
-      const Births to(static_cast<size_t>(w.bytes), old ? old : added);
+      const Births to = all_of(w.bytes, old ? old : added);
       shadow_.memory(w.thread, w.buffer).store(w.view(), to);
       shadow_.stored(t_, s_, w.addr(), to);
     }
@@ -300,14 +306,15 @@ class Carrier {
 
 }  // namespace
 
-void carry_multiply(const Contraction& c, const std::vector<Birth>& a, const std::vector<Birth>& b,
-                    std::vector<Birth>* to) {
+void carry_multiply(const Contraction& c, const Births& a, const Births& b, Births* to) {
+  if (a.empty() && b.empty()) return;
+  to->resize(static_cast<size_t>(c.batch * c.m * c.n));
   for (int64_t i = 0; i < c.batch; ++i) {
     Births rows(static_cast<size_t>(c.m)), columns(static_cast<size_t>(c.n));
     for (int64_t k = 0; k < c.k; ++k) {
-      for (int64_t m = 0; m < c.m; ++m)
+      for (int64_t m = 0; m < c.m && !a.empty(); ++m)
         join(&rows[static_cast<size_t>(m)], a[static_cast<size_t>((i * c.m + m) * c.k + k)]);
-      for (int64_t n = 0; n < c.n; ++n)
+      for (int64_t n = 0; n < c.n && !b.empty(); ++n)
         join(&columns[static_cast<size_t>(n)], b[static_cast<size_t>((i * c.k + k) * c.n + n)]);
     }
     for (int64_t m = 0; m < c.m; ++m)

@@ -9,7 +9,7 @@
 
 namespace pallasim::interp::ops {
 
-using memory::shadow::Birth;
+using memory::shadow::Birth, memory::shadow::Births;
 
 // Shadow of an execution's memory and slots, by whoever keeps it.
 class Shadow {
@@ -27,10 +27,10 @@ class Shadow {
   virtual Birth padding(const memory::AsyncOperation&) = 0;
   // A step reads these births, by what the line asks for (-1: the step's own): what they are called from then on, which
   // tells who read them first.
-  virtual void read(const Thread&, const Step&, ir::LocId, std::vector<Birth>*) = 0;
+  virtual void read(const Thread&, const Step&, ir::LocId, Births*) = 0;
   // Elements that an operation has taken to another place, before they are stored there.
-  virtual void taken(const Thread&, const Step&, std::vector<Birth>*) = 0;
-  virtual void stored(const Thread&, const Step&, const Addr&, const std::vector<Birth>&) = 0;
+  virtual void taken(const Thread&, const Step&, Births*) = 0;
+  virtual void stored(const Thread&, const Step&, const Addr&, const Births&) = 0;
   // What arithmetic makes of undefined elements is theirs, but no longer them.
   virtual Birth computed(Birth) = 0;
   // An undefined value is asked for what happens next.
@@ -43,12 +43,12 @@ void carry(Thread&, const Step&, Shadow&);
 // Whether a step that is about to run may make undefined elements of defined ones.
 bool may_make_undefined(Thread&, const Step&);
 // The bytes of an operation have moved. `held`: births of what it held since it was issued.
-void carry(Execution&, const memory::AsyncOperation&, const std::vector<Birth>& held, Shadow&);
+void carry(Execution&, const memory::AsyncOperation&, const Births& held, Shadow&);
 
-std::vector<Birth> births_held(Execution&, const memory::AsyncOperation&, Shadow&);
+Births births_held(Execution&, const memory::AsyncOperation&, Shadow&);
 
-// Of an elementwise program: the birth of each element of its result, row-major over its dims.
-std::vector<Birth> births_of(Thread&, const Step&, const EltProgram&, Shadow&);
+// Of an elementwise program: the birth of each element of its result.
+Births births_of(Thread&, const Step&, const EltProgram&, Shadow&);
 // Beside the window's bodies.
 void carry_window(Thread&, const Step&, Shadow&);
 

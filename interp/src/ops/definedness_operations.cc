@@ -10,7 +10,6 @@ namespace pallasim::interp::ops {
 namespace {
 
 using memory::shadow::Definedness, memory::shadow::View;
-using Births = std::vector<Birth>;
 
 View view_of(const memory::Side& side, const int64_t* dims) {
   return {side.place.offset,
@@ -36,7 +35,8 @@ void carry_part(Execution& ex, const memory::AsyncOperation& op, const memory::S
   if (op.combine != memory::Combine::Replace) {
     Births there;
     into.load(place, &there);
-    for (size_t i = 0; i < births.size(); ++i) join(&births[i], there[i]);
+    if (births.empty()) births.swap(there);
+    for (size_t i = 0; i < there.size(); ++i) join(&births[i], there[i]);
   }
   into.store(place, births);
   shadow.stored(t, s, {to.place.buffer, Addr::kNoSlot, place.offset}, births);
@@ -75,9 +75,9 @@ void carry_product(Execution& ex, const memory::AsyncOperation& op, const Births
     return per_element(all, side.element_bytes());
   };
   const int64_t bytes = std::ssize(held), one = 1;
-  registers.store({0, {&bytes, 1}, {&one, 1}, 1}, held);
+  if (!held.empty()) registers.store({0, {&bytes, 1}, {&one, 1}, 1}, held);
   const memory::Side& to = op.writes.front();
-  Births sum(static_cast<size_t>(view_of(to, to.dims).elements()));
+  Births sum;
   if (op.reads.size() > 2) sum = load(op.reads[2]);
   carry_multiply(c, load(op.reads[0]), load(op.reads[1]), &sum);
   shadow.memory(to.place.thread, to.place.buffer).store(view_of(to, to.dims), per_byte(sum, to.element_bytes()));
@@ -96,11 +96,13 @@ void carry_tensor_product(const memory::AsyncOperation& op, const TensorProductP
   const auto m = static_cast<size_t>(p.contraction.m), n = static_cast<size_t>(p.contraction.n);
   for (size_t cta = 0; cta < ctas; ++cta) {
     const memory::Side& to = op.writes[cta];
-    Births sum(m * n * ctas);
+    Births sum;
     if (op.reads.size() > sums) sum = elements(op.reads[sums + cta]);
     const Births left = elements(op.reads[cta]);
     for (size_t of = 0; of < ctas; ++of) {
       const Births right = elements(op.reads[ctas + of]);
+      if (left.empty() && right.empty() && all == 0) continue;
+      sum.resize(m * n * ctas);
       Births rows(m), columns(n);
       for (size_t i = 0; i < left.size(); ++i) join(&rows[i / (left.size() / m)], left[i]);
       for (size_t i = 0; i < right.size(); ++i) join(&columns[i % n], right[i]);
@@ -119,8 +121,8 @@ void carry_tensor_product(const memory::AsyncOperation& op, const TensorProductP
 }  // namespace
 
 // Births of what an operation takes from registers as it is issued.
-std::vector<Birth> births_held(Execution& ex, const memory::AsyncOperation& op, Shadow& shadow) {
-  Births r(op.held.size());
+Births births_held(Execution& ex, const memory::AsyncOperation& op, Shadow& shadow) {
+  Births r;
   const Step& s = ex.plan->steps[static_cast<size_t>(op.step)];
   if (s.kind == Kind::tmem_store) {
     const auto& p = payload<Kind::tmem_store>(s);
@@ -134,7 +136,9 @@ std::vector<Birth> births_held(Execution& ex, const memory::AsyncOperation& op, 
     if (side.held < 0) continue;
     const Definedness& m = shadow.memory(side.place.thread, side.place.buffer);
     const memory::Span span = op.span(side);
-    for (int64_t at = span.begin; at < span.end && !m.all_defined(); ++at)
+    if (m.find(side.place.offset + span.begin, side.place.offset + span.end) == 0) continue;
+    r.resize(op.held.size());
+    for (int64_t at = span.begin; at < span.end; ++at)
       r[static_cast<size_t>(side.held + at - span.begin)] = m.at(side.place.offset + at);
   }
   return r;
@@ -148,10 +152,8 @@ void carry(Execution& ex, const memory::AsyncOperation& op, const Births& held, 
   if (op.reads.empty()) {  // of registers, or made on the way
     const memory::Side& to = op.writes.front();
     Definedness& into = shadow.memory(to.place.thread, to.place.buffer);
-    if (op.held.empty()) return into.set(view_of(to, to.dims), 0);
-    Births births = held;
-    births.resize(op.held.size());
-    return into.store(view_of(to, to.dims), births);
+    if (held.empty()) return into.set(view_of(to, to.dims), 0);
+    return into.store(view_of(to, to.dims), listed(held, std::ssize(op.held)));
   }
   const memory::Side& from = op.reads.front();
   for (const memory::Side& to : op.writes)

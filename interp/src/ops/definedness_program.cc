@@ -35,7 +35,9 @@ class Program {
         entries_(static_cast<size_t>(p.entries)) {
     for (size_t i = 0; i < entries_.size(); ++i) entries_[i] = strip(i);
     for (const EltSplat& e : p.splats) {
-      lanes_[e.entry].fill(shadow.slots(t.index).find(e.slot, e.slot + byte_size(e.ctype)));
+      const Birth b = shadow.slots(t.index).find(e.slot, e.slot + byte_size(e.ctype));
+      lanes_[e.entry].fill(b);
+      undefined_ |= b != 0;
       splats(e);
     }
     for (const EltOperand& o : p.operands) {
@@ -44,13 +46,15 @@ class Program {
       operands_.emplace_back();
       memory::shadow::Definedness& of = shadow.memory(t.index, o.addr.buffer);
       if (of.find(v) == 0) continue;
+      undefined_ = true;
       of.load(v, &operands_.back());
       shadow.read(t, s, o.addr.loc, &operands_.back());
     }
   }
 
-  std::vector<Birth> run() {
-    std::vector<Birth> r;
+  Births run() {
+    Births r;
+    if (!undefined_) return r;
     int64_t n = 1;
     for (const int64_t d : p_.dims) n *= d;
     r.reserve(static_cast<size_t>(n));
@@ -99,7 +103,7 @@ class Program {
     }
   }
 
-  void load_births(const EltOperand& x, const std::vector<Birth>& births, int64_t first, int64_t n) {
+  void load_births(const EltOperand& x, const Births& births, int64_t first, int64_t n) {
     Lanes& to = lanes_[x.entry];
     if (births.empty()) return void(std::fill_n(to.begin(), n, Birth{0}));
     for (int64_t i = 0; i < n; ++i) {
@@ -142,12 +146,13 @@ class Program {
   std::vector<Lanes> lanes_;  // by entry
   std::unique_ptr<std::byte[]> strips_;
   std::vector<void*> entries_;
-  std::vector<std::vector<Birth>> operands_;  // births per byte; empty: all defined
+  std::vector<Births> operands_;  // births per byte
+  bool undefined_ = false;        // something that it takes
 };
 
 }  // namespace
 
-std::vector<Birth> births_of(Thread& t, const Step& s, const EltProgram& p, Shadow& shadow) {
+Births births_of(Thread& t, const Step& s, const EltProgram& p, Shadow& shadow) {
   return Program(t, s, p, shadow).run();
 }
 

@@ -305,7 +305,7 @@ void move_births(Thread& t, const Step& s, const Window& w, const int64_t* place
   if (in && w.is_output && shadow.begins_undefined(w, &undefined))
     return stage.set(copy.offset, copy.offset + copy.elements * w.element_bytes, undefined);
   if (c.empty) return;
-  std::vector<Birth> births;
+  memory::shadow::Births births;
   (in ? array : stage).load(in ? there : part, &births);
   (in ? stage : array).store(in ? part : there, births);
   if (!in) shadow.stored(t, s, {w.buffer, Addr::kNoSlot, there.offset}, births);

@@ -22,9 +22,26 @@ bool surely_apart(const GatherPayload& p, const Elements& e) {
   return true;
 }
 
+// Rows whose lanes ascend, each of them behind the one before it.
+bool rows_ascend(Thread& t, const Step& s, const GatherPayload& p) {
+  Elements e(t, &s, p);
+  ElementRow row;
+  const std::byte* behind = nullptr;
+  for (int64_t n = p.dims.empty() ? 0 : p.dims.back(), done = 0; done < e.count(); done += n, e.next_row()) {
+    if (p.dims.empty() || !e.row(&row)) return false;
+    if (row.begin == row.end) continue;
+    const int64_t lanes = row.end - row.begin;
+    if (!row.offsets.empty() || (lanes > 1 && row.step < 1) || (behind && row.first < behind)) return false;
+    behind = row.first + ((lanes - 1) * row.step + 1) * p.size;
+  }
+  return true;
+}
+
 // Those that write, by their place. Empty where places ascend from lane to lane.
-std::vector<Lane> lanes(const GatherPayload& p, Elements& e) {
+std::vector<Lane> lanes(Thread& t, const Step& s, const GatherPayload& p) {
   std::vector<Lane> r;
+  if (rows_ascend(t, s, p)) return r;
+  Elements e(t, &s, p);
   bool ascending = true;
   for (int64_t i = 0; i < e.count(); ++i, e.next()) {
     const std::byte* const at = e.on() ? e.address() : nullptr;
@@ -71,9 +88,8 @@ std::optional<MeetingLanes> meeting_lanes(Thread& t, const Step& s) {
   if (!rows && s.kind != Kind::gather) return {};
   const GatherPayload& p = rows ? payload<Kind::store_rows>(s).access : payload<Kind::gather>(s);
   if (p.mode != GatherPayload::Mode::Store) return {};
-  Elements e(t, &s, p);
-  if (e.count() < 2 || surely_apart(p, e)) return {};
-  const std::vector<Lane> all = lanes(p, e);
+  if (const Elements e(t, &s, p); e.count() < 2 || surely_apart(p, e)) return {};
+  const std::vector<Lane> all = lanes(t, s, p);
   if (all.empty()) return {};
   if (!rows) return meeting(t, p, all, t.resolve(p.value));
   return meeting(t, p, all, computed(t, s, payload<Kind::store_rows>(s)).data());

@@ -13,11 +13,6 @@ int64_t Plan::bytes() const {
   return n;
 }
 
-ir::LocId Plan::loc_of(const Step& s) const {
-  const StepOps::Range ops = ops_of(s);
-  return ops.empty() ? -1 : ops.back()->loc;
-}
-
 bool Plan::shares_arrays_only(memory::Level level) const {
   const auto owned = [&](const auto& all) {
     return std::any_of(all.begin(), all.end(), [&](const auto& x) { return x.owner <= level; });

@@ -123,20 +123,24 @@ class StepOps {
   using Range = std::span<const ir::Op* const>;
   void add(const ir::Op* op) {  // of one more step; null: it stands for none
     begin_.push_back(ops_.size());
+    lines_.push_back(op ? op->loc : -1);
     if (op) ops_.push_back(op);
   }
   void replace(Range ops) {  // of the last step
     ops_.resize(begin_.back());
     ops_.insert(ops_.end(), ops.begin(), ops.end());
+    lines_.back() = ops.empty() ? -1 : ops.back()->loc;
   }
   Range of(const Step& s) const {
     const auto i = static_cast<size_t>(s.id);
     return Range(ops_).subspan(begin_[i], (i + 1 < begin_.size() ? begin_[i + 1] : ops_.size()) - begin_[i]);
   }
+  ir::LocId line_of(const Step& s) const { return lines_[static_cast<size_t>(s.id)]; }
 
  private:
   std::vector<const ir::Op*> ops_;
-  std::vector<size_t> begin_;  // per step
+  std::vector<size_t> begin_;     // per step
+  std::vector<ir::LocId> lines_;  // of the last one of each step
 };
 
 class Plan {
@@ -160,7 +164,8 @@ class Plan {
   PlanSplit split;
   std::vector<ir::Diagnostic> findings;  // of the chip's rules, and no errors; every launch reports them
   std::span<const ir::Op* const> ops_of(const Step& s) const { return step_ops.of(s); }
-  ir::LocId loc_of(const Step& s) const;  // the line that its reports name; -1: none
+  // The line that its reports name; -1: none.
+  ir::LocId loc_of(const Step& s) const { return step_ops.line_of(s); }
 
   // Whether all that parts of a launch share are arrays that can be as before: what else lies in the memory of a unit
   // of that level or above, or is counted there, is there once.

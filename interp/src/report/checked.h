@@ -175,7 +175,7 @@ class WriteDetector : public Detector {
   ClaimDetector* claims_;
   const DefinednessDetector& definedness_;
   bool scratch_;  // is looked at, too
-  std::unordered_map<int32_t, Memory> memories_;
+  ByInstance<Memory> memories_;
   std::set<std::string> reported_, told_;
   std::vector<Unset> unset_;
 };

@@ -139,8 +139,8 @@ void DefinednessDetector::see(Seen& seen) {
   Definedness* of = nullptr;
   if (visits_.is_one(a.buffer)) {
     of = &visits_.of(a.owner < 0 ? a.thread : a.owner, a.buffer);
-  } else if (const auto known = memories_.find(seen.instance()); known != memories_.end()) {
-    of = &known->second;
+  } else {
+    of = memories_.find(seen.instance());
   }
   if (!of || of->all_defined()) return;
   const memory::shadow::View v = view_of(a);
@@ -163,8 +163,7 @@ void DefinednessDetector::on_operation(const OperationEvent& e) {
   const memory::AsyncOperation& op = e.operation;
   if (e.what == OperationEvent::What::Issued) {
     Births held = ops::births_held(ex(), op, *this);
-    const bool any = std::any_of(held.begin(), held.end(), [](Birth b) { return b != 0; });
-    if (any) held_[op.id] = std::move(held);
+    if (!held.empty()) held_[op.id] = std::move(held);
   }
   if (e.what != OperationEvent::What::Moved) return;
   const auto held = held_.find(op.id);
@@ -289,10 +288,11 @@ void DefinednessDetector::decides(const Thread& t, const Step& s, Birth b, Decid
        {"it comes from " + source(o)}, hint(o));
 }
 
-void DefinednessDetector::look_at_output(size_t operand, int32_t device, std::vector<bool>* undefined) {
+void DefinednessDetector::look_at_output(size_t operand, int32_t device, std::vector<bool>* undefined,
+                                         std::vector<bool>* left) {
   const uint32_t buffer = operand_buffer(operand);
-  const auto of = memories_.find(instances_.of(ex(), device * ex().device_threads, buffer));
-  if (of == memories_.end() || of->second.all_defined()) return;
+  const Definedness* of = memories_.find(instances_.of(ex(), device * ex().device_threads, buffer));
+  if (!of || of->all_defined()) return;
   const ir::Type& type = *plan_.module.operands[operand].array;
   const std::string& name = plan_.module.operands[operand].name;
   const int64_t size = ir::byte_size(type.dtype), n = type.num_elements();
@@ -303,10 +303,14 @@ void DefinednessDetector::look_at_output(size_t operand, int32_t device, std::ve
   };
   std::map<Birth, Found> found;
   undefined->assign(static_cast<size_t>(n), false);
-  for (int64_t at = 0, end = n * size; of->second.find(at, end, &at) != 0; at = (at / size + 1) * size) {
-    Found& f = found[base(of->second.at(at))];
+  left->assign(static_cast<size_t>(n), false);
+  for (int64_t at = 0, end = n * size; of->find(at, end, &at) != 0; at = (at / size + 1) * size) {
+    const Birth b = base(of->at(at));
+    Found& f = found[b];
     if (f.elements++ == 0) f.first = at / size;
     (*undefined)[static_cast<size_t>(at / size)] = true;
+    // A window's hold what the array held: one that is given anew may hold the same.
+    (*left)[static_cast<size_t>(at / size)] = origins_[b].what != Origin::What::Window;
   }
   for (const auto& [b, f] : found) {
     const Origin& o = origins_[b];
@@ -363,9 +367,10 @@ void DefinednessDetector::settle() {
     for (const Window& w : plan_.first().windows) {
       if (!w.is_output) continue;
       undefined_.emplace_back();
+      std::vector<bool> left;
       if (!ir::is_sync(w.dtype) && ex().operand(device, w.buffer))
-        look_at_output(static_cast<size_t>(w.operand), device, &undefined_.back());
-      leave(w, device, undefined_.back());
+        look_at_output(static_cast<size_t>(w.operand), device, &undefined_.back(), &left);
+      leave(w, device, left);
     }
   if (std::all_of(undefined_.begin(), undefined_.end(), [](const auto& r) { return r.empty(); })) undefined_.clear();
 }

@@ -45,7 +45,7 @@ class DefinednessDetector : public Detector, private ops::Shadow {
  private:
   using Birth = memory::shadow::Birth;
   using Definedness = memory::shadow::Definedness;
-  using Births = std::vector<Birth>;
+  using Births = memory::shadow::Births;
   // What a number of Birth stands for.
   struct Origin {
     enum class What : uint8_t { Scratch, Output, Window, Earlier, MaskedLane, Outside, Padding, Several };
@@ -75,13 +75,14 @@ class DefinednessDetector : public Detector, private ops::Shadow {
   void begin_memory(int32_t thread, const memory::Allocation&);
   std::string source(const Origin&) const;
   static std::string hint(const Origin&);
-  void look_at_output(size_t operand, int32_t device, std::vector<bool>* undefined);
+  // `left`: those that a later launch is told of.
+  void look_at_output(size_t operand, int32_t device, std::vector<bool>* undefined, std::vector<bool>* left);
   void look_at_input(const Window&, int32_t device);
   void leave(const Window&, int32_t device, const std::vector<bool>& undefined) const;
 
   const Plan& plan_;
   Instances& instances_;
-  std::unordered_map<int32_t, Definedness> memories_;  // by instance
+  ByInstance<Definedness> memories_;
   WindowVisits visits_;
   std::vector<Definedness> slots_;                        // by thread
   std::vector<Origin> origins_{{}};                       // by birth

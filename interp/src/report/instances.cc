@@ -52,16 +52,17 @@ Instances::Line Instances::line(const Plan& plan, int32_t site) const {
 const memory::shadow::Access& Seen::shadow() {
   if (known_) return shadow_;
   known_ = true;
-  shadow_ = instances_.access(ex_, access, access.thread);
+  shadow_ = instances_.access(ex_, access, instance(), access.thread);
   box_ = shadow_.box();
   shadow_.known = &box_;
   return shadow_;
 }
 
-memory::shadow::Access Instances::access(const Execution& ex, const Access& a, memory::shadow::Actor who) {
+memory::shadow::Access Instances::access(const Execution& ex, const Access& a, int32_t instance,
+                                         memory::shadow::Actor who) {
   memory::shadow::Access r;
   r.who = who;
-  r.instance = of(ex, a.owner < 0 ? a.thread : a.owner, a.buffer);
+  r.instance = instance;
   r.offset = a.offset;
   r.dims = a.dims;
   r.strides = a.strides;

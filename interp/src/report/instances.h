@@ -1,6 +1,7 @@
 // Accesses as shadow state knows them: instances (an allocation of one owner) instead of buffers and threads.
 #pragma once
 #include <compare>
+#include <deque>
 #include <map>
 #include <string>
 #include <unordered_map>
@@ -25,7 +26,7 @@ class Instances {
   int32_t site(const Plan&, const Step&, ir::LocId);
   Line line(const Plan&, int32_t site) const;
   // `who`: a thread or a side of an asynchronous operation.
-  memory::shadow::Access access(const Execution&, const Access&, memory::shadow::Actor who);
+  memory::shadow::Access access(const Execution&, const Access&, int32_t instance, memory::shadow::Actor who);
   // One side of an operation, by whoever moves it.
   memory::shadow::Access side(const Execution&, const memory::AsyncOperation&, const memory::Side&, bool write,
                               memory::shadow::Actor who);
@@ -44,6 +45,33 @@ class Instances {
   std::unordered_map<int64_t, int32_t> sites_;  // by step and line
 };
 
+// Something of each instance that somebody asked for. References to it stay.
+template <typename T>
+class ByInstance {
+ public:
+  T& operator[](int32_t instance) {
+    const auto i = static_cast<size_t>(instance);
+    if (i >= at_.size()) at_.resize(i + 1, -1);
+    if (at_[i] < 0) {
+      at_[i] = static_cast<int32_t>(all_.size());
+      all_.emplace_back();
+    }
+    return all_[static_cast<size_t>(at_[i])];
+  }
+  T* find(int32_t instance) {  // null: nobody asked for it
+    const auto i = static_cast<size_t>(instance);
+    return i < at_.size() && at_[i] >= 0 ? &all_[static_cast<size_t>(at_[i])] : nullptr;
+  }
+  const T* find(int32_t instance) const { return const_cast<ByInstance*>(this)->find(instance); }
+  bool empty() const { return all_.empty(); }
+  auto begin() { return all_.begin(); }
+  auto end() { return all_.end(); }
+
+ private:
+  std::vector<int32_t> at_;  // by instance: its place in `all_`
+  std::deque<T> all_;
+};
+
 // An access that a run's watchers look at. What they need of it is worked out once, when the first of them asks.
 class Seen {
  public:
@@ -55,13 +83,15 @@ class Seen {
   // By the thread itself, with its box.
   const memory::shadow::Access& shadow();
   const memory::shadow::Box& box() { return *shadow().known; }
-  int32_t instance() const {
-    return instances_.of(ex_, access.owner < 0 ? access.thread : access.owner, access.buffer);
+  int32_t instance() {
+    if (instance_ < 0) instance_ = instances_.of(ex_, access.owner < 0 ? access.thread : access.owner, access.buffer);
+    return instance_;
   }
 
  private:
   const Execution& ex_;
   Instances& instances_;
+  int32_t instance_ = -1;
   bool known_ = false;
   memory::shadow::Access shadow_;
   memory::shadow::Box box_;

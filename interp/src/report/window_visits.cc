@@ -24,7 +24,7 @@ void WindowVisits::leave(Visit& v, const Window& w, Definedness* array) {
   if (c.empty) return;
   const memory::shadow::View block{
       c.array_offset * w.element_bytes, {c.count, w.dims.size()}, w.strides, w.element_bytes};
-  std::vector<Birth> births;
+  memory::shadow::Births births;
   v.window.load(block, &births);
   array->store(block, births);
   v.window.set(block, 0);

@@ -123,10 +123,10 @@ void WriteDetector::fresh(const MemoryEvent& e) {
 // Whatever lies there from now on is nothing that was declared, until somebody says so.
 void WriteDetector::freed(const MemoryEvent& e) {
   const int64_t offset = e.offset, end = offset + e.bytes;
-  const auto memory = memories_.find(instances_.of(ex(), e.thread, e.buffer));
-  if (memory == memories_.end()) return;
-  std::erase_if(memory->second.parts, [&](const auto& p) { return p.second.begin < end && offset < p.second.end; });
-  memory->second.written.clear(offset, end);
+  Memory* m = memories_.find(instances_.of(ex(), e.thread, e.buffer));
+  if (!m) return;
+  std::erase_if(m->parts, [&](const auto& p) { return p.second.begin < end && offset < p.second.end; });
+  m->written.clear(offset, end);
 }
 
 void WriteDetector::on_memory(const MemoryEvent& e) {
@@ -139,8 +139,8 @@ void WriteDetector::mark_stage(Execution& ex, const Access& a, const Part& stage
   const Window& w = *stage.stage;
   const auto& staged = std::get<Window::Staged>(w.reach);
   const Thread& t = ex.threads[static_cast<size_t>(a.thread)];
-  const auto array = memories_.find(instances_.of(ex, a.thread, w.buffer));
-  if (array == memories_.end()) return;
+  Memory* array = memories_.find(instances_.of(ex, a.thread, w.buffer));
+  if (!array) return;
   int64_t place[2 * memory::kMaxRank];
   for (uint32_t d = 0; d < w.places(); ++d) place[d] = t.slot<int64_t>(staged.place + 16 * d);
   const size_t rank = w.dims.size(), last = rank ? rank - 1 : 0;
@@ -163,7 +163,7 @@ void WriteDetector::mark_stage(Execution& ex, const Access& a, const Part& stage
         element += i * w.strides[d];
       }
       if (inside && n > first)
-        array->second.written.write({(element + first) * w.element_bytes, (element + n) * w.element_bytes});
+        array->written.write({(element + first) * w.element_bytes, (element + n) * w.element_bytes});
       at += std::min(end - at, row - at % row);
     }
 }
@@ -172,9 +172,9 @@ void WriteDetector::see(Seen& seen) {
   Execution& ex = this->ex();
   const Access& a = seen.access;
   if (memories_.empty()) return;
-  const auto memory = memories_.find(seen.instance());
-  if (memory == memories_.end()) return;
-  Memory& m = memory->second;
+  Memory* const memory = memories_.find(seen.instance());
+  if (!memory) return;
+  Memory& m = *memory;
   const memory::shadow::Box& box = seen.box();
   if (a.write && a.unwritten) return m.written.clear(box);
   if (a.write) m.written.write(box);  // also outside of the parts: an allocation without a beginning may reach into one
@@ -221,10 +221,10 @@ bool WriteDetector::Part::written_at(ir::LocId loc) const {
 }
 
 const WriteDetector::Part* WriteDetector::part_of(int32_t instance, int64_t offset) const {
-  const auto memory = memories_.find(instance);
-  if (memory == memories_.end()) return nullptr;
-  const auto part = memory->second.parts.find(offset);
-  return part == memory->second.parts.end() ? nullptr : &part->second;
+  const Memory* memory = memories_.find(instance);
+  if (!memory) return nullptr;
+  const auto part = memory->parts.find(offset);
+  return part == memory->parts.end() ? nullptr : &part->second;
 }
 
 bool WriteDetector::set_elsewhere(Execution& ex, const Unset& u) {
@@ -314,7 +314,7 @@ void WriteDetector::finish(std::vector<ir::Diagnostic>& out) {
   report_unset(ex, out);
   if (!all_ended(ex)) return;
   std::map<int, std::pair<const Part*, Memory*>> outputs;  // in the order of the operands
-  for (auto& [instance, m] : memories_)
+  for (Memory& m : memories_)
     for (const auto& [at, p] : m.parts)
       if (p.output) outputs.emplace(p.output->operand, std::make_pair(&p, &m));
   const size_t first = out.size();
@@ -381,7 +381,7 @@ void WriteDetector::report_unwritten(Execution& ex, const Part& part, Memory& m,
     for (const Part::Writer& w : p.writers) ran[w.loc] += w.times;
   };
   count(part);
-  for (const auto& [instance, memory] : memories_)  // copies of blocks
+  for (const Memory& memory : memories_)  // copies of blocks
     for (const auto& [at, p] : memory.parts)
       if (p.stage && p.stage->operand == part.output->operand) count(p);
   int64_t points = 1;

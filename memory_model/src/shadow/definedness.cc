@@ -25,16 +25,29 @@ int64_t View::elements() const {
   return n;
 }
 
+Birth Definedness::at(int64_t byte) const {
+  const auto page = static_cast<size_t>(byte / kPage);
+  if (page >= pages_.size()) return 0;
+  const Page& p = pages_[page];
+  return p.bytes < 0 ? p.all : bytes_[static_cast<size_t>(p.bytes)][static_cast<size_t>(byte % kPage)];
+}
+
 Birth Definedness::find(int64_t begin, int64_t end, int64_t* where) const {
   if (undefined_ == 0) return 0;
-  end = std::min(end, std::ssize(births_));
+  end = std::min(end, std::ssize(pages_) * kPage);
   for (int64_t at = begin; at < end;) {
     const int64_t stop = std::min(end, (at / kPage + 1) * kPage);
-    if (pages_[static_cast<size_t>(at / kPage)] != 0) {
-      const Birth* const last = births_.data() + stop;
-      const Birth* const b = std::find_if(births_.data() + at, last, [](Birth x) { return x != 0; });
-      if (b != last) {
-        if (where) *where = b - births_.data();
+    const Page& p = pages_[static_cast<size_t>(at / kPage)];
+    if (p.undefined != 0) {
+      if (p.bytes < 0) {
+        if (where) *where = at;
+        return p.all;
+      }
+      const Birth *const from = bytes_[static_cast<size_t>(p.bytes)].data() + at % kPage, *const to =
+                                                                                              from + (stop - at);
+      const Birth* const b = std::find_if(from, to, [](Birth x) { return x != 0; });
+      if (b != to) {
+        if (where) *where = at + (b - from);
         return *b;
       }
     }
@@ -53,62 +66,94 @@ Birth Definedness::find(const View& v) const {
   return r;
 }
 
-void Definedness::grow(int64_t end) {
-  if (end <= std::ssize(births_)) return;
-  births_.resize(static_cast<size_t>((end + kPage - 1) / kPage * kPage));
-  pages_.resize(births_.size() / kPage);
+Definedness::Bytes& Definedness::bytes_of(Page& p) {
+  if (p.bytes >= 0) return bytes_[static_cast<size_t>(p.bytes)];
+  if (free_.empty()) {
+    p.bytes = static_cast<int32_t>(bytes_.size());
+    bytes_.emplace_back();
+  } else {
+    p.bytes = free_.back();
+    free_.pop_back();
+  }
+  Bytes& r = bytes_[static_cast<size_t>(p.bytes)];
+  r.fill(p.all);
+  return r;
 }
 
-void Definedness::put(int64_t begin, const Birth* from, int64_t bytes) {
-  if (!from) bytes = std::min(bytes, std::ssize(births_) - begin);
-  else grow(begin + bytes);
-  for (int64_t at = begin, end = begin + bytes; at < end;) {
+void Definedness::unify(Page& p, Birth all) {
+  if (p.bytes >= 0) free_.push_back(p.bytes);
+  p = {-1, static_cast<uint16_t>(all == 0 ? 0 : kPage), all};
+}
+
+void Definedness::put(int64_t begin, const Birth* from, Birth same, int64_t bytes) {
+  const bool defines = !from && same == 0;
+  if (const int64_t end = begin + bytes; !defines && end > std::ssize(pages_) * kPage)
+    pages_.resize(static_cast<size_t>((end + kPage - 1) / kPage));
+  const int64_t end = std::min(begin + bytes, std::ssize(pages_) * kPage);
+  for (int64_t at = begin; at < end;) {
     const int64_t n = std::min(end, (at / kPage + 1) * kPage) - at;
-    uint16_t& page = pages_[static_cast<size_t>(at / kPage)];
-    Birth* const to = births_.data() + at;
-    const int64_t before = page == 0 ? 0 : n == kPage ? page : count_undefined(to, n);
-    if (from) std::memcpy(to, from + (at - begin), static_cast<size_t>(n));
-    else if (before != 0) std::memset(to, 0, static_cast<size_t>(n));
-    const int64_t now = from ? count_undefined(to, n) : 0;
-    page = static_cast<uint16_t>(page + now - before);
-    undefined_ += now - before;
+    Page& p = pages_[static_cast<size_t>(at / kPage)];
+    const Birth* const these = from ? from + (at - begin) : nullptr;
+    undefined_ -= p.undefined;
+    if (n == kPage && !from) {
+      unify(p, same);
+    } else if (from || p.bytes >= 0 || p.all != same) {
+      Bytes& all = bytes_of(p);
+      Birth* const to = all.data() + at % kPage;
+      const int64_t before = p.undefined == 0 ? 0 : count_undefined(to, n);
+      if (these) std::memcpy(to, these, static_cast<size_t>(n));
+      else std::memset(to, same, static_cast<size_t>(n));
+      const int64_t now = these ? count_undefined(to, n) : same != 0 ? n : 0;
+      p.undefined = static_cast<uint16_t>(p.undefined + now - before);
+      if (p.undefined == 0) unify(p, 0);
+    }
+    undefined_ += p.undefined;
     at += n;
   }
 }
 
 void Definedness::set(int64_t begin, int64_t end, Birth birth) {
-  if (begin >= end) return;
-  if (birth == 0) {
-    if (undefined_ != 0) put(begin, nullptr, end - begin);
-    return;
-  }
-  const std::vector<Birth> same(static_cast<size_t>(std::min(end - begin, kPage)), birth);
-  for (int64_t at = begin; at < end; at += kPage) put(at, same.data(), std::min(kPage, end - at));
+  if (begin < end && (birth != 0 || undefined_ != 0)) put(begin, nullptr, birth, end - begin);
 }
 
 void Definedness::set(const View& v, Birth birth) {
   if (birth == 0 && undefined_ == 0) return;
   for_runs(v, [&](int64_t at, int64_t n) {
-    set(at, at + n, birth);
-    return true;
+    put(at, nullptr, birth, n);
+    return birth != 0 || undefined_ != 0;
   });
 }
 
-void Definedness::load(const View& v, std::vector<Birth>* into) const {
-  into->assign(static_cast<size_t>(v.elements() * v.bytes), 0);
+void Definedness::load(int64_t begin, int64_t bytes, Birth* to) const {
+  const int64_t end = std::min(begin + bytes, std::ssize(pages_) * kPage);
+  for (int64_t at = begin; at < end;) {
+    const auto n = static_cast<size_t>(std::min(end, (at / kPage + 1) * kPage) - at);
+    const Page& p = pages_[static_cast<size_t>(at / kPage)];
+    if (p.bytes >= 0) std::memcpy(to, bytes_[static_cast<size_t>(p.bytes)].data() + at % kPage, n);
+    else std::memset(to, p.all, n);
+    to += n;
+    at += static_cast<int64_t>(n);
+  }
+  if (end < begin + bytes) std::memset(to, 0, static_cast<size_t>(begin + bytes - std::max(begin, end)));
+}
+
+void Definedness::load(const View& v, Births* into) const {
+  into->clear();
+  if (find(v) == 0) return;
+  into->resize(static_cast<size_t>(v.elements() * v.bytes));
   Birth* to = into->data();
   for_runs(v, [&](int64_t at, int64_t n) {
-    const int64_t kept = std::min(n, std::ssize(births_) - at);
-    if (kept > 0) std::memcpy(to, births_.data() + at, static_cast<size_t>(kept));
+    load(at, n, to);
     to += n;
     return true;
   });
 }
 
-void Definedness::store(const View& v, const std::vector<Birth>& from) {
+void Definedness::store(const View& v, const Births& from) {
+  if (from.empty()) return set(v, 0);
   const Birth* next = from.data();
   for_runs(v, [&](int64_t at, int64_t n) {
-    put(at, next, n);
+    put(at, next, 0, n);
     next += n;
     return true;
   });

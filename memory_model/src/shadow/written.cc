@@ -4,6 +4,18 @@
 
 namespace pallasim::memory::shadow {
 
+namespace {
+
+Range common(Range a, Range b) { return {std::max(a.begin, b.begin), std::min(a.end, b.end)}; }
+
+template <typename F>
+void for_rows(const Box& box, const F& f) {
+  if (box.rank == 0) return f(Range{box.offset, box.offset + box.run});
+  for (const Range& r : box.rows()) f(r);
+}
+
+}  // namespace
+
 void Written::remember(const Box& box) {
   constexpr size_t kMost = 4096;
   if (box.rank == 0) return;  // one run is looked up as fast
@@ -12,8 +24,8 @@ void Written::remember(const Box& box) {
 }
 
 void Written::write(const Box& box) {
-  if (box.empty() || full_.count(box)) return;
-  for (const Range& r : box.rows()) bytes_.add(r.begin, r.end);
+  if (box.empty() || known_full(box)) return;
+  for_rows(box, [&](Range r) { bytes_.add(r.begin, r.end); });
   remember(box);
 }
 
@@ -21,29 +33,28 @@ void Written::clear(int64_t begin, int64_t end) { clear(Box(begin, end)); }
 
 void Written::clear(const Box& box) {
   if (box.empty()) return;
-  for (const Range& r : box.rows()) bytes_.remove(r.begin, r.end);
+  for_rows(box, [&](Range r) { bytes_.remove(r.begin, r.end); });
   std::erase_if(full_, [&](const Box& b) { return overlap(b, box); });
 }
 
-namespace {
-Range common(Range a, Range b) { return {std::max(a.begin, b.begin), std::min(a.end, b.end)}; }
-}  // namespace
-
 bool Written::any(const Box& box, Range within) const {
-  if (full_.count(box)) return true;
-  for (const Range& row : box.rows())
-    if (const Range r = common(row, within); r.begin < r.end && bytes_.any(r.begin, r.end)) return true;
-  return false;
+  if (known_full(box)) return true;
+  bool any = false;
+  for_rows(box, [&](Range row) {
+    const Range r = common(row, within);
+    any = any || (r.begin < r.end && bytes_.any(r.begin, r.end));
+  });
+  return any;
 }
 
 Written::Missing Written::missing(const Box& box, int64_t size, Range within) {
   Missing m;
-  if (box.empty() || full_.count(box)) return m;
+  if (box.empty() || known_full(box)) return m;
   bool gap = false;
-  for (const Range& row : box.rows()) {
+  for_rows(box, [&](Range row) {
     const Range r = common(row, within);
     gap = gap || r.begin != row.begin || r.end != row.end;
-    if (r.begin >= r.end) continue;
+    if (r.begin >= r.end) return;
     bytes_.for_gaps(r.begin, r.end, [&](int64_t begin, int64_t end) {
       gap = true;
       const int64_t first = (begin - row.begin + size - 1) / size, last = (end - row.begin + size - 1) / size;
@@ -51,7 +62,7 @@ Written::Missing Written::missing(const Box& box, int64_t size, Range within) {
       if (m.first < 0) m.first = row.begin + first * size;
       m.elements += last - first;
     });
-  }
+  });
   if (!gap) remember(box);
   return m;
 }

@@ -29,6 +29,7 @@ class Written {
 
  private:
   void remember(const Box&);
+  bool known_full(const Box& b) const { return b.rank > 0 && full_.count(b) != 0; }
   IntervalSet bytes_;
   std::unordered_set<Box, BoxHash> full_;  // boxes that are known to be written as a whole
 };
