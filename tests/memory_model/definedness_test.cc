@@ -20,7 +20,7 @@ TEST(Definedness, KnowsWhatABirthForEachByteSays) {
       // Rows of a view, some as long as pages are.
       const int64_t rows = 1 + below(4), bytes = 1 + below(2) * 3, columns = 1 + below(below(2) ? 9000 / bytes : 40),
                     stride = columns + below(3) * 500;
-      const int64_t offset = below(3) ? below(3) * 4096 : below(2000);
+      const int64_t offset = below(3) ? below(3) * 1024 : below(2000);
       const int64_t dims[] = {rows, columns}, strides[] = {stride, 1};
       const View v{offset, dims, strides, bytes};
       std::vector<int64_t> at;

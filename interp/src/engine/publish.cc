@@ -1,5 +1,7 @@
 #include "publish.h"
 
+#include <algorithm>
+
 #include "../ops/bodies.h"
 #include "../ops/footprint.h"
 
@@ -31,6 +33,8 @@ Publisher::Publisher(Execution& ex, std::span<Observer* const> observers, bool r
   uint32_t wanted = 0;
   for (Observer* o : observers) {
     wanted |= o->wants();
+    if (o->wants() & Observer::kTouching) touching_.push_back(o);
+    else all_steps_ = all_steps_ || (o->wants() & (Observer::kStep | Observer::kTold)) != 0;
     for (size_t bit = 0; bit < by_bit_.size(); ++bit)
       if (o->wants() >> bit & 1) by_bit_[bit].push_back(o);
   }
@@ -59,7 +63,13 @@ void Publisher::launch() {
   tell(Observer::kLaunch, [&](Observer& o) { o.on_launch(e); });
 }
 
+bool Publisher::tells_step(const Thread& t, const Step& s) const {
+  if (all_steps_ || row(s).footprint != Footprint::Nothing) return true;
+  return std::any_of(touching_.begin(), touching_.end(), [&](const Observer* o) { return o->all_steps(t.index); });
+}
+
 void Publisher::step(Thread& t, const Step& s) {
+  if (!tells_step(t, s)) return void(++time_);
   tell(Observer::kStep, [&](Observer& o) { o.on_step({t.index, s.id, time_}); });
   ++time_;
   if (any(Observer::kAccess)) {

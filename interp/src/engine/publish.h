@@ -44,6 +44,7 @@ class Publisher : public Events {
   const Observers& who(uint32_t bit) const { return by_bit_[static_cast<size_t>(std::countr_zero(bit))]; }
   const Observers& who_sees(uint32_t buffer);  // accesses to it
   bool any(uint32_t bit) const { return !who(bit).empty(); }
+  bool tells_step(const Thread&, const Step&) const;
   template <typename F>
   void tell(uint32_t bit, const F& f) const {
     for (Observer* o : who(bit)) f(*o);
@@ -53,6 +54,8 @@ class Publisher : public Events {
   Observers all_;
   std::array<Observers, 16> by_bit_;                 // of Observer::wants()
   std::vector<std::optional<Observers>> by_buffer_;  // who sees accesses to it, once somebody asked
+  Observers touching_;                               // kTouching
+  bool all_steps_ = false;                           // somebody wants them
   int64_t time_ = 0;
 };
 

@@ -21,8 +21,10 @@ class DefinednessDetector : public Detector, private ops::Shadow {
  public:
   DefinednessDetector(const Plan& plan, Instances& instances) : plan_(plan), instances_(instances), visits_(plan) {}
   uint32_t wants() const override {
-    return kLaunch | kThread | kWindow | kStep | kInternal | kTold | kOperation | kSync | kMemory;
+    return kLaunch | kThread | kWindow | kStep | kTouching | kInternal | kTold | kOperation | kSync | kMemory;
   }
+  // Slots that hold nothing undefined do not come to hold it from each other.
+  bool all_steps(int32_t thread) const override { return !slots_[static_cast<size_t>(thread)].all_defined(); }
   void on_launch(const LaunchEvent&) override;
   void on_thread(const ThreadEvent&) override;
   void on_window(const WindowEvent&) override;

@@ -11,7 +11,7 @@ class LaneDetector : public Detector {
  public:
   explicit LaneDetector(const Plan&);
   bool empty() const { return !looks_; }
-  uint32_t wants() const override { return kStep; }
+  uint32_t wants() const override { return kStep | kTouching; }
   void see(Seen&) override {}
   void on_step(const StepEvent&) override;
   void finish(std::vector<ir::Diagnostic>&) override;

@@ -3,29 +3,22 @@
 #include <algorithm>
 
 namespace pallasim::memory::shadow {
-
 namespace {
 
 Range common(Range a, Range b) { return {std::max(a.begin, b.begin), std::min(a.end, b.end)}; }
-
-template <typename F>
-void for_rows(const Box& box, const F& f) {
-  if (box.rank == 0) return f(Range{box.offset, box.offset + box.run});
-  for (const Range& r : box.rows()) f(r);
-}
 
 }  // namespace
 
 void Written::remember(const Box& box) {
   constexpr size_t kMost = 4096;
-  if (box.rank == 0) return;  // one run is looked up as fast
+  if (!worth_remembering(box)) return;
   if (full_.size() >= kMost) full_.clear();
   full_.insert(box);
 }
 
 void Written::write(const Box& box) {
   if (box.empty() || known_full(box)) return;
-  for_rows(box, [&](Range r) { bytes_.add(r.begin, r.end); });
+  box.for_rows([&](Range r) { bytes_.add(r.begin, r.end); });
   remember(box);
 }
 
@@ -33,14 +26,14 @@ void Written::clear(int64_t begin, int64_t end) { clear(Box(begin, end)); }
 
 void Written::clear(const Box& box) {
   if (box.empty()) return;
-  for_rows(box, [&](Range r) { bytes_.remove(r.begin, r.end); });
+  box.for_rows([&](Range r) { bytes_.remove(r.begin, r.end); });
   std::erase_if(full_, [&](const Box& b) { return overlap(b, box); });
 }
 
 bool Written::any(const Box& box, Range within) const {
   if (known_full(box)) return true;
   bool any = false;
-  for_rows(box, [&](Range row) {
+  box.for_rows([&](Range row) {
     const Range r = common(row, within);
     any = any || (r.begin < r.end && bytes_.any(r.begin, r.end));
   });
@@ -51,7 +44,7 @@ Written::Missing Written::missing(const Box& box, int64_t size, Range within) {
   Missing m;
   if (box.empty() || known_full(box)) return m;
   bool gap = false;
-  for_rows(box, [&](Range row) {
+  box.for_rows([&](Range row) {
     const Range r = common(row, within);
     gap = gap || r.begin != row.begin || r.end != row.end;
     if (r.begin >= r.end) return;

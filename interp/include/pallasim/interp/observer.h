@@ -121,9 +121,12 @@ class Observer {
                             kOperation = 64, kSync = 128, kMemory = 256, kFinding = 512, kPrint = 1024, kAll = 2047;
   static constexpr uint32_t kInternal = 4096;  // accesses that are internal, too
   static constexpr uint32_t kTold = 2048;      // that all accesses of a step are told
+  // Of steps those that touch memory, and others while all_steps() says so.
+  static constexpr uint32_t kTouching = 8192;
   virtual ~Observer() = default;
   virtual uint32_t wants() const = 0;
   virtual bool wants_buffer(uint32_t) const { return true; }  // accesses to it; asked once
+  virtual bool all_steps(int32_t /*thread*/) const { return false; }
   virtual void on_launch(const LaunchEvent&) {}
   virtual void on_thread(const ThreadEvent&) {}
   virtual void on_point(const PointEvent&) {}

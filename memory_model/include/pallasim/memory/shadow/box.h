@@ -46,11 +46,24 @@ struct Box {
   bool operator==(const Box&) const;
   size_t hash() const;
 
-  // The runs, ascending and disjoint.
+  // The runs, ascending and disjoint; f(Range) for each.
   std::vector<Range> rows() const;
+  template <typename F>
+  void for_rows(const F& f) const;
   // Brings dimensions of positive strides, in descending order, into the form that is said above.
   void settle();
 };
+
+template <typename F>
+void Box::for_rows(const F& f) const {
+  if (empty()) return;
+  if (rank == 0) return f(Range{offset, offset + run});
+  if (rank == 1 && dims[0].stride > run) {
+    for (int64_t i = 0, at = offset; i < dims[0].count; ++i, at += dims[0].stride) f(Range{at, at + run});
+    return;
+  }
+  for (const Range& r : rows()) f(r);
+}
 
 // Have they a byte in common? Exact.
 bool overlap(const Box&, const Box&);

@@ -41,7 +41,7 @@ class Definedness {
   void store(int64_t begin, int64_t bytes, const Birth* from) { put(begin, from, 0, bytes); }
 
  private:
-  static constexpr int64_t kPage = 4096;
+  static constexpr int64_t kPage = 1024;
   using Bytes = std::array<Birth, kPage>;
   struct Page {
     int32_t bytes = -1;      // which of `bytes_`; -1: all are `all`

@@ -29,7 +29,9 @@ class Written {
 
  private:
   void remember(const Box&);
-  bool known_full(const Box& b) const { return b.rank > 0 && full_.count(b) != 0; }
+  // A few runs are looked up as fast.
+  static bool worth_remembering(const Box& b) { return b.rank > 1 || (b.rank == 1 && b.dims[0].count > 4); }
+  bool known_full(const Box& b) const { return worth_remembering(b) && full_.count(b) != 0; }
   IntervalSet bytes_;
   std::unordered_set<Box, BoxHash> full_;  // boxes that are known to be written as a whole
 };
