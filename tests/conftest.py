@@ -6,6 +6,7 @@ def pytest_configure(config):
         config.pluginmanager.unregister(name="pallasim.pytest_plugin")
         config.pluginmanager.unregister(name="pallasim reports")
     config.addinivalue_line("markers", "slow_first: takes long, and so begins before the others: behind them one core would wait for it")
+    config.addinivalue_line("markers", "one_jax: is about what we say and do around kernels: the oldest JAX is enough for it")
 
 
 def pytest_collection_modifyitems(items):

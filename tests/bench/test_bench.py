@@ -18,7 +18,8 @@ import compare  # noqa: E402
 import kernels  # noqa: E402
 
 
-@pytest.mark.parametrize("name", sorted(kernels.all_cases()))
+# Those that compute for seconds are smaller ones with more steps.
+@pytest.mark.parametrize("name", sorted(name for name, case in kernels.all_cases().items() if case.flops < 1e11))
 def test_kernel(name):
     case = kernels.all_cases()[name]
     arguments = jax.block_until_ready(case.arguments())

@@ -17,6 +17,8 @@ from causes.bugs import Bug, Outcome, missing
 
 from pallasim import _findings
 
+pytestmark = pytest.mark.one_jax
+
 BUGS = all_bugs()
 HERE = pathlib.Path(__file__).resolve().parent
 # Bugs whose reports are not yet right: who mends one takes its line away.

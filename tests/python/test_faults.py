@@ -11,6 +11,8 @@ import pallasim
 import pytest
 from jax.experimental import pallas as pl
 
+pytestmark = pytest.mark.one_jax
+
 C = ctypes.CDLL(None)
 LAUNCHES = 128  # fewer than `runs` keeps: none of them replaces an earlier one
 

@@ -9,6 +9,8 @@ import time
 
 import pytest
 
+pytestmark = pytest.mark.one_jax
+
 # Runs for days. `quick` is the next launch.
 KERNEL = """
 import os, sys, threading, time

@@ -10,6 +10,8 @@ import pytest
 
 import pallasim
 
+pytestmark = pytest.mark.one_jax
+
 pytest.importorskip("IPython")
 from IPython.core.error import UsageError  # noqa: E402
 from IPython.utils.capture import capture_output  # noqa: E402

@@ -14,6 +14,8 @@ import time
 
 import pytest
 
+pytestmark = pytest.mark.one_jax
+
 PROGRAM = os.environ.get("PALLASIM", str(pathlib.Path(__file__).resolve().parents[2] / "build" / "cli" / "pallasim"))
 KERNEL = """
 import time

@@ -13,6 +13,8 @@ from typing import NamedTuple
 import pytest
 from sarif_format import checked, place
 
+pytestmark = pytest.mark.one_jax
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BINARY = os.environ.get("PALLASIM", str(ROOT / "build" / "cli" / "pallasim"))
 

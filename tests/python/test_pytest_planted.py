@@ -6,6 +6,8 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
+pytestmark = pytest.mark.one_jax
+
 pytest_plugins = ["pytester"]
 FOLDER = pathlib.Path(__file__).parent / "planted"
 

@@ -13,6 +13,8 @@ import pytest
 
 import pallasim
 
+pytestmark = pytest.mark.one_jax
+
 pytest_plugins = ["pytester"]
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BINARY = os.environ.get("PALLASIM", str(ROOT / "build" / "cli" / "pallasim"))
