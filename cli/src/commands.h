@@ -69,6 +69,16 @@ struct ExploreCommand {
 };
 int explore(const ExploreCommand&, Out&);
 
+// Launches as a time line for Perfetto, and as a page.
+struct PictureOptions {
+  RunOptions run;         // file, operands, launch, options, predict
+  std::string to;         // file that is written
+  bool unchecked = false;  // report: nothing is run beside the prediction
+  bool steps = false;      // report: no prediction
+};
+int trace_launches(const PictureOptions&, Out&);
+int report_launches(const PictureOptions&, Out&);
+
 struct CheckOptions {
   std::vector<std::string> files, chips;  // chips: whose rules are looked at
 };

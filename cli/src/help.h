@@ -50,6 +50,20 @@ Examples:
   pallasim explore bug.capsule --launch 2 --jobs 8      one launch of a recording, on 8 OS threads
   pallasim run ring.psir --replay TOKEN                 one of the schedules again)";
 
+constexpr const char* kTraceFooter =
+    R"(Examples:
+  pallasim trace kernel.psir -o run.perfetto-trace                          the order of steps
+  pallasim trace kernel.psir -o run.perfetto-trace --predict --chip tpu-v5e   in the chip's time
+  pallasim trace bug.capsule -o run.perfetto-trace --launch 2               one launch of a recording)";
+
+constexpr const char* kReportFooter =
+    R"(Where the chip has figures, times are predicted (docs/time.md); else the page shows the order of steps.
+
+Examples:
+  pallasim report kernel.psir -o kernel.html --chip gpu-h100
+  pallasim report bug.capsule -o bug.html               all launches of a recording
+  pallasim report big.capsule -o big.html --unchecked   without computing values)";
+
 constexpr const char* kCheckFooter = R"(Examples:
   pallasim check *.psir                                 form, types, operations that cannot run here
   pallasim check kernel.psir --chip tpu-v5e             also what the chip's compiler and its memories refuse

@@ -37,13 +37,14 @@ struct CommandLine {
   CLI::App app{kDescription, "pallasim"};
   RunOptions run;
   ExploreCommand explore;
+  PictureOptions trace, report;
   CheckOptions check;
   FmtOptions fmt;
   InfoOptions info;
   ChipsOptions chips;
   ExplainOptions explain;
   std::string shell, color = "auto", sarif;
-  CLI::App *run_app, *explore_app, *check_app, *fmt_app, *info_app, *chips_app, *explain_app, *completion_app;
+  CLI::App *run_app, *explore_app, *trace_app, *report_app, *check_app, *fmt_app, *info_app, *chips_app, *explain_app, *completion_app;
   std::string meant_value;  // instead of one that an option does not have
   bool json = false, error_on_warning = false;
   std::map<std::string, std::string> flags;
@@ -274,8 +275,46 @@ struct CommandLine {
     add_sarif(explore_app);
   }
 
+  CLI::App* picture(const char* name, const char* description, const char* footer, const char* writes,
+                    PictureOptions* o) {
+    CLI::App* c = command(name, description);
+    c->footer(footer);
+    c->add_option("FILE", o->run.file, "The kernel (.psir), or a capsule")->required()->type_name("");
+    c->add_option("-o,--out", o->to, writes)->required()->type_name("FILE");
+    c->add_option("--launch", o->run.launch, "Of a capsule: only this launch, the first being 1")
+        ->type_name("N")
+        ->check(CLI::Validator(CLI::PositiveNumber).description(""));
+    c->add_option("--arg", o->run.args, "Value of the next operand, or NAME=VALUE")
+        ->allow_extra_args(false)
+        ->type_name("VALUE");
+    c->add_option("--dim", o->run.dims, "Value of a shape parameter")->allow_extra_args(false)->type_name("NAME=SIZE");
+    c->add_option("--fill", o->run.fill, "For operands without a value: zeros, iota or random")
+        ->check(one_of({"zeros", "iota", "random"}))
+        ->type_name("WHAT");
+    c->add_option("--seed", o->run.seed, "Of random inputs")->type_name("N")->capture_default_str();
+    c->add_option_function<std::string>(
+         "--chip,--machine", [o](const std::string& t) { o->run.options.emplace_back("machine", t); },
+         "The chip whose sizes, rules and figures hold")
+        ->type_name("NAME")
+        ->check(CLI::Validator([this](std::string& text) { return refusal("machine", text); }, ""));
+    c->add_flag_callback(
+        "--no-progress", [o] { o->run.progress = false; }, "Do not show on a terminal how far it is");
+    return c;
+  }
+  void add_pictures() {
+    trace_app = picture("trace", "Write a time line of a kernel, or of every launch of a capsule", kTraceFooter,
+                        "The time line, for ui.perfetto.dev", &trace);
+    trace_app->add_flag("--predict", trace.run.predict, "In the chip's time, as predicted; else step after step");
+    report_app = picture("report", "Write a page that shows a kernel, or every launch of a capsule", kReportFooter,
+                         "The page: HTML, which needs nothing else", &report);
+    report_app->add_flag("--steps", report.steps, "Step after step, though the chip's time could be predicted");
+    report_app->add_flag("--unchecked", report.unchecked,
+                         "Leave out the checked run that findings and traffic come from");
+  }
+
   void add_other_commands() {
     add_explore();
+    add_pictures();
     check_app = command("check", "Find mistakes without running");
     check_app->footer(kCheckFooter);
     check_app->add_option("FILE", check.files, "Kernels (.psir) and capsules")->required()->type_name("");
@@ -323,6 +362,8 @@ struct CommandLine {
   int execute(Out& out) {
     if (run_app->parsed()) return cli::run(run, out);
     if (explore_app->parsed()) return cli::explore(explore, out);
+    if (trace_app->parsed()) return trace_launches(trace, out);
+    if (report_app->parsed()) return report_launches(report, out);
     if (check_app->parsed()) return cli::check(check, out);
     if (fmt_app->parsed()) return cli::format(fmt, out);
     if (chips_app->parsed()) return cli::chips(chips, out);

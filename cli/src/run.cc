@@ -184,11 +184,12 @@ interp::Report launches(const RunOptions& o, const interp::Options& options, con
     std::vector<interp::Observer*> observers;
     for (const auto& r : reporters) observers.push_back(r.get());
     interp::Timeline timeline;
-    trace::StepTimeline steps(&timeline);
-    if (!o.trace.empty()) observers.push_back(&steps);
+    std::unique_ptr<interp::Observer> steps = interp::step_timeline(&timeline);
+    if (!o.trace.empty()) observers.push_back(steps.get());
     interp::Outcome outcome = interp::try_launch(plan, session, std::span(&call, 1), options,
                                                  {nullptr, progress.counter(), nullptr, observers});
     progress.wipe();
+    steps.reset();  // its last grid point ends
     if (!o.trace.empty()) write_file(o.trace, trace::to_perfetto(timeline));
     if (i == 0)
       for (const auto& r : reporters) out.text(escaped_lines(r->text()));

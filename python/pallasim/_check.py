@@ -215,7 +215,7 @@ def _predicted(captured: Any, chip: str) -> tuple[KernelTime | None, str]:
     if chip == "generic":
         return None, ""
     try:
-        text = _core.predict(captured.text, f"machine={chip}", [], False, False, 3, False, "", _MOST_STEPS)
+        text = _core.predict(captured.text, f"machine={chip}", [], False, False, 3, False, "", _MOST_STEPS)[0]
     except _core.DiagnosticError as e:
         if e.finding["code"] == "PS-LIVE-002":
             return None, f"it takes more than {_MOST_STEPS:,} steps (pallasim.predict has no such limit)"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from . import _cells, _display
 
 if TYPE_CHECKING:
+    from ._report import Page
     from ._times import KernelTime
 
 
@@ -426,6 +427,13 @@ class LastRun(dict[str, Any]):
     def time(self) -> KernelTime | None:
         """What it would take on the chip, of a run with `time=True`."""
         return self.get("time")
+
+    def report(self, path: str = "") -> Page:
+        """A page that shows the latest launch as its chip would run it, predicted again (docs/report.md): written to `path`, and shown by a
+        notebook. Control that depends on arrays takes zeros for them: `predict(f, *args, report=path)` takes what they hold."""
+        from . import _report
+
+        return _report.latest(path)
 
     def _repr_html_(self) -> str | None:
         return _display.run(_run(self)) if self.get("number") else None

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from . import _times
+from . import _report, _times
 from ._times import KernelTime
 
 
@@ -32,34 +32,40 @@ class Prediction(tuple[KernelTime, ...]):
 
 
 def predict(f: Callable[..., Any], *args: Any, chip: str, values: bool = False, sensitivity: bool = True, waves: int = 3, cold: bool = False,
-            trace: str = "", options: dict[str, Any] | None = None, **kwargs: Any) -> Prediction:
+            trace: str = "", report: str = "", options: dict[str, Any] | None = None, **kwargs: Any) -> Prediction:
     """What the kernels of `f(*args, **kwargs)` would take on `chip`, in seconds of the device; nothing is run on one.
 
     Arguments are arrays or `jax.ShapeDtypeStruct`. Where control depends on what arrays hold, kernels are run with those values: with
     arrays, with what they are given when f runs on the emulator; with shapes alone, with zeros. values: compute them in any case.
     sensitivity: say how much the guessed figures matter, which predicts once more for each. waves: programs of a grid beyond so many waves
     are not run where all do the same; 0: all are. cold: caches are empty; else they hold the arrays where those fit, as when a launch is
-    repeated. trace: a file for the time line, in Perfetto's format. options: of `Params`.
+    repeated. trace: a file for the time line, in Perfetto's format. report: a file for a page that shows the launches (docs/report.md).
+    options: of `Params`.
 
     Raises RuntimeError where f launches no kernel, KernelError for a configuration that the chip's rules refuse, with rule and line.
     """
     import jax
 
     launches = _traced(f, args, kwargs, chip, options or {})
-    found = [_one(*launch, values, sensitivity, waves, cold, trace) for launch in launches]
+    how = values, sensitivity, waves, cold, trace, bool(report)
+    found = [_one(*launch, *how) for launch in launches]
     concrete = all(not isinstance(x, jax.ShapeDtypeStruct) for x in jax.tree.leaves((args, kwargs)))
-    if concrete and any(k.reads_inputs for k in found):
-        found = [_one(*launch, values, sensitivity, waves, cold, trace) for launch in _recorded(f, args, kwargs, chip, options or {})]
+    if concrete and any(k.reads_inputs for k, _ in found):
+        found = [_one(*launch, *how) for launch in _recorded(f, args, kwargs, chip, options or {})]
     if not found:
         raise RuntimeError("nothing to predict: no Pallas kernel is launched")
-    return Prediction(found)
+    if report:
+        _report.write(report, ", ".join(dict.fromkeys(k.kernel for k, _ in found)), [data for _, data in found])
+    return Prediction(k for k, _ in found)
 
 
-def _one(text: str, settings: str, contents: list[list[bytes | None]], values: bool, sensitivity: bool, waves: int, cold: bool, trace: str) -> KernelTime:
+def _one(text: str, settings: str, contents: list[list[bytes | None]], values: bool, sensitivity: bool, waves: int, cold: bool, trace: str,
+         report: bool) -> tuple[KernelTime, str]:
     from . import _core, _findings
 
     try:
-        return _times.of_json(_core.predict(text, settings, contents, values, sensitivity, waves, cold, trace))
+        text, data = _core.predict(text, settings, contents, values, sensitivity, waves, cold, trace, 0, report)
+        return _times.of_json(text), data
     except _core.DiagnosticError as e:
         raise _findings.from_error(e) from None
 

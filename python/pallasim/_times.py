@@ -64,10 +64,25 @@ class Figure:
 
 
 @dataclasses.dataclass(frozen=True)
+class Advice:
+    """What to change, from the numbers. seconds: at stake, at most; predicted: the launch's seconds with the change, where it was predicted again."""
+
+    text: str
+    seconds: float
+    predicted: float | None
+    file: str
+    line: int
+    numbers: dict[str, float]
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclasses.dataclass(frozen=True)
 class KernelTime:
     """What one launch would take. critical: the critical path, the largest part first; bounds: units and memories, the busiest first;
     bound and next: what bounds it, and what would if that was gone. bytes are those of the device's memory; bytes_cached came from a cache.
-    peak_seconds: of the roofline. programs, resident, waves: of a grid on a GPU."""
+    peak_flops, peak_bandwidth: of the chip, per second; peak_seconds: of the roofline. programs, resident, waves: of a grid on a GPU."""
 
     kernel: str
     chip: str
@@ -83,6 +98,8 @@ class KernelTime:
     bytes_read: float
     bytes_written: float
     bytes_cached: float
+    peak_flops: float
+    peak_bandwidth: float
     peak_seconds: float
     programs: int
     programs_run: int
@@ -90,6 +107,7 @@ class KernelTime:
     waves: float
     with_values: bool
     reads_inputs: bool
+    advice: tuple[Advice, ...]
     notes: tuple[str, ...]
     text: str
 
@@ -113,5 +131,6 @@ def of_json(text: str) -> KernelTime:
     d["lines"] = tuple(LineShare(**site(x), scope=x["site"]["scope"], seconds=x["seconds"], busy=x["busy"]) for x in d["lines"])
     d["waits"] = tuple(Wait(**site(x), what=x["what"], seconds=x["seconds"], longest=x["longest"], count=x["count"]) for x in d["waits"])
     d["figures"] = tuple(Figure(**x) for x in d["figures"])
+    d["advice"] = tuple(Advice(x["text"], x["seconds"], x["predicted"], x["site"]["file"], x["site"]["line"], x["numbers"]) for x in d["advice"])
     d["notes"] = tuple(d["notes"])
     return KernelTime(**d)

@@ -88,6 +88,7 @@ std::shared_ptr<const Program> Program::make(std::string_view text, std::string_
   p->settings_ = parse_settings(settings);
   p->options_ = interp::parse_options(options);
   p->option_text_ = interp::to_text(p->options_);
+  p->reportable_ = std::make_shared<Reportable::Kernel>(Reportable::Kernel{std::string(text), p->options_});
   const auto begin = std::chrono::steady_clock::now();
   try {
     p->plan_ = interp::compile_cached(text, p->options_);
@@ -127,6 +128,13 @@ std::string Program::predicted(std::span<const interp::DeviceCall> devices) cons
   return json;
 }
 
+void Program::keep_for_report(std::span<const interp::DeviceCall> devices, const interp::Outcome& outcome) const {
+  Reportable r{reportable_, {}, outcome.report.findings, outcome.report.traffic};
+  for (const interp::DeviceCall& d : devices) r.contents.push_back(scalars_of(interp::module_of(plan()), d));
+  if (outcome.stop) r.findings.insert(r.findings.begin(), *outcome.stop);
+  keep_reportable(std::move(r));
+}
+
 void Program::run(std::span<const interp::DeviceCall> devices) const {
   note_launch();
   std::vector<LaunchRecorder> recorders;
@@ -153,6 +161,7 @@ void Program::run(std::span<const interp::DeviceCall> devices) const {
   watched.end();
   run.seconds = seconds_since(begin);
   keep_recorded(settings_, std::move(recorder));
+  keep_for_report(devices, outcome);
   if (outcome.stop) {
     ir::Diagnostic& d = *outcome.stop;
     for (size_t i = 0; i < devices.size(); ++i) recorders[i].failed(d, devices[i].results);

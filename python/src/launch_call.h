@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "pallasim/interp/launch.h"
+#include "predict.h"
 #include "reports.h"
 #include "settings.h"
 
@@ -41,9 +42,11 @@ class Program {
 
  private:
   std::string predicted(std::span<const interp::DeviceCall>) const;
+  void keep_for_report(std::span<const interp::DeviceCall>, const interp::Outcome&) const;
   interp::CachedPlan plan_;
   interp::Options options_;
   std::string option_text_;
+  std::shared_ptr<const Reportable::Kernel> reportable_;
   Settings settings_;
   interp::CachedPlan timed_;  // Settings::time: the plan of predictions
   // One that does not depend on what arrays hold.

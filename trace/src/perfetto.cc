@@ -6,8 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "pallasim/memory/async.h"
-
 namespace pallasim::trace {
 namespace {
 
@@ -47,7 +45,7 @@ namespace packet {
 constexpr int timestamp = 8, sequence = 10, event = 11, flags = 13, descriptor = 60;
 }
 namespace track {
-constexpr int uuid = 1, name = 2, counter = 8;
+constexpr int uuid = 1, name = 2, parent = 5, counter = 8;
 }
 namespace event {
 constexpr int annotation = 4, type = 9, track = 11, name = 23, counter = 44, leaves = 47, arrives = 48;
@@ -58,7 +56,7 @@ constexpr int integer = 4, text = 6, name = 10;
 enum EventType : uint64_t { kBegin = 1, kEnd = 2, kCounter = 4 };
 constexpr uint64_t kCleared = 1;  // of `flags`: nothing of what came before is referred to
 
-constexpr uint64_t kSequence = 1, kFirstTrack = 100, kFirstCounter = 1'000'000;
+constexpr uint64_t kSequence = 1, kFirstTrack = 100;
 
 uint64_t nanoseconds(double seconds) { return static_cast<uint64_t>(std::llround(std::max(seconds, 0.0) * 1e9)); }
 
@@ -69,123 +67,186 @@ void argument(Message* e, const char* name, const std::string& text) {
   e->message(event::annotation, a);
 }
 
-void write(std::string* out, double time, const Message& e) {
+// Writes the launches of a file behind each other.
+class TraceWriter {
+ public:
+  void launch(const interp::Timeline&, const std::string& title);
+  std::string take() { return std::move(out_); }
+
+ private:
+  struct Open {
+    double end;
+    uint64_t track;
+  };
+  void event(double time, const Message& e);
+  uint64_t describe(const std::string& name, uint64_t parent, bool counter);
+  void lane(const interp::Timeline&, const Lane&, uint64_t track);
+  void begin(const interp::Timeline&, const interp::Timeline::Slice&, uint64_t track);
+  void end(double time, uint64_t track);
+  void counters(const interp::Timeline&, const std::vector<uint64_t>& parents);
+
+  std::string out_;
+  uint64_t next_track_ = kFirstTrack, first_arrow_ = 1, last_arrow_ = 0;
+  double shift_ = 0;  // of the launch: the ends of those before
+};
+
+void TraceWriter::event(double time, const Message& e) {
   Message p, t;
-  p.number(packet::timestamp, nanoseconds(time));
+  p.number(packet::timestamp, nanoseconds(time + shift_));
   p.number(packet::sequence, kSequence);
   p.message(packet::event, e);
   t.message(trace::packet, p);
-  *out += t.bytes();
+  out_ += t.bytes();
 }
 
-void describe(std::string* out, uint64_t uuid, const std::string& name, bool counter, bool first) {
+uint64_t TraceWriter::describe(const std::string& name, uint64_t parent, bool counter) {
   Message d, p, t;
+  const uint64_t uuid = next_track_++;
   d.number(track::uuid, uuid);
   d.text(track::name, name);
+  if (parent) d.number(track::parent, parent);
   if (counter) d.message(track::counter, Message());
   p.number(packet::sequence, kSequence);
-  if (first) p.number(packet::flags, kCleared);
+  if (uuid == kFirstTrack) p.number(packet::flags, kCleared);
   p.message(packet::descriptor, d);
   t.message(trace::packet, p);
-  *out += t.bytes();
+  out_ += t.bytes();
+  return uuid;
 }
 
-std::string point_text(const std::vector<int64_t>& ids) { return fmt::format("({})", fmt::join(ids, ", ")); }
+void TraceWriter::end(double time, uint64_t track) {
+  Message m;
+  m.number(event::type, kEnd);
+  m.number(event::track, track);
+  event(time, m);
+}
+
+void TraceWriter::begin(const interp::Timeline& t, const interp::Timeline::Slice& s, uint64_t track) {
+  Message m;
+  m.number(event::type, kBegin);
+  m.number(event::track, track);
+  m.text(event::name, t.names[static_cast<size_t>(s.name)]);
+  if (s.line >= 0) {
+    const ir::SourceLine& at = t.lines[static_cast<size_t>(s.line)].source;
+    argument(&m, "line", fmt::format("{}:{}", at.file, at.line));
+    if (!at.text.empty()) argument(&m, "source", at.text);
+  }
+  if (s.point >= 0) argument(&m, "grid point", t.names[static_cast<size_t>(s.point)]);
+  if (s.folded > 0) argument(&m, "stands for", fmt::format("{} slices, the longest of this name", s.folded));
+  for (const auto& [field, arrow] : {std::pair(event::leaves, s.leaves), {event::arrives, s.arrives}})
+    if (arrow >= 0) {
+      last_arrow_ = std::max(last_arrow_, first_arrow_ + static_cast<uint64_t>(arrow));
+      m.fixed(field, first_arrow_ + static_cast<uint64_t>(arrow));
+    }
+  event(s.begin, m);
+}
+
+std::vector<std::string> scopes_of(const interp::Timeline& t, const interp::Timeline::Slice& s) {
+  std::vector<std::string> r;
+  if (s.line < 0) return r;
+  const std::string& scope = t.lines[static_cast<size_t>(s.line)].scope;
+  for (size_t at = 0; at < scope.size();) {
+    const size_t end = std::min(scope.find('/', at), scope.size());
+    r.push_back(scope.substr(at, end - at));
+    at = end + 1;
+  }
+  return r;
+}
+
+// Named scopes lie around what follows each other within them.
+void TraceWriter::lane(const interp::Timeline& t, const Lane& lane, uint64_t track) {
+  std::vector<std::string> open;
+  double last = 0;
+  for (const size_t i : lane.slices) {
+    const interp::Timeline::Slice& s = t.slices[i];
+    const bool thread = t.tracks[static_cast<size_t>(lane.track)].kind == interp::Timeline::Kind::Thread;
+    // A wait has no scope of its own: it belongs to what is around it.
+    const bool keeps = s.line < 0 && !open.empty();
+    const std::vector<std::string> scopes = keeps ? open : thread ? scopes_of(t, s) : std::vector<std::string>{};
+    const size_t same = static_cast<size_t>(
+        std::mismatch(open.begin(), open.end(), scopes.begin(), scopes.end()).first - open.begin());
+    for (; open.size() > same; open.pop_back()) end(last, track);
+    for (; open.size() < scopes.size(); open.push_back(scopes[open.size()])) {
+      Message m;
+      m.number(event::type, kBegin);
+      m.number(event::track, track);
+      m.text(event::name, scopes[open.size()]);
+      event(s.begin, m);
+    }
+    begin(t, s, track);
+    end(s.end, track);
+    last = s.end;
+  }
+  for (; !open.empty(); open.pop_back()) end(last, track);
+}
+
+void TraceWriter::counters(const interp::Timeline& t, const std::vector<uint64_t>& parents) {
+  std::vector<uint64_t> uuids(t.tracks.size());
+  for (const interp::Timeline::Count& c : t.counts) {
+    const auto i = static_cast<size_t>(c.track);
+    if (!uuids[i]) uuids[i] = describe(t.tracks[i].name, parents[i], true);
+    Message e;
+    e.number(event::type, kCounter);
+    e.number(event::track, uuids[i]);
+    e.real(event::counter, c.value);
+    event(c.time, e);
+  }
+}
+
+void TraceWriter::launch(const interp::Timeline& t, const std::string& title) {
+  const uint64_t root = title.empty() ? 0 : describe(title, 0, false);
+  if (const std::string out = t.left_out(); !out.empty()) describe("left out: " + out, root, false);
+  std::vector<uint64_t> groups(t.tracks.size()), parents(t.tracks.size());
+  for (size_t i = 0; i < t.tracks.size(); ++i) {  // a parent comes before what is below it
+    parents[i] = t.tracks[i].parent < 0 ? root : groups[static_cast<size_t>(t.tracks[i].parent)];
+    if (t.tracks[i].kind == interp::Timeline::Kind::Group) groups[i] = describe(t.tracks[i].name, parents[i], false);
+  }
+  for (const Lane& l : lanes_of(t)) {
+    const auto i = static_cast<size_t>(l.track);
+    lane(t, l, describe(t.tracks[i].name, parents[i], false));
+  }
+  counters(t, parents);
+  shift_ += t.end();
+  first_arrow_ = last_arrow_ + 1;
+}
 
 }  // namespace
 
+std::vector<Lane> lanes_of(const interp::Timeline& t) {
+  std::vector<std::vector<size_t>> tracks(t.tracks.size());
+  for (size_t i = 0; i < t.slices.size(); ++i) tracks[static_cast<size_t>(t.slices[i].track)].push_back(i);
+  std::vector<Lane> all;
+  for (size_t track = 0; track < tracks.size(); ++track) {
+    std::vector<size_t>& own = tracks[track];
+    std::stable_sort(own.begin(), own.end(), [&](size_t a, size_t b) { return t.slices[a].begin < t.slices[b].begin; });
+    constexpr double kRounding = 1e-13;
+    std::vector<Lane> lanes;
+    std::vector<double> ends;
+    for (const size_t i : own) {
+      size_t l = 0;
+      while (l < lanes.size() && ends[l] > t.slices[i].begin + kRounding) ++l;
+      if (l == lanes.size()) {
+        lanes.push_back({static_cast<int32_t>(track), {}});
+        ends.push_back(0);
+      }
+      lanes[l].slices.push_back(i);
+      ends[l] = t.slices[i].end;
+    }
+    std::move(lanes.begin(), lanes.end(), std::back_inserter(all));
+  }
+  return all;
+}
+
 std::string to_perfetto(const interp::Timeline& t) {
-  std::string out;
-  for (size_t i = 0; i < t.tracks.size(); ++i) describe(&out, kFirstTrack + i, t.tracks[i], false, i == 0);
-  std::vector<bool> counted(t.tracks.size());
-  for (const interp::Timeline::Count& c : t.counts) {
-    const auto i = static_cast<size_t>(c.track);
-    if (!counted[i]) describe(&out, kFirstCounter + i, t.tracks[i], true, false);
-    counted[i] = true;
-    Message e;
-    e.number(event::type, kCounter);
-    e.number(event::track, kFirstCounter + i);
-    e.real(event::counter, c.value);
-    write(&out, c.time, e);
-  }
-  for (const interp::Timeline::Slice& s : t.slices) {
-    Message begin, end;
-    begin.number(event::type, kBegin);
-    begin.number(event::track, kFirstTrack + static_cast<uint64_t>(s.track));
-    begin.text(event::name, t.names[static_cast<size_t>(s.name)]);
-    if (s.line >= 0) {
-      const ir::SourceLine& at = t.lines[static_cast<size_t>(s.line)];
-      argument(&begin, "line", fmt::format("{}:{}", at.file, at.line));
-      if (!at.text.empty()) argument(&begin, "source", at.text);
-    }
-    if (!s.point.empty()) argument(&begin, "grid point", point_text(s.point));
-    if (s.leaves >= 0) begin.fixed(event::leaves, static_cast<uint64_t>(s.leaves) + 1);
-    if (s.arrives >= 0) begin.fixed(event::arrives, static_cast<uint64_t>(s.arrives) + 1);
-    write(&out, s.begin, begin);
-    end.number(event::type, kEnd);
-    end.number(event::track, kFirstTrack + static_cast<uint64_t>(s.track));
-    write(&out, s.end, end);
-  }
-  return out;
+  TraceWriter w;
+  w.launch(t, "");
+  return w.take();
 }
 
-// -- without a model of time: a step is a nanosecond --
-
-void StepTimeline::on_launch(const interp::LaunchEvent& e) {
-  plan_ = &e.plan;
-  locs_ = &e.locs;
-  threads_ = e.threads;
-  to_->unit = "steps";
-}
-
-int32_t StepTimeline::track_of(int32_t thread) {
-  return to_->track(threads_ == 1 ? "kernel" : fmt::format("thread {}", thread));
-}
-
-void StepTimeline::on_thread(const interp::ThreadEvent& e) {
-  constexpr const char* kWhat[] = {"begins", "blocks", "wakes", "ends"};
-  const double at = static_cast<double>(e.time) * 1e-9;
-  to_->add({at, at, track_of(e.thread), to_->name(kWhat[static_cast<size_t>(e.what)])});
-}
-
-void StepTimeline::on_point(const interp::PointEvent& e) {
-  const auto i = static_cast<size_t>(e.thread);
-  if (i >= points_.size()) points_.resize(i + 1);
-  points_[i].assign(e.ids.begin(), e.ids.end());
-}
-
-void StepTimeline::on_step(const interp::StepEvent& e) {
-  const double at = static_cast<double>(e.time) * 1e-9;
-  const ir::LocId loc = interp::step_line(*plan_, e.step);
-  int32_t line = -1;
-  if (loc >= 0) {
-    if (to_->lines.size() < locs_->size()) {
-      to_->lines.clear();
-      for (const ir::Loc& l : *locs_) to_->lines.push_back(l.source);
-    }
-    line = loc;
-  }
-  const auto i = static_cast<size_t>(e.thread);
-  to_->add({at, at + 1e-9, track_of(e.thread), to_->name(std::string(interp::step_kind(*plan_, e.step))), line, -1, -1,
-            i < points_.size() ? points_[i] : std::vector<int64_t>{}});
-}
-
-void StepTimeline::on_operation(const interp::OperationEvent& e) {
-  const double at = static_cast<double>(e.time) * 1e-9;
-  if (e.what == interp::OperationEvent::What::Issued) {
-    flights_.push_back({e.operation.id, at, to_->new_arrow()});
-    if (!to_->slices.empty()) to_->slices.back().leaves = flights_.back().arrow;
-  } else if (e.what == interp::OperationEvent::What::Completed) {
-    const auto it =
-        std::find_if(flights_.begin(), flights_.end(), [&](const Flight& f) { return f.id == e.operation.id; });
-    if (it == flights_.end()) return;
-    const std::string word = memory::row(e.operation.kind).name;
-    to_->add({it->issued, at, to_->track(word + " in flight"), to_->name(word), -1, -1, it->arrow});
-    flights_.erase(it);
-  } else {
-    return;
-  }
-  to_->count(at, to_->track("operations in flight"), static_cast<double>(flights_.size()));
+std::string to_perfetto(const std::vector<interp::Timeline>& all) {
+  TraceWriter w;
+  for (size_t i = 0; i < all.size(); ++i) w.launch(all[i], fmt::format("launch {}: {}", i + 1, all[i].kernel));
+  return w.take();
 }
 
 }  // namespace pallasim::trace

@@ -8,6 +8,7 @@
 
 #include "../engine/token.h"
 #include "../timing/timed_run.h"
+#include "advice.h"
 #include "bound.h"
 #include "float_environment.h"
 #include "pallasim/hw/machine.h"
@@ -58,6 +59,9 @@ class TimedLaunch {
   void describe(const Clocks&, const StepCosts&, const Outcome1&, double scale, Prediction*) const;
   const Launch& l_;
   const hw::TimingFigures& f_;
+
+ public:
+  std::optional<hw::Residency> residency_;  // once it ran
 };
 
 // How many programs are there at a time. Triton's compiler takes shared memory for loads that it fetches ahead, and
@@ -74,6 +78,7 @@ void TimedLaunch::residency(const StepCosts& costs, Population* who, double* per
     needs.regs_per_thread = static_cast<int64_t>(std::clamp(costs.value_bytes() / 4 / threads + kOthers, 32.0, 255.0));
   }
   const hw::Residency r = hw::residency(needs, chip);
+  residency_ = r;
   const int64_t cluster = std::max<int64_t>(needs.cluster, 1);
   if (r.per_sm == 0)
     ir::Diagnostic("PS-MEM-001", "no SM of " + chip.name + " holds a block of this kernel")
@@ -163,6 +168,7 @@ Outcome1 TimedLaunch::run(Timeline* timeline, Prediction* out) {
   how.skips = l_.values ? std::vector<bool>(p.steps.size()) : value_steps(p);
   how.most_steps = l_.how.most_steps;
   run_timed(ex, clocks, how);
+  clocks.end_picture();
 
   double end = clocks.end();
   if (skipped_waves > 0) {
@@ -255,9 +261,10 @@ void TimedLaunch::describe(const Clocks& c, const StepCosts& costs, const Outcom
   out->bytes_written = c.bytes(true) * scale;
   out->bytes_cached = c.fast_bytes() * scale;
   const double n = static_cast<double>(l_.devices.size());
-  for (const ir::LocId loc : costs.lines()) out->timeline.lines.push_back(ir::site_of(*l_.cached.locs, loc).source);
+  out->peak_flops = peak_rate(f_, gpu) * n;
+  out->peak_bandwidth = f_("hbm_bandwidth") * n;
   out->peak_seconds =
-      std::max(out->flops / peak_rate(f_, gpu), (out->bytes_read + out->bytes_written) / f_("hbm_bandwidth")) / n;
+      std::max(out->flops / out->peak_flops, (out->bytes_read + out->bytes_written) / out->peak_bandwidth);
 }
 
 }  // namespace
@@ -270,6 +277,23 @@ PlanOptions predicted_options(const PlanOptions& given) {
   o.nans = Options::Nans::Off;
   o.pipeline = Options::Pipeline::Modelled;
   return o;
+}
+
+// The launch's seconds where its module is another one; none: it is refused.
+static std::optional<double> predicted_with(const Plan& plan, const std::function<void(ir::Module&)>& change,
+                                            std::span<const DeviceCall> devices, const Options& options,
+                                            PredictOptions how) {
+  try {
+    ir::Module m = ir::parse(ir::print(plan.module));
+    change(m);
+    const auto other = compile(std::move(m), plan.options);
+    how.sensitivity = how.timeline = false;
+    return predict({other, std::shared_ptr<const ir::LocTable>(other, &other->module.locs)}, devices, options, how)
+        .seconds;
+  } catch (const ir::DiagnosticError& e) {
+    if (e.diagnostic().code == "PS-INT-001") throw;
+    return std::nullopt;
+  }
 }
 
 Prediction predict(const CachedPlan& given, std::span<const DeviceCall> devices, const Options& options,
@@ -302,8 +326,15 @@ Prediction predict(const CachedPlan& given, std::span<const DeviceCall> devices,
                        return o.kind == ir::Operand::Kind::Prefetch ||
                               (o.kind == ir::Operand::Kind::Input && o.space == ir::Space::Smem);
                      });
+  out.timeline = how.picture;
   out.timeline.kernel = out.kernel;
-  const Outcome1 r = TimedLaunch(l, *figures).run(how.timeline ? &out.timeline : nullptr, &out);
+  Timeline one_core;  // where nobody wants a picture, advice takes one that is small
+  one_core.most = one_core.most_counts = 1000;
+  one_core.most_moves = 4000;
+  one_core.most_points = one_core.most_cores = 1;
+  Timeline* timeline = how.timeline ? &out.timeline : &one_core;
+  TimedLaunch timed(l, *figures);
+  const Outcome1 r = timed.run(timeline, &out);
   out.seconds = r.seconds;
   out.programs = r.programs;
   out.programs_run = r.run;
@@ -323,6 +354,12 @@ Prediction predict(const CachedPlan& given, std::span<const DeviceCall> devices,
   std::stable_sort(out.figures.begin(), out.figures.end(), [](const auto& a, const auto& b) {
     return std::abs(a.change.value_or(0)) > std::abs(b.change.value_or(0));
   });
+  AdviceGround ground{cached.plan.get(), options.chip, timeline, timed.residency_, {}};
+  if (how.sensitivity)
+    ground.again = [&](const std::function<void(ir::Module&)>& change) {
+      return predicted_with(*cached.plan, change, devices, options, how);
+    };
+  out.advice = advise(out, ground);
   return out;
 }
 

@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "pallasim/interp/predict.h"
+#include "time_text.h"
 
 namespace pallasim::interp {
-namespace {
 
 std::string time_text(double s) {
   if (std::abs(s) < 1e-6) return fmt::format("{:.3g} ns", s * 1e9);
@@ -14,6 +14,8 @@ std::string time_text(double s) {
   if (std::abs(s) < 1) return fmt::format("{:.4g} ms", s * 1e3);
   return fmt::format("{:.4g} s", s);
 }
+
+namespace {
 
 std::string rate_text(double per_second, const char* unit) {
   const char* kPrefix[] = {"", "k", "M", "G", "T", "P"};
@@ -91,6 +93,11 @@ std::string to_text(const Prediction& p) {
     r += fmt::format("    {:>+9.1f} %  {} = {:.4g} {}\n", 100 * *f.change / p.seconds, f.figure.name, f.figure.value,
                      f.figure.unit);
   }
+  if (!p.advice.empty()) r += "  what the numbers advise\n";
+  for (const Prediction::Advice& a : p.advice) {
+    const std::string at = where(a.site);
+    r += fmt::format("    {}{}\n", a.text, at.empty() ? "" : "  " + at);
+  }
   for (const std::string& n : p.notes) r += "  note: " + n + "\n";
   return r;
 }
@@ -98,11 +105,11 @@ std::string to_text(const Prediction& p) {
 std::string to_json(const Prediction& p) {
   std::string r = fmt::format(
       "{{\"kernel\":{},\"chip\":{},\"seconds\":{},\"bound\":{},\"next\":{},\"flops\":{},\"bytes_read\":{},"
-      "\"bytes_written\":{},\"bytes_cached\":{},\"peak_seconds\":{},\"programs\":{},\"programs_run\":{},\"resident\":{}"
+      "\"bytes_written\":{},\"bytes_cached\":{},\"peak_flops\":{},\"peak_bandwidth\":{},\"peak_seconds\":{},\"programs\":{},\"programs_run\":{},\"resident\":{}"
       ","
       "\"waves\":{},\"with_values\":{},\"reads_inputs\":{}",
       quoted(p.kernel), quoted(p.chip), number(p.seconds), quoted(p.bound), quoted(p.next), number(p.flops),
-      number(p.bytes_read), number(p.bytes_written), number(p.bytes_cached), number(p.peak_seconds), p.programs,
+      number(p.bytes_read), number(p.bytes_written), number(p.bytes_cached), number(p.peak_flops), number(p.peak_bandwidth), number(p.peak_seconds), p.programs,
       p.programs_run, p.resident, number(p.waves), p.with_values, p.reads_inputs);
   r += ",\"critical\":" + list_json(p.critical, [](const Prediction::Share& s) {
          return fmt::format("{{\"name\":{},\"seconds\":{}}}", quoted(s.name), number(s.seconds));
@@ -124,6 +131,14 @@ std::string to_json(const Prediction& p) {
                             quoted(f.figure.name), number(f.figure.value), quoted(f.figure.unit),
                             quoted(std::string(hw::name(f.figure.status))), quoted(f.figure.source),
                             f.change ? number(*f.change) : "null");
+       });
+  r += ",\"advice\":" + list_json(p.advice, [](const Prediction::Advice& a) {
+         std::string numbers;
+         for (const auto& [name, v] : a.numbers)
+           numbers += fmt::format("{}{}:{}", numbers.empty() ? "" : ",", quoted(name), number(v));
+         return fmt::format("{{\"text\":{},\"seconds\":{},\"predicted\":{},\"site\":{},\"numbers\":{{{}}}}}",
+                            quoted(a.text), number(a.seconds), a.predicted ? number(*a.predicted) : "null",
+                            site_json(a.site), numbers);
        });
   r += ",\"notes\":" + list_json(p.notes, [](const std::string& n) { return quoted(n); });
   r += ",\"text\":" + quoted(to_text(p));

@@ -61,6 +61,42 @@ Clocks::Clocks(Execution& ex, const StepCosts& costs, const ClockSettings& setti
     c.at = c.window = launch;
     c.path.add(Causes::kLaunch, 0, launch);
   }
+  if (settings_.timeline) begin_picture();
+}
+
+void Clocks::begin_picture() {
+  Picture::Launch l{ex_.plan, ex_.locs, ex_.devices, {}, {}, {}};
+  l.place = [this](int32_t thread) {
+    const Thread& t = ex_.threads[static_cast<size_t>(thread)];
+    const int64_t core = core_of(t);
+    const std::string name = ex_.units.name(memory::Level::Thread, t.unit);
+    const std::string of = gpu_ ? "SM " + std::to_string(core % std::max<int64_t>(1, static_cast<int64_t>(settings_.cores)))
+                                : ex_.units.name(memory::Level::Core, ex_.units.unit_of(memory::Level::Core, t.unit));
+    return Picture::Place{core, ex_.device_of(t), of, name};
+  };
+  l.semaphore = [this](int64_t id) {
+    int block = -1;
+    return ex_.semaphore_layout.name(id, ex_.devices, &block);
+  };
+  l.barrier = [this](int64_t id) {
+    int block = -1;
+    return ex_.barrier_layout.name(id, &block);
+  };
+  picture_ = std::make_unique<Picture>(settings_.timeline, std::move(l));
+}
+
+void Clocks::show_wait(int32_t thread, double until, int cause) {
+  const Clock& c = of(thread);
+  if (until <= c.at) return;
+  const Step* s = c.blocked_step < 0 ? nullptr : &ex_.plan->steps[static_cast<size_t>(c.blocked_step)];
+  const std::string what = cause == Causes::kSync ? "wait" : "wait for " + cause_names()[static_cast<size_t>(cause)];
+  picture_->slice(thread, c.at, until, what, s ? ex_.plan->loc_of(*s) : -1);
+}
+
+void Clocks::show_unit(const Thread& t, int32_t step, Unit u, double begin, double end, int line) {
+  const std::string_view unit = hw::name(u, settings_.chip->family);
+  picture_->unit(t.index, picture_->text(unit.data()), begin, end,
+                 picture_->text(row(ex_.plan->steps[static_cast<size_t>(step)]).name), loc_of(line));
 }
 
 std::vector<std::string> Clocks::cause_names() const {
@@ -99,16 +135,19 @@ void Clocks::begin(int32_t thread, double earliest) {
   }
   if (!gpu_ && t.parent < 0) move_whole_arrays(t, c, false);
   c.window = c.at;
+  if (picture_ && t.point >= 0) picture_->point(thread, c.at, {t.point});
 }
 
 // -- computing --
 
-void Clocks::charge(const Thread& t, Clock& c, const hw::Work& w, int line, int32_t) {
+void Clocks::charge(const Thread& t, Clock& c, const hw::Work& w, int line, int32_t step) {
   flops_ += w.flops;
   const double before = c.at;
   if (costs_.model().overlap == hw::Overlap::Packed) {
     size_t most = 0;
     for (size_t u = 0; u < hw::kUnits; ++u) {
+      if (picture_ && w.busy[u] > 0)
+        show_unit(t, step, static_cast<Unit>(u), c.window + c.packed[u], c.window + c.packed[u] + w.busy[u], line);
       c.packed[u] += w.busy[u];
       busy_[u] += w.busy[u];
       if (c.packed[u] > c.packed[most]) most = u;
@@ -125,6 +164,7 @@ void Clocks::charge(const Thread& t, Clock& c, const hw::Work& w, int line, int3
       const double start = own ? c.at : std::max(c.at, core[u].free());
       const double seconds = w.busy[u] * (static_cast<Unit>(u) == Unit::Matrix ? power_ : 1);
       if (!own) core[u].take(c.at, seconds * part);
+      if (picture_ && !own) show_unit(t, step, static_cast<Unit>(u), start, start + seconds * part, line);
       advance(c, static_cast<int>(u), line, start + seconds - c.at);
     }
     advance(c, static_cast<int>(Unit::Matrix), line, w.latency);
@@ -169,15 +209,14 @@ void Clocks::ran(Thread& t, const Step& s) {
       w.line = cost.line;
       w.issued = c.at;
       w.path = c.path;
+      w.operand = l.operand;
+      w.bytes = l.bytes;
+      w.writes = true;
       const int64_t tag = new_flight(std::move(w));
       far_transfer(tag, c.at, core_of(t), ex_.device_of(t), l.bytes, true, true, rate(Rate::store_latency));
     }
   charge(t, c, cost.work, cost.line, s.id);
-  if (settings_.timeline && c.at > before) {
-    Timeline& tl = *settings_.timeline;
-    tl.add({before, c.at, tl.track(ex_.units.name(memory::Level::Thread, t.unit)), tl.name(row(s).name), cost.line, -1,
-            -1, point_of(t)});
-  }
+  if (picture_ && c.at > before) picture_->slice(t.index, before, c.at, picture_->text(row(s).name), loc_of(cost.line));
 }
 
 // -- waiting --
@@ -196,6 +235,7 @@ void Clocks::wake(int32_t thread, double time, const Path& path, int cause) {
   Clock& c = of(thread);
   if (time <= c.at) return;
   count(c, c.blocked_step, cause, time - c.at);
+  if (picture_) show_wait(thread, time, cause);
   c.at = time;
   c.path = path;
   c.window = time;
@@ -203,6 +243,7 @@ void Clocks::wake(int32_t thread, double time, const Path& path, int cause) {
 }
 
 void Clocks::sync(const SyncEvent& e) {
+  if (picture_) picture_->sync(e, source_ < 0 ? now_ : at(source_));
   if (e.what != SyncEvent::What::Groups || e.last < 0) return;
   const auto it = groups_.find({e.object, e.last});
   if (it == groups_.end()) return;
@@ -240,7 +281,16 @@ void Clocks::thread(ThreadEvent::What what, int32_t thread) {
   }
 }
 
+void Clocks::completed(const memory::AsyncOperation& op) {
+  if (picture_) picture_->completed(op, now_);
+}
+
+void Clocks::memory(const MemoryEvent& e) {
+  if (picture_) picture_->memory(e, at(e.thread));
+}
+
 void Clocks::point(const Thread& t) {
+  if (picture_) picture_->point(t.index, of(t.index).at, point_of(t));
   if (gpu_) return;
   Clock& c = of(t.index);
   advance(c, Causes::kStep, 0, rate(Rate::step_time));

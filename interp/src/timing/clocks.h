@@ -12,6 +12,7 @@
 #include "../ops/execution.h"
 #include "pallasim/hw/timing.h"
 #include "pallasim/interp/timeline.h"
+#include "picture.h"
 #include "step_costs.h"
 
 namespace pallasim::interp {
@@ -67,6 +68,8 @@ class Clocks : public Events {
   void sync(const SyncEvent&) override;
   void thread(ThreadEvent::What, int32_t) override;
   void point(const Thread&) override;
+  void completed(const memory::AsyncOperation&) override;
+  void memory(const MemoryEvent&) override;
 
   // -- for the run loop --
   double at(int32_t thread) const { return clocks_[static_cast<size_t>(thread)].at; }
@@ -91,6 +94,9 @@ class Clocks : public Events {
 
   // -- what came of it --
   double end() const { return end_; }
+  void end_picture() {
+    if (picture_) picture_->ends(end_);
+  }
   const Path& path() const { return path_; }
   const std::array<double, hw::kUnits>& busy() const { return busy_; }
   const hw::Transfers& transfers() const { return transfers_; }
@@ -133,8 +139,9 @@ class Clocks : public Events {
     double issued = 0, end = -1, latency = 0;
     bool asks = false;  // for the answer some thread waits
     Path path;
-    std::string what;
-    int64_t arrow = -1;
+    int operand = -1;  // of a load or store, for pictures
+    double bytes = 0;
+    bool writes = false;
   };
 
   double rate(Rate r) {
@@ -146,6 +153,7 @@ class Clocks : public Events {
   int64_t core_of(const Thread&) const;
   std::vector<int64_t> point_of(const Thread&) const;
   int64_t new_flight(Flight);
+  void start(const Thread&, const Step&, const memory::AsyncOperation&);
   void far_transfer(int64_t flight, double now, int64_t core, int64_t device, double bytes, bool writes, bool miss,
                     double latency);
   void advance(Clock&, int cause, int line, double seconds);
@@ -158,6 +166,10 @@ class Clocks : public Events {
   void move(const Thread&, const memory::AsyncOperation&, int64_t flight, int line);
   void move_whole_arrays(const Thread&, Clock&, bool outputs);
   void count(const Clock&, int32_t step, int cause, double seconds);
+  void begin_picture();
+  void show_wait(int32_t thread, double until, int cause);
+  void show_unit(const Thread&, int32_t step, hw::Unit, double begin, double end, int line);
+  ir::LocId loc_of(int line) const { return costs_.lines()[static_cast<size_t>(line)]; }
   bool misses(int operand, double bytes);
   void wake(int32_t thread, double time, const Path&, int cause);
 
@@ -193,6 +205,7 @@ class Clocks : public Events {
   std::vector<double> line_busy_;
   std::vector<double> missed_;  // bytes of each operand that came from the device's memory
   std::unordered_map<int64_t, double> stream_ends_;
+  std::unique_ptr<Picture> picture_;  // null: nobody wants one
 };
 
 }  // namespace pallasim::interp

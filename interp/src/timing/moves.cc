@@ -56,6 +56,8 @@ int64_t Clocks::start_load(const Thread& t, Clock& c, const StepLoad& l, int lin
   f.line = line;
   f.issued = c.at;
   f.path = c.path;
+  f.operand = l.operand;
+  f.bytes = l.bytes;
   const int64_t tag = new_flight(std::move(f));
   const bool miss = misses(l.operand, l.bytes);
   far_transfer(tag, c.at, core_of(t), ex_.device_of(t), l.bytes, false, miss,
@@ -84,13 +86,6 @@ void Clocks::load(const Thread& t, Clock& c, const StepLoad& l, int line) {
 
 int64_t Clocks::new_flight(Flight f) {
   const int64_t tag = next_tag_++;
-  if (settings_.timeline && f.operation >= 0) {
-    Timeline& tl = *settings_.timeline;
-    const Thread& t = ex_.threads[static_cast<size_t>(f.thread)];
-    f.arrow = tl.new_arrow();
-    tl.add({f.issued, f.issued + 1e-9, tl.track(ex_.units.name(memory::Level::Thread, t.unit)),
-            tl.name("issue " + f.what), f.line, f.arrow, -1, point_of(t)});
-  }
   if (f.operation >= 0) by_operation_[f.operation] = tag;
   flights_.emplace(tag, std::move(f));
   return tag;
@@ -205,6 +200,12 @@ void Clocks::move(const Thread& t, const AsyncOperation& op, int64_t tag, int li
 }
 
 void Clocks::issued(const Thread& t, const Step& s, const AsyncOperation& op) {
+  const double before = at(t.index);
+  start(t, s, op);
+  if (picture_) picture_->issued(op, before, at(t.index), loc_of(costs_.of(s).line));
+}
+
+void Clocks::start(const Thread& t, const Step& s, const AsyncOperation& op) {
   const StepCost& cost = costs_.of(s);
   Clock& c = of(t.index);
   Flight f;
@@ -213,7 +214,6 @@ void Clocks::issued(const Thread& t, const Step& s, const AsyncOperation& op) {
   f.line = cost.line;
   f.issued = c.at;
   f.path = c.path;
-  f.what = memory::row(op.kind).name;
   const AsyncKind k = op.kind;
   const bool product = k == AsyncKind::wgmma || k == AsyncKind::tcgen05_mma;
   if (product) {
@@ -221,6 +221,7 @@ void Clocks::issued(const Thread& t, const Step& s, const AsyncOperation& op) {
     const double seconds = product_seconds(op) * power_;
     auto& pipe = cores_[static_cast<size_t>(core_of(t))][static_cast<size_t>(Unit::Matrix)];
     const double end = pipe.take(c.at, seconds) + rate(Rate::wgmma_drain);
+    if (picture_) show_unit(t, s.id, Unit::Matrix, pipe.free() - seconds, pipe.free(), cost.line);
     busy_[static_cast<size_t>(Unit::Matrix)] += seconds;
     const Side &a = op.reads.front(), &sum = op.writes.front();
     flops_ +=
@@ -269,12 +270,8 @@ void Clocks::step(Ended* out) {
   } else {
     f.path.add(f.cause, f.line, d.latency + served);
   }
-  if (settings_.timeline && f.operation >= 0) {
-    Timeline& tl = *settings_.timeline;
-    tl.add({d.begin, d.time, tl.track(f.what + " in flight"), tl.name(f.what), f.line, -1, f.arrow});
-    tl.count(d.begin, tl.track("operations in flight"), static_cast<double>(by_operation_.size()));
-    tl.count(d.time, tl.track("operations in flight"), static_cast<double>(by_operation_.size() - 1));
-  }
+  if (picture_ && f.operation < 0 && f.thread >= 0)
+    picture_->access(f.thread, f.operand, f.bytes, f.writes, d.begin, d.time, loc_of(f.line));
   if (d.time >= end_) path_ = f.path;
   now_ = d.time;
   if (f.operation >= 0) {
@@ -289,6 +286,7 @@ void Clocks::step(Ended* out) {
   if (f.asks) {
     Clock& c = of(f.thread);
     count(c, c.blocked_step, f.cause, d.time - c.at);
+    if (picture_) show_wait(f.thread, d.time, f.cause);
     if (d.time > c.at) c.at = d.time, c.path = f.path;
     c.waits_for = -1;
     out->threads.push_back(f.thread);

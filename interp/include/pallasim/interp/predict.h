@@ -3,6 +3,7 @@
 #pragma once
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "pallasim/hw/timing.h"
@@ -14,13 +15,15 @@ namespace pallasim::interp {
 struct PredictOptions {
   // Values are computed, too. Where control depends on them they are in any case.
   bool values = false;
-  bool sensitivity = true;  // of guessed figures: the launch is predicted again with each of them multiplied by 1.25
+  // The launch is predicted again with each guessed figure multiplied by 1.25, and with what advice would change.
+  bool sensitivity = true;
   // Programs of a grid beyond so many waves are not run where programs do the same; what they take follows from those
   // that are. 0: all are run.
   int waves = 3;
   int64_t most_steps = 400'000'000;
   bool cold = false;  // caches are empty; else they hold the launch's arrays where those fit, as when it is repeated
   bool timeline = false;  // keep one
+  Timeline picture = {};  // an empty one: its limits
 };
 
 struct Prediction {
@@ -55,11 +58,21 @@ struct Prediction {
   };
   std::vector<Wait> waits;  // of threads, the longest first
   double flops = 0, bytes_read = 0, bytes_written = 0, bytes_cached = 0;
+  double peak_flops = 0, peak_bandwidth = 0;  // of all devices, per second
   double peak_seconds = 0;  // of the roofline: the larger of flops at the peak rate and bytes at the bandwidth
   int64_t programs = 0, programs_run = 0, resident = 0;  // of a grid on a GPU
   double waves = 0;
   bool with_values = false;
   bool reads_inputs = false;  // it depends on what arrays hold, or may: values, prefetched scalars, bounds of the grid
+  // What to change, as the numbers say, the largest gain first.
+  struct Advice {
+    std::string text;
+    double seconds = 0;               // at stake, at most; of a change that was predicted, its gain
+    std::optional<double> predicted;  // seconds of the launch with the change
+    ir::Site site;
+    std::vector<std::pair<std::string, double>> numbers;  // it comes from
+  };
+  std::vector<Advice> advice;
   std::vector<std::string> notes;  // what was approximated, in words
   struct Figure {
     hw::TimingFigure figure;

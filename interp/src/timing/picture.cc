@@ -1,0 +1,336 @@
+#include "picture.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "../plan/steps.h"
+
+namespace pallasim::interp {
+
+using Kind_ = Timeline::Kind;
+using memory::Allocation, memory::AsyncKind, memory::AsyncOperation, memory::Side;
+
+Picture::Picture(Timeline* to, Launch launch) : to_(to), launch_(std::move(launch)) {
+  for (const ir::Operand& o : launch_.plan->module.operands)
+    if (!ir::is_sync(o.array->dtype))
+      for (int64_t d = 0; d < launch_.devices; ++d)
+        to_->room(array_room(static_cast<size_t>(&o - launch_.plan->module.operands.data()), d));
+}
+
+const std::string& Picture::text(const char* literal) {
+  auto [it, fresh] = texts_.try_emplace(literal);
+  if (fresh) it->second = literal;
+  return it->second;
+}
+
+int32_t Picture::device_track(int64_t device) {
+  return launch_.devices == 1 ? -1 : to_->track(fmt::format("device {}", device), Kind_::Group);
+}
+
+Picture::Where& Picture::where(int32_t thread) {
+  Where& w = where_[thread];
+  if (w.known) return w;
+  w.known = true;
+  const Place p = launch_.place(thread);
+  w.device = p.device;
+  auto [core, fresh] = cores_.try_emplace({p.device, p.core}, 0);
+  if (fresh) {
+    const auto of_device = std::count_if(cores_.begin(), cores_.end(), [&](const auto& c) {
+      return c.first.first == p.device && c.second != 2;
+    });
+    if (to_->most_cores > 0 && of_device > to_->most_cores) {
+      core->second = 2;
+      ++to_->cores_left_out;
+    }
+  }
+  w.pictured = core->second != 2;
+  if (!w.pictured) return w;
+  w.group = to_->track(p.core_name, Kind_::Group, device_track(p.device));
+  w.track = to_->track(p.thread_name, Kind_::Thread, w.group);
+  if (core->second == 0) core->second = 1;
+  still_memory(thread, 0);
+  return w;
+}
+
+int32_t Picture::line_of(ir::LocId loc) {
+  if (loc < 0) return -1;
+  if (to_->lines.size() < launch_.locs->size()) {
+    to_->lines.clear();
+    for (size_t i = 0; i < launch_.locs->size(); ++i)
+      to_->lines.push_back(ir::site_of(*launch_.locs, static_cast<ir::LocId>(i)));
+  }
+  return loc;
+}
+
+void Picture::slice(int32_t thread, double begin, double end, const std::string& name, ir::LocId line) {
+  const Where& w = where(thread);
+  if (!w.pictured) return;
+  to_->add(Timeline::Slice{.begin = begin, .end = end, .track = w.track, .name = to_->name(name), .line = line_of(line), .point = w.point});
+}
+
+void Picture::unit(int32_t thread, const std::string& unit, double begin, double end, const std::string& name,
+                   ir::LocId line) {
+  const Where& w = where(thread);
+  if (!w.pictured || end <= begin) return;
+  const int32_t track = to_->track(unit, Kind_::Unit, w.group);
+  Timeline::Slice* last = to_->last(track);
+  if (last && last->end > begin) begin = last->end;  // rounding
+  if (end > begin)
+    to_->add(Timeline::Slice{.begin = begin, .end = end, .track = track, .name = to_->name(name), .line = line_of(line), .point = w.point});
+}
+
+void Picture::point(int32_t thread, double at, const std::vector<int64_t>& ids) {
+  Where& w = where(thread);
+  if (!w.pictured || ids.empty()) return;
+  if (w.point >= 0) to_->add(Timeline::Point{w.entered, at, w.group, w.point});
+  w.point = to_->name(fmt::format("({})", fmt::join(ids, ", ")));
+  w.entered = at;
+}
+
+void Picture::ends(double at) {
+  for (auto& [thread, w] : where_)
+    if (w.pictured && w.point >= 0) to_->add(Timeline::Point{w.entered, at, w.group, w.point});
+}
+
+// -- memories --
+
+Timeline::Room Picture::array_room(size_t operand, int64_t device) const {
+  const ir::Operand& o = launch_.plan->module.operands[operand];
+  Timeline::Room r;
+  r.name = o.name;
+  const Window& w = launch_.plan->first().windows[operand];
+  const bool near = (o.space == ir::Space::Vmem || o.space == ir::Space::Smem) && !w.modelled();
+  const bool gpu = launch_.plan->module.machine == ir::Machine::MosaicGpu || launch_.plan->module.machine == ir::Machine::Triton;
+  r.space = near ? std::string(ir::name(o.space)) : gpu ? "gmem" : "hbm";
+  r.device = static_cast<int32_t>(device);
+  r.bytes = o.array->num_bytes();
+  for (const ir::Dim& d : o.array->dims) r.dims.push_back(d.size);
+  return r;
+}
+
+int32_t Picture::window_room(const Window& w, const Where& at, int32_t) {
+  const ir::Operand& o = launch_.plan->module.operands[static_cast<size_t>(w.operand)];
+  const Window::Modelled& m = *w.modelled();
+  Timeline::Room r;
+  r.name = o.name;
+  r.space = o.space == ir::Space::Smem ? "smem" : "vmem";
+  r.core = at.group;
+  r.device = static_cast<int32_t>(at.device);
+  r.slots = m.slots;
+  r.bytes = m.slots * m.slot_bytes;
+  r.dims = w.map.extent;
+  return to_->room(r);
+}
+
+void Picture::hold(int32_t group, ir::Space space, int64_t bytes, double at) {
+  int64_t& held = held_[{group, static_cast<int>(space)}];
+  held += bytes;
+  std::string name(ir::name(space));
+  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  to_->count(at, to_->track(name + " bytes", Kind_::Counter, group), static_cast<double>(held));
+}
+
+// What lies in the memory of a thread's core from its beginning on.
+void Picture::still_memory(int32_t thread, double at) {
+  const Where w = where_[thread];
+  const Plan& p = *launch_.plan;
+  const Body& body = p.first();
+  for (const Window& x : body.windows)
+    if (x.modelled() && p.bodies.size() == 1) {
+      const int32_t n = window_room(x, w, thread);
+      hold(w.group, to_->rooms[static_cast<size_t>(n)].space == "smem" ? ir::Space::Smem : ir::Space::Vmem,
+           to_->rooms[static_cast<size_t>(n)].bytes, at);
+    }
+  for (const Allocation& a : p.memory.allocations) {
+    if (a.lifetime != Allocation::Lifetime::Launch || a.space == ir::Space::Hbm || a.space == ir::Space::Gmem || a.bytes == 0) continue;
+    Timeline::Room r{a.name, std::string(ir::name(a.space)), w.group, static_cast<int32_t>(w.device), a.bytes, 1, a.dims};
+    const size_t before = to_->rooms.size();
+    to_->room(r);
+    if (to_->rooms.size() > before) hold(w.group, a.space, a.bytes, at);
+  }
+}
+
+void Picture::memory(const MemoryEvent& e, double at) {
+  if (e.what != MemoryEvent::What::Scope && e.what != MemoryEvent::What::Freed) return;
+  const Where& w = where(e.thread);
+  if (!w.pictured) return;
+  for (const Allocation& a : launch_.plan->memory.allocations) {
+    if (a.lifetime != Allocation::Lifetime::Scope || a.buffer != e.buffer || a.offset < e.offset ||
+        a.offset >= e.offset + e.bytes || a.space == ir::Space::Hbm || a.space == ir::Space::Gmem)
+      continue;
+    const bool begins = e.what == MemoryEvent::What::Scope;
+    hold(w.group, a.space, begins ? a.bytes : -a.bytes, at);
+    const int32_t n = to_->room({a.name, std::string(ir::name(a.space)), w.group, static_cast<int32_t>(w.device), a.bytes, 1, a.dims, at});
+    to_->rooms[static_cast<size_t>(n)].end = begins ? -1 : at;
+  }
+}
+
+std::string Picture::box_text(const std::vector<int64_t>& dims, int64_t element, const int64_t* size, int rank) const {
+  if (dims.empty()) return "";
+  std::vector<std::string> parts(dims.size());
+  int of = rank - 1;
+  for (size_t d = dims.size(); d-- > 0;) {
+    const int64_t begin = dims[d] ? element % dims[d] : 0;
+    element = dims[d] ? element / dims[d] : 0;
+    const bool last = d == 0;
+    int64_t n = 1;
+    // A side may have fewer dimensions than the array: those that were squeezed have one element.
+    if (of >= 0 && (size[of] <= dims[d] - begin || last)) n = size[of--];
+    parts[d] = n == 1 ? std::to_string(begin) : fmt::format("{}:{}", begin, begin + n);
+  }
+  return fmt::format("[{}]", fmt::join(parts, ", "));
+}
+
+Picture::Box Picture::box_of(const Side& s, int32_t thread, double) {
+  const Plan& p = *launch_.plan;
+  const memory::Place& at = s.place;
+  const int32_t reached = at.thread >= 0 ? at.thread : thread;
+  const Where& w = where(reached);
+  const int64_t device = at.thread < 0 ? ~at.thread : w.device, size = std::max(s.element_bytes(), 1);
+  Box r;
+  if (const size_t operand = at.buffer - kFirstOperandBuffer; at.buffer >= kFirstOperandBuffer && operand < p.module.operands.size()) {
+    const Timeline::Room room = array_room(operand, device);
+    r.room = to_->room(room);
+    r.box = to_->name(box_text(room.dims, at.offset / size, s.dims, s.rank));
+    return r;
+  }
+  if (!w.pictured) return r;
+  for (const Window& x : p.first().windows)
+    if (const Window::Modelled* m = x.modelled();
+        m && at.buffer == p.first().temps && at.offset >= m->stage.offset && at.offset < m->stage.offset + m->slots * m->slot_bytes) {
+      r.room = window_room(x, w, reached);
+      r.slot = static_cast<int32_t>((at.offset - m->stage.offset) / m->slot_bytes);
+      return r;
+    }
+  const Allocation* a = p.memory.allocations.at(at.buffer, at.offset);
+  if (!a) return r;
+  const bool far = a->space == ir::Space::Hbm || a->space == ir::Space::Gmem;
+  Timeline::Room room{a->name, std::string(ir::name(a->space)), far ? -1 : w.group, static_cast<int32_t>(device), a->bytes, 1, a->dims};
+  // Slots are the places of the first dimensions that a box leaves out.
+  int64_t box = 1, slots = 1;
+  for (int d = 0; d < s.rank; ++d) box *= s.dims[d];
+  for (size_t d = 0; d < a->dims.size() && box > 0 && slots * box < a->elements(); ++d) slots *= a->dims[d];
+  if (slots * box != a->elements() || s.rank >= static_cast<int>(a->dims.size())) slots = 1;
+  r.room = to_->room(room);
+  Timeline::Room& known = to_->rooms[static_cast<size_t>(r.room)];
+  known.slots = std::max(known.slots, slots);
+  r.box = to_->name(box_text(a->dims, (at.offset - a->offset) / size, s.dims, s.rank));
+  if (known.slots > 1 && known.bytes > 0)
+    r.slot = static_cast<int32_t>((at.offset - a->offset) * known.slots / known.bytes);
+  return r;
+}
+
+// -- operations in flight --
+
+static int64_t bytes_of(const AsyncOperation& op) {
+  if (op.reads.empty()) return 0;
+  const Side& s = op.reads.front();
+  int64_t n = ir::bit_width(s.dtype);
+  for (int d = 0; d < s.rank; ++d) n *= s.dims[d];
+  if (!op.rows.empty() && s.row_dim < 0) n *= static_cast<int64_t>(op.rows.size());
+  return n / 8;
+}
+
+static bool is_product(const AsyncOperation& op) {
+  return op.kind == AsyncKind::wgmma || op.kind == AsyncKind::tcgen05_mma;
+}
+
+void Picture::issued(const AsyncOperation& op, double begin, double end, ir::LocId line) {
+  const Where w = where(op.thread);
+  if (!w.pictured) return;
+  const std::string& word = text(memory::row(op.kind).name);
+  const int64_t arrow = to_->new_arrow(), bytes = is_product(op) ? 0 : bytes_of(op);
+  Timeline::Slice* last = to_->last(w.track);
+  if (end > begin || !last)
+    to_->add(Timeline::Slice{.begin = begin, .end = end, .track = w.track, .name = to_->name("issue " + word), .line = line_of(line), .point = w.point, .leaves = arrow});
+  else if (last->leaves < 0 && last->folded == 0) last->leaves = arrow;
+  flights_[op.id] = {begin, arrow, bytes, line};
+  if (bytes > 0)
+    to_->count(begin, to_->track("bytes in flight", Kind_::Counter, w.group), static_cast<double>(in_flight_[w.group] += bytes));
+}
+
+void Picture::completed(const AsyncOperation& op, double at) {
+  for (const auto* list : {&op.after_read, &op.after_write})
+    for (const memory::Completion& c : *list)
+      if (c.kind == memory::Completion::Kind::Semaphore) tell(c.object, c.count, at, op.thread);
+  const auto it = flights_.find(op.id);
+  if (it == flights_.end()) return;
+  const Where w = where(op.thread);
+  const Flight f = it->second;
+  flights_.erase(it);
+  const std::string& word = text(memory::row(op.kind).name);
+  to_->add(Timeline::Slice{.begin = f.issued, .end = at, .track = to_->track(word + " in flight", Kind_::Flight, w.group), .name = to_->name(word), .line = line_of(f.line), .point = w.point, .arrives = f.arrow});
+  if (f.bytes > 0)
+    to_->count(at, to_->track("bytes in flight", Kind_::Counter, w.group), static_cast<double>(in_flight_[w.group] -= f.bytes));
+  moved(op, f, at);
+}
+
+void Picture::moved(const AsyncOperation& op, const Flight& f, double at) {
+  if (op.reads.empty() || op.writes.empty() || op.kind == AsyncKind::tcgen05_commit) return;
+  if (to_->moves.size() >= to_->most_moves) {
+    ++to_->moves_dropped;
+    return;
+  }
+  const Where w = where(op.thread);
+  Timeline::Move m{f.issued, at, to_->name(memory::row(op.kind).name), line_of(f.line), -1, -1};
+  const auto add = [&](const Box& from, const Box& to, int64_t bytes) {
+    if (from.room < 0 || to.room < 0) return;
+    m.from = from.room, m.from_box = from.box, m.from_slot = from.slot;
+    m.to = to.room, m.to_box = to.box, m.to_slot = to.slot;
+    m.bytes = bytes;
+    to_->add(m);
+  };
+  if (is_product(op)) {
+    const Box core{to_->room({"products", "tensor core", w.group, static_cast<int32_t>(w.device)})};
+    for (size_t i = 0; i < std::min<size_t>(op.reads.size(), 2); ++i) {
+      const Side& s = op.reads[i];
+      if (s.held >= 0) continue;
+      int64_t bytes = ir::bit_width(s.dtype);
+      for (int d = 0; d < s.rank; ++d) bytes *= s.dims[d];
+      add(box_of(s, op.thread, at), core, bytes / 8);
+    }
+    return;
+  }
+  const Box from = box_of(op.reads.front(), op.thread, at);
+  for (const Side& s : op.writes) add(from, box_of(s, op.thread, at), bytes_of(op));
+}
+
+void Picture::access(int32_t thread, int operand, double bytes, bool writes, double begin, double end, ir::LocId line) {
+  const Where& w = where(thread);
+  if (!w.pictured || operand < 0) return;
+  const int32_t array = to_->room(array_room(static_cast<size_t>(operand), w.device)),
+                registers = to_->room({"registers", "registers", w.group, static_cast<int32_t>(w.device)});
+  Timeline::Move m{begin, end, to_->name(writes ? "store" : "load"), line_of(line), writes ? registers : array, writes ? array : registers};
+  m.bytes = static_cast<int64_t>(bytes);
+  to_->add(m);
+  to_->add(Timeline::Slice{.begin = begin, .end = end, .track = to_->track(writes ? "stores in flight" : "loads in flight", Kind_::Flight, w.group), .name = to_->name(launch_.plan->module.operands[static_cast<size_t>(operand)].name), .line = line_of(line), .point = w.point});
+}
+
+// -- semaphores and barriers --
+
+void Picture::tell(int64_t id, int64_t change, double at, int32_t thread) {
+  const auto [it, fresh] = semaphores_.try_emplace(id, -1, 0);
+  auto& [track, value] = it->second;
+  if (fresh && thread >= 0 && where(thread).pictured) track = to_->track("semaphore " + launch_.semaphore(id), Kind_::Counter, where(thread).group);
+  value += change;
+  if (track >= 0) to_->count(at, track, static_cast<double>(value));
+}
+
+void Picture::sync(const SyncEvent& e, double at) {
+  using What = SyncEvent::What;
+  if (e.what == What::Signal) return tell(e.object, e.value, at, e.thread);
+  if (e.what == What::Taken) return tell(e.object, -e.value, at, e.thread);
+  if (e.what != What::Phase && e.what != What::Arrive && e.what != What::Passed) return;
+  const auto [it, fresh] = barriers_.try_emplace(e.object, -1, 0);
+  auto& [track, phase] = it->second;
+  if (track < 0 && e.thread >= 0 && where(e.thread).pictured) {
+    track = to_->track("phase of " + launch_.barrier(e.object), Kind_::Counter, where(e.thread).group);
+    to_->count(at, track, static_cast<double>(phase));
+  }
+  if (e.what != What::Phase) return;
+  ++phase;
+  if (track >= 0) to_->count(at, track, static_cast<double>(phase));
+}
+
+}  // namespace pallasim::interp

@@ -1,0 +1,85 @@
+// From what happens in a launch to its timeline: which track, which memory, which box.
+#pragma once
+#include <functional>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "../plan/plan.h"
+#include "pallasim/interp/observer.h"
+#include "pallasim/interp/timeline.h"
+
+namespace pallasim::interp {
+
+class Picture {
+ public:
+  // Where a thread is: numbers are those of `names`.
+  struct Place {
+    int64_t core = 0, device = 0;
+    std::string core_name, thread_name;
+  };
+  struct Launch {
+    const Plan* plan;
+    const ir::LocTable* locs;
+    int64_t devices = 1;
+    std::function<Place(int32_t thread)> place;
+    std::function<std::string(int64_t)> semaphore, barrier;  // names
+  };
+  Picture(Timeline*, Launch);
+
+  void slice(int32_t thread, double begin, double end, const std::string& name, ir::LocId line);
+  void unit(int32_t thread, const std::string& unit, double begin, double end, const std::string& name, ir::LocId line);
+  void point(int32_t thread, double at, const std::vector<int64_t>& ids);
+  // The issue is a slice of its own, or where it takes no time, part of the thread's last one.
+  void issued(const memory::AsyncOperation&, double begin, double end, ir::LocId line);
+  void completed(const memory::AsyncOperation&, double at);
+  void sync(const SyncEvent&, double at);
+  void memory(const MemoryEvent&, double at);
+  // A load or store of a GPU's thread: bytes between an operand, if it is known, and registers.
+  void access(int32_t thread, int operand, double bytes, bool writes, double begin, double end, ir::LocId line);
+  void ends(double at);
+  bool pictures(int32_t thread) { return where(thread).pictured; }
+  const std::string& text(const char* literal);  // as a string, kept
+
+ private:
+  struct Where {
+    bool known = false, pictured = true;
+    int64_t device = 0;
+    int32_t group = -1, track = -1;  // of the core, of the thread
+    int32_t point = -1;
+    double entered = 0;
+  };
+  struct Flight {
+    double issued;
+    int64_t arrow, bytes;
+    ir::LocId line;
+  };
+  struct Box {
+    int32_t room = -1, box = -1, slot = 0;
+  };
+  Where& where(int32_t thread);
+  int32_t line_of(ir::LocId);
+  int32_t device_track(int64_t device);
+  Box box_of(const memory::Side&, int32_t thread, double at);
+  Timeline::Room array_room(size_t operand, int64_t device) const;
+  int32_t window_room(const Window&, const Where&, int32_t thread);
+  void still_memory(int32_t thread, double at);
+  void hold(int32_t group, ir::Space, int64_t bytes, double at);
+  void tell(int64_t semaphore, int64_t change, double at, int32_t thread);
+  void moved(const memory::AsyncOperation&, const Flight&, double at);
+  std::string box_text(const std::vector<int64_t>& dims, int64_t element, const int64_t* size, int rank) const;
+
+  Timeline* to_;
+  Launch launch_;
+  std::unordered_map<int32_t, Where> where_;
+  std::unordered_map<int64_t, Flight> flights_;
+  std::unordered_map<int64_t, std::pair<int32_t, int64_t>> semaphores_, barriers_;  // track, value
+  std::map<std::pair<int32_t, int>, int64_t> held_;                                 // bytes by core and space
+  std::map<int32_t, int64_t> in_flight_;                                            // bytes by core
+  std::map<std::pair<int64_t, int64_t>, int> cores_;                                // that have pictures, by device
+  std::unordered_map<int32_t, int32_t> scoped_;                                     // rooms that are there, by offset
+  std::map<const char*, std::string> texts_;
+};
+
+}  // namespace pallasim::interp

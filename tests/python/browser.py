@@ -1,0 +1,134 @@
+"""A headless Chromium at the end of two pipes (its DevTools protocol): pages are opened, clicked and asked."""
+import base64
+import itertools
+import json
+import os
+import select
+import shutil
+import subprocess
+import tempfile
+import time
+
+PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+def program():
+    """Its path; None: there is none here."""
+    return next(filter(None, map(shutil.which, PROGRAMS)), None)
+
+
+class Browser:
+    def __init__(self, width=1280, height=900):
+        to_browser, self._to = os.pipe()
+        self._from, from_browser = os.pipe()
+        self._home = tempfile.TemporaryDirectory()
+        command = [program(), "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--hide-scrollbars",
+                   f"--user-data-dir={self._home.name}", "--remote-debugging-pipe"]
+
+        def pipes():  # the program reads from 3 and writes to 4
+            a, b = os.dup(to_browser), os.dup(from_browser)
+            os.dup2(a, 3)
+            os.dup2(b, 4)
+
+        self._process = subprocess.Popen(command, preexec_fn=pipes, close_fds=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        os.close(to_browser)
+        os.close(from_browser)
+        self._numbers, self._rest, self.problems = itertools.count(1), b"", []
+        self._loaded, self._session = False, None
+        target = self._call("Target.createTarget", url="about:blank", width=width, height=height)["targetId"]
+        self._session = self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log"):
+            self._call(f"{domain}.enable")
+        self.size(width, height)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._process.terminate()
+        self._process.wait(20)
+        os.close(self._to)
+        os.close(self._from)
+        for _ in range(20):  # what it started may still write
+            try:
+                return self._home.cleanup()
+            except OSError:
+                time.sleep(0.1)
+
+    def _message(self, seconds=60):
+        end = time.monotonic() + seconds
+        while b"\0" not in self._rest:
+            if not select.select([self._from], [], [], max(end - time.monotonic(), 0))[0]:
+                raise TimeoutError("the browser does not answer")
+            part = os.read(self._from, 1 << 20)
+            if not part:
+                raise EOFError("the browser ended")
+            self._rest += part
+        text, _, self._rest = self._rest.partition(b"\0")
+        message = json.loads(text)
+        kind, of = message.get("method"), message.get("params", {})
+        if kind == "Runtime.exceptionThrown":
+            self.problems.append(of["exceptionDetails"].get("exception", {}).get("description") or of["exceptionDetails"]["text"])
+        if kind == "Runtime.consoleAPICalled" and of["type"] in ("error", "warning"):
+            self.problems.append(str([a.get("value") for a in of["args"]]))
+        if kind == "Log.entryAdded" and of["entry"]["level"] == "error":
+            self.problems.append(of["entry"]["text"])
+        if kind == "Page.loadEventFired":
+            self._loaded = True
+        return message
+
+    def _call(self, method, **params):
+        number = next(self._numbers)
+        message = {"id": number, "method": method, "params": params}
+        if self._session:
+            message["sessionId"] = self._session
+        os.write(self._to, json.dumps(message).encode() + b"\0")
+        while True:
+            answer = self._message()
+            if answer.get("id") == number:
+                if "error" in answer:
+                    raise RuntimeError(f"{method}: {answer['error']['message']}")
+                return answer["result"]
+
+    def size(self, width, height):
+        self._call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+
+    def scheme(self, name):
+        self._call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": name}])
+
+    def open(self, path):
+        self._loaded = False
+        self._call("Page.navigate", url=f"file://{path}")
+        while not self._loaded:
+            self._message()
+
+    def ask(self, expression):
+        """The value of an expression of the page, which may be a promise."""
+        r = self._call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        if "exceptionDetails" in r:
+            raise RuntimeError(r["exceptionDetails"].get("exception", {}).get("description") or r["exceptionDetails"]["text"])
+        return r["result"].get("value")
+
+    def click(self, selector, x=0.5, y=0.5):
+        """In an element, at parts of its width and height."""
+        find = f"(() => {{ const e = document.querySelector({json.dumps(selector)}); e.scrollIntoView({{block: 'center'}}); const r = e.getBoundingClientRect(); return [r.left, r.top, r.width, r.height]; }})()"
+        left, top, width, height = self.ask(find)
+        at = {"x": left + x * width, "y": top + y * height}
+        self._call("Input.dispatchMouseEvent", type="mouseMoved", **at)
+        for kind in ("mousePressed", "mouseReleased"):
+            self._call("Input.dispatchMouseEvent", type=kind, button="left", clickCount=1, **at)
+
+    def key(self, key):
+        text = {"text": key} if len(key) == 1 else {}
+        self._call("Input.dispatchKeyEvent", type="keyDown", key=key, **text)
+        self._call("Input.dispatchKeyEvent", type="keyUp", key=key)
+
+    def picture(self, path, whole=True):
+        """A PNG of the page."""
+        kwargs = {}
+        if whole:
+            size = self._call("Page.getLayoutMetrics")["cssContentSize"]
+            kwargs["clip"] = {"x": 0, "y": 0, "width": size["width"], "height": min(size["height"], 6000), "scale": 1}
+        data = self._call("Page.captureScreenshot", format="png", captureBeyondViewport=whole, **kwargs)["data"]
+        with open(path, "wb") as file:
+            file.write(base64.b64decode(data))
