@@ -71,8 +71,8 @@ int explore(const ExploreCommand&, Out&);
 
 // Launches as a time line for Perfetto, and as a page.
 struct PictureOptions {
-  RunOptions run;         // file, operands, launch, options, predict
-  std::string to;         // file that is written
+  RunOptions run;          // file, operands, launch, options, predict
+  std::string to;          // file that is written
   bool unchecked = false;  // report: nothing is run beside the prediction
   bool steps = false;      // report: no prediction
 };

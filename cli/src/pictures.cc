@@ -56,7 +56,8 @@ int trace_launches(const PictureOptions& o, Out& out) {
     interp::Timeline& t = all.emplace_back();
     std::string says;
     if (o.run.predict) {
-      interp::Prediction p = interp::predict(l.cached(), l.calls(), l.options, {.sensitivity = false, .timeline = true});
+      interp::Prediction p =
+          interp::predict(l.cached(), l.calls(), l.options, {.sensitivity = false, .timeline = true});
       t = std::move(p.timeline);
       says = fmt::format("{:.4g} us predicted on {}", p.seconds * 1e6, p.chip);
     } else {
@@ -70,7 +71,10 @@ int trace_launches(const PictureOptions& o, Out& out) {
                          t.slices.size(), t.counts.size()));
     const std::string left_out = t.left_out();
     if (!left_out.empty()) out.text(fmt::format("           left out: {}\n", left_out));
-    out.object["launches"].push_back({{"launch", l.number}, {"kernel", interp::module_of(*l.plan).name}, {"slices", t.slices.size()}, {"left_out", left_out}});
+    out.object["launches"].push_back({{"launch", l.number},
+                                      {"kernel", interp::module_of(*l.plan).name},
+                                      {"slices", t.slices.size()},
+                                      {"left_out", left_out}});
   });
   write_file(o.to, all.size() == 1 ? trace::to_perfetto(all[0]) : trace::to_perfetto(all));
   out.text(fmt::format("wrote    {}\n", escaped(o.to)));
@@ -97,36 +101,40 @@ int report_launches(const PictureOptions& o, Out& out) {
                                by_steps ? &steps.back() : nullptr));
     });
   size_t n = 0;
-  each_launch(o.run, [&](interp::Options options) { return !o.steps && has_figures(options) ? as_predicted(options) : options; }, [&](FileLaunch& l) {
-    const ir::Module& m = interp::module_of(*l.plan);
-    const bool by_steps = o.steps || !has_figures(l.options);
-    trace::Reported r;
-    interp::Prediction p;
-    interp::Timeline own = trace::report_limits();
-    if (by_steps && n < seen.size()) {
-      own = std::move(steps[n]);
-    } else if (by_steps) {
-      seen.push_back(run_steps(l, session, kernel_name(m), o.run.progress, &own));
-    } else {
-      p = interp::predict(l.cached(), l.calls(), l.options, {.timeline = true, .picture = trace::report_limits()});
-      r.prediction = &p;
-    }
-    r.timeline = by_steps ? &own : &p.timeline;
-    r.module = &m;
-    r.chip = l.options.chip;
-    if (n < seen.size()) {
-      r.findings = seen[n].report.findings;
-      r.traffic = seen[n].report.traffic;
-      if (seen[n].stop) r.findings.insert(r.findings.begin(), *seen[n].stop);
-    }
-    all.push_back(trace::report_data(r));
-    title += (title.empty() ? "" : ", ") + m.name;
-    out.text(fmt::format("launch {:<3} {}: {}\n", l.number, kernel_name(m),
-                         by_steps ? fmt::format("{} slices of steps", own.slices.size())
-                                  : fmt::format("{:.4g} us predicted on {}", p.seconds * 1e6, p.chip)));
-    if (const std::string left = r.timeline->left_out(); !left.empty()) out.text(fmt::format("           left out: {}\n", left));
-    ++n;
-  });
+  each_launch(
+      o.run,
+      [&](interp::Options options) { return !o.steps && has_figures(options) ? as_predicted(options) : options; },
+      [&](FileLaunch& l) {
+        const ir::Module& m = interp::module_of(*l.plan);
+        const bool by_steps = o.steps || !has_figures(l.options);
+        trace::Reported r;
+        interp::Prediction p;
+        interp::Timeline own = trace::report_limits();
+        if (by_steps && n < seen.size()) {
+          own = std::move(steps[n]);
+        } else if (by_steps) {
+          seen.push_back(run_steps(l, session, kernel_name(m), o.run.progress, &own));
+        } else {
+          p = interp::predict(l.cached(), l.calls(), l.options, {.timeline = true, .picture = trace::report_limits()});
+          r.prediction = &p;
+        }
+        r.timeline = by_steps ? &own : &p.timeline;
+        r.module = &m;
+        r.chip = l.options.chip;
+        if (n < seen.size()) {
+          r.findings = seen[n].report.findings;
+          r.traffic = seen[n].report.traffic;
+          if (seen[n].stop) r.findings.insert(r.findings.begin(), *seen[n].stop);
+        }
+        all.push_back(trace::report_data(r));
+        title += (title.empty() ? "" : ", ") + m.name;
+        out.text(fmt::format("launch {:<3} {}: {}\n", l.number, kernel_name(m),
+                             by_steps ? fmt::format("{} slices of steps", own.slices.size())
+                                      : fmt::format("{:.4g} us predicted on {}", p.seconds * 1e6, p.chip)));
+        if (const std::string left = r.timeline->left_out(); !left.empty())
+          out.text(fmt::format("           left out: {}\n", left));
+        ++n;
+      });
   write_file(o.to, trace::report_page(title.size() > 80 ? title.substr(0, 80) : title, all));
   out.text(fmt::format("wrote    {}\n", escaped(o.to)));
   out.object["file"] = o.to;

@@ -55,7 +55,7 @@ def predict(f: Callable[..., Any], *args: Any, chip: str, values: bool = False, 
     if not found:
         raise RuntimeError("nothing to predict: no Pallas kernel is launched")
     if report:
-        _report.write(report, ", ".join(dict.fromkeys(k.kernel for k, _ in found)), [data for _, data in found])
+        _report.page(", ".join(dict.fromkeys(k.kernel for k, _ in found)), [data for _, data in found]).save(report)
     return Prediction(k for k, _ in found)
 
 

@@ -2,7 +2,14 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
+import json
+import linecache
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+_GAP, _ABOVE = 40, 30  # lines between two of a kernel that are shown as well, and above its first one up to its def
+_DEF = re.compile(r"\s*(async\s+)?(def|class)\b")
 
 
 class Page:
@@ -22,11 +29,11 @@ class Page:
         return f'<iframe sandbox="allow-scripts" style="width:100%;height:720px;border:0" srcdoc="{html.escape(self.text)}"></iframe>'
 
 
-def write(path: str, title: str, launches: Sequence[str]) -> None:
+def page(title: str, launches: Sequence[str]) -> Page:
     """The page of launches whose data the extension made."""
     from . import _core
 
-    Page(_core.report_page(title, list(launches))).save(path)
+    return Page(_core.report_page(title, [_with_source(x) for x in launches]))
 
 
 def latest(path: str = "") -> Page:
@@ -37,7 +44,36 @@ def latest(path: str = "") -> Page:
         title, data = _core.latest_report()
     except _core.DiagnosticError as e:
         raise _findings.from_error(e) from None
-    page = Page(_core.report_page(title, [data]))
+    made = page(title, [data])
     if path:
-        page.save(path)
-    return page
+        made.save(path)
+    return made
+
+
+def _with_source(data: str) -> str:
+    """The data with the lines of the kernel's functions between those that became operations. A file is read only where it has the text that
+    the kernel was captured with: whatever else has its name is not shown."""
+    launch = json.loads(data)
+    by_file: dict[str, dict[int, Any]] = {}
+    for line in launch["lines"]:
+        by_file.setdefault(line["file"], {})[line["line"]] = line
+    for file, known in by_file.items():
+        text = linecache.getlines(file)
+        if text and all(n <= len(text) and line["text"].strip() in ("", text[n - 1].strip()) for n, line in known.items()) and any(x["text"].strip() for x in known.values()):
+            for n, like in list(_between(known, text)):
+                launch["lines"].append(like | {"line": n, "text": text[n - 1].rstrip("\n"), "scope": "", "seconds": 0, "busy": 0})
+    return json.dumps(launch, ensure_ascii=False, separators=(",", ":"))
+
+
+def _between(known: dict[int, Any], text: list[str]) -> Iterator[tuple[int, Any]]:
+    last = None
+    for n in sorted(known):
+        near = last is not None and known[last]["function"] == known[n]["function"] and n - last <= _GAP
+        if near and last is not None:
+            first = last + 1
+        else:
+            at = next((k for k in range(n, max(n - _ABOVE, 0), -1) if _DEF.match(text[k - 1])), n)
+            first = max(at, last + 1 if last is not None else 1)
+        for k in range(first, n):
+            yield k, known[n]
+        last = n

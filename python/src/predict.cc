@@ -152,7 +152,8 @@ std::vector<std::optional<std::string>> scalars_of(const ir::Module& m, const in
   std::vector<std::optional<std::string>> r;
   const auto take = [&](bool wanted, int64_t bytes) {
     const interp::Buffer& b = call.args[r.size()];
-    if (wanted && bytes <= kMost) r.emplace_back(std::string(static_cast<const char*>(b.data), static_cast<size_t>(bytes)));
+    if (wanted && bytes <= kMost)
+      r.emplace_back(std::string(static_cast<const char*>(b.data), static_cast<size_t>(bytes)));
     else r.emplace_back(std::nullopt);
   };
   for (int i = 0; i < m.num_dynamic; ++i) take(call.args[r.size()].dtype == ir::DType::I32, 4);

@@ -21,8 +21,8 @@ using Zeros = std::unique_ptr<void, Free>;
 // Of a buffer's shape; throws std::bad_alloc.
 void* zeros(const interp::Buffer&, std::vector<Zeros>* kept);
 
-// What a report of a launch begins with: its text, options and what it found, and of its arguments those that control may
-// depend on.
+// What a report of a launch begins with: its text, options and what it found, and of its arguments those that control
+// may depend on.
 struct Reportable {
   struct Kernel {
     std::string text;

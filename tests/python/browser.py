@@ -1,5 +1,6 @@
 """A headless Chromium at the end of two pipes (its DevTools protocol): pages are opened, clicked and asked."""
 import base64
+import fcntl
 import itertools
 import json
 import os
@@ -17,25 +18,30 @@ def program():
     return next(filter(None, map(shutil.which, PROGRAMS)), None)
 
 
+def _pipe():
+    """With numbers that no shell gives away."""
+    ends = os.pipe()
+    high = [fcntl.fcntl(e, fcntl.F_DUPFD_CLOEXEC, 20) for e in ends]
+    for e in ends:
+        os.close(e)
+    return high
+
+
 class Browser:
     def __init__(self, width=1280, height=900):
-        to_browser, self._to = os.pipe()
-        self._from, from_browser = os.pipe()
+        to_browser, self._to = _pipe()
+        self._from, from_browser = _pipe()
         self._home = tempfile.TemporaryDirectory()
         command = [program(), "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--hide-scrollbars",
                    f"--user-data-dir={self._home.name}", "--remote-debugging-pipe"]
-
-        def pipes():  # the program reads from 3 and writes to 4
-            a, b = os.dup(to_browser), os.dup(from_browser)
-            os.dup2(a, 3)
-            os.dup2(b, 4)
-
-        self._process = subprocess.Popen(command, preexec_fn=pipes, close_fds=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        # The program reads from 3 and writes to 4.
+        start = ["bash", "-c", f'exec "$0" "$@" 3<&{to_browser} 4>&{from_browser} {to_browser}<&- {from_browser}>&-', *command]
+        self._process = subprocess.Popen(start, pass_fds=(to_browser, from_browser), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         os.close(to_browser)
         os.close(from_browser)
         self._numbers, self._rest, self.problems = itertools.count(1), b"", []
         self._loaded, self._session = False, None
-        target = self._call("Target.createTarget", url="about:blank", width=width, height=height)["targetId"]
+        target = self._call("Target.createTarget", url="about:blank")["targetId"]
         self._session = self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log"):
             self._call(f"{domain}.enable")

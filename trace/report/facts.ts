@@ -32,8 +32,8 @@ export class SourceView {
     for (const file of files) {
       out.push(h("div", { class: "file", title: file }, file.split("/").pop() ?? file));
       let last = -1, fn = "";
-      l.raw.lines.forEach((x, i) => {
-        if (x.file !== file) return;
+      for (const i of l.raw.lines.map((_, k) => k).filter((k) => l.raw.lines[k].file === file).sort((a, b) => l.raw.lines[a].line - l.raw.lines[b].line)) {
+        const x = l.raw.lines[i];
         if (x.function && x.function !== fn) { out.push(h("div", { class: "fn" }, `in ${x.function}`)); fn = x.function; last = -1; }
         if (last >= 0 && x.line > last + 1) out.push(h("div", { class: "skip", "aria-hidden": "true" }, "⋮"));
         last = x.line;
@@ -47,7 +47,7 @@ export class SourceView {
         this.order.push(i);
         out.push(row);
         for (const f of found) out.push(h("div", { class: `finding ${f.severity}` }, h("b", {}, f.code), ` ${f.message}`, ...f.numbers.map((n) => h("div", { class: "small" }, n)), f.hint ? h("div", { class: "small" }, f.hint) : null));
-      });
+      }
     }
     if (!this.order.length) out.push(h("p", { class: "dim" }, "The kernel came without its lines."));
     this.list.replaceChildren(...out);
@@ -151,7 +151,7 @@ export function figures(state: State): HTMLElement | null {
     for (const n of p.notes) parts.push(h("p", {}, n));
     const guessed = p.figures.filter((f) => f.change !== null && Math.abs(f.change) >= 0.005 * p.seconds);
     if (guessed.length) parts.push(h("table", {}, h("tr", {}, h("th", {}, "guessed, and it matters"), h("th", { class: "n" }, "value"), h("th", { class: "n" }, "a quarter larger")),
-      ...guessed.map((f) => h("tr", { title: f.source }, h("td", {}, f.name), h("td", { class: "n" }, `${Number(f.value.toPrecision(4))} ${f.unit}`), h("td", { class: "n" }, `${f.change! > 0 ? "+" : ""}${(100 * f.change! / p.seconds).toFixed(1)} %`)))));
+      ...guessed.map((f) => h("tr", { title: f.source }, h("td", {}, f.name), h("td", { class: "n" }, f.unit === "s" ? seconds(f.value) : `${Number(f.value.toPrecision(4))} ${f.unit}`), h("td", { class: "n" }, `${f.change! > 0 ? "+" : ""}${(100 * f.change! / p.seconds).toFixed(1)} %`)))));
     parts.push(h("p", { class: "dim" }, `It is a model: of the ${p.figures.length} figures that it rests on, ${p.figures.filter((f) => f.status === "measured").length} are measured, ${p.figures.filter((f) => f.status === "published").length} published, ${p.figures.filter((f) => f.status === "guessed").length} guessed.`));
   }
   if (t.length) parts.push(h("table", {}, h("tr", {}, h("th", {}, "traffic of the checked run"), h("th", { class: "n" }, "read"), h("th", { class: "n" }, "written"), h("th", { class: "n" }, "fetched"), h("th", { class: "n" }, "written back")),

@@ -4,7 +4,7 @@ import { State } from "./state";
 import { h, kindOf, panel, s } from "./dom";
 
 type Box = [number, number][]; // [begin, end) by dimension
-const kFar = new Set(["hbm", "gmem", "any"]);
+const kFar = new Set(["hbm", "gmem", "any"]), kInside = new Set(["registers", "tensor core"]);
 const kNames: Record<string, string> = { hbm: "HBM", gmem: "GMEM", vmem: "VMEM", smem: "SMEM", tmem: "TMEM", registers: "registers", "tensor core": "tensor core" };
 
 export function spaceName(space: string): string { return kNames[space] ?? space; }
@@ -80,8 +80,8 @@ export class MemoryView {
     const text = (x: number, y: number, words: string, cls = "", anchor = "start") => out.push(s("text", { x, y, class: cls, "text-anchor": anchor }, words));
     const columns: [string, number[]][] = [
       [launch.raw.family === "gpu" ? "GMEM" : "HBM", own.filter((i) => kFar.has(rooms[i].space))],
-      ["", own.filter((i) => !kFar.has(rooms[i].space) && rooms[i].space !== "registers" && rooms[i].space !== "tensor core")],
-      ["computes", own.filter((i) => rooms[i].space === "registers" || rooms[i].space === "tensor core")]];
+      ["", own.filter((i) => !kFar.has(rooms[i].space) && !kInside.has(rooms[i].space))],
+      ["computes", own.filter((i) => kInside.has(rooms[i].space))]];
     const near = [...new Set(columns[1][1].map((i) => spaceName(rooms[i].space)))];
     columns[1][0] = near.join(", ") || (launch.raw.family === "gpu" ? "SMEM" : "VMEM");
     let most = 60;
@@ -127,13 +127,13 @@ export class MemoryView {
       if (y > 420) continue;
       const line = k >= 0 && lane.line[k] >= 0 ? launch.raw.lines[lane.line[k]] : null;
       out.push(s("rect", { x: x2, y, width: col, height: 31, rx: 3, class: `unit ${kind}` + (line && lane.line[k] === this.state.line ? " marked" : "") }));
-      text(x2 + 6, y + 12, cut(`${t.name}${k < 0 ? "" : ": " + names[lane.name[k]]}`, Math.floor(col / 6.2)), "label");
+      text(x2 + 6, y + 12, cut(`${t.name.replace(/^cluster .*, (?=warpgroup)/, "")}${k < 0 ? "" : ": " + names[lane.name[k]]}`, Math.floor(col / 6.2)), "label");
       text(x2 + 6, y + 25, k < 0 ? "idle" : cut(line ? `${line.line}: ${line.text.trim()}` : "", Math.floor(col / 6.4)), "small");
       if (k >= 0 && t.kind === Kind.Thread) said.push(`${t.name}: ${names[lane.name[k]]}`);
       y += 36;
     }
     for (const i of columns[2][1]) {
-      text(x2, y + 8, rooms[i].name, "label");
+      text(x2, y + 8, cut(`${rooms[i].name}${rooms[i].space === "registers" && rooms[i].bytes ? `, registers ${bytes(rooms[i].bytes)}` : ""}`, Math.floor(col / 6.2)), "label");
       const spot = { x: x2, y: y + 12, w: col, h: 18 };
       out.push(s("rect", { x: spot.x, y: spot.y, width: spot.w, height: spot.h, class: "room" }));
       spots.set(i * 64, spot);
@@ -152,7 +152,7 @@ export class MemoryView {
   private shape(r: Room, col: number): { w: number; h: number } {
     const cols = r.dims.length ? r.dims[r.dims.length - 1] : 1, rows = r.dims.slice(0, -1).reduce((a, b) => a * b, 1);
     const ratio = Math.min(Math.max(rows / Math.max(cols, 1), 0.12), 1);
-    const w = Math.min(col, 150);
+    const w = ratio < 0.6 ? Math.min(col, 150) : Math.min(col, 96);
     return { w, h: Math.max(w * ratio, 18) };
   }
 
@@ -181,7 +181,12 @@ export class MemoryView {
       const move = list[i], from = launch.raw.rooms[m.from[move]];
       return `${from.name}${m.from_box[move] >= 0 ? names[m.from_box[move]] : ""}`;
     };
-    const letters = Math.floor(at.w / 5.6);
+    const letters = Math.floor(at.w / 5.6), leaving = launch.movesAt(time).find((i) => m.from[i] === room && m.from_slot[i] === slot && kFar.has(launch.raw.rooms[m.to[i]].space));
+    if (leaving !== undefined) {
+      out.push(s("rect", { x: at.x, y: at.y, width: at.w, height: at.h, class: "slot full" }));
+      out.push(s("text", { x: at.x + 4, y: at.y + 18, class: "small" }, cut(`→ ${launch.raw.rooms[m.to[leaving]].name}${m.to_box[leaving] >= 0 ? names[m.to_box[leaving]] : ""}`, letters)));
+      return;
+    }
     if (coming) {
       const i = list[last], part = (time - launch.moveBegin[i]) / Math.max(launch.moveEnd[i] - launch.moveBegin[i], 1e-9);
       out.push(s("rect", { x: at.x, y: at.y, width: at.w * part, height: at.h, class: "tile in" }));
@@ -274,7 +279,7 @@ export class SyncView {
     this.cells = [];
     l.counters.forEach((_, n) => {
       const t = l.raw.tracks[l.counters[n].track];
-      if (t.parent !== this.state.core || !/^(semaphore|phase)/.test(t.name) || this.cells.length >= 64) return;
+      if (t.parent !== this.state.core || !/^(semaphore|phase|the pipeline)/.test(t.name) || this.cells.length >= 64) return;
       const e = h("td", { class: "n" });
       this.cells.push({ e, counter: n, last: NaN, row: h("tr", {}, h("td", {}, t.name), e) });
     });
@@ -288,7 +293,7 @@ export class SyncView {
       const counter = l.counters[c.counter], v = l.counterAt(counter, this.state.time);
       if (v === c.last) continue;
       c.last = v;
-      c.e.textContent = /bytes|semaphore/.test(l.raw.tracks[counter.track].name) && counter.most > 4096 ? bytes(v) : String(v);
+      c.e.textContent = !/^phase/.test(l.raw.tracks[counter.track].name) && counter.most > 4096 ? bytes(v) : String(v);
     }
   }
 }

@@ -4,7 +4,10 @@ import { Kind, Lane, Counter, before } from "./data";
 import { State } from "./state";
 import { colours, h, kindOf, panel } from "./dom";
 
-interface Row { label: string; depth: number; lane?: Lane; counter?: Counter; y: number; height: number; title: string }
+interface Row { label: string; depth: number; lane?: Lane; counter?: Counter; core?: number; y: number; height: number; title: string }
+// "warpgroup 1" of "cluster (0), CTA x=0, warpgroup 1": whose it is says the row above.
+function short(name: string): string { return /^cluster /.test(name) ? name.replace(/^cluster \(0\), /, "").replace(/^(CTA [^,]*, )?(?=warpgroup)/, "") : name; }
+
 const kRow = 18, kCounter = 26, kGroup = 17;
 
 export class TimelineView {
@@ -51,16 +54,21 @@ export class TimelineView {
     const order = [this.state.core, ...l.cores.filter((c) => c !== this.state.core)];
     for (const core of order) {
       const named = core >= 0 ? l.path(core) : "kernel";
-      add({ label: named, depth: 0, height: kGroup, title: named });
       const lanes = l.lanes.filter((x) => tracks[x.track].parent === core && tracks[x.track].kind !== Kind.Counter);
       lanes.sort((a, b) => tracks[a.track].kind - tracks[b.track].kind);
+      if (core !== this.state.core) { // one row, of what it computes with; a click chooses it
+        const busy = (x: Lane) => { let r = 0; for (let i = 0; i < x.begin.length; ++i) r += x.end[i] - x.begin[i]; return r; };
+        const units = lanes.filter((x) => tracks[x.track].kind === Kind.Unit), lane = (units.length ? units : lanes).reduce((a, b) => busy(b) > busy(a) ? b : a);
+        add({ label: named, depth: 0, lane, height: kRow, title: named, core });
+        continue;
+      }
+      add({ label: named, depth: 0, height: kGroup, title: named });
       let last = -1;
       for (const lane of lanes) {
-        const label = tracks[lane.track].name;
+        const label = short(tracks[lane.track].name);
         add({ label: lane.track === last ? "" : label, depth: 1, lane, height: kRow, title: label });
         last = lane.track;
       }
-      if (core !== this.state.core) continue;
       for (const c of l.counters) if (tracks[c.track].parent === core) add({ label: tracks[c.track].name, depth: 1, counter: c, height: kCounter, title: tracks[c.track].name });
     }
     this.height = y + 6;
@@ -247,6 +255,8 @@ export class TimelineView {
   private pressed(e: PointerEvent) {
     this.canvas.focus();
     const at = this.find(e);
+    const y = e.clientY - this.canvas.getBoundingClientRect().top, row = this.rows.find((r) => y >= r.y && y < r.y + r.height);
+    if (row?.core !== undefined && !at) this.state.setCore(row.core);
     if (!at) return;
     this.canvas.setPointerCapture(e.pointerId);
     this.state.setTime(at.t);

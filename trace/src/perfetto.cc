@@ -163,8 +163,8 @@ void TraceWriter::lane(const interp::Timeline& t, const Lane& lane, uint64_t tra
     // A wait has no scope of its own: it belongs to what is around it.
     const bool keeps = s.line < 0 && !open.empty();
     const std::vector<std::string> scopes = keeps ? open : thread ? scopes_of(t, s) : std::vector<std::string>{};
-    const size_t same = static_cast<size_t>(
-        std::mismatch(open.begin(), open.end(), scopes.begin(), scopes.end()).first - open.begin());
+    const size_t same =
+        static_cast<size_t>(std::mismatch(open.begin(), open.end(), scopes.begin(), scopes.end()).first - open.begin());
     for (; open.size() > same; open.pop_back()) end(last, track);
     for (; open.size() < scopes.size(); open.push_back(scopes[open.size()])) {
       Message m;

@@ -42,7 +42,8 @@ class Data {
     lines(&j);
     j["names"] = t_.names;
     j["tracks"] = Json::array();
-    for (const Timeline::Track& x : t_.tracks) j["tracks"].push_back({{"name", x.name}, {"parent", x.parent}, {"kind", static_cast<int>(x.kind)}});
+    for (const Timeline::Track& x : t_.tracks)
+      j["tracks"].push_back({{"name", x.name}, {"parent", x.parent}, {"kind", static_cast<int>(x.kind)}});
     j["lanes"] = lanes();
     j["arrows"] = arrows();
     j["counters"] = counters();
@@ -72,7 +73,13 @@ class Data {
     for (auto& [key, number] : known) number = n++;
     Json all = Json::array();
     for (const auto& [key, number] : known)
-      all.push_back({{"file", key.first}, {"line", key.second}, {"text", ""}, {"function", ""}, {"scope", ""}, {"seconds", 0.0}, {"busy", 0.0}});
+      all.push_back({{"file", key.first},
+                     {"line", key.second},
+                     {"text", ""},
+                     {"function", ""},
+                     {"scope", ""},
+                     {"seconds", 0.0},
+                     {"busy", 0.0}});
     const auto fill = [&](const ir::SourceLine& at, const std::string& scope) {
       if (at.file.empty()) return;
       Json& x = all[static_cast<size_t>(known.at({at.file, at.line}))];
@@ -84,8 +91,7 @@ class Data {
     for (const ir::Site* s : sites) fill(s->source, s->scope);
     line_of_.assign(t_.lines.size(), -1);
     for (size_t i = 0; i < t_.lines.size(); ++i)
-      if (!t_.lines[i].source.file.empty())
-        line_of_[i] = known.at({t_.lines[i].source.file, t_.lines[i].source.line});
+      if (!t_.lines[i].source.file.empty()) line_of_[i] = known.at({t_.lines[i].source.file, t_.lines[i].source.line});
     if (r_.prediction)
       for (const auto& l : r_.prediction->lines) {
         const auto it = known.find({l.site.source.file, l.site.source.line});
@@ -141,8 +147,10 @@ class Data {
   Json arrows() const {
     std::map<int64_t, std::pair<int64_t, int64_t>> ends;
     for (size_t i = 0; i < t_.slices.size(); ++i) {
-      if (t_.slices[i].leaves >= 0) ends.try_emplace(t_.slices[i].leaves, -1, -1).first->second.first = static_cast<int64_t>(i);
-      if (t_.slices[i].arrives >= 0) ends.try_emplace(t_.slices[i].arrives, -1, -1).first->second.second = static_cast<int64_t>(i);
+      if (t_.slices[i].leaves >= 0)
+        ends.try_emplace(t_.slices[i].leaves, -1, -1).first->second.first = static_cast<int64_t>(i);
+      if (t_.slices[i].arrives >= 0)
+        ends.try_emplace(t_.slices[i].arrives, -1, -1).first->second.second = static_cast<int64_t>(i);
     }
     std::vector<int> all;
     for (const auto& [arrow, e] : ends) {
@@ -181,7 +189,13 @@ class Data {
   Json rooms() const {
     Json all = Json::array();
     for (const Timeline::Room& r : t_.rooms)
-      all.push_back({{"name", r.name}, {"space", r.space}, {"core", r.core}, {"device", r.device}, {"bytes", r.bytes}, {"slots", r.slots}, {"dims", r.dims}});
+      all.push_back({{"name", r.name},
+                     {"space", r.space},
+                     {"core", r.core},
+                     {"device", r.device},
+                     {"bytes", r.bytes},
+                     {"slots", r.slots},
+                     {"dims", r.dims}});
     return all;
   }
 
@@ -202,7 +216,9 @@ class Data {
       from_slot.push_back(m->from_slot), to_slot.push_back(m->to_slot);
       bytes.push_back(m->bytes);
     }
-    return {{"begin", begin}, {"length", length}, {"name", name}, {"line", line_}, {"from", from}, {"to", to}, {"from_box", from_box}, {"to_box", to_box}, {"from_slot", from_slot}, {"to_slot", to_slot}, {"bytes", bytes}};
+    return {{"begin", begin},         {"length", length},   {"name", name},         {"line", line_},
+            {"from", from},           {"to", to},           {"from_box", from_box}, {"to_box", to_box},
+            {"from_slot", from_slot}, {"to_slot", to_slot}, {"bytes", bytes}};
   }
 
   Json grid() const {
@@ -220,7 +236,8 @@ class Data {
     Json axes = Json::array();
     for (size_t i = 0; i < r_.module->grid.size(); ++i) {
       const ir::GridAxis& a = r_.module->grid[i];
-      axes.push_back({{"size", i < r_.grid.size() ? r_.grid[i] : a.size}, {"name", a.name}, {"semantics", a.semantics}});
+      axes.push_back(
+          {{"size", i < r_.grid.size() ? r_.grid[i] : a.size}, {"name", a.name}, {"semantics", a.semantics}});
     }
     return {{"axes", axes}, {"begin", begin}, {"length", length}, {"core", core}, {"name", name}};
   }
@@ -229,12 +246,19 @@ class Data {
     Json all = Json::array();
     for (const hw::SpaceUse& u : hw::space_use(*r_.module, 0, *r_.chip)) {
       if (u.loc >= 0) continue;
-      const std::string space(ir::name(u.space));
+      if (u.space == ir::Space::Semaphore) continue;
+      const std::string space = u.space == ir::Space::GpuSmem ? "smem"
+                                : u.space == ir::Space::Regs  ? "registers"
+                                                              : std::string(ir::name(u.space));
       int64_t capacity = r_.chip->capacity(space + "_bytes");
       if (space == "smem" && r_.chip->family == hw::Family::Gpu) capacity = r_.chip->smem_per_sm_bytes;
       Json x = {{"space", space}, {"bytes", u.bytes}, {"capacity", capacity}, {"buffers", Json::array()}};
       for (const hw::BufferUse& b : u.buffers)
-        x["buffers"].push_back({{"name", b.name}, {"type", b.type ? ir::to_string(b.type) : ""}, {"bytes", b.bytes}, {"copies", b.copies}, {"role", b.role}});
+        x["buffers"].push_back({{"name", b.name},
+                                {"type", b.type ? ir::to_string(b.type) : ""},
+                                {"bytes", b.bytes},
+                                {"copies", b.copies},
+                                {"role", b.role}});
       all.push_back(std::move(x));
     }
     return all;
@@ -254,14 +278,28 @@ class Data {
   Json findings() const {
     Json all = Json::array();
     for (const ir::Diagnostic& d : r_.findings)
-      all.push_back({{"code", d.code.text()}, {"severity", ir::name(d.severity)}, {"message", d.message}, {"line", line(d.site.source)}, {"numbers", d.numbers}, {"hint", d.hint}});
+      all.push_back({{"code", d.code.text()},
+                     {"severity", ir::name(d.severity)},
+                     {"message", d.message},
+                     {"line", line(d.site.source)},
+                     {"numbers", d.numbers},
+                     {"hint", d.hint}});
     return all;
   }
 
   Json traffic() const {
     Json all = Json::array();
     for (const interp::Traffic& t : r_.traffic)
-      all.push_back({{"name", t.name}, {"space", t.space}, {"reads", t.reads}, {"bytes_read", t.bytes_read}, {"writes", t.writes}, {"bytes_written", t.bytes_written}, {"fetches", t.fetches}, {"bytes_fetched", t.bytes_fetched}, {"write_backs", t.write_backs}, {"bytes_written_back", t.bytes_written_back}});
+      all.push_back({{"name", t.name},
+                     {"space", t.space},
+                     {"reads", t.reads},
+                     {"bytes_read", t.bytes_read},
+                     {"writes", t.writes},
+                     {"bytes_written", t.bytes_written},
+                     {"fetches", t.fetches},
+                     {"bytes_fetched", t.bytes_fetched},
+                     {"write_backs", t.write_backs},
+                     {"bytes_written_back", t.bytes_written_back}});
     return all;
   }
 

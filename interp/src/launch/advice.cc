@@ -15,11 +15,13 @@ namespace {
 
 using Advice = Prediction::Advice;
 
-constexpr double kMatters = 0.05;   // of the time: less is no advice
-constexpr double kFull = 0.85;      // busy: it is what bounds
-constexpr double kGain = 0.97;      // of the time, which a change has to come below
+constexpr double kMatters = 0.05;  // of the time: less is no advice
+constexpr double kFull = 0.85;     // busy: it is what bounds
+constexpr double kGain = 0.97;     // of the time, which a change has to come below
 
-bool is_memory(const std::string& name) { return name == "HBM" || name == "L2" || name == "SM port" || name == "ICI" || name == "NVLink"; }
+bool is_memory(const std::string& name) {
+  return name == "HBM" || name == "L2" || name == "SM port" || name == "ICI" || name == "NVLink";
+}
 
 std::string bytes_text(double n) {
   const char* kUnits[] = {"B", "KiB", "MiB", "GiB"};
@@ -101,10 +103,14 @@ class Adviser {
       double flight = 0, first = 1e30, last = 0;
       int64_t copies = 0;
     };
-    std::map<int32_t, Ring> all;
+    std::map<int32_t, Ring> all;  // of one core
+    int32_t core = -1;
     for (const Timeline::Move& m : g_.timeline->moves) {
       const Timeline::Room& to = g_.timeline->rooms[static_cast<size_t>(m.to)];
-      if (to.core < 0 || to.slots < 2 || to.space == "tensor core" || to.space == "registers" || is_window(to.name)) continue;
+      if (to.core < 0 || to.slots < 2 || to.space == "tensor core" || to.space == "registers" || is_window(to.name))
+        continue;
+      if (core < 0) core = to.core;
+      if (to.core != core) continue;
       Ring& r = all[m.to];
       r.flight += m.end - m.begin, r.first = std::min(r.first, m.begin), r.last = std::max(r.last, m.end);
       ++r.copies;
@@ -125,10 +131,17 @@ class Adviser {
     Advice a;
     a.site = late.wait->site;
     a.seconds = waited();
-    const std::string is_late = fmt::format("{} slots of {}: the copy of the next tile is {} late at each step", slots, names, time_text(late.each));
-    a.numbers = {{"slots", static_cast<double>(slots)}, {"late_seconds", late.each}, {"copy_seconds", flight}, {"step_seconds", step}, {"slot_bytes", each}};
+    const std::string is_late = fmt::format("{} slots of {}: the copy of the next tile is {} late at each step", slots,
+                                            names, time_text(late.each));
+    a.numbers = {{"slots", static_cast<double>(slots)},
+                 {"late_seconds", late.each},
+                 {"copy_seconds", flight},
+                 {"step_seconds", step},
+                 {"slot_bytes", each}};
     if (const Prediction::Bound* full = full_memory()) {
-      a.text = fmt::format("{}, as {} is busy {:.0f} % of the time: further slots do not help, tiles that are used more often do", is_late, full->name, 100 * full->busy);
+      a.text = fmt::format(
+          "{}, as {} is busy {:.0f} % of the time: further slots do not help, tiles that are used more often do",
+          is_late, full->name, 100 * full->busy);
       a.numbers.push_back({"busy", full->busy});
       return add(std::move(a));
     }
@@ -140,10 +153,16 @@ class Adviser {
     const int64_t to = std::min(wanted, fit);
     const std::string memory = g_.chip->family == hw::Family::Gpu ? "SMEM" : "VMEM";
     if (to > slots)
-      a.text = fmt::format("{}; {} slots fit in {} ({} of {})", is_late, to, memory, bytes_text(used + each * static_cast<double>(to - slots)), bytes_text(has));
+      a.text = fmt::format("{}; {} slots fit in {} ({} of {})", is_late, to, memory,
+                           bytes_text(used + each * static_cast<double>(to - slots)), bytes_text(has));
     else
-      a.text = fmt::format("{}, and a further slot of {} does not fit in {} ({} of {} are taken): smaller tiles leave room", is_late, bytes_text(each), memory, bytes_text(used), bytes_text(has));
-    a.numbers.insert(a.numbers.end(), {{"slots_wanted", static_cast<double>(wanted)}, {"slots_that_fit", static_cast<double>(fit)}, {"bytes_used", used}, {"bytes_there", has}});
+      a.text =
+          fmt::format("{}, and a further slot of {} does not fit in {} ({} of {} are taken): smaller tiles leave room",
+                      is_late, bytes_text(each), memory, bytes_text(used), bytes_text(has));
+    a.numbers.insert(a.numbers.end(), {{"slots_wanted", static_cast<double>(wanted)},
+                                       {"slots_that_fit", static_cast<double>(fit)},
+                                       {"bytes_used", used},
+                                       {"bytes_there", has}});
     add(std::move(a));
   }
   bool is_window(const std::string& name) const {
@@ -188,7 +207,8 @@ class Adviser {
       found = Advice{};
       found->seconds = p_.seconds - best;
       found->predicted = best;
-      found->text = fmt::format("{} slots for the blocks of {} instead of {}: {} instead of {}, predicted again", slots + 1, o.name, slots, time_text(best), time_text(p_.seconds));
+      found->text = fmt::format("{} slots for the blocks of {} instead of {}: {} instead of {}, predicted again",
+                                slots + 1, o.name, slots, time_text(best), time_text(p_.seconds));
       found->numbers = {{"slots", slots + 1.0}, {"predicted", best}, {"seconds", p_.seconds}};
     }
     if (found) add(std::move(*found));
@@ -228,7 +248,8 @@ class Adviser {
         found = Advice{};
         found->seconds = p_.seconds - best;
         found->predicted = best;
-        found->text = fmt::format("{}={} instead of {}: {} instead of {}, predicted again{}", t.name, other, now, time_text(best), time_text(p_.seconds), limit);
+        found->text = fmt::format("{}={} instead of {}: {} instead of {}, predicted again{}", t.name, other, now,
+                                  time_text(best), time_text(p_.seconds), limit);
         found->numbers = {{t.name, static_cast<double>(other)}, {"predicted", best}, {"seconds", p_.seconds}};
       }
       if (found) add(std::move(*found));
@@ -243,7 +264,8 @@ class Adviser {
   std::string why_resident() const {
     if (!g_.residency || g_.residency->limits.empty() || g_.residency->per_sm < 1) return "";
     const auto& l = g_.residency->limits.front();
-    return fmt::format(" (now {} {} on an SM, by {}: {})", g_.residency->per_sm, g_.residency->per_sm == 1 ? "program" : "programs", l.resource, l.why);
+    return fmt::format(" (now {} {} on an SM, by {}: {})", g_.residency->per_sm,
+                       g_.residency->per_sm == 1 ? "program" : "programs", l.resource, l.why);
   }
 
   // Programs that do not fill their last wave.
@@ -255,8 +277,15 @@ class Adviser {
     if (idle < kMatters) return;
     Advice a;
     a.seconds = idle * p_.seconds;
-    a.text = fmt::format("{} programs are {:.2f} waves of {}: the last wave fills {:.0f} % of the places, about {} go to waste; {} programs would fill {} waves{}", p_.programs, p_.waves, p_.resident, 100 * part, time_text(a.seconds), static_cast<int64_t>(whole - 1) * p_.resident, whole - 1, why_resident());
-    a.numbers = {{"programs", static_cast<double>(p_.programs)}, {"resident", static_cast<double>(p_.resident)}, {"waves", p_.waves}, {"idle", idle}};
+    a.text = fmt::format(
+        "{} programs are {:.2f} waves of {}: the last wave fills {:.0f} % of the places, about {} go to waste; {} "
+        "programs would fill {} waves{}",
+        p_.programs, p_.waves, p_.resident, 100 * part, time_text(a.seconds),
+        static_cast<int64_t>(whole - 1) * p_.resident, whole - 1, why_resident());
+    a.numbers = {{"programs", static_cast<double>(p_.programs)},
+                 {"resident", static_cast<double>(p_.resident)},
+                 {"waves", p_.waves},
+                 {"idle", idle}};
     add(std::move(a));
   }
 
@@ -269,9 +298,12 @@ class Adviser {
     const auto [used, has] = near_memory();
     Advice a;
     a.seconds = steps / 2;
-    a.text = fmt::format("{} steps of the grid cost {} by themselves, {:.0f} % of the time: blocks of twice the size halve that", points, time_text(steps), 100 * steps / p_.seconds);
+    a.text = fmt::format(
+        "{} steps of the grid cost {} by themselves, {:.0f} % of the time: blocks of twice the size halve that", points,
+        time_text(steps), 100 * steps / p_.seconds);
     if (has > 0) a.text += fmt::format(" (VMEM has {}, {} are taken)", bytes_text(has), bytes_text(used));
-    a.numbers = {{"steps", static_cast<double>(points)}, {"step_seconds", steps}, {"bytes_used", used}, {"bytes_there", has}};
+    a.numbers = {
+        {"steps", static_cast<double>(points)}, {"step_seconds", steps}, {"bytes_used", used}, {"bytes_there", has}};
     add(std::move(a));
   }
 

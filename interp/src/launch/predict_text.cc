@@ -105,12 +105,14 @@ std::string to_text(const Prediction& p) {
 std::string to_json(const Prediction& p) {
   std::string r = fmt::format(
       "{{\"kernel\":{},\"chip\":{},\"seconds\":{},\"bound\":{},\"next\":{},\"flops\":{},\"bytes_read\":{},"
-      "\"bytes_written\":{},\"bytes_cached\":{},\"peak_flops\":{},\"peak_bandwidth\":{},\"peak_seconds\":{},\"programs\":{},\"programs_run\":{},\"resident\":{}"
+      "\"bytes_written\":{},\"bytes_cached\":{},\"peak_flops\":{},\"peak_bandwidth\":{},\"peak_seconds\":{},"
+      "\"programs\":{},\"programs_run\":{},\"resident\":{}"
       ","
       "\"waves\":{},\"with_values\":{},\"reads_inputs\":{}",
       quoted(p.kernel), quoted(p.chip), number(p.seconds), quoted(p.bound), quoted(p.next), number(p.flops),
-      number(p.bytes_read), number(p.bytes_written), number(p.bytes_cached), number(p.peak_flops), number(p.peak_bandwidth), number(p.peak_seconds), p.programs,
-      p.programs_run, p.resident, number(p.waves), p.with_values, p.reads_inputs);
+      number(p.bytes_read), number(p.bytes_written), number(p.bytes_cached), number(p.peak_flops),
+      number(p.peak_bandwidth), number(p.peak_seconds), p.programs, p.programs_run, p.resident, number(p.waves),
+      p.with_values, p.reads_inputs);
   r += ",\"critical\":" + list_json(p.critical, [](const Prediction::Share& s) {
          return fmt::format("{{\"name\":{},\"seconds\":{}}}", quoted(s.name), number(s.seconds));
        });

@@ -70,8 +70,9 @@ void Clocks::begin_picture() {
     const Thread& t = ex_.threads[static_cast<size_t>(thread)];
     const int64_t core = core_of(t);
     const std::string name = ex_.units.name(memory::Level::Thread, t.unit);
-    const std::string of = gpu_ ? "SM " + std::to_string(core % std::max<int64_t>(1, static_cast<int64_t>(settings_.cores)))
-                                : ex_.units.name(memory::Level::Core, ex_.units.unit_of(memory::Level::Core, t.unit));
+    const std::string of =
+        gpu_ ? "SM " + std::to_string(core % std::max<int64_t>(1, static_cast<int64_t>(settings_.cores)))
+             : ex_.units.name(memory::Level::Core, ex_.units.unit_of(memory::Level::Core, t.unit));
     return Picture::Place{core, ex_.device_of(t), of, name};
   };
   l.semaphore = [this](int64_t id) {
@@ -135,7 +136,9 @@ void Clocks::begin(int32_t thread, double earliest) {
   }
   if (!gpu_ && t.parent < 0) move_whole_arrays(t, c, false);
   c.window = c.at;
-  if (picture_ && t.point >= 0) picture_->point(thread, c.at, {t.point});
+  if (picture_ && c.at > at) picture_->slice(thread, at, c.at, picture_->text(gpu_ ? "start" : "arrays"), -1);
+  if (picture_ && t.point >= 0 && thread % std::max<int64_t>(ex_.population.crew, 1) == 0)
+    picture_->point(thread, c.at, {t.point});
 }
 
 // -- computing --
@@ -290,10 +293,14 @@ void Clocks::memory(const MemoryEvent& e) {
 }
 
 void Clocks::point(const Thread& t) {
-  if (picture_) picture_->point(t.index, of(t.index).at, point_of(t));
   if (gpu_) return;
   Clock& c = of(t.index);
+  const double before = c.at;
   advance(c, Causes::kStep, 0, rate(Rate::step_time));
+  if (picture_) {
+    picture_->point(t.index, before, point_of(t));
+    picture_->slice(t.index, before, c.at, picture_->text("grid step"), -1);
+  }
   c.window = c.at;
   c.packed = {};
 }

@@ -11,6 +11,13 @@ namespace pallasim::interp {
 using Kind_ = Timeline::Kind;
 using memory::Allocation, memory::AsyncKind, memory::AsyncOperation, memory::Side;
 
+// As people say: a GPU's shared memory has a name of its own in the IR.
+static std::string space_name(ir::Space s) {
+  if (s == ir::Space::GpuSmem) return "smem";
+  if (s == ir::Space::Regs) return "registers";
+  return std::string(ir::name(s));
+}
+
 Picture::Picture(Timeline* to, Launch launch) : to_(to), launch_(std::move(launch)) {
   for (const ir::Operand& o : launch_.plan->module.operands)
     if (!ir::is_sync(o.array->dtype))
@@ -36,9 +43,8 @@ Picture::Where& Picture::where(int32_t thread) {
   w.device = p.device;
   auto [core, fresh] = cores_.try_emplace({p.device, p.core}, 0);
   if (fresh) {
-    const auto of_device = std::count_if(cores_.begin(), cores_.end(), [&](const auto& c) {
-      return c.first.first == p.device && c.second != 2;
-    });
+    const auto of_device = std::count_if(cores_.begin(), cores_.end(),
+                                         [&](const auto& c) { return c.first.first == p.device && c.second != 2; });
     if (to_->most_cores > 0 && of_device > to_->most_cores) {
       core->second = 2;
       ++to_->cores_left_out;
@@ -66,7 +72,8 @@ int32_t Picture::line_of(ir::LocId loc) {
 void Picture::slice(int32_t thread, double begin, double end, const std::string& name, ir::LocId line) {
   const Where& w = where(thread);
   if (!w.pictured) return;
-  to_->add(Timeline::Slice{.begin = begin, .end = end, .track = w.track, .name = to_->name(name), .line = line_of(line), .point = w.point});
+  to_->add(
+      {.begin = begin, .end = end, .track = w.track, .name = to_->name(name), .line = line_of(line), .point = w.point});
 }
 
 void Picture::unit(int32_t thread, const std::string& unit, double begin, double end, const std::string& name,
@@ -77,20 +84,21 @@ void Picture::unit(int32_t thread, const std::string& unit, double begin, double
   Timeline::Slice* last = to_->last(track);
   if (last && last->end > begin) begin = last->end;  // rounding
   if (end > begin)
-    to_->add(Timeline::Slice{.begin = begin, .end = end, .track = track, .name = to_->name(name), .line = line_of(line), .point = w.point});
+    to_->add(
+        {.begin = begin, .end = end, .track = track, .name = to_->name(name), .line = line_of(line), .point = w.point});
 }
 
 void Picture::point(int32_t thread, double at, const std::vector<int64_t>& ids) {
   Where& w = where(thread);
   if (!w.pictured || ids.empty()) return;
-  if (w.point >= 0) to_->add(Timeline::Point{w.entered, at, w.group, w.point});
+  if (w.point >= 0) to_->add_point(Timeline::Point{w.entered, at, w.group, w.point});
   w.point = to_->name(fmt::format("({})", fmt::join(ids, ", ")));
   w.entered = at;
 }
 
 void Picture::ends(double at) {
   for (auto& [thread, w] : where_)
-    if (w.pictured && w.point >= 0) to_->add(Timeline::Point{w.entered, at, w.group, w.point});
+    if (w.pictured && w.point >= 0) to_->add_point(Timeline::Point{w.entered, at, w.group, w.point});
 }
 
 // -- memories --
@@ -101,8 +109,9 @@ Timeline::Room Picture::array_room(size_t operand, int64_t device) const {
   r.name = o.name;
   const Window& w = launch_.plan->first().windows[operand];
   const bool near = (o.space == ir::Space::Vmem || o.space == ir::Space::Smem) && !w.modelled();
-  const bool gpu = launch_.plan->module.machine == ir::Machine::MosaicGpu || launch_.plan->module.machine == ir::Machine::Triton;
-  r.space = near ? std::string(ir::name(o.space)) : gpu ? "gmem" : "hbm";
+  const bool gpu =
+      launch_.plan->module.machine == ir::Machine::MosaicGpu || launch_.plan->module.machine == ir::Machine::Triton;
+  r.space = near ? space_name(o.space) : gpu ? "gmem" : "hbm";
   r.device = static_cast<int32_t>(device);
   r.bytes = o.array->num_bytes();
   for (const ir::Dim& d : o.array->dims) r.dims.push_back(d.size);
@@ -126,8 +135,10 @@ int32_t Picture::window_room(const Window& w, const Where& at, int32_t) {
 void Picture::hold(int32_t group, ir::Space space, int64_t bytes, double at) {
   int64_t& held = held_[{group, static_cast<int>(space)}];
   held += bytes;
-  std::string name(ir::name(space));
-  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  std::string name = space_name(space);
+  if (name != "registers")
+    std::transform(name.begin(), name.end(), name.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
   to_->count(at, to_->track(name + " bytes", Kind_::Counter, group), static_cast<double>(held));
 }
 
@@ -143,8 +154,10 @@ void Picture::still_memory(int32_t thread, double at) {
            to_->rooms[static_cast<size_t>(n)].bytes, at);
     }
   for (const Allocation& a : p.memory.allocations) {
-    if (a.lifetime != Allocation::Lifetime::Launch || a.space == ir::Space::Hbm || a.space == ir::Space::Gmem || a.bytes == 0) continue;
-    Timeline::Room r{a.name, std::string(ir::name(a.space)), w.group, static_cast<int32_t>(w.device), a.bytes, 1, a.dims};
+    if (a.lifetime != Allocation::Lifetime::Launch || a.space == ir::Space::Hbm || a.space == ir::Space::Gmem ||
+        a.bytes == 0)
+      continue;
+    Timeline::Room r{a.name, space_name(a.space), w.group, static_cast<int32_t>(w.device), a.bytes, 1, a.dims};
     const size_t before = to_->rooms.size();
     to_->room(r);
     if (to_->rooms.size() > before) hold(w.group, a.space, a.bytes, at);
@@ -160,8 +173,12 @@ void Picture::memory(const MemoryEvent& e, double at) {
         a.offset >= e.offset + e.bytes || a.space == ir::Space::Hbm || a.space == ir::Space::Gmem)
       continue;
     const bool begins = e.what == MemoryEvent::What::Scope;
+    // What a scope gives back that nobody saw beginning was not counted.
+    const std::pair key{e.thread, &a - &*launch_.plan->memory.allocations.begin()};
+    if (begins ? !scoped_.insert(key).second : scoped_.erase(key) == 0) continue;
     hold(w.group, a.space, begins ? a.bytes : -a.bytes, at);
-    const int32_t n = to_->room({a.name, std::string(ir::name(a.space)), w.group, static_cast<int32_t>(w.device), a.bytes, 1, a.dims, at});
+    const int32_t n =
+        to_->room({a.name, space_name(a.space), w.group, static_cast<int32_t>(w.device), a.bytes, 1, a.dims, at});
     to_->rooms[static_cast<size_t>(n)].end = begins ? -1 : at;
   }
 }
@@ -189,7 +206,8 @@ Picture::Box Picture::box_of(const Side& s, int32_t thread, double) {
   const Where& w = where(reached);
   const int64_t device = at.thread < 0 ? ~at.thread : w.device, size = std::max(s.element_bytes(), 1);
   Box r;
-  if (const size_t operand = at.buffer - kFirstOperandBuffer; at.buffer >= kFirstOperandBuffer && operand < p.module.operands.size()) {
+  if (const size_t operand = at.buffer - kFirstOperandBuffer;
+      at.buffer >= kFirstOperandBuffer && operand < p.module.operands.size()) {
     const Timeline::Room room = array_room(operand, device);
     r.room = to_->room(room);
     r.box = to_->name(box_text(room.dims, at.offset / size, s.dims, s.rank));
@@ -197,8 +215,8 @@ Picture::Box Picture::box_of(const Side& s, int32_t thread, double) {
   }
   if (!w.pictured) return r;
   for (const Window& x : p.first().windows)
-    if (const Window::Modelled* m = x.modelled();
-        m && at.buffer == p.first().temps && at.offset >= m->stage.offset && at.offset < m->stage.offset + m->slots * m->slot_bytes) {
+    if (const Window::Modelled* m = x.modelled(); m && at.buffer == p.first().temps && at.offset >= m->stage.offset &&
+                                                  at.offset < m->stage.offset + m->slots * m->slot_bytes) {
       r.room = window_room(x, w, reached);
       r.slot = static_cast<int32_t>((at.offset - m->stage.offset) / m->slot_bytes);
       return r;
@@ -206,7 +224,8 @@ Picture::Box Picture::box_of(const Side& s, int32_t thread, double) {
   const Allocation* a = p.memory.allocations.at(at.buffer, at.offset);
   if (!a) return r;
   const bool far = a->space == ir::Space::Hbm || a->space == ir::Space::Gmem;
-  Timeline::Room room{a->name, std::string(ir::name(a->space)), far ? -1 : w.group, static_cast<int32_t>(device), a->bytes, 1, a->dims};
+  Timeline::Room room{a->name, space_name(a->space), far ? -1 : w.group, static_cast<int32_t>(device), a->bytes, 1,
+                      a->dims};
   // Slots are the places of the first dimensions that a box leaves out.
   int64_t box = 1, slots = 1;
   for (int d = 0; d < s.rank; ++d) box *= s.dims[d];
@@ -243,11 +262,18 @@ void Picture::issued(const AsyncOperation& op, double begin, double end, ir::Loc
   const int64_t arrow = to_->new_arrow(), bytes = is_product(op) ? 0 : bytes_of(op);
   Timeline::Slice* last = to_->last(w.track);
   if (end > begin || !last)
-    to_->add(Timeline::Slice{.begin = begin, .end = end, .track = w.track, .name = to_->name("issue " + word), .line = line_of(line), .point = w.point, .leaves = arrow});
+    to_->add({.begin = begin,
+              .end = end,
+              .track = w.track,
+              .name = to_->name("issue " + word),
+              .line = line_of(line),
+              .point = w.point,
+              .leaves = arrow});
   else if (last->leaves < 0 && last->folded == 0) last->leaves = arrow;
   flights_[op.id] = {begin, arrow, bytes, line};
   if (bytes > 0)
-    to_->count(begin, to_->track("bytes in flight", Kind_::Counter, w.group), static_cast<double>(in_flight_[w.group] += bytes));
+    to_->count(begin, to_->track("bytes in flight", Kind_::Counter, w.group),
+               static_cast<double>(in_flight_[w.group] += bytes));
 }
 
 void Picture::completed(const AsyncOperation& op, double at) {
@@ -260,9 +286,16 @@ void Picture::completed(const AsyncOperation& op, double at) {
   const Flight f = it->second;
   flights_.erase(it);
   const std::string& word = text(memory::row(op.kind).name);
-  to_->add(Timeline::Slice{.begin = f.issued, .end = at, .track = to_->track(word + " in flight", Kind_::Flight, w.group), .name = to_->name(word), .line = line_of(f.line), .point = w.point, .arrives = f.arrow});
+  to_->add({.begin = f.issued,
+            .end = at,
+            .track = to_->track(word + " in flight", Kind_::Flight, w.group),
+            .name = to_->name(word),
+            .line = line_of(f.line),
+            .point = w.point,
+            .arrives = f.arrow});
   if (f.bytes > 0)
-    to_->count(at, to_->track("bytes in flight", Kind_::Counter, w.group), static_cast<double>(in_flight_[w.group] -= f.bytes));
+    to_->count(at, to_->track("bytes in flight", Kind_::Counter, w.group),
+               static_cast<double>(in_flight_[w.group] -= f.bytes));
   moved(op, f, at);
 }
 
@@ -279,7 +312,7 @@ void Picture::moved(const AsyncOperation& op, const Flight& f, double at) {
     m.from = from.room, m.from_box = from.box, m.from_slot = from.slot;
     m.to = to.room, m.to_box = to.box, m.to_slot = to.slot;
     m.bytes = bytes;
-    to_->add(m);
+    to_->add_move(m);
   };
   if (is_product(op)) {
     const Box core{to_->room({"products", "tensor core", w.group, static_cast<int32_t>(w.device)})};
@@ -301,18 +334,31 @@ void Picture::access(int32_t thread, int operand, double bytes, bool writes, dou
   if (!w.pictured || operand < 0) return;
   const int32_t array = to_->room(array_room(static_cast<size_t>(operand), w.device)),
                 registers = to_->room({"registers", "registers", w.group, static_cast<int32_t>(w.device)});
-  Timeline::Move m{begin, end, to_->name(writes ? "store" : "load"), line_of(line), writes ? registers : array, writes ? array : registers};
+  Timeline::Move m{begin,
+                   end,
+                   to_->name(writes ? "store" : "load"),
+                   line_of(line),
+                   writes ? registers : array,
+                   writes ? array : registers};
   m.bytes = static_cast<int64_t>(bytes);
-  to_->add(m);
-  to_->add(Timeline::Slice{.begin = begin, .end = end, .track = to_->track(writes ? "stores in flight" : "loads in flight", Kind_::Flight, w.group), .name = to_->name(launch_.plan->module.operands[static_cast<size_t>(operand)].name), .line = line_of(line), .point = w.point});
+  to_->add_move(m);
+  to_->add({.begin = begin,
+            .end = end,
+            .track = to_->track(writes ? "stores in flight" : "loads in flight", Kind_::Flight, w.group),
+            .name = to_->name(launch_.plan->module.operands[static_cast<size_t>(operand)].name),
+            .line = line_of(line),
+            .point = w.point});
 }
 
 // -- semaphores and barriers --
 
 void Picture::tell(int64_t id, int64_t change, double at, int32_t thread) {
-  const auto [it, fresh] = semaphores_.try_emplace(id, -1, 0);
-  auto& [track, value] = it->second;
-  if (fresh && thread >= 0 && where(thread).pictured) track = to_->track("semaphore " + launch_.semaphore(id), Kind_::Counter, where(thread).group);
+  auto& [track, value] = semaphores_.try_emplace(id, -1, 0).first->second;
+  if (track < 0 && thread >= 0 && where(thread).pictured) {
+    std::string name = launch_.semaphore(id);
+    if (!name.starts_with("the ")) name.insert(0, "semaphore ");
+    track = to_->track(name, Kind_::Counter, where(thread).group);
+  }
   value += change;
   if (track >= 0) to_->count(at, track, static_cast<double>(value));
 }

@@ -2,6 +2,7 @@
 #pragma once
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -78,7 +79,7 @@ class Picture {
   std::map<std::pair<int32_t, int>, int64_t> held_;                                 // bytes by core and space
   std::map<int32_t, int64_t> in_flight_;                                            // bytes by core
   std::map<std::pair<int64_t, int64_t>, int> cores_;                                // that have pictures, by device
-  std::unordered_map<int32_t, int32_t> scoped_;                                     // rooms that are there, by offset
+  std::set<std::pair<int32_t, std::ptrdiff_t>> scoped_;  // allocations that are there, by thread
   std::map<const char*, std::string> texts_;
 };
 

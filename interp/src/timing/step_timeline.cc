@@ -28,7 +28,8 @@ class StepTimeline : public Observer {
       if (!own) return Picture::Place{0, 0, "programs", fmt::format("thread {}", thread)};
       const int64_t core = units->unit_of(memory::Level::Core, thread);
       const std::string name = threads == 1 ? "kernel" : units->name(memory::Level::Thread, thread);
-      return Picture::Place{core, units->device_of(memory::Level::Core, core), units->name(memory::Level::Core, core), name};
+      return Picture::Place{core, units->device_of(memory::Level::Core, core), units->name(memory::Level::Core, core),
+                            name};
     };
     launch.semaphore = [semaphores, devices, known](int64_t id) {
       int block = -1;
@@ -58,7 +59,8 @@ class StepTimeline : public Observer {
   }
   void on_operation(const OperationEvent& e) override {
     now_ = at(e.time);
-    if (e.what == OperationEvent::What::Issued) picture_->issued(e.operation, now_, now_, step_line(*plan_, e.operation.step));
+    if (e.what == OperationEvent::What::Issued)
+      picture_->issued(e.operation, now_, now_, step_line(*plan_, e.operation.step));
     if (e.what == OperationEvent::What::Completed) picture_->completed(e.operation, now_);
   }
   void on_sync(const SyncEvent& e) override { picture_->sync(e, now_); }

@@ -67,7 +67,8 @@ void Timeline::fold() {
     begin = std::min(begin, slices[i].begin);
     end = std::max(end, slices[i].end);
   }
-  resolution_ = std::max(2 * resolution_, (end - begin) * static_cast<double>(tracks.size()) / static_cast<double>(most));
+  resolution_ =
+      std::max(2 * resolution_, (end - begin) * static_cast<double>(tracks.size()) / static_cast<double>(most));
   std::vector<Slice> all(slices.begin(), slices.begin() + static_cast<std::ptrdiff_t>(kept));
   std::fill(last_.begin(), last_.end(), -1);
   for (size_t i = 0; i < kept; ++i) last_[static_cast<size_t>(all[i].track)] = static_cast<int64_t>(i);
@@ -121,13 +122,13 @@ void Timeline::fold_counts() {
   }
 }
 
-bool Timeline::add(const Move& m) {
+bool Timeline::add_move(const Move& m) {
   if (moves.size() < most_moves) return moves.push_back(m), true;
   ++moves_dropped;
   return false;
 }
 
-bool Timeline::add(const Point& p) {
+bool Timeline::add_point(const Point& p) {
   if (points.size() < most_points) return points.push_back(p), true;
   ++points_dropped;
   return false;
@@ -147,10 +148,18 @@ double Timeline::end() const {
 
 std::string Timeline::left_out() const {
   std::vector<std::string> all;
-  if (folded > 0) all.push_back(fmt::format("{} of {} slices are part of others", folded, folded + static_cast<int64_t>(slices.size())));
-  if (counts_folded > 0) all.push_back(fmt::format("{} of {} values of counters are left out, the largest of a moment stays", counts_folded, counts_folded + static_cast<int64_t>(counts.size())));
-  if (moves_dropped > 0) all.push_back(fmt::format("the last {} of {} movements are left out", moves_dropped, moves_dropped + static_cast<int64_t>(moves.size())));
-  if (points_dropped > 0) all.push_back(fmt::format("the last {} of {} grid points are left out", points_dropped, points_dropped + static_cast<int64_t>(points.size())));
+  if (folded > 0)
+    all.push_back(
+        fmt::format("{} of {} slices are part of others", folded, folded + static_cast<int64_t>(slices.size())));
+  if (counts_folded > 0)
+    all.push_back(fmt::format("{} of {} values of counters are left out, the largest of a moment stays", counts_folded,
+                              counts_folded + static_cast<int64_t>(counts.size())));
+  if (moves_dropped > 0)
+    all.push_back(fmt::format("the last {} of {} movements are left out", moves_dropped,
+                              moves_dropped + static_cast<int64_t>(moves.size())));
+  if (points_dropped > 0)
+    all.push_back(fmt::format("the last {} of {} grid points are left out", points_dropped,
+                              points_dropped + static_cast<int64_t>(points.size())));
   if (cores_left_out > 0) all.push_back(fmt::format("{} further cores are left out", cores_left_out));
   return fmt::format("{}", fmt::join(all, "; "));
 }

@@ -41,18 +41,18 @@ class Timeline {
   };
   // Memory that tiles come from and go to.
   struct Room {
-    std::string name, space;        // of the ref in the kernel; as the IR names spaces, "registers", "tensor core"
-    int32_t core = -1;              // track of whose memory it is; -1: the device's
+    std::string name, space;  // of the ref in the kernel; as the IR names spaces, "registers", "tensor core"
+    int32_t core = -1;        // track of whose memory it is; -1: the device's
     int32_t device = 0;
-    int64_t bytes = 0, slots = 1;   // in all; blocks that lie in it one behind the other
-    std::vector<int64_t> dims;      // elements of all slots; may be empty
-    double begin = 0, end = -1;     // while it is there; end -1: to the end
+    int64_t bytes = 0, slots = 1;  // in all; blocks that lie in it one behind the other
+    std::vector<int64_t> dims;     // elements of all slots; may be empty
+    double begin = 0, end = -1;    // while it is there; end -1: to the end
   };
   struct Move {
     double begin, end;
     int32_t name, line;
-    int32_t from, to;                       // rooms
-    int32_t from_box = -1, to_box = -1;     // "[0:128, 64:128]", as name() has it
+    int32_t from, to;                    // rooms
+    int32_t from_box = -1, to_box = -1;  // "[0:128, 64:128]", as name() has it
     int32_t from_slot = 0, to_slot = 0;
     int64_t bytes = 0;
   };
@@ -70,8 +70,8 @@ class Timeline {
   // were lost by that. The first eighth stays as it is. Of other things those beyond their number are left out.
   void add(Slice);
   void count(double time, int32_t track, double value);
-  bool add(const Move&);
-  bool add(const Point&);
+  bool add_move(const Move&);
+  bool add_point(const Point&);
   // The track's last slice; null: it has none.
   Slice* last(int32_t track);
   int64_t new_arrow() { return arrows_++; }
@@ -98,8 +98,8 @@ class Timeline {
   void fold();
   void fold_counts();
   Numbers track_numbers_, name_numbers_, room_numbers_;
-  std::vector<int64_t> last_;         // slice by track
-  std::vector<double> last_count_;    // time by track
+  std::vector<int64_t> last_;       // slice by track
+  std::vector<double> last_count_;  // time by track
   double resolution_ = 0, count_resolution_ = 0;
   int64_t arrows_ = 0;
 };
