@@ -86,7 +86,10 @@ int report_launches(const PictureOptions& o, Out& out) {
   std::vector<std::string> all;
   std::string title;
   interp::Session session;
+  // Where steps are shown, blocks of a grid move as they do on the machine.
+  const auto by_steps_alone = [&](const interp::Options& options) { return o.steps || !has_figures(options); };
   const auto adapt = [&](interp::Options options) {
+    if (by_steps_alone(options)) options.pipeline = interp::Options::Pipeline::Modelled;
     if (!o.unchecked) interp::set_option(options, "detect_races", "true");
     return options;
   };
@@ -95,18 +98,17 @@ int report_launches(const PictureOptions& o, Out& out) {
   std::vector<interp::Timeline> steps;
   if (!o.unchecked || o.steps)
     each_launch(o.run, adapt, [&](FileLaunch& l) {
-      const bool by_steps = o.steps || !has_figures(l.options);
+      const bool by_steps = by_steps_alone(l.options);
       steps.push_back(trace::report_limits());
       seen.push_back(run_steps(l, session, kernel_name(interp::module_of(*l.plan)), o.run.progress,
                                by_steps ? &steps.back() : nullptr));
     });
   size_t n = 0;
   each_launch(
-      o.run,
-      [&](interp::Options options) { return !o.steps && has_figures(options) ? as_predicted(options) : options; },
+      o.run, [&](interp::Options options) { return by_steps_alone(options) ? adapt(options) : as_predicted(options); },
       [&](FileLaunch& l) {
         const ir::Module& m = interp::module_of(*l.plan);
-        const bool by_steps = o.steps || !has_figures(l.options);
+        const bool by_steps = by_steps_alone(l.options);
         trace::Reported r;
         interp::Prediction p;
         interp::Timeline own = trace::report_limits();

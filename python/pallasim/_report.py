@@ -60,6 +60,8 @@ def _with_source(data: str) -> str:
     for file, known in by_file.items():
         text = linecache.getlines(file)
         if text and all(n <= len(text) and line["text"].strip() in ("", text[n - 1].strip()) for n, line in known.items()) and any(x["text"].strip() for x in known.values()):
+            for n, line in known.items():
+                line["text"] = text[n - 1].rstrip("\n")
             for n, like in list(_between(known, text)):
                 launch["lines"].append(like | {"line": n, "text": text[n - 1].rstrip("\n"), "scope": "", "seconds": 0, "busy": 0})
     return json.dumps(launch, ensure_ascii=False, separators=(",", ":"))

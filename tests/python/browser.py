@@ -130,11 +130,12 @@ class Browser:
         self._call("Input.dispatchKeyEvent", type="keyUp", key=key)
 
     def picture(self, path, whole=True):
-        """A PNG of the page."""
-        kwargs = {}
+        """The page, or what is seen of it, as the file's name says: .png or .webp."""
+        kind = os.path.splitext(path)[1][1:]
+        kwargs = {"quality": 60} if kind == "webp" else {}
         if whole:
             size = self._call("Page.getLayoutMetrics")["cssContentSize"]
             kwargs["clip"] = {"x": 0, "y": 0, "width": size["width"], "height": min(size["height"], 6000), "scale": 1}
-        data = self._call("Page.captureScreenshot", format="png", captureBeyondViewport=whole, **kwargs)["data"]
+        data = self._call("Page.captureScreenshot", format=kind, captureBeyondViewport=whole, **kwargs)["data"]
         with open(path, "wb") as file:
             file.write(base64.b64decode(data))

@@ -217,13 +217,14 @@ def fields(message):
 def test_the_time_line_is_perfettos(tmp_path):
     path = tmp_path / "run.perfetto-trace"
     p = predicted(*pipeline(8), trace=str(path))
-    tracks, open_, slices, leaves, arrives, arguments = {}, {}, [], set(), set(), set()
+    tracks, parents, counted, open_, slices, leaves, arrives, arguments = {}, {}, {}, {}, [], set(), set(), set()
     for number, packet in fields(path.read_bytes()):
         assert number == 1
         d = dict(fields(packet))
         if 60 in d:
             t = dict(fields(d[60]))
             tracks[t[1]] = t[2].decode()
+            parents[t[1]] = t.get(5)
         else:
             every = list(fields(d[11]))
             e = dict(every)
@@ -235,13 +236,55 @@ def test_the_time_line_is_perfettos(tmp_path):
             elif e[9] == 2:
                 name, begin = open_[e[11]].pop()
                 slices.append((tracks[e[11]], name, begin, d[8]))
+            else:
+                counted.setdefault(tracks[e[11]], []).append(struct.unpack("<d", struct.pack("<Q", e[44]))[0])
     assert not any(open_.values())
+    core, = (t for t, name in tracks.items() if name == "core 0")
     moved = [s for s in slices if s[1] == "block"]
     assert len(moved) == 16, "8 blocks in, 8 out"
     assert max(end for *_, end in slices) <= p.seconds * 1e9 + 1
     assert leaves and leaves == arrives
+    assert {name for track, name, *_ in slices if track in ("MXU", "VPU", "VMEM ports")}, "units have tracks"
+    assert all(parents.get(t) in tracks for t in tracks if t != core), "each lies below its core"
+    assert max(counted["bytes in flight"]) == 3 * 512 * 512 and counted["bytes in flight"][-1] == 0, "two blocks come while one goes"
+    assert counted["VMEM bytes"][-1] == 4 * 512 * 512, "two slots of each"
+    assert counted["the pipeline of x_ref[0]"][-1] == 0
     assert any(name == "line" and "test_predict.py" in text for name, text in arguments)
     assert ("grid point", "(3)") in arguments
+
+
+def slices_of(content):
+    """Track, name, begin, depth of every slice, in the order of their ends."""
+    tracks, open_, slices = {}, {}, []
+    for _, packet in fields(content):
+        d = dict(fields(packet))
+        if 60 in d:
+            t = dict(fields(d[60]))
+            tracks[t[1]] = t[2].decode()
+            continue
+        e = dict(fields(d[11]))
+        if e[9] == 1:
+            open_.setdefault(e[11], []).append((e[23].decode(), d[8]))
+        elif e[9] == 2:
+            name, begin = open_[e[11]].pop()
+            slices.append((tracks[e[11]], name, begin, d[8], len(open_[e[11]])))
+    assert not any(open_.values())
+    return slices
+
+
+def test_named_scopes_are_slices_around_theirs(tmp_path):
+    def body(x_ref, o_ref):
+        with jax.named_scope("outer"):
+            with jax.named_scope("inner"):
+                x = jnp.exp(x_ref[...])
+            o_ref[...] = x * 2
+
+    path = tmp_path / "t"
+    predicted(pl.pallas_call(body, out_shape=S((512, 128), jnp.float32)), S((512, 128), jnp.float32), trace=str(path))
+    found = {name: (begin, end, depth) for _, name, begin, end, depth in slices_of(path.read_bytes())}
+    outer, inner = found["outer"], found["inner"]
+    assert (outer[2], inner[2]) == (0, 1)
+    assert outer[0] <= inner[0] < inner[1] <= outer[1]
 
 
 # --- a Hopper kernel ----------------------------------------------------------------------------------------------------

@@ -11,6 +11,8 @@ from jax.experimental.pallas import tpu as pltpu
 
 import browser
 import pallasim
+from test_capsule import replay
+from test_predict import slices_of
 
 S = jax.ShapeDtypeStruct
 TPU = "tpu-v5e"
@@ -114,6 +116,39 @@ def test_long_launches_are_folded(tmp_path):
     end = max(b + n for lane in launch["lanes"] for b, n in zip(sums(lane["begin"]), lane["length"]))
     assert end * launch["tick"] == pytest.approx(p.seconds, rel=0.01)
     assert path.stat().st_size < 6e6
+
+
+def recorded(tmp_path):
+    """A capsule of two launches."""
+    f, x, w = product()
+    path = tmp_path / "two.capsule"
+
+    def twice(x, w):
+        return f(f(x, w), w)
+
+    with pallasim.emulate(TPU):
+        pallasim.capture(twice, jnp.ones(x.shape, x.dtype), jnp.ones(w.shape, w.dtype), path=path)
+    return path
+
+
+@pytest.mark.parametrize("options", [[], ["--predict"]])
+def test_every_launch_of_a_capsule_has_its_time(tmp_path, options):
+    path = tmp_path / "t"
+    code, said = replay(recorded(tmp_path), "-o", str(path), *options, verb="trace")
+    assert code == 0 and [x["launch"] for x in said["launches"]] == [1, 2]
+    scopes = [(begin, end) for _, name, begin, end, _ in slices_of(path.read_bytes()) if name == "multiply"]
+    assert len(scopes) == 16, "a scope per grid point"
+    assert scopes == sorted(scopes) and all(a[1] <= b[0] for a, b in zip(scopes, scopes[1:])), "one behind the other"
+
+
+def test_a_capsule_has_a_page(tmp_path):
+    path = tmp_path / "x.html"
+    code, said = replay(recorded(tmp_path), "-o", str(path), verb="report")
+    first, second = data_of(path)["launches"]
+    assert code == 0 and first["unit"] == second["unit"] == "s" and first["traffic"]
+    replay(recorded(tmp_path), "-o", str(path), "--steps", "--launch", "2", verb="report")
+    only, = data_of(path)["launches"]
+    assert only["unit"] == "steps" and only["prediction"] is None and only["moves"]["bytes"]
 
 
 # --- in a browser -------------------------------------------------------------------------------------------------------

@@ -74,7 +74,7 @@ export class MemoryView {
     const w = Math.max(this.width - 24, 320), gap = w < 560 ? 26 : 60, col = (w - 2 * gap) / 3;
     const device = rooms.find((r) => r.core === core)?.device ?? 0;
     const own = rooms.map((_, i) => i).filter((i) => rooms[i].core === core || (rooms[i].core < 0 && (rooms[i].device === device)));
-    const under = launch.movesAt(time).filter((i) => own.includes(m.from[i]) || own.includes(m.to[i]));
+    const under = launch.movesAt(time).filter((i) => rooms[m.from[i]].core === core || rooms[m.to[i]].core === core || (rooms[m.from[i]].core < 0 && rooms[m.to[i]].core < 0));
     for (const i of under) for (const r of [m.from[i], m.to[i]]) if (!own.includes(r)) own.push(r);
     const out: Node[] = [], spots = new Map<number, Spot>();
     const text = (x: number, y: number, words: string, cls = "", anchor = "start") => out.push(s("text", { x, y, class: cls, "text-anchor": anchor }, words));
