@@ -76,6 +76,7 @@ export class MemoryView {
     const own = rooms.map((_, i) => i).filter((i) => rooms[i].core === core || (rooms[i].core < 0 && (rooms[i].device === device)));
     const under = launch.movesAt(time).filter((i) => rooms[m.from[i]].core === core || rooms[m.to[i]].core === core || (rooms[m.from[i]].core < 0 && rooms[m.to[i]].core < 0));
     for (const i of under) for (const r of [m.from[i], m.to[i]]) if (!own.includes(r)) own.push(r);
+    own.sort((a, b) => rooms[a].device - rooms[b].device);
     const out: Node[] = [], spots = new Map<number, Spot>();
     const text = (x: number, y: number, words: string, cls = "", anchor = "start") => out.push(s("text", { x, y, class: cls, "text-anchor": anchor }, words));
     const columns: [string, number[]][] = [
@@ -347,7 +348,8 @@ export class GridView {
       if (is && cell > 6) { c.fillStyle = "#fff"; c.fillRect(x + cell / 2 - 1.5, y + cell / 2 - 1.5, 3, 3); }
       if (is) running.push(launch.raw.names[launch.raw.grid.name[i]]); else ++finished;
     }
-    this.words.textContent = `${this.sizes.join(" × ")} points${launch.raw.grid.axes.some((a) => a.name) ? ` (${launch.raw.grid.axes.map((a) => a.name).join(", ")})` : ""}: ${finished} done, ${running.length} under way${running.length && running.length < 5 ? `: ${running.join(" ")}` : ""}`;
+    const what = launch.raw.grid.axes.length ? "points" : "programs, of the cores that are shown";
+    this.words.textContent = `${this.sizes.join(" × ")} ${what}${launch.raw.grid.axes.some((a) => a.name) ? ` (${launch.raw.grid.axes.map((a) => a.name).join(", ")})` : ""}: ${finished} done, ${running.length} under way${running.length && running.length < 5 ? `: ${running.join(" ")}` : ""}`;
   }
   private pressed(e: PointerEvent) {
     const r = this.canvas.getBoundingClientRect(), cols = this.columns(), total = this.sizes.reduce((a, b) => a * b, 1), rows = Math.ceil(total / cols);

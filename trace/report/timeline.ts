@@ -1,6 +1,6 @@
 // The time line: a canvas with a row for each lane of slices and each counter, drawn again where the view changes; what
 // moves with the time lies on a canvas above it.
-import { Kind, Lane, Counter, before } from "./data";
+import { Kind, Lane, Counter, before, bytes } from "./data";
 import { State } from "./state";
 import { colours, h, kindOf, panel } from "./dom";
 
@@ -182,7 +182,9 @@ export class TimelineView {
     }
     c.globalAlpha = 1;
     c.fillStyle = col.dim;
-    c.fillText(`most ${Number(counter.most.toPrecision(5))}`, w - 84, row.y + 8);
+    c.textAlign = "right";
+    c.fillText(`most ${counter.most > 4096 && !/^phase/.test(row.title) ? bytes(counter.most) : Number(counter.most.toPrecision(5))}`, w - 4, row.y + 8);
+    c.textAlign = "left";
   }
 
   drawOver() {

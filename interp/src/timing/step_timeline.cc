@@ -1,6 +1,7 @@
 // The timeline of a launch that has no model of time: a step of it is a nanosecond.
 #include <fmt/format.h>
 
+#include "../plan/steps.h"
 #include "picture.h"
 
 namespace pallasim::interp {
@@ -55,12 +56,11 @@ class StepTimeline : public Observer {
   void on_point(const PointEvent& e) override { picture_->point(e.thread, now_, {e.ids.begin(), e.ids.end()}); }
   void on_step(const StepEvent& e) override {
     now_ = at(e.time);
-    picture_->slice(e.thread, now_, now_ + 1e-9, std::string(step_kind(*plan_, e.step)), step_line(*plan_, e.step));
+    picture_->slice(e.thread, now_, now_ + 1e-9, row(plan_->steps[static_cast<size_t>(e.step)]).name, line_of(e.step));
   }
   void on_operation(const OperationEvent& e) override {
     now_ = at(e.time);
-    if (e.what == OperationEvent::What::Issued)
-      picture_->issued(e.operation, now_, now_, step_line(*plan_, e.operation.step));
+    if (e.what == OperationEvent::What::Issued) picture_->issued(e.operation, now_, now_, line_of(e.operation.step));
     if (e.what == OperationEvent::What::Completed) picture_->completed(e.operation, now_);
   }
   void on_sync(const SyncEvent& e) override { picture_->sync(e, now_); }
@@ -71,6 +71,7 @@ class StepTimeline : public Observer {
   }
 
  private:
+  ir::LocId line_of(int32_t step) const { return plan_->loc_of(plan_->steps[static_cast<size_t>(step)]); }
   static double at(int64_t steps) { return static_cast<double>(steps) * 1e-9; }
   Timeline* to_;
   const Plan* plan_ = nullptr;
