@@ -431,9 +431,12 @@ class LastRun(dict[str, Any]):
     def report(self, path: str = "") -> Page:
         """A page that shows the latest launch as its chip would run it, predicted again (docs/report.md): written to `path`, and shown by a
         notebook. Control that depends on arrays takes zeros for them: `predict(f, *args, report=path)` takes what they hold."""
-        from . import _report
+        from . import _core, _report
 
-        return _report.latest(path)
+        try:
+            return _report.latest(path)
+        except _core.DiagnosticError as e:
+            raise from_error(e) from None
 
     def _repr_html_(self) -> str | None:
         return _display.run(_run(self)) if self.get("number") else None

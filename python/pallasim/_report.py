@@ -38,12 +38,9 @@ def page(title: str, launches: Sequence[str]) -> Page:
 
 def latest(path: str = "") -> Page:
     """The page of the latest launch, written to `path` where one is given."""
-    from . import _core, _findings
+    from . import _core
 
-    try:
-        title, data = _core.latest_report()
-    except _core.DiagnosticError as e:
-        raise _findings.from_error(e) from None
+    title, data = _core.latest_report()
     made = page(title, [data])
     if path:
         made.save(path)

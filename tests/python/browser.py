@@ -117,8 +117,9 @@ class Browser:
 
     def click(self, selector, x=0.5, y=0.5):
         """In an element, at parts of its width and height."""
-        find = f"(() => {{ const e = document.querySelector({json.dumps(selector)}); e.scrollIntoView({{block: 'center'}}); const r = e.getBoundingClientRect(); return [r.left, r.top, r.width, r.height]; }})()"
-        left, top, width, height = self.ask(find)
+        left, top, width, height = self.ask(
+            f"(() => {{ const e = document.querySelector({json.dumps(selector)}); e.scrollIntoView({{block: 'center'}});"
+            " const r = e.getBoundingClientRect(); return [r.left, r.top, r.width, r.height]; })()")
         at = {"x": left + x * width, "y": top + y * height}
         self._call("Input.dispatchMouseEvent", type="mouseMoved", **at)
         for kind in ("mousePressed", "mouseReleased"):

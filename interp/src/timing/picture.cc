@@ -109,9 +109,7 @@ Timeline::Room Picture::array_room(size_t operand, int64_t device) const {
   r.name = o.name;
   const Window& w = launch_.plan->first().windows[operand];
   const bool near = (o.space == ir::Space::Vmem || o.space == ir::Space::Smem) && !w.modelled();
-  const bool gpu =
-      launch_.plan->module.machine == ir::Machine::MosaicGpu || launch_.plan->module.machine == ir::Machine::Triton;
-  r.space = near ? space_name(o.space) : gpu ? "gmem" : "hbm";
+  r.space = near ? space_name(o.space) : launch_.plan->first().model->in_order() ? "hbm" : "gmem";
   r.device = static_cast<int32_t>(device);
   r.bytes = o.array->num_bytes();
   for (const ir::Dim& d : o.array->dims) r.dims.push_back(d.size);
