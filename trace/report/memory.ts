@@ -180,20 +180,21 @@ export class MemoryView {
     out.push(s("rect", { x: at.x, y: at.y, width: at.w, height: at.h, class: holds >= 0 ? "slot full" : "slot" }));
     const label = (i: number) => {
       const move = list[i], from = launch.raw.rooms[m.from[move]];
-      return `${from.name}${m.from_box[move] >= 0 ? names[m.from_box[move]] : ""}`;
+      const box = m.from_box[move] >= 0 ? names[m.from_box[move]] : "";
+      return box && from.name === launch.raw.rooms[room].name ? box : from.name + box;
     };
     const letters = Math.floor(at.w / 5.6), leaving = launch.movesAt(time).find((i) => m.from[i] === room && m.from_slot[i] === slot && kFar.has(launch.raw.rooms[m.to[i]].space));
     if (leaving !== undefined) {
       out.push(s("rect", { x: at.x, y: at.y, width: at.w, height: at.h, class: "slot full" }));
-      out.push(s("text", { x: at.x + 4, y: at.y + 18, class: "small" }, cut(`→ ${launch.raw.rooms[m.to[leaving]].name}${m.to_box[leaving] >= 0 ? names[m.to_box[leaving]] : ""}`, letters)));
+      out.push(s("text", { x: at.x + 4, y: at.y + 18, class: "small inside" }, cut(`→ ${m.to_box[leaving] >= 0 ? names[m.to_box[leaving]] : launch.raw.rooms[m.to[leaving]].name}`, letters)));
       return;
     }
     if (coming) {
       const i = list[last], part = (time - launch.moveBegin[i]) / Math.max(launch.moveEnd[i] - launch.moveBegin[i], 1e-9);
       out.push(s("rect", { x: at.x, y: at.y, width: at.w * part, height: at.h, class: "tile in" }));
-      out.push(s("text", { x: at.x + 4, y: at.y + 25, class: "small" }, cut(`← ${label(last)}`, letters)));
+      out.push(s("text", { x: at.x + 4, y: at.y + 25, class: "small inside" }, cut(`← ${label(last)}`, letters)));
     }
-    if (holds >= 0) out.push(s("text", { x: at.x + 4, y: at.y + (coming ? 12 : 18), class: "small" }, cut(label(holds), letters)));
+    if (holds >= 0) out.push(s("text", { x: at.x + 4, y: at.y + (coming ? 12 : 18), class: "small inside" }, cut(label(holds), letters)));
   }
 
   // A movement: a line, and the tile on it.

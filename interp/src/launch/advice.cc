@@ -145,15 +145,17 @@ class Adviser {
       a.numbers.push_back({"busy", full->busy});
       return add(std::move(a));
     }
-    // Copies under way together have to cover what one of them takes.
-    const double work = std::max(step - late.each, step / 16);
+    // Copies under way together have to cover what one of them takes, while a step takes what it does without waiting,
+    // and no less than the busiest unit or memory does.
+    const double busy = p_.bounds.empty() ? 0 : std::min(p_.bounds.front().busy, 1.0);
+    const double work = std::max({step - late.each, step * busy, step / 64});
     const int64_t wanted = std::max<int64_t>(slots + 1, static_cast<int64_t>(std::ceil(flight / work)) + 1);
     const auto [used, has] = near_memory();
     const auto fit = each > 0 && has > 0 ? slots + static_cast<int64_t>(std::floor((has - used) / each)) : wanted;
     const int64_t to = std::min(wanted, fit);
     const std::string memory = g_.chip->family == hw::Family::Gpu ? "SMEM" : "VMEM";
     if (to > slots)
-      a.text = fmt::format("{}; {} slots fit in {} ({} of {})", is_late, to, memory,
+      a.text = fmt::format("{}; {} slots would cover it and fit in {} ({} of {})", is_late, to, memory,
                            bytes_text(used + each * static_cast<double>(to - slots)), bytes_text(has));
     else
       a.text =
