@@ -60,6 +60,8 @@ void of_capsule(const RunOptions& o, const std::string& bytes, const Adapt& adap
   const int64_t budget = engine_options(o).max_memory - static_cast<int64_t>(bytes.size());
   const Capsule c(bytes, shown(o.file), budget);
   const auto& all = c.launches();
+  if (!o.args.empty() || !o.dims.empty() || !o.fill.empty())
+    fail("PS-CLI-001", "--arg, --dim and --fill have no use here: a capsule has its own inputs");
   if (o.launch > static_cast<int64_t>(all.size()))
     fail("PS-CLI-001", fmt::format("--launch {}: the launches of the capsule are 1 to {}", o.launch, all.size()));
   for (size_t i = 0, n = 1; i < all.size(); i += n) {
