@@ -37,13 +37,16 @@ struct CommandLine {
   CLI::App app{kDescription, "pallasim"};
   RunOptions run;
   ExploreCommand explore;
+  DebugCommand debug;
+  DapCommand dap;
   CheckOptions check;
   FmtOptions fmt;
   InfoOptions info;
   ChipsOptions chips;
   ExplainOptions explain;
   std::string shell, color = "auto", sarif;
-  CLI::App *run_app, *explore_app, *check_app, *fmt_app, *info_app, *chips_app, *explain_app, *completion_app;
+  CLI::App *run_app, *explore_app, *debug_app, *dap_app, *check_app, *fmt_app, *info_app, *chips_app, *explain_app,
+      *completion_app;
   std::string meant_value;  // instead of one that an option does not have
   bool json = false, error_on_warning = false;
   std::map<std::string, std::string> flags;
@@ -56,10 +59,10 @@ struct CommandLine {
     run_app->footer(kRunFooter);
     run_app->add_option("FILE", run.file, "The kernel (.psir), or a capsule")->required()->type_name("");
     add_operands();
-    add_engine_options("Machine");
-    add_schedule();
+    add_engine_options(run_app, &run, "Machine");
+    add_schedule(run_app, &run);
     add_checks();
-    add_engine_options("Limits");
+    add_engine_options(run_app, &run, "Limits");
     add_capsules();
     add_other_commands();
   }
@@ -144,7 +147,7 @@ struct CommandLine {
   }
 
   // A row of the table of options: its name and spellings with dashes, its values in the help.
-  void add_engine_option(const interp::OptionRow& row) {
+  void add_engine_option(CLI::App* app, RunOptions* to, const interp::OptionRow& row) {
     std::string names, help(row.help), name(row.name);
     const auto dashed = [&](std::string_view n) {
       std::string s(n);
@@ -153,14 +156,14 @@ struct CommandLine {
     };
     dashed(row.name);
     for (std::string_view s : row.spellings) dashed(s);
-    const auto set = [this, name](const std::string& text) { run.options.emplace_back(name, text); };
+    const auto set = [to, name](const std::string& text) { to->options.emplace_back(name, text); };
     CLI::Option* option = nullptr;
     if (row.kind == interp::OptionRow::Kind::Flag) {
-      option = run_app->add_flag(names, flags[name], help)->each(set);  // --name and --name=false
+      option = app->add_flag(names, flags[app->get_name() + name], help)->each(set);  // --name and --name=false
     } else {
       if (!row.values.empty())
         help += fmt::format(": {} or {}", fmt::join(row.values.begin(), row.values.end() - 1, ", "), row.values.back());
-      option = run_app->add_option_function<std::string>(names, set, help)->type_name(std::string(row.placeholder));
+      option = app->add_option_function<std::string>(names, set, help)->type_name(std::string(row.placeholder));
       if (row.kind == interp::OptionRow::Kind::Number) option->default_str(row.default_text);
     }
     option->check(CLI::Validator([this, name](std::string& text) { return refusal(name, text); }, ""));
@@ -188,23 +191,22 @@ struct CommandLine {
         },
         "");
   }
-  void add_engine_options(std::string_view group) {
+  void add_engine_options(CLI::App* app, RunOptions* to, std::string_view group) {
     for (const interp::OptionRow& row : interp::option_rows())
-      if (row.group == group) add_engine_option(row);
+      if (row.group == group) add_engine_option(app, to, row);
   }
 
-  void add_schedule() {
-    run_app
-        ->add_option("--schedule", run.schedule,
-                     "How threads interleave: run-to-block, or random, from --seed or --random-seed")
+  void add_schedule(CLI::App* app, RunOptions* to) {
+    app->add_option("--schedule", to->schedule,
+                    "How threads interleave: run-to-block, or random, from --seed or --random-seed")
         ->check(one_of({"run-to-block", "random"}))
         ->type_name("HOW")
         ->group("Schedule");
-    add_engine_options("Schedule");
+    add_engine_options(app, to, "Schedule");
   }
 
   void add_checks() {
-    add_engine_options("Checks");
+    add_engine_options(run_app, &run, "Checks");
     run_app->add_flag("--oob-as-machine", run.oob_as_machine, "The same as --out-of-bounds machine")->group("Checks");
     add_error_on_warning(run_app);
     add_sarif(run_app);
@@ -224,6 +226,41 @@ struct CommandLine {
         ->type_name("A")
         ->check(CLI::Validator(CLI::NonNegativeNumber).description(""))
         ->group(kGroup);
+  }
+
+  void add_debug() {
+    debug_app = command("debug", "Stop a kernel at its lines, look into every memory, and go back in time");
+    debug_app->footer(kDebugFooter);
+    RunOptions& o = debug.run;
+    debug_app->add_option("FILE", o.file, "The kernel (.psir), or a capsule")->required()->type_name("");
+    debug_app->add_option("-x,--command", debug.commands, "Run the commands of this file first")
+        ->allow_extra_args(false)
+        ->type_name("FILE");
+    debug_app->add_flag("--batch", debug.batch, "End behind them");
+    debug_app
+        ->add_option("--launch", o.launch, "Of a capsule: the launch; without it the one that failed, or the first")
+        ->type_name("N")
+        ->check(CLI::Validator(CLI::PositiveNumber).description(""));
+    debug_app->add_option("--arg", o.args, "Value of the next operand, or NAME=VALUE")
+        ->allow_extra_args(false)
+        ->type_name("VALUE");
+    debug_app->add_option("--dim", o.dims, "Value of a shape parameter")
+        ->allow_extra_args(false)
+        ->type_name("NAME=SIZE");
+    debug_app->add_option("--fill", o.fill, "For operands without a value: zeros, iota or random")
+        ->check(one_of({"zeros", "iota", "random"}))
+        ->type_name("WHAT");
+    debug_app->add_option("--seed", o.seed, "Of random inputs, and of --schedule random")->type_name("N");
+    add_engine_options(debug_app, &o, "Machine");
+    add_schedule(debug_app, &o);
+    add_engine_options(debug_app, &o, "Checks");
+    add_engine_options(debug_app, &o, "Limits");
+
+    dap_app = command("dap", "The same for editors, over the Debug Adapter Protocol");
+    dap_app->footer(kDapFooter);
+    dap_app->add_option("--port", dap.port, "Listen there, on this machine alone, instead of standard input and output")
+        ->type_name("N")
+        ->check(CLI::Range(1, 65535).description(""));
   }
 
   void add_explore() {
@@ -276,6 +313,7 @@ struct CommandLine {
 
   void add_other_commands() {
     add_explore();
+    add_debug();
     check_app = command("check", "Find mistakes without running");
     check_app->footer(kCheckFooter);
     check_app->add_option("FILE", check.files, "Kernels (.psir) and capsules")->required()->type_name("");
@@ -323,6 +361,8 @@ struct CommandLine {
   int execute(Out& out) {
     if (run_app->parsed()) return cli::run(run, out);
     if (explore_app->parsed()) return cli::explore(explore, out);
+    if (debug_app->parsed()) return cli::debug(debug, out);
+    if (dap_app->parsed()) return cli::dap(dap, out);
     if (check_app->parsed()) return cli::check(check, out);
     if (fmt_app->parsed()) return cli::format(fmt, out);
     if (chips_app->parsed()) return cli::chips(chips, out);
