@@ -312,8 +312,8 @@ class Evaluator {
     size_t named = 0;
     for (const Node::Part& p : parts) named += !p.is_rest;
     if (named > v->dims.size())
-      throw DebugError(
-          fmt::format("{} has {} dimensions, not {}", whose.empty() ? "this" : whose, v->dims.size(), named));
+      throw DebugError(fmt::format("{} has rank {}: {} indices are too many", whose.empty() ? "this" : whose,
+                                   v->dims.size(), named));
     std::vector<DebugView::Dim> dims;
     size_t d = 0;
     std::string text;

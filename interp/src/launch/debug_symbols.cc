@@ -6,6 +6,7 @@
 #include <cctype>
 #include <functional>
 #include <map>
+#include <set>
 #include <tuple>
 
 namespace pallasim::interp {
@@ -135,13 +136,14 @@ void DebugSymbols::name_values() {
   for (size_t i = 0; i < plan_.values.size(); ++i)
     places[key_of(plan_.values[i].body, plan_.values[i].value)].push_back(i);
   const auto add = [&](std::string text, ir::LocId caller, size_t place) {
-    named_.push_back({std::move(text), caller, is_ref(plan_.values[place]), place});
+    named_.push_back({std::move(text), caller, is_ref(plan_.values[place]), false, place});
   };
-  for (size_t i = 0; i < plan_.values.size(); ++i) {
-    const ValuePlace& v = plan_.values[i];
-    const ir::Graph& g = plan_.module.bodies[static_cast<size_t>(v.body)].graph;
-    if (const std::string& n = g.names[static_cast<size_t>(v.value)]; !n.empty()) add(n, -1, i);
-  }
+  const auto name_of_value = [&](int32_t body, ir::ValueId v) -> const std::string& {
+    return plan_.module.bodies[static_cast<size_t>(body)].graph.names[static_cast<size_t>(v)];
+  };
+  for (size_t i = 0; i < plan_.values.size(); ++i)
+    if (const std::string& n = name_of_value(plan_.values[i].body, plan_.values[i].value); !n.empty()) add(n, -1, i);
+  std::set<std::pair<int32_t, ir::ValueId>> arguments;  // of regions, without a name: loop indices and carries
   const std::function<void(const ir::Region&, int32_t)> visit = [&](const ir::Region& region, int32_t body) {
     // Of each line in this region the last operation.
     std::map<std::tuple<ir::LocId, std::string, int>, const ir::Op*> last;
@@ -150,7 +152,11 @@ void DebugSymbols::name_values() {
         const ir::Loc& loc = locs_[static_cast<size_t>(l)];
         if (!op.results.empty()) last[{loc.caller, loc.source.file, loc.source.line}] = &op;
       }
-      for (const ir::Region& r : op.regions) visit(r, body);
+      for (const ir::Region& r : op.regions) {
+        for (const ir::ValueId a : r.args)
+          if (name_of_value(body, a).empty()) arguments.insert({body, a});
+        visit(r, body);
+      }
     }
     for (const ir::Op& op : region.ops)
       for (ir::LocId l = op.loc; l >= 0 && !op.results.empty(); l = locs_[static_cast<size_t>(l)].caller) {
@@ -165,7 +171,7 @@ void DebugSymbols::name_values() {
   for (const auto& b : plan_.bodies) visit(plan_.module.bodies[static_cast<size_t>(b->index)].graph.region, b->index);
   for (size_t i = 0; i < plan_.values.size(); ++i) {
     const ValuePlace& v = plan_.values[i];
-    named_.push_back({fmt::format("%{}", v.value), -2, is_ref(v), i});
+    named_.push_back({fmt::format("%{}", v.value), -2, is_ref(v), arguments.contains({v.body, v.value}), i});
   }
 }
 
@@ -181,7 +187,7 @@ std::vector<DebugSymbols::Name> DebugSymbols::names(const Step& s, size_t level)
   const std::vector<ir::LocId> all = frames(s);
   std::vector<Name> r;
   for (const Named& n : named_) {
-    if (n.caller == -2 || !sees(n, s, all, level)) continue;
+    if ((n.caller == -2 && !n.is_argument) || !sees(n, s, all, level)) continue;
     const auto same = std::find_if(r.begin(), r.end(), [&](const Name& o) { return o.text == n.text; });
     const ValuePlace* place = &plan_.values[n.place];
     if (same == r.end()) r.push_back({n.text, place});

@@ -48,9 +48,9 @@ class DebugSymbols {
  private:
   struct Named {
     std::string text;
-    ir::LocId caller;  // of the function that has the name; -1: the kernel's
-    bool is_ref;
-    size_t place;  // among Plan::values
+    ir::LocId caller;          // of the function that has the name; -1: the kernel's
+    bool is_ref, is_argument;  // of a region, by its number
+    size_t place;              // among Plan::values
   };
   void walk(const ir::Region&, int32_t body, int depth, const std::vector<ir::LocId>& around);
   void name_values();

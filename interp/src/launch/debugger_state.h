@@ -60,6 +60,7 @@ struct Debugger::State {
   std::deque<Line> lines;
   std::deque<Element> elements;
   std::vector<std::string> codes;
+  std::vector<size_t> seen;  // Checks::news
   int last_number = 0;
   std::optional<Found> found;  // by the judge that ran last
   int32_t chosen = 0;

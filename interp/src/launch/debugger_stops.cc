@@ -38,6 +38,7 @@ std::vector<std::byte> Debugger::State::bytes_of(const WatchedElements& w) const
 
 void Debugger::State::watch_again() {
   for (Element& e : elements) e.watched.before = bytes_of(e.watched.elements);
+  if (run->checks()) run->checks()->news(&seen);
 }
 
 // "1.5"; of several elements the first three.
@@ -79,9 +80,11 @@ bool has_undefined(Checks* checks, const WatchedElements& w) {
 
 std::optional<Debugger::State::Found> Debugger::State::fires(const Thread& t, const Step& s) {
   WatchObserver& watch = run->watch();
-  if (watch.hits.empty() && watch.findings.empty()) return {};
+  std::vector<ir::Diagnostic> said = std::exchange(watch.findings, {});
+  if (!codes.empty() && run->checks())
+    for (ir::Diagnostic& d : run->checks()->news(&seen)) said.push_back(std::move(d));
+  if (watch.hits.empty() && said.empty()) return {};
   const std::vector<WatchObserver::Hit> hits = std::exchange(watch.hits, {});
-  const std::vector<ir::Diagnostic> said = std::exchange(watch.findings, {});
   std::optional<Found> r;
   for (const ir::Diagnostic& d : said)
     if (const std::string code(d.code.text());
@@ -170,6 +173,9 @@ bool Debugger::remove(int number) {
 }
 
 const std::vector<DebugBreakpoint>& Debugger::breakpoints() const { return state_->breakpoints; }
-void Debugger::stop_on(std::vector<std::string> codes) { state_->codes = std::move(codes); }
+void Debugger::stop_on(std::vector<std::string> codes) {
+  state_->codes = std::move(codes);
+  if (state_->run->checks()) state_->run->checks()->news(&state_->seen);
+}
 
 }  // namespace pallasim::interp
