@@ -151,3 +151,13 @@ def test_errors_and_refusals(tmp_path):
         c.go("stepBack", threadId=1)
         c.go("reverseContinue", threadId=1)
         assert c.value("program_id(0)") == "0"
+
+
+def test_debug_from_python():
+    """`pallasim.debug` with commands is a session as text."""
+    f = pl.pallas_call(broken_kernel, grid=(4,), out_shape=jax.ShapeDtypeStruct((4,), jnp.float32))
+    said = pallasim.debug(f, jnp.arange(8.0), chip="tpu-v5e", commands=["continue", "print program_id(0)", "reverse-continue", "info refs"])
+    assert "error[PS-OOB-001]" in said and "program_id(0) = 3" in said and "x_ref        f32[8]" in said
+    assert "broken_kernel" in said
+    with pytest.raises(RuntimeError, match="no Pallas kernel"):
+        pallasim.debug(lambda x: x + 1, jnp.arange(8.0), commands=[])

@@ -88,8 +88,10 @@ std::optional<Debugger::State::Found> Debugger::State::fires(const Thread& t, co
   std::optional<Found> r;
   for (const ir::Diagnostic& d : said)
     if (const std::string code(d.code.text());
-        std::any_of(codes.begin(), codes.end(), [&](const std::string& c) { return code.starts_with(c); }))
+        std::any_of(codes.begin(), codes.end(), [&](const std::string& c) { return code.starts_with(c); })) {
       r = Found{{DebugStop::Why::Finding, 0, "", d}, -1};
+      if (options.chip->family != hw::Family::Generic) r->stop.found->chip = options.chip->name;
+    }
   for (const WatchObserver::Hit& h : hits) {
     if (h.which >= elements.size()) continue;
     Element& e = elements[h.which];
