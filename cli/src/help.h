@@ -51,8 +51,8 @@ Examples:
   pallasim run ring.psir --replay TOKEN                 one of the schedules again)";
 
 constexpr const char* kDebugFooter =
-    R"(Operands and options are those of `pallasim run`; a capsule has its own. `help` shows the commands: those of gdb and pdb,
-also backwards.
+    R"(Operands and options are those of `pallasim run`; a capsule has its own. `help` shows the commands: those of gdb
+and pdb, also backwards.
 
 Examples:
   pallasim debug bug.capsule                            stand at the first line of the launch that failed

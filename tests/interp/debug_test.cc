@@ -108,7 +108,7 @@ TEST(Debugger, LookingChangesNothing) {
   EXPECT_GT(runs, 45);
 }
 
-const char* kLoop = R"(pallasim-ir 1
+const char* kLoop = R"ir(pallasim-ir 1
 module "squares" {machine = tpu}
 output "o_ref" : f32[8,128] {space = vmem}
 scratch "acc_ref" : ref<f32[8,128], vmem>
@@ -138,7 +138,7 @@ loc 2 {file = "k.py", line = 6, column = 8, function = "body", text = "b = a + i
 loc 3 {file = "k.py", line = 7, column = 8, function = "body", text = "acc_ref[...] = b"}
 loc 4 {file = "k.py", line = 4, column = 4, function = "kernel", text = "@pl.loop(0, 512)"}
 loc 5 {file = "k.py", line = 8, column = 4, function = "kernel", text = "o_ref[...] = acc_ref[...]"}
-)";
+)ir";
 
 TEST(Debugger, EachStepBackIsTheMomentThatWas) {
   Debugged s(kLoop);

@@ -92,7 +92,7 @@ void Debugger::State::conclude() {
   report.threads = plan->threads.count * static_cast<int>(calls.size());
   report.findings = plan->findings;
   report.steps = ex.steps;
-  report.token = run->token();
+  if (!run->error()) report.token = run->token();
   deliver(ex.log.prints, bound->call, ex.points > 0, &report);
   report.findings.insert(report.findings.end(), ex.log.findings.begin(), ex.log.findings.end());
   if (Checks* checks = run->checks()) {

@@ -106,8 +106,8 @@ class LiveValues {
 
   Map values_;
   std::unique_ptr<KeptValues> kept_;  // null: nobody wants to know
-  int depth_ = 0;            // of regions that run any number of times
-  const Op* now_ = nullptr;  // the operation under compilation
+  int depth_ = 0;                     // of regions that run any number of times
+  const Op* now_ = nullptr;           // the operation under compilation
   // The number of a scalar carry's slot may be the slot of its next value, computed there.
   std::unordered_map<ir::ValueId, Preassigned> preassigned_;  // by the value that may take the slot
 
