@@ -39,7 +39,18 @@ def _session(path: str, checked: bool, launch: int | None, commands: Sequence[st
     if commands is None:
         subprocess.run(line, env=_program.environment(), check=False)
         return None
-    done = subprocess.run([*line], env=_program.environment(), check=False, text=True, capture_output=True, input="".join(f"{c}\n" for c in commands))
+    done = subprocess.run(line, env=_program.environment(), check=False, text=True, capture_output=True, input="".join(f"{c}\n" for c in commands))
     if done.returncode != 0:
         raise RuntimeError(done.stderr or done.stdout)
     return done.stdout
+
+
+def post_mortem(recording: _capsule.Recording, error: BaseException | None) -> None:
+    """The debugger on the launch that stopped, if one did."""
+    recording.stop()
+    if error is None or not any(launch.get("error") for launch in recording.launches):
+        return
+    with tempfile.TemporaryDirectory(prefix="pallasim-debug-") as folder:
+        path = os.path.join(folder, "program.capsule")
+        recording.save(path)
+        _session(path, False, None, None)

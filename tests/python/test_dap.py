@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -156,8 +158,43 @@ def test_errors_and_refusals(tmp_path):
 def test_debug_from_python():
     """`pallasim.debug` with commands is a session as text."""
     f = pl.pallas_call(broken_kernel, grid=(4,), out_shape=jax.ShapeDtypeStruct((4,), jnp.float32))
-    said = pallasim.debug(f, jnp.arange(8.0), chip="tpu-v5e", commands=["continue", "print program_id(0)", "reverse-continue", "info refs"])
+    said = pallasim.debug(f, jnp.arange(8.0), chip="generic", commands=["continue", "print program_id(0)", "reverse-continue", "info refs"])
     assert "error[PS-OOB-001]" in said and "program_id(0) = 3" in said and "x_ref        f32[8]" in said
     assert "broken_kernel" in said
     with pytest.raises(RuntimeError, match="no Pallas kernel"):
         pallasim.debug(lambda x: x + 1, jnp.arange(8.0), commands=[])
+
+
+def test_post_mortem(monkeypatch):
+    """An error that ends a block opens the debugger on the launch that stopped; one that does not reach a kernel opens nothing."""
+    from pallasim import _debug
+
+    session, opened = _debug._session, []
+    monkeypatch.setattr(_debug, "_session", lambda path, checked, launch, commands: opened.append(session(path, checked, launch, ["continue", "print program_id(0)"])))
+    f = pl.pallas_call(broken_kernel, grid=(4,), out_shape=jax.ShapeDtypeStruct((4,), jnp.float32))
+    with pytest.raises(RuntimeError, match="PS-OOB-001"), pallasim.emulate("generic", post_mortem=True):
+        jax.block_until_ready(f(jnp.arange(8.0)))
+    assert len(opened) == 1 and "program_id(0) = 3" in opened[0]
+    with pallasim.emulate("generic", post_mortem=True):
+        jax.block_until_ready(f(jnp.arange(16.0)))
+    with pytest.raises(ValueError), pallasim.emulate("generic", post_mortem=True):
+        raise ValueError("of the caller")
+    assert len(opened) == 1
+
+
+def test_pytest_opens_the_debugger(tmp_path):
+    """`pytest --pallasim-pdb` reads commands where the test failed."""
+    (tmp_path / "test_broken.py").write_text("""
+import jax, jax.numpy as jnp
+from jax.experimental import pallas as pl
+
+def kernel(x_ref, o_ref):
+    o_ref[pl.program_id(0)] = x_ref[3 * pl.program_id(0)]
+
+def test_broken():
+    f = pl.pallas_call(kernel, grid=(4,), out_shape=jax.ShapeDtypeStruct((4,), jnp.float32))
+    jax.block_until_ready(f(jnp.arange(8.0)))
+""")
+    done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "pallasim.pytest_plugin", "--pallasim=generic", "--pallasim-pdb", "test_broken.py"], cwd=tmp_path,
+                          input="continue\nprint program_id(0)\nquit\n", capture_output=True, text=True, timeout=300)
+    assert "program_id(0) = 3" in done.stdout and done.returncode == 1, done.stdout + done.stderr
