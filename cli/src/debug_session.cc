@@ -189,8 +189,10 @@ void DebugSession::show_place() {
     if (!t.point.empty()) where += ", grid point " + debug_point(t.point);
     if (!t.name.empty()) where += ", " + escaped(t.name);
   }
+  if (f.done) where += ", at its end";
   say(where);
-  if (f.line.line > 0) say(fmt::format("{:>5}  {}", f.line.line, escaped(debug_source(*d_, f.line.file, f.line.line))));
+  if (f.line.line > 0 && !f.done)
+    say(fmt::format("{:>5}  {}", f.line.line, escaped(debug_source(*d_, f.line.file, f.line.line))));
 }
 
 // -- stops --

@@ -20,7 +20,7 @@ _WHERE = {
     "UnsupportedError": "_findings", "findings": "_findings", "last_report": "_findings", "launch_count": "_findings",
     "last_run": "_findings", "runs": "_findings", "Run": "_findings", "Traffic": "_findings",
     "breakpoint": "_breakpoint", "Stop": "_breakpoint",
-    "capture": "_capsule", "Recording": "_capsule", "debug": "_debug",
+    "capture": "_captured", "Recording": "_capsule", "debug": "_debug",
     "explore": "_explore", "Exploration": "_explore", "ExploredOutcome": "_explore",
     "predict": "_predict", "Prediction": "_predict", "KernelTime": "_times",
     "Check": "_check", "KernelCheck": "_check",
@@ -34,7 +34,8 @@ __all__ = [*_WHERE, *_MODULES, "__version__"]
 if TYPE_CHECKING:  # `as` exports a name to checkers
     from . import compat as compat, testing as testing
     from ._breakpoint import Stop as Stop, breakpoint as breakpoint
-    from ._capsule import Recording as Recording, capture as capture
+    from ._capsule import Recording as Recording
+    from ._captured import capture as capture
     from ._debug import debug as debug
     from ._check import Check as Check, KernelCheck as KernelCheck
     from ._emulate import emulate as emulate, install as install, uninstall as uninstall

@@ -76,9 +76,9 @@ class emulate:
     def _left(self, error: BaseException | None) -> None:
         self._entered.pop().__exit__(None, None, None)
         if self._recordings:
-            from . import _debug
+            from . import _debug_session
 
-            _debug.post_mortem(self._recordings.pop(), error)
+            _debug_session.post_mortem(self._recordings.pop(), error)
         if error is not None and not _findings.adopt(error):
             if (ours := _findings.in_place_of(error)) is not None:
                 raise ours.with_traceback(error.__traceback__) from None

@@ -205,13 +205,13 @@ def _save(item: pytest.Item, run: Run, report: Any, call: pytest.CallInfo[None],
 
 
 def _debug_at_terminal(item: pytest.Item, capsule: pathlib.Path) -> None:
-    from . import _debug
+    from . import _debug_session
 
     capture = item.config.pluginmanager.getplugin("capturemanager")
     if capture is not None:
         capture.suspend(in_=True)
     try:
-        _debug._session(str(capsule), False, None, None)
+        _debug_session.session(str(capsule), False, None, None)
     finally:
         if capture is not None:
             capture.resume()

@@ -178,6 +178,28 @@ TEST(Debugger, ConditionsWatchpointsAndLastWritesAgree) {
   EXPECT_THROW(s->last_write("acc_ref[0, 0]"), DebugError);
 }
 
+TEST(Debugger, StepsOverAndOutOfRegions) {
+  Debugged s(kLoop);
+  const auto line = [&] { return s->frames().front().line.line; };
+  s->break_at("k.py", 6);
+  s->go_on();
+  EXPECT_EQ(line(), 6);
+  s->remove(1);
+  s->step(Debugger::How::Out);
+  EXPECT_EQ(line(), 8);
+  s->step_back(Debugger::How::Over);
+  EXPECT_EQ(line(), 4);
+  s->step(Debugger::How::Over);
+  EXPECT_EQ(line(), 8);
+  s->step_back(Debugger::How::Into);
+  EXPECT_EQ(line(), 7);  // of the last trip
+  EXPECT_EQ(s->evaluate("%7 == 511").bytes.front(), std::byte{1});
+  s->step(Debugger::How::Over);
+  s->step(Debugger::How::Over);
+  EXPECT_TRUE(s->frames().front().done);
+  EXPECT_EQ(s->step(Debugger::How::Over).why, DebugStop::Why::End);
+}
+
 TEST(Debugger, RefusesInWords) {
   Debugged s(kLoop);
   const auto says = [&](const char* expression) -> std::string {

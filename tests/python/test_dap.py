@@ -167,10 +167,10 @@ def test_debug_from_python():
 
 def test_post_mortem(monkeypatch):
     """An error that ends a block opens the debugger on the launch that stopped; one that does not reach a kernel opens nothing."""
-    from pallasim import _debug
+    from pallasim import _debug_session
 
-    session, opened = _debug._session, []
-    monkeypatch.setattr(_debug, "_session", lambda path, checked, launch, commands: opened.append(session(path, checked, launch, ["continue", "print program_id(0)"])))
+    session, opened = _debug_session.session, []
+    monkeypatch.setattr(_debug_session, "session", lambda path, checked, launch, commands: opened.append(session(path, checked, launch, ["continue", "print program_id(0)"])))
     f = pl.pallas_call(broken_kernel, grid=(4,), out_shape=jax.ShapeDtypeStruct((4,), jnp.float32))
     with pytest.raises(RuntimeError, match="PS-OOB-001"), pallasim.emulate("generic", post_mortem=True):
         jax.block_until_ready(f(jnp.arange(8.0)))

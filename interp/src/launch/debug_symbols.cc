@@ -121,6 +121,12 @@ void DebugSymbols::walk(const ir::Region& region, int32_t body, int depth, const
   }
 }
 
+const StopPlace& DebugSymbols::around(const Step& s) const {
+  int32_t id = s.id;
+  while (id > 0 && places_[static_cast<size_t>(id)].body < 0) --id;
+  return places_[static_cast<size_t>(id)];
+}
+
 std::vector<ir::LocId> DebugSymbols::frames(const Step& s) const {
   const StopPlace& p = at(s);
   if (p.body >= 0) return p.frames;

@@ -24,6 +24,8 @@ class DebugSymbols {
  public:
   DebugSymbols(const Plan&, const ir::LocTable&);
   const StopPlace& at(const Step& s) const { return places_[static_cast<size_t>(s.id)]; }
+  // The stop point that a thread at the step came to last, or where it stands.
+  const StopPlace& around(const Step& s) const;
   // Of a step that is none, the frames of its line.
   std::vector<ir::LocId> frames(const Step&) const;
   const ir::SourceLine& line(ir::LocId) const;

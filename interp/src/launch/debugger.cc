@@ -109,11 +109,12 @@ void Debugger::State::conclude() {
 }
 
 Debugger::State::Judge Debugger::State::stepping(How how) {
-  const Thread* t = run->standing();
-  const Step* s = t && !run->over() ? run->place() : nullptr;
+  const Thread& from = run->execution().threads[static_cast<size_t>(chosen)];
+  const Step* s = run->over() ? nullptr : step_of(from);
   const StopPlace none;
-  const StopPlace& here = s ? symbols->at(*s) : none;
-  const int depth = here.depth, level = shown;
+  const StopPlace& here = s ? symbols->around(*s) : none;
+  const int depth = here.depth;
+  const int level = &from == run->standing() ? shown : std::max<int>(0, static_cast<int>(here.frames.size()) - 1);
   const int32_t who = chosen;
   return [this, how, depth, level, who](const Thread& at, const Step& step) {
     if ((found = fires(at, step))) return true;

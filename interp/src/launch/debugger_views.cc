@@ -56,9 +56,11 @@ std::vector<DebugFrame> Debugger::frames() const {
   std::vector<ir::LocId> all = s.symbols->frames(*at);
   if (&t == s.run->standing() && s.shown + 1 < static_cast<int>(all.size()))
     all.resize(static_cast<size_t>(s.shown) + 1);
+  const StopPlace& p = s.symbols->at(*at);
+  const bool done = p.op && p.op->code == ir::OpCode::yield && p.depth == 0;
   std::vector<DebugFrame> r;
-  for (size_t i = all.size(); i-- > 0;) r.push_back({s.symbols->line(all[i]).function, s.symbols->line(all[i])});
-  if (r.empty()) r.push_back({s.plan->module.name, {}});
+  for (size_t i = all.size(); i-- > 0;) r.push_back({s.symbols->line(all[i]).function, s.symbols->line(all[i]), done});
+  if (r.empty()) r.push_back({s.plan->module.name, {}, done});
   return r;
 }
 

@@ -32,6 +32,7 @@ struct DebugValue {
 struct DebugFrame {
   std::string function;
   ir::SourceLine line;
+  bool done = false;  // its last line has run: the kernel's end
 };
 
 struct DebugThread {
