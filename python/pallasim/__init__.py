@@ -28,7 +28,8 @@ _WHERE = {
     "register_lowering": "_lowerings", "unregister_lowering": "_lowerings",
     "run": "_text", "check": "_text", "fmt": "_text", "capture_text": "_text",
 }
-_HOOKS = {"load_ipython_extension": "_magic", "unload_ipython_extension": "_magic"}  # of `%load_ext pallasim`
+# Of `%load_ext pallasim`, and of blocks that open the debugger.
+_HOOKS = {"load_ipython_extension": "_magic", "unload_ipython_extension": "_magic", "post_mortem": "_debug_session"}
 __all__ = [*_WHERE, *_MODULES, "__version__"]
 
 if TYPE_CHECKING:  # `as` exports a name to checkers

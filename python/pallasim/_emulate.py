@@ -61,7 +61,7 @@ class emulate:
         block.__enter__()
         self._entered.append(block)
         if self._recordings is not None:
-            from ._capsule import Recording
+            from . import Recording
 
             self._recordings.append(Recording())
             self._recordings[-1].params = self.params
@@ -76,9 +76,9 @@ class emulate:
     def _left(self, error: BaseException | None) -> None:
         self._entered.pop().__exit__(None, None, None)
         if self._recordings:
-            from . import _debug_session
+            from . import post_mortem
 
-            _debug_session.post_mortem(self._recordings.pop(), error)
+            post_mortem(self._recordings.pop(), error)
         if error is not None and not _findings.adopt(error):
             if (ours := _findings.in_place_of(error)) is not None:
                 raise ours.with_traceback(error.__traceback__) from None
