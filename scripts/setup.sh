@@ -24,8 +24,8 @@ quietly() {
 }
 
 PACKAGES="cmake ninja-build g++ ccache python3 python3-dev python3-venv
-  libeigen3-dev libtbb-dev libfmt-dev libcli11-dev nlohmann-json3-dev libdnnl-dev libzip-dev libgtest-dev libgmock-dev
-  esbuild"
+  libeigen3-dev libtbb-dev libfmt-dev libcli11-dev nlohmann-json3-dev libdnnl-dev libzip-dev libedit-dev
+  libgtest-dev libgmock-dev esbuild"
 
 missing_packages() {
   local p

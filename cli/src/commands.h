@@ -79,6 +79,18 @@ struct PictureOptions {
 int trace_launches(const PictureOptions&, Out&);
 int report_launches(const PictureOptions&, Out&);
 
+struct DebugCommand {
+  RunOptions run;                     // file, operands, launch, options
+  std::vector<std::string> commands;  // files with commands
+  bool batch = false;                 // and nobody who types further ones
+};
+int debug(const DebugCommand&, Out&);
+
+struct DapCommand {
+  int port = 0;  // 0: standard input and output
+};
+int dap(const DapCommand&, Out&);
+
 struct CheckOptions {
   std::vector<std::string> files, chips;  // chips: whose rules are looked at
 };

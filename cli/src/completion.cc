@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "io.h"
+#include "pallasim/interp/options.h"
 #include "pallasim/ir/nearest.h"
 
 namespace pallasim::cli {
@@ -99,6 +100,24 @@ std::string meant(const ::CLI::App& app, const std::vector<std::string>& words) 
     command = app.get_subcommand(word);
   }
   return {};
+}
+
+std::string as_given(std::string what, const std::vector<std::string>& given) {
+  const auto is_given = [&](const std::string& flag) {
+    return std::any_of(given.begin(), given.end(),
+                       [&](const std::string& g) { return g == flag || g.starts_with(flag + "="); });
+  };
+  const size_t end = what.find(':');
+  if (!what.starts_with("--") || end == std::string::npos || is_given(what.substr(0, end))) return what;
+  std::string name = what.substr(2, end - 2);
+  std::replace(name.begin(), name.end(), '-', '_');
+  if (const interp::OptionRow* row = interp::find_option(name))
+    for (const std::string_view s : row->spellings) {
+      std::string flag = fmt::format("--{}", s);
+      std::replace(flag.begin(), flag.end(), '_', '-');
+      if (is_given(flag)) return flag + what.substr(end);
+    }
+  return what;
 }
 
 std::string completion(const ::CLI::App& app, const std::string& shell) {

@@ -64,6 +64,22 @@ Examples:
   pallasim report bug.capsule -o bug.html               all launches of a recording
   pallasim report big.capsule -o big.html --unchecked   without computing values)";
 
+constexpr const char* kDebugFooter =
+    R"(Operands and options are those of `pallasim run`; a capsule has its own. `help` shows the commands: those of gdb
+and pdb, also backwards.
+
+Examples:
+  pallasim debug bug.capsule                            stand at the first line of the launch that failed
+  pallasim debug kernel.psir --checked                  also show what nobody has written
+  pallasim debug bug.capsule --batch -x commands.txt    a session as a test)";
+
+constexpr const char* kDapFooter =
+    R"(docs/debugger.md has the five lines of launch.json.
+
+Examples:
+  pallasim dap                                          what an editor starts
+  pallasim dap --port 4711                              for one that connects)";
+
 constexpr const char* kCheckFooter = R"(Examples:
   pallasim check *.psir                                 form, types, operations that cannot run here
   pallasim check kernel.psir --chip tpu-v5e             also what the chip's compiler and its memories refuse

@@ -38,14 +38,16 @@ struct CommandLine {
   RunOptions run;
   ExploreCommand explore;
   PictureOptions trace, report;
+  DebugCommand debug;
+  DapCommand dap;
   CheckOptions check;
   FmtOptions fmt;
   InfoOptions info;
   ChipsOptions chips;
   ExplainOptions explain;
   std::string shell, color = "auto", sarif;
-  CLI::App *run_app, *explore_app, *trace_app, *report_app, *check_app, *fmt_app, *info_app, *chips_app, *explain_app,
-      *completion_app;
+  CLI::App *run_app, *explore_app, *trace_app, *report_app, *debug_app, *dap_app, *check_app, *fmt_app, *info_app,
+      *chips_app, *explain_app, *completion_app;
   std::string meant_value;  // instead of one that an option does not have
   bool json = false, error_on_warning = false;
   std::map<std::string, std::string> flags;
@@ -58,10 +60,10 @@ struct CommandLine {
     run_app->footer(kRunFooter);
     run_app->add_option("FILE", run.file, "The kernel (.psir), or a capsule")->required()->type_name("");
     add_operands();
-    add_engine_options("Machine");
-    add_schedule();
+    add_engine_options(run_app, &run, "Machine");
+    add_schedule(run_app, &run);
     add_checks();
-    add_engine_options("Limits");
+    add_engine_options(run_app, &run, "Limits");
     add_capsules();
     add_other_commands();
   }
@@ -103,20 +105,32 @@ struct CommandLine {
         ->group(kReports);
   }
 
-  void add_operands() {
-    constexpr const char* kGroup = "Operands and results";
-    run_app->add_option("--arg", run.args, "Value of the next operand, or NAME=VALUE")
+  void add_values(CLI::App* c, RunOptions* o, const char* group = "Options") {
+    c->add_option("--arg", o->args, "Value of the next operand, or NAME=VALUE")
         ->allow_extra_args(false)
         ->type_name("VALUE")
-        ->group(kGroup);
-    run_app->add_option("--dim", run.dims, "Value of a shape parameter")
+        ->group(group);
+    c->add_option("--dim", o->dims, "Value of a shape parameter")
         ->allow_extra_args(false)
         ->type_name("NAME=SIZE")
-        ->group(kGroup);
-    run_app->add_option("--fill", run.fill, "For operands without a value: zeros, iota or random")
+        ->group(group);
+    c->add_option("--fill", o->fill, "For operands without a value: zeros, iota or random")
         ->check(one_of({"zeros", "iota", "random"}))
         ->type_name("WHAT")
-        ->group(kGroup);
+        ->group(group);
+  }
+  void add_chip(CLI::App* c, RunOptions* o, const char* help) {
+    c->add_option_function<std::string>(
+         "--chip,--machine", [o](const std::string& t) { o->options.emplace_back("machine", t); }, help)
+        ->type_name("NAME")
+        ->check(CLI::Validator([this](std::string& text) { return refusal("machine", text); }, ""));
+    c->add_flag_callback(
+        "--no-progress", [o] { o->progress = false; }, "Do not show on a terminal how far it is");
+  }
+
+  void add_operands() {
+    constexpr const char* kGroup = "Operands and results";
+    add_values(run_app, &run, kGroup);
     run_app->add_option("--seed", run.seed, "Of random inputs, and of --schedule random")
         ->type_name("N")
         ->capture_default_str()
@@ -146,7 +160,7 @@ struct CommandLine {
   }
 
   // A row of the table of options: its name and spellings with dashes, its values in the help.
-  void add_engine_option(const interp::OptionRow& row) {
+  void add_engine_option(CLI::App* app, RunOptions* to, const interp::OptionRow& row) {
     std::string names, help(row.help), name(row.name);
     const auto dashed = [&](std::string_view n) {
       std::string s(n);
@@ -155,14 +169,14 @@ struct CommandLine {
     };
     dashed(row.name);
     for (std::string_view s : row.spellings) dashed(s);
-    const auto set = [this, name](const std::string& text) { run.options.emplace_back(name, text); };
+    const auto set = [to, name](const std::string& text) { to->options.emplace_back(name, text); };
     CLI::Option* option = nullptr;
     if (row.kind == interp::OptionRow::Kind::Flag) {
-      option = run_app->add_flag(names, flags[name], help)->each(set);  // --name and --name=false
+      option = app->add_flag(names, flags[app->get_name() + name], help)->each(set);  // --name and --name=false
     } else {
       if (!row.values.empty())
         help += fmt::format(": {} or {}", fmt::join(row.values.begin(), row.values.end() - 1, ", "), row.values.back());
-      option = run_app->add_option_function<std::string>(names, set, help)->type_name(std::string(row.placeholder));
+      option = app->add_option_function<std::string>(names, set, help)->type_name(std::string(row.placeholder));
       if (row.kind == interp::OptionRow::Kind::Number) option->default_str(row.default_text);
     }
     option->check(CLI::Validator([this, name](std::string& text) { return refusal(name, text); }, ""));
@@ -190,23 +204,22 @@ struct CommandLine {
         },
         "");
   }
-  void add_engine_options(std::string_view group) {
+  void add_engine_options(CLI::App* app, RunOptions* to, std::string_view group) {
     for (const interp::OptionRow& row : interp::option_rows())
-      if (row.group == group) add_engine_option(row);
+      if (row.group == group) add_engine_option(app, to, row);
   }
 
-  void add_schedule() {
-    run_app
-        ->add_option("--schedule", run.schedule,
-                     "How threads interleave: run-to-block, or random, from --seed or --random-seed")
+  void add_schedule(CLI::App* app, RunOptions* to) {
+    app->add_option("--schedule", to->schedule,
+                    "How threads interleave: run-to-block, or random, from --seed or --random-seed")
         ->check(one_of({"run-to-block", "random"}))
         ->type_name("HOW")
         ->group("Schedule");
-    add_engine_options("Schedule");
+    add_engine_options(app, to, "Schedule");
   }
 
   void add_checks() {
-    add_engine_options("Checks");
+    add_engine_options(run_app, &run, "Checks");
     run_app->add_flag("--oob-as-machine", run.oob_as_machine, "The same as --out-of-bounds machine")->group("Checks");
     add_error_on_warning(run_app);
     add_sarif(run_app);
@@ -226,6 +239,33 @@ struct CommandLine {
         ->type_name("A")
         ->check(CLI::Validator(CLI::NonNegativeNumber).description(""))
         ->group(kGroup);
+  }
+
+  void add_debug() {
+    debug_app = command("debug", "Stop a kernel at its lines, look into every memory, and go back in time");
+    debug_app->footer(kDebugFooter);
+    RunOptions& o = debug.run;
+    debug_app->add_option("FILE", o.file, "The kernel (.psir), or a capsule")->required()->type_name("");
+    debug_app->add_option("-x,--command", debug.commands, "Run the commands of this file first")
+        ->allow_extra_args(false)
+        ->type_name("FILE");
+    debug_app->add_flag("--batch", debug.batch, "End behind them");
+    debug_app
+        ->add_option("--launch", o.launch, "Of a capsule: the launch; without it the one that failed, or the first")
+        ->type_name("N")
+        ->check(CLI::Validator(CLI::PositiveNumber).description(""));
+    add_values(debug_app, &o);
+    debug_app->add_option("--seed", o.seed, "Of random inputs, and of --schedule random")->type_name("N");
+    add_engine_options(debug_app, &o, "Machine");
+    add_schedule(debug_app, &o);
+    add_engine_options(debug_app, &o, "Checks");
+    add_engine_options(debug_app, &o, "Limits");
+
+    dap_app = command("dap", "The same for editors, over the Debug Adapter Protocol");
+    dap_app->footer(kDapFooter);
+    dap_app->add_option("--port", dap.port, "Listen there, on this machine alone, instead of standard input and output")
+        ->type_name("N")
+        ->check(CLI::Range(1, 65535).description(""));
   }
 
   void add_explore() {
@@ -252,26 +292,11 @@ struct CommandLine {
     number("--jobs", explore.jobs, "OS threads; 0: one per core. What is found does not depend on it", 0);
     number("--seed", o.seed, "Of schedules and of random inputs", 0);
     number("--launch", o.launch, "Of a capsule: the launch, the first being 1", 1);
-    explore_app->add_option("--arg", o.args, "Value of the next operand, or NAME=VALUE")
-        ->allow_extra_args(false)
-        ->type_name("VALUE");
-    explore_app->add_option("--dim", o.dims, "Value of a shape parameter")
-        ->allow_extra_args(false)
-        ->type_name("NAME=SIZE");
-    explore_app->add_option("--fill", o.fill, "For operands without a value: zeros, iota or random")
-        ->check(one_of({"zeros", "iota", "random"}))
-        ->type_name("WHAT");
-    explore_app
-        ->add_option_function<std::string>(
-            "--chip,--machine", [this](const std::string& t) { explore.run.options.emplace_back("machine", t); },
-            "The chip whose sizes and rules hold")
-        ->type_name("NAME")
-        ->check(CLI::Validator([this](std::string& text) { return refusal("machine", text); }, ""));
+    add_values(explore_app, &o);
+    add_chip(explore_app, &o, "The chip whose sizes and rules hold");
     explore_app->add_flag_callback(
         "--checked", [this] { explore.run.options.emplace_back("detect_races", "true"); },
         "Look at every access of every schedule; slower");
-    explore_app->add_flag_callback(
-        "--no-progress", [this] { explore.run.progress = false; }, "Do not show on a terminal how far it is");
     add_error_on_warning(explore_app);
     add_sarif(explore_app);
   }
@@ -285,21 +310,9 @@ struct CommandLine {
     c->add_option("--launch", o->run.launch, "Of a capsule: only this launch, the first being 1")
         ->type_name("N")
         ->check(CLI::Validator(CLI::PositiveNumber).description(""));
-    c->add_option("--arg", o->run.args, "Value of the next operand, or NAME=VALUE")
-        ->allow_extra_args(false)
-        ->type_name("VALUE");
-    c->add_option("--dim", o->run.dims, "Value of a shape parameter")->allow_extra_args(false)->type_name("NAME=SIZE");
-    c->add_option("--fill", o->run.fill, "For operands without a value: zeros, iota or random")
-        ->check(one_of({"zeros", "iota", "random"}))
-        ->type_name("WHAT");
+    add_values(c, &o->run);
     c->add_option("--seed", o->run.seed, "Of random inputs")->type_name("N")->capture_default_str();
-    c->add_option_function<std::string>(
-         "--chip,--machine", [o](const std::string& t) { o->run.options.emplace_back("machine", t); },
-         "The chip whose sizes, rules and figures hold")
-        ->type_name("NAME")
-        ->check(CLI::Validator([this](std::string& text) { return refusal("machine", text); }, ""));
-    c->add_flag_callback(
-        "--no-progress", [o] { o->run.progress = false; }, "Do not show on a terminal how far it is");
+    add_chip(c, &o->run, "The chip whose sizes, rules and figures hold");
     return c;
   }
   void add_pictures() {
@@ -316,6 +329,7 @@ struct CommandLine {
   void add_other_commands() {
     add_explore();
     add_pictures();
+    add_debug();
     check_app = command("check", "Find mistakes without running");
     check_app->footer(kCheckFooter);
     check_app->add_option("FILE", check.files, "Kernels (.psir) and capsules")->required()->type_name("");
@@ -365,6 +379,8 @@ struct CommandLine {
     if (explore_app->parsed()) return cli::explore(explore, out);
     if (trace_app->parsed()) return trace_launches(trace, out);
     if (report_app->parsed()) return report_launches(report, out);
+    if (debug_app->parsed()) return cli::debug(debug, out);
+    if (dap_app->parsed()) return cli::dap(dap, out);
     if (check_app->parsed()) return cli::check(check, out);
     if (fmt_app->parsed()) return cli::format(fmt, out);
     if (chips_app->parsed()) return cli::chips(chips, out);
@@ -388,25 +404,6 @@ bool wants_colours(const std::string& when) {
 }
 
 // What the parser says, and what may have been meant.
-// "--machine: x is not ..." with the spelling of the option that was given, such as --chip.
-std::string as_given(std::string what, const std::vector<std::string>& given) {
-  const auto is_given = [&](const std::string& flag) {
-    return std::any_of(given.begin(), given.end(),
-                       [&](const std::string& g) { return g == flag || g.starts_with(flag + "="); });
-  };
-  const size_t end = what.find(':');
-  if (!what.starts_with("--") || end == std::string::npos || is_given(what.substr(0, end))) return what;
-  std::string name = what.substr(2, end - 2);
-  std::replace(name.begin(), name.end(), '-', '_');
-  if (const interp::OptionRow* row = interp::find_option(name))
-    for (const std::string_view s : row->spellings) {
-      std::string flag = fmt::format("--{}", s);
-      std::replace(flag.begin(), flag.end(), '_', '-');
-      if (is_given(flag)) return flag + what.substr(end);
-    }
-  return what;
-}
-
 [[noreturn]] void fail_usage(const CommandLine& line, std::string what, int argc, char** argv) {
   const CLI::App& app = line.app;
   std::replace(what.begin(), what.end(), '\n', ' ');

@@ -96,6 +96,17 @@ Pages Pages::updated(std::span<const std::byte> now, const PageMarks* marks) con
   return r;
 }
 
+int64_t Pages::apart(const Pages& o) const {
+  int64_t bytes = 0;
+  for (size_t c = 0; c < chunks_.size(); ++c) {
+    if (c < o.chunks_.size() && chunks_[c] == o.chunks_[c]) continue;
+    const Chunk* other = c < o.chunks_.size() ? o.chunks_[c].get() : nullptr;
+    for (size_t i = 0; i < chunks_[c]->size(); ++i)
+      if (!other || i >= other->size() || (*other)[i] != (*chunks_[c])[i]) bytes += kPage;
+  }
+  return bytes;
+}
+
 void Pages::load(std::span<std::byte> to, const Pages* there, const PageMarks* marks) const {
   const bool known = there && there->size_ == size_;
   for (size_t c = 0; c < chunks_.size(); ++c) {

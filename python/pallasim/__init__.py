@@ -20,7 +20,7 @@ _WHERE = {
     "UnsupportedError": "_findings", "findings": "_findings", "last_report": "_findings", "launch_count": "_findings",
     "last_run": "_findings", "runs": "_findings", "Run": "_findings", "Traffic": "_findings",
     "breakpoint": "_breakpoint", "Stop": "_breakpoint",
-    "capture": "_capsule", "Recording": "_capsule",
+    "capture": "_captured", "Recording": "_capsule", "debug": "_debug",
     "explore": "_explore", "Exploration": "_explore", "ExploredOutcome": "_explore",
     "predict": "_predict", "Prediction": "_predict", "KernelTime": "_times",
     "Check": "_check", "KernelCheck": "_check",
@@ -28,13 +28,16 @@ _WHERE = {
     "register_lowering": "_lowerings", "unregister_lowering": "_lowerings",
     "run": "_text", "check": "_text", "fmt": "_text", "capture_text": "_text",
 }
-_HOOKS = {"load_ipython_extension": "_magic", "unload_ipython_extension": "_magic"}  # of `%load_ext pallasim`
+# Of `%load_ext pallasim`, and of blocks that open the debugger.
+_HOOKS = {"load_ipython_extension": "_magic", "unload_ipython_extension": "_magic", "post_mortem": "_debug_session"}
 __all__ = [*_WHERE, *_MODULES, "__version__"]
 
 if TYPE_CHECKING:  # `as` exports a name to checkers
     from . import compat as compat, testing as testing
     from ._breakpoint import Stop as Stop, breakpoint as breakpoint
-    from ._capsule import Recording as Recording, capture as capture
+    from ._capsule import Recording as Recording
+    from ._captured import capture as capture
+    from ._debug import debug as debug
     from ._check import Check as Check, KernelCheck as KernelCheck
     from ._emulate import emulate as emulate, install as install, uninstall as uninstall
     from ._explore import Exploration as Exploration, ExploredOutcome as ExploredOutcome, explore as explore

@@ -43,13 +43,15 @@ class emulate:
             return cls()(machine)
         return super().__new__(cls)
 
-    def __init__(self, machine: str = "generic", **options: Unpack[Options]) -> None:
-        self._prepare(given(machine, options))
+    def __init__(self, machine: str = "generic", *, post_mortem: bool = False, **options: Unpack[Options]) -> None:
+        """post_mortem: a block that a kernel's error ends opens the debugger where that was (docs/debugger.md); launches are recorded for it."""
+        self._prepare(given(machine, options), post_mortem)
 
-    def _prepare(self, params: Params) -> None:
+    def _prepare(self, params: Params, post_mortem: bool = False) -> None:
         from . import _core
 
         self.params = params
+        self._recordings: list[Any] | None = [] if post_mortem else None
         self._entered: list[Any] = []
         self._leave = functools.partial(_core.leave, self)
 
@@ -58,6 +60,12 @@ class emulate:
         block = _context.block(self.params)
         block.__enter__()
         self._entered.append(block)
+        if self._recordings is not None:
+            from . import Recording
+
+            self._recordings.append(Recording())
+            self._recordings[-1].params = self.params
+            self._recordings[-1].__enter__()
         return self.params
 
     if TYPE_CHECKING:
@@ -67,6 +75,10 @@ class emulate:
 
     def _left(self, error: BaseException | None) -> None:
         self._entered.pop().__exit__(None, None, None)
+        if self._recordings:
+            from . import post_mortem
+
+            post_mortem(self._recordings.pop(), error)
         if error is not None and not _findings.adopt(error):
             if (ours := _findings.in_place_of(error)) is not None:
                 raise ours.with_traceback(error.__traceback__) from None
@@ -80,7 +92,7 @@ class emulate:
 
         @functools.wraps(function)
         def emulated(*args: Any, **kwargs: Any) -> Any:
-            with _again(self.params):
+            with _again(self.params, self._recordings is not None):
                 return function(*args, **kwargs)
 
         return emulated
@@ -89,10 +101,10 @@ class emulate:
         return f"<pallasim.emulate {self.params!r}{', entered' if self._entered else ''}>"
 
 
-def _again(params: Params) -> emulate:
+def _again(params: Params, post_mortem: bool = False) -> emulate:
     """A block of these options: blocks are not shared by threads."""
     block = object.__new__(emulate)
-    block._prepare(params)
+    block._prepare(params, post_mortem)
     return block
 
 

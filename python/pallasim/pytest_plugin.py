@@ -42,6 +42,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--pallasim-sarif", metavar="FILE", default=None, help="write the findings as SARIF 2.1.0, for code hosts and editors")
     group.addoption("--pallasim-annotations", choices=("auto", "github", "none"), default="auto",
                     help="print the findings as annotations of GitHub Actions (auto: where GITHUB_ACTIONS is true)")
+    group.addoption("--pallasim-pdb", action="store_true", help="open the debugger on the launches of a test that fails")
     parser.addini("pallasim_capsule_bytes", "arrays that a test's capsule may hold, in bytes", default=str(256 << 20))
 
 
@@ -176,6 +177,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         lines = [f"{'report' if path.endswith('.txt') else 'capsule'}: {path}" for path in shown]
         if shown[-1].endswith(".capsule"):
             lines.append(f"repeat it without Python: pallasim run {shown[-1]}")
+            if item.config.getoption("--pallasim-pdb"):
+                _debug_at_terminal(item, files[-1])
         # What was found stands in the failure itself, unless something else failed the test.
         lines += [f.finding.report for f in found if f.finding.report.strip() not in report.longreprtext]
         report.sections.append(("pallasim", "\n".join(lines)))
@@ -199,6 +202,19 @@ def _save(item: pytest.Item, run: Run, report: Any, call: pytest.CallInfo[None],
     # Not where a test may have gone in the meantime.
     folder = item.config.invocation_params.dir / item.config.getoption("--pallasim-artifacts") / folder_name(item.nodeid)
     return run.save(folder, report, call.excinfo.value if call.excinfo else None, told)
+
+
+def _debug_at_terminal(item: pytest.Item, capsule: pathlib.Path) -> None:
+    from . import _debug_session
+
+    capture = item.config.pluginmanager.getplugin("capturemanager")
+    if capture is not None:
+        capture.suspend(in_=True)
+    try:
+        _debug_session.session(str(capsule), False, None, None)
+    finally:
+        if capture is not None:
+            capture.resume()
 
 
 class _Reporter:

@@ -8,7 +8,7 @@
 //
 // and may hold several commands. tests/cli/*.golden are such files; tests/fail/run/NAME.psir with NAME.expected is one
 // whose command is `pallasim run` (or the command that NAME.expected begins with); tests/fail/rules has one case per
-// rule of a chip. Commands run from the
+// rule of a chip, and tests/debug sessions of `pallasim debug`, with their commands in NAME.gdb. Commands run from the
 // repository's root; $TMP is a fresh folder, $PALLASIM the binary. PALLASIM_REBASE=1 writes what came instead of
 // comparing.
 #include <gtest/gtest.h>
@@ -115,12 +115,13 @@ void register_all() {
   const fs::path root = PALLASIM_SOURCE_DIR;
   std::vector<fs::path> files;
   for (const auto& e : fs::directory_iterator(root / "tests" / "cli")) files.push_back(e.path());
+  for (const auto& e : fs::directory_iterator(root / "tests" / "debug")) files.push_back(e.path());
   for (const char* folder : {"run", "rules"})
     for (const auto& e : fs::directory_iterator(root / "tests" / "fail" / folder)) files.push_back(e.path());
   std::sort(files.begin(), files.end());
   for (const fs::path& f : files) {
-    if (f.extension() == ".golden") register_case("Cli", f, "");
-    if (f.extension() != ".psir") continue;
+    if (f.extension() == ".golden") register_case(f.parent_path().filename() == "debug" ? "Debug" : "Cli", f, "");
+    if (f.extension() != ".psir" || f.parent_path().filename() == "debug") continue;
     fs::path expected = f;
     expected.replace_extension(".expected");
     register_case("FailRun", expected, "pallasim run " + fs::relative(f, root).string());

@@ -18,6 +18,16 @@ MemoryKeeper::MemoryKeeper(Execution& ex, WrittenPages* written) : ex_(ex), writ
                       std::none_of(p.steps.begin(), p.steps.end(), [](const Step& s) { return s.kind == Kind::wgmma; });
 }
 
+int64_t MemoryImage::apart(const MemoryImage& o) const {
+  int64_t bytes = 0;
+  const auto add = [&](const std::vector<memory::Pages>& a, const std::vector<memory::Pages>& b) {
+    static const memory::Pages none;
+    for (size_t i = 0; i < a.size(); ++i) bytes += a[i].apart(i < b.size() ? b[i] : none);
+  };
+  add(arrays, o.arrays), add(shared, o.shared), add(slots, o.slots), add(temporaries, o.temporaries);
+  return bytes;
+}
+
 // Of an arena whose thread has not begun all bytes count as slots.
 int64_t MemoryKeeper::slot_bytes(size_t arena) const {
   const auto all = static_cast<int64_t>(ex_.arenas[arena]->memory.size());

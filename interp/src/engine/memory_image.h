@@ -13,6 +13,7 @@ struct MemoryImage {
   std::vector<memory::Pages> slots;   // of each arena
   std::vector<memory::Pages> temporaries;
   bool operator==(const MemoryImage&) const = default;
+  int64_t apart(const MemoryImage&) const;  // bytes that the other one does not share
 };
 
 // Saves and loads the memory of one execution, and remembers what it held then. `written` tells what has changed since;

@@ -69,6 +69,7 @@ bool Publisher::tells_step(const Thread& t, const Step& s) const {
 }
 
 void Publisher::step(Thread& t, const Step& s) {
+  if (s.kind == Kind::stop_point) return;  // it does nothing, and comes twice where somebody stops there
   if (!tells_step(t, s)) return void(++time_);
   tell(Observer::kStep, [&](Observer& o) { o.on_step({t.index, s.id, time_}); });
   ++time_;

@@ -1,6 +1,7 @@
 // Which thread runs next. A schedule is data: its token replays it.
 #include <algorithm>
 #include <deque>
+#include <utility>
 
 #include "../ops/bodies.h"
 #include "../ops/findings.h"
@@ -115,6 +116,7 @@ Scheduler::Scheduler(Execution& ex, const RunOptions& o, const Guide& guide) : e
   ex.turn.ready.clear();
   ex.turn.policy.clear();
   ex.turn.idle = ex.turn.taken = 0;
+  ex.turn.now = {};
   if (guide_.policy) {
     visibility_.emplace(ex);
     ready_ = std::make_unique<Ready>(ex);
@@ -148,6 +150,7 @@ void Scheduler::move(size_t choice) {
 
 bool Scheduler::turn(int64_t most) {
   if (over_) return false;
+  if (ex_.turn.now.thread >= 0) return go_on();
   // Who only looks again and again waits, too.
   const auto all_wait = [&] {
     return ex_.turn.ready.empty() || ex_.spins > static_cast<int64_t>(ex_.turn.ready.size());
@@ -163,7 +166,8 @@ bool Scheduler::turn(int64_t most) {
     move(0);
     return true;
   }
-  run_thread(0, std::min(steps_of_a_turn(ex_.threads.size(), ex_.points > 0), most));
+  begin_turn(0, std::min(steps_of_a_turn(ex_.threads.size(), ex_.points > 0), most));
+  run_thread();
   return true;
 }
 
@@ -183,7 +187,7 @@ bool Scheduler::chosen_turn(size_t copies, int64_t most) {
   bool taken = true;
   try {
     if (who.what == Choice::What::Operation) move(at - ready.threads());
-    else taken = run_thread(at, most);
+    else begin_turn(at, most), taken = run_thread() == Went::On;
   } catch (...) {
     note(who);
     throw;
@@ -197,7 +201,7 @@ void Scheduler::note(const Choice& who) {
   if (guide_.record) guide_.record->push_back(who);
 }
 
-bool Scheduler::run_thread(size_t at, int64_t most) {
+void Scheduler::begin_turn(size_t at, int64_t most) {
   std::deque<int32_t>& ready = ex_.turn.ready;
   const int32_t index = ready[at];
   if (at == 0) ready.pop_front();
@@ -207,30 +211,49 @@ bool Scheduler::run_thread(size_t at, int64_t most) {
   constexpr int64_t kLongest = 1 << 14;
   int64_t budget = guide_.policy ? std::min(most, kLongest) : most;
   if (options_.max_steps > 0) budget = std::max<int64_t>(1, std::min(budget, options_.max_steps - ex_.steps));
-  const int64_t before = ex_.steps;
-  const bool programs = ex_.points > 0;
-  if (programs && !t.arena) {
+  ex_.turn.now = {index, budget, ex_.steps, {}, nullptr};
+  if (ex_.points > 0 && !t.arena) {
     ex_.begin_program(t);
     ex_.events->thread(ThreadEvent::What::Begins, index);
   }
-  const Wait waited = t.wait;
-  const Step* const from = t.pc;
-  const Stop stop = guide_.policy ? run_to_visible(ex_, t, *visibility_, budget) : run(ex_, t, budget);
+  ex_.turn.now.wait = t.wait;
+  ex_.turn.now.pc = t.pc;
+}
+
+Scheduler::Went Scheduler::run_thread() {
+  Turn::Now& now = ex_.turn.now;
+  const int32_t index = now.thread;
+  Thread& t = ex_.threads[static_cast<size_t>(index)];
+  const int64_t first = ex_.steps;
+  const Stop stop = guide_.policy ? run_to_visible(ex_, t, *visibility_, now.left) : run(ex_, t, now.left);
+  if (stop == Stop::Paused) {
+    --ex_.steps;  // it is run when the thread goes on
+    now.left -= ex_.steps - first;
+    return Went::Paused;
+  }
+  const Turn::Now turn = std::exchange(now, {});
   // It waits, as it did, or said for the first time for what.
-  const bool nothing = stop == Stop::Blocked && t.pc == from && ex_.steps - before == 1 &&
-                       (t.wait == waited || (guide_.exact && waited.kind == Wait::Kind::None));
+  const bool nothing = stop == Stop::Blocked && t.pc == turn.pc && ex_.steps - turn.steps == 1 &&
+                       (t.wait == turn.wait || (guide_.exact && turn.wait.kind == Wait::Kind::None));
   if (stop == Stop::Done && t.parent >= 0) ex_.end_child(t);
   if (stop == Stop::Blocked) ex_.events->thread(ThreadEvent::What::Blocks, index);
   if (stop == Stop::Done) ex_.events->thread(ThreadEvent::What::Ends, index);
   wake();
   if (ex_.progressed || stop == Stop::Done) ex_.turn.idle = ex_.spins = 0;
-  else ex_.turn.idle += ex_.steps - before;
+  else ex_.turn.idle += ex_.steps - turn.steps;
   ex_.progressed = false;
-  if (programs && stop == Stop::Done && t.parent < 0)
+  std::deque<int32_t>& ready = ex_.turn.ready;
+  if (ex_.points > 0 && stop == Stop::Done && t.parent < 0)
     for (const int32_t next : ex_.end_program(t)) ready.push_back(next);
   if (stop == Stop::None || stop == Stop::Yielded || (stop == Stop::Blocked && guide_.exact)) ready.push_back(index);
   if (stop != Stop::Done) check_limits(ex_, options_, t, ex_.turn.idle, [this] { return token(); });
-  return !nothing;
+  return nothing ? Went::Nowhere : Went::On;
+}
+
+bool Scheduler::go_on() {
+  const Choice who{Choice::What::Thread, ex_.turn.now.thread, 0};
+  if (run_thread() == Went::On && guide_.policy) note(who);
+  return true;
 }
 
 void Scheduler::finish() {

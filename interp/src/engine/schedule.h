@@ -20,6 +20,7 @@ class Scheduler {
   ~Scheduler();
   Scheduler(const Scheduler&) = delete;
   // One thread runs until its turn ends, at most `most` steps, or one copy moves; false: nothing is left that could.
+  // A thread that pauses keeps its turn: the next call goes on with it.
   bool turn(int64_t most = INT64_MAX);
   // After the last turn: copies that are left move. Throws PS-DEAD-001, or what is left in semaphores.
   void finish();
@@ -32,7 +33,11 @@ class Scheduler {
   void wake();
   void move(size_t choice);                       // of operations in flight
   bool chosen_turn(size_t copies, int64_t most);  // as the policy says
-  bool run_thread(size_t at, int64_t most);       // among those that are ready; false: it only waits
+  void begin_turn(size_t at, int64_t most);       // of one of those that are ready
+  // Of the thread whose turn it is, until that ends or pauses.
+  enum class Went : uint8_t { On, Nowhere, Paused };  // Nowhere: it only waits
+  Went run_thread();
+  bool go_on();  // with a turn that was paused
   void note(const Choice&);
   Execution& ex_;
   const RunOptions& options_;

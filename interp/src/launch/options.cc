@@ -259,6 +259,7 @@ std::string plan_key(const PlanOptions& of_plan) {
   for (const OptionRow& row : rows())
     if (row.in_plan) key += option_text(o, row) + ";";
   for (const std::string& pass : o.without) key += "-" + pass + ";";
+  if (of_plan.keeps_values) key += "values;";
   return key + (o.model ? fmt::format("{}|", static_cast<const void*>(o.model)) : "|");
 }
 

@@ -24,7 +24,7 @@ std::string rate_text(double per_second, const char* unit) {
   return fmt::format("{:.3g} {}{}", per_second, kPrefix[p], unit);
 }
 
-std::string where(const ir::Site& s) {
+std::string short_place(const ir::Site& s) {
   if (s.source.file.empty()) return "";
   const size_t slash = s.source.file.rfind('/');
   return fmt::format("{}:{}", slash == std::string::npos ? s.source.file : s.source.file.substr(slash + 1),
@@ -76,14 +76,14 @@ std::string to_text(const Prediction& p) {
   for (size_t i = 0; i < std::min(kShown, p.lines.size()); ++i)
     if (p.lines[i].seconds > 0)
       r += fmt::format("    {:>10}  {:>3.0f} %  {}  {}\n", time_text(p.lines[i].seconds),
-                       100 * p.lines[i].seconds / p.seconds, where(p.lines[i].site), p.lines[i].site.source.text);
+                       100 * p.lines[i].seconds / p.seconds, short_place(p.lines[i].site), p.lines[i].site.source.text);
   bool waits = false;
   for (size_t i = 0; i < std::min(kShown, p.waits.size()); ++i) {
     if (!waits) r += "  threads wait\n";
     waits = true;
     r += fmt::format("    {:>10}  {} times, {} each  {}  {}\n", time_text(p.waits[i].seconds), p.waits[i].count,
-                     time_text(p.waits[i].seconds / static_cast<double>(p.waits[i].count)), where(p.waits[i].site),
-                     p.waits[i].what);
+                     time_text(p.waits[i].seconds / static_cast<double>(p.waits[i].count)),
+                     short_place(p.waits[i].site), p.waits[i].what);
   }
   bool guessed = false;
   for (const Prediction::Figure& f : p.figures) {
@@ -95,7 +95,7 @@ std::string to_text(const Prediction& p) {
   }
   if (!p.advice.empty()) r += "  what the numbers advise\n";
   for (const Prediction::Advice& a : p.advice) {
-    const std::string at = where(a.site);
+    const std::string at = short_place(a.site);
     r += fmt::format("    {}{}\n", a.text, at.empty() ? "" : "  " + at);
   }
   for (const std::string& n : p.notes) r += "  note: " + n + "\n";

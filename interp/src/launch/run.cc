@@ -40,9 +40,7 @@ class CountedPart {
 
 }  // namespace
 
-std::string run_part(Execution& ex, const Call& c, const Population& who, const GridBox& box, WrittenPages* written,
-                     const Guide& guide) {
-  const FloatEnvironment environment;
+void begin_part(Execution& ex, const Call& c, const Population& who, const GridBox& box) {
   ex.options = &c.options;
   ex.locs = &c.locs;
   ex.host.keeps_calls = c.watch.recorder && c.watch.recorder->keep_calls;
@@ -51,7 +49,6 @@ std::string run_part(Execution& ex, const Call& c, const Population& who, const 
   ex.host.interrupt_epoch = c.interrupt_epoch;  // requests since the launch began count
   if (who.programs > 0) ex.start_programs();
   else ex.start(box);
-  const CountedPart counted(c.watch.progress, ex);
   ex.deferred_init.clear();
   for (const int o : c.deferred_init) {
     const ir::Type& t = *c.plan.module.operands[static_cast<size_t>(o)].array;
@@ -59,12 +56,24 @@ std::string run_part(Execution& ex, const Call& c, const Population& who, const 
   }
   enter_session(ex, c);
   ex.events->launch();
-  const bool restoring = c.options.verify_restore > 0 && c.watch.observers.empty();
-  ex.elides_copies = !ex.observed && !guide.policy;
-  std::string token =
-      restoring ? run_restoring(ex, c.options, c.options.verify_restore, written) : run_threads(ex, c.options, guide);
+  ex.elides_copies = !ex.observed;
+}
+
+void end_part(Execution& ex, const Call& c) {
   leave_session(ex, c);
   for (const DeferredInit& u : ex.deferred_init) ex.poison_gaps(u);
+}
+
+std::string run_part(Execution& ex, const Call& c, const Population& who, const GridBox& box, WrittenPages* written,
+                     const Guide& guide) {
+  const FloatEnvironment environment;
+  begin_part(ex, c, who, box);
+  const CountedPart counted(c.watch.progress, ex);
+  const bool restoring = c.options.verify_restore > 0 && c.watch.observers.empty();
+  ex.elides_copies = ex.elides_copies && !guide.policy;
+  std::string token =
+      restoring ? run_restoring(ex, c.options, c.options.verify_restore, written) : run_threads(ex, c.options, guide);
+  end_part(ex, c);
   return token;
 }
 

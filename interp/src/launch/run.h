@@ -21,6 +21,10 @@ class Lease {
   std::unique_ptr<Execution> exec_;
 };
 
+// Binds, and stands where the run begins; and what is left to do behind its end. Between the two, turns are given.
+void begin_part(Execution&, const Call&, const Population& who, const GridBox& box);
+void end_part(Execution&, const Call&);
+
 // Binds and runs: the programs of `who`, or where it has none, `box` of the grid. Returns the schedule token. Throws
 // DiagnosticError, and what observers throw.
 // `written` (may be null): one of the execution's observers, for Options::verify_restore. `guide`: who chooses turns.

@@ -6,6 +6,14 @@
 
 namespace pallasim::interp::ops {
 
+const Step* stop_point(Thread& t, const Step* s) {
+  StopPoints* const stops = t.exec->host.stops;
+  if (!stops || !stops->pauses(t, *s)) return s + 1;
+  t.pc = s;
+  t.stop = Stop::Paused;
+  return nullptr;
+}
+
 namespace {
 struct Jump : NoOperands<> {
   static const Step* run(Thread&, const Step* s) { return s->jump; }

@@ -12,11 +12,19 @@ namespace pallasim::interp {
 
 class Helpers;  // parts.h
 
+// Who is asked at each Kind::stop_point.
+class StopPoints {
+ public:
+  virtual ~StopPoints() = default;
+  virtual bool pauses(const Thread&, const Step&) = 0;  // whether the thread is to pause before it
+};
+
 struct Host {
   explicit Host(int max_strips);
 
   Helpers* helpers = nullptr;            // who takes parts of steps (ops/parts.h); null: nobody
   Breakpoints* breakpoints = nullptr;    // who is called at once
+  StopPoints* stops = nullptr;           // null: nobody
   bool keeps_calls = false;              // debug_callbacks are recorded among the prints
   uint64_t interrupt_epoch = 0;          // when the launch began
   std::vector<uint8_t> judged;           // by step: how often Options::verify_footprints looked at it

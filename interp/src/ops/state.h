@@ -63,6 +63,15 @@ struct Turn {
   int64_t idle = 0;                   // steps since something changed
   int64_t taken = 0;                  // turns that a policy chose and that changed something
   std::vector<uint64_t> policy = {};  // what its later choices depend on
+  // The thread whose turn it is now, and what it was when that began: a debugger may look in the middle of a turn.
+  struct Now {
+    int32_t thread = -1;  // -1: nobody's
+    int64_t left = 0;     // steps that it may run
+    int64_t steps = 0;    // of all threads until then
+    Wait wait;
+    const Step* pc = nullptr;
+    bool operator==(const Now&) const = default;
+  } now = {};
   bool operator==(const Turn&) const = default;
 };
 

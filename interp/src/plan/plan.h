@@ -18,6 +18,7 @@
 #include "pallasim/memory/saturate.h"
 #include "pallasim/memory/semaphores.h"
 #include "pallasim/memory/window.h"
+#include "value_places.h"
 
 namespace pallasim::interp {
 
@@ -163,6 +164,7 @@ class Plan {
   PlanThreads threads;
   PlanSplit split;
   std::vector<ir::Diagnostic> findings;  // of the chip's rules, and no errors; every launch reports them
+  std::vector<ValuePlace> values;        // PlanOptions::keeps_values
   std::span<const ir::Op* const> ops_of(const Step& s) const { return step_ops.of(s); }
   // The line that its reports name; -1: none.
   ir::LocId loc_of(const Step& s) const { return step_ops.line_of(s); }

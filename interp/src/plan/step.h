@@ -44,7 +44,8 @@ using memory::Addr;
 // What happens to a loop whose trips have no order.
 enum class Trips : uint8_t { Begin, Next, End };
 
-enum class Stop : uint8_t { None, Done, Blocked, Yielded };
+// Paused: by a debugger, within a turn that goes on later as if nothing had been.
+enum class Stop : uint8_t { None, Done, Blocked, Yielded, Paused };
 
 // What a blocked thread waits for.
 struct Wait {

@@ -127,6 +127,8 @@ class WriteDetector : public Detector {
   void see(Seen&) override;
   void on_memory(const MemoryEvent&) override;
   void finish(std::vector<ir::Diagnostic>&) override;
+  size_t found() const override { return unset_.size(); }
+  ir::Diagnostic found(size_t n) const override;
 
  private:
   void fresh(const MemoryEvent&);

@@ -55,6 +55,16 @@ void Checks::on_access(const Access& a) {
     if (!a.internal || d->wants() & kInternal) d->see(seen);
 }
 
+std::vector<ir::Diagnostic> Checks::news(std::vector<size_t>* seen) const {
+  std::vector<ir::Diagnostic> r;
+  seen->resize(detectors_.size());
+  for (size_t i = 0; i < detectors_.size(); ++i) {
+    for (size_t n = (*seen)[i]; n < detectors_[i]->found(); ++n) r.push_back(detectors_[i]->found(n));
+    (*seen)[i] = detectors_[i]->found();
+  }
+  return r;
+}
+
 void Checks::finish(std::vector<ir::Diagnostic>& findings) {
   all_.definedness.settle();
   for (Detector* d : detectors_)

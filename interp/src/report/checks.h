@@ -27,6 +27,12 @@ class Checks : public Observer {
   void restore(const std::shared_ptr<const void>&) override;
   // Of results, as Report has it; once they are finished.
   const std::vector<std::vector<bool>>& undefined() const { return all_.definedness.undefined(); }
+  // What detectors found since they had found so many (by detector; empty: nothing), as far as they know it by now.
+  std::vector<ir::Diagnostic> news(std::vector<size_t>* seen) const;
+  // Now, of a byte.
+  bool undefined(int32_t thread, uint32_t buffer, int64_t byte) {
+    return all_.definedness.undefined(thread, buffer, byte);
+  }
   const std::vector<Traffic>& traffic() const { return all_.traffic.traffic; }
 
  private:

@@ -121,6 +121,17 @@ std::string waits_for(const Execution& ex, const Waiter& w) {
   }
 }
 
+}  // namespace
+
+std::string waits_for(const Execution& ex, const Thread& t) {
+  Waiter w{&t, -1, {}, nullptr};
+  if (t.wait.kind == Wait::Kind::Semaphore || t.wait.kind == Wait::Kind::Barrier)
+    w.name = object_name(ex, t.wait.kind, t.wait.object, &w.block);
+  return waits_for(ex, w);
+}
+
+namespace {
+
 // The step by which `other` could end the wait of `w`; null: there is none.
 const Signal* helps(const Execution& ex, const Waiter& w, const Waiter& other) {
   if (w.block < 0) return nullptr;

@@ -40,6 +40,8 @@ class DefinednessDetector : public Detector, private ops::Shadow {
   bool used(const std::string& name) const {
     return !ended_ || used_.count(name) != 0 || accumulated_.count(name) != 0;
   }
+  // Whether nobody wrote the byte that the thread sees there.
+  bool undefined(int32_t thread, uint32_t buffer, int64_t byte) { return memory(thread, buffer).at(byte) != 0; }
   const std::vector<std::vector<bool>>& undefined() const { return undefined_; }  // Report::undefined
   // What others have reports of already.
   void leave_out(std::set<std::string> names) { left_out_ = std::move(names); }

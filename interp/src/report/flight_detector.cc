@@ -227,6 +227,8 @@ void FlightDetector::add(ir::Diagnostic d, const Step& issued, const std::string
   findings_.push_back({std::move(d), std::move(keys)});
 }
 
+ir::Diagnostic FlightDetector::found(size_t n) const { return joined({findings_[n]}).front(); }
+
 void FlightDetector::finish(std::vector<ir::Diagnostic>& out) {
   for (ir::Diagnostic& d : joined(std::move(findings_))) out.push_back(std::move(d));
 }

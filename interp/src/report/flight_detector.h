@@ -25,6 +25,8 @@ class FlightDetector : public Detector {
   void finish(std::vector<ir::Diagnostic>&) override;
   // The pipeline of a grid uses the memory of a window again, in which the thread saw that box of its operand.
   void refilled(const Window&, const memory::shadow::Box&, int32_t thread);
+  size_t found() const override { return findings_.size(); }
+  ir::Diagnostic found(size_t n) const override;
 
  private:
   // When a thread came to a step: its grid point, and the trip of each loop around the step, the innermost first.

@@ -104,6 +104,9 @@ class Detector : public Observer {
   void attach(Execution& ex) { ex_ = &ex; }
   virtual void see(Seen&) = 0;
   virtual void finish(std::vector<ir::Diagnostic>&) {}
+  // For those who want to know at once, as far as it is known then: how many it has found, and the n-th.
+  virtual size_t found() const { return 0; }
+  virtual ir::Diagnostic found(size_t) const { return {"PS-BUG-001", ""}; }
 
  protected:
   Execution& ex() const { return *ex_; }

@@ -338,6 +338,8 @@ void RaceDetector::unfenced(const Thread& t, const shadow::Race& r, const std::s
   add(std::move(d), r, ref);
 }
 
+ir::Diagnostic RaceDetector::found(size_t n) const { return joined({findings_[n]}).front(); }
+
 void RaceDetector::finish(std::vector<ir::Diagnostic>& out) {
   check_ends();
   check_left();

@@ -26,6 +26,8 @@ class RaceDetector : public Detector {
   void on_sync(const SyncEvent&) override;
   void on_memory(const MemoryEvent&) override;
   void finish(std::vector<ir::Diagnostic>&) override;
+  size_t found() const override { return findings_.size(); }
+  ir::Diagnostic found(size_t n) const override;
 
  private:
   struct Where {     // what an access is to, for its report

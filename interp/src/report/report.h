@@ -29,6 +29,8 @@ std::string trip_of(const Thread&, const Step&);
 std::vector<const Step*> loops_around(const Plan&, const Step&);
 // "(2, 3)": where the element lies in an array, row-major.
 std::string index_text(int64_t element, const std::vector<int64_t>& dims);
+// "thread 1 waits for go to reach 1, it is 0 (k.py:7)", of a thread that is blocked.
+std::string waits_for(const Execution&, const Thread&);
 // Whether a launch came to its end: there is a thread, and all are done.
 bool all_ended(const Execution&);
 // "file:line" of a location.

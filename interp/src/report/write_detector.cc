@@ -309,6 +309,14 @@ void WriteDetector::report_unset(Execution& ex, std::vector<ir::Diagnostic>& out
   }
 }
 
+ir::Diagnostic WriteDetector::found(size_t n) const {
+  const Unset& u = unset_[n];
+  ir::Diagnostic d = u.found;
+  d.message = u.elements.empty() ? fmt::format("{} is read before anybody wrote to it", u.name)
+                                 : fmt::format("{} of {} are read before anybody wrote to them", u.elements, u.name);
+  return d;
+}
+
 void WriteDetector::finish(std::vector<ir::Diagnostic>& out) {
   Execution& ex = this->ex();
   report_unset(ex, out);

@@ -41,11 +41,14 @@ struct PlanOptions : OptionTypes {
   // Not null: the machine that the kernel runs on instead of the one that its module names. It outlives the plans. For
   // machines that no module can name, which is why it is no row.
   const hw::MachineModel* model = nullptr;
+  // For debuggers: each operation is a stop of its own, and what it makes lies in memory of its own from then on. No
+  // row: debug.h sets it.
+  bool keeps_values = false;
   // Names of passes (passes.h) that are left out, for those who look for what one of them does.
   std::vector<std::string> without;
 
   // Whether steps may stand for several operations in ways that nobody who watches accesses could follow.
-  bool rewrites() const { return fuse && !checked && !verify_split; }
+  bool rewrites() const { return fuse && !keeps_values && !checked && !verify_split; }
   bool operator==(const PlanOptions&) const = default;
 };
 

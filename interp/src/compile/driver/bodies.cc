@@ -216,7 +216,8 @@ std::shared_ptr<Plan> compile_plan(ir::Module module, const PlanOptions& options
   plan->functions = &functions;
   plan->module = std::move(module);
   plan->options = options;
-  if (options.nans != Options::Nans::Off) plan->options.fuse = false;  // every operation has its result somewhere
+  // Every operation has its result somewhere.
+  if (options.nans != Options::Nans::Off || options.keeps_values) plan->options.fuse = false;
   if (options.numerics == Options::Numerics::Oracle) {
     plan->given = std::make_unique<ir::Module>(std::move(plan->module));
     plan->module = widened(*plan->given);

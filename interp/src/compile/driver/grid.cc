@@ -405,7 +405,16 @@ void Compiler::compile_body() {
   set_graph(ir_body_.graph);
   plan_.split.step_cost_ns += host_cost::kGridPoint.step;
   if (plan_.options.fuse) state<AffineArrays>().read(ir_body_.graph);
+  if (kept_) {
+    kept_->active = true;
+    for (const auto& [id, live] : values_) kept_->begin(id, live.val);
+  }
   compile_region(*this, ir_body_.graph.region);
+  if (stops_at(ir_body_.graph.region.ops.back())) {
+    emit<Kind::stop_point>();  // where all is done
+    kept_->end();
+    kept_->active = false;
+  }
   if (pipeline) end_pipeline(pipeline, top);
   else emit_grid_next(top);
   for (Window& w : body_.windows)

@@ -61,6 +61,7 @@ void compile_region(Emitter& e, const Region& region) {
         !unread.empty() && &e.live().graph() == &e.module().bodies[static_cast<size_t>(e.body().index)].graph)
       for (ir::ValueId v : op.operands)
         if (const auto at = unread.find(v); at != unread.end()) e.emit<Kind::window_read>(at->second);
+    if (e.stops_at(op)) e.emit<Kind::stop_point>();
     NanLook look(e, op);
     if (!e.live().dropped(op)) lower(e, op);
     look.after_lowering();

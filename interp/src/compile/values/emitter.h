@@ -13,7 +13,9 @@ namespace pallasim::interp {
 
 class Emitter : public Context, public StepWriter, public Slots, protected Frame, protected LiveValues {
  public:
-  Emitter(Plan& plan, Body& body) : Context(plan, body), StepWriter(context()), Slots(context()), Frame(context()) {}
+  Emitter(Plan& plan, Body& body) : Context(plan, body), StepWriter(context()), Slots(context()), Frame(context()) {
+    if (plan.options.keeps_values) kept_ = std::make_unique<KeptValues>(context());
+  }
   ~Emitter() { forget_states(); }  // they may have places in the frame
   Emitter(const Emitter&) = delete;
   Emitter& operator=(const Emitter&) = delete;
@@ -34,6 +36,8 @@ class Emitter : public Context, public StepWriter, public Slots, protected Frame
   void end_op(const Op&, const Op* outer);
 
   void define(ir::ValueId v, Val value);
+  // Whether a debugger may stop before the operation: constants are there from the start.
+  bool stops_at(const Op& op) const { return kept_ && kept_->active && op.code != OpCode::constant; }
   // Whose slot the next step writes, and no later one of the operation: with `result`, which then is defined as it, the
   // slot of the carry that it becomes, where nobody looks at the carry any more.
   Val new_scalar(ir::DType, ir::ValueId result = kNoResult);

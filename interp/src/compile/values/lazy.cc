@@ -42,6 +42,10 @@ void Emitter::before_regions(const Op& op) {
 void Emitter::define(ir::ValueId id, Val v) {
   preassigned_.erase(id);
   const int used = uses(id);
+  if (kept_) {
+    if (v.is_pending() || v.is_strided()) v = materialized(*this, v);
+    return bind(id, std::move(v));
+  }
   if (v.is_pending() && ((used > 1 && !state<AffineArrays>().wanted(id)) || !plan_.options.fuse)) v = strided(*this, v);
   if (used == 0 && v.is_pending()) return;
   bind(id, std::move(v));

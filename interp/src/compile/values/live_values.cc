@@ -90,6 +90,7 @@ Val LiveValues::take(ir::ValueId v) {
 }
 
 void LiveValues::forget(const Region& region) {
+  if (kept_) kept_->end(region);
   for (ir::ValueId a : region.args) values_.erase(a);
   for (const Op& op : region.ops)
     for (ir::ValueId v : op.results) values_.erase(v);
@@ -101,7 +102,10 @@ bool LiveValues::dropped(const Op& op) const {
 
 void LiveValues::end_of(const Op& op) {
   if (const auto it = dies_.find(&op); it != dies_.end())
-    for (ir::ValueId v : it->second) values_.erase(v);
+    for (ir::ValueId v : it->second) {
+      if (kept_) kept_->unused(v);
+      values_.erase(v);
+    }
 }
 
 void LiveValues::add_alias(int a, int b) { aliases_.insert({std::min(a, b), std::max(a, b)}); }
@@ -161,6 +165,7 @@ bool LiveValues::slot_is_read(uint32_t slot, ir::ValueId but_for) const {
 
 void LiveValues::preassign_carries(const Region& body, std::span<const ir::ValueId> args,
                                    std::span<const ir::ValueId> all_next, const std::vector<Val>& carries) {
+  if (kept_) return;  // both stay
   const Op& yield = body.ops.back();
   for (size_t i = 0; i < carries.size(); ++i) {
     const ir::ValueId next = all_next[i], carry = args[i];

@@ -9,6 +9,7 @@
 
 #include "../../analysis/writes.h"
 #include "context.h"
+#include "kept_values.h"
 #include "value.h"
 
 namespace pallasim::interp {
@@ -38,7 +39,10 @@ class LiveValues {
   // One use fewer than the graph says. Scalars that nothing uses any more are not computed.
   void drop_use(ir::ValueId v) { --uses_[v]; }
   bool dropped(const Op&) const;
-  void bind(ir::ValueId id, Val v) { values_[id] = {std::move(v), depth_}; }
+  void bind(ir::ValueId id, Val v) {
+    if (kept_) kept_->begin(id, v);
+    values_[id] = {std::move(v), depth_};
+  }
   // A value that no operation names, until it is taken: slots that it is made of stay what they are.
   ir::ValueId hold(Val v) {
     bind(--last_held_, std::move(v));
@@ -101,8 +105,9 @@ class LiveValues {
   bool dies_here(ir::ValueId) const;
 
   Map values_;
-  int depth_ = 0;            // of regions that run any number of times
-  const Op* now_ = nullptr;  // the operation under compilation
+  std::unique_ptr<KeptValues> kept_;  // null: nobody wants to know
+  int depth_ = 0;                     // of regions that run any number of times
+  const Op* now_ = nullptr;           // the operation under compilation
   // The number of a scalar carry's slot may be the slot of its next value, computed there.
   std::unordered_map<ir::ValueId, Preassigned> preassigned_;  // by the value that may take the slot
 

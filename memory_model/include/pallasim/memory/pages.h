@@ -38,6 +38,8 @@ class Pages {
   // Asks bytes where pages are not shared.
   bool operator==(const Pages&) const;
   bool equals(std::span<const std::byte>) const;
+  // Bytes of the pages that are not shared with the other one.
+  int64_t apart(const Pages&) const;
 
  private:
   using Page = std::shared_ptr<const std::byte[]>;
