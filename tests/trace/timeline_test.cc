@@ -137,9 +137,7 @@ TEST(StepTimeline, BytesInFlightAndSemaphoresEndAtZero) {
     const std::string& name = t.tracks[static_cast<size_t>(track)].name;
     flights += name == "bytes in flight";
     semaphores += name.starts_with("semaphore ");
-    if (!name.ends_with(" bytes")) {
-      EXPECT_EQ(value, 0) << name;
-    }
+    if (!name.ends_with(" bytes")) { EXPECT_EQ(value, 0) << name; }
   }
   EXPECT_EQ(flights, 1);
   EXPECT_GE(semaphores, 1);
