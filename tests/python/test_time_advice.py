@@ -71,7 +71,7 @@ def test_slots_do_not_help_where_the_memory_is_busy():
 def matmul(n, stages, warps=4, tile=64, k=32):
     def body(x_ref, y_ref, o_ref):
         def step(i, total):
-            return total + pl.dot(x_ref[:, pl.ds(i * k, k)], y_ref[pl.ds(i * k, k), :])
+            return total + jnp.dot(x_ref[:, pl.ds(i * k, k)], y_ref[pl.ds(i * k, k), :])
 
         o_ref[...] = jax.lax.fori_loop(0, n // k, step, jnp.zeros((tile, tile), jnp.float32)).astype(jnp.float16)
 
