@@ -214,23 +214,36 @@ def fields(message):
             at += n
 
 
+def packets(content):
+    """Of each packet of a trace its fields, with the texts of names and arguments where their numbers stand."""
+    texts = {2: {}, 3: {}, 29: {}}
+    for number, packet in fields(content):
+        assert number == 1
+        d = dict(fields(packet))
+        for kind, entry in fields(d.get(12, b"")):
+            e = dict(fields(entry))
+            assert e[1] not in texts[kind], "a text is written once"
+            texts[kind][e[1]] = e[2].decode()
+        if 11 in d:
+            d[11] = [(k, texts[2][v] if k == 10 else v) for k, v in fields(d[11])]
+            d[4] = {(texts[3][a[1]], texts[29][a[17]]) for k, v in d[11] if k == 4 for a in [dict(fields(v))]}
+        yield d
+
+
 def test_the_time_line_is_perfettos(tmp_path):
     path = tmp_path / "run.perfetto-trace"
     p = predicted(*pipeline(8), trace=str(path))
     tracks, parents, counted, open_, slices, leaves, arrives, arguments = {}, {}, {}, {}, [], set(), set(), set()
-    for number, packet in fields(path.read_bytes()):
-        assert number == 1
-        d = dict(fields(packet))
+    for d in packets(path.read_bytes()):
         if 60 in d:
             t = dict(fields(d[60]))
             tracks[t[1]] = t[2].decode()
             parents[t[1]] = t.get(5)
         else:
-            every = list(fields(d[11]))
-            e = dict(every)
+            e = dict(d[11])
             if e[9] == 1:
-                open_.setdefault(e[11], []).append((e[23].decode(), d[8]))
-                arguments |= {tuple(dict(fields(v)).get(k, b"").decode() for k in (10, 6)) for k, v in every if k == 4}
+                open_.setdefault(e[11], []).append((e[10], d[8]))
+                arguments |= d[4]
                 leaves |= {e[47]} if 47 in e else set()
                 arrives |= {e[48]} if 48 in e else set()
             elif e[9] == 2:
@@ -256,15 +269,14 @@ def test_the_time_line_is_perfettos(tmp_path):
 def slices_of(content):
     """Track, name, begin, depth of every slice, in the order of their ends."""
     tracks, open_, slices = {}, {}, []
-    for _, packet in fields(content):
-        d = dict(fields(packet))
+    for d in packets(content):
         if 60 in d:
             t = dict(fields(d[60]))
             tracks[t[1]] = t[2].decode()
             continue
-        e = dict(fields(d[11]))
+        e = dict(d[11])
         if e[9] == 1:
-            open_.setdefault(e[11], []).append((e[23].decode(), d[8]))
+            open_.setdefault(e[11], []).append((e[10], d[8]))
         elif e[9] == 2:
             name, begin = open_[e[11]].pop()
             slices.append((tracks[e[11]], name, begin, d[8], len(open_[e[11]])))

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <map>
+#include <unordered_map>
 
 #include <fmt/format.h>
 
@@ -28,6 +30,7 @@ class Message {
   }
   void message(int field, const Message& m) { text(field, m.bytes_); }
   const std::string& bytes() const { return bytes_; }
+  bool empty() const { return bytes_.empty(); }
 
  private:
   void varint(uint64_t v) {
@@ -42,30 +45,28 @@ namespace trace {
 constexpr int packet = 1;
 }
 namespace packet {
-constexpr int timestamp = 8, sequence = 10, event = 11, flags = 13, descriptor = 60;
+constexpr int timestamp = 8, sequence = 10, event = 11, interned = 12, flags = 13, descriptor = 60;
 }
 namespace track {
 constexpr int uuid = 1, name = 2, parent = 5, counter = 8;
 }
 namespace event {
-constexpr int annotation = 4, type = 9, track = 11, name = 23, counter = 44, leaves = 47, arrives = 48;
+constexpr int annotation = 4, type = 9, name = 10, track = 11, counter = 44, leaves = 47, arrives = 48;
 }
 namespace annotation {
-constexpr int integer = 4, text = 6, name = 10;
+constexpr int name = 1, text = 17;
+}
+// Texts that are written once; what follows them has their numbers.
+namespace interned {
+constexpr int event_name = 2, annotation_name = 3, annotation_text = 29, number = 1, text = 2;
 }
 enum EventType : uint64_t { kBegin = 1, kEnd = 2, kCounter = 4 };
-constexpr uint64_t kCleared = 1;  // of `flags`: nothing of what came before is referred to
+// Of `flags`: nothing of what came before is referred to; texts that were written before are.
+constexpr uint64_t kCleared = 1, kRefers = 2;
 
 constexpr uint64_t kSequence = 1, kFirstTrack = 100;
 
 uint64_t nanoseconds(double seconds) { return static_cast<uint64_t>(std::llround(std::max(seconds, 0.0) * 1e9)); }
-
-void argument(Message* e, const char* name, const std::string& text) {
-  Message a;
-  a.text(annotation::name, name);
-  a.text(annotation::text, text);
-  e->message(event::annotation, a);
-}
 
 // Writes the launches of a file behind each other.
 class TraceWriter {
@@ -79,6 +80,8 @@ class TraceWriter {
     uint64_t track;
   };
   void event(double time, const Message& e);
+  uint64_t number_of(int kind, const std::string& text);
+  void argument(Message* e, const char* name, const std::string& text);
   uint64_t describe(const std::string& name, uint64_t parent, bool counter);
   void lane(const interp::Timeline&, const Lane&, uint64_t track);
   void begin(const interp::Timeline&, const interp::Timeline::Slice&, uint64_t track);
@@ -86,6 +89,8 @@ class TraceWriter {
   void counters(const interp::Timeline&, const std::vector<uint64_t>& parents);
 
   std::string out_;
+  std::map<int, std::unordered_map<std::string, uint64_t>> texts_;  // by kind: what was written
+  Message new_texts_;                                               // go into the next event's packet
   uint64_t next_track_ = kFirstTrack, first_arrow_ = 1, last_arrow_ = 0;
   double shift_ = 0;  // of the launch: the ends of those before
 };
@@ -95,8 +100,30 @@ void TraceWriter::event(double time, const Message& e) {
   p.number(packet::timestamp, nanoseconds(time + shift_));
   p.number(packet::sequence, kSequence);
   p.message(packet::event, e);
+  if (!new_texts_.empty()) p.message(packet::interned, new_texts_);
+  new_texts_ = {};
+  p.number(packet::flags, kRefers);
   t.message(trace::packet, p);
   out_ += t.bytes();
+}
+
+uint64_t TraceWriter::number_of(int kind, const std::string& text) {
+  auto& known = texts_[kind];
+  const auto [at, fresh] = known.emplace(text, known.size() + 1);
+  if (fresh) {
+    Message m;
+    m.number(interned::number, at->second);
+    m.text(interned::text, text);
+    new_texts_.message(kind, m);
+  }
+  return at->second;
+}
+
+void TraceWriter::argument(Message* e, const char* name, const std::string& text) {
+  Message a;
+  a.number(annotation::name, number_of(interned::annotation_name, name));
+  a.number(annotation::text, number_of(interned::annotation_text, text));
+  e->message(event::annotation, a);
 }
 
 uint64_t TraceWriter::describe(const std::string& name, uint64_t parent, bool counter) {
@@ -125,7 +152,7 @@ void TraceWriter::begin(const interp::Timeline& t, const interp::Timeline::Slice
   Message m;
   m.number(event::type, kBegin);
   m.number(event::track, track);
-  m.text(event::name, t.names[static_cast<size_t>(s.name)]);
+  m.number(event::name, number_of(interned::event_name, t.names[static_cast<size_t>(s.name)]));
   if (s.line >= 0) {
     const ir::SourceLine& at = t.lines[static_cast<size_t>(s.line)].source;
     argument(&m, "line", fmt::format("{}:{}", at.file, at.line));
@@ -170,7 +197,7 @@ void TraceWriter::lane(const interp::Timeline& t, const Lane& lane, uint64_t tra
       Message m;
       m.number(event::type, kBegin);
       m.number(event::track, track);
-      m.text(event::name, scopes[open.size()]);
+      m.number(event::name, number_of(interned::event_name, scopes[open.size()]));
       event(s.begin, m);
     }
     begin(t, s, track);
